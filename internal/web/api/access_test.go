@@ -54,7 +54,7 @@ func TestAuthentication(t *testing.T) {
 				continue
 			}
 			if a.Status != http.StatusUnauthorized || a.problem(t).Message != "Unauthorized - Invalid API token" || a.Header.Get("WWW-Authenticate") != "Bearer" {
-				t.Errorf("%s, %s: status = %d, body %s", tc.name, target, a.Status, a.Body)
+				t.Errorf("%s, %s: status = %d, want 401; body %s", tc.name, target, a.Status, a.Body)
 			}
 		}
 	}
@@ -165,10 +165,10 @@ func TestRecordsOfOtherInstitutions(t *testing.T) {
 	v := newVault(t, dbtest.SQLite(t), 0)
 	id := v.upload("diploma.pdf")["uuid"].(string)
 	if a := v.get("/business/certificate-vault/" + id); a.Status != http.StatusOK {
-		t.Fatalf("the institution's certificate: status = %d, body %s", a.Status, a.Body)
+		t.Fatalf("the institution's certificate: status = %d, want 200; body %s", a.Status, a.Body)
 	}
 	if a := v.get("/business/certificate-vault/" + strings.ToUpper(id)); a.Status != http.StatusOK {
-		t.Errorf("the certificate's id in upper case: status = %d, body %s", a.Status, a.Body)
+		t.Errorf("the certificate's id in upper case: status = %d, want 200; body %s", a.Status, a.Body)
 	}
 	// For other spellings of the id, which a library may accept, the status is 404.
 	for _, spelling := range []string{"%7B" + id + "%7D", strings.ReplaceAll(id, "-", ""), "urn:uuid:" + id} {
@@ -185,7 +185,7 @@ func TestRecordsOfOtherInstitutions(t *testing.T) {
 			r.Header.Set("Content-Type", "application/json")
 			a := v.do(r)
 			if a.Status != http.StatusNotFound {
-				t.Errorf("%s with %q: status = %d, body %s", op, wrong, a.Status, a.Body)
+				t.Errorf("%s with %q: status = %d, want 404; body %s", op, wrong, a.Status, a.Body)
 			}
 			bodies = append(bodies, a.Body)
 		}
@@ -204,13 +204,13 @@ func TestRateLimitPerToken(t *testing.T) {
 	for i := range 3 {
 		a := v.get("/business/certificate-templates")
 		if a.Status != http.StatusOK || a.Header.Get("X-RateLimit-Limit") != "3" || a.Header.Get("X-RateLimit-Remaining") != strconv.Itoa(2-i) {
-			t.Errorf("request %d: status = %d, header %v", i, a.Status, a.Header)
+			t.Errorf("request %d: status = %d, want 200; header %v", i, a.Status, a.Header)
 		}
 	}
 	a := v.get("/business/certificate-templates")
 	wait, err := strconv.Atoi(a.Header.Get("Retry-After"))
 	if a.Status != http.StatusTooManyRequests || a.Header.Get("X-RateLimit-Remaining") != "0" || err != nil || wait < 1 || wait > 60 || a.problem(t).Message == "" {
-		t.Errorf("over the limit: status = %d, header %v, body %s", a.Status, a.Header, a.Body)
+		t.Errorf("over the limit: status = %d, want 429; header %v, body %s", a.Status, a.Header, a.Body)
 	}
 	v.secret = v.token(v.inst, nil, token.VaultList)
 	if a := v.get("/business/certificate-templates"); a.Status != http.StatusOK {
@@ -223,6 +223,6 @@ func TestTemplatesResponse(t *testing.T) {
 	v := newVault(t, dbtest.SQLite(t), 0)
 	a := v.get("/business/certificate-templates")
 	if a.Status != http.StatusOK || strings.TrimSpace(string(a.Body)) != "[]" || a.Header.Get("Content-Type") != "application/json" {
-		t.Errorf("status = %d, body %s", a.Status, a.Body)
+		t.Errorf("status = %d, want 200; body %s", a.Status, a.Body)
 	}
 }

@@ -103,7 +103,7 @@ func TestBatchLifecycle(t *testing.T) {
 		// A retry reopens the batch.
 		failed := entries[2].(map[string]any)["uuid"].(string)
 		if a := v.do(v.request(http.MethodPost, "/business/certificate-vault/"+failed+"/retry", http.NoBody)); a.Status != http.StatusOK {
-			t.Fatalf("retrying: status = %d, body %s", a.Status, a.Body)
+			t.Fatalf("retrying: status = %d, want 200; body %s", a.Status, a.Body)
 		}
 		checkBatch(t, data(t, v.get(path)), id, "processing", map[string]float64{"approved": 2, "processing": 1, "rejected": 1})
 	})
@@ -116,7 +116,7 @@ func (v *vault) walk(path string, records func(data any) []any) (all []any) {
 	for range 100 {
 		a := v.get(strings.TrimPrefix(next, base))
 		if a.Status != http.StatusOK {
-			v.tb.Fatalf("%s: status = %d, body %s", next, a.Status, a.Body)
+			v.tb.Fatalf("%s: status = %d, want 200; body %s", next, a.Status, a.Body)
 		}
 		body := a.json(v.tb)
 		all = append(all, records(body["data"])...)
@@ -153,7 +153,7 @@ func TestBatchPages(t *testing.T) {
 	} {
 		a := v.get(path + query)
 		if a.Status != http.StatusOK {
-			t.Fatalf("%q: status = %d, body %s", query, a.Status, a.Body)
+			t.Fatalf("%q: status = %d, want 200; body %s", query, a.Status, a.Body)
 		}
 		body := a.json(t)
 		list := body["data"].(map[string]any)["entries"].([]any)
@@ -186,7 +186,7 @@ func TestBatchPages(t *testing.T) {
 	}
 	for _, wrong := range []string{unknownID, "x", strings.ToUpper(unknownID) + "0", "%7B" + id + "%7D"} {
 		if a := v.get("/business/batches/" + wrong + "?page=0"); a.Status != http.StatusNotFound || a.problem(t).Message != "No such batch." {
-			t.Errorf("%s: status = %d, body %s", wrong, a.Status, a.Body)
+			t.Errorf("%s: status = %d, want 404; body %s", wrong, a.Status, a.Body)
 		}
 	}
 	if a := v.get("/business/batches/" + strings.ToUpper(id)); a.Status != http.StatusOK {
@@ -221,7 +221,7 @@ func TestBatchesPerInstitution(t *testing.T) {
 			body := a.json(t)
 			list, _ := body["data"].([]any)
 			if a.Status != http.StatusOK || len(list) != 2 || list[0].(map[string]any)["id"] != ids[2] || list[1].(map[string]any)["id"] != ids[1] {
-				t.Fatalf("with %s: status = %d, body %s", what, a.Status, a.Body)
+				t.Fatalf("with %s: status = %d, want 200; body %s", what, a.Status, a.Body)
 			}
 			checkBatch(t, list[0].(map[string]any), ids[2], "processing", map[string]float64{"processing": 1})
 			links := body["links"].(map[string]any)
@@ -257,7 +257,7 @@ func TestBatchesPerInstitution(t *testing.T) {
 		} {
 			v.secret = allPermissions
 			if a := get(); a.Status != http.StatusUnprocessableEntity {
-				t.Errorf("a cursor with %s: status = %d, body %s", name, a.Status, a.Body)
+				t.Errorf("a cursor with %s: status = %d, want 422; body %s", name, a.Status, a.Body)
 			}
 		}
 		// A token with only the permissions for vault certificates cannot read batches of another

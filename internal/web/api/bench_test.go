@@ -33,7 +33,7 @@ func BenchmarkKey(b *testing.B) {
 				a := v.do(r)
 				took[what] = append(took[what], time.Since(began))
 				if a.Status != http.StatusCreated {
-					b.Fatalf("status = %d, body %s", a.Status, a.Body)
+					b.Fatalf("status = %d, want 201; body %s", a.Status, a.Body)
 				}
 			}
 			content := samplePDF(100_000)

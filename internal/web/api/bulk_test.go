@@ -71,7 +71,7 @@ func (v *vault) batches() (n int) {
 func (v *vault) accept(a *response, total int) string {
 	v.tb.Helper()
 	if a.Status != http.StatusAccepted {
-		v.tb.Fatalf("status = %d, body %s", a.Status, a.Body)
+		v.tb.Fatalf("status = %d, want 202; body %s", a.Status, a.Body)
 	}
 	d := data(v.tb, a)
 	id, ok := d["batch_id"].(string)
@@ -210,12 +210,12 @@ func TestBulkRefusals(t *testing.T) {
 	for name, id := range map[string]string{"another institution's": other, "invalid": "x", "empty": "", "NUL": "\x00"} {
 		a := v.postBulk(multipartType, multipartOf(t, append(entry(0, file), entry(3, id)...)))
 		if a.Status != http.StatusUnprocessableEntity || a.fields(t) != "entries.3.file_id" {
-			t.Errorf("file id %s: status = %d, body %s", name, a.Status, a.Body)
+			t.Errorf("file id %s: status = %d, want 422; body %s", name, a.Status, a.Body)
 		}
 	}
 	v.exec(`UPDATE staged_files SET expires_at = 0`)
 	if a := v.postBulk(multipartType, multipartOf(t, entry(3, file))); a.Status != http.StatusUnprocessableEntity || a.fields(t) != "entries.3.file_id" {
-		t.Errorf("an expired file: status = %d, body %s", a.Status, a.Body)
+		t.Errorf("an expired file: status = %d, want 422; body %s", a.Status, a.Body)
 	}
 	if n := v.batches(); n != 6 {
 		t.Errorf("%d batches were created, want 6", n)
@@ -295,7 +295,7 @@ func TestBulkRefusalsInJSON(t *testing.T) {
 			n++
 		case "-":
 			if a.Status != http.StatusUnprocessableEntity || len(a.problem(t).Errors) != 0 {
-				t.Errorf("%s: status = %d, body %.300s", tc.name, a.Status, a.Body)
+				t.Errorf("%s: status = %d, want 422; body %.300s", tc.name, a.Status, a.Body)
 			}
 		default:
 			if a.Status != http.StatusUnprocessableEntity || a.fields(t) != tc.fields {
@@ -410,7 +410,7 @@ func TestBulkLimits(t *testing.T) {
 		r := v.request(http.MethodPost, "/business/certificate-vault/bulk", body)
 		r.Header.Set("Content-Type", multipartType)
 		if a := v.do(r); a.Status != http.StatusRequestEntityTooLarge || !strings.Contains(a.problem(t).Message, "64 MiB") {
-			t.Errorf("a body over the limit, %s: status = %d, body %s", name, a.Status, a.Body)
+			t.Errorf("a body over the limit, %s: status = %d, want 413; body %s", name, a.Status, a.Body)
 		}
 	}
 }
@@ -439,7 +439,7 @@ func TestBulkRefusalWhileSending(t *testing.T) {
 	v := newVault(t, dbtest.SQLite(t), 0)
 	body := append([]byte("entries%=&"), bytes.Repeat([]byte("x=y&"), 12<<20)...)
 	if a := v.postBulk("application/x-www-form-urlencoded", body); a.Status != http.StatusUnprocessableEntity || a.problem(t).Message == "" {
-		t.Errorf("status = %d, body %s", a.Status, a.Body)
+		t.Errorf("status = %d, want 422; body %s", a.Status, a.Body)
 	}
 }
 

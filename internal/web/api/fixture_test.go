@@ -233,7 +233,7 @@ func (v *vault) upload(file string) map[string]any {
 	v.tb.Helper()
 	a := v.post(form(v.tb, append(v.validFields(), part{name: "certificate_file", file: file, content: samplePDF(0)})...))
 	if a.Status != http.StatusCreated {
-		v.tb.Fatalf("status = %d, body %s", a.Status, a.Body)
+		v.tb.Fatalf("status = %d, want 201; body %s", a.Status, a.Body)
 	}
 	return data(v.tb, a)
 }

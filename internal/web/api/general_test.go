@@ -49,7 +49,7 @@ func (v *vault) general(query string) (list []string) {
 	v.tb.Helper()
 	a := v.get("/business/certificates" + query)
 	if a.Status != http.StatusOK {
-		v.tb.Fatalf("%s: status = %d, body %s", query, a.Status, a.Body)
+		v.tb.Fatalf("%s: status = %d, want 200; body %s", query, a.Status, a.Body)
 	}
 	list = []string{}
 	for _, record := range a.json(v.tb)["data"].([]any) {
@@ -96,7 +96,7 @@ func TestGeneralRecordInEachStatus(t *testing.T) {
 			t.Errorf("downloading a failed certificate: status = %d, want 404", a.Status)
 		}
 		if a := v.postJSON("/business/certificate-vault/"+id+"/revoke", `{"reason": "x"}`); a.Status != http.StatusOK {
-			t.Fatalf("status = %d, body %s", a.Status, a.Body)
+			t.Fatalf("status = %d, want 200; body %s", a.Status, a.Body)
 		}
 		revoked := view(id)
 		checkGeneral(t, "revoked", revoked)
@@ -109,7 +109,7 @@ func TestGeneralRecordInEachStatus(t *testing.T) {
 		}
 		for _, path := range []string{"/business/certificates/", "/business/certificate-vault/"} {
 			if a := v.get(path + id + "/download"); a.Status != http.StatusNotFound || !strings.Contains(string(a.Body), "The files of this certificate have ended") {
-				t.Errorf("%s: status = %d, body %s", path, a.Status, a.Body)
+				t.Errorf("%s: status = %d, want 404; body %s", path, a.Status, a.Body)
 			}
 		}
 		if again := view(id); !reflect.DeepEqual(again, revoked) {
@@ -169,7 +169,7 @@ func TestGeneralForVaultTokens(t *testing.T) {
 	} {
 		v.secret = v.token(v.inst, nil, tc.permission)
 		if a := v.get("/business/certificates/" + vaults + tc.path); a.Status != http.StatusOK {
-			t.Errorf("%s, a vault certificate: status = %d, body %s", tc.permission, a.Status, a.Body)
+			t.Errorf("%s, a vault certificate: status = %d, want 200; body %s", tc.permission, a.Status, a.Body)
 		}
 		if a := v.get("/business/certificates/" + others + tc.path); a.Status != tc.other {
 			t.Errorf("%s, a certificate of another source: status = %d, body %s", tc.permission, a.Status, a.Body)
@@ -221,12 +221,12 @@ func TestGeneralListFilters(t *testing.T) {
 			fields = "sort_field status" // the batch id is validated only if all other parameters are valid
 		}
 		if a.Status != http.StatusUnprocessableEntity || a.fields(t) != fields {
-			t.Errorf("%q: status = %d, body %s", query, a.Status, a.Body)
+			t.Errorf("%q: status = %d, want 422; body %s", query, a.Status, a.Body)
 		}
 	}
 	for query, fields := range map[string]string{"?sort_field=name": "sort_field", "?sort_order=asc": "sort_order", "?batch_id=" + unknownID: "batch_id", "?status=generated": "status"} {
 		if a := v.get("/business/certificate-vault" + query); a.Status != http.StatusUnprocessableEntity || a.fields(t) != fields {
-			t.Errorf("the list of vault certificates with %q: status = %d, body %s", query, a.Status, a.Body)
+			t.Errorf("the list of vault certificates with %q: status = %d, want 422; body %s", query, a.Status, a.Body)
 		}
 	}
 }
@@ -275,12 +275,12 @@ func TestListByCursor(t *testing.T) {
 				"?page=1&cursor=" + last + "&search=ada+obi": "page",
 			} {
 				if a := v.get(path + query); a.Status != http.StatusUnprocessableEntity || a.fields(t) != fields {
-					t.Errorf("%q: status = %d, body %s", query, a.Status, a.Body)
+					t.Errorf("%q: status = %d, want 422; body %s", query, a.Status, a.Body)
 				}
 			}
 			for _, query := range []string{"?page=101&per_page=100", "?page=10001&per_page=1", "?page=667", "?page=2147483647"} {
 				if a := v.get(path + query); a.Status != http.StatusUnprocessableEntity || a.fields(t) != "page" || !strings.Contains(a.problem(t).Message, "cursor=") {
-					t.Errorf("%s is too deep: status = %d, body %s", query, a.Status, a.Body)
+					t.Errorf("%s is too deep: status = %d, want 422; body %s", query, a.Status, a.Body)
 				}
 			}
 		}

@@ -21,7 +21,7 @@ func TestBulkRunsOncePerKey(t *testing.T) {
 		}
 		first := stage(samplePDF(30_000))
 		if first.Status != http.StatusCreated {
-			t.Fatalf("status = %d, body %s", first.Status, first.Body)
+			t.Fatalf("status = %d, want 201; body %s", first.Status, first.Body)
 		}
 		checkReplay(t, "the file", first, stage(samplePDF(30_000)))
 		checkOtherContent(t, "another file", stage(samplePDF(30_001)))
@@ -51,13 +51,13 @@ func TestBulkRunsOncePerKey(t *testing.T) {
 			}
 			first := send(what, "Ada", id)
 			if first.Status != http.StatusAccepted {
-				t.Fatalf("%s: status = %d, body %s", what, first.Status, first.Body)
+				t.Fatalf("%s: status = %d, want 202; body %s", what, first.Status, first.Body)
 			}
 			checkReplay(t, what, first, send(what, "Ada", id))
 			checkOtherContent(t, what, send(what, "Bo", id))
 			wrong := send(what+"-wrong", "Ada", unknownID)
 			if wrong.Status != http.StatusUnprocessableEntity {
-				t.Errorf("%s: status = %d, body %s", what, wrong.Status, wrong.Body)
+				t.Errorf("%s: status = %d, want 422; body %s", what, wrong.Status, wrong.Body)
 			}
 			checkReplay(t, what+", refused", wrong, send(what+"-wrong", "Ada", unknownID))
 		}

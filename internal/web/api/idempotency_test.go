@@ -54,7 +54,7 @@ func checkReplay(t *testing.T, what string, first, again *response) {
 func checkOtherContent(t *testing.T, what string, a *response) {
 	t.Helper()
 	if a.Status != http.StatusUnprocessableEntity || a.fields(t) != "Idempotency-Key" || replayed(a) {
-		t.Errorf("%s: status = %d, body %s", what, a.Status, a.Body)
+		t.Errorf("%s: status = %d, want 422; body %s", what, a.Status, a.Body)
 	}
 }
 
@@ -67,7 +67,7 @@ func TestUploadRunsOncePerKey(t *testing.T) {
 		all := append(slices.Clone(fields), pdfFile(content))
 		first := v.postFormWithKey("k1", all...)
 		if first.Status != http.StatusCreated || replayed(first) {
-			t.Fatalf("status = %d, body %s", first.Status, first.Body)
+			t.Fatalf("status = %d, want 201; body %s", first.Status, first.Body)
 		}
 		checkReplay(t, "the same request", first, v.postFormWithKey("k1", all...))
 		// The boundary of the form and the content types of its parts may differ.
@@ -94,10 +94,10 @@ func TestUploadRunsOncePerKey(t *testing.T) {
 			t.Errorf("%d rows and %d files are stored, want 1 and 1", rows, files)
 		}
 		if a := v.postFormWithKey("k2", all...); a.Status != http.StatusUnprocessableEntity || a.fields(t) != "applicant_email existing_uuid" {
-			t.Errorf("with another key: status = %d, body %s", a.Status, a.Body)
+			t.Errorf("with another key: status = %d, want 422; body %s", a.Status, a.Body)
 		}
 		if a := v.post(form(t, all...)); a.Status != http.StatusUnprocessableEntity || replayed(a) {
-			t.Errorf("without a key: status = %d, body %s", a.Status, a.Body)
+			t.Errorf("without a key: status = %d, want 422; body %s", a.Status, a.Body)
 		}
 	})
 }
@@ -110,7 +110,7 @@ func TestErrorsAreStored(t *testing.T) {
 	fields := v.validFields()
 	valid := append(slices.Clone(fields), pdfFile(samplePDF(0)))
 	if a := v.post(form(t, valid...)); a.Status != http.StatusCreated {
-		t.Fatalf("status = %d, body %s", a.Status, a.Body)
+		t.Fatalf("status = %d, want 201; body %s", a.Status, a.Body)
 	}
 	rows, files := v.stored()
 	for what, parts := range map[string][]part{
@@ -129,7 +129,7 @@ func TestErrorsAreStored(t *testing.T) {
 	} {
 		first := v.postFormWithKey(strings.ReplaceAll(what, " ", "-"), parts...)
 		if first.Status != http.StatusUnprocessableEntity || replayed(first) {
-			t.Errorf("%s: status = %d, body %s", what, first.Status, first.Body)
+			t.Errorf("%s: status = %d, want 422; body %s", what, first.Status, first.Body)
 		}
 		checkReplay(t, what, first, v.postFormWithKey(strings.ReplaceAll(what, " ", "-"), parts...))
 		checkOtherContent(t, what, v.postFormWithKey(strings.ReplaceAll(what, " ", "-"), append(slices.Clone(v.validFields()), pdfFile(samplePDF(10_000)))...))
@@ -139,7 +139,7 @@ func TestErrorsAreStored(t *testing.T) {
 		return append(slices.Clone(fields), text("details", strings.Repeat("x", 100_000)+last))
 	}
 	if a := v.postFormWithKey("long", long("a")...); a.Status != http.StatusUnprocessableEntity {
-		t.Errorf("status = %d, body %s", a.Status, a.Body)
+		t.Errorf("status = %d, want 422; body %s", a.Status, a.Body)
 	}
 	checkOtherContent(t, "another end of a long field", v.postFormWithKey("long", long("b")...))
 	if r, f := v.stored(); r != rows || f != files {
@@ -171,14 +171,14 @@ func TestFailedRequestReleasesKey(t *testing.T) {
 		"a large header of a part": {multi, []byte("--" + boundary + "\r\nX: " + strings.Repeat("x", 1<<20)), 422},
 	} {
 		if a := v.postWithKey("k", vaultPath, tc.contentType, bytes.NewReader(tc.body)); a.Status != tc.status || a.problem(t).Message == "" {
-			t.Errorf("%s: status = %d, body %s", what, a.Status, a.Body)
+			t.Errorf("%s: status = %d, want %d; body %s", what, a.Status, tc.status, a.Body)
 		}
 	}
 	if rows, files := v.stored(); rows != 0 || files != 0 {
 		t.Errorf("%d rows and %d files are left", rows, files)
 	}
 	if a := v.postFormWithKey("k", all...); a.Status != http.StatusCreated || replayed(a) {
-		t.Errorf("the complete form: status = %d, body %s", a.Status, a.Body)
+		t.Errorf("the complete form: status = %d, want 201; body %s", a.Status, a.Body)
 	}
 }
 
@@ -199,7 +199,7 @@ func TestConcurrentRequestWithKey(t *testing.T) {
 		a := v.postFormWithKey("k", all...)
 		wait, err := strconv.Atoi(a.Header.Get("Retry-After"))
 		if a.Status != http.StatusConflict || err != nil || wait < 1 || a.problem(t).Message == "" {
-			t.Errorf("during the first request: status = %d, header %v, body %s", a.Status, a.Header, a.Body)
+			t.Errorf("during the first request: status = %d, want 409; header %v, body %s", a.Status, a.Header, a.Body)
 		}
 		if _, err := write.Write(whole[20_000:]); err != nil {
 			t.Fatal(err)
@@ -209,7 +209,7 @@ func TestConcurrentRequestWithKey(t *testing.T) {
 		}
 		wg.Wait()
 		if first.Status != http.StatusCreated {
-			t.Fatalf("status = %d, body %s", first.Status, first.Body)
+			t.Fatalf("status = %d, want 201; body %s", first.Status, first.Body)
 		}
 		checkReplay(t, "after the first request", first, v.postFormWithKey("k", all...))
 		if rows, files := v.stored(); rows != 1 || files != 1 {
@@ -253,7 +253,7 @@ func TestKeysArePerToken(t *testing.T) {
 	v := newVault(t, dbtest.SQLite(t), 0)
 	all := append(v.validFields(), pdfFile(samplePDF(0)))
 	if a := v.postFormWithKey("k", all...); a.Status != http.StatusCreated {
-		t.Fatalf("status = %d, body %s", a.Status, a.Body)
+		t.Fatalf("status = %d, want 201; body %s", a.Status, a.Body)
 	}
 	original := v.secret
 	for what, tc := range map[string]struct {
@@ -267,12 +267,12 @@ func TestKeysArePerToken(t *testing.T) {
 	} {
 		v.secret = tc.secret
 		if a := v.postFormWithKey("k", all...); a.Status != tc.status || replayed(a) {
-			t.Errorf("%s: status = %d, body %s", what, a.Status, a.Body)
+			t.Errorf("%s: status = %d, want %d; body %s", what, a.Status, tc.status, a.Body)
 		}
 	}
 	v.secret = original
 	if a := v.postWithKey("k", vaultPath+"/"+unknownID+"/retry", "", http.NoBody); a.Status != http.StatusNotFound {
-		t.Errorf("another path: status = %d, body %s", a.Status, a.Body)
+		t.Errorf("another path: status = %d, want 404; body %s", a.Status, a.Body)
 	}
 }
 
@@ -289,12 +289,12 @@ func TestMalformedKeys(t *testing.T) {
 		v.api.Handler().ServeHTTP(w, r) // the client of net/http does not send all of these headers
 		a := &response{w.Code, w.Header(), w.Body.Bytes()}
 		if a.Status != http.StatusUnprocessableEntity || a.fields(t) != "Idempotency-Key" {
-			t.Errorf("%q: status = %d, body %s", values, a.Status, a.Body)
+			t.Errorf("%q: status = %d, want 422; body %s", values, a.Status, a.Body)
 		}
 	}
 	for _, key := range []string{"k", strings.Repeat("k", 255), `"8e03978e-40d5-43dd-bc93-6894a57f9324"`, "!~,;"} {
 		if a := v.postFormWithKey(key, append(v.validFields(), pdfFile(samplePDF(0)))...); a.Status != http.StatusCreated {
-			t.Errorf("%q: status = %d, body %s", key, a.Status, a.Body)
+			t.Errorf("%q: status = %d, want 201; body %s", key, a.Status, a.Body)
 		}
 	}
 }
@@ -311,17 +311,17 @@ func TestRetryAndRevokeRunOncePerKey(t *testing.T) {
 		retry := func() *response { return v.postWithKey("k", vaultPath+"/"+id+"/retry", "", http.NoBody) }
 		first := retry()
 		if first.Status != http.StatusOK || events() != 1 {
-			t.Fatalf("status = %d, body %s", first.Status, first.Body)
+			t.Fatalf("status = %d, want 200; body %s", first.Status, first.Body)
 		}
 		checkReplay(t, "retry", first, retry())
 		// With another key the retry is an invalid operation. The response to an invalid operation
 		// is not stored.
 		if a := v.postWithKey("other", vaultPath+"/"+id+"/retry", "", http.NoBody); a.Status != http.StatusBadRequest || replayed(a) {
-			t.Errorf("status = %d, body %s", a.Status, a.Body)
+			t.Errorf("status = %d, want 400; body %s", a.Status, a.Body)
 		}
 		v.Work(1)
 		if a := v.postWithKey("other", vaultPath+"/"+id+"/retry", "", http.NoBody); a.Status != http.StatusOK || replayed(a) || events() != 2 {
-			t.Errorf("after the certificate failed again: status = %d, body %s", a.Status, a.Body)
+			t.Errorf("after the certificate failed again: status = %d, want 200; body %s", a.Status, a.Body)
 		}
 
 		revoke := func(body string) *response {
@@ -329,12 +329,12 @@ func TestRetryAndRevokeRunOncePerKey(t *testing.T) {
 		}
 		wrong := v.postWithKey("bad", vaultPath+"/"+id+"/revoke", "application/json", strings.NewReader(`{"reason": ""}`))
 		if wrong.Status != http.StatusUnprocessableEntity {
-			t.Errorf("status = %d, body %s", wrong.Status, wrong.Body)
+			t.Errorf("status = %d, want 422; body %s", wrong.Status, wrong.Body)
 		}
 		checkReplay(t, "an invalid revocation", wrong, v.postWithKey("bad", vaultPath+"/"+id+"/revoke", "application/json", strings.NewReader(`{"reason":""}`)))
 		first = revoke(`{"reason": "withdrawn", "note": "x"}`)
 		if first.Status != http.StatusOK {
-			t.Fatalf("status = %d, body %s", first.Status, first.Body)
+			t.Fatalf("status = %d, want 200; body %s", first.Status, first.Body)
 		}
 		checkReplay(t, "a revocation with other white space", first, revoke("{\n\t\"reason\":\"withdrawn\",\"note\":\"x\"\n}"))
 		checkOtherContent(t, "another reason", revoke(`{"reason": "other", "note": "x"}`))
@@ -342,7 +342,7 @@ func TestRetryAndRevokeRunOncePerKey(t *testing.T) {
 		// Revoking a revoked certificate changes nothing. The response is also stored.
 		again := v.postWithKey("k2", vaultPath+"/"+id+"/revoke", "application/json", strings.NewReader(`{"reason": "again"}`))
 		if again.Status != http.StatusOK || replayed(again) || data(t, again)["revocation_reason"] != "withdrawn" {
-			t.Errorf("status = %d, body %s", again.Status, again.Body)
+			t.Errorf("status = %d, want 200; body %s", again.Status, again.Body)
 		}
 		checkReplay(t, "a second revocation", again, v.postWithKey("k2", vaultPath+"/"+id+"/revoke", "application/json", strings.NewReader(`{"reason": "again"}`)))
 		if events() != 3 {
@@ -403,7 +403,7 @@ func TestResponseIsStoredWithOperation(t *testing.T) {
 		for _, key := range []string{"broken", "panic"} {
 			first, err := upload(key, succeed)
 			if err != nil || first.Code != http.StatusCreated {
-				t.Fatalf("%s: status = %d, body %s, %v", key, first.Code, first.Body, err)
+				t.Fatalf("%s: status = %d, want 201; body %s, %v", key, first.Code, first.Body, err)
 			}
 			again, err := upload(key, succeed)
 			if err != nil || again.Body.String() != first.Body.String() || again.Header().Get("Idempotency-Replayed") != "true" {
@@ -444,7 +444,7 @@ func TestAbortedRequestReleasesKey(t *testing.T) {
 	<-done
 	await(t, func() bool { return v.count(`SELECT count(*) FROM idempotency_keys`) == 0 })
 	if a := v.postFormWithKey("k", all...); a.Status != http.StatusCreated || replayed(a) {
-		t.Errorf("status = %d, body %s", a.Status, a.Body)
+		t.Errorf("status = %d, want 201; body %s", a.Status, a.Body)
 	}
 }
 

@@ -84,12 +84,12 @@ func TestTrickyText(t *testing.T) {
 					fields = "certificate_title details full_name"
 				}
 				if a.Status != http.StatusUnprocessableEntity || a.fields(t) != fields {
-					t.Errorf("%.60q: status = %d, body %s", s, a.Status, a.Body)
+					t.Errorf("%.60q: status = %d, want 422; body %s", s, a.Status, a.Body)
 				}
 				continue
 			}
 			if a.Status != http.StatusCreated {
-				t.Errorf("%.60q: status = %d, body %s", s, a.Status, a.Body)
+				t.Errorf("%.60q: status = %d, want 201; body %s", s, a.Status, a.Body)
 				continue
 			}
 			made := data(t, a)
@@ -141,7 +141,7 @@ func TestIssueDates(t *testing.T) {
 	} {
 		a := v.post(form(t, append(v.validFields(), text("issue_date", date), pdfFile(samplePDF(0)))...))
 		if a.Status != status || status == 422 && a.fields(t) != "issue_date" {
-			t.Errorf("%q: status = %d, body %s", date, a.Status, a.Body)
+			t.Errorf("%q: status = %d, want %d; body %s", date, a.Status, status, a.Body)
 		}
 	}
 }
@@ -211,7 +211,7 @@ func TestOddForms(t *testing.T) {
 		rows, files := v.stored()
 		a := v.post([]byte(tc.body))
 		if a.Status != tc.status {
-			t.Errorf("%s: status = %d, body %.300s", tc.what, a.Status, a.Body)
+			t.Errorf("%s: status = %d, want %d; body %.300s", tc.what, a.Status, tc.status, a.Body)
 			continue
 		}
 		if a.Status == http.StatusCreated {
@@ -243,7 +243,7 @@ func TestLateBody(t *testing.T) {
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, late("multipart/form-data; boundary="+boundary))
 	if w.Code != http.StatusRequestTimeout || !json.Valid(w.Body.Bytes()) {
-		t.Errorf("status = %d, body %s", w.Code, w.Body)
+		t.Errorf("status = %d, want 408; body %s", w.Code, w.Body)
 	}
 	id := v.upload("diploma.pdf")["uuid"].(string)
 	r := late("application/json")
@@ -251,6 +251,6 @@ func TestLateBody(t *testing.T) {
 	w = httptest.NewRecorder()
 	h.ServeHTTP(w, r)
 	if w.Code != http.StatusRequestTimeout || !json.Valid(w.Body.Bytes()) {
-		t.Errorf("status = %d, body %s", w.Code, w.Body)
+		t.Errorf("status = %d, want 408; body %s", w.Code, w.Body)
 	}
 }

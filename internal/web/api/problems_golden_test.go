@@ -142,7 +142,7 @@ func (r *recorder) recordUploads() {
 	}
 	first := form(r.tb, append(r.validFields(), file)...)
 	if a := r.post(first); a.Status != http.StatusCreated {
-		r.tb.Fatalf("status = %d, body %s", a.Status, a.Body)
+		r.tb.Fatalf("status = %d, want 201; body %s", a.Status, a.Body)
 	}
 	r.record("upload: a duplicate", r.post(first))
 }

@@ -107,7 +107,7 @@ func TestRecordInEachStatus(t *testing.T) {
 		}
 		a := v.postJSON("/business/certificate-vault/"+id+"/revoke", `{"reason": " Withdrawn ", "note": "never shown"}`)
 		if a.Status != http.StatusOK || a.json(t)["message"] == "" || strings.Contains(string(a.Body), "never shown") {
-			t.Errorf("revoking: status = %d, body %s", a.Status, a.Body)
+			t.Errorf("revoking: status = %d, want 200; body %s", a.Status, a.Body)
 		}
 		revoked := view(id)
 		checkRecord(t, "revoked", revoked)
@@ -117,7 +117,7 @@ func TestRecordInEachStatus(t *testing.T) {
 		// A revoked certificate has no failure, because a failure suggests a retry.
 		a = v.postJSON("/business/certificate-vault/"+failing+"/revoke", `{"reason": "Withdrawn"}`)
 		if a.Status != http.StatusOK || data(t, a)["failure"] != nil || view(failing)["failure"] != nil {
-			t.Errorf("revoking a failed certificate: status = %d, body %s", a.Status, a.Body)
+			t.Errorf("revoking a failed certificate: status = %d, want 200; body %s", a.Status, a.Body)
 		}
 	})
 }
@@ -138,7 +138,7 @@ func TestListEnvelope(t *testing.T) {
 		got := a.json(t)
 		list, ok := got["data"].([]any)
 		if a.Status != http.StatusOK || !ok || len(list) != records || len(got) != 3 {
-			t.Errorf("%q: status = %d, body %s", query, a.Status, a.Body)
+			t.Errorf("%q: status = %d, want 200; body %s", query, a.Status, a.Body)
 		}
 		if !reflect.DeepEqual(got["links"], links) {
 			t.Errorf("%q: the links are %v, want %v", query, got["links"], links)
@@ -195,7 +195,7 @@ func TestListFilters(t *testing.T) {
 		"?status=": 200, "?status=revoked&applicant_email=ada@example.org&search=x": 200, "?search=%25": 200, "?applicant_email=nobody": 200,
 	} {
 		if a := v.get("/business/certificate-vault" + query); a.Status != status {
-			t.Errorf("%q: status = %d, body %s", query, a.Status, a.Body)
+			t.Errorf("%q: status = %d, want %d; body %s", query, a.Status, status, a.Body)
 		}
 	}
 	for query, fields := range map[string]string{
@@ -206,7 +206,7 @@ func TestListFilters(t *testing.T) {
 	} {
 		a := v.get("/business/certificate-vault" + query)
 		if a.Status != http.StatusUnprocessableEntity || a.fields(t) != fields {
-			t.Errorf("%q: status = %d, body %s", query, a.Status, a.Body)
+			t.Errorf("%q: status = %d, want 422; body %s", query, a.Status, a.Body)
 		}
 	}
 	if got := v.get("/business/certificate-vault?status=x").problem(t).Message; got != "The value is invalid; it must be one of processing, approved, failed, revoked." {
@@ -225,16 +225,16 @@ func TestRetry(t *testing.T) {
 		return v.do(v.request(http.MethodPost, "/business/certificate-vault/"+id+"/retry", http.NoBody))
 	}
 	if a := retry(); a.Status != http.StatusBadRequest || a.problem(t).Message != "Invalid operation" {
-		t.Errorf("retrying a processing certificate: status = %d, body %s", a.Status, a.Body)
+		t.Errorf("retrying a processing certificate: status = %d, want 400; body %s", a.Status, a.Body)
 	}
 	v.Work(1)
 	a := retry()
 	if a.Status != http.StatusOK || a.json(t)["message"] == "" {
-		t.Fatalf("status = %d, body %s", a.Status, a.Body)
+		t.Fatalf("status = %d, want 200; body %s", a.Status, a.Body)
 	}
 	checkRecord(t, "processing", data(t, a))
 	if a := retry(); a.Status != http.StatusBadRequest {
-		t.Errorf("retrying for the second time: status = %d, body %s", a.Status, a.Body)
+		t.Errorf("retrying for the second time: status = %d, want 400; body %s", a.Status, a.Body)
 	}
 }
 
@@ -269,13 +269,13 @@ func TestDownload(t *testing.T) {
 	from := len(want) - len(tail) - 10
 	r.Header.Set("Range", fmt.Sprintf("bytes=%d-%d", from, from+19))
 	if a := v.do(r); a.Status != http.StatusPartialContent || !bytes.Equal(a.Body, want[from:from+20]) {
-		t.Errorf("a range across the end of the original: status = %d, body %q", a.Status, a.Body)
+		t.Errorf("a range across the end of the original: status = %d, want 206; body %q", a.Status, a.Body)
 	}
 	if a := v.do(v.request(http.MethodHead, path+"/download", http.NoBody)); a.Status != http.StatusOK || a.Header.Get("Content-Length") != fmt.Sprint(len(want)) {
-		t.Errorf("HEAD: status = %d, header %v", a.Status, a.Header)
+		t.Errorf("HEAD: status = %d, want 200; header %v", a.Status, a.Header)
 	}
 	if a := v.postJSON(path+"/revoke", `{"reason": "x"}`); a.Status != http.StatusOK {
-		t.Fatalf("status = %d, body %s", a.Status, a.Body)
+		t.Fatalf("status = %d, want 200; body %s", a.Status, a.Body)
 	}
 	check("revoked")
 }
@@ -321,7 +321,7 @@ func TestRevokeBody(t *testing.T) {
 		r := v.request(http.MethodPost, path, strings.NewReader(tc.body))
 		r.Header.Set("Content-Type", tc.contentType)
 		if a := v.do(r); a.Status != tc.status || a.fields(t) != tc.fields {
-			t.Errorf("%s: status = %d, body %s", tc.name, a.Status, a.Body)
+			t.Errorf("%s: status = %d, want %d; body %s", tc.name, a.Status, tc.status, a.Body)
 		}
 	}
 	if a := v.get("/business/certificate-vault/" + id); data(t, a)["revoked_at"] != nil {
@@ -330,15 +330,15 @@ func TestRevokeBody(t *testing.T) {
 	r := v.request(http.MethodPost, path, strings.NewReader(`{"reason": "x\ud83d\ude00\\ud83d", "unknown": [1]}`))
 	r.Header.Set("Content-Type", "Application/JSON; charset=utf-8")
 	if a := v.do(r); a.Status != http.StatusOK {
-		t.Errorf("status = %d, body %s", a.Status, a.Body)
+		t.Errorf("status = %d, want 200; body %s", a.Status, a.Body)
 	}
 	r = v.request(http.MethodPost, path, strings.NewReader(`{"reason": "x"}`))
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Content-Encoding", "gzip")
 	if a := v.do(r); a.Status != http.StatusUnsupportedMediaType {
-		t.Errorf("a compressed body: status = %d, body %s", a.Status, a.Body)
+		t.Errorf("a compressed body: status = %d, want 415; body %s", a.Status, a.Body)
 	}
 	if a := v.postJSON(path, `{"reason": "another"}`); a.Status != http.StatusOK || data(t, a)["revocation_reason"] != `x😀\ud83d` {
-		t.Errorf("revoking for the second time: status = %d, body %s", a.Status, a.Body)
+		t.Errorf("revoking for the second time: status = %d, want 200; body %s", a.Status, a.Body)
 	}
 }

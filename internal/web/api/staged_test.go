@@ -26,7 +26,7 @@ func (v *vault) stage(name string) string {
 	a := v.postFile(part{name: "file", file: name, content: samplePDF(0)})
 	id, _ := data(v.tb, a)["file_id"].(string)
 	if a.Status != http.StatusCreated || id == "" {
-		v.tb.Fatalf("status = %d, body %s", a.Status, a.Body)
+		v.tb.Fatalf("status = %d, want 201; body %s", a.Status, a.Body)
 	}
 	return id
 }
@@ -59,7 +59,7 @@ func TestUploadFile(t *testing.T) {
 		a := v.postFile(file("../diploma 1.pdf", content))
 		record := data(t, a)
 		if a.Status != http.StatusCreated || a.json(t)["message"] == "" {
-			t.Fatalf("status = %d, body %s", a.Status, a.Body)
+			t.Fatalf("status = %d, want 201; body %s", a.Status, a.Body)
 		}
 		if record["file_name"] != "diploma 1.pdf" || record["mime_type"] != "application/pdf" || record["size"] != float64(len(content)) {
 			t.Errorf("the record is %v", record)
@@ -92,14 +92,14 @@ func TestUploadFile(t *testing.T) {
 		} {
 			a := v.postFile(tc.parts...)
 			if a.Status != http.StatusUnprocessableEntity || a.fields(t) != tc.fields {
-				t.Errorf("%s: status = %d, body %s", name, a.Status, a.Body)
+				t.Errorf("%s: status = %d, want 422; body %s", name, a.Status, a.Body)
 			}
 			if n := v.files(); n != before {
 				t.Errorf("%s: %d files are left", name, n-before)
 			}
 		}
 		if a := v.postFile(file("a.pdf", samplePDF(20_971_520))); a.Status != http.StatusCreated || data(t, a)["size"] != float64(20_971_520) {
-			t.Errorf("a file at the limit: status = %d, body %s", a.Status, a.Body)
+			t.Errorf("a file at the limit: status = %d, want 201; body %s", a.Status, a.Body)
 		}
 	})
 }
@@ -137,13 +137,13 @@ func TestUploadFileBody(t *testing.T) {
 		r := v.request(http.MethodPost, "/business/certificate-vault/upload-file", bytes.NewReader(body))
 		r.Header.Set("Content-Type", contentType)
 		if a := v.do(r); a.Status != status {
-			t.Errorf("type %q: status = %d, body %s", contentType, a.Status, a.Body)
+			t.Errorf("type %q: status = %d, want %d; body %s", contentType, a.Status, status, a.Body)
 		}
 	}
 	r := v.request(http.MethodPost, "/business/certificate-vault/upload-file", bytes.NewReader(append(body, make([]byte, 24<<20)...)))
 	r.Header.Set("Content-Type", "multipart/form-data; boundary="+boundary)
 	if a := v.do(r); a.Status != http.StatusRequestEntityTooLarge {
-		t.Errorf("a body over the limit: status = %d, body %s", a.Status, a.Body)
+		t.Errorf("a body over the limit: status = %d, want 413; body %s", a.Status, a.Body)
 	}
 	if n := v.files(); n != 0 {
 		t.Errorf("%d files are left", n)

@@ -57,7 +57,7 @@ func TestUploadRefusals(t *testing.T) {
 		rows, files := v.stored()
 		a := v.post(form(t, tc.parts...))
 		if a.Status != tc.status {
-			t.Errorf("%s: status = %d, body %s", tc.name, a.Status, a.Body)
+			t.Errorf("%s: status = %d, want %d; body %s", tc.name, a.Status, tc.status, a.Body)
 			continue
 		}
 		if a.Status == http.StatusCreated {
@@ -97,7 +97,7 @@ func TestUploadDuplicate(t *testing.T) {
 	const message = "A vault certificate with this email, title, and issue date already exists"
 	r := a.problem(t)
 	if a.Status != http.StatusUnprocessableEntity || r.Message != message || !strings.Contains(string(a.Body), data(t, first)["uuid"].(string)) {
-		t.Errorf("status = %d, body %s", a.Status, a.Body)
+		t.Errorf("status = %d, want 422; body %s", a.Status, a.Body)
 	}
 	if rows, files := v.stored(); rows != 1 || files != 1 {
 		t.Errorf("%d rows and %d files are stored, want 1 and 1", rows, files)
@@ -143,7 +143,7 @@ func TestMalformedBodies(t *testing.T) {
 		"a very long header line":         []byte("--" + boundary + "\r\nContent-Disposition: " + strings.Repeat("x", 1<<20)),
 	} {
 		if a := v.post(body); a.Status != http.StatusUnprocessableEntity || a.problem(t).Message == "" {
-			t.Errorf("%s: status = %d, body %s", name, a.Status, a.Body)
+			t.Errorf("%s: status = %d, want 422; body %s", name, a.Status, a.Body)
 		}
 		if rows, files := v.stored(); rows != 0 || files != 0 {
 			t.Errorf("%s: %d rows and %d files are left", name, rows, files)
@@ -157,11 +157,11 @@ func TestUploadLimits(t *testing.T) {
 	v := newVault(t, dbtest.SQLite(t), 0)
 	const maxFile = 20_971_520
 	if a := v.post(form(t, append(v.validFields(), pdfFile(samplePDF(maxFile)))...)); a.Status != http.StatusCreated {
-		t.Errorf("a file at the limit: status = %d, body %s", a.Status, a.Body)
+		t.Errorf("a file at the limit: status = %d, want 201; body %s", a.Status, a.Body)
 	}
 	a := v.post(form(t, append(v.validFields(), pdfFile(append(samplePDF(maxFile), '\n')))...))
 	if a.Status != http.StatusUnprocessableEntity || a.fields(t) != "certificate_file" {
-		t.Errorf("a file over the limit: status = %d, body %s", a.Status, a.Body)
+		t.Errorf("a file over the limit: status = %d, want 422; body %s", a.Status, a.Body)
 	}
 	// The bytes after the closing boundary are part of the body.
 	padded := func(size int) []byte {
@@ -169,7 +169,7 @@ func TestUploadLimits(t *testing.T) {
 		return append(body, bytes.Repeat([]byte{' '}, size-len(body))...)
 	}
 	if a := v.post(padded(25_165_824)); a.Status != http.StatusCreated {
-		t.Errorf("a body at the limit: status = %d, body %s", a.Status, a.Body)
+		t.Errorf("a body at the limit: status = %d, want 201; body %s", a.Status, a.Body)
 	}
 	rows, files := v.stored()
 	for name, body := range map[string]io.Reader{
@@ -181,7 +181,7 @@ func TestUploadLimits(t *testing.T) {
 		r := v.request(http.MethodPost, "/business/certificate-vault", body)
 		r.Header.Set("Content-Type", "multipart/form-data; boundary="+boundary)
 		if a := v.do(r); a.Status != http.StatusRequestEntityTooLarge || a.problem(t).Message == "" {
-			t.Errorf("a body over the limit, %s: status = %d, body %s", name, a.Status, a.Body)
+			t.Errorf("a body over the limit, %s: status = %d, want 413; body %s", name, a.Status, a.Body)
 		}
 	}
 	if r, f := v.stored(); r != rows || f != files {
@@ -218,7 +218,7 @@ func TestRefusalWhileSending(t *testing.T) {
 		r.Header.Set("Authorization", "Bearer "+tc.secret)
 		r.Header.Set("Content-Type", tc.contentType)
 		if a := v.do(r); a.Status != tc.status {
-			t.Errorf("%s: status = %d, body %s", name, a.Status, a.Body)
+			t.Errorf("%s: status = %d, want %d; body %s", name, a.Status, tc.status, a.Body)
 		}
 	}
 }

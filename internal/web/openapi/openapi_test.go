@@ -139,7 +139,7 @@ func TestPages(t *testing.T) {
 		w := get(h, target)
 		body := w.Body.String()
 		if w.Code != http.StatusOK || w.Header().Get("Content-Security-Policy") != policy || !strings.HasPrefix(w.Header().Get("Content-Type"), "text/html") {
-			t.Errorf("%s: status = %d, header %v", target, w.Code, w.Header())
+			t.Errorf("%s: status = %d, want 200; header %v", target, w.Code, w.Header())
 		}
 		if found := foreign.FindString(body); found != "" {
 			t.Errorf("%s contains %s, which the policy forbids", target, found)
@@ -204,11 +204,11 @@ func TestUnknownPage(t *testing.T) {
 	for _, target := range []string{"/docs/no-such-page", "/docs/assets/no-such-file", "/docs/a/b/c"} {
 		w := get(h, target)
 		if w.Code != http.StatusNotFound || !strings.Contains(w.Body.String(), "<h1>Not Found</h1>") || w.Header().Get("Content-Security-Policy") != policy {
-			t.Errorf("%s: status = %d, body %s", target, w.Code, w.Body)
+			t.Errorf("%s: status = %d, want 404; body %s", target, w.Code, w.Body)
 		}
 		w = get(h, target, "Accept", "application/json")
 		if w.Code != http.StatusNotFound || !json.Valid(w.Body.Bytes()) {
-			t.Errorf("%s as JSON: status = %d, body %s", target, w.Code, w.Body)
+			t.Errorf("%s as JSON: status = %d, want 404; body %s", target, w.Code, w.Body)
 		}
 	}
 }
@@ -222,7 +222,7 @@ func TestPagesAreLimited(t *testing.T) {
 		}
 	}
 	if w := get(h, "/openapi.json"); w.Code != http.StatusTooManyRequests || w.Header().Get("Retry-After") == "" || !json.Valid(w.Body.Bytes()) {
-		t.Errorf("/openapi.json: status = %d, body %s", w.Code, w.Body)
+		t.Errorf("/openapi.json: status = %d, want 429; body %s", w.Code, w.Body)
 	}
 }
 

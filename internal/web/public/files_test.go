@@ -82,7 +82,7 @@ func TestFilesByDigest(t *testing.T) {
 		unknown := func(name, digest string) {
 			t.Helper()
 			if w, _ := fetch("/verify/file/" + digest); w.Code != http.StatusNotFound || strings.Contains(w.Body.String(), "NWU") {
-				t.Errorf("%s: status = %d, body %s", name, w.Code, w.Body)
+				t.Errorf("%s: status = %d, want 404; body %s", name, w.Code, w.Body)
 			}
 		}
 		// A staged file and the files of pending or failed certificates are unknown.
@@ -225,7 +225,7 @@ func TestCapabilityFiles(t *testing.T) {
 		t.Helper()
 		for kind, link := range links {
 			if w := v.getJSON(link); w.Code != http.StatusNotFound || strings.Contains(w.Body.String(), c.ReferenceID) {
-				t.Errorf("%s, %s: status = %d, body %s", name, kind, w.Code, w.Body)
+				t.Errorf("%s, %s: status = %d, want 404; body %s", name, kind, w.Code, w.Body)
 			}
 		}
 	}

@@ -117,7 +117,7 @@ func TestVerificationOfEachStatus(t *testing.T) {
 			w := v.getJSON("/verify/" + c.ReferenceID)
 			var got map[string]any
 			if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil || w.Code != http.StatusOK || w.Header().Get("Content-Type") != "application/json" {
-				t.Errorf("%s: status = %d, body %s, %v", c.Title, w.Code, w.Body, err)
+				t.Errorf("%s: status = %d, want 200; body %s, %v", c.Title, w.Code, w.Body, err)
 			}
 			if !reflect.DeepEqual(got, map[string]any{"data": want}) {
 				t.Errorf("%s: the data is %v, want %v", c.Title, got["data"], want)
@@ -166,7 +166,7 @@ func TestTypedReferenceIDsAreFolded(t *testing.T) {
 	for _, typed := range []string{lower, strings.ReplaceAll(c.ReferenceID, "-", ""), " " + c.ReferenceID + " "} {
 		w := v.getJSON("/verify/" + url.PathEscape(typed))
 		if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), c.ReferenceID) {
-			t.Errorf("%q: status = %d, body %s", typed, w.Code, w.Body)
+			t.Errorf("%q: status = %d, want 200; body %s", typed, w.Code, w.Body)
 		}
 	}
 }
@@ -238,7 +238,7 @@ func TestHostileReferenceIDs(t *testing.T) {
 			checkMarkup(t, w)
 		}
 		if w := v.getJSON("/verify/" + url.PathEscape(typed)); w.Code != http.StatusNotFound || !json.Valid(w.Body.Bytes()) {
-			t.Errorf("%q: status = %d, body %s", typed, w.Code, w.Body)
+			t.Errorf("%q: status = %d, want 404; body %s", typed, w.Code, w.Body)
 		}
 	}
 }
@@ -268,7 +268,7 @@ func TestLookUp(t *testing.T) {
 	}
 	w := v.get("/")
 	if w.Code != http.StatusSeeOther || w.Header().Get("Location") != "/verify" {
-		t.Errorf("/: status = %d, header %v", w.Code, w.Header())
+		t.Errorf("/: status = %d, want 303; header %v", w.Code, w.Header())
 	}
 }
 
@@ -286,7 +286,7 @@ func TestRateLimit(t *testing.T) {
 	asPage, asJSON := func(*http.Request) {}, func(r *http.Request) { r.Header.Set("Accept", "application/json") }
 	for i, address := range []string{"[2001:db8:1:2::1]:1000", "[2001:db8:1:2:ffff::9]:2000"} {
 		if w := from(address, asPage); w.Code != http.StatusOK || w.Header().Get("X-RateLimit-Limit") != "2" || w.Header().Get("X-RateLimit-Remaining") != strconv.Itoa(1-i) {
-			t.Errorf("%s: status = %d, header %v", address, w.Code, w.Header())
+			t.Errorf("%s: status = %d, want 200; header %v", address, w.Code, w.Header())
 		}
 	}
 	w := from("[2001:db8:1:2::3]:1000", asPage)
@@ -296,7 +296,7 @@ func TestRateLimit(t *testing.T) {
 	}
 	var body struct{ Message string }
 	if w := from("[2001:db8:1:2::3]:1000", asJSON); w.Code != http.StatusTooManyRequests || json.Unmarshal(w.Body.Bytes(), &body) != nil || body.Message == "" {
-		t.Errorf("over the limit, as JSON: status = %d, body %s", w.Code, w.Body)
+		t.Errorf("over the limit, as JSON: status = %d, want 429; body %s", w.Code, w.Body)
 	}
 	for _, other := range []string{"[2001:db8:1:3::1]:1000", "198.51.100.7:1000"} {
 		if w := from(other, asPage); w.Code != http.StatusOK {
@@ -316,7 +316,7 @@ func TestUnknownPagesAndMethods(t *testing.T) {
 	r := request(http.MethodPost, "/verify/"+unknownID)
 	r.Header.Set("Accept", "application/json")
 	if w := v.do(r); w.Code != http.StatusMethodNotAllowed || w.Header().Get("Allow") != "GET, HEAD" || !json.Valid(w.Body.Bytes()) {
-		t.Errorf("POST: status = %d, header %v, body %s", w.Code, w.Header(), w.Body)
+		t.Errorf("POST: status = %d, want 405; header %v, body %s", w.Code, w.Header(), w.Body)
 	}
 	for accept, asJSON := range map[string]bool{
 		"": false, "*/*": false, "application/json": true, "application/json, */*;q=0.1": true, "text/html,application/xhtml+xml": false,
@@ -351,7 +351,7 @@ func TestAssetsOfPage(t *testing.T) {
 	for asset := range found {
 		w := v.get(asset)
 		if w.Code != http.StatusOK || w.Body.Len() == 0 || !strings.Contains(w.Header().Get("Cache-Control"), "immutable") {
-			t.Errorf("%s: status = %d, header %v", asset, w.Code, w.Header())
+			t.Errorf("%s: status = %d, want 200; header %v", asset, w.Code, w.Header())
 		}
 	}
 	if w := v.get("/assets/style.css"); w.Code != http.StatusNotFound {
@@ -386,7 +386,7 @@ func TestInternalErrorIsNotUnknown(t *testing.T) {
 			t.Errorf("%s: the page contains %s, the log contains %s", target, w.Body, v.log)
 		}
 		if w := v.getJSON(target); w.Code != http.StatusInternalServerError || !strings.Contains(w.Body.String(), `"Server Error"`) {
-			t.Errorf("%s as JSON: status = %d, body %s", target, w.Code, w.Body)
+			t.Errorf("%s as JSON: status = %d, want 500; body %s", target, w.Code, w.Body)
 		}
 	}
 }

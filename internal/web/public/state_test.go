@@ -156,7 +156,7 @@ func TestPublicProfile(t *testing.T) {
 	}
 	w := v.get(found)
 	if w.Code != http.StatusOK || w.Header().Get("Content-Type") != "image/png" || !strings.Contains(w.Header().Get("Cache-Control"), "immutable") {
-		t.Errorf("the logo at %q: status = %d, header %v", found, w.Code, w.Header())
+		t.Errorf("the logo at %q: status = %d, want 200; header %v", found, w.Code, w.Header())
 	}
 	for _, target := range []string{"/logos/other" + strings.TrimPrefix(found, "/logos/nwu"), "/logos/nwu/" + digestOf("x"), "/logos/nwu/x"} {
 		if w := v.get(target); w.Code != http.StatusNotFound {
