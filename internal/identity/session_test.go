@@ -13,7 +13,7 @@ func TestSessionExpires(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b, ctx := open(t, d), t.Context()
-		alive := func(e *Entry) bool {
+		valid := func(e *Entry) bool {
 			t.Helper()
 			_, err := b.Session(ctx, e.with(home))
 			if err != nil && !errors.Is(err, ErrNoSession) {
@@ -23,11 +23,11 @@ func TestSessionExpires(t *testing.T) {
 		}
 		e := b.join(address)
 		b.Advance(idleLife - time.Second)
-		if !alive(e) {
+		if !valid(e) {
 			t.Error("the session expired before the idle time")
 		}
 		b.Advance(idleLife)
-		if alive(e) {
+		if valid(e) {
 			t.Error("the session is still valid after the idle time")
 		}
 		e, err := b.SignIn(ctx, address, password, home)
@@ -36,12 +36,12 @@ func TestSessionExpires(t *testing.T) {
 		}
 		for range 6 {
 			b.Advance(absoluteLife / 7)
-			if !alive(e) {
+			if !valid(e) {
 				t.Fatal("a session in use expired too early")
 			}
 		}
 		b.Advance(absoluteLife/7 + time.Second)
-		if alive(e) {
+		if valid(e) {
 			t.Error("the session is still valid after its maximum lifetime")
 		}
 		// Sessions of members expire earlier.
@@ -51,18 +51,18 @@ func TestSessionExpires(t *testing.T) {
 		}
 		for range 15 {
 			b.Advance(idleLifeMember - time.Second)
-			if !alive(e) {
+			if !valid(e) {
 				break
 			}
 		}
-		if used := b.Now().Sub(e.Session.CreatedAt); alive(e) || used < absoluteLifeMember {
-			t.Errorf("a member's session was valid for %s", used)
+		if used := b.Now().Sub(e.Session.CreatedAt); valid(e) || used < absoluteLifeMember {
+			t.Errorf("a member's session was valid for %s, want %s", used, absoluteLifeMember)
 		}
 		if e, err = b.SignIn(ctx, "owner@example.org", password, home); err != nil {
 			t.Fatal(err)
 		}
 		b.Advance(idleLifeMember)
-		if alive(e) {
+		if valid(e) {
 			t.Error("a member's session is still valid after the idle time")
 		}
 		if err := b.Sweep(ctx); err != nil {
@@ -94,7 +94,7 @@ func TestSessionUseIsStoredOncePerMinute(t *testing.T) {
 			}
 			list, err := b.Sessions(ctx, e.Session.Person.ID)
 			if err != nil || len(list) != 1 {
-				t.Fatalf("%d sessions, %v", len(list), err)
+				t.Fatalf("got %d sessions, want 1; %v", len(list), err)
 			}
 			if list[0].LastSeenAt.After(e.Session.CreatedAt) != (list[0].Address == "203.0.113.9") {
 				t.Errorf("the stored address is %s", list[0].Address)

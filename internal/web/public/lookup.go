@@ -24,8 +24,8 @@ func (p *Pages) lookUp(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// referenceIn returns the reference id from a link, with or without a scheme. It returns other text
-// without white space around it.
+// referenceIn returns the reference id from a link, with or without a scheme, or from a text that
+// contains only a reference id.
 func referenceIn(typed string) string {
 	typed, _, _ = strings.Cut(strings.TrimSpace(typed), "?")
 	if _, after, found := strings.Cut(typed, "/verify/"); found {
