@@ -87,7 +87,7 @@ func TestProblemsOfAForm(t *testing.T) {
 	body := w.Body.String()
 	for _, want := range []string{
 		"<title>Fehler: ", `<a href="#email">Not &#34;&lt;an&gt;&#34; address.</a>`, `aria-invalid="true" aria-describedby="email-problem hint"`,
-		`<p class="problem" id="email-problem">Not &#34;&lt;an&gt;&#34; address. Diese Anfrage`, `value="input &#34;here&#34;"`,
+		`<p class="problem" id="email-problem">Not &#34;&lt;an&gt;&#34; address. Diese Anfrage`, `value="typed &#34;here&#34;"`,
 	} {
 		if !strings.Contains(body, want) {
 			t.Errorf("the page lacks %s: %s", want, body)

@@ -8,7 +8,7 @@ import (
 )
 
 // notices are the messages that pages show after an action.
-var notices = map[string]string{ //nolint:gosec // what is said of tokens, not tokens
+var notices = map[string]string{ //nolint:gosec // the texts contain no tokens
 	"retried":          "Processing began again.",
 	"uploaded":         "The certificate was uploaded. Its verified PDF is being made.",
 	"list_taken":       "The list was read: {1} rows.",
@@ -66,7 +66,7 @@ var notices = map[string]string{ //nolint:gosec // what is said of tokens, not t
 	"institution_made":   "The institution was made, and its owner is told by mail.",
 }
 
-// plural returns a count with its noun.
+// plural returns a number with its noun in the singular or plural.
 func plural(n int, one, many string) string {
 	if n == 1 {
 		return "1 " + one
@@ -74,33 +74,35 @@ func plural(n int, one, many string) string {
 	return strconv.Itoa(n) + " " + many
 }
 
-// ago formats how long ago a time was, or how far ahead it is, with the exact time as its title. It
-// returns nothing for a nil pointer.
+// ago returns a time element with the time since or until a time, and the exact time as its title.
+// It returns "" for a nil pointer.
 func (p *Panel) ago(at any) (template.HTML, error) {
 	var t time.Time
-	switch given := at.(type) {
+	switch value := at.(type) {
 	case time.Time:
-		t = given
+		t = value
 	case *time.Time:
-		if given == nil {
+		if value == nil {
 			return "", nil
 		}
-		t = *given
+		t = *value
 	default:
 		return "", fmt.Errorf("%T is not a time", at)
 	}
 	t = t.UTC()
 	text := span(p.Now().Sub(t))
-	machine, shown := t.Format("2006-01-02T15:04:05Z"), t.Format("2 January 2006, 15:04:05 UTC")
-	return template.HTML(`<time datetime="` + machine + `" title="` + shown + `">` + text + `</time>`), nil //nolint:gosec // times and words of ours
+	machine, title := t.Format("2006-01-02T15:04:05Z"), t.Format("2 January 2006, 15:04:05 UTC")
+	return template.HTML(`<time datetime="` + machine + `" title="` + title + `">` + text + `</time>`), nil //nolint:gosec // it contains only times and constant text
 }
 
-// span formats a duration. A negative duration lies in the future.
+// span formats the duration since a time. A negative duration is the time until a time in the
+// future.
 func span(d time.Duration) string {
 	form := "%s ago"
 	const day = 24 * time.Hour
 	if d < 0 {
-		// A future duration is rounded, so that a week is still a week after its first second.
+		// A duration in the future is rounded to the nearest unit, so that a week is still shown as
+		// 7 days after one second.
 		d, form = -d, "in %s"
 		switch {
 		case d >= 2*day-time.Hour/2:

@@ -7,11 +7,10 @@ import (
 	"github.com/certvault/certvault/internal/cert"
 )
 
-// TestProblemsForPeople checks the messages of problems that depend on the text, and that they
-// contain no wire names.
-func TestProblemsForPeople(t *testing.T) {
+// TestProblemMessages checks the messages of problems, which contain no field names of the API.
+func TestProblemMessages(t *testing.T) {
 	t.Parallel()
-	for _, one := range []struct {
+	for _, tc := range []struct {
 		field      cert.Field
 		text, want string
 	}{
@@ -29,11 +28,11 @@ func TestProblemsForPeople(t *testing.T) {
 		{cert.FieldReason, "", "The reason is missing."},
 	} {
 		got := ""
-		if _, problem := one.field.Check(one.text); problem != nil {
-			got = say(*problem, one.text)
+		if _, problem := tc.field.Check(tc.text); problem != nil {
+			got = problemMessage(*problem, tc.text)
 		}
-		if got != one.want {
-			t.Errorf("%s %q: %q, want %q", one.field, one.text, got, one.want)
+		if got != tc.want {
+			t.Errorf("%s %q: %q, want %q", tc.field, tc.text, got, tc.want)
 		}
 	}
 }
