@@ -106,7 +106,7 @@ func TestOperatorPages(t *testing.T) {
 	checkPage(t, "the list of institutions", o.get("operator", "/operator/institutions"), http.StatusOK, "Northern & Western University", "South East College", "15")
 	form := url.Values{"name": {"Third"}, "prefix": {"THD"}, "owner_name": {"Their Owner"}, "owner_email": {"third@example.org"}, "language": {"de"}}
 	w := o.followRedirect(t, "operator", o.post("operator", "/operator/institutions/new", form), "/operator/institutions")
-	checkPage(t, "after creating an institution", w, http.StatusOK, "The institution was made", "Third", "THD")
+	checkPage(t, "after creating an institution", w, http.StatusOK, "The institution was created", "Third", "THD")
 	if len(o.sent) != 1 || o.sent[0].To.Email != "third@example.org" || !strings.Contains(o.sent[0].Text, "https://vault.example/sign-in") || !strings.Contains(o.sent[0].Text, "Operator Person") {
 		t.Errorf("got the messages %+v, want one message to the owner", o.sent)
 	}

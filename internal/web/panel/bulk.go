@@ -95,7 +95,7 @@ func (d *draftPage) sort() {
 	}
 }
 
-// draftOf returns the bulk upload that the path names.
+// draftOf returns the bulk upload in the path.
 func (p *Panel) draftOf(r *http.Request, v *Visit) (*bulkimport.Draft, error) {
 	id, err := uuid.Parse(r.PathValue("draft"))
 	if err != nil {

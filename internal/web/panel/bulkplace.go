@@ -133,7 +133,7 @@ func (p *Panel) setPlacement(w http.ResponseWriter, r *http.Request, v *Visit) e
 	return p.redirect(w, r, v, "bulk/"+d.UUID+"/submit", "place_kept")
 }
 
-// draftPicture draws the first page of a file of a bulk upload.
+// draftPicture sends an image of the first page of a file of a bulk upload.
 func (p *Panel) draftPicture(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	d, err := p.draftOf(r, v)
 	if err != nil {

@@ -68,7 +68,7 @@ func (p *Panel) submit(w http.ResponseWriter, r *http.Request, v *Visit) error {
 			return err
 		}
 		if view.Nothing() {
-			return p.showAgain(w, r, "bulk_submit.html", view, fault.New(fault.BadRequest, "No certificate would come of it, so there is nothing to submit."))
+			return p.showAgain(w, r, "bulk_submit.html", view, fault.New(fault.BadRequest, "No certificate would be created, so there is nothing to submit."))
 		}
 	}
 	if err := p.BulkImports.Submit(r.Context(), d, nil); err != nil {
@@ -158,7 +158,7 @@ func rest(p *bulkimport.Progress) string {
 	case p.Finished():
 		return ""
 	case p.PerMinute == 0:
-		return "How long the rest takes is not known yet."
+		return "The remaining time is not known yet."
 	case p.Remaining < time.Minute:
 		return fmt.Sprintf("%d a minute; less than a minute left.", p.PerMinute)
 	default:

@@ -211,8 +211,8 @@ func (*certificatePage) EventLabel(m cert.Moment) status {
 	return status{Text: strings.ToUpper(phrase[:1]) + phrase[1:]}
 }
 
-// certificateOf returns the certificate that the path names. A certificate of another institution
-// is not found.
+// certificateOf returns the certificate in the path. A certificate of another institution is not
+// found.
 func (p *Panel) certificateOf(r *http.Request, v *Visit) (*cert.Certificate, error) {
 	id, err := uuid.Parse(r.PathValue("certificate"))
 	if err != nil {
@@ -280,7 +280,7 @@ func (p *Panel) retryCertificate(w http.ResponseWriter, r *http.Request, v *Visi
 	}
 	if _, err := p.Certs.Retry(r.Context(), v.Institution().ID, c.UUID, nil); err != nil {
 		if fault.Is(err, fault.BadRequest) {
-			err = fault.New(fault.BadRequest, "Only a certificate that failed can be retried, and this one is not failed any more.")
+			err = fault.New(fault.BadRequest, "Only a failed certificate can be retried, and this certificate is no longer failed.")
 		}
 		return err
 	}

@@ -144,7 +144,7 @@ func TestOneCertificate(t *testing.T) {
 		}
 	}
 	o.followRedirect(t, "issuer", o.post("issuer", o.pathOf("certificates/"+bad.UUID+"/retry"), nil), o.pathOf("certificates/"+bad.UUID))
-	checkPage(t, "a second retry", o.post("issuer", o.pathOf("certificates/"+bad.UUID+"/retry"), nil), http.StatusBadRequest, "not failed any more")
+	checkPage(t, "a second retry", o.post("issuer", o.pathOf("certificates/"+bad.UUID+"/retry"), nil), http.StatusBadRequest, "no longer failed")
 
 	checkPage(t, "the revocation form", o.get("owner", page+"/revoke"), http.StatusOK, "What the public will see", "Ada Lovelace", "cannot be undone")
 	checkPage(t, "a revocation without a reason", o.post("owner", page+"/revoke", url.Values{}), http.StatusUnprocessableEntity, "The reason is missing.")

@@ -30,7 +30,7 @@ func (o *panelTest) requestCorrection(c *cert.Certificate, text string) string {
 	return list[0].UUID
 }
 
-// A correction request is shown to members until one of them closes it.
+// The pages show a correction request until a member closes it.
 func TestCorrectionRequests(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -173,16 +173,16 @@ func (p *Panel) steps(r *http.Request, v *Visit, d *dashboard) error {
 		if err != nil {
 			return err
 		}
-		add(account.MayManageSettings, "settings", "Add your logo", "It stands on the page that opens when somebody scans the QR code.", profile.Logo != "")
+		add(account.MayManageSettings, "settings", "Add your logo", "The page behind the QR code shows it.", profile.Logo != "")
 	}
 	if v.Can(account.MayManageTokens) {
 		tokens, err := p.Tokens.List(r.Context(), v.Institution().ID)
 		if err != nil {
 			return err
 		}
-		add(account.MayManageTokens, "tokens/new", "Make an API token", "With it your student system uploads by itself.", len(tokens) > 0)
+		add(account.MayManageTokens, "tokens/new", "Make an API token", "Your student system can upload with it.", len(tokens) > 0)
 	}
-	add(account.MayManageWebhooks, "webhooks", "Add a webhook", "Your systems are told at once what became of each certificate.", len(d.Endpoints) > 0)
+	add(account.MayManageWebhooks, "webhooks", "Add a webhook", "Your systems are notified of the result of each certificate.", len(d.Endpoints) > 0)
 	return nil
 }
 

@@ -261,16 +261,16 @@ func (l listener) Flush() {
 	l.cancel()
 }
 
-func (o *panelTest) do(who, method, target string, form url.Values) *httptest.ResponseRecorder {
-	return o.send(o.request(who, method, target, form))
+func (o *panelTest) do(person, method, target string, form url.Values) *httptest.ResponseRecorder {
+	return o.send(o.request(person, method, target, form))
 }
 
-func (o *panelTest) get(who, target string) *httptest.ResponseRecorder {
-	return o.do(who, http.MethodGet, target, nil)
+func (o *panelTest) get(person, target string) *httptest.ResponseRecorder {
+	return o.do(person, http.MethodGet, target, nil)
 }
 
-func (o *panelTest) post(who, target string, form url.Values) *httptest.ResponseRecorder {
-	return o.do(who, http.MethodPost, target, form)
+func (o *panelTest) post(person, target string, form url.Values) *httptest.ResponseRecorder {
+	return o.do(person, http.MethodPost, target, form)
 }
 
 // visibleText returns the text of a page without its markup.
@@ -308,12 +308,12 @@ func checkPage(t *testing.T, name string, w *httptest.ResponseRecorder, status i
 }
 
 // followRedirect checks that a response redirects to a page, and returns that page with its notice.
-func (o *panelTest) followRedirect(t *testing.T, who string, w *httptest.ResponseRecorder, to string) *httptest.ResponseRecorder {
+func (o *panelTest) followRedirect(t *testing.T, person string, w *httptest.ResponseRecorder, to string) *httptest.ResponseRecorder {
 	t.Helper()
 	if w.Code != http.StatusSeeOther || w.Header().Get("Location") != to {
 		t.Fatalf("status = %d, Location = %q, want 303 and %q: %s", w.Code, w.Header().Get("Location"), to, visibleText(t, w))
 	}
-	r := o.request(who, http.MethodGet, to, nil)
+	r := o.request(person, http.MethodGet, to, nil)
 	for _, c := range w.Result().Cookies() {
 		r.AddCookie(c)
 	}

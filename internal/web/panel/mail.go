@@ -15,12 +15,12 @@ import (
 // mailStates are the labels of the states of mail.
 var mailStates = map[recipient.Status]status{
 	recipient.Waiting: {"Waits for its batch", "wait"}, recipient.Queued: {"On its way", "wait"}, recipient.Sent: {"Sent", "good"}, recipient.Failed: {"Did not arrive", "bad"},
-	recipient.Dropped: {"Taken back", ""}, recipient.Unsubscribed: {"Not wanted", ""},
+	recipient.Dropped: {"Taken back", ""}, recipient.Unsubscribed: {"Unsubscribed", ""},
 }
 
 // mailReasons are the labels of the reasons for mail.
 var mailReasons = map[recipient.Reason]string{
-	recipient.Approval: "Told of the certificate", recipient.Resent: "Sent again", recipient.Corrected: "Sent to the corrected address",
+	recipient.Approval: "Notified of the certificate", recipient.Resent: "Sent again", recipient.Corrected: "Sent to the corrected address",
 }
 
 // MailState returns the label of a mail's state.

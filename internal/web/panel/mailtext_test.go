@@ -29,7 +29,7 @@ func TestMailSettings(t *testing.T) {
 		}
 		checkPage(t, "an unknown placeholder", o.post("admin", texts, url.Values{"language": {"en"}, "paragraph": {"Dear {who}"}}), http.StatusUnprocessableEntity, "There is no {who} to put in.")
 		w = o.followRedirect(t, "admin", o.post("admin", texts, url.Values{"language": {"ar"}, "closing": {"مكتب التسجيل"}}), page+"?language=ar")
-		checkPage(t, "saved texts", w, http.StatusOK, "The words were kept.", "مكتب التسجيل")
+		checkPage(t, "saved texts", w, http.StatusOK, "The texts were saved.", "مكتب التسجيل")
 		if all, err := o.panel.Accounts.MailTexts(t.Context(), o.inst.ID); err != nil || all["ar"] != (account.MailText{Closing: "مكتب التسجيل"}) {
 			t.Errorf("the saved texts are %v, %v", all, err)
 		}

@@ -230,7 +230,7 @@ func (p *Panel) invitationOf(r *http.Request, v *Visit) (invitationConfirmation,
 	}
 	i := slices.IndexFunc(list, func(i account.Invitation) bool { return i.UUID == r.PathValue("invitation") })
 	if i < 0 {
-		return invitationConfirmation{}, fault.New(fault.NotFound, "This institution has no such invitation that is open.")
+		return invitationConfirmation{}, fault.New(fault.NotFound, "This institution has no such open invitation.")
 	}
 	return invitationConfirmation{v, v.invitationRow(list[i], p.Now())}, nil
 }

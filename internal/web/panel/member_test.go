@@ -90,11 +90,11 @@ func TestInvitationsPages(t *testing.T) {
 	o.Advance(8 * 24 * time.Hour)
 	checkPage(t, "an expired invitation", o.get("admin", "/panel/nwu/members"), http.StatusOK, "Ended")
 	checkPage(t, "the page that asks for confirmation", o.get("admin", at+"/revoke"), http.StatusOK, "Take the invitation of “ new@example.org ” back?")
-	checkPage(t, "after withdrawing the invitation", o.followRedirect(t, "admin", o.post("admin", at+"/revoke", nil), "/panel/nwu/members"), http.StatusOK, "taken back")
+	checkPage(t, "after withdrawing the invitation", o.followRedirect(t, "admin", o.post("admin", at+"/revoke", nil), "/panel/nwu/members"), http.StatusOK, "The invitation was withdrawn.")
 }
 
-// An invited person without an account creates one on the page of the link. The address is then
-// verified, and the person is signed in.
+// An invited person without an account creates an account on the page of the link. The address is
+// then verified, and the person is signed in.
 func TestJoinByInvitation(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -34,18 +34,18 @@ var (
 // {detail} are the limit and the detail of the problem. Messages that depend on the text are in
 // problemMessage.
 var messages = map[cert.Code]string{
-	cert.CodeNotText:             "The {noun} has a character that cannot be kept. Type it anew.",
+	cert.CodeNotText:             "The {noun} has a character that cannot be stored. Type it again.",
 	cert.CodeRequired:            "The {noun} is missing.",
 	cert.CodeRefusedFile:         "{detail}",
 	cert.CodeDuplicate:           "There is a certificate with this e-mail, title and issue date already.",
 	cert.CodeUnchanged:           "This is the address that the certificate has.",
 	cert.CodeTooMany:             "At most {limit} certificates can be selected one by one.",
-	cert.CodeNotCertificate:      "What is selected is no certificate.",
+	cert.CodeNotCertificate:      "A selected item is not a certificate.",
 	batch.CodeUnknownFile:        "The file is not there any more. Add it again.",
 	bulkimport.CodeLostCharacter: "The {noun} has a character that was lost when the list was saved.",
 	bulkimport.CodeNoFile:        "No file with the name “{detail}” was uploaded.",
 	bulkimport.CodeSameRow:       "It is the same certificate as row {limit}.",
-	bulkimport.CodeLeftOut:       "It was in order, and left out by hand.",
+	bulkimport.CodeLeftOut:       "It was valid, but it was skipped.",
 	bulkimport.CodeNoColumn:      "Choose one of the list's columns.",
 	bulkimport.CodeNoDefault:     "This cannot be the same for all rows.",
 	bulkimport.CodeNoOrder:       "Choose how dates are written.",

@@ -17,7 +17,7 @@ func TestProblemMessages(t *testing.T) {
 		{cert.FieldTitle, "BSc", ""},
 		{cert.FieldTitle, " ", "The title is missing."},
 		{cert.FieldName, "", "The name is missing."},
-		{cert.FieldName, "a\x00b", "The name has a character that cannot be kept. Type it anew."},
+		{cert.FieldName, "a\x00b", "The name has a character that cannot be stored. Type it again."},
 		{cert.FieldEmail, "", "The e-mail address is missing."},
 		{cert.FieldEmail, "ada.example.org", "This e-mail address has no @."},
 		{cert.FieldEmail, "ada@", "This is no e-mail address. It must look like name@example.org."},

@@ -207,7 +207,7 @@ var placements = []struct {
 	Mode               seal.Mode
 	Label, Description string
 }{
-	{seal.Auto, modes[seal.Auto], "The vault looks for room that nothing is printed on, and takes the same place again on the next file of the same size."},
+	{seal.Auto, modes[seal.Auto], "The vault chooses a blank area, and uses the same place on the next file of the same size."},
 	{seal.BottomRight, "Bottom right", "A strip below the page where the corner is not blank."},
 	{seal.BottomLeft, "Bottom left", ""},
 	{seal.TopRight, "Top right", ""},
@@ -291,7 +291,7 @@ type keyRow struct {
 }
 
 var keyKinds = map[authority.Kind]string{
-	authority.Issued: "Made by this vault", authority.Imported: "Brought along", authority.Program: "Held by a program",
+	authority.Issued: "Made by this vault", authority.Imported: "Imported", authority.Program: "Held by a program",
 }
 
 func (p *Panel) keyRow(kind string, c *x509.Certificate) keyRow {

@@ -125,7 +125,7 @@ func (p *Panel) rotateToken(w http.ResponseWriter, r *http.Request, v *Visit) er
 	c := tokenConfirmation{v, t, r.PostForm.Get("overlap")}
 	i := slices.IndexFunc(overlaps, func(o overlap) bool { return o.Value == c.Overlap })
 	if i < 0 {
-		return p.showAgain(w, r, "token_rotate.html", c, fault.OfField("overlap", "Choose how long the old token works on."))
+		return p.showAgain(w, r, "token_rotate.html", c, fault.OfField("overlap", "Choose how long the old token stays valid."))
 	}
 	created, secret, old, err := p.Tokens.Rotate(r.Context(), v.Institution().ID, t.ID, overlaps[i].Time)
 	if err != nil {

@@ -133,7 +133,7 @@ func (p *Panel) finishUpload(w http.ResponseWriter, r *http.Request, v *Visit) e
 		return err
 	}
 	if r.PostForm.Get("sure") == "" && (u.Same != nil || len(u.Alike) > 0) {
-		return p.showAgain(w, r, "upload_details.html", u, fault.New(fault.Conflict, "Look at the certificates below first: this one may be there already."))
+		return p.showAgain(w, r, "upload_details.html", u, fault.New(fault.Conflict, "Look at the certificates below first: this certificate may already exist."))
 	}
 	c, err := p.Certs.Upload(r.Context(), cert.Upload{
 		Institution: v.Institution(), Creator: cert.Actor{Type: "user", ID: v.Person.ID, Name: v.Person.Name}, Context: cert.PanelUpload,

@@ -257,7 +257,7 @@ func TestLogoInSettings(t *testing.T) {
 		t.Error("the logo is not shown")
 	}
 	w = o.followRedirect(t, "admin", o.send(o.logoForm(t, nil, true)), o.pathOf("settings"))
-	checkPage(t, "after removing the logo", w, http.StatusOK, "The logo was taken away.", "There is none yet")
+	checkPage(t, "after removing the logo", w, http.StatusOK, "The logo was removed.", "There is none yet")
 }
 
 func TestSigningKeyInSettings(t *testing.T) {
