@@ -133,7 +133,7 @@ func TestDeadlines(t *testing.T) {
 			t.Errorf("deadlines %v, want %v", w.read, want)
 		}
 		if len(w.write) != 1 || w.write[0] != 2*time.Minute {
-			t.Errorf("the write deadlines are %v, want one of 2m", w.write)
+			t.Errorf("the write deadlines are %v, want one deadline of 2m", w.write)
 		}
 	})
 }

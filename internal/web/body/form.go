@@ -11,8 +11,8 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// maxPartHeader is the maximum size of the header of one part in bytes. Package mime/multipart would read
-// up to 10 MB of a header into memory.
+// maxPartHeader is the maximum size in bytes of the header of a part. Package mime/multipart would
+// read up to 10 MB of a header into memory.
 const maxPartHeader = 64 << 10
 
 var errPartHeader = errors.New("the header of a part is too large")

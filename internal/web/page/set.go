@@ -65,7 +65,7 @@ type Options struct {
 	Templates fs.FS
 	// English is true for a surface that is in English only.
 	English bool
-	// Styles and Modules are assets of every page of the surface, in addition to the shared ones.
+	// Styles and Modules are assets of every page of the surface, in addition to the shared assets.
 	Styles, Modules []string
 	// Funcs are template functions in addition to asset, code, pair, day and numeral.
 	Funcs template.FuncMap

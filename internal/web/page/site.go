@@ -76,7 +76,7 @@ func (s *Site) address(name string) (string, error) {
 	return AssetsPath + s.version + "/" + name, nil
 }
 
-// join concatenates assets into one and returns its name.
+// join concatenates assets to a new asset and returns its name.
 func (s *Site) join(names []string) (string, error) {
 	var stems []string
 	var content []byte

@@ -203,7 +203,7 @@ func (p *Panel) row(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	return p.drawRow(w, r, view, nil)
 }
 
-// place saves the placement of a row if the form contains one.
+// place saves the placement of a row if the form contains a placement.
 func (p *Panel) place(r *http.Request, view *rowView) error {
 	if !r.PostForm.Has("placement") {
 		return nil

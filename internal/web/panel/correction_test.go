@@ -36,8 +36,8 @@ func TestCorrectionRequests(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		o := newPanelTest(t, d)
 		c := o.approvedCertificate(o.inst)
-		theirs := o.approvedCertificate(o.other)
-		foreign := o.requestCorrection(theirs, "A foreign request.")
+		other := o.approvedCertificate(o.other)
+		foreign := o.requestCorrection(other, "A foreign request.")
 		checkPage(t, "a dashboard without requests", o.get("issuer", "/panel/nwu"), http.StatusOK, "Nothing needs you")
 		id := o.requestCorrection(c, "It is Zoë, <b>not</b> Zoe.")
 		for i := range shownCorrections + 1 {

@@ -120,7 +120,7 @@ func TestOnlySameSiteFormsChangeAnything(t *testing.T) {
 func TestMailLinkOfClaimedCertificate(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, 0)
-	theirs, c := h.approvedCertificate("eve@example.org", "Other"), h.approvedCertificate("ada@example.org", "BSc")
+	foreign, c := h.approvedCertificate("eve@example.org", "Other"), h.approvedCertificate("ada@example.org", "BSc")
 	view, _ := h.mailedSecrets()
 	h.checkPage("an unclaimed certificate", h.get("/c/"+view), http.StatusOK, "Sign up with", "/sign-up?email=ada%40example.org")
 	h.signInToNewAccount()
@@ -131,17 +131,17 @@ func TestMailLinkOfClaimedCertificate(t *testing.T) {
 	if strings.Contains(w.Body.String(), "/sign-up") {
 		t.Error("the page asks the visitor to sign up")
 	}
-	mine := "/account/certificates/" + c.UUID
-	if w := h.post(mine + "/mailed/end"); w.Header().Get("Location") != "/sign-in" {
+	certificatePath := "/account/certificates/" + c.UUID
+	if w := h.post(certificatePath + "/mailed/end"); w.Header().Get("Location") != "/sign-in" {
 		t.Errorf("a signed-out visitor ends the mailed link: status %d, want a redirect to the sign-in", w.Code)
 	}
 	h.checkPage("the link was not ended", h.get("/c/"+view), http.StatusOK, "BSc")
 	h.person = ada
-	if w := h.post("/account/certificates/" + theirs.UUID + "/mailed/end"); w.Code != http.StatusNotFound {
+	if w := h.post("/account/certificates/" + foreign.UUID + "/mailed/end"); w.Code != http.StatusNotFound {
 		t.Errorf("ending the link of another person: status = %d, want 404", w.Code)
 	}
-	h.checkPage("the form to end the link", h.get(mine), http.StatusOK, "End the mailed link")
-	if w := h.post(mine + "/mailed/end"); w.Code != http.StatusSeeOther || w.Header().Get("Location") != mine {
+	h.checkPage("the form to end the link", h.get(certificatePath), http.StatusOK, "End the mailed link")
+	if w := h.post(certificatePath + "/mailed/end"); w.Code != http.StatusSeeOther || w.Header().Get("Location") != certificatePath {
 		t.Errorf("ending the link: status = %d, want 303: %s", w.Code, w.Body.String())
 	}
 	for _, path := range []string{"/c/" + view, "/c/" + view + "/" + c.UUID + "/original"} {
@@ -149,7 +149,7 @@ func TestMailLinkOfClaimedCertificate(t *testing.T) {
 			t.Errorf("%s after the link was ended: status = %d, want 404", path, w.Code)
 		}
 	}
-	if strings.Contains(h.get(mine).Body.String(), "End the mailed link") {
+	if strings.Contains(h.get(certificatePath).Body.String(), "End the mailed link") {
 		t.Error("the page still has the form to end the link")
 	}
 }
@@ -158,22 +158,22 @@ func TestSharing(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, 0)
 	c := h.approvedCertificate("ada@example.org", "BSc")
-	theirs := h.approvedCertificate("eve@example.org", "Other")
+	foreign := h.approvedCertificate("eve@example.org", "Other")
 	h.signInToNewAccount()
-	mine := "/account/certificates/" + c.UUID
+	certificatePath := "/account/certificates/" + c.UUID
 	h.Exec(`UPDATE certificates SET details = 'With a note' WHERE id = $1`, c.ID)
-	h.checkPage("the person's own certificate", h.get(mine), http.StatusOK, "With a note")
-	h.checkPage("the certificate of another person", h.get("/account/certificates/"+theirs.UUID), http.StatusNotFound)
-	if w := h.post("/account/certificates/"+theirs.UUID+"/shares", "label", "x"); w.Code != http.StatusNotFound {
+	h.checkPage("the person's own certificate", h.get(certificatePath), http.StatusOK, "With a note")
+	h.checkPage("the certificate of another person", h.get("/account/certificates/"+foreign.UUID), http.StatusNotFound)
+	if w := h.post("/account/certificates/"+foreign.UUID+"/shares", "label", "x"); w.Code != http.StatusNotFound {
 		t.Errorf("sharing the certificate of another person: status = %d, want 404", w.Code)
 	}
-	h.checkPage("a day in the past", h.post(mine+"/shares", "label", "kept", "expires", "2020-01-01"), http.StatusUnprocessableEntity,
+	h.checkPage("a day in the past", h.post(certificatePath+"/shares", "label", "kept", "expires", "2020-01-01"), http.StatusUnprocessableEntity,
 		"The last day must be", `href="#expires"`, `value="kept"`, `aria-invalid="true"`)
-	h.checkPage("a problem in German", h.post(mine+"/shares?lang=de", "expires", "x"), http.StatusUnprocessableEntity, "Der letzte Tag muss")
+	h.checkPage("a problem in German", h.post(certificatePath+"/shares?lang=de", "expires", "x"), http.StatusUnprocessableEntity, "Der letzte Tag muss")
 	link := regexp.MustCompile(`href="https://vault\.example(/s/[A-Z2-7]{26})"`)
 	var links []string
 	for _, listed := range []string{"unlisted", "public"} {
-		w := h.post(mine+"/shares", "label", "for <b>them</b>", "listed", listed)
+		w := h.post(certificatePath+"/shares", "label", "for <b>them</b>", "listed", listed)
 		h.checkPage("a new share link", w, http.StatusOK, "Copy it now", "for &lt;b&gt;them&lt;/b&gt;")
 		links = append(links, link.FindStringSubmatch(w.Body.String())[1])
 	}
@@ -194,7 +194,7 @@ func TestSharing(t *testing.T) {
 			t.Errorf("the original of share link %d: status = %d, want 404", i, w.Code)
 		}
 	}
-	for _, target := range []string{"/account", mine, mine + "/certificate.pdf", "/account/export", "/account/delete"} {
+	for _, target := range []string{"/account", certificatePath, certificatePath + "/certificate.pdf", "/account/export", "/account/delete"} {
 		if w := h.get(target); w.Code != http.StatusSeeOther || w.Header().Get("Location") != "/sign-in" {
 			t.Errorf("%s for a signed-out visitor: status = %d, want a redirect to the sign-in", target, w.Code)
 		}

@@ -161,7 +161,7 @@ func TestRecentSignInIsRequired(t *testing.T) {
 		r.Header.Set("Referer", base+"/account/security?lang=de")
 		w := b.send(r)
 		confirms := w.Header().Get("Location") == "/account/confirm?next=%2Faccount%2Fsecurity%3Flang%3Dde"
-		if free := []string{"name", "language", "sessions/end", "sessions/end-others"}; confirms == slices.Contains(free, strings.TrimPrefix(path, "/account/security/")) {
+		if unprotected := []string{"name", "language", "sessions/end", "sessions/end-others"}; confirms == slices.Contains(unprotected, strings.TrimPrefix(path, "/account/security/")) {
 			t.Errorf("%s: status %d, Location %q", pattern, w.Code, w.Header().Get("Location"))
 		}
 	}
