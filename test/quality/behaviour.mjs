@@ -133,7 +133,7 @@ export async function judgeBehaviour(plan) {
     assert.equal(await page.getByLabel("Select all on this page").evaluate((every) => every.indeterminate), true);
     // The bar of actions stays visible, and hides no element that has the focus.
     await rows.last().focus();
-    const [actions, bar] = [await page.locator(".deeds").boundingBox(), await page.locator(".bar").boundingBox()];
+    const [actions, bar] = [await page.locator(".bulk-actions").boundingBox(), await page.locator(".bar").boundingBox()];
     assert.ok(actions.y >= bar.height && actions.y + actions.height < 500, `the bar of actions is at ${actions.y}`);
     for (let i = (await rows.count()) - 1; i >= 0; i--) {
       await rows.nth(i).focus();
