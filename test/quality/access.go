@@ -15,14 +15,14 @@ import (
 func (f *fixture) access(ctx context.Context, v *vault.Vault, owner *vault.Client) error {
 	res, err := vault.Run(ctx, v.Options, "", "operator", "add", "owner@nwu.example")
 	if err != nil || res.Code != 0 {
-		return fmt.Errorf("operator add: %s%s, %w", res.Stdout, res.Stderr, err)
+		return fmt.Errorf("operator add: %s%s: %w", res.Stdout, res.Stderr, err)
 	}
 	const panel = "/panel/northern-western-university"
 	a, err := owner.PostForm(ctx, panel+"/members/invite", url.Values{"email": {"guest@nwu.example"}, "role": {"issuer"}, "language": {"ar"}})
 	if err != nil || a.Status != http.StatusSeeOther {
-		return fmt.Errorf("inviting: %+v, %w", a, err)
+		return fmt.Errorf("inviting a member: %+v: %w", a, err)
 	}
-	link, err := mailed(ctx, v, "guest@nwu.example", "/invitation/")
+	link, err := awaitLink(ctx, v, "guest@nwu.example", "/invitation/")
 	if err != nil {
 		return err
 	}

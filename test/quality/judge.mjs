@@ -1,4 +1,4 @@
-// Judges the pages in the list that the command of this folder writes:
+// Checks the pages in pages.json, the file that the Go command in this folder writes:
 //
 //   node judge.mjs pages|pages-quick|behaviour|scores|scores-quick|screenshots|pictures pages.json
 import { mkdir, readFile, rm } from "node:fs/promises";
@@ -15,7 +15,7 @@ switch (what) {
   case "pages":
   case "pages-quick": {
     const browser = await launch();
-    faults = await judgePages(browser, plan, { hurry: what === "pages-quick" });
+    faults = await judgePages(browser, plan, { quick: what === "pages-quick" });
     await browser.close();
     break;
   }
@@ -44,7 +44,7 @@ switch (what) {
     break;
   }
   default:
-    faults = [`there is nothing called ${what}`];
+    faults = [`unknown check ${what}`];
 }
 for (const fault of faults) console.error(`FAULT ${fault}`);
 console.log(faults.length ? `${faults.length} faults` : `${what}: no fault`);

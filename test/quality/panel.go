@@ -7,7 +7,8 @@ import (
 	"github.com/certvault/certvault/test/vault"
 )
 
-// panelPages adds pages of the panel that show certificates, as the owner of the institution sees them.
+// panelPages adds the pages of the panel that show certificates or settings, as the owner of the
+// institution sees them.
 func (f *fixture) panelPages(ctx context.Context, v *vault.Vault, slug string, made map[string]*vault.Certificate) error {
 	session, err := v.SignIn(ctx, "owner@nwu.example", vault.OwnerPassword)
 	if err != nil {
