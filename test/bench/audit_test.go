@@ -36,7 +36,7 @@ func BenchmarkAudit(b *testing.B) {
 			{"actor/common", func(int) audit.Filter { return audit.Filter{Actor: "registry"} }},
 			{"actor/rare", func(int) audit.Filter { return audit.Filter{Actor: "u-9"} }},
 			{"actor/kind", func(int) audit.Filter { return audit.Filter{Actor: "user"} }},
-			{"actor/none", func(int) audit.Filter { return audit.Filter{Actor: "nobody"} }},
+			{"actor/none", func(int) audit.Filter { return audit.Filter{Actor: "unknown"} }},
 			{"subject/id", func(i int) audit.Filter { return audit.Filter{Subject: subject(i)} }},
 			{"subject/name", func(i int) audit.Filter { return audit.Filter{Subject: "nwu-" + subject(i)} }},
 			{"day", func(i int) audit.Filter {

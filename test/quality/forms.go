@@ -36,7 +36,7 @@ func (f *fixture) forms(v *vault.Vault, slug, session string, made map[string]*v
 		{"token-problem", "/tokens", http.StatusUnprocessableEntity, url.Values{"end": {"date"}, "date": {"soon"}}},
 		{"webhook-secret", "/webhooks", http.StatusOK, url.Values{"url": {"https://hooks.example.org/another"}}},
 		{"webhook-problem", "/webhooks", http.StatusUnprocessableEntity, url.Values{"url": {"http://10.0.0.1/"}, "which": {"some"}}},
-		{"invite-problem", "/members/invite", http.StatusUnprocessableEntity, url.Values{"email": {"nobody"}}},
+		{"invite-problem", "/members/invite", http.StatusUnprocessableEntity, url.Values{"email": {"invalid"}}},
 	} {
 		f.show("panel-"+one.name, v.URL+panel+one.path, one.status, session).Form = one.form
 	}
@@ -44,8 +44,8 @@ func (f *fixture) forms(v *vault.Vault, slug, session string, made map[string]*v
 		name, path string
 		form       url.Values
 	}{
-		{"reset-problem", "/reset", url.Values{"email": {"nobody"}}},
-		{"sign-up-problem", "/sign-up", url.Values{"email": {"nobody"}}},
+		{"reset-problem", "/reset", url.Values{"email": {"invalid"}}},
+		{"sign-up-problem", "/sign-up", url.Values{"email": {"invalid"}}},
 	} {
 		f.add(one.name, v.URL+one.path, http.StatusUnprocessableEntity).Form = one.form
 	}

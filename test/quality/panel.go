@@ -21,7 +21,7 @@ func (f *fixture) panelPages(ctx context.Context, v *vault.Vault, slug string, m
 		status        int
 	}{
 		{"dashboard", at, http.StatusOK}, {"dashboard-year", at + "?days=365", http.StatusOK},
-		{"certificates", certificates, http.StatusOK}, {"certificates-none", certificates + "?q=nobody", http.StatusOK},
+		{"certificates", certificates, http.StatusOK}, {"certificates-none", certificates + "?q=unknown", http.StatusOK},
 		{"certificates-problem", certificates + "?from=2026-13-01", http.StatusUnprocessableEntity},
 		{"certificate", certificates + "/" + made["valid"].UUID + "?signature=1", http.StatusOK}, {"certificate-revoked", certificates + "/" + made["revoked"].UUID, http.StatusOK},
 		{"certificate-damaged", certificates + "/" + made["damaged"].UUID, http.StatusOK}, {"certificate-arabic", certificates + "/" + made["arabic"].UUID, http.StatusOK},

@@ -30,7 +30,7 @@ func (f *fixture) work(ctx context.Context, v *vault.Vault, slug, session string
 		return fmt.Errorf("creating a bulk upload: %+v: %w", a, err)
 	}
 	draft := a.Header.Get("Location")
-	list := "Title,Full name,Email,File,Issue date\nBSc Physics,Amina Okafor,amina@example.org,diploma.pdf,2026-06-30\nBSc Physics,Chen Wei,nobody,chen.pdf,30.06.2026\n"
+	list := "Title,Full name,Email,File,Issue date\nBSc Physics,Amina Okafor,amina@example.org,diploma.pdf,2026-06-30\nBSc Physics,Chen Wei,invalid,chen.pdf,30.06.2026\n"
 	if _, err := f.sendFile(ctx, c, draft+"/list", "list", "class of 2026.csv", []byte(list)); err != nil {
 		return err
 	}
@@ -46,7 +46,7 @@ func (f *fixture) work(ctx context.Context, v *vault.Vault, slug, session string
 		return err
 	}
 	for name, path := range map[string]string{
-		"certificates": panel + "/certificates", "certificates-none": panel + "/certificates?q=nobody+at+all", "certificate": panel + "/certificates/" + made["valid"].UUID,
+		"certificates": panel + "/certificates", "certificates-none": panel + "/certificates?q=unknown+person", "certificate": panel + "/certificates/" + made["valid"].UUID,
 		"certificate-revoked": panel + "/certificates/" + made["revoked"].UUID, "certificate-revoke": panel + "/certificates/" + made["valid"].UUID + "/revoke",
 		"upload": panel + "/upload", "upload-details": upload, "bulk": panel + "/bulk", "bulk-files": draft, "bulk-columns": draft + "/columns",
 		"bulk-rows": draft + "/rows?show=problems", "bulk-row": draft + "/rows/3", "bulk-row-place": draft + "/rows/2",
@@ -82,7 +82,7 @@ func (f *fixture) bulks(ctx context.Context, v *vault.Vault, slug string) error 
 		}
 		return a.Header.Get("Location")
 	}
-	list := "Title,Full name,Email,File\nBSc Physics,Dana Ito,dana@example.org,diploma.pdf\nBSc Physics,Eli Roth,nobody,eli.pdf\n"
+	list := "Title,Full name,Email,File\nBSc Physics,Dana Ito,dana@example.org,diploma.pdf\nBSc Physics,Eli Roth,invalid,eli.pdf\n"
 	for _, draft := range []*string{&f.waiting, &f.done} {
 		if *draft = post("/panel/"+slug+"/bulk", url.Values{}); err == nil {
 			_, err = f.sendFile(ctx, c, *draft+"/list", "list", "late graduates.csv", []byte(list))
