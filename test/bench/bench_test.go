@@ -34,8 +34,8 @@ const (
 	uploaders = 6
 	// emblem results in a file of about 100 kB.
 	emblem = 207
-	// settleTime is the maximum wait for the approval of uploads.
-	settleTime = 2 * time.Minute
+	// approvalTime is the maximum wait for the approval of uploads.
+	approvalTime = 2 * time.Minute
 )
 
 func each(b *testing.B, f func(b *testing.B, database string)) {
@@ -119,7 +119,7 @@ func warm(b *testing.B, c *vault.Client) {
 
 func awaitApproval(b *testing.B, c *vault.Client, uuid string) {
 	b.Helper()
-	ctx, cancel := context.WithTimeout(b.Context(), settleTime)
+	ctx, cancel := context.WithTimeout(b.Context(), approvalTime)
 	defer cancel()
 	done, err := c.Await(ctx, uuid)
 	if err != nil || done.Status.Value != "approved" {
@@ -150,7 +150,7 @@ func BenchmarkUpload(b *testing.B) {
 				awaitApproval(b, c, uuid)
 			}
 		}
-		b.ReportMetric(0, "ns/op") // of a run, including waits
+		b.ReportMetric(0, "ns/op") // hides the time of a run, which includes waits
 		b.ReportMetric(millis(quantile(uploads, 0.50)), "p50-ms")
 		b.ReportMetric(millis(quantile(uploads, 0.99)), "p99-ms")
 		b.ReportMetric(millis(quantile(floors, 0.50)), "floor-p50-ms")
@@ -265,7 +265,7 @@ func BenchmarkEndToEnd(b *testing.B) {
 					rates = append(rates, crowd/time.Since(began).Seconds())
 				}
 				slices.Sort(rates)
-				b.ReportMetric(0, "ns/op") // of all certificates
+				b.ReportMetric(0, "ns/op") // hides the time of all certificates
 				b.ReportMetric(rates[len(rates)/2], "certificates/s")
 				b.ReportMetric(millis(spent)/float64(crowd*len(rates)), "cpu-ms/certificate")
 			})
@@ -316,7 +316,7 @@ func approved(b *testing.B, c *vault.Client) int {
 
 func awaitAll(b *testing.B, c *vault.Client, total int) {
 	b.Helper()
-	deadline := time.NewTimer(settleTime)
+	deadline := time.NewTimer(approvalTime)
 	defer deadline.Stop()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
@@ -324,7 +324,7 @@ func awaitAll(b *testing.B, c *vault.Client, total int) {
 		select {
 		case <-tick.C:
 		case <-deadline.C:
-			b.Fatalf("not all certificates are approved after %v", settleTime)
+			b.Fatalf("not all certificates are approved after %v", approvalTime)
 		}
 	}
 }

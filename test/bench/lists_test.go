@@ -250,7 +250,7 @@ func (n *institution) measure(b *testing.B, q query) {
 				took = append(took, d)
 			}
 		}
-		b.ReportMetric(0, "ns/op") // of a series
+		b.ReportMetric(0, "ns/op") // hides the time of a series
 		b.ReportMetric(millis(quantile(took, 0.50)), "p50-ms")
 		b.ReportMetric(millis(quantile(took, 0.99)), "p99-ms")
 		b.ReportMetric(millis(n.vault.CPU()-busy)/measured, "cpu-ms") // without the time of PostgreSQL
@@ -443,7 +443,7 @@ func BenchmarkListsOnInsert(b *testing.B) {
 			}
 			bare := len(variants) - 1
 			ratio := func(i int) float64 { return float64(quantile(took[i], 0.50)) / float64(quantile(took[bare], 0.50)) }
-			b.ReportMetric(0, "ns/op") // of a series
+			b.ReportMetric(0, "ns/op") // hides the time of a series
 			b.ReportMetric(millis(quantile(took[0], 0.50)), "p50-ms")
 			b.ReportMetric(millis(quantile(took[bare], 0.50)), "bare-ms")
 			b.ReportMetric(ratio(0), "x-bare")

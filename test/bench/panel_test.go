@@ -96,7 +96,7 @@ func (n *institution) open(b *testing.B, path func() string) {
 				size = max(size, len(a.Body))
 			}
 		}
-		b.ReportMetric(0, "ns/op") // of a series
+		b.ReportMetric(0, "ns/op") // hides the time of a series
 		b.ReportMetric(millis(quantile(took, 0.50)), "p50-ms")
 		b.ReportMetric(millis(quantile(took, 0.99)), "p99-ms")
 		b.ReportMetric(float64(size), "bytes")

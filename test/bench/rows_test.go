@@ -21,9 +21,9 @@ import (
 )
 
 const (
-	// usualRows is the default number of rows of a bulk upload in the panel. CERTVAULT_BENCH_ROWS
+	// defaultRows is the default number of rows of a bulk upload in the panel. CERTVAULT_BENCH_ROWS
 	// sets another number, up to the maximum of 10,000.
-	usualRows = 1000
+	defaultRows = 1000
 	// rowsTime is the maximum wait for the bulk upload.
 	rowsTime = 25 * time.Minute
 	// rowsPoll is the interval at which the progress is requested.
@@ -34,7 +34,7 @@ const (
 // browser without JavaScript does. It ends when all certificates are approved and the file of
 // results has a unique reference id for each row.
 func BenchmarkRows(b *testing.B) {
-	rows := usualRows
+	rows := defaultRows
 	if text := os.Getenv("CERTVAULT_BENCH_ROWS"); text != "" {
 		var err error
 		if rows, err = strconv.Atoi(text); err != nil {
@@ -56,7 +56,7 @@ func BenchmarkRows(b *testing.B) {
 			b.StartTimer()
 			r.work(rows, list, archive)
 		}
-		b.ReportMetric(0, "ns/op") // of a bulk upload
+		b.ReportMetric(0, "ns/op") // hides the time of a bulk upload
 		b.ReportMetric(peakMB(b, v.PID()), "peak-MB")
 	})
 }

@@ -57,7 +57,7 @@ func BenchmarkVerify(b *testing.B) {
 		floor.measure(b, v)
 		public.measure(b, v)
 	}
-	b.ReportMetric(0, "ns/op") // of a run
+	b.ReportMetric(0, "ns/op") // hides the time of a run
 	floor.report(b, "floor-")
 	public.report(b, "")
 	b.ReportMetric(float64(public.bytes.Load()), "bytes/page")
@@ -141,7 +141,7 @@ type visitor struct {
 	base   string
 	client *http.Client
 	ids    []string
-	// bytes is the size of the last page as sent.
+	// bytes is the transferred size of the last page.
 	bytes atomic.Int64
 
 	took  []time.Duration

@@ -66,7 +66,7 @@ func BenchmarkEventDelivery(b *testing.B) {
 				measure()
 			}
 		}
-		b.ReportMetric(0, "ns/op") // of a run, including waits
+		b.ReportMetric(0, "ns/op") // hides the time of a run, which includes waits
 		b.ReportMetric(millis(quantile(all, 0.50)), "p50-ms")
 		b.ReportMetric(millis(quantile(all, 0.95)), "p95-ms")
 	})

@@ -200,7 +200,7 @@ func (c *Checker) checkUnknown(res *http.Response, received []byte) error {
 	return c.value("Error", received)
 }
 
-// value checks JSON against a schema of the document.
+// value checks JSON text against a schema of the document.
 func (c *Checker) value(schema string, text []byte) error {
 	var v any
 	if err := json.Unmarshal(text, &v); err != nil {
@@ -209,7 +209,7 @@ func (c *Checker) value(schema string, text []byte) error {
 	return c.doc.Components.Schemas[schema].Value.VisitJSON(v, openapi3.EnableJSONSchema2020())
 }
 
-// parameters fails on a query parameter that the document does not have.
+// parameters returns an error if the request has a query parameter that the document does not have.
 func parameters(route *routers.Route, req *http.Request) error {
 	for name := range req.URL.Query() {
 		if route.Operation.Parameters.GetByInAndName(openapi3.ParameterInQuery, name) == nil {
@@ -219,7 +219,7 @@ func parameters(route *routers.Route, req *http.Request) error {
 	return nil
 }
 
-// headers fails on a header that the document does not have.
+// headers returns an error if the response has a header that the document does not have.
 func headers(o *openapi3.Operation, res *http.Response) error {
 	documented := o.Responses.Status(res.StatusCode).Value.Headers
 	for name := range res.Header {

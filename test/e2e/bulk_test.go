@@ -62,7 +62,7 @@ func TestBulk(t *testing.T) {
 		}
 		c := f.await(t, *e.UUID, "approved")
 		if c.FullName != "名前" || c.IssueDate != "2024-02-29" || c.Details == nil || *c.Details != "with honours" || c.TriggerContext != "bulk_upload" || c.ReferenceID != *e.ReferenceID {
-			t.Errorf("certificate = %+v", c)
+			t.Errorf("certificate = %+v, want the values of the entry", c)
 		}
 		file := f.verified(t, c.UUID)
 		if sum := sha256.Sum256(file); c.VerifiedSHA256 == nil || *c.VerifiedSHA256 != hex.EncodeToString(sum[:]) || !bytes.HasPrefix(file, sample("Two")) {
@@ -127,7 +127,7 @@ func TestBulkKill(t *testing.T) {
 				(SELECT count(*) FROM webhook_events e WHERE e.certificate_id = c.id AND e.name LIKE '%.approved') <> 1`,
 		} {
 			if got := count(t, d, query); got != 0 {
-				t.Errorf("%d %s", got, what)
+				t.Errorf("got %d %s, want 0", got, what)
 			}
 		}
 		if got := count(t, d, `SELECT count(*) FROM certificates`); got != n {
@@ -181,7 +181,7 @@ func TestBulkMemory(t *testing.T) {
 			}
 			req.Header.Set("Content-Type", contentType)
 			a, err := f.client.Send(req)
-			// Requests that exceed the memory limit are postponed.
+			// The vault responds with 503 to requests that would exceed its memory limit.
 			if err != nil || a.Status != 202 && (a.Status != 503 || a.Header.Get("Retry-After") == "") {
 				t.Errorf("got %+v, %v; want status 202, or 503 with Retry-After", a, err)
 			}

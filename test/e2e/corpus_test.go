@@ -14,7 +14,7 @@ import (
 	"github.com/certvault/certvault/test/vault"
 )
 
-// corpus returns the files of the shared corpus that must be accepted, by path.
+// corpus returns the folder of the shared corpus, and the paths of its files that must be accepted.
 func corpus(t *testing.T) (root string, files []string) {
 	t.Helper()
 	repository, err := vault.Root()
@@ -74,7 +74,7 @@ func TestCorpusSigned(t *testing.T) {
 			}
 			file := f.verified(t, uuid)
 			out := run(t, "pdfsig", "-nssdir", store, writeTemp(t, "signed.pdf", file))
-			// The vault's signature is the last, and the only one that covers the whole file.
+			// The vault's signature is the last signature, and the only signature that covers the whole file.
 			last := out[strings.LastIndex(out, "Signature #"):]
 			for _, want := range []string{"ETSI.CAdES.detached", "Total document signed", "Signature is Valid", "Certificate is Trusted"} {
 				if !strings.Contains(last, want) {

@@ -89,7 +89,7 @@ func (u *uploader) checkAll(t *testing.T, f *fixture) {
 		"approved": `SELECT count(*) FROM certificates c WHERE (SELECT count(*) FROM webhook_events e WHERE e.certificate_id = c.id AND e.name LIKE '%.approved') <> 1`,
 	} {
 		if n := count(t, d, query); n != 0 {
-			t.Errorf("%d certificates do not have exactly one event %s", n, name)
+			t.Errorf("%d certificates do not have exactly one %s event", n, name)
 		}
 	}
 }
@@ -204,7 +204,7 @@ func TestDroppedConnection(t *testing.T) {
 	})
 	nothingStored(t, f)
 	if log := f.Log(); strings.Contains(log, `"status":500`) {
-		t.Error("the log reports a closed connection as a status 500")
+		t.Error("the log contains a status 500 for a closed connection")
 	}
 }
 

@@ -214,7 +214,7 @@ func checkPublic(t *testing.T, f *fixture, public *vault.Client, c *client.Vault
 		}
 		for _, k := range v.Checks {
 			if (k.Result == "not_run") != (k.CheckedAt == nil) || k.Result == "failed" {
-				t.Errorf("a check is failed, or has a time and did not run: %+v", k)
+				t.Errorf("a check has failed, or has a time and did not run: %+v", k)
 			}
 		}
 	}

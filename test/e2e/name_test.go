@@ -45,7 +45,7 @@ func TestUnusualNames(t *testing.T) {
 			f.await(t, c.UUID, "approved")
 			v, err := public.Verify(t.Context(), c.VerificationURL)
 			if err != nil || v.Status != "valid" || v.FullName != c.FullName {
-				t.Errorf("%q is verified as %+v, %v", c.FullName, v, err)
+				t.Errorf("verification of %q = %+v, %v; want valid", c.FullName, v, err)
 			}
 			req, err := public.Request(t.Context(), "GET", c.VerificationURL, nil)
 			if err != nil {

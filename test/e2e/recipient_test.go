@@ -160,7 +160,7 @@ func TestRecipientInBrowser(t *testing.T) {
 		path := strings.TrimPrefix(share, f.URL)
 		for file, want := range map[string]int{"certificate.pdf": http.StatusOK, "image.png": http.StatusOK, "original": http.StatusNotFound} {
 			if status, _, _ := visit(t, f, http.MethodGet, path+"/"+file, ""); status != want {
-				t.Errorf("%s behind the share link: status = %d", file, status)
+				t.Errorf("%s behind the share link: status = %d, want %d", file, status, want)
 			}
 		}
 		if status, _, _ := visit(t, f, http.MethodPost, link+"/"+second.UUID+"/shares", "label=x"); status != http.StatusNotFound {
@@ -310,7 +310,7 @@ func TestBatchIsMailedOncePerAddress(t *testing.T) {
 			})
 		}
 		id := f.submit(t, list)
-		eventually(t, batchTime, "the batch is done", func() bool { return f.batch(t, id).Status == "completed" })
+		eventually(t, batchTime, "the batch is finished", func() bool { return f.batch(t, id).Status == "completed" })
 		eventually(t, singleTime, "all mails are sent", func() bool { return len(notified(t, f.Vault)) >= 3 })
 		if got := notified(t, f.Vault); !slices.Equal(got, []string{"Eva@example.org", "ada@example.org", "kim@example.org"}) {
 			t.Fatalf("mails were sent to %v, want one to each address", got)

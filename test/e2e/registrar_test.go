@@ -24,7 +24,7 @@ const graduates = 300
 
 // faulty are the changes that make rows of the list invalid, by the number of the row.
 var faulty = map[int]func(row []any){
-	11: func(row []any) { row[2] = "nobody" },                                         // an invalid address
+	11: func(row []any) { row[2] = "invalid" },                                        // an invalid address
 	12: func(row []any) { row[0] = "" },                                               // no title
 	13: func(row []any) { row[3] = "lost.pdf" },                                       // a file that is missing in the ZIP
 	14: func(row []any) { row[3] = "broken.pdf" },                                     // a damaged file
@@ -216,10 +216,10 @@ func TestUploadInBrowser(t *testing.T) {
 			b.sendFiles("#file", "Go on", writeTemp(t, fmt.Sprintf("diploma-%d.pdf", i), sample(fmt.Sprintf("Ada %d", i))))
 			b.see("Where the QR code goes", "Top left")
 			if script {
-				b.do("dragging", chromedp.MouseClickXY(960, 600))
+				b.do("dragging the stamp", chromedp.MouseClickXY(960, 600))
 			}
 			b.screenshot(fmt.Sprintf("upload-%t", script))
-			b.do("choosing", chromedp.Click(chromedp.CSS("#place-top-left")))
+			b.do("choosing the placement", chromedp.Click(chromedp.CSS("#place-top-left")))
 			b.fill("certificate_title", "BSc")
 			b.fill("full_name", fmt.Sprintf("Ada %d", i))
 			b.fill("applicant_email", fmt.Sprintf("ada%d@example.org", i))
@@ -227,7 +227,7 @@ func TestUploadInBrowser(t *testing.T) {
 			b.see("The certificate was uploaded.")
 		}
 		d := f.database(t)
-		eventually(t, time.Minute, "both are approved with the chosen placement", func() bool {
+		eventually(t, time.Minute, "both certificates are approved with the chosen placement", func() bool {
 			return count(t, d, `SELECT count(*) FROM certificates WHERE status = 'approved' AND placement = 'top-left'`) == 2
 		})
 	})

@@ -43,7 +43,7 @@ func TestRetry(t *testing.T) {
 		f.restart(t, "--process-attempts", "1")
 		failed := f.await(t, uuid, "failed")
 		if failed.Failure == nil || failed.Failure.Code == "" || failed.Failure.Message == "" || failed.PDFPath != nil {
-			t.Errorf("failed certificate = %+v", failed)
+			t.Errorf("failed certificate = %+v, want a failure with a code and a message", failed)
 		}
 		wantClientError(t, f.api(t).Download(t.Context(), uuid, io.Discard), client.ErrNotFound, "Verified PDF not found. The certificate may still be processing.")
 		public := f.as(t, "")

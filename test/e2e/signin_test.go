@@ -56,7 +56,7 @@ func TestSignUpInBrowser(t *testing.T) {
 
 		l := awaitLetter(t, f.Vault, email, "Confirm your e-mail address")
 		if l.Header.Get("Auto-Submitted") != "auto-generated" || l.Size > 30<<10 || strings.Contains(l.HTML, "<img") || !strings.Contains(l.HTML, f.URL+"/sign-up/") {
-			t.Errorf("the mail is %+v", l)
+			t.Errorf("the mail has a wrong header, size or content: %+v", l)
 		}
 
 		// The person signs out, signs in by password, and then by link. A mail scanner requested the link

@@ -309,7 +309,7 @@ func TestWebhookKill(t *testing.T) {
 			select {
 			case <-killed:
 			case <-time.After(approvalTime):
-				t.Fatal("the vault sent no delivery at which it is killed")
+				t.Fatal("the vault sent too few deliveries")
 			}
 			mu.Lock()
 			f.restart(t, args...)
@@ -321,7 +321,7 @@ func TestWebhookKill(t *testing.T) {
 			}
 		}
 		d := f.database(t)
-		eventually(t, 2*approvalTime, "all deliveries are delivered", func() bool {
+		eventually(t, 2*approvalTime, "the status of all deliveries is delivered", func() bool {
 			return count(t, d, `SELECT count(*) FROM webhook_deliveries WHERE status <> 'delivered'`) == 0
 		})
 		for _, uuid := range uuids {

@@ -16,8 +16,8 @@ outside: client ->
 outside: app -> db
 `
 
-// TestRules checks that the rules deny a package to its own layer and below, match its whole name,
-// and allow it to itself and above.
+// TestRules checks that the rules deny a package to its own layer and to lower layers, match its whole
+// name, and allow it to its own files and to higher layers.
 func TestRules(t *testing.T) {
 	parsed, err := parse(list)
 	if err != nil {

@@ -85,7 +85,7 @@ func (c *cluster) initialise(ctx context.Context, bin string, acc account, stder
 		args := append([]string{
 			"--pgdata=" + c.data(), "--username=" + superuser, "--encoding=UTF8",
 			"--auth-local=trust", "--auth-host=reject",
-			"--no-sync", // this data need not survive a power failure
+			"--no-sync", // the data is not needed after a power failure
 		}, locale.args...)
 		var out []byte
 		out, err = c.program(ctx, acc, bin, "initdb", args...).CombinedOutput()

@@ -25,7 +25,7 @@ import (
 	"syscall"
 )
 
-// variable passes the address of the cluster to the command: a URL of the superuser for the
+// variable is the environment variable with the address of the cluster: a URL of the superuser for the
 // database "postgres".
 const variable = "CERTVAULT_TEST_POSTGRES"
 

@@ -89,7 +89,7 @@ func (s search) find(ctx context.Context) (string, error) {
 	return "", errNoServer
 }
 
-// number matches the numbers in a version.
+// number matches a number in a version.
 var number = regexp.MustCompile(`\d+`)
 
 // version parses the version from the folder above bin: "15", "9.6" or "postgresql@17".

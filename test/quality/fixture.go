@@ -374,7 +374,7 @@ func (f *fixture) list(base string, made map[string]*vault.Certificate, twice [s
 	f.add("error", base+"/no-such-page", http.StatusNotFound)
 }
 
-// swapped swaps two different neighbours of a reference id.
+// swapped returns a reference id with two different, adjacent characters swapped.
 func swapped(id string) string {
 	b := []byte(id)
 	for i := len(b) - 1; i > len(b)-15; i-- {

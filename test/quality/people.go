@@ -74,7 +74,7 @@ func awaitLink(ctx context.Context, v *vault.Vault, email, path string) (string,
 			if err != nil {
 				return "", fmt.Errorf("reading a mail: %w", err)
 			}
-			// Quoted-printable ends a broken line with = (RFC 2045, 6.7).
+			// In quoted-printable, a line that ends with = continues (RFC 2045, 6.7).
 			whole := strings.ReplaceAll(string(text), "=\r\n", "")
 			if _, after, ok := strings.Cut(whole, v.URL+path); ok && strings.Contains(whole, "<"+email+">") {
 				return v.URL + path + strings.Fields(after)[0], nil

@@ -25,7 +25,7 @@ import (
 )
 
 const (
-	// years is the period in which the certificates were created.
+	// years is the period in years in which the certificates were created.
 	years = 6
 	// chunk is the number of rows stored in one transaction.
 	chunk = 50_000

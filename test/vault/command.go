@@ -90,7 +90,7 @@ func (v *Vault) CreateInstitution(ctx context.Context, name, prefix string) (*In
 		"--owner-email", "owner@"+strings.ToLower(prefix)+".example", "--owner-name", "Owner", "--owner-password-stdin")
 }
 
-// CreateToken creates a token. expires is the value of --expires, or "" for a token without an end.
+// CreateToken creates a token. expires is the value of --expires, or "" for a token that does not expire.
 func (v *Vault) CreateToken(ctx context.Context, slug, expires string, permissions ...string) (string, error) {
 	args := []string{"token", "create", "--institution", slug, "--name", "Test"}
 	for _, p := range permissions {

@@ -15,7 +15,7 @@ type Field struct{ Name, Value string }
 type Form struct {
 	// Fields are sent in this order, before the file.
 	Fields []Field
-	// FileField is the file's field; empty means there is no file.
+	// FileField is the name of the field with the file; empty means that there is no file.
 	FileField string
 	FileName  string
 	File      []byte

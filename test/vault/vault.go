@@ -41,7 +41,7 @@ type Options struct {
 	Database string
 	// Args are additional flags of serve.
 	Args []string
-	// Proxy starts it behind a proxy on this machine, without TLS.
+	// Proxy starts the vault without TLS, for the requests of a proxy on this machine.
 	Proxy bool
 }
 
