@@ -120,7 +120,7 @@ func (d *driver) driveRepetitions() {
 	again := d.unchecked(http.MethodPost, path, secret, header, body)
 	replayed := again.header.Get("Idempotency-Replayed") == "true"
 	if first.status != http.StatusOK || again.status != http.StatusOK || replayed != served("idempotency") {
-		d.Errorf("answered %d and %d, replayed is %v, idempotency listed as unserved is %v", first.status, again.status, replayed, !served("idempotency"))
+		d.Errorf("status %d and %d , replayed is %v, idempotency listed as unserved is %v", first.status, again.status, replayed, !served("idempotency"))
 	}
 	if !served("idempotency") {
 		return
