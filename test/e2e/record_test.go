@@ -21,13 +21,13 @@ const duplicate = "A vault certificate with this email, title, and issue date al
 // upload, and the other responses contain the UUID of its certificate.
 func TestDuplicates(t *testing.T) {
 	t.Parallel()
-	const racers = 12
+	const uploads = 12
 	each(t, func(t *testing.T, database string) {
 		f := start(t, database)
 		for round := range 3 {
 			var wg sync.WaitGroup
-			made, errs := make([]*client.VaultCertificate, racers), make([]error, racers)
-			for i := range racers {
+			made, errs := make([]*client.VaultCertificate, uploads), make([]error, uploads)
+			for i := range uploads {
 				// The uploads differ only in ways that are ignored for duplicates.
 				email := fmt.Sprintf("race.%d@example.org", round)
 				if i%2 == 1 {

@@ -4,8 +4,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { launch, newPage, visit } from "./browser.mjs";
 
-// judgeBehaviour performs actions on the pages, and returns the faults that it finds.
-export async function judgeBehaviour(plan) {
+// checkBehaviour performs actions on the pages, and returns the faults that it finds.
+export async function checkBehaviour(plan) {
   const base = new URL(plan.file_page).origin;
   const browser = await launch();
   const faults = [];
@@ -141,7 +141,7 @@ export async function judgeBehaviour(plan) {
     }
   });
   await browser.close();
-  faults.push(...(await judgeCamera(base, plan)));
+  faults.push(...(await checkCamera(base, plan)));
   console.log("behaviour: files, camera, copy, notices, colour, selection, keyboard, no JavaScript, Trusted Types");
   return faults.map((fault) => fault.replaceAll("\n", " "));
 }
@@ -158,8 +158,8 @@ async function drop(page, content) {
   await page.dispatchEvent(".drop", "drop", { dataTransfer: transfer });
 }
 
-// judgeCamera scans a QR code with a simulated camera, which shows the content of a file.
-async function judgeCamera(base, plan) {
+// checkCamera scans a QR code with a simulated camera, which shows the content of a file.
+async function checkCamera(base, plan) {
   const folder = await mkdtemp(join(tmpdir(), "certvault-camera-"));
   const faults = [];
   const drawer = await launch();

@@ -74,7 +74,7 @@ func run(ctx context.Context, args []string) (err error) {
 }
 
 func runCheck(ctx context.Context, root, what, file string) error {
-	cmd := exec.CommandContext(ctx, "node", "judge.mjs", what, file) //nolint:gosec // the arguments come from the developer
+	cmd := exec.CommandContext(ctx, "node", "check.mjs", what, file) //nolint:gosec // the arguments come from the developer
 	cmd.Dir = filepath.Join(root, "test", "quality")
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }

@@ -22,10 +22,10 @@ const opposite = [variants[0], variants.at(-1)];
 // The number of variants that run at the same time.
 const lanes = availableParallelism();
 
-// judgePages returns the faults of the pages. axe checks every variant; html-validate and vnu check
+// checkPages returns the faults of the pages. axe checks every variant; html-validate and vnu check
 // both writing directions. If quick is set, it checks the pages of signed-in people only in two
 // opposite variants.
-export async function judgePages(browser, plan, { quick }) {
+export async function checkPages(browser, plan, { quick }) {
   const faults = [];
   const markup = new Map();
   // The variants with the most pages are first, so that all lanes finish at about the same time.

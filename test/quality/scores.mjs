@@ -8,7 +8,7 @@ const maxWeight = { bytes: 15 * 1024, requests: 5 };
 // The limits of pages that are not public.
 const maxHeavyWeight = { bytes: 60 * 1024, requests: 10 };
 
-export async function judgeScores(plan, { runs, categories }) {
+export async function checkScores(plan, { runs, categories }) {
   const faults = [];
   const chrome = await chromeLauncher.launch({ chromePath: chromiumPath, chromeFlags: ["--headless=new", ...flags] });
   for (const page of plan.pages.filter((p) => p.scored)) {
