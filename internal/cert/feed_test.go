@@ -164,8 +164,8 @@ func TestFeedAfterRevocationAndRetry(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		revoke(all[1]) // before its turn
-		revoke(all[0]) // in its turn
+		revoke(all[1]) // a certificate without a job
+		revoke(all[0]) // a certificate with a job
 		if got := v.enqueued(); !slices.Equal(got, []string{all[0].UUID, all[2].UUID}) {
 			t.Errorf("%d certificates have jobs, want the first and the third", len(got))
 		}

@@ -13,8 +13,8 @@ import (
 // Moment is one event in the history of a certificate.
 type Moment struct {
 	At time.Time
-	// Event is the webhook event, which is empty for an operation without one. Action is the action
-	// of the audit log, which is empty for automatic changes.
+	// Event is the webhook event, which is empty for an operation without an event. Action is the
+	// action of the audit log, which is empty for automatic changes.
 	Event  webhook.Name
 	Action audit.Action
 	// By is the person or token that acted. The zero value means the vault itself.

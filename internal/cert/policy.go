@@ -50,8 +50,8 @@ func PolicyOf(v *account.Settings) *Policy {
 	return &Policy{Placement: seal.Mode(v.Placement), Page: v.Page, Box: (*seal.Box)(v.Box), RefuseActive: v.RefuseActive}
 }
 
-// Apply checks the policy and writes it to an institution's settings. It applies to certificates
-// processed after the change.
+// Apply checks the policy and writes it to an institution's settings. The policy applies to
+// certificates that are processed after the change.
 func (p *Policy) Apply(c *account.Changes) error {
 	if err := p.check(); err != nil {
 		return err

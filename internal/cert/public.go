@@ -10,13 +10,13 @@ import (
 	"github.com/certvault/certvault/internal/db"
 )
 
-// Match is the way in which a file matches certificates that the public may see.
+// Match is the relation between a file and the certificates that are public.
 type Match string
 
 const (
-	// MatchVerified is the match of the verified PDF of a certificate.
+	// MatchVerified means that the file is the verified PDF of a certificate.
 	MatchVerified Match = "verified"
-	// MatchOriginal is the match of a submitted file from which certificates were made.
+	// MatchOriginal means that the file is the original of one or more certificates.
 	MatchOriginal Match = "original"
 )
 

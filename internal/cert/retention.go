@@ -27,7 +27,7 @@ const (
 var ErrFilesPurged = fault.New(fault.NotFound,
 	"The files of this certificate have ended: its institution keeps the files of revoked certificates for a limited time. The record remains.")
 
-// filesEnded returns ErrFilesPurged if the retention of the files has ended.
+// checkFilesExist returns ErrFilesPurged if retention deleted the files.
 func (c *Certificate) checkFilesExist() error {
 	if c.FilesEndedAt != nil {
 		return ErrFilesPurged

@@ -27,7 +27,7 @@ func (v *vault) setRetention(k account.Retention) {
 	}
 }
 
-// sweep sweeps expired records, and then files without references.
+// sweep deletes expired records, and then files without references.
 func (v *vault) sweep() {
 	v.tb.Helper()
 	if err := errors.Join(v.SweepExpired(v.tb.Context()), v.SweepBlobs(v.tb.Context())); err != nil {
@@ -35,8 +35,8 @@ func (v *vault) sweep() {
 	}
 }
 
-// has reports whether a blob exists.
-func (v *vault) has(key string) bool {
+// exists reports whether a blob exists.
+func (v *vault) exists(key string) bool {
 	v.tb.Helper()
 	o, err := v.folder.Open(v.tb.Context(), key)
 	if errors.Is(err, blob.ErrNotFound) {
@@ -48,7 +48,7 @@ func (v *vault) has(key string) bool {
 	return true
 }
 
-func (v *vault) number(query string, args ...any) (n int) {
+func (v *vault) queryInt(query string, args ...any) (n int) {
 	v.tb.Helper()
 	if err := v.d.QueryRowContext(v.tb.Context(), query, args...).Scan(&n); err != nil {
 		v.tb.Fatal(err)
@@ -109,7 +109,7 @@ func TestSweepDeletesFailedCertificates(t *testing.T) {
 			t.Fatal(err)
 		}
 		v.sweep()
-		if v.get(old.UUID).Status != Failed || !v.has(old.File.Key) {
+		if v.get(old.UUID).Status != Failed || !v.exists(old.File.Key) {
 			t.Fatal("a certificate or file was deleted without a retention")
 		}
 		if failed, revoked, err := v.Expired(ctx, v.inst.ID, account.Retention{Failed: 30, Revoked: 30}); err != nil || failed != 1 || revoked != 0 {
@@ -120,22 +120,22 @@ func TestSweepDeletesFailedCertificates(t *testing.T) {
 		if _, err := v.ByUUID(ctx, v.inst.ID, old.UUID); !fault.Is(err, fault.NotFound) {
 			t.Errorf("the expired certificate: err = %v, want NotFound", err)
 		}
-		if v.has(old.File.Key) {
+		if v.exists(old.File.Key) {
 			t.Error("the file of the expired certificate still exists")
 		}
 		for _, c := range []*Certificate{retried, approved, young} {
-			if v.get(c.UUID); !v.has(c.File.Key) {
+			if v.get(c.UUID); !v.exists(c.File.Key) {
 				t.Errorf("the file of the certificate %q was deleted", c.Title)
 			}
 		}
-		if n := v.number(`SELECT count(*) FROM webhook_events WHERE payload LIKE '%"certificate_title":"old"%'`); n != 0 {
+		if n := v.queryInt(`SELECT count(*) FROM webhook_events WHERE payload LIKE '%"certificate_title":"old"%'`); n != 0 {
 			t.Errorf("%d events of the deleted certificate are left", n)
 		}
 		if got := v.deletions(audit.CertificateEnded); !slices.Equal(got, []string{old.ReferenceID}) || !slices.Equal(purged, []string{"old"}) {
 			t.Errorf("recorded %v, purged %v, want the expired certificate", got, purged)
 		}
 		// Lists no longer count the certificate, and it can be uploaded again.
-		if n := v.number(`SELECT sum(n) FROM certificate_counts WHERE status = 'failed'`); n != 1 {
+		if n := v.queryInt(`SELECT sum(n) FROM certificate_counts WHERE status = 'failed'`); n != 1 {
 			t.Errorf("%d failed certificates are counted, want 1", n)
 		}
 		v.upload(titled("old"))
@@ -157,7 +157,7 @@ func TestIDsOfDeletedCertificatesAreNotReused(t *testing.T) {
 			t.Errorf("the id of the next certificate = %d, want more than %d", next.ID, last.ID)
 		}
 		v.sweep()
-		if n := v.number(`SELECT count(*) FROM certificates`); n != 1 {
+		if n := v.queryInt(`SELECT count(*) FROM certificates`); n != 1 {
 			t.Errorf("%d certificates are left, want 1", n)
 		}
 	})
@@ -196,12 +196,12 @@ func TestSweepDeletesFilesOfRevokedCertificates(t *testing.T) {
 		}
 		v.sweep()
 		for _, key := range []string{expired.Verified.TailKey, expired.imageKey} {
-			if v.has(key) {
+			if v.exists(key) {
 				t.Errorf("the file %s still exists", key)
 			}
 		}
 		// Another certificate was made from the same file, so the file remains.
-		if !v.has(shared.Key) || !v.has(other.Verified.TailKey) || !v.has(young.File.Key) || !v.has(young.Verified.TailKey) {
+		if !v.exists(shared.Key) || !v.exists(other.Verified.TailKey) || !v.exists(young.File.Key) || !v.exists(young.Verified.TailKey) {
 			t.Error("a file of another certificate was deleted")
 		}
 		now := v.get(expired.UUID)
@@ -239,7 +239,7 @@ func TestSweepDeletesFilesOfRevokedCertificates(t *testing.T) {
 		if n, err := v.Damaged(ctx); err != nil || n != 0 {
 			t.Errorf("%d certificates are damaged, want 0; err = %v", n, err)
 		}
-		if n := v.number(`SELECT count(*) FROM certificate_checks WHERE certificate_id = $1`, now.ID); n != 0 {
+		if n := v.queryInt(`SELECT count(*) FROM certificate_checks WHERE certificate_id = $1`, now.ID); n != 0 {
 			t.Errorf("%d checks of deleted files are stored", n)
 		}
 	})

@@ -50,7 +50,7 @@ func TestSignsWithTheInstitutionsKey(t *testing.T) {
 	for _, inst := range []string{"ONE", "TWO"} {
 		i := v.institution(inst)
 		for range 2 {
-			v.approved(v.upload(func(u *Upload) { *u = v.input(i); u.Title = rotated(v, i.UUID) }))
+			v.approved(v.upload(func(u *Upload) { *u = v.input(i); u.Title = titleWithKeyCount(v, i.UUID) }))
 			list, err := v.ring.Certificates(i.UUID)
 			if err != nil {
 				t.Fatal(err)
@@ -65,8 +65,8 @@ func TestSignsWithTheInstitutionsKey(t *testing.T) {
 	}
 }
 
-// rotated returns a title with the number of keys of the institution.
-func rotated(v *vault, institution string) string {
+// titleWithKeyCount returns a title with the number of keys of the institution.
+func titleWithKeyCount(v *vault, institution string) string {
 	list, err := v.ring.Certificates(institution)
 	if err != nil {
 		v.tb.Fatal(err)

@@ -79,7 +79,7 @@ func transitionOf(t trigger) transition {
 
 // ErrInvalidState is returned if the trigger has no transition from the current status, or if the
 // certificate does not exist.
-var ErrInvalidState = errors.New("the certificate is not in a state that allows this")
+var ErrInvalidState = errors.New("the certificate is not in a state that allows the operation")
 
 // column is a column that moveTx sets.
 type column struct {
@@ -89,7 +89,7 @@ type column struct {
 
 // moveTx changes the status of a certificate in the caller's transaction, if the current status
 // allows it, and creates the event and the job of the transition. No other function changes a
-// status. A future log of all certificates belongs here too.
+// status. A future log of all certificates would be written here too.
 func (s *Service) moveTx(ctx context.Context, tx *db.Tx, by trigger, uuid string, set ...column) (*Certificate, error) {
 	row := transitionOf(by)
 	set = append([]column{{"status", string(row.To)}, {"updated_at", db.Micros(s.now())}}, set...)

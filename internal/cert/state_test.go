@@ -99,7 +99,7 @@ func TestEveryStatusWithEveryTrigger(t *testing.T) {
 					if !reflect.DeepEqual(before, after) {
 						t.Errorf("%s: the record, events or jobs changed:\n%+v\n%+v", name, before, after)
 					}
-					refused(t, name, from, trigger, err)
+					checkRefusal(t, name, from, trigger, err)
 					continue
 				}
 				if err != nil {
@@ -112,7 +112,7 @@ func TestEveryStatusWithEveryTrigger(t *testing.T) {
 	})
 }
 
-func refused(t *testing.T, name string, from Status, trigger trigger, err error) {
+func checkRefusal(t *testing.T, name string, from Status, trigger trigger, err error) {
 	t.Helper()
 	switch {
 	case trigger == triggerRetry:

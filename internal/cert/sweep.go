@@ -74,7 +74,7 @@ func (s *Service) requeueTx(ctx context.Context, tx *db.Tx, uuid string) error {
 // SweepBlobs deletes files that no record refers to: uploads that stopped before the record was
 // created, and verified PDFs of a worker when another worker approved the certificate. The
 // functions in others report whether another package refers to a file. SweepBlobs calls them first,
-// because their files may become files of a certificate, but never the reverse.
+// because their files may become files of a certificate during the sweep, but never the reverse.
 func (s *Service) SweepBlobs(ctx context.Context, others ...func(ctx context.Context, key string) (bool, error)) error {
 	before := s.now().Add(-minSweepAge)
 	if err := s.blobs.Clean(ctx, before); err != nil {

@@ -161,8 +161,8 @@ func (s *Service) insertTx(ctx context.Context, tx *db.Tx, c *Certificate, email
 		}
 		jobID = c.jobID
 	}
-	// A conflict returns no row. As an error of the statement it would abort the
-	// transaction on PostgreSQL.
+	// A conflict returns no row. An error of the statement would abort the transaction on
+	// PostgreSQL.
 	err = tx.QueryRowContext(ctx, `
 		INSERT INTO certificates (uuid, institution_id, reference_id, reference_folded, title, full_name, email, email_folded, issue_date, details,
 			search_text, source, trigger_context, event_context, status, batch_id, creator_type, creator_id, creator_name,

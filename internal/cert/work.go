@@ -150,7 +150,7 @@ func (s *Service) process(ctx context.Context, c *Certificate) (err error) {
 		Signature: signature,
 	})
 	if err != nil {
-		return fmt.Errorf("sealing: %w", err)
+		return fmt.Errorf("sealing the original: %w", err)
 	}
 	// Each attempt uses a new name, so that two concurrent attempts do not overwrite each other's
 	// file.
