@@ -76,8 +76,8 @@ func (s *Service) candidates(q *statement, v *view, by index) string {
 	}
 }
 
-// entry returns the terms that select entries of an index. The term || ” prevents the database
-// from using another index of that column.
+// entry returns the terms that select entries of an index. Some terms append an empty text to a
+// column, which prevents the database from using another index of that column.
 func (v *view) entry(q *statement, by index, table string) []string {
 	terms := []string{table + ".institution_id = " + q.arg(v.InstitutionID)}
 	source := func() string { return in(q, table+".source", v.ofSources()) }

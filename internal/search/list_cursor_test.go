@@ -28,17 +28,17 @@ func TestCursorIsValidForOneList(t *testing.T) {
 		if l.Next == "" || len(l.Items) != 2 {
 			t.Fatalf("first page = %+v, want 2 records and a cursor", l)
 		}
-		ask := func(institution int64, f Filter, cursor string) error {
+		open := func(institution int64, f Filter, cursor string) error {
 			f.Cursor = &cursor
 			_, err := v.List(t.Context(), institution, f)
 			return err
 		}
-		if err := ask(v.inst.ID, base, l.Next); err != nil {
+		if err := open(v.inst.ID, base, l.Next); err != nil {
 			t.Fatal(err)
 		}
 		larger := base
 		larger.PerPage = 3
-		if err := ask(v.inst.ID, larger, l.Next); err != nil {
+		if err := open(v.inst.ID, larger, l.Next); err != nil {
 			t.Errorf("a cursor with another page size: err = %v, want nil", err)
 		}
 		refused := func(name string, err error) {
@@ -48,7 +48,7 @@ func TestCursorIsValidForOneList(t *testing.T) {
 				t.Errorf("%s: err = %v, want a problem of the cursor", name, err)
 			}
 		}
-		refused("another institution", ask(other.ID, base, l.Next))
+		refused("another institution", open(other.ID, base, l.Next))
 		for name, change := range map[string]func(f *Filter){
 			"another search": func(f *Filter) { f.Search = "diplom" }, "another status": func(f *Filter) { f.Statuses = []cert.Status{cert.Approved} },
 			"another order": func(f *Filter) { f.Sort = ByEmail }, "the other direction": func(f *Filter) { f.Ascending = true },
@@ -56,7 +56,7 @@ func TestCursorIsValidForOneList(t *testing.T) {
 		} {
 			f := base
 			change(&f)
-			refused(name, ask(v.inst.ID, f, l.Next))
+			refused(name, open(v.inst.ID, f, l.Next))
 		}
 		raw, err := base64.RawURLEncoding.DecodeString(l.Next)
 		if err != nil {
@@ -65,10 +65,10 @@ func TestCursorIsValidForOneList(t *testing.T) {
 		for i := range raw {
 			changed := slices.Clone(raw)
 			changed[i] ^= 1
-			refused(fmt.Sprintf("byte %d changed", i), ask(v.inst.ID, base, base64.RawURLEncoding.EncodeToString(changed)))
+			refused(fmt.Sprintf("byte %d changed", i), open(v.inst.ID, base, base64.RawURLEncoding.EncodeToString(changed)))
 		}
 		for _, cursor := range []string{"x", "0", "page2", l.Next + "A", l.Next[1:], "====", strings.Repeat("A", 100_000), "\x00", "\xff", "é"} {
-			refused(fmt.Sprintf("%.20q", cursor), ask(v.inst.ID, base, cursor))
+			refused(fmt.Sprintf("%.20q", cursor), open(v.inst.ID, base, cursor))
 		}
 	})
 }
@@ -145,7 +145,7 @@ func TestWalkWhileRecordsChange(t *testing.T) {
 	}
 }
 
-// Records that were added at the beginning appear on the pages before, and the first page is
+// Records that were added at the beginning appear on the previous pages, and the first page is
 // complete.
 func TestPreviousPageAfterInsertions(t *testing.T) {
 	t.Parallel()

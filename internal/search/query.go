@@ -10,8 +10,8 @@ import (
 	"github.com/certvault/certvault/internal/db"
 )
 
-// One of these queries returns a page. Each query is written such that the database has only one
-// plan for it:
+// Each page is read by one of these queries. Each query is written such that the database has only
+// one plan for it:
 //
 //   - branches reads the index of the order. A list without filters needs only
 //     this query.

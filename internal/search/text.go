@@ -118,9 +118,10 @@ func match(institutionID int64, search string) string {
 }
 
 // firstFound returns a page of a search in the order of creation. SQLite's index of trigrams
-// returns the matches by id, which is almost that order. The first ids determine a time at which
-// the page is complete. The blocks of ids determine the last id of the records up to that time.
-// Only the matches up to this id are sorted.
+// returns the matches by id, which is almost that order. The method first reads as many matches by
+// id as the page needs, and takes the last creation time of these matches in the order of the list.
+// No record of the page comes after this time. The blocks of ids determine the last id of the
+// records up to that time. Only the matches up to this id are sorted.
 func (s *Service) firstFound(ctx context.Context, v *view) (items []item, err error) {
 	pick, direction := "min", "DESC"
 	if v.Ascending {

@@ -38,28 +38,28 @@ func TestResultsOfTask(t *testing.T) {
 		for _, c := range list {
 			selected = append(selected, c.UUID)
 		}
-		one, err := v.Start(t.Context(), v.inst.ID, Request{Kind: Retry, Selection: Selection{Selected: selected}})
+		task, err := v.Start(t.Context(), v.inst.ID, Request{Kind: Retry, Selection: Selection{Selected: selected}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		for finished := false; !finished; {
-			if finished, err = v.step(t.Context(), one.id, stepSize); err != nil {
-				if finished, err = v.oneByOne(t.Context(), one.id); err != nil {
+			if finished, err = v.step(t.Context(), task.id, stepSize); err != nil {
+				if finished, err = v.oneByOne(t.Context(), task.id); err != nil {
 					t.Fatal(err)
 				}
 			}
 		}
-		if one, err = v.Task(t.Context(), v.inst.ID, one.UUID); err != nil || one.Succeeded != 19 || one.Skipped != 40 || one.Failed != 1 || one.FinishedAt == nil {
-			t.Errorf("task = %+v, err = %v, want 19 succeeded, 40 skipped and 1 failed", one, err)
+		if task, err = v.Task(t.Context(), v.inst.ID, task.UUID); err != nil || task.Succeeded != 19 || task.Skipped != 40 || task.Failed != 1 || task.FinishedAt == nil {
+			t.Errorf("task = %+v, err = %v, want 19 succeeded, 40 skipped and 1 failed", task, err)
 		}
 		reasons := map[string]int{}
 		for _, outcome := range Outcomes {
-			results, err := v.Results(t.Context(), one, ResultQuery{Outcome: outcome, Limit: 100})
+			results, err := v.Results(t.Context(), task, ResultQuery{Outcome: outcome, Limit: 100})
 			if err != nil {
 				t.Fatal(err)
 			}
 			for _, r := range results {
-				reasons[string(r.Outcome)+": "+r.Why(one.Kind)]++
+				reasons[string(r.Outcome)+": "+r.Why(task.Kind)]++
 				if (r.UUID == broken) != (outcome == Failed) || r.Certificate == nil || r.Certificate.UUID != r.UUID {
 					t.Errorf("result = %+v, want its certificate and the outcome %s", r, outcome)
 				}
@@ -72,20 +72,20 @@ func TestResultsOfTask(t *testing.T) {
 			t.Errorf("reasons = %s, want %s", got, want)
 		}
 		// Read pages of the results forwards and backwards.
-		first, err := v.Results(t.Context(), one, ResultQuery{Outcome: Skipped, Limit: 7})
+		first, err := v.Results(t.Context(), task, ResultQuery{Outcome: Skipped, Limit: 7})
 		if err != nil {
 			t.Fatal(err)
 		}
-		second, err := v.Results(t.Context(), one, ResultQuery{Outcome: Skipped, After: first[6].Number, Limit: 7})
+		second, err := v.Results(t.Context(), task, ResultQuery{Outcome: Skipped, After: first[6].Number, Limit: 7})
 		if err != nil {
 			t.Fatal(err)
 		}
-		back, err := v.Results(t.Context(), one, ResultQuery{Outcome: Skipped, Before: second[0].Number, Limit: 7})
+		back, err := v.Results(t.Context(), task, ResultQuery{Outcome: Skipped, Before: second[0].Number, Limit: 7})
 		if err != nil || !slices.EqualFunc(back, first, func(a, b *Result) bool { return a.Number == b.Number }) {
 			t.Errorf("previous page = %v, err = %v, want the first page", back, err)
 		}
 		var out bytes.Buffer
-		if err := v.WriteResults(t.Context(), one, &out); err != nil {
+		if err := v.WriteResults(t.Context(), task, &out); err != nil {
 			t.Fatal(err)
 		}
 		rows, err := csv.NewReader(strings.NewReader(strings.TrimPrefix(out.String(), "\uFEFF"))).ReadAll()
@@ -102,11 +102,11 @@ func TestResultsAfterInterruptionAndPurge(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		v := newVault(t, d)
 		v.uploadMany(90)
-		one, err := v.Start(t.Context(), v.inst.ID, Request{Kind: Revoke, Reason: "All"})
+		task, err := v.Start(t.Context(), v.inst.ID, Request{Kind: Revoke, Reason: "All"})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := v.step(t.Context(), one.id, stepSize); err != nil {
+		if _, err := v.step(t.Context(), task.id, stepSize); err != nil {
 			t.Fatal(err)
 		}
 		// A step that fails at its last certificate stores nothing.
@@ -117,23 +117,23 @@ func TestResultsAfterInterruptionAndPurge(t *testing.T) {
 			}
 			return nil
 		}
-		if _, err := v.step(t.Context(), one.id, stepSize); err == nil {
+		if _, err := v.step(t.Context(), task.id, stepSize); err == nil {
 			t.Fatal("the step returned no error")
 		}
 		v.moved = nil
-		if now, err := v.Task(t.Context(), v.inst.ID, one.UUID); err != nil || now.Succeeded != stepSize || now.Total() != stepSize {
+		if now, err := v.Task(t.Context(), v.inst.ID, task.UUID); err != nil || now.Succeeded != stepSize || now.Total() != stepSize {
 			t.Errorf("task = %+v, err = %v, want the results of one step", now, err)
 		}
-		one = v.runAll(one, nil)
+		task = v.runAll(task, nil)
 		var out bytes.Buffer
-		if err := v.WriteResults(t.Context(), one, &out); err != nil {
+		if err := v.WriteResults(t.Context(), task, &out); err != nil {
 			t.Fatal(err)
 		}
-		if n := strings.Count(out.String(), `"succeeded"`); one.Succeeded != 90 || n != 90 {
-			t.Errorf("the file has %d results, want 90; succeeded = %d", n, one.Succeeded)
+		if n := strings.Count(out.String(), `"succeeded"`); task.Succeeded != 90 || n != 90 {
+			t.Errorf("the file has %d results, want 90; succeeded = %d", n, task.Succeeded)
 		}
 		tasks, err := v.Tasks(t.Context(), v.inst.ID)
-		if err != nil || len(tasks) != 1 || tasks[0].UUID != one.UUID {
+		if err != nil || len(tasks) != 1 || tasks[0].UUID != task.UUID {
 			t.Errorf("tasks = %v, err = %v, want the task", tasks, err)
 		}
 		if none, err := v.Tasks(t.Context(), v.institution("UTH").ID); err != nil || len(none) != 0 {

@@ -79,8 +79,8 @@ func TestManyAreRetriedAndRevoked(t *testing.T) {
 				t.Errorf("result = %+v, want succeeded and revoked", r)
 			}
 		}
-		// Two workers at the same steps run each step once.
-		one, err := v.Start(t.Context(), v.inst.ID, Request{Kind: Revoke, Reason: "All"})
+		// If two workers run the same task, each step runs once.
+		task, err := v.Start(t.Context(), v.inst.ID, Request{Kind: Revoke, Reason: "All"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -88,7 +88,7 @@ func TestManyAreRetriedAndRevoked(t *testing.T) {
 		for range 2 {
 			go func() {
 				for {
-					finished, err := v.step(t.Context(), one.id, stepSize)
+					finished, err := v.step(t.Context(), task.id, stepSize)
 					if err != nil && !errors.Is(err, cert.ErrInvalidState) || finished {
 						workers <- err
 						return
@@ -101,13 +101,13 @@ func TestManyAreRetriedAndRevoked(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		one, err = v.Task(t.Context(), v.inst.ID, one.UUID)
-		if err != nil || one.Succeeded != 88 {
-			t.Errorf("task = %+v, err = %v, want 88 succeeded", one, err)
+		task, err = v.Task(t.Context(), v.inst.ID, task.UUID)
+		if err != nil || task.Succeeded != 88 {
+			t.Errorf("task = %+v, err = %v, want 88 succeeded", task, err)
 		}
 		var seen []string
 		for q := (ResultQuery{Limit: 30}); ; {
-			list, err := v.Results(t.Context(), one, q)
+			list, err := v.Results(t.Context(), task, q)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -125,7 +125,7 @@ func TestManyAreRetriedAndRevoked(t *testing.T) {
 		if err := d.QueryRowContext(t.Context(), `SELECT count(*) FROM webhook_events WHERE name LIKE '%revoked'`).Scan(&n); err != nil || n != 90 {
 			t.Errorf("%d certificates were revoked, want 90; err = %v", n, err)
 		}
-		if _, err := v.Task(t.Context(), other.ID, one.UUID); !fault.Is(err, fault.NotFound) {
+		if _, err := v.Task(t.Context(), other.ID, task.UUID); !fault.Is(err, fault.NotFound) {
 			t.Errorf("task of another institution: err = %v, want NotFound", err)
 		}
 		for name, bad := range map[string]Request{
