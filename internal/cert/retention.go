@@ -50,15 +50,15 @@ const (
 // Expired returns the number of failed certificates, and the number of revoked certificates with
 // files, that the retention k deletes at a time.
 func Expired(ctx context.Context, q db.Queryer, at time.Time, institutionID int64, k account.Retention) (failed, revoked int, err error) {
-	for _, one := range []struct {
+	for _, rule := range []struct {
 		days  int
 		where string
 		n     *int
 	}{{k.Failed, expiredFailed, &failed}, {k.Revoked, expiredRevoked, &revoked}} {
-		if one.days == 0 {
+		if rule.days == 0 {
 			continue
 		}
-		if err := q.QueryRowContext(ctx, `SELECT count(*)`+one.where, institutionID, cutoff(at, one.days)).Scan(one.n); err != nil {
+		if err := q.QueryRowContext(ctx, `SELECT count(*)`+rule.where, institutionID, cutoff(at, rule.days)).Scan(rule.n); err != nil {
 			return 0, 0, fmt.Errorf("counting expired records: %w", err)
 		}
 	}
@@ -70,6 +70,9 @@ func (s *Service) Expired(ctx context.Context, institutionID int64, k account.Re
 	return Expired(ctx, s.db, s.now(), institutionID, k)
 }
 
+// deletion deletes a record, or its files, if it has expired before a time. days is the retention.
+type deletion func(ctx context.Context, tx *db.Tx, id, before int64, days int) error
+
 // SweepExpired deletes expired failed certificates, and the files of expired revoked certificates.
 // Each deletion has its own transaction, with an entry in the audit log. The sweep of files deletes
 // the blobs, unless other records refer to them.
@@ -79,15 +82,15 @@ func (s *Service) SweepExpired(ctx context.Context) error {
 		return err
 	}
 	for _, k := range list {
-		for _, one := range []struct {
-			days  int
-			where string
-			end   func(ctx context.Context, tx *db.Tx, id, before int64, days int) error
+		for _, rule := range []struct {
+			days   int
+			where  string
+			remove deletion
 		}{{k.Failed, expiredFailed, s.deleteFailedTx}, {k.Revoked, expiredRevoked, s.deleteFilesTx}} {
-			if one.days == 0 {
+			if rule.days == 0 {
 				continue
 			}
-			if err := s.sweepExpired(ctx, k.ID, one.days, one.where, one.end); err != nil {
+			if err := s.sweepExpired(ctx, k.ID, rule.days, rule.where, rule.remove); err != nil {
 				return fmt.Errorf("deleting expired records: %w", err)
 			}
 		}
@@ -95,14 +98,14 @@ func (s *Service) SweepExpired(ctx context.Context) error {
 	return nil
 }
 
-func (s *Service) sweepExpired(ctx context.Context, institutionID int64, days int, where string, end func(ctx context.Context, tx *db.Tx, id, before int64, days int) error) error {
+func (s *Service) sweepExpired(ctx context.Context, institutionID int64, days int, where string, remove deletion) error {
 	before := cutoff(s.now(), days)
 	ids, err := db.Column[int64](s.db.QueryContext(ctx, `SELECT id`+where+` LIMIT $3`, institutionID, before, maxDeletions))
 	if err != nil {
 		return err
 	}
 	for _, id := range ids {
-		err := s.db.Tx(ctx, func(tx *db.Tx) error { return end(ctx, tx, id, before, days) })
+		err := s.db.Tx(ctx, func(tx *db.Tx) error { return remove(ctx, tx, id, before, days) })
 		if errors.Is(err, ErrInvalidState) {
 			continue // retried, or deleted by another node, in the meantime
 		}

@@ -118,7 +118,8 @@ func failureOf(err error) Failure {
 		return Failure{Code: "timeout", Message: "Making the verified PDF took too long."}
 	default:
 		return Failure{
-			Code: "processing_error", Message: "The verified PDF could not be made because of a fault in the vault. The vault's log has the details. Retry when the fault is fixed.",
+			Code:    "processing_error",
+			Message: "The verified PDF could not be made because of a fault in the vault. The vault's log has the details. Retry when the fault is fixed.",
 		}
 	}
 }

@@ -87,23 +87,23 @@ func sampleRecords(n int, institutions ...int64) []*record {
 		if i%6 == 5 {
 			created = start.Add(time.Duration(r.IntN(n)) * 5 * time.Hour)
 		}
-		one := &record{
+		rec := &record{
 			// Blocks of ids have a few records each.
 			id: int64(1000 + i*blockIDs/4), institution: institutions[min(r.IntN(4)/3, len(institutions)-1)], created: db.Micros(created),
 			title: fmt.Sprintf("Diploma %d", i), name: people[r.IntN(len(people))], email: fmt.Sprintf("person%d@Example.org", r.IntN(5)),
 			reference: fmt.Sprintf("NWU-%016d", i), issued: created.AddDate(0, 0, -r.IntN(9)).Format(time.DateOnly), batch: batches[r.IntN(4)],
 			customer: int64(r.IntN(4)), status: cert.Statuses[r.IntN(len(cert.Statuses))],
 		}
-		one.updated = one.created
+		rec.updated = rec.created
 		// A certificate that was revoked after a failure still has its failure code.
-		if one.status == cert.Failed || one.status == cert.Revoked && one.customer == 3 {
-			one.failure = []string{"no_room", "no_room", "no_room", "key_missing"}[i%4]
+		if rec.status == cert.Failed || rec.status == cert.Revoked && rec.customer == 3 {
+			rec.failure = []string{"no_room", "no_room", "no_room", "key_missing"}[i%4]
 		}
-		if one.status == cert.Approved || one.status == cert.Revoked {
-			one.approved = db.Micros(created.Add(time.Duration(r.IntN(60)) * time.Hour))
-			one.updated = one.approved
+		if rec.status == cert.Approved || rec.status == cert.Revoked {
+			rec.approved = db.Micros(created.Add(time.Duration(r.IntN(60)) * time.Hour))
+			rec.updated = rec.approved
 		}
-		list = append(list, one)
+		list = append(list, rec)
 	}
 	return list
 }
@@ -245,19 +245,24 @@ func TestListAgainstModel(t *testing.T) {
 		v.insert(all)
 		batch := all[slices.IndexFunc(all, func(r *record) bool { return r.batch != "" })].batch
 		filters := map[string]Filter{
-			"nothing": {}, "a status": {Statuses: []cert.Status{cert.Approved}}, "two statuses": {Statuses: []cert.Status{cert.Revoked, cert.Processing}}, "a status without records": {Statuses: []cert.Status{"pending"}},
+			"no filter": {},
+			"a status":  {Statuses: []cert.Status{cert.Approved}}, "two statuses": {Statuses: []cert.Status{cert.Revoked, cert.Processing}}, "a status without records": {Statuses: []cert.Status{"pending"}},
 			"an e-mail": {Email: "PERSON1@example.ORG"}, "an e-mail and a status": {Email: "person2@example.org", Statuses: []cert.Status{cert.Approved}},
-			"a search for all": {Search: "diploma"}, "for some": {Search: "ADA O"}, "in Arabic": {Search: "الأحمد"}, "in Chinese": {Search: "王小明"}, "short": {Search: "a"},
-			"short in Chinese": {Search: "王"}, "for one": {Search: "NWU-0000000000000033"}, "for none": {Search: "nobody at all"}, "for signs": {Search: "100%"},
+			"a search for all":  {Search: "diploma"},
+			"a search for some": {Search: "ADA O"}, "a search in Arabic": {Search: "الأحمد"}, "a search in Chinese": {Search: "王小明"}, "a short search": {Search: "a"},
+			"a short search in Chinese": {Search: "王"},
+			"a search for one record":   {Search: "NWU-0000000000000033"}, "a search for no record": {Search: "nobody at all"}, "a search for signs": {Search: "100%"},
 			"a search and a status": {Search: "person", Statuses: []cert.Status{cert.Failed}}, "a batch": {BatchID: batch}, "a batch and a status": {BatchID: batch, Statuses: []cert.Status{cert.Approved}},
 			"a failure": {FailureCode: "no_room"}, "a failure and its status": {FailureCode: "no_room", Statuses: []cert.Status{cert.Failed}},
-			"a failure and another status": {FailureCode: "no_room", Statuses: []cert.Status{cert.Revoked}}, "a failure and two statuses": {FailureCode: "no_room", Statuses: []cert.Status{cert.Failed, cert.Approved}},
-			"a failure and a search": {FailureCode: "no_room", Search: "ada"}, "a failure and a customer": {FailureCode: "no_room", CustomerID: 1},
+			"a failure and another status": {FailureCode: "no_room", Statuses: []cert.Status{cert.Revoked}},
+			"a failure and two statuses":   {FailureCode: "no_room", Statuses: []cert.Status{cert.Failed, cert.Approved}},
+			"a failure and a search":       {FailureCode: "no_room", Search: "ada"}, "a failure and a customer": {FailureCode: "no_room", CustomerID: 1},
 			"a customer": {CustomerID: 2}, "a customer and a search": {CustomerID: 1, Search: "ada"},
 			"issued from": {IssuedFrom: "2024-03-02"}, "issued to": {IssuedTo: "2024-03-03"}, "issued on": {IssuedFrom: "2024-02-29", IssuedTo: "2024-02-29"},
-			"issued in a status": {IssuedFrom: "2024-02-28", Statuses: []cert.Status{cert.Revoked}}, "issued the wrong way round": {IssuedFrom: "2024-03-02", IssuedTo: "2024-03-01"},
-			"generated from": {GeneratedFrom: "2024-03-02"}, "generated to": {GeneratedTo: "2024-03-07"}, "generated on": {GeneratedFrom: "2024-03-01", GeneratedTo: "2024-03-01"},
-			"both ranges": {IssuedFrom: "2024-02-26", GeneratedTo: "2024-03-06"}, "everything": {
+			"issued in a status":       {IssuedFrom: "2024-02-28", Statuses: []cert.Status{cert.Revoked}},
+			"issued in an empty range": {IssuedFrom: "2024-03-02", IssuedTo: "2024-03-01"},
+			"generated from":           {GeneratedFrom: "2024-03-02"}, "generated to": {GeneratedTo: "2024-03-07"}, "generated on": {GeneratedFrom: "2024-03-01", GeneratedTo: "2024-03-01"},
+			"both ranges": {IssuedFrom: "2024-02-26", GeneratedTo: "2024-03-06"}, "all filters": {
 				Search: "diploma", Statuses: []cert.Status{cert.Approved, cert.Revoked}, IssuedFrom: "2024-02-20", IssuedTo: "2024-12-31", GeneratedFrom: "2024-01-01", GeneratedTo: "2024-12-31",
 			},
 		}
@@ -288,7 +293,7 @@ func TestListAgainstModel(t *testing.T) {
 							}
 						}
 						l := v.list(f)
-						exact := name == "nothing" || name == "a status" || name == "two statuses" || len(want) <= v.bounds.count
+						exact := name == "no filter" || name == "a status" || name == "two statuses" || len(want) <= v.bounds.count
 						if exact && (l.Total == nil || *l.Total != len(want)) || !exact && (l.Total != nil || l.AtLeast != v.bounds.count) {
 							t.Errorf("%s: total = %v, at least %d, want %d", where, l.Total, l.AtLeast, len(want))
 						}
