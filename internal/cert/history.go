@@ -13,11 +13,11 @@ import (
 // Moment is one event in the history of a certificate.
 type Moment struct {
 	At time.Time
-	// Event is the webhook event, which is empty for an operation without one. Action is the action
-	// of the audit log, which is empty for automatic changes.
+	// Event is the webhook event, which is empty for an operation without an event. Action is the
+	// action of the audit log, which is empty for automatic changes.
 	Event  webhook.Name
 	Action audit.Action
-	// By is the person or token. The zero value means the vault itself.
+	// By is the person or token that acted. The zero value means the vault itself.
 	By audit.Actor
 	// Failure is the reason why processing failed. Reason is the public reason of a
 	// revocation.
@@ -28,8 +28,8 @@ type Moment struct {
 	Deliveries []webhook.Delivery
 }
 
-// withEvent has the actions of the audit log that also have an event.
-var withEvent = map[webhook.Name]audit.Action{
+// actionOfEvent has the action of the audit log for each event that has such an action.
+var actionOfEvent = map[webhook.Name]audit.Action{
 	webhook.Created: audit.CertificateUploaded, webhook.Retried: audit.CertificateRetried, webhook.Revoked: audit.CertificateRevoked,
 }
 
@@ -52,9 +52,11 @@ func (s *Service) History(ctx context.Context, c *Certificate) ([]Moment, error)
 		}
 		list = append(list, m)
 	}
-	list = c.remembered(list)
+	list = c.withRecorded(list)
 	for _, e := range entries {
-		i := slices.IndexFunc(list, func(m Moment) bool { return withEvent[m.Event] == e.Action && m.Action == "" && near(m.At, e.At) })
+		i := slices.IndexFunc(list, func(m Moment) bool {
+			return actionOfEvent[m.Event] == e.Action && m.Action == "" && sameOperation(m.At, e.At)
+		})
 		if i < 0 {
 			list = append(list, Moment{At: e.At, Action: e.Action, By: e.Actor, Detail: e.Detail})
 			continue
@@ -67,11 +69,11 @@ func (s *Service) History(ctx context.Context, c *Certificate) ([]Moment, error)
 	return list, nil
 }
 
-// near reports whether two times belong to the same transaction.
-func near(a, b time.Time) bool { return a.Sub(b).Abs() < 5*time.Second }
+// sameOperation reports whether two times are close enough to belong to one operation.
+func sameOperation(a, b time.Time) bool { return a.Sub(b).Abs() < 5*time.Second }
 
-// remembered adds the moments that the record shows but no event reported.
-func (c *Certificate) remembered(list []Moment) []Moment {
+// withRecorded returns the list with the moments that are in the record but have no event.
+func (c *Certificate) withRecorded(list []Moment) []Moment {
 	add := func(name webhook.Name, at *time.Time, m Moment) {
 		if at == nil || slices.ContainsFunc(list, func(m Moment) bool { return m.Event == name }) {
 			return

@@ -104,17 +104,17 @@ func (w *Wanted) placement() seal.Placement {
 	return p
 }
 
-// wantTx stores the requested position of a certificate's stamp.
-func wantTx(ctx context.Context, tx *db.Tx, id int64, w *Wanted) error {
+// storePlacementTx stores the requested position of a certificate's stamp.
+func storePlacementTx(ctx context.Context, tx *db.Tx, id int64, w *Wanted) error {
 	if w == nil {
 		return nil
 	}
 	text, err := json.Marshal(w)
 	if err != nil {
-		return fmt.Errorf("encoding a position: %w", err)
+		return fmt.Errorf("encoding the requested position of a stamp: %w", err)
 	}
 	if _, err := tx.ExecContext(ctx, `UPDATE certificates SET wanted_placement = $1 WHERE id = $2`, string(text), id); err != nil {
-		return fmt.Errorf("storing a position: %w", err)
+		return fmt.Errorf("storing the requested position of a stamp: %w", err)
 	}
 	return nil
 }
@@ -123,14 +123,14 @@ func wantTx(ctx context.Context, tx *db.Tx, id int64, w *Wanted) error {
 func (s *Service) placementOf(ctx context.Context, c *Certificate) (p seal.Placement, err error) {
 	var text sql.NullString
 	if err := s.db.QueryRowContext(ctx, `SELECT wanted_placement FROM certificates WHERE id = $1`, c.ID).Scan(&text); err != nil {
-		return p, fmt.Errorf("reading a position: %w", err)
+		return p, fmt.Errorf("reading the requested position of a stamp: %w", err)
 	}
 	if !text.Valid {
 		return s.placement(ctx, c.InstitutionID)
 	}
 	var w Wanted
 	if err := json.Unmarshal([]byte(text.String), &w); err != nil {
-		return p, fmt.Errorf("reading a position: %w", err)
+		return p, fmt.Errorf("reading the requested position of a stamp: %w", err)
 	}
 	return w.placement(), nil
 }

@@ -65,7 +65,7 @@ func Scan(row interface{ Scan(dest ...any) error }) (*Certificate, error) {
 	return &c, nil
 }
 
-// optional returns the value of a text column. The empty text is stored as null.
+// optional returns the value of a text column, which is null for the empty text.
 func optional(s string) any {
 	if s == "" {
 		return nil
@@ -78,13 +78,13 @@ var errNotFound = fault.New(fault.NotFound, "No such certificate.")
 // ByUUID returns a certificate of an institution. It returns a fault of kind NotFound for another
 // institution's certificate.
 func (s *Service) ByUUID(ctx context.Context, institutionID int64, uuid string) (*Certificate, error) {
-	return one(s.db.QueryRowContext(ctx,
+	return scanRow(s.db.QueryRowContext(ctx,
 		`SELECT `+Columns+` FROM certificates WHERE uuid = $1 AND institution_id = $2`, uuid, institutionID))
 }
 
 // byUUID returns a certificate of any institution, for workers and signed links.
 func byUUID(ctx context.Context, q db.Queryer, uuid string) (*Certificate, error) {
-	return one(q.QueryRowContext(ctx, `SELECT `+Columns+` FROM certificates WHERE uuid = $1`, uuid))
+	return scanRow(q.QueryRowContext(ctx, `SELECT `+Columns+` FROM certificates WHERE uuid = $1`, uuid))
 }
 
 // ByCapability returns the certificate of a signed link. The link is the permission, so the
@@ -120,10 +120,10 @@ func (s *Service) ByReference(ctx context.Context, typed string) (*Certificate, 
 	if folded == "" {
 		return nil, errNotFound
 	}
-	return one(s.db.QueryRowContext(ctx, `SELECT `+Columns+` FROM certificates WHERE reference_folded = $1`, folded))
+	return scanRow(s.db.QueryRowContext(ctx, `SELECT `+Columns+` FROM certificates WHERE reference_folded = $1`, folded))
 }
 
-func one(row *sql.Row) (*Certificate, error) {
+func scanRow(row *sql.Row) (*Certificate, error) {
 	c, err := Scan(row)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, errNotFound

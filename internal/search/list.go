@@ -15,14 +15,13 @@ import (
 const (
 	// listTime bounds the statements of one list.
 	listTime = 5 * time.Second
-	// listRetry is the time after which a client may ask again for a list that took
-	// too long.
+	// listRetry is the time after which a client may request a list again that took too long.
 	listRetry = 5 * time.Second
 	// walkPage is the number of records that Walk reads at a time.
 	walkPage = 1000
 )
 
-var errSlow = errors.New("the list took longer than it may")
+var errSlow = errors.New("the list took longer than its time limit")
 
 // List is one part of a list of certificates.
 type List struct {
@@ -53,8 +52,8 @@ func (s *Service) List(ctx context.Context, institutionID int64, f Filter) (*Lis
 	return l, nil
 }
 
-// Walk calls f for all certificates that a filter selects, in its order. It holds at most one page
-// of them in memory. It returns the first error.
+// Walk calls f for all certificates that a filter selects, in the order of the filter. It has at
+// most one page of certificates in memory. It returns the first error.
 func (s *Service) Walk(ctx context.Context, institutionID int64, filter Filter, f func(*cert.Certificate) error) error {
 	for next, more := "", true; more; more = next != "" {
 		filter.Range = listing.Range{PerPage: listing.MaxPage, Cursor: &next}

@@ -25,7 +25,8 @@ import (
 	"github.com/certvault/certvault/internal/webhook"
 )
 
-// vault is a service with its dependencies. No queue runs: a test calls the steps itself.
+// vault is a service with its dependencies. The queue does not run: the tests call the steps of
+// tasks.
 type vault struct {
 	*Service
 
@@ -36,7 +37,7 @@ type vault struct {
 	folder *blob.Folder
 	root   string
 	inst   *account.Institution
-	// moved is called for each change of status if it is not nil.
+	// moved is called for each change of status if it is set.
 	moved cert.Then
 }
 
@@ -131,7 +132,7 @@ func (v *vault) get(id string) *cert.Certificate {
 	return c
 }
 
-// approved approves a certificate as sealing does.
+// approved changes a certificate as sealing does, and returns its record.
 func (v *vault) approved(c *cert.Certificate) *cert.Certificate {
 	v.tb.Helper()
 	whole := append(samplePDF(), certtest.Tail...)
@@ -141,9 +142,9 @@ func (v *vault) approved(c *cert.Certificate) *cert.Certificate {
 	return v.get(c.UUID)
 }
 
-// several uploads n certificates; every third stays in processing, every third
-// fails.
-func (v *vault) several(n int) (list []*cert.Certificate) {
+// uploadMany uploads n certificates. One third is approved, one third fails, and one third stays in
+// processing.
+func (v *vault) uploadMany(n int) (list []*cert.Certificate) {
 	v.tb.Helper()
 	for i := range n {
 		c := v.upload(func(u *cert.Upload) {
