@@ -18,7 +18,7 @@ import (
 // Log reads and exports the audit log.
 type Log struct{ db *db.DB }
 
-// New returns a log.
+// New returns a Log.
 func New(d *db.DB) *Log { return &Log{db: d} }
 
 // Filter selects entries; a filter whose fields are empty selects all entries.

@@ -38,7 +38,7 @@ func TestAuditPage(t *testing.T) {
 		o.record(t, 0, day, "Root", audit.KeyProtected, nil)
 
 		w := o.get("auditor", "/panel/nwu/audit")
-		says(t, "all", w, http.StatusOK, "=cmd() (user) changed a member: CI role: issuer → admin", "Person 1 (user) made an API token", "Older")
+		says(t, "all", w, http.StatusOK, "=cmd() (user) changed a member: CI role: issuer → admin", "Person 1 (user) created an API token", "Older")
 		if text := words(t, w); strings.Contains(text, "Spy") || strings.Contains(text, "Root") {
 			t.Errorf("another's entries: %s", text)
 		}
@@ -46,7 +46,7 @@ func TestAuditPage(t *testing.T) {
 		older, _, _ := strings.Cut(rest, `"`)
 		w = o.get("auditor", strings.ReplaceAll(older, "&amp;", "&"))
 		says(t, "older", w, http.StatusOK, "Newest")
-		if n := strings.Count(w.Body.String(), "made an API token:"); n != 11 {
+		if n := strings.Count(w.Body.String(), "created an API token:"); n != 11 {
 			t.Errorf("%d entries on the second page", n)
 		}
 		w = o.get("auditor", o.follow(w, "Newer"))
