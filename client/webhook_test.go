@@ -68,10 +68,10 @@ func TestVerifyWebhook(t *testing.T) {
 		"another time":                          {with("webhook-timestamp", "1614265331"), vectorBody, verifier(vectorSecret), false},
 		"an invalid time":                       {with("webhook-timestamp", "now"), vectorBody, verifier(vectorSecret), false},
 		"no version":                            {with("webhook-signature", strings.TrimPrefix(vectorStandard, "v1,")), vectorBody, verifier(vectorSecret), false},
-		"another version alone":                 {with("webhook-signature", "v1a"+vectorStandard[2:]), vectorBody, verifier(vectorSecret), false},
+		"only another version":                  {with("webhook-signature", "v1a"+vectorStandard[2:]), vectorBody, verifier(vectorSecret), false},
 		"a truncated signature":                 {with("webhook-signature", vectorStandard[:20]), vectorBody, verifier(vectorSecret), false},
 		"an empty signature":                    {with("webhook-signature", "v1,"), vectorBody, verifier(vectorSecret), false},
-		"X-Webhook-Signature alone":             {headers("X-Webhook-Signature", vectorPlain), vectorBody, verifier(vectorSecret), true},
+		"only X-Webhook-Signature":              {headers("X-Webhook-Signature", vectorPlain), vectorBody, verifier(vectorSecret), true},
 		"X-Webhook-Signature in upper case":     {headers("X-Webhook-Signature", strings.ToUpper(vectorPlain)), vectorBody, verifier(vectorSecret), true},
 		"X-Webhook-Signature of another body":   {headers("X-Webhook-Signature", vectorPlain), vectorBody + "\n", verifier(vectorSecret), false},
 		"X-Webhook-Signature of another secret": {headers("X-Webhook-Signature", vectorPlain), vectorBody, verifier(other), false},
@@ -106,7 +106,7 @@ func TestOpenSSLSignaturesAreVerified(t *testing.T) {
 	openssl, err := exec.LookPath("openssl")
 	if err != nil {
 		if os.Getenv("CI") == "true" {
-			t.Fatal("openssl is not installed: run make deps")
+			t.Fatal("openssl is not installed; run make deps")
 		}
 		t.Skip("openssl is not installed")
 	}

@@ -38,7 +38,7 @@ func warmFolder(t *testing.T) string {
 	return dir
 }
 
-// newApp creates a vault. It skips the test if the renderer is missing, which make downloads.
+// newApp creates a vault. It skips the test if the renderer is missing; make downloads it.
 func newApp(t *testing.T, dir string, stdout *bytes.Buffer, change ...func(*config.Serve)) *App {
 	t.Helper()
 	cfg := settings(t, dir)

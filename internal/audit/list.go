@@ -78,8 +78,8 @@ func (l *Log) List(ctx context.Context, institutionID int64, f Filter, after str
 	return list, next, nil
 }
 
-// Before returns the entries that precede the entry with the mark in the list, newest first, at
-// most the limit nearest entries. more reports whether there are newer entries.
+// Before returns up to limit entries that directly precede the entry with the mark in the list,
+// newest first. more reports whether there are newer entries.
 func (l *Log) Before(ctx context.Context, institutionID int64, f Filter, mark string, limit int) (list []Entry, more bool, err error) {
 	m, err := parseMark(mark)
 	if err != nil {

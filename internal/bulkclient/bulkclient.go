@@ -26,7 +26,7 @@ type Row struct {
 	// Number is the number of the row in a spreadsheet, where the header is 1.
 	Number                                       int
 	Title, Name, Email, File, IssueDate, Details string
-	// Problem is the reason reason the row cannot be submitted, or "".
+	// Problem is the reason why the row cannot be submitted, or "".
 	Problem string
 }
 

@@ -27,7 +27,7 @@ func TestListsOfAllPrograms(t *testing.T) {
 		"plain":                      plain,
 		"byte order mark":            "\uFEFF" + plain,
 		"CRLF":                       strings.ReplaceAll(plain, "\n", "\r\n"),
-		"CR alone":                   strings.ReplaceAll(plain, "\n", "\r"),
+		"CR":                         strings.ReplaceAll(plain, "\n", "\r"),
 		"no newline at the end":      strings.TrimSuffix(plain, "\n"),
 		"semicolons":                 semicolons,
 		"Excel's first line":         "sep=;\r\n" + semicolons,
@@ -79,7 +79,7 @@ func TestInvalidLists(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct{ text, want string }{
 		"empty file":                   {"", "empty"},
-		"a header alone":               {header, "no rows"},
+		"only a header":                {header, "no rows"},
 		"empty rows":                   {header + ",,,,\n", "no rows"},
 		"no header":                    {"BSc,Ada,ada@example.org,a.pdf\n", "no column title, full_name, email, file"},
 		"a column is missing":          {"title,name,email\na,b,c@example.org\n", "no column file"},

@@ -66,7 +66,7 @@ func TestRelaxedTransactionRestoresDurability(t *testing.T) {
 		setting, fast, safe := `PRAGMA synchronous`, "1", "2"
 		if d.Dialect == db.PostgreSQL {
 			setting, fast = `SHOW synchronous_commit`, "off"
-			// The test server may have this setting off.
+			// On the test server, this setting may be off.
 			if err := d.QueryRowContext(ctx, setting).Scan(&safe); err != nil {
 				t.Fatal(err)
 			}

@@ -60,11 +60,11 @@ func (d *DB) Migrate(ctx context.Context) (err error) {
 	return d.migrateQueue(ctx)
 }
 
-// extensions are the PostgreSQL extensions that the schema requires. An index on trigrams also
-// includes the institution.
+// extensions are the PostgreSQL extensions that the schema requires. It has an index on trigrams
+// that also includes the institution.
 var extensions = []string{"pg_trgm", "btree_gin"}
 
-// createExtensions creates missing extensions. The database user must be the owner of the database.
+// createExtensions creates missing extensions. The owner of the database has the right to do that.
 func createExtensions(ctx context.Context, conn *pgxpool.Conn) error {
 	for _, name := range extensions {
 		if _, err := conn.Exec(ctx, "CREATE EXTENSION IF NOT EXISTS "+name); err != nil {

@@ -32,8 +32,8 @@ func Busy(column string) string {
 }
 
 // NodeAlive returns an SQL condition for the statements of other packages. The condition is true if
-// the node whose id is in the column has sent a heartbeat since a time. The placeholder since has
-// this time, which should be DeadAfter ago.
+// the node whose id is in the column has sent a heartbeat since a time. since is the placeholder
+// for this time, which should be DeadAfter ago.
 func NodeAlive(column, since string) string {
 	return `EXISTS (SELECT 1 FROM nodes WHERE nodes.id = ` + column + ` AND nodes.heartbeat_at >= ` + since + `)`
 }

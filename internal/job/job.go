@@ -1,5 +1,5 @@
 // Package job is the queue. A job is work on one certificate or one mail. It is enqueued in the
-// transaction that makes the work necessary, and this process or another process works it. The
+// transaction that makes the work necessary, and this process or another process runs it. The
 // package wraps River for both databases and owns the tables of River and the list of nodes. It
 // does not depend on the kinds of work.
 //
@@ -57,7 +57,7 @@ type Config struct {
 	Logger  *slog.Logger
 }
 
-// Queue enqueues jobs and works them.
+// Queue enqueues jobs and runs them.
 type Queue struct {
 	db      *db.DB
 	nodeID  string
@@ -88,7 +88,7 @@ func New(d *db.DB, cfg Config) (*Queue, error) {
 		MaxAttempts:                 cfg.MaxAttempts,
 		RescueStuckJobsAfter:        max(stuckAfter, cfg.Timeout+time.Minute),
 		RetryPolicy:                 retryPolicy{},
-		// A process may enqueue jobs that only another process works.
+		// A process may enqueue jobs that only another process runs.
 		SkipUnknownJobCheck: true,
 		Workers:             workers,
 	}
@@ -139,7 +139,7 @@ func (q *Queue) InsertTx(ctx context.Context, tx *db.Tx, args river.JobArgs, opt
 	return id, nil
 }
 
-// Start starts to work jobs. Stop ends it.
+// Start starts to run jobs, until Stop is called.
 func (q *Queue) Start(ctx context.Context) error {
 	// If River's context is cancelled, River cancels running jobs at once. Only Stop should end the
 	// work.

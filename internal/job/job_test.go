@@ -60,8 +60,8 @@ func TestJobIsInsertedInTheTransaction(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		ctx := t.Context()
-		worked := make(chan string, 10)
-		q := open(t, d, "n1", func(_ context.Context, text string, _ int) error { worked <- text; return nil })
+		done := make(chan string, 10)
+		q := open(t, d, "n1", func(_ context.Context, text string, _ int) error { done <- text; return nil })
 		boom := errors.New("boom")
 		if err := d.Tx(ctx, func(tx *db.Tx) error {
 			if _, err := q.InsertTx(ctx, tx, noteArgs{Text: "rolled back"}, nil); err != nil {
@@ -75,8 +75,8 @@ func TestJobIsInsertedInTheTransaction(t *testing.T) {
 			t.Fatal(err)
 		}
 		id := insert(t, d, q, "committed")
-		if got := <-worked; got != "committed" {
-			t.Fatalf("worked job %q, want committed", got)
+		if got := <-done; got != "committed" {
+			t.Fatalf("the job %q was run, want committed", got)
 		}
 		if err := q.Stop(ctx); err != nil {
 			t.Fatal(err)
@@ -92,7 +92,7 @@ func TestJobIsInsertedInTheTransaction(t *testing.T) {
 	})
 }
 
-// TestRescue checks that a job whose process died is worked again and that the interrupted attempt
+// TestRescue checks that a job whose process died is run again and that the interrupted attempt
 // is not counted. Jobs of living nodes are not rescued.
 func TestRescue(t *testing.T) {
 	t.Parallel()
@@ -164,7 +164,7 @@ func TestRescue(t *testing.T) {
 
 // TestRescueWhileTheJobEnds checks a node that was considered dead and finishes its job at the
 // moment at which another node makes the job available. The node does not panic, and the job is
-// worked once more.
+// run once more.
 func TestRescueWhileTheJobEnds(t *testing.T) {
 	t.Parallel()
 	d := dbtest.Open(t, "", dbtest.PostgresURL(t))

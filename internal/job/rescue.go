@@ -63,11 +63,11 @@ func (q *Queue) Leave(ctx context.Context) error {
 	return nil
 }
 
-// Rescue makes the jobs available whose process died, does not count the interrupted attempt, and
-// calls f for each job in the same transaction. On SQLite only one process uses the data folder:
-// Rescue must be called when the process starts, before the queue runs, because every running job
-// is then dead. On PostgreSQL it makes the jobs of those nodes available whose heartbeat has
-// stopped.
+// Rescue makes jobs of dead processes available again, without counting the interrupted attempt,
+// and calls f for each job in the same transaction. On SQLite only one process uses the data
+// folder: Rescue must be called when the process starts, before the queue runs, because every
+// running job is then dead. On PostgreSQL, Rescue makes available the jobs of nodes whose heartbeat
+// has stopped.
 func (q *Queue) Rescue(ctx context.Context, now time.Time, f func(context.Context, *db.Tx, Rescued) error) error {
 	err := q.db.Tx(ctx, func(tx *db.Tx) error {
 		dead, err := q.rescueDead(ctx, tx, now)
