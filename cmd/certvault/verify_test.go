@@ -172,7 +172,7 @@ func TestVerify(t *testing.T) {
 		"an added revision":        {changedPage(t, file), []string{"--root", root}, exitInvalid, []string{"NOT VALID: ", "permits no change", "Later changes pages: 1 replaced"}},
 		"an added newline":         {append(bytes.Clone(file), '\n'), []string{"--root", root}, exitInvalid, []string{"NOT VALID: "}},
 		"a swapped original":       {append(swapped, file[len(original):]...), []string{"--root", root}, exitInvalid, []string{"NOT VALID: "}},
-		"unsigned":                 {original, []string{"--root", root}, exitUnknown, []string{"CANNOT TELL: The file carries no signature."}},
+		"unsigned":                 {original, []string{"--root", root}, exitUnknown, []string{"CANNOT TELL: The file has no signature."}},
 		"empty":                    {nil, []string{"--root", root}, exitInvalid, []string{"NOT VALID: The file is empty."}},
 		"not a PDF":                {[]byte("Dear Sir or Madam"), []string{"--root", root}, exitInvalid, []string{"NOT VALID: The file is not a PDF."}},
 	} {

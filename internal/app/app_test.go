@@ -45,7 +45,7 @@ func newApp(t *testing.T, dir string, stdout *bytes.Buffer, change ...func(*conf
 	for _, f := range change {
 		f(cfg)
 	}
-	a, err := New(t.Context(), cfg, slog.New(slog.DiscardHandler), stdout)
+	a, err := New(t.Context(), cfg, slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelError})), stdout)
 	if errors.Is(err, pdfium.ErrUnavailable) && os.Getenv("CI") != "true" {
 		t.Skipf("%v", err)
 	}

@@ -1,6 +1,6 @@
-// Package colour owns the rules for an institution's colour: its notation, its
-// contrast (WCAG 2.2) and the colour of text on it. It does not know where
-// colours are used.
+// Package colour implements the rules for an institution's colour: its
+// notation, its contrast (WCAG 2.2) and the colour of text on it. It does not
+// depend on where colours are used.
 package colour
 
 import (
@@ -20,8 +20,9 @@ var (
 	White = Colour{0xff, 0xff, 0xff}
 	// Black is the text colour on colours that are too light for white text.
 	Black = Colour{}
-	// Night is the lightest background of pages and mail in the dark scheme: a
-	// colour with enough contrast to it also has enough to the others.
+	// Night is the lightest background of pages and mail in the dark scheme. A
+	// colour with enough contrast to Night also has enough contrast to the
+	// darker backgrounds.
 	Night = Colour{0x1b, 0x1f, 0x24}
 )
 
@@ -37,7 +38,8 @@ var (
 	errForm = errors.New("a colour is # and six digits of 0-9 and a-f")
 )
 
-// Parse parses "#rrggbb"; capital digits are allowed.
+// Parse parses "#rrggbb". Upper-case digits and surrounding white space are
+// allowed.
 func Parse(text string) (Colour, error) {
 	text = strings.ToLower(strings.TrimSpace(text))
 	if !form.MatchString(text) {
@@ -77,8 +79,8 @@ func Ratio(contrast float64) string {
 	return strconv.FormatFloat(math.Floor(contrast*10)/10, 'f', -1, 64) + ":1"
 }
 
-// TextColour returns the colour of text on c: white if its contrast reaches Text,
-// else black. For every colour one of the two does.
+// TextColour returns the colour of text on c: white if its contrast reaches
+// Text, else black. Black reaches it on every colour on which white does not.
 func (c Colour) TextColour() Colour {
 	if Contrast(c, White) >= Text {
 		return White
@@ -86,14 +88,15 @@ func (c Colour) TextColour() Colour {
 	return Black
 }
 
-// mix moves n of 255 steps from c to another colour.
+// mix returns the colour that is n of 255 steps on the way from c to another
+// colour.
 func (c Colour) mix(to Colour, n int) Colour {
 	step := func(a, b uint8) uint8 { return uint8((int(a)*(255-n) + int(b)*n) / 255) }
 	return Colour{step(c.R, to.R), step(c.G, to.G), step(c.B, to.B)}
 }
 
-// toward returns the shade nearest to c, on the way to end, that has the
-// contrast to ground.
+// toward returns the first colour on the way from c to end that has at least
+// the given contrast to ground, or end if there is none.
 func (c Colour) toward(end, ground Colour, contrast float64) Colour {
 	for n := range 256 {
 		if shade := c.mix(end, n); Contrast(shade, ground) >= contrast {
@@ -103,13 +106,13 @@ func (c Colour) toward(end, ground Colour, contrast float64) Colour {
 	return end
 }
 
-// Darker returns the nearest shade that has the contrast Graphic to white: c
-// itself or a darker one.
+// Darker returns c if its contrast to white is at least Graphic, else the
+// nearest darker shade with that contrast.
 func (c Colour) Darker() Colour { return c.toward(Black, White, Graphic) }
 
 // Brand holds the colours to draw: Day is the colour itself, Night is a shade
 // with enough contrast to a dark background, and OnDay and OnNight are the
-// colours of text on them.
+// colours of text on Day and Night.
 type Brand struct{ Day, OnDay, Night, OnNight Colour }
 
 // Brand returns the colours to draw.

@@ -6,12 +6,12 @@ func TestParse(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{"#0b5d4b": "#0b5d4b", " #0B5D4B ": "#0b5d4b", "#000000": "#000000", "#ffffff": "#ffffff"} {
 		if c, err := Parse(text); err != nil || c.String() != want {
-			t.Errorf("%q: %v, %v", text, c, err)
+			t.Errorf("Parse(%q) = %v, %v, want %s", text, c, err, want)
 		}
 	}
 	for _, text := range []string{"", "#", "#fff", "0b5d4b", "#0b5d4", "#0b5d4bf", "#0b5d4g", "#0b5d4b;x", "red", "#0b5d4b\n#0b5d4b", "＃0b5d4b"} {
 		if c, err := Parse(text); err == nil {
-			t.Errorf("%q is parsed as %v", text, c)
+			t.Errorf("Parse(%q) = %v, want an error", text, c)
 		}
 	}
 }
@@ -26,7 +26,7 @@ func TestContrast(t *testing.T) {
 		a, _ := Parse(c.a)
 		b, _ := Parse(c.b)
 		if got := Ratio(Contrast(a, b)); got != c.want || Ratio(Contrast(b, a)) != c.want {
-			t.Errorf("%s on %s: %s, want %s", c.a, c.b, got, c.want)
+			t.Errorf("contrast of %s and %s = %s, want %s in both orders", c.a, c.b, got, c.want)
 		}
 	}
 }
@@ -40,18 +40,18 @@ func TestEveryColour(t *testing.T) {
 			for b := 0; b < 256; b += 5 {
 				c := Colour{uint8(r), uint8(g), uint8(b)}
 				if got := Contrast(c, c.TextColour()); got < Text {
-					t.Fatalf("text on %v has %v", c, got)
+					t.Fatalf("the contrast of text on %v = %v, want at least %v", c, got, Text)
 				}
 				d := c.Darker()
 				if got := Contrast(d, White); got < Graphic {
-					t.Fatalf("%v is offered for %v and has %v", d, c, got)
+					t.Fatalf("%v.Darker() = %v with the contrast %v, want at least %v", c, d, got, Graphic)
 				}
 				if Contrast(c, White) >= Graphic && d != c {
-					t.Fatalf("%v passes, and %v is offered for it", c, d)
+					t.Fatalf("%v.Darker() = %v, want the same colour, because its contrast is sufficient", c, d)
 				}
 				brand := d.Brand()
 				if brand.Day != d || Contrast(brand.Night, Night) < Graphic || Contrast(brand.OnDay, brand.Day) < Text || Contrast(brand.OnNight, brand.Night) < Text {
-					t.Fatalf("%v is drawn as %v", d, brand)
+					t.Fatalf("%v.Brand() = %v, want other colours or more contrast", d, brand)
 				}
 			}
 		}

@@ -162,9 +162,14 @@ func (m *Mailer) open(id, kept string) (msg Message, err error) {
 }
 
 // CancelTx cancels a message that is not sent yet, in the caller's transaction, and reports whether
-// it could. A message that is being sent at this moment may still arrive.
+// it could. A message that is being sent at this moment may still arrive. It does not wait for a
+// transaction that ends the message, because that one may wait for rows that the caller has locked.
 func CancelTx(ctx context.Context, tx *db.Tx, id string, now time.Time) (bool, error) {
-	r, err := tx.ExecContext(ctx, `UPDATE mails SET status = $2, message = '', updated_at = $3 WHERE uuid = $1 AND status = 'queued'`,
+	free := `SELECT uuid FROM mails WHERE uuid = $1 AND status = 'queued'`
+	if tx.Dialect() == db.PostgreSQL {
+		free += ` FOR UPDATE SKIP LOCKED`
+	}
+	r, err := tx.ExecContext(ctx, `UPDATE mails SET status = $2, message = '', updated_at = $3 WHERE uuid IN (`+free+`)`,
 		id, string(Cancelled), db.Micros(now))
 	if err != nil {
 		return false, fmt.Errorf("cancelling a message: %w", err)

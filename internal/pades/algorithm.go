@@ -34,8 +34,8 @@ type algorithmIdentifier struct {
 	raw    []byte // the content of the SEQUENCE
 }
 
-// algorithm reads an AlgorithmIdentifier with the tag, which is a SEQUENCE
-// unless it is implicitly tagged.
+// algorithm reads an AlgorithmIdentifier with the tag, which is tagSequence
+// unless the element is implicitly tagged.
 func (d *der) algorithm(tag byte) (a algorithmIdentifier, err error) {
 	body, err := d.next(tag)
 	if err != nil {
@@ -76,7 +76,7 @@ func (a algorithmIdentifier) digest() (crypto.Hash, error) {
 	case oidSHA1.Equal(a.id):
 		return 0, fmt.Errorf("%w: SHA-1 is not secure", errUnsupported)
 	}
-	return 0, fmt.Errorf("%w: digest %v", errUnsupported, a.id)
+	return 0, fmt.Errorf("%w: the digest algorithm %v", errUnsupported, a.id)
 }
 
 // scheme is the signature algorithm of a key.
@@ -86,23 +86,23 @@ type scheme struct {
 }
 
 // schemeOf returns the scheme for signatures with SHA-256 by a key with this
-// public key. The digest of the document is SHA-256 for every key, because that
-// is the hash state saved at upload.
+// public key. The digest of the document is SHA-256 for every key, because the
+// upload saves the hash state of SHA-256.
 func schemeOf(public crypto.PublicKey) (scheme, error) {
 	switch key := public.(type) {
 	case *ecdsa.PublicKey:
 		if key.Curve != elliptic.P256() && key.Curve != elliptic.P384() {
-			return scheme{}, fmt.Errorf("%w: curve %s", ErrKey, key.Params().Name)
+			return scheme{}, fmt.Errorf("%w: the curve %s is not supported", ErrKey, key.Params().Name)
 		}
 		n := (key.Params().BitSize + 7) / 8
 		return scheme{derAlgorithm(oidECDSASHA256), 2*(n+3) + 3}, nil // two INTEGERs in a SEQUENCE
 	case *rsa.PublicKey:
 		if key.N.BitLen() < 2048 {
-			return scheme{}, fmt.Errorf("%w: RSA with %d bits", ErrKey, key.N.BitLen())
+			return scheme{}, fmt.Errorf("%w: an RSA key of %d bits is too short", ErrKey, key.N.BitLen())
 		}
 		return scheme{derAlgorithm(oidSHA256WithRSA, tagNull, 0), key.Size()}, nil
 	}
-	return scheme{}, fmt.Errorf("%w: a %T", ErrKey, public)
+	return scheme{}, fmt.Errorf("%w: keys of the type %T are not supported", ErrKey, public)
 }
 
 // checkSignature checks a signature over the message, the DER encoding of the
@@ -124,7 +124,7 @@ func checkSignature(public crypto.PublicKey, a algorithmIdentifier, hash crypto.
 		return err
 	}
 	if named != hash {
-		return fmt.Errorf("%w: two digest algorithms", errUnsupported)
+		return fmt.Errorf("%w: the signature uses two digest algorithms", errUnsupported)
 	}
 	switch key := public.(type) {
 	case *ecdsa.PublicKey:
@@ -138,7 +138,7 @@ func checkSignature(public crypto.PublicKey, a algorithmIdentifier, hash crypto.
 		}
 		return mismatchUnless(rsa.VerifyPKCS1v15(key, hash, digest, signature) == nil)
 	}
-	return fmt.Errorf("%w: a %T", errUnsupported, public)
+	return fmt.Errorf("%w: a key of the type %T", errUnsupported, public)
 }
 
 func (a algorithmIdentifier) isECDSA() bool {
@@ -152,14 +152,15 @@ func mismatchUnless(ok bool) error {
 	return nil
 }
 
-// signatureHash returns the hash of a signature algorithm, or the parameter
-// hash if the algorithm names none, and the options of PSS.
+// signatureHash returns the hash of a signature algorithm and the options of
+// PSS. If the algorithm does not determine the hash, it returns the parameter
+// hash.
 func signatureHash(a algorithmIdentifier, hash crypto.Hash) (crypto.Hash, *rsa.PSSOptions, error) {
 	if oidRSAPSS.Equal(a.id) {
 		return pssParams(a.params)
 	}
 	if !a.noParameters() {
-		return 0, nil, fmt.Errorf("%w: parameters of %v", errUnsupported, a.id)
+		return 0, nil, fmt.Errorf("%w: the parameters of the algorithm %v", errUnsupported, a.id)
 	}
 	for _, known := range []struct {
 		id   asn1.ObjectIdentifier
@@ -177,11 +178,11 @@ func signatureHash(a algorithmIdentifier, hash crypto.Hash) (crypto.Hash, *rsa.P
 			return known.hash, nil, nil
 		}
 	}
-	return 0, nil, fmt.Errorf("%w: signature %v", errUnsupported, a.id)
+	return 0, nil, fmt.Errorf("%w: the signature algorithm %v", errUnsupported, a.id)
 }
 
-// pssParams reads RSASSA-PSS-params (RFC 8017, A.2.3). Its defaults are SHA-1,
-// so that the hash and the mask generation function are required.
+// pssParams reads RSASSA-PSS-params (RFC 8017, A.2.3). The hash and the mask
+// generation function are required, because their defaults use SHA-1.
 func pssParams(params []byte) (crypto.Hash, *rsa.PSSOptions, error) {
 	fail := func(err error) (crypto.Hash, *rsa.PSSOptions, error) {
 		return 0, nil, fmt.Errorf("%w: PSS parameters: %w", errUnsupported, err)
@@ -208,12 +209,12 @@ func pssParams(params []byte) (crypto.Hash, *rsa.PSSOptions, error) {
 	}
 	mgf, err := tagged.algorithm(tagSequence)
 	if err != nil || !oidMGF1.Equal(mgf.id) {
-		return fail(fmt.Errorf("%w: mask generation", errDER))
+		return fail(fmt.Errorf("%w: invalid mask generation function", errDER))
 	}
 	inner := der(mgf.params)
 	mask, err := inner.algorithm(tagSequence)
 	if err != nil || !mask.id.Equal(digest.id) {
-		return fail(fmt.Errorf("%w: mask generation", errDER))
+		return fail(fmt.Errorf("%w: invalid mask generation function", errDER))
 	}
 	salt := 20
 	if body.is(tagContextCons | 2) {
@@ -229,7 +230,7 @@ func pssParams(params []byte) (crypto.Hash, *rsa.PSSOptions, error) {
 		return fail(err)
 	}
 	if salt == 0 { // salt length 0 means auto in crypto/rsa
-		return fail(fmt.Errorf("%w: no salt", errDER))
+		return fail(fmt.Errorf("%w: the salt is missing", errDER))
 	}
 	return hash, &rsa.PSSOptions{SaltLength: salt, Hash: hash}, nil
 }

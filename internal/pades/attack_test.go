@@ -19,18 +19,18 @@ func gap(t *testing.T, file []byte) (from, to int64) {
 	t.Helper()
 	list, _, err := scan(bytes.NewReader(file), int64(len(file)))
 	if err != nil || len(list) == 0 {
-		t.Fatalf("no signature: %v", err)
+		t.Fatalf("scan found no signature (error %v)", err)
 	}
 	f := list[len(list)-1]
 	return f.ranges[1], f.ranges[2]
 }
 
-// requireNotValid fails the test if the file is valid.
-func requireNotValid(t *testing.T, what string, file []byte, o Options) *Report {
+// requireNotValid fails the test if the verdict on the file is Valid.
+func requireNotValid(t *testing.T, name string, file []byte, o Options) *Report {
 	t.Helper()
 	report := verify(t, file, o)
 	if report.Verdict == Valid {
-		t.Errorf("%s is valid", what)
+		t.Errorf("%s: verdict = Valid, want another", name)
 	}
 	return report
 }
@@ -48,10 +48,10 @@ func TestForgedContents(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	fill := func(text, with string) string { return text + strings.Repeat(with, room-len(text)-1) + ">" }
-	stranger := newChain(t, shape{name: "x"})
+	fill := func(text, padding string) string { return text + strings.Repeat(padding, room-len(text)-1) + ">" }
+	untrusted := newChain(t, shape{name: "x"})
 	sum := sha256.Sum256(append(bytes.Clone(file[:from]), file[to:]...))
-	foreign, err := stranger.signer().sign(t.Context(), sum[:])
+	foreign, err := untrusted.signer().sign(t.Context(), sum[:])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,42 +61,42 @@ func TestForgedContents(t *testing.T) {
 		"zeros":              fill("<", "0"),
 		"null":               strings.Repeat(" ", room-4) + "null",
 		"an empty string":    "<>" + strings.Repeat(" ", room-2),
-		"in parentheses":     "(" + strings.Repeat("\x00", room-2) + ")",
+		"a literal string":   "(" + strings.Repeat("\x00", room-2) + ")",
 		"a dictionary":       "<</A/B>>" + strings.Repeat(" ", room-8),
 		"an array":           "[" + strings.Repeat(" ", room-2) + "]",
 		"a reference":        "1 0 R" + strings.Repeat(" ", room-5),
 		"no signer":          fill("<"+hex.EncodeToString(empty), "0"),
 		"the first half":     fill("<"+digits[:len(digits)/2], "0"),
-		"a stranger's":       fill("<"+hex.EncodeToString(foreign), "0"),
+		"untrusted signer":   fill("<"+hex.EncodeToString(foreign), "0"),
 		"moved by a digit":   "<0" + digits[:len(digits)-1] + ">",
 		"moved by a space":   "< " + digits[:len(digits)-1] + ">",
-		"closed before":      "<" + digits[:len(digits)-2] + ">  ",
+		"closed too early":   "<" + digits[:len(digits)-2] + ">  ",
 		"with a comment":     "<" + digits[:len(digits)-2] + ">%%",
 		"with an entry":      "<" + digits[:len(digits)-4] + ">/X 0",
 		"with a newline":     "<" + digits[:len(digits)-1] + "\n>",
 		"with a null byte":   "<" + digits[:len(digits)-1] + "\x00>",
-		"in two cases":       "<" + strings.ToUpper(digits[:len(digits)/2]) + digits[len(digits)/2:] + ">",
+		"in mixed case":      "<" + strings.ToUpper(digits[:len(digits)/2]) + digits[len(digits)/2:] + ">",
 		"signature of zeros": "<" + hex.EncodeToString(append(cms[:len(cms)-64:len(cms)-64], make([]byte, 64)...)) + ">",
 	} {
 		if len(value) != room {
-			t.Fatalf("%s: %d bytes instead of %d", name, len(value), room)
+			t.Fatalf("%s has %d bytes, want %d", name, len(value), room)
 		}
 		requireNotValid(t, name, slices.Concat(file[:from], []byte(value), file[to:]), c.options())
 	}
 }
 
-// Signature wrapping: the signed bytes stay but are moved apart, and a second
-// byte range refers to the new positions.
+// Signature wrapping: the signed bytes are unchanged but moved apart, and a
+// second byte range refers to the new positions.
 func TestSignatureWrapping(t *testing.T) {
 	t.Parallel()
 	c := newChain(t, shape{name: "x"})
 	file := sign(t, onePage(t), c.signer())
 	from, to := gap(t, file)
-	start, err := pdf.Open(bytes.NewReader(file), int64(len(file)))
+	doc, err := pdf.Open(bytes.NewReader(file), int64(len(file)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	page, err := start.Page(0)
+	page, err := doc.Page(0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,9 +104,9 @@ func TestSignatureWrapping(t *testing.T) {
 	rest := int64(len(file)) - to
 	for name, wrap := range map[string]func(ranges string) string{
 		"a second key":      func(ranges string) string { return string(file[from:to]) + ranges + ">>endobj\n" + evil + "<<" },
-		"a key of its own":  func(ranges string) string { return string(file[from:to]) + ">>endobj\n" + evil + "90 0 obj<<" + ranges },
+		"a second object":   func(ranges string) string { return string(file[from:to]) + ">>endobj\n" + evil + "90 0 obj<<" + ranges },
 		"within the string": func(ranges string) string { return string(file[from:to-1]) + ranges + evil + ">" },
-		"behind a comment":  func(ranges string) string { return string(file[from:to]) + "%" + ranges + "\n>>endobj\n" + evil + "<<" },
+		"after a comment":   func(ranges string) string { return string(file[from:to]) + "%" + ranges + "\n>>endobj\n" + evil + "<<" },
 		"a copy of the dictionary": func(ranges string) string {
 			return string(file[from:to]) + ">>endobj\n" + evil + "90 0 obj<</Type/Sig/SubFilter/" + cadesDetached + ranges + "/Contents " + string(file[from:to])
 		},
@@ -141,20 +141,20 @@ func TestIncrementalSavingAttack(t *testing.T) {
 	signature, _, _ = bytes.Cut(signature, []byte("endobj"))
 	for name, added := range map[string]string{
 		"a whole revision":     object + table + trailer + ending,
-		"objects alone":        object,
+		"only objects":         object,
 		"no trailer":           object + table + ending,
 		"no table":             object + trailer + ending,
-		"no ending":            object + table + trailer,
-		"an ending alone":      "startxref\n" + lastStartXref(t, file) + "\n%%EOF\n",
-		"a trailer alone":      trailer + "startxref\n" + lastStartXref(t, file) + "\n%%EOF\n",
+		"no startxref":         object + table + trailer,
+		"only startxref":       "startxref\n" + lastStartXref(t, file) + "\n%%EOF\n",
+		"only a trailer":       trailer + "startxref\n" + lastStartXref(t, file) + "\n%%EOF\n",
 		"an overlapping table": table + "xref\n0 99\n" + trailer + ending,
 		"a linearization":      "98 0 obj<</Linearized 1/L 9/H[0 0]/O 1/E 1/N 1/T 1>>endobj\n",
-		"with a copy of the signature": object + "97 0 obj\n" + string(signature) + "endobj\n" + table + trailer +
+		"a copy of the signature": object + "97 0 obj\n" + string(signature) + "endobj\n" + table + trailer +
 			ending,
 	} {
 		report := requireNotValid(t, name, append(bytes.Clone(file), added...), c.options())
 		if report.Verdict != Invalid {
-			t.Errorf("%s: %s, %s", name, report.Verdict, report.Reason)
+			t.Errorf("%s: verdict = %s (%s), want Invalid", name, report.Verdict, report.Reason)
 		}
 	}
 }
@@ -163,25 +163,25 @@ func lastStartXref(t *testing.T, file []byte) string {
 	t.Helper()
 	found := regexp.MustCompile(`startxref\s+(\d+)`).FindAllSubmatch(file, -1)
 	if len(found) == 0 {
-		t.Fatal("no startxref")
+		t.Fatal("the file has no startxref")
 	}
 	return string(found[len(found)-1][1])
 }
 
-// fileWithHiddenPage returns a file with unused objects: another first page, and a catalog
-// with another page tree, whose form has the signature field of the given
-// number.
+// fileWithHiddenPage returns a file with unused objects: another first page,
+// and a catalog with another page tree. The form of that catalog has the
+// signature field with the given object number.
 func fileWithHiddenPage(t *testing.T, field int) []byte {
 	t.Helper()
 	// A usage rights entry prevents certification.
 	file := bytes.Replace(onePage(t), []byte("<</Type/Catalog"), []byte("<</Perms<</UR3 9 0 R>>/Type/Catalog"), 1)
-	var good *pdf.Dict
+	var original *pdf.Dict
 	file = append(file, updated(t, file, func(u *pdf.Update, _ *pdf.Document, page *pdf.Page) {
-		good = page.Dict
+		original = page.Dict
 		u.SetPage(page, page.Dict.Clone().Set("MediaBox", pdf.Rectangle{X1: 9, Y1: 9}.Array()))
 	})...)
 	return append(file, updated(t, file, func(u *pdf.Update, _ *pdf.Document, page *pdf.Page) {
-		u.SetPage(page, good)
+		u.SetPage(page, original)
 		evil := u.Add(pdf.NewDict(pdf.Entry{Key: "Type", Value: pdf.Name("Page")}, pdf.Entry{Key: "MediaBox", Value: pdf.Rectangle{X1: 8, Y1: 8}.Array()}))
 		tree := u.Add(pdf.NewDict(pdf.Entry{Key: "Type", Value: pdf.Name("Pages")}, pdf.Entry{Key: "Kids", Value: pdf.Array{evil}}, pdf.Entry{Key: "Count", Value: pdf.Integer(1)}))
 		form := pdf.NewDict(pdf.Entry{Key: "Fields", Value: pdf.Array{pdf.Ref{Number: field}}})
@@ -189,14 +189,15 @@ func fileWithHiddenPage(t *testing.T, field int) []byte {
 	})...)
 }
 
-// Shadow attacks: a cross-reference section alone activates an object that is
-// hidden in the signed file. The file is invalid; if a trusted signer signs it
-// again, the report lists changed pages, although no page object was written.
+// Shadow attacks: a new cross-reference section activates an object that is
+// hidden in the signed file. The changed file is invalid. If a trusted signer
+// signs it again, the report lists changed pages, although no page object was
+// written.
 func TestShadowAttack(t *testing.T) {
 	t.Parallel()
 	first, second := newChain(t, shape{name: "first"}), newChain(t, shape{name: "second"})
-	trial := sign(t, fileWithHiddenPage(t, 10), first.signer())
-	opened, err := pdf.Open(bytes.NewReader(trial), int64(len(trial)))
+	draft := sign(t, fileWithHiddenPage(t, 10), first.signer())
+	opened, err := pdf.Open(bytes.NewReader(draft), int64(len(draft)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -213,7 +214,7 @@ func TestShadowAttack(t *testing.T) {
 	pages := regexp.MustCompile(fmt.Sprintf(`\n%d 0 obj`, page.Ref.Number)).FindAllIndex(before, -1)
 	catalogs := regexp.MustCompile(`\n(\d+) 0 obj\s*<<[^\n]*/Type/Catalog`).FindAllSubmatch(before, -1)
 	if len(pages) < 3 || len(catalogs) < 2 {
-		t.Fatal("the file hides nothing")
+		t.Fatalf("the file has %d versions of the page and %d catalogs, want at least 3 and 2", len(pages), len(catalogs))
 	}
 	trailer := func(root string) string {
 		return "trailer\n<</Size 99/Root " + root + " 0 R/Prev " + lastStartXref(t, before) + ">>\nstartxref\n" + fmt.Sprint(len(before)) + "\n%%EOF\n"
@@ -225,11 +226,11 @@ func TestShadowAttack(t *testing.T) {
 		changed := append(bytes.Clone(before), added...)
 		report := verify(t, changed, first.options())
 		if report.Verdict != Invalid || len(report.Signatures) != 1 || !hasChange(report.Signatures[0], ChangedPage) {
-			t.Errorf("%s: %s, %+v", name, report.Verdict, report.Signatures)
+			t.Errorf("%s: verdict = %s, signatures = %+v, want Invalid and a changed page", name, report.Verdict, report.Signatures)
 		}
 		report = verify(t, sign(t, changed, second.signer()), second.options())
 		if report.Verdict != Valid || len(report.Signatures) != 2 || report.Signatures[0].Changes == Passed || !hasChange(report.Signatures[0], ChangedPage) {
-			t.Errorf("%s, signed on top: %s %s, %+v", name, report.Verdict, report.Reason, report.Signatures)
+			t.Errorf("%s, signed again: verdict = %s (%s), signatures = %+v, want Valid and a changed page", name, report.Verdict, report.Reason, report.Signatures)
 		}
 	}
 }

@@ -10,8 +10,8 @@ import (
 )
 
 // BenchmarkSign measures a stamp as an incremental update without and with a
-// signature, on a small file and on one of 20 MB: the difference is the cost of
-// signing.
+// signature, on a small file and on a file of 20 MB. The difference is the cost
+// of signing.
 func BenchmarkSign(b *testing.B) {
 	c := newChain(b, shape{name: "x"})
 	for name, size := range map[string]int{"small": 0, "20MB": 20 << 20} {
@@ -69,15 +69,15 @@ func update(b *testing.B, file, state []byte, s *Signer) []byte {
 	return tail
 }
 
-// grow returns an update that enlarges a file.
-func grow(b *testing.B, file []byte, by int) []byte {
+// grow returns an update that enlarges a file by about n bytes.
+func grow(b *testing.B, file []byte, n int) []byte {
 	b.Helper()
 	doc, err := pdf.Open(bytes.NewReader(file), int64(len(file)))
 	if err != nil {
 		b.Fatal(err)
 	}
 	u := doc.Update()
-	u.Add(pdf.NewRawStream(nil, make([]byte, by)))
+	u.Add(pdf.NewRawStream(nil, make([]byte, n)))
 	tail, err := u.Bytes()
 	if err != nil {
 		b.Fatal(err)
@@ -102,7 +102,7 @@ func BenchmarkVerify(b *testing.B) {
 				}
 			}
 		})
-		b.Run(name+"/floor", func(b *testing.B) {
+		b.Run(name+"/hash", func(b *testing.B) {
 			for b.Loop() {
 				sha256.Sum256(signed)
 			}

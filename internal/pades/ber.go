@@ -6,8 +6,9 @@ import "fmt"
 const maxBER = 32
 
 // fromBER converts an element from BER (ITU-T X.690, 8), which many signers
-// write although DER is required: it uses definite lengths of minimal size, and
-// primitive strings. It also returns the bytes after the element.
+// write although DER is required. The result has definite lengths of minimal
+// size, and primitive strings. fromBER also returns the bytes after the
+// element.
 func fromBER(b []byte, depth int) (element, rest []byte, err error) {
 	if len(b) < 2 || depth > maxBER || b[0]&0x1f == 0x1f {
 		return nil, nil, errDER
@@ -30,7 +31,7 @@ func fromBER(b []byte, depth int) (element, rest []byte, err error) {
 	case indefinite && tag&constructed == 0:
 		return nil, nil, errDER
 	case !indefinite && (length < 0 || length > len(b)-at):
-		return nil, nil, fmt.Errorf("%w: cut off", errDER)
+		return nil, nil, fmt.Errorf("%w: truncated", errDER)
 	case !indefinite && tag&constructed == 0:
 		return tlv(tag, b[at:at+length]), b[at+length:], nil
 	}

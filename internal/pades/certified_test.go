@@ -16,7 +16,7 @@ func certify(t *testing.T, file []byte, s *Signer, p int) []byte {
 	t.Helper()
 	pending, tail := prepared(t, file, s, Statement{Time: signingTime})
 	if n := bytes.Count(tail, []byte("/P 1/V/1.2")); n != 1 {
-		t.Fatalf("%d permissions in %q", n, tail)
+		t.Fatalf("the tail has %d permissions, want 1: %q", n, tail)
 	}
 	tail = bytes.Replace(tail, []byte("/P 1/V/1.2"), fmt.Appendf(nil, "/P %d/V/1.2", p), 1)
 	return completed(t, pending, file, tail)
@@ -34,17 +34,17 @@ func annotated(u *pdf.Update, _ *pdf.Document, page *pdf.Page) {
 	u.SetPage(page, dict.Clone().Set("Annots", annotations))
 }
 
-// Attacks on certified documents: an annotation over the text, a visible
-// signature with its own text, content behind the page. Every one makes the
-// file invalid, at each level of permission. If a trusted signer signs it
-// again, the report does not claim that the certified document is unchanged.
+// Attacks on certified documents add an annotation over the text, change the
+// page, or replace its content. Each attack makes the file invalid at each
+// level of permission. If a trusted signer signs the changed file again, the
+// report must not state that the certified document is unchanged.
 func TestChangedAfterCertification(t *testing.T) {
 	t.Parallel()
-	c, stranger, second := newChain(t, shape{name: "x"}), newChain(t, shape{name: "x"}), newChain(t, shape{name: "second"})
+	c, untrusted, second := newChain(t, shape{name: "x"}), newChain(t, shape{name: "x"}), newChain(t, shape{name: "second"})
 	for p := 1; p <= 3; p++ {
 		file := certify(t, onePage(t), c.signer(), p)
 		if s := requireValid(t, file, c.options()).Signatures[0]; s.Certification != p {
-			t.Fatalf("certification %d: %+v", p, s)
+			t.Fatalf("certification = %d, want %d: %+v", s.Certification, p, s)
 		}
 		for name, edit := range map[string]func(u *pdf.Update, doc *pdf.Document, page *pdf.Page){
 			"annotation": annotated,
@@ -56,61 +56,61 @@ func TestChangedAfterCertification(t *testing.T) {
 			},
 		} {
 			changed := append(bytes.Clone(file), updated(t, file, edit)...)
-			for who, report := range map[string]*Report{
-				"nobody":     verify(t, changed, c.options()),
-				"a stranger": verify(t, sign(t, changed, stranger.signer()), c.options()),
+			for signedBy, report := range map[string]*Report{
+				"no signer":           verify(t, changed, c.options()),
+				"an untrusted signer": verify(t, sign(t, changed, untrusted.signer()), c.options()),
 			} {
 				if report.Verdict != Invalid {
-					t.Errorf("P=%d, %s, signed by %s: %s, %s", p, name, who, report.Verdict, report.Reason)
+					t.Errorf("P=%d, %s, signed by %s: verdict = %s (%s), want Invalid", p, name, signedBy, report.Verdict, report.Reason)
 				}
 			}
 			report := verify(t, sign(t, changed, second.signer()), second.options())
 			if s := report.Signatures[0]; s.Changes == Passed || len(s.Changed) == 0 || len(s.Problems) == 0 {
-				t.Errorf("P=%d, %s, signed on top: %+v", p, name, s)
+				t.Errorf("P=%d, %s, signed again: the change is not reported: %+v", p, name, s)
 			}
 			if (p == 1) != (report.Verdict == Invalid) {
-				t.Errorf("P=%d, %s, signed on top: %s, %s", p, name, report.Verdict, report.Reason)
+				t.Errorf("P=%d, %s, signed again: verdict = %s (%s), want Invalid only for P=1", p, name, report.Verdict, report.Reason)
 			}
 		}
 		if p == 1 {
 			continue
 		}
-		if report := verify(t, sign(t, file, stranger.signer()), c.options()); report.Verdict != Invalid {
-			t.Errorf("P=%d, signed by a stranger: %s, %s", p, report.Verdict, report.Reason)
+		if report := verify(t, sign(t, file, untrusted.signer()), c.options()); report.Verdict != Invalid {
+			t.Errorf("P=%d, signed by an untrusted signer: verdict = %s (%s), want Invalid", p, report.Verdict, report.Reason)
 		}
 	}
 }
 
-// Signatures that were removed or left empty before we received the file do not
-// make it invalid: a cleared signature stays in the bytes, and an unused one
-// has a byte range of zeros. Doing the same to a trusted signature does make it
-// invalid.
+// Signatures that were removed or left empty before the upload do not make the
+// file invalid. A cleared signature remains in the bytes, and an unused
+// signature has an arbitrary byte range. If a trusted signature was removed,
+// the file is invalid.
 func TestEarlierSignatures(t *testing.T) {
 	t.Parallel()
-	c, stranger := newChain(t, shape{name: "x"}), newChain(t, shape{name: "stranger"})
-	clearing := func(u *pdf.Update, _ *pdf.Document, _ *pdf.Page) { remove(u, "AcroForm", "Perms") }
-	theirs := sign(t, onePage(t), stranger.signer())
-	cleared := append(bytes.Clone(theirs), updated(t, theirs, clearing)...)
+	c, untrusted := newChain(t, shape{name: "x"}), newChain(t, shape{name: "untrusted"})
+	clearSignature := func(u *pdf.Update, _ *pdf.Document, _ *pdf.Page) { remove(u, "AcroForm", "Perms") }
+	foreign := sign(t, onePage(t), untrusted.signer())
+	cleared := append(bytes.Clone(foreign), updated(t, foreign, clearSignature)...)
 	file := sign(t, cleared, c.signer())
 	report := requireValid(t, file, c.options())
 	if len(report.Signatures) != 1 || !strings.Contains(strings.Join(report.Unproven, " "), "removed") {
-		t.Errorf("%+v", report)
+		t.Errorf("report = %+v, want one signature and a note about the removed signature", report)
 	}
 	if report := verify(t, file, Options{Now: signingTime}); report.Verdict != Unknown {
-		t.Errorf("without roots: %s, %s", report.Verdict, report.Reason)
+		t.Errorf("verdict without roots = %s (%s), want Unknown", report.Verdict, report.Reason)
 	}
-	ours := sign(t, onePage(t), c.signer())
-	again := append(bytes.Clone(ours), updated(t, ours, clearing)...)
-	if report := verify(t, sign(t, again, c.signer()), c.options()); report.Verdict != Invalid || !strings.Contains(report.Reason, "removed") {
-		t.Errorf("a trusted signature was removed: %s, %s", report.Verdict, report.Reason)
+	trusted := sign(t, onePage(t), c.signer())
+	clearedTrusted := append(bytes.Clone(trusted), updated(t, trusted, clearSignature)...)
+	if report := verify(t, sign(t, clearedTrusted, c.signer()), c.options()); report.Verdict != Invalid || !strings.Contains(report.Reason, "removed") {
+		t.Errorf("verdict after removing a trusted signature = %s (%s), want Invalid", report.Verdict, report.Reason)
 	}
 	if report := verify(t, cleared, c.options()); report.Verdict != Invalid {
-		t.Errorf("cleared and not signed: %s, %s", report.Verdict, report.Reason)
+		t.Errorf("verdict on the cleared file without a new signature = %s (%s), want Invalid", report.Verdict, report.Reason)
 	}
 
 	for _, ranges := range []string{"[0 999999999 999999999 999999999]", "[0 9223372036854775807 9223372036854775807 9223372036854775807]", "[0 1 2 3]"} {
-		unmade := onePage(t)
-		unmade = append(unmade, updated(t, unmade, func(u *pdf.Update, _ *pdf.Document, _ *pdf.Page) {
+		unused := onePage(t)
+		unused = append(unused, updated(t, unused, func(u *pdf.Update, _ *pdf.Document, _ *pdf.Page) {
 			value, err := parsed("<</Type/Sig/SubFilter/ETSI.CAdES.detached/ByteRange" + ranges + "/Contents<00>>>")
 			if err != nil {
 				t.Fatal(err)
@@ -119,9 +119,9 @@ func TestEarlierSignatures(t *testing.T) {
 			form := pdf.NewDict(pdf.Entry{Key: "Fields", Value: pdf.Array{field}})
 			u.SetCatalog(u.Catalog().Clone().Set("AcroForm", form))
 		})...)
-		report := requireValid(t, sign(t, unmade, c.signer()), c.options())
+		report := requireValid(t, sign(t, unused, c.signer()), c.options())
 		if len(report.Signatures) != 2 || report.Signatures[0].Coverage != Failed || report.Signatures[0].Revision != 0 {
-			t.Errorf("%s: %+v", ranges, report.Signatures)
+			t.Errorf("byte range %s: signatures = %+v, want two, the first without coverage", ranges, report.Signatures)
 		}
 	}
 }
@@ -136,9 +136,9 @@ func parsed(text string) (pdf.Object, error) {
 	return doc.Object(pdf.Ref{Number: 2}), nil
 }
 
-// Two objects with the same number: the bytes contain a signature, and the
-// cross-reference leads viewers to another one in an object stream. Such a
-// signature is rejected even if its signer is trusted.
+// Two objects have the same number. The bytes contain a signature, but the
+// cross-reference refers viewers to another signature in an object stream. The
+// signature in the bytes is rejected even if its signer is trusted.
 func TestSignatureBehindObjectStream(t *testing.T) {
 	t.Parallel()
 	c := newChain(t, shape{name: "x"})
@@ -194,7 +194,7 @@ func TestSignatureBehindObjectStream(t *testing.T) {
 		hex.Encode(file[from+1:], cms)
 		report := verify(t, file, c.options())
 		if want := map[bool]Verdict{false: Valid, true: Invalid}[inStream]; report.Verdict != want {
-			t.Errorf("%s: %s, %s", name, report.Verdict, report.Reason)
+			t.Errorf("%s: verdict = %s (%s), want %s", name, report.Verdict, report.Reason, want)
 		}
 	}
 }

@@ -12,21 +12,22 @@ import (
 // chainResult is the result of validating a certificate.
 type chainResult struct {
 	result Result
-	reason string // set unless it passed
+	reason string // empty if the result is Passed
 }
 
-// trustAnchors are the trust anchors for one role, with counts of the work.
+// trustAnchors holds the trust anchors for one role, and counts the checks
+// against them.
 type trustAnchors struct {
 	pool *x509.CertPool // nil if there are no roots
 	list []*x509.Certificate
-	role string // the certified role
+	role string // the role in the text of results, such as "the signer"
 
-	validated, checked int // counts so far
+	validated, checked int // number of validated chains and of checked certificate signatures
 }
 
 // Limits on the work that a hostile file can cause: checking a certificate
-// takes up to milliseconds, and all certificates of a signature can name each
-// other as issuer.
+// takes up to several milliseconds, and all certificates of a signature can
+// name each other as issuer.
 const (
 	maxValidated = 32
 	maxChecked   = 512
@@ -70,9 +71,10 @@ func (a *trustAnchors) validate(leaf *x509.Certificate, pool []*x509.Certificate
 	return chainResult{Failed, fmt.Sprintf("None of the given roots vouches for %s.", a.role)}
 }
 
-// unauthenticated lists certificates of a bag that are not authenticated: the
-// signature does not name them, and no other certificate or root has signed
-// them. They could have been changed without being noticed.
+// unauthenticated lists the certificates in s that are not authenticated: the
+// signature does not identify them, and no other certificate or root has signed
+// them. A change of such a certificate would not be noticed. bound reports
+// whether the signature identifies its own certificate.
 func (a *trustAnchors) unauthenticated(s *signedData, bound bool, now time.Time) []string {
 	var out []string
 	leaf := s.certificate()
@@ -85,8 +87,9 @@ func (a *trustAnchors) unauthenticated(s *signedData, bound bool, now time.Time)
 	return out
 }
 
-func (a *trustAnchors) authenticated(c *x509.Certificate, bag []*x509.Certificate, now time.Time) bool {
-	for _, parent := range slices.Concat(bag, a.list) {
+// authenticated reports whether a certificate in others or a root has signed c.
+func (a *trustAnchors) authenticated(c *x509.Certificate, others []*x509.Certificate, now time.Time) bool {
+	for _, parent := range slices.Concat(others, a.list) {
 		if !bytes.Equal(parent.RawSubject, c.RawIssuer) {
 			continue
 		}
@@ -114,7 +117,8 @@ func (a *trustAnchors) countCheck() bool {
 	return true
 }
 
-// commonName returns a display name.
+// commonName returns the common name of the subject, or the whole subject if it
+// has none, for display.
 func commonName(c *x509.Certificate) string {
 	if c.Subject.CommonName != "" {
 		return printable([]byte(c.Subject.CommonName))

@@ -10,11 +10,11 @@ import (
 
 const (
 	maxChangedObjects = 1 << 14 // objects of a revision that are compared
-	maxEntries        = 1 << 10 // entries of a dictionary that are compared; each costs a search
+	maxEntries        = 1 << 10 // entries of a dictionary that are compared; each of them requires a search
 )
 
-// unlistedChange returns the entry for changes that are too many or too unusual to
-// list.
+// unlistedChange returns the list for a revision with too many or too unusual
+// changes: a single entry without counts.
 func unlistedChange() []Change { return []Change{{Kind: ChangedOther}} }
 
 // changes lists the kinds of objects that were added or replaced after a
@@ -50,8 +50,8 @@ func changes(r io.ReaderAt, revision, size int64) ([]Change, error) {
 	return c.list(), nil
 }
 
-// readError returns the error of the reader, if any; errors of the file are part
-// of the verdict.
+// readError returns err if it is an error of the reader. It returns nil for an
+// error of the file, which is part of the verdict.
 func readError(err error) error {
 	if err == nil || unreadableVerdict(err) != "" {
 		return nil
@@ -92,42 +92,43 @@ func (c *comparison) count(kind ChangeKind, replaced bool) {
 	}
 }
 
-// trailer compares the trailers. If they name different catalogs, the document
-// is another one even if no object was written.
+// trailer compares the trailers. Different catalogs count as a changed page,
+// because they can show another document even if no object was written.
 func (c *comparison) trailer() {
-	was, is := c.before.Trailer(), c.now.Trailer()
-	_, wasRoot := c.before.Catalog()
-	if _, isRoot := c.now.Catalog(); isRoot.Number != wasRoot.Number {
+	before, now := c.before.Trailer(), c.now.Trailer()
+	_, rootBefore := c.before.Catalog()
+	if _, root := c.now.Catalog(); root.Number != rootBefore.Number {
 		c.count(ChangedPage, true)
 	}
-	if !equal(was.Get("Info"), is.Get("Info"), 0) {
-		c.count(ChangedMetadata, was.Has("Info"))
+	if !equal(before.Get("Info"), now.Get("Info"), 0) {
+		c.count(ChangedMetadata, before.Has("Info"))
 	}
-	if !equal(was.Get("Encrypt"), is.Get("Encrypt"), 0) {
-		c.count(ChangedOther, was.Has("Encrypt"))
+	if !equal(before.Get("Encrypt"), now.Get("Encrypt"), 0) {
+		c.count(ChangedOther, before.Has("Encrypt"))
 	}
 }
 
-// object counts an object whose position differs from the earlier revision.
-func (c *comparison) object(was, is pdf.Object) {
-	if equal(was, is, 0) {
+// object counts an object whose position differs between the revisions, unless
+// its value is the same.
+func (c *comparison) object(before, now pdf.Object) {
+	if equal(before, now, 0) {
 		return
 	}
-	// An object that changed its kind counts as its old kind, because the
-	// reference to it may be unchanged. If it is a page now, it counts as a
-	// page.
-	kind, replaced := kindOf(c.before, is, was), was != nil
-	if now := kindOf(c.now, was, is); kind == "" || now == ChangedPage {
-		kind, replaced = now, replaced && kind != ""
+	// An object that changed its kind counts as an object of its old kind,
+	// because the reference to it may be unchanged. An object that is now a
+	// page counts as a page.
+	kind, replaced := kindOf(c.before, now, before), before != nil
+	if newKind := kindOf(c.now, before, now); kind == "" || newKind == ChangedPage {
+		kind, replaced = newKind, replaced && kind != ""
 	}
 	if kind != "" {
 		c.count(kind, replaced)
 	}
 }
 
-// kindOf returns the kind of obj; other is its counterpart in another revision
-// of doc. The kind is empty for nil and for objects that only belong to the
-// file structure.
+// kindOf returns the kind of obj, an object of doc. other is the same object in
+// the other revision. The kind is empty for nil and for objects that only
+// belong to the file structure.
 func kindOf(doc *pdf.Document, other, obj pdf.Object) ChangeKind {
 	switch v := obj.(type) {
 	case nil:
@@ -143,8 +144,8 @@ func kindOf(doc *pdf.Document, other, obj pdf.Object) ChangeKind {
 	case pdf.Array:
 		return kindOfArray(doc, v)
 	case *pdf.Dict:
-		old, _ := other.(*pdf.Dict)
-		return kindOfDict(doc, old, v)
+		otherDict, _ := other.(*pdf.Dict)
+		return kindOfDict(doc, otherDict, v)
 	}
 	return ChangedOther
 }
@@ -183,10 +184,10 @@ func kindOfArray(doc *pdf.Document, list pdf.Array) ChangeKind {
 			return ChangedStream
 		}
 		dict := doc.Dict(item)
-		switch of := doc.Name(dict.Get("Type")); {
-		case of == "Page" || of == "Pages" || dict.Has("Kids") && !dict.Has("FT") && !dict.Has("T"):
+		switch itemType := doc.Name(dict.Get("Type")); {
+		case itemType == "Page" || itemType == "Pages" || dict.Has("Kids") && !dict.Has("FT") && !dict.Has("T"):
 			return ChangedPage
-		case of == "Annot" || dict.Has("Rect"):
+		case itemType == "Annot" || dict.Has("Rect"):
 			kind = ChangedAnnotation
 		case dict.Has("FT") && kind == ChangedOther:
 			kind = ChangedForm
@@ -195,10 +196,9 @@ func kindOfArray(doc *pdf.Document, list pdf.Array) ChangeKind {
 	return kind
 }
 
-// onlyAnnotations reports whether two pages differ in nothing but their
-// annotations.
-func onlyAnnotations(was, is *pdf.Dict) bool {
-	a, b := was.Clone(), is.Clone()
+// onlyAnnotations reports whether two pages differ only in their annotations.
+func onlyAnnotations(before, now *pdf.Dict) bool {
+	a, b := before.Clone(), now.Clone()
 	for _, key := range []pdf.Name{"Annots", "Tabs"} {
 		a.Delete(key)
 		b.Delete(key)
@@ -217,7 +217,7 @@ func equal(a, b pdf.Object, depth int) bool {
 		if !ok || x.Len() > maxEntries || y.Len() > maxEntries {
 			return false
 		}
-		for key := range y.All() { // equal lengths prove nothing if a key occurs twice
+		for key := range y.All() { // a key can occur twice, so equal lengths do not imply equal keys
 			if x.Has(key) != y.Has(key) {
 				return false
 			}

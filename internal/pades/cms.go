@@ -18,15 +18,15 @@ type Signer struct {
 	// PKCS #1 v1.5.
 	Key crypto.Signer
 	// Chain is the certificate of the key followed by its issuers. The root may
-	// be omitted, and is not embedded in the file.
+	// be omitted. It is not embedded in the file.
 	Chain []*x509.Certificate
 	// TimeStamps is the time-stamp authority; without it the signature has
 	// level B-B.
 	TimeStamps *TimeStampAuthority
 }
 
-// Check returns an error if the key cannot sign documents at a time. The error
-// is, or wraps, ErrKey.
+// Check returns an error if the key cannot sign documents at the given time.
+// The error wraps ErrKey.
 func (s *Signer) Check(at time.Time) error {
 	if _, err := s.check(); err != nil {
 		return err
@@ -47,7 +47,7 @@ func (s *Signer) Check(at time.Time) error {
 // supported.
 func (s *Signer) check() (scheme, error) {
 	if s.Key == nil || len(s.Chain) == 0 {
-		return scheme{}, fmt.Errorf("%w: no key or no certificate", ErrKey)
+		return scheme{}, fmt.Errorf("%w: the key or the certificate is missing", ErrKey)
 	}
 	public, ok := s.Chain[0].PublicKey.(interface{ Equal(crypto.PublicKey) bool })
 	if !ok || !public.Equal(s.Key.Public()) {
@@ -57,7 +57,7 @@ func (s *Signer) check() (scheme, error) {
 }
 
 // certificates returns the content of CertificateSet (RFC 5652, 10.2.3): the
-// chain without its root, because a root is not trusted for being in the file.
+// chain without its root, because a root in the file would not be trusted.
 func (s *Signer) certificates() []byte {
 	set := make([][]byte, 0, len(s.Chain))
 	for i, c := range s.Chain {
@@ -141,8 +141,8 @@ func (s *Signer) reserve(scheme scheme) int {
 }
 
 // sign returns the CMS object for a document with the SHA-256 digest. It
-// verifies the signature before use, because the key may be that of an external
-// program.
+// verifies the signature before use, because an external program may have made
+// it.
 func (s *Signer) sign(ctx context.Context, digest []byte) ([]byte, error) {
 	scheme, err := s.check()
 	if err != nil {
@@ -152,7 +152,7 @@ func (s *Signer) sign(ctx context.Context, digest []byte) ([]byte, error) {
 	sum := sha256.Sum256(attributes)
 	signature, err := s.Key.Sign(rand.Reader, sum[:], crypto.SHA256)
 	if err != nil {
-		return nil, fmt.Errorf("sign: %w", err)
+		return nil, fmt.Errorf("signing the attributes: %w", err)
 	}
 	d := der(scheme.identifier)
 	identifier, err := d.algorithm(tagSequence)

@@ -17,7 +17,7 @@ const (
 	maxCMS          = 1 << 20 // in bytes
 	maxCertificates = 32
 	maxAttributes   = 64
-	maxRSA          = 8192 // in bits; the cost of a check grows with the square
+	maxRSA          = 8192 // in bits; the time of a check grows with the square of the size
 )
 
 // signedData is a CMS object with one signer (RFC 5652, 5).
@@ -56,7 +56,7 @@ type attribute struct {
 // bytes.
 func parseSignedData(data []byte) (*signedData, error) {
 	if len(data) > maxCMS {
-		return nil, fmt.Errorf("%w: %d bytes", errDER, len(data))
+		return nil, fmt.Errorf("%w: the object has %d bytes", errDER, len(data))
 	}
 	d := der(data)
 	info, err := d.next(tagSequence)
@@ -68,7 +68,7 @@ func parseSignedData(data []byte) (*signedData, error) {
 		return nil, err
 	}
 	if !oidSignedData.Equal(id) {
-		return nil, fmt.Errorf("%w: content %v", errDER, id)
+		return nil, fmt.Errorf("%w: the content type is %v", errDER, id)
 	}
 	explicit, err := info.next(tagContextCons)
 	if err != nil || info.end() != nil {
@@ -117,7 +117,7 @@ func (s *signedData) parse(body der) error {
 		return err
 	}
 	if err := signers.end(); err != nil {
-		return fmt.Errorf("more than one signer: %w", err)
+		return fmt.Errorf("there is more than one signer: %w", err)
 	}
 	if err := s.signer.parse(signer); err != nil {
 		return err
@@ -158,8 +158,8 @@ func (s *signedData) parseContent(body *der) error {
 	return errors.Join(err, explicit.end())
 }
 
-// parseCertificates parses CertificateSet (RFC 5652, 10.2.3). other
-// reports whether it has certificates of another format.
+// parseCertificates parses CertificateSet (RFC 5652, 10.2.3). other reports
+// whether the set has certificates of another format than X.509.
 func (s *signedData) parseCertificates(body *der) (other bool, err error) {
 	if !body.is(tagContextCons) {
 		return false, nil
@@ -180,7 +180,7 @@ func (s *signedData) parseCertificates(body *der) (other bool, err error) {
 		}
 		c, err := x509.ParseCertificate(full)
 		if err != nil {
-			return false, fmt.Errorf("%w: certificate: %w", errUnsupported, err)
+			return false, fmt.Errorf("%w: a certificate: %w", errUnsupported, err)
 		}
 		if key, ok := c.PublicKey.(*rsa.PublicKey); ok && key.N.BitLen() > maxRSA {
 			return false, fmt.Errorf("%w: an RSA key of %d bits", errUnsupported, key.N.BitLen())
@@ -213,7 +213,7 @@ func (s *signerInfo) parse(body der) error {
 			return err
 		}
 	default:
-		return fmt.Errorf("%w: signer of version %d", errDER, version)
+		return fmt.Errorf("%w: SignerInfo has the version %d", errDER, version)
 	}
 	if s.digest, err = body.algorithm(tagSequence); err != nil {
 		return err
@@ -275,7 +275,7 @@ func parseAttributes(list der) ([]attribute, error) {
 		}
 		for _, b := range out {
 			if b.id.Equal(a.id) {
-				return nil, fmt.Errorf("%w: attribute %v twice", errDER, a.id)
+				return nil, fmt.Errorf("%w: the attribute %v occurs twice", errDER, a.id)
 			}
 		}
 		if out = append(out, a); len(out) > maxAttributes {
@@ -295,7 +295,8 @@ func find(list []attribute, id asn1.ObjectIdentifier) (der, bool) {
 	return nil, false
 }
 
-// certificate returns the certificate that the SignerInfo names.
+// certificate returns the certificate that the SignerInfo identifies, or nil if
+// it is missing.
 func (s *signedData) certificate() *x509.Certificate {
 	for _, c := range s.certificates {
 		switch {
@@ -311,7 +312,7 @@ func (s *signedData) certificate() *x509.Certificate {
 type signatureCheck struct {
 	digest    error // nil if the content matches the signed digest
 	signature error // nil if the certificate's key made the signature
-	bound     bool  // the signed attributes name the certificate
+	bound     bool  // the signed attributes identify the certificate
 }
 
 // check checks the signature for content with the digest, which was computed
@@ -325,28 +326,28 @@ func (s *signedData) check(digest []byte) signatureCheck {
 	if s.signer.attributes == nil {
 		// The signature covers the content directly, which baseline signatures
 		// do not allow; see EN 319 122-1, 5.1.
-		err := fmt.Errorf("%w: no signed attributes", errUnsupported)
+		err := fmt.Errorf("%w: the signed attributes are missing", errUnsupported)
 		return signatureCheck{err, err, false}
 	}
 	var p signatureCheck
 	if kind, ok := find(s.signer.signed, oidContentType); !ok || !bytes.Equal(kind, derOID(s.contentType)) {
-		p.digest = fmt.Errorf("%w: content type", errMismatch)
+		p.digest = fmt.Errorf("%w: the content type differs", errMismatch)
 	}
 	if want, ok := find(s.signer.signed, oidMessageDigest); !ok || !bytes.Equal(want, tlv(tagOctetString, digest)) {
-		p.digest = fmt.Errorf("%w: digest of the content", errMismatch)
+		p.digest = fmt.Errorf("%w: the digest of the content differs", errMismatch)
 	}
 	p.signature = checkSignature(leaf.PublicKey, s.signer.algorithm, s.signer.hash, s.signer.attributes, s.signer.signature)
 	if p.signature == nil {
 		p.signature = s.signer.checkAlgorithms()
 	}
 	if p.signature == nil {
-		p.bound, p.signature = s.signer.namesCertificate(leaf)
+		p.bound, p.signature = s.signer.identifiesCertificate(leaf)
 	}
 	return p
 }
 
-// checkAlgorithms compares the algorithms with those in CMSAlgorithmProtection
-// (RFC 6211, 2), if that attribute is present.
+// checkAlgorithms compares the algorithms with the algorithms in
+// CMSAlgorithmProtection (RFC 6211, 2), if that attribute is present.
 func (s *signerInfo) checkAlgorithms() error {
 	value, ok := find(s.signed, oidAlgorithmProtection)
 	if !ok {
@@ -367,9 +368,10 @@ func (s *signerInfo) checkAlgorithms() error {
 	return mismatchUnless(bytes.Equal(digest.raw, s.digest.raw) && bytes.Equal(signature.raw, s.algorithm.raw) && len(body) == 0)
 }
 
-// namesCertificate reports whether a signing-certificate attribute is present
-// and names leaf (RFC 5035, 3; RFC 2634, 5.4).
-func (s *signerInfo) namesCertificate(leaf *x509.Certificate) (bool, error) {
+// identifiesCertificate reports whether a signing-certificate attribute is
+// present. It returns an error if the attribute does not identify leaf (RFC
+// 5035, 3; RFC 2634, 5.4).
+func (s *signerInfo) identifiesCertificate(leaf *x509.Certificate) (bool, error) {
 	value, v2 := find(s.signed, oidSigningCertificateV2)
 	if !v2 {
 		var v1 bool

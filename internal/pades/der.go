@@ -24,11 +24,11 @@ const (
 )
 
 // errDER reports bytes that are not DER, in which every value has a single
-// encoding (X.690, 10). An alternative encoding could be changed without being
-// noticed.
+// encoding (X.690, 10). With other encodings, a change of the encoding would
+// not be noticed.
 var errDER = errors.New("not DER")
 
-// der reads the elements of a DER encoding in turn.
+// der is a DER encoding. Its methods read one element after the other.
 type der []byte
 
 // element reads the next element: its tag, its content, and the whole element.
@@ -83,10 +83,10 @@ func (d *der) whole(tag byte) ([]byte, error) {
 // is reports whether the next element has the tag.
 func (d *der) is(tag byte) bool { return len(*d) > 0 && (*d)[0] == tag }
 
-// end returns an error unless everything was read.
+// end returns an error if bytes remain.
 func (d *der) end() error {
 	if len(*d) > 0 {
-		return fmt.Errorf("%w: %d bytes too many", errDER, len(*d))
+		return fmt.Errorf("%w: %d bytes remain", errDER, len(*d))
 	}
 	return nil
 }
@@ -111,7 +111,7 @@ func (d *der) small() (int, error) {
 		return 0, err
 	}
 	if n.Sign() < 0 || n.BitLen() > 8 {
-		return 0, fmt.Errorf("%w: integer out of range", errDER)
+		return 0, fmt.Errorf("%w: an integer is out of range", errDER)
 	}
 	return int(n.Int64()), nil
 }

@@ -1,19 +1,19 @@
 // Package pades signs and verifies PDF files with PAdES baseline signatures
 // (ETSI EN 319 142-1) of level B-B and, with a time stamp, B-T.
 //
-// It owns the signature dictionary and its field (ISO 32000-2, 12.8 and
+// It implements the signature dictionary and its field (ISO 32000-2, 12.8 and
 // 12.7.5.5), the CMS object in it (RFC 5652 with the attributes of ETSI EN 319
-// 122-1), time stamps (RFC 3161), and the verdict on a file. It does not own
-// keys (package authority), the syntax of written files (package pdf), or the
-// visible stamp.
+// 122-1), time stamps (RFC 3161), and the verdict on a file. It does not manage
+// keys (package authority), write the syntax of files (package pdf), or draw
+// the visible stamp.
 //
 // Signing adds to a [pdf.Update] of the caller, so that stamp and signature are
 // one revision: call [Signer.Prepare] before the update is written, and
-// [Pending.Complete] on the written bytes. Only those bytes are hashed; for the
-// bytes before them a saved hash state is used.
+// [Pending.Complete] on the written bytes. Complete hashes only those bytes.
+// For the bytes before them it uses a saved hash state.
 //
-// [Verify] relies on no data of the signing process. It searches the bytes of
-// the file for signature dictionaries, and uses package pdf only to find the
+// [Verify] does not use any data of the signing process. It searches the bytes
+// of the file for signature dictionaries, and uses package pdf only to find the
 // signatures that a viewer would show.
 //
 // The package uses no clock, network or storage: the caller passes the time and

@@ -16,14 +16,14 @@ import (
 	"github.com/certvault/certvault/internal/pdf"
 )
 
-// pdfsigResult holds the output of pdfsig for a signature.
+// pdfsigResult is the result of pdfsig for a signature.
 type pdfsigResult struct {
 	signed, valid, total, trusted bool
-	kind, said                    string
+	kind, output                  string
 }
 
-// pdfsig returns poppler's results for a file, with the root in an NSS database
-// of trusted roots.
+// pdfsig returns the results of pdfsig (Poppler) for a file. nss is the folder
+// of an NSS database with trusted roots, or empty.
 func pdfsig(t *testing.T, file []byte, nss string) []pdfsigResult {
 	t.Helper()
 	args := []string{write(t, "signed.pdf", file)}
@@ -42,7 +42,7 @@ func pdfsig(t *testing.T, file []byte, nss string) []pdfsigResult {
 			total:   strings.Contains(part, "- Total document signed"),
 			trusted: strings.Contains(part, "Certificate is Trusted."),
 			kind:    regexp.MustCompile(`Signature Type: (\S+)`).FindString(part),
-			said:    part,
+			output:  part,
 		})
 	}
 	return list
@@ -74,19 +74,19 @@ func realChain(t *testing.T) chain {
 	return newChain(t, shape{name: "Test University", from: from.Add(-time.Hour), until: from.AddDate(30, 0, 0)})
 }
 
-func TestPdfsigAgrees(t *testing.T) {
+func TestPdfsigAcceptsSignature(t *testing.T) {
 	t.Parallel()
 	c := realChain(t)
 	nss := trustStore(t, c)
 	tsa := newAuthority(t)
 	withStamp := c.signer()
-	withStamp.TimeStamps = NewTimeStampAuthority(tsa.answer)
+	withStamp.TimeStamps = NewTimeStampAuthority(tsa.respond)
 	for name, s := range map[string]*Signer{"B-B": c.signer(), "B-T": withStamp} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			list := pdfsig(t, sign(t, onePage(t), s), nss)
 			if len(list) != 1 || !list[0].valid || !list[0].total || !list[0].trusted || !strings.Contains(list[0].kind, "ETSI.CAdES.detached") {
-				t.Errorf("pdfsig: %+v", list)
+				t.Errorf("pdfsig returns %+v, want one valid and trusted signature of the whole file", list)
 			}
 		})
 	}
@@ -98,25 +98,25 @@ func parts(t *testing.T, file []byte) (cms, content []byte) {
 	t.Helper()
 	list, _, err := scan(bytes.NewReader(file), int64(len(file)))
 	if err != nil || len(list) == 0 {
-		t.Fatalf("no signature: %v", err)
+		t.Fatalf("scan found no signature (error %v)", err)
 	}
 	f := list[len(list)-1]
 	return f.cms, append(bytes.Clone(file[:f.ranges[1]]), file[f.ranges[2]:]...)
 }
 
-func TestOpenSSLAgrees(t *testing.T) {
+func TestOpenSSLAcceptsSignature(t *testing.T) {
 	t.Parallel()
 	c := newChain(t, shape{name: "x"})
 	tsa := newAuthority(t)
 	s := c.signer()
-	s.TimeStamps = NewTimeStampAuthority(tsa.answer)
+	s.TimeStamps = NewTimeStampAuthority(tsa.respond)
 	cms, content := parts(t, sign(t, onePage(t), s))
 	at := fmt.Sprint(signingTime.Unix())
 	if out, err := opensslCMS(t, cms, content, c.root, "-attime", at); err != nil {
 		t.Errorf("openssl cms: %v\n%s", err, out)
 	}
 	if out, err := opensslCMS(t, cms, append(content, ' '), c.root, "-attime", at); err == nil {
-		t.Errorf("openssl accepts any content: %s", out)
+		t.Errorf("openssl cms accepts other content, want an error: %s", out)
 	}
 	signed, err := parseSignedData(cms)
 	if err != nil {
@@ -124,7 +124,7 @@ func TestOpenSSLAgrees(t *testing.T) {
 	}
 	token, ok := find(signed.signer.unsigned, oidTimeStampToken)
 	if !ok {
-		t.Fatal("no time stamp")
+		t.Fatal("the signature has no time stamp")
 	}
 	args := []string{
 		"ts", "-verify", "-data", write(t, "value", signed.signer.signature), "-token_in", "-in", write(t, "token.der", token),
@@ -144,7 +144,7 @@ func opensslCMS(t *testing.T, cms, content []byte, root *x509.Certificate, more 
 	}, more...)...)
 }
 
-// A time-stamp authority independent of this code: openssl ts.
+// The time-stamp authority is openssl ts, which is independent of this code.
 func TestTimeStampOfOpenSSL(t *testing.T) {
 	t.Parallel()
 	for _, algorithm := range [][]string{{"EC", "ec_paramgen_curve:P-256"}, {"RSA", "rsa_keygen_bits:2048"}} {
@@ -160,7 +160,7 @@ func TestTimeStampOfOpenSSL(t *testing.T) {
 			}
 			if out, err := run(t, "openssl", "req", "-x509", "-newkey", algorithm[0], "-pkeyopt", algorithm[1], "-nodes", "-keyout", dir+"/tsa.key",
 				"-out", dir+"/tsa.pem", "-days", "30", "-subj", "/CN=OpenSSL TSA", "-config", config, "-extensions", "tsa"); err != nil {
-				t.Fatalf("%v\n%s", err, out)
+				t.Fatalf("creating the key of the authority: %v\n%s", err, out)
 			}
 			c := newChain(t, shape{name: "x"})
 			s := c.signer()
@@ -176,7 +176,7 @@ func TestTimeStampOfOpenSSL(t *testing.T) {
 			})
 			report := requireValid(t, sign(t, onePage(t), s), c.options())
 			if ts := report.Signatures[0].TimeStamp; ts == nil || ts.Value != Passed || ts.Authority != "OpenSSL TSA" {
-				t.Errorf("%+v", ts)
+				t.Errorf("time stamp = %+v, want a valid stamp of OpenSSL TSA", ts)
 			}
 		})
 	}
@@ -190,7 +190,7 @@ func corpusFiles(t *testing.T) []string {
 	t.Helper()
 	manifest, err := os.ReadFile(filepath.Join(corpus, "MANIFEST.tsv"))
 	if err != nil {
-		skip(t, "the corpus is not there")
+		skip(t, "the corpus is missing")
 	}
 	var files []string
 	for line := range strings.Lines(string(manifest)) {
@@ -202,8 +202,9 @@ func corpusFiles(t *testing.T) []string {
 	return files
 }
 
-// Every accepted file can be signed: pdfsig, OpenSSL and Verify agree, qpdf
-// finds no new problems, and existing signatures keep their state.
+// Every accepted file can be signed. pdfsig, OpenSSL and Verify accept the
+// signature, qpdf finds no new problems, and pdfsig reports the same results
+// for existing signatures.
 func TestCorpusSigned(t *testing.T) {
 	t.Parallel()
 	c := realChain(t)
@@ -236,14 +237,16 @@ func TestCorpusSigned(t *testing.T) {
 				t.Errorf("openssl cms: %v\n%s", err, out)
 			}
 			if before, _ := qpdfCheck(t, file); before == 0 {
-				if after, said := qpdfCheck(t, signed); after != 0 {
-					t.Errorf("qpdf: %s", said)
+				if after, output := qpdfCheck(t, signed); after != 0 {
+					t.Errorf("qpdf --check reports a problem of the signed file: %s", output)
 				}
 			}
 		})
 	}
 }
 
+// qpdfCheck returns 0 if qpdf finds no problem in the file, else 1, and the
+// output.
 func qpdfCheck(t *testing.T, file []byte) (int, string) {
 	t.Helper()
 	out, err := run(t, "qpdf", "--check", write(t, "check.pdf", file))
@@ -253,25 +256,27 @@ func qpdfCheck(t *testing.T, file []byte) (int, string) {
 	return 0, out
 }
 
+// checkCorpusFile checks a signed file of the corpus. before is the result of
+// pdfsig for the original.
 func checkCorpusFile(t *testing.T, found pdf.Findings, signed []byte, o Options, nss string, before []pdfsigResult) {
 	t.Helper()
 	report := verify(t, signed, o)
-	certified := found.DocMDP == 1 // such files get a cover instead
+	certified := found.DocMDP == 1 // sealing uses another form for such files
 	if (report.Verdict == Valid) == certified {
-		t.Errorf("%s: %s\n%+v", report.Verdict, report.Reason, report.Signatures)
+		t.Errorf("verdict = %s (%s), want Valid: %v\n%+v", report.Verdict, report.Reason, !certified, report.Signatures)
 	}
 	after := pdfsig(t, signed, nss)
 	if len(after) != len(before)+1 {
-		t.Fatalf("pdfsig: %d signatures before, %d after\n%+v", len(before), len(after), after)
+		t.Fatalf("pdfsig finds %d signatures, want %d\n%+v", len(after), len(before)+1, after)
 	}
-	ours := 0
+	trusted := 0
 	for _, j := range after {
 		if j.valid && j.total && j.trusted {
-			ours++
+			trusted++
 		}
 	}
-	if ours != 1 {
-		t.Errorf("pdfsig does not trust ours: %+v", after)
+	if trusted != 1 {
+		t.Errorf("pdfsig trusts %d signatures of the whole file, want 1: %+v", trusted, after)
 	}
 	for i, j := range before {
 		matched := false
@@ -279,14 +284,14 @@ func checkCorpusFile(t *testing.T, found pdf.Findings, signed []byte, o Options,
 			matched = matched || k.valid == j.valid && k.signed == j.signed && k.kind == j.kind
 		}
 		if !matched {
-			t.Errorf("signature %d: %s", i+1, j.said)
+			t.Errorf("pdfsig reports another result for signature %d of the original, which was: %s", i+1, j.output)
 		}
 	}
 }
 
-// For files that others signed, Verify and pdfsig agree on which signatures are
-// intact.
-func TestCorpusOfOthers(t *testing.T) {
+// For files with signatures of other programs, Verify and pdfsig agree on which
+// signatures are intact.
+func TestCorpusOfForeignSignatures(t *testing.T) {
 	t.Parallel()
 	corpusFiles(t)
 	for name, want := range map[string]struct {
@@ -296,7 +301,7 @@ func TestCorpusOfOthers(t *testing.T) {
 		"adbe-x509-rsa-sha1.pdf":          {[]bool{false}, Unknown}, // an obsolete format older than CMS
 		"certified-changes-permitted.pdf": {[]bool{true}, Unknown},
 		"empty-signature-field.pdf":       {nil, Unknown},
-		"modified-after-signing.pdf":      {[]bool{false, true}, Invalid}, // one is a copy of the other
+		"modified-after-signing.pdf":      {[]bool{false, true}, Invalid}, // one signature is a copy of the other
 		"pades-bb.pdf":                    {[]bool{true}, Unknown},
 		"pades-blta.pdf":                  {[]bool{true, false}, Unknown}, // its time stamp has no certificate
 
@@ -312,20 +317,20 @@ func TestCorpusOfOthers(t *testing.T) {
 			}
 			report := verify(t, file, Options{Now: time.Now()})
 			if report.Verdict != want.verdict {
-				t.Errorf("%s: %s", report.Verdict, report.Reason)
+				t.Errorf("verdict = %s (%s), want %s", report.Verdict, report.Reason, want.verdict)
 			}
 			for i, s := range report.Signatures {
 				if i >= len(want.intact) || s.Intact() != want.intact[i] {
-					t.Errorf("signature %d: %+v", i+1, s)
+					t.Errorf("signature %d = %+v, want intact: %v", i+1, s, want.intact)
 				}
 			}
 			if len(report.Signatures) != len(want.intact) {
-				t.Errorf("%d signatures", len(report.Signatures))
+				t.Errorf("the report has %d signatures, want %d", len(report.Signatures), len(want.intact))
 			}
 			for _, j := range pdfsig(t, file, "") {
 				for _, s := range report.Signatures {
-					if strings.Contains(j.said, "Field Name: "+s.Field+"\n") && j.valid != (s.Digest == Passed && s.Value == Passed) {
-						t.Errorf("pdfsig says otherwise: %s", j.said)
+					if strings.Contains(j.output, "Field Name: "+s.Field+"\n") && j.valid != (s.Digest == Passed && s.Value == Passed) {
+						t.Errorf("pdfsig reports another result for field %s: %s", s.Field, j.output)
 					}
 				}
 			}

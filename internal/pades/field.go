@@ -10,17 +10,17 @@ import (
 	"github.com/certvault/certvault/internal/pdf"
 )
 
-// Statement is the data of a signature dictionary that the signer states.
+// Statement is the data that the signer states in the signature dictionary.
 type Statement struct {
 	// Name is the signer, Reason the reason for signing; either may be empty.
 	Name, Reason string
-	// Time is the signing time by the signer's clock.
+	// Time is the signing time according to the signer's clock.
 	Time time.Time
-	// Original is the file that the signed one was made from.
+	// Original is the file from which the signed file was made.
 	Original Original
 }
 
-// Form is how the original is contained in the signed file.
+// Form describes how the signed file contains the original.
 type Form string
 
 const (
@@ -36,7 +36,7 @@ const (
 )
 
 // Original is the private entry /Certvault of a signature dictionary, which
-// links the signed file to the uploaded one. It is in the signature dictionary
+// links the signed file to the uploaded file. It is in the signature dictionary
 // and not in the catalog, where a later revision could replace it. It uses
 // names instead of strings, because names are not encrypted:
 //
@@ -53,7 +53,8 @@ type Original struct {
 	Stream pdf.Ref
 }
 
-// keyOriginal is the key of the private entry; the others are keys in it.
+// keyOriginal is the key of the private entry. The other keys are keys in its
+// dictionary.
 const (
 	keyOriginal    pdf.Name = "Certvault"
 	keyForm        pdf.Name = "Form"
@@ -90,10 +91,10 @@ type Pending struct {
 
 // Prepare adds an invisible signature field and its signature dictionary to an
 // update of doc. found is the result of doc.Inspect. The field is added to
-// page; any page works.
+// page, which may be any page of doc.
 //
-// The first signature of a file is a certification that permits no changes; a
-// later one is an approval. An error is ErrKey.
+// The first signature of a file is a certification signature that permits no
+// changes. A later signature is an approval signature. The error wraps ErrKey.
 func (s *Signer) Prepare(u *pdf.Update, doc *pdf.Document, found pdf.Findings, page *pdf.Page, st Statement) (*Pending, error) {
 	if err := s.Check(st.Time); err != nil {
 		return nil, err
@@ -129,7 +130,7 @@ func (s *Signer) Prepare(u *pdf.Update, doc *pdf.Document, found pdf.Findings, p
 	return p, nil
 }
 
-// maxAdded is larger than any update.
+// maxAdded is larger than any update, in bytes.
 const maxAdded = 1 << 30
 
 // dictionary returns the signature dictionary (ISO 32000-2, 12.8.1, table 255;
@@ -165,19 +166,19 @@ func (p *Pending) dictionary(st Statement, certify bool) *pdf.Dict {
 	return dict.Set("ByteRange", p.byteRange).Set("Contents", p.contents)
 }
 
-// fieldName returns a partial field name that no other signature of the file
-// has.
+// fieldName returns a partial field name that no other signature field of the
+// file has.
 func fieldName(found pdf.Findings, st Statement) string {
 	name := "Certvault"
 	if st.Original.ReferenceID != "" {
 		name += " " + st.Original.ReferenceID
 	}
-	taken := map[string]bool{}
+	used := map[string]bool{}
 	for _, s := range found.Signatures {
-		taken[s.Name] = true
+		used[s.Name] = true
 	}
 	unique := name
-	for n := 2; taken[unique]; n++ {
+	for n := 2; used[unique]; n++ {
 		unique = fmt.Sprintf("%s (%d)", name, n)
 	}
 	return unique
@@ -185,15 +186,17 @@ func fieldName(found pdf.Findings, st Statement) string {
 
 // widget adds the signature field, merged with its annotation (12.7.5.5), to
 // the page. Its rectangle is empty and at the corner of the visible area: PDF/A
-// requires it to be printed and not hidden (ISO 19005-2, 6.3.2), and PDF/UA
-// requires a structure element only for annotations within the crop box (ISO
-// 14289-1, 7.18.1).
-func (p *Pending) widget(u *pdf.Update, page *pdf.Page, value pdf.Ref, name string, ordered bool) pdf.Ref {
+// requires the annotation to be printed and not hidden (ISO 19005-2, 6.3.2),
+// and PDF/UA requires a structure element only for annotations within the crop
+// box (ISO 14289-1, 7.18.1). If setTabs is true and the page has no /Tabs, the
+// tab order is set to follow the structure.
+func (p *Pending) widget(u *pdf.Update, page *pdf.Page, value pdf.Ref, name string, setTabs bool) pdf.Ref {
 	const flags = 1<<2 | 1<<7 // Print, Locked (12.5.3)
 	box := page.Geometry().Box
 	point := pdf.Rectangle{X0: box.X0, Y0: box.Y0, X1: box.X0, Y1: box.Y0}
 	none := pdf.Array{pdf.Integer(0), pdf.Integer(0), pdf.Integer(0), pdf.Integer(0)}
-	// PDF/A-1 requires an appearance even so (ISO 19005-1, 6.9).
+	// PDF/A-1 requires an appearance even for an empty rectangle (ISO 19005-1,
+	// 6.9).
 	appearance := u.Add(pdf.NewStream(pdf.NewDict(
 		pdf.Entry{Key: "Type", Value: pdf.Name("XObject")},
 		pdf.Entry{Key: "Subtype", Value: pdf.Name("Form")},
@@ -214,22 +217,22 @@ func (p *Pending) widget(u *pdf.Update, page *pdf.Page, value pdf.Ref, name stri
 	dict := u.PageDict(page)
 	annotations := append(pdf.Array{}, u.Array(dict.Get("Annots"))...)
 	annotations = append(annotations, field)
-	holder, held := dict.Get("Annots").(pdf.Ref)
-	held = held && len(annotations) > 1
-	ordered = ordered && !dict.Has("Tabs")
+	annotsRef, indirect := dict.Get("Annots").(pdf.Ref)
+	indirect = indirect && len(annotations) > 1
+	setTabs = setTabs && !dict.Has("Tabs")
 	ref := u.PageRef(page)
-	if !held || ordered || ref == (pdf.Ref{}) {
+	if !indirect || setTabs || ref == (pdf.Ref{}) {
 		dict = dict.Clone()
-		if !held {
+		if !indirect {
 			dict.Set("Annots", annotations)
 		}
-		if ordered {
+		if setTabs {
 			dict.Set("Tabs", pdf.Name("S"))
 		}
 		ref = u.SetPage(page, dict)
 	}
-	if held {
-		u.Set(holder, annotations)
+	if indirect {
+		u.Set(annotsRef, annotations)
 	}
 	u.Set(field, widget.Set("P", ref))
 	return field

@@ -45,10 +45,11 @@ type shape struct {
 	from    time.Time     // zero means signingTime
 	until   time.Time     // zero means a year later
 	eku     []asn1.ObjectIdentifier
-	stamper bool // the leaf is for time stamping
-	steady  byte // if not 0, the same bytes are generated each time
+	stamper bool // whether the leaf is for time stamping
+	fixed   byte // if not 0, the keys are derived from it and signatures are deterministic
 }
 
+// newKey returns a new key on the curve.
 func newKey(tb testing.TB, curve elliptic.Curve) *ecdsa.PrivateKey {
 	tb.Helper()
 	key, err := ecdsa.GenerateKey(curve, rand.Reader)
@@ -58,24 +59,26 @@ func newKey(tb testing.TB, curve elliptic.Curve) *ecdsa.PrivateKey {
 	return key
 }
 
-// steadyKey makes deterministic signatures, so that all processes of a fuzz
+// fixedKey makes deterministic signatures, so that all processes of a fuzz
 // target have the same seeds.
-type steadyKey struct{ *ecdsa.PrivateKey }
+type fixedKey struct{ *ecdsa.PrivateKey }
 
 // Sign signs deterministically (RFC 6979).
-func (k steadyKey) Sign(_ io.Reader, digest []byte, options crypto.SignerOpts) ([]byte, error) {
+func (k fixedKey) Sign(_ io.Reader, digest []byte, options crypto.SignerOpts) ([]byte, error) {
 	return k.PrivateKey.Sign(nil, digest, options)
 }
 
-func newSteadyKey(tb testing.TB, scalar byte) steadyKey {
+// newFixedKey returns the P-256 key with the private scalar.
+func newFixedKey(tb testing.TB, scalar byte) fixedKey {
 	tb.Helper()
 	key, err := ecdsa.ParseRawPrivateKey(elliptic.P256(), append(make([]byte, 31), scalar))
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return steadyKey{key}
+	return fixedKey{key}
 }
 
+// newChain returns a leaf certificate that a new root has issued.
 func newChain(tb testing.TB, s shape) chain {
 	tb.Helper()
 	if s.from.IsZero() {
@@ -88,8 +91,8 @@ func newChain(tb testing.TB, s shape) chain {
 		s.key = newKey(tb, elliptic.P256())
 	}
 	var rootKey crypto.Signer = newKey(tb, elliptic.P256())
-	if s.steady > 0 {
-		s.key, rootKey = newSteadyKey(tb, s.steady), newSteadyKey(tb, s.steady+1)
+	if s.fixed > 0 {
+		s.key, rootKey = newFixedKey(tb, s.fixed), newFixedKey(tb, s.fixed+1)
 	}
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: s.name + " root"}, NotBefore: s.from, NotAfter: s.from.AddDate(40, 0, 0),
@@ -106,6 +109,7 @@ func newChain(tb testing.TB, s shape) chain {
 	return chain{s.key, issue(tb, template, root, s.key.Public(), rootKey), root, rootKey}
 }
 
+// issue returns a certificate that is signed by the key of parent.
 func issue(tb testing.TB, template, parent *x509.Certificate, public crypto.PublicKey, key crypto.Signer) *x509.Certificate {
 	tb.Helper()
 	raw, err := x509.CreateCertificate(rand.Reader, template, parent, public, key)
@@ -145,13 +149,14 @@ func newAuthority(tb testing.TB) *authority {
 	return &authority{chain: newChain(tb, shape{name: "Test TSA", stamper: true})}
 }
 
-func newSteadyAuthority(tb testing.TB) *authority {
+// newFixedAuthority returns an authority with fixed keys.
+func newFixedAuthority(tb testing.TB) *authority {
 	tb.Helper()
-	return &authority{chain: newChain(tb, shape{name: "Test TSA", stamper: true, steady: 3})}
+	return &authority{chain: newChain(tb, shape{name: "Test TSA", stamper: true, fixed: 3})}
 }
 
-// answer returns the TimeStampResp for the request (RFC 3161, 2.4.2).
-func (a *authority) answer(_ context.Context, request []byte) ([]byte, error) {
+// respond returns the TimeStampResp to the request (RFC 3161, 2.4.2).
+func (a *authority) respond(_ context.Context, request []byte) ([]byte, error) {
 	a.calls++
 	if a.err != nil {
 		return nil, a.err
@@ -228,7 +233,8 @@ func onePage(tb testing.TB) []byte {
 	return out.Bytes()
 }
 
-// signTail returns the update that signs a file; edit first changes page one.
+// signTail returns the update that signs a file. If edit is not nil, it first
+// changes the first page.
 func signTail(file []byte, s *Signer, edit func(u *pdf.Update, page *pdf.Page)) ([]byte, error) {
 	doc, err := pdf.Open(bytes.NewReader(file), int64(len(file)))
 	if err != nil {
@@ -238,7 +244,7 @@ func signTail(file []byte, s *Signer, edit func(u *pdf.Update, page *pdf.Page)) 
 	if err != nil {
 		return nil, err
 	}
-	for try := 0; ; try++ {
+	for attempt := 0; ; attempt++ {
 		u := doc.Update()
 		if edit != nil {
 			edit(u, page)
@@ -255,7 +261,7 @@ func signTail(file []byte, s *Signer, edit func(u *pdf.Update, page *pdf.Page)) 
 			return nil, err
 		}
 		err = p.Complete(context.Background(), Head{R: bytes.NewReader(file), Size: int64(len(file))}, tail)
-		if errors.Is(err, ErrReserve) && try == 0 {
+		if errors.Is(err, ErrReserve) && attempt == 0 {
 			continue
 		}
 		return tail, err
@@ -272,7 +278,7 @@ func sign(tb testing.TB, file []byte, s *Signer) []byte {
 	return append(bytes.Clone(file), tail...)
 }
 
-// stamped adds content to a page, like a stamp.
+// stamped adds content to a page, as a stamp does.
 func stamped(u *pdf.Update, page *pdf.Page) {
 	contents := pdf.Array(page.Contents())
 	u.SetPage(page, page.Dict.Clone().Set("Contents", append(contents, u.Add(pdf.NewStream(nil, []byte("q 0 0 5 5 re f Q"))))))
@@ -292,20 +298,22 @@ func requireValid(tb testing.TB, file []byte, o Options) *Report {
 	tb.Helper()
 	report := verify(tb, file, o)
 	if report.Verdict != Valid {
-		tb.Fatalf("%s: %s\n%+v", report.Verdict, report.Reason, report.Signatures)
+		tb.Fatalf("verdict = %s (%s), want Valid\n%+v", report.Verdict, report.Reason, report.Signatures)
 	}
 	return report
 }
 
-// skip skips a test whose tool or files are missing, if that is allowed.
-func skip(tb testing.TB, why string) {
+// skip skips a test whose tool or files are missing, or fails it in CI.
+func skip(tb testing.TB, reason string) {
 	tb.Helper()
 	if os.Getenv("CI") == "true" {
-		tb.Fatal(why)
+		tb.Fatal(reason)
 	}
-	tb.Skip(why)
+	tb.Skip(reason)
 }
 
+// tool returns the path of an external tool. It skips the test if the tool is
+// missing.
 func tool(tb testing.TB, name string) string {
 	tb.Helper()
 	path, err := exec.LookPath(name)
@@ -318,7 +326,7 @@ func tool(tb testing.TB, name string) string {
 // run runs a tool and returns its output.
 func run(tb testing.TB, name string, args ...string) (string, error) {
 	tb.Helper()
-	out, err := exec.Command(tool(tb, name), args...).CombinedOutput() //nolint:noctx // the tool ends by itself
+	out, err := exec.Command(tool(tb, name), args...).CombinedOutput() //nolint:noctx // the tools do not wait for anything
 	return string(out), err
 }
 
@@ -337,6 +345,7 @@ func writePEM(tb testing.TB, name string, c *x509.Certificate) string {
 	return write(tb, name, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Raw}))
 }
 
+// bigExtension returns an extension of 5,000 bytes.
 func bigExtension() pkix.Extension {
 	return pkix.Extension{Id: asn1.ObjectIdentifier{1, 2, 3, 4, 5}, Value: tlv(tagOctetString, make([]byte, 5000))}
 }

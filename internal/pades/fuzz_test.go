@@ -7,12 +7,12 @@ import (
 	"testing"
 )
 
-// FuzzCMS checks that the parser of signatures terminates without a panic on
-// any input.
+// FuzzCMS checks that the parser of signatures ends without a panic on any
+// input.
 func FuzzCMS(f *testing.F) {
-	c, tsa := newChain(f, shape{name: "x", steady: 1}), newSteadyAuthority(f)
+	c, tsa := newChain(f, shape{name: "x", fixed: 1}), newFixedAuthority(f)
 	s := c.signer()
-	s.TimeStamps = NewTimeStampAuthority(tsa.answer)
+	s.TimeStamps = NewTimeStampAuthority(tsa.respond)
 	digest := sha256.Sum256(nil)
 	cms, err := s.sign(f.Context(), digest[:])
 	if err != nil {
@@ -26,10 +26,10 @@ func FuzzCMS(f *testing.F) {
 		if err == nil {
 			again, none, err := fromBER(element, 0)
 			if err != nil || len(none) > 0 || !bytes.Equal(again, element) {
-				t.Errorf("the encoding of %x is not settled: %x, %x", data, element, again)
+				t.Errorf("a second conversion of %x changes %x to %x", data, element, again)
 			}
 			if len(element)+len(rest) > len(data)+5*len(data) {
-				t.Errorf("%d bytes became %d", len(data), len(element)+len(rest))
+				t.Errorf("the conversion of %d bytes returns %d bytes, want at most six times as many", len(data), len(element)+len(rest))
 			}
 			data = element
 		}
@@ -46,15 +46,15 @@ func FuzzCMS(f *testing.F) {
 
 // FuzzTimeStamp checks the parsers of a time-stamp authority's responses.
 func FuzzTimeStamp(f *testing.F) {
-	tsa := newSteadyAuthority(f)
+	tsa := newFixedAuthority(f)
 	digest := sha256.Sum256(nil)
-	response, err := tsa.answer(f.Context(), timeStampRequest(digest[:], big.NewInt(1)))
+	response, err := tsa.respond(f.Context(), timeStampRequest(digest[:], big.NewInt(1)))
 	if err != nil {
 		f.Fatal(err)
 	}
 	f.Add(response)
 	tsa.status = 2
-	if response, err = tsa.answer(f.Context(), nil); err != nil {
+	if response, err = tsa.respond(f.Context(), nil); err != nil {
 		f.Fatal(err)
 	}
 	f.Add(response)
@@ -68,14 +68,14 @@ func FuzzTimeStamp(f *testing.F) {
 			return
 		}
 		if stamp.check(nil) == nil && stamp.time.IsZero() {
-			t.Error("a stamp without time")
+			t.Error("a valid stamp has no time")
 		}
 	})
 }
 
-// FuzzVerify checks whole files: only the signed one is valid.
+// FuzzVerify checks whole files. Only the signed file may be valid.
 func FuzzVerify(f *testing.F) {
-	c := newChain(f, shape{name: "x", steady: 1})
+	c := newChain(f, shape{name: "x", fixed: 1})
 	signed := sign(f, onePage(f), c.signer())
 	f.Add(signed)
 	f.Add(sign(f, signed, c.signer()))
@@ -87,7 +87,7 @@ func FuzzVerify(f *testing.F) {
 			t.Fatal(err)
 		}
 		if report.Verdict == Valid && !bytes.Equal(data, signed) {
-			t.Errorf("another file is valid: %q", data)
+			t.Errorf("the verdict on another file is Valid: %q", data)
 		}
 	})
 }

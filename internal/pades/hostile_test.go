@@ -17,28 +17,29 @@ import (
 	"github.com/certvault/certvault/internal/pdf"
 )
 
-// attached returns a file that contains data verbatim. data is called with the
-// offset of the data.
+// attached returns a file that contains the text of data verbatim. data is
+// called with the offset of the text in the file.
 func attached(t *testing.T, data func(dataAt int) string) []byte {
 	t.Helper()
 	base := onePage(t)
 	at := 0
 	for range 2 {
 		file := append(bytes.Clone(base), updated(t, base, func(u *pdf.Update, _ *pdf.Document, _ *pdf.Page) {
-			u.Add(pdf.NewRawStream(nil, []byte(data(at)+"here the data ends")))
+			u.Add(pdf.NewRawStream(nil, []byte(data(at)+"end of the data")))
 		})...)
-		end := bytes.Index(file, []byte("here the data ends"))
-		if was := at; end-len(data(at)) == was {
+		end := bytes.Index(file, []byte("end of the data"))
+		if end-len(data(at)) == at {
 			return file
 		}
 		at = end - len(data(at))
 	}
-	t.Fatal("the data has no steady place")
+	t.Fatal("the offset of the data differs from the predicted offset")
 	return nil
 }
 
-// Each of thousands of keys that claim the same two megabytes would cause those
-// to be read and parsed: the total work is limited.
+// The file has thousands of /ByteRange keys for the same two megabytes. Each of
+// them would cause the two megabytes to be read and parsed, so the total work
+// is limited.
 func TestManyByteRanges(t *testing.T) {
 	t.Parallel()
 	manyKeys := func(n int) string {
@@ -65,14 +66,14 @@ func TestManyByteRanges(t *testing.T) {
 			})
 			report := verify(t, file, Options{Now: signingTime})
 			if report.Verdict != Unknown || !strings.Contains(report.Reason, "too many possible signatures") {
-				t.Errorf("%s: %s", report.Verdict, report.Reason)
+				t.Errorf("verdict = %s (%s), want Unknown because of too many signatures", report.Verdict, report.Reason)
 			}
 		})
 	}
 }
 
-// An RSA key of unrealistic size is refused, because a check with it would take
-// a second.
+// An RSA key of unrealistic size is refused, because a check with such a key
+// would take a second.
 func TestHugeKeyIsRefused(t *testing.T) {
 	t.Parallel()
 	c := newChain(t, shape{name: "x"})
@@ -91,14 +92,14 @@ func TestHugeKeyIsRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := parseSignedData(cms); !errors.Is(err, want) {
-			t.Errorf("%d bits: %v", bits, err)
+			t.Errorf("a key of %d bits: error = %v, want %v", bits, err, want)
 		}
 	}
 }
 
-// If all certificates have the same name, each could be the issuer of every
-// other.
-func TestChecksOfCertificatesAreBounded(t *testing.T) {
+// If all certificates have the same name, each of them could be the issuer of
+// every other certificate.
+func TestCertificateChecksAreLimited(t *testing.T) {
 	t.Parallel()
 	key := newKey(t, elliptic.P256())
 	s := &signedData{}
@@ -111,18 +112,18 @@ func TestChecksOfCertificatesAreBounded(t *testing.T) {
 	}
 	a := trustAnchors{role: "the signer", pool: x509.NewCertPool()}
 	if n := len(a.unauthenticated(s, false, signingTime)); n != maxCertificates || a.checked != maxChecked {
-		t.Errorf("%d of %d certificates are unauthenticated, after %d checks", n, maxCertificates, a.checked)
+		t.Errorf("%d certificates are unauthenticated after %d checks, want %d after %d", n, a.checked, maxCertificates, maxChecked)
 	}
 	for i := range maxValidated + 1 {
 		got := a.validate(s.certificates[0], s.certificates, signingTime, signingTime)
-		if bounded := got.result == NotRun && strings.Contains(got.reason, "too many"); bounded != (i == maxValidated) {
-			t.Errorf("chain %d: %+v", i+1, got)
+		if limited := got.result == NotRun && strings.Contains(got.reason, "too many"); limited != (i == maxValidated) {
+			t.Errorf("chain %d = %+v, want a limit of %d chains", i+1, got, maxValidated)
 		}
 	}
 }
 
-// Dozens of signatures that each cover a large file are not all hashed.
-func TestHashingIsBounded(t *testing.T) {
+// The number of hashed bytes is limited for a file with many signatures.
+func TestHashingIsLimited(t *testing.T) {
 	t.Parallel()
 	c := newChain(t, shape{name: "x"})
 	file := sign(t, onePage(t), c.signer())
@@ -134,7 +135,7 @@ func TestHashingIsBounded(t *testing.T) {
 	for _, want := range []Result{Passed, NotRun} {
 		s := Signature{SubFilter: cadesDetached, Digest: NotRun}
 		if err := v.checkValue(&s, &list[0]); err != nil || s.Digest != want {
-			t.Errorf("%v, %+v", err, s)
+			t.Errorf("digest = %s, error = %v, want %s: %+v", s.Digest, err, want, s)
 		}
 	}
 }

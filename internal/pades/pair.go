@@ -15,7 +15,7 @@ type fieldSignature struct {
 }
 
 // pair describes each signature field and finds its dictionary in the bytes.
-// The signatures are in the order in which they were made. Those without a
+// The signatures are in the order in which they were made. Signatures without a
 // match come first, because their order is unknown. Orphans are dictionaries
 // that are not the value of any field.
 func (v *verifier) pair(fields []pdf.SignatureField, list []signatureDict) (signatures []fieldSignature, orphans []*signatureDict) {
@@ -27,7 +27,7 @@ func (v *verifier) pair(fields []pdf.SignatureField, list []signatureDict) (sign
 			s.fail(&s.Coverage, "Its byte range does not omit exactly its own value.")
 		case count(matches, at) > 1:
 			s.fail(&s.Coverage, "It is the value of more than one field.")
-		case !v.shows(field, &list[at]):
+		case !v.isShown(field, &list[at]):
 			s.fail(&s.Coverage, "A viewer shows another signature instead.")
 		default:
 			s.signatureDict = &list[at]
@@ -44,10 +44,10 @@ func (v *verifier) pair(fields []pdf.SignatureField, list []signatureDict) (sign
 	return signatures, orphans
 }
 
-// shows reports whether the value of a field in a viewer is the dictionary that
-// was found in the bytes: the cross-reference may lead to another object with
-// the same number.
-func (v *verifier) shows(field pdf.SignatureField, f *signatureDict) bool {
+// isShown reports whether a viewer reads the dictionary that was found in the
+// bytes as the value of the field. The cross-reference may refer to another
+// object with the same number.
+func (v *verifier) isShown(field pdf.SignatureField, f *signatureDict) bool {
 	value := v.value(field)
 	contents, ok := v.doc.Resolve(value.Get("Contents")).(pdf.String)
 	return ok && string(contents) == string(f.value) && string(field.SubFilter) == f.dict.name("SubFilter")
@@ -56,12 +56,13 @@ func (v *verifier) shows(field pdf.SignatureField, f *signatureDict) bool {
 // removedSignatures describes signatures that no viewer shows.
 type removedSignatures struct {
 	any     bool
-	trusted bool // a root may have issued the certificate of one
+	trusted bool // the certificate of at least one of them may be trusted
 }
 
-// checkOrphans checks signatures that no field has. Such a signature does not
-// affect the verdict if it was removed before the last one was made and no root
-// vouches for its signer: clearing a signature leaves it in the file.
+// checkOrphans checks signatures that are not the value of any field. Such a
+// signature does not affect the verdict if it was removed before the last
+// signature was made and its signer is not trusted, because clearing a
+// signature field leaves the signature in the file.
 func (v *verifier) checkOrphans(orphans []*signatureDict) (removedSignatures, error) {
 	r := removedSignatures{any: len(orphans) > 0}
 	for _, f := range orphans {
@@ -74,8 +75,8 @@ func (v *verifier) checkOrphans(orphans []*signatureDict) (removedSignatures, er
 	return r, nil
 }
 
-// match returns, for each field, the index of the dictionary in the bytes that
-// is its value, or -1.
+// match returns for each field the index in list of the dictionary that is its
+// value, or -1.
 func match(fields []pdf.SignatureField, list []signatureDict) []int {
 	out := make([]int, len(fields))
 	for i, field := range fields {
@@ -88,7 +89,7 @@ func match(fields []pdf.SignatureField, list []signatureDict) []int {
 			if list[j].number != number || !slices.Equal(list[j].ranges[:], field.ByteRange) {
 				continue
 			}
-			if out[i] >= 0 { // two candidates: neither matches
+			if out[i] >= 0 { // with two candidates, neither of them matches
 				out[i] = -1
 				break
 			}

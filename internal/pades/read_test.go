@@ -14,11 +14,11 @@ import (
 	"time"
 )
 
-// Signatures that OpenSSL makes with all kinds of keys are accepted, and match
-// no other content.
+// Signatures that OpenSSL makes with all kinds of keys are accepted for their
+// content, and rejected for other content.
 func TestSignaturesOfOpenSSL(t *testing.T) {
 	t.Parallel()
-	content := []byte("what is signed")
+	content := []byte("signed content")
 	for name, test := range map[string]struct {
 		key  []string
 		sign []string
@@ -43,8 +43,8 @@ func TestSignaturesOfOpenSSL(t *testing.T) {
 			args := append([]string{
 				"req", "-x509", "-nodes", "-keyout", dir + "/key", "-out", dir + "/cert", "-days", "30", "-subj", "/CN=x", "-newkey",
 			}, test.key...)
-			if said, err := run(t, "openssl", args...); err != nil {
-				t.Fatalf("%v\n%s", err, said)
+			if output, err := run(t, "openssl", args...); err != nil {
+				t.Fatalf("openssl: %v\n%s", err, output)
 			}
 			args = append([]string{
 				"cms", "-sign", "-binary", "-outform", "DER", "-in", in, "-out", out, "-signer", dir + "/cert", "-inkey", dir + "/key",
@@ -52,8 +52,8 @@ func TestSignaturesOfOpenSSL(t *testing.T) {
 			if name != "no attributes" {
 				args = append(args, "-cades")
 			}
-			if said, err := run(t, "openssl", args...); err != nil {
-				t.Fatalf("%v\n%s", err, said)
+			if output, err := run(t, "openssl", args...); err != nil {
+				t.Fatalf("openssl: %v\n%s", err, output)
 			}
 			cms, err := os.ReadFile(out)
 			if err != nil {
@@ -74,22 +74,22 @@ func TestSignaturesOfOpenSSL(t *testing.T) {
 			p := signed.check(digest(content))
 			if test.want != nil {
 				if !errors.Is(p.signature, test.want) {
-					t.Errorf("%+v", p)
+					t.Errorf("check = %+v, want %v", p, test.want)
 				}
 				return
 			}
 			if p.digest != nil || p.signature != nil || !p.bound {
-				t.Errorf("%+v", p)
+				t.Errorf("check = %+v, want a valid signature that identifies its certificate", p)
 			}
 			if signed.signer.signingTime().IsZero() {
-				t.Error("no signing time")
+				t.Error("the signature has no signing time")
 			}
-			if p := signed.check(digest([]byte("something else"))); !errors.Is(p.digest, errMismatch) {
-				t.Errorf("fits something else: %+v", p)
+			if p := signed.check(digest([]byte("other content"))); !errors.Is(p.digest, errMismatch) {
+				t.Errorf("check of other content = %+v, want errMismatch", p)
 			}
 			signed.signer.signature[len(signed.signer.signature)-1] ^= 1
 			if p := signed.check(digest(content)); p.signature == nil {
-				t.Error("a changed signature fits")
+				t.Error("a changed signature is accepted")
 			}
 		})
 	}
@@ -98,9 +98,9 @@ func TestSignaturesOfOpenSSL(t *testing.T) {
 func TestDERIsStrict(t *testing.T) {
 	t.Parallel()
 	for name, data := range map[string][]byte{
-		"nothing":           {},
+		"empty":             {},
 		"no length":         {0x30},
-		"cut off":           {0x30, 5, 1},
+		"truncated":         {0x30, 5, 1},
 		"indefinite":        {0x30, 0x80, 0, 0},
 		"long form of 1":    {0x04, 0x81, 1, 0},
 		"leading zero":      append([]byte{0x04, 0x82, 0, 0x80}, make([]byte, 128)...),
@@ -109,24 +109,24 @@ func TestDERIsStrict(t *testing.T) {
 	} {
 		d := der(data)
 		if tag, body, _, err := d.element(); !errors.Is(err, errDER) {
-			t.Errorf("%s: %#x %x", name, tag, body)
+			t.Errorf("%s: got tag %#x and content %x, want errDER", name, tag, body)
 		}
 	}
 	for _, n := range []int64{0, 1, 127, 128, 255, 256, 1 << 40} {
 		d := der(derInteger(big.NewInt(n)))
 		if got, err := d.integer(); err != nil || got.Int64() != n {
-			t.Errorf("%d: %v, %v", n, got, err)
+			t.Errorf("integer %d is encoded and decoded as %v, %v", n, got, err)
 		}
 	}
 	for _, n := range []int{0, 127, 128, 255, 256, 65535, 65536, 1 << 20} {
 		d := der(tlv(tagOctetString, make([]byte, n)))
 		if body, err := d.next(tagOctetString); err != nil || len(body) != n || len(d) != 0 {
-			t.Errorf("%d bytes: %d, %v", n, len(body), err)
+			t.Errorf("a string of %d bytes is encoded and decoded as %d bytes, %v", n, len(body), err)
 		}
 	}
 	d := der(derOID(oidTimeStampToken))
 	if id, err := d.oid(); err != nil || !id.Equal(oidTimeStampToken) {
-		t.Errorf("%v, %v", id, err)
+		t.Errorf("identifier = %v, %v, want %v", id, err, oidTimeStampToken)
 	}
 }
 
@@ -141,10 +141,10 @@ func TestFromBER(t *testing.T) {
 	want := []byte{0x30, 7, 0x04, 2, 'a', 'b', 0x02, 1, 5}
 	got, rest, err := fromBER(basic, 0)
 	if err != nil || !bytes.Equal(got, want) || string(rest) != "rest" {
-		t.Errorf("%x, %q, %v", got, rest, err)
+		t.Errorf("element = %x, rest = %q, error = %v, want %x and rest", got, rest, err, want)
 	}
 	if _, _, err := fromBER(bytes.Repeat([]byte{0x30, 0x80}, 1000), 0); !errors.Is(err, errDER) {
-		t.Errorf("without an end: %v", err)
+		t.Errorf("error for too many nested elements = %v, want errDER", err)
 	}
 }
 
@@ -167,13 +167,13 @@ func TestParseDate(t *testing.T) {
 	}
 }
 
-// A certificate for another purpose signs no documents and issues no
-// certificates.
+// A certificate for time stamping cannot sign documents, and a document that it
+// signed is not accepted.
 func TestCertificateForAnotherPurpose(t *testing.T) {
 	t.Parallel()
 	c := newChain(t, shape{name: "x", stamper: true})
 	if _, err := signTail(onePage(t), c.signer(), nil); !errors.Is(err, ErrKey) {
-		t.Errorf("got %v", err)
+		t.Errorf("signing returned %v, want ErrKey", err)
 	}
 	s := c.signer()
 	scheme, err := s.check()
@@ -186,20 +186,20 @@ func TestCertificateForAnotherPurpose(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(cms) > s.reserve(scheme) {
-		t.Errorf("%d bytes, %d reserved", len(cms), s.reserve(scheme))
+		t.Errorf("the signature has %d bytes, want at most the reserved %d", len(cms), s.reserve(scheme))
 	}
 	signed, err := parseSignedData(cms)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if p := signed.check(digest[:]); p.signature != nil || signed.signer.hash != crypto.SHA256 {
-		t.Fatalf("%+v", p)
+		t.Fatalf("check = %+v, hash = %v, want a valid signature with SHA-256", p, signed.signer.hash)
 	}
 	v := verifier{signers: trustAnchors{list: c.options().Roots, role: "the signer"}, now: signingTime}
 	var result Signature
 	v.checkChain(&result, signed.certificate(), signed, time.Time{})
 	if result.Chain != Failed {
-		t.Errorf("%+v", result)
+		t.Errorf("chain = %s, want %s: %+v", result.Chain, Failed, result)
 	}
 }
 
@@ -222,7 +222,7 @@ func TestEd25519(t *testing.T) {
 		"another key":       checkSignature(&newKey(t, elliptic.P256()).PublicKey, a, crypto.SHA512, message, signature),
 	} {
 		if err == nil {
-			t.Errorf("%s fits", name)
+			t.Errorf("the signature is accepted for %s", name)
 		}
 	}
 }

@@ -18,12 +18,14 @@ type Verdict string
 
 // The verdicts.
 const (
-	// Valid means that a root vouches for the last signer, the last signature
-	// covers the whole file, and the file is unchanged since.
+	// Valid means that the certificate of the last signer chains to a trusted
+	// root, that the last signature covers the whole file, and that the file is
+	// unchanged since then.
 	Valid Verdict = "valid"
 	// Invalid means that the file differs from what a trusted signer signed.
 	Invalid Verdict = "invalid"
-	// Unknown means that the file does not contain enough for a verdict.
+	// Unknown means that the file does not contain enough information for a
+	// verdict.
 	Unknown Verdict = "unknown"
 )
 
@@ -34,9 +36,10 @@ type Report struct {
 	Reason string `json:"reason"`
 	// Signatures are in the order in which they were made.
 	Signatures []Signature `json:"signatures"`
-	// Original is the original that the last signature names, or nil.
+	// Original is the result for the original that the last signature names, or
+	// nil if it names none.
 	Original *OriginalReport `json:"original"`
-	// Untold lists what the file alone cannot prove, one sentence each.
+	// Unproven lists what the file alone cannot prove, one sentence each.
 	Unproven []string `json:"untold"`
 }
 
@@ -67,25 +70,25 @@ type Signature struct {
 	Digest Result `json:"digest"`
 	// Value reports whether the key of the certificate made the signature.
 	Value Result `json:"value"`
-	// Chain reports whether a root vouches for the certificate at the time of
-	// signing.
+	// Chain reports whether the certificate chains to a trusted root and was
+	// valid at the time of signing.
 	Chain Result `json:"chain"`
-	// Changes reports whether later changes are permitted by it.
+	// Changes reports whether the signature permits the later changes.
 	Changes Result `json:"changes"`
 	// Problems lists the reasons for results other than Passed, one sentence
 	// each.
 	Problems []string `json:"problems"`
 
 	TimeStamp *TimeStamp `json:"time_stamp"`
-	// Changed lists what was changed in the file after it.
+	// Changed lists what was changed in the file after the signature.
 	Changed []Change `json:"changed"`
 
 	// unauthenticated lists parts of the signature that nothing authenticates.
 	unauthenticated []string
 }
 
-// Intact reports whether the covered bytes are unchanged, whether or not the
-// signer is trusted.
+// Intact reports whether the covered bytes are unchanged. It does not depend on
+// whether the signer is trusted.
 func (s *Signature) Intact() bool {
 	return s.Coverage == Passed && s.Digest == Passed && s.Value == Passed
 }
@@ -94,20 +97,22 @@ func (s *Signature) Intact() bool {
 type TimeStamp struct {
 	Time      time.Time `json:"time,omitzero"`
 	Authority string    `json:"authority"`
-	// Value reports whether it is for this signature and made by the key of its
-	// certificate.
+	// Value reports whether the stamp is for this signature and was made by the
+	// key of its certificate.
 	Value Result `json:"value"`
-	// Chain reports whether a root vouches for the authority.
+	// Chain reports whether the certificate of the authority chains to a
+	// trusted root.
 	Chain Result `json:"chain"`
-	// Problem is a sentence that names the reason why the stamp does not prove
-	// the time, or the assumption of the proof; empty if there is neither.
+	// Problem is a sentence with the reason why the stamp does not prove the
+	// time, or with the assumption of the proof. It is empty if there is
+	// neither.
 	Problem string `json:"problem"`
 }
 
 // ChangeKind is the kind of a changed object.
 type ChangeKind string
 
-// The kinds.
+// The kinds of changed objects.
 const (
 	ChangedSignature  ChangeKind = "signature"       // a signature, or its field
 	ChangedForm       ChangeKind = "form"            // a form field, or the form

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// signatureDict is a signature dictionary in the bytes of a file whose byte range omits
-// exactly its own /Contents.
+// signatureDict is a signature dictionary in the bytes of a file. Its byte
+// range omits exactly its own /Contents.
 type signatureDict struct {
 	number     int      // of the indirect object that contains it
 	ranges     [4]int64 // /ByteRange
@@ -19,10 +19,10 @@ type signatureDict struct {
 	value      []byte // value of /Contents
 	paddingErr error  // error of the padding of the value, or nil
 	cms        []byte // the value of /Contents without padding, in DER
-	isBER      bool   // it was BER, not DER
+	isBER      bool   // the value is BER and not DER
 }
 
-// end returns the end of the revision that it signs.
+// end returns the end of the revision that the signature covers.
 func (f *signatureDict) end() int64 { return f.ranges[2] + f.ranges[3] }
 
 // Limits of the search.
@@ -34,8 +34,8 @@ const (
 	maxBacktracks = 8 // attempts to find the beginning of the object
 	maxFound      = 64
 	// maxScanWork limits the bytes that are read and parsed around all
-	// occurrences of the key, which may overlap: otherwise a file of 2 MB could
-	// take an hour.
+	// occurrences of the key. The parts may overlap, so that a file of 2 MB
+	// could take an hour without this limit.
 	maxScanWork = 256 << 20
 	nodeWork    = 256 // cost of a parsed object in bytes
 )
@@ -62,7 +62,7 @@ func scan(r io.ReaderAt, size int64) (list []signatureDict, complete bool, err e
 		}
 		for from := 0; ; {
 			i := bytes.Index(chunk[from:], byteRangeKey)
-			if i < 0 || from+i >= scanChunk { // the next chunk finds that one
+			if i < 0 || from+i >= scanChunk { // the next chunk contains this occurrence
 				break
 			}
 			from += i
@@ -98,7 +98,7 @@ func window(r io.ReaderAt, from, to int64, buf []byte) ([]byte, error) {
 		if err == nil || err == io.EOF { // ReadAt returns io.EOF unwrapped
 			err = io.ErrUnexpectedEOF
 		}
-		return nil, fmt.Errorf("read %d bytes at %d: %w", len(buf), from, err)
+		return nil, fmt.Errorf("reading %d bytes at offset %d: %w", len(buf), from, err)
 	}
 	return buf, nil
 }
@@ -141,8 +141,8 @@ func (c *scanner) inspect(at int64) (f signatureDict, ok bool, err error) {
 	return f, false, nil
 }
 
-// readRanges sets the byte range if it has two parts: the first begins at the
-// start of the file, the second is after it and within the file.
+// readRanges sets the byte range if it has two parts. The first part begins at
+// the start of the file, and the second part is after it and within the file.
 func (f *signatureDict) readRanges(array *node, size int64) bool {
 	if array.kind != kindArray || len(array.items) != len(f.ranges) {
 		return false
@@ -238,7 +238,8 @@ func (f *signatureDict) readContents(from, to int) bool {
 	return true
 }
 
-// The unsigned bytes in /Contents must have their only valid form.
+// Errors of the bytes in /Contents that are not signed. They must have their
+// only valid form.
 var (
 	errHex     = fmt.Errorf("%w: the hexadecimal string of the signature is not canonical", errSyntax)
 	errPadding = fmt.Errorf("%w: data follows the signature", errSyntax)

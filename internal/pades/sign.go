@@ -12,16 +12,17 @@ import (
 	"io"
 )
 
-// ErrReserve reports that a time stamp needs more space than was reserved. The
-// required space is now known: preparing the update again succeeds.
+// ErrReserve reports that a time stamp needs more space than was reserved.
+// After this error the required space is known, so that a new update with a new
+// Pending succeeds.
 var ErrReserve = errors.New("the signature needs more space than was reserved")
 
-// Head is the file before the update.
+// Head describes the file before the update.
 type Head struct {
 	R    io.ReaderAt
 	Size int64
 	// State is the marshalled state of crypto/sha256 after the last byte of the
-	// file. Without it the file is read.
+	// file. If it is missing or does not fit, the file is read.
 	State []byte
 }
 
@@ -34,32 +35,32 @@ func (h Head) digest() (hash.Hash, error) {
 	}
 	d.Reset()
 	if _, err := io.Copy(d, io.NewSectionReader(h.R, 0, h.Size)); err != nil {
-		return nil, fmt.Errorf("read the bytes to sign: %w", err)
+		return nil, fmt.Errorf("reading the bytes to sign: %w", err)
 	}
 	return d, nil
 }
 
-// stateFits reports whether the state is one after exactly the length of the
-// head, which is at the end of the state. The state of another file would
-// produce an invalid signature.
+// stateFits reports whether the state was saved after exactly as many bytes as
+// the head has. The number is at the end of the state. The state of another
+// file would produce an invalid signature.
 func (h Head) stateFits() bool {
 	n := len(h.State) - 8
 	return n >= 0 && binary.BigEndian.Uint64(h.State[n:]) == uint64(h.Size) //nolint:gosec // no file has a negative size
 }
 
 // Complete signs head followed by tail, the written bytes of the update, and
-// inserts the signature in tail, whose length does not change. An error is, or
-// wraps, ErrKey, ErrTimeStamp, ErrReserve or the error of the key.
+// inserts the signature in tail, whose length does not change. The error wraps
+// ErrKey, ErrTimeStamp, ErrReserve or the error of the key.
 func (p *Pending) Complete(ctx context.Context, head Head, tail []byte) error {
 	from := p.contents.Offset - head.Size
 	to := from + int64(len(p.contents.Text))
 	if at := p.byteRange.Offset - head.Size; at < 0 || from < 0 || to > int64(len(tail)) || at+int64(len(p.byteRange.Text)) > from {
-		return fmt.Errorf("sign: %w", errOtherUpdate)
+		return fmt.Errorf("completing the signature: %w", errOtherUpdate)
 	}
 	// 12.8.1: the whole file except the string that is the value of /Contents.
 	ranges := fmt.Sprintf("[0 %d %d %d]", head.Size+from, head.Size+to, int64(len(tail))-to)
 	if len(ranges) > len(p.byteRange.Text) {
-		return fmt.Errorf("sign: %w", errOtherUpdate)
+		return fmt.Errorf("completing the signature: %w", errOtherUpdate)
 	}
 	copy(tail[p.byteRange.Offset-head.Size:], ranges)
 	d, err := head.digest()
@@ -73,14 +74,15 @@ func (p *Pending) Complete(ctx context.Context, head Head, tail []byte) error {
 		return err
 	}
 	if 2*len(cms) > len(p.contents.Text)-2 {
-		return fmt.Errorf("%w: %d bytes, not %d", ErrReserve, len(cms), len(p.contents.Text)/2-1)
+		return fmt.Errorf("%w: %d bytes, and %d are reserved", ErrReserve, len(cms), len(p.contents.Text)/2-1)
 	}
 	hex.Encode(tail[from+1:], cms)
 	return nil
 }
 
-// errOtherUpdate reports an error of the caller.
-var errOtherUpdate = errors.New("the tail is not that of the update")
+// errOtherUpdate reports that the caller passed a tail that does not belong to
+// the Pending.
+var errOtherUpdate = errors.New("the tail does not belong to the update")
 
 // Size returns the number of bytes that the value of the signature adds to the
 // update.

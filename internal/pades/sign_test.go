@@ -33,17 +33,17 @@ func TestSignAndVerify(t *testing.T) {
 			report := requireValid(t, signed, c.options())
 			s := report.Signatures[0]
 			if s.Signer != "Prüfungsamt" || !s.ClaimedTime.Equal(signingTime) || s.Certification != 1 || !s.CoversFile {
-				t.Errorf("%+v", s)
+				t.Errorf("signature = %+v, want a certification by Prüfungsamt that covers the file", s)
 			}
 			if o := report.Original; o == nil || o.Result != Passed || o.Length != int64(len(file)) || o.ReferenceID != "NWU-0123456789ABCDEF" {
-				t.Errorf("original: %+v", report.Original)
+				t.Errorf("original = %+v, want the uploaded file", report.Original)
 			}
 			if got := verify(t, signed, Options{Now: signingTime}); got.Verdict != Unknown {
-				t.Errorf("without a root: %s", got.Verdict)
+				t.Errorf("verdict without a root = %s, want Unknown", got.Verdict)
 			}
 			other := newChain(t, shape{name: "Prüfungsamt"})
 			if got := verify(t, signed, other.options()); got.Verdict != Invalid || got.Signatures[0].Chain != Failed {
-				t.Errorf("with another root: %s, %s", got.Verdict, got.Reason)
+				t.Errorf("verdict with another root = %s (%s), want Invalid", got.Verdict, got.Reason)
 			}
 		})
 	}
@@ -59,15 +59,15 @@ func TestCompleteResumesHashState(t *testing.T) {
 	}
 	report := requireValid(t, append(file, tail...), c.options())
 	if report.Original != nil {
-		t.Errorf("an original that no signature names: %+v", report.Original)
+		t.Errorf("original = %+v, want none, because the signature names none", report.Original)
 	}
 }
 
-// A state that does not match the original is ignored: Complete reads the head.
+// Complete ignores a state that does not match the head, and reads the head.
 func TestCompleteIgnoresWrongHashState(t *testing.T) {
 	t.Parallel()
 	c, file := newChain(t, shape{name: "x"}), onePage(t)
-	for name, state := range map[string][]byte{"none": nil, "of another file": hashed(t, file[1:]), "cut off": hashed(t, file)[1:], "nonsense": []byte("x")} {
+	for name, state := range map[string][]byte{"none": nil, "of another file": hashed(t, file[1:]), "truncated": hashed(t, file)[1:], "invalid": []byte("x")} {
 		p, tail := prepared(t, file, c.signer(), Statement{Time: signingTime})
 		if err := p.Complete(t.Context(), Head{R: bytes.NewReader(file), Size: int64(len(file)), State: state}, tail); err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -76,7 +76,7 @@ func TestCompleteIgnoresWrongHashState(t *testing.T) {
 	}
 }
 
-// hashed returns the SHA-256 state after data.
+// hashed returns the marshalled state of SHA-256 after data.
 func hashed(t *testing.T, data []byte) []byte {
 	t.Helper()
 	h := sha256.New()
@@ -88,39 +88,39 @@ func hashed(t *testing.T, data []byte) []byte {
 	return state
 }
 
-func TestSecondSignatureApproves(t *testing.T) {
+func TestSecondSignatureIsApproval(t *testing.T) {
 	t.Parallel()
 	first, second := newChain(t, shape{name: "first"}), newChain(t, shape{name: "second"})
 	signed := sign(t, onePage(t), first.signer())
 	again := sign(t, signed, second.signer())
-	// The first signature permits no changes, so that a second one makes the
-	// file invalid; sealing uses another form for such files.
+	// The first signature permits no changes, so that a second signature makes
+	// the file invalid. Sealing uses another form for such files.
 	report := verify(t, again, second.options())
 	if report.Verdict != Invalid || len(report.Signatures) != 2 || report.Signatures[0].Changes != Failed || report.Signatures[1].Certification != 0 {
-		t.Errorf("%s: %s %+v", report.Verdict, report.Reason, report.Signatures)
+		t.Errorf("verdict = %s (%s), signatures = %+v, want Invalid and an approval as second signature", report.Verdict, report.Reason, report.Signatures)
 	}
 	if !report.Signatures[0].Intact() || !report.Signatures[1].Intact() {
-		t.Error("not intact")
+		t.Error("a signature is not intact")
 	}
 	if report.Signatures[0].Field == report.Signatures[1].Field {
-		t.Error("two fields of one name")
+		t.Errorf("both signature fields have the name %q", report.Signatures[0].Field)
 	}
 }
 
-// After a signature that permits it, ours decides the verdict, and the report
-// lists the changes after the first one.
-func TestApprovalOnTopOfApproval(t *testing.T) {
+// If the first signature permits changes, the second signature determines the
+// verdict, and the report lists the changes after the first signature.
+func TestApprovalAfterApproval(t *testing.T) {
 	t.Parallel()
 	first, second := newChain(t, shape{name: "first"}), newChain(t, shape{name: "second"})
 	// A usage rights entry prevents the first signature from certifying.
 	file := bytes.Replace(onePage(t), []byte("<</Type/Catalog"), []byte("<</Perms<</UR3 9 0 R>>/Type/Catalog"), 1)
 	signed := sign(t, file, first.signer())
 	if s := requireValid(t, signed, first.options()).Signatures[0]; s.Certification != 0 {
-		t.Fatalf("certified: %+v", s)
+		t.Fatalf("the first signature is a certification: %+v", s)
 	}
 	report := requireValid(t, sign(t, signed, second.signer()), second.options())
 	if s := report.Signatures[0]; !s.Intact() || s.CoversFile || s.Chain != Failed || len(s.Changed) == 0 {
-		t.Errorf("%+v", s)
+		t.Errorf("first signature = %+v, want an intact signature of an untrusted signer with later changes", s)
 	}
 }
 
@@ -128,84 +128,84 @@ func TestTimeStamp(t *testing.T) {
 	t.Parallel()
 	c, tsa := newChain(t, shape{name: "x", until: signingTime.AddDate(1, 0, 0)}), newAuthority(t)
 	s := c.signer()
-	s.TimeStamps = NewTimeStampAuthority(tsa.answer)
+	s.TimeStamps = NewTimeStampAuthority(tsa.respond)
 	file := onePage(t)
 	tail, err := signTail(file, s, stamped)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(tail) > 16_000 {
-		t.Errorf("%d bytes were added", len(tail))
+		t.Errorf("the tail has %d bytes, want at most 16000", len(tail))
 	}
 	again, err := signTail(file, s, stamped)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(again) >= len(tail) {
-		t.Errorf("%d bytes with the size of the token known, %d without", len(again), len(tail))
+		t.Errorf("the second tail has %d bytes, want fewer than the %d of the first, because the size of the token is known", len(again), len(tail))
 	}
 	signed := append(bytes.Clone(file), again...)
 	o := c.options()
 	report := requireValid(t, signed, o)
 	if ts := report.Signatures[0].TimeStamp; ts == nil || ts.Value != Passed || ts.Chain != NotRun || ts.Authority != "Test TSA" ||
 		!ts.Time.Equal(signingTime.Add(1500*time.Millisecond)) {
-		t.Errorf("%+v", ts)
+		t.Errorf("time stamp = %+v, want a valid stamp of Test TSA without a root", ts)
 	}
-	// Years later the certificate has expired; the time stamp proves that it
-	// was valid.
+	// Years later the certificate has expired. With a trusted root of the
+	// authority, the time stamp proves that the certificate was valid.
 	o.Now = signingTime.AddDate(5, 0, 0)
 	if got := verify(t, signed, o); got.Verdict != Unknown || got.Signatures[0].Chain != NotRun {
-		t.Errorf("expired: %s, %s", got.Verdict, got.Reason)
+		t.Errorf("verdict after the certificate expired = %s (%s), want Unknown", got.Verdict, got.Reason)
 	}
 	o.TimeStampRoots = x509.NewCertPool()
 	o.TimeStampRoots.AddCert(tsa.root)
 	if ts := requireValid(t, signed, o).Signatures[0].TimeStamp; ts.Chain != Passed || ts.Problem != "" {
-		t.Errorf("%+v", ts)
+		t.Errorf("time stamp with a trusted root = %+v, want a proof without a problem", ts)
 	}
 	// Decades later the authority's certificate has expired as well, which the
 	// report states.
 	o.Now = tsa.leaf.NotAfter.AddDate(1, 0, 0)
 	if ts := requireValid(t, signed, o).Signatures[0].TimeStamp; ts.Chain != Passed || !strings.Contains(ts.Problem, "expired") {
-		t.Errorf("%+v", ts)
+		t.Errorf("time stamp after the certificate of the authority expired = %+v, want a note about it", ts)
 	}
 }
 
 func TestTimeStampAuthorityErrors(t *testing.T) {
 	t.Parallel()
 	failure := errors.New("connection refused")
-	for name, spoil := range map[string]func(*authority){
-		"down":        func(a *authority) { a.err = failure },
-		"refuses":     func(a *authority) { a.status = 2 },
-		"other nonce": func(a *authority) { a.nonce = big.NewInt(7) },
-		"no answer":   func(a *authority) { a.change = func([]byte, []byte) []byte { return nil } },
-		"flipped":     func(a *authority) { a.change = func(_, token []byte) []byte { token[len(token)-9] ^= 1; return token } },
+	for name, change := range map[string]func(*authority){
+		"connection error": func(a *authority) { a.err = failure },
+		"rejected request": func(a *authority) { a.status = 2 },
+		"other nonce":      func(a *authority) { a.nonce = big.NewInt(7) },
+		"no token":         func(a *authority) { a.change = func([]byte, []byte) []byte { return nil } },
+		"changed token":    func(a *authority) { a.change = func(_, token []byte) []byte { token[len(token)-9] ^= 1; return token } },
 		"other imprint": func(a *authority) {
 			a.change = func(info, _ []byte) []byte { info[30] ^= 1; token, _ := a.token(info); return token }
 		},
-		"not for stamps": func(a *authority) { a.chain = chain{a.key, a.root, a.root, a.rootKey} },
-		"too much": func(a *authority) {
+		"certificate for other purposes": func(a *authority) { a.chain = chain{a.key, a.root, a.root, a.rootKey} },
+		"token that is too large": func(a *authority) {
 			a.change = func(_, token []byte) []byte { return append(token, make([]byte, 70<<10)...) }
 		},
-		"something else": func(a *authority) {
+		"no SignedData": func(a *authority) {
 			a.change = func(_, _ []byte) []byte { return tlv(tagSequence, derOID(oidData)) }
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c, tsa := newChain(t, shape{name: "x"}), newAuthority(t)
-			spoil(tsa)
+			change(tsa)
 			s := c.signer()
-			s.TimeStamps = NewTimeStampAuthority(tsa.answer)
+			s.TimeStamps = NewTimeStampAuthority(tsa.respond)
 			if _, err := signTail(onePage(t), s, nil); !errors.Is(err, ErrTimeStamp) {
-				t.Errorf("got %v", err)
+				t.Errorf("signing returned %v, want ErrTimeStamp", err)
 			}
 		})
 	}
 }
 
-// The size of a token that is larger than expected is known at the second
-// attempt.
-func TestReserveGrows(t *testing.T) {
+// A token that is larger than expected fits at the second attempt, because its
+// size is then known.
+func TestReserveAfterLargeToken(t *testing.T) {
 	t.Parallel()
 	c, tsa := newChain(t, shape{name: "x"}), newAuthority(t)
 	tsa.leaf = issue(t, &x509.Certificate{
@@ -213,12 +213,12 @@ func TestReserveGrows(t *testing.T) {
 		ExtraExtensions: []pkix.Extension{timeStamping(), bigExtension()}, KeyUsage: x509.KeyUsageDigitalSignature,
 	}, tsa.root, tsa.key.Public(), tsa.rootKey)
 	if mayTimeStamp(tsa.leaf) != nil {
-		t.Fatal("the test's own certificate is not one for time stamps")
+		t.Fatal("the certificate of the authority is not for time stamping")
 	}
 	s := c.signer()
-	s.TimeStamps = NewTimeStampAuthority(tsa.answer)
+	s.TimeStamps = NewTimeStampAuthority(tsa.respond)
 	if _, err := signTail(onePage(t), s, nil); err != nil || tsa.calls != 2 {
-		t.Errorf("%v after %d calls", err, tsa.calls)
+		t.Errorf("error = %v after %d requests, want none after 2", err, tsa.calls)
 	}
 }
 
@@ -237,7 +237,7 @@ func (k faultyKey) Sign(io.Reader, []byte, crypto.SignerOpts) ([]byte, error) {
 func TestKeyErrors(t *testing.T) {
 	t.Parallel()
 	c := newChain(t, shape{name: "x"})
-	broken := errors.New("token removed")
+	errRemoved := errors.New("token removed")
 	for _, test := range []struct {
 		name   string
 		signer *Signer
@@ -245,16 +245,16 @@ func TestKeyErrors(t *testing.T) {
 	}{
 		{"no key", &Signer{Chain: c.signer().Chain}, ErrKey},
 		{"no certificate", &Signer{Key: c.key}, ErrKey},
-		{"key of another", &Signer{Key: newKey(t, elliptic.P256()), Chain: c.signer().Chain}, ErrKey},
-		{"fails", &Signer{Key: faultyKey{Signer: c.key, err: broken}, Chain: c.signer().Chain}, broken},
-		{"lies", &Signer{Key: faultyKey{Signer: c.key, signature: []byte("x")}, Chain: c.signer().Chain}, ErrKey},
+		{"key of another certificate", &Signer{Key: newKey(t, elliptic.P256()), Chain: c.signer().Chain}, ErrKey},
+		{"key that fails", &Signer{Key: faultyKey{Signer: c.key, err: errRemoved}, Chain: c.signer().Chain}, errRemoved},
+		{"wrong signature", &Signer{Key: faultyKey{Signer: c.key, signature: []byte("x")}, Chain: c.signer().Chain}, ErrKey},
 	} {
 		if _, err := signTail(onePage(t), test.signer, nil); !errors.Is(err, test.want) {
-			t.Errorf("%s: got %v", test.name, err)
+			t.Errorf("%s: signing returned %v, want %v", test.name, err, test.want)
 		}
 	}
 	p521 := newChain(t, shape{name: "x", key: newKey(t, elliptic.P521())})
 	if _, err := signTail(onePage(t), p521.signer(), nil); !errors.Is(err, ErrKey) {
-		t.Errorf("P-521: %v", err)
+		t.Errorf("signing with P-521 returned %v, want ErrKey", err)
 	}
 }

@@ -106,7 +106,8 @@ func (s *syntax) space() {
 	}
 }
 
-// peek returns byte i from the current position, or 0 at the end.
+// peek returns the byte that is i bytes after the current position, or 0 at the
+// end.
 func (s *syntax) peek(i int) byte {
 	if s.at+i < len(s.buf) {
 		return s.buf[s.at+i]

@@ -17,12 +17,12 @@ import (
 )
 
 // flips are the values that are XORed with a byte. 0x20 changes the case of a
-// letter, which keeps the value of a hexadecimal digit.
+// letter, so that a hexadecimal digit has the same value.
 var flips = []byte{0x01, 0x20, 0xff}
 
-// tampered verifies the file with one byte changed, for each offset, and fails
-// the test if the result is valid.
-func tampered(t *testing.T, file []byte, offsets []int, o Options) {
+// requireTamperingDetected changes the byte at each offset, one at a time, and
+// fails the test if the changed file is valid.
+func requireTamperingDetected(t *testing.T, file []byte, offsets []int, o Options) {
 	t.Helper()
 	if testing.Short() {
 		offsets = slices.DeleteFunc(offsets, func(at int) bool { return at%13 != 0 })
@@ -31,17 +31,17 @@ func tampered(t *testing.T, file []byte, offsets []int, o Options) {
 	var wait sync.WaitGroup
 	for range runtime.GOMAXPROCS(0) {
 		wait.Go(func() {
-			mine := bytes.Clone(file)
+			changed := bytes.Clone(file)
 			for i := int(next.Add(1)) - 1; i < len(offsets); i = int(next.Add(1)) - 1 {
 				at := offsets[i]
 				for _, flip := range flips {
-					mine[at] ^= flip
-					report, err := Verify(bytes.NewReader(mine), int64(len(mine)), o)
-					mine[at] ^= flip
+					changed[at] ^= flip
+					report, err := Verify(bytes.NewReader(changed), int64(len(changed)), o)
+					changed[at] ^= flip
 					if err != nil {
-						t.Errorf("byte %d changed by %#02x: %v", at, flip, err)
+						t.Errorf("byte %d XORed with %#02x: %v", at, flip, err)
 					} else if report.Verdict == Valid {
-						t.Errorf("byte %d of %d changed by %#02x is valid: %q", at, len(mine), flip, around(mine, at))
+						t.Errorf("the file is valid with byte %d of %d XORed with %#02x: %q", at, len(changed), flip, around(changed, at))
 					}
 				}
 			}
@@ -50,8 +50,10 @@ func tampered(t *testing.T, file []byte, offsets []int, o Options) {
 	wait.Wait()
 }
 
+// around returns the bytes around an offset.
 func around(file []byte, at int) []byte { return file[max(0, at-20):min(at+20, len(file))] }
 
+// all returns the offsets from 0 to n-1.
 func all(n int) []int {
 	out := make([]int, n)
 	for i := range out {
@@ -66,7 +68,7 @@ func TestFlippedByteIsNeverValid(t *testing.T) {
 	s := c.signer()
 	o := c.options()
 	plain := sign(t, onePage(t), s)
-	s.TimeStamps = NewTimeStampAuthority(tsa.answer)
+	s.TimeStamps = NewTimeStampAuthority(tsa.respond)
 	s.TimeStamps.size.Store(1200)
 	withStamp := sign(t, onePage(t), s)
 	for name, file := range map[string][]byte{"B-B": plain, "B-T": withStamp} {
@@ -74,10 +76,10 @@ func TestFlippedByteIsNeverValid(t *testing.T) {
 			t.Parallel()
 			requireValid(t, file, o)
 			offsets := all(len(file))
-			if name == "B-T" { // only what differs from the other level
+			if name == "B-T" { // the bytes before the signature are the same as for B-B
 				offsets = offsets[bytes.Index(file, []byte("/Contents <")):]
 			}
-			tampered(t, file, offsets, o)
+			requireTamperingDetected(t, file, offsets, o)
 		})
 	}
 }
@@ -101,24 +103,25 @@ func pagesPDF(t *testing.T, n int) []byte {
 	return out.Bytes()
 }
 
-// In a large file, test a sample of the bytes, with more of the added ones.
+// In a large file, a sample of the bytes is changed, with a higher density in
+// the added bytes.
 func TestFlippedByteOfLargeFileIsNeverValid(t *testing.T) {
 	t.Parallel()
 	c := newChain(t, shape{name: "x"})
-	stout := onePage(t)
-	stout = append(stout, updated(t, stout, func(u *pdf.Update, _ *pdf.Document, page *pdf.Page) {
+	large := onePage(t)
+	large = append(large, updated(t, large, func(u *pdf.Update, _ *pdf.Document, page *pdf.Page) {
 		u.SetPage(page, page.Dict.Clone().Set("Attached", u.Add(pdf.NewRawStream(nil, bytes.Repeat([]byte("filling "), 5<<17)))))
 	})...)
-	for name, original := range map[string][]byte{"5 MB": stout, "500 pages": pagesPDF(t, 500)} {
+	for name, original := range map[string][]byte{"5 MB": large, "500 pages": pagesPDF(t, 500)} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			sampled(t, original, c)
+			requireSampleDetected(t, original, c)
 		})
 	}
 }
 
-// The same with files of other programs: linearized, with both forms of
-// cross-reference, with object streams, encrypted, of hundreds of pages.
+// Files of other programs are linearized, hybrid, encrypted, damaged or already
+// signed, have object streams, or have hundreds of pages.
 func TestFlippedByteOfCorpusIsNeverValid(t *testing.T) {
 	t.Parallel()
 	corpusFiles(t)
@@ -133,14 +136,14 @@ func TestFlippedByteOfCorpusIsNeverValid(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			sampled(t, original, c)
+			requireSampleDetected(t, original, c)
 		})
 	}
 }
 
-// sampled signs a file, changes single bytes of a sample, and truncates the
-// file.
-func sampled(t *testing.T, original []byte, c chain) {
+// requireSampleDetected signs a file, changes a sample of its bytes one at a
+// time, and truncates it. It fails the test if a changed file is valid.
+func requireSampleDetected(t *testing.T, original []byte, c chain) {
 	t.Helper()
 	file := sign(t, original, c.signer())
 	requireValid(t, file, c.options())
@@ -151,13 +154,13 @@ func sampled(t *testing.T, original []byte, c chain) {
 	for at := len(original); at < len(file); at += 37 {
 		offsets = append(offsets, at)
 	}
-	tampered(t, file, offsets, c.options())
+	requireTamperingDetected(t, file, offsets, c.options())
 	for _, n := range []int{len(file) - 1, len(file) - 7, len(original) + 1, len(original), len(original) - 1, len(original) / 2} {
-		requireNotValid(t, fmt.Sprintf("cut off at %d of %d bytes, it", n, len(file)), file[:n], c.options())
+		requireNotValid(t, fmt.Sprintf("truncated to %d of %d bytes", n, len(file)), file[:n], c.options())
 	}
 }
 
-func TestTruncatedIsNeverValid(t *testing.T) {
+func TestTruncatedFileIsNeverValid(t *testing.T) {
 	t.Parallel()
 	c := newChain(t, shape{name: "x"})
 	original := onePage(t)
@@ -169,51 +172,52 @@ func TestTruncatedIsNeverValid(t *testing.T) {
 	for n := 0; n < len(file); n += step {
 		report := verify(t, file[:n], c.options())
 		if report.Verdict == Valid {
-			t.Errorf("%d of %d bytes are valid", n, len(file))
+			t.Errorf("verdict on the first %d of %d bytes = Valid, want another", n, len(file))
 		}
-		if said := strings.Contains(report.Reason, "missing"); report.Verdict == Unknown && said == (n >= len(original)-1 && n <= len(original)) {
-			t.Errorf("%d of %d bytes, %d of which are the original: %s", n, len(file), len(original), report.Reason)
+		if missing := strings.Contains(report.Reason, "missing"); report.Verdict == Unknown && missing == (n >= len(original)-1 && n <= len(original)) {
+			t.Errorf("reason for %d of %d bytes = %q, want a missing part except for the complete original of %d bytes", n, len(file), report.Reason, len(original))
 		}
 	}
 }
 
-func TestAddedIsNeverValid(t *testing.T) {
+func TestAddedBytesAreNeverValid(t *testing.T) {
 	t.Parallel()
 	c := newChain(t, shape{name: "x"})
 	file := sign(t, onePage(t), c.signer())
 	for name, added := range map[string]string{
-		"a newline": "\n", "a comment": "% nothing\n", "an end": "%%EOF\n", "null": "\x00",
+		"a newline": "\n", "a comment": "% nothing\n", "an end marker": "%%EOF\n", "a null byte": "\x00",
 	} {
 		if report := verify(t, append(bytes.Clone(file), added...), c.options()); report.Verdict != Invalid {
-			t.Errorf("%s: %s, %s", name, report.Verdict, report.Reason)
+			t.Errorf("%s: verdict = %s (%s), want Invalid", name, report.Verdict, report.Reason)
 		}
 	}
 	for name, edit := range map[string]func(u *pdf.Update, doc *pdf.Document, page *pdf.Page){
-		"a page changed":    func(u *pdf.Update, _ *pdf.Document, page *pdf.Page) { stamped(u, page) },
-		"fields removed":    func(u *pdf.Update, _ *pdf.Document, _ *pdf.Page) { remove(u, "AcroForm") },
-		"all marks removed": func(u *pdf.Update, _ *pdf.Document, _ *pdf.Page) { remove(u, "AcroForm", "Perms") },
-		"an empty revision": func(*pdf.Update, *pdf.Document, *pdf.Page) {},
+		"a page changed":                 func(u *pdf.Update, _ *pdf.Document, page *pdf.Page) { stamped(u, page) },
+		"fields removed":                 func(u *pdf.Update, _ *pdf.Document, _ *pdf.Page) { remove(u, "AcroForm") },
+		"fields and permissions removed": func(u *pdf.Update, _ *pdf.Document, _ *pdf.Page) { remove(u, "AcroForm", "Perms") },
+		"an empty revision":              func(*pdf.Update, *pdf.Document, *pdf.Page) {},
 	} {
 		report := verify(t, append(bytes.Clone(file), updated(t, file, edit)...), c.options())
 		if report.Verdict != Invalid {
-			t.Errorf("%s: %s, %s", name, report.Verdict, report.Reason)
+			t.Errorf("%s: verdict = %s (%s), want Invalid", name, report.Verdict, report.Reason)
 		}
 	}
-	// A revision signed by an untrusted signer, who certifies the existing
+	// An untrusted signer signs another revision and certifies the existing
 	// content.
-	stranger := newChain(t, shape{name: "x"})
+	untrusted := newChain(t, shape{name: "x"})
 	stripped := append(bytes.Clone(file), updated(t, file, func(u *pdf.Update, _ *pdf.Document, _ *pdf.Page) { remove(u, "AcroForm", "Perms") })...)
-	for name, over := range map[string][]byte{"on top": file, "stripped": stripped} {
-		if report := verify(t, sign(t, over, stranger.signer()), c.options()); report.Verdict != Invalid {
-			t.Errorf("signed by a stranger %s: %s, %s", name, report.Verdict, report.Reason)
+	for name, base := range map[string][]byte{"with the signature": file, "without the signature": stripped} {
+		if report := verify(t, sign(t, base, untrusted.signer()), c.options()); report.Verdict != Invalid {
+			t.Errorf("file %s, signed by an untrusted signer: verdict = %s (%s), want Invalid", name, report.Verdict, report.Reason)
 		}
 		// Even a trusted signer cannot revoke the certification.
-		if report := verify(t, sign(t, over, c.signer()), c.options()); report.Verdict != Invalid {
-			t.Errorf("signed again %s: %s, %s", name, report.Verdict, report.Reason)
+		if report := verify(t, sign(t, base, c.signer()), c.options()); report.Verdict != Invalid {
+			t.Errorf("file %s, signed again: verdict = %s (%s), want Invalid", name, report.Verdict, report.Reason)
 		}
 	}
 }
 
+// remove deletes entries of the catalog.
 func remove(u *pdf.Update, keys ...pdf.Name) {
 	catalog := u.Catalog().Clone()
 	for _, key := range keys {
@@ -255,13 +259,13 @@ func TestSwappedOriginalIsNeverValid(t *testing.T) {
 	for name, swapped := range map[string][]byte{"same length": other, "longer": longer, "none": nil} {
 		report := verify(t, append(bytes.Clone(swapped), tail...), c.options())
 		if report.Verdict == Valid || report.Original != nil && report.Original.Result == Passed {
-			t.Errorf("%s: %s %+v", name, report.Verdict, report.Original)
+			t.Errorf("%s: verdict = %s, original = %+v, want neither Valid nor Passed", name, report.Verdict, report.Original)
 		}
 	}
 }
 
 // An original that is embedded as a stream is also compared with its digest,
-// byte for byte, and must be the whole stream.
+// and must be the whole stream.
 func TestSwappedAttachmentIsNeverValid(t *testing.T) {
 	t.Parallel()
 	c := newChain(t, shape{name: "x"})
@@ -282,11 +286,11 @@ func TestSwappedAttachmentIsNeverValid(t *testing.T) {
 		named.Form = Stream
 		signed := signNaming(t, file, c.signer(), named)
 		if report := verify(t, signed, c.options()); (report.Verdict == Valid) != (name == "the same") || (report.Original.Result == Passed) != (name == "the same") {
-			t.Errorf("%s: %s, %+v", name, report.Verdict, report.Original)
+			t.Errorf("%s: verdict = %s, original = %+v, want Valid and Passed only for the same original", name, report.Verdict, report.Original)
 		}
 		swapped := bytes.Replace(signed, []byte("uploaded "), []byte("uploaded_"), 1)
 		if report := requireNotValid(t, name+", swapped", swapped, c.options()); report.Original != nil && report.Original.Result == Passed {
-			t.Errorf("%s, swapped: %+v", name, report.Original)
+			t.Errorf("%s, swapped: original = %+v, want another result than Passed", name, report.Original)
 		}
 	}
 }
@@ -330,7 +334,7 @@ func completed(t *testing.T, p *Pending, file, tail []byte) []byte {
 	return append(bytes.Clone(file), tail...)
 }
 
-// Byte ranges that a lenient reader would accept.
+// A file with a byte range that a lenient reader would accept is not valid.
 func TestForgedRanges(t *testing.T) {
 	t.Parallel()
 	c := newChain(t, shape{name: "x"})
@@ -343,7 +347,7 @@ func TestForgedRanges(t *testing.T) {
 		t.Fatal(err)
 	}
 	v := func(i int) string { return array.items[i].text }
-	for name, with := range map[string]string{
+	for name, forgedRange := range map[string]string{
 		"not from the beginning": "[1 " + v(1) + " " + v(2) + " " + v(3) + "]",
 		"overlapping":            "[0 " + v(2) + " " + v(1) + " " + v(3) + "]",
 		"negative":               "[0 " + v(1) + " " + v(2) + " -1]",
@@ -356,32 +360,32 @@ func TestForgedRanges(t *testing.T) {
 		"no numbers":             "[/a/b/c/d]",
 		"none":                   "[]",
 	} {
-		if len(with) > len(text)+2 {
-			t.Fatal(name)
+		if len(forgedRange) > len(text)+2 {
+			t.Fatalf("%s: the byte range is too long", name)
 		}
-		forged := bytes.Replace(file, []byte(text), []byte("/ByteRange"+with), 1)
+		forged := bytes.Replace(file, []byte(text), []byte("/ByteRange"+forgedRange), 1)
 		if report := verify(t, forged, c.options()); report.Verdict == Valid {
-			t.Errorf("%s is valid", name)
+			t.Errorf("%s: verdict = Valid, want another", name)
 		}
 	}
 	for name, forged := range map[string][]byte{
 		"key twice":      bytes.Replace(file, []byte("/Type/Sig/"), []byte("/Type/Sig/ByteRange[0 1 2 3]/"), 1),
-		"key in other":   bytes.Replace(file, []byte("/ByteRange"), []byte("/Byte#52ange"), 1),
+		"escaped key":    bytes.Replace(file, []byte("/ByteRange"), []byte("/Byte#52ange"), 1),
 		"white space":    bytes.Replace(file, []byte("/Contents <30"), []byte("/Contents < 30"), 1),
 		"contents above": bytes.Replace(file, []byte("/Contents <30"), []byte("/Contents <>/X<30"), 1),
 	} {
 		if bytes.Equal(forged, file) {
-			t.Fatalf("%s: nothing was forged", name)
+			t.Fatalf("%s: the file is unchanged", name)
 		}
 		if report := verify(t, forged, c.options()); report.Verdict == Valid {
-			t.Errorf("%s is valid", name)
+			t.Errorf("%s: verdict = Valid, want another", name)
 		}
 	}
 }
 
-// A signed file that is attached to another one is not a signature of the other
-// one.
-func TestAttachedSignedFileIsNoSignature(t *testing.T) {
+// The signature of an attached file is not a signature of the file that
+// contains it.
+func TestSignatureOfAttachedFileIsIgnored(t *testing.T) {
 	t.Parallel()
 	c := newChain(t, shape{name: "x"})
 	inner := sign(t, onePage(t), newChain(t, shape{name: "other"}).signer())
@@ -393,25 +397,25 @@ func TestAttachedSignedFileIsNoSignature(t *testing.T) {
 		t.Fatal(err)
 	}
 	if report := requireValid(t, append(file, tail...), c.options()); len(report.Signatures) != 1 {
-		t.Errorf("%d signatures", len(report.Signatures))
+		t.Errorf("the report has %d signatures, want 1", len(report.Signatures))
 	}
 }
 
-func TestUnsignedIsUnknown(t *testing.T) {
+func TestUnsignedFileIsUnknown(t *testing.T) {
 	t.Parallel()
 	report := verify(t, onePage(t), Options{Now: signingTime})
 	if report.Verdict != Unknown || !strings.Contains(report.Reason, "no signature") || len(report.Unproven) == 0 {
-		t.Errorf("%+v", report)
+		t.Errorf("report = %+v, want Unknown because of no signature", report)
 	}
 	for _, file := range []string{"", "no PDF", "%PDF-1.7\n"} {
 		if report := verify(t, []byte(file), Options{}); report.Verdict != Invalid {
-			t.Errorf("%q: %+v", file, report)
+			t.Errorf("report on %q = %+v, want Invalid", file, report)
 		}
 	}
 }
 
-// A read error is not a verdict.
-func TestVerifyOfBrokenReader(t *testing.T) {
+// Verify returns an error, and no verdict, if the file cannot be read.
+func TestVerifyReturnsReadError(t *testing.T) {
 	t.Parallel()
 	f, err := os.CreateTemp(t.TempDir(), "")
 	if err != nil {
@@ -421,6 +425,6 @@ func TestVerifyOfBrokenReader(t *testing.T) {
 		t.Fatal(err)
 	}
 	if report, err := Verify(f, 100, Options{}); err == nil {
-		t.Errorf("got %+v", report)
+		t.Errorf("report = %+v, want an error", report)
 	}
 }

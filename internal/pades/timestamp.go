@@ -17,13 +17,13 @@ import (
 	"unicode"
 )
 
-// ErrTimeStamp reports that the time-stamp authority did not answer with a
-// valid time stamp. A retry may succeed.
+// ErrTimeStamp reports that the time-stamp authority did not return a valid
+// time stamp. A retry may succeed.
 var ErrTimeStamp = errors.New("no valid time stamp was received")
 
 const (
 	// firstToken is the space reserved for the first token of an authority. For
-	// later tokens the size of the previous ones is known.
+	// later tokens the size of the previous tokens is known.
 	firstToken = 4096
 	// tokenSlack is the tolerance for tokens of one authority: serial numbers,
 	// fractions of seconds and ECDSA signatures vary in length.
@@ -33,20 +33,22 @@ const (
 )
 
 // TimeStampAuthority requests time stamps (RFC 3161). It is safe for concurrent
-// use. Use one for all signatures: it learns the size of its tokens.
+// use. Use one value for all signatures, because it records the size of the
+// tokens.
 type TimeStampAuthority struct {
 	send func(ctx context.Context, request []byte) ([]byte, error)
-	size atomic.Int64 // the largest size seen; 0 if none
+	size atomic.Int64 // size of the largest token so far; 0 if there was none
 }
 
-// NewTimeStampAuthority returns an authority that is reached by send. send
-// takes the DER of a TimeStampReq and returns that of the TimeStampResp; over
-// HTTP it is a POST of application/timestamp-query (RFC 3161, 3.4). It should
-// limit the size of the response.
+// NewTimeStampAuthority returns an authority to which send sends requests. send
+// takes the DER of a TimeStampReq and returns the DER of the TimeStampResp.
+// Over HTTP it is a POST of application/timestamp-query (RFC 3161, 3.4). send
+// should limit the size of the response.
 func NewTimeStampAuthority(send func(ctx context.Context, request []byte) ([]byte, error)) *TimeStampAuthority {
 	return &TimeStampAuthority{send: send}
 }
 
+// reserve returns the number of bytes to reserve for a token.
 func (t *TimeStampAuthority) reserve() int {
 	if n := int(t.size.Load()); n > 0 {
 		return n + tokenSlack
@@ -77,7 +79,7 @@ func (t *TimeStampAuthority) stamp(ctx context.Context, signature []byte) ([]byt
 		return nil, fmt.Errorf("%w: %w", ErrTimeStamp, err)
 	}
 	if stamp.nonce == nil || stamp.nonce.Cmp(nonce) != 0 { // RFC 3161, 2.4.2
-		return nil, fmt.Errorf("%w: it is for another request", ErrTimeStamp)
+		return nil, fmt.Errorf("%w: the response is for another request", ErrTimeStamp)
 	}
 	for n := t.size.Load(); int64(len(token)) > n && !t.size.CompareAndSwap(n, int64(len(token))); {
 		n = t.size.Load()
@@ -113,22 +115,22 @@ func parseTimeStampResponse(response []byte) ([]byte, error) {
 		return nil, err
 	}
 	if status > 1 { // neither granted nor grantedWithMods
-		said := ""
+		text := ""
 		if info.is(tagSequence) {
-			if text, err := info.next(tagSequence); err == nil && text.is(tagUTF8String) {
-				if s, err := text.next(tagUTF8String); err == nil {
-					said = printable(s)
+			if list, err := info.next(tagSequence); err == nil && list.is(tagUTF8String) {
+				if s, err := list.next(tagUTF8String); err == nil {
+					text = printable(s)
 				}
 			}
 		}
-		return nil, fmt.Errorf("the authority refused with status %d %q", status, said) //nolint:err113 // no caller distinguishes it
+		return nil, fmt.Errorf("the authority rejected the request with status %d %q", status, text) //nolint:err113 // no caller distinguishes it
 	}
 	token, err := body.whole(tagSequence)
 	if err != nil || body.end() != nil {
 		return nil, errors.Join(err, body.end())
 	}
 	if len(token) > maxToken {
-		return nil, fmt.Errorf("a token of %d bytes", len(token)) //nolint:err113 // no caller distinguishes it
+		return nil, fmt.Errorf("the token has %d bytes, more than %d", len(token), maxToken) //nolint:err113 // no caller distinguishes it
 	}
 	return token, nil
 }
@@ -162,7 +164,7 @@ func parseTimeStamp(token []byte) (*timeStamp, error) {
 		return nil, err
 	}
 	if !oidTSTInfo.Equal(signed.contentType) || signed.content == nil {
-		return nil, fmt.Errorf("%w: no TSTInfo", errDER)
+		return nil, fmt.Errorf("%w: TSTInfo is missing", errDER)
 	}
 	t := &timeStamp{signedData: signed}
 	d := der(signed.content)
@@ -171,7 +173,7 @@ func parseTimeStamp(token []byte) (*timeStamp, error) {
 		return nil, errors.Join(err, d.end())
 	}
 	if version, err := body.small(); err != nil || version != 1 {
-		return nil, fmt.Errorf("%w: version of TSTInfo", errDER)
+		return nil, fmt.Errorf("%w: invalid version of TSTInfo", errDER)
 	}
 	if _, err := body.oid(); err != nil { // policy
 		return nil, err
@@ -193,13 +195,13 @@ func parseTimeStamp(token []byte) (*timeStamp, error) {
 	if _, err := body.integer(); err != nil { // serial number
 		return nil, err
 	}
-	clock, err := body.next(tagGeneralizedTime)
+	genTime, err := body.next(tagGeneralizedTime)
 	if err != nil {
 		return nil, err
 	}
 	// time.Parse accepts fractions of seconds.
-	if t.time, err = time.Parse("20060102150405Z", string(clock)); err != nil {
-		return nil, fmt.Errorf("%w: genTime", errDER)
+	if t.time, err = time.Parse("20060102150405Z", string(genTime)); err != nil {
+		return nil, fmt.Errorf("%w: invalid genTime", errDER)
 	}
 	if err := t.parseRest(body); err != nil {
 		return nil, err
@@ -229,16 +231,16 @@ func (t *timeStamp) parseRest(body der) error {
 	return body.end()
 }
 
-// check checks that the token is a valid time stamp of a signature value:
-// imprint, signature, and the certificate that it names with its usage. It does
-// not check whether the authority is trusted.
+// check checks that the token is a valid time stamp of a signature value: its
+// imprint, its signature, and the identity and usage of its certificate. It
+// does not check whether the authority is trusted.
 func (t *timeStamp) check(signature []byte) error {
 	h := t.hash.New()
 	h.Write(signature)
 	return t.checkDigest(h.Sum(nil))
 }
 
-// checkDigest is like check, but takes the digest.
+// checkDigest is like check, but takes the digest of the signature value.
 func (t *timeStamp) checkDigest(digest []byte) error {
 	if !bytes.Equal(digest, t.digest) {
 		return fmt.Errorf("%w: it is for other data", errMismatch)
@@ -250,13 +252,13 @@ func (t *timeStamp) checkDigest(digest []byte) error {
 		return err
 	}
 	if !p.bound { // RFC 3161, 2.4.2 with RFC 5816
-		return fmt.Errorf("%w: the signing certificate is not named", errMismatch)
+		return fmt.Errorf("%w: the token does not identify its certificate", errMismatch)
 	}
 	return mayTimeStamp(t.certificate())
 }
 
-// mayTimeStamp returns an error unless a certificate is for time stamping and
-// nothing else (RFC 3161, 2.3).
+// mayTimeStamp returns an error unless a certificate is only for time stamping
+// (RFC 3161, 2.3).
 func mayTimeStamp(c *x509.Certificate) error {
 	if len(c.ExtKeyUsage) != 1 || c.ExtKeyUsage[0] != x509.ExtKeyUsageTimeStamping || len(c.UnknownExtKeyUsage) > 0 || !critical(c, oidExtKeyUsage) {
 		return fmt.Errorf("%w: its certificate is not for time stamping", errMismatch)

@@ -21,8 +21,8 @@ func sentence(text string) string {
 	return string(unicode.ToUpper(first)) + text[n:] + "."
 }
 
-// signingTime returns the signingTime attribute (RFC 5652, 11.3), or zero if it
-// is absent.
+// signingTime returns the signingTime attribute (RFC 5652, 11.3), or the zero
+// time if it is absent.
 func (s *signerInfo) signingTime() time.Time {
 	value, _ := find(s.signed, oidSigningTime)
 	var t time.Time
@@ -33,7 +33,8 @@ func (s *signerInfo) signingTime() time.Time {
 }
 
 // setVerdict sets the verdict. removed describes signatures that no viewer
-// shows; hasRoots is true if there was a root to validate signers against.
+// shows. hasRoots reports whether there is a root for the validation of
+// signers.
 func (r *Report) setVerdict(size int64, removed removedSignatures, hasRoots bool) {
 	verdict := func(v Verdict, format string, args ...any) {
 		r.Verdict, r.Reason = v, fmt.Sprintf(format, args...)
@@ -42,7 +43,7 @@ func (r *Report) setVerdict(size int64, removed removedSignatures, hasRoots bool
 		if removed.any {
 			verdict(Invalid, "The file was signed, and its signature was removed.")
 		} else {
-			verdict(Unknown, "The file carries no signature.")
+			verdict(Unknown, "The file has no signature.")
 		}
 		return
 	}
@@ -86,7 +87,7 @@ func (r *Report) setVerdict(size int64, removed removedSignatures, hasRoots bool
 // listUnproven lists what the file alone cannot prove.
 func (r *Report) listUnproven(removed removedSignatures) {
 	if len(r.Signatures) == 0 {
-		r.Unproven = append(r.Unproven, "Whether the vault knows this file: look it up at its verification page.")
+		r.Unproven = append(r.Unproven, "Whether the vault has a record of this file: look it up at its verification page.")
 		return
 	}
 	r.Unproven = append(r.Unproven, "Whether the certificate was revoked since: look it up at the vault's verification page.")
@@ -141,8 +142,8 @@ func readOriginal(dict *node) (Original, error) {
 var errNoOriginal = errors.New("the signature names no original")
 
 // original checks that the file contains the original that a signature names.
-// The error is errNoOriginal if it names none, as in signatures of other
-// programs.
+// The error is errNoOriginal if the signature names none, as in signatures of
+// other programs.
 func (v *verifier) original(f *signatureDict) (*OriginalReport, error) {
 	o, err := readOriginal(&f.dict)
 	if err != nil {
@@ -175,8 +176,8 @@ func (v *verifier) original(f *signatureDict) (*OriginalReport, error) {
 	}
 	h := sha256.New()
 	n, err := io.Copy(h, io.LimitReader(data, o.Length+1))
-	if err != nil && o.Form == Prefix { // for other forms it may be an error of decrypting the stream
-		return nil, fmt.Errorf("read the original: %w", err)
+	if err != nil && o.Form == Prefix { // for other forms the stream may be impossible to decrypt
+		return nil, fmt.Errorf("reading the original: %w", err)
 	}
 	if n != o.Length || hex.EncodeToString(h.Sum(nil)) != report.SHA256 {
 		report.Text = "The original in the file is not the one that the signature names."

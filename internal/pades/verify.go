@@ -23,19 +23,21 @@ const (
 
 // Options configures Verify.
 type Options struct {
-	// Roots are the trusted roots of signers. Without any, the verdict is never
-	// Valid.
+	// Roots are the trusted roots of signers. Without a root, the verdict is
+	// never Valid.
 	Roots []*x509.Certificate
 	// TimeStampRoots are the trusted roots of time-stamp authorities, such as
-	// those of the system. Without them a time stamp does not prove the time.
+	// the roots of the system. Without them a time stamp does not prove the
+	// time.
 	TimeStampRoots *x509.CertPool
 	// Now is the time at which certificates without a time stamp must be valid.
 	Now time.Time
 }
 
-// Verify verifies the file of size bytes. The verdict is on the last signature;
-// earlier ones, which the original may have contained, are also reported. An
-// error is an error of reading, never of the file.
+// Verify verifies the file of size bytes. The verdict depends mainly on the
+// last signature. The report also contains the earlier signatures, which the
+// original may have contained. Verify returns an error only if r fails, never
+// because of the content of the file.
 func Verify(r io.ReaderAt, size int64, o Options) (*Report, error) {
 	v := &verifier{r: r, size: size, now: o.Now, signers: trustAnchors{list: o.Roots, role: "the signer"}}
 	v.stampers = trustAnchors{pool: o.TimeStampRoots, role: "the time-stamp authority"}
@@ -47,7 +49,7 @@ func Verify(r io.ReaderAt, size int64, o Options) (*Report, error) {
 	}
 	report, err := v.run()
 	if err != nil {
-		return nil, fmt.Errorf("verify: %w", err)
+		return nil, fmt.Errorf("verifying the file: %w", err)
 	}
 	return report, nil
 }
@@ -57,7 +59,7 @@ type verifier struct {
 	r                 io.ReaderAt
 	size              int64
 	now               time.Time
-	signers, stampers trustAnchors
+	signers, stampers trustAnchors // of signers and of time-stamp authorities
 	doc               *pdf.Document
 	compared          int   // signatures whose later changes are listed
 	hashed            int64 // bytes hashed so far
@@ -88,7 +90,7 @@ var unreadable = []struct {
 }
 
 // unreadableVerdict returns the verdict on a file that could not be read
-// completely, or "" if err is not about the file.
+// completely, or "" if err is not an error of the file.
 func unreadableVerdict(err error) Verdict {
 	for _, u := range unreadable {
 		if errors.Is(err, u.err) {
@@ -98,7 +100,8 @@ func unreadableVerdict(err error) Verdict {
 	return ""
 }
 
-// unreadableReport returns the report on a file that could not be read completely.
+// unreadableReport returns the report on a file that could not be read
+// completely, or err if it is not an error of the file.
 func unreadableReport(err error) (*Report, error) {
 	for _, u := range unreadable {
 		if errors.Is(err, u.err) {
@@ -108,7 +111,8 @@ func unreadableReport(err error) (*Report, error) {
 	return nil, err
 }
 
-// run reads what a viewer shows and what is in the bytes, and compares the two.
+// run compares the signatures that a viewer shows with the signatures in the
+// bytes, and checks them.
 func (v *verifier) run() (*Report, error) {
 	doc, err := pdf.Open(v.r, v.size)
 	if err != nil {
@@ -129,7 +133,8 @@ func (v *verifier) run() (*Report, error) {
 		return report, nil
 	}
 	signatures, orphans := v.pair(fields, list)
-	// Examine the newest first, so that a limit affects only older ones.
+	// Check the newest signatures first, so that a limit affects only older
+	// signatures.
 	for i := range slices.Backward(signatures) {
 		if s := &signatures[i]; s.signatureDict != nil {
 			if err := v.check(&s.Signature, s.signatureDict); err != nil {
@@ -151,7 +156,7 @@ func (v *verifier) run() (*Report, error) {
 		if whole, err := endsRevision(v.r, v.size); err != nil {
 			return nil, err
 		} else if !whole {
-			report.Reason = "The file carries no signature, and does not end as a PDF does: a part of it may be missing."
+			report.Reason = "The file has no signature, and does not end as a PDF does: a part of it may be missing."
 		}
 	}
 	if last != nil {
@@ -183,7 +188,8 @@ func (v *verifier) value(field pdf.SignatureField) *pdf.Dict {
 	return v.doc.Dict(v.doc.Dict(field.Field).Get("V"))
 }
 
-// describe returns a signature as a viewer would describe it, before any check.
+// describe returns the data of a signature as a viewer reads it, without the
+// result of any check.
 func (v *verifier) describe(field pdf.SignatureField) Signature {
 	value := v.value(field)
 	s := Signature{
@@ -204,7 +210,8 @@ func (v *verifier) describe(field pdf.SignatureField) Signature {
 	return s
 }
 
-// parseDate parses a date (7.9.4). It returns zero for an invalid one.
+// parseDate parses a date (7.9.4). It returns the zero time for an invalid
+// date.
 func parseDate(text string) time.Time {
 	digits := ""
 	for _, c := range text {
@@ -216,7 +223,7 @@ func parseDate(text string) time.Time {
 		}
 	}
 	if i := len("20060102150405Z"); len(digits) > i && digits[i-1] == 'Z' {
-		digits = digits[:i] // Z00'00'
+		digits = digits[:i] // omits the zeros of Z00'00'
 	}
 	for _, layout := range []string{"20060102150405Z0700", "20060102150405Z", "20060102150405", "20060102150405-07", "200601021504", "20060102"} {
 		if t, err := time.Parse(layout, digits); err == nil {
@@ -230,18 +237,18 @@ func parseDate(text string) time.Time {
 // limit is exceeded.
 func (v *verifier) digest(f *signatureDict, h crypto.Hash) ([]byte, error) {
 	if v.hashed += f.ranges[1] + f.ranges[3]; v.hashed > maxHashed {
-		return nil, fmt.Errorf("%w: too many signatures on so large a file", errUnsupported)
+		return nil, fmt.Errorf("%w: too many signatures for a file of this size", errUnsupported)
 	}
 	d := h.New()
 	for _, part := range [][2]int64{{f.ranges[0], f.ranges[1]}, {f.ranges[2], f.ranges[3]}} {
 		if _, err := io.Copy(d, io.NewSectionReader(v.r, part[0], part[1])); err != nil {
-			return nil, fmt.Errorf("read the signed bytes: %w", err)
+			return nil, fmt.Errorf("reading the signed bytes: %w", err)
 		}
 	}
 	return d.Sum(nil), nil
 }
 
-// check checks a signature.
+// check checks the coverage of a signature, the later changes and its value.
 func (v *verifier) check(s *Signature, f *signatureDict) error {
 	s.CoversFile = f.end() == v.size
 	s.Coverage = Passed
@@ -270,7 +277,7 @@ func (v *verifier) check(s *Signature, f *signatureDict) error {
 	return v.checkValue(s, f)
 }
 
-// checkValue checks the value of a signature.
+// checkValue checks the value of a signature according to its format.
 func (v *verifier) checkValue(s *Signature, f *signatureDict) error {
 	switch s.SubFilter {
 	case cadesDetached, pkcs7Detached:
@@ -282,13 +289,14 @@ func (v *verifier) checkValue(s *Signature, f *signatureDict) error {
 	return nil
 }
 
-// checkChanges reports whether the changes after a signature are permitted by
-// it (12.8.2.2). If a certification permits some changes, the reader of the
-// list must assess them, unless pages changed.
+// checkChanges sets the result for the changes after a signature (12.8.2.2). If
+// a certification permits some changes and no page was changed, the result
+// remains NotRun, because the reader of the report must assess the list of
+// changes.
 func (s *Signature) checkChanges() {
 	pages := slices.ContainsFunc(s.Changed, func(c Change) bool { return c.Kind == ChangedPage })
 	// The content of a page can be replaced without changing the page object.
-	shown := slices.ContainsFunc(s.Changed, func(c Change) bool {
+	visible := slices.ContainsFunc(s.Changed, func(c Change) bool {
 		return (c.Kind == ChangedStream || c.Kind == ChangedOther) && (c.Replaced > 0 || c.Added == 0)
 	})
 	switch {
@@ -298,14 +306,14 @@ func (s *Signature) checkChanges() {
 		s.fail(&s.Changes, "It permits no changes, and the file was changed after it.")
 	case s.Certification > 0 && pages:
 		s.fail(&s.Changes, "It does not permit changes to pages, and pages were changed after it.")
-	case s.Certification > 0 || pages || shown:
+	case s.Certification > 0 || pages || visible:
 		s.Problems = append(s.Problems, "The file was changed after it.")
 	default:
 		s.Changes = Passed
 	}
 }
 
-// setCertificate sets the signer's name and serial number.
+// setCertificate sets the data of the signer's certificate.
 func (s *Signature) setCertificate(c *x509.Certificate) {
 	sum := sha256.Sum256(c.Raw)
 	s.Signer, s.Serial = commonName(c), c.SerialNumber.Text(16)
@@ -313,8 +321,8 @@ func (s *Signature) setCertificate(c *x509.Certificate) {
 	s.Fingerprint, s.ValidFrom, s.ValidUntil = hex.EncodeToString(sum[:]), c.NotBefore.UTC(), c.NotAfter.UTC()
 }
 
-// setError sets the result for an error of a check. An unsupported signature is
-// not a failure.
+// setError sets the result of a check that returned err. An unsupported
+// signature does not count as a failure.
 func (s *Signature) setError(result *Result, err error, problem string) {
 	switch {
 	case err == nil:
@@ -351,7 +359,7 @@ func (v *verifier) checkCMS(s *Signature, f *signatureDict) error {
 	s.setError(&s.Digest, p.digest, "The file was changed: its digest is not the one that was signed.")
 	s.setError(&s.Value, p.signature, "The signature was not made by the key of its certificate.")
 	if signed.content != nil || !oidData.Equal(signed.contentType) {
-		s.fail(&s.Value, "The signature carries content of its own.")
+		s.fail(&s.Value, "The signature is not detached: it contains content.")
 	}
 	if s.SubFilter == cadesDetached && p.signature == nil && !p.bound {
 		s.fail(&s.Value, "The signature does not name its certificate.") // EN 319 142-1, 6.3

@@ -8,8 +8,9 @@ import (
 	"testing"
 )
 
-// benchFile returns a file of about the given size with pages; it consists of
-// content and one incompressible image.
+// benchFile returns a file with the number of pages. Each page has content of
+// about contentSize bytes, and all pages share an incompressible image of
+// imageSize bytes.
 func benchFile(tb testing.TB, pages, contentSize, imageSize int) []byte {
 	tb.Helper()
 	random := rand.New(rand.NewPCG(1, 2))
@@ -47,8 +48,7 @@ func benchFile(tb testing.TB, pages, contentSize, imageSize int) []byte {
 	return out.Bytes()
 }
 
-// stampFile does what sealing does to a file: it opens, inspects and stamps the
-// file.
+// stampFile opens, inspects and stamps a file, as sealing does.
 func stampFile(r io.ReaderAt, size int64) ([]byte, error) {
 	d, err := Open(r, size)
 	if err != nil {

@@ -32,8 +32,7 @@ func (c *crypt) objectKey(ref Ref, method cryptMethod) []byte {
 }
 
 // decryptStrings decrypts the strings of an object that was just read. It
-// changes containers in place; if obj itself is a string, it returns the new
-// string.
+// changes containers in place, and has no effect if obj itself is a string.
 func (c *crypt) decryptStrings(obj Object, ref Ref) {
 	if c.strings == cryptIdentity {
 		return
@@ -73,8 +72,8 @@ func (c *crypt) decryptObject(obj Object, key []byte) Object {
 	return obj
 }
 
-// isSignature reports whether the /Contents of a dictionary is that of a
-// signature, which is never encrypted (7.6.2).
+// isSignature reports whether d is a signature dictionary, whose /Contents is
+// never encrypted (7.6.2).
 func isSignature(d *Dict) bool { return d.Has("ByteRange") && d.Has("Contents") }
 
 // decryptBytes decrypts data, in place if possible.
@@ -96,7 +95,8 @@ func decryptBytes(data, key []byte, method cryptMethod) []byte {
 	return data
 }
 
-// unpad removes the padding of RFC 8018, 6.1.1, or nothing if it is invalid.
+// unpad removes the padding of RFC 8018, 6.1.1. It returns data unchanged if
+// the padding is invalid.
 func unpad(data []byte) []byte {
 	if len(data) == 0 {
 		return data
@@ -138,8 +138,8 @@ func (c *crypt) encryptBytes(data []byte, ref Ref, method cryptMethod) []byte {
 	return data
 }
 
-// streamMethod returns the encryption method of a stream: that of its own Crypt
-// filter (7.4.10), or the default for streams.
+// streamMethod returns the encryption method of a stream: the method of its
+// Crypt filter (7.4.10) if it has one, else the default method for streams.
 func (c *crypt) streamMethod(d *Document, dict *Dict) cryptMethod {
 	kind := d.Name(dict.Get("Type"))
 	if kind == "XRef" {
@@ -179,25 +179,25 @@ func (c *crypt) streamReader(d *Document, s *Stream, in *bufio.Reader) (*bufio.R
 // cbcReader decrypts AES-CBC data that begins with the initialization vector
 // and ends with padding.
 type cbcReader struct {
-	in    io.Reader
-	block cipher.Block
-	mode  cipher.BlockMode
-	buf   [chunkOverlap]byte
-	held  [aes.BlockSize]byte // the last block, which may contain the padding
-	holds bool
-	have  []byte
-	err   error
+	in      io.Reader
+	block   cipher.Block
+	mode    cipher.BlockMode
+	buf     [chunkOverlap]byte
+	last    [aes.BlockSize]byte // the last block, which may contain the padding
+	hasLast bool
+	unread  []byte // decoded bytes that are not yet read
+	err     error
 }
 
 func (r *cbcReader) Read(p []byte) (int, error) {
-	for len(r.have) == 0 {
+	for len(r.unread) == 0 {
 		if r.err != nil {
 			return 0, r.err
 		}
 		r.fill()
 	}
-	n := copy(p, r.have)
-	r.have = r.have[n:]
+	n := copy(p, r.unread)
+	r.unread = r.unread[n:]
 	return n, nil
 }
 
@@ -212,8 +212,8 @@ func (r *cbcReader) fill() {
 		r.mode = cipher.NewCBCDecrypter(r.block, iv)
 	}
 	from := 0
-	if r.holds {
-		from = copy(r.buf[:], r.held[:])
+	if r.hasLast {
+		from = copy(r.buf[:], r.last[:])
 	}
 	n, err := io.ReadFull(r.in, r.buf[from:])
 	n = n / aes.BlockSize * aes.BlockSize
@@ -224,11 +224,11 @@ func (r *cbcReader) fill() {
 		if errors.Is(r.err, io.EOF) {
 			data = unpad(data)
 		}
-		r.have = data
+		r.unread = data
 		return
 	}
 	keep := len(data) - aes.BlockSize
-	copy(r.held[:], data[keep:])
-	r.holds = true
-	r.have = data[:keep]
+	copy(r.last[:], data[keep:])
+	r.hasLast = true
+	r.unread = data[:keep]
 }

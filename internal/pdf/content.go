@@ -8,26 +8,27 @@ import (
 	"slices"
 )
 
-// Balance describes what a page's content leaves open, and the content that
-// must precede and follow it before more content can be appended safely.
+// Balance describes which constructs a page's content leaves open, and the
+// content that must be added before and after it so that more content can be
+// appended safely.
 type Balance struct {
 	// Prefix is content to insert before the existing content: a q for each
-	// unmatched Q, and one more that encloses everything.
+	// unmatched Q, and one more q that encloses everything.
 	Prefix []byte
-	// Suffix is content to append to the existing content. It closes what is
-	// open (strings, paths, text objects, marked content, graphics states) and
-	// then what Prefix opened.
+	// Suffix is content to append to the existing content. It closes the open
+	// constructs (strings, paths, text objects, marked content, graphics
+	// states) and then the graphics state that Prefix opened.
 	Suffix []byte
 	// Clean reports whether the content leaves nothing open. It may still have
 	// changed the matrix or the colour, so Prefix and Suffix are always needed.
 	Clean bool
 	// Faulty reports whether an operator has too few operands or is not defined
-	// in the standard. Some viewers stop there and do not show appended
-	// content.
+	// in the standard. Some viewers stop at such an operator and do not show
+	// appended content.
 	Faulty bool
-	// Misread lists the content streams of the page whose /Length is wrong. Not
-	// all viewers find their end; Update.Set with the same stream rewrites
-	// them.
+	// Misread lists the content streams of the page whose /Length is wrong.
+	// Some viewers do not find the end of such a stream. Update.Set with the
+	// same stream rewrites it.
 	Misread []Ref
 }
 
@@ -49,7 +50,7 @@ func (d *Document) ContentBalance(p *Page) (Balance, error) {
 	in := &limitedReader{r: io.MultiReader(streams...), src: d.src, left: maxDecoded}
 	b, err := ScanContent(in)
 	if err != nil {
-		return Balance{}, d.src.fail(fmt.Errorf("read the content of page %d: %w", p.Index+1, err))
+		return Balance{}, d.src.fail(fmt.Errorf("reading the content of page %d: %w", p.Index+1, err))
 	}
 	for _, part := range p.Contents() {
 		ref, ok := part.(Ref)
@@ -108,7 +109,7 @@ type contentScanner struct {
 }
 
 // ScanContent reads a content stream (7.8.2) to its end and returns its
-// balance. The errors are those of r, and ErrLimit.
+// balance. It returns an error of r, or ErrLimit.
 func ScanContent(r io.Reader) (Balance, error) {
 	s := contentScanner{contentReader: newContentReader(r)}
 	for {
@@ -160,42 +161,42 @@ func (s *contentScanner) apply(operator string) error {
 		return s.skipInlineImage()
 	}
 	if s.unmatchedQ > maxOpen {
-		return fmt.Errorf("%w: unbalanced graphics states", ErrLimit)
+		return fmt.Errorf("%w: too many unbalanced graphics states", ErrLimit)
 	}
 	return nil
 }
 
-func (s *contentScanner) begin(what construct) error {
-	if len(s.open[what]) >= maxOpen {
-		return fmt.Errorf("%w: graphics states nested too deeply", ErrLimit)
+func (s *contentScanner) begin(kind construct) error {
+	if len(s.open[kind]) >= maxOpen {
+		return fmt.Errorf("%w: graphics states are nested too deeply", ErrLimit)
 	}
-	s.open[what] = append(s.open[what], s.opened)
+	s.open[kind] = append(s.open[kind], s.opened)
 	s.opened++
 	return nil
 }
 
-// end closes the innermost open construct of its kind, whatever was opened
-// within it. It reports whether there was one.
-func (s *contentScanner) end(what construct) bool {
-	n := len(s.open[what])
+// end closes the innermost open construct of the kind, even if a construct
+// within it is still open. It reports whether a construct of the kind was open.
+func (s *contentScanner) end(kind construct) bool {
+	n := len(s.open[kind])
 	if n == 0 {
 		return false
 	}
-	s.open[what] = s.open[what][:n-1]
+	s.open[kind] = s.open[kind][:n-1]
 	return true
 }
 
-// closing returns the open constructs, the innermost first.
+// closing returns the kinds of the open constructs, the innermost first.
 func (s *contentScanner) closing() []construct {
-	at := map[int]construct{}
-	for what, began := range s.open {
-		for _, n := range began {
-			at[n] = construct(what)
+	kinds := map[int]construct{}
+	for kind, numbers := range s.open {
+		for _, n := range numbers {
+			kinds[n] = construct(kind)
 		}
 	}
 	var out []construct
-	for _, n := range slices.Backward(slices.Sorted(maps.Keys(at))) {
-		out = append(out, at[n])
+	for _, n := range slices.Backward(slices.Sorted(maps.Keys(kinds))) {
+		out = append(out, kinds[n])
 	}
 	return out
 }

@@ -42,8 +42,8 @@ func newContentReader(r io.Reader) contentReader {
 	return contentReader{in: bufio.NewReaderSize(r, contentBuffer)}
 }
 
-// isFatal reports whether an error must end the reading, unlike the end of the
-// data.
+// isFatal reports whether err must end the scan with an error. The end of the
+// data, damaged data and an unknown filter only end the data.
 func isFatal(err error) bool {
 	return !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, ErrFilter) && !errors.Is(err, ErrDamaged)
 }
@@ -56,7 +56,7 @@ func (r *contentReader) next() (string, error) {
 			return "", r.end(err, nil)
 		}
 		if len(r.nesting) == 0 && !isSpace(c) && c != '%' {
-			r.operands++ // decremented again if it is an operator
+			r.operands++ // operator decrements it again
 		}
 		switch {
 		case isSpace(c):
@@ -107,10 +107,10 @@ func (r *contentReader) end(err error, closing []byte) error {
 	return nil
 }
 
-var errContentDepth = fmt.Errorf("%w: strings or arrays nested too deeply", ErrLimit)
+var errContentDepth = fmt.Errorf("%w: strings or arrays are nested too deeply", ErrLimit)
 
-// push records an opened container. An operator closes all of them, because
-// containers contain no operators.
+// push records an opened container. An operator closes all open containers,
+// because containers contain no operators.
 func (r *contentReader) push(closing byte) error {
 	if len(r.nesting) >= maxOpen {
 		return errContentDepth
@@ -388,8 +388,8 @@ func (r *contentReader) skipInlineImage() error {
 	}
 }
 
-// skipExact skips n bytes of an image if EI follows them. It reports whether it
-// did.
+// skipExact skips n bytes of an image and the EI after them, and reports true.
+// If no EI follows the bytes, it skips nothing.
 func (r *contentReader) skipExact(n int) (bool, error) {
 	const slack = 4
 	if n+slack > contentBuffer {
@@ -464,7 +464,8 @@ var minOperands = map[string]int{
 	"Tc": 1, "TD": 2, "Td": 2, "Tf": 2, "TJ": 1, "Tj": 1, "TL": 1, "Tm": 6, "Tr": 1, "Ts": 1, "Tw": 1, "Tz": 1, "v": 4, "w": 1, "y": 4,
 }
 
-// operators lists all operators of content streams (Annex A).
+// operators maps each operator of content streams (Annex A) to itself. A lookup
+// with a []byte returns a string without an allocation.
 var operators = func() map[string]string {
 	set := map[string]string{}
 	for word := range bytes.FieldsSeq([]byte("b B b* B* BDC BI BMC BT BX c cm CS cs d d0 d1 Do DP EI EMC ET EX f F f* G g gs h i ID j J K k " +

@@ -16,16 +16,16 @@ func TestScanContent(t *testing.T) {
 	tests := []struct {
 		name, content, prefix, suffix string
 	}{
-		{"nothing", "", "q\n", "\nQ\n"},
+		{"empty", "", "q\n", "\nQ\n"},
 		{"balanced", "q 1 0 0 1 0 0 cm Q", "q\n", "\nQ\n"},
 		{"q left open", "q q Q q", "q\n", "\nQ\nQ\nQ\n"},
-		{"Q too many", "Q q Q Q", "q\nq\nq\n", "\nQ\n"},
-		{"Q too many, then q left open", "Q q", "q\nq\n", "\nQ\nQ\n"},
+		{"one Q too many", "Q q Q Q", "q\nq\nq\n", "\nQ\n"},
+		{"one Q too many, then q left open", "Q q", "q\nq\n", "\nQ\nQ\n"},
 		{"text object", "BT /F1 12 Tf (a) Tj", "q\n", "\nET\nQ\n"},
-		{"text object twice", "BT BT ET", "q\n", "\nQ\n"},
+		{"nested text objects", "BT BT ET", "q\n", "\nQ\n"},
 		{"marked content", "/P BMC /Span <</Lang(en)>> BDC EMC", "q\n", "\nEMC\nQ\n"},
-		{"all of them, innermost first", "q BT /A BMC BX", "q\n", "\nEX\nEMC\nET\nQ\nQ\n"},
-		{"crossed", "q BT Q", "q\n", "\nET\nQ\n"},
+		{"all constructs, innermost first", "q BT /A BMC BX", "q\n", "\nEX\nEMC\nET\nQ\nQ\n"},
+		{"crossed constructs", "q BT Q", "q\n", "\nET\nQ\n"},
 		{"path", "0 0 m 10 10 l", "q\n", "\nn\nQ\n"},
 		{"path to clip", "0 0 10 10 re W", "q\n", "\nn\nQ\n"},
 		{"painted path", "0 0 10 10 re W n 0 0 m f*", "q\n", "\nQ\n"},
@@ -48,8 +48,8 @@ func TestScanContent(t *testing.T) {
 		{"inline image of unknown length", "BI /W 9 /H 9 /F/Fl ID " + noise + "\nEI q", "q\n", "\nQ\nQ\n"},
 		{"inline image of wrong length", "BI /W 3 /H 1 /BPC 8 /CS /RGB ID " + noise + "\nEI q", "q\n", "\nQ\nQ\n"},
 		{"inline image at the end", "BI /W 9 /H 9 /F/Fl ID " + noise + "\nEI", "q\n", "\nQ\n"},
-		{"inline image that does not end", "q BI /W 9 /H 9 /F/Fl ID abc q q", "q\n", "\nEI\nQ\nQ\n"},
-		{"ID out of place", "ID q EI", "q\n", "\nQ\nQ\n"},
+		{"inline image without EI", "q BI /W 9 /H 9 /F/Fl ID abc q q", "q\n", "\nEI\nQ\nQ\n"},
+		{"ID without BI", "ID q EI", "q\n", "\nQ\nQ\n"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -59,10 +59,10 @@ func TestScanContent(t *testing.T) {
 				t.Fatal(err)
 			}
 			if string(b.Prefix) != test.prefix || string(b.Suffix) != test.suffix {
-				t.Errorf("prefix %q, suffix %q; want %q, %q", b.Prefix, b.Suffix, test.prefix, test.suffix)
+				t.Errorf("prefix = %q, suffix = %q, want %q and %q", b.Prefix, b.Suffix, test.prefix, test.suffix)
 			}
 			if clean := test.prefix == "q\n" && test.suffix == "\nQ\n"; b.Clean != clean {
-				t.Errorf("clean %v", b.Clean)
+				t.Errorf("Clean = %v, want %v", b.Clean, clean)
 			}
 			requireBalanced(t, test.content)
 		})
@@ -82,7 +82,7 @@ func TestScanContentFaulty(t *testing.T) {
 		"1 0 0 % 1\n1 0 cm":                                         true,
 	} {
 		if b, err := ScanContent(strings.NewReader(content)); err != nil || b.Faulty != want {
-			t.Errorf("%s: faulty %v (%v)", content, b.Faulty, err)
+			t.Errorf("%s: Faulty = %v, %v, want %v", content, b.Faulty, err, want)
 		}
 	}
 }
@@ -94,7 +94,7 @@ func TestContentBalanceMisread(t *testing.T) {
 	bodies[3] = "<</Length 5>>\nstream\n0 0 10 10 re f\nendstream"
 	file := pdftest.File("", bodies...)
 	if code, _ := qpdfCheck(t, file); code == 0 {
-		t.Error("qpdf finds nothing wrong with the original")
+		t.Error("qpdf reports no problem in the original, want at least one")
 	}
 	stamped(t, file)
 }
@@ -106,14 +106,14 @@ func requireBalanced(tb testing.TB, content string) {
 	b, err := ScanContent(strings.NewReader(content))
 	if err != nil {
 		if !errors.Is(err, ErrLimit) {
-			tb.Errorf("scan: %v", err)
+			tb.Errorf("scanning the content: %v", err)
 		}
 		return
 	}
 	whole := string(b.Prefix) + content + string(b.Suffix)
 	again, err := ScanContent(strings.NewReader(whole))
 	if err != nil || !again.Clean {
-		tb.Errorf("not balanced by %q and %q: %q and %q are left (%v)", b.Prefix, b.Suffix, again.Prefix, again.Suffix, err)
+		tb.Errorf("the content with the prefix %q and the suffix %q is not balanced: it needs %q and %q (error %v)", b.Prefix, b.Suffix, again.Prefix, again.Suffix, err)
 	}
 }
 
@@ -129,7 +129,7 @@ func TestContentBalanceOfSeveralStreams(t *testing.T) {
 		t.Fatal(err)
 	}
 	if string(b.Prefix) != "q\nq\n" || string(b.Suffix) != "\nET\nQ\nQ\n" {
-		t.Errorf("%q %q", b.Prefix, b.Suffix)
+		t.Errorf("prefix = %q, suffix = %q, want two q, and ET Q Q", b.Prefix, b.Suffix)
 	}
 }
 
@@ -137,11 +137,11 @@ func TestContentBalanceLimits(t *testing.T) {
 	t.Parallel()
 	bomb := zlibOf(t, bytes.Repeat([]byte("q Q "), maxDecoded/4+1))
 	for name, body := range map[string]string{
-		"bomb":     pdftest.Stream("/Filter/FlateDecode", string(bomb)),
-		"q":        pdftest.Stream("", strings.Repeat("q ", maxOpen+1)),
-		"Q":        pdftest.Stream("", strings.Repeat("Q ", maxOpen+2)),
-		"its sum":  pdftest.Stream("/Filter/FlateDecode", string(zlibOf(t, make([]byte, maxDecoded/2)))),
-		"encoding": pdftest.Stream("/Filter[/A85/A85/A85/A85/A85/A85/A85/A85/A85/A85/A85/A85/A85/A85/A85/A85/A85]", ""),
+		"decompression bomb": pdftest.Stream("/Filter/FlateDecode", string(bomb)),
+		"too many q":         pdftest.Stream("", strings.Repeat("q ", maxOpen+1)),
+		"too many Q":         pdftest.Stream("", strings.Repeat("Q ", maxOpen+2)),
+		"sum of the streams": pdftest.Stream("/Filter/FlateDecode", string(zlibOf(t, make([]byte, maxDecoded/2)))),
+		"too many filters":   pdftest.Stream("/Filter[/A85/A85/A85/A85/A85/A85/A85/A85/A85/A85/A85/A85/A85/A85/A85/A85/A85]", ""),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -150,10 +150,10 @@ func TestContentBalanceLimits(t *testing.T) {
 			bodies[3] = body
 			d := open(t, pdftest.File("", bodies...))
 			if _, err := d.ContentBalance(firstPage(t, d)); !errors.Is(err, ErrLimit) {
-				t.Errorf("got %v", err)
+				t.Errorf("ContentBalance returned %v, want ErrLimit", err)
 			}
 			if _, err := d.Update().Bytes(); !errors.Is(err, ErrLimit) {
-				t.Errorf("an update of it: %v", err)
+				t.Errorf("the update returned %v, want ErrLimit", err)
 			}
 		})
 	}

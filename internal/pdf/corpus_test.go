@@ -20,7 +20,7 @@ func corpusFiles(tb testing.TB) []corpusFile {
 	tb.Helper()
 	manifest, err := os.ReadFile(filepath.Join(corpus, "MANIFEST.tsv"))
 	if err != nil {
-		skip(tb, "the corpus is not there")
+		skip(tb, "the corpus is missing")
 	}
 	var files []corpusFile
 	for line := range strings.Lines(string(manifest)) {
@@ -56,7 +56,7 @@ func TestCorpus(t *testing.T) {
 				return
 			}
 			if f.expected == "reject" {
-				t.Fatal("accepted")
+				t.Fatal("the file was accepted, want an error")
 			}
 			checkStamped(t, f, file, tail)
 		})
@@ -70,7 +70,7 @@ func checkStamped(t *testing.T, f corpusFile, file, tail []byte) {
 	d := open(t, out)
 	page := firstPage(t, d)
 	if page.Resources().Get("XObject") == nil || d.Err() != nil {
-		t.Errorf("the stamp is not on page one (%v)", d.Err())
+		t.Errorf("the first page has no stamp (document error %v)", d.Err())
 	}
 	if d.Repaired() {
 		t.Error("the stamped file needs a repair")
@@ -82,19 +82,20 @@ func checkStamped(t *testing.T, f corpusFile, file, tail []byte) {
 		t.Fatal(err)
 	}
 	for _, out := range [][]byte{out, append(out, again...)} {
-		// 2 means errors, 3 warnings. If our repair keeps more than qpdf's,
-		// errors may become warnings.
-		if after, said := qpdfCheck(t, out); after != before && after != 0 && before != 2 {
-			t.Errorf("qpdf --check: exit %d before, %d after\n%s", before, after, said)
+		// Exit code 2 means errors and 3 means warnings. Errors may become
+		// warnings if the repair of this package recovers more objects than
+		// qpdf's.
+		if after, output := qpdfCheck(t, out); after != before && after != 0 && before != 2 {
+			t.Errorf("qpdf --check exits with %d, want %d as before the stamp\n%s", after, before, output)
 		}
 	}
 	if f.expected == "accept" && len(tail) > 3000 {
-		t.Errorf("%d bytes were added", len(tail))
+		t.Errorf("the tail has %d bytes, want at most 3000", len(tail))
 	}
 }
 
 // Files of the corpus are refused for the expected reasons.
-func TestCorpusRefusals(t *testing.T) {
+func TestCorpusErrors(t *testing.T) {
 	t.Parallel()
 	corpusFiles(t)
 	for path, want := range map[string]error{

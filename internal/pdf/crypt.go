@@ -59,7 +59,7 @@ type crypt struct {
 	filters         map[Name]cryptMethod
 	encryptMetadata bool
 	permissions     Permissions
-	owner           bool // the empty password is the owner password
+	owner           bool // the owner password is empty
 }
 
 // encryption is the encryption dictionary (7.6.2, 7.6.4.2).
@@ -72,7 +72,7 @@ type encryption struct {
 }
 
 // startCrypt reads the encryption dictionary and computes the key. It returns
-// ErrPassword if neither password is empty.
+// ErrPassword if neither the user password nor the owner password is empty.
 func (d *Document) startCrypt() error {
 	value := d.xref.trailer.Get("Encrypt")
 	if value == nil || d.crypt != nil {
@@ -81,7 +81,7 @@ func (d *Document) startCrypt() error {
 	dict := d.Dict(value)
 	if dict == nil {
 		if !d.repaired {
-			return fmt.Errorf("%w: no encryption dictionary", ErrDamaged)
+			return fmt.Errorf("%w: the encryption dictionary is missing", ErrDamaged)
 		}
 		// Viewers treat the file as unencrypted, and so does this package.
 		d.xref.trailer = d.xref.trailer.Clone()
@@ -106,7 +106,7 @@ func (d *Document) startCrypt() error {
 	}
 	legacy := e.v >= 1 && e.v <= 4 && e.r >= 2 && e.r <= 4
 	if !legacy && (e.v != 5 || e.r < 5 || e.r > 6) {
-		return fmt.Errorf("%w: V %d, R %d", ErrEncryption, e.v, e.r)
+		return fmt.Errorf("%w: version %d, revision %d", ErrEncryption, e.v, e.r)
 	}
 	c := &crypt{strings: cryptRC4, streams: cryptRC4, encryptMetadata: true, permissions: Permissions(e.p)}
 	if e.v >= 4 {
@@ -162,8 +162,9 @@ func (d *Document) readCryptFilters(c *crypt, dict *Dict, v int) error {
 	return nil
 }
 
-// keyLengths returns the key lengths to try, in bytes: first that of the
-// dictionary, then those that writers of wrong dictionaries use.
+// keyLengths returns the key lengths to try, in bytes: the length that version
+// v prescribes, the length in the dictionary, and then 5 and 16, because some
+// writers state a wrong length.
 func (d *Document) keyLengths(dict *Dict, v int) []int {
 	var lengths []int
 	add := func(n int) {
@@ -187,14 +188,14 @@ func (d *Document) keyLengths(dict *Dict, v int) []int {
 	return lengths
 }
 
-// passwordPad pads a password to 32 bytes (algorithm 2).
+// passwordPad is the padding of passwords to 32 bytes (algorithm 2).
 var passwordPad = []byte("\x28\xBF\x4E\x5E\x4E\x75\x8A\x41\x64\x00\x4E\x56\xFF\xFA\x01\x08\x2E\x2E\x00\xB6\xD0\x68\x3E\x80\x2F\x0C\xA9\xFE\x64\x53\x69\x7A")
 
 // legacyKey computes the key of revisions 2 to 4 with an empty user password,
 // then with an empty owner password.
 func (e *encryption) legacyKey(lengths []int) (key []byte, owner bool, err error) {
 	if len(e.o) < 32 || len(e.u) < 16 {
-		return nil, false, fmt.Errorf("%w: encryption dictionary", ErrDamaged)
+		return nil, false, fmt.Errorf("%w: invalid encryption dictionary", ErrDamaged)
 	}
 	for _, n := range lengths {
 		if key, ok := e.userKey(passwordPad, n); ok {
@@ -283,7 +284,7 @@ func rc4XOR(key, data []byte) {
 // (algorithm 2.A).
 func (e *encryption) aes256Key() (key []byte, owner bool, err error) {
 	if len(e.u) < 48 || len(e.o) < 48 || len(e.ue) < 32 || len(e.oe) < 32 {
-		return nil, false, fmt.Errorf("%w: encryption dictionary", ErrDamaged)
+		return nil, false, fmt.Errorf("%w: invalid encryption dictionary", ErrDamaged)
 	}
 	hash := func(salt, user []byte) []byte {
 		if e.r == 5 {
@@ -303,22 +304,22 @@ func (e *encryption) aes256Key() (key []byte, owner bool, err error) {
 	}
 	block, err := aes.NewCipher(intermediate)
 	if err != nil {
-		return nil, false, fmt.Errorf("unwrap the file encryption key: %w", err)
+		return nil, false, fmt.Errorf("unwrapping the file encryption key: %w", err)
 	}
 	key = make([]byte, 32)
 	cipher.NewCBCDecrypter(block, make([]byte, aes.BlockSize)).CryptBlocks(key, wrapped)
 	return key, owner, nil
 }
 
-// hash2B is algorithm 2.B for an empty password; user is the 48 bytes of /U for
-// the owner password, else empty.
+// hash2B computes algorithm 2.B for an empty password. user is the first 48
+// bytes of /U if the hash is for the owner password, otherwise it is empty.
 func hash2B(salt, user []byte) []byte {
 	sum := sha256.Sum256(slices.Concat(salt, user))
 	k := sum[:]
 	for rounds := 1; ; rounds++ {
 		round := bytes.Repeat(slices.Concat(k, user), 64)
 		block, err := aes.NewCipher(k[:16])
-		if err != nil { // 16 bytes are always a key
+		if err != nil { // a key of 16 bytes is always valid
 			return nil
 		}
 		cipher.NewCBCEncrypter(block, k[16:32]).CryptBlocks(round, round)

@@ -109,7 +109,8 @@ func legacyFixture(e *encryption, user, owner string) []byte {
 }
 
 // aes256Fixture computes /O, /U, /OE and /UE (algorithms 8 and 9) and returns
-// the key. A password that is not empty gets a hash that matches nothing.
+// the key. In revision 6 a password that is not empty gets an invalid hash,
+// because hash2B supports only the empty password.
 func aes256Fixture(tb testing.TB, e *encryption, user, owner string) []byte {
 	tb.Helper()
 	key := sha256.Sum256([]byte("a key for the fixture"))
@@ -158,19 +159,19 @@ func TestEncrypted(t *testing.T) {
 				file := encrypted(t, how, password.user, password.owner)
 				if password.user != "" && password.owner != "" {
 					if _, err := Open(bytes.NewReader(file), int64(len(file))); !errors.Is(err, ErrPassword) {
-						t.Errorf("got %v", err)
+						t.Errorf("Open returned %v, want ErrPassword", err)
 					}
 					return
 				}
 				d := open(t, file)
-				if got := content(t, d, firstPage(t, d)); got != "0 0 10 10 re f\n" {
-					t.Errorf("content %q", got)
+				if got, want := content(t, d, firstPage(t, d)), "0 0 10 10 re f\n"; got != want {
+					t.Errorf("content = %q, want %q", got, want)
 				}
 				if catalog, _ := d.Catalog(); catalog.Get("Lang") != String("en") {
-					t.Errorf("string %q", catalog.Get("Lang"))
+					t.Errorf("/Lang = %q, want en", catalog.Get("Lang"))
 				}
-				if got, owner := d.Permissions()&PermitModify != 0, password.user != ""; got != owner || !d.Encrypted() {
-					t.Errorf("modifying permitted: %v", got)
+				if got, want := d.Permissions()&PermitModify != 0, password.user != ""; got != want || !d.Encrypted() {
+					t.Errorf("PermitModify = %v, Encrypted = %v, want %v and true", got, d.Encrypted(), want)
 				}
 				u := d.Update()
 				ref := u.Add(NewDict(Entry{"S", String("a secret")}, Entry{"T", Array{String("another")}}))
@@ -181,26 +182,26 @@ func TestEncrypted(t *testing.T) {
 				}
 				for _, plain := range []string{"secret", "another", "plain"} {
 					if bytes.Contains(tail, []byte(plain)) {
-						t.Errorf("%q is not encrypted", plain)
+						t.Errorf("the tail contains %q unencrypted", plain)
 					}
 				}
 				d = open(t, append(file, tail...))
 				if dict := d.Dict(ref); dict.Get("S") != String("a secret") || d.Array(dict.Get("T"))[0] != String("another") {
-					t.Errorf("read back: %v", dict)
+					t.Errorf("the added dictionary = %v, want decrypted strings", dict)
 				}
 				s, ok := d.Resolve(data).(*Stream)
 				if !ok {
-					t.Fatal("no stream")
+					t.Fatal("the added object is not a stream")
 				}
 				if got, err := d.decodeAll(s); err != nil || len(got) != 10_500 {
-					t.Errorf("stream of %d bytes: %v", len(got), err)
+					t.Errorf("the stream has %d bytes (error %v), want 10500", len(got), err)
 				}
 			})
 		}
 	}
 }
 
-// qpdf encrypts the file and checks the update.
+// The file is encrypted by qpdf, which also checks the update.
 func TestEncryptedByQPDF(t *testing.T) {
 	t.Parallel()
 	qpdf := tool(t, "qpdf")
@@ -229,11 +230,11 @@ func TestEncryptedByQPDF(t *testing.T) {
 					_, err = Open(bytes.NewReader(file), int64(len(file)))
 					// If the owner password is empty, the algorithm of the
 					// standard uses the user password.
-					need := passwords[0] != "" && (passwords[1] != "" || !strings.HasPrefix(args, "256"))
-					if errors.Is(err, ErrPassword) != need {
-						t.Fatalf("open: %v", err)
+					needsPassword := passwords[0] != "" && (passwords[1] != "" || !strings.HasPrefix(args, "256"))
+					if errors.Is(err, ErrPassword) != needsPassword {
+						t.Fatalf("Open returned %v, want ErrPassword: %v", err, needsPassword)
 					}
-					if !need {
+					if !needsPassword {
 						stamped(t, file)
 					}
 				})
@@ -255,7 +256,7 @@ func TestCleartextMetadata(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !bytes.Contains(tail, []byte("<x:xmpmeta/>")) || !bytes.Contains(tail, []byte("/Crypt")) {
-		t.Errorf("tail %q", tail)
+		t.Errorf("tail = %q, want plain metadata with a Crypt filter", tail)
 	}
 }
 
@@ -265,8 +266,8 @@ func TestEncryptionLength(t *testing.T) {
 	file := encrypted(t, encryptRC4128, "", "owner")
 	for _, length := range []string{"/Length 040", "/Length 016", "/Length  -1", "/Length 999"} {
 		d := open(t, replaceOnce(t, file, "/Length 128", length))
-		if got := content(t, d, firstPage(t, d)); got != "0 0 10 10 re f\n" {
-			t.Errorf("%s: content %q", length, got)
+		if got, want := content(t, d, firstPage(t, d)), "0 0 10 10 re f\n"; got != want {
+			t.Errorf("%s: content = %q, want %q", length, got, want)
 		}
 	}
 }

@@ -37,7 +37,7 @@ func TestRepeatedUpdatesOfDirectPage(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got.Dict.Get("First") == nil || got.Dict.Get("Second") == nil {
-			t.Fatalf("update %d did not reach the page: %v", attempt, got.Dict)
+			t.Fatalf("page after update %d = %v, want /First and /Second", attempt, got.Dict)
 		}
 	}
 }

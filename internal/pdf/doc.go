@@ -1,14 +1,14 @@
 // Package pdf reads PDF files (ISO 32000-2) and writes incremental updates and
 // new files.
 //
-// It owns the file structure: lexical conventions, cross-reference tables and
-// streams, object streams, encryption, filters, the page tree, the balance of
-// content streams and the serialisation of objects. It does not know the stamp,
-// the content of signatures, or storage.
+// It implements the file structure: lexical conventions, cross-reference tables
+// and streams, object streams, encryption, filters, the page tree, the balance
+// of content streams and the serialisation of objects. It has no code for the
+// stamp, the content of signatures, or storage.
 //
 // A [Document] reads through an io.ReaderAt and reads only what is needed: the
-// tail, the cross-reference chain and the resolved objects. Only if the
-// cross-reference is unusable, it scans the file, once, in windows of limited
+// tail, the cross-reference chain and the resolved objects. If the
+// cross-reference is unusable, it scans the file once, in windows of limited
 // size. An [Update] returns the bytes to append, never the original.
 //
 // Everything that comes from the file is limited: depth, counts, decoded bytes

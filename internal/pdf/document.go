@@ -11,14 +11,14 @@ import (
 // Document is a PDF file open for reading.
 type Document struct {
 	src    *source
-	base   int64  // offset of the header, from which offsets in the file count
+	base   int64  // offset of the header; offsets in the file are relative to it
 	header string // version in the header
 
 	xref          xref
 	repaired      bool
 	maxReferenced int  // the highest object number that a repair found in a reference
 	repairing     bool // a repair is in progress
-	frozen        bool // an update has begun, so that object numbers must not change
+	frozen        bool // object numbers must not change, because an update has begun
 
 	crypt    *crypt
 	cryptRef int // object number of the encryption dictionary, whose strings are not encrypted
@@ -37,8 +37,8 @@ type Document struct {
 }
 
 // Open reads the tail, the cross-reference chain and the encryption dictionary
-// of the file of size bytes, and finds its catalog and first page. The errors
-// are those of this package, or wrap that of r.
+// of the file of size bytes, and finds its catalog and first page. It returns
+// an error of this package, or an error that wraps an error of r.
 func Open(r io.ReaderAt, size int64) (*Document, error) {
 	if size <= 0 {
 		return nil, ErrEmpty
@@ -68,7 +68,8 @@ func Open(r io.ReaderAt, size int64) (*Document, error) {
 	return d.openResult(d.repair())
 }
 
-// openResult returns the results of Open.
+// openResult returns the results of Open. A read error takes precedence over
+// err.
 func (d *Document) openResult(err error) (*Document, error) {
 	if d.src.err != nil {
 		err = d.src.err
@@ -132,7 +133,7 @@ func (d *Document) clearCaches() {
 // openByXref reads the file through its cross-reference.
 func (d *Document) openByXref() error {
 	d.reset()
-	d.repairing = true // if an object before page one is damaged, Open repairs the file
+	d.repairing = true // Object must not repair the file, because Open does that if this fails
 	defer func() { d.repairing = false }()
 	if err := d.loadXref(); err != nil {
 		return err
@@ -140,7 +141,7 @@ func (d *Document) openByXref() error {
 	return d.start()
 }
 
-// start sets up the encryption and finds the catalog and page one.
+// start sets up the encryption and finds the catalog and the first page.
 func (d *Document) start() error {
 	if err := d.startCrypt(); err != nil {
 		return err
@@ -176,14 +177,14 @@ func (d *Document) Size() int64 { return d.src.size }
 // HeaderOffset returns the number of bytes before the header.
 func (d *Document) HeaderOffset() int64 { return d.base }
 
-// Version returns the later one of the versions in the header and in the
-// catalog, such as "1.7". It is empty if neither is valid.
+// Version returns the later of the versions in the header and in the catalog,
+// such as "1.7". It is empty if neither is valid.
 func (d *Document) Version() string {
 	return max(d.header, string(d.Name(d.catalog.Get("Version"))))
 }
 
-// Trailer returns the trailer dictionary, also that of a cross-reference
-// stream. It is shared: do not change it.
+// Trailer returns the trailer dictionary, which may be the dictionary of a
+// cross-reference stream. The dictionary is shared: do not change it.
 func (d *Document) Trailer() *Dict { return d.xref.trailer }
 
 // Catalog returns the document catalog (7.7.2) and its reference. The reference
@@ -194,7 +195,7 @@ func (d *Document) Catalog() (*Dict, Ref) { return d.catalog, d.catalogRef }
 // Repaired reports whether the cross-reference was unusable and was rebuilt.
 func (d *Document) Repaired() bool { return d.repaired }
 
-// Err returns the first error because of which an object was read as null: an
+// Err returns the first error that caused an object to be read as null: an
 // error of the reader, or ErrLimit. An Update of such a document fails.
 func (d *Document) Err() error { return d.src.err }
 
@@ -246,8 +247,8 @@ func (d *Document) Object(ref Ref) Object {
 	return obj
 }
 
-// repairLate rebuilds the cross-reference if an object is not at its offset,
-// and reports whether it did.
+// repairLate rebuilds the cross-reference after an object was not found at its
+// offset, and reports whether it succeeded.
 func (d *Document) repairLate() bool {
 	if d.repaired || d.repairing || d.frozen {
 		return false
@@ -269,7 +270,7 @@ func (d *Document) readObject(number int) (Object, int, error) {
 	}
 	switch e.kind {
 	case entryInFile:
-		if e.offset == 0 && d.base == 0 { // some writers use it for a free object
+		if e.offset == 0 && d.base == 0 { // some writers use offset 0 for a free object
 			return nil, 0, nil
 		}
 		in, err := d.readIndirect(e.offset+d.base, number)
@@ -292,7 +293,8 @@ func (d *Document) readObject(number int) (Object, int, error) {
 }
 
 // Dict resolves obj and returns it as a dictionary, or the dictionary of a
-// stream. It returns nil, which reads as empty, if obj is neither.
+// stream. It returns nil, which is treated as an empty dictionary, if obj is
+// neither.
 func (d *Document) Dict(obj Object) *Dict { return asDict(d.Resolve(obj)) }
 
 func asDict(obj Object) *Dict {

@@ -25,25 +25,25 @@ func TestOpen(t *testing.T) {
 		{name: "cross-reference and object stream", file: compressed(t)},
 		{name: "hybrid", file: hybrid(t)},
 		{name: "junk before the header", file: append(bytes.Repeat([]byte("junk\n"), 100), plain...)},
-		{name: "junk that the offsets count", file: junkCounted(t)},
-		{name: "header at the last place it may be", file: append(bytes.Repeat([]byte{'\n'}, 1023), plain...)},
-		{name: "no header, but sound", file: replaceOnce(t, plain, "%PDF-1.7\n", "%foo-1.7\n")},
+		{name: "junk that the offsets include", file: junkInOffsets(t)},
+		{name: "header at the last allowed offset", file: append(bytes.Repeat([]byte{'\n'}, 1023), plain...)},
+		{name: "no header, otherwise valid", file: replaceOnce(t, plain, "%PDF-1.7\n", "%foo-1.7\n")},
 		{name: "junk after the end", file: append(bytes.Clone(plain), make([]byte, 3000)...)},
-		{name: "startxref a byte too far", file: moveStartxref(t, plain, 1), repaired: true},
-		{name: "startxref a few bytes short", file: moveStartxref(t, plain, -7), repaired: true},
-		{name: "startxref elsewhere", file: moveStartxref(t, plain, -50), repaired: true},
+		{name: "startxref one byte too large", file: moveStartxref(t, plain, 1), repaired: true},
+		{name: "startxref seven bytes too small", file: moveStartxref(t, plain, -7), repaired: true},
+		{name: "startxref 50 bytes too small", file: moveStartxref(t, plain, -50), repaired: true},
 		{name: "no startxref", file: bytes.ReplaceAll(plain, []byte("startxref"), []byte("nothing")), repaired: true},
-		{name: "no trailer at all", file: []byte(body), repaired: true},
-		{name: "no endobj at the end but a trailer", file: []byte(strings.TrimSuffix(body, "endobj\n") + "trailer<</Root 1 0 R>>"), repaired: true},
-		{name: "offsets that are wrong", file: []byte(strings.Replace(string(plain), "1 0 obj", "\n\n\n1 0 obj", 1)), repaired: true},
-		{name: "table of 19 byte entries", file: []byte(strings.NewReplacer(" n \n", " n\n", " f \n", " f\n").Replace(string(plain)))},
-		{name: "table with blanks", file: []byte(strings.NewReplacer(" n \n", "   n\n ", " f \n", " f \n\n").Replace(string(plain)))},
+		{name: "no cross-reference and no trailer", file: []byte(body), repaired: true},
+		{name: "trailer instead of the last endobj", file: []byte(strings.TrimSuffix(body, "endobj\n") + "trailer<</Root 1 0 R>>"), repaired: true},
+		{name: "wrong offsets", file: []byte(strings.Replace(string(plain), "1 0 obj", "\n\n\n1 0 obj", 1)), repaired: true},
+		{name: "table of 19-byte entries", file: []byte(strings.NewReplacer(" n \n", " n\n", " f \n", " f\n").Replace(string(plain)))},
+		{name: "table with additional white space", file: []byte(strings.NewReplacer(" n \n", "   n\n ", " f \n", " f \n\n").Replace(string(plain)))},
 		{name: "table that counts from 1", file: replaceOnce(t, plain, "xref\n0 5", "xref\n1 5")},
-		{name: "table that claims too much", file: replaceOnce(t, plain, "xref\n0 5", "xref\n0 9")},
-		{name: "/Prev leads to itself", file: pdftest.File("/Prev 309", onePage("0 0 10 10 re f")...), repaired: true},
-		{name: "/Prev leads nowhere", file: pdftest.File("/Prev 99999", onePage("")...), repaired: true},
+		{name: "table with a count that is too large", file: replaceOnce(t, plain, "xref\n0 5", "xref\n0 9")},
+		{name: "/Prev that refers to the same section", file: pdftest.File("/Prev 309", onePage("0 0 10 10 re f")...), repaired: true},
+		{name: "/Prev outside the file", file: pdftest.File("/Prev 99999", onePage("")...), repaired: true},
 		{name: "two documents in one", file: slices.Concat(pdftest.File("", onePage(strings.Repeat("n ", 99))...), plain), repaired: true},
-		{name: "the catalog is in no trailer", file: []byte(strings.ReplaceAll(string(plain), "/Root 1 0 R", "")), repaired: true},
+		{name: "no trailer that refers to the catalog", file: []byte(strings.ReplaceAll(string(plain), "/Root 1 0 R", "")), repaired: true},
 		{name: "no catalog", file: []byte(strings.NewReplacer("/Root 1 0 R", "", "/Type/Catalog/Pages 2 0 R", "/Type/Nothing/Pages 2 0 R").Replace(string(plain))), repaired: true},
 		{name: "no page tree", file: replaceOnce(t, plain, "/Kids[3 0 R]", "/Kids 99 0 R"), repaired: true},
 		{name: "broken object stream header", file: repairedObjectStream(t), repaired: true},
@@ -53,7 +53,7 @@ func TestOpen(t *testing.T) {
 			t.Parallel()
 			d := open(t, test.file)
 			if d.Repaired() != test.repaired {
-				t.Errorf("repaired %v, want %v", d.Repaired(), test.repaired)
+				t.Errorf("Repaired() = %v, want %v", d.Repaired(), test.repaired)
 			}
 			tail, err := stampPage(d, firstPage(t, d))
 			if err != nil {
@@ -65,15 +65,15 @@ func TestOpen(t *testing.T) {
 				t.Error("the stamped file needs a repair")
 			}
 			if got := content(t, again, firstPage(t, again)); !strings.Contains(got, "/CvTest Do") {
-				t.Errorf("the stamp is not on page one: %q", got)
+				t.Errorf("the first page has no stamp: %q", got)
 			}
 		})
 	}
 }
 
-// junkCounted returns a file with junk before the header, which its offsets
+// junkInOffsets returns a file with junk before the header, which its offsets
 // include.
-func junkCounted(tb testing.TB) []byte {
+func junkInOffsets(tb testing.TB) []byte {
 	tb.Helper()
 	junk := strings.Repeat("x", 500) + "\n"
 	file := string(onePageFile())
@@ -95,7 +95,7 @@ func moveStartxref(tb testing.TB, file []byte, by int) []byte {
 	head, tail, ok := strings.Cut(string(file), "startxref\n")
 	var at int
 	if _, err := fmt.Sscanf(tail, "%d", &at); err != nil || !ok {
-		tb.Fatal("no startxref")
+		tb.Fatal("the file has no startxref")
 	}
 	return fmt.Appendf(nil, "%sstartxref\n%d\n%%%%EOF\n", head, at+by)
 }
@@ -107,13 +107,13 @@ func repairedObjectStream(tb testing.TB) []byte {
 	return bytes.Replace(file, []byte("/Type/XRef"), []byte("/Type/None"), 1)
 }
 
-// before returns the part of file before mark.
+// before returns the part of file that precedes mark.
 func before(file []byte, mark string) []byte {
 	head, _, _ := bytes.Cut(file, []byte(mark))
 	return head
 }
 
-func TestOpenRefuses(t *testing.T) {
+func TestOpenErrors(t *testing.T) {
 	t.Parallel()
 	plain := onePageFile()
 	tests := []struct {
@@ -121,14 +121,14 @@ func TestOpenRefuses(t *testing.T) {
 		file []byte
 		want error
 	}{
-		{"nothing", nil, ErrEmpty},
+		{"empty", nil, ErrEmpty},
 		{"HTML", []byte("<!DOCTYPE html><title>certificate.pdf</title>"), ErrNotPDF},
-		{"a word", []byte("hello"), ErrNotPDF},
+		{"one word", []byte("hello"), ErrNotPDF},
 		{"only a header", []byte("%PDF-1.7\n"), ErrDamaged},
 		{"cut off within a stream", before(plain, "re f"), ErrTruncated},
 		{"cut off within an object", before(plain, "/Count"), ErrTruncated},
 		{"no page", pdftest.File("", "<</Type/Catalog/Pages 2 0 R>>", "<</Type/Pages/Kids[]/Count 0>>"), ErrNoPages},
-		{"a tree that loops without a page", pdftest.File("", "<</Type/Catalog/Pages 2 0 R>>", "<</Type/Pages/Kids[2 0 R]/Count 1>>"), ErrNoPages},
+		{"a page tree with a loop and no page", pdftest.File("", "<</Type/Catalog/Pages 2 0 R>>", "<</Type/Pages/Kids[2 0 R]/Count 1>>"), ErrNoPages},
 		{"no catalog and no page", pdftest.File("", "<</Type/Font>>"), ErrDamaged},
 		{"an unknown security handler", pdftest.File("/Encrypt<</Filter/Adobe.PubSec/V 4>>", onePage("")...), ErrEncryption},
 		{"an unknown algorithm", pdftest.File("/Encrypt<</Filter/Standard/V 9/R 9>>", onePage("")...), ErrEncryption},
@@ -139,29 +139,29 @@ func TestOpenRefuses(t *testing.T) {
 			t.Parallel()
 			_, err := Open(bytes.NewReader(test.file), int64(len(test.file)))
 			if !errors.Is(err, test.want) {
-				t.Errorf("got %v, want %v", err, test.want)
+				t.Errorf("Open returned %v, want %v", err, test.want)
 			}
 		})
 	}
 }
 
-// A storage error must not be taken for a missing object.
-func TestReadErrorIsNotNull(t *testing.T) {
+// A storage error must not be treated as a missing object.
+func TestReadErrorIsReturned(t *testing.T) {
 	t.Parallel()
 	file := benchFile(t, 300, 3000, 1000)
-	fault := errors.New("disk on fire")
-	failing := &faultyReader{r: bytes.NewReader(file), err: fault, allowed: 2}
+	readErr := errors.New("read failed")
+	failing := &faultyReader{r: bytes.NewReader(file), err: readErr, allowed: 2}
 	for ; ; failing.allowed++ {
 		failing.reads = 0
 		tail, err := stampFile(failing, int64(len(file)))
 		if err == nil {
 			break
 		}
-		if !errors.Is(err, fault) {
-			t.Fatalf("after %d reads: %v", failing.allowed, err)
+		if !errors.Is(err, readErr) {
+			t.Fatalf("error after %d reads = %v, want %v", failing.allowed, err, readErr)
 		}
 		if tail != nil {
-			t.Fatal("a tail in spite of the fault")
+			t.Fatal("a tail was returned together with an error")
 		}
 	}
 }
@@ -179,8 +179,8 @@ func (f *faultyReader) ReadAt(p []byte, offset int64) (int, error) {
 	return f.r.ReadAt(p, offset)
 }
 
-// The number of bytes read must not grow with the file.
-func TestOpenReadsOnlyWhatItNeeds(t *testing.T) {
+// The number of bytes read must not grow with the size of the file.
+func TestOpenReadsFewBytes(t *testing.T) {
 	t.Parallel()
 	file := benchFile(t, 1, 10_000, 8<<20)
 	counting := &countingReader{r: bytes.NewReader(file)}
@@ -188,7 +188,7 @@ func TestOpenReadsOnlyWhatItNeeds(t *testing.T) {
 		t.Fatal(err)
 	}
 	if counting.n > 128<<10 {
-		t.Errorf("%d bytes read of %d", counting.n, len(file))
+		t.Errorf("%d of %d bytes were read, want at most %d", counting.n, len(file), 128<<10)
 	}
 }
 
@@ -228,15 +228,15 @@ func TestStreamLength(t *testing.T) {
 		"too long":  "/Length 99999",
 		"negative":  "/Length -1",
 		"missing":   "",
-		"itself":    "/Length 4 0 R",
+		"loop":      "/Length 4 0 R",
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			bodies := onePage("")
 			bodies[3] = "<<" + dict + ">>\nstream\r\n0 0 10 10 re f\r\nendstream"
 			d := open(t, pdftest.File("", append(bodies, "14")...))
-			if got := content(t, d, firstPage(t, d)); got != "0 0 10 10 re f\n" {
-				t.Errorf("got %q", got)
+			if got, want := content(t, d, firstPage(t, d)), "0 0 10 10 re f\n"; got != want {
+				t.Errorf("content = %q, want %q", got, want)
 			}
 		})
 	}

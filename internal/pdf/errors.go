@@ -2,8 +2,8 @@ package pdf
 
 import "errors"
 
-// The reasons for which a file can be refused. Open and the methods of Document
-// return errors that wrap them; their text may be shown to users.
+// Errors for files that are refused. Open and the methods of Document return
+// errors that wrap them. Their text may be shown to users.
 var (
 	// ErrEmpty means that the file has no bytes.
 	ErrEmpty = errors.New("the file is empty")
@@ -25,6 +25,6 @@ var (
 	// file.
 	ErrLimit = errors.New("the PDF exceeds the limits on size or complexity")
 	// ErrFilter means that a stream has a filter that this package does not
-	// decode: an image filter, or an unknown one.
+	// decode: an image filter or an unknown filter.
 	ErrFilter = errors.New("the stream has an unsupported filter")
 )

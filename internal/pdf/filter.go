@@ -72,7 +72,7 @@ func (d *Document) decoder(s *Stream) (io.Reader, error) {
 }
 
 // decode returns the data of in decoded by one filter. It accepts the
-// abbreviations of inline images (8.9.7), as viewers do everywhere.
+// abbreviations of inline images (8.9.7), as viewers do in all streams.
 func (d *Document) decode(f filter, in *bufio.Reader) (io.Reader, error) {
 	switch f.name {
 	case "FlateDecode", "Fl":
@@ -116,7 +116,8 @@ func (d *Document) decodeAll(s *Stream) ([]byte, error) {
 	return nil, err
 }
 
-// limitedReader stops a stream that decodes to too many bytes, and counts its bytes.
+// limitedReader reads from r. It returns ErrLimit if the stream decodes to more
+// bytes than allowed, and charges the bytes to src.
 type limitedReader struct {
 	r    io.Reader
 	src  *source
@@ -193,8 +194,9 @@ func (f *flateReader) skipHeader() {
 	}
 }
 
-// eofIfTruncated converts an error of the data below a filter: unexpected end is the
-// end.
+// eofIfTruncated returns io.EOF if err is io.ErrUnexpectedEOF, because
+// truncated data ends early without an error. It returns other errors
+// unchanged.
 func eofIfTruncated(err error) error {
 	if errors.Is(err, io.ErrUnexpectedEOF) {
 		return io.EOF
@@ -243,16 +245,16 @@ func (a *asciiHexReader) Read(p []byte) (int, error) {
 
 // ascii85Reader decodes ASCII85Decode (7.4.3).
 type ascii85Reader struct {
-	in   *bufio.Reader
-	out  [4]byte
-	have []byte
-	done bool
+	in     *bufio.Reader
+	out    [4]byte
+	unread []byte // decoded bytes that are not yet read
+	done   bool
 }
 
 func (a *ascii85Reader) Read(p []byte) (int, error) {
 	n := 0
 	for n < len(p) {
-		if len(a.have) == 0 {
+		if len(a.unread) == 0 {
 			if a.done {
 				return n, io.EOF
 			}
@@ -261,14 +263,14 @@ func (a *ascii85Reader) Read(p []byte) (int, error) {
 			}
 			continue
 		}
-		copied := copy(p[n:], a.have)
-		a.have = a.have[copied:]
+		copied := copy(p[n:], a.unread)
+		a.unread = a.unread[copied:]
 		n += copied
 	}
 	return n, nil
 }
 
-// group reads five characters, or fewer at the end.
+// group decodes five characters, or fewer at the end.
 func (a *ascii85Reader) group() error {
 	var value uint32
 	digits := 0
@@ -284,7 +286,7 @@ func (a *ascii85Reader) group() error {
 		switch {
 		case c == 'z' && digits == 0:
 			a.out = [4]byte{}
-			a.have = a.out[:]
+			a.unread = a.out[:]
 			return nil
 		case c >= '!' && c <= 'u':
 			value = value*85 + uint32(c-'!')
@@ -298,7 +300,7 @@ func (a *ascii85Reader) group() error {
 		value = value*85 + 84
 	}
 	a.out = [4]byte{byte(value >> 24), byte(value >> 16), byte(value >> 8), byte(value)} //nolint:gosec // single bytes of value
-	a.have = a.out[:digits-1]
+	a.unread = a.out[:digits-1]
 	return nil
 }
 

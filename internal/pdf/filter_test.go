@@ -52,7 +52,7 @@ func decode(tb testing.TB, dict string, data []byte) ([]byte, error) {
 	d := open(tb, file)
 	s, ok := d.Object(Ref{Number: 5}).(*Stream)
 	if !ok {
-		tb.Fatal("no stream")
+		tb.Fatal("object 5 is not a stream")
 	}
 	r, err := s.Decoded()
 	if err != nil {
@@ -74,28 +74,28 @@ func TestFilters(t *testing.T) {
 		{"none", "", text, text},
 		{"flate", "/Filter/FlateDecode", string(flate), text},
 		{"flate, abbreviated", "/Filter/Fl", string(flate), text},
-		{"flate behind a newline", "/Filter/FlateDecode", "\r\n" + string(flate), text},
+		{"flate after a newline", "/Filter/FlateDecode", "\r\n" + string(flate), text},
 		{"flate without a checksum", "/Filter/FlateDecode", string(flate[:len(flate)-4]), text},
 		{"flate with a wrong checksum", "/Filter/FlateDecode", string(flate[:len(flate)-4]) + "abcd", text},
-		{"flate with junk behind it", "/Filter/FlateDecode", string(flate) + "junk", text},
+		{"flate followed by junk", "/Filter/FlateDecode", string(flate) + "junk", text},
 		{"flate without a header", "/Filter/FlateDecode", string(flate[2:]), text},
-		{"flate of nothing", "/Filter/FlateDecode", "", ""},
-		{"flate of no sense", "/Filter/FlateDecode", "no sense", ""},
+		{"flate of no data", "/Filter/FlateDecode", "", ""},
+		{"flate of invalid data", "/Filter/FlateDecode", "no sense", ""},
 		{"LZW", "/Filter/LZWDecode/DecodeParms<</EarlyChange 0>>", string(lz), text},
-		{"LZW of the standard's example", "/Filter/LZWDecode", "\x80\x0B\x60\x50\x22\x0C\x0C\x85\x01", "-----A---B"},
-		{"LZW of no sense", "/Filter/LZWDecode", "\xff\xff\xff", ""},
+		{"LZW, example of the standard", "/Filter/LZWDecode", "\x80\x0B\x60\x50\x22\x0C\x0C\x85\x01", "-----A---B"},
+		{"LZW of invalid data", "/Filter/LZWDecode", "\xff\xff\xff", ""},
 		{"hexadecimal", "/Filter/ASCIIHexDecode", hex.EncodeToString([]byte(text)) + ">", text},
 		{"hexadecimal, odd and spaced", "/Filter/ASCIIHexDecode", " 4 1\n4 >42", "A@"},
 		{"base 85", "/Filter/ASCII85Decode", string(a85) + "~>", text},
-		{"base 85 of zeros", "/Filter/A85", "z!!~>", "\x00\x00\x00\x00\x00"},
+		{"base 85 of zero bytes", "/Filter/A85", "z!!~>", "\x00\x00\x00\x00\x00"},
 		{"run length", "/Filter/RunLengthDecode", "\x02abc\xfex\x80ignored", "abcxxx"},
-		{"run length, cut off", "/Filter/RunLengthDecode", "\x05abc", "abc"},
+		{"run length, truncated", "/Filter/RunLengthDecode", "\x05abc", "abc"},
 		{"chain", "/Filter[/AHx/FlateDecode]/DecodeParms[null null]", hex.EncodeToString(flate), text},
 		{"crypt", "/Filter[/Crypt/FlateDecode]", string(flate), text},
 		{"PNG up", "/Filter/FlateDecode/DecodeParms<</Predictor 12/Columns 3>>", string(zlibOf(t, []byte("\x02abc\x02\x01\x01\x01\x00xyz"))), "abcbcdxyz"},
 		{"PNG sub, average, Paeth", "/Filter/FlateDecode/DecodeParms<</Predictor 15/Columns 2/Colors 2>>",
 			string(zlibOf(t, []byte("\x01\x01\x02\x03\x04\x03\x01\x01\x01\x01\x04\x01\x01\x01\x01"))), "\x01\x02\x04\x06\x01\x02\x03\x05\x02\x03\x04\x06"},
-		{"PNG, last row short", "/Filter/FlateDecode/DecodeParms<</Predictor 12/Columns 3>>", string(zlibOf(t, []byte("\x02abc\x02\x01"))), "abcb"},
+		{"PNG, short last row", "/Filter/FlateDecode/DecodeParms<</Predictor 12/Columns 3>>", string(zlibOf(t, []byte("\x02abc\x02\x01"))), "abcb"},
 		{"TIFF, bytes", "/Filter/FlateDecode/DecodeParms<</Predictor 2/Columns 3>>", string(zlibOf(t, []byte("\x01\x01\x01\x05\x01\x01"))), "\x01\x02\x03\x05\x06\x07"},
 		{"TIFF, 16 bits", "/Filter/FlateDecode/DecodeParms<</Predictor 2/Columns 2/BitsPerComponent 16>>", string(zlibOf(t, []byte("\x00\xff\x00\x02"))), "\x00\xff\x01\x01"},
 		{"TIFF, 4 bits", "/Filter/FlateDecode/DecodeParms<</Predictor 2/Columns 4/BitsPerComponent 4>>", string(zlibOf(t, []byte("\x11\x1f"))), "\x12\x32"},
@@ -105,13 +105,13 @@ func TestFilters(t *testing.T) {
 			t.Parallel()
 			got, err := decode(t, test.dict, []byte(test.data))
 			if err != nil || string(got) != test.want {
-				t.Errorf("got %.60q (%d bytes), want %.60q: %v", got, len(got), test.want, err)
+				t.Errorf("got %.60q (%d bytes, error %v), want %.60q", got, len(got), err, test.want)
 			}
 		})
 	}
 }
 
-func TestFiltersRefuse(t *testing.T) {
+func TestFilterErrors(t *testing.T) {
 	t.Parallel()
 	bomb := zlibOf(t, make([]byte, maxDecoded+1))
 	for _, test := range []struct {
@@ -119,24 +119,23 @@ func TestFiltersRefuse(t *testing.T) {
 		data       []byte
 		want       error
 	}{
-		{"an image", "/Filter/DCTDecode", nil, ErrFilter},
-		{"an unknown one", "/Filter[/FlateDecode/Foo]", zlibOf(t, nil), ErrFilter},
-		{"a bomb", "/Filter/FlateDecode", bomb, ErrLimit},
-		{"a bomb in a bomb", "/Filter[/FlateDecode/FlateDecode]", zlibOf(t, bomb), ErrLimit},
-		{"too many", "/Filter[" + strings.Repeat("/AHx", 100) + "]", nil, ErrLimit},
-		{"rows without end", "/Filter/FlateDecode/DecodeParms<</Predictor 12/Columns 2000000000/Colors 32>>", zlibOf(t, nil), ErrLimit},
+		{"an image filter", "/Filter/DCTDecode", nil, ErrFilter},
+		{"an unknown filter", "/Filter[/FlateDecode/Foo]", zlibOf(t, nil), ErrFilter},
+		{"a decompression bomb", "/Filter/FlateDecode", bomb, ErrLimit},
+		{"a bomb within a bomb", "/Filter[/FlateDecode/FlateDecode]", zlibOf(t, bomb), ErrLimit},
+		{"too many filters", "/Filter[" + strings.Repeat("/AHx", 100) + "]", nil, ErrLimit},
+		{"rows that are too long", "/Filter/FlateDecode/DecodeParms<</Predictor 12/Columns 2000000000/Colors 32>>", zlibOf(t, nil), ErrLimit},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			if _, err := decode(t, test.dict, test.data); !errors.Is(err, test.want) {
-				t.Errorf("got %v, want %v", err, test.want)
+				t.Errorf("error = %v, want %v", err, test.want)
 			}
 		})
 	}
 }
 
-// LZWDecode is compared with an encoder that changes the code width one code
-// early.
+// The input comes from an encoder that changes the code width one code early.
 func TestLZWEarlyChange(t *testing.T) {
 	t.Parallel()
 	var text bytes.Buffer
@@ -145,7 +144,7 @@ func TestLZWEarlyChange(t *testing.T) {
 	}
 	got, err := io.ReadAll(newLZWReader(bufio.NewReader(bytes.NewReader(earlyLZW(text.Bytes()))), true))
 	if err != nil || !bytes.Equal(got, text.Bytes()) {
-		t.Errorf("%d bytes, want %d: %v", len(got), text.Len(), err)
+		t.Errorf("got %d bytes (error %v), want the %d bytes of the text", len(got), err, text.Len())
 	}
 }
 

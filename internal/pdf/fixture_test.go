@@ -14,7 +14,7 @@ import (
 	"github.com/certvault/certvault/internal/pdf/pdftest"
 )
 
-// onePage are the objects of a document of one page.
+// onePage returns the objects of a document of one page with the content.
 func onePage(content string) []string {
 	return []string{
 		"<</Type/Catalog/Pages 2 0 R>>",
@@ -24,7 +24,7 @@ func onePage(content string) []string {
 	}
 }
 
-// onePageFile is a document of one page.
+// onePageFile returns a document of one page.
 func onePageFile() []byte { return pdftest.File("", onePage("0 0 10 10 re f")...) }
 
 // compressed returns a file whose catalog, page tree and page are in an object
@@ -54,9 +54,9 @@ func compressed(tb testing.TB) []byte {
 	return out.Bytes()
 }
 
-// hybrid returns a file whose page is hidden from readers that know only tables
-// (7.5.8.4): the table lists it as free, and the cross-reference stream
-// contains it.
+// hybrid returns a file whose page is hidden from readers that support only
+// tables (7.5.8.4). The table lists the page as free, and the cross-reference
+// stream contains it.
 func hybrid(tb testing.TB) []byte {
 	tb.Helper()
 	var out bytes.Buffer
@@ -85,17 +85,17 @@ func open(tb testing.TB, file []byte) *Document {
 	tb.Helper()
 	d, err := Open(bytes.NewReader(file), int64(len(file)))
 	if err != nil {
-		tb.Fatalf("open: %v", err)
+		tb.Fatalf("opening the file: %v", err)
 	}
 	return d
 }
 
-// firstPage returns page one and fails the test if there is none.
+// firstPage returns the first page and fails the test if there is none.
 func firstPage(tb testing.TB, d *Document) *Page {
 	tb.Helper()
 	page, err := d.Page(0)
 	if err != nil {
-		tb.Fatalf("page one: %v", err)
+		tb.Fatalf("reading the first page: %v", err)
 	}
 	return page
 }
@@ -107,7 +107,7 @@ func content(tb testing.TB, d *Document, p *Page) string {
 	for _, part := range p.Contents() {
 		s, ok := d.Resolve(part).(*Stream)
 		if !ok {
-			tb.Fatal("no content stream")
+			tb.Fatal("a part of /Contents is not a stream")
 		}
 		r, err := s.Decoded()
 		if err != nil {
@@ -121,8 +121,8 @@ func content(tb testing.TB, d *Document, p *Page) string {
 	return out.String()
 }
 
-// tool returns the path of an independent checking tool. If it is missing, the
-// test is skipped, or fails if nothing may be skipped.
+// tool returns the path of an independent checking tool. If the tool is
+// missing, the test is skipped; in CI it fails.
 func tool(tb testing.TB, name string) string {
 	tb.Helper()
 	path, err := exec.LookPath(name)
@@ -132,12 +132,13 @@ func tool(tb testing.TB, name string) string {
 	return path
 }
 
-func skip(tb testing.TB, why string) {
+// skip skips the test, or fails it in CI.
+func skip(tb testing.TB, reason string) {
 	tb.Helper()
 	if os.Getenv("CI") == "true" {
-		tb.Fatal(why)
+		tb.Fatal(reason)
 	}
-	tb.Skip(why)
+	tb.Skip(reason)
 }
 
 // qpdfCheck returns the exit code of qpdf --check, 0 if it finds no problems,
@@ -161,16 +162,16 @@ func qpdfCheck(tb testing.TB, file []byte) (int, string) {
 // requireClean fails the test if qpdf finds a problem in the file.
 func requireClean(tb testing.TB, file []byte) {
 	tb.Helper()
-	if code, said := qpdfCheck(tb, file); code != 0 {
-		tb.Errorf("qpdf --check: exit %d\n%s", code, said)
+	if code, output := qpdfCheck(tb, file); code != 0 {
+		tb.Errorf("qpdf --check exits with %d, want 0\n%s", code, output)
 	}
 }
 
 // replaceOnce replaces the only occurrence of old.
-func replaceOnce(tb testing.TB, file []byte, old, with string) []byte {
+func replaceOnce(tb testing.TB, file []byte, old, replacement string) []byte {
 	tb.Helper()
 	if strings.Count(string(file), old) != 1 {
-		tb.Fatalf("%q is %d times in the file", old, strings.Count(string(file), old))
+		tb.Fatalf("%q occurs %d times in the file, want once", old, strings.Count(string(file), old))
 	}
-	return bytes.Replace(file, []byte(old), []byte(with), 1)
+	return bytes.Replace(file, []byte(old), []byte(replacement), 1)
 }

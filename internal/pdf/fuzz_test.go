@@ -12,8 +12,8 @@ import (
 	"github.com/certvault/certvault/internal/pdf/pdftest"
 )
 
-// FuzzOpen opens, inspects and stamps a file. For any input that ends within
-// the limits, and the stamped file is valid.
+// FuzzOpen opens, inspects and stamps a file. For any input, this must end
+// within the limits. If it succeeds, the stamped file must be valid.
 func FuzzOpen(f *testing.F) {
 	for _, file := range [][]byte{
 		onePageFile(), compressed(f), hybrid(f), repairedObjectStream(f), moveStartxref(f, onePageFile(), -50),
@@ -30,7 +30,7 @@ func FuzzOpen(f *testing.F) {
 					return
 				}
 			}
-			t.Fatalf("an error without a reason: %v", err)
+			t.Fatalf("unexpected error: %v", err)
 		}
 		stamped := append(bytes.Clone(file), tail...)
 		d, err := Open(bytes.NewReader(stamped), int64(len(stamped)))
@@ -38,15 +38,16 @@ func FuzzOpen(f *testing.F) {
 			if errors.Is(err, ErrLimit) { // the stamp exceeded the limit
 				return
 			}
-			t.Fatalf("the stamped file does not open: %v", err)
+			t.Fatalf("opening the stamped file: %v", err)
 		}
 		if page, err := d.Page(0); err == nil && d.Dict(page.Resources().Get("XObject")).Get("CvTest") == nil && d.Err() == nil {
-			t.Error("the stamp is not on page one")
+			t.Error("the first page has no stamp")
 		}
 	})
 }
 
-// FuzzLexer parses objects; after writing them, they parse to the same objects.
+// FuzzLexer parses an object and writes it. Parsing the written text must
+// return the same object.
 func FuzzLexer(f *testing.F) {
 	for _, text := range []string{
 		"<</Type/Page/Kids[12 0 R]/A(b\\)\\053c)/B<4142>/C 12.5/D true/E null>>", "[1 --2 .5 +3 1e5 /A#20B () <>]", "(a(b)\\\r\nc", "<</A[1 2>>",
@@ -68,11 +69,11 @@ func FuzzLexer(f *testing.F) {
 		l = lexer{buf: written}
 		again, err := l.object(0, true)
 		if err != nil {
-			t.Fatalf("%q does not read: %v", written, err)
+			t.Fatalf("parsing %q: %v", written, err)
 		}
 		s.buf = s.buf[:0]
 		if s.object(again, Ref{}, false, 0); !bytes.Equal(s.buf, written) {
-			t.Fatalf("%q is written again as %q", written, s.buf)
+			t.Fatalf("%q is parsed and written as %q", written, s.buf)
 		}
 	})
 }
@@ -105,8 +106,8 @@ func FuzzFilters(f *testing.F) {
 	})
 }
 
-// FuzzContent balances content: with the prefix and suffix around it, it leaves
-// nothing open.
+// FuzzContent balances content. With the prefix and the suffix, the content
+// must leave nothing open.
 func FuzzContent(f *testing.F) {
 	for _, content := range []string{
 		"q 1 0 0 1 0 0 cm BT /F1 12 Tf [(a) -250 (b)] TJ ET Q", "Q Q q BT /P <</MCID 0>> BDC (a\\)(b", "0 0 10 10 re W",
@@ -138,12 +139,13 @@ func FuzzCrypt(f *testing.F) {
 			}
 		}
 		if err != nil {
-			t.Fatalf("an error without a reason: %v", err)
+			t.Fatalf("unexpected error: %v", err)
 		}
 	})
 }
 
-// FuzzText decodes text strings; the decoded text can be encoded.
+// FuzzText decodes a text string. Encoding and decoding the text again must
+// return the same text.
 func FuzzText(f *testing.F) {
 	for _, text := range []string{"plain", "\xfe\xff\x00A\xd8\x3d\xde\x00", "\xff\xfeA\x00", "\xef\xbb\xbfa\x1ben\x1bb"} {
 		f.Add([]byte(text))
@@ -154,7 +156,7 @@ func FuzzText(f *testing.F) {
 			return // language codes, and undecodable bytes
 		}
 		if got := TextString(decoded).Text(); got != decoded {
-			t.Errorf("%q came back as %q", decoded, got)
+			t.Errorf("%q is encoded and decoded as %q", decoded, got)
 		}
 	})
 }

@@ -27,8 +27,8 @@ func (r Rectangle) Intersect(s Rectangle) (common Rectangle, ok bool) {
 // invalid.
 var letter = Rectangle{0, 0, 612, 792}
 
-// maxExtent limits coordinates and extents. Larger values exceed the arithmetic
-// of viewers.
+// maxExtent limits coordinates and extents. Viewers cannot compute with larger
+// values.
 const maxExtent = 1e7
 
 // Geometry describes how a viewer shows a page.
@@ -93,7 +93,7 @@ func (g Geometry) Matrix() [6]float64 {
 }
 
 // Rectangle parses a rectangle; the corners may be in any order. ok is false
-// unless obj is four finite numbers and has an area.
+// unless obj has four finite numbers and the rectangle has an area.
 func (d *Document) Rectangle(obj Object) (r Rectangle, ok bool) {
 	a := d.Array(obj)
 	if len(a) < 4 {

@@ -14,10 +14,10 @@ type indirect struct {
 	end   int64 // offset of the end of its text; for a stream, of the start of its data
 }
 
-var errObject = fmt.Errorf("%w: object", ErrDamaged)
+var errObject = fmt.Errorf("%w: invalid object", ErrDamaged)
 
-// parseWith calls parse with growing windows from offset until the parsed text
-// is within one.
+// parseWith calls parse with growing windows from offset until a window
+// contains the whole text to parse.
 func (d *Document) parseWith(offset int64, parse func(*lexer) error) error {
 	if offset < 0 || offset >= d.src.size {
 		return fmt.Errorf("%w: offset %d is outside the file", errObject, offset)
@@ -55,7 +55,7 @@ func (d *Document) parseAt(offset int64) (obj Object, err error) {
 }
 
 // readIndirect parses "n g obj ..." (7.3.10) at an absolute offset. If want is
-// not 0 the object must have that number. Strings remain encrypted. An object
+// not 0, the object must have that number. Strings remain encrypted. An object
 // that is still open at the end of the file is damaged, because appended bytes
 // would continue it.
 func (d *Document) readIndirect(offset int64, want int) (in indirect, err error) {

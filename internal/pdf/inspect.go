@@ -1,15 +1,16 @@
 package pdf
 
-// Findings lists the features of a document that matter before it is changed or
-// accepted. Inspect finds them in the catalog, the interactive form, the
-// outline, and the first pages with their annotations.
+// Findings lists the features of a document that decide whether it can be
+// accepted and how it may be changed. Inspect finds them in the catalog, the
+// interactive form, the outline, and the first pages with their annotations.
 type Findings struct {
 	// Signatures are the signed signature fields in the order of the form.
 	Signatures []SignatureField
-	// DocMDP is the permission after signing: P of the DocMDP transform of a
-	// certification signature or of a signature field's lock, the strictest of
-	// them. 1 permits nothing, 2 filling in and signing, 3 also annotating
-	// (12.8.2.2, 12.7.5.5). It is 0 if there is no restriction.
+	// DocMDP is the permission to change the document after signing: the
+	// strictest P of the DocMDP transform of a certification signature and of
+	// the locks of signature fields. 1 permits nothing, 2 permits filling in
+	// and signing, 3 also permits annotating (12.8.2.2, 12.7.5.5). It is 0 if
+	// there is no restriction.
 	DocMDP int
 	// Certified reports whether there is a certification signature.
 	Certified bool
@@ -23,7 +24,7 @@ type Findings struct {
 	XFA              bool // an XFA form (12.7.8)
 	JavaScript       bool // a JavaScript action (12.6.4.17)
 	Launch           bool // a launch action (12.6.4.6)
-	OpenAction       bool // an open action other than going to a place in the document
+	OpenAction       bool // an open action that does more than go to a place in the document
 	AdditionalAction bool // an /AA entry (12.6.3)
 	EmbeddedFiles    bool // embedded or attached files (7.11.4)
 	Portfolio        bool // a /Collection (12.3.5)
@@ -46,8 +47,8 @@ type SignatureField struct {
 	ByteRange []int64 // nil if it is not four numbers
 }
 
-// Limits of the traversal. That of fields is large, because no signature may be
-// missed.
+// Limits of the traversal. The limit of fields is large, because no signature
+// may be missed.
 const (
 	maxFields       = 1 << 16
 	maxFieldDepth   = 64
@@ -119,7 +120,7 @@ func (i *inspector) firstVisit(obj Object) bool {
 	return true
 }
 
-// openAction inspects the open action: an action, or a destination.
+// openAction inspects /OpenAction, which is an action or a destination.
 func (i *inspector) openAction(obj Object) {
 	action, ok := i.d.Resolve(obj).(*Dict)
 	if !ok {
@@ -148,7 +149,7 @@ func (i *inspector) additional(obj Object) {
 	}
 }
 
-// action inspects an action (12.6.2) and the actions that follow it.
+// action inspects an action (12.6.2) and the actions in its /Next.
 func (i *inspector) action(obj Object) {
 	seen := map[int]bool{}
 	for queue, n := (Array{obj}), 0; len(queue) > 0; n++ {
@@ -234,8 +235,8 @@ func (i *inspector) field(obj Object, kind Name, depth int) {
 		return
 	}
 	field := i.d.Dict(obj)
-	if own := i.d.Name(field.Get("FT")); own != "" {
-		kind = own
+	if fieldType := i.d.Name(field.Get("FT")); fieldType != "" {
+		kind = fieldType
 	}
 	if kind == "Sig" {
 		i.signature(obj, field)

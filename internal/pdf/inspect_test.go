@@ -21,21 +21,21 @@ func TestInspect(t *testing.T) {
 		others  []string // objects from number 5
 		want    Findings
 	}{
-		{name: "nothing"},
-		{name: "destination on opening", catalog: "/OpenAction[3 0 R/Fit]"},
-		{name: "going to a page on opening", catalog: "/OpenAction<</S/GoTo/D[3 0 R/Fit]>>"},
-		{name: "printing on opening", catalog: "/OpenAction<</S/Named/N/Print>>", want: Findings{OpenAction: true}},
-		{name: "script on opening", catalog: "/OpenAction 5 0 R", others: []string{js}, want: Findings{OpenAction: true, JavaScript: true}},
-		{name: "script after going", catalog: "/OpenAction<</S/GoTo/Next[<</S/URI>>" + js + "]>>", want: Findings{OpenAction: true, JavaScript: true}},
+		{name: "no features"},
+		{name: "destination as open action", catalog: "/OpenAction[3 0 R/Fit]"},
+		{name: "GoTo as open action", catalog: "/OpenAction<</S/GoTo/D[3 0 R/Fit]>>"},
+		{name: "printing as open action", catalog: "/OpenAction<</S/Named/N/Print>>", want: Findings{OpenAction: true}},
+		{name: "script as open action", catalog: "/OpenAction 5 0 R", others: []string{js}, want: Findings{OpenAction: true, JavaScript: true}},
+		{name: "script after GoTo", catalog: "/OpenAction<</S/GoTo/Next[<</S/URI>>" + js + "]>>", want: Findings{OpenAction: true, JavaScript: true}},
 		{name: "actions that loop", catalog: "/OpenAction 5 0 R", others: []string{"<</S/Launch/Next[5 0 R 5 0 R]>>"}, want: Findings{OpenAction: true, Launch: true}},
 		{name: "script by name", catalog: "/Names<</JavaScript<</Names[(a)" + js + "]>>>>", want: Findings{JavaScript: true}},
 		{name: "empty name tree", catalog: "/Names<</JavaScript<<>>/EmbeddedFiles<</Names[]>>>>"},
 		{name: "additional actions", catalog: "/AA<</WC" + js + ">>", want: Findings{AdditionalAction: true, JavaScript: true}},
-		{name: "of the page", page: "/AA<</O<</S/SubmitForm>>>>", want: Findings{AdditionalAction: true, ExternalActions: true}},
-		{name: "of an annotation", page: "/Annots[<</Subtype/Link/A<</S/Launch>>>><</Subtype/Link/A<</S/URI>>>>]", want: Findings{Launch: true}},
-		{name: "of an outline item", catalog: "/Outlines<</First 5 0 R>>", others: []string{"<</A<</S/GoToR>>/Next 5 0 R>>"}, want: Findings{ExternalActions: true}},
+		{name: "additional action of a page", page: "/AA<</O<</S/SubmitForm>>>>", want: Findings{AdditionalAction: true, ExternalActions: true}},
+		{name: "action of an annotation", page: "/Annots[<</Subtype/Link/A<</S/Launch>>>><</Subtype/Link/A<</S/URI>>>>]", want: Findings{Launch: true}},
+		{name: "action of an outline item", catalog: "/Outlines<</First 5 0 R>>", others: []string{"<</A<</S/GoToR>>/Next 5 0 R>>"}, want: Findings{ExternalActions: true}},
 		{
-			name: "of a field", catalog: "/AcroForm<</Fields[5 0 R]>>",
+			name: "additional action of a field", catalog: "/AcroForm<</Fields[5 0 R]>>",
 			others: []string{"<</FT/Tx/Kids[<</AA<</K" + js + ">>>>5 0 R]>>"},
 			want:   Findings{AcroForm: true, AdditionalAction: true, JavaScript: true},
 		},
@@ -69,7 +69,7 @@ func TestInspect(t *testing.T) {
 			want:   Findings{AcroForm: true, Certified: true, DocMDP: 1, FieldsLocked: true, Signatures: []SignatureField{field}},
 		},
 		{
-			name: "kind inherited", catalog: "/AcroForm<</Fields[<</FT/Sig/Kids[5 0 R]>>]>>",
+			name: "inherited field type", catalog: "/AcroForm<</Fields[<</FT/Sig/Kids[5 0 R]>>]>>",
 			others: []string{"<</T(S)/V 6 0 R>>", strings.Replace(signature, "/DocMDP", "/FieldMDP", 1)},
 			want:   Findings{AcroForm: true, FieldsLocked: true, Signatures: []SignatureField{field}},
 		},
@@ -85,22 +85,22 @@ func TestInspect(t *testing.T) {
 				t.Errorf("got %+v\nwant %+v", got, test.want)
 			}
 			if d.Err() != nil || d.Repaired() {
-				t.Errorf("error %v, repaired %v", d.Err(), d.Repaired())
+				t.Errorf("Err() = %v, Repaired() = %v, want nil and false", d.Err(), d.Repaired())
 			}
 		})
 	}
 }
 
-// The traversal ends after the first pages, whatever their number.
-func TestInspectIsBounded(t *testing.T) {
+// The traversal ends after a fixed number of pages and annotations.
+func TestInspectIsLimited(t *testing.T) {
 	t.Parallel()
 	d := open(t, benchFile(t, 600, 10, 10))
 	if f := d.Inspect(); !f.Incomplete {
-		t.Error("600 pages were seen")
+		t.Error("Incomplete = false for 600 pages, want true")
 	}
 	bodies := onePage("")
 	bodies[2] = "<</Type/Page/Parent 2 0 R/Annots[" + strings.Repeat("<</Subtype/Link>>", 2*maxSeenAnnots) + "]>>"
 	if f := open(t, pdftest.File("", bodies...)).Inspect(); !f.Incomplete {
-		t.Error("all annotations were seen")
+		t.Error("Incomplete = false for too many annotations, want true")
 	}
 }

@@ -10,12 +10,12 @@ import (
 // unclosed containers end with the data, and unexpected tokens in them are
 // skipped.
 type lexer struct {
-	buf   []byte
-	pos   int
-	short bool // the lexer reached the end of buf, so that more data might change the result
-	open  bool // a string or container was still open at the end of buf
-	nodes int  // number of parsed objects
-	top   int  // the highest referenced object number
+	buf    []byte
+	pos    int
+	short  bool // the lexer reached the end of buf: more data might change the result
+	open   bool // a string or container was still open at the end of buf
+	nodes  int  // number of parsed objects
+	maxRef int  // the highest referenced object number
 }
 
 var errEnd = errors.New("end of data")
@@ -90,10 +90,10 @@ func (l *lexer) hasPrefix(word string) bool {
 // reference; content streams have no references.
 func (l *lexer) object(depth int, refs bool) (Object, error) {
 	if depth > maxDepth {
-		return nil, fmt.Errorf("%w: nested too deeply", ErrLimit)
+		return nil, fmt.Errorf("%w: objects are nested too deeply", ErrLimit)
 	}
 	if l.nodes++; l.nodes > maxNodes {
-		return nil, fmt.Errorf("%w: too many objects in one", ErrLimit)
+		return nil, fmt.Errorf("%w: an object contains too many objects", ErrLimit)
 	}
 	l.skipSpace()
 	if l.pos >= len(l.buf) {
@@ -277,8 +277,8 @@ func (l *lexer) hexString() String {
 	return String(out)
 }
 
-// endsObject reports whether obj is a keyword which shows that a container was
-// never closed. It unreads the keyword.
+// endsObject reports whether obj is a keyword that ends an object, so that the
+// open containers were never closed. If it is, endsObject unreads it.
 func (l *lexer) endsObject(obj Object) bool {
 	if w, ok := obj.(keyword); ok && (w == "endobj" || w == "stream" || w == "endstream") {
 		l.pos -= len(w)
@@ -426,7 +426,7 @@ func (l *lexer) reference(text []byte) (Ref, bool) {
 	}
 	generation, _ := parseInt(rest[from:to])
 	l.pos += i + 1
-	l.top = max(l.top, int(number))
+	l.maxRef = max(l.maxRef, int(number))
 	return Ref{int(number), int(generation)}, true
 }
 
@@ -459,8 +459,8 @@ func parseInt(text []byte) (int64, bool) {
 	return v, true
 }
 
-// commonNames are names in nearly every file; the lexer does not allocate them
-// again for each object.
+// commonNames contains the names that occur in nearly every file, so that the
+// lexer does not allocate them for each object.
 var commonNames = func() map[string]Name {
 	names := map[string]Name{}
 	for _, n := range []Name{

@@ -64,17 +64,17 @@ func TestLexerLimits(t *testing.T) {
 	} {
 		l := lexer{buf: []byte(text)}
 		if _, err := l.object(0, true); !errors.Is(err, ErrLimit) {
-			t.Errorf("%.20s: %v", text, err)
+			t.Errorf("%.20s: error = %v, want ErrLimit", text, err)
 		}
 	}
 	l := lexer{buf: []byte(" % nothing")}
 	if _, err := l.object(0, true); !errors.Is(err, errEnd) {
-		t.Errorf("nothing: %v", err)
+		t.Errorf("the error for a comment = %v, want errEnd", err)
 	}
 }
 
-// The lexer must report short if an object does not end in the window: the
-// result for any part of a file is either correct or known to be short.
+// The lexer must set short if an object does not end in the window, so that the
+// result for any part of a file is either correct or marked as short.
 func TestLexerReportsShortInput(t *testing.T) {
 	t.Parallel()
 	text := "<</Type /Page/Kids[12 0 R 13 0 R]/A(b\\)c)/B<4142>/C 12.5/D true>> 7 "
@@ -87,7 +87,7 @@ func TestLexerReportsShortInput(t *testing.T) {
 		l := lexer{buf: []byte(text[:n])}
 		got, err := l.object(0, true)
 		if !l.short && (err != nil || !reflect.DeepEqual(got, want)) {
-			t.Errorf("%d bytes: %v, %v", n, got, err)
+			t.Errorf("the first %d bytes = %v, %v and not short, want %v", n, got, err, want)
 		}
 	}
 }
@@ -114,16 +114,16 @@ func TestDict(t *testing.T) {
 	t.Parallel()
 	d := NewDict(Entry{"A", Integer(1)}, Entry{"B", Integer(2)}, Entry{"A", Integer(3)})
 	if d.Get("A") != Integer(3) {
-		t.Error("the last of two does not count")
+		t.Errorf("Get(A) = %v, want the last value 3", d.Get("A"))
 	}
 	c := d.Clone().Set("A", Integer(4)).Set("C", nil)
 	c.Delete("B")
 	if c.Get("A") != Integer(4) || c.Len() != 2 || c.Has("C") || d.Get("A") != Integer(3) || d.Len() != 3 {
-		t.Errorf("clone %v, original %v", c, d)
+		t.Errorf("clone = %v, original = %v, want changes only in the clone", c, d)
 	}
 	var none *Dict
 	if none.Get("A") != nil || none.Len() != 0 || none.Clone() == nil {
-		t.Error("a nil dictionary does not read as empty")
+		t.Error("a nil dictionary is not empty")
 	}
 	for range none.All() {
 		t.Error("a nil dictionary has entries")

@@ -27,9 +27,9 @@ type lzwReader struct {
 	prefix   [1 << lzwMaxWidth]uint16
 	suffix   [1 << lzwMaxWidth]byte
 
-	stack [1 << lzwMaxWidth]byte
-	have  []byte // decoded bytes that are not yet read
-	err   error
+	stack  [1 << lzwMaxWidth]byte
+	unread []byte // decoded bytes that are not yet read
+	err    error
 }
 
 func newLZWReader(in *bufio.Reader, early bool) *lzwReader {
@@ -46,15 +46,15 @@ func (r *lzwReader) clear() { r.width, r.next, r.previous = 9, lzwFirst, -1 }
 func (r *lzwReader) Read(p []byte) (int, error) {
 	n := 0
 	for n < len(p) {
-		if len(r.have) == 0 {
+		if len(r.unread) == 0 {
 			if r.err != nil {
 				return n, r.err
 			}
 			r.step()
 			continue
 		}
-		copied := copy(p[n:], r.have)
-		r.have = r.have[copied:]
+		copied := copy(p[n:], r.unread)
+		r.unread = r.unread[copied:]
 		n += copied
 	}
 	return n, nil
@@ -97,7 +97,7 @@ func (r *lzwReader) step() {
 	if code == r.next {
 		r.stack[len(r.stack)-1] = byte(c) //nolint:gosec // as above
 	}
-	r.have = r.stack[at:]
+	r.unread = r.stack[at:]
 	if r.previous >= 0 && r.next < len(r.prefix) {
 		r.prefix[r.next] = uint16(r.previous) //nolint:gosec // below 4096
 		r.suffix[r.next] = byte(c)            //nolint:gosec // as above

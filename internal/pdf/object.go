@@ -34,7 +34,7 @@ type Name string
 // Array is an array object (7.3.6).
 type Array []Object
 
-// Ref is an indirect reference (7.3.10). The zero Ref means none.
+// Ref is an indirect reference (7.3.10). The zero Ref refers to no object.
 type Ref struct{ Number, Generation int }
 
 // String returns the reference in PDF syntax.
@@ -48,17 +48,19 @@ type Entry struct {
 	Value Object
 }
 
-// Dict is a dictionary object (7.3.7) in file order. A nil *Dict reads as an
-// empty one.
+// Dict is a dictionary object (7.3.7) in file order. A nil *Dict is treated as
+// an empty dictionary.
 type Dict struct{ entries []Entry }
 
-// Placeholder is a value whose text is written verbatim, never encrypted,
-// and whose position is known after writing: the /ByteRange and /Contents of a
-// signature (12.8.1), which are filled in later.
+// Placeholder is a value whose text is written verbatim, never encrypted, and
+// whose position is known after it was written. The /ByteRange and /Contents of
+// a signature (12.8.1) are placeholders, because their values depend on the
+// written bytes.
 type Placeholder struct {
 	// Text is the text to write.
 	Text []byte
-	// Offset is the offset of Text in the complete file. Writing sets it.
+	// Offset is the offset of Text in the complete file. It is set when the
+	// object is written.
 	Offset int64
 }
 
@@ -76,8 +78,8 @@ func (*Placeholder) object() {}
 // NewDict returns a dictionary with the given entries.
 func NewDict(entries ...Entry) *Dict { return &Dict{entries: entries} }
 
-// Get returns the value of key, or nil if there is none. If a key occurs twice
-// the last one counts, as in common viewers.
+// Get returns the value of key, or nil if there is none. If a key occurs more
+// than once, Get returns its last value, as common viewers do.
 func (d *Dict) Get(key Name) Object {
 	if d == nil {
 		return nil
@@ -168,7 +170,7 @@ func Number(v float64) Object {
 }
 
 // Float64 returns the value of the number. If the text is not a valid number,
-// the longest valid prefix counts.
+// it returns the value of the longest valid prefix.
 func (r Real) Float64() float64 {
 	if v, err := strconv.ParseFloat(string(r), 64); err == nil && isPlainNumber(string(r)) {
 		return v

@@ -13,18 +13,18 @@ type objectStream struct {
 	offsets []int // offsets of the objects in data
 }
 
-// objectStream decodes the object stream with the given number. It caches a
-// few.
+// objectStream decodes the object stream with the given number. The cache holds
+// up to maxDecoded bytes.
 func (d *Document) objectStream(number int) (*objectStream, error) {
 	if s, ok := d.objectStreams[number]; ok {
 		return s, nil
 	}
 	if e, err := d.lookup(number); err != nil || e.kind != entryInFile {
-		return nil, errors.Join(err, fmt.Errorf("%w: object stream", errObject))
+		return nil, errors.Join(err, fmt.Errorf("%w: no object stream", errObject))
 	}
 	stream, ok := d.Object(Ref{Number: number}).(*Stream)
 	if !ok {
-		return nil, fmt.Errorf("%w: object stream", errObject)
+		return nil, fmt.Errorf("%w: no object stream", errObject)
 	}
 	data, err := d.decodeAll(stream)
 	if err != nil {
@@ -70,7 +70,7 @@ func (d *Document) objectOf(s *objectStream, number, index int) (Object, int, er
 			return nil, 0, err
 		}
 		if index = slices.Index(s.numbers, number); index < 0 {
-			return nil, 0, fmt.Errorf("%w: not in its object stream", errObject)
+			return nil, 0, fmt.Errorf("%w: it is not in its object stream", errObject)
 		}
 	}
 	l := lexer{buf: s.data, pos: s.offsets[index]}
@@ -79,7 +79,7 @@ func (d *Document) objectOf(s *objectStream, number, index int) (Object, int, er
 		return nil, 0, chargeErr
 	}
 	if errors.Is(err, errEnd) {
-		return nil, 0, fmt.Errorf("%w: in object stream", errObject)
+		return nil, 0, fmt.Errorf("%w: its object stream ends before it", errObject)
 	}
 	if err != nil {
 		return nil, 0, err

@@ -32,7 +32,7 @@ const (
 )
 
 // treeWalk is a limited traversal of the page tree. It enters each indirect
-// node once, so that loops and shared nodes end.
+// node only once, so that loops and shared nodes do not prolong it.
 type treeWalk struct {
 	d       *Document
 	visit   func(*Page) (more bool)
@@ -44,17 +44,17 @@ type treeWalk struct {
 	path    []treeNode
 }
 
-// walkPages visits the pages from an index on until visit returns false. If
-// trust is true, it skips earlier nodes by their /Count. It returns the number
-// of pages that it passed.
+// walkPages visits the pages, beginning with the index from, until visit
+// returns false. If trust is true, it skips earlier nodes by their /Count. It
+// returns the number of pages that it visited or skipped.
 func (d *Document) walkPages(from int, trust bool, visit func(*Page) (more bool)) int {
 	w := treeWalk{d: d, visit: visit, from: from, trust: trust, seen: map[int]bool{}}
 	w.node(d.catalog.Get("Pages"))
 	return w.next
 }
 
-// PageCount returns the number of pages in the page tree's root, or, if that is
-// implausible, the number that a limited traversal finds.
+// PageCount returns /Count of the page tree's root or, if it is implausible,
+// the number of pages that a limited traversal finds.
 func (d *Document) PageCount() int {
 	if n, ok := d.Int(d.Dict(d.catalog.Get("Pages")).Get("Count")); ok && n > 0 && n <= d.xref.size() {
 		return n
@@ -110,7 +110,7 @@ func (w *treeWalk) node(obj Object) bool {
 	kind := w.d.Name(dict.Get("Type"))
 	if !isNode || kind == "Page" {
 		// A node without /Type counts as a page, unless it has no attributes of
-		// one.
+		// a page.
 		if kind == "Pages" || !indirect && kind != "Page" && !dict.Has("Contents") && !dict.Has("MediaBox") {
 			return true
 		}
@@ -137,7 +137,8 @@ func (w *treeWalk) node(obj Object) bool {
 	return true
 }
 
-// kids returns the kids of a node; a single kid may replace the array.
+// kids returns the kids of a node. /Kids may be a single kid instead of an
+// array.
 func (d *Document) kids(node *Dict) (Array, bool) {
 	value := node.Get("Kids")
 	switch v := d.Resolve(value).(type) {
@@ -149,8 +150,8 @@ func (d *Document) kids(node *Dict) (Array, bool) {
 	return nil, false
 }
 
-// Inherited returns the value of key in the page or the nearest ancestor that
-// has it (7.7.3.4), unresolved.
+// Inherited returns the value of key in the page or in the nearest ancestor
+// that has the key (7.7.3.4), unresolved.
 func (p *Page) Inherited(key Name) Object {
 	if v := p.Dict.Get(key); v != nil && p.doc.Resolve(v) != nil {
 		return v
@@ -164,7 +165,8 @@ func (p *Page) Inherited(key Name) Object {
 }
 
 // Resources returns the resource dictionary of the page (7.8.3), which may be
-// inherited. It returns nil, which reads as empty, if there is none.
+// inherited. It returns nil, which is treated as an empty dictionary, if there
+// is none.
 func (p *Page) Resources() *Dict { return p.doc.Dict(p.Inherited("Resources")) }
 
 // maxContents is the maximum number of content streams of a page.

@@ -23,17 +23,17 @@ func TestPageTree(t *testing.T) {
 		{"nested", []string{
 			catalog, "<</Type/Pages/Kids[3 0 R 4 0 R]/Count 3>>", "<</Type/Pages/Count 2/Kids[5 0 R 6 0 R]>>", leaf(3), leaf(1), leaf(2),
 		}, []int{1, 2, 3}, 3},
-		{"a node that lies about its count", []string{
+		{"a node with a wrong count", []string{
 			catalog, "<</Type/Pages/Kids[3 0 R 4 0 R]/Count 3>>", "<</Type/Pages/Count 9/Kids[5 0 R 6 0 R]>>", leaf(3), leaf(1), leaf(2),
 		}, []int{1, 2, 3}, 3},
 		{"no /Type", []string{catalog, "<</Kids[3 0 R]>>", "<</N 1>>"}, []int{1}, 1},
 		{"/Type of a page with /Kids", []string{catalog, "<</Kids[3 0 R]>>", "<</Type/Page/Kids[2 0 R]/N 1>>"}, []int{1}, 1},
 		{"the root is a page", []string{catalog, leaf(1)}, []int{1}, 1},
 		{"loops", []string{catalog, "<</Type/Pages/Kids[2 0 R 3 0 R]/Count 1>>", "<</Type/Pages/Kids[2 0 R 3 0 R 4 0 R]>>", leaf(1)}, []int{1}, 1},
-		{"kids that are nothing", []string{catalog, "<</Type/Pages/Kids[null 99 0 R (x) 3 0 R <</N 7>>]/Count 1>>", leaf(1)}, []int{1}, 1},
+		{"kids that are not pages", []string{catalog, "<</Type/Pages/Kids[null 99 0 R (x) 3 0 R <</N 7>>]/Count 1>>", leaf(1)}, []int{1}, 1},
 		{"an empty node first", []string{catalog, "<</Type/Pages/Kids[3 0 R 4 0 R]/Count 1>>", "<</Type/Pages/Kids[]/Count 0>>", leaf(1)}, []int{1}, 1},
 		{"no count", []string{catalog, "<</Type/Pages/Kids[3 0 R 4 0 R]>>", leaf(1), leaf(2)}, []int{1, 2}, 2},
-		{"a count beyond all", []string{catalog, "<</Type/Pages/Kids[3 0 R 4 0 R]/Count 10000000000>>", leaf(1), leaf(2)}, []int{1, 2}, 2},
+		{"a count that is too large", []string{catalog, "<</Type/Pages/Kids[3 0 R 4 0 R]/Count 10000000000>>", leaf(1), leaf(2)}, []int{1, 2}, 2},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -50,21 +50,21 @@ func TestPageTree(t *testing.T) {
 			}
 			for _, index := range []int{-1, len(test.want), 1 << 30} {
 				if _, err := d.Page(index); !errors.Is(err, ErrNoPages) {
-					t.Errorf("page %d: %v", index, err)
+					t.Errorf("Page(%d) returned %v, want ErrNoPages", index, err)
 				}
 			}
 			if got := d.PageCount(); got != test.count {
-				t.Errorf("count %d, want %d", got, test.count)
+				t.Errorf("PageCount() = %d, want %d", got, test.count)
 			}
 			if d.Repaired() {
-				t.Error("repaired")
+				t.Error("the document was repaired")
 			}
 		})
 	}
 }
 
-// Ten levels with ten times the same kid are 10^10 pages for a traversal
-// without a limit.
+// In this tree of ten levels every node contains the same kid ten times. A
+// traversal without a limit would find 10^10 pages.
 func TestPageTreeOfSharedKids(t *testing.T) {
 	t.Parallel()
 	bodies := []string{"<</Type/Catalog/Pages 2 0 R>>"}
@@ -73,10 +73,10 @@ func TestPageTreeOfSharedKids(t *testing.T) {
 	}
 	d := open(t, pdftest.File("", append(bodies, "<</Type/Page>>")...))
 	if got := d.PageCount(); got != 1 {
-		t.Errorf("%d pages", got)
+		t.Errorf("PageCount() = %d, want 1", got)
 	}
 	if d.src.work > 1<<20 {
-		t.Errorf("%d bytes of work", d.src.work)
+		t.Errorf("the document was charged with %d bytes of work, want at most %d", d.src.work, 1<<20)
 	}
 }
 
@@ -88,16 +88,16 @@ func TestInherited(t *testing.T) {
 		"<</Type/Page/Resources null/Contents 99 0 R/Annots 6 0 R>>", "[0 0 2 2]", "[1 0 R 2 0 R]"))
 	page := firstPage(t, d)
 	if box, ok := d.Rectangle(page.Inherited("MediaBox")); !ok || box.X1 != 2 {
-		t.Errorf("media box %v", box)
+		t.Errorf("media box = %v, want a width of 2", box)
 	}
 	if rotate, _ := d.Int(page.Inherited("Rotate")); rotate != 90 {
-		t.Errorf("rotate %d", rotate)
+		t.Errorf("rotate = %d, want 90", rotate)
 	}
 	if page.Resources().Get("A") != Integer(1) || page.Inherited("CropBox") != nil || page.Contents() != nil {
-		t.Error("resources, crop box or contents")
+		t.Errorf("resources = %v, crop box = %v, contents = %v, want inherited resources and nothing else", page.Resources(), page.Inherited("CropBox"), page.Contents())
 	}
-	if annots, holder := page.Annotations(); len(annots) != 2 || holder != (Ref{Number: 6}) {
-		t.Errorf("annotations %v in %v", annots, holder)
+	if annots, ref := page.Annotations(); len(annots) != 2 || ref != (Ref{Number: 6}) {
+		t.Errorf("annotations = %v of array %v, want two of array 6 0 R", annots, ref)
 	}
 }
 
@@ -134,14 +134,15 @@ func TestGeometry(t *testing.T) {
 		g := firstPage(t, d).Geometry()
 		width, height := g.Size()
 		if g.Box != test.box || g.Rotate != test.rotate || width != test.width || height != test.height || g.Defaulted != test.defaulted {
-			t.Errorf("%s: %+v, %v x %v", test.page, g, width, height)
+			t.Errorf("%s: geometry = %+v, size = %v x %v, want %+v", test.page, g, width, height, test)
 		}
-		// The corners of the page as shown are those of the box.
+		// The matrix must map the corners of the page as shown to corners of
+		// the box.
 		m := g.Matrix()
 		for _, corner := range [][2]float64{{0, 0}, {width, height}} {
 			x, y := m[0]*corner[0]+m[2]*corner[1]+m[4], m[1]*corner[0]+m[3]*corner[1]+m[5]
 			if x != g.Box.X0 && x != g.Box.X1 || y != g.Box.Y0 && y != g.Box.Y1 {
-				t.Errorf("%s: corner %v is at %v, %v", test.page, corner, x, y)
+				t.Errorf("%s: corner %v is mapped to %v, %v, want a corner of %v", test.page, corner, x, y, g.Box)
 			}
 		}
 	}

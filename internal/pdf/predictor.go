@@ -18,22 +18,22 @@ type predictor struct {
 	pixel  int // distance in bytes to the same component of the pixel on the left
 	row    []byte
 	above  []byte
-	have   []byte
+	unread []byte // decoded bytes that are not yet read
 	err    error
 }
 
-// predict returns in with its prediction reverted, or in itself if there is
-// none.
+// predict returns a reader of the data of in without prediction. It returns in
+// if the data has no prediction.
 func (d *Document) predict(in io.Reader, parms *Dict) (io.Reader, error) {
 	kind, _ := d.Int(parms.Get("Predictor"))
 	if kind < 2 {
 		return in, nil
 	}
-	value := func(key Name, missing int) int {
+	value := func(key Name, fallback int) int {
 		if v, ok := d.Int(parms.Get(key)); ok && v > 0 {
 			return v
 		}
-		return missing
+		return fallback
 	}
 	columns, bits, colors := value("Columns", 1), value("BitsPerComponent", 8), value("Colors", 1)
 	if bits > 32 || colors > 1<<10 || columns > 8*maxRow || columns*bits*colors > 8*maxRow {
@@ -49,21 +49,21 @@ func (d *Document) predict(in io.Reader, parms *Dict) (io.Reader, error) {
 func (p *predictor) Read(out []byte) (int, error) {
 	n := 0
 	for n < len(out) {
-		if len(p.have) == 0 {
+		if len(p.unread) == 0 {
 			if p.err != nil {
 				return n, p.err
 			}
 			p.err = p.next()
 			continue
 		}
-		copied := copy(out[n:], p.have)
-		p.have = p.have[copied:]
+		copied := copy(out[n:], p.unread)
+		p.unread = p.unread[copied:]
 		n += copied
 	}
 	return n, nil
 }
 
-// next decodes a row; the last one may be incomplete.
+// next decodes a row. The last row may be incomplete.
 func (p *predictor) next() error {
 	var tag [1]byte
 	if p.png {
@@ -78,16 +78,16 @@ func (p *predictor) next() error {
 	}
 	clear(p.row[n:])
 	if p.png {
-		p.png10(tag[0])
+		p.revertPNG(tag[0])
 	} else {
-		p.tiff()
+		p.revertTIFF()
 	}
-	p.have = p.row[:n]
+	p.unread = p.row[:n]
 	return eofIfTruncated(err)
 }
 
-// png10 reverts the PNG filter types (ISO/IEC 15948, 9.2).
-func (p *predictor) png10(filter byte) {
+// revertPNG reverts the PNG filter types (ISO/IEC 15948, 9.2).
+func (p *predictor) revertPNG(filter byte) {
 	row, above, pixel := p.row, p.above, p.pixel
 	switch filter {
 	case 1: // Sub
@@ -131,8 +131,8 @@ func paeth(a, b, c int) byte {
 	return byte(c) //nolint:gosec // as above
 }
 
-// tiff reverts the horizontal differencing of TIFF (predictor 2).
-func (p *predictor) tiff() {
+// revertTIFF reverts the horizontal differencing of TIFF (predictor 2).
+func (p *predictor) revertTIFF() {
 	row := p.row
 	switch p.bits {
 	case 8:
@@ -145,12 +145,12 @@ func (p *predictor) tiff() {
 			row[i], row[i+1] = byte(sum>>8), byte(sum) //nolint:gosec // its two bytes
 		}
 	case 1, 2, 4:
-		p.tiffBits()
+		p.revertTIFFBits()
 	}
 }
 
-// tiffBits is tiff for components with less than eight bits.
-func (p *predictor) tiffBits() {
+// revertTIFFBits is revertTIFF for components with fewer than eight bits.
+func (p *predictor) revertTIFFBits() {
 	per, mask := 8/p.bits, byte(1<<p.bits-1)
 	left := make([]byte, p.colors)
 	for i := range len(p.row) * per {

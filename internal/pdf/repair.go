@@ -13,8 +13,8 @@ const (
 	maxTrailers = 4096
 )
 
-// foundObject is an object that the repair found. Of several with the same number the
-// last in the file counts, as after incremental updates.
+// foundObject is an object that the repair found. If several objects have the
+// same number, the last one in the file is used, as after incremental updates.
 type foundObject struct {
 	number   int
 	position int64 // offset in the file of the object or of its object stream
@@ -35,9 +35,9 @@ type repairer struct {
 	closed        bool  // the last object is followed by a trailer or startxref
 }
 
-// repair rebuilds the cross-reference and starts the document with it. It
-// returns ErrTruncated if the file ends within an object, and ErrDamaged if
-// there is neither a catalog nor a page tree.
+// repair rebuilds the cross-reference and calls start. It returns ErrTruncated
+// if the file ends within an object, and ErrDamaged if there is neither a
+// catalog nor a page tree.
 func (d *Document) repair() error {
 	d.reset()
 	d.repaired, d.repairing = true, true
@@ -99,9 +99,9 @@ func (r *repairer) emptyTree() bool {
 // creates.
 const maxSyntheticPages = 4096
 
-// synthesizePageTree creates a page tree of the pages in the file that no tree
-// contains. It returns ErrNoPages if there is none and the catalog is valid,
-// otherwise ErrDamaged.
+// synthesizePageTree creates a page tree of the page objects in the file,
+// because no tree in the file contains them. If there are no page objects, it
+// returns ErrNoPages if the catalog is valid, otherwise ErrDamaged.
 func (r *repairer) synthesizePageTree() error {
 	d := r.d
 	kids := Array{}
@@ -160,11 +160,12 @@ func (r *repairer) scan() error {
 	return nil
 }
 
-// step processes the next object or trailer in the window, which begins at the
-// offset at, and returns the offset at which to continue.
+// step processes the next object or trailer that follows the offset pos in the
+// window, and returns the offset at which to continue. at is the offset of the
+// window.
 func (r *repairer) step(window []byte, at, pos int64) (int64, error) {
 	end := at + int64(len(window))
-	if r.nextObj < pos { // keep the result of the search, because many trailers may come before it
+	if r.nextObj < pos { // the result is reused, because many trailers may come before it
 		r.nextObj = end
 		if i := bytes.Index(window[pos-at:], []byte("obj")); i >= 0 {
 			r.nextObj = pos + int64(i)
@@ -192,7 +193,8 @@ func (r *repairer) step(window []byte, at, pos int64) (int64, error) {
 	return r.objectAt(at+int64(start), after)
 }
 
-// objectStart finds "n g " at the end of text.
+// objectStart returns the index of the object number in text, which must end
+// with an object number and a generation.
 func objectStart(text []byte) (int, bool) {
 	i := len(text)
 	for range 2 {
@@ -234,7 +236,8 @@ func (r *repairer) trailerAt(pos int64) (int64, error) {
 }
 
 // objectAt records the object that begins at start, and skips the data of a
-// stream. after is the offset at which to continue for any other object.
+// stream. It returns the offset at which to continue: the end of the data of a
+// stream, or the parameter after for any other object.
 func (r *repairer) objectAt(start, after int64) (int64, error) {
 	d := r.d
 	text, err := d.src.window(start, chunkOverlap)
@@ -258,7 +261,7 @@ func (r *repairer) objectAt(start, after int64) (int64, error) {
 		entry: entry{kind: entryInFile, offset: start - d.base, generation: in.ref.Generation},
 	})
 	r.lastStart, r.closed = start, false
-	d.maxReferenced = max(d.maxReferenced, l.top)
+	d.maxReferenced = max(d.maxReferenced, l.maxRef)
 	dict := asDict(in.obj)
 	stream, ok := in.obj.(*Stream)
 	switch dict.Get("Type") {
@@ -332,8 +335,8 @@ func (r *repairer) section() section {
 	return s
 }
 
-// trailer returns a trailer with the entries of all found trailers; the last
-// one takes precedence.
+// trailer returns a trailer with the entries of all found trailers. A later
+// trailer takes precedence over an earlier trailer.
 func (r *repairer) trailer() *Dict {
 	trailer := &Dict{}
 	for _, t := range slices.Backward(r.trailers) {
@@ -386,14 +389,14 @@ func (r *repairer) readObjectStreams() error {
 	return nil
 }
 
-// findCatalog returns the catalog: that of the last trailer with a valid one,
-// otherwise the last one in the file.
+// findCatalog returns the catalog of the last trailer that refers to a valid
+// catalog, otherwise the last valid catalog in the file.
 func (r *repairer) findCatalog() (Object, bool) {
 	d := r.d
-	good := func(root Object) bool { return d.Dict(d.Dict(root).Get("Pages")) != nil }
+	valid := func(root Object) bool { return d.Dict(d.Dict(root).Get("Pages")) != nil }
 	for _, t := range slices.Backward(r.trailers) {
 		root := t.Get("Root")
-		if !good(root) {
+		if !valid(root) {
 			continue
 		}
 		if ref, ok := root.(Ref); ok {
@@ -402,7 +405,7 @@ func (r *repairer) findCatalog() (Object, bool) {
 		return root, true
 	}
 	for _, number := range slices.Backward(r.catalogs) {
-		if ref := (Ref{Number: number}); good(ref) {
+		if ref := (Ref{Number: number}); valid(ref) {
 			return d.currentRef(ref), true
 		}
 	}
@@ -415,7 +418,7 @@ func (r *repairer) findCatalog() (Object, bool) {
 			break
 		}
 		switch {
-		case dict.Get("Type") == Name("Catalog") && good(Ref{Number: f.number}):
+		case dict.Get("Type") == Name("Catalog") && valid(Ref{Number: f.number}):
 			return Ref{Number: f.number}, true
 		case dict.Get("Type") == Name("Pages") && !dict.Has("Parent"):
 			r.pageTrees = append(r.pageTrees, f.number)

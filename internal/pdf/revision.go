@@ -9,11 +9,11 @@ import (
 // maxCompared is the maximum number of objects that Moved compares.
 const maxCompared = 1 << 20
 
-// Moved returns the numbers of objects whose position in d differs from that in
-// before, an earlier revision of the same file, or which only one of the two
-// has. It compares the cross-references, not the bytes: a revision can reveal
-// an object that an earlier one hid without writing any object. The error is
-// ErrLimit if there are too many objects.
+// Moved returns the numbers of the objects whose position in d differs from the
+// position in before, an earlier revision of the same file, and of the objects
+// that only one of the two revisions has. It compares the cross-references and
+// not the bytes, because a revision can make a hidden object visible without
+// writing any object. The error is ErrLimit if there are too many objects.
 func (d *Document) Moved(before *Document) ([]int, error) {
 	numbers, err := numbersOf(d, before)
 	if err != nil {
@@ -22,19 +22,19 @@ func (d *Document) Moved(before *Document) ([]int, error) {
 	moved := map[int]bool{}
 	inStreams := map[int]int{} // objects at the same index of the same object stream
 	for _, number := range numbers {
-		was, err := before.lookup(number)
+		earlier, err := before.lookup(number)
 		if err != nil {
 			return nil, err
 		}
-		is, err := d.lookup(number)
+		later, err := d.lookup(number)
 		if err != nil {
 			return nil, err
 		}
 		switch {
-		case is.kind == entryFree && was.kind == entryFree:
-		case is.kind == entryInFile && was.kind == entryInFile && is.offset+d.base == was.offset+before.base:
-		case is.kind == entryInStream && is == was:
-			inStreams[number] = is.stream
+		case later.kind == entryFree && earlier.kind == entryFree:
+		case later.kind == entryInFile && earlier.kind == entryInFile && later.offset+d.base == earlier.offset+before.base:
+		case later.kind == entryInStream && later == earlier:
+			inStreams[number] = later.stream
 		default:
 			moved[number] = true
 		}

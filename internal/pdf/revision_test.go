@@ -15,7 +15,7 @@ func TestMoved(t *testing.T) {
 	for name, file := range map[string][]byte{"table": plain, "streams": compressed(t), "hybrid": hybrid(t)} {
 		before := open(t, file)
 		if moved, err := open(t, file).Moved(before); err != nil || len(moved) > 0 {
-			t.Errorf("%s: the same file differs in %v, %v", name, moved, err)
+			t.Errorf("%s: Moved for the same file = %v, %v, want no objects", name, moved, err)
 		}
 		u := before.Update()
 		added := u.Add(NewDict())
@@ -27,29 +27,30 @@ func TestMoved(t *testing.T) {
 		}
 		moved, err := open(t, append(slices.Clone(file), tail...)).Moved(open(t, file))
 		if err != nil || !slices.Contains(moved, added.Number) || !slices.Contains(moved, page.Ref.Number) || slices.Contains(moved, page.Ref.Number-1) {
-			t.Errorf("%s: %v, %v; want %d and %d", name, moved, err, page.Ref.Number, added.Number)
+			t.Errorf("%s: Moved = %v, %v, want %d and %d", name, moved, err, page.Ref.Number, added.Number)
 		}
 	}
 
-	// No object is written, but one object changes and another one is removed.
+	// No object is written, but the cross-reference changes one object and
+	// removes another object.
 	file := pdftest.File("", append(onePage("a"), "<</In/Use>>")...)
 	const hidden = 1 // any other position
 	more := fmt.Sprintf("xref\n4 2\n%010d 00000 n \n0000000000 00001 f \ntrailer\n<</Size 6/Root 1 0 R/Prev %d>>\nstartxref\n%d\n%%%%EOF\n",
 		hidden, open(t, file).xref.start, len(file))
 	moved, err := open(t, append(slices.Clone(file), more...)).Moved(open(t, file))
 	if err != nil || !slices.Equal(moved, []int{4, 5}) {
-		t.Errorf("by the cross-reference alone: %v, %v", moved, err)
+		t.Errorf("Moved for a new cross-reference = %v, %v, want [4 5]", moved, err)
 	}
 }
 
 // An object keeps its index in its object stream, but the stream changes.
-func TestMovedWithItsStream(t *testing.T) {
+func TestMovedObjectStream(t *testing.T) {
 	t.Parallel()
 	file := compressed(t)
 	before := open(t, file)
 	stream, ok := before.Object(Ref{Number: 5}).(*Stream)
 	if !ok {
-		t.Fatal("no object stream")
+		t.Fatal("object 5 is not a stream")
 	}
 	u := before.Update()
 	u.Set(Ref{Number: 5}, stream)
@@ -60,16 +61,16 @@ func TestMovedWithItsStream(t *testing.T) {
 	moved, err := open(t, append(slices.Clone(file), tail...)).Moved(open(t, file))
 	for _, number := range []int{1, 2, 3, 5} {
 		if err != nil || !slices.Contains(moved, number) {
-			t.Errorf("%v, %v; want %d", moved, err, number)
+			t.Errorf("Moved = %v, %v, want object %d in the list", moved, err, number)
 		}
 	}
 }
 
-func TestMovedIsBounded(t *testing.T) {
+func TestMovedIsLimited(t *testing.T) {
 	t.Parallel()
 	a, b := open(t, onePageFile()), open(t, onePageFile())
 	a.xref.sections = append(a.xref.sections, section{subsections: []subsection{{first: 10, count: maxCompared}}})
 	if moved, err := a.Moved(b); !errors.Is(err, ErrLimit) {
-		t.Errorf("%d objects, %v", len(moved), err)
+		t.Errorf("Moved = %d objects, %v, want ErrLimit", len(moved), err)
 	}
 }

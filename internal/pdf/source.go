@@ -13,7 +13,7 @@ const (
 	maxWork       = 160 << 20 // bytes parsed and decoded for one document, see charge
 	maxObjectSize = 16 << 20  // bytes of an object's text, without stream data
 	maxNodes      = 1 << 19   // objects within one indirect object
-	maxDepth      = 256       // of arrays and dictionaries within each other
+	maxDepth      = 256       // nesting depth of arrays and dictionaries
 	maxNumber     = 8_388_607 // object number (Annex C.2)
 	maxCached     = 1 << 20   // objects kept in memory
 )
@@ -46,23 +46,23 @@ func (s *source) fail(err error) error {
 	return err
 }
 
-// charge adds n bytes of work and returns ErrLimit if there is too much.
+// charge adds n bytes of work. It returns ErrLimit if the sum exceeds maxWork.
 func (s *source) charge(n int64) error {
 	s.work += n
 	if s.work > maxWork {
-		return s.fail(fmt.Errorf("%w: too much work", ErrLimit))
+		return s.fail(fmt.Errorf("%w: reading it takes too much work", ErrLimit))
 	}
 	return nil
 }
 
-// chargeParsed charges the work of a lexer. An object costs as much as skipping
-// a few dozen bytes.
+// chargeParsed charges the work of a lexer since the position from: the bytes,
+// and 32 more for each object.
 func (s *source) chargeParsed(l *lexer, from int) error {
 	return s.charge(int64(l.pos-from) + 32*int64(l.nodes))
 }
 
 // window returns n bytes from offset, or fewer at the end of the file. The
-// caller must not change them.
+// caller must not change the bytes.
 func (s *source) window(offset int64, n int) ([]byte, error) {
 	if offset < 0 || offset >= s.size {
 		return nil, nil
@@ -96,5 +96,5 @@ func (s *source) read(offset int64, n int) ([]byte, error) {
 	if err == nil || errors.Is(err, io.EOF) {
 		err = io.ErrUnexpectedEOF
 	}
-	return nil, s.fail(fmt.Errorf("read %d bytes at %d: %w", n, offset, err))
+	return nil, s.fail(fmt.Errorf("reading %d bytes at offset %d: %w", n, offset, err))
 }

@@ -6,13 +6,13 @@ import (
 	"io"
 )
 
-// Stream is a stream object (7.3.8). A stream of a document holds no data: it
-// is read from the file each time.
+// Stream is a stream object (7.3.8). The data of a stream of a document is not
+// in memory. It is read from the file each time.
 type Stream struct {
 	Dict *Dict
 
-	doc    *Document // the document it is from; nil for a new stream
-	ref    Ref       // its reference, on which its encryption depends
+	doc    *Document // the document that contains the stream; nil for a new stream
+	ref    Ref       // its reference; the encryption depends on it
 	offset int64     // offset of its data in the file
 	length int64     // length of its data in the file; -1 if not yet known
 
@@ -35,8 +35,8 @@ func NewRawStream(dict *Dict, data []byte) *Stream {
 }
 
 // NewStreamFrom returns a stream of exactly length bytes that are copied from
-// body when the stream is written, which is possible once. As with NewRawStream
-// they are already encoded.
+// body when the stream is written. It can be written only once. The bytes must
+// already be encoded, as for NewRawStream.
 func NewStreamFrom(dict *Dict, body io.Reader, length int64) *Stream {
 	return &Stream{Dict: dict.Clone(), body: body, bodyLen: length, encoded: true}
 }
@@ -60,9 +60,10 @@ func (s *Stream) Raw() (io.Reader, error) {
 	return s.doc.rawReader(s)
 }
 
-// Decoded returns the data decoded by all filters. The error is ErrLimit above
-// 32 MB, and ErrFilter for an image filter. Data that is truncated or fails its
-// checksum ends early without an error, as in viewers.
+// Decoded returns the data decoded by all filters. The error is ErrLimit if the
+// decoded data exceeds 32 MB, and ErrFilter if the stream has an image filter.
+// Data that is truncated or fails its checksum ends early without an error, as
+// in viewers.
 func (s *Stream) Decoded() (io.Reader, error) {
 	if s.doc == nil {
 		return s.Raw()
@@ -82,8 +83,8 @@ func (d *Document) rawReader(s *Stream) (*bufio.Reader, error) {
 	return d.crypt.streamReader(d, s, plain)
 }
 
-// measure determines the length of the data. It is /Length if the stream ends
-// there, otherwise the data ends before the next endstream.
+// measure determines the length of the data. The length is /Length if endstream
+// follows there. Otherwise the data ends before the next endstream.
 func (d *Document) measure(s *Stream) error {
 	if s.length >= 0 {
 		return nil

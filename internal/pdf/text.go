@@ -7,7 +7,7 @@ import (
 )
 
 // pdfDoc maps the codes of PDFDocEncoding (Annex D.2) to characters. Codes
-// without a character are U+FFFD.
+// without a character map to U+FFFD.
 var pdfDoc = func() (table [256]rune) {
 	for i := range table {
 		table[i] = rune(i)
@@ -58,8 +58,9 @@ func utf16String(s string) String {
 	return String(out)
 }
 
-// Text decodes a text string in PDFDocEncoding, UTF-16BE, UTF-8, or
-// UTF-16LE, which only viewers support. It removes language escapes (14.9.2.2).
+// Text decodes a text string in PDFDocEncoding, UTF-16BE, UTF-8, or UTF-16LE.
+// The standard does not define UTF-16LE, but viewers support it. It removes
+// language escapes (14.9.2.2).
 func (s String) Text() string {
 	text := string(s)
 	switch {
@@ -87,7 +88,7 @@ func decodeUTF16(text string, high, low int) string {
 	return dropEscapes(string(utf16.Decode(units)))
 }
 
-// dropEscapes removes language codes, which are enclosed by two U+001B.
+// dropEscapes removes language codes. A code begins and ends with U+001B.
 func dropEscapes(text string) string {
 	before, rest, found := strings.Cut(text, "\x1b")
 	if !found {

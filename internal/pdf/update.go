@@ -24,8 +24,8 @@ type Update struct {
 
 var errWritten = errors.New("the update is already written")
 
-// Update begins an incremental update. After that the document is not repaired
-// any more.
+// Update begins an incremental update. From then on the document is never
+// repaired.
 func (d *Document) Update() *Update {
 	d.frozen = true
 	size := d.xref.size()
@@ -56,8 +56,8 @@ func (u *Update) Reserve() Ref {
 func (u *Update) Add(obj Object) Ref { return u.Set(u.Reserve(), obj) }
 
 // Set sets a new value for the object of ref, which is in the document or
-// reserved. It returns the reference to use from then on: the generation is
-// that of the object in the file, whatever that of ref.
+// reserved. It returns the reference to use from then on, which has the
+// generation of the object in the file.
 func (u *Update) Set(ref Ref, obj Object) Ref {
 	if ref.Number < u.first {
 		ref = u.doc.currentRef(ref)
@@ -154,7 +154,7 @@ func (u *Update) PageDict(p *Page) *Dict {
 }
 
 // replaceKid replaces the kid at the end of path. Nodes that are direct objects
-// of their parents are replaced in turn, up to an indirect one.
+// of their parents are also replaced, up to the nearest indirect node.
 func (u *Update) replaceKid(path []treeNode, kid Object) {
 	for _, n := range slices.Backward(path) {
 		node := n.dict
@@ -184,7 +184,8 @@ func (u *Update) SetTrailer(key Name, value Object) {
 }
 
 // WriteTo writes the tail: the bytes that follow the original. They begin with
-// a newline if the original does not end with one. It can be called once.
+// a newline if the original does not end with one. WriteTo can be called only
+// once.
 func (u *Update) WriteTo(w io.Writer) (int64, error) {
 	d := u.doc
 	if u.written {
@@ -240,8 +241,8 @@ var structural = []Name{
 	"Length", "Filter", "DecodeParms", "F", "FFilter", "FDecodeParms", "DL",
 }
 
-// newTrailer returns the trailer of the update: the entries of the previous one
-// (7.5.6) and a new second file identifier (14.4).
+// newTrailer returns the trailer of the update: the entries of the previous
+// trailer (7.5.6) and a new second file identifier (14.4).
 func (u *Update) newTrailer(identifier String) (*Dict, error) {
 	d := u.doc
 	trailer := d.xref.trailer.Clone()
@@ -260,7 +261,7 @@ func (u *Update) newTrailer(identifier String) (*Dict, error) {
 		first, ok = d.Resolve(ids[0]).(String)
 	}
 	if !ok {
-		if d.Encrypted() { // the key is derived from its absence (algorithm 2)
+		if d.Encrypted() { // a new identifier would change the key (algorithm 2)
 			return trailer, d.src.err
 		}
 		first = identifier
@@ -269,8 +270,8 @@ func (u *Update) newTrailer(identifier String) (*Dict, error) {
 	return trailer, d.src.err
 }
 
-// complete adds all other objects of the document to the entries of an update,
-// because the cross-reference of a repaired file is unusable.
+// complete adds the entries of all other objects of the document to the entries
+// of an update, because the cross-reference of a repaired file is unusable.
 func (u *Update) complete(entries []numberedEntry) []numberedEntry {
 	entries = append(entries, numberedEntry{0, entry{generation: 65535}})
 	for _, section := range u.doc.xref.sections {

@@ -40,7 +40,7 @@ func TestUpdateKeepsXrefForm(t *testing.T) {
 				test.file = stamped(t, test.file)
 			}
 			if d := open(t, test.file); d.xref.stream != test.stream || d.Repaired() {
-				t.Errorf("stream %v, repaired %v", d.xref.stream, d.Repaired())
+				t.Errorf("cross-reference stream = %v, repaired = %v, want %v and false", d.xref.stream, d.Repaired(), test.stream)
 			}
 		})
 	}
@@ -58,7 +58,7 @@ func TestUpdateOfRepairedFileIsComplete(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			if d := open(t, stamped(t, file)); d.Trailer().Has("Prev") {
-				t.Error("the new cross-reference goes on with the broken one")
+				t.Error("the new trailer has /Prev, want none, because the earlier cross-reference is unusable")
 			}
 		})
 	}
@@ -72,13 +72,13 @@ func TestUpdateTrailer(t *testing.T) {
 	trailer := d.Trailer()
 	ids := d.Array(trailer.Get("ID"))
 	if len(ids) != 2 || ids[0] != String("\x00") || len(ids[1].(String)) != 16 { //nolint:forcetypeassert // a panic fails the test too
-		t.Errorf("ID %v", ids)
+		t.Errorf("/ID = %v, want the first identifier of the file and 16 new bytes", ids)
 	}
 	if trailer.Get("Custom") != String("kept") || d.Dict(trailer.Get("Info")).Get("Title") != String("x") {
-		t.Errorf("trailer %v", trailer)
+		t.Errorf("trailer = %v, want /Custom and /Info of the original", trailer)
 	}
 	if got, want := trailer.Get("Prev"), Integer(bytes.Index(file, []byte("xref\n"))); got != want {
-		t.Errorf("Prev %v, want %v", got, want)
+		t.Errorf("/Prev = %v, want %v", got, want)
 	}
 }
 
@@ -93,7 +93,7 @@ func TestUpdateIsDeterministic(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !bytes.Equal(a, b) {
-			t.Error("two updates differ")
+			t.Error("two updates of the same file differ")
 		}
 	}
 }
@@ -107,27 +107,27 @@ func TestUpdateGenerations(t *testing.T) {
 	file = replaceOnce(t, file, fmt.Sprintf("%010d 00000 n", at), fmt.Sprintf("%010d 00007 n", at))
 	d := open(t, file)
 	if got := firstPage(t, d).Ref; got != (Ref{3, 7}) {
-		t.Fatalf("page is %v", got)
+		t.Fatalf("the reference of the page = %v, want 3 7 R", got)
 	}
 	again := stamped(t, file)
 	if !bytes.Contains(again[len(file):], []byte("3 7 obj")) || !bytes.Contains(again[len(file):], []byte(" 00007 n")) {
-		t.Errorf("generation is lost: %s", again[len(file):])
+		t.Errorf("tail = %s, want the page with generation 7", again[len(file):])
 	}
 	if got := open(t, compressed(t)).Update().Set(Ref{3, 9}, nil); got != (Ref{3, 0}) {
-		t.Errorf("an object of an object stream is replaced as %v", got)
+		t.Errorf("the reference for an object of an object stream = %v, want 3 0 R", got)
 	}
 }
 
-// Offsets count from the header even if bytes precede it.
+// Offsets are relative to the header even if bytes precede it.
 func TestUpdateAfterJunkBeforeHeader(t *testing.T) {
 	t.Parallel()
 	file := append([]byte("GIF89a junk\n"), onePageFile()...)
 	if d := open(t, stamped(t, file)); d.Repaired() || d.HeaderOffset() != 12 {
-		t.Errorf("repaired %v, header at %d", d.Repaired(), d.HeaderOffset())
+		t.Errorf("repaired = %v, header offset = %d, want false and 12", d.Repaired(), d.HeaderOffset())
 	}
 }
 
-func TestUpdateBeginsOnItsOwnLine(t *testing.T) {
+func TestUpdateBeginsOnNewLine(t *testing.T) {
 	t.Parallel()
 	file := onePageFile()
 	for _, original := range [][]byte{file, bytes.TrimSuffix(file, []byte("\n"))} {
@@ -159,7 +159,7 @@ func TestPlaceholder(t *testing.T) {
 			all := append(bytes.Clone(file), tail...)
 			for _, p := range []*Placeholder{contents, byteRange} {
 				if got := all[p.Offset : p.Offset+int64(len(p.Text))]; !bytes.Equal(got, p.Text) {
-					t.Errorf("at %d is %q, want %q", p.Offset, got, p.Text)
+					t.Errorf("text at offset %d = %q, want %q", p.Offset, got, p.Text)
 				}
 			}
 			copy(all[byteRange.Offset:], "[0 1 2 3]")
@@ -167,26 +167,26 @@ func TestPlaceholder(t *testing.T) {
 			requireClean(t, all)
 			value := open(t, all).Dict(ref)
 			if value.Get("Contents") != String("\xde\xad\xbe\xef") || value.Get("Reason") != secret {
-				t.Errorf("read back: %v", value)
+				t.Errorf("signature dictionary = %v, want the inserted /Contents and the reason", value)
 			}
 			if name == "encrypted" && bytes.Contains(tail, []byte(secret)) {
-				t.Error("a string is not encrypted")
+				t.Error("/Reason is not encrypted")
 			}
 		})
 	}
 }
 
-// Pages that are direct objects of /Kids, in nodes that are direct objects too,
-// up to the catalog.
+// The page, its parents and the page tree may be direct objects, up to the
+// catalog.
 func TestUpdateOfDirectPage(t *testing.T) {
 	t.Parallel()
 	page := "<</Type/Page/MediaBox[0 0 9 9]>>"
 	for name, bodies := range map[string][]string{
-		"page":            {"<</Type/Catalog/Pages 2 0 R>>", "<</Type/Pages/Kids[" + page + page + "]/Count 2>>"},
-		"kids elsewhere":  {"<</Type/Catalog/Pages 2 0 R>>", "<</Type/Pages/Kids 3 0 R/Count 2>>", "[" + page + page + "]"},
-		"node":            {"<</Type/Catalog/Pages 2 0 R>>", "<</Type/Pages/Kids[<</Type/Pages/Count 2/Kids[" + page + page + "]>>]/Count 2>>"},
-		"the whole tree":  {"<</Type/Catalog/Pages<</Type/Pages/Kids[" + page + page + "]/Count 2>>>>"},
-		"node in catalog": {"<</Type/Catalog/Pages<</Type/Pages/Kids[<</Type/Pages/Count 2/Kids[" + page + page + "]>>]/Count 2>>>>"},
+		"page":                    {"<</Type/Catalog/Pages 2 0 R>>", "<</Type/Pages/Kids[" + page + page + "]/Count 2>>"},
+		"kids in an array object": {"<</Type/Catalog/Pages 2 0 R>>", "<</Type/Pages/Kids 3 0 R/Count 2>>", "[" + page + page + "]"},
+		"node":                    {"<</Type/Catalog/Pages 2 0 R>>", "<</Type/Pages/Kids[<</Type/Pages/Count 2/Kids[" + page + page + "]>>]/Count 2>>"},
+		"whole tree in catalog":   {"<</Type/Catalog/Pages<</Type/Pages/Kids[" + page + page + "]/Count 2>>>>"},
+		"node in catalog":         {"<</Type/Catalog/Pages<</Type/Pages/Kids[<</Type/Pages/Count 2/Kids[" + page + page + "]>>]/Count 2>>>>"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -198,32 +198,32 @@ func TestUpdateOfDirectPage(t *testing.T) {
 			}
 			d = open(t, append(file, tail...))
 			if got := content(t, d, firstPage(t, d)); !strings.Contains(got, "/CvTest Do") {
-				t.Errorf("page one: %q", got)
+				t.Errorf("the first page has no stamp: %q", got)
 			}
 			second, err := d.Page(1)
 			if err != nil {
 				t.Fatal(err)
 			}
 			if second.Dict.Has("Contents") {
-				t.Error("page two was changed")
+				t.Error("the second page was changed")
 			}
 			if d.PageCount() != 2 {
-				t.Errorf("%d pages", d.PageCount())
+				t.Errorf("PageCount() = %d, want 2", d.PageCount())
 			}
 		})
 	}
 }
 
-func TestUpdateOfBrokenReader(t *testing.T) {
+func TestUpdateWithShortStream(t *testing.T) {
 	t.Parallel()
 	d := open(t, onePageFile())
 	u := d.Update()
 	u.Add(NewStreamFrom(nil, strings.NewReader("short"), 10))
 	if _, err := u.WriteTo(io.Discard); !errors.Is(err, io.ErrUnexpectedEOF) {
-		t.Errorf("got %v", err)
+		t.Errorf("WriteTo returned %v, want io.ErrUnexpectedEOF", err)
 	}
 	if _, err := u.WriteTo(io.Discard); err == nil {
-		t.Error("written twice")
+		t.Error("the second WriteTo succeeded, want an error")
 	}
 }
 
@@ -256,7 +256,7 @@ func TestSerialize(t *testing.T) {
 		}
 		s.buf = nil
 		if s.object(obj, Ref{}, false, 0); string(s.buf) != test.want {
-			t.Errorf("read and written again: %s, want %s", s.buf, test.want)
+			t.Errorf("after parsing and writing again: got %s, want %s", s.buf, test.want)
 		}
 	}
 }
@@ -278,26 +278,26 @@ func TestWriter(t *testing.T) {
 		t.Fatal(err)
 	}
 	if w.Written() != int64(out.Len()) {
-		t.Errorf("%d bytes written, %d counted", out.Len(), w.Written())
+		t.Errorf("Written() = %d, want %d", w.Written(), out.Len())
 	}
 	requireClean(t, out.Bytes())
 	d := open(t, out.Bytes())
 	if got := d.Text(d.Dict(d.Trailer().Get("Info")).Get("Title")); got != "Prüfung" {
-		t.Errorf("title %q", got)
+		t.Errorf("title = %q, want Prüfung", got)
 	}
 	s, ok := d.Resolve(attachment).(*Stream)
 	if !ok {
-		t.Fatal("no attachment")
+		t.Fatal("the attachment is not a stream")
 	}
 	raw, err := s.Raw()
 	if err != nil {
 		t.Fatal(err)
 	}
 	if got, err := io.ReadAll(raw); err != nil || !bytes.Equal(got, body) {
-		t.Errorf("attachment of %d bytes, want %d (%v)", len(got), len(body), err)
+		t.Errorf("the attachment has %d bytes (error %v), want the %d bytes of the body", len(got), err, len(body))
 	}
 	if got := content(t, d, firstPage(t, d)); len(got) != 301 {
-		t.Errorf("content of %d bytes", len(got))
+		t.Errorf("the content has %d bytes, want 301", len(got))
 	}
 }
 
@@ -312,7 +312,7 @@ func TestStreamWithDict(t *testing.T) {
 			page := firstPage(t, d)
 			s, ok := d.Resolve(page.Contents()[0]).(*Stream)
 			if !ok {
-				t.Fatal("no content")
+				t.Fatal("/Contents is not a stream")
 			}
 			u := d.Update()
 			u.SetPage(page, page.Dict.Clone().Set("Contents", u.Add(s.WithDict(s.Dict.Clone().Set("Changed", Boolean(true))))))
@@ -324,7 +324,7 @@ func TestStreamWithDict(t *testing.T) {
 			requireClean(t, all)
 			d = open(t, all)
 			if got := content(t, d, firstPage(t, d)); got != "0 0 10 10 re f\n" {
-				t.Errorf("got %q", got)
+				t.Errorf("content = %q, want the original content", got)
 			}
 		})
 	}

@@ -60,7 +60,7 @@ func (s *serializer) writeOut(data []byte) {
 	n, err := s.w.Write(data)
 	s.written += int64(n)
 	if err != nil {
-		s.fail(fmt.Errorf("write PDF: %w", err))
+		s.fail(fmt.Errorf("writing the PDF: %w", err))
 	}
 }
 
@@ -81,8 +81,8 @@ func (s *serializer) indirect(ref Ref, obj Object) {
 	s.flush()
 }
 
-// token appends the text of an object, with a separator if needed. An empty
-// name is a single solidus.
+// token appends the text of an object, with a separator if needed. A separator
+// is also needed after a single solidus, which is an empty name.
 func (s *serializer) token(text string) {
 	if n := len(s.buf); n > 0 && (isRegular(s.buf[n-1]) || s.buf[n-1] == '/') {
 		s.buf = append(s.buf, ' ')
@@ -94,7 +94,7 @@ func (s *serializer) token(text string) {
 // with the key of ref, the indirect object that contains it.
 func (s *serializer) object(obj Object, ref Ref, encrypt bool, depth int) {
 	if depth > maxDepth {
-		s.fail(fmt.Errorf("%w: nested too deeply", ErrLimit))
+		s.fail(fmt.Errorf("%w: objects are nested too deeply", ErrLimit))
 		return
 	}
 	switch v := obj.(type) {
@@ -129,7 +129,7 @@ func (s *serializer) object(obj Object, ref Ref, encrypt bool, depth int) {
 		v.Offset = s.offset()
 		s.buf = append(s.buf, v.Text...)
 	default: // a stream or a keyword
-		s.fail(fmt.Errorf("write PDF: a %T is not a direct object", obj)) //nolint:err113 // an error of the caller
+		s.fail(fmt.Errorf("writing the PDF: a %T is not a direct object", obj)) //nolint:err113 // an error of the caller
 	}
 }
 
@@ -210,7 +210,7 @@ func (s *serializer) stream(ref Ref, stream *Stream, encryptStrings bool) {
 		c := s.doc.crypt
 		method := c.streamMethod(s.doc, dict)
 		if method == cryptIdentity && dict.Get("Type") == Name("Metadata") && !dict.Has("Filter") {
-			// For readers that ignore /EncryptMetadata (7.6.6).
+			// This is for readers that ignore /EncryptMetadata (7.6.6).
 			dict.Set("Filter", Array{Name("Crypt")})
 			dict.Set("DecodeParms", Array{NewDict(Entry{"Type", Name("CryptFilterDecodeParms")}, Entry{"Name", Name("Identity")})})
 		}
@@ -246,7 +246,8 @@ func (s *Stream) source() (io.Reader, int64, error) {
 	if err != nil || s.doc.crypt == nil {
 		return raw, s.length, err
 	}
-	// Decryption removes the initialization vector and the padding.
+	// The length of the data is known only after decryption, which removes the
+	// initialization vector and the padding.
 	data, err := io.ReadAll(io.LimitReader(raw, maxCopied+1))
 	if err != nil {
 		return nil, 0, err
@@ -256,11 +257,11 @@ func (s *Stream) source() (io.Reader, int64, error) {
 
 func readExactly(body io.Reader, length int64) ([]byte, error) {
 	if length < 0 || length > maxCopied {
-		return nil, fmt.Errorf("%w: a stream of %d bytes", ErrLimit, length)
+		return nil, fmt.Errorf("%w: a stream has %d bytes", ErrLimit, length)
 	}
 	data := make([]byte, length)
 	if _, err := io.ReadFull(body, data); err != nil {
-		return nil, fmt.Errorf("copy a stream: %w", err)
+		return nil, fmt.Errorf("copying a stream: %w", err)
 	}
 	return data, nil
 }
@@ -278,7 +279,7 @@ func (s *serializer) copy(body io.Reader, length int64) {
 		err = io.ErrUnexpectedEOF
 	}
 	if err != nil {
-		s.fail(fmt.Errorf("copy a stream: %w", err))
+		s.fail(fmt.Errorf("copying a stream: %w", err))
 	}
 	s.digest.Write(sum.Sum(nil))
 	s.digest.Write(strconv.AppendInt(nil, length, 10))

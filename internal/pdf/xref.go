@@ -21,14 +21,14 @@ const (
 type entry struct {
 	kind       entryKind
 	offset     int64 // offset of an object in the file, from the header
-	generation int   // generation of an object in the file, or of the next use of a free one
+	generation int   // generation of an object in the file, or of the next use of a free object
 	stream     int   // object number of the object stream
 	index      int   // index in the object stream
 }
 
-// subsection is a range of object numbers in a cross-reference section. A table
-// in the usual form and a stream are read on demand, so that opening a file has
-// no cost per object.
+// subsection is a range of object numbers in a cross-reference section. The
+// entries of a stream and of a table in the usual form are read on demand, so
+// that the time to open a file does not depend on the number of its objects.
 type subsection struct {
 	first, count int
 
@@ -61,7 +61,7 @@ const (
 	maxSubsections = 1 << 17
 )
 
-var errXref = fmt.Errorf("%w: cross-reference", ErrDamaged)
+var errXref = fmt.Errorf("%w: invalid cross-reference", ErrDamaged)
 
 // lookup returns the entry of an object. An object without an entry is free.
 func (d *Document) lookup(number int) (entry, error) {
@@ -118,8 +118,9 @@ func (s *section) find(number int) *subsection {
 	return &s.subsections[i]
 }
 
-// sort sorts the subsections and records whether some overlap. Overlapping ones
-// are searched linearly; too many of them count as damage.
+// sort sorts the subsections and records whether some of them overlap.
+// Overlapping subsections are searched linearly. Therefore a section with an
+// overlap and more than 256 subsections counts as damaged.
 func (s *section) sort() error {
 	inOrder := func(a, b subsection) int { return cmp.Compare(a.first, b.first) }
 	sorted := s.subsections
@@ -155,14 +156,14 @@ func (d *Document) entryAt(sub *subsection, i int) (entry, error) {
 	}
 }
 
-// row parses an entry of a cross-reference stream (7.5.8.3). Entries of unknown
-// types are references to the null object.
+// row parses an entry of a cross-reference stream (7.5.8.3). An entry of an
+// unknown type is a reference to the null object.
 func (s *subsection) row(i int) entry {
 	width := s.widths[0] + s.widths[1] + s.widths[2]
 	row := s.rows[i*width : (i+1)*width]
-	field := func(n int, missing int64) int64 {
+	field := func(n int, fallback int64) int64 {
 		if s.widths[n] == 0 {
-			return missing
+			return fallback
 		}
 		var v int64
 		for _, c := range row[:s.widths[n]] {
@@ -184,8 +185,8 @@ func (s *subsection) row(i int) entry {
 // inheritedTrailer lists the entries that may be only in an older trailer.
 var inheritedTrailer = []Name{"Root", "Encrypt", "ID", "Info"}
 
-// loadXref reads the chain of cross-reference sections from the one that
-// startxref names (7.5.5).
+// loadXref reads the chain of cross-reference sections, beginning with the
+// section whose offset startxref states (7.5.5).
 func (d *Document) loadXref() error {
 	start, err := d.findStartXref()
 	if err != nil {
@@ -201,7 +202,7 @@ func (d *Document) loadXref() error {
 			return err
 		}
 		if seen[part.at] || len(x.sections) >= maxSections {
-			return fmt.Errorf("%w: loop in /Prev", errXref)
+			return fmt.Errorf("%w: /Prev has a loop", errXref)
 		}
 		seen[part.at] = true
 		if x.trailer == nil {
@@ -272,7 +273,7 @@ func (d *Document) findStartXref() (int64, error) {
 					return int64(v), nil
 				}
 			}
-			return 0, fmt.Errorf("%w: startxref", errXref)
+			return 0, fmt.Errorf("%w: invalid startxref", errXref)
 		}
 		if from == 0 || n >= 64*tail {
 			return 0, fmt.Errorf("%w: no startxref", errXref)
@@ -288,10 +289,10 @@ type sectionPart struct {
 	at      int64 // its actual offset
 }
 
-// readSection reads the section at an offset from the header. If it is not
-// there, readSection does not search nearby: other readers rebuild such a file
-// from its objects, and an update whose /Prev they reject would hide all
-// objects of the original from them.
+// readSection reads the section at an offset from the header. If the section is
+// not there, readSection does not search nearby. Other readers rebuild such a
+// file from its objects. If an update contained the wrong offset as /Prev, they
+// would not find any object of the original.
 func (d *Document) readSection(at int64) (sectionPart, error) {
 	if at < 0 || at+d.base >= d.src.size {
 		return sectionPart{}, fmt.Errorf("%w: offset %d is outside the file", errXref, at)
@@ -310,7 +311,7 @@ func (d *Document) readSection(at int64) (sectionPart, error) {
 			return part, err
 		}
 	}
-	return sectionPart{}, fmt.Errorf("%w: none at offset %d", errXref, at)
+	return sectionPart{}, fmt.Errorf("%w: no section at offset %d", errXref, at)
 }
 
 // readXrefStream reads the cross-reference stream (7.5.8) at an offset from
@@ -327,20 +328,20 @@ func (d *Document) readXrefStream(at int64) (sectionPart, error) {
 	part := sectionPart{at: at, stream: true, trailer: s.Dict}
 	w, ok := s.Dict.Get("W").(Array)
 	if !ok || len(w) < 3 {
-		return part, fmt.Errorf("%w: /W", errXref)
+		return part, fmt.Errorf("%w: invalid /W", errXref)
 	}
 	var widths [3]int
 	total := 0
 	for i := range widths {
 		v, ok := w[i].(Integer)
 		if !ok || v < 0 || v > 8 {
-			return part, fmt.Errorf("%w: /W", errXref)
+			return part, fmt.Errorf("%w: invalid /W", errXref)
 		}
 		widths[i] = int(v)
 		total += int(v)
 	}
 	if total == 0 {
-		return part, fmt.Errorf("%w: /W", errXref)
+		return part, fmt.Errorf("%w: invalid /W", errXref)
 	}
 	rows, err := d.decodeAll(s)
 	if err != nil {
@@ -354,7 +355,7 @@ func (d *Document) readXrefStream(at int64) (sectionPart, error) {
 		first, ok1 := index[0].(Integer)
 		count, ok2 := index[1].(Integer)
 		if !ok1 || !ok2 || first < 0 || count < 0 || first > maxNumber {
-			return part, fmt.Errorf("%w: /Index", errXref)
+			return part, fmt.Errorf("%w: invalid /Index", errXref)
 		}
 		n := int(min(int64(count), int64(len(rows)/total), maxNumber))
 		if n == 0 {

@@ -29,7 +29,7 @@ func (d *Document) readTable(at int64) (sectionPart, error) {
 		first, ok1 := l.integer()
 		count, ok2 := l.integer()
 		if !ok1 || !ok2 || first < 0 || count < 0 || first > maxNumber || count > maxNumber {
-			return part, fmt.Errorf("%w: subsection", errXref)
+			return part, fmt.Errorf("%w: invalid subsection", errXref)
 		}
 		l.skipSpace()
 		pos += int64(l.pos)
@@ -46,7 +46,7 @@ func (d *Document) readTable(at int64) (sectionPart, error) {
 		if pos, err = d.endOfTable(&sub); err != nil {
 			return part, err
 		}
-		// The first entry is that of object 0, whatever the header states.
+		// The first entry belongs to object 0, even if the header states 1.
 		if len(part.section.subsections) == 0 && sub.first == 1 {
 			if e, err := d.entryAt(&sub, 0); err == nil && e.kind == entryFree && e.generation == 65535 {
 				sub.first = 0
@@ -64,8 +64,8 @@ func (l *lexer) integer() (int64, bool) {
 }
 
 // measureTable determines the stride of the entries, which is 20 bytes by the
-// standard. It is 0 if the first and the last entry show that the lengths
-// differ.
+// standard. The stride is 0 if the first and the last entry show that the
+// entries have different lengths.
 func (d *Document) measureTable(sub *subsection) error {
 	text, err := d.src.window(sub.offset, 24)
 	if err != nil {
@@ -95,8 +95,8 @@ func (d *Document) measureTable(sub *subsection) error {
 	return nil
 }
 
-// endOfTable returns the end of the subsection. A subsection in an unusual
-// form, or shorter than its header states, is read token by token.
+// endOfTable returns the offset of the end of the subsection. A subsection in
+// an unusual form, or shorter than its header states, is read token by token.
 func (d *Document) endOfTable(sub *subsection) (int64, error) {
 	if sub.stride > 0 {
 		end := sub.offset + int64(sub.count-1)*int64(sub.stride) + 18
@@ -131,7 +131,7 @@ func (d *Document) readEntries(sub *subsection) (int64, error) {
 			return 0, err
 		}
 		if len(text) == 0 {
-			return 0, fmt.Errorf("%w: table without end", errXref)
+			return 0, fmt.Errorf("%w: the table has no end", errXref)
 		}
 		l := lexer{buf: text}
 		done := 0
@@ -148,7 +148,7 @@ func (d *Document) readEntries(sub *subsection) (int64, error) {
 				break
 			}
 			if !ok1 || !ok2 || err != nil || offset < 0 {
-				return 0, fmt.Errorf("%w: table entry", errXref)
+				return 0, fmt.Errorf("%w: invalid table entry", errXref)
 			}
 			e := entry{generation: int(min(max(generation, 0), 65535))}
 			switch kind {
@@ -156,7 +156,7 @@ func (d *Document) readEntries(sub *subsection) (int64, error) {
 				e.kind, e.offset = entryInFile, offset
 			case keyword("f"):
 			default:
-				return 0, fmt.Errorf("%w: table entry", errXref)
+				return 0, fmt.Errorf("%w: invalid table entry", errXref)
 			}
 			sub.entries = append(sub.entries, e)
 			done = l.pos
@@ -165,7 +165,7 @@ func (d *Document) readEntries(sub *subsection) (int64, error) {
 			return 0, err
 		}
 		if done == 0 && len(sub.entries) < sub.count {
-			return 0, fmt.Errorf("%w: table entry", errXref)
+			return 0, fmt.Errorf("%w: invalid table entry", errXref)
 		}
 		pos += int64(done)
 	}

@@ -15,7 +15,7 @@ type numberedEntry struct {
 }
 
 // writeXref writes the cross-reference of entries and the trailer (7.5.4,
-// 7.5.5, 7.5.8). base is the start of offsets; stream is the reference of the
+// 7.5.5, 7.5.8). Offsets are relative to base. stream is the reference of the
 // cross-reference stream, or the zero Ref for a table. trailer must be complete
 // except for /Size.
 func (s *serializer) writeXref(entries []numberedEntry, trailer *Dict, base int64, size int, stream Ref) {
@@ -35,7 +35,7 @@ func (s *serializer) writeXref(entries []numberedEntry, trailer *Dict, base int6
 	s.flush()
 }
 
-// runs yields the entries in runs of consecutive numbers.
+// runs calls yield for each run of entries with consecutive numbers.
 func runs(entries []numberedEntry, yield func([]numberedEntry)) {
 	for len(entries) > 0 {
 		n := 1

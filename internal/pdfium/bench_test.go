@@ -9,7 +9,7 @@ import (
 func BenchmarkInstrument(b *testing.B) {
 	wasm, err := module(files)
 	if err != nil {
-		lacking(b, err.Error())
+		skip(b, err.Error())
 	}
 	for b.Loop() {
 		if _, err := instrument(wasm); err != nil {
@@ -18,8 +18,7 @@ func BenchmarkInstrument(b *testing.B) {
 	}
 }
 
-// BenchmarkWarm measures the start of the renderer: without a cache, and with
-// one.
+// BenchmarkWarm measures the start of the renderer without and with a cache.
 func BenchmarkWarm(b *testing.B) {
 	for _, bc := range []struct {
 		name string
@@ -46,11 +45,11 @@ func BenchmarkWarm(b *testing.B) {
 	}
 }
 
-// BenchmarkOpen measures creating an instance and opening a document of one
-// page.
+// BenchmarkOpen measures the creation of an instance and the opening of a
+// document of one page.
 func BenchmarkOpen(b *testing.B) {
 	r := newRenderer(b, Options{})
-	pdf := flags("")
+	pdf := quarters("")
 	var size uint32
 	for b.Loop() {
 		d, err := r.Open(b.Context(), source(pdf))
@@ -89,7 +88,7 @@ func BenchmarkRender(b *testing.B) {
 			}
 			b.ReportMetric(float64(size.X*size.Y), "px")
 		})
-		b.Run("further clip/"+name, func(b *testing.B) {
+		b.Run("clip of open document/"+name, func(b *testing.B) {
 			d, err := r.Open(b.Context(), source(s.data))
 			if err != nil {
 				b.Fatal(err)

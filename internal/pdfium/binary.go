@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// The folder also holds committed files, so that the package compiles before
+// The folder also contains committed files, so that the package compiles before
 // `make build` has downloaded PDFium.
 //
 //go:embed wasm
@@ -32,20 +32,21 @@ func available(files fs.FS) error {
 
 // module returns PDFium's WebAssembly module. It checks the hash at run time,
 // not only in tests, because the embedded file depends on the build folder, and
-// a wrong module must never run. The check costs a few milliseconds, once.
+// a wrong module must never run. The check takes a few milliseconds, once per
+// process.
 func module(files fs.FS) ([]byte, error) {
 	wasm, err := fs.ReadFile(files, binaryName)
 	if err != nil {
-		return nil, fmt.Errorf("read PDFium: %w", err)
+		return nil, fmt.Errorf("reading PDFium: %w", err)
 	}
 	sums, err := fs.ReadFile(files, sumName)
 	if err != nil {
-		return nil, fmt.Errorf("read the hash of PDFium: %w", err)
+		return nil, fmt.Errorf("reading the hash of PDFium: %w", err)
 	}
 	want, _, _ := strings.Cut(string(sums), " ")
 	got := sha256.Sum256(wasm)
 	if hex.EncodeToString(got[:]) != want {
-		return nil, fmt.Errorf("the SHA-256 of PDFium is %x, not the pinned %s: run `make build` again", got, want)
+		return nil, fmt.Errorf("the SHA-256 of PDFium is %x, want %s: run `make build` again", got, want)
 	}
 	return wasm, nil
 }
@@ -61,7 +62,7 @@ func Licences() (string, error) {
 			continue
 		}
 		if err != nil {
-			return "", fmt.Errorf("read licence: %w", err)
+			return "", fmt.Errorf("reading the licence: %w", err)
 		}
 		b.Write(text)
 		b.WriteString("\n")

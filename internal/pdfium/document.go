@@ -9,7 +9,8 @@ import (
 )
 
 // Document is an open document. It is safe for concurrent use, but handles one
-// call at a time. It holds one of the renderer's instances until it is closed.
+// call at a time. It occupies one of the renderer's instances until it is
+// closed.
 type Document struct {
 	renderer *Renderer
 
@@ -18,9 +19,9 @@ type Document struct {
 	handle   uint64    // FPDF_DOCUMENT
 	pages    int
 	page     uint64 // FPDF_PAGE of the last used page, or 0
-	index    int    // its index
+	index    int    // index of page
 	form     uint64 // FPDF_FORMHANDLE, or 0
-	failed   error  // non-nil if the instance cannot be used any more
+	failed   error  // not nil if the instance can no longer be used
 }
 
 // load creates an instance and opens the document in it.
@@ -70,21 +71,21 @@ func (i *instance) lastError(ctx context.Context) error {
 	}
 	switch code { // fpdfview.h, FPDF_ERR_*
 	case 2, 3:
-		return fmt.Errorf("%w: not a PDF file, or damaged", ErrLoad)
+		return fmt.Errorf("%w: it is not a PDF file, or it is damaged", ErrLoad)
 	case 4:
 		return ErrPassword
 	case 5:
 		return fmt.Errorf("%w: its encryption is not supported", ErrLoad)
 	case 6:
-		return fmt.Errorf("%w: page missing or damaged", ErrLoad)
+		return fmt.Errorf("%w: the page is missing or damaged", ErrLoad)
 	default:
 		return fmt.Errorf("%w: PDFium reports no reason", ErrLoad)
 	}
 }
 
 // run calls work with a context that ends with ctx, after the renderer's
-// timeout, or when the renderer is closed. d.mu must be held, or d must not be
-// shared yet. run maps the error to one for the caller.
+// timeout, or when the renderer is closed. The caller holds d.mu, or d is not
+// shared yet. run converts the error of work to an error for the caller.
 func (d *Document) run(ctx context.Context, work func(ctx context.Context) error) error {
 	if d.instance == nil {
 		return ErrClosed
@@ -93,20 +94,20 @@ func (d *Document) run(ctx context.Context, work func(ctx context.Context) error
 		return d.failed
 	}
 	r := d.renderer
-	bounded, cancel := context.WithTimeout(ctx, r.opts.Timeout)
+	limited, cancel := context.WithTimeout(ctx, r.opts.Timeout)
 	defer cancel()
 	defer context.AfterFunc(r.closing, cancel)()
 
-	err := bounded.Err()
+	err := limited.Err()
 	if err == nil {
-		err = work(bounded)
+		err = work(limited)
 	}
 	switch i := d.instance; {
 	case i.readErr != nil: // an error of the reader is not an error of the document
-		d.failed = fmt.Errorf("read document: %w", i.readErr)
+		d.failed = fmt.Errorf("reading the document: %w", i.readErr)
 	case i.exceeded: // even if PDFium continued, the result is incomplete
 		d.failed = fmt.Errorf("%w: more than %d bytes", ErrMemory, r.opts.MemoryLimit)
-	case err != nil && bounded.Err() != nil:
+	case err != nil && limited.Err() != nil:
 		d.failed = d.stopReason(ctx)
 	case errors.Is(err, errTrap):
 		d.failed = fmt.Errorf("%w: %w", ErrAborted, err)
@@ -143,7 +144,7 @@ func (d *Document) PageSize(ctx context.Context, page int) (width, height float6
 		return err
 	})
 	if err != nil {
-		return 0, 0, fmt.Errorf("size of page %d: %w", page, err)
+		return 0, 0, fmt.Errorf("reading the size of page %d: %w", page, err)
 	}
 	return width, height, nil
 }
@@ -171,7 +172,7 @@ func (d *Document) size(ctx context.Context, page int) (width, height float64, e
 		return 0, 0, d.instance.lastError(ctx)
 	}
 	if !(size[0] > 0 && size[1] > 0) || math.IsInf(size[0], 0) || math.IsInf(size[1], 0) {
-		return 0, 0, fmt.Errorf("%w: page of %v by %v", ErrLoad, size[0], size[1])
+		return 0, 0, fmt.Errorf("%w: the page is %v by %v units", ErrLoad, size[0], size[1])
 	}
 	return size[0], size[1], nil
 }
@@ -192,14 +193,14 @@ func (d *Document) Close() {
 	<-r.slots
 }
 
-// release discards the instance. It closes no objects inside, because all of
-// its memory is freed.
+// release discards the instance. It does not close the objects of PDFium,
+// because all memory of the instance is freed.
 func (d *Document) release() {
 	if d.instance == nil {
 		return
 	}
-	// Closing a module without files and unmapping its memory can fail for no
-	// reason that a caller could handle.
+	// A caller could not handle an error of closing the module or unmapping its
+	// memory.
 	_ = d.instance.release()
 	d.instance = nil
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/tetratelabs/wazero/experimental"
 )
 
-// engine is PDFium compiled to machine code, from which instances are created.
+// engine is PDFium compiled to machine code. It creates instances.
 type engine struct {
 	runtime wazero.Runtime
 	module  wazero.CompiledModule
@@ -16,8 +16,8 @@ type engine struct {
 	limit   int64
 }
 
-// newEngine compiles PDFium, or loads the code from cacheDir. If the cache is
-// unusable, it compiles.
+// newEngine compiles PDFium, or loads the compiled code from cacheDir. If the
+// cache is unusable, it compiles PDFium without a cache.
 func newEngine(ctx context.Context, cacheDir string, limit int64) (*engine, error) {
 	wasm, err := module(files)
 	if err != nil {
@@ -51,7 +51,7 @@ func compile(ctx context.Context, wasm []byte, cache wazero.CompilationCache, li
 	module, err := runtime.CompileModule(ctx, wasm)
 	if err != nil {
 		_ = runtime.Close(ctx)
-		return nil, fmt.Errorf("compile PDFium: %w", err)
+		return nil, fmt.Errorf("compiling PDFium: %w", err)
 	}
 	if err := instantiateHost(ctx, runtime, module); err != nil {
 		_ = runtime.Close(ctx)
@@ -69,15 +69,15 @@ func (e *engine) instance(ctx context.Context) (*instance, error) {
 	i := &instance{memory: mem}
 	ctx = experimental.WithMemoryAllocator(ctx, mem)
 	i.module, err = e.runtime.InstantiateModule(ctx, e.module,
-		wazero.NewModuleConfig().WithName("").WithStartFunctions()) // no name, because there are several instances at once
+		wazero.NewModuleConfig().WithName("").WithStartFunctions()) // no name, because several instances exist at once
 	if err != nil {
 		_ = mem.release()
-		return nil, fmt.Errorf("%w: start PDFium: %w", ErrUnavailable, err)
+		return nil, fmt.Errorf("%w: starting PDFium: %w", ErrUnavailable, err)
 	}
 	for _, name := range []string{"__wasm_call_ctors", "FPDF_InitLibrary"} {
 		if _, err := i.call(ctx, name); err != nil {
 			_ = i.release()
-			return nil, fmt.Errorf("start PDFium: %w", err)
+			return nil, fmt.Errorf("starting PDFium: %w", err)
 		}
 	}
 	return i, nil
@@ -91,7 +91,7 @@ func (e *engine) close(ctx context.Context) error {
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("free compiled code: %w", err)
+		return fmt.Errorf("freeing the compiled code: %w", err)
 	}
 	return nil
 }

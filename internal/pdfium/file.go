@@ -6,8 +6,8 @@ import (
 	"io"
 )
 
-// window is the size of the read-ahead buffer: PDFium reads 512 bytes at a
-// time.
+// window is the size of the read-ahead buffer in bytes. PDFium reads 512 bytes
+// at a time.
 const window = 32 << 10
 
 // file is a Source with a position and a buffer of the last read.
@@ -22,11 +22,11 @@ type file struct {
 
 func newFile(src Source) (*file, error) {
 	if src.HeadSize < 0 || src.HeadSize > 0 && src.Head == nil {
-		return nil, fmt.Errorf("%w: source without head", ErrRequest)
+		return nil, fmt.Errorf("%w: the source has no head", ErrRequest)
 	}
 	size := src.HeadSize + int64(len(src.Tail))
 	if size > maxMemory {
-		return nil, fmt.Errorf("%w: file of %d bytes", ErrLoad, size)
+		return nil, fmt.Errorf("%w: the file has %d bytes", ErrLoad, size)
 	}
 	return &file{src: src, size: size}, nil
 }
@@ -40,7 +40,7 @@ func (f *file) Seek(offset int64, whence int) (int64, error) {
 		offset += f.size
 	}
 	if offset < 0 {
-		return 0, errors.New("seek before the start of the file")
+		return 0, errors.New("the position is before the start of the file")
 	}
 	f.pos = offset
 	return offset, nil
@@ -96,7 +96,7 @@ func (f *file) readAt(p []byte, off int64) error {
 			if err == nil || errors.Is(err, io.EOF) {
 				err = io.ErrUnexpectedEOF
 			}
-			return fmt.Errorf("read %d bytes at %d: %w", len(head), off, err)
+			return fmt.Errorf("reading %d bytes at offset %d: %w", len(head), off, err)
 		}
 		p, off = p[len(head):], off+int64(len(head))
 	}

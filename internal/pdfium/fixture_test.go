@@ -35,15 +35,16 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// lacking skips the test, or fails it if nothing may be skipped.
-func lacking(tb testing.TB, what string) {
+// skip skips the test, or fails it in CI.
+func skip(tb testing.TB, reason string) {
 	tb.Helper()
 	if os.Getenv("CI") == "true" {
-		tb.Fatal(what)
+		tb.Fatal(reason)
 	}
-	tb.Skip(what)
+	tb.Skip(reason)
 }
 
+// newRenderer returns a renderer that is closed after the test.
 func newRenderer(tb testing.TB, opts Options) *Renderer {
 	tb.Helper()
 	if opts.CacheDir == "" {
@@ -51,7 +52,7 @@ func newRenderer(tb testing.TB, opts Options) *Renderer {
 	}
 	r, err := New(tb.Context(), opts)
 	if errors.Is(err, ErrUnavailable) {
-		lacking(tb, err.Error())
+		skip(tb, err.Error())
 	}
 	if err != nil {
 		tb.Fatal(err)
@@ -64,17 +65,19 @@ func newRenderer(tb testing.TB, opts Options) *Renderer {
 	return r
 }
 
-// sharedRenderer is for tests that do not change its state; it lives as long as
-// the process.
+// sharedRenderer returns a renderer for tests that do not change its state. It
+// is never closed.
 var sharedRenderer = sync.OnceValues(func() (*Renderer, error) {
 	return New(context.Background(), Options{CacheDir: cacheDir})
 })
 
+// shared returns the shared renderer, or skips the test in a binary without
+// PDFium.
 func shared(tb testing.TB) *Renderer {
 	tb.Helper()
 	r, err := sharedRenderer()
 	if errors.Is(err, ErrUnavailable) {
-		lacking(tb, err.Error())
+		skip(tb, err.Error())
 	}
 	if err != nil {
 		tb.Fatal(err)
@@ -86,8 +89,8 @@ func source(pdf []byte) Source {
 	return Source{Head: bytes.NewReader(pdf), HeadSize: int64(len(pdf))}
 }
 
-// onePage makes a document of one page; page is a part of its dictionary,
-// further objects are numbered from 5.
+// onePage returns a document of one page. page is added to the page dictionary,
+// and further contains objects that are numbered from 5.
 func onePage(page, content string, further ...string) []byte {
 	return pdftest.File("", append([]string{
 		"<</Type/Catalog/Pages 2 0 R/AcroForm<</Fields[6 0 R]>>>>",
@@ -97,9 +100,9 @@ func onePage(page, content string, further ...string) []byte {
 	}, further...)...)
 }
 
-// flags returns a page of 200 by 100 whose quarters are, from the top left,
-// red, green, blue and white.
-func flags(page string) []byte {
+// quarters returns a page of 200 by 100 units with a red, a green, a blue and a
+// white quarter, row by row from the top left.
+func quarters(page string) []byte {
 	return onePage("/MediaBox[0 0 200 100]"+page,
 		"1 0 0 rg 0 50 100 50 re f 0 1 0 rg 100 50 100 50 re f 0 0 1 rg 0 0 100 50 re f")
 }
@@ -115,8 +118,8 @@ func lattice() []byte {
 	return onePage("/MediaBox[0 0 595.28 841.89]", b.String())
 }
 
-// endless returns a page whose rendering practically never ends: each of its
-// forms draws the next one ten times.
+// endless returns a page whose rendering takes longer than any deadline: each
+// of its forms draws the next form ten times.
 func endless() []byte {
 	const depth = 12
 	var forms []string
@@ -161,14 +164,15 @@ var (
 	blank = color.NRGBA{255, 255, 255, 255}
 )
 
-// wantColor compares the pixel at a position, given in fractions of the image.
+// wantColor fails the test if the pixel at x, y does not have the color. x and
+// y are fractions of the size of the image.
 func wantColor(t *testing.T, img image.Image, x, y float64, want color.Color) {
 	t.Helper()
 	b := img.Bounds()
 	at := image.Pt(int(x*float64(b.Dx())), int(y*float64(b.Dy())))
 	got := color.NRGBAModel.Convert(img.At(at.X, at.Y))
 	if want = color.NRGBAModel.Convert(want); got != want {
-		t.Errorf("at %v of %v: color %v, want %v", at, b.Max, got, want)
+		t.Errorf("color at %v of %v = %v, want %v", at, b.Max, got, want)
 	}
 }
 
@@ -179,13 +183,13 @@ type sample struct {
 	data   []byte
 }
 
-// corpus returns the PDF files of the folder next to the repository.
+// corpus returns the PDF files of the corpus, a folder next to the repository.
 func corpus(tb testing.TB) []sample {
 	tb.Helper()
 	root := filepath.Join("..", "..", "..", "shared", "corpus")
 	f, err := os.Open(filepath.Join(root, "MANIFEST.tsv"))
 	if errors.Is(err, fs.ErrNotExist) {
-		lacking(tb, "the corpus of real files is not here")
+		skip(tb, "the corpus is missing")
 	}
 	if err != nil {
 		tb.Fatal(err)

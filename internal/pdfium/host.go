@@ -10,9 +10,9 @@ import (
 	"github.com/tetratelabs/wazero/imports/emscripten"
 )
 
-// The host functions are the imports of PDFium. Emscripten's libc passes
-// addresses and numbers on a stack, which also receives the result. Every other
-// function fails with ENOSYS.
+// The host functions implement the imports of PDFium. Emscripten's libc passes
+// addresses and numbers on a stack, which also receives the result. Imports
+// that are not in hostFuncs fail with ENOSYS.
 
 // The document is the only file that PDFium can open.
 const (
@@ -53,17 +53,18 @@ var hostFuncs = map[string]hostFunc{
 	"environ_get":            succeed,
 }
 
-// instantiateHost defines everything that module imports.
+// instantiateHost defines all functions that module imports.
 func instantiateHost(ctx context.Context, runtime wazero.Runtime, module wazero.CompiledModule) error {
 	const env, wasi = "env", "wasi_snapshot_preview1"
 	builders := map[string]wazero.HostModuleBuilder{
 		env:  runtime.NewHostModuleBuilder(env),
 		wasi: runtime.NewHostModuleBuilder(wasi),
 	}
-	// setjmp and longjmp: invoke_* and _emscripten_throw_longjmp.
+	// The exporter provides setjmp and longjmp: invoke_* and
+	// _emscripten_throw_longjmp.
 	exporter, err := emscripten.NewFunctionExporterForModule(module)
 	if err != nil {
-		return fmt.Errorf("provide PDFium's imports: %w", err)
+		return fmt.Errorf("providing PDFium's imports: %w", err)
 	}
 	exporter.ExportFunctions(builders[env])
 	for _, f := range module.ImportedFunctions() {
@@ -88,7 +89,7 @@ func instantiateHost(ctx context.Context, runtime wazero.Runtime, module wazero.
 	}
 	for _, b := range builders {
 		if _, err := b.Instantiate(ctx); err != nil {
-			return fmt.Errorf("provide PDFium's imports: %w", err)
+			return fmt.Errorf("providing PDFium's imports: %w", err)
 		}
 	}
 	return nil
@@ -96,16 +97,20 @@ func instantiateHost(ctx context.Context, runtime wazero.Runtime, module wazero.
 
 func negative(errno int32) uint64 { return api.EncodeI32(-errno) }
 
+// ignore implements functions without a result that need no action.
 func ignore(context.Context, api.Module, *instance, []uint64) {}
 
+// succeed implements functions that need no action and return 0 for success.
 func succeed(_ context.Context, _ api.Module, _ *instance, stack []uint64) { stack[0] = 0 }
 
+// refuse implements system calls that always fail.
 func refuse(_ context.Context, _ api.Module, _ *instance, stack []uint64) {
 	if len(stack) > 0 {
 		stack[0] = negative(errnoNoSys)
 	}
 }
 
+// refuseWASI implements WASI functions that always fail.
 func refuseWASI(_ context.Context, _ api.Module, _ *instance, stack []uint64) { stack[0] = errnoNoSys }
 
 // endCall ends the current call of the sandbox with err.
@@ -115,9 +120,9 @@ func endCall(err error) {
 
 func abort(context.Context, api.Module, *instance, []uint64) { endCall(errAbort) }
 
-// clock is called from time to time (see instrument) and ends the call when ctx
-// is done. It always returns a time in 1970, so that a rendered page does not
-// depend on the date.
+// clock is called after a number of loop iterations (see instrument) and ends
+// the call when ctx is done. It always returns a time in 1970, so that a
+// rendered page does not depend on the date.
 func clock(ctx context.Context, _ api.Module, _ *instance, stack []uint64) {
 	if err := ctx.Err(); err != nil {
 		endCall(err)
@@ -132,7 +137,8 @@ func copyMemory(_ context.Context, m api.Module, _ *instance, stack []uint64) {
 	}
 }
 
-// resizeHeap(size) returns whether the memory now has at least that size.
+// resizeHeap implements emscripten_resize_heap(size). The result reports
+// whether the memory has at least that size afterwards.
 func resizeHeap(_ context.Context, m api.Module, i *instance, stack []uint64) {
 	want, have := uint32(stack[0]), m.Memory().Size()
 	stack[0] = 1
@@ -151,7 +157,8 @@ func environSizes(_ context.Context, m api.Module, _ *instance, stack []uint64) 
 	stack[0] = 0
 }
 
-// openAt(dirfd, path, flags, mode) opens the document and no other path.
+// openAt implements openat(dirfd, path, flags, mode) for the path of the
+// document. Other paths do not exist.
 func openAt(_ context.Context, m api.Module, i *instance, stack []uint64) {
 	path, ok := m.Memory().Read(uint32(stack[1]), uint32(len(documentPath)+1))
 	if !ok || string(path) != documentPath+"\x00" || i.file == nil {
@@ -162,7 +169,7 @@ func openAt(_ context.Context, m api.Module, i *instance, stack []uint64) {
 	stack[0] = documentFD
 }
 
-// fstat(fd, buf) sets mode and size of Emscripten's struct stat.
+// fstat implements fstat64(fd, buf). It fills Emscripten's struct stat.
 func fstat(_ context.Context, m api.Module, i *instance, stack []uint64) {
 	const (
 		sizeofStat          = 96
@@ -187,7 +194,8 @@ func fstat(_ context.Context, m api.Module, i *instance, stack []uint64) {
 	stack[0] = 0
 }
 
-// fdSeek(fd, offset low, offset high, whence, address of the new position).
+// fdSeek implements fd_seek(fd, offset low, offset high, whence, address of the
+// new position).
 func fdSeek(_ context.Context, m api.Module, i *instance, stack []uint64) {
 	if uint32(stack[0]) != documentFD || i.file == nil {
 		stack[0] = errnoBadFile
@@ -203,7 +211,8 @@ func fdSeek(_ context.Context, m api.Module, i *instance, stack []uint64) {
 	stack[0] = 0
 }
 
-// fdRead(fd, array of address and length, its length, address of the count).
+// fdRead implements fd_read(fd, array of addresses and lengths, length of the
+// array, address of the number of bytes read).
 func fdRead(_ context.Context, m api.Module, i *instance, stack []uint64) {
 	if uint32(stack[0]) != documentFD || i.file == nil {
 		stack[0] = errnoBadFile

@@ -10,15 +10,15 @@ import (
 	"github.com/tetratelabs/wazero/api"
 )
 
-// instance is one PDFium with its memory. One goroutine at a time uses it, for
-// one document.
+// instance is one instance of PDFium with its memory. It is used for one
+// document, by one goroutine at a time.
 type instance struct {
 	module api.Module
 	memory *memory
 
 	file     *file // the only file that the sandbox can read
 	readErr  error // first read error
-	exceeded bool  // memory beyond the limit was requested
+	exceeded bool  // PDFium requested more memory than the limit
 }
 
 // errTrap means that the instance failed and must not be called again.
@@ -32,7 +32,7 @@ func instanceOf(ctx context.Context) *instance {
 	return i
 }
 
-// call calls an exported function, which ends when ctx is done. An error is
+// call calls an exported function, which ends when ctx is done. The error wraps
 // errTrap.
 func (i *instance) call(ctx context.Context, name string, args ...uint64) (uint64, error) {
 	fn := i.module.ExportedFunction(name)
@@ -50,8 +50,8 @@ func (i *instance) call(ctx context.Context, name string, args ...uint64) (uint6
 	return res[0], nil
 }
 
-// copyIn copies bytes into the instance and returns their address. They are freed
-// with the instance.
+// copyIn copies bytes into the instance and returns their address. The memory
+// is freed with the instance.
 func (i *instance) copyIn(ctx context.Context, b []byte) (uint64, error) {
 	addr, err := i.call(ctx, "malloc", uint64(len(b)))
 	if err != nil {
@@ -67,7 +67,7 @@ func (i *instance) copyIn(ctx context.Context, b []byte) (uint64, error) {
 func (i *instance) floats(addr uint64, n uint32) ([]float64, error) {
 	b, ok := i.module.Memory().Read(uint32(addr), 4*n)
 	if !ok {
-		return nil, fmt.Errorf("%w: address %#x", ErrAborted, addr)
+		return nil, fmt.Errorf("%w: invalid address %#x", ErrAborted, addr)
 	}
 	v := make([]float64, n)
 	for k := range v {

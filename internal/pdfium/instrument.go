@@ -6,18 +6,19 @@ import (
 	"fmt"
 )
 
-// clockModule and clockName are the import that an instrumented module calls.
+// clockModule and clockName identify the import that an instrumented module
+// calls.
 const (
 	clockModule = "env"
 	clockName   = "emscripten_date_now" // no parameters, returns f64
 )
 
-// clockInterval is the number of loop iterations between two calls of the clock: often
-// enough for pauses far below a millisecond, rarely enough to cost almost
-// nothing.
+// clockInterval is the number of loop iterations between two calls of the
+// clock. The time between two calls is far below a millisecond, and the calls
+// take almost no time.
 const clockInterval = 16 << 10
 
-var errWasm = errors.New("WebAssembly module has an unexpected form")
+var errWasm = errors.New("the WebAssembly module has an unexpected form")
 
 // Section ids and opcodes of the WebAssembly core specification, 5.5.2 and 5.4.
 const (
@@ -43,20 +44,22 @@ const (
 	typeEmpty     = 0x40
 )
 
-// instrument returns module with a counter that calls the clock after a fixed
-// number of loop iterations. The host can end the call there. The call also
-// runs Go code for a moment, where the scheduler can preempt the goroutine:
-// compiled code cannot be preempted, so that otherwise a long loop would block
-// the garbage collector, and with it the whole process, including timers.
+// instrument returns module with a counter that calls the clock after every
+// clockInterval loop iterations. The clock is a Go function of the host. It can
+// end the running call, and while it runs, the scheduler can preempt the
+// goroutine. Compiled code cannot be preempted, so a long loop without the
+// counter would block the garbage collector and therefore the whole process,
+// including timers.
 //
-// wazero has this built in (WithCloseOnContextDone), but leaves the compiled
-// code in every iteration, which makes PDFium five to eight times slower.
+// wazero has such a function (WithCloseOnContextDone), but it leaves the
+// compiled code in every iteration, which makes PDFium five to eight times
+// slower.
 //
 // Recursion needs no counter: wazero's stack limits its depth.
 func instrument(module []byte) ([]byte, error) {
 	const header = "\x00asm\x01\x00\x00\x00"
 	if len(module) < len(header) || string(module[:len(header)]) != header {
-		return nil, fmt.Errorf("%w: no version 1 header", errWasm)
+		return nil, fmt.Errorf("%w: it has no header of version 1", errWasm)
 	}
 	out := make([]byte, 0, len(module)+len(module)/8)
 	out = append(out, header...)
@@ -98,7 +101,7 @@ func instrument(module []byte) ([]byte, error) {
 }
 
 // findClock returns the index of the imported clock. It also checks that no
-// globals are imported, because those would have the first indices.
+// globals are imported, because imported globals would have the first indices.
 func findClock(section []byte) (uint32, error) {
 	in := &reader{buf: section}
 	n := in.u32()
@@ -106,7 +109,7 @@ func findClock(section []byte) (uint32, error) {
 	for k := uint32(0); k < n && in.err == nil; k++ {
 		module, name := in.take(in.u32()), in.take(in.u32())
 		if kind := in.byte(); in.err == nil && kind != externFunc {
-			return 0, fmt.Errorf("%w: import of kind %d", errWasm, kind)
+			return 0, fmt.Errorf("%w: it has an import of kind %d", errWasm, kind)
 		}
 		in.u32() // type
 		if string(module) == clockModule && string(name) == clockName {
@@ -119,8 +122,8 @@ func findClock(section []byte) (uint32, error) {
 	return clock, in.err
 }
 
-// addGlobal appends a mutable i32 with the initial value turns and returns its
-// index.
+// addGlobal appends a mutable i32 with the initial value clockInterval and
+// returns its index.
 func addGlobal(section []byte) (uint32, []byte, error) {
 	in := &reader{buf: section}
 	n := in.u32()
@@ -132,10 +135,10 @@ func addGlobal(section []byte) (uint32, []byte, error) {
 	return n, append(out, opEnd), in.err
 }
 
-// addCounting inserts at the start of each loop
+// addCounting inserts these statements at the start of each loop:
 //
 //	counter -= 1
-//	if counter == 0 { clock(); counter = turns }
+//	if counter == 0 { clock(); counter = clockInterval }
 func addCounting(section []byte, counter, clock uint32) ([]byte, error) {
 	get := binary.AppendUvarint([]byte{opGlobalGet}, uint64(counter))
 	set := binary.AppendUvarint([]byte{opGlobalSet}, uint64(counter))
@@ -195,8 +198,8 @@ func appendSigned(b []byte, v uint32) []byte {
 	return append(b, byte(v))
 }
 
-// reader reads the binary format of WebAssembly. After the first error it
-// returns zeros.
+// reader reads the binary format of WebAssembly. After the first error its
+// methods return zeros.
 type reader struct {
 	buf []byte
 	err error
@@ -211,7 +214,7 @@ func (r *reader) failf(format string, args ...any) {
 
 func (r *reader) take(n uint32) []byte {
 	if uint64(n) > uint64(len(r.buf)) {
-		r.failf("it ends early")
+		r.failf("it is truncated")
 		return nil
 	}
 	b := r.buf[:n]
@@ -282,7 +285,7 @@ func (r *reader) instruction() byte {
 	case op == 0xfc:
 		r.extended()
 	default:
-		r.failf("opcode %#02x", op)
+		r.failf("it has the unknown opcode %#02x", op)
 	}
 	return op
 }
@@ -297,6 +300,6 @@ func (r *reader) extended() {
 		r.leb()
 		r.leb()
 	default:
-		r.failf("opcode 0xfc %d", sub)
+		r.failf("it has the unknown opcode 0xfc %d", sub)
 	}
 }

@@ -25,8 +25,8 @@ const loops = "\x00asm\x01\x00\x00\x00" +
 	"\x03\x40\x0c\x00\x0b" + // a loop { br 0 } inside
 	"\x0c\x00\x0b\x0b" // br 0 }
 
-// An endless loop calls the clock, and the rest of the process continues while
-// it runs: here the garbage collector, which must stop every goroutine.
+// An endless loop calls the clock and does not block the rest of the process.
+// The test runs the garbage collector, which must stop every goroutine.
 func TestInstrument(t *testing.T) {
 	t.Parallel()
 	wasm, err := instrument([]byte(loops))
@@ -41,17 +41,17 @@ func TestInstrument(t *testing.T) {
 			ctx := context.Background()
 			runtime := wazero.NewRuntimeWithConfig(ctx, config)
 			defer runtime.Close(ctx)
-			enough := errors.New("enough")
-			looked := 0
+			errStop := errors.New("stop")
+			calls := 0
 			first := make(chan struct{})
 			collected := make(chan struct{})
 			_, err := runtime.NewHostModuleBuilder(clockModule).NewFunctionBuilder().WithFunc(func() float64 {
-				if looked++; looked == 1 {
+				if calls++; calls == 1 {
 					close(first)
 				}
 				select {
 				case <-collected:
-					panic(enough)
+					panic(errStop)
 				default:
 					return 0
 				}
@@ -68,14 +68,14 @@ func TestInstrument(t *testing.T) {
 				goruntime.GC()
 				close(collected)
 			}()
-			if _, err := m.ExportedFunction("loop").Call(ctx); !errors.Is(err, enough) {
-				t.Errorf("error %v, want that of the clock", err)
+			if _, err := m.ExportedFunction("loop").Call(ctx); !errors.Is(err, errStop) {
+				t.Errorf("error = %v, want the error of the clock", err)
 			}
 		})
 	}
 }
 
-func TestInstrumentRefuses(t *testing.T) {
+func TestInstrumentErrors(t *testing.T) {
 	t.Parallel()
 	for n := range len(loops) {
 		if _, err := instrument([]byte(loops[:n])); !errors.Is(err, errWasm) {

@@ -10,7 +10,7 @@ import (
 func reserve(size int64) (*memory, error) {
 	b, err := syscall.Mmap(-1, 0, int(size), syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE)
 	if err != nil {
-		return nil, fmt.Errorf("reserve %d bytes: %w", size, err)
+		return nil, fmt.Errorf("reserving %d bytes: %w", size, err)
 	}
 	return &memory{reserved: b}, nil
 }
@@ -22,7 +22,7 @@ func (m *memory) release() error {
 		return nil
 	}
 	if err := syscall.Munmap(b); err != nil {
-		return fmt.Errorf("free memory: %w", err)
+		return fmt.Errorf("freeing the memory: %w", err)
 	}
 	return nil
 }

@@ -1,14 +1,14 @@
 // Package pdfium renders pages of PDF files to images.
 //
-// It owns the sandbox: PDFium's WebAssembly build, run by wazero in this
-// process, with a memory limit and a deadline. Each document has its own
-// instance, created and discarded with it, so that no document can affect the
-// rendering of another one. The sandbox has no file system, no network and no
-// clock: it can only read the document.
+// It runs the WebAssembly build of PDFium in a sandbox: wazero executes it in
+// this process, with a memory limit and a deadline. Each document has its own
+// instance, which is created and discarded with the document, so that no
+// document can affect the rendering of another document. The sandbox has no
+// file system, no network and no clock. It can only read the document.
 //
 // The package does not validate files, place stamps or encode images. A page
-// shows what PDFium draws; fonts that are neither embedded nor among the 14
-// standard ones are substituted, since the sandbox has no system fonts.
+// shows what PDFium draws. PDFium substitutes fonts that are neither embedded
+// nor among the 14 standard fonts, because the sandbox has no system fonts.
 package pdfium
 
 import (
@@ -20,7 +20,7 @@ import (
 	"time"
 )
 
-// The kinds of errors, for errors.Is.
+// Errors that callers test for with errors.Is.
 var (
 	// ErrUnavailable means that the renderer is not part of this binary or
 	// cannot start.
@@ -31,8 +31,7 @@ var (
 	ErrRequest = errors.New("invalid render request")
 	// ErrLoad means that PDFium cannot open the document or the page.
 	ErrLoad = errors.New("PDF cannot be loaded")
-	// ErrPassword means that the document needs a password; such an error is
-	// also ErrLoad.
+	// ErrPassword means that the document needs a password. It wraps ErrLoad.
 	ErrPassword = fmt.Errorf("%w: it needs a password", ErrLoad)
 	// ErrTimeout means that the call exceeded its deadline.
 	ErrTimeout = errors.New("PDF rendering timed out")
@@ -50,15 +49,15 @@ const (
 	DefaultTimeout           = 5 * time.Second
 )
 
-// Options configures a Renderer. The zero value works.
+// Options configures a Renderer. Zero fields have the default values.
 type Options struct {
-	// CacheDir is a folder for compiled machine code. It survives restarts and
-	// is created if missing. Its content is executed: only the user of this
-	// process may be able to write to it. If empty, every start compiles
-	// PDFium.
+	// CacheDir is a folder for compiled machine code, which a later process can
+	// reuse. It is created if it is missing. Its content is executed, so only
+	// the user of this process may be able to write to it. If CacheDir is
+	// empty, every start compiles PDFium.
 	CacheDir string
-	// Instances is the maximum number of open documents; Open waits for a free
-	// one.
+	// Instances is the maximum number of open documents. Open waits for a free
+	// instance.
 	Instances int
 	// MemoryLimit is the maximum memory in bytes of each open document.
 	MemoryLimit int64
@@ -69,7 +68,7 @@ type Options struct {
 }
 
 // Source is a file in two parts: Head followed by Tail. Both are read while the
-// document is open. Deadlines do not interrupt a blocked read of Head.
+// document is open. A deadline does not interrupt a blocked read of Head.
 type Source struct {
 	Head     io.ReaderAt
 	HeadSize int64 // in bytes
@@ -96,9 +95,9 @@ type Renderer struct {
 	open map[*Document]struct{}
 }
 
-// New returns a renderer without compiling PDFium; Warm or the first use
-// compiles it. The error is ErrUnavailable in a binary built without PDFium.
-// The renderer keeps the values of ctx but ignores its cancellation: it lives
+// New returns a renderer without compiling PDFium, which Warm or the first use
+// does. The error is ErrUnavailable in a binary built without PDFium. The
+// renderer uses the values of ctx but ignores its cancellation. It remains open
 // until Close.
 func New(ctx context.Context, opts Options) (*Renderer, error) {
 	if err := available(files); err != nil {
@@ -111,7 +110,7 @@ func New(ctx context.Context, opts Options) (*Renderer, error) {
 		opts.MemoryLimit = DefaultMemoryLimit
 	}
 	if opts.MemoryLimit < minMemory || opts.MemoryLimit > maxMemory {
-		return nil, fmt.Errorf("%w: memory limit %d is not within %d and %d bytes",
+		return nil, fmt.Errorf("%w: memory limit %d is not between %d and %d bytes",
 			ErrUnavailable, opts.MemoryLimit, int64(minMemory), int64(maxMemory))
 	}
 	if opts.Timeout <= 0 {
@@ -127,9 +126,9 @@ func New(ctx context.Context, opts Options) (*Renderer, error) {
 	return r, nil
 }
 
-// Warm compiles PDFium before its first use and waits for the compilation until
-// ctx is done; the compilation itself continues. An error other than that of
-// ctx is ErrUnavailable and permanent.
+// Warm compiles PDFium before its first use and waits for the compilation. It
+// stops waiting when ctx is done, and the compilation continues. The error
+// wraps ErrClosed, the cause of ctx, or ErrUnavailable, which is permanent.
 func (r *Renderer) Warm(ctx context.Context) error {
 	if r.closing.Err() != nil {
 		return ErrClosed
@@ -147,12 +146,13 @@ func (r *Renderer) Warm(ctx context.Context) error {
 		}
 		return r.startErr
 	case <-ctx.Done():
-		return fmt.Errorf("wait for the PDF renderer: %w", context.Cause(ctx))
+		return fmt.Errorf("waiting for the PDF renderer: %w", context.Cause(ctx))
 	}
 }
 
-// Open opens a document. It holds one of the renderer's instances until it is
-// closed. Errors are those of this package, of ctx, or of reading src.
+// Open opens a document. The document occupies one of the renderer's instances
+// until it is closed. The error wraps an error of this package, the cause of
+// ctx, or an error of reading src.
 func (r *Renderer) Open(ctx context.Context, src Source) (*Document, error) {
 	if err := r.Warm(ctx); err != nil {
 		return nil, err
@@ -162,13 +162,13 @@ func (r *Renderer) Open(ctx context.Context, src Source) (*Document, error) {
 	case <-r.closing.Done():
 		return nil, ErrClosed
 	case <-ctx.Done():
-		return nil, fmt.Errorf("wait for a free PDF renderer: %w", context.Cause(ctx))
+		return nil, fmt.Errorf("waiting for a free PDF renderer: %w", context.Cause(ctx))
 	}
 	d := &Document{renderer: r}
 	if err := d.load(ctx, src); err != nil {
 		d.release()
 		<-r.slots
-		return nil, fmt.Errorf("open document: %w", err)
+		return nil, fmt.Errorf("opening the document: %w", err)
 	}
 	r.mu.Lock()
 	r.open[d] = struct{}{}
@@ -180,7 +180,7 @@ func (r *Renderer) Open(ctx context.Context, src Source) (*Document, error) {
 	return d, nil
 }
 
-// Render opens src, renders one page and closes src.
+// Render opens src, renders one page and closes the document.
 func (r *Renderer) Render(ctx context.Context, src Source, req Request) (*Page, error) {
 	d, err := r.Open(ctx, src)
 	if err != nil {
@@ -191,19 +191,19 @@ func (r *Renderer) Render(ctx context.Context, src Source, req Request) (*Page, 
 }
 
 // Close ends calls in progress, closes open documents and frees all memory. It
-// stops waiting when ctx is done; it may then be called again.
+// stops waiting when ctx is done. It may then be called again.
 func (r *Renderer) Close(ctx context.Context) error {
 	r.stop()
 	r.closeMu.Lock()
 	defer r.closeMu.Unlock()
-	r.startOnce.Do(func() { // never started, and cannot be started any more
+	r.startOnce.Do(func() { // it was never started, and cannot be started after this
 		r.startErr = ErrClosed
 		close(r.started)
 	})
 	select {
 	case <-r.started:
 	case <-ctx.Done():
-		return fmt.Errorf("close PDF renderer while it compiles: %w", context.Cause(ctx))
+		return fmt.Errorf("closing the PDF renderer while it compiles: %w", context.Cause(ctx))
 	}
 	r.mu.Lock()
 	open := make([]*Document, 0, len(r.open))
@@ -219,7 +219,7 @@ func (r *Renderer) Close(ctx context.Context) error {
 		case r.slots <- struct{}{}:
 			r.closedSlots++
 		case <-ctx.Done():
-			return fmt.Errorf("close PDF renderer while it renders: %w", context.Cause(ctx))
+			return fmt.Errorf("closing the PDF renderer while it renders: %w", context.Cause(ctx))
 		}
 	}
 	if r.engine == nil {
@@ -228,7 +228,7 @@ func (r *Renderer) Close(ctx context.Context) error {
 	e := r.engine
 	r.engine = nil
 	if err := e.close(ctx); err != nil {
-		return fmt.Errorf("close PDF renderer: %w", err)
+		return fmt.Errorf("closing the PDF renderer: %w", err)
 	}
 	return nil
 }

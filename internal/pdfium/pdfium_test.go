@@ -53,19 +53,20 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// Stopping a call closes its document and affects nothing else.
+// After a call was stopped, its document returns the same error, and other
+// documents are not affected.
 func TestDeadline(t *testing.T) {
 	t.Parallel()
 	r := newRenderer(t, Options{Timeout: 300 * time.Millisecond, Instances: 1})
-	cause := errors.New("the client went away")
+	cause := errors.New("the client closed the connection")
 	for _, tc := range []struct {
-		name string
-		ctx  func(context.Context) (context.Context, context.CancelFunc)
-		want error
-		not  error
+		name    string
+		ctx     func(context.Context) (context.Context, context.CancelFunc)
+		want    error
+		wantNot error
 	}{
-		{"own timeout", context.WithCancel, ErrTimeout, context.DeadlineExceeded},
-		{"deadline of caller", func(ctx context.Context) (context.Context, context.CancelFunc) {
+		{"timeout of the renderer", context.WithCancel, ErrTimeout, context.DeadlineExceeded},
+		{"deadline of the caller", func(ctx context.Context) (context.Context, context.CancelFunc) {
 			return context.WithTimeout(ctx, 50*time.Millisecond)
 		}, ErrTimeout, nil},
 		{"canceled", func(ctx context.Context) (context.Context, context.CancelFunc) {
@@ -83,16 +84,16 @@ func TestDeadline(t *testing.T) {
 			defer d.Close()
 			ctx, cancel := tc.ctx(t.Context())
 			defer cancel()
-			if _, err = d.Render(ctx, Request{MaxSide: 400}); !errors.Is(err, tc.want) || tc.not != nil && errors.Is(err, tc.not) {
+			if _, err = d.Render(ctx, Request{MaxSide: 400}); !errors.Is(err, tc.want) || tc.wantNot != nil && errors.Is(err, tc.wantNot) {
 				t.Errorf("error %v, want %v", err, tc.want)
 			}
 			if _, again := d.Render(t.Context(), Request{MaxSide: 400}); again == nil || again.Error() != err.Error() {
-				t.Errorf("the document then returns %v, want %v", again, err)
+				t.Errorf("a second call returned %v, want %v", again, err)
 			}
 			d.Close()
-			p, err := r.Render(t.Context(), source(flags("")), Request{MaxSide: 100})
+			p, err := r.Render(t.Context(), source(quarters("")), Request{MaxSide: 100})
 			if err != nil {
-				t.Fatalf("the next document: %v", err)
+				t.Fatalf("rendering the next document: %v", err)
 			}
 			wantColor(t, p.Image, .25, .25, red)
 		})
@@ -103,20 +104,20 @@ func TestMemoryLimit(t *testing.T) {
 	t.Parallel()
 	r := newRenderer(t, Options{MemoryLimit: minMemory, Instances: 1})
 	if _, err := r.Render(t.Context(), source(bomb(t, 4*minMemory)), Request{MaxSide: 400}); !errors.Is(err, ErrMemory) {
-		t.Errorf("a bomb: error %v, want ErrMemory", err)
+		t.Errorf("a decompression bomb: error %v, want ErrMemory", err)
 	}
-	if _, err := r.Render(t.Context(), source(flags("")), Request{MaxSide: 4000}); !errors.Is(err, ErrMemory) {
-		t.Errorf("an image larger than the instance: error %v, want ErrMemory", err)
+	if _, err := r.Render(t.Context(), source(quarters("")), Request{MaxSide: 4000}); !errors.Is(err, ErrMemory) {
+		t.Errorf("an image larger than the memory limit: error %v, want ErrMemory", err)
 	}
-	if _, err := r.Render(t.Context(), source(flags("")), Request{MaxSide: 400}); err != nil {
-		t.Errorf("the next document: %v", err)
+	if _, err := r.Render(t.Context(), source(quarters("")), Request{MaxSide: 400}); err != nil {
+		t.Errorf("rendering the next document: %v", err)
 	}
 }
 
 func TestConcurrent(t *testing.T) {
 	t.Parallel()
 	r := newRenderer(t, Options{})
-	pdf := flags("")
+	pdf := quarters("")
 	d, err := r.Open(t.Context(), source(pdf))
 	if err != nil {
 		t.Fatal(err)
@@ -146,19 +147,19 @@ func TestConcurrent(t *testing.T) {
 func TestWaitForInstance(t *testing.T) {
 	t.Parallel()
 	r := newRenderer(t, Options{Instances: 1})
-	d, err := r.Open(t.Context(), source(flags("")))
+	d, err := r.Open(t.Context(), source(quarters("")))
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
-	if _, err := r.Open(ctx, source(flags(""))); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := r.Open(ctx, source(quarters(""))); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("while the only instance is in use: error %v, want DeadlineExceeded", err)
 	}
 	d.Close()
 	d.Close()
-	if d, err = r.Open(t.Context(), source(flags(""))); err != nil {
-		t.Fatalf("after it was given back: %v", err)
+	if d, err = r.Open(t.Context(), source(quarters(""))); err != nil {
+		t.Fatalf("opening a document after the instance was released: %v", err)
 	}
 	d.Close()
 }
@@ -166,7 +167,7 @@ func TestWaitForInstance(t *testing.T) {
 func TestClose(t *testing.T) {
 	t.Parallel()
 	r := newRenderer(t, Options{Timeout: time.Minute})
-	idle, err := r.Open(t.Context(), source(flags("")))
+	idle, err := r.Open(t.Context(), source(quarters("")))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -184,7 +185,7 @@ func TestClose(t *testing.T) {
 	closed := make(chan error)
 	go func() { closed <- r.Close(t.Context()) }()
 	if err := <-ended; !errors.Is(err, ErrClosed) {
-		t.Errorf("call under way: error %v, want ErrClosed", err)
+		t.Errorf("running call: error %v, want ErrClosed", err)
 	}
 	if err := <-closed; err != nil {
 		t.Error(err)
@@ -192,7 +193,7 @@ func TestClose(t *testing.T) {
 	if _, err := idle.Render(t.Context(), Request{MaxSide: 400}); !errors.Is(err, ErrClosed) {
 		t.Errorf("open document: error %v, want ErrClosed", err)
 	}
-	if _, err := r.Open(t.Context(), source(flags(""))); !errors.Is(err, ErrClosed) {
+	if _, err := r.Open(t.Context(), source(quarters(""))); !errors.Is(err, ErrClosed) {
 		t.Errorf("new document: error %v, want ErrClosed", err)
 	}
 }
@@ -203,16 +204,17 @@ func TestCloseUnused(t *testing.T) {
 	if err := r.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.Open(t.Context(), source(flags(""))); !errors.Is(err, ErrClosed) {
+	if _, err := r.Open(t.Context(), source(quarters(""))); !errors.Is(err, ErrClosed) {
 		t.Errorf("error %v, want ErrClosed", err)
 	}
 }
 
-// A truncated cache, or one that is not a folder, must not stop the renderer.
+// The renderer starts even if the files of its cache are truncated or the cache
+// is not a folder.
 func TestBadCache(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
-		t.Skip("compiles several times")
+		t.Skip("the test compiles PDFium several times")
 	}
 	dir := t.TempDir()
 	r := newRenderer(t, Options{CacheDir: dir})
@@ -228,7 +230,7 @@ func TestBadCache(t *testing.T) {
 		return os.Truncate(path, 100_000)
 	})
 	if err != nil || damaged == 0 {
-		t.Fatalf("damaged %d files of the cache: %v", damaged, err)
+		t.Fatalf("%d files of the cache were truncated (error %v), want at least one", damaged, err)
 	}
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
@@ -236,8 +238,8 @@ func TestBadCache(t *testing.T) {
 	}
 	for _, cache := range []string{dir, file} {
 		r := newRenderer(t, Options{CacheDir: cache})
-		if _, err := r.Render(t.Context(), source(flags("")), Request{MaxSide: 100}); err != nil {
-			t.Errorf("cache %s: %v", cache, err)
+		if _, err := r.Render(t.Context(), source(quarters("")), Request{MaxSide: 100}); err != nil {
+			t.Errorf("rendering with the cache %s: %v", cache, err)
 		}
 	}
 }

@@ -12,17 +12,17 @@ import (
 const (
 	// maxSide is the longest side of the raster of a whole page, in pixels.
 	maxSide = 1 << 20
-	// margin is rendered around a part and then cropped, in pixels: PDFium may
-	// omit glyphs that its bitmap would cut, and may draw those next to them
-	// differently.
+	// margin is the number of pixels that are rendered around a part and then
+	// removed. PDFium may omit glyphs that the edge of its bitmap cuts, and may
+	// draw the glyphs next to them differently.
 	margin = 32
-	// maxPixels is the maximum number of pixels in one image: 64 MiB in the
-	// sandbox.
+	// maxPixels is the maximum number of pixels in one image, which uses 64 MiB
+	// in the sandbox.
 	maxPixels = 1 << 24
 )
 
-// Request selects what to render. MaxSide or Scale must be set; if both are,
-// MaxSide limits Scale.
+// Request selects what to render. MaxSide or Scale must be set. If both are
+// set, MaxSide limits Scale.
 type Request struct {
 	Page        int        // from 0
 	MaxSide     int        // longer side of the whole page in pixels
@@ -32,7 +32,7 @@ type Request struct {
 	Gray        bool       // return an *image.Gray
 }
 
-// Page is a rendered page or a part of it, on white.
+// Page is a rendered page, or a part of it, on a white background.
 type Page struct {
 	Image         image.Image     // *image.NRGBA, or *image.Gray if requested; its bounds start at 0, 0
 	Box           image.Rectangle // position of Image in the raster of the whole page
@@ -42,9 +42,9 @@ type Page struct {
 
 // Render renders one page or a part of it. A part has the same pixel grid as
 // the whole page and the same pixels, except for rounding at its border: up to
-// 4 of 255 levels. Errors are those of this package, of ctx, or of reading the
-// source. After ErrTimeout, ErrMemory, ErrAborted and read errors, all further
-// calls return the same error.
+// 4 of 255 levels. The error wraps an error of this package, the cause of ctx,
+// or an error of reading the source. After ErrTimeout, ErrMemory, ErrAborted
+// and read errors, all further calls return the same error.
 func (d *Document) Render(ctx context.Context, req Request) (*Page, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -55,7 +55,7 @@ func (d *Document) Render(ctx context.Context, req Request) (*Page, error) {
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("render page %d: %w", req.Page, err)
+		return nil, fmt.Errorf("rendering page %d: %w", req.Page, err)
 	}
 	return p, nil
 }
@@ -92,12 +92,12 @@ func layout(req Request, width, height float64) (raster image.Point, box image.R
 	case req.MaxSide < 0 || req.MaxSide > maxSide || !(scale >= 0) || math.IsInf(scale, 0):
 		return raster, box, fmt.Errorf("%w: MaxSide %d, Scale %v", ErrRequest, req.MaxSide, scale)
 	case req.MaxSide == 0 && scale == 0:
-		return raster, box, fmt.Errorf("%w: neither MaxSide nor Scale", ErrRequest)
+		return raster, box, fmt.Errorf("%w: neither MaxSide nor Scale is set", ErrRequest)
 	case scale == 0 || req.MaxSide > 0 && scale*long > float64(req.MaxSide):
 		scale = float64(req.MaxSide) / long
 	}
 	if scale*long > maxSide {
-		return raster, box, fmt.Errorf("%w: page of %v by %v at %v pixels per unit", ErrMemory, width, height, scale)
+		return raster, box, fmt.Errorf("%w: the page has %v by %v units at %v pixels per unit", ErrMemory, width, height, scale)
 	}
 	side := func(units float64) int { return max(1, int(math.Round(units*scale))) }
 	raster = image.Pt(side(width), side(height))
@@ -113,13 +113,13 @@ func layout(req Request, width, height float64) (raster image.Point, box image.R
 	to := func(f float64, n int) int { return min(n, max(1, int(math.Ceil(f*float64(n))))) }
 	box = image.Rect(from(clip[0], raster.X), from(clip[1], raster.Y), to(clip[2], raster.X), to(clip[3], raster.Y))
 	if box.Dx()*box.Dy() > maxPixels {
-		return raster, box, fmt.Errorf("%w: image of %d by %d pixels", ErrMemory, box.Dx(), box.Dy())
+		return raster, box, fmt.Errorf("%w: the image has %d by %d pixels", ErrMemory, box.Dx(), box.Dy())
 	}
 	return raster, box, nil
 }
 
-// openPage loads a page unless it is the last one used: several parts of one
-// page need only one interpretation of its content.
+// openPage loads a page unless it is already open. Several parts of one page
+// then need only one interpretation of its content.
 func (d *Document) openPage(ctx context.Context, index int) error {
 	i := d.instance
 	if d.page != 0 && d.index == index {
@@ -157,14 +157,14 @@ func (d *Document) closePage(ctx context.Context) error {
 	return err
 }
 
-// openForm prepares drawing form fields (including signatures), which PDFium
-// draws through a form fill environment. This build has no JavaScript, and runs
-// no action of the document.
+// openForm prepares the drawing of form fields (including signatures), for
+// which PDFium needs a form fill environment. This build has no JavaScript, and
+// runs no action of the document.
 func (d *Document) openForm(ctx context.Context) error {
 	if d.form != 0 {
 		return nil
 	}
-	if err := d.closePage(ctx); err != nil { // the form environment must see the page being opened
+	if err := d.closePage(ctx); err != nil { // a page must be opened within the form environment
 		return err
 	}
 	i := d.instance
@@ -195,10 +195,11 @@ const (
 	white            = 0xFFFFFFFF
 )
 
-// draw renders the part box of the raster of the open page.
+// draw renders the part box of the open page; raster is the size of the whole
+// page.
 //
 // PDFium lays out the page at full size, shifted so that the part is on the
-// bitmap: this keeps the pixel grid of the whole page.
+// bitmap. This preserves the pixel grid of the whole page.
 func (d *Document) draw(ctx context.Context, req Request, raster image.Point, box image.Rectangle) (img image.Image, err error) {
 	i := d.instance
 	drawn := box.Inset(-margin).Intersect(image.Rectangle{Max: raster})
@@ -247,7 +248,7 @@ func (d *Document) draw(ctx context.Context, req Request, raster image.Point, bo
 	}
 	src, ok := i.module.Memory().Read(uint32(addr), uint32(stride)*uint32(h))
 	if !ok || stride < uint64(4*w) {
-		return nil, fmt.Errorf("%w: bitmap out of bounds", ErrAborted)
+		return nil, fmt.Errorf("%w: the bitmap is out of bounds", ErrAborted)
 	}
 	offset := box.Min.Sub(drawn.Min)
 	src = src[offset.Y*int(stride)+4*offset.X:]

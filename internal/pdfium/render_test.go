@@ -39,28 +39,28 @@ func TestRender(t *testing.T) {
 		pixels        image.Point
 		points        []point
 	}{
-		{"max side", flags(""), Request{MaxSide: 400}, 200, 100, image.Pt(400, 200), upright},
-		{"scale", flags(""), Request{Scale: .5}, 200, 100, image.Pt(100, 50), upright},
-		{"scale within max side", flags(""), Request{Scale: .5, MaxSide: 40}, 200, 100, image.Pt(40, 20), upright},
-		{"max side not reached by scale", flags(""), Request{Scale: .5, MaxSide: 400}, 200, 100, image.Pt(100, 50), upright},
+		{"max side", quarters(""), Request{MaxSide: 400}, 200, 100, image.Pt(400, 200), upright},
+		{"scale", quarters(""), Request{Scale: .5}, 200, 100, image.Pt(100, 50), upright},
+		{"scale within max side", quarters(""), Request{Scale: .5, MaxSide: 40}, 200, 100, image.Pt(40, 20), upright},
+		{"max side not reached by scale", quarters(""), Request{Scale: .5, MaxSide: 400}, 200, 100, image.Pt(100, 50), upright},
 		{
-			"gray", flags(""), Request{MaxSide: 400, Gray: true}, 200, 100, image.Pt(400, 200),
+			"gray", quarters(""), Request{MaxSide: 400, Gray: true}, 200, 100, image.Pt(400, 200),
 			[]point{{.25, .25, color.Gray{76}}, {.75, .25, color.Gray{150}}, {.25, .75, color.Gray{29}}, {.75, .75, blank}},
 		},
 		{
-			"rotated", flags("/Rotate 90"), Request{MaxSide: 400}, 100, 200, image.Pt(200, 400),
+			"rotated", quarters("/Rotate 90"), Request{MaxSide: 400}, 100, 200, image.Pt(200, 400),
 			[]point{{.25, .25, blue}, {.75, .25, red}, {.25, .75, blank}, {.75, .75, green}},
 		},
 		{
-			"cropped", flags("/CropBox[50 0 150 50]"), Request{MaxSide: 100}, 100, 50, image.Pt(100, 50),
+			"cropped", quarters("/CropBox[50 0 150 50]"), Request{MaxSide: 100}, 100, 50, image.Pt(100, 50),
 			[]point{{.25, .5, blue}, {.75, .5, blank}},
 		},
 		{
-			"clip", flags(""), Request{MaxSide: 400, Clip: [4]float64{.5, 0, 1, .5}}, 200, 100, image.Pt(200, 100),
+			"clip", quarters(""), Request{MaxSide: 400, Clip: [4]float64{.5, 0, 1, .5}}, 200, 100, image.Pt(200, 100),
 			[]point{{.01, .01, green}, {.99, .99, green}},
 		},
 		{
-			"clip of rotated", flags("/Rotate 90"), Request{MaxSide: 400, Clip: [4]float64{.5, 0, 1, .5}}, 100, 200, image.Pt(100, 200),
+			"clip of rotated", quarters("/Rotate 90"), Request{MaxSide: 400, Clip: [4]float64{.5, 0, 1, .5}}, 100, 200, image.Pt(100, 200),
 			[]point{{.01, .01, red}, {.99, .99, red}},
 		},
 		{
@@ -84,13 +84,13 @@ func TestRender(t *testing.T) {
 				t.Fatal(err)
 			}
 			if p.Width != tc.width || p.Height != tc.height {
-				t.Errorf("page of %v by %v, want %v by %v", p.Width, p.Height, tc.width, tc.height)
+				t.Errorf("page size = %v by %v, want %v by %v", p.Width, p.Height, tc.width, tc.height)
 			}
 			if got := p.Image.Bounds(); got != (image.Rectangle{Max: tc.pixels}) || got.Size() != p.Box.Size() {
-				t.Errorf("image %v with box %v, want %v", got, p.Box, tc.pixels)
+				t.Errorf("image bounds = %v, box = %v, want a size of %v", got, p.Box, tc.pixels)
 			}
 			if _, gray := p.Image.(*image.Gray); gray != tc.req.Gray {
-				t.Errorf("image is %T", p.Image)
+				t.Errorf("image has the type %T, want *image.Gray: %v", p.Image, tc.req.Gray)
 			}
 			for _, pt := range tc.points {
 				wantColor(t, p.Image, pt.x, pt.y, pt.want)
@@ -99,15 +99,16 @@ func TestRender(t *testing.T) {
 	}
 }
 
-// UserUnit scales the unit, not the numbers: the rendering stays the same.
+// UserUnit changes the size of a unit and not the coordinates, so the rendering
+// is the same.
 func TestUserUnit(t *testing.T) {
 	t.Parallel()
-	p, err := shared(t).Render(t.Context(), source(flags("/UserUnit 2")), Request{MaxSide: 400})
+	p, err := shared(t).Render(t.Context(), source(quarters("/UserUnit 2")), Request{MaxSide: 400})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if p.Width != 200 || p.Height != 100 {
-		t.Errorf("page of %v by %v user space units, want 200 by 100", p.Width, p.Height)
+		t.Errorf("page size = %v by %v, want 200 by 100", p.Width, p.Height)
 	}
 	wantColor(t, p.Image, .25, .25, red)
 }
@@ -139,8 +140,9 @@ func TestClipEqualsCrop(t *testing.T) {
 	}
 }
 
-// In real files, downscaled images and large glyphs may differ slightly; the
-// pixels that the QR check reads must not.
+// In real files, downscaled images and large glyphs in a part may differ
+// slightly from the whole page. The pixels that the QR check reads must not
+// differ.
 func TestClipOfCorpus(t *testing.T) {
 	t.Parallel()
 	for _, s := range corpus(t) {
@@ -179,14 +181,15 @@ func TestClipOfCorpus(t *testing.T) {
 	}
 }
 
-// difference returns the largest difference of a sample.
+// difference returns the largest difference of two samples at the same
+// position.
 func difference(a, b *image.NRGBA) int {
-	most := 0
+	largest := 0
 	for k := range a.Pix {
 		d := int(a.Pix[k]) - int(b.Pix[k])
-		most = max(most, d, -d)
+		largest = max(largest, d, -d)
 	}
-	return most
+	return largest
 }
 
 func TestPages(t *testing.T) {
@@ -200,11 +203,11 @@ func TestPages(t *testing.T) {
 	}
 	defer d.Close()
 	if d.Pages() != 2 {
-		t.Errorf("%d pages, want 2", d.Pages())
+		t.Errorf("Pages() = %d, want 2", d.Pages())
 	}
 	w, h, err := d.PageSize(t.Context(), 1)
 	if err != nil || w != 30 || h != 40 {
-		t.Errorf("page 1 of %v by %v, %v", w, h, err)
+		t.Errorf("size of page 1 = %v by %v (error %v), want 30 by 40", w, h, err)
 	}
 	for _, want := range []struct {
 		page int
@@ -225,7 +228,7 @@ func TestPages(t *testing.T) {
 
 func TestRequests(t *testing.T) {
 	t.Parallel()
-	d, err := shared(t).Open(t.Context(), source(flags("")))
+	d, err := shared(t).Open(t.Context(), source(quarters("")))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -254,20 +257,21 @@ func TestRequests(t *testing.T) {
 	}
 }
 
-// The two parts of a source are one file, wherever it is split.
+// The two parts of a source are read as one file, for any position of the
+// split.
 func TestSource(t *testing.T) {
 	t.Parallel()
 	r := shared(t)
 	// The file spans several windows.
 	pdf := onePage("/MediaBox[0 0 200 100]", "1 0 0 rg 0 50 100 50 re f\n%"+string(bytes.Repeat([]byte("x"), 3*window))+"\n")
-	for _, cut := range []int{0, 1, 20, 200, window - 1, window, window + 1, 2*window + 77, len(pdf) - 30, len(pdf)} {
-		src := Source{Head: bytes.NewReader(pdf[:cut]), HeadSize: int64(cut), Tail: pdf[cut:]}
-		if cut == 0 {
+	for _, split := range []int{0, 1, 20, 200, window - 1, window, window + 1, 2*window + 77, len(pdf) - 30, len(pdf)} {
+		src := Source{Head: bytes.NewReader(pdf[:split]), HeadSize: int64(split), Tail: pdf[split:]}
+		if split == 0 {
 			src.Head = nil
 		}
 		p, err := r.Render(t.Context(), src, Request{MaxSide: 100})
 		if err != nil {
-			t.Errorf("cut at %d: %v", cut, err)
+			t.Errorf("split at %d: %v", split, err)
 			continue
 		}
 		wantColor(t, p.Image, .25, .25, red)
@@ -279,18 +283,18 @@ type failing struct{ err error }
 func (f failing) ReadAt([]byte, int64) (int, error) { return 0, f.err }
 
 // A read error is not reported as a damaged document.
-func TestSourceFails(t *testing.T) {
+func TestSourceErrors(t *testing.T) {
 	t.Parallel()
 	r := shared(t)
-	broken := errors.New("disk on fire")
-	_, err := r.Open(t.Context(), Source{Head: failing{broken}, HeadSize: 1000})
-	if !errors.Is(err, broken) || errors.Is(err, ErrLoad) {
-		t.Errorf("error %v, want that of the reader", err)
+	readErr := errors.New("read failed")
+	_, err := r.Open(t.Context(), Source{Head: failing{readErr}, HeadSize: 1000})
+	if !errors.Is(err, readErr) || errors.Is(err, ErrLoad) {
+		t.Errorf("error = %v, want the error of the reader", err)
 	}
-	pdf := flags("")
+	pdf := quarters("")
 	_, err = r.Open(t.Context(), Source{Head: bytes.NewReader(pdf), HeadSize: int64(len(pdf)) + 1})
 	if !errors.Is(err, io.ErrUnexpectedEOF) {
-		t.Errorf("a file shorter than it should be: error %v, want ErrUnexpectedEOF", err)
+		t.Errorf("a file shorter than HeadSize: error %v, want ErrUnexpectedEOF", err)
 	}
 	if _, err = r.Open(t.Context(), Source{HeadSize: 1}); !errors.Is(err, ErrRequest) {
 		t.Errorf("no head: error %v, want ErrRequest", err)
@@ -306,7 +310,7 @@ func TestLoadErrors(t *testing.T) {
 	}{
 		{"empty", nil},
 		{"text", []byte("<html>Certificate</html>")},
-		{"cut off", flags("")[:100]},
+		{"truncated", quarters("")[:100]},
 		{"no pages", pdftest.File("", "<</Type/Catalog/Pages 2 0 R>>", "<</Type/Pages/Kids[]/Count 0>>")},
 	} {
 		_, err := r.Open(t.Context(), source(tc.pdf))
@@ -321,7 +325,7 @@ func TestEncrypted(t *testing.T) {
 	r := shared(t)
 	qpdf, err := exec.LookPath("qpdf")
 	if err != nil {
-		lacking(t, "qpdf is not installed")
+		skip(t, "qpdf is not installed")
 	}
 	for _, bits := range []string{"40", "128", "256"} {
 		for _, password := range []string{"", "secret"} {
@@ -329,7 +333,7 @@ func TestEncrypted(t *testing.T) {
 				t.Parallel()
 				dir := t.TempDir()
 				in, out := filepath.Join(dir, "in.pdf"), filepath.Join(dir, "out.pdf")
-				if err := os.WriteFile(in, flags(""), 0o600); err != nil {
+				if err := os.WriteFile(in, quarters(""), 0o600); err != nil {
 					t.Fatal(err)
 				}
 				cmd := exec.CommandContext(t.Context(), qpdf, "--allow-weak-crypto", "--encrypt", password, "owner", bits, "--", in, out)
@@ -356,7 +360,8 @@ func TestEncrypted(t *testing.T) {
 	}
 }
 
-// Good files render, and all others return one of the known errors.
+// Accepted files are rendered. Other files may also return one of the known
+// errors.
 func TestCorpus(t *testing.T) {
 	t.Parallel()
 	r := shared(t)
@@ -364,11 +369,11 @@ func TestCorpus(t *testing.T) {
 		p, err := r.Render(t.Context(), source(s.data), Request{MaxSide: 400, Annotations: true})
 		switch {
 		case s.accept && err != nil:
-			t.Errorf("%s: %v", s.name, err)
+			t.Errorf("%s: rendering returned %v, want no error", s.name, err)
 		case err == nil && max(p.Image.Bounds().Dx(), p.Image.Bounds().Dy()) != 400:
-			t.Errorf("%s: image of %v", s.name, p.Image.Bounds())
+			t.Errorf("%s: image bounds = %v, want a longer side of 400", s.name, p.Image.Bounds())
 		case err != nil && !errors.Is(err, ErrLoad) && !errors.Is(err, ErrMemory) && !errors.Is(err, ErrTimeout):
-			t.Errorf("%s: %v", s.name, err)
+			t.Errorf("%s: rendering returned the unexpected error %v", s.name, err)
 		}
 	}
 }

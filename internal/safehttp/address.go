@@ -2,13 +2,12 @@ package safehttp
 
 import "net/netip"
 
-// special are networks that are not part of the public internet: the entries of
-// the IANA special-purpose address registries (RFC 6890) that are not globally
-// reachable, multicast (RFC 5771), and one public address that leads to a
-// metadata service. IPv6 outside 2000::/3 is refused as a whole, which covers
-// loopback, ULA, link-local, IPv4-compatible, NAT64 (64:ff9b::/96) and
-// multicast.
-var special = parse(
+// specialNetworks are networks that are not part of the public internet: the entries of the IANA
+// special-purpose address registries (RFC 6890) that are not globally reachable, multicast (RFC
+// 5771), and one public address that leads to a metadata service. All IPv6 addresses outside
+// 2000::/3 are refused, which includes loopback, ULA, link-local, IPv4-compatible, NAT64
+// (64:ff9b::/96) and multicast.
+var specialNetworks = parse(
 	"0.0.0.0/8",        // this network
 	"10.0.0.0/8",       // private
 	"100.64.0.0/10",    // shared, for carrier-grade NAT
@@ -31,9 +30,8 @@ var special = parse(
 	"3fff::/20",        // documentation
 )
 
-// global is the range of IPv6 from which public addresses are assigned (RFC
-// 4291).
-var global = netip.MustParsePrefix("2000::/3")
+// globalIPv6 is the range of IPv6 from which public addresses are assigned (RFC 4291).
+var globalIPv6 = netip.MustParsePrefix("2000::/3")
 
 func parse(list ...string) []netip.Prefix {
 	out := make([]netip.Prefix, len(list))
@@ -46,14 +44,13 @@ func parse(list ...string) []netip.Prefix {
 // Public reports whether an address is part of the public internet.
 func Public(a netip.Addr) bool {
 	a = normalize(a)
-	if !a.IsValid() || a.Is6() && !global.Contains(a) {
+	if !a.IsValid() || a.Is6() && !globalIPv6.Contains(a) {
 		return false
 	}
-	return !within(special, a)
+	return !within(specialNetworks, a)
 }
 
-// normalize normalizes an address: it unmaps IPv4-mapped IPv6 (RFC 4291, 2.5.5.2)
-// and removes the zone.
+// normalize converts an IPv4-mapped IPv6 address (RFC 4291, 2.5.5.2) to IPv4 and removes the zone.
 func normalize(a netip.Addr) netip.Addr { return a.Unmap().WithZone("") }
 
 func within(list []netip.Prefix, a netip.Addr) bool {

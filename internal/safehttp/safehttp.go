@@ -1,7 +1,6 @@
-// Package safehttp makes connections to addresses that a user chose. It refuses
-// addresses within our own network. It checks the resolved address at each
-// dial, so that a name that resolves differently the second time (DNS
-// rebinding) is refused too. It does not own requests or retries.
+// Package safehttp makes connections to addresses that a user chose. It refuses addresses in
+// internal networks. It checks the resolved address at each dial, so that a name that resolves
+// differently the second time (DNS rebinding) is refused too. It does not own requests or retries.
 package safehttp
 
 import (
@@ -18,13 +17,13 @@ import (
 )
 
 // ErrBlocked reports an address that must not be dialled.
-var ErrBlocked = errors.New("this address may not be reached")
+var ErrBlocked = errors.New("this address is not allowed")
 
-// HandshakeError reports a failed TLS handshake: the certificate is untrusted,
-// expired or for another name, or the peer does not speak TLS.
+// HandshakeError reports a failed TLS handshake: the certificate is untrusted, expired or for
+// another name, or the peer does not support TLS.
 type HandshakeError struct{ Err error }
 
-// Error returns the message of the failure.
+// Error returns the message of the cause.
 func (e *HandshakeError) Error() string { return "TLS: " + e.Err.Error() }
 
 // Unwrap returns the cause.
@@ -32,38 +31,35 @@ func (e *HandshakeError) Unwrap() error { return e.Err }
 
 // Options configures a transport.
 type Options struct {
-	// Allow lists non-public networks that may be reached, by https and by
-	// plain http.
+	// Allow lists non-public networks that may be reached, by https and by plain http.
 	Allow []netip.Prefix
 	// PlainHTTP allows plain http to public addresses too. Without it, only
 	// networks in Allow may be reached by plain http.
 	PlainHTTP bool
-	// Timeout limits a dial, including the handshake, for callers without a
-	// deadline.
+	// Timeout limits a dial, including the handshake, for callers without a deadline; 0 means 15 s.
 	Timeout time.Duration
 	// Resolver resolves names; nil means the system's resolver.
 	Resolver *net.Resolver
-	// Roots are the trusted authorities; nil means those of the system.
+	// Roots are the trusted certification authorities; nil means those of the system.
 	Roots *x509.CertPool
 }
 
 const (
-	// idleTime is less than the 5 s after which common servers close an idle
-	// connection, so that a request rarely uses a connection that is being
-	// closed.
-	idleTime      = 4 * time.Second
-	idlePerHost   = 4
-	idleTotal     = 256
-	maxHeaders    = 16 << 10
-	defaultDialed = 15 * time.Second
+	// idleTime is less than the 5 s after which common servers close an idle connection, so that
+	// requests rarely use a connection that the server is closing.
+	idleTime       = 4 * time.Second
+	idlePerHost    = 4
+	idleTotal      = 256
+	maxHeaders     = 16 << 10
+	defaultTimeout = 15 * time.Second
 )
 
-// Transport returns a transport that reaches only addresses that the options
-// allow. It uses no proxy, not even one from the environment, because a proxy
-// would dial without these checks. It neither requests nor decodes compression.
+// Transport returns a transport that reaches only addresses that the options allow. It uses no
+// proxy, not even a proxy from the environment, because a proxy would dial without these checks. It
+// neither requests nor decodes compression.
 func Transport(o Options) *http.Transport {
 	if o.Timeout == 0 {
-		o.Timeout = defaultDialed
+		o.Timeout = defaultTimeout
 	}
 	g := guard{allow: o.Allow}
 	open, strict := o.dialer(g.public), o.dialer(g.public)
@@ -84,8 +80,8 @@ func Transport(o Options) *http.Transport {
 	}
 }
 
-// Client returns a client with such a transport. It follows no redirects, so
-// that a response always comes from the server that was asked.
+// Client returns a client that uses Transport. It follows no redirects, so that a response always
+// comes from the server of the request's URL.
 func Client(o Options) *http.Client {
 	return &http.Client{
 		Transport:     Transport(o),
@@ -103,7 +99,7 @@ func (o Options) dialer(c control) *net.Dialer {
 type guard struct{ allow []netip.Prefix }
 
 func (g guard) public(_ context.Context, _, address string, _ syscall.RawConn) error {
-	a, err := target(address)
+	a, err := parseTarget(address)
 	if err != nil {
 		return err
 	}
@@ -114,7 +110,7 @@ func (g guard) public(_ context.Context, _, address string, _ syscall.RawConn) e
 }
 
 func (g guard) allowed(_ context.Context, _, address string, _ syscall.RawConn) error {
-	a, err := target(address)
+	a, err := parseTarget(address)
 	if err != nil {
 		return err
 	}
@@ -124,7 +120,7 @@ func (g guard) allowed(_ context.Context, _, address string, _ syscall.RawConn) 
 	return fmt.Errorf("%w: plain http to %s: use https", ErrBlocked, a)
 }
 
-func target(address string) (netip.Addr, error) {
+func parseTarget(address string) (netip.Addr, error) {
 	ap, err := netip.ParseAddrPort(address)
 	if err != nil {
 		return netip.Addr{}, fmt.Errorf("%w: %q is not an address", ErrBlocked, address)
@@ -132,8 +128,8 @@ func target(address string) (netip.Addr, error) {
 	return normalize(ap.Addr()), nil
 }
 
-// secureDialer dials and does the TLS handshake, so that a failed handshake can
-// be distinguished from a connection that breaks later.
+// secureDialer dials and performs the TLS handshake, so that a failed handshake can be
+// distinguished from a connection that breaks later.
 type secureDialer struct {
 	dialer *net.Dialer
 	config *tls.Config

@@ -31,7 +31,7 @@ func TestPublic(t *testing.T) {
 		"fec0::1", "ff02::1", "4000::1",
 	} {
 		if safehttp.Public(netip.MustParseAddr(private)) {
-			t.Errorf("%s is public", private)
+			t.Errorf("Public(%s) = true, want false", private)
 		}
 	}
 	for _, public := range []string{
@@ -39,24 +39,24 @@ func TestPublic(t *testing.T) {
 		"192.167.255.255", "223.255.255.255", "::ffff:8.8.8.8", "2606:4700::1111", "2a00:1450:4001::1", "2001:4860:4860::8888",
 	} {
 		if !safehttp.Public(netip.MustParseAddr(public)) {
-			t.Errorf("%s is not public", public)
+			t.Errorf("Public(%s) = false, want true", public)
 		}
 	}
 	if safehttp.Public(netip.Addr{}) {
-		t.Error("the zero address is public")
+		t.Error("Public of the zero address = true, want false")
 	}
 }
 
-// counting starts a server on loopback that counts its requests.
-func counting(t *testing.T, start func(http.Handler) *httptest.Server) (*httptest.Server, *atomic.Int64) {
+// countingServer starts a server on loopback that counts its requests.
+func countingServer(t *testing.T, start func(http.Handler) *httptest.Server) (*httptest.Server, *atomic.Int64) {
 	t.Helper()
-	var hits atomic.Int64
+	var requests atomic.Int64
 	s := start(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		hits.Add(1)
+		requests.Add(1)
 		_, _ = io.WriteString(w, "secret")
 	}))
 	t.Cleanup(s.Close)
-	return s, &hits
+	return s, &requests
 }
 
 func get(t *testing.T, c *http.Client, target string) error {
@@ -72,12 +72,12 @@ func get(t *testing.T, c *http.Client, target string) error {
 	return res.Body.Close()
 }
 
-// Every spelling of a loopback address is refused, also as a name and in forms
-// that only the resolver understands, and the server is not reached.
+// Every spelling of a loopback address is refused, including names and forms that only the resolver
+// accepts. The server gets no request.
 func TestLoopbackIsBlockedInEverySpelling(t *testing.T) {
 	t.Parallel()
-	server, hits := counting(t, httptest.NewServer)
-	secure, secureHits := counting(t, httptest.NewTLSServer)
+	server, requests := countingServer(t, httptest.NewServer)
+	secure, secureRequests := countingServer(t, httptest.NewTLSServer)
 	c := safehttp.Client(safehttp.Options{PlainHTTP: true})
 	for _, host := range []string{
 		"127.0.0.1", "localhost", "localhost.", "[::1]", "0.0.0.0", "[::]", "[::ffff:127.0.0.1]", "[::ffff:7f00:1]", "[::127.0.0.1]", "127.0.0.2",
@@ -89,52 +89,51 @@ func TestLoopbackIsBlockedInEverySpelling(t *testing.T) {
 				t.Fatal(err)
 			}
 			if err := get(t, c, scheme+"://"+host+":"+u.Port()+"/"); err == nil {
-				t.Errorf("%s://%s was reached", scheme, host)
+				t.Errorf("the request to %s://%s succeeded", scheme, host)
 			}
 		}
 	}
-	if n := hits.Load() + secureHits.Load(); n != 0 {
-		t.Errorf("%d requests arrived", n)
+	if n := requests.Load() + secureRequests.Load(); n != 0 {
+		t.Errorf("the servers got %d requests, want 0", n)
 	}
 	for _, target := range []string{server.URL, secure.URL, "http://169.254.169.254/latest/meta-data/", "https://[fd00:ec2::254]/", "http://[64:ff9b::7f00:1]/", "https://10.0.0.1/"} {
 		if err := get(t, c, target); !errors.Is(err, safehttp.ErrBlocked) {
-			t.Errorf("%s: %v, not blocked", target, err)
+			t.Errorf("%s: error = %v, want ErrBlocked", target, err)
 		}
 	}
 }
 
 func TestAllowedNetworksAreReached(t *testing.T) {
 	t.Parallel()
-	server, hits := counting(t, httptest.NewServer)
+	server, requests := countingServer(t, httptest.NewServer)
 	allow := []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}
-	if err := get(t, safehttp.Client(safehttp.Options{Allow: allow}), server.URL); err != nil || hits.Load() != 1 {
-		t.Errorf("an allowed address: %v, %d requests", err, hits.Load())
+	if err := get(t, safehttp.Client(safehttp.Options{Allow: allow}), server.URL); err != nil || requests.Load() != 1 {
+		t.Errorf("allowed address: error = %v, %d requests", err, requests.Load())
 	}
 	other := []netip.Prefix{netip.MustParsePrefix("127.0.0.2/32"), netip.MustParsePrefix("10.0.0.0/8")}
 	if err := get(t, safehttp.Client(safehttp.Options{Allow: other}), server.URL); !errors.Is(err, safehttp.ErrBlocked) {
-		t.Errorf("an address beside those allowed: %v", err)
+		t.Errorf("address that is not allowed: error = %v, want ErrBlocked", err)
 	}
 }
 
-// Plain http is only for allowed networks: on the way to a public address
-// others could read it.
+// Plain http is only for allowed networks: anyone on the path to a public address could read it.
 func TestPlainHTTPIsForAllowedNetworks(t *testing.T) {
 	t.Parallel()
 	c := safehttp.Client(safehttp.Options{Timeout: time.Second})
 	err := get(t, c, "http://192.31.196.1/")
 	if !errors.Is(err, safehttp.ErrBlocked) || !strings.Contains(err.Error(), "https") {
-		t.Errorf("plain http to a public address: %v", err)
+		t.Errorf("plain http to a public address: error = %v, want ErrBlocked", err)
 	}
 }
 
 func TestNoRedirectsAndNoProxies(t *testing.T) {
-	server, hits := counting(t, httptest.NewServer)
-	away := httptest.NewServer(http.RedirectHandler(server.URL, http.StatusTemporaryRedirect))
-	t.Cleanup(away.Close)
+	server, requests := countingServer(t, httptest.NewServer)
+	redirecting := httptest.NewServer(http.RedirectHandler(server.URL, http.StatusTemporaryRedirect))
+	t.Cleanup(redirecting.Close)
 	t.Setenv("HTTP_PROXY", server.URL)
 	t.Setenv("ALL_PROXY", server.URL)
 	c := safehttp.Client(safehttp.Options{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, away.URL, strings.NewReader("x"))
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, redirecting.URL, strings.NewReader("x"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,45 +142,45 @@ func TestNoRedirectsAndNoProxies(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer res.Body.Close()
-	if res.StatusCode != http.StatusTemporaryRedirect || hits.Load() != 0 {
-		t.Errorf("answered %d, and %d requests went on", res.StatusCode, hits.Load())
+	if res.StatusCode != http.StatusTemporaryRedirect || requests.Load() != 0 {
+		t.Errorf("status = %d, want 307; the target got %d requests, want 0", res.StatusCode, requests.Load())
 	}
 }
 
 func TestHandshakeErrors(t *testing.T) {
 	t.Parallel()
-	secure, _ := counting(t, httptest.NewTLSServer)
-	plain, _ := counting(t, httptest.NewServer)
+	secure, _ := countingServer(t, httptest.NewTLSServer)
+	plain, _ := countingServer(t, httptest.NewServer)
 	allow := []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
 	isHandshake := func(err error) bool {
 		_, ok := errors.AsType[*safehttp.HandshakeError](err)
 		return ok
 	}
 	if err := get(t, safehttp.Client(safehttp.Options{Allow: allow}), secure.URL); !isHandshake(err) {
-		t.Errorf("an untrusted certificate: %v", err)
+		t.Errorf("untrusted certificate: error = %v, want a HandshakeError", err)
 	}
 	if err := get(t, safehttp.Client(safehttp.Options{Allow: allow}), strings.Replace(plain.URL, "http:", "https:", 1)); !isHandshake(err) {
-		t.Errorf("a server without TLS: %v", err)
+		t.Errorf("server without TLS: error = %v, want a HandshakeError", err)
 	}
 	roots := x509.NewCertPool()
 	roots.AddCert(secure.Certificate())
 	if err := get(t, safehttp.Client(safehttp.Options{Allow: allow, Roots: roots}), secure.URL); err != nil {
-		t.Errorf("a certificate that is trusted: %v", err)
+		t.Errorf("trusted certificate: %v", err)
 	}
 	wrong := "https://localhost:" + strings.TrimPrefix(secure.URL, "https://127.0.0.1:")
 	if err := get(t, safehttp.Client(safehttp.Options{Allow: append(allow, netip.MustParsePrefix("::1/128")), Roots: roots}), wrong); !isHandshake(err) {
-		t.Errorf("a certificate for another name: %v", err)
+		t.Errorf("certificate for another name: error = %v, want a HandshakeError", err)
 	}
 	old := httptest.NewUnstartedServer(http.NotFoundHandler())
 	old.TLS = &tls.Config{MaxVersion: tls.VersionTLS11}
 	old.StartTLS()
 	t.Cleanup(old.Close)
 	if err := get(t, safehttp.Client(safehttp.Options{Allow: allow, Roots: roots}), old.URL); !isHandshake(err) {
-		t.Errorf("TLS 1.1: %v", err)
+		t.Errorf("TLS 1.1: error = %v, want a HandshakeError", err)
 	}
 }
 
-// A handshake that never ends is a time-out, not a TLS failure.
+// A handshake that does not end is a timeout, not a TLS failure.
 func TestSilentServerTimesOut(t *testing.T) {
 	t.Parallel()
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -191,15 +190,15 @@ func TestSilentServerTimesOut(t *testing.T) {
 	t.Cleanup(func() { _ = l.Close() })
 	c := safehttp.Client(safehttp.Options{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Timeout: 50 * time.Millisecond})
 	if err := get(t, c, "https://"+l.Addr().String()); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("a server that says nothing: %v", err)
+		t.Errorf("server that does not respond: error = %v, want DeadlineExceeded", err)
 	}
 }
 
-// A name that resolves to an allowed address first and to a private address the
-// second time is refused.
+// A name that resolves to an allowed address first and to a private address the second time is
+// refused.
 func TestDNSRebindingIsBlocked(t *testing.T) {
 	t.Parallel()
-	server, hits := counting(t, httptest.NewServer)
+	server, requests := countingServer(t, httptest.NewServer)
 	var lookups atomic.Int64
 	resolver := nameServer(t, func() [4]byte {
 		if lookups.Add(1) == 1 {
@@ -209,17 +208,17 @@ func TestDNSRebindingIsBlocked(t *testing.T) {
 	})
 	c := safehttp.Client(safehttp.Options{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}, Resolver: resolver})
 	target := "http://hooks.example.org:" + server.URL[strings.LastIndexByte(server.URL, ':')+1:]
-	if err := get(t, c, target); err != nil || hits.Load() != 1 {
-		t.Fatalf("the first request: %v", err)
+	if err := get(t, c, target); err != nil || requests.Load() != 1 {
+		t.Fatalf("first request: %v", err)
 	}
 	c.CloseIdleConnections()
-	if err := get(t, c, target); !errors.Is(err, safehttp.ErrBlocked) || hits.Load() != 1 {
-		t.Errorf("the second request: %v, %d arrived", err, hits.Load())
+	if err := get(t, c, target); !errors.Is(err, safehttp.ErrBlocked) || requests.Load() != 1 {
+		t.Errorf("second request: error = %v, want ErrBlocked; the server got %d requests in total", err, requests.Load())
 	}
 }
 
-// nameServer starts a DNS server on loopback that answers each A query with the
-// current result of address.
+// nameServer starts a DNS server on loopback that answers each A query with the current result of
+// address.
 func nameServer(t *testing.T, address func() [4]byte) *net.Resolver {
 	t.Helper()
 	conn, err := new(net.ListenConfig).ListenPacket(t.Context(), "udp", "127.0.0.1:0")

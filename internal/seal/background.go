@@ -7,15 +7,14 @@ import (
 	"github.com/certvault/certvault/internal/pdfium"
 )
 
-// lightBackground is the darkest grey on which a stamp may be drawn without a
-// white background.
+// lightBackground is the darkest grey value on which a stamp may be drawn without a white
+// background.
 const lightBackground = 200
 
-// onUniformBackground reports whether a stamp without a white background is on one
-// light colour only. Then it covers nothing on the page, so that one picture
-// proves both that the place was blank and that the stamp is readable. A mark
-// could go undetected only if it is smaller than a module, the only one in the
-// place, and exactly under a dark module.
+// onUniformBackground reports whether the background of a stamp without a white background has only
+// one light colour. In that case the stamp covers nothing on the page, so that one picture proves
+// both that the place was blank and that the stamp is readable. A mark on the page could be missed
+// only if it is smaller than a module, the only mark in the place, and exactly under a dark module.
 func onUniformBackground(img *image.Gray, picture *pdfium.Page, f frame, s spot) bool {
 	ink := inkMask(img.Rect, picture, f, s)
 	low, high := byte(255), byte(0)
@@ -31,7 +30,7 @@ func onUniformBackground(img *image.Gray, picture *pdfium.Page, f frame, s spot)
 	return low >= lightBackground && low <= high && high-low <= placeTolerance
 }
 
-// inkMask marks the pixels that the stamp itself affects.
+// inkMask returns a mask of the pixels that the stamp itself affects.
 func inkMask(r image.Rectangle, picture *pdfium.Page, f frame, s spot) []bool {
 	mask := make([]bool, r.Dx()*r.Dy())
 	px := float64(picture.Raster.X) / f.width * s.scale // pixels per module

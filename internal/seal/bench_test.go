@@ -52,9 +52,8 @@ func benchFiles() map[string][]byte {
 	return map[string][]byte{"70kB": one(66 << 10), "500pages": pdftest.File("", objects...), "20MB": one(20<<20 - 8<<10)}
 }
 
-// BenchmarkCheckAndStamp measures the work of this process without the
-// renderer: Check, an update with a stamp in a fixed corner, and the digest of
-// the whole file.
+// BenchmarkCheckAndStamp measures the work of this process without the renderer: Check, an update
+// with a stamp in a fixed corner, and the digest of the whole file.
 func BenchmarkCheckAndStamp(b *testing.B) {
 	for name, data := range benchFiles() {
 		o := original(b, "a.pdf", data)
@@ -94,8 +93,8 @@ func benchJob(b *testing.B, o Original) *job {
 	return j
 }
 
-// BenchmarkPdfcpuStamp measures pdfcpu for comparison: the same QR code as an
-// image stamp on page one.
+// BenchmarkPdfcpuStamp measures pdfcpu for comparison: the same QR code as an image stamp on page
+// one.
 func BenchmarkPdfcpuStamp(b *testing.B) {
 	api.DisableConfigDir()
 	code, err := qr.Encode(testURL, qr.M)
@@ -152,7 +151,7 @@ func BenchmarkSeal(b *testing.B) {
 		}
 	}
 	if len(originals) == 0 {
-		missing(b, "the corpus is not there")
+		skipOrFail(b, "the corpus does not exist")
 	}
 	known := make([]Placement, len(originals))
 	for i, o := range originals {

@@ -9,27 +9,25 @@ import (
 	"github.com/certvault/certvault/internal/pdf"
 )
 
-// blankSearchSide is the longer side in pixels of the picture in which blank places
-// are searched.
+// blankSearchSide is the longer side in pixels of the picture in which blank places are searched.
 const blankSearchSide = 400
 
-// Tolerated differences of grey between neighbouring pixels and across a whole
+// These are the tolerated differences of grey values between neighbouring pixels and within a whole
 // place.
 const (
 	edgeTolerance  = 2
 	placeTolerance = 6
 )
 
-// blankMap records which parts of a page as shown are blank, that is of one
-// colour.
+// blankMap records which parts of a page as displayed are blank, that is of one colour.
 type blankMap struct {
 	img  *image.Gray
-	sums []int32 // summed-area table of the pixels that differ from a neighbour or are taken
+	sums []int32 // summed-area table of the pixels that differ from a neighbour or are in a box
 }
 
-// newBlankMap builds the map from a picture of the page. The boxes count as
-// taken whatever they show.
-func newBlankMap(img *image.Gray, taken []Box) *blankMap {
+// newBlankMap builds the map from a picture of the page. The boxes count as not blank, whatever the
+// picture shows there.
+func newBlankMap(img *image.Gray, boxes []Box) *blankMap {
 	w, h := img.Rect.Dx(), img.Rect.Dy()
 	busy := make([]bool, w*h)
 	mark := func(i, j int) {
@@ -48,7 +46,7 @@ func newBlankMap(img *image.Gray, taken []Box) *blankMap {
 			}
 		}
 	}
-	for _, b := range taken {
+	for _, b := range boxes {
 		r := image.Rect(
 			int(math.Floor(b[0]*float64(w)))-1, int(math.Floor(b[1]*float64(h)))-1,
 			int(math.Ceil(b[2]*float64(w)))+1, int(math.Ceil(b[3]*float64(h)))+1,
@@ -72,7 +70,7 @@ func newBlankMap(img *image.Gray, taken []Box) *blankMap {
 	return m
 }
 
-// blank reports whether r has neither edges nor taken pixels.
+// blank reports whether r contains neither edges nor pixels of the boxes.
 func (m *blankMap) blank(r image.Rectangle) bool {
 	if !r.In(m.img.Rect) || r.Empty() {
 		return false
@@ -82,8 +80,8 @@ func (m *blankMap) blank(r image.Rectangle) bool {
 	return at(r.Max.X, r.Max.Y)-at(r.Min.X, r.Max.Y)-at(r.Max.X, r.Min.Y)+at(r.Min.X, r.Min.Y) == 0
 }
 
-// flat reports whether r is of one colour; it also detects gradients that are
-// too gradual for an edge.
+// flat reports whether r is of one colour; it also detects gradients that are too gradual for an
+// edge.
 func (m *blankMap) flat(r image.Rectangle) bool {
 	low, high := byte(255), byte(0)
 	for y := r.Min.Y; y < r.Max.Y; y++ {
@@ -94,22 +92,20 @@ func (m *blankMap) flat(r image.Rectangle) bool {
 	return high <= low || high-low <= placeTolerance
 }
 
-// Corners in order of preference; cost is the penalty of a later one as a
-// fraction of the page: a clearly shorter distance to another corner outweighs
-// it.
+// corners lists the corners in order of preference. cost is the penalty of a corner as a fraction
+// of the page: a clearly shorter distance to another corner outweighs it.
 var corners = []struct {
 	mode Mode
 	cost float64
 }{{BottomRight, 0}, {BottomLeft, 0.03}, {TopRight, 0.06}, {TopLeft, 0.09}}
 
-// search is a search for blank places for a figure of one size with its
-// margins.
+// search is a search for blank places for a figure of one size with its margins.
 type search struct {
 	m            *blankMap
 	spot         spot
 	px, py       float64     // pixels per point
 	figure       image.Point // size of the figure in pixels
-	padX, padY   int         // margin that must stay clear around the figure
+	padX, padY   int         // margin around the figure that must be blank
 	edgeX, edgeY int         // minimum distance from the edge of the page
 }
 
@@ -117,7 +113,7 @@ type search struct {
 type candidate struct {
 	corner Mode
 	at     image.Point
-	room   image.Rectangle // the figure and the margin that stays clear
+	room   image.Rectangle // the figure and its blank margin
 	cost   float64         // distance from the corner as a fraction of the page
 }
 
@@ -134,9 +130,9 @@ func (s *search) cost(x, y int, corner Mode) float64 {
 	return math.Hypot(float64(dx)/float64(w), float64(dy)/float64(h))
 }
 
-// nearest finds the best place for each corner. A place without edges is cheap
-// to find and almost always flat, so that flatness is checked only for the
-// winners, and for every place only if one of the winners is not flat.
+// nearest finds the best place for each corner. A place without edges is cheap to find and almost
+// always flat. Therefore nearest checks only the best places for flatness, and checks every place
+// only if one of the best is not flat.
 func (s *search) nearest(best []candidate) {
 	fresh := slices.Clone(best)
 	s.scan(best, false)
@@ -167,18 +163,18 @@ func (s *search) scan(best []candidate, flat bool) {
 	}
 }
 
-// farFromCorner is the distance from which a place no longer counts as in the
-// corner.
+// farFromCorner is the distance from which a place no longer counts as in the corner, as a fraction
+// of the page.
 const farFromCorner = 0.4
 
-// find returns the blank place nearest to each corner, best first. pad points
-// around the figure stay clear, and it keeps edge points from the edge of the
-// page.
+// find returns the blank place nearest to each corner, best first. pad is the width of the blank
+// margin around the figure, and edge the minimum distance from the edge of the page, both in
+// points.
 func (m *blankMap) find(f frame, fig *figure, side, pad, edge float64, only Mode) []spot {
 	px, py := float64(m.img.Rect.Dx())/f.width, float64(m.img.Rect.Dy())/f.height
 	up := func(v float64) int { return int(math.Ceil(v)) }
 	s := &search{m: m, spot: spot{scale: side / float64(fig.symbol.full()), figure: fig}, px: px, py: py}
-	// One more pixel, because the figure may start between two pixels.
+	// The figure may start between two pixels, so that it needs one more pixel.
 	s.figure = image.Pt(up(s.spot.width()*px)+1, up(s.spot.height()*py)+1)
 	s.padX, s.padY, s.edgeX, s.edgeY = up(pad*px), up(pad*py), up(edge*px), up(edge*py)
 	var best []candidate
@@ -212,8 +208,8 @@ func (m *blankMap) find(f frame, fig *figure, side, pad, edge float64, only Mode
 // near reports whether two places differ by less than a point.
 func (s spot) near(o spot) bool { return math.Abs(o.x-s.x) < 1 && math.Abs(o.y-s.y) < 1 }
 
-// places returns the blank places of the page for the largest figure that fits
-// anywhere. It tries the sides of the QR code in turn.
+// places returns the blank places of the page for the largest figure that fits anywhere. It tries
+// the sizes of the QR code in turn.
 func (m *blankMap) places(f frame, figures []*figure, sides []float64, only Mode) []spot {
 	for _, side := range sides {
 		for _, room := range []struct{ pad, edge float64 }{{2 * millimetre, margin}, {0.8 * millimetre, margin / 2}} {
@@ -227,13 +223,12 @@ func (m *blankMap) places(f frame, figures []*figure, sides []float64, only Mode
 	return nil
 }
 
-// taken returns the boxes of the annotations on the page, including form
-// fields.
-func taken(doc *pdf.Document, page *pdf.Page, f frame) []Box {
-	const most = 10000
+// annotationBoxes returns the boxes of the annotations on the page, including form fields.
+func annotationBoxes(doc *pdf.Document, page *pdf.Page, f frame) []Box {
+	const maxBoxes = 10000
 	annotations, _ := page.Annotations()
 	var out []Box
-	for _, a := range annotations[:min(len(annotations), most)] {
+	for _, a := range annotations[:min(len(annotations), maxBoxes)] {
 		dict := doc.Dict(a)
 		r, ok := doc.Rectangle(dict.Get("Rect"))
 		if !ok || doc.Name(dict.Get("Subtype")) == "Popup" {

@@ -8,12 +8,12 @@ import (
 	"github.com/certvault/certvault/internal/pdf"
 )
 
-// maxChecked is the maximum size of image data that Check decodes, in bytes;
-// only Seal decodes larger data.
+// maxChecked is the maximum size of image data that Check decodes, in bytes; only Seal decodes
+// larger data.
 const maxChecked = 8 << 20
 
-// An image that expands beyond bombSize bytes and by more than bombRatio is a
-// decompression bomb.
+// An image that expands to more than bombSize bytes and by more than bombRatio is a decompression
+// bomb.
 const (
 	bombSize  = 256 << 20
 	bombRatio = 200
@@ -21,11 +21,11 @@ const (
 
 func refuse(code, reason string) *Refusal { return &Refusal{Code: code, Reason: reason} }
 
-// Check checks at upload whether a file can be sealed, without rendering it. An
-// error is a *Refusal, or a temporary failure such as an ended ctx.
+// Check checks at upload whether a file can be sealed, without rendering it. An error is a
+// *Refusal, or a temporary failure such as the end of ctx.
 func Check(ctx context.Context, o Original) (Report, error) {
 	if err := ctx.Err(); err != nil {
-		return Report{}, fmt.Errorf("check original: %w", err)
+		return Report{}, fmt.Errorf("checking the original: %w", err)
 	}
 	found, err := Sniff(o.Name, o.R, o.Size)
 	if err != nil {
@@ -76,8 +76,8 @@ func imageNotices(trailing bool) []Notice {
 	return []Notice{{"trailing_data", "Bytes after the end of the image were left out of the verified PDF."}}
 }
 
-// ErrActive is the refusal of a file whose Report is Active, for an institution
-// that does not accept such files.
+// ErrActive is the refusal of a file whose Report has HasActiveContent set, for an institution that
+// does not accept such files.
 var ErrActive error = &Refusal{
 	Code:   "active_content",
 	Reason: "The PDF contains JavaScript or other actions that run by themselves, which this institution does not accept.",
@@ -92,7 +92,7 @@ func checkPDF(o Original) (Report, error) {
 	if err != nil {
 		return Report{}, pdfError(err)
 	}
-	// Content that cannot be decoded is accepted, a decompression bomb is not.
+	// Content that cannot be decoded is accepted; a decompression bomb is not.
 	if _, err := doc.ContentBalance(page); errors.Is(err, pdf.ErrLimit) {
 		return Report{}, pdfError(err)
 	}
@@ -118,13 +118,12 @@ var refusals = []struct {
 	{pdf.ErrDamaged, "damaged", "The PDF is damaged beyond repair."},
 }
 
-// pdfError converts an error of package pdf to a *Refusal, unless it is
-// temporary.
+// pdfError converts an error of package pdf to a *Refusal, unless it is temporary.
 func pdfError(err error) error {
 	for _, r := range refusals {
 		if errors.Is(err, r.err) {
 			return refuse(r.code, r.reason)
 		}
 	}
-	return fmt.Errorf("read PDF: %w", err)
+	return fmt.Errorf("reading the PDF: %w", err)
 }

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// corpusFolder is next to the repository.
+// corpusFolder is a folder next to the repository.
 const corpusFolder = "../../../shared/corpus"
 
 // corpusCase is a line of the manifest of the corpus.
@@ -25,7 +25,7 @@ func corpus(t testing.TB, prefix string) []corpusCase {
 	t.Helper()
 	f, err := os.Open(filepath.Join(corpusFolder, "MANIFEST.tsv"))
 	if err != nil {
-		missing(t, "the corpus is not there")
+		skipOrFail(t, "the corpus does not exist")
 	}
 	defer f.Close()
 	var out []corpusCase
@@ -35,18 +35,18 @@ func corpus(t testing.TB, prefix string) []corpusCase {
 		}
 	}
 	if len(out) == 0 {
-		t.Fatalf("the corpus has nothing under %q", prefix)
+		t.Fatalf("the corpus contains no path that begins with %q", prefix)
 	}
 	return out
 }
 
-// missing skips on a laptop and fails in CI.
-func missing(t testing.TB, what string) {
+// skipOrFail skips a test if a requirement is missing; with CI=true it fails the test.
+func skipOrFail(t testing.TB, reason string) {
 	t.Helper()
 	if os.Getenv("CI") == "true" {
-		t.Fatal(what)
+		t.Fatal(reason)
 	}
-	t.Skip(what)
+	t.Skip(reason)
 }
 
 func (c corpusCase) read(t testing.TB) []byte {
@@ -78,10 +78,10 @@ func mustRefuse(t testing.TB, err error) *Refusal {
 	t.Helper()
 	var r *Refusal
 	if !errors.As(err, &r) {
-		t.Fatalf("error %v, want a refusal", err)
+		t.Fatalf("error = %v, want a refusal", err)
 	}
 	if r.Code == "" || r.Reason == "" {
-		t.Errorf("refusal without words: %+v", r)
+		t.Errorf("the refusal has no code or no reason: %+v", r)
 	}
 	return r
 }

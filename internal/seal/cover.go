@@ -15,17 +15,16 @@ import (
 	"github.com/certvault/certvault/internal/pdfium"
 )
 
-// Dimensions of the cover, an A4 page, in points.
+// These are the dimensions of the cover, an A4 page, in points.
 const (
 	coverWidth  = 595.276
 	coverHeight = 841.89
 	coverSide   = 50 * millimetre // side of the QR code
 )
 
-// cover returns a new PDF of one page with the stamp, which carries the
-// unchanged original as an embedded file (ISO 32000-2, 7.11.4). It is for files
-// that allow no change or that any change would damage; reason is printed on
-// the page.
+// cover returns a new PDF of one page with the stamp, which contains the unchanged original as an
+// embedded file (ISO 32000-2, 7.11.4). It is for files that do not allow any change or that any
+// change would damage; reason is a sentence for the notice.
 func (j *job) cover(ctx context.Context, reason string) (*Verified, error) {
 	f := frame{coverWidth, coverHeight, [6]float64{1, 0, 0, 1, 0, 0}}
 	s := spot{scale: coverSide / float64(j.figures[idBeside].symbol.full()), figure: j.figures[idBeside]}
@@ -39,7 +38,7 @@ func (j *job) cover(ctx context.Context, reason string) (*Verified, error) {
 	j.original.Form, j.original.Stream = pades.Stream, embedded
 	data := file.Bytes()
 	src := pdfium.Source{Head: bytes.NewReader(data), HeadSize: int64(len(data))}
-	if err := j.prove(ctx, src, placed{number: 1, frame: f, spot: s}); err != nil {
+	if err := j.prove(ctx, src, stampedUpdate{number: 1, frame: f, spot: s}); err != nil {
 		if errors.Is(err, errNotReadable) {
 			return nil, refuse("not_readable", "No QR code could be placed so that it reads.")
 		}
@@ -54,8 +53,7 @@ func (j *job) cover(ctx context.Context, reason string) (*Verified, error) {
 	return v, nil
 }
 
-// writeCover writes the cover and returns the reference of the stream whose
-// data is the original.
+// writeCover writes the cover and returns the reference of the stream whose data is the original.
 func (j *job) writeCover(out io.Writer, f frame, s spot) (pdf.Ref, error) {
 	w := pdf.NewWriter(out)
 	name := fileName(j.name)
@@ -107,13 +105,12 @@ func (j *job) writeCover(out io.Writer, f frame, s spot) (pdf.Ref, error) {
 	))
 	info := w.Add(pdf.NewDict(pdf.Entry{Key: "Title", Value: pdf.TextString(title)}))
 	if err := w.Close(root, info); err != nil {
-		return stream, fmt.Errorf("write cover: %w", err)
+		return stream, fmt.Errorf("writing the cover: %w", err)
 	}
 	return stream, nil
 }
 
-// coverContent returns the content of the page: the stamp and an explanation
-// below it.
+// coverContent returns the content of the page: the stamp and an explanation below it.
 func (j *job) coverContent(f frame, s spot) ([]byte, error) {
 	var b bytes.Buffer
 	drawArtifact(&b, f, s)
@@ -146,8 +143,8 @@ func (j *job) coverContent(f frame, s spot) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// fileName returns the name of the attachment: the original's, without folders
-// and unprintable characters.
+// fileName returns the name of the attachment: the original's name without folders and unprintable
+// characters.
 func fileName(name string) string {
 	name = path.Base(strings.ReplaceAll(name, `\`, "/"))
 	name = strings.Map(func(r rune) rune {

@@ -4,7 +4,7 @@ import (
 	"github.com/certvault/certvault/internal/pdf"
 )
 
-// Limits of the search for actions.
+// These are the limits of the search for actions.
 const (
 	maxPages       = 200
 	maxAnnotations = 5000
@@ -50,8 +50,8 @@ func remove(dict *pdf.Dict, key pdf.Name) bool {
 	return found
 }
 
-// changeDict calls change with the dictionary at key in parent, and stores the
-// dictionary if change returns true.
+// changeDict calls change with a copy of the dictionary at key in parent, and stores the copy if
+// change returns true.
 func (e *edit) changeDict(parent *pdf.Dict, key pdf.Name, change func(*pdf.Dict) bool) {
 	value := parent.Get(key)
 	dict := e.update.Dict(value)
@@ -69,8 +69,8 @@ func (e *edit) changeDict(parent *pdf.Dict, key pdf.Name, change func(*pdf.Dict)
 	parent.Set(key, dict)
 }
 
-// isActiveDestination reports whether an action or a destination does more than go to a place
-// in the document.
+// isActiveDestination reports whether a destination or an action does more than go to a place in
+// the document.
 func (e *edit) isActiveDestination(obj pdf.Object) bool {
 	for range maxChain {
 		action := e.update.Dict(obj)
@@ -85,8 +85,7 @@ func (e *edit) isActiveDestination(obj pdf.Object) bool {
 	return true
 }
 
-// isActive reports whether an action or one of the actions after it runs JavaScript
-// or a program.
+// isActive reports whether an action or one of the actions after it runs JavaScript or a program.
 func (e *edit) isActive(obj pdf.Object, depth int) bool {
 	action := e.update.Dict(obj)
 	if action == nil {
@@ -104,8 +103,8 @@ func (e *edit) isActive(obj pdf.Object, depth int) bool {
 	return e.isActive(next, depth+1)
 }
 
-// disarmDict removes additional actions and active actions from an annotation
-// or a field.
+// disarmDict removes additional actions and active actions from an annotation or a field. It
+// reports whether it removed any.
 func (e *edit) disarmDict(dict *pdf.Dict) bool {
 	changed := remove(dict, "AA")
 	if e.isActive(dict.Get("A"), 0) {
@@ -161,9 +160,8 @@ func (e *edit) disarmPage(page *pdf.Page) {
 // dict returns the dictionary of a page with the changes so far.
 func (e *edit) dict(page *pdf.Page) *pdf.Dict { return e.update.PageDict(page) }
 
-// annotations returns the annotations of a page with the changes so far, and
-// the reference of the array, or the zero Ref if the array is a direct object
-// of the page.
+// annotations returns the annotations of a page with the changes so far, and the reference of the
+// array. The reference is the zero Ref if the array is a direct object of the page.
 func (e *edit) annotations(page *pdf.Page) (pdf.Array, pdf.Ref) {
 	value := e.dict(page).Get("Annots")
 	array := e.update.Array(value)

@@ -17,17 +17,15 @@ type edit struct {
 	stamp  Stamp
 }
 
-// content appends the stamp to the content of a page, as an artifact (ISO
-// 32000-2, 14.8.2.2) that consists only of paths: it needs no resources. The
-// existing content is enclosed so that its graphics state does not affect the
-// stamp.
+// content appends the stamp to the content of a page, as an artifact (ISO 32000-2, 14.8.2.2) that
+// consists only of paths, so that it needs no resources. The existing content is enclosed so that
+// its graphics state does not affect the stamp.
 func (e *edit) content(page *pdf.Page, f frame, s spot) error {
 	return e.draw(page, e.dict(page).Clone(), f, s, nil)
 }
 
-// strip enlarges the boxes of a page by a strip below it and draws the stamp
-// there. Content outside the old box stays hidden. It returns the frame of the
-// enlarged page.
+// strip enlarges the boxes of a page by a strip below it and draws the stamp there. Content outside
+// the old box stays hidden. It returns the frame of the enlarged page and the place of the stamp.
 func (e *edit) strip(page *pdf.Page, f frame, fig *figure) (frame, spot, error) {
 	shown, s := f.strip(fig)
 	larger := f.enlarged(shown)
@@ -44,19 +42,18 @@ func (e *edit) strip(page *pdf.Page, f frame, fig *figure) (frame, spot, error) 
 	return larger, s, e.draw(page, dict, larger, s, &old)
 }
 
-// errStops reports that some viewers stop before the end of a page's content,
-// and would not show a stamp after it.
-var errStops = errors.New("the page's content has errors at which viewers stop")
+// errViewersStop reports that some viewers stop before the end of a page's content, and would not
+// show a stamp after it.
+var errViewersStop = errors.New("the page's content has errors at which viewers stop")
 
-// draw sets the content of a page: the old content, clipped if clip is set, and
-// the stamp.
+// draw sets the content of a page: the old content, clipped if clip is set, and the stamp.
 func (e *edit) draw(page *pdf.Page, dict *pdf.Dict, f frame, s spot, clip *pdf.Rectangle) error {
 	balance, err := e.doc.ContentBalance(page)
 	if err != nil {
-		return fmt.Errorf("read page content: %w", err)
+		return fmt.Errorf("reading the page content: %w", err)
 	}
 	if balance.Faulty {
-		return errStops
+		return errViewersStop
 	}
 	for _, ref := range balance.Misread {
 		e.update.Set(ref, e.doc.Object(ref))
@@ -100,9 +97,8 @@ func drawArtifact(b *bytes.Buffer, f frame, s spot) {
 	b.WriteString("Q\nEMC\n")
 }
 
-// annotation adds the stamp to a page as a rubber stamp annotation (ISO
-// 32000-2, 12.5.6.12) that is printed, read-only and locked. The content stays
-// unchanged.
+// annotation adds the stamp to a page as a rubber stamp annotation (ISO 32000-2, 12.5.6.12) that is
+// printed, read-only and locked. The content of the page stays unchanged.
 func (e *edit) annotation(page *pdf.Page, f frame, s spot) {
 	m := s.matrix(f)
 	n := math.Hypot(m[0], m[1])
@@ -135,14 +131,14 @@ func (e *edit) annotation(page *pdf.Page, f frame, s spot) {
 	e.update.SetPage(page, e.dict(page).Clone().Set("Annots", annotations))
 }
 
-// appended adds a page at the end, as large as the first one but not smaller
-// than the stamp, and returns its frame.
+// appended adds a page at the end, as large as the first page but not smaller than the stamp. It
+// returns the frame of the new page and the place of the stamp.
 func (e *edit) appended(first frame, fig *figure) (frame, spot, error) {
 	catalog := e.update.Catalog()
 	root, ok := catalog.Get("Pages").(pdf.Ref)
 	tree := e.update.Dict(root)
 	if !ok || tree == nil {
-		return frame{}, spot{}, fmt.Errorf("append page: %w", pdf.ErrDamaged)
+		return frame{}, spot{}, fmt.Errorf("appending a page: %w", pdf.ErrDamaged)
 	}
 	f := frame{width: bound(first.width, 216, maxPage), height: bound(first.height, 216, maxPage), matrix: [6]float64{1, 0, 0, 1, 0, 0}}
 	s := f.corner(fig, TopLeft)
@@ -168,7 +164,7 @@ func (e *edit) appended(first frame, fig *figure) (frame, spot, error) {
 
 func bound(v, low, high float64) float64 { return max(low, min(v, high)) }
 
-// enlarged returns the frame of the page whose area is shown, in points of f.
+// enlarged returns the frame of a page that displays the area shown, which is in points of f.
 func (f frame) enlarged(shown pdf.Rectangle) frame {
 	m := f.matrix
 	return frame{shown.Width(), shown.Height(), [6]float64{

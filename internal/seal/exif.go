@@ -2,7 +2,7 @@ package seal
 
 import "encoding/binary"
 
-// Tags of the first image file directory (TIFF 6.0, section 8).
+// These are tags of the first image file directory (TIFF 6.0, section 8).
 const (
 	tagOrientation    = 0x0112
 	tagXResolution    = 0x011A
@@ -10,21 +10,20 @@ const (
 	tagResolutionUnit = 0x0128
 )
 
-// Supported field types (TIFF 6.0, section 2).
+// These are the supported field types (TIFF 6.0, section 2).
 const (
 	typeShort    = 3
 	typeRational = 5
 )
 
-// exif holds the fields of an Exif block that affect how the image is shown.
+// exif contains the fields of an Exif block that affect how the image is displayed.
 type exif struct {
 	orientation int     // 1 to 8, 0 if absent
 	x, y        float64 // pixels per unit
-	unit        int     // 2 inch, 3 centimetre
+	unit        int     // 2 for inch, 3 for centimetre
 }
 
-// readExif reads the first directory of a TIFF structure. It skips fields that
-// it cannot read.
+// readExif reads the first directory of a TIFF structure. It skips fields that it cannot read.
 func readExif(tiff []byte) exif {
 	e := exif{unit: 2}
 	if len(tiff) < 8 {
@@ -79,15 +78,15 @@ func rational(tiff []byte, at int64, order binary.ByteOrder) float64 {
 	return float64(order.Uint32(tiff[at:])) / float64(denominator)
 }
 
-// Plausible resolutions in pixels per inch; others are ignored.
+// These are the plausible resolutions in pixels per inch; other values are ignored.
 const (
 	defaultResolution = 96
 	minResolution     = 10
 	maxResolution     = 10000
 )
 
-// density is the pixel density of an image: pixels per inch if absolute is set,
-// else only the aspect ratio of a pixel.
+// density is the pixel density of an image. If absolute is set, x and y are pixels per inch,
+// otherwise only their ratio is valid.
 type density struct {
 	x, y     float64
 	absolute bool

@@ -42,26 +42,26 @@ func sealer(t testing.TB) *Sealer {
 	t.Helper()
 	r, err := testRenderer()
 	if err != nil {
-		missing(t, err.Error())
+		skipOrFail(t, err.Error())
 	}
 	return New(r)
 }
 
-// tool runs an independent checking tool and returns its standard output or, if
-// it fails, its standard error.
+// tool runs an independent checking tool and returns its standard output. If the tool fails, tool
+// adds its standard error.
 func tool(t testing.TB, name string, args ...string) (string, error) {
 	t.Helper()
 	if _, err := exec.LookPath(name); err != nil {
-		missing(t, name+" is not installed")
+		skipOrFail(t, name+" is not installed")
 	}
 	out, err := exec.CommandContext(t.Context(), name, args...).Output()
-	if failed := (*exec.ExitError)(nil); errors.As(err, &failed) {
-		return string(out) + string(failed.Stderr), err
+	if exitErr := (*exec.ExitError)(nil); errors.As(err, &exitErr) {
+		return string(out) + string(exitErr.Stderr), err
 	}
 	return string(out), err
 }
 
-// file writes data to a temporary file of the test.
+// file writes data to a temporary file and returns its path.
 func file(t testing.TB, name string, data []byte) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
@@ -71,8 +71,8 @@ func file(t testing.TB, name string, data []byte) string {
 	return path
 }
 
-// complete returns the verified file.
-func complete(t testing.TB, o Original, v *Verified) []byte {
+// wholeFile returns the bytes of the verified PDF.
+func wholeFile(t testing.TB, o Original, v *Verified) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	if !v.Whole {
@@ -86,7 +86,7 @@ func complete(t testing.TB, o Original, v *Verified) []byte {
 	return b.Bytes()
 }
 
-// pageSize returns the size of a page in points as shown, according to poppler.
+// pageSize returns the size in points of a page as displayed, according to poppler.
 func pageSize(t testing.TB, path string, page int) (w, h float64) {
 	t.Helper()
 	n := strconv.Itoa(page)
@@ -94,7 +94,7 @@ func pageSize(t testing.TB, path string, page int) (w, h float64) {
 	if err != nil {
 		t.Fatalf("pdfinfo: %v\n%s", err, out)
 	}
-	var turn int
+	var rotation int
 	for line := range strings.Lines(out) {
 		fields := strings.Fields(line)
 		if len(fields) >= 6 && fields[0] == "Page" && fields[2] == "size:" {
@@ -102,10 +102,10 @@ func pageSize(t testing.TB, path string, page int) (w, h float64) {
 			h, _ = strconv.ParseFloat(fields[5], 64)
 		}
 		if len(fields) == 4 && fields[0] == "Page" && fields[2] == "rot:" {
-			turn, _ = strconv.Atoi(fields[3])
+			rotation, _ = strconv.Atoi(fields[3])
 		}
 	}
-	if turn%180 != 0 {
+	if rotation%180 != 0 {
 		w, h = h, w
 	}
 	return w, h
@@ -135,8 +135,7 @@ func draw(t testing.TB, path string, page int, dpi float64, crop image.Rectangle
 	return img
 }
 
-// checkQR checks that zbarimg reads the QR code in poppler's picture of the
-// stamp.
+// checkQR checks that zbarimg reads the QR code in poppler's picture of the stamp.
 func checkQR(t testing.TB, path string, v *Verified) {
 	t.Helper()
 	w, h := pageSize(t, path, v.Page)
@@ -154,24 +153,24 @@ func checkQR(t testing.TB, path string, v *Verified) {
 	}
 }
 
-// comparePixels compares poppler's pictures of a page before and after: outside
-// the stamp they must be equal.
+// comparePixels compares poppler's pictures of a page before and after sealing: they must be equal
+// outside the stamp.
 func comparePixels(t testing.TB, before, after string, v *Verified) {
 	t.Helper()
 	w, h := pageSize(t, after, v.Page)
 	dpi := 72 * min(2, 1000/max(w, h))
-	old, now := draw(t, before, v.Page, dpi, image.Rectangle{}), draw(t, after, v.Page, dpi, image.Rectangle{})
-	if v.Placement != Strip && old.Bounds() != now.Bounds() {
-		t.Fatalf("the page measures %v, before it was %v", now.Bounds(), old.Bounds())
+	old, current := draw(t, before, v.Page, dpi, image.Rectangle{}), draw(t, after, v.Page, dpi, image.Rectangle{})
+	if v.Placement != Strip && old.Bounds() != current.Bounds() {
+		t.Fatalf("page size = %v, before sealing %v", current.Bounds(), old.Bounds())
 	}
-	size := now.Bounds().Size()
+	size := current.Bounds().Size()
 	stamp := image.Rect(
 		int(math.Floor(v.Box[0]*float64(size.X)))-1, int(math.Floor(v.Box[1]*float64(size.Y)))-1,
 		int(math.Ceil(v.Box[2]*float64(size.X)))+1, int(math.Ceil(v.Box[3]*float64(size.Y)))+1)
 	changed := 0
 	for y := range old.Bounds().Dy() - 1 { // the last row may be a partial pixel
 		for x := range old.Bounds().Dx() - 1 {
-			if !image.Pt(x, y).In(stamp) && old.At(x, y) != now.At(x, y) {
+			if !image.Pt(x, y).In(stamp) && old.At(x, y) != current.At(x, y) {
 				changed++
 			}
 		}
@@ -181,11 +180,11 @@ func comparePixels(t testing.TB, before, after string, v *Verified) {
 	}
 }
 
-// checkSignatures checks with pdfsig that every signature that was valid is
-// still valid.
+// checkSignatures checks that pdfsig reports the same results for the signatures before and after
+// sealing.
 func checkSignatures(t testing.TB, before, after string) {
 	t.Helper()
-	verdicts := func(path string) []string {
+	results := func(path string) []string {
 		out, _ := tool(t, "pdfsig", "-nocert", path) // its exit code also depends on certificates
 		var found []string
 		for line := range strings.Lines(out) {
@@ -195,13 +194,13 @@ func checkSignatures(t testing.TB, before, after string) {
 		}
 		return found
 	}
-	old, now := verdicts(before), verdicts(after)
-	if fmt.Sprint(old) != fmt.Sprint(now) {
-		t.Errorf("pdfsig says %v, before it said %v", now, old)
+	old, current := results(before), results(after)
+	if fmt.Sprint(old) != fmt.Sprint(current) {
+		t.Errorf("pdfsig reports %v, before sealing %v", current, old)
 	}
 }
 
-// checkSyntax checks a file with qpdf if the original passes that check.
+// checkSyntax checks a file with qpdf, if the original passes the same check.
 func checkSyntax(t testing.TB, before, after string) {
 	t.Helper()
 	if out, err := tool(t, "qpdf", "--check", before); err != nil || strings.Contains(out, "WARNING") {
@@ -238,19 +237,19 @@ func TestCorpus(t *testing.T) {
 				}
 				return
 			}
-			judge(t, c, o, report, v)
+			checkSealed(t, c, o, report, v)
 		})
 	}
 }
 
-func judge(t *testing.T, c corpusCase, o Original, report Report, v *Verified) {
+func checkSealed(t *testing.T, c corpusCase, o Original, report Report, v *Verified) {
 	t.Helper()
-	data := complete(t, o, v)
+	data := wholeFile(t, o, v)
 	if int64(len(data)) != v.Size || v.SHA256 != sum(data) {
-		t.Error("size or digest is not that of the file")
+		t.Error("size or digest differs from that of the file")
 	}
 	if report.Pages < 1 {
-		t.Errorf("%d pages", report.Pages)
+		t.Errorf("report.Pages = %d, want at least 1", report.Pages)
 	}
 	after := file(t, "after.pdf", data)
 	checkQR(t, after, v)
@@ -259,7 +258,7 @@ func judge(t *testing.T, c corpusCase, o Original, report Report, v *Verified) {
 		return
 	}
 	if v.Whole != (v.Placement == Cover) {
-		t.Errorf("placement %s, whole %v", v.Placement, v.Whole)
+		t.Errorf("placement = %s, whole = %v", v.Placement, v.Whole)
 	}
 	before := file(t, "before.pdf", c.read(t))
 	if v.Placement == Cover {

@@ -6,9 +6,8 @@ import (
 	"strings"
 )
 
-// figure is the drawing of the stamp: the QR code on white and the reference id
-// next to it. The unit is one module of the QR code, the origin is the lower
-// left corner.
+// figure is the drawing of the stamp: the QR code on white and the reference id next to it. The
+// unit is one module of the QR code; the origin is the lower left corner.
 type figure struct {
 	symbol        *symbol
 	width, height float64
@@ -23,15 +22,14 @@ type idText struct {
 	rows       []string
 }
 
-// The shapes of the stamp. Page margins are either wide and low or narrow and
-// high.
+// These are the shapes of the stamp. Page margins are either wide and low or narrow and high.
 const (
 	idBeside = iota
 	idBelow
 )
 
-// rowPitch is the distance of two rows of text in grid units, maxGrid the
-// largest grid unit in modules.
+// rowPitch is the distance between two rows of text in grid units, and maxGrid the largest grid
+// unit in modules.
 const (
 	rowPitch = glyphHeight + 3
 	maxGrid  = 0.8
@@ -99,8 +97,7 @@ func (t *idText) baseline(i int) int { return (len(t.rows) - 1 - i) * rowPitch }
 // origin returns the lower left corner of the QR code with its quiet zone.
 func (f *figure) origin() (x, y float64) { return 0, f.height - float64(f.symbol.full()) }
 
-// idRows breaks a reference id after its prefix and then after every n
-// characters.
+// idRows splits a reference id after its prefix and then after every n characters.
 func idRows(id string, n int) []string {
 	prefix, code, ok := strings.Cut(id, "-")
 	if ok {

@@ -10,8 +10,8 @@ import (
 	"github.com/certvault/certvault/internal/pdf/pdftest"
 )
 
-// pagePDF is a PDF of one page for tests: the entries are added to the page and
-// the catalog verbatim, and each body is an object, numbered from 5.
+// pagePDF is a PDF of one page for tests. The entries are added verbatim to the page and the
+// catalog. Each body is an object; the first has the number 5.
 type pagePDF struct {
 	media, page, catalog, content, resources string
 	bodies                                   []string
@@ -31,8 +31,8 @@ func (p pagePDF) bytes() []byte {
 	return pdftest.File("", append(objects, p.bodies...)...)
 }
 
-// seals returns the verified PDF of data, and the complete file.
-func seals(t testing.TB, name string, data []byte, p Placement) (*Verified, []byte) {
+// mustSeal returns the verified PDF of data, and its complete bytes.
+func mustSeal(t testing.TB, name string, data []byte, p Placement) (*Verified, []byte) {
 	t.Helper()
 	o := original(t, name, data)
 	stamp := testStamp()
@@ -41,10 +41,10 @@ func seals(t testing.TB, name string, data []byte, p Placement) (*Verified, []by
 	if err != nil {
 		t.Fatal(err)
 	}
-	return v, complete(t, o, v)
+	return v, wholeFile(t, o, v)
 }
 
-func opened(t testing.TB, data []byte) *pdf.Document {
+func mustOpen(t testing.TB, data []byte) *pdf.Document {
 	t.Helper()
 	doc, err := pdf.Open(bytes.NewReader(data), int64(len(data)))
 	if err != nil {
@@ -61,8 +61,7 @@ func codes(notices []Notice) string {
 	return strings.Join(out, " ")
 }
 
-// signedPDF returns a PDF with a signature whose DocMDP permission is p; 0
-// means none.
+// signedPDF returns a PDF with a signature whose DocMDP permission is p; 0 means no DocMDP.
 func signedPDF(p int, content string) []byte {
 	perms, reference := "", ""
 	if p > 0 {

@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// The reference id is drawn with a built-in stroke font, so that the verified
-// PDF needs no embedded font and the id costs a few hundred bytes. A glyph is
-// on a grid 4 wide and 6 high, y upwards: strokes separated by '|', each a list
-// of points with two digits, x and y.
+// The reference id is drawn with a built-in stroke font, so that the verified PDF needs no embedded
+// font and the id needs only some hundred bytes. A glyph is on a grid 4 wide and 6 high, and y
+// points upwards. A glyph consists of strokes separated by '|'; a stroke is a list of points with
+// two digits, x and y.
 const (
 	glyphWidth   = 4
 	glyphHeight  = 6
@@ -67,14 +67,14 @@ var glyphs = map[rune]string{
 	'Z':  "06 46 00 40",
 }
 
-// strokes returns the polylines that draw text, each a list of x and y on the
-// grid. The lower left corner of the first glyph is the origin.
+// strokes returns the polylines that draw text, each a list of x and y on the grid. The lower left
+// corner of the first glyph is the origin.
 func strokes(text string) ([][][2]int, error) {
 	var lines [][][2]int
 	for i, r := range text {
 		glyph, ok := glyphs[r]
 		if !ok {
-			return nil, fmt.Errorf("draw %q: the character %q has no glyph", text, r)
+			return nil, fmt.Errorf("drawing %q: the character %q has no glyph", text, r)
 		}
 		for stroke := range strings.SplitSeq(glyph, "|") {
 			var line [][2]int
@@ -90,8 +90,8 @@ func strokes(text string) ([][][2]int, error) {
 // textWidth returns the width of n glyphs in grid units.
 func textWidth(n int) int { return (n-1)*glyphAdvance + glyphWidth }
 
-// textOperators writes text as PDF path construction (ISO 32000-2, 8.5.2) in
-// grid units. The caller strokes the path.
+// textOperators writes text as PDF path construction operators (ISO 32000-2, 8.5.2) in grid units.
+// The caller strokes the path.
 func textOperators(b *bytes.Buffer, text string, x, y int) error {
 	lines, err := strokes(text)
 	if err != nil {

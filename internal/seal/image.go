@@ -9,16 +9,15 @@ import (
 	"github.com/certvault/certvault/internal/pdf"
 )
 
-// maxPage is the longest side of a page that viewers support, in points (ISO
-// 32000-2, Annex C).
+// maxPage is the longest side of a page that viewers support, in points (ISO 32000-2, Annex C).
 const maxPage = 14400
 
-// picture is an image in the form in which a page shows it.
+// picture is an image in the form in which a page displays it.
 type picture struct {
 	width, height int // in pixels as stored
 	orientation   int // Exif orientation, 1 if absent
 	density       density
-	trailing      bool // the file has bytes after its end
+	trailing      bool // the file has bytes after the end of the image
 
 	image   *pdf.Stream
 	alpha   *pdf.Stream // soft mask; nil if the image is opaque
@@ -26,8 +25,8 @@ type picture struct {
 	space   colourSpace
 }
 
-// colourSpace returns the colour space of a picture; base is the colour space
-// of its components, by device or profile.
+// colourSpace returns the colour space of a picture; base is the device or ICC colour space of its
+// components.
 type colourSpace func(base pdf.Object) pdf.Object
 
 func plainSpace(base pdf.Object) pdf.Object { return base }
@@ -41,7 +40,7 @@ func newPicture(ctx context.Context, o Original) (*picture, error) {
 		return pngPicture(ctx, o)
 	case PDF:
 	}
-	return nil, fmt.Errorf("seal: %q is not an image type", o.Type)
+	return nil, fmt.Errorf("%q is not an image type", o.Type)
 }
 
 func jpegPicture(o Original) (*picture, error) {
@@ -62,7 +61,7 @@ func jpegPicture(o Original) (*picture, error) {
 		dict.Set("DecodeParms", pdf.NewDict(pdf.Entry{Key: "ColorTransform", Value: pdf.Integer(0)}))
 	}
 	if len(img.ids) == 4 && img.adobe {
-		// Adobe stores CMYK inverted, and DCTDecode does not revert that.
+		// Adobe stores CMYK inverted, and DCTDecode does not revert the inversion.
 		dict.Set("Decode", integers(1, 0, 1, 0, 1, 0, 1, 0))
 	}
 	dict.Set("ColorSpace", deviceSpace(len(img.ids)))
@@ -113,8 +112,8 @@ func (p *picture) size() (width, height float64) {
 	return width, height
 }
 
-// matrix maps the unit square of the image (ISO 32000-2, 8.9.5) to a page of
-// that size, rotated and mirrored by the Exif orientation.
+// matrix maps the unit square of the image (ISO 32000-2, 8.9.5) to a page with width w and height
+// h, rotated and mirrored by the Exif orientation.
 func (p *picture) matrix(w, h float64) [6]float64 {
 	switch p.orientation {
 	case 2:
@@ -136,7 +135,7 @@ func (p *picture) matrix(w, h float64) [6]float64 {
 	}
 }
 
-// file returns a PDF with only the picture, of about size bytes.
+// file returns a PDF that contains only the picture. size is the expected size in bytes.
 func (p *picture) file(size int64) (*bytes.Buffer, error) {
 	var file bytes.Buffer
 	file.Grow(int(size) + 16<<10)
@@ -189,7 +188,7 @@ func (p *picture) writeTo(out io.Writer) error {
 		pdf.Entry{Key: "Pages", Value: pages},
 	))
 	if err := w.Close(root, pdf.Ref{}); err != nil {
-		return fmt.Errorf("write page of image: %w", err)
+		return fmt.Errorf("writing the page of an image: %w", err)
 	}
 	return nil
 }

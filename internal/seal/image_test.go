@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// shownAs transforms an image by an Exif orientation.
-func shownAs(img image.Image, orientation int) image.Image {
+// oriented returns an image as it is displayed with an Exif orientation.
+func oriented(img image.Image, orientation int) image.Image {
 	w, h := img.Bounds().Dx(), img.Bounds().Dy()
 	at := map[int]func(x, y int) (int, int){
 		2: func(x, y int) (int, int) { return w - 1 - x, y },
@@ -41,17 +41,17 @@ func shownAs(img image.Image, orientation int) image.Image {
 	return out
 }
 
-// difference returns the mean difference, 0 to 255, between an image on white
-// and poppler's picture of it from x on, which has fine pixels per pixel of the
-// image.
-func difference(img, page image.Image, x, fine int) float64 {
+// difference returns the mean difference, 0 to 255, between an image on white and poppler's picture
+// of the page. In the picture, the image begins at column x, and scale pixels represent one pixel
+// of the image.
+func difference(img, page image.Image, x, scale int) float64 {
 	var total, n float64
 	r := img.Bounds()
 	step := max(1, r.Dx()/200)
 	for v := 0; v < r.Dy(); v += step {
 		for u := 0; u < r.Dx(); u += step {
 			ar, ag, ab, aa := img.At(r.Min.X+u, r.Min.Y+v).RGBA()
-			br, bg, bb, _ := page.At(x+u*fine+fine/2, v*fine+fine/2).RGBA()
+			br, bg, bb, _ := page.At(x+u*scale+scale/2, v*scale+scale/2).RGBA()
 			for _, d := range [][2]uint32{{ar, br}, {ag, bg}, {ab, bb}} {
 				total += math.Abs(float64(d[0]+0xFFFF-aa)-float64(d[1])) / 257
 				n++
@@ -70,8 +70,7 @@ func decoded(t *testing.T, data []byte) image.Image {
 	return img
 }
 
-// brightened applies the gamma of a file as a viewer with display gamma 2.2
-// does.
+// brightened applies the gamma of a file as a viewer with display gamma 2.2 does.
 func brightened(img image.Image, exponent float64) image.Image {
 	out := image.NewNRGBA64(img.Bounds())
 	power := func(v uint16) uint16 { return uint16(0xFFFF * math.Pow(float64(v)/0xFFFF, exponent)) }
@@ -84,8 +83,7 @@ func brightened(img image.Image, exponent float64) image.Image {
 	return out
 }
 
-// checkImage compares poppler's picture of the page with the image, pixel by
-// pixel.
+// checkImage compares poppler's picture of the page with the image, pixel by pixel.
 func checkImage(t *testing.T, name string, data []byte, want image.Image) {
 	t.Helper()
 	o := original(t, name, data)
@@ -93,21 +91,21 @@ func checkImage(t *testing.T, name string, data []byte, want image.Image) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, sealed := seals(t, name, data, Placement{})
+	_, sealed := mustSeal(t, name, data, Placement{})
 	path := file(t, "after.pdf", sealed)
 	w, _ := p.size()
 	pageWidth, _ := pageSize(t, path, 1)
-	limit, fine := 8.0, 1 // at one pixel per pixel the positions never match exactly
+	limit, scale := 8.0, 1 // at one pixel per pixel of the image the positions never match exactly
 	if want.Bounds().Dx() < 300 {
-		limit, fine = 4, 5
+		limit, scale = 4, 5
 	}
 	if img, err := readPNG(o.R, o.Size); err == nil && img.gamma != 0 {
 		limit, want = 10, brightened(want, 1/(img.gamma*2.2))
 	}
-	dpi := float64(fine*want.Bounds().Dx()) / w * 72
+	dpi := float64(scale*want.Bounds().Dx()) / w * 72
 	got := draw(t, path, 1, dpi, image.Rectangle{})
 	x := int(math.Round((pageWidth - w) / 2 / 72 * dpi))
-	if d := difference(want, got, x, fine); d > limit {
+	if d := difference(want, got, x, scale); d > limit {
 		t.Errorf("the page differs from the image by %.1f of 255 on average", d)
 	}
 }
@@ -125,7 +123,7 @@ func TestCorpusImagesKeepTheirPixels(t *testing.T) {
 			if strings.Contains(c.path, "orientation-") {
 				orientation = int(c.path[strings.LastIndex(c.path, "-")+1] - '0')
 			}
-			checkImage(t, filepath.Base(c.path), data, shownAs(decoded(t, data), orientation))
+			checkImage(t, filepath.Base(c.path), data, oriented(decoded(t, data), orientation))
 		})
 	}
 }
@@ -149,11 +147,11 @@ func TestEveryOrientationIsUpright(t *testing.T) {
 	}
 	for o := 1; o <= 8; o++ {
 		exif := "Exif\x00\x00II*\x00\x08\x00\x00\x00\x01\x00\x12\x01\x03\x00\x01\x00\x00\x00" + string(rune(o)) + "\x00\x00\x00\x00\x00\x00\x00"
-		checkImage(t, "a.jpg", withSegment(b.Bytes(), markerAPP1, exif), shownAs(decoded(t, b.Bytes()), o))
+		checkImage(t, "a.jpg", withSegment(b.Bytes(), markerAPP1, exif), oriented(decoded(t, b.Bytes()), o))
 	}
 }
 
-func TestPNGKinds(t *testing.T) {
+func TestPNGColourTypes(t *testing.T) {
 	t.Parallel()
 	translucent := image.NewNRGBA64(image.Rect(0, 0, 40, 30))
 	grey := image.NewGray16(image.Rect(0, 0, 40, 30))
@@ -165,7 +163,7 @@ func TestPNGKinds(t *testing.T) {
 			palette.SetColorIndex(x, y, byte((x/10+y/10)%4))
 		}
 	}
-	for name, img := range map[string]image.Image{"16 bit alpha": translucent, "16 bit grey": grey, "palette": palette, "colour": scene(50, 40)} {
+	for name, img := range map[string]image.Image{"16-bit alpha": translucent, "16-bit grey": grey, "palette": palette, "colour": scene(50, 40)} {
 		var b bytes.Buffer
 		if err := png.Encode(&b, img); err != nil {
 			t.Fatal(err)
@@ -181,9 +179,9 @@ func TestLargeImageIsNotRendered(t *testing.T) {
 	if err := jpeg.Encode(&b, image.NewGray(image.Rect(0, 0, 4000, 3000)), nil); err != nil {
 		t.Fatal(err)
 	}
-	v, data := seals(t, "a.jpg", b.Bytes(), Placement{})
+	v, data := mustSeal(t, "a.jpg", b.Bytes(), Placement{})
 	if v.Placement != Strip || !v.Whole {
-		t.Errorf("placement %s, whole %v", v.Placement, v.Whole)
+		t.Errorf("placement = %s, whole = %v; want a strip and true", v.Placement, v.Whole)
 	}
 	checkQR(t, file(t, "after.pdf", data), v)
 }

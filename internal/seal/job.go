@@ -23,7 +23,7 @@ type job struct {
 	name          string
 	state         []byte    // hash state of crypto/sha256 after the last byte of r; may be nil
 	figures       []*figure // idBeside, idBelow
-	stripProved   bool      // a stamp in a strip is already proved to be readable
+	stripProved   bool      // the stamp in the strip has already been proved to be readable
 	slow          bool      // rendering a page took too long
 	coversContent bool      // the exact place that was requested is not blank
 
@@ -41,7 +41,7 @@ type attempt struct {
 	annotation bool // use an annotation instead of page content
 	page       *pdf.Page
 	frame      frame // frame of the page
-	spot       spot  // unused by Strip and Appended, which compute their own
+	spot       spot  // unused by Strip and Appended, which compute the place
 }
 
 // open reads the document and finds the page to stamp.
@@ -111,16 +111,16 @@ func (j *job) note(code, message string) { j.notices = append(j.notices, Notice{
 
 // addPlacementNotices adds the notices about the placement.
 func (j *job) addPlacementNotices(v *Verified) {
-	wanted := j.stamp.Placement.Mode
-	if wanted == "" {
-		wanted = Auto
+	requested := j.stamp.Placement.Mode
+	if requested == "" {
+		requested = Auto
 	}
 	switch {
 	case v.Placement == Exact:
 		if j.coversContent {
 			j.note("covers_content", "The place chosen for the stamp was not blank; what stood there is covered.")
 		}
-	case v.Placement == wanted, wanted == Auto && v.Placement != Strip && v.Placement != Appended:
+	case v.Placement == requested, requested == Auto && v.Placement != Strip && v.Placement != Appended:
 	case v.Placement == Strip:
 		j.note("placed_in_strip", "No blank place was found on the page; the QR code stands in a strip below it.")
 	case v.Placement == Appended:
@@ -168,8 +168,7 @@ func (j *job) attempts(ctx context.Context) ([]attempt, error) {
 			return nil, pdfError(pdf.ErrPassword)
 		}
 		if isPermanent(ctx, err) {
-			// If a page cannot be rendered, the result cannot be checked: leave
-			// the page unchanged.
+			// If a page cannot be rendered, the result cannot be checked: leave the page unchanged.
 			j.note("page_not_rendered", "The page could not be drawn, so no place on it was chosen.")
 			return []attempt{appended}, nil
 		}
@@ -186,13 +185,12 @@ func (j *job) attempts(ctx context.Context) ([]attempt, error) {
 	return append(out, strip, appended), nil
 }
 
-// maxSignedPages is the number of pages of a signed file that are searched for
-// a blank place.
+// maxSignedPages is the number of pages of a signed file that are searched for a blank place.
 const maxSignedPages = 5
 
-// annotations returns the blank places of a signed file, which may get an
-// annotation but no larger page: first on the requested page, if necessary
-// smaller than usual, then on others.
+// annotations returns the blank places of a signed file, which may get an annotation but no larger
+// page. It searches the requested page first, if necessary for a smaller stamp than usual, and then
+// other pages.
 func (j *job) annotations(ctx context.Context) ([]attempt, error) {
 	var out []attempt
 	for i := range min(j.doc.PageCount(), maxSignedPages) + 1 {
@@ -218,7 +216,7 @@ func (j *job) annotations(ctx context.Context) ([]attempt, error) {
 		case "", Auto, Exact, Strip, Appended, Annotation, Cover:
 			only = Auto
 		}
-		for _, s := range m.places(f, j.figures, append(f.sides(), tiny), only) {
+		for _, s := range m.places(f, j.figures, append(f.sides(), minSignedSide), only) {
 			out = append(out, attempt{Annotation, true, page, f, s})
 		}
 		if len(out) > 0 {
@@ -228,7 +226,8 @@ func (j *job) annotations(ctx context.Context) ([]attempt, error) {
 	return out, nil
 }
 
-// fit returns the place in a box, with the shape that is larger there.
+// fit returns the place in a box for the shape that is larger there. It returns false if no shape
+// fits.
 func (j *job) fit(b Box) (spot, bool) {
 	var best spot
 	for _, fig := range j.figures {
@@ -244,27 +243,26 @@ func (j *job) newBlankMap(ctx context.Context, page *pdf.Page, f frame) (*blankM
 	src := pdfium.Source{Head: j.r, HeadSize: j.size}
 	_, img, err := j.draw(ctx, src, pdfium.Request{Page: page.Index, MaxSide: blankSearchSide})
 	if err != nil {
-		return nil, fmt.Errorf("find blank places on the page: %w", err)
+		return nil, fmt.Errorf("searching for blank places on the page: %w", err)
 	}
-	return newBlankMap(img, taken(j.doc, page, f)), nil
+	return newBlankMap(img, annotationBoxes(j.doc, page, f)), nil
 }
 
-// remembered returns attempts at places that worked for earlier pages of this
-// size. They need no search: the picture that proves that the stamp is readable
-// also proves that the place was blank.
+// remembered returns attempts at places that worked for earlier pages of this size. They need no
+// search: the picture that proves that the stamp is readable also proves that the place was blank.
 func (j *job) remembered() []attempt {
 	p := j.stamp.Placement
 	if j.signed() || p.Mode != "" && p.Mode != Auto {
 		return nil
 	}
 	w, h := wholePoints(j.frame.width), wholePoints(j.frame.height)
-	busy := taken(j.doc, j.page, j.frame)
+	boxes := annotationBoxes(j.doc, j.page, j.frame)
 	for _, l := range p.Remembered {
 		if l.Width != w || l.Height != h || w == 0 || h == 0 {
 			continue
 		}
 		s, ok := j.fit(l.Box)
-		if !ok || slices.ContainsFunc(busy, s.box(j.frame).overlaps) {
+		if !ok || slices.ContainsFunc(boxes, s.box(j.frame).overlaps) {
 			continue
 		}
 		s.transparent = true
@@ -278,15 +276,14 @@ func wholePoints(v float64) int { return int(math.Round(v)) }
 // errNotReadable reports that an attempt did not produce a readable stamp.
 var errNotReadable = errors.New("the stamp is not readable")
 
-// try builds the update of an attempt and checks the stamp in the rendered
-// page.
+// try builds the update for an attempt and checks the stamp in the rendered page.
 func (j *job) try(ctx context.Context, a attempt) (*Verified, error) {
 	p, err := j.place(a, documentMetadata)
 	if err == nil && len(p.tail)-p.signature() > maxTail {
 		p, err = j.place(a, pageMetadata)
 	}
 	switch {
-	case errors.Is(err, pdf.ErrFilter), errors.Is(err, pdf.ErrDamaged), errors.Is(err, errStops):
+	case errors.Is(err, pdf.ErrFilter), errors.Is(err, pdf.ErrDamaged), errors.Is(err, errViewersStop):
 		return nil, fmt.Errorf("%w: %w", errNotReadable, err)
 	case errors.Is(err, pades.ErrKey):
 		return nil, err
@@ -310,13 +307,12 @@ func (j *job) try(ctx context.Context, a attempt) (*Verified, error) {
 	return v, nil
 }
 
-// maxTail is the maximum length of the tail in bytes up to which the document
-// metadata is rewritten; above it, the metadata of the stamp is attached to the
-// page instead.
+// maxTail is the maximum length of the tail in bytes for rewriting the document's metadata. If the
+// tail is longer, the metadata of the stamp is added to the page instead.
 const maxTail = 3000
 
-// placed is an update that contains the stamp.
-type placed struct {
+// stampedUpdate is an update that contains the stamp.
+type stampedUpdate struct {
 	tail   []byte
 	number int // page number, from 1
 	frame  frame
@@ -327,7 +323,7 @@ type placed struct {
 }
 
 // signature returns the approximate size of the signature in the tail.
-func (p *placed) signature() int {
+func (p *stampedUpdate) signature() int {
 	if p.pending == nil {
 		return 0
 	}
@@ -335,9 +331,9 @@ func (p *placed) signature() int {
 }
 
 // place builds the update for one attempt.
-func (j *job) place(a attempt, where metadataPlace) (placed, error) {
+func (j *job) place(a attempt, where metadataPlace) (stampedUpdate, error) {
 	e := &edit{doc: j.doc, update: j.doc.Update(), stamp: j.stamp}
-	p := placed{number: a.page.Index + 1, frame: a.frame, spot: a.spot, metadata: where}
+	p := stampedUpdate{number: a.page.Index + 1, frame: a.frame, spot: a.spot, metadata: where}
 	if !j.signed() {
 		e.disarm(j.findings)
 		if err := e.metadata(where, a.page); err != nil {

@@ -12,11 +12,11 @@ import (
 // maxPixels is the maximum image size: 128 megapixels.
 const maxPixels = 128_000_000
 
-// maxProfile is the maximum size of an ICC profile in bytes. Profiles of
-// printing presses have about two million.
+// maxProfile is the maximum size of an ICC profile in bytes. Profiles of printing presses have
+// about two million bytes.
 const maxProfile = 8 << 20
 
-// Markers of ITU-T T.81, table B.1.
+// These are markers of ITU-T T.81, table B.1.
 const (
 	markerSOF0  = 0xC0 // baseline
 	markerSOF1  = 0xC1 // extended sequential
@@ -56,7 +56,7 @@ type jpegImage struct {
 	end           int64  // end of the image in the file
 }
 
-// jpegReader reads the markers of a JPEG file. It decodes no samples.
+// jpegReader reads the markers of a JPEG file. It does not decode samples.
 type jpegReader struct {
 	r      *windowReader
 	img    jpegImage
@@ -67,8 +67,7 @@ type jpegReader struct {
 	frame  bool
 }
 
-// readJPEG parses the file of size bytes in r. An error is a *Refusal, or an
-// error of r.
+// readJPEG parses the file of size bytes in r. An error is a *Refusal, or an error of r.
 func readJPEG(r io.ReaderAt, size int64) (*jpegImage, error) {
 	j := jpegReader{r: newWindowReader(r, size), chunks: map[byte][]byte{}}
 	if err := j.run(); err != nil {
@@ -105,7 +104,7 @@ func (j *jpegReader) run() error {
 			j.img.end = start + 2
 			return nil
 		case marker == markerSOI, marker >= markerRST0 && marker <= markerRST7, marker == markerTEM:
-			return errDamagedJPEG // none of these may appear between segments
+			return errDamagedJPEG // these markers must not appear between segments
 		}
 		body, err := j.segment(start + 2)
 		if err != nil {
@@ -132,9 +131,8 @@ var (
 	errDamagedJPEG = refuse("damaged", "The JPEG image is damaged and cannot be read.")
 )
 
-// marker returns the first marker at or after offset. Fill bytes may precede it
-// (B.1.1.2). Other bytes must not, but some encoders leave them and decoders
-// skip them.
+// marker returns the first marker at or after offset. Fill bytes may precede it (B.1.1.2). Other
+// bytes are not allowed there, but some encoders write them and decoders skip them.
 func (j *jpegReader) marker(offset int64) (marker byte, start int64, err error) {
 	for {
 		start, err = j.r.index(offset, 0xFF)
@@ -188,7 +186,7 @@ func (j *jpegReader) entropy(offset int64) (int64, error) {
 	}
 }
 
-// readSegment reads a segment, and keeps it if the image needs it.
+// readSegment reads a segment, and adds it to the ranges to copy if the image needs it.
 func (j *jpegReader) readSegment(marker byte, body []byte, whole span) error {
 	keep := true
 	switch {
@@ -261,8 +259,8 @@ func (j *jpegReader) readFrame(marker byte, body []byte) error {
 	return nil
 }
 
-// readProfile stores a chunk of an ICC profile (ICC.1, B.4) and reports whether
-// body is one.
+// readProfile stores a chunk of an ICC profile (ICC.1, B.4) and reports whether body is such a
+// chunk.
 func (j *jpegReader) readProfile(body []byte) bool {
 	chunk, ok := bytes.CutPrefix(body, []byte("ICC_PROFILE\x00"))
 	if !ok || len(chunk) < 2 {
@@ -276,7 +274,7 @@ func (j *jpegReader) readProfile(body []byte) bool {
 	return true
 }
 
-// profile returns the ICC profile if it is complete and fits the image.
+// profile returns the ICC profile, or nil if it is incomplete or does not fit the image.
 func (j *jpegReader) profile() []byte {
 	var profile []byte
 	for i := range int(j.count) {

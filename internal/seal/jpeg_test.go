@@ -40,10 +40,10 @@ func TestJPEGIsCopiedWithoutMetadata(t *testing.T) {
 		t.Fatal(err)
 	}
 	if img.exif.orientation != 6 {
-		t.Errorf("orientation %d, want 6", img.exif.orientation)
+		t.Errorf("orientation = %d, want 6", img.exif.orientation)
 	}
 	if img.end == int64(len(data)) {
-		t.Error("the bytes after the end of the image were not noticed")
+		t.Error("end does not exclude the bytes after the image")
 	}
 	body, n := img.body(bytes.NewReader(data))
 	got, err := io.ReadAll(body)
@@ -51,7 +51,7 @@ func TestJPEGIsCopiedWithoutMetadata(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(got, plain) || n != int64(len(plain)) {
-		t.Errorf("%d bytes are passed on, want exactly the %d of the plain image", len(got), len(plain))
+		t.Errorf("body has %d bytes, want the %d bytes of the image without metadata", len(got), len(plain))
 	}
 }
 
@@ -69,17 +69,17 @@ func TestJPEGIsRefused(t *testing.T) {
 		data       []byte
 	}{
 		{"truncated", "truncated", plain[:len(plain)-2]},
-		{"no image", "truncated", plain[:2]},
-		{"end at once", "damaged", []byte{0xFF, 0xD8, 0xFF, 0xD9}},
+		{"start marker only", "truncated", plain[:2]},
+		{"end without an image", "damaged", []byte{0xFF, 0xD8, 0xFF, 0xD9}},
 		{"arithmetic coding", "unsupported_coding", variant(func(b []byte) { b[frame+1] = 0xC9 })},
 		{"lossless", "unsupported_coding", variant(func(b []byte) { b[frame+1] = 0xC3 })},
 		{"12 bits", "unsupported_coding", variant(func(b []byte) { b[frame+4] = 12 })},
-		{"bomb", "too_many_pixels", variant(func(b []byte) { copy(b[frame+5:], "\xFF\xFF\xFF\xFF") })},
-		{"no height", "damaged", variant(func(b []byte) { copy(b[frame+5:], "\x00\x00") })},
+		{"too many pixels", "too_many_pixels", variant(func(b []byte) { copy(b[frame+5:], "\xFF\xFF\xFF\xFF") })},
+		{"height 0", "damaged", variant(func(b []byte) { copy(b[frame+5:], "\x00\x00") })},
 	} {
 		_, err := readJPEG(bytes.NewReader(c.data), int64(len(c.data)))
 		if r := mustRefuse(t, err); r.Code != c.code {
-			t.Errorf("%s: code %q, want %q", c.name, r.Code, c.code)
+			t.Errorf("%s: code = %q, want %q", c.name, r.Code, c.code)
 		}
 	}
 }

@@ -6,17 +6,17 @@ import (
 	"github.com/certvault/certvault/internal/pdf"
 )
 
-// Lengths in points.
+// These are lengths in points.
 const (
-	millimetre  = 72 / 25.4
-	smallest    = 18.2 * millimetre // normal minimum side of the QR code with its quiet zone
-	tiny        = 12 * millimetre   // minimum side on a signed page, which cannot be enlarged
-	comfortable = 24 * millimetre
-	margin      = 6 * millimetre // distance from the edge of the page
+	millimetre    = 72 / 25.4
+	minSide       = 18.2 * millimetre // normal minimum side of the QR code with its quiet zone
+	minSignedSide = 12 * millimetre   // minimum side on a signed page, which cannot be enlarged
+	preferredSide = 24 * millimetre
+	margin        = 6 * millimetre // distance from the edge of the page
 )
 
-// frame is a page as it is shown: its size in points, and its mapping to
-// default user space. The origin is the lower left corner.
+// frame is a page as it is displayed: its size in points, and its mapping to default user space.
+// The origin is the lower left corner.
 type frame struct {
 	width, height float64
 	matrix        [6]float64
@@ -27,12 +27,11 @@ func newFrame(g pdf.Geometry) frame {
 	return frame{w, h, g.Matrix()}
 }
 
-// spot is a place for a figure on a page: its lower left corner and the size of
-// a module in points.
+// spot is a place for a figure on a page: its lower left corner and the size of a module in points.
 type spot struct {
 	x, y, scale float64
 	figure      *figure
-	transparent bool // drawn on the existing background, without a white one
+	transparent bool // drawn on the existing background instead of a white background
 }
 
 func (s spot) width() float64  { return s.figure.width * s.scale }
@@ -64,14 +63,13 @@ func (s spot) rectangle(f frame) pdf.Rectangle {
 	return pdf.Rectangle{X0: min(x1, x2), Y0: min(y1, y2), X1: max(x1, x2), Y1: max(y1, y2)}
 }
 
-// sides returns the sizes of the QR code to try on a page, largest first. The
-// code grows with the page, so that it is readable even if a poster is viewed
-// as a whole.
+// sides returns the sizes of the QR code to try on a page, largest first. The code grows with the
+// page, so that it is readable even if a poster is viewed as a whole.
 func (f frame) sides() []float64 {
-	least := max(smallest, 0.06*max(f.width, f.height))
-	out := []float64{least, smallest}
-	if comfortable > least {
-		out = []float64{comfortable, smallest}
+	side := max(minSide, 0.06*max(f.width, f.height))
+	out := []float64{side, minSide}
+	if preferredSide > side {
+		out = []float64{preferredSide, minSide}
 	}
 	return out
 }
@@ -87,7 +85,7 @@ func (f frame) corner(fig *figure, mode Mode) spot {
 	if limit := 0.3 * shorter / float64(fig.symbol.full()); scale > limit {
 		// On a small page the stamp is smaller, but never too small to be
 		// readable.
-		scale = max(limit, min(scale, smallest/float64(fig.symbol.full())))
+		scale = max(limit, min(scale, minSide/float64(fig.symbol.full())))
 	}
 	s := spot{x: gap, y: gap, scale: scale, figure: fig}
 	if mode == BottomRight || mode == TopRight {
@@ -99,8 +97,8 @@ func (f frame) corner(fig *figure, mode Mode) spot {
 	return s
 }
 
-// within returns the largest place of a figure centred in a box. ok is false if
-// the box is empty or not on the page.
+// within returns the largest place of a figure centred in a box. It returns false if the box is
+// empty or not on the page.
 func (f frame) within(fig *figure, b Box) (spot, bool) {
 	for _, v := range b {
 		if math.IsNaN(v) || v < -1e-6 || v > 1+1e-6 {
@@ -117,21 +115,20 @@ func (f frame) within(fig *figure, b Box) (spot, bool) {
 	return s, true
 }
 
-// strip returns the page enlarged by a strip for the figure below it, and the
-// place in the strip: at the right, or in the middle if the page had to be
-// widened.
+// strip returns the page enlarged by a strip below it for the figure, and the place of the figure
+// in the strip: on the right, or in the middle if the page had to be widened.
 func (f frame) strip(fig *figure) (larger pdf.Rectangle, s spot) {
-	side := max(smallest, 0.06*max(f.width, f.height))
+	side := max(minSide, 0.06*max(f.width, f.height))
 	gap := margin / 2
 	if f.width > 6*side {
-		side = max(side, min(comfortable, f.width/6))
+		side = max(side, min(preferredSide, f.width/6))
 	}
 	s = spot{scale: side / float64(fig.symbol.full()), figure: fig}
 	high := s.height() + 2*gap
-	need := s.width() + 2*gap
+	needed := s.width() + 2*gap
 	larger = pdf.Rectangle{X0: 0, Y0: -high, X1: f.width, Y1: f.height}
-	if need > f.width {
-		larger.X0, larger.X1 = (f.width-need)/2, (f.width+need)/2
+	if needed > f.width {
+		larger.X0, larger.X1 = (f.width-needed)/2, (f.width+needed)/2
 	}
 	s.x, s.y = larger.X1-gap-s.width(), -high+gap
 	return larger, s

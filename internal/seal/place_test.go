@@ -7,12 +7,12 @@ import (
 	"testing"
 )
 
-// full paints the page with a pattern without blank places.
-const full = "0.5 G 1 w " // followed by lines
+// lineStyle sets the style of the lines that fullPage adds.
+const lineStyle = "0.5 G 1 w " // followed by lines
 
 func fullPage() string {
 	var b strings.Builder
-	b.WriteString(full)
+	b.WriteString(lineStyle)
 	for y := 0; y < 850; y += 6 {
 		fmt.Fprintf(&b, "0 %d m 600 %d l ", y, y)
 	}
@@ -21,7 +21,7 @@ func fullPage() string {
 
 func TestPlacement(t *testing.T) {
 	t.Parallel()
-	bottomBusy := "0 g 0 0 595 200 re f"
+	bottomFilled := "0 g 0 0 595 200 re f"
 	for _, c := range []struct {
 		name string
 		pdf  pagePDF
@@ -30,29 +30,29 @@ func TestPlacement(t *testing.T) {
 		page int
 		x, y float64 // the middle of the box
 	}{
-		{"an empty page uses the bottom right corner", pagePDF{}, Placement{}, Auto, 1, 0.9, 0.93},
-		{"only the top is free", pagePDF{content: fullPage() + " 1 g 300 760 295 82 re f"}, Placement{}, Auto, 1, 0.9, 0.07},
-		{"a full page gets a strip", pagePDF{content: fullPage()}, Placement{}, Strip, 1, 0.9, 0.95},
-		{"annotations count as content", pagePDF{page: "/Annots[<</Type/Annot/Subtype/Link/Rect[0 0 595 842]/Border[0 0 0]>>]"}, Placement{}, Strip, 1, 0.9, 0.95},
-		{"a requested corner is used", pagePDF{}, Placement{Mode: TopLeft}, TopLeft, 1, 0.1, 0.07},
-		{"a strip replaces a corner that is not blank", pagePDF{content: fullPage()}, Placement{Mode: TopLeft}, Strip, 1, 0.9, 0.95},
-		{"an exact place is used", pagePDF{}, Placement{Mode: Exact, Box: Box{0.4, 0.4, 0.6, 0.6}}, Exact, 1, 0.5, 0.5},
-		{"an exact place off the page is not", pagePDF{}, Placement{Mode: Exact, Box: Box{0.9, 0.9, 1.6, 1.6}}, Auto, 1, 0.9, 0.93},
-		{"a strip where it is wanted", pagePDF{}, Placement{Mode: Strip}, Strip, 1, 0.9, 0.95},
-		{"a page of its own where it is wanted", pagePDF{content: bottomBusy}, Placement{Mode: Appended}, Appended, 2, 0.5, 0.35},
-		{"turned", pagePDF{page: "/Rotate 90"}, Placement{}, Auto, 1, 0.9, 0.9},
-		{"upside down, off the origin", pagePDF{media: "-100 -200 495 642", page: "/Rotate 180"}, Placement{}, Auto, 1, 0.9, 0.93},
-		{"cropped", pagePDF{page: "/CropBox[100 100 400 500]/Rotate 270"}, Placement{}, Auto, 1, 0.85, 0.85},
-		{"units of an inch", pagePDF{media: "0 0 8 11", page: "/UserUnit 72"}, Placement{}, Auto, 1, 0.9, 0.93},
-		{"content that turns the page around", pagePDF{content: "0 1 -1 0 300 0 cm 2 0 0 2 0 0 cm q 1 w q BT"}, Placement{}, Auto, 1, 0.9, 0.93},
-		{"the missing page", pagePDF{}, Placement{Page: 7}, Auto, 1, 0.9, 0.93},
+		{"empty page", pagePDF{}, Placement{}, Auto, 1, 0.9, 0.93},
+		{"only the top is blank", pagePDF{content: fullPage() + " 1 g 300 760 295 82 re f"}, Placement{}, Auto, 1, 0.9, 0.07},
+		{"full page", pagePDF{content: fullPage()}, Placement{}, Strip, 1, 0.9, 0.95},
+		{"page covered by an annotation", pagePDF{page: "/Annots[<</Type/Annot/Subtype/Link/Rect[0 0 595 842]/Border[0 0 0]>>]"}, Placement{}, Strip, 1, 0.9, 0.95},
+		{"requested corner", pagePDF{}, Placement{Mode: TopLeft}, TopLeft, 1, 0.1, 0.07},
+		{"requested corner is not blank", pagePDF{content: fullPage()}, Placement{Mode: TopLeft}, Strip, 1, 0.9, 0.95},
+		{"exact place", pagePDF{}, Placement{Mode: Exact, Box: Box{0.4, 0.4, 0.6, 0.6}}, Exact, 1, 0.5, 0.5},
+		{"exact place outside the page", pagePDF{}, Placement{Mode: Exact, Box: Box{0.9, 0.9, 1.6, 1.6}}, Auto, 1, 0.9, 0.93},
+		{"requested strip", pagePDF{}, Placement{Mode: Strip}, Strip, 1, 0.9, 0.95},
+		{"requested page at the end", pagePDF{content: bottomFilled}, Placement{Mode: Appended}, Appended, 2, 0.5, 0.35},
+		{"rotated by 90 degrees", pagePDF{page: "/Rotate 90"}, Placement{}, Auto, 1, 0.9, 0.9},
+		{"rotated by 180 degrees, with an offset", pagePDF{media: "-100 -200 495 642", page: "/Rotate 180"}, Placement{}, Auto, 1, 0.9, 0.93},
+		{"cropped and rotated", pagePDF{page: "/CropBox[100 100 400 500]/Rotate 270"}, Placement{}, Auto, 1, 0.85, 0.85},
+		{"user unit of an inch", pagePDF{media: "0 0 8 11", page: "/UserUnit 72"}, Placement{}, Auto, 1, 0.9, 0.93},
+		{"unbalanced graphics state", pagePDF{content: "0 1 -1 0 300 0 cm 2 0 0 2 0 0 cm q 1 w q BT"}, Placement{}, Auto, 1, 0.9, 0.93},
+		{"missing page", pagePDF{}, Placement{Page: 7}, Auto, 1, 0.9, 0.93},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			v, data := seals(t, "a.pdf", c.pdf.bytes(), c.want)
+			v, data := mustSeal(t, "a.pdf", c.pdf.bytes(), c.want)
 			x, y := (v.Box[0]+v.Box[2])/2, (v.Box[1]+v.Box[3])/2
 			if v.Placement != c.mode || v.Page != c.page || math.Abs(x-c.x) > 0.08 || math.Abs(y-c.y) > 0.08 {
-				t.Errorf("%s on page %d around %.2f, %.2f; want %s on page %d around %.2f, %.2f", v.Placement, v.Page, x, y, c.mode, c.page, c.x, c.y)
+				t.Errorf("placement %s on page %d at %.2f, %.2f; want %s on page %d at %.2f, %.2f", v.Placement, v.Page, x, y, c.mode, c.page, c.x, c.y)
 			}
 			checkQR(t, file(t, "after.pdf", data), v)
 		})
@@ -61,31 +61,31 @@ func TestPlacement(t *testing.T) {
 
 func TestRememberedPlaceMustBeBlank(t *testing.T) {
 	t.Parallel()
-	first, _ := seals(t, "a.pdf", pagePDF{}.bytes(), Placement{Mode: TopLeft})
+	first, _ := mustSeal(t, "a.pdf", pagePDF{}.bytes(), Placement{Mode: TopLeft})
 	if first.Layout.Width != 595 || first.Layout.Height != 842 {
-		t.Fatalf("layout %+v", first.Layout)
+		t.Fatalf("layout = %+v, want 595 x 842", first.Layout)
 	}
 	p := Placement{Remembered: []Layout{{Width: 100, Height: 100}, first.Layout}}
 	near := func(a, b Box) bool { return math.Abs(a[0]-b[0]) < 0.001 && math.Abs(a[3]-b[3]) < 0.001 }
 	for name, c := range map[string]struct {
 		content string
-		taken   bool
+		reused  bool
 	}{
-		"blank":               {"", true},
-		"light":               {"0.95 g 0 0 595 842 re f", true},
-		"a line":              {"0 G 0.3 w 0 790 m 595 790 l S", false},
-		"a pale word's worth": {"0.9 g 40 780 60 8 re f", false},
-		"dark":                {"0 0 0.3 rg 0 0 595 842 re f", false},
+		"blank":          {"", true},
+		"light":          {"0.95 g 0 0 595 842 re f", true},
+		"line":           {"0 G 0.3 w 0 790 m 595 790 l S", false},
+		"light grey bar": {"0.9 g 40 780 60 8 re f", false},
+		"dark":           {"0 0 0.3 rg 0 0 595 842 re f", false},
 	} {
-		v, data := seals(t, "a.pdf", pagePDF{content: c.content}.bytes(), p)
-		if near(v.Box, first.Box) != c.taken {
-			t.Errorf("%s: stamp at %v, remembered was %v", name, v.Box, first.Box)
+		v, data := mustSeal(t, "a.pdf", pagePDF{content: c.content}.bytes(), p)
+		if near(v.Box, first.Box) != c.reused {
+			t.Errorf("%s: stamp at %v, remembered place %v", name, v.Box, first.Box)
 		}
 		checkQR(t, file(t, "after.pdf", data), v)
 	}
 	annotated := pagePDF{page: "/Annots[<</Type/Annot/Subtype/Link/Rect[0 700 300 842]/Border[0 0 0]>>]"}
-	if v, _ := seals(t, "a.pdf", annotated.bytes(), p); near(v.Box, first.Box) {
-		t.Error("the remembered place covers an annotation")
+	if v, _ := mustSeal(t, "a.pdf", annotated.bytes(), p); near(v.Box, first.Box) {
+		t.Error("the stamp at the remembered place covers an annotation")
 	}
 }
 
@@ -93,27 +93,27 @@ func TestExactPlaceOverContentIsReported(t *testing.T) {
 	t.Parallel()
 	box := Box{0.4, 0.4, 0.6, 0.6}
 	for content, want := range map[string]string{"": "", fullPage(): "covers_content"} {
-		v, _ := seals(t, "a.pdf", pagePDF{content: content}.bytes(), Placement{Mode: Exact, Box: box})
+		v, _ := mustSeal(t, "a.pdf", pagePDF{content: content}.bytes(), Placement{Mode: Exact, Box: box})
 		if v.Placement != Exact || codes(v.Notices) != want {
-			t.Errorf("%s with notices %q, want %q", v.Placement, codes(v.Notices), want)
+			t.Errorf("placement %s with notices %q, want %q", v.Placement, codes(v.Notices), want)
 		}
 	}
 }
 
 func TestStampIsAtLeast18Millimetres(t *testing.T) {
 	t.Parallel()
-	v, _ := seals(t, "a.pdf", pagePDF{}.bytes(), Placement{})
+	v, _ := mustSeal(t, "a.pdf", pagePDF{}.bytes(), Placement{})
 	if h := (v.Box[3] - v.Box[1]) * 842; h < 18*millimetre {
-		t.Errorf("%.1f mm", h/millimetre)
+		t.Errorf("height of the stamp = %.1f mm, want at least 18", h/millimetre)
 	}
 }
 
 func TestStripKeepsContentHidden(t *testing.T) {
 	t.Parallel()
 	// The content paints below the page, where the strip will be added.
-	v, data := seals(t, "a.pdf", pagePDF{content: fullPage() + " 0 g -500 -500 3000 500 re f"}.bytes(), Placement{})
+	v, data := mustSeal(t, "a.pdf", pagePDF{content: fullPage() + " 0 g -500 -500 3000 500 re f"}.bytes(), Placement{})
 	if v.Placement != Strip {
-		t.Fatalf("placement %s", v.Placement)
+		t.Fatalf("placement = %s, want a strip", v.Placement)
 	}
 	checkQR(t, file(t, "after.pdf", data), v)
 }

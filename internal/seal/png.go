@@ -11,7 +11,7 @@ import (
 
 const pngSignature = "\x89PNG\r\n\x1a\n"
 
-// Colour types of PNG (W3C PNG, 11.2.1).
+// These are the colour types of PNG (W3C PNG, 11.2.1).
 const (
 	pngGray      = 0
 	pngRGB       = 2
@@ -20,7 +20,7 @@ const (
 	pngRGBA      = 6
 )
 
-// pngDepths are the bit depths each colour type may have.
+// pngDepths are the bit depths that each colour type may have.
 var pngDepths = map[byte]string{
 	pngGray:      "\x01\x02\x04\x08\x10",
 	pngRGB:       "\x08\x10",
@@ -29,8 +29,7 @@ var pngDepths = map[byte]string{
 	pngRGBA:      "\x08\x10",
 }
 
-// maxAncillary is the maximum size of chunks that are read into memory, apart
-// from the profile.
+// maxAncillary is the maximum size of an ancillary chunk that is read, other than the profile.
 const maxAncillary = 1 << 20
 
 // pngImage is the content of the chunks of a PNG file.
@@ -55,8 +54,8 @@ var (
 	errShortPNG   = refuse("truncated", "The PNG image is cut off: its end is missing.")
 )
 
-// readPNG parses the chunks of the file of size bytes in r. It does not decode
-// image data. An error is a *Refusal, or an error of r.
+// readPNG parses the chunks of the file of size bytes in r. It does not decode image data. An error
+// is a *Refusal, or an error of r.
 func readPNG(r io.ReaderAt, size int64) (*pngImage, error) {
 	p := pngReader{r: newWindowReader(r, size)}
 	if err := p.run(); err != nil {
@@ -98,15 +97,15 @@ func (p *pngReader) run() error {
 		if next > p.r.size {
 			return io.ErrUnexpectedEOF
 		}
-		sound, err := p.checksum(at+4, length)
+		intact, err := p.checksum(at+4, length)
 		if err != nil {
 			return err
 		}
 		critical := kind[0]&0x20 == 0
 		switch {
-		case !sound && critical:
+		case !intact && critical:
 			return errDamagedPNG
-		case !sound: // ancillary chunks are optional (W3C PNG, 13.1)
+		case !intact: // ancillary chunks are optional (W3C PNG, 13.1)
 		case kind == "IDAT":
 			if err := p.readData(at, span{at + 8, length}); err != nil {
 				return err
@@ -127,12 +126,11 @@ func (p *pngReader) run() error {
 	}
 }
 
-// ancillary lists the ancillary chunks that affect the rendering; others are
-// dropped.
+// ancillary lists the ancillary chunks that affect the rendering; other ancillary chunks are
+// skipped.
 var ancillary = map[string]bool{"tRNS": true, "pHYs": true, "gAMA": true, "sRGB": true, "eXIf": true}
 
-// checksum reports whether the CRC of the chunk whose type is at offset is
-// correct.
+// checksum reports whether the CRC of the chunk whose type is at offset is correct.
 func (p *pngReader) checksum(offset, length int64) (bool, error) {
 	crc := uint32(0)
 	for left := 4 + length; left > 0; {
@@ -229,8 +227,8 @@ func (p *pngReader) finish() error {
 	return nil
 }
 
-// inflateProfile returns the profile of an iCCP chunk (W3C PNG, 11.3.2.3), or
-// nil if it cannot be read.
+// inflateProfile returns the profile of an iCCP chunk (W3C PNG, 11.3.2.3), or nil if it cannot be
+// read.
 func inflateProfile(body []byte) []byte {
 	_, rest, ok := bytes.Cut(body, []byte{0})
 	if !ok || len(rest) < 2 || rest[0] != 0 {

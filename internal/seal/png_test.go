@@ -8,8 +8,7 @@ import (
 	"testing"
 )
 
-// decodedPNG decodes with this package's reader to the type that image/png
-// returns.
+// decodedPNG decodes an image with this package's reader.
 func decodedPNG(t *testing.T, img *pngImage, data []byte) *image.NRGBA64 {
 	t.Helper()
 	out := image.NewNRGBA64(image.Rect(0, 0, img.width, img.height))
@@ -22,10 +21,10 @@ func decodedPNG(t *testing.T, img *pngImage, data []byte) *image.NRGBA64 {
 		return nil
 	})
 	if err != nil {
-		t.Fatalf("decode: %v", err)
+		t.Fatalf("decoding: %v", err)
 	}
 	if y != img.height {
-		t.Fatalf("%d rows, want %d", y, img.height)
+		t.Fatalf("got %d rows, want %d", y, img.height)
 	}
 	return out
 }
@@ -91,7 +90,7 @@ func TestPNGMatchesStandardLibrary(t *testing.T) {
 				for x := range img.width {
 					w := color.NRGBA64Model.Convert(want.At(x, y))
 					if w.(color.NRGBA64).A != 0 && got.At(x, y) != w && !img.keyed() {
-						t.Fatalf("pixel %d, %d is %v, want %v", x, y, got.At(x, y), w)
+						t.Fatalf("pixel %d, %d = %v, want %v", x, y, got.At(x, y), w)
 					}
 				}
 			}
@@ -99,8 +98,7 @@ func TestPNGMatchesStandardLibrary(t *testing.T) {
 	}
 }
 
-// keyed reports whether one colour is transparent, which decodedPNG does not
-// apply.
+// keyed reports whether one colour is transparent, which decodedPNG does not apply.
 func (img *pngImage) keyed() bool { return img.colour != pngPalette && len(img.transparency) > 0 }
 
 func TestPNGIsRefused(t *testing.T) {
@@ -113,10 +111,10 @@ func TestPNGIsRefused(t *testing.T) {
 	damaged := bytes.Clone(whole)
 	damaged[45]++ // in the first IDAT chunk
 	for name, data := range map[string][]byte{
-		"truncated":    whole[:len(whole)-13],
-		"damaged":      damaged,
-		"header alone": whole[:8],
-		"nothing":      nil,
+		"truncated":      whole[:len(whole)-13],
+		"damaged":        damaged,
+		"signature only": whole[:8],
+		"empty":          nil,
 	} {
 		_, err := readPNG(bytes.NewReader(data), int64(len(data)))
 		t.Log(name, err)
@@ -139,7 +137,7 @@ func FuzzPNG(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		o := Original{Name: "a.png", Type: PNG, R: bytes.NewReader(data), Size: int64(len(data))}
 		if img, err := readPNG(o.R, o.Size); err == nil && img.width*img.height > 1<<20 {
-			t.Skip("large")
+			t.Skip("skipping a large image")
 		}
 		p, err := newPicture(t.Context(), o)
 		if err != nil {

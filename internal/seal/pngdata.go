@@ -10,8 +10,8 @@ import (
 	"io"
 )
 
-// maxInterlaced is the maximum memory for an interlaced image in bytes: all of
-// it must be decoded before its first row is complete.
+// maxInterlaced is the maximum memory for an interlaced image in bytes: the whole image must be
+// decoded before its first row is complete.
 const maxInterlaced = 192 << 20
 
 // pass is one of the seven passes of Adam7 interlacing (W3C PNG, 8.2), or the
@@ -27,15 +27,14 @@ func (p pass) size(width, height int) (w, h int) {
 	return (width - p.x + p.dx - 1) / p.dx, (height - p.y + p.dy - 1) / p.dy
 }
 
-// stride returns the length in bytes of a row with that many pixels.
+// stride returns the length in bytes of a row with the given number of pixels.
 func (img *pngImage) stride(pixels int) int { return (pixels*img.samples()*img.depth + 7) / 8 }
 
 // rowFunc receives a row of unfiltered samples and the filter of the row.
 type rowFunc func(row []byte, filter byte) error
 
-// rows decodes the image and calls f for each row, from top to bottom. row is
-// valid only during the call. An error is a *Refusal, an error of r, or one of
-// f.
+// rows decodes the image and calls f for each row, from top to bottom. row is valid only during the
+// call. An error is a *Refusal, an error of r, or an error of f.
 func (img *pngImage) rows(ctx context.Context, r io.ReaderAt, f rowFunc) error {
 	if !img.interlaced {
 		return img.decode(ctx, r, single, func(_, _ int, row []byte, filter byte) error { return f(row, filter) })
@@ -67,8 +66,8 @@ func (img *pngImage) rows(ctx context.Context, r io.ReaderAt, f rowFunc) error {
 	return nil
 }
 
-// copyPixel copies the pixel of that many bits at index j of from to index i of
-// to, whose bits must be zero.
+// copyPixel copies pixel j of from to pixel i of to. A pixel has the given number of bits, and its
+// bits in to must be zero.
 func copyPixel(to []byte, i int, from []byte, j, bits int) {
 	if bits >= 8 {
 		n := bits / 8
@@ -83,8 +82,8 @@ func sampleAt(row []byte, i, bits int) byte {
 	return row[i*bits/8] >> (8 - bits - i*bits%8) & (1<<bits - 1)
 }
 
-// decode reverts the compression and the filters of each pass. f receives the
-// index of the pass.
+// decode decompresses each pass, reverts the filters, and calls f with the index of the pass, the
+// index of the row, the row and its filter.
 func (img *pngImage) decode(ctx context.Context, r io.ReaderAt, passes []pass, f func(n, y int, row []byte, filter byte) error) error {
 	source, _ := img.compressed(r)
 	z, err := zlib.NewReader(bufio.NewReaderSize(source, 32<<10))
@@ -102,7 +101,7 @@ func (img *pngImage) decode(ctx context.Context, r io.ReaderAt, passes []pass, f
 		row, above := make([]byte, stride), make([]byte, stride)
 		for y := range height {
 			if y%64 == 0 && ctx.Err() != nil {
-				return fmt.Errorf("decode PNG: %w", context.Cause(ctx))
+				return fmt.Errorf("decoding the PNG image: %w", context.Cause(ctx))
 			}
 			filter, err := data.ReadByte()
 			if err != nil {
@@ -123,8 +122,7 @@ func (img *pngImage) decode(ctx context.Context, r io.ReaderAt, passes []pass, f
 	return nil
 }
 
-// dataError converts an error of decompression to a *Refusal, unless it is an
-// error of the reader.
+// dataError converts an error of decompression to a *Refusal, unless it is an error of the reader.
 func dataError(err error) error {
 	switch {
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
@@ -135,11 +133,10 @@ func dataError(err error) error {
 	if corrupt := flate.CorruptInputError(0); errors.As(err, &corrupt) {
 		return errDamagedPNG
 	}
-	return fmt.Errorf("read original: %w", err)
+	return fmt.Errorf("reading the original: %w", err)
 }
 
-// unfilter reverts a filter (W3C PNG, 9.2) in place and reports whether the
-// filter exists.
+// unfilter reverts a filter (W3C PNG, 9.2) in place and reports whether the filter type is valid.
 func unfilter(filter byte, row, above []byte, distance int) bool {
 	switch filter {
 	case 0:

@@ -10,9 +10,9 @@ import (
 	"github.com/certvault/certvault/internal/pdf"
 )
 
-// pngPicture copies the compressed data of a PNG image if PDF supports its
-// form: FlateDecode with the PNG predictors (ISO 32000-2, 7.4.4.4) has neither
-// interlacing nor alpha. Otherwise it compresses colour and alpha anew.
+// pngPicture copies the compressed data of a PNG image if PDF supports its form: FlateDecode with
+// the PNG predictors (ISO 32000-2, 7.4.4.4) supports neither interlacing nor alpha. Otherwise it
+// decompresses the data and compresses colour and alpha separately.
 func pngPicture(ctx context.Context, o Original) (*picture, error) {
 	img, err := readPNG(o.R, o.Size)
 	if err != nil {
@@ -33,8 +33,8 @@ func pngPicture(ctx context.Context, o Original) (*picture, error) {
 		dict.Set("Mask", key)
 	}
 	if !img.interlaced && !img.needsMask() {
-		// Decode the data even if it is copied: a viewer shows half an image
-		// without an error.
+		// Decode the data even if it is copied: a viewer shows an incomplete image without
+		// reporting an error.
 		if err := img.rows(ctx, o.R, func([]byte, byte) error { return nil }); err != nil {
 			return nil, err
 		}
@@ -75,14 +75,13 @@ func flateParameters(dict *pdf.Dict, colours, depth, columns int) {
 
 func (img *pngImage) hasAlpha() bool { return img.colour == pngGrayAlpha || img.colour == pngRGBA }
 
-// needsMask reports whether the transparency needs a soft mask. A single
-// transparent colour of 8 bits or less does not, see colourKey.
+// needsMask reports whether the transparency needs a soft mask. A single transparent colour of 8
+// bits or less needs none; see colourKey.
 func (img *pngImage) needsMask() bool {
 	return img.hasAlpha() || len(img.transparency) > 0 && (img.colour == pngPalette || img.depth == 16)
 }
 
-// colourKey returns the colour key mask (ISO 32000-2, 8.9.6.4), or nil if there
-// is none.
+// colourKey returns the colour key mask (ISO 32000-2, 8.9.6.4), or nil if there is none.
 func (img *pngImage) colourKey() pdf.Array {
 	if len(img.transparency) == 0 || img.needsMask() {
 		return nil
@@ -95,8 +94,9 @@ func (img *pngImage) colourKey() pdf.Array {
 	return key
 }
 
-// space returns the colour space based on that of device or profile: a palette
-// or, without a profile, one calibrated to the gamma of the file.
+// space returns the colour space of the image, based on the device or ICC colour space base.
+// Without a profile, base is calibrated to the gamma of the file. For a palette image, the result
+// is an indexed colour space.
 func (img *pngImage) space(base pdf.Object) pdf.Object {
 	if name, ok := base.(pdf.Name); ok && img.gamma > 0.1 && img.gamma < 10 && math.Abs(img.gamma*2.2-1) > 0.05 {
 		base = calibrated(name, 1/img.gamma)
@@ -127,8 +127,8 @@ func numbers(values ...float64) pdf.Array {
 	return out
 }
 
-// splitter compresses the rows of an image, colour and alpha separately. Each
-// row keeps the filter that its encoder chose.
+// splitter compresses the rows of an image, colour and alpha separately. Each row keeps the filter
+// that its encoder chose.
 type splitter struct {
 	img        *pngImage
 	alphaDepth int
@@ -143,33 +143,33 @@ type plane struct {
 	z          *zlib.Writer
 	row, above []byte
 	out        []byte
-	distance   int // to the sample on the left, in bytes
+	distance   int // distance to the sample on the left, in bytes
 }
 
-// fastData is the size of image data in bytes up to which the best compression
-// is used; larger data is compressed fast.
-const fastData = 16 << 20
+// fastThreshold is the size of image data in bytes above which the fastest compression is used
+// instead of the default.
+const fastThreshold = 16 << 20
 
 func newPlane(stride, height, distance int) (*plane, error) {
 	p := &plane{row: make([]byte, stride), above: make([]byte, stride), out: make([]byte, stride+1), distance: distance}
 	level := zlib.DefaultCompression
-	if int64(stride)*int64(height) > fastData {
+	if int64(stride)*int64(height) > fastThreshold {
 		level = zlib.BestSpeed
 	}
 	var err error
 	if p.z, err = zlib.NewWriterLevel(&p.compressed, level); err != nil {
-		return nil, fmt.Errorf("compress image: %w", err)
+		return nil, fmt.Errorf("compressing the image: %w", err)
 	}
 	return p, nil
 }
 
-// flush compresses the row in p.row.
+// flush filters and compresses the row in p.row.
 func (p *plane) flush(filter byte) error {
 	p.out[0] = filter
 	applyFilter(filter, p.out[1:], p.row, p.above, p.distance)
 	p.row, p.above = p.above, p.row
 	if _, err := p.z.Write(p.out); err != nil {
-		return fmt.Errorf("compress image: %w", err)
+		return fmt.Errorf("compressing the image: %w", err)
 	}
 	return nil
 }
@@ -222,8 +222,8 @@ func (s *splitter) row(row []byte, filter byte) error {
 	return s.colour.flush(filter)
 }
 
-// key derives alpha from the transparent palette entries, or from the one
-// transparent 16-bit colour.
+// key derives alpha from the transparent palette entries, or from the single transparent 16-bit
+// colour.
 func (s *splitter) key(row []byte) {
 	img := s.img
 	if img.colour == pngPalette {
@@ -248,13 +248,13 @@ func (s *splitter) key(row []byte) {
 // opaque.
 func (s *splitter) finish() (colour, alpha []byte, err error) {
 	if err := s.colour.z.Close(); err != nil {
-		return nil, nil, fmt.Errorf("compress image: %w", err)
+		return nil, nil, fmt.Errorf("compressing the image: %w", err)
 	}
 	if s.alpha == nil {
 		return s.colour.compressed.Bytes(), nil, nil
 	}
 	if err := s.alpha.z.Close(); err != nil {
-		return nil, nil, fmt.Errorf("compress image: %w", err)
+		return nil, nil, fmt.Errorf("compressing the image: %w", err)
 	}
 	if s.opaque {
 		return s.colour.compressed.Bytes(), nil, nil

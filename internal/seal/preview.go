@@ -13,12 +13,12 @@ const previewSide = 1000
 
 // Preview describes an original and the possible places of its stamp.
 type Preview struct {
-	// Page is the page to stamp, from 1, of Pages; Width and Height are its
-	// size in points as shown.
+	// Page is the page to stamp, from 1. Pages is the number of pages. Width and Height are the
+	// size of the page in points as displayed.
 	Page, Pages   int
 	Width, Height float64
-	// Signed reports whether the file has signatures; then only a blank place
-	// is possible.
+	// Signed reports whether the file has signatures; such a file can be stamped only in a blank
+	// place.
 	Signed bool
 	// Chosen is the place of the stamp for the requested placement. Its Box is
 	// nil for a strip and for an appended page.
@@ -32,20 +32,20 @@ type Preview struct {
 type Candidate struct {
 	Mode Mode
 	Box  *Box
-	// Covers reports whether the stamp would cover content, and Missing whether
-	// the page has no room there.
+	// Covers reports whether the stamp would cover content. Missing reports whether the page has no
+	// room there.
 	Covers, Missing bool
-	// Remembered reports whether the place is that of an earlier stamp on a
-	// page of this size, found without a search.
+	// Remembered reports whether the place is that of an earlier stamp on a page of this size,
+	// found without a search.
 	Remembered bool
 }
 
-// Corner modes in the order in which people see them.
+// previewModes lists the corners in the order in which a user sees them.
 var previewModes = []Mode{BottomRight, BottomLeft, TopRight, TopLeft}
 
-// Preview returns the place where a stamp would be. It searches as Seal does
-// but does not check that the stamp is readable there; if it is not, Seal uses
-// another place. A *Refusal is the one that Seal would return.
+// Preview returns the place where a stamp would be. It searches like Seal but does not check that
+// the stamp is readable there; if it is not, Seal uses another place. If Seal would return a
+// *Refusal, Preview returns the same *Refusal.
 func (s *Sealer) Preview(ctx context.Context, o Original, stamp Stamp) (*Preview, error) {
 	j, err := s.openOriginal(ctx, o, stamp)
 	if err != nil {
@@ -81,20 +81,20 @@ func (s *Sealer) Preview(ctx context.Context, o Original, stamp Stamp) (*Preview
 
 // chosenCandidate returns the place of the stamp for the requested placement.
 func (j *job) chosenCandidate(ctx context.Context, m *blankMap, corners []Candidate) Candidate {
-	wanted := j.stamp.Placement
-	switch wanted.Mode {
+	requested := j.stamp.Placement
+	switch requested.Mode {
 	case Strip, Appended:
 		if !j.signed() {
-			return Candidate{Mode: wanted.Mode}
+			return Candidate{Mode: requested.Mode}
 		}
 	case Exact:
-		if s, ok := j.fit(wanted.Box); ok && !j.signed() {
+		if s, ok := j.fit(requested.Box); ok && !j.signed() {
 			box := s.box(j.frame)
 			return Candidate{Mode: Exact, Box: &box, Covers: !m.blank(m.pixels(box))}
 		}
 	case TopLeft, TopRight, BottomLeft, BottomRight:
 		for _, c := range corners {
-			if c.Mode == wanted.Mode && !c.Missing {
+			if c.Mode == requested.Mode && !c.Missing {
 				return c
 			}
 		}
@@ -112,8 +112,7 @@ func (j *job) chosenCandidate(ctx context.Context, m *blankMap, corners []Candid
 	return Candidate{Mode: Strip}
 }
 
-// openOriginal opens an original; an image is opened as the page that Seal would make
-// of it.
+// openOriginal opens an original. It opens an image as the page that Seal would make of the image.
 func (s *Sealer) openOriginal(ctx context.Context, o Original, stamp Stamp) (*job, error) {
 	j, err := s.newJob(o, stamp)
 	if err != nil {
@@ -128,7 +127,7 @@ func (s *Sealer) openOriginal(ctx context.Context, o Original, stamp Stamp) (*jo
 	return j, nil
 }
 
-// asPDF returns an original, or a PDF of one page for an image.
+// asPDF returns the bytes and size of an original, or of a PDF of one page for an image.
 func asPDF(ctx context.Context, o Original) (io.ReaderAt, int64, error) {
 	if o.Type == PDF {
 		return o.R, o.Size, nil

@@ -14,16 +14,15 @@ import (
 // modulePixels is the size of a module in the rendered picture.
 const modulePixels = 4
 
-// Grey values that count as light and dark.
+// A grey value of at least minLight counts as light, and a grey value of at most maxDark as dark.
 const (
-	lightest = 170
-	darkest  = 85
+	minLight = 170
+	maxDark  = 85
 )
 
-// prove renders the place of the stamp on the finished page and compares every
-// module of the QR code, including the quiet zone. The error is errNotReadable
-// if a module differs.
-func (j *job) prove(ctx context.Context, src pdfium.Source, p placed) error {
+// prove renders the place of the stamp on the finished page and checks every module of the QR code,
+// including the quiet zone. The error is errNotReadable if a module differs.
+func (j *job) prove(ctx context.Context, src pdfium.Source, p stampedUpdate) error {
 	f, s := p.frame, p.spot
 	side := math.Ceil(modulePixels * max(f.width, f.height) / s.scale)
 	b := s.box(f)
@@ -36,7 +35,7 @@ func (j *job) prove(ctx context.Context, src pdfium.Source, p placed) error {
 		return fmt.Errorf("%w: %w", errNotReadable, err)
 	}
 	if err != nil {
-		return fmt.Errorf("read the stamp back: %w", err)
+		return fmt.Errorf("rendering the stamp: %w", err)
 	}
 	if !readable(img, picture, f, s) || s.transparent && !onUniformBackground(img, picture, f, s) {
 		return errNotReadable
@@ -44,12 +43,10 @@ func (j *job) prove(ctx context.Context, src pdfium.Source, p placed) error {
 	return nil
 }
 
-// renderTimeout is the time limit for one picture, without the wait for a free
-// renderer.
+// renderTimeout is the time limit for one picture, without the wait for a free renderer.
 const renderTimeout = 2500 * time.Millisecond
 
-// draw renders a part of a page in grey. After one timeout it marks the job as
-// slow.
+// draw renders a part of a page in grey. After a timeout it marks the job as slow.
 func (j *job) draw(ctx context.Context, src pdfium.Source, req pdfium.Request) (*pdfium.Page, *image.Gray, error) {
 	if j.sealer.renderer == nil {
 		return nil, nil, pdfium.ErrUnavailable
@@ -69,12 +66,12 @@ func (j *job) draw(ctx context.Context, src pdfium.Source, req pdfium.Request) (
 	}
 	img, ok := picture.Image.(*image.Gray)
 	if !ok {
-		return nil, nil, fmt.Errorf("the picture is a %T, not grey", picture.Image)
+		return nil, nil, fmt.Errorf("the picture is a %T, want grey", picture.Image)
 	}
 	return picture, img, nil
 }
 
-// readable compares the centre of every module with the symbol.
+// readable reports whether the centre of every module has the colour of the symbol's module.
 func readable(img *image.Gray, picture *pdfium.Page, f frame, s spot) bool {
 	symbol := s.figure.symbol
 	ox, oy := s.figure.origin()
@@ -90,7 +87,7 @@ func readable(img *image.Gray, picture *pdfium.Page, f frame, s spot) bool {
 				return false
 			}
 			grey := img.GrayAt(at.X, at.Y).Y
-			if dark := symbol.at(u, v); dark && grey > darkest || !dark && grey < lightest {
+			if dark := symbol.at(u, v); dark && grey > maxDark || !dark && grey < minLight {
 				return false
 			}
 		}
@@ -98,8 +95,8 @@ func readable(img *image.Gray, picture *pdfium.Page, f frame, s spot) bool {
 	return true
 }
 
-// isPermanent reports whether an error of the renderer is caused by the document,
-// so that a retry would fail in the same way.
+// isPermanent reports whether an error of the renderer is caused by the document, so that a retry
+// would fail in the same way.
 func isPermanent(ctx context.Context, err error) bool {
 	if ctx.Err() != nil {
 		return false

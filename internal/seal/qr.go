@@ -22,15 +22,15 @@ type symbol struct {
 	dark []bool // row by row from the top left corner
 }
 
-// newSymbol encodes url with error correction level M, or with a higher level
-// if the symbol does not grow.
+// newSymbol encodes url with error correction level M, or with a higher level if the symbol does
+// not grow.
 func newSymbol(url string) (*symbol, error) {
 	if url == "" || len(url) > maxURL {
-		return nil, fmt.Errorf("encode QR code: the address has %d bytes, 1 to %d are possible", len(url), maxURL)
+		return nil, fmt.Errorf("encoding the QR code: the address has %d bytes, want 1 to %d", len(url), maxURL)
 	}
 	code, err := qr.Encode(url, qr.M)
 	if err != nil {
-		return nil, fmt.Errorf("encode QR code: %w", err)
+		return nil, fmt.Errorf("encoding the QR code: %w", err)
 	}
 	for _, level := range []qr.Level{qr.Q, qr.H} {
 		better, err := qr.Encode(url, level)
@@ -59,9 +59,9 @@ func (s *symbol) full() int { return s.side + 2*quietZone }
 // rect is a rectangle of modules.
 type rect struct{ x, y, w, h int }
 
-// rects covers the dark modules with few rectangles that do not overlap: a run
-// in a row, extended downwards while the rows below have the same run
-// uncovered.
+// rects covers the dark modules with a small number of rectangles that do not overlap. Each
+// rectangle is a run of dark modules in a row, extended downwards while the rows below have the
+// same uncovered run.
 func (s *symbol) rects() []rect {
 	var out []rect
 	done := make([]bool, len(s.dark))
@@ -93,9 +93,8 @@ func (s *symbol) rects() []rect {
 	return out
 }
 
-// operators writes the symbol as PDF path construction (ISO 32000-2, 8.5.2):
-// the unit is one module, the origin is the lower left corner of the quiet
-// zone. The caller fills the path.
+// operators writes the symbol as PDF path construction operators (ISO 32000-2, 8.5.2). The unit is
+// one module; the origin is the lower left corner of the quiet zone. The caller fills the path.
 func (s *symbol) operators(b *bytes.Buffer) {
 	for _, r := range s.rects() {
 		b.WriteString(strconv.Itoa(quietZone + r.x))

@@ -1,11 +1,9 @@
-// Package seal converts an approved original (PDF, JPEG or PNG) to the verified
-// PDF, which shows the QR code of its public verification page, and draws the
-// QR code and the barcode as SVG.
+// Package seal converts an approved original (PDF, JPEG or PNG) to the verified PDF, which shows
+// the QR code of its public verification page. It also draws the QR code and the barcode as SVG.
 //
-// It owns the rules for accepted files, the place of the stamp, and the proof
-// that the stamp is readable and covers nothing. It does not own PDF syntax
-// (package pdf) or rendering (package pdfium), and it uses no database, clock
-// or network: the same input produces the same bytes.
+// It owns the rules for accepted files, the place of the stamp, and the proof that the stamp is
+// readable and covers nothing. It does not own PDF syntax (package pdf) or rendering (package
+// pdfium). It uses no database, clock or network: the same input produces the same bytes.
 package seal
 
 import "io"
@@ -13,15 +11,15 @@ import "io"
 // MediaType is the media type of an original, as in Content-Type (RFC 9110).
 type MediaType string
 
-// The supported types.
+// These are the supported types.
 const (
 	PDF  MediaType = "application/pdf"
 	JPEG MediaType = "image/jpeg"
 	PNG  MediaType = "image/png"
 )
 
-// Original is an uploaded file. R is only read with ReadAt, and must stay open
-// until the Body of its Verified is no longer needed.
+// Original is an uploaded file. R is read only with ReadAt, and must stay open until the Body of
+// its Verified is no longer needed.
 type Original struct {
 	Name string
 	Type MediaType
@@ -38,22 +36,20 @@ type Original struct {
 type Report struct {
 	Pages   int // 1 for an image
 	Notices []Notice
-	// Active reports whether the PDF has JavaScript, Launch or other actions
-	// that run by themselves. Seal removes the references to them; a caller can
-	// return ErrActive instead.
+	// HasActiveContent reports whether the PDF has JavaScript, Launch or other actions that run
+	// automatically. Seal removes the references to them; a caller can return ErrActive instead.
 	HasActiveContent bool
 }
 
-// Notice is a remark for the institution about a file that can be sealed. Code
-// is a short stable snake_case word, Message a sentence for people.
+// Notice is a remark for the institution about a file that can be sealed. Code is a short stable
+// identifier in snake_case, Message a sentence for the user.
 type Notice struct {
 	Code    string `json:"code"`
 	Message string `json:"message"`
 }
 
-// Refusal is the reason why a file can never become a verified PDF. Code is a
-// short stable snake_case word, Reason one plain sentence for the user who
-// uploaded it.
+// Refusal is the reason why a file can never become a verified PDF. Code is a short stable
+// identifier in snake_case, Reason a sentence for the user who uploaded the file.
 type Refusal struct{ Code, Reason string }
 
 // Error returns the reason.
@@ -62,8 +58,8 @@ func (r *Refusal) Error() string { return r.Reason }
 // Mode is a way to place the stamp.
 type Mode string
 
-// The modes. If a mode is not possible, the next of auto, strip and appended is
-// used, and a Notice reports it.
+// These are the modes. If a mode is not possible, the next of auto, strip and appended is used, and
+// a Notice reports it.
 const (
 	Auto        Mode = "auto"         // a blank place on the page, preferably in a corner; otherwise a strip
 	TopLeft     Mode = "top-left"     // that corner of the page
@@ -74,15 +70,15 @@ const (
 	Strip       Mode = "strip"        // a strip below the page, whose boxes are enlarged
 	Appended    Mode = "appended"     // a new page at the end
 	Annotation  Mode = "annotation"   // result only: an annotation on a page of a signed file
-	Cover       Mode = "cover"        // result only: a new file that carries the original as an embedded file
+	Cover       Mode = "cover"        // result only: a new file that contains the original as an embedded file
 )
 
-// Box is a rectangle x0, y0, x1, y1 in fractions of the page as shown, from its
-// top left corner.
+// Box is a rectangle x0, y0, x1, y1 in fractions of the page as displayed, from its top left
+// corner.
 type Box [4]float64
 
-// Layout is a place that worked: on pages of this size as shown (in whole
-// points) the stamp was at Box.
+// Layout is a place that worked: on pages with this displayed size, in whole points, the stamp was
+// at Box.
 type Layout struct {
 	Width, Height int
 	Box           Box
@@ -94,8 +90,8 @@ type Placement struct {
 	Mode Mode
 	Page int // from 1; 0 means 1
 	Box  Box // the place for Exact
-	// Remembered lists places that worked for earlier certificates of the same
-	// institution, latest first; Auto tries those for the page's size first.
+	// Remembered lists places that worked for earlier certificates of the same institution, latest
+	// first; Auto tries the places for the page's size first.
 	Remembered []Layout
 }
 
@@ -111,21 +107,20 @@ type Stamp struct {
 
 // Verified is a verified PDF.
 type Verified struct {
-	// Body is the data to store. If Whole, it is the entire verified file (of
-	// an image, or a cover); otherwise the verified file is the original
-	// followed by Body. Body may read from Original.R, so store it before the
-	// original is closed.
+	// Body is the data to store. If Whole is true, Body is the entire verified PDF (of an image, or
+	// a cover); otherwise the verified PDF is the original followed by Body. Body may read from
+	// Original.R, so store it before the original is closed.
 	Body  *io.SectionReader
 	Whole bool
 
-	SHA256 [32]byte // of the verified file
-	Size   int64    // size of the verified file in bytes
+	SHA256 [32]byte // of the verified PDF
+	Size   int64    // size of the verified PDF in bytes
 
 	Placement Mode
-	Page      int // page of the verified file with the stamp, from 1
+	Page      int // page of the verified PDF with the stamp, from 1
 	Box       Box // place of the stamp on that page
-	// Layout is a value for Placement.Remembered; its Width is 0 if the place
-	// should not be remembered.
+	// Layout is a value for Placement.Remembered; its Width is 0 if the place should not be
+	// remembered.
 	Layout  Layout
 	Notices []Notice
 }

@@ -24,18 +24,18 @@ func TestSignedPDF(t *testing.T) {
 		{"annotations allowed", signedPDF(3, ""), Annotation},
 		{"forms allowed", signedPDF(2, ""), Cover},
 		{"no change allowed", signedPDF(1, ""), Cover},
-		{"nothing blank", signedPDF(0, fullPage()), Cover},
+		{"no blank place", signedPDF(0, fullPage()), Cover},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			v, data := seals(t, "diploma.pdf", c.data, Placement{Mode: Strip})
+			v, data := mustSeal(t, "diploma.pdf", c.data, Placement{Mode: Strip})
 			if v.Placement != c.want {
-				t.Fatalf("placement %s, want %s", v.Placement, c.want)
+				t.Fatalf("placement = %s, want %s", v.Placement, c.want)
 			}
 			checkQR(t, file(t, "after.pdf", data), v)
 			if c.want != Cover {
 				if !bytes.HasPrefix(data, c.data) {
-					t.Error("the original is not the beginning")
+					t.Error("the verified PDF does not begin with the original")
 				}
 				return
 			}
@@ -46,10 +46,10 @@ func TestSignedPDF(t *testing.T) {
 			}
 			got, err := tool(t, "qpdf", "--show-attachment=diploma.pdf", path)
 			if err != nil || got != string(c.data) {
-				t.Errorf("the attachment is not the original: %v", err)
+				t.Errorf("the attachment differs from the original: %v", err)
 			}
 			if out, _ := tool(t, "qpdf", "--json", "--json-stream-data=none", path); !strings.Contains(out, `"/AFRelationship": "/Source"`) {
-				t.Error("no /AFRelationship /Source")
+				t.Error("the cover has no /AFRelationship /Source")
 			}
 		})
 	}
@@ -74,38 +74,38 @@ func TestActiveContentIsUnreferenced(t *testing.T) {
 	}
 	for _, code := range []string{"javascript", "launch_action", "open_action", "additional_actions", "xfa"} {
 		if !strings.Contains(codes(report.Notices), code) {
-			t.Errorf("no notice %q among %q", code, codes(report.Notices))
+			t.Errorf("no notice %q in %q", code, codes(report.Notices))
 		}
 	}
 	if !report.HasActiveContent {
-		t.Error("the report does not say that the file is active")
+		t.Error("HasActiveContent = false, want true")
 	}
-	_, sealed := seals(t, "a.pdf", data, Placement{})
-	if f := opened(t, sealed).Inspect(); f.JavaScript || f.Launch || f.OpenAction || f.AdditionalAction || f.XFA {
-		t.Errorf("still active: %+v", f)
+	_, sealed := mustSeal(t, "a.pdf", data, Placement{})
+	if f := mustOpen(t, sealed).Inspect(); f.JavaScript || f.Launch || f.OpenAction || f.AdditionalAction || f.XFA {
+		t.Errorf("the verified PDF is still active: %+v", f)
 	}
 	if !bytes.HasPrefix(sealed, data) {
-		t.Error("the original is not the beginning")
+		t.Error("the verified PDF does not begin with the original")
 	}
 }
 
 func TestOpenDestinationIsKept(t *testing.T) {
 	t.Parallel()
 	for _, action := range []string{"[3 0 R/Fit]", "<</S/GoTo/D[3 0 R/Fit]>>"} {
-		_, sealed := seals(t, "a.pdf", pagePDF{catalog: "/OpenAction" + action + "/AA<<>>"}.bytes(), Placement{})
-		if catalog, _ := opened(t, sealed).Catalog(); !catalog.Has("OpenAction") {
-			t.Errorf("%s is missing", action)
+		_, sealed := mustSeal(t, "a.pdf", pagePDF{catalog: "/OpenAction" + action + "/AA<<>>"}.bytes(), Placement{})
+		if catalog, _ := mustOpen(t, sealed).Catalog(); !catalog.Has("OpenAction") {
+			t.Errorf("the open action %s is missing", action)
 		}
 	}
 }
 
 func packetOf(t *testing.T, data []byte) string {
 	t.Helper()
-	doc := opened(t, data)
+	doc := mustOpen(t, data)
 	catalog, _ := doc.Catalog()
 	stream, ok := doc.Resolve(catalog.Get("Metadata")).(*pdf.Stream)
 	if !ok {
-		t.Fatal("no metadata")
+		t.Fatal("the document has no metadata")
 	}
 	r, err := stream.Decoded()
 	if err != nil {
@@ -127,7 +127,7 @@ func TestMetadataIsExtended(t *testing.T) {
 	with := pagePDF{catalog: "/Lang(de)/Metadata 5 0 R", bodies: []string{"<</Type/Metadata/Subtype/XML/Length " + "0 >>\nstream\n\nendstream"}}
 	with.bodies[0] = strings.Replace(with.bodies[0], "0 >>\nstream\n", strconv.Itoa(len(own))+">>\nstream\n"+own, 1)
 	for name, data := range map[string][]byte{"extended": with.bytes(), "new": pagePDF{}.bytes()} {
-		_, sealed := seals(t, "a.pdf", data, Placement{})
+		_, sealed := mustSeal(t, "a.pdf", data, Placement{})
 		packet := packetOf(t, sealed)
 		for _, want := range []string{testID, testURL, "Northwind University"} {
 			if !strings.Contains(packet, want) {
@@ -136,10 +136,10 @@ func TestMetadataIsExtended(t *testing.T) {
 		}
 		if name == "extended" {
 			if !strings.Contains(packet, "Faculty") || strings.Count(packet, `rdf:about="uuid:1"`) != 2 {
-				t.Errorf("not the original's metadata:\n%s", packet)
+				t.Errorf("the metadata of the original is missing:\n%s", packet)
 			}
-			if catalog, _ := opened(t, sealed).Catalog(); opened(t, sealed).Text(catalog.Get("Lang")) != "de" {
-				t.Error("the language is missing")
+			if catalog, _ := mustOpen(t, sealed).Catalog(); mustOpen(t, sealed).Text(catalog.Get("Lang")) != "de" {
+				t.Error("the language of the document is missing")
 			}
 		}
 	}
@@ -152,31 +152,31 @@ func TestMetadataOfPDFADescribesItsProperties(t *testing.T) {
 	for _, packet := range []string{head + "</rdf:RDF>", head + schemas + "</rdf:RDF>"} {
 		got, ok := extendPacket(packet, testStamp())
 		if !ok || strings.Count(got, "<pdfaExtension:schemas>") != 1 || strings.Count(got, "<rdf:Bag>") != 1 || !strings.Contains(got, namespace+"</pdfaSchema:namespaceURI>") {
-			t.Errorf("%v\n%s", ok, got)
+			t.Errorf("extendPacket = %v:\n%s", ok, got)
 		}
 	}
 }
 
-func TestSealStopsWithItsContext(t *testing.T) {
+func TestSealReturnsContextError(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, err := sealer(t).Seal(ctx, original(t, "a.pdf", pagePDF{}.bytes()), testStamp())
 	if !errors.Is(err, context.Canceled) {
-		t.Errorf("error %v, want that of the context", err)
+		t.Errorf("error = %v, want that of the context", err)
 	}
 }
 
 func TestPNGOfVerifiedPDF(t *testing.T) {
 	t.Parallel()
-	_, data := seals(t, "a.pdf", pagePDF{}.bytes(), Placement{})
+	_, data := mustSeal(t, "a.pdf", pagePDF{}.bytes(), Placement{})
 	picture, err := sealer(t).PNG(t.Context(), bytes.NewReader(data), int64(len(data)))
 	if err != nil {
 		t.Fatal(err)
 	}
 	c, err := png.DecodeConfig(bytes.NewReader(picture))
 	if err != nil || c.Height != pictureSide {
-		t.Errorf("%d x %d, %v; want a height of %d", c.Width, c.Height, err, pictureSide)
+		t.Errorf("picture is %d x %d, error = %v; want a height of %d", c.Width, c.Height, err, pictureSide)
 	}
 	out, err := tool(t, "zbarimg", "-q", "--raw", "-Sdisable", "-Sqrcode.enable", file(t, "page.png", picture))
 	if err != nil || strings.TrimSpace(out) != testURL {
@@ -212,12 +212,12 @@ func TestSniff(t *testing.T) {
 		got, err := Sniff(c.name, strings.NewReader(c.data), int64(len(c.data)))
 		if c.code != "" {
 			if r := mustRefuse(t, err); r.Code != c.code {
-				t.Errorf("%s %.10q: code %q, want %q", c.name, c.data, r.Code, c.code)
+				t.Errorf("%s %.10q: code = %q, want %q", c.name, c.data, r.Code, c.code)
 			}
 			continue
 		}
 		if got != c.want || err != nil {
-			t.Errorf("%s %.10q: %q, %v; want %q", c.name, c.data, got, err, c.want)
+			t.Errorf("%s %.10q: type = %q, error = %v; want %q", c.name, c.data, got, err, c.want)
 		}
 	}
 }

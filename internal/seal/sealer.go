@@ -15,7 +15,7 @@ import (
 	"github.com/certvault/certvault/internal/pdfium"
 )
 
-// pictureSide is the longer side of the pictures of PNG in pixels.
+// pictureSide is the longer side in pixels of the pictures that PNG returns.
 const pictureSide = 1600
 
 // Sealer seals originals. It is safe for concurrent use.
@@ -26,9 +26,9 @@ type Sealer struct {
 // New returns a Sealer that renders pages with r.
 func New(r *pdfium.Renderer) *Sealer { return &Sealer{renderer: r} }
 
-// Seal returns the verified PDF of an original. An error is a *Refusal if the
-// file can never be sealed, and otherwise temporary: ctx ended, the original
-// cannot be read, or the renderer failed.
+// Seal returns the verified PDF of an original. An error is a *Refusal if the file can never be
+// sealed. Any other error is temporary: ctx ended, the original cannot be read, or the renderer
+// failed.
 func (s *Sealer) Seal(ctx context.Context, o Original, stamp Stamp) (*Verified, error) {
 	j, err := s.newJob(o, stamp)
 	if err != nil {
@@ -44,8 +44,8 @@ func (s *Sealer) Seal(ctx context.Context, o Original, stamp Stamp) (*Verified, 
 	return v, continueDigest(v, o)
 }
 
-// newJob prepares the figure of the stamp. For an image the stamp is in a strip
-// unless another place is requested.
+// newJob prepares the figures of the stamp. For an image, the stamp is in a strip unless another
+// place is requested.
 func (s *Sealer) newJob(o Original, stamp Stamp) (*job, error) {
 	symbol, err := newSymbol(stamp.VerifyURL)
 	if err != nil {
@@ -71,20 +71,19 @@ func (s *Sealer) newJob(o Original, stamp Stamp) (*job, error) {
 	return j, nil
 }
 
-// manyPixels is the image size from which the strip below an image is not
-// checked by rendering the image.
-const manyPixels = 8_000_000
+// maxRenderedPixels is the maximum size of an image that is rendered to check the strip below it.
+const maxRenderedPixels = 8_000_000
 
-// image makes a page of an image and stamps it.
+// image makes a page of an image and stamps the page.
 func (j *job) image(ctx context.Context, o Original) (*Verified, error) {
 	page, err := newPicture(ctx, o)
 	if err != nil {
 		return nil, err
 	}
-	if page.width*page.height > manyPixels && j.stamp.Placement.Mode == Strip {
-		// The strip is the same below any image on a page of that size, and the
-		// image is clipped from it: check it once below an image that is cheap
-		// to render.
+	if page.width*page.height > maxRenderedPixels && j.stamp.Placement.Mode == Strip {
+		// The strip is the same below any image with this page size, and the image is clipped from
+		// the strip. Therefore check the strip below an image of one pixel, which is cheap to
+		// render.
 		trial := *j
 		trial.stamp.Signature = nil
 		if _, err := trial.runOn(ctx, page.onePixel(), 0); err != nil {
@@ -95,8 +94,8 @@ func (j *job) image(ctx context.Context, o Original) (*Verified, error) {
 	return j.runOn(ctx, page, o.Size)
 }
 
-// runOn stamps the page of a picture, which has about size bytes. The result is
-// Whole.
+// runOn stamps the page of a picture. size is the expected size of the page in bytes. In the
+// result, Whole is true.
 func (j *job) runOn(ctx context.Context, page *picture, size int64) (*Verified, error) {
 	file, err := page.file(size)
 	if err != nil {
@@ -108,7 +107,7 @@ func (j *job) runOn(ctx context.Context, page *picture, size int64) (*Verified, 
 		return nil, err
 	}
 	if _, err := io.Copy(file, v.Body); err != nil {
-		return nil, fmt.Errorf("join verified PDF: %w", err)
+		return nil, fmt.Errorf("appending the tail: %w", err)
 	}
 	v.Notices = append(imageNotices(page.trailing), v.Notices...)
 	v.setWhole(file.Bytes())
@@ -130,19 +129,18 @@ func continueDigest(v *Verified, o Original) error {
 	if len(o.State) == 0 || !ok || state.UnmarshalBinary(o.State) != nil {
 		h.Reset()
 		if _, err := io.Copy(h, io.NewSectionReader(o.R, 0, o.Size)); err != nil {
-			return fmt.Errorf("read original: %w", err)
+			return fmt.Errorf("reading the original: %w", err)
 		}
 	}
 	if _, err := io.Copy(h, io.NewSectionReader(v.Body, 0, v.Body.Size())); err != nil {
-		return fmt.Errorf("digest verified PDF: %w", err)
+		return fmt.Errorf("computing the digest of the verified PDF: %w", err)
 	}
 	h.Sum(v.SHA256[:0])
 	v.Size = o.Size + v.Body.Size()
 	return nil
 }
 
-// PNG renders page one of the verified PDF in r; the longer side has 1600
-// pixels.
+// PNG renders page one of the verified PDF in r; the longer side has 1600 pixels.
 func (s *Sealer) PNG(ctx context.Context, r io.ReaderAt, size int64) ([]byte, error) {
 	if s.renderer == nil {
 		return nil, pdfium.ErrUnavailable
@@ -164,7 +162,7 @@ func (s *Sealer) draw(ctx context.Context, r io.ReaderAt, size int64, want pdfiu
 	}
 	var b bytes.Buffer
 	if err := (&png.Encoder{CompressionLevel: png.BestSpeed}).Encode(&b, page.Image); err != nil {
-		return nil, fmt.Errorf("encode PNG: %w", err)
+		return nil, fmt.Errorf("encoding a PNG image: %w", err)
 	}
 	return b.Bytes(), nil
 }

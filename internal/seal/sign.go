@@ -11,8 +11,8 @@ import (
 	"github.com/certvault/certvault/internal/pdf"
 )
 
-// Signature configures the signature of the verified PDF, which is part of the
-// revision of the stamp.
+// Signature configures the signature of the verified PDF. The signature and the stamp are one
+// revision of the file.
 type Signature struct {
 	Signer *pades.Signer
 	// Time is the signing time in the signature.
@@ -23,8 +23,8 @@ type Signature struct {
 // without its value.
 const fieldSize = 1200
 
-// prepare adds the signature to an otherwise complete update. It returns nil if
-// no signature is wanted.
+// prepare adds the signature to an otherwise complete update. It returns nil if no signature is
+// requested.
 func (j *job) prepare(u *pdf.Update, doc *pdf.Document, found pdf.Findings, page *pdf.Page) (*pades.Pending, error) {
 	s := j.stamp.Signature
 	if s == nil {
@@ -34,15 +34,14 @@ func (j *job) prepare(u *pdf.Update, doc *pdf.Document, found pdf.Findings, page
 		Name: j.stamp.Institution, Reason: "Issued as " + j.stamp.ReferenceID, Time: s.Time, Original: j.original,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("prepare signature: %w", err)
+		return nil, fmt.Errorf("preparing the signature: %w", err)
 	}
 	return p, nil
 }
 
-// complete signs a stamp that was proved to be readable. If the time stamp
-// needs more space than reserved, it builds the update again with the space
-// that is then known.
-func (j *job) complete(ctx context.Context, a attempt, p *placed) error {
+// complete signs an update whose stamp was proved to be readable. If the time stamp needs more
+// space than reserved, it builds the update again with the required space.
+func (j *job) complete(ctx context.Context, a attempt, p *stampedUpdate) error {
 	if p.pending == nil {
 		return nil
 	}
@@ -54,7 +53,7 @@ func (j *job) complete(ctx context.Context, a attempt, p *placed) error {
 		err = p.pending.Complete(ctx, j.head(), p.tail)
 	}
 	if err != nil {
-		return fmt.Errorf("sign: %w", err)
+		return fmt.Errorf("signing the verified PDF: %w", err)
 	}
 	return nil
 }
@@ -69,11 +68,11 @@ func (j *job) signWhole(ctx context.Context, file []byte) ([]byte, error) {
 	for range 2 {
 		doc, err := pdf.Open(bytes.NewReader(file), int64(len(file)))
 		if err != nil {
-			return nil, fmt.Errorf("sign: %w", err)
+			return nil, fmt.Errorf("signing the verified PDF: %w", err)
 		}
 		page, err := doc.Page(0)
 		if err != nil {
-			return nil, fmt.Errorf("sign: %w", err)
+			return nil, fmt.Errorf("signing the verified PDF: %w", err)
 		}
 		u := doc.Update()
 		pending, err := j.prepare(u, doc, doc.Inspect(), page)
@@ -82,16 +81,16 @@ func (j *job) signWhole(ctx context.Context, file []byte) ([]byte, error) {
 		}
 		tail, err := u.Bytes()
 		if err != nil {
-			return nil, fmt.Errorf("sign: %w", err)
+			return nil, fmt.Errorf("signing the verified PDF: %w", err)
 		}
 		err = pending.Complete(ctx, pades.Head{R: bytes.NewReader(file), Size: int64(len(file))}, tail)
 		if errors.Is(err, pades.ErrReserve) {
 			continue
 		}
 		if err != nil {
-			return nil, fmt.Errorf("sign: %w", err)
+			return nil, fmt.Errorf("signing the verified PDF: %w", err)
 		}
 		return append(file, tail...), nil
 	}
-	return nil, fmt.Errorf("sign: %w", pades.ErrReserve)
+	return nil, fmt.Errorf("signing the verified PDF: %w", pades.ErrReserve)
 }

@@ -52,9 +52,8 @@ func picturePNG(t *testing.T) []byte {
 	return b.Bytes()
 }
 
-// The stamp and the signature are one revision in every form of the verified
-// PDF. pdfsig, which is independent of this code, finds the signature valid for
-// the whole file, and earlier signatures unchanged.
+// The stamp and the signature are one revision in every form of the verified PDF. pdfsig, which is
+// independent of this code, reports that the signature is valid for the whole file.
 func TestVerifiedPDFIsSigned(t *testing.T) {
 	t.Parallel()
 	signature := testSignature(t)
@@ -76,9 +75,9 @@ func TestVerifiedPDFIsSigned(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			data := complete(t, o, v)
+			data := wholeFile(t, o, v)
 			if sha256.Sum256(data) != v.SHA256 || int64(len(data)) != v.Size {
-				t.Error("digest or size is not that of the signed file")
+				t.Error("digest or size differs from that of the signed file")
 			}
 			path := file(t, name+".pdf", data)
 			checkQR(t, path, v)
@@ -88,10 +87,10 @@ func TestVerifiedPDFIsSigned(t *testing.T) {
 			}
 			report, err := pades.Verify(bytes.NewReader(data), int64(len(data)), pades.Options{Roots: signature.Signer.Chain, Now: time.Now()})
 			if err != nil || report.Verdict != pades.Valid {
-				t.Fatalf("%v, %+v", err, report)
+				t.Fatalf("pades.Verify = %+v, %v", report, err)
 			}
 			if report.Original == nil || report.Original.Form != tc.form || report.Original.SHA256 != hex.EncodeToString(o.SHA256[:]) {
-				t.Errorf("the signature does not name the original: %+v", report.Original)
+				t.Errorf("the signature names another original: %+v", report.Original)
 			}
 		})
 	}

@@ -17,8 +17,8 @@ const headLength = 1024
 // extensions maps file name extensions to their types.
 var extensions = map[string]MediaType{".pdf": PDF, ".jpg": JPEG, ".jpeg": JPEG, ".png": PNG}
 
-// otherSignatures lists the signatures of other file types. A PDF that begins with one
-// of them is both, and different programs show different content.
+// otherSignatures lists the signatures of other file types. A PDF that begins with one of them is a
+// file of both types, and different programs show different content.
 var otherSignatures = []struct{ magic, what string }{
 	{"PK\x03\x04", "a ZIP archive"},
 	{"PK\x05\x06", "a ZIP archive"},
@@ -51,7 +51,7 @@ var markup = []string{"<!doctype", "<html", "<head", "<body", "<script", "<svg",
 // content. If they disagree, or the type cannot be sealed, the error is a
 // *Refusal.
 func Sniff(name string, r io.ReaderAt, size int64) (MediaType, error) {
-	promised, ok := extensions[strings.ToLower(path.Ext(name))]
+	declared, ok := extensions[strings.ToLower(path.Ext(name))]
 	if !ok {
 		return "", refuse("unsupported_type", "Only PDF, JPG, JPEG and PNG files can be uploaded.")
 	}
@@ -60,17 +60,17 @@ func Sniff(name string, r io.ReaderAt, size int64) (MediaType, error) {
 	}
 	head := make([]byte, min(size, headLength+8))
 	if n, err := r.ReadAt(head, 0); err != nil && (!errors.Is(err, io.EOF) || n < len(head)) {
-		return "", fmt.Errorf("read original: %w", err)
+		return "", fmt.Errorf("reading the original: %w", err)
 	}
-	if found := contentType(head); found != promised {
-		return "", refuse("type_mismatch", fmt.Sprintf("The name of the file promises %s, but its content is %s.", describe(promised), describe(found)))
+	if found := contentType(head); found != declared {
+		return "", refuse("type_mismatch", fmt.Sprintf("The name of the file promises %s, but its content is %s.", describe(declared), describe(found)))
 	}
-	if promised == PDF {
+	if declared == PDF {
 		if err := refusePolyglot(r, size, head); err != nil {
 			return "", err
 		}
 	}
-	return promised, nil
+	return declared, nil
 }
 
 func contentType(head []byte) MediaType {
@@ -99,13 +99,13 @@ func describe(t MediaType) string {
 
 // refusePolyglot refuses a PDF that is also a file of another type.
 func refusePolyglot(r io.ReaderAt, size int64, head []byte) error {
-	lead := head[:max(0, bytes.Index(head, []byte("%PDF-")))]
+	prefix := head[:max(0, bytes.Index(head, []byte("%PDF-")))]
 	for _, f := range otherSignatures {
-		if len(lead) > 0 && bytes.HasPrefix(head, []byte(f.magic)) {
+		if len(prefix) > 0 && bytes.HasPrefix(head, []byte(f.magic)) {
 			return polyglot(f.what)
 		}
 	}
-	folded := bytes.ToLower(lead)
+	folded := bytes.ToLower(prefix)
 	for _, tag := range markup {
 		if bytes.Contains(folded, []byte(tag)) {
 			return polyglot("a web page")
@@ -128,15 +128,15 @@ func polyglot(what string) *Refusal {
 	return refuse("polyglot", "The file is a PDF document and "+what+" at the same time. Save the document as a plain PDF.")
 }
 
-// endsInZIP reports whether the file ends with a ZIP archive (APPNOTE 4.3.16):
-// an end record whose comment ends with the file, and the directory before it.
-// After an archive that is an attachment, the rest of the PDF follows.
+// endsInZIP reports whether the file ends with a ZIP archive (APPNOTE 4.3.16), that is with an end
+// record whose comment ends at the end of the file. An archive that is an attachment does not
+// count, because the rest of the PDF follows it.
 func endsInZIP(r io.ReaderAt, size int64) (bool, error) {
 	const record = 22
 	n := min(size, record+1<<16)
 	tail := make([]byte, n)
 	if read, err := r.ReadAt(tail, size-n); err != nil && (!errors.Is(err, io.EOF) || int64(read) < n) {
-		return false, fmt.Errorf("read original: %w", err)
+		return false, fmt.Errorf("reading the original: %w", err)
 	}
 	tail = bytes.TrimRight(tail, "\r\n")
 	for {

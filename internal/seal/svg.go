@@ -9,7 +9,8 @@ import (
 	"github.com/boombuler/barcode/code128"
 )
 
-// Widths of the barcode in modules (ISO/IEC 15417, 4.3).
+// These are dimensions of the barcode in modules (ISO/IEC 15417, 4.3), and the maximum length of
+// its text.
 const (
 	barQuiet  = 10
 	barHeight = 40
@@ -41,15 +42,15 @@ func QRCodeSVG(url string) ([]byte, error) {
 // 9 and '-'.
 func BarcodeSVG(referenceID string) ([]byte, error) {
 	if referenceID == "" || len(referenceID) > maxID {
-		return nil, fmt.Errorf("draw barcode: the id has %d bytes, 1 to %d are possible", len(referenceID), maxID)
+		return nil, fmt.Errorf("drawing the barcode: the id has %d bytes, want 1 to %d", len(referenceID), maxID)
 	}
 	lines, err := strokes(referenceID)
 	if err != nil {
-		return nil, fmt.Errorf("draw barcode: %w", err)
+		return nil, fmt.Errorf("drawing the barcode: %w", err)
 	}
 	code, err := code128.Encode(referenceID)
 	if err != nil {
-		return nil, fmt.Errorf("draw barcode: %w", err)
+		return nil, fmt.Errorf("drawing the barcode: %w", err)
 	}
 	const textSpace = 4 * glyphHeight / 2
 	bars := code.Bounds().Dx()
@@ -85,16 +86,16 @@ func BarcodeSVG(referenceID string) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// openSVG writes the start of an SVG image of w x h units, scale pixels per
-// unit, on white. title and desc describe it for screen readers.
+// openSVG writes the start of an SVG image of w x h units on white, with scale pixels per unit.
+// title and desc describe it for screen readers.
 func openSVG(b *bytes.Buffer, w, h, scale int, title, desc string) error {
 	fmt.Fprintf(b, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %d %d" role="img" aria-labelledby="t d"><title id="t">`, w*scale, h*scale, w, h)
 	if err := xml.EscapeText(b, []byte(title)); err != nil {
-		return fmt.Errorf("write SVG: %w", err)
+		return fmt.Errorf("writing SVG: %w", err)
 	}
 	b.WriteString(`</title><desc id="d">`)
 	if err := xml.EscapeText(b, []byte(desc)); err != nil {
-		return fmt.Errorf("write SVG: %w", err)
+		return fmt.Errorf("writing SVG: %w", err)
 	}
 	fmt.Fprintf(b, `</desc><rect width="%d" height="%d" fill="#fff"/>`, w, h)
 	return nil

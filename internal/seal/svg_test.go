@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// rasterise draws the first path of an SVG of this package; the path consists
-// of rectangles such as M1 2h3v4h-3z.
+// rasterise draws the first path of an SVG of this package; the path consists of rectangles such as
+// M1 2h3v4h-3z.
 func rasterise(t *testing.T, svg []byte, w, h int) []byte {
 	t.Helper()
 	const scale = 4
@@ -61,7 +61,7 @@ func wellFormed(t *testing.T, svg []byte) {
 		if e, ok := token.(xml.StartElement); ok {
 			for _, a := range e.Attr {
 				if strings.Contains(a.Value, "http") && a.Name.Local != "xmlns" {
-					t.Errorf("refers to %q", a.Value)
+					t.Errorf("the image refers to %q", a.Value)
 				}
 			}
 		}
@@ -87,7 +87,7 @@ func TestQRCodeSVGReads(t *testing.T) {
 	}
 	for _, url := range []string{"", strings.Repeat("x", 201)} {
 		if _, err := QRCodeSVG(url); err == nil {
-			t.Errorf("%d bytes were drawn", len(url))
+			t.Errorf("QRCodeSVG of %d bytes succeeded, want an error", len(url))
 		}
 	}
 }
@@ -100,7 +100,7 @@ func TestQRCodeSVGEscapesItsDescription(t *testing.T) {
 	}
 	wellFormed(t, svg)
 	if bytes.Contains(svg, []byte("<script>")) {
-		t.Error("markup passed through")
+		t.Error("the image contains unescaped markup")
 	}
 }
 
@@ -119,7 +119,7 @@ func TestBarcodeSVGReads(t *testing.T) {
 	}
 	for _, id := range []string{"", "abc", "A_1", strings.Repeat("A", 65)} {
 		if _, err := BarcodeSVG(id); err == nil {
-			t.Errorf("%q was drawn", id)
+			t.Errorf("BarcodeSVG(%q) succeeded, want an error", id)
 		}
 	}
 }

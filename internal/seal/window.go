@@ -6,9 +6,8 @@ import (
 	"io"
 )
 
-// windowReader reads a file in windows, so that a parser can access single
-// bytes without a read call for each. Access beyond the end returns
-// io.ErrUnexpectedEOF.
+// windowReader reads a file in windows, so that a parser can access single bytes without a read
+// call for each byte. Access beyond the end of the file returns io.ErrUnexpectedEOF.
 type windowReader struct {
 	r      io.ReaderAt
 	size   int64
@@ -61,7 +60,7 @@ func (w *windowReader) fill(offset int64) error {
 		if err == io.EOF {
 			return io.ErrUnexpectedEOF
 		}
-		return fmt.Errorf("read original: %w", err)
+		return fmt.Errorf("reading the original: %w", err)
 	}
 	w.start, w.window = offset, w.buf[:n]
 	return nil

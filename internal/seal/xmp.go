@@ -16,7 +16,7 @@ import (
 // maxMetadata is the maximum size of an XMP packet that is rewritten, in bytes.
 const maxMetadata = 64 << 10
 
-// namespace is the namespace of our own XMP properties.
+// namespace is the namespace of Certvault's XMP properties.
 const namespace = "https://github.com/certvault/certvault/ns/1.0/"
 
 var (
@@ -34,7 +34,7 @@ func properties(about string, s Stamp) string {
 		"</rdf:Description>\n"
 }
 
-// newPacket returns a complete XMP packet, with a title if there is one.
+// newPacket returns a complete XMP packet. An empty title is omitted.
 func newPacket(title string, s Stamp) string {
 	var b strings.Builder
 	b.WriteString("<?xpacket begin=\"\uFEFF\" id=\"W5M0MpCehiHzreSzNTczkc9d\"?>\n" +
@@ -48,8 +48,8 @@ func newPacket(title string, s Stamp) string {
 	return b.String()
 }
 
-// extendPacket returns a packet with the properties of a stamp added. ok is
-// false if the packet cannot be parsed sufficiently.
+// extendPacket returns a packet with the properties of a stamp added. It returns false if the
+// structure of the packet is not recognised.
 func extendPacket(packet string, s Stamp) (string, bool) {
 	end := strings.LastIndex(packet, "</rdf:RDF>")
 	if end < 0 || !utf8.ValidString(packet) {
@@ -70,8 +70,8 @@ func extendPacket(packet string, s Stamp) (string, bool) {
 	return padding.ReplaceAllString(head+added+packet[end:], "\n$1"), true
 }
 
-// schema describes the properties, which PDF/A requires for properties that it
-// does not define (ISO 19005-2, 6.6.2.3).
+// schema describes the properties. PDF/A requires a description of each property that it does not
+// define (ISO 19005-2, 6.6.2.3).
 var schema = `<rdf:li rdf:parseType="Resource"><pdfaSchema:schema xmlns:pdfaSchema="http://www.aiim.org/pdfa/ns/schema#">Verification</pdfaSchema:schema>` +
 	`<pdfaSchema:namespaceURI xmlns:pdfaSchema="http://www.aiim.org/pdfa/ns/schema#">` + namespace + `</pdfaSchema:namespaceURI>` +
 	`<pdfaSchema:prefix xmlns:pdfaSchema="http://www.aiim.org/pdfa/ns/schema#">cv</pdfaSchema:prefix>` +
@@ -85,8 +85,8 @@ func property(name, kind, description string) string {
 		`</pdfaProperty:valueType><pdfaProperty:category>external</pdfaProperty:category><pdfaProperty:description>` + description + `</pdfaProperty:description></rdf:li>`
 }
 
-// withSchema adds the schema to the extension schemas of a packet, which have a
-// single bag. ok is false if the bag cannot be found.
+// withSchema adds the schema to the extension schemas of a packet, which have a single bag. It
+// returns false if the bag cannot be found.
 func withSchema(head, about string) (string, bool) {
 	const open = "<pdfaExtension:schemas>"
 	at := strings.Index(head, open)
@@ -103,8 +103,7 @@ func withSchema(head, about string) (string, bool) {
 	return head[:at] + schema + head[at:], true
 }
 
-// archivalPart returns the part of ISO 19005 that a packet claims, as a digit,
-// or 0.
+// archivalPart returns the part of ISO 19005 that a packet claims, as a digit, or 0.
 func archivalPart(packet string) byte {
 	if m := pdfaPart.FindStringSubmatch(packet); m != nil {
 		return m[1][0]
@@ -128,8 +127,8 @@ const (
 	pageMetadata                   // used if the document's metadata is too large to rewrite
 )
 
-// metadata adds the stamp to the XMP metadata of the document or of a page, or
-// creates it.
+// metadata adds the stamp to the XMP metadata of the document or of a page. It creates the metadata
+// if there is none.
 func (e *edit) metadata(where metadataPlace, page *pdf.Page) error {
 	owner, title := e.update.Catalog(), e.doc.Text(e.doc.Dict(e.doc.Trailer().Get("Info")).Get("Title"))
 	if where == pageMetadata {
@@ -151,9 +150,9 @@ func (e *edit) metadata(where metadataPlace, page *pdf.Page) error {
 	stream := pdf.NewStream(dict, []byte(packet))
 	encryption := e.doc.Dict(e.doc.Trailer().Get("Encrypt"))
 	if archivalPart(packet) == '1' || e.doc.Resolve(encryption.Get("EncryptMetadata")) == pdf.Boolean(false) {
-		// ISO 19005-1, 6.7.2 allows no filter, and unencrypted metadata in an
-		// encrypted file (ISO 32000-2, 7.6.4.2) is for programs that do not
-		// parse PDF.
+		// ISO 19005-1, 6.7.2 allows no filter. Unencrypted metadata in an encrypted file (ISO
+		// 32000-2, 7.6.4.2) is for programs that do not parse PDF, so that it needs no filter
+		// either.
 		stream = pdf.NewRawStream(dict, []byte(packet))
 	}
 	if ref, ok := old.(pdf.Ref); ok && e.update.Resolve(old) != nil {
@@ -169,8 +168,8 @@ func (e *edit) metadata(where metadataPlace, page *pdf.Page) error {
 	return nil
 }
 
-// metadataDict returns the dictionary of a metadata stream (ISO 32000-2,
-// 14.3.2) without the entries on how the old data was stored.
+// metadataDict returns the dictionary of a metadata stream (ISO 32000-2, 14.3.2) without the
+// entries that describe how the old data was stored.
 func metadataDict(old *pdf.Dict) *pdf.Dict {
 	dict := old.Clone()
 	for _, key := range []pdf.Name{"Length", "Filter", "DecodeParms", "DL", "F", "FFilter", "FDecodeParms"} {
@@ -179,18 +178,18 @@ func metadataDict(old *pdf.Dict) *pdf.Dict {
 	return dict.Set("Type", pdf.Name("Metadata")).Set("Subtype", pdf.Name("XML"))
 }
 
-// readMetadata returns the packet of a stream, or "" if it cannot be decoded.
+// readMetadata returns the packet of a stream, or "" if it cannot be decoded or is too large.
 func readMetadata(stream *pdf.Stream) (string, error) {
 	r, err := stream.Decoded()
 	if errors.Is(err, pdf.ErrFilter) || errors.Is(err, pdf.ErrDamaged) {
 		return "", nil
 	}
 	if err != nil {
-		return "", fmt.Errorf("read metadata: %w", err)
+		return "", fmt.Errorf("reading the metadata: %w", err)
 	}
 	data, err := io.ReadAll(io.LimitReader(r, maxMetadata+1))
 	if err != nil {
-		return "", fmt.Errorf("read metadata: %w", err)
+		return "", fmt.Errorf("reading the metadata: %w", err)
 	}
 	if len(data) > maxMetadata {
 		return "", nil

@@ -20,7 +20,7 @@ const (
 // Columns lists all meanings in the order of the form.
 var Columns = []Column{Title, Name, GivenName, FamilyName, Email, File, IssueDate, Details}
 
-// meanings maps common names of columns, folded, to their meanings.
+// meanings maps common names of columns to their meanings. The names are folded.
 var meanings = map[string]Column{
 	"title": Title, "certificatetitle": Title, "certificate": Title, "award": Title, "qualification": Title,
 	"degree": Title, "degreetitle": Title, "programme": Title, "program": Title, "abschluss": Title, "studiengang": Title, "titel": Title, "título": Title, "titulo": Title,
@@ -31,28 +31,29 @@ var meanings = map[string]Column{
 	"details": Details, "description": Details,
 }
 
-// parts maps folded names of columns that hold one part of a person's name.
-var parts = map[string]Column{
+// nameParts maps common names of columns that contain one part of a person's name. The names are
+// folded.
+var nameParts = map[string]Column{
 	"firstname": GivenName, "givenname": GivenName, "givennames": GivenName, "forename": GivenName, "forenames": GivenName,
 	"lastname": FamilyName, "familyname": FamilyName, "surname": FamilyName,
 	"vorname": GivenName, "vornamen": GivenName, "nachname": FamilyName, "familienname": FamilyName,
 }
 
-// ColumnOf returns the meaning of a column by its header, or "" if the header is
-// unknown. It does not recognise the parts of a name.
+// ColumnOf returns the meaning of a column by its header, or "" if the header is unknown. It does
+// not recognise the parts of a name.
 func ColumnOf(header string) Column { return meanings[Fold(header)] }
 
-// DetectColumns returns the index of each column whose header has a known meaning. The
-// first of two columns with the same meaning is used. The parts of a name are
-// used if there is no column with the whole name.
+// DetectColumns returns the index of each column whose header has a known meaning. If two columns
+// have the same meaning, it returns the first. It returns the parts of a name only if there is no
+// column with the whole name.
 func DetectColumns(header []string) map[Column]int {
 	places := map[Column]int{}
 	for i, name := range header {
 		meaning := ColumnOf(name)
 		if meaning == "" {
-			meaning = parts[Fold(name)]
+			meaning = nameParts[Fold(name)]
 		}
-		if _, taken := places[meaning]; meaning != "" && !taken {
+		if _, found := places[meaning]; meaning != "" && !found {
 			places[meaning] = i
 		}
 	}
@@ -63,7 +64,8 @@ func DetectColumns(header []string) map[Column]int {
 	return places
 }
 
-// Fold removes the differences between common spellings of a column's name.
+// Fold returns the name of a column in lower case and without separators, so that common spellings
+// of a name become equal.
 func Fold(name string) string {
 	return strings.Map(func(r rune) rune {
 		if r == ' ' || r == '_' || r == '-' || r == '.' || r == '\u00a0' || r == '*' || r == ':' {

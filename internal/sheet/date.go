@@ -20,21 +20,21 @@ const (
 	MonthFirst Order = "month"
 )
 
-// Orders lists the orders that can be chosen.
+// Orders lists the orders that a user can choose.
 var Orders = []Order{DayFirst, MonthFirst}
 
 const (
-	// minSerial and maxSerial limit the numbers that are read as dates in a
-	// column of dates: from 1927 to the last day that Excel supports.
+	// minSerial and maxSerial limit the numbers that are read as dates in a column of dates: from
+	// 1927 to the last day that Excel supports.
 	minSerial = 10_000
 	maxSerial = 2_958_465
 	// pivot is the last two-digit year that belongs to this century.
 	pivot = 49
 )
 
-// Date parses a date in common notations and returns it as YYYY-MM-DD, or "" if
-// it is not a date. ambiguous reports that day-first and month-first are both
-// valid and differ.
+// Date parses a date in common notations and returns it as YYYY-MM-DD, or "" if the text is not a
+// date. ambiguous reports that the text is a valid date in both orders and that the two dates
+// differ.
 func Date(text string, order Order) (date string, ambiguous bool) {
 	text = strings.TrimSpace(text)
 	// Ignore the time of day.
@@ -59,14 +59,13 @@ func Date(text string, order Order) (date string, ambiguous bool) {
 		}
 	}
 	if len(parts[0]) == 4 {
-		return valid(n[0], n[1], n[2]), false
+		return formatDate(n[0], n[1], n[2]), false
 	}
 	year := fullYear(n[2], len(parts[2]))
-	byDay, byMonth := valid(year, n[1], n[0]), valid(year, n[0], n[1])
+	byDay, byMonth := formatDate(year, n[1], n[0]), formatDate(year, n[0], n[1])
 	switch {
 	case order == DayFirst, strings.Contains(text, "."):
-		// Every language that separates the parts by full stops puts the day
-		// first.
+		// All languages that separate the parts by full stops put the day first.
 		return byDay, false
 	case order == MonthFirst:
 		return byMonth, false
@@ -79,9 +78,8 @@ func Date(text string, order Order) (date string, ambiguous bool) {
 	}
 }
 
-// DetectOrder derives the order from dates that are valid in only one order,
-// with a day above 12. It returns Unknown if there is none or if they
-// contradict each other.
+// DetectOrder derives the order from dates that are valid in only one order because the day is
+// above 12. It returns Unknown if there is no such date or if such dates contradict each other.
 func DetectOrder(dates func(yield func(string) bool)) Order {
 	var seen [2]bool
 	for text := range dates {
@@ -103,7 +101,7 @@ func DetectOrder(dates func(yield func(string) bool)) Order {
 	}
 }
 
-func valid(year, month, day int) string {
+func formatDate(year, month, day int) string {
 	at := time.Date(year, time.Month(month), day, 0, 0, 0, 0, time.UTC)
 	if year < 1000 || at.Year() != year || int(at.Month()) != month || at.Day() != day {
 		return ""
@@ -122,7 +120,7 @@ func fullYear(year, digits int) int {
 	}
 }
 
-// parseSerial parses the serial number that a spreadsheet saves for a date.
+// parseSerial parses a date that a spreadsheet stored as a serial number.
 func parseSerial(text string) (date string, ok bool) {
 	n, err := strconv.ParseFloat(text, 64)
 	if err != nil || n < minSerial || n > maxSerial || strings.ContainsAny(text, "eExXpP_+-") {

@@ -24,8 +24,7 @@ const (
 	maxNotices = 20
 )
 
-// Refusal is the error for a list that cannot be read. Its message is a
-// sentence for the user.
+// Refusal is the error for a list that cannot be read. Its message is a sentence for the user.
 type Refusal struct{ Message string }
 
 // Error returns the message.
@@ -33,7 +32,7 @@ func (e *Refusal) Error() string { return e.Message }
 
 func refusal(message string) error { return &Refusal{Message: message} }
 
-// Table is the content of a list: a header and the rows that are not empty.
+// Table is the content of a list: the header and the rows that are not empty.
 type Table struct {
 	Header []string
 	Rows   []Row
@@ -43,15 +42,15 @@ type Table struct {
 	size int
 }
 
-// Row is a row of a table. Cells beyond the last one are empty.
+// Row is a row of a table. Cells after the last non-empty cell are omitted.
 type Row struct {
-	// Number is the row number as a spreadsheet shows it: from 1, the header
-	// included.
+	// Number is the row number as a spreadsheet displays it: it counts from 1 and includes the
+	// header.
 	Number int
 	Cells  []string
 }
 
-// Cell returns the text in a column, counted from 0.
+// Cell returns the text in a column, or "" if the row has no such cell. Columns count from 0.
 func (r Row) Cell(column int) string {
 	if column < 0 || column >= len(r.Cells) {
 		return ""
@@ -59,8 +58,8 @@ func (r Row) Cell(column int) string {
 	return r.Cells[column]
 }
 
-// Read reads a list from an Excel workbook or from CSV; it detects the format
-// from the content. It returns a *Refusal if the list cannot be read.
+// Read reads a list from an Excel workbook or from CSV. It detects the format from the content. It
+// returns a *Refusal if the list cannot be read.
 func Read(ctx context.Context, r io.Reader) (*Table, error) {
 	raw, err := io.ReadAll(io.LimitReader(r, MaxFile+1))
 	if err != nil {
@@ -73,7 +72,7 @@ func Read(ctx context.Context, r io.Reader) (*Table, error) {
 	case bytes.HasPrefix(raw, []byte("PK\x03\x04")):
 		err = t.readWorkbook(ctx, raw)
 	case bytes.HasPrefix(raw, []byte{0xD0, 0xCF, 0x11, 0xE0, 0xA1, 0xB1, 0x1A, 0xE1}):
-		// A compound file is a workbook of Excel 97, or an encrypted one.
+		// A compound file is a workbook of Excel 97, or an encrypted workbook.
 		err = refusal("The list is an old Excel workbook (.xls), or one with a password. Save it as .xlsx without a password and choose it again.")
 	default:
 		err = t.readText(raw)
@@ -95,7 +94,7 @@ func (t *Table) note(text string) {
 	}
 }
 
-// add adds a row. It skips an empty one.
+// add adds a row. It skips an empty row.
 func (t *Table) add(number int, cells []string) error {
 	cells = slices.Clone(cells)
 	last := -1

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/text/encoding/unicode"
 )
 
-func read(t *testing.T, raw []byte) *Table {
+func mustRead(t *testing.T, raw []byte) *Table {
 	t.Helper()
 	table, err := Read(t.Context(), bytes.NewReader(raw))
 	if err != nil {
@@ -24,7 +24,7 @@ func read(t *testing.T, raw []byte) *Table {
 	return table
 }
 
-func encoded(t *testing.T, utf16 unicode.Endianness, text string) []byte {
+func encodeUTF16(t *testing.T, utf16 unicode.Endianness, text string) []byte {
 	t.Helper()
 	out, err := unicode.UTF16(utf16, unicode.UseBOM).NewEncoder().String(text)
 	if err != nil {
@@ -35,8 +35,7 @@ func encoded(t *testing.T, utf16 unicode.Endianness, text string) []byte {
 
 const sample = "Name,File\nZoë Müller,z.pdf\n\"Ada, Countess\",a.pdf\n"
 
-// TestReadListsOfDifferentPrograms reads the same list as saved by different
-// programs.
+// TestReadListsOfDifferentPrograms reads one list in the forms in which different programs save it.
 func TestReadListsOfDifferentPrograms(t *testing.T) {
 	t.Parallel()
 	semicolons := "Name;File\r\nZoë Müller;z.pdf\r\nAda, Countess;a.pdf\r\n"
@@ -45,39 +44,39 @@ func TestReadListsOfDifferentPrograms(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, raw := range map[string][]byte{
-		"UTF-8":                     []byte(sample),
-		"UTF-8 with its mark":       []byte("\uFEFF" + sample),
-		"CRLF":                      []byte(strings.ReplaceAll(sample, "\n", "\r\n")),
-		"CR alone":                  []byte(strings.ReplaceAll(sample, "\n", "\r")),
-		"semicolons":                []byte(semicolons),
-		"said in the first line":    []byte("sep=;\r\n" + semicolons),
-		"Windows-1252":              []byte(windows),
-		"tabs in UTF-16":            encoded(t, unicode.LittleEndian, strings.ReplaceAll(semicolons, ";", "\t")),
-		"UTF-16, big end first":     encoded(t, unicode.BigEndian, sample),
-		"white space, empty rows":   []byte("\n ,\nName , File\n\u00a0Zoë Müller,z.pdf \n,\n\"Ada, Countess\",a.pdf,,,\n"),
-		"a workbook":                workbook(t, func(f *excelize.File) { fill(t, f, "Sheet1") }),
-		"a workbook, second sheet":  workbook(t, func(f *excelize.File) { fill(t, f, newSheet(t, f, "People")) }),
-		"a workbook, hidden before": workbook(t, func(f *excelize.File) { hide(t, f) }),
+		"UTF-8":                              []byte(sample),
+		"UTF-8 with a byte order mark":       []byte("\uFEFF" + sample),
+		"CRLF":                               []byte(strings.ReplaceAll(sample, "\n", "\r\n")),
+		"CR only":                            []byte(strings.ReplaceAll(sample, "\n", "\r")),
+		"semicolons":                         []byte(semicolons),
+		"declared separator":                 []byte("sep=;\r\n" + semicolons),
+		"Windows-1252":                       []byte(windows),
+		"tabs in UTF-16":                     encodeUTF16(t, unicode.LittleEndian, strings.ReplaceAll(semicolons, ";", "\t")),
+		"big-endian UTF-16":                  encodeUTF16(t, unicode.BigEndian, sample),
+		"white space, empty rows":            []byte("\n ,\nName , File\n\u00a0Zoë Müller,z.pdf \n,\n\"Ada, Countess\",a.pdf,,,\n"),
+		"workbook":                           workbook(t, func(f *excelize.File) { fillSheet(t, f, "Sheet1") }),
+		"workbook with a second sheet":       workbook(t, func(f *excelize.File) { fillSheet(t, f, newSheet(t, f, "People")) }),
+		"workbook with a hidden first sheet": workbook(t, func(f *excelize.File) { fillSecondSheet(t, f) }),
 	} {
-		table := read(t, raw)
+		table := mustRead(t, raw)
 		if fmt.Sprint(table.Header) != "[Name File]" || len(table.Rows) != 2 ||
 			fmt.Sprintf("%q", table.Rows[0].Cells) != `["Zoë Müller" "z.pdf"]` || fmt.Sprintf("%q", table.Rows[1].Cells) != `["Ada, Countess" "a.pdf"]` {
-			t.Errorf("%s: %+v", name, table)
+			t.Errorf("%s: table = %+v", name, table)
 		}
 	}
-	if table := read(t, []byte(windows)); len(table.Notices) != 1 || !strings.Contains(table.Notices[0], "Windows-1252") {
-		t.Errorf("that the encoding was guessed is not said: %q", table.Notices)
+	if table := mustRead(t, []byte(windows)); len(table.Notices) != 1 || !strings.Contains(table.Notices[0], "Windows-1252") {
+		t.Errorf("notices = %q, want one about the guessed encoding", table.Notices)
 	}
 }
 
-// Hidden rows are read, and row numbers count them.
+// TestHiddenRowsAreReported checks that hidden rows are read and counted in the row numbers.
 func TestHiddenRowsAreReported(t *testing.T) {
 	t.Parallel()
 	for want, hidden := range map[string][]int{
 		"1 row that is hidden in the workbook was read too.": {2}, "2 rows that are hidden in the workbook were read too.": {2, 5},
 	} {
-		table := read(t, workbook(t, func(f *excelize.File) {
-			fill(t, f, "Sheet1")
+		table := mustRead(t, workbook(t, func(f *excelize.File) {
+			fillSheet(t, f, "Sheet1")
 			for _, row := range hidden {
 				if err := f.SetRowVisible("Sheet1", row, false); err != nil {
 					t.Fatal(err)
@@ -85,7 +84,7 @@ func TestHiddenRowsAreReported(t *testing.T) {
 			}
 		}))
 		if len(table.Rows) != 2 || !slices.Contains(table.Notices, want) {
-			t.Errorf("%d rows, %q", len(table.Rows), table.Notices)
+			t.Errorf("got %d rows with notices %q, want 2 rows and notice %q", len(table.Rows), table.Notices, want)
 		}
 	}
 }
@@ -101,17 +100,17 @@ func workbook(t *testing.T, change func(f *excelize.File)) []byte {
 	return b.Bytes()
 }
 
-func set(t *testing.T, f *excelize.File, sheet, cell string, value any) {
+func setCell(t *testing.T, f *excelize.File, sheet, cell string, value any) {
 	t.Helper()
 	if err := f.SetCellValue(sheet, cell, value); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func fill(t *testing.T, f *excelize.File, sheet string) {
+func fillSheet(t *testing.T, f *excelize.File, sheet string) {
 	t.Helper()
 	for cell, value := range map[string]string{"A1": "Name", "B1": "File", "A2": "Zoë Müller", "B2": "z.pdf", "A5": "Ada, Countess", "B5": "a.pdf"} {
-		set(t, f, sheet, cell, value)
+		setCell(t, f, sheet, cell, value)
 	}
 }
 
@@ -123,26 +122,26 @@ func newSheet(t *testing.T, f *excelize.File, name string) string {
 	return name
 }
 
-func hide(t *testing.T, f *excelize.File) {
+func fillSecondSheet(t *testing.T, f *excelize.File) {
 	t.Helper()
-	fill(t, f, newSheet(t, f, "People"))
+	fillSheet(t, f, newSheet(t, f, "People"))
 	f.SetActiveSheet(1)
-	set(t, f, "Sheet1", "A1", "secret")
+	setCell(t, f, "Sheet1", "A1", "secret")
 	if err := f.SetSheetVisible("Sheet1", false); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// TestDatesOfAWorkbook reads dates in all number formats of Excel.
-func TestDatesOfAWorkbook(t *testing.T) {
+// TestReadWorkbookDates reads dates in different number formats of Excel.
+func TestReadWorkbookDates(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 6, 5, 0, 0, 0, 0, time.UTC)
 	formats := []string{"dd/mm/yyyy", "m/d/yy", "d. mmmm yyyy", "yyyy-mm-dd", "dd.mm.yy", "[$-409]mmmm d, yyyy;@", "yyyy/mm/dd hh:mm"}
 	raw := workbook(t, func(f *excelize.File) {
-		set(t, f, "Sheet1", "A1", "Date")
+		setCell(t, f, "Sheet1", "A1", "Date")
 		for i, format := range formats {
 			cell := fmt.Sprintf("A%d", i+2)
-			set(t, f, "Sheet1", cell, at)
+			setCell(t, f, "Sheet1", cell, at)
 			style, err := f.NewStyle(&excelize.Style{CustomNumFmt: &format})
 			if err != nil {
 				t.Fatal(err)
@@ -151,9 +150,9 @@ func TestDatesOfAWorkbook(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		// Number format 14 depends on the locale of the reader.
+		// Number format 14 depends on the locale of the user.
 		cell := fmt.Sprintf("A%d", len(formats)+2)
-		set(t, f, "Sheet1", cell, at)
+		setCell(t, f, "Sheet1", cell, at)
 		style, err := f.NewStyle(&excelize.Style{NumFmt: 14})
 		if err != nil {
 			t.Fatal(err)
@@ -162,14 +161,14 @@ func TestDatesOfAWorkbook(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-	table := read(t, raw)
+	table := mustRead(t, raw)
 	for i, row := range table.Rows {
 		if row.Cell(0) != "2026-06-05" {
-			t.Errorf("row %d: %q", i, row.Cell(0))
+			t.Errorf("row %d = %q, want 2026-06-05", i, row.Cell(0))
 		}
 	}
 	if len(table.Rows) != len(formats)+1 {
-		t.Errorf("%d rows", len(table.Rows))
+		t.Errorf("got %d rows, want %d", len(table.Rows), len(formats)+1)
 	}
 }
 
@@ -177,10 +176,10 @@ func TestDatesOfAWorkbook(t *testing.T) {
 func TestNumbersKeepTheirFormat(t *testing.T) {
 	t.Parallel()
 	raw := workbook(t, func(f *excelize.File) {
-		set(t, f, "Sheet1", "A1", "Number")
+		setCell(t, f, "Sheet1", "A1", "Number")
 		for i, format := range []string{"00000", "0.00", "#,##0.00", "0%"} {
 			cell := fmt.Sprintf("A%d", i+2)
-			set(t, f, "Sheet1", cell, 1234)
+			setCell(t, f, "Sheet1", cell, 1234)
 			style, err := f.NewStyle(&excelize.Style{CustomNumFmt: &format})
 			if err != nil {
 				t.Fatal(err)
@@ -190,15 +189,15 @@ func TestNumbersKeepTheirFormat(t *testing.T) {
 			}
 		}
 	})
-	table := read(t, raw)
+	table := mustRead(t, raw)
 	for i, want := range []string{"01234", "1234.00", "1,234.00", "123400%"} {
 		if got := table.Rows[i].Cell(0); got != want {
-			t.Errorf("%q, want %q", got, want)
+			t.Errorf("got %q, want %q", got, want)
 		}
 	}
 }
 
-func zipped(t *testing.T, files map[string]int) []byte {
+func zipOf(t *testing.T, files map[string]int) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	w := zip.NewWriter(&b)
@@ -217,39 +216,39 @@ func zipped(t *testing.T, files map[string]int) []byte {
 	return b.Bytes()
 }
 
-func TestListsThatAreRefused(t *testing.T) {
+func TestReadRefusesInvalidLists(t *testing.T) {
 	t.Parallel()
 	many := strings.Repeat("a,b\n", MaxRows+2)
 	wide := strings.Repeat(",", MaxColumns) + "a\n"
 	for name, tc := range map[string]struct {
 		raw  []byte
-		says string
+		want string
 	}{
-		"nothing":          {nil, "empty"},
-		"a header alone":   {[]byte("Name,File\n"), "no rows"},
-		"too many rows":    {[]byte(many), "more than 10000 rows"},
-		"too many columns": {[]byte(wide), "more than 100 columns"},
-		"too much text":    {[]byte("a\n" + strings.Repeat(strings.Repeat("x", 1<<16)+"\n", 511)), ""},
-		"too large":        {bytes.Repeat([]byte("a,b\n"), MaxFile/4+1), "larger than"},
-		"an open quote":    {[]byte("a,b\nc,\"d\n"), "from line 2 on"},
-		"a picture":        {[]byte("\x89PNG\r\n\x1a\n\x00\x00\x00\x0dIHDR"), "neither a spreadsheet"},
-		"an old workbook":  {[]byte{0xD0, 0xCF, 0x11, 0xE0, 0xA1, 0xB1, 0x1A, 0xE1, 0, 0}, ".xls"},
-		"a ZIP of others":  {zipped(t, map[string]int{"a.txt": 3}), "workbook"},
-		"half a workbook":  {workbook(t, func(f *excelize.File) { fill(t, f, "Sheet1") })[:2000], "damaged"},
-		"a packed bomb":    {zipped(t, map[string]int{"xl/worksheets/sheet1.xml": 20 << 20}), "unpacks"},
-		"texts without end": {zipped(t, map[string]int{
+		"empty":                  {nil, "empty"},
+		"header only":            {[]byte("Name,File\n"), "no rows"},
+		"too many rows":          {[]byte(many), "more than 10000 rows"},
+		"too many columns":       {[]byte(wide), "more than 100 columns"},
+		"text below the limit":   {[]byte("a\n" + strings.Repeat(strings.Repeat("x", 1<<16)+"\n", 511)), ""},
+		"too large":              {bytes.Repeat([]byte("a,b\n"), MaxFile/4+1), "larger than"},
+		"missing quotation mark": {[]byte("a,b\nc,\"d\n"), "from line 2 on"},
+		"picture":                {[]byte("\x89PNG\r\n\x1a\n\x00\x00\x00\x0dIHDR"), "neither a spreadsheet"},
+		"old workbook":           {[]byte{0xD0, 0xCF, 0x11, 0xE0, 0xA1, 0xB1, 0x1A, 0xE1, 0, 0}, ".xls"},
+		"ZIP without a workbook": {zipOf(t, map[string]int{"a.txt": 3}), "workbook"},
+		"truncated workbook":     {workbook(t, func(f *excelize.File) { fillSheet(t, f, "Sheet1") })[:2000], "damaged"},
+		"decompression bomb":     {zipOf(t, map[string]int{"xl/worksheets/sheet1.xml": 20 << 20}), "unpacks"},
+		"too many shared strings": {zipOf(t, map[string]int{
 			"xl/sharedStrings.xml": maxShared + 1,
 		}), "unpacks"},
 	} {
 		table, err := Read(t.Context(), bytes.NewReader(tc.raw))
-		if tc.says == "" {
+		if tc.want == "" {
 			if err != nil {
 				t.Errorf("%s: %v", name, err)
 			}
 			continue
 		}
-		if r, ok := errors.AsType[*Refusal](err); !ok || !strings.Contains(r.Message, tc.says) {
-			t.Errorf("%s: %v, %v; want %q", name, table, err, tc.says)
+		if r, ok := errors.AsType[*Refusal](err); !ok || !strings.Contains(r.Message, tc.want) {
+			t.Errorf("%s: table = %v, error = %v; want %q", name, table, err, tc.want)
 		}
 	}
 }
@@ -296,24 +295,24 @@ func TestDates(t *testing.T) {
 			got += "?"
 		}
 		if got != tc.want {
-			t.Errorf("%q %s: %q, want %q", tc.text, tc.order, got, tc.want)
+			t.Errorf("Date(%q, %q) = %q, want %q", tc.text, tc.order, got, tc.want)
 		}
 	}
 }
 
-func TestTheOrderOfDatesIsThatOfAll(t *testing.T) {
+func TestDetectOrder(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]Order{
 		"03/06/2026 13/06/2026": DayFirst, "03/06/2026 06/13/2026": MonthFirst, "03/06/2026": Unknown,
 		"13/06/2026 06/13/2026": Unknown, "2026-06-13 30.06.2026": Unknown, "": Unknown,
 	} {
 		if got := DetectOrder(strings.FieldsSeq(text)); got != want {
-			t.Errorf("%s: %q, want %q", text, got, want)
+			t.Errorf("DetectOrder(%q) = %q, want %q", text, got, want)
 		}
 	}
 }
 
-func TestColumnsAreGuessed(t *testing.T) {
+func TestDetectColumns(t *testing.T) {
 	t.Parallel()
 	for header, want := range map[string]string{
 		"Certificate Title|Full Name|E-Mail|File Name|Issue-Date|Details": "map[details:5 email:2 file:3 full_name:1 issue_date:4 title:0]",
@@ -323,7 +322,7 @@ func TestColumnsAreGuessed(t *testing.T) {
 		"x|y": "map[]",
 	} {
 		if got := fmt.Sprint(DetectColumns(strings.Split(header, "|"))); got != want {
-			t.Errorf("%s: %s, want %s", header, got, want)
+			t.Errorf("DetectColumns(%q) = %s, want %s", header, got, want)
 		}
 	}
 }
@@ -335,17 +334,17 @@ func FuzzRead(f *testing.F) {
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		table, err := Read(t.Context(), bytes.NewReader(raw))
 		if (table == nil) == (err == nil) {
-			t.Fatal("a table or an error")
+			t.Fatal("Read must return either a table or an error")
 		}
 		if err != nil {
 			if _, ok := errors.AsType[*Refusal](err); !ok {
-				t.Fatalf("no refusal: %v", err)
+				t.Fatalf("error = %v, want a refusal", err)
 			}
 			return
 		}
 		for _, row := range table.Rows {
 			if row.Number < 1 || len(row.Cells) == 0 || len(row.Cells) > MaxColumns {
-				t.Fatalf("%+v", row)
+				t.Fatalf("row = %+v", row)
 			}
 		}
 	})

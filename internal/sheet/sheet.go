@@ -1,5 +1,4 @@
-// Package sheet owns tables from spreadsheets: it reads Excel and CSV files as
-// different programs save them, detects the meaning of columns and the order of
-// dates, and writes CSV that a spreadsheet opens safely. It does not know the
-// purpose of the rows.
+// Package sheet owns tables from spreadsheets: it reads Excel and CSV files as different programs
+// save them, detects the meaning of columns and the order of dates, and writes CSV that is safe to
+// open in a spreadsheet. It does not depend on the purpose of the rows.
 package sheet

@@ -11,46 +11,46 @@ import (
 // templateColumn is a column of the template.
 type templateColumn struct {
 	column Column
-	// header is the header, which Guess recognises; hint and example explain the
-	// column to the user.
+	// header is the header, which DetectColumns recognises; hint and example explain the column to
+	// the user.
 	header, hint, example string
 	width                 float64
 }
 
 // templateColumns are the columns of the template. It has one column for the whole name;
-// Guess also accepts lists that split the name in two.
+// DetectColumns also accepts lists with separate columns for the parts of the name.
 var templateColumns = []templateColumn{
-	{Title, "Title", "What is awarded, as the certificate says it. Needed.", "Bachelor of Science in Physics", 36},
-	{Name, "Full name", "The person's name, as on the certificate. Needed.", "Ada Obi", 26},
-	{Email, "E-mail", "The person's own address: the link to the certificate goes there. Needed.", "ada.obi@example.org", 30},
-	{File, "File name", "The name of the file that you upload for this row: PDF, JPG or PNG. Needed.", "obi-ada.pdf", 26},
-	{IssueDate, "Issue date", "The day on the certificate. Empty is the day of the upload.", "2026-06-30", 14},
-	{Details, "Details", "What else is to be kept, for you and the person. May stay empty.", "With distinction", 36},
+	{Title, "Title", "The title of the award, as on the certificate. Required.", "Bachelor of Science in Physics", 36},
+	{Name, "Full name", "The person's name, as on the certificate. Required.", "Ada Obi", 26},
+	{Email, "E-mail", "The person's own address, to which the link to the certificate is sent. Required.", "ada.obi@example.org", 30},
+	{File, "File name", "The name of the file that you upload for this row: PDF, JPG or PNG. Required.", "obi-ada.pdf", 26},
+	{IssueDate, "Issue date", "The date on the certificate. If it is empty, the day of the upload is used.", "2026-06-30", 14},
+	{Details, "Details", "Additional text for you and the person. Optional.", "With distinction", 36},
 }
 
 const (
-	// listSheet is the sheet for the user's rows: the first, which is the one
-	// that is read.
+	// listSheet is the sheet for the user's rows. It is the first sheet, because Read reads the
+	// first sheet.
 	listSheet  = "Certificates"
 	guideSheet = "How to fill it in"
 )
 
 // WriteTemplate writes the template as CSV.
 func WriteTemplate(w io.Writer) error {
-	heads := make([]string, len(templateColumns))
-	for i, b := range templateColumns {
-		heads[i] = b.header
+	headers := make([]string, len(templateColumns))
+	for i, c := range templateColumns {
+		headers[i] = c.header
 	}
 	out := NewWriter(w)
-	if err := out.Write(heads...); err != nil {
+	if err := out.Write(headers...); err != nil {
 		return err
 	}
 	return out.Flush()
 }
 
-// WriteTemplateWorkbook writes the template as an Excel workbook. The
-// explanations are on a second sheet: an example row on the first sheet would
-// become a certificate if the user forgets to delete it.
+// WriteTemplateWorkbook writes the template as an Excel workbook. The explanations are on a second
+// sheet: an example row on the first sheet would become a certificate if the user forgets to delete
+// it.
 func WriteTemplateWorkbook(w io.Writer) (err error) {
 	f := excelize.NewFile()
 	defer func() { err = errors.Join(err, f.Close()) }()
@@ -69,7 +69,7 @@ func fillTemplate(f *excelize.File) error {
 	if err != nil {
 		return err
 	}
-	// A text column keeps input unchanged, such as the file name 007.
+	// A text column does not change the user's input, such as the file name 007.
 	text, err := f.NewStyle(&excelize.Style{NumFmt: 49})
 	if err != nil {
 		return err
@@ -88,19 +88,19 @@ func fillTemplate(f *excelize.File) error {
 		return err
 	}
 	guide := [][]any{{"Column", "What belongs there", "Example"}}
-	var heads []any
-	for i, b := range templateColumns {
-		heads = append(heads, b.header)
-		guide = append(guide, []any{b.header, b.hint, b.example})
+	var headers []any
+	for i, c := range templateColumns {
+		headers = append(headers, c.header)
+		guide = append(guide, []any{c.header, c.hint, c.example})
 		column, err := excelize.ColumnNumberToName(i + 1)
 		if err != nil {
 			return err
 		}
 		style := text
-		if b.column == IssueDate {
+		if c.column == IssueDate {
 			style = date
 		}
-		if err := errors.Join(f.SetColStyle(listSheet, column, style), f.SetColWidth(listSheet, column, column, b.width)); err != nil {
+		if err := errors.Join(f.SetColStyle(listSheet, column, style), f.SetColWidth(listSheet, column, column, c.width)); err != nil {
 			return err
 		}
 	}
@@ -110,7 +110,7 @@ func fillTemplate(f *excelize.File) error {
 		}
 	}
 	return errors.Join(
-		f.SetSheetRow(listSheet, "A1", &heads), f.SetRowStyle(listSheet, 1, 1, bold), f.SetRowStyle(guideSheet, 1, 1, bold),
+		f.SetSheetRow(listSheet, "A1", &headers), f.SetRowStyle(listSheet, 1, 1, bold), f.SetRowStyle(guideSheet, 1, 1, bold),
 		f.SetColWidth(guideSheet, "A", "A", 14), f.SetColWidth(guideSheet, "B", "B", 76), f.SetColWidth(guideSheet, "C", "C", 32),
 		f.SetPanes(listSheet, &excelize.Panes{Freeze: true, YSplit: 1, TopLeftCell: "A2", ActivePane: "bottomLeft"}),
 	)

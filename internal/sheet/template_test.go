@@ -10,7 +10,7 @@ import (
 	"github.com/xuri/excelize/v2"
 )
 
-// The columns of a filled template are all recognised.
+// DetectColumns recognises all columns of a filled template.
 func TestTemplateColumnsAreRecognised(t *testing.T) {
 	t.Parallel()
 	var csv, workbook bytes.Buffer
@@ -33,29 +33,30 @@ func TestTemplateColumnsAreRecognised(t *testing.T) {
 	if err := f.Write(&filled); err != nil {
 		t.Fatal(err)
 	}
-	for name, list := range map[string]*bytes.Buffer{"CSV": &csv, "a workbook": &filled} {
+	for name, list := range map[string]*bytes.Buffer{"CSV": &csv, "workbook": &filled} {
 		table, err := Read(t.Context(), list)
 		if err != nil {
-			t.Fatalf("%s: %v", name, err)
+			t.Fatalf("%s: Read: %v", name, err)
 		}
 		places := DetectColumns(table.Header)
 		if len(places) != len(table.Header) || len(places) != 6 {
-			t.Errorf("%s: of the columns %q, %d are known", name, table.Header, len(places))
+			t.Errorf("%s: %d of the columns %q are recognised", name, len(places), table.Header)
 		}
 		want := map[Column]string{Title: "BSc", Name: "Ada Obi", Email: "ada@example.org", File: "007", IssueDate: "2026-06-30", Details: ""}
 		for column, text := range want {
-			at, known := places[column]
-			if cells := table.Rows[0].Cells; !known || at < len(cells) && cells[at] != text || at >= len(cells) && text != "" {
-				t.Errorf("%s: %s is %q", name, column, cells)
+			at, ok := places[column]
+			if cells := table.Rows[0].Cells; !ok || at < len(cells) && cells[at] != text || at >= len(cells) && text != "" {
+				t.Errorf("%s: %s is not %q in %q", name, column, text, cells)
 			}
 		}
 		if len(table.Rows) != 1 {
-			t.Errorf("%s: %d rows", name, len(table.Rows))
+			t.Errorf("%s: got %d rows, want 1", name, len(table.Rows))
 		}
 	}
 }
 
-// The guide of a template contains no row that could become a certificate.
+// The first sheet of a template contains only the header, and the second sheet explains each
+// column.
 func TestTemplateHasNoRows(t *testing.T) {
 	t.Parallel()
 	var b bytes.Buffer
@@ -68,15 +69,15 @@ func TestTemplateHasNoRows(t *testing.T) {
 	}
 	rows, err := f.GetRows(f.GetSheetName(0))
 	if err != nil || len(rows) != 1 {
-		t.Errorf("%q, %v", rows, err)
+		t.Errorf("rows of the first sheet = %q, error = %v", rows, err)
 	}
 	guide, err := f.GetRows(f.GetSheetName(1))
 	if err != nil || len(guide) != 7 {
-		t.Fatalf("%q, %v", guide, err)
+		t.Fatalf("rows of the guide = %q, error = %v", guide, err)
 	}
 	for i, head := range rows[0] {
 		if !slices.Contains(guide[i+1], head) || len(guide[i+1]) != 3 {
-			t.Errorf("%s is explained by %s", head, fmt.Sprint(guide[i+1]))
+			t.Errorf("the guide does not explain %s: %s", head, fmt.Sprint(guide[i+1]))
 		}
 	}
 }

@@ -13,9 +13,9 @@ import (
 	"golang.org/x/text/encoding/unicode"
 )
 
-// EncodingError reports text in an unknown encoding.
+// EncodingError reports text that is not valid UTF-8.
 type EncodingError struct {
-	// Line counts from 1.
+	// Line is the number of the first invalid line, from 1.
 	Line int
 }
 
@@ -25,12 +25,12 @@ func (e *EncodingError) Error() string { return fmt.Sprintf("line %d is not in U
 // ErrNotText reports a file that is not text.
 var ErrNotText = errors.New("not text")
 
-// Text converts text to UTF-8 with line feeds. A byte order mark selects the
-// encoding (Unicode 16, 23.8).
+// Text converts text to UTF-8. It replaces carriage returns with line feeds if the text has no line
+// feed. A byte order mark selects the encoding (Unicode 16, 23.8).
 func Text(raw []byte) ([]byte, error) {
 	switch {
-	case bytes.HasPrefix(raw, []byte(mark)):
-		raw = raw[len(mark):]
+	case bytes.HasPrefix(raw, []byte(byteOrderMark)):
+		raw = raw[len(byteOrderMark):]
 	case bytes.HasPrefix(raw, []byte{0xFF, 0xFE}), bytes.HasPrefix(raw, []byte{0xFE, 0xFF}):
 		decoded, err := unicode.UTF16(unicode.LittleEndian, unicode.ExpectBOM).NewDecoder().Bytes(raw)
 		if err != nil {
@@ -73,10 +73,9 @@ func firstInvalidLine(raw []byte) int {
 	return line
 }
 
-// Separator returns the field separator of a CSV text, and the text without the
-// first line by which Excel declares it ("sep=;"). Without that line, the
-// separator is the most frequent candidate in the header outside quotation
-// marks.
+// Separator returns the field separator of a CSV text, and the text without the line in which Excel
+// declares it ("sep=;"). Without such a line, the separator is the candidate that occurs most often
+// in the header outside quotation marks.
 func Separator(text []byte) (comma rune, rest []byte) {
 	first, rest, _ := bytes.Cut(text, []byte{'\n'})
 	if declared, ok := strings.CutPrefix(strings.ToLower(strings.TrimRight(string(first), "\r")), "sep="); ok {
@@ -108,9 +107,8 @@ func Separator(text []byte) (comma rune, rest []byte) {
 func (t *Table) readText(raw []byte) error {
 	text, err := Text(raw)
 	if _, ok := errors.AsType[*EncodingError](err); ok {
-		// The remaining case is the encoding that Excel writes on most
-		// machines. Every byte is valid in it, so that other encodings cannot
-		// be detected.
+		// The remaining case is the encoding that Excel writes on most computers. Every byte is
+		// valid in this encoding, so that other encodings cannot be detected.
 		if text, err = charmap.Windows1252.NewDecoder().Bytes(raw); err != nil {
 			return refusal("The list is in an encoding that is not known. Save it as “CSV UTF-8” and choose it again.")
 		}

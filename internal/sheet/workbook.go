@@ -18,13 +18,13 @@ import (
 const (
 	// maxParts is the maximum number of files in a workbook.
 	maxParts = 2000
-	// maxUnpacked is the maximum size of all unpacked parts in bytes; in
-	// memory, the shared strings and styles take many times their size.
+	// maxUnpacked is the maximum size of all unpacked parts in bytes. maxShared and maxStyles are
+	// lower, because shared strings and styles need many times their size in memory.
 	maxUnpacked = 64 << 20
 	maxShared   = 24 << 20
 	maxStyles   = 4 << 20
-	// maxRatio is the maximum compression ratio of parts above smallPart: real
-	// rows do not reach it.
+	// maxRatio is the maximum compression ratio of parts larger than smallPart: real rows do not
+	// reach this ratio.
 	maxRatio  = 250
 	smallPart = 4 << 20
 	// rowsPerCheck is the number of rows between two checks of the context.
@@ -33,8 +33,7 @@ const (
 
 var errBomb = refusal("The workbook unpacks to more than a list of 10,000 rows can need. Copy the rows to a new workbook, or save the list as CSV.")
 
-// readWorkbook reads the first visible sheet of an Excel workbook that is not
-// empty.
+// readWorkbook reads the first visible sheet of an Excel workbook that is not empty.
 func (t *Table) readWorkbook(ctx context.Context, raw []byte) (err error) {
 	if err := checkParts(raw); err != nil {
 		return err
@@ -75,11 +74,11 @@ func (t *Table) readWorkbook(ctx context.Context, raw []byte) (err error) {
 			t.note(fmt.Sprintf("The workbook has %d sheets; the list was read from the sheet “%s”.", len(names), name))
 		}
 		if s.hidden > 0 {
-			said := "%d rows that are hidden in the workbook were read too."
+			format := "%d rows that are hidden in the workbook were read too."
 			if s.hidden == 1 {
-				said = "%d row that is hidden in the workbook was read too."
+				format = "%d row that is hidden in the workbook was read too."
 			}
-			t.note(fmt.Sprintf(said, s.hidden))
+			t.note(fmt.Sprintf(format, s.hidden))
 		}
 		return nil
 	}
@@ -88,8 +87,8 @@ func (t *Table) readWorkbook(ctx context.Context, raw []byte) (err error) {
 
 var errDamaged = refusal("The workbook is damaged and cannot be read. Save it anew, or save the list as CSV.")
 
-// checkParts checks the sizes of a workbook's parts in the archive's directory,
-// before any part is unpacked; the unpacking stops at the declared size.
+// checkParts checks the sizes of a workbook's parts in the archive's directory before any part is
+// unpacked. Unpacking stops at the declared size.
 func checkParts(raw []byte) error {
 	archive, err := zip.NewReader(bytes.NewReader(raw), int64(len(raw)))
 	if err != nil {
@@ -118,8 +117,8 @@ func checkParts(raw []byte) error {
 	return nil
 }
 
-// sheetReader reads the displayed and the stored values of one sheet in
-// parallel; comparing them shows which cells are dates.
+// sheetReader reads the displayed and the stored values of one sheet in parallel. A comparison of
+// the two shows which cells are dates.
 type sheetReader struct {
 	table    *Table
 	file     *excelize.File
@@ -170,9 +169,9 @@ func (s *sheetReader) read(ctx context.Context) (err error) {
 	return nil
 }
 
-// date returns the date of a cell, or "" if the cell does not display a date:
-// its stored number must be a date, and the displayed text must contain that
-// date's day, month and year.
+// date returns the date of a cell, or "" if the cell does not display a date. The stored value must
+// be the serial number of a date, and the displayed text must contain the day, month and year of
+// the same date.
 func (s *sheetReader) date(shown, stored string) string {
 	if shown == stored {
 		return ""

@@ -9,13 +9,12 @@ import (
 	"unicode/utf8"
 )
 
-// mark is the UTF-8 byte order mark, by which Excel recognises UTF-8.
-const mark = "\uFEFF"
+// byteOrderMark is the UTF-8 byte order mark, by which Excel recognises UTF-8.
+const byteOrderMark = "\uFEFF"
 
-// Safe returns a text as a CSV cell that no program evaluates as a formula: if
-// the text begins like a formula, it is prefixed with an apostrophe, which
-// spreadsheets recognise as text. Leading white space is skipped in the check,
-// and full-width forms count as their narrow ones.
+// Safe returns a text as a CSV cell that no program evaluates as a formula. If the text begins like
+// a formula, Safe adds an apostrophe as a prefix, by which spreadsheets recognise text. The check
+// skips leading white space and treats full-width characters like their normal forms.
 func Safe(text string) string {
 	if strings.HasPrefix(text, "\t") || strings.HasPrefix(text, "\r") || strings.HasPrefix(text, "\n") {
 		return "'" + text
@@ -28,8 +27,8 @@ func Safe(text string) string {
 	return text
 }
 
-// Writer writes CSV (RFC 4180) for spreadsheets: UTF-8 with a byte order mark,
-// and no cell that is a formula. Call Flush after the last row.
+// Writer writes CSV (RFC 4180) for spreadsheets: UTF-8 with a byte order mark, and no cell that is
+// a formula. Call Flush after the last row.
 type Writer struct {
 	out    *bufio.Writer
 	marked bool
@@ -63,7 +62,7 @@ func (w *Writer) begin() error {
 		return nil
 	}
 	w.marked = true
-	if _, err := w.out.WriteString(mark); err != nil {
+	if _, err := w.out.WriteString(byteOrderMark); err != nil {
 		return fmt.Errorf("writing CSV: %w", err)
 	}
 	return nil

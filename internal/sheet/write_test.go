@@ -30,7 +30,7 @@ func TestNoCellIsAFormula(t *testing.T) {
 		"2026-06-30T10:00:00Z": "2026-06-30T10:00:00Z",
 	} {
 		if got := Safe(text); got != want {
-			t.Errorf("%q: %q, want %q", text, got, want)
+			t.Errorf("Safe(%q) = %q, want %q", text, got, want)
 		}
 	}
 }
@@ -50,17 +50,16 @@ func TestWrittenRowsReadBack(t *testing.T) {
 	}
 	text, ok := strings.CutPrefix(b.String(), "\uFEFF")
 	if !ok || !strings.Contains(text, "\r\n") {
-		t.Fatalf("no mark, or no CRLF: %q", b.String())
+		t.Fatalf("no byte order mark or no CRLF in %q", b.String())
 	}
 	got, err := csv.NewReader(strings.NewReader(text)).ReadAll()
 	if err != nil || len(got) != 3 || got[1][0] != rows[1][0] || got[1][1] != rows[1][1] || got[2][0] != "'=1+1" {
-		t.Errorf("%q, %v", got, err)
+		t.Errorf("records = %q, error = %v", got, err)
 	}
 }
 
-// A spreadsheet that separates cells by semicolons or tabs finds no further
-// cells.
-func TestNoSeparatorStandsOutsideOfQuotes(t *testing.T) {
+// A spreadsheet that separates cells by semicolons or tabs finds no additional cells.
+func TestEveryCellIsQuoted(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder
 	w := NewWriter(&b)
@@ -68,17 +67,17 @@ func TestNoSeparatorStandsOutsideOfQuotes(t *testing.T) {
 		t.Fatal(err)
 	}
 	if want := "\uFEFF\"a;=1+1\",\"b\t=1\"\r\n"; b.String() != want {
-		t.Errorf("%q, want %q", b.String(), want)
+		t.Errorf("got %q, want %q", b.String(), want)
 	}
 }
 
-type broken struct{}
+type brokenWriter struct{}
 
-func (broken) Write([]byte) (int, error) { return 0, errors.New("the client is gone") }
+func (brokenWriter) Write([]byte) (int, error) { return 0, errors.New("connection closed") }
 
-func TestWriterTellsThatNobodyReads(t *testing.T) {
+func TestFlushReturnsWriteError(t *testing.T) {
 	t.Parallel()
-	if err := NewWriter(broken{}).Flush(); err == nil {
-		t.Error("no error")
+	if err := NewWriter(brokenWriter{}).Flush(); err == nil {
+		t.Error("Flush returned no error")
 	}
 }

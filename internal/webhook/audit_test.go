@@ -13,8 +13,8 @@ import (
 	"github.com/certvault/certvault/internal/webhook"
 )
 
-// The audit log has every change to an endpoint, but no refused change, no secret and no path of a
-// URL.
+// The audit log contains every change of an endpoint, but no refused change, no secret and no path
+// of a URL.
 func TestEndpointChangesAreAudited(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -42,12 +42,12 @@ func TestEndpointChangesAreAudited(t *testing.T) {
 		_, _, err = f.Rotate(ctx, inst, e.UUID)
 		must(err)
 		if _, _, err := f.Rotate(ctx, inst, e.UUID); err == nil {
-			t.Error("rotated twice")
+			t.Error("a second rotation succeeded")
 		}
 		must(f.Promote(ctx, inst, e.UUID))
 		must(f.Pause(ctx, inst, e.UUID))
 		if err := f.Pause(ctx, inst, e.UUID); err == nil {
-			t.Error("paused twice")
+			t.Error("pausing a paused endpoint succeeded")
 		}
 		must(f.Resume(ctx, inst, e.UUID))
 		list, _, err := audit.New(d).List(ctx, inst, audit.Filter{Subject: e.UUID}, "", 20)
@@ -56,14 +56,14 @@ func TestEndpointChangesAreAudited(t *testing.T) {
 		for _, entry := range slices.Backward(list) {
 			got = append(got, strings.TrimPrefix(string(entry.Action), "webhook."))
 			if entry.Subject.Name != "https://hooks.example.org" {
-				t.Errorf("%+v", entry.Subject)
+				t.Errorf("subject = %q, want only the origin of the URL", entry.Subject.Name)
 			}
 		}
 		if want := []string{"created", "tested", "redelivered", "replayed", "rotated", "promoted", "paused", "resumed"}; !slices.Equal(got, want) {
-			t.Errorf("%v", got)
+			t.Errorf("actions = %v, want %v", got, want)
 		}
 		if all := fmt.Sprint(list); strings.Contains(all, secret) || strings.Contains(all, "hidden") {
-			t.Errorf("a secret is in the log: %s", all)
+			t.Errorf("the audit log contains a secret: %s", all)
 		}
 	})
 }

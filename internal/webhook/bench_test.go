@@ -24,7 +24,7 @@ import (
 	"github.com/certvault/certvault/internal/webhook"
 )
 
-// rig is a deliverer with receivers in this process, for measurements.
+// rig is a deliverer and a receiver in one process, for benchmarks.
 type rig struct {
 	*webhook.Service
 
@@ -33,15 +33,16 @@ type rig struct {
 	certificate int64
 	url         string
 	mu          sync.Mutex
-	// committed holds the commit time of each event, arrivals all receipts. Both are allocated in
-	// advance, so that the rig does not affect the memory measurement.
+	// committed contains the commit time of each event, and arrivals contains all received
+	// requests. Both are allocated in advance, so that the rig does not affect the memory
+	// measurement.
 	committed []time.Time
 	arrivals  []arrival
-	enough    chan struct{}
+	done      chan struct{}
 	want      int
 }
 
-// arrival is the receipt of the event with a number.
+// arrival is a received request: the number of its event and the time.
 type arrival struct {
 	event int
 	at    time.Time
@@ -100,16 +101,16 @@ func (r *rig) receive(w http.ResponseWriter, req *http.Request) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.arrivals = append(r.arrivals, arrival{event, now}); len(r.arrivals) == r.want {
-		close(r.enough)
+		close(r.done)
 	}
 }
 
-// reset clears the arrivals and sets the number of events and of receipts to expect.
+// reset clears the arrivals and sets the number of events and of expected requests.
 func (r *rig) reset(events, want int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.committed, r.arrivals = make([]time.Time, 0, events), make([]arrival, 0, want)
-	r.want, r.enough = want, make(chan struct{})
+	r.want, r.done = want, make(chan struct{})
 }
 
 func (r *rig) institution(prefix string) int64 {
@@ -134,7 +135,7 @@ func (r *rig) endpoints(institution int64, url string, n int) (last *webhook.End
 	return last
 }
 
-// emit emits events in one transaction and records its commit time.
+// emit emits n events in one transaction and records the commit time.
 func (r *rig) emit(institution int64, n int) {
 	r.tb.Helper()
 	if err := r.db.Tx(r.tb.Context(), func(tx *db.Tx) error {
@@ -163,20 +164,20 @@ func (r *rig) emit(institution int64, n int) {
 func (r *rig) await() {
 	r.tb.Helper()
 	select {
-	case <-r.enough:
+	case <-r.done:
 	case <-time.After(2 * time.Minute):
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		r.tb.Fatalf("%d of %d arrived", len(r.arrivals), r.want)
+		r.tb.Fatalf("%d of %d requests arrived", len(r.arrivals), r.want)
 	}
 }
 
-// latencies returns the times from commit to receipt, sorted.
+// latencies returns the times from commit to arrival, sorted.
 func (r *rig) latencies() (list []time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, a := range r.arrivals {
-		// A receipt may be recorded before the commit is.
+		// An arrival may be recorded before its commit time.
 		list = append(list, max(0, a.at.Sub(r.committed[a.event])))
 	}
 	slices.Sort(list)
@@ -187,7 +188,7 @@ func millis(list []time.Duration, share float64) float64 {
 	return float64(list[min(len(list)-1, int(share*float64(len(list))))].Microseconds()) / 1000
 }
 
-// BenchmarkIdle measures one event at a time, from its commit to its receipt.
+// BenchmarkIdle measures the time from the commit of a single event to its arrival.
 func BenchmarkIdle(b *testing.B) {
 	eachBench(b, func(b *testing.B, r *rig) {
 		inst := r.institution("AAA")
@@ -210,9 +211,9 @@ func BenchmarkIdle(b *testing.B) {
 }
 
 // BenchmarkDeadEndpoint emits 40 events for each of 50 healthy endpoints, while one endpoint with a
-// million queued deliveries accepts connections and never answers. It measures the time until all
-// events have arrived, the time of each from its commit, and the duration of a search for due
-// deliveries.
+// million queued deliveries accepts connections and never responds. It measures the time until all
+// events have arrived, the time from the commit to the arrival of each event, and the duration of a
+// search for due deliveries.
 func BenchmarkDeadEndpoint(b *testing.B) {
 	const queued, healthy, events = 1_000_000, 50, 40
 	eachBench(b, func(b *testing.B, r *rig) {
@@ -236,11 +237,11 @@ func BenchmarkDeadEndpoint(b *testing.B) {
 			runs = append(runs, time.Since(began))
 			all = append(all, r.latencies()...)
 			for range 20 {
-				looked := time.Now()
-				if _, err := scan.Look(b.Context()); err != nil {
+				start := time.Now()
+				if _, err := scan.CountDue(b.Context()); err != nil {
 					b.Fatal(err)
 				}
-				scans = append(scans, time.Since(looked))
+				scans = append(scans, time.Since(start))
 			}
 		}
 		for _, list := range [][]time.Duration{runs, all, scans} {
@@ -255,8 +256,8 @@ func BenchmarkDeadEndpoint(b *testing.B) {
 	})
 }
 
-// BenchmarkMinute sends at the promised rate for a minute, with the receiver in this process, and
-// reports the memory of the process over time.
+// BenchmarkMinute sends at the documented rate for a minute, with the receiver in the same process,
+// and reports the memory use of the process over time.
 func BenchmarkMinute(b *testing.B) {
 	const minute, endpoints, tick = time.Minute, 5, 20 * time.Millisecond
 	eachBench(b, func(b *testing.B, r *rig) {
@@ -274,7 +275,7 @@ func BenchmarkMinute(b *testing.B) {
 			var memory []float64
 			for sent < total {
 				<-pace.C
-				// The next tick makes up for a slow one, so that the rate is constant.
+				// The next tick compensates for a late tick, so that the rate is constant.
 				due := min(total, int(float64(rate/endpoints)*time.Since(began).Seconds()))
 				if due > sent {
 					r.emit(inst, due-sent)
@@ -301,7 +302,7 @@ func BenchmarkMinute(b *testing.B) {
 	})
 }
 
-// BenchmarkBurst measures how fast a queue of 5,000 deliveries for one endpoint drains.
+// BenchmarkBurst measures the rate at which 5,000 queued deliveries of one endpoint are sent.
 func BenchmarkBurst(b *testing.B) {
 	const queued = 5_000
 	eachBench(b, func(b *testing.B, r *rig) {
@@ -322,7 +323,7 @@ func BenchmarkBurst(b *testing.B) {
 	})
 }
 
-// resident returns the memory in use of this process after a garbage collection.
+// resident returns the memory of this process in MiB after a garbage collection.
 func resident(b *testing.B) float64 {
 	b.Helper()
 	runtime.GC()

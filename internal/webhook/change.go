@@ -13,7 +13,7 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// Change holds the new values of an endpoint; nil leaves a value unchanged.
+// Change contains the new values of an endpoint; nil leaves a value unchanged.
 type Change struct {
 	URL *string
 	// Events replaces the list of subscribed events; an empty list means every event.
@@ -39,8 +39,8 @@ func (c *Change) check() error {
 }
 
 // Update changes the URL, the subscribed events and the headers of an endpoint. Pending deliveries
-// go to the new URL. No deliveries are created for past events that the endpoint did not subscribe
-// to. A new URL resets the endpoint's health.
+// are sent to the new URL. Update creates no deliveries for past events that the endpoint did not
+// subscribe to. A new URL resets the endpoint's health.
 func (s *Service) Update(ctx context.Context, institutionID int64, uuid string, c Change) error {
 	if err := c.check(); err != nil {
 		return err
@@ -93,8 +93,8 @@ func (s *Service) Update(ctx context.Context, institutionID int64, uuid string, 
 	return nil
 }
 
-// Delete deletes an endpoint. Nothing more is sent to it, its secrets are removed at once, and its
-// pending deliveries and its log are removed by the sweep. The events stay, because they are the
+// Delete deletes an endpoint. Nothing more is sent to the endpoint, and its secrets are removed at
+// once. The sweep removes its pending deliveries and its log. The events stay, because they are the
 // history of their certificates.
 func (s *Service) Delete(ctx context.Context, institutionID int64, uuid string) error {
 	err := s.db.Tx(ctx, func(tx *db.Tx) error {
@@ -102,7 +102,7 @@ func (s *Service) Delete(ctx context.Context, institutionID int64, uuid string) 
 		if err != nil {
 			return err
 		}
-		// The new lease number fences a deliverer that is sending to the endpoint now.
+		// The new lease number fences off a deliverer that is sending to the endpoint now.
 		if _, err := tx.ExecContext(ctx, `
 			UPDATE webhook_endpoints SET status = 'deleted', stopped_at = $2, stop_reason = NULL, secret = $3, previous_secret = NULL, previous_until = NULL,
 				promoted = false, headers = NULL, lease = lease + 1, leased_until = 0
@@ -117,8 +117,8 @@ func (s *Service) Delete(ctx context.Context, institutionID int64, uuid string) 
 	return nil
 }
 
-// removeDeleted removes the deliveries and attempts of deleted endpoints in batches, because a log may be
-// long.
+// removeDeleted removes the deliveries and attempts of deleted endpoints in batches, because a log
+// may be long.
 func (d *Deliverer) removeDeleted(ctx context.Context, _ time.Time) error {
 	dead, err := db.Column[int64](d.hooks.db.QueryContext(ctx, `SELECT id FROM webhook_endpoints WHERE status = 'deleted' ORDER BY id`))
 	if err != nil {

@@ -14,47 +14,50 @@ import (
 	"github.com/certvault/certvault/internal/webhook"
 )
 
-// A changed endpoint gets its pending deliveries at the new URL, with the new headers.
+// After a change of an endpoint, its pending deliveries are sent to the new URL with the new
+// headers.
 func TestChangedEndpoint(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		f := open(t, d).live()
+		f := open(t, d).withRealClock()
 		mine, other := f.institution(t, "AAA"), f.institution(t, "BBB")
 		certificate := f.certificate(t, mine)
-		moved := receive(t, nil)
-		e, secret := f.at(t, mine, "https://old.example.org/hook?key=secret", webhook.Header{Name: "X-Gateway", Value: "old"})
+		moved := startReceiver(t, nil)
+		e, secret := f.endpointAt(t, mine, "https://old.example.org/hook?key=secret", webhook.Header{Name: "X-Gateway", Value: "old"})
 		f.emit(t, mine, certificate, 1)
 		address := moved.URL + "/new?key=secret"
-		change := webhook.Change{URL: &address, Events: &[]webhook.Name{webhook.Revoked, webhook.Approved, webhook.Approved}, Headers: &[]webhook.Header{{Name: "X-Gateway", Value: "new"}}}
+		change := webhook.Change{
+			URL: &address, Events: &[]webhook.Name{webhook.Revoked, webhook.Approved, webhook.Approved}, Headers: &[]webhook.Header{{Name: "X-Gateway", Value: "new"}},
+		}
 		if err := f.Update(t.Context(), other, e.UUID, change); !fault.Is(err, fault.NotFound) {
-			t.Fatalf("another institution changed it: %v", err)
+			t.Fatalf("Update by another institution: error = %v, want NotFound", err)
 		}
 		if err := f.Update(t.Context(), mine, e.UUID, change); err != nil {
 			t.Fatal(err)
 		}
 		got, err := f.Endpoint(t.Context(), mine, e.UUID)
 		if err != nil || got.URL != address || !slices.Equal(got.Events, []webhook.Name{webhook.Approved, webhook.Revoked}) {
-			t.Fatalf("%+v, %v", got, err)
+			t.Fatalf("after Update: endpoint = %+v, error = %v", got, err)
 		}
-		f.deliver(t, webhook.DelivererConfig{})
+		f.startDeliverer(t, webhook.DelivererConfig{})
 		if req := moved.next(t); req.header.Get("X-Gateway") != "new" || !strings.Contains(string(req.body), e.UUID) {
-			t.Errorf("%v", req.header)
+			t.Errorf("headers = %v, want the new X-Gateway", req.header)
 		}
-		// Values that are not set stay.
+		// Values that are not set stay unchanged.
 		if err := f.Update(t.Context(), mine, e.UUID, webhook.Change{Events: &[]webhook.Name{}}); err != nil {
 			t.Fatal(err)
 		}
 		if got, err = f.Endpoint(t.Context(), mine, e.UUID); err != nil || got.URL != address || len(got.Events) != 0 {
-			t.Errorf("%+v, %v", got, err)
+			t.Errorf("after a change of the events: endpoint = %+v, error = %v", got, err)
 		}
 		f.emit(t, mine, certificate, 1)
 		if req := moved.next(t); req.header.Get("X-Gateway") != "new" {
-			t.Error("a change of events changed the headers")
+			t.Error("a change of the events changed the headers")
 		}
 		var detail string
 		if err := d.QueryRowContext(t.Context(), `SELECT detail FROM audit_entries WHERE action = 'webhook.changed' ORDER BY id LIMIT 1`).Scan(&detail); err != nil ||
 			strings.Contains(detail, "key") || strings.Contains(detail, secret) || !strings.Contains(detail, "https://old.example.org") {
-			t.Errorf("the log of deeds says %s, %v", detail, err)
+			t.Errorf("audit detail = %s, error = %v", detail, err)
 		}
 	})
 }
@@ -73,93 +76,94 @@ func TestChangeRefusesInvalidInput(t *testing.T) {
 		}
 	}
 	if !slices.Equal(fields, []string{"url", "events", "headers"}) {
-		t.Errorf("%v: %v", fields, err)
+		t.Errorf("invalid fields = %v, error = %v", fields, err)
 	}
 }
 
-// A deleted endpoint is hidden and gets no deliveries, and only the events of certificates stay.
+// A deleted endpoint is hidden and gets no deliveries. Only the events of certificates stay.
 func TestDeletedEndpoint(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		f := open(t, d).live()
+		f := open(t, d).withRealClock()
 		mine, other := f.institution(t, "AAA"), f.institution(t, "BBB")
 		certificate := f.certificate(t, mine)
-		r := receive(t, nil)
-		e, _ := f.at(t, mine, r.URL)
-		stays, _ := f.at(t, mine, r.URL)
-		deliverer := f.deliver(t, webhook.DelivererConfig{})
+		r := startReceiver(t, nil)
+		e, _ := f.endpointAt(t, mine, r.URL)
+		remaining, _ := f.endpointAt(t, mine, r.URL)
+		deliverer := f.startDeliverer(t, webhook.DelivererConfig{})
 		f.emit(t, mine, certificate, 3)
 		for range 6 {
 			r.next(t)
 		}
-		f.until(t, "all is recorded", func() bool { return f.pending(t, 0) == 0 })
+		f.waitUntil(t, "all attempts are recorded", func() bool { return f.pending(t, 0) == 0 })
 		log, err := f.Log(t.Context(), mine, e.UUID, webhook.LogQuery{Limit: 1})
 		if err != nil {
 			t.Fatal(err)
 		}
 		if err := f.Delete(t.Context(), other, e.UUID); !fault.Is(err, fault.NotFound) {
-			t.Fatalf("another institution deleted it: %v", err)
+			t.Fatalf("Delete by another institution: error = %v, want NotFound", err)
 		}
 		if err := f.Delete(t.Context(), mine, e.UUID); err != nil {
 			t.Fatal(err)
 		}
 		list, err := f.List(t.Context(), mine)
-		if err != nil || len(list) != 1 || list[0].UUID != stays.UUID {
-			t.Errorf("%+v, %v", list, err)
+		if err != nil || len(list) != 1 || list[0].UUID != remaining.UUID {
+			t.Errorf("after Delete: list = %+v, error = %v", list, err)
 		}
 		f.emit(t, mine, certificate, 1)
-		if got := r.next(t); got.header.Get("X-Webhook-ID") != stays.UUID {
-			t.Error("it was sent an event")
+		if got := r.next(t); got.header.Get("X-Webhook-ID") != remaining.UUID {
+			t.Error("the deleted endpoint received an event")
 		}
-		for what, err := range map[string]error{
+		for operation, err := range map[string]error{
 			"delete":    f.Delete(t.Context(), mine, e.UUID),
 			"resume":    f.Resume(t.Context(), mine, e.UUID),
 			"pause":     f.Pause(t.Context(), mine, e.UUID),
 			"promote":   f.Promote(t.Context(), mine, e.UUID),
 			"redeliver": f.Redeliver(t.Context(), mine, log[0].ID),
 			"update":    f.Update(t.Context(), mine, e.UUID, webhook.Change{}),
-			"rotate":    second(f.Rotate(t.Context(), mine, e.UUID)),
-			"log":       last(f.Log(t.Context(), mine, e.UUID, webhook.LogQuery{Limit: 1})),
-			"delivery":  last(f.Delivery(t.Context(), mine, log[0].ID)),
-			"replay":    last(f.Replay(t.Context(), mine, e.UUID, time.Now().Add(-time.Hour))),
+			"rotate":    errorOfRotate(f.Rotate(t.Context(), mine, e.UUID)),
+			"log":       errorOf(f.Log(t.Context(), mine, e.UUID, webhook.LogQuery{Limit: 1})),
+			"delivery":  errorOf(f.Delivery(t.Context(), mine, log[0].ID)),
+			"replay":    errorOf(f.Replay(t.Context(), mine, e.UUID, time.Now().Add(-time.Hour))),
 		} {
 			if !fault.Is(err, fault.NotFound) {
-				t.Errorf("%s: %v", what, err)
+				t.Errorf("%s: error = %v, want NotFound", operation, err)
 			}
 		}
 		if err := deliverer.Sweep(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		var left int
-		if err := d.QueryRowContext(t.Context(), `SELECT (SELECT count(*) FROM webhook_endpoints WHERE id = $1) + (SELECT count(*) FROM webhook_deliveries WHERE endpoint_id = $1)`, e.ID).Scan(&left); err != nil || left != 0 {
-			t.Errorf("%d rows are left, %v", left, err)
+		var rows int
+		if err := d.QueryRowContext(t.Context(),
+			`SELECT (SELECT count(*) FROM webhook_endpoints WHERE id = $1) + (SELECT count(*) FROM webhook_deliveries WHERE endpoint_id = $1)`, e.ID).Scan(&rows); err != nil || rows != 0 {
+			t.Errorf("%d rows remain, error = %v", rows, err)
 		}
 		if n := f.count(t, "webhook_events"); n != 4 {
-			t.Errorf("%d events are left of 4", n)
+			t.Errorf("%d events remain, want 4", n)
 		}
 	})
 }
 
-func last[T any](_ T, err error) error { return err }
+func errorOf[T any](_ T, err error) error { return err }
 
-func second(_ string, _ time.Time, err error) error { return err }
+func errorOfRotate(_ string, _ time.Time, err error) error { return err }
 
-// The log can be searched by event and by certificate, and counted.
+// The log can be filtered by event and by certificate, and counted.
 func TestLogSearch(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		f := open(t, d).live()
+		f := open(t, d).withRealClock()
 		mine, other := f.institution(t, "AAA"), f.institution(t, "BBB")
 		certificate := f.certificate(t, mine)
-		one, two := f.endpoint(t, mine), f.endpoint(t, mine)
+		first, second := f.endpoint(t, mine), f.endpoint(t, mine)
 		f.endpoint(t, other)
 		f.exhaust(t, mine, certificate, 2)
-		if _, err := f.Test(t.Context(), mine, one.UUID, webhook.Created); err != nil {
+		if _, err := f.Test(t.Context(), mine, first.UUID, webhook.Created); err != nil {
 			t.Fatal(err)
 		}
 		all, err := f.Log(t.Context(), mine, "", webhook.LogQuery{Limit: 100})
 		if err != nil || len(all) != 5 {
-			t.Fatalf("%d deliveries, %v", len(all), err)
+			t.Fatalf("got %d deliveries, want 5; error = %v", len(all), err)
 		}
 		event := all[1].EventID
 		for name, tc := range map[string]struct {
@@ -168,47 +172,47 @@ func TestLogSearch(t *testing.T) {
 			q           webhook.LogQuery
 			want        int
 		}{
-			"an event":             {mine, "", webhook.LogQuery{EventID: event}, 2},
-			"an event, one":        {mine, two.UUID, webhook.LogQuery{EventID: event}, 1},
-			"an event, other":      {other, "", webhook.LogQuery{EventID: event}, 0},
-			"a certificate":        {mine, "", webhook.LogQuery{CertificateID: certificate}, 4},
-			"a certificate, other": {other, "", webhook.LogQuery{CertificateID: certificate}, 0},
-			"pending":              {mine, "", webhook.LogQuery{CertificateID: certificate, Status: webhook.DeliveryPending}, 0},
-			"exhausted":            {mine, one.UUID, webhook.LogQuery{CertificateID: certificate, Status: webhook.DeliveryExhausted}, 2},
-			"older":                {mine, "", webhook.LogQuery{CertificateID: certificate, Before: all[3].ID}, 1},
-			"none":                 {mine, "", webhook.LogQuery{EventID: "no such"}, 0},
-			"a kind":               {mine, "", webhook.LogQuery{Event: webhook.Created}, 1},
-			"another kind":         {mine, "", webhook.LogQuery{Event: all[4].Event}, 4},
-			"a kind, one":          {mine, two.UUID, webhook.LogQuery{Event: all[4].Event, Status: webhook.DeliveryExhausted}, 2},
-			"a kind, back":         {mine, "", webhook.LogQuery{Event: all[4].Event, After: all[4].ID}, 3},
-			"a kind, other":        {other, "", webhook.LogQuery{Event: all[4].Event}, 0},
-			"a kind and an event":  {mine, "", webhook.LogQuery{Event: webhook.Created, EventID: event}, 0},
-			"a certificate's kind": {mine, "", webhook.LogQuery{CertificateID: certificate, Event: all[4].Event, Status: webhook.DeliveryExhausted}, 4},
+			"an event":                           {mine, "", webhook.LogQuery{EventID: event}, 2},
+			"an event, one endpoint":             {mine, second.UUID, webhook.LogQuery{EventID: event}, 1},
+			"an event, another institution":      {other, "", webhook.LogQuery{EventID: event}, 0},
+			"a certificate":                      {mine, "", webhook.LogQuery{CertificateID: certificate}, 4},
+			"a certificate, another institution": {other, "", webhook.LogQuery{CertificateID: certificate}, 0},
+			"pending":                            {mine, "", webhook.LogQuery{CertificateID: certificate, Status: webhook.DeliveryPending}, 0},
+			"exhausted":                          {mine, first.UUID, webhook.LogQuery{CertificateID: certificate, Status: webhook.DeliveryExhausted}, 2},
+			"before a delivery":                  {mine, "", webhook.LogQuery{CertificateID: certificate, Before: all[3].ID}, 1},
+			"an unknown event":                   {mine, "", webhook.LogQuery{EventID: "unknown"}, 0},
+			"an event name":                      {mine, "", webhook.LogQuery{Event: webhook.Created}, 1},
+			"another event name":                 {mine, "", webhook.LogQuery{Event: all[4].Event}, 4},
+			"an event name, one endpoint":        {mine, second.UUID, webhook.LogQuery{Event: all[4].Event, Status: webhook.DeliveryExhausted}, 2},
+			"an event name, after a delivery":    {mine, "", webhook.LogQuery{Event: all[4].Event, After: all[4].ID}, 3},
+			"an event name, another institution": {other, "", webhook.LogQuery{Event: all[4].Event}, 0},
+			"an event name and an event":         {mine, "", webhook.LogQuery{Event: webhook.Created, EventID: event}, 0},
+			"a certificate and an event name":    {mine, "", webhook.LogQuery{CertificateID: certificate, Event: all[4].Event, Status: webhook.DeliveryExhausted}, 4},
 		} {
 			tc.q.Limit = 100
 			got, err := f.Log(t.Context(), tc.institution, tc.endpoint, tc.q)
 			if err != nil || len(got) != tc.want {
-				t.Errorf("%s: %d, %v", name, len(got), err)
+				t.Errorf("%s: got %d deliveries, want %d; error = %v", name, len(got), tc.want, err)
 			}
 		}
-		if _, err := f.Log(t.Context(), mine, "", webhook.LogQuery{Event: "no.such", Limit: 1}); !fault.Is(err, fault.Invalid) {
-			t.Errorf("an unknown status: %v", err)
+		if _, err := f.Log(t.Context(), mine, "", webhook.LogQuery{Event: "unknown.event", Limit: 1}); !fault.Is(err, fault.Invalid) {
+			t.Errorf("unknown event name: error = %v, want Invalid", err)
 		}
-		counts, err := f.Counts(t.Context(), mine, one.UUID)
+		counts, err := f.Counts(t.Context(), mine, first.UUID)
 		if err != nil || counts[webhook.DeliveryExhausted] != 2 || counts[webhook.DeliveryPending] != 1 || counts[webhook.DeliveryDelivered] != 0 {
-			t.Errorf("%v, %v", counts, err)
+			t.Errorf("counts = %v, error = %v", counts, err)
 		}
 	})
 }
 
-// The example of an event is equal to what a test of it sends.
+// The example of an event equals the body that a test of the event sends.
 func TestExamplesMatchTests(t *testing.T) {
 	t.Parallel()
-	f := open(t, dbtest.Open(t, t.TempDir(), "")).live()
+	f := open(t, dbtest.Open(t, t.TempDir(), "")).withRealClock()
 	mine := f.institution(t, "AAA")
-	r := receive(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
-	e, _ := f.at(t, mine, r.URL)
-	f.deliver(t, webhook.DelivererConfig{})
+	r := startReceiver(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
+	e, _ := f.endpointAt(t, mine, r.URL)
+	f.startDeliverer(t, webhook.DelivererConfig{})
 	for _, name := range webhook.Names {
 		if _, err := f.Test(t.Context(), mine, e.UUID, name); err != nil {
 			t.Fatal(err)
@@ -217,27 +221,27 @@ func TestExamplesMatchTests(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var shown, sent map[string]any
-		if err := json.Unmarshal([]byte(text), &shown); err != nil {
+		var example, sent map[string]any
+		if err := json.Unmarshal([]byte(text), &example); err != nil {
 			t.Fatal(err)
 		}
 		if err := json.Unmarshal(r.next(t).body, &sent); err != nil {
 			t.Fatal(err)
 		}
-		for key, value := range shown {
+		for key, value := range example {
 			switch key {
 			case "webhook_id", "event_id", "timestamp", "issue_date", "failure":
 				if _, ok := sent[key]; !ok {
-					t.Errorf("%s: a test sends no %s", name, key)
+					t.Errorf("%s: the body of the test has no %s", name, key)
 				}
 			default:
 				if sent[key] != value {
-					t.Errorf("%s: %s is %v in a test and %v in the example", name, key, sent[key], value)
+					t.Errorf("%s: %s = %v in the test, %v in the example", name, key, sent[key], value)
 				}
 			}
 		}
-		if len(sent) != len(shown) {
-			t.Errorf("%s: %v is sent, %v shown", name, sent, shown)
+		if len(sent) != len(example) {
+			t.Errorf("%s: sent %v, want the fields of the example %v", name, sent, example)
 		}
 	}
 }

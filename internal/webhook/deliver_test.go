@@ -18,70 +18,70 @@ import (
 	"github.com/certvault/certvault/internal/webhook"
 )
 
-// A delivery satisfies the interface and Standard Webhooks. The checks are written from the two
-// specifications alone.
-func TestDeliveryIsSignedBothWays(t *testing.T) {
+// A delivery conforms to the interface and to Standard Webhooks. The checks are written only from
+// the two specifications.
+func TestDeliveryHasBothSignatures(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		f := open(t, d).live()
+		f := open(t, d).withRealClock()
 		inst := f.institution(t, "AAA")
-		r := receive(t, nil)
-		e, secret := f.at(t, inst, r.URL+"/hook?x=1", webhook.Header{Name: "X-Gateway-Key", Value: "of the gateway"})
-		f.deliver(t, webhook.DelivererConfig{})
+		r := startReceiver(t, nil)
+		e, secret := f.endpointAt(t, inst, r.URL+"/hook?x=1", webhook.Header{Name: "X-Gateway-Key", Value: "gateway-key"})
+		f.startDeliverer(t, webhook.DelivererConfig{})
 		before := time.Now()
 		f.emit(t, inst, f.certificate(t, inst), 1)
 		got := r.next(t)
 
 		if got.method != http.MethodPost || got.path != "/hook" || got.header.Get("Content-Type") != "application/json" {
-			t.Errorf("%s %s, %v", got.method, got.path, got.header)
+			t.Errorf("request = %s %s with headers %v", got.method, got.path, got.header)
 		}
 		if want := plainSignature(secret, got.body); got.header.Get("X-Webhook-Signature") != want {
-			t.Errorf("X-Webhook-Signature %q, not %q", got.header.Get("X-Webhook-Signature"), want)
+			t.Errorf("X-Webhook-Signature = %q, want %q", got.header.Get("X-Webhook-Signature"), want)
 		}
 		if got.header.Get("X-Webhook-Event") != "certificate_application.approved" || got.header.Get("X-Webhook-ID") != e.UUID {
-			t.Errorf("headers %v", got.header)
+			t.Errorf("headers = %v, want X-Webhook-Event and X-Webhook-ID of the delivery", got.header)
 		}
 		sent, err := time.Parse(time.RFC3339, got.header.Get("X-Webhook-Timestamp"))
 		if err != nil || sent.Before(before.Truncate(time.Second)) || !strings.HasSuffix(got.header.Get("X-Webhook-Timestamp"), "Z") {
-			t.Errorf("X-Webhook-Timestamp %q", got.header.Get("X-Webhook-Timestamp"))
+			t.Errorf("X-Webhook-Timestamp = %q, want the current time in UTC", got.header.Get("X-Webhook-Timestamp"))
 		}
 		if seconds := got.header.Get("Webhook-Timestamp"); seconds != strconv.FormatInt(sent.Unix(), 10) {
-			t.Errorf("webhook-timestamp %q", seconds)
+			t.Errorf("webhook-timestamp = %q, want the time of X-Webhook-Timestamp", seconds)
 		}
 		if want := standardSignature(t, secret, got); got.header.Get("Webhook-Signature") != want {
-			t.Errorf("webhook-signature %q, not %q", got.header.Get("Webhook-Signature"), want)
+			t.Errorf("webhook-signature = %q, want %q", got.header.Get("Webhook-Signature"), want)
 		}
-		if got.header.Get("Accept-Encoding") != "identity" || got.header.Get("X-Gateway-Key") != "of the gateway" {
-			t.Errorf("headers %v", got.header)
+		if got.header.Get("Accept-Encoding") != "identity" || got.header.Get("X-Gateway-Key") != "gateway-key" {
+			t.Errorf("headers = %v, want Accept-Encoding identity and the custom header", got.header)
 		}
-		if _, there := got.header["Idempotency-Key"]; there {
-			t.Error("a note to our own transport was sent")
+		if _, ok := got.header["Idempotency-Key"]; ok {
+			t.Error("the header Idempotency-Key was sent")
 		}
 		var body map[string]any
 		if err := json.Unmarshal(got.body, &body); err != nil || body["webhook_id"] != e.UUID || body["event_id"] != got.header.Get("Webhook-Id") {
-			t.Errorf("body %s, %v", got.body, err)
+			t.Errorf("body = %s, error = %v", got.body, err)
 		}
-		if a := f.last(t, e.ID, 1); a.status != "delivered" || a.outcome != "delivered" || a.code != 204 {
-			t.Errorf("the log says %+v", a)
+		if a := f.awaitAttempt(t, e.ID, 1); a.status != "delivered" || a.outcome != "delivered" || a.code != 204 {
+			t.Errorf("attempt = %+v, want delivered with status 204", a)
 		}
-		var kept string
-		if err := d.QueryRowContext(t.Context(), `SELECT request_headers FROM webhook_attempts`).Scan(&kept); err != nil ||
-			strings.Contains(kept, "of the gateway") || !strings.Contains(kept, "X-Gateway-Key") || !strings.Contains(kept, got.header.Get("Webhook-Signature")) {
-			t.Errorf("the log has the headers %s, %v", kept, err)
+		var logged string
+		if err := d.QueryRowContext(t.Context(), `SELECT request_headers FROM webhook_attempts`).Scan(&logged); err != nil ||
+			strings.Contains(logged, "gateway-key") || !strings.Contains(logged, "X-Gateway-Key") || !strings.Contains(logged, got.header.Get("Webhook-Signature")) {
+			t.Errorf("logged headers = %s, error = %v", logged, err)
 		}
 	})
 }
 
-// plainSignature returns the signature that the interface defines: hexadecimal, of the raw body,
-// keyed with the secret string as it was shown.
+// plainSignature returns the signature that the interface defines: the HMAC of the raw body in
+// hexadecimal. The key is the secret as the user sees it.
 func plainSignature(secret string, body []byte) string {
 	m := hmac.New(sha256.New, []byte(secret))
 	m.Write(body)
 	return hex.EncodeToString(m.Sum(nil))
 }
 
-// standardSignature returns the signature of Standard Webhooks: of id, time and body, keyed with
-// the bytes that the secret encodes.
+// standardSignature returns the signature of Standard Webhooks: the HMAC of id, time and body. The
+// key is the bytes that the secret encodes.
 func standardSignature(t *testing.T, secret string, r request) string {
 	t.Helper()
 	key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(secret, "whsec_"))
@@ -111,25 +111,25 @@ func TestCustomHeadersMustNotReplaceReserved(t *testing.T) {
 		t.Error("the same header was accepted twice")
 	}
 	if _, _, err := f.Create(t.Context(), inst, "https://a.example", nil, webhook.Header{Name: "Authorization", Value: "Bearer x"}); err != nil {
-		t.Errorf("a header of the institution's own: %v", err)
+		t.Errorf("custom header Authorization: %v", err)
 	}
 }
 
-// A retry has the same body and id, and a signature of its own time.
+// A retry has the same body and id as the first attempt, and a signature with its own time.
 func TestRetrySendsSameBody(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		f := open(t, d).live()
+		f := open(t, d).withRealClock()
 		inst := f.institution(t, "AAA")
 		var r *receiver
 		n := 0
-		r = receive(t, func(w http.ResponseWriter, _ *http.Request) {
+		r = startReceiver(t, func(w http.ResponseWriter, _ *http.Request) {
 			if n++; n < 3 {
 				w.WriteHeader(http.StatusInternalServerError)
 			}
 		})
-		e, _ := f.at(t, inst, r.URL)
-		f.deliver(t, webhook.DelivererConfig{Waits: []time.Duration{time.Millisecond, time.Millisecond, time.Millisecond}})
+		e, _ := f.endpointAt(t, inst, r.URL)
+		f.startDeliverer(t, webhook.DelivererConfig{Waits: []time.Duration{time.Millisecond, time.Millisecond, time.Millisecond}})
 		f.emit(t, inst, f.certificate(t, inst), 1)
 		first, second, third := r.next(t), r.next(t), r.next(t)
 		for _, again := range []request{second, third} {
@@ -138,29 +138,29 @@ func TestRetrySendsSameBody(t *testing.T) {
 				t.Error("a retry differs from the first attempt")
 			}
 		}
-		if a := f.last(t, e.ID, 3); a.status != "delivered" || f.pending(t, 0) != 0 {
-			t.Errorf("after the third attempt: %+v", a)
+		if a := f.awaitAttempt(t, e.ID, 3); a.status != "delivered" || f.pending(t, 0) != 0 {
+			t.Errorf("third attempt = %+v, want delivered", a)
 		}
-		if a := f.last(t, e.ID, 1); a.outcome != "answered" || a.code != 500 {
-			t.Errorf("the first attempt: %+v", a)
+		if a := f.awaitAttempt(t, e.ID, 1); a.outcome != "answered" || a.code != 500 {
+			t.Errorf("first attempt = %+v, want status 500", a)
 		}
 	})
 }
 
-func TestExhaustedAfterTheLastWait(t *testing.T) {
+func TestExhaustedAfterLastWait(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		f := open(t, d).live()
+		f := open(t, d).withRealClock()
 		inst := f.institution(t, "AAA")
-		r := receive(t, answers(http.StatusBadGateway))
-		e, _ := f.at(t, inst, r.URL)
-		f.deliver(t, webhook.DelivererConfig{Waits: []time.Duration{time.Millisecond, time.Millisecond}})
+		r := startReceiver(t, respondWith(http.StatusBadGateway))
+		e, _ := f.endpointAt(t, inst, r.URL)
+		f.startDeliverer(t, webhook.DelivererConfig{Waits: []time.Duration{time.Millisecond, time.Millisecond}})
 		f.emit(t, inst, f.certificate(t, inst), 1)
-		if a := f.last(t, e.ID, 3); a.status != "exhausted" {
-			t.Errorf("after the third attempt: %+v", a)
+		if a := f.awaitAttempt(t, e.ID, 3); a.status != "exhausted" {
+			t.Errorf("third attempt = %+v, want exhausted", a)
 		}
 		if len(r.arrived) != 3 {
-			t.Errorf("%d requests arrived, not 3", len(r.arrived))
+			t.Errorf("%d requests arrived, want 3", len(r.arrived))
 		}
 	})
 }

@@ -12,39 +12,39 @@ import (
 )
 
 const (
-	// lanes is the default number of endpoints served at once.
+	// lanes is the default number of endpoints that are served concurrently.
 	lanes = 64
-	// pollTime is the interval at which due deliveries are searched without a wake-up: retries, and
-	// deliveries written by other processes.
+	// pollTime is the interval between two searches for due deliveries without a wake-up. It
+	// applies to retries, and to deliveries that other processes wrote.
 	pollTime = 200 * time.Millisecond
 	// gatherTime is the minimum time between two searches, and restTime the minimum time after a
-	// search that found something. Deliveries committed in between are fetched and recorded
-	// together. A single event is searched at once.
+	// search that found deliveries. Deliveries that are committed in this time are read and
+	// recorded together. A single event is found at once.
 	gatherTime = 5 * time.Millisecond
 	restTime   = 20 * time.Millisecond
 )
 
 // DelivererConfig configures a Deliverer.
 type DelivererConfig struct {
-	// Transport makes connections. It must refuse addresses that may not be reached; see package
+	// Transport makes connections. It must refuse addresses that must not be reached; see package
 	// safehttp.
 	Transport http.RoundTripper
 	// Waits are the waits between attempts; nil means the package variable Waits.
 	Waits []time.Duration
-	// Lanes is the maximum number of endpoints served at once; 0 means 64.
+	// Lanes is the maximum number of endpoints that are served concurrently; 0 means 64.
 	Lanes int
-	// Poll is the interval at which due deliveries are searched; 0 means 200 ms.
+	// Poll is the interval between two searches for due deliveries; 0 means 200 ms.
 	Poll time.Duration
 	// Notify informs an endpoint's owners about its health, in the transaction that records it. If
-	// nil, owners get no notices.
+	// Notify is nil, owners get no notices.
 	Notify  func(ctx context.Context, tx *db.Tx, n Notice) error
 	Metrics *Metrics
 	Log     *slog.Logger
 }
 
 // Deliverer sends due deliveries. Any number of deliverers, in any number of processes, may work on
-// one database: each leases an endpoint before it serves it. An endpoint that does not answer
-// delays no other endpoint.
+// one database: each leases an endpoint before it serves the endpoint. An endpoint that does not
+// respond does not delay other endpoints.
 type Deliverer struct {
 	hooks     *Service
 	transport http.RoundTripper
@@ -55,13 +55,14 @@ type Deliverer struct {
 	metrics   *Metrics
 	log       *slog.Logger
 
-	// soft ends when no new attempt may begin, hard when attempts under way are cancelled.
+	// soft ends when no new attempt may begin. hard ends when running attempts are cancelled.
 	soft, hard          context.Context //nolint:containedctx // the contexts belong to the deliverer, not to a request
 	stopSoft, stopHard  context.CancelFunc
 	dispatcher, workers sync.WaitGroup
 	// freed receives a value when a lane becomes free.
 	freed chan struct{}
-	// busy counts endpoints being served, and unhealthy those of them whose last attempt failed.
+	// busy counts the endpoints that are being served. unhealthy counts those of them whose last
+	// attempt failed.
 	busy, unhealthy atomic.Int64
 	// crowded reports whether endpoints wait for a lane.
 	crowded atomic.Bool
@@ -93,8 +94,8 @@ func (d *Deliverer) Start(ctx context.Context) {
 	d.dispatcher.Go(d.dispatch)
 }
 
-// Stop starts no new attempts and waits for those under way. When ctx ends, it cancels them; the
-// next deliverer repeats them.
+// Stop starts no new attempts and waits for the running attempts. When ctx ends, it cancels them;
+// the next deliverer repeats them.
 func (d *Deliverer) Stop(ctx context.Context) {
 	if d.stopSoft == nil {
 		return
@@ -141,8 +142,8 @@ func (d *Deliverer) dispatch() {
 
 // scan leases endpoints with due deliveries and serves each in its own lane. Endpoints whose last
 // attempt failed use at most half of the lanes, so that a large number of unresponsive endpoints
-// does not delay the others. If all other lanes are in use, one lane stays available to them, so
-// that an endpoint that works again is noticed.
+// does not delay the others. If all other lanes are in use, one lane stays available to the failing
+// endpoints, so that an endpoint that works again is detected.
 func (d *Deliverer) scan(ctx context.Context) (leased int, err error) {
 	free, unhealthy := d.lanes-int(d.busy.Load()), int(d.unhealthy.Load())
 	if free <= 0 {

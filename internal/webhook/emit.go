@@ -29,12 +29,12 @@ type Event struct {
 	Status         string
 	FullName       string
 	IssueDate      string
-	// FailureCode and FailureMessage belong to a failed certificate, Reason to a revoked one.
+	// FailureCode and FailureMessage belong to a failed certificate, Reason to a revoked certificate.
 	FailureCode, FailureMessage, Reason string
 }
 
-// payload is the body of a delivery. The fields of the interface that every receiver may rely on
-// come first, additional fields follow.
+// payload is the body of a delivery. The fields that the interface guarantees to every receiver
+// come first; additional fields follow.
 type payload struct {
 	Event            Name     `json:"event"`
 	WebhookID        string   `json:"webhook_id,omitempty"`
@@ -61,9 +61,10 @@ type failure struct {
 	Message string `json:"message"`
 }
 
-// EmitTx writes an event, and for each subscribed endpoint of the institution a delivery with its
-// final body, in the transaction of the change: after a rollback neither exists, after a commit
-// both do. Paused and switched-off endpoints get deliveries too, which wait for them.
+// EmitTx writes an event, and a delivery with its final body for each subscribed endpoint of the
+// institution. It writes them in the transaction of the change: after a rollback neither exists,
+// after a commit both do. Paused and switched-off endpoints get deliveries too, which wait until
+// the endpoint is active again.
 func (s *Service) EmitTx(ctx context.Context, tx *db.Tx, e Event) error {
 	p := payload{
 		Event: e.Name, Timestamp: e.OccurredAt.UTC().Format(time.RFC3339Nano), ApplicationID: e.CertificateID, UUID: e.UUID,
@@ -78,7 +79,7 @@ func (s *Service) EmitTx(ctx context.Context, tx *db.Tx, e Event) error {
 	if err != nil {
 		return fmt.Errorf("writing the event: %w", err)
 	}
-	// The count saves a query for institutions without endpoints, which are most.
+	// The count saves a query for institutions without endpoints, which are the majority.
 	var eventID, endpoints int64
 	if err := tx.QueryRowContext(ctx, `
 		INSERT INTO webhook_events (uuid, institution_id, certificate_id, name, payload, occurred_at)
@@ -109,8 +110,8 @@ func (s *Service) EmitTx(ctx context.Context, tx *db.Tx, e Event) error {
 // emitBatch is the maximum number of rows that one statement inserts.
 const emitBatch = 50
 
-// deliverTx writes the deliveries of an event to endpoints. Each has its own body, since the body
-// names the endpoint.
+// deliverTx writes the deliveries of an event to endpoints. Each delivery has its own body, because
+// the body contains the id of the endpoint.
 func deliverTx(ctx context.Context, tx *db.Tx, eventID int64, p *payload, at time.Time, endpoints []Endpoint) error {
 	const columns = 6
 	var rows strings.Builder

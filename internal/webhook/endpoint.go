@@ -24,7 +24,7 @@ const maxURL = 2048
 type Status string
 
 const (
-	// Active endpoints receive every event they subscribe to.
+	// Active endpoints receive every event that they subscribe to.
 	Active Status = "active"
 	// Paused endpoints were stopped by their institution; their events wait.
 	Paused Status = "paused"
@@ -40,23 +40,24 @@ type Endpoint struct {
 	UUID          string
 	InstitutionID int64
 	URL           string
-	// Events are the subscribed events; none means all.
+	// Events are the subscribed events; an empty list means all.
 	Events    []Name
 	Status    Status
 	CreatedAt time.Time
-	// StoppedAt is the time at which it was paused or switched off. StopReason is the reason why the
-	// vault switched it off.
+	// StoppedAt is the time at which the endpoint was paused or switched off. StopReason is the
+	// reason why the vault switched it off.
 	StoppedAt  *time.Time
 	StopReason Reason
 	// FailingSince is the start of the current series of failures. FailedAt and DeliveredAt are the
 	// times of the last failure and the last success.
 	FailingSince, FailedAt, DeliveredAt *time.Time
-	// BreakerOpen reports whether nothing is sent until HeldUntil, when one attempt decides. If
-	// HeldUntil is set without it, the receiver asked for a pause with Retry-After.
+	// BreakerOpen reports whether the circuit breaker is open: nothing is sent until BackoffUntil,
+	// and then a single attempt decides whether the breaker closes. If only BackoffUntil is set,
+	// the receiver requested a pause with Retry-After.
 	BreakerOpen  bool
 	BackoffUntil *time.Time
 	// OverlapUntil is the time until which the secret before the last rotation also signs. Promoted
-	// reports whether the new secret already keys X-Webhook-Signature.
+	// reports whether the new secret is already the key of X-Webhook-Signature.
 	OverlapUntil *time.Time
 	Promoted     bool
 	// Waiting is the number of pending deliveries, up to 10,000; only List sets it.
@@ -64,9 +65,9 @@ type Endpoint struct {
 }
 
 // Create creates an endpoint and returns its signing secret: "whsec_" and the base64 of 32 random
-// bytes, as Standard Webhooks defines. It refuses only a URL without the scheme http(s) or without
-// a host: the node that sends a delivery checks the address each time. The headers are added to
-// each delivery.
+// bytes, as Standard Webhooks defines. It refuses a URL without the scheme http or https, without a
+// host, or with a user name. It does not check the address: the node that sends a delivery checks
+// it each time. The headers are added to each delivery.
 func (s *Service) Create(ctx context.Context, institutionID int64, rawURL string, events []Name, headers ...Header) (*Endpoint, string, error) {
 	rawURL = strings.TrimSpace(rawURL)
 	var bad fault.Fields
@@ -111,8 +112,8 @@ func (s *Service) Create(ctx context.Context, institutionID int64, rawURL string
 	return e, secret, nil
 }
 
-// sealHeaders encrypts an institution's own headers, which may contain a key of its gateway. It
-// returns nil if there are none.
+// sealHeaders encrypts the headers that an institution adds, which may contain a key of its
+// gateway. It returns nil if there are none.
 func (s *Service) sealHeaders(endpoint string, headers []Header) ([]byte, error) {
 	if len(headers) == 0 {
 		return nil, nil
@@ -124,7 +125,8 @@ func (s *Service) sealHeaders(endpoint string, headers []Header) ([]byte, error)
 	return s.ring.Seal(keyring.WebhookHeaders, text, []byte(endpoint))
 }
 
-// storedNames returns events as the database stores them; an empty list means all.
+// storedNames returns the names of events as the database stores them; an empty list means all
+// events.
 func storedNames(events []Name) (string, error) {
 	text, err := json.Marshal(append([]Name{}, events...))
 	if err != nil {
@@ -133,7 +135,7 @@ func storedNames(events []Name) (string, error) {
 	return string(text), nil
 }
 
-// sortedNames returns the events sorted and without duplicates.
+// sortedNames returns names sorted and without duplicates.
 func sortedNames(events []Name) []Name { return slices.Compact(slices.Sorted(slices.Values(events))) }
 
 func checkURL(bad *fault.Fields, raw string) {

@@ -8,7 +8,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// statusOf maps an event to the certificate status that its payload states.
+// statusOf maps an event to the certificate status in its payload.
 var statusOf = map[Name]string{
 	Created: "processing", Processing: "processing", Approved: "approved", Rejected: "rejected", Failed: "failed", Retried: "processing", Revoked: "revoked",
 }
@@ -30,7 +30,7 @@ func example(name Name, endpoint, event string, at time.Time) *payload {
 	return p
 }
 
-// Example returns the body that a test of an event sends.
+// Example returns the JSON body that Test sends for an event.
 func Example(name Name) (string, error) {
 	at := time.Date(2026, 7, 1, 8, 30, 0, 0, time.UTC)
 	body, err := json.MarshalIndent(example(name, "3f0e4f7a-5d0f-4c8e-9a68-0c9a4b1f7d21", "01980a2b-7c3d-7e4f-8a5b-6c7d8e9f0a1b", at), "", "  ")

@@ -2,8 +2,8 @@ package webhook
 
 import "context"
 
-// Look searches for due deliveries without leasing them.
-func (d *Deliverer) Look(ctx context.Context) (int, error) {
+// CountDue returns the number of endpoints with due deliveries, without leasing them.
+func (d *Deliverer) CountDue(ctx context.Context) (int, error) {
 	n := 0
 	for _, unhealthy := range []bool{true, false} {
 		found, err := d.due(ctx, unhealthy, d.lanes)
@@ -15,5 +15,5 @@ func (d *Deliverer) Look(ctx context.Context) (int, error) {
 	return n, nil
 }
 
-// Stopping is closed when no new attempt begins.
+// Stopping returns a channel that is closed when no new attempt may begin.
 func (d *Deliverer) Stopping() <-chan struct{} { return d.soft.Done() }

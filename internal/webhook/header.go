@@ -22,7 +22,7 @@ const (
 	maxCustom      = 10
 	maxCustomName  = 100
 	maxCustomValue = 1000
-	// hidden replaces the value of an institution's own header in the log.
+	// hidden replaces the value of a custom header in the log.
 	hidden = "(hidden)"
 )
 
@@ -35,7 +35,7 @@ var reserved = map[string]bool{
 	"user-agent": true, "via": true,
 }
 
-// checkHeaders refuses headers that would replace reserved ones.
+// checkHeaders refuses headers that would replace reserved headers.
 func checkHeaders(bad *fault.Fields, list []Header) {
 	if len(list) > maxCustom {
 		bad.Add("headers", fmt.Sprintf("There must not be more than %d headers.", maxCustom))
@@ -57,27 +57,27 @@ func checkHeaders(bad *fault.Fields, list []Header) {
 	}
 }
 
-// maxLogged is the maximum size of an answer's headers in the log, and of its body.
+// maxLogged is the maximum size in the log of a response's headers, and of its body.
 const maxLogged = 4 << 10
 
-// logged returns headers for the log, without the values of the institution's own headers.
-func logged(h http.Header, own []Header) (string, error) {
-	if len(own) > 0 {
+// logged returns headers as JSON for the log, without the values of custom headers.
+func logged(h http.Header, custom []Header) (string, error) {
+	if len(custom) > 0 {
 		h = h.Clone()
-		for _, o := range own {
-			h[o.Name] = []string{hidden}
+		for _, c := range custom {
+			h[c.Name] = []string{hidden}
 		}
 	}
-	kept, size := make(http.Header, len(h)), 0
+	limited, size := make(http.Header, len(h)), 0
 	for name, values := range h {
 		for _, v := range values {
 			if size += len(name) + len(v); size > maxLogged {
 				break
 			}
-			kept[name] = append(kept[name], v)
+			limited[name] = append(limited[name], v)
 		}
 	}
-	text, err := json.Marshal(kept)
+	text, err := json.Marshal(limited)
 	if err != nil {
 		return "", fmt.Errorf("writing headers: %w", err)
 	}

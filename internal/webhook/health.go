@@ -12,7 +12,7 @@ var Waits = []time.Duration{
 }
 
 const (
-	// breakAfter is the number of failures in a row that opens an endpoint's breaker.
+	// breakAfter is the number of consecutive failures that opens an endpoint's breaker.
 	breakAfter = 10
 	// maxOpening is the longest time for which the breaker stays open before it allows one attempt.
 	maxOpening = 5 * time.Minute
@@ -21,7 +21,7 @@ const (
 	// spread is the fraction by which a wait is randomly longer or shorter, so that deliveries that
 	// failed together are not retried together.
 	spread = 0.2
-	// streakGap ends a series of failures: if nothing was tried for this time, the next failure
+	// streakGap ends a series of failures: if there was no attempt for this time, the next failure
 	// starts a new series. It is longer than the longest wait.
 	streakGap = 48 * time.Hour
 )
@@ -30,21 +30,21 @@ const (
 type Outcome string
 
 const (
-	// Delivered is an answer of 2xx that was read in time.
+	// Delivered means that a response with status 2xx was read in time.
 	Delivered Outcome = "delivered"
-	// Answered is an answer with another status.
+	// Answered means that the receiver responded with another status.
 	Answered Outcome = "answered"
-	// TimedOut means that no complete answer arrived in time.
+	// TimedOut means that no complete response arrived in time.
 	TimedOut Outcome = "timeout"
 	// Unreachable means that the connection failed.
 	Unreachable Outcome = "unreachable"
 	// Untrusted means that the TLS handshake failed.
 	Untrusted Outcome = "tls"
-	// Unresolved means that the name has no address.
+	// Unresolved means that the host name has no address.
 	Unresolved Outcome = "dns"
 	// Blocked means that the guard against private addresses refused the connection.
 	Blocked Outcome = "blocked"
-	// Broken means that the connection broke or that the answer is not HTTP.
+	// Broken means that the connection broke or that the response is not HTTP.
 	Broken Outcome = "broken"
 )
 
@@ -52,7 +52,7 @@ const (
 var Outcomes = []Outcome{Delivered, Answered, TimedOut, Unreachable, Untrusted, Unresolved, Blocked, Broken}
 
 // health is the state of an endpoint's circuit breaker. The breaker is closed while openings is 0,
-// open until backoffUntil, and then half open: one attempt decides.
+// open until backoffUntil, and then half open: a single attempt decides whether it closes.
 type health struct {
 	waits              []time.Duration
 	first, longest     time.Duration
@@ -61,8 +61,9 @@ type health struct {
 	// failingSince is the start of the current series of failures. It is zero if the last attempt
 	// succeeded.
 	failingSince, failedAt, deliveredAt time.Time
-	// The following report changes since the health was last recorded: a first success after
-	// failures, the breaker opened or closed, an answer of 410.
+	// These report changes since the health was last recorded: recovered is a first success after
+	// failures, opened and closed are changes of the breaker, and gone is a response with status
+	// 410.
 	recovered, opened, closed, gone bool
 }
 
@@ -71,8 +72,8 @@ func schedule(waits []time.Duration) health {
 	return health{waits: waits, first: waits[0], longest: max(waits[0], maxOpening)}
 }
 
-// counts reports whether the breaker counts an outcome. It counts those that show that a receiver
-// is down or overloaded. An answer of 500 concerns one delivery only.
+// counts reports whether the breaker counts an outcome. It counts outcomes that show that a
+// receiver is down or overloaded. A response with status 500 concerns one delivery only.
 func (r *result) counts() bool {
 	switch r.outcome {
 	case TimedOut, Unreachable, Untrusted:
@@ -84,8 +85,8 @@ func (r *result) counts() bool {
 	}
 }
 
-// note updates the health with a result.
-func (h *health) note(r *result, now time.Time) {
+// update updates the health with a result.
+func (h *health) update(r *result, now time.Time) {
 	if r.outcome == Delivered {
 		h.recovered = h.recovered || !h.failingSince.IsZero()
 		h.failingSince, h.deliveredAt = time.Time{}, now
@@ -113,15 +114,16 @@ func (h *health) note(r *result, now time.Time) {
 			}
 		}
 	case r.outcome == Answered:
-		// Any answer shows that the receiver is reachable.
+		// Any response shows that the receiver is reachable.
 		h.close()
 	case r.probe:
-		// A probe that found no receiver must not let the backlog through.
+		// A probe that did not reach the receiver must not cause the backlog to be sent.
 		h.open(now)
 	}
 }
 
-// open opens the breaker. Each time in a row the opening is twice as long.
+// open opens the breaker. Each consecutive opening is twice as long as the previous opening, up to
+// h.longest.
 func (h *health) open(now time.Time) {
 	wait := h.first
 	for range h.openings {
@@ -140,7 +142,7 @@ func (h *health) close() {
 	h.failures, h.openings, h.backoffUntil = 0, 0, time.Time{}
 }
 
-// halfOpen reports whether the next attempt decides about the breaker.
+// halfOpen reports whether the next attempt decides whether the breaker closes.
 func (h *health) halfOpen() bool { return h.openings > 0 }
 
 // inBackoff reports whether nothing may be sent at a time.
@@ -153,21 +155,21 @@ type verdict struct {
 	due    time.Time
 }
 
-// verdictOf returns the new state of a delivery. Call it after note.
+// verdictOf returns the new state of a delivery. Call it after update.
 func (h *health) verdictOf(r *result, now time.Time) verdict {
 	d := r.delivery
 	switch {
 	case r.outcome == Delivered:
 		return verdict{status: DeliveryDelivered, tries: d.tries}
 	case d.test:
-		// The user who runs a test waits for the answer and can repeat the test.
+		// The user who runs a test waits for the result and can repeat the test.
 		return verdict{status: DeliveryExhausted, tries: d.tries + 1}
 	case h.gone:
 		// The delivery stays pending until the endpoint is resumed.
 		return verdict{status: DeliveryPending, tries: d.tries, due: now}
 	case r.probe && h.halfOpen():
-		// While the breaker is open, deliveries do not age: a probe costs no try. The next probe is
-		// another delivery's.
+		// While the breaker is open, a failed probe does not count as a try of its delivery. The
+		// next probe sends another delivery.
 		return verdict{status: DeliveryPending, tries: d.tries, due: h.backoffUntil}
 	case d.tries >= len(h.waits):
 		return verdict{status: DeliveryExhausted, tries: d.tries + 1}

@@ -19,7 +19,7 @@ type PastEvent struct {
 // maxHistory is the maximum number of events read for one certificate.
 const maxHistory = 200
 
-// History returns the events of an institution's certificate, oldest first, each with those of its
+// History returns the events of an institution's certificate, oldest first. Each event has its
 // deliveries that are still in the log.
 func (s *Service) History(ctx context.Context, institutionID, certificateID int64) (list []PastEvent, err error) {
 	rows, err := s.db.QueryContext(ctx, `

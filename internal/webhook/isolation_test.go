@@ -32,7 +32,7 @@ func backlog(tb testing.TB, d *db.DB, institution, certificate, endpoint int64, 
 	}
 }
 
-// silent does not answer until the test ends.
+// silent returns a handler that does not respond until the test ends.
 func silent(t *testing.T) http.HandlerFunc {
 	t.Helper()
 	end := make(chan struct{})
@@ -45,10 +45,10 @@ func silent(t *testing.T) http.HandlerFunc {
 	}
 }
 
-// One endpoint with a long queue accepts connections and never answers. The others must not be
-// delayed: all their deliveries arrive before the first attempts at the unresponsive endpoint time
-// out, and its backlog is not read.
-func TestDeadEndpointDelaysNoOther(t *testing.T) {
+// One endpoint with a long queue accepts connections and never responds. It must not delay the
+// other endpoints: all their deliveries arrive before the first attempts at the unresponsive
+// endpoint time out, and its backlog is not read.
+func TestDeadEndpointDoesNotDelayOthers(t *testing.T) {
 	t.Parallel()
 	const healthy = 50
 	queued, events := 20_000, 40
@@ -56,167 +56,168 @@ func TestDeadEndpointDelaysNoOther(t *testing.T) {
 		queued, events = 2_000, 10
 	}
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		f := open(t, d).live()
+		f := open(t, d).withRealClock()
 		dead, alive := f.institution(t, "AAA"), f.institution(t, "BBB")
 		certificate := f.certificate(t, dead)
-		gone := receive(t, silent(t))
-		e, _ := f.at(t, dead, gone.URL)
+		deadReceiver := startReceiver(t, silent(t))
+		e, _ := f.endpointAt(t, dead, deadReceiver.URL)
 		backlog(t, d, dead, certificate, e.ID, queued)
-		f.deliver(t, webhook.DelivererConfig{})
-		gone.next(t)
-		r := receive(t, nil)
+		f.startDeliverer(t, webhook.DelivererConfig{})
+		deadReceiver.next(t)
+		r := startReceiver(t, nil)
 		for range healthy {
-			f.at(t, alive, r.URL)
+			f.endpointAt(t, alive, r.URL)
 		}
 		for range events {
 			f.emit(t, alive, certificate, 1)
 		}
-		seen := map[string]int{}
+		counts := map[string]int{}
 		for range healthy * events {
 			got := r.next(t)
-			seen[got.header.Get("X-Webhook-ID")]++
+			counts[got.header.Get("X-Webhook-ID")]++
 		}
-		for endpoint, n := range seen {
+		for endpoint, n := range counts {
 			if n != events {
-				t.Errorf("endpoint %s was sent %d of %d", endpoint, n, events)
+				t.Errorf("endpoint %s received %d events, want %d", endpoint, n, events)
 			}
 		}
-		if len(seen) != healthy {
-			t.Errorf("%d of %d endpoints were sent something", len(seen), healthy)
+		if len(counts) != healthy {
+			t.Errorf("%d of %d healthy endpoints received events", len(counts), healthy)
 		}
 		if n := f.pending(t, e.ID); n != queued {
-			t.Errorf("of the dead endpoint's %d deliveries %d wait", queued, n)
+			t.Errorf("the dead endpoint has %d pending deliveries, want %d", n, queued)
 		}
-		if n := len(gone.arrived); n > 7 {
-			t.Errorf("%d attempts at the dead endpoint went out", n+1)
+		if n := len(deadReceiver.arrived); n > 7 {
+			t.Errorf("%d attempts were made at the dead endpoint, want at most 8", n+1)
 		}
 	})
 }
 
-// Many unresponsive endpoints leave half of the lanes to the others.
+// Many unresponsive endpoints leave half of the lanes to other endpoints.
 func TestManyDeadEndpointsLeaveFreeLanes(t *testing.T) {
 	t.Parallel()
-	f := open(t, dbtest.Open(t, t.TempDir(), "")).live()
+	f := open(t, dbtest.Open(t, t.TempDir(), "")).withRealClock()
 	dead, alive := f.institution(t, "AAA"), f.institution(t, "BBB")
 	certificate := f.certificate(t, dead)
-	gone, r := receive(t, silent(t)), receive(t, nil)
+	deadReceiver, r := startReceiver(t, silent(t)), startReceiver(t, nil)
 	const many, lanes = 40, 8
 	for range many {
-		f.at(t, dead, gone.URL)
+		f.endpointAt(t, dead, deadReceiver.URL)
 	}
-	f.at(t, alive, r.URL)
-	// Their last attempts have failed.
+	f.endpointAt(t, alive, r.URL)
+	// Mark the last attempts at these endpoints as failed.
 	if err := f.db.Tx(t.Context(), func(tx *db.Tx) error {
 		_, err := tx.ExecContext(t.Context(), `UPDATE webhook_endpoints SET failures = 3 WHERE institution_id = $1`, dead)
 		return err
 	}); err != nil {
 		t.Fatal(err)
 	}
-	f.deliver(t, webhook.DelivererConfig{Lanes: lanes})
+	f.startDeliverer(t, webhook.DelivererConfig{Lanes: lanes})
 	f.emit(t, dead, certificate, 1)
 	for range lanes / 2 {
-		gone.next(t)
+		deadReceiver.next(t)
 	}
 	for range 10 {
 		f.emit(t, alive, certificate, 1)
 		r.next(t)
 	}
-	if n := len(gone.arrived); n != 0 {
-		t.Errorf("%d more dead endpoints have a lane", n)
+	if n := len(deadReceiver.arrived); n != 0 {
+		t.Errorf("dead endpoints use %d lanes more than half of them", n)
 	}
 }
 
-// Several deliverers share the work, and none sends what another has leased.
+// Several deliverers share the work, and none sends deliveries of an endpoint that another
+// deliverer has leased.
 func TestDeliverersShareTheWork(t *testing.T) {
 	t.Parallel()
 	const nodes, endpoints, events = 4, 12, 60
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		f := open(t, d).live()
+		f := open(t, d).withRealClock()
 		inst := f.institution(t, "AAA")
 		certificate := f.certificate(t, inst)
 		var mu sync.Mutex
-		var most int
-		under := map[string]int{}
-		r := receive(t, func(_ http.ResponseWriter, req *http.Request) {
+		var maxActive int
+		active := map[string]int{}
+		r := startReceiver(t, func(_ http.ResponseWriter, req *http.Request) {
 			id := req.Header.Get("X-Webhook-Id")
 			mu.Lock()
-			under[id]++
-			most = max(most, under[id])
+			active[id]++
+			maxActive = max(maxActive, active[id])
 			mu.Unlock()
 			time.Sleep(time.Millisecond)
 			mu.Lock()
-			under[id]--
+			active[id]--
 			mu.Unlock()
 		})
 		for range endpoints {
-			f.at(t, inst, r.URL)
+			f.endpointAt(t, inst, r.URL)
 		}
-		// Their clock stands still, so that no lease expires on a slow machine.
+		// The clock does not advance, so that no lease expires on a slow machine.
 		now := time.Now().Add(time.Hour)
 		for range nodes {
-			// Each has its own service, as in another process.
+			// Each deliverer has its own service, as in another process.
 			node := &fixture{db: d, ring: f.ring, Service: webhook.New(d, f.ring, func() time.Time { return now })}
-			node.deliver(t, webhook.DelivererConfig{Poll: 5 * time.Millisecond})
+			node.startDeliverer(t, webhook.DelivererConfig{Poll: 5 * time.Millisecond})
 		}
 		f.emit(t, inst, certificate, events)
-		seen := map[string]int{}
+		counts := map[string]int{}
 		for range endpoints * events {
 			got := r.next(t)
-			seen[got.header.Get("X-Webhook-ID")+got.header.Get("Webhook-Id")]++
+			counts[got.header.Get("X-Webhook-ID")+got.header.Get("Webhook-Id")]++
 		}
-		f.until(t, "all is recorded", func() bool { return f.pending(t, 0) == 0 })
-		if len(r.arrived) != 0 || len(seen) != endpoints*events {
-			t.Errorf("%d deliveries arrived, %d of them once more", len(seen), len(r.arrived))
+		f.waitUntil(t, "all attempts are recorded", func() bool { return f.pending(t, 0) == 0 })
+		if len(r.arrived) != 0 || len(counts) != endpoints*events {
+			t.Errorf("%d deliveries arrived, %d of them twice", len(counts), len(r.arrived))
 		}
-		if most > 4 {
-			t.Errorf("%d attempts at one endpoint were under way at once", most)
+		if maxActive > 4 {
+			t.Errorf("%d concurrent attempts at one endpoint, want at most 4", maxActive)
 		}
 	})
 }
 
-// Stop completes and records the attempts under way and begins no new one. If its context ends
-// first, the next deliverer repeats them.
+// Stop completes and records the running attempts and begins no new ones. If its context ends
+// before they are complete, the next deliverer repeats them.
 func TestStopCompletesAttempts(t *testing.T) {
 	t.Parallel()
-	for name, patient := range map[string]bool{"in time": true, "cut": false} {
+	for name, completed := range map[string]bool{"completed": true, "cancelled": false} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f := open(t, dbtest.Open(t, t.TempDir(), "")).live()
+			f := open(t, dbtest.Open(t, t.TempDir(), "")).withRealClock()
 			inst := f.institution(t, "AAA")
 			release := make(chan struct{})
-			r := receive(t, func(_ http.ResponseWriter, req *http.Request) {
+			r := startReceiver(t, func(_ http.ResponseWriter, req *http.Request) {
 				select {
 				case <-release:
 				case <-req.Context().Done():
 				}
 			})
-			e, _ := f.at(t, inst, r.URL)
-			d := f.deliver(t, webhook.DelivererConfig{})
+			e, _ := f.endpointAt(t, inst, r.URL)
+			d := f.startDeliverer(t, webhook.DelivererConfig{})
 			f.emit(t, inst, f.certificate(t, inst), 10)
 			for range 4 {
 				r.next(t)
 			}
-			ctx, cut := context.WithCancel(t.Context())
-			defer cut()
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
 			stopped := make(chan struct{})
 			go func() { d.Stop(ctx); close(stopped) }()
 			<-d.Stopping()
-			if patient {
+			if completed {
 				close(release)
 			} else {
-				cut()
+				cancel()
 			}
 			<-stopped
 			want := 10
-			if patient {
+			if completed {
 				want = 6
 			}
 			if n := f.pending(t, e.ID); n != want {
-				t.Errorf("%d deliveries wait, not %d", n, want)
+				t.Errorf("%d deliveries are pending, want %d", n, want)
 			}
 			var leased int
 			if err := f.db.QueryRowContext(t.Context(), `SELECT count(*) FROM webhook_endpoints WHERE leased_until <> 0`).Scan(&leased); err != nil || leased != 0 {
-				t.Errorf("%d endpoints are leased still, %v", leased, err)
+				t.Errorf("%d endpoints are still leased, error = %v", leased, err)
 			}
 		})
 	}

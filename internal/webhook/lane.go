@@ -12,11 +12,11 @@ import (
 )
 
 const (
-	// quantum is the number of deliveries fetched, sent and recorded together.
+	// quantum is the number of deliveries that are read, sent and recorded together.
 	quantum = 32
 	// width is the number of concurrent attempts at one endpoint.
 	width = 4
-	// replayShare divides both for replays, which halves the speed.
+	// replayShare divides quantum and width for replays, which halves their speed.
 	replayShare = 2
 	// writeTime is the minimum time allowed for recording a quantum, even if its lease is about to
 	// expire.
@@ -32,7 +32,7 @@ type lane struct {
 	mu sync.Mutex
 }
 
-// run serves an endpoint: live deliveries while they fill a quantum, then a quantum of replays.
+// run serves an endpoint: live deliveries while they fill a quantum, then one quantum of replays.
 func (d *Deliverer) run(l *lease) error {
 	n := &lane{Deliverer: d, lease: l}
 	replay := !l.fresh
@@ -66,11 +66,11 @@ func (n *lane) limit(replay bool) int {
 	}
 }
 
-// leave reports whether the lane must leave the endpoint. A busy endpoint is left at intervals too,
-// so that changes to its record take effect.
+// leave reports whether the lane must release the endpoint. The lane also releases a busy endpoint
+// at intervals, so that changes to the endpoint's row take effect.
 func (n *lane) leave() bool {
 	now := n.hooks.now()
-	return n.soft.Err() != nil || n.crowded.Load() || n.lease.health.inBackoff(now) || now.Sub(n.lease.taken) >= beginTime
+	return n.soft.Err() != nil || n.crowded.Load() || n.lease.health.inBackoff(now) || now.Sub(n.lease.leasedAt) >= beginTime
 }
 
 // fetch reads due deliveries, in the order of their due time.
@@ -96,7 +96,7 @@ func (n *lane) fetch(ctx context.Context, replay bool, limit int) (list []delive
 	return list, rows.Err()
 }
 
-// attempt sends deliveries concurrently, until begin reports that no more may be sent.
+// attempt sends deliveries concurrently, until begin reports that no more attempts may begin.
 func (n *lane) attempt(list []delivery, replay bool) (results []*result) {
 	workers := width
 	if replay {
@@ -109,14 +109,15 @@ func (n *lane) attempt(list []delivery, replay bool) (results []*result) {
 		wg.Go(func() {
 			for dl := range work {
 				probe, ok := n.begin()
-				// Live deliveries committed meanwhile go before the next replay.
+				// Live deliveries that were committed in the meantime are sent before the next
+				// replay.
 				if !ok || replay && n.hooks.generation.Load() != generation {
 					continue
 				}
 				if r := n.send(n.hard, n.lease, dl, probe); !r.cut {
 					n.mu.Lock()
 					now := n.hooks.now()
-					n.lease.health.note(r, now)
+					n.lease.health.update(r, now)
 					r.verdict = n.lease.health.verdictOf(r, now)
 					results = append(results, r)
 					n.mu.Unlock()
@@ -133,8 +134,8 @@ func (n *lane) attempt(list []delivery, replay bool) (results []*result) {
 	return results
 }
 
-// begin reports whether one more attempt may begin, and whether it is a probe that decides about
-// the breaker. Concurrent attempts may change both.
+// begin reports whether one more attempt may begin, and whether it is a probe, which decides
+// whether the breaker closes. Concurrent attempts may change both.
 func (n *lane) begin() (probe, ok bool) {
 	if n.soft.Err() != nil {
 		return false, false
@@ -142,14 +143,14 @@ func (n *lane) begin() (probe, ok bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	now := n.hooks.now()
-	return n.lease.health.halfOpen(), now.Sub(n.lease.begun) < beginTime && !n.lease.health.inBackoff(now)
+	return n.lease.health.halfOpen(), now.Sub(n.lease.renewedAt) < beginTime && !n.lease.health.inBackoff(now)
 }
 
 // record stores the results of attempts, and releases the endpoint or renews its lease, in one
 // transaction.
 func (n *lane) record(results []*result, leave bool) error {
 	began := n.hooks.now()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(n.hard), max(writeTime, n.lease.begun.Add(leaseTime).Sub(began)))
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(n.hard), max(writeTime, n.lease.renewedAt.Add(leaseTime).Sub(began)))
 	defer cancel()
 	err := n.hooks.db.Tx(ctx, func(tx *db.Tx) error { return n.recordTx(ctx, tx, results, leave, began) })
 	if errors.Is(err, errFenced) {
@@ -161,7 +162,7 @@ func (n *lane) record(results []*result, leave bool) error {
 	if err != nil {
 		return fmt.Errorf("recording attempts: %w", err)
 	}
-	n.lease.begun = began
+	n.lease.renewedAt = began
 	n.logHealth(ctx, results)
 	return nil
 }
@@ -174,7 +175,7 @@ func (n *lane) logHealth(ctx context.Context, results []*result) {
 	h := &n.lease.health
 	log := n.log.With(slog.String("endpoint", n.lease.uuid))
 	if h.gone {
-		log.WarnContext(ctx, "an endpoint answered 410 and was switched off")
+		log.WarnContext(ctx, "an endpoint was switched off because it responded with status 410")
 	}
 	if h.opened {
 		log.WarnContext(ctx, "an endpoint's breaker opened", slog.Time("until", h.backoffUntil))

@@ -16,47 +16,48 @@ import (
 )
 
 const (
-	// leaseTime is the duration of a lease: the time in which attempts begin, the time that the last
-	// one may take, and time to record the results. The rest allows for clock differences between
-	// nodes.
+	// leaseTime is the duration of a lease: the time in which attempts begin, the maximum duration
+	// of the last attempt, and the time to record the results. The remaining time allows for clock
+	// differences between nodes.
 	leaseTime = beginTime + attemptTime + 7*time.Second
 	// beginTime is the time after the start or renewal of a lease in which attempts begin.
 	beginTime = 3 * time.Second
 )
 
-// errFenced means that another deliverer has taken over the lease.
-var errFenced = errors.New("the lease of the endpoint was lost")
+// errFenced means that another deliverer has leased the endpoint.
+var errFenced = errors.New("another deliverer has leased the endpoint")
 
-// found is an endpoint with due deliveries.
-type found struct {
+// dueEndpoint is an endpoint with due deliveries.
+type dueEndpoint struct {
 	id            int64
 	unhealthy     bool
 	fresh, replay bool
 }
 
-// lease is an endpoint that this deliverer serves for a limited time.
+// lease is the time-limited right of this deliverer to serve an endpoint.
 type lease struct {
-	found
+	dueEndpoint
 
 	uuid, url     string
 	institutionID int64
-	// number is the fencing token: it grows with each lease, and each write must name it.
+	// number is the fencing token: it grows with each lease, and each write must specify it.
 	number int64
-	// taken is the start of the lease, begun its start or last renewal.
-	taken, begun time.Time
-	keys         keys
-	custom       []Header
-	health       health
+	// leasedAt is the start of the lease, and renewedAt its start or last renewal.
+	leasedAt, renewedAt time.Time
+	keys                keys
+	custom              []Header
+	health              health
 }
 
-// due returns endpoints with due deliveries that have no lease, the one served longest ago first:
-// either those whose last attempt failed, or the others. It reads one or two index entries per
-// endpoint and never scans a backlog.
-func (d *Deliverer) due(ctx context.Context, unhealthy bool, limit int) (list []found, err error) {
+// due returns endpoints with due deliveries that have no lease. The endpoint that was served
+// longest ago comes first. If unhealthy is true, it returns the endpoints whose last attempt
+// failed, otherwise the others. It reads one or two index entries per endpoint and never scans a
+// backlog.
+func (d *Deliverer) due(ctx context.Context, unhealthy bool, limit int) (list []dueEndpoint, err error) {
 	if limit <= 0 {
 		return nil, nil
 	}
-	// The subquery selects the first entry of each queue, which the index has in this order. With
+	// The subquery selects the first entry of each queue, because the index has this order. With
 	// EXISTS, PostgreSQL may scan the table instead.
 	const first = `(SELECT d.due_at FROM webhook_deliveries d WHERE d.endpoint_id = e.id AND d.status = 'pending' AND d.replay = `
 	const rest = ` ORDER BY d.due_at, d.id LIMIT 1)`
@@ -71,7 +72,7 @@ func (d *Deliverer) due(ctx context.Context, unhealthy bool, limit int) (list []
 	}
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	for rows.Next() {
-		f := found{unhealthy: unhealthy}
+		f := dueEndpoint{unhealthy: unhealthy}
 		var fresh, replay sql.NullInt64
 		if err := rows.Scan(&f.id, &fresh, &replay); err != nil {
 			return nil, fmt.Errorf("searching for due deliveries: %w", err)
@@ -82,12 +83,12 @@ func (d *Deliverer) due(ctx context.Context, unhealthy bool, limit int) (list []
 	return list, rows.Err()
 }
 
-// leaseAll leases endpoints in one transaction. It leaves out those that another deliverer leased
+// leaseAll leases endpoints in one transaction. It omits endpoints that another deliverer leased
 // first.
-func (d *Deliverer) leaseAll(ctx context.Context, take []found) (list []*lease, err error) {
+func (d *Deliverer) leaseAll(ctx context.Context, take []dueEndpoint) (list []*lease, err error) {
 	now := d.hooks.now()
 	// A fixed order prevents deadlocks between two deliverers.
-	slices.SortFunc(take, func(a, b found) int { return cmp.Compare(a.id, b.id) })
+	slices.SortFunc(take, func(a, b dueEndpoint) int { return cmp.Compare(a.id, b.id) })
 	err = d.hooks.db.Tx(ctx, func(tx *db.Tx) error {
 		list = list[:0]
 		for _, f := range take {
@@ -105,13 +106,13 @@ func (d *Deliverer) leaseAll(ctx context.Context, take []found) (list []*lease, 
 	if err != nil {
 		return nil, fmt.Errorf("leasing endpoints: %w", err)
 	}
-	// An endpoint whose keys cannot be read must not delay the others. Its lease expires and the
-	// error is logged again.
+	// An endpoint whose keys cannot be read must not delay other endpoints. After its lease
+	// expires, it is leased again and the error is logged again.
 	return slices.DeleteFunc(list, func(l *lease) bool { return len(l.keys.standard) == 0 }), nil
 }
 
-func (d *Deliverer) leaseTx(ctx context.Context, tx *db.Tx, f found, now time.Time) (*lease, error) {
-	l := &lease{found: f, taken: now, begun: now, health: schedule(d.waits)}
+func (d *Deliverer) leaseTx(ctx context.Context, tx *db.Tx, f dueEndpoint, now time.Time) (*lease, error) {
+	l := &lease{dueEndpoint: f, leasedAt: now, renewedAt: now, health: schedule(d.waits)}
 	var sealed, previous, custom []byte
 	var until, since, failed, delivered sql.NullInt64
 	var inBackoff int64
@@ -139,7 +140,7 @@ func (d *Deliverer) leaseTx(ctx context.Context, tx *db.Tx, f found, now time.Ti
 		}
 	}
 	if err := d.hooks.decrypt(l, sealed, previous, custom, r, now); err != nil {
-		d.log.ErrorContext(ctx, "an endpoint cannot be served", slog.String("endpoint", l.uuid), slog.Any("error", err))
+		d.log.ErrorContext(ctx, "decrypting the secrets of an endpoint failed", slog.String("endpoint", l.uuid), slog.Any("error", err))
 	}
 	return l, nil
 }
@@ -170,8 +171,8 @@ func (s *Service) decrypt(l *lease, sealed, previous, custom []byte, r rotation,
 	return err
 }
 
-// FreeLeases ends all leases. Call it only if no other process can hold one, after a crash for
-// example.
+// FreeLeases ends all leases. Call it only if no other process can have a lease, for example after
+// a crash.
 func (s *Service) FreeLeases(ctx context.Context) error {
 	err := s.db.Tx(ctx, func(tx *db.Tx) error {
 		_, err := tx.ExecContext(ctx, `UPDATE webhook_endpoints SET lease = lease + 1, leased_until = 0 WHERE leased_until <> 0`)

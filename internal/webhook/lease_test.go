@@ -19,9 +19,9 @@ import (
 type node struct {
 	*Deliverer
 
-	at    time.Time
-	sent  int
-	bodys []string
+	at     time.Time
+	sent   int
+	bodies []string
 }
 
 func newNode(t *testing.T, d *db.DB, ring *keyring.Ring) *node {
@@ -31,7 +31,7 @@ func newNode(t *testing.T, d *db.DB, ring *keyring.Ring) *node {
 		Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
 			body, err := io.ReadAll(r.Body)
 			n.sent++
-			n.bodys = append(n.bodys, string(body))
+			n.bodies = append(n.bodies, string(body))
 			return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(""))}, err
 		}),
 		Log: slog.New(slog.DiscardHandler),
@@ -45,8 +45,8 @@ type roundTrip func(r *http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// take leases endpoints with due deliveries.
-func (n *node) take(t *testing.T) []*lease {
+// leaseDue leases endpoints with due deliveries.
+func (n *node) leaseDue(t *testing.T) []*lease {
 	t.Helper()
 	found, err := n.due(t.Context(), false, 10)
 	if err != nil {
@@ -59,7 +59,7 @@ func (n *node) take(t *testing.T) []*lease {
 	return leases
 }
 
-// sendAll fetches and sends the due deliveries of a leased endpoint and returns the results to
+// sendAll reads and sends the due deliveries of a leased endpoint and returns the results to
 // record.
 func (n *node) sendAll(t *testing.T, l *lease) (*lane, []*result) {
 	t.Helper()
@@ -72,8 +72,8 @@ func (n *node) sendAll(t *testing.T, l *lease) (*lane, []*result) {
 	return serving, results
 }
 
-// one creates an institution with one endpoint and one event for it.
-func one(t *testing.T, d *db.DB) *keyring.Ring {
+// createDelivery creates an institution with one endpoint and one delivery for it.
+func createDelivery(t *testing.T, d *db.DB) *keyring.Ring {
 	t.Helper()
 	ring, err := keyring.Open(t.TempDir())
 	if err != nil {
@@ -105,107 +105,107 @@ func count(t *testing.T, d *db.DB, query string) (n int) {
 	return n
 }
 
-// If a deliverer dies at any point, the next one sends the same delivery again after the lease
-// expires, and not before.
+// If a deliverer stops at any point, the next deliverer sends the same delivery again after the
+// lease expires, and not before.
 func TestLeaseOfDeadDelivererExpires(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		ring := one(t, d)
-		for _, dies := range []string{"before sending", "between sending and recording"} {
+		ring := createDelivery(t, d)
+		for _, stopped := range []string{"before sending", "between sending and recording"} {
 			first, second := newNode(t, d, ring), newNode(t, d, ring)
 			first.at = epoch.Add(time.Hour)
-			if dies == "before sending" {
+			if stopped == "before sending" {
 				first.at = epoch
 			}
 			second.at = first.at
-			leases := first.take(t)
+			leases := first.leaseDue(t)
 			if len(leases) != 1 {
-				t.Fatalf("%s: %d endpoints leased", dies, len(leases))
+				t.Fatalf("%s: leased %d endpoints, want 1", stopped, len(leases))
 			}
-			if dies != "before sending" {
+			if stopped != "before sending" {
 				if _, results := first.sendAll(t, leases[0]); len(results) != 1 || results[0].outcome != Delivered {
-					t.Fatalf("%s: sent %+v", dies, results)
+					t.Fatalf("%s: results = %+v, want one delivery", stopped, results)
 				}
 			}
 			second.at = first.at.Add(leaseTime - time.Microsecond)
-			if n := len(second.take(t)); n != 0 {
-				t.Fatalf("%s: another deliverer took what is leased", dies)
+			if n := len(second.leaseDue(t)); n != 0 {
+				t.Fatalf("%s: another deliverer leased the endpoint before its lease expired", stopped)
 			}
 			second.at = first.at.Add(leaseTime)
-			again := second.take(t)
+			again := second.leaseDue(t)
 			if len(again) != 1 || again[0].number != leases[0].number+1 {
-				t.Fatalf("%s: after the lease %d endpoints are to be had", dies, len(again))
+				t.Fatalf("%s: after the lease expired, leased %d endpoints, want 1", stopped, len(again))
 			}
-			if dies == "before sending" {
-				// This one dies too.
+			if stopped == "before sending" {
+				// The second deliverer stops too.
 				continue
 			}
 			serving, results := second.sendAll(t, again[0])
 			if err := serving.record(results, true); err != nil {
 				t.Fatal(err)
 			}
-			if len(first.bodys) != 1 || len(second.bodys) != 1 || first.bodys[0] != second.bodys[0] {
-				t.Errorf("sent %q and %q", first.bodys, second.bodys)
+			if len(first.bodies) != 1 || len(second.bodies) != 1 || first.bodies[0] != second.bodies[0] {
+				t.Errorf("bodies = %q and %q, want the same body twice", first.bodies, second.bodies)
 			}
 			if count(t, d, `webhook_deliveries WHERE status = 'delivered' AND attempts = 1`) != 1 || count(t, d, `webhook_attempts`) != 1 {
-				t.Errorf("%s: not recorded once", dies)
+				t.Errorf("%s: the delivery is not recorded exactly once", stopped)
 			}
 		}
 	})
 }
 
-// A slow deliverer that continues after another one has leased the endpoint writes nothing.
+// A slow deliverer writes nothing after another deliverer has leased the endpoint.
 func TestLateDelivererIsFenced(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		ring := one(t, d)
+		ring := createDelivery(t, d)
 		slow, other := newNode(t, d, ring), newNode(t, d, ring)
-		serving, results := slow.sendAll(t, slow.take(t)[0])
+		serving, results := slow.sendAll(t, slow.leaseDue(t)[0])
 		results[0].verdict.status = DeliveryExhausted
 		other.at = epoch.Add(time.Minute)
-		if len(other.take(t)) != 1 {
-			t.Fatal("the lease did not run out")
+		if len(other.leaseDue(t)) != 1 {
+			t.Fatal("the lease did not expire after a minute")
 		}
 		err := d.Tx(t.Context(), func(tx *db.Tx) error { return serving.recordTx(t.Context(), tx, results, true, other.at) })
 		if !errors.Is(err, errFenced) {
-			t.Errorf("the late one wrote: %v", err)
+			t.Errorf("recordTx of the late deliverer: error = %v, want errFenced", err)
 		}
 		if err := serving.record(results, true); err != nil {
 			t.Error(err)
 		}
 		if count(t, d, `webhook_attempts`) != 0 || count(t, d, `webhook_deliveries WHERE status = 'pending'`) != 1 ||
 			count(t, d, `webhook_endpoints WHERE leased_until > 0`) != 1 {
-			t.Error("the late one changed something")
+			t.Error("the late deliverer changed the database")
 		}
 	})
 }
 
-// No attempt begins so late that it could outlast the lease.
+// No attempt begins so late that it could run longer than the lease.
 func TestNoAttemptBeginsLate(t *testing.T) {
 	t.Parallel()
 	d := dbtest.Open(t, t.TempDir(), "")
-	n := newNode(t, d, one(t, d))
-	l := n.take(t)[0]
+	n := newNode(t, d, createDelivery(t, d))
+	l := n.leaseDue(t)[0]
 	n.at = n.at.Add(beginTime)
 	if _, results := n.sendAll(t, l); len(results) != 0 || n.sent != 0 {
-		t.Errorf("%d attempts began when others might take the endpoint", n.sent)
+		t.Errorf("%d attempts began after beginTime, want 0", n.sent)
 	}
 	if beginTime+attemptTime >= leaseTime {
-		t.Error("an attempt can outlast its lease")
+		t.Error("an attempt can run longer than its lease")
 	}
 }
 
-func TestFreeLeasesEndsThemAll(t *testing.T) {
+func TestFreeLeases(t *testing.T) {
 	t.Parallel()
 	d := dbtest.Open(t, t.TempDir(), "")
-	ring := one(t, d)
+	ring := createDelivery(t, d)
 	dead, next := newNode(t, d, ring), newNode(t, d, ring)
-	l := dead.take(t)[0]
+	l := dead.leaseDue(t)[0]
 	if err := next.hooks.FreeLeases(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	again := next.take(t)
+	again := next.leaseDue(t)
 	if len(again) != 1 || again[0].number <= l.number {
-		t.Errorf("after the start %+v can be leased", again)
+		t.Errorf("after FreeLeases: leased %+v, want one endpoint with a higher lease number", again)
 	}
 }

@@ -19,8 +19,8 @@ import (
 	"github.com/certvault/certvault/internal/webhook"
 )
 
-// letter is a delivery as a receiver verifies it.
-type letter struct {
+// testDelivery is a delivery as a receiver verifies it.
+type testDelivery struct {
 	Secret  string            `json:"secret"`
 	Headers map[string]string `json:"headers"`
 	Body    []byte            `json:"body"` // base64 in JSON
@@ -28,57 +28,57 @@ type letter struct {
 	plain, standard bool
 }
 
-// letters returns real deliveries from before, during and after a rotation, and some that were
-// modified.
-func letters(t *testing.T) map[string]letter {
+// testDeliveries returns real deliveries from before, during and after a rotation, and modified
+// copies of the first one.
+func testDeliveries(t *testing.T) map[string]testDelivery {
 	t.Helper()
-	f := open(t, dbtest.Open(t, t.TempDir(), "")).live()
+	f := open(t, dbtest.Open(t, t.TempDir(), "")).withRealClock()
 	inst := f.institution(t, "AAA")
 	certificate := f.certificate(t, inst)
-	r := receive(t, nil)
-	e, first := f.at(t, inst, r.URL)
-	f.deliver(t, webhook.DelivererConfig{})
-	get := func(secret string, plain bool) letter {
+	r := startReceiver(t, nil)
+	e, first := f.endpointAt(t, inst, r.URL)
+	f.startDeliverer(t, webhook.DelivererConfig{})
+	get := func(secret string, plain bool) testDelivery {
 		f.emit(t, inst, certificate, 1)
 		got := r.next(t)
-		f.until(t, "it is recorded", func() bool { return f.pending(t, 0) == 0 })
-		l := letter{Secret: secret, Headers: map[string]string{}, Body: got.body, plain: plain, standard: true}
+		f.waitUntil(t, "the attempt is recorded", func() bool { return f.pending(t, 0) == 0 })
+		l := testDelivery{Secret: secret, Headers: map[string]string{}, Body: got.body, plain: plain, standard: true}
 		for name := range got.header {
 			l.Headers[strings.ToLower(name)] = got.header.Get(name)
 		}
 		return l
 	}
-	list := map[string]letter{"as sent": get(first, true)}
+	list := map[string]testDelivery{"unchanged": get(first, true)}
 	second, _, err := f.Rotate(t.Context(), inst, e.UUID)
 	if err != nil {
 		t.Fatal(err)
 	}
-	list["in a rotation, old secret"], list["in a rotation, new secret"] = get(first, true), get(second, false)
+	list["during a rotation, old secret"], list["during a rotation, new secret"] = get(first, true), get(second, false)
 	if err := f.Promote(t.Context(), inst, e.UUID); err != nil {
 		t.Fatal(err)
 	}
 	list["promoted, new secret"], list["promoted, old secret"] = get(second, true), get(first, false)
 
-	sent := list["as sent"]
-	changed := func(name string, change func(l *letter)) {
+	sent := list["unchanged"]
+	changed := func(name string, change func(l *testDelivery)) {
 		l := sent
 		l.Headers, l.Body = maps.Clone(sent.Headers), bytes.Clone(sent.Body)
 		change(&l)
 		list[name] = l
 	}
-	changed("another body", func(l *letter) { l.Body[10] ^= 1; l.plain, l.standard = false, false })
-	changed("another secret", func(l *letter) { l.Secret = second; l.plain, l.standard = false, false })
-	changed("another id", func(l *letter) { l.Headers["webhook-id"] = "x"; l.standard = false })
-	changed("another time", func(l *letter) {
+	changed("another body", func(l *testDelivery) { l.Body[10] ^= 1; l.plain, l.standard = false, false })
+	changed("another secret", func(l *testDelivery) { l.Secret = second; l.plain, l.standard = false, false })
+	changed("another id", func(l *testDelivery) { l.Headers["webhook-id"] = "x"; l.standard = false })
+	changed("another time", func(l *testDelivery) {
 		l.Headers["webhook-timestamp"] = strconv.FormatInt(time.Now().Unix()+1, 10)
 		l.standard = l.Headers["webhook-timestamp"] == sent.Headers["webhook-timestamp"]
 	})
-	changed("no signature", func(l *letter) {
+	changed("no signature", func(l *testDelivery) {
 		delete(l.Headers, "webhook-signature")
 		delete(l.Headers, "x-webhook-signature")
 		l.plain, l.standard = false, false
 	})
-	changed("half a signature", func(l *letter) {
+	changed("half a signature", func(l *testDelivery) {
 		for _, name := range []string{"webhook-signature", "x-webhook-signature"} {
 			l.Headers[name] = l.Headers[name][:20]
 		}
@@ -87,7 +87,7 @@ func letters(t *testing.T) map[string]letter {
 	return list
 }
 
-func (l *letter) header() http.Header {
+func (l *testDelivery) header() http.Header {
 	h := http.Header{}
 	for name, value := range l.Headers {
 		h.Set(name, value)
@@ -95,35 +95,35 @@ func (l *letter) header() http.Header {
 	return h
 }
 
-func TestGoLibraryOfReceivers(t *testing.T) {
+func TestGoLibraryVerifiesDeliveries(t *testing.T) {
 	t.Parallel()
-	for name, l := range letters(t) {
+	for name, l := range testDeliveries(t) {
 		w, err := standard.NewWebhook(l.Secret)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if err := w.Verify(l.Body, l.header()); (err == nil) != l.standard {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: Verify = %v", name, err)
 		}
 	}
 }
 
-func TestNodeLibrariesOfReceivers(t *testing.T) {
+func TestNodeLibrariesVerifyDeliveries(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join("..", "..", "test", "receivers")
 	node := program(t, "node")
 	if _, err := os.Stat(filepath.Join(dir, "node_modules")); err != nil {
-		unmet(t, "the npm libraries are missing: run make deps")
+		skipOrFail(t, "the npm libraries are missing: run make deps")
 	}
 	var names []string
 	var input bytes.Buffer
-	list := letters(t)
+	list := testDeliveries(t)
 	for _, library := range []string{"standardwebhooks", "svix"} {
 		for name, l := range list {
 			names = append(names, library+": "+name)
 			line, err := json.Marshal(struct {
 				Library string `json:"library"`
-				letter
+				testDelivery
 			}{library, l})
 			if err != nil {
 				t.Fatal(err)
@@ -135,22 +135,22 @@ func TestNodeLibrariesOfReceivers(t *testing.T) {
 	cmd.Dir, cmd.Stdin = dir, &input
 	out, err := cmd.CombinedOutput()
 	if err != nil {
-		t.Fatalf("%v\n%s", err, out)
+		t.Fatalf("verify.mjs: %v\n%s", err, out)
 	}
 	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
 	if len(lines) != len(names) {
-		t.Fatalf("%d answers to %d deliveries:\n%s", len(lines), len(names), out)
+		t.Fatalf("got %d results for %d deliveries:\n%s", len(lines), len(names), out)
 	}
 	for i, name := range names {
-		_, of, _ := strings.Cut(name, ": ")
-		if (lines[i] == "good") != list[of].standard {
-			t.Errorf("%s: %s", name, lines[i])
+		_, delivery, _ := strings.Cut(name, ": ")
+		if (lines[i] == "good") != list[delivery].standard {
+			t.Errorf("%s: verify.mjs reports %s", name, lines[i])
 		}
 	}
 }
 
-// drivers call the functions of the samples for one delivery on standard input and print the
-// results.
+// drivers are programs that call the functions of the samples for one delivery on standard input
+// and print the results.
 var drivers = map[string]struct{ program, file, before, after string }{
 	"js": {program: "node", file: "sample.mjs", after: `
 const { secret, headers, body } = JSON.parse((await import('node:fs')).readFileSync(0, 'utf8'));
@@ -185,9 +185,9 @@ func TestSamples(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	list := letters(t)
+	list := testDeliveries(t)
 	if len(webhook.Samples) != len(drivers) {
-		t.Errorf("%d samples are tried of %d", len(drivers), len(webhook.Samples))
+		t.Errorf("got %d drivers for %d samples", len(drivers), len(webhook.Samples))
 	}
 	for _, s := range webhook.Samples {
 		language := s.Name
@@ -195,7 +195,7 @@ func TestSamples(t *testing.T) {
 		t.Run(language, func(t *testing.T) {
 			t.Parallel()
 			if !strings.Contains(string(text), "```"+language+"\n"+sample+"```\n") {
-				t.Error("the documentation says something else")
+				t.Error("docs/webhooks.md does not contain this sample")
 			}
 			program := program(t, d.program)
 			if language == "go" {
@@ -210,7 +210,7 @@ func TestSamples(t *testing.T) {
 			if language == "go" {
 				built := filepath.Join(dir, "sample")
 				if out, err := exec.CommandContext(t.Context(), program, "build", "-o", built, file).CombinedOutput(); err != nil {
-					t.Fatalf("%v\n%s", err, out)
+					t.Fatalf("go build: %v\n%s", err, out)
 				}
 				program, args = built, nil
 			}
@@ -223,28 +223,28 @@ func TestSamples(t *testing.T) {
 				cmd.Stdin = bytes.NewReader(input)
 				out, err := cmd.CombinedOutput()
 				if want := strconv.FormatBool(l.plain) + " " + strconv.FormatBool(l.standard); err != nil || strings.TrimSpace(string(out)) != want {
-					t.Errorf("%s: %s, not %s (%v)", name, out, want, err)
+					t.Errorf("%s: got %s, want %s (error %v)", name, out, want, err)
 				}
 			}
 		})
 	}
 }
 
-// program returns the path of a program that the test needs.
+// program returns the path of a program that the test requires.
 func program(t *testing.T, name string) string {
 	t.Helper()
 	path, err := exec.LookPath(name)
 	if err != nil {
-		unmet(t, name+" is not installed: make deps brings it where it may")
+		skipOrFail(t, name+" is not installed: run make deps")
 	}
 	return path
 }
 
-// unmet skips a test if a requirement is missing; with CI=true it fails the test.
-func unmet(t *testing.T, what string) {
+// skipOrFail skips a test if a requirement is missing; with CI=true it fails the test.
+func skipOrFail(t *testing.T, reason string) {
 	t.Helper()
 	if os.Getenv("CI") == "true" {
-		t.Fatal(what)
+		t.Fatal(reason)
 	}
-	t.Skip(what)
+	t.Skip(reason)
 }

@@ -77,7 +77,7 @@ func (s *Service) List(ctx context.Context, institutionID int64) (list []Endpoin
 	return list, rows.Err()
 }
 
-// scanner is a row's Scan that reads additional columns.
+// scanner is the Scan method of a row that also reads additional columns.
 type scanner func(dest ...any) error
 
 // Scan reads the row.

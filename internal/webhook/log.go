@@ -28,11 +28,11 @@ type Delivery struct {
 	Attempts int
 	// Tries is the number of attempts that the retry schedule counts.
 	Tries int
-	// Replay is true if it waits behind live deliveries.
+	// Replay is true if the delivery is sent after live deliveries.
 	Replay    bool
 	CreatedAt time.Time
-	// DueAt is the time at which a pending delivery is due, FinishedAt the time at which another one
-	// ended.
+	// DueAt is the time at which a pending delivery is due. FinishedAt is the time at which a
+	// delivered or exhausted delivery ended.
 	DueAt, FinishedAt *time.Time
 }
 
@@ -44,10 +44,10 @@ type DeliveryDetail struct {
 	Log  []Attempt
 }
 
-// Attempt is one request with its answer.
+// Attempt is one request with its response.
 type Attempt struct {
 	Number int
-	// Probe is true if the attempt decided about the breaker.
+	// Probe is true if the attempt decided whether the breaker closes.
 	Probe          bool
 	StartedAt      time.Time
 	Duration       time.Duration
@@ -55,11 +55,11 @@ type Attempt struct {
 	Error          string
 	URL            string
 	RequestHeaders http.Header
-	// StatusCode is 0 if there was no answer.
+	// StatusCode is 0 if there was no response.
 	StatusCode      int
 	ResponseHeaders http.Header
 	ResponseBody    string
-	// Truncated is true if the answer's body was longer than ResponseBody.
+	// Truncated is true if the response's body was longer than ResponseBody.
 	Truncated bool
 }
 
@@ -74,15 +74,15 @@ const (
 type LogQuery struct {
 	// Status selects one status; empty means all.
 	Status DeliveryStatus
-	// Before selects deliveries older than a delivery; After selects the next newer ones. 0 starts
-	// with the newest.
+	// Before selects deliveries older than the delivery with this id; After selects the next newer
+	// deliveries. 0 starts with the newest.
 	Before, After int64
 	// Limit is 1 to 100.
 	Limit int
 	// Event selects one event name; empty means all.
 	Event Name
-	// EventID selects the deliveries of one event, by its UUID; CertificateID those of all events of
-	// a certificate.
+	// EventID selects the deliveries of one event, by its UUID. CertificateID selects the
+	// deliveries of all events of a certificate.
 	EventID       string
 	CertificateID int64
 }
@@ -101,7 +101,7 @@ func scanDelivery(row interface{ Scan(dest ...any) error }, d *Delivery, more ..
 	}
 	d.CreatedAt, d.FinishedAt = db.Time(created), db.OptionalTime(finished)
 	if d.Status == DeliveryPending {
-		// The due time 0 marks a delivery that goes before all others.
+		// The due time 0 marks a delivery that is sent before all others.
 		at := db.Time(max(due, created))
 		d.DueAt = &at
 	}
@@ -138,8 +138,8 @@ func (s *Service) Log(ctx context.Context, institutionID int64, uuid string, q L
 		}
 		return q.page(list), nil
 	}
-	// The query reads a page for each endpoint and status and merges them, because the index has
-	// this order and no entry is read in vain.
+	// The query reads a page for each endpoint and status and merges the pages. The index has this
+	// order, so that no unnecessary entry is read.
 	var list []Delivery
 	for _, endpoint := range endpoints {
 		for _, status := range statuses {
@@ -156,7 +156,7 @@ func (s *Service) Log(ctx context.Context, institutionID int64, uuid string, q L
 	return q.page(list), nil
 }
 
-const longLog = "There is too much in the log to look through. Choose an endpoint or a state."
+const longLog = "The search of the delivery log took too long. Choose an endpoint or a status."
 
 // page returns a page of the list, newest first.
 func (q *LogQuery) page(list []Delivery) []Delivery {
@@ -167,7 +167,7 @@ func (q *LogQuery) page(list []Delivery) []Delivery {
 	return list[:min(len(list), q.Limit)]
 }
 
-// span returns the condition on the delivery id, the order, and the bound of a query.
+// span returns the condition on the delivery id, the sort order, and the id for the condition.
 func (q *LogQuery) span() (condition, order string, id int64) {
 	if q.After != 0 {
 		return `d.id > `, ` ORDER BY d.id`, q.After
@@ -194,8 +194,8 @@ func (s *Service) endpoints(ctx context.Context, institutionID int64, uuid strin
 	return ids, nil
 }
 
-// logOfEvents returns the deliveries of one event or of the events of one certificate. There are
-// few, and the query starts from the event.
+// logOfEvents returns the deliveries of one event or of the events of one certificate. Their number
+// is small, and the query starts from the event.
 func (s *Service) logOfEvents(ctx context.Context, institutionID int64, endpoints []int64, statuses []DeliveryStatus, q LogQuery) ([]Delivery, error) {
 	events, arg := `e.uuid = $2`, any(q.EventID)
 	if q.EventID == "" {
@@ -218,7 +218,7 @@ func (s *Service) logOfEvents(ctx context.Context, institutionID int64, endpoint
 			AND d.status IN (`+db.Places(5+len(endpoints), len(statuses))+`)`+order+` LIMIT $4`, args...)
 }
 
-// maxCount is the limit of counts.
+// maxCount is the maximum value of a count.
 const maxCount = 10_000
 
 // Counts returns the number of deliveries in each status for an institution's endpoint, up to

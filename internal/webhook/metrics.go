@@ -21,10 +21,10 @@ type Metrics struct {
 func NewMetrics(reg prometheus.Registerer) *Metrics {
 	m := &Metrics{
 		outcomes: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "certvault_webhook_attempts_total", Help: "Attempts at deliveries, by how they ended.",
+			Name: "certvault_webhook_attempts_total", Help: "Attempts at deliveries, by outcome.",
 		}, []string{"outcome"}),
 		seconds: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "certvault_webhook_attempt_seconds", Help: "Time of an attempt at a delivery, connection and answer included.",
+			Name: "certvault_webhook_attempt_seconds", Help: "Duration of an attempt at a delivery, including connection and response.",
 			Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 15},
 		}),
 	}
@@ -46,18 +46,19 @@ func (m *Metrics) attempt(r *result) {
 
 // Condition is the state of all deliveries of an installation at one moment.
 type Condition struct {
-	// Late is the time for which the oldest due delivery has been due at endpoints whose breaker is
-	// closed, Held the same at endpoints whose breaker is open.
+	// OldestDue is the time for which the oldest due delivery has been due at endpoints whose
+	// breaker is closed. OldestBackoff is the same at endpoints whose breaker is open.
 	OldestDue, OldestBackoff time.Duration
-	// Open is the number of endpoints whose breaker is open, Off the number of those switched off.
+	// Open is the number of endpoints whose breaker is open. Off is the number of endpoints that
+	// are switched off.
 	Open, Off int
 }
 
 // Condition reads the state of all endpoints. It reads two index entries per endpoint and counts no
 // backlog.
 func (s *Service) Condition(ctx context.Context) (Condition, error) {
-	// Deliveries with the due time 0 go before all others; their due time does not show how long
-	// they have waited.
+	// Deliveries with the due time 0 are sent before all others; their due time does not show how
+	// long they have waited.
 	const oldest = `(SELECT d.due_at FROM webhook_deliveries d WHERE d.endpoint_id = e.id AND d.status = 'pending' AND d.replay = false AND d.due_at > 0
 		ORDER BY d.due_at, d.id LIMIT 1)`
 	now := s.now()
@@ -90,14 +91,14 @@ type conditions struct {
 	due, open, off *prometheus.Desc
 }
 
-// Conditions returns the gauges of the deliveries. If reading them fails, it passes the error to
-// log and leaves the gauges out, so that an alert on absent series fires.
+// Conditions returns a collector of the gauges of the deliveries. If reading them fails, it passes
+// the error to log and omits the gauges, so that an alert on absent series fires.
 func (s *Service) Conditions(log func(error)) prometheus.Collector {
 	return &conditions{
 		hooks: s, log: log,
 		due: prometheus.NewDesc("certvault_webhook_oldest_due_seconds",
 			"Time for which the oldest due delivery has been due, at endpoints whose breaker is closed or open.", []string{"breaker"}, nil),
-		open: prometheus.NewDesc("certvault_webhook_breakers_open", "Endpoints whose breaker is open because they do not answer.", nil, nil),
+		open: prometheus.NewDesc("certvault_webhook_breakers_open", "Endpoints whose breaker is open because they do not respond.", nil, nil),
 		off:  prometheus.NewDesc("certvault_webhook_endpoints_off", "Endpoints that the vault has switched off.", nil, nil),
 	}
 }

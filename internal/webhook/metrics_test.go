@@ -46,18 +46,18 @@ func gather(t *testing.T, reg *prometheus.Registry) map[string]float64 {
 func TestMetrics(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		f := open(t, d).live()
+		f := open(t, d).withRealClock()
 		inst := f.institution(t, "AAA")
 		certificate := f.certificate(t, inst)
 		reg := prometheus.NewRegistry()
 		metrics := webhook.NewMetrics(reg)
 		reg.MustRegister(f.Conditions(func(err error) { t.Error(err) }))
 		if got := gather(t, reg); got["certvault_webhook_oldest_due_seconds closed"] != 0 || got["certvault_webhook_breakers_open"] != 0 {
-			t.Errorf("with nothing there: %v", got)
+			t.Errorf("metrics without endpoints = %v", got)
 		}
-		served, _ := f.at(t, inst, "https://served.example")
-		inBackoff, _ := f.at(t, inst, "https://held.example")
-		off, _ := f.at(t, inst, "https://off.example")
+		served, _ := f.endpointAt(t, inst, "https://served.example")
+		inBackoff, _ := f.endpointAt(t, inst, "https://held.example")
+		off, _ := f.endpointAt(t, inst, "https://off.example")
 		f.emit(t, inst, certificate, 1)
 		now := db.Micros(time.Now())
 		for endpoint, change := range map[int64]string{
@@ -78,22 +78,22 @@ func TestMetrics(t *testing.T) {
 			"certvault_webhook_oldest_due_seconds closed": float64(served.ID * 100), "certvault_webhook_oldest_due_seconds open": float64(inBackoff.ID * 100),
 			"certvault_webhook_breakers_open": 1, "certvault_webhook_endpoints_off": 1, "certvault_webhook_attempts_total delivered": 0,
 		} {
-			if value, there := got[name]; !there || value < want || value > want+awaitTime.Seconds() {
-				t.Errorf("%s is %v, not %v", name, value, want)
+			if value, ok := got[name]; !ok || value < want || value > want+awaitTime.Seconds() {
+				t.Errorf("%s = %v, want %v", name, value, want)
 			}
 		}
-		r := receive(t, nil)
+		r := startReceiver(t, nil)
 		other := f.institution(t, "BBB")
-		f.at(t, other, r.URL)
-		f.at(t, other, "http://10.0.0.1/")
-		f.deliver(t, webhook.DelivererConfig{Metrics: metrics, Waits: []time.Duration{time.Hour}})
+		f.endpointAt(t, other, r.URL)
+		f.endpointAt(t, other, "http://10.0.0.1/")
+		f.startDeliverer(t, webhook.DelivererConfig{Metrics: metrics, Waits: []time.Duration{time.Hour}})
 		f.emit(t, other, certificate, 3)
-		f.until(t, "all was tried", func() bool {
+		f.waitUntil(t, "every delivery has an attempt", func() bool {
 			got = gather(t, reg)
 			return got["certvault_webhook_attempts_total delivered"] == 3 && got["certvault_webhook_attempts_total blocked"] >= 3
 		})
 		if got["certvault_webhook_attempt_seconds"] < 6 {
-			t.Errorf("the time of %v attempts is counted", got["certvault_webhook_attempt_seconds"])
+			t.Errorf("certvault_webhook_attempt_seconds counts %v attempts, want at least 6", got["certvault_webhook_attempt_seconds"])
 		}
 	})
 }
@@ -116,34 +116,34 @@ func TestDashboardMetricsExist(t *testing.T) {
 		} `json:"panels"`
 	}
 	if err := json.Unmarshal(text, &dashboard); err != nil || dashboard.Title == "" || dashboard.UID == "" || len(dashboard.Panels) == 0 {
-		t.Fatalf("%+v, %v", dashboard, err)
+		t.Fatalf("dashboard = %+v, error = %v", dashboard, err)
 	}
 	reg := prometheus.NewRegistry()
 	webhook.NewMetrics(reg)
-	reg.MustRegister(open(t, dbtest.Open(t, t.TempDir(), "")).live().Conditions(func(err error) { t.Error(err) }))
+	reg.MustRegister(open(t, dbtest.Open(t, t.TempDir(), "")).withRealClock().Conditions(func(err error) { t.Error(err) }))
 	families, err := reg.Gather()
 	if err != nil {
 		t.Fatal(err)
 	}
-	there := map[string]bool{}
+	used := map[string]bool{}
 	for _, f := range families {
-		there[f.GetName()] = false
+		used[f.GetName()] = false
 	}
 	names := regexp.MustCompile(`certvault_webhook_[a-z_]+`)
 	for _, p := range dashboard.Panels {
 		for _, target := range p.Targets {
 			for _, name := range names.FindAllString(target.Expr, -1) {
 				base := strings.TrimSuffix(strings.TrimSuffix(strings.TrimSuffix(name, "_bucket"), "_sum"), "_count")
-				if _, known := there[base]; !known {
-					t.Errorf("%s asks for %s", p.Title, name)
+				if _, known := used[base]; !known {
+					t.Errorf("panel %s uses the unknown metric %s", p.Title, name)
 				}
-				there[base] = true
+				used[base] = true
 			}
 		}
 	}
-	for name, shown := range there {
-		if !shown {
-			t.Errorf("no panel shows %s", name)
+	for name, ok := range used {
+		if !ok {
+			t.Errorf("no panel uses the metric %s", name)
 		}
 	}
 }

@@ -26,17 +26,17 @@ const (
 type Notice struct {
 	Kind          NoticeKind
 	InstitutionID int64
-	// Endpoint is its UUID.
+	// Endpoint is the UUID of the endpoint.
 	Endpoint, URL string
-	// Since is the time at which it began to fail, or recovered.
+	// Since is the time at which the endpoint began to fail, or recovered.
 	Since time.Time
-	// Reason is the reason why it was switched off.
+	// Reason is the reason why the endpoint was switched off.
 	Reason Reason
 }
 
-// Letter returns the text of the notice. The parameter vault is the base URL, which identifies the
-// installation to the reader. The text names only the host of the endpoint's URL, because the path
-// may contain a secret.
+// Letter returns the text of the notice. The parameter vault is the base URL, by which the reader
+// identifies the installation. The text contains only the host of the endpoint's URL, because the
+// path may contain a secret.
 func (n Notice) Letter(vault string) (letter mail.Letter, subject string) {
 	host := n.URL
 	if u, err := url.Parse(n.URL); err == nil {
@@ -44,19 +44,19 @@ func (n Notice) Letter(vault string) (letter mail.Letter, subject string) {
 	}
 	since := n.Since.UTC().Format("2 January 2006, 15:04 UTC")
 	letter.Why = fmt.Sprintf("You get this because you own an institution in the certificate vault at %s. Endpoint: %s.", vault, n.Endpoint)
-	const look = "The delivery log shows each request and its answer: certvault webhook log."
+	const logHint = "The delivery log shows each request and its answer: certvault webhook log."
 	switch n.Kind {
 	case NoticeFailing:
 		subject = "Webhooks to " + host + " have failed for an hour"
 		letter.Paragraphs = []string{
 			fmt.Sprintf("Your server %s has not taken a single event since %s.", host, since),
-			"Nothing is lost: events wait, and are sent when it answers with a status of 2xx within 15 seconds.", look,
+			"Nothing is lost: events wait, and are sent when it answers with a status of 2xx within 15 seconds.", logHint,
 		}
 	case NoticeStillFailing:
 		subject = "Webhooks to " + host + " have failed for three days"
 		letter.Paragraphs = []string{
 			fmt.Sprintf("Your server %s has not taken a single event since %s.", host, since),
-			"In two days its endpoint will be switched off. Events then wait for another 14 days.", look,
+			"In two days its endpoint will be switched off. Events then wait for another 14 days.", logHint,
 		}
 	case NoticeSwitchedOff:
 		subject = "Webhooks to " + host + " were switched off"
@@ -65,7 +65,7 @@ func (n Notice) Letter(vault string) (letter mail.Letter, subject string) {
 			why = fmt.Sprintf("Your server %s answered 410 Gone, which says that it wants no more events. Nothing is sent to it any more.", host)
 		}
 		letter.Paragraphs = []string{
-			why, "Its events are kept for 14 days. To have them sent, switch the endpoint on again: certvault webhook resume.", look,
+			why, "Its events are kept for 14 days. To have them sent, switch the endpoint on again: certvault webhook resume.", logHint,
 		}
 	case NoticeRecovered:
 		subject = "Webhooks to " + host + " arrive again"

@@ -16,7 +16,7 @@ import (
 	"github.com/certvault/certvault/internal/webhook"
 )
 
-// awaitTime limits waiting for an expected event; no result depends on it.
+// awaitTime limits the wait for an expected event; no result depends on it.
 const awaitTime = time.Minute
 
 // loopback is the network of the tests' receivers.
@@ -30,34 +30,34 @@ type request struct {
 	at           time.Time
 }
 
-// receiver is an institution's server.
+// receiver is an HTTP server of an institution.
 type receiver struct {
 	*httptest.Server
 
 	arrived chan request
 }
 
-// receive starts a receiver with a handler; nil answers 204.
-func receive(t *testing.T, answer http.HandlerFunc) *receiver {
+// startReceiver starts a receiver with a handler; nil responds with 204.
+func startReceiver(t *testing.T, handler http.HandlerFunc) *receiver {
 	t.Helper()
 	r := &receiver{arrived: make(chan request, 100_000)}
-	r.Server = httptest.NewServer(r.handler(answer))
+	r.Server = httptest.NewServer(r.handler(handler))
 	t.Cleanup(r.Close)
 	return r
 }
 
-func (r *receiver) handler(answer http.HandlerFunc) http.Handler {
+func (r *receiver) handler(handler http.HandlerFunc) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		body, err := io.ReadAll(req.Body)
 		if err != nil {
 			return
 		}
 		r.arrived <- request{method: req.Method, path: req.URL.Path, header: req.Header.Clone(), body: body, at: time.Now()}
-		if answer == nil {
+		if handler == nil {
 			w.WriteHeader(http.StatusNoContent)
 			return
 		}
-		answer(w, req)
+		handler(w, req)
 	})
 }
 
@@ -68,24 +68,24 @@ func (r *receiver) next(t *testing.T) request {
 	case got := <-r.arrived:
 		return got
 	case <-time.After(awaitTime):
-		t.Fatal("nothing arrived")
+		t.Fatal("no request arrived")
 		return request{}
 	}
 }
 
-// answers returns a handler that answers with a status.
-func answers(code int) http.HandlerFunc {
+// respondWith returns a handler that responds with a status.
+func respondWith(code int) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(code) }
 }
 
-// live replaces a fixture's clock with the real one.
-func (f *fixture) live() *fixture {
+// withRealClock replaces a fixture's clock with the real clock.
+func (f *fixture) withRealClock() *fixture {
 	f.Service = webhook.New(f.db, f.ring, time.Now)
 	return f
 }
 
-// at creates an endpoint for a URL.
-func (f *fixture) at(t *testing.T, institution int64, url string, headers ...webhook.Header) (endpoint *webhook.Endpoint, secret string) {
+// endpointAt creates an endpoint for a URL.
+func (f *fixture) endpointAt(t *testing.T, institution int64, url string, headers ...webhook.Header) (endpoint *webhook.Endpoint, secret string) {
 	t.Helper()
 	endpoint, secret, err := f.Create(t.Context(), institution, url, nil, headers...)
 	if err != nil {
@@ -113,8 +113,8 @@ func (f *fixture) emit(t *testing.T, institution, certificate int64, n int) {
 	}
 }
 
-// deliver starts a deliverer that may connect to loopback, and stops it when the test ends.
-func (f *fixture) deliver(t *testing.T, c webhook.DelivererConfig) *webhook.Deliverer {
+// startDeliverer starts a deliverer that may connect to loopback, and stops it when the test ends.
+func (f *fixture) startDeliverer(t *testing.T, c webhook.DelivererConfig) *webhook.Deliverer {
 	t.Helper()
 	if c.Transport == nil {
 		c.Transport = safehttp.Transport(safehttp.Options{Allow: loopback})
@@ -130,18 +130,19 @@ func (f *fixture) deliver(t *testing.T, c webhook.DelivererConfig) *webhook.Deli
 	return d
 }
 
-// attempt is a row of the log.
+// attempt is an attempt in the log, with the status of its delivery.
 type attempt struct {
-	status, outcome, failure string
-	code, number             int
-	received, answer         string
-	truncated                bool
+	status, outcome, failure      string
+	code, number                  int
+	responseHeaders, responseBody string
+	truncated                     bool
 }
 
-// last waits until a delivery of an endpoint has an attempt with a number and returns it.
-func (f *fixture) last(t *testing.T, endpoint int64, number int) (a attempt) {
+// awaitAttempt waits until a delivery of an endpoint has an attempt with a number and returns the
+// attempt.
+func (f *fixture) awaitAttempt(t *testing.T, endpoint int64, number int) (a attempt) {
 	t.Helper()
-	f.until(t, "the attempt is recorded", func() bool {
+	f.waitUntil(t, "the attempt is recorded", func() bool {
 		rows, err := f.db.QueryContext(t.Context(), `
 			SELECT d.status, a.outcome, coalesce(a.error, ''), coalesce(a.status_code, 0), a.number, coalesce(a.response_headers, ''),
 				coalesce(a.response_body, ''), a.truncated
@@ -150,34 +151,35 @@ func (f *fixture) last(t *testing.T, endpoint int64, number int) (a attempt) {
 			t.Fatal(err)
 		}
 		defer rows.Close()
-		there := rows.Next()
-		if there {
-			err = rows.Scan(&a.status, &a.outcome, &a.failure, &a.code, &a.number, &a.received, &a.answer, &a.truncated)
+		found := rows.Next()
+		if found {
+			err = rows.Scan(&a.status, &a.outcome, &a.failure, &a.code, &a.number, &a.responseHeaders, &a.responseBody, &a.truncated)
 		}
 		if err := errors.Join(err, rows.Err()); err != nil {
 			t.Fatal(err)
 		}
-		return there
+		return found
 	})
 	return a
 }
 
-// until waits until a condition holds.
-func (f *fixture) until(t *testing.T, what string, holds func() bool) {
+// waitUntil waits until a condition is true.
+func (f *fixture) waitUntil(t *testing.T, condition string, isTrue func() bool) {
 	t.Helper()
 	end := time.After(awaitTime)
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	for !holds() {
+	for !isTrue() {
 		select {
 		case <-tick.C:
 		case <-end:
-			t.Fatalf("not in time: %s", what)
+			t.Fatalf("timeout while waiting until %s", condition)
 		}
 	}
 }
 
-// pending counts the pending deliveries of one endpoint or, for 0, of all.
+// pending returns the number of pending deliveries of an endpoint, or of all endpoints if endpoint
+// is 0.
 func (f *fixture) pending(t *testing.T, endpoint int64) (n int) {
 	t.Helper()
 	if err := f.db.QueryRowContext(t.Context(),

@@ -36,7 +36,7 @@ func (n *lane) recordTx(ctx context.Context, tx *db.Tx, results []*result, leave
 	if err != nil {
 		return err
 	}
-	if inBackoff, err := res.RowsAffected(); err != nil || inBackoff != 1 {
+	if n, err := res.RowsAffected(); err != nil || n != 1 {
 		return errFenced
 	}
 	if len(results) == 0 {
@@ -68,9 +68,9 @@ func optional(t time.Time) *int64 {
 	return &m
 }
 
-// deliveriesTx updates deliveries: the delivered ones, which are most, in one statement, the others
-// one by one. The lease guarantees that they belong to this deliverer. A condition on their status
-// could make PostgreSQL choose the index of pending deliveries and scan the backlog.
+// deliveriesTx updates deliveries: the delivered ones, which are the majority, in one statement,
+// the others one by one. The lease guarantees that they belong to this deliverer. A condition on
+// their status could make PostgreSQL choose the index of pending deliveries and scan the backlog.
 func (n *lane) deliveriesTx(ctx context.Context, tx *db.Tx, results []*result, now time.Time) error {
 	args := []any{db.Micros(now)}
 	for _, r := range results {
@@ -109,30 +109,30 @@ func attemptsTx(ctx context.Context, tx *db.Tx, l *lease, results []*result) err
 			rows.WriteString(", ")
 		}
 		fmt.Fprintf(&rows, "(%s)", db.Places(len(args)+1, attemptColumns))
-		sent, err := logged(r.sent, l.custom)
+		sent, err := logged(r.requestHeader, l.custom)
 		if err != nil {
 			return err
 		}
-		var failure, received, answer *string
+		var failure, header, response *string
 		var code *int
 		if r.err != "" {
 			failure = &r.err
 		}
 		truncated := r.truncated
 		if r.code != 0 {
-			text, err := logged(r.received, nil)
+			text, err := logged(r.responseHeader, nil)
 			if err != nil {
 				return err
 			}
-			body := r.answer
+			body := r.responseBody
 			if len(body) > maxLogged {
 				body, truncated = body[:maxLogged], true
 			}
-			shown := sanitized(body)
-			code, received, answer = &r.code, &text, &shown
+			sanitizedBody := sanitized(body)
+			code, header, response = &r.code, &text, &sanitizedBody
 		}
 		args = append(args, r.delivery.id, r.delivery.attempts+1, r.probe, db.Micros(r.began), r.took.Microseconds(), string(r.outcome), failure,
-			l.url, sent, code, received, answer, truncated)
+			l.url, sent, code, header, response, truncated)
 	}
 	_, err := tx.ExecContext(ctx, `
 		INSERT INTO webhook_attempts (delivery_id, number, probe, started_at, duration, outcome, error, url, request_headers, status_code,

@@ -23,7 +23,7 @@ const replayBatch = 1000
 var errStopped = fault.New(fault.BadRequest, "This endpoint is paused or switched off: resume it first.")
 
 // Test sends an example of an event to an endpoint once, before all other pending deliveries. It
-// returns the id of the delivery, whose log shows the outcome.
+// returns the id of the delivery; the log contains its outcome.
 func (s *Service) Test(ctx context.Context, institutionID int64, endpoint string, name Name) (delivery int64, err error) {
 	if !slices.Contains(Names, name) {
 		return 0, fault.OfField("event", fmt.Sprintf("There is no event %q; there are: %s.", string(name), joinNames(Names)))
@@ -73,7 +73,7 @@ func (s *Service) activeTx(ctx context.Context, tx *db.Tx, query string, institu
 	return 0, "", errStopped
 }
 
-// Redeliver sends a delivery again, whatever its status, before all other pending deliveries of its
+// Redeliver sends a delivery again, in any status, before all other pending deliveries of its
 // endpoint. A delivery that waits for a retry is sent now.
 func (s *Service) Redeliver(ctx context.Context, institutionID, delivery int64) error {
 	err := s.db.Tx(ctx, func(tx *db.Tx) error {
@@ -107,9 +107,10 @@ func (s *Service) Redeliver(ctx context.Context, institutionID, delivery int64) 
 	return nil
 }
 
-// Replay queues all exhausted deliveries of an endpoint that were created since a time, behind live
-// deliveries and at half their speed. It returns their number, which has no limit. If the call is
-// interrupted, the deliveries queued so far are sent, and a second call queues the rest.
+// Replay queues all exhausted deliveries of an endpoint that were created since a time. They are
+// sent after live deliveries and at half their speed. Replay returns their number, which has no
+// limit. If the call is interrupted, the deliveries queued so far are sent, and a second call
+// queues the rest.
 func (s *Service) Replay(ctx context.Context, institutionID int64, endpoint string, since time.Time) (total int, err error) {
 	e, err := s.Endpoint(ctx, institutionID, endpoint)
 	if err != nil {

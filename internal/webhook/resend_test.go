@@ -15,7 +15,7 @@ import (
 	"github.com/certvault/certvault/internal/webhook"
 )
 
-// exhaust creates n deliveries of an endpoint whose attempts have all failed.
+// exhaust emits n events and marks all deliveries as exhausted.
 func (f *fixture) exhaust(t *testing.T, institution, certificate int64, n int) {
 	t.Helper()
 	f.emit(t, institution, certificate, n)
@@ -27,39 +27,39 @@ func (f *fixture) exhaust(t *testing.T, institution, certificate int64, n int) {
 	}
 }
 
-// A replay uses half of the width, and live deliveries go first.
-func TestReplayRunsBehindLiveDeliveries(t *testing.T) {
+// A replay uses half of the concurrent attempts, and live deliveries are sent first.
+func TestReplayIsSentAfterLiveDeliveries(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		f := open(t, d).live()
+		f := open(t, d).withRealClock()
 		inst := f.institution(t, "AAA")
 		certificate := f.certificate(t, inst)
 		var mu sync.Mutex
-		under, most := 0, 0
+		active, maxActive := 0, 0
 		gate := make(chan struct{})
-		r := receive(t, func(_ http.ResponseWriter, req *http.Request) {
+		r := startReceiver(t, func(_ http.ResponseWriter, req *http.Request) {
 			mu.Lock()
-			under++
-			most = max(most, under)
+			active++
+			maxActive = max(maxActive, active)
 			mu.Unlock()
 			select {
 			case <-gate:
 			case <-req.Context().Done():
 			}
 			mu.Lock()
-			under--
+			active--
 			mu.Unlock()
 		})
-		e, _ := f.at(t, inst, r.URL)
+		e, _ := f.endpointAt(t, inst, r.URL)
 		f.exhaust(t, inst, certificate, 100)
 		n, err := f.Replay(t.Context(), inst, e.UUID, time.Now().Add(-time.Hour))
 		if err != nil || n != 100 {
-			t.Fatalf("%d are replayed, %v", n, err)
+			t.Fatalf("Replay = %d, %v; want 100", n, err)
 		}
 		if n, err := f.Replay(t.Context(), inst, e.UUID, time.Now().Add(-time.Hour)); err != nil || n != 0 {
-			t.Errorf("%d are replayed twice, %v", n, err)
+			t.Errorf("second Replay = %d, %v; want 0", n, err)
 		}
-		f.deliver(t, webhook.DelivererConfig{})
+		f.startDeliverer(t, webhook.DelivererConfig{})
 		for range 2 {
 			r.next(t)
 		}
@@ -71,58 +71,58 @@ func TestReplayRunsBehindLiveDeliveries(t *testing.T) {
 		gate <- struct{}{}
 		gate <- struct{}{}
 		if r.next(t).header.Get("Webhook-Id") != live {
-			t.Error("a live delivery waits behind a replay")
+			t.Error("a live delivery was sent after a replay")
 		}
 		mu.Lock()
-		if most > 2 {
-			t.Errorf("%d replays were under way at once", most)
+		if maxActive > 2 {
+			t.Errorf("%d concurrent replays, want at most 2", maxActive)
 		}
 		mu.Unlock()
 		close(gate)
-		f.until(t, "all is sent", func() bool { return f.pending(t, 0) == 0 })
+		f.waitUntil(t, "every delivery is sent", func() bool { return f.pending(t, 0) == 0 })
 	})
 }
 
-// A replay includes all exhausted deliveries created since the time, however many, but no tests.
+// A replay includes all exhausted deliveries since a time, in any number, but no tests.
 func TestReplaySelectsExhaustedSince(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		f := open(t, d).live()
+		f := open(t, d).withRealClock()
 		inst := f.institution(t, "AAA")
 		certificate := f.certificate(t, inst)
-		e, _ := f.at(t, inst, "https://receiver.example")
+		e, _ := f.endpointAt(t, inst, "https://receiver.example")
 		backlog(t, d, inst, certificate, e.ID, 2500)
 		if _, err := f.Test(t.Context(), inst, e.UUID, webhook.Created); err != nil {
 			t.Fatal(err)
 		}
 		f.exhaust(t, inst, certificate, 1)
 		if n, err := f.Replay(t.Context(), inst, e.UUID, time.Now().Add(-time.Hour)); err != nil || n != 1 {
-			t.Errorf("of the last hour %d are replayed, %v", n, err)
+			t.Errorf("Replay of the last hour = %d, %v; want 1", n, err)
 		}
 		if n, err := f.Replay(t.Context(), inst, e.UUID, time.Unix(0, 0)); err != nil || n != 2500 {
-			t.Errorf("%d are replayed, %v", n, err)
+			t.Errorf("Replay of all = %d, %v; want 2500", n, err)
 		}
 		list, err := f.Log(t.Context(), inst, e.UUID, webhook.LogQuery{Status: webhook.DeliveryPending, Limit: 100})
 		if err != nil || len(list) != 100 || !list[0].Replay || list[0].Tries != 0 || list[0].DueAt == nil || list[0].FinishedAt != nil {
-			t.Errorf("%d are pending, %v: %+v", len(list), err, list)
+			t.Errorf("got %d pending deliveries, error = %v: %+v", len(list), err, list)
 		}
 		if err := f.Pause(t.Context(), inst, e.UUID); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := f.Replay(t.Context(), inst, e.UUID, time.Unix(0, 0)); !fault.Is(err, fault.BadRequest) {
-			t.Errorf("a replay to a paused endpoint: %v", err)
+			t.Errorf("Replay to a paused endpoint: error = %v, want BadRequest", err)
 		}
 	})
 }
 
-// A test goes before all pending deliveries, through an open breaker, and once.
-func TestTestGoesFirst(t *testing.T) {
+// A test is sent before all pending deliveries, even if the breaker is open, and only once.
+func TestTestIsSentFirst(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		f := open(t, d).live()
+		f := open(t, d).withRealClock()
 		inst := f.institution(t, "AAA")
-		r := receive(t, answers(http.StatusTeapot))
-		e, _ := f.at(t, inst, r.URL)
+		r := startReceiver(t, respondWith(http.StatusTeapot))
+		e, _ := f.endpointAt(t, inst, r.URL)
 		backlog(t, d, inst, f.certificate(t, inst), e.ID, 100)
 		if err := d.Tx(t.Context(), func(tx *db.Tx) error {
 			_, err := tx.ExecContext(t.Context(), `UPDATE webhook_endpoints SET failures = 10, openings = 3, held_until = $1`, db.Micros(time.Now().Add(time.Hour)))
@@ -130,7 +130,7 @@ func TestTestGoesFirst(t *testing.T) {
 		}); err != nil {
 			t.Fatal(err)
 		}
-		f.deliver(t, webhook.DelivererConfig{Waits: []time.Duration{time.Hour}})
+		f.startDeliverer(t, webhook.DelivererConfig{Waits: []time.Duration{time.Hour}})
 		id, err := f.Test(t.Context(), inst, e.UUID, webhook.Revoked)
 		if err != nil {
 			t.Fatal(err)
@@ -138,17 +138,17 @@ func TestTestGoesFirst(t *testing.T) {
 		var body map[string]any
 		if err := json.Unmarshal(r.next(t).body, &body); err != nil || body["test"] != true || body["event"] != "certificate_application.revoked" || body["webhook_id"] != e.UUID ||
 			body["trigger_context"] != "test" || body["uuid"] != "00000000-0000-0000-0000-000000000000" || body["application_id"] != 0.0 {
-			t.Errorf("the test is %v, %v", body, err)
+			t.Errorf("body of the test = %v, error = %v", body, err)
 		}
-		f.until(t, "the test has ended", func() bool {
+		f.waitUntil(t, "the test delivery is exhausted", func() bool {
 			got, err := f.Delivery(t.Context(), inst, id)
 			if err != nil {
 				t.Fatal(err)
 			}
 			return got.Status == webhook.DeliveryExhausted && got.Attempts == 1 && got.Test && got.Log[0].Probe
 		})
-		if _, err := f.Test(t.Context(), inst, e.UUID, "no.such"); !fault.Is(err, fault.Invalid) {
-			t.Errorf("a test of an unknown event: %v", err)
+		if _, err := f.Test(t.Context(), inst, e.UUID, "unknown.event"); !fault.Is(err, fault.Invalid) {
+			t.Errorf("Test of an unknown event: error = %v, want Invalid", err)
 		}
 	})
 }
@@ -157,42 +157,42 @@ func TestTestGoesFirst(t *testing.T) {
 func TestRedeliver(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		f := open(t, d).live()
+		f := open(t, d).withRealClock()
 		inst := f.institution(t, "AAA")
-		r := receive(t, nil)
-		e, _ := f.at(t, inst, r.URL)
-		f.deliver(t, webhook.DelivererConfig{})
+		r := startReceiver(t, nil)
+		e, _ := f.endpointAt(t, inst, r.URL)
+		f.startDeliverer(t, webhook.DelivererConfig{})
 		f.emit(t, inst, f.certificate(t, inst), 1)
 		first := r.next(t)
-		f.until(t, "it is recorded", func() bool { return f.pending(t, 0) == 0 })
+		f.waitUntil(t, "the attempt is recorded", func() bool { return f.pending(t, 0) == 0 })
 		list, err := f.Log(t.Context(), inst, "", webhook.LogQuery{Limit: 10})
 		if err != nil || len(list) != 1 {
-			t.Fatalf("%+v, %v", list, err)
+			t.Fatalf("log = %+v, error = %v", list, err)
 		}
 		if err := f.Redeliver(t.Context(), inst, list[0].ID); err != nil {
 			t.Fatal(err)
 		}
 		again := r.next(t)
 		if again.header.Get("Webhook-Id") != first.header.Get("Webhook-Id") || !bytes.Equal(again.body, first.body) {
-			t.Error("sent again it is another one")
+			t.Error("the redelivery has another id or body")
 		}
-		f.last(t, e.ID, 2)
+		f.awaitAttempt(t, e.ID, 2)
 		if err := f.Pause(t.Context(), inst, e.UUID); err != nil {
 			t.Fatal(err)
 		}
 		if err := f.Redeliver(t.Context(), inst, list[0].ID); !fault.Is(err, fault.BadRequest) {
-			t.Errorf("to a paused endpoint: %v", err)
+			t.Errorf("Redeliver to a paused endpoint: error = %v, want BadRequest", err)
 		}
 	})
 }
 
-// An institution can neither see nor change the endpoints of another.
+// An institution can neither read nor change the endpoints of another institution.
 func TestEndpointsAreIsolatedByInstitution(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		f := open(t, d).live()
+		f := open(t, d).withRealClock()
 		mine, theirs := f.institution(t, "AAA"), f.institution(t, "BBB")
-		e, _ := f.at(t, mine, "https://receiver.example")
+		e, _ := f.endpointAt(t, mine, "https://receiver.example")
 		f.exhaust(t, mine, f.certificate(t, mine), 1)
 		list, err := f.Log(t.Context(), mine, e.UUID, webhook.LogQuery{Limit: 1})
 		if err != nil {
@@ -212,14 +212,14 @@ func TestEndpointsAreIsolatedByInstitution(t *testing.T) {
 			"log":       func() error { _, err := f.Log(ctx, theirs, e.UUID, webhook.LogQuery{Limit: 1}); return err },
 		} {
 			if err := operation(); !fault.Is(err, fault.NotFound) {
-				t.Errorf("%s by another institution: %v", name, err)
+				t.Errorf("%s by another institution: error = %v, want NotFound", name, err)
 			}
 		}
 		if all, err := f.Log(ctx, theirs, "", webhook.LogQuery{Limit: 10}); err != nil || len(all) != 0 {
-			t.Errorf("another institution's log has %v, %v", all, err)
+			t.Errorf("log of another institution = %v, error = %v", all, err)
 		}
 		if all, err := f.List(ctx, theirs); err != nil || len(all) != 0 {
-			t.Errorf("another institution's list has %v, %v", all, err)
+			t.Errorf("endpoints of another institution = %v, error = %v", all, err)
 		}
 		now, err := f.Endpoint(ctx, mine, e.UUID)
 		if err != nil || now.Status != webhook.Active || now.OverlapUntil != nil || f.pending(t, e.ID) != 0 {
@@ -228,15 +228,15 @@ func TestEndpointsAreIsolatedByInstitution(t *testing.T) {
 	})
 }
 
-// The pages of the log have no gaps, with all statuses together.
+// The pages of the log have no gaps, also with all statuses together.
 func TestLogPages(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		f := open(t, d).live()
+		f := open(t, d).withRealClock()
 		inst := f.institution(t, "AAA")
 		certificate := f.certificate(t, inst)
-		e, _ := f.at(t, inst, "https://receiver.example")
-		f.at(t, inst, "https://other.example")
+		e, _ := f.endpointAt(t, inst, "https://receiver.example")
+		f.endpointAt(t, inst, "https://other.example")
 		f.emit(t, inst, certificate, 20)
 		for status, part := range map[string]int{"delivered": 0, "exhausted": 1} {
 			if err := d.Tx(t.Context(), func(tx *db.Tx) error {
@@ -257,19 +257,19 @@ func TestLogPages(t *testing.T) {
 				if len(list) == 0 {
 					break
 				}
-				for _, one := range list {
-					if before != 0 && one.ID >= before || endpoint != "" && one.Endpoint != endpoint {
-						t.Fatalf("%d after %d", one.ID, before)
+				for _, delivery := range list {
+					if before != 0 && delivery.ID >= before || endpoint != "" && delivery.Endpoint != endpoint {
+						t.Fatalf("delivery %d is listed after delivery %d", delivery.ID, before)
 					}
-					before = one.ID
+					before = delivery.ID
 					total++
 				}
 			}
 			want := map[bool]int{true: 20, false: 40}[endpoint != ""]
 			if total != want {
-				t.Errorf("%d deliveries in the pages, not %d", total, want)
+				t.Errorf("got %d deliveries on all pages, want %d", total, want)
 			}
-			// The way back from the oldest delivery, which is counted once.
+			// Page back to the newest delivery, starting from the oldest, which is counted once.
 			total = 1
 			for after := before; ; {
 				list, err := f.Log(t.Context(), inst, endpoint, webhook.LogQuery{After: after, Limit: 7})
@@ -281,43 +281,43 @@ func TestLogPages(t *testing.T) {
 				}
 				for i := range list {
 					if list[i].ID <= after || i > 0 && list[i].ID >= list[i-1].ID {
-						t.Fatalf("%d before %d", list[i].ID, after)
+						t.Fatalf("delivery %d is on the page after delivery %d", list[i].ID, after)
 					}
 				}
 				after = list[0].ID
 				total += len(list)
 			}
 			if total != want {
-				t.Errorf("%d deliveries on the way back, not %d", total, want)
+				t.Errorf("got %d deliveries when paging back, want %d", total, want)
 			}
 		}
-		for _, bad := range []webhook.LogQuery{{Limit: 0}, {Limit: 101}, {Limit: 1, Status: "lost"}} {
+		for _, bad := range []webhook.LogQuery{{Limit: 0}, {Limit: 101}, {Limit: 1, Status: "unknown"}} {
 			if _, err := f.Log(t.Context(), inst, e.UUID, bad); !fault.Is(err, fault.Invalid) {
-				t.Errorf("%+v: %v", bad, err)
+				t.Errorf("query %+v: error = %v, want Invalid", bad, err)
 			}
 		}
 	})
 }
 
-// Events of a paused endpoint are all sent after it is resumed.
+// All events of a paused endpoint are sent after it is resumed.
 func TestPausedEndpointKeepsItsEvents(t *testing.T) {
 	t.Parallel()
-	f := open(t, dbtest.Open(t, t.TempDir(), "")).live()
+	f := open(t, dbtest.Open(t, t.TempDir(), "")).withRealClock()
 	inst := f.institution(t, "AAA")
 	certificate := f.certificate(t, inst)
-	r := receive(t, nil)
-	e, _ := f.at(t, inst, r.URL)
+	r := startReceiver(t, nil)
+	e, _ := f.endpointAt(t, inst, r.URL)
 	if err := f.Pause(t.Context(), inst, e.UUID); err != nil {
 		t.Fatal(err)
 	}
 	if err := f.Pause(t.Context(), inst, e.UUID); !fault.Is(err, fault.BadRequest) {
-		t.Errorf("paused twice: %v", err)
+		t.Errorf("second Pause: error = %v, want BadRequest", err)
 	}
-	f.deliver(t, webhook.DelivererConfig{})
+	f.startDeliverer(t, webhook.DelivererConfig{})
 	f.emit(t, inst, certificate, 5)
 	list, err := f.List(t.Context(), inst)
 	if err != nil || len(list) != 1 || list[0].Status != webhook.Paused || list[0].Waiting != 5 || strings.Contains(list[0].URL, "whsec_") {
-		t.Errorf("the list is %+v, %v", list, err)
+		t.Errorf("list = %+v, error = %v", list, err)
 	}
 	if err := f.Resume(t.Context(), inst, e.UUID); err != nil {
 		t.Fatal(err)
@@ -326,6 +326,6 @@ func TestPausedEndpointKeepsItsEvents(t *testing.T) {
 		r.next(t)
 	}
 	if err := f.Resume(t.Context(), inst, e.UUID); !fault.Is(err, fault.BadRequest) {
-		t.Errorf("resumed twice: %v", err)
+		t.Errorf("second Resume: error = %v, want BadRequest", err)
 	}
 }

@@ -36,25 +36,26 @@ type oldEvent struct {
 	text         []byte
 }
 
-// RedactEventsTx removes names and addresses from the payloads of an institution's events that occurred
-// before a time, oldest first. It continues where the last call stopped. It returns how many events
-// it changed and whether more may follow. The events themselves stay, because they are the history
-// of their certificates. Deliveries have their own bodies, which are removed with their log.
+// RedactEventsTx removes names and addresses from the payloads of an institution's events that
+// occurred before a time, oldest first. It continues where the last call stopped. It returns the
+// number of changed events and whether more may follow. The events themselves stay, because they
+// are the history of their certificates. Deliveries have their own bodies, which are removed with
+// the log.
 func (*Service) RedactEventsTx(ctx context.Context, tx *db.Tx, institutionID int64, before time.Time) (n int, more bool, err error) {
-	last, err := account.LastPurged(ctx, tx, institutionID, account.PurgedEvent)
+	previous, err := account.LastPurged(ctx, tx, institutionID, account.PurgedEvent)
 	if err != nil {
 		return 0, false, err
 	}
-	list, err := oldEventsTx(ctx, tx, institutionID, last)
+	list, err := oldEventsTx(ctx, tx, institutionID, previous)
 	if err != nil {
 		return 0, false, fmt.Errorf("reading events: %w", err)
 	}
-	var place int64
+	var last int64
 	for _, e := range list {
 		if e.occurred >= db.Micros(before) {
 			break
 		}
-		place = e.id
+		last = e.id
 		if e.test {
 			continue
 		}
@@ -72,13 +73,13 @@ func (*Service) RedactEventsTx(ctx context.Context, tx *db.Tx, institutionID int
 		}
 		n++
 	}
-	if place == 0 {
+	if last == 0 {
 		return 0, false, nil
 	}
-	if err := account.SetLastPurgedTx(ctx, tx, institutionID, account.PurgedEvent, place); err != nil {
+	if err := account.SetLastPurgedTx(ctx, tx, institutionID, account.PurgedEvent, last); err != nil {
 		return 0, false, err
 	}
-	return n, len(list) == redactBatch && place == list[redactBatch-1].id, nil
+	return n, len(list) == redactBatch && last == list[redactBatch-1].id, nil
 }
 
 func oldEventsTx(ctx context.Context, tx *db.Tx, institutionID, after int64) ([]oldEvent, error) {

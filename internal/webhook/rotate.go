@@ -14,8 +14,8 @@ import (
 )
 
 // Rotate replaces the signing secret of an endpoint. For 24 hours both secrets sign in
-// webhook-signature. X-Webhook-Signature, which holds one signature, uses the old secret until
-// Promote is called or that time ends.
+// webhook-signature. X-Webhook-Signature, which contains one signature, uses the old secret until
+// Promote is called or the 24 hours end.
 func (s *Service) Rotate(ctx context.Context, institutionID int64, uuid string) (secret string, until time.Time, err error) {
 	if secret, err = newSecret(); err != nil {
 		return "", time.Time{}, err
@@ -31,7 +31,7 @@ func (s *Service) Rotate(ctx context.Context, institutionID int64, uuid string) 
 		if err != nil {
 			return err
 		}
-		// A third secret would displace one that a receiver may still use.
+		// A third secret would replace a secret that a receiver may still use.
 		if e.OverlapUntil != nil && now.Before(*e.OverlapUntil) && !e.Promoted {
 			return fault.New(fault.BadRequest, "A rotation is under way until "+e.OverlapUntil.Format(time.RFC3339)+": promote its secret first.")
 		}
@@ -54,8 +54,8 @@ func (s *Service) Rotate(ctx context.Context, institutionID int64, uuid string) 
 	return secret, until, nil
 }
 
-// Promote makes the new secret of a rotation key X-Webhook-Signature too. The old secret continues
-// to sign in webhook-signature until its time ends.
+// Promote makes the new secret of a rotation the key of X-Webhook-Signature too. The old secret
+// continues to sign in webhook-signature until the end of the overlap.
 func (s *Service) Promote(ctx context.Context, institutionID int64, uuid string) error {
 	return s.setStatus(ctx, audit.WebhookPromoted, institutionID, uuid, `
 		UPDATE webhook_endpoints SET promoted = true

@@ -6,7 +6,7 @@ import (
 
 // Sample is code that verifies the signature of a delivery in one language.
 type Sample struct {
-	// Name is the language's name in Markdown, Label its name for people.
+	// Name is the language's name in a Markdown code block, and Label its name for readers.
 	Name, Label, Code string
 }
 

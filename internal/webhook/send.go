@@ -18,9 +18,9 @@ import (
 const (
 	// attemptTime is the time limit of one attempt: connection, TLS, headers and body.
 	attemptTime = 15 * time.Second
-	// maxAnswer is the maximum size that is read of an answer's body.
-	maxAnswer = 64 << 10
-	userAgent = "Certvault-Webhook/1"
+	// maxResponse is the maximum number of bytes that are read of a response's body.
+	maxResponse = 64 << 10
+	userAgent   = "Certvault-Webhook/1"
 )
 
 // delivery is one event that is sent to one endpoint.
@@ -42,21 +42,21 @@ type result struct {
 	began   time.Time
 	took    time.Duration
 	outcome Outcome
-	// err explains to the institution why there was no answer.
-	err        string
-	sent       http.Header
-	code       int
-	retryAfter time.Duration
-	received   http.Header
-	answer     []byte
-	truncated  bool
+	// err explains to the institution why there was no response.
+	err            string
+	requestHeader  http.Header
+	code           int
+	retryAfter     time.Duration
+	responseHeader http.Header
+	responseBody   []byte
+	truncated      bool
 	// cut is true if this process cancelled the attempt, so that its result is unknown.
 	cut     bool
 	verdict verdict
 }
 
-// send makes one attempt, which decides about the breaker if it is a probe. One deadline covers the
-// whole attempt.
+// send makes one attempt, which decides whether the breaker closes if probe is true. One deadline
+// applies to the whole attempt.
 func (d *Deliverer) send(ctx context.Context, e *lease, dl *delivery, probe bool) *result {
 	r := &result{delivery: dl, probe: probe, began: d.hooks.now()}
 	began := time.Now()
@@ -69,20 +69,20 @@ func (d *Deliverer) send(ctx context.Context, e *lease, dl *delivery, probe bool
 		return r
 	}
 	req.Header = e.headers(dl, r.began)
-	r.sent = req.Header.Clone()
+	r.requestHeader = req.Header.Clone()
 	// If the server closed an idle connection, the transport repeats the request in this attempt:
 	// webhook-id makes a second copy harmless. The empty list marks the request as idempotent for
 	// the transport and sends no header.
 	req.Header["Idempotency-Key"] = nil
 	res, err := d.transport.RoundTrip(req)
 	if err == nil {
-		r.code, r.received = res.StatusCode, res.Header
+		r.code, r.responseHeader = res.StatusCode, res.Header
 		r.retryAfter = retryAfter(res.Header.Get("Retry-After"), r.began)
-		r.answer, err = io.ReadAll(io.LimitReader(res.Body, maxAnswer+1))
+		r.responseBody, err = io.ReadAll(io.LimitReader(res.Body, maxResponse+1))
 		_ = res.Body.Close()
-		if len(r.answer) > maxAnswer {
-			// The part read is sufficient, and an error in the rest does not matter.
-			r.answer, r.truncated, err = r.answer[:maxAnswer], true, nil
+		if len(r.responseBody) > maxResponse {
+			// The bytes read so far are sufficient, and an error in the rest does not matter.
+			r.responseBody, r.truncated, err = r.responseBody[:maxResponse], true, nil
 		}
 	}
 	r.classify(ctx, deadline, err)
@@ -101,15 +101,15 @@ func (e *lease) headers(dl *delivery, at time.Time) http.Header {
 	return h
 }
 
-// classify sets the outcome. The log gets fixed texts, because network errors contain addresses that
-// the institution must not see.
-func (r *result) classify(ours, deadline context.Context, err error) {
+// classify sets the outcome. The log gets fixed texts, because network errors contain addresses
+// that the institution must not see.
+func (r *result) classify(parent, deadline context.Context, err error) {
 	switch {
 	case err == nil && r.code >= 200 && r.code < 300:
 		r.outcome = Delivered
 	case err == nil:
 		r.outcome = Answered
-	case ours.Err() != nil:
+	case parent.Err() != nil:
 		r.outcome, r.cut = Broken, true
 	case deadline.Err() != nil, isTimeout(err):
 		r.outcome, r.err = TimedOut, "There was no complete answer within 15 s."
@@ -124,7 +124,7 @@ func (r *result) classify(ours, deadline context.Context, err error) {
 
 func (r *result) classifyProtocol(err error) {
 	if e, ok := errors.AsType[*safehttp.HandshakeError](err); ok {
-		r.outcome, r.err = Untrusted, "The TLS handshake failed:  "+brief(e.Err)
+		r.outcome, r.err = Untrusted, "The TLS handshake failed: "+brief(e.Err)
 		return
 	}
 	if _, ok := errors.AsType[*net.DNSError](err); ok {

@@ -30,11 +30,11 @@ func newSecret() (string, error) {
 	return secretPrefix + base64.StdEncoding.EncodeToString(key), nil
 }
 
-// keys are the keys that sign a delivery at one moment.
+// keys are the keys that sign a delivery at a certain time.
 type keys struct {
-	// plain keys X-Webhook-Signature: the secret string as it was shown.
+	// plain is the key of X-Webhook-Signature: the secret as the user sees it.
 	plain string
-	// standard keys webhook-signature, the newest first: the bytes that the secrets encode.
+	// standard are the keys of webhook-signature, newest first: the bytes that the secrets encode.
 	standard [][]byte
 }
 
@@ -46,8 +46,8 @@ type rotation struct {
 }
 
 // keysAt returns the keys at a time. During a rotation both secrets sign in the header that can
-// hold two signatures. The header that can hold one uses the old secret until the new one is
-// promoted.
+// contain two signatures. The header that can contain only one uses the old secret until the new
+// secret is promoted.
 func keysAt(now time.Time, secret string, r rotation) (keys, error) {
 	k := keys{plain: secret}
 	secrets := []string{secret}

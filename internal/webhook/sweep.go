@@ -13,8 +13,8 @@ import (
 const (
 	// SweepEvery is the interval at which Sweep should run.
 	SweepEvery = time.Minute
-	// An endpoint's owners get notices when no delivery has succeeded for these times. After
-	// offAfter the endpoint is switched off.
+	// An endpoint's owners get notices when no delivery has succeeded for warnAfter and for
+	// warnAgainAfter. After offAfter the endpoint is switched off.
 	warnAfter      = time.Hour
 	warnAgainAfter = 3 * 24 * time.Hour
 	offAfter       = 5 * 24 * time.Hour
@@ -26,10 +26,10 @@ const (
 	sweepBatch = 1000
 )
 
-// Sweep does the periodic work: it notifies owners of failing endpoints, switches off those that
-// have failed for days, exhausts deliveries that waited too long for a stopped endpoint, and
+// Sweep does the periodic work: it notifies owners of failing endpoints, switches off endpoints
+// that have failed for days, exhausts deliveries that waited too long for a stopped endpoint, and
 // removes the data of deleted endpoints, old log entries and expired secrets. Several nodes may run
-// it at once.
+// it concurrently.
 func (d *Deliverer) Sweep(ctx context.Context) error {
 	now := d.hooks.now()
 	for _, step := range []func(context.Context, time.Time) error{d.warn, d.switchOff, d.expire, d.removeDeleted, d.removeOldLog, d.hooks.removeOldSecrets} {
@@ -104,7 +104,7 @@ func (d *Deliverer) switchOff(ctx context.Context, now time.Time) error {
 }
 
 // expire exhausts deliveries that waited too long for a stopped endpoint. It reads only the oldest
-// ones; later ones have not expired.
+// deliveries; later deliveries have not expired.
 func (d *Deliverer) expire(ctx context.Context, now time.Time) error {
 	before := db.Micros(now.Add(-stoppedRetention))
 	stopped, err := db.Column[int64](d.hooks.db.QueryContext(ctx,

@@ -16,21 +16,21 @@ import (
 type Reason string
 
 const (
-	// ReasonGone is an answer of 410.
+	// ReasonGone means that the receiver responded with status 410.
 	ReasonGone Reason = "gone"
 	// ReasonFailing means that no delivery succeeded for days.
 	ReasonFailing Reason = "failing"
 )
 
-// Pause stops sending to an endpoint until Resume. Attempts under way are completed.
+// Pause stops sending to an endpoint until Resume. Running attempts are completed.
 func (s *Service) Pause(ctx context.Context, institutionID int64, uuid string) error {
 	return s.setStatus(ctx, audit.WebhookPaused, institutionID, uuid, `
 		UPDATE webhook_endpoints SET status = 'paused', stopped_at = $3, stop_reason = NULL
 		WHERE institution_id = $1 AND uuid = $2 AND status = 'active' RETURNING url`, "This endpoint is stopped already.", db.Micros(s.now()))
 }
 
-// Resume starts sending to a paused or switched-off endpoint again and resets its health. Waiting
-// deliveries are due.
+// Resume makes a paused or switched-off endpoint active again and resets its health. Waiting
+// deliveries become due.
 func (s *Service) Resume(ctx context.Context, institutionID int64, uuid string) error {
 	return s.setStatus(ctx, audit.WebhookResumed, institutionID, uuid, `
 		UPDATE webhook_endpoints SET status = 'active', stopped_at = NULL, stop_reason = NULL, failures = 0, openings = 0, held_until = 0,
@@ -38,8 +38,8 @@ func (s *Service) Resume(ctx context.Context, institutionID int64, uuid string) 
 		WHERE institution_id = $1 AND uuid = $2 AND status NOT IN ('active', 'deleted') RETURNING url`, "This endpoint is active already.")
 }
 
-// setStatus changes the status of an endpoint. If update selects no row, it returns a fault with the
-// text of refusal.
+// setStatus changes the status of an endpoint. If update selects no row, it returns a fault with
+// the message refusal.
 func (s *Service) setStatus(ctx context.Context, action audit.Action, institutionID int64, uuid, update, refusal string, args ...any) error {
 	err := s.db.Tx(ctx, func(tx *db.Tx) error {
 		var rawURL string
@@ -57,7 +57,7 @@ func (s *Service) setStatus(ctx context.Context, action audit.Action, institutio
 		return s.recordTx(ctx, tx, action, institutionID, uuid, rawURL, nil)
 	})
 	if err != nil {
-		return fmt.Errorf("switching the endpoint: %w", err)
+		return fmt.Errorf("changing the status of the endpoint: %w", err)
 	}
 	return nil
 }
@@ -92,7 +92,7 @@ func (d *Deliverer) recoveredTx(ctx context.Context, tx *db.Tx, id int64, now ti
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("recording that the endpoint recovered: %w", err)
+		return fmt.Errorf("clearing the warning of the endpoint: %w", err)
 	}
 	return d.notifyTx(ctx, tx, n)
 }

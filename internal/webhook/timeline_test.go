@@ -18,11 +18,11 @@ import (
 	"github.com/certvault/certvault/internal/webhook"
 )
 
-// script is a receiver in memory whose answers the test decides: a status, or 0 for a refused
+// script is a receiver in memory. The test determines its responses: a status, or 0 for a refused
 // connection.
 type script struct {
 	mu       sync.Mutex
-	answer   func(at time.Time) int
+	respond  func(at time.Time) int
 	requests []request
 }
 
@@ -35,14 +35,14 @@ func (s *script) RoundTrip(req *http.Request) (*http.Response, error) {
 	defer s.mu.Unlock()
 	now := time.Now()
 	s.requests = append(s.requests, request{path: req.URL.Path, header: canonical(req.Header), body: body, at: now})
-	code := s.answer(now)
+	code := s.respond(now)
 	if code == 0 {
 		return nil, syscall.ECONNREFUSED
 	}
 	return &http.Response{StatusCode: code, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(""))}, nil
 }
 
-// canonical returns headers with canonical names, as a server sees them.
+// canonical returns headers with canonical names, as a server reads them.
 func canonical(h http.Header) http.Header {
 	out := http.Header{}
 	for name, values := range h {
@@ -71,32 +71,32 @@ type bubble struct {
 	endpoint    *webhook.Endpoint
 	secret      string
 
-	noticed sync.Mutex
-	notices []webhook.Notice
+	noticesMu sync.Mutex
+	notices   []webhook.Notice
 }
 
-// received returns the notices that the owners have got so far.
+// received returns the notices that the owners have received so far.
 func (b *bubble) received() []webhook.Notice {
-	b.noticed.Lock()
-	defer b.noticed.Unlock()
+	b.noticesMu.Lock()
+	defer b.noticesMu.Unlock()
 	return slices.Clone(b.notices)
 }
 
-// inBubble runs a test in simulated time. The deliverer polls at each pace and the sweep runs at
-// each tenth, so that simulated days take little time.
-func inBubble(t *testing.T, pace time.Duration, answer func(since time.Duration) int, f func(t *testing.T, b *bubble)) {
+// inBubble runs a test in simulated time. The deliverer polls at the interval pace, and the sweep
+// runs at ten times that interval, so that simulated days take little time.
+func inBubble(t *testing.T, pace time.Duration, respond func(since time.Duration) int, f func(t *testing.T, b *bubble)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		b := &bubble{fixture: open(t, dbtest.Open(t, t.TempDir(), "")).live(), start: time.Now()}
-		b.script = &script{answer: func(at time.Time) int { return answer(at.Sub(b.start)) }}
+		b := &bubble{fixture: open(t, dbtest.Open(t, t.TempDir(), "")).withRealClock(), start: time.Now()}
+		b.script = &script{respond: func(at time.Time) int { return respond(at.Sub(b.start)) }}
 		b.institution = b.fixture.institution(t, "AAA")
 		b.certificate = b.fixture.certificate(t, b.institution)
-		b.endpoint, b.secret = b.at(t, b.institution, "https://receiver.example/hook")
-		d := b.deliver(t, webhook.DelivererConfig{
+		b.endpoint, b.secret = b.endpointAt(t, b.institution, "https://receiver.example/hook")
+		d := b.startDeliverer(t, webhook.DelivererConfig{
 			Transport: b.script, Poll: pace,
 			Notify: func(_ context.Context, _ *db.Tx, n webhook.Notice) error {
-				b.noticed.Lock()
-				defer b.noticed.Unlock()
+				b.noticesMu.Lock()
+				defer b.noticesMu.Unlock()
 				b.notices = append(b.notices, n)
 				return nil
 			},
@@ -122,21 +122,21 @@ func inBubble(t *testing.T, pace time.Duration, answer func(since time.Duration)
 	})
 }
 
-// long skips a test of many simulated days in short mode.
-func long(t *testing.T) {
+// skipIfShort skips a test of many simulated days in short mode.
+func skipIfShort(t *testing.T) {
 	t.Helper()
 	if testing.Short() {
-		t.Skip("many days of simulated time are skipped with -short")
+		t.Skip("skipping many days of simulated time in short mode")
 	}
 }
 
-// sleepUntil sleeps until a time after the start.
+// sleepUntil sleeps until the given time after the start.
 func (b *bubble) sleepUntil(after time.Duration) {
 	time.Sleep(after - time.Since(b.start))
 	synctest.Wait()
 }
 
-func (b *bubble) status(t *testing.T) *webhook.Endpoint {
+func (b *bubble) readEndpoint(t *testing.T) *webhook.Endpoint {
 	t.Helper()
 	e, err := b.Endpoint(t.Context(), b.institution, b.endpoint.UUID)
 	if err != nil {
@@ -145,36 +145,36 @@ func (b *bubble) status(t *testing.T) *webhook.Endpoint {
 	return e
 }
 
-// A delivery is exhausted after every wait of the schedule.
+// A delivery is exhausted after all waits of the schedule.
 func TestScheduleOfOneDelivery(t *testing.T) {
 	t.Parallel()
-	long(t)
+	skipIfShort(t)
 	inBubble(t, 30*time.Second, func(time.Duration) int { return 500 }, func(t *testing.T, b *bubble) {
 		b.emit(t, b.institution, b.certificate, 1)
 		b.sleepUntil(100 * time.Hour)
 		requests := b.all()
 		if len(requests) != len(webhook.Waits)+1 {
-			t.Fatalf("%d attempts, not %d", len(requests), len(webhook.Waits)+1)
+			t.Fatalf("got %d attempts, want %d", len(requests), len(webhook.Waits)+1)
 		}
 		for i, want := range webhook.Waits {
 			// The deliverer polls every 30 s here.
 			got := requests[i+1].at.Sub(requests[i].at)
 			if got < want*8/10 || got > want*12/10+31*time.Second {
-				t.Errorf("wait %d is %v, not %v ± 20 %%", i+1, got, want)
+				t.Errorf("wait %d = %v, want %v ± 20 %%", i+1, got, want)
 			}
 		}
 		list, err := b.Log(t.Context(), b.institution, b.endpoint.UUID, webhook.LogQuery{Limit: 10})
 		if err != nil || len(list) != 1 || list[0].Status != webhook.DeliveryExhausted || list[0].Attempts != 10 || list[0].FinishedAt == nil || list[0].DueAt != nil {
-			t.Errorf("the log says %+v, %v", list, err)
+			t.Errorf("log = %+v, error = %v", list, err)
 		}
 	})
 }
 
-// A receiver is down for two days: the vault makes few attempts, none of them counts as a try of a
-// delivery, and all waiting deliveries arrive when the receiver works again.
+// A receiver is down for two days. The vault makes only a small number of attempts, no probe counts
+// as a try of a delivery, and all waiting deliveries arrive when the receiver works again.
 func TestOutageOfTwoDays(t *testing.T) {
 	t.Parallel()
-	long(t)
+	skipIfShort(t)
 	const outage = 48 * time.Hour
 	down := func(since time.Duration) int {
 		if since < outage {
@@ -187,15 +187,15 @@ func TestOutageOfTwoDays(t *testing.T) {
 		b.emit(t, b.institution, b.certificate, events)
 		b.sleepUntil(outage - time.Second)
 		attempts := b.sent()
-		// Ten failures open the breaker, then there is one probe every 5 minutes at most.
-		if most := 10 + 3 + int(outage/(5*time.Minute)) + 10; attempts > most || attempts < 500 {
-			t.Errorf("%d attempts in two days", attempts)
+		// Ten failures open the breaker. After them there is at most one probe every 5 minutes.
+		if maxAttempts := 10 + 3 + int(outage/(5*time.Minute)) + 10; attempts > maxAttempts || attempts < 500 {
+			t.Errorf("%d attempts in two days, want 500 to %d", attempts, maxAttempts)
 		}
-		if e := b.status(t); !e.BreakerOpen || e.FailingSince == nil {
-			t.Errorf("the endpoint is %+v", e)
+		if e := b.readEndpoint(t); !e.BreakerOpen || e.FailingSince == nil {
+			t.Errorf("endpoint = %+v, want an open breaker", e)
 		}
 		if notices := b.received(); len(notices) != 1 || notices[0].Kind != webhook.NoticeFailing {
-			t.Errorf("the owners got the notices %+v", notices)
+			t.Errorf("notices = %+v", notices)
 		}
 		list, err := b.Log(t.Context(), b.institution, b.endpoint.UUID, webhook.LogQuery{Limit: 100})
 		if err != nil {
@@ -203,27 +203,27 @@ func TestOutageOfTwoDays(t *testing.T) {
 		}
 		for _, d := range list {
 			if d.Status != webhook.DeliveryPending || d.Tries > 3 {
-				t.Errorf("in the outage a delivery is %+v", d)
+				t.Errorf("delivery during the outage = %+v", d)
 			}
 		}
 		b.sleepUntil(outage + 7*time.Minute)
 		if n := b.pending(t, 0); n != 0 {
-			t.Errorf("%d deliveries wait still", n)
+			t.Errorf("%d deliveries are pending after the outage", n)
 		}
 		if notices := b.received(); len(notices) != 2 || notices[1].Kind != webhook.NoticeRecovered {
-			t.Errorf("the owners got the notices %+v", notices)
+			t.Errorf("notices = %+v", notices)
 		}
-		if e := b.status(t); e.BreakerOpen || e.FailingSince != nil || e.DeliveredAt == nil {
-			t.Errorf("the endpoint is %+v", e)
+		if e := b.readEndpoint(t); e.BreakerOpen || e.FailingSince != nil || e.DeliveredAt == nil {
+			t.Errorf("endpoint after the outage = %+v", e)
 		}
 	})
 }
 
-// A receiver fails for good: the owners get notices after an hour and after three days, the
-// endpoint is switched off after five, and its events wait for two weeks.
+// A receiver fails permanently. The owners get notices after an hour and after three days, the
+// endpoint is switched off after five days, and its events wait for two weeks.
 func TestFailingEndpointIsSwitchedOff(t *testing.T) {
 	t.Parallel()
-	long(t)
+	skipIfShort(t)
 	const day = 24 * time.Hour
 	var up atomic.Bool
 	inBubble(t, 5*time.Minute, func(time.Duration) int {
@@ -239,16 +239,16 @@ func TestFailingEndpointIsSwitchedOff(t *testing.T) {
 			var got []webhook.NoticeKind
 			for _, n := range b.received() {
 				if n.InstitutionID != b.institution || n.Endpoint != b.endpoint.UUID || n.URL != "https://receiver.example/hook" || n.Since.Sub(b.start).Abs() > time.Minute {
-					t.Errorf("the owners got the notices %+v", n)
+					t.Errorf("notice = %+v", n)
 				}
 				got = append(got, n.Kind)
 			}
 			if len(got) != len(want) {
-				t.Fatalf("after %v the owners got the notices %v, not %v", after, got, want)
+				t.Fatalf("after %v: notices = %v, want %v", after, got, want)
 			}
 			for i := range want {
 				if got[i] != want[i] {
-					t.Errorf("after %v the owners got the notices %v, not %v", after, got, want)
+					t.Errorf("after %v: notices = %v, want %v", after, got, want)
 				}
 			}
 		}
@@ -258,23 +258,23 @@ func TestFailingEndpointIsSwitchedOff(t *testing.T) {
 		notices(73*time.Hour, webhook.NoticeFailing, webhook.NoticeStillFailing)
 		notices(119*time.Hour, webhook.NoticeFailing, webhook.NoticeStillFailing)
 		notices(121*time.Hour, webhook.NoticeFailing, webhook.NoticeStillFailing, webhook.NoticeSwitchedOff)
-		if e := b.status(t); e.Status != webhook.SwitchedOff || e.StopReason != webhook.ReasonFailing {
-			t.Errorf("the endpoint is %+v", e)
+		if e := b.readEndpoint(t); e.Status != webhook.SwitchedOff || e.StopReason != webhook.ReasonFailing {
+			t.Errorf("endpoint = %+v, want switched off", e)
 		}
 		n := b.sent()
-		// It still gets events, and they are stored for it.
+		// The endpoint still gets events, and they are stored.
 		b.emit(t, b.institution, b.certificate, 1)
 		b.sleepUntil(18 * day)
 		if b.sent() != n {
-			t.Error("an endpoint that is switched off was sent something")
+			t.Error("a switched-off endpoint received a request")
 		}
 		if n := b.pending(t, 0); n != 21 {
-			t.Errorf("%d events are stored, not 21", n)
+			t.Errorf("%d deliveries are pending, want 21", n)
 		}
 		b.emit(t, b.institution, b.certificate, 1)
 		b.sleepUntil(19*day + 2*time.Hour)
 		if n := b.pending(t, 0); n != 1 {
-			t.Errorf("two weeks later %d events are stored, not only the one of yesterday", n)
+			t.Errorf("two weeks later %d deliveries are pending, want only the newest", n)
 		}
 		up.Store(true)
 		if err := b.Resume(t.Context(), b.institution, b.endpoint.UUID); err != nil {
@@ -282,31 +282,31 @@ func TestFailingEndpointIsSwitchedOff(t *testing.T) {
 		}
 		b.sleepUntil(19*day + 3*time.Hour)
 		if b.pending(t, 0) != 0 || b.sent() != n+1 {
-			t.Errorf("resumed, it was sent %d events, not 1", b.sent()-n)
+			t.Errorf("after Resume the endpoint received %d events, want 1", b.sent()-n)
 		}
 		replayed, err := b.Replay(t.Context(), b.institution, b.endpoint.UUID, b.start)
 		if err != nil || replayed != 21 {
-			t.Errorf("%d were replayed, %v", replayed, err)
+			t.Errorf("Replay = %d, %v; want 21", replayed, err)
 		}
 		b.sleepUntil(19*day + 4*time.Hour)
 		if b.sent() != n+22 {
-			t.Errorf("replayed, it was sent %d events, not 22", b.sent()-n)
+			t.Errorf("after Replay the endpoint received %d events, want 22", b.sent()-n)
 		}
 		// The log is stored for 30 days.
 		b.sleepUntil(49 * day)
 		if n := b.count(t, "webhook_deliveries"); n != 22 {
-			t.Errorf("the log has %d deliveries", n)
+			t.Errorf("the log has %d deliveries, want 22", n)
 		}
 		b.sleepUntil(50 * day)
 		if d, a, e := b.count(t, "webhook_deliveries"), b.count(t, "webhook_attempts"), b.count(t, "webhook_events"); d != 0 || a != 0 || e != 22 {
-			t.Errorf("after 30 days the log has %d deliveries and %d attempts, and of 22 events %d are left", d, a, e)
+			t.Errorf("after 30 days the log has %d deliveries and %d attempts, and %d of 22 events remain", d, a, e)
 		}
 	})
 }
 
-// Each probe is another delivery, so that one which the receiver cannot process does not block the
-// recovery.
-func TestProbesTakeTurns(t *testing.T) {
+// Each probe sends another delivery, so that a delivery that the receiver cannot process does not
+// block the recovery.
+func TestEachProbeSendsAnotherDelivery(t *testing.T) {
 	t.Parallel()
 	inBubble(t, 10*time.Second, func(time.Duration) int { return 0 }, func(t *testing.T, b *bubble) {
 		b.emit(t, b.institution, b.certificate, 20)
@@ -316,13 +316,13 @@ func TestProbesTakeTurns(t *testing.T) {
 			ids[r.header.Get("Webhook-Id")] = true
 		}
 		if len(ids) != 8 {
-			t.Errorf("the last 8 probes were of %d deliveries", len(ids))
+			t.Errorf("the last 8 probes sent %d different deliveries, want 8", len(ids))
 		}
 	})
 }
 
-// After a rotation both secrets sign for 24 hours; afterwards the old secret is removed from the
-// database too.
+// After a rotation both secrets sign for 24 hours; then the old secret is removed from the database
+// too.
 func TestRotation(t *testing.T) {
 	t.Parallel()
 	inBubble(t, 5*time.Minute, func(time.Duration) int { return 200 }, func(t *testing.T, b *bubble) {
@@ -334,31 +334,31 @@ func TestRotation(t *testing.T) {
 			r := b.all()[b.sent()-1]
 			got := strings.Fields(r.header.Get("Webhook-Signature"))
 			if r.header.Get("X-Webhook-Signature") != plainSignature(plain, r.body) {
-				t.Errorf("%s: X-Webhook-Signature is of another secret", when)
+				t.Errorf("%s: X-Webhook-Signature uses another secret", when)
 			}
 			if len(got) != len(standard) {
-				t.Fatalf("%s: webhook-signature %v", when, got)
+				t.Fatalf("%s: webhook-signature = %v", when, got)
 			}
 			for i, secret := range standard {
 				if got[i] != standardSignature(t, secret, r) {
-					t.Errorf("%s: signature %d is of another secret", when, i+1)
+					t.Errorf("%s: signature %d uses another secret", when, i+1)
 				}
 			}
 		}
-		check("before", b.secret, b.secret)
+		check("before the rotation", b.secret, b.secret)
 		second, until, err := b.Rotate(t.Context(), b.institution, b.endpoint.UUID)
 		if err != nil || second == b.secret || time.Until(until) != 24*time.Hour {
-			t.Fatalf("rotated to %q until %v, %v", second, until, err)
+			t.Fatalf("Rotate = %q, %v, %v", second, until, err)
 		}
-		check("in the overlap", b.secret, second, b.secret)
+		check("during the overlap", b.secret, second, b.secret)
 		if _, _, err := b.Rotate(t.Context(), b.institution, b.endpoint.UUID); err == nil {
-			t.Error("a second rotation in the overlap was let push out a secret in use")
+			t.Error("a second rotation during the overlap replaced a secret in use")
 		}
 		if err := b.Promote(t.Context(), b.institution, b.endpoint.UUID); err != nil {
 			t.Fatal(err)
 		}
 		if err := b.Promote(t.Context(), b.institution, b.endpoint.UUID); err == nil {
-			t.Error("promoted twice")
+			t.Error("a second Promote succeeded")
 		}
 		check("promoted", second, second, b.secret)
 		third, _, err := b.Rotate(t.Context(), b.institution, b.endpoint.UUID)
@@ -370,12 +370,12 @@ func TestRotation(t *testing.T) {
 		check("after 23 hours", second, third, second)
 		time.Sleep(80 * time.Minute)
 		check("after a day", third, third)
-		var left int
-		if err := b.db.QueryRowContext(t.Context(), `SELECT count(*) FROM webhook_endpoints WHERE previous_secret IS NOT NULL`).Scan(&left); err != nil || left != 0 {
-			t.Errorf("the old secret is still stored, %v", err)
+		var stored int
+		if err := b.db.QueryRowContext(t.Context(), `SELECT count(*) FROM webhook_endpoints WHERE previous_secret IS NOT NULL`).Scan(&stored); err != nil || stored != 0 {
+			t.Errorf("the old secret is still stored, error = %v", err)
 		}
 		if err := b.Promote(t.Context(), b.institution, b.endpoint.UUID); err == nil {
-			t.Error("promoted without a rotation")
+			t.Error("Promote without a rotation succeeded")
 		}
 		if _, _, err := b.Rotate(t.Context(), b.institution+1, b.endpoint.UUID); err == nil {
 			t.Error("another institution rotated the secret")

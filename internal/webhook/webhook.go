@@ -1,7 +1,7 @@
 // Package webhook owns the endpoints of institutions, the outbox of events and deliveries, and
 // their delivery: leases, signatures, attempts and their log, and the health of endpoints. Events
-// and deliveries are written in the transaction of the change that they report. The package knows a
-// certificate only as the payload of an event, and does not know the owners of an institution.
+// and deliveries are written in the transaction of the change that they report. The package uses a
+// certificate only as the payload of an event, and does not read the owners of an institution.
 package webhook
 
 import (
@@ -18,7 +18,8 @@ type Name string
 const (
 	// Created means that a certificate record was created.
 	Created Name = "certificate_application.created"
-	// Processing means that an institution approved a customer's application and processing begins.
+	// Processing means that an institution approved a customer's application and that processing
+	// begins.
 	Processing Name = "certificate_application.processing"
 	// Approved means that a certificate was processed and approved.
 	Approved Name = "certificate_application.approved"
@@ -40,8 +41,8 @@ type Service struct {
 	db   *db.DB
 	ring *keyring.Ring
 	now  func() time.Time
-	// wake receives a value when a commit of this process makes a delivery due; generation counts these
-	// commits.
+	// wake receives a value when a commit of this process makes a delivery due; generation counts
+	// these commits.
 	wake       chan struct{}
 	generation atomic.Int64
 }

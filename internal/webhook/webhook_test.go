@@ -50,7 +50,7 @@ func (f *fixture) institution(t testing.TB, prefix string) (id int64) {
 	return id
 }
 
-// certificate inserts the minimal row that events can refer to.
+// certificate inserts a certificate with the minimal values, so that events can refer to it.
 func (f *fixture) certificate(t testing.TB, institution int64) (id int64) {
 	t.Helper()
 	if err := f.db.Tx(t.Context(), func(tx *db.Tx) error {
@@ -97,21 +97,21 @@ func TestEventGoesToSubscribersOnly(t *testing.T) {
 			ApplicantEmail: "jane@example.org", Source: "vault", TriggerContext: "single_upload", ReferenceID: "AAA-1", Status: "approved",
 			FullName: "Jane", IssueDate: "2026-07-01",
 		}
-		boom := errors.New("boom")
+		errRollback := errors.New("rollback")
 		if err := d.Tx(t.Context(), func(tx *db.Tx) error {
-			return errors.Join(f.EmitTx(t.Context(), tx, event), boom)
-		}); !errors.Is(err, boom) {
+			return errors.Join(f.EmitTx(t.Context(), tx, event), errRollback)
+		}); !errors.Is(err, errRollback) {
 			t.Fatal(err)
 		}
 		if e, n := f.count(t, "webhook_events"), f.count(t, "webhook_deliveries"); e != 0 || n != 0 {
-			t.Fatalf("a rollback left %d events and %d deliveries", e, n)
+			t.Fatalf("after a rollback %d events and %d deliveries exist", e, n)
 		}
 		if err := d.Tx(t.Context(), func(tx *db.Tx) error { return f.EmitTx(t.Context(), tx, event) }); err != nil {
 			t.Fatal(err)
 		}
 		bodies := f.bodies(t)
 		if len(bodies) != 2 || bodies[every.ID] == nil || bodies[approved.ID] == nil {
-			t.Fatalf("delivered to %v", bodies)
+			t.Fatalf("deliveries = %v, want one for each of two endpoints", bodies)
 		}
 		for id, want := range map[int64]string{every.ID: every.UUID, approved.ID: approved.UUID} {
 			body := bodies[id]
@@ -129,7 +129,7 @@ func TestEventGoesToSubscribersOnly(t *testing.T) {
 			}
 		}
 		if bodies[every.ID]["event_id"] != bodies[approved.ID]["event_id"] {
-			t.Error("two deliveries of one event must carry one event id")
+			t.Error("the two deliveries of one event have different event ids")
 		}
 	})
 }
@@ -170,21 +170,21 @@ func TestSecretFormatAndEncryption(t *testing.T) {
 			t.Fatal(err)
 		}
 		if len(e.Events) != 2 || !slices.Contains(e.Events, webhook.Created) {
-			t.Errorf("events %v", e.Events)
+			t.Errorf("events = %v, want Created and Failed", e.Events)
 		}
 		key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(secret, "whsec_"))
 		if err != nil || len(key) != 32 || !strings.HasPrefix(secret, "whsec_") {
-			t.Fatalf("secret %q: %v", secret, err)
+			t.Fatalf("secret = %q, error = %v", secret, err)
 		}
 		var stored []byte
 		if err := d.QueryRowContext(t.Context(), `SELECT secret FROM webhook_endpoints WHERE id = $1`, e.ID).Scan(&stored); err != nil {
 			t.Fatal(err)
 		}
 		if bytes.Contains(stored, []byte(secret)) || bytes.Contains(stored, key) {
-			t.Fatal("the secret is readable in the database")
+			t.Fatal("the stored secret is not encrypted")
 		}
 		if got, err := f.ring.Open(keyring.WebhookSecret, stored, []byte(e.UUID)); err != nil || string(got) != secret {
-			t.Fatalf("opened %q, %v", got, err)
+			t.Fatalf("decrypted secret = %q, error = %v", got, err)
 		}
 	})
 }
@@ -193,9 +193,12 @@ func TestCreateRefusesInvalidURLs(t *testing.T) {
 	t.Parallel()
 	f := open(t, dbtest.Open(t, t.TempDir(), ""))
 	inst := f.institution(t, "AAA")
-	for _, bad := range []string{"", "hooks.example.org", "ftp://a.example", "https://", "https:///x", "javascript:alert(1)", "https://u:p@a.example", "https://a.example/" + strings.Repeat("x", 2048), "https://a\x00b"} {
+	for _, bad := range []string{
+		"", "hooks.example.org", "ftp://a.example", "https://", "https:///x", "javascript:alert(1)", "https://u:p@a.example",
+		"https://a.example/" + strings.Repeat("x", 2048), "https://a\x00b",
+	} {
 		if _, _, err := f.Create(t.Context(), inst, bad, nil); !fault.Is(err, fault.Invalid) {
-			t.Errorf("%.40q: %v", bad, err)
+			t.Errorf("%.40q: error = %v, want Invalid", bad, err)
 		}
 	}
 	// The address is checked at each delivery.
@@ -205,6 +208,6 @@ func TestCreateRefusesInvalidURLs(t *testing.T) {
 		}
 	}
 	if _, _, err := f.Create(t.Context(), inst, "https://a.example", []webhook.Name{"certificate.approved"}); !fault.Is(err, fault.Invalid) {
-		t.Errorf("an unknown event: %v", err)
+		t.Errorf("unknown event: error = %v, want Invalid", err)
 	}
 }

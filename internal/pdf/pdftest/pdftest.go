@@ -1,5 +1,5 @@
-// Package pdftest writes small PDF files for tests. It does not import package pdf,
-// whose own tests use it.
+// Package pdftest writes small PDF files for tests. It does not import package
+// pdf, because the tests of pdf import it.
 package pdftest
 
 import (
@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// File returns a file of the objects, numbered from 1, with a cross-reference table
-// (ISO 32000-2, 7.5.4). The first object is the catalog. trailer is added to the
-// trailer dictionary.
+// File returns a file of the objects, numbered from 1, with a cross-reference
+// table (ISO 32000-2, 7.5.4). The first object is the catalog. The text in
+// trailer is added to the trailer dictionary.
 func File(trailer string, objects ...string) []byte {
 	var b bytes.Buffer
 	b.WriteString("%PDF-1.7\n")
@@ -24,12 +24,13 @@ func File(trailer string, objects ...string) []byte {
 	for _, offset := range offsets {
 		fmt.Fprintf(&b, "%010d 00000 n \n", offset)
 	}
-	// The offset has a constant width: the size of a file is easy to predict.
+	// The offset has a constant width, so that Sized can compute the length of
+	// its padding.
 	fmt.Fprintf(&b, "trailer\n<</Size %d/Root 1 0 R%s>>\nstartxref\n%010d\n%%%%EOF\n", len(objects)+1, trailer, start)
 	return b.Bytes()
 }
 
-// Stream returns a stream object; dict is added to its dictionary.
+// Stream returns a stream object. The text in dict is added to its dictionary.
 func Stream(dict, data string) string {
 	return fmt.Sprintf("<<%s/Length %d>>\nstream\n%s\nendstream", dict, len(data), data)
 }
