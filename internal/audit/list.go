@@ -49,7 +49,7 @@ func (m mark) String() string {
 func parseMark(s string) (m mark, err error) {
 	b, err := base64.RawURLEncoding.DecodeString(s)
 	if err != nil || len(b) != 16 {
-		return m, fault.OfField("after", "This page of the log is unknown. Start with the newest entries.")
+		return m, fault.OfField("after", "This page of the log is not known. Begin with the newest entries.")
 	}
 	return mark{int64(binary.BigEndian.Uint64(b[:8])), int64(binary.BigEndian.Uint64(b[8:]))}, nil
 }
