@@ -2,13 +2,14 @@ package account
 
 import "slices"
 
-// Role is the role of a member in an institution. The table of roles has its permissions.
+// Role is the role of a member in an institution. The table Roles has the permissions of each role.
 type Role string
 
 const (
 	// Owner members have all permissions. An institution always has an owner.
 	Owner Role = "owner"
-	// Admin members run the institution's vault, except for what only owners may do.
+	// Admin members run the institution's vault, except for the actions that only owners may
+	// perform.
 	Admin Role = "admin"
 	// Issuer members upload certificates.
 	Issuer Role = "issuer"
@@ -56,7 +57,7 @@ const (
 // Standing is a row of the table of roles.
 type Standing struct {
 	Role Role
-	// Name is the displayed name of the role, and Description its purpose in a sentence.
+	// Name is the displayed name of the role, and Description describes its purpose in a sentence.
 	Name, Description string
 	May               []Permission
 }

@@ -12,11 +12,11 @@ import (
 	"github.com/certvault/certvault/internal/mail"
 )
 
-// Status is the state of the installation: numbers, without any content of institutions.
+// Status is the state of the installation. It contains numbers, but no content of institutions.
 type Status struct {
 	Version, Go, Database, BaseURL string
 	// Schema is the version of the schema. SchemaKnown is the newest version that this binary
-	// knows.
+	// supports.
 	Schema, SchemaKnown int
 	StartedAt           time.Time
 	Findings            []Finding
@@ -40,7 +40,7 @@ type InstitutionStatus struct {
 	Processing, Approved, Failed, Revoked int
 }
 
-// Certificates is the total number of certificates.
+// Certificates returns the total number of certificates.
 func (i *InstitutionStatus) Certificates() int {
 	return i.Processing + i.Approved + i.Failed + i.Revoked
 }
