@@ -11,8 +11,9 @@ import (
 	"github.com/certvault/certvault/internal/config"
 )
 
-// Keys are created once for each institution. A lost key is not created again.
-func TestKeysAreMadeOnce(t *testing.T) {
+// TestKeysAreCreatedOnce checks that a key is created once for each institution, and that a lost
+// key is not created again.
+func TestKeysAreCreatedOnce(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "data")
 	base, err := OpenBase(t.Context(), config.Storage{Data: dir}, "https://vault.example")
@@ -36,7 +37,7 @@ func TestKeysAreMadeOnce(t *testing.T) {
 	}
 	roots, err := base.Keys.Roots()
 	if err != nil || len(roots) != 1 || roots[0].Subject.CommonName != "Certvault document signing vault.example" {
-		t.Fatalf("%v, %v", roots, err)
+		t.Fatalf("roots = %v, %v, want one for vault.example", roots, err)
 	}
 	before, err := base.Keys.Certificates(first)
 	if err != nil {
@@ -59,19 +60,19 @@ func TestKeysAreMadeOnce(t *testing.T) {
 		}
 	}
 	if err := base.MakeKeys(t.Context()); err != nil {
-		t.Errorf("with nothing to make: %v", err)
+		t.Errorf("MakeKeys without an institution that requires a key: %v", err)
 	}
 	third := institution("THREE")
 	err = base.MakeKeys(t.Context())
 	if f, ok := errors.AsType[*authority.Fault](err); !ok || f.Code != authority.CodeMissing {
-		t.Errorf("a key below a root that is lost: %v", err)
+		t.Errorf("a new key without the lost root: error = %v, want CodeMissing", err)
 	}
 	for _, id := range []string{first, second, third} {
 		if _, _, err := base.Keys.Signer(t.Context(), id); err == nil {
-			t.Errorf("the key of %s was made anew", id)
+			t.Errorf("the key of %s was created again", id)
 		}
 	}
 	if _, err := os.Stat(filepath.Join(dir, "keys", "root")); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("the root was made anew: %v", err)
+		t.Errorf("the root was created again: %v", err)
 	}
 }

@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	// sweepBlobsEvery is the interval of the sweep of files without an owner.
+	// sweepBlobsEvery is the interval of the sweep of files that no row refers to.
 	sweepBlobsEvery = time.Hour
 	// firstTask is the maximum delay of the first run of a periodic task.
 	firstTask = time.Minute
@@ -34,14 +34,14 @@ func (a *App) startTasks(ctx context.Context) {
 	a.every(ctx, "sweep of files", sweepBlobsEvery, func(ctx context.Context) error {
 		return a.Certs.SweepBlobs(ctx, a.BulkImports.RefersTo, a.Batches.RefersTo)
 	})
-	a.every(ctx, "end of what is kept for a time", cert.RetentionEvery, a.Certs.SweepExpired)
-	a.every(ctx, "end of old addresses", cert.RetentionEvery, a.Recipients.SweepExpired)
+	a.every(ctx, "end of retention periods", cert.RetentionEvery, a.Certs.SweepExpired)
+	a.every(ctx, "removal of old addresses", cert.RetentionEvery, a.Recipients.SweepExpired)
 	a.every(ctx, "sweep of tasks", cert.SweepEvery, a.Tasks.Sweep)
 	a.every(ctx, "sweep of bulk uploads", bulkimport.SweepEvery, a.BulkImports.Sweep)
 	a.every(ctx, "sweep of batches", batch.SweepEvery, a.Batches.Sweep)
 	a.every(ctx, "sweep of idempotency keys", limit.SweepEvery, a.Once.Sweep)
 	a.every(ctx, "check of stored files", cert.RehashEvery, a.Certs.Rehash)
-	a.every(ctx, "making of signing keys", keysEvery, a.MakeKeys)
+	a.every(ctx, "creation of signing keys", keysEvery, a.MakeKeys)
 	a.every(ctx, "sweep of sign-ins", identity.SweepEvery, a.People.Sweep)
 	a.every(ctx, "sweep of mail", mail.SweepEvery, a.Mailer.Sweep)
 	a.every(ctx, "sweep of notices", recipient.SweepEvery, a.Recipients.Sweep)
@@ -52,10 +52,10 @@ func (a *App) startTasks(ctx context.Context) {
 	}
 }
 
-// every calls f at each tick until ctx ends. It logs errors and continues with the next tick.
+// every calls f at each tick until ctx is done. It logs errors and continues with the next tick.
 func (a *App) every(ctx context.Context, name string, interval time.Duration, f func(context.Context) error) {
 	a.tasks.Go(func() {
-		// The first run is soon, because a vault that is restarted daily must sweep too.
+		// The first run is early, because a vault that is restarted daily must also run its tasks.
 		timer := time.NewTimer(min(interval, firstTask))
 		defer timer.Stop()
 		for {
@@ -77,7 +77,7 @@ func (a *App) every(ctx context.Context, name string, interval time.Duration, f 
 func (a *App) warmRenderer(ctx context.Context) {
 	a.tasks.Go(func() {
 		if err := a.renderer.Warm(context.WithoutCancel(ctx)); err != nil {
-			a.log.ErrorContext(ctx, "the PDF renderer cannot be prepared", slog.Any("error", err))
+			a.log.ErrorContext(ctx, "preparing the PDF renderer failed", slog.Any("error", err))
 		}
 	})
 }

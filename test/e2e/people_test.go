@@ -151,7 +151,7 @@ func TestPeople(t *testing.T) {
 		owner.see("Northwind University", "NWU")
 
 		owner.open("/panel/northwind-university/audit")
-		owner.see("Ada Owner (user) invited somebody: Bo@nwu.example", "=Bo+Member() (user) accepted an invitation: Bo@nwu.example",
+		owner.see("Ada Owner (user) invited a person: Bo@nwu.example", "=Bo+Member() (user) accepted an invitation: Bo@nwu.example",
 			"Ada Owner (user) added a member: Ada Owner")
 		rows := owner.exported(t, "CSV")
 		safe := 0

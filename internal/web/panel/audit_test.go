@@ -39,7 +39,7 @@ func TestAuditPage(t *testing.T) {
 		o.recordAuditEntry(t, 0, day, "Root", audit.KeyProtected, nil)
 
 		w := o.get("auditor", "/panel/nwu/audit")
-		checkPage(t, "the first page", w, http.StatusOK, "=cmd() (user) changed a member: CI role: issuer → admin", "Person 1 (user) made an API token", "Older")
+		checkPage(t, "the first page", w, http.StatusOK, "=cmd() (user) changed a member: CI role: issuer → admin", "Person 1 (user) created an API token", "Older")
 		if text := visibleText(t, w); strings.Contains(text, "Foreigner") || strings.Contains(text, "Root") {
 			t.Errorf("the log contains entries of another institution or of the installation: %s", text)
 		}
@@ -47,7 +47,7 @@ func TestAuditPage(t *testing.T) {
 		older, _, _ := strings.Cut(rest, `"`)
 		w = o.get("auditor", strings.ReplaceAll(older, "&amp;", "&"))
 		checkPage(t, "the second page", w, http.StatusOK, "Newest")
-		if n := strings.Count(w.Body.String(), "made an API token:"); n != 11 {
+		if n := strings.Count(w.Body.String(), "created an API token:"); n != 11 {
 			t.Errorf("got %d entries on the second page, want 11", n)
 		}
 		w = o.get("auditor", o.linkTo(w, "Newer"))
