@@ -45,8 +45,9 @@ func (b *bench) institution(prefix string) *account.Institution {
 	return b.Institution(prefix, "University "+prefix)
 }
 
-// user creates an account. proved sets whether its address is verified.
-func (b *bench) user(email string, proved bool) (id int64) {
+// user creates an account. The parameter verified is whether the address of the account is
+// verified.
+func (b *bench) user(email string, verified bool) (id int64) {
 	b.t.Helper()
 	e, err := account.ParseEmail(email)
 	if err != nil {
@@ -55,13 +56,13 @@ func (b *bench) user(email string, proved bool) (id int64) {
 	b.Tx(func(tx *db.Tx) error {
 		return tx.QueryRowContext(b.t.Context(), `
 			INSERT INTO users (uuid, email, email_folded, name, created_at, confirmed_at) VALUES ($1, $2, $3, 'Ada Account', $4, $5) RETURNING id`,
-			uuid.NewString(), e.Text, e.Folded, db.Micros(b.Now()), sql.NullInt64{Int64: db.Micros(b.Now()), Valid: proved}).Scan(&id)
+			uuid.NewString(), e.Text, e.Folded, db.Micros(b.Now()), sql.NullInt64{Int64: db.Micros(b.Now()), Valid: verified}).Scan(&id)
 	})
 	return id
 }
 
-// prove verifies an address as package identity does.
-func (b *bench) prove(user int64, email string) {
+// verify verifies an address, as package identity does.
+func (b *bench) verify(user int64, email string) {
 	b.t.Helper()
 	e, err := account.ParseEmail(email)
 	if err != nil {
@@ -127,11 +128,11 @@ func (b *bench) approve(list ...*cert.Certificate) {
 	b.t.Helper()
 	for _, c := range list {
 		b.move(c, cert.Approved)
-		b.work(c)
+		b.runJob(c)
 	}
 }
 
-func (b *bench) work(c *cert.Certificate) {
+func (b *bench) runJob(c *cert.Certificate) {
 	b.t.Helper()
 	if err := b.Notify(b.t.Context(), c.UUID); err != nil {
 		b.t.Fatal(err)
@@ -154,21 +155,21 @@ func (b *bench) get(uuid string) *cert.Certificate {
 	return c
 }
 
-// kept is a message in the queue.
-type kept struct {
+// queuedMail is a message in the queue.
+type queuedMail struct {
 	mail.Message
 
 	uuid, status string
 }
 
-// mails returns all messages that were queued, in order. Cancelled messages have no text.
-func (b *bench) mails() []kept {
+// mails returns all messages that were queued, in order. A cancelled message has no text.
+func (b *bench) mails() []queuedMail {
 	b.t.Helper()
 	rows, err := b.DB.QueryContext(b.t.Context(), `SELECT uuid, message, status FROM mails ORDER BY id`)
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	list, err := db.Collect(rows, func(rows *sql.Rows) (k kept, err error) {
+	list, err := db.Collect(rows, func(rows *sql.Rows) (k queuedMail, err error) {
 		var text string
 		if err := rows.Scan(&k.uuid, &text, &k.status); err != nil || text == "" {
 			return k, err
@@ -194,11 +195,11 @@ func (b *bench) sent() []string {
 	return list
 }
 
-// wantSent compares the addresses of the messages.
+// wantSent checks the addresses of the messages that were not cancelled.
 func (b *bench) wantSent(want ...string) {
 	b.t.Helper()
 	if got := b.sent(); !slices.Equal(got, want) {
-		b.t.Fatalf("mail went to %v, not to %v", got, want)
+		b.t.Fatalf("mail was queued for %v, want %v", got, want)
 	}
 }
 
@@ -217,8 +218,8 @@ func (b *bench) link(n int) string {
 	return m[1]
 }
 
-// end reports that a message was sent or failed, as the mailer does.
-func (b *bench) end(id string, status mail.Status, reason string) {
+// finish records that a message was sent or failed, as the mailer does.
+func (b *bench) finish(id string, status mail.Status, reason string) {
 	b.t.Helper()
 	b.Exec(`UPDATE mails SET status = $2 WHERE uuid = $1`, id, string(status))
 	b.Tx(func(tx *db.Tx) error {

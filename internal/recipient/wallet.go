@@ -36,11 +36,11 @@ type Wallet struct {
 	// Total is the number of certificates that match the filter, and All the number of all
 	// certificates of the person.
 	Total, All int
-	// Issuers are all institutions that the person has certificates of, by name.
+	// Issuers are all institutions that issued certificates to the person, by name.
 	Issuers []account.Summary
 }
 
-// Pages is the number of pages of the list, at least one.
+// Pages returns the number of pages of the list, at least 1.
 func (w *Wallet) Pages() int { return max(1, (w.Total+WalletPage-1)/WalletPage) }
 
 // issued selects the certificates of a person: those that were approved, even if they have been
@@ -100,7 +100,8 @@ func (s *Service) issuers(ctx context.Context, userID int64) ([]account.Summary,
 	return account.Summaries(ctx, s.db, ids)
 }
 
-// Certificate returns one of a person's certificates, or fault.NotFound.
+// Certificate returns a certificate of a person. The error is fault.NotFound if the person has no
+// such certificate.
 func (s *Service) Certificate(ctx context.Context, userID int64, uuid string) (*cert.Certificate, error) {
 	list, err := db.Column[int64](s.db.QueryContext(ctx, `SELECT c.id`+issued+` AND c.uuid = $2`, userID, uuid))
 	if err != nil {
