@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Permission is a right that a token carries.
+// Permission is an operation that a token allows.
 type Permission string
 
 const (
