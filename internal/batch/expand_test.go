@@ -17,7 +17,7 @@ import (
 	"github.com/certvault/certvault/internal/db/dbtest"
 )
 
-// work runs a job as the queue would.
+// runJob runs a job as the queue would.
 func (v *vault) runJob(ctx context.Context) error {
 	return v.worker.Work(ctx, &river.Job[expandArgs]{})
 }

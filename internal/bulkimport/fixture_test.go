@@ -138,7 +138,7 @@ func rows(n int) string {
 	return b.String()
 }
 
-// packed returns a ZIP of files.
+// zipOf returns a ZIP of files.
 func zipOf(t *testing.T, files ...zipFile) []byte {
 	t.Helper()
 	var b bytes.Buffer

@@ -158,7 +158,7 @@ func toASCII(address string) (string, error) {
 	return address[:at+1] + domain, nil
 }
 
-// beyondASCII counts the bytes that are not ASCII.
+// countNonASCII returns the number of bytes that are not ASCII.
 func countNonASCII(s string) (n int) {
 	for i := range len(s) {
 		if s[i] >= utf8.RuneSelf {

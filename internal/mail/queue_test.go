@@ -67,7 +67,7 @@ func (b *bench) enqueue(end error) (id string) {
 	return id
 }
 
-// work runs the job of a message, as the queue does.
+// runJob runs the job of a message, as the queue does.
 func (b *bench) runJob(id string, attempt int) error {
 	b.t.Helper()
 	return (&worker{mailer: b.Mailer}).Work(b.t.Context(), &river.Job[jobArgs]{JobRow: &rivertype.JobRow{Attempt: attempt, MaxAttempts: maxAttempts}, Args: jobArgs{UUID: id}})
