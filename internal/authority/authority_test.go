@@ -68,14 +68,14 @@ func requireSigning(t *testing.T, a *Authority, roots ...*x509.Certificate) *x50
 			t.Fatal(err)
 		}
 	}
-	pool, between := x509.NewCertPool(), x509.NewCertPool()
+	pool, intermediates := x509.NewCertPool(), x509.NewCertPool()
 	for _, r := range roots {
 		pool.AddCert(r)
 	}
 	for _, c := range chain[1:] {
-		between.AddCert(c)
+		intermediates.AddCert(c)
 	}
-	if _, err := chain[0].Verify(x509.VerifyOptions{Roots: pool, Intermediates: between, CurrentTime: today, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}}); err != nil {
+	if _, err := chain[0].Verify(x509.VerifyOptions{Roots: pool, Intermediates: intermediates, CurrentTime: today, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}}); err != nil {
 		t.Errorf("the chain does not end at a root: %v", err)
 	}
 	return chain[0]
@@ -157,9 +157,9 @@ func TestRootIssuesOnlyForDocuments(t *testing.T) {
 			t.Fatal(err)
 		}
 		if template.IsCA {
-			below, between := leafBelow(t, c, key), x509.NewCertPool()
-			between.AddCert(c)
-			if _, err := below.Verify(x509.VerifyOptions{Roots: pool, Intermediates: between, CurrentTime: today, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}}); err == nil {
+			below, intermediates := leafBelow(t, c, key), x509.NewCertPool()
+			intermediates.AddCert(c)
+			if _, err := below.Verify(x509.VerifyOptions{Roots: pool, Intermediates: intermediates, CurrentTime: today, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}}); err == nil {
 				t.Errorf("a certificate of the root for a %s is trusted", name)
 			}
 			continue
@@ -375,7 +375,7 @@ func TestMissingOrDamagedFiles(t *testing.T) {
 				t.Fatal(err)
 			}
 			path := filepath.Join(dir, test.path)
-			kept, err := os.ReadFile(path)
+			saved, err := os.ReadFile(path)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -390,7 +390,7 @@ func TestMissingOrDamagedFiles(t *testing.T) {
 			a := open(t, dir, options())
 			_, _, err = a.Signer(t.Context(), university)
 			requireFault(t, err, test.code)
-			if err := os.WriteFile(path, kept, 0o600); err != nil {
+			if err := os.WriteFile(path, saved, 0o600); err != nil {
 				t.Fatal(err)
 			}
 			requireSigning(t, a)

@@ -261,10 +261,10 @@ func TestLongJobReturnsToQueue(t *testing.T) {
 	stopped, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := v.runJob(stopped); !snoozed(err) {
-		t.Errorf("stopped process: error = %v, want a snooze", err)
+		t.Errorf("stopped process: error = %v, want river.JobSnoozeError", err)
 	}
 	if err := v.runJob(t.Context()); !snoozed(err) {
-		t.Errorf("after the slices of a job: error = %v, want a snooze", err)
+		t.Errorf("after the slices of a job: error = %v, want river.JobSnoozeError", err)
 	}
 	if n := one[int](v, `SELECT count(*) FROM batch_entries WHERE status = 'queued'`); n != 1 {
 		t.Errorf("%d entries are queued, want 1", n)

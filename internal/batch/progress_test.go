@@ -111,7 +111,7 @@ func TestBatchWithoutErrors(t *testing.T) {
 func TestLargestBatch(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
-		t.Skip("the race detector needs fewer than 5,000 entries")
+		t.Skip("fewer than 5,000 entries are enough for the race detector")
 	}
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		v := newVault(t, d)

@@ -139,7 +139,7 @@ func TestSweepOfFiles(t *testing.T) {
 			}
 			content := make([]byte, o.Size())
 			if _, err := o.ReadAt(content, 0); err != nil || !bytes.Equal(content, samplePDF()) {
-				t.Errorf("the content of the file is not that which was staged; error %v", err)
+				t.Errorf("the content of the file differs from the staged content; error %v", err)
 			}
 			return o.Close() == nil
 		}

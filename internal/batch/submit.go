@@ -15,7 +15,7 @@ import (
 	"github.com/certvault/certvault/internal/db"
 )
 
-// entryStatus is the status of an entry that has no certificate yet.
+// entryStatus is the stored status of an entry.
 type entryStatus string
 
 const (
@@ -171,11 +171,11 @@ func (e *entry) input(today string) (string, error) {
 	}
 	in := storedInput{Title: t.Title, FullName: t.FullName, Email: t.Email, IssueDate: t.IssueDate, Details: t.Details}
 	if e.wanted != nil {
-		place, err := json.Marshal(e.wanted)
+		placement, err := json.Marshal(e.wanted)
 		if err != nil {
 			return "", fmt.Errorf("writing an entry: %w", err)
 		}
-		in.Placement = string(place)
+		in.Placement = string(placement)
 	}
 	b, err := json.Marshal(in)
 	if err != nil {
@@ -192,7 +192,7 @@ func readInput(input string) (t cert.Text, wanted *cert.Wanted, err error) {
 	}
 	if in.Placement != "" {
 		if err := json.Unmarshal([]byte(in.Placement), &wanted); err != nil {
-			return t, nil, fmt.Errorf("reading the place of an entry: %w", err)
+			return t, nil, fmt.Errorf("reading the placement of an entry: %w", err)
 		}
 	}
 	return cert.Text{Title: in.Title, FullName: in.FullName, Email: in.Email, IssueDate: in.IssueDate, Details: in.Details}, wanted, nil

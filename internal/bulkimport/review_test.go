@@ -226,7 +226,7 @@ func TestDraftVisibility(t *testing.T) {
 			"invalid UUID":                         func() error { _, err := k.ByUUID(t.Context(), k.inst.ID, k.person.ID, "x"); return err },
 		} {
 			if err := f(); !fault.Is(err, fault.NotFound) {
-				t.Errorf("%s: %v", name, err)
+				t.Errorf("draft for %s: error = %v, want fault.NotFound", name, err)
 			}
 		}
 		if list, err := k.List(t.Context(), k.inst.ID, 8); err != nil || len(list) != 0 {

@@ -12,7 +12,7 @@ import (
 	"github.com/certvault/certvault/internal/keyring"
 )
 
-func withBounces(t *testing.T, b *bench) {
+func withBounces(t *testing.T, b *fixture) {
 	t.Helper()
 	ring, err := keyring.Open(t.TempDir())
 	if err != nil {
@@ -118,8 +118,8 @@ func TestCancelledMessageIsNotSent(t *testing.T) {
 	})
 }
 
-// reportOf is a delivery status notification in the form of Postfix, with an address and a status.
-const reportOf = `Return-Path: <>
+// reportTemplate is a delivery status notification in the form of Postfix, with an address and a status.
+const reportTemplate = `Return-Path: <>
 Delivered-To: %[1]s
 From: MAILER-DAEMON@mx.example (Mail Delivery System)
 To: %[1]s
@@ -158,11 +158,11 @@ func TestParseReport(t *testing.T) {
 		message []byte
 		want    Report
 	}{
-		"report of Postfix":       {crlf(fmt.Sprintf(reportOf, address, "5.1.1")), Report{address, "5.1.1"}},
-		"status with a comment":   {crlf(fmt.Sprintf(reportOf, address, "4.4.7 (delayed)")), Report{address, "4.4.7"}},
-		"bare line feeds":         {[]byte(fmt.Sprintf(reportOf, address, "5.1.1")), Report{address, "5.1.1"}},
-		"another receiver":        {crlf(fmt.Sprintf(reportOf, "postmaster@vault.example", "5.1.1")), Report{}},
-		"no status":               {crlf(fmt.Sprintf(reportOf, address, "")), Report{}},
+		"report of Postfix":       {crlf(fmt.Sprintf(reportTemplate, address, "5.1.1")), Report{address, "5.1.1"}},
+		"status with a comment":   {crlf(fmt.Sprintf(reportTemplate, address, "4.4.7 (delayed)")), Report{address, "4.4.7"}},
+		"bare line feeds":         {[]byte(fmt.Sprintf(reportTemplate, address, "5.1.1")), Report{address, "5.1.1"}},
+		"another receiver":        {crlf(fmt.Sprintf(reportTemplate, "postmaster@vault.example", "5.1.1")), Report{}},
+		"no status":               {crlf(fmt.Sprintf(reportTemplate, address, "")), Report{}},
 		"reply of a person":       {crlf("To: " + address + "\nContent-Type: text/plain\n\nStatus: 5.1.1\n"), Report{}},
 		"delivery status alone":   {crlf("To: " + address + "\nContent-Type: message/delivery-status\n\nReporting-MTA: dns; mx\n\nStatus: 5.2.1\n"), Report{address, "5.2.1"}},
 		"no closing boundary":     {crlf("To: " + address + "\nContent-Type: multipart/report; boundary=b\n\n--b\n"), Report{}},
@@ -177,7 +177,7 @@ func TestParseReport(t *testing.T) {
 }
 
 func FuzzParseReport(f *testing.F) {
-	f.Add([]byte(fmt.Sprintf(reportOf, "bounce+a-b@c.example", "5.1.1")))
+	f.Add([]byte(fmt.Sprintf(reportTemplate, "bounce+a-b@c.example", "5.1.1")))
 	f.Fuzz(func(t *testing.T, message []byte) {
 		if r, err := ParseReport(message); err == nil && (r.Status == "" || r.Recipient == "") {
 			t.Errorf("an incomplete report is accepted: %+v", r)

@@ -56,9 +56,9 @@ func (*SenderText) Lines(text string) []string { return strings.Split(text, "\n"
 // Button is a link with its label.
 type Button struct{ Label, URL string }
 
-// page is the HTML form of a letter. Mail programs that support dark mode use the dark colours in
+// letterPage is the HTML form of a letter. Mail programs that support dark mode use the dark colours in
 // it; the others always use the light colours.
-var page = template.Must(template.New("letter").Parse(`{{$brand := or .Brand .DefaultBrand}}<!doctype html>
+var letterPage = template.Must(template.New("letter").Parse(`{{$brand := or .Brand .DefaultBrand}}<!doctype html>
 <html lang="{{.Language}}" dir="{{.Direction}}">
 <head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><meta name="color-scheme" content="light dark">
 <meta name="supported-color-schemes" content="light dark"><title>{{.Heading}}</title>
@@ -93,7 +93,7 @@ background:{{$brand.Day}};color:{{$brand.OnDay}};text-decoration:none;font-weigh
 func (l Letter) Message(to Address, subject string) (Message, error) {
 	l.Language, l.Direction = cmp.Or(l.Language, "en"), cmp.Or(l.Direction, "ltr")
 	var html strings.Builder
-	if err := page.Execute(&html, l); err != nil {
+	if err := letterPage.Execute(&html, l); err != nil {
 		return Message{}, fmt.Errorf("rendering a letter: %w", err)
 	}
 	parts := []string{l.Heading}

@@ -27,20 +27,20 @@ func envelope(t *testing.T) *Envelope {
 	return &Envelope{Message: m, ID: "0197c2a0-0000-7000-8000-000000000001", From: Address{"Certvault", "no-reply@vault.example"}, CreatedAt: createdAt}
 }
 
-// read is a parsed message.
-type read struct {
+// parsedMessage is a parsed message.
+type parsedMessage struct {
 	header *mail.Header
 	parts  map[string]string
 }
 
 // readMessage parses a message with another library than the one that wrote it.
-func readMessage(t *testing.T, text string) read {
+func readMessage(t *testing.T, text string) parsedMessage {
 	t.Helper()
 	r, err := mail.CreateReader(strings.NewReader(text))
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := read{header: &r.Header, parts: map[string]string{}}
+	m := parsedMessage{header: &r.Header, parts: map[string]string{}}
 	for {
 		part, err := r.NextPart()
 		if errors.Is(err, io.EOF) {

@@ -34,7 +34,7 @@ func (f *fake) Send(_ context.Context, e *Envelope) error {
 	return f.err
 }
 
-type bench struct {
+type fixture struct {
 	*Mailer
 
 	t    *testing.T
@@ -43,20 +43,20 @@ type bench struct {
 	at   time.Time
 }
 
-func open(t *testing.T, d *db.DB) *bench {
+func open(t *testing.T, d *db.DB) *fixture {
 	t.Helper()
 	q, err := job.New(d, job.Config{NodeID: "test", Queues: map[string]int{QueueName: 1}, MaxAttempts: 1, Timeout: time.Minute, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &bench{t: t, d: d, fake: &fake{notified: make(chan struct{}, 1)}, at: time.Now()}
+	b := &fixture{t: t, d: d, fake: &fake{notified: make(chan struct{}, 1)}, at: time.Now()}
 	b.Mailer = New(Config{
 		DB: d, Queue: q, Sender: b.fake, From: Address{Email: "no-reply@vault.example"}, Now: func() time.Time { return b.at }, Log: slog.New(slog.DiscardHandler),
 	})
 	return b
 }
 
-func (b *bench) enqueue(end error) (id string) {
+func (b *fixture) enqueue(end error) (id string) {
 	b.t.Helper()
 	if err := b.d.Tx(b.t.Context(), func(tx *db.Tx) (err error) {
 		id, err = b.EnqueueTx(b.t.Context(), tx, Message{To: Address{Email: "a@example.org"}, Subject: "s", Text: "t"})
@@ -68,12 +68,12 @@ func (b *bench) enqueue(end error) (id string) {
 }
 
 // runJob runs the job of a message, as the queue does.
-func (b *bench) runJob(id string, attempt int) error {
+func (b *fixture) runJob(id string, attempt int) error {
 	b.t.Helper()
 	return (&worker{mailer: b.Mailer}).Work(b.t.Context(), &river.Job[jobArgs]{JobRow: &rivertype.JobRow{Attempt: attempt, MaxAttempts: maxAttempts}, Args: jobArgs{UUID: id}})
 }
 
-func (b *bench) status(id string) (status Status) {
+func (b *fixture) status(id string) (status Status) {
 	b.t.Helper()
 	if err := b.d.QueryRowContext(b.t.Context(), `SELECT status FROM mails WHERE uuid = $1`, id).Scan(&status); err != nil {
 		b.t.Fatal(err)
@@ -81,7 +81,7 @@ func (b *bench) status(id string) (status Status) {
 	return status
 }
 
-func (b *bench) count(table string) (n int) {
+func (b *fixture) count(table string) (n int) {
 	b.t.Helper()
 	if err := b.d.QueryRowContext(b.t.Context(), `SELECT count(*) FROM `+table).Scan(&n); err != nil {
 		b.t.Fatal(err)

@@ -23,16 +23,16 @@ import (
 // Results of sending a message.
 const (
 	sent = iota
-	later
-	never
+	temporaryError
+	permanentError
 )
 
 // resultOf returns the result for an error.
 func resultOf(err error) int {
 	if _, refused := errors.AsType[*RefusedError](err); refused {
-		return never
+		return permanentError
 	}
-	return map[bool]int{true: sent, false: later}[err == nil]
+	return map[bool]int{true: sent, false: temporaryError}[err == nil]
 }
 
 func TestSMTP(t *testing.T) {
@@ -49,18 +49,18 @@ func TestSMTP(t *testing.T) {
 		"TLS is used if offered":          {&server{startTLS: true}, config.TLSOffered, "", sent, true},
 		"TLS switched off":                {&server{startTLS: true}, config.TLSOff, "", sent, false},
 		"TLS required and offered":        {&server{startTLS: true}, config.TLSRequired, "", sent, true},
-		"TLS required and not offered":    {&server{}, config.TLSRequired, "", later, false},
+		"TLS required and not offered":    {&server{}, config.TLSRequired, "", temporaryError, false},
 		"implicit TLS":                    {&server{implicitTLS: true}, config.TLSFromTheStart, "", sent, true},
 		"sign-in over TLS":                {&server{startTLS: true, auth: true, user: user, password: password}, config.TLSRequired, user, sent, true},
-		"no sign-in without TLS":          {&server{auth: true, user: user, password: password}, config.TLSRequired, user, later, false},
-		"sign-in refused":                 {&server{startTLS: true, auth: true, user: user, password: "other"}, config.TLSRequired, user, later, true},
-		"unknown receiver":                {&server{rcpt: refuse(550, "no such user zoe@example.org")}, config.TLSOffered, "", never, false},
-		"busy mailbox":                    {&server{rcpt: refuse(450, "zoe@example.org later")}, config.TLSOffered, "", later, false},
-		"sender refused":                  {&server{mail: refuse(553, "no")}, config.TLSOffered, "", never, false},
-		"content refused":                 {&server{data: refuse(554, "spam")}, config.TLSOffered, "", never, false},
-		"mailbox without space":           {&server{data: refuse(452, "disk full")}, config.TLSOffered, "", later, false},
-		"connection closed in the middle": {&server{drop: func(int) bool { return true }}, config.TLSOffered, "", later, false},
-		"untrusted certificate":           {&server{implicitTLS: true}, config.TLSFromTheStart, "untrusted", later, false},
+		"no sign-in without TLS":          {&server{auth: true, user: user, password: password}, config.TLSRequired, user, temporaryError, false},
+		"sign-in refused":                 {&server{startTLS: true, auth: true, user: user, password: "other"}, config.TLSRequired, user, temporaryError, true},
+		"unknown receiver":                {&server{rcpt: refuse(550, "no such user zoe@example.org")}, config.TLSOffered, "", permanentError, false},
+		"busy mailbox":                    {&server{rcpt: refuse(450, "zoe@example.org later")}, config.TLSOffered, "", temporaryError, false},
+		"sender refused":                  {&server{mail: refuse(553, "no")}, config.TLSOffered, "", permanentError, false},
+		"content refused":                 {&server{data: refuse(554, "spam")}, config.TLSOffered, "", permanentError, false},
+		"mailbox without space":           {&server{data: refuse(452, "disk full")}, config.TLSOffered, "", temporaryError, false},
+		"connection closed in the middle": {&server{drop: func(int) bool { return true }}, config.TLSOffered, "", temporaryError, false},
+		"untrusted certificate":           {&server{implicitTLS: true}, config.TLSFromTheStart, "untrusted", temporaryError, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -76,7 +76,7 @@ func TestSMTP(t *testing.T) {
 			sender.roots = roots
 			err := sender.Send(t.Context(), envelope(t))
 			if got := resultOf(err); got != tc.result {
-				t.Fatalf("the result of Send is wrong: %v", err)
+				t.Fatalf("the result of Send is %v, want that of the constant %d", err, tc.result)
 			}
 			if err != nil && (strings.Contains(err.Error(), "zoe@") || strings.Contains(err.Error(), password)) {
 				t.Errorf("the error repeats an address or a password: %v", err)
@@ -110,7 +110,7 @@ func TestTemporaryFailureThenSent(t *testing.T) {
 			t.Parallel()
 			s.start(t)
 			sender := NewSMTP(s.MailServer, "vault.example", nil)
-			if err := sender.Send(t.Context(), envelope(t)); resultOf(err) != later {
+			if err := sender.Send(t.Context(), envelope(t)); resultOf(err) != temporaryError {
 				t.Fatalf("first attempt: error = %v, want a temporary error", err)
 			}
 			if err := sender.Send(t.Context(), envelope(t)); err != nil {
@@ -144,7 +144,7 @@ func TestSlowServer(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			end(sender, cancel, received)
-			if err := sender.Send(ctx, envelope(t)); resultOf(err) != later {
+			if err := sender.Send(ctx, envelope(t)); resultOf(err) != temporaryError {
 				t.Errorf("error = %v, want a temporary error", err)
 			}
 		})
@@ -161,10 +161,10 @@ func TestNonASCIIAddresses(t *testing.T) {
 	}{
 		"domain":                        {"zoe@bücher.example", false, sent, "zoe@xn--bcher-kva.example"},
 		"local part, with SMTPUTF8":     {"zoë@bücher.example", true, sent, "zoë@xn--bcher-kva.example"},
-		"local part, without SMTPUTF8":  {"zoë@bücher.example", false, never, ""},
+		"local part, without SMTPUTF8":  {"zoë@bücher.example", false, permanentError, ""},
 		"another script, with SMTPUTF8": {"测试@example.org", true, sent, "测试@example.org"},
 		"ASCII, with SMTPUTF8":          {"zoe@example.org", true, sent, "zoe@example.org"},
-		"invalid domain":                {"zoe@-.example", false, never, ""},
+		"invalid domain":                {"zoe@-.example", false, permanentError, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -172,7 +172,7 @@ func TestNonASCIIAddresses(t *testing.T) {
 			e := envelope(t)
 			e.To.Email = tc.address
 			if err := NewSMTP(s.MailServer, "vault.example", nil).Send(t.Context(), e); resultOf(err) != tc.result {
-				t.Fatalf("the result of Send is wrong: %v", err)
+				t.Fatalf("the result of Send is %v, want that of the constant %d", err, tc.result)
 			}
 			got := s.received()
 			if tc.result != sent {

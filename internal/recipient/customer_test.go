@@ -69,10 +69,10 @@ func TestClaimAssignsAllCertificatesOfAnAddress(t *testing.T) {
 		updated := b.get(mine[0].UUID).UpdatedAt
 		counted := b.counts()
 
-		boom := errors.New("boom")
+		failure := errors.New("failure")
 		if err := d.Tx(t.Context(), func(tx *db.Tx) error {
-			return errors.Join(b.ClaimTx(t.Context(), tx, zoe, "zoe@xn--bcher-kva.example"), boom)
-		}); !errors.Is(err, boom) {
+			return errors.Join(b.ClaimTx(t.Context(), tx, zoe, "zoe@xn--bcher-kva.example"), failure)
+		}); !errors.Is(err, failure) {
 			t.Fatal(err)
 		}
 		if got := b.get(mine[0].UUID).CustomerID; got != 0 {
@@ -110,7 +110,7 @@ func TestClaimAssignsAllCertificatesOfAnAddress(t *testing.T) {
 }
 
 // counts returns the stored numbers of certificates by institution and status.
-func (b *bench) counts() string {
+func (b *fixture) counts() string {
 	b.t.Helper()
 	rows, err := b.DB.QueryContext(b.t.Context(), `SELECT institution_id, status, sum(n) FROM certificate_counts GROUP BY institution_id, status ORDER BY 1, 2`)
 	if err != nil {

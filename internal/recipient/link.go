@@ -96,7 +96,7 @@ func (l *MailLink) Holder() Holder { return Holder{linkID: l.id, Email: l.Email}
 
 // Holder is the holder of a certificate: a person with an account, or the reader of a mailed link.
 type Holder struct {
-	// Name and Email are the person's. A link has only the address.
+	// Name and Email are the name and address of the person. A mailed link has only the address.
 	Name, Email string
 
 	userID, linkID int64

@@ -17,9 +17,9 @@ const (
 	// SweepEvery is the interval of Sweep. It limits the delay of mail about a batch after the last
 	// entry of the batch.
 	SweepEvery = 5 * time.Second
-	// longestWait is the maximum time that the first approved entry of a batch waits for the other
+	// maxWait is the maximum time that the first approved entry of a batch waits for the other
 	// entries with its address.
-	longestWait = 15 * time.Minute
+	maxWait = 15 * time.Minute
 	// jobWait is the time that a sweep waits for the job of a notice. A notice that is older is
 	// handled by the sweep.
 	jobWait    = 10 * time.Second
@@ -92,9 +92,9 @@ func (l *Assignments) approvedTx(ctx context.Context, tx *db.Tx, c *cert.Certifi
 	return err
 }
 
-// insertTx inserts a notice for a certificate's recipient and returns its id. The first notice is
-// the one of the approval, and each later mail has another one. If the certificate already has a
-// notice of its approval, insertTx returns 0.
+// insertTx inserts a notice for a certificate's recipient and returns its id. A certificate has
+// one notice for its approval, and one more for each later mail. If the certificate already has a
+// notice for its approval, insertTx returns 0.
 func (l *Assignments) insertTx(ctx context.Context, tx *db.Tx, c *cert.Certificate, email account.Email, reason Reason, batch string) (id int64, err error) {
 	occasion := 1
 	if reason != Approval {
@@ -196,7 +196,7 @@ func (s *Service) notify(ctx context.Context, uuid string) error {
 	}
 	return s.db.Tx(ctx, func(tx *db.Tx) error {
 		if c.Status != cert.Approved {
-			return nil // its notices were withdrawn with it
+			return nil // the notices of a revoked certificate are withdrawn
 		}
 		// The number is assigned before the notice is locked: see numberTx.
 		if err := s.assignTx(ctx, tx, c, email.Folded); err != nil {
@@ -218,13 +218,13 @@ func (s *Service) notify(ctx context.Context, uuid string) error {
 }
 
 // readyTx reports whether the mail about a batch to an address can be written. This is so if all
-// entries with the address have ended, or if the first notice has waited for longestWait.
+// entries with the address have ended, or if the first notice has waited for maxWait.
 func (s *Service) readyTx(ctx context.Context, tx *db.Tx, batch, emailFolded string) (ready bool, err error) {
 	err = tx.QueryRowContext(ctx, `
 		SELECT (EXISTS (SELECT 1 FROM batches WHERE uuid = $1 AND expanded)
 				AND NOT EXISTS (SELECT 1 FROM certificates WHERE batch_id = $1 AND email_folded = $2 AND status = 'processing'))
 			OR EXISTS (SELECT 1 FROM notices WHERE batch_id = $1 AND email_folded = $2 AND status = 'waiting' AND created_at <= $3)`,
-		batch, emailFolded, db.Micros(s.now().Add(-longestWait))).Scan(&ready)
+		batch, emailFolded, db.Micros(s.now().Add(-maxWait))).Scan(&ready)
 	if err != nil {
 		return false, fmt.Errorf("reading the progress of a batch: %w", err)
 	}
@@ -240,7 +240,7 @@ func (s *Service) Sweep(ctx context.Context) error {
 		GROUP BY n.batch_id, n.email_folded
 		HAVING min(n.created_at) <= $1 OR EXISTS (SELECT 1 FROM batches b WHERE b.uuid = n.batch_id AND b.expanded)
 			AND NOT EXISTS (SELECT 1 FROM certificates c WHERE c.batch_id = n.batch_id AND c.email_folded = n.email_folded AND c.status = 'processing')
-		LIMIT $2`, db.Micros(now.Add(-longestWait)), sweepBatch)
+		LIMIT $2`, db.Micros(now.Add(-maxWait)), sweepBatch)
 	if err != nil {
 		return fmt.Errorf("sweeping notices: %w", err)
 	}

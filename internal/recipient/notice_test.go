@@ -118,9 +118,9 @@ func TestBatchWaitsAtMostFifteenMinutes(t *testing.T) {
 
 func TestBatchIsMailedIfAnEntryIsNotApproved(t *testing.T) {
 	t.Parallel()
-	for name, end := range map[string]func(b *bench, last *cert.Certificate){
-		"failed":  func(b *bench, last *cert.Certificate) { b.move(last, cert.Failed) },
-		"revoked": func(b *bench, last *cert.Certificate) { b.move(last, cert.Revoked) },
+	for name, end := range map[string]func(b *fixture, last *cert.Certificate){
+		"failed":  func(b *fixture, last *cert.Certificate) { b.move(last, cert.Failed) },
+		"revoked": func(b *fixture, last *cert.Certificate) { b.move(last, cert.Revoked) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -19,7 +19,7 @@ import (
 )
 
 // eventTexts returns the payloads of the events of all certificates.
-func (b *bench) eventTexts() (list []string) {
+func (b *fixture) eventTexts() (list []string) {
 	b.t.Helper()
 	rows, err := b.DB.QueryContext(b.t.Context(), `SELECT payload FROM webhook_events ORDER BY id`)
 	if err != nil {
@@ -34,7 +34,7 @@ func (b *bench) eventTexts() (list []string) {
 	return list
 }
 
-func (b *bench) emails(c *cert.Certificate) (list []string) {
+func (b *fixture) emails(c *cert.Certificate) (list []string) {
 	b.t.Helper()
 	notices, err := b.Notices(b.t.Context(), c)
 	if err != nil {

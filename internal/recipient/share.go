@@ -20,8 +20,8 @@ const (
 	maxLabel = 100
 	// maxShares is the maximum number of open links to one certificate.
 	maxShares = 100
-	// longestShare is the maximum lifetime of a link that expires.
-	longestShare = 10 * 366 * 24 * time.Hour
+	// maxShareLife is the maximum lifetime of a link that expires.
+	maxShareLife = 10 * 366 * 24 * time.Hour
 )
 
 // Share is a link that a certificate's holder creates to show it to others.
@@ -60,7 +60,7 @@ func (s *Service) CreateShare(ctx context.Context, h Holder, c *cert.Certificate
 	if n.Expires != "" {
 		day, err := time.Parse(time.DateOnly, n.Expires)
 		end := day.AddDate(0, 0, 1)
-		if err != nil || !end.After(now) || end.After(now.Add(longestShare)) {
+		if err != nil || !end.After(now) || end.After(now.Add(maxShareLife)) {
 			bad.Add("expires", "The last day must be a date from today on, within ten years.")
 		}
 		share.ExpiresAt, expires = &end, sql.NullInt64{Int64: db.Micros(end), Valid: true}

@@ -43,7 +43,7 @@ func TestShares(t *testing.T) {
 			"a label that is too long": {Label: strings.Repeat("x", 101)},
 		} {
 			if _, _, err := b.CreateShare(ctx, ada, c, n); !fault.Is(err, fault.Invalid) {
-				t.Errorf("%s: %v", name, err)
+				t.Errorf("share with %s: error = %v, want fault.Invalid", name, err)
 			}
 		}
 		secret, share, err := b.CreateShare(ctx, ada, c, recipient.NewShare{Label: " for \n the job ", Public: true})
@@ -205,7 +205,7 @@ func TestCorrections(t *testing.T) {
 			}
 		}
 		if err := b.RequestCorrection(ctx, ada, c, "Once more."); !fault.Is(err, fault.TooMany) {
-			t.Errorf("beyond the day's: %v", err)
+			t.Errorf("beyond the daily limit: error = %v, want fault.TooMany", err)
 		}
 		b.wantSent(append([]string{"ada@example.org"}, strings.Split(strings.Repeat("owner@example.org,", 5)+strings.Repeat("second@example.org,", 4)+"second@example.org", ",")...)...)
 		if last := b.mails()[1]; !strings.Contains(last.Text, "My name is Zoë.") || !strings.Contains(last.Text, c.ReferenceID) {
@@ -317,7 +317,7 @@ func TestExport(t *testing.T) {
 			}
 		}
 		if _, err := b.Export(ctx, id); !fault.Is(err, fault.TooMany) {
-			t.Errorf("beyond the day's: %v", err)
+			t.Errorf("beyond the daily limit: error = %v, want fault.TooMany", err)
 		}
 	})
 }

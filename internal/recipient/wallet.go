@@ -33,7 +33,7 @@ type Filter struct {
 // Wallet is a page of a person's certificates.
 type Wallet struct {
 	Certificates []*cert.Certificate
-	// Total is the number of certificates that match the filter, and All the number of all
+	// Total is the number of certificates that match the filter. All is the number of all
 	// certificates of the person.
 	Total, All int
 	// Issuers are all institutions that issued certificates to the person, by name.
@@ -43,7 +43,7 @@ type Wallet struct {
 // Pages returns the number of pages of the list, at least 1.
 func (w *Wallet) Pages() int { return max(1, (w.Total+WalletPage-1)/WalletPage) }
 
-// issued selects the certificates of a person: those that were approved, even if they have been
+// issued selects the certificates of a person that were approved, including those that have been
 // revoked since. Certificates in processing or failed are internal to the institution.
 const issued = ` FROM customers k JOIN certificates c ON c.institution_id = k.institution_id AND c.customer_id = k.number
 	WHERE k.user_id = $1 AND c.status IN ('approved', 'revoked') AND c.approved_at IS NOT NULL`
