@@ -83,7 +83,7 @@ func TestSubmitReportsAllProblems(t *testing.T) {
 	}
 	for name, id := range map[string]string{
 		"unknown": uuid.NewString(), "of another institution": foreign.UUID, "not an id": "diploma.pdf", "braces": "{" + staged.UUID + "}",
-		"without hyphens": strings.ReplaceAll(staged.UUID, "-", ""), "empty": "", "a certificate's field": "1",
+		"without hyphens": strings.ReplaceAll(staged.UUID, "-", ""), "empty": "", "a number": "1",
 	} {
 		if err := v.tryFile(id); len(codesOf(err)) != 1 || codesOf(err)["entries.0.file"] == "" {
 			t.Errorf("file id %s: error = %v, want one problem of the file", name, err)

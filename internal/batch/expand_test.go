@@ -77,7 +77,7 @@ func TestEntriesBecomeCertificates(t *testing.T) {
 
 // Of duplicates, only one becomes a certificate: the existing one, or the first of the batch. If a
 // batch is sent again, only its missing certificates are created.
-func TestDuplicatesAreRejectedAlone(t *testing.T) {
+func TestOnlyDuplicatesAreRejected(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		v := newVault(t, d)

@@ -107,7 +107,7 @@ func (s *server) NewSession(c *smtp.Conn) (smtp.Session, error) {
 }
 
 // last returns the data of the last connection.
-func (s *server) last() (greeted string, secure, signedIn bool) {
+func (s *server) last() (helo string, secure, signedIn bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.helo, s.secure, s.signedIn

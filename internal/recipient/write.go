@@ -232,8 +232,8 @@ func (d *draft) senderText(w *translator) *mail.SenderText {
 	}
 	first := d.items[0]
 	direction := d.language.Direction
-	texts = texts.Fill(func(place string) string {
-		switch place {
+	texts = texts.Fill(func(placeholder string) string {
+		switch placeholder {
 		case "name":
 			return mail.Quote(first.name, min(titleInSenderText, w.maxLength), direction)
 		case "title":
@@ -263,8 +263,8 @@ func (d *draft) message() (m mail.Message, err error) {
 	return m, err
 }
 
-// sized returns the mail with at maxItems maxItems certificates in its list, and with names and titles
-// of at maxItems maxTitle characters.
+// sized returns the mail with at most maxItems certificates in its list, and with names and titles
+// of at most maxTitle characters.
 func (d *draft) sized(maxItems, maxTitle int) (mail.Message, error) {
 	w := &translator{language: d.language, maxLength: maxTitle}
 	first := d.items[0]
