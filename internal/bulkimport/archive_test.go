@@ -85,7 +85,10 @@ func TestArchivesOfAllKinds(t *testing.T) {
 			t.Errorf("the archive is %+v", a)
 		}
 		notices := strings.Join(a.Notices, "\n")
-		for _, want := range []string{"plain.pdf: The ZIP has this file twice", `"../../outside.pdf": The file's path leads out`, `"/absolute.pdf": The file's path leads out`, "link.pdf: This is a link"} {
+		for _, want := range []string{
+			"plain.pdf: The ZIP has this file twice", `"../../outside.pdf": The file's path leads out`,
+			`"/absolute.pdf": The file's path leads out`, "link.pdf: This is a link",
+		} {
 			if !strings.Contains(notices, want) {
 				t.Errorf("the notices do not contain %q: %s", want, notices)
 			}

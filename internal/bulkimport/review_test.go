@@ -44,7 +44,8 @@ func TestRowProblems(t *testing.T) {
 			t.Fatalf("the review has %d valid and %d invalid rows, dates %q, unused files %v, refused files %v, rows without a file %v",
 				v.Valid, v.Invalid, v.Order, v.Unused, v.Refused, v.Missing)
 		}
-		if first := v.Rows[0]; first.Text.FullName != "Ada Lovelace" || first.Text.IssueDate != "2026-06-30" || first.File.Path != "ada.pdf" || first.Shared == nil || len(first.Shared.Rows) != 2 {
+		if first := v.Rows[0]; first.Text.FullName != "Ada Lovelace" || first.Text.IssueDate != "2026-06-30" ||
+			first.File.Path != "ada.pdf" || first.Shared == nil || len(first.Shared.Rows) != 2 {
 			t.Errorf("the first row is %+v", first)
 		}
 		for number, want := range map[int]struct {
@@ -122,7 +123,8 @@ func TestDoubtfulRows(t *testing.T) {
 		}
 		run, err := k.DryRun(t.Context(), k.reload(draft))
 		k.ok(err)
-		if run.Valid != 5 || len(run.Shared) != 1 || run.Shared[0].Path != "ada.pdf" || run.Shared[0].More(2) != 1 || len(run.Misspelt) != 1 || run.Misspelt[0].Number != 3 || run.Misspelt[0].SuggestedDomain != "gmail.com" {
+		if run.Valid != 5 || len(run.Shared) != 1 || run.Shared[0].Path != "ada.pdf" || run.Shared[0].More(2) != 1 ||
+			len(run.Misspelt) != 1 || run.Misspelt[0].Number != 3 || run.Misspelt[0].SuggestedDomain != "gmail.com" {
 			t.Fatalf("%d valid rows, shared files %v, misspelt rows %v", run.Valid, run.Shared, run.Misspelt)
 		}
 		var doubtful []int
