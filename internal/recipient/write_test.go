@@ -134,8 +134,10 @@ func checkMail(t *testing.T, l *locale.Language, m mail.Message, invitation bool
 		t.Errorf("the receiver is %v; error %v", to, err)
 	}
 	text, html := parts["text/plain"], parts["text/html"]
-	for _, want := range []string{fmt.Sprintf(`<html lang=%q dir=%q>`, l.Tag, l.Direction), "prefers-color-scheme:dark",
-		"background:#1a237e;color:#ffffff", `class="band"`, `href="https://vault.example/c/SECRET"`} {
+	for _, want := range []string{
+		fmt.Sprintf(`<html lang=%q dir=%q>`, l.Tag, l.Direction), "prefers-color-scheme:dark", "background:#1a237e;color:#ffffff", `class="band"`,
+		`href="https://vault.example/c/SECRET"`,
+	} {
 		if !strings.Contains(html, want) {
 			t.Errorf("the HTML does not contain %s", want)
 		}
