@@ -26,17 +26,17 @@ const (
 	CompletedWithErrors Status = "completed_with_errors"
 )
 
-// Batch is a bulk upload and its progress. Its numbers are counted from the certificates and from
-// the entries without one. They are not stored, so they cannot become wrong.
+// Batch is a bulk upload and its progress. Its numbers are not stored, so that they are always
+// right: they are counted from the certificates and from the entries without a certificate.
 type Batch struct {
 	UUID   string
 	Name   string
 	Source cert.Source
-	// Total is the sum of the numbers below.
+	// Total is the number of entries. It is the sum of the other numbers.
 	Total, Processing, Approved, Failed, Rejected, Revoked int
 	CreatedAt                                              time.Time
-	// CompletedAt is when the last entry finished. It is nil while an entry is processing, and
-	// again after a retry.
+	// CompletedAt is the time at which the last entry finished. It is nil while an entry is
+	// processing, and again after a retry.
 	CompletedAt *time.Time
 
 	id, institutionID int64
@@ -77,8 +77,8 @@ type List struct {
 	Items []*Batch
 }
 
-// batchList identifies the list that a cursor of batches belongs to. batchPlace is a position in
-// it.
+// batchList identifies the list to which a cursor of batches belongs. batchPlace is a position in
+// the list.
 type (
 	batchList struct {
 		InstitutionID int64       `json:"institution"`
@@ -119,16 +119,16 @@ func (s *Service) List(ctx context.Context, institutionID int64, f Filter) (*Lis
 			return nil, fmt.Errorf("counting batches: %w", err)
 		}
 	}
-	beyond, direction := "<", "DESC"
+	comparison, direction := "<", "DESC"
 	if f.Returns() {
-		beyond, direction = ">", "ASC"
+		comparison, direction = ">", "ASC"
 	}
 	if f.Begun() {
 		var after batchPlace
 		if err := s.batchCursors.Open(of, *f.Cursor, &after); err != nil {
 			return nil, err
 		}
-		where += ` AND (created_at, id) ` + beyond + ` (` + db.Places(len(args)+1, 2) + `)`
+		where += ` AND (created_at, id) ` + comparison + ` (` + db.Places(len(args)+1, 2) + `)`
 		args = append(args, after.Created, after.ID)
 	}
 	rows, err := s.db.QueryContext(ctx, fmt.Sprintf(
@@ -150,7 +150,8 @@ func (s *Service) List(ctx context.Context, institutionID int64, f Filter) (*Lis
 	return list, s.count(ctx, list.Items)
 }
 
-// part makes a page of the batches found, which include one more if there is a next page.
+// part limits list to one page and sets its cursors. list.Items has one more batch if there is a
+// next page.
 func (s *Service) part(of batchList, r listing.Range, list *List) (err error) {
 	if list.More = len(list.Items) > r.PerPage; list.More {
 		list.Items = list.Items[:r.PerPage]
@@ -175,7 +176,8 @@ func scanBatches(rows *sql.Rows) ([]*Batch, error) {
 	return db.Collect(rows, func(rows *sql.Rows) (*Batch, error) { return scanBatch(rows) })
 }
 
-// Names returns the names of at most one page of an institution's batches by UUID.
+// Names returns the names of batches of an institution by UUID. There must be at most one page of
+// UUIDs.
 func (s *Service) Names(ctx context.Context, institutionID int64, uuids []string) (names map[string]string, err error) {
 	names = map[string]string{}
 	if len(uuids) == 0 {
@@ -200,7 +202,8 @@ func (s *Service) Names(ctx context.Context, institutionID int64, uuids []string
 	return names, rows.Err()
 }
 
-// ByUUIDs returns batches of an institution in the order of creation, at most one page.
+// ByUUIDs returns batches of an institution in the order of creation. There must be at most one
+// page of UUIDs.
 func (s *Service) ByUUIDs(ctx context.Context, institutionID int64, uuids []string) ([]*Batch, error) {
 	if len(uuids) == 0 {
 		return []*Batch{}, nil
@@ -220,8 +223,8 @@ func (s *Service) ByUUIDs(ctx context.Context, institutionID int64, uuids []stri
 	return list, s.count(ctx, list)
 }
 
-// Busy returns those of an institution's batches that have unfinished entries. Unlike ByUUIDs it
-// counts nothing, so it is cheap for many batches.
+// Busy returns the UUIDs of those batches of an institution that have unfinished entries. It is
+// faster than ByUUIDs for many batches, because it counts nothing.
 func (s *Service) Busy(ctx context.Context, institutionID int64, uuids []string) ([]string, error) {
 	if len(uuids) == 0 {
 		return []string{}, nil
@@ -253,8 +256,8 @@ func (s *Service) Pace(ctx context.Context, list []*Batch, since time.Time) (n i
 	return cert.ApprovedSince(ctx, s.db, uuids, since)
 }
 
-// ByUUID returns a batch of an institution, optionally of one source. It returns NotFound for
-// another institution's batch.
+// ByUUID returns a batch of an institution. If source is not "", the batch must have that source.
+// Otherwise the error is fault.NotFound.
 func (s *Service) ByUUID(ctx context.Context, institutionID int64, uuid string, source cert.Source) (*Batch, error) {
 	b, err := scanBatch(s.db.QueryRowContext(ctx,
 		`SELECT `+batchColumns+` FROM batches WHERE uuid = $1 AND institution_id = $2 AND (source = $3 OR $3 = '')`,
@@ -268,8 +271,8 @@ func (s *Service) ByUUID(ctx context.Context, institutionID int64, uuid string, 
 	return b, s.count(ctx, []*Batch{b})
 }
 
-// count counts the entries of batches by state. One statement reads one snapshot: an entry that
-// becomes a certificate is counted exactly once.
+// count counts the entries of batches by status. One statement reads one snapshot, so that an entry
+// that becomes a certificate is counted exactly once.
 func (s *Service) count(ctx context.Context, list []*Batch) (err error) {
 	if len(list) == 0 {
 		return nil
@@ -315,7 +318,7 @@ func (s *Service) count(ctx context.Context, list []*Batch) (err error) {
 	return rows.Err()
 }
 
-// number returns the counter for a status of certificates or entries. Queued entries count as
+// number returns the counter for the status of a certificate or an entry. Queued entries count as
 // processing.
 func (b *Batch) number(status string) *int {
 	switch status {

@@ -12,8 +12,8 @@ import (
 )
 
 // Letter is the common form of all mails: a heading, paragraphs, a list, at most one button with
-// its full link, and a line that explains why the receiver gets it. It is rendered as text and
-// HTML, without images and requests to other hosts.
+// its full link, and a line that explains why the receiver gets the mail. It is rendered as plain
+// text and as HTML, without images and without requests to other hosts.
 type Letter struct {
 	// Language is a BCP 47 tag; empty is English.
 	Language string
@@ -24,27 +24,29 @@ type Letter struct {
 	// List follows the first paragraph.
 	List   []string
 	Button *Button
-	// After follows the button. Why explains why the receiver gets the mail.
+	// After is the paragraph after the button. Why explains why the receiver gets the mail.
 	After, Why string
-	// Unsubscribe is a link that ends mails of this kind.
+	// Unsubscribe is a link that unsubscribes the receiver, or nil.
 	Unsubscribe *Button
 	// Words are the texts of the institution in whose name the mail is sent, or nil.
 	Words *SenderText
-	// Brand is the sender's colour for the head and the button; nil means the vault's.
+	// Brand is the sender's colour for the band at the top and for the button. If it is nil, there
+	// is no band and the button has the colour of DefaultBrand.
 	Brand *colour.Brand
 }
 
-// DefaultBrand returns the colour of the button if there is no Brand.
-func (Letter) DefaultBrand() *colour.Brand { return own }
+// DefaultBrand returns the vault's colour, for the button of a mail without a Brand.
+func (Letter) DefaultBrand() *colour.Brand { return vaultBrand }
 
-var own = colour.Colour{R: 0x0b, G: 0x5d, B: 0x4b}.Brand()
+var vaultBrand = colour.Colour{R: 0x0b, G: 0x5d, B: 0x4b}.Brand()
 
-// SenderText is plain text of an institution. It has its own direction and keeps its line ends.
-// Links in it are not changed.
+// SenderText is plain text of an institution. It has its own direction, and its line breaks are
+// preserved. URLs in it are not converted to links.
 type SenderText struct {
 	// Language is a BCP 47 tag.
 	Language string
-	// Paragraph follows the first paragraph and the list. Closing is at the end.
+	// Paragraph follows the first paragraph and the list. Closing follows the text after the
+	// button.
 	Paragraph, Closing string
 }
 
@@ -54,9 +56,9 @@ func (*SenderText) Lines(text string) []string { return strings.Split(text, "\n"
 // Button is a link with its label.
 type Button struct{ Label, URL string }
 
-// Mail programs that support dark mode use the dark colours there; the others always use the light
-// ones.
-var page = template.Must(template.New("letter").Parse(`{{$brand := or .Brand .DefaultBrand}}<!doctype html>
+// letterPage is the HTML form of a letter. Mail programs that support dark mode use the dark colours in
+// it; the others always use the light colours.
+var letterPage = template.Must(template.New("letter").Parse(`{{$brand := or .Brand .DefaultBrand}}<!doctype html>
 <html lang="{{.Language}}" dir="{{.Direction}}">
 <head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><meta name="color-scheme" content="light dark">
 <meta name="supported-color-schemes" content="light dark"><title>{{.Heading}}</title>
@@ -91,8 +93,8 @@ background:{{$brand.Day}};color:{{$brand.OnDay}};text-decoration:none;font-weigh
 func (l Letter) Message(to Address, subject string) (Message, error) {
 	l.Language, l.Direction = cmp.Or(l.Language, "en"), cmp.Or(l.Direction, "ltr")
 	var html strings.Builder
-	if err := page.Execute(&html, l); err != nil {
-		return Message{}, fmt.Errorf("writing a letter: %w", err)
+	if err := letterPage.Execute(&html, l); err != nil {
+		return Message{}, fmt.Errorf("rendering a letter: %w", err)
 	}
 	parts := []string{l.Heading}
 	for i, p := range l.Paragraphs {
@@ -113,12 +115,12 @@ func (l Letter) Message(to Address, subject string) (Message, error) {
 	if l.Words != nil && l.Words.Closing != "" {
 		parts = append(parts, l.Words.Closing)
 	}
-	foot := l.Why
+	footer := l.Why
 	if l.Unsubscribe != nil {
-		foot = strings.TrimSpace(foot + "\n" + l.Unsubscribe.Label + ": " + l.Unsubscribe.URL)
+		footer = strings.TrimSpace(footer + "\n" + l.Unsubscribe.Label + ": " + l.Unsubscribe.URL)
 	}
-	if foot != "" {
-		parts = append(parts, "-- \n"+foot)
+	if footer != "" {
+		parts = append(parts, "-- \n"+footer)
 	}
 	return Message{To: to, Subject: subject, Text: strings.Join(parts, "\n\n") + "\n", HTML: html.String()}, nil
 }
@@ -129,8 +131,9 @@ const (
 )
 
 // Quote returns untrusted text as one line of at most limit characters that cannot change the
-// direction of the text around it (UAX 9, 2.4): it removes characters that control the direction,
-// and isolates text that may run against direction, which is "ltr" or "rtl".
+// direction of the text around it (UAX 9, 2.4). It removes characters that control the direction,
+// and isolates the text if its direction may differ from the given direction, which is "ltr" or
+// "rtl".
 func Quote(s string, limit int, direction string) string {
 	s = strings.Map(func(r rune) rune {
 		if strings.ContainsRune("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069", r) {
@@ -141,11 +144,11 @@ func Quote(s string, limit int, direction string) string {
 	if r := []rune(s); len(r) > limit {
 		s = strings.TrimSpace(string(r[:limit-1])) + "…"
 	}
-	against := direction == "rtl" || strings.ContainsFunc(s, func(r rune) bool {
+	mayDiffer := direction == "rtl" || strings.ContainsFunc(s, func(r rune) bool {
 		p, _ := bidi.LookupRune(r)
 		return p.Class() == bidi.R || p.Class() == bidi.AL
 	})
-	if against {
+	if mayDiffer {
 		return firstStrongIsolate + s + popIsolate
 	}
 	return s
