@@ -44,7 +44,7 @@ func (i *institutionCreate) Run(c *console) error {
 			return err
 		}
 		// If the keys cannot be created now, the server creates them when it starts.
-		keyErr := base.MakeKeys(c.ctx)
+		keyErr := base.CreateKeys(c.ctx)
 		err = c.print(struct {
 			ID     int64  `json:"id"`
 			UUID   string `json:"uuid"`

@@ -23,7 +23,7 @@ import (
 type verifyCommand struct {
 	File    string   `arg:"" help:"The verified PDF."`
 	Root    []string `help:"Root certificates of the vault, PEM; may be repeated. Default: the roots of the data folder." placeholder:"FILE" sep:"none"`
-	TSARoot []string `help:"Root certificates of time-stamp authorities, PEM, in addition to the roots of the system; may be repeated." name:"tsa-root" placeholder:"FILE" sep:"none"`
+	TSARoot []string `help:"Root certificates of time-stamp authorities, PEM, besides the system's roots; may be repeated." name:"tsa-root" placeholder:"FILE" sep:"none"`
 	Data    string   `default:"./certvault-data" help:"Data folder whose roots are used if --root is not given." placeholder:"DIR"`
 }
 

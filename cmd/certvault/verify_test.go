@@ -75,7 +75,7 @@ func (v *signingVault) sign(t *testing.T, file []byte) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := pending.Complete(context.Background(), pades.Head{R: bytes.NewReader(file), Size: int64(len(file))}, tail); err != nil {
+	if err := pending.Complete(context.Background(), pades.BaseFile{R: bytes.NewReader(file), Size: int64(len(file))}, tail); err != nil {
 		t.Fatal(err)
 	}
 	return append(bytes.Clone(file), tail...)

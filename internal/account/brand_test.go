@@ -34,7 +34,7 @@ func TestColour(t *testing.T) {
 			t.Fatalf("the profile is %+v, %v", profile, err)
 		}
 		// Navy has too little contrast to a dark page, so a lighter shade is drawn there.
-		if b := profile.Brand(); b.Day.String() != "#1a237e" || b.Night == b.Day || colour.Contrast(b.Night, colour.Night) < colour.Graphic {
+		if b := profile.Brand(); b.Day.String() != "#1a237e" || b.Night == b.Day || colour.Contrast(b.Night, colour.DarkBackground) < colour.Graphic {
 			t.Errorf("the brand is %+v", b)
 		}
 		for text, want := range map[string]string{

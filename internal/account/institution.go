@@ -83,7 +83,7 @@ func Summaries(ctx context.Context, q db.Queryer, ids []int64) ([]Summary, error
 	for i, id := range ids {
 		args[i] = id
 	}
-	rows, err := q.QueryContext(ctx, `SELECT id, slug, name, colour FROM institutions WHERE id IN (`+db.Places(1, len(args))+`) ORDER BY name, id`, args...)
+	rows, err := q.QueryContext(ctx, `SELECT id, slug, name, colour FROM institutions WHERE id IN (`+db.Placeholders(1, len(args))+`) ORDER BY name, id`, args...)
 	if err != nil {
 		return nil, fmt.Errorf("reading institutions: %w", err)
 	}
@@ -116,13 +116,13 @@ func WithoutKey(ctx context.Context, q db.Queryer) ([]*Institution, error) {
 	return institutions(q.QueryContext(ctx, `SELECT `+institutionColumns+` FROM institutions WHERE key_made_at IS NULL ORDER BY id`))
 }
 
-// KeyMadeTx records that an institution has a signing key.
-func KeyMadeTx(ctx context.Context, tx *db.Tx, i *Institution, at time.Time) error {
+// RecordKeyTx records that an institution has a signing key.
+func RecordKeyTx(ctx context.Context, tx *db.Tx, i *Institution, at time.Time) error {
 	if _, err := tx.ExecContext(ctx, `UPDATE institutions SET key_made_at = $1 WHERE id = $2 AND key_made_at IS NULL`, db.Micros(at), i.ID); err != nil {
 		return fmt.Errorf("recording the signing key of %s: %w", i.UUID, err)
 	}
 	return audit.RecordTx(ctx, tx, audit.Entry{
-		InstitutionID: i.ID, At: at, Action: audit.KeyMade, Subject: audit.Subject{Type: "institution", ID: i.UUID, Name: i.Name},
+		InstitutionID: i.ID, At: at, Action: audit.KeyCreated, Subject: audit.Subject{Type: "institution", ID: i.UUID, Name: i.Name},
 	})
 }
 

@@ -92,20 +92,20 @@ func TestInvitation(t *testing.T) {
 			t.Fatalf("BySecret = %+v, %v", found, err)
 		}
 		guest, other := person(t, d, "guest@example.org"), person(t, d, "stranger@example.org")
-		if _, err := p.Accept(t.Context(), secret, account.Guest{UserID: other, Verified: true}); !fault.Is(err, fault.Forbidden) {
+		if _, err := p.Accept(t.Context(), secret, account.Invitee{UserID: other, Verified: true}); !fault.Is(err, fault.Forbidden) {
 			t.Errorf("a user with another address accepts: error = %v, want fault.Forbidden", err)
 		}
-		if _, err := p.Accept(t.Context(), secret, account.Guest{UserID: guest}); !fault.Is(err, fault.Forbidden) {
+		if _, err := p.Accept(t.Context(), secret, account.Invitee{UserID: guest}); !fault.Is(err, fault.Forbidden) {
 			t.Errorf("a user whose address is not verified accepts: error = %v, want fault.Forbidden", err)
 		}
-		if _, err := p.Accept(t.Context(), "guess", account.Guest{UserID: guest, Verified: true}); !fault.Is(err, fault.NotFound) {
+		if _, err := p.Accept(t.Context(), "guess", account.Invitee{UserID: guest, Verified: true}); !fault.Is(err, fault.NotFound) {
 			t.Errorf("accepting with an unknown secret: error = %v, want fault.NotFound", err)
 		}
 		// Of several concurrent calls only one succeeds.
 		var wg sync.WaitGroup
 		errs := make([]error, 4)
 		for n := range errs {
-			wg.Go(func() { _, errs[n] = p.Accept(t.Context(), secret, account.Guest{UserID: guest, Verified: true}) })
+			wg.Go(func() { _, errs[n] = p.Accept(t.Context(), secret, account.Invitee{UserID: guest, Verified: true}) })
 		}
 		wg.Wait()
 		done := 0
@@ -178,7 +178,7 @@ func TestClosedInvitations(t *testing.T) {
 		p, c := newOutbox(t, d)
 		owner, guest := c.of[account.Owner], person(t, d, "guest@example.org")
 		accept := func(secret string) error {
-			_, err := p.Accept(t.Context(), secret, account.Guest{UserID: guest, Verified: true})
+			_, err := p.Accept(t.Context(), secret, account.Invitee{UserID: guest, Verified: true})
 			return err
 		}
 		refused := func(what, secret string) {

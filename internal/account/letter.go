@@ -17,7 +17,7 @@ func (s *Invitations) mailTx(ctx context.Context, tx *db.Tx, i *Invitation, l *l
 	if err != nil {
 		return err
 	}
-	m.Unsubscribe, m.Sender = s.Link(InvitationPath+secret+"/decline"), MailSender{}.Shown(i.Institution)
+	m.Unsubscribe, m.Sender = s.Link(InvitationPath+secret+"/decline"), MailSender{}.DisplayName(i.Institution)
 	_, err = s.Send(ctx, tx, m)
 	return err
 }
@@ -42,9 +42,9 @@ func (i *Invitation) message(l *locale.Language, link string) (mail.Message, err
 	return letter.Message(mail.Address{Email: i.Email}, subject)
 }
 
-// OpenedTx queues a mail to the owner of an institution that an operator has created for this
+// MailOwnerTx queues a mail to the owner of an institution that an operator has created for this
 // owner.
-func (s *Invitations) OpenedTx(ctx context.Context, tx *db.Tx, i *Institution, owner Person, operator, language string) error {
+func (s *Invitations) MailOwnerTx(ctx context.Context, tx *db.Tx, i *Institution, owner Person, operator, language string) error {
 	l, ok := s.Languages.Get(language)
 	if !ok {
 		return fault.OfField("language", "Choose one of the languages.")

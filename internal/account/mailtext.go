@@ -48,9 +48,9 @@ type MailSender struct { //nolint:recvcheck // check changes the sender to its s
 	ReplyTo string `json:"reply_to"`
 }
 
-// Shown returns the displayed name of the sender: the chosen name, or the institution's name
+// DisplayName returns the displayed name of the sender: the chosen name, or the institution's name
 // without the characters that a chosen name must not have.
-func (l MailSender) Shown(institution string) string {
+func (l MailSender) DisplayName(institution string) string {
 	if l.Sender != "" {
 		return l.Sender
 	}

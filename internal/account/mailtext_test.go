@@ -40,14 +40,14 @@ func TestMailTexts(t *testing.T) {
 				t.Errorf("setting the sender %+v: error = %v, want fault.Invalid", bad, err)
 			}
 		}
-		if name := sender.Shown("One"); name != "Registrar, One" {
+		if name := sender.DisplayName("One"); name != "Registrar, One" {
 			t.Errorf("Shown = %q", name)
 		}
 		for name, want := range map[string]string{
 			"Universität Köln": "Universität Köln", "جامعة": "جامعة", "Bank <security@bank.example>": "Bank security bank.example",
 			"a\u202eb\r\nBcc: x": "a b Bcc: x", strings.Repeat("ä", 200): strings.Repeat("ä", 100),
 		} {
-			if got := (account.MailSender{}).Shown(name); got != want {
+			if got := (account.MailSender{}).DisplayName(name); got != want {
 				t.Errorf("%q is shown as %q, want %q", name, got, want)
 			}
 		}
@@ -90,7 +90,7 @@ func TestMailTexts(t *testing.T) {
 		if err := s.SetMailText(ctx, one.ID, "en", long); err != nil {
 			t.Error(err)
 		}
-		list, _, err := audit.New(d).List(ctx, one.ID, audit.Filter{Action: string(audit.WordsChanged)}, "", 10)
+		list, _, err := audit.New(d).List(ctx, one.ID, audit.Filter{Action: string(audit.MailTextChanged)}, "", 10)
 		if err != nil || len(list) != 4 || list[0].Detail["language"] != "en" {
 			t.Errorf("the recorded changes are %+v, %v", list, err)
 		}

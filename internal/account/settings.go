@@ -253,7 +253,7 @@ func (c *Changes) storeMailTextsTx(ctx context.Context, tx *db.Tx, at time.Time,
 			changes = audit.Detail{}
 		}
 		changes["language"] = tag
-		if err := audit.RecordTx(ctx, tx, audit.Entry{InstitutionID: id, At: at, Action: audit.WordsChanged, Detail: changes}); err != nil {
+		if err := audit.RecordTx(ctx, tx, audit.Entry{InstitutionID: id, At: at, Action: audit.MailTextChanged, Detail: changes}); err != nil {
 			return err
 		}
 	}

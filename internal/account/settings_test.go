@@ -101,14 +101,14 @@ func TestChangeStoresAllOrNothing(t *testing.T) {
 		if !reflect.DeepEqual(*now, done.Settings) || now.Colour != "#1a237e" || now.Contact != "r@example.org" || now.Box == nil || len(texts) != 2 || len(picture) != 64 {
 			t.Errorf("stored %+v, %v, %q; returned %+v", now, texts, picture, done)
 		}
-		if n := recorded(); n[audit.InstitutionChanged] != 5 || n[audit.WordsChanged] != 2 || n[audit.LogoChanged] != 1 {
+		if n := recorded(); n[audit.InstitutionChanged] != 5 || n[audit.MailTextChanged] != 2 || n[audit.LogoChanged] != 1 {
 			t.Errorf("the log has %v", n)
 		}
 		// If the same change is made again, only the logo is stored and recorded again.
 		if _, err := s.Change(ctx, one.ID, change); err != nil {
 			t.Fatal(err)
 		}
-		if n := recorded(); n[audit.InstitutionChanged] != 5 || n[audit.WordsChanged] != 2 || n[audit.LogoChanged] != 2 {
+		if n := recorded(); n[audit.InstitutionChanged] != 5 || n[audit.MailTextChanged] != 2 || n[audit.LogoChanged] != 2 {
 			t.Errorf("after the same change, the log has %v", n)
 		}
 		if v, texts, picture := state(other.ID); v.Name != "Other" || v.Colour != "" || len(texts) != 0 || picture != "" {

@@ -250,7 +250,7 @@ func (a *App) start(ctx context.Context) error {
 	if err := a.Queue.Rescue(ctx, time.Now(), a.Certs.Rescued); err != nil {
 		return err
 	}
-	if err := a.MakeKeys(ctx); err != nil {
+	if err := a.CreateKeys(ctx); err != nil {
 		// Requests that require no key are still served, and a periodic task tries again.
 		a.log.ErrorContext(ctx, "creating the signing keys failed", slog.Any("error", err))
 	}

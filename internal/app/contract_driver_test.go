@@ -68,7 +68,7 @@ func newDriver(t *testing.T, database string) *driver {
 	d.createLostFile()
 	// With the race detector and at the same time as other tests, compiling takes longer than the
 	// time limit for sealing.
-	if err := d.app.renderer.Warm(ctx); err != nil {
+	if err := d.app.renderer.Compile(ctx); err != nil {
 		t.Fatal(err)
 	}
 	if err := d.app.start(ctx); err != nil {

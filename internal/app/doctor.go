@@ -128,7 +128,7 @@ func database(ctx context.Context, s config.Storage) []Finding {
 
 // counts checks that the totals of lists match the certificates.
 func counts(ctx context.Context, d *db.DB) Finding {
-	wrong, err := search.Miscounted(ctx, d)
+	wrong, err := search.CountError(ctx, d)
 	f := Finding{Name: "counts", Good: err == nil && wrong == 0, Detail: "the totals of lists match the certificates"}
 	switch {
 	case err != nil:

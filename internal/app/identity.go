@@ -50,7 +50,7 @@ func (a *App) peoplePages(site *page.Site, publicLimit *limit.Counter, public ht
 	below := func(prefixes []string, path string) bool {
 		return slices.ContainsFunc(prefixes, func(prefix string) bool { return path == prefix || strings.HasPrefix(path, prefix+"/") })
 	}
-	return signInPages.Around(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return signInPages.WithSession(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case below(signin.Prefixes, r.URL.Path):
 			signInHandler.ServeHTTP(w, r)

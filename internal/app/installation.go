@@ -20,7 +20,7 @@ const lateDelivery = 5 * time.Minute
 
 // access returns the services for the panel's pages about members, invitations and the
 // installation.
-func (a *App) access(signIn panel.SignInner) panel.Access {
+func (a *App) access(signIn panel.SessionStarter) panel.Access {
 	mailTransport, outbox := "the mail server of --smtp", ""
 	if a.cfg.SMTP == "" {
 		outbox = a.outbox()
@@ -29,7 +29,7 @@ func (a *App) access(signIn panel.SignInner) panel.Access {
 	return panel.Access{
 		Accounts: a.Accounts, Audit: audit.New(a.DB), People: a.People, SignIn: signIn, SetupRemote: a.cfg.SetupRemote,
 		Invitations: a.Invitations,
-		MakeKeys:    a.MakeKeys, TryMail: a.Mailer.Try, Outbox: outbox,
+		CreateKeys:  a.CreateKeys, SendTestMail: a.Mailer.Try, Outbox: outbox,
 		Status: func(ctx context.Context) (*panel.Status, error) { return a.status(ctx, mailTransport) },
 	}
 }
@@ -37,7 +37,7 @@ func (a *App) access(signIn panel.SignInner) panel.Access {
 // status returns the state of the installation. It runs only quick checks.
 func (a *App) status(ctx context.Context, mailTransport string) (*panel.Status, error) {
 	s := &panel.Status{
-		Version: Version(), Go: runtime.Version(), Database: string(a.DB.Dialect), BaseURL: a.cfg.BaseURL, StartedAt: a.startedAt, MailWay: mailTransport,
+		Version: Version(), Go: runtime.Version(), Database: string(a.DB.Dialect), BaseURL: a.cfg.BaseURL, StartedAt: a.startedAt, MailTransport: mailTransport,
 	}
 	var err error
 	if s.Schema, s.SchemaKnown, err = a.DB.SchemaVersion(ctx); err != nil {

@@ -78,7 +78,7 @@ func newReceiver(t *testing.T) *receiver {
 }
 
 // post sends a form with a file. The idempotency key is the name of the file.
-func (r *receiver) post(c *vault.Client, target, field, name string) *vault.Answer {
+func (r *receiver) post(c *vault.Client, target, field, name string) *vault.Response {
 	r.Helper()
 	form := vault.NewForm("Diploma "+name, "Ada Obi", "ada@example.org", name, sample(name))
 	form.FileField = field
@@ -170,7 +170,7 @@ func TestRegressionLostResponseToACommitRetainsTheFile(t *testing.T) {
 	} {
 		for _, committed := range []bool{true, false} {
 			scenario, name := upload.name+" with a lost response", upload.name+"-committed.pdf"
-			lose := r.proxy.LoseAnswer
+			lose := r.proxy.LoseResponse
 			if !committed {
 				scenario, name, lose = upload.name+" with a lost commit", upload.name+"-lost.pdf", r.proxy.LoseCommit
 			}

@@ -40,10 +40,10 @@ func openKeys(s config.Storage, base string) (*authority.Authority, error) {
 	return authority.New(filepath.Join(s.Data, "keys"), o), nil
 }
 
-// MakeKeys creates the signing key of each institution that never had a key, and the root key if no
-// institution has a key. It records that the key exists. If a key is lost, MakeKeys does not create
+// CreateKeys creates the signing key of each institution that never had a key, and the root key if no
+// institution has a key. It records that the key exists. If a key is lost, CreateKeys does not create
 // it again, so the error remains until the key is restored or explicitly replaced.
-func (s *Storage) MakeKeys(ctx context.Context) error {
+func (s *Storage) CreateKeys(ctx context.Context) error {
 	withKey, err := account.WithKey(ctx, s.DB)
 	if err != nil {
 		return err
@@ -61,7 +61,7 @@ func (s *Storage) MakeKeys(ctx context.Context) error {
 		if err := s.Keys.Create(i.UUID, i.Name); err != nil {
 			return fmt.Errorf("creating the signing key of %s: %w", i.UUID, err)
 		}
-		if err := s.DB.Tx(ctx, func(tx *db.Tx) error { return account.KeyMadeTx(ctx, tx, i, time.Now()) }); err != nil {
+		if err := s.DB.Tx(ctx, func(tx *db.Tx) error { return account.RecordKeyTx(ctx, tx, i, time.Now()) }); err != nil {
 			return err
 		}
 	}

@@ -32,7 +32,7 @@ func TestKeysAreCreatedOnce(t *testing.T) {
 		return i.UUID
 	}
 	first := institution("ONE")
-	if err := base.MakeKeys(t.Context()); err != nil {
+	if err := base.CreateKeys(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	roots, err := base.Keys.Roots()
@@ -44,7 +44,7 @@ func TestKeysAreCreatedOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	second := institution("TWO")
-	if err := base.MakeKeys(t.Context()); err != nil {
+	if err := base.CreateKeys(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if after, err := base.Keys.Certificates(first); err != nil || len(after) != 1 || !after[0].Chain[0].Equal(before[0].Chain[0]) {
@@ -59,11 +59,11 @@ func TestKeysAreCreatedOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := base.MakeKeys(t.Context()); err != nil {
-		t.Errorf("MakeKeys without an institution that requires a key: %v", err)
+	if err := base.CreateKeys(t.Context()); err != nil {
+		t.Errorf("CreateKeys without an institution that requires a key: %v", err)
 	}
 	third := institution("THREE")
-	err = base.MakeKeys(t.Context())
+	err = base.CreateKeys(t.Context())
 	if f, ok := errors.AsType[*authority.Fault](err); !ok || f.Code != authority.CodeMissing {
 		t.Errorf("a new key without the lost root: error = %v, want CodeMissing", err)
 	}

@@ -17,10 +17,10 @@ const (
 	CertificateExported Action = "certificate.exported"
 	CertificateMailed   Action = "certificate.mailed"
 	CertificateAddress  Action = "certificate.address"
-	CertificateMended   Action = "certificate.correction"
-	CertificateEnded    Action = "certificate.ended"
-	FilesEnded          Action = "certificate.files-ended"
-	MailEnded           Action = "certificate.mail-ended"
+	CorrectionClosed    Action = "certificate.correction"
+	CertificateExpired  Action = "certificate.ended"
+	FilesExpired        Action = "certificate.files-ended"
+	MailExpired         Action = "certificate.mail-ended"
 	BatchAccepted       Action = "batch.accepted"
 
 	TokenCreated Action = "token.created"
@@ -58,10 +58,10 @@ const (
 	InstitutionCreated Action = "institution.created"
 	InstitutionChanged Action = "institution.changed"
 	LogoChanged        Action = "institution.logo"
-	WordsChanged       Action = "institution.words"
-	MailTried          Action = "institution.mail"
+	MailTextChanged    Action = "institution.words"
+	MailTested         Action = "institution.mail"
 
-	KeyMade        Action = "key.made"
+	KeyCreated     Action = "key.made"
 	KeyRotated     Action = "key.rotated"
 	KeyImported    Action = "key.imported"
 	KeyProgram     Action = "key.program"
@@ -85,10 +85,10 @@ var Actions = []struct {
 	{CertificateExported, "exported certificates"},
 	{CertificateMailed, "sent the mail of a certificate again"},
 	{CertificateAddress, "corrected the address of a certificate"},
-	{CertificateMended, "closed a request to correct a certificate"},
-	{CertificateEnded, "removed a failed certificate after its retention period"},
-	{FilesEnded, "removed the files of a revoked certificate after their retention period"},
-	{MailEnded, "removed names and addresses of old mail and events"},
+	{CorrectionClosed, "closed a request to correct a certificate"},
+	{CertificateExpired, "removed a failed certificate after its retention period"},
+	{FilesExpired, "removed the files of a revoked certificate after their retention period"},
+	{MailExpired, "removed names and addresses of old mail and events"},
 	{BatchAccepted, "uploaded a batch"},
 	{TokenCreated, "created an API token"},
 	{TokenRotated, "rotated an API token"},
@@ -120,9 +120,9 @@ var Actions = []struct {
 	{InstitutionCreated, "created an institution"},
 	{InstitutionChanged, "changed the settings"},
 	{LogoChanged, "changed the logo"},
-	{WordsChanged, "changed the text of mail"},
-	{MailTried, "sent a test mail"},
-	{KeyMade, "created a signing key"},
+	{MailTextChanged, "changed the text of mail"},
+	{MailTested, "sent a test mail"},
+	{KeyCreated, "created a signing key"},
 	{KeyRotated, "rotated the signing key"},
 	{KeyImported, "imported a signing key"},
 	{KeyProgram, "set a program that signs"},

@@ -60,7 +60,7 @@ func signed(t *testing.T, a *Authority, at time.Time) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := p.Complete(t.Context(), pades.Head{R: bytes.NewReader(file), Size: int64(len(file))}, tail); err != nil {
+	if err := p.Complete(t.Context(), pades.BaseFile{R: bytes.NewReader(file), Size: int64(len(file))}, tail); err != nil {
 		t.Fatal(err)
 	}
 	return append(file, tail...)

@@ -42,7 +42,7 @@ type entry struct {
 	index  int
 	text   cert.Text
 	fileID string
-	wanted *cert.Wanted
+	wanted *cert.RequestedPlacement
 	// given has the fields that were set or refused. The key "" means that the entry was refused as
 	// a whole.
 	given map[cert.Field]bool
@@ -148,7 +148,7 @@ func check(field cert.Field, value string) (valid string, problem *cert.Problem)
 
 // Place sets the placement of an entry, which it creates if necessary; nil means the institution's
 // default. Errors are as for Entry.
-func (d *Draft) Place(index int, w *cert.Wanted) error {
+func (d *Draft) Place(index int, w *cert.RequestedPlacement) error {
 	e, err := d.entry(index)
 	if err == nil {
 		e.wanted = w
@@ -176,9 +176,9 @@ func (d *Draft) TooLong(index int, field cert.Field) error {
 	return d.Refuse(index, *field.TooLong())
 }
 
-// Stray records a name that belongs to no entry, with a code. Only the first code of each name is
+// AddMalformed records a name that belongs to no entry, with a code. Only the first code of each name is
 // recorded.
-func (d *Draft) Stray(name string, code cert.Code) {
+func (d *Draft) AddMalformed(name string, code cert.Code) {
 	if len(d.strays) < maxStrays && !d.seen[name] {
 		d.seen[name] = true
 		d.strays = append(d.strays, Problem{Entry: NoEntry, Problem: cert.Problem{Code: code, Detail: name}})

@@ -62,7 +62,7 @@ func TestSubmitReportsAllProblems(t *testing.T) {
 		"an unknown field that is not text": {func(d *Draft) error { return d.Refuse(7, cert.Problem{Field: "colour", Code: "not_string"}) }, ""},
 		"values that are too long":          {func(d *Draft) error { return errors.Join(d.TooLong(7, "details"), d.TooLong(7, cert.FieldFile)) }, "entries.7.details entries.7.file"},
 		"a value that is not an entry":      {func(d *Draft) error { return d.Refuse(9, cert.Problem{Code: "not_entry"}) }, "entries.9"},
-		"a name without an entry":           {func(d *Draft) error { d.Stray(".01.full_name", "bad_index"); return nil }, "entries.01.full_name"},
+		"a name without an entry":           {func(d *Draft) error { d.AddMalformed(".01.full_name", "bad_index"); return nil }, "entries.01.full_name"},
 		"NUL":                               {func(d *Draft) error { return d.Set(7, "details", "a\x00b") }, "entries.7.details"},
 		"an unpaired surrogate":             {func(d *Draft) error { return d.Set(7, "details", "\xed\xa0\x80") }, "entries.7.details"},
 		"an invalid date":                   {func(d *Draft) error { return d.Set(7, "issue_date", "2023-02-29") }, "entries.7.issue_date"},
@@ -124,8 +124,8 @@ func TestOrderOfProblems(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	d.Stray(".x", "bad_index")
-	d.Stray(".x", "bad_index")
+	d.AddMalformed(".x", "bad_index")
+	d.AddMalformed(".x", "bad_index")
 	_, err := v.Submit(t.Context(), Submission{Institution: v.inst, Draft: d})
 	problems, ok := errors.AsType[Problems](err)
 	if !ok {
@@ -163,7 +163,7 @@ func TestDraftLimits(t *testing.T) {
 		t.Errorf("one entry too many: error = %v, want a problem", err)
 	}
 	for i := range 2 * maxStrays {
-		d.Stray(fmt.Sprintf(".x%d", i), "bad_index")
+		d.AddMalformed(fmt.Sprintf(".x%d", i), "bad_index")
 	}
 	if len(d.strays) != maxStrays {
 		t.Errorf("%d names without an entry are stored, want maxStrays", len(d.strays))

@@ -58,13 +58,13 @@ func (s *Service) Entries(ctx context.Context, b *Batch, r listing.Range) (list 
 		return nil, bad.Err()
 	}
 	of, after := entryList{b.institutionID, b.UUID}, entryPlace{-1}
-	if r.Begun() {
+	if r.HasPosition() {
 		if err := s.entryCursors.Open(of, *r.Cursor, &after); err != nil {
 			return nil, err
 		}
 	}
 	list = &Entries{}
-	if !r.Walks() {
+	if !r.HasCursor() {
 		list.Total = &b.Total
 	}
 	if list.Items, err = s.entries(ctx, b, after.Index, r.PerPage+1, r.Offset()); err != nil {

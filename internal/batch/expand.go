@@ -119,7 +119,7 @@ func (s *Service) turnTx(ctx context.Context, tx *db.Tx, skip []int64) (institut
 		args = append(args, id)
 	}
 	if len(skip) > 0 {
-		query += ` AND t.institution_id NOT IN (` + db.Places(1, len(skip)) + `)`
+		query += ` AND t.institution_id NOT IN (` + db.Placeholders(1, len(skip)) + `)`
 	}
 	query += ` ORDER BY t.served_at, t.institution_id LIMIT 1`
 	if tx.Dialect() == db.PostgreSQL {
@@ -280,7 +280,7 @@ func (s *Service) Sweep(ctx context.Context) error {
 		if err := tx.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM batches WHERE NOT expanded)`).Scan(&waiting); err != nil || !waiting {
 			return err
 		}
-		if alive, err := job.AliveTx(ctx, tx, expandArgs{}.Kind()); err != nil || alive {
+		if alive, err := job.UnfinishedTx(ctx, tx, expandArgs{}.Kind()); err != nil || alive {
 			return err
 		}
 		s.log.WarnContext(ctx, "queued entries had no job and have a new job")

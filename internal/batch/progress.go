@@ -113,22 +113,22 @@ func (s *Service) List(ctx context.Context, institutionID int64, f Filter) (*Lis
 	if f.Source != "" {
 		where, args = where+` AND source = $2`, append(args, string(f.Source))
 	}
-	if !f.Walks() {
+	if !f.HasCursor() {
 		list.Total = new(int)
 		if err := s.db.QueryRowContext(ctx, `SELECT count(*)`+where, args...).Scan(list.Total); err != nil {
 			return nil, fmt.Errorf("counting batches: %w", err)
 		}
 	}
 	comparison, direction := "<", "DESC"
-	if f.Returns() {
+	if f.IsBackward() {
 		comparison, direction = ">", "ASC"
 	}
-	if f.Begun() {
+	if f.HasPosition() {
 		var after batchPlace
 		if err := s.batchCursors.Open(of, *f.Cursor, &after); err != nil {
 			return nil, err
 		}
-		where += ` AND (created_at, id) ` + comparison + ` (` + db.Places(len(args)+1, 2) + `)`
+		where += ` AND (created_at, id) ` + comparison + ` (` + db.Placeholders(len(args)+1, 2) + `)`
 		args = append(args, after.Created, after.ID)
 	}
 	rows, err := s.db.QueryContext(ctx, fmt.Sprintf(
@@ -140,7 +140,7 @@ func (s *Service) List(ctx context.Context, institutionID int64, f Filter) (*Lis
 	if list.Items, err = scanBatches(rows); err != nil {
 		return nil, fmt.Errorf("listing batches: %w", err)
 	}
-	if f.Returns() && len(list.Items) <= f.PerPage {
+	if f.IsBackward() && len(list.Items) <= f.PerPage {
 		f.Cursor = new(string)
 		return s.List(ctx, institutionID, f)
 	}
@@ -156,7 +156,7 @@ func (s *Service) part(of batchList, r listing.Range, list *List) (err error) {
 	if list.More = len(list.Items) > r.PerPage; list.More {
 		list.Items = list.Items[:r.PerPage]
 	}
-	if r.Returns() {
+	if r.IsBackward() {
 		slices.Reverse(list.Items)
 	}
 	if list.More {
@@ -164,7 +164,7 @@ func (s *Service) part(of batchList, r listing.Range, list *List) (err error) {
 			return err
 		}
 	}
-	if r.Begun() && len(list.Items) > 0 {
+	if r.HasPosition() && len(list.Items) > 0 {
 		list.Prev, err = s.batchCursors.Make(of, list.Items[0].place())
 	}
 	return err
@@ -187,7 +187,7 @@ func (s *Service) Names(ctx context.Context, institutionID int64, uuids []string
 	for _, u := range uuids {
 		args = append(args, u)
 	}
-	rows, err := s.db.QueryContext(ctx, `SELECT uuid, name FROM batches WHERE institution_id = $1 AND uuid IN (`+db.Places(2, len(uuids))+`)`, args...)
+	rows, err := s.db.QueryContext(ctx, `SELECT uuid, name FROM batches WHERE institution_id = $1 AND uuid IN (`+db.Placeholders(2, len(uuids))+`)`, args...)
 	if err != nil {
 		return nil, fmt.Errorf("reading the names of batches: %w", err)
 	}
@@ -212,7 +212,7 @@ func (s *Service) ByUUIDs(ctx context.Context, institutionID int64, uuids []stri
 	for _, u := range uuids {
 		args = append(args, u)
 	}
-	rows, err := s.db.QueryContext(ctx, `SELECT `+batchColumns+` FROM batches WHERE institution_id = $1 AND uuid IN (`+db.Places(2, len(uuids))+`) ORDER BY id`, args...)
+	rows, err := s.db.QueryContext(ctx, `SELECT `+batchColumns+` FROM batches WHERE institution_id = $1 AND uuid IN (`+db.Placeholders(2, len(uuids))+`) ORDER BY id`, args...)
 	if err != nil {
 		return nil, fmt.Errorf("reading batches: %w", err)
 	}
@@ -234,7 +234,7 @@ func (s *Service) Busy(ctx context.Context, institutionID int64, uuids []string)
 		args = append(args, u)
 	}
 	list, err := db.Column[string](s.db.QueryContext(ctx, `
-		SELECT b.uuid FROM batches b WHERE b.institution_id = $1 AND b.uuid IN (`+db.Places(len(args)-len(uuids)+1, len(uuids))+`) AND (
+		SELECT b.uuid FROM batches b WHERE b.institution_id = $1 AND b.uuid IN (`+db.Placeholders(len(args)-len(uuids)+1, len(uuids))+`) AND (
 			EXISTS (SELECT 1 FROM certificates c WHERE c.batch_id = b.uuid AND c.status = $2) OR
 			EXISTS (SELECT 1 FROM batch_entries e WHERE e.batch_id = b.id AND e.status = $3 AND e.status <> 'made'))`, args...))
 	if err != nil {
@@ -285,10 +285,10 @@ func (s *Service) count(ctx context.Context, list []*Batch) (err error) {
 	}
 	rows, err := s.db.QueryContext(ctx, `
 		SELECT batch_id, status, count(*), max(coalesce(approved_at, updated_at)) FROM certificates
-		WHERE batch_id IN (`+db.Places(1, len(uuids))+`) GROUP BY batch_id, status
+		WHERE batch_id IN (`+db.Placeholders(1, len(uuids))+`) GROUP BY batch_id, status
 		UNION ALL
 		SELECT b.uuid, e.status, count(*), max(coalesce(e.done_at, 0)) FROM batch_entries e JOIN batches b ON b.id = e.batch_id
-		WHERE e.batch_id IN (`+db.Places(1+len(uuids), len(ids))+`) AND e.status <> 'made' GROUP BY b.uuid, e.status`,
+		WHERE e.batch_id IN (`+db.Placeholders(1+len(uuids), len(ids))+`) AND e.status <> 'made' GROUP BY b.uuid, e.status`,
 		append(uuids, ids...)...)
 	if err != nil {
 		return fmt.Errorf("counting entries: %w", err)

@@ -24,9 +24,9 @@ const (
 	StagedLife = 24 * time.Hour
 	// StagedQuota is the maximum size of the staged files of an institution in bytes: 20 GB.
 	StagedQuota = 20 << 30
-	// SweepEvery is the interval between sweeps for expired staged files and for queued entries
+	// SweepInterval is the interval between sweeps for expired staged files and for queued entries
 	// without a job.
-	SweepEvery = time.Minute
+	SweepInterval = time.Minute
 	// stagedGrace is the time after the expiry of a file before a sweep deletes its record. A batch
 	// that was just accepted may still need the record.
 	stagedGrace = 5 * time.Minute
@@ -39,9 +39,9 @@ type StagedFile struct {
 	ExpiresAt time.Time
 }
 
-// Room returns fault.TooMany if an institution has reached its quota of staged files. A caller can
+// CheckQuota returns fault.TooMany if an institution has reached its quota of staged files. A caller can
 // use it to avoid the transfer of a file that Stage would reject.
-func (s *Service) Room(ctx context.Context, institutionID int64) error {
+func (s *Service) CheckQuota(ctx context.Context, institutionID int64) error {
 	var used int64
 	err := s.db.QueryRowContext(ctx, `SELECT bytes FROM staged_usage WHERE institution_id = $1`, institutionID).Scan(&used)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
@@ -121,7 +121,7 @@ func (s *Service) overQuota(ctx context.Context, q db.Queryer, institutionID int
 		wait += max(0, db.Time(first.Int64).Sub(s.now()))
 	}
 	return &fault.Error{
-		Kind: fault.TooMany, RetryAfter: wait + SweepEvery,
+		Kind: fault.TooMany, RetryAfter: wait + SweepInterval,
 		Message: fmt.Sprintf("The files staged for bulk uploads would be more than %d GB. Submit the entries that refer to them, or wait until they expire.", s.quota>>30),
 	}
 }
@@ -143,7 +143,7 @@ func (s *Service) find(ctx context.Context, institutionID int64, uuids []string,
 			args = append(args, u)
 		}
 		if err := s.findSome(ctx, found, `
-			SELECT uuid, id FROM staged_files WHERE institution_id = $1 AND expires_at > $2 AND uuid IN (`+db.Places(3, len(some))+`)`, args); err != nil {
+			SELECT uuid, id FROM staged_files WHERE institution_id = $1 AND expires_at > $2 AND uuid IN (`+db.Placeholders(3, len(some))+`)`, args); err != nil {
 			return nil, fmt.Errorf("finding staged files: %w", err)
 		}
 	}
@@ -195,16 +195,16 @@ func (s *Service) Staged(ctx context.Context, institutionID int64, id string) (*
 
 var errNoFile = fault.New(fault.NotFound, "No such file. Unused files are deleted a day after their upload.")
 
-// EndTx sets the time until which staged files of an institution are valid. If the time has passed,
+// SetExpiryTx sets the time until which staged files of an institution are valid. If the time has passed,
 // a sweep deletes them.
-func (s *Service) EndTx(ctx context.Context, tx *db.Tx, institutionID int64, uuids []string, until time.Time) error {
+func (s *Service) SetExpiryTx(ctx context.Context, tx *db.Tx, institutionID int64, uuids []string, until time.Time) error {
 	for some := range slices.Chunk(uuids, rowsAtOnce) {
 		args := []any{db.Micros(until), institutionID}
 		for _, u := range some {
 			args = append(args, u)
 		}
 		if _, err := tx.ExecContext(ctx, `
-			UPDATE staged_files SET expires_at = $1 WHERE institution_id = $2 AND uuid IN (`+db.Places(3, len(some))+`)`, args...); err != nil {
+			UPDATE staged_files SET expires_at = $1 WHERE institution_id = $2 AND uuid IN (`+db.Placeholders(3, len(some))+`)`, args...); err != nil {
 			return fmt.Errorf("setting the expiry of staged files: %w", err)
 		}
 	}

@@ -33,7 +33,7 @@ func TestStagedFilesHaveAQuota(t *testing.T) {
 				t.Errorf("%s: error = %v, want fault.TooMany with a RetryAfter of about %v", what, err, wait)
 			}
 		}
-		if err := v.Room(ctx, v.inst.ID); err != nil {
+		if err := v.CheckQuota(ctx, v.inst.ID); err != nil {
 			t.Fatal(err)
 		}
 		_, err := stage(v.quota + 1)
@@ -45,14 +45,14 @@ func TestStagedFilesHaveAQuota(t *testing.T) {
 		v.clock.Advance(time.Hour)
 		_, err = stage(11)
 		refused("one byte too many", err, 23*time.Hour)
-		if err := v.Room(ctx, v.inst.ID); err != nil {
+		if err := v.CheckQuota(ctx, v.inst.ID); err != nil {
 			t.Errorf("Room with ten bytes left: %v", err)
 		}
 		if _, err := stage(10); err != nil {
 			t.Errorf("a file that fills the quota is refused: %v", err)
 		}
-		refused("Room with no bytes left", v.Room(ctx, v.inst.ID), 23*time.Hour)
-		if err := v.Room(ctx, other.ID); err != nil {
+		refused("Room with no bytes left", v.CheckQuota(ctx, v.inst.ID), 23*time.Hour)
+		if err := v.CheckQuota(ctx, other.ID); err != nil {
 			t.Errorf("Room of another institution: %v", err)
 		}
 		if n := one[int](v, `SELECT count(*) FROM staged_files`); n != 2 {

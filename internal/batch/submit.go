@@ -137,7 +137,7 @@ func insertEntriesTx(ctx context.Context, tx *db.Tx, batchID int64, entries []*e
 			if i > 0 {
 				query.WriteString(", ")
 			}
-			query.WriteString("(" + db.Places(columns*i+1, columns) + ")")
+			query.WriteString("(" + db.Placeholders(columns*i+1, columns) + ")")
 			input, err := e.input(today)
 			if err != nil {
 				return err
@@ -185,7 +185,7 @@ func (e *entry) input(today string) (string, error) {
 }
 
 // readInput is the inverse of input.
-func readInput(input string) (t cert.Text, wanted *cert.Wanted, err error) {
+func readInput(input string) (t cert.Text, wanted *cert.RequestedPlacement, err error) {
 	var in storedInput
 	if err := json.Unmarshal([]byte(input), &in); err != nil {
 		return t, nil, fmt.Errorf("reading an entry: %w", err)
@@ -219,7 +219,7 @@ func assignFilesTx(ctx context.Context, tx *db.Tx, institutionID int64, files ma
 }
 
 func assignSomeTx(ctx context.Context, tx *db.Tx, ids []any) (freed int64, err error) {
-	sizes, err := db.Column[int64](tx.QueryContext(ctx, `UPDATE staged_files SET kept = true WHERE NOT kept AND id IN (`+db.Places(1, len(ids))+`) RETURNING size`, ids...))
+	sizes, err := db.Column[int64](tx.QueryContext(ctx, `UPDATE staged_files SET kept = true WHERE NOT kept AND id IN (`+db.Placeholders(1, len(ids))+`) RETURNING size`, ids...))
 	if err != nil {
 		return 0, err
 	}

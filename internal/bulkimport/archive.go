@@ -75,7 +75,7 @@ func scanArchive(row interface{ Scan(dest ...any) error }) (*Archive, error) {
 // AddArchive stores a ZIP and starts the job that unpacks it into a draft. The error is
 // fault.Invalid if the ZIP as a whole cannot be unpacked. An error of r is returned unchanged.
 func (s *Service) AddArchive(ctx context.Context, inst *account.Institution, d *Draft, name string, r io.Reader) (*Archive, error) {
-	if err := s.batches.Room(ctx, inst.ID); err != nil {
+	if err := s.batches.CheckQuota(ctx, inst.ID); err != nil {
 		return nil, err
 	}
 	a := &Archive{Name: listName(name), key: cert.ArchiveKey(inst.UUID), Notices: []string{}}

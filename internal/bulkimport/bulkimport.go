@@ -27,13 +27,13 @@ const (
 	Queue = "bulk_import"
 	// Life is the time after which a draft that was not submitted expires.
 	Life = 7 * 24 * time.Hour
-	// KeptFor is the time for which a submitted draft is stored with its list, for its results.
-	KeptFor = 30 * 24 * time.Hour
+	// ResultLifetime is the time for which a submitted draft is stored with its list, for its results.
+	ResultLifetime = 30 * 24 * time.Hour
 	// fileGrace is the time for which a file is valid after its draft expires, so that a submission
 	// at the last moment finds its files.
 	fileGrace = 24 * time.Hour
-	// SweepEvery is the interval between sweeps for expired drafts and missing jobs.
-	SweepEvery = time.Minute
+	// SweepInterval is the interval between sweeps for expired drafts and missing jobs.
+	SweepInterval = time.Minute
 	// MaxFiles is the maximum number of files of a draft.
 	MaxFiles = 20_000
 	// maxDrafts is the maximum number of open drafts per person and institution.

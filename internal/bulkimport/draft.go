@@ -45,7 +45,7 @@ type Draft struct {
 	// Mapped reports whether a person has confirmed the meanings of the columns.
 	Mapped bool
 	// Wanted is the placement for all rows; nil means the institution's default.
-	Wanted *cert.Wanted
+	Wanted *cert.RequestedPlacement
 	// Total is the number of rows of the list.
 	Total int
 	// Done reports whether all submitted rows are finished. It is only set by List.
@@ -184,7 +184,7 @@ func (s *Service) removeTx(ctx context.Context, tx *db.Tx, d *Draft) error {
 		if err != nil {
 			return err
 		}
-		if err := s.batches.EndTx(ctx, tx, d.InstitutionID, staged, s.now()); err != nil {
+		if err := s.batches.SetExpiryTx(ctx, tx, d.InstitutionID, staged, s.now()); err != nil {
 			return err
 		}
 	}

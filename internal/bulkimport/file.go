@@ -101,7 +101,7 @@ func cleanPath(name string) (clean, problem string) {
 func (s *Service) receive(
 	ctx context.Context, inst *account.Institution, d *Draft, name string, r io.Reader, record func(ctx context.Context, tx *db.Tx, f *File) error,
 ) error {
-	if err := s.batches.Room(ctx, inst.ID); err != nil {
+	if err := s.batches.CheckQuota(ctx, inst.ID); err != nil {
 		return err
 	}
 	incoming := cert.NewIncoming(name, r)
@@ -161,7 +161,7 @@ func (s *Service) dropFileTx(ctx context.Context, tx *db.Tx, d *Draft, name stri
 	if err := tx.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM bulk_import_files WHERE staged_uuid = $1)`, staged.String).Scan(&used); err != nil || used {
 		return err
 	}
-	return s.batches.EndTx(ctx, tx, d.InstitutionID, []string{staged.String}, s.now())
+	return s.batches.SetExpiryTx(ctx, tx, d.InstitutionID, []string{staged.String}, s.now())
 }
 
 // RemoveFile removes a file from a draft. The error is fault.NotFound if the draft has no such

@@ -112,7 +112,7 @@ func skipTx(ctx context.Context, tx *db.Tx, d *Draft, numbers []int) error {
 		for _, number := range some {
 			args = append(args, number)
 		}
-		if _, err := tx.ExecContext(ctx, `UPDATE bulk_import_rows SET skipped = true WHERE draft_id = $1 AND number IN (`+db.Places(2, len(some))+`)`, args...); err != nil {
+		if _, err := tx.ExecContext(ctx, `UPDATE bulk_import_rows SET skipped = true WHERE draft_id = $1 AND number IN (`+db.Placeholders(2, len(some))+`)`, args...); err != nil {
 			return err
 		}
 	}
@@ -152,8 +152,8 @@ type Duplicate struct {
 type DryRun struct {
 	*Review
 
-	// Made is the number of certificates, and Batches the number of batches.
-	Made, Batches int
+	// Certificates is the number of certificates, and Batches the number of batches.
+	Certificates, Batches int
 	// Existing are rows whose certificate already exists. Duplicates are duplicates of other rows.
 	Existing   []Duplicate
 	Duplicates []*Row
@@ -182,7 +182,7 @@ func (s *Service) DryRun(ctx context.Context, d *Draft) (*DryRun, error) {
 		if id, ok := existing[keys[i]]; ok {
 			run.Existing = append(run.Existing, Duplicate{Row: row, ExistingUUID: id})
 		} else if row.DuplicateOf == 0 {
-			run.Made++
+			run.Certificates++
 		}
 		if row.SuggestedDomain != "" {
 			run.Misspelt = append(run.Misspelt, row)

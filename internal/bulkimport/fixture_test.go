@@ -93,7 +93,7 @@ func (k *fixture) reload(d *bulkimport.Draft) *bulkimport.Draft {
 // list uploads a list to a draft and confirms the detected columns.
 func (k *fixture) list(d *bulkimport.Draft, text string) *bulkimport.Draft {
 	k.t.Helper()
-	k.ok(k.TakeList(k.t.Context(), d, "class of 2026.csv", strings.NewReader(text)))
+	k.ok(k.SetList(k.t.Context(), d, "class of 2026.csv", strings.NewReader(text)))
 	d = k.reload(d)
 	k.ok(k.SetMapping(k.t.Context(), d, d.Mapping))
 	return k.reload(d)

@@ -51,9 +51,9 @@ const (
 	maxDefault = 1000
 )
 
-// TakeList stores a list in a draft and replaces an earlier list. The meanings of its columns are
+// SetList stores a list in a draft and replaces an earlier list. The meanings of its columns are
 // those of the last list with the same columns. If there is no such list, they are detected.
-func (s *Service) TakeList(ctx context.Context, d *Draft, name string, r io.Reader) error {
+func (s *Service) SetList(ctx context.Context, d *Draft, name string, r io.Reader) error {
 	free, err := acquire(ctx, s.lists)
 	if err != nil {
 		return err
@@ -120,7 +120,7 @@ func insertRowsTx(ctx context.Context, tx *db.Tx, draftID int64, rows []sheet.Ro
 		if i > 0 {
 			query.WriteString(", ")
 		}
-		query.WriteString("(" + db.Places(columns*i+1, columns) + ")")
+		query.WriteString("(" + db.Placeholders(columns*i+1, columns) + ")")
 		for c, cell := range row.Cells {
 			// The databases cannot store NUL, and no text of the vault contains it.
 			row.Cells[c] = strings.ReplaceAll(strings.ToValidUTF8(cell, string(utf8.RuneError)), "\x00", string(utf8.RuneError))

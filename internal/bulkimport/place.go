@@ -13,7 +13,7 @@ import (
 
 // WantedOf returns the placement for a row: its own, or the one for all rows; nil means the
 // institution's default.
-func (d *Draft) WantedOf(r *Row) *cert.Wanted {
+func (d *Draft) WantedOf(r *Row) *cert.RequestedPlacement {
 	if r.Wanted != nil {
 		return r.Wanted
 	}
@@ -21,7 +21,7 @@ func (d *Draft) WantedOf(r *Row) *cert.Wanted {
 }
 
 // PlaceAll sets the placement for all rows without their own; nil means the institution's default.
-func (s *Service) PlaceAll(ctx context.Context, d *Draft, w *cert.Wanted) error {
+func (s *Service) PlaceAll(ctx context.Context, d *Draft, w *cert.RequestedPlacement) error {
 	encoded, err := encodePlacement(w)
 	if err != nil {
 		return err
@@ -33,7 +33,7 @@ func (s *Service) PlaceAll(ctx context.Context, d *Draft, w *cert.Wanted) error 
 }
 
 // Place sets the placement for a row; nil means the one for all rows.
-func (s *Service) Place(ctx context.Context, d *Draft, number int, w *cert.Wanted) error {
+func (s *Service) Place(ctx context.Context, d *Draft, number int, w *cert.RequestedPlacement) error {
 	encoded, err := encodePlacement(w)
 	if err != nil {
 		return err
@@ -51,7 +51,7 @@ func (s *Service) Place(ctx context.Context, d *Draft, number int, w *cert.Wante
 }
 
 // encodePlacement encodes a placement for the database. The result is nil if w is nil.
-func encodePlacement(w *cert.Wanted) (any, error) {
+func encodePlacement(w *cert.RequestedPlacement) (any, error) {
 	if w == nil {
 		return nil, nil //nolint:nilnil // nil is a valid value, which is NULL in the database
 	}
@@ -62,11 +62,11 @@ func encodePlacement(w *cert.Wanted) (any, error) {
 }
 
 // decodePlacement is the inverse of encodePlacement.
-func decodePlacement(encoded sql.NullString, w **cert.Wanted) error {
+func decodePlacement(encoded sql.NullString, w **cert.RequestedPlacement) error {
 	if !encoded.Valid {
 		return nil
 	}
-	*w = &cert.Wanted{}
+	*w = &cert.RequestedPlacement{}
 	return decode(encoded.String, *w)
 }
 

@@ -25,14 +25,14 @@ func TestPlacements(t *testing.T) {
 			k.file(draft, name)
 		}
 		box := &seal.Box{0.1, 0.2, 0.4, 0.3}
-		k.ok(k.PlaceAll(t.Context(), draft, &cert.Wanted{Mode: seal.TopLeft, Page: 1}))
-		k.ok(k.Place(t.Context(), draft, 3, &cert.Wanted{Mode: seal.Exact, Page: 1, Box: box}))
-		k.ok(k.Place(t.Context(), draft, 4, &cert.Wanted{Mode: seal.Strip, Page: 1}))
+		k.ok(k.PlaceAll(t.Context(), draft, &cert.RequestedPlacement{Mode: seal.TopLeft, Page: 1}))
+		k.ok(k.Place(t.Context(), draft, 3, &cert.RequestedPlacement{Mode: seal.Exact, Page: 1, Box: box}))
+		k.ok(k.Place(t.Context(), draft, 4, &cert.RequestedPlacement{Mode: seal.Strip, Page: 1}))
 		k.ok(k.Place(t.Context(), draft, 4, nil))
-		k.ok(k.Place(t.Context(), draft, 6, &cert.Wanted{Mode: seal.Appended, Page: 1}))
+		k.ok(k.Place(t.Context(), draft, 6, &cert.RequestedPlacement{Mode: seal.Appended, Page: 1}))
 		k.ok(k.Fix(t.Context(), draft, 6, map[sheet.Column]string{sheet.Name: ""}))
 		k.ok(k.Skip(t.Context(), draft, 6, true))
-		for name, bad := range map[string]*cert.Wanted{"no mode": {Page: 1}, "a mode that cannot be requested": {Mode: seal.Cover, Page: 1}, "no box": {Mode: seal.Exact, Page: 1}} {
+		for name, bad := range map[string]*cert.RequestedPlacement{"no mode": {Page: 1}, "a mode that cannot be requested": {Mode: seal.Cover, Page: 1}, "no box": {Mode: seal.Exact, Page: 1}} {
 			if err := k.Place(t.Context(), draft, 3, bad); !fault.Is(err, fault.Invalid) {
 				t.Errorf("placement with %s: error = %v, want fault.Invalid", name, err)
 			}
@@ -52,7 +52,7 @@ func TestPlacements(t *testing.T) {
 				t.Errorf("placement of %s = %s, want %s", name, got, want)
 			}
 		}
-		again, err := k.Again(t.Context(), k.reload(draft), k.person)
+		again, err := k.Resubmit(t.Context(), k.reload(draft), k.person)
 		k.ok(err)
 		v := k.review(again)
 		if len(v.Rows) != 1 || v.Rows[0].Wanted == nil || v.Rows[0].Wanted.Mode != seal.Appended || v.Wanted == nil || v.Wanted.Mode != seal.TopLeft {

@@ -23,8 +23,8 @@ const (
 	// CodeSameRow means that a row would become the same certificate as the row with the number
 	// Limit.
 	CodeSameRow cert.Code = "same_row"
-	// CodeLeftOut means that a person skipped a valid row.
-	CodeLeftOut cert.Code = "left_out"
+	// CodeSkipped means that a person skipped a valid row.
+	CodeSkipped cert.Code = "left_out"
 	// CodeNoColumn means that the list has no column with a meaning.
 	CodeNoColumn cert.Code = "no_column"
 	// CodeNoDefault means that there is a default for a field that must differ between rows.

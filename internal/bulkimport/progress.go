@@ -54,7 +54,7 @@ type Refusal struct {
 	// Problem is the reason. It is nil for a batch that was refused by a release without problems.
 	// Words is then the reason.
 	Problem *cert.Problem
-	Words   string
+	Text    string
 }
 
 // part is a batch of a draft. If the batch was refused, it has no UUID but a refusal.
@@ -72,7 +72,7 @@ func (s *Service) parts(ctx context.Context, d *Draft) (list []part, err error) 
 	for rows.Next() {
 		var p part
 		var reason string
-		if err := rows.Scan(&p.batchUUID, &p.refusal.Words, &reason); err != nil {
+		if err := rows.Scan(&p.batchUUID, &p.refusal.Text, &reason); err != nil {
 			return nil, fmt.Errorf("reading the parts of a bulk upload: %w", err)
 		}
 		if reason != "" {
@@ -154,7 +154,8 @@ func (s *Service) setDone(ctx context.Context, institutionID int64, list []*Draf
 	if len(args) == 0 {
 		return nil
 	}
-	rows, err := s.db.QueryContext(ctx, `SELECT batch_uuid, draft_id FROM bulk_import_batches WHERE batch_uuid IS NOT NULL AND draft_id IN (`+db.Places(1, len(args))+`)`, args...)
+	rows, err := s.db.QueryContext(ctx,
+		`SELECT batch_uuid, draft_id FROM bulk_import_batches WHERE batch_uuid IS NOT NULL AND draft_id IN (`+db.Placeholders(1, len(args))+`)`, args...)
 	if err != nil {
 		return fmt.Errorf("reading the parts of bulk uploads: %w", err)
 	}

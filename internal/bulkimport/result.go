@@ -71,7 +71,7 @@ func (s *Service) Results(ctx context.Context, d *Draft) ([]*Result, error) {
 		}
 		if n := at / s.partSize; n < len(parts) && parts[n].batchUUID == "" {
 			results[i].Status, results[i].Again = StatusRefused, true
-			results[i].refuse(parts[n].refusal.Problem, parts[n].refusal.Words)
+			results[i].refuse(parts[n].refusal.Problem, parts[n].refusal.Text)
 		}
 		at++
 	}
@@ -148,12 +148,12 @@ func (r *reasons) explain(row *Result) {
 	case row.ExistingUUID != "":
 		row.Reasons = row.Reasons.with("", cert.Problem{Code: cert.CodeDuplicate, Detail: row.ExistingUUID})
 	default:
-		row.Reasons = row.Reasons.with("", cert.Problem{Code: CodeLeftOut})
+		row.Reasons = row.Reasons.with("", cert.Problem{Code: CodeSkipped})
 	}
 }
 
-// Left returns the results of rows without a certificate.
-func Left(results []*Result) []*Result {
+// NotIssued returns the results of rows without a certificate.
+func NotIssued(results []*Result) []*Result {
 	return slices.DeleteFunc(slices.Clone(results), (*Result).Succeeded)
 }
 
@@ -197,9 +197,9 @@ func (s *Service) WriteResults(
 	return w.Flush()
 }
 
-// Again creates a draft with the rows that were rejected or were skipped because of a problem, and
+// Resubmit creates a draft with the rows that were rejected or were skipped because of a problem, and
 // with their files.
-func (s *Service) Again(ctx context.Context, d *Draft, creator cert.Actor) (*Draft, error) {
+func (s *Service) Resubmit(ctx context.Context, d *Draft, creator cert.Actor) (*Draft, error) {
 	if d.Status != Submitted {
 		return nil, fault.New(fault.BadRequest, "This bulk upload is not finished yet.")
 	}
@@ -250,7 +250,7 @@ func (s *Service) copyTx(ctx context.Context, tx *db.Tx, from, to *Draft, number
 		}
 		if _, err := tx.ExecContext(ctx, `
 			INSERT INTO bulk_import_rows (draft_id, number, cells, fixed, skipped, wanted)
-			SELECT $1, number, cells, fixed, false, wanted FROM bulk_import_rows WHERE draft_id = $2 AND number IN (`+db.Places(3, len(some))+`)`, args...); err != nil {
+			SELECT $1, number, cells, fixed, false, wanted FROM bulk_import_rows WHERE draft_id = $2 AND number IN (`+db.Placeholders(3, len(some))+`)`, args...); err != nil {
 			return err
 		}
 	}
@@ -262,7 +262,7 @@ func (s *Service) copyTx(ctx context.Context, tx *db.Tx, from, to *Draft, number
 		}
 		if _, err := tx.ExecContext(ctx, `
 			INSERT INTO bulk_import_files (draft_id, path, size, staged_uuid, problem, notices)
-			SELECT $1, f.path, f.size, f.staged_uuid, f.problem, f.notices FROM bulk_import_files f WHERE f.draft_id = $2 AND f.id IN (`+db.Places(4, len(some))+`)
+			SELECT $1, f.path, f.size, f.staged_uuid, f.problem, f.notices FROM bulk_import_files f WHERE f.draft_id = $2 AND f.id IN (`+db.Placeholders(4, len(some))+`)
 				AND (f.problem <> '' OR EXISTS (SELECT 1 FROM staged_files s WHERE s.uuid = f.staged_uuid AND s.institution_id = $3))`, args...); err != nil {
 			return err
 		}
@@ -271,5 +271,5 @@ func (s *Service) copyTx(ctx context.Context, tx *db.Tx, from, to *Draft, number
 	if err != nil {
 		return err
 	}
-	return s.batches.EndTx(ctx, tx, from.InstitutionID, staged, to.ExpiresAt.Add(fileGrace))
+	return s.batches.SetExpiryTx(ctx, tx, from.InstitutionID, staged, to.ExpiresAt.Add(fileGrace))
 }

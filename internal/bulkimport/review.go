@@ -67,7 +67,7 @@ type Row struct {
 	Fixed   map[sheet.Column]string
 	Skipped bool
 	// Wanted is the placement for the row; nil means the one for all rows.
-	Wanted *cert.Wanted
+	Wanted *cert.RequestedPlacement
 
 	Text     cert.Text
 	FileName string

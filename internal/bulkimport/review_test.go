@@ -178,7 +178,7 @@ func TestMappingOfTheLastList(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		k := newFixture(t, d)
 		draft := k.create()
-		k.ok(k.TakeList(t.Context(), draft, "x.csv", strings.NewReader("Wer,Wohin,Was\nAda,a@example.org,a.pdf\n")))
+		k.ok(k.SetList(t.Context(), draft, "x.csv", strings.NewReader("Wer,Wohin,Was\nAda,a@example.org,a.pdf\n")))
 		draft = k.reload(draft)
 		if len(draft.Mapping.Columns) != 0 || draft.Mapped {
 			t.Fatalf("the detected mapping is %v, want none", draft.Mapping)
@@ -198,7 +198,7 @@ func TestMappingOfTheLastList(t *testing.T) {
 		}
 		k.ok(k.SetMapping(t.Context(), draft, m))
 		other := k.create()
-		k.ok(k.TakeList(t.Context(), other, "y.csv", strings.NewReader("WAS;wohin;wer\nb.pdf;b@example.org;Bea\n")))
+		k.ok(k.SetList(t.Context(), other, "y.csv", strings.NewReader("WAS;wohin;wer\nb.pdf;b@example.org;Bea\n")))
 		k.file(other, "b.pdf")
 		v := k.review(other)
 		if v.Mapping.Columns[sheet.Name] != 2 || v.Rows[0].Text.FullName != "Bea" || v.Rows[0].Text.Title != "BSc Physik" || v.Order != sheet.DayFirst || v.Valid != 1 {
@@ -244,7 +244,7 @@ func TestDraftVisibility(t *testing.T) {
 		if err := k.Fix(t.Context(), draft, 2, nil); !fault.Is(err, fault.BadRequest) {
 			t.Errorf("a correction after the submission: error = %v, want fault.BadRequest", err)
 		}
-		if err := k.TakeList(t.Context(), draft, "x.csv", strings.NewReader(rows(1))); !fault.Is(err, fault.BadRequest) {
+		if err := k.SetList(t.Context(), draft, "x.csv", strings.NewReader(rows(1))); !fault.Is(err, fault.BadRequest) {
 			t.Errorf("another list after the submission: error = %v, want fault.BadRequest", err)
 		}
 		if _, err := k.AddFile(t.Context(), k.inst, draft, "a.pdf", bytes.NewReader(vaulttest.PDF)); !fault.Is(err, fault.BadRequest) {

@@ -41,7 +41,7 @@ func (s *Service) Submit(ctx context.Context, d *Draft, then func(ctx context.Co
 		var id int64
 		err := tx.QueryRowContext(ctx, `
 			UPDATE bulk_import_drafts SET status = $1, submitted_at = $2, expires_at = $3, actor = $6 WHERE id = $4 AND status = $5 AND expires_at > $2 RETURNING id`,
-			string(Submitting), db.Micros(now), db.Micros(now.Add(KeptFor)), d.ID, string(Open), actor).Scan(&id)
+			string(Submitting), db.Micros(now), db.Micros(now.Add(ResultLifetime)), d.ID, string(Open), actor).Scan(&id)
 		if errors.Is(err, sql.ErrNoRows) {
 			return s.submittedTx(ctx, tx, d)
 		}
@@ -197,7 +197,7 @@ func (s *Service) part(ctx context.Context, inst *account.Institution, d *Draft,
 }
 
 // fill adds a row to a draft of a batch. The index of the entry is the number of the row.
-func fill(entries *batch.Draft, row *Row, wanted *cert.Wanted) error {
+func fill(entries *batch.Draft, row *Row, wanted *cert.RequestedPlacement) error {
 	if err := entries.Place(row.Number, wanted); err != nil {
 		return err
 	}
@@ -260,7 +260,7 @@ func (s *Service) insertMissingJobs(ctx context.Context) error {
 		} {
 			// One job of a kind is enough for all work of that kind: there is little work, each job
 			// finds its own work, and the next sweep inserts jobs for the rest.
-			alive, err := job.AliveTx(ctx, tx, work.kind)
+			alive, err := job.UnfinishedTx(ctx, tx, work.kind)
 			if err != nil {
 				return err
 			}

@@ -50,9 +50,9 @@ func TestFromListToResults(t *testing.T) {
 		k.ok(k.Fix(t.Context(), k.reload(draft), 3, map[sheet.Column]string{sheet.Name: "Persona Una"}))
 		run, err := k.DryRun(t.Context(), k.reload(draft))
 		k.ok(err)
-		if run.Made != 6 || run.Batches != 3 || len(run.Existing) != 1 || run.Existing[0].Number != 2 || len(run.Duplicates) != 1 || run.Duplicates[0].Number != 9 ||
+		if run.Certificates != 6 || run.Batches != 3 || len(run.Existing) != 1 || run.Existing[0].Number != 2 || len(run.Duplicates) != 1 || run.Duplicates[0].Number != 9 ||
 			len(run.Shared) != 1 || run.Shared[0].Path != "1.pdf" || len(run.Shared[0].Rows) != 2 {
-			t.Fatalf("DryRun = %d certificates in %d batches, existing %v, duplicates %v, shared files %v", run.Made, run.Batches, run.Existing, run.Duplicates, run.Shared)
+			t.Fatalf("DryRun = %d certificates in %d batches, existing %v, duplicates %v, shared files %v", run.Certificates, run.Batches, run.Existing, run.Duplicates, run.Shared)
 		}
 		// Repeated submissions have no effect, even with an old state of the draft.
 		stale := k.reload(draft)
@@ -105,7 +105,7 @@ func TestFromListToResults(t *testing.T) {
 		}
 
 		// A rejected row can be corrected, and its file still exists.
-		again, err := k.Again(t.Context(), k.reload(draft), k.person)
+		again, err := k.Resubmit(t.Context(), k.reload(draft), k.person)
 		k.ok(err)
 		v := k.review(again)
 		if len(v.Rows) != 3 || v.Valid != 2 || v.Invalid != 1 || len(v.Files) != 2 {
@@ -157,12 +157,12 @@ func TestResultsExplainSkippedRows(t *testing.T) {
 		}
 		results, err := k.Results(t.Context(), k.reload(draft))
 		k.ok(err)
-		left := bulkimport.Left(results)
+		left := bulkimport.NotIssued(results)
 		if len(left) != 4 {
 			t.Fatalf("%d rows have no certificate, want 4", len(left))
 		}
 		for i, want := range []cert.Problem{
-			{Code: cert.CodeDuplicate, Detail: left[0].ExistingUUID}, {Code: bulkimport.CodeLeftOut}, {Code: bulkimport.CodeSameRow, Limit: 3},
+			{Code: cert.CodeDuplicate, Detail: left[0].ExistingUUID}, {Code: bulkimport.CodeSkipped}, {Code: bulkimport.CodeSameRow, Limit: 3},
 			{Field: cert.FieldFile, Code: cert.CodeRefusedFile, Detail: bad.Problem},
 		} {
 			if got := left[i]; got.Status != bulkimport.StatusSkipped || len(got.Reasons) != 1 || got.Reasons[0].Problem != want || got.Again != (i == 3) {
@@ -172,12 +172,12 @@ func TestResultsExplainSkippedRows(t *testing.T) {
 		if left[0].ExistingUUID == "" {
 			t.Error("the UUID of the existing certificate is missing")
 		}
-		again, err := k.Again(t.Context(), k.reload(draft), k.person)
+		again, err := k.Resubmit(t.Context(), k.reload(draft), k.person)
 		k.ok(err)
 		if v := k.review(again); len(v.Rows) != 1 || v.Rows[0].Number != 7 || len(v.Files) != 1 || v.Files[0].Problem != bad.Problem {
 			t.Errorf("the draft of the skipped rows has the rows %+v and the files %+v", v.Rows, v.Files)
 		}
-		if _, err := k.Again(t.Context(), k.reload(first), k.person); !fault.Is(err, fault.BadRequest) {
+		if _, err := k.Resubmit(t.Context(), k.reload(first), k.person); !fault.Is(err, fault.BadRequest) {
 			t.Errorf("Again without rejected rows: error = %v, want fault.BadRequest", err)
 		}
 	})
@@ -255,7 +255,7 @@ func TestResubmitRefusedPart(t *testing.T) {
 			*p.Refusals[0].Problem != (cert.Problem{Field: cert.FieldFile, Code: batch.CodeUnknownFile}) {
 			t.Fatalf("the progress is %+v", p)
 		}
-		again, err := k.Again(t.Context(), k.reload(draft), k.person)
+		again, err := k.Resubmit(t.Context(), k.reload(draft), k.person)
 		k.ok(err)
 		v := k.review(again)
 		if len(v.Rows) != 2 || len(v.Missing) != 1 {
@@ -284,13 +284,13 @@ func TestSubmitIncompleteDraft(t *testing.T) {
 		}
 	}
 	requireRefused("no list")
-	k.ok(k.TakeList(t.Context(), draft, "a.csv", strings.NewReader(rows(1))))
+	k.ok(k.SetList(t.Context(), draft, "a.csv", strings.NewReader(rows(1))))
 	requireRefused("columns")
 	k.ok(k.SetMapping(t.Context(), k.reload(draft), k.reload(draft).Mapping))
 	requireRefused("1 row has a problem")
 	k.ok(k.Skip(t.Context(), draft, 2, true))
 	requireRefused("nothing to submit")
-	if _, err := k.Again(t.Context(), k.reload(draft), k.person); !fault.Is(err, fault.BadRequest) {
+	if _, err := k.Resubmit(t.Context(), k.reload(draft), k.person); !fault.Is(err, fault.BadRequest) {
 		t.Errorf("Again before the submission: error = %v, want fault.BadRequest", err)
 	}
 }
@@ -302,7 +302,7 @@ func TestTenThousandRows(t *testing.T) {
 	text := rows(sheet.MaxRows)
 	draft := k.create()
 	k.file(draft, "one.pdf")
-	k.ok(k.TakeList(t.Context(), draft, "all.csv", strings.NewReader(text)))
+	k.ok(k.SetList(t.Context(), draft, "all.csv", strings.NewReader(text)))
 	draft = k.reload(draft)
 	m := draft.Mapping
 	delete(m.Columns, sheet.File)

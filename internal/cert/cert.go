@@ -95,9 +95,9 @@ type Certificate struct {
 	RevokedAt        *time.Time
 	RevocationReason string
 	RevocationNote   string
-	// FilesEndedAt is the time at which the files of a revoked certificate were deleted by
+	// FilesDeletedAt is the time at which the files of a revoked certificate were deleted by
 	// retention. It is nil while the files exist.
-	FilesEndedAt *time.Time
+	FilesDeletedAt *time.Time
 
 	jobID    int64
 	crashes  int
@@ -153,10 +153,10 @@ type Config struct {
 	// creates a certificate. It may be nil.
 	Recipient func(ctx context.Context, tx *db.Tx, institutionID int64, emailFolded string) (customerID int64, err error)
 	// Moved is called for each change of status, in its transaction. It may be nil.
-	Moved Then
+	StatusChanged TxFunc
 	// Purged is called before a certificate is deleted, in the same transaction. It may
 	// be nil.
-	Purged Then
+	Purged TxFunc
 	Now    func() time.Time
 	Log    *slog.Logger
 }
@@ -175,8 +175,8 @@ type Service struct {
 	attempts    int
 	jobsPerNode int
 	recipient   func(ctx context.Context, tx *db.Tx, institutionID int64, emailFolded string) (int64, error)
-	moved       Then
-	purged      Then
+	moved       TxFunc
+	purged      TxFunc
 	now         func() time.Time
 	log         *slog.Logger
 	images      singleflight.Group
@@ -187,7 +187,7 @@ func New(c Config) *Service {
 	s := &Service{
 		db: c.DB, blobs: c.Blobs, queue: c.Queue, hooks: c.Hooks, sealer: c.Sealer, keys: c.Keys, timeStamps: c.TimeStamps,
 		verify: c.Verify, verifyURL: c.VerifyURL, attempts: c.Attempts, jobsPerNode: jobsPerWorker * max(1, c.BulkWorkers),
-		recipient: c.Recipient, moved: c.Moved, purged: c.Purged, now: c.Now, log: c.Log,
+		recipient: c.Recipient, moved: c.StatusChanged, purged: c.Purged, now: c.Now, log: c.Log,
 	}
 	job.Add(c.Queue, &sealWorker{service: s})
 	return s

@@ -24,7 +24,7 @@ func ApprovedSince(ctx context.Context, q db.Queryer, batches []string, since ti
 		args = append(args, uuid)
 	}
 	if err := q.QueryRowContext(ctx, `
-		SELECT count(*) FROM certificates WHERE status = 'approved' AND approved_at >= $1 AND batch_id IN (`+db.Places(2, len(batches))+`)`, args...).
+		SELECT count(*) FROM certificates WHERE status = 'approved' AND approved_at >= $1 AND batch_id IN (`+db.Placeholders(2, len(batches))+`)`, args...).
 		Scan(&n); err != nil {
 		return 0, fmt.Errorf("counting approved certificates: %w", err)
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/certvault/certvault/internal/webhook"
 )
 
-// Moment is one event in the history of a certificate.
-type Moment struct {
+// HistoryEntry is one event in the history of a certificate.
+type HistoryEntry struct {
 	At time.Time
 	// Event is the webhook event, which is empty for an operation without an event. Action is the
 	// action of the audit log, which is empty for automatic changes.
@@ -35,7 +35,7 @@ var actionOfEvent = map[webhook.Name]audit.Action{
 
 // History returns the history of a certificate, oldest first: its events with their deliveries, and
 // its entries in the audit log. If the record has no events, the history is built from the record.
-func (s *Service) History(ctx context.Context, c *Certificate) ([]Moment, error) {
+func (s *Service) History(ctx context.Context, c *Certificate) ([]HistoryEntry, error) {
 	events, err := s.hooks.History(ctx, c.InstitutionID, c.ID)
 	if err != nil {
 		return nil, err
@@ -44,9 +44,9 @@ func (s *Service) History(ctx context.Context, c *Certificate) ([]Moment, error)
 	if err != nil {
 		return nil, err
 	}
-	var list []Moment
+	var list []HistoryEntry
 	for _, e := range events {
-		m := Moment{At: e.OccurredAt, Event: e.Name, Reason: e.Reason, Deliveries: e.Deliveries}
+		m := HistoryEntry{At: e.OccurredAt, Event: e.Name, Reason: e.Reason, Deliveries: e.Deliveries}
 		if e.FailureCode != "" {
 			m.Failure = &Failure{Code: e.FailureCode, Message: e.FailureMessage}
 		}
@@ -54,18 +54,18 @@ func (s *Service) History(ctx context.Context, c *Certificate) ([]Moment, error)
 	}
 	list = c.withRecorded(list)
 	for _, e := range entries {
-		i := slices.IndexFunc(list, func(m Moment) bool {
+		i := slices.IndexFunc(list, func(m HistoryEntry) bool {
 			return actionOfEvent[m.Event] == e.Action && m.Action == "" && sameOperation(m.At, e.At)
 		})
 		if i < 0 {
-			list = append(list, Moment{At: e.At, Action: e.Action, By: e.Actor, Detail: e.Detail})
+			list = append(list, HistoryEntry{At: e.At, Action: e.Action, By: e.Actor, Detail: e.Detail})
 			continue
 		}
 		if list[i].Action = e.Action; e.Actor.Type != audit.System || list[i].By.Name == "" {
 			list[i].By = e.Actor
 		}
 	}
-	slices.SortStableFunc(list, func(a, b Moment) int { return a.At.Compare(b.At) })
+	slices.SortStableFunc(list, func(a, b HistoryEntry) int { return a.At.Compare(b.At) })
 	return list, nil
 }
 
@@ -73,20 +73,20 @@ func (s *Service) History(ctx context.Context, c *Certificate) ([]Moment, error)
 func sameOperation(a, b time.Time) bool { return a.Sub(b).Abs() < 5*time.Second }
 
 // withRecorded returns the list with the moments that are in the record but have no event.
-func (c *Certificate) withRecorded(list []Moment) []Moment {
-	add := func(name webhook.Name, at *time.Time, m Moment) {
-		if at == nil || slices.ContainsFunc(list, func(m Moment) bool { return m.Event == name }) {
+func (c *Certificate) withRecorded(list []HistoryEntry) []HistoryEntry {
+	add := func(name webhook.Name, at *time.Time, m HistoryEntry) {
+		if at == nil || slices.ContainsFunc(list, func(m HistoryEntry) bool { return m.Event == name }) {
 			return
 		}
 		m.Event, m.At = name, *at
 		list = append(list, m)
 	}
-	add(webhook.Created, &c.CreatedAt, Moment{})
-	add(webhook.Approved, c.ApprovedAt, Moment{})
+	add(webhook.Created, &c.CreatedAt, HistoryEntry{})
+	add(webhook.Approved, c.ApprovedAt, HistoryEntry{})
 	if c.Status == Failed {
-		add(webhook.Failed, &c.UpdatedAt, Moment{Failure: c.Failure})
+		add(webhook.Failed, &c.UpdatedAt, HistoryEntry{Failure: c.Failure})
 	}
-	add(webhook.Revoked, c.RevokedAt, Moment{Reason: c.RevocationReason})
+	add(webhook.Revoked, c.RevokedAt, HistoryEntry{Reason: c.RevocationReason})
 	for i := range list {
 		if m := &list[i]; m.Event == webhook.Created && m.By.Name == "" {
 			m.By = audit.Actor{Type: audit.ActorType(c.Creator.Type), ID: fmt.Sprint(c.Creator.ID), Name: c.Creator.Name}

@@ -35,7 +35,7 @@ func TestHistory(t *testing.T) {
 		if _, err := v.Revoke(ada, v.inst.ID, c.UUID, Revocation{Reason: "Issued in error."}); err != nil {
 			t.Fatal(err)
 		}
-		check := func(name string, want ...webhook.Name) []Moment {
+		check := func(name string, want ...webhook.Name) []HistoryEntry {
 			t.Helper()
 			list, err := v.History(t.Context(), v.get(c.UUID))
 			if err != nil || len(list) != len(want) {

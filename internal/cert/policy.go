@@ -124,7 +124,7 @@ func (s *Service) placement(ctx context.Context, institutionID int64) (p seal.Pl
 		if err := json.Unmarshal([]byte(box), &l.Box); err != nil {
 			return p, fmt.Errorf("reading earlier positions of stamps: %w", err)
 		}
-		p.Remembered = append(p.Remembered, l)
+		p.EarlierLayouts = append(p.EarlierLayouts, l)
 	}
 	return p, rows.Err()
 }

@@ -79,7 +79,7 @@ func (s *Service) Similar(ctx context.Context, typed string) (id string, err err
 		args[i] = c
 	}
 	found, err := db.Column[string](s.db.QueryContext(ctx, `
-		SELECT reference_id FROM certificates WHERE reference_folded IN (`+db.Places(1, len(args))+`) AND status IN ('approved', 'revoked') LIMIT 2`, args...))
+		SELECT reference_id FROM certificates WHERE reference_folded IN (`+db.Placeholders(1, len(args))+`) AND status IN ('approved', 'revoked') LIMIT 2`, args...))
 	if err != nil {
 		return "", fmt.Errorf("finding similar reference ids: %w", err)
 	}

@@ -17,7 +17,7 @@ func TestRegressionLostCommitResponseLosesNoFile(t *testing.T) {
 	v := newVault(t, dbtest.Open(t, "", proxied))
 	c := v.upload(nil)
 	v.sealer.seal = func(_ context.Context, o seal.Original, _ seal.Stamp) (*seal.Verified, error) {
-		proxy.LoseAnswer("")
+		proxy.LoseResponse("")
 		return sealed(o, []byte(tailText), false)
 	}
 	if err := v.work(t.Context(), c, 1); err == nil {

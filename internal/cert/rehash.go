@@ -39,7 +39,7 @@ func (s *Service) Rehash(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if c.FilesEndedAt != nil {
+		if c.FilesDeletedAt != nil {
 			// The retention of its files ended during the check.
 			if err := s.db.Tx(ctx, func(tx *db.Tx) error { return deleteChecksTx(ctx, tx, c.ID) }); err != nil {
 				return err

@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// RetentionEvery is the interval of SweepExpired.
-	RetentionEvery = time.Hour
+	// RetentionInterval is the interval of SweepExpired.
+	RetentionInterval = time.Hour
 	// maxDeletions bounds the records that one sweep deletes for an institution, so that the sweep
 	// does not delay other work.
 	maxDeletions = 1000
@@ -29,7 +29,7 @@ var ErrFilesPurged = fault.New(fault.NotFound,
 
 // checkFilesExist returns ErrFilesPurged if retention deleted the files.
 func (c *Certificate) checkFilesExist() error {
-	if c.FilesEndedAt != nil {
+	if c.FilesDeletedAt != nil {
 		return ErrFilesPurged
 	}
 	return nil
@@ -147,7 +147,7 @@ func (s *Service) deleteFailedTx(ctx context.Context, tx *db.Tx, id, before int6
 	if c.Failure != nil {
 		detail["failure"] = c.Failure.Code
 	}
-	return s.recordDeletionTx(ctx, tx, audit.CertificateEnded, c, detail)
+	return s.recordDeletionTx(ctx, tx, audit.CertificateExpired, c, detail)
 }
 
 // deleteFilesTx removes the files of a revoked certificate. The digests remain, so that the file is
@@ -165,7 +165,7 @@ func (s *Service) deleteFilesTx(ctx context.Context, tx *db.Tx, id, before int64
 	if err := deleteChecksTx(ctx, tx, c.ID); err != nil {
 		return err
 	}
-	return s.recordDeletionTx(ctx, tx, audit.FilesEnded, c, audit.Detail{"days": days})
+	return s.recordDeletionTx(ctx, tx, audit.FilesExpired, c, audit.Detail{"days": days})
 }
 
 // deleteChecksTx deletes the results of a certificate's checks.
@@ -184,8 +184,8 @@ func (s *Service) recordDeletionTx(ctx context.Context, tx *db.Tx, action audit.
 	})
 }
 
-// EndTextsTx removes names and addresses from the events of an institution before a time. It
+// RedactTextsTx removes names and addresses from the events of an institution before a time. It
 // returns the results of webhook.Service.RedactEventsTx.
-func (s *Service) EndTextsTx(ctx context.Context, tx *db.Tx, institutionID int64, before time.Time) (n int, more bool, err error) {
+func (s *Service) RedactTextsTx(ctx context.Context, tx *db.Tx, institutionID int64, before time.Time) (n int, more bool, err error) {
 	return s.hooks.RedactEventsTx(ctx, tx, institutionID, before)
 }

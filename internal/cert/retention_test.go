@@ -131,7 +131,7 @@ func TestSweepDeletesFailedCertificates(t *testing.T) {
 		if n := v.queryInt(`SELECT count(*) FROM webhook_events WHERE payload LIKE '%"certificate_title":"old"%'`); n != 0 {
 			t.Errorf("%d events of the deleted certificate are left", n)
 		}
-		if got := v.deletions(audit.CertificateEnded); !slices.Equal(got, []string{old.ReferenceID}) || !slices.Equal(purged, []string{"old"}) {
+		if got := v.deletions(audit.CertificateExpired); !slices.Equal(got, []string{old.ReferenceID}) || !slices.Equal(purged, []string{"old"}) {
 			t.Errorf("recorded %v, purged %v, want the expired certificate", got, purged)
 		}
 		// Lists no longer count the certificate, and it can be uploaded again.
@@ -205,11 +205,11 @@ func TestSweepDeletesFilesOfRevokedCertificates(t *testing.T) {
 			t.Error("a file of another certificate was deleted")
 		}
 		now := v.get(expired.UUID)
-		if now.Status != Revoked || now.RevocationReason != "Issued by mistake" || now.FilesEndedAt == nil || now.Verified == nil ||
+		if now.Status != Revoked || now.RevocationReason != "Issued by mistake" || now.FilesDeletedAt == nil || now.Verified == nil ||
 			now.Verified.SHA256 != expired.Verified.SHA256 || now.File.SHA256 != expired.File.SHA256 || !now.UpdatedAt.Equal(expired.UpdatedAt) {
 			t.Errorf("record = %+v, want it unchanged except for the files", now)
 		}
-		if v.get(unapproved.UUID).FilesEndedAt == nil || v.get(young.UUID).FilesEndedAt != nil {
+		if v.get(unapproved.UUID).FilesDeletedAt == nil || v.get(young.UUID).FilesDeletedAt != nil {
 			t.Error("files of the wrong certificates were deleted")
 		}
 		// A person who has the file can still find out that it was revoked.
@@ -225,7 +225,7 @@ func TestSweepDeletesFilesOfRevokedCertificates(t *testing.T) {
 		if err != nil || checks[1].Result != NotRun || checks[2].Result != NotRun {
 			t.Errorf("checks = %+v, err = %v, want not_run", checks, err)
 		}
-		if got := v.deletions(audit.FilesEnded); len(got) != 2 || !slices.Contains(got, expired.ReferenceID) || !slices.Contains(got, unapproved.ReferenceID) {
+		if got := v.deletions(audit.FilesExpired); len(got) != 2 || !slices.Contains(got, expired.ReferenceID) || !slices.Contains(got, unapproved.ReferenceID) {
 			t.Errorf("recorded deletions = %v", got)
 		}
 		// The monthly check reports no missing file, even if a result arrives too late.
@@ -287,7 +287,7 @@ func TestConcurrentSweeps(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		if got := v.deletions(audit.CertificateEnded); len(got) != 5 {
+		if got := v.deletions(audit.CertificateExpired); len(got) != 5 {
 			t.Errorf("recorded deletions = %v", got)
 		}
 		v.rows(`SELECT count(*) FROM certificates`, func(rows *sql.Rows) error {

@@ -11,7 +11,7 @@ import (
 
 // Retry restarts the processing of a failed certificate. It returns BadRequest and changes nothing
 // if the certificate is not failed. then may be nil.
-func (s *Service) Retry(ctx context.Context, institutionID int64, uuid string, then Then) (*Certificate, error) {
+func (s *Service) Retry(ctx context.Context, institutionID int64, uuid string, then TxFunc) (*Certificate, error) {
 	if _, err := s.ByUUID(ctx, institutionID, uuid); err != nil {
 		return nil, err
 	}

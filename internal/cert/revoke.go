@@ -12,7 +12,7 @@ import (
 type Revocation struct {
 	Reason, Note string
 	// Then may be nil.
-	Then Then
+	Then TxFunc
 }
 
 // Check trims the reason and the note, and adds their problems to bad.

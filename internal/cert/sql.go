@@ -60,7 +60,7 @@ func Scan(row interface{ Scan(dest ...any) error }) (*Certificate, error) {
 	}
 	c.CreatedAt, c.UpdatedAt = db.Time(created), db.Time(updated)
 	c.ApprovedAt, c.RevokedAt = db.OptionalTime(approved), db.OptionalTime(revoked)
-	c.FilesEndedAt = db.OptionalTime(filesEnded)
+	c.FilesDeletedAt = db.OptionalTime(filesEnded)
 	c.RevocationReason, c.RevocationNote = reason.String, note.String
 	return &c, nil
 }
@@ -87,9 +87,9 @@ func byUUID(ctx context.Context, q db.Queryer, uuid string) (*Certificate, error
 	return scanRow(q.QueryRowContext(ctx, `SELECT `+Columns+` FROM certificates WHERE uuid = $1`, uuid))
 }
 
-// ByCapability returns the certificate of a signed link. The link is the permission, so the
+// BySignedLink returns the certificate of a signed link. The link is the permission, so the
 // institution is not checked.
-func (s *Service) ByCapability(ctx context.Context, uuid string) (*Certificate, error) {
+func (s *Service) BySignedLink(ctx context.Context, uuid string) (*Certificate, error) {
 	return byUUID(ctx, s.db, uuid)
 }
 
@@ -103,7 +103,7 @@ func (s *Service) ByIDs(ctx context.Context, ids []int64) (list []*Certificate, 
 	for i, id := range ids {
 		args[i] = id
 	}
-	rows, err := s.db.QueryContext(ctx, `SELECT `+Columns+` FROM certificates WHERE id IN (`+db.Places(1, len(args))+`)`, args...)
+	rows, err := s.db.QueryContext(ctx, `SELECT `+Columns+` FROM certificates WHERE id IN (`+db.Placeholders(1, len(args))+`)`, args...)
 	if err != nil {
 		return nil, fmt.Errorf("reading certificates: %w", err)
 	}

@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// SweepEvery is the interval of SweepJobs.
-	SweepEvery = 30 * time.Second
+	// SweepInterval is the interval of SweepJobs.
+	SweepInterval = 30 * time.Second
 	// requeueAfter is the minimum time since the last change of a certificate for the sweep to enqueue
 	// it.
 	requeueAfter = 30 * time.Second
@@ -35,7 +35,7 @@ func (s *Service) SweepJobs(ctx context.Context) error {
 			SELECT c.uuid FROM certificates c
 			WHERE c.status = 'processing' AND c.updated_at < $1
 			  AND (c.job_id IS NOT NULL OR c.batch_id IS NULL)
-			  AND NOT `+job.Alive(`c.job_id`)+`
+			  AND NOT `+job.Unfinished(`c.job_id`)+`
 			ORDER BY c.updated_at LIMIT $2`, db.Micros(s.now().Add(-requeueAfter)), sweepBatch))
 		if err != nil {
 			return err

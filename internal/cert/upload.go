@@ -33,18 +33,18 @@ type Upload struct {
 	File        *File
 	FileProblem *Problem
 	// Wanted is the requested position of the stamp, or nil for the institution's policy.
-	Wanted *Wanted
+	Wanted *RequestedPlacement
 
 	// Then may be nil.
-	Then Then
+	Then TxFunc
 }
 
-// Then is a function that a caller adds to the transaction of an operation. Its changes are
+// TxFunc is a function that a caller adds to the transaction of an operation. Its changes are
 // committed if and only if the operation is committed. It must be quick, because SQLite has one
 // writer at a time.
-type Then func(ctx context.Context, tx *db.Tx, c *Certificate) error
+type TxFunc func(ctx context.Context, tx *db.Tx, c *Certificate) error
 
-func (f Then) runTx(ctx context.Context, tx *db.Tx, c *Certificate) error {
+func (f TxFunc) runTx(ctx context.Context, tx *db.Tx, c *Certificate) error {
 	if f == nil {
 		return nil
 	}

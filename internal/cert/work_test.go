@@ -298,31 +298,31 @@ func TestEarlierPositionsAreReused(t *testing.T) {
 			return made, err
 		}
 		v.approved(v.upload(titled("first")))
-		if len(placement.Remembered) != 0 {
-			t.Errorf("earlier positions of the first file = %+v, want none", placement.Remembered)
+		if len(placement.EarlierLayouts) != 0 {
+			t.Errorf("earlier positions of the first file = %+v, want none", placement.EarlierLayouts)
 		}
 		v.clock.Advance(time.Second)
 		v.approved(v.upload(titled("second")))
-		if !reflect.DeepEqual(placement.Remembered, []seal.Layout{layout}) {
-			t.Errorf("earlier positions = %+v, want the first layout", placement.Remembered)
+		if !reflect.DeepEqual(placement.EarlierLayouts, []seal.Layout{layout}) {
+			t.Errorf("earlier positions = %+v, want the first layout", placement.EarlierLayouts)
 		}
 		v.clock.Advance(time.Second)
 		layout = seal.Layout{Width: 842, Height: 595, Box: seal.Box{0, 0, 0.5, 0.5}}
 		v.approved(v.upload(titled("third")))
 		v.approved(v.upload(titled("fourth")))
-		if len(placement.Remembered) != 2 || placement.Remembered[0] != layout {
-			t.Errorf("earlier positions = %+v, want the latest first", placement.Remembered)
+		if len(placement.EarlierLayouts) != 2 || placement.EarlierLayouts[0] != layout {
+			t.Errorf("earlier positions = %+v, want the latest first", placement.EarlierLayouts)
 		}
 		other := v.institution("OTH")
 		v.approved(v.upload(func(u *Upload) { u.Institution = other }))
-		if len(placement.Remembered) != 0 {
-			t.Errorf("earlier positions of another institution = %+v, want none", placement.Remembered)
+		if len(placement.EarlierLayouts) != 0 {
+			t.Errorf("earlier positions of another institution = %+v, want none", placement.EarlierLayouts)
 		}
 		if err := SetPolicy(t.Context(), d, other.ID, &Policy{Placement: seal.TopLeft, Page: 2}); err != nil {
 			t.Fatal(err)
 		}
 		v.approved(v.upload(func(u *Upload) { u.Institution, u.Title = other, "chosen" }))
-		if placement.Mode != seal.TopLeft || placement.Page != 2 || len(placement.Remembered) != 0 {
+		if placement.Mode != seal.TopLeft || placement.Page != 2 || len(placement.EarlierLayouts) != 0 {
 			t.Errorf("placement = %+v, want the policy of the institution", placement)
 		}
 	})
@@ -383,7 +383,7 @@ func TestRequestedPositionIsUsed(t *testing.T) {
 			return seals(ctx, o, stamp)
 		}
 		box := seal.Box{0.1, 0.1, 0.3, 0.2}
-		v.approved(v.upload(func(u *Upload) { u.Wanted = &Wanted{Mode: seal.Exact, Page: 1, Box: &box} }))
+		v.approved(v.upload(func(u *Upload) { u.Wanted = &RequestedPlacement{Mode: seal.Exact, Page: 1, Box: &box} }))
 		if got.Mode != seal.Exact || got.Box != box || got.Page != 1 {
 			t.Errorf("placement = %+v, want the requested position", got)
 		}
@@ -392,7 +392,7 @@ func TestRequestedPositionIsUsed(t *testing.T) {
 			t.Errorf("placement = %+v, want the policy of the institution", got)
 		}
 		u := v.input(v.inst)
-		u.Title, u.Wanted = "PhD", &Wanted{Mode: "middle", Page: 1}
+		u.Title, u.Wanted = "PhD", &RequestedPlacement{Mode: "middle", Page: 1}
 		if _, err := v.Upload(t.Context(), u); !fault.Is(err, fault.Invalid) {
 			t.Errorf("unknown placement: err = %v, want Invalid", err)
 		}

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Places returns a list of n placeholders, the first of which is $from.
-func Places(from, n int) string {
+// Placeholders returns a list of n placeholders, the first of which is $from.
+func Placeholders(from, n int) string {
 	var b strings.Builder
 	for i := range n {
 		if i > 0 {

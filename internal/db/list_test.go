@@ -12,7 +12,7 @@ import (
 
 func TestPlaces(t *testing.T) {
 	t.Parallel()
-	for want, got := range map[string]string{"": db.Places(1, 0), "$1": db.Places(1, 1), "$9, $10, $11": db.Places(9, 3)} {
+	for want, got := range map[string]string{"": db.Placeholders(1, 0), "$1": db.Placeholders(1, 1), "$9, $10, $11": db.Placeholders(9, 3)} {
 		if got != want {
 			t.Errorf("Places = %q, want %q", got, want)
 		}

@@ -38,8 +38,8 @@ const (
 	Unsupported
 	// OutOfRange is a request for a range that the file does not have.
 	OutOfRange
-	// Unmet is a conditional request whose condition is false.
-	Unmet
+	// PreconditionFailed is a conditional request whose condition is false.
+	PreconditionFailed
 	// TooMany is a caller that exceeds its rate or quota.
 	TooMany
 	// Unavailable is a temporary condition of the server. A later retry can succeed.

@@ -10,10 +10,10 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// AskAddress mails a confirmation link to the new address of a signed-in person. Callers must check
+// RequestAddressChange mails a confirmation link to the new address of a signed-in person. Callers must check
 // first that the sign-in is recent. If the address belongs to another account, the owner of that
 // account gets a notice instead of the link, and the result is the same.
-func (s *Service) AskAddress(ctx context.Context, session *Session, address string, from Origin) error {
+func (s *Service) RequestAddressChange(ctx context.Context, session *Session, address string, from Origin) error {
 	email, err := account.ParseEmail(address)
 	if err != nil {
 		return fault.OfField("email", err.Error())

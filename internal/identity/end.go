@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// SweepEvery is the interval at which Sweep should run.
-	SweepEvery = 10 * time.Minute
+	// SweepInterval is the interval at which Sweep should run.
+	SweepInterval = 10 * time.Minute
 	// proofRetention is the time after which expired one-time secrets are deleted.
 	proofRetention = 24 * time.Hour
 	// throttleRetention is the time after the last try for which a count is needed: the maximum of

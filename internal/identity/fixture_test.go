@@ -149,7 +149,7 @@ func (b *bench) link(purpose Purpose, email string) string {
 	b.t.Helper()
 	b.work()
 	b.mails()
-	if err := b.Ask(b.t.Context(), purpose, email, "en", "", home); err != nil {
+	if err := b.RequestLink(b.t.Context(), purpose, email, "en", "", home); err != nil {
 		b.t.Fatal(err)
 	}
 	b.work()

@@ -61,7 +61,7 @@ func TestSignUpOfKnownAddress(t *testing.T) {
 		b.join(address)
 		// Another form of the address identifies the same account. The mail is in the language of
 		// the account, not of the visitor, and its link is for signing in.
-		if err := b.Ask(ctx, ToSignUp, "ADA@EXAMPLE.ORG", "en", "", home); err != nil {
+		if err := b.RequestLink(ctx, ToSignUp, "ADA@EXAMPLE.ORG", "en", "", home); err != nil {
 			t.Fatal(err)
 		}
 		b.work()
@@ -242,7 +242,7 @@ func TestLinkRequestDoesNotRevealAccounts(t *testing.T) {
 		b.join(address)
 		for _, purpose := range []Purpose{ToSignIn, ToReset, ToSignUp} {
 			for _, email := range []string{address, "nobody@example.org"} {
-				if err := b.Ask(ctx, purpose, email, "en", "", from("198.51.100.7")); err != nil {
+				if err := b.RequestLink(ctx, purpose, email, "en", "", from("198.51.100.7")); err != nil {
 					t.Fatal(err)
 				}
 				if b.mails() != nil {
@@ -259,7 +259,7 @@ func TestLinkRequestDoesNotRevealAccounts(t *testing.T) {
 		if strings.Join(got, "|") != want {
 			t.Errorf("the mails are %s, want %s", strings.Join(got, "|"), want)
 		}
-		if err := b.Ask(ctx, ToSignIn, "no address", "en", "", home); !fault.Is(err, fault.Invalid) {
+		if err := b.RequestLink(ctx, ToSignIn, "no address", "en", "", home); !fault.Is(err, fault.Invalid) {
 			t.Errorf("requesting a link for an invalid address: error = %v, want fault.Invalid", err)
 		}
 	})
@@ -321,7 +321,7 @@ func TestEndedSessionCannotChangeAccount(t *testing.T) {
 		if _, err := b.ConfirmCodes(ctx, &e.Session, b.code(enrolment.URI), home); !errors.Is(err, ErrNoSession) {
 			t.Errorf("confirming codes: error = %v, want ErrNoSession", err)
 		}
-		if err := b.AskAddress(ctx, &e.Session, "eve@example.org", home); !errors.Is(err, ErrNoSession) {
+		if err := b.RequestAddressChange(ctx, &e.Session, "eve@example.org", home); !errors.Is(err, ErrNoSession) {
 			t.Errorf("requesting a change of the address: error = %v, want ErrNoSession", err)
 		}
 		if err := b.AddPasskey(ctx, e.Session.Person, c.Secret, "x", newToken(t, e.Session.Person).create(c)); !errors.Is(err, ErrLink) {
@@ -401,7 +401,7 @@ func TestChangeOfAddress(t *testing.T) {
 		oldLink := b.link(ToReset, address)
 		ask := func(email string) (to, secret string) {
 			t.Helper()
-			if err := b.AskAddress(ctx, &e.Session, email, home); err != nil {
+			if err := b.RequestAddressChange(ctx, &e.Session, email, home); err != nil {
 				t.Fatal(err)
 			}
 			list := b.mails()

@@ -18,10 +18,10 @@ import (
 // requestAttempts is the maximum number of attempts of a job that sends a link.
 const requestAttempts = 8
 
-// Ask queues a request for a mailed link to an address. A worker checks later whether the address
+// RequestLink queues a request for a mailed link to an address. A worker checks later whether the address
 // has an account, so that the response and its duration are the same for all addresses. next is the
 // page to which the link finally leads; it may be empty.
-func (s *Service) Ask(ctx context.Context, purpose Purpose, address, language, next string, from Origin) error {
+func (s *Service) RequestLink(ctx context.Context, purpose Purpose, address, language, next string, from Origin) error {
 	email, err := account.ParseEmail(address)
 	if err != nil {
 		return fault.OfField("email", err.Error())

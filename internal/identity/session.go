@@ -63,9 +63,9 @@ type Session struct {
 // Recent reports whether the last sign-in or confirmation was a short time ago.
 func (s *Session) Recent(now time.Time) bool { return now.Sub(s.ConfirmedAt) < recent }
 
-// FilledIn reports whether a form may still be submitted if its page was opened while Recent was
+// MaySubmit reports whether a form may still be submitted if its page was opened while Recent was
 // true. It permits more time than Recent, so that a person does not lose typed input.
-func (s *Session) FilledIn(now time.Time) bool { return now.Sub(s.ConfirmedAt) < filledIn }
+func (s *Session) MaySubmit(now time.Time) bool { return now.Sub(s.ConfirmedAt) < filledIn }
 
 // EndsAt returns the time at which the session expires if it is not used again.
 func (s *Session) EndsAt() time.Time {

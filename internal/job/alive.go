@@ -10,17 +10,17 @@ import (
 // aliveStates are the states of an unfinished job: it waits for a worker or has one.
 const aliveStates = `('available', 'pending', 'retryable', 'running', 'scheduled')`
 
-// AliveTx reports whether there is an unfinished job of a kind.
-func AliveTx(ctx context.Context, tx *db.Tx, kind string) (alive bool, err error) {
+// UnfinishedTx reports whether there is an unfinished job of a kind.
+func UnfinishedTx(ctx context.Context, tx *db.Tx, kind string) (alive bool, err error) {
 	if err := tx.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM river_job WHERE kind = $1 AND state IN `+aliveStates+`)`, kind).Scan(&alive); err != nil {
 		return false, fmt.Errorf("querying jobs of the kind %s: %w", kind, err)
 	}
 	return alive, nil
 }
 
-// Alive returns an SQL condition for the statements of other packages. The condition is true if the
+// Unfinished returns an SQL condition for the statements of other packages. The condition is true if the
 // job whose id is in the column is unfinished.
-func Alive(column string) string {
+func Unfinished(column string) string {
 	return `EXISTS (SELECT 1 FROM river_job WHERE river_job.id = ` + column + ` AND river_job.state IN ` + aliveStates + `)`
 }
 

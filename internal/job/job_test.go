@@ -82,7 +82,7 @@ func TestJobIsInsertedInTheTransaction(t *testing.T) {
 			t.Fatal(err)
 		}
 		var alive int
-		if err := d.QueryRowContext(ctx, `SELECT count(*) FROM river_job j WHERE j.id = $1 AND `+job.Alive(`j.id`), id).Scan(&alive); err != nil || alive != 0 {
+		if err := d.QueryRowContext(ctx, `SELECT count(*) FROM river_job j WHERE j.id = $1 AND `+job.Unfinished(`j.id`), id).Scan(&alive); err != nil || alive != 0 {
 			t.Errorf("Alive selects %d completed jobs, %v, want 0", alive, err)
 		}
 		var n int

@@ -11,11 +11,11 @@ import (
 )
 
 const (
-	// Beat is the interval of heartbeats.
-	Beat = 3 * time.Second
+	// HeartbeatInterval is the interval of heartbeats.
+	HeartbeatInterval = 3 * time.Second
 	// DeadAfter is the time without a heartbeat after which a node is considered dead. With the
 	// interval Beat, a job of a dead node continues within less than 30 s.
-	DeadAfter = 4 * Beat
+	DeadAfter = 4 * HeartbeatInterval
 )
 
 // Rescued is a job whose process died.

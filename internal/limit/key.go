@@ -17,17 +17,17 @@ import (
 )
 
 const (
-	// KeyLife is the time for which a response is stored under its key.
-	KeyLife = 24 * time.Hour
-	// MaxAnswer is the maximum size of a stored response in bytes.
-	MaxAnswer = 1 << 20
+	// KeyLifetime is the time for which a response is stored under its key.
+	KeyLifetime = 24 * time.Hour
+	// MaxResponse is the maximum size of a stored response in bytes.
+	MaxResponse = 1 << 20
 	// claimLife is the time after which the claim of a request that never completes expires. It is
 	// longer than the time limit of any request.
 	claimLife = 20 * time.Minute
 	// inFlightRetry is the Retry-After of a request whose key another request has claimed.
 	inFlightRetry = 2 * time.Second
-	// SweepEvery is the interval of sweeps that remove expired keys.
-	SweepEvery = time.Minute
+	// SweepInterval is the interval of sweeps that remove expired keys.
+	SweepInterval = time.Minute
 	// sweepBatch limits the work of one transaction of a sweep.
 	sweepBatch = 500
 	// maxPendingReleases limits the claims that wait for their release. Other claims expire.
@@ -79,8 +79,8 @@ func (s *Scope) digest() []byte {
 	return h.Sum(nil)
 }
 
-// StoredAnswer is the stored response to a request and the fingerprint of the request.
-type StoredAnswer struct {
+// StoredResponse is the stored response to a request and the fingerprint of the request.
+type StoredResponse struct {
 	// Fingerprint is the digest of the request's content.
 	Fingerprint [sha256.Size]byte
 	Status      int
@@ -100,7 +100,7 @@ type Claim struct {
 // Begin returns the response that is stored under a key, or claims the key for a new request. One
 // of the two results is nil. It returns a Conflict if another request on any node has claimed the
 // key.
-func (k *Keys) Begin(ctx context.Context, scope Scope) (*Claim, *StoredAnswer, error) {
+func (k *Keys) Begin(ctx context.Context, scope Scope) (*Claim, *StoredResponse, error) {
 	id := scope.digest()
 	found, err := k.stored(ctx, id, scope.InstitutionID)
 	if err != nil || found != nil {
@@ -122,8 +122,8 @@ func (k *Keys) Begin(ctx context.Context, scope Scope) (*Claim, *StoredAnswer, e
 }
 
 // stored returns the response under a key, or nil if there is none.
-func (k *Keys) stored(ctx context.Context, id []byte, institutionID int64) (*StoredAnswer, error) {
-	var a StoredAnswer
+func (k *Keys) stored(ctx context.Context, id []byte, institutionID int64) (*StoredResponse, error) {
+	var a StoredResponse
 	var fingerprint []byte
 	err := k.db.QueryRowContext(ctx, `
 		SELECT fingerprint, status, body FROM idempotency_keys
@@ -170,14 +170,14 @@ func (k *Keys) claim(ctx context.Context, c *Claim) (claimed bool, err error) {
 // StoreTx stores the response in the transaction of the request, so that both are committed
 // together. It returns a Conflict if another request has claimed the key. The caller must then roll
 // back.
-func (c *Claim) StoreTx(ctx context.Context, tx *db.Tx, a *StoredAnswer) error {
-	if len(a.Body) > MaxAnswer {
+func (c *Claim) StoreTx(ctx context.Context, tx *db.Tx, a *StoredResponse) error {
+	if len(a.Body) > MaxResponse {
 		return fmt.Errorf("storing a response: %d bytes exceed the limit", len(a.Body))
 	}
 	res, err := tx.ExecContext(ctx, `
 		UPDATE idempotency_keys SET fingerprint = $1, status = $2, body = $3, expires_at = $4
 		WHERE id = $5 AND institution_id = $6 AND claim = $7 AND status IS NULL`,
-		a.Fingerprint[:], a.Status, a.Body, db.Micros(c.keys.now().Add(KeyLife)), c.id, c.institution, c.secret)
+		a.Fingerprint[:], a.Status, a.Body, db.Micros(c.keys.now().Add(KeyLifetime)), c.id, c.institution, c.secret)
 	if err != nil {
 		return fmt.Errorf("storing a response: %w", err)
 	}
@@ -192,7 +192,7 @@ func (c *Claim) StoreTx(ctx context.Context, tx *db.Tx, a *StoredAnswer) error {
 }
 
 // Store stores the response to a request that changed nothing.
-func (c *Claim) Store(ctx context.Context, a *StoredAnswer) error {
+func (c *Claim) Store(ctx context.Context, a *StoredResponse) error {
 	return c.keys.db.Tx(ctx, func(tx *db.Tx) error { return c.StoreTx(ctx, tx, a) })
 }
 

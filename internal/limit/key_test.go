@@ -40,8 +40,8 @@ func institution(t *testing.T, d *db.DB, prefix string) (id int64) {
 	return id
 }
 
-func response(content, body string) *limit.StoredAnswer {
-	return &limit.StoredAnswer{Fingerprint: sha256.Sum256([]byte(content)), Status: 201, Body: []byte(body)}
+func response(content, body string) *limit.StoredResponse {
+	return &limit.StoredResponse{Fingerprint: sha256.Sum256([]byte(content)), Status: 201, Body: []byte(body)}
 }
 
 // begin claims a key and fails the test if the key is not free.
@@ -85,7 +85,7 @@ func TestFirstResponseIsStoredForADay(t *testing.T) {
 		if err := c.Release(t.Context()); err != nil { // as after a commit whose response was lost
 			t.Fatal(err)
 		}
-		at.advance(limit.KeyLife - time.Second)
+		at.advance(limit.KeyLifetime - time.Second)
 		_, stored, err := k.Begin(t.Context(), s)
 		if err != nil || stored == nil || stored.Status != 201 || string(stored.Body) != "first" || stored.Fingerprint != sha256.Sum256([]byte("content")) {
 			t.Fatalf("stored response = %+v, err = %v", stored, err)
@@ -248,12 +248,12 @@ func TestSweepDeletesExpiredKeys(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		at.advance(limit.KeyLife / 2)
+		at.advance(limit.KeyLifetime / 2)
 		c := begin(t, k, limit.Scope{InstitutionID: inst, Key: "later"})
 		if err := c.Store(t.Context(), response("x", "y")); err != nil {
 			t.Fatal(err)
 		}
-		at.advance(limit.KeyLife / 2)
+		at.advance(limit.KeyLifetime / 2)
 		if err := k.Sweep(t.Context()); err != nil || rows(t, d) != 1 {
 			t.Fatalf("%d rows are left, want 1; err = %v", rows(t, d), err)
 		}
@@ -285,11 +285,11 @@ func TestResponseSizeIsLimited(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		k := limit.NewKeys(d, "node", newClock().now)
 		c := begin(t, k, limit.Scope{InstitutionID: institution(t, d, "AAA"), Key: "key"})
-		body := bytes.Repeat([]byte{'x'}, limit.MaxAnswer+1)
-		if err := c.Store(t.Context(), &limit.StoredAnswer{Body: body}); err == nil {
+		body := bytes.Repeat([]byte{'x'}, limit.MaxResponse+1)
+		if err := c.Store(t.Context(), &limit.StoredResponse{Body: body}); err == nil {
 			t.Fatal("a response over the limit was stored")
 		}
-		if err := c.Store(t.Context(), &limit.StoredAnswer{Body: body[1:]}); err != nil {
+		if err := c.Store(t.Context(), &limit.StoredResponse{Body: body[1:]}); err != nil {
 			t.Fatal(err)
 		}
 	})

@@ -38,8 +38,8 @@ func NewCounter(limit int, now func() time.Time) *Counter {
 	return &Counter{max: limit, now: now, count: map[string]int{}}
 }
 
-// Answer is the state of a key after a request was counted.
-type Answer struct {
+// Decision is the state of a key after a request was counted.
+type Decision struct {
 	// Limit is 0 if there is no limit.
 	Limit, Remaining int
 	Allowed          bool
@@ -48,9 +48,9 @@ type Answer struct {
 }
 
 // Take counts one request for a key.
-func (c *Counter) Take(key string) Answer {
+func (c *Counter) Take(key string) Decision {
 	if c.max == 0 {
-		return Answer{Allowed: true}
+		return Decision{Allowed: true}
 	}
 	now := c.now()
 	c.mu.Lock()
@@ -64,7 +64,7 @@ func (c *Counter) Take(key string) Answer {
 	}
 	c.count[key]++
 	n := c.count[key]
-	return Answer{Limit: c.max, Remaining: max(0, c.max-n), Allowed: n <= c.max, RetryAfter: c.end.Sub(now)}
+	return Decision{Limit: c.max, Remaining: max(0, c.max-n), Allowed: n <= c.max, RetryAfter: c.end.Sub(now)}
 }
 
 // AddressKey returns the key of a client's address. For IPv6 it is the /64 network, since one

@@ -12,7 +12,7 @@ func TestCounterLimitsEachKeyInItsWindow(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1000, 0)
 	c := limit.NewCounter(2, func() time.Time { return now })
-	for i, want := range []limit.Answer{
+	for i, want := range []limit.Decision{
 		{Limit: 2, Remaining: 1, Allowed: true, RetryAfter: time.Minute},
 		{Limit: 2, Remaining: 0, Allowed: true, RetryAfter: 50 * time.Second},
 		{Limit: 2, Remaining: 0, Allowed: false, RetryAfter: 40 * time.Second},

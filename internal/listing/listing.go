@@ -38,7 +38,7 @@ func (r Range) Check(bad *fault.Fields) {
 		bad.Add("per_page", fmt.Sprintf("A page has 1 to %d records.", MaxPage))
 	}
 	switch {
-	case r.Walks():
+	case r.HasCursor():
 	case r.Page < 1:
 		bad.Add("page", "Pages count from 1.")
 	case r.Page > MaxDepth || r.Page*r.PerPage > MaxDepth:
@@ -46,18 +46,18 @@ func (r Range) Check(bad *fault.Fields) {
 	}
 }
 
-// Walks reports whether the range has a cursor.
-func (r Range) Walks() bool { return r.Cursor != nil }
+// HasCursor reports whether the range has a cursor.
+func (r Range) HasCursor() bool { return r.Cursor != nil }
 
-// Begun reports whether the range has a cursor with a position.
-func (r Range) Begun() bool { return r.Cursor != nil && *r.Cursor != "" }
+// HasPosition reports whether the range has a cursor with a position.
+func (r Range) HasPosition() bool { return r.Cursor != nil && *r.Cursor != "" }
 
-// Returns reports whether the part ends before the position of the cursor.
-func (r Range) Returns() bool { return r.Back && r.Begun() }
+// IsBackward reports whether the part ends before the position of the cursor.
+func (r Range) IsBackward() bool { return r.Back && r.HasPosition() }
 
 // Offset returns the number of records before the part, which is 0 with a cursor.
 func (r Range) Offset() int {
-	if r.Walks() {
+	if r.HasCursor() {
 		return 0
 	}
 	return (r.Page - 1) * r.PerPage

@@ -99,7 +99,7 @@ func (m *Mailer) Bounced(ctx context.Context, r Report) error {
 		return err
 	}
 	err = m.db.Tx(ctx, func(tx *db.Tx) error {
-		e := End{UUID: id, Status: Failed, Reason: "The message was not delivered: " + meaning(r.Status) + "."}
+		e := Result{UUID: id, Status: Failed, Reason: "The message was not delivered: " + meaning(r.Status) + "."}
 		return m.finishTx(ctx, tx, e, Sent)
 	})
 	if err != nil {

@@ -26,8 +26,8 @@ func TestBounce(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := open(t, d)
 		withBounces(t, b)
-		var finished []End
-		b.finished = func(_ ctxType, _ *db.Tx, e End) error {
+		var finished []Result
+		b.finished = func(_ ctxType, _ *db.Tx, e Result) error {
 			finished = append(finished, e)
 			return nil
 		}
@@ -35,7 +35,7 @@ func TestBounce(t *testing.T) {
 		if err := errors.Join(b.runJob(id, 1), b.runJob(other, 1)); err != nil {
 			t.Fatal(err)
 		}
-		address := b.fake.last.Return
+		address := b.fake.last.ReturnPath
 		local, domain, _ := strings.Cut(address, "@")
 		if len(local) > 64 || domain != "bounces.vault.example" || !strings.HasPrefix(local, "bounce+") {
 			t.Fatalf("the return path is %s", address)

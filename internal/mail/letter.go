@@ -29,7 +29,7 @@ type Letter struct {
 	// Unsubscribe is a link that unsubscribes the receiver, or nil.
 	Unsubscribe *Button
 	// Words are the texts of the institution in whose name the mail is sent, or nil.
-	Words *SenderText
+	SenderText *SenderText
 	// Brand is the sender's colour for the band at the top and for the button. If it is nil, there
 	// is no band and the button has the colour of DefaultBrand.
 	Brand *colour.Brand
@@ -63,7 +63,7 @@ var letterPage = template.Must(template.New("letter").Parse(`{{$brand := or .Bra
 <head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><meta name="color-scheme" content="light dark">
 <meta name="supported-color-schemes" content="light dark"><title>{{.Heading}}</title>
 <style>:root{color-scheme:light dark}@media(prefers-color-scheme:dark){.paper{background:#1b1f24!important;color:#e8eaed!important}.paper a{color:#8ab4f8}
-.paper a.button{background:{{$brand.Night}}!important;color:{{$brand.OnNight}}!important}.paper .band{background:{{$brand.Night}}!important}}</style></head>
+.paper a.button{background:{{$brand.Night}}!important;color:{{$brand.TextOnNight}}!important}.paper .band{background:{{$brand.Night}}!important}}</style></head>
 <body class="paper" style="margin:0;padding:24px;font:16px/1.5 system-ui,-apple-system,'Segoe UI',Roboto,'Noto Sans',sans-serif">
 <div dir="{{.Direction}}" style="max-width:36em;margin:0 auto">
 {{if .Brand}}<div class="band" style="height:6px;margin-bottom:24px;border-radius:3px;background:{{$brand.Day}}"></div>
@@ -72,14 +72,14 @@ var letterPage = template.Must(template.New("letter").Parse(`{{$brand := or .Bra
 {{if and (eq $i 0) $.List}}<ul style="padding-inline-start:20px">
 {{range $.List}}<li style="overflow-wrap:anywhere">{{.}}</li>
 {{end}}</ul>
-{{end}}{{if and (eq $i 0) $.Words}}{{with $.Words.Paragraph}}<p dir="auto" lang="{{$.Words.Language}}" style="overflow-wrap:anywhere">
-{{- range $n, $line := $.Words.Lines .}}{{if $n}}<br>
+{{end}}{{if and (eq $i 0) $.SenderText}}{{with $.SenderText.Paragraph}}<p dir="auto" lang="{{$.SenderText.Language}}" style="overflow-wrap:anywhere">
+{{- range $n, $line := $.SenderText.Lines .}}{{if $n}}<br>
 {{end}}{{$line}}{{end}}</p>
 {{end}}{{end}}{{end}}{{with .Button}}<p style="margin:24px 0"><a class="button" href="{{.URL}}" style="display:inline-block;padding:12px 20px;border-radius:8px;
-background:{{$brand.Day}};color:{{$brand.OnDay}};text-decoration:none;font-weight:600">{{.Label}}</a></p>
+background:{{$brand.Day}};color:{{$brand.TextOnDay}};text-decoration:none;font-weight:600">{{.Label}}</a></p>
 <p dir="ltr" style="font-size:14px;overflow-wrap:anywhere"><a href="{{.URL}}">{{.URL}}</a></p>
 {{end}}{{with .After}}<p style="overflow-wrap:anywhere">{{.}}</p>
-{{end}}{{with .Words}}{{if .Closing}}<p dir="auto" lang="{{.Language}}" style="overflow-wrap:anywhere">
+{{end}}{{with .SenderText}}{{if .Closing}}<p dir="auto" lang="{{.Language}}" style="overflow-wrap:anywhere">
 {{- range $n, $line := .Lines .Closing}}{{if $n}}<br>
 {{end}}{{$line}}{{end}}</p>
 {{end}}{{end}}{{if or .Why .Unsubscribe}}<p style="font-size:14px;border-top:1px solid #8888;padding-top:12px;overflow-wrap:anywhere">{{.Why}}{{with .Unsubscribe}}
@@ -102,8 +102,8 @@ func (l Letter) Message(to Address, subject string) (Message, error) {
 		if i == 0 && len(l.List) > 0 {
 			parts = append(parts, "* "+strings.Join(l.List, "\n* "))
 		}
-		if i == 0 && l.Words != nil && l.Words.Paragraph != "" {
-			parts = append(parts, l.Words.Paragraph)
+		if i == 0 && l.SenderText != nil && l.SenderText.Paragraph != "" {
+			parts = append(parts, l.SenderText.Paragraph)
 		}
 	}
 	if l.Button != nil {
@@ -112,8 +112,8 @@ func (l Letter) Message(to Address, subject string) (Message, error) {
 	if l.After != "" {
 		parts = append(parts, l.After)
 	}
-	if l.Words != nil && l.Words.Closing != "" {
-		parts = append(parts, l.Words.Closing)
+	if l.SenderText != nil && l.SenderText.Closing != "" {
+		parts = append(parts, l.SenderText.Closing)
 	}
 	footer := l.Why
 	if l.Unsubscribe != nil {

@@ -88,8 +88,8 @@ type Envelope struct {
 	ID        string
 	From      Address
 	CreatedAt time.Time
-	// Return is the address for reports of failed delivery (RFC 5321, 4.4); empty means From.
-	Return string
+	// ReturnPath is the address for reports of failed delivery (RFC 5321, 4.4); empty means From.
+	ReturnPath string
 }
 
 // Sender sends a message. SMTP and Outbox implement it.
@@ -127,8 +127,8 @@ func (e *Envelope) build() (*gomail.Msg, error) {
 		m.ReplyToMailAddress(&mail.Address{Address: reply})
 	}
 	m.ToMailAddress(&mail.Address{Name: oneLine(e.To.Name), Address: to})
-	if e.Return != "" {
-		m.EnvelopeFromMailAddress(&mail.Address{Address: e.Return})
+	if e.ReturnPath != "" {
+		m.EnvelopeFromMailAddress(&mail.Address{Address: e.ReturnPath})
 	}
 	m.Subject(oneLine(e.Subject))
 	m.SetDateWithValue(e.CreatedAt.UTC())

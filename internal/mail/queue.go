@@ -22,8 +22,8 @@ import (
 const (
 	// QueueName is the queue of messages.
 	QueueName = "mail"
-	// SweepEvery is the interval at which Sweep should run.
-	SweepEvery = 30 * time.Second
+	// SweepInterval is the interval at which Sweep should run.
+	SweepInterval = 30 * time.Second
 	// maxAttempts is the maximum number of attempts to send a message. With the delays of the
 	// queue, the last attempt is about a day after the first.
 	maxAttempts = 56
@@ -64,13 +64,13 @@ type Config struct {
 	Bounces string
 	// Finished is called when a message was sent or has failed, in the same transaction. It may be
 	// nil.
-	Finished func(ctx context.Context, tx *db.Tx, e End) error
+	Finished func(ctx context.Context, tx *db.Tx, e Result) error
 	Now      func() time.Time
 	Log      *slog.Logger
 }
 
-// End is the final state of a message.
-type End struct {
+// Result is the final state of a message.
+type Result struct {
 	// UUID identifies the message.
 	UUID   string
 	Status Status
@@ -87,7 +87,7 @@ type Mailer struct {
 	from     Address
 	ring     *keyring.Ring
 	bounces  string
-	finished func(ctx context.Context, tx *db.Tx, e End) error
+	finished func(ctx context.Context, tx *db.Tx, e Result) error
 	now      func() time.Time
 	log      *slog.Logger
 }
@@ -236,7 +236,7 @@ func (m *Mailer) queued(ctx context.Context, id string) (*Envelope, error) {
 	if e.Message, err = m.decode(id, text); err != nil {
 		return nil, fmt.Errorf("reading a message: %w", err)
 	}
-	if e.Return, err = m.returnPath(id); err != nil {
+	if e.ReturnPath, err = m.returnPath(id); err != nil {
 		return nil, fmt.Errorf("reading a message: %w", err)
 	}
 	e.CreatedAt = db.Time(created)
@@ -247,7 +247,7 @@ func (m *Mailer) queued(ctx context.Context, id string) (*Envelope, error) {
 func (m *Mailer) finish(ctx context.Context, id string, status Status, reason string) error {
 	ctx = context.WithoutCancel(ctx)
 	err := m.db.Tx(ctx, func(tx *db.Tx) error {
-		return m.finishTx(ctx, tx, End{UUID: id, Status: status, Reason: reason}, Queued)
+		return m.finishTx(ctx, tx, Result{UUID: id, Status: status, Reason: reason}, Queued)
 	})
 	if err != nil {
 		return fmt.Errorf("recording the result of a message: %w", err)
@@ -256,7 +256,7 @@ func (m *Mailer) finish(ctx context.Context, id string, status Status, reason st
 }
 
 // finishTx stores the final status of a message if its status is from.
-func (m *Mailer) finishTx(ctx context.Context, tx *db.Tx, e End, from Status) error {
+func (m *Mailer) finishTx(ctx context.Context, tx *db.Tx, e Result, from Status) error {
 	r, err := tx.ExecContext(ctx, `UPDATE mails SET status = $2, error = $3, message = '', updated_at = $4 WHERE uuid = $1 AND status = $5`,
 		e.UUID, string(e.Status), e.Reason, db.Micros(m.now()), string(from))
 	if err != nil {
@@ -296,6 +296,6 @@ func (m *Mailer) Sweep(ctx context.Context) error {
 
 func withoutJobTx(ctx context.Context, tx *db.Tx, before int64) ([]string, error) {
 	return db.Column[string](tx.QueryContext(ctx, `
-		SELECT m.uuid FROM mails m WHERE m.status = 'queued' AND m.updated_at < $1 AND NOT `+job.Alive(`m.job_id`)+`
+		SELECT m.uuid FROM mails m WHERE m.status = 'queued' AND m.updated_at < $1 AND NOT `+job.Unfinished(`m.job_id`)+`
 		ORDER BY m.updated_at LIMIT $2`, before, sweepBatch))
 }

@@ -13,7 +13,7 @@ import (
 // Resend mails an approved certificate once more, as a notice of its own. It calls then, unless
 // then is nil, in the same transaction. The error is fault.BadRequest if the certificate is not
 // approved or the address is unsubscribed, and fault.TooMany if the daily limit is reached.
-func (s *Service) Resend(ctx context.Context, institutionID int64, uuid string, then cert.Then) error {
+func (s *Service) Resend(ctx context.Context, institutionID int64, uuid string, then cert.TxFunc) error {
 	c, err := s.certs.ByUUID(ctx, institutionID, uuid)
 	if err != nil {
 		return err
@@ -66,7 +66,7 @@ func (s *Service) mailAgainTx(ctx context.Context, tx *db.Tx, c *cert.Certificat
 // the new address, the certificate is assigned to that person. An approved certificate is mailed
 // again. Links that were mailed to the wrong address, and links that its holder created, no longer
 // open the certificate. CorrectEmail calls then, unless then is nil, in the same transaction.
-func (s *Service) CorrectEmail(ctx context.Context, institutionID int64, uuid, address string, then cert.Then) (*cert.Certificate, error) {
+func (s *Service) CorrectEmail(ctx context.Context, institutionID int64, uuid, address string, then cert.TxFunc) (*cert.Certificate, error) {
 	before, err := s.certs.ByUUID(ctx, institutionID, uuid)
 	if err != nil {
 		return nil, err

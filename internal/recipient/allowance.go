@@ -29,8 +29,8 @@ func (s *Service) allowTx(ctx context.Context, tx *db.Tx, holder string, action 
 	now := s.now().UTC()
 	var n int
 	if err := tx.QueryRowContext(ctx, `
-		INSERT INTO allowances (holder, deed, day, n) VALUES ($1, $2, $3, 1)
-		ON CONFLICT (holder, deed, day) DO UPDATE SET n = allowances.n + 1 RETURNING n`, holder, string(action), now.Format(time.DateOnly)).Scan(&n); err != nil {
+		INSERT INTO allowances (holder, action, day, n) VALUES ($1, $2, $3, 1)
+		ON CONFLICT (holder, action, day) DO UPDATE SET n = allowances.n + 1 RETURNING n`, holder, string(action), now.Format(time.DateOnly)).Scan(&n); err != nil {
 		return fmt.Errorf("counting actions: %w", err)
 	}
 	if n > dailyLimits[action] {

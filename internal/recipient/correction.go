@@ -155,7 +155,7 @@ func (s *Service) corrections(ctx context.Context, where string, args ...any) ([
 // SettleCorrection records that an institution has handled a request. A second call changes
 // nothing. If the request was open, SettleCorrection calls then, unless then is nil, in the same
 // transaction.
-func (s *Service) SettleCorrection(ctx context.Context, c *cert.Certificate, id string, then cert.Then) error {
+func (s *Service) SettleCorrection(ctx context.Context, c *cert.Certificate, id string, then cert.TxFunc) error {
 	return s.db.Tx(ctx, func(tx *db.Tx) error {
 		r, err := tx.ExecContext(ctx, `UPDATE corrections SET settled_at = $1 WHERE uuid = $2 AND certificate_id = $3 AND institution_id = $4 AND settled_at IS NULL`,
 			db.Micros(s.now()), id, c.ID, c.InstitutionID)

@@ -86,8 +86,8 @@ type exportedCertificate struct {
 	VerifiedFile     string     `json:"verified_file"`
 	VerifiedSHA256   string     `json:"verified_sha256"`
 	OriginalFile     string     `json:"original_file"`
-	// FilesEndedAt is the time at which the files of a revoked certificate were purged.
-	FilesEndedAt   *time.Time           `json:"files_ended_at,omitempty"`
+	// FilesDeletedAt is the time at which the files of a revoked certificate were purged.
+	FilesDeletedAt *time.Time           `json:"files_ended_at,omitempty"`
 	OriginalSHA256 string               `json:"original_sha256"`
 	Mails          []exportedMail       `json:"mails"`
 	ShareLinks     []exportedShare      `json:"share_links"`
@@ -233,15 +233,15 @@ func (e *Export) certificate(ctx context.Context, z *zip.Writer, c *cert.Certifi
 		Mails: []exportedMail{}, ShareLinks: []exportedShare{}, Corrections: []exportedCorrection{},
 	}
 	x.OriginalFile = c.ReferenceID + "/original" + path.Ext(c.File.Name)
-	if c.FilesEndedAt != nil {
-		x.OriginalFile, x.FilesEndedAt = "", c.FilesEndedAt
+	if c.FilesDeletedAt != nil {
+		x.OriginalFile, x.FilesDeletedAt = "", c.FilesDeletedAt
 	} else if err := addFile(ctx, z, x.OriginalFile, c, s.certs.OpenOriginal); err != nil {
 		return nil, err
 	}
 	if c.Verified != nil {
 		x.VerifiedSHA256 = hex.EncodeToString(c.Verified.SHA256[:])
 	}
-	if c.Verified != nil && c.FilesEndedAt == nil {
+	if c.Verified != nil && c.FilesDeletedAt == nil {
 		x.VerifiedFile = c.ReferenceID + "/" + c.ReferenceID + ".pdf"
 		if err := addFile(ctx, z, x.VerifiedFile, c, s.certs.OpenVerified); err != nil {
 			return nil, err

@@ -148,7 +148,7 @@ func (b *fixture) sweep() {
 
 func (b *fixture) get(uuid string) *cert.Certificate {
 	b.t.Helper()
-	c, err := b.Certs.ByCapability(b.t.Context(), uuid)
+	c, err := b.Certs.BySignedLink(b.t.Context(), uuid)
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -223,7 +223,7 @@ func (b *fixture) finish(id string, status mail.Status, reason string) {
 	b.t.Helper()
 	b.Exec(`UPDATE mails SET status = $2 WHERE uuid = $1`, id, string(status))
 	b.Tx(func(tx *db.Tx) error {
-		return b.MailFinishedTx(b.t.Context(), tx, mail.End{UUID: id, Status: status, Reason: reason})
+		return b.MailFinishedTx(b.t.Context(), tx, mail.Result{UUID: id, Status: status, Reason: reason})
 	})
 }
 

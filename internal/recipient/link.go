@@ -59,17 +59,17 @@ func (s *Service) MailLink(ctx context.Context, secret string) (*MailLink, error
 	return &l, err
 }
 
-// Mailed reports whether any mailed link opens a certificate.
-func (s *Service) Mailed(ctx context.Context, c *cert.Certificate) (open bool, err error) {
+// HasMailLink reports whether any mailed link opens a certificate.
+func (s *Service) HasMailLink(ctx context.Context, c *cert.Certificate) (open bool, err error) {
 	if err := s.db.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM notices WHERE certificate_id = $1 AND link_id IS NOT NULL)`, c.ID).Scan(&open); err != nil {
 		return false, fmt.Errorf("reading a certificate's mailed links: %w", err)
 	}
 	return open, nil
 }
 
-// EndMailed revokes the mailed links to a certificate, at the request of the person whose account
+// RevokeMailLinks revokes the mailed links to a certificate, at the request of the person whose account
 // has the certificate. A second call is not an error.
-func (s *Service) EndMailed(ctx context.Context, c *cert.Certificate) error {
+func (s *Service) RevokeMailLinks(ctx context.Context, c *cert.Certificate) error {
 	return s.db.Tx(ctx, func(tx *db.Tx) error { return endMailedTx(ctx, tx, c.ID) })
 }
 

@@ -14,9 +14,9 @@ import (
 )
 
 const (
-	// SweepEvery is the interval of Sweep. It limits the delay of mail about a batch after the last
+	// SweepInterval is the interval of Sweep. It limits the delay of mail about a batch after the last
 	// entry of the batch.
-	SweepEvery = 5 * time.Second
+	SweepInterval = 5 * time.Second
 	// maxWait is the maximum time that the first approved entry of a batch waits for the other
 	// entries with its address.
 	maxWait = 15 * time.Minute
@@ -171,7 +171,7 @@ func (l *Assignments) withdrawTx(ctx context.Context, tx *db.Tx, certificateID i
 
 // MailFinishedTx records whether a message was sent or failed. It ignores messages without a
 // notice. It is the callback mail.Config.Finished.
-func (l *Assignments) MailFinishedTx(ctx context.Context, tx *db.Tx, e mail.End) error {
+func (l *Assignments) MailFinishedTx(ctx context.Context, tx *db.Tx, e mail.Result) error {
 	status := Sent
 	if e.Status == mail.Failed {
 		status = Failed
@@ -186,7 +186,7 @@ func (l *Assignments) MailFinishedTx(ctx context.Context, tx *db.Tx, e mail.End)
 // notify handles an approved certificate. It assigns the certificate to the person with its address
 // and writes the mail, unless the mail has to wait for other entries of the batch.
 func (s *Service) notify(ctx context.Context, uuid string) error {
-	c, err := s.certs.ByCapability(ctx, uuid)
+	c, err := s.certs.BySignedLink(ctx, uuid)
 	if err != nil {
 		return err
 	}
@@ -310,7 +310,8 @@ func (s *Service) Latest(ctx context.Context, certificates []*cert.Certificate) 
 	for i, c := range certificates {
 		args[i] = c.ID
 	}
-	rows, err := s.db.QueryContext(ctx, `SELECT certificate_id, `+noticeColumns+` FROM notices WHERE certificate_id IN (`+db.Places(1, len(args))+`) ORDER BY occasion`, args...)
+	rows, err := s.db.QueryContext(ctx,
+		`SELECT certificate_id, `+noticeColumns+` FROM notices WHERE certificate_id IN (`+db.Placeholders(1, len(args))+`) ORDER BY occasion`, args...)
 	if err != nil {
 		return nil, fmt.Errorf("reading notices: %w", err)
 	}

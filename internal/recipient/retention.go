@@ -67,7 +67,7 @@ func (s *Service) purgeMail(ctx context.Context, limit account.RetentionLimit) (
 		if err != nil {
 			return err
 		}
-		events, moreEvents, err := s.certs.EndTextsTx(ctx, tx, limit.ID, before)
+		events, moreEvents, err := s.certs.RedactTextsTx(ctx, tx, limit.ID, before)
 		if err != nil {
 			return err
 		}
@@ -76,7 +76,7 @@ func (s *Service) purgeMail(ctx context.Context, limit account.RetentionLimit) (
 			return nil
 		}
 		return audit.RecordTx(audit.WithActor(ctx, audit.Certvault), tx, audit.Entry{
-			InstitutionID: limit.ID, At: s.now(), Action: audit.MailEnded, Detail: audit.Detail{"days": limit.Mail, "mails": notices, "events": events},
+			InstitutionID: limit.ID, At: s.now(), Action: audit.MailExpired, Detail: audit.Detail{"days": limit.Mail, "mails": notices, "events": events},
 		})
 	})
 	return more, err

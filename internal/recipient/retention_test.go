@@ -101,7 +101,7 @@ func TestExpiredAddressesArePurged(t *testing.T) {
 			t.Errorf("the link shows %+v; error %v", l, err)
 		}
 		count := func() int {
-			list, _, err := audit.New(d).List(ctx, b.inst.ID, audit.Filter{Action: string(audit.MailEnded)}, "", 10)
+			list, _, err := audit.New(d).List(ctx, b.inst.ID, audit.Filter{Action: string(audit.MailExpired)}, "", 10)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -61,7 +61,7 @@ func (s *Service) Try(ctx context.Context, institutionID int64, tag string, user
 			return err
 		}
 		if err := audit.RecordTx(ctx, tx, audit.Entry{
-			InstitutionID: institutionID, At: s.now(), Action: audit.MailTried, Detail: audit.Detail{"language": tag},
+			InstitutionID: institutionID, At: s.now(), Action: audit.MailTested, Detail: audit.Detail{"language": tag},
 		}); err != nil {
 			return fmt.Errorf("mailing a sample: %w", err)
 		}

@@ -332,15 +332,15 @@ func TestEndMailed(t *testing.T) {
 		b.approve(list...)
 		b.sweep()
 		for i, c := range list {
-			if mailed, err := b.Mailed(ctx, c); err != nil || !mailed {
+			if mailed, err := b.HasMailLink(ctx, c); err != nil || !mailed {
 				t.Fatal("no mailed link opens the certificate", err)
 			}
 			for range 2 {
-				if err := b.EndMailed(ctx, c); err != nil {
+				if err := b.RevokeMailLinks(ctx, c); err != nil {
 					t.Fatal(err)
 				}
 			}
-			if mailed, err := b.Mailed(ctx, c); err != nil || mailed {
+			if mailed, err := b.HasMailLink(ctx, c); err != nil || mailed {
 				t.Fatal("a mailed link still opens the certificate", err)
 			}
 			link, err := b.MailLink(ctx, b.link(0))
@@ -375,7 +375,7 @@ func TestMailLinkOfManyCertificates(t *testing.T) {
 			if err != nil || len(l.Certificates) != shows || l.More != more {
 				t.Fatalf("the link shows %d certificates and More = %v, want %d and %v; error %v", len(l.Certificates), l.More, shows, more, err)
 			}
-			if err := b.EndMailed(t.Context(), first); err != nil {
+			if err := b.RevokeMailLinks(t.Context(), first); err != nil {
 				t.Fatal(err)
 			}
 		}

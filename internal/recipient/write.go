@@ -269,7 +269,7 @@ func (d *draft) sized(maxItems, maxTitle int) (mail.Message, error) {
 	w := &translator{language: d.language, maxLength: maxTitle}
 	first := d.items[0]
 	letter := mail.Letter{Language: d.language.Tag, Direction: d.language.Direction, Brand: d.brand}
-	letter.Words = d.senderText(w)
+	letter.SenderText = d.senderText(w)
 	var subject string
 	if len(d.items) == 1 {
 		subject = w.text("subject_one", "title", first.title, "institution", d.institution)
@@ -306,6 +306,6 @@ func (d *draft) sized(maxItems, maxTitle int) (mail.Message, error) {
 		return mail.Message{}, fmt.Errorf("writing a mail: %w", w.err)
 	}
 	m, err := letter.Message(to, subject)
-	m.Unsubscribe, m.Sender, m.ReplyTo = d.unsubscribe, d.sender.Shown(d.institution), d.sender.ReplyTo
+	m.Unsubscribe, m.Sender, m.ReplyTo = d.unsubscribe, d.sender.DisplayName(d.institution), d.sender.ReplyTo
 	return m, err
 }

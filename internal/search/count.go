@@ -107,9 +107,9 @@ func removeCounts(ctx context.Context, tx *db.Tx) (sums map[countKey]int64, n in
 	return sums, n, rows.Err()
 }
 
-// Miscounted returns the sum of the differences between the stored counts and the actual numbers of
+// CountError returns the sum of the differences between the stored counts and the actual numbers of
 // certificates. It is 0 if the counts are correct.
-func Miscounted(ctx context.Context, q db.Queryer) (n int, err error) {
+func CountError(ctx context.Context, q db.Queryer) (n int, err error) {
 	if err := q.QueryRowContext(ctx, `
 		SELECT coalesce(sum(abs(wrong)), 0) FROM (
 			SELECT sum(n) AS wrong FROM (

@@ -40,7 +40,7 @@ func (s *Service) List(ctx context.Context, institutionID int64, f Filter) (*Lis
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, s.listTime, errSlow)
 	defer cancel()
-	l, err := s.list(ctx, v, f.Walks())
+	l, err := s.list(ctx, v, f.HasCursor())
 	if err != nil && errors.Is(context.Cause(ctx), errSlow) {
 		return nil, &fault.Error{
 			Kind: fault.Unavailable, Message: "The list took too long to make. Narrow it down or try again later.", RetryAfter: listRetry, Err: err,
@@ -79,10 +79,10 @@ func (s *Service) Walk(ctx context.Context, institutionID int64, filter Filter, 
 // open returns the view of a filter, with the position of its cursor.
 func (s *Service) open(institutionID int64, f Filter) (*view, error) {
 	v, err := f.read(institutionID)
-	if err != nil || !f.Begun() {
+	if err != nil || !f.HasPosition() {
 		return v, err
 	}
-	v.after, v.back = &position{}, f.Returns()
+	v.after, v.back = &position{}, f.IsBackward()
 	return v, s.cursors.Open(v, *f.Cursor, v.after)
 }
 

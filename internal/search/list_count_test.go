@@ -15,7 +15,7 @@ import (
 
 func (v *vault) miscounted() int {
 	v.tb.Helper()
-	n, err := Miscounted(v.tb.Context(), v.d)
+	n, err := CountError(v.tb.Context(), v.d)
 	if err != nil {
 		v.tb.Fatal(err)
 	}
@@ -77,7 +77,7 @@ func TestCountsAreAlwaysExact(t *testing.T) {
 					if err := v.SweepCounts(ctx); err != nil {
 						t.Error(err)
 					}
-					if n, err := Miscounted(ctx, v.d); err != nil || n != 0 {
+					if n, err := CountError(ctx, v.d); err != nil || n != 0 {
 						t.Errorf("Miscounted = %d, err = %v, want 0", n, err)
 					}
 				}
@@ -164,7 +164,7 @@ func TestCommonSearchIsCounted(t *testing.T) {
 		for count, exact := range map[int]bool{n + 1: true, n: true, n - 1: false} {
 			v.bounds = bounds{count: count, scan: 50}
 			l := v.list(f)
-			counts, ok, err := v.ByStatuses(t.Context(), v.inst.ID, f)
+			counts, ok, err := v.CountByStatus(t.Context(), v.inst.ID, f)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -24,16 +24,16 @@ func TestCountsByStatus(t *testing.T) {
 			"an address":          {Filter{Email: "P4@example.org"}, "map[failed:1]"},
 			"dates":               {Filter{IssuedFrom: "2026-07-01"}, "map[]"},
 		} {
-			counts, ok, err := v.ByStatuses(t.Context(), v.inst.ID, tc.f)
+			counts, ok, err := v.CountByStatus(t.Context(), v.inst.ID, tc.f)
 			if err != nil || !ok || fmt.Sprint(counts) != tc.want {
 				t.Errorf("%s: counts = %v, %t, err = %v; want %s", name, counts, ok, err, tc.want)
 			}
 		}
 		v.bounds.count = 5
-		if _, ok, err := v.ByStatuses(t.Context(), v.inst.ID, Filter{Search: "person"}); err != nil || ok {
+		if _, ok, err := v.CountByStatus(t.Context(), v.inst.ID, Filter{Search: "person"}); err != nil || ok {
 			t.Errorf("more certificates than bounds.count: ok = %t, err = %v, want false", ok, err)
 		}
-		if counts, _, err := v.ByStatuses(t.Context(), v.institution("UTH").ID, Filter{}); err != nil || len(counts) != 0 {
+		if counts, _, err := v.CountByStatus(t.Context(), v.institution("UTH").ID, Filter{}); err != nil || len(counts) != 0 {
 			t.Errorf("another institution: counts = %v, err = %v, want none", counts, err)
 		}
 	})

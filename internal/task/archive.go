@@ -164,7 +164,7 @@ func (p *Archive) makeTable() error {
 	for _, part := range [][]*cert.Certificate{p.list, p.others} {
 		for _, c := range part {
 			name, digest := "(none: no valid verified PDF)", ""
-			if c.FilesEndedAt != nil {
+			if c.FilesDeletedAt != nil {
 				name = "(none: its files have ended)"
 			}
 			if c.Status == cert.Approved && c.Verified != nil {

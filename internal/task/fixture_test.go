@@ -38,7 +38,7 @@ type vault struct {
 	root   string
 	inst   *account.Institution
 	// moved is called for each change of status if it is set.
-	moved cert.Then
+	moved cert.TxFunc
 }
 
 func newVault(tb testing.TB, d *db.DB) *vault {
@@ -60,7 +60,7 @@ func newVault(tb testing.TB, d *db.DB) *vault {
 	verifyURL := func(id string) string { return "https://vault.example/verify/" + id }
 	v.certs = cert.New(cert.Config{
 		DB: d, Blobs: v.folder, Queue: queue, Hooks: webhook.New(d, ring, v.clock.Now), VerifyURL: verifyURL, Attempts: 1, Now: v.clock.Now, Log: log,
-		Moved: func(ctx context.Context, tx *db.Tx, c *cert.Certificate) error {
+		StatusChanged: func(ctx context.Context, tx *db.Tx, c *cert.Certificate) error {
 			if v.moved == nil {
 				return nil
 			}
@@ -125,7 +125,7 @@ func titled(title string) func(*cert.Upload) { return func(u *cert.Upload) { u.T
 
 func (v *vault) get(id string) *cert.Certificate {
 	v.tb.Helper()
-	c, err := v.certs.ByCapability(v.tb.Context(), id)
+	c, err := v.certs.BySignedLink(v.tb.Context(), id)
 	if err != nil {
 		v.tb.Fatal(err)
 	}

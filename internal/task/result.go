@@ -38,30 +38,30 @@ type Result struct {
 	Number  int64
 	UUID    string
 	Outcome Outcome
-	// Was is the status of a skipped certificate, or "" if there is no such certificate.
-	Was cert.Status
-	At  time.Time
+	// PreviousStatus is the status of a skipped certificate, or "" if there is no such certificate.
+	PreviousStatus cert.Status
+	At             time.Time
 	// Certificate is the current state of the certificate. It is nil if the institution has no such
 	// certificate.
 	Certificate *cert.Certificate
 }
 
-// Why explains why a certificate was not changed. It returns "" for a changed certificate.
-func (r *Result) Why(kind Kind) string {
+// Reason explains why a certificate was not changed. It returns "" for a changed certificate.
+func (r *Result) Reason(kind Kind) string {
 	switch {
 	case r.Outcome == Succeeded:
 		return ""
 	case r.Outcome == Failed:
 		return "A fault of the vault prevented the change. Try it again; the log of the server has the details."
-	case slices.Contains(changeable[kind], r.Was):
+	case slices.Contains(changeable[kind], r.PreviousStatus):
 		return "Another person or task changed it at the same time."
-	case r.Was == cert.Revoked && kind == Revoke:
+	case r.PreviousStatus == cert.Revoked && kind == Revoke:
 		return "It was revoked already."
-	case r.Was == cert.Revoked:
+	case r.PreviousStatus == cert.Revoked:
 		return "It is revoked, and only failed certificates can be retried."
-	case r.Was == cert.Approved:
+	case r.PreviousStatus == cert.Approved:
 		return "It is approved, and only failed certificates can be retried."
-	case r.Was == cert.Processing:
+	case r.PreviousStatus == cert.Processing:
 		return "It was being processed already."
 	default:
 		return "There is no such certificate."
@@ -114,7 +114,7 @@ func (s *Service) results(ctx context.Context, d *Task, q ResultQuery) (list []*
 	for rows.Next() {
 		r := &Result{}
 		var at int64
-		if err := rows.Scan(&r.Number, &r.UUID, &r.Outcome, &r.Was, &at); err != nil {
+		if err := rows.Scan(&r.Number, &r.UUID, &r.Outcome, &r.PreviousStatus, &at); err != nil {
 			return nil, fmt.Errorf("reading the results of a task: %w", err)
 		}
 		r.At = db.Time(at)
@@ -139,7 +139,7 @@ func (s *Service) readCertificates(ctx context.Context, d *Task, list []*Result)
 	for _, r := range list {
 		byUUID[r.UUID], args = r, append(args, r.UUID)
 	}
-	rows, err := s.db.QueryContext(ctx, `SELECT `+cert.Columns+` FROM certificates WHERE institution_id = $1 AND uuid IN (`+db.Places(2, len(list))+`)`, args...)
+	rows, err := s.db.QueryContext(ctx, `SELECT `+cert.Columns+` FROM certificates WHERE institution_id = $1 AND uuid IN (`+db.Placeholders(2, len(list))+`)`, args...)
 	if err != nil {
 		return fmt.Errorf("reading the certificates of a task: %w", err)
 	}
@@ -170,7 +170,7 @@ func (s *Service) WriteResults(ctx context.Context, d *Task, out io.Writer) erro
 			if r.Certificate != nil {
 				c = *r.Certificate
 			}
-			if err := w.Write(fmt.Sprint(r.Number), string(r.Outcome), r.Why(d.Kind), c.ReferenceID, c.Title, c.FullName, c.Email, string(c.Status), r.UUID,
+			if err := w.Write(fmt.Sprint(r.Number), string(r.Outcome), r.Reason(d.Kind), c.ReferenceID, c.Title, c.FullName, c.Email, string(c.Status), r.UUID,
 				r.At.UTC().Format(time.RFC3339)); err != nil {
 				return err
 			}
@@ -191,8 +191,8 @@ func (s *Service) storeResultsTx(ctx context.Context, tx *db.Tx, d *Task, list [
 	args := []any{d.id, db.Micros(s.now())}
 	rows := make([]string, len(list))
 	for i, r := range list {
-		rows[i] = "($1, " + db.Places(len(args)+1, perRow) + ", $2)"
-		args = append(args, int64(d.Total()+i+1), r.UUID, string(r.Outcome), string(r.Was))
+		rows[i] = "($1, " + db.Placeholders(len(args)+1, perRow) + ", $2)"
+		args = append(args, int64(d.Total()+i+1), r.UUID, string(r.Outcome), string(r.PreviousStatus))
 	}
 	_, err := tx.ExecContext(ctx, `INSERT INTO certificate_task_results (task_id, number, uuid, outcome, status, at) VALUES `+strings.Join(rows, ", "), args...)
 	return err

@@ -59,7 +59,7 @@ func TestResultsOfTask(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, r := range results {
-				reasons[string(r.Outcome)+": "+r.Why(task.Kind)]++
+				reasons[string(r.Outcome)+": "+r.Reason(task.Kind)]++
 				if (r.UUID == broken) != (outcome == Failed) || r.Certificate == nil || r.Certificate.UUID != r.UUID {
 					t.Errorf("result = %+v, want its certificate and the outcome %s", r, outcome)
 				}

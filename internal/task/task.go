@@ -386,10 +386,10 @@ func (s *Service) changeTx(ctx context.Context, tx *db.Tx, d *Task, uuids []stri
 	ctx = audit.WithActor(ctx, d.actor)
 	for _, id := range uuids {
 		r := Result{UUID: id, Outcome: Skipped}
-		err := tx.QueryRowContext(ctx, `SELECT status FROM certificates WHERE uuid = $1 AND institution_id = $2`, id, d.institutionID).Scan(&r.Was)
-		if err == nil && slices.Contains(statuses, r.Was) {
+		err := tx.QueryRowContext(ctx, `SELECT status FROM certificates WHERE uuid = $1 AND institution_id = $2`, id, d.institutionID).Scan(&r.PreviousStatus)
+		if err == nil && slices.Contains(statuses, r.PreviousStatus) {
 			if err = s.changeOneTx(ctx, tx, d, id); err == nil {
-				r.Outcome, r.Was = Succeeded, ""
+				r.Outcome, r.PreviousStatus = Succeeded, ""
 			}
 		}
 		if err != nil && !errors.Is(err, sql.ErrNoRows) && !errors.Is(err, cert.ErrInvalidState) {
@@ -413,7 +413,7 @@ func (s *Service) changeOneTx(ctx context.Context, tx *db.Tx, d *Task, id string
 // ended.
 func (s *Service) Sweep(ctx context.Context) error {
 	err := s.db.Tx(ctx, func(tx *db.Tx) error {
-		if alive, err := job.AliveTx(ctx, tx, taskArgs{}.Kind()); err != nil || alive {
+		if alive, err := job.UnfinishedTx(ctx, tx, taskArgs{}.Kind()); err != nil || alive {
 			return err
 		}
 		ids, err := db.Column[int64](tx.QueryContext(ctx, `SELECT id FROM certificate_tasks WHERE finished_at IS NULL ORDER BY id LIMIT $1`, sweepBatch))

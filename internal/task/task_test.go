@@ -72,10 +72,10 @@ func TestManyAreRetriedAndRevoked(t *testing.T) {
 			case r.Number != int64(i+1):
 				t.Errorf("number of result %d = %d", i+1, r.Number)
 			case r.UUID == foreign.UUID:
-				if r.Outcome != Skipped || r.Certificate != nil || r.Why(done.Kind) != "There is no such certificate." {
+				if r.Outcome != Skipped || r.Certificate != nil || r.Reason(done.Kind) != "There is no such certificate." {
 					t.Errorf("result for another institution's certificate = %+v, want skipped", r)
 				}
-			case r.Outcome != Succeeded || r.Certificate == nil || r.Certificate.Status != cert.Revoked || r.Why(done.Kind) != "":
+			case r.Outcome != Succeeded || r.Certificate == nil || r.Certificate.Status != cert.Revoked || r.Reason(done.Kind) != "":
 				t.Errorf("result = %+v, want succeeded and revoked", r)
 			}
 		}

@@ -87,27 +87,27 @@ type Services struct {
 	Accounts    *account.Service
 	Invitations *account.Invitations
 	Tokens      *token.Service
-	// Once stores the idempotency keys.
-	Once        *limit.Keys
-	Hooks       *webhook.Service
-	Queue       *job.Queue
-	Languages   *locale.Catalog
-	Mailer      *mail.Mailer
-	Certs       *cert.Service
-	Search      *search.Service
-	Tasks       *task.Service
-	Batches     *batch.Service
-	BulkImports *bulkimport.Service
-	Recipients  *recipient.Service
-	People      *identity.Service
-	Deliverer   *webhook.Deliverer
+	// IdempotencyKeys stores the idempotency keys.
+	IdempotencyKeys *limit.Keys
+	Hooks           *webhook.Service
+	Queue           *job.Queue
+	Languages       *locale.Catalog
+	Mailer          *mail.Mailer
+	Certs           *cert.Service
+	Search          *search.Service
+	Tasks           *task.Service
+	Batches         *batch.Service
+	BulkImports     *bulkimport.Service
+	Recipients      *recipient.Service
+	People          *identity.Service
+	Deliverer       *webhook.Deliverer
 }
 
 // Wire creates the services and does not start them. Each service is created after the services
 // that it uses.
 func Wire(d Deps) (*Services, error) {
 	s := &Services{
-		Accounts: account.New(d.DB, d.Now, account.WithCost(d.PasswordCost)), Tokens: token.New(d.DB, d.Now), Once: limit.NewKeys(d.DB, d.NodeID, d.Now),
+		Accounts: account.New(d.DB, d.Now, account.WithCost(d.PasswordCost)), Tokens: token.New(d.DB, d.Now), IdempotencyKeys: limit.NewKeys(d.DB, d.NodeID, d.Now),
 		Hooks: webhook.New(d.DB, d.Keyring, d.Now),
 	}
 	var err error
@@ -125,7 +125,7 @@ func Wire(d Deps) (*Services, error) {
 	s.Certs = cert.New(cert.Config{
 		DB: d.DB, Blobs: d.Blobs, Queue: s.Queue, Hooks: s.Hooks, Sealer: d.Sealer, VerifyURL: d.Links.Verify,
 		Keys: d.Keys, TimeStamps: d.TimeStamps, Verify: d.Verify, Attempts: d.Attempts, BulkWorkers: d.BulkWorkers, Now: d.Now, Log: d.Log,
-		Recipient: ledger.LookUpTx, Moved: ledger.MovedTx,
+		Recipient: ledger.LookUpTx, StatusChanged: ledger.MovedTx,
 		Purged: func(ctx context.Context, tx *db.Tx, c *cert.Certificate) error {
 			return errors.Join(batch.PurgedTx(ctx, tx, c), recipient.PurgedTx(ctx, tx, c))
 		},

@@ -47,7 +47,7 @@ func (*Sealer) Picture(context.Context, seal.Original, int) ([]byte, error) {
 func (*Sealer) Preview(_ context.Context, _ seal.Original, stamp seal.Stamp) (*seal.Preview, error) {
 	box := seal.Box{0.7, 0.8, 0.9, 0.9}
 	return &seal.Preview{
-		Page: 1, Pages: 1, Width: 595, Height: 842, Chosen: seal.Candidate{Mode: stamp.Placement.Mode, Box: &box, Remembered: len(stamp.Placement.Remembered) > 0},
-		Candidates: []seal.Candidate{{Mode: seal.BottomRight, Box: &box}, {Mode: seal.TopLeft, Missing: true}, {Mode: seal.Strip}, {Mode: seal.Appended}},
+		Page: 1, Pages: 1, Width: 595, Height: 842, Chosen: seal.Candidate{Mode: stamp.Placement.Mode, Box: &box, Remembered: len(stamp.Placement.EarlierLayouts) > 0},
+		Candidates: []seal.Candidate{{Mode: seal.BottomRight, Box: &box}, {Mode: seal.TopLeft, NoRoom: true}, {Mode: seal.Strip}, {Mode: seal.Appended}},
 	}, nil
 }

@@ -39,7 +39,7 @@ func ServeContent(w http.ResponseWriter, r *http.Request, content io.ReadSeeker,
 		return fault.New(fault.OutOfRange, "The file does not have the requested range.")
 	case http.StatusPreconditionFailed:
 		h.Del("Content-Disposition")
-		return fault.New(fault.Unmet, "The file is not the one that If-Match names.")
+		return fault.New(fault.PreconditionFailed, "The file is not the one that If-Match names.")
 	}
 	return nil
 }

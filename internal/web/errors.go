@@ -17,21 +17,21 @@ import (
 const maxFieldErrors = 1000
 
 var statuses = map[fault.Kind]int{
-	fault.Internal:     http.StatusInternalServerError,
-	fault.Invalid:      http.StatusUnprocessableEntity,
-	fault.BadRequest:   http.StatusBadRequest,
-	fault.Unauthorized: http.StatusUnauthorized,
-	fault.Forbidden:    http.StatusForbidden,
-	fault.NotFound:     http.StatusNotFound,
-	fault.NotAllowed:   http.StatusMethodNotAllowed,
-	fault.TimedOut:     http.StatusRequestTimeout,
-	fault.Conflict:     http.StatusConflict,
-	fault.TooLarge:     http.StatusRequestEntityTooLarge,
-	fault.Unsupported:  http.StatusUnsupportedMediaType,
-	fault.OutOfRange:   http.StatusRequestedRangeNotSatisfiable,
-	fault.Unmet:        http.StatusPreconditionFailed,
-	fault.TooMany:      http.StatusTooManyRequests,
-	fault.Unavailable:  http.StatusServiceUnavailable,
+	fault.Internal:           http.StatusInternalServerError,
+	fault.Invalid:            http.StatusUnprocessableEntity,
+	fault.BadRequest:         http.StatusBadRequest,
+	fault.Unauthorized:       http.StatusUnauthorized,
+	fault.Forbidden:          http.StatusForbidden,
+	fault.NotFound:           http.StatusNotFound,
+	fault.NotAllowed:         http.StatusMethodNotAllowed,
+	fault.TimedOut:           http.StatusRequestTimeout,
+	fault.Conflict:           http.StatusConflict,
+	fault.TooLarge:           http.StatusRequestEntityTooLarge,
+	fault.Unsupported:        http.StatusUnsupportedMediaType,
+	fault.OutOfRange:         http.StatusRequestedRangeNotSatisfiable,
+	fault.PreconditionFailed: http.StatusPreconditionFailed,
+	fault.TooMany:            http.StatusTooManyRequests,
+	fault.Unavailable:        http.StatusServiceUnavailable,
 }
 
 // statusClientClosed is logged if the client closed the connection. It is never sent.

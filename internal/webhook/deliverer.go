@@ -75,7 +75,7 @@ func NewDeliverer(s *Service, c DelivererConfig) *Deliverer {
 		freed: make(chan struct{}, 1),
 	}
 	if len(d.waits) == 0 {
-		d.waits = Waits
+		d.waits = RetryDelays
 	}
 	if d.lanes == 0 {
 		d.lanes = lanes

@@ -46,7 +46,7 @@ func routes(uuid string) []struct {
 const unknownUUID = "0198c0de-0000-7000-8000-000000000000"
 
 // send sends a request with a body that no route accepts.
-func send(t *testing.T, c *vault.Client, method, path string) *vault.Answer {
+func send(t *testing.T, c *vault.Client, method, path string) *vault.Response {
 	t.Helper()
 	var req *http.Request
 	var err error

@@ -16,7 +16,7 @@ import (
 )
 
 // exchange sends bytes over a new connection and reads one response with its body.
-func exchange(t *testing.T, f *fixture, method, request string) *vault.Answer {
+func exchange(t *testing.T, f *fixture, method, request string) *vault.Response {
 	t.Helper()
 	conn := dial(t, f)
 	if _, err := io.WriteString(conn, request); err != nil {
@@ -31,7 +31,7 @@ func exchange(t *testing.T, f *fixture, method, request string) *vault.Answer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &vault.Answer{Status: res.StatusCode, Header: res.Header, Body: body, Proto: res.Proto}
+	return &vault.Response{Status: res.StatusCode, Header: res.Header, Body: body, Proto: res.Proto}
 }
 
 // TestRequestIDs sends invalid HTTP requests. Each response has the request id of its log line, and no

@@ -160,7 +160,7 @@ func mailbox(who string) string {
 }
 
 // get requests a path or URL and checks the status of the response.
-func get(t *testing.T, c *vault.Client, target string, status int) *vault.Answer {
+func get(t *testing.T, c *vault.Client, target string, status int) *vault.Response {
 	t.Helper()
 	a, err := c.Get(t.Context(), target)
 	if err != nil {
@@ -171,7 +171,7 @@ func get(t *testing.T, c *vault.Client, target string, status int) *vault.Answer
 }
 
 // post posts JSON and checks the status of the response.
-func post(t *testing.T, c *vault.Client, target, body string, status int) *vault.Answer {
+func post(t *testing.T, c *vault.Client, target, body string, status int) *vault.Response {
 	t.Helper()
 	a, err := c.PostJSON(t.Context(), target, body)
 	if err != nil {
@@ -181,7 +181,7 @@ func post(t *testing.T, c *vault.Client, target, body string, status int) *vault
 	return a
 }
 
-func wantStatus(t *testing.T, a *vault.Answer, status int) {
+func wantStatus(t *testing.T, a *vault.Response, status int) {
 	t.Helper()
 	if a.Status != status {
 		t.Fatalf("status = %d, want %d: %.500s", a.Status, status, a.Body)
@@ -190,7 +190,7 @@ func wantStatus(t *testing.T, a *vault.Answer, status int) {
 
 // wantProblem checks the status of an error response, and its message unless message is empty. It
 // returns the decoded body.
-func wantProblem(t *testing.T, a *vault.Answer, status int, message string) *vault.Problem {
+func wantProblem(t *testing.T, a *vault.Response, status int, message string) *vault.Problem {
 	t.Helper()
 	if a.Status != status {
 		t.Errorf("status = %d, want %d: %.500s", a.Status, status, a.Body)

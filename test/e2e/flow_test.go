@@ -141,7 +141,7 @@ func checkFiles(t *testing.T, f *fixture, public *vault.Client, c *client.VaultC
 }
 
 // checkAsset checks the headers that prevent a file from running code in a browser.
-func checkAsset(t *testing.T, a *vault.Answer, mediaType string) {
+func checkAsset(t *testing.T, a *vault.Response, mediaType string) {
 	t.Helper()
 	if got := a.Header.Get("Content-Type"); got != mediaType {
 		t.Errorf("content type = %q, want %q", got, mediaType)

@@ -50,9 +50,9 @@ func TestHead(t *testing.T) {
 }
 
 // getAndHead returns the responses to a GET and a HEAD request.
-func (f *fixture) getAndHead(t *testing.T, target string) (whole, head *vault.Answer) {
+func (f *fixture) getAndHead(t *testing.T, target string) (whole, head *vault.Response) {
 	t.Helper()
-	responses := make([]*vault.Answer, 0, 2)
+	responses := make([]*vault.Response, 0, 2)
 	for _, method := range []string{http.MethodGet, http.MethodHead} {
 		req, err := f.client.Request(t.Context(), method, target, nil)
 		if err != nil {
@@ -151,7 +151,7 @@ func TestHTTP2(t *testing.T) {
 	if status != "201" || version != "2" {
 		t.Fatalf("upload: status %s over HTTP/%s: %s", status, version, body)
 	}
-	made, err := (&vault.Answer{Body: []byte(body)}).Certificate()
+	made, err := (&vault.Response{Body: []byte(body)}).Certificate()
 	if err != nil {
 		t.Fatal(err)
 	}

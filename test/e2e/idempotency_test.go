@@ -20,7 +20,7 @@ import (
 )
 
 // uploadKeyed uploads a certificate with an idempotency key.
-func uploadKeyed(ctx context.Context, c *vault.Client, key string, form *vault.Form) (*vault.Answer, error) {
+func uploadKeyed(ctx context.Context, c *vault.Client, key string, form *vault.Form) (*vault.Response, error) {
 	contentType, body, err := form.Encode()
 	if err != nil {
 		return nil, err
@@ -35,7 +35,7 @@ func uploadKeyed(ctx context.Context, c *vault.Client, key string, form *vault.F
 	return c.Send(req)
 }
 
-func mustUploadKeyed(t *testing.T, c *vault.Client, key string, form *vault.Form) *vault.Answer {
+func mustUploadKeyed(t *testing.T, c *vault.Client, key string, form *vault.Form) *vault.Response {
 	t.Helper()
 	a, err := uploadKeyed(t.Context(), c, key, form)
 	if err != nil {
@@ -44,7 +44,7 @@ func mustUploadKeyed(t *testing.T, c *vault.Client, key string, form *vault.Form
 	return a
 }
 
-func replayed(a *vault.Answer) bool { return a.Header.Get("Idempotency-Replayed") == "true" }
+func replayed(a *vault.Response) bool { return a.Header.Get("Idempotency-Replayed") == "true" }
 
 // TestIdempotency repeats a request over both versions of HTTP. The vault executes it once, and each
 // response has the same body.
@@ -89,7 +89,7 @@ func TestIdempotency(t *testing.T) {
 			t.Errorf("got %d certificates, want 1", n)
 		}
 
-		revoke := func(reason string) *vault.Answer {
+		revoke := func(reason string) *vault.Response {
 			req, err := f.client.Request(t.Context(), "POST", vault.CertificatesPath+"/"+made.UUID+"/revoke", strings.NewReader(`{"reason":"`+reason+`"}`))
 			if err != nil {
 				t.Fatal(err)
@@ -160,7 +160,7 @@ func TestIdempotencyAcrossKill(t *testing.T) {
 			wg.Wait()
 			f.restart(t)
 			for _, n := range open {
-				var a *vault.Answer
+				var a *vault.Response
 				eventually(t, approvalTime, "the key can be used again", func() bool {
 					a = mustUploadKeyed(t, f.client, fmt.Sprintf("key-%d", n), form(person(n)))
 					return a.Status != http.StatusConflict
@@ -183,7 +183,7 @@ func TestIdempotencyAcrossKill(t *testing.T) {
 			t.Errorf("got %d events for %d uploads", n, next)
 		}
 		for who, body := range responses {
-			made, err := (&vault.Answer{Status: 201, Body: body}).Certificate()
+			made, err := (&vault.Response{Status: 201, Body: body}).Certificate()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -196,7 +196,7 @@ func TestIdempotencyAcrossKill(t *testing.T) {
 
 // beginUpload sends the first half of an upload with a key. rest sends the other half and returns the
 // response. cut cancels the upload.
-func beginUpload(t *testing.T, c *vault.Client, key string, form *vault.Form) (rest func() *vault.Answer, cut func()) {
+func beginUpload(t *testing.T, c *vault.Client, key string, form *vault.Form) (rest func() *vault.Response, cut func()) {
 	t.Helper()
 	contentType, body, err := form.Encode()
 	if err != nil {
@@ -214,7 +214,7 @@ func beginUpload(t *testing.T, c *vault.Client, key string, form *vault.Form) (r
 	}
 	req.Header.Set("Content-Type", contentType)
 	req.Header.Set("Idempotency-Key", key)
-	var response *vault.Answer
+	var response *vault.Response
 	done := make(chan error, 1)
 	go func() {
 		var err error
@@ -224,7 +224,7 @@ func beginUpload(t *testing.T, c *vault.Client, key string, form *vault.Form) (r
 	if _, err := write.Write(content[:len(content)/2]); err != nil {
 		t.Fatal(err)
 	}
-	rest = func() *vault.Answer {
+	rest = func() *vault.Response {
 		if _, err := write.Write(content[len(content)/2:]); err != nil {
 			t.Fatal(err)
 		}
@@ -286,7 +286,7 @@ func TestIdempotencyInFlight(t *testing.T) {
 			eventually(t, approvalTime, "the upload is in progress", claimed(1))
 			f.Kill()
 			cut()
-			var a *vault.Answer
+			var a *vault.Response
 			eventually(t, approvalTime, "the key of the killed node can be used again", func() bool {
 				a = mustUploadKeyed(t, nodes[1].client, "killed", form("Killed"))
 				return a.Status != http.StatusConflict

@@ -70,7 +70,7 @@ func (f *fixture) bulks(ctx context.Context, v *vault.Vault, slug string) error 
 		return err
 	}
 	post := func(path string, form url.Values) (location string) {
-		var a *vault.Answer
+		var a *vault.Response
 		if err != nil {
 			return ""
 		}
@@ -97,7 +97,7 @@ func (f *fixture) bulks(ctx context.Context, v *vault.Vault, slug string) error 
 	if err != nil {
 		return fmt.Errorf("preparing bulk uploads: %w", err)
 	}
-	return awaitPage(ctx, c, f.done+"/progress", func(a *vault.Answer) bool { return bytes.Contains(a.Body, []byte("rows are done:")) })
+	return awaitPage(ctx, c, f.done+"/progress", func(a *vault.Response) bool { return bytes.Contains(a.Body, []byte("rows are done:")) })
 }
 
 // retryAll starts a task that retries certificates, waits until it is finished, and returns the path
@@ -108,14 +108,14 @@ func retryAll(ctx context.Context, c *vault.Client, panel string, uuids ...strin
 		return "", fmt.Errorf("starting a task: %+v: %w", a, err)
 	}
 	task := a.Header.Get("Location")
-	return task, awaitPage(ctx, c, task, func(a *vault.Answer) bool { return a.Header.Get("Refresh") == "" })
+	return task, awaitPage(ctx, c, task, func(a *vault.Response) bool { return a.Header.Get("Refresh") == "" })
 }
 
 // workTime is the maximum wait for the vault's background work.
 const workTime = time.Minute
 
 // awaitPage requests a page until a condition is true.
-func awaitPage(ctx context.Context, c *vault.Client, path string, done func(*vault.Answer) bool) error {
+func awaitPage(ctx context.Context, c *vault.Client, path string, done func(*vault.Response) bool) error {
 	ctx, cancel := context.WithTimeout(ctx, workTime)
 	defer cancel()
 	tick := time.NewTicker(50 * time.Millisecond)

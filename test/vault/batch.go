@@ -71,7 +71,7 @@ func (c *Client) Stage(ctx context.Context, name string, file []byte) (fileID st
 }
 
 // Bulk submits entries.
-func (c *Client) Bulk(ctx context.Context, entries []Entry) (*Answer, error) {
+func (c *Client) Bulk(ctx context.Context, entries []Entry) (*Response, error) {
 	contentType, body, err := EncodeEntries(entries)
 	if err != nil {
 		return nil, err
@@ -105,7 +105,7 @@ type BatchEntry struct {
 }
 
 // Batch decodes the batch in the response.
-func (a *Answer) Batch() (*Batch, error) {
+func (a *Response) Batch() (*Batch, error) {
 	var body struct {
 		Data *Batch `json:"data"`
 	}

@@ -75,8 +75,8 @@ type Problem struct {
 	Errors  map[string][]string `json:"errors"`
 }
 
-// Answer is an HTTP response with its whole body.
-type Answer struct {
+// Response is an HTTP response with its whole body.
+type Response struct {
 	Status int
 	Header http.Header
 	Body   []byte
@@ -85,7 +85,7 @@ type Answer struct {
 }
 
 // Certificate decodes the certificate in the response.
-func (a *Answer) Certificate() (*Certificate, error) {
+func (a *Response) Certificate() (*Certificate, error) {
 	var body struct {
 		Data *Certificate `json:"data"`
 	}
@@ -99,7 +99,7 @@ func (a *Answer) Certificate() (*Certificate, error) {
 }
 
 // Problem decodes the error in the response.
-func (a *Answer) Problem() (*Problem, error) {
+func (a *Response) Problem() (*Problem, error) {
 	p := &Problem{}
 	if err := json.Unmarshal(a.Body, p); err != nil {
 		return nil, fmt.Errorf("decoding an error: status %d: %q: %w", a.Status, a.Body, err)
@@ -163,7 +163,7 @@ func (c *Client) Request(ctx context.Context, method, target string, body io.Rea
 }
 
 // Send sends a request and reads the whole response.
-func (c *Client) Send(req *http.Request) (_ *Answer, err error) {
+func (c *Client) Send(req *http.Request) (_ *Response, err error) {
 	res, err := c.HTTP.Do(req)
 	if err != nil {
 		return nil, fmt.Errorf("sending a request to the vault: %w", err)
@@ -173,16 +173,16 @@ func (c *Client) Send(req *http.Request) (_ *Answer, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the vault's response: %w", err)
 	}
-	return &Answer{Status: res.StatusCode, Header: res.Header, Body: body, Proto: res.Proto}, nil
+	return &Response{Status: res.StatusCode, Header: res.Header, Body: body, Proto: res.Proto}, nil
 }
 
 // Get requests a path or a URL.
-func (c *Client) Get(ctx context.Context, target string) (*Answer, error) {
+func (c *Client) Get(ctx context.Context, target string) (*Response, error) {
 	return c.do(ctx, http.MethodGet, target, "", nil)
 }
 
 // PostJSON posts a JSON body; "" means no body.
-func (c *Client) PostJSON(ctx context.Context, target, body string) (*Answer, error) {
+func (c *Client) PostJSON(ctx context.Context, target, body string) (*Response, error) {
 	contentType := ""
 	if body != "" {
 		contentType = "application/json"
@@ -191,7 +191,7 @@ func (c *Client) PostJSON(ctx context.Context, target, body string) (*Answer, er
 }
 
 // Upload uploads a certificate.
-func (c *Client) Upload(ctx context.Context, f *Form) (*Answer, error) {
+func (c *Client) Upload(ctx context.Context, f *Form) (*Response, error) {
 	contentType, body, err := f.Encode()
 	if err != nil {
 		return nil, err
@@ -199,7 +199,7 @@ func (c *Client) Upload(ctx context.Context, f *Form) (*Answer, error) {
 	return c.do(ctx, http.MethodPost, CertificatesPath, contentType, body)
 }
 
-func (c *Client) do(ctx context.Context, method, target, contentType string, body io.Reader) (*Answer, error) {
+func (c *Client) do(ctx context.Context, method, target, contentType string, body io.Reader) (*Response, error) {
 	req, err := c.Request(ctx, method, target, body)
 	if err != nil {
 		return nil, err

@@ -34,7 +34,7 @@ func (v *Vault) SignIn(ctx context.Context, email, password string) (session str
 }
 
 // PostForm submits a form like a browser. It does not follow redirects.
-func (c *Client) PostForm(ctx context.Context, target string, form url.Values) (*Answer, error) {
+func (c *Client) PostForm(ctx context.Context, target string, form url.Values) (*Response, error) {
 	req, err := c.Request(ctx, http.MethodPost, target, strings.NewReader(form.Encode()))
 	if err != nil {
 		return nil, err

@@ -62,14 +62,14 @@ func NewProxy(tb testing.TB, databaseURL string) (_ *Proxy, proxied string) {
 	return p, u.String()
 }
 
-// LoseAnswer forwards the next commit and breaks the connection before PostgreSQL's response. It
+// LoseResponse forwards the next commit and breaks the connection before PostgreSQL's response. It
 // applies to a connection that has sent marker, or to any connection if marker is "".
-func (p *Proxy) LoseAnswer(marker string) {
+func (p *Proxy) LoseResponse(marker string) {
 	p.armed.Store(&breach{marker: []byte(marker), commits: true})
 }
 
 // LoseCommit breaks the connection before the next commit is forwarded, so that PostgreSQL does not
-// commit. marker is as in LoseAnswer.
+// commit. marker is as in LoseResponse.
 func (p *Proxy) LoseCommit(marker string) { p.armed.Store(&breach{marker: []byte(marker)}) }
 
 // Armed reports whether the proxy still waits for the commit.

@@ -159,7 +159,7 @@ func (in *bulkInput) name(n fieldName) error {
 	case entryField:
 		return in.draft.Entry(n.index)
 	case malformedName:
-		in.draft.Stray(n.key, n.problem)
+		in.draft.AddMalformed(n.key, n.problem)
 	case otherName:
 	}
 	return nil

@@ -132,7 +132,7 @@ func (d *jsonInput) numbered(indexes map[int]bool) error {
 		if err := d.count(); err != nil {
 			return err
 		}
-		d.draft.Stray(shorten("entries."+name), codeBadIndex)
+		d.draft.AddMalformed(shorten("entries."+name), codeBadIndex)
 		return d.skip()
 	}
 	if indexes[index] {

@@ -75,7 +75,7 @@ func newVault(tb testing.TB, d *db.DB, rate int) *vault {
 	v.Vault = vaulttest.New(tb, d, func(d *wiring.Deps) { d.Log, d.StagedQuota, d.BulkWorkers = log, batch.StagedQuota, 1 })
 	v.Sealer.Notices = []seal.Notice{{Code: "form", Message: "The PDF has form fields."}}
 	v.api = &API{
-		Tokens: v.Tokens, Links: v.Links, Limit: limit.NewCounter(rate, v.Now), Keys: v.Once, Log: log, Certs: v.Certs, Search: v.Search, Batches: v.Batches,
+		Tokens: v.Tokens, Links: v.Links, Limit: limit.NewCounter(rate, v.Now), Keys: v.IdempotencyKeys, Log: log, Certs: v.Certs, Search: v.Search, Batches: v.Batches,
 	}
 	mux := http.NewServeMux()
 	mux.Handle("/business/", v.api.Handler())

@@ -39,7 +39,7 @@ type exchange struct {
 	// claim is the claim of the key, and stored is the response that is already stored for the key.
 	// Without a key, both are nil.
 	claim  *limit.Claim
-	stored *limit.StoredAnswer
+	stored *limit.StoredResponse
 	// content computes the fingerprint: the SHA-256 of the fields in their order, and of the
 	// digests of files. The same form with another boundary has the same fingerprint. Without a
 	// key, content is nil.
@@ -47,7 +47,7 @@ type exchange struct {
 	// whole reports whether all content is in the fingerprint.
 	whole bool
 
-	response limit.StoredAnswer
+	response limit.StoredResponse
 	// settled reports whether a response is stored for the claimed key.
 	settled bool
 }
@@ -94,7 +94,7 @@ func (x *exchange) respondTx(ctx context.Context, tx *db.Tx, status int, content
 }
 
 // withCertificate returns a cert.Then that sets the response to the certificate of an operation.
-func (x *exchange) withCertificate(status int, text string) cert.Then {
+func (x *exchange) withCertificate(status int, text string) cert.TxFunc {
 	return func(ctx context.Context, tx *db.Tx, c *cert.Certificate) error {
 		data, err := x.api.wire(c, x.call.institution)
 		if err != nil {
@@ -122,10 +122,10 @@ func (x *exchange) end(w http.ResponseWriter, err error) error {
 	}
 	status, problem := web.ProblemOf(w, x.call.Request, withMessages(err))
 	text, jsonErr := web.JSON(problem)
-	if jsonErr != nil || len(text) > limit.MaxAnswer {
+	if jsonErr != nil || len(text) > limit.MaxResponse {
 		return err
 	}
-	if storeErr := x.claim.Store(x.call.Context(), &limit.StoredAnswer{Fingerprint: x.fingerprint(), Status: status, Body: text}); storeErr != nil {
+	if storeErr := x.claim.Store(x.call.Context(), &limit.StoredResponse{Fingerprint: x.fingerprint(), Status: status, Body: text}); storeErr != nil {
 		return storeErr
 	}
 	x.settled = true

@@ -119,7 +119,7 @@ func readFilter(c *call, parameters map[string]parameter, f search.Filter) (sear
 			}
 		}
 	}
-	if f.Walks() && query.Has("page") {
+	if f.HasCursor() && query.Has("page") {
 		bad.Add("page", "A list has pages or a cursor, not both.")
 	}
 	return f, query, bad.Err()
@@ -147,7 +147,7 @@ func paged(path string, query url.Values, r listing.Range, l listing.Part, n int
 	to := func(n int) *string { return link("page", strconv.Itoa(n)) }
 	p := page{Data: data, Meta: meta{Path: path, PerPage: r.PerPage}}
 	follow := func() { p.Meta.NextCursor, p.Links.Next = &l.Next, link("cursor", l.Next) }
-	if r.Walks() {
+	if r.HasCursor() {
 		p.Links.First = *link("cursor", "")
 		if l.Next != "" {
 			follow()

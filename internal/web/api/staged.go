@@ -22,7 +22,7 @@ type stagedFile struct {
 
 // uploadFile stages a file for the entries of a later bulk upload.
 func (a *API) uploadFile(w http.ResponseWriter, c *call) error {
-	if err := a.Batches.Room(c.Context(), c.institution.ID); err != nil {
+	if err := a.Batches.CheckQuota(c.Context(), c.institution.ID); err != nil {
 		return err
 	}
 	form, err := openUpload(w, c.Request, "file")

@@ -41,9 +41,9 @@ var correctable = map[fault.Kind]bool{
 	fault.Invalid: true, fault.BadRequest: true, fault.Conflict: true, fault.TooLarge: true, fault.Unsupported: true, fault.TooMany: true,
 }
 
-// Again shows a form again with its problems if the person can correct err, and returns any other
+// ShowAgain shows a form again with its problems if the person can correct err, and returns any other
 // error. It translates a message that is a key of the catalog.
-func (s *Set) Again(w http.ResponseWriter, r *http.Request, name string, data any, err error) error {
+func (s *Set) ShowAgain(w http.ResponseWriter, r *http.Request, name string, data any, err error) error {
 	e, ok := errors.AsType[*fault.Error](err)
 	if !ok || !correctable[e.Kind] {
 		return err

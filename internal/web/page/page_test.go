@@ -81,7 +81,7 @@ func TestProblemsOfAForm(t *testing.T) {
 	f.Add("email", `Not "<an>" address.`)
 	f.Add("email", "error.other") // shown in the reader's language
 	w := httptest.NewRecorder()
-	if err := set.Again(w, get("/?lang=de"), "form.html", `typed "here"`, f.Err()); err != nil {
+	if err := set.ShowAgain(w, get("/?lang=de"), "form.html", `typed "here"`, f.Err()); err != nil {
 		t.Fatal(err)
 	}
 	body := w.Body.String()
@@ -97,14 +97,14 @@ func TestProblemsOfAForm(t *testing.T) {
 		t.Errorf("status = %d, want 422", w.Code)
 	}
 	w = httptest.NewRecorder()
-	if err := set.Again(w, get("/"), "form.html", "", fault.New(fault.Conflict, "The record has changed.")); err != nil || w.Code != http.StatusConflict ||
+	if err := set.ShowAgain(w, get("/"), "form.html", "", fault.New(fault.Conflict, "The record has changed.")); err != nil || w.Code != http.StatusConflict ||
 		!strings.Contains(w.Body.String(), "<li>The record has changed.</li>") || !strings.Contains(w.Body.String(), ` aria-describedby="hint"`) {
 		t.Errorf("status = %d, want 409; body %s, error %v", w.Code, w.Body, err)
 	}
 	// Again returns an error that a person cannot correct.
 	for _, err := range []error{io.ErrUnexpectedEOF, fault.New(fault.NotFound, "x"), fault.New(fault.Forbidden, "x")} {
 		w := httptest.NewRecorder()
-		if got := set.Again(w, get("/"), "form.html", "", err); !errors.Is(got, err) || w.Body.Len() > 0 {
+		if got := set.ShowAgain(w, get("/"), "form.html", "", err); !errors.Is(got, err) || w.Body.Len() > 0 {
 			t.Errorf("Again(%v) = %v, body %s, want the same error and no body", err, got, w.Body)
 		}
 	}

@@ -17,23 +17,23 @@ type Access struct {
 	Invitations *account.Invitations
 	Audit       *audit.Log
 	People      *identity.Service
-	SignIn      SignInner
+	SignIn      SessionStarter
 	// SetupRemote allows other machines to open the set-up page.
 	SetupRemote bool
-	// MakeKeys creates the signing keys of institutions that have no key.
-	MakeKeys func(ctx context.Context) error
-	// TryMail sends a message at once. If no mail server is configured, Outbox is the folder for
+	// CreateKeys creates the signing keys of institutions that have no key.
+	CreateKeys func(ctx context.Context) error
+	// SendTestMail sends a message at once. If no mail server is configured, Outbox is the folder for
 	// mail; otherwise it is empty.
-	TryMail func(ctx context.Context, m mail.Message) error
-	Outbox  string
+	SendTestMail func(ctx context.Context, m mail.Message) error
+	Outbox       string
 	// Status reports the state of the installation.
 	Status func(ctx context.Context) (*Status, error)
 }
 
-// SignInner signs in a person who followed a link of the panel, such as an invitation.
-type SignInner interface {
+// SessionStarter signs in a person who followed a link of the panel, such as an invitation.
+type SessionStarter interface {
 	Origin(r *http.Request) identity.Origin
-	Enter(w http.ResponseWriter, e *identity.Entry)
+	SetSession(w http.ResponseWriter, e *identity.Entry)
 }
 
 // accessRoutes are the routes for members, invitations, the audit log, the set-up and the

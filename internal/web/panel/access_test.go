@@ -23,7 +23,7 @@ func (*signInRecorder) Origin(r *http.Request) identity.Origin {
 	return identity.Origin{Address: web.Client(r), UserAgent: r.UserAgent()}
 }
 
-func (d *signInRecorder) Enter(_ http.ResponseWriter, e *identity.Entry) {
+func (d *signInRecorder) SetSession(_ http.ResponseWriter, e *identity.Entry) {
 	d.entries = append(d.entries, e)
 }
 
@@ -43,8 +43,8 @@ func (o *panelTest) access() Access {
 				return "id", nil
 			},
 		}),
-		MakeKeys: func(context.Context) error { return nil },
-		TryMail: func(_ context.Context, m mail.Message) error {
+		CreateKeys: func(context.Context) error { return nil },
+		SendTestMail: func(_ context.Context, m mail.Message) error {
 			if strings.HasPrefix(m.To.Email, "refuse") {
 				return errMail
 			}
@@ -54,7 +54,7 @@ func (o *panelTest) access() Access {
 		Status: func(ctx context.Context) (*Status, error) {
 			list, err := o.Accounts.Institutions(ctx)
 			s := &Status{
-				Version: "v1", Go: "go1", Database: "sqlite", BaseURL: "https://vault.example", StartedAt: o.Now(), MailWay: "the outbox folder",
+				Version: "v1", Go: "go1", Database: "sqlite", BaseURL: "https://vault.example", StartedAt: o.Now(), MailTransport: "the outbox folder",
 				Findings: []Finding{{"database", true, "sqlite"}, {"disk", false, "3 % free"}}, Queues: []job.Depth{{Queue: "seal", Waiting: 4}},
 			}
 			for _, i := range list {

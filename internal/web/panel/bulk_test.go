@@ -48,7 +48,7 @@ func (o *panelTest) createDraft(inst account.Institution) *bulkimport.Draft {
 	if err != nil {
 		o.tb.Fatal(err)
 	}
-	if err := o.panel.BulkImports.TakeList(o.tb.Context(), d, "list.csv", strings.NewReader("Title,Name,Email,File\nBSc,Ada,ada@example.org,ada.pdf\n")); err != nil {
+	if err := o.panel.BulkImports.SetList(o.tb.Context(), d, "list.csv", strings.NewReader("Title,Name,Email,File\nBSc,Ada,ada@example.org,ada.pdf\n")); err != nil {
 		o.tb.Fatal(err)
 	}
 	return d

@@ -56,7 +56,7 @@ func (d *draftPage) PlaceOfAll() string {
 	return placeLabel(d.Wanted)
 }
 
-func placeLabel(w *cert.Wanted) string {
+func placeLabel(w *cert.RequestedPlacement) string {
 	if w == nil {
 		return ""
 	}
@@ -75,7 +75,7 @@ func (d *draftPage) PlacedRows() []*bulkimport.Row {
 }
 
 // placingOf returns the possible placements of the stamp on a file of a bulk upload.
-func (p *Panel) placingOf(ctx context.Context, d *draftPage, f *bulkimport.File, defaultWanted *cert.Wanted, form url.Values) (*placing, error) {
+func (p *Panel) placingOf(ctx context.Context, d *draftPage, f *bulkimport.File, defaultWanted *cert.RequestedPlacement, form url.Values) (*placing, error) {
 	staged, err := p.Batches.Staged(ctx, d.InstitutionID, f.StagedUUID)
 	if err != nil {
 		return nil, err

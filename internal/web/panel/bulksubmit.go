@@ -39,10 +39,10 @@ type dryRunView struct {
 }
 
 // Rejected returns the number of valid rows that the submission would reject.
-func (d *dryRunView) Rejected() int { return d.Valid - d.Run.Made }
+func (d *dryRunView) Rejected() int { return d.Valid - d.Run.Certificates }
 
 // Nothing reports whether the list has valid rows, but the submission would create no certificate.
-func (d *dryRunView) Nothing() bool { return d.Invalid == 0 && d.Valid > 0 && d.Run.Made == 0 }
+func (d *dryRunView) Nothing() bool { return d.Invalid == 0 && d.Valid > 0 && d.Run.Certificates == 0 }
 
 func (p *Panel) dryRunView(r *http.Request, v *Visit) (*dryRunView, error) {
 	page, err := p.draftPage(r, v, "submit")
@@ -101,7 +101,7 @@ func (*progressView) Why(r *bulkimport.Result) string { return resultMessage(r) 
 func (l *progressView) Refusals() []string {
 	texts := make([]string, len(l.Progress.Refusals))
 	for i, refusal := range l.Progress.Refusals {
-		if texts[i] = refusal.Words; refusal.Problem != nil {
+		if texts[i] = refusal.Text; refusal.Problem != nil {
 			texts[i] = problemMessage(*refusal.Problem, "")
 		}
 	}
@@ -140,7 +140,7 @@ func (p *Panel) loadNotIssued(r *http.Request, view *progressView) error {
 	if err != nil {
 		return err
 	}
-	view.NotIssued = bulkimport.Left(results)
+	view.NotIssued = bulkimport.NotIssued(results)
 	if !view.Visit.Can(account.MayUpload) {
 		return nil
 	}
@@ -241,7 +241,7 @@ func (p *Panel) draftAgain(w http.ResponseWriter, r *http.Request, v *Visit) err
 	if err != nil {
 		return err
 	}
-	again, err := p.BulkImports.Again(r.Context(), d, v.actor())
+	again, err := p.BulkImports.Resubmit(r.Context(), d, v.actor())
 	if err != nil {
 		return err
 	}
@@ -282,7 +282,7 @@ func (p *Panel) batches(w http.ResponseWriter, r *http.Request, v *Visit) error 
 	if l.List, err = p.Batches.List(r.Context(), v.Institution().ID, f); err != nil {
 		return err
 	}
-	if len(l.List.Items) == 0 && f.Begun() {
+	if len(l.List.Items) == 0 && f.HasPosition() {
 		return p.redirect(w, r, v, "batches", "")
 	}
 	return p.draw(w, r, "batches.html", l)

@@ -114,7 +114,7 @@ func (u *bulkUpload) part(r *http.Request, part *body.Part) error {
 	var err error
 	switch part.FormName() {
 	case "list":
-		if err = u.panel.BulkImports.TakeList(r.Context(), u.draft, part.FileName(), part); err == nil {
+		if err = u.panel.BulkImports.SetList(r.Context(), u.draft, part.FileName(), part); err == nil {
 			u.list = true
 		}
 	case "files":

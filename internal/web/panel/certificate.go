@@ -80,7 +80,7 @@ type certificatePage struct {
 	C       *cert.Certificate
 	Profile *account.PublicProfile
 	Checks  []cert.Check
-	History []cert.Moment
+	History []cert.HistoryEntry
 	Mails   []*recipient.Notice
 	// Corrections are the correction requests of its recipient.
 	Corrections []*recipient.Correction
@@ -172,7 +172,7 @@ func (c *certificatePage) NotYet(k cert.Check) bool {
 func (c *certificatePage) Original() string { return hex.EncodeToString(c.C.File.SHA256[:]) }
 
 // HasFile reports whether the vault has the verified PDF.
-func (c *certificatePage) HasFile() bool { return c.C.Verified != nil && c.C.FilesEndedAt == nil }
+func (c *certificatePage) HasFile() bool { return c.C.Verified != nil && c.C.FilesDeletedAt == nil }
 
 // Verified returns the digest of the verified PDF, or "".
 func (c *certificatePage) Verified() string {
@@ -196,11 +196,11 @@ var eventLabels = map[webhook.Name]status{
 
 // actionLabels are the labels of actions on one certificate, which the audit log records.
 var actionLabels = map[audit.Action]string{
-	audit.CertificateMailed: "Mailed again", audit.CertificateAddress: "The e-mail address was corrected", audit.CertificateMended: "A correction request was marked as done",
+	audit.CertificateMailed: "Mailed again", audit.CertificateAddress: "The e-mail address was corrected", audit.CorrectionClosed: "A correction request was marked as done",
 }
 
 // EventLabel returns the label of an event or action.
-func (*certificatePage) EventLabel(m cert.Moment) status {
+func (*certificatePage) EventLabel(m cert.HistoryEntry) status {
 	if known, ok := eventLabels[m.Event]; ok {
 		return known
 	}

@@ -194,7 +194,7 @@ func (p *Panel) certificates(w http.ResponseWriter, r *http.Request, v *Visit) e
 	if err != nil {
 		return err
 	}
-	if len(l.List.Items) == 0 && rangeOf(l.Query).Begun() {
+	if len(l.List.Items) == 0 && rangeOf(l.Query).HasPosition() {
 		// The certificates of this page have moved to other pages or no longer match the filter.
 		http.Redirect(w, r, l.With("cursor", ""), http.StatusSeeOther)
 		return nil
@@ -226,7 +226,7 @@ func (p *Panel) fill(r *http.Request, v *Visit, l *certificateList) error {
 		return withControls(err)
 	})
 	group.Go(func() (err error) {
-		l.Counts, l.Counted, err = p.Search.ByStatuses(ctx, v.Institution().ID, l.Filter)
+		l.Counts, l.Counted, err = p.Search.CountByStatus(ctx, v.Institution().ID, l.Filter)
 		return withControls(err)
 	})
 	if err := group.Wait(); err != nil {
@@ -350,7 +350,7 @@ func (p *Panel) revokeMany(w http.ResponseWriter, r *http.Request, v *Visit) err
 }
 
 func (p *Panel) countRevocable(r *http.Request, v *Visit, f search.Filter) (string, error) {
-	counts, exact, err := p.Search.ByStatuses(r.Context(), v.Institution().ID, f)
+	counts, exact, err := p.Search.CountByStatus(r.Context(), v.Institution().ID, f)
 	if err != nil || !exact {
 		return "", err
 	}

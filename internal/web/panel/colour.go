@@ -26,12 +26,12 @@ type colourSample struct {
 
 // DaySample returns the picture on a white background.
 func (v *colourView) DaySample() colourSample {
-	return colourSample{"By day", "A band and a button on a white page", v.Paper, colour.Black, v.Day, v.OnDay}
+	return colourSample{"By day", "A band and a button on a white page", v.Paper, colour.Black, v.Day, v.TextOnDay}
 }
 
 // NightSample returns the picture on a dark background.
 func (v *colourView) NightSample() colourSample {
-	return colourSample{"By night", "A band and a button on a dark page", v.NightPaper, colour.White, v.Night, v.OnNight}
+	return colourSample{"By night", "A band and a button on a dark page", v.NightPaper, colour.White, v.Night, v.TextOnNight}
 }
 
 // Lightened reports whether the dark theme uses another shade.
@@ -45,9 +45,9 @@ func viewColour(text string) *colourView {
 	}
 	ratio := func(x, y colour.Colour) string { return colour.Ratio(colour.Contrast(x, y)) }
 	return &colourView{
-		Brand: b, Paper: colour.White, NightPaper: colour.Night,
-		ByDay: ratio(b.Day, colour.White), ByNight: ratio(b.Night, colour.Night),
-		TextByDay: ratio(b.OnDay, b.Day), TextByNight: ratio(b.OnNight, b.Night),
+		Brand: b, Paper: colour.White, NightPaper: colour.DarkBackground,
+		ByDay: ratio(b.Day, colour.White), ByNight: ratio(b.Night, colour.DarkBackground),
+		TextByDay: ratio(b.TextOnDay, b.Day), TextByNight: ratio(b.TextOnNight, b.Night),
 	}
 }
 

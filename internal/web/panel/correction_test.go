@@ -70,7 +70,7 @@ func TestCorrectionRequests(t *testing.T) {
 		w = o.followRedirect(t, "issuer", o.post("issuer", done(id), nil), at)
 		checkPage(t, "after closing the request", w, http.StatusOK, "The request is marked as done.", "done just now", "A correction request was marked as done", "By Issuer Person")
 		checkPage(t, "closing the request twice", o.followRedirect(t, "issuer", o.post("issuer", done(id), nil), at), http.StatusOK, "The request is marked as done.")
-		if !o.hasAuditEntry(audit.CertificateMended) {
+		if !o.hasAuditEntry(audit.CorrectionClosed) {
 			t.Error("the audit log lacks the closing of the request")
 		}
 		if text := visibleText(t, o.get("auditor", "/panel/nwu")); strings.Contains(text, "Zoë") || !strings.Contains(text, "Request 0.") {

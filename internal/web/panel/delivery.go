@@ -248,7 +248,7 @@ func (a attemptView) Reason() string { return http.StatusText(a.StatusCode) }
 
 // outcomes are the labels of the outcomes of attempts.
 var outcomes = map[webhook.Outcome]string{
-	webhook.Delivered: "Delivered", webhook.Answered: "Refused", webhook.TimedOut: "No answer in time", webhook.Unreachable: "Not reachable",
+	webhook.Delivered: "Delivered", webhook.Responded: "Refused", webhook.TimedOut: "No answer in time", webhook.Unreachable: "Not reachable",
 	webhook.Untrusted: "TLS failed", webhook.Unresolved: "Host not found", webhook.Blocked: "Address not allowed", webhook.Broken: "Connection broke",
 }
 

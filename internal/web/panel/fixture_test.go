@@ -33,7 +33,7 @@ import (
 type people struct {
 	persons map[string]Person
 	members map[int64][]account.Membership
-	// stale are the people whose sign-in is too old for RequireRecent and RequireFilledIn. slow are
+	// stale are the people whose sign-in is too old for RequireRecent and RequireRecentForSubmit. slow are
 	// the people whose sign-in is too old for RequireRecent only: they may submit a form, but not
 	// open it.
 	stale, slow map[int64]bool
@@ -65,7 +65,7 @@ func (g *people) RequireRecent(f web.Func) web.Func {
 	}
 }
 
-func (g *people) RequireFilledIn(f web.Func) web.Func {
+func (g *people) RequireRecentForSubmit(f web.Func) web.Func {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		if p, ok := g.Person(r); !ok || g.stale[p.ID] {
 			return confirm(w, r)

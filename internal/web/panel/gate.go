@@ -69,7 +69,7 @@ func (p *Panel) guard(rt route) web.Func {
 	if rt.recent {
 		confirmed := p.Gate.RequireRecent
 		if strings.HasPrefix(rt.pattern, http.MethodPost) {
-			confirmed = p.Gate.RequireFilledIn
+			confirmed = p.Gate.RequireRecentForSubmit
 		}
 		handle = confirmed(handle)
 	}

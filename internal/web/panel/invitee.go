@@ -81,7 +81,7 @@ func (p *Panel) acceptInvitation(w http.ResponseWriter, r *http.Request, v *Visi
 		if err := p.People.VerifyAddressTx(r.Context(), tx, v.Person.ID); err != nil {
 			return err
 		}
-		_, err := p.Invitations.AcceptTx(r.Context(), tx, r.PathValue("secret"), account.Guest{UserID: v.Person.ID, Verified: true})
+		_, err := p.Invitations.AcceptTx(r.Context(), tx, r.PathValue("secret"), account.Invitee{UserID: v.Person.ID, Verified: true})
 		return err
 	}); err != nil {
 		return err
@@ -104,7 +104,7 @@ func (p *Panel) joinByInvitation(w http.ResponseWriter, r *http.Request, v *Visi
 	if err != nil {
 		return p.showAgain(w, r, "invitation.html", g, err)
 	}
-	p.SignIn.Enter(w, entry)
+	p.SignIn.SetSession(w, entry)
 	return p.view.Redirect(w, r, "/panel/"+g.Invitation.Slug, "joined")
 }
 
@@ -128,7 +128,7 @@ func (p *Panel) join(r *http.Request, g *inviteePage) (entry *identity.Entry, er
 		}
 		actor := audit.ActorOf(ctx)
 		actor.Type, actor.ID, actor.Name = audit.User, person.UUID, person.Name
-		if _, err := p.Invitations.AcceptTx(audit.WithActor(ctx, actor), tx, r.PathValue("secret"), account.Guest{UserID: person.ID, Verified: true}); err != nil {
+		if _, err := p.Invitations.AcceptTx(audit.WithActor(ctx, actor), tx, r.PathValue("secret"), account.Invitee{UserID: person.ID, Verified: true}); err != nil {
 			return err
 		}
 		entry, err = p.People.EnterTx(ctx, tx, person.ID, p.SignIn.Origin(r))

@@ -31,7 +31,7 @@ func (*certificatePage) MailReason(r recipient.Reason) string { return mailReaso
 
 // recorded returns a function that records an action on a certificate in the audit log, in the
 // transaction of the action.
-func (p *Panel) recorded(action audit.Action, detail audit.Detail) cert.Then {
+func (p *Panel) recorded(action audit.Action, detail audit.Detail) cert.TxFunc {
 	return func(ctx context.Context, tx *db.Tx, c *cert.Certificate) error {
 		return audit.RecordTx(ctx, tx, audit.Entry{
 			InstitutionID: c.InstitutionID, At: p.Now(), Action: action, Detail: detail, Subject: audit.Subject{Type: "certificate", ID: c.UUID, Name: c.ReferenceID},
@@ -67,7 +67,7 @@ func (p *Panel) settleCorrection(w http.ResponseWriter, r *http.Request, v *Visi
 	if err != nil {
 		return err
 	}
-	if err := p.Mail.SettleCorrection(r.Context(), c, r.PathValue("correction"), p.recorded(audit.CertificateMended, nil)); err != nil {
+	if err := p.Mail.SettleCorrection(r.Context(), c, r.PathValue("correction"), p.recorded(audit.CorrectionClosed, nil)); err != nil {
 		return err
 	}
 	return p.redirect(w, r, v, "certificates/"+c.UUID, "correction_done")

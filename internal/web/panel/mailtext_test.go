@@ -40,7 +40,7 @@ func TestMailSettings(t *testing.T) {
 			!strings.Contains(message, "مكتب التسجيل") || !strings.Contains(message, `"sender":"Registrar"`) || !strings.Contains(message, `"subject":"Test: `) {
 			t.Errorf("the test mail is %s, %v", message, err)
 		}
-		if !o.hasAuditEntry(audit.WordsChanged) || !o.hasAuditEntry(audit.MailTried) {
+		if !o.hasAuditEntry(audit.MailTextChanged) || !o.hasAuditEntry(audit.MailTested) {
 			t.Error("the audit log lacks the changes")
 		}
 		for range 29 {

@@ -32,7 +32,7 @@ type memberList struct {
 
 // roleTable is the table of roles that the page shows.
 type roleTable struct {
-	Roles []account.Standing
+	Roles []account.RoleInfo
 	Rows  []roleRow
 }
 
@@ -87,7 +87,7 @@ func (p *Panel) members(w http.ResponseWriter, r *http.Request, v *Visit) error 
 // roleForm is the part of a form in which a role is chosen.
 type roleForm struct {
 	Visit          *Visit
-	Roles          []account.Standing
+	Roles          []account.RoleInfo
 	Role           account.Role
 	ManageWebhooks bool
 }

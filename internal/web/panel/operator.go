@@ -22,7 +22,7 @@ type Status struct {
 	Findings            []Finding
 	Queues              []job.Depth
 	Mail                mail.Count
-	MailWay             string
+	MailTransport       string
 	Institutions        []InstitutionStatus
 }
 
@@ -88,7 +88,7 @@ func (p *Panel) makeInstitution(w http.ResponseWriter, r *http.Request, v *Visit
 	}
 	n := account.NewInstitution{Name: f.Name, Prefix: f.Prefix, OwnerName: f.OwnerName, OwnerEmail: f.OwnerEmail}
 	if _, err := p.Accounts.OpenInstitution(r.Context(), n, func(ctx context.Context, tx *db.Tx, i *account.Institution) error {
-		return p.Invitations.OpenedTx(ctx, tx, i, account.Person{Name: f.OwnerName, Email: f.OwnerEmail}, v.Person.Name, f.Language)
+		return p.Invitations.MailOwnerTx(ctx, tx, i, account.Person{Name: f.OwnerName, Email: f.OwnerEmail}, v.Person.Name, f.Language)
 	}); err != nil {
 		return p.showAgain(w, r, "operator_new.html", f, err)
 	}

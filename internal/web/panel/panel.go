@@ -72,11 +72,11 @@ type Gate interface {
 	// Person returns the signed-in person, or false.
 	Person(r *http.Request) (Person, bool)
 	// Require wraps a handler that requires a sign-in. RequireRecent wraps a handler that requires
-	// a recent sign-in or confirmation. RequireFilledIn wraps a handler that receives a form whose
+	// a recent sign-in or confirmation. RequireRecentForSubmit wraps a handler that receives a form whose
 	// page used RequireRecent; it allows more time, in which the person fills in the form.
 	Require(f web.Func) web.Func
 	RequireRecent(f web.Func) web.Func
-	RequireFilledIn(f web.Func) web.Func
+	RequireRecentForSubmit(f web.Func) web.Func
 }
 
 // Members reads the memberships of people.
@@ -159,7 +159,7 @@ func (p *Panel) draw(w http.ResponseWriter, r *http.Request, name string, data a
 
 // showAgain shows a form again, with its problems.
 func (p *Panel) showAgain(w http.ResponseWriter, r *http.Request, name string, data any, err error) error {
-	return p.view.Again(w, r, name, data, withMessages(err, r.PostForm))
+	return p.view.ShowAgain(w, r, name, data, withMessages(err, r.PostForm))
 }
 
 // redirect redirects to a page of the visit's institution, which shows a notice with its numbers.

@@ -50,7 +50,7 @@ const defaultPlace = "As your settings say"
 
 // placing returns the possible placements of the stamp on a staged file. The default is
 // defaultWanted, or the institution's default if defaultWanted is nil.
-func (p *Panel) placing(ctx context.Context, v *Visit, f *batch.StagedFile, defaultWanted *cert.Wanted, form url.Values) (*placing, error) {
+func (p *Panel) placing(ctx context.Context, v *Visit, f *batch.StagedFile, defaultWanted *cert.RequestedPlacement, form url.Values) (*placing, error) {
 	preview, err := p.Certs.Preview(ctx, v.Institution().ID, &f.File, defaultWanted)
 	if err != nil {
 		return nil, err
@@ -63,7 +63,7 @@ func (p *Panel) placing(ctx context.Context, v *Visit, f *batch.StagedFile, defa
 
 // withAuto adds the automatic placement, a blank area of the page, as a separate choice.
 func (p *Panel) withAuto(ctx context.Context, v *Visit, f *batch.StagedFile, l *placing) error {
-	auto, err := p.Certs.Preview(ctx, v.Institution().ID, &f.File, &cert.Wanted{Mode: seal.Auto, Page: 1})
+	auto, err := p.Certs.Preview(ctx, v.Institution().ID, &f.File, &cert.RequestedPlacement{Mode: seal.Auto, Page: 1})
 	if err != nil {
 		return err
 	}
@@ -96,7 +96,7 @@ func (l *placing) Places() []place {
 		list = append(list, place{Mode: string(seal.Auto), Label: modes[seal.Auto], Box: l.drawn(l.auto.Box), Chosen: chosen == string(seal.Auto)})
 	}
 	for _, c := range l.Preview.Candidates {
-		list = append(list, place{Mode: string(c.Mode), Label: modes[c.Mode], Box: l.drawn(c.Box), Chosen: chosen == string(c.Mode), Covers: c.Covers, Missing: c.Missing})
+		list = append(list, place{Mode: string(c.Mode), Label: modes[c.Mode], Box: l.drawn(c.Box), Chosen: chosen == string(c.Mode), Covers: c.Covers, Missing: c.NoRoom})
 	}
 	if !l.Preview.Signed {
 		exact := place{Mode: string(seal.Exact), Label: modes[seal.Exact], Chosen: chosen == string(seal.Exact)}
@@ -122,12 +122,12 @@ func (l *placing) Spot() *drawnBox {
 var edges = []string{"x", "y", "width", "height"}
 
 // wantedOf parses the chosen placement. It returns nil for the default.
-func wantedOf(form url.Values) (*cert.Wanted, error) {
+func wantedOf(form url.Values) (*cert.RequestedPlacement, error) {
 	mode := seal.Mode(form.Get("placement"))
 	if mode == "" {
 		return nil, nil //nolint:nilnil // nil is the default placement
 	}
-	w := &cert.Wanted{Mode: mode, Page: 1}
+	w := &cert.RequestedPlacement{Mode: mode, Page: 1}
 	if mode != seal.Exact {
 		return w, nil
 	}
@@ -147,7 +147,7 @@ func wantedOf(form url.Values) (*cert.Wanted, error) {
 func share(percent float64) float64 { return min(1, math.Round(100*percent)/10_000) }
 
 // formOf is the inverse of wantedOf.
-func formOf(w *cert.Wanted) url.Values {
+func formOf(w *cert.RequestedPlacement) url.Values {
 	form := url.Values{}
 	if w == nil {
 		return form

@@ -45,7 +45,7 @@ var messages = map[cert.Code]string{
 	bulkimport.CodeLostCharacter: "The {noun} has a character that was lost when the list was saved.",
 	bulkimport.CodeNoFile:        "No file with the name “{detail}” was uploaded.",
 	bulkimport.CodeSameRow:       "It is the same certificate as row {limit}.",
-	bulkimport.CodeLeftOut:       "It was valid, but it was skipped.",
+	bulkimport.CodeSkipped:       "It was valid, but it was skipped.",
 	bulkimport.CodeNoColumn:      "Choose one of the list's columns.",
 	bulkimport.CodeNoDefault:     "This cannot be the same for all rows.",
 	bulkimport.CodeNoOrder:       "Choose how dates are written.",

@@ -100,7 +100,7 @@ func (p *Panel) trySetupMail(w http.ResponseWriter, r *http.Request, _ *Visit) e
 	ctx, cancel := context.WithTimeout(r.Context(), testMailTime)
 	defer cancel()
 	f.Mail = &mailResult{To: email.Text}
-	if err := p.TryMail(ctx, m); err != nil {
+	if err := p.SendTestMail(ctx, m); err != nil {
 		// Show the response of the mail server, because the person who sets up the vault can
 		// correct the configuration.
 		f.Mail.Problem = err.Error()
@@ -133,13 +133,13 @@ func (p *Panel) setUp(w http.ResponseWriter, r *http.Request, _ *Visit) error {
 	}); err != nil {
 		return err
 	}
-	p.SignIn.Enter(w, entry)
+	p.SignIn.SetSession(w, entry)
 	return p.view.Redirect(w, r, "/panel/"+inst.Slug, "set_up")
 }
 
 // makeKeys creates the signing key of a new institution. If that fails, a periodic job tries again.
 func (p *Panel) makeKeys(r *http.Request) {
-	if err := p.MakeKeys(audit.WithActor(r.Context(), audit.Certvault)); err != nil {
+	if err := p.CreateKeys(audit.WithActor(r.Context(), audit.Certvault)); err != nil {
 		p.Log.ErrorContext(r.Context(), "a signing key could not be created", slog.String("request_id", web.RequestID(r)), slog.Any("error", err))
 	}
 }

@@ -49,7 +49,7 @@ func (p *Panel) receiveUpload(r *http.Request, v *Visit) (id string, err error) 
 		if part.FormName() != "file" || part.FileName() == "" {
 			continue
 		}
-		if err := p.Batches.Room(r.Context(), v.Institution().ID); err != nil {
+		if err := p.Batches.CheckQuota(r.Context(), v.Institution().ID); err != nil {
 			return "", err
 		}
 		err := p.Certs.Receive(r.Context(), v.Institution().UUID, cert.NewIncoming(part.FileName(), part), func(f *cert.File) error {

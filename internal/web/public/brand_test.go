@@ -63,7 +63,7 @@ func TestStyleBackgrounds(t *testing.T) {
 	}
 	// On a lighter dark background, the shades of the colours would have too little contrast.
 	dark, err := colour.Parse("#18201e")
-	if err != nil || colour.Contrast(dark, colour.White) < colour.Contrast(colour.Night, colour.White) {
-		t.Errorf("the dark background is lighter than %s, %v", colour.Night, err)
+	if err != nil || colour.Contrast(dark, colour.White) < colour.Contrast(colour.DarkBackground, colour.White) {
+		t.Errorf("the dark background is lighter than %s, %v", colour.DarkBackground, err)
 	}
 }

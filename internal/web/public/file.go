@@ -45,7 +45,7 @@ func (p *Pages) file(w http.ResponseWriter, r *http.Request) error {
 	if !allowed {
 		return errNoFile
 	}
-	c, err := p.Certs.ByCapability(ctx, id.String())
+	c, err := p.Certs.BySignedLink(ctx, id.String())
 	if err != nil && !fault.Is(err, fault.NotFound) {
 		return err
 	}

@@ -61,7 +61,7 @@ func (p *Pages) accountCertificates(w http.ResponseWriter, r *http.Request) erro
 	}
 	if err != nil {
 		data := &accountPage{Wallet: &recipient.Wallet{}, Filter: recipient.Filter{Page: 1}, Filtered: true, Email: s.Person.Email, Verified: s.Person.Verified}
-		return p.signedIn.Again(w, r, "wallet.html", data, translate(err))
+		return p.signedIn.ShowAgain(w, r, "wallet.html", data, translate(err))
 	}
 	data := accountPage{
 		Wallet: list, Filter: f, Filtered: f.Text != "" || f.Issuer != "" || f.Status != "", Email: s.Person.Email, Verified: s.Person.Verified,
@@ -90,7 +90,7 @@ func (p *Pages) export(w http.ResponseWriter, r *http.Request) error {
 	s, _ := p.Gate.Person(r)
 	e, err := p.Recipients.Export(r.Context(), s.Person.ID)
 	if err != nil {
-		return p.signedIn.Again(w, r, "export.html", nil, translate(err))
+		return p.signedIn.ShowAgain(w, r, "export.html", nil, translate(err))
 	}
 	id := s.Person.ID
 	sessions, err := p.People.Sessions(r.Context(), id)
@@ -151,10 +151,10 @@ func (p *Pages) delete(w http.ResponseWriter, r *http.Request) error {
 	}
 	d.Confirm = r.PostFormValue("confirm")
 	if !strings.EqualFold(strings.TrimSpace(d.Confirm), s.Person.Email) {
-		return p.signedIn.Again(w, r, "delete.html", d, translate(fault.OfField("confirm", "Type the address of the account.")))
+		return p.signedIn.ShowAgain(w, r, "delete.html", d, translate(fault.OfField("confirm", "Type the address of the account.")))
 	}
 	if err := p.People.Delete(r.Context(), s.Person.ID); err != nil {
-		return p.signedIn.Again(w, r, "delete.html", d, translate(err))
+		return p.signedIn.ShowAgain(w, r, "delete.html", d, translate(err))
 	}
 	return p.secret.Redirect(w, r, p.secret.Reader(r).Link("/account/deleted"), "")
 }

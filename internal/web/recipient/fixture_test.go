@@ -98,7 +98,7 @@ func (h *harness) approvedCertificate(email, title string) *cert.Certificate {
 	h.t.Helper()
 	c := h.Upload(h.inst, "Ada <i>Obi</i>", "diploma.pdf", func(u *cert.Upload) { u.Title, u.Email = title, email })
 	h.finishWork()
-	approved, err := h.Certs.ByCapability(h.t.Context(), c.UUID)
+	approved, err := h.Certs.BySignedLink(h.t.Context(), c.UUID)
 	if err != nil {
 		h.t.Fatal(err)
 	}

@@ -199,7 +199,7 @@ func (p *Pages) page(r *http.Request, h *holding) (*holderPage, error) {
 		return nil, err
 	}
 	if o.Account {
-		if o.Mailed, err = p.Recipients.Mailed(r.Context(), h.certificate); err != nil {
+		if o.Mailed, err = p.Recipients.HasMailLink(r.Context(), h.certificate); err != nil {
 			return nil, err
 		}
 	}
@@ -283,7 +283,7 @@ func (p *Pages) createShare(w http.ResponseWriter, r *http.Request) error {
 	}
 	if actionErr != nil {
 		o.Label, o.Expires, o.Public = n.Label, n.Expires, n.Public
-		return h.view.Again(w, r, "certificate.html", o, translate(actionErr))
+		return h.view.ShowAgain(w, r, "certificate.html", o, translate(actionErr))
 	}
 	o.NewLink = p.Links.To("/s/" + secret)
 	return h.view.Draw(w, r, http.StatusOK, "certificate.html", o)
@@ -305,7 +305,7 @@ func (p *Pages) endMailLink(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return p.notFound(w, r, err)
 	}
-	if err := p.Recipients.EndMailed(r.Context(), h.certificate); err != nil {
+	if err := p.Recipients.RevokeMailLinks(r.Context(), h.certificate); err != nil {
 		return err
 	}
 	return h.view.Redirect(w, r, h.view.Reader(r).Link(h.base), "mailed_ended")
@@ -323,7 +323,7 @@ func (p *Pages) correct(w http.ResponseWriter, r *http.Request) error {
 			return p.notFound(w, r, err)
 		}
 		o.Text = text
-		return h.view.Again(w, r, "certificate.html", o, translate(actionErr))
+		return h.view.ShowAgain(w, r, "certificate.html", o, translate(actionErr))
 	}
 	return h.view.Redirect(w, r, h.view.Reader(r).Link(h.base), "correction_sent")
 }

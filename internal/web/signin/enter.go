@@ -41,7 +41,7 @@ func (p *Pages) signIn(w http.ResponseWriter, r *http.Request) error {
 // finishSignIn sets the cookies of a session. It redirects to the page for the second factor if
 // that is required, or else to next.
 func (p *Pages) finishSignIn(w http.ResponseWriter, r *http.Request, e *identity.Entry, next string) error {
-	p.Enter(w, e)
+	p.SetSession(w, e)
 	if e.Session.Pending {
 		return p.view.Redirect(w, r, pathWith("/sign-in/code", "next", Local(next)), "")
 	}
@@ -52,7 +52,7 @@ func (p *Pages) finishSignIn(w http.ResponseWriter, r *http.Request, e *identity
 // whether a link was mailed.
 func (p *Pages) requestLink(w http.ResponseWriter, r *http.Request, purpose identity.Purpose, form, sent string) error {
 	data := p.signInForm(r)
-	err := p.People.Ask(r.Context(), purpose, data.Email, p.view.Reader(r).Language.Tag, data.Next, origin(r))
+	err := p.People.RequestLink(r.Context(), purpose, data.Email, p.view.Reader(r).Language.Tag, data.Next, origin(r))
 	if err != nil {
 		return p.again(w, r, form, data, err)
 	}
@@ -173,7 +173,7 @@ func (p *Pages) passkey(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	p.Enter(w, e)
+	p.SetSession(w, e)
 	return writeLocation(w, startPage(&e.Session, resp.Next))
 }
 

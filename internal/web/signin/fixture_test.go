@@ -56,7 +56,7 @@ func newHarness(tb testing.TB) *harness {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	h.handler = web.Wrap(web.Options{Log: log, Now: time.Now}, h.pages.Around(inner))
+	h.handler = web.Wrap(web.Options{Log: log, Now: time.Now}, h.pages.WithSession(inner))
 	return h
 }
 

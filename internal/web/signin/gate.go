@@ -40,9 +40,9 @@ func setCookie(w http.ResponseWriter, name, value string, life time.Duration) {
 	})
 }
 
-// Enter sets the cookies of a new session. Other surfaces call it after a sign-in with a link of
+// SetSession sets the cookies of a new session. Other surfaces call it after a sign-in with a link of
 // their own.
-func (p *Pages) Enter(w http.ResponseWriter, e *identity.Entry) {
+func (p *Pages) SetSession(w http.ResponseWriter, e *identity.Entry) {
 	// The vault ends the session. The cookie must not expire before that.
 	setCookie(w, sessionCookie, e.Secret, identity.SessionLife)
 	if e.Device != "" {
@@ -63,9 +63,9 @@ type lazySession struct {
 
 type contextKey struct{}
 
-// Around returns a handler that reads the session of a request at most once. It must wrap all
+// WithSession returns a handler that reads the session of a request at most once. It must wrap all
 // surfaces that call Person.
-func (p *Pages) Around(next http.Handler) http.Handler {
+func (p *Pages) WithSession(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		inner := r.WithContext(context.WithValue(r.Context(), contextKey{}, &lazySession{}))
 		next.ServeHTTP(w, inner)
@@ -121,10 +121,10 @@ func (p *Pages) RequireRecent(f web.Func) web.Func {
 	return p.requireConfirmation((*identity.Session).Recent, f)
 }
 
-// RequireFilledIn is like RequireRecent, but allows more time. It is for the submission of a form
+// RequireRecentForSubmit is like RequireRecent, but allows more time. It is for the submission of a form
 // whose page requires a recent sign-in.
-func (p *Pages) RequireFilledIn(f web.Func) web.Func {
-	return p.requireConfirmation((*identity.Session).FilledIn, f)
+func (p *Pages) RequireRecentForSubmit(f web.Func) web.Func {
+	return p.requireConfirmation((*identity.Session).MaySubmit, f)
 }
 
 func (p *Pages) requireConfirmation(recent func(s *identity.Session, now time.Time) bool, f web.Func) web.Func {

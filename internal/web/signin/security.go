@@ -85,7 +85,7 @@ func (p *Pages) setPassword(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (p *Pages) requestAddressChange(w http.ResponseWriter, r *http.Request) error {
-	return p.finishChange(w, r, "address_asked", p.People.AskAddress(r.Context(), p.session(r), r.PostFormValue("email"), origin(r)))
+	return p.finishChange(w, r, "address_asked", p.People.RequestAddressChange(r.Context(), p.session(r), r.PostFormValue("email"), origin(r)))
 }
 
 func (p *Pages) addressPage(w http.ResponseWriter, r *http.Request) error {
@@ -256,7 +256,7 @@ func (p *Pages) confirmLink(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if err := p.People.Ask(r.Context(), identity.ToSignIn, f.Person.Email, p.view.Reader(r).Language.Tag, f.target(), origin(r)); err != nil {
+	if err := p.People.RequestLink(r.Context(), identity.ToSignIn, f.Person.Email, p.view.Reader(r).Language.Tag, f.target(), origin(r)); err != nil {
 		return p.again(w, r, "confirm.html", f, err)
 	}
 	return p.view.Redirect(w, r, pathWith("/account/confirm", "next", f.Next), "link_sent")

@@ -139,5 +139,5 @@ func (p *Pages) draw(w http.ResponseWriter, r *http.Request, name string, data a
 
 // again shows a form again with its problems.
 func (p *Pages) again(w http.ResponseWriter, r *http.Request, name string, data any, err error) error {
-	return p.view.Again(w, r, name, data, translate(err))
+	return p.view.ShowAgain(w, r, name, data, translate(err))
 }

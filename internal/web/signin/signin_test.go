@@ -359,7 +359,7 @@ func TestGate(t *testing.T) {
 		reached++
 		return nil
 	})
-	handler := web.Wrap(web.Options{Log: h.pages.Log, Now: time.Now}, h.pages.Around(web.Handler(web.WriteJSONError, func(w http.ResponseWriter, r *http.Request) error {
+	handler := web.Wrap(web.Options{Log: h.pages.Log, Now: time.Now}, h.pages.WithSession(web.Handler(web.WriteJSONError, func(w http.ResponseWriter, r *http.Request) error {
 		if s, ok := h.pages.Person(r); !ok || s.Person.Email != address {
 			t.Errorf("Person returns %+v, want the session of %s", s, address)
 		}
@@ -374,7 +374,7 @@ func TestGate(t *testing.T) {
 	}
 	// A form may be submitted within half an hour.
 	accepted := 0
-	slow := h.pages.Around(web.Handler(web.WriteJSONError, h.pages.RequireFilledIn(func(http.ResponseWriter, *http.Request) error {
+	slow := h.pages.WithSession(web.Handler(web.WriteJSONError, h.pages.RequireRecentForSubmit(func(http.ResponseWriter, *http.Request) error {
 		accepted++
 		return nil
 	})))

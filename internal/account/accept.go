@@ -109,16 +109,16 @@ func (s *Invitations) endTx(ctx context.Context, tx *db.Tx, i *Invitation, colum
 	return s.recordTx(ctx, tx, action, i, nil)
 }
 
-// Guest is a signed-in person who accepts an invitation. Verified reports whether the person has
+// Invitee is a signed-in person who accepts an invitation. Verified reports whether the person has
 // verified the address.
-type Guest struct {
+type Invitee struct {
 	UserID   int64
 	Verified bool
 }
 
 // Accept adds a person as a member. The address of the person must be the invited address and must
 // be verified. If the person is already a member, the role does not change.
-func (s *Invitations) Accept(ctx context.Context, secret string, g Guest) (i *Invitation, err error) {
+func (s *Invitations) Accept(ctx context.Context, secret string, g Invitee) (i *Invitation, err error) {
 	err = s.db.Tx(ctx, func(tx *db.Tx) error {
 		i, err = s.AcceptTx(ctx, tx, secret, g)
 		return err
@@ -128,7 +128,7 @@ func (s *Invitations) Accept(ctx context.Context, secret string, g Guest) (i *In
 
 // AcceptTx is Accept in the transaction that creates the person's account or verifies their
 // address.
-func (s *Invitations) AcceptTx(ctx context.Context, tx *db.Tx, secret string, g Guest) (*Invitation, error) {
+func (s *Invitations) AcceptTx(ctx context.Context, tx *db.Tx, secret string, g Invitee) (*Invitation, error) {
 	i, err := s.bySecret(ctx, tx, secret)
 	if err != nil {
 		return nil, fmt.Errorf("accepting an invitation: %w", err)
