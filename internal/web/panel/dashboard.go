@@ -54,7 +54,9 @@ type dashboard struct {
 	// Corrections are the oldest open correction requests. Asked is the number of open ones.
 	Corrections []*recipient.Correction
 	Asked       int
-	Steps       []step
+	// Key is the signing key if its certificate expires soon, otherwise nil.
+	Key   *keyRow
+	Steps []step
 }
 
 // step is a next step for a new institution.
@@ -81,7 +83,7 @@ func (*dashboard) Sick(e *webhook.Endpoint) bool {
 
 // Quiet reports whether nothing needs attention.
 func (d *dashboard) Quiet() bool {
-	return len(d.Failures) == 0 && d.Asked == 0 && d.Bounces == 0 && len(d.Batches) == 0 && !slices.ContainsFunc(d.Endpoints, func(e webhook.Endpoint) bool { return d.Sick(&e) })
+	return d.Key == nil && len(d.Failures) == 0 && d.Asked == 0 && d.Bounces == 0 && len(d.Batches) == 0 && !slices.ContainsFunc(d.Endpoints, func(e webhook.Endpoint) bool { return d.Sick(&e) })
 }
 
 // MoreAsked is the number of correction requests that are not named.
@@ -152,7 +154,21 @@ func (p *Panel) load(r *http.Request, v *Visit, d *dashboard, days int) error {
 	if d.Corrections, d.Asked, err = p.Mail.OpenCorrections(ctx, id, shownCorrections); err != nil {
 		return err
 	}
+	d.Key = p.expiringKey(v)
 	return p.steps(r, v, d)
+}
+
+// expiringKey returns the signing key of the institution if its certificate expires soon, otherwise
+// nil. A key that cannot be read is the subject of another page.
+func (p *Panel) expiringKey(v *Visit) *keyRow {
+	list, err := p.Keys.Certificates(v.Institution().UUID)
+	if err != nil {
+		return nil
+	}
+	if row := p.keyRow(keyKinds[list[0].Kind], list[0].Chain); row.Soon {
+		return &row
+	}
+	return nil
 }
 
 // steps returns the next steps of a new institution.
