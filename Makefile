@@ -3,11 +3,11 @@
 .DEFAULT_GOAL := build
 .DELETE_ON_ERROR:
 
-# The vault needs no cgo. Build, tests and linter use one setting, so that they
+# The vault does not need cgo. Build, tests and linter use the same setting, so that they
 # share the build cache. Only the race detector enables cgo.
 export CGO_ENABLED := 0
 
-# Go reads the version from the tag or the commit, whatever GOFLAGS says. Outside a
+# Go reads the version from the tag or the commit, regardless of GOFLAGS. Outside a
 # readable repository the binary has no version.
 BUILDVCS := $(if $(shell git rev-parse --verify --quiet HEAD 2>/dev/null),true,false)
 
@@ -17,7 +17,7 @@ BENCH     ?= .
 RECORDS   ?= 1000000
 
 # Embedded files from npm: PDFium's WebAssembly build, and a QR decoder for
-# browsers without one.
+# browsers that have no decoder.
 PDFIUM := internal/pdfium/wasm/pdfium.wasm
 DECODER := internal/web/public/assets/qr/decode.js
 EMBEDDED := $(PDFIUM) $(DECODER)
@@ -58,11 +58,11 @@ run: build ## build, and start the vault with its defaults
 	bin/certvault serve
 
 .PHONY: demo
-demo: build ## show the main job: upload, wait, verified PDF
+demo: build ## show the main function: upload a certificate, get the verified PDF
 	go run ./test/demo
 
 .PHONY: deps
-deps: $(EMBEDDED) $(RECEIVERS) ## install what the tests need besides Go
+deps: $(EMBEDDED) $(RECEIVERS) ## install the programs that the tests need besides Go
 	.ci/tools
 
 # Test binaries without debugging information link in two thirds of the time.
@@ -70,32 +70,32 @@ deps: $(EMBEDDED) $(RECEIVERS) ## install what the tests need besides Go
 STRIPPED := -ldflags='-s -w'
 
 .PHONY: test
-test: deps ## run every test, on SQLite and a private PostgreSQL
+test: deps ## run all tests, on SQLite and a private PostgreSQL
 	go run ./test/pgcluster -fsync=off -- go test $(STRIPPED) -timeout 8m ./...
 
 .PHONY: test/quick
-test/quick: $(EMBEDDED) ## test what changed and its importers, on SQLite, in 20 s
+test/quick: $(EMBEDDED) ## test changed packages and their importers, on SQLite, in 20 s
 	.ci/quick
 
-# The translated C of SQLite has its own locks, and is five times as slow under the
-# race detector. All other packages are checked. A package with generic functions
-# must be, because the linker keeps one copy of each function for the whole
-# program, and could keep one that is not instrumented. vet is off, because
-# `make test` vets the same files.
+# The C code of SQLite, translated to Go, has its own locks, and is five times slower
+# under the race detector. All other packages are checked. A package with generic
+# functions must be checked, because the linker keeps one copy of each function for
+# the whole program, and could keep a copy that is not instrumented. vet is off,
+# because `make test` vets the same files.
 UNWATCHED := -gcflags='modernc.org/sqlite/lib=-race=false'
 
 .PHONY: test/race
-test/race: deps ## run the tests under the race detector (-short: heavy corpora in part)
+test/race: deps ## run the tests under the race detector (-short: only a part of large corpora)
 	go run ./test/pgcluster -fsync=off -- env CGO_ENABLED=1 go test -race $(UNWATCHED) $(STRIPPED) -vet=off -short -timeout 12m ./...
 
-# The test cache is off, because it does not see that the binary changed. Four
+# The test cache is off, because Go does not detect that the binary changed. Four
 # tests run in parallel even on two cores, because tests that kill the server wait
 # most of the time.
 .PHONY: test/e2e
 test/e2e: deps build ## run the end-to-end tests on the built binary
 	go run ./test/pgcluster -- go test -count=1 -parallel 4 -timeout 15m -tags e2e ./test/e2e/...
 
-# The page checkers, pinned by their lock file. They are not shipped.
+# The tools that check pages. Their lock file pins the versions. They are not shipped.
 CHECKERS := test/quality/node_modules
 
 $(CHECKERS): test/quality/package-lock.json
@@ -108,7 +108,7 @@ quality: deps build $(CHECKERS) ## check the pages in a browser: axe, markup, be
 	go run ./test/quality pages scores behaviour
 
 .PHONY: quality/quick
-quality/quick: deps build $(CHECKERS) ## the shorter variant for CI
+quality/quick: deps build $(CHECKERS) ## check the pages in fewer variants, for CI
 	.ci/tools chromium
 	go run ./test/quality pages-quick scores-quick behaviour
 

@@ -39,7 +39,7 @@ type Entry struct {
 	// in any order and with gaps.
 	Index                                      int
 	CertificateTitle, FullName, ApplicantEmail string
-	// FileID comes from UploadFile; several entries may share one.
+	// FileID is the id that UploadFile returned; several entries may have the same file.
 	FileID string
 	// IssueDate is YYYY-MM-DD; empty means today in UTC.
 	IssueDate string
@@ -53,10 +53,10 @@ type BatchAccepted struct {
 	Status  string `json:"status"`
 }
 
-// SubmitBatch submits up to MaxEntries entries. If a field is invalid, the vault refuses the whole
+// SubmitBatch submits up to MaxEntries entries. If a field is invalid, the vault rejects the whole
 // batch with ErrInvalid; Error.Fields names the field by the entry's Index, as in
-// entries.3.applicant_email. An entry whose certificate already exists is rejected alone;
-// BatchEntries reports it.
+// entries.3.applicant_email. If the certificate of an entry already exists, the vault rejects only
+// this entry, and BatchEntries reports it.
 func (c *Client) SubmitBatch(ctx context.Context, entries []Entry, options ...Option) (*BatchAccepted, error) {
 	b, err := entriesBody(entries)
 	if err != nil {
@@ -100,7 +100,7 @@ const (
 	BatchCompletedWithErrors BatchStatus = "completed_with_errors"
 )
 
-// Batch is a batch with its progress.
+// Batch is a batch and its progress.
 type Batch struct {
 	ID          string      `json:"id"`
 	Name        string      `json:"name"`
@@ -129,7 +129,8 @@ const (
 	EntryApproved EntryStatus = "approved"
 	// EntryFailed entries have a certificate whose processing failed.
 	EntryFailed EntryStatus = "failed"
-	// EntryRejected entries have no certificate, because one already existed.
+	// EntryRejected entries have no certificate of their own, because the certificate already
+	// existed.
 	EntryRejected EntryStatus = "rejected"
 	// EntryRevoked entries have a certificate that was revoked later.
 	EntryRevoked EntryStatus = "revoked"
@@ -144,7 +145,8 @@ type BatchEntry struct {
 	Error       *string     `json:"error"`
 	// ErrorCode is a stable code for Error.
 	ErrorCode *string `json:"error_code"`
-	// ExistingUUID is the existing certificate because of which the entry was rejected.
+	// ExistingUUID is the UUID of the existing certificate if the entry was rejected as a
+	// duplicate.
 	ExistingUUID *string `json:"existing_uuid"`
 }
 
@@ -171,15 +173,15 @@ func (c *Client) BatchEntries(ctx context.Context, id string) iter.Seq2[*BatchEn
 	return walk(ctx, c, batchesPath+"/"+url.PathEscape(id), url.Values{}, func(data entriesOf) []*BatchEntry { return data.Entries })
 }
 
-// entriesOf is the answer for a batch, reduced to its entries.
+// entriesOf is the response for a batch, reduced to its entries.
 type entriesOf struct {
 	Entries []*BatchEntry `json:"entries"`
 }
 
-// AwaitBatch waits until a batch is finished, or ctx ends. It calls report, which may be nil, with
-// each state of the batch.
+// AwaitBatch waits until a batch is finished or ctx is done. It calls report, which may be nil,
+// with each state of the batch that it reads.
 func (c *Client) AwaitBatch(ctx context.Context, id string, report func(*Batch)) (*Batch, error) {
-	for wait := awaitFirst; ; wait = min(2*wait, awaitMost) {
+	for wait := awaitFirst; ; wait = min(2*wait, awaitMax) {
 		b, err := c.Batch(ctx, id)
 		if err != nil {
 			return nil, err

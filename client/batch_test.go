@@ -14,7 +14,7 @@ import (
 func TestBatch(t *testing.T) {
 	t.Parallel()
 	states := []string{"processing", "processing", "completed_with_errors"}
-	looks := 0
+	polls := 0
 	s := newStub(t, func(w http.ResponseWriter, r *seen, _ int) {
 		switch {
 		case r.Method == http.MethodPost:
@@ -24,18 +24,18 @@ func TestBatch(t *testing.T) {
 			}
 			f := r.MultipartForm.Value
 			if f["entries[7][full_name]"][0] != "Ada" || f["entries[999999][file_id]"][0] != "f2" || f["entries[7][details]"] != nil || len(f) != 9 {
-				t.Errorf("form %v", f)
+				t.Errorf("the form of the batch = %v", f)
 			}
-			say(w, 202, `{"message": "ok", "data": {"batch_id": "b", "total": 2, "status": "processing"}}`)
+			respond(w, 202, `{"message": "ok", "data": {"batch_id": "b", "total": 2, "status": "processing"}}`)
 		case r.URL.Query().Get("per_page") == "1":
-			say(w, 200, fmt.Sprintf(`{"data": {"id": "b", "status": %q, "total": 2, "processing": %d, "entries": []}, "links": {"next": null}}`, states[looks], 2-looks))
-			looks++
+			respond(w, 200, fmt.Sprintf(`{"data": {"id": "b", "status": %q, "total": 2, "processing": %d, "entries": []}, "links": {"next": null}}`, states[polls], 2-polls))
+			polls++
 		case r.URL.Query().Get("per_page") == "100" && r.URL.Query().Has("cursor") && r.URL.Query().Get("cursor") == "":
-			say(w, 200, `{"data": {"entries": [{"index": 7, "status": "approved", "uuid": "u", "reference_id": "NWU-1", "error": null}]}, "links": {"next": "x"}, "meta": {"next_cursor": "on"}}`)
+			respond(w, 200, `{"data": {"entries": [{"index": 7, "status": "approved", "uuid": "u", "reference_id": "NWU-1", "error": null}]}, "links": {"next": "x"}, "meta": {"next_cursor": "on"}}`)
 		case r.URL.Query().Get("cursor") == "on":
-			say(w, 200, `{"data": {"entries": [{"index": 999999, "status": "rejected", "uuid": null, "reference_id": null, "error": "There is one."}]}, "links": {"next": null}, "meta": {"next_cursor": null}}`)
+			respond(w, 200, `{"data": {"entries": [{"index": 999999, "status": "rejected", "uuid": null, "reference_id": null, "error": "The certificate already exists."}]}, "links": {"next": null}, "meta": {"next_cursor": null}}`)
 		default:
-			t.Errorf("%s", r.URL)
+			t.Errorf("unexpected request for %s", r.URL)
 		}
 	})
 	accepted, err := s.client.SubmitBatch(t.Context(), []Entry{
@@ -43,12 +43,12 @@ func TestBatch(t *testing.T) {
 		{Index: 999999, CertificateTitle: "BSc", FullName: "Grace", ApplicantEmail: "grace@example.org", FileID: "f2", IssueDate: "2026-06-30"},
 	})
 	if err != nil || accepted.BatchID != "b" || accepted.Total != 2 {
-		t.Fatalf("%+v, %v", accepted, err)
+		t.Fatalf("SubmitBatch = %+v, %v, want batch b with 2 entries", accepted, err)
 	}
 	var processing []int
 	done, err := s.client.AwaitBatch(t.Context(), "b", func(b *Batch) { processing = append(processing, b.Processing) })
 	if err != nil || done.Status != BatchCompletedWithErrors || !slices.Equal(processing, []int{2, 1, 0}) || !slices.Equal(s.waits, []time.Duration{awaitFirst, 2 * awaitFirst}) {
-		t.Errorf("%+v, %v, reports %v, waits %v", done, err, processing, s.waits)
+		t.Errorf("AwaitBatch = %+v, %v; reported %v, waited %v", done, err, processing, s.waits)
 	}
 	var got []string
 	for e, err := range s.client.BatchEntries(t.Context(), "b") {
@@ -56,6 +56,6 @@ func TestBatch(t *testing.T) {
 		got = append(got, fmt.Sprintf("%d %s", e.Index, e.Status))
 	}
 	if strings.Join(got, ", ") != "7 approved, 999999 rejected" {
-		t.Errorf("entries %v", got)
+		t.Errorf("entries = %v", got)
 	}
 }

@@ -15,9 +15,9 @@ import (
 )
 
 const (
-	// maxAnswer is the maximum size in bytes of an answer that is read into memory.
-	maxAnswer = 64 << 20
-	// maxProblem is the maximum size of the body of an error.
+	// maxResponse is the maximum size in bytes of a response that is read into memory.
+	maxResponse = 64 << 20
+	// maxProblem is the maximum size in bytes of the body of an error response.
 	maxProblem = 4 << 20
 )
 
@@ -25,12 +25,12 @@ const (
 type call struct {
 	method, path string
 	query        url.Values
-	// body is nil if there is none.
+	// body is nil if the request has no body.
 	body body
-	// key is the idempotency key, which makes it safe to repeat a call that changes something.
+	// key is the idempotency key. It makes a call that changes data safe to repeat.
 	key    string
 	accept string
-	// public calls carry no token.
+	// public calls send no token.
 	public bool
 	// prepare changes the request of each attempt.
 	prepare func(*http.Request)
@@ -63,7 +63,7 @@ func jsonBody(v any) (*bytesBody, error) {
 	return &bytesBody{kind: "application/json", content: b}, nil
 }
 
-// post returns a call that changes something, with an idempotency key.
+// post returns a call that changes data, with a new idempotency key.
 func post(path string, b body, options []Option) *call {
 	c := &call{method: http.MethodPost, path: path, body: b, key: rand.Text()}
 	for _, o := range options {
@@ -72,31 +72,31 @@ func post(path string, b body, options []Option) *call {
 	return c
 }
 
-// do sends a call, repeats it if that can help, and decodes the JSON answer into out, which may be
-// nil.
+// do sends a call, repeats it if that can help, and decodes the JSON response into out, which may
+// be nil.
 func (c *Client) do(ctx context.Context, k *call, out any) error {
-	return c.answer(ctx, k, func(res *http.Response) error {
-		b, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer+1))
+	return c.send(ctx, k, func(res *http.Response) error {
+		b, err := io.ReadAll(io.LimitReader(res.Body, maxResponse+1))
 		switch {
 		case err != nil:
-			return &temporary{fmt.Errorf("reading the answer: %w", err)}
-		case len(b) > maxAnswer:
-			return fmt.Errorf("the answer is larger than %d MiB", maxAnswer>>20)
+			return &temporary{fmt.Errorf("reading the response: %w", err)}
+		case len(b) > maxResponse:
+			return fmt.Errorf("the response is larger than %d MiB", maxResponse>>20)
 		case out == nil:
 			return nil
 		}
 		if err := json.Unmarshal(b, out); err != nil {
-			return fmt.Errorf("reading the answer: %w", err)
+			return fmt.Errorf("reading the response: %w", err)
 		}
 		return nil
 	})
 }
 
-// answer sends a call until it succeeds, fails permanently, or has used all attempts, and calls
-// read with the successful answer.
-func (c *Client) answer(ctx context.Context, k *call, read func(*http.Response) error) error {
+// send sends a call until it succeeds, fails permanently, or has used all attempts, and calls read
+// with the successful response.
+func (c *Client) send(ctx context.Context, k *call, read func(*http.Response) error) error {
 	for attempt := 1; ; attempt++ {
-		err := c.once(ctx, k, read)
+		err := c.sendOnce(ctx, k, read)
 		if err == nil {
 			return nil
 		}
@@ -110,15 +110,15 @@ func (c *Client) answer(ctx context.Context, k *call, read func(*http.Response) 
 	}
 }
 
-func (c *Client) once(ctx context.Context, k *call, read func(*http.Response) error) (err error) {
+func (c *Client) sendOnce(ctx context.Context, k *call, read func(*http.Response) error) (err error) {
 	req, err := c.request(ctx, k)
 	if err != nil {
 		return err
 	}
 	res, err := c.http.Do(req)
 	if err != nil {
-		if own, ok := errors.AsType[*sourceError](err); ok {
-			return own // the file could not be read: another attempt does not help
+		if source, ok := errors.AsType[*sourceError](err); ok {
+			return source // the file could not be read, so another attempt does not help
 		}
 		if _, untrusted := errors.AsType[*tls.CertificateVerificationError](err); untrusted {
 			return err

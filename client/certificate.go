@@ -14,7 +14,7 @@ import (
 type Status string
 
 const (
-	// Processing is the status until the verified PDF exists.
+	// Processing certificates have no verified PDF yet.
 	Processing Status = "processing"
 	// Approved certificates are valid and have a verified PDF.
 	Approved Status = "approved"
@@ -24,11 +24,11 @@ const (
 	Revoked Status = "revoked"
 )
 
-// Label is a value with a label for people.
+// Label is a value and its label for people.
 type Label[T ~string] struct {
 	Value T      `json:"value"`
 	Label string `json:"label"`
-	// Description is a sentence; sources have none.
+	// Description is a sentence; it is empty for a source.
 	Description string `json:"description,omitempty"`
 }
 
@@ -76,7 +76,7 @@ type Institution struct {
 
 // Failure is the reason why processing failed.
 type Failure struct {
-	// Code is a stable code, Message a sentence for people.
+	// Code is a stable code; Message is a sentence for people.
 	Code    string `json:"code"`
 	Message string `json:"message"`
 }
@@ -89,7 +89,7 @@ type StoredFile struct {
 	SHA256   string `json:"sha256"`
 }
 
-// Notice reports a property of the file that its institution should know.
+// Notice reports a property of the file that the institution should check.
 type Notice struct {
 	Code    string `json:"code"`
 	Message string `json:"message"`
@@ -107,8 +107,8 @@ type NewCertificate struct {
 	File    *File
 }
 
-// Upload uploads one certificate, whose status is then Processing; Await waits for its end. If the
-// certificate already exists, the error is ErrDuplicate.
+// Upload uploads one certificate. Its status is then Processing; Await waits until the processing
+// ends. If the certificate already exists, the error is ErrDuplicate.
 func (c *Client) Upload(ctx context.Context, n NewCertificate, options ...Option) (*VaultCertificate, error) {
 	b, err := newFileBody([]formField{
 		{"certificate_title", n.CertificateTitle}, {"full_name", n.FullName}, {"applicant_email", n.ApplicantEmail},
@@ -120,7 +120,7 @@ func (c *Client) Upload(ctx context.Context, n NewCertificate, options ...Option
 	return one[VaultCertificate](ctx, c, post(vaultPath, b, options))
 }
 
-// VaultFilter filters a list of vault certificates; its zero value selects all.
+// VaultFilter filters a list of vault certificates; its zero value selects all certificates.
 type VaultFilter struct {
 	Status         Status
 	ApplicantEmail string
@@ -136,8 +136,8 @@ func (f VaultFilter) query() url.Values {
 	return q
 }
 
-// VaultCertificates returns all vault certificates of a filter, newest first. An error ends the
-// sequence.
+// VaultCertificates returns all vault certificates that match a filter, newest first. An error ends
+// the sequence.
 func (c *Client) VaultCertificates(ctx context.Context, f VaultFilter) iter.Seq2[*VaultCertificate, error] {
 	return every[VaultCertificate](ctx, c, vaultPath, f.query())
 }
@@ -152,7 +152,7 @@ func (c *Client) VaultCertificate(ctx context.Context, uuid string) (*VaultCerti
 	return one[VaultCertificate](ctx, c, &call{method: http.MethodGet, path: vaultPath + "/" + url.PathEscape(uuid)})
 }
 
-// Download writes a certificate's verified PDF to w. If there is none yet, the error is
+// Download writes a certificate's verified PDF to w. If there is no verified PDF yet, the error is
 // ErrNotFound. An interrupted download continues where it stopped.
 func (c *Client) Download(ctx context.Context, uuid string, w io.Writer) error {
 	return c.download(ctx, &call{method: http.MethodGet, path: vaultPath + "/" + url.PathEscape(uuid) + "/download", accept: "application/pdf"}, w)
@@ -176,15 +176,15 @@ func (c *Client) Revoke(ctx context.Context, uuid, reason, note string, options 
 	return one[VaultCertificate](ctx, c, post(vaultPath+"/"+url.PathEscape(uuid)+"/revoke", b, options))
 }
 
-// awaitFirst and awaitMost are the first and the longest wait between two requests.
+// awaitFirst and awaitMax are the first and the longest wait between two requests.
 const (
 	awaitFirst = 100 * time.Millisecond
-	awaitMost  = 5 * time.Second
+	awaitMax   = 5 * time.Second
 )
 
-// Await waits until a certificate has left Processing, or ctx ends.
+// Await waits until the status of a certificate is no longer Processing, or ctx is done.
 func (c *Client) Await(ctx context.Context, uuid string) (*VaultCertificate, error) {
-	for wait := awaitFirst; ; wait = min(2*wait, awaitMost) {
+	for wait := awaitFirst; ; wait = min(2*wait, awaitMax) {
 		found, err := c.VaultCertificate(ctx, uuid)
 		if err != nil || found.Status.Value != Processing {
 			return found, err
@@ -195,18 +195,18 @@ func (c *Client) Await(ctx context.Context, uuid string) (*VaultCertificate, err
 	}
 }
 
-// one sends a call whose answer is one record.
+// one sends a call whose response is one record.
 func one[T any](ctx context.Context, c *Client, k *call) (*T, error) {
-	var answer struct {
+	var response struct {
 		Data *T `json:"data"`
 	}
-	if err := c.do(ctx, k, &answer); err != nil {
+	if err := c.do(ctx, k, &response); err != nil {
 		return nil, err
 	}
-	if answer.Data == nil {
-		return nil, fmt.Errorf("%s %s: the answer has no record", k.method, k.path)
+	if response.Data == nil {
+		return nil, fmt.Errorf("%s %s: the response has no record", k.method, k.path)
 	}
-	return answer.Data, nil
+	return response.Data, nil
 }
 
 func set(q url.Values, name, value string) {

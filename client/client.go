@@ -2,9 +2,9 @@
 // streamed uploads, typed errors, and the verification of webhook signatures for receivers of
 // events. It uses only the standard library.
 //
-// Calls are retried after temporary faults: no answer, 429, 500, 502, 503 and 504. A call that
-// changes something carries an idempotency key, so that the vault performs it only once, however
-// often it is sent.
+// Calls are retried after temporary faults: no response, and the statuses 409, 429, 500, 502, 503
+// and 504. A call that changes data has an idempotency key, so that the vault performs it only
+// once, even if it is sent several times.
 package client
 
 import (
@@ -24,16 +24,16 @@ import (
 type Config struct {
 	// URL is the vault's base address, which must be https.
 	URL string
-	// Token is an API token; public verification needs none.
+	// Token is an API token; public verification requires no token.
 	Token string
-	// RootCAs replace the trusted certificates of the system, for a vault with a self-signed
+	// RootCAs replaces the trusted certificates of the system. It is for a vault with a self-signed
 	// certificate.
 	RootCAs *x509.CertPool
-	// HTTP sends the requests instead of the built-in client; RootCAs then has no effect. Redirects
-	// are never followed, because they would forward the token.
+	// HTTP sends the requests instead of the built-in client; RootCAs then has no effect. The
+	// client never follows a redirect, because it would forward the token.
 	HTTP *http.Client
-	// Retry limits the attempts of a call. Fields that are zero have the values of DefaultRetry.
-	// With Attempts 1 no call is repeated.
+	// Retry limits the attempts of a call. Fields that are zero have the values of DefaultRetry. If
+	// Attempts is 1, no call is repeated.
 	Retry Retry
 	// UserAgent identifies the program in the vault's log.
 	UserAgent string
@@ -43,9 +43,9 @@ type Config struct {
 type Retry struct {
 	// Attempts is the maximum number of times a call is sent.
 	Attempts int
-	// Wait is the approximate wait before the second attempt; it doubles before each further one.
+	// Wait is the approximate wait before the second attempt; it doubles before each later attempt.
 	Wait time.Duration
-	// MaxWait is the longest wait. If the vault asks for a longer one, the call fails.
+	// MaxWait is the longest wait. If the vault requires a longer wait, the call fails.
 	MaxWait time.Duration
 }
 
@@ -53,8 +53,8 @@ type Retry struct {
 var DefaultRetry = Retry{Attempts: 6, Wait: 500 * time.Millisecond, MaxWait: 90 * time.Second}
 
 const (
-	// handshakeTime and headerTime limit the wait for the vault's first answer. The context limits
-	// the time for a body.
+	// handshakeTime and headerTime limit the time until the vault's response begins. The context
+	// limits the time for a body.
 	handshakeTime = 15 * time.Second
 	headerTime    = 2 * time.Minute
 	idlePerHost   = 16
@@ -74,7 +74,7 @@ type Client struct {
 func New(c Config) (*Client, error) {
 	base, err := url.Parse(c.URL)
 	if err != nil {
-		return nil, fmt.Errorf("the vault's address: %w", err)
+		return nil, fmt.Errorf("parsing the vault's address: %w", err)
 	}
 	if base.Scheme != "https" || base.Host == "" || base.RawQuery != "" || base.Fragment != "" || base.User != nil {
 		return nil, fmt.Errorf("the vault's address %q must look like https://vault.example.org", base.Redacted())
@@ -124,13 +124,13 @@ func (c *Client) CloseIdleConnections() { c.http.CloseIdleConnections() }
 type Option func(*call)
 
 // IdempotencyKey replaces the generated key of a call. For one day, the same call with the same key
-// returns the first answer, even from another process.
+// returns the first response, even from another process.
 func IdempotencyKey(key string) Option {
 	return func(c *call) { c.key = key }
 }
 
-// Templates lists certificate templates as JSON. There are none yet; the call serves to test a
-// connection.
+// Templates lists certificate templates as JSON. There are no templates yet; the call is useful to
+// test a connection.
 func (c *Client) Templates(ctx context.Context) ([]json.RawMessage, error) {
 	var list []json.RawMessage
 	err := c.do(ctx, &call{method: http.MethodGet, path: "/business/certificate-templates"}, &list)

@@ -17,15 +17,15 @@ import (
 	"time"
 )
 
-// stub is a vault whose answers the test decides, with a client whose waits are recorded and take
-// no time.
+// stub is a fake vault whose responses the test defines, and a client for it. The client records
+// its waits and does not sleep.
 type stub struct {
 	*testing.T
 
 	client *Client
 	mu     sync.Mutex
 	waits  []time.Duration
-	// seen holds the requests with their bodies.
+	// seen contains the requests with their bodies.
 	seen []*seen
 }
 
@@ -35,7 +35,7 @@ type seen struct {
 	body []byte
 }
 
-func newStub(t *testing.T, answer func(w http.ResponseWriter, r *seen, attempt int)) *stub {
+func newStub(t *testing.T, response func(w http.ResponseWriter, r *seen, attempt int)) *stub {
 	t.Helper()
 	s := &stub{T: t}
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -45,7 +45,7 @@ func newStub(t *testing.T, answer func(w http.ResponseWriter, r *seen, attempt i
 		s.seen = append(s.seen, got)
 		attempt := len(s.seen)
 		s.mu.Unlock()
-		answer(w, got, attempt)
+		response(w, got, attempt)
 	}))
 	server.EnableHTTP2 = true
 	server.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
@@ -74,7 +74,7 @@ func (s *stub) must(err error) {
 	}
 }
 
-func say(w http.ResponseWriter, status int, body string, header ...string) {
+func respond(w http.ResponseWriter, status int, body string, header ...string) {
 	for i := 0; i < len(header); i += 2 {
 		w.Header().Set(header[i], header[i+1])
 	}
@@ -84,7 +84,7 @@ func say(w http.ResponseWriter, status int, body string, header ...string) {
 
 const record = `{"message": "ok", "data": {"id": 7, "uuid": "u", "status": {"value": "processing", "label": "Processing", "description": "Being made."}, "created_at": "2026-06-30T09:41:07.204118Z"}}`
 
-func TestNewRefuses(t *testing.T) {
+func TestNewRejects(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]Config{
 		"plain HTTP":             {URL: "http://vault.example.org"},
@@ -92,23 +92,23 @@ func TestNewRefuses(t *testing.T) {
 		"no host":                {URL: "https:///a"},
 		"a query":                {URL: "https://vault.example.org?x=1"},
 		"a password":             {URL: "https://user:secret@vault.example.org"},
-		"a token with its line":  {URL: "https://vault.example.org", Token: "cvt_x\n"},
-		"a token that is header": {URL: "https://vault.example.org", Token: "x\r\nHost: y"},
+		"a token with a newline": {URL: "https://vault.example.org", Token: "cvt_x\n"},
+		"a token with a header":  {URL: "https://vault.example.org", Token: "x\r\nHost: y"},
 	} {
 		_, err := New(c)
 		if err == nil {
 			t.Errorf("%s is accepted", name)
 		} else if strings.Contains(err.Error(), "secret") {
-			t.Errorf("%s: the error has the password: %v", name, err)
+			t.Errorf("%s: the error contains the password: %v", name, err)
 		}
 	}
 }
 
-func TestCallsAreTriedAgain(t *testing.T) {
+func TestCallsAreRetried(t *testing.T) {
 	t.Parallel()
 	drop := func(http.ResponseWriter) { panic(http.ErrAbortHandler) }
 	status := func(code int, header ...string) func(http.ResponseWriter) {
-		return func(w http.ResponseWriter) { say(w, code, `{"message": "No."}`, header...) }
+		return func(w http.ResponseWriter) { respond(w, code, `{"message": "No."}`, header...) }
 	}
 	half := func(w http.ResponseWriter) {
 		w.Header().Set("Content-Length", "1000")
@@ -122,18 +122,18 @@ func TestCallsAreTriedAgain(t *testing.T) {
 		// atLeast is the minimum of the first wait.
 		atLeast time.Duration
 	}{
-		"no fault":               {nil, 1, nil, 0},
-		"no answer":              {[]func(http.ResponseWriter){drop, drop}, 3, nil, 0},
-		"half an answer":         {[]func(http.ResponseWriter){half}, 2, nil, 0},
-		"500":                    {[]func(http.ResponseWriter){status(500)}, 2, nil, 0},
-		"502, 503, 504":          {[]func(http.ResponseWriter){status(502), status(503), status(504)}, 4, nil, 0},
-		"429 with seconds":       {[]func(http.ResponseWriter){status(429, "Retry-After", "7")}, 2, nil, 7 * time.Second},
-		"409":                    {[]func(http.ResponseWriter){status(409, "Retry-After", "1")}, 2, nil, time.Second},
-		"too long a wait":        {[]func(http.ResponseWriter){status(429, "Retry-After", "86400")}, 1, ErrTooManyRequests, 0},
-		"more than is tried":     {slices.Repeat([]func(http.ResponseWriter){status(503)}, 9), DefaultRetry.Attempts, ErrUnavailable, 0},
-		"what does not pass":     {[]func(http.ResponseWriter){status(422)}, 1, ErrInvalid, 0},
-		"what is not allowed":    {[]func(http.ResponseWriter){status(401)}, 1, ErrUnauthorized, 0},
-		"a redirect is no place": {[]func(http.ResponseWriter){status(307, "Location", "https://elsewhere.example.org/")}, 1, nil, 0},
+		"no fault":                  {nil, 1, nil, 0},
+		"no response":               {[]func(http.ResponseWriter){drop, drop}, 3, nil, 0},
+		"an incomplete response":    {[]func(http.ResponseWriter){half}, 2, nil, 0},
+		"500":                       {[]func(http.ResponseWriter){status(500)}, 2, nil, 0},
+		"502, 503, 504":             {[]func(http.ResponseWriter){status(502), status(503), status(504)}, 4, nil, 0},
+		"429 with seconds":          {[]func(http.ResponseWriter){status(429, "Retry-After", "7")}, 2, nil, 7 * time.Second},
+		"409":                       {[]func(http.ResponseWriter){status(409, "Retry-After", "1")}, 2, nil, time.Second},
+		"a wait that is too long":   {[]func(http.ResponseWriter){status(429, "Retry-After", "86400")}, 1, ErrTooManyRequests, 0},
+		"more faults than attempts": {slices.Repeat([]func(http.ResponseWriter){status(503)}, 9), DefaultRetry.Attempts, ErrUnavailable, 0},
+		"an invalid request":        {[]func(http.ResponseWriter){status(422)}, 1, ErrInvalid, 0},
+		"an unauthorized request":   {[]func(http.ResponseWriter){status(401)}, 1, ErrUnauthorized, 0},
+		"a redirect":                {[]func(http.ResponseWriter){status(307, "Location", "https://elsewhere.example.org/")}, 1, nil, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -149,18 +149,18 @@ func TestCallsAreTriedAgain(t *testing.T) {
 						tc.faults[attempt-1](w)
 						return
 					}
-					say(w, 200, record)
+					respond(w, 200, record)
 				})
 				err := call(s.client)
-				wantsError := tc.err != nil || name == "a redirect is no place"
-				if (err != nil) != wantsError || tc.err != nil && !errors.Is(err, tc.err) {
-					t.Errorf("%s: %v", method, err)
+				wantError := tc.err != nil || name == "a redirect"
+				if (err != nil) != wantError || tc.err != nil && !errors.Is(err, tc.err) {
+					t.Errorf("%s: error = %v, want %v", method, err, tc.err)
 				}
 				if len(s.seen) != tc.attempts || len(s.waits) != tc.attempts-1 {
-					t.Fatalf("%s: %d attempts, waits %v", method, len(s.seen), s.waits)
+					t.Fatalf("%s: %d attempts with waits %v, want %d attempts", method, len(s.seen), s.waits, tc.attempts)
 				}
 				if tc.atLeast > 0 && s.waits[0] < tc.atLeast {
-					t.Errorf("%s: waited %v", method, s.waits[0])
+					t.Errorf("%s: waited %v, want at least %v", method, s.waits[0], tc.atLeast)
 				}
 				for i, r := range s.seen {
 					key := r.Header.Get("Idempotency-Key")
@@ -168,7 +168,7 @@ func TestCallsAreTriedAgain(t *testing.T) {
 						t.Errorf("%s: attempt %d has key %q and body %q", method, i+1, key, r.body)
 					}
 					if r.Header.Get("Authorization") != "Bearer cvt_secret" || r.Header.Get("Accept") != "application/json" {
-						t.Errorf("%s: %v", method, r.Header)
+						t.Errorf("%s: headers = %v", method, r.Header)
 					}
 				}
 			}
@@ -184,12 +184,12 @@ func TestWaitsGrowAndDiffer(t *testing.T) {
 		full := min(time.Second<<min(attempt-1, 20), 10*time.Second)
 		wait, again := r.after(&temporary{io.ErrUnexpectedEOF}, attempt)
 		if !again || wait < full/2 || wait > full {
-			t.Errorf("attempt %d: %v, %v", attempt, wait, again)
+			t.Errorf("attempt %d: after = %v, %v, want a wait between %v and %v", attempt, wait, again, full/2, full)
 		}
 		seen[wait] = true
 	}
 	if len(seen) < 40 {
-		t.Errorf("of 79 waits %d differ", len(seen))
+		t.Errorf("79 waits have %d different lengths, want at least 40", len(seen))
 	}
 }
 
@@ -203,7 +203,7 @@ func TestRetryDefaults(t *testing.T) {
 	} {
 		c, err := New(Config{URL: "https://vault.example.org", Retry: given})
 		if err != nil || c.retry != want {
-			t.Errorf("%+v: %+v, %v", given, c.retry, err)
+			t.Errorf("New with %+v: retry = %+v, %v, want %+v", given, c.retry, err, want)
 		}
 	}
 }
@@ -216,32 +216,32 @@ func TestRetryAfter(t *testing.T) {
 		"Tue, 30 Jun 2026 12:01:30 GMT": 90 * time.Second, "Tue, 30 Jun 2026 11:59:00 GMT": 0,
 	} {
 		if got := retryAfter(value, now); got != want {
-			t.Errorf("%q: %v", value, got)
+			t.Errorf("retryAfter(%q) = %v, want %v", value, got, want)
 		}
 	}
 }
 
-func TestContextEndsACall(t *testing.T) {
+func TestCancelledContextEndsCall(t *testing.T) {
 	t.Parallel()
-	s := newStub(t, func(w http.ResponseWriter, _ *seen, _ int) { say(w, 503, "{}") })
+	s := newStub(t, func(w http.ResponseWriter, _ *seen, _ int) { respond(w, 503, "{}") })
 	ctx, cancel := context.WithCancel(t.Context())
 	s.client.sleep = func(ctx context.Context, _ time.Duration) error { cancel(); return sleep(ctx, time.Hour) }
 	if _, err := s.client.VaultCertificate(ctx, "u"); !errors.Is(err, context.Canceled) || !errors.Is(err, ErrUnavailable) {
-		t.Errorf("%v: the error must have both the end and its reason", err)
+		t.Errorf("error = %v, want both the end of the context and the last response", err)
 	}
 	if len(s.seen) != 1 {
-		t.Errorf("%d attempts", len(s.seen))
+		t.Errorf("%d attempts, want 1", len(s.seen))
 	}
 }
 
-func TestOwnCertificateMustBeTrusted(t *testing.T) {
+func TestUntrustedCertificateIsRejected(t *testing.T) {
 	t.Parallel()
-	s := newStub(t, func(w http.ResponseWriter, _ *seen, _ int) { say(w, 200, record) })
+	s := newStub(t, func(w http.ResponseWriter, _ *seen, _ int) { respond(w, 200, record) })
 	strict, err := New(Config{URL: s.client.base, Token: "cvt_secret"})
 	s.must(err)
 	strict.sleep = s.client.sleep
 	if _, err := strict.VaultCertificate(t.Context(), "u"); err == nil || len(s.waits) != 0 || len(s.seen) != 0 {
-		t.Errorf("%v, %d waits, %d requests", err, len(s.waits), len(s.seen))
+		t.Errorf("error = %v after %d waits and %d requests, want an error and no request", err, len(s.waits), len(s.seen))
 	}
 }
 
@@ -254,7 +254,7 @@ func TestErrorsHaveTypes(t *testing.T) {
 		is     []error
 		text   string
 	}{
-		"duplicate": {422, `{"message": "There is one.", "errors": {"applicant_email": ["There is one."], "existing_uuid": ["` + existing + `"]}}`, []error{ErrInvalid, ErrDuplicate}, "There is one. (422, request the-request-id)"},
+		"duplicate": {422, `{"message": "The certificate already exists.", "errors": {"applicant_email": ["The certificate already exists."], "existing_uuid": ["` + existing + `"]}}`, []error{ErrInvalid, ErrDuplicate}, "The certificate already exists. (422, request the-request-id)"},
 		"fields":    {422, `{"message": "First.", "errors": {"b": ["First.", "Second."], "a": ["Third."]}}`, []error{ErrInvalid}, "First. (422, request the-request-id)"},
 		"unknown":   {404, `{"message": "No such certificate."}`, []error{ErrNotFound}, "No such certificate. (404, request the-request-id)"},
 		"a proxy":   {403, "<html>Forbidden</html>", []error{ErrForbidden}, "Forbidden (403, request the-request-id)"},
@@ -262,27 +262,27 @@ func TestErrorsHaveTypes(t *testing.T) {
 		"teapot":    {418, "{}", nil, "I'm a teapot (418, request the-request-id)"},
 	} {
 		s := newStub(t, func(w http.ResponseWriter, _ *seen, _ int) {
-			say(w, tc.status, tc.body, "X-Request-Id", "the-request-id")
+			respond(w, tc.status, tc.body, "X-Request-Id", "the-request-id")
 		})
 		_, err := s.client.VaultCertificate(t.Context(), "u")
 		e, ok := errors.AsType[*Error](err)
 		if !ok || e.Status != tc.status || e.Error() != tc.text {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: error = %v, want status %d and text %q", name, err, tc.status, tc.text)
 			continue
 		}
 		for _, kind := range []error{ErrInvalidOperation, ErrUnauthorized, ErrForbidden, ErrNotFound, ErrConflict, ErrTooLarge, ErrInvalid, ErrDuplicate, ErrTooManyRequests, ErrUnavailable} {
 			if errors.Is(err, kind) != slices.Contains(tc.is, kind) {
-				t.Errorf("%s is %v: %v", name, kind, errors.Is(err, kind))
+				t.Errorf("%s: errors.Is(err, %v) = %v", name, kind, errors.Is(err, kind))
 			}
 		}
 		switch name {
 		case "duplicate":
 			if e.Existing() != existing {
-				t.Errorf("existing %q", e.Existing())
+				t.Errorf("Existing() = %q, want %q", e.Existing(), existing)
 			}
 		case "fields":
 			if e.Detail() != "a: Third.; b: First. Second." {
-				t.Errorf("detail %q", e.Detail())
+				t.Errorf("Detail() = %q", e.Detail())
 			}
 		}
 	}
@@ -290,14 +290,14 @@ func TestErrorsHaveTypes(t *testing.T) {
 
 func TestPathsAreEscaped(t *testing.T) {
 	t.Parallel()
-	s := newStub(t, func(w http.ResponseWriter, _ *seen, _ int) { say(w, 404, `{"message": "No."}`) })
+	s := newStub(t, func(w http.ResponseWriter, _ *seen, _ int) { respond(w, 404, `{"message": "No."}`) })
 	_, err := s.client.VaultCertificate(t.Context(), "../../admin?x=1")
 	if !errors.Is(err, ErrNotFound) || s.seen[0].URL.EscapedPath() != "/business/certificate-vault/..%2F..%2Fadmin%3Fx=1" {
-		t.Errorf("%v, %s", err, s.seen[0].URL.EscapedPath())
+		t.Errorf("error = %v, path = %s", err, s.seen[0].URL.EscapedPath())
 	}
 }
 
-// TestStandardLibraryAlone keeps the package free of dependencies.
+// TestStandardLibraryAlone checks that the package has no dependencies.
 func TestStandardLibraryAlone(t *testing.T) {
 	t.Parallel()
 	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", "-f", "{{if not .Standard}}{{.ImportPath}}{{end}}", ".").Output()
@@ -305,6 +305,6 @@ func TestStandardLibraryAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := strings.Fields(string(out)); !slices.Equal(got, []string{"github.com/certvault/certvault/client"}) {
-		t.Errorf("the package needs %v", got)
+		t.Errorf("non-standard packages = %v, want only the package itself", got)
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// Fetch writes the target of a record's link to w: PDFPath, ImagePath, QRCodePath or BarcodePath.
-// It sends no token, because none is needed.
+// Fetch writes the target of a record's link to w. The link is a PDFPath, ImagePath, QRCodePath or
+// BarcodePath. Fetch sends no token, because these links require none.
 func (c *Client) Fetch(ctx context.Context, link string, w io.Writer) error {
 	if !strings.HasPrefix(link, "https://") {
 		return fmt.Errorf("%q is not a link of a vault", link)
@@ -23,7 +23,7 @@ func (c *Client) Fetch(ctx context.Context, link string, w io.Writer) error {
 func (c *Client) download(ctx context.Context, k *call, w io.Writer) error {
 	d := &partial{w: w}
 	k.prepare = d.prepare
-	return c.answer(ctx, k, d.read)
+	return c.send(ctx, k, d.read)
 }
 
 // partial is the state of a download.
@@ -34,7 +34,7 @@ type partial struct {
 }
 
 func (d *partial) prepare(req *http.Request) {
-	// The offset of a part is only defined without compression.
+	// The offset of a part is defined only without compression.
 	req.Header.Set("Accept-Encoding", "identity")
 	if d.written > 0 {
 		req.Header.Set("Range", fmt.Sprintf("bytes=%d-", d.written))
@@ -54,7 +54,7 @@ func (d *partial) read(res *http.Response) error {
 	n, err := io.Copy(d.w, &networkReader{res.Body})
 	d.written += n
 	if _, network := errors.AsType[*temporary](err); network && d.written > 0 && (d.tag == "" || strings.HasPrefix(d.tag, "W/")) {
-		// Without a strong validator the rest may belong to another file.
+		// Without a strong validator the rest may belong to another version of the file.
 		return fmt.Errorf("the download was interrupted: %w", unmark(err))
 	}
 	return err
@@ -66,7 +66,7 @@ type networkReader struct{ r io.Reader }
 func (n *networkReader) Read(p []byte) (int, error) {
 	count, err := n.r.Read(p)
 	if err != nil && !errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		err = &temporary{fmt.Errorf("reading the answer: %w", err)}
+		err = &temporary{fmt.Errorf("reading the response: %w", err)}
 	}
 	return count, err
 }

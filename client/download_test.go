@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-func TestDownloadGoesOnWhereItBroke(t *testing.T) {
+func TestDownloadResumes(t *testing.T) {
 	t.Parallel()
 	content := bytes.Repeat([]byte("certificate "), 50_000)
 	sum := sha256.Sum256(content)
@@ -22,7 +22,7 @@ func TestDownloadGoesOnWhereItBroke(t *testing.T) {
 		w.Header().Set("ETag", tag)
 		if from := r.Header.Get("Range"); from != "" {
 			if r.Header.Get("If-Range") != tag {
-				t.Errorf("If-Range %q", r.Header.Get("If-Range"))
+				t.Errorf("If-Range = %q, want %q", r.Header.Get("If-Range"), tag)
 			}
 			start, _ := strconv.Atoi(strings.TrimSuffix(strings.TrimPrefix(from, "bytes="), "-"))
 			w.Header().Set("Content-Range", fmt.Sprintf("bytes %d-%d/%d", start, len(content)-1, len(content)))
@@ -36,11 +36,11 @@ func TestDownloadGoesOnWhereItBroke(t *testing.T) {
 	}
 	s := newStub(t, func(w http.ResponseWriter, r *seen, attempt int) {
 		if r.Header.Get("Accept") != "application/pdf" {
-			t.Errorf("Accept %q", r.Header.Get("Accept"))
+			t.Errorf("Accept = %q, want application/pdf", r.Header.Get("Accept"))
 		}
 		switch attempt {
 		case 1:
-			say(w, 503, "{}")
+			respond(w, 503, "{}")
 		case 2:
 			serve(w, r, content[:200_000])
 			panic(http.ErrAbortHandler)
@@ -54,13 +54,13 @@ func TestDownloadGoesOnWhereItBroke(t *testing.T) {
 	var got bytes.Buffer
 	s.must(s.client.Download(t.Context(), "u", &got))
 	if !bytes.Equal(got.Bytes(), content) || len(s.seen) != 4 {
-		t.Errorf("%d of %d bytes in %d attempts", got.Len(), len(content), len(s.seen))
+		t.Errorf("downloaded %d of %d bytes in %d attempts, want all in 4", got.Len(), len(content), len(s.seen))
 	}
 
 	for name, second := range map[string]func(w http.ResponseWriter){
-		"another file":      func(w http.ResponseWriter) { say(w, 200, "another", "ETag", `"another"`) },
-		"from the start":    func(w http.ResponseWriter) { say(w, 200, string(content), "ETag", tag) },
-		"from a wrong byte": func(w http.ResponseWriter) { say(w, 206, "x", "ETag", tag, "Content-Range", "bytes 1-2/600000") },
+		"another file":      func(w http.ResponseWriter) { respond(w, 200, "another", "ETag", `"another"`) },
+		"from the start":    func(w http.ResponseWriter) { respond(w, 200, string(content), "ETag", tag) },
+		"from a wrong byte": func(w http.ResponseWriter) { respond(w, 206, "x", "ETag", tag, "Content-Range", "bytes 1-2/600000") },
 	} {
 		s := newStub(t, func(w http.ResponseWriter, r *seen, attempt int) {
 			if attempt > 1 {
@@ -72,13 +72,13 @@ func TestDownloadGoesOnWhereItBroke(t *testing.T) {
 		})
 		var got bytes.Buffer
 		if err := s.client.Download(t.Context(), "u", &got); err == nil {
-			t.Errorf("%s: %d bytes passed for a download", name, got.Len())
+			t.Errorf("%s: Download returned no error after %d bytes", name, got.Len())
 		}
 	}
 	s = newStub(t, func(w http.ResponseWriter, r *seen, _ int) { serve(w, r, content) })
-	full := errors.New("no room")
+	full := errors.New("the disk is full")
 	if err := s.client.Download(t.Context(), "u", errWriter{full}); !errors.Is(err, full) || len(s.seen) != 1 {
-		t.Errorf("a full disk: %v after %d attempts", err, len(s.seen))
+		t.Errorf("a full disk: error = %v after %d attempts, want %v after 1", err, len(s.seen), full)
 	}
 }
 
@@ -86,23 +86,23 @@ type errWriter struct{ err error }
 
 func (e errWriter) Write([]byte) (int, error) { return 0, e.err }
 
-func TestFetchKeepsTheTokenToItself(t *testing.T) {
+func TestFetchSendsNoToken(t *testing.T) {
 	t.Parallel()
 	s := newStub(t, func(w http.ResponseWriter, r *seen, _ int) {
 		if r.Header.Get("Authorization") != "" {
-			t.Error("a public link was sent the token")
+			t.Error("the token was sent to a public link")
 		}
-		say(w, 200, "<svg/>")
+		respond(w, 200, "<svg/>")
 	})
 	var got bytes.Buffer
 	s.must(s.client.Fetch(t.Context(), s.client.base+"/verify/NWU-1/qrcode.svg", &got))
 	if got.String() != "<svg/>" {
-		t.Errorf("%q", got.String())
+		t.Errorf("content = %q, want <svg/>", got.String())
 	}
 	if err := s.client.Fetch(t.Context(), "http://vault.example.org/x", io.Discard); err == nil {
-		t.Error("a link without TLS is followed")
+		t.Error("a link without TLS is accepted")
 	}
 	if _, err := s.client.Verify(t.Context(), "NWU-1"); err == nil {
-		t.Error("a drawing passed for a verification")
+		t.Error("an SVG is accepted as a verification")
 	}
 }

@@ -44,21 +44,22 @@ var kinds = map[int]error{
 	http.StatusTooManyRequests: ErrTooManyRequests, http.StatusServiceUnavailable: ErrUnavailable,
 }
 
-// Error is an unsuccessful answer.
+// Error is an unsuccessful response.
 type Error struct {
 	// Status is the HTTP status.
 	Status int
 	// Message is the vault's message for people.
 	Message string
-	// Fields holds the messages of each invalid field.
+	// Fields contains the messages of each invalid field.
 	Fields map[string][]string
 	// RequestID identifies the request in the vault's log.
 	RequestID string
-	// RetryAfter is the wait that the vault asks for, or 0.
+	// RetryAfter is the wait that the vault requires, or 0.
 	RetryAfter time.Duration
 }
 
-// existingField is the field with the existing certificate in the answer to a duplicate.
+// existingField is the field with the UUID of the existing certificate in the response to a
+// duplicate.
 const existingField = "existing_uuid"
 
 // Error returns the vault's message, the status and the request id.
@@ -74,7 +75,7 @@ func (e *Error) Error() string {
 	return text + ")"
 }
 
-// Is reports whether the error is of a kind.
+// Is reports whether the error is of the kind target.
 func (e *Error) Is(target error) bool {
 	if target == ErrDuplicate {
 		return e.Existing() != ""
@@ -102,21 +103,22 @@ func (e *Error) Detail() string {
 	return strings.Join(lines, "; ")
 }
 
-// problem returns an unsuccessful answer as an error. An answer that is not the vault's JSON may
-// come from a proxy; then only the status counts.
+// problem returns an unsuccessful response as an error. A response that is not the vault's JSON may
+// come from a proxy; then the error has only the status.
 func problem(res *http.Response) error {
 	e := &Error{Status: res.StatusCode, RequestID: res.Header.Get("X-Request-Id"), RetryAfter: retryAfter(res.Header.Get("Retry-After"), time.Now())}
-	var said struct {
+	var body struct {
 		Message string              `json:"message"`
 		Errors  map[string][]string `json:"errors"`
 	}
-	if json.NewDecoder(io.LimitReader(res.Body, maxProblem)).Decode(&said) == nil {
-		e.Message, e.Fields = said.Message, said.Errors
+	if json.NewDecoder(io.LimitReader(res.Body, maxProblem)).Decode(&body) == nil {
+		e.Message, e.Fields = body.Message, body.Errors
 	}
 	return e
 }
 
-// retryAfter parses seconds or a date (RFC 9110, 10.2.3).
+// retryAfter parses a number of seconds or a date (RFC 9110, 10.2.3). It returns 0 for an invalid
+// value or a time in the past.
 func retryAfter(value string, now time.Time) time.Duration {
 	if seconds, err := strconv.ParseInt(value, 10, 32); err == nil {
 		return max(0, time.Duration(seconds)*time.Second)

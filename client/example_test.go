@@ -20,15 +20,15 @@ import (
 )
 
 // vault is a fake vault for the examples.
-func vault(answers map[string]string) (address string, roots *x509.CertPool, end func()) {
+func vault(responses map[string]string) (address string, roots *x509.CertPool, end func()) {
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
-		answer, ok := answers[r.Method+" "+r.URL.Path]
+		response, ok := responses[r.Method+" "+r.URL.Path]
 		if !ok {
 			w.WriteHeader(http.StatusNotFound)
-			answer = `{"message": "No such certificate."}`
+			response = `{"message": "No such certificate."}`
 		}
-		_, _ = io.WriteString(w, answer)
+		_, _ = io.WriteString(w, response)
 	}))
 	roots = x509.NewCertPool()
 	roots.AddCert(server.Certificate())
@@ -53,19 +53,19 @@ func Example() {
 		return
 	}
 	ctx := context.Background()
-	made, err := c.Upload(ctx, client.NewCertificate{
+	created, err := c.Upload(ctx, client.NewCertificate{
 		CertificateTitle: "Bachelor of Science", FullName: "Ada Lovelace", ApplicantEmail: "ada@example.org", File: file,
 	})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println(made.Status.Value)
-	if made, err = c.Await(ctx, made.UUID); err != nil {
+	fmt.Println(created.Status.Value)
+	if created, err = c.Await(ctx, created.UUID); err != nil {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println(made.Status.Value, made.ReferenceID)
+	fmt.Println(created.Status.Value, created.ReferenceID)
 	// Output:
 	// processing
 	// approved NWU-7Q4M2H9K3XBT05VC

@@ -60,13 +60,14 @@ type Signature struct {
 	ApprovedAt        *time.Time `json:"approved_at"`
 }
 
-// CertificateFilter filters and sorts a list of certificates; its zero value selects all.
+// CertificateFilter filters and sorts a list of certificates; its zero value selects all
+// certificates.
 type CertificateFilter struct {
 	// Search is part of a name, an e-mail address or a reference id.
 	Search string
 	// Status is pending, processing, generated, failed or revoked.
 	Status string
-	// Dates are YYYY-MM-DD and inclusive.
+	// The dates are YYYY-MM-DD and inclusive.
 	IssueDateFrom, IssueDateTo, GeneratedFrom, GeneratedTo string
 
 	BatchID    string
@@ -95,7 +96,8 @@ func (f CertificateFilter) query() url.Values {
 
 const certificatesPath = "/business/certificates"
 
-// Certificates returns all certificates of a filter, from every source. An error ends the sequence.
+// Certificates returns all certificates that match a filter, from every source. An error ends the
+// sequence.
 func (c *Client) Certificates(ctx context.Context, f CertificateFilter) iter.Seq2[*Certificate, error] {
 	return every[Certificate](ctx, c, certificatesPath, f.query())
 }

@@ -10,7 +10,7 @@ import (
 	"strconv"
 )
 
-// perPage is the page size of iterators, the maximum of the vault.
+// perPage is the page size of iterators, the maximum that the vault allows.
 const perPage = 100
 
 // Page is one page of a list.
@@ -26,8 +26,8 @@ type Links struct {
 	Next *string `json:"next"`
 }
 
-// Meta describes the position of a page in its list. Values that the list does not provide, or that
-// do not apply to a cursor, are nil.
+// Meta describes the position of a page in its list. A value is nil if the list does not provide it
+// or it does not apply to a cursor.
 type Meta struct {
 	CurrentPage  *int    `json:"current_page"`
 	From         *int    `json:"from"`
@@ -50,12 +50,12 @@ func numbered[T any](ctx context.Context, c *Client, path string, q url.Values, 
 	return p, nil
 }
 
-// every iterates over a list by cursor, which stays correct while the list grows.
+// every iterates over a list by cursor, so that the sequence stays correct while the list grows.
 func every[T any](ctx context.Context, c *Client, path string, q url.Values) iter.Seq2[*T, error] {
 	return walk(ctx, c, path, q, func(data []*T) []*T { return data })
 }
 
-// walk is every for a list whose records are nested in data.
+// walk iterates like every, over a list whose records are nested in data.
 func walk[D, T any](ctx context.Context, c *Client, path string, q url.Values, records func(data D) []*T) iter.Seq2[*T, error] {
 	return func(yield func(*T, error) bool) {
 		q := maps.Clone(q)
@@ -89,7 +89,8 @@ func walk[D, T any](ctx context.Context, c *Client, path string, q url.Values, r
 	}
 }
 
-// nextCursor returns the cursor of the next page, or "" at the end.
+// nextCursor returns the cursor of the next page, or "" at the end. now is the cursor of the
+// current page.
 func nextCursor(m Meta, link *string, now string) (string, error) {
 	switch {
 	case m.NextCursor == nil && link == nil:

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-func TestListsGoByCursor(t *testing.T) {
+func TestListsFollowTheCursor(t *testing.T) {
 	t.Parallel()
 	page := func(first, n int, next string) string {
 		items := make([]string, n)
@@ -25,15 +25,15 @@ func TestListsGoByCursor(t *testing.T) {
 	s := newStub(t, func(w http.ResponseWriter, r *seen, _ int) {
 		q := r.URL.Query()
 		if q.Get("per_page") != "100" || q.Get("status") != "failed" || q.Get("search") != "a&b" || !q.Has("cursor") || q.Has("page") {
-			t.Errorf("query %v", q)
+			t.Errorf("query = %v", q)
 		}
 		switch q.Get("cursor") {
 		case "":
-			say(w, 200, page(0, 100, "one"))
+			respond(w, 200, page(0, 100, "one"))
 		case "one":
-			say(w, 200, page(100, 0, "two")) // a page may be empty
+			respond(w, 200, page(100, 0, "two")) // a page may be empty
 		case "two":
-			say(w, 200, page(100, 20, ""))
+			respond(w, 200, page(100, 20, ""))
 		}
 	})
 	var ids []int64
@@ -42,18 +42,18 @@ func TestListsGoByCursor(t *testing.T) {
 		ids = append(ids, c.ID)
 	}
 	if len(ids) != 120 || ids[0] != 0 || ids[119] != 119 || len(s.seen) != 3 {
-		t.Errorf("%d records, %d requests", len(ids), len(s.seen))
+		t.Errorf("%d records in %d requests, want 120 in 3", len(ids), len(s.seen))
 	}
 	for _, err := range s.client.VaultCertificates(t.Context(), VaultFilter{Status: Failed, Search: "a&b"}) {
 		s.must(err)
 		break
 	}
 	if len(s.seen) != 4 {
-		t.Error("an iterator continues after a break")
+		t.Errorf("%d requests after a break, want 4", len(s.seen))
 	}
-	for name, body := range map[string]string{"a cursor that stands still": page(0, 1, "same"), "no cursor and a next page": strings.Replace(page(0, 1, "x"), `"next_cursor": "x"`, `"next_cursor": null`, 1)} {
+	for name, body := range map[string]string{"a cursor that does not change": page(0, 1, "same"), "a next page without a cursor": strings.Replace(page(0, 1, "x"), `"next_cursor": "x"`, `"next_cursor": null`, 1)} {
 		n, failed := 0, false
-		s := newStub(t, func(w http.ResponseWriter, _ *seen, _ int) { say(w, 200, body) })
+		s := newStub(t, func(w http.ResponseWriter, _ *seen, _ int) { respond(w, 200, body) })
 		for _, err := range s.client.VaultCertificates(t.Context(), VaultFilter{}) {
 			if n++; err != nil {
 				failed = true
@@ -67,11 +67,11 @@ func TestListsGoByCursor(t *testing.T) {
 		}
 	}
 	refused := newStub(t, func(w http.ResponseWriter, _ *seen, _ int) {
-		say(w, 403, `{"message": "Forbidden - Insufficient permissions"}`)
+		respond(w, 403, `{"message": "Forbidden - Insufficient permissions"}`)
 	})
 	for c, err := range refused.client.Certificates(t.Context(), CertificateFilter{}) {
 		if c != nil || !errors.Is(err, ErrForbidden) {
-			t.Errorf("%v, %v", c, err)
+			t.Errorf("the sequence has %v, %v, want ErrForbidden", c, err)
 		}
 	}
 }
@@ -79,7 +79,7 @@ func TestListsGoByCursor(t *testing.T) {
 func TestFilterIsSent(t *testing.T) {
 	t.Parallel()
 	s := newStub(t, func(w http.ResponseWriter, _ *seen, _ int) {
-		say(w, 200, `{"data": [], "links": {"next": null}, "meta": {"total": 0}}`)
+		respond(w, 200, `{"data": [], "links": {"next": null}, "meta": {"total": 0}}`)
 	})
 	p, err := s.client.CertificatePage(t.Context(), CertificateFilter{
 		Search: "x", Status: "generated", IssueDateFrom: "2026-01-01", IssueDateTo: "2026-02-01", GeneratedFrom: "2026-03-01", GeneratedTo: "2026-04-01",
@@ -88,6 +88,6 @@ func TestFilterIsSent(t *testing.T) {
 	s.must(err)
 	want := "/business/certificates?batch_id=b&customer_id=7&generated_at_from=2026-03-01&generated_at_to=2026-04-01&issue_date_from=2026-01-01&issue_date_to=2026-02-01&page=2&per_page=50&search=x&sort_field=name&sort_order=asc&status=generated"
 	if got := s.seen[0].URL.String(); got != want || *p.Meta.Total != 0 {
-		t.Errorf("%s", got)
+		t.Errorf("URL = %s, total = %d, want %s and 0", got, *p.Meta.Total, want)
 	}
 }

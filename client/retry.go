@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// temporary marks a temporary fault: no answer, or an incomplete one.
+// temporary marks a temporary fault: no response, or an incomplete response.
 type temporary struct{ err error }
 
 func (p *temporary) Error() string { return p.err.Error() }
@@ -22,8 +22,8 @@ func unmark(err error) error {
 	return err
 }
 
-// after reports whether to attempt a call again, and how long to wait before. Every call can be
-// repeated: it reads, or it carries an idempotency key.
+// after reports whether to attempt a call again, and how long to wait before the next attempt.
+// Every call can be repeated: it only reads, or it has an idempotency key.
 func (r *Retry) after(err error, attempt int) (wait time.Duration, again bool) {
 	if attempt >= r.Attempts {
 		return 0, false

@@ -11,35 +11,36 @@ import (
 	"sync"
 )
 
-// File is a file to upload. It is streamed once for each attempt and never held in memory.
+// File is a file to upload. It is streamed once for each attempt and is never read into memory as a
+// whole.
 type File struct {
 	// Name has the extension of the type: .pdf, .jpg, .jpeg or .png.
 	Name string
 	// Size is the length in bytes.
 	Size int64
-	// Open returns the content from its beginning. It is called for each attempt, possibly before
-	// the previous reader is closed.
+	// Open returns a reader at the beginning of the content. It is called for each attempt,
+	// possibly before the previous reader is closed.
 	Open func() (io.ReadCloser, error)
 }
 
-// OpenFile returns a file of the file system, which must not change until the upload ends.
+// OpenFile returns a file of the file system. The file must not change until the upload ends.
 func OpenFile(path string) (*File, error) {
 	info, err := os.Stat(path)
 	if err != nil {
-		return nil, fmt.Errorf("the file to upload: %w", err)
+		return nil, fmt.Errorf("reading the file to upload: %w", err)
 	}
 	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is not a file", path)
+		return nil, fmt.Errorf("%s is not a regular file", path)
 	}
 	return &File{Name: filepath.Base(path), Size: info.Size(), Open: func() (io.ReadCloser, error) { return os.Open(path) }}, nil
 }
 
-// SeekFile returns a file that is read from r. Each attempt rewinds r, and the caller must not use
-// it until the upload ends.
+// SeekFile returns a file that is read from r. Each attempt rewinds r. The caller must not use r
+// until the upload ends.
 func SeekFile(name string, r io.ReadSeeker) (*File, error) {
 	size, err := r.Seek(0, io.SeekEnd)
 	if err != nil {
-		return nil, fmt.Errorf("the size of %s: %w", name, err)
+		return nil, fmt.Errorf("reading the size of %s: %w", name, err)
 	}
 	s := &seeker{r: r}
 	return &File{Name: name, Size: size, Open: s.open}, nil
@@ -57,7 +58,7 @@ func (s *seeker) open() (io.ReadCloser, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if _, err := s.r.Seek(0, io.SeekStart); err != nil {
-		return nil, fmt.Errorf("rewinding: %w", err)
+		return nil, fmt.Errorf("rewinding the file: %w", err)
 	}
 	s.last = &seekReader{of: s}
 	return s.last, nil
@@ -76,8 +77,8 @@ func (r *seekReader) Read(p []byte) (int, error) {
 
 func (*seekReader) Close() error { return nil }
 
-// Progress calls f with the number of bytes sent so far. After a fault it starts again from 0. f is
-// called on another goroutine, one call at a time.
+// Progress calls f with the number of bytes sent so far. After a fault the number starts again from
+// 0. f is called on another goroutine, by one goroutine at a time.
 func Progress(f func(sent, total int64)) Option {
 	return func(c *call) {
 		if b, ok := c.body.(*fileBody); ok {
@@ -86,7 +87,7 @@ func Progress(f func(sent, total int64)) Option {
 	}
 }
 
-// fileBody is a form with a file after its other fields.
+// fileBody is a multipart form that ends with a file.
 type fileBody struct {
 	kind       string
 	head, tail []byte
@@ -97,7 +98,7 @@ type fileBody struct {
 // formField is a field of a form.
 type formField struct{ name, value string }
 
-// newFileBody returns a form; it leaves out fields without a value.
+// newFileBody returns a form with the fields and the file; it omits fields that have no value.
 func newFileBody(fields []formField, fileField string, file *File) (*fileBody, error) {
 	if file == nil || file.Open == nil {
 		return nil, errors.New("there is no file to upload")
@@ -143,7 +144,7 @@ type sourceError struct{ err error }
 func (s *sourceError) Error() string { return s.err.Error() }
 func (s *sourceError) Unwrap() error { return s.err }
 
-// sourceReader reads a file and checks that it has the stated length.
+// sourceReader reads a file and checks that its length is file.Size.
 type sourceReader struct {
 	r        io.Reader
 	file     *File

@@ -14,15 +14,15 @@ import (
 	"time"
 )
 
-// counting is a file whose reader counts how it is read.
+// counting is a file that records the largest buffer it was read with.
 type counting struct {
 	io.ReadSeeker
 
-	most int
+	largest int
 }
 
 func (c *counting) Read(p []byte) (int, error) {
-	c.most = max(c.most, len(p))
+	c.largest = max(c.largest, len(p))
 	return c.ReadSeeker.Read(p)
 }
 
@@ -33,31 +33,31 @@ func TestUploadStreamsAndRewinds(t *testing.T) {
 		if attempt < 3 {
 			panic(http.ErrAbortHandler)
 		}
-		say(w, 201, record)
+		respond(w, 201, record)
 	})
 	source := &counting{ReadSeeker: bytes.NewReader(content)}
 	file, err := SeekFile("a \"quoted\" näme.pdf", source)
 	s.must(err)
 	var mu sync.Mutex
-	var told []int64
-	begun := 0
-	made, err := s.client.Upload(t.Context(), NewCertificate{CertificateTitle: "BSc", FullName: "Ada", ApplicantEmail: "ada@example.org", File: file}, Progress(func(sent, total int64) {
+	var reported []int64
+	starts := 0
+	created, err := s.client.Upload(t.Context(), NewCertificate{CertificateTitle: "BSc", FullName: "Ada", ApplicantEmail: "ada@example.org", File: file}, Progress(func(sent, total int64) {
 		mu.Lock()
 		defer mu.Unlock()
 		if total != int64(len(content)) || sent > total {
-			t.Errorf("progress %d of %d", sent, total)
+			t.Errorf("progress = %d of %d, want a total of %d", sent, total, len(content))
 		}
-		if len(told) == 0 || sent < told[len(told)-1] {
-			begun++
+		if len(reported) == 0 || sent < reported[len(reported)-1] {
+			starts++
 		}
-		told = append(told, sent)
+		reported = append(reported, sent)
 	}), IdempotencyKey("a-key"))
 	s.must(err)
-	if made.ID != 7 || made.Status.Value != Processing || made.CreatedAt.IsZero() {
-		t.Errorf("made %+v", made)
+	if created.ID != 7 || created.Status.Value != Processing || created.CreatedAt.IsZero() {
+		t.Errorf("Upload = %+v", created)
 	}
-	if len(s.seen) != 3 || told[len(told)-1] != int64(len(content)) || begun != 3 || source.most > 1<<20 {
-		t.Errorf("%d attempts, progress began %d times and ended at %d, read %d at once", len(s.seen), begun, told[len(told)-1], source.most)
+	if len(s.seen) != 3 || reported[len(reported)-1] != int64(len(content)) || starts != 3 || source.largest > 1<<20 {
+		t.Errorf("%d attempts, progress started %d times and ended at %d, largest read %d bytes", len(s.seen), starts, reported[len(reported)-1], source.largest)
 	}
 	last := s.seen[2]
 	last.Body = io.NopCloser(bytes.NewReader(last.body))
@@ -65,7 +65,7 @@ func TestUploadStreamsAndRewinds(t *testing.T) {
 		t.Fatal(err)
 	}
 	if v := last.MultipartForm.Value; len(v) != 3 || v["certificate_title"][0] != "BSc" || last.Header.Get("Idempotency-Key") != "a-key" {
-		t.Errorf("fields %v, key %q", v, last.Header.Get("Idempotency-Key"))
+		t.Errorf("fields = %v, key = %q", v, last.Header.Get("Idempotency-Key"))
 	}
 	part := last.MultipartForm.File["certificate_file"][0]
 	opened, err := part.Open()
@@ -73,14 +73,14 @@ func TestUploadStreamsAndRewinds(t *testing.T) {
 	got, err := io.ReadAll(opened)
 	s.must(err)
 	if !bytes.Equal(got, content) || part.Filename != "a \"quoted\" näme.pdf" || last.ContentLength != int64(len(last.body)) {
-		t.Errorf("%d bytes of %q, length %d", len(got), part.Filename, last.ContentLength)
+		t.Errorf("received %d bytes of %q, Content-Length = %d", len(got), part.Filename, last.ContentLength)
 	}
 }
 
 func TestUploadOfAFileThatFails(t *testing.T) {
 	t.Parallel()
 	content := bytes.Repeat([]byte("x"), 100_000)
-	broken := errors.New("the disk is gone")
+	broken := errors.New("input/output error")
 	for name, file := range map[string]*File{
 		"cannot be opened": {Name: "a.pdf", Size: 10, Open: func() (io.ReadCloser, error) { return nil, broken }},
 		"cannot be read": {Name: "a.pdf", Size: int64(len(content)), Open: func() (io.ReadCloser, error) {
@@ -91,13 +91,13 @@ func TestUploadOfAFileThatFails(t *testing.T) {
 	} {
 		s := newStub(t, func(w http.ResponseWriter, r *seen, _ int) {
 			if strings.Contains(string(r.body), "xx\r\n--") {
-				t.Errorf("%s: the vault was sent a whole form", name)
+				t.Errorf("%s: the client sent a complete form", name)
 			}
-			say(w, 201, record)
+			respond(w, 201, record)
 		})
 		_, err := s.client.UploadFile(t.Context(), file)
 		if err == nil || len(s.waits) != 0 || strings.HasPrefix(name, "cannot") && !errors.Is(err, broken) {
-			t.Errorf("%s: %v after %d waits", name, err, len(s.waits))
+			t.Errorf("%s: error = %v after %d waits, want an error after 0", name, err, len(s.waits))
 		}
 	}
 	s := newStub(t, func(http.ResponseWriter, *seen, int) {})
@@ -121,22 +121,22 @@ func TestOpenFile(t *testing.T) {
 	}
 	f, err := OpenFile(path)
 	if err != nil || f.Name != "diploma.pdf" || f.Size != 4 {
-		t.Fatalf("%+v, %v", f, err)
+		t.Fatalf("OpenFile = %+v, %v", f, err)
 	}
 	s := newStub(t, func(w http.ResponseWriter, _ *seen, _ int) {
-		say(w, 201, `{"data": {"file_id": "f", "file_name": "diploma.pdf", "mime_type": "application/pdf", "size": 4, "expires_at": "2026-07-01T09:41:07Z"}}`)
+		respond(w, 201, `{"data": {"file_id": "f", "file_name": "diploma.pdf", "mime_type": "application/pdf", "size": 4, "expires_at": "2026-07-01T09:41:07Z"}}`)
 	})
 	stored, err := s.client.UploadFile(t.Context(), f)
 	if err != nil || *stored != (UploadedFile{"f", "diploma.pdf", "application/pdf", 4, time.Date(2026, 7, 1, 9, 41, 7, 0, time.UTC)}) {
-		t.Errorf("%+v, %v", stored, err)
+		t.Errorf("UploadFile = %+v, %v", stored, err)
 	}
 }
 
-// TestUploadIsRefusedEarly uses a vault that answers before it has read the file.
+// TestUploadIsRefusedEarly uses a vault that responds before it has read the file.
 func TestUploadIsRefusedEarly(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		say(w, 401, `{"message": "Unauthorized - Invalid API token"}`)
+		respond(w, 401, `{"message": "Unauthorized - Invalid API token"}`)
 	}))
 	t.Cleanup(server.Close)
 	c, err := New(Config{URL: server.URL, HTTP: server.Client(), Retry: Retry{Attempts: 1}})
@@ -148,6 +148,6 @@ func TestUploadIsRefusedEarly(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := c.UploadFile(t.Context(), file); !errors.Is(err, ErrUnauthorized) {
-		t.Errorf("%v", err)
+		t.Errorf("error = %v, want ErrUnauthorized", err)
 	}
 }

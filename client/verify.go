@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// Verification is the public information about a certificate. For a certificate in processing it
-// has only the reference id.
+// Verification is the public information about a certificate. While the certificate is processed,
+// it has only the reference id and the status.
 type Verification struct {
 	ReferenceID      string     `json:"reference_id"`
 	Status           string     `json:"status"` // valid, revoked or processing
@@ -41,7 +41,7 @@ func (c *Client) Verify(ctx context.Context, referenceID string) (*Verification,
 
 // FileMatch is the result of VerifyFile.
 type FileMatch struct {
-	// Match is verified for a verified PDF, and original for a file from which certificates were
+	// Match is "verified" for a verified PDF, and "original" for a file from which certificates were
 	// created.
 	Match string `json:"match"`
 	// Count is the number of certificates created from the file.
@@ -50,8 +50,8 @@ type FileMatch struct {
 	Certificate *Verification `json:"data"`
 }
 
-// VerifyFile hashes a file and looks the hash up; the file is not sent. If the file is unknown, the
-// error is ErrNotFound.
+// VerifyFile computes the SHA-256 of a file and looks it up; it does not send the file. If the file
+// is unknown, the error is ErrNotFound.
 func (c *Client) VerifyFile(ctx context.Context, r io.Reader) (*FileMatch, error) {
 	hash := sha256.New()
 	if _, err := io.Copy(hash, r); err != nil {

@@ -25,7 +25,7 @@ type Event struct {
 	ApplicantEmail   string    `json:"applicant_email"`
 	Source           string    `json:"source"`
 	TriggerContext   string    `json:"trigger_context"`
-	// EventID is the same each time the event is sent.
+	// EventID is the same for all deliveries of the event.
 	EventID          string   `json:"event_id"`
 	ReferenceID      string   `json:"reference_id"`
 	Status           Status   `json:"status"`
@@ -37,8 +37,8 @@ type Event struct {
 	Test bool `json:"test"`
 }
 
-// ErrSignature means that a delivery was not signed with the secret, or too long ago. Answer it
-// with 401 and do not process it.
+// ErrSignature means that a delivery was not signed with the secret, or that it was signed too long
+// ago. Respond with 401 and do not process the delivery.
 var ErrSignature = errors.New("the webhook's signature is not valid")
 
 // DefaultTolerance is the largest accepted difference between the time of a delivery and the local
@@ -47,8 +47,8 @@ const DefaultTolerance = 5 * time.Minute
 
 // Verifier verifies deliveries.
 type Verifier struct {
-	// Secrets are the endpoint's signing secrets as the vault showed them: one, or two during a
-	// rotation.
+	// Secrets are the endpoint's signing secrets as the vault displayed them: one secret, or two
+	// during a rotation.
 	Secrets []string
 	// Tolerance replaces DefaultTolerance if it is not 0.
 	Tolerance time.Duration
@@ -57,12 +57,13 @@ type Verifier struct {
 }
 
 // VerifyWebhook verifies that a delivery was signed with the secret, and returns its event. The
-// body must be the received bytes.
+// body must be exactly the received bytes.
 //
-// The signature of Standard Webhooks decides, which covers the time of the delivery too. If a
-// delivery has none of its headers, X-Webhook-Signature decides, which does not cover the time: a
-// repeated delivery then looks like a new one. A delivery may arrive more than once in any case;
-// its Event.EventID is the same.
+// VerifyWebhook checks the signature of Standard Webhooks, which also covers the time of the
+// delivery. If a delivery has none of the headers of Standard Webhooks, it checks
+// X-Webhook-Signature, which does not cover the time: a repeated delivery then cannot be
+// distinguished from a new one. A delivery may arrive more than once in any case; its Event.EventID
+// is the same.
 func VerifyWebhook(header http.Header, body []byte, secret string) (*Event, error) {
 	return (&Verifier{Secrets: []string{secret}}).Verify(header, body)
 }
@@ -79,10 +80,10 @@ func (v *Verifier) Verify(header http.Header, body []byte) (*Event, error) {
 	return e, nil
 }
 
-// Check is Verify for callers that decode the payload themselves.
+// Check verifies a delivery as Verify does, but does not decode the payload.
 func (v *Verifier) Check(header http.Header, body []byte) error {
 	if len(v.Secrets) == 0 {
-		return errors.New("there is no secret to check the webhook with")
+		return errors.New("no secret is configured to verify the webhook")
 	}
 	check := v.standard
 	if header.Get("Webhook-Id") == "" && header.Get("Webhook-Timestamp") == "" && header.Get("Webhook-Signature") == "" {
@@ -117,8 +118,8 @@ func (v *Verifier) plain(header http.Header, body []byte, secret string) (bool, 
 	return hmac.Equal(mac.Sum(nil), given), nil
 }
 
-// standard checks webhook-signature: a list of "v1," and the base64 of the HMAC-SHA256 of id, time
-// and body, keyed with the decoded secret. One of them must match.
+// standard checks the webhook-signature header: a list of "v1," and the base64 of the HMAC-SHA256
+// of id, time and body, keyed with the decoded secret. At least one signature must match.
 func (v *Verifier) standard(header http.Header, body []byte, secret string) (bool, error) {
 	key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(secret, "whsec_"))
 	if err != nil || len(key) == 0 {

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// The reference vector of Standard Webhooks. The command openssl dgst -sha256 -mac HMAC produces
-// the same two signatures.
+// These constants are the reference vector of Standard Webhooks. The command openssl dgst -sha256
+// -mac HMAC produces the same two signatures.
 const (
 	vectorSecret   = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 	vectorID       = "msg_p5jXN8AQM9LWM0D4loKWxJek"
@@ -54,59 +54,59 @@ func TestVerifyWebhook(t *testing.T) {
 		v      *Verifier
 		good   bool
 	}{
-		"Standard Webhooks":                  {standard, vectorBody, verifier(vectorSecret), true},
-		"one of several signatures":          {with("webhook-signature", wrong+" "+vectorStandard), vectorBody, verifier(vectorSecret), true},
-		"one of two secrets":                 {standard, vectorBody, verifier(other, vectorSecret), true},
-		"another version beside":             {with("webhook-signature", "v2,AAAA "+vectorStandard), vectorBody, verifier(vectorSecret), true},
-		"four minutes late":                  {standard, vectorBody, &Verifier{Secrets: []string{vectorSecret}, Now: func() time.Time { return time.Unix(1614265330+240, 0) }}, true},
-		"six minutes late":                   {standard, vectorBody, &Verifier{Secrets: []string{vectorSecret}, Now: func() time.Time { return time.Unix(1614265330+360, 0) }}, false},
-		"six minutes early":                  {standard, vectorBody, &Verifier{Secrets: []string{vectorSecret}, Now: func() time.Time { return time.Unix(1614265330-360, 0) }}, false},
-		"a tolerance of its own":             {standard, vectorBody, &Verifier{Secrets: []string{vectorSecret}, Tolerance: time.Hour, Now: func() time.Time { return time.Unix(1614265330+360, 0) }}, true},
-		"another body":                       {standard, vectorBody + " ", verifier(vectorSecret), false},
-		"another secret":                     {standard, vectorBody, verifier(other), false},
-		"another id":                         {with("webhook-id", "msg_2"), vectorBody, verifier(vectorSecret), false},
-		"another time":                       {with("webhook-timestamp", "1614265331"), vectorBody, verifier(vectorSecret), false},
-		"a time that is none":                {with("webhook-timestamp", "now"), vectorBody, verifier(vectorSecret), false},
-		"no version":                         {with("webhook-signature", strings.TrimPrefix(vectorStandard, "v1,")), vectorBody, verifier(vectorSecret), false},
-		"another version alone":              {with("webhook-signature", "v1a"+vectorStandard[2:]), vectorBody, verifier(vectorSecret), false},
-		"a signature cut short":              {with("webhook-signature", vectorStandard[:20]), vectorBody, verifier(vectorSecret), false},
-		"an empty signature":                 {with("webhook-signature", "v1,"), vectorBody, verifier(vectorSecret), false},
-		"X-Webhook-Signature alone":          {headers("X-Webhook-Signature", vectorPlain), vectorBody, verifier(vectorSecret), true},
-		"in capitals":                        {headers("X-Webhook-Signature", strings.ToUpper(vectorPlain)), vectorBody, verifier(vectorSecret), true},
-		"of another body":                    {headers("X-Webhook-Signature", vectorPlain), vectorBody + "\n", verifier(vectorSecret), false},
-		"of another secret":                  {headers("X-Webhook-Signature", vectorPlain), vectorBody, verifier(other), false},
-		"cut short":                          {headers("X-Webhook-Signature", vectorPlain[:62]), vectorBody, verifier(vectorSecret), false},
-		"no signature":                       {headers(), vectorBody, verifier(vectorSecret), false},
-		"a good one does not save a bad one": {with("X-Webhook-Signature", vectorPlain, "webhook-signature", wrong), vectorBody, verifier(vectorSecret), false},
-		"nor an old one":                     {with("X-Webhook-Signature", vectorPlain, "webhook-timestamp", "1"), vectorBody, verifier(vectorSecret), false},
+		"Standard Webhooks":                     {standard, vectorBody, verifier(vectorSecret), true},
+		"one of several signatures":             {with("webhook-signature", wrong+" "+vectorStandard), vectorBody, verifier(vectorSecret), true},
+		"one of two secrets":                    {standard, vectorBody, verifier(other, vectorSecret), true},
+		"a second signature of another version": {with("webhook-signature", "v2,AAAA "+vectorStandard), vectorBody, verifier(vectorSecret), true},
+		"four minutes late":                     {standard, vectorBody, &Verifier{Secrets: []string{vectorSecret}, Now: func() time.Time { return time.Unix(1614265330+240, 0) }}, true},
+		"six minutes late":                      {standard, vectorBody, &Verifier{Secrets: []string{vectorSecret}, Now: func() time.Time { return time.Unix(1614265330+360, 0) }}, false},
+		"six minutes early":                     {standard, vectorBody, &Verifier{Secrets: []string{vectorSecret}, Now: func() time.Time { return time.Unix(1614265330-360, 0) }}, false},
+		"a larger tolerance":                    {standard, vectorBody, &Verifier{Secrets: []string{vectorSecret}, Tolerance: time.Hour, Now: func() time.Time { return time.Unix(1614265330+360, 0) }}, true},
+		"another body":                          {standard, vectorBody + " ", verifier(vectorSecret), false},
+		"another secret":                        {standard, vectorBody, verifier(other), false},
+		"another id":                            {with("webhook-id", "msg_2"), vectorBody, verifier(vectorSecret), false},
+		"another time":                          {with("webhook-timestamp", "1614265331"), vectorBody, verifier(vectorSecret), false},
+		"an invalid time":                       {with("webhook-timestamp", "now"), vectorBody, verifier(vectorSecret), false},
+		"no version":                            {with("webhook-signature", strings.TrimPrefix(vectorStandard, "v1,")), vectorBody, verifier(vectorSecret), false},
+		"only another version":                  {with("webhook-signature", "v1a"+vectorStandard[2:]), vectorBody, verifier(vectorSecret), false},
+		"a truncated signature":                 {with("webhook-signature", vectorStandard[:20]), vectorBody, verifier(vectorSecret), false},
+		"an empty signature":                    {with("webhook-signature", "v1,"), vectorBody, verifier(vectorSecret), false},
+		"only X-Webhook-Signature":              {headers("X-Webhook-Signature", vectorPlain), vectorBody, verifier(vectorSecret), true},
+		"X-Webhook-Signature in upper case":     {headers("X-Webhook-Signature", strings.ToUpper(vectorPlain)), vectorBody, verifier(vectorSecret), true},
+		"X-Webhook-Signature of another body":   {headers("X-Webhook-Signature", vectorPlain), vectorBody + "\n", verifier(vectorSecret), false},
+		"X-Webhook-Signature of another secret": {headers("X-Webhook-Signature", vectorPlain), vectorBody, verifier(other), false},
+		"a truncated X-Webhook-Signature":       {headers("X-Webhook-Signature", vectorPlain[:62]), vectorBody, verifier(vectorSecret), false},
+		"no signature":                          {headers(), vectorBody, verifier(vectorSecret), false},
+		"a valid X-Webhook-Signature and an invalid signature": {with("X-Webhook-Signature", vectorPlain, "webhook-signature", wrong), vectorBody, verifier(vectorSecret), false},
+		"a valid X-Webhook-Signature and an old time":          {with("X-Webhook-Signature", vectorPlain, "webhook-timestamp", "1"), vectorBody, verifier(vectorSecret), false},
 	} {
 		err := tc.v.Check(tc.header, []byte(tc.body))
 		if (err == nil) != tc.good || !tc.good && !errors.Is(err, ErrSignature) {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: error = %v", name, err)
 		}
 	}
 }
 
-func TestVerifyWebhookNeedsASecret(t *testing.T) {
+func TestVerifyWebhookRequiresASecret(t *testing.T) {
 	t.Parallel()
 	standard := headers("webhook-id", vectorID, "webhook-timestamp", vectorTime, "webhook-signature", vectorStandard)
-	for name, v := range map[string]*Verifier{"none": verifier(), "an empty one": verifier(""), "no base64": verifier("whsec_???"), "nothing behind whsec_": verifier("whsec_")} {
+	for name, v := range map[string]*Verifier{"no secret": verifier(), "an empty secret": verifier(""), "invalid base64": verifier("whsec_???"), "only the prefix whsec_": verifier("whsec_")} {
 		if err := v.Check(standard, []byte(vectorBody)); err == nil || errors.Is(err, ErrSignature) {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: error = %v", name, err)
 		}
 	}
 	if err := verifier("").Check(headers("X-Webhook-Signature", vectorPlain), []byte(vectorBody)); err == nil || errors.Is(err, ErrSignature) {
-		t.Errorf("an empty one: %v", err)
+		t.Errorf("an empty secret and X-Webhook-Signature: error = %v", err)
 	}
 }
 
-// TestOpenSSLSignsWhatIsVerified verifies bodies that openssl signs.
-func TestOpenSSLSignsWhatIsVerified(t *testing.T) {
+// TestOpenSSLSignaturesAreVerified verifies bodies that openssl signs.
+func TestOpenSSLSignaturesAreVerified(t *testing.T) {
 	t.Parallel()
 	openssl, err := exec.LookPath("openssl")
 	if err != nil {
 		if os.Getenv("CI") == "true" {
-			t.Fatal("openssl is not installed: run make deps")
+			t.Fatal("openssl is not installed; run make deps")
 		}
 		t.Skip("openssl is not installed")
 	}
@@ -130,10 +130,10 @@ func TestOpenSSLSignsWhatIsVerified(t *testing.T) {
 			"webhook-signature", "v1,"+base64.StdEncoding.EncodeToString(sign(key, "an-id."+vectorTime+"."+body)))
 		e, err := verifier(secret).Verify(h, []byte(body))
 		if err != nil || e.Event != "certificate_application.approved" || e.FullName != "李雷" {
-			t.Errorf("Standard Webhooks: %+v, %v", e, err)
+			t.Errorf("Standard Webhooks: Verify = %+v, %v", e, err)
 		}
 		if e, err := verifier(secret).Verify(headers("X-Webhook-Signature", hex.EncodeToString(sign([]byte(secret), body))), []byte(body)); err != nil || e.EventID == "" {
-			t.Errorf("X-Webhook-Signature: %+v, %v", e, err)
+			t.Errorf("X-Webhook-Signature: Verify = %+v, %v", e, err)
 		}
 	}
 }

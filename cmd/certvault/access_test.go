@@ -9,56 +9,56 @@ import (
 	"testing"
 )
 
-// An operator manages the installation with commands only, and the log has all of it under the name
-// of the user who ran them.
+// TestAccessAdministration manages an installation only with commands. The log must have all
+// actions, with the user who ran the commands as the actor.
 func TestAccessAdministration(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	institution(t, dir)
+	createInstitution(t, dir)
 	at := []string{"--data", dir, "--institution", "northwest-university"}
 	with := func(args ...string) []string { return append(args, at...) }
 
 	var institutions []institutionRow
-	answer(t, "", &institutions, "institution", "list", "--data", dir)
+	runJSON(t, "", &institutions, "institution", "list", "--data", dir)
 	if len(institutions) != 1 || institutions[0].Slug != "northwest-university" || institutions[0].Members != 1 {
-		t.Errorf("%+v", institutions)
+		t.Errorf("institutions = %+v, want northwest-university with one member", institutions)
 	}
 	var member memberRow
-	answer(t, "", &member, with("member", "add", "--email", "i@example.org", "--name", "=Issuer", "--role", "issuer", "--manage-webhooks")...)
+	runJSON(t, "", &member, with("member", "add", "--email", "i@example.org", "--name", "=Issuer", "--role", "issuer", "--manage-webhooks")...)
 	if member.Role != "issuer" || !member.ManageWebhooks {
-		t.Errorf("%+v", member)
+		t.Errorf("member = %+v", member)
 	}
-	answer(t, "", &member, with("member", "role", "I@example.org", "admin")...)
+	runJSON(t, "", &member, with("member", "role", "I@example.org", "admin")...)
 	if member.Role != "admin" || member.ManageWebhooks {
-		t.Errorf("%+v", member)
+		t.Errorf("member = %+v", member)
 	}
 	for name, args := range map[string][]string{
-		"the last owner goes":         with("member", "remove", "o@example.org"),
+		"the last owner is removed":   with("member", "remove", "o@example.org"),
 		"the last owner is demoted":   with("member", "role", "o@example.org", "admin"),
-		"a role that is none":         with("member", "role", "i@example.org", "king"),
-		"nobody":                      with("member", "remove", "nobody@example.org"),
-		"twice":                       with("member", "add", "--email", "i@example.org", "--name", "X", "--role", "auditor"),
-		"an operator without account": {"operator", "add", "nobody@example.org", "--data", dir},
+		"an unknown role":             with("member", "role", "i@example.org", "unknown"),
+		"an unknown member":           with("member", "remove", "unknown@example.org"),
+		"an existing member":          with("member", "add", "--email", "i@example.org", "--name", "X", "--role", "auditor"),
+		"an operator without account": {"operator", "add", "unknown@example.org", "--data", dir},
 	} {
 		if code, _, errs := certvault(t, "", args...); code != exitRefused || errs == "" {
-			t.Errorf("%s: exit %d: %s", name, code, errs)
+			t.Errorf("%s: exit code = %d, want %d: %s", name, code, exitRefused, errs)
 		}
 	}
 	var members []memberRow
-	answer(t, "", &members, with("member", "list")...)
+	runJSON(t, "", &members, with("member", "list")...)
 	if len(members) != 2 || members[0].Role != "owner" {
-		t.Errorf("%+v", members)
+		t.Errorf("members = %+v, want 2", members)
 	}
 	var removed struct{ Removed bool }
-	answer(t, "", &removed, with("member", "remove", "i@example.org")...)
+	runJSON(t, "", &removed, with("member", "remove", "i@example.org")...)
 
-	var done struct{ Operator bool }
-	answer(t, "", &done, "operator", "add", "o@example.org", "--data", dir)
+	var changed struct{ Operator bool }
+	runJSON(t, "", &changed, "operator", "add", "o@example.org", "--data", dir)
 	var operators []operatorRow
-	if answer(t, "", &operators, "operator", "list", "--data", dir); len(operators) != 1 || operators[0].Email != "o@example.org" || !done.Operator {
-		t.Errorf("%+v", operators)
+	if runJSON(t, "", &operators, "operator", "list", "--data", dir); len(operators) != 1 || operators[0].Email != "o@example.org" || !changed.Operator {
+		t.Errorf("operators = %+v, want o@example.org", operators)
 	}
-	answer(t, "", &done, "operator", "remove", "o@example.org", "--data", dir)
+	runJSON(t, "", &changed, "operator", "remove", "o@example.org", "--data", dir)
 
 	me, err := user.Current()
 	if err != nil {
@@ -84,19 +84,19 @@ func TestAccessAdministration(t *testing.T) {
 		return list
 	}
 	if got, want := log("--institution", "northwest-university"), []string{"member.added", "key.made", "member.added", "member.changed", "member.removed", "audit.exported"}; !slices.Equal(got, want) {
-		t.Errorf("%v", got)
+		t.Errorf("actions = %v, want %v", got, want)
 	}
 	if got, want := log("--installation"), []string{"institution.created", "operator.added", "operator.removed", "audit.exported"}; !slices.Equal(got, want) {
-		t.Errorf("%v", got)
+		t.Errorf("actions = %v, want %v", got, want)
 	}
 	code, out, errs := certvault(t, "", with("audit", "export", "--action", "member", "--subject", "=issuer", "--from", "2020-01-01", "--to", "2199-12-31")...)
 	rows, err := csv.NewReader(strings.NewReader(strings.TrimPrefix(out, "\ufeff"))).ReadAll()
 	if code != exitDone || err != nil || len(rows) != 4 || rows[1][7] != "'=Issuer" {
-		t.Errorf("exit %d: %v, %v, %s", code, rows, err, errs)
+		t.Errorf("exit code = %d, rows = %v, %v: %s", code, rows, err, errs)
 	}
 	for _, args := range [][]string{{"audit", "export", "--data", dir}, with("audit", "export", "--from", "tomorrow")} {
 		if code, _, _ := certvault(t, "", args...); code != exitUsage {
-			t.Errorf("%v: exit %d", args, code)
+			t.Errorf("%v: exit code = %d, want %d", args, code, exitUsage)
 		}
 	}
 }

@@ -23,13 +23,13 @@ type auditExport struct {
 	config.Storage
 
 	Institution  string `help:"Slug of the institution." xor:"log"`
-	Installation bool   `help:"The log of the installation." xor:"log"`
+	Installation bool   `help:"Export the log of the installation." xor:"log"`
 	Actor        string `help:"Only entries of this actor: a name, an id, or user, token, command or system."`
 	Action       string `help:"Only this action, such as token.revoked, or a group of actions, such as token."`
 	Subject      string `help:"Only entries about this subject: a name or an id."`
-	From         string `help:"Only entries from this day or time on." placeholder:"DATE"`
+	From         string `help:"Only entries since the start of this day, or since this time." placeholder:"DATE"`
 	To           string `help:"Only entries until the end of this day, or before this time." placeholder:"DATE"`
-	Format       string `help:"csv or jsonl; --json is jsonl." default:"csv" enum:"csv,jsonl"`
+	Format       string `help:"csv or jsonl; --json selects jsonl." default:"csv" enum:"csv,jsonl"`
 }
 
 // Run exports the log.
@@ -58,7 +58,8 @@ func (a *auditExport) Run(c *console) error {
 	return c.institution(a.Storage, a.Institution, func(base *app.Base, inst *account.Institution) error { return export(base, inst.ID) })
 }
 
-// parseMoment parses a time, or a day in UTC, to whose start it adds a number of days.
+// parseMoment parses a time, or a day in UTC. It returns the start of the day plus a number of
+// days.
 func parseMoment(flag, text string, days int) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
@@ -68,33 +69,34 @@ func parseMoment(flag, text string, days int) (time.Time, error) {
 	}
 	t, err := time.Parse(time.RFC3339, text)
 	if err != nil {
-		return t, fmt.Errorf("%s: %q is neither a date as YYYY-MM-DD nor a time as 2006-01-02T15:04:05Z", flag, text)
+		return t, fmt.Errorf("%s: %q is neither a date such as 2006-01-02 nor a time such as 2006-01-02T15:04:05Z", flag, text)
 	}
 	return t, nil
 }
 
-// asCommand records the user who runs the command as the actor of all its operations.
+// asCommand returns a context whose actor is the user who runs the command.
 func asCommand(ctx context.Context) context.Context {
 	a := audit.Actor{Type: audit.Command, Name: "command line"}
 	if u, err := user.Current(); err == nil {
 		a.ID, a.Name = u.Username, u.Username
 	}
-	// sudo sets the variable to the user on whose behalf it runs.
-	if by := os.Getenv("SUDO_USER"); by != "" && by != a.ID {
-		a.Name = by + " as " + a.Name
+	// sudo sets this variable to the user who called it.
+	if caller := os.Getenv("SUDO_USER"); caller != "" && caller != a.ID {
+		a.Name = caller + " as " + a.Name
 	}
 	return audit.WithActor(ctx, a)
 }
 
-// recordKey records a change of an institution's signing keys after the change, because keys are
-// files. For the keys of the installation inst is nil.
+// recordKey records a change of an institution's signing keys. It runs after the change, because
+// keys are files and cannot be changed in a transaction. inst is nil for the keys of the
+// installation.
 func (c *console) recordKey(base *app.Base, inst *account.Institution, action audit.Action) error {
 	e := audit.Entry{Action: action}
 	if inst != nil {
 		e.InstitutionID, e.Subject = inst.ID, audit.Subject{Type: "institution", ID: inst.UUID, Name: inst.Name}
 	}
 	if err := base.DB.Tx(c.ctx, func(tx *db.Tx) error { return audit.RecordTx(c.ctx, tx, e) }); err != nil {
-		return fmt.Errorf("the change was made, but could not be recorded: %w", err)
+		return fmt.Errorf("the keys were changed, but recording the change failed: %w", err)
 	}
 	return nil
 }

@@ -16,20 +16,20 @@ import (
 type bulkCommand struct {
 	remote
 
-	List    string `arg:"" help:"CSV with title, full_name, email and file." name:"FILE.csv" type:"path"`
-	Files   string `help:"Folder of the files that the list names. Default: that of the list." placeholder:"DIR" type:"path"`
-	Results string `help:"File for the result of each row. Default: beside the list." placeholder:"FILE" type:"path"`
+	List    string `arg:"" help:"CSV file with the columns title, full_name, email and file." name:"FILE.csv" type:"path"`
+	Files   string `help:"Folder of the files that the list names. Default: the folder of the list." placeholder:"DIR" type:"path"`
+	Results string `help:"File for the result of each row. Default: FILE.results.csv in the folder of the list." placeholder:"FILE" type:"path"`
 }
 
 // Help returns the details that do not fit into the one-line help.
 func (*bulkCommand) Help() string {
 	return `The list is CSV with commas, semicolons or tabs, in UTF-8 or UTF-16; the columns issue_date and details are optional. Run the same command
-again after an interruption: it continues where it ended, with the journal beside the list. The results have the status of each row: approved, failed,
+again after an interruption: it continues with the help of the journal in the folder of the list. The results have the status of each row: approved, failed,
 rejected (the certificate already exists), refused (the row is invalid) or unfinished.`
 }
 
-// bulkAnswer is the result of a list.
-type bulkAnswer struct {
+// bulkResult is the result of a list.
+type bulkResult struct {
 	Rows       int    `json:"rows"`
 	Approved   int    `json:"approved"`
 	Failed     int    `json:"failed"`
@@ -58,7 +58,7 @@ func (b *bulkCommand) Run(c *console) error {
 		run.Dir = filepath.Dir(b.List)
 	}
 	if info, err := os.Stat(run.Dir); err != nil || !info.IsDir() {
-		return &usageError{fmt.Errorf("--files: there is no folder %s", run.Dir)}
+		return &usageError{fmt.Errorf("--files: the folder %s does not exist", run.Dir)}
 	}
 	results, err := run.Do(c.ctx)
 	progress.end()
@@ -73,30 +73,30 @@ func (b *bulkCommand) Run(c *console) error {
 		return errors.Join(userError(err), e)
 	}
 	counts := bulkclient.Count(results)
-	answer := bulkAnswer{
+	result := bulkResult{
 		Rows: len(results), Approved: counts[bulkclient.Approved], Failed: counts[bulkclient.Failed], Rejected: counts[bulkclient.Rejected], Revoked: counts[bulkclient.Revoked],
 		Refused: counts[bulkclient.Refused], Unfinished: counts[bulkclient.Unfinished], Results: path,
 	}
-	if e := c.answer(answer, answer.print); e != nil {
+	if e := c.print(result, result.print); e != nil {
 		return e
 	}
 	switch {
 	case err != nil:
 		return fmt.Errorf("%w; run the same command again to continue", userError(err))
-	case answer.Approved != answer.Rows:
-		return fmt.Errorf("%d of %d rows did not get a certificate; see %s", answer.Rows-answer.Approved, answer.Rows, path)
+	case result.Approved != result.Rows:
+		return fmt.Errorf("%d of %d rows have no approved certificate; see %s", result.Rows-result.Approved, result.Rows, path)
 	}
 	return nil
 }
 
-func (a *bulkAnswer) print(w io.Writer) {
+func (a *bulkResult) print(w io.Writer) {
 	_, _ = fmt.Fprintf(w, "%d approved", a.Approved)
 	for _, other := range []struct {
-		n    int
-		word string
+		n      int
+		status string
 	}{{a.Failed, "failed"}, {a.Rejected, "rejected"}, {a.Revoked, "revoked"}, {a.Refused, "refused"}, {a.Unfinished, "unfinished"}} {
 		if other.n > 0 {
-			_, _ = fmt.Fprintf(w, ", %d %s", other.n, other.word)
+			_, _ = fmt.Fprintf(w, ", %d %s", other.n, other.status)
 		}
 	}
 	_, _ = fmt.Fprintf(w, " of %d rows\n%s\n", a.Rows, a.Results)
@@ -113,12 +113,13 @@ func (b *bulkCommand) read(stderr io.Writer) (_ *bulkclient.List, err error) {
 		return nil, err
 	}
 	if len(list.Unused) > 0 {
-		_, _ = fmt.Fprintf(stderr, "certvault: these columns are not used: %s\n", strings.Join(list.Unused, ", "))
+		_, _ = fmt.Fprintf(stderr, "certvault: the following columns are not used: %s\n", strings.Join(list.Unused, ", "))
 	}
 	return list, nil
 }
 
-// report shows a run as a progress bar, whose first half is the storing of the files.
+// report returns a function that displays the progress of a run in a progress bar. The first half
+// of the bar is the upload of the files.
 func report(b *bar) func(bulkclient.Progress) {
 	if b == nil {
 		return nil

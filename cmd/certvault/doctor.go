@@ -13,16 +13,16 @@ type doctorCommand struct {
 	config.Storage
 }
 
-var errUnhealthy = errors.New("the installation has problems; see above")
+var errUnhealthy = errors.New("the installation has problems; see the findings marked WRONG")
 
-// Run checks the installation, with or without a running server.
+// Run checks the installation, whether the server runs or not.
 func (d *doctorCommand) Run(c *console) error {
 	findings := app.Examine(c.ctx, d.Storage)
 	unhealthy := false
 	for _, f := range findings {
 		unhealthy = unhealthy || !f.Good
 	}
-	err := c.answer(findings, func(w io.Writer) {
+	err := c.print(findings, func(w io.Writer) {
 		for _, f := range findings {
 			mark := "ok   "
 			if !f.Good {

@@ -24,9 +24,9 @@ type institutionCreate struct {
 	config.Storage
 
 	Name               string `help:"Name of the institution." required:""`
-	Prefix             string `help:"Prefix of its reference ids: 2 to 10 characters of A-Z and 0-9." required:""`
-	OwnerEmail         string `help:"E-mail address of its first owner." required:""`
-	OwnerName          string `help:"Name of its first owner." required:""`
+	Prefix             string `help:"Prefix of the institution's reference ids: 2 to 10 characters of A-Z and 0-9." required:""`
+	OwnerEmail         string `help:"E-mail address of the institution's first owner." required:""`
+	OwnerName          string `help:"Name of the institution's first owner." required:""`
 	OwnerPasswordStdin bool   `help:"Read the owner's password from standard input." required:""`
 }
 
@@ -37,24 +37,24 @@ func (i *institutionCreate) Run(c *console) error {
 		return err
 	}
 	return c.vault(i.Storage, func(base *app.Base) error {
-		made, err := base.Accounts.CreateInstitution(c.ctx, account.NewInstitution{
+		created, err := base.Accounts.CreateInstitution(c.ctx, account.NewInstitution{
 			Name: i.Name, Prefix: i.Prefix, OwnerEmail: i.OwnerEmail, OwnerName: i.OwnerName, OwnerPassword: password,
 		})
 		if err != nil {
 			return err
 		}
-		// If the keys cannot be created now, the server creates them at its start.
-		keyErr := base.MakeKeys(c.ctx)
-		err = c.answer(struct {
+		// If the keys cannot be created now, the server creates them when it starts.
+		keyErr := base.CreateKeys(c.ctx)
+		err = c.print(struct {
 			ID     int64  `json:"id"`
 			UUID   string `json:"uuid"`
 			Slug   string `json:"slug"`
 			Prefix string `json:"prefix"`
-		}{made.ID, made.UUID, made.Slug, made.Prefix}, func(w io.Writer) {
-			_, _ = fmt.Fprintf(w, "Institution %s created: slug %s, prefix %s, uuid %s.\n", made.Name, made.Slug, made.Prefix, made.UUID)
+		}{created.ID, created.UUID, created.Slug, created.Prefix}, func(w io.Writer) {
+			_, _ = fmt.Fprintf(w, "Institution %s created: slug %s, prefix %s, uuid %s.\n", created.Name, created.Slug, created.Prefix, created.UUID)
 		})
 		if keyErr != nil {
-			return errors.Join(err, fmt.Errorf("the institution was created, but its signing key was not: %w", keyErr))
+			return errors.Join(err, fmt.Errorf("the institution was created, but the creation of its signing key failed: %w", keyErr))
 		}
 		return err
 	})
@@ -85,7 +85,7 @@ func (i *institutionList) Run(c *console) error {
 		for n, k := range list {
 			rows[n] = institutionRow{k.ID, k.UUID, k.Slug, k.Name, k.Prefix, k.Members, k.CreatedAt}
 		}
-		return c.answer(rows, func(w io.Writer) {
+		return c.print(rows, func(w io.Writer) {
 			table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 			_, _ = fmt.Fprintln(table, "SLUG\tPREFIX\tMEMBERS\tSINCE\tNAME")
 			for _, r := range rows {
@@ -96,7 +96,7 @@ func (i *institutionList) Run(c *console) error {
 	})
 }
 
-// readLine reads a secret from a pipe or a terminal, without the line end.
+// readLine reads a secret from a pipe or a terminal and removes the end of the line.
 func readLine(r io.Reader) (string, error) {
 	line, err := bufio.NewReader(io.LimitReader(r, 8<<10)).ReadString('\n')
 	if err != nil && !errors.Is(err, io.EOF) {

@@ -11,15 +11,15 @@ import (
 
 // mailFlags are the settings of mail to an institution's recipients.
 type mailFlags struct {
-	MailLanguage  *string `help:"Language of mail to recipients who have chosen none: en, es, fr, de, pt, ar, hi or zh." placeholder:"TAG"`
-	MailSender    *string `help:"Sender name of mail to recipients; empty means the vault's." placeholder:"NAME"`
-	ReplyTo       *string `help:"E-mail address for recipients' replies; empty means the vault's." placeholder:"EMAIL"`
+	MailLanguage  *string `help:"Language of mail to recipients who have chosen no language: en, es, fr, de, pt, ar, hi or zh." placeholder:"TAG"`
+	MailSender    *string `help:"Sender name of mail to recipients; empty means the vault's name." placeholder:"NAME"`
+	ReplyTo       *string `help:"E-mail address for recipients' replies; empty means the vault's address." placeholder:"EMAIL"`
 	MailParagraph *string `help:"Paragraph in the mail about a new certificate; it may contain {name}, {title}, {institution}." placeholder:"TEXT"`
-	MailClosing   *string `help:"Closing of that mail, such as your office and its telephone number." placeholder:"TEXT"`
-	WordsLanguage *string `help:"Language of paragraph and closing. Default: the language of mail." placeholder:"TAG"`
+	MailClosing   *string `help:"Closing of that mail, for example the name and telephone number of your office." placeholder:"TEXT"`
+	WordsLanguage *string `help:"Language of the paragraph and the closing. Default: the language of mail." placeholder:"TAG"`
 }
 
-// apply puts the flags given into an institution's settings.
+// apply sets the values of the given flags in an institution's settings.
 func (m *mailFlags) apply(c *account.Changes) {
 	set(&c.MailLanguage, m.MailLanguage)
 	set(&c.Sender, m.MailSender)
@@ -35,9 +35,9 @@ func (m *mailFlags) apply(c *account.Changes) {
 	c.MailTexts[tag] = w
 }
 
-// sayMail writes the settings of mail for people.
-func sayMail(w io.Writer, a *account.Changes) {
-	_, _ = fmt.Fprintf(w, "Language of mail to recipients who have chosen none: %s; sender: %s; replies to: %s.\n",
+// printMail prints the settings of mail as text.
+func printMail(w io.Writer, a *account.Changes) {
+	_, _ = fmt.Fprintf(w, "Language of mail to recipients who have chosen no language: %s; sender: %s; replies to: %s.\n",
 		a.MailLanguage, cmp.Or(a.Sender, "the vault"), cmp.Or(a.ReplyTo, "the vault"))
 	var tags []string
 	for tag := range a.MailTexts {

@@ -16,39 +16,39 @@ import (
 // retentionFlags are the retention periods of an institution.
 type retentionFlags struct {
 	KeepFailed  *int `help:"Days to keep failed certificates, 30 to 3653; 0 means forever." placeholder:"DAYS"`
-	KeepRevoked *int `help:"Days to keep files of revoked certificates, likewise." placeholder:"DAYS"`
-	KeepMail    *int `help:"Days to keep addresses of mail and webhook events, likewise." placeholder:"DAYS"`
-	Yes         bool `help:"Remove what the new number of days excludes; without this flag, the command only reports it."`
+	KeepRevoked *int `help:"Days to keep files of revoked certificates, 30 to 3653; 0 means forever." placeholder:"DAYS"`
+	KeepMail    *int `help:"Days to keep addresses of mail and webhook events, 30 to 3653; 0 means forever." placeholder:"DAYS"`
+	Yes         bool `help:"Remove the records that are older than the new number of days; without this flag, the command only counts them."`
 }
 
-// apply puts the flags given into an institution's settings.
-func (k *retentionFlags) apply(keep *account.Retention) {
-	set(&keep.Failed, k.KeepFailed)
-	set(&keep.Revoked, k.KeepRevoked)
-	set(&keep.Mail, k.KeepMail)
+// apply sets the values of the given flags in an institution's retention periods.
+func (k *retentionFlags) apply(retention *account.Retention) {
+	set(&retention.Failed, k.KeepFailed)
+	set(&retention.Revoked, k.KeepRevoked)
+	set(&retention.Mail, k.KeepMail)
 }
 
-// confirm returns an error if the flags would remove records and --yes is not
-// given. The error says how many.
+// confirm returns an error if the flags would remove records and --yes is not given. The error
+// states the number of records.
 func (k *retentionFlags) confirm(ctx context.Context, base *app.Base, id int64) error {
-	was, err := base.Accounts.Retention(ctx, id)
+	old, err := base.Accounts.Retention(ctx, id)
 	if err != nil {
 		return err
 	}
-	now := was
-	k.apply(&now)
-	if k.Yes || now == was {
+	changed := old
+	k.apply(&changed)
+	if k.Yes || changed == old {
 		return nil
 	}
-	if err := now.Check(); err != nil {
+	if err := changed.Check(); err != nil {
 		return err
 	}
 	at := time.Now()
-	failed, revoked, err := cert.Expired(ctx, base.DB, at, id, now)
+	failed, revoked, err := cert.Expired(ctx, base.DB, at, id, changed)
 	if err != nil {
 		return err
 	}
-	mails, events, err := recipient.Expired(ctx, base.DB, at, id, now.Mail)
+	mails, events, err := recipient.Expired(ctx, base.DB, at, id, changed.Mail)
 	if err != nil {
 		return err
 	}
@@ -56,7 +56,7 @@ func (k *retentionFlags) confirm(ctx context.Context, base *app.Base, id int64) 
 		return nil
 	}
 	return fault.New(fault.Conflict, fmt.Sprintf(
-		"This would permanently remove: %d failed certificates, the files of %d revoked ones, the addresses of %d mails and %d webhook events. Add --yes to do so.",
+		"This would permanently remove %d failed certificates, the files of %d revoked certificates, and the addresses of %d mails and %d webhook events. Add --yes to confirm.",
 		failed, revoked, mails, events))
 }
 
@@ -68,5 +68,5 @@ func printRetention(w io.Writer, k account.Retention) {
 		}
 		return fmt.Sprintf("%d days", n)
 	}
-	_, _ = fmt.Fprintf(w, "Kept: failed certificates %s; files of revoked ones %s; addresses of mail and events %s.\n", days(k.Failed), days(k.Revoked), days(k.Mail))
+	_, _ = fmt.Fprintf(w, "Retention: failed certificates %s; files of revoked certificates %s; addresses of mail and events %s.\n", days(k.Failed), days(k.Revoked), days(k.Mail))
 }

@@ -19,24 +19,24 @@ type institutionSet struct {
 	config.Storage
 
 	Institution   string  `help:"Slug of the institution." required:""`
-	Placement     *string `help:"auto, top-left, top-right, bottom-left, bottom-right, exact, strip or appended." placeholder:"MODE"`
+	Placement     *string `help:"Placement of the stamp: auto, top-left, top-right, bottom-left, bottom-right, exact, strip or appended." placeholder:"MODE"`
 	PlacementPage *int    `help:"Page of the stamp, from 1." placeholder:"N"`
-	PlacementBox  *string `help:"Position of an exact stamp, in fractions of the page from its top left." placeholder:"X0,Y0,X1,Y1"`
-	RefuseActive  *bool   `help:"Refuse PDF files with JavaScript, Launch and other actions." negatable:""`
+	PlacementBox  *string `help:"Position of an exact stamp, in fractions of the page, measured from its top left corner." placeholder:"X0,Y0,X1,Y1"`
+	RefuseActive  *bool   `help:"Reject PDF files with JavaScript, Launch and other actions." negatable:""`
 
-	HideName       *bool   `help:"Hide names from the public." negatable:""`
-	PublicImage    *bool   `help:"Show the certificate's picture to the public." negatable:""`
+	HideName       *bool   `help:"Hide recipients' names on public pages." negatable:""`
+	PublicImage    *bool   `help:"Show an image of the certificate on public pages." negatable:""`
 	PublicDownload *bool   `help:"Allow the public to download the verified PDF." negatable:""`
 	Contact        *string `help:"Contact for the public: an e-mail address, an https link, or a line of text." placeholder:"TEXT"`
-	Logo           *string `help:"PNG or JPEG logo for public pages; an empty name removes it." placeholder:"FILE"`
-	Colour         *string `help:"Colour, as #rrggbb, on public pages and in mail; empty means the vault's." placeholder:"#RRGGBB"`
+	Logo           *string `help:"PNG or JPEG file with the logo for public pages; an empty value removes the logo." placeholder:"FILE"`
+	Colour         *string `help:"Colour of public pages and mail as #rrggbb; empty means the vault's colour." placeholder:"#RRGGBB"`
 
 	mailFlags
 	retentionFlags
 }
 
-// Run changes the given values and leaves the others. All changes are stored in one
-// transaction, or none.
+// Run changes the given values and does not change the others. All changes are stored in one
+// transaction.
 func (i *institutionSet) Run(c *console) error {
 	var box *seal.Box
 	if i.PlacementBox != nil {
@@ -67,11 +67,11 @@ func (i *institutionSet) Run(c *console) error {
 		if err != nil {
 			return err
 		}
-		face, err := base.Accounts.PublicProfile(c.ctx, inst.ID)
+		profile, err := base.Accounts.PublicProfile(c.ctx, inst.ID)
 		if err != nil {
 			return err
 		}
-		return c.answer(struct {
+		return c.print(struct {
 			account.Policy
 			account.Public
 
@@ -79,26 +79,26 @@ func (i *institutionSet) Run(c *console) error {
 			Colour       string `json:"colour"`
 			MailLanguage string `json:"mail_language"`
 			account.MailSender
-			// Words are by language.
+			// Words contains the texts of mail by language.
 			Words map[string]account.MailText `json:"mail_words"`
 			account.Retention
-		}{v.Policy, v.Public, face.Logo, v.Colour, v.MailLanguage, v.MailSender, v.MailTexts, v.Retention}, func(w io.Writer) {
+		}{v.Policy, v.Public, profile.Logo, v.Colour, v.MailLanguage, v.MailSender, v.MailTexts, v.Retention}, func(w io.Writer) {
 			_, _ = fmt.Fprintf(w, "Stamps of %s: %s, page %d", inst.Name, v.Placement, v.Page)
 			if v.Box != nil {
 				_, _ = fmt.Fprintf(w, ", box %v", *v.Box)
 			}
-			_, _ = fmt.Fprintf(w, "; active PDF files are %s.\n", map[bool]string{true: "refused", false: "taken and made harmless"}[v.RefuseActive])
-			says := map[bool]string{true: "yes", false: "no"}
-			_, _ = fmt.Fprintf(w, "Public name: %s; picture: %s; download: %s; logo: %s; colour: %s; contact: %s.\n",
-				says[!v.HideName], says[v.AllowImage], says[v.AllowDownload], says[face.Logo != ""], cmp.Or(v.Colour, "the vault's"), cmp.Or(v.Contact, "none"))
-			sayMail(w, v)
+			_, _ = fmt.Fprintf(w, "; active PDF files are %s.\n", map[bool]string{true: "rejected", false: "accepted and made harmless"}[v.RefuseActive])
+			text := map[bool]string{true: "yes", false: "no"}
+			_, _ = fmt.Fprintf(w, "Public name: %s; image: %s; download: %s; logo: %s; colour: %s; contact: %s.\n",
+				text[!v.HideName], text[v.AllowImage], text[v.AllowDownload], text[profile.Logo != ""], cmp.Or(v.Colour, "the vault's colour"), cmp.Or(v.Contact, "none"))
+			printMail(w, v)
 			printRetention(w, v.Retention)
 		})
 	})
 }
 
-// policy puts the flags given into a policy. A placement that is given takes the
-// box away, unless that is given too.
+// policy sets the values of the given flags in a policy. A given placement removes the box, unless
+// a box is given too.
 func (i *institutionSet) policy(p *cert.Policy, box *seal.Box) *cert.Policy {
 	if i.Placement != nil {
 		p.Placement, p.Box = seal.Mode(*i.Placement), nil
@@ -111,11 +111,12 @@ func (i *institutionSet) policy(p *cert.Policy, box *seal.Box) *cert.Policy {
 	return p
 }
 
-// logo returns the logo given, an empty one to remove it, or nil to keep it.
+// logo returns the given logo, an empty logo that removes the current one, or nil to make no
+// change.
 func (i *institutionSet) logo() (*account.Logo, error) {
 	switch {
 	case i.Logo == nil:
-		return nil, nil //nolint:nilnil // no flag, no change
+		return nil, nil //nolint:nilnil // nil means no change
 	case *i.Logo == "":
 		return account.DrawLogo(nil)
 	}
@@ -126,7 +127,7 @@ func (i *institutionSet) logo() (*account.Logo, error) {
 	return account.DrawLogo(file)
 }
 
-// set stores a value if it was given.
+// set stores a value if it is given.
 func set[T any](to, given *T) {
 	if given != nil {
 		*to = *given

@@ -18,11 +18,11 @@ import (
 
 type keyCommand struct {
 	List    keyList    `cmd:"" help:"List the certificates of an institution's signing keys, the current one first."`
-	Rotate  keyRotate  `cmd:"" help:"Create a new signing key for an institution. Existing verified PDFs stay verifiable."`
+	Rotate  keyRotate  `cmd:"" help:"Create a new signing key for an institution. Existing verified PDFs remain verifiable."`
 	Import  keyImport  `cmd:"" help:"Import an institution's own signing key, from PKCS #12 or PEM."`
-	Program keyProgram `cmd:"" help:"Sign for an institution with a key behind a program, such as one in an HSM."`
-	Root    keyRoot    `cmd:"" help:"Show the root of the signatures, or create a new one."`
-	Protect keyProtect `cmd:"" help:"Encrypt the signing keys with the passphrase of --key-passphrase-file from now on."`
+	Program keyProgram `cmd:"" help:"Register a program that signs for an institution, for example with a key in an HSM."`
+	Root    keyRoot    `cmd:"" help:"Print the root certificates of the signing keys, or create a new root."`
+	Protect keyProtect `cmd:"" help:"Encrypt the signing keys with the passphrase of --key-passphrase-file."`
 }
 
 // keyRow is a certificate in the output.
@@ -65,12 +65,12 @@ type keyList struct {
 // Run lists certificates.
 func (k *keyList) Run(c *console) error {
 	return c.institution(k.Storage, k.Institution, func(base *app.Base, inst *account.Institution) error {
-		return c.showKeys(base, inst)
+		return c.printKeys(base, inst)
 	})
 }
 
-// showKeys prints the certificates of an institution.
-func (c *console) showKeys(base *app.Base, inst *account.Institution) error {
+// printKeys prints the certificates of an institution's signing keys.
+func (c *console) printKeys(base *app.Base, inst *account.Institution) error {
 	list, err := base.Keys.Certificates(inst.UUID)
 	if err != nil {
 		return err
@@ -79,7 +79,7 @@ func (c *console) showKeys(base *app.Base, inst *account.Institution) error {
 	for i, k := range list {
 		rows[i] = newKeyRow(i, k.Kind, k.Chain[0])
 	}
-	return c.answer(rows, func(w io.Writer) { keyTable(w, rows) })
+	return c.print(rows, func(w io.Writer) { keyTable(w, rows) })
 }
 
 type keyRotate struct {
@@ -97,7 +97,7 @@ func (k *keyRotate) Run(c *console) error {
 		if err := c.recordKey(base, inst, audit.KeyRotated); err != nil {
 			return err
 		}
-		return c.showKeys(base, inst)
+		return c.printKeys(base, inst)
 	})
 }
 
@@ -107,7 +107,7 @@ type keyImport struct {
 	Institution   string `help:"Slug of the institution." required:""`
 	PKCS12        string `help:"PKCS #12 file with the key and its certificates." name:"pkcs12" placeholder:"FILE" type:"path" xor:"form"`
 	PasswordStdin bool   `help:"Read the password of the PKCS #12 file from standard input. Default: no password." and:"pkcs12"`
-	Cert          string `help:"The key's certificate and its issuers, PEM." placeholder:"FILE" type:"path" and:"pem"`
+	Cert          string `help:"The key's certificate and the certificates of its issuers, PEM." placeholder:"FILE" type:"path" and:"pem"`
 	Key           string `help:"The private key, PEM, not encrypted." placeholder:"FILE" type:"path" and:"pem" xor:"form"`
 }
 
@@ -123,7 +123,7 @@ func (k *keyImport) Run(c *console) error {
 		if err := c.recordKey(base, inst, audit.KeyImported); err != nil {
 			return err
 		}
-		return c.showKeys(base, inst)
+		return c.printKeys(base, inst)
 	})
 }
 
@@ -153,7 +153,8 @@ func (k *keyImport) use(c *console, keys *authority.Authority, institution strin
 	return keys.UsePEM(institution, certificates, key)
 }
 
-// maxKeyFile is the maximum size read of a file; the keys themselves have lower limits.
+// maxKeyFile is the maximum number of bytes that are read from a file; the keys themselves have
+// lower limits.
 const maxKeyFile = 2 << 20
 
 func readKeyFile(name string) (_ []byte, err error) {
@@ -173,11 +174,11 @@ type keyProgram struct {
 	config.Storage
 
 	Institution string   `help:"Slug of the institution." required:""`
-	Cert        string   `help:"The key's certificate and its issuers, PEM." placeholder:"FILE" required:"" type:"path"`
-	Command     []string `arg:"" help:"The program, by its full path, and its arguments." passthrough:""`
+	Cert        string   `help:"The key's certificate and the certificates of its issuers, PEM." placeholder:"FILE" required:"" type:"path"`
+	Command     []string `arg:"" help:"The full path of the program, and its arguments." passthrough:""`
 }
 
-// Run registers the program, which must sign once as a test.
+// Run registers the program. The program must first create a test signature.
 func (k *keyProgram) Run(c *console) error {
 	command := k.Command
 	if len(command) > 0 && command[0] == "--" {
@@ -194,14 +195,14 @@ func (k *keyProgram) Run(c *console) error {
 		if err := c.recordKey(base, inst, audit.KeyProgram); err != nil {
 			return err
 		}
-		return c.showKeys(base, inst)
+		return c.printKeys(base, inst)
 	})
 }
 
 type keyRoot struct {
 	config.Storage
 
-	Rotate bool `help:"Create a new root. Institutions keep the keys that the old root issued until they are rotated."`
+	Rotate bool `help:"Create a new root. Keys that the old root issued remain in use until they are rotated."`
 	PEM    bool `help:"Print the certificates as PEM." name:"pem"`
 }
 
@@ -221,7 +222,7 @@ func (k *keyRoot) Run(c *console) error {
 			if err != nil {
 				return err
 			}
-			return c.answer(struct {
+			return c.print(struct {
 				PEM string `json:"pem"`
 			}{string(text)}, func(w io.Writer) { _, _ = w.Write(text) })
 		}
@@ -233,7 +234,7 @@ func (k *keyRoot) Run(c *console) error {
 		for i, r := range roots {
 			rows[i] = newKeyRow(i, authority.Issued, r)
 		}
-		return c.answer(rows, func(w io.Writer) { keyTable(w, rows) })
+		return c.print(rows, func(w io.Writer) { keyTable(w, rows) })
 	})
 }
 
@@ -253,10 +254,10 @@ func (k *keyProtect) Run(c *console) error {
 		if err := c.recordKey(base, nil, audit.KeyProtected); err != nil {
 			return err
 		}
-		return c.answer(struct {
+		return c.print(struct {
 			Protected bool `json:"protected"`
 		}{true}, func(w io.Writer) {
-			_, _ = fmt.Fprintln(w, "The signing keys are protected. Start the server with the same --key-passphrase-file from now on.")
+			_, _ = fmt.Fprintln(w, "The signing keys are encrypted. From now on, start the server with the same --key-passphrase-file.")
 		})
 	})
 }

@@ -1,5 +1,5 @@
-// Command certvault is the certificate vault: the server, and the commands
-// that administer it beside the running server.
+// Command certvault is the certificate vault: the server, and the commands that administer it, also
+// while the server is running.
 package main
 
 import (
@@ -23,7 +23,7 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// Exit codes of every command.
+// The exit codes of every command.
 const (
 	exitDone    = 0
 	exitRefused = 1
@@ -32,36 +32,36 @@ const (
 
 // commands is the command line.
 type commands struct {
-	Config kong.ConfigFlag `help:"Configuration file in TOML with the flags' names as keys." placeholder:"FILE" short:"c"`
+	Config kong.ConfigFlag `help:"Configuration file in TOML; the keys are the names of the flags." placeholder:"FILE" short:"c"`
 	JSON   bool            `help:"Print the result as JSON." name:"json"`
 
 	Serve       serveCommand       `cmd:"" help:"Run the vault."`
-	Institution institutionCommand `cmd:"" help:"Institutions."`
-	Member      memberCommand      `cmd:"" help:"Members of an institution."`
-	Operator    operatorCommand    `cmd:"" help:"Operators of the installation."`
-	Audit       auditCommand       `cmd:"" help:"The audit log."`
-	User        userCommand        `cmd:"" help:"People and their credentials."`
-	Token       tokenCommand       `cmd:"" help:"API tokens."`
-	Webhook     webhookCommand     `cmd:"" help:"Webhook endpoints."`
-	Key         keyCommand         `cmd:"" help:"Signing keys."`
+	Institution institutionCommand `cmd:"" help:"Manage institutions."`
+	Member      memberCommand      `cmd:"" help:"Manage the members of an institution."`
+	Operator    operatorCommand    `cmd:"" help:"Manage the operators of the installation."`
+	Audit       auditCommand       `cmd:"" help:"Export the audit log."`
+	User        userCommand        `cmd:"" help:"Manage passwords and sessions of people."`
+	Token       tokenCommand       `cmd:"" help:"Manage API tokens."`
+	Webhook     webhookCommand     `cmd:"" help:"Manage webhook endpoints."`
+	Key         keyCommand         `cmd:"" help:"Manage signing keys."`
 	Verify      verifyCommand      `cmd:"" help:"Check a verified PDF offline. Exit code: 0 valid, 1 not valid, 2 unknown."`
-	Upload      uploadCommand      `cmd:"" help:"Upload one certificate, through the API."`
-	Bulk        bulkCommand        `cmd:"" help:"Upload a list of certificates, through the API."`
+	Upload      uploadCommand      `cmd:"" help:"Upload one certificate through the API."`
+	Bulk        bulkCommand        `cmd:"" help:"Upload a list of certificates through the API."`
 	Doctor      doctorCommand      `cmd:"" help:"Check the installation and report problems."`
 	Version     versionCommand     `cmd:"" help:"Print the version."`
 }
 
 // console is the input and output of a command.
 type console struct {
-	ctx    context.Context //nolint:containedctx // the context lives as long as the command
+	ctx    context.Context //nolint:containedctx // the context is valid until the command ends
 	stdin  io.Reader
 	stdout io.Writer
 	stderr io.Writer
 	json   bool
 }
 
-// answer prints a result: as JSON, or as the output of text.
-func (c *console) answer(value any, text func(w io.Writer)) error {
+// print prints a result: as JSON, or with the function text.
+func (c *console) print(value any, text func(w io.Writer)) error {
 	if !c.json {
 		text(c.stdout)
 		return nil
@@ -69,7 +69,7 @@ func (c *console) answer(value any, text func(w io.Writer)) error {
 	enc := json.NewEncoder(c.stdout)
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(value); err != nil {
-		return fmt.Errorf("writing the answer: %w", err)
+		return fmt.Errorf("writing the result: %w", err)
 	}
 	return nil
 }
@@ -89,7 +89,7 @@ func (c *console) existing(s config.Storage, f func(base *app.Base) error) error
 	if s.Database == "" {
 		// A misspelt folder must not create an empty vault.
 		if _, err := os.Stat(filepath.Join(s.Data, db.FileName)); err != nil {
-			return fmt.Errorf("there is no vault in %s: %w", s.Data, err)
+			return fmt.Errorf("the folder %s contains no vault: %w", s.Data, err)
 		}
 	}
 	return c.vault(s, f)
@@ -127,7 +127,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		kong.Exit(func(code int) { exited = code }),
 	)
 	if err != nil {
-		say(stderr, err)
+		printError(stderr, err)
 		return exitUsage
 	}
 	if len(args) == 0 {
@@ -138,23 +138,23 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		return exited
 	}
 	if err != nil {
-		say(stderr, err)
+		printError(stderr, err)
 		_, _ = fmt.Fprintln(stderr, "See certvault --help.")
 		return exitUsage
 	}
 	err = parsed.Run(&console{ctx: asCommand(ctx), stdin: stdin, stdout: stdout, stderr: stderr, json: c.JSON})
 	if usage, ok := errors.AsType[*usageError](err); ok {
-		say(stderr, usage)
+		printError(stderr, usage)
 		return exitUsage
 	}
-	if end, ok := errors.AsType[*ending](err); ok {
-		if end.err != nil {
-			say(stderr, errors.New(plain(end.err.Error())))
+	if exit, ok := errors.AsType[*exitError](err); ok {
+		if exit.err != nil {
+			printError(stderr, errors.New(plain(exit.err.Error())))
 		}
-		return end.code
+		return exit.code
 	}
 	if err != nil {
-		say(stderr, err)
+		printError(stderr, err)
 		return exitRefused
 	}
 	return exitDone
@@ -166,8 +166,9 @@ type usageError struct{ err error }
 func (u *usageError) Error() string { return u.err.Error() }
 func (u *usageError) Unwrap() error { return u.err }
 
-// say prints an error for the operator: one line per field if it concerns input.
-func say(stderr io.Writer, err error) {
+// printError prints an error for the operator. If the input is invalid, it prints one line per
+// field.
+func printError(stderr io.Writer, err error) {
 	e, ok := errors.AsType[*fault.Error](err)
 	if !ok || len(e.Fields) == 0 {
 		if ok && e.Kind != fault.Internal {

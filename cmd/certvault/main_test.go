@@ -23,44 +23,44 @@ func certvault(t *testing.T, stdin string, args ...string) (code int, stdout, st
 	return code, out.String(), errs.String()
 }
 
-// answer runs a command that must succeed and decodes its JSON.
-func answer(t *testing.T, stdin string, into any, args ...string) {
+// runJSON runs a command that must succeed and decodes its JSON output.
+func runJSON(t *testing.T, stdin string, into any, args ...string) {
 	t.Helper()
 	code, out, errs := certvault(t, stdin, append(args, "--json")...)
 	if code != exitDone {
-		t.Fatalf("%v: exit %d: %s", args, code, errs)
+		t.Fatalf("%v: exit code = %d: %s", args, code, errs)
 	}
 	if err := json.Unmarshal([]byte(out), into); err != nil {
-		t.Fatalf("%v: %s: %v", args, out, err)
+		t.Fatalf("%v: the output %s is not JSON: %v", args, out, err)
 	}
 }
 
-func institution(t *testing.T, dir string) {
+func createInstitution(t *testing.T, dir string) {
 	t.Helper()
-	var made struct {
+	var created struct {
 		ID                 int64
 		UUID, Slug, Prefix string
 	}
-	answer(t, "correct horse\n", &made, "institution", "create", "--data", dir, "--name", "Northwest University", "--prefix", "NWU",
+	runJSON(t, "correct horse\n", &created, "institution", "create", "--data", dir, "--name", "Northwest University", "--prefix", "NWU",
 		"--owner-email", "o@example.org", "--owner-name", "Owner", "--owner-password-stdin")
-	if made.ID == 0 || len(made.UUID) != 36 || made.Slug != "northwest-university" || made.Prefix != "NWU" {
-		t.Fatalf("made %+v", made)
+	if created.ID == 0 || len(created.UUID) != 36 || created.Slug != "northwest-university" || created.Prefix != "NWU" {
+		t.Fatalf("created institution = %+v", created)
 	}
 }
 
 func TestAdministration(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	institution(t, dir)
+	createInstitution(t, dir)
 	at := []string{"--data", dir, "--institution", "northwest-university"}
 
 	var token struct {
 		ID    int64
 		Token string
 	}
-	answer(t, "", &token, append([]string{"token", "create", "--name", "CI", "--permission", "certificate-vault:list", "--expires", "90d"}, at...)...)
+	runJSON(t, "", &token, append([]string{"token", "create", "--name", "CI", "--permission", "certificate-vault:list", "--expires", "90d"}, at...)...)
 	if !strings.HasPrefix(token.Token, "cvt_") || len(token.Token) != 40 {
-		t.Fatalf("token %+v", token)
+		t.Fatalf("token = %+v", token)
 	}
 	var list []struct {
 		ID        int64
@@ -68,25 +68,25 @@ func TestAdministration(t *testing.T) {
 		ExpiresAt *time.Time `json:"expires_at"`
 		RevokedAt *time.Time `json:"revoked_at"`
 	}
-	answer(t, "", &list, append([]string{"token", "list"}, at...)...)
+	runJSON(t, "", &list, append([]string{"token", "list"}, at...)...)
 	if len(list) != 1 || list[0].ID != token.ID || list[0].Name != "CI" || list[0].RevokedAt != nil {
-		t.Fatalf("list %+v", list)
+		t.Fatalf("list = %+v", list)
 	}
 	if until := time.Until(*list[0].ExpiresAt); until < 89*24*time.Hour || until > 90*24*time.Hour {
-		t.Fatalf("90d ends in %v", until)
+		t.Fatalf("a token for 90d expires in %v", until)
 	}
 	if code, _, errs := certvault(t, "", append([]string{"token", "revoke", "1"}, at...)...); code != exitDone {
-		t.Fatalf("exit %d: %s", code, errs)
+		t.Fatalf("exit code = %d: %s", code, errs)
 	}
-	answer(t, "", &list, append([]string{"token", "list"}, at...)...)
+	runJSON(t, "", &list, append([]string{"token", "list"}, at...)...)
 	if list[0].RevokedAt == nil {
 		t.Fatal("the token is not revoked")
 	}
 
 	var hook struct{ ID, Secret string }
-	answer(t, "", &hook, append([]string{"webhook", "create", "--url", "https://hooks.example.org/x", "--event", "certificate_application.approved"}, at...)...)
+	runJSON(t, "", &hook, append([]string{"webhook", "create", "--url", "https://hooks.example.org/x", "--event", "certificate_application.approved"}, at...)...)
 	if len(hook.ID) != 36 || !strings.HasPrefix(hook.Secret, "whsec_") {
-		t.Fatalf("hook %+v", hook)
+		t.Fatalf("endpoint = %+v", hook)
 	}
 
 	var policy struct {
@@ -94,20 +94,20 @@ func TestAdministration(t *testing.T) {
 		Box       []float64 `json:"placement_box"`
 		Active    bool      `json:"refuse_active"`
 	}
-	answer(t, "", &policy, append([]string{"institution", "set", "--placement", "exact", "--placement-box", "0.1,0.1,0.3,0.2", "--refuse-active"}, at...)...)
+	runJSON(t, "", &policy, append([]string{"institution", "set", "--placement", "exact", "--placement-box", "0.1,0.1,0.3,0.2", "--refuse-active"}, at...)...)
 	if policy.Placement != "exact" || len(policy.Box) != 4 || !policy.Active {
-		t.Fatalf("policy %+v", policy)
+		t.Fatalf("policy = %+v", policy)
 	}
-	answer(t, "", &policy, append([]string{"institution", "set", "--placement", "strip"}, at...)...)
+	runJSON(t, "", &policy, append([]string{"institution", "set", "--placement", "strip"}, at...)...)
 	if policy.Placement != "strip" || policy.Box != nil || !policy.Active {
-		t.Fatalf("policy %+v: values not given must stay, and without exact placement there must be no box", policy)
+		t.Fatalf("policy = %+v, want strip without a box and with refuse_active unchanged", policy)
 	}
 }
 
 func TestPublicProfile(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	institution(t, dir)
+	createInstitution(t, dir)
 	logo := filepath.Join(t.TempDir(), "logo.png")
 	var b bytes.Buffer
 	if err := errors.Join(png.Encode(&b, image.NewGray(image.Rect(0, 0, 8, 8))), os.WriteFile(logo, b.Bytes(), 0o600)); err != nil {
@@ -123,69 +123,69 @@ func TestPublicProfile(t *testing.T) {
 	}
 	set := []string{"institution", "set", "--data", dir, "--institution", "northwest-university"}
 	var got public
-	answer(t, "", &got, set...)
+	runJSON(t, "", &got, set...)
 	if got != (public{}) {
-		t.Errorf("undecided: %+v", got)
+		t.Errorf("default profile = %+v, want an empty profile", got)
 	}
-	answer(t, "", &got, append(set, "--public-image", "--public-download", "--contact", "r@example.org", "--logo", logo, "--colour", "#1A237E")...)
+	runJSON(t, "", &got, append(set, "--public-image", "--public-download", "--contact", "r@example.org", "--logo", logo, "--colour", "#1A237E")...)
 	if got.Colour != "#1a237e" || !got.Image || !got.Download || got.Contact != "r@example.org" || len(got.Logo) != 64 {
-		t.Errorf("set: %+v", got)
+		t.Errorf("profile = %+v", got)
 	}
 	if code, _, errs := certvault(t, "", append(set, "--hide-name")...); code != exitRefused || !strings.Contains(errs, "show the name") {
-		t.Errorf("a hidden name in a public file: exit %d, %s", code, errs)
+		t.Errorf("a hidden name with a public file: exit code = %d: %s", code, errs)
 	}
 	var hidden public
-	answer(t, "", &hidden, append(set, "--hide-name", "--no-public-image", "--no-public-download", "--logo", "", "--colour", "")...)
+	runJSON(t, "", &hidden, append(set, "--hide-name", "--no-public-image", "--no-public-download", "--logo", "", "--colour", "")...)
 	if hidden != (public{Hide: true, Contact: "r@example.org"}) {
-		t.Errorf("hidden: %+v", hidden)
+		t.Errorf("profile with a hidden name = %+v", hidden)
 	}
 }
 
 func TestMailSettings(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	institution(t, dir)
+	createInstitution(t, dir)
 	set := []string{"institution", "set", "--data", dir, "--institution", "northwest-university"}
-	type answered struct {
+	type settings struct {
 		Sender string                                         `json:"mail_sender"`
 		Reply  string                                         `json:"reply_to"`
 		Tag    string                                         `json:"mail_language"`
 		Words  map[string]struct{ Paragraph, Closing string } `json:"mail_words"`
 	}
-	var a answered
-	answer(t, "", &a, append(set, "--mail-language", "de", "--mail-sender", "Registrar", "--reply-to", "registry@example.org",
+	var a settings
+	runJSON(t, "", &a, append(set, "--mail-language", "de", "--mail-sender", "Registrar", "--reply-to", "registry@example.org",
 		"--mail-paragraph", "Liebe {name}!", "--mail-closing", "Ihr Büro")...)
 	if a.Sender != "Registrar" || a.Reply != "registry@example.org" || a.Tag != "de" || a.Words["de"].Paragraph != "Liebe {name}!" || a.Words["de"].Closing != "Ihr Büro" {
-		t.Errorf("set: %+v", a)
+		t.Errorf("settings = %+v", a)
 	}
-	answer(t, "", &a, append(set, "--words-language", "en", "--mail-closing", "Your office")...)
+	runJSON(t, "", &a, append(set, "--words-language", "en", "--mail-closing", "Your office")...)
 	if len(a.Words) != 2 || a.Words["en"].Closing != "Your office" || a.Words["de"].Closing != "Ihr Büro" {
-		t.Errorf("in another language: %+v", a)
+		t.Errorf("settings after a change in another language = %+v", a)
 	}
-	var kept struct {
+	var retention struct {
 		Failed  int `json:"keep_failed"`
 		Revoked int `json:"keep_revoked"`
 		Mail    int `json:"keep_mail"`
 	}
-	answer(t, "", &kept, append(set, "--keep-failed", "90", "--keep-mail", "365")...)
-	if kept.Failed != 90 || kept.Revoked != 0 || kept.Mail != 365 {
-		t.Errorf("kept: %+v", kept)
+	runJSON(t, "", &retention, append(set, "--keep-failed", "90", "--keep-mail", "365")...)
+	if retention.Failed != 90 || retention.Revoked != 0 || retention.Mail != 365 {
+		t.Errorf("retention = %+v", retention)
 	}
-	answer(t, "", &kept, append(set, "--keep-failed", "0")...)
-	if kept.Failed != 0 || kept.Mail != 365 {
-		t.Errorf("kept: %+v", kept)
+	runJSON(t, "", &retention, append(set, "--keep-failed", "0")...)
+	if retention.Failed != 0 || retention.Mail != 365 {
+		t.Errorf("retention = %+v", retention)
 	}
 	if code, _, errs := certvault(t, "", append(set, "--mail-paragraph", "Dear {first_name}")...); code != exitRefused || !strings.Contains(errs, "{first_name}") {
-		t.Errorf("an unknown place: exit %d, %s", code, errs)
+		t.Errorf("an unknown placeholder: exit code = %d: %s", code, errs)
 	}
 }
 
-// A change that is refused leaves everything as it was, wherever it stands among
-// the others.
+// TestSettingsAreSavedTogether checks that a rejected change leaves all settings unchanged,
+// regardless of the order of the flags.
 func TestSettingsAreSavedTogether(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	institution(t, dir)
+	createInstitution(t, dir)
 	set := []string{"institution", "set", "--data", dir, "--institution", "northwest-university"}
 	entries := func() int {
 		code, out, errs := certvault(t, "", "audit", "export", "--data", dir, "--institution", "northwest-university", "--action", "institution", "--format", "jsonl")
@@ -195,61 +195,61 @@ func TestSettingsAreSavedTogether(t *testing.T) {
 		return strings.Count(out, "\n")
 	}
 	var before, after map[string]any
-	answer(t, "", &before, set...)
+	runJSON(t, "", &before, set...)
 	recorded := entries()
 	good := []string{
 		"--placement", "top-left", "--refuse-active", "--contact", "r@example.org", "--mail-language", "de", "--mail-sender", "Registrar",
 		"--mail-closing", "Ihr Büro", "--keep-failed", "90", "--colour", "#1a237e",
 	}
-	for says, bad := range map[string][]string{
+	for want, bad := range map[string][]string{
 		"colour": {"--colour", "#ffcc00"}, "keep_mail": {"--keep-mail", "3"}, "{first_name}": {"--mail-paragraph", "{first_name}"},
-		"reply_to": {"--reply-to", "nobody"}, "hide_name": {"--hide-name", "--public-image"}, "placement_page": {"--placement-page", "0"},
+		"reply_to": {"--reply-to", "invalid"}, "hide_name": {"--hide-name", "--public-image"}, "placement_page": {"--placement-page", "0"},
 	} {
 		args := append(append(slices.Clone(set), good...), bad...)
-		if code, _, errs := certvault(t, "", args...); code != exitRefused || !strings.Contains(errs, says) {
-			t.Errorf("%v: exit %d, %s", bad, code, errs)
+		if code, _, errs := certvault(t, "", args...); code != exitRefused || !strings.Contains(errs, want) {
+			t.Errorf("%v: exit code = %d, want %d and %q: %s", bad, code, exitRefused, want, errs)
 		}
 		after = nil
-		answer(t, "", &after, set...)
+		runJSON(t, "", &after, set...)
 		if now := entries(); !reflect.DeepEqual(after, before) || now != recorded {
-			t.Errorf("%v changed %v to %v, with %d entries more in the log", bad, before, after, now-recorded)
+			t.Errorf("%v changed the settings %v to %v and added %d entries to the log", bad, before, after, now-recorded)
 		}
 	}
-	answer(t, "", &after, append(set, good...)...)
+	runJSON(t, "", &after, append(set, good...)...)
 	if now := entries(); after["contact"] != "r@example.org" || after["colour"] != "#1a237e" || now <= recorded {
-		t.Errorf("%v, with %d entries in the log", after, now)
+		t.Errorf("settings = %v with %d entries in the log, want more than %d", after, now, recorded)
 	}
 }
 
 func TestExitCodesAndMessages(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	institution(t, dir)
+	createInstitution(t, dir)
 	create := []string{"institution", "create", "--data", dir, "--name", "Other", "--owner-email", "o@example.org", "--owner-name", "O", "--owner-password-stdin"}
 	for name, tc := range map[string]struct {
 		args []string
 		code int
-		says string
+		want string
 	}{
-		"unknown command":    {[]string{"sing"}, exitUsage, "unexpected argument"},
-		"missing flag":       {[]string{"token", "create", "--data", dir}, exitUsage, "--institution"},
-		"prefix taken":       {append(create, "--prefix", "nwu"), exitRefused, "belongs to another institution"},
-		"prefix malformed":   {append(create, "--prefix", "N-U"), exitRefused, "A-Z"},
-		"unknown slug":       {[]string{"token", "list", "--data", dir, "--institution", "nowhere"}, exitRefused, "No such institution"},
-		"unknown permission": {[]string{"token", "create", "--data", dir, "--institution", "northwest-university", "--name", "x", "--permission", "all"}, exitRefused, "certificate-vault:create"},
-		"unknown event":      {[]string{"webhook", "create", "--data", dir, "--institution", "northwest-university", "--url", "https://a.example", "--event", "x"}, exitRefused, "certificate_application.created"},
-		"no such token":      {[]string{"token", "revoke", "--data", dir, "--institution", "northwest-university", "77"}, exitRefused, "no such token"},
-		"end in the past":    {[]string{"token", "create", "--data", dir, "--institution", "northwest-university", "--name", "x", "--permission", "certificate-vault:list", "--expires", "2020-01-01"}, exitRefused, "future"},
-		"end malformed":      {[]string{"token", "create", "--data", dir, "--institution", "northwest-university", "--name", "x", "--permission", "certificate-vault:list", "--expires", "soon"}, exitUsage, "90d"},
-		"box malformed":      {[]string{"institution", "set", "--data", dir, "--institution", "northwest-university", "--placement-box", "1,2"}, exitUsage, "X0,Y0,X1,Y1"},
-		"box inside out":     {[]string{"institution", "set", "--data", dir, "--institution", "northwest-university", "--placement", "exact", "--placement-box", "0.5,0,0.4,1"}, exitRefused, "x0 < x1"},
-		"colour too light":   {[]string{"institution", "set", "--data", dir, "--institution", "northwest-university", "--colour", "#ffcc00"}, exitRefused, "1.5:1"},
-		"kept too shortly":   {[]string{"institution", "set", "--data", dir, "--institution", "northwest-university", "--keep-failed", "7"}, exitRefused, "from 30 to 3653"},
-		"serve misused":      {[]string{"serve", "--data", dir, "--base-url", "http://x"}, exitUsage, "https"},
+		"unknown command":     {[]string{"unknown"}, exitUsage, "unexpected argument"},
+		"missing flag":        {[]string{"token", "create", "--data", dir}, exitUsage, "--institution"},
+		"used prefix":         {append(create, "--prefix", "nwu"), exitRefused, "belongs to another institution"},
+		"malformed prefix":    {append(create, "--prefix", "N-U"), exitRefused, "A-Z"},
+		"unknown slug":        {[]string{"token", "list", "--data", dir, "--institution", "unknown"}, exitRefused, "No such institution"},
+		"unknown permission":  {[]string{"token", "create", "--data", dir, "--institution", "northwest-university", "--name", "x", "--permission", "all"}, exitRefused, "certificate-vault:create"},
+		"unknown event":       {[]string{"webhook", "create", "--data", dir, "--institution", "northwest-university", "--url", "https://a.example", "--event", "x"}, exitRefused, "certificate_application.created"},
+		"unknown token":       {[]string{"token", "revoke", "--data", dir, "--institution", "northwest-university", "77"}, exitRefused, "no such token"},
+		"expiry in the past":  {[]string{"token", "create", "--data", dir, "--institution", "northwest-university", "--name", "x", "--permission", "certificate-vault:list", "--expires", "2020-01-01"}, exitRefused, "future"},
+		"malformed expiry":    {[]string{"token", "create", "--data", dir, "--institution", "northwest-university", "--name", "x", "--permission", "certificate-vault:list", "--expires", "soon"}, exitUsage, "90d"},
+		"malformed box":       {[]string{"institution", "set", "--data", dir, "--institution", "northwest-university", "--placement-box", "1,2"}, exitUsage, "X0,Y0,X1,Y1"},
+		"reversed box":        {[]string{"institution", "set", "--data", dir, "--institution", "northwest-university", "--placement", "exact", "--placement-box", "0.5,0,0.4,1"}, exitRefused, "x0 < x1"},
+		"colour too light":    {[]string{"institution", "set", "--data", dir, "--institution", "northwest-university", "--colour", "#ffcc00"}, exitRefused, "1.5:1"},
+		"retention too short": {[]string{"institution", "set", "--data", dir, "--institution", "northwest-university", "--keep-failed", "7"}, exitRefused, "from 30 to 3653"},
+		"invalid base URL":    {[]string{"serve", "--data", dir, "--base-url", "http://x"}, exitUsage, "https"},
 	} {
 		code, out, errs := certvault(t, "correct horse\n", tc.args...)
-		if code != tc.code || !strings.Contains(errs, tc.says) || out != "" {
-			t.Errorf("%s: exit %d, stdout %q, stderr %q; want exit %d and %q", name, code, out, errs, tc.code, tc.says)
+		if code != tc.code || !strings.Contains(errs, tc.want) || out != "" {
+			t.Errorf("%s: exit code = %d, stdout = %q, stderr = %q, want exit code %d and %q", name, code, out, errs, tc.code, tc.want)
 		}
 	}
 }
@@ -259,12 +259,12 @@ func TestDoctor(t *testing.T) {
 	dir := t.TempDir()
 	code, out, _ := certvault(t, "", "doctor", "--data", dir+"/missing")
 	if code != exitRefused || !strings.Contains(out, "WRONG") {
-		t.Fatalf("exit %d: %s", code, out)
+		t.Fatalf("exit code = %d: %s", code, out)
 	}
-	institution(t, dir+"/vault")
+	createInstitution(t, dir+"/vault")
 	code, out, errs := certvault(t, "", "doctor", "--data", dir+"/vault")
 	if code != exitDone || !strings.Contains(out, "database: sqlite") {
-		t.Fatalf("exit %d: %s%s", code, out, errs)
+		t.Fatalf("exit code = %d: %s%s", code, out, errs)
 	}
 }
 
@@ -279,7 +279,7 @@ func TestParseEnd(t *testing.T) {
 	} {
 		got, err := parseEnd(in, now)
 		if err != nil || !got.Equal(want) {
-			t.Errorf("parseEnd(%q) = %v, %v; want %v", in, got, err, want)
+			t.Errorf("parseEnd(%q) = %v, %v, want %v", in, got, err, want)
 		}
 	}
 	for _, in := range []string{"0d", "-1d", "1", "d", "2026-02-30", "tomorrow", "-5s", "999999d"} {
@@ -288,11 +288,11 @@ func TestParseEnd(t *testing.T) {
 		}
 	}
 	if got, err := parseEnd("", now); got != nil || err != nil {
-		t.Errorf("no end: %v, %v", got, err)
+		t.Errorf("parseEnd of an empty text = %v, %v, want nil", got, err)
 	}
 }
 
-func TestSince(t *testing.T) {
+func TestParseSince(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 7, 10, 12, 0, 0, 0, time.UTC)
 	for text, want := range map[string]time.Time{
@@ -302,65 +302,66 @@ func TestSince(t *testing.T) {
 		"2026-07-01T10:30:00+02:00": time.Date(2026, 7, 1, 8, 30, 0, 0, time.UTC),
 	} {
 		if got, err := parseSince(text, now); err != nil || !got.Equal(want) {
-			t.Errorf("%s is %v, %v; not %v", text, got, err, want)
+			t.Errorf("parseSince(%q) = %v, %v, want %v", text, got, err, want)
 		}
 	}
 	for _, bad := range []string{"", "yesterday", "-1h", "2026-13-01", "0d"} {
 		if got, err := parseSince(bad, now); err == nil {
-			t.Errorf("%q is %v", bad, got)
+			t.Errorf("parseSince(%q) = %v, want an error", bad, got)
 		}
 	}
 }
 
-// The commands for an endpoint answer in JSON and refuse invalid arguments.
+// TestWebhookAdministration checks that the commands for an endpoint print JSON and reject invalid
+// arguments.
 func TestWebhookAdministration(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	institution(t, dir)
+	createInstitution(t, dir)
 	at := []string{"--data", dir, "--institution", "northwest-university"}
 	var hook struct{ ID, Secret string }
-	answer(t, "", &hook, append([]string{"webhook", "create", "--url", "https://hooks.example.org/x", "--header", "X-Key: a, b: c"}, at...)...)
+	runJSON(t, "", &hook, append([]string{"webhook", "create", "--url", "https://hooks.example.org/x", "--header", "X-Key: a, b: c"}, at...)...)
 	var list []struct {
 		ID, URL, Status string
 		Events          []string
 		Waiting         int
 	}
-	answer(t, "", &list, append([]string{"webhook", "list"}, at...)...)
+	runJSON(t, "", &list, append([]string{"webhook", "list"}, at...)...)
 	if len(list) != 1 || list[0].ID != hook.ID || list[0].Status != "active" || list[0].Events == nil {
-		t.Fatalf("list %+v", list)
+		t.Fatalf("list = %+v", list)
 	}
-	var turned struct{ ID, Status string }
-	answer(t, "", &turned, append([]string{"webhook", "pause", hook.ID}, at...)...)
-	if turned.Status != "paused" {
-		t.Errorf("paused: %+v", turned)
+	var changed struct{ ID, Status string }
+	runJSON(t, "", &changed, append([]string{"webhook", "pause", hook.ID}, at...)...)
+	if changed.Status != "paused" {
+		t.Errorf("status = %s, want paused", changed.Status)
 	}
-	answer(t, "", &turned, append([]string{"webhook", "resume", hook.ID}, at...)...)
+	runJSON(t, "", &changed, append([]string{"webhook", "resume", hook.ID}, at...)...)
 	var rotated struct {
 		Secret string
 		Until  time.Time `json:"overlap_until"`
 	}
-	answer(t, "", &rotated, append([]string{"webhook", "rotate", hook.ID}, at...)...)
+	runJSON(t, "", &rotated, append([]string{"webhook", "rotate", hook.ID}, at...)...)
 	if rotated.Secret == hook.Secret || !strings.HasPrefix(rotated.Secret, "whsec_") || time.Until(rotated.Until) < 23*time.Hour {
-		t.Errorf("rotated: %+v", rotated)
+		t.Errorf("result of rotate = %+v", rotated)
 	}
 	for name, tc := range map[string]struct {
 		args []string
 		code int
-		says string
+		want string
 	}{
-		"rotated again":   {[]string{"rotate", hook.ID}, exitRefused, "promote"},
-		"resumed again":   {[]string{"resume", hook.ID}, exitRefused, "active already"},
-		"header of ours":  {[]string{"create", "--url", "https://a.example", "--header", "X-Webhook-ID: x"}, exitRefused, "set by the vault"},
-		"header, no name": {[]string{"create", "--url", "https://a.example", "--header", "nonsense header: x"}, exitRefused, "not a valid header name"},
-		"no endpoint":     {[]string{"pause", "00000000-0000-0000-0000-000000000000"}, exitRefused, "No such endpoint"},
-		"no delivery":     {[]string{"redeliver", "1"}, exitRefused, "No such delivery"},
-		"odd status":      {[]string{"log", hook.ID, "--status", "lost"}, exitRefused, "pending, delivered or exhausted"},
-		"odd time":        {[]string{"replay", hook.ID, "--since", "yesterday"}, exitUsage, "--since"},
-		"odd event":       {[]string{"test", hook.ID, "--event", "x"}, exitRefused, "There is no event"},
+		"rotated again":       {[]string{"rotate", hook.ID}, exitRefused, "promote"},
+		"resumed again":       {[]string{"resume", hook.ID}, exitRefused, "active already"},
+		"reserved header":     {[]string{"create", "--url", "https://a.example", "--header", "X-Webhook-ID: x"}, exitRefused, "set by the vault"},
+		"invalid header name": {[]string{"create", "--url", "https://a.example", "--header", "invalid name: x"}, exitRefused, "not a valid header name"},
+		"unknown endpoint":    {[]string{"pause", "00000000-0000-0000-0000-000000000000"}, exitRefused, "No such endpoint"},
+		"unknown delivery":    {[]string{"redeliver", "1"}, exitRefused, "No such delivery"},
+		"unknown status":      {[]string{"log", hook.ID, "--status", "lost"}, exitRefused, "pending, delivered or exhausted"},
+		"invalid time":        {[]string{"replay", hook.ID, "--since", "yesterday"}, exitUsage, "--since"},
+		"unknown event":       {[]string{"test", hook.ID, "--event", "x"}, exitRefused, "There is no event"},
 	} {
 		code, _, errs := certvault(t, "", append(append([]string{"webhook"}, tc.args...), at...)...)
-		if code != tc.code || !strings.Contains(errs, tc.says) {
-			t.Errorf("%s: exit %d: %s", name, code, errs)
+		if code != tc.code || !strings.Contains(errs, tc.want) {
+			t.Errorf("%s: exit code = %d, want %d and %q: %s", name, code, tc.code, tc.want, errs)
 		}
 	}
 }

@@ -13,7 +13,7 @@ import (
 
 type memberCommand struct {
 	List   memberList   `cmd:"" help:"List an institution's members."`
-	Add    memberAdd    `cmd:"" help:"Add a person as a member. A person without an account gets one, and signs in by a mailed link."`
+	Add    memberAdd    `cmd:"" help:"Add a person as a member. If the person has no account, it is created, and the person signs in with a mailed link."`
 	Remove memberRemove `cmd:"" help:"Remove a member from an institution."`
 	Role   memberRole   `cmd:"" help:"Change a member's role."`
 }
@@ -48,7 +48,7 @@ func (m *memberList) Run(c *console) error {
 		for i := range list {
 			rows[i] = newMemberRow(&list[i])
 		}
-		return c.answer(rows, func(w io.Writer) {
+		return c.print(rows, func(w io.Writer) {
 			table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 			_, _ = fmt.Fprintln(table, "NAME\tEMAIL\tROLE\tMANAGE WEBHOOKS\tSINCE")
 			for _, r := range rows {
@@ -68,22 +68,22 @@ type memberAdd struct {
 
 	Institution    string `help:"Slug of the institution." required:""`
 	Email          string `help:"The person's e-mail address." required:""`
-	Name           string `help:"The person's name; an existing account keeps its name." required:""`
-	Role           string `help:"owner, admin, issuer, signatory, auditor or developer." required:""`
+	Name           string `help:"The person's name; the name of an existing account is not changed." required:""`
+	Role           string `help:"Role: owner, admin, issuer, signatory, auditor or developer." required:""`
 	ManageWebhooks bool   `help:"Grant Manage Webhooks in addition to the role."`
 }
 
 // Run adds the member.
 func (m *memberAdd) Run(c *console) error {
 	return c.institution(m.Storage, m.Institution, func(base *app.Base, inst *account.Institution) error {
-		made, err := base.Accounts.AddMember(c.ctx, inst.ID, account.NewMember{
+		created, err := base.Accounts.AddMember(c.ctx, inst.ID, account.NewMember{
 			Email: m.Email, Name: m.Name, Role: account.Role(m.Role), ManageWebhooks: m.ManageWebhooks,
 		})
 		if err != nil {
 			return err
 		}
-		return c.answer(newMemberRow(made), func(w io.Writer) {
-			_, _ = fmt.Fprintf(w, "%s is now %s of %s.\n", made.Email, made.Role, inst.Name)
+		return c.print(newMemberRow(created), func(w io.Writer) {
+			_, _ = fmt.Fprintf(w, "%s is now %s of %s.\n", created.Email, created.Role, inst.Name)
 		})
 	})
 }
@@ -105,7 +105,7 @@ func (m *memberRemove) Run(c *console) error {
 		if err := base.Accounts.RemoveMember(c.ctx, account.Installation, inst.ID, member.UUID); err != nil {
 			return err
 		}
-		return c.answer(struct {
+		return c.print(struct {
 			UUID    string `json:"uuid"`
 			Removed bool   `json:"removed"`
 		}{member.UUID, true}, func(w io.Writer) { _, _ = fmt.Fprintf(w, "%s is no longer a member of %s.\n", member.Email, inst.Name) })
@@ -117,8 +117,8 @@ type memberRole struct {
 
 	Institution    string `help:"Slug of the institution." required:""`
 	Email          string `arg:"" help:"The member's e-mail address."`
-	Role           string `arg:"" help:"owner, admin, issuer, signatory, auditor or developer."`
-	ManageWebhooks bool   `help:"Grant Manage Webhooks in addition to the role; without this flag, revoke it."`
+	Role           string `arg:"" help:"Role: owner, admin, issuer, signatory, auditor or developer."`
+	ManageWebhooks bool   `help:"Grant Manage Webhooks in addition to the role; without this flag, it is revoked."`
 }
 
 // Run changes the role.
@@ -134,7 +134,7 @@ func (m *memberRole) Run(c *console) error {
 		if member, err = base.Accounts.MemberByEmail(c.ctx, inst.ID, m.Email); err != nil {
 			return err
 		}
-		return c.answer(newMemberRow(member), func(w io.Writer) {
+		return c.print(newMemberRow(member), func(w io.Writer) {
 			_, _ = fmt.Fprintf(w, "%s is now %s of %s.\n", member.Email, member.Role, inst.Name)
 		})
 	})

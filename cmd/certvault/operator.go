@@ -10,8 +10,8 @@ import (
 
 type operatorCommand struct {
 	List   operatorList   `cmd:"" help:"List the operators."`
-	Add    operatorAdd    `cmd:"" help:"Make a person an operator, who sees institutions, queue and health, but no certificates."`
-	Remove operatorRemove `cmd:"" help:"Remove a person from the operators."`
+	Add    operatorAdd    `cmd:"" help:"Add a person as an operator, who can view institutions, the queue and the state of the installation, but no certificates."`
+	Remove operatorRemove `cmd:"" help:"Remove an operator."`
 }
 
 type operatorList struct {
@@ -34,7 +34,7 @@ func (o *operatorList) Run(c *console) error {
 		for i, p := range list {
 			rows[i] = operatorRow(p)
 		}
-		return c.answer(rows, func(w io.Writer) {
+		return c.print(rows, func(w io.Writer) {
 			for _, r := range rows {
 				_, _ = fmt.Fprintf(w, "%s <%s>\n", r.Name, r.Email)
 			}
@@ -48,7 +48,7 @@ type operatorAdd struct {
 	Email string `arg:"" help:"E-mail address of a person who has an account."`
 }
 
-// Run makes the person an operator.
+// Run adds the person as an operator.
 func (o *operatorAdd) Run(c *console) error { return setOperator(c, o.Storage, o.Email, true) }
 
 type operatorRemove struct {
@@ -57,7 +57,7 @@ type operatorRemove struct {
 	Email string `arg:"" help:"The operator's e-mail address."`
 }
 
-// Run removes the person from the operators.
+// Run removes the operator.
 func (o *operatorRemove) Run(c *console) error { return setOperator(c, o.Storage, o.Email, false) }
 
 func setOperator(c *console, s config.Storage, email string, operator bool) error {
@@ -65,7 +65,7 @@ func setOperator(c *console, s config.Storage, email string, operator bool) erro
 		if err := base.Accounts.SetOperator(c.ctx, email, operator); err != nil {
 			return err
 		}
-		return c.answer(struct {
+		return c.print(struct {
 			Email    string `json:"email"`
 			Operator bool   `json:"operator"`
 		}{email, operator}, func(w io.Writer) {

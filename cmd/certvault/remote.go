@@ -21,7 +21,7 @@ const tokenVariable = "CERTVAULT_TOKEN" //nolint:gosec // the name of a variable
 type remote struct {
 	URL       string `default:"https://localhost:8443" help:"Base address of the vault." name:"url"`
 	TokenFile string `help:"File with the API token. Default: the environment variable CERTVAULT_TOKEN." placeholder:"FILE" type:"path"`
-	CA        string `help:"File with the certificate to trust, for a vault with a self-signed one." name:"ca" placeholder:"FILE" type:"path"`
+	CA        string `help:"File with the certificate to trust, for a vault with a self-signed certificate." name:"ca" placeholder:"FILE" type:"path"`
 }
 
 func (r *remote) connect() (*client.Client, error) {
@@ -37,7 +37,7 @@ func (r *remote) connect() (*client.Client, error) {
 		}
 		config.RootCAs = x509.NewCertPool()
 		if !config.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, &usageError{fmt.Errorf("--ca: there is no certificate in %s", r.CA)}
+			return nil, &usageError{fmt.Errorf("--ca: the file %s has no certificate", r.CA)}
 		}
 	}
 	c, err := client.New(config)
@@ -57,13 +57,13 @@ func (r *remote) token() (string, error) {
 		secret = string(text)
 	}
 	if secret = strings.TrimSpace(secret); secret == "" {
-		return "", &usageError{errors.New("there is no API token: set " + tokenVariable + " or give --token-file")}
+		return "", &usageError{errors.New("no API token is given; set " + tokenVariable + " or --token-file")}
 	}
 	return secret, nil
 }
 
-// userError returns an error of the vault as a message for the user of the command: it names the wrong
-// field, but no details of the request.
+// userError converts an error of the vault to a message for the user of the command. The message
+// has the invalid fields, but no details of the request.
 func userError(err error) error {
 	if errors.Is(err, context.Canceled) {
 		return errors.New("interrupted")
@@ -79,12 +79,12 @@ func userError(err error) error {
 	return errors.New(text)
 }
 
-// bar is a progress bar. It is shown only on a terminal.
+// bar is a progress bar. It is displayed only on a terminal.
 type bar struct {
 	w     io.Writer
 	width int
 	last  time.Time
-	shown int
+	drawn int
 }
 
 const (
@@ -92,7 +92,7 @@ const (
 	barEvery = 100 * time.Millisecond
 )
 
-// newBar returns a bar for standard error, or nil if it is not a terminal.
+// newBar returns a bar on w, or nil if w is not a terminal.
 func newBar(w io.Writer) *bar {
 	file, ok := w.(*os.File)
 	if !ok {
@@ -113,15 +113,15 @@ func (b *bar) set(done, total int64, text string) {
 	b.last = time.Now()
 	part := int(min(done, total) * int64(b.width) / total)
 	line := fmt.Sprintf("[%s%s] %3d %%  %s", strings.Repeat("#", part), strings.Repeat(".", b.width-part), min(done, total)*100/total, text)
-	_, _ = fmt.Fprintf(b.w, "\r%s%s", line, strings.Repeat(" ", max(0, b.shown-len(line))))
-	b.shown = len(line)
+	_, _ = fmt.Fprintf(b.w, "\r%s%s", line, strings.Repeat(" ", max(0, b.drawn-len(line))))
+	b.drawn = len(line)
 }
 
 // end removes the bar.
 func (b *bar) end() {
-	if b == nil || b.shown == 0 {
+	if b == nil || b.drawn == 0 {
 		return
 	}
-	_, _ = fmt.Fprintf(b.w, "\r%s\r", strings.Repeat(" ", b.shown))
-	b.shown = 0
+	_, _ = fmt.Fprintf(b.w, "\r%s\r", strings.Repeat(" ", b.drawn))
+	b.drawn = 0
 }

@@ -14,25 +14,26 @@ import (
 	"time"
 )
 
-// station is a folder with the settings to reach a vault whose answers the test decides.
-type station struct {
+// remoteVault is a fake vault whose responses the test defines, and a folder with the files that
+// commands require to connect to it.
+type remoteVault struct {
 	*testing.T
 
 	dir    string
 	remote []string
 }
 
-func newStation(t *testing.T, answer http.HandlerFunc) *station {
+func newRemoteVault(t *testing.T, respond http.HandlerFunc) *remoteVault {
 	t.Helper()
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") != "Bearer cvt_secret" {
-			t.Errorf("authorization %q", r.Header.Get("Authorization"))
+			t.Errorf("Authorization = %q", r.Header.Get("Authorization"))
 		}
 		_, _ = io.Copy(io.Discard, r.Body)
-		answer(w, r)
+		respond(w, r)
 	}))
 	t.Cleanup(server.Close)
-	s := &station{T: t, dir: t.TempDir()}
+	s := &remoteVault{T: t, dir: t.TempDir()}
 	s.remote = []string{
 		"--url", server.URL, "--token-file", s.file("token", "cvt_secret\n"),
 		"--ca", s.file("ca.pem", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}))),
@@ -40,7 +41,7 @@ func newStation(t *testing.T, answer http.HandlerFunc) *station {
 	return s
 }
 
-func (s *station) file(name, content string) string {
+func (s *remoteVault) file(name, content string) string {
 	s.Helper()
 	path := filepath.Join(s.dir, name)
 	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
@@ -49,7 +50,7 @@ func (s *station) file(name, content string) string {
 	return path
 }
 
-func (s *station) run(args ...string) (code int, stdout, stderr string) {
+func (s *remoteVault) run(args ...string) (code int, stdout, stderr string) {
 	s.Helper()
 	return certvault(s.T, "", append(args, s.remote...)...)
 }
@@ -57,7 +58,7 @@ func (s *station) run(args ...string) (code int, stdout, stderr string) {
 func TestUpload(t *testing.T) {
 	t.Parallel()
 	status := "processing"
-	s := newStation(t, func(w http.ResponseWriter, r *http.Request) {
+	s := newRemoteVault(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodPost {
 			w.WriteHeader(http.StatusCreated)
 		} else {
@@ -68,41 +69,41 @@ func TestUpload(t *testing.T) {
 	args := []string{"upload", s.file("diploma.pdf", "%PDF"), "--title", "BSc", "--name", "Ada", "--email", "ada@example.org"}
 	code, out, errs := s.run(args...)
 	if code != exitDone || out != "NWU-1 processing\nhttps://vault.example.org/verify/NWU-1\n" || errs != "" {
-		t.Errorf("exit %d: %q, %q", code, out, errs)
+		t.Errorf("exit code = %d, stdout = %q, stderr = %q", code, out, errs)
 	}
 	code, out, _ = s.run(append(args, "--wait", "--json")...)
-	var made struct {
+	var created struct {
 		Status struct{ Value string }
 	}
-	if err := json.Unmarshal([]byte(out), &made); code != exitDone || err != nil || made.Status.Value != "approved" {
-		t.Errorf("exit %d: %s, %v", code, out, err)
+	if err := json.Unmarshal([]byte(out), &created); code != exitDone || err != nil || created.Status.Value != "approved" {
+		t.Errorf("exit code = %d, stdout = %s, %v", code, out, err)
 	}
 }
 
-func TestUploadThatFails(t *testing.T) {
+func TestFailedUpload(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
-		status       int
-		answer, says string
+		status         int
+		response, want string
 	}{
-		"refused":   {422, `{"message": "First. (and 1 more error)", "errors": {"full_name": ["Too long."], "applicant_email": ["No address."]}}`, "applicant_email: No address.; full_name: Too long."},
+		"invalid":   {422, `{"message": "First. (and 1 more error)", "errors": {"full_name": ["Too long."], "applicant_email": ["Not an address."]}}`, "applicant_email: Not an address.; full_name: Too long."},
 		"forbidden": {403, `{"message": "Forbidden - Insufficient permissions"}`, "Forbidden - Insufficient permissions"},
 		"failed":    {201, `{"data": {"uuid": "u", "status": {"value": "failed"}, "failure": {"code": "x", "message": "The PDF is damaged."}}}`, "The PDF is damaged."},
 	} {
-		s := newStation(t, func(w http.ResponseWriter, _ *http.Request) {
+		s := newRemoteVault(t, func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(tc.status)
-			_, _ = io.WriteString(w, tc.answer)
+			_, _ = io.WriteString(w, tc.response)
 		})
 		code, _, errs := s.run("upload", s.file("diploma.pdf", "%PDF"), "--title", "BSc", "--name", "Ada", "--email", "ada@example.org", "--wait")
-		if code != exitRefused || errs != "certvault: "+tc.says+"\n" {
-			t.Errorf("%s: exit %d, %q", name, code, errs)
+		if code != exitRefused || errs != "certvault: "+tc.want+"\n" {
+			t.Errorf("%s: exit code = %d, stderr = %q, want %q", name, code, errs, tc.want)
 		}
 	}
 }
 
 func TestBulk(t *testing.T) {
 	t.Parallel()
-	s := newStation(t, func(w http.ResponseWriter, r *http.Request) {
+	s := newRemoteVault(t, func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case strings.HasSuffix(r.URL.Path, "upload-file"):
 			_, _ = io.WriteString(w, `{"data": {"file_id": "f", "expires_at": "2030-01-01T00:00:00Z"}}`)
@@ -116,46 +117,46 @@ func TestBulk(t *testing.T) {
 		}
 	})
 	s.file("a.pdf", "%PDF")
-	list := s.file("class.csv", "title;name;email;file;id\nBSc;Ada;ada@example.org;a.pdf;1\nBSc;Bob;bob@example.org;a.pdf;2\n;Nobody;n@example.org;a.pdf;3\n")
+	list := s.file("class.csv", "title;name;email;file;id\nBSc;Ada;ada@example.org;a.pdf;1\nBSc;Bob;bob@example.org;a.pdf;2\n;No Title;n@example.org;a.pdf;3\n")
 	code, out, errs := s.run("bulk", list)
 	results := filepath.Join(s.dir, "class.results.csv")
 	if code != exitRefused || out != "1 approved, 1 failed, 1 refused of 3 rows\n"+results+"\n" || !strings.Contains(errs, "not used: id") || strings.Contains(errs, "#") {
-		t.Errorf("exit %d: %q, %q", code, out, errs)
+		t.Errorf("exit code = %d, stdout = %q, stderr = %q", code, out, errs)
 	}
 	text, err := os.ReadFile(results)
 	if want := "row,status,uuid,reference_id,error\n2,approved,u2,NWU-2,\n3,failed,u3,NWU-3,Damaged.\n4,refused,,,The title is missing.\n"; err != nil || string(text) != want {
-		t.Errorf("%s, %v", text, err)
+		t.Errorf("results = %s, %v, want %s", text, err, want)
 	}
 	s.file("good.csv", "title,name,email,file\nBSc,Ada,ada@example.org,a.pdf\n")
-	var answer bulkAnswer
+	var result bulkResult
 	code, out, errs = s.run("bulk", filepath.Join(s.dir, "good.csv"), "--results", filepath.Join(s.dir, "out.csv"), "--json")
-	if err := json.Unmarshal([]byte(out), &answer); code != exitDone || err != nil || answer.Approved != 1 || answer.Rows != 1 || errs != "" {
-		t.Errorf("exit %d: %s, %s, %v", code, out, errs, err)
+	if err := json.Unmarshal([]byte(out), &result); code != exitDone || err != nil || result.Approved != 1 || result.Rows != 1 || errs != "" {
+		t.Errorf("exit code = %d, stdout = %s, stderr = %s, %v", code, out, errs, err)
 	}
 }
 
 func TestInterruptedBulk(t *testing.T) {
 	t.Parallel()
-	s := newStation(t, func(w http.ResponseWriter, _ *http.Request) {
+	s := newRemoteVault(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusUnauthorized)
 		_, _ = io.WriteString(w, `{"message": "Unauthorized - Invalid API token"}`)
 	})
 	s.file("a.pdf", "%PDF")
 	code, out, errs := s.run("bulk", s.file("class.csv", "title,name,email,file\nBSc,Ada,ada@example.org,a.pdf\n"))
 	if code != exitRefused || !strings.Contains(out, "1 unfinished of 1 rows") || !strings.Contains(errs, "Invalid API token; run the same command again") {
-		t.Errorf("exit %d: %q, %q", code, out, errs)
+		t.Errorf("exit code = %d, stdout = %q, stderr = %q", code, out, errs)
 	}
 }
 
 func TestRemoteUsage(t *testing.T) {
 	t.Parallel()
-	s := newStation(t, func(http.ResponseWriter, *http.Request) { t.Error("the vault was asked") })
+	s := newRemoteVault(t, func(http.ResponseWriter, *http.Request) { t.Error("the command sent a request") })
 	good := s.file("a.pdf", "%PDF")
 	list := s.file("class.csv", "title,name,email,file\nBSc,Ada,ada@example.org,a.pdf\n")
 	upload := []string{"upload", good, "--title", "BSc", "--name", "Ada", "--email", "ada@example.org"}
 	for name, tc := range map[string]struct {
 		args []string
-		says string
+		want string
 	}{
 		"plain HTTP":         {append(upload, "--url", "http://localhost", "--token-file", s.remote[3]), "https"},
 		"no token":           {append(upload, "--url", "https://localhost", "--token-file", s.file("empty", "\n")), "CERTVAULT_TOKEN"},
@@ -165,27 +166,27 @@ func TestRemoteUsage(t *testing.T) {
 		"no title":           {append([]string{"upload", good}, s.remote...), "--title"},
 		"a token as a flag":  {append(upload, "--token", "cvt_secret"), "unknown flag --token"},
 		"no list":            {append([]string{"bulk", filepath.Join(s.dir, "none.csv")}, s.remote...), "none.csv"},
-		"a list of no use":   {append([]string{"bulk", s.file("bad.csv", "a,b\n1,2\n")}, s.remote...), "no column title"},
+		"an invalid list":    {append([]string{"bulk", s.file("bad.csv", "a,b\n1,2\n")}, s.remote...), "no column title"},
 		"no folder of files": {append([]string{"bulk", list, "--files", filepath.Join(s.dir, "none")}, s.remote...), "--files"},
 	} {
 		code, out, errs := certvault(t, "", tc.args...)
-		if code != exitUsage || !strings.Contains(errs, tc.says) || out != "" {
-			t.Errorf("%s: exit %d, %q, %q; want %q", name, code, out, errs, tc.says)
+		if code != exitUsage || !strings.Contains(errs, tc.want) || out != "" {
+			t.Errorf("%s: exit code = %d, stdout = %q, stderr = %q, want %q", name, code, out, errs, tc.want)
 		}
 	}
 }
 
-func TestBarIsForTerminals(t *testing.T) {
+func TestBarIsOnlyOnTerminals(t *testing.T) {
 	t.Parallel()
 	if newBar(&bytes.Buffer{}) != nil {
-		t.Error("a bar in a buffer")
+		t.Error("newBar returned a bar for a buffer")
 	}
 	file, err := os.Create(filepath.Join(t.TempDir(), "log"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if newBar(file) != nil {
-		t.Error("a bar in a file")
+		t.Error("newBar returned a bar for a file")
 	}
 	if err := file.Close(); err != nil {
 		t.Fatal(err)
@@ -195,11 +196,11 @@ func TestBarIsForTerminals(t *testing.T) {
 	none.end()
 	var out bytes.Buffer
 	b := &bar{w: &out, width: 10}
-	b.set(1, 2, "half of it")
+	b.set(1, 2, "half")
 	b.last = time.Time{}
 	b.set(2, 2, "all")
 	b.end()
-	if want := "\r[#####.....]  50 %  half of it\r[##########] 100 %  all       \r" + strings.Repeat(" ", len("[##########] 100 %  all")) + "\r"; out.String() != want {
-		t.Errorf("%q", out.String())
+	if want := "\r[#####.....]  50 %  half\r[##########] 100 %  all \r" + strings.Repeat(" ", len("[##########] 100 %  all")) + "\r"; out.String() != want {
+		t.Errorf("output = %q, want %q", out.String(), want)
 	}
 }

@@ -12,14 +12,14 @@ type serveCommand struct {
 	config.Serve
 }
 
-// Run serves until a signal. Log lines are JSON on standard error. Standard output has only what
-// the operator must see once.
+// Run serves until a signal. Log lines are JSON on standard error. Standard output has only
+// messages that the operator must read once.
 func (s *serveCommand) Run(c *console) error {
 	if err := s.Finish(); err != nil {
 		return &usageError{err}
 	}
 	log := slog.New(slog.NewJSONHandler(c.stderr, nil))
-	// The server's own actions are not recorded as those of a command.
+	// The actor of the server's own actions is Certvault, not the user of the command.
 	ctx := audit.WithActor(c.ctx, audit.Certvault)
 	a, err := app.New(ctx, &s.Serve, log, c.stdout)
 	if err != nil {

@@ -15,19 +15,19 @@ import (
 )
 
 type tokenCommand struct {
-	Create tokenCreate `cmd:"" help:"Create a token and show it once."`
+	Create tokenCreate `cmd:"" help:"Create a token and print it. It cannot be printed again."`
 	List   tokenList   `cmd:"" help:"List an institution's tokens."`
-	Rotate tokenRotate `cmd:"" help:"Create a token that replaces another, and show it once."`
-	Revoke tokenRevoke `cmd:"" help:"Revoke a token at once."`
+	Rotate tokenRotate `cmd:"" help:"Create a token that replaces an existing token, and print it. It cannot be printed again."`
+	Revoke tokenRevoke `cmd:"" help:"Revoke a token immediately."`
 }
 
 type tokenCreate struct {
 	config.Storage
 
 	Institution string   `help:"Slug of the institution." required:""`
-	Name        string   `help:"What the token is for." required:""`
+	Name        string   `help:"Name of the token, for example its purpose." required:""`
 	Permission  []string `help:"A permission; may be repeated." required:"" placeholder:"P"`
-	Expires     string   `help:"Expiry: a time from now such as 90d, 24h or 30s, or a date. Default: none." placeholder:"90d|24h|30s|DATE"`
+	Expires     string   `help:"Expiry: a duration such as 90d, 24h or 30s, or a date. Default: no expiry." placeholder:"90d|24h|30s|DATE"`
 }
 
 // Run creates the token.
@@ -41,21 +41,21 @@ func (t *tokenCreate) Run(c *console) error {
 		for i, p := range t.Permission {
 			permissions[i] = token.Permission(p)
 		}
-		made, secret, err := base.Tokens.Create(c.ctx, inst.ID, t.Name, permissions, expires)
+		created, secret, err := base.Tokens.Create(c.ctx, inst.ID, t.Name, permissions, expires)
 		if err != nil {
 			return err
 		}
-		return c.answer(struct {
+		return c.print(struct {
 			ID    int64  `json:"id"`
 			Token string `json:"token"`
-		}{made.ID, secret}, func(w io.Writer) {
+		}{created.ID, secret}, func(w io.Writer) {
 			_, _ = fmt.Fprintf(w, "%s\n", secret)
-			_, _ = fmt.Fprintf(c.stderr, "Token %d created. It is shown only once: store it now.\n", made.ID)
+			_, _ = fmt.Fprintf(c.stderr, "Token %d created. It is shown only once, so store it now.\n", created.ID)
 		})
 	})
 }
 
-// parseEnd parses a duration from now (days, or Go's units) or a date, which means the end of that
+// parseEnd parses a duration from now (days, or Go's units) or a date. A date is the end of that
 // day in UTC.
 func parseEnd(s string, now time.Time) (*time.Time, error) {
 	if s == "" {
@@ -75,31 +75,31 @@ func parseEnd(s string, now time.Time) (*time.Time, error) {
 		end := day.AddDate(0, 0, 1)
 		return &end, nil
 	}
-	return nil, fmt.Errorf("--expires: %q is neither a time such as 90d, 24h or 30s nor a date as YYYY-MM-DD", s)
+	return nil, fmt.Errorf("--expires: %q is neither a duration such as 90d, 24h or 30s nor a date such as 2006-01-02", s)
 }
 
 type tokenRotate struct {
 	config.Storage
 
 	Institution string        `help:"Slug of the institution." required:""`
-	ID          int64         `arg:"" help:"The token, as list shows it."`
-	Overlap     time.Duration `default:"24h" help:"How long the old token stays valid; 0s revokes it at once." placeholder:"24h"`
+	ID          int64         `arg:"" help:"The token's id in the output of list."`
+	Overlap     time.Duration `default:"24h" help:"Time for which the old token remains valid; 0s revokes it immediately." placeholder:"24h"`
 }
 
 // Run rotates the token.
 func (t *tokenRotate) Run(c *console) error {
 	return c.institution(t.Storage, t.Institution, func(base *app.Base, inst *account.Institution) error {
-		made, secret, old, err := base.Tokens.Rotate(c.ctx, inst.ID, t.ID, t.Overlap)
+		created, secret, old, err := base.Tokens.Rotate(c.ctx, inst.ID, t.ID, t.Overlap)
 		if err != nil {
 			return err
 		}
-		return c.answer(struct {
+		return c.print(struct {
 			ID        int64      `json:"id"`
 			Token     string     `json:"token"`
 			OldEndsAt *time.Time `json:"old_ends_at"`
-		}{made.ID, secret, old.ExpiresAt}, func(w io.Writer) {
+		}{created.ID, secret, old.ExpiresAt}, func(w io.Writer) {
 			_, _ = fmt.Fprintf(w, "%s\n", secret)
-			_, _ = fmt.Fprintf(c.stderr, "Token %d created. It is shown only once: store it now. The old one expires %s.\n", made.ID, shown(old.ExpiresAt))
+			_, _ = fmt.Fprintf(c.stderr, "Token %d created. It is shown only once, so store it now. The old token expires at %s.\n", created.ID, formatTime(old.ExpiresAt))
 		})
 	})
 }
@@ -133,12 +133,12 @@ func (t *tokenList) Run(c *console) error {
 		for i, k := range list {
 			rows[i] = tokenRow{k.ID, k.Name, k.Hint, k.Permissions, k.Creator, k.CreatedAt, k.ExpiresAt, k.LastUsedAt, k.RevokedAt}
 		}
-		return c.answer(rows, func(w io.Writer) {
+		return c.print(rows, func(w io.Writer) {
 			table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-			_, _ = fmt.Fprintln(table, "ID\tNAME\tTOKEN\tCREATED\tBY\tLAST USED\tENDS\tSTATE")
+			_, _ = fmt.Fprintln(table, "ID\tNAME\tTOKEN\tCREATED\tCREATOR\tLAST USED\tEXPIRES\tSTATE")
 			for _, k := range rows {
 				_, _ = fmt.Fprintf(table, "%d\t%s\t%s…\t%s\t%s\t%s\t%s\t%s\n",
-					k.ID, k.Name, k.Hint, shown(&k.CreatedAt), k.Creator, shown(k.LastUsedAt), shown(k.ExpiresAt), k.state())
+					k.ID, k.Name, k.Hint, formatTime(&k.CreatedAt), k.Creator, formatTime(k.LastUsedAt), formatTime(k.ExpiresAt), k.state())
 			}
 			_ = table.Flush()
 		})
@@ -150,13 +150,13 @@ func (k *tokenRow) state() string {
 	case k.RevokedAt != nil:
 		return "revoked"
 	case k.ExpiresAt != nil && !k.ExpiresAt.After(time.Now()):
-		return "over"
+		return "expired"
 	default:
-		return "good"
+		return "valid"
 	}
 }
 
-func shown(t *time.Time) string {
+func formatTime(t *time.Time) string {
 	if t == nil {
 		return "-"
 	}
@@ -167,7 +167,7 @@ type tokenRevoke struct {
 	config.Storage
 
 	Institution string `help:"Slug of the institution." required:""`
-	ID          int64  `arg:"" help:"The token's id, as list shows it."`
+	ID          int64  `arg:"" help:"The token's id in the output of list."`
 }
 
 // Run revokes the token.
@@ -176,7 +176,7 @@ func (t *tokenRevoke) Run(c *console) error {
 		if err := base.Tokens.Revoke(c.ctx, inst.ID, t.ID); err != nil {
 			return err
 		}
-		return c.answer(struct {
+		return c.print(struct {
 			ID      int64 `json:"id"`
 			Revoked bool  `json:"revoked"`
 		}{t.ID, true}, func(w io.Writer) { _, _ = fmt.Fprintf(w, "Token %d revoked.\n", t.ID) })

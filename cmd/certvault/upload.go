@@ -12,12 +12,12 @@ type uploadCommand struct {
 	remote
 
 	File      string `arg:"" help:"The certificate: PDF, JPG, JPEG or PNG, up to 20 MB." type:"path"`
-	Title     string `help:"What the certificate is for." required:""`
+	Title     string `help:"Title of the certificate." required:""`
 	Name      string `help:"The recipient's name." required:""`
 	Email     string `help:"The recipient's e-mail address." required:""`
 	IssueDate string `help:"Date of issue. Default: today, UTC." placeholder:"YYYY-MM-DD"`
-	Details   string `help:"Shown to the recipient; the public does not see it."`
-	Wait      bool   `help:"Wait until the verified PDF exists; exit code 1 if processing fails."`
+	Details   string `help:"Details for the recipient; they are not public."`
+	Wait      bool   `help:"Wait until the verified PDF exists. The exit code is 1 if processing fails."`
 }
 
 // Run uploads one certificate through the interface.
@@ -31,26 +31,26 @@ func (u *uploadCommand) Run(c *console) error {
 		return &usageError{err}
 	}
 	progress := newBar(c.stderr)
-	made, err := vault.Upload(c.ctx, client.NewCertificate{
+	created, err := vault.Upload(c.ctx, client.NewCertificate{
 		CertificateTitle: u.Title, FullName: u.Name, ApplicantEmail: u.Email, IssueDate: u.IssueDate, Details: u.Details, File: file,
 	}, client.Progress(func(sent, total int64) { progress.set(sent, total, "sent") }))
 	progress.end()
 	if err == nil && u.Wait {
-		made, err = vault.Await(c.ctx, made.UUID)
+		created, err = vault.Await(c.ctx, created.UUID)
 	}
 	if err != nil {
 		return userError(err)
 	}
-	if err := c.answer(made, func(w io.Writer) {
-		_, _ = fmt.Fprintf(w, "%s %s\n%s\n", made.ReferenceID, made.Status.Value, made.VerificationURL)
+	if err := c.print(created, func(w io.Writer) {
+		_, _ = fmt.Fprintf(w, "%s %s\n%s\n", created.ReferenceID, created.Status.Value, created.VerificationURL)
 	}); err != nil {
 		return err
 	}
 	switch {
-	case made.Failure != nil:
-		return errors.New(made.Failure.Message)
-	case u.Wait && made.Status.Value != client.Approved:
-		return fmt.Errorf("the certificate is %s", made.Status.Value)
+	case created.Failure != nil:
+		return errors.New(created.Failure.Message)
+	case u.Wait && created.Status.Value != client.Approved:
+		return fmt.Errorf("the status of the certificate is %s", created.Status.Value)
 	}
 	return nil
 }

@@ -12,7 +12,7 @@ import (
 )
 
 type userCommand struct {
-	ResetPassword  userResetPassword  `cmd:"" help:"Set the password of a person whom mail does not reach. All their sessions end."`
+	ResetPassword  userResetPassword  `cmd:"" help:"Set the password of a person who cannot receive mail. All sessions of the person end."`
 	RevokeSessions userRevokeSessions `cmd:"" help:"End all sessions of a person."`
 }
 
@@ -44,15 +44,15 @@ type userRow struct {
 	Email string `json:"email"`
 }
 
-func (c *console) done(p identity.Person, what string) error {
-	return c.answer(userRow{p.UUID, p.Name, p.Email}, func(w io.Writer) { _, _ = fmt.Fprintln(w, what) })
+func (c *console) printPerson(p identity.Person, message string) error {
+	return c.print(userRow{p.UUID, p.Name, p.Email}, func(w io.Writer) { _, _ = fmt.Fprintln(w, message) })
 }
 
 type userResetPassword struct {
 	personFlags
 
 	PasswordStdin bool `help:"Read the new password from standard input." required:""`
-	DropCodes     bool `help:"Also turn off the code at sign-in, for a person who lost the app and the recovery codes."`
+	DropCodes     bool `help:"Also turn off two-factor sign-in, for a person who lost the authenticator app and the recovery codes."`
 }
 
 // Run sets the password.
@@ -65,7 +65,7 @@ func (u *userResetPassword) Run(c *console) error {
 		if err := base.People.SetPassword(c.ctx, p.ID, password, u.DropCodes); err != nil {
 			return err
 		}
-		return c.done(p, "The password of "+p.Email+" was set, and all sessions have ended.")
+		return c.printPerson(p, "The password of "+p.Email+" was set, and all sessions have ended.")
 	})
 }
 
@@ -77,6 +77,6 @@ func (u *userRevokeSessions) Run(c *console) error {
 		if err := base.People.EndOthers(c.ctx, p.ID, 0); err != nil {
 			return err
 		}
-		return c.done(p, "All sessions of "+p.Email+" have ended.")
+		return c.printPerson(p, "All sessions of "+p.Email+" have ended.")
 	})
 }

@@ -22,18 +22,18 @@ import (
 // no network, so that it also works outside the vault.
 type verifyCommand struct {
 	File    string   `arg:"" help:"The verified PDF."`
-	Root    []string `help:"Root certificates of the vault, PEM; may be repeated. Default: those of the data folder." placeholder:"FILE" sep:"none"`
-	TSARoot []string `help:"Root certificates of time-stamp authorities, PEM, in addition to those of the system; may be repeated." name:"tsa-root" placeholder:"FILE" sep:"none"`
-	Data    string   `default:"./certvault-data" help:"Data folder whose roots are used if --root is missing." placeholder:"DIR"`
+	Root    []string `help:"Root certificates of the vault, PEM; may be repeated. Default: the roots of the data folder." placeholder:"FILE" sep:"none"`
+	TSARoot []string `help:"Root certificates of time-stamp authorities, PEM, besides the system's roots; may be repeated." name:"tsa-root" placeholder:"FILE" sep:"none"`
+	Data    string   `default:"./certvault-data" help:"Data folder whose roots are used if --root is not given." placeholder:"DIR"`
 }
 
-// Exit codes of verify; 0 means that the file is valid.
+// The exit codes of verify. 0 means that the file is valid.
 const (
 	exitInvalid = exitRefused
 	exitUnknown = exitUsage
 )
 
-// Limits of input files.
+// The limits of input files.
 const (
 	// maxVerified is much larger than any file that the vault creates.
 	maxVerified    = 256 << 20
@@ -41,42 +41,42 @@ const (
 	maxRootsInFile = 256
 )
 
-// ending ends a command with its own exit code, and with an error if the output does not contain
-// it.
-type ending struct {
+// exitError ends a command with a special exit code. err is nil if the output already contains the
+// reason.
+type exitError struct {
 	code int
 	err  error
 }
 
-func (e *ending) Error() string {
+func (e *exitError) Error() string {
 	if e.err == nil {
 		return fmt.Sprintf("exit code %d", e.code)
 	}
 	return e.err.Error()
 }
 
-func (e *ending) Unwrap() error { return e.err }
+func (e *exitError) Unwrap() error { return e.err }
 
 // Run verifies the file.
 func (v *verifyCommand) Run(c *console) error {
 	trusted, err := v.roots()
 	if err != nil {
-		return &ending{exitUnknown, err}
+		return &exitError{exitUnknown, err}
 	}
 	report, err := verifyFile(c.ctx, v.File, trusted.options(time.Now()))
 	if err != nil {
-		return &ending{exitUnknown, err}
+		return &exitError{exitUnknown, err}
 	}
 	if err := v.print(c, report, trusted); err != nil {
-		return &ending{exitUnknown, err}
+		return &exitError{exitUnknown, err}
 	}
 	switch report.Verdict {
 	case pades.Valid:
 		return nil
 	case pades.Invalid:
-		return &ending{code: exitInvalid}
+		return &exitError{code: exitInvalid}
 	default:
-		return &ending{code: exitUnknown}
+		return &exitError{code: exitUnknown}
 	}
 }
 
@@ -91,22 +91,22 @@ func (v *verifyCommand) print(c *console, report *pades.Report, trusted roots) e
 	enc := json.NewEncoder(&out)
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(report); err != nil {
-		return fmt.Errorf("writing the answer: %w", err)
+		return fmt.Errorf("writing the result: %w", err)
 	}
 	_, err := c.stdout.Write(plainJSON(out.Bytes()))
 	return err
 }
 
-// verifyFile verifies a file by its name.
+// verifyFile verifies the file with a name.
 func verifyFile(ctx context.Context, name string, o pades.Options) (*pades.Report, error) {
 	f, size, err := openRegular(name, maxVerified)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close() //nolint:errcheck // the file was only read
-	report, err := pades.Verify(stoppable{ctx, f}, size, o)
+	report, err := pades.Verify(interruptible{ctx, f}, size, o)
 	if err != nil {
-		return nil, fmt.Errorf("%q could not be read completely: %w", name, withoutName(err))
+		return nil, fmt.Errorf("%q cannot be read completely: %w", name, withoutName(err))
 	}
 	return report, nil
 }
@@ -117,8 +117,8 @@ func openRegular(name string, limit int64) (*os.File, int64, error) {
 	if err != nil {
 		return nil, 0, fmt.Errorf("%q cannot be read: %w", name, withoutName(err))
 	}
-	if !info.Mode().IsRegular() { // checked before opening, because opening a pipe blocks
-		return nil, 0, fmt.Errorf("%q is not a file but %s", name, kindOfFile(info.Mode()))
+	if !info.Mode().IsRegular() { // this is checked first, because opening a pipe blocks
+		return nil, 0, fmt.Errorf("%q is not a regular file but %s", name, kindOfFile(info.Mode()))
 	}
 	if info.Size() > limit {
 		return nil, 0, fmt.Errorf("%q has %d MB; at most %d MB can be checked", name, info.Size()>>20, limit>>20)
@@ -142,8 +142,8 @@ func kindOfFile(mode fs.FileMode) string {
 	return "a device"
 }
 
-// withoutName removes the name from an error of the file system. The name is untrusted, and
-// messages print it in quotes.
+// withoutName removes the file name from an error of the file system. The name is untrusted, and
+// the messages print it in quotes.
 func withoutName(err error) error {
 	if p, ok := errors.AsType[*fs.PathError](err); ok {
 		return p.Err
@@ -151,32 +151,33 @@ func withoutName(err error) error {
 	return err
 }
 
-// stoppable is a file whose reading ends when the command is interrupted.
-type stoppable struct {
+// interruptible is a file that cannot be read after the command was interrupted.
+type interruptible struct {
 	ctx context.Context //nolint:containedctx // as in console
 	r   io.ReaderAt
 }
 
-// ReadAt reads unless the command was interrupted.
-func (s stoppable) ReadAt(p []byte, offset int64) (int, error) {
+// ReadAt reads from the file, or returns an error if the command was interrupted.
+func (s interruptible) ReadAt(p []byte, offset int64) (int, error) {
 	if err := s.ctx.Err(); err != nil {
 		return 0, err
 	}
 	return s.r.ReadAt(p, offset)
 }
 
-// roots are the certificates that a file is verified with.
+// roots are the certificates with which a file is verified.
 type roots struct {
-	list     []*x509.Certificate
-	from     string // their source, for the output
-	stampers *x509.CertPool
+	list           []*x509.Certificate
+	from           string // their source, for the output
+	timeStampRoots *x509.CertPool
 }
 
 func (r roots) options(now time.Time) pades.Options {
-	return pades.Options{Roots: r.list, TimeStampRoots: r.stampers, Now: now}
+	return pades.Options{Roots: r.list, TimeStampRoots: r.timeStampRoots, Now: now}
 }
 
-// roots reads the given certificates, or else those of the data folder, if it exists.
+// roots reads the certificates of --root, or if there are none, the certificates of the data folder
+// if it exists.
 func (v *verifyCommand) roots() (roots, error) {
 	trusted := roots{from: "--root"}
 	for _, name := range v.Root {
@@ -187,8 +188,8 @@ func (v *verifyCommand) roots() (roots, error) {
 		trusted.list = append(trusted.list, list...)
 	}
 	var err error
-	if trusted.stampers, err = x509.SystemCertPool(); err != nil { // a system without certificates does not make the file invalid
-		trusted.stampers = x509.NewCertPool()
+	if trusted.timeStampRoots, err = x509.SystemCertPool(); err != nil { // a system without certificates does not make the file invalid
+		trusted.timeStampRoots = x509.NewCertPool()
 	}
 	for _, name := range v.TSARoot {
 		list, err := readRoots("--tsa-root", name)
@@ -196,7 +197,7 @@ func (v *verifyCommand) roots() (roots, error) {
 			return trusted, err
 		}
 		for _, c := range list {
-			trusted.stampers.AddCert(c)
+			trusted.timeStampRoots.AddCert(c)
 		}
 	}
 	if len(v.Root) > 0 {
@@ -205,7 +206,7 @@ func (v *verifyCommand) roots() (roots, error) {
 	keys := filepath.Join(v.Data, "keys")
 	trusted.list, err = authority.New(keys, authority.Options{}).Roots()
 	if f, ok := errors.AsType[*authority.Fault](err); ok && f.Code == authority.CodeMissing {
-		return roots{stampers: trusted.stampers}, nil
+		return roots{timeStampRoots: trusted.timeStampRoots}, nil
 	}
 	if err != nil {
 		return trusted, fmt.Errorf("the roots in %q cannot be read: %w; specify the root with --root", keys, withoutName(err))

@@ -15,11 +15,12 @@ import (
 	"github.com/certvault/certvault/internal/pdf"
 )
 
-// hostileText moves the cursor, sets a title, hides text, reverses its direction, and is not UTF-8.
+// hostileText moves the cursor, sets a title, hides text, reverses the direction of text, and is
+// not UTF-8.
 const hostileText = "\x1b[2J\x1b]0;title\x07 \u202eDILAV\u202c \u009b1A \x7f\u2066x\u2069\r\n\x08end"
 
-// A name in a certificate, a field or a file can neither send control characters to the terminal
-// nor forge a line of the output.
+// TestVerifyEscapesControlCharacters checks that a name in a certificate, a field or a file can
+// neither send control characters to the terminal nor forge a line of the output.
 func TestVerifyEscapesControlCharacters(t *testing.T) {
 	t.Parallel()
 	v := newSigningVault(t, "Evil "+hostileText)
@@ -41,11 +42,11 @@ func TestVerifyEscapesControlCharacters(t *testing.T) {
 		{"verify", path, "--data", v.data, "--json"},
 		{"verify", path + hostileText, "--data", v.data},
 		{"verify", path, "--root", path},
-		{"verify", path, "--root", nowhere(t) + hostileText},
+		{"verify", path, "--root", missingFolder(t) + hostileText},
 	} {
 		_, out, errs := certvault(t, "", args...)
 		if out+errs == "" {
-			t.Errorf("%q says nothing", args)
+			t.Errorf("%q prints no output", args)
 		}
 		for _, r := range out + errs {
 			if r != '\n' && !unicode.IsPrint(r) {
@@ -54,7 +55,7 @@ func TestVerifyEscapesControlCharacters(t *testing.T) {
 			}
 		}
 		if strings.Contains(out, "\nend") {
-			t.Errorf("a name forges a line:\n%s", out)
+			t.Errorf("a name forged a line of the output:\n%s", out)
 		}
 	}
 	if _, out, _ := certvault(t, "", "verify", path, "--data", v.data); !strings.Contains(out, "Field ") || !strings.Contains(out, "Evil ") {
@@ -62,13 +63,14 @@ func TestVerifyEscapesControlCharacters(t *testing.T) {
 	}
 }
 
-// The command does not wait for a file that is not regular, and an unreadable file gets no verdict.
-func TestVerifyRefusesInvalidInput(t *testing.T) {
+// TestVerifyRejectsInvalidInput checks that the command does not wait for a file that is not
+// regular, and that an unreadable file gets no verdict.
+func TestVerifyRejectsInvalidInput(t *testing.T) {
 	t.Parallel()
 	v := newSigningVault(t, "Northwest University")
 	dir := t.TempDir()
 	pipe, large, damaged := filepath.Join(dir, "pipe"), filepath.Join(dir, "large"), writeFile(t, "root.pem", []byte("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"))
-	tool(t, "mkfifo", pipe)
+	runTool(t, "mkfifo", pipe)
 	if err := errors.Join(os.WriteFile(large, nil, 0o600), os.Truncate(large, maxVerified+1)); err != nil {
 		t.Fatal(err)
 	}
@@ -79,9 +81,9 @@ func TestVerifyRefusesInvalidInput(t *testing.T) {
 	file := writeFile(t, "diploma.pdf", v.sign(t, diploma(t)))
 	for name, tc := range map[string]struct {
 		args []string
-		says string
+		want string
 	}{
-		"nothing there":    {[]string{filepath.Join(dir, "none.pdf")}, "no such file"},
+		"missing file":     {[]string{filepath.Join(dir, "none.pdf")}, "no such file"},
 		"standard input":   {[]string{"-"}, "no such file"},
 		"a folder":         {[]string{dir}, "a folder"},
 		"a pipe":           {[]string{pipe}, "a pipe"},
@@ -100,14 +102,14 @@ func TestVerifyRefusesInvalidInput(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			code, out, errs := certvault(t, "", append([]string{"verify"}, tc.args...)...)
-			if code != exitUnknown || out != "" || !strings.Contains(errs, tc.says) {
-				t.Errorf("exit %d: %s%s", code, out, errs)
+			if code != exitUnknown || out != "" || !strings.Contains(errs, tc.want) {
+				t.Errorf("exit code = %d, want %d and %q: %s%s", code, exitUnknown, tc.want, out, errs)
 			}
 		})
 	}
 }
 
-// An interrupt ends the command.
+// TestVerifyIsInterrupted checks that an interrupt ends the command.
 func TestVerifyIsInterrupted(t *testing.T) {
 	t.Parallel()
 	v := newSigningVault(t, "Northwest University")
@@ -116,15 +118,16 @@ func TestVerifyIsInterrupted(t *testing.T) {
 	var out, errs bytes.Buffer
 	code := run(ctx, []string{"verify", writeFile(t, "diploma.pdf", v.sign(t, diploma(t))), "--data", v.data}, strings.NewReader(""), &out, &errs)
 	if code != exitUnknown || out.Len() > 0 || !strings.Contains(errs.String(), "canceled") {
-		t.Errorf("exit %d: %s%s", code, out.String(), errs.String())
+		t.Errorf("exit code = %d, want %d: %s%s", code, exitUnknown, out.String(), errs.String())
 	}
 }
 
-// The search for roots creates no folder, and the command neither opens nor creates a database.
-func TestVerifyLeavesNoTrace(t *testing.T) {
+// TestVerifyCreatesNoFiles checks that the search for roots creates no folder, and that the command
+// neither opens nor creates a database.
+func TestVerifyCreatesNoFiles(t *testing.T) {
 	t.Parallel()
 	v := newSigningVault(t, "Northwest University")
-	file, data := writeFile(t, "diploma.pdf", v.sign(t, diploma(t))), nowhere(t)
+	file, data := writeFile(t, "diploma.pdf", v.sign(t, diploma(t))), missingFolder(t)
 	certvault(t, "", "verify", file, "--data", data)
 	if _, err := os.Stat(data); err == nil {
 		t.Error("the data folder was created")
@@ -132,16 +135,17 @@ func TestVerifyLeavesNoTrace(t *testing.T) {
 	certvault(t, "", "verify", file, "--data", v.data)
 	list, err := os.ReadDir(v.data)
 	if err != nil || len(list) != 1 || list[0].Name() != "keys" {
-		t.Errorf("the data folder holds %v, %v", list, err)
+		t.Errorf("the data folder contains %v, %v, want only keys", list, err)
 	}
 }
 
-// Files of all kinds, many of them hostile, get an answer, and none of them is valid.
+// TestVerifyCorpus checks that files of all kinds, many of them hostile, get a verdict, and that
+// none of them is valid.
 func TestVerifyCorpus(t *testing.T) {
 	t.Parallel()
 	const corpus = "../../../shared/corpus"
 	if _, err := os.Stat(corpus); err != nil {
-		missing(t, "the corpus is not there")
+		skipOrFail(t, "the corpus does not exist")
 	}
 	v := newSigningVault(t, "Northwest University")
 	seen := 0
@@ -152,12 +156,12 @@ func TestVerifyCorpus(t *testing.T) {
 		seen++
 		code, out, errs := certvault(t, "", "verify", path, "--data", v.data)
 		if code != exitInvalid && code != exitUnknown || errs != "" || !strings.HasPrefix(out, "NOT VALID: ") && !strings.HasPrefix(out, "CANNOT TELL: ") {
-			t.Errorf("%s: exit %d: %s%s", path, code, out, errs)
+			t.Errorf("%s: exit code = %d: %s%s", path, code, out, errs)
 		}
 		return nil
 	})
 	if err != nil || seen < 100 {
-		t.Errorf("%d files, %v", seen, err)
+		t.Errorf("verified %d files, %v, want at least 100", seen, err)
 	}
 }
 
@@ -172,16 +176,16 @@ func TestPlain(t *testing.T) {
 		"\x7f'\"":        `\x7f'"`,
 	} {
 		if got := plain(text); got != want {
-			t.Errorf("%q: %q, want %q", text, got, want)
+			t.Errorf("plain(%q) = %q, want %q", text, got, want)
 		}
 	}
 	text, err := json.Marshal("a\x1b\x7f\u202e\u009b\U000e0041b")
 	if err != nil {
 		t.Fatal(err)
 	}
-	var back string
+	var decoded string
 	escaped := plainJSON(append(text, '\n'))
-	if err := json.Unmarshal(escaped, &back); err != nil || back != "a\x1b\x7f\u202e\u009b\U000e0041b" || !isPlain(strings.TrimSpace(string(escaped))) {
-		t.Errorf("%q, %v, from %q", back, err, escaped)
+	if err := json.Unmarshal(escaped, &decoded); err != nil || decoded != "a\x1b\x7f\u202e\u009b\U000e0041b" || !isPlain(strings.TrimSpace(string(escaped))) {
+		t.Errorf("plainJSON = %q, decoded %q, %v", escaped, decoded, err)
 	}
 }

@@ -41,7 +41,7 @@ func newSigningVault(t *testing.T, name string) *signingVault {
 	return &signingVault{data, keys}
 }
 
-// root writes the roots to a file, as they are downloaded.
+// root writes the root certificates to a file, in the form in which they are downloaded.
 func (v *signingVault) root(t *testing.T) string {
 	t.Helper()
 	text, err := v.keys.RootsPEM()
@@ -51,7 +51,7 @@ func (v *signingVault) root(t *testing.T) string {
 	return writeFile(t, "root.pem", text)
 }
 
-// sign returns a file as the institution signs it.
+// sign returns a file signed by the institution.
 func (v *signingVault) sign(t *testing.T, file []byte) []byte {
 	t.Helper()
 	key, chain, err := v.keys.Signer(t.Context(), university)
@@ -75,7 +75,7 @@ func (v *signingVault) sign(t *testing.T, file []byte) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := pending.Complete(context.Background(), pades.Head{R: bytes.NewReader(file), Size: int64(len(file))}, tail); err != nil {
+	if err := pending.Complete(context.Background(), pades.BaseFile{R: bytes.NewReader(file), Size: int64(len(file))}, tail); err != nil {
 		t.Fatal(err)
 	}
 	return append(bytes.Clone(file), tail...)
@@ -90,7 +90,7 @@ func openPDF(t *testing.T, file []byte) *pdf.Document {
 	return doc
 }
 
-// diploma returns a PDF of one page.
+// diploma returns a PDF with one page.
 func diploma(t *testing.T) []byte {
 	t.Helper()
 	var out bytes.Buffer
@@ -108,7 +108,7 @@ func diploma(t *testing.T) []byte {
 	return out.Bytes()
 }
 
-// changedPage returns a file with a revision that changes the size of page one.
+// changedPage returns a file with an added revision that changes the size of the first page.
 func changedPage(t *testing.T, file []byte) []byte {
 	t.Helper()
 	doc := openPDF(t, file)
@@ -134,10 +134,10 @@ func writeFile(t *testing.T, name string, data []byte) string {
 	return path
 }
 
-// nowhere returns a data folder that does not exist, so that no root is known.
-func nowhere(t *testing.T) string { return filepath.Join(t.TempDir(), "nowhere") }
+// missingFolder returns the path of a data folder that does not exist, so that no root is found.
+func missingFolder(t *testing.T) string { return filepath.Join(t.TempDir(), "missing") }
 
-func flipped(file []byte, at int) []byte {
+func flipBit(file []byte, at int) []byte {
 	out := bytes.Clone(file)
 	out[at] ^= 1
 	return out
@@ -155,7 +155,7 @@ func TestVerify(t *testing.T) {
 		file []byte
 		args []string
 		code int
-		says []string
+		want []string
 	}{
 		"valid": {file, []string{"--root", root}, exitDone, []string{
 			"VALID: The file is as Northwest University signed it.", "Signed by     Northwest University", referenceID, fmt.Sprintf("%x", sha256.Sum256(original)),
@@ -163,13 +163,13 @@ func TestVerify(t *testing.T) {
 		}},
 		"roots of the data folder": {file, []string{"--data", v.data}, exitDone, []string{"VALID: ", "the data folder"}},
 		"several roots":            {file, []string{"--root", otherRoot, "--root", root}, exitDone, []string{"VALID: "}},
-		"another root":             {file, []string{"--root", otherRoot}, exitInvalid, []string{"NOT VALID: None of the given roots vouches", "certificate says Northwest"}},
+		"another root":             {file, []string{"--root", otherRoot}, exitInvalid, []string{"NOT VALID: None of the given roots vouches", "certificate has the name Northwest"}},
 		"root before data folder":  {file, []string{"--root", otherRoot, "--data", v.data}, exitInvalid, []string{"NOT VALID: "}},
-		"no root":                  {file, []string{"--data", nowhere(t)}, exitUnknown, []string{"CANNOT TELL: ", rootAddress, "--root", "fingerprint", "only what the signature says"}},
-		"a byte of the original":   {flipped(file, 20), []string{"--root", root}, exitInvalid, []string{"NOT VALID: "}},
-		"a byte of the content":    {flipped(file, bytes.Index(file, []byte("10 10 re"))), []string{"--root", root}, exitInvalid, []string{"NOT VALID: The file is not as it was signed."}},
-		"a byte of the signature":  {flipped(file, contents), []string{"--root", root}, exitInvalid, []string{"NOT VALID: "}},
-		"an added revision":        {changedPage(t, file), []string{"--root", root}, exitInvalid, []string{"NOT VALID: ", "after the vault sealed it", "After it      pages: 1 replaced"}},
+		"no root":                  {file, []string{"--data", missingFolder(t)}, exitUnknown, []string{"CANNOT TELL: ", rootAddress, "--root", "fingerprint", "stated by the signature, not verified"}},
+		"a byte of the original":   {flipBit(file, 20), []string{"--root", root}, exitInvalid, []string{"NOT VALID: "}},
+		"a byte of the content":    {flipBit(file, bytes.Index(file, []byte("10 10 re"))), []string{"--root", root}, exitInvalid, []string{"NOT VALID: The file is not as it was signed."}},
+		"a byte of the signature":  {flipBit(file, contents), []string{"--root", root}, exitInvalid, []string{"NOT VALID: "}},
+		"an added revision":        {changedPage(t, file), []string{"--root", root}, exitInvalid, []string{"NOT VALID: ", "after the vault sealed it", "Later changes pages: 1 replaced"}},
 		"an added newline":         {append(bytes.Clone(file), '\n'), []string{"--root", root}, exitInvalid, []string{"NOT VALID: "}},
 		"a swapped original":       {append(swapped, file[len(original):]...), []string{"--root", root}, exitInvalid, []string{"NOT VALID: "}},
 		"unsigned":                 {original, []string{"--root", root}, exitUnknown, []string{"CANNOT TELL: The file has no signature."}},
@@ -180,15 +180,15 @@ func TestVerify(t *testing.T) {
 			t.Parallel()
 			code, out, errs := certvault(t, "", append([]string{"verify", writeFile(t, "diploma.pdf", tc.file)}, tc.args...)...)
 			if code != tc.code || errs != "" {
-				t.Errorf("exit %d, want %d: %s", code, tc.code, errs)
+				t.Errorf("exit code = %d, want %d: %s", code, tc.code, errs)
 			}
-			for _, says := range tc.says {
-				if !strings.Contains(out, says) {
-					t.Errorf("does not say %q:\n%s", says, out)
+			for _, want := range tc.want {
+				if !strings.Contains(out, want) {
+					t.Errorf("the output does not contain %q:\n%s", want, out)
 				}
 			}
 			if valid := strings.HasPrefix(out, "VALID: "); valid != (tc.code == exitDone) {
-				t.Errorf("exit %d and\n%s", code, out)
+				t.Errorf("the output does not match the exit code %d:\n%s", code, out)
 			}
 		})
 	}
@@ -206,12 +206,12 @@ func TestVerifyOfATruncatedFile(t *testing.T) {
 	} {
 		code, out, errs := certvault(t, "", "verify", writeFile(t, "diploma.pdf", file[:n]), "--data", v.data)
 		if code != want || strings.HasPrefix(out, "VALID") {
-			t.Errorf("%d of %d bytes: exit %d, %s%s", n, len(file), code, out, errs)
+			t.Errorf("%d of %d bytes: exit code = %d, want %d: %s%s", n, len(file), code, want, out, errs)
 		}
 	}
 }
 
-// With --json the output is the report, one object.
+// TestVerifyJSON checks that the output with --json is the report, as a single object.
 func TestVerifyJSON(t *testing.T) {
 	t.Parallel()
 	v := newSigningVault(t, "Northwest University")
@@ -219,7 +219,7 @@ func TestVerifyJSON(t *testing.T) {
 	path := writeFile(t, "diploma.pdf", v.sign(t, original))
 	code, out, errs := certvault(t, "", "verify", path, "--json", "--root", v.root(t))
 	if code != exitDone {
-		t.Fatalf("exit %d: %s", code, errs)
+		t.Fatalf("exit code = %d: %s", code, errs)
 	}
 	var report struct {
 		Verdict, Reason string
@@ -230,11 +230,11 @@ func TestVerifyJSON(t *testing.T) {
 	d := json.NewDecoder(strings.NewReader(out))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&report); err != nil || d.More() {
-		t.Fatalf("%v: %s", err, out)
+		t.Fatalf("the output is not one report: %v: %s", err, out)
 	}
 	if report.Verdict != "valid" || len(report.Signatures) != 1 || len(report.Untold) == 0 ||
 		report.Original["reference_id"] != referenceID || report.Original["sha256"] != fmt.Sprintf("%x", sha256.Sum256(original)) {
-		t.Errorf("%s", out)
+		t.Errorf("report = %s", out)
 	}
 	s := report.Signatures[0]
 	for key, want := range map[string]any{
@@ -242,17 +242,18 @@ func TestVerifyJSON(t *testing.T) {
 		"chain": "passed", "changes": "passed", "time_stamp": nil, "sub_filter": "ETSI.CAdES.detached",
 	} {
 		if s[key] != want {
-			t.Errorf("%s is %v, want %v", key, s[key], want)
+			t.Errorf("%s = %v, want %v", key, s[key], want)
 		}
 	}
 	// The exit code does not depend on the output format.
-	if code, out, _ := certvault(t, "", "verify", path, "--json", "--data", nowhere(t)); code != exitUnknown || !strings.Contains(out, `"verdict":"unknown"`) {
-		t.Errorf("exit %d: %s", code, out)
+	if code, out, _ := certvault(t, "", "verify", path, "--json", "--data", missingFolder(t)); code != exitUnknown || !strings.Contains(out, `"verdict":"unknown"`) {
+		t.Errorf("exit code = %d, want %d: %s", code, exitUnknown, out)
 	}
 }
 
-// After a rotation of keys and root, older files are as valid as newer ones, with the downloaded
-// roots and with those of the folder; pdfsig agrees.
+// TestVerifyAfterRotation checks that after a rotation of keys and root, older and newer files are
+// valid, with the downloaded roots and with the roots of the data folder. pdfsig must report the
+// same.
 func TestVerifyAfterRotation(t *testing.T) {
 	t.Parallel()
 	v := newSigningVault(t, "Northwest University")
@@ -269,7 +270,7 @@ func TestVerifyAfterRotation(t *testing.T) {
 		files = append(files, v.sign(t, diploma(t)))
 	}
 	nss := trustStore(t, v.root(t))
-	_, fingerprint, _ := strings.Cut(tool(t, "openssl", "x509", "-noout", "-fingerprint", "-sha256", "-in", firstRoot), "=")
+	_, fingerprint, _ := strings.Cut(runTool(t, "openssl", "x509", "-noout", "-fingerprint", "-sha256", "-in", firstRoot), "=")
 	if _, out, _ := certvault(t, "", "verify", writeFile(t, "diploma.pdf", files[0]), "--root", firstRoot); fingerprint == "" || !strings.Contains(out, "SHA-256 "+fingerprint) {
 		t.Errorf("the fingerprint of the root differs from OpenSSL's, %q:\n%s", fingerprint, out)
 	}
@@ -279,31 +280,31 @@ func TestVerifyAfterRotation(t *testing.T) {
 		for _, args := range [][]string{{"--root", v.root(t)}, {"--data", v.data}} {
 			code, out, errs := certvault(t, "", append([]string{"verify", path}, args...)...)
 			if code != exitDone {
-				t.Errorf("file %d: exit %d: %s%s", i+1, code, out, errs)
+				t.Errorf("file %d: exit code = %d: %s%s", i+1, code, out, errs)
 			}
 			signers[regexp.MustCompile(`SHA-256 [0-9A-F:]{95}\n {2}When`).FindString(out)] = true
 		}
-		// The previous root does not verify files signed under the next one.
+		// The first root does not verify files that were signed with a key of the second root.
 		if code, _, _ := certvault(t, "", "verify", path, "--root", firstRoot); (code == exitDone) != (i < 3) {
-			t.Errorf("file %d with the first root alone: exit %d", i+1, code)
+			t.Errorf("file %d with only the first root: exit code = %d", i+1, code)
 		}
 		checkTrusted(t, path, nss)
 		if signers[""] {
-			t.Fatal("the output has no fingerprint")
+			t.Fatal("the output has no fingerprint of the signer's certificate")
 		}
 	}
 	if len(signers) != 3 {
-		t.Errorf("%d certificates signed", len(signers))
+		t.Errorf("the files were signed with %d certificates, want 3", len(signers))
 	}
 }
 
-// The documented checks with other programs return the same result, and another one for a changed
-// file.
+// TestVerifyAsDocumented checks that the documented commands of other programs report that the
+// signed file is valid, and that the changed file is not.
 func TestVerifyAsDocumented(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"pdfsig", "certutil", "openssl"} {
 		if _, err := exec.LookPath(name); err != nil {
-			missing(t, name+" is not installed")
+			skipOrFail(t, name+" is not installed")
 		}
 	}
 	page, err := os.ReadFile("../../docs/verify.md")
@@ -326,7 +327,7 @@ func TestVerifyAsDocumented(t *testing.T) {
 		good bool
 	}{
 		"as signed": {file, true},
-		"changed":   {flipped(file, bytes.Index(file, []byte("10 10 re"))), false},
+		"changed":   {flipBit(file, bytes.Index(file, []byte("10 10 re"))), false},
 	} {
 		dir := t.TempDir()
 		if err := errors.Join(os.WriteFile(filepath.Join(dir, "diploma.pdf"), tc.file, 0o600), os.WriteFile(filepath.Join(dir, "root.pem"), roots, 0o600)); err != nil {
@@ -335,13 +336,13 @@ func TestVerifyAsDocumented(t *testing.T) {
 		sh := exec.CommandContext(t.Context(), "sh", "-c", script)
 		sh.Dir = dir
 		out, err := sh.CombinedOutput()
-		said := string(out)
+		output := string(out)
 		if (err == nil) != tc.good {
-			t.Errorf("%s: %v\n%s", name, err, said)
+			t.Errorf("%s: the script failed = %v: %v\n%s", name, err != nil, err, output)
 		}
-		for _, words := range []string{"Signature is Valid", "Certificate is Trusted", "CAdES Verification successful"} {
-			if strings.Contains(said, words) != tc.good {
-				t.Errorf("%s: %q\n%s", name, words, said)
+		for _, text := range []string{"Signature is Valid", "Certificate is Trusted", "CAdES Verification successful"} {
+			if strings.Contains(output, text) != tc.good {
+				t.Errorf("%s: the output contains %q = %v:\n%s", name, text, !tc.good, output)
 			}
 		}
 	}
@@ -355,10 +356,10 @@ func trustStore(t *testing.T, roots string) string {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	tool(t, "certutil", "-N", "-d", "sql:"+dir, "--empty-password")
+	runTool(t, "certutil", "-N", "-d", "sql:"+dir, "--empty-password")
 	for i, part := range strings.SplitAfter(string(text), "-----END CERTIFICATE-----\n") {
 		if part != "" {
-			tool(t, "certutil", "-A", "-d", "sql:"+dir, "-n", fmt.Sprint("root ", i), "-t", "CT,C,C", "-a", "-i", writeFile(t, "one.pem", []byte(part)))
+			runTool(t, "certutil", "-A", "-d", "sql:"+dir, "-n", fmt.Sprint("root ", i), "-t", "CT,C,C", "-a", "-i", writeFile(t, "certificate.pem", []byte(part)))
 		}
 	}
 	return dir
@@ -366,19 +367,19 @@ func trustStore(t *testing.T, roots string) string {
 
 func checkTrusted(t *testing.T, path, nss string) {
 	t.Helper()
-	said := tool(t, "pdfsig", "-nssdir", nss, path)
+	output := runTool(t, "pdfsig", "-nssdir", nss, path)
 	for _, want := range []string{"Signature is Valid.", "Certificate is Trusted.", "Total document signed"} {
-		if !strings.Contains(said, want) {
-			t.Errorf("pdfsig does not say %q: %s", want, said)
+		if !strings.Contains(output, want) {
+			t.Errorf("the output of pdfsig does not contain %q: %s", want, output)
 		}
 	}
 }
 
-// tool runs a program that verifies files.
-func tool(t *testing.T, name string, args ...string) string {
+// runTool runs a program that verifies files.
+func runTool(t *testing.T, name string, args ...string) string {
 	t.Helper()
 	if _, err := exec.LookPath(name); err != nil {
-		missing(t, name+" is not installed")
+		skipOrFail(t, name+" is not installed")
 	}
 	out, err := exec.CommandContext(t.Context(), name, args...).CombinedOutput()
 	if err != nil {
@@ -387,11 +388,11 @@ func tool(t *testing.T, name string, args ...string) string {
 	return string(out)
 }
 
-// missing skips the test on a laptop and fails it in CI.
-func missing(t *testing.T, what string) {
+// skipOrFail fails the test in CI and skips it elsewhere.
+func skipOrFail(t *testing.T, reason string) {
 	t.Helper()
 	if os.Getenv("CI") == "true" {
-		t.Fatal(what)
+		t.Fatal(reason)
 	}
-	t.Skip(what)
+	t.Skip(reason)
 }

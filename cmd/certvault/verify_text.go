@@ -14,7 +14,7 @@ import (
 	"github.com/certvault/certvault/internal/pades"
 )
 
-// textReport writes a report for people without expert knowledge.
+// textReport formats a report as text for people without expert knowledge.
 type textReport struct {
 	report  *pades.Report
 	trusted roots
@@ -22,7 +22,7 @@ type textReport struct {
 	out     strings.Builder
 }
 
-// rootAddress is the path at which a vault serves its root.
+// rootAddress is the path at which a vault serves its root certificates.
 const rootAddress = "/.well-known/certvault/root.pem"
 
 var verdictWords = map[pades.Verdict]string{
@@ -50,7 +50,8 @@ func (t *textReport) text() string {
 	return t.out.String()
 }
 
-// linef writes a line. Text from the file cannot send control characters to the terminal.
+// linef writes a line. It escapes control characters, so that text from the file cannot control the
+// terminal.
 func (t *textReport) linef(format string, args ...any) {
 	t.out.WriteString(strings.TrimRight(plain(fmt.Sprintf(format, args...)), " "))
 	t.out.WriteByte('\n')
@@ -61,10 +62,10 @@ func (t *textReport) entryf(heading, format string, args ...any) {
 	t.linef("  %-14s%s", heading, fmt.Sprintf(format, args...))
 }
 
-// maxRootsListed is the maximum number of roots that are listed one by one.
+// maxRootsListed is the maximum number of roots that are listed.
 const maxRootsListed = 4
 
-// roots writes which roots this run of the command trusts.
+// roots writes the roots that this run of the command trusts.
 func (t *textReport) roots() {
 	for i, c := range t.trusted.list {
 		heading := ""
@@ -87,7 +88,7 @@ func certificateName(common, whole string) string {
 	return whole
 }
 
-// signature describes one signature.
+// signature describes a signature.
 func (t *textReport) signature(s *pades.Signature) {
 	switch {
 	case s.Signer == "":
@@ -95,7 +96,7 @@ func (t *textReport) signature(s *pades.Signature) {
 	case s.Chain == pades.Passed && s.Intact():
 		t.entryf("Signed by", "%s", s.Signer)
 	default: // the name in a certificate is not verified
-		t.entryf("Signed by", "an unknown signer whose certificate says %s", s.Signer)
+		t.entryf("Signed by", "an unknown signer whose certificate has the name %s", s.Signer)
 	}
 	if s.Signer != "" {
 		t.entryf("", "certificate of %s,", s.Subject)
@@ -113,16 +114,16 @@ func (t *textReport) signature(s *pades.Signature) {
 	}
 }
 
-// certificationWords describe what a certification permits (ISO 32000-2, table 257).
+// certificationWords describes what a certification permits (ISO 32000-2, table 257).
 var certificationWords = map[int]string{
 	1: "no change at all",
 	2: "filling in forms and signing",
 	3: "annotations, filling in forms and signing",
 }
 
-// when writes the time of signing, and how reliable it is.
+// when writes the time of signing, and whether a time stamp proves it.
 func (t *textReport) when(s *pades.Signature) {
-	claimed := "The signer's own clock is not in the signature."
+	claimed := "The signature has no time of the signer."
 	if !s.ClaimedTime.IsZero() {
 		claimed = fmt.Sprintf("The signer claims %s.", moment(s.ClaimedTime))
 	}
@@ -138,7 +139,7 @@ func (t *textReport) when(s *pades.Signature) {
 			t.entryf("", "%s", stamp.Problem)
 		}
 	case stamp.Value == pades.Passed:
-		t.entryf("When", "%s by a time stamp whose certificate says %s, which is not trusted here:", moment(stamp.Time), stamp.Authority)
+		t.entryf("When", "%s according to a time stamp of %s, which is not trusted:", moment(stamp.Time), stamp.Authority)
 		t.entryf("", "%s", stamp.Problem)
 	default:
 		t.entryf("When", "The time stamp is not valid: %s", stamp.Problem)
@@ -148,16 +149,16 @@ func (t *textReport) when(s *pades.Signature) {
 
 func moment(at time.Time) string { return at.UTC().Format("2006-01-02 15:04:05 UTC") }
 
-// changeWords are the names of kinds of objects for people.
+// changeWords contains a name for each kind of object, for people.
 var changeWords = map[pades.ChangeKind]string{
 	pades.ChangedSignature:  "signatures",
 	pades.ChangedForm:       "form fields",
-	pades.ChangedAnnotation: "annotations, or the list of them on a page",
+	pades.ChangedAnnotation: "annotations, or a page's list of annotations",
 	pades.ChangedPage:       "pages",
 	pades.ChangedCatalog:    "the document's catalog",
 	pades.ChangedMetadata:   "metadata",
 	pades.ChangedValidation: "data that helps to validate signatures later",
-	pades.ChangedStream:     "page content, pictures or fonts",
+	pades.ChangedStream:     "page content, images or fonts",
 	pades.ChangedOther:      "other objects",
 }
 
@@ -165,60 +166,60 @@ var changeWords = map[pades.ChangeKind]string{
 func (t *textReport) changes(s *pades.Signature) {
 	switch {
 	case s.CoversFile:
-		t.entryf("After it", "nothing was changed or added")
+		t.entryf("Later changes", "nothing was changed or added")
 	case s.Revision == 0:
-		t.entryf("After it", "unknown: the signature does not say which part of the file it covers")
+		t.entryf("Later changes", "unknown: the signature does not state which part of the file it covers")
 	case len(s.Changed) == 0:
-		t.entryf("After it", "something was added that changes no object of the document")
+		t.entryf("Later changes", "data was added that changes no object of the document")
 	}
 	for i, c := range s.Changed {
 		heading := ""
 		if i == 0 {
-			heading = "After it"
+			heading = "Later changes"
 		}
 		t.entryf(heading, "%s", changed(c))
 	}
 }
 
 func changed(c pades.Change) string {
-	var how []string
+	var counts []string
 	if c.Added > 0 {
-		how = append(how, fmt.Sprintf("%d added", c.Added))
+		counts = append(counts, fmt.Sprintf("%d added", c.Added))
 	}
 	if c.Replaced > 0 {
-		how = append(how, fmt.Sprintf("%d replaced", c.Replaced))
+		counts = append(counts, fmt.Sprintf("%d replaced", c.Replaced))
 	}
-	if len(how) == 0 {
-		how = []string{"too many to count"}
+	if len(counts) == 0 {
+		counts = []string{"too many to count"}
 	}
-	return changeWords[c.Kind] + ": " + strings.Join(how, ", ")
+	return changeWords[c.Kind] + ": " + strings.Join(counts, ", ")
 }
 
-// original describes the upload, as recorded in the last signature.
+// original describes the uploaded file, as recorded in the last signature.
 func (t *textReport) original() {
 	o := t.report.Original
 	if o == nil {
 		return
 	}
-	said := "" // stated by a signature that does not verify
+	unverified := "" // added if the signature is not valid
 	if t.report.Verdict != pades.Valid {
-		said = ", which is only what the signature says"
+		unverified = " (stated by the signature, not verified)"
 	}
 	if o.ReferenceID != "" {
-		t.entryf("Reference id", "%s%s", o.ReferenceID, said)
+		t.entryf("Reference id", "%s%s", o.ReferenceID, unverified)
 	}
 	t.entryf("Original", "%s", o.Text)
-	t.entryf("", "SHA-256 %s, %d bytes%s", o.SHA256, o.Length, said)
+	t.entryf("", "SHA-256 %s, %d bytes%s", o.SHA256, o.Length, unverified)
 }
 
-// unverifiable writes what this file cannot prove, and where to check it.
+// unverifiable writes what the file cannot prove, and where to check it.
 func (t *textReport) unverifiable() {
 	r := t.report
 	if len(r.Unproven) == 0 {
 		return
 	}
 	t.linef("")
-	t.linef("What the file alone cannot show")
+	t.linef("What the file alone cannot prove")
 	for _, u := range r.Unproven {
 		t.linef("  - %s", u)
 	}
@@ -227,19 +228,19 @@ func (t *textReport) unverifiable() {
 	}
 	if o := r.Original; o != nil && o.ReferenceID != "" {
 		t.linef("  Look up %s at the institution's verification page, which ends in /verify/%s.", o.ReferenceID, o.ReferenceID)
-		t.linef("  The QR code on the document leads there: check that the address is the institution's own.")
+		t.linef("  The QR code on the document contains the address of this page. Check that the address belongs to the institution.")
 	}
 	if len(t.trusted.list) > 0 {
 		return
 	}
 	t.linef("")
-	t.linef("No root was given, so the signer cannot be verified.")
-	t.linef("  Get the root from the vault, at its address followed by %s,", rootAddress)
-	t.linef("  compare its SHA-256 fingerprint with the one that the institution publishes, and use it with --root FILE.")
+	t.linef("No root certificate was given, so the signer cannot be verified.")
+	t.linef("  Download the root certificate from the vault's address followed by %s,", rootAddress)
+	t.linef("  compare its SHA-256 fingerprint with the fingerprint that the institution publishes, and specify it with --root FILE.")
 }
 
-// plain returns text with each character that is not printable in Go's escape notation, so that the
-// text can neither move the cursor nor change the direction of letters.
+// plain returns text with each non-printable character replaced by its escape sequence in Go, so
+// that the text can neither move the cursor nor change the direction of letters.
 func plain(text string) string {
 	if isPlain(text) {
 		return text
@@ -264,8 +265,8 @@ func isPlain(text string) bool {
 	return utf8.ValidString(text) && strings.IndexFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) < 0
 }
 
-// plainJSON returns a JSON text, in which the encoder has escaped the ASCII control characters,
-// with the other control characters escaped too. They can occur only in strings.
+// plainJSON returns a JSON text with all control characters escaped. The encoder has already
+// escaped the ASCII control characters. Control characters can occur only in strings.
 func plainJSON(text []byte) []byte {
 	body := bytes.TrimRight(text, "\n")
 	if isPlain(string(body)) {

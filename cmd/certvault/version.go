@@ -10,10 +10,11 @@ import (
 
 type versionCommand struct{}
 
-// Run prints the version, which the Go toolchain takes from the repository at the build.
+// Run prints the version, which the Go toolchain reads from the repository when it builds the
+// binary.
 func (versionCommand) Run(c *console) error {
 	v := app.Version()
-	return c.answer(struct {
+	return c.print(struct {
 		Version string `json:"version"`
 		Go      string `json:"go"`
 	}{v, runtime.Version()}, func(w io.Writer) { _, _ = fmt.Fprintf(w, "certvault %s, %s\n", v, runtime.Version()) })

@@ -13,17 +13,17 @@ import (
 )
 
 type webhookCommand struct {
-	Create    webhookCreate    `cmd:"" help:"Create an endpoint and show its signing secret once."`
+	Create    webhookCreate    `cmd:"" help:"Create an endpoint and print its signing secret. It cannot be printed again."`
 	List      webhookList      `cmd:"" help:"List an institution's endpoints and their state."`
 	Update    webhookUpdate    `cmd:"" help:"Change an endpoint's URL, events or headers."`
 	Delete    webhookDelete    `cmd:"" help:"Delete an endpoint with its pending deliveries and its log."`
 	Test      webhookTest      `cmd:"" help:"Send an example of an event to an endpoint, and wait for the result."`
-	Pause     webhookPause     `cmd:"" help:"Stop sending to an endpoint; its events wait, for 14 days."`
+	Pause     webhookPause     `cmd:"" help:"Stop sending to an endpoint. Its events are stored for up to 14 days."`
 	Resume    webhookResume    `cmd:"" help:"Resume sending to a paused or switched-off endpoint."`
-	Rotate    webhookRotate    `cmd:"" help:"Give an endpoint a new signing secret, or promote the new one."`
-	Log       webhookLog       `cmd:"" help:"Show an endpoint's deliveries, or one with its attempts."`
+	Rotate    webhookRotate    `cmd:"" help:"Create a new signing secret for an endpoint, or promote the new secret."`
+	Log       webhookLog       `cmd:"" help:"List an endpoint's deliveries, or print one delivery with its attempts."`
 	Redeliver webhookRedeliver `cmd:"" help:"Send one delivery again."`
-	Replay    webhookReplay    `cmd:"" help:"Send again all exhausted deliveries created since a time."`
+	Replay    webhookReplay    `cmd:"" help:"Send all exhausted deliveries again that were created since a time."`
 }
 
 // endpointCommand is a command for one endpoint.
@@ -31,10 +31,10 @@ type endpointCommand struct {
 	config.Storage
 
 	Institution string `help:"Slug of the institution." required:""`
-	ID          string `arg:"" help:"The endpoint's id, as list shows it."`
+	ID          string `arg:"" help:"The endpoint's id in the output of list."`
 }
 
-// run opens the storage and finds the institution.
+// run opens the storage, finds the institution and calls f.
 func (e *endpointCommand) run(c *console, f func(hooks *webhook.Service, institution int64) error) error {
 	return c.institution(e.Storage, e.Institution, func(base *app.Base, inst *account.Institution) error { return f(base.Hooks, inst.ID) })
 }
@@ -51,15 +51,15 @@ type webhookCreate struct {
 // Run creates the endpoint.
 func (h *webhookCreate) Run(c *console) error {
 	return c.institution(h.Storage, h.Institution, func(base *app.Base, inst *account.Institution) error {
-		made, secret, err := base.Hooks.Create(c.ctx, inst.ID, h.URL, eventNames(h.Event), headersOf(h.Header)...)
+		created, secret, err := base.Hooks.Create(c.ctx, inst.ID, h.URL, eventNames(h.Event), headersOf(h.Header)...)
 		if err != nil {
 			return err
 		}
-		return c.answer(struct {
+		return c.print(struct {
 			ID     string `json:"id"`
 			Secret string `json:"secret"`
-		}{made.UUID, secret}, func(w io.Writer) {
-			_, _ = fmt.Fprintf(w, "Endpoint %s created.\nSigning secret, shown only once: %s\n", made.UUID, secret)
+		}{created.UUID, secret}, func(w io.Writer) {
+			_, _ = fmt.Fprintf(w, "Endpoint %s created.\nSigning secret, shown only once: %s\n", created.UUID, secret)
 		})
 	})
 }
@@ -102,11 +102,11 @@ func (h *webhookList) Run(c *console) error {
 				StoppedAt: e.StoppedAt, OverlapUntil: e.OverlapUntil, CreatedAt: e.CreatedAt,
 			}
 		}
-		return c.answer(rows, func(w io.Writer) {
+		return c.print(rows, func(w io.Writer) {
 			table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 			_, _ = fmt.Fprintln(table, "ID\tSTATE\tWAITING\tLAST DELIVERED\tFAILING SINCE\tURL")
 			for _, e := range rows {
-				_, _ = fmt.Fprintf(table, "%s\t%s\t%d\t%s\t%s\t%s\n", e.ID, e.state(), e.Waiting, shown(e.DeliveredAt), shown(e.FailingSince), e.URL)
+				_, _ = fmt.Fprintf(table, "%s\t%s\t%d\t%s\t%s\t%s\n", e.ID, e.state(), e.Waiting, formatTime(e.DeliveredAt), formatTime(e.FailingSince), e.URL)
 			}
 			_ = table.Flush()
 		})

@@ -44,12 +44,12 @@ func (h *webhookUpdate) Run(c *console) error {
 		if err != nil {
 			return err
 		}
-		return c.answer(struct {
+		return c.print(struct {
 			ID     string         `json:"id"`
 			URL    string         `json:"url"`
 			Events []webhook.Name `json:"events"`
 		}{e.UUID, e.URL, append([]webhook.Name{}, e.Events...)}, func(w io.Writer) {
-			_, _ = fmt.Fprintf(w, "Endpoint %s is changed.\n", e.UUID)
+			_, _ = fmt.Fprintf(w, "Endpoint %s changed.\n", e.UUID)
 		})
 	})
 }
@@ -68,15 +68,15 @@ func (h *webhookDelete) Run(c *console) error {
 			return err
 		}
 		if !h.Yes {
-			return &usageError{fmt.Errorf("endpoint %s sends to %s; its pending deliveries and its log would be deleted too: add --yes to delete it", e.UUID, e.URL)}
+			return &usageError{fmt.Errorf("endpoint %s sends to %s; its pending deliveries and its log would be deleted too; add --yes to delete it", e.UUID, e.URL)}
 		}
 		if err := hooks.Delete(c.ctx, institution, h.ID); err != nil {
 			return err
 		}
-		return c.answer(struct {
+		return c.print(struct {
 			ID      string `json:"id"`
 			Deleted bool   `json:"deleted"`
-		}{h.ID, true}, func(w io.Writer) { _, _ = fmt.Fprintf(w, "Endpoint %s is deleted.\n", h.ID) })
+		}{h.ID, true}, func(w io.Writer) { _, _ = fmt.Fprintf(w, "Endpoint %s deleted.\n", h.ID) })
 	})
 }
 

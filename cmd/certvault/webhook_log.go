@@ -22,8 +22,8 @@ type webhookLog struct {
 	ID          string `arg:"" help:"Only deliveries of this endpoint." optional:""`
 	Status      string `help:"Only deliveries that are pending, delivered or exhausted." placeholder:"STATUS"`
 	Limit       int    `default:"20" help:"Number of deliveries, 1 to 100." placeholder:"N"`
-	Before      int64  `help:"Only deliveries older than this one." placeholder:"DELIVERY"`
-	Delivery    int64  `help:"Show this delivery with its body, requests and answers." placeholder:"DELIVERY"`
+	Before      int64  `help:"Only deliveries older than this delivery." placeholder:"DELIVERY"`
+	Delivery    int64  `help:"Print this delivery with its body, requests and responses." placeholder:"DELIVERY"`
 }
 
 type deliveryRow struct {
@@ -87,7 +87,7 @@ func (h *webhookLog) Run(c *console) error {
 			if err != nil {
 				return err
 			}
-			return c.answer(detailOf(d), func(w io.Writer) { printDelivery(w, d) })
+			return c.print(detailOf(d), func(w io.Writer) { printDelivery(w, d) })
 		}
 		list, err := hooks.Log(c.ctx, inst.ID, h.ID, webhook.LogQuery{Status: webhook.DeliveryStatus(h.Status), Before: h.Before, Limit: h.Limit})
 		if err != nil {
@@ -97,33 +97,33 @@ func (h *webhookLog) Run(c *console) error {
 		for i := range list {
 			rows[i] = rowOf(&list[i])
 		}
-		return c.answer(rows, func(w io.Writer) {
+		return c.print(rows, func(w io.Writer) {
 			table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-			_, _ = fmt.Fprintln(table, "DELIVERY\tSTATUS\tATTEMPTS\tMADE\tDUE\tEVENT")
+			_, _ = fmt.Fprintln(table, "DELIVERY\tSTATUS\tATTEMPTS\tCREATED\tDUE\tEVENT")
 			for _, d := range rows {
-				_, _ = fmt.Fprintf(table, "%d\t%s\t%d\t%s\t%s\t%s\n", d.ID, d.Status, d.Attempts, shown(&d.CreatedAt), shown(d.DueAt), d.Event)
+				_, _ = fmt.Fprintf(table, "%d\t%s\t%d\t%s\t%s\t%s\n", d.ID, d.Status, d.Attempts, formatTime(&d.CreatedAt), formatTime(d.DueAt), d.Event)
 			}
 			_ = table.Flush()
 		})
 	})
 }
 
-// printDelivery prints a delivery with its requests and answers.
+// printDelivery prints a delivery with its requests and responses.
 func printDelivery(w io.Writer, d *webhook.DeliveryDetail) {
 	_, _ = fmt.Fprintf(w, "Delivery %d of %s, event %s: %s, attempts: %d.\n%s\n", d.ID, d.Event, d.EventID, d.Status, d.Attempts, d.Body)
 	for _, a := range d.Log {
-		_, _ = fmt.Fprintf(w, "\nAttempt %d at %s, %v: %s\nPOST %s\n", a.Number, shown(&a.StartedAt), a.Duration, a.Outcome, a.URL)
+		_, _ = fmt.Fprintf(w, "\nAttempt %d at %s, %v: %s\nPOST %s\n", a.Number, formatTime(&a.StartedAt), a.Duration, a.Outcome, a.URL)
 		printHeaders(w, a.RequestHeaders)
 		if a.Error != "" {
 			_, _ = fmt.Fprintf(w, "%s\n", a.Error)
 		}
 		if a.StatusCode != 0 {
-			_, _ = fmt.Fprintf(w, "Answer: %d %s\n", a.StatusCode, http.StatusText(a.StatusCode))
+			_, _ = fmt.Fprintf(w, "Response: %d %s\n", a.StatusCode, http.StatusText(a.StatusCode))
 			printHeaders(w, a.ResponseHeaders)
 			_, _ = fmt.Fprintf(w, "%s\n", printable(a.ResponseBody))
 		}
 		if a.Truncated {
-			_, _ = fmt.Fprintln(w, "(the answer was longer)")
+			_, _ = fmt.Fprintln(w, "(the response was longer)")
 		}
 	}
 }
@@ -139,8 +139,8 @@ func printHeaders(w io.Writer, h http.Header) {
 	}
 }
 
-// printable replaces control characters in a receiver's answer, which could otherwise control the
-// terminal.
+// printable replaces the control characters of a receiver's response, which could otherwise control
+// the terminal.
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' && r != '\n' && r != '\t' || r >= 0x7F && r < 0xA0 {
@@ -154,7 +154,7 @@ type webhookRedeliver struct {
 	config.Storage
 
 	Institution string `help:"Slug of the institution." required:""`
-	Delivery    int64  `arg:"" help:"The delivery, as log shows it."`
+	Delivery    int64  `arg:"" help:"The delivery's number in the output of log."`
 }
 
 // Run sends the delivery again.
@@ -163,17 +163,17 @@ func (h *webhookRedeliver) Run(c *console) error {
 		if err := base.Hooks.Redeliver(c.ctx, inst.ID, h.Delivery); err != nil {
 			return err
 		}
-		return c.answer(struct {
+		return c.print(struct {
 			ID     int64                  `json:"id"`
 			Status webhook.DeliveryStatus `json:"status"`
-		}{h.Delivery, webhook.DeliveryPending}, func(w io.Writer) { _, _ = fmt.Fprintf(w, "Delivery %d is sent again.\n", h.Delivery) })
+		}{h.Delivery, webhook.DeliveryPending}, func(w io.Writer) { _, _ = fmt.Fprintf(w, "Delivery %d will be sent again.\n", h.Delivery) })
 	})
 }
 
 type webhookReplay struct {
 	endpointCommand
 
-	Since string `help:"Start: a date, a time as in RFC 3339, or a time before now such as 7d or 24h." placeholder:"TIME" required:""`
+	Since string `help:"Start: a date, a time in the format of RFC 3339, or a duration before now such as 7d or 24h." placeholder:"TIME" required:""`
 }
 
 // Run sends exhausted deliveries again.
@@ -187,11 +187,13 @@ func (h *webhookReplay) Run(c *console) error {
 		if err != nil {
 			return err
 		}
-		return c.answer(struct {
+		return c.print(struct {
 			ID       string    `json:"id"`
 			Since    time.Time `json:"since"`
 			Replayed int       `json:"replayed"`
-		}{h.ID, since, n}, func(w io.Writer) { _, _ = fmt.Fprintf(w, "Deliveries sent again, behind live ones: %d.\n", n) })
+		}{h.ID, since, n}, func(w io.Writer) {
+			_, _ = fmt.Fprintf(w, "%d deliveries will be sent again, after live deliveries.\n", n)
+		})
 	})
 }
 
@@ -205,5 +207,5 @@ func parseSince(s string, now time.Time) (time.Time, error) {
 	if end, err := parseEnd(s, now); err == nil && end != nil {
 		return now.Add(-end.Sub(now)).UTC(), nil
 	}
-	return time.Time{}, fmt.Errorf("--since: %q is neither a date as YYYY-MM-DD, nor a time as 2026-07-01T08:30:00Z, nor a time before now such as 7d or 24h", s)
+	return time.Time{}, fmt.Errorf("--since: %q is neither a date such as 2026-07-01, nor a time such as 2026-07-01T08:30:00Z, nor a duration such as 7d or 24h", s)
 }

@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// testTime is the maximum wait for the outcome of a test: one attempt, and time for the server
-	// to begin it.
+	// testTime is the maximum wait for the outcome of a test. It includes one attempt and the time
+	// until the server starts it.
 	testTime = 20 * time.Second
 	testPoll = 50 * time.Millisecond
 )
@@ -20,10 +20,10 @@ const (
 type webhookTest struct {
 	endpointCommand
 
-	Event string `default:"certificate_application.approved" help:"The event to send an example of." placeholder:"E"`
+	Event string `default:"certificate_application.approved" help:"The event of which an example is sent." placeholder:"E"`
 }
 
-// errUndelivered means that a test did not arrive; the reason was printed.
+// errUndelivered means that a test was not delivered. The reason was already printed.
 var errUndelivered = errors.New("the test was not delivered")
 
 // Run sends the test and waits for its outcome.
@@ -37,7 +37,7 @@ func (h *webhookTest) Run(c *console) error {
 		if err != nil {
 			return err
 		}
-		if err := c.answer(detailOf(d), func(w io.Writer) { printDelivery(w, d) }); err != nil {
+		if err := c.print(detailOf(d), func(w io.Writer) { printDelivery(w, d) }); err != nil {
 			return err
 		}
 		if d.Status != webhook.DeliveryDelivered {
@@ -61,7 +61,7 @@ func outcome(ctx context.Context, hooks *webhook.Service, institution, id int64)
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return nil, fmt.Errorf("no server has sent the test within %v: is certvault serve running? It stays queued as delivery %d", testTime, id)
+			return nil, fmt.Errorf("no server has sent the test within %v; check that certvault serve is running. The test remains queued as delivery %d", testTime, id)
 		}
 	}
 }
@@ -70,7 +70,7 @@ type webhookPause struct{ endpointCommand }
 
 // Run pauses the endpoint.
 func (h *webhookPause) Run(c *console) error {
-	return h.turn(c, webhook.Paused, "paused. Its events wait for 14 days", func(hooks *webhook.Service, institution int64) error {
+	return h.setStatus(c, webhook.Paused, "paused. Its events are stored for up to 14 days", func(hooks *webhook.Service, institution int64) error {
 		return hooks.Pause(c.ctx, institution, h.ID)
 	})
 }
@@ -79,21 +79,21 @@ type webhookResume struct{ endpointCommand }
 
 // Run resumes the endpoint.
 func (h *webhookResume) Run(c *console) error {
-	return h.turn(c, webhook.Active, "active. Waiting deliveries are sent now", func(hooks *webhook.Service, institution int64) error {
+	return h.setStatus(c, webhook.Active, "active. Waiting deliveries are sent now", func(hooks *webhook.Service, institution int64) error {
 		return hooks.Resume(c.ctx, institution, h.ID)
 	})
 }
 
-// turn changes an endpoint's status.
-func (e *endpointCommand) turn(c *console, to webhook.Status, says string, f func(hooks *webhook.Service, institution int64) error) error {
+// setStatus changes an endpoint's status with f and prints the new status.
+func (e *endpointCommand) setStatus(c *console, to webhook.Status, state string, f func(hooks *webhook.Service, institution int64) error) error {
 	return e.run(c, func(hooks *webhook.Service, institution int64) error {
 		if err := f(hooks, institution); err != nil {
 			return err
 		}
-		return c.answer(struct {
+		return c.print(struct {
 			ID     string         `json:"id"`
 			Status webhook.Status `json:"status"`
-		}{e.ID, to}, func(w io.Writer) { _, _ = fmt.Fprintf(w, "Endpoint %s is %s.\n", e.ID, says) })
+		}{e.ID, to}, func(w io.Writer) { _, _ = fmt.Fprintf(w, "Endpoint %s is %s.\n", e.ID, state) })
 	})
 }
 
@@ -103,29 +103,30 @@ type webhookRotate struct {
 	Promote bool `help:"Use the new secret for X-Webhook-Signature too, before the 24 hours end."`
 }
 
-// Run rotates the secret, or promotes the one of the last rotation.
+// Run rotates the secret, or promotes the secret of the last rotation.
 func (h *webhookRotate) Run(c *console) error {
 	return h.run(c, func(hooks *webhook.Service, institution int64) error {
 		if h.Promote {
 			if err := hooks.Promote(c.ctx, institution, h.ID); err != nil {
 				return err
 			}
-			return c.answer(struct {
+			return c.print(struct {
 				ID       string `json:"id"`
 				Promoted bool   `json:"promoted"`
-			}{h.ID, true}, func(w io.Writer) { _, _ = fmt.Fprintln(w, "The new secret keys X-Webhook-Signature from now on.") })
+			}{h.ID, true}, func(w io.Writer) { _, _ = fmt.Fprintln(w, "From now on, the new secret signs X-Webhook-Signature.") })
 		}
 		secret, until, err := hooks.Rotate(c.ctx, institution, h.ID)
 		if err != nil {
 			return err
 		}
-		return c.answer(struct {
+		return c.print(struct {
 			ID           string    `json:"id"`
 			Secret       string    `json:"secret"`
 			OverlapUntil time.Time `json:"overlap_until"`
 		}{h.ID, secret, until}, func(w io.Writer) {
 			_, _ = fmt.Fprintf(w, "New signing secret, shown only once: %s\n", secret)
-			_, _ = fmt.Fprintf(w, "Until %s the old secret signs too. X-Webhook-Signature uses the old secret until then, or until --promote.\n", shown(&until))
+			_, _ = fmt.Fprintf(w, "Until %s, deliveries are signed with the old secret too. "+
+				"X-Webhook-Signature uses the old secret until then, or until you run rotate --promote.\n", formatTime(&until))
 		})
 	})
 }

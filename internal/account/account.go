@@ -1,5 +1,5 @@
 // Package account owns institutions, their settings, members and invitations, and the users: the
-// address and the password that identify a person. It does not know certificates.
+// address and the password that identify a person. It does not handle certificates.
 package account
 
 import (
@@ -23,10 +23,10 @@ import (
 type Institution struct {
 	ID   int64
 	UUID string
-	// Slug is its name in URLs and on the command line.
+	// Slug is the name of the institution in URLs and on the command line.
 	Slug string
 	Name string
-	// Prefix is the beginning of its certificates' reference ids.
+	// Prefix is the beginning of the reference ids of the institution's certificates.
 	Prefix    string
 	CreatedAt time.Time
 }
@@ -73,9 +73,9 @@ type NewInstitution struct {
 	OwnerEmail, OwnerName, OwnerPassword string
 }
 
-// CreateInstitution creates an institution and its owner. If the owner's address has an account,
-// the account and its password stay. The error is fault.Invalid with the fields that are not
-// allowed.
+// CreateInstitution creates an institution and its owner. If the owner's address already has an
+// account, that account becomes the owner and keeps its password. The error is fault.Invalid with
+// the fields that are not allowed.
 func (s *Service) CreateInstitution(ctx context.Context, n NewInstitution) (*Institution, error) {
 	return s.createInstitution(ctx, n, steps{password: true})
 }
@@ -162,7 +162,7 @@ func (n *NewInstitution) validate(password bool) (Email, error) {
 	return email, bad.Err()
 }
 
-// SetName changes the name of an institution, which later pages and mail show. The texts of
+// SetName changes the name of an institution, which future pages and mail show. The texts of
 // certificates do not change. Signatures show the name in the key's certificate until the next key
 // is created.
 func (s *Service) SetName(ctx context.Context, id int64, name string) error {
@@ -186,8 +186,8 @@ func validPrefix(s string) bool {
 	return true
 }
 
-// slugOf makes a slug from the ASCII letters and digits of a name, without diacritics. If there are
-// none, it returns the prefix in lower case.
+// slugOf returns a slug made from the ASCII letters and digits of a name, without diacritics. If
+// the name has no such characters, it returns the prefix in lower case.
 func slugOf(name, prefix string) string {
 	var b strings.Builder
 	for _, c := range norm.NFKD.String(strings.ToLower(name)) {
@@ -240,16 +240,16 @@ func (s *Service) insertTx(ctx context.Context, tx *db.Tx, inst *Institution, ow
 	if err := s.recordMemberTx(ctx, tx, audit.MemberAdded, inst.ID, userID, audit.Detail{"role": Owner}); err != nil {
 		return 0, err
 	}
-	// The first owner completes the set-up.
+	// The first owner completes the set-up, so the set-up links are no longer needed.
 	_, err = tx.ExecContext(ctx, `DELETE FROM setup_links`)
 	return userID, err
 }
 
-// HasOwner reports whether the vault has been set up.
+// HasOwner reports whether an institution has a member, which means that the vault has been set up.
 func (s *Service) HasOwner(ctx context.Context) (bool, error) {
 	var n int
 	if err := s.db.QueryRowContext(ctx, `SELECT count(*) FROM (SELECT 1 FROM members LIMIT 1) AS one`).Scan(&n); err != nil {
-		return false, fmt.Errorf("looking for an owner: %w", err)
+		return false, fmt.Errorf("reading whether there is an owner: %w", err)
 	}
 	return n > 0, nil
 }

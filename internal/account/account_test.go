@@ -43,27 +43,27 @@ func TestCreateInstitution(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got.Slug != tc.slug || got.Prefix != tc.wantPrefix || got.ID == 0 {
-				t.Errorf("%s: got %+v", tc.name, got)
+				t.Errorf("%s: the institution is %+v, want slug %s and prefix %s", tc.name, got, tc.slug, tc.wantPrefix)
 			}
 			back, err := s.InstitutionBySlug(ctx, tc.slug)
 			if err != nil || back.UUID != got.UUID || back.Name != tc.name {
-				t.Errorf("read back %+v, %v", back, err)
+				t.Errorf("InstitutionBySlug(%q) = %+v, %v", tc.slug, back, err)
 			}
 		}
 		if has, err := s.HasOwner(ctx); err != nil || !has {
 			t.Fatalf("HasOwner = %v, %v", has, err)
 		}
 		if works, err := s.SetupLinkWorks(ctx, link); err != nil || works {
-			t.Fatalf("the set-up link outlives the first owner: %v, %v", works, err)
+			t.Fatalf("the set-up link is still valid after the first owner was created: %v, %v", works, err)
 		}
 		_, err = s.CreateInstitution(ctx, institution("Other", "UZH"))
 		e, ok := errors.AsType[*fault.Error](err)
 		if !ok || e.Kind != fault.Invalid || e.Fields[0].Name != "prefix" {
-			t.Fatalf("a prefix twice: %v", err)
+			t.Fatalf("creating an institution with a prefix in use: %v", err)
 		}
 		var users int
 		if err := d.QueryRowContext(ctx, `SELECT count(*) FROM users`).Scan(&users); err != nil || users != 1 {
-			t.Fatalf("%d users of one address, %v", users, err)
+			t.Fatalf("%d users have the address, want 1; %v", users, err)
 		}
 	})
 }
@@ -83,16 +83,16 @@ func TestCreateInstitutionNamesEveryBadField(t *testing.T) {
 		names = append(names, f.Name)
 		for _, text := range f.Messages {
 			if !strings.HasPrefix(text, "The ") || !strings.HasSuffix(text, ".") {
-				t.Errorf("%s: %q is no sentence", f.Name, text)
+				t.Errorf("%s: the message %q is not a sentence", f.Name, text)
 			}
 		}
 	}
 	if got := strings.Join(names, " "); got != "name owner_name prefix owner_email owner_password" {
-		t.Fatalf("fields: %s", got)
+		t.Fatalf("the refused fields are %q", got)
 	}
 }
 
-func TestSetupLinkEndsAndIsReplaced(t *testing.T) {
+func TestSetupLinkExpiresAndIsReplaced(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		ctx := t.Context()
@@ -108,18 +108,18 @@ func TestSetupLinkEndsAndIsReplaced(t *testing.T) {
 		}
 		first, err := s.NewSetupLink(ctx)
 		if err != nil || !works(first) {
-			t.Fatal("a fresh link must work", err)
+			t.Fatal("the new link is not valid", err)
 		}
 		if works("guess") {
-			t.Fatal("any secret works")
+			t.Fatal("an unknown secret is valid")
 		}
 		second, err := s.NewSetupLink(ctx)
 		if err != nil || works(first) || !works(second) {
-			t.Fatal("the newest link alone must work", err)
+			t.Fatal("the first link is still valid, or the second link is not", err)
 		}
 		now = now.Add(time.Hour)
 		if works(second) {
-			t.Fatal("a link works after its hour")
+			t.Fatal("the link is still valid after an hour")
 		}
 	})
 }
@@ -135,7 +135,7 @@ func TestParseEmail(t *testing.T) {
 		"用户@例子.广告":                   "用户@xn--fsqu00a.xn--4rr70v",
 		"o'brien@sub.example.co.uk":  "o'brien@sub.example.co.uk",
 		"a!#$%&*+-/=?^_`{|}~@a.test": "a!#$%&*+-/=?^_`{|}~@a.test",
-		"a@نامه\u200cای.com":         "a@xn--mgba3gch31f060k.com", // RFC 5892's own example of a joiner
+		"a@نامه\u200cای.com":         "a@xn--mgba3gch31f060k.com", // an example of a joiner from RFC 5892
 		"a@4.example":                "a@4.example",
 
 		"a@" + strings.Repeat("b", 63) + ".cd": "a@" + strings.Repeat("b", 63) + ".cd",
@@ -159,10 +159,11 @@ func TestParseEmail(t *testing.T) {
 	}
 }
 
-// cheap makes hashing passwords fast.
+// cheap is an option that makes password hashing fast.
 var cheap = account.WithCost(account.Cost{Time: 1, Memory: 8, Threads: 1})
 
-// The test checks the stored text with its own parameters, as any reader of PHC strings does.
+// The test recomputes the hash with the parameters of the stored text, as any program that reads
+// PHC strings does.
 func TestHashPassword(t *testing.T) {
 	t.Parallel()
 	s := account.New(nil, time.Now)
@@ -172,7 +173,7 @@ func TestHashPassword(t *testing.T) {
 	}
 	b, err := s.HashPassword(t.Context(), "correct horse")
 	if err != nil || a == b {
-		t.Fatal("two hashes of one password must differ", err)
+		t.Fatal("two hashes of one password are equal", err)
 	}
 	parts := strings.Split(a, "$")
 	if len(parts) != 6 || parts[1] != "argon2id" || parts[2] != "v=19" || parts[3] != "m=65536,t=3,p=4" {
@@ -189,6 +190,6 @@ func TestHashPassword(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(argon2.IDKey([]byte("correct horse"), salt, tm, m, p, 32), key) {
-		t.Fatal("the hash is not of the password")
+		t.Fatal("the hash was not computed from the password")
 	}
 }

@@ -9,10 +9,10 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// Brand returns the institution's colour as pages show it, or nil for the vault's.
+// Brand returns the institution's colour as pages show it, or nil for the vault's colour.
 func (f *PublicProfile) Brand() *colour.Brand { return BrandOf(f.Colour) }
 
-// BrandOf returns a colour as pages show it, or nil if the text is no colour.
+// BrandOf returns a colour as pages show it, or nil if the text is not a colour.
 func BrandOf(text string) *colour.Brand {
 	c, err := colour.Parse(text)
 	if err != nil {
@@ -22,10 +22,10 @@ func BrandOf(text string) *colour.Brand {
 }
 
 // CheckColour parses the colour of an institution. It refuses a colour with too little contrast to
-// white pages. For an empty text it returns nil, the vault's own colour.
+// white pages. For an empty text it returns nil, which means the vault's colour.
 func CheckColour(text string) (*colour.Colour, error) {
 	if strings.TrimSpace(text) == "" {
-		return nil, nil //nolint:nilnil // no colour is one of the choices
+		return nil, nil //nolint:nilnil // nil is the vault's colour
 	}
 	c, err := colour.Parse(text)
 	if err != nil {
@@ -39,7 +39,7 @@ func CheckColour(text string) (*colour.Colour, error) {
 	return &c, nil
 }
 
-// SetColour changes an institution's colour, which later public pages and mail to recipients show.
+// SetColour changes an institution's colour, which future public pages and mail to recipients show.
 // An empty text removes it.
 func (s *Service) SetColour(ctx context.Context, id int64, text string) error {
 	return s.set(ctx, id, func(c *Changes) { c.Colour = text })

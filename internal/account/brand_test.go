@@ -29,53 +29,54 @@ func TestColour(t *testing.T) {
 		if err := s.SetColour(ctx, one.ID, " #1A237E "); err != nil {
 			t.Fatal(err)
 		}
-		face, err := s.PublicProfile(ctx, one.ID)
-		if err != nil || face.Colour != "#1a237e" {
-			t.Fatalf("%+v, %v", face, err)
+		profile, err := s.PublicProfile(ctx, one.ID)
+		if err != nil || profile.Colour != "#1a237e" {
+			t.Fatalf("the profile is %+v, %v", profile, err)
 		}
 		// Navy has too little contrast to a dark page, so a lighter shade is drawn there.
-		if b := face.Brand(); b.Day.String() != "#1a237e" || b.Night == b.Day || colour.Contrast(b.Night, colour.Night) < colour.Graphic {
-			t.Errorf("drawn as %+v", b)
+		if b := profile.Brand(); b.Day.String() != "#1a237e" || b.Night == b.Day || colour.Contrast(b.Night, colour.DarkBackground) < colour.Graphic {
+			t.Errorf("the brand is %+v", b)
 		}
-		for text, says := range map[string]string{
-			"#ffcc00": "#ffcc00 is too light: not everybody can see it on a white page (its contrast is 1.5:1, and 3:1 is needed)", "#fff": "a # and six digits", "red": "a # and six digits",
+		for text, want := range map[string]string{
+			"#ffcc00": "#ffcc00 is too light: not everybody can see it on a white page (its contrast is 1.5:1, and 3:1 is needed)",
+			"#fff":    "a # and six digits", "red": "a # and six digits",
 			`#0b5d4b"/><script>`: "a # and six digits", "#ffffff": "The nearest shade that is dark enough is #949494.",
 		} {
-			if err := s.SetColour(ctx, one.ID, text); !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), says) {
-				t.Errorf("%s: %v", text, err)
+			if err := s.SetColour(ctx, one.ID, text); !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), want) {
+				t.Errorf("setting the colour %s: %v, want %q", text, err, want)
 			}
 		}
-		if face, err = s.PublicProfile(ctx, other.ID); err != nil || face.Colour != "" || face.Brand() != nil {
-			t.Errorf("another institution's became %+v, %v", face, err)
+		if profile, err = s.PublicProfile(ctx, other.ID); err != nil || profile.Colour != "" || profile.Brand() != nil {
+			t.Errorf("the profile of the other institution is %+v, %v", profile, err)
 		}
 		if err := s.SetColour(ctx, one.ID, ""); err != nil {
 			t.Fatal(err)
 		}
-		if face, err = s.PublicProfile(ctx, one.ID); err != nil || face.Brand() != nil {
-			t.Errorf("taken away: %+v, %v", face, err)
+		if profile, err = s.PublicProfile(ctx, one.ID); err != nil || profile.Brand() != nil {
+			t.Errorf("after the colour was removed, the profile is %+v, %v", profile, err)
 		}
 		if err := s.SetColour(ctx, 999, "#0b5d4b"); !fault.Is(err, fault.NotFound) {
-			t.Errorf("of nobody: %v", err)
+			t.Errorf("setting the colour of an unknown institution: error = %v, want fault.NotFound", err)
 		}
 		list, _, err := audit.New(d).List(ctx, one.ID, audit.Filter{Action: string(audit.InstitutionChanged)}, "", 10)
 		if err != nil || len(list) != 2 {
-			t.Errorf("recorded: %+v, %v", list, err)
+			t.Errorf("the recorded changes are %+v, %v", list, err)
 		}
 	})
 }
 
 // CheckColour accepts the shades that it suggests.
-func TestOfferedColoursPass(t *testing.T) {
+func TestSuggestedColoursAreAccepted(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{"#ffcc00", "#ffffff", "#00ff00", "#ff9999", "#e0e0e0"} {
 		_, err := account.CheckColour(text)
 		if err == nil {
-			t.Errorf("%s is taken", text)
+			t.Errorf("%s is accepted", text)
 			continue
 		}
-		offer := err.Error()[strings.LastIndexByte(err.Error(), '#'):]
-		if _, err := account.CheckColour(strings.TrimSuffix(offer, ".")); err != nil {
-			t.Errorf("%s is offered for %s: %v", offer, text, err)
+		suggested := err.Error()[strings.LastIndexByte(err.Error(), '#'):]
+		if _, err := account.CheckColour(strings.TrimSuffix(suggested, ".")); err != nil {
+			t.Errorf("%s, suggested for %s, is refused: %v", suggested, text, err)
 		}
 	}
 }

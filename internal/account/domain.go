@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// providers has the domains of the most frequent providers: the first label, and the rest of the
-// domain.
+// providers has the domains of the most common mail providers: the key is the first label of a
+// domain, and the value has the rest of each domain.
 var providers = map[string][]string{
 	"gmail":      {"com"},
 	"googlemail": {"com"},
@@ -28,8 +28,8 @@ var providers = map[string][]string{
 // proper has correct domains that look like misspelt ones.
 var proper = map[string]bool{"mail.com": true, "email.com": true, "ymail.com": true, "gmx.co.uk": true, "online.de": true}
 
-// misspeltCom has misspellings of com after the name of a provider. Some are domains of countries,
-// but no provider offers addresses there.
+// misspeltCom has misspellings of com after the name of a provider. Some are top-level domains of
+// countries, but none of the providers offers addresses in them.
 var misspeltCom = map[string]bool{
 	"con": true, "cmo": true, "comm": true, "coom": true, "ccom": true, "cpm": true, "vom": true, "xom": true,
 	"cim": true, "ocm": true, "om": true, "co": true, "cm": true, "c0m": true, "como": true,
@@ -40,8 +40,8 @@ var misspeltCom = map[string]bool{
 const minLabel = 5
 
 // SuggestedDomain returns the domain that was probably meant by a misspelt address, or "". It
-// recognizes one typing mistake in the most frequent domains: a letter too many, too few, a wrong
-// one, or two in the wrong order.
+// recognizes one typing mistake in the most common domains: an extra letter, a missing letter, a
+// wrong letter, or two letters in the wrong order.
 func SuggestedDomain(e Email) string {
 	_, domain, _ := strings.Cut(e.Folded, "@")
 	label, ending, found := strings.Cut(domain, ".")
@@ -61,7 +61,7 @@ func SuggestedDomain(e Email) string {
 	// If several domains are equally similar, none is suggested.
 	result := ""
 	for name, endings := range providers {
-		if len(name) < minLabel || !slices.Contains(endings, meant) || !oneSlip(name, label) {
+		if len(name) < minLabel || !slices.Contains(endings, meant) || !oneTypo(name, label) {
 			continue
 		}
 		if result != "" {
@@ -72,8 +72,8 @@ func SuggestedDomain(e Email) string {
 	return result
 }
 
-// oneSlip reports whether one typing mistake turns the first label into the second.
-func oneSlip(a, b string) bool {
+// oneTypo reports whether one typing mistake turns the first label into the second.
+func oneTypo(a, b string) bool {
 	for a != "" && b != "" && a[0] == b[0] {
 		a, b = a[1:], b[1:]
 	}

@@ -2,7 +2,7 @@ package account
 
 import "testing"
 
-func TestMisspeltDomainsAreTold(t *testing.T) {
+func TestSuggestedDomain(t *testing.T) {
 	t.Parallel()
 	for address, want := range map[string]string{
 		"emile.schafer@gmial.com": "gmail.com",
@@ -28,10 +28,10 @@ func TestMisspeltDomainsAreTold(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := SuggestedDomain(e); got != want {
-			t.Errorf("%s: %q, want %q", address, got, want)
+			t.Errorf("SuggestedDomain(%s) = %q, want %q", address, got, want)
 		}
 	}
 	if got := SuggestedDomain(Email{}); got != "" {
-		t.Errorf("no address: %q", got)
+		t.Errorf("SuggestedDomain of an empty address = %q", got)
 	}
 }

@@ -25,9 +25,9 @@ type Email struct {
 
 var errEmail = errors.New("the address must look like name@example.org")
 
-// ParseEmail parses an address: the addr-spec of RFC 5322, 3.4.1 with the UTF-8 of RFC 6532,
-// without display name, comment and quoted local part. The error is a sentence for the person who
-// entered it.
+// ParseEmail parses an address: the addr-spec of RFC 5322, 3.4.1 with the UTF-8 of RFC 6532. It
+// refuses display names, comments and quoted local parts. The error is a sentence for the person
+// who entered it.
 func ParseEmail(text string) (Email, error) {
 	text = strings.TrimSpace(text)
 	if utf8.RuneCountInString(text) > maxEmail {
@@ -42,7 +42,7 @@ func ParseEmail(text string) (Email, error) {
 	}
 	at := strings.LastIndexByte(text, '@')
 	local, domain := text[:at], text[at+1:]
-	if len(local) > 64 || strings.ContainsFunc(local, unseen) || strings.ContainsFunc(domain, func(r rune) bool { return unseen(r) && !joiner(r) }) {
+	if len(local) > 64 || strings.ContainsFunc(local, isInvisible) || strings.ContainsFunc(domain, func(r rune) bool { return isInvisible(r) && !isJoiner(r) }) {
 		return Email{}, errEmail
 	}
 	ascii, err := idna.Lookup.ToASCII(domain)
@@ -52,14 +52,15 @@ func ParseEmail(text string) (Email, error) {
 	return Email{Text: text, Folded: strings.ToLower(norm.NFC.String(local)) + "@" + strings.ToLower(ascii)}, nil
 }
 
-// unseen reports whether a character is invisible: white space, controls, marks that change the
-// direction of text, and code points that are no characters. Such characters would make two
-// different addresses look the same.
-func unseen(r rune) bool { return !unicode.IsGraphic(r) || unicode.IsSpace(r) }
+// isInvisible reports whether a character is invisible: white space, control characters, marks that
+// change the direction of text, and code points that are not characters. Such characters would make
+// two different addresses look the same.
+func isInvisible(r rune) bool { return !unicode.IsGraphic(r) || unicode.IsSpace(r) }
 
-// joiner reports whether a character is one of the two invisible ones that some scripts need within
-// a word. In a domain they are allowed only as in RFC 5892, appendix A, which idna checks.
-func joiner(r rune) bool { return r == '\u200c' || r == '\u200d' }
+// isJoiner reports whether a character is one of the two invisible characters that some scripts
+// need within a word. In a domain they are allowed only as in RFC 5892, appendix A, which idna
+// checks.
+func isJoiner(r rune) bool { return r == '\u200c' || r == '\u200d' }
 
 // hostName reports whether a domain has more than one label, no label over 63 octets (RFC 1035,
 // 2.3.4), and a last label that is not a number, as in an IP address (RFC 3696, 2).

@@ -67,11 +67,11 @@ func InstitutionsOf(ctx context.Context, q db.Queryer, userID int64) ([]int64, e
 type Summary struct {
 	ID         int64
 	Slug, Name string
-	// Colour is the institution's colour as "#rrggbb", or "" for the vault's.
+	// Colour is the institution's colour as "#rrggbb", or "" for the vault's colour.
 	Colour string
 }
 
-// Brand returns the colour as pages show it, or nil for the vault's.
+// Brand returns the colour as pages show it, or nil for the vault's colour.
 func (i *Summary) Brand() *colour.Brand { return BrandOf(i.Colour) }
 
 // Summaries returns the institutions with the ids, by name.
@@ -83,7 +83,7 @@ func Summaries(ctx context.Context, q db.Queryer, ids []int64) ([]Summary, error
 	for i, id := range ids {
 		args[i] = id
 	}
-	rows, err := q.QueryContext(ctx, `SELECT id, slug, name, colour FROM institutions WHERE id IN (`+db.Places(1, len(args))+`) ORDER BY name, id`, args...)
+	rows, err := q.QueryContext(ctx, `SELECT id, slug, name, colour FROM institutions WHERE id IN (`+db.Placeholders(1, len(args))+`) ORDER BY name, id`, args...)
 	if err != nil {
 		return nil, fmt.Errorf("reading institutions: %w", err)
 	}
@@ -97,11 +97,11 @@ func Summaries(ctx context.Context, q db.Queryer, ids []int64) ([]Summary, error
 	return list, nil
 }
 
-// RefusesActive reports whether the institution with a UUID refuses files with
-// JavaScript and other actions.
+// RefusesActive reports whether the institution with a UUID refuses files with JavaScript and other
+// actions.
 func RefusesActive(ctx context.Context, q db.Queryer, uuid string) (refuses bool, err error) {
 	if err := q.QueryRowContext(ctx, `SELECT refuse_active FROM institutions WHERE uuid = $1`, uuid).Scan(&refuses); err != nil {
-		return false, fmt.Errorf("reading which files an institution accepts: %w", err)
+		return false, fmt.Errorf("reading whether an institution refuses active files: %w", err)
 	}
 	return refuses, nil
 }
@@ -111,19 +111,18 @@ func WithKey(ctx context.Context, q db.Queryer) ([]*Institution, error) {
 	return institutions(q.QueryContext(ctx, `SELECT `+institutionColumns+` FROM institutions WHERE key_made_at IS NOT NULL ORDER BY id`))
 }
 
-// WithoutKey returns the institutions that have never had a signing key, oldest
-// first.
+// WithoutKey returns the institutions that have never had a signing key, oldest first.
 func WithoutKey(ctx context.Context, q db.Queryer) ([]*Institution, error) {
 	return institutions(q.QueryContext(ctx, `SELECT `+institutionColumns+` FROM institutions WHERE key_made_at IS NULL ORDER BY id`))
 }
 
-// KeyMadeTx records that an institution has a signing key.
-func KeyMadeTx(ctx context.Context, tx *db.Tx, i *Institution, at time.Time) error {
+// RecordKeyTx records that an institution has a signing key.
+func RecordKeyTx(ctx context.Context, tx *db.Tx, i *Institution, at time.Time) error {
 	if _, err := tx.ExecContext(ctx, `UPDATE institutions SET key_made_at = $1 WHERE id = $2 AND key_made_at IS NULL`, db.Micros(at), i.ID); err != nil {
 		return fmt.Errorf("recording the signing key of %s: %w", i.UUID, err)
 	}
 	return audit.RecordTx(ctx, tx, audit.Entry{
-		InstitutionID: i.ID, At: at, Action: audit.KeyMade, Subject: audit.Subject{Type: "institution", ID: i.UUID, Name: i.Name},
+		InstitutionID: i.ID, At: at, Action: audit.KeyCreated, Subject: audit.Subject{Type: "institution", ID: i.UUID, Name: i.Name},
 	})
 }
 

@@ -18,8 +18,8 @@ import (
 
 const (
 	invitationLife = 7 * 24 * time.Hour
-	// maxInvitations bounds the open invitations of an institution, and resendAfter is the minimum
-	// time between two mails to one address.
+	// maxInvitations is the maximum number of open invitations of an institution, and resendAfter
+	// is the minimum time between two mails to one address.
 	maxInvitations = 200
 	resendAfter    = time.Minute
 )
@@ -29,13 +29,13 @@ type Invitation struct {
 	ID             int64
 	UUID           string
 	InstitutionID  int64
-	Institution    string // its name
+	Institution    string // the name of the institution
 	Slug           string
 	Email          string
 	Role           Role
 	ManageWebhooks bool
 	Language       string
-	Inviter        string // name
+	Inviter        string // the name of the inviter
 	CreatedAt      time.Time
 	SentAt         time.Time
 	ExpiresAt      time.Time
@@ -49,12 +49,12 @@ type InvitationsConfig struct {
 	// Send queues a message in a transaction, as Mailer.EnqueueTx does.
 	Send      func(ctx context.Context, tx *db.Tx, m mail.Message) (string, error)
 	Languages *locale.Catalog
-	// Link returns the address of a path of the vault.
+	// Link returns the URL of a path of the vault.
 	Link func(path string) string
 }
 
 // Invitations provides the operations on invitations. The secret of an invitation is only in the
-// mail; the database has its hash.
+// mail. The database stores the hash of the secret.
 type Invitations struct {
 	InvitationsConfig
 
@@ -62,7 +62,7 @@ type Invitations struct {
 	now func() time.Time
 }
 
-// NewInvitations returns a service.
+// NewInvitations returns the service for invitations.
 func NewInvitations(c InvitationsConfig) *Invitations {
 	return &Invitations{InvitationsConfig: c, db: c.Accounts.db, now: c.Accounts.now}
 }
@@ -80,9 +80,9 @@ type NewInvitation struct {
 }
 
 var (
-	errInvitation = fault.New(fault.NotFound, "This invitation is over, or was taken back. Ask whoever invited you for a new one.")
-	errNotYours   = fault.New(fault.Forbidden, "This invitation is for another address. Sign in with the one it was sent to.")
-	errNotProved  = fault.New(fault.Forbidden, "Prove your e-mail address first, by the link that you were sent.")
+	errInvitation  = fault.New(fault.NotFound, "This invitation has expired or was revoked. Ask the person who invited you for a new one.")
+	errNotYours    = fault.New(fault.Forbidden, "This invitation is for another address. Sign in with the address that it was sent to.")
+	errNotVerified = fault.New(fault.Forbidden, "Verify your e-mail address first. Use the link in the mail that was sent to you.")
 )
 
 // Invite stores an invitation and mails it.
@@ -99,7 +99,7 @@ func (s *Invitations) Invite(ctx context.Context, by, institutionID int64, n New
 	}
 	secret := NewSecret()
 	err = s.db.Tx(ctx, func(tx *db.Tx) error {
-		if err := holdTx(ctx, tx, institutionID); err != nil {
+		if err := lockMembersTx(ctx, tx, institutionID); err != nil {
 			return err
 		}
 		if err := allowTx(ctx, tx, by, institutionID, n.Role); err != nil {
@@ -120,10 +120,10 @@ func (s *Invitations) Invite(ctx context.Context, by, institutionID int64, n New
 		return s.mailTx(ctx, tx, i, language, secret)
 	})
 	if db.UniqueOn(err, "invitations", "email_folded") {
-		return nil, fault.OfField("email", "This address has an invitation already: send it again, or take it back first.")
+		return nil, fault.OfField("email", "This address already has an invitation. Send it again, or revoke it first.")
 	}
 	if err != nil {
-		return nil, fmt.Errorf("inviting: %w", err)
+		return nil, fmt.Errorf("inviting a member: %w", err)
 	}
 	return i, nil
 }
@@ -147,7 +147,8 @@ func (s *Invitations) check(n *NewInvitation) (Email, *locale.Language, error) {
 	return email, language, bad.Err()
 }
 
-// makeRoomTx revokes an expired invitation of an address, so that it can be invited again.
+// makeRoomTx revokes the expired invitations of an institution, so that their addresses can be
+// invited again. It returns fault.TooMany if there are maxInvitations open invitations.
 func (s *Invitations) makeRoomTx(ctx context.Context, tx *db.Tx, institutionID int64, now time.Time) error {
 	if _, err := tx.ExecContext(ctx, `
 		UPDATE invitations SET revoked_at = $2 WHERE institution_id = $1 AND expires_at <= $2 AND accepted_at IS NULL AND revoked_at IS NULL`,
@@ -160,7 +161,7 @@ func (s *Invitations) makeRoomTx(ctx context.Context, tx *db.Tx, institutionID i
 		return err
 	}
 	if open >= maxInvitations {
-		return fault.New(fault.TooMany, fmt.Sprintf("There are %d open invitations: take some back, or wait until they are accepted.", open))
+		return fault.New(fault.TooMany, fmt.Sprintf("There are %d open invitations. Revoke some of them, or wait until they are accepted.", open))
 	}
 	return nil
 }

@@ -18,22 +18,22 @@ import (
 	"github.com/certvault/certvault/internal/mail"
 )
 
-// post collects the mail of invitations and provides their clock.
-type post struct {
+// outbox has the service for invitations, its clock and the mail that it has sent.
+type outbox struct {
 	*account.Invitations
 
 	now  time.Time
 	sent []mail.Message
 }
 
-func desk(t *testing.T, d *db.DB) (*post, *crew) {
+func newOutbox(t *testing.T, d *db.DB) (*outbox, *crew) {
 	t.Helper()
 	languages, err := locale.Load()
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &post{now: time.Date(2026, 3, 1, 9, 0, 0, 0, time.UTC)}
-	c := man(t, d, func() time.Time { return p.now }, "AAA")
+	p := &outbox{now: time.Date(2026, 3, 1, 9, 0, 0, 0, time.UTC)}
+	c := newCrew(t, d, func() time.Time { return p.now }, "AAA")
 	p.Invitations = account.NewInvitations(account.InvitationsConfig{
 		Accounts: c.s, Languages: languages, Link: func(path string) string { return "https://vault.example.org" + path },
 		Send: func(_ context.Context, _ *db.Tx, m mail.Message) (string, error) {
@@ -45,15 +45,15 @@ func desk(t *testing.T, d *db.DB) (*post, *crew) {
 }
 
 // secret returns the secret of the link in the last mail.
-func (p *post) secret(t *testing.T) string {
+func (p *outbox) secret(t *testing.T) string {
 	t.Helper()
 	_, rest, ok := strings.Cut(p.sent[len(p.sent)-1].Text, "https://vault.example.org"+account.InvitationPath)
 	if !ok {
-		t.Fatalf("no link in %s", p.sent[len(p.sent)-1].Text)
+		t.Fatalf("the mail has no link: %s", p.sent[len(p.sent)-1].Text)
 	}
 	secret, _, _ := strings.Cut(rest, "\n")
 	if len(secret) < 26 {
-		t.Fatalf("the secret %q is short", secret)
+		t.Fatalf("the secret %q is too short", secret)
 	}
 	return secret
 }
@@ -72,7 +72,7 @@ func person(t *testing.T, d *db.DB, email string) (id int64) {
 func TestInvitation(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		p, c := desk(t, d)
+		p, c := newOutbox(t, d)
 		admin := c.of[account.Admin]
 		i, err := p.Invite(t.Context(), admin.UserID, c.ID, account.NewInvitation{Email: "Guest@Example.org", Role: account.Issuer, ManageWebhooks: true})
 		if err != nil {
@@ -81,31 +81,31 @@ func TestInvitation(t *testing.T) {
 		m, secret := p.sent[0], p.secret(t)
 		if m.To.Email != "Guest@Example.org" || !strings.Contains(m.Subject, "University AAA") || !strings.Contains(m.Text, "Admin invites you") ||
 			!strings.Contains(m.Text, "Issuer") || !strings.Contains(m.Text, "8 March 2026") || !strings.Contains(m.HTML, secret) || !strings.HasSuffix(m.Unsubscribe, secret+"/decline") || m.Sender != "University AAA" {
-			t.Errorf("%+v", m)
+			t.Errorf("the mail is %+v", m)
 		}
 		var hash []byte
 		if err := d.QueryRowContext(t.Context(), `SELECT hash FROM invitations WHERE uuid = $1`, i.UUID).Scan(&hash); err != nil || len(hash) != 32 || bytes.Contains(hash, []byte(secret[:8])) {
-			t.Errorf("at rest: %x, %v", hash, err)
+			t.Errorf("the stored hash is %x, %v", hash, err)
 		}
 		found, err := p.BySecret(t.Context(), secret)
 		if err != nil || found.Institution != "University AAA" || found.Inviter != "Admin" || !found.For("guest@example.org") {
-			t.Fatalf("%+v, %v", found, err)
+			t.Fatalf("BySecret = %+v, %v", found, err)
 		}
-		guest, stranger := person(t, d, "guest@example.org"), person(t, d, "stranger@example.org")
-		if _, err := p.Accept(t.Context(), secret, account.Guest{UserID: stranger, Verified: true}); !fault.Is(err, fault.Forbidden) {
-			t.Errorf("a stranger accepts: %v", err)
+		guest, other := person(t, d, "guest@example.org"), person(t, d, "stranger@example.org")
+		if _, err := p.Accept(t.Context(), secret, account.Invitee{UserID: other, Verified: true}); !fault.Is(err, fault.Forbidden) {
+			t.Errorf("a user with another address accepts: error = %v, want fault.Forbidden", err)
 		}
-		if _, err := p.Accept(t.Context(), secret, account.Guest{UserID: guest}); !fault.Is(err, fault.Forbidden) {
-			t.Errorf("an unproved address accepts: %v", err)
+		if _, err := p.Accept(t.Context(), secret, account.Invitee{UserID: guest}); !fault.Is(err, fault.Forbidden) {
+			t.Errorf("a user whose address is not verified accepts: error = %v, want fault.Forbidden", err)
 		}
-		if _, err := p.Accept(t.Context(), "guess", account.Guest{UserID: guest, Verified: true}); !fault.Is(err, fault.NotFound) {
-			t.Errorf("a guess accepts: %v", err)
+		if _, err := p.Accept(t.Context(), "guess", account.Invitee{UserID: guest, Verified: true}); !fault.Is(err, fault.NotFound) {
+			t.Errorf("accepting with an unknown secret: error = %v, want fault.NotFound", err)
 		}
 		// Of several concurrent calls only one succeeds.
 		var wg sync.WaitGroup
 		errs := make([]error, 4)
 		for n := range errs {
-			wg.Go(func() { _, errs[n] = p.Accept(t.Context(), secret, account.Guest{UserID: guest, Verified: true}) })
+			wg.Go(func() { _, errs[n] = p.Accept(t.Context(), secret, account.Invitee{UserID: guest, Verified: true}) })
 		}
 		wg.Wait()
 		done := 0
@@ -118,26 +118,26 @@ func TestInvitation(t *testing.T) {
 		}
 		member, err := c.s.Membership(t.Context(), guest, c.Slug)
 		if err != nil || done != 1 || member.Role != account.Issuer || !member.ManageWebhooks {
-			t.Errorf("%d accepted: %+v, %v", done, member, err)
+			t.Errorf("%d calls succeeded, want 1; the membership is %+v, %v", done, member, err)
 		}
 		if list, err := p.List(t.Context(), c.ID); err != nil || len(list) != 0 {
-			t.Errorf("still open: %+v, %v", list, err)
+			t.Errorf("the accepted invitation is still open: %+v, %v", list, err)
 		}
 		got := fmt.Sprint(actions(t, d, c.ID)[6:])
 		if got != "[invitation.sent invitation.accepted member.added]" {
-			t.Error(got)
+			t.Errorf("the audit log has %s", got)
 		}
 	})
 }
 
-func TestInvitationsWhoMay(t *testing.T) {
+func TestInvitationPermissions(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		p, c := desk(t, d)
-		other := man(t, d, time.Now, "BBB")
-		for by, hand := range c.of {
+		p, c := newOutbox(t, d)
+		other := newCrew(t, d, time.Now, "BBB")
+		for by, member := range c.of {
 			for _, as := range account.Roles {
-				i, err := p.Invite(t.Context(), hand.UserID, c.ID, account.NewInvitation{Email: string(by) + "-" + string(as.Role) + "@guest.example.org", Role: as.Role})
+				i, err := p.Invite(t.Context(), member.UserID, c.ID, account.NewInvitation{Email: string(by) + "-" + string(as.Role) + "@guest.example.org", Role: as.Role})
 				allowed := by == account.Owner || by == account.Admin && as.Role != account.Owner
 				if allowed != (err == nil) || !allowed && !fault.Is(err, fault.Forbidden) {
 					t.Errorf("%s invites a %s: %v", by, as.Role, err)
@@ -146,48 +146,48 @@ func TestInvitationsWhoMay(t *testing.T) {
 					continue
 				}
 				for name, f := range map[string]func(by, institutionID int64) error{
-					"resends": func(by, id int64) error { return p.Resend(t.Context(), by, id, i.UUID) },
-					"revokes": func(by, id int64) error { return p.Revoke(t.Context(), by, id, i.UUID) },
+					"resending": func(by, id int64) error { return p.Resend(t.Context(), by, id, i.UUID) },
+					"revoking":  func(by, id int64) error { return p.Revoke(t.Context(), by, id, i.UUID) },
 				} {
 					if err := f(other.of[account.Owner].UserID, other.ID); !fault.Is(err, fault.NotFound) {
-						t.Errorf("another institution %s: %v", name, err)
+						t.Errorf("%s as an owner of another institution: error = %v, want fault.NotFound", name, err)
 					}
 					if err := f(c.of[account.Developer].UserID, c.ID); !fault.Is(err, fault.Forbidden) {
-						t.Errorf("a developer %s: %v", name, err)
+						t.Errorf("%s as a developer: error = %v, want fault.Forbidden", name, err)
 					}
 				}
 			}
 		}
 		if _, err := p.Invite(t.Context(), other.of[account.Owner].UserID, c.ID, account.NewInvitation{Email: "x@example.org", Role: account.Issuer}); !fault.Is(err, fault.NotFound) {
-			t.Errorf("another institution's owner invites: %v", err)
+			t.Errorf("an owner of another institution invites: error = %v, want fault.NotFound", err)
 		}
 		for name, n := range map[string]account.NewInvitation{
 			"address": {Email: "x", Role: account.Issuer}, "role": {Email: "x@example.org"}, "language": {Email: "x@example.org", Role: account.Issuer, Language: "tlh"},
-			"member": {Email: "AAA-issuer@example.org", Role: account.Issuer}, "invited": {Email: "OWNER-issuer@guest.example.org", Role: account.Admin},
+			"new address (member)": {Email: "AAA-issuer@example.org", Role: account.Issuer}, "new address (invited)": {Email: "OWNER-issuer@guest.example.org", Role: account.Admin},
 		} {
 			if _, err := p.Invite(t.Context(), c.of[account.Owner].UserID, c.ID, n); !fault.Is(err, fault.Invalid) {
-				t.Errorf("%s: %v", name, err)
+				t.Errorf("inviting with an invalid %s: error = %v, want fault.Invalid", name, err)
 			}
 		}
 	})
 }
 
-func TestInvitationEnds(t *testing.T) {
+func TestClosedInvitations(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		p, c := desk(t, d)
+		p, c := newOutbox(t, d)
 		owner, guest := c.of[account.Owner], person(t, d, "guest@example.org")
 		accept := func(secret string) error {
-			_, err := p.Accept(t.Context(), secret, account.Guest{UserID: guest, Verified: true})
+			_, err := p.Accept(t.Context(), secret, account.Invitee{UserID: guest, Verified: true})
 			return err
 		}
-		over := func(what, secret string) {
+		refused := func(what, secret string) {
 			t.Helper()
 			if err := accept(secret); !fault.Is(err, fault.NotFound) {
-				t.Errorf("%s: %v", what, err)
+				t.Errorf("accepting with %s: error = %v, want fault.NotFound", what, err)
 			}
 			if _, err := p.BySecret(t.Context(), secret); !fault.Is(err, fault.NotFound) {
-				t.Errorf("%s is shown: %v", what, err)
+				t.Errorf("reading with %s: error = %v, want fault.NotFound", what, err)
 			}
 		}
 		invite := func() (string, string) {
@@ -200,41 +200,41 @@ func TestInvitationEnds(t *testing.T) {
 		}
 		id, first := invite()
 		if err := p.Resend(t.Context(), owner.UserID, c.ID, id); !fault.Is(err, fault.TooMany) {
-			t.Errorf("sent twice in a minute: %v", err)
+			t.Errorf("sending twice in a minute: error = %v, want fault.TooMany", err)
 		}
 		p.now = p.now.Add(time.Hour)
 		if err := p.Resend(t.Context(), owner.UserID, c.ID, id); err != nil {
 			t.Fatal(err)
 		}
-		over("the link before the last mail", first)
+		refused("the link in the previous mail", first)
 		second := p.secret(t)
 		if !strings.Contains(p.sent[1].Text, "Einladung ansehen") {
-			t.Errorf("sent again in another language: %s", p.sent[1].Text)
+			t.Errorf("the second mail is in another language: %s", p.sent[1].Text)
 		}
 		p.now = p.now.Add(7*24*time.Hour - time.Second)
 		if _, err := p.BySecret(t.Context(), second); err != nil {
-			t.Errorf("a second before its end: %v", err)
+			t.Errorf("a second before the invitation expires: %v", err)
 		}
 		p.now = p.now.Add(time.Second)
-		over("at its end", second)
-		// An expired invitation is still listed, can be sent again, and does not prevent another
-		// one.
+		refused("an expired link", second)
+		// An expired invitation is still listed, and a new invitation of the same address is
+		// possible.
 		if list, err := p.List(t.Context(), c.ID); err != nil || len(list) != 1 || !list[0].Expired(p.now) {
-			t.Errorf("%+v, %v", list, err)
+			t.Errorf("the open invitations are %+v, %v", list, err)
 		}
 		id, third := invite()
 		if err := p.Revoke(t.Context(), owner.UserID, c.ID, id); err != nil {
 			t.Fatal(err)
 		}
-		over("taken back", third)
+		refused("a revoked link", third)
 		if err := p.Resend(t.Context(), owner.UserID, c.ID, id); !fault.Is(err, fault.NotFound) {
-			t.Errorf("what was taken back is sent again: %v", err)
+			t.Errorf("sending a revoked invitation again: error = %v, want fault.NotFound", err)
 		}
 		_, fourth := invite()
 		if err := p.Decline(t.Context(), fourth); err != nil {
 			t.Fatal(err)
 		}
-		over("declined", fourth)
+		refused("a declined link", fourth)
 		// The invitations of a removed member are revoked.
 		if _, err := p.Invite(t.Context(), c.of[account.Admin].UserID, c.ID, account.NewInvitation{Email: "guest@example.org", Role: account.Admin}); err != nil {
 			t.Fatal(err)
@@ -242,18 +242,18 @@ func TestInvitationEnds(t *testing.T) {
 		if err := c.s.RemoveMember(t.Context(), owner.UserID, c.ID, c.of[account.Admin].UUID); err != nil {
 			t.Fatal(err)
 		}
-		over("sent by one who was removed", p.secret(t))
+		refused("a link from a removed member", p.secret(t))
 		list, _, err := audit.New(d).List(t.Context(), c.ID, audit.Filter{Action: "invitation.declined"}, "", 10)
 		if err != nil || len(list) != 1 || list[0].Actor.Name != "guest@example.org" || list[0].Actor.Type != audit.User {
-			t.Errorf("%+v, %v", list, err)
+			t.Errorf("the recorded entries are %+v, %v", list, err)
 		}
 	})
 }
 
-// The mail is tested in each language, with names that would break a header or a page.
-func TestInvitationLetters(t *testing.T) {
+// The mail is tested in each language.
+func TestInvitationMail(t *testing.T) {
 	t.Parallel()
-	p, c := desk(t, dbtest.Open(t, t.TempDir(), ""))
+	p, c := newOutbox(t, dbtest.Open(t, t.TempDir(), ""))
 	for i, l := range p.Languages.Languages() {
 		if _, err := p.Invite(t.Context(), c.of[account.Owner].UserID, c.ID, account.NewInvitation{
 			Email: fmt.Sprintf("g%d@example.org", i), Role: account.Roles[i%len(account.Roles)].Role, Language: l.Tag,
@@ -263,7 +263,7 @@ func TestInvitationLetters(t *testing.T) {
 		}
 		m := p.sent[i]
 		if len(m.Text)+len(m.HTML) > 30<<10 || strings.Contains(m.Text, "{") || strings.Contains(m.HTML, "<img") || !strings.Contains(m.HTML, `lang="`+l.Tag+`"`) {
-			t.Errorf("%s: %s", l.Tag, m.Text)
+			t.Errorf("the mail in %s is wrong: %s", l.Tag, m.Text)
 		}
 	}
 }

@@ -17,14 +17,14 @@ func (s *Invitations) mailTx(ctx context.Context, tx *db.Tx, i *Invitation, l *l
 	if err != nil {
 		return err
 	}
-	m.Unsubscribe, m.Sender = s.Link(InvitationPath+secret+"/decline"), MailSender{}.Shown(i.Institution)
+	m.Unsubscribe, m.Sender = s.Link(InvitationPath+secret+"/decline"), MailSender{}.DisplayName(i.Institution)
 	_, err = s.Send(ctx, tx, m)
 	return err
 }
 
 // message returns the mail of an invitation.
 func (i *Invitation) message(l *locale.Language, link string) (mail.Message, error) {
-	say, failed := speak(l, "invitation.")
+	say, failed := sectionTexts(l, "invitation.")
 	role := say("role_" + string(i.Role))
 	letter := mail.Letter{
 		Language: l.Tag, Heading: say("heading", "institution", i.Institution),
@@ -42,13 +42,14 @@ func (i *Invitation) message(l *locale.Language, link string) (mail.Message, err
 	return letter.Message(mail.Address{Email: i.Email}, subject)
 }
 
-// OpenedTx mails the owner of an institution that an operator has created for the owner.
-func (s *Invitations) OpenedTx(ctx context.Context, tx *db.Tx, i *Institution, owner Person, operator, language string) error {
+// MailOwnerTx queues a mail to the owner of an institution that an operator has created for this
+// owner.
+func (s *Invitations) MailOwnerTx(ctx context.Context, tx *db.Tx, i *Institution, owner Person, operator, language string) error {
 	l, ok := s.Languages.Get(language)
 	if !ok {
 		return fault.OfField("language", "Choose one of the languages.")
 	}
-	say, failed := speak(l, "opened.")
+	say, failed := sectionTexts(l, "opened.")
 	letter := mail.Letter{
 		Language: l.Tag, Heading: say("heading", "institution", i.Name),
 		Paragraphs: []string{say("text", "inviter", operator, "institution", i.Name), say("how", "email", owner.Email)},
@@ -67,9 +68,9 @@ func (s *Invitations) OpenedTx(ctx context.Context, tx *db.Tx, i *Institution, o
 	return err
 }
 
-// speak returns two functions: say returns a message of a section, and failed returns the errors of
-// all calls of say.
-func speak(l *locale.Language, section string) (say func(key string, args ...any) string, failed func() error) {
+// sectionTexts returns two functions: say returns a text of a section of the catalog, and failed
+// returns the errors of all calls of say.
+func sectionTexts(l *locale.Language, section string) (say func(key string, args ...any) string, failed func() error) {
 	var errs []error
 	return func(key string, args ...any) string {
 			text, err := l.Text(section+key, args...)

@@ -18,22 +18,23 @@ const (
 	maxSender = 100
 	// MaxParagraph is the maximum length of an institution's paragraph in mail, in characters.
 	MaxParagraph = 600
-	// MaxClosing is the maximum length of the closing.
+	// MaxClosing is the maximum length of the closing, in characters.
 	MaxClosing = 200
-	// maxPlaces bounds the placeholders of the texts and maxLines their lines, so that mailboxes
-	// show the mail without cutting it.
+	// maxPlaces is the maximum number of placeholders, and maxLines the maximum number of lines.
+	// They keep the mail short enough for mail programs to show it completely.
 	maxPlaces = 4
 	maxLines  = 12
-	// wordsInLog is the maximum length of a text in the audit log.
-	wordsInLog = 200
+	// maxLoggedText is the maximum length of a text in the audit log.
+	maxLoggedText = 200
 )
 
-// Places are the placeholders that texts may have in braces.
+// Places has the names of the placeholders that texts may contain in braces.
 var Places = []string{"name", "title", "institution"}
 
-// MailText has an institution's own texts in mail to recipients, in one language and without markup.
+// MailText has an institution's own texts in mail to recipients, in one language and without
+// markup.
 type MailText struct {
-	// Paragraph is in the mail of a new certificate, and Closing at its end.
+	// Paragraph is a part of the mail about a new certificate, and Closing is at its end.
 	Paragraph string `json:"paragraph"`
 	Closing   string `json:"closing"`
 }
@@ -43,13 +44,13 @@ type MailSender struct { //nolint:recvcheck // check changes the sender to its s
 	// Sender is the displayed name of the sender, or "" for the institution's name. The address is
 	// always the vault's.
 	Sender string `json:"mail_sender"`
-	// ReplyTo is the address for replies, or "" for the vault's.
+	// ReplyTo is the address for replies, or "" for the vault's address.
 	ReplyTo string `json:"reply_to"`
 }
 
-// Shown returns the displayed name of the sender: the chosen name, or the institution's name
+// DisplayName returns the displayed name of the sender: the chosen name, or the institution's name
 // without the characters that a chosen name must not have.
-func (l MailSender) Shown(institution string) string {
+func (l MailSender) DisplayName(institution string) string {
 	if l.Sender != "" {
 		return l.Sender
 	}
@@ -62,7 +63,7 @@ func (l MailSender) Shown(institution string) string {
 	return strings.Join(strings.Fields(string(name[:min(len(name), maxSender)])), " ")
 }
 
-// MailSender returns the sender of mail of an institution.
+// MailSender returns the sender of an institution's mail.
 func (s *Service) MailSender(ctx context.Context, id int64) (l MailSender, err error) {
 	v, err := ReadSettings(ctx, s.db, id)
 	if err != nil {
@@ -123,13 +124,13 @@ func CheckMailText(w MailText) (MailText, error) {
 	places := 0
 	for _, f := range []struct {
 		field, name, text string
-		most              int
+		max               int
 	}{{"paragraph", "paragraph", w.Paragraph, MaxParagraph}, {"closing", "closing line", w.Closing, MaxClosing}} {
-		if utf8.RuneCountInString(f.text) > f.most || strings.Count(f.text, "\n") >= maxLines {
-			bad.Add(f.field, fmt.Sprintf("The %s must have at most %d characters on %d lines.", f.name, f.most, maxLines))
+		if utf8.RuneCountInString(f.text) > f.max || strings.Count(f.text, "\n") >= maxLines {
+			bad.Add(f.field, fmt.Sprintf("The %s must have at most %d characters on %d lines.", f.name, f.max, maxLines))
 		}
 		if !plain(f.text) {
-			bad.Add(f.field, fmt.Sprintf("The %s must be plain text, without characters that nobody sees.", f.name))
+			bad.Add(f.field, fmt.Sprintf("The %s must be plain text, without invisible characters.", f.name))
 		}
 		for _, m := range place.FindAllStringSubmatch(f.text, -1) {
 			if places++; !slices.Contains(Places, m[1]) {
@@ -138,7 +139,7 @@ func CheckMailText(w MailText) (MailText, error) {
 		}
 	}
 	if places > maxPlaces {
-		bad.Add("paragraph", fmt.Sprintf("What stands in braces may come %d times in all.", maxPlaces))
+		bad.Add("paragraph", fmt.Sprintf("The texts may contain at most %d placeholders in braces.", maxPlaces))
 	}
 	return w, bad.Err()
 }
@@ -146,12 +147,12 @@ func CheckMailText(w MailText) (MailText, error) {
 // place matches a placeholder in braces.
 var place = regexp.MustCompile(`\{([^{}\n]{0,40})\}`)
 
-// Fill replaces the placeholders.
-func (w MailText) Fill(what func(place string) string) MailText {
+// Fill replaces each placeholder with its value.
+func (w MailText) Fill(value func(place string) string) MailText {
 	fill := func(text string) string {
 		return place.ReplaceAllStringFunc(text, func(m string) string {
 			if name := m[1 : len(m)-1]; slices.Contains(Places, name) {
-				return what(name)
+				return value(name)
 			}
 			return m
 		})
@@ -179,11 +180,11 @@ func (s *Service) SetMailText(ctx context.Context, id int64, tag string, w MailT
 	return s.set(ctx, id, func(c *Changes) { c.MailTexts[tag] = w })
 }
 
-// forLog returns the beginning of the texts.
+// forLog returns the beginnings of the texts, for the audit log.
 func (w MailText) forLog() MailText {
 	short := func(text string) string {
-		if r := []rune(text); len(r) > wordsInLog {
-			return string(r[:wordsInLog]) + "…"
+		if r := []rune(text); len(r) > maxLoggedText {
+			return string(r[:maxLoggedText]) + "…"
 		}
 		return text
 	}

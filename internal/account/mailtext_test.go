@@ -12,7 +12,7 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-func TestWords(t *testing.T) {
+func TestMailTexts(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		ctx := t.Context()
@@ -28,50 +28,50 @@ func TestWords(t *testing.T) {
 		if err := s.SetMailSender(ctx, one.ID, account.MailSender{Sender: " Registrar, One ", ReplyTo: " Registry@example.org "}); err != nil {
 			t.Fatal(err)
 		}
-		head, err := s.MailSender(ctx, one.ID)
-		if err != nil || head != (account.MailSender{Sender: "Registrar, One", ReplyTo: "Registry@example.org"}) {
-			t.Errorf("%+v, %v", head, err)
+		sender, err := s.MailSender(ctx, one.ID)
+		if err != nil || sender != (account.MailSender{Sender: "Registrar, One", ReplyTo: "Registry@example.org"}) {
+			t.Errorf("MailSender = %+v, %v", sender, err)
 		}
 		for _, bad := range []account.MailSender{
 			{Sender: "Bank <x"}, {Sender: "security@bank.example"}, {Sender: "a\r\nBcc: x"}, {Sender: "a\u202eb"}, {Sender: strings.Repeat("ä", 101)},
 			{ReplyTo: "nobody"}, {ReplyTo: "a@example.org\r\nBcc: b@example.org"}, {ReplyTo: "a@example.org, b@example.org"},
 		} {
 			if err := s.SetMailSender(ctx, one.ID, bad); !fault.Is(err, fault.Invalid) {
-				t.Errorf("%+v: %v", bad, err)
+				t.Errorf("setting the sender %+v: error = %v, want fault.Invalid", bad, err)
 			}
 		}
-		if name := head.Shown("One"); name != "Registrar, One" {
-			t.Errorf("shown as %q", name)
+		if name := sender.DisplayName("One"); name != "Registrar, One" {
+			t.Errorf("Shown = %q", name)
 		}
 		for name, want := range map[string]string{
 			"Universität Köln": "Universität Köln", "جامعة": "جامعة", "Bank <security@bank.example>": "Bank security bank.example",
 			"a\u202eb\r\nBcc: x": "a b Bcc: x", strings.Repeat("ä", 200): strings.Repeat("ä", 100),
 		} {
-			if got := (account.MailSender{}).Shown(name); got != want {
-				t.Errorf("%q is shown as %q", name, got)
+			if got := (account.MailSender{}).DisplayName(name); got != want {
+				t.Errorf("%q is shown as %q, want %q", name, got, want)
 			}
 		}
-		words := account.MailText{Paragraph: "Dear {name},\r\nyour {title} is in the post too.", Closing: "Registrar's Office"}
-		if err := s.SetMailText(ctx, one.ID, "en", words); err != nil {
+		texts := account.MailText{Paragraph: "Dear {name},\r\nyour {title} is in the post too.", Closing: "Registrar's Office"}
+		if err := s.SetMailText(ctx, one.ID, "en", texts); err != nil {
 			t.Fatal(err)
 		}
-		words.Paragraph = "Dear {name},\nyour {title} is in the post too."
+		texts.Paragraph = "Dear {name},\nyour {title} is in the post too."
 		all, err := s.MailTexts(ctx, one.ID)
-		if err != nil || len(all) != 1 || all["en"] != words {
-			t.Errorf("%+v, %v", all, err)
+		if err != nil || len(all) != 1 || all["en"] != texts {
+			t.Errorf("the texts are %+v, %v", all, err)
 		}
-		for says, bad := range map[string]account.MailText{
+		for want, bad := range map[string]account.MailText{
 			"There is no {first_name} to put in. There are {name}, {title}, {institution}.": {Paragraph: "Dear {first_name}"},
 			"There is no {}": {Closing: "{}"}, "at most 600": {Paragraph: strings.Repeat("ä", 601)}, "at most 200": {Closing: strings.Repeat("ä", 201)},
-			"on 12 lines": {Closing: strings.Repeat("a\n", 12) + "a"}, "4 times": {Paragraph: strings.Repeat("{name}", 5)},
-			"nobody sees": {Paragraph: "a\u202eb"}, "must be plain": {Closing: "a\x00b"},
+			"on 12 lines": {Closing: strings.Repeat("a\n", 12) + "a"}, "at most 4 placeholders": {Paragraph: strings.Repeat("{name}", 5)},
+			"without invisible": {Paragraph: "a\u202eb"}, "must be plain": {Closing: "a\x00b"},
 		} {
-			if err := s.SetMailText(ctx, one.ID, "en", bad); !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), says) {
-				t.Errorf("%q: %v", says, err)
+			if err := s.SetMailText(ctx, one.ID, "en", bad); !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), want) {
+				t.Errorf("error = %v, want %q", err, want)
 			}
 		}
-		if err := s.SetMailText(ctx, one.ID, "tlh", words); !fault.Is(err, fault.Invalid) {
-			t.Errorf("in a language that is not spoken: %v", err)
+		if err := s.SetMailText(ctx, one.ID, "tlh", texts); !fault.Is(err, fault.Invalid) {
+			t.Errorf("setting a text in an unsupported language: error = %v, want fault.Invalid", err)
 		}
 		if err := s.SetMailText(ctx, one.ID, "ar", account.MailText{Closing: "مكتب التسجيل"}); err != nil {
 			t.Fatal(err)
@@ -80,19 +80,19 @@ func TestWords(t *testing.T) {
 			t.Fatal(err)
 		}
 		if all, err = s.MailTexts(ctx, one.ID); err != nil || len(all) != 1 || all["ar"].Closing == "" {
-			t.Errorf("%+v, %v", all, err)
+			t.Errorf("the texts are %+v, %v", all, err)
 		}
 		if all, err = s.MailTexts(ctx, other.ID); err != nil || len(all) != 0 {
-			t.Errorf("another institution has %+v, %v", all, err)
+			t.Errorf("the other institution has the texts %+v, %v", all, err)
 		}
 		// The audit log has room for the longest texts in their longest encoding.
 		long := account.MailText{Paragraph: strings.Repeat("<", account.MaxParagraph), Closing: strings.Repeat("𐎀", account.MaxClosing)}
 		if err := s.SetMailText(ctx, one.ID, "en", long); err != nil {
 			t.Error(err)
 		}
-		list, _, err := audit.New(d).List(ctx, one.ID, audit.Filter{Action: string(audit.WordsChanged)}, "", 10)
+		list, _, err := audit.New(d).List(ctx, one.ID, audit.Filter{Action: string(audit.MailTextChanged)}, "", 10)
 		if err != nil || len(list) != 4 || list[0].Detail["language"] != "en" {
-			t.Errorf("recorded: %+v, %v", list, err)
+			t.Errorf("the recorded changes are %+v, %v", list, err)
 		}
 	})
 }
@@ -102,6 +102,6 @@ func TestFill(t *testing.T) {
 	w := account.MailText{Paragraph: "{name}: {title} {other}", Closing: "{institution}"}.Fill(func(place string) string { return "<" + place + " {name}>" })
 	// Replaced text is not searched for placeholders again.
 	if w.Paragraph != "<name {name}>: <title {name}> {other}" || w.Closing != "<institution {name}>" {
-		t.Errorf("%+v", w)
+		t.Errorf("Fill = %+v", w)
 	}
 }

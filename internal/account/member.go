@@ -13,7 +13,8 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// Installation is the user id of the command line on the vault's machine. It has all permissions.
+// Installation is the user id for actions from the command line on the vault's machine. It has all
+// permissions.
 const Installation int64 = 0
 
 // Member is a person in an institution.
@@ -28,9 +29,9 @@ type Member struct {
 
 var (
 	errNoMember  = fault.New(fault.NotFound, "This institution has no such member.")
-	errLastOwner = fault.New(fault.Conflict, "An institution must keep an owner: make somebody else one first.")
+	errLastOwner = fault.New(fault.Conflict, "An institution must keep an owner. Make another member an owner first.")
 	errForbidden = fault.New(fault.Forbidden, "Your role does not allow this.")
-	errOwnersMay = fault.New(fault.Forbidden, "Only an owner can make, change or remove owners.")
+	errOwnersMay = fault.New(fault.Forbidden, "Only an owner can add, change or remove owners.")
 	errNoRole    = fault.OfField("role", "Choose one of the roles.")
 )
 
@@ -130,9 +131,9 @@ func (s *Service) Membership(ctx context.Context, userID int64, slug string) (*M
 	return scanMembership(s.db.QueryRowContext(ctx, membershipQuery+` AND i.slug = $2`, userID, slug))
 }
 
-// holdTx locks the members of an institution until the end of the transaction, so that the result
-// of a check of its owners remains true.
-func holdTx(ctx context.Context, tx *db.Tx, institutionID int64) error {
+// lockMembersTx locks the members of an institution until the end of the transaction, so that the
+// owners do not change between a check and an update.
+func lockMembersTx(ctx context.Context, tx *db.Tx, institutionID int64) error {
 	var id int64
 	err := tx.QueryRowContext(ctx, `UPDATE institutions SET contact = contact WHERE id = $1 RETURNING id`, institutionID).Scan(&id)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -141,8 +142,8 @@ func holdTx(ctx context.Context, tx *db.Tx, institutionID int64) error {
 	return err
 }
 
-// mayTx returns the present permissions of a user. Their role may have changed since the request
-// began.
+// mayTx returns a function that reports whether a user has a permission. It reads the role in the
+// transaction, because the role may have changed since the request began.
 func mayTx(ctx context.Context, tx *db.Tx, by, institutionID int64) (func(Permission) bool, error) {
 	if by == Installation {
 		return func(Permission) bool { return true }, nil
@@ -174,7 +175,7 @@ func allowTx(ctx context.Context, tx *db.Tx, by, institutionID int64, roles ...R
 	return nil
 }
 
-// keepOwnerTx refuses to remove the last owner. The caller has called holdTx.
+// keepOwnerTx refuses to remove the last owner. The caller has called lockMembersTx.
 func keepOwnerTx(ctx context.Context, tx *db.Tx, institutionID int64, m *Member) error {
 	if m.Role != Owner {
 		return nil
@@ -195,10 +196,10 @@ func (s *Service) SetMember(ctx context.Context, by, institutionID int64, userUU
 	if !role.Valid() {
 		return errNoRole
 	}
-	// The permission is not granted again if the role has it.
+	// The permission is not granted separately if the role includes it.
 	manageWebhooks = manageWebhooks && !role.Can(MayManageWebhooks)
 	err := s.db.Tx(ctx, func(tx *db.Tx) error {
-		if err := holdTx(ctx, tx, institutionID); err != nil {
+		if err := lockMembersTx(ctx, tx, institutionID); err != nil {
 			return err
 		}
 		m, err := memberTx(ctx, tx, institutionID, "u.uuid = $2", userUUID)
@@ -240,7 +241,7 @@ func (s *Service) SetMember(ctx context.Context, by, institutionID int64, userUU
 // sent.
 func (s *Service) RemoveMember(ctx context.Context, by, institutionID int64, userUUID string) error {
 	err := s.db.Tx(ctx, func(tx *db.Tx) error {
-		if err := holdTx(ctx, tx, institutionID); err != nil {
+		if err := lockMembersTx(ctx, tx, institutionID); err != nil {
 			return err
 		}
 		m, err := memberTx(ctx, tx, institutionID, "u.uuid = $2", userUUID)
@@ -258,7 +259,7 @@ func (s *Service) RemoveMember(ctx context.Context, by, institutionID int64, use
 	return nil
 }
 
-// Leave removes a person from an institution at their own request.
+// Leave removes a person from an institution at the person's own request.
 func (s *Service) Leave(ctx context.Context, institutionID, userID int64) error {
 	err := s.db.Tx(ctx, func(tx *db.Tx) error { return s.leaveTx(ctx, tx, institutionID, userID) })
 	if err != nil {
@@ -283,7 +284,7 @@ func (s *Service) LeaveAllTx(ctx context.Context, tx *db.Tx, userID int64) error
 }
 
 func (s *Service) leaveTx(ctx context.Context, tx *db.Tx, institutionID, userID int64) error {
-	if err := holdTx(ctx, tx, institutionID); err != nil {
+	if err := lockMembersTx(ctx, tx, institutionID); err != nil {
 		return err
 	}
 	m, err := memberTx(ctx, tx, institutionID, "u.id = $2", userID)
@@ -309,7 +310,7 @@ func (s *Service) endMemberTx(ctx context.Context, tx *db.Tx, action audit.Actio
 	return err
 }
 
-// NewMember is a person whom the command line makes a member.
+// NewMember is the data of a member to add from the command line.
 type NewMember struct {
 	Email, Name    string
 	Role           Role
@@ -360,7 +361,8 @@ func (s *Service) AddMember(ctx context.Context, institutionID int64, n NewMembe
 	return m, nil
 }
 
-// insertMemberTx makes a person a member, unless they are one.
+// insertMemberTx adds a person as a member. It reports whether it added the person: if the person
+// is a member already, it changes nothing.
 func (s *Service) insertMemberTx(ctx context.Context, tx *db.Tx, institutionID, userID int64, role Role, manageWebhooks bool) (added bool, err error) {
 	res, err := tx.ExecContext(ctx, `
 		INSERT INTO members (institution_id, user_id, role, manage_webhooks, created_at) VALUES ($1, $2, $3, $4, $5)

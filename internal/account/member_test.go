@@ -15,7 +15,7 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// crew is an institution with a member of each role, by their role.
+// crew is an institution with a member of each role.
 type crew struct {
 	*account.Institution
 
@@ -23,8 +23,9 @@ type crew struct {
 	of map[account.Role]*account.Member
 }
 
-// man creates an institution whose members' addresses begin with its prefix.
-func man(t *testing.T, d *db.DB, now func() time.Time, prefix string) *crew {
+// newCrew creates an institution with a member of each role. The addresses of the members begin
+// with the prefix.
+func newCrew(t *testing.T, d *db.DB, now func() time.Time, prefix string) *crew {
 	t.Helper()
 	s := account.New(d, now, cheap)
 	inst, err := s.OpenInstitution(t.Context(), account.NewInstitution{
@@ -68,11 +69,12 @@ func actions(t *testing.T, d *db.DB, institutionID int64) (list []audit.Action) 
 	return list
 }
 
-// Each role tries to change each role into each role, and to remove it.
-func TestWhoMayChangeWhom(t *testing.T) {
+// A member of each role tries to change a member from each role to each role, and to remove the
+// member.
+func TestPermissionToChangeMembers(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		c := man(t, d, time.Now, "AAA")
+		c := newCrew(t, d, time.Now, "AAA")
 		second, err := c.s.AddMember(t.Context(), c.ID, account.NewMember{Email: "second@example.org", Name: "Second", Role: account.Owner})
 		if err != nil {
 			t.Fatal(err)
@@ -82,40 +84,40 @@ func TestWhoMayChangeWhom(t *testing.T) {
 			t.Fatal(err)
 		}
 		c.of[account.Owner] = second
-		for by, hand := range c.of {
+		for by, member := range c.of {
 			for _, from := range account.Roles {
 				for _, to := range account.Roles {
 					if err := c.s.SetMember(t.Context(), account.Installation, c.ID, target.UUID, from.Role, false); err != nil {
 						t.Fatal(err)
 					}
-					err := c.s.SetMember(t.Context(), hand.UserID, c.ID, target.UUID, to.Role, false)
+					err := c.s.SetMember(t.Context(), member.UserID, c.ID, target.UUID, to.Role, false)
 					owners := from.Role == account.Owner || to.Role == account.Owner
 					if allowed := by == account.Owner || by == account.Admin && !owners; allowed != (err == nil) || !allowed && !fault.Is(err, fault.Forbidden) {
-						t.Errorf("%s makes %s %s: %v", by, from.Role, to.Role, err)
+						t.Errorf("%s changes %s to %s: %v", by, from.Role, to.Role, err)
 					}
 				}
 			}
 			if by != account.Owner && by != account.Admin {
-				if err := c.s.RemoveMember(t.Context(), hand.UserID, c.ID, target.UUID); !fault.Is(err, fault.Forbidden) {
-					t.Errorf("%s removes a member: %v", by, err)
+				if err := c.s.RemoveMember(t.Context(), member.UserID, c.ID, target.UUID); !fault.Is(err, fault.Forbidden) {
+					t.Errorf("%s removes a member: error = %v, want fault.Forbidden", by, err)
 				}
 			}
 		}
 		if err := c.s.RemoveMember(t.Context(), c.of[account.Admin].UserID, c.ID, second.UUID); !fault.Is(err, fault.Forbidden) {
-			t.Errorf("an admin removes an owner: %v", err)
+			t.Errorf("an admin removes an owner: error = %v, want fault.Forbidden", err)
 		}
 	})
 }
 
-func TestLastOwnerStays(t *testing.T) {
+func TestLastOwnerCannotBeRemoved(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		c := man(t, d, time.Now, "AAA")
+		c := newCrew(t, d, time.Now, "AAA")
 		owner := c.of[account.Owner]
 		refused := func(what string, err error) {
 			t.Helper()
 			if !fault.Is(err, fault.Conflict) {
-				t.Errorf("the last owner %s: %v", what, err)
+				t.Errorf("the last owner %s: error = %v, want fault.Conflict", what, err)
 			}
 		}
 		before := len(actions(t, d, c.ID))
@@ -125,10 +127,10 @@ func TestLastOwnerStays(t *testing.T) {
 		refused("was demoted", c.s.SetMember(t.Context(), owner.UserID, c.ID, owner.UUID, account.Admin, false))
 		refused("was deleted", d.Tx(t.Context(), func(tx *db.Tx) error { return c.s.LeaveAllTx(t.Context(), tx, owner.UserID) }))
 		if after := len(actions(t, d, c.ID)); after != before {
-			t.Errorf("%d deeds were recorded that were none", after-before)
+			t.Errorf("%d refused changes were recorded", after-before)
 		}
 		if err := c.s.SetMember(t.Context(), owner.UserID, c.ID, owner.UUID, account.Owner, false); err != nil {
-			t.Errorf("an owner stays owner: %v", err)
+			t.Errorf("setting the role of an owner to owner: %v", err)
 		}
 		if err := c.s.SetMember(t.Context(), owner.UserID, c.ID, c.of[account.Admin].UUID, account.Owner, false); err != nil {
 			t.Fatal(err)
@@ -137,17 +139,17 @@ func TestLastOwnerStays(t *testing.T) {
 			t.Errorf("one of two owners cannot leave: %v", err)
 		}
 		if _, err := c.s.Membership(t.Context(), owner.UserID, c.Slug); !fault.Is(err, fault.NotFound) {
-			t.Errorf("who left is still there: %v", err)
+			t.Errorf("the owner who left is still a member: error = %v, want fault.NotFound", err)
 		}
 	})
 }
 
-// Several owners leave concurrently, by different operations. One must remain.
-func TestOwnersWhoGoAtOnce(t *testing.T) {
+// All owners leave concurrently, by different operations. One owner must remain.
+func TestConcurrentRemovalOfOwners(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		for round := range 8 {
-			c := man(t, d, time.Now, fmt.Sprintf("R%d", round))
+			c := newCrew(t, d, time.Now, fmt.Sprintf("R%d", round))
 			owners := []*account.Member{c.of[account.Owner]}
 			for i := range 3 {
 				m, err := c.s.AddMember(t.Context(), c.ID, account.NewMember{Email: fmt.Sprintf("o%d-%d@example.org", round, i), Name: "O", Role: account.Owner})
@@ -193,7 +195,7 @@ func TestOwnersWhoGoAtOnce(t *testing.T) {
 				}
 			}
 			if left != 1 || refused != 1 {
-				t.Fatalf("%d owners are left, %d were refused", left, refused)
+				t.Fatalf("%d owners are left and %d calls were refused, want 1 and 1", left, refused)
 			}
 		}
 	})
@@ -203,45 +205,45 @@ func TestOwnersWhoGoAtOnce(t *testing.T) {
 func TestMembersOfAnotherInstitution(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		mine, other := man(t, d, time.Now, "AAA"), man(t, d, time.Now, "BBB")
-		hand, victim := mine.of[account.Owner], other.of[account.Issuer]
+		mine, other := newCrew(t, d, time.Now, "AAA"), newCrew(t, d, time.Now, "BBB")
+		member, target := mine.of[account.Owner], other.of[account.Issuer]
 		for name, err := range map[string]error{
-			"changes there":     mine.s.SetMember(t.Context(), hand.UserID, other.ID, victim.UUID, account.Admin, false),
-			"removes there":     mine.s.RemoveMember(t.Context(), hand.UserID, other.ID, victim.UUID),
-			"changes from here": mine.s.SetMember(t.Context(), hand.UserID, mine.ID, victim.UUID, account.Admin, false),
-			"removes from here": mine.s.RemoveMember(t.Context(), hand.UserID, mine.ID, victim.UUID),
-			"leaves there":      mine.s.Leave(t.Context(), other.ID, hand.UserID),
+			"changing a member there":    mine.s.SetMember(t.Context(), member.UserID, other.ID, target.UUID, account.Admin, false),
+			"removing a member there":    mine.s.RemoveMember(t.Context(), member.UserID, other.ID, target.UUID),
+			"changing their member here": mine.s.SetMember(t.Context(), member.UserID, mine.ID, target.UUID, account.Admin, false),
+			"removing their member here": mine.s.RemoveMember(t.Context(), member.UserID, mine.ID, target.UUID),
+			"leaving their institution":  mine.s.Leave(t.Context(), other.ID, member.UserID),
 		} {
 			if !fault.Is(err, fault.NotFound) {
-				t.Errorf("%s: %v", name, err)
+				t.Errorf("%s: error = %v, want fault.NotFound", name, err)
 			}
 		}
-		if _, err := mine.s.Membership(t.Context(), hand.UserID, other.Slug); !fault.Is(err, fault.NotFound) {
-			t.Errorf("a membership that there is not: %v", err)
+		if _, err := mine.s.Membership(t.Context(), member.UserID, other.Slug); !fault.Is(err, fault.NotFound) {
+			t.Errorf("reading the membership of a user who is not a member: error = %v, want fault.NotFound", err)
 		}
 		// The person belongs to both institutions, with different roles.
 		if _, err := mine.s.AddMember(t.Context(), other.ID, account.NewMember{Email: "AAA-owner@EXAMPLE.org", Name: "x", Role: account.Auditor, ManageWebhooks: true}); err != nil {
 			t.Fatal(err)
 		}
-		list, err := mine.s.Memberships(t.Context(), hand.UserID)
+		list, err := mine.s.Memberships(t.Context(), member.UserID)
 		if err != nil || len(list) != 2 || list[0].Role != account.Owner || list[1].Role != account.Auditor || !list[1].Can(account.MayManageWebhooks) ||
 			list[1].Can(account.MayUpload) || list[1].Institution.ID != other.ID {
-			t.Errorf("%+v, %v", list, err)
+			t.Errorf("Memberships = %+v, %v", list, err)
 		}
-		m, err := mine.s.Membership(t.Context(), hand.UserID, other.Slug)
-		if err != nil || m.Role != account.Auditor || m.Institution.Name != "University BBB" || m.UserID != hand.UserID {
-			t.Errorf("%+v, %v", m, err)
+		m, err := mine.s.Membership(t.Context(), member.UserID, other.Slug)
+		if err != nil || m.Role != account.Auditor || m.Institution.Name != "University BBB" || m.UserID != member.UserID {
+			t.Errorf("Membership = %+v, %v", m, err)
 		}
 	})
 }
 
-func TestMembersAreRecorded(t *testing.T) {
+func TestMemberChangesAreRecorded(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		c := man(t, d, time.Now, "AAA")
+		c := newCrew(t, d, time.Now, "AAA")
 		ctx := audit.WithActor(t.Context(), audit.Actor{Type: audit.User, ID: c.of[account.Owner].UUID, Name: "Owner AAA"})
 		issuer := c.of[account.Issuer]
-		for range 2 { // the second changes nothing
+		for range 2 { // the second call changes nothing
 			if err := c.s.SetMember(ctx, c.of[account.Owner].UserID, c.ID, issuer.UUID, account.Issuer, true); err != nil {
 				t.Fatal(err)
 			}
@@ -252,13 +254,13 @@ func TestMembersAreRecorded(t *testing.T) {
 		list, _, err := audit.New(d).List(t.Context(), c.ID, audit.Filter{Actor: "owner aaa"}, "", 10)
 		if err != nil || len(list) != 2 || list[0].Action != audit.MemberRemoved || list[1].Action != audit.MemberChanged ||
 			list[1].Subject.ID != issuer.UUID || fmt.Sprint(list[1].Detail) != "map[manage_webhooks:map[from:false to:true]]" {
-			t.Errorf("%+v, %v", list, err)
+			t.Errorf("the recorded entries are %+v, %v", list, err)
 		}
 	})
 }
 
-// operates reports whether a person is an operator.
-func operates(t *testing.T, d *db.DB, userID int64) (is bool) {
+// isOperator reports whether a person is an operator.
+func isOperator(t *testing.T, d *db.DB, userID int64) (is bool) {
 	t.Helper()
 	if err := d.QueryRowContext(t.Context(), `SELECT operator FROM users WHERE id = $1`, userID).Scan(&is); err != nil {
 		t.Fatal(err)
@@ -269,13 +271,13 @@ func operates(t *testing.T, d *db.DB, userID int64) (is bool) {
 func TestOperators(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		c := man(t, d, time.Now, "AAA")
-		is := func() bool { return operates(t, d, c.of[account.Owner].UserID) }
+		c := newCrew(t, d, time.Now, "AAA")
+		is := func() bool { return isOperator(t, d, c.of[account.Owner].UserID) }
 		if is() {
-			t.Error("an owner is an operator by that alone")
+			t.Error("a new owner is already an operator")
 		}
 		if err := c.s.SetOperator(t.Context(), "nobody@example.org", true); !fault.Is(err, fault.Invalid) {
-			t.Errorf("an unknown address: %v", err)
+			t.Errorf("making an unknown address an operator: error = %v, want fault.Invalid", err)
 		}
 		for range 2 {
 			if err := c.s.SetOperator(t.Context(), "AAA-OWNER@example.org", true); err != nil {
@@ -284,23 +286,23 @@ func TestOperators(t *testing.T) {
 		}
 		list, err := c.s.Operators(t.Context())
 		if err != nil || len(list) != 1 || list[0].Name != "Owner AAA" || !is() {
-			t.Errorf("%+v, %v", list, err)
+			t.Errorf("Operators = %+v, %v", list, err)
 		}
 		if err := c.s.SetOperator(t.Context(), "aaa-owner@example.org", false); err != nil || is() {
-			t.Errorf("still an operator: %v", err)
+			t.Errorf("the person is still an operator: %v", err)
 		}
 		if got := fmt.Sprint(actions(t, d, 0)); got != "[institution.created operator.added operator.removed]" {
-			t.Error(got)
+			t.Errorf("the audit log has %s", got)
 		}
 		counts, err := c.s.Institutions(t.Context())
 		if err != nil || len(counts) != 1 || counts[0].Members != len(account.Roles) {
-			t.Errorf("%+v, %v", counts, err)
+			t.Errorf("Institutions = %+v, %v", counts, err)
 		}
 	})
 }
 
-// Of many concurrent uses of the link one succeeds. The link then stops working.
-func TestSetupOnce(t *testing.T) {
+// Only one of several concurrent calls with a set-up link succeeds. The link then stops working.
+func TestSetupLinkIsUsedOnce(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		s := account.New(d, time.Now, cheap)
@@ -309,10 +311,10 @@ func TestSetupOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, _, err := s.Setup(t.Context(), "guess", institution("First", "FST")); !fault.Is(err, fault.NotFound) {
-			t.Errorf("any secret sets up: %v", err)
+			t.Errorf("set-up with an unknown secret: error = %v, want fault.NotFound", err)
 		}
 		if _, _, err := s.Setup(t.Context(), secret, account.NewInstitution{}); !fault.Is(err, fault.Invalid) {
-			t.Errorf("an empty form: %v", err)
+			t.Errorf("set-up with an empty form: error = %v, want fault.Invalid", err)
 		}
 		var wg sync.WaitGroup
 		errs, owners := make([]error, 3), make([]int64, 3)
@@ -326,15 +328,15 @@ func TestSetupOnce(t *testing.T) {
 		for i, err := range errs {
 			if err == nil {
 				won++
-				if !operates(t, d, owners[i]) {
-					t.Error("the first owner does not run the installation")
+				if !isOperator(t, d, owners[i]) {
+					t.Error("the first owner is not an operator")
 				}
 			} else if !fault.Is(err, fault.NotFound) {
 				t.Error(err)
 			}
 		}
 		if list, err := s.Institutions(t.Context()); won != 1 || len(list) != 1 || err != nil {
-			t.Errorf("%d set it up, %d institutions, %v", won, len(list), err)
+			t.Errorf("%d calls succeeded and there are %d institutions, want 1 and 1; %v", won, len(list), err)
 		}
 	})
 }

@@ -32,7 +32,7 @@ func (s *Service) Operators(ctx context.Context) (list []Person, err error) {
 	return list, rows.Err()
 }
 
-// SetOperator makes a person with an account an operator, or no longer one.
+// SetOperator adds a person with an account to the operators, or removes the person from them.
 func (s *Service) SetOperator(ctx context.Context, address string, operator bool) error {
 	email, err := ParseEmail(address)
 	if err != nil {
@@ -43,7 +43,7 @@ func (s *Service) SetOperator(ctx context.Context, address string, operator bool
 		var was bool
 		err := tx.QueryRowContext(ctx, `SELECT id, operator FROM users WHERE email_folded = $1`, email.Folded).Scan(&userID, &was)
 		if errors.Is(err, sql.ErrNoRows) {
-			return fault.OfField("email", "Nobody has an account with this address.")
+			return fault.OfField("email", "There is no account with this address.")
 		}
 		if err != nil || was == operator {
 			return err

@@ -8,7 +8,7 @@ import (
 	"github.com/certvault/certvault/internal/db"
 )
 
-// Person is the recipient of a message.
+// Person is the name and the address of a person to whom mail is sent.
 type Person struct{ Name, Email string }
 
 // OwnersTx returns the owners of an institution, in the caller's transaction.
@@ -17,13 +17,13 @@ func (s *Service) OwnersTx(ctx context.Context, q db.Queryer, institutionID int6
 		SELECT u.name, u.email FROM members m JOIN users u ON u.id = m.user_id WHERE m.institution_id = $1 AND m.role = $2 ORDER BY u.id`,
 		institutionID, string(Owner))
 	if err != nil {
-		return nil, fmt.Errorf("looking for owners: %w", err)
+		return nil, fmt.Errorf("reading the owners: %w", err)
 	}
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	for rows.Next() {
 		var p Person
 		if err := rows.Scan(&p.Name, &p.Email); err != nil {
-			return nil, fmt.Errorf("looking for owners: %w", err)
+			return nil, fmt.Errorf("reading the owners: %w", err)
 		}
 		list = append(list, p)
 	}

@@ -35,8 +35,8 @@ const (
 
 var errPassword = fmt.Errorf("the password must have %d to %d characters", minPassword, maxPassword)
 
-// CheckPassword returns an error if a password is not acceptable. Length is the only
-// rule (NIST SP 800-63B, 3.1.1.2).
+// CheckPassword returns an error if a password is not acceptable. The only rule is about its length
+// (NIST SP 800-63B, 3.1.1.2).
 func CheckPassword(password string) error {
 	n := utf8.RuneCountInString(password)
 	if n < minPassword || n > maxPassword {
@@ -48,11 +48,11 @@ func CheckPassword(password string) error {
 	return nil
 }
 
-// hashing bounds the number of passwords that are hashed at once, and thereby the memory for it. A
-// hash uses four threads, so more hashes at once would not be faster.
+// hashing limits the number of passwords that are hashed concurrently, and thereby the memory for
+// hashing. A hash uses four threads, so more concurrent hashes would not be faster.
 var hashing = make(chan struct{}, max(1, runtime.NumCPU()/int(DefaultCost.Threads)))
 
-// key waits for a slot and computes argon2id.
+// key waits until hashing has a free slot, and computes argon2id.
 func (c Cost) key(ctx context.Context, password string, salt []byte, size uint32) ([]byte, error) {
 	select {
 	case hashing <- struct{}{}:
@@ -89,7 +89,7 @@ func (c Cost) NoPassword() string {
 	return c.phc(random[:argonSalt], random[argonSalt:])
 }
 
-// VerifyPassword reports whether a hash is that of a password.
+// VerifyPassword reports whether a hash was computed from a password.
 func VerifyPassword(ctx context.Context, password, hash string) (bool, error) {
 	var version int
 	var c Cost

@@ -20,8 +20,8 @@ import (
 
 const (
 	maxContact = 255
-	// maxLogoFile bounds the file of a logo in bytes, maxLogoSide and maxLogoPixels the decoded
-	// picture.
+	// maxLogoFile is the maximum size of a logo's file in bytes. maxLogoSide and maxLogoPixels
+	// limit the decoded picture.
 	maxLogoFile   = 1 << 20
 	maxLogoSide   = 4096
 	maxLogoPixels = 8 << 20
@@ -32,7 +32,7 @@ const (
 )
 
 // Public has the settings for the public pages of an institution's certificates. The zero value is
-// the default: the name, without picture and file.
+// the default: the pages show the name, but neither the picture nor the file.
 type Public struct {
 	HideName bool `json:"hide_name"`
 	// AllowImage and AllowDownload let anyone with the reference id see the certificate's picture
@@ -48,7 +48,7 @@ type PublicProfile struct {
 	Public
 
 	Name, Slug string
-	// Colour is the institution's colour as "#rrggbb", or "" for the vault's.
+	// Colour is the institution's colour as "#rrggbb", or "" for the vault's colour.
 	Colour string
 	// Logo is the SHA-256 digest of the logo in hexadecimal, or "".
 	Logo string
@@ -118,9 +118,8 @@ type Logo struct {
 	sum [sha256.Size]byte
 }
 
-// DrawLogo draws a PNG or JPEG file in the size that pages show, so that no byte
-// of the file reaches a visitor. For a nil file it returns an empty logo. The error is
-// fault.Invalid.
+// DrawLogo draws a PNG or JPEG file in the size that pages show, so that no byte of the file
+// reaches a visitor. For a nil file it returns an empty logo. The error is fault.Invalid.
 func DrawLogo(file []byte) (*Logo, error) {
 	if file == nil {
 		return &Logo{}, nil

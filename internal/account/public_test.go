@@ -31,37 +31,37 @@ func TestPublicSettings(t *testing.T) {
 			t.Fatal(err)
 		}
 		closed := account.PublicProfile{Name: "One", Slug: "one"}
-		face, err := s.PublicProfile(ctx, one.ID)
-		if err != nil || *face != closed {
-			t.Fatalf("undecided, the public sees %+v, %v", face, err)
+		profile, err := s.PublicProfile(ctx, one.ID)
+		if err != nil || *profile != closed {
+			t.Fatalf("the default profile is %+v, %v", profile, err)
 		}
 		open := account.Public{AllowImage: true, AllowDownload: true, Contact: "  registry@example.org "}
 		if err := s.SetPublic(ctx, one.ID, open); err != nil {
 			t.Fatal(err)
 		}
 		open.Contact = "registry@example.org"
-		if face, err = s.PublicProfile(ctx, one.ID); err != nil || face.Public != open {
-			t.Errorf("set %+v, got %+v, %v", open, face, err)
+		if profile, err = s.PublicProfile(ctx, one.ID); err != nil || profile.Public != open {
+			t.Errorf("the profile has %+v, want %+v; %v", profile, open, err)
 		}
 		for name, p := range map[string]account.Public{
-			"a hidden name in a shown picture": {HideName: true, AllowImage: true},
-			"a hidden name in a shown file":    {HideName: true, AllowDownload: true},
-			"two lines":                        {Contact: "a\nb"},
-			"NUL":                              {Contact: "a\x00b"},
-			"too long":                         {Contact: strings.Repeat("ä", 256)},
+			"a hidden name and a public picture": {HideName: true, AllowImage: true},
+			"a hidden name and a public file":    {HideName: true, AllowDownload: true},
+			"two lines":                          {Contact: "a\nb"},
+			"NUL":                                {Contact: "a\x00b"},
+			"too long":                           {Contact: strings.Repeat("ä", 256)},
 		} {
 			if err := s.SetPublic(ctx, one.ID, p); !fault.Is(err, fault.Invalid) {
-				t.Errorf("%s: %v", name, err)
+				t.Errorf("%s: error = %v, want fault.Invalid", name, err)
 			}
 		}
-		if face, err = s.PublicProfile(ctx, one.ID); err != nil || face.Public != open {
-			t.Errorf("what was refused changed it to %+v, %v", face, err)
+		if profile, err = s.PublicProfile(ctx, one.ID); err != nil || profile.Public != open {
+			t.Errorf("a refused change was stored: %+v, %v", profile, err)
 		}
-		if face, err = s.PublicProfile(ctx, other.ID); err != nil || face.Public != (account.Public{}) {
-			t.Errorf("another institution's became %+v, %v", face, err)
+		if profile, err = s.PublicProfile(ctx, other.ID); err != nil || profile.Public != (account.Public{}) {
+			t.Errorf("the profile of the other institution is %+v, %v", profile, err)
 		}
 		if _, err := s.PublicProfile(ctx, 999); !fault.Is(err, fault.NotFound) {
-			t.Errorf("of nobody: %v", err)
+			t.Errorf("reading the profile of an unknown institution: error = %v, want fault.NotFound", err)
 		}
 	})
 }
@@ -113,39 +113,39 @@ func TestLogo(t *testing.T) {
 			if err := s.SetLogo(ctx, inst.ID, tc.file); err != nil {
 				t.Fatal(err)
 			}
-			face, err := s.PublicProfile(ctx, inst.ID)
-			if err != nil || len(face.Logo) != 64 {
-				t.Fatalf("the logo is %q, %v", face.Logo, err)
+			profile, err := s.PublicProfile(ctx, inst.ID)
+			if err != nil || len(profile.Logo) != 64 {
+				t.Fatalf("the logo is %q, %v", profile.Logo, err)
 			}
-			kept, err := s.Logo(ctx, "one", face.Logo)
+			stored, err := s.Logo(ctx, "one", profile.Logo)
 			if err != nil {
 				t.Fatal(err)
 			}
-			m, err := png.DecodeConfig(bytes.NewReader(kept))
-			if err != nil || m.Width != tc.wide || m.Height != tc.high || bytes.Contains(kept, hidden) {
-				t.Errorf("kept is %+v, %v, want %d x %d", m, err, tc.wide, tc.high)
+			m, err := png.DecodeConfig(bytes.NewReader(stored))
+			if err != nil || m.Width != tc.wide || m.Height != tc.high || bytes.Contains(stored, hidden) {
+				t.Errorf("the stored logo is %+v, %v, want %d x %d", m, err, tc.wide, tc.high)
 			}
-			if _, err := s.Logo(ctx, "other", face.Logo); !fault.Is(err, fault.NotFound) {
-				t.Errorf("under another slug: %v", err)
+			if _, err := s.Logo(ctx, "other", profile.Logo); !fault.Is(err, fault.NotFound) {
+				t.Errorf("reading the logo under another slug: error = %v, want fault.NotFound", err)
 			}
 		}
 		for name, file := range map[string][]byte{
 			"empty": {}, "text": []byte("no picture"), "SVG": []byte("<svg xmlns='http://www.w3.org/2000/svg'/>"), "too many pixels": bomb.Bytes(),
-			"cut": picture(t, 300, 300, false)[:200], "too wide": picture(t, 5000, 1, false), "too large a file": make([]byte, 2<<20),
+			"truncated": picture(t, 300, 300, false)[:200], "too wide": picture(t, 5000, 1, false), "file too large": make([]byte, 2<<20),
 		} {
 			if err := s.SetLogo(ctx, inst.ID, file); !fault.Is(err, fault.Invalid) {
-				t.Errorf("%s: %v", name, err)
+				t.Errorf("%s: error = %v, want fault.Invalid", name, err)
 			}
 		}
 		if err := s.SetLogo(ctx, inst.ID, nil); err != nil {
 			t.Fatal(err)
 		}
-		if face, err := s.PublicProfile(ctx, inst.ID); err != nil || face.Logo != "" {
-			t.Errorf("taken away, it is %q, %v", face.Logo, err)
+		if profile, err := s.PublicProfile(ctx, inst.ID); err != nil || profile.Logo != "" {
+			t.Errorf("after the logo was removed, its digest is %q, %v", profile.Logo, err)
 		}
 		for _, digest := range []string{"", "xyz", strings.Repeat("0", 64)} {
 			if _, err := s.Logo(ctx, "one", digest); !fault.Is(err, fault.NotFound) {
-				t.Errorf("%q: %v", digest, err)
+				t.Errorf("reading the logo with the digest %q: error = %v, want fault.NotFound", digest, err)
 			}
 		}
 	})

@@ -9,8 +9,8 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// MinKeep and MaxKeep bound a retention period in days. The minimum leaves time to discover a
-// mistake; the maximum is ten years.
+// MinRetention and MaxRetention are the limits of a retention period in days. The minimum leaves
+// time to discover a mistake. The maximum is ten years.
 const (
 	MinRetention = 30
 	MaxRetention = 3653
@@ -72,7 +72,8 @@ func RetentionLimits(ctx context.Context, q db.Queryer) (list []RetentionLimit, 
 	return list, nil
 }
 
-// SetRetention changes the retention periods of an institution. The next sweep purges what has expired.
+// SetRetention changes the retention periods of an institution. The next sweep purges the expired
+// data.
 func (s *Service) SetRetention(ctx context.Context, id int64, k Retention) error {
 	return s.set(ctx, id, func(c *Changes) { c.Retention = k })
 }

@@ -2,13 +2,14 @@ package account
 
 import "slices"
 
-// Role is the role of a member in an institution. The table of roles has its permissions.
+// Role is the role of a member in an institution. The table Roles has the permissions of each role.
 type Role string
 
 const (
 	// Owner members have all permissions. An institution always has an owner.
 	Owner Role = "owner"
-	// Admin members run the institution's vault, except for what only owners may do.
+	// Admin members run the institution's vault, except for the actions that only owners may
+	// perform.
 	Admin Role = "admin"
 	// Issuer members upload certificates.
 	Issuer Role = "issuer"
@@ -53,10 +54,10 @@ const (
 	MayManageKeys Permission = "manage-keys"
 )
 
-// Standing is a row of the table of roles.
-type Standing struct {
+// RoleInfo is a row of the table of roles.
+type RoleInfo struct {
 	Role Role
-	// Name is the displayed name of the role, and Description its purpose in a sentence.
+	// Name is the displayed name of the role, and Description describes its purpose in a sentence.
 	Name, Description string
 	May               []Permission
 }
@@ -81,7 +82,7 @@ var Permissions = []struct {
 }
 
 // Roles is the only table of roles and their permissions.
-var Roles = []Standing{
+var Roles = []RoleInfo{
 	{Owner, "Owner", "Does everything. There is always at least one.", []Permission{
 		MayView, MayUpload, MayRetry, MayRevoke, MaySeeMembers, MayManageMembers, MayManageOwners,
 		MayManageTokens, MayManageWebhooks, MayReadAudit, MayManageSettings, MayManageKeys,
@@ -99,16 +100,16 @@ var Roles = []Standing{
 }
 
 // standing returns a role's row of the table. An unknown role has no permission.
-func (r Role) standing() Standing {
-	if i := slices.IndexFunc(Roles, func(s Standing) bool { return s.Role == r }); i >= 0 {
+func (r Role) standing() RoleInfo {
+	if i := slices.IndexFunc(Roles, func(s RoleInfo) bool { return s.Role == r }); i >= 0 {
 		return Roles[i]
 	}
-	return Standing{Role: r, Name: string(r)}
+	return RoleInfo{Role: r, Name: string(r)}
 }
 
 // Valid reports whether the role exists.
 func (r Role) Valid() bool {
-	return slices.ContainsFunc(Roles, func(s Standing) bool { return s.Role == r })
+	return slices.ContainsFunc(Roles, func(s RoleInfo) bool { return s.Role == r })
 }
 
 // Name returns the displayed name of the role.

@@ -34,6 +34,6 @@ func TestRolesAreDocumented(t *testing.T) {
 		fmt.Fprintf(&b, "| %s (`%s`) | %s |\n", s.Name, s.Role, s.Description)
 	}
 	if !strings.Contains(string(text), b.String()) {
-		t.Errorf("docs/access.md should have:\n%s", b.String())
+		t.Errorf("docs/access.md does not contain:\n%s", b.String())
 	}
 }

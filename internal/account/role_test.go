@@ -7,17 +7,17 @@ import (
 	"github.com/certvault/certvault/internal/account"
 )
 
-// The test pins the permissions that must not change by accident.
+// The test checks the permissions that must not change by accident.
 func TestRoles(t *testing.T) {
 	t.Parallel()
 	for _, p := range account.Permissions {
 		if !account.Owner.Can(p.Permission) {
-			t.Errorf("an owner may not %s", p.Permission)
+			t.Errorf("an owner does not have the permission %s", p.Permission)
 		}
 	}
 	for _, s := range account.Roles {
 		if s.Name == "" || s.Description == "" {
-			t.Errorf("%s is not explained", s.Role)
+			t.Errorf("the role %s has no name or no description", s.Role)
 		}
 		for _, p := range s.May {
 			if !slices.ContainsFunc(account.Permissions, func(known struct {
@@ -30,27 +30,27 @@ func TestRoles(t *testing.T) {
 			}
 		}
 		if s.Role != account.Owner && (s.Role.Can(account.MayManageOwners) || s.Role.Can(account.MayManageKeys)) {
-			t.Errorf("%s may do what is the owners' alone", s.Role)
+			t.Errorf("%s has a permission that only owners may have", s.Role)
 		}
 	}
 	for _, p := range []account.Permission{account.MayUpload, account.MayRetry, account.MayRevoke, account.MayManageMembers,
 		account.MayManageTokens, account.MayManageWebhooks, account.MayManageSettings} {
 		if account.Auditor.Can(p) {
-			t.Errorf("an auditor may %s", p)
+			t.Errorf("an auditor has the permission %s", p)
 		}
 	}
 	if account.Issuer.Can(account.MayManageMembers) || account.Developer.Can(account.MayUpload) || account.Signatory.Can(account.MayUpload) {
-		t.Error("a role may more than it is for")
+		t.Error("a role has a permission that it must not have")
 	}
 }
 
-func TestManageWebhooksBesideTheRole(t *testing.T) {
+func TestManageWebhooksIsAddedToTheRole(t *testing.T) {
 	t.Parallel()
 	for _, s := range account.Roles {
 		m := account.Membership{Role: s.Role, ManageWebhooks: true}
 		for _, p := range account.Permissions {
 			if got, want := m.Can(p.Permission), s.Role.Can(p.Permission) || p.Permission == account.MayManageWebhooks; got != want {
-				t.Errorf("%s with webhooks: %s is %v", s.Role, p.Permission, got)
+				t.Errorf("%s with ManageWebhooks: Can(%s) = %v", s.Role, p.Permission, got)
 			}
 		}
 	}
@@ -58,7 +58,7 @@ func TestManageWebhooksBesideTheRole(t *testing.T) {
 		m := account.Membership{Role: r, ManageWebhooks: true}
 		for _, p := range account.Permissions {
 			if m.Can(p.Permission) || r.Valid() {
-				t.Errorf("the role %q may %s", r, p.Permission)
+				t.Errorf("the unknown role %q has the permission %s", r, p.Permission)
 			}
 		}
 	}

@@ -20,7 +20,7 @@ import (
 // Settings has the settings of an institution that its members can change.
 type Settings struct {
 	Name string
-	// Colour is the institution's colour as "#rrggbb", or "" for the vault's.
+	// Colour is the institution's colour as "#rrggbb", or "" for the vault's colour.
 	Colour string
 	// MailLanguage is the tag of the language of mail to people who have not chosen a language.
 	MailLanguage string
@@ -37,12 +37,12 @@ type Policy struct {
 	Placement string `json:"placement"`
 	// Page counts from 1.
 	Page int `json:"placement_page"`
-	// Box is the place of an exact placement, or nil.
+	// Box is the position of an exact placement, or nil.
 	Box          *[4]float64 `json:"placement_box"`
 	RefuseActive bool        `json:"refuse_active"`
 }
 
-// Changes has the settings while a function changes them.
+// Changes has the settings that the function passed to Change may modify.
 type Changes struct {
 	Settings
 
@@ -78,10 +78,10 @@ func readSettings(ctx context.Context, q db.Queryer, id int64, lock string) (*Se
 	return &v, nil
 }
 
-// Change changes the settings of an institution in one transaction: all changes
-// that f makes are stored and recorded in the audit log, or none. It returns the
-// settings after the change. The error is fault.Invalid, with a field for each
-// setting that is not allowed, or fault.NotFound.
+// Change changes the settings of an institution in one transaction: it stores all changes that f
+// makes and records them in the audit log, or it changes nothing. It returns the settings after the
+// change. The error is fault.Invalid, with a field for each setting that is not allowed, or
+// fault.NotFound.
 func (s *Service) Change(ctx context.Context, id int64, f func(c *Changes) error) (c *Changes, err error) {
 	if err := s.db.Tx(ctx, func(tx *db.Tx) error {
 		c, err = ChangeTx(ctx, tx, s.now(), id, f)
@@ -92,8 +92,8 @@ func (s *Service) Change(ctx context.Context, id int64, f func(c *Changes) error
 	return c, nil
 }
 
-// ChangeTx is Change in the caller's transaction. After an error, the caller
-// must roll it back.
+// ChangeTx is Change in the caller's transaction. After an error, the caller must roll back the
+// transaction.
 func ChangeTx(ctx context.Context, tx *db.Tx, at time.Time, id int64, f func(c *Changes) error) (*Changes, error) {
 	lock := ""
 	if tx.Dialect() == db.PostgreSQL {
@@ -103,20 +103,20 @@ func ChangeTx(ctx context.Context, tx *db.Tx, at time.Time, id int64, f func(c *
 	if err != nil {
 		return nil, err
 	}
-	words, err := MailTexts(ctx, tx, id)
+	texts, err := MailTexts(ctx, tx, id)
 	if err != nil {
 		return nil, err
 	}
-	c := &Changes{Settings: *before, MailTexts: maps.Clone(words)}
+	c := &Changes{Settings: *before, MailTexts: maps.Clone(texts)}
 	if err := f(c); err != nil {
 		return nil, err
 	}
-	if err := c.check(before, words); err != nil {
+	if err := c.check(before, texts); err != nil {
 		return nil, err
 	}
 	if err := errors.Join(
 		c.storeTx(ctx, tx, at, id, before),
-		c.storeWordsTx(ctx, tx, at, id, words),
+		c.storeMailTextsTx(ctx, tx, at, id, texts),
 		c.storeLogoTx(ctx, tx, at, id),
 	); err != nil {
 		return nil, fmt.Errorf("changing the settings of an institution: %w", err)
@@ -125,9 +125,9 @@ func ChangeTx(ctx context.Context, tx *db.Tx, at time.Time, id int64, f func(c *
 }
 
 // check converts the changed settings to their stored form, and returns their problems.
-func (c *Changes) check(before *Settings, words map[string]MailText) error {
+func (c *Changes) check(before *Settings, texts map[string]MailText) error {
 	var bad fault.Fields
-	note := func(err error) error {
+	collect := func(err error) error {
 		e, ok := errors.AsType[*fault.Error](err)
 		if !ok {
 			return err
@@ -141,35 +141,35 @@ func (c *Changes) check(before *Settings, words map[string]MailText) error {
 		bad.Add("name", fmt.Sprintf("The name must have 1 to %d characters.", maxName))
 	}
 	if c.MailLanguage != before.MailLanguage && !locale.Supported(c.MailLanguage) {
-		bad.Add("mail_language", "The language must be one that the vault speaks: en, es, fr, de, pt, ar, hi or zh.")
+		bad.Add("mail_language", "The language must be one of en, es, fr, de, pt, ar, hi and zh.")
 	}
 	var failed []error
 	if c.Colour != before.Colour {
 		colour, err := CheckColour(c.Colour)
-		failed = append(failed, note(err))
+		failed = append(failed, collect(err))
 		if c.Colour = ""; colour != nil {
 			c.Colour = colour.String()
 		}
 	}
 	if c.Public != before.Public {
-		failed = append(failed, note(c.Public.check()))
+		failed = append(failed, collect(c.Public.check()))
 	}
 	if c.MailSender != before.MailSender {
-		failed = append(failed, note(c.MailSender.check()))
+		failed = append(failed, collect(c.MailSender.check()))
 	}
 	if r := c.Retention; r != before.Retention {
-		failed = append(failed, note(r.Check()))
+		failed = append(failed, collect(r.Check()))
 	}
 	for tag, w := range c.MailTexts {
-		if w == words[tag] {
+		if w == texts[tag] {
 			continue
 		}
 		if !locale.Supported(tag) {
-			bad.Add("language", "The language must be one that the vault speaks: en, es, fr, de, pt, ar, hi or zh.")
+			bad.Add("language", "The language must be one of en, es, fr, de, pt, ar, hi and zh.")
 		}
 		var err error
 		c.MailTexts[tag], err = CheckMailText(w)
-		failed = append(failed, note(err))
+		failed = append(failed, collect(err))
 	}
 	return errors.Join(append(failed, bad.Err())...)
 }
@@ -214,7 +214,7 @@ func (c *Changes) storeTx(ctx context.Context, tx *db.Tx, at time.Time, id int64
 	return nil
 }
 
-// groups returns the settings as the audit log names them. Each group is short
+// groups returns the settings in groups, with their names in the audit log. Each group is short
 // enough for one entry.
 func (v *Settings) groups() []any {
 	return []any{
@@ -227,7 +227,7 @@ func (v *Settings) groups() []any {
 	}
 }
 
-func (c *Changes) storeWordsTx(ctx context.Context, tx *db.Tx, at time.Time, id int64, before map[string]MailText) error {
+func (c *Changes) storeMailTextsTx(ctx context.Context, tx *db.Tx, at time.Time, id int64, before map[string]MailText) error {
 	for tag, w := range c.MailTexts {
 		was := before[tag]
 		if w == (MailText{}) {
@@ -253,7 +253,7 @@ func (c *Changes) storeWordsTx(ctx context.Context, tx *db.Tx, at time.Time, id 
 			changes = audit.Detail{}
 		}
 		changes["language"] = tag
-		if err := audit.RecordTx(ctx, tx, audit.Entry{InstitutionID: id, At: at, Action: audit.WordsChanged, Detail: changes}); err != nil {
+		if err := audit.RecordTx(ctx, tx, audit.Entry{InstitutionID: id, At: at, Action: audit.MailTextChanged, Detail: changes}); err != nil {
 			return err
 		}
 	}

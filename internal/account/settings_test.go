@@ -57,19 +57,19 @@ func TestChangeStoresAllOrNothing(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			words, err := s.MailTexts(ctx, id)
+			texts, err := s.MailTexts(ctx, id)
 			if err != nil {
 				t.Fatal(err)
 			}
-			face, err := s.PublicProfile(ctx, id)
+			profile, err := s.PublicProfile(ctx, id)
 			if err != nil {
 				t.Fatal(err)
 			}
-			return v, words, face.Logo
+			return v, texts, profile.Logo
 		}
 		was, _, _ := state(one.ID)
 		log := recorded()
-		for field, spoil := range map[string]func(c *account.Changes){
+		for field, invalidate := range map[string]func(c *account.Changes){
 			"name":          func(c *account.Changes) { c.Name = " " },
 			"colour":        func(c *account.Changes) { c.Colour = "#ffcc00" },
 			"mail_language": func(c *account.Changes) { c.MailLanguage = "xx" },
@@ -80,42 +80,42 @@ func TestChangeStoresAllOrNothing(t *testing.T) {
 			"language":      func(c *account.Changes) { c.MailTexts["tlh"] = account.MailText{Closing: "Qapla'"} },
 		} {
 			_, err := s.Change(ctx, one.ID, func(c *account.Changes) error {
-				defer spoil(c)
+				defer invalidate(c)
 				return change(c)
 			})
 			if !fault.Is(err, fault.Invalid) || !hasField(err, field) {
-				t.Errorf("%s: %v", field, err)
+				t.Errorf("an invalid %s: %v", field, err)
 			}
-			if now, words, picture := state(one.ID); !reflect.DeepEqual(now, was) || len(words) != 0 || picture != "" {
-				t.Errorf("%s left %+v, %v, %q", field, now, words, picture)
+			if now, texts, picture := state(one.ID); !reflect.DeepEqual(now, was) || len(texts) != 0 || picture != "" {
+				t.Errorf("after the refused %s, the settings are %+v, %v, %q", field, now, texts, picture)
 			}
 			if now := recorded(); !reflect.DeepEqual(now, log) {
-				t.Errorf("%s left %v in the log, not %v", field, now, log)
+				t.Errorf("after the refused %s, the log has %v, want %v", field, now, log)
 			}
 		}
 		done, err := s.Change(ctx, one.ID, change)
 		if err != nil {
 			t.Fatal(err)
 		}
-		now, words, picture := state(one.ID)
-		if !reflect.DeepEqual(*now, done.Settings) || now.Colour != "#1a237e" || now.Contact != "r@example.org" || now.Box == nil || len(words) != 2 || len(picture) != 64 {
-			t.Errorf("stored %+v, %v, %q; answered %+v", now, words, picture, done)
+		now, texts, picture := state(one.ID)
+		if !reflect.DeepEqual(*now, done.Settings) || now.Colour != "#1a237e" || now.Contact != "r@example.org" || now.Box == nil || len(texts) != 2 || len(picture) != 64 {
+			t.Errorf("stored %+v, %v, %q; returned %+v", now, texts, picture, done)
 		}
-		if n := recorded(); n[audit.InstitutionChanged] != 5 || n[audit.WordsChanged] != 2 || n[audit.LogoChanged] != 1 {
-			t.Errorf("recorded %v", n)
+		if n := recorded(); n[audit.InstitutionChanged] != 5 || n[audit.MailTextChanged] != 2 || n[audit.LogoChanged] != 1 {
+			t.Errorf("the log has %v", n)
 		}
-		// The same change again changes nothing, except for the logo, which is drawn again.
+		// If the same change is made again, only the logo is stored and recorded again.
 		if _, err := s.Change(ctx, one.ID, change); err != nil {
 			t.Fatal(err)
 		}
-		if n := recorded(); n[audit.InstitutionChanged] != 5 || n[audit.WordsChanged] != 2 || n[audit.LogoChanged] != 2 {
-			t.Errorf("recorded %v of nothing", n)
+		if n := recorded(); n[audit.InstitutionChanged] != 5 || n[audit.MailTextChanged] != 2 || n[audit.LogoChanged] != 2 {
+			t.Errorf("after the same change, the log has %v", n)
 		}
-		if v, words, picture := state(other.ID); v.Name != "Other" || v.Colour != "" || len(words) != 0 || picture != "" {
-			t.Errorf("another institution has %+v, %v, %q", v, words, picture)
+		if v, texts, picture := state(other.ID); v.Name != "Other" || v.Colour != "" || len(texts) != 0 || picture != "" {
+			t.Errorf("the other institution has %+v, %v, %q", v, texts, picture)
 		}
 		if _, err := s.Change(ctx, 999, change); !fault.Is(err, fault.NotFound) {
-			t.Errorf("of no institution: %v", err)
+			t.Errorf("changing an unknown institution: error = %v, want fault.NotFound", err)
 		}
 	})
 }

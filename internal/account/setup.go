@@ -10,9 +10,9 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// NewSetupLink returns the secret of a one-time set-up link. The link works for an hour, or until
-// there is an owner. The secret has at least 128 random bits and is stored as a hash. Earlier links
-// stop working.
+// NewSetupLink returns the secret of a one-time set-up link. The link is valid for an hour, or
+// until there is an owner. The secret has at least 128 random bits and is stored as a hash. Earlier
+// links stop working.
 func (s *Service) NewSetupLink(ctx context.Context) (secret string, err error) {
 	secret = NewSecret()
 	now := s.now()
@@ -52,11 +52,11 @@ func (s *Service) Setup(ctx context.Context, secret string, n NewInstitution) (i
 		}
 		return err
 	}, then: func(ctx context.Context, tx *db.Tx, i *Institution, id int64) error {
-		var born int64
-		if err := tx.QueryRowContext(ctx, `SELECT created_at FROM users WHERE id = $1`, id).Scan(&born); err != nil {
+		var ownerCreated int64
+		if err := tx.QueryRowContext(ctx, `SELECT created_at FROM users WHERE id = $1`, id).Scan(&ownerCreated); err != nil {
 			return err
 		}
-		if ownerID = 0; born == db.Micros(i.CreatedAt) {
+		if ownerID = 0; ownerCreated == db.Micros(i.CreatedAt) {
 			ownerID = id
 		}
 		return s.setOperatorTx(ctx, tx, id, true)

@@ -18,7 +18,7 @@ type User struct {
 	ID   int64
 	UUID string
 	Name string
-	// Email is the address as the person writes it, and EmailFolded its form for comparison.
+	// Email is the address as the person entered it, and EmailFolded is its form for comparison.
 	Email, EmailFolded string
 	// Language is the tag of the language that the person chose, or "".
 	Language  string
@@ -51,8 +51,7 @@ func UserByID(ctx context.Context, q db.Queryer, id int64) (*User, error) {
 	return scanUser(q.QueryRowContext(ctx, `SELECT `+userColumns+` FROM users WHERE id = $1`, id))
 }
 
-// VerifiedUser returns the user who has verified a folded address, or
-// fault.NotFound.
+// VerifiedUser returns the user who has verified a folded address, or fault.NotFound.
 func VerifiedUser(ctx context.Context, q db.Queryer, emailFolded string) (*User, error) {
 	return scanUser(q.QueryRowContext(ctx, `SELECT `+userColumns+` FROM users WHERE email_folded = $1 AND confirmed_at IS NOT NULL`, emailFolded))
 }
@@ -61,12 +60,12 @@ func VerifiedUser(ctx context.Context, q db.Queryer, emailFolded string) (*User,
 type NewUser struct {
 	Email          Email
 	Name, Language string
-	// Hash is the hash of the password. It is not valid if there is none.
+	// Hash is the hash of the password. It is null if the account has no password.
 	Hash sql.NullString
 }
 
-// InsertUserTx creates an account for an address. If the address has one
-// already, it changes nothing and returns that account's id.
+// InsertUserTx creates an account for an address. If the address already has an account, it changes
+// nothing and returns the id of that account.
 func InsertUserTx(ctx context.Context, tx *db.Tx, n NewUser, at time.Time) (id int64, created bool, err error) {
 	err = tx.QueryRowContext(ctx, `
 		INSERT INTO users (uuid, email, email_folded, name, password_hash, language, created_at) VALUES ($1, $2, $3, $4, $5, $6, $7)
@@ -90,12 +89,12 @@ func VerifyUserTx(ctx context.Context, tx *db.Tx, id int64, at time.Time) (chang
 	return updateUserTx(ctx, tx, `UPDATE users SET confirmed_at = $2 WHERE id = $1 AND confirmed_at IS NULL`, id, db.Micros(at))
 }
 
-// SetEmailTx changes a user's address to one that is not verified. It reports
-// false if another user has the address.
+// SetEmailTx changes a user's address. The new address is not verified. SetEmailTx returns false if
+// another user has the address.
 func SetEmailTx(ctx context.Context, tx *db.Tx, id int64, email Email) (changed bool, err error) {
-	// The condition finds an address in use without a failed statement, after which PostgreSQL
-	// refuses every other statement of the transaction. The unique index finds conflicts between
-	// concurrent transactions.
+	// The condition detects an address in use without a failed statement. After a failed statement,
+	// PostgreSQL refuses every other statement of the transaction. The unique index detects
+	// conflicts between concurrent transactions.
 	changed, err = updateUserTx(ctx, tx, `
 		UPDATE users SET email = $2, email_folded = $3, confirmed_at = NULL
 		WHERE id = $1 AND NOT EXISTS (SELECT 1 FROM users WHERE email_folded = $3 AND id <> $1)`, id, email.Text, email.Folded)
@@ -117,8 +116,7 @@ func SetUserLanguageTx(ctx context.Context, tx *db.Tx, id int64, tag string) err
 	return err
 }
 
-// SetPasswordTx changes the hash of a user's password. A hash that is not valid
-// removes the password.
+// SetPasswordTx changes the hash of a user's password. A null hash removes the password.
 func SetPasswordTx(ctx context.Context, tx *db.Tx, id int64, hash sql.NullString) error {
 	_, err := updateUserTx(ctx, tx, `UPDATE users SET password_hash = $2 WHERE id = $1`, id, hash)
 	return err
@@ -130,7 +128,7 @@ func LockPasswordTx(ctx context.Context, tx *db.Tx, id int64, hash string) (same
 	return updateUserTx(ctx, tx, `UPDATE users SET password_hash = password_hash WHERE id = $1 AND password_hash = $2`, id, hash)
 }
 
-// DeleteUserTx deletes an account, and by ON DELETE CASCADE everything its user signs in with.
+// DeleteUserTx deletes an account and, by ON DELETE CASCADE, all credentials of its user.
 func DeleteUserTx(ctx context.Context, tx *db.Tx, id int64) error {
 	_, err := updateUserTx(ctx, tx, `DELETE FROM users WHERE id = $1`, id)
 	return err

@@ -1,5 +1,5 @@
-// Package app connects all parts of the vault. It is the only package that imports every other. It
-// starts the parts in order and stops them in reverse order.
+// Package app connects all parts of the vault. It is the only package that imports all other
+// packages. It starts the parts in order and stops them in reverse order.
 package app
 
 import (
@@ -37,20 +37,20 @@ import (
 	"github.com/certvault/certvault/internal/webhook"
 )
 
-// stopTime limits the time for running work after a signal to end. The whole process ends within 30
-// s.
+// stopTime limits how long running work may continue after a signal. The whole process ends within
+// 30 s.
 const stopTime = 20 * time.Second
 
-// Storage has the open database, files and keys of a vault.
+// Storage contains the open database, the keyring and the signing keys of a vault.
 type Storage struct {
 	DB      *db.DB
 	Keyring *keyring.Ring
-	// Keys has the institutions' signing keys.
+	// Keys contains the institutions' signing keys.
 	Keys *authority.Authority
 }
 
-// openStorage opens the storage and migrates its schema to this version. base is the
-// base URL, empty if it is unknown.
+// openStorage opens the storage and migrates its schema to this version. base is the base URL, or
+// empty if it is unknown.
 func openStorage(ctx context.Context, c config.Storage, base string) (*Storage, error) {
 	if err := os.MkdirAll(c.Data, 0o700); err != nil {
 		return nil, fmt.Errorf("creating the data folder: %w", err)
@@ -76,7 +76,7 @@ func openStorage(ctx context.Context, c config.Storage, base string) (*Storage, 
 	return &Storage{DB: d, Keyring: ring, Keys: keys}, nil
 }
 
-// Base has what commands need that do not serve.
+// Base contains the services that commands other than serve require.
 type Base struct {
 	*Storage
 
@@ -87,8 +87,8 @@ type Base struct {
 	People *identity.Service
 }
 
-// OpenBase opens the storage, migrates its schema to this version and makes the
-// services of commands. base is the base URL, empty if it is unknown.
+// OpenBase opens the storage, migrates its schema to this version and creates the services of
+// commands. base is the base URL, or empty if it is unknown.
 func OpenBase(ctx context.Context, c config.Storage, base string) (*Base, error) {
 	s, err := openStorage(ctx, c, base)
 	if err != nil {
@@ -116,10 +116,11 @@ type App struct {
 	renderer *pdfium.Renderer
 	links    *web.Links
 	registry *prometheus.Registry
-	// patterns are all routes. A test compares them with the OpenAPI document.
+	// patterns contains all routes. A test compares them with the OpenAPI document.
 	patterns []string
 
-	// onStop is called at the start of shutdown, for responses that would otherwise not end.
+	// onStop contains functions that are called at the start of shutdown and end responses that
+	// would otherwise not end.
 	onStop    []func()
 	public    *http.Server
 	listener  net.Listener
@@ -132,11 +133,11 @@ type App struct {
 	startedAt time.Time
 }
 
-// ErrRunning is the error if another process uses the data folder.
+// ErrRunning means that another process uses the data folder.
 var ErrRunning = errors.New("another certvault serve is using this data folder")
 
-// New opens everything and starts nothing. It prints messages for the operator to stdout, never to
-// the log.
+// New opens all parts and starts none of them. It prints messages for the operator to stdout and
+// never writes them to the log.
 func New(ctx context.Context, cfg *config.Serve, log *slog.Logger, stdout io.Writer) (_ *App, err error) {
 	a := &App{cfg: cfg, log: log, stdout: stdout, fatal: make(chan error, 3), registry: prometheus.NewRegistry(), startedAt: time.Now()}
 	defer func() {
@@ -168,7 +169,7 @@ func New(ctx context.Context, cfg *config.Serve, log *slog.Logger, stdout io.Wri
 	return a, nil
 }
 
-// wire makes the services.
+// wire creates the services.
 func (a *App) wire() error {
 	sender, err := a.sender()
 	if err != nil {
@@ -194,7 +195,7 @@ func (a *App) wire() error {
 		return err
 	}
 	a.registry.MustRegister(a.Hooks.Conditions(func(err error) {
-		a.log.Warn("webhooks could not be counted", slog.Any("error", err))
+		a.log.Warn("reading the condition of webhooks failed", slog.Any("error", err))
 	}))
 	return nil
 }
@@ -225,10 +226,10 @@ func nodeID() string {
 	return fmt.Sprintf("%.50s_%s", host, uuid.NewString())
 }
 
-// Run starts the vault, serves until ctx ends, and stops it.
+// Run starts the vault, serves requests until ctx is done, and stops the vault.
 func (a *App) Run(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, a.close(context.WithoutCancel(ctx))) }()
-	boundMemory()
+	limitMemory()
 	if err := a.start(ctx); err != nil {
 		return err
 	}
@@ -242,16 +243,16 @@ func (a *App) Run(ctx context.Context) (err error) {
 }
 
 func (a *App) start(ctx context.Context) error {
-	// Jobs of a process that died continue first.
+	// Jobs of a process that died must continue first.
 	if err := a.Queue.Heartbeat(ctx, time.Now()); err != nil {
 		return err
 	}
 	if err := a.Queue.Rescue(ctx, time.Now(), a.Certs.Rescued); err != nil {
 		return err
 	}
-	if err := a.MakeKeys(ctx); err != nil {
-		// Requests that need no key are still served, and a periodic task tries again.
-		a.log.ErrorContext(ctx, "signing keys cannot be made", slog.Any("error", err))
+	if err := a.CreateKeys(ctx); err != nil {
+		// Requests that require no key are still served, and a periodic task tries again.
+		a.log.ErrorContext(ctx, "creating the signing keys failed", slog.Any("error", err))
 	}
 	if err := a.Queue.Start(ctx); err != nil {
 		return err
@@ -264,13 +265,13 @@ func (a *App) start(ctx context.Context) error {
 	a.warmRenderer(ctx)
 	a.log.InfoContext(ctx, "serving", slog.String("address", a.listener.Addr().String()), slog.String("base_url", a.cfg.BaseURL),
 		slog.String("database", string(a.DB.Dialect)))
-	return a.greet(ctx)
+	return a.printSetupLink(ctx)
 }
 
-// greet prints the base URL and, until the vault has an owner, the one-time set-up
-// link.
-func (a *App) greet(ctx context.Context) error {
-	if _, err := fmt.Fprintf(a.stdout, "Certvault serves %s\n", a.cfg.BaseURL); err != nil {
+// printSetupLink prints the base URL. If the vault has no owner yet, it also prints a new one-time
+// set-up link.
+func (a *App) printSetupLink(ctx context.Context) error {
+	if _, err := fmt.Fprintf(a.stdout, "Certvault is available at %s\n", a.cfg.BaseURL); err != nil {
 		return fmt.Errorf("printing the set-up link: %w", err)
 	}
 	owned, err := a.Accounts.HasOwner(ctx)
@@ -287,41 +288,41 @@ func (a *App) greet(ctx context.Context) error {
 	return nil
 }
 
-// close closes everything in reverse order.
+// close stops and closes all parts in reverse order.
 func (a *App) close(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, stopTime)
 	defer cancel()
 	var errs []error
-	note := func(err error) {
+	add := func(err error) {
 		if err != nil {
 			errs = append(errs, err)
 		}
 	}
-	note(a.stopServing(ctx))
+	add(a.stopServing(ctx))
 	if a.stopTasks != nil {
 		a.stopTasks()
 		a.tasks.Wait()
 	}
-	// Attempts and jobs end in parallel, so that one slow receiver does not use up the time of
-	// both.
+	// Deliveries and jobs are stopped concurrently, so that one slow receiver does not use up the
+	// time of both.
 	var sending sync.WaitGroup
 	if a.Services != nil {
 		sending.Go(func() { a.Deliverer.Stop(ctx) })
-		note(a.Queue.Stop(ctx))
-		note(a.Queue.Leave(context.WithoutCancel(ctx)))
+		add(a.Queue.Stop(ctx))
+		add(a.Queue.Leave(context.WithoutCancel(ctx)))
 	}
 	sending.Wait()
 	if a.renderer != nil {
-		note(a.renderer.Close(context.WithoutCancel(ctx)))
+		add(a.renderer.Close(context.WithoutCancel(ctx)))
 	}
 	if a.Services != nil {
 		a.People.Wait()
 	}
 	if a.Storage != nil {
-		note(a.DB.Close())
+		add(a.DB.Close())
 	}
 	if a.lock != nil {
-		note(a.lock.Unlock())
+		add(a.lock.Unlock())
 	}
 	return errors.Join(errs...)
 }

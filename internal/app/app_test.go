@@ -27,9 +27,9 @@ func settings(t *testing.T, dir string) *config.Serve {
 	return c
 }
 
-// warm returns a data folder with a compiled renderer. Compiling takes about a minute with the race
-// detector.
-func warm(t *testing.T) string {
+// warmFolder returns a data folder with a compiled renderer. Compiling takes about a minute with
+// the race detector.
+func warmFolder(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
 	if err := vault.Warm(dir); err != nil {
@@ -38,7 +38,7 @@ func warm(t *testing.T) string {
 	return dir
 }
 
-// newApp creates a vault. It skips the test if the renderer, which make downloads, is missing.
+// newApp creates a vault. It skips the test if the renderer is missing; make downloads it.
 func newApp(t *testing.T, dir string, stdout *bytes.Buffer, change ...func(*config.Serve)) *App {
 	t.Helper()
 	cfg := settings(t, dir)
@@ -61,7 +61,7 @@ func TestOneServerPerDataFolder(t *testing.T) {
 	var out bytes.Buffer
 	first := newApp(t, dir, &out)
 	if _, err := New(t.Context(), settings(t, dir), slog.New(slog.DiscardHandler), &out); !errors.Is(err, ErrRunning) {
-		t.Fatalf("a second server on the folder: %v", err)
+		t.Fatalf("a second server on the folder: error = %v, want ErrRunning", err)
 	}
 	if err := first.close(t.Context()); err != nil {
 		t.Fatal(err)
@@ -72,12 +72,12 @@ func TestOneServerPerDataFolder(t *testing.T) {
 	}
 }
 
-// The set-up link is only for the operator who starts the vault. It is printed until there is an
-// owner, and it is never logged.
+// TestSetUpLinkIsPrintedAndNotLogged checks the set-up link, which is only for the operator who
+// starts the vault. It is printed until the vault has an owner, and it is never logged.
 func TestSetUpLinkIsPrintedAndNotLogged(t *testing.T) {
 	t.Parallel()
 	var out, log bytes.Buffer
-	a, err := New(t.Context(), settings(t, warm(t)), slog.New(slog.NewJSONHandler(&log, nil)), &out)
+	a, err := New(t.Context(), settings(t, warmFolder(t)), slog.New(slog.NewJSONHandler(&log, nil)), &out)
 	if errors.Is(err, pdfium.ErrUnavailable) && os.Getenv("CI") != "true" {
 		t.Skipf("%v", err)
 	}
@@ -93,24 +93,24 @@ func TestSetUpLinkIsPrintedAndNotLogged(t *testing.T) {
 		t.Fatal(err)
 	}
 	if strings.Contains(out.String(), ":0/") {
-		t.Fatalf("the link names no port: %q", out.String())
+		t.Fatalf("the link does not have the actual port: %q", out.String())
 	}
 	_, secret, found := strings.Cut(out.String(), "/setup?token=")
 	if !found || len(strings.TrimSpace(secret)) < 26 {
-		t.Fatalf("printed %q", out.String())
+		t.Fatalf("the output %q has no set-up link", out.String())
 	}
 	if strings.Contains(log.String(), strings.TrimSpace(secret)) || strings.Contains(log.String(), "/setup") {
-		t.Fatalf("the log has the link: %s", log.String())
+		t.Fatalf("the log contains the set-up link: %s", log.String())
 	}
 }
 
-func TestOwnCertificateIsKeptUntilItNearsItsEnd(t *testing.T) {
+func TestSelfSignedCertificateIsRenewedBeforeExpiry(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "tls")
 	now := time.Now()
 	serial := func(host string, now time.Time) string {
 		t.Helper()
-		pair, err := ownCertificate(dir, host, now)
+		pair, err := selfSignedCertificate(dir, host, now)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -127,22 +127,22 @@ func TestOwnCertificateIsKeptUntilItNearsItsEnd(t *testing.T) {
 	}
 	first := serial("vault.example.org", now)
 	if serial("vault.example.org", now.Add(300*24*time.Hour)) != first {
-		t.Error("whoever trusted the certificate must do so again")
+		t.Error("the certificate was renewed too early")
 	}
 	if serial("vault.example.org", now.Add(370*24*time.Hour)) == first {
-		t.Error("the certificate was not renewed before its end")
+		t.Error("the certificate was not renewed before its expiry")
 	}
 	second := serial("vault.example.org", now)
 	if serial("other.example.org", now) == second {
-		t.Error("the certificate does not follow the host")
+		t.Error("the certificate was not renewed for another host")
 	}
 	info, err := os.Stat(filepath.Join(dir, "key.pem"))
 	if err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("mode of the key: %v, %v", info.Mode(), err)
+		t.Errorf("mode of the key = %v, %v, want 0600", info.Mode(), err)
 	}
 }
 
-func TestExamineNamesWhatIsWrong(t *testing.T) {
+func TestExamineReportsProblems(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "data")
 	base, err := OpenBase(t.Context(), config.Storage{Data: dir}, "")
@@ -159,19 +159,19 @@ func TestExamineNamesWhatIsWrong(t *testing.T) {
 				return f
 			}
 		}
-		t.Fatalf("no finding %s", name)
+		t.Fatalf("Examine has no finding %s", name)
 		return Finding{}
 	}
 	for _, name := range []string{"data folder", "master key", "file store", "database", "schema", "certificates", "counts"} {
 		if f := finding(name); !f.Good {
-			t.Errorf("%s: %s", name, f.Detail)
+			t.Errorf("the finding %s is not good: %s", name, f.Detail)
 		}
 	}
 	if err := os.Chmod(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	if f := finding("data folder"); f.Good || !strings.Contains(f.Detail, "chmod 700") {
-		t.Errorf("an open folder: %+v", f)
+		t.Errorf("a folder that other users can read: finding = %+v", f)
 	}
 	if base, err = OpenBase(t.Context(), config.Storage{Data: dir}, ""); err != nil {
 		t.Fatal(err)
@@ -180,23 +180,23 @@ func TestExamineNamesWhatIsWrong(t *testing.T) {
 	if err := errors.Join(err, base.DB.Close()); err != nil {
 		t.Fatal(err)
 	}
-	if f := finding("counts"); f.Good || !strings.Contains(f.Detail, "off by 3") {
-		t.Errorf("wrong counts: %+v", f)
+	if f := finding("counts"); f.Good || !strings.Contains(f.Detail, "differ from the certificates by 3") {
+		t.Errorf("wrong counts: finding = %+v", f)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "keys", "master.key"), []byte("x"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if f := finding("master key"); f.Good {
-		t.Errorf("a broken key: %+v", f)
+		t.Errorf("an invalid master key: finding = %+v", f)
 	}
 }
 
-func TestDatabaseKnowsItsMasterKey(t *testing.T) {
+func TestOtherMasterKeyIsRejected(t *testing.T) {
 	t.Parallel()
 	database := dbtest.PostgresURL(t)
-	mine := config.Storage{Data: t.TempDir(), Database: database}
+	storage := config.Storage{Data: t.TempDir(), Database: database}
 	for range 2 {
-		base, err := OpenBase(t.Context(), mine, "")
+		base, err := OpenBase(t.Context(), storage, "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -204,7 +204,7 @@ func TestDatabaseKnowsItsMasterKey(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := OpenBase(t.Context(), config.Storage{Data: t.TempDir(), Database: database}, ""); !errors.Is(err, errForeignKey) {
-		t.Fatalf("another data folder's key on the database: %v", err)
+	if _, err := OpenBase(t.Context(), config.Storage{Data: t.TempDir(), Database: database}, ""); !errors.Is(err, errOtherMasterKey) {
+		t.Fatalf("the key of another data folder: error = %v, want errOtherMasterKey", err)
 	}
 }

@@ -24,8 +24,8 @@ import (
 	"github.com/certvault/certvault/test/vault"
 )
 
-// driver is a vault with all its parts, and clients whose exchanges are compared with the OpenAPI
-// document that the vault serves.
+// driver is a vault with all its parts, and clients whose requests and responses are compared with
+// the OpenAPI document that the vault serves.
 type driver struct {
 	*testing.T
 
@@ -33,21 +33,23 @@ type driver struct {
 	inst    *account.Institution
 	checker *contract.Checker
 	client  *client.Client
-	// bare sends requests that the client does not support. plain does the same without checks.
-	bare, plain *http.Client
+	// checked sends requests that the client does not support. plain does the same without a
+	// comparison with the document.
+	checked, plain *http.Client
 	// deliveries are the received webhooks, signed with secret.
 	deliveries chan delivery
 	secret     string
-	// lost is a certificate whose file is missing, so that it fails.
+	// lost is a certificate whose file is missing, so that its processing fails.
 	lost *cert.Certificate
 
 	titles int
 }
 
-// newDriver starts a vault on a database, or on the embedded one if the URL is empty.
+// newDriver starts a vault with the database of a URL, or with the embedded database if the URL is
+// empty.
 func newDriver(t *testing.T, database string) *driver {
 	t.Helper()
-	d := &driver{T: t, app: newApp(t, warm(t), &bytes.Buffer{}, func(c *config.Serve) {
+	d := &driver{T: t, app: newApp(t, warmFolder(t), &bytes.Buffer{}, func(c *config.Serve) {
 		c.Database, c.WebhookAllow = database, []string{"127.0.0.0/8", "::1"}
 	})}
 	d.deliveries = make(chan delivery, 1000)
@@ -63,10 +65,10 @@ func newDriver(t *testing.T, database string) *driver {
 	if _, d.secret, err = d.app.Hooks.Create(ctx, d.inst.ID, receiver.URL, nil); err != nil {
 		t.Fatal(err)
 	}
-	d.loseFile()
-	// With the race detector and beside other tests, compiling takes longer than the limit for
-	// sealing.
-	if err := d.app.renderer.Warm(ctx); err != nil {
+	d.createLostFile()
+	// With the race detector and at the same time as other tests, compiling takes longer than the
+	// time limit for sealing.
+	if err := d.app.renderer.Compile(ctx); err != nil {
 		t.Fatal(err)
 	}
 	if err := d.app.start(ctx); err != nil {
@@ -94,8 +96,8 @@ func newDriver(t *testing.T, database string) *driver {
 	if d.checker, err = contract.New(ctx, document.Bytes()); err != nil {
 		t.Fatal(err)
 	}
-	d.plain, d.bare = d.httpClients(roots)
-	d.client = d.as(d.token(token.All...))
+	d.plain, d.checked = d.httpClients(roots)
+	d.client = d.clientWith(d.token(token.All...))
 	return d
 }
 
@@ -105,7 +107,7 @@ type delivery struct {
 	body   []byte
 }
 
-// receive accepts webhooks like an institution's server.
+// receive accepts webhooks as an institution's server does.
 func (d *driver) receive(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -115,8 +117,9 @@ func (d *driver) receive(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// loseFile creates a certificate before the vault starts its work, and removes its file.
-func (d *driver) loseFile() {
+// createLostFile creates a certificate before the vault starts its work, and removes the
+// certificate's file.
+func (d *driver) createLostFile() {
 	d.Helper()
 	ctx := d.Context()
 	if err := d.app.Certs.Receive(ctx, d.inst.UUID, cert.NewIncoming("lost.pdf", bytes.NewReader(sample("Lost"))), func(file *cert.File) (err error) {
@@ -137,20 +140,20 @@ func sample(name string) []byte {
 	return vault.Sample{Institution: "Northwest University", Title: "Diploma", Name: name, Line: "has completed the course.", Date: "1 June 2026"}.PDF()
 }
 
-// httpClients returns a client without checks, and one that compares its exchanges with the
-// document.
+// httpClients returns a client without checks, and a client that compares its requests and
+// responses with the document.
 func (d *driver) httpClients(roots *x509.CertPool) (plain, checked *http.Client) {
 	d.Helper()
 	t, ok := http.DefaultTransport.(*http.Transport)
 	if !ok {
-		d.Fatal("there is no transport to copy")
+		d.Fatal("http.DefaultTransport is not an *http.Transport")
 	}
 	t = t.Clone()
 	t.TLSClientConfig = &tls.Config{RootCAs: roots}
 	d.Cleanup(t.CloseIdleConnections)
-	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	return &http.Client{Transport: t, CheckRedirect: stay},
-		&http.Client{Transport: d.checker.Wrap(t, func(err error) { d.Error(err) }), CheckRedirect: stay}
+	noRedirect := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return &http.Client{Transport: t, CheckRedirect: noRedirect},
+		&http.Client{Transport: d.checker.Wrap(t, func(err error) { d.Error(err) }), CheckRedirect: noRedirect}
 }
 
 func (d *driver) token(permissions ...token.Permission) string {
@@ -162,9 +165,9 @@ func (d *driver) token(permissions ...token.Permission) string {
 	return secret
 }
 
-func (d *driver) as(secret string) *client.Client {
+func (d *driver) clientWith(secret string) *client.Client {
 	d.Helper()
-	c, err := client.New(client.Config{URL: d.app.cfg.BaseURL, Token: secret, HTTP: d.bare, Retry: client.Retry{Attempts: 1}})
+	c, err := client.New(client.Config{URL: d.app.cfg.BaseURL, Token: secret, HTTP: d.checked, Retry: client.Retry{Attempts: 1}})
 	if err != nil {
 		d.Fatal(err)
 	}
@@ -182,10 +185,11 @@ func (d *driver) must(err error) {
 // send sends a request that the client does not support, and returns the status.
 func (d *driver) send(method, target, secret string, header http.Header, body string) int {
 	d.Helper()
-	return d.exchange(d.bare, method, target, secret, header, body).status
+	return d.exchange(d.checked, method, target, secret, header, body).status
 }
 
-// unchecked is send for operations that the document does not describe yet.
+// unchecked is like send, for operations that the document does not describe yet. It also returns
+// the headers.
 func (d *driver) unchecked(method, target, secret string, header http.Header, body string) reply {
 	d.Helper()
 	return d.exchange(d.plain, method, target, secret, header, body)
@@ -197,7 +201,7 @@ type reply struct {
 	header http.Header
 }
 
-func (d *driver) exchange(by *http.Client, method, target, secret string, header http.Header, body string) reply {
+func (d *driver) exchange(c *http.Client, method, target, secret string, header http.Header, body string) reply {
 	d.Helper()
 	if strings.HasPrefix(target, "/") {
 		target = d.app.cfg.BaseURL + target
@@ -211,7 +215,7 @@ func (d *driver) exchange(by *http.Client, method, target, secret string, header
 	for name := range header {
 		req.Header.Set(name, header.Get(name))
 	}
-	res, err := by.Do(req)
+	res, err := c.Do(req)
 	d.must(err)
 	_, err = io.Copy(io.Discard, res.Body)
 	d.must(errors.Join(err, res.Body.Close()))
@@ -224,15 +228,15 @@ func (d *driver) approved() *client.VaultCertificate {
 	d.titles++
 	file, err := client.SeekFile("diploma.pdf", bytes.NewReader(sample("Ada Lovelace")))
 	d.must(err)
-	made, err := d.client.Upload(d.Context(), client.NewCertificate{
+	created, err := d.client.Upload(d.Context(), client.NewCertificate{
 		CertificateTitle: fmt.Sprintf("Bachelor of Science %d", d.titles), FullName: "Ada Lovelace", ApplicantEmail: "ada@example.org", IssueDate: "2026-06-30",
 		Details: "With distinction", File: file,
 	})
 	d.must(err)
-	made, err = d.client.Await(d.Context(), made.UUID)
+	created, err = d.client.Await(d.Context(), created.UUID)
 	d.must(err)
-	if made.Status.Value != client.Approved {
-		d.Fatalf("the certificate is %s: %+v", made.Status.Value, made.Failure)
+	if created.Status.Value != client.Approved {
+		d.Fatalf("status = %s, failure = %+v, want approved", created.Status.Value, created.Failure)
 	}
-	return made
+	return created
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/certvault/certvault/test/contract"
 )
 
-// driveErrors sends requests that every operation must refuse: without a token, without the
+// driveErrors sends requests that every operation must reject: without a token, without the
 // permission, for an unknown record, with an unknown parameter, with a body of another type, and
 // with another method.
 func (d *driver) driveErrors() {
@@ -21,10 +21,10 @@ func (d *driver) driveErrors() {
 	fill := func(path string) string {
 		return strings.NewReplacer("{uuid}", uuid.NewString(), "{batch_id}", uuid.NewString()).Replace(path)
 	}
-	want := func(what string, o contract.Operation, got, want int) {
+	want := func(request string, o contract.Operation, got, want int) {
 		d.Helper()
 		if got != want {
-			d.Errorf("%s %s: %d, not %d", o.ID, what, got, want)
+			d.Errorf("%s %s: status = %d, want %d", o.ID, request, got, want)
 		}
 	}
 	for _, o := range d.checker.Operations() {
@@ -38,27 +38,27 @@ func (d *driver) driveErrors() {
 		want("without the permission", o, d.send(o.Method, path, d.token(others...), nil, ""), http.StatusForbidden)
 		for _, p := range permissions {
 			if status := d.send(o.Method, path, d.token(p), nil, ""); status == http.StatusForbidden || status == http.StatusUnauthorized {
-				d.Errorf("%s with %s: %d", o.ID, p, status)
+				d.Errorf("%s with the permission %s: status = %d", o.ID, p, status)
 			}
 		}
 		if path != o.Path {
-			want("of an unknown record", o, d.send(o.Method, path, all, nil, ""), http.StatusNotFound)
+			want("with an unknown record", o, d.send(o.Method, path, all, nil, ""), http.StatusNotFound)
 			malformed := strings.NewReplacer("{uuid}", "1", "{batch_id}", "1").Replace(o.Path)
-			want("of a malformed id", o, d.send(o.Method, malformed, all, nil, ""), http.StatusNotFound)
+			want("with a malformed id", o, d.send(o.Method, malformed, all, nil, ""), http.StatusNotFound)
 		}
 		if o.Parameters.GetByInAndName(openapi3.ParameterInQuery, "page") != nil && path == o.Path {
 			want("with an unknown parameter", o, d.send(o.Method, path+"?no_such=1", all, nil, ""), http.StatusUnprocessableEntity)
-			want("of page 0", o, d.send(o.Method, path+"?page=0", all, nil, ""), http.StatusUnprocessableEntity)
+			want("with page 0", o, d.send(o.Method, path+"?page=0", all, nil, ""), http.StatusUnprocessableEntity)
 		}
 		if o.RequestBody != nil && path == o.Path {
 			want("with a body of another type", o, d.send(o.Method, path, all, http.Header{"Content-Type": {"text/csv"}}, "a,b"), http.StatusUnsupportedMediaType)
 		}
-		want("by PUT", o, d.send(http.MethodPut, path, all, nil, ""), http.StatusMethodNotAllowed)
+		want("with the method PUT", o, d.send(http.MethodPut, path, all, nil, ""), http.StatusMethodNotAllowed)
 	}
 	want("", contract.Operation{ID: "an unknown route"}, d.send(http.MethodGet, "/business/no-such-thing", all, nil, ""), http.StatusNotFound)
 }
 
-// permissionsOf returns the permissions of which an operation requires one.
+// permissionsOf returns the permissions of an operation. A token requires only one of them.
 func permissionsOf(o contract.Operation) []token.Permission {
 	var list []token.Permission
 	for _, alternative := range *o.Security {
@@ -69,15 +69,15 @@ func permissionsOf(o contract.Operation) []token.Permission {
 	return list
 }
 
-// driveRanges requests ranges of the files, and files that the client has already.
+// driveRanges requests ranges of the files, and requests files that the client already has.
 func (d *driver) driveRanges() {
 	d.Helper()
-	made := d.approved()
+	created := d.approved()
 	secret := d.token(token.All...)
-	tag := `"` + *made.VerifiedSHA256 + `"`
-	targets := []string{"/business/certificate-vault/" + made.UUID + "/download", *made.PDFPath}
+	tag := `"` + *created.VerifiedSHA256 + `"`
+	targets := []string{"/business/certificate-vault/" + created.UUID + "/download", *created.PDFPath}
 	if served("downloadCertificate") {
-		targets = append(targets, "/business/certificates/"+made.UUID+"/download")
+		targets = append(targets, "/business/certificates/"+created.UUID+"/download")
 	}
 	for _, target := range targets {
 		ranges := map[string]int{"": 200, "bytes=0-99": 206, "bytes=0-9,20-29": 206}
@@ -90,45 +90,45 @@ func (d *driver) driveRanges() {
 				header.Set("Range", name)
 			}
 			if got := d.send(http.MethodGet, target, secret, header, ""); got != want {
-				d.Errorf("%s, range %q: %d", target, name, got)
+				d.Errorf("%s with the range %q: status = %d, want %d", target, name, got, want)
 			}
 		}
 		if got := d.send(http.MethodGet, target, secret, http.Header{"If-None-Match": {tag}}, ""); got != http.StatusNotModified {
-			d.Errorf("%s, known: %d", target, got)
+			d.Errorf("%s with its ETag in If-None-Match: status = %d, want 304", target, got)
 		}
 		if got := d.send(http.MethodGet, target, secret, http.Header{"If-Match": {`"another"`}}, ""); got != http.StatusPreconditionFailed {
-			d.Errorf("%s, another: %d", target, got)
+			d.Errorf("%s with another ETag in If-Match: status = %d, want 412", target, got)
 		}
 	}
 	if !served("error of a range") {
 		res := d.unchecked(http.MethodGet, targets[0], secret, http.Header{"Range": {"bytes=999999999-"}}, "")
 		if res.header.Get("Content-Type") == "application/json" {
-			d.Error("ranges outside of a file are errors now: they are listed as unserved")
+			d.Error("ranges outside of a file are served, but they are listed as unserved")
 		}
 	}
 }
 
-// driveRepetitions sends the same request twice with one key.
+// driveRepetitions sends the same request twice with the same key.
 func (d *driver) driveRepetitions() {
 	d.Helper()
-	made := d.approved()
+	created := d.approved()
 	secret := d.token(token.All...)
-	path := "/business/certificate-vault/" + made.UUID + "/revoke"
+	path := "/business/certificate-vault/" + created.UUID + "/revoke"
 	header := http.Header{"Content-Type": {"application/json"}, "Idempotency-Key": {"5f0c1c5e-4d0e-4d0b-9c39-0a6f1f4e7c1b"}}
 	const body = `{"reason": "Issued in error."}`
 	first := d.unchecked(http.MethodPost, path, secret, header, body)
 	again := d.unchecked(http.MethodPost, path, secret, header, body)
 	replayed := again.header.Get("Idempotency-Replayed") == "true"
 	if first.status != http.StatusOK || again.status != http.StatusOK || replayed != served("idempotency") {
-		d.Errorf("status %d and %d , replayed is %v, idempotency listed as unserved is %v", first.status, again.status, replayed, !served("idempotency"))
+		d.Errorf("statuses = %d and %d, replayed = %v, idempotency is listed as unserved = %v", first.status, again.status, replayed, !served("idempotency"))
 	}
 	if !served("idempotency") {
 		return
 	}
 	if got := d.send(http.MethodPost, path, secret, header, body); got != http.StatusOK {
-		d.Errorf("the repetition: %d", got)
+		d.Errorf("the repeated request: status = %d, want 200", got)
 	}
 	if got := d.send(http.MethodPost, path, secret, header, `{"reason": "Another."}`); got != http.StatusUnprocessableEntity {
-		d.Errorf("the key with other content: %d", got)
+		d.Errorf("the key with other content: status = %d, want 422", got)
 	}
 }

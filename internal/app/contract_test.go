@@ -21,25 +21,26 @@ import (
 	"github.com/certvault/certvault/internal/webhook"
 )
 
-// unserved has the operations of the document that the vault does not serve yet, and behaviours of
-// others. The test fails for an entry that is served.
+// unserved contains the operations of the document that the vault does not serve yet, and
+// behaviours that other operations do not have yet. The test fails for an entry that is served.
 var unserved = []string{
-	// These are events of applications that customers submit.
+	// These operations are events of applications that customers submit.
 	"certificateProcessing", "certificateRejected",
 }
 
-// forPeople has the routes that serve only pages and files for people, or redirect to one.
+// forPeople contains the routes that serve only pages and files for people, or redirect to such a
+// page.
 var forPeople = []string{
 	"GET /{$}", "GET /verify", "GET /setup", "GET /docs", "GET /docs/{page}", "GET /signatures", "GET /.well-known/certvault/root.pem",
 	"GET /verify/{reference_id}/card.png", "GET /verify/{reference_id}/certificate.pdf", "GET /verify/{reference_id}/image.png", "GET /logos/{slug}/{digest}",
 }
 
-// served reports whether an operation is served, according to unserved.
+// served reports whether an operation is served, that is, whether it is not in unserved.
 func served(id string) bool { return !slices.Contains(unserved, id) }
 
-// TestDocumentIsWhatIsServed calls every operation of the OpenAPI document on the whole vault, on
+// TestDocumentMatchesVault calls every operation of the OpenAPI document on a complete vault, with
 // both databases.
-func TestDocumentIsWhatIsServed(t *testing.T) {
+func TestDocumentMatchesVault(t *testing.T) {
 	t.Parallel()
 	for name, database := range map[string]func(testing.TB) string{"sqlite": func(testing.TB) string { return "" }, "postgres": dbtest.PostgresURL} {
 		t.Run(name, func(t *testing.T) {
@@ -52,7 +53,7 @@ func TestDocumentIsWhatIsServed(t *testing.T) {
 // drive calls all operations.
 func (d *driver) drive() {
 	d.Helper()
-	d.answersAreClosed()
+	d.schemasAreClosed()
 	d.routes()
 	d.driveCertificates()
 	d.driveLists()
@@ -62,7 +63,7 @@ func (d *driver) drive() {
 	driven := d.checker.Driven()
 	for _, o := range d.checker.Operations() {
 		if isDriven := slices.Contains(driven, o.ID); isDriven != served(o.ID) {
-			d.Errorf("operation %s: driven is %v, listed as unserved is %v", o.ID, isDriven, !served(o.ID))
+			d.Errorf("operation %s: called = %v, listed as unserved = %v", o.ID, isDriven, !served(o.ID))
 		}
 	}
 	d.driveRanges()
@@ -70,9 +71,9 @@ func (d *driver) drive() {
 	d.driveErrors()
 }
 
-// answersAreClosed checks the document itself: if a response allowed fields that are not listed,
-// the other checks would prove nothing.
-func (d *driver) answersAreClosed() {
+// schemasAreClosed checks the document itself. If a response allowed fields that are not listed,
+// the other checks would be useless.
+func (d *driver) schemasAreClosed() {
 	d.Helper()
 	seen := map[*openapi3.Schema]bool{}
 	var walk func(where string, s *openapi3.SchemaRef)
@@ -83,15 +84,15 @@ func (d *driver) answersAreClosed() {
 		seen[s.Value] = true
 		isClosed := s.Value.AdditionalProperties.Has != nil && !*s.Value.AdditionalProperties.Has || s.Value.AdditionalProperties.Schema != nil
 		if s.Value.Type.Includes("object") && !isClosed {
-			d.Errorf("%s: an object that takes any field", where)
+			d.Errorf("%s: the schema of the object allows unknown fields", where)
 		}
 		for name, p := range s.Value.Properties {
 			walk(where+"."+name, p)
 		}
 		walk(where+"[]", s.Value.Items)
 		for _, list := range []openapi3.SchemaRefs{s.Value.OneOf, s.Value.AnyOf, s.Value.AllOf} {
-			for _, one := range list {
-				walk(where, one)
+			for _, schema := range list {
+				walk(where, schema)
 			}
 		}
 	}
@@ -101,7 +102,7 @@ func (d *driver) answersAreClosed() {
 			continue
 		}
 		if o.ID == "getOpenAPI" {
-			continue // the form of the document is that of OpenAPI
+			continue // The OpenAPI specification defines the format of this document.
 		}
 		for status, r := range o.Responses.Map() {
 			for kind, content := range r.Value.Content {
@@ -128,12 +129,12 @@ func (d *driver) routes() {
 		if !ok {
 			d.Errorf("the route %s is not in the document", p)
 		} else if !served(id) {
-			d.Errorf("%s is listed as unserved, and there is its route %s", id, p)
+			d.Errorf("%s is listed as unserved, but its route %s exists", id, p)
 		}
 	}
 	for route, id := range documented {
 		if served(id) && !slices.Contains(d.app.patterns, route) {
-			d.Errorf("the document has %s, and the vault has no such route", route)
+			d.Errorf("the vault has no route for %s of the document", route)
 		}
 	}
 }
@@ -155,27 +156,27 @@ func (d *driver) driveCertificates() {
 	failed, err := d.client.Await(ctx, d.lost.UUID)
 	d.must(err)
 	if failed.Failure == nil || failed.Failure.Code != "original_missing" {
-		d.Fatalf("the certificate without its file: %+v", failed)
+		d.Fatalf("failure of the certificate without a file = %+v, want original_missing", failed)
 	}
 	if _, err := d.client.RetryProcessing(ctx, failed.UUID); err != nil {
 		d.Fatal(err)
 	}
 	if _, err := d.client.RetryProcessing(ctx, approved.UUID); !errors.Is(err, client.ErrInvalidOperation) {
-		d.Errorf("a retry of what did not fail: %v", err)
+		d.Errorf("a retry of an approved certificate: error = %v, want ErrInvalidOperation", err)
 	}
 	again, err := d.client.Await(ctx, failed.UUID)
 	d.must(err)
 	if again.Status.Value != client.Failed {
-		d.Errorf("after the retry: %+v", again.Status)
+		d.Errorf("status after the retry = %+v, want failed", again.Status)
 	}
 
-	taken := d.approved()
-	revoked, err := d.client.Revoke(ctx, taken.UUID, "Issued in error.", "A note.")
+	second := d.approved()
+	revoked, err := d.client.Revoke(ctx, second.UUID, "Issued in error.", "A note.")
 	d.must(err)
 	if revoked.Status.Value != client.Revoked || *revoked.RevocationReason != "Issued in error." {
-		d.Errorf("revoked: %+v", revoked)
+		d.Errorf("the revoked certificate = %+v", revoked)
 	}
-	if _, err := d.client.Verify(ctx, taken.ReferenceID); err != nil {
+	if _, err := d.client.Verify(ctx, second.ReferenceID); err != nil {
 		d.Error(err)
 	}
 }
@@ -186,10 +187,10 @@ func (d *driver) driveLists() {
 	page, err := d.client.VaultCertificatePage(ctx, client.VaultFilter{Status: client.Approved, ApplicantEmail: "ADA@example.org", Search: "lovelace"}, 1, 10)
 	d.must(err)
 	if cursor := d.unchecked(http.MethodGet, "/business/certificate-vault?cursor=", d.token(token.All...), nil, ""); (cursor.status == http.StatusOK) != served("cursor of lists") {
-		d.Errorf("a list by cursor: %d, listed as unserved is %v", cursor.status, !served("cursor of lists"))
+		d.Errorf("a list by cursor: status = %d, listed as unserved = %v", cursor.status, !served("cursor of lists"))
 	}
 	if len(page.Data) != 1 {
-		d.Errorf("the list has %d certificates", len(page.Data))
+		d.Errorf("the list has %d certificates, want 1", len(page.Data))
 	}
 	_, err = d.client.Templates(ctx)
 	d.must(err)
@@ -212,7 +213,7 @@ func (d *driver) driveLists() {
 	list, err := d.client.CertificatePage(ctx, filter, 1, 10)
 	d.must(err)
 	if len(list.Data) != 1 {
-		d.Fatalf("the list of all sources has %d certificates", len(list.Data))
+		d.Fatalf("the list of all sources has %d certificates, want 1", len(list.Data))
 	}
 	found, err := d.client.Certificate(ctx, list.Data[0].ID)
 	d.must(err)
@@ -226,8 +227,8 @@ func (d *driver) driveLists() {
 	})
 }
 
-// count reads a list to its end and expects n records.
-func (d *driver) count(what string, want int, list func(yield func(error) bool)) {
+// count reads a list to its end and checks that it has want records.
+func (d *driver) count(records string, want int, list func(yield func(error) bool)) {
 	d.Helper()
 	n := 0
 	for err := range list {
@@ -235,7 +236,7 @@ func (d *driver) count(what string, want int, list func(yield func(error) bool))
 		n++
 	}
 	if n != want {
-		d.Errorf("there are %d %s, not %d", n, what, want)
+		d.Errorf("the list has %d %s, want %d", n, records, want)
 	}
 }
 
@@ -249,7 +250,7 @@ func (d *driver) driveBatches() {
 	d.must(err)
 	stored, err := d.client.UploadFile(ctx, file)
 	d.must(err)
-	entry := client.Entry{Index: 7, CertificateTitle: "Of a batch", FullName: "Grace Hopper", ApplicantEmail: "grace@example.org", FileID: stored.FileID, IssueDate: "2026-06-30"}
+	entry := client.Entry{Index: 7, CertificateTitle: "Batch entry", FullName: "Grace Hopper", ApplicantEmail: "grace@example.org", FileID: stored.FileID, IssueDate: "2026-06-30"}
 	duplicate := entry
 	duplicate.Index = 9
 	accepted, err := d.client.SubmitBatch(ctx, []client.Entry{entry, duplicate})
@@ -257,7 +258,7 @@ func (d *driver) driveBatches() {
 	batch, err := d.client.AwaitBatch(ctx, accepted.BatchID, nil)
 	d.must(err)
 	if batch.Status != client.BatchCompletedWithErrors || batch.Approved != 1 || batch.Rejected != 1 {
-		d.Errorf("the batch is %+v", batch)
+		d.Errorf("batch = %+v, want 1 approved and 1 rejected entry", batch)
 	}
 	var indexes []int
 	for e, err := range d.client.BatchEntries(ctx, accepted.BatchID) {
@@ -265,7 +266,7 @@ func (d *driver) driveBatches() {
 		indexes = append(indexes, e.Index)
 	}
 	if !slices.Equal(indexes, []int{7, 9}) {
-		d.Errorf("the batch has the entries %v", indexes)
+		d.Errorf("the batch has the entries %v, want 7 and 9", indexes)
 	}
 	d.count("batches", 1, func(yield func(error) bool) {
 		for _, err := range d.client.Batches(ctx) {
@@ -277,18 +278,18 @@ func (d *driver) driveBatches() {
 	numbered, err := d.client.BatchPage(ctx, 1, 10)
 	d.must(err)
 	if len(numbered.Data) != 1 || numbered.Meta.Total == nil || *numbered.Meta.Total != 1 {
-		d.Errorf("a page of batches: %+v", numbered)
+		d.Errorf("a page of batches = %+v, want 1 batch", numbered)
 	}
 	for _, path := range []string{"/business/batches", "/business/batches/" + accepted.BatchID} {
 		for query, want := range map[string]int{
 			"?per_page=1": 200, "?page=100&per_page=100": 200, "?page=101&per_page=100": 422, "?per_page=101": 422, "?cursor=": 200, "?cursor=x": 422, "?cursor=&page=1": 422,
 		} {
 			if got := d.send(http.MethodGet, path+query, d.token(token.All...), nil, ""); got != want {
-				d.Errorf("%s%s: %d, not %d", path, query, got, want)
+				d.Errorf("%s%s: status = %d, want %d", path, query, got, want)
 			}
 		}
 	}
-	fields := map[string]string{"certificate_title": "Of another form", "full_name": "Grace Hopper", "applicant_email": "grace@example.org", "file_id": stored.FileID}
+	fields := map[string]string{"certificate_title": "Other form", "full_name": "Grace Hopper", "applicant_email": "grace@example.org", "file_id": stored.FileID}
 	form := url.Values{}
 	for name, value := range fields {
 		form.Set("entries[3]["+name+"]", value)
@@ -302,12 +303,12 @@ func (d *driver) driveBatches() {
 		{"application/x-www-form-urlencoded", form.Encode()}, {"application/json", string(list)}, {"application/json", string(object)},
 	} {
 		if status := d.send(http.MethodPost, "/business/certificate-vault/bulk", secret, http.Header{"Content-Type": {body.kind}}, body.text); status != http.StatusAccepted {
-			d.Errorf("a batch as %s: %d", body.kind, status)
+			d.Errorf("a batch as %s: status = %d, want 202", body.kind, status)
 		}
 	}
-	wrong := url.Values{"entries[3][full_name]": {""}, "entries[4][file_id]": {uuid.NewString()}}
-	if status := d.send(http.MethodPost, "/business/certificate-vault/bulk", secret, http.Header{"Content-Type": {"application/x-www-form-urlencoded"}}, wrong.Encode()); status != http.StatusUnprocessableEntity {
-		d.Errorf("a wrong batch: %d", status)
+	invalid := url.Values{"entries[3][full_name]": {""}, "entries[4][file_id]": {uuid.NewString()}}
+	if status := d.send(http.MethodPost, "/business/certificate-vault/bulk", secret, http.Header{"Content-Type": {"application/x-www-form-urlencoded"}}, invalid.Encode()); status != http.StatusUnprocessableEntity {
+		d.Errorf("an invalid batch: status = %d, want 422", status)
 	}
 }
 
@@ -317,38 +318,38 @@ func (d *driver) drivePublic() {
 	d.must(d.client.Ready(ctx))
 	for _, target := range []string{"/healthz", "/openapi.json"} {
 		if status := d.send(http.MethodGet, target, "", nil, ""); status != http.StatusOK {
-			d.Errorf("%s: %d", target, status)
+			d.Errorf("%s: status = %d, want 200", target, status)
 		}
 	}
 	if page := d.unchecked(http.MethodGet, "/docs", "", http.Header{"Accept": {"text/html"}}, ""); page.status != http.StatusOK || !strings.HasPrefix(page.header.Get("Content-Type"), "text/html") {
-		d.Errorf("the pages: %d %s", page.status, page.header.Get("Content-Type"))
+		d.Errorf("/docs: status = %d, Content-Type = %s", page.status, page.header.Get("Content-Type"))
 	}
-	made := d.approved()
-	public := d.as("")
-	valid, err := public.Verify(ctx, made.ReferenceID)
+	created := d.approved()
+	public := d.clientWith("")
+	valid, err := public.Verify(ctx, created.ReferenceID)
 	d.must(err)
 	if valid.Status != "valid" || *valid.FullName != "Ada Lovelace" {
-		d.Errorf("verified: %+v", valid)
+		d.Errorf("verification = %+v, want a valid certificate", valid)
 	}
 	if _, err := public.Verify(ctx, "NWU-0000000000000000"); !errors.Is(err, client.ErrNotFound) {
-		d.Errorf("an unknown reference id: %v", err)
+		d.Errorf("an unknown reference id: error = %v, want ErrNotFound", err)
 	}
 	var pdf bytes.Buffer
-	d.must(d.client.Download(ctx, made.UUID, &pdf))
+	d.must(d.client.Download(ctx, created.UUID, &pdf))
 	if !served("verifyFile") {
 		return
 	}
 	for name, file := range map[string][]byte{"verified": pdf.Bytes(), "original": sample("Ada Lovelace")} {
 		if match, err := public.VerifyFile(ctx, bytes.NewReader(file)); err != nil || match.Match != name {
-			d.Errorf("the %s file: %+v, %v", name, match, err)
+			d.Errorf("the %s file: match = %+v, %v", name, match, err)
 		}
 	}
 	if _, err := public.VerifyFile(ctx, strings.NewReader("unknown")); !errors.Is(err, client.ErrNotFound) {
-		d.Errorf("an unknown file: %v", err)
+		d.Errorf("an unknown file: error = %v, want ErrNotFound", err)
 	}
 }
 
-// driveEvents compares every delivery with the document: its stored body, and the received body and
+// driveEvents compares every delivery with the document: the stored body, and the received body and
 // headers.
 func (d *driver) driveEvents() {
 	d.Helper()
@@ -366,7 +367,7 @@ func (d *driver) driveEvents() {
 	}
 	d.must(rows.Err())
 	if n == 0 {
-		d.Error("no event was written")
+		d.Error("no delivery was inserted")
 	}
 	for _, name := range webhook.Names {
 		if d.checker.Document().Webhooks[string(name)] == nil {
@@ -375,25 +376,25 @@ func (d *driver) driveEvents() {
 	}
 	if !served("delivery of events") {
 		if len(d.deliveries) > 0 {
-			d.Error("events are delivered: they are listed as unserved")
+			d.Error("events are delivered, but they are listed as unserved")
 		}
 		return
 	}
 	for i := range n {
 		select {
-		case came := <-d.deliveries:
-			if _, err := client.VerifyWebhook(came.header, came.body, d.secret); err != nil {
+		case received := <-d.deliveries:
+			if _, err := client.VerifyWebhook(received.header, received.body, d.secret); err != nil {
 				d.Error(err)
 			}
-			plain := http.Header{"X-Webhook-Signature": {came.header.Get("X-Webhook-Signature")}}
-			if _, err := client.VerifyWebhook(plain, came.body, d.secret); err != nil {
-				d.Errorf("by X-Webhook-Signature: %v", err)
+			plain := http.Header{"X-Webhook-Signature": {received.header.Get("X-Webhook-Signature")}}
+			if _, err := client.VerifyWebhook(plain, received.body, d.secret); err != nil {
+				d.Errorf("X-Webhook-Signature: %v", err)
 			}
-			if err := d.checker.Delivery(came.header, came.body); err != nil {
+			if err := d.checker.Delivery(received.header, received.body); err != nil {
 				d.Error(err)
 			}
 		case <-time.After(deliveryTime):
-			d.Fatalf("%d of %d events came", i, n)
+			d.Fatalf("received %d of %d events", i, n)
 		}
 	}
 }

@@ -13,7 +13,8 @@ import (
 	"github.com/certvault/certvault/internal/webhook"
 )
 
-// sender returns the sender of mail: the server of --smtp, or the outbox folder.
+// sender returns the configuration of mail. Mail is sent to the server of --smtp, or written to the
+// outbox folder.
 func (a *App) sender() (mail.Config, error) {
 	text, host, err := a.cfg.MailSender()
 	if err != nil {
@@ -40,10 +41,10 @@ func (a *App) sender() (mail.Config, error) {
 	return c, nil
 }
 
-// outbox returns the folder that mail is written to if there is no server.
+// outbox returns the folder to which mail is written if there is no mail server.
 func (a *App) outbox() string { return filepath.Join(a.cfg.Data, "outbox") }
 
-// signer returns the signer of mail, or nil without --dkim-key.
+// signer returns the DKIM signer of mail, or nil if --dkim-key is not set.
 func (a *App) signer(from mail.Address) (*mail.Signer, error) {
 	if a.cfg.DKIMKey == "" {
 		return nil, nil //nolint:nilnil // mail without a signature is a configuration too
@@ -68,7 +69,7 @@ func (a *App) delivery() (webhook.DelivererConfig, error) {
 }
 
 // startDelivery starts the delivery of events. On SQLite no other process uses the data folder, so
-// startDelivery need not wait until the leases of a dead process expire.
+// startDelivery frees the leases of a dead process at once and does not wait until they expire.
 func (a *App) startDelivery(ctx context.Context) error {
 	if a.DB.Dialect == db.SQLite {
 		if err := a.Hooks.FreeLeases(ctx); err != nil {

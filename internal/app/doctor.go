@@ -21,7 +21,7 @@ import (
 	"github.com/certvault/certvault/internal/search"
 )
 
-// Finding is the result of one examination.
+// Finding is the result of one check.
 type Finding struct {
 	Name   string `json:"name"`
 	Good   bool   `json:"good"`
@@ -36,12 +36,12 @@ const (
 	examineTime = 30 * time.Second
 )
 
-// Examine checks an installation and does not change it.
+// Examine checks an installation. It does not change the installation.
 func Examine(ctx context.Context, s config.Storage) []Finding {
 	ctx, cancel := context.WithTimeout(ctx, examineTime)
 	defer cancel()
 	var list []Finding
-	note := func(name string, detail string, err error) {
+	add := func(name string, detail string, err error) {
 		if err != nil {
 			detail = err.Error()
 		}
@@ -49,26 +49,26 @@ func Examine(ctx context.Context, s config.Storage) []Finding {
 	}
 	info, err := os.Stat(s.Data)
 	if err != nil {
-		note("data folder", "", err)
+		add("data folder", "", err)
 		return list
 	}
 	if info.Mode().Perm()&0o077 != 0 {
-		err = fmt.Errorf("%s can be read by others: chmod 700", s.Data)
+		err = fmt.Errorf("other users can read %s; run chmod 700 on it", s.Data)
 	}
-	note("data folder", s.Data, err)
+	add("data folder", s.Data, err)
 	detail, err := disk(s.Data)
-	note("disk", detail, err)
+	add("disk", detail, err)
 	if _, err = os.Stat(filepath.Join(s.Data, "keys", "master.key")); err == nil {
 		_, err = keyring.Open(filepath.Join(s.Data, "keys"))
 	}
-	note("master key", "readable", err)
+	add("master key", "readable", err)
 	_, err = blob.NewFolder(filepath.Join(s.Data, "files"))
-	note("file store", "usable", err)
+	add("file store", "usable", err)
 	r, err := pdfium.New(ctx, pdfium.Options{CacheDir: filepath.Join(s.Data, "cache")})
 	if err == nil {
 		err = r.Close(ctx)
 	}
-	note("PDF renderer", "part of this binary", err)
+	add("PDF renderer", "available", err)
 	return append(list, database(ctx, s)...)
 }
 
@@ -79,7 +79,7 @@ func disk(dir string) (string, error) {
 	}
 	share := float64(st.Bavail) / float64(st.Blocks)
 	if share < lowDisk {
-		return "", fmt.Errorf("%.0f %% free: uploads are refused below 5 %%", 100*share)
+		return "", fmt.Errorf("%.0f %% free; uploads are rejected below 5 %%", 100*share)
 	}
 	return fmt.Sprintf("%.0f %% free", 100*share), nil
 }
@@ -128,13 +128,13 @@ func database(ctx context.Context, s config.Storage) []Finding {
 
 // counts checks that the totals of lists match the certificates.
 func counts(ctx context.Context, d *db.DB) Finding {
-	wrong, err := search.Miscounted(ctx, d)
-	f := Finding{Name: "counts", Good: err == nil && wrong == 0, Detail: "as many as there are certificates"}
+	wrong, err := search.CountError(ctx, d)
+	f := Finding{Name: "counts", Good: err == nil && wrong == 0, Detail: "the totals of lists match the certificates"}
 	switch {
 	case err != nil:
 		f.Detail = err.Error()
 	case wrong != 0:
-		f.Detail = fmt.Sprintf("the totals of lists are off by %d", wrong)
+		f.Detail = fmt.Sprintf("the totals of lists differ from the certificates by %d", wrong)
 	}
 	return f
 }
@@ -151,11 +151,11 @@ func examineKeys(ctx context.Context, d *db.DB, keys *authority.Authority, now t
 			return "", fmt.Errorf("%s: %w", i.Slug, err)
 		}
 		if expiry := authority.Expiry(chain); expiry.Before(now.Add(authority.ExpiresSoon)) {
-			return "", fmt.Errorf("%s: the certificate of the key expires on %s: import another key, or run certvault key rotate", i.Slug, expiry.Format(time.DateOnly))
+			return "", fmt.Errorf("%s: the certificate of the key expires on %s; import another key, or run certvault key rotate", i.Slug, expiry.Format(time.DateOnly))
 		}
 	}
 	if _, err := keys.Roots(); len(list) > 0 && err != nil {
-		return "", fmt.Errorf("the root: %w", err)
+		return "", fmt.Errorf("reading the root certificates: %w", err)
 	}
 	return fmt.Sprintf("%d, all usable", len(list)), nil
 }

@@ -18,29 +18,29 @@ import (
 	"github.com/certvault/certvault/internal/web/signin"
 )
 
-// peoplePages returns the surfaces with a sign-in. Other requests go to the public
-// pages.
+// peoplePages returns the handler of all pages that require a sign-in. It passes other requests to
+// the public pages.
 func (a *App) peoplePages(site *page.Site, publicLimit *limit.Counter, public http.Handler) (http.Handler, error) {
-	entrance := &signin.Pages{Site: site, People: a.People, Limit: publicLimit, Now: time.Now, Log: a.log}
-	entranceHandler, err := entrance.Handler()
+	signInPages := &signin.Pages{Site: site, People: a.People, Limit: publicLimit, Now: time.Now, Log: a.log}
+	signInHandler, err := signInPages.Handler()
 	if err != nil {
 		return nil, err
 	}
 	stopping, stop := context.WithCancel(context.Background())
 	a.onStop = append(a.onStop, stop)
-	office := &panel.Panel{
-		Access: a.access(entrance),
-		Site:   site, Gate: gate{entrance}, Members: a.Accounts, Tokens: a.Tokens, Hooks: a.Hooks, Find: a.Certs,
+	panelPages := &panel.Panel{
+		Access: a.access(signInPages),
+		Site:   site, Gate: gate{signInPages}, Members: a.Accounts, Tokens: a.Tokens, Hooks: a.Hooks, Find: a.Certs,
 		Certs: a.Certs, Search: a.Search, Tasks: a.Tasks, Batches: a.Batches, BulkImports: a.BulkImports, Links: a.links, Keys: a.Keys, RotateKey: a.rotateKey, Mail: a.Recipients,
 		Limit: limit.NewCounter(a.cfg.RateLimit, time.Now), BaseURL: a.cfg.BaseURL, Now: time.Now, Log: a.log,
 		Stopping: stopping.Done(),
 	}
-	officeHandler, err := office.Handler()
+	panelHandler, err := panelPages.Handler()
 	if err != nil {
 		return nil, err
 	}
 	wallet := &recipientpages.Pages{
-		Site: site, Gate: entrance, Recipients: a.Recipients, People: a.People, Accounts: a.Accounts, Certs: a.Certs, Mailer: a.Mailer, Links: a.links,
+		Site: site, Gate: signInPages, Recipients: a.Recipients, People: a.People, Accounts: a.Accounts, Certs: a.Certs, Mailer: a.Mailer, Links: a.links,
 		Limit: publicLimit, BounceToken: a.cfg.BounceToken, Now: time.Now, Log: a.log,
 	}
 	walletHandler, err := wallet.Handler()
@@ -50,12 +50,12 @@ func (a *App) peoplePages(site *page.Site, publicLimit *limit.Counter, public ht
 	below := func(prefixes []string, path string) bool {
 		return slices.ContainsFunc(prefixes, func(prefix string) bool { return path == prefix || strings.HasPrefix(path, prefix+"/") })
 	}
-	return entrance.Around(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return signInPages.WithSession(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case below(signin.Prefixes, r.URL.Path):
-			entranceHandler.ServeHTTP(w, r)
+			signInHandler.ServeHTTP(w, r)
 		case below(panel.Prefixes, r.URL.Path):
-			officeHandler.ServeHTTP(w, r)
+			panelHandler.ServeHTTP(w, r)
 		case below(recipientpages.Prefixes, r.URL.Path):
 			walletHandler.ServeHTTP(w, r)
 		default:
@@ -71,7 +71,7 @@ func (a *App) rotateKey(ctx context.Context, inst *account.Institution) error {
 	}
 	e := audit.Entry{InstitutionID: inst.ID, Action: audit.KeyRotated, Subject: audit.Subject{Type: "institution", ID: inst.UUID, Name: inst.Name}}
 	if err := a.DB.Tx(ctx, func(tx *db.Tx) error { return audit.RecordTx(ctx, tx, e) }); err != nil {
-		return fmt.Errorf("the key was made, but that could not be recorded: %w", err)
+		return fmt.Errorf("recording the rotation of the signing key: %w", err)
 	}
 	return nil
 }

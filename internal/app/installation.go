@@ -16,28 +16,29 @@ import (
 	"github.com/certvault/certvault/internal/web/panel"
 )
 
-// lateHooks is the time after which a due delivery to a healthy endpoint is considered late.
-const lateHooks = 5 * time.Minute
+// lateDelivery is the time after which a due delivery to a healthy endpoint is considered late.
+const lateDelivery = 5 * time.Minute
 
-// access returns the services for the panel's pages about people.
-func (a *App) access(door panel.SignInner) panel.Access {
-	way, outbox := "the mail server of --smtp", ""
+// access returns the services for the panel's pages about members, invitations and the
+// installation.
+func (a *App) access(signIn panel.SessionStarter) panel.Access {
+	mailTransport, outbox := "the mail server of --smtp", ""
 	if a.cfg.SMTP == "" {
 		outbox = a.outbox()
-		way = "no server: it stays in the folder " + outbox + ", since no --smtp is set"
+		mailTransport = "no mail server, because --smtp is not set; messages are written to the folder " + outbox
 	}
 	return panel.Access{
-		Accounts: a.Accounts, Audit: audit.New(a.DB), People: a.People, SignIn: door, SetupRemote: a.cfg.SetupRemote,
+		Accounts: a.Accounts, Audit: audit.New(a.DB), People: a.People, SignIn: signIn, SetupRemote: a.cfg.SetupRemote,
 		Invitations: a.Invitations,
-		MakeKeys:    a.MakeKeys, TryMail: a.Mailer.Try, Outbox: outbox,
-		Status: func(ctx context.Context) (*panel.Status, error) { return a.status(ctx, way) },
+		CreateKeys:  a.CreateKeys, SendTestMail: a.Mailer.Try, Outbox: outbox,
+		Status: func(ctx context.Context) (*panel.Status, error) { return a.status(ctx, mailTransport) },
 	}
 }
 
 // status returns the state of the installation. It runs only quick checks.
-func (a *App) status(ctx context.Context, mailWay string) (*panel.Status, error) {
+func (a *App) status(ctx context.Context, mailTransport string) (*panel.Status, error) {
 	s := &panel.Status{
-		Version: Version(), Go: runtime.Version(), Database: string(a.DB.Dialect), BaseURL: a.cfg.BaseURL, StartedAt: a.startedAt, MailWay: mailWay,
+		Version: Version(), Go: runtime.Version(), Database: string(a.DB.Dialect), BaseURL: a.cfg.BaseURL, StartedAt: a.startedAt, MailTransport: mailTransport,
 	}
 	var err error
 	if s.Schema, s.SchemaKnown, err = a.DB.SchemaVersion(ctx); err != nil {
@@ -67,7 +68,7 @@ func (a *App) status(ctx context.Context, mailWay string) (*panel.Status, error)
 	return s, err
 }
 
-// count writes a number with its noun, whose plural ends in s.
+// count returns a number with its noun, whose plural ends in s.
 func count(n int, noun string) string {
 	if n != 1 {
 		noun += "s"
@@ -75,17 +76,18 @@ func count(n int, noun string) string {
 	return strconv.Itoa(n) + " " + noun
 }
 
-// findings returns the problems that an operator should know first. The doctor command checks more.
+// findings returns the results of the checks that are most important to an operator. The doctor
+// command checks more.
 func (a *App) findings(ctx context.Context, s *panel.Status) (list []panel.Finding, err error) {
-	note := func(name string, good bool, format string, args ...any) {
+	add := func(name string, good bool, format string, args ...any) {
 		list = append(list, panel.Finding{Name: name, Good: good, Detail: fmt.Sprintf(format, args...)})
 	}
-	note("Database", s.Schema == s.SchemaKnown, "%s, schema %d of %d", s.Database, s.Schema, s.SchemaKnown)
+	add("Database", s.Schema == s.SchemaKnown, "%s, schema %d of %d", s.Database, s.Schema, s.SchemaKnown)
 	detail, err := disk(a.cfg.Data)
 	if err != nil {
 		detail = err.Error()
 	}
-	note("Disk", err == nil, "%s", detail)
+	add("Disk", err == nil, "%s", detail)
 	stuck, err := cert.Stuck(ctx, a.DB, time.Now().Add(-stuckAfter))
 	if err != nil {
 		return nil, err
@@ -94,28 +96,28 @@ func (a *App) findings(ctx context.Context, s *panel.Status) (list []panel.Findi
 	if err != nil {
 		return nil, err
 	}
-	note("Processing", stuck == 0, "%s in processing for over an hour", count(stuck, "certificate"))
+	add("Processing", stuck == 0, "%s in processing for over an hour", count(stuck, "certificate"))
 	damaged, err := a.Certs.Damaged(ctx)
 	if err != nil {
 		return nil, err
 	}
-	note("Stored files", damaged == 0, "%d damaged", damaged)
+	add("Stored files", damaged == 0, "%d damaged", damaged)
 	if expiring, err := a.expiringKeys(ctx, time.Now().Add(authority.ExpiresSoon)); err != nil {
-		note("Signing keys", false, "%v", err)
+		add("Signing keys", false, "%v", err)
 	} else {
-		note("Signing keys", len(keyless) == 0 && expiring == 0, "%s without one, %s with a certificate that has expired or expires within 90 days",
+		add("Signing keys", len(keyless) == 0 && expiring == 0, "%s without a signing key, %s with a certificate that has expired or expires within 90 days",
 			count(len(keyless), "institution"), count(expiring, "institution"))
 	}
 	if a.cfg.SMTP == "" {
-		note("Mail", false, "no mail server is set: messages stay in the outbox folder")
+		add("Mail", false, "no mail server is configured; messages are written to the outbox folder")
 	} else {
-		note("Mail", s.Mail.Failed == 0, "%s given up in 30 days, %d to be sent", count(s.Mail.Failed, "message"), s.Mail.Queued)
+		add("Mail", s.Mail.Failed == 0, "%s failed in 30 days, %d waiting to be sent", count(s.Mail.Failed, "message"), s.Mail.Queued)
 	}
 	hooks, err := a.Hooks.Condition(ctx)
 	if err != nil {
 		return nil, err
 	}
-	note("Webhooks", hooks.Off == 0 && hooks.OldestDue < lateHooks, "%s switched off, %d left alone for now; the oldest delivery has waited %s",
+	add("Webhooks", hooks.Off == 0 && hooks.OldestDue < lateDelivery, "%s switched off, %d suspended after failures; the oldest due delivery has waited %s",
 		count(hooks.Off, "endpoint"), hooks.Open, hooks.OldestDue.Round(time.Second))
 	return list, nil
 }

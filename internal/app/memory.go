@@ -5,13 +5,14 @@ import (
 	"runtime/debug"
 )
 
-// softMemory is the number of bytes above which the garbage collector works harder. Live memory is
-// bounded by the buffers of uploads and the few files being sealed. Garbage need not grow to the
-// same size.
+// softMemory is the number of bytes above which the garbage collector runs more often. Live memory
+// is limited by the buffers of uploads and by the few files that are sealed at the same time, so
+// garbage need not use as much memory as the live data.
 const softMemory = 100 << 20
 
-// boundMemory sets the memory limit of the collector, unless the operator has set one.
-func boundMemory() {
+// limitMemory sets the memory limit of the garbage collector, unless the operator has set
+// GOMEMLIMIT.
+func limitMemory() {
 	if _, set := os.LookupEnv("GOMEMLIMIT"); !set {
 		debug.SetMemoryLimit(softMemory)
 	}

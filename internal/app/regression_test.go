@@ -20,17 +20,17 @@ import (
 	"github.com/certvault/certvault/test/vault"
 )
 
-// receiver is a vault whose connections to the database can break, with all clients that upload to
-// it.
+// receiver is a vault whose connections to the database can be broken, and clients for all ways to
+// upload a file.
 type receiver struct {
 	*testing.T
 
 	app   *App
 	proxy *dbtest.Proxy
-	// direct is the database without the proxy.
+	// direct is the database, accessed without the proxy.
 	direct *db.DB
 	inst   *account.Institution
-	// program has a token, person a session.
+	// program has a token; person has a session.
 	program, person *vault.Client
 }
 
@@ -41,7 +41,7 @@ func newReceiver(t *testing.T) *receiver {
 	var proxied string
 	r.proxy, proxied = dbtest.NewProxy(t, database)
 	r.direct = dbtest.Open(t, "", database)
-	r.app = newApp(t, warm(t), &bytes.Buffer{}, func(c *config.Serve) { c.Database = proxied })
+	r.app = newApp(t, warmFolder(t), &bytes.Buffer{}, func(c *config.Serve) { c.Database = proxied })
 	ctx := t.Context()
 	const owner = "owner@example.org"
 	var err error
@@ -77,8 +77,8 @@ func newReceiver(t *testing.T) *receiver {
 	return r
 }
 
-// post sends a file in a form, with the name of the file as key.
-func (r *receiver) post(c *vault.Client, target, field, name string) *vault.Answer {
+// post sends a form with a file. The idempotency key is the name of the file.
+func (r *receiver) post(c *vault.Client, target, field, name string) *vault.Response {
 	r.Helper()
 	form := vault.NewForm("Diploma "+name, "Ada Obi", "ada@example.org", name, sample(name))
 	form.FileField = field
@@ -117,7 +117,7 @@ func (r *receiver) originals() map[string]string {
 	return found
 }
 
-// keys returns the keys of the originals with a name that rows refer to.
+// keys returns the keys of those originals with a file name that rows refer to.
 func (r *receiver) keys(name string) []string {
 	r.Helper()
 	keys, err := db.Column[string](r.direct.QueryContext(r.Context(), `
@@ -128,7 +128,7 @@ func (r *receiver) keys(name string) []string {
 	return keys
 }
 
-// sweep makes all files old enough for the sweep, and runs the sweep.
+// sweep sets the times of all files so that they are old enough for the sweep, and runs the sweep.
 func (r *receiver) sweep() {
 	r.Helper()
 	old := time.Now().Add(-24 * time.Hour)
@@ -142,22 +142,23 @@ func (r *receiver) sweep() {
 	}
 }
 
-// An upload in the panel lost its file when the answer to the commit was lost: the
-// row was committed, and the file was deleted. For all four ways to upload a file, a
-// committed row has its file although the client got an error, the sweep deletes a
-// file without a row, and a second attempt succeeds.
-func TestRegressionLostAnswerToACommitKeepsTheFile(t *testing.T) {
+// TestRegressionLostResponseToACommitRetainsTheFile checks a past error: if the response to the
+// commit of an upload in the panel was lost, the row was committed but the file was deleted. For
+// all four ways to upload a file, the test checks three properties. A committed row has its file
+// although the client received an error. The sweep deletes a file without a row. A second attempt
+// succeeds.
+func TestRegressionLostResponseToACommitRetainsTheFile(t *testing.T) {
 	t.Parallel()
 	r := newReceiver(t)
 	panel := "/panel/" + r.inst.Slug
 	draft := func() string {
 		a, err := r.person.PostForm(t.Context(), panel+"/bulk", url.Values{})
 		if err != nil || a.Status != http.StatusSeeOther {
-			t.Fatalf("a bulk upload is not begun: %v, %+v", err, a)
+			t.Fatalf("the bulk upload was not created: %v, %+v", err, a)
 		}
 		return a.Header.Get("Location") + "/files"
 	}()
-	for _, way := range []struct {
+	for _, upload := range []struct {
 		name, target, field string
 		client              *vault.Client
 		status              int
@@ -167,44 +168,44 @@ func TestRegressionLostAnswerToACommitKeepsTheFile(t *testing.T) {
 		{"panel", panel + "/upload", "file", r.person, http.StatusSeeOther},
 		{"bulk", draft, "files", r.person, http.StatusSeeOther},
 	} {
-		for _, made := range []bool{true, false} {
-			what, name := way.name+", the answer is lost", way.name+"-made.pdf"
-			lose := r.proxy.LoseAnswer
-			if !made {
-				what, name, lose = way.name+", the commit is lost", way.name+"-lost.pdf", r.proxy.LoseCommit
+		for _, committed := range []bool{true, false} {
+			scenario, name := upload.name+" with a lost response", upload.name+"-committed.pdf"
+			lose := r.proxy.LoseResponse
+			if !committed {
+				scenario, name, lose = upload.name+" with a lost commit", upload.name+"-lost.pdf", r.proxy.LoseCommit
 			}
 			before := r.originals()
 			lose(name)
-			if a := r.post(way.client, way.target, way.field, name); a.Status != http.StatusInternalServerError || r.proxy.Armed() {
-				t.Fatalf("%s: %d %s", what, a.Status, a.Body)
+			if a := r.post(upload.client, upload.target, upload.field, name); a.Status != http.StatusInternalServerError || r.proxy.Armed() {
+				t.Fatalf("%s: status = %d, want 500: %s", scenario, a.Status, a.Body)
 			}
 			keys, files := r.keys(name), r.originals()
 			if len(files) != len(before)+1 {
-				t.Fatalf("%s: %d files, and %d before", what, len(files), len(before))
+				t.Fatalf("%s: %d files, want 1 more than %d", scenario, len(files), len(before))
 			}
-			if made && (len(keys) != 1 || files[keys[0]] == "") || !made && len(keys) != 0 {
-				t.Fatalf("%s: the rows have %v, the files are %v", what, keys, files)
+			if committed && (len(keys) != 1 || files[keys[0]] == "") || !committed && len(keys) != 0 {
+				t.Fatalf("%s: the keys of the rows are %v, the files are %v", scenario, keys, files)
 			}
 			r.sweep()
 			after := r.originals()
-			if made && after[keys[0]] == "" {
-				t.Errorf("%s: the sweep took the file of a row", what)
+			if committed && after[keys[0]] == "" {
+				t.Errorf("%s: the sweep deleted the file of a row", scenario)
 			}
-			if !made && len(after) != len(before) {
-				t.Errorf("%s: %d files after the sweep, and %d before", what, len(after), len(before))
+			if !committed && len(after) != len(before) {
+				t.Errorf("%s: %d files after the sweep, want %d", scenario, len(after), len(before))
 			}
-			again := r.post(way.client, way.target, way.field, name)
-			if again.Status != way.status {
-				t.Errorf("%s: again: %d %s", what, again.Status, again.Body)
+			again := r.post(upload.client, upload.target, upload.field, name)
+			if again.Status != upload.status {
+				t.Errorf("%s: status of the second attempt = %d, want %d: %s", scenario, again.Status, upload.status, again.Body)
 			}
-			// A repeated request with the same key returns the lost answer.
-			if replayed := again.Header.Get("Idempotency-Replayed") == "true"; replayed != (made && way.client == r.program) {
-				t.Errorf("%s: replayed is %v", what, replayed)
+			// A repeated request with the same key returns the lost response.
+			if replayed := again.Header.Get("Idempotency-Replayed") == "true"; replayed != (committed && upload.client == r.program) {
+				t.Errorf("%s: replayed = %v", scenario, replayed)
 			}
 			r.sweep()
 			for _, key := range r.keys(name) {
 				if r.originals()[key] == "" {
-					t.Errorf("%s: a row has lost its file", what)
+					t.Errorf("%s: the file of a row is missing", scenario)
 				}
 			}
 		}

@@ -33,16 +33,16 @@ import (
 
 const (
 	headerTime = 10 * time.Second
-	// bodyTime and answerTime limit requests that set no limit themselves.
-	bodyTime   = 30 * time.Second
-	answerTime = 60 * time.Second
-	idleTime   = 2 * time.Minute
-	maxHeader  = 64 << 10
-	readyTime  = 2 * time.Second
+	// bodyTime and responseTime limit requests that set no limit of their own.
+	bodyTime     = 30 * time.Second
+	responseTime = 60 * time.Second
+	idleTime     = 2 * time.Minute
+	maxHeader    = 64 << 10
+	readyTime    = 2 * time.Second
 )
 
-// listen opens the ports before anything else starts, so that a port in use is an early error.
-// Links also need the number of a port that the system chose.
+// listen opens the ports before any other part starts, so that a port in use is reported early.
+// Links also require the number of a port that the system chose.
 func (a *App) listen(ctx context.Context) (err error) {
 	var l net.ListenConfig
 	if a.listener, err = l.Listen(ctx, "tcp", a.cfg.Listen); err != nil {
@@ -71,9 +71,9 @@ func (a *App) prepareServers() error {
 		return err
 	}
 	a.public = &http.Server{
-		Handler: handler, TLSConfig: tlsConfig, ReadHeaderTimeout: headerTime, ReadTimeout: bodyTime, WriteTimeout: answerTime,
+		Handler: handler, TLSConfig: tlsConfig, ReadHeaderTimeout: headerTime, ReadTimeout: bodyTime, WriteTimeout: responseTime,
 		IdleTimeout: idleTime, MaxHeaderBytes: maxHeader, ErrorLog: slog.NewLogLogger(a.log.Handler(), slog.LevelDebug),
-		// OPTIONS * is answered like any other request, with an id and a log entry.
+		// OPTIONS * is handled like any other request, with a request id and a log entry.
 		DisableGeneralOptionsHandler: true,
 	}
 	if a.metricsAt == nil {
@@ -82,7 +82,7 @@ func (a *App) prepareServers() error {
 	a.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(a.registry, promhttp.HandlerOpts{}))
-	a.metrics = &http.Server{Handler: mux, ReadHeaderTimeout: headerTime, ReadTimeout: bodyTime, WriteTimeout: answerTime}
+	a.metrics = &http.Server{Handler: mux, ReadHeaderTimeout: headerTime, ReadTimeout: bodyTime, WriteTimeout: responseTime}
 	return nil
 }
 
@@ -109,7 +109,7 @@ func (a *App) handler() (http.Handler, error) {
 		return nil, err
 	}
 	business := &api.API{
-		Certs: a.Certs, Search: a.Search, Batches: a.Batches, Tokens: a.Tokens, Links: a.links, Limit: limit.NewCounter(a.cfg.RateLimit, time.Now), Keys: a.Once,
+		Certs: a.Certs, Search: a.Search, Batches: a.Batches, Tokens: a.Tokens, Links: a.links, Limit: limit.NewCounter(a.cfg.RateLimit, time.Now), Keys: a.IdempotencyKeys,
 		Log: a.log,
 	}
 	compress, err := web.Compress()
@@ -126,12 +126,12 @@ func (a *App) handler() (http.Handler, error) {
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { plain(w, http.StatusOK, "ok\n") })
 	mux.HandleFunc("GET /readyz", a.ready)
 	a.registry.MustRegister(
-		a.gauge("certvault_jobs_waiting", "Certificates whose verified PDF is not made yet.", a.Certs.Waiting),
-		a.gauge("certvault_signing_keys_expiring", "Institutions whose signing key has a certificate that has expired or expires within 90 days; anything but 0 is an alarm.",
+		a.gauge("certvault_jobs_waiting", "Certificates whose verified PDF is not generated yet.", a.Certs.Waiting),
+		a.gauge("certvault_signing_keys_expiring", "Institutions whose signing key has a certificate that has expired or expires within 90 days; the value should be 0.",
 			func(ctx context.Context) (int, error) {
 				return a.expiringKeys(ctx, time.Now().Add(authority.ExpiresSoon))
 			}),
-		a.gauge("certvault_files_damaged", "Certificates whose stored file failed its last check; anything but 0 is an alarm.", a.Certs.Damaged),
+		a.gauge("certvault_files_damaged", "Certificates whose stored file failed its last check; the value should be 0.", a.Certs.Damaged),
 	)
 	return web.Wrap(web.Options{
 		Log: a.log, Proxies: proxies, HSTS: a.cfg.TLSCert != "" || a.cfg.ACMEDomain != "" || len(proxies) > 0,
@@ -140,8 +140,8 @@ func (a *App) handler() (http.Handler, error) {
 		compress(site.Assets(pages.Render)), compress(people))), nil
 }
 
-// surfaces sends each request to its surface. It is not a mux, because a mux answers
-// unclean paths with a redirect before the token is checked.
+// surfaces passes each request to the handler of its interface. It is not a mux, because a mux
+// redirects unclean paths before the token is checked.
 func surfaces(business, health, docs, assets, pages http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch p := r.URL.Path; {
@@ -159,27 +159,28 @@ func surfaces(business, health, docs, assets, pages http.Handler) http.Handler {
 	})
 }
 
-// gauge is a metric that is counted at each request for it. It is -1 if counting failed.
+// gauge returns a metric whose value is counted each time it is requested. The value is -1 if
+// counting failed.
 func (a *App) gauge(name, help string, count func(context.Context) (int, error)) prometheus.Collector {
 	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 {
 		ctx, cancel := context.WithTimeout(context.Background(), readyTime)
 		defer cancel()
 		n, err := count(ctx)
 		if err != nil {
-			a.log.WarnContext(ctx, "a metric could not be counted", slog.String("metric", name), slog.Any("error", err))
+			a.log.WarnContext(ctx, "counting a metric failed", slog.String("metric", name), slog.Any("error", err))
 			return -1
 		}
 		return float64(n)
 	})
 }
 
-// ready reports whether the database answers.
+// ready reports whether the database responds.
 func (a *App) ready(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), readyTime)
 	defer cancel()
 	if err := a.DB.Ping(ctx); err != nil {
-		a.log.WarnContext(ctx, "not ready", slog.Any("error", err))
-		plain(w, http.StatusServiceUnavailable, "the database does not answer\n")
+		a.log.WarnContext(ctx, "the vault is not ready", slog.Any("error", err))
+		plain(w, http.StatusServiceUnavailable, "the database does not respond\n")
 		return
 	}
 	plain(w, http.StatusOK, "ready\n")
@@ -215,7 +216,7 @@ func (a *App) tlsConfig() (*tls.Config, error) {
 		if err != nil {
 			return nil, fmt.Errorf("--base-url: %w", err)
 		}
-		pair, err := ownCertificate(filepath.Join(a.cfg.Data, "tls"), base.Hostname(), time.Now())
+		pair, err := selfSignedCertificate(filepath.Join(a.cfg.Data, "tls"), base.Hostname(), time.Now())
 		if err != nil {
 			return nil, err
 		}
@@ -224,12 +225,12 @@ func (a *App) tlsConfig() (*tls.Config, error) {
 	return c, nil
 }
 
-// serve starts the servers. If one of them stops, the vault stops.
+// serve starts the servers. If a server stops with an error, the vault stops.
 func (a *App) serve() {
 	run := func(f func() error) {
 		go func() {
 			if err := f(); err != nil && !errors.Is(err, http.ErrServerClosed) {
-				a.fatal <- fmt.Errorf("serving: %w", err)
+				a.fatal <- fmt.Errorf("serving requests: %w", err)
 			}
 		}()
 	}
@@ -244,7 +245,7 @@ func (a *App) serve() {
 	}
 }
 
-// stopServing waits for running requests, and closes the ports.
+// stopServing waits for running requests and closes the ports.
 func (a *App) stopServing(ctx context.Context) error {
 	for _, stop := range a.onStop {
 		stop()
@@ -256,7 +257,7 @@ func (a *App) stopServing(ctx context.Context) error {
 	}{{a.public, a.listener}, {a.metrics, a.metricsAt}} {
 		if s.server != nil {
 			if err := s.server.Shutdown(ctx); err != nil {
-				errs = append(errs, fmt.Errorf("ending requests: %w", err), s.server.Close())
+				errs = append(errs, fmt.Errorf("waiting for running requests: %w", err), s.server.Close())
 			}
 		}
 		if s.at != nil {

@@ -16,14 +16,14 @@ import (
 	"github.com/certvault/certvault/internal/db"
 )
 
-// keysEvery is the interval of the search for institutions without a signing key. A key that could
-// not be created is thus created without a restart.
+// keysEvery is the interval at which institutions without a signing key are searched for. If the
+// creation of a key failed, the key is therefore created without a restart.
 const keysEvery = time.Minute
 
-// maxPassphrase bounds the file of the passphrase in bytes.
+// maxPassphrase is the maximum size of the passphrase file in bytes.
 const maxPassphrase = 4096
 
-// openKeys returns the signing keys. base is the base URL, empty if it is unknown.
+// openKeys returns the signing keys. base is the base URL, or empty if it is unknown.
 func openKeys(s config.Storage, base string) (*authority.Authority, error) {
 	o := authority.Options{Now: time.Now}
 	if u, err := url.Parse(base); err == nil {
@@ -35,7 +35,7 @@ func openKeys(s config.Storage, base string) (*authority.Authority, error) {
 			return nil, fmt.Errorf("--key-passphrase-file: %w", err)
 		}
 		if o.Passphrase = strings.TrimRight(string(text), "\r\n"); o.Passphrase == "" || len(text) > maxPassphrase {
-			return nil, fmt.Errorf("--key-passphrase-file: %s must hold one line of at most %d bytes", s.KeyPassphraseFile, maxPassphrase)
+			return nil, fmt.Errorf("--key-passphrase-file: %s must contain one line of at most %d bytes", s.KeyPassphraseFile, maxPassphrase)
 		}
 	}
 	return authority.New(filepath.Join(s.Data, "keys"), o), nil
@@ -63,17 +63,17 @@ func (s *Storage) expiringKeys(ctx context.Context, before time.Time) (n int, er
 	return n, nil
 }
 
-// MakeKeys creates the signing key of each institution that never had one, and the root if there is
-// none. It records that the key exists. A lost key therefore remains a fault until it is restored
-// or replaced explicitly.
-func (s *Storage) MakeKeys(ctx context.Context) error {
-	made, err := account.WithKey(ctx, s.DB)
+// CreateKeys creates the signing key of each institution that never had a key, and the root key if no
+// institution has a key. It records that the key exists. If a key is lost, CreateKeys does not create
+// it again, so the error remains until the key is restored or explicitly replaced.
+func (s *Storage) CreateKeys(ctx context.Context) error {
+	withKey, err := account.WithKey(ctx, s.DB)
 	if err != nil {
 		return err
 	}
-	if len(made) == 0 {
+	if len(withKey) == 0 {
 		if err := s.Keys.MakeRoot(); err != nil {
-			return fmt.Errorf("making the root of signing keys: %w", err)
+			return fmt.Errorf("creating the root of signing keys: %w", err)
 		}
 	}
 	missing, err := account.WithoutKey(ctx, s.DB)
@@ -82,9 +82,9 @@ func (s *Storage) MakeKeys(ctx context.Context) error {
 	}
 	for _, i := range missing {
 		if err := s.Keys.Create(i.UUID, i.Name); err != nil {
-			return fmt.Errorf("making the signing key of %s: %w", i.UUID, err)
+			return fmt.Errorf("creating the signing key of %s: %w", i.UUID, err)
 		}
-		if err := s.DB.Tx(ctx, func(tx *db.Tx) error { return account.KeyMadeTx(ctx, tx, i, time.Now()) }); err != nil {
+		if err := s.DB.Tx(ctx, func(tx *db.Tx) error { return account.RecordKeyTx(ctx, tx, i, time.Now()) }); err != nil {
 			return err
 		}
 	}

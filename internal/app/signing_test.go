@@ -14,8 +14,9 @@ import (
 	"github.com/certvault/certvault/internal/config"
 )
 
-// Keys are created once for each institution. A lost key is not created again.
-func TestKeysAreMadeOnce(t *testing.T) {
+// TestKeysAreCreatedOnce checks that a key is created once for each institution, and that a lost
+// key is not created again.
+func TestKeysAreCreatedOnce(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "data")
 	base, err := OpenBase(t.Context(), config.Storage{Data: dir}, "https://vault.example")
@@ -34,19 +35,19 @@ func TestKeysAreMadeOnce(t *testing.T) {
 		return i.UUID
 	}
 	first := institution("ONE")
-	if err := base.MakeKeys(t.Context()); err != nil {
+	if err := base.CreateKeys(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	roots, err := base.Keys.Roots()
 	if err != nil || len(roots) != 1 || roots[0].Subject.CommonName != "Certvault document signing vault.example" {
-		t.Fatalf("%v, %v", roots, err)
+		t.Fatalf("roots = %v, %v, want one for vault.example", roots, err)
 	}
 	before, err := base.Keys.Certificates(first)
 	if err != nil {
 		t.Fatal(err)
 	}
 	second := institution("TWO")
-	if err := base.MakeKeys(t.Context()); err != nil {
+	if err := base.CreateKeys(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if after, err := base.Keys.Certificates(first); err != nil || len(after) != 1 || !after[0].Chain[0].Equal(before[0].Chain[0]) {
@@ -61,21 +62,21 @@ func TestKeysAreMadeOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := base.MakeKeys(t.Context()); err != nil {
-		t.Errorf("with nothing to make: %v", err)
+	if err := base.CreateKeys(t.Context()); err != nil {
+		t.Errorf("CreateKeys without an institution that requires a key: %v", err)
 	}
 	third := institution("THREE")
-	err = base.MakeKeys(t.Context())
+	err = base.CreateKeys(t.Context())
 	if f, ok := errors.AsType[*authority.Fault](err); !ok || f.Code != authority.CodeMissing {
-		t.Errorf("a key below a root that is lost: %v", err)
+		t.Errorf("a new key without the lost root: error = %v, want CodeMissing", err)
 	}
 	for _, id := range []string{first, second, third} {
 		if _, _, err := base.Keys.Signer(t.Context(), id); err == nil {
-			t.Errorf("the key of %s was made anew", id)
+			t.Errorf("the key of %s was created again", id)
 		}
 	}
 	if _, err := os.Stat(filepath.Join(dir, "keys", "root")); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("the root was made anew: %v", err)
+		t.Errorf("the root was created again: %v", err)
 	}
 }
 
@@ -95,7 +96,7 @@ func TestExpiringSigningKeyIsReported(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := base.MakeKeys(t.Context()); err != nil {
+	if err := base.CreateKeys(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	now := time.Now()

@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	// sweepBlobsEvery is the interval of the sweep of files without an owner.
+	// sweepBlobsEvery is the interval of the sweep of files that no row refers to.
 	sweepBlobsEvery = time.Hour
 	// firstTask is the maximum delay of the first run of a periodic task.
 	firstTask = time.Minute
@@ -29,33 +29,33 @@ const (
 // startTasks starts the periodic tasks. Several nodes can run each of them at the same time.
 func (a *App) startTasks(ctx context.Context) {
 	ctx, a.stopTasks = context.WithCancel(context.WithoutCancel(ctx))
-	a.every(ctx, "sweep of jobs", cert.SweepEvery, a.Certs.SweepJobs)
+	a.every(ctx, "sweep of jobs", cert.SweepInterval, a.Certs.SweepJobs)
 	a.every(ctx, "sweep of counts", search.FoldEvery, a.Search.SweepCounts)
 	a.every(ctx, "sweep of files", sweepBlobsEvery, func(ctx context.Context) error {
 		return a.Certs.SweepBlobs(ctx, a.BulkImports.RefersTo, a.Batches.RefersTo)
 	})
-	a.every(ctx, "end of what is kept for a time", cert.RetentionEvery, a.Certs.SweepExpired)
-	a.every(ctx, "end of old addresses", cert.RetentionEvery, a.Recipients.SweepExpired)
-	a.every(ctx, "sweep of tasks", cert.SweepEvery, a.Tasks.Sweep)
-	a.every(ctx, "sweep of bulk uploads", bulkimport.SweepEvery, a.BulkImports.Sweep)
-	a.every(ctx, "sweep of batches", batch.SweepEvery, a.Batches.Sweep)
-	a.every(ctx, "sweep of idempotency keys", limit.SweepEvery, a.Once.Sweep)
+	a.every(ctx, "end of retention periods", cert.RetentionInterval, a.Certs.SweepExpired)
+	a.every(ctx, "removal of old addresses", cert.RetentionInterval, a.Recipients.SweepExpired)
+	a.every(ctx, "sweep of tasks", cert.SweepInterval, a.Tasks.Sweep)
+	a.every(ctx, "sweep of bulk uploads", bulkimport.SweepInterval, a.BulkImports.Sweep)
+	a.every(ctx, "sweep of batches", batch.SweepInterval, a.Batches.Sweep)
+	a.every(ctx, "sweep of idempotency keys", limit.SweepInterval, a.IdempotencyKeys.Sweep)
 	a.every(ctx, "check of stored files", cert.RehashEvery, a.Certs.Rehash)
-	a.every(ctx, "making of signing keys", keysEvery, a.MakeKeys)
-	a.every(ctx, "sweep of sign-ins", identity.SweepEvery, a.People.Sweep)
-	a.every(ctx, "sweep of mail", mail.SweepEvery, a.Mailer.Sweep)
-	a.every(ctx, "sweep of notices", recipient.SweepEvery, a.Recipients.Sweep)
-	a.every(ctx, "sweep of webhooks", webhook.SweepEvery, a.Deliverer.Sweep)
-	a.every(ctx, "heartbeat", job.Beat, func(ctx context.Context) error { return a.Queue.Heartbeat(ctx, time.Now()) })
+	a.every(ctx, "creation of signing keys", keysEvery, a.CreateKeys)
+	a.every(ctx, "sweep of sign-ins", identity.SweepInterval, a.People.Sweep)
+	a.every(ctx, "sweep of mail", mail.SweepInterval, a.Mailer.Sweep)
+	a.every(ctx, "sweep of notices", recipient.SweepInterval, a.Recipients.Sweep)
+	a.every(ctx, "sweep of webhooks", webhook.SweepInterval, a.Deliverer.Sweep)
+	a.every(ctx, "heartbeat", job.HeartbeatInterval, func(ctx context.Context) error { return a.Queue.Heartbeat(ctx, time.Now()) })
 	if a.DB.Dialect == db.PostgreSQL {
-		a.every(ctx, "rescue", job.Beat, func(ctx context.Context) error { return a.Queue.Rescue(ctx, time.Now(), a.Certs.Rescued) })
+		a.every(ctx, "rescue", job.HeartbeatInterval, func(ctx context.Context) error { return a.Queue.Rescue(ctx, time.Now(), a.Certs.Rescued) })
 	}
 }
 
-// every calls f at each tick until ctx ends. It logs errors and continues with the next tick.
+// every calls f at each tick until ctx is done. It logs errors and continues with the next tick.
 func (a *App) every(ctx context.Context, name string, interval time.Duration, f func(context.Context) error) {
 	a.tasks.Go(func() {
-		// The first run is soon, because a vault that is restarted daily must sweep too.
+		// The first run is early, because a vault that is restarted daily must also run its tasks.
 		timer := time.NewTimer(min(interval, firstTask))
 		defer timer.Stop()
 		for {
@@ -76,8 +76,8 @@ func (a *App) every(ctx context.Context, name string, interval time.Duration, f 
 // wait for it.
 func (a *App) warmRenderer(ctx context.Context) {
 	a.tasks.Go(func() {
-		if err := a.renderer.Warm(context.WithoutCancel(ctx)); err != nil {
-			a.log.ErrorContext(ctx, "the PDF renderer cannot be prepared", slog.Any("error", err))
+		if err := a.renderer.Compile(context.WithoutCancel(ctx)); err != nil {
+			a.log.ErrorContext(ctx, "preparing the PDF renderer failed", slog.Any("error", err))
 		}
 	})
 }

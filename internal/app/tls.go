@@ -19,25 +19,25 @@ import (
 )
 
 const (
-	ownLife = 397 * 24 * time.Hour
-	// ownRenew is the remaining lifetime below which a self-signed certificate is renewed.
-	ownRenew = 30 * 24 * time.Hour
+	selfSignedLifetime = 397 * 24 * time.Hour
+	// selfSignedRenewal is the remaining lifetime below which a self-signed certificate is renewed.
+	selfSignedRenewal = 30 * 24 * time.Hour
 )
 
-// ownCertificate returns a self-signed TLS certificate for localhost and the host of the base URL.
-// It stores the certificate, so that a client that trusts it need not do so again after each
-// restart.
-func ownCertificate(dir, host string, now time.Time) (tls.Certificate, error) {
+// selfSignedCertificate returns a self-signed TLS certificate for localhost and the host of the
+// base URL. It stores the certificate in dir, so that clients need to trust it only once and not
+// again after each restart.
+func selfSignedCertificate(dir, host string, now time.Time) (tls.Certificate, error) {
 	certFile, keyFile := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
 	pair, err := tls.LoadX509KeyPair(certFile, keyFile)
-	if err == nil && pair.Leaf.VerifyHostname(host) == nil && now.Before(pair.Leaf.NotAfter.Add(-ownRenew)) {
+	if err == nil && pair.Leaf.VerifyHostname(host) == nil && now.Before(pair.Leaf.NotAfter.Add(-selfSignedRenewal)) {
 		return pair, nil
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return tls.Certificate{}, fmt.Errorf("reading the self-signed certificate (to create a new one, remove %s): %w", dir, err)
 	}
-	if err := makeCertificate(dir, certFile, keyFile, host, now); err != nil {
-		return tls.Certificate{}, fmt.Errorf("making a TLS certificate: %w", err)
+	if err := createCertificate(dir, certFile, keyFile, host, now); err != nil {
+		return tls.Certificate{}, fmt.Errorf("creating a TLS certificate: %w", err)
 	}
 	if pair, err = tls.LoadX509KeyPair(certFile, keyFile); err != nil {
 		return tls.Certificate{}, fmt.Errorf("reading the new TLS certificate: %w", err)
@@ -45,7 +45,7 @@ func ownCertificate(dir, host string, now time.Time) (tls.Certificate, error) {
 	return pair, nil
 }
 
-func makeCertificate(dir, certFile, keyFile, host string, now time.Time) error {
+func createCertificate(dir, certFile, keyFile, host string, now time.Time) error {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return err
@@ -56,7 +56,7 @@ func makeCertificate(dir, certFile, keyFile, host string, now time.Time) error {
 	}
 	template := &x509.Certificate{
 		SerialNumber: serial, Subject: pkix.Name{CommonName: host, Organization: []string{"Certvault, made by itself"}},
-		NotBefore: now.Add(-time.Hour), NotAfter: now.Add(ownLife), KeyUsage: x509.KeyUsageDigitalSignature,
+		NotBefore: now.Add(-time.Hour), NotAfter: now.Add(selfSignedLifetime), KeyUsage: x509.KeyUsageDigitalSignature,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, BasicConstraintsValid: true,
 		DNSNames: []string{"localhost"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback},
 	}

@@ -16,13 +16,14 @@ import (
 const (
 	// stampTime limits a request to the time-stamp authority, from the connection to the last byte.
 	stampTime = 15 * time.Second
-	// maxStamp is the maximum size of its response in bytes.
+	// maxStamp is the maximum size of the authority's response in bytes.
 	maxStamp = 128 << 10
-	// maxStampConns is the maximum number of connections to it.
+	// maxStampConns is the maximum number of connections to the authority.
 	maxStampConns = 16
 )
 
-// timeStamps requests time stamps from the authority at an address by HTTP (RFC 3161, 3.4).
+// timeStamps returns an authority that requests time stamps from an address by HTTP (RFC 3161,
+// 3.4).
 func timeStamps(address string) *pades.TimeStampAuthority {
 	client := &http.Client{
 		Timeout: stampTime,
@@ -30,16 +31,16 @@ func timeStamps(address string) *pades.TimeStampAuthority {
 			Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true, TLSHandshakeTimeout: stampTime,
 			MaxConnsPerHost: maxStampConns, MaxIdleConnsPerHost: maxStampConns, IdleConnTimeout: idleTime,
 		},
-		// The client follows no redirects. The address of an authority that has moved must be
+		// The client follows no redirects. If an authority has moved, its new address must be
 		// configured.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	return pades.NewTimeStampAuthority(func(ctx context.Context, request []byte) ([]byte, error) {
-		return askTime(ctx, client, address, request)
+		return requestTimeStamp(ctx, client, address, request)
 	})
 }
 
-func askTime(ctx context.Context, client *http.Client, address string, request []byte) (_ []byte, err error) {
+func requestTimeStamp(ctx context.Context, client *http.Client, address string, request []byte) (_ []byte, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(request))
 	if err != nil {
 		return nil, fmt.Errorf("requesting a time stamp: %w", err)
@@ -52,17 +53,17 @@ func askTime(ctx context.Context, client *http.Client, address string, request [
 	}
 	defer func() { err = errors.Join(err, res.Body.Close()) }()
 	if res.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("requesting a time stamp: the authority answered %s", res.Status)
+		return nil, fmt.Errorf("requesting a time stamp: the authority responded with %s", res.Status)
 	}
 	if kind, _, err := mime.ParseMediaType(res.Header.Get("Content-Type")); err != nil || kind != "application/timestamp-reply" {
-		return nil, fmt.Errorf("requesting a time stamp: the authority answered with %q", res.Header.Get("Content-Type"))
+		return nil, fmt.Errorf("requesting a time stamp: the authority responded with the content type %q", res.Header.Get("Content-Type"))
 	}
 	body, err := io.ReadAll(io.LimitReader(res.Body, maxStamp+1))
 	if err != nil {
 		return nil, fmt.Errorf("requesting a time stamp: %w", err)
 	}
 	if len(body) > maxStamp {
-		return nil, fmt.Errorf("requesting a time stamp: the answer has more than %d bytes", maxStamp)
+		return nil, fmt.Errorf("requesting a time stamp: the response has more than %d bytes", maxStamp)
 	}
 	return body, nil
 }

@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// Action names an action as noun, dot and verb; the noun is the type of its
+// Action is the name of an action: a noun, a dot and a verb. The noun is the type of the action's
 // subject.
 type Action string
 
-// These are all recorded actions. Each has an entry in Actions.
+// These constants are all recorded actions. Each action has an entry in Actions.
 const (
 	CertificateUploaded Action = "certificate.uploaded"
 	CertificateRetried  Action = "certificate.retried"
@@ -17,10 +17,10 @@ const (
 	CertificateExported Action = "certificate.exported"
 	CertificateMailed   Action = "certificate.mailed"
 	CertificateAddress  Action = "certificate.address"
-	CertificateMended   Action = "certificate.correction"
-	CertificateEnded    Action = "certificate.ended"
-	FilesEnded          Action = "certificate.files-ended"
-	MailEnded           Action = "certificate.mail-ended"
+	CorrectionClosed    Action = "certificate.correction"
+	CertificateExpired  Action = "certificate.ended"
+	FilesExpired        Action = "certificate.files-ended"
+	MailExpired         Action = "certificate.mail-ended"
 	BatchAccepted       Action = "batch.accepted"
 
 	TokenCreated Action = "token.created"
@@ -58,10 +58,10 @@ const (
 	InstitutionCreated Action = "institution.created"
 	InstitutionChanged Action = "institution.changed"
 	LogoChanged        Action = "institution.logo"
-	WordsChanged       Action = "institution.words"
-	MailTried          Action = "institution.mail"
+	MailTextChanged    Action = "institution.words"
+	MailTested         Action = "institution.mail"
 
-	KeyMade        Action = "key.made"
+	KeyCreated     Action = "key.made"
 	KeyRotated     Action = "key.rotated"
 	KeyImported    Action = "key.imported"
 	KeyProgram     Action = "key.program"
@@ -74,27 +74,26 @@ const (
 	AuditExported Action = "audit.exported"
 )
 
-// Actions lists all actions, with the phrase that follows the name of the
-// actor.
+// Actions lists all actions with their phrases. A phrase follows the name of the actor.
 var Actions = []struct {
 	Action Action
 	Phrase string
 }{
 	{CertificateUploaded, "uploaded a certificate"},
-	{CertificateRetried, "had a certificate processed again"},
+	{CertificateRetried, "retried a certificate"},
 	{CertificateRevoked, "revoked a certificate"},
 	{CertificateExported, "exported certificates"},
-	{CertificateMailed, "had a certificate mailed again"},
+	{CertificateMailed, "sent the mail of a certificate again"},
 	{CertificateAddress, "corrected the address of a certificate"},
-	{CertificateMended, "closed a request to correct a certificate"},
-	{CertificateEnded, "removed a failed certificate, whose time was over"},
-	{FilesEnded, "removed the files of a revoked certificate, whose time was over"},
-	{MailEnded, "removed names and addresses of old mail and events"},
+	{CorrectionClosed, "closed a request to correct a certificate"},
+	{CertificateExpired, "removed a failed certificate after its retention period"},
+	{FilesExpired, "removed the files of a revoked certificate after their retention period"},
+	{MailExpired, "removed names and addresses of old mail and events"},
 	{BatchAccepted, "uploaded a batch"},
-	{TokenCreated, "made an API token"},
+	{TokenCreated, "created an API token"},
 	{TokenRotated, "rotated an API token"},
 	{TokenRevoked, "revoked an API token"},
-	{WebhookCreated, "made a webhook endpoint"},
+	{WebhookCreated, "created a webhook endpoint"},
 	{WebhookChanged, "changed a webhook endpoint"},
 	{WebhookDeleted, "deleted a webhook endpoint"},
 	{WebhookTested, "tested a webhook endpoint"},
@@ -109,32 +108,32 @@ var Actions = []struct {
 	{MemberChanged, "changed a member"},
 	{MemberRemoved, "removed a member"},
 	{MemberLeft, "left the institution"},
-	{InvitationSent, "invited somebody"},
+	{InvitationSent, "invited a person"},
 	{InvitationResent, "sent an invitation again"},
-	{InvitationRevoked, "took an invitation back"},
+	{InvitationRevoked, "withdrew an invitation"},
 	{InvitationAccepted, "accepted an invitation"},
 	{InvitationDeclined, "declined an invitation"},
 	{SignedIn, "signed in"},
 	{SignedOut, "signed out"},
 	{SignInFailed, "failed to sign in"},
-	{SecurityChanged, "changed how they sign in"},
-	{InstitutionCreated, "made an institution"},
+	{SecurityChanged, "changed the sign-in settings"},
+	{InstitutionCreated, "created an institution"},
 	{InstitutionChanged, "changed the settings"},
 	{LogoChanged, "changed the logo"},
-	{WordsChanged, "changed the words of mail"},
-	{MailTried, "had a test mail sent"},
-	{KeyMade, "made a signing key"},
+	{MailTextChanged, "changed the text of mail"},
+	{MailTested, "sent a test mail"},
+	{KeyCreated, "created a signing key"},
 	{KeyRotated, "rotated the signing key"},
 	{KeyImported, "imported a signing key"},
-	{KeyProgram, "set a program to sign"},
-	{KeyRootRotated, "made a new root key"},
+	{KeyProgram, "set a program that signs"},
+	{KeyRootRotated, "created a new root key"},
 	{KeyProtected, "protected the signing keys"},
-	{OperatorAdded, "made somebody an operator"},
-	{OperatorRemoved, "took an operator's rights away"},
+	{OperatorAdded, "added an operator"},
+	{OperatorRemoved, "removed an operator"},
 	{AuditExported, "exported the audit log"},
 }
 
-// Phrase returns the phrase for the action that follows the name of its actor.
+// Phrase returns the phrase of the action, which follows the name of the actor.
 func (a Action) Phrase() string {
 	for i := range Actions {
 		if Actions[i].Action == a {
@@ -153,8 +152,7 @@ func (a Action) known() bool {
 	return false
 }
 
-// Groups returns the nouns of all actions; a filter accepts a noun for all its
-// actions.
+// Groups returns the nouns of all actions. A filter accepts a noun as the group of all its actions.
 func Groups() []string {
 	var groups []string
 	for i := range Actions {

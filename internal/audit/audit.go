@@ -1,8 +1,7 @@
-// Package audit owns the audit log: the actor, the subject, the time and the
-// client address of each action. An entry is written in the transaction of its
-// action, so that neither exists without the other, and the database refuses to
-// change or delete entries. The package knows only the names of the actions;
-// the domains record them.
+// Package audit owns the audit log: the actor, the subject, the time and the client address of each
+// action. An entry is written in the transaction of its action, so that neither exists without the
+// other. The database rejects statements that change or delete entries. The package defines only
+// the names of the actions; the domain packages record them.
 package audit
 
 import (
@@ -20,7 +19,7 @@ import (
 	"github.com/certvault/certvault/internal/db"
 )
 
-// ActorType is the kind of actor.
+// ActorType is the type of an actor.
 type ActorType string
 
 const (
@@ -34,22 +33,21 @@ const (
 	System ActorType = "system"
 )
 
-// ActorTypes lists all kinds.
+// ActorTypes lists all types of actors.
 var ActorTypes = []ActorType{User, Token, Command, System}
 
 // Actor is the person or program that performs an action.
 type Actor struct {
 	Type ActorType
-	// ID is the UUID of a person or the number of a token. Name is the display
-	// name.
+	// ID is the UUID of a person or the number of a token. Name is the display name.
 	ID, Name string
-	// Address is the address of the client; the zero value means none.
+	// Address is the address of the client, or the zero value if there is none.
 	Address netip.Addr
 	// RequestID is the id of the request in the server's log.
 	RequestID string
 }
 
-// Certvault is the actor for actions of Certvault itself.
+// Certvault is the actor of actions that Certvault performs by itself.
 var Certvault = Actor{Type: System, Name: "Certvault"}
 
 type contextKey struct{}
@@ -71,22 +69,21 @@ func ActorOf(ctx context.Context) Actor {
 type Subject struct {
 	// Type is a noun such as certificate.
 	Type string `json:"type"`
-	// ID is the identifier in the database, Name the display name.
+	// ID is the identifier in the database; Name is the display name.
 	ID   string `json:"id"`
 	Name string `json:"name"`
 }
 
-// Detail holds further facts about an action. It never holds a secret.
+// Detail contains further facts about an action. It never contains a secret.
 type Detail map[string]any
 
 // Entry is one entry of the log.
 type Entry struct {
 	ID int64
-	// InstitutionID is the institution whose log has the entry; 0 is the log of
-	// the installation.
+	// InstitutionID is the institution whose log contains the entry; 0 is the log of the
+	// installation.
 	InstitutionID int64
-	// At is the time of the action; RecordTx replaces the zero value by the
-	// current time.
+	// At is the time of the action. RecordTx replaces the zero value with the current time.
 	At time.Time
 	// Actor is set from the context.
 	Actor   Actor
@@ -100,8 +97,7 @@ const (
 	maxDetail = 8 << 10
 )
 
-// RecordTx writes an entry in the transaction of its action, with the actor of
-// the context.
+// RecordTx writes an entry in the transaction of its action. The actor is the actor of the context.
 func RecordTx(ctx context.Context, tx *db.Tx, e Entry) error {
 	if !e.Action.known() {
 		return fmt.Errorf("recording an action: unknown action %q", string(e.Action))
@@ -139,7 +135,7 @@ func RecordTx(ctx context.Context, tx *db.Tx, e Entry) error {
 	return nil
 }
 
-// short truncates a name that a user chose.
+// short truncates a name to maxName characters.
 func short(s string) string {
 	if utf8.RuneCountInString(s) > maxName {
 		return string([]rune(s)[:maxName])
@@ -147,30 +143,30 @@ func short(s string) string {
 	return s
 }
 
-// fold returns text in the form in which filters compare it.
+// fold returns text in the form that filters compare.
 func fold(s string) string { return strings.ToLower(norm.NFC.String(strings.TrimSpace(s))) }
 
-// Changes returns the values of a record that changed, each with its old and
-// new value, or nil if none did. Both arguments must marshal to JSON objects.
+// Changes returns the fields of a record that changed, with the old and the new value of each
+// field, or nil if no field changed. Both arguments must marshal to JSON objects.
 func Changes(before, after any) (Detail, error) {
-	was, err := object(before)
+	old, err := object(before)
 	if err != nil {
 		return nil, err
 	}
-	is, err := object(after)
+	updated, err := object(after)
 	if err != nil {
 		return nil, err
 	}
 	var d Detail
-	for name, value := range is {
-		if !slices.Equal(was[name], value) {
+	for name, value := range updated {
+		if !slices.Equal(old[name], value) {
 			if d == nil {
 				d = Detail{}
 			}
 			d[name] = struct {
 				From json.RawMessage `json:"from"`
 				To   json.RawMessage `json:"to"`
-			}{was[name], value}
+			}{old[name], value}
 		}
 	}
 	return d, nil

@@ -20,8 +20,7 @@ import (
 
 var day = time.Date(2026, 3, 1, 9, 0, 0, 0, time.UTC)
 
-// institution inserts an institution with only the columns that the log refers
-// to.
+// institution inserts an institution with only the columns that the log requires.
 func institution(t *testing.T, d *db.DB, name string) (id int64) {
 	t.Helper()
 	if err := d.Tx(t.Context(), func(tx *db.Tx) error {
@@ -32,7 +31,7 @@ func institution(t *testing.T, d *db.DB, name string) (id int64) {
 	return id
 }
 
-func record(t *testing.T, d *db.DB, ctx context.Context, e audit.Entry) { //nolint:revive // the context is what is tested
+func record(t *testing.T, d *db.DB, ctx context.Context, e audit.Entry) { //nolint:revive // the context is not the first parameter because the test varies it
 	t.Helper()
 	if err := d.Tx(ctx, func(tx *db.Tx) error { return audit.RecordTx(ctx, tx, e) }); err != nil {
 		t.Fatal(err)
@@ -54,13 +53,13 @@ func TestEntryRoundTrip(t *testing.T) {
 		record(t, d, t.Context(), audit.Entry{At: day, Action: audit.KeyProtected})
 		list, next, err := audit.New(d).List(t.Context(), inst, audit.Filter{}, "", 10)
 		if err != nil || len(list) != 1 || next != "" {
-			t.Fatalf("%+v, %q, %v", list, next, err)
+			t.Fatalf("List = %+v, %q, %v, want one entry", list, next, err)
 		}
 		e := list[0]
 		if e.InstitutionID != inst || !e.At.Equal(day) || e.Actor.Type != audit.User || e.Actor.ID != "u-1" || e.Actor.Name != "Jane DOE" ||
 			e.Actor.Address.String() != "2001:db8::1" || e.Actor.RequestID != "REQUEST1" || e.Action != audit.CertificateRevoked ||
 			e.Subject != (audit.Subject{Type: "certificate", ID: "c-1", Name: "AAA-1"}) || e.Detail["reason"] != "typo <b>" {
-			t.Errorf("%+v", e)
+			t.Errorf("entry = %+v", e)
 		}
 		list, _, err = audit.New(d).List(t.Context(), 0, audit.Filter{}, "", 10)
 		if err != nil || len(list) != 1 || list[0].Action != audit.KeyProtected || list[0].Actor.Type != audit.System || list[0].Actor.Address.IsValid() {
@@ -69,7 +68,8 @@ func TestEntryRoundTrip(t *testing.T) {
 	})
 }
 
-// The action and its entry commit or roll back together.
+// TestEntryRollsBackWithItsAction checks that the action and its entry commit or roll back
+// together.
 func TestEntryRollsBackWithItsAction(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -78,27 +78,27 @@ func TestEntryRollsBackWithItsAction(t *testing.T) {
 			if err := audit.RecordTx(t.Context(), tx, audit.Entry{InstitutionID: inst, Action: audit.TokenCreated}); err != nil {
 				t.Error(err)
 			}
-			return fault.New(fault.Invalid, "no")
+			return fault.New(fault.Invalid, "invalid")
 		})
 		if list, _, err := audit.New(d).List(t.Context(), inst, audit.Filter{}, "", 10); err != nil || len(list) != 0 {
-			t.Errorf("%+v, %v", list, err)
+			t.Errorf("List = %+v, %v", list, err)
 		}
 		if err := d.Tx(t.Context(), func(tx *db.Tx) error {
-			return audit.RecordTx(t.Context(), tx, audit.Entry{InstitutionID: inst, Action: "token.invented"})
+			return audit.RecordTx(t.Context(), tx, audit.Entry{InstitutionID: inst, Action: "token.unknown"})
 		}); err == nil {
 			t.Error("an unknown action was recorded")
 		}
 	})
 }
 
-// The database refuses changes by any statement.
+// TestEntriesAreImmutable checks that the database rejects changes by any statement.
 func TestEntriesAreImmutable(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		inst := institution(t, d, "AAA")
 		record(t, d, t.Context(), audit.Entry{InstitutionID: inst, At: day, Action: audit.TokenCreated})
 		statements := []string{
-			`UPDATE audit_entries SET actor_name = 'nobody'`,
+			`UPDATE audit_entries SET actor_name = 'other'`,
 			`UPDATE audit_entries SET at = 7 WHERE id = (SELECT min(id) FROM audit_entries)`,
 			`DELETE FROM audit_entries`,
 			`DELETE FROM audit_entries WHERE id = (SELECT min(id) FROM audit_entries)`,
@@ -118,12 +118,12 @@ func TestEntriesAreImmutable(t *testing.T) {
 				return err
 			})
 			if err == nil || !strings.Contains(err.Error(), "append-only") {
-				t.Errorf("%s: %v", statement, err)
+				t.Errorf("%s: error = %v, want append-only", statement, err)
 			}
 		}
 		list, _, err := audit.New(d).List(t.Context(), inst, audit.Filter{}, "", 10)
 		if err != nil || len(list) != 1 || list[0].Actor.Name != "Certvault" || list[0].Action != audit.TokenCreated {
-			t.Errorf("%+v, %v", list, err)
+			t.Errorf("List = %+v, %v", list, err)
 		}
 	})
 }
@@ -153,7 +153,7 @@ func TestFiltersAndPages(t *testing.T) {
 			"name":    {audit.Filter{Actor: " jane doe"}, 20},
 			"id":      {audit.Filter{Actor: "u-1"}, 20},
 			"kind":    {audit.Filter{Actor: "token"}, 5},
-			"nobody":  {audit.Filter{Actor: "' OR 1=1 --"}, 0},
+			"none":    {audit.Filter{Actor: "' OR 1=1 --"}, 0},
 			"action":  {audit.Filter{Action: "token.revoked"}, 5},
 			"group":   {audit.Filter{Action: "certificate"}, 20},
 			"any":     {audit.Filter{Action: "%"}, 0},
@@ -184,17 +184,17 @@ func TestFiltersAndPages(t *testing.T) {
 			if len(seen) != tc.want {
 				t.Errorf("%s: %d entries, want %d", name, len(seen), tc.want)
 			}
-			// Backwards from the last page every entry is returned once more,
-			// and the remainder is less than a page.
-			met := 1
+			// Read backwards from the last entry: every entry is returned once more, and the last
+			// read returns less than a page.
+			returned := 1
 			for last != nil {
 				list, more, err := log.Before(t.Context(), mine, tc.f, last.Mark(), 4)
 				if err != nil {
 					t.Fatal(err)
 				}
 				for i := range list {
-					if met++; !seen[list[i].ID] || list[i].ID == last.ID || i > 0 && list[i].At.After(list[i-1].At) {
-						t.Errorf("%s, back: %+v", name, list[i])
+					if returned++; !seen[list[i].ID] || list[i].ID == last.ID || i > 0 && list[i].At.After(list[i-1].At) {
+						t.Errorf("%s: Before returned the unexpected entry %+v", name, list[i])
 					}
 				}
 				if !more {
@@ -202,16 +202,16 @@ func TestFiltersAndPages(t *testing.T) {
 				}
 				last = &list[0]
 			}
-			if met != max(1, tc.want) {
-				t.Errorf("%s: %d entries on the way back, want %d", name, met, tc.want)
+			if returned != max(1, tc.want) {
+				t.Errorf("%s: Before returned %d entries, want %d", name, returned, tc.want)
 			}
 		}
 		for _, after := range []string{"x", "AAAA", strings.Repeat("A", 500)} {
 			if _, _, err := log.List(t.Context(), mine, audit.Filter{}, after, 4); !fault.Is(err, fault.Invalid) {
-				t.Errorf("the mark %.10q: %v", after, err)
+				t.Errorf("List with the mark %.10q: error = %v", after, err)
 			}
 			if _, _, err := log.Before(t.Context(), mine, audit.Filter{}, after, 4); !fault.Is(err, fault.Invalid) {
-				t.Errorf("back, the mark %.10q: %v", after, err)
+				t.Errorf("Before with the mark %.10q: error = %v", after, err)
 			}
 		}
 	})
@@ -245,12 +245,12 @@ func TestExport(t *testing.T) {
 		}
 		rows, err := csv.NewReader(strings.NewReader(strings.TrimPrefix(text.String(), "\ufeff"))).ReadAll()
 		if err != nil || len(rows) != entries+1 {
-			t.Fatalf("%d rows, %v", len(rows), err)
+			t.Fatalf("%d rows, %v, want %d", len(rows), err, entries+1)
 		}
 		for _, r := range rows[1:] {
 			for _, cell := range r {
 				if cell != "" && strings.ContainsRune("=+-@\t\r", rune(cell[0])) {
-					t.Fatalf("a spreadsheet would run %q", cell)
+					t.Fatalf("a spreadsheet would evaluate the cell %q", cell)
 				}
 			}
 		}
@@ -271,11 +271,11 @@ func TestExport(t *testing.T) {
 			}
 		}
 		if n != entries {
-			t.Errorf("%d lines", n)
+			t.Errorf("%d lines, want %d", n, entries)
 		}
 		list, _, err := log.List(ctx, inst, audit.Filter{Action: "audit.exported"}, "", 10)
 		if err != nil || len(list) != 2 || list[0].Detail["format"] != "jsonl" || list[1].Actor.Name != "Jane DOE" || list[1].Detail["to"] == nil {
-			t.Errorf("the exports are not in the log: %+v, %v", list, err)
+			t.Errorf("the log does not have the exports: %+v, %v", list, err)
 		}
 	})
 }
@@ -287,34 +287,34 @@ func TestChanges(t *testing.T) {
 		B []int
 	}
 	if d, err := audit.Changes(settings{"x", []int{1}}, settings{"x", []int{1}}); d != nil || err != nil {
-		t.Errorf("%v, %v", d, err)
+		t.Errorf("Changes of equal records = %v, %v, want nil", d, err)
 	}
 	d, err := audit.Changes(settings{"x", []int{1}}, settings{"y", []int{1}})
 	text, failed := json.Marshal(d)
 	if err != nil || failed != nil || string(text) != `{"A":{"from":"x","to":"y"}}` {
-		t.Errorf("%s, %v, %v", text, err, failed)
+		t.Errorf("Changes = %s, %v, %v", text, err, failed)
 	}
 }
 
-func TestEveryActionHasPhrase(t *testing.T) {
+func TestEveryActionHasAPhrase(t *testing.T) {
 	t.Parallel()
 	seen := map[audit.Action]bool{}
 	for _, a := range audit.Actions {
 		group, verb, ok := strings.Cut(string(a.Action), ".")
 		if seen[a.Action] || !ok || group == "" || verb == "" || a.Phrase == "" || a.Action.Phrase() != a.Phrase {
-			t.Errorf("%+v", a)
+			t.Errorf("invalid entry of Actions: %+v", a)
 		}
 		seen[a.Action] = true
 	}
 }
 
-// Combined filters return the same entries as filtering in memory.
+// TestCombinedFilters checks that combined filters select the same entries as filtering in memory.
 func TestCombinedFilters(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		mine := institution(t, d, "AAA")
-		// The name of one actor is the id of another, and the name of a third
-		// is an actor type.
+		// The name of one actor is the id of another actor, and the name of a third actor is an
+		// actor type.
 		actors := []audit.Actor{{Type: audit.User, ID: "u-1", Name: "Jane"}, {Type: audit.User, ID: "u-2", Name: "U-1"}, {Type: audit.Token, ID: "7", Name: "user"}, {Type: audit.Command, Name: "root"}}
 		subjects := []audit.Subject{{Type: "x", ID: "s-1", Name: "One"}, {Type: "x", ID: "s-2", Name: "s-1"}, {}}
 		actions := []audit.Action{audit.CertificateUploaded, audit.CertificateRevoked, audit.TokenRevoked}
@@ -326,16 +326,16 @@ func TestCombinedFilters(t *testing.T) {
 		log := audit.New(d)
 		all, _, err := log.List(t.Context(), mine, audit.Filter{}, "", audit.MaxPage)
 		if err != nil || len(all) != 72 {
-			t.Fatal(len(all), err)
+			t.Fatalf("%d entries, %v, want 72", len(all), err)
 		}
-		for _, actor := range []string{"", "u-1", "USER", "root", "nobody"} {
-			for _, subject := range []string{"", "s-1", "one", "nothing"} {
+		for _, actor := range []string{"", "u-1", "USER", "root", "unknown"} {
+			for _, subject := range []string{"", "s-1", "one", "unknown"} {
 				for _, action := range []string{"", "certificate", "certificate.revoked", "webhook.created", "certificate.revok", "cert"} {
 					for _, from := range []time.Time{{}, day.Add(5 * time.Hour)} {
 						f := audit.Filter{Actor: actor, Subject: subject, Action: action, From: from}
 						var want []int64
 						for i := range all {
-							if passes(&all[i], &f) {
+							if matches(&all[i], &f) {
 								want = append(want, all[i].ID)
 							}
 						}
@@ -348,7 +348,7 @@ func TestCombinedFilters(t *testing.T) {
 							got = append(got, list[i].ID)
 						}
 						if !slices.Equal(got, want) {
-							t.Errorf("%+v: %v, want %v", f, got, want)
+							t.Errorf("List with %+v = %v, want %v", f, got, want)
 						}
 					}
 				}
@@ -357,9 +357,9 @@ func TestCombinedFilters(t *testing.T) {
 	})
 }
 
-func passes(e *audit.Entry, f *audit.Filter) bool {
-	is := func(value string, these ...string) bool {
-		return value == "" || slices.ContainsFunc(these, func(one string) bool { return strings.EqualFold(one, value) })
+func matches(e *audit.Entry, f *audit.Filter) bool {
+	is := func(value string, candidates ...string) bool {
+		return value == "" || slices.ContainsFunc(candidates, func(candidate string) bool { return strings.EqualFold(candidate, value) })
 	}
 	group, _, _ := strings.Cut(string(e.Action), ".")
 	return is(f.Actor, e.Actor.ID, e.Actor.Name, string(e.Actor.Type)) && is(f.Subject, e.Subject.ID, e.Subject.Name) &&

@@ -11,8 +11,8 @@ import (
 	"github.com/certvault/certvault/internal/sheet"
 )
 
-// exportPage is how many entries one query reads. No query is open between two
-// pages, so that a slow receiver blocks nothing.
+// exportPage is the number of entries that one query reads. No query is open between two pages, so
+// that a slow receiver blocks no other work.
 const exportPage = 500
 
 // Format is the file format of an export.
@@ -25,7 +25,7 @@ const (
 	JSONL Format = "jsonl"
 )
 
-// row is an entry as it is exported.
+// row is an entry in its exported form.
 type row struct {
 	Time      string   `json:"time"`
 	Action    Action   `json:"action"`
@@ -55,9 +55,8 @@ func (e *Entry) row() row {
 	return r
 }
 
-// Export writes the entries that match a filter, newest first, as it reads
-// them. It records the export before it writes, so that an interrupted export
-// is recorded too.
+// Export writes the entries that match a filter, newest first. It writes each page before it reads
+// the next. It records the export before it writes, so that an interrupted export is recorded too.
 func (l *Log) Export(ctx context.Context, w io.Writer, institutionID int64, f Filter, format Format) error {
 	if err := l.db.Tx(ctx, func(tx *db.Tx) error {
 		return RecordTx(ctx, tx, Entry{InstitutionID: institutionID, Action: AuditExported, Detail: f.detail(format)})
@@ -99,8 +98,7 @@ func (f *Filter) detail(format Format) Detail {
 	return d
 }
 
-// writer returns a function that writes one row, and one that completes the
-// export.
+// writer returns a function that writes a row, and a function that completes the export.
 func writer(w io.Writer, format Format) (write func(row) error, end func() error) {
 	if format == JSONL {
 		enc := json.NewEncoder(w)

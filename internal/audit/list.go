@@ -15,21 +15,21 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// Log reads the audit log.
+// Log reads and exports the audit log.
 type Log struct{ db *db.DB }
 
-// New returns a log.
+// New returns a Log.
 func New(d *db.DB) *Log { return &Log{db: d} }
 
-// Filter selects entries; an empty field selects all.
+// Filter selects entries; a filter whose fields are empty selects all entries.
 type Filter struct {
 	// Actor is a name, an id or an actor type.
 	Actor string
-	// Action is one action, or a noun for all its actions.
+	// Action is an action, or a noun that selects all its actions.
 	Action string
 	// Subject is the name or id of a subject.
 	Subject string
-	// From is the first time included, To the first one excluded.
+	// From is the first included time; To is the first excluded time.
 	From, To time.Time
 }
 
@@ -54,9 +54,9 @@ func parseMark(s string) (m mark, err error) {
 	return mark{int64(binary.BigEndian.Uint64(b[:8])), int64(binary.BigEndian.Uint64(b[8:]))}, nil
 }
 
-// List returns the entries of an institution's log, or of the installation's if
-// institutionID is 0, newest first. after is "" or the next of the previous
-// page; next is "" at the end.
+// List returns the entries of an institution's log, newest first. If institutionID is 0, it is the
+// log of the installation. after is "" for the first page, and the next value of the previous page
+// for every other page; next is "" on the last page.
 func (l *Log) List(ctx context.Context, institutionID int64, f Filter, after string, limit int) (list []Entry, next string, err error) {
 	var m *mark
 	if after != "" {
@@ -78,8 +78,8 @@ func (l *Log) List(ctx context.Context, institutionID int64, f Filter, after str
 	return list, next, nil
 }
 
-// Before returns up to limit entries that precede the entry with the mark in the
-// list, newest first. more reports whether there are still newer entries.
+// Before returns up to limit entries that directly precede the entry with the mark in the list,
+// newest first. more reports whether there are newer entries.
 func (l *Log) Before(ctx context.Context, institutionID int64, f Filter, mark string, limit int) (list []Entry, more bool, err error) {
 	m, err := parseMark(mark)
 	if err != nil {
@@ -101,8 +101,8 @@ func (e *Entry) Mark() string { return e.mark().String() }
 
 func (e *Entry) mark() mark { return mark{db.Micros(e.At), e.ID} }
 
-// page reads entries after a mark, newest first, or before it, the nearest
-// first.
+// page reads the entries after the mark from, newest first. If back is true, it reads the entries
+// before the mark instead, the nearest first.
 func (l *Log) page(ctx context.Context, institutionID int64, f Filter, from *mark, back bool, limit int) ([]Entry, error) {
 	q := &statement{}
 	where, err := l.filterCondition(ctx, q, institutionID, f, from, back, limit)
@@ -112,7 +112,7 @@ func (l *Log) page(ctx context.Context, institutionID int64, f Filter, from *mar
 	return l.entries(ctx, where, q.args...)
 }
 
-// entries reads the entries that match a condition; where also holds the order.
+// entries reads the entries that match a condition. where also contains the order.
 func (l *Log) entries(ctx context.Context, where string, args ...any) ([]Entry, error) {
 	rows, err := l.db.QueryContext(ctx, `
 		SELECT id, institution_id, at, actor_type, actor_id, actor_name, action, subject_type, subject_id, subject_name, detail, address, request_id

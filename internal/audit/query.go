@@ -9,7 +9,7 @@ import (
 	"github.com/certvault/certvault/internal/db"
 )
 
-// countLimit is how far entries are counted to find the most selective of
+// countLimit is the maximum number of entries that are counted to find the most selective of
 // several filters.
 const countLimit = 20_000
 
@@ -17,8 +17,8 @@ const countLimit = 20_000
 // in the order of the log.
 type term struct{ column, value string }
 
-// conditions returns the terms of each filter that is set; an entry matches a filter
-// if it matches any of its terms.
+// conditions returns the terms of each filter that is set. An entry matches a filter if it matches
+// any of the filter's terms.
 func (f *Filter) conditions() (list [][]term) {
 	if subject := fold(f.Subject); subject != "" {
 		list = append(list, []term{{"subject_id", subject}, {"subject_folded", subject}})
@@ -39,7 +39,7 @@ func (f *Filter) conditions() (list [][]term) {
 	return list
 }
 
-// statement is SQL with its arguments.
+// statement collects the arguments of an SQL statement.
 type statement struct{ args []any }
 
 func (q *statement) arg(value any) string {
@@ -47,34 +47,34 @@ func (q *statement) arg(value any) string {
 	return "$" + strconv.Itoa(len(q.args))
 }
 
-// filterCondition writes the condition for the entries that match a filter. It reads the
-// terms of the most selective filter, each by its own index and only as far as
-// the page needs, and takes the first entries of their union.
+// filterCondition returns the SQL condition for the entries that match a filter. The condition
+// reads the terms of the most selective filter, each by its own index and at most as many entries
+// as the page requires, and selects the first entries of their union.
 func (l *Log) filterCondition(ctx context.Context, q *statement, institutionID int64, f Filter, from *mark, back bool, limit int) (string, error) {
 	conditions := f.conditions()
-	by, err := l.mostSelective(ctx, institutionID, conditions)
+	selective, err := l.mostSelective(ctx, institutionID, conditions)
 	if err != nil {
 		return "", err
 	}
-	order, beyond := " ORDER BY at DESC, id DESC", "<"
+	order, comparison := " ORDER BY at DESC, id DESC", "<"
 	if back {
-		order, beyond = " ORDER BY at, id", ">"
+		order, comparison = " ORDER BY at, id", ">"
 	}
 	order += " LIMIT " + q.arg(limit)
 	others := []string{f.timeBounds(q)}
 	for i, terms := range conditions {
-		if i != by {
+		if i != selective {
 			others = append(others, anyTerm(q, terms))
 		}
 	}
 	if from != nil {
-		others = append(others, "(at, id) "+beyond+" ("+q.arg(from.at)+", "+q.arg(from.id)+")")
+		others = append(others, "(at, id) "+comparison+" ("+q.arg(from.at)+", "+q.arg(from.id)+")")
 	}
 	if len(conditions) == 0 {
 		return ofInstitution(q, institutionID) + strings.Join(others, " AND ") + order, nil
 	}
 	var branches []string
-	for _, t := range conditions[by] {
+	for _, t := range conditions[selective] {
 		branches = append(branches, `SELECT id, at FROM (SELECT id, at FROM audit_entries WHERE `+ofInstitution(q, institutionID)+t.column+" = "+q.arg(t.value)+" AND "+
 			strings.Join(others, " AND ")+order+`) AS branch`)
 	}
@@ -110,7 +110,7 @@ func (l *Log) mostSelective(ctx context.Context, institutionID int64, conditions
 	return index, nil
 }
 
-// ofInstitution writes the condition on the institution.
+// ofInstitution returns the condition for the institution.
 func ofInstitution(q *statement, institutionID int64) string {
 	if institutionID == 0 {
 		return "institution_id IS NULL AND "
@@ -118,8 +118,8 @@ func ofInstitution(q *statement, institutionID int64) string {
 	return "institution_id = " + q.arg(institutionID) + " AND "
 }
 
-// anyTerm writes the condition that an entry matches one of the terms, in a form
-// for which no index is used.
+// anyTerm returns the condition that an entry matches one of the terms. The database cannot use an
+// index for this form of the condition.
 func anyTerm(q *statement, condition []term) string {
 	if len(condition) == 0 {
 		return "1 = 0"
@@ -131,7 +131,7 @@ func anyTerm(q *statement, condition []term) string {
 	return "(" + strings.Join(terms, " OR ") + ")"
 }
 
-// timeBounds writes the bounds of time.
+// timeBounds returns the condition for the time.
 func (f *Filter) timeBounds(q *statement) string {
 	bounds := "1 = 1"
 	if !f.From.IsZero() {

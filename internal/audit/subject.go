@@ -4,11 +4,11 @@ import (
 	"context"
 )
 
-// maxOfSubject limits how many entries are read about one subject.
+// maxOfSubject is the maximum number of entries that are read about one subject.
 const maxOfSubject = 200
 
-// OfSubject returns the entries about one subject of an institution, by its id, oldest
-// first; at most the first 200.
+// OfSubject returns the entries about one subject of an institution, oldest first, at most
+// maxOfSubject entries. subjectID is the subject's id.
 func (l *Log) OfSubject(ctx context.Context, institutionID int64, subjectID string) ([]Entry, error) {
 	return l.entries(ctx, `subject_id = $1 AND institution_id = $2 ORDER BY id LIMIT $3`, subjectID, institutionID, maxOfSubject)
 }

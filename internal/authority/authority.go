@@ -1,18 +1,15 @@
-// Package authority keeps the keys that sign verified PDFs: one root for the
-// installation, unrelated to TLS, and one key for each institution with a
-// certificate issued by the root.
+// Package authority stores the keys that sign verified PDFs: one root for the installation,
+// unrelated to TLS, and one key for each institution with a certificate issued by the root.
 //
-// It owns the key folder, the contents of its certificates (RFC 5280, RFC
-// 9336), and the three kinds of keys: generated here and encrypted at rest with
-// age, imported as PKCS #12 or PEM, or held by a signer program. It does not
-// own document signatures (package pades) and does not decide when a key is
-// created.
+// It owns the key folder, the contents of its certificates (RFC 5280, RFC 9336), and the three
+// kinds of keys: generated here and encrypted at rest with age, imported as PKCS #12 or PEM, or
+// used through a signer program. It does not own document signatures (package pades) and does not
+// decide when a key is created.
 //
-// Several processes may use one folder. A file is written under a temporary
-// name, synced and linked to its final name, and never changed: if two
-// processes create the same file, one succeeds and both read that one. A new
-// key is a new file with the next number, so that the certificates of old
-// signatures remain available.
+// Several processes may use one folder. A file is written under a temporary name, synced and linked
+// to its final name, and never changed: if two processes create the same file, one of them succeeds
+// and both read its file. A new key is a new file with the next number, so that the certificates of
+// old signatures remain available.
 package authority
 
 import (
@@ -38,16 +35,17 @@ type Options struct {
 	// Passphrase encrypts the identity file, which encrypts all keys. Without a
 	// passphrase only the permissions of that file protect the keys.
 	Passphrase string
-	// WorkFactor is the logarithm of the scrypt work that the passphrase takes; 0 is the
-	// default of age. Only tests use another one.
+	// WorkFactor is the base-2 logarithm of the scrypt work for the passphrase; 0 means the default
+	// of age. Only tests set another value.
 	WorkFactor int
-	// Installation is the name of the root, such as the host of the base URL.
+	// Installation is a name for the installation in the subject of the root, such as the host of
+	// the base URL.
 	Installation string
-	// ProgramTimeout limits the run of a signer program; 0 means 10 seconds.
+	// ProgramTimeout limits the run time of a signer program; 0 means 10 seconds.
 	ProgramTimeout time.Duration
 }
 
-// Authority holds the keys of an installation. It is safe for concurrent use.
+// Authority has the keys of an installation. It is safe for concurrent use.
 type Authority struct {
 	dir     string
 	options Options
@@ -71,9 +69,8 @@ const (
 	institutionFolder = "institution"
 )
 
-// New returns an Authority for a key folder. It reads nothing yet, so that a
-// missing or damaged folder fails only the operations that need it, and they
-// work again when the folder is restored.
+// New returns an Authority for a key folder. It reads nothing, so that a missing or damaged folder
+// fails only the operations that need it. They work again after the folder is restored.
 func New(dir string, o Options) *Authority {
 	if o.ProgramTimeout == 0 {
 		o.ProgramTimeout = 10 * time.Second
@@ -81,8 +78,8 @@ func New(dir string, o Options) *Authority {
 	return &Authority{dir: dir, options: o, files: map[string]loaded{}, keys: map[string]crypto.Signer{}}
 }
 
-// MakeRoot creates the first root if there is none. It is for a new
-// installation: in an existing one a missing root is lost and must be restored.
+// MakeRoot creates the first root if there is none. It is only for a new installation: if the root
+// of an existing installation is missing, it must be restored from a backup.
 func (a *Authority) MakeRoot() error {
 	path := filepath.Join(a.dir, rootFolder)
 	if numbers, err := generations(path); err != nil || len(numbers) > 0 {
@@ -99,9 +96,9 @@ func (a *Authority) MakeRoot() error {
 	return nil
 }
 
-// Roots returns the certificates of the roots, the current one first. PDFs
-// signed under an old root still need it. Roots creates nothing and needs no
-// secret. The error is a *Fault; its code is key_missing if there is no root.
+// Roots returns the certificates of the roots, the current one first. Earlier roots are needed to
+// verify PDFs that were signed under them. Roots creates nothing and needs no secret. The error is
+// a *Fault; its code is CodeMissing if there is no root.
 func (a *Authority) Roots() ([]*x509.Certificate, error) {
 	list, err := a.all(filepath.Join(a.dir, rootFolder))
 	if err != nil {
@@ -150,14 +147,14 @@ func Pairs(digits string) string {
 	return b.String()
 }
 
-// RotateRoot creates a new root. Certificates of institutions keep the old root
-// until their keys are rotated.
+// RotateRoot creates a new root. The certificates of institutions remain under the old root until
+// the keys of the institutions are rotated.
 func (a *Authority) RotateRoot() error {
 	e, err := a.newRoot()
 	if err != nil {
 		return err
 	}
-	return a.append(filepath.Join(a.dir, rootFolder), e)
+	return a.appendEntry(filepath.Join(a.dir, rootFolder), e)
 }
 
 // Kind is the kind of a key.
@@ -176,9 +173,8 @@ type Certificate struct {
 	Chain []*x509.Certificate // the certificate of the key first
 }
 
-// Certificates returns the current and former certificates of an institution,
-// the current one first. The error is a *Fault; its code is key_missing if
-// there is none.
+// Certificates returns the current and former certificates of an institution, the current one
+// first. The error is a *Fault; its code is CodeMissing if there is no certificate.
 func (a *Authority) Certificates(institution string) ([]Certificate, error) {
 	path, err := a.path(institution)
 	if err != nil {
@@ -187,8 +183,8 @@ func (a *Authority) Certificates(institution string) ([]Certificate, error) {
 	return a.all(path)
 }
 
-// Anchors returns the trust anchors for all signatures of an institution: the
-// roots, and the last certificates of its imported chains.
+// Anchors returns the trust anchors for all signatures of an institution: the roots, and the last
+// certificate of each chain that was not issued by a root.
 func (a *Authority) Anchors(institution string) ([]*x509.Certificate, error) {
 	anchors, err := a.Roots()
 	if err != nil {
@@ -226,8 +222,7 @@ func (a *Authority) Create(institution, name string) error {
 	return nil
 }
 
-// Rotate generates a new key for an institution, whatever the kind of the old
-// one.
+// Rotate generates a new key for an institution. The old key may be of any kind.
 func (a *Authority) Rotate(institution, name string) error {
 	path, err := a.path(institution)
 	if err != nil {
@@ -237,13 +232,12 @@ func (a *Authority) Rotate(institution, name string) error {
 	if err != nil {
 		return err
 	}
-	return a.append(path, e)
+	return a.appendEntry(path, e)
 }
 
-// Signer returns the current key of an institution and its chain, the key's
-// certificate first. A key that a program holds is valid until ctx ends. The
-// error is a *Fault, also that of the key; its code is key_expired if a
-// certificate of the chain has expired or expires within a day.
+// Signer returns the current key of an institution and its chain, the certificate of the key first.
+// A key of kind Program can be used until ctx ends. Errors, including those of the key, are a
+// *Fault. The code is key_expired if a certificate of the chain has expired or expires within a day.
 func (a *Authority) Signer(ctx context.Context, institution string) (crypto.Signer, []*x509.Certificate, error) {
 	path, err := a.path(institution)
 	if err != nil {
@@ -265,7 +259,8 @@ func (a *Authority) Signer(ctx context.Context, institution string) (crypto.Sign
 	return key, o.chain, err
 }
 
-// path returns the folder of an institution. It checks the id, which is input.
+// path returns the folder of an institution. It checks the id, because the id may come from a
+// request.
 func (a *Authority) path(institution string) (string, error) {
 	if institution == "" || len(institution) > 64 {
 		return "", &Fault{Code: CodeMissing, Err: fmt.Errorf("invalid institution id %q", institution)} //nolint:err113 // no caller distinguishes it
@@ -278,8 +273,8 @@ func (a *Authority) path(institution string) (string, error) {
 	return filepath.Join(a.dir, institutionFolder, institution), nil
 }
 
-// append adds an entry with the next number.
-func (a *Authority) append(path string, e entry) error {
+// appendEntry adds an entry with the next number.
+func (a *Authority) appendEntry(path string, e entry) error {
 	for range 8 { // another process may take the number
 		numbers, err := generations(path)
 		if err != nil {
@@ -328,7 +323,7 @@ func (a *Authority) all(path string) ([]Certificate, error) {
 	return list, nil
 }
 
-// read returns a key file. Files never change, so it reads each one once.
+// read returns a key file. Files never change, so each is read from disk only once.
 func (a *Authority) read(name string) (loaded, error) {
 	a.mu.Lock()
 	o, ok := a.files[name]

@@ -40,9 +40,9 @@ func open(t *testing.T, dir string, o Options) *Authority {
 
 const university = "0199d9a4-6f10-7cc4-b5b2-0c5a2f6d7a01"
 
-// signs fails the test unless the institution's key signs with a chain to one
-// of the roots. It returns the certificate.
-func signs(t *testing.T, a *Authority, roots ...*x509.Certificate) *x509.Certificate {
+// requireSigning fails the test unless the institution's key makes valid signatures and its chain
+// ends at one of the roots, which are those of a by default. It returns the certificate of the key.
+func requireSigning(t *testing.T, a *Authority, roots ...*x509.Certificate) *x509.Certificate {
 	t.Helper()
 	key, chain, err := a.Signer(t.Context(), university)
 	if err != nil {
@@ -56,7 +56,7 @@ func signs(t *testing.T, a *Authority, roots ...*x509.Certificate) *x509.Certifi
 	switch public := chain[0].PublicKey.(type) {
 	case *ecdsa.PublicKey:
 		if !ecdsa.VerifyASN1(public, digest[:], signature) {
-			t.Error("the signature does not fit the certificate")
+			t.Error("the signature does not verify with the certificate")
 		}
 	case *rsa.PublicKey:
 		if err := rsa.VerifyPKCS1v15(public, crypto.SHA256, digest[:], signature); err != nil {
@@ -68,15 +68,15 @@ func signs(t *testing.T, a *Authority, roots ...*x509.Certificate) *x509.Certifi
 			t.Fatal(err)
 		}
 	}
-	pool, between := x509.NewCertPool(), x509.NewCertPool()
+	pool, intermediates := x509.NewCertPool(), x509.NewCertPool()
 	for _, r := range roots {
 		pool.AddCert(r)
 	}
 	for _, c := range chain[1:] {
-		between.AddCert(c)
+		intermediates.AddCert(c)
 	}
-	if _, err := chain[0].Verify(x509.VerifyOptions{Roots: pool, Intermediates: between, CurrentTime: today, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}}); err != nil {
-		t.Errorf("no root vouches for it: %v", err)
+	if _, err := chain[0].Verify(x509.VerifyOptions{Roots: pool, Intermediates: intermediates, CurrentTime: today, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}}); err != nil {
+		t.Errorf("the chain does not end at a root: %v", err)
 	}
 	return chain[0]
 }
@@ -85,9 +85,9 @@ func requireFault(t *testing.T, err error, code string) {
 	t.Helper()
 	f, ok := errors.AsType[*Fault](err)
 	if !ok || f.Code != code {
-		t.Errorf("got %v, want a fault %s", err, code)
+		t.Errorf("error = %v, want a fault with the code %s", err, code)
 	} else if f.Message() == "" || strings.Contains(f.Message(), "/") {
-		t.Errorf("not fit to be shown: %q", f.Message())
+		t.Errorf("the message of the fault is empty or contains a path: %q", f.Message())
 	}
 }
 
@@ -102,26 +102,27 @@ func TestCreateAndSign(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	leaf := signs(t, a)
-	if leaf.Subject.CommonName != "Universität Ü" || leaf.Subject.SerialNumber != university || leaf.IsCA || leaf.KeyUsage != x509.KeyUsageDigitalSignature|x509.KeyUsageContentCommitment ||
+	leaf := requireSigning(t, a)
+	if leaf.Subject.CommonName != "Universität Ü" || leaf.Subject.SerialNumber != university || leaf.IsCA ||
+		leaf.KeyUsage != x509.KeyUsageDigitalSignature|x509.KeyUsageContentCommitment ||
 		len(leaf.UnknownExtKeyUsage) != 1 || !leaf.UnknownExtKeyUsage[0].Equal(oidDocumentSigning) ||
 		len(leaf.ExtKeyUsage) != 1 || leaf.ExtKeyUsage[0] != x509.ExtKeyUsageEmailProtection {
-		t.Errorf("%+v", leaf)
+		t.Errorf("the certificate is %+v", leaf)
 	}
 	again := open(t, dir, options()) // another process
-	if got := signs(t, again); !got.Equal(leaf) {
-		t.Error("another key after the start")
+	if got := requireSigning(t, again); !got.Equal(leaf) {
+		t.Error("another process uses another key")
 	}
 	if list, err := again.Certificates(university); err != nil || len(list) != 1 || list[0].Kind != Issued {
-		t.Errorf("%v, %v", list, err)
+		t.Errorf("Certificates = %v, %v", list, err)
 	}
 	for _, id := range []string{"", "../root", "a/b", "x\x00", strings.Repeat("x", 100)} {
 		requireFault(t, a.Create(id, "x"), CodeMissing)
 	}
 }
 
-// The root is valid for documents and for nothing else.
-func TestRootIsLimited(t *testing.T) {
+// The root cannot issue certificates for anything except documents.
+func TestRootIssuesOnlyForDocuments(t *testing.T) {
 	t.Parallel()
 	a := open(t, t.TempDir(), options())
 	roots, err := a.Roots()
@@ -130,14 +131,14 @@ func TestRootIsLimited(t *testing.T) {
 	}
 	root := roots[0]
 	if !root.IsCA || !root.MaxPathLenZero || root.MaxPathLen != 0 || !root.PermittedDNSDomainsCritical || len(root.UnknownExtKeyUsage) != 1 {
-		t.Errorf("%+v", root)
+		t.Errorf("the root is %+v", root)
 	}
 	text, err := a.RootsPEM()
 	if block, _ := pem.Decode(text); err != nil || block == nil || !bytes.Equal(block.Bytes, root.Raw) {
-		t.Errorf("%s, %v", text, err)
+		t.Errorf("RootsPEM = %s, %v", text, err)
 	}
 	if f := Fingerprint(root); len(f) != 3*32-1 {
-		t.Errorf("fingerprint %q", f)
+		t.Errorf("Fingerprint = %q", f)
 	}
 	key, err := a.private(first(t, a, rootFolder))
 	if err != nil {
@@ -146,9 +147,9 @@ func TestRootIsLimited(t *testing.T) {
 	pool := x509.NewCertPool()
 	pool.AddCert(root)
 	for name, template := range map[string]*x509.Certificate{
-		"a server":     {DNSNames: []string{"bank.example"}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}},
-		"a mailbox":    {EmailAddresses: []string{"dean@bank.example"}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageEmailProtection}},
-		"an authority": {IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign},
+		"server":    {DNSNames: []string{"bank.example"}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}},
+		"mailbox":   {EmailAddresses: []string{"dean@bank.example"}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageEmailProtection}},
+		"authority": {IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign},
 	} {
 		template.SerialNumber, template.Subject = big.NewInt(9), pkix.Name{CommonName: "x"}
 		template.NotBefore, template.NotAfter = today.Add(-time.Hour), today.AddDate(1, 0, 0)
@@ -157,15 +158,15 @@ func TestRootIsLimited(t *testing.T) {
 			t.Fatal(err)
 		}
 		if template.IsCA {
-			below, between := leafBelow(t, c, key), x509.NewCertPool()
-			between.AddCert(c)
-			if _, err := below.Verify(x509.VerifyOptions{Roots: pool, Intermediates: between, CurrentTime: today, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}}); err == nil {
-				t.Errorf("%s is trusted", name)
+			below, intermediates := leafBelow(t, c, key), x509.NewCertPool()
+			intermediates.AddCert(c)
+			if _, err := below.Verify(x509.VerifyOptions{Roots: pool, Intermediates: intermediates, CurrentTime: today, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}}); err == nil {
+				t.Errorf("a certificate of the root for a %s is trusted", name)
 			}
 			continue
 		}
 		if _, err := c.Verify(x509.VerifyOptions{Roots: pool, CurrentTime: today, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}}); err == nil {
-			t.Errorf("%s is trusted", name)
+			t.Errorf("a certificate of the root for a %s is trusted", name)
 		}
 	}
 }
@@ -196,7 +197,7 @@ func TestRotation(t *testing.T) {
 	if err := a.Create(university, "x"); err != nil {
 		t.Fatal(err)
 	}
-	old := signs(t, a)
+	old := requireSigning(t, a)
 	if err := errors.Join(a.RotateRoot(), a.Rotate(university, "x")); err != nil {
 		t.Fatal(err)
 	}
@@ -204,26 +205,26 @@ func TestRotation(t *testing.T) {
 	if err != nil || len(roots) != 2 {
 		t.Fatal(roots, err)
 	}
-	if leaf := signs(t, a, roots[0]); leaf.Equal(old) {
-		t.Error("the old key signs")
+	if leaf := requireSigning(t, a, roots[0]); leaf.Equal(old) {
+		t.Error("the old key still signs")
 	}
 	list, err := a.Certificates(university)
 	if err != nil || len(list) != 2 || !list[1].Chain[0].Equal(old) || old.CheckSignatureFrom(roots[1]) != nil {
-		t.Errorf("%v, %v", list, err)
+		t.Errorf("Certificates = %v, %v", list, err)
 	}
 	if n := bytes.Count(must(a.RootsPEM()), []byte("BEGIN CERTIFICATE")); n != 2 {
-		t.Errorf("%d roots", n)
+		t.Errorf("RootsPEM has %d certificates, want 2", n)
 	}
 }
 
-// Roots can be read without a key, and reading them creates no folder.
+// Roots can be read without the identity file, and reading them creates no folder.
 func TestRootsAreReadWithoutKey(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "keys")
 	_, err := New(dir, Options{}).Roots()
 	requireFault(t, err, CodeMissing)
 	if _, err := os.Stat(dir); err == nil {
-		t.Error("the folder was made")
+		t.Error("Roots created the folder")
 	}
 	a := open(t, dir, options())
 	if err := errors.Join(a.RotateRoot(), os.Remove(filepath.Join(dir, plainFile))); err != nil {
@@ -235,7 +236,7 @@ func TestRootsAreReadWithoutKey(t *testing.T) {
 	}
 	got, err := New(dir, Options{}).Roots()
 	if err != nil || len(got) != 2 || !got[0].Equal(want[0]) || !got[1].Equal(want[1]) {
-		t.Errorf("%v, %v", got, err)
+		t.Errorf("Roots = %v, %v", got, err)
 	}
 	if err := os.WriteFile(file(filepath.Join(dir, rootFolder), 3), []byte("{}"), 0o600); err != nil {
 		t.Fatal(err)
@@ -246,7 +247,7 @@ func TestRootsAreReadWithoutKey(t *testing.T) {
 
 func must(text []byte, _ error) []byte { return text }
 
-// Processes that start at once agree on one root and one key.
+// Processes that start at the same time use the same root and the same key.
 func TestConcurrentProcessesShareKeys(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -260,18 +261,18 @@ func TestConcurrentProcessesShareKeys(t *testing.T) {
 				t.Error(err)
 				return
 			}
-			leaves[i] = signs(t, a)
+			leaves[i] = requireSigning(t, a)
 		})
 	}
 	wait.Wait()
 	for _, leaf := range leaves {
 		if leaf == nil || !leaf.Equal(leaves[0]) {
-			t.Error("two keys")
+			t.Error("two processes use different keys")
 		}
 	}
 	for _, pattern := range []string{".new-*", "*/.new-*", "*/*/.new-*"} {
 		if left, _ := filepath.Glob(filepath.Join(dir, pattern)); len(left) > 0 {
-			t.Errorf("left behind: %v", left)
+			t.Errorf("temporary files are left: %v", left)
 		}
 	}
 }
@@ -301,12 +302,12 @@ func TestFilePermissions(t *testing.T) {
 		files++
 		text, err := os.ReadFile(path)
 		if bytes.Contains(text, []byte("PRIVATE KEY")) {
-			t.Errorf("%s holds a key in the clear", path)
+			t.Errorf("%s contains an unencrypted key", path)
 		}
 		return err
 	})
 	if err != nil || files != 3 {
-		t.Errorf("%d files, %v", files, err)
+		t.Errorf("the folder has %d files, want 3; error %v", files, err)
 	}
 }
 
@@ -320,18 +321,18 @@ func TestPassphrase(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(filepath.Join(dir, plainFile)); err == nil {
-		t.Error("the identity lies in the clear")
+		t.Error("the identity is stored unencrypted")
 	}
-	signs(t, open(t, dir, o))
+	requireSigning(t, open(t, dir, o))
 	for _, wrong := range []string{"battery staple", ""} {
 		o.Passphrase = wrong
-		a := open(t, dir, o) // the root's certificate needs no key
+		a := open(t, dir, o) // reading the root needs no key
 		_, _, err := a.Signer(t.Context(), university)
 		requireFault(t, err, CodeLocked)
 	}
 }
 
-// By default a passphrase takes the work that age recommends, 2^18.
+// The default work for a passphrase is the default of age, 2^18.
 func TestPassphraseWork(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -347,25 +348,25 @@ func TestPassphraseWork(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, stanza, _ := strings.Cut(string(header), "-> scrypt "); !strings.HasSuffix(strings.SplitN(stanza, "\n", 2)[0], " 18") {
-		t.Errorf("the header is %q", header)
+		t.Errorf("the header of the identity file is %q, want the work 18", header)
 	}
 }
 
-// A lost or damaged file is reported, never created anew, and its operations
-// work again after it is restored.
-func TestLostAndBroken(t *testing.T) {
+// A missing or damaged file is reported and not created again. The operations that need it work
+// again after it is restored.
+func TestMissingOrDamagedFiles(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		path string
-		data []byte // nil removes it
+		data []byte // nil removes the file
 		code string
 	}{
-		"identity lost":    {plainFile, nil, CodeLocked},
-		"identity broken":  {plainFile, []byte("AGE-SECRET-KEY-1NONSENSE"), CodeBroken},
+		"missing identity": {plainFile, nil, CodeLocked},
+		"damaged identity": {plainFile, []byte("AGE-SECRET-KEY-1NONSENSE"), CodeBroken},
 		"another identity": {plainFile, []byte("AGE-SECRET-KEY-1GFPYYSJZGFPYYSJZGFPYYSJZGFPYYSJZGFPYYSJZGFPYYSJZGFPQ4EGAEX"), CodeLocked},
-		"key lost":         {"institution/" + university + "/0001.json", nil, CodeMissing},
-		"key cut off":      {"institution/" + university + "/0001.json", []byte(`{"kind":"issued"`), CodeBroken},
-		"key empty":        {"institution/" + university + "/0001.json", []byte(`{}`), CodeBroken},
+		"missing key":      {"institution/" + university + "/0001.json", nil, CodeMissing},
+		"truncated key":    {"institution/" + university + "/0001.json", []byte(`{"kind":"issued"`), CodeBroken},
+		"empty key":        {"institution/" + university + "/0001.json", []byte(`{}`), CodeBroken},
 		"key too large":    {"institution/" + university + "/0001.json", make([]byte, maxFile+1), CodeBroken},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -375,7 +376,7 @@ func TestLostAndBroken(t *testing.T) {
 				t.Fatal(err)
 			}
 			path := filepath.Join(dir, test.path)
-			kept, err := os.ReadFile(path)
+			saved, err := os.ReadFile(path)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -390,15 +391,15 @@ func TestLostAndBroken(t *testing.T) {
 			a := open(t, dir, options())
 			_, _, err = a.Signer(t.Context(), university)
 			requireFault(t, err, test.code)
-			if err := os.WriteFile(path, kept, 0o600); err != nil {
+			if err := os.WriteFile(path, saved, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			signs(t, a)
+			requireSigning(t, a)
 		})
 	}
 }
 
-// Protect needs only the identity of existing keys, and old keys still sign.
+// Protect encrypts only the identity, and the existing keys still sign.
 func TestProtect(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -406,12 +407,12 @@ func TestProtect(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := New(dir, options()).Protect(); err == nil {
-		t.Error("protected with no passphrase")
+		t.Error("Protect succeeds without a passphrase")
 	}
 	protected := options()
 	protected.Passphrase, protected.WorkFactor = "correct horse", 10
 	if _, _, err := New(dir, protected).Signer(t.Context(), university); err == nil || !strings.Contains(err.Error(), "key protect") {
-		t.Errorf("a passphrase before the keys are protected with it: %v", err)
+		t.Errorf("with a passphrase before Protect: error = %v, want one that names key protect", err)
 	}
 	for range 2 {
 		if err := New(dir, protected).Protect(); err != nil {
@@ -419,9 +420,9 @@ func TestProtect(t *testing.T) {
 		}
 	}
 	if _, err := os.Stat(filepath.Join(dir, plainFile)); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("the plain identity is still there: %v", err)
+		t.Errorf("the unencrypted identity file exists after Protect: %v", err)
 	}
-	signs(t, New(dir, protected))
+	requireSigning(t, New(dir, protected))
 	_, _, err := New(dir, options()).Signer(t.Context(), university)
 	requireFault(t, err, CodeLocked)
 	wrong := options()
@@ -429,8 +430,8 @@ func TestProtect(t *testing.T) {
 	requireFault(t, New(dir, wrong).Protect(), CodeLocked)
 }
 
-// A lost root is not created anew by an operation that needs it.
-func TestLostRootIsNotReplaced(t *testing.T) {
+// A missing root is not created by an operation that needs it.
+func TestMissingRootIsNotReplaced(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	a := open(t, dir, options())

@@ -15,9 +15,8 @@ import (
 	"filippo.io/age/armor"
 )
 
-// box encrypts the private keys at rest with an X25519 identity of age. The
-// identity is in a file of the folder, which is encrypted if there is a
-// passphrase.
+// box encrypts the private keys at rest with an X25519 identity of age. The identity is in a file
+// of the folder. That file is encrypted if there is a passphrase.
 type box struct{ identity *age.X25519Identity }
 
 const (
@@ -25,7 +24,7 @@ const (
 	encryptedFile = "identity.txt.age" // the identity, encrypted with the passphrase
 )
 
-// open returns the box and creates its identity at first use.
+// open returns the box. It creates the identity if the folder has no keys.
 func (a *Authority) open() (*box, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -53,7 +52,7 @@ func (a *Authority) open() (*box, error) {
 	}
 	identity, err := age.ParseX25519Identity(strings.TrimSpace(string(text)))
 	if err != nil {
-		return nil, &Fault{Code: CodeBroken, Err: fmt.Errorf("read %s: %w", name, err)}
+		return nil, &Fault{Code: CodeBroken, Err: fmt.Errorf("reading %s: %w", name, err)}
 	}
 	a.box = &box{identity: identity}
 	return a.box, nil
@@ -64,8 +63,8 @@ var (
 	errNoIdentity   = errors.New("the file is missing: restore it from a backup, or set the passphrase that protects it")
 )
 
-// makeIdentity creates the identity file. It fails if there are keys already:
-// only a lost identity, or one under another protection, can decrypt them.
+// makeIdentity creates the identity file. It fails if there are already keys, because a new
+// identity cannot decrypt them.
 func (a *Authority) makeIdentity(name string) error {
 	if numbers, err := generations(filepath.Join(a.dir, rootFolder)); err != nil || len(numbers) > 0 {
 		if err != nil {
@@ -78,7 +77,7 @@ func (a *Authority) makeIdentity(name string) error {
 	}
 	identity, err := age.GenerateX25519Identity()
 	if err != nil {
-		return &Fault{Code: CodeStorage, Err: fmt.Errorf("generate identity: %w", err)}
+		return &Fault{Code: CodeStorage, Err: fmt.Errorf("generating the identity: %w", err)}
 	}
 	text := []byte(identity.String() + "\n")
 	if a.options.Passphrase != "" {
@@ -92,9 +91,9 @@ func (a *Authority) makeIdentity(name string) error {
 	return nil
 }
 
-// Protect encrypts the identity with the passphrase and removes the unencrypted
-// file. It does nothing if that is already done, and an interruption between
-// the two steps loses nothing.
+// Protect encrypts the identity with the passphrase and removes the unencrypted file. It changes
+// nothing if the identity is already encrypted. An interruption between the two steps loses no
+// data.
 func (a *Authority) Protect() error {
 	if a.options.Passphrase == "" {
 		return refused(errors.New("no passphrase is set")) //nolint:err113 // no caller distinguishes it
@@ -109,7 +108,7 @@ func (a *Authority) Protect() error {
 		return err
 	}
 	if _, err := age.ParseX25519Identity(strings.TrimSpace(string(text))); err != nil {
-		return &Fault{Code: CodeBroken, Err: fmt.Errorf("read %s: %w", plain, err)}
+		return &Fault{Code: CodeBroken, Err: fmt.Errorf("reading %s: %w", plain, err)}
 	}
 	if err := a.createEncrypted(filepath.Join(a.dir, encryptedFile), text); err != nil && !errors.Is(err, errExists) {
 		return err
@@ -124,7 +123,7 @@ func (a *Authority) Protect() error {
 		return &Fault{Code: CodeBroken, Err: fmt.Errorf("%s belongs to other keys", encryptedFile)} //nolint:err113 // callers distinguish it by its code
 	}
 	if err := os.Remove(plain); err != nil {
-		return &Fault{Code: CodeStorage, Err: fmt.Errorf("remove the plain identity: %w", err)}
+		return &Fault{Code: CodeStorage, Err: fmt.Errorf("removing the unencrypted identity: %w", err)}
 	}
 	if err := syncFolder(a.dir); err != nil {
 		return &Fault{Code: CodeStorage, Err: err}
@@ -135,7 +134,7 @@ func (a *Authority) Protect() error {
 func (a *Authority) createEncrypted(name string, text []byte) error {
 	recipient, err := age.NewScryptRecipient(a.options.Passphrase)
 	if err != nil {
-		return &Fault{Code: CodeLocked, Err: fmt.Errorf("use passphrase: %w", err)}
+		return &Fault{Code: CodeLocked, Err: fmt.Errorf("using the passphrase: %w", err)}
 	}
 	if a.options.WorkFactor > 0 {
 		recipient.SetWorkFactor(a.options.WorkFactor)
@@ -149,12 +148,12 @@ func (a *Authority) createEncrypted(name string, text []byte) error {
 func (a *Authority) unwrap(text []byte) ([]byte, error) {
 	identity, err := age.NewScryptIdentity(a.options.Passphrase)
 	if err != nil {
-		return nil, &Fault{Code: CodeLocked, Err: fmt.Errorf("use passphrase: %w", err)}
+		return nil, &Fault{Code: CodeLocked, Err: fmt.Errorf("using the passphrase: %w", err)}
 	}
 	return decrypt(text, identity)
 }
 
-// encrypt returns data, encrypted and armored.
+// encrypt returns data encrypted for a recipient, in armored form.
 func encrypt(data []byte, to age.Recipient) ([]byte, error) {
 	var out bytes.Buffer
 	text := armor.NewWriter(&out)
@@ -164,7 +163,7 @@ func encrypt(data []byte, to age.Recipient) ([]byte, error) {
 		err = errors.Join(err, w.Close(), text.Close())
 	}
 	if err != nil {
-		return nil, &Fault{Code: CodeStorage, Err: fmt.Errorf("encrypt key: %w", err)}
+		return nil, &Fault{Code: CodeStorage, Err: fmt.Errorf("encrypting a key: %w", err)}
 	}
 	return out.Bytes(), nil
 }
@@ -172,16 +171,16 @@ func encrypt(data []byte, to age.Recipient) ([]byte, error) {
 func decrypt(text []byte, identity age.Identity) ([]byte, error) {
 	r, err := age.Decrypt(armor.NewReader(bytes.NewReader(text)), identity)
 	if err != nil {
-		return nil, &Fault{Code: CodeLocked, Err: fmt.Errorf("decrypt key: %w", err)}
+		return nil, &Fault{Code: CodeLocked, Err: fmt.Errorf("decrypting a key: %w", err)}
 	}
 	data, err := io.ReadAll(io.LimitReader(r, maxFile))
 	if err != nil {
-		return nil, &Fault{Code: CodeLocked, Err: fmt.Errorf("decrypt key: %w", err)}
+		return nil, &Fault{Code: CodeLocked, Err: fmt.Errorf("decrypting a key: %w", err)}
 	}
 	return data, nil
 }
 
-// seal returns the key file of a private key.
+// seal returns the content of a key file for a private key, which it encrypts.
 func (a *Authority) seal(kind Kind, key crypto.Signer, chain []*x509.Certificate) (entry, error) {
 	b, err := a.open()
 	if err != nil {
@@ -189,7 +188,7 @@ func (a *Authority) seal(kind Kind, key crypto.Signer, chain []*x509.Certificate
 	}
 	raw, err := x509.MarshalPKCS8PrivateKey(key)
 	if err != nil {
-		return entry{}, &Fault{Code: CodeRefused, Err: fmt.Errorf("encode key: %w", err)}
+		return entry{}, &Fault{Code: CodeRefused, Err: fmt.Errorf("encoding a key: %w", err)}
 	}
 	text, err := encrypt(raw, b.identity.Recipient())
 	if err != nil {
@@ -198,7 +197,7 @@ func (a *Authority) seal(kind Kind, key crypto.Signer, chain []*x509.Certificate
 	return entry{Kind: kind, Certificates: string(encodePEM(chain)), Key: string(text)}, nil
 }
 
-// private returns the private key of a key file. It keeps decrypted keys.
+// private returns the private key of a key file. It caches decrypted keys.
 func (a *Authority) private(o loaded) (crypto.Signer, error) {
 	a.mu.Lock()
 	known, ok := a.keys[o.name]
@@ -219,7 +218,7 @@ func (a *Authority) private(o loaded) (crypto.Signer, error) {
 	}
 	parsed, err := x509.ParsePKCS8PrivateKey(raw)
 	if err != nil {
-		return nil, &Fault{Code: CodeBroken, Err: fmt.Errorf("read key: %w", err)}
+		return nil, &Fault{Code: CodeBroken, Err: fmt.Errorf("reading a key: %w", err)}
 	}
 	key, ok := parsed.(crypto.Signer)
 	if !ok || !matches(key, o.chain[0]) {
@@ -231,7 +230,7 @@ func (a *Authority) private(o loaded) (crypto.Signer, error) {
 	return key, nil
 }
 
-// errOtherKey reports a certificate of another key.
+// errOtherKey means that a certificate belongs to another key.
 var errOtherKey = errors.New("the certificate belongs to another key")
 
 func matches(key crypto.Signer, c *x509.Certificate) bool {

@@ -20,9 +20,9 @@ import (
 const (
 	// rootYears is the validity of a root in years.
 	rootYears = 40
-	// leafYears is the validity of a key's certificate in years. It is much
-	// longer than the key's use: without a time stamp, signatures can be
-	// verified only while their certificate is valid.
+	// leafYears is the validity of a key's certificate in years. It is much longer than the use of
+	// the key, because without a time stamp a signature can be verified only while its certificate
+	// is valid.
 	leafYears = 20
 	// ExpiresSoon is the time before the expiry of a key's certificates at which
 	// warnings begin. It leaves time to obtain a certificate from an authority
@@ -56,15 +56,14 @@ func Expired(chain []*x509.Certificate, at time.Time) bool {
 // oidDocumentSigning is id-kp-documentSigning (RFC 9336, 3.1).
 var oidDocumentSigning = asn1.ObjectIdentifier{1, 3, 6, 1, 5, 5, 7, 3, 36}
 
-// newRoot generates a key and a self-signed root. The root can issue only
-// certificates that sign documents: its extended key usage says so for software
-// that checks that, and its name constraints (RFC 5280, 4.2.1.10) exclude all
-// host names, IP addresses and mail addresses, so that it cannot issue a valid
-// certificate for a server or a mailbox.
+// newRoot generates a key and a self-signed root. The root can only issue certificates that sign
+// documents. Its extended key usage states this, for software that checks it. Its name constraints
+// (RFC 5280, 4.2.1.10) exclude all host names, IP addresses and mail addresses, so that it cannot
+// issue a valid certificate for a server or a mailbox.
 func (a *Authority) newRoot() (entry, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		return entry{}, &Fault{Code: CodeStorage, Err: fmt.Errorf("generate root: %w", err)}
+		return entry{}, &Fault{Code: CodeStorage, Err: fmt.Errorf("generating the root: %w", err)}
 	}
 	template, err := a.template(strings.TrimSpace("Certvault document signing "+a.options.Installation), key.Public())
 	if err != nil {
@@ -87,10 +86,9 @@ func (a *Authority) newRoot() (entry, error) {
 	return a.seal(Issued, key, []*x509.Certificate{root})
 }
 
-// newLeaf generates a key and a certificate for it issued by the root. Names of
-// institutions are not unique and can change, so the serial number of the
-// subject, which distinguishes entries of the same name (ITU-T X.520, 6.2.9),
-// is the institution's id.
+// newLeaf generates a key and its certificate, which the root issues. Names of institutions are not
+// unique and can change. Therefore the serial number of the subject is the institution's id: it
+// distinguishes entries of the same name (ITU-T X.520, 6.2.9).
 func (a *Authority) newLeaf(institution, name string) (entry, error) {
 	o, err := a.latest(filepath.Join(a.dir, rootFolder))
 	if err != nil {
@@ -103,7 +101,7 @@ func (a *Authority) newLeaf(institution, name string) (entry, error) {
 	root := o.chain[0]
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		return entry{}, &Fault{Code: CodeStorage, Err: fmt.Errorf("generate key: %w", err)}
+		return entry{}, &Fault{Code: CodeStorage, Err: fmt.Errorf("generating a key: %w", err)}
 	}
 	template, err := a.template(name, key.Public())
 	if err != nil {
@@ -127,11 +125,11 @@ func (a *Authority) newLeaf(institution, name string) (entry, error) {
 func (a *Authority) template(name string, public crypto.PublicKey) (*x509.Certificate, error) {
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
 	if err != nil {
-		return nil, &Fault{Code: CodeStorage, Err: fmt.Errorf("generate serial number: %w", err)}
+		return nil, &Fault{Code: CodeStorage, Err: fmt.Errorf("generating a serial number: %w", err)}
 	}
 	der, err := x509.MarshalPKIXPublicKey(public)
 	if err != nil {
-		return nil, &Fault{Code: CodeRefused, Err: fmt.Errorf("encode key: %w", err)}
+		return nil, &Fault{Code: CodeRefused, Err: fmt.Errorf("encoding a key: %w", err)}
 	}
 	id := sha256.Sum256(der)
 	return &x509.Certificate{
@@ -140,9 +138,9 @@ func (a *Authority) template(name string, public crypto.PublicKey) (*x509.Certif
 		SubjectKeyId:       id[:20],
 		NotBefore:          a.options.Now().Add(-skew).UTC().Truncate(time.Second),
 		UnknownExtKeyUsage: []asn1.ObjectIdentifier{oidDocumentSigning},
-		// Viewers based on NSS, such as pdfsig, check document signatures as
-		// they check mail signatures, and trust no certificate without this
-		// usage. No certificate has a mail address.
+		// Viewers based on NSS, such as pdfsig, check document signatures in the same way as mail
+		// signatures. They trust no certificate without this usage. No certificate has a mail
+		// address.
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageEmailProtection},
 	}, nil
 }
@@ -159,11 +157,11 @@ func commonName(name string) string {
 func issue(template, parent *x509.Certificate, public crypto.PublicKey, key crypto.Signer) (*x509.Certificate, error) {
 	raw, err := x509.CreateCertificate(rand.Reader, template, parent, public, key)
 	if err != nil {
-		return nil, &Fault{Code: CodeRefused, Err: fmt.Errorf("issue certificate: %w", err)}
+		return nil, &Fault{Code: CodeRefused, Err: fmt.Errorf("issuing a certificate: %w", err)}
 	}
 	c, err := x509.ParseCertificate(raw)
 	if err != nil {
-		return nil, &Fault{Code: CodeRefused, Err: fmt.Errorf("issue certificate: %w", err)}
+		return nil, &Fault{Code: CodeRefused, Err: fmt.Errorf("issuing a certificate: %w", err)}
 	}
 	return c, nil
 }

@@ -53,7 +53,7 @@ func TestExpiryOfAChain(t *testing.T) {
 		t.Errorf("Expiry = %v, want %v", got, short.NotAfter)
 	}
 	a := open(t, t.TempDir(), options())
-	b := newBrought(t, newKey(t), func(c *x509.Certificate) { c.NotAfter = today.Add(23 * time.Hour) })
+	b := newImported(t, newKey(t), func(c *x509.Certificate) { c.NotAfter = today.Add(23 * time.Hour) })
 	raw, err := x509.MarshalPKCS8PrivateKey(b.key)
 	if err != nil {
 		t.Fatal(err)

@@ -60,18 +60,17 @@ func signed(t *testing.T, a *Authority, at time.Time) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := p.Complete(t.Context(), pades.Head{R: bytes.NewReader(file), Size: int64(len(file))}, tail); err != nil {
+	if err := p.Complete(t.Context(), pades.BaseFile{R: bytes.NewReader(file), Size: int64(len(file))}, tail); err != nil {
 		t.Fatal(err)
 	}
 	return append(file, tail...)
 }
 
-// Viewers accept the root: pdfsig, with the root in an NSS database, reports a
-// valid and trusted signature, and Verify agrees. After a rotation this also
-// holds for old files.
+// Viewers accept the root: pdfsig, with the roots in an NSS database, reports a valid and trusted
+// signature, and Verify reports a valid one. After a rotation this is still so for old files.
 func TestViewersTrustTheRoot(t *testing.T) {
 	t.Parallel()
-	need(t, "pdfsig", "certutil")
+	requireTools(t, "pdfsig", "certutil")
 	dir, now := t.TempDir(), time.Now()
 	o := options()
 	o.Now = func() time.Time { return now }
@@ -105,7 +104,7 @@ func TestViewersTrustTheRoot(t *testing.T) {
 	}
 	for _, args := range certutil {
 		if out, err := exec.CommandContext(t.Context(), "certutil", args...).CombinedOutput(); err != nil {
-			t.Fatalf("%v: %s", err, out)
+			t.Fatalf("certutil: %v: %s", err, out)
 		}
 	}
 	for _, file := range files {
@@ -114,13 +113,13 @@ func TestViewersTrustTheRoot(t *testing.T) {
 			t.Fatal(err)
 		}
 		out, err := exec.CommandContext(t.Context(), "pdfsig", "-nssdir", nss, path).CombinedOutput()
-		if said := string(out); err != nil || !strings.Contains(said, "Signature is Valid.") || !strings.Contains(said, "Certificate is Trusted.") ||
-			!strings.Contains(said, "Total document signed") {
-			t.Errorf("%v: %s", err, said)
+		if text := string(out); err != nil || !strings.Contains(text, "Signature is Valid.") || !strings.Contains(text, "Certificate is Trusted.") ||
+			!strings.Contains(text, "Total document signed") {
+			t.Errorf("pdfsig: %v: %s", err, text)
 		}
 		report, err := pades.Verify(bytes.NewReader(file), int64(len(file)), pades.Options{Roots: roots, Now: now})
 		if err != nil || report.Verdict != pades.Valid {
-			t.Errorf("%v: %+v", err, report)
+			t.Errorf("Verify = %+v, %v", report, err)
 		}
 	}
 }

@@ -2,12 +2,11 @@ package authority
 
 import "fmt"
 
-// Codes of faults: short stable words that a failed certificate shows.
+// These are the codes of faults. They are stable and are shown for a certificate that failed.
 const (
 	// CodeMissing means that there is no key, or that its file is missing.
 	CodeMissing = "key_missing"
-	// CodeLocked means that the given identity file or passphrase does not
-	// decrypt the key.
+	// CodeLocked means that the identity file or the passphrase cannot decrypt the key.
 	CodeLocked = "key_locked"
 	// CodeBroken means that a file of the folder is damaged.
 	CodeBroken = "key_broken"
@@ -22,8 +21,8 @@ const (
 	CodeRefused = "key_refused"
 )
 
-// Fault is the reason why a key is unavailable. All but CodeRefused can be
-// temporary: a file is restored from a backup, a signer program runs again.
+// Fault is the reason why a key is unavailable. Every fault except CodeRefused can be temporary: a
+// file can be restored from a backup, and a signer program can work again.
 type Fault struct {
 	// Code is one of the codes of faults.
 	Code string
@@ -37,7 +36,7 @@ func (f *Fault) Error() string { return fmt.Sprintf("signing key: %s: %v", f.Cod
 // Unwrap returns the cause.
 func (f *Fault) Unwrap() error { return f.Err }
 
-// Message returns one plain sentence for the members of an institution.
+// Message returns a sentence for the members of an institution. It contains no paths or causes.
 func (f *Fault) Message() string {
 	switch f.Code {
 	case CodeMissing:
@@ -53,5 +52,5 @@ func (f *Fault) Message() string {
 	case CodeRefused:
 		return "This key cannot be used to sign documents."
 	}
-	return "The vault's keys could not be read or written. Retry when its storage is mended."
+	return "The vault's keys could not be read or written. Retry when its storage works again."
 }

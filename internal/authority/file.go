@@ -18,7 +18,7 @@ import (
 // entry is the JSON content of a key file.
 type entry struct {
 	Kind Kind `json:"kind"`
-	// Certificates is the chain in PEM, the key's own certificate first.
+	// Certificates is the chain in PEM, the certificate of the key first.
 	Certificates string `json:"certificates"`
 	// Key is the PKCS #8 form of the private key, encrypted with age and armored.
 	Key string `json:"key,omitempty"`
@@ -31,22 +31,22 @@ const (
 	maxFile   = 1 << 20 // maximum size of a file of the folder in bytes
 )
 
-// errExists reports that there is already a file of that name.
+// errExists means that a file with the name already exists.
 var errExists = errors.New("another process created the file first")
 
 func file(path string, number int) string {
 	return filepath.Join(path, fmt.Sprintf("%04d%s", number, extension))
 }
 
-// generations returns the sorted numbers of the key files in a folder. It
-// returns none if the folder does not exist.
+// generations returns the sorted numbers of the key files in a folder. It returns nil if the folder
+// does not exist.
 func generations(path string) ([]int, error) {
 	list, err := os.ReadDir(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, &Fault{Code: CodeStorage, Err: fmt.Errorf("list keys: %w", err)}
+		return nil, &Fault{Code: CodeStorage, Err: fmt.Errorf("listing keys: %w", err)}
 	}
 	var numbers []int
 	for _, e := range list {
@@ -59,23 +59,23 @@ func generations(path string) ([]int, error) {
 	return numbers, nil
 }
 
-// addEntry writes a key file. The error is errExists if the file exists.
+// addEntry writes a key file. The error is errExists if the file already exists.
 func addEntry(path string, number int, e entry) error {
 	text, err := json.MarshalIndent(e, "", "\t")
 	if err != nil {
-		return &Fault{Code: CodeStorage, Err: fmt.Errorf("write key: %w", err)}
+		return &Fault{Code: CodeStorage, Err: fmt.Errorf("writing a key: %w", err)}
 	}
 	return createFile(file(path, number), append(text, '\n'))
 }
 
-// createFile creates a file atomically and durably and never overwrites one. The
-// error is errExists if the file exists.
+// createFile creates a file atomically and durably. It never overwrites a file: the error is
+// errExists if the file already exists.
 func createFile(name string, data []byte) (err error) {
 	storage := func(err error) error {
 		if err == nil {
 			return nil
 		}
-		return &Fault{Code: CodeStorage, Err: fmt.Errorf("write key: %w", err)}
+		return &Fault{Code: CodeStorage, Err: fmt.Errorf("writing a key: %w", err)}
 	}
 	dir := filepath.Dir(name)
 	if err := makeFolder(dir); err != nil {
@@ -115,7 +115,7 @@ func makeFolder(dir string) error {
 		}
 	}
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("create folder: %w", err)
+		return fmt.Errorf("creating a folder: %w", err)
 	}
 	return syncFolder(parent)
 }
@@ -123,26 +123,26 @@ func makeFolder(dir string) error {
 func syncFolder(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {
-		return fmt.Errorf("sync folder: %w", err)
+		return fmt.Errorf("syncing a folder: %w", err)
 	}
 	if err := errors.Join(d.Sync(), d.Close()); err != nil {
-		return fmt.Errorf("sync folder: %w", err)
+		return fmt.Errorf("syncing a folder: %w", err)
 	}
 	return nil
 }
 
-// readFile reads a file of the folder.
+// readFile returns the content of a file of the key folder, of at most maxFile bytes.
 func readFile(name string) ([]byte, error) {
 	f, err := os.Open(name)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, &Fault{Code: CodeMissing, Err: fmt.Errorf("read key: %w", err)}
+		return nil, &Fault{Code: CodeMissing, Err: fmt.Errorf("reading a key: %w", err)}
 	}
 	if err != nil {
-		return nil, &Fault{Code: CodeStorage, Err: fmt.Errorf("read key: %w", err)}
+		return nil, &Fault{Code: CodeStorage, Err: fmt.Errorf("reading a key: %w", err)}
 	}
 	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
 	if err := errors.Join(err, f.Close()); err != nil {
-		return nil, &Fault{Code: CodeStorage, Err: fmt.Errorf("read key: %w", err)}
+		return nil, &Fault{Code: CodeStorage, Err: fmt.Errorf("reading a key: %w", err)}
 	}
 	if len(data) > maxFile {
 		return nil, &Fault{Code: CodeBroken, Err: fmt.Errorf("%s is too large", name)} //nolint:err113 // callers distinguish it by its code
@@ -150,7 +150,7 @@ func readFile(name string) ([]byte, error) {
 	return data, nil
 }
 
-// readEntry reads a key file and its certificates.
+// readEntry returns the content of a key file and its certificates.
 func readEntry(name string) (entry, []*x509.Certificate, error) {
 	text, err := readFile(name)
 	if err != nil {
@@ -158,11 +158,11 @@ func readEntry(name string) (entry, []*x509.Certificate, error) {
 	}
 	var e entry
 	if err := json.Unmarshal(text, &e); err != nil {
-		return e, nil, &Fault{Code: CodeBroken, Err: fmt.Errorf("read %s: %w", name, err)}
+		return e, nil, &Fault{Code: CodeBroken, Err: fmt.Errorf("reading %s: %w", name, err)}
 	}
 	chain, err := parseChain([]byte(e.Certificates))
 	if err != nil {
-		return e, nil, &Fault{Code: CodeBroken, Err: fmt.Errorf("read %s: %w", name, err)}
+		return e, nil, &Fault{Code: CodeBroken, Err: fmt.Errorf("reading %s: %w", name, err)}
 	}
 	return e, chain, nil
 }
@@ -170,7 +170,7 @@ func readEntry(name string) (entry, []*x509.Certificate, error) {
 // maxChain is the maximum number of certificates in a chain.
 const maxChain = 16
 
-// parseChain reads the certificates of a PEM text.
+// parseChain returns the certificates in a PEM text, at most maxChain.
 func parseChain(text []byte) ([]*x509.Certificate, error) {
 	var chain []*x509.Certificate
 	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
@@ -179,7 +179,7 @@ func parseChain(text []byte) ([]*x509.Certificate, error) {
 		}
 		c, err := x509.ParseCertificate(block.Bytes)
 		if err != nil {
-			return nil, fmt.Errorf("read certificate: %w", err)
+			return nil, fmt.Errorf("reading a certificate: %w", err)
 		}
 		if chain = append(chain, c); len(chain) > maxChain {
 			return nil, errors.New("too many certificates") //nolint:err113 // no caller distinguishes it

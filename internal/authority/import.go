@@ -16,22 +16,22 @@ import (
 	"github.com/certvault/certvault/internal/pades"
 )
 
-// UsePKCS12 makes an institution sign with its own key from a PKCS #12 file
-// (RFC 7292). The certificates in the file that lead from the key's certificate
-// to a root are included in signatures.
+// UsePKCS12 imports the key of a PKCS #12 file (RFC 7292), with which the institution signs from
+// now on. Signatures include the certificates in the file that lead from the certificate of the key
+// to a root.
 func (a *Authority) UsePKCS12(institution string, data []byte, password string) error {
 	if len(data) > maxFile {
 		return refused(errTooLarge)
 	}
 	key, leaf, others, err := pkcs12.DecodeChain(data, password)
 	if err != nil {
-		return refused(fmt.Errorf("read PKCS #12: %w", err))
+		return refused(fmt.Errorf("reading PKCS #12: %w", err))
 	}
 	return a.importKey(institution, key, append([]*x509.Certificate{leaf}, others...))
 }
 
-// UsePEM makes an institution sign with its own key: certificates, including
-// that of the key, and an unencrypted private key in PKCS #8, SEC 1 or PKCS #1.
+// UsePEM imports a key with which the institution signs from now on. The certificates must include
+// that of the key. The private key must be unencrypted, in PKCS #8, SEC 1 or PKCS #1.
 func (a *Authority) UsePEM(institution string, certificates, key []byte) error {
 	if len(certificates) > maxFile || len(key) > maxFile {
 		return refused(errTooLarge)
@@ -47,9 +47,8 @@ func (a *Authority) UsePEM(institution string, certificates, key []byte) error {
 	return a.importKey(institution, private, chain)
 }
 
-// UseProgram makes an institution sign with a key that a program holds; see
-// programKey for the protocol. The program must produce one valid signature
-// before it is accepted.
+// UseProgram sets a signer program with which the institution signs from now on; see programKey for
+// the protocol. The program must produce one valid signature before it is accepted.
 func (a *Authority) UseProgram(ctx context.Context, institution string, certificates []byte, command []string) error {
 	path, err := a.path(institution)
 	if err != nil {
@@ -71,15 +70,15 @@ func (a *Authority) UseProgram(ctx context.Context, institution string, certific
 	}
 	trial := make([]byte, crypto.SHA256.Size())
 	if _, err := rand.Read(trial); err != nil {
-		return &Fault{Code: CodeStorage, Err: fmt.Errorf("try program: %w", err)}
+		return &Fault{Code: CodeStorage, Err: fmt.Errorf("testing the program: %w", err)}
 	}
 	if _, err := key.Sign(rand.Reader, trial, crypto.SHA256); err != nil {
 		return err
 	}
-	return a.append(path, entry{Kind: Program, Certificates: string(encodePEM(chain)), Command: command})
+	return a.appendEntry(path, entry{Kind: Program, Certificates: string(encodePEM(chain)), Command: command})
 }
 
-// importKey stores a private key and its certificates, which may be in any order.
+// importKey stores a private key with its certificates, which may be in any order.
 func (a *Authority) importKey(institution string, private crypto.PrivateKey, chain []*x509.Certificate) error {
 	path, err := a.path(institution)
 	if err != nil {
@@ -96,13 +95,13 @@ func (a *Authority) importKey(institution string, private crypto.PrivateKey, cha
 	if err != nil {
 		return err
 	}
-	return a.append(path, e)
+	return a.appendEntry(path, e)
 }
 
-// check returns the chain of a key in order, or an error if the key cannot sign
-// documents with it.
+// check returns the chain of a key in order. The error is a *Fault if the key cannot sign documents
+// with the chain.
 func (a *Authority) check(key crypto.Signer, chain []*x509.Certificate) ([]*x509.Certificate, error) {
-	chain, err := order(key, chain)
+	chain, err := orderChain(key, chain)
 	if err != nil {
 		return nil, refused(err)
 	}
@@ -122,9 +121,9 @@ var (
 	errExpired  = errors.New("a certificate of the key has expired or expires within a day")
 )
 
-// order returns the certificate of a key followed by its issuers up to a root,
-// as far as the list has them. It drops other certificates.
-func order(key crypto.Signer, list []*x509.Certificate) ([]*x509.Certificate, error) {
+// orderChain returns the certificate of a key followed by its issuers up to a root, if they are in the
+// list. It drops other certificates.
+func orderChain(key crypto.Signer, list []*x509.Certificate) ([]*x509.Certificate, error) {
 	var chain []*x509.Certificate
 	for _, c := range list {
 		if matches(key, c) {

@@ -17,13 +17,13 @@ import (
 	"software.sslmate.com/src/go-pkcs12"
 )
 
-// imported is an imported key with a chain of three certificates.
+// imported is a key with a chain of three certificates.
 type imported struct {
 	key   crypto.Signer       // may be the public key only
 	chain []*x509.Certificate // leaf, intermediate, root
 }
 
-func newBrought(t *testing.T, key crypto.Signer, change func(leaf *x509.Certificate)) imported {
+func newImported(t *testing.T, key crypto.Signer, change func(leaf *x509.Certificate)) imported {
 	t.Helper()
 	b := imported{key: key}
 	keys := []crypto.Signer{key, newKey(t), newKey(t)}
@@ -70,7 +70,7 @@ func TestImportedKey(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := newBrought(t, key, nil)
+	b := newImported(t, key, nil)
 	file, err := pkcs12.Modern.Encode(key, b.chain[0], []*x509.Certificate{b.chain[2], b.chain[1]}, "secret")
 	if err != nil {
 		t.Fatal(err)
@@ -79,10 +79,10 @@ func TestImportedKey(t *testing.T) {
 	if err := a.UsePKCS12(university, file, "secret"); err != nil {
 		t.Fatal(err)
 	}
-	if leaf := signs(t, a, b.chain[2]); !leaf.Equal(b.chain[0]) {
-		t.Error("another key")
+	if leaf := requireSigning(t, a, b.chain[2]); !leaf.Equal(b.chain[0]) {
+		t.Error("the key of the institution is not the imported key")
 	}
-	c := newBrought(t, newKey(t), nil)
+	c := newImported(t, newKey(t), nil)
 	raw, err := x509.MarshalPKCS8PrivateKey(c.key)
 	if err != nil {
 		t.Fatal(err)
@@ -92,29 +92,29 @@ func TestImportedKey(t *testing.T) {
 	if err := a.UsePEM(university, encodePEM([]*x509.Certificate{c.chain[2], c.chain[0], c.chain[1]}), text); err != nil {
 		t.Fatal(err)
 	}
-	signs(t, a, c.chain[2])
+	requireSigning(t, a, c.chain[2])
 	list, err := a.Certificates(university)
 	if err != nil || len(list) != 3 || list[0].Kind != Imported || len(list[0].Chain) != 3 || list[2].Kind != Issued {
-		t.Errorf("%v, %v", list, err)
+		t.Errorf("Certificates = %v, %v", list, err)
 	}
 }
 
-func TestRefusedKeys(t *testing.T) {
+func TestImportRefusesKeys(t *testing.T) {
 	t.Parallel()
 	a := open(t, t.TempDir(), options())
 	for name, change := range map[string]func(leaf *x509.Certificate){
-		"expired":       func(c *x509.Certificate) { c.NotAfter = today.Add(-time.Minute) },
-		"not yet valid": func(c *x509.Certificate) { c.NotBefore = today.AddDate(1, 0, 0) },
-		"of a server":   func(c *x509.Certificate) { c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth} },
-		"no signatures": func(c *x509.Certificate) { c.KeyUsage = x509.KeyUsageKeyAgreement },
+		"expired":            func(c *x509.Certificate) { c.NotAfter = today.Add(-time.Minute) },
+		"not yet valid":      func(c *x509.Certificate) { c.NotBefore = today.AddDate(1, 0, 0) },
+		"for a server":       func(c *x509.Certificate) { c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth} },
+		"not for signatures": func(c *x509.Certificate) { c.KeyUsage = x509.KeyUsageKeyAgreement },
 	} {
-		b := newBrought(t, newKey(t), change)
+		b := newImported(t, newKey(t), change)
 		raw, err := x509.MarshalPKCS8PrivateKey(b.key)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if err := a.UsePEM(university, encodePEM(b.chain), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: raw})); err == nil {
-			t.Errorf("%s is accepted", name)
+			t.Errorf("a key whose certificate is %s is accepted", name)
 		} else {
 			requireFault(t, err, CodeRefused)
 		}

@@ -17,20 +17,20 @@ import (
 	"time"
 )
 
-// programKey signs through a program, so that a key can stay in a hardware
-// module or a service without a driver in the server.
+// programKey signs through a program, so that the key can be in a hardware module or a service
+// without a driver in the server.
 //
-// The program is started for each signature, without a shell, and with the
-// environment of the server except the server's own settings. It reads the
-// digest, 32 bytes of SHA-256, on standard input; CERTVAULT_HASH is SHA256. It
-// writes only the signature on standard output, and exits with 0:
+// The program is started for each signature, without a shell, and with the environment of the
+// server except for the server's own settings. It reads the digest, 32 bytes of SHA-256, from
+// standard input; CERTVAULT_HASH is SHA256. It writes only the signature to standard output and
+// exits with 0:
 //
 //   - for a key on an elliptic curve the DER of Ecdsa-Sig-Value (RFC 3279, 2.2.3), or
 //     r and s in full length, concatenated, as in PKCS #11;
 //   - for an RSA key the signature of PKCS #1 v1.5 over the DigestInfo of that digest
 //     (RFC 8017, 8.2.1).
 //
-// Its standard error goes to the server's log. With OpenSSL, for both kinds:
+// Its standard error is written to the server's log. OpenSSL can sign with both kinds of keys:
 //
 //	openssl pkeyutl -sign -inkey key.pem -pkeyopt digest:sha256
 type programKey struct {
@@ -55,27 +55,27 @@ func (k *programKey) Sign(_ io.Reader, digest []byte, options crypto.SignerOpts)
 	}
 	ctx, cancel := context.WithTimeout(k.ctx, k.timeout)
 	defer cancel()
-	out, said := &limited{left: maxSignature}, &limited{left: maxStderr, cut: true}
-	c := exec.CommandContext(ctx, k.command[0], k.command[1:]...) //nolint:gosec // the operator named it
+	out, stderr := &limited{left: maxSignature}, &limited{left: maxStderr, cut: true}
+	c := exec.CommandContext(ctx, k.command[0], k.command[1:]...) //nolint:gosec // the operator configured it
 	c.Env = environment()
-	c.Stdin, c.Stdout, c.Stderr = bytes.NewReader(digest), out, said
+	c.Stdin, c.Stdout, c.Stderr = bytes.NewReader(digest), out, stderr
 	c.WaitDelay = time.Second // for a child process that keeps the output open
 	if err := c.Run(); err != nil {
 		if ctx.Err() != nil {
 			err = ctx.Err()
 		}
-		return nil, &Fault{Code: CodeProgram, Err: fmt.Errorf("run %s: %w: %q", k.command[0], err, said.data)}
+		return nil, &Fault{Code: CodeProgram, Err: fmt.Errorf("running %s: %w: %q", k.command[0], err, stderr.data)}
 	}
 	signature, ok := k.signature(digest, out.data)
 	if !ok {
-		err := fmt.Errorf("run %s: its output is not a signature by this key", k.command[0]) //nolint:err113 // callers distinguish it by its code
+		err := fmt.Errorf("running %s: its output is not a signature by this key", k.command[0]) //nolint:err113 // callers distinguish it by its code
 		return nil, &Fault{Code: CodeProgram, Err: err}
 	}
 	return signature, nil
 }
 
-// signature returns the output of a program in the form that CMS uses. It reports
-// false if the output is not a signature of the digest.
+// signature converts the output of a program to the form that CMS uses. It reports false if the
+// output is not a signature of the digest by the key.
 func (k *programKey) signature(digest, written []byte) ([]byte, bool) {
 	switch public := k.public.(type) {
 	case *rsa.PublicKey:
@@ -95,8 +95,8 @@ func (k *programKey) signature(digest, written []byte) ([]byte, bool) {
 	return nil, false
 }
 
-// environment returns the environment of the server without its settings, which
-// hold secrets.
+// environment returns the environment of the server without the server's settings, because these
+// contain secrets.
 func environment() []string {
 	var out []string
 	for _, v := range os.Environ() {
@@ -107,8 +107,8 @@ func environment() []string {
 	return append(out, "CERTVAULT_HASH=SHA256")
 }
 
-// limited is a buffer of limited size. Above the limit Write fails, or with cut
-// discards the rest.
+// limited is a buffer of limited size. Above the limit Write returns an error, or discards the rest
+// if cut is set.
 type limited struct {
 	data []byte
 	left int

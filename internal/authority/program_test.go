@@ -19,8 +19,8 @@ import (
 	"time"
 )
 
-// script writes a signer program and returns its path.
-func script(t *testing.T, text string) string {
+// writeScript writes a signer program and returns its path.
+func writeScript(t *testing.T, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "sign")
 	if err := os.WriteFile(path, []byte("#!/bin/sh\n"+text), 0o700); err != nil {
@@ -29,8 +29,8 @@ func script(t *testing.T, text string) string {
 	return path
 }
 
-// need skips the test if a tool is missing and the environment allows that.
-func need(t *testing.T, tools ...string) {
+// requireTools skips the test if one of the tools is not installed. In CI it fails the test.
+func requireTools(t *testing.T, tools ...string) {
 	t.Helper()
 	for _, name := range tools {
 		if _, err := exec.LookPath(name); err == nil {
@@ -45,7 +45,7 @@ func need(t *testing.T, tools ...string) {
 
 func TestProgram(t *testing.T) {
 	t.Parallel()
-	need(t, "openssl")
+	requireTools(t, "openssl")
 	rsaKey, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
 		t.Fatal(err)
@@ -54,7 +54,7 @@ func TestProgram(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			a := open(t, t.TempDir(), options())
-			b := newBrought(t, key, nil)
+			b := newImported(t, key, nil)
 			raw, err := x509.MarshalPKCS8PrivateKey(key)
 			if err != nil {
 				t.Fatal(err)
@@ -63,13 +63,13 @@ func TestProgram(t *testing.T) {
 			if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: raw}), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			program := script(t, `[ "$CERTVAULT_HASH" = SHA256 ] && [ "$1" = "an argument" ] && exec openssl pkeyutl -sign -inkey "$2" -pkeyopt digest:sha256`)
+			program := writeScript(t, `[ "$CERTVAULT_HASH" = SHA256 ] && [ "$1" = "an argument" ] && exec openssl pkeyutl -sign -inkey "$2" -pkeyopt digest:sha256`)
 			if err := a.UseProgram(t.Context(), university, encodePEM(b.chain), []string{program, "an argument", file}); err != nil {
 				t.Fatal(err)
 			}
-			signs(t, a, b.chain[2])
+			requireSigning(t, a, b.chain[2])
 			if list, err := a.Certificates(university); err != nil || list[0].Kind != Program {
-				t.Errorf("%v, %v", list, err)
+				t.Errorf("Certificates = %v, %v", list, err)
 			}
 			if err := os.Remove(file); err != nil {
 				t.Fatal(err)
@@ -86,25 +86,25 @@ func TestProgram(t *testing.T) {
 
 func TestProgramErrors(t *testing.T) {
 	t.Parallel()
-	b := newBrought(t, newKey(t), nil)
+	b := newImported(t, newKey(t), nil)
 	for name, text := range map[string]string{
-		"fails":             "echo no token >&2; exit 1",
-		"says nothing":      "exit 0",
-		"says nonsense":     "echo hello",
-		"never stops":       "exec cat /dev/zero",
-		"complains forever": "exec cat /dev/zero >&2",
-		"hangs":             "exec sleep 60",
-		"child hangs":       "sleep 5 & exit 0",
+		"fails":                      "echo no token >&2; exit 1",
+		"writes nothing":             "exit 0",
+		"writes no signature":        "echo hello",
+		"output is too long":         "exec cat /dev/zero",
+		"standard error is too long": "exec cat /dev/zero >&2",
+		"hangs":                      "exec sleep 60",
+		"child hangs":                "sleep 5 & exit 0",
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			o := options()
 			o.ProgramTimeout = time.Second
 			a := open(t, t.TempDir(), o)
-			err := a.UseProgram(t.Context(), university, encodePEM(b.chain), []string{script(t, text)})
+			err := a.UseProgram(t.Context(), university, encodePEM(b.chain), []string{writeScript(t, text)})
 			requireFault(t, err, CodeProgram)
 			if text := fmt.Sprint(err); len(text) > 6000 {
-				t.Errorf("an error of %d bytes", len(text))
+				t.Errorf("the error has %d bytes, want at most 6000", len(text))
 			}
 		})
 	}
@@ -114,10 +114,10 @@ func TestProgramErrors(t *testing.T) {
 	requireFault(t, a.UseProgram(t.Context(), university, encodePEM(b.chain), []string{"/nowhere/sign"}), CodeProgram)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	requireFault(t, a.UseProgram(ctx, university, encodePEM(b.chain), []string{script(t, "exit 0")}), CodeProgram)
+	requireFault(t, a.UseProgram(ctx, university, encodePEM(b.chain), []string{writeScript(t, "exit 0")}), CodeProgram)
 }
 
-// PKCS #11 modules return r and s concatenated.
+// PKCS #11 modules return r and s concatenated; this form is accepted.
 func TestProgramReturnsRawSignature(t *testing.T) {
 	t.Parallel()
 	key := newKey(t)
@@ -132,21 +132,21 @@ func TestProgramReturnsRawSignature(t *testing.T) {
 	k := programKey{public: key.Public()}
 	signature, ok := k.signature(digest[:], pair)
 	if !ok || !ecdsa.VerifyASN1(&key.PublicKey, digest[:], signature) {
-		t.Errorf("%x is not accepted", pair)
+		t.Errorf("the signature %x is not accepted", pair)
 	}
 }
 
-// The vault's settings, which hold secrets, do not reach the program.
+// The program does not get the vault's settings, because they contain secrets.
 func TestProgramEnvironment(t *testing.T) {
 	t.Setenv("CERTVAULT_DATABASE", "postgres://secret")
 	t.Setenv("SOFTHSM2_CONF", "/etc/softhsm2.conf")
 	text := strings.Join(environment(), "\n")
 	if strings.Contains(text, "secret") || !strings.Contains(text, "SOFTHSM2_CONF=/etc/softhsm2.conf") {
-		t.Error(text)
+		t.Errorf("the environment of the program is %s", text)
 	}
 }
 
-// publicKey is a key whose private part is elsewhere.
+// publicKey is a key whose private part is not available.
 type publicKey struct {
 	crypto.Signer
 
@@ -155,14 +155,14 @@ type publicKey struct {
 
 func (k publicKey) Public() crypto.PublicKey { return k.public }
 
-// A key in a hardware module, here in a software one, is used through
-// pkcs11-tool: the server needs no PKCS #11 code.
+// A key in a hardware module, simulated by a software module, is used through pkcs11-tool: the
+// server needs no code for PKCS #11.
 func TestProgramWithPKCS11(t *testing.T) {
 	t.Parallel()
-	need(t, "softhsm2-util", "pkcs11-tool")
+	requireTools(t, "softhsm2-util", "pkcs11-tool")
 	modules, err := filepath.Glob("/usr/lib*/softhsm/libsofthsm2.so")
 	if err != nil || len(modules) == 0 {
-		t.Fatalf("the module of SoftHSM is not where it is on Debian (%v)", err)
+		t.Fatalf("the module of SoftHSM is not in /usr/lib*/softhsm, as on Debian; error %v", err)
 	}
 	dir := t.TempDir()
 	conf := filepath.Join(dir, "softhsm2.conf")
@@ -177,7 +177,7 @@ func TestProgramWithPKCS11(t *testing.T) {
 		tool + "--keypairgen --key-type EC:prime256v1 --id 01 --label sign",
 		tool + "--read-object --type pubkey --id 01 -o " + dir + "/public.der",
 	} {
-		if out, err := exec.CommandContext(t.Context(), script(t, text)).CombinedOutput(); err != nil {
+		if out, err := exec.CommandContext(t.Context(), writeScript(t, text)).CombinedOutput(); err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}
 	}
@@ -189,10 +189,10 @@ func TestProgramWithPKCS11(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := newBrought(t, publicKey{public: public}, nil)
+	b := newImported(t, publicKey{public: public}, nil)
 	a := open(t, t.TempDir(), options())
-	if err := a.UseProgram(t.Context(), university, encodePEM(b.chain), []string{script(t, tool+"--sign --mechanism ECDSA --id 01")}); err != nil {
+	if err := a.UseProgram(t.Context(), university, encodePEM(b.chain), []string{writeScript(t, tool+"--sign --mechanism ECDSA --id 01")}); err != nil {
 		t.Fatal(err)
 	}
-	signs(t, a, b.chain[2])
+	requireSigning(t, a, b.chain[2])
 }

@@ -1,7 +1,7 @@
-// Package batch owns bulk uploads: staged files, which are uploaded ahead of the entries that refer
-// to them; the entries and how they become certificates; and the progress of a batch. Package cert
-// owns the content and the states of certificates. The package does not know HTTP or how its values
-// are shown.
+// Package batch owns bulk uploads: staged files, which are uploaded before the entries that refer
+// to them; the entries and their conversion to certificates; and the progress of a batch. It does
+// not own the content and the states of certificates (cert), and it does not depend on HTTP or on
+// how its values are shown.
 package batch
 
 import (
@@ -18,12 +18,12 @@ import (
 )
 
 const (
-	// MaxEntries is the largest number of entries of a batch.
+	// MaxEntries is the maximum number of entries of a batch.
 	MaxEntries = 5000
-	// MaxIndex is the largest index of an entry.
+	// MaxIndex is the maximum index of an entry.
 	MaxIndex = 999_999
-	// rowsAtOnce bounds the rows of one statement, to stay below the 32,766 parameters that SQLite
-	// accepts.
+	// rowsAtOnce is the maximum number of rows in one statement. It keeps the number of parameters
+	// below the 32,766 that SQLite accepts.
 	rowsAtOnce = 500
 )
 
@@ -39,7 +39,7 @@ type Config struct {
 	Log   *slog.Logger
 }
 
-// Service operates on batches.
+// Service provides the operations on batches.
 type Service struct {
 	db    *db.DB
 	certs *cert.Service
@@ -49,8 +49,8 @@ type Service struct {
 	log   *slog.Logger
 
 	batchCursors, entryCursors listing.Cursors
-	// held is the memory of all drafts in bytes.
-	held atomic.Int64
+	// reserved is the memory that all drafts have reserved, in bytes.
+	reserved atomic.Int64
 }
 
 // New returns a service and registers its worker with the queue.

@@ -13,28 +13,28 @@ import (
 )
 
 const (
-	// maxStrays bounds the number of stored names that belong to no entry.
+	// maxStrays is the maximum number of stored names that belong to no entry.
 	maxStrays = 1000
 	// entryCost is the approximate memory of an entry without its texts, in bytes.
 	entryCost = 512
-	// maxHeld bounds the memory of all drafts of a process, in bytes: some dozens of typical
-	// batches of the largest size, or one with the longest texts.
-	maxHeld = 64 << 20
-	// busyRetry is the Retry-After of a batch that exceeded maxHeld.
+	// maxReserved is the maximum memory of all drafts of a process, in bytes: enough for some
+	// dozens of typical batches of the largest size, or for one with the longest texts.
+	maxReserved = 64 << 20
+	// busyRetry is the Retry-After for a batch that exceeds maxReserved.
 	busyRetry = 5 * time.Second
 )
 
-// fields are the fields of an entry, in the order in which their problems are listed.
+// fields are the fields of an entry. The problems of an entry are listed in this order.
 var fields = append(slices.Clone(cert.Fields[:]), cert.FieldFile)
 
-// Draft collects the entries of a batch field by field, in any order. It checks each value on
-// arrival, so that it only stores valid values. The caller must call Close.
+// Draft collects the entries of a batch field by field, in any order. It checks each value when it
+// is set and stores only valid values. The caller must call Close.
 type Draft struct {
-	service *Service
-	held    int64
-	entries map[int]*entry
-	strays  Problems
-	strayed map[string]bool
+	service  *Service
+	reserved int64
+	entries  map[int]*entry
+	strays   Problems
+	seen     map[string]bool
 }
 
 // entry is an entry with the fields received so far.
@@ -42,15 +42,16 @@ type entry struct {
 	index  int
 	text   cert.Text
 	fileID string
-	wanted *cert.Wanted
-	// given are the fields that were set.
+	wanted *cert.RequestedPlacement
+	// given has the fields that were set or refused. The key "" means that the entry was refused as
+	// a whole.
 	given map[cert.Field]bool
-	// problems contains at most one problem of each field. The problem of the entry as a whole has
-	// the key "".
+	// problems has at most one problem of each field. The key "" has the problem of the entry as a
+	// whole.
 	problems map[cert.Field]cert.Problem
 }
 
-// add records a problem of the entry and replaces an earlier one of its field.
+// add records a problem of the entry. It replaces an earlier problem of the same field.
 func (e *entry) add(p cert.Problem) {
 	if e.problems == nil {
 		e.problems = map[cert.Field]cert.Problem{}
@@ -60,26 +61,27 @@ func (e *entry) add(p cert.Problem) {
 
 // NewDraft returns an empty draft.
 func (s *Service) NewDraft() *Draft {
-	return &Draft{service: s, entries: map[int]*entry{}, strayed: map[string]bool{}}
+	return &Draft{service: s, entries: map[int]*entry{}, seen: map[string]bool{}}
 }
 
-// Close releases the memory that the draft has reserved.
+// Close releases the memory that the draft reserved.
 func (d *Draft) Close() {
-	d.service.held.Add(-d.held)
-	d.held = 0
+	d.service.reserved.Add(-d.reserved)
+	d.reserved = 0
 }
 
-// hold reserves memory for the draft.
-func (d *Draft) hold(n int) error {
-	d.held += int64(n)
-	if d.service.held.Add(int64(n)) > maxHeld {
-		return &fault.Error{Kind: fault.Unavailable, Message: "Too many bulk uploads are coming in at once.", RetryAfter: busyRetry}
+// reserve reserves n bytes of memory for the draft. The error is fault.Unavailable if all drafts
+// together exceed maxReserved.
+func (d *Draft) reserve(n int) error {
+	d.reserved += int64(n)
+	if d.service.reserved.Add(int64(n)) > maxReserved {
+		return &fault.Error{Kind: fault.Unavailable, Message: "Too many bulk uploads are being received at the same time.", RetryAfter: busyRetry}
 	}
 	return nil
 }
 
-// Entry records that an entry with this index exists. The index is 0 to MaxIndex. After an error,
-// which concerns the whole batch, the draft must not be used.
+// Entry records that an entry with an index from 0 to MaxIndex exists. An error concerns the whole
+// batch. After an error, the draft must not be used.
 func (d *Draft) Entry(index int) error {
 	_, err := d.entry(index)
 	return err
@@ -92,7 +94,7 @@ func (d *Draft) entry(index int) (*entry, error) {
 	if len(d.entries) == MaxEntries {
 		return nil, Problems{{Entry: NoEntry, Problem: cert.Problem{Code: CodeTooManyEntries, Limit: MaxEntries}}}.Err()
 	}
-	if err := d.hold(entryCost); err != nil {
+	if err := d.reserve(entryCost); err != nil {
 		return nil, err
 	}
 	e := &entry{index: index, given: make(map[cert.Field]bool, len(fields))}
@@ -100,8 +102,8 @@ func (d *Draft) entry(index int) (*entry, error) {
 	return e, nil
 }
 
-// Set sets a field of an entry. A second value for the same field is a problem. Unknown fields are
-// ignored. Errors are as for Entry.
+// Set sets a field of an entry. A second value for the same field is recorded as a problem. Unknown
+// fields are ignored. Errors are as for Entry.
 func (d *Draft) Set(index int, field cert.Field, value string) error {
 	e, err := d.entry(index)
 	if err != nil || !slices.Contains(fields, field) {
@@ -117,18 +119,18 @@ func (d *Draft) Set(index int, field cert.Field, value string) error {
 		e.add(*problem)
 		return nil //nolint:nilerr // The problem is recorded. An error would end the reading of the batch.
 	}
-	// Copy the value, so that the draft does not reference the buffer of the request.
+	// The draft must not reference the buffer of the request.
 	valid = strings.Clone(valid)
 	if field == cert.FieldFile {
 		e.fileID = valid
 	} else {
 		*field.Of(&e.text) = valid
 	}
-	return d.hold(len(valid))
+	return d.reserve(len(valid))
 }
 
-// check checks the value of a field of an entry. The value of cert.FieldFile is the id of a staged
-// file, which is returned in its stored form.
+// check checks the value of a field of an entry and returns the form in which it is stored. The
+// value of cert.FieldFile is the id of a staged file.
 func check(field cert.Field, value string) (valid string, problem *cert.Problem) {
 	if field != cert.FieldFile {
 		return field.Check(value)
@@ -137,16 +139,16 @@ func check(field cert.Field, value string) (valid string, problem *cert.Problem)
 	if value == "" {
 		return "", &cert.Problem{Field: field, Code: cert.CodeRequired}
 	}
-	// Parse accepts other spellings too, of other lengths.
+	// uuid.Parse also accepts spellings of other lengths.
 	if u, err := uuid.Parse(value); err == nil && len(value) == len(u.String()) {
 		return u.String(), nil
 	}
 	return "", &cert.Problem{Field: field, Code: CodeUnknownFile}
 }
 
-// Place records that an entry with this index exists, and its placement; nil stands for the
-// institution's default. Errors are as for Entry.
-func (d *Draft) Place(index int, w *cert.Wanted) error {
+// Place sets the placement of an entry, which it creates if necessary; nil means the institution's
+// default. Errors are as for Entry.
+func (d *Draft) Place(index int, w *cert.RequestedPlacement) error {
 	e, err := d.entry(index)
 	if err == nil {
 		e.wanted = w
@@ -154,8 +156,8 @@ func (d *Draft) Place(index int, w *cert.Wanted) error {
 	return err
 }
 
-// Refuse records a problem of a field that has no valid value, or of the entry as a whole. Errors
-// are as for Entry.
+// Refuse records a problem of a field that has no valid value, or of the entry as a whole. It
+// creates the entry if necessary. Errors are as for Entry.
 func (d *Draft) Refuse(index int, p cert.Problem) error {
 	e, err := d.entry(index)
 	if err != nil || p.Field != "" && !slices.Contains(fields, p.Field) {
@@ -166,7 +168,7 @@ func (d *Draft) Refuse(index int, p cert.Problem) error {
 	return nil
 }
 
-// TooLong records that a field's value was too long to be read. Errors are as for Entry.
+// TooLong records that the value of a field was too long to be read. Errors are as for Entry.
 func (d *Draft) TooLong(index int, field cert.Field) error {
 	if field == cert.FieldFile {
 		return d.Refuse(index, cert.Problem{Field: field, Code: CodeUnknownFile})
@@ -174,20 +176,21 @@ func (d *Draft) TooLong(index int, field cert.Field) error {
 	return d.Refuse(index, *field.TooLong())
 }
 
-// Stray records the first problem of a name that belongs to no entry.
-func (d *Draft) Stray(name string, code cert.Code) {
-	if len(d.strays) < maxStrays && !d.strayed[name] {
-		d.strayed[name] = true
+// AddMalformed records a name that belongs to no entry, with a code. Only the first code of each name is
+// recorded.
+func (d *Draft) AddMalformed(name string, code cert.Code) {
+	if len(d.strays) < maxStrays && !d.seen[name] {
+		d.seen[name] = true
 		d.strays = append(d.strays, Problem{Entry: NoEntry, Problem: cert.Problem{Code: code, Detail: name}})
 	}
 }
 
-// sorted returns the entries by index, and records missing fields as problems.
+// sorted returns the entries in the order of their indexes. It records missing fields as problems.
 func (d *Draft) sorted() []*entry {
 	list := make([]*entry, 0, len(d.entries))
 	for _, index := range slices.Sorted(maps.Keys(d.entries)) {
 		e := d.entries[index]
-		// An entry that is refused as a whole has no missing fields.
+		// The missing fields of an entry that is refused as a whole are not reported.
 		for _, field := range fields {
 			if e.given[field] || e.given[""] {
 				continue
@@ -201,7 +204,8 @@ func (d *Draft) sorted() []*entry {
 	return list
 }
 
-// problemsOf returns all problems, in the order of names, entries and fields.
+// problemsOf returns all problems: first those of names without an entry, then those of the
+// entries, in the order of entries and fields.
 func (d *Draft) problemsOf(entries []*entry) Problems {
 	list := slices.Clone(d.strays)
 	for _, e := range entries {

@@ -15,9 +15,9 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// place returns the number of the entry of a problem and its field, or the name that
-// belongs to no entry.
-func place(p Problem) string {
+// placeOf returns the path of a problem: of the field or the entry, or the name that belongs to no
+// entry.
+func placeOf(p Problem) string {
 	switch {
 	case p.Entry == NoEntry:
 		return "entries" + p.Detail
@@ -28,12 +28,12 @@ func place(p Problem) string {
 	}
 }
 
-// fieldsOf returns the codes of an Invalid error by their places.
-func fieldsOf(err error) map[string]cert.Code {
+// codesOf returns the codes of the problems of an Invalid error by their paths.
+func codesOf(err error) map[string]cert.Code {
 	fields := map[string]cert.Code{}
 	if problems, ok := errors.AsType[Problems](err); ok && fault.Is(err, fault.Invalid) {
 		for _, p := range problems {
-			fields[place(p)] = p.Code
+			fields[placeOf(p)] = p.Code
 		}
 	}
 	return fields
@@ -48,55 +48,55 @@ func TestSubmitReportsAllProblems(t *testing.T) {
 		change func(d *Draft) error
 		want   string
 	}{
-		"in order": {func(*Draft) error { return nil }, ""},
+		"valid entry": {func(*Draft) error { return nil }, ""},
 		"with date and details": {func(d *Draft) error {
 			return errors.Join(d.Set(7, "issue_date", "2024-02-29"), d.Set(7, "details", "x"))
 		}, ""},
-		"empty date and details":    {func(d *Draft) error { return errors.Join(d.Set(7, "issue_date", ""), d.Set(7, "details", " ")) }, ""},
-		"a field that nobody knows": {func(d *Draft) error { return d.Set(7, "colour", "blue") }, ""},
-		"an entry of nothing":       {func(d *Draft) error { return d.Entry(0) }, "entries.0.email entries.0.file entries.0.name entries.0.title"},
-		"an unknown field alone":    {func(d *Draft) error { return d.Set(3, "colour", "blue") }, "entries.3.email entries.3.file entries.3.name entries.3.title"},
-		"a field twice":             {func(d *Draft) error { return d.Set(7, cert.FieldName, "Ada Obi") }, "entries.7.name"},
-		"a file twice":              {func(d *Draft) error { return d.Set(7, cert.FieldFile, staged.UUID) }, "entries.7.file"},
-		"no text":                   {func(d *Draft) error { return d.Refuse(7, cert.Problem{Field: cert.FieldDetails, Code: "not_string"}) }, "entries.7.details"},
-		"no text, unknown field":    {func(d *Draft) error { return d.Refuse(7, cert.Problem{Field: "colour", Code: "not_string"}) }, ""},
-		"too long to be read":       {func(d *Draft) error { return errors.Join(d.TooLong(7, "details"), d.TooLong(7, cert.FieldFile)) }, "entries.7.details entries.7.file"},
-		"no entry":                  {func(d *Draft) error { return d.Refuse(9, cert.Problem{Code: "not_entry"}) }, "entries.9"},
-		"a name that is none's":     {func(d *Draft) error { d.Stray(".01.full_name", "bad_index"); return nil }, "entries.01.full_name"},
-		"NUL":                       {func(d *Draft) error { return d.Set(7, "details", "a\x00b") }, "entries.7.details"},
-		"half a surrogate pair":     {func(d *Draft) error { return d.Set(7, "details", "\xed\xa0\x80") }, "entries.7.details"},
-		"a date that is none":       {func(d *Draft) error { return d.Set(7, "issue_date", "2023-02-29") }, "entries.7.issue_date"},
+		"empty date and details":            {func(d *Draft) error { return errors.Join(d.Set(7, "issue_date", ""), d.Set(7, "details", " ")) }, ""},
+		"an unknown field":                  {func(d *Draft) error { return d.Set(7, "colour", "blue") }, ""},
+		"an empty entry":                    {func(d *Draft) error { return d.Entry(0) }, "entries.0.email entries.0.file entries.0.name entries.0.title"},
+		"only an unknown field":             {func(d *Draft) error { return d.Set(3, "colour", "blue") }, "entries.3.email entries.3.file entries.3.name entries.3.title"},
+		"a field twice":                     {func(d *Draft) error { return d.Set(7, cert.FieldName, "Ada Obi") }, "entries.7.name"},
+		"a file twice":                      {func(d *Draft) error { return d.Set(7, cert.FieldFile, staged.UUID) }, "entries.7.file"},
+		"a value that is not text":          {func(d *Draft) error { return d.Refuse(7, cert.Problem{Field: cert.FieldDetails, Code: "not_string"}) }, "entries.7.details"},
+		"an unknown field that is not text": {func(d *Draft) error { return d.Refuse(7, cert.Problem{Field: "colour", Code: "not_string"}) }, ""},
+		"values that are too long":          {func(d *Draft) error { return errors.Join(d.TooLong(7, "details"), d.TooLong(7, cert.FieldFile)) }, "entries.7.details entries.7.file"},
+		"a value that is not an entry":      {func(d *Draft) error { return d.Refuse(9, cert.Problem{Code: "not_entry"}) }, "entries.9"},
+		"a name without an entry":           {func(d *Draft) error { d.AddMalformed(".01.full_name", "bad_index"); return nil }, "entries.01.full_name"},
+		"NUL":                               {func(d *Draft) error { return d.Set(7, "details", "a\x00b") }, "entries.7.details"},
+		"an unpaired surrogate":             {func(d *Draft) error { return d.Set(7, "details", "\xed\xa0\x80") }, "entries.7.details"},
+		"an invalid date":                   {func(d *Draft) error { return d.Set(7, "issue_date", "2023-02-29") }, "entries.7.issue_date"},
 	} {
 		d := v.NewDraft()
-		if err := errors.Join(person(d, 7, "Ada Obi", staged.UUID), tc.change(d)); err != nil {
+		if err := errors.Join(setPerson(d, 7, "Ada Obi", staged.UUID), tc.change(d)); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
 		before := one[int](v, `SELECT count(*) FROM batches`)
 		_, err := v.Submit(t.Context(), Submission{Institution: v.inst, Draft: d})
 		d.Close()
-		if got := strings.Join(slices.Sorted(maps.Keys(fieldsOf(err))), " "); got != tc.want || (err == nil) != (tc.want == "") {
+		if got := strings.Join(slices.Sorted(maps.Keys(codesOf(err))), " "); got != tc.want || (err == nil) != (tc.want == "") {
 			t.Errorf("%s: fields %q, want %q; %v", name, got, tc.want, err)
 		}
 		if n := one[int](v, `SELECT count(*) FROM batches`) - before; (n == 1) != (tc.want == "") {
-			t.Errorf("%s: %d batches more", name, n)
+			t.Errorf("%s: Submit created %d batches", name, n)
 		}
 	}
 	for name, id := range map[string]string{
-		"unknown": uuid.NewString(), "another institution's": foreign.UUID, "no id": "diploma.pdf", "braces": "{" + staged.UUID + "}",
-		"without hyphens": strings.ReplaceAll(staged.UUID, "-", ""), "empty": "", "a certificate's field": "1",
+		"unknown": uuid.NewString(), "of another institution": foreign.UUID, "not an id": "diploma.pdf", "braces": "{" + staged.UUID + "}",
+		"without hyphens": strings.ReplaceAll(staged.UUID, "-", ""), "empty": "", "a number": "1",
 	} {
-		if err := v.tryFile(id); len(fieldsOf(err)) != 1 || fieldsOf(err)["entries.0.file"] == "" {
-			t.Errorf("file id %s: %v", name, err)
+		if err := v.tryFile(id); len(codesOf(err)) != 1 || codesOf(err)["entries.0.file"] == "" {
+			t.Errorf("file id %s: error = %v, want one problem of the file", name, err)
 		}
 	}
 	if err := v.tryFile(" " + strings.ToUpper(staged.UUID) + "\n"); err != nil {
-		t.Errorf("the file id in upper case: %v", err)
+		t.Errorf("a file id in upper case is refused: %v", err)
 	}
-	if _, err := v.Submit(t.Context(), Submission{Institution: v.inst, Draft: v.NewDraft()}); fieldsOf(err)["entries"] == "" {
-		t.Errorf("no entries: %v", err)
+	if _, err := v.Submit(t.Context(), Submission{Institution: v.inst, Draft: v.NewDraft()}); codesOf(err)["entries"] == "" {
+		t.Errorf("a batch without entries: error = %v, want a problem", err)
 	}
-	if n := v.held.Load(); n != 0 {
-		t.Errorf("closed drafts hold %d bytes", n)
+	if n := v.reserved.Load(); n != 0 {
+		t.Errorf("%d bytes are reserved after all drafts are closed, want 0", n)
 	}
 }
 
@@ -104,15 +104,16 @@ func TestSubmitReportsAllProblems(t *testing.T) {
 func (v *vault) tryFile(id string) error {
 	d := v.NewDraft()
 	defer d.Close()
-	if err := person(d, 0, "Ada Obi", id); err != nil {
+	if err := setPerson(d, 0, "Ada Obi", id); err != nil {
 		return err
 	}
 	_, err := v.Submit(v.tb.Context(), Submission{Institution: v.inst, Draft: d})
 	return err
 }
 
-// Errors are in the order of the entries' indexes and of the fields, whatever the order of arrival.
-func TestProblemsHaveAnOrder(t *testing.T) {
+// Problems are in the order of the entries and of the fields, not in the order in which the entries
+// were set.
+func TestOrderOfProblems(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.Open(t, t.TempDir(), ""))
 	d := v.NewDraft()
@@ -123,8 +124,8 @@ func TestProblemsHaveAnOrder(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	d.Stray(".x", "bad_index")
-	d.Stray(".x", "bad_index")
+	d.AddMalformed(".x", "bad_index")
+	d.AddMalformed(".x", "bad_index")
 	_, err := v.Submit(t.Context(), Submission{Institution: v.inst, Draft: d})
 	problems, ok := errors.AsType[Problems](err)
 	if !ok {
@@ -138,14 +139,14 @@ func TestProblemsHaveAnOrder(t *testing.T) {
 	}
 	var got []string
 	for _, p := range problems {
-		got = append(got, place(p))
+		got = append(got, placeOf(p))
 	}
 	if !slices.Equal(got, want) {
-		t.Errorf("fields %v, want %v", got, want)
+		t.Errorf("paths of the problems = %v, want %v", got, want)
 	}
 }
 
-func TestDraftIsBounded(t *testing.T) {
+func TestDraftLimits(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.Open(t, t.TempDir(), ""))
 	d := v.NewDraft()
@@ -156,18 +157,18 @@ func TestDraftIsBounded(t *testing.T) {
 		}
 	}
 	if err := d.Entry(7); err != nil {
-		t.Errorf("a known entry: %v", err)
+		t.Errorf("an existing entry is refused: %v", err)
 	}
-	if err := d.Set(1, cert.FieldName, "x"); fieldsOf(err)["entries"] == "" {
-		t.Errorf("one entry too many: %v", err)
+	if err := d.Set(1, cert.FieldName, "x"); codesOf(err)["entries"] == "" {
+		t.Errorf("one entry too many: error = %v, want a problem", err)
 	}
 	for i := range 2 * maxStrays {
-		d.Stray(fmt.Sprintf(".x%d", i), "bad_index")
+		d.AddMalformed(fmt.Sprintf(".x%d", i), "bad_index")
 	}
 	if len(d.strays) != maxStrays {
-		t.Errorf("%d strays are held", len(d.strays))
+		t.Errorf("%d names without an entry are stored, want maxStrays", len(d.strays))
 	}
-	// Drafts with the longest texts reserve no more memory in total than the bound.
+	// All drafts together reserve no more memory than the limit, even with the longest texts.
 	long := strings.Repeat("🎓", 255)
 	var err error
 	for n := 0; err == nil && n < 100; n++ {
@@ -178,9 +179,9 @@ func TestDraftIsBounded(t *testing.T) {
 		}
 	}
 	if e, ok := errors.AsType[*fault.Error](err); !ok || e.Kind != fault.Unavailable || e.RetryAfter == 0 {
-		t.Errorf("too many at once: %v", err)
+		t.Errorf("too many drafts: error = %v, want fault.Unavailable with a RetryAfter", err)
 	}
-	if held := v.held.Load(); held > maxHeld+1<<20 {
-		t.Errorf("%d bytes are held", held)
+	if reservedBytes := v.reserved.Load(); reservedBytes > maxReserved+1<<20 {
+		t.Errorf("%d bytes are reserved, more than the limit", reservedBytes)
 	}
 }

@@ -13,21 +13,22 @@ import (
 
 // Entry is an entry of a batch and its result.
 type Entry struct {
-	// Index is the index that was sent.
+	// Index is the index that the client sent.
 	Index int
-	// Status is queued, rejected or the status of its certificate.
+	// Status is queued, rejected, or the status of the entry's certificate.
 	Status string
-	// UUID and ReferenceID identify its certificate; "" if there is none.
+	// UUID and ReferenceID identify the entry's certificate; they are "" if there is none.
 	UUID, ReferenceID string
-	// ErrorCode is the reason of a failure or a rejection, otherwise "". Error is the reason in
-	// words, for a certificate that failed and for an entry that was rejected before problems had
-	// codes.
+	// ErrorCode is the reason of a failure or a rejection, or "". Error is the reason as text. It
+	// is set for a certificate that failed and for an entry that was rejected by a release without
+	// Problem.
 	ErrorCode, Error string
-	// Problem is the reason of a rejection, nil if there is none or Error is the reason.
+	// Problem is the reason of a rejection. It is nil if there is no rejection or if Error has the
+	// reason.
 	Problem *cert.Problem
-	// ExistingUUID is the certificate of which the entry would be a duplicate.
+	// ExistingUUID is the UUID of the existing certificate if the entry is a duplicate.
 	ExistingUUID string
-	// Text is the text of its certificate, including later corrections.
+	// Text is the text of the entry's certificate, including later corrections.
 	Text cert.Text
 }
 
@@ -38,8 +39,8 @@ type Entries struct {
 	Items []Entry
 }
 
-// entryList identifies the list that a cursor of entries belongs to. entryPlace is a position in
-// it.
+// entryList identifies the list to which a cursor of entries belongs. entryPlace is a position in
+// the list.
 type (
 	entryList struct {
 		InstitutionID int64  `json:"institution"`
@@ -57,13 +58,13 @@ func (s *Service) Entries(ctx context.Context, b *Batch, r listing.Range) (list 
 		return nil, bad.Err()
 	}
 	of, after := entryList{b.institutionID, b.UUID}, entryPlace{-1}
-	if r.Begun() {
+	if r.HasPosition() {
 		if err := s.entryCursors.Open(of, *r.Cursor, &after); err != nil {
 			return nil, err
 		}
 	}
 	list = &Entries{}
-	if !r.Walks() {
+	if !r.HasCursor() {
 		list.Total = &b.Total
 	}
 	if list.Items, err = s.entries(ctx, b, after.Index, r.PerPage+1, r.Offset()); err != nil {

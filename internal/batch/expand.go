@@ -20,17 +20,17 @@ import (
 )
 
 const (
-	// Queue is the queue of the jobs that turn entries into certificates.
+	// Queue is the queue of the jobs that create certificates from entries.
 	Queue = "batch"
-	// slice is the number of entries per transaction: enough to be worth a commit, few enough that
-	// other writers do not wait long.
+	// slice is the number of entries per transaction. It is large enough that commits are rare, and
+	// small enough that other writers do not wait long.
 	slice = 50
-	// slicesOfJob is the number of slices per job. The next job goes to the end of the queue, which
-	// lets a process stop in between.
+	// slicesOfJob is the maximum number of slices per job. After them the job returns to the end of
+	// the queue, so that a process can stop.
 	slicesOfJob = 20
 )
 
-// expandArgs is the job that turns entries into certificates. It is not specific to one batch: it
+// expandArgs is the job that creates certificates from entries. It is not for one batch: it
 // processes queued entries until none are left.
 type expandArgs struct{}
 
@@ -48,8 +48,8 @@ type expandWorker struct {
 	service *Service
 }
 
-// Work turns entries into certificates, one slice per institution in turn. It may run repeatedly
-// and concurrently: a slice is one transaction, and a lock on an institution's turn excludes other
+// Work creates certificates from entries, one slice per institution in turn. It may run repeatedly
+// and concurrently: a slice is one transaction, and a lock on the institution's turn excludes other
 // workers.
 func (w *expandWorker) Work(ctx context.Context, _ *river.Job[expandArgs]) error {
 	s := w.service
@@ -60,20 +60,20 @@ func (w *expandWorker) Work(ctx context.Context, _ *river.Job[expandArgs]) error
 		institution, err := s.expand(ctx, skip)
 		switch {
 		case ctx.Err() != nil:
-			// This process is stopping, or the time of the job is over: the next job continues.
+			// This process is stopping, or the time of the job has ended. The next job continues.
 			return river.JobSnooze(0)
 		case err != nil && institution == 0:
 			return errors.Join(failed, err)
 		case err != nil:
 			// An error in one institution's slice does not delay the others.
-			s.log.WarnContext(ctx, "certificates could not be created from entries; the next job tries again",
+			s.log.WarnContext(ctx, "creating certificates from entries failed and will be retried",
 				slog.Int64("institution", institution), slog.Any("error", err))
 			skip, failed = append(skip, institution), errors.Join(failed, err)
 		case institution == 0:
 			return failed
 		}
-		// Pause as long as the slice took, so that sealing and uploads get the database too.
-		rest(ctx, s.now().Sub(began))
+		// Pause for as long as the slice took, so that sealing and uploads can use the database.
+		pause(ctx, s.now().Sub(began))
 	}
 	if failed != nil {
 		return failed
@@ -81,7 +81,7 @@ func (w *expandWorker) Work(ctx context.Context, _ *river.Job[expandArgs]) error
 	return river.JobSnooze(0)
 }
 
-func rest(ctx context.Context, d time.Duration) {
+func pause(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
@@ -90,8 +90,8 @@ func rest(ctx context.Context, d time.Duration) {
 	}
 }
 
-// expand turns one slice of entries into certificates, of the institution that waited longest. It
-// returns the institution's id, 0 if nothing is left.
+// expand creates the certificates of one slice of entries, of the institution that waited longest.
+// It returns the institution's id, or 0 if no entries are queued.
 func (s *Service) expand(ctx context.Context, skip []int64) (institution int64, err error) {
 	err = s.db.Tx(ctx, func(tx *db.Tx) error {
 		if institution, err = s.turnTx(ctx, tx, skip); err != nil || institution == 0 {
@@ -109,8 +109,8 @@ func (s *Service) expand(ctx context.Context, skip []int64) (institution int64, 
 	return institution, nil
 }
 
-// turnTx locks the turn of the institution that waited longest and has queued entries, until the
-// transaction ends.
+// turnTx returns the institution that waited longest of those with queued entries, or 0 if there is
+// none. It locks the institution's turn until the transaction ends.
 func (s *Service) turnTx(ctx context.Context, tx *db.Tx, skip []int64) (institution int64, err error) {
 	query := `SELECT t.institution_id FROM batch_turns t
 		WHERE EXISTS (SELECT 1 FROM batches b WHERE b.institution_id = t.institution_id AND NOT b.expanded)`
@@ -119,7 +119,7 @@ func (s *Service) turnTx(ctx context.Context, tx *db.Tx, skip []int64) (institut
 		args = append(args, id)
 	}
 	if len(skip) > 0 {
-		query += ` AND t.institution_id NOT IN (` + db.Places(1, len(skip)) + `)`
+		query += ` AND t.institution_id NOT IN (` + db.Placeholders(1, len(skip)) + `)`
 	}
 	query += ` ORDER BY t.served_at, t.institution_id LIMIT 1`
 	if tx.Dialect() == db.PostgreSQL {
@@ -132,7 +132,8 @@ func (s *Service) turnTx(ctx context.Context, tx *db.Tx, skip []int64) (institut
 	return institution, err
 }
 
-// open is a batch with queued entries, and what its certificates inherit from it.
+// open is a batch with queued entries. upload has the fields that all its certificates have in
+// common.
 type open struct {
 	id     int64
 	upload cert.Upload
@@ -179,7 +180,8 @@ type waitingEntry struct {
 	file *cert.File
 }
 
-// waitingTx returns a batch's next entries in order, one more than a slice.
+// waitingTx returns the next queued entries of a batch, in order. It returns up to one more than a
+// slice, so that the caller can see whether there are more.
 func waitingTx(ctx context.Context, tx *db.Tx, batchID int64) (list []waitingEntry, err error) {
 	rows, err := tx.QueryContext(ctx, `
 		SELECT e.entry_index, e.input, f.file_name, f.mime_type, f.size, f.sha256, f.sha256_state, f.original_key, f.notices
@@ -209,8 +211,8 @@ func waitingTx(ctx context.Context, tx *db.Tx, batchID int64) (list []waitingEnt
 	return list, rows.Err()
 }
 
-// makeTx creates the certificate of an entry, or rejects it. Of duplicates in one batch, the entry
-// with the lowest index becomes a certificate.
+// makeTx creates the certificate of an entry, or rejects the entry. Of duplicates in one batch, the
+// entry with the lowest index becomes a certificate.
 func (s *Service) makeTx(ctx context.Context, tx *db.Tx, b *open, w waitingEntry) error {
 	text, wanted, err := readInput(w.input)
 	if err != nil {
@@ -237,19 +239,19 @@ func (s *Service) makeTx(ctx context.Context, tx *db.Tx, b *open, w waitingEntry
 	return err
 }
 
-// rejection is the reason why an entry becomes no certificate, as it is stored.
+// rejection is the stored reason why an entry was rejected.
 type rejection struct {
 	code string
-	// problem is a cert.Problem in JSON. message replaces it if the domain words the problem, as
-	// it does for the place of a stamp.
+	// problem is a cert.Problem in JSON. If the error has no problem, such as for an impossible
+	// placement, message has its text instead.
 	problem, message sql.NullString
-	// existing is the UUID of the certificate that exists already, null for another reason.
+	// existing is the UUID of the existing certificate if the entry is a duplicate.
 	existing sql.NullString
 }
 
 func reject(refusal *fault.Error) (rejection, error) {
-	// Other reasons than a duplicate are a rule that became stricter since the batch was accepted,
-	// and a missing file.
+	// Apart from duplicates, an entry is rejected if a rule became stricter after the batch was
+	// accepted, or if its file is missing.
 	r := rejection{code: "invalid"}
 	problems := cert.ProblemsOf(refusal)
 	if len(problems) == 0 {
@@ -270,18 +272,18 @@ func reject(refusal *fault.Error) (rejection, error) {
 	return r, nil
 }
 
-// Sweep adds a job if entries are queued and no job exists, which recovers lost jobs. It also
-// removes expired staged files.
+// Sweep inserts a job if entries are queued and there is no job for them, as after a crash. It also
+// deletes expired staged files.
 func (s *Service) Sweep(ctx context.Context) error {
 	err := s.db.Tx(ctx, func(tx *db.Tx) error {
 		var waiting bool
 		if err := tx.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM batches WHERE NOT expanded)`).Scan(&waiting); err != nil || !waiting {
 			return err
 		}
-		if alive, err := job.AliveTx(ctx, tx, expandArgs{}.Kind()); err != nil || alive {
+		if alive, err := job.UnfinishedTx(ctx, tx, expandArgs{}.Kind()); err != nil || alive {
 			return err
 		}
-		s.log.WarnContext(ctx, "queued entries had no job and get a new one")
+		s.log.WarnContext(ctx, "queued entries had no job and have a new job")
 		return s.enqueueTx(ctx, tx)
 	})
 	if err != nil {

@@ -17,8 +17,10 @@ import (
 	"github.com/certvault/certvault/internal/db/dbtest"
 )
 
-// work runs a job as the queue would.
-func (v *vault) work(ctx context.Context) error { return v.worker.Work(ctx, &river.Job[expandArgs]{}) }
+// runJob runs a job as the queue would.
+func (v *vault) runJob(ctx context.Context) error {
+	return v.worker.Work(ctx, &river.Job[expandArgs]{})
+}
 
 func TestEntriesBecomeCertificates(t *testing.T) {
 	t.Parallel()
@@ -34,11 +36,11 @@ func TestEntriesBecomeCertificates(t *testing.T) {
 		accepted := v.clock.Now().UTC()
 		b := v.submit(u)
 		if b.Total != 2 || b.Processing != 2 || b.Status() != Processing {
-			t.Errorf("accepted %+v", b)
+			t.Errorf("the accepted batch is %+v", b)
 		}
 		// An entry without a date gets the date on which it was accepted.
 		v.clock.Advance(30 * time.Hour)
-		if err := v.work(t.Context()); err != nil {
+		if err := v.runJob(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		_, entries := v.get(v.inst, b.UUID)
@@ -51,31 +53,31 @@ func TestEntriesBecomeCertificates(t *testing.T) {
 				t.Fatal(err)
 			}
 			if c.Title != want.Title || c.FullName != want.FullName || c.Email != want.Email || c.IssueDate != want.IssueDate || c.Details != want.Details {
-				t.Errorf("certificate %+v, want %+v", c, want)
+				t.Errorf("the certificate is %+v, want %+v", c, want)
 			}
 			if c.BatchID != b.UUID || c.Status != cert.Processing || c.TriggerContext != cert.BulkUpload || c.Source != cert.Vault ||
 				c.Creator != (cert.Actor{Type: "token", ID: 7, Name: "Registry"}) || c.ReferenceID != entries[i].ReferenceID ||
 				!strings.HasPrefix(c.ReferenceID, "NWU-") || entries[i].Index != i || entries[i].Status != "processing" {
-				t.Errorf("certificate %+v of entry %+v", c, entries[i])
+				t.Errorf("the certificate %+v does not match the entry %+v", c, entries[i])
 			}
 			if c.File.Key != staged.File.Key || c.File.SHA256 != staged.File.SHA256 || c.File.Name != "diploma.pdf" || c.File.Size != staged.File.Size {
-				t.Errorf("file %+v, want %+v", c.File, staged.File)
+				t.Errorf("the file is %+v, want %+v", c.File, staged.File)
 			}
 			if n := one[int](v, `SELECT count(*) FROM webhook_events WHERE certificate_id = $1 AND name = 'certificate_application.created'
 				AND payload LIKE '%"trigger_context":"bulk_upload"%'`, c.ID); n != 1 {
-				t.Errorf("%d events of its creation", n)
+				t.Errorf("%d events of the creation, want 1", n)
 			}
 		}
 		// Names and addresses are stored once.
 		if n := one[int](v, `SELECT count(*) FROM batch_entries WHERE input IS NOT NULL OR staged_id IS NOT NULL`); n != 0 {
-			t.Errorf("%d entries keep what they were made from", n)
+			t.Errorf("%d entries still have their input or file, want 0", n)
 		}
 	})
 }
 
-// Of duplicates, only one becomes a certificate: the existing one, or the first of the batch. If
-// the same batch is sent again, only the missing ones are created.
-func TestDuplicatesAreRejectedAlone(t *testing.T) {
+// Of duplicates, only one becomes a certificate: the existing one, or the first of the batch. If a
+// batch is sent again, only its missing certificates are created.
+func TestOnlyDuplicatesAreRejected(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		v := newVault(t, d)
@@ -84,7 +86,7 @@ func TestDuplicatesAreRejectedAlone(t *testing.T) {
 		v.expandAll()
 		_, entries := v.get(v.inst, first.UUID)
 		ada := entries[0].UUID
-		// Another institution's certificate is no duplicate.
+		// A certificate of another institution is not a duplicate.
 		other := v.institution("OTH")
 		v.submit(v.submission(other, v.stage(other).UUID, "Bo Li"))
 		v.expandAll()
@@ -93,40 +95,40 @@ func TestDuplicatesAreRejectedAlone(t *testing.T) {
 		v.expandAll()
 		b, entries := v.get(v.inst, again.UUID)
 		if b.Total != 5 || b.Processing != 3 || b.Rejected != 2 || b.Approved+b.Failed+b.Revoked != 0 {
-			t.Errorf("counts %+v", b)
+			t.Errorf("the counts are %+v", b)
 		}
 		bo := entries[0].UUID
 		for i, existing := range map[int]string{1: ada, 3: bo} {
 			e := entries[i]
 			if e.Index != i || e.Status != "rejected" || e.UUID != "" || e.ReferenceID != "" || e.ErrorCode != "duplicate" || e.ExistingUUID != existing ||
 				e.Problem == nil || *e.Problem != (cert.Problem{Field: cert.FieldEmail, Code: cert.CodeDuplicate, Detail: existing}) || e.Error != "" {
-				t.Errorf("entry %+v, want a duplicate of %s", e, existing)
+				t.Errorf("the entry is %+v, want a duplicate of %s", e, existing)
 			}
 		}
-		// A duplicate that was rejected before problems had codes also has the code.
+		// A duplicate that was rejected by a release without problems also has the code.
 		v.exec(`UPDATE batch_entries SET error = 'A duplicate.', problem = NULL WHERE status = 'rejected'`)
 		if _, entries := v.get(v.inst, again.UUID); entries[3].Problem == nil || entries[3].Problem.Code != cert.CodeDuplicate || entries[3].Problem.Detail != bo {
-			t.Errorf("entry %+v", entries[3])
+			t.Errorf("the duplicate of an earlier release is %+v", entries[3])
 		}
 		for _, i := range []int{0, 2, 4} {
 			if e := entries[i]; e.Status != "processing" || e.UUID == "" || e.Error != "" || e.ExistingUUID != "" {
-				t.Errorf("entry %+v", e)
+				t.Errorf("the entry is %+v", e)
 			}
 		}
 		if n := one[int](v, `SELECT count(*) FROM certificates WHERE institution_id = $1`, v.inst.ID); n != 4 {
-			t.Errorf("%d certificates, want one of each", n)
+			t.Errorf("%d certificates, want 4", n)
 		}
-		// The same entries again, with one new entry.
+		// Submit the same entries again, with one new entry.
 		last := v.submit(v.submission(v.inst, staged.UUID, "Ada Obi", "Bo Li", "Cy Ito", "Di Roy", "Eva Kim"))
 		v.expandAll()
 		b, entries = v.get(v.inst, last.UUID)
 		if b.Rejected != 4 || b.Processing != 1 || entries[4].Status != "processing" {
-			t.Errorf("sent again: %+v %+v", b, entries)
+			t.Errorf("after the second submission: batch %+v, entries %+v", b, entries)
 		}
 	})
 }
 
-// A slice has 50 entries, and institutions take turns, however many entries each has sent.
+// A slice has 50 entries, and institutions take turns, even if one of them has many more entries.
 func TestExpansionTakesTurns(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -160,8 +162,8 @@ func TestExpansionTakesTurns(t *testing.T) {
 	})
 }
 
-// An error in one institution's slice does not delay another institution. The slice is made once
-// the error is gone.
+// An error in one institution's slice does not delay another institution. The slice is processed
+// after the error is corrected.
 func TestFailureOfOneInstitution(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -171,18 +173,18 @@ func TestFailureOfOneInstitution(t *testing.T) {
 		good := v.submit(v.submission(other, v.stage(other).UUID, "Cy Ito", "Di Roy"))
 		input := one[string](v, `SELECT input FROM batch_entries WHERE batch_id = $1 AND entry_index = 1`, bad.id)
 		v.exec(`UPDATE batch_entries SET input = 'no JSON' WHERE batch_id = $1 AND entry_index = 1`, bad.id)
-		if err := v.work(t.Context()); err == nil {
-			t.Fatal("the fault was not told")
+		if err := v.runJob(t.Context()); err == nil {
+			t.Fatal("the error of the slice is not returned")
 		}
 		queuedOf := func(b *Batch) int {
 			return one[int](v, `SELECT count(*) FROM batch_entries WHERE batch_id = $1 AND status = 'queued'`, b.id)
 		}
 		if queuedOf(bad) != 2 || queuedOf(good) != 0 {
-			t.Errorf("queued: %d of the faulty, %d of the other", queuedOf(bad), queuedOf(good))
+			t.Errorf("%d queued entries of the failing batch and %d of the other, want 2 and 0", queuedOf(bad), queuedOf(good))
 		}
 		v.exec(`UPDATE batch_entries SET input = $1 WHERE batch_id = $2 AND entry_index = 1`, input, bad.id)
-		if err := v.work(t.Context()); err != nil || queuedOf(bad) != 0 {
-			t.Errorf("mended: %d queued, %v", queuedOf(bad), err)
+		if err := v.runJob(t.Context()); err != nil || queuedOf(bad) != 0 {
+			t.Errorf("after the correction: %d queued entries, want 0; error %v", queuedOf(bad), err)
 		}
 	})
 }
@@ -193,7 +195,7 @@ func TestEntryWithoutItsFile(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		v := newVault(t, d)
 		u := v.submission(v.inst, v.stage(v.inst).UUID, "Ada Obi")
-		if err := person(u.Draft, 1, "Bo Li", v.stage(v.inst).UUID); err != nil {
+		if err := setPerson(u.Draft, 1, "Bo Li", v.stage(v.inst).UUID); err != nil {
 			t.Fatal(err)
 		}
 		b := v.submit(u)
@@ -202,12 +204,12 @@ func TestEntryWithoutItsFile(t *testing.T) {
 		got, entries := v.get(v.inst, b.UUID)
 		if got.Processing != 1 || got.Rejected != 1 || entries[1].Status != "rejected" || entries[1].ErrorCode != "invalid" || entries[1].Problem == nil ||
 			*entries[1].Problem != (cert.Problem{Field: cert.FieldFile, Code: cert.CodeRequired}) {
-			t.Errorf("%+v %+v", got, entries)
+			t.Errorf("the batch is %+v with the entries %+v", got, entries)
 		}
-		// An entry that was rejected before problems had codes keeps its message.
+		// An entry that was rejected by a release without problems still has its message.
 		v.exec(`UPDATE batch_entries SET error = 'No file.', problem = NULL WHERE status = 'rejected'`)
 		if _, entries := v.get(v.inst, b.UUID); entries[1].Error != "No file." || entries[1].Problem != nil {
-			t.Errorf("%+v", entries[1])
+			t.Errorf("the entry of an earlier release is %+v", entries[1])
 		}
 	})
 }
@@ -227,13 +229,13 @@ func TestConcurrentWorkers(t *testing.T) {
 		var wg sync.WaitGroup
 		for range 4 {
 			wg.Go(func() {
-				if _, snoozed := errors.AsType[*river.JobSnoozeError](v.work(t.Context())); snoozed {
-					t.Error("a job had more than its part to do")
+				if _, snoozed := errors.AsType[*river.JobSnoozeError](v.runJob(t.Context())); snoozed {
+					t.Error("a job returned to the queue before all entries were processed")
 				}
 			})
 		}
 		wg.Wait()
-		if err := v.work(t.Context()); err != nil {
+		if err := v.runJob(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if made := one[int](v, `SELECT count(*) FROM certificates`); made != 300 {
@@ -247,7 +249,7 @@ func TestConcurrentWorkers(t *testing.T) {
 	})
 }
 
-// A long job returns to the queue at intervals. A job returns at once if its process stops.
+// A long job returns to the queue after its slices. A job returns at once if its process stops.
 func TestLongJobReturnsToQueue(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.Open(t, t.TempDir(), ""))
@@ -258,21 +260,21 @@ func TestLongJobReturnsToQueue(t *testing.T) {
 	}
 	stopped, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := v.work(stopped); !snoozed(err) {
-		t.Errorf("stopped: %v", err)
+	if err := v.runJob(stopped); !snoozed(err) {
+		t.Errorf("stopped process: error = %v, want river.JobSnoozeError", err)
 	}
-	if err := v.work(t.Context()); !snoozed(err) {
-		t.Errorf("after its slices: %v", err)
+	if err := v.runJob(t.Context()); !snoozed(err) {
+		t.Errorf("after the slices of a job: error = %v, want river.JobSnoozeError", err)
 	}
 	if n := one[int](v, `SELECT count(*) FROM batch_entries WHERE status = 'queued'`); n != 1 {
-		t.Errorf("%d entries are left", n)
+		t.Errorf("%d entries are queued, want 1", n)
 	}
-	if err := v.work(t.Context()); err != nil {
-		t.Errorf("the last: %v", err)
+	if err := v.runJob(t.Context()); err != nil {
+		t.Errorf("the last job: %v", err)
 	}
 }
 
-func TestSweepAddsLostJob(t *testing.T) {
+func TestSweepInsertsMissingJob(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		v := newVault(t, d)
@@ -287,24 +289,24 @@ func TestSweepAddsLostJob(t *testing.T) {
 		}
 		sweep()
 		if jobs() != 0 {
-			t.Errorf("%d jobs for nothing", jobs())
+			t.Errorf("%d jobs without a batch, want 0", jobs())
 		}
 		v.submit(v.submission(v.inst, v.stage(v.inst).UUID, "Ada Obi"))
 		sweep()
 		if jobs() != 1 {
-			t.Errorf("%d jobs, want that of the batch", jobs())
+			t.Errorf("%d jobs for the batch, want 1", jobs())
 		}
 		v.exec(`UPDATE river_job SET state = 'discarded', finalized_at = scheduled_at`)
 		sweep()
 		sweep()
 		if jobs() != 1 {
-			t.Errorf("%d jobs, want one in place of the lost", jobs())
+			t.Errorf("%d jobs after the job was discarded, want 1", jobs())
 		}
 		v.expandAll()
 		v.exec(`DELETE FROM river_job`)
 		sweep()
 		if jobs() != 0 {
-			t.Errorf("%d jobs when all is done", jobs())
+			t.Errorf("%d jobs after all entries are processed, want 0", jobs())
 		}
 	})
 }

@@ -26,7 +26,8 @@ import (
 	"github.com/certvault/certvault/internal/webhook"
 )
 
-// sealer adds a tail or refuses, and records what it sealed, in order.
+// sealer adds a tail or refuses a certificate. It records the certificates in the order of the
+// calls.
 type sealer struct {
 	mu     sync.Mutex
 	sealed []string
@@ -108,7 +109,7 @@ func (v *vault) exec(query string, args ...any) {
 	}
 }
 
-// one reads a single value.
+// one returns the single value that a query selects.
 func one[T any](v *vault, query string, args ...any) (value T) {
 	v.tb.Helper()
 	if err := v.d.QueryRowContext(v.tb.Context(), query, args...).Scan(&value); err != nil {
@@ -134,8 +135,8 @@ func (v *vault) stage(inst *account.Institution) *StagedFile {
 	return staged
 }
 
-// person returns a valid entry: a diploma of a person.
-func person(d *Draft, index int, name, fileID string) error {
+// setPerson sets an entry of a draft to a valid certificate of a person.
+func setPerson(d *Draft, index int, name, fileID string) error {
 	for field, value := range map[cert.Field]string{
 		cert.FieldTitle: "BSc Physics", cert.FieldName: name, cert.FieldEmail: strings.ReplaceAll(strings.ToLower(name), " ", ".") + "@example.org", cert.FieldFile: fileID,
 	} {
@@ -146,20 +147,20 @@ func person(d *Draft, index int, name, fileID string) error {
 	return nil
 }
 
-// submission returns a batch of people, numbered from 0.
+// submission returns a batch with an entry for each name. The indexes start at 0.
 func (v *vault) submission(inst *account.Institution, fileID string, names ...string) Submission {
 	v.tb.Helper()
 	d := v.NewDraft()
 	v.tb.Cleanup(d.Close)
 	for i, name := range names {
-		if err := person(d, i, name, fileID); err != nil {
+		if err := setPerson(d, i, name, fileID); err != nil {
 			v.tb.Fatal(err)
 		}
 	}
 	return Submission{Institution: inst, Creator: cert.Actor{Type: "token", ID: 7, Name: "Registry"}, Context: cert.BulkUpload, Draft: d}
 }
 
-// submit submits a batch that must be accepted.
+// submit submits a batch and fails the test if the batch is not accepted.
 func (v *vault) submit(u Submission) *Batch {
 	v.tb.Helper()
 	b, err := v.Submit(v.tb.Context(), u)
@@ -210,8 +211,8 @@ func (v *vault) get(inst *account.Institution, uuid string) (*Batch, []Entry) {
 	return b, entries
 }
 
-// process runs the queue until a condition holds, and stops it.
-func (v *vault) process(what string, holds func() bool) {
+// process runs the queue until a condition is true, and stops it. It fails the test after a minute.
+func (v *vault) process(what string, done func() bool) {
 	v.tb.Helper()
 	if err := v.queue.Start(v.tb.Context()); err != nil {
 		v.tb.Fatal(err)
@@ -219,11 +220,11 @@ func (v *vault) process(what string, holds func() bool) {
 	deadline := time.After(time.Minute)
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	for !holds() {
+	for !done() {
 		select {
 		case <-tick.C:
 		case <-deadline:
-			v.tb.Fatalf("after a minute still not: %s", what)
+			v.tb.Fatalf("the condition is not true after a minute: %s", what)
 		}
 	}
 	if err := v.queue.Stop(v.tb.Context()); err != nil {

@@ -8,23 +8,24 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// The rules of batches, in addition to those of certificates. A caller of Draft.Refuse and
-// Draft.Stray may use further codes for the form in which it receives entries.
+// These are the codes of rules for batches, in addition to those for certificates. A caller of
+// Draft.Refuse and Draft.AddMalformed may use more codes, for problems of the form in which it receives
+// entries.
 const (
-	// CodeTooManyEntries is a batch of more than Limit entries.
+	// CodeTooManyEntries means that a batch has more than Limit entries.
 	CodeTooManyEntries cert.Code = "too_many_entries"
-	// CodeRepeated is a field, or an entry, that is given more than once.
+	// CodeRepeated means that a field or an entry is set more than once.
 	CodeRepeated cert.Code = "repeated"
-	// CodeUnknownFile is an id that is not that of a staged file of the institution.
+	// CodeUnknownFile means that an id is not that of a staged file of the institution.
 	CodeUnknownFile cert.Code = "unknown_file"
 )
 
-// NoEntry replaces the number of an entry in a problem of the batch as a whole.
+// NoEntry is the number of the entry in a problem of the batch as a whole.
 const NoEntry = -1
 
-// Problem is a rule that an entry of a batch breaks.
+// Problem is a rule that a batch or one of its entries breaks.
 type Problem struct {
-	// Entry is the number of the entry, NoEntry for a problem of the batch.
+	// Entry is the number of the entry, or NoEntry for a problem of the batch as a whole.
 	Entry int
 
 	cert.Problem
@@ -34,7 +35,7 @@ type Problem struct {
 // Invalid.
 type Problems []Problem
 
-// Error returns the number of the problems and the first of them, for logs.
+// Error returns the number of problems and the first problem, for logs.
 func (p Problems) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d problems", len(p))
@@ -44,7 +45,7 @@ func (p Problems) Error() string {
 	return b.String()
 }
 
-// Err returns a fault of kind Invalid, or nil without a problem.
+// Err returns a fault of kind Invalid, or nil if there are no problems.
 func (p Problems) Err() error {
 	if len(p) == 0 {
 		return nil

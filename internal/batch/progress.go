@@ -26,17 +26,17 @@ const (
 	CompletedWithErrors Status = "completed_with_errors"
 )
 
-// Batch is a bulk upload and its progress. Its numbers are counted from the certificates and from
-// the entries without one. They are not stored, so they cannot become wrong.
+// Batch is a bulk upload and its progress. Its numbers are not stored, so that they are always
+// right: they are counted from the certificates and from the entries without a certificate.
 type Batch struct {
 	UUID   string
 	Name   string
 	Source cert.Source
-	// Total is the sum of the numbers below.
+	// Total is the number of entries. It is the sum of the other numbers.
 	Total, Processing, Approved, Failed, Rejected, Revoked int
 	CreatedAt                                              time.Time
-	// CompletedAt is when the last entry finished. It is nil while an entry is processing, and
-	// again after a retry.
+	// CompletedAt is the time at which the last entry finished. It is nil while an entry is
+	// processing, and again after a retry.
 	CompletedAt *time.Time
 
 	id, institutionID int64
@@ -77,8 +77,8 @@ type List struct {
 	Items []*Batch
 }
 
-// batchList identifies the list that a cursor of batches belongs to. batchPlace is a position in
-// it.
+// batchList identifies the list to which a cursor of batches belongs. batchPlace is a position in
+// the list.
 type (
 	batchList struct {
 		InstitutionID int64       `json:"institution"`
@@ -113,22 +113,22 @@ func (s *Service) List(ctx context.Context, institutionID int64, f Filter) (*Lis
 	if f.Source != "" {
 		where, args = where+` AND source = $2`, append(args, string(f.Source))
 	}
-	if !f.Walks() {
+	if !f.HasCursor() {
 		list.Total = new(int)
 		if err := s.db.QueryRowContext(ctx, `SELECT count(*)`+where, args...).Scan(list.Total); err != nil {
 			return nil, fmt.Errorf("counting batches: %w", err)
 		}
 	}
-	beyond, direction := "<", "DESC"
-	if f.Returns() {
-		beyond, direction = ">", "ASC"
+	comparison, direction := "<", "DESC"
+	if f.IsBackward() {
+		comparison, direction = ">", "ASC"
 	}
-	if f.Begun() {
+	if f.HasPosition() {
 		var after batchPlace
 		if err := s.batchCursors.Open(of, *f.Cursor, &after); err != nil {
 			return nil, err
 		}
-		where += ` AND (created_at, id) ` + beyond + ` (` + db.Places(len(args)+1, 2) + `)`
+		where += ` AND (created_at, id) ` + comparison + ` (` + db.Placeholders(len(args)+1, 2) + `)`
 		args = append(args, after.Created, after.ID)
 	}
 	rows, err := s.db.QueryContext(ctx, fmt.Sprintf(
@@ -140,7 +140,7 @@ func (s *Service) List(ctx context.Context, institutionID int64, f Filter) (*Lis
 	if list.Items, err = scanBatches(rows); err != nil {
 		return nil, fmt.Errorf("listing batches: %w", err)
 	}
-	if f.Returns() && len(list.Items) <= f.PerPage {
+	if f.IsBackward() && len(list.Items) <= f.PerPage {
 		f.Cursor = new(string)
 		return s.List(ctx, institutionID, f)
 	}
@@ -150,12 +150,13 @@ func (s *Service) List(ctx context.Context, institutionID int64, f Filter) (*Lis
 	return list, s.count(ctx, list.Items)
 }
 
-// part makes a page of the batches found, which include one more if there is a next page.
+// part limits list to one page and sets its cursors. list.Items has one more batch if there is a
+// next page.
 func (s *Service) part(of batchList, r listing.Range, list *List) (err error) {
 	if list.More = len(list.Items) > r.PerPage; list.More {
 		list.Items = list.Items[:r.PerPage]
 	}
-	if r.Returns() {
+	if r.IsBackward() {
 		slices.Reverse(list.Items)
 	}
 	if list.More {
@@ -163,7 +164,7 @@ func (s *Service) part(of batchList, r listing.Range, list *List) (err error) {
 			return err
 		}
 	}
-	if r.Begun() && len(list.Items) > 0 {
+	if r.HasPosition() && len(list.Items) > 0 {
 		list.Prev, err = s.batchCursors.Make(of, list.Items[0].place())
 	}
 	return err
@@ -175,7 +176,8 @@ func scanBatches(rows *sql.Rows) ([]*Batch, error) {
 	return db.Collect(rows, func(rows *sql.Rows) (*Batch, error) { return scanBatch(rows) })
 }
 
-// Names returns the names of at most one page of an institution's batches by UUID.
+// Names returns the names of batches of an institution by UUID. There must be at most one page of
+// UUIDs.
 func (s *Service) Names(ctx context.Context, institutionID int64, uuids []string) (names map[string]string, err error) {
 	names = map[string]string{}
 	if len(uuids) == 0 {
@@ -185,7 +187,7 @@ func (s *Service) Names(ctx context.Context, institutionID int64, uuids []string
 	for _, u := range uuids {
 		args = append(args, u)
 	}
-	rows, err := s.db.QueryContext(ctx, `SELECT uuid, name FROM batches WHERE institution_id = $1 AND uuid IN (`+db.Places(2, len(uuids))+`)`, args...)
+	rows, err := s.db.QueryContext(ctx, `SELECT uuid, name FROM batches WHERE institution_id = $1 AND uuid IN (`+db.Placeholders(2, len(uuids))+`)`, args...)
 	if err != nil {
 		return nil, fmt.Errorf("reading the names of batches: %w", err)
 	}
@@ -200,7 +202,8 @@ func (s *Service) Names(ctx context.Context, institutionID int64, uuids []string
 	return names, rows.Err()
 }
 
-// ByUUIDs returns batches of an institution in the order of creation, at most one page.
+// ByUUIDs returns batches of an institution in the order of creation. There must be at most one
+// page of UUIDs.
 func (s *Service) ByUUIDs(ctx context.Context, institutionID int64, uuids []string) ([]*Batch, error) {
 	if len(uuids) == 0 {
 		return []*Batch{}, nil
@@ -209,7 +212,7 @@ func (s *Service) ByUUIDs(ctx context.Context, institutionID int64, uuids []stri
 	for _, u := range uuids {
 		args = append(args, u)
 	}
-	rows, err := s.db.QueryContext(ctx, `SELECT `+batchColumns+` FROM batches WHERE institution_id = $1 AND uuid IN (`+db.Places(2, len(uuids))+`) ORDER BY id`, args...)
+	rows, err := s.db.QueryContext(ctx, `SELECT `+batchColumns+` FROM batches WHERE institution_id = $1 AND uuid IN (`+db.Placeholders(2, len(uuids))+`) ORDER BY id`, args...)
 	if err != nil {
 		return nil, fmt.Errorf("reading batches: %w", err)
 	}
@@ -220,8 +223,8 @@ func (s *Service) ByUUIDs(ctx context.Context, institutionID int64, uuids []stri
 	return list, s.count(ctx, list)
 }
 
-// Busy returns those of an institution's batches that have unfinished entries. Unlike ByUUIDs it
-// counts nothing, so it is cheap for many batches.
+// Busy returns the UUIDs of those batches of an institution that have unfinished entries. It is
+// faster than ByUUIDs for many batches, because it counts nothing.
 func (s *Service) Busy(ctx context.Context, institutionID int64, uuids []string) ([]string, error) {
 	if len(uuids) == 0 {
 		return []string{}, nil
@@ -231,7 +234,7 @@ func (s *Service) Busy(ctx context.Context, institutionID int64, uuids []string)
 		args = append(args, u)
 	}
 	list, err := db.Column[string](s.db.QueryContext(ctx, `
-		SELECT b.uuid FROM batches b WHERE b.institution_id = $1 AND b.uuid IN (`+db.Places(len(args)-len(uuids)+1, len(uuids))+`) AND (
+		SELECT b.uuid FROM batches b WHERE b.institution_id = $1 AND b.uuid IN (`+db.Placeholders(len(args)-len(uuids)+1, len(uuids))+`) AND (
 			EXISTS (SELECT 1 FROM certificates c WHERE c.batch_id = b.uuid AND c.status = $2) OR
 			EXISTS (SELECT 1 FROM batch_entries e WHERE e.batch_id = b.id AND e.status = $3 AND e.status <> 'made'))`, args...))
 	if err != nil {
@@ -253,8 +256,8 @@ func (s *Service) Pace(ctx context.Context, list []*Batch, since time.Time) (n i
 	return cert.ApprovedSince(ctx, s.db, uuids, since)
 }
 
-// ByUUID returns a batch of an institution, optionally of one source. It returns NotFound for
-// another institution's batch.
+// ByUUID returns a batch of an institution. If source is not "", the batch must have that source.
+// Otherwise the error is fault.NotFound.
 func (s *Service) ByUUID(ctx context.Context, institutionID int64, uuid string, source cert.Source) (*Batch, error) {
 	b, err := scanBatch(s.db.QueryRowContext(ctx,
 		`SELECT `+batchColumns+` FROM batches WHERE uuid = $1 AND institution_id = $2 AND (source = $3 OR $3 = '')`,
@@ -268,8 +271,8 @@ func (s *Service) ByUUID(ctx context.Context, institutionID int64, uuid string, 
 	return b, s.count(ctx, []*Batch{b})
 }
 
-// count counts the entries of batches by state. One statement reads one snapshot: an entry that
-// becomes a certificate is counted exactly once.
+// count counts the entries of batches by status. One statement reads one snapshot, so that an entry
+// that becomes a certificate is counted exactly once.
 func (s *Service) count(ctx context.Context, list []*Batch) (err error) {
 	if len(list) == 0 {
 		return nil
@@ -282,10 +285,10 @@ func (s *Service) count(ctx context.Context, list []*Batch) (err error) {
 	}
 	rows, err := s.db.QueryContext(ctx, `
 		SELECT batch_id, status, count(*), max(coalesce(approved_at, updated_at)) FROM certificates
-		WHERE batch_id IN (`+db.Places(1, len(uuids))+`) GROUP BY batch_id, status
+		WHERE batch_id IN (`+db.Placeholders(1, len(uuids))+`) GROUP BY batch_id, status
 		UNION ALL
 		SELECT b.uuid, e.status, count(*), max(coalesce(e.done_at, 0)) FROM batch_entries e JOIN batches b ON b.id = e.batch_id
-		WHERE e.batch_id IN (`+db.Places(1+len(uuids), len(ids))+`) AND e.status <> 'made' GROUP BY b.uuid, e.status`,
+		WHERE e.batch_id IN (`+db.Placeholders(1+len(uuids), len(ids))+`) AND e.status <> 'made' GROUP BY b.uuid, e.status`,
 		append(uuids, ids...)...)
 	if err != nil {
 		return fmt.Errorf("counting entries: %w", err)
@@ -315,7 +318,7 @@ func (s *Service) count(ctx context.Context, list []*Batch) (err error) {
 	return rows.Err()
 }
 
-// number returns the counter for a status of certificates or entries. Queued entries count as
+// number returns the counter for the status of a certificate or an entry. Queued entries count as
 // processing.
 func (b *Batch) number(status string) *int {
 	switch status {

@@ -28,14 +28,14 @@ func TestProgress(t *testing.T) {
 			got, entries := v.get(v.inst, b.UUID)
 			want.UUID, want.Name, want.Source, want.Total, want.CreatedAt, want.id, want.institutionID = b.UUID, b.Name, cert.Vault, 60, b.CreatedAt, b.id, v.inst.ID
 			if (got.CompletedAt == nil) != (status == Processing) {
-				t.Errorf("%s: completed at %v", when, got.CompletedAt)
+				t.Errorf("%s: CompletedAt = %v for the status %s", when, got.CompletedAt, status)
 			}
 			if got.CompletedAt != nil && !got.CompletedAt.Equal(db.Time(db.Micros(v.clock.Now()))) {
-				t.Errorf("%s: completed at %v, want %v", when, got.CompletedAt, v.clock.Now())
+				t.Errorf("%s: CompletedAt = %v, want %v", when, got.CompletedAt, v.clock.Now())
 			}
 			want.CompletedAt = got.CompletedAt
 			if *got != want || got.sum() != got.Total || got.Status() != status || got.Progress() != progress {
-				t.Errorf("%s: %+v %s %d %%, want %+v %s %d %%", when, got, got.Status(), got.Progress(), want, status, progress)
+				t.Errorf("%s: batch %+v, status %s, progress %d %%, want %+v, %s, %d %%", when, got, got.Status(), got.Progress(), want, status, progress)
 			}
 			counted := map[string]int{}
 			for _, e := range entries {
@@ -46,13 +46,13 @@ func TestProgress(t *testing.T) {
 			}
 			if len(entries) != 60 || counted["processing"] != want.Processing || counted["approved"] != want.Approved || counted["failed"] != want.Failed ||
 				counted["rejected"] != want.Rejected || counted["revoked"] != want.Revoked {
-				t.Errorf("%s: entries %v, counts %+v", when, counted, want)
+				t.Errorf("%s: statuses of the entries %v, want the counts %+v", when, counted, want)
 			}
 			return entries
 		}
 		entries := check("accepted", Batch{Processing: 60}, Processing, 0)
 		if e := entries[0]; e != (Entry{Index: 0, Status: "queued"}) {
-			t.Errorf("entry %+v", e)
+			t.Errorf("the entry is %+v", e)
 		}
 		if _, err := v.expand(ctx, nil); err != nil {
 			t.Fatal(err)
@@ -67,13 +67,13 @@ func TestProgress(t *testing.T) {
 		v.process("all are sealed", func() bool {
 			got, _ := v.get(v.inst, b.UUID)
 			if got.sum() != got.Total {
-				t.Errorf("in between: %+v", got)
+				t.Errorf("the numbers do not add up while certificates are sealed: %+v", got)
 			}
 			return got.Processing == 0
 		})
 		entries = check("done", Batch{Approved: 56, Failed: 2, Rejected: 2}, CompletedWithErrors, 100)
 		if e := entries[3]; e.ErrorCode != "no_room" || e.Error != "There is no room for the stamp." || e.UUID == "" {
-			t.Errorf("a failed entry: %+v", e)
+			t.Errorf("the failed entry is %+v", e)
 		}
 		// A retry reopens the batch and later sets a new completion time.
 		v.sealer.refuse = nil
@@ -82,9 +82,9 @@ func TestProgress(t *testing.T) {
 			t.Fatal(err)
 		}
 		if entries := check("retried", Batch{Processing: 1, Approved: 56, Failed: 1, Rejected: 2}, Processing, 98); entries[3].Error != "" {
-			t.Errorf("a retried entry: %+v", entries[3])
+			t.Errorf("the retried entry is %+v", entries[3])
 		}
-		v.process("the retried one is sealed", func() bool { got, _ := v.get(v.inst, b.UUID); return got.Processing == 0 })
+		v.process("the retried certificate is sealed", func() bool { got, _ := v.get(v.inst, b.UUID); return got.Processing == 0 })
 		check("done again", Batch{Approved: 57, Failed: 1, Rejected: 2}, CompletedWithErrors, 100)
 		v.clock.Advance(time.Hour)
 		if _, err := v.certs.Revoke(ctx, v.inst.ID, entries[4].UUID, cert.Revocation{Reason: "A mistake"}); err != nil {
@@ -103,15 +103,15 @@ func TestBatchWithoutErrors(t *testing.T) {
 	b := v.submit(v.submission(v.inst, v.stage(v.inst).UUID, people("Person", 3)...))
 	v.process("all are approved", func() bool { got, _ := v.get(v.inst, b.UUID); return got.Approved == 3 })
 	if got, _ := v.get(v.inst, b.UUID); got.Status() != Completed || got.CompletedAt == nil || got.Progress() != 100 {
-		t.Errorf("%+v is %s", got, got.Status())
+		t.Errorf("the batch is %+v with the status %s", got, got.Status())
 	}
 }
 
-// A batch of the largest size is accepted, and each of its entries is created once.
+// A batch of the maximum size is accepted, and each of its entries becomes one certificate.
 func TestLargestBatch(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
-		t.Skip("what the race detector could see in 5,000 entries it sees in fewer")
+		t.Skip("fewer than 5,000 entries are enough for the race detector")
 	}
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		v := newVault(t, d)
@@ -119,7 +119,7 @@ func TestLargestBatch(t *testing.T) {
 		draft := v.NewDraft()
 		defer draft.Close()
 		for i := range MaxEntries {
-			if err := person(draft, MaxIndex-i*199, fmt.Sprintf("Person %d", i), file); err != nil {
+			if err := setPerson(draft, MaxIndex-i*199, fmt.Sprintf("Person %d", i), file); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -127,18 +127,18 @@ func TestLargestBatch(t *testing.T) {
 		v.expandAll()
 		got, entries := v.get(v.inst, b.UUID)
 		if got.Total != MaxEntries || got.Processing != MaxEntries {
-			t.Errorf("%+v", got)
+			t.Errorf("the batch is %+v", got)
 		}
 		if n := one[int](v, `SELECT count(DISTINCT certificate_id) FROM batch_entries WHERE status = 'made'`); n != MaxEntries {
-			t.Errorf("%d certificates", n)
+			t.Errorf("%d certificates, want %d", n, MaxEntries)
 		}
 		if entries[0].Index != MaxIndex-199*(MaxEntries-1) || entries[MaxEntries-1].Index != MaxIndex {
-			t.Errorf("entries from %d to %d", entries[0].Index, entries[MaxEntries-1].Index)
+			t.Errorf("the indexes of the entries are %d to %d", entries[0].Index, entries[MaxEntries-1].Index)
 		}
-		// Certificates that wait for their turn are in no queue: another institution's small batch
-		// is not sealed behind them.
+		// Certificates that wait for their turn are in no queue, so that a small batch of another
+		// institution is not sealed after them.
 		if n := one[int](v, `SELECT count(*) FROM river_job WHERE queue = 'seal_bulk'`); n != 2 {
-			t.Errorf("%d jobs in the queue", n)
+			t.Errorf("%d jobs in the queue, want 2", n)
 		}
 	})
 }
@@ -168,7 +168,7 @@ func TestBatchesAreListedByInstitution(t *testing.T) {
 			var ids []string
 			for _, b := range l.Items {
 				if b.sum() != b.Total || !strings.HasPrefix(b.Name, "Bulk upload of ") {
-					t.Errorf("%+v", b)
+					t.Errorf("the batch in the list is %+v", b)
 				}
 				ids = append(ids, b.UUID)
 			}
@@ -183,22 +183,23 @@ func TestBatchesAreListedByInstitution(t *testing.T) {
 			got = append(got, ids...)
 		}
 		if !slices.Equal(got, want) {
-			t.Errorf("listed %v, want %v", got, want)
+			t.Errorf("listed batches = %v, want %v", got, want)
 		}
 		if l, ids := list(v.inst.ID, "customer", listing.Range{Page: 1, PerPage: 10}); *l.Total != 0 || len(ids) != 0 {
-			t.Errorf("of another source: %+v", l)
+			t.Errorf("the list for another source is %+v", l)
 		}
 		if l, ids := list(v.inst.ID, "", listing.Range{Page: 9, PerPage: 10}); *l.Total != 5 || len(ids) != 0 || l.More {
-			t.Errorf("past the end: %+v", l)
+			t.Errorf("the page after the last is %+v", l)
 		}
-		// By cursor, for each source and without: batches created meanwhile do not appear.
+		// With a cursor, batches that are created between two pages do not appear, with or without
+		// a source.
 		next := ""
 		for _, source := range []cert.Source{"", cert.Vault} {
 			got, next = nil, ""
 			for {
 				l, ids := list(v.inst.ID, source, listing.Range{PerPage: 2, Cursor: &next})
 				if got = append(got, ids...); l.Total != nil || l.More != (l.Next != "") {
-					t.Errorf("by cursor: %+v", l)
+					t.Errorf("a page with a cursor is %+v", l)
 				}
 				if next = l.Next; next == "" {
 					break
@@ -206,12 +207,12 @@ func TestBatchesAreListedByInstitution(t *testing.T) {
 				v.submit(v.submission(v.inst, file, "Late Comer"))
 			}
 			if !slices.Equal(got, want) {
-				t.Errorf("by cursor %v, want %v", got, want)
+				t.Errorf("batches listed with cursors = %v, want %v", got, want)
 			}
 			v.exec(`DELETE FROM batch_entries WHERE batch_id > $1`, theirs.id)
 			v.exec(`DELETE FROM batches WHERE id > $1`, theirs.id)
 		}
-		// And backward: the pages of two, two and one in reverse.
+		// The pages of two, two and one batches in reverse order.
 		last := ""
 		l, _ := list(v.inst.ID, "", listing.Range{PerPage: 2, Cursor: &last})
 		for range 2 {
@@ -220,7 +221,7 @@ func TestBatchesAreListedByInstitution(t *testing.T) {
 		for at := 2; at >= 0; at -= 2 {
 			back, ids := list(v.inst.ID, "", listing.Range{PerPage: 2, Cursor: &l.Prev, Back: true})
 			if !slices.Equal(ids, want[at:at+2]) || back.Next == "" || (back.Prev == "") != (at == 0) {
-				t.Errorf("back at %d: %v, want %v; %+v", at, ids, want[at:at+2], back.Part)
+				t.Errorf("the page before %d = %v, want %v; %+v", at, ids, want[at:at+2], back.Part)
 			}
 			l = back
 		}
@@ -229,11 +230,11 @@ func TestBatchesAreListedByInstitution(t *testing.T) {
 			uuid   string
 			source cert.Source
 		}{
-			"another institution's": {v.inst.ID, theirs.UUID, ""}, "of another source": {v.inst.ID, want[0], "customer"},
+			"of another institution": {v.inst.ID, theirs.UUID, ""}, "of another source": {v.inst.ID, want[0], "customer"},
 			"unknown": {v.inst.ID, "00000000-0000-0000-0000-000000000000", ""},
 		} {
 			if _, err := v.ByUUID(ctx, tc.inst, tc.uuid, tc.source); !fault.Is(err, fault.NotFound) {
-				t.Errorf("%s: %v", name, err)
+				t.Errorf("batch %s: error = %v, want fault.NotFound", name, err)
 			}
 		}
 	})

@@ -11,7 +11,7 @@ import (
 )
 
 // The numbers of a batch do not change when its certificates are purged.
-func TestBatchOutlivesItsFailedCertificates(t *testing.T) {
+func TestPurgeKeepsTheNumbersOfABatch(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		v := newVault(t, d)
@@ -22,7 +22,7 @@ func TestBatchOutlivesItsFailedCertificates(t *testing.T) {
 		failing := []string{entries[1].ReferenceID, entries[2].ReferenceID}
 		v.sealer.refuse = func(id string) bool { return slices.Contains(failing, id) }
 		v.process("all are sealed", func() bool { got, _ := v.get(v.inst, b.UUID); return got.Processing == 0 })
-		was, _ := v.get(v.inst, b.UUID)
+		before, _ := v.get(v.inst, b.UUID)
 		if err := account.New(d, v.clock.Now).SetRetention(ctx, v.inst.ID, account.Retention{Failed: 30}); err != nil {
 			t.Fatal(err)
 		}
@@ -31,20 +31,20 @@ func TestBatchOutlivesItsFailedCertificates(t *testing.T) {
 			t.Fatal(err)
 		}
 		got, entries := v.get(v.inst, b.UUID)
-		if !got.CompletedAt.Equal(*was.CompletedAt) || got.Approved != was.Approved || got.sum() != got.Total || got.Failed != 2 || got.Status() != CompletedWithErrors {
-			t.Errorf("%+v became %+v", was, got)
+		if !got.CompletedAt.Equal(*before.CompletedAt) || got.Approved != before.Approved || got.sum() != got.Total || got.Failed != 2 || got.Status() != CompletedWithErrors {
+			t.Errorf("the batch changed from %+v to %+v", before, got)
 		}
 		for _, i := range []int{1, 2} {
 			if e := entries[i]; e.Status != "failed" || e.UUID != "" || e.ReferenceID != "" || e.ErrorCode != "ended" || e.Error == "" {
-				t.Errorf("entry %d is %+v", i, e)
+				t.Errorf("the entry %d is %+v", i, e)
 			}
 		}
 		if entries[0].UUID == "" || entries[0].Status != "approved" {
-			t.Errorf("another entry is %+v", entries[0])
+			t.Errorf("the entry of an approved certificate is %+v", entries[0])
 		}
-		// A retry covers the certificates that still exist.
+		// The other certificates still exist.
 		if n := one[int](v, `SELECT count(*) FROM certificates WHERE batch_id = $1`, b.UUID); n != 3 {
-			t.Errorf("%d certificates are left", n)
+			t.Errorf("%d certificates exist, want 3", n)
 		}
 	})
 }

@@ -20,15 +20,15 @@ import (
 )
 
 const (
-	// StagedLife is how long a staged file is valid.
+	// StagedLife is the time for which a staged file is valid.
 	StagedLife = 24 * time.Hour
-	// StagedQuota is the limit of staged files per institution: 20 GB.
+	// StagedQuota is the maximum size of the staged files of an institution in bytes: 20 GB.
 	StagedQuota = 20 << 30
-	// SweepEvery is the interval between sweeps for expired staged files and for batches that lost
-	// their job.
-	SweepEvery = time.Minute
-	// stagedGrace protects the record of an expired file from the sweep: a batch that was just
-	// accepted may still be about to take the file.
+	// SweepInterval is the interval between sweeps for expired staged files and for queued entries
+	// without a job.
+	SweepInterval = time.Minute
+	// stagedGrace is the time after the expiry of a file before a sweep deletes its record. A batch
+	// that was just accepted may still need the record.
 	stagedGrace = 5 * time.Minute
 )
 
@@ -39,13 +39,13 @@ type StagedFile struct {
 	ExpiresAt time.Time
 }
 
-// Room returns TooMany if an institution has reached its quota of staged files. It saves the
-// transfer of a file that Stage would reject.
-func (s *Service) Room(ctx context.Context, institutionID int64) error {
+// CheckQuota returns fault.TooMany if an institution has reached its quota of staged files. A caller can
+// use it to avoid the transfer of a file that Stage would reject.
+func (s *Service) CheckQuota(ctx context.Context, institutionID int64) error {
 	var used int64
 	err := s.db.QueryRowContext(ctx, `SELECT bytes FROM staged_usage WHERE institution_id = $1`, institutionID).Scan(&used)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
-		return fmt.Errorf("reading the staged total: %w", err)
+		return fmt.Errorf("reading the staged bytes: %w", err)
 	}
 	if used >= s.quota {
 		return s.overQuota(ctx, s.db, institutionID)
@@ -53,13 +53,14 @@ func (s *Service) Room(ctx context.Context, institutionID int64) error {
 	return nil
 }
 
-// Stage adds a received file to an institution's staged files. It calls then, which may be nil, in
-// the same transaction. Over the quota it returns TooMany, and the caller must discard the file.
+// Stage adds a received file to an institution's staged files. It calls then, unless then is nil,
+// in the same transaction. If the file exceeds the quota, the error is fault.TooMany and the caller
+// must discard the file.
 func (s *Service) Stage(ctx context.Context, inst *account.Institution, f *cert.File, then func(context.Context, *db.Tx, *StagedFile) error) (*StagedFile, error) {
 	return s.StageUntil(ctx, inst, f, s.now().Add(StagedLife), then)
 }
 
-// StageUntil is like Stage, but the caller sets the time until which the file is valid.
+// StageUntil is like Stage, but the file is valid until the given time.
 func (s *Service) StageUntil(
 	ctx context.Context, inst *account.Institution, f *cert.File, until time.Time, then func(context.Context, *db.Tx, *StagedFile) error,
 ) (*StagedFile, error) {
@@ -70,7 +71,7 @@ func (s *Service) StageUntil(
 		return nil, fmt.Errorf("writing notices: %w", err)
 	}
 	err = s.db.Tx(ctx, func(tx *db.Tx) error {
-		if err := s.takeRoomTx(ctx, tx, inst.ID, f.Size); err != nil {
+		if err := s.reserveSpaceTx(ctx, tx, inst.ID, f.Size); err != nil {
 			return err
 		}
 		_, err := tx.ExecContext(ctx, `
@@ -88,8 +89,9 @@ func (s *Service) StageUntil(
 	return staged, nil
 }
 
-// takeRoomTx adds bytes to an institution's staged total if the total stays within the quota.
-func (s *Service) takeRoomTx(ctx context.Context, tx *db.Tx, institutionID, size int64) error {
+// reserveSpaceTx adds a size to the staged bytes of an institution. The error is fault.TooMany if
+// the sum exceeds the quota.
+func (s *Service) reserveSpaceTx(ctx context.Context, tx *db.Tx, institutionID, size int64) error {
 	if size > s.quota {
 		return s.overQuota(ctx, tx, institutionID)
 	}
@@ -106,8 +108,8 @@ func (s *Service) takeRoomTx(ctx context.Context, tx *db.Tx, institutionID, size
 	return s.overQuota(ctx, tx, institutionID)
 }
 
-// overQuota returns the error for a file over the quota, with the time when the first staged file
-// expires.
+// overQuota returns the error for a file that exceeds the quota. Its RetryAfter is the time until
+// the sweep that deletes the first expired file.
 func (s *Service) overQuota(ctx context.Context, q db.Queryer, institutionID int64) error {
 	var first sql.NullInt64
 	if err := q.QueryRowContext(ctx, `SELECT min(expires_at) FROM staged_files WHERE institution_id = $1 AND NOT kept`, institutionID).
@@ -119,18 +121,18 @@ func (s *Service) overQuota(ctx context.Context, q db.Queryer, institutionID int
 		wait += max(0, db.Time(first.Int64).Sub(s.now()))
 	}
 	return &fault.Error{
-		Kind: fault.TooMany, RetryAfter: wait + SweepEvery,
+		Kind: fault.TooMany, RetryAfter: wait + SweepInterval,
 		Message: fmt.Sprintf("The files staged for bulk uploads would be more than %d GB. Submit the entries that refer to them, or wait until they expire.", s.quota>>30),
 	}
 }
 
-// freeRoomTx subtracts bytes from an institution's staged total.
-func freeRoomTx(ctx context.Context, tx *db.Tx, institutionID, size int64) error {
+// releaseSpaceTx subtracts a size from the staged bytes of an institution.
+func releaseSpaceTx(ctx context.Context, tx *db.Tx, institutionID, size int64) error {
 	_, err := tx.ExecContext(ctx, `UPDATE staged_usage SET bytes = bytes - $1 WHERE institution_id = $2`, size, institutionID)
 	return err
 }
 
-// find returns the ids of an institution's valid staged files by UUID.
+// find returns the ids of those of an institution's valid staged files that have one of the UUIDs.
 func (s *Service) find(ctx context.Context, institutionID int64, uuids []string, now time.Time) (map[string]int64, error) {
 	found := make(map[string]int64, len(uuids))
 	for len(uuids) > 0 {
@@ -141,7 +143,7 @@ func (s *Service) find(ctx context.Context, institutionID int64, uuids []string,
 			args = append(args, u)
 		}
 		if err := s.findSome(ctx, found, `
-			SELECT uuid, id FROM staged_files WHERE institution_id = $1 AND expires_at > $2 AND uuid IN (`+db.Places(3, len(some))+`)`, args); err != nil {
+			SELECT uuid, id FROM staged_files WHERE institution_id = $1 AND expires_at > $2 AND uuid IN (`+db.Placeholders(3, len(some))+`)`, args); err != nil {
 			return nil, fmt.Errorf("finding staged files: %w", err)
 		}
 	}
@@ -165,7 +167,8 @@ func (s *Service) findSome(ctx context.Context, found map[string]int64, query st
 	return rows.Err()
 }
 
-// Staged returns a valid staged file of an institution.
+// Staged returns a valid staged file of an institution. The error is fault.NotFound if there is
+// none.
 func (s *Service) Staged(ctx context.Context, institutionID int64, id string) (*StagedFile, error) {
 	staged := &StagedFile{UUID: id}
 	f := &staged.File
@@ -190,26 +193,26 @@ func (s *Service) Staged(ctx context.Context, institutionID int64, id string) (*
 	return staged, nil
 }
 
-var errNoFile = fault.New(fault.NotFound, "No such file. Files that were uploaded and not used are kept for a day.")
+var errNoFile = fault.New(fault.NotFound, "No such file. Unused files are deleted a day after their upload.")
 
-// EndTx sets the time until which staged files of an institution are valid. If the time is in the
-// past, the next sweep removes them.
-func (s *Service) EndTx(ctx context.Context, tx *db.Tx, institutionID int64, uuids []string, until time.Time) error {
+// SetExpiryTx sets the time until which staged files of an institution are valid. If the time has passed,
+// a sweep deletes them.
+func (s *Service) SetExpiryTx(ctx context.Context, tx *db.Tx, institutionID int64, uuids []string, until time.Time) error {
 	for some := range slices.Chunk(uuids, rowsAtOnce) {
 		args := []any{db.Micros(until), institutionID}
 		for _, u := range some {
 			args = append(args, u)
 		}
 		if _, err := tx.ExecContext(ctx, `
-			UPDATE staged_files SET expires_at = $1 WHERE institution_id = $2 AND uuid IN (`+db.Places(3, len(some))+`)`, args...); err != nil {
+			UPDATE staged_files SET expires_at = $1 WHERE institution_id = $2 AND uuid IN (`+db.Placeholders(3, len(some))+`)`, args...); err != nil {
 			return fmt.Errorf("setting the expiry of staged files: %w", err)
 		}
 	}
 	return nil
 }
 
-// UseTx removes a staged file from what the institution has staged, because a certificate now
-// refers to it. It returns NotFound if another transaction was first.
+// UseTx deletes the record of a staged file, because a certificate now refers to the file. The
+// error is fault.NotFound if another transaction used the file first.
 func (s *Service) UseTx(ctx context.Context, tx *db.Tx, institutionID int64, id string) error {
 	rows, err := tx.QueryContext(ctx, `
 		DELETE FROM staged_files WHERE uuid = $1 AND institution_id = $2 AND NOT kept RETURNING institution_id, size`, id, institutionID)
@@ -223,10 +226,10 @@ func (s *Service) UseTx(ctx context.Context, tx *db.Tx, institutionID int64, id 
 	if n == 0 {
 		return errNoFile
 	}
-	return freeRoomTx(ctx, tx, institutionID, freed[institutionID])
+	return releaseSpaceTx(ctx, tx, institutionID, freed[institutionID])
 }
 
-// RefersTo reports whether a staged file refers to a blob, for the sweep of files.
+// RefersTo reports whether a staged file refers to a blob. The sweep of blobs uses it.
 func (s *Service) RefersTo(ctx context.Context, key string) (bool, error) {
 	var n int
 	if err := s.db.QueryRowContext(ctx, `SELECT count(*) FROM staged_files WHERE original_key = $1`, key).Scan(&n); err != nil {
@@ -235,8 +238,8 @@ func (s *Service) RefersTo(ctx context.Context, key string) (bool, error) {
 	return n > 0, nil
 }
 
-// SweepStaged removes expired staged files for which no entry waits. The sweep of files removes
-// their blobs, unless they became certificates.
+// SweepStaged deletes the records of expired staged files for which no entry waits. The sweep of
+// blobs deletes the files, unless certificates refer to them.
 func (s *Service) SweepStaged(ctx context.Context) error {
 	for {
 		n, err := s.sweepSome(ctx)
@@ -266,9 +269,10 @@ func (s *Service) sweepSome(ctx context.Context) (n int, err error) {
 			return err
 		}
 		n = count
-		// Always in the same order: otherwise two nodes that sweep at once could deadlock.
+		// The order is always the same, so that two nodes that sweep at the same time do not
+		// deadlock.
 		for _, id := range slices.Sorted(maps.Keys(freed)) {
-			if err := freeRoomTx(ctx, tx, id, freed[id]); err != nil {
+			if err := releaseSpaceTx(ctx, tx, id, freed[id]); err != nil {
 				return err
 			}
 		}
@@ -277,7 +281,7 @@ func (s *Service) sweepSome(ctx context.Context) (n int, err error) {
 	return n, err
 }
 
-// sumSizes adds up rows of an institution and a size.
+// sumSizes returns the sum of the sizes by institution and the number of the rows.
 func sumSizes(rows *sql.Rows) (sums map[int64]int64, n int, err error) {
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	sums = map[int64]int64{}

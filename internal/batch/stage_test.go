@@ -14,7 +14,7 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// received returns a received file of a given size.
+// received returns a received file with a size.
 func received(inst string, size int64) *cert.File {
 	return &cert.File{Name: "a.pdf", Type: "application/pdf", Size: size, State: []byte{1}, Key: inst + "/aa/x.original"}
 }
@@ -30,40 +30,40 @@ func TestStagedFilesHaveAQuota(t *testing.T) {
 			t.Helper()
 			e, ok := errors.AsType[*fault.Error](err)
 			if !ok || e.Kind != fault.TooMany || e.Message == "" || e.RetryAfter < wait || e.RetryAfter > wait+10*time.Minute {
-				t.Errorf("%s: %v, want a refusal for about %v", what, err, wait)
+				t.Errorf("%s: error = %v, want fault.TooMany with a RetryAfter of about %v", what, err, wait)
 			}
 		}
-		if err := v.Room(ctx, v.inst.ID); err != nil {
+		if err := v.CheckQuota(ctx, v.inst.ID); err != nil {
 			t.Fatal(err)
 		}
 		_, err := stage(v.quota + 1)
-		refused("the first file alone is over it", err, 0)
+		refused("a file larger than the quota", err, 0)
 		first, err := stage(v.quota - 10)
 		if err != nil {
 			t.Fatal(err)
 		}
 		v.clock.Advance(time.Hour)
 		_, err = stage(11)
-		refused("a byte over it", err, 23*time.Hour)
-		if err := v.Room(ctx, v.inst.ID); err != nil {
-			t.Errorf("there is room for ten bytes: %v", err)
+		refused("one byte too many", err, 23*time.Hour)
+		if err := v.CheckQuota(ctx, v.inst.ID); err != nil {
+			t.Errorf("CheckQuota with ten bytes left: %v", err)
 		}
 		if _, err := stage(10); err != nil {
-			t.Errorf("exactly the quota: %v", err)
+			t.Errorf("a file that fills the quota is refused: %v", err)
 		}
-		refused("room when it is used up", v.Room(ctx, v.inst.ID), 23*time.Hour)
-		if err := v.Room(ctx, other.ID); err != nil {
-			t.Errorf("another institution: %v", err)
+		refused("Room with no bytes left", v.CheckQuota(ctx, v.inst.ID), 23*time.Hour)
+		if err := v.CheckQuota(ctx, other.ID); err != nil {
+			t.Errorf("CheckQuota of another institution: %v", err)
 		}
 		if n := one[int](v, `SELECT count(*) FROM staged_files`); n != 2 {
-			t.Errorf("%d staged files, want the two that were taken", n)
+			t.Errorf("%d staged files, want the two accepted ones", n)
 		}
-		// A file that belongs to a batch no longer counts toward the quota.
+		// A file to which a batch refers does not count toward the quota.
 		b := v.submit(v.submission(v.inst, first.UUID, "Ada Obi"))
 		if _, err := stage(v.quota - 10); err != nil {
-			t.Errorf("after the batch %s was accepted: %v", b.UUID, err)
+			t.Errorf("a file is refused after the batch %s was accepted: %v", b.UUID, err)
 		}
-		// A second batch with the same file frees nothing more.
+		// A second batch with the same file releases nothing more.
 		v.submit(v.submission(v.inst, first.UUID, "Bo Li"))
 		_, err = stage(1)
 		refused("after a second batch", err, 24*time.Hour)
@@ -75,71 +75,71 @@ func TestStagedFilesExpire(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		v := newVault(t, d)
 		ctx := t.Context()
-		unused, waited, used := v.stage(v.inst), v.stage(v.inst), v.stage(v.inst)
+		unused, queued, used := v.stage(v.inst), v.stage(v.inst), v.stage(v.inst)
 		v.submit(v.submission(v.inst, used.UUID, "Ada Obi"))
 		v.expandAll()
 		v.clock.Advance(StagedLife - time.Second)
-		b := v.submit(v.submission(v.inst, waited.UUID, "Bo Li"))
+		b := v.submit(v.submission(v.inst, queued.UUID, "Bo Li"))
 		found := func() int {
-			files, err := v.find(ctx, v.inst.ID, []string{unused.UUID, waited.UUID, used.UUID}, v.clock.Now())
+			files, err := v.find(ctx, v.inst.ID, []string{unused.UUID, queued.UUID, used.UUID}, v.clock.Now())
 			if err != nil {
 				t.Fatal(err)
 			}
 			return len(files)
 		}
 		if n := found(); n != 3 {
-			t.Errorf("%d files can be referred to within their time", n)
+			t.Errorf("%d files are found before they expire, want 3", n)
 		}
 		v.clock.Advance(2 * time.Second)
 		if n := found(); n != 0 {
-			t.Errorf("%d files can be referred to after their time", n)
+			t.Errorf("%d files are found after they expired, want 0", n)
 		}
 		staged := func() int { return one[int](v, `SELECT count(*) FROM staged_files`) }
 		if err := v.Sweep(ctx); err != nil || staged() != 3 {
-			t.Errorf("%d staged files just after their time, %v; want all, a batch may be about to keep them", staged(), err)
+			t.Errorf("%d staged files shortly after they expired, want 3, because a batch may need them; error %v", staged(), err)
 		}
 		v.clock.Advance(stagedGrace)
 		if err := v.Sweep(ctx); err != nil || staged() != 1 {
-			t.Errorf("%d staged files, %v; want the one that an entry waits for", staged(), err)
+			t.Errorf("%d staged files, want only that of the queued entry; error %v", staged(), err)
 		}
 		if n := one[int64](v, `SELECT bytes FROM staged_usage WHERE institution_id = $1`, v.inst.ID); n != 0 {
-			t.Errorf("%d bytes are still counted", n)
+			t.Errorf("%d bytes are counted, want 0", n)
 		}
 		v.expandAll()
 		if err := v.Sweep(ctx); err != nil || staged() != 0 {
-			t.Errorf("%d staged files, %v; want none", staged(), err)
+			t.Errorf("%d staged files, want none; error %v", staged(), err)
 		}
 		if got, _ := v.get(v.inst, b.UUID); got.Rejected != 0 {
-			t.Errorf("the batch lost its file: %+v", got)
+			t.Errorf("the batch has rejected entries: %+v", got)
 		}
 	})
 }
 
-// The sweep of files does not remove staged files, files of queued entries and files of
-// certificates. It removes expired ones.
+// The sweep of blobs does not delete staged files, files of queued entries and files of
+// certificates. It deletes expired files.
 func TestSweepOfFiles(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		v := newVault(t, d)
 		ctx := t.Context()
-		unused, waited, used := v.stage(v.inst), v.stage(v.inst), v.stage(v.inst)
+		unused, queued, used := v.stage(v.inst), v.stage(v.inst), v.stage(v.inst)
 		v.submit(v.submission(v.inst, used.UUID, "Ada Obi"))
 		v.expandAll()
-		v.submit(v.submission(v.inst, waited.UUID, "Bo Li"))
+		v.submit(v.submission(v.inst, queued.UUID, "Bo Li"))
 		old := time.Now().Add(-48 * time.Hour)
-		for _, f := range []*StagedFile{unused, waited, used} {
+		for _, f := range []*StagedFile{unused, queued, used} {
 			if err := os.Chtimes(filepath.Join(v.root, "blobs", filepath.FromSlash(f.File.Key)), old, old); err != nil {
 				t.Fatal(err)
 			}
 		}
-		there := func(f *StagedFile) bool {
+		exists := func(f *StagedFile) bool {
 			o, err := v.folder.Open(ctx, f.File.Key)
 			if err != nil {
 				return false
 			}
 			content := make([]byte, o.Size())
 			if _, err := o.ReadAt(content, 0); err != nil || !bytes.Equal(content, samplePDF()) {
-				t.Errorf("the file is not what was staged: %v", err)
+				t.Errorf("the content of the file differs from the staged content; error %v", err)
 			}
 			return o.Close() == nil
 		}
@@ -150,20 +150,20 @@ func TestSweepOfFiles(t *testing.T) {
 			}
 		}
 		sweep()
-		for _, f := range []*StagedFile{unused, waited, used} {
-			if !there(f) {
-				t.Fatal("a staged file was swept")
+		for _, f := range []*StagedFile{unused, queued, used} {
+			if !exists(f) {
+				t.Fatal("the sweep deleted a staged file")
 			}
 		}
 		v.clock.Advance(StagedLife + stagedGrace + time.Second)
 		sweep()
-		if there(unused) || !there(waited) || !there(used) {
-			t.Errorf("unused %v, waited for %v, a certificate's %v", there(unused), there(waited), there(used))
+		if exists(unused) || !exists(queued) || !exists(used) {
+			t.Errorf("files that exist: unused %v, of a queued entry %v, of a certificate %v; want false, true, true", exists(unused), exists(queued), exists(used))
 		}
 		v.expandAll()
 		sweep()
-		if !there(waited) || !there(used) {
-			t.Error("a certificate's file was swept")
+		if !exists(queued) || !exists(used) {
+			t.Error("the sweep deleted the file of a certificate")
 		}
 	})
 }

@@ -15,11 +15,11 @@ import (
 	"github.com/certvault/certvault/internal/db"
 )
 
-// entryStatus is the state of an entry before its certificate has one.
+// entryStatus is the stored status of an entry.
 type entryStatus string
 
 const (
-	// queued entries wait to become certificates.
+	// queued entries wait for their certificates to be created.
 	queued entryStatus = "queued"
 	// made entries have become certificates.
 	made entryStatus = "made"
@@ -32,16 +32,16 @@ type Submission struct {
 	Institution *account.Institution
 	Creator     cert.Actor
 	Context     cert.TriggerContext
-	// Name is the batch's name; if it is empty, the name is the time of the submission.
+	// Name is the name of the batch. If it is empty, the name has the time of the submission.
 	Name  string
 	Draft *Draft
 	// Then, which may be nil, runs in the transaction that accepts the batch.
 	Then func(ctx context.Context, tx *db.Tx, b *Batch) error
 }
 
-// Submit accepts a whole batch or nothing. If any field breaks a rule or any file does not exist,
-// it returns Invalid with all problems. The duplicate rule is checked later and affects only its
-// entry.
+// Submit accepts a whole batch or nothing. The error is fault.Invalid with all problems if a field
+// breaks a rule or a file does not exist. Duplicates are checked later, and each affects only its
+// own entry.
 func (s *Service) Submit(ctx context.Context, u Submission) (*Batch, error) {
 	now := s.now().UTC().Truncate(time.Microsecond)
 	entries := u.Draft.sorted()
@@ -66,7 +66,7 @@ func (s *Service) Submit(ctx context.Context, u Submission) (*Batch, error) {
 		if err := insertEntriesTx(ctx, tx, b.id, entries, files, cert.Today(now)); err != nil {
 			return err
 		}
-		if err := keepFilesTx(ctx, tx, u.Institution.ID, files); err != nil {
+		if err := assignFilesTx(ctx, tx, u.Institution.ID, files); err != nil {
 			return err
 		}
 		if err := s.enqueueTx(ctx, tx); err != nil {
@@ -86,8 +86,8 @@ func (s *Service) Submit(ctx context.Context, u Submission) (*Batch, error) {
 	return b, nil
 }
 
-// findFiles returns the staged files that entries refer to, and records problems for files that are
-// unknown or have expired.
+// findFiles returns the ids of the staged files to which entries refer, by UUID. It records
+// problems for files that are unknown or have expired.
 func (s *Service) findFiles(ctx context.Context, institutionID int64, entries []*entry, now time.Time) (map[string]int64, error) {
 	var uuids []string
 	seen := map[string]bool{}
@@ -110,7 +110,7 @@ func (s *Service) findFiles(ctx context.Context, institutionID int64, entries []
 }
 
 func (s *Service) insertTx(ctx context.Context, tx *db.Tx, b *Batch, u *Submission) error {
-	// Lock the turn first and until the end, so that changes to one institution's batches happen
+	// The turn is locked until the transaction ends, so that the batches of one institution change
 	// one after the other.
 	if _, err := tx.ExecContext(ctx, `
 		INSERT INTO batch_turns (institution_id, served_at) VALUES ($1, 0)
@@ -124,7 +124,7 @@ func (s *Service) insertTx(ctx context.Context, tx *db.Tx, b *Batch, u *Submissi
 		db.Micros(b.CreatedAt)).Scan(&b.id)
 }
 
-// insertEntriesTx stores entries, many in one statement.
+// insertEntriesTx stores entries, up to rowsAtOnce in one statement.
 func insertEntriesTx(ctx context.Context, tx *db.Tx, batchID int64, entries []*entry, files map[string]int64, today string) error {
 	for len(entries) > 0 {
 		some := entries[:min(len(entries), rowsAtOnce)]
@@ -137,7 +137,7 @@ func insertEntriesTx(ctx context.Context, tx *db.Tx, batchID int64, entries []*e
 			if i > 0 {
 				query.WriteString(", ")
 			}
-			query.WriteString("(" + db.Places(columns*i+1, columns) + ")")
+			query.WriteString("(" + db.Placeholders(columns*i+1, columns) + ")")
 			input, err := e.input(today)
 			if err != nil {
 				return err
@@ -162,8 +162,8 @@ type storedInput struct {
 	Placement string `json:"placement,omitempty"`
 }
 
-// input returns an entry as it is stored. A missing date becomes today's date now, whenever the
-// certificate is created.
+// input returns the stored form of an entry. A missing issue date becomes today's date, even if the
+// certificate is created on a later day.
 func (e *entry) input(today string) (string, error) {
 	t := &e.text
 	if t.IssueDate == "" {
@@ -171,11 +171,11 @@ func (e *entry) input(today string) (string, error) {
 	}
 	in := storedInput{Title: t.Title, FullName: t.FullName, Email: t.Email, IssueDate: t.IssueDate, Details: t.Details}
 	if e.wanted != nil {
-		place, err := json.Marshal(e.wanted)
+		placement, err := json.Marshal(e.wanted)
 		if err != nil {
 			return "", fmt.Errorf("writing an entry: %w", err)
 		}
-		in.Placement = string(place)
+		in.Placement = string(placement)
 	}
 	b, err := json.Marshal(in)
 	if err != nil {
@@ -185,22 +185,22 @@ func (e *entry) input(today string) (string, error) {
 }
 
 // readInput is the inverse of input.
-func readInput(input string) (t cert.Text, wanted *cert.Wanted, err error) {
+func readInput(input string) (t cert.Text, wanted *cert.RequestedPlacement, err error) {
 	var in storedInput
 	if err := json.Unmarshal([]byte(input), &in); err != nil {
 		return t, nil, fmt.Errorf("reading an entry: %w", err)
 	}
 	if in.Placement != "" {
 		if err := json.Unmarshal([]byte(in.Placement), &wanted); err != nil {
-			return t, nil, fmt.Errorf("reading the place of an entry: %w", err)
+			return t, nil, fmt.Errorf("reading the placement of an entry: %w", err)
 		}
 	}
 	return cert.Text{Title: in.Title, FullName: in.FullName, Email: in.Email, IssueDate: in.IssueDate, Details: in.Details}, wanted, nil
 }
 
-// keepFilesTx removes files from what the institution has staged, because the batch refers to them
-// now. Other batches can still refer to them until they expire.
-func keepFilesTx(ctx context.Context, tx *db.Tx, institutionID int64, files map[string]int64) error {
+// assignFilesTx marks staged files as files of a batch, so that they no longer count toward the
+// institution's quota. Other batches can still refer to them until they expire.
+func assignFilesTx(ctx context.Context, tx *db.Tx, institutionID int64, files map[string]int64) error {
 	ids := make([]any, 0, len(files))
 	for _, id := range files {
 		ids = append(ids, id)
@@ -209,17 +209,17 @@ func keepFilesTx(ctx context.Context, tx *db.Tx, institutionID int64, files map[
 	for len(ids) > 0 {
 		some := ids[:min(len(ids), rowsAtOnce)]
 		ids = ids[len(some):]
-		sum, err := keepSomeTx(ctx, tx, some)
+		sum, err := assignSomeTx(ctx, tx, some)
 		if err != nil {
 			return fmt.Errorf("assigning staged files to a batch: %w", err)
 		}
 		freed += sum
 	}
-	return freeRoomTx(ctx, tx, institutionID, freed)
+	return releaseSpaceTx(ctx, tx, institutionID, freed)
 }
 
-func keepSomeTx(ctx context.Context, tx *db.Tx, ids []any) (freed int64, err error) {
-	sizes, err := db.Column[int64](tx.QueryContext(ctx, `UPDATE staged_files SET kept = true WHERE NOT kept AND id IN (`+db.Places(1, len(ids))+`) RETURNING size`, ids...))
+func assignSomeTx(ctx context.Context, tx *db.Tx, ids []any) (freed int64, err error) {
+	sizes, err := db.Column[int64](tx.QueryContext(ctx, `UPDATE staged_files SET kept = true WHERE NOT kept AND id IN (`+db.Placeholders(1, len(ids))+`) RETURNING size`, ids...))
 	if err != nil {
 		return 0, err
 	}

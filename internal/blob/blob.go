@@ -1,7 +1,6 @@
-// Package blob stores files: originals, tails of verified PDFs, rendered
-// images. A blob is written once, complete and durable, under a key that its
-// owner chose, and it never changes. The package knows neither the content of a
-// file nor the records that refer to it.
+// Package blob stores files: originals, tails of verified PDFs and rendered images. A blob is
+// written once under a key that the caller chooses, and it never changes. The package does not
+// depend on the content of a file or on the records that refer to it.
 package blob
 
 import (
@@ -17,24 +16,23 @@ var (
 	// ErrFull reports that the store has too little free space for another
 	// blob.
 	ErrFull = errors.New("the store is nearly full")
-	// ErrKey reports a key that some store could not hold.
-	ErrKey = errors.New("malformed blob key")
+	// ErrKey reports a key that is not valid in every store.
+	ErrKey = errors.New("invalid blob key")
 )
 
 // Store stores blobs. Keys are segments of a-z, 0-9, "-", "_" and "." joined by
 // "/"; a segment does not begin with ".".
 type Store interface {
-	// Put reads r to its end and stores it under key. It returns only when the
-	// blob would survive a power failure. If it fails, there is nothing under
-	// the key. It returns an error of r unchanged.
+	// Put reads r to its end and stores it under key. It returns after the blob is durable. If it
+	// fails, there is no blob under the key. It returns an error of r unchanged.
 	Put(ctx context.Context, key string, r io.Reader) (size int64, err error)
 	// Open opens a blob for reading at any offset.
 	Open(ctx context.Context, key string) (Object, error)
-	// Delete removes a blob. It returns no error if there is none.
+	// Delete removes a blob. It returns no error if the blob does not exist.
 	Delete(ctx context.Context, key string) error
-	// Walk calls f for each blob in no particular order.
+	// Walk calls f for each blob, in any order.
 	Walk(ctx context.Context, f func(Info) error) error
-	// Clean removes what unfinished Puts left behind before a time.
+	// Clean removes the files of unfinished calls of Put that were last written before a time.
 	Clean(ctx context.Context, before time.Time) error
 }
 
@@ -56,8 +54,8 @@ type Info struct {
 // maxKey is the maximum length of a key in bytes; S3 allows 1,024.
 const maxKey = 512
 
-// checkKey returns ErrKey unless every store can hold the key. The check also
-// keeps the key inside the folder.
+// checkKey returns ErrKey unless the key is valid in every store. A valid key cannot refer to a
+// file outside the folder.
 func checkKey(key string) error {
 	if key == "" || len(key) > maxKey {
 		return ErrKey

@@ -19,8 +19,8 @@ import (
 const (
 	blobsDir    = "blobs"
 	incomingDir = "incoming"
-	// minFree is the share of the disk that must stay free for Put to accept a
-	// blob: the database must be able to continue when uploads are refused.
+	// minFree is the share of the disk that must stay free for Put to accept a blob: the database
+	// needs free space even when uploads are refused.
 	minFree = 0.05
 	// copyBuffer is the size of the buffer through which a blob is written.
 	copyBuffer = 64 << 10
@@ -30,7 +30,7 @@ const (
 type Folder struct {
 	root    string
 	buffers sync.Pool
-	// made holds the directories that are known to exist and to be durable.
+	// made has the directories that exist and are durable.
 	made sync.Map
 }
 
@@ -61,19 +61,19 @@ func (f *Folder) Put(ctx context.Context, key string, r io.Reader) (int64, error
 	if err := checkKey(key); err != nil {
 		return 0, err
 	}
-	if err := f.room(); err != nil {
+	if err := f.checkFree(); err != nil {
 		return 0, err
 	}
 	file, err := os.CreateTemp(filepath.Join(f.root, incomingDir), "")
 	if err != nil {
-		return 0, storing(err)
+		return 0, storeError(err)
 	}
-	size, err := f.fill(ctx, file, r)
+	size, err := f.copyTo(ctx, file, r)
 	if e := file.Close(); err == nil && e != nil {
-		err = storing(e)
+		err = storeError(e)
 	}
 	if err == nil {
-		err = f.publish(file.Name(), key)
+		err = f.rename(file.Name(), key)
 	}
 	if err != nil {
 		return 0, errors.Join(err, ignoreMissing(os.Remove(file.Name())))
@@ -81,8 +81,8 @@ func (f *Folder) Put(ctx context.Context, key string, r io.Reader) (int64, error
 	return size, nil
 }
 
-func (f *Folder) fill(ctx context.Context, file *os.File, r io.Reader) (int64, error) {
-	buffer := f.buffers.Get().(*[]byte) //nolint:errcheck,forcetypeassert // the pool holds only *[]byte
+func (f *Folder) copyTo(ctx context.Context, file *os.File, r io.Reader) (int64, error) {
+	buffer := f.buffers.Get().(*[]byte) //nolint:errcheck,forcetypeassert // the pool has only *[]byte
 	defer f.buffers.Put(buffer)
 	var size int64
 	for {
@@ -94,7 +94,7 @@ func (f *Folder) fill(ctx context.Context, file *os.File, r io.Reader) (int64, e
 		n, readErr := readBuffer(r, *buffer)
 		if n > 0 {
 			if _, err := file.Write((*buffer)[:n]); err != nil {
-				return 0, storing(err)
+				return 0, storeError(err)
 			}
 			size += int64(n)
 		}
@@ -106,14 +106,13 @@ func (f *Folder) fill(ctx context.Context, file *os.File, r io.Reader) (int64, e
 		}
 	}
 	if err := file.Sync(); err != nil {
-		return 0, storing(err)
+		return 0, storeError(err)
 	}
 	return size, nil
 }
 
-// readBuffer reads from r until the buffer is full or r returns an error.
-// Unlike io.ReadFull it returns r's error unchanged, so that an interrupted
-// upload is not taken for a complete one.
+// readBuffer reads from r until the buffer is full or r returns an error. Unlike io.ReadFull it
+// returns r's error unchanged, so that an interrupted upload does not look complete.
 func readBuffer(r io.Reader, p []byte) (n int, err error) {
 	for n < len(p) && err == nil {
 		var m int
@@ -123,22 +122,22 @@ func readBuffer(r io.Reader, p []byte) (n int, err error) {
 	return n, err
 }
 
-func (f *Folder) publish(from, key string) error {
+func (f *Folder) rename(from, key string) error {
 	to := f.file(key)
 	dir := filepath.Dir(to)
 	if err := f.makeDir(dir); err != nil {
-		return storing(err)
+		return storeError(err)
 	}
 	if err := os.Rename(from, to); err != nil {
-		return storing(err)
+		return storeError(err)
 	}
 	if err := syncDir(dir); err != nil {
-		return storing(err)
+		return storeError(err)
 	}
 	return nil
 }
 
-// makeDir creates a directory and its parents and makes each entry durable.
+// makeDir creates a directory and its parents, and makes each entry durable.
 func (f *Folder) makeDir(dir string) error {
 	if _, ok := f.made.Load(dir); ok {
 		return nil
@@ -222,7 +221,7 @@ func (f *Folder) Walk(ctx context.Context, visit func(Info) error) error {
 	})
 }
 
-// Clean removes the temporary files of interrupted Puts.
+// Clean removes the temporary files of interrupted calls of Put.
 func (f *Folder) Clean(ctx context.Context, before time.Time) error {
 	dir := filepath.Join(f.root, incomingDir)
 	entries, err := os.ReadDir(dir)
@@ -244,8 +243,8 @@ func (f *Folder) Clean(ctx context.Context, before time.Time) error {
 	return nil
 }
 
-// room returns ErrFull if less than minFree of the disk is free.
-func (f *Folder) room() error {
+// checkFree returns ErrFull if less than minFree of the disk is free.
+func (f *Folder) checkFree() error {
 	var s unix.Statfs_t
 	if err := unix.Statfs(f.root, &s); err != nil {
 		return fmt.Errorf("checking the free disk space: %w", err)
@@ -256,7 +255,7 @@ func (f *Folder) room() error {
 	return nil
 }
 
-func storing(err error) error {
+func storeError(err error) error {
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
 		return fmt.Errorf("%w: %w", ErrFull, err)
 	}

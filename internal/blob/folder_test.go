@@ -29,20 +29,20 @@ func TestFolderCleanRemovesUnfinishedFiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	half := filepath.Join(root, "incoming", "123")
-	if err := os.WriteFile(half, []byte("half"), 0o600); err != nil {
+	unfinished := filepath.Join(root, "incoming", "123")
+	if err := os.WriteFile(unfinished, []byte("half"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if err := f.Clean(t.Context(), time.Now().Add(-time.Hour)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := os.Stat(half); err != nil {
-		t.Fatal("a young file, which may still be written, was removed")
+	if _, err := os.Stat(unfinished); err != nil {
+		t.Fatal("Clean removed a file that is newer than the time")
 	}
 	if err := f.Clean(t.Context(), time.Now().Add(time.Hour)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := os.Stat(half); !os.IsNotExist(err) {
-		t.Fatalf("the file is still there: %v", err)
+	if _, err := os.Stat(unfinished); !os.IsNotExist(err) {
+		t.Fatalf("the unfinished file still exists: %v", err)
 	}
 }

@@ -9,18 +9,19 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// fullRetry is when an upload may be tried again that the store had no room for.
+// fullRetry is the time after which a client may repeat an upload that was refused because the
+// store was full.
 const fullRetry = time.Minute
 
-// Receive stores r under key. Then it calls check, which may read the blob, and
-// use, which makes the record that refers to it.
+// Receive stores r under key. Then it calls check, which may read the blob, and use, which creates
+// the record that refers to the blob.
 //
-// Receive deletes the blob again if check returns an error, or if use returns an
-// error of another kind than fault.Internal: then nothing refers to the blob.
-// After fault.Internal it keeps the blob, because a commit whose answer was lost
-// may have been made. If it was not, the sweep of files deletes the blob.
+// Receive deletes the blob if check returns an error, or if use returns an error of a kind other
+// than fault.Internal: then no record refers to the blob. After fault.Internal it does not delete
+// the blob, because the commit may have succeeded although its response was lost. If the commit
+// failed, the sweep of files deletes the blob.
 //
-// An error of r is returned as it is. A store that is full is fault.Unavailable.
+// An error of r is returned unchanged. If the store is full, the error is fault.Unavailable.
 func Receive(ctx context.Context, s Store, key string, r io.Reader, check func(size int64) error, use func() error) error {
 	size, err := s.Put(ctx, key, r)
 	if errors.Is(err, ErrFull) {
@@ -34,6 +35,6 @@ func Receive(ctx context.Context, s Store, key string, r io.Reader, check func(s
 			return err
 		}
 	}
-	// The client may be gone, and its context with it.
+	// If the client disconnected, ctx has ended.
 	return errors.Join(err, s.Delete(context.WithoutCancel(ctx), key))
 }

@@ -11,20 +11,19 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// strict deletes nothing for a context that has ended, like a store behind a
-// network.
-type strict struct{ blob.Store }
+// contextStore deletes nothing if the context has ended, like a store on the network.
+type contextStore struct{ blob.Store }
 
-func (s strict) Delete(ctx context.Context, key string) error {
+func (s contextStore) Delete(ctx context.Context, key string) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	return s.Store.Delete(ctx, key)
 }
 
-type full struct{ blob.Store }
+type fullStore struct{ blob.Store }
 
-func (full) Put(context.Context, string, io.Reader) (int64, error) { return 0, blob.ErrFull }
+func (fullStore) Put(context.Context, string, io.Reader) (int64, error) { return 0, blob.ErrFull }
 
 func TestReceive(t *testing.T) {
 	t.Parallel()
@@ -32,28 +31,28 @@ func TestReceive(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	broken := errors.New("the connection broke")
+	failure := errors.New("connection reset")
 	for name, tc := range map[string]struct {
 		check, use error
-		kept       bool
+		stored     bool
 	}{
 		"accepted":                    {nil, nil, true},
 		"wrong file":                  {fault.New(fault.Invalid, "no"), nil, false},
-		"cannot be checked":           {broken, nil, false},
+		"cannot be checked":           {failure, nil, false},
 		"wrong fields":                {nil, fault.New(fault.Invalid, "no"), false},
 		"over the quota":              {nil, fault.New(fault.TooMany, "no"), false},
-		"the answer to a commit lost": {nil, broken, true},
-		"an internal fault":           {nil, fault.Wrap(fault.Internal, "", broken), true},
+		"response to the commit lost": {nil, failure, true},
+		"an internal fault":           {nil, fault.Wrap(fault.Internal, "", failure), true},
 	} {
 		key := strings.ReplaceAll(strings.ToLower(name), " ", "-")
 		ctx, cancel := context.WithCancel(t.Context())
-		err := blob.Receive(ctx, strict{folder}, key, strings.NewReader("x"), func(size int64) error {
+		err := blob.Receive(ctx, contextStore{folder}, key, strings.NewReader("x"), func(size int64) error {
 			if size != 1 {
-				t.Errorf("%s: %d bytes", name, size)
+				t.Errorf("%s: size = %d, want 1", name, size)
 			}
 			return tc.check
 		}, func() error {
-			cancel() // the client has gone
+			cancel() // the client disconnects
 			return tc.use
 		})
 		cancel()
@@ -62,18 +61,18 @@ func TestReceive(t *testing.T) {
 			want = tc.use
 		}
 		if !errors.Is(err, want) {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: err = %v, want %v", name, err, want)
 		}
 		o, err := folder.Open(t.Context(), key)
 		if err == nil {
 			err = o.Close()
 		}
-		if tc.kept && err != nil || !tc.kept && !errors.Is(err, blob.ErrNotFound) {
-			t.Errorf("%s: kept should be %v: %v", name, tc.kept, err)
+		if tc.stored && err != nil || !tc.stored && !errors.Is(err, blob.ErrNotFound) {
+			t.Errorf("%s: opening the blob: err = %v, want stored %t", name, err, tc.stored)
 		}
 	}
-	err = blob.Receive(t.Context(), full{folder}, "x", strings.NewReader("x"), nil, nil)
+	err = blob.Receive(t.Context(), fullStore{folder}, "x", strings.NewReader("x"), nil, nil)
 	if e, ok := errors.AsType[*fault.Error](err); !ok || e.Kind != fault.Unavailable || e.RetryAfter <= 0 {
-		t.Errorf("full: %v", err)
+		t.Errorf("full store: err = %v, want Unavailable with RetryAfter", err)
 	}
 }

@@ -1,7 +1,7 @@
-// Package bulkclient owns bulk uploads through a vault's interface. It reads a list of certificates,
-// in a CSV file beside the files it names, stores the files, and submits the rows in batches.
-// It continues after an interruption and reports the result of each row. It accesses the vault only
-// through package client.
+// Package bulkclient owns bulk uploads through a vault's interface. It reads a list of certificates
+// (a CSV file that names the files of the certificates), stores the files, and submits the rows in
+// batches. After an interruption, the next run continues. The package reports the result of each
+// row. It accesses the vault only through package client.
 package bulkclient
 
 import (
@@ -16,7 +16,8 @@ import (
 const (
 	maxText    = 255
 	maxDetails = 1000
-	// maxNumber is the highest row number, because it is the entry's index in the interface.
+	// maxNumber is the highest row number. The row number is the entry's index in the interface,
+	// which has this limit.
 	maxNumber = 999_999
 )
 
@@ -25,11 +26,11 @@ type Row struct {
 	// Number is the number of the row in a spreadsheet, where the header is 1.
 	Number                                       int
 	Title, Name, Email, File, IssueDate, Details string
-	// Problem is the reason why the row cannot be sent, or "".
+	// Problem is the reason why the row cannot be submitted, or "".
 	Problem string
 }
 
-// hash identifies a row by its content, independent of its position.
+// hash identifies a row by its content, independently of its position.
 func (r *Row) hash() string {
 	b, err := json.Marshal([]string{r.Title, r.Name, r.Email, r.File, r.IssueDate, r.Details})
 	if err != nil {
@@ -39,7 +40,7 @@ func (r *Row) hash() string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// check returns the problem of a row, as far as it can be found here.
+// check returns the first problem of a row that can be found without the vault, or "".
 func (r *Row) check() string {
 	for _, f := range []struct {
 		name, value string
@@ -58,15 +59,15 @@ func (r *Row) check() string {
 		case utf8.RuneCountInString(f.value) > f.limit:
 			return "The " + f.name + " is too long."
 		case strings.ContainsRune(f.value, utf8.RuneError):
-			return "The " + f.name + " has a character that was lost when the file was saved."
+			return "The " + f.name + " contains a character that was damaged when the file was saved."
 		}
 	}
 	if !strings.Contains(r.Email, "@") {
-		return "The email is no e-mail address."
+		return "The email is not an e-mail address."
 	}
 	if r.IssueDate != "" {
 		if _, err := time.Parse(time.DateOnly, r.IssueDate); err != nil {
-			return "The issue_date must be a date that exists, as YYYY-MM-DD."
+			return "The issue_date must be an existing date in the form YYYY-MM-DD."
 		}
 	}
 	return ""

@@ -18,33 +18,34 @@ import (
 	"github.com/certvault/certvault/client"
 )
 
-// fake is a fake of the vault's batch interface, in memory.
+// fake is an in-memory fake of the vault's batch interface.
 type fake struct {
 	t      *testing.T
 	server *httptest.Server
 
-	mu      sync.Mutex
-	files   map[string]bool   // by id
-	made    map[string]string // uuid by e-mail, title and date
-	batches map[string][]client.BatchEntry
-	answers map[string]answered // by idempotency key
+	mu        sync.Mutex
+	files     map[string]bool   // by id
+	created   map[string]string // uuid by e-mail, title and date
+	batches   map[string][]client.BatchEntry
+	responses map[string]response // by idempotency key
 	// uploads, submissions and entries count executed calls; repeated calls do not count.
 	uploads, submissions, entries int
-	// before is called first; a status other than 0 is the answer.
+	// before is called before each call; if it returns a status other than 0, this status is the
+	// response.
 	before func(r *http.Request) int
-	// loseAnswer drops the connection after the call was executed.
-	loseAnswer func(r *http.Request) bool
+	// dropResponse reports whether to close the connection after the call was executed.
+	dropResponse func(r *http.Request) bool
 }
 
-type answered struct {
+type response struct {
 	status int
 	body   []byte
-	print  [32]byte
+	hash   [32]byte
 }
 
 func newFake(t *testing.T) *fake {
 	t.Helper()
-	f := &fake{t: t, files: map[string]bool{}, made: map[string]string{}, batches: map[string][]client.BatchEntry{}, answers: map[string]answered{}}
+	f := &fake{t: t, files: map[string]bool{}, created: map[string]string{}, batches: map[string][]client.BatchEntry{}, responses: map[string]response{}}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /business/certificate-vault/upload-file", f.idempotent(f.uploadFile))
 	mux.HandleFunc("POST /business/certificate-vault/bulk", f.idempotent(f.bulk))
@@ -54,15 +55,15 @@ func newFake(t *testing.T) *fake {
 	return f
 }
 
-// now runs do between two answers, because a request that a run has cancelled may still be in
+// locked calls do while no request is being processed. Requests of a cancelled run may still be in
 // progress.
-func (f *fake) now(do func()) {
+func (f *fake) locked(do func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	do()
 }
 
-// done returns the number of stored files and accepted entries and batches.
+// done returns the number of stored files, accepted entries and submitted batches.
 func (f *fake) done() (uploads, entries, submissions int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -89,17 +90,17 @@ func (f *fake) idempotent(do func(form map[string]string, file []byte) (int, any
 		defer f.mu.Unlock()
 		if f.before != nil {
 			if status := f.before(r); status != 0 {
-				send(w, status, map[string]string{"message": "Not now."})
+				send(w, status, map[string]string{"message": "The vault is not available."})
 				return
 			}
 		}
 		key := r.Header.Get("Idempotency-Key")
 		if key == "" || r.Header.Get("Authorization") != "Bearer cvt_test" {
-			f.t.Errorf("%s: key %q, authorization %q", r.URL.Path, key, r.Header.Get("Authorization"))
+			f.t.Errorf("%s: Idempotency-Key = %q, Authorization = %q", r.URL.Path, key, r.Header.Get("Authorization"))
 		}
 		content := sha256.Sum256(fmt.Appendf(nil, "%v %x", form, file))
-		a, known := f.answers[key]
-		if known && a.print != content {
+		a, known := f.responses[key]
+		if known && a.hash != content {
 			send(w, 422, map[string]string{"message": "The key was used with other content."})
 			return
 		}
@@ -109,10 +110,10 @@ func (f *fake) idempotent(do func(form map[string]string, file []byte) (int, any
 			if err != nil {
 				f.t.Error(err)
 			}
-			a = answered{status: status, body: text, print: content}
-			f.answers[key] = a
+			a = response{status: status, body: text, hash: content}
+			f.responses[key] = a
 		}
-		if f.loseAnswer != nil && f.loseAnswer(r) {
+		if f.dropResponse != nil && f.dropResponse(r) {
 			panic(http.ErrAbortHandler)
 		}
 		w.WriteHeader(a.status)
@@ -149,8 +150,8 @@ func (f *fake) form(r *http.Request) (form map[string]string, file []byte) {
 			file = b
 			continue
 		}
-		if _, twice := form[part.FormName()]; twice {
-			f.t.Errorf("%s comes twice", part.FormName())
+		if _, duplicate := form[part.FormName()]; duplicate {
+			f.t.Errorf("the form has the field %s twice", part.FormName())
 		}
 		form[part.FormName()] = string(b)
 	}
@@ -184,7 +185,7 @@ func (f *fake) bulk(form map[string]string, _ []byte) (int, any) {
 		entries[n][m[2]] = value
 	}
 	if len(entries) == 0 || len(entries) > 5000 {
-		f.t.Errorf("a batch of %d", len(entries))
+		f.t.Errorf("the batch has %d entries, want 1 to 5000", len(entries))
 	}
 	errs := map[string][]string{}
 	for n, e := range entries {
@@ -196,7 +197,7 @@ func (f *fake) bulk(form map[string]string, _ []byte) (int, any) {
 		}
 	}
 	if len(errs) > 0 {
-		return 422, map[string]any{"message": "refused", "errors": errs}
+		return 422, map[string]any{"message": "The batch is invalid.", "errors": errs}
 	}
 	id := fmt.Sprintf("10000000-0000-4000-8000-%012d", f.submissions)
 	f.entries += len(entries)
@@ -215,14 +216,14 @@ func (f *fake) bulk(form map[string]string, _ []byte) (int, any) {
 
 func (f *fake) entry(n int, e map[string]string) client.BatchEntry {
 	key := strings.ToLower(e["applicant_email"]) + "|" + e["certificate_title"] + "|" + e["issue_date"]
-	uuid, reference, why := fmt.Sprintf("20000000-0000-4000-8000-%012d", len(f.made)), "NWU-0000000000000000", "For a reason."
-	if _, there := f.made[key]; there {
-		why = "There is one already."
-		return client.BatchEntry{Index: n, Status: client.EntryRejected, Error: &why}
+	uuid, reference, reason := fmt.Sprintf("20000000-0000-4000-8000-%012d", len(f.created)), "NWU-0000000000000000", "The processing failed."
+	if _, exists := f.created[key]; exists {
+		reason = "The certificate already exists."
+		return client.BatchEntry{Index: n, Status: client.EntryRejected, Error: &reason}
 	}
-	f.made[key] = uuid
+	f.created[key] = uuid
 	if strings.HasPrefix(e["full_name"], "Fail") {
-		return client.BatchEntry{Index: n, Status: client.EntryFailed, UUID: &uuid, ReferenceID: &reference, Error: &why}
+		return client.BatchEntry{Index: n, Status: client.EntryFailed, UUID: &uuid, ReferenceID: &reference, Error: &reason}
 	}
 	return client.BatchEntry{Index: n, Status: client.EntryApproved, UUID: &uuid, ReferenceID: &reference}
 }
@@ -232,7 +233,7 @@ func (f *fake) batch(w http.ResponseWriter, r *http.Request) {
 	defer f.mu.Unlock()
 	if f.before != nil {
 		if status := f.before(r); status != 0 {
-			send(w, status, map[string]string{"message": "Not now."})
+			send(w, status, map[string]string{"message": "The vault is not available."})
 			return
 		}
 	}

@@ -15,28 +15,28 @@ import (
 	"github.com/certvault/certvault/client"
 )
 
-// maxFile is the maximum size of a file that a vault accepts.
+// maxFile is the maximum size in bytes of a file that a vault accepts.
 const maxFile = 20 << 20
 
-// folder is the folder with the files of a list. Files outside it are never opened, because a list
-// may come from anyone.
+// folder is the folder with the files of a list. Files outside of it are never opened, because the
+// list may come from an untrusted person.
 type folder struct {
 	root *os.Root
 
 	mu sync.Mutex
-	// listed maps a folder and a folded name to the names in the folder.
+	// listed maps a folder and a folded name to the real names of the files in the folder.
 	listed map[string]map[string][]string
 }
 
 func openFolder(dir string) (*folder, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
-		return nil, fmt.Errorf("the folder of the files: %w", err)
+		return nil, fmt.Errorf("opening the folder of the files: %w", err)
 	}
 	return &folder{root: root, listed: map[string]map[string][]string{}}, nil
 }
 
-// source is a file of a list, with a key that changes if the file changes.
+// source is a file of a list. Its key changes if the file changes.
 type source struct {
 	file *client.File
 	key  string
@@ -46,7 +46,7 @@ type source struct {
 func (f *folder) find(name string) (*source, string) {
 	name = strings.ReplaceAll(name, `\`, "/")
 	if path.IsAbs(name) || len(name) > 1 && name[1] == ':' {
-		return nil, "The file must be named relative to the folder of the files."
+		return nil, "The file name must be relative to the folder of the files."
 	}
 	name = path.Clean(name)
 	info, err := f.root.Stat(name)
@@ -57,11 +57,11 @@ func (f *folder) find(name string) (*source, string) {
 	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, "There is no such file."
+		return nil, "The file does not exist."
 	case err != nil:
-		return nil, "The file cannot be opened, or lies outside of the folder of the files."
+		return nil, "The file cannot be opened, or it is outside of the folder of the files."
 	case !info.Mode().IsRegular():
-		return nil, "That is not a file."
+		return nil, "The name is not the name of a file."
 	case info.Size() == 0:
 		return nil, "The file is empty."
 	case info.Size() > maxFile:
@@ -78,8 +78,8 @@ func (f *folder) find(name string) (*source, string) {
 	}, ""
 }
 
-// similar returns the only file whose name differs in case or in the composition of accented letters,
-// because file systems and spreadsheets disagree about both.
+// similar returns the only file whose name differs from name only in case or in the composition of
+// accented letters, because file systems and spreadsheets write these differently.
 func (f *folder) similar(name string) (string, error) {
 	dir := path.Dir(name)
 	names, err := f.names(dir)

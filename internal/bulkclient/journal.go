@@ -13,15 +13,15 @@ import (
 	"github.com/gofrs/flock"
 )
 
-// fileLife is the time for which a stored file is reused. It is shorter than the 24 hours for which
-// the vault keeps it.
-const fileLife = 23 * time.Hour
+// fileLifetime is the time for which a stored file is reused. It is shorter than the 24 hours after
+// which the vault deletes the file.
+const fileLifetime = 23 * time.Hour
 
 // ErrBusy means that another run uses the same list.
 var ErrBusy = errors.New("another certvault bulk is processing this list")
 
-// journal records the progress of a list, line by line in a file beside it, so that the next run
-// can continue.
+// journal records the progress of a list in a file in the same folder, one JSON object per line, so
+// that the next run can continue.
 type journal struct {
 	mu   sync.Mutex
 	file *os.File
@@ -31,28 +31,28 @@ type journal struct {
 	batches []*batch
 }
 
-// line is a line of the journal, which has one of these fields.
+// line is a line of the journal. Exactly one field is set.
 type line struct {
 	Vault    string      `json:"vault,omitempty"`
 	File     *storedFile `json:"file,omitempty"`
 	Batch    *batch      `json:"batch,omitempty"`
 	Accepted *accepted   `json:"accepted,omitempty"`
-	// Dropped is the key of a batch that the vault refused.
+	// Dropped is the key of a batch that the vault rejected.
 	Dropped string `json:"dropped,omitempty"`
 }
 
-// storedFile is a file that the vault stores for a batch.
+// storedFile is a file that the vault has stored for a batch.
 type storedFile struct {
 	Key string    `json:"key"`
 	ID  string    `json:"id"`
 	At  time.Time `json:"at"`
 }
 
-// batch is a batch that was submitted, or is about to be, under an idempotency key.
+// batch is a batch that was submitted or will be submitted next, with its idempotency key.
 type batch struct {
 	Key  string     `json:"key"`
 	Rows []batchRow `json:"rows"`
-	// id is the vault's id after it has accepted the batch.
+	// id is the vault's id of the batch, or "" until the vault has accepted it.
 	id string
 }
 
@@ -69,7 +69,7 @@ type accepted struct {
 }
 
 // openJournal reads the journal and locks the list for this run. It locks the list's own file, so
-// that no lock file remains.
+// that no separate lock file remains.
 func openJournal(list, vault string) (_ *journal, err error) {
 	path := list + ".journal"
 	j := &journal{files: map[string]storedFile{}, lock: flock.New(list, flock.SetFlag(os.O_RDONLY))}
@@ -94,7 +94,7 @@ func openJournal(list, vault string) (_ *journal, err error) {
 	return j, nil
 }
 
-// load reads the journal and removes a last line that a crash truncated.
+// load reads the journal and removes the last line if a crash truncated it.
 func (j *journal) load(path, vault string) error {
 	in := bufio.NewReader(j.file)
 	var whole int64
@@ -151,8 +151,8 @@ func (j *journal) apply(l *line) {
 	}
 }
 
-// note writes a line and applies it.
-func (j *journal) note(l *line) error {
+// record writes a line and applies it.
+func (j *journal) record(l *line) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.apply(l)
@@ -176,16 +176,17 @@ func (j *journal) write(l *line) error {
 	return nil
 }
 
-// stored returns the id under which the vault stores a file.
+// stored returns the id under which the vault stores a file, and reports whether the file can be
+// reused at the time now.
 func (j *journal) stored(key string, now time.Time) (id string, ok bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	f, ok := j.files[key]
-	return f.ID, ok && now.Sub(f.At) < fileLife
+	return f.ID, ok && now.Sub(f.At) < fileLifetime
 }
 
-// forget removes a file from the journal, so that it is stored again.
-func (j *journal) forget(id string) {
+// remove removes a file from the journal, so that it is stored again.
+func (j *journal) remove(id string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for key, f := range j.files {

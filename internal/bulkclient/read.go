@@ -17,16 +17,16 @@ const maxList = 64 << 20
 // List is a parsed list.
 type List struct {
 	Rows []*Row
-	// Unused are the columns that are not recognized.
+	// Unused contains the header's columns that are not recognized.
 	Unused []string
 }
 
 // required are the columns that a list must have.
 var required = []sheet.Column{sheet.Title, sheet.Name, sheet.Email, sheet.File}
 
-// Read parses a list: CSV with commas, semicolons or tabs, as Excel, LibreOffice and others save
-// it, in UTF-8 or UTF-16. It returns an error if the list is invalid. If a row is invalid, its
-// Problem says so.
+// Read parses a list: CSV with commas, semicolons or tabs, as Excel, LibreOffice and other programs
+// save it, in UTF-8 or UTF-16. It returns an error if the list is invalid. If only a row is
+// invalid, Read sets the row's Problem.
 func Read(r io.Reader) (*List, error) {
 	raw, err := io.ReadAll(io.LimitReader(r, maxList+1))
 	if err != nil {
@@ -50,7 +50,7 @@ func Read(r io.Reader) (*List, error) {
 		return nil, malformed(err)
 	}
 	list := &List{}
-	places, err := list.header(header)
+	positions, err := list.header(header)
 	if err != nil {
 		return nil, err
 	}
@@ -66,8 +66,8 @@ func Read(r io.Reader) (*List, error) {
 		if number > maxNumber {
 			return nil, fmt.Errorf("the list has more than %d rows; split it", maxNumber-1)
 		}
-		if row := readRow(number, record, places, len(header)); row != nil {
-			if first, twice := seen[row.hash()]; twice && row.Problem == "" {
+		if row := readRow(number, record, positions, len(header)); row != nil {
+			if first, duplicate := seen[row.hash()]; duplicate && row.Problem == "" {
 				row.Problem = fmt.Sprintf("The row is the same as row %d.", first)
 			} else {
 				seen[row.hash()] = number
@@ -76,7 +76,7 @@ func Read(r io.Reader) (*List, error) {
 		}
 	}
 	if len(list.Rows) == 0 {
-		return nil, errors.New("the list has a header and no rows")
+		return nil, errors.New("the list has a header but no rows")
 	}
 	return list, nil
 }
@@ -89,17 +89,17 @@ func malformed(err error) error {
 func decode(raw []byte) ([]byte, error) {
 	text, err := sheet.Text(raw)
 	if e, ok := errors.AsType[*sheet.EncodingError](err); ok {
-		return nil, fmt.Errorf("line %d of the list is not in UTF-8: save it as “CSV UTF-8”, so that no name is damaged", e.Line)
+		return nil, fmt.Errorf("line %d of the list is not in UTF-8; save it as “CSV UTF-8”, so that all names are correct", e.Line)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("the list is not CSV text: save it as “CSV UTF-8”: %w", err)
+		return nil, fmt.Errorf("the list is not CSV text; save it as “CSV UTF-8”: %w", err)
 	}
 	return text, nil
 }
 
-// header finds the columns.
-func (l *List) header(header []string) (places map[sheet.Column]int, err error) {
-	places = map[sheet.Column]int{}
+// header returns the position of each column.
+func (l *List) header(header []string) (positions map[sheet.Column]int, err error) {
+	positions = map[sheet.Column]int{}
 	for i, name := range header {
 		column := sheet.ColumnOf(name)
 		if column == "" {
@@ -108,14 +108,14 @@ func (l *List) header(header []string) (places map[sheet.Column]int, err error) 
 			}
 			continue
 		}
-		if other, twice := places[column]; twice {
-			return nil, fmt.Errorf("the columns %q and %q both mean %s: remove one", header[other], name, column)
+		if other, duplicate := positions[column]; duplicate {
+			return nil, fmt.Errorf("the columns %q and %q both mean %s; remove one of them", header[other], name, column)
 		}
-		places[column] = i
+		positions[column] = i
 	}
 	var missing []string
 	for _, column := range required {
-		if _, ok := places[column]; !ok {
+		if _, ok := positions[column]; !ok {
 			missing = append(missing, string(column))
 		}
 	}
@@ -123,11 +123,11 @@ func (l *List) header(header []string) (places map[sheet.Column]int, err error) 
 		return nil, fmt.Errorf("the list has no column %s; its first line must name the columns title, full_name, email, file and optionally issue_date and details",
 			strings.Join(missing, ", "))
 	}
-	return places, nil
+	return positions, nil
 }
 
 // readRow returns the row of a record, or nil if the record is empty.
-func readRow(number int, record []string, places map[sheet.Column]int, width int) *Row {
+func readRow(number int, record []string, positions map[sheet.Column]int, width int) *Row {
 	isEmpty := true
 	for _, field := range record {
 		if strings.TrimSpace(field) != "" {
@@ -138,7 +138,7 @@ func readRow(number int, record []string, places map[sheet.Column]int, width int
 		return nil
 	}
 	at := func(column sheet.Column) string {
-		if i, ok := places[column]; ok && i < len(record) {
+		if i, ok := positions[column]; ok && i < len(record) {
 			return strings.TrimSpace(record[i])
 		}
 		return ""
@@ -149,7 +149,7 @@ func readRow(number int, record []string, places map[sheet.Column]int, width int
 	}
 	for i := width; i < len(record); i++ {
 		if strings.TrimSpace(record[i]) != "" {
-			row.Problem = fmt.Sprintf("The row has %d fields and the header %d: is a quotation mark missing?", len(record), width)
+			row.Problem = fmt.Sprintf("The row has %d fields, but the header has %d. A quotation mark may be missing.", len(record), width)
 			return row
 		}
 	}

@@ -26,7 +26,7 @@ func WriteResults(path string, results []*Result) (err error) {
 	rows := make([][]string, 0, len(results)+1)
 	rows = append(rows, []string{"row", "status", "uuid", "reference_id", "error"})
 	for _, r := range results {
-		rows = append(rows, []string{strconv.Itoa(r.Row), string(r.Status), r.UUID, r.ReferenceID, sheet.Safe(r.Error)})
+		rows = append(rows, []string{strconv.Itoa(r.Row), string(r.Status), r.UUID, r.ReferenceID, sheet.EscapeFormula(r.Error)})
 	}
 	if err := errors.Join(w.WriteAll(rows), file.Close()); err != nil {
 		return fmt.Errorf("writing the results: %w", err)

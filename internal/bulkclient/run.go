@@ -15,7 +15,7 @@ import (
 	"github.com/certvault/certvault/client"
 )
 
-// parallel is the number of files stored at once.
+// parallel is the number of files that are uploaded at the same time.
 const parallel = 4
 
 // Status is the result of a row.
@@ -26,13 +26,13 @@ const (
 	Approved Status = "approved"
 	// Failed rows have a certificate whose processing failed.
 	Failed Status = "failed"
-	// Rejected rows have a certificate that existed before.
+	// Rejected rows have no new certificate, because the certificate already existed.
 	Rejected Status = "rejected"
-	// Revoked rows had a certificate that was revoked later.
+	// Revoked rows have a certificate that was revoked later.
 	Revoked Status = "revoked"
 	// Refused rows are invalid and were not submitted.
 	Refused Status = "refused"
-	// Unfinished rows wait for the next run.
+	// Unfinished rows are continued by the next run.
 	Unfinished Status = "unfinished"
 )
 
@@ -46,20 +46,20 @@ type Result struct {
 
 // Progress is the progress of a run, in rows.
 type Progress struct {
-	// Total is the number of rows; the others are those whose file is stored, that are submitted,
-	// and that are finished.
+	// Total is the number of rows. Stored counts the rows whose file is stored, Submitted the rows
+	// that are submitted, and Done the rows that are finished.
 	Total, Stored, Submitted, Done int
 }
 
 // Run uploads a list to a vault.
 type Run struct {
 	Client *client.Client
-	// Vault is its address. The journal stores it, because a list must be continued at the same
-	// vault.
+	// Vault is the vault's address. The journal stores it, because a list must be continued at the
+	// same vault.
 	Vault string
 	List  *List
-	// File is the path of the list; the journal is stored beside it. Dir is the folder of the files
-	// that it names.
+	// File is the path of the list; the journal is stored in the same folder. Dir is the folder of
+	// the files that the list names.
 	File, Dir string
 	// Report is called with the progress; it may be nil.
 	Report func(Progress)
@@ -73,7 +73,7 @@ type Run struct {
 	results  map[string]*Result // by the row's hash
 }
 
-// work is a row that is to be submitted.
+// work is a row that must be submitted.
 type work struct {
 	row    *Row
 	fileID string
@@ -82,8 +82,9 @@ type work struct {
 	isRestored bool
 }
 
-// Do uploads the list and returns a result for each row in the order of the list, even if it
-// returns an error. The next run continues unfinished rows.
+// Do uploads the list and returns a result for each row in the order of the list. If the upload
+// fails, Do returns the results together with the error. The next run continues the unfinished
+// rows.
 func (r *Run) Do(ctx context.Context) (_ []*Result, err error) {
 	if r.journal, err = openJournal(r.File, r.Vault); err != nil {
 		return nil, err
@@ -114,8 +115,8 @@ func (r *Run) Do(ctx context.Context) (_ []*Result, err error) {
 	return all, err
 }
 
-func (r *Run) refuse(result *Result, why string) {
-	result.Status, result.Error = Refused, why
+func (r *Run) refuse(result *Result, reason string) {
+	result.Status, result.Error = Refused, reason
 	r.advance(func(p *Progress) { p.Stored++; p.Submitted++; p.Done++ })
 }
 
@@ -128,8 +129,8 @@ func (r *Run) advance(by func(*Progress)) {
 	}
 }
 
-// submitAll submits the rows that no earlier run submitted, in batches. It first repeats the
-// batches of earlier runs without a known result, under the same key.
+// submitAll submits the rows that no earlier run has submitted, in batches. Before that, it repeats
+// the batches of earlier runs that have no known result, with the same key.
 func (r *Run) submitAll(ctx context.Context, todo []*work) error {
 	byHash := make(map[string]*work, len(todo))
 	for _, w := range todo {
@@ -174,24 +175,24 @@ func (r *Run) submitAll(ctx context.Context, todo []*work) error {
 	return nil
 }
 
-// resubmit repeats a batch without a known answer unchanged. If the vault refuses it, its rows are
-// submitted in a new batch.
+// resubmit repeats an unchanged batch whose response is not known. If the vault rejects it, its
+// rows are submitted in a new batch.
 func (r *Run) resubmit(ctx context.Context, b *batch, byHash map[string]*work) error {
 	entries := make([]client.Entry, len(b.Rows))
 	for i, row := range b.Rows {
 		entries[i] = entryOf(byHash[row.Hash].row, row.Index, row.FileID)
 	}
-	made, err := r.Client.SubmitBatch(ctx, entries, client.IdempotencyKey(b.Key))
+	created, err := r.Client.SubmitBatch(ctx, entries, client.IdempotencyKey(b.Key))
 	if errors.Is(err, client.ErrInvalid) {
 		for _, row := range b.Rows {
-			r.journal.forget(row.FileID)
+			r.journal.remove(row.FileID)
 		}
-		return r.journal.note(&line{Dropped: b.Key})
+		return r.journal.record(&line{Dropped: b.Key})
 	}
 	if err != nil {
 		return err
 	}
-	return r.journal.note(&line{Accepted: &accepted{Key: b.Key, ID: made.BatchID}})
+	return r.journal.record(&line{Accepted: &accepted{Key: b.Key, ID: created.BatchID}})
 }
 
 func entryOf(row *Row, index int, fileID string) client.Entry {
@@ -200,10 +201,11 @@ func entryOf(row *Row, index int, fileID string) client.Entry {
 	}
 }
 
-// submit stores the files of rows and submits them as one batch. If the vault refuses rows, the
-// others are submitted without them.
+// submit stores the files of rows and submits them as one batch. If the vault rejects some rows,
+// submit marks them as refused and submits the remaining rows.
 func (r *Run) submit(ctx context.Context, rows []*work) error {
-	// Up to two rounds may find a removed file, and each other round refuses at least one row.
+	// In at most two rounds the vault may report that it has removed a file. Every other round
+	// refuses at least one row.
 	for range len(rows) + 2 {
 		if err := r.storeFiles(ctx, rows); err != nil {
 			return err
@@ -218,37 +220,37 @@ func (r *Run) submit(ctx context.Context, rows []*work) error {
 			entries[i] = entryOf(w.row, w.row.Number, w.fileID)
 			b.Rows[i] = batchRow{Hash: w.row.hash(), Index: w.row.Number, FileID: w.fileID}
 		}
-		if err := r.journal.note(&line{Batch: b}); err != nil {
+		if err := r.journal.record(&line{Batch: b}); err != nil {
 			return err
 		}
-		made, err := r.Client.SubmitBatch(ctx, entries, client.IdempotencyKey(b.Key))
+		created, err := r.Client.SubmitBatch(ctx, entries, client.IdempotencyKey(b.Key))
 		if err == nil {
 			r.advance(func(p *Progress) { p.Submitted += len(rows) })
-			return r.journal.note(&line{Accepted: &accepted{Key: b.Key, ID: made.BatchID}})
+			return r.journal.record(&line{Accepted: &accepted{Key: b.Key, ID: created.BatchID}})
 		}
 		refused, isRefusal := errors.AsType[*client.Error](err)
 		if !isRefusal || !errors.Is(err, client.ErrInvalid) {
 			return err
 		}
-		if e := r.journal.note(&line{Dropped: b.Key}); e != nil {
+		if e := r.journal.record(&line{Dropped: b.Key}); e != nil {
 			return errors.Join(err, e)
 		}
 		if !r.refuseRows(rows, refused) {
 			return err
 		}
 	}
-	return errors.New("the vault refuses the same rows repeatedly")
+	return errors.New("the vault rejects the same rows repeatedly")
 }
 
-// refuseRows marks the rows that the vault's error names as refused, and reports whether there are
-// any.
+// refuseRows marks the rows that the vault's error names as refused, and reports whether the error
+// names any rows.
 func (r *Run) refuseRows(rows []*work, e *client.Error) bool {
 	byNumber := make(map[int]*work, len(rows))
 	for _, w := range rows {
 		byNumber[w.row.Number] = w
 	}
-	said := map[int]string{}
-	lost := map[string]bool{}
+	problems := map[int]string{}
+	removed := map[string]bool{}
 	for field, messages := range e.Fields {
 		parts := strings.SplitN(field, ".", 3)
 		if len(parts) < 2 || parts[0] != "entries" {
@@ -259,27 +261,28 @@ func (r *Run) refuseRows(rows []*work, e *client.Error) bool {
 		switch {
 		case err != nil || w == nil:
 		case len(parts) == 3 && parts[2] == "file_id" && !w.isRestored:
-			lost[w.fileID] = true
+			removed[w.fileID] = true
 		default:
-			said[number] = strings.TrimSpace(said[number] + " " + strings.Join(messages, " "))
+			problems[number] = strings.TrimSpace(problems[number] + " " + strings.Join(messages, " "))
 		}
 	}
-	for number, text := range said {
+	for number, text := range problems {
 		w := byNumber[number]
 		w.result.Status, w.result.Error = Refused, text
 		r.advance(func(p *Progress) { p.Submitted++; p.Done++ })
 	}
-	r.loseFiles(rows, lost)
-	return len(said)+len(lost) > 0
+	r.resetFiles(rows, removed)
+	return len(problems)+len(removed) > 0
 }
 
-// loseFiles prepares files that the vault has removed to be stored again, once.
-func (r *Run) loseFiles(rows []*work, lost map[string]bool) {
-	for id := range lost {
-		r.journal.forget(id)
+// resetFiles resets the rows whose file the vault has removed, so that the file is stored again.
+// This happens once for each row.
+func (r *Run) resetFiles(rows []*work, removed map[string]bool) {
+	for id := range removed {
+		r.journal.remove(id)
 	}
 	for _, w := range rows {
-		if w.fileID != "" && lost[w.fileID] {
+		if w.fileID != "" && removed[w.fileID] {
 			w.fileID, w.isRestored = "", true
 			r.advance(func(p *Progress) { p.Stored-- })
 		}
@@ -297,7 +300,7 @@ func remaining(rows []*work) []*work {
 	return list
 }
 
-// storeFiles stores each file of the rows once, several at a time.
+// storeFiles stores each file of the rows once, at most parallel files at the same time.
 func (r *Run) storeFiles(ctx context.Context, rows []*work) error {
 	type job struct {
 		source *source
@@ -334,23 +337,23 @@ func (r *Run) storeFiles(ctx context.Context, rows []*work) error {
 	return group.Wait()
 }
 
-// storeFile stores a file of rows. If the vault refuses the file, it marks these rows as refused.
+// storeFile stores a file of rows. If the vault rejects the file, it marks these rows as refused.
 func (r *Run) storeFile(ctx context.Context, s *source, rows []*work) error {
 	stored, err := r.Client.UploadFile(ctx, s.file)
 	if refused, ok := errors.AsType[*client.Error](err); ok && (errors.Is(err, client.ErrInvalid) || errors.Is(err, client.ErrTooLarge)) {
-		why := refused.Message
+		reason := refused.Message
 		if len(refused.Fields["file"]) > 0 {
-			why = strings.Join(refused.Fields["file"], " ")
+			reason = strings.Join(refused.Fields["file"], " ")
 		}
 		for _, w := range rows {
-			r.refuse(w.result, why)
+			r.refuse(w.result, reason)
 		}
 		return nil
 	}
 	if err != nil {
 		return fmt.Errorf("storing %s: %w", s.file.Name, err)
 	}
-	if err := r.journal.note(&line{File: &storedFile{Key: s.key, ID: stored.FileID, At: r.Now()}}); err != nil {
+	if err := r.journal.record(&line{File: &storedFile{Key: s.key, ID: stored.FileID, At: r.Now()}}); err != nil {
 		return err
 	}
 	for _, w := range rows {

@@ -22,7 +22,7 @@ type bench struct {
 	fake *fake
 	dir  string
 	now  time.Time
-	// client is shared by all runs, because it keeps no state of them.
+	// client is shared by all runs, because it has no state of a run.
 	client *client.Client
 	last   Progress
 }
@@ -64,7 +64,7 @@ func (b *bench) mustRun(list string) []*Result {
 	return results
 }
 
-func told(results []*Result) string {
+func summary(results []*Result) string {
 	var lines []string
 	for _, r := range results {
 		lines = append(lines, fmt.Sprintf("%d %s %s", r.Row, r.Status, r.Error))
@@ -74,7 +74,7 @@ func told(results []*Result) string {
 
 const header = "title,full_name,email,file,issue_date\n"
 
-func TestListGoesThrough(t *testing.T) {
+func TestListIsUploaded(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.file("a.pdf", "good a")
@@ -95,25 +95,25 @@ func TestListGoesThrough(t *testing.T) {
 		"BSc,Late,l@example.org,a.pdf,2026-02-30\n")
 	want := `2 approved 
 3 approved 
-4 failed For a reason.
-5 rejected There is one already.
+4 failed The processing failed.
+5 rejected The certificate already exists.
 6 refused The applicant email field must be a valid email address.
 7 refused The file is not a PDF.
-8 refused There is no such file.
+8 refused The file does not exist.
 9 refused The file is empty.
 10 refused The file must be a PDF, JPG, JPEG or PNG.
-11 refused The issue_date must be a date that exists, as YYYY-MM-DD.`
-	if got := told(results); got != want {
-		t.Errorf("%s", got)
+11 refused The issue_date must be an existing date in the form YYYY-MM-DD.`
+	if got := summary(results); got != want {
+		t.Errorf("results:\n%s\nwant:\n%s", got, want)
 	}
 	if results[0].UUID == "" || results[0].ReferenceID == "" {
-		t.Errorf("%+v", results[0])
+		t.Errorf("the approved row has no UUID or reference id: %+v", results[0])
 	}
 	if b.fake.uploads != 3 || b.fake.entries != 4 {
-		t.Errorf("%d files stored, %d entries", b.fake.uploads, b.fake.entries)
+		t.Errorf("%d files stored and %d entries, want 3 and 4", b.fake.uploads, b.fake.entries)
 	}
 	if b.last != (Progress{Total: 10, Stored: 10, Submitted: 10, Done: 10}) {
-		t.Errorf("at the end: %+v", b.last)
+		t.Errorf("last progress = %+v, want 10 of 10 rows", b.last)
 	}
 }
 
@@ -129,9 +129,9 @@ func (b *bench) classOf(n int) string {
 	return s.String()
 }
 
-func TestRunGoesOnAfterAnInterruption(t *testing.T) {
+func TestRunContinuesAfterAnInterruption(t *testing.T) {
 	t.Parallel()
-	for name, breakAt := range map[string]func(b *bench, stop func()){
+	for name, interrupt := range map[string]func(b *bench, stop func()){
 		"between two files": func(b *bench, stop func()) {
 			n := 0
 			b.fake.before = func(r *http.Request) int {
@@ -143,8 +143,8 @@ func TestRunGoesOnAfterAnInterruption(t *testing.T) {
 				return 0
 			}
 		},
-		"after a batch was taken and before its answer": func(b *bench, stop func()) {
-			b.fake.loseAnswer = func(r *http.Request) bool {
+		"after a batch was accepted and before its response": func(b *bench, stop func()) {
+			b.fake.dropResponse = func(r *http.Request) bool {
 				if strings.HasSuffix(r.URL.Path, "bulk") {
 					stop()
 					return true
@@ -161,7 +161,7 @@ func TestRunGoesOnAfterAnInterruption(t *testing.T) {
 				return 0
 			}
 		},
-		"when the token ends": func(b *bench, _ func()) {
+		"when the token expires": func(b *bench, _ func()) {
 			n := 0
 			b.fake.before = func(*http.Request) int {
 				if n++; n > 7 {
@@ -176,30 +176,30 @@ func TestRunGoesOnAfterAnInterruption(t *testing.T) {
 			b := newBench(t)
 			list := b.classOf(20)
 			ctx, stop := context.WithCancel(t.Context())
-			breakAt(b, stop)
+			interrupt(b, stop)
 			if _, err := b.run(ctx, list); err == nil {
-				t.Fatal("nothing broke off")
+				t.Fatal("the run was not interrupted")
 			}
 			stop()
-			b.fake.now(func() { b.fake.before, b.fake.loseAnswer = nil, nil })
+			b.fake.locked(func() { b.fake.before, b.fake.dropResponse = nil, nil })
 			results := b.mustRun(list)
 			if n := Count(results)[Approved]; n != 20 {
-				t.Errorf("%d approved\n%s", n, told(results))
+				t.Errorf("%d rows approved, want 20\n%s", n, summary(results))
 			}
-			// Only files in transfer at the interruption may be stored twice.
+			// Only the files that were being uploaded at the interruption may be stored twice.
 			uploads, entries, submissions := b.fake.done()
 			if entries != 20 || uploads > 20+parallel {
-				t.Errorf("%d entries, %d files stored", entries, uploads)
+				t.Errorf("%d entries and %d files stored, want 20 entries and at most %d files", entries, uploads, 20+parallel)
 			}
 			again := b.mustRun(list)
-			if u, _, s := b.fake.done(); told(again) != told(results) || u != uploads || s != submissions {
-				t.Errorf("a third run did something: %s", told(again))
+			if u, _, s := b.fake.done(); summary(again) != summary(results) || u != uploads || s != submissions {
+				t.Errorf("a third run uploaded or submitted again: %s", summary(again))
 			}
 		})
 	}
 }
 
-func TestListThatGrewGoesOnWithWhatIsNew(t *testing.T) {
+func TestOnlyNewRowsAreSubmitted(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	list := b.classOf(3)
@@ -208,12 +208,12 @@ func TestListThatGrewGoesOnWithWhatIsNew(t *testing.T) {
 	rows := strings.SplitAfter(list, "\n")
 	grown := rows[0] + "BSc,New,new@example.org,new.pdf,2026-06-30\n" + strings.Join(rows[2:], "")
 	results := b.mustRun(grown)
-	if told(results) != "2 approved \n3 approved \n4 approved " || b.fake.entries != 4 || b.fake.uploads != 4 {
-		t.Errorf("%s\n%d entries, %d files", told(results), b.fake.entries, b.fake.uploads)
+	if summary(results) != "2 approved \n3 approved \n4 approved " || b.fake.entries != 4 || b.fake.uploads != 4 {
+		t.Errorf("results:\n%s\n%d entries and %d files, want 4 and 4", summary(results), b.fake.entries, b.fake.uploads)
 	}
 }
 
-func TestFileThatTheVaultLostIsStoredAgain(t *testing.T) {
+func TestRemovedFileIsStoredAgain(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	list := b.classOf(3)
@@ -224,14 +224,14 @@ func TestFileThatTheVaultLostIsStoredAgain(t *testing.T) {
 		return 0
 	}
 	if _, err := b.run(t.Context(), list); err == nil {
-		t.Fatal("nothing broke off")
+		t.Fatal("the run was not interrupted")
 	}
-	b.fake.now(func() {
+	b.fake.locked(func() {
 		b.fake.before = nil
 		clear(b.fake.files)
 	})
 	if results := b.mustRun(list); Count(results)[Approved] != 3 || b.fake.uploads != 6 {
-		t.Errorf("%s\n%d files stored", told(results), b.fake.uploads)
+		t.Errorf("results:\n%s\n%d files stored", summary(results), b.fake.uploads)
 	}
 
 	b = newBench(t)
@@ -243,12 +243,12 @@ func TestFileThatTheVaultLostIsStoredAgain(t *testing.T) {
 		return 0
 	}
 	results := b.mustRun(list)
-	if told(results) != "2 refused The selected file is unknown.\n3 refused The selected file is unknown." {
-		t.Errorf("%s", told(results))
+	if summary(results) != "2 refused The selected file is unknown.\n3 refused The selected file is unknown." {
+		t.Errorf("results:\n%s", summary(results))
 	}
 }
 
-func TestFilesAreStoredAgainWhenTheirTimeIsOver(t *testing.T) {
+func TestExpiredFilesAreStoredAgain(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	list := b.classOf(2)
@@ -259,20 +259,20 @@ func TestFilesAreStoredAgainWhenTheirTimeIsOver(t *testing.T) {
 		return 0
 	}
 	if _, err := b.run(t.Context(), list); err == nil {
-		t.Fatal("nothing broke off")
+		t.Fatal("the run was not interrupted")
 	}
-	b.now = b.now.Add(fileLife)
-	// The unfinished batch is repeated under its key first, and then submitted as a new one.
-	b.fake.now(func() {
+	b.now = b.now.Add(fileLifetime)
+	// The next run first repeats the unfinished batch with its key, and then submits a new batch.
+	b.fake.locked(func() {
 		b.fake.before = nil
 		clear(b.fake.files)
 	})
 	if results := b.mustRun(list); Count(results)[Approved] != 2 || b.fake.uploads != 4 {
-		t.Errorf("%s\n%d files stored", told(results), b.fake.uploads)
+		t.Errorf("results:\n%s\n%d files stored", summary(results), b.fake.uploads)
 	}
 }
 
-func TestLongListGoesInBatches(t *testing.T) {
+func TestLongListIsSplitIntoBatches(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.file("one.pdf", "good")
@@ -283,11 +283,11 @@ func TestLongListGoesInBatches(t *testing.T) {
 	}
 	results := b.mustRun(s.String())
 	if n := Count(results)[Approved]; n != 12_000 || b.fake.submissions != 3 || b.fake.uploads != 1 {
-		t.Errorf("%d approved in %d batches with %d files", n, b.fake.submissions, b.fake.uploads)
+		t.Errorf("%d rows approved in %d batches with %d files, want 12000 in 3 with 1", n, b.fake.submissions, b.fake.uploads)
 	}
 }
 
-func TestFilesOutsideTheFolderAreNotSent(t *testing.T) {
+func TestFilesOutsideTheFolderAreNotUploaded(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	outside := filepath.Join(filepath.Dir(b.dir), "secret.pdf")
@@ -304,23 +304,23 @@ func TestFilesOutsideTheFolderAreNotSent(t *testing.T) {
 	}
 	results := b.mustRun(s.String())
 	if n := Count(results)[Refused]; n != len(results) || b.fake.uploads != 0 {
-		t.Errorf("%s\n%d files stored", told(results), b.fake.uploads)
+		t.Errorf("results:\n%s\n%d files stored", summary(results), b.fake.uploads)
 	}
 }
 
-func TestFileNamesThatLookTheSameAreFound(t *testing.T) {
+func TestSimilarFileNamesAreFound(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.file("Jose\u0301.PDF", "good") // as macOS stores it
 	b.file("Twice.pdf", "good")
 	b.file("TWICE.pdf", "good")
 	results := b.mustRun(header + "BSc,José,j@example.org,jos\u00e9.pdf,\nBSc,T,t@example.org,twice.pdf,\n")
-	if told(results) != "2 approved \n3 refused There is no such file." {
-		t.Errorf("%s", told(results))
+	if summary(results) != "2 approved \n3 refused The file does not exist." {
+		t.Errorf("results:\n%s", summary(results))
 	}
 }
 
-func TestOneRunAtATime(t *testing.T) {
+func TestOnlyOneRunAtATime(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	list := b.classOf(1)
@@ -330,7 +330,7 @@ func TestOneRunAtATime(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := b.run(t.Context(), list); !errors.Is(err, ErrBusy) {
-		t.Errorf("a second run: %v", err)
+		t.Errorf("a second run: error = %v, want ErrBusy", err)
 	}
 	if err := j.close(); err != nil {
 		t.Fatal(err)
@@ -349,26 +349,26 @@ func TestJournal(t *testing.T) {
 		t.Fatal(err)
 	}
 	if strings.Contains(string(whole), "example.org,") || strings.Contains(string(whole), "p0@") {
-		t.Error("the journal has addresses")
+		t.Error("the journal contains e-mail addresses")
 	}
 	// A crash truncates the last line.
 	if err := os.WriteFile(journal, whole[:len(whole)-5], 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if results := b.mustRun(list); Count(results)[Approved] != 2 || b.fake.entries != 2 {
-		t.Errorf("%s, %d entries", told(results), b.fake.entries)
+		t.Errorf("results:\n%s\n%d entries, want 2", summary(results), b.fake.entries)
 	}
 	if err := os.WriteFile(journal, []byte("{\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := b.run(t.Context(), list); err == nil || !strings.Contains(err.Error(), "damaged") {
-		t.Errorf("a damaged journal: %v", err)
+		t.Errorf("a damaged journal: error = %v", err)
 	}
 	if err := os.WriteFile(journal, []byte(`{"vault":"https://other.example.org"}`+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := b.run(t.Context(), list); err == nil || !strings.Contains(err.Error(), "other.example.org") {
-		t.Errorf("a journal of another vault: %v", err)
+		t.Errorf("a journal of another vault: error = %v", err)
 	}
 }
 
@@ -388,9 +388,9 @@ func TestResults(t *testing.T) {
 	rows, err := csv.NewReader(file).ReadAll()
 	if err != nil || len(rows) != 3 || strings.Join(rows[0], ",") != "row,status,uuid,reference_id,error" || strings.Join(rows[1], ",") != "2,approved,u,NWU-1," ||
 		rows[2][4] != `'=HYPERLINK("x"), a "quote"` {
-		t.Errorf("%q, %v", rows, err)
+		t.Errorf("the result file has the rows %q, %v", rows, err)
 	}
 	if err := WriteResults(filepath.Join(path, "no", "folder"), nil); err == nil {
-		t.Error("written to a missing folder")
+		t.Error("WriteResults returned no error for a missing folder")
 	}
 }

@@ -24,15 +24,16 @@ import (
 )
 
 const (
-	// MaxArchive is the largest archive in bytes: 2 GB.
+	// MaxArchive is the maximum size of an archive in bytes: 2 GB.
 	MaxArchive = 2 << 30
-	// maxUnpacked bounds the bytes that all files of an archive declare to unpack to.
+	// maxUnpacked is the maximum sum of the unpacked sizes that the directory of an archive
+	// declares, in bytes.
 	maxUnpacked = 20 << 30
-	// maxRatio bounds the compression ratio of a file larger than smallFile. PDFs
-	// and pictures are compressed themselves and hardly get smaller.
+	// maxRatio is the maximum compression ratio of a file that is larger than smallFile bytes. PDFs
+	// and images are already compressed, so that an archive hardly makes them smaller.
 	maxRatio  = 100
 	smallFile = 1 << 20
-	// maxNotices bounds the notices of one archive.
+	// maxNotices is the maximum number of notices of one archive.
 	maxNotices = 50
 )
 
@@ -48,10 +49,10 @@ const (
 type Archive struct {
 	ID   int64
 	Name string
-	// Entries is the number of its entries, Place the number of entries that were processed.
+	// Entries is the number of its entries. Place is the number of entries that were processed.
 	Entries, Place int
 	Done           bool
-	// Notices name the entries that were skipped, and why.
+	// Notices has the names of the entries that were skipped, with the reasons.
 	Notices []string
 
 	key     string
@@ -68,13 +69,13 @@ func scanArchive(row interface{ Scan(dest ...any) error }) (*Archive, error) {
 		return nil, err
 	}
 	a.Done = status == unpacked
-	return a, readInto(notices, &a.Notices)
+	return a, decode(notices, &a.Notices)
 }
 
-// AddArchive stores a ZIP and starts the job that unpacks it into a draft. It returns fault.Invalid
-// if the ZIP as a whole cannot be unpacked. An error of r is returned unchanged.
+// AddArchive stores a ZIP and starts the job that unpacks it into a draft. The error is
+// fault.Invalid if the ZIP as a whole cannot be unpacked. An error of r is returned unchanged.
 func (s *Service) AddArchive(ctx context.Context, inst *account.Institution, d *Draft, name string, r io.Reader) (*Archive, error) {
-	if err := s.batches.Room(ctx, inst.ID); err != nil {
+	if err := s.batches.CheckQuota(ctx, inst.ID); err != nil {
 		return nil, err
 	}
 	a := &Archive{Name: listName(name), key: cert.ArchiveKey(inst.UUID), Notices: []string{}}
@@ -97,7 +98,7 @@ func (s *Service) AddArchive(ctx context.Context, inst *account.Institution, d *
 	return a, nil
 }
 
-var errTooLarge = fault.OfField("files", fmt.Sprintf("The ZIP is larger than %d GB. Make several of it.", MaxArchive>>30))
+var errTooLarge = fault.OfField("files", fmt.Sprintf("The ZIP is larger than %d GB. Split it into several ZIPs.", MaxArchive>>30))
 
 // limited is like io.LimitReader, but returns errTooLarge instead of io.EOF.
 type limited struct {
@@ -114,8 +115,7 @@ func (l *limited) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// checkArchive checks the directory of an archive and returns the number of its
-// entries.
+// checkArchive checks the directory of an archive and returns the number of its entries.
 func (s *Service) checkArchive(ctx context.Context, key string) (entries int, err error) {
 	o, err := s.blobs.Open(ctx, key)
 	if err != nil {
@@ -124,15 +124,15 @@ func (s *Service) checkArchive(ctx context.Context, key string) (entries int, er
 	defer func() { err = errors.Join(err, o.Close()) }()
 	archive, err := zip.NewReader(o, o.Size())
 	if err != nil {
-		return 0, fault.OfField("files", "The ZIP is damaged or was not uploaded whole. Make it anew and upload it again.")
+		return 0, fault.OfField("files", "The ZIP is damaged or incomplete. Create it again and upload it again.")
 	}
 	if len(archive.File) > MaxFiles {
-		return 0, fault.OfField("files", fmt.Sprintf("The ZIP has more than %d files. Make several of it.", MaxFiles))
+		return 0, fault.OfField("files", fmt.Sprintf("The ZIP has more than %d files. Split it into several ZIPs.", MaxFiles))
 	}
 	var total uint64
 	for _, f := range archive.File {
 		if total += f.UncompressedSize64; f.UncompressedSize64 > maxUnpacked || total > maxUnpacked {
-			return 0, fault.OfField("files", fmt.Sprintf("The ZIP unpacks to more than %d GB. Make several of it.", maxUnpacked>>30))
+			return 0, fault.OfField("files", fmt.Sprintf("The ZIP unpacks to more than %d GB. Split it into several ZIPs.", maxUnpacked>>30))
 		}
 	}
 	return len(archive.File), nil
@@ -155,7 +155,7 @@ type unpackArgs struct {
 	Archive int64 `json:"archive"`
 }
 
-// Kind implements river.JobArgs.
+// Kind returns the kind of the job.
 func (unpackArgs) Kind() string { return "bulk_import_unpack" }
 
 type unpackWorker struct {
@@ -164,8 +164,8 @@ type unpackWorker struct {
 	service *Service
 }
 
-// Work unpacks for a limited time, from the entry at which the last job stopped. Each entry is
-// stored in one transaction with the place of the next.
+// Work unpacks an archive for a limited time, from the entry at which the last job stopped. Each
+// entry is stored in one transaction with the place of the next entry.
 func (w *unpackWorker) Work(ctx context.Context, j *river.Job[unpackArgs]) error {
 	done, err := w.service.unpack(ctx, j.Args.Archive, workTime)
 	switch {
@@ -179,11 +179,12 @@ func (w *unpackWorker) Work(ctx context.Context, j *river.Job[unpackArgs]) error
 	return nil
 }
 
-// unpack unpacks an archive to its end, or until atMost has passed.
-func (s *Service) unpack(ctx context.Context, id int64, atMost time.Duration) (done bool, err error) {
+// unpack unpacks an archive to its end, or until maxTime has passed. It reports whether the archive
+// is completely unpacked.
+func (s *Service) unpack(ctx context.Context, id int64, maxTime time.Duration) (done bool, err error) {
 	a, err := scanArchive(s.db.QueryRowContext(ctx, `SELECT `+archiveColumns+` FROM bulk_import_archives WHERE id = $1`, id))
 	if errors.Is(err, sql.ErrNoRows) {
-		return true, nil // its draft was discarded
+		return true, nil // the draft was discarded
 	}
 	if err != nil {
 		return false, fmt.Errorf("reading an archive: %w", err)
@@ -205,8 +206,8 @@ func (s *Service) unpack(ctx context.Context, id int64, atMost time.Duration) (d
 		return false, fmt.Errorf("opening an archive: %w", err)
 	}
 	u := &unpacker{service: s, archive: a, draft: d, inst: inst}
-	for began := s.now(); a.Place < len(archive.File); {
-		if s.now().Sub(began) > atMost {
+	for start := s.now(); a.Place < len(archive.File); {
+		if s.now().Sub(start) > maxTime {
 			return false, nil
 		}
 		if err := u.entry(ctx, archive.File[a.Place]); err != nil {
@@ -247,8 +248,8 @@ type unpacker struct {
 	inst    *account.Institution
 }
 
-// entry unpacks the next entry. If something is wrong with the entry, that is
-// recorded; an error is a fault of the vault.
+// entry unpacks the next entry. A problem of the entry is recorded. An error means that the vault
+// failed.
 func (u *unpacker) entry(ctx context.Context, f *zip.File) error {
 	name, isFile := entryName(f)
 	if !isFile {
@@ -263,23 +264,23 @@ func (u *unpacker) entry(ctx context.Context, f *zip.File) error {
 	case !mode.IsRegular():
 		return u.skip(ctx, shown+": This is a link or a device, not a file.")
 	case f.Flags&1 != 0:
-		return u.refuse(ctx, shown, "The file is protected by the ZIP's password. Make the ZIP without one.")
+		return u.refuse(ctx, shown, "The file is protected by a password of the ZIP. Create the ZIP without a password.")
 	case f.Method != zip.Store && f.Method != zip.Deflate:
-		return u.refuse(ctx, shown, "The ZIP packs this file in a way that cannot be read. Make it with the standard compression.")
+		return u.refuse(ctx, shown, "The ZIP compresses this file in a way that is not supported. Create the ZIP with the standard compression.")
 	case f.UncompressedSize64 > cert.MaxFile:
 		return u.refuse(ctx, shown, fmt.Sprintf("The file is larger than %d MB.", cert.MaxFile>>20))
 	case f.UncompressedSize64 > smallFile && f.UncompressedSize64/maxRatio > f.CompressedSize64:
-		return u.refuse(ctx, shown, "The file unpacks to more than a hundred times its size; no diploma does.")
+		return u.refuse(ctx, shown, "The file unpacks to more than a hundred times its size.")
 	case strings.EqualFold(path.Ext(shown), ".zip"):
-		return u.refuse(ctx, shown, "A ZIP within the ZIP is not opened. Put its files into the outer one.")
+		return u.refuse(ctx, shown, "A ZIP within the ZIP is not opened. Put its files into the outer ZIP.")
 	}
-	var twice bool
+	var exists bool
 	if err := u.service.db.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM bulk_import_files WHERE draft_id = $1 AND path = $2 AND archive_id = $3)`,
-		u.draft.ID, shown, u.archive.ID).Scan(&twice); err != nil {
+		u.draft.ID, shown, u.archive.ID).Scan(&exists); err != nil {
 		return fmt.Errorf("finding a file: %w", err)
 	}
-	if twice {
-		return u.skip(ctx, shown+": The ZIP has this file twice; the first was taken.")
+	if exists {
+		return u.skip(ctx, shown+": The ZIP has this file twice; the first is used.")
 	}
 	content, err := f.Open()
 	if err != nil {
@@ -287,13 +288,13 @@ func (u *unpacker) entry(ctx context.Context, f *zip.File) error {
 	}
 	defer content.Close()
 	err = u.service.receive(ctx, u.inst, u.draft, shown, content, func(ctx context.Context, tx *db.Tx, got *File) error {
-		return u.keepTx(ctx, tx, got, "")
+		return u.storeTx(ctx, tx, got, "")
 	})
 	if isDamage(err) {
 		return u.refuse(ctx, shown, damagedEntry)
 	}
 	if e, ok := errors.AsType[*fault.Error](err); ok {
-		// The institution has no room for more, or the draft is full or was deleted.
+		// The institution has reached its quota, or the draft has too many files or was deleted.
 		why := e.Message
 		if len(e.Fields) > 0 {
 			why = e.Fields[0].Messages[0]
@@ -306,34 +307,34 @@ func (u *unpacker) entry(ctx context.Context, f *zip.File) error {
 	return err
 }
 
-const damagedEntry = "The file is damaged in the ZIP. Make the ZIP anew."
+const damagedEntry = "The file is damaged in the ZIP. Create the ZIP again."
 
-// isDamage reports whether an error is due to the content of an archive. Any other
-// error of reading one is a fault of the store.
+// isDamage reports whether an error is due to the content of an archive. Any other error in reading
+// an archive is an error of the store.
 func isDamage(err error) bool {
 	_, corrupt := errors.AsType[flate.CorruptInputError](err)
 	return corrupt || errors.Is(err, zip.ErrChecksum) || errors.Is(err, zip.ErrFormat) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
-// refuse records that a file was refused, and why.
+// refuse records that a file was refused, and the reason.
 func (u *unpacker) refuse(ctx context.Context, name, why string) error {
-	return u.service.db.Tx(ctx, func(tx *db.Tx) error { return u.keepTx(ctx, tx, &File{Path: name, Problem: why}, "") })
+	return u.service.db.Tx(ctx, func(tx *db.Tx) error { return u.storeTx(ctx, tx, &File{Path: name, Problem: why}, "") })
 }
 
-// skip skips an entry, with a notice unless why is "".
+// skip skips an entry. It adds a notice unless why is "".
 func (u *unpacker) skip(ctx context.Context, why string) error {
-	return u.service.db.Tx(ctx, func(tx *db.Tx) error { return u.keepTx(ctx, tx, nil, why) })
+	return u.service.db.Tx(ctx, func(tx *db.Tx) error { return u.storeTx(ctx, tx, nil, why) })
 }
 
-// keepTx stores a file, unless it is nil, and the place of the next entry. If another job has
-// already processed the entry, it returns errElsewhere.
-func (u *unpacker) keepTx(ctx context.Context, tx *db.Tx, f *File, notice string) error {
+// storeTx stores a file, unless it is nil, and the place of the next entry. If another job has
+// already processed the entry, the error is errConcurrent.
+func (u *unpacker) storeTx(ctx context.Context, tx *db.Tx, f *File, notice string) error {
 	a := u.archive
 	notices := a.Notices
 	if notice != "" && len(notices) < maxNotices {
 		notices = append(slices.Clone(notices), notice)
 	}
-	text, err := written(notices)
+	text, err := encode(notices)
 	if err != nil {
 		return err
 	}
@@ -341,7 +342,7 @@ func (u *unpacker) keepTx(ctx context.Context, tx *db.Tx, f *File, notice string
 	err = tx.QueryRowContext(ctx, `UPDATE bulk_import_archives SET place = place + 1, notices = $1 WHERE id = $2 AND place = $3 RETURNING place`,
 		text, a.ID, a.Place).Scan(&place)
 	if errors.Is(err, sql.ErrNoRows) {
-		return errElsewhere
+		return errConcurrent
 	}
 	if err != nil {
 		return err
@@ -358,10 +359,10 @@ func (u *unpacker) keepTx(ctx context.Context, tx *db.Tx, f *File, notice string
 	return nil
 }
 
-var errElsewhere = errors.New("another process is unpacking the archive")
+var errConcurrent = errors.New("another process is unpacking the archive")
 
-// isRubbish reports whether a file is one that programs add to archives.
-func isRubbish(name string) bool {
+// isSystemFile reports whether a file is one that operating systems and programs add to archives.
+func isSystemFile(name string) bool {
 	base := path.Base(name)
 	return strings.HasPrefix(name, "__MACOSX/") || strings.HasPrefix(base, "._") ||
 		slices.Contains([]string{".DS_Store", "Thumbs.db", "desktop.ini"}, base) || strings.HasPrefix(base, "~$")

@@ -21,8 +21,8 @@ import (
 	"github.com/certvault/certvault/internal/vaulttest"
 )
 
-// add adds an archive and unpacks it.
-func (k *desk) add(d *bulkimport.Draft, raw []byte) *bulkimport.Archive {
+// add adds an archive to a draft and unpacks it.
+func (k *fixture) add(d *bulkimport.Draft, raw []byte) *bulkimport.Archive {
 	k.t.Helper()
 	a, err := k.AddArchive(k.t.Context(), k.inst, d, "diplomas.zip", bytes.NewReader(raw))
 	k.ok(err)
@@ -38,10 +38,10 @@ func (k *desk) add(d *bulkimport.Draft, raw []byte) *bulkimport.Archive {
 	return list[len(list)-1]
 }
 
-// TestArchivesOfAllKinds unpacks archives of common programs and malicious ones.
+// TestArchivesOfAllKinds unpacks an archive with entries of common programs and malicious entries.
 func TestArchivesOfAllKinds(t *testing.T) {
 	t.Parallel()
-	older, err := charmap.CodePage437.NewEncoder().String("Zoë Müller.pdf")
+	cp437, err := charmap.CodePage437.NewEncoder().String("Zoë Müller.pdf")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,19 +55,19 @@ func TestArchivesOfAllKinds(t *testing.T) {
 	link := zip.FileHeader{Name: "link.pdf"}
 	link.SetMode(fs.ModeSymlink | 0o777)
 	encrypted := zip.FileHeader{Name: "secret.pdf", Flags: 1}
-	raw := packed(t,
+	raw := zipOf(t,
 		entry("plain.pdf", vaulttest.PDF),
 		entry("folder/", nil),
 		entry("folder/inner.pdf", vaulttest.PDF),
 		entry(`windows\path.pdf`, vaulttest.PDF),
-		zipFile{FileHeader: zip.FileHeader{Name: older, NonUTF8: true}, content: vaulttest.PDF},
+		zipFile{FileHeader: zip.FileHeader{Name: cp437, NonUTF8: true}, content: vaulttest.PDF},
 		zipFile{FileHeader: zip.FileHeader{Name: "xyz", NonUTF8: true, Extra: extra("xyz", "李雷.pdf")}, content: vaulttest.PDF},
 		entry("plain.pdf", vaulttest.PDF),
 		entry("../../outside.pdf", vaulttest.PDF),
 		entry("/absolute.pdf", vaulttest.PDF),
 		zipFile{FileHeader: link, content: []byte("/etc/passwd")},
 		zipFile{FileHeader: encrypted, content: vaulttest.PDF},
-		entry("nested.zip", packed(t, entry("a.pdf", vaulttest.PDF))),
+		entry("nested.zip", zipOf(t, entry("a.pdf", vaulttest.PDF))),
 		entry("bomb.pdf", make([]byte, 8<<20)),
 		entry("large.pdf", make([]byte, 21<<20)),
 		entry("list.xlsx", []byte("PK")),
@@ -78,77 +78,80 @@ func TestArchivesOfAllKinds(t *testing.T) {
 		zipFile{FileHeader: zip.FileHeader{Name: "stored.pdf"}, content: vaulttest.PDF, isStored: true},
 	)
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		k := newDesk(t, d)
+		k := newFixture(t, d)
 		draft := k.create()
 		a := k.add(draft, raw)
 		if !a.Done || a.Place != 20 || a.Entries != 20 {
-			t.Errorf("%+v", a)
+			t.Errorf("the archive is %+v", a)
 		}
 		notices := strings.Join(a.Notices, "\n")
-		for _, says := range []string{"plain.pdf: The ZIP has this file twice", `"../../outside.pdf": The file's path leads out`, `"/absolute.pdf": The file's path leads out`, "link.pdf: This is a link"} {
-			if !strings.Contains(notices, says) {
-				t.Errorf("%q is not said: %s", says, notices)
+		for _, want := range []string{
+			"plain.pdf: The ZIP has this file twice", `"../../outside.pdf": The file's path leads out`,
+			`"/absolute.pdf": The file's path leads out`, "link.pdf: This is a link",
+		} {
+			if !strings.Contains(notices, want) {
+				t.Errorf("the notices do not contain %q: %s", want, notices)
 			}
 		}
 		got := map[string]string{}
 		for _, f := range k.review(draft).Files {
 			got[f.Path] = f.Problem
 		}
-		for path, says := range map[string]string{
+		for path, want := range map[string]string{
 			"plain.pdf": "", "folder/inner.pdf": "", "windows/path.pdf": "", "Zoë Müller.pdf": "", "李雷.pdf": "", "stored.pdf": "",
 			"secret.pdf": "password", "nested.zip": "within the ZIP", "bomb.pdf": "hundred times", "large.pdf": "larger than", "list.xlsx": "PDF", "empty.pdf": "empty",
 		} {
 			problem, ok := got[path]
-			if !ok || (says == "") != (problem == "") || !strings.Contains(problem, says) {
-				t.Errorf("%s: %t, %q; want %q", path, ok, problem, says)
+			if !ok || (want == "") != (problem == "") || !strings.Contains(problem, want) {
+				t.Errorf("file %s: listed %t, problem %q, want %q", path, ok, problem, want)
 			}
 			delete(got, path)
 		}
 		if len(got) > 0 {
-			t.Errorf("taken besides: %v", got)
+			t.Errorf("there are more files than expected: %v", got)
 		}
-		// The archive itself is removed.
-		if err := k.Blobs.Walk(t.Context(), archiveLeft(t)); err != nil {
+		// The archive itself is deleted.
+		if err := k.Blobs.Walk(t.Context(), requireNoArchive(t)); err != nil {
 			t.Error(err)
 		}
 	})
 }
 
-func TestArchivesThatAreRefused(t *testing.T) {
+func TestRefusedArchives(t *testing.T) {
 	t.Parallel()
-	k := newDesk(t, dbtest.Open(t, t.TempDir(), ""))
+	k := newFixture(t, dbtest.Open(t, t.TempDir(), ""))
 	draft := k.create()
-	whole := packed(t, entry("a.pdf", vaulttest.PDF))
+	complete := zipOf(t, entry("a.pdf", vaulttest.PDF))
 	var many []zipFile
 	for i := range bulkimport.MaxFiles + 1 {
 		many = append(many, entry(fmt.Sprintf("%d", i), nil))
 	}
 	for name, tc := range map[string]struct {
 		raw  []byte
-		says string
+		want string
 	}{
-		"no ZIP":         {vaulttest.PDF, "damaged"},
-		"half a ZIP":     {whole[:len(whole)-10], "damaged"},
-		"nothing":        {nil, "damaged"},
-		"too many files": {packed(t, many...), "more than 20000 files"},
+		"not a ZIP":      {vaulttest.PDF, "damaged"},
+		"incomplete ZIP": {complete[:len(complete)-10], "damaged"},
+		"empty file":     {nil, "damaged"},
+		"too many files": {zipOf(t, many...), "more than 20000 files"},
 	} {
 		_, err := k.AddArchive(t.Context(), k.inst, draft, "a.zip", bytes.NewReader(tc.raw))
-		if !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), tc.says) {
-			t.Errorf("%s: %v", name, err)
+		if !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%s: error = %v, want fault.Invalid with %q", name, err, tc.want)
 		}
 	}
-	if err := k.Blobs.Walk(t.Context(), archiveLeft(t)); err != nil {
+	if err := k.Blobs.Walk(t.Context(), requireNoArchive(t)); err != nil {
 		t.Error(err)
 	}
-	if _, err := k.AddArchive(t.Context(), k.inst, draft, "a.zip", io.MultiReader(bytes.NewReader(whole), broken{})); err == nil {
-		t.Error("an archive whose sender went away was taken")
+	if _, err := k.AddArchive(t.Context(), k.inst, draft, "a.zip", io.MultiReader(bytes.NewReader(complete), broken{})); err == nil {
+		t.Error("an archive is accepted although its upload was interrupted")
 	}
-	// The error for a damaged entry names the file.
-	damaged := bytes.Clone(packed(t, zipFile{FileHeader: zip.FileHeader{Name: "a.pdf"}, content: vaulttest.PDF, isStored: true}))
+	// The error for a damaged entry has the name of the file.
+	damaged := bytes.Clone(zipOf(t, zipFile{FileHeader: zip.FileHeader{Name: "a.pdf"}, content: vaulttest.PDF, isStored: true}))
 	damaged[60] ^= 0xFF
 	k.add(draft, damaged)
 	if files := k.review(draft).Files; len(files) != 1 || !strings.Contains(files[0].Problem, "damaged in the ZIP") {
-		t.Errorf("%+v", files)
+		t.Errorf("the files are %+v", files)
 	}
 }
 
@@ -156,21 +159,21 @@ type broken struct{}
 
 func (broken) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
 
-// TestUnpackingResumes interrupts the job after each file, as a crash would, and runs
-// concurrent workers.
+// TestUnpackingResumes interrupts the job after each file, as a crash would, and runs two workers
+// at the same time.
 func TestUnpackingResumes(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		k := newDesk(t, d)
+		k := newFixture(t, d)
 		draft := k.create()
 		var files []zipFile
 		for i := range 12 {
 			files = append(files, entry(fmt.Sprintf("%d.pdf", i), vaulttest.PDF))
 		}
-		a, err := k.AddArchive(t.Context(), k.inst, draft, "a.zip", bytes.NewReader(packed(t, files...)))
+		a, err := k.AddArchive(t.Context(), k.inst, draft, "a.zip", bytes.NewReader(zipOf(t, files...)))
 		k.ok(err)
 		if err := k.Submit(t.Context(), draft, nil); !fault.Is(err, fault.BadRequest) {
-			t.Errorf("submitted while it is unpacked: %v", err)
+			t.Errorf("submitting while an archive is unpacked: error = %v, want fault.BadRequest", err)
 		}
 		var rounds int
 		for done := false; !done; rounds++ {
@@ -182,21 +185,21 @@ func TestUnpackingResumes(t *testing.T) {
 				}()
 			}
 			for range 2 {
-				if err := <-ended; err != nil && !strings.Contains(err.Error(), bulkimport.ErrElsewhere.Error()) {
+				if err := <-ended; err != nil && !strings.Contains(err.Error(), bulkimport.ErrConcurrent.Error()) {
 					t.Fatal(err)
 				}
 			}
 			k.Advance(time.Second)
 			done = one[bool](k, `SELECT status = 'unpacked' FROM bulk_import_archives`)
 			if rounds > 100 {
-				t.Fatal("it does not end")
+				t.Fatal("the archive is not unpacked after 100 rounds")
 			}
 		}
 		if v := k.review(draft); len(v.Files) != 12 {
-			t.Errorf("%d files", len(v.Files))
+			t.Errorf("the draft has %d files, want 12", len(v.Files))
 		}
 		if n := one[int](k, `SELECT count(*) FROM staged_files`); n != 12 {
-			t.Errorf("%d files are staged", n)
+			t.Errorf("%d files are staged, want 12", n)
 		}
 	})
 }

@@ -1,8 +1,8 @@
-// Package bulkimport owns bulk uploads in the form in which people prepare them: a list and its files,
-// the meanings of the list's columns, the assignment of files to rows, the problems of each row,
-// the submission to batches, and the results. All of it is stored in the database from the first
-// file on, so that neither a reload nor a restart loses anything. Package cert owns the rules for
-// certificates, package batch those for batches.
+// Package bulkimport owns bulk uploads in the form in which people prepare them: a list and its
+// files, the meanings of the list's columns, the assignment of files to rows, the problems of each
+// row, the submission to batches, and the results. Everything is stored in the database from the
+// first file on, so that no data is lost when a page is reloaded or the server is restarted.
+// Package cert owns the rules for certificates, and package batch those for batches.
 package bulkimport
 
 import (
@@ -25,23 +25,23 @@ import (
 const (
 	// Queue is the queue of jobs that unpack archives and submit drafts.
 	Queue = "bulk_import"
-	// Life is how long a draft lasts.
+	// Life is the time after which a draft that was not submitted expires.
 	Life = 7 * 24 * time.Hour
-	// KeptFor is how long a submitted draft is stored with its list, for its results.
-	KeptFor = 30 * 24 * time.Hour
-	// fileGrace is how much longer than its draft a file is valid, so that a submission at the last
-	// moment finds its files.
+	// ResultLifetime is the time for which a submitted draft is stored with its list, for its results.
+	ResultLifetime = 30 * 24 * time.Hour
+	// fileGrace is the time for which a file is valid after its draft expires, so that a submission
+	// at the last moment finds its files.
 	fileGrace = 24 * time.Hour
-	// SweepEvery is the interval between sweeps for expired drafts and lost jobs.
-	SweepEvery = time.Minute
-	// MaxFiles is the largest number of files of a draft.
+	// SweepInterval is the interval between sweeps for expired drafts and missing jobs.
+	SweepInterval = time.Minute
+	// MaxFiles is the maximum number of files of a draft.
 	MaxFiles = 20_000
-	// maxDrafts is the largest number of open drafts per person and institution.
+	// maxDrafts is the maximum number of open drafts per person and institution.
 	maxDrafts = 20
-	// rowsAtOnce bounds the rows of one statement.
+	// rowsAtOnce is the maximum number of rows in one statement.
 	rowsAtOnce = 500
-	// workTime is how long a job works before it returns to the end of the queue, which lets a
-	// process stop in between.
+	// workTime is the time after which a job returns to the end of the queue, so that a process can
+	// stop.
 	workTime = 15 * time.Second
 )
 
@@ -58,7 +58,7 @@ type Config struct {
 	Log     *slog.Logger
 }
 
-// Service operates on drafts.
+// Service provides the operations on drafts.
 type Service struct {
 	db      *db.DB
 	certs   *cert.Service
@@ -69,10 +69,10 @@ type Service struct {
 	queue   *job.Queue
 	now     func() time.Time
 	log     *slog.Logger
-	// partSize is the number of rows per batch; tests set a small one.
+	// partSize is the maximum number of rows per batch; tests set a smaller one.
 	partSize int
-	// lists and reviews are semaphores that bound the memory of concurrent list reading and
-	// reviews.
+	// lists and reviews are semaphores. They limit the number of lists that are read and of reviews
+	// that run at the same time, and so the memory for them.
 	lists, reviews chan struct{}
 }
 
@@ -87,31 +87,31 @@ func New(c Config) *Service {
 	return s
 }
 
-// take acquires a semaphore slot and returns its release function.
-func acquire(ctx context.Context, places chan struct{}) (func(), error) {
+// acquire acquires a slot of a semaphore and returns the function that releases it.
+func acquire(ctx context.Context, slots chan struct{}) (func(), error) {
 	select {
-	case places <- struct{}{}:
-		return func() { <-places }, nil
+	case slots <- struct{}{}:
+		return func() { <-slots }, nil
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
 }
 
-var errNotFound = fault.New(fault.NotFound, "No such bulk upload. Those that are not submitted end after seven days.")
+var errNotFound = fault.New(fault.NotFound, "No such bulk upload. Bulk uploads that are not submitted are deleted after seven days.")
 
-// written encodes a value for a JSON column.
-func written(value any) (string, error) {
+// encode encodes a value for a JSON column.
+func encode(value any) (string, error) {
 	b, err := json.Marshal(value)
 	if err != nil {
-		return "", fmt.Errorf("writing a column: %w", err)
+		return "", fmt.Errorf("encoding a column: %w", err)
 	}
 	return string(b), nil
 }
 
-// readInto is the inverse of written.
-func readInto(text string, value any) error {
+// decode is the inverse of encode.
+func decode(text string, value any) error {
 	if err := json.Unmarshal([]byte(text), value); err != nil {
-		return fmt.Errorf("reading a column: %w", err)
+		return fmt.Errorf("decoding a column: %w", err)
 	}
 	return nil
 }

@@ -23,7 +23,7 @@ type Status string
 const (
 	// Open drafts are in preparation.
 	Open Status = "open"
-	// Submitting drafts have batches that are not created yet. They no longer change.
+	// Submitting drafts were submitted, but not all their batches exist. They no longer change.
 	Submitting Status = "submitting"
 	// Submitted drafts have all their batches.
 	Submitted Status = "submitted"
@@ -36,25 +36,25 @@ type Draft struct {
 	InstitutionID int64
 	Creator       cert.Actor
 	Status        Status
-	// ListName is the file name of the list, "" if there is none. Header contains its columns,
-	// Notices the remarks of its reading.
+	// ListName is the file name of the list, or "" if there is no list. Header has the names of its
+	// columns, and Notices the notices of the reader of spreadsheets.
 	ListName string
 	Header   []string
 	Notices  []string
 	Mapping  Mapping
-	// Mapped reports whether a person confirmed the meanings of the columns.
+	// Mapped reports whether a person has confirmed the meanings of the columns.
 	Mapped bool
-	// Wanted is the placement of its rows; nil stands for the institution's default.
-	Wanted *cert.Wanted
+	// Wanted is the placement for all rows; nil means the institution's default.
+	Wanted *cert.RequestedPlacement
 	// Total is the number of rows of the list.
 	Total int
-	// Done reports, for a draft in a list, whether all submitted rows are finished.
+	// Done reports whether all submitted rows are finished. It is only set by List.
 	Done        bool
 	CreatedAt   time.Time
 	ExpiresAt   time.Time
 	SubmittedAt *time.Time
 
-	// actor is the person who submitted it, with the remote address.
+	// actor is the person who submitted the draft, with the remote address.
 	actor audit.Actor
 }
 
@@ -72,7 +72,7 @@ func scanDraft(row interface{ Scan(dest ...any) error }) (*Draft, error) {
 		return nil, err
 	}
 	d.CreatedAt, d.ExpiresAt, d.SubmittedAt = db.Time(created), db.Time(expires), db.OptionalTime(submitted)
-	return d, errors.Join(readInto(header, &d.Header), readInto(notices, &d.Notices), readInto(mapping, &d.Mapping), readInto(actor, &d.actor), readPlace(wanted, &d.Wanted))
+	return d, errors.Join(decode(header, &d.Header), decode(notices, &d.Notices), decode(mapping, &d.Mapping), decode(actor, &d.actor), decodePlacement(wanted, &d.Wanted))
 }
 
 // Create creates a draft of a person.
@@ -106,7 +106,7 @@ func (s *Service) createTx(ctx context.Context, tx *db.Tx, institutionID int64, 
 }
 
 // ByUUID returns a draft of an institution for one of its members. An open draft is visible only to
-// its creator, a submitted one to all members.
+// its creator, and a submitted draft to all members. Otherwise the error is fault.NotFound.
 func (s *Service) ByUUID(ctx context.Context, institutionID, userID int64, id string) (*Draft, error) {
 	d, err := scanDraft(s.db.QueryRowContext(ctx, `
 		SELECT `+draftColumns+` FROM bulk_import_drafts
@@ -121,10 +121,10 @@ func (s *Service) ByUUID(ctx context.Context, institutionID, userID int64, id st
 	return d, nil
 }
 
-// maxListed is the number of drafts in a list.
+// maxListed is the maximum number of drafts in a list.
 const maxListed = 100
 
-// List returns the newest drafts of an institution that a member may see.
+// List returns the newest drafts of an institution that are visible to a member.
 func (s *Service) List(ctx context.Context, institutionID, userID int64) (list []*Draft, err error) {
 	rows, err := s.db.QueryContext(ctx, `
 		SELECT `+draftColumns+` FROM bulk_import_drafts
@@ -136,14 +136,14 @@ func (s *Service) List(ctx context.Context, institutionID, userID int64) (list [
 	if list, err = scanDrafts(rows); err != nil {
 		return nil, fmt.Errorf("listing bulk uploads: %w", err)
 	}
-	if err := s.settle(ctx, institutionID, list); err != nil {
+	if err := s.setDone(ctx, institutionID, list); err != nil {
 		return nil, err
 	}
 	return list, nil
 }
 
-// changeTx locks an open draft until the transaction ends, so that the submitted state is the
-// reviewed one.
+// changeTx locks an open draft until the transaction ends, so that the state that is submitted is
+// the state that was reviewed. The error is fault.BadRequest if the draft is no longer open.
 func (s *Service) changeTx(ctx context.Context, tx *db.Tx, d *Draft) error {
 	var id int64
 	err := tx.QueryRowContext(ctx, `
@@ -155,7 +155,7 @@ func (s *Service) changeTx(ctx context.Context, tx *db.Tx, d *Draft) error {
 	return err
 }
 
-// update runs f in a transaction that locks the draft.
+// update runs f in a transaction that locks the draft. what is the context of errors.
 func (s *Service) update(ctx context.Context, d *Draft, what string, f func(tx *db.Tx) error) error {
 	err := s.db.Tx(ctx, func(tx *db.Tx) error {
 		if err := s.changeTx(ctx, tx, d); err != nil {
@@ -174,17 +174,17 @@ func (s *Service) Discard(ctx context.Context, d *Draft) error {
 	return s.update(ctx, d, "discarding a bulk upload", func(tx *db.Tx) error { return s.removeTx(ctx, tx, d) })
 }
 
-// removeTx deletes a draft. The sweep of staged files removes the files of a draft that was not
-// submitted. Batches keep the files that they refer to.
+// removeTx deletes a draft. The sweep of staged files deletes the files of a draft that was not
+// submitted. Files to which batches refer are not deleted.
 func (s *Service) removeTx(ctx context.Context, tx *db.Tx, d *Draft) error {
 	if d.Status == Open {
-		// A draft made from rejected rows shares files with its predecessor.
+		// A draft that was created from rejected rows shares files with the earlier draft.
 		staged, err := db.Column[string](tx.QueryContext(ctx, `SELECT f.staged_uuid FROM bulk_import_files f WHERE f.draft_id = $1 AND f.staged_uuid IS NOT NULL
 			AND NOT EXISTS (SELECT 1 FROM bulk_import_files o WHERE o.staged_uuid = f.staged_uuid AND o.draft_id <> f.draft_id)`, d.ID))
 		if err != nil {
 			return err
 		}
-		if err := s.batches.EndTx(ctx, tx, d.InstitutionID, staged, s.now()); err != nil {
+		if err := s.batches.SetExpiryTx(ctx, tx, d.InstitutionID, staged, s.now()); err != nil {
 			return err
 		}
 	}
@@ -199,7 +199,7 @@ func (s *Service) removeTx(ctx context.Context, tx *db.Tx, d *Draft) error {
 	return nil
 }
 
-// Sweep deletes expired drafts and recovers lost jobs.
+// Sweep deletes expired drafts and inserts missing jobs.
 func (s *Service) Sweep(ctx context.Context) error {
 	for {
 		rows, err := s.db.QueryContext(ctx, `SELECT `+draftColumns+` FROM bulk_import_drafts WHERE expires_at <= $1 AND status <> $2 ORDER BY expires_at LIMIT 1`,
@@ -212,7 +212,7 @@ func (s *Service) Sweep(ctx context.Context) error {
 			return fmt.Errorf("finding expired bulk uploads: %w", err)
 		}
 		if len(list) == 0 {
-			return s.restartLost(ctx)
+			return s.insertMissingJobs(ctx)
 		}
 		for d := range slices.Values(list) {
 			if err := s.db.Tx(ctx, func(tx *db.Tx) error { return s.removeTx(ctx, tx, d) }); err != nil {
@@ -226,7 +226,7 @@ func scanDrafts(rows *sql.Rows) ([]*Draft, error) {
 	return db.Collect(rows, func(rows *sql.Rows) (*Draft, error) { return scanDraft(rows) })
 }
 
-// RefersTo reports whether a draft refers to an archive, for the sweep of files.
+// RefersTo reports whether an archive refers to a blob. The sweep of blobs uses it.
 func (s *Service) RefersTo(ctx context.Context, key string) (bool, error) {
 	var n int
 	if err := s.db.QueryRowContext(ctx, `SELECT count(*) FROM bulk_import_archives WHERE blob_key = $1 AND status = $2`, key, string(unpacking)).Scan(&n); err != nil {

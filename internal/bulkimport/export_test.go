@@ -7,23 +7,23 @@ import (
 	"github.com/certvault/certvault/internal/account"
 )
 
-// LostAfter is the age from which Sweep adds a job for work without one.
-const LostAfter = lostAfter
+// JobWait is the age at which Sweep inserts a job for a submitted draft without a job.
+const JobWait = jobWait
 
-// ErrElsewhere is the error of an archive that another process is unpacking.
-var ErrElsewhere = errElsewhere
+// ErrConcurrent is the error for an archive that another process is unpacking.
+var ErrConcurrent = errConcurrent
 
-// SetPartSize sets the number of rows per batch.
+// SetPartSize sets the maximum number of rows per batch.
 func (s *Service) SetPartSize(n int) { s.partSize = n }
 
-// Recall returns the meanings of an institution's earlier columns.
-func (s *Service) Recall(ctx context.Context, institutionID int64, header []string) (Mapping, error) {
-	return s.recall(ctx, institutionID, header)
+// LastMapping returns the mapping of an institution's last list with these columns.
+func (s *Service) LastMapping(ctx context.Context, institutionID int64, header []string) (Mapping, error) {
+	return s.lastMapping(ctx, institutionID, header)
 }
 
 // Unpack unpacks an archive, as its job does.
-func (s *Service) Unpack(ctx context.Context, id int64, atMost time.Duration) (bool, error) {
-	return s.unpack(ctx, id, atMost)
+func (s *Service) Unpack(ctx context.Context, id int64, maxTime time.Duration) (bool, error) {
+	return s.unpack(ctx, id, maxTime)
 }
 
 // Work creates the batches of a submitted draft, as its job does.

@@ -21,22 +21,22 @@ import (
 // File is a file of a draft.
 type File struct {
 	ID int64
-	// Path is its name, with its folders.
+	// Path is the name of the file, with its folders.
 	Path string
 	Size int64
-	// StagedUUID is the UUID of its staged file. It is "" if the file was refused; Problem is then
+	// StagedUUID is the UUID of the staged file. It is "" if the file was refused; Problem is then
 	// the reason.
 	StagedUUID string
 	Problem    string
 	Notices    []seal.Notice
 }
 
-// maxPath bounds a path in code points.
+// maxPath is the maximum length of a path in characters.
 const maxPath = 500
 
-// AddFile adds a file to a draft. It replaces the file with the same path; a file
-// without a folder replaces the only one of its name in any folder. A file that
-// can never become a certificate is stored as its name and its problem.
+// AddFile adds a file to a draft. It replaces the file with the same path. A file without a folder
+// replaces the only file with its name, which may be in a folder. If the file can never become a
+// certificate, only its name and its problem are stored.
 func (s *Service) AddFile(ctx context.Context, inst *account.Institution, d *Draft, name string, r io.Reader) (*File, error) {
 	name, problem := cleanPath(name)
 	if problem != "" {
@@ -59,8 +59,8 @@ func (s *Service) AddFile(ctx context.Context, inst *account.Institution, d *Dra
 	return f, nil
 }
 
-// replaceTx sets the path of a file that has no folder to that of the file that it
-// replaces: the only one of its name, which a ZIP had in a folder.
+// replaceTx changes the path of a file without a folder to the path of the file that it replaces:
+// the only file with its name, which may be in a folder.
 func (s *Service) replaceTx(ctx context.Context, tx *db.Tx, d *Draft, f *File) error {
 	if strings.Contains(f.Path, "/") {
 		return nil
@@ -74,8 +74,8 @@ func (s *Service) replaceTx(ctx context.Context, tx *db.Tx, d *Draft, f *File) e
 	return err
 }
 
-// cleanPath returns the path of a file with slashes between folders and without
-// control characters. A path out of the folder is a problem.
+// cleanPath returns the path of a file with slashes between the folders and without control
+// characters. If the path leads out of the folder or is not valid, it returns the problem.
 func cleanPath(name string) (clean, problem string) {
 	name = strings.ReplaceAll(strings.ToValidUTF8(name, "\uFFFD"), `\`, "/")
 	name = strings.Map(func(r rune) rune {
@@ -96,12 +96,12 @@ func cleanPath(name string) (clean, problem string) {
 }
 
 // receive checks and stages a file, and calls record in the transaction that stages it. If the file
-// is refused, record is called with its Problem, in a transaction of its own. An error of r is
-// returned unchanged.
+// is refused, receive calls record with the problem of the file, in a separate transaction. An
+// error of r is returned unchanged.
 func (s *Service) receive(
 	ctx context.Context, inst *account.Institution, d *Draft, name string, r io.Reader, record func(ctx context.Context, tx *db.Tx, f *File) error,
 ) error {
-	if err := s.batches.Room(ctx, inst.ID); err != nil {
+	if err := s.batches.CheckQuota(ctx, inst.ID); err != nil {
 		return err
 	}
 	incoming := cert.NewIncoming(name, r)
@@ -119,7 +119,7 @@ func (s *Service) receive(
 	return err
 }
 
-// putFileTx stores a file and replaces one with the same path.
+// putFileTx stores a file. It replaces the file with the same path.
 func (s *Service) putFileTx(ctx context.Context, tx *db.Tx, d *Draft, archiveID int64, f *File) error {
 	if err := s.dropFileTx(ctx, tx, d, f.Path); err != nil {
 		return err
@@ -129,9 +129,9 @@ func (s *Service) putFileTx(ctx context.Context, tx *db.Tx, d *Draft, archiveID 
 		return err
 	}
 	if n >= MaxFiles {
-		return fault.OfField("files", fmt.Sprintf("A bulk upload can have %d files. Submit these first.", MaxFiles))
+		return fault.OfField("files", fmt.Sprintf("A bulk upload can have at most %d files. Submit it before you add more.", MaxFiles))
 	}
-	notices, err := written(append([]seal.Notice{}, f.Notices...))
+	notices, err := encode(append([]seal.Notice{}, f.Notices...))
 	if err != nil {
 		return err
 	}
@@ -147,7 +147,7 @@ func (s *Service) putFileTx(ctx context.Context, tx *db.Tx, d *Draft, archiveID 
 		d.ID, archive, f.Path, f.Size, staged, f.Problem, notices).Scan(&f.ID)
 }
 
-// dropFileTx removes a file from a draft if the draft contains it.
+// dropFileTx removes a file from a draft if the draft has it.
 func (s *Service) dropFileTx(ctx context.Context, tx *db.Tx, d *Draft, name string) error {
 	var staged sql.NullString
 	err := tx.QueryRowContext(ctx, `DELETE FROM bulk_import_files WHERE draft_id = $1 AND path = $2 RETURNING staged_uuid`, d.ID, name).Scan(&staged)
@@ -157,14 +157,15 @@ func (s *Service) dropFileTx(ctx context.Context, tx *db.Tx, d *Draft, name stri
 	if err != nil || !staged.Valid {
 		return err
 	}
-	var elsewhere bool
-	if err := tx.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM bulk_import_files WHERE staged_uuid = $1)`, staged.String).Scan(&elsewhere); err != nil || elsewhere {
+	var used bool
+	if err := tx.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM bulk_import_files WHERE staged_uuid = $1)`, staged.String).Scan(&used); err != nil || used {
 		return err
 	}
-	return s.batches.EndTx(ctx, tx, d.InstitutionID, []string{staged.String}, s.now())
+	return s.batches.SetExpiryTx(ctx, tx, d.InstitutionID, []string{staged.String}, s.now())
 }
 
-// RemoveFile removes a file from a draft. An unknown file is fault.NotFound.
+// RemoveFile removes a file from a draft. The error is fault.NotFound if the draft has no such
+// file.
 func (s *Service) RemoveFile(ctx context.Context, d *Draft, id int64) error {
 	return s.update(ctx, d, "removing a file", func(tx *db.Tx) error {
 		var name string
@@ -194,7 +195,7 @@ func (s *Service) files(ctx context.Context, q db.Queryer, d *Draft) (list []*Fi
 			return nil, fmt.Errorf("reading files: %w", err)
 		}
 		if notices != "[]" {
-			if err := readInto(notices, &f.Notices); err != nil {
+			if err := decode(notices, &f.Notices); err != nil {
 				return nil, err
 			}
 		}

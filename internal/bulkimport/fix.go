@@ -20,12 +20,12 @@ import (
 
 var errNoRow = fault.New(fault.NotFound, "No such row.")
 
-// maxFix bounds a correction in code points. It is far above the longest valid text, so that
-// validation reports a text that is too long.
+// maxFix is the maximum length of a correction in characters. It is far above the longest valid
+// text, so that the review reports a text that is too long.
 const maxFix = 4096
 
-// Fix replaces texts of a row, by field. A text that equals the list's own is not stored. The row
-// is no longer skipped.
+// Fix replaces texts of a row, by field. A text that equals the text in the list is not stored. The
+// row is no longer skipped.
 func (s *Service) Fix(ctx context.Context, d *Draft, number int, texts map[sheet.Column]string) error {
 	var bad Problems
 	for column, text := range texts {
@@ -61,18 +61,18 @@ func (s *Service) Fix(ctx context.Context, d *Draft, number int, texts map[sheet
 				fixed[column] = text
 			}
 		}
-		var kept any
+		var encoded any
 		if len(fixed) > 0 {
-			if kept, err = written(fixed); err != nil {
+			if encoded, err = encode(fixed); err != nil {
 				return err
 			}
 		}
-		_, err = tx.ExecContext(ctx, `UPDATE bulk_import_rows SET fixed = $1, skipped = false WHERE draft_id = $2 AND number = $3`, kept, d.ID, number)
+		_, err = tx.ExecContext(ctx, `UPDATE bulk_import_rows SET fixed = $1, skipped = false WHERE draft_id = $2 AND number = $3`, encoded, d.ID, number)
 		return err
 	})
 }
 
-// Skip excludes a row from the submission, or includes it again.
+// Skip excludes a row from the submission if skipped is true, and includes it otherwise.
 func (s *Service) Skip(ctx context.Context, d *Draft, number int, skipped bool) error {
 	return s.update(ctx, d, "skipping a row", func(tx *db.Tx) error {
 		res, err := tx.ExecContext(ctx, `UPDATE bulk_import_rows SET skipped = $1 WHERE draft_id = $2 AND number = $3`, skipped, d.ID, number)
@@ -86,8 +86,8 @@ func (s *Service) Skip(ctx context.Context, d *Draft, number int, skipped bool) 
 	})
 }
 
-// SkipAll excludes all rows with problems, or all duplicates of other rows, and returns their
-// number.
+// SkipAll excludes all rows with problems, or all duplicates of other rows. It returns the number
+// of these rows.
 func (s *Service) SkipAll(ctx context.Context, d *Draft, show Show) (n int, err error) {
 	var numbers []int
 	err = s.update(ctx, d, "skipping rows", func(tx *db.Tx) error {
@@ -96,7 +96,7 @@ func (s *Service) SkipAll(ctx context.Context, d *Draft, show Show) (n int, err 
 			return err
 		}
 		if show != ShowProblems && show != ShowDuplicate {
-			return fault.New(fault.BadRequest, "Only rows with problems and duplicates are skipped together.")
+			return fault.New(fault.BadRequest, "Only rows with problems and duplicates can be skipped together.")
 		}
 		for _, row := range review.Of(show) {
 			numbers = append(numbers, row.Number)
@@ -112,7 +112,7 @@ func skipTx(ctx context.Context, tx *db.Tx, d *Draft, numbers []int) error {
 		for _, number := range some {
 			args = append(args, number)
 		}
-		if _, err := tx.ExecContext(ctx, `UPDATE bulk_import_rows SET skipped = true WHERE draft_id = $1 AND number IN (`+db.Places(2, len(some))+`)`, args...); err != nil {
+		if _, err := tx.ExecContext(ctx, `UPDATE bulk_import_rows SET skipped = true WHERE draft_id = $1 AND number IN (`+db.Placeholders(2, len(some))+`)`, args...); err != nil {
 			return err
 		}
 	}
@@ -120,8 +120,8 @@ func skipTx(ctx context.Context, tx *db.Tx, d *Draft, numbers []int) error {
 }
 
 // WriteErrors writes the rows with problems as CSV: the columns of the list, and the problems of
-// each row as say formats them. The corrected file can be uploaded as a list.
-func (v *Review) WriteErrors(out io.Writer, say func(*Row, Problem) string) error {
+// each row as formatted by format. The file can be corrected and uploaded as a list.
+func (v *Review) WriteErrors(out io.Writer, format func(*Row, Problem) string) error {
 	w := sheet.NewWriter(out)
 	if err := w.Write(append(slices.Clone(v.Header), "Row in the list", "What is wrong")...); err != nil {
 		return err
@@ -129,7 +129,7 @@ func (v *Review) WriteErrors(out io.Writer, say func(*Row, Problem) string) erro
 	for _, row := range v.Of(ShowProblems) {
 		var wrong []string
 		for _, p := range row.Problems {
-			wrong = append(wrong, say(row, p))
+			wrong = append(wrong, format(row, p))
 		}
 		cells := make([]string, len(v.Header))
 		copy(cells, row.Cells)
@@ -140,28 +140,28 @@ func (v *Review) WriteErrors(out io.Writer, say func(*Row, Problem) string) erro
 	return w.Flush()
 }
 
-// Duplicate is a row that the duplicate rule would reject.
+// Duplicate is a row that would be rejected as a duplicate.
 type Duplicate struct {
 	*Row
 
-	// ExistingUUID is the existing certificate.
+	// ExistingUUID is the UUID of the existing certificate.
 	ExistingUUID string
 }
 
-// DryRun is what the submission of a draft would create now.
+// DryRun is the result that the submission of a draft would have now.
 type DryRun struct {
 	*Review
 
-	// Made is the number of certificates, Batches the number of batches.
-	Made, Batches int
-	// Existing are rows whose certificate exists already. Duplicates are duplicates of another row.
+	// Certificates is the number of certificates, and Batches the number of batches.
+	Certificates, Batches int
+	// Existing are rows whose certificate already exists. Duplicates are duplicates of other rows.
 	Existing   []Duplicate
 	Duplicates []*Row
-	// Misspelt are rows whose e-mail address probably has a misspelt domain.
+	// Misspelt are rows whose mail address probably has a misspelt domain.
 	Misspelt []*Row
 }
 
-// DryRun computes what the submission of a draft would create.
+// DryRun returns the result that the submission of a draft would have now.
 func (s *Service) DryRun(ctx context.Context, d *Draft) (*DryRun, error) {
 	review, err := s.Review(ctx, d)
 	if err != nil {
@@ -182,7 +182,7 @@ func (s *Service) DryRun(ctx context.Context, d *Draft) (*DryRun, error) {
 		if id, ok := existing[keys[i]]; ok {
 			run.Existing = append(run.Existing, Duplicate{Row: row, ExistingUUID: id})
 		} else if row.DuplicateOf == 0 {
-			run.Made++
+			run.Certificates++
 		}
 		if row.SuggestedDomain != "" {
 			run.Misspelt = append(run.Misspelt, row)
@@ -192,7 +192,8 @@ func (s *Service) DryRun(ctx context.Context, d *Draft) (*DryRun, error) {
 	return run, nil
 }
 
-// SkipExisting excludes all rows whose certificate exists already, and returns their number.
+// SkipExisting excludes all rows whose certificate already exists. It returns the number of these
+// rows.
 func (s *Service) SkipExisting(ctx context.Context, d *Draft) (int, error) {
 	run, err := s.DryRun(ctx, d)
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 	"github.com/certvault/certvault/internal/vaulttest"
 )
 
-// sealer adds a tail, or refuses files with certain names.
+// sealer adds a tail. It refuses the files whose names are in refuse.
 type sealer struct {
 	vaulttest.Sealer
 
@@ -33,8 +33,8 @@ func (s *sealer) Seal(ctx context.Context, o seal.Original, stamp seal.Stamp) (*
 	return s.Sealer.Seal(ctx, o, stamp)
 }
 
-// desk is a vault with a registrar.
-type desk struct {
+// fixture is a vault with an institution and a person who uploads.
+type fixture struct {
 	*vaulttest.Vault
 	*bulkimport.Service
 
@@ -44,30 +44,30 @@ type desk struct {
 	person cert.Actor
 }
 
-func newDesk(t *testing.T, d *db.DB) *desk {
+func newFixture(t *testing.T, d *db.DB) *fixture {
 	t.Helper()
-	k := &desk{t: t, sealer: &sealer{}, person: cert.Actor{Type: "user", ID: 7, Name: "Regina Registrar"}}
+	k := &fixture{t: t, sealer: &sealer{}, person: cert.Actor{Type: "user", ID: 7, Name: "Regina Registrar"}}
 	k.Vault = vaulttest.New(t, d, func(d *vault.Deps) { d.Sealer, d.Attempts = k.sealer, 3 })
 	k.Service = k.BulkImports
 	k.inst = k.institution("NWU")
 	return k
 }
 
-func (k *desk) institution(prefix string) *account.Institution {
+func (k *fixture) institution(prefix string) *account.Institution {
 	k.t.Helper()
 	return k.Institution(prefix, "University "+prefix)
 }
 
 // ok fails the test on an error.
-func (k *desk) ok(err error) {
+func (k *fixture) ok(err error) {
 	k.t.Helper()
 	if err != nil {
 		k.t.Fatal(err)
 	}
 }
 
-// one reads a single value.
-func one[T any](k *desk, query string, args ...any) (value T) {
+// one returns the single value that a query selects.
+func one[T any](k *fixture, query string, args ...any) (value T) {
 	k.t.Helper()
 	if err := k.DB.QueryRowContext(k.t.Context(), query, args...).Scan(&value); err != nil {
 		k.t.Fatalf("%s: %v", query, err)
@@ -75,49 +75,49 @@ func one[T any](k *desk, query string, args ...any) (value T) {
 	return value
 }
 
-func (k *desk) create() *bulkimport.Draft {
+func (k *fixture) create() *bulkimport.Draft {
 	k.t.Helper()
 	d, err := k.Create(k.t.Context(), k.inst, k.person)
 	k.ok(err)
 	return d
 }
 
-// again reads the current state of a draft.
-func (k *desk) again(d *bulkimport.Draft) *bulkimport.Draft {
+// reload returns the current state of a draft.
+func (k *fixture) reload(d *bulkimport.Draft) *bulkimport.Draft {
 	k.t.Helper()
 	got, err := k.ByUUID(k.t.Context(), k.inst.ID, k.person.ID, d.UUID)
 	k.ok(err)
 	return got
 }
 
-// list uploads a list to a draft and confirms the guessed columns.
-func (k *desk) list(d *bulkimport.Draft, text string) *bulkimport.Draft {
+// list uploads a list to a draft and confirms the detected columns.
+func (k *fixture) list(d *bulkimport.Draft, text string) *bulkimport.Draft {
 	k.t.Helper()
-	k.ok(k.TakeList(k.t.Context(), d, "class of 2026.csv", strings.NewReader(text)))
-	d = k.again(d)
+	k.ok(k.SetList(k.t.Context(), d, "class of 2026.csv", strings.NewReader(text)))
+	d = k.reload(d)
 	k.ok(k.SetMapping(k.t.Context(), d, d.Mapping))
-	return k.again(d)
+	return k.reload(d)
 }
 
-func (k *desk) file(d *bulkimport.Draft, name string) {
+func (k *fixture) file(d *bulkimport.Draft, name string) {
 	k.t.Helper()
 	_, err := k.AddFile(k.t.Context(), k.inst, d, name, bytes.NewReader(vaulttest.PDF))
 	k.ok(err)
 }
 
-func (k *desk) review(d *bulkimport.Draft) *bulkimport.Review {
+func (k *fixture) review(d *bulkimport.Draft) *bulkimport.Review {
 	k.t.Helper()
-	v, err := k.Review(k.t.Context(), k.again(d))
+	v, err := k.Review(k.t.Context(), k.reload(d))
 	k.ok(err)
 	return v
 }
 
 // finish runs the queue until a submitted draft is finished.
-func (k *desk) finish(d *bulkimport.Draft) *bulkimport.Progress {
+func (k *fixture) finish(d *bulkimport.Draft) *bulkimport.Progress {
 	k.t.Helper()
 	var p *bulkimport.Progress
 	k.Until("all rows are done", func() bool {
-		if k.again(d).Status != bulkimport.Submitted {
+		if k.reload(d).Status != bulkimport.Submitted {
 			return false
 		}
 		var err error
@@ -128,7 +128,7 @@ func (k *desk) finish(d *bulkimport.Draft) *bulkimport.Progress {
 	return p
 }
 
-// rows returns a list of n people with their files.
+// rows returns a list with n people and the names of their files.
 func rows(n int) string {
 	var b strings.Builder
 	b.WriteString("Title,Full name,Email,File,Issue date\n")
@@ -138,8 +138,8 @@ func rows(n int) string {
 	return b.String()
 }
 
-// packed returns a ZIP of files.
-func packed(t *testing.T, files ...zipFile) []byte {
+// zipOf returns a ZIP of files.
+func zipOf(t *testing.T, files ...zipFile) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	w := zip.NewWriter(&b)

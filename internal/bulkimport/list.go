@@ -21,15 +21,15 @@ import (
 
 // Mapping assigns meanings to the columns of a list.
 type Mapping struct {
-	// Columns maps a meaning to the index of its column, from 0.
+	// Columns maps a meaning to the index of its column, which starts at 0.
 	Columns map[sheet.Column]int `json:"columns,omitempty"`
-	// Defaults are the values of rows without a value of their own.
+	// Defaults are the values for rows whose own value is empty.
 	Defaults map[sheet.Column]string `json:"defaults,omitempty"`
-	// Dates is the order of day and month; Unknown infers it from the list.
+	// Dates is the order of day and month. With Unknown, the order is inferred from the list.
 	Dates sheet.Order `json:"dates,omitempty"`
 }
 
-// column returns the index of the column with a meaning, -1 if there is none.
+// column returns the index of the column with a meaning, or -1 if there is none.
 func (m *Mapping) column(c sheet.Column) int {
 	if at, ok := m.Columns[c]; ok {
 		return at
@@ -37,8 +37,8 @@ func (m *Mapping) column(c sheet.Column) int {
 	return -1
 }
 
-// remembered is a mapping that is independent of the order of the columns.
-type remembered struct {
+// storedMapping is a mapping that does not depend on the order of the columns.
+type storedMapping struct {
 	Columns  map[sheet.Column]string `json:"columns"`
 	Defaults map[sheet.Column]string `json:"defaults"`
 	Dates    sheet.Order             `json:"dates"`
@@ -46,13 +46,14 @@ type remembered struct {
 
 const (
 	maxListName = 255
-	// maxDefault bounds a default in code points, like the longest field.
+	// maxDefault is the maximum length of a default in characters, the same as that of the longest
+	// field.
 	maxDefault = 1000
 )
 
-// TakeList stores a list in a draft and replaces an earlier list. The meanings of its columns are
-// those of the last list with the same columns, or are guessed.
-func (s *Service) TakeList(ctx context.Context, d *Draft, name string, r io.Reader) error {
+// SetList stores a list in a draft and replaces an earlier list. The meanings of its columns are
+// those of the last list with the same columns. If there is no such list, they are detected.
+func (s *Service) SetList(ctx context.Context, d *Draft, name string, r io.Reader) error {
 	free, err := acquire(ctx, s.lists)
 	if err != nil {
 		return err
@@ -65,26 +66,26 @@ func (s *Service) TakeList(ctx context.Context, d *Draft, name string, r io.Read
 	if err != nil {
 		return err
 	}
-	mapping, err := s.recall(ctx, d.InstitutionID, table.Header)
+	mapping, err := s.lastMapping(ctx, d.InstitutionID, table.Header)
 	if err != nil {
 		return err
 	}
 	return s.update(ctx, d, "storing a list", func(tx *db.Tx) error {
-		header, err := written(table.Header)
+		header, err := encode(table.Header)
 		if err != nil {
 			return err
 		}
-		notices, err := written(append([]string{}, table.Notices...))
+		notices, err := encode(append([]string{}, table.Notices...))
 		if err != nil {
 			return err
 		}
-		meaning, err := written(mapping)
+		encodedMapping, err := encode(mapping)
 		if err != nil {
 			return err
 		}
 		if _, err := tx.ExecContext(ctx, `
 			UPDATE bulk_import_drafts SET list_name = $1, header = $2, notices = $3, mapping = $4, mapped = false, total = $5 WHERE id = $6`,
-			listName(name), header, notices, meaning, len(table.Rows), d.ID); err != nil {
+			listName(name), header, notices, encodedMapping, len(table.Rows), d.ID); err != nil {
 			return err
 		}
 		if _, err := tx.ExecContext(ctx, `DELETE FROM bulk_import_rows WHERE draft_id = $1`, d.ID); err != nil {
@@ -99,7 +100,8 @@ func (s *Service) TakeList(ctx context.Context, d *Draft, name string, r io.Read
 	})
 }
 
-// listName removes the path and unstorable characters from the name of a list.
+// listName returns the file name of a list without its path. Names that cannot be stored become
+// "list".
 func listName(name string) string {
 	name = name[strings.LastIndexAny(name, `/\`)+1:]
 	if name = strings.TrimSpace(name); !account.CleanText(name) || name == "" {
@@ -118,12 +120,12 @@ func insertRowsTx(ctx context.Context, tx *db.Tx, draftID int64, rows []sheet.Ro
 		if i > 0 {
 			query.WriteString(", ")
 		}
-		query.WriteString("(" + db.Places(columns*i+1, columns) + ")")
+		query.WriteString("(" + db.Placeholders(columns*i+1, columns) + ")")
 		for c, cell := range row.Cells {
-			// Neither database stores NUL, and none of our texts contains it.
+			// The databases cannot store NUL, and no text of the vault contains it.
 			row.Cells[c] = strings.ReplaceAll(strings.ToValidUTF8(cell, string(utf8.RuneError)), "\x00", string(utf8.RuneError))
 		}
-		cells, err := written(row.Cells)
+		cells, err := encode(row.Cells)
 		if err != nil {
 			return err
 		}
@@ -133,32 +135,32 @@ func insertRowsTx(ctx context.Context, tx *db.Tx, draftID int64, rows []sheet.Ro
 	return err
 }
 
-// SetMapping sets the meanings of the columns, and remembers them for the next list with the same
+// SetMapping sets the meanings of the columns, and stores them for the next list with the same
 // columns.
 func (s *Service) SetMapping(ctx context.Context, d *Draft, m Mapping) error {
 	if err := m.check(len(d.Header)); err != nil {
 		return err
 	}
-	meaning, err := written(m)
+	encodedMapping, err := encode(m)
 	if err != nil {
 		return err
 	}
-	kept := remembered{Columns: map[sheet.Column]string{}, Defaults: m.Defaults, Dates: m.Dates}
+	stored := storedMapping{Columns: map[sheet.Column]string{}, Defaults: m.Defaults, Dates: m.Dates}
 	for column, at := range m.Columns {
-		kept.Columns[column] = sheet.Fold(d.Header[at])
+		stored.Columns[column] = sheet.Fold(d.Header[at])
 	}
-	memory, err := written(kept)
+	storedText, err := encode(stored)
 	if err != nil {
 		return err
 	}
-	return s.update(ctx, d, "saving the meaning of columns", func(tx *db.Tx) error {
-		if _, err := tx.ExecContext(ctx, `UPDATE bulk_import_drafts SET mapping = $1, mapped = true WHERE id = $2`, meaning, d.ID); err != nil {
+	return s.update(ctx, d, "storing the meanings of columns", func(tx *db.Tx) error {
+		if _, err := tx.ExecContext(ctx, `UPDATE bulk_import_drafts SET mapping = $1, mapped = true WHERE id = $2`, encodedMapping, d.ID); err != nil {
 			return err
 		}
 		_, err := tx.ExecContext(ctx, `
 			INSERT INTO bulk_import_mappings (institution_id, headers, mapping, used_at) VALUES ($1, $2, $3, $4)
 			ON CONFLICT (institution_id, headers) DO UPDATE SET mapping = excluded.mapping, used_at = excluded.used_at`,
-			d.InstitutionID, headersKey(d.Header), memory, db.Micros(s.now()))
+			d.InstitutionID, headersKey(d.Header), storedText, db.Micros(s.now()))
 		return err
 	})
 }
@@ -202,7 +204,7 @@ func (m *Mapping) check(width int) error {
 	return bad.Err()
 }
 
-// checkDefault checks a text that applies to all rows, and returns nil for a valid one.
+// checkDefault checks a text that applies to all rows. It returns nil if the text is valid.
 func checkDefault(column sheet.Column, value string, order sheet.Order) *cert.Problem {
 	if value == "" {
 		return nil
@@ -222,7 +224,7 @@ func checkDefault(column sheet.Column, value string, order sheet.Order) *cert.Pr
 	return problem
 }
 
-// headersKey is equal for lists with the same columns in any order.
+// headersKey returns a key that is equal for lists with the same columns in any order.
 func headersKey(header []string) []byte {
 	folded := make([]string, len(header))
 	for i, name := range header {
@@ -233,23 +235,24 @@ func headersKey(header []string) []byte {
 	return sum[:]
 }
 
-// recall returns the mapping of the last list with these columns, or a guess.
-func (s *Service) recall(ctx context.Context, institutionID int64, header []string) (Mapping, error) {
-	guess := Mapping{Columns: sheet.DetectColumns(header), Defaults: map[sheet.Column]string{}}
+// lastMapping returns the mapping of the last list with these columns. If there is no such list, it
+// returns a detected mapping.
+func (s *Service) lastMapping(ctx context.Context, institutionID int64, header []string) (Mapping, error) {
+	detected := Mapping{Columns: sheet.DetectColumns(header), Defaults: map[sheet.Column]string{}}
 	var text string
 	err := s.db.QueryRowContext(ctx, `SELECT mapping FROM bulk_import_mappings WHERE institution_id = $1 AND headers = $2`, institutionID, headersKey(header)).Scan(&text)
 	if errors.Is(err, sql.ErrNoRows) {
-		return guess, nil
+		return detected, nil
 	}
 	if err != nil {
-		return guess, fmt.Errorf("reading remembered columns: %w", err)
+		return detected, fmt.Errorf("reading the mapping of the last list: %w", err)
 	}
-	var kept remembered
-	if err := readInto(text, &kept); err != nil {
-		return guess, err
+	var stored storedMapping
+	if err := decode(text, &stored); err != nil {
+		return detected, err
 	}
-	m := Mapping{Columns: map[sheet.Column]int{}, Defaults: kept.Defaults, Dates: kept.Dates}
-	for column, name := range kept.Columns {
+	m := Mapping{Columns: map[sheet.Column]int{}, Defaults: stored.Defaults, Dates: stored.Dates}
+	for column, name := range stored.Columns {
 		if at := slices.IndexFunc(header, func(h string) bool { return sheet.Fold(h) == name }); at >= 0 {
 			m.Columns[column] = at
 		}

@@ -11,12 +11,12 @@ import (
 	"github.com/certvault/certvault/internal/sheet"
 )
 
-// shelf finds the files that rows name. People and programs write names differently: in case, in
-// the composition of accented letters, in folders and in extensions. A name matches if it
+// fileIndex finds the files for the names in rows. People and programs write names differently: in
+// case, in the composition of accented letters, in folders and in extensions. A name matches if it
 // identifies a single file after these differences are removed.
 type fileIndex struct {
-	// byPath, byName and byStem map a path, a name without folders, and a name without its
-	// extension to files.
+	// byPath, byName and byStem have the files by path, by name without folders, and by name
+	// without extension.
 	byPath, byName, byStem map[string][]*File
 	folder                 cases.Caser
 }
@@ -24,31 +24,31 @@ type fileIndex struct {
 func newFileIndex(files []*File) *fileIndex {
 	s := &fileIndex{byPath: map[string][]*File{}, byName: map[string][]*File{}, byStem: map[string][]*File{}, folder: cases.Fold()}
 	for _, f := range files {
-		whole := s.fold(f.Path)
-		name := path.Base(whole)
+		folded := s.fold(f.Path)
+		name := path.Base(folded)
 		stem := strings.TrimSuffix(name, extension(name))
-		s.byPath[whole] = append(s.byPath[whole], f)
+		s.byPath[folded] = append(s.byPath[folded], f)
 		s.byName[name] = append(s.byName[name], f)
 		s.byStem[stem] = append(s.byStem[stem], f)
 	}
 	return s
 }
 
-// fold returns a name in the form that is used for comparison.
+// fold returns the form of a name that is used for comparison.
 func (s *fileIndex) fold(name string) string {
 	return strings.Join(strings.Fields(s.folder.String(norm.NFC.String(name))), " ")
 }
 
-// extension returns the known file extension of a name, "" if there is none.
+// extension returns the extension of a name if it is known, or "".
 func extension(name string) string {
-	switch end := path.Ext(name); end {
+	switch ext := path.Ext(name); ext {
 	case ".pdf", ".jpg", ".jpeg", ".png":
-		return end
+		return ext
 	}
 	return ""
 }
 
-// fileProblem returns a problem with the file name of a row.
+// fileProblem returns a problem of the file name of a row.
 func fileProblem(p cert.Problem, paths ...string) *Problem {
 	p.Field = cert.FieldFile
 	return &Problem{Column: sheet.File, Paths: paths, Problem: p}
@@ -74,8 +74,8 @@ func (s *fileIndex) find(name string) (*File, *Problem) {
 	return nil, fileProblem(cert.Problem{Code: CodeNoFile, Detail: name})
 }
 
-// ending returns the files whose path ends with the given path, or the reverse: a list and an
-// archive often use different top folders.
+// ending returns the files whose paths end with the given path, and the files with whose paths the
+// given path ends: a list and an archive often have different top folders.
 func (s *fileIndex) ending(files []*File, wanted string) (list []*File) {
 	if !strings.Contains(wanted, "/") {
 		return nil

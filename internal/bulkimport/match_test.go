@@ -48,7 +48,7 @@ func TestMatch(t *testing.T) {
 			got = "!" + strings.TrimPrefix(problem.Error(), "file: ")
 		}
 		if isRefused := strings.HasPrefix(want, "!") && file == nil && strings.Contains(got, want[1:]); got != want && !isRefused {
-			t.Errorf("%q: %s, want %s", name, got, want)
+			t.Errorf("the file of %q = %s, want %s", name, got, want)
 		}
 	}
 }

@@ -11,36 +11,36 @@ import (
 )
 
 const (
-	// flagUTF8 marks a name as UTF-8 (APPNOTE.TXT, 4.4.4).
+	// flagUTF8 is the flag of an entry whose name is in UTF-8 (APPNOTE.TXT, 4.4.4).
 	flagUTF8 = 0x800
 	// unicodePath is the extra field that contains a name in UTF-8 (APPNOTE.TXT, 4.6.9).
 	unicodePath = 0x7075
-	// unicodePathHead is the length of its version and the checksum of the other name.
+	// unicodePathHead is the length of the version and the checksum before the name in that field.
 	unicodePathHead = 5
 )
 
-// entryName returns the name of an archive's entry, and whether it is a regular file that a person
-// added. A name without the UTF-8 flag is read as UTF-8 if it is valid (macOS writes such names),
-// otherwise in the code page that the format defines, which Windows writes (APPNOTE.TXT, appendix
-// D).
+// entryName returns the name of an archive's entry, and whether the entry is a regular file that a
+// person added. If the entry has no UTF-8 flag, its name is read as UTF-8 if it is valid UTF-8,
+// because macOS writes such names. Otherwise it is read in the code page of the format, which
+// Windows writes (APPNOTE.TXT, appendix D).
 func entryName(f *zip.File) (name string, isFile bool) {
 	switch name = f.Name; {
 	case f.Flags&flagUTF8 != 0 && utf8.ValidString(name):
 	case extraName(f) != "":
 		name = extraName(f)
 	case !utf8.ValidString(name):
-		if older, err := charmap.CodePage437.NewDecoder().String(name); err == nil {
-			name = older
+		if decoded, err := charmap.CodePage437.NewDecoder().String(name); err == nil {
+			name = decoded
 		}
 	}
 	if strings.HasSuffix(name, "/") || strings.HasSuffix(name, `\`) || f.FileInfo().IsDir() {
 		return name, false
 	}
-	return name, !isRubbish(strings.ReplaceAll(name, `\`, "/"))
+	return name, !isSystemFile(strings.ReplaceAll(name, `\`, "/"))
 }
 
-// extraName returns the name in the extra field, "" if there is none or if it belongs to another
-// name.
+// extraName returns the name in the extra field. It returns "" if there is none, or if the field
+// belongs to another name.
 func extraName(f *zip.File) string {
 	for extra := f.Extra; len(extra) >= 4; {
 		tag, size := binary.LittleEndian.Uint16(extra), int(binary.LittleEndian.Uint16(extra[2:]))

@@ -11,36 +11,35 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// WantedOf returns the placement of a row: its own, or that of all rows; nil stands for the
+// WantedOf returns the placement for a row: its own, or the one for all rows; nil means the
 // institution's default.
-func (d *Draft) WantedOf(r *Row) *cert.Wanted {
+func (d *Draft) WantedOf(r *Row) *cert.RequestedPlacement {
 	if r.Wanted != nil {
 		return r.Wanted
 	}
 	return d.Wanted
 }
 
-// PlaceAll sets the placement of all rows without one of their own; nil stands for the
-// institution's default.
-func (s *Service) PlaceAll(ctx context.Context, d *Draft, w *cert.Wanted) error {
-	kept, err := keptPlace(w)
+// PlaceAll sets the placement for all rows without their own; nil means the institution's default.
+func (s *Service) PlaceAll(ctx context.Context, d *Draft, w *cert.RequestedPlacement) error {
+	encoded, err := encodePlacement(w)
 	if err != nil {
 		return err
 	}
-	return s.update(ctx, d, "choosing a place for all rows", func(tx *db.Tx) error {
-		_, err := tx.ExecContext(ctx, `UPDATE bulk_import_drafts SET wanted = $1 WHERE id = $2`, kept, d.ID)
+	return s.update(ctx, d, "setting the placement for all rows", func(tx *db.Tx) error {
+		_, err := tx.ExecContext(ctx, `UPDATE bulk_import_drafts SET wanted = $1 WHERE id = $2`, encoded, d.ID)
 		return err
 	})
 }
 
-// Place sets the placement of a row; nil stands for that of all rows.
-func (s *Service) Place(ctx context.Context, d *Draft, number int, w *cert.Wanted) error {
-	kept, err := keptPlace(w)
+// Place sets the placement for a row; nil means the one for all rows.
+func (s *Service) Place(ctx context.Context, d *Draft, number int, w *cert.RequestedPlacement) error {
+	encoded, err := encodePlacement(w)
 	if err != nil {
 		return err
 	}
-	return s.update(ctx, d, "choosing a place for a row", func(tx *db.Tx) error {
-		res, err := tx.ExecContext(ctx, `UPDATE bulk_import_rows SET wanted = $1 WHERE draft_id = $2 AND number = $3`, kept, d.ID, number)
+	return s.update(ctx, d, "setting the placement for a row", func(tx *db.Tx) error {
+		res, err := tx.ExecContext(ctx, `UPDATE bulk_import_rows SET wanted = $1 WHERE draft_id = $2 AND number = $3`, encoded, d.ID, number)
 		if err != nil {
 			return err
 		}
@@ -51,24 +50,24 @@ func (s *Service) Place(ctx context.Context, d *Draft, number int, w *cert.Wante
 	})
 }
 
-// keptPlace encodes a placement for the database, nil if there is none.
-func keptPlace(w *cert.Wanted) (any, error) {
+// encodePlacement encodes a placement for the database. The result is nil if w is nil.
+func encodePlacement(w *cert.RequestedPlacement) (any, error) {
 	if w == nil {
-		return nil, nil //nolint:nilnil // no place is a choice, and NULL in the database
+		return nil, nil //nolint:nilnil // nil is a valid value, which is NULL in the database
 	}
 	if err := w.Check(); err != nil {
 		return nil, err
 	}
-	return written(w)
+	return encode(w)
 }
 
-// readPlace is the inverse of keptPlace.
-func readPlace(kept sql.NullString, w **cert.Wanted) error {
-	if !kept.Valid {
+// decodePlacement is the inverse of encodePlacement.
+func decodePlacement(encoded sql.NullString, w **cert.RequestedPlacement) error {
+	if !encoded.Valid {
 		return nil
 	}
-	*w = &cert.Wanted{}
-	return readInto(kept.String, *w)
+	*w = &cert.RequestedPlacement{}
+	return decode(encoded.String, *w)
 }
 
 // File returns a file of a draft.

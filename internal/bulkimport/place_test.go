@@ -13,59 +13,60 @@ import (
 	"github.com/certvault/certvault/internal/sheet"
 )
 
-// The placement of all rows and the placement of one row are passed to the certificates through
-// their batches, and are copied to a draft of the rejected rows.
+// The placement for all rows and the placement for one row become those of the certificates, and
+// are copied to a draft of the rejected rows.
 func TestPlacements(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		k := newDesk(t, d)
+		k := newFixture(t, d)
 		k.SetPartSize(2)
 		draft := k.list(k.create(), rows(5))
 		for _, name := range []string{"0.pdf", "1.pdf", "2.pdf", "3.pdf", "4.pdf"} {
 			k.file(draft, name)
 		}
 		box := &seal.Box{0.1, 0.2, 0.4, 0.3}
-		k.ok(k.PlaceAll(t.Context(), draft, &cert.Wanted{Mode: seal.TopLeft, Page: 1}))
-		k.ok(k.Place(t.Context(), draft, 3, &cert.Wanted{Mode: seal.Exact, Page: 1, Box: box}))
-		k.ok(k.Place(t.Context(), draft, 4, &cert.Wanted{Mode: seal.Strip, Page: 1}))
+		k.ok(k.PlaceAll(t.Context(), draft, &cert.RequestedPlacement{Mode: seal.TopLeft, Page: 1}))
+		k.ok(k.Place(t.Context(), draft, 3, &cert.RequestedPlacement{Mode: seal.Exact, Page: 1, Box: box}))
+		k.ok(k.Place(t.Context(), draft, 4, &cert.RequestedPlacement{Mode: seal.Strip, Page: 1}))
 		k.ok(k.Place(t.Context(), draft, 4, nil))
-		k.ok(k.Place(t.Context(), draft, 6, &cert.Wanted{Mode: seal.Appended, Page: 1}))
+		k.ok(k.Place(t.Context(), draft, 6, &cert.RequestedPlacement{Mode: seal.Appended, Page: 1}))
 		k.ok(k.Fix(t.Context(), draft, 6, map[sheet.Column]string{sheet.Name: ""}))
 		k.ok(k.Skip(t.Context(), draft, 6, true))
-		for name, bad := range map[string]*cert.Wanted{"no mode": {Page: 1}, "a result": {Mode: seal.Cover, Page: 1}, "no box": {Mode: seal.Exact, Page: 1}} {
+		for name, bad := range map[string]*cert.RequestedPlacement{"no mode": {Page: 1}, "a mode that cannot be requested": {Mode: seal.Cover, Page: 1}, "no box": {Mode: seal.Exact, Page: 1}} {
 			if err := k.Place(t.Context(), draft, 3, bad); !fault.Is(err, fault.Invalid) {
-				t.Errorf("%s: %v", name, err)
+				t.Errorf("placement with %s: error = %v, want fault.Invalid", name, err)
 			}
 		}
 		if err := k.Place(t.Context(), draft, 99, nil); !fault.Is(err, fault.NotFound) {
-			t.Errorf("no such row: %v", err)
+			t.Errorf("unknown row: error = %v, want fault.NotFound", err)
 		}
-		k.ok(k.Submit(t.Context(), k.again(draft), nil))
+		k.ok(k.Submit(t.Context(), k.reload(draft), nil))
 		if err := k.PlaceAll(t.Context(), draft, nil); !fault.Is(err, fault.BadRequest) {
-			t.Errorf("after it was submitted: %v", err)
+			t.Errorf("after the submission: error = %v, want fault.BadRequest", err)
 		}
 		k.finish(draft)
 		for name, want := range map[string]string{
 			"Person 0": `{"mode":"top-left","page":1}`, "Person 1": `{"mode":"exact","page":1,"box":[0.1,0.2,0.4,0.3]}`, "Person 2": `{"mode":"top-left","page":1}`,
 		} {
 			if got := one[string](k, `SELECT coalesce(wanted_placement, '') FROM certificates WHERE full_name = $1`, name); got != want {
-				t.Errorf("%s: %s, want %s", name, got, want)
+				t.Errorf("placement of %s = %s, want %s", name, got, want)
 			}
 		}
-		again, err := k.Again(t.Context(), k.again(draft), k.person)
+		again, err := k.Resubmit(t.Context(), k.reload(draft), k.person)
 		k.ok(err)
 		v := k.review(again)
 		if len(v.Rows) != 1 || v.Rows[0].Wanted == nil || v.Rows[0].Wanted.Mode != seal.Appended || v.Wanted == nil || v.Wanted.Mode != seal.TopLeft {
-			t.Errorf("begun again: %+v, %+v", v.Rows, v.Wanted)
+			t.Errorf("the draft of the rejected rows has the rows %+v and the placement %+v", v.Rows, v.Wanted)
 		}
 	})
 }
 
-// The bytes of a removed file are deleted as soon as nothing else refers to them.
+// The bytes of a removed file are deleted after the next sweeps, unless another record refers to
+// them.
 func TestRemovedFileIsDeleted(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		k := newDesk(t, d)
+		k := newFixture(t, d)
 		draft := k.list(k.create(), rows(2))
 		k.file(draft, "0.pdf")
 		k.file(draft, "1.pdf")
@@ -76,26 +77,26 @@ func TestRemovedFileIsDeleted(t *testing.T) {
 		keyOf := func(f *bulkimport.File) string {
 			return one[string](k, `SELECT original_key FROM staged_files WHERE uuid = $1`, f.StagedUUID)
 		}
-		gone, kept := keyOf(v.Files[0]), keyOf(v.Files[1])
+		removed, remaining := keyOf(v.Files[0]), keyOf(v.Files[1])
 		k.ok(k.RemoveFile(t.Context(), draft, v.Files[0].ID))
 		if err := k.RemoveFile(t.Context(), draft, v.Files[0].ID); !fault.Is(err, fault.NotFound) {
-			t.Errorf("removed twice: %v", err)
+			t.Errorf("removing a removed file: error = %v, want fault.NotFound", err)
 		}
 		if v := k.review(draft); len(v.Files) != 1 || len(v.Missing) != 1 || v.Missing[0].Number != 2 || v.Valid != 1 {
-			t.Errorf("%d files, missing %v", len(v.Files), v.Missing)
+			t.Errorf("the draft has %d files and the rows without a file are %v", len(v.Files), v.Missing)
 		}
 		k.Advance(10 * time.Minute)
 		k.ok(k.Batches.SweepStaged(t.Context()))
 		if staged() != 1 || used() != full/2 {
-			t.Errorf("%d staged files, %d of %d bytes", staged(), used(), full)
+			t.Errorf("%d staged files with %d of %d bytes, want 1 file with half of the bytes", staged(), used(), full)
 		}
 		k.Advance(25 * time.Hour)
 		k.ok(k.Certs.SweepBlobs(t.Context(), k.Batches.RefersTo, k.RefersTo))
-		o, err := k.Blobs.Open(t.Context(), kept)
+		o, err := k.Blobs.Open(t.Context(), remaining)
 		k.ok(err)
 		k.ok(o.Close())
-		if o, err := k.Blobs.Open(t.Context(), gone); err == nil {
-			t.Error("the bytes of the file that was removed are there")
+		if o, err := k.Blobs.Open(t.Context(), removed); err == nil {
+			t.Error("the bytes of the removed file still exist")
 			k.ok(o.Close())
 		}
 	})

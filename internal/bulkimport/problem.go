@@ -8,31 +8,32 @@ import (
 	"github.com/certvault/certvault/internal/sheet"
 )
 
-// The rules of bulk uploads, in addition to those of certificates.
+// These are the codes of rules for bulk uploads, in addition to those for certificates.
 const (
-	// CodeAmbiguousDate is a date that has two meanings. Detail is the date.
+	// CodeAmbiguousDate means that a date has two meanings. Detail is the date.
 	CodeAmbiguousDate cert.Code = "ambiguous_date"
-	// CodeLostCharacter is a text with a replacement character: a character was lost when the list
-	// was saved.
+	// CodeLostCharacter means that a text has a replacement character: a character was lost when
+	// the list was saved.
 	CodeLostCharacter cert.Code = "lost_character"
-	// CodeNoFile is a file name that matches no file of the draft. Detail is the name.
+	// CodeNoFile means that a file name matches no file of the draft. Detail is the name.
 	CodeNoFile cert.Code = "no_file"
-	// CodeManyFiles is a file name that matches several files; Limit is their number. Detail is the
-	// name, Paths are two of the files.
+	// CodeManyFiles means that a file name matches several files. Limit is their number, Detail is
+	// the name, and Paths are two of the files.
 	CodeManyFiles cert.Code = "many_files"
-	// CodeSameRow is a row that would become the same certificate as row Limit.
+	// CodeSameRow means that a row would become the same certificate as the row with the number
+	// Limit.
 	CodeSameRow cert.Code = "same_row"
-	// CodeLeftOut is a valid row that a person skipped.
-	CodeLeftOut cert.Code = "left_out"
-	// CodeNoColumn is a meaning that no column of the list has.
+	// CodeSkipped means that a person skipped a valid row.
+	CodeSkipped cert.Code = "left_out"
+	// CodeNoColumn means that the list has no column with a meaning.
 	CodeNoColumn cert.Code = "no_column"
-	// CodeNoDefault is a text for all rows in a field that must differ between rows.
+	// CodeNoDefault means that there is a default for a field that must differ between rows.
 	CodeNoDefault cert.Code = "no_default"
-	// CodeNoOrder is an unknown order of day, month and year.
+	// CodeNoOrder means that an order of day, month and year is unknown.
 	CodeNoOrder cert.Code = "no_order"
 )
 
-// Problem is a rule that a row, or the meaning of the columns, breaks.
+// Problem is a rule that a row or the mapping of the columns breaks.
 type Problem struct {
 	// Column is "" for a problem of another input.
 	Column sheet.Column
@@ -41,19 +42,19 @@ type Problem struct {
 	cert.Problem
 }
 
-// Problems are the cause of a fault of kind Invalid.
+// Problems is the cause of a fault of kind Invalid.
 type Problems []Problem
 
 // Error returns all problems, for logs.
 func (p Problems) Error() string {
 	texts := make([]string, len(p))
-	for i, one := range p {
-		texts[i] = string(one.Column) + ": " + one.Error()
+	for i, problem := range p {
+		texts[i] = string(problem.Column) + ": " + problem.Error()
 	}
 	return strings.Join(texts, "; ")
 }
 
-// Err returns a fault of kind Invalid, or nil without a problem.
+// Err returns a fault of kind Invalid, or nil if there are no problems.
 func (p Problems) Err() error {
 	if len(p) == 0 {
 		return nil
@@ -61,7 +62,7 @@ func (p Problems) Err() error {
 	return fault.Wrap(fault.Invalid, "The input is not valid.", p)
 }
 
-// with returns p with another problem.
+// with returns p with one more problem.
 func (p Problems) with(column sheet.Column, problem cert.Problem) Problems {
 	return append(p, Problem{Column: column, Problem: problem})
 }

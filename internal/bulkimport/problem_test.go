@@ -9,7 +9,7 @@ import (
 // codeOf returns the text of a problem of a row in tests.
 func codeOf(_ *bulkimport.Row, p bulkimport.Problem) string { return p.Error() }
 
-// codesOf returns the text of the reasons of a result in tests.
+// codesOf returns the texts of the reasons of a result in tests.
 func codesOf(r *bulkimport.Result) string {
 	if len(r.Reasons) == 0 {
 		return r.Error

@@ -15,24 +15,24 @@ import (
 	"github.com/certvault/certvault/internal/task"
 )
 
-// Progress is the progress of a submitted draft. It is counted from batches and certificates on
+// Progress is the progress of a submitted draft. It is counted from the batches and certificates on
 // each request.
 type Progress struct {
 	Batches []*batch.Batch
-	// Total is the number of submitted rows; the others are their states. Waiting rows are in no
-	// batch yet, Refused ones in a batch that was not accepted.
+	// Total is the number of submitted rows. The other numbers are those of rows by status: Waiting
+	// rows are in no batch yet, and Refused rows are in a batch that was not accepted.
 	Total, Waiting, Processing, Approved, Failed, Rejected, Revoked, Refused int
-	// Skipped rows of the list were not submitted.
+	// Skipped is the number of rows of the list that were not submitted.
 	Skipped int
 	// Refusals are the reasons why batches were not accepted.
 	Refusals []Refusal
-	// PerMinute is the recent number of approvals per minute, 0 if unknown. Remaining is the
-	// estimated remaining time.
+	// PerMinute is the recent number of approvals per minute, or 0 if it is unknown. Remaining is
+	// the estimated remaining time.
 	PerMinute int
 	Remaining time.Duration
 }
 
-// paceTime is the period over which the pace is measured.
+// paceTime is the maximum period over which the pace is measured.
 const paceTime = time.Minute
 
 // Done returns the number of finished rows.
@@ -41,7 +41,7 @@ func (p *Progress) Done() int { return p.Total - p.Waiting - p.Processing }
 // Finished reports whether all rows are finished.
 func (p *Progress) Finished() bool { return p.Waiting+p.Processing == 0 }
 
-// Percent returns the share of finished rows.
+// Percent returns the share of finished rows in percent.
 func (p *Progress) Percent() int {
 	if p.Total == 0 {
 		return 100
@@ -51,13 +51,13 @@ func (p *Progress) Percent() int {
 
 // Refusal is the reason why a batch was not accepted.
 type Refusal struct {
-	// Problem is nil for a batch that was refused before problems had codes. Words is then the
-	// reason.
+	// Problem is the reason. It is nil for a batch that was refused by a release without problems.
+	// Words is then the reason.
 	Problem *cert.Problem
-	Words   string
+	Text    string
 }
 
-// part is a batch of a draft, or the reason why there is none.
+// part is a batch of a draft. If the batch was refused, it has no UUID but a refusal.
 type part struct {
 	batchUUID string
 	refusal   Refusal
@@ -72,11 +72,11 @@ func (s *Service) parts(ctx context.Context, d *Draft) (list []part, err error) 
 	for rows.Next() {
 		var p part
 		var reason string
-		if err := rows.Scan(&p.batchUUID, &p.refusal.Words, &reason); err != nil {
+		if err := rows.Scan(&p.batchUUID, &p.refusal.Text, &reason); err != nil {
 			return nil, fmt.Errorf("reading the parts of a bulk upload: %w", err)
 		}
 		if reason != "" {
-			if err := readInto(reason, &p.refusal.Problem); err != nil {
+			if err := decode(reason, &p.refusal.Problem); err != nil {
 				return nil, err
 			}
 		}
@@ -123,7 +123,7 @@ func (s *Service) Progress(ctx context.Context, d *Draft) (*Progress, error) {
 	return p, s.pace(ctx, d, p)
 }
 
-// pace measures the speed of the last minute, or since the start.
+// pace measures the speed of the last minute, or since the submission if that is later.
 func (s *Service) pace(ctx context.Context, d *Draft, p *Progress) error {
 	if p.Finished() || d.SubmittedAt == nil {
 		return nil
@@ -143,8 +143,8 @@ func (s *Service) pace(ctx context.Context, d *Draft, p *Progress) error {
 	return nil
 }
 
-// settle finds out which drafts are finished.
-func (s *Service) settle(ctx context.Context, institutionID int64, list []*Draft) error {
+// setDone sets Done of the drafts in a list.
+func (s *Service) setDone(ctx context.Context, institutionID int64, list []*Draft) error {
 	byID, args := map[int64]*Draft{}, []any{}
 	for _, d := range list {
 		if d.Done = d.Status == Submitted; d.Done {
@@ -154,7 +154,8 @@ func (s *Service) settle(ctx context.Context, institutionID int64, list []*Draft
 	if len(args) == 0 {
 		return nil
 	}
-	rows, err := s.db.QueryContext(ctx, `SELECT batch_uuid, draft_id FROM bulk_import_batches WHERE batch_uuid IS NOT NULL AND draft_id IN (`+db.Places(1, len(args))+`)`, args...)
+	rows, err := s.db.QueryContext(ctx,
+		`SELECT batch_uuid, draft_id FROM bulk_import_batches WHERE batch_uuid IS NOT NULL AND draft_id IN (`+db.Placeholders(1, len(args))+`)`, args...)
 	if err != nil {
 		return fmt.Errorf("reading the parts of bulk uploads: %w", err)
 	}
@@ -178,7 +179,7 @@ func (s *Service) settle(ctx context.Context, institutionID int64, list []*Draft
 	return nil
 }
 
-// ByBatch returns the draft of a batch, for the batch's page.
+// ByBatch returns the draft to which a batch belongs. The error is fault.NotFound if there is none.
 func (s *Service) ByBatch(ctx context.Context, institutionID int64, batchUUID string) (*Draft, error) {
 	d, err := scanDraft(s.db.QueryRowContext(ctx, `
 		SELECT `+draftColumns+` FROM bulk_import_drafts WHERE institution_id = $1
@@ -192,8 +193,7 @@ func (s *Service) ByBatch(ctx context.Context, institutionID int64, batchUUID st
 	return d, nil
 }
 
-// RetryFailed retries the failed certificates of a draft, and no others. It returns the
-// tasks.
+// RetryFailed retries the failed certificates of a draft. It returns the tasks, one for each batch.
 func (s *Service) RetryFailed(ctx context.Context, inst *account.Institution, d *Draft, then func(ctx context.Context, tx *db.Tx) error) ([]*task.Task, error) {
 	parts, err := s.parts(ctx, d)
 	if err != nil {
@@ -204,11 +204,11 @@ func (s *Service) RetryFailed(ctx context.Context, inst *account.Institution, d 
 		if part.batchUUID == "" {
 			continue
 		}
-		one, err := s.tasks.Start(ctx, inst.ID, task.Request{Kind: task.Retry, Selection: task.Selection{Filter: search.Filter{BatchID: part.batchUUID}}, Then: then})
+		t, err := s.tasks.Start(ctx, inst.ID, task.Request{Kind: task.Retry, Selection: task.Selection{Filter: search.Filter{BatchID: part.batchUUID}}, Then: then})
 		if err != nil {
 			return nil, err
 		}
-		started = append(started, one)
+		started = append(started, t)
 	}
 	return started, nil
 }

@@ -18,14 +18,14 @@ import (
 type Result struct {
 	*Row
 
-	// Status is skipped, waiting, refused or that of the batch's entry.
+	// Status is one of the statuses below, or the status of the entry in the batch.
 	Status            string
 	UUID, ReferenceID string
 	// Issued is the text of the certificate, including later corrections.
 	Issued cert.Text
-	// Reasons are the reasons why there is no certificate, and the problems of a skipped row. Error
-	// is the reason in words, for a certificate that failed and for a row that was rejected before
-	// problems had codes.
+	// Reasons are the reasons why there is no certificate, or the problems of a skipped row. Error
+	// is the reason as text. It is set for a certificate that failed and for a row that was
+	// rejected by a release without problems.
 	Reasons      Problems
 	Error        string
 	ExistingUUID string
@@ -33,10 +33,11 @@ type Result struct {
 	Again bool
 }
 
-// Succeeded reports whether the row became a certificate, even if that was revoked since.
+// Succeeded reports whether the row became a certificate, even if the certificate has been revoked
+// since.
 func (r *Result) Succeeded() bool { return r.UUID != "" && r.Status != string(cert.Failed) }
 
-// Statuses of rows that are in no batch.
+// The statuses of rows that are in no batch.
 const (
 	StatusSkipped = "skipped"
 	StatusWaiting = "waiting"
@@ -70,7 +71,7 @@ func (s *Service) Results(ctx context.Context, d *Draft) ([]*Result, error) {
 		}
 		if n := at / s.partSize; n < len(parts) && parts[n].batchUUID == "" {
 			results[i].Status, results[i].Again = StatusRefused, true
-			results[i].refuse(parts[n].refusal.Problem, parts[n].refusal.Words)
+			results[i].refuse(parts[n].refusal.Problem, parts[n].refusal.Text)
 		}
 		at++
 	}
@@ -97,21 +98,21 @@ func (s *Service) Results(ctx context.Context, d *Draft) ([]*Result, error) {
 	return results, nil
 }
 
-// refuse sets the reason why there is no certificate: a problem, or words.
-func (r *Result) refuse(p *cert.Problem, words string) {
-	if r.Error = words; p != nil {
+// refuse sets the reason why there is no certificate: a problem, or a text.
+func (r *Result) refuse(p *cert.Problem, text string) {
+	if r.Error = text; p != nil {
 		r.Reasons = Problems{{Problem: *p}}
 	}
 }
 
-// reasons contains what is needed to explain skipped rows.
+// reasons has the data that is needed to explain why rows were skipped.
 type reasons struct {
 	today    string
 	first    map[search.Key]int
 	existing map[search.Key]string
 }
 
-// reasons collects the problems of the skipped rows of a review.
+// reasons reads the data that explains the skipped rows of a review.
 func (s *Service) reasons(ctx context.Context, v *Review) (*reasons, error) {
 	r := &reasons{today: cert.Today(s.now()), first: map[search.Key]int{}}
 	if v.SubmittedAt != nil {
@@ -133,8 +134,8 @@ func (s *Service) reasons(ctx context.Context, v *Review) (*reasons, error) {
 	return r, err
 }
 
-// explain sets the reason why a row was skipped. A row with a problem can be corrected and submitted
-// later. A row without a problem was skipped on request.
+// explain sets the reason why a row was skipped. A row with a problem can be corrected and
+// submitted later. A row without a problem was skipped by a person.
 func (r *reasons) explain(row *Result) {
 	if len(row.Problems) > 0 {
 		row.Reasons, row.Again = row.Problems, true
@@ -147,22 +148,22 @@ func (r *reasons) explain(row *Result) {
 	case row.ExistingUUID != "":
 		row.Reasons = row.Reasons.with("", cert.Problem{Code: cert.CodeDuplicate, Detail: row.ExistingUUID})
 	default:
-		row.Reasons = row.Reasons.with("", cert.Problem{Code: CodeLeftOut})
+		row.Reasons = row.Reasons.with("", cert.Problem{Code: CodeSkipped})
 	}
 }
 
-// Left returns the results of rows that became no certificate.
-func Left(results []*Result) []*Result {
+// NotIssued returns the results of rows without a certificate.
+func NotIssued(results []*Result) []*Result {
 	return slices.DeleteFunc(slices.Clone(results), (*Result).Succeeded)
 }
 
-// issuedColumns are the columns with the text of certificates.
+// issuedColumns are the names of the columns with the text of the certificates.
 var issuedColumns = []string{"Issued title", "Issued name", "Issued e-mail", "Issued date", "Issued details", "Issued file"}
 
-// WriteResults writes the result of each row as CSV: the columns of the list as uploaded, then the
-// result with its reason as say formats it, and the text of the certificate.
+// WriteResults writes the result of each row as CSV: the columns of the list as uploaded, the
+// result with its reason as formatted by format, and the text of the certificate.
 func (s *Service) WriteResults(
-	ctx context.Context, d *Draft, verifyURL func(referenceID string) string, say func(*Result) string, out io.Writer,
+	ctx context.Context, d *Draft, verifyURL func(referenceID string) string, format func(*Result) string, out io.Writer,
 ) error {
 	results, err := s.Results(ctx, d)
 	if err != nil {
@@ -188,7 +189,7 @@ func (s *Service) WriteResults(
 				issued[len(issued)-1] = r.File.Path
 			}
 		}
-		result := []string{strconv.Itoa(r.Number), r.Status, r.ReferenceID, address, r.UUID, say(r), r.ExistingUUID}
+		result := []string{strconv.Itoa(r.Number), r.Status, r.ReferenceID, address, r.UUID, format(r), r.ExistingUUID}
 		if err := w.Write(slices.Concat(cells, result, issued)...); err != nil {
 			return err
 		}
@@ -196,11 +197,11 @@ func (s *Service) WriteResults(
 	return w.Flush()
 }
 
-// Again creates a draft with the rows that were rejected, or skipped for a problem, and with their
-// files.
-func (s *Service) Again(ctx context.Context, d *Draft, creator cert.Actor) (*Draft, error) {
+// Resubmit creates a draft with the rows that were rejected or were skipped because of a problem, and
+// with their files.
+func (s *Service) Resubmit(ctx context.Context, d *Draft, creator cert.Actor) (*Draft, error) {
 	if d.Status != Submitted {
-		return nil, fault.New(fault.BadRequest, "This bulk upload is not done yet.")
+		return nil, fault.New(fault.BadRequest, "This bulk upload is not finished yet.")
 	}
 	results, err := s.Results(ctx, d)
 	if err != nil {
@@ -218,7 +219,7 @@ func (s *Service) Again(ctx context.Context, d *Draft, creator cert.Actor) (*Dra
 		}
 	}
 	if len(numbers) == 0 {
-		return nil, fault.New(fault.BadRequest, "No row is left to be corrected.")
+		return nil, fault.New(fault.BadRequest, "There are no rows to correct.")
 	}
 	var again *Draft
 	err = s.db.Tx(ctx, func(tx *db.Tx) (err error) {
@@ -233,7 +234,7 @@ func (s *Service) Again(ctx context.Context, d *Draft, creator cert.Actor) (*Dra
 	return s.ByUUID(ctx, d.InstitutionID, creator.ID, again.UUID)
 }
 
-// copyTx copies the list, some rows and some files of one draft to another, and extends the
+// copyTx copies the list, some rows and some files of a draft to another draft. It extends the
 // validity of the files.
 func (s *Service) copyTx(ctx context.Context, tx *db.Tx, from, to *Draft, numbers []int, files []int64) error {
 	if _, err := tx.ExecContext(ctx, `
@@ -249,7 +250,7 @@ func (s *Service) copyTx(ctx context.Context, tx *db.Tx, from, to *Draft, number
 		}
 		if _, err := tx.ExecContext(ctx, `
 			INSERT INTO bulk_import_rows (draft_id, number, cells, fixed, skipped, wanted)
-			SELECT $1, number, cells, fixed, false, wanted FROM bulk_import_rows WHERE draft_id = $2 AND number IN (`+db.Places(3, len(some))+`)`, args...); err != nil {
+			SELECT $1, number, cells, fixed, false, wanted FROM bulk_import_rows WHERE draft_id = $2 AND number IN (`+db.Placeholders(3, len(some))+`)`, args...); err != nil {
 			return err
 		}
 	}
@@ -261,7 +262,7 @@ func (s *Service) copyTx(ctx context.Context, tx *db.Tx, from, to *Draft, number
 		}
 		if _, err := tx.ExecContext(ctx, `
 			INSERT INTO bulk_import_files (draft_id, path, size, staged_uuid, problem, notices)
-			SELECT $1, f.path, f.size, f.staged_uuid, f.problem, f.notices FROM bulk_import_files f WHERE f.draft_id = $2 AND f.id IN (`+db.Places(4, len(some))+`)
+			SELECT $1, f.path, f.size, f.staged_uuid, f.problem, f.notices FROM bulk_import_files f WHERE f.draft_id = $2 AND f.id IN (`+db.Placeholders(4, len(some))+`)
 				AND (f.problem <> '' OR EXISTS (SELECT 1 FROM staged_files s WHERE s.uuid = f.staged_uuid AND s.institution_id = $3))`, args...); err != nil {
 			return err
 		}
@@ -270,5 +271,5 @@ func (s *Service) copyTx(ctx context.Context, tx *db.Tx, from, to *Draft, number
 	if err != nil {
 		return err
 	}
-	return s.batches.EndTx(ctx, tx, from.InstitutionID, staged, to.ExpiresAt.Add(fileGrace))
+	return s.batches.SetExpiryTx(ctx, tx, from.InstitutionID, staged, to.ExpiresAt.Add(fileGrace))
 }

@@ -15,49 +15,50 @@ import (
 	"github.com/certvault/certvault/internal/sheet"
 )
 
-// fieldOf maps a column to the field of the certificate that it fills.
+// fieldOf maps a column to the field of the certificate that the column sets.
 var fieldOf = map[sheet.Column]cert.Field{
 	sheet.Title: cert.FieldTitle, sheet.Name: cert.FieldName, sheet.Email: cert.FieldEmail, sheet.IssueDate: cert.FieldIssueDate,
 	sheet.Details: cert.FieldDetails, sheet.File: cert.FieldFile,
 }
 
-// Fields are the columns that form a row, in display order, with the name in one column.
+// Fields are the columns of a row in the order in which they are shown. The name is one column.
 var Fields = []sheet.Column{sheet.Title, sheet.Name, sheet.Email, sheet.IssueDate, sheet.Details, sheet.File}
 
-// Review is a checked draft: what each row would become, and its problems. It is computed anew each
-// time from the upload and the decisions, so it is never out of date.
+// Review is a checked draft: the certificate that each row would become, and the problems of each
+// row. It is computed from the upload and the corrections each time, so that it is always up to
+// date.
 type Review struct {
 	*Draft
 
 	Rows  []*Row
 	Files []*File
-	// Order is the order of day and month in dates, inferred if the mapping does not set it.
+	// Order is the order of day and month in dates. It is inferred if the mapping does not set it.
 	Order sheet.Order
-	// Valid, Invalid and Skipped count the rows. Every row is one of these.
+	// Valid, Invalid and Skipped are numbers of rows. Each row is counted in one of them.
 	Valid, Invalid, Skipped int
-	// Unused are the files that no row names, Missing the rows without their file, Refused the
-	// files that can never be certificates.
+	// Unused are the files that no row uses, Missing the rows whose file is missing, and Refused
+	// the files that can never become certificates.
 	Unused, Refused []*File
 	Missing         []*Row
 	// Shared are the files that several rows would use, in the order of the list.
 	Shared []*Shared
 }
 
-// Shared is a file that several rows would use, and those rows: one of them may receive another
-// person's certificate by mistake.
+// Shared is a file that several rows would use, with these rows. One of the rows may have the name
+// of the file by mistake, so that its recipient would receive another person's certificate.
 type Shared struct {
 	*File
 
 	Rows []*Row
 }
 
-// First returns the first n of its rows. More returns the number of the others.
+// First returns the first n rows that would use the file.
 func (f *Shared) First(n int) []*Row { return f.Rows[:min(n, len(f.Rows))] }
 
 // More returns the number of rows after the first n.
 func (f *Shared) More(n int) int { return max(0, len(f.Rows)-n) }
 
-// Row is one row of a list and what it would become.
+// Row is one row of a list, with the data of its certificate.
 type Row struct {
 	// Number is the row number in the spreadsheet.
 	Number int
@@ -65,31 +66,33 @@ type Row struct {
 	// Fixed are the texts that replace those of the list.
 	Fixed   map[sheet.Column]string
 	Skipped bool
-	// Wanted is its placement; nil stands for that of all rows.
-	Wanted *cert.Wanted
+	// Wanted is the placement for the row; nil means the one for all rows.
+	Wanted *cert.RequestedPlacement
 
 	Text     cert.Text
 	FileName string
 	File     *File
 	Problems Problems
-	// DuplicateOf is the number of the first row that would become the same certificate, 0 if there is
-	// none.
+	// DuplicateOf is the number of the first row that would become the same certificate, or 0 if
+	// there is none.
 	DuplicateOf int
-	// Shared is the file with all rows that would use it, nil if only this row does.
+	// Shared is the file with all rows that would use it. It is nil if only this row would use the
+	// file.
 	Shared *Shared
-	// Meant is the probable correct domain of the e-mail address, "" if the domain is plausible.
+	// SuggestedDomain is the probable correct domain of the mail address, or "" if the domain is
+	// plausible.
 	SuggestedDomain string
 
 	email account.Email
 }
 
-// Doubtful reports whether a row that is valid may still be wrong, so that a person must check it.
+// Doubtful reports whether a valid row may still be wrong, so that a person must check it.
 func (r *Row) Doubtful() bool {
 	return !r.Skipped && len(r.Problems) == 0 && (r.Shared != nil || r.SuggestedDomain != "")
 }
 
 // Sharers returns up to n other rows that would use the same file. MoreSharers returns the number
-// of the others.
+// of the remaining rows.
 func (r *Row) Sharers(n int) (list []*Row) {
 	if r.Shared == nil {
 		return nil
@@ -102,7 +105,7 @@ func (r *Row) Sharers(n int) (list []*Row) {
 	return list
 }
 
-// MoreSharers returns the number of sharers after the first n.
+// MoreSharers returns the number of rows after the first n that Sharers returns.
 func (r *Row) MoreSharers(n int) int {
 	if r.Shared == nil {
 		return 0
@@ -110,7 +113,7 @@ func (r *Row) MoreSharers(n int) int {
 	return r.Shared.More(n + 1)
 }
 
-// Value returns the text of a field, as shown in its form.
+// Value returns the text of a field as its form shows it.
 func (r *Row) Value(column sheet.Column) string {
 	if column == sheet.File {
 		return r.FileName
@@ -143,7 +146,7 @@ func (s *Service) review(ctx context.Context, q db.Queryer, d *Draft) (*Review, 
 	if v.Order == sheet.Unknown {
 		v.Order = sheet.DetectOrder(v.dates)
 	}
-	v.look(cert.Today(s.now()))
+	v.evaluate(cert.Today(s.now()))
 	return v, nil
 }
 
@@ -164,15 +167,15 @@ func (r *Row) cell(at int) string {
 	return r.Cells[at]
 }
 
-func (v *Review) look(today string) {
-	shelf := newFileIndex(v.Files)
+func (v *Review) evaluate(today string) {
+	index := newFileIndex(v.Files)
 	named := map[*File]bool{}
 	uses := map[*File]*Shared{}
 	first := map[search.Key]int{}
 	for _, row := range v.Rows {
 		row.read(&v.Mapping, v.Order)
 		var problem *Problem
-		if row.File, problem = shelf.find(row.FileName); row.File != nil {
+		if row.File, problem = index.find(row.FileName); row.File != nil {
 			named[row.File] = true
 			if reason := row.File.Problem; reason != "" {
 				problem = fileProblem(cert.Problem{Code: cert.CodeRefusedFile, Detail: reason})
@@ -203,7 +206,7 @@ func (v *Review) look(today string) {
 			first[key] = row.Number
 		}
 	}
-	v.share(uses)
+	v.findShared(uses)
 	for _, f := range v.Files {
 		if !named[f] {
 			v.Unused = append(v.Unused, f)
@@ -214,8 +217,8 @@ func (v *Review) look(today string) {
 	}
 }
 
-// share finds files that several rows would use.
-func (v *Review) share(uses map[*File]*Shared) {
+// findShared finds files that several rows would use.
+func (v *Review) findShared(uses map[*File]*Shared) {
 	for _, row := range v.Rows {
 		used := uses[row.File]
 		if row.Skipped || used == nil || len(used.Rows) < 2 {
@@ -228,7 +231,7 @@ func (v *Review) share(uses map[*File]*Shared) {
 	}
 }
 
-// key is equal for rows that would become the same certificate.
+// key returns a key that is equal for rows that would become the same certificate.
 func (r *Row) key(today string) search.Key {
 	k := search.Key{EmailFolded: r.email.Folded, Title: r.Text.Title, IssueDate: r.Text.IssueDate}
 	if k.IssueDate == "" {
@@ -237,7 +240,7 @@ func (r *Row) key(today string) search.Key {
 	return k
 }
 
-// read parses a row by the rules of the interface.
+// read sets the text and the problems of a row, by the rules for certificates.
 func (r *Row) read(m *Mapping, order sheet.Order) {
 	text := func(column sheet.Column) string {
 		if fixed, ok := r.Fixed[column]; ok {
@@ -285,7 +288,7 @@ func (r *Row) read(m *Mapping, order sheet.Order) {
 	}
 }
 
-// rows returns all rows of a draft as stored.
+// rows returns all rows of a draft as they are stored.
 func (s *Service) rows(ctx context.Context, q db.Queryer, d *Draft) (list []*Row, err error) {
 	rows, err := q.QueryContext(ctx, `SELECT number, cells, fixed, skipped, wanted FROM bulk_import_rows WHERE draft_id = $1 ORDER BY number`, d.ID)
 	if err != nil {
@@ -300,14 +303,14 @@ func (s *Service) rows(ctx context.Context, q db.Queryer, d *Draft) (list []*Row
 		if err := rows.Scan(&r.Number, &cells, &fixed, &r.Skipped, &wanted); err != nil {
 			return nil, fmt.Errorf("reading rows: %w", err)
 		}
-		if err := readInto(cells, &r.Cells); err != nil {
+		if err := decode(cells, &r.Cells); err != nil {
 			return nil, err
 		}
-		if err := readPlace(wanted, &r.Wanted); err != nil {
+		if err := decodePlacement(wanted, &r.Wanted); err != nil {
 			return nil, err
 		}
 		if fixed.Valid {
-			if err := readInto(fixed.String, &r.Fixed); err != nil {
+			if err := decode(fixed.String, &r.Fixed); err != nil {
 				return nil, err
 			}
 		}
@@ -319,7 +322,7 @@ func (s *Service) rows(ctx context.Context, q db.Queryer, d *Draft) (list []*Row
 // Show selects rows of a review.
 type Show string
 
-// The values of Show.
+// These are the values of Show.
 const (
 	ShowAll       Show = ""
 	ShowProblems  Show = "problems"
@@ -329,7 +332,7 @@ const (
 	ShowDoubtful  Show = "doubtful"
 )
 
-// Of returns the selected rows.
+// Of returns the rows that show selects.
 func (v *Review) Of(show Show) []*Row {
 	return slices.DeleteFunc(slices.Clone(v.Rows), func(r *Row) bool {
 		switch show {
@@ -351,7 +354,7 @@ func (v *Review) Of(show Show) []*Row {
 	})
 }
 
-// Row returns the row with a number.
+// Row returns the row with a number. The error is fault.NotFound if there is no such row.
 func (v *Review) Row(number int) (*Row, error) {
 	at, ok := slices.BinarySearchFunc(v.Rows, number, func(r *Row, n int) int { return r.Number - n })
 	if !ok {

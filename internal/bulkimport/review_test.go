@@ -17,12 +17,12 @@ import (
 	"github.com/certvault/certvault/internal/vaulttest"
 )
 
-// TestRowProblems checks the problems of rows with one fault each,
-// corrects them, and expects no further problem.
+// TestRowProblems checks the problems of rows with one error each. It corrects the rows and expects
+// no further problems.
 func TestRowProblems(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		k := newDesk(t, d)
+		k := newFixture(t, d)
 		draft := k.list(k.create(), "Title,First name,Surname,E-Mail,File,Date\n"+
 			"BSc,Ada,Lovelace,ada@example.org,ada.pdf,30/06/2026\n"+ // 2, valid
 			",Bea,Best,bea@example.org,bea.pdf,30/06/2026\n"+ // 3
@@ -41,10 +41,12 @@ func TestRowProblems(t *testing.T) {
 		v := k.review(draft)
 		if v.Valid != 2 || v.Invalid != 6 || v.Order != sheet.DayFirst || len(v.Unused) != 1 || v.Unused[0].Path != "nobody.pdf" ||
 			len(v.Refused) != 1 || len(v.Missing) != 1 || v.Missing[0].Number != 5 {
-			t.Fatalf("%d valid, %d invalid, dates %q, unused %v, refused %v, missing %v", v.Valid, v.Invalid, v.Order, v.Unused, v.Refused, v.Missing)
+			t.Fatalf("the review has %d valid and %d invalid rows, dates %q, unused files %v, refused files %v, rows without a file %v",
+				v.Valid, v.Invalid, v.Order, v.Unused, v.Refused, v.Missing)
 		}
-		if first := v.Rows[0]; first.Text.FullName != "Ada Lovelace" || first.Text.IssueDate != "2026-06-30" || first.File.Path != "ada.pdf" || first.Shared == nil || len(first.Shared.Rows) != 2 {
-			t.Errorf("%+v", first)
+		if first := v.Rows[0]; first.Text.FullName != "Ada Lovelace" || first.Text.IssueDate != "2026-06-30" ||
+			first.File.Path != "ada.pdf" || first.Shared == nil || len(first.Shared.Rows) != 2 {
+			t.Errorf("the first row is %+v", first)
 		}
 		for number, want := range map[int]struct {
 			column sheet.Column
@@ -57,59 +59,59 @@ func TestRowProblems(t *testing.T) {
 			row, err := v.Row(number)
 			k.ok(err)
 			if len(row.Problems) != 1 {
-				t.Errorf("row %d: %v", number, row.Problems)
+				t.Errorf("problems of row %d = %v, want %v", number, row.Problems, want)
 				continue
 			}
 			if p := row.Problems[0]; p.Column != want.column || p.Code != want.code || !strings.Contains(p.Detail, want.detail) {
-				t.Errorf("row %d: %v", number, row.Problems)
+				t.Errorf("problems of row %d = %v, want %v", number, row.Problems, want)
 			}
 		}
 		if row, err := v.Row(8); err != nil || row.DuplicateOf != 2 {
-			t.Errorf("row 8 doubles %d, %v", row.DuplicateOf, err)
+			t.Errorf("row 8 is a duplicate of row %d, want 2; error %v", row.DuplicateOf, err)
 		}
 
 		var b bytes.Buffer
 		k.ok(v.WriteErrors(&b, codeOf))
 		list, err := csv.NewReader(strings.NewReader(strings.TrimPrefix(b.String(), "\uFEFF"))).ReadAll()
 		if err != nil || len(list) != 7 || list[1][6] != "3" || list[1][7] != "title: required" {
-			t.Errorf("errors.csv: %q, %v", list, err)
+			t.Errorf("the rows of errors.csv are %q; error %v", list, err)
 		}
 
 		for number, texts := range map[int]map[sheet.Column]string{
 			3: {sheet.Title: " BSc "}, 4: {sheet.Email: "cy@example.org"}, 5: {sheet.File: "nobody"}, 6: {sheet.IssueDate: "28/02/2026"}, 9: {sheet.Name: "Gu Günter"},
 		} {
-			k.ok(k.Fix(t.Context(), k.again(draft), number, texts))
+			k.ok(k.Fix(t.Context(), k.reload(draft), number, texts))
 		}
-		if n, err := k.SkipAll(t.Context(), k.again(draft), bulkimport.ShowProblems); err != nil || n != 1 {
-			t.Errorf("%d skipped, %v", n, err)
+		if n, err := k.SkipAll(t.Context(), k.reload(draft), bulkimport.ShowProblems); err != nil || n != 1 {
+			t.Errorf("%d rows with problems were skipped, want 1; error %v", n, err)
 		}
-		if n, err := k.SkipAll(t.Context(), k.again(draft), bulkimport.ShowDuplicate); err != nil || n != 1 {
-			t.Errorf("%d duplicates skipped, %v", n, err)
+		if n, err := k.SkipAll(t.Context(), k.reload(draft), bulkimport.ShowDuplicate); err != nil || n != 1 {
+			t.Errorf("%d duplicates were skipped, want 1; error %v", n, err)
 		}
 		if v := k.review(draft); v.Invalid != 0 || v.Valid != 6 || v.Skipped != 2 || v.Rows[4].Text.IssueDate != "2026-02-28" || len(v.Unused) != 0 {
-			t.Errorf("mended: %d invalid, %d valid, %d skipped, %+v", v.Invalid, v.Valid, v.Skipped, v.Rows[4])
+			t.Errorf("after the corrections: %d invalid, %d valid and %d skipped rows; row 6 is %+v", v.Invalid, v.Valid, v.Skipped, v.Rows[4])
 		}
-		// Restoring the list's text removes the correction.
-		k.ok(k.Fix(t.Context(), k.again(draft), 4, map[sheet.Column]string{sheet.Email: "nobody"}))
+		// A correction to the text in the list deletes the stored correction.
+		k.ok(k.Fix(t.Context(), k.reload(draft), 4, map[sheet.Column]string{sheet.Email: "nobody"}))
 		if n := one[int](k, `SELECT count(*) FROM bulk_import_rows WHERE number = 4 AND fixed IS NULL`); n != 1 {
-			t.Error("a correction that says what the list says is kept")
+			t.Error("a correction to the text in the list is stored")
 		}
-		k.ok(k.Skip(t.Context(), k.again(draft), 7, false))
+		k.ok(k.Skip(t.Context(), k.reload(draft), 7, false))
 		if v := k.review(draft); v.Invalid != 2 || v.Skipped != 1 {
-			t.Errorf("taken in again: %d invalid", v.Invalid)
+			t.Errorf("after a skipped row is included again: %d invalid rows, want 2", v.Invalid)
 		}
-		if err := k.Fix(t.Context(), k.again(draft), 99, nil); !fault.Is(err, fault.NotFound) {
-			t.Errorf("a row that is not there: %v", err)
+		if err := k.Fix(t.Context(), k.reload(draft), 99, nil); !fault.Is(err, fault.NotFound) {
+			t.Errorf("unknown row: error = %v, want fault.NotFound", err)
 		}
 	})
 }
 
-// TestDoubtfulRows finds rows that would assign a certificate to the wrong
-// person: a file of another row, or a misspelt domain.
+// TestDoubtfulRows checks that rows are found that would assign a certificate to the wrong person:
+// by the file of another row, or by a misspelt domain.
 func TestDoubtfulRows(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		k := newDesk(t, d)
+		k := newFixture(t, d)
 		draft := k.list(k.create(), "Title,Name,Email,File\n"+
 			"BSc,Ada,ada@example.org,ada.pdf\n"+
 			"BSc,Bea,bea@gmial.com,bea.pdf\n"+
@@ -119,74 +121,75 @@ func TestDoubtfulRows(t *testing.T) {
 		for _, name := range []string{"ada.pdf", "bea.pdf", "di.pdf"} {
 			k.file(draft, name)
 		}
-		run, err := k.DryRun(t.Context(), k.again(draft))
+		run, err := k.DryRun(t.Context(), k.reload(draft))
 		k.ok(err)
-		if run.Valid != 5 || len(run.Shared) != 1 || run.Shared[0].Path != "ada.pdf" || run.Shared[0].More(2) != 1 || len(run.Misspelt) != 1 || run.Misspelt[0].Number != 3 || run.Misspelt[0].SuggestedDomain != "gmail.com" {
-			t.Fatalf("%d valid, shared %v, misspelt %v", run.Valid, run.Shared, run.Misspelt)
+		if run.Valid != 5 || len(run.Shared) != 1 || run.Shared[0].Path != "ada.pdf" || run.Shared[0].More(2) != 1 ||
+			len(run.Misspelt) != 1 || run.Misspelt[0].Number != 3 || run.Misspelt[0].SuggestedDomain != "gmail.com" {
+			t.Fatalf("%d valid rows, shared files %v, misspelt rows %v", run.Valid, run.Shared, run.Misspelt)
 		}
 		var doubtful []int
 		for _, row := range run.Of(bulkimport.ShowDoubtful) {
 			doubtful = append(doubtful, row.Number)
 		}
 		if !slices.Equal(doubtful, []int{2, 3, 4, 6}) {
-			t.Errorf("to be looked at: %v", doubtful)
+			t.Errorf("doubtful rows = %v, want 2, 3, 4 and 6", doubtful)
 		}
 		if others := run.Rows[2].Sharers(1); len(others) != 1 || others[0].Text.FullName != "Ada" || run.Rows[2].MoreSharers(1) != 1 || run.Rows[3].Sharers(1) != nil {
-			t.Errorf("row 4 shares with %v", others)
+			t.Errorf("rows with the same file as row 4: %v", others)
 		}
-		// A skipped row uses no file, although it names one.
-		k.ok(k.Skip(t.Context(), k.again(draft), 4, true))
-		k.ok(k.Skip(t.Context(), k.again(draft), 5, true))
-		k.ok(k.Fix(t.Context(), k.again(draft), 3, map[sheet.Column]string{sheet.Email: "bea@gmail.com"}))
-		run, err = k.DryRun(t.Context(), k.again(draft))
+		// A skipped row uses no file, even if it has the name of a file.
+		k.ok(k.Skip(t.Context(), k.reload(draft), 4, true))
+		k.ok(k.Skip(t.Context(), k.reload(draft), 5, true))
+		k.ok(k.Fix(t.Context(), k.reload(draft), 3, map[sheet.Column]string{sheet.Email: "bea@gmail.com"}))
+		run, err = k.DryRun(t.Context(), k.reload(draft))
 		k.ok(err)
 		if len(run.Shared) != 1 || len(run.Shared[0].Rows) != 2 || run.Rows[2].Shared != nil || len(run.Misspelt) != 0 || len(run.Unused) != 0 {
-			t.Errorf("without row 4: shared %v, misspelt %v, unused %v", run.Shared, run.Misspelt, run.Unused)
+			t.Errorf("without rows 4 and 5: shared files %v, misspelt rows %v, unused files %v", run.Shared, run.Misspelt, run.Unused)
 		}
-		k.ok(k.Skip(t.Context(), k.again(draft), 6, true))
+		k.ok(k.Skip(t.Context(), k.reload(draft), 6, true))
 		if v := k.review(draft); len(v.Shared) != 0 || len(v.Of(bulkimport.ShowDoubtful)) != 0 {
-			t.Errorf("without row 6: %v", v.Shared)
+			t.Errorf("shared files without row 6 = %v, want none", v.Shared)
 		}
 	})
 }
 
-// TestAmbiguousDates checks that a person must choose the order of ambiguous dates.
+// TestAmbiguousDates checks that a person must set the order of ambiguous dates.
 func TestAmbiguousDates(t *testing.T) {
 	t.Parallel()
-	k := newDesk(t, dbtest.Open(t, t.TempDir(), ""))
+	k := newFixture(t, dbtest.Open(t, t.TempDir(), ""))
 	draft := k.list(k.create(), "Title,Name,Email,File,Date\nBSc,Ada,a@example.org,a.pdf,03/04/2026\n")
 	k.file(draft, "a.pdf")
 	v := k.review(draft)
 	if got := v.Rows[0].Problems; len(got) != 1 || got[0].Column != sheet.IssueDate || got[0].Code != bulkimport.CodeAmbiguousDate {
-		t.Fatalf("%q", got)
+		t.Fatalf("the problems are %q, want an ambiguous date", got)
 	}
 	for order, want := range map[sheet.Order]string{sheet.DayFirst: "2026-04-03", sheet.MonthFirst: "2026-03-04"} {
 		m := v.Mapping
 		m.Dates = order
-		k.ok(k.SetMapping(t.Context(), k.again(draft), m))
+		k.ok(k.SetMapping(t.Context(), k.reload(draft), m))
 		if got := k.review(draft).Rows[0]; got.Text.IssueDate != want || len(got.Problems) > 0 {
-			t.Errorf("%s: %+v", order, got)
+			t.Errorf("with the order %s the row is %+v", order, got)
 		}
 	}
 }
 
-func TestRememberedColumns(t *testing.T) {
+func TestMappingOfTheLastList(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		k := newDesk(t, d)
+		k := newFixture(t, d)
 		draft := k.create()
-		k.ok(k.TakeList(t.Context(), draft, "x.csv", strings.NewReader("Wer,Wohin,Was\nAda,a@example.org,a.pdf\n")))
-		draft = k.again(draft)
+		k.ok(k.SetList(t.Context(), draft, "x.csv", strings.NewReader("Wer,Wohin,Was\nAda,a@example.org,a.pdf\n")))
+		draft = k.reload(draft)
 		if len(draft.Mapping.Columns) != 0 || draft.Mapped {
-			t.Fatalf("guessed %v", draft.Mapping)
+			t.Fatalf("the detected mapping is %v, want none", draft.Mapping)
 		}
 		err := k.SetMapping(t.Context(), draft, bulkimport.Mapping{Columns: map[sheet.Column]int{sheet.Name: 0, sheet.Email: 7}})
 		if e, ok := err.(interface{ Unwrap() error }); err == nil || !ok || !fault.Is(err, fault.Invalid) {
-			t.Fatalf("a mapping without title and file: %v, %v", err, e)
+			t.Fatalf("a mapping without title and file: error = %v, %v, want fault.Invalid", err, e)
 		}
 		for _, field := range []string{"title", "email", "file"} {
 			if !strings.Contains(err.Error(), field) {
-				t.Errorf("nothing is said of %s: %v", field, err)
+				t.Errorf("the error does not name %s: %v", field, err)
 			}
 		}
 		m := bulkimport.Mapping{
@@ -195,73 +198,74 @@ func TestRememberedColumns(t *testing.T) {
 		}
 		k.ok(k.SetMapping(t.Context(), draft, m))
 		other := k.create()
-		k.ok(k.TakeList(t.Context(), other, "y.csv", strings.NewReader("WAS;wohin;wer\nb.pdf;b@example.org;Bea\n")))
+		k.ok(k.SetList(t.Context(), other, "y.csv", strings.NewReader("WAS;wohin;wer\nb.pdf;b@example.org;Bea\n")))
 		k.file(other, "b.pdf")
 		v := k.review(other)
 		if v.Mapping.Columns[sheet.Name] != 2 || v.Rows[0].Text.FullName != "Bea" || v.Rows[0].Text.Title != "BSc Physik" || v.Order != sheet.DayFirst || v.Valid != 1 {
-			t.Errorf("%+v, %+v", v.Mapping, v.Rows[0])
+			t.Errorf("the mapping is %+v and the first row %+v", v.Mapping, v.Rows[0])
 		}
-		// Another institution remembers no mapping.
-		stranger, err := k.Recall(t.Context(), k.institution("UTH").ID, []string{"Wer", "Wohin", "Was"})
-		if err != nil || len(stranger.Columns) != 0 {
-			t.Errorf("%v, %v", stranger, err)
+		// The mappings of one institution are not used for another institution.
+		mapping, err := k.LastMapping(t.Context(), k.institution("UTH").ID, []string{"Wer", "Wohin", "Was"})
+		if err != nil || len(mapping.Columns) != 0 {
+			t.Errorf("the mapping for another institution is %v, want none; error %v", mapping, err)
 		}
 	})
 }
 
-// TestDraftVisibility checks that drafts are hidden from other people and institutions.
+// TestDraftVisibility checks that a draft is not visible to other institutions, nor to other
+// members before it is submitted.
 func TestDraftVisibility(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		k := newDesk(t, d)
+		k := newFixture(t, d)
 		draft := k.list(k.create(), rows(2))
 		k.file(draft, "0.pdf")
 		k.file(draft, "1.pdf")
 		other := k.institution("UTH")
 		for name, f := range map[string]func() error{
-			"a colleague before it is submitted": func() error { _, err := k.ByUUID(t.Context(), k.inst.ID, 8, draft.UUID); return err },
-			"another institution":                func() error { _, err := k.ByUUID(t.Context(), other.ID, k.person.ID, draft.UUID); return err },
-			"no UUID":                            func() error { _, err := k.ByUUID(t.Context(), k.inst.ID, k.person.ID, "x"); return err },
+			"another member before the submission": func() error { _, err := k.ByUUID(t.Context(), k.inst.ID, 8, draft.UUID); return err },
+			"another institution":                  func() error { _, err := k.ByUUID(t.Context(), other.ID, k.person.ID, draft.UUID); return err },
+			"invalid UUID":                         func() error { _, err := k.ByUUID(t.Context(), k.inst.ID, k.person.ID, "x"); return err },
 		} {
 			if err := f(); !fault.Is(err, fault.NotFound) {
-				t.Errorf("%s: %v", name, err)
+				t.Errorf("draft for %s: error = %v, want fault.NotFound", name, err)
 			}
 		}
 		if list, err := k.List(t.Context(), k.inst.ID, 8); err != nil || len(list) != 0 {
-			t.Errorf("a colleague sees %d, %v", len(list), err)
+			t.Errorf("another member sees %d drafts before the submission, want 0; error %v", len(list), err)
 		}
-		k.ok(k.Submit(t.Context(), k.again(draft), nil))
+		k.ok(k.Submit(t.Context(), k.reload(draft), nil))
 		if _, err := k.ByUUID(t.Context(), k.inst.ID, 8, draft.UUID); err != nil {
-			t.Errorf("a colleague after it is submitted: %v", err)
+			t.Errorf("another member does not see the submitted draft: %v", err)
 		}
 		if list, err := k.List(t.Context(), other.ID, k.person.ID); err != nil || len(list) != 0 {
-			t.Errorf("another institution sees %d, %v", len(list), err)
+			t.Errorf("another institution sees %d drafts, want 0; error %v", len(list), err)
 		}
 		if err := k.Fix(t.Context(), draft, 2, nil); !fault.Is(err, fault.BadRequest) {
-			t.Errorf("a correction after it is submitted: %v", err)
+			t.Errorf("a correction after the submission: error = %v, want fault.BadRequest", err)
 		}
-		if err := k.TakeList(t.Context(), draft, "x.csv", strings.NewReader(rows(1))); !fault.Is(err, fault.BadRequest) {
-			t.Errorf("another list after it is submitted: %v", err)
+		if err := k.SetList(t.Context(), draft, "x.csv", strings.NewReader(rows(1))); !fault.Is(err, fault.BadRequest) {
+			t.Errorf("another list after the submission: error = %v, want fault.BadRequest", err)
 		}
 		if _, err := k.AddFile(t.Context(), k.inst, draft, "a.pdf", bytes.NewReader(vaulttest.PDF)); !fault.Is(err, fault.BadRequest) {
-			t.Errorf("another file after it is submitted: %v", err)
+			t.Errorf("another file after the submission: error = %v, want fault.BadRequest", err)
 		}
 		if err := k.Discard(t.Context(), draft); !fault.Is(err, fault.BadRequest) {
-			t.Errorf("discarding what is submitted: %v", err)
+			t.Errorf("discarding a submitted draft: error = %v, want fault.BadRequest", err)
 		}
 	})
 }
 
-// TestDraftExpiresWithItsFiles checks that no sweep removes a file of a draft for seven days, and that
-// after that all its files are removed.
+// TestDraftExpiresWithItsFiles checks that no sweep deletes a file of a draft for seven days, and
+// that all its files are deleted after that time.
 func TestDraftExpiresWithItsFiles(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		k := newDesk(t, d)
-		kept, gone := k.list(k.create(), rows(1)), k.create()
-		k.file(kept, "0.pdf")
-		k.file(gone, "a.pdf")
-		k.ok(k.Discard(t.Context(), gone))
+		k := newFixture(t, d)
+		remaining, discarded := k.list(k.create(), rows(1)), k.create()
+		k.file(remaining, "0.pdf")
+		k.file(discarded, "a.pdf")
+		k.ok(k.Discard(t.Context(), discarded))
 		sweep := func() {
 			t.Helper()
 			k.ok(k.Sweep(t.Context()))
@@ -270,14 +274,14 @@ func TestDraftExpiresWithItsFiles(t *testing.T) {
 		k.Advance(bulkimport.Life - 1e9)
 		sweep()
 		if n := one[int](k, `SELECT count(*) FROM staged_files`); n != 1 {
-			t.Fatalf("%d files are staged", n)
+			t.Fatalf("%d files are staged before the draft expires, want 1", n)
 		}
-		if v := k.review(kept); v.Valid != 1 {
-			t.Fatalf("%+v", v.Rows[0])
+		if v := k.review(remaining); v.Valid != 1 {
+			t.Fatalf("the row is %+v, want it valid", v.Rows[0])
 		}
 		k.Advance(2e9)
-		if _, err := k.ByUUID(t.Context(), k.inst.ID, k.person.ID, kept.UUID); !fault.Is(err, fault.NotFound) {
-			t.Errorf("past its end: %v", err)
+		if _, err := k.ByUUID(t.Context(), k.inst.ID, k.person.ID, remaining.UUID); !fault.Is(err, fault.NotFound) {
+			t.Errorf("expired draft: error = %v, want fault.NotFound", err)
 		}
 		sweep()
 		k.Advance(6 * 60e9)
@@ -289,7 +293,7 @@ func TestDraftExpiresWithItsFiles(t *testing.T) {
 			}
 		}
 		if len(left) > 0 || one[int64](k, `SELECT coalesce(sum(bytes), 0) FROM staged_usage`) != 0 {
-			t.Errorf("left behind: %v", left)
+			t.Errorf("records of expired drafts still exist: %v", left)
 		}
 	})
 }
@@ -297,21 +301,21 @@ func TestDraftExpiresWithItsFiles(t *testing.T) {
 func TestFilesCanBeReplacedAndRemoved(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		k := newDesk(t, d)
+		k := newFixture(t, d)
 		draft := k.create()
 		if _, err := k.AddFile(t.Context(), k.inst, draft, "a.pdf", strings.NewReader("no PDF")); err != nil {
 			t.Fatal(err)
 		}
 		if v := k.review(draft); len(v.Refused) != 1 {
-			t.Fatalf("%+v", v.Files)
+			t.Fatalf("the files are %+v", v.Files)
 		}
 		k.file(draft, "a.pdf")
 		k.file(draft, "a.pdf")
 		v := k.review(draft)
 		if len(v.Files) != 1 || v.Files[0].Problem != "" {
-			t.Fatalf("%+v", v.Files)
+			t.Fatalf("the files are %+v", v.Files)
 		}
-		// A file without a folder matches the only file with its name in any folder.
+		// A file without a folder replaces the only file with its name, which may be in a folder.
 		for _, name := range []string{"Bachelor/Ö b.pdf", "Bachelor/c.pdf", "Master/c.pdf", "Bachelor/xÖ b.pdf"} {
 			_, err := k.AddFile(t.Context(), k.inst, draft, name, strings.NewReader("no PDF"))
 			k.ok(err)
@@ -327,24 +331,24 @@ func TestFilesCanBeReplacedAndRemoved(t *testing.T) {
 		}
 		slices.Sort(names)
 		if got := strings.Join(names, ", "); got != "Bachelor/c.pdf false, Bachelor/xÖ b.pdf false, Bachelor/Ö b.pdf true, Master/c.pdf false, c.pdf true" {
-			t.Errorf("files: %s", got)
+			t.Errorf("the files are %s", got)
 		}
 		k.ok(k.RemoveFile(t.Context(), draft, v.Files[0].ID))
 		if err := k.RemoveFile(t.Context(), draft, v.Files[0].ID); !fault.Is(err, fault.NotFound) {
-			t.Errorf("a second time: %v", err)
+			t.Errorf("removing a removed file: error = %v, want fault.NotFound", err)
 		}
 		k.Advance(10 * 60e9)
 		k.ok(k.Batches.SweepStaged(t.Context()))
 		if n := one[int](k, `SELECT count(*) FROM staged_files`); n != 0 {
-			t.Errorf("%d files are still staged", n)
+			t.Errorf("%d files are still staged, want 0", n)
 		}
 		for _, name := range []string{"", "../a.pdf", "/etc/passwd", `C:\a.pdf`, "a/", strings.Repeat("x", 600)} {
 			if _, err := k.AddFile(t.Context(), k.inst, draft, name, bytes.NewReader(vaulttest.PDF)); !fault.Is(err, fault.Invalid) {
-				t.Errorf("%q: %v", name, err)
+				t.Errorf("file name %q: error = %v, want fault.Invalid", name, err)
 			}
 		}
 		if slices.ContainsFunc(k.review(draft).Files, func(*bulkimport.File) bool { return true }) {
-			t.Error("one of them was taken")
+			t.Error("a file with an invalid name was added")
 		}
 	})
 }

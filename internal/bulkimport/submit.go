@@ -26,14 +26,13 @@ func (s *Service) enqueueTx(ctx context.Context, tx *db.Tx, args river.JobArgs) 
 	return err
 }
 
-// Submit submits a draft, whose batches a job creates. The draft no longer changes after that. A
-// second call returns nil and has no effect. then, which may be nil, runs in the transaction of the
-// first call.
+// Submit submits a draft. A job creates its batches, and the draft no longer changes. A second call
+// returns nil and has no effect. The first call calls then, unless then is nil, in its transaction.
 func (s *Service) Submit(ctx context.Context, d *Draft, then func(ctx context.Context, tx *db.Tx) error) error {
 	if d.Status != Open {
 		return nil
 	}
-	actor, err := written(audit.ActorOf(ctx))
+	actor, err := encode(audit.ActorOf(ctx))
 	if err != nil {
 		return err
 	}
@@ -42,7 +41,7 @@ func (s *Service) Submit(ctx context.Context, d *Draft, then func(ctx context.Co
 		var id int64
 		err := tx.QueryRowContext(ctx, `
 			UPDATE bulk_import_drafts SET status = $1, submitted_at = $2, expires_at = $3, actor = $6 WHERE id = $4 AND status = $5 AND expires_at > $2 RETURNING id`,
-			string(Submitting), db.Micros(now), db.Micros(now.Add(KeptFor)), d.ID, string(Open), actor).Scan(&id)
+			string(Submitting), db.Micros(now), db.Micros(now.Add(ResultLifetime)), d.ID, string(Open), actor).Scan(&id)
 		if errors.Is(err, sql.ErrNoRows) {
 			return s.submittedTx(ctx, tx, d)
 		}
@@ -63,7 +62,7 @@ func (s *Service) Submit(ctx context.Context, d *Draft, then func(ctx context.Co
 	return nil
 }
 
-// submittedTx returns nil if the draft was submitted before.
+// submittedTx returns nil if the draft was submitted before, and fault.NotFound otherwise.
 func (s *Service) submittedTx(ctx context.Context, tx *db.Tx, d *Draft) error {
 	var status Status
 	err := tx.QueryRowContext(ctx, `SELECT status FROM bulk_import_drafts WHERE id = $1`, d.ID).Scan(&status)
@@ -73,14 +72,14 @@ func (s *Service) submittedTx(ctx context.Context, tx *db.Tx, d *Draft) error {
 	return err
 }
 
-// readyTx returns what is missing in a draft.
+// readyTx returns an error if the draft cannot be submitted.
 func (s *Service) readyTx(ctx context.Context, tx *db.Tx, d *Draft) error {
 	var busy bool
 	if err := tx.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM bulk_import_archives WHERE draft_id = $1 AND status = $2)`, d.ID, string(unpacking)).
 		Scan(&busy); err != nil {
 		return err
 	}
-	// Read the current state of the draft, not the caller's copy.
+	// The draft of the caller may be out of date.
 	now, err := scanDraft(tx.QueryRowContext(ctx, `SELECT `+draftColumns+` FROM bulk_import_drafts WHERE id = $1`, d.ID))
 	if err != nil {
 		return err
@@ -95,7 +94,7 @@ func (s *Service) readyTx(ctx context.Context, tx *db.Tx, d *Draft) error {
 	case len(review.Rows) == 0:
 		return fault.New(fault.BadRequest, "There is no list yet.")
 	case !now.Mapped:
-		return fault.New(fault.BadRequest, "Look at what the columns mean first.")
+		return fault.New(fault.BadRequest, "Confirm what the columns mean first.")
 	case review.Invalid == 1:
 		return fault.New(fault.BadRequest, "1 row has a problem. Correct or skip it first.")
 	case review.Invalid > 0:
@@ -120,8 +119,8 @@ type submitWorker struct {
 	service *Service
 }
 
-// Work creates the missing batches. Each is created in one transaction with its record in the
-// draft, so that neither a restart nor a concurrent worker creates one twice.
+// Work creates the missing batches. A batch and its record in the draft are created in one
+// transaction, so that no batch is created twice after a restart or by concurrent workers.
 func (w *submitWorker) Work(ctx context.Context, j *river.Job[submitArgs]) error {
 	err := w.service.submit(ctx, j.Args.Draft)
 	if ctx.Err() != nil {
@@ -160,10 +159,10 @@ func (s *Service) submit(ctx context.Context, id int64) error {
 	return nil
 }
 
-// part creates one batch if it does not exist.
+// part creates a batch of a draft if it does not exist. part is its number, from 1 to parts.
 func (s *Service) part(ctx context.Context, inst *account.Institution, d *Draft, part, parts int, rows []*Row) error {
-	var there bool
-	if err := s.db.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM bulk_import_batches WHERE draft_id = $1 AND part = $2)`, d.ID, part).Scan(&there); err != nil || there {
+	var exists bool
+	if err := s.db.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM bulk_import_batches WHERE draft_id = $1 AND part = $2)`, d.ID, part).Scan(&exists); err != nil || exists {
 		return err
 	}
 	entries := s.batches.NewDraft()
@@ -180,25 +179,25 @@ func (s *Service) part(ctx context.Context, inst *account.Institution, d *Draft,
 	_, err := s.batches.Submit(ctx, batch.Submission{
 		Institution: inst, Creator: d.Creator, Context: cert.PanelBulkUpload, Name: name, Draft: entries,
 		Then: func(ctx context.Context, tx *db.Tx, b *batch.Batch) error {
-			return keepPartTx(ctx, tx, d.ID, part, b.UUID, nil)
+			return storePartTx(ctx, tx, d.ID, part, b.UUID, nil)
 		},
 	})
 	refusal, ok := errors.AsType[*fault.Error](err)
 	if !ok || refusal.Kind != fault.Invalid {
 		return err
 	}
-	// The batch was valid at the submission and no longer is: a file is gone, or a rule became
-	// stricter. Its rows can be submitted again.
+	// The batch was valid when the draft was submitted and is not valid any more: a file was
+	// deleted, or a rule became stricter. Its rows can be submitted again.
 	problems, ok := errors.AsType[batch.Problems](refusal)
 	if !ok {
 		return err
 	}
 	s.log.WarnContext(ctx, "a batch of a bulk upload was refused", slog.String("draft", d.UUID), slog.Int("part", part), slog.Any("problem", problems))
-	return s.db.Tx(ctx, func(tx *db.Tx) error { return keepPartTx(ctx, tx, d.ID, part, "", &problems[0].Problem) })
+	return s.db.Tx(ctx, func(tx *db.Tx) error { return storePartTx(ctx, tx, d.ID, part, "", &problems[0].Problem) })
 }
 
-// fill adds a row to a batch's draft. The entry's index is the row's number.
-func fill(entries *batch.Draft, row *Row, wanted *cert.Wanted) error {
+// fill adds a row to a draft of a batch. The index of the entry is the number of the row.
+func fill(entries *batch.Draft, row *Row, wanted *cert.RequestedPlacement) error {
 	if err := entries.Place(row.Number, wanted); err != nil {
 		return err
 	}
@@ -220,27 +219,29 @@ func fill(entries *batch.Draft, row *Row, wanted *cert.Wanted) error {
 	return nil
 }
 
-func keepPartTx(ctx context.Context, tx *db.Tx, draftID int64, part int, batchUUID string, problem *cert.Problem) error {
-	var made, reason any
+func storePartTx(ctx context.Context, tx *db.Tx, draftID int64, part int, batchUUID string, problem *cert.Problem) error {
+	var created, reason any
 	if batchUUID != "" {
-		made = batchUUID
+		created = batchUUID
 	}
 	if problem != nil {
-		text, err := written(problem)
+		text, err := encode(problem)
 		if err != nil {
 			return err
 		}
 		reason = text
 	}
-	_, err := tx.ExecContext(ctx, `INSERT INTO bulk_import_batches (draft_id, part, batch_uuid, reason) VALUES ($1, $2, $3, $4)`, draftID, part, made, reason)
+	_, err := tx.ExecContext(ctx, `INSERT INTO bulk_import_batches (draft_id, part, batch_uuid, reason) VALUES ($1, $2, $3, $4)`, draftID, part, created, reason)
 	return err
 }
 
-// lostAfter is the minimum age of work without a job: its job may be about to be inserted.
-const lostAfter = time.Minute
+// jobWait is the minimum age of a submitted draft before a sweep inserts a job for it. The job of a
+// newer draft may not be visible yet.
+const jobWait = time.Minute
 
-// restartLost adds a job for work that lost its job. The rows are authoritative.
-func (s *Service) restartLost(ctx context.Context) error {
+// insertMissingJobs inserts jobs for archives and drafts without a job. The rows are authoritative,
+// not the jobs.
+func (s *Service) insertMissingJobs(ctx context.Context) error {
 	err := s.db.Tx(ctx, func(tx *db.Tx) error {
 		for _, work := range []struct {
 			kind, query string
@@ -253,13 +254,13 @@ func (s *Service) restartLost(ctx context.Context) error {
 			},
 			{
 				submitArgs{}.Kind(), `SELECT id FROM bulk_import_drafts WHERE status = $1 AND submitted_at < $2`,
-				[]any{string(Submitting), db.Micros(s.now().Add(-lostAfter))},
+				[]any{string(Submitting), db.Micros(s.now().Add(-jobWait))},
 				func(id int64) river.JobArgs { return submitArgs{Draft: id} },
 			},
 		} {
-			// One live job of a kind counts for all work of that kind: there is little of it, each
-			// job finds its work by itself, and the next sweep adds a job for the rest.
-			alive, err := job.AliveTx(ctx, tx, work.kind)
+			// One job of a kind is enough for all work of that kind: there is little work, each job
+			// finds its own work, and the next sweep inserts jobs for the rest.
+			alive, err := job.UnfinishedTx(ctx, tx, work.kind)
 			if err != nil {
 				return err
 			}
@@ -271,7 +272,7 @@ func (s *Service) restartLost(ctx context.Context) error {
 				return err
 			}
 			for _, id := range ids {
-				s.log.WarnContext(ctx, "a bulk upload had no job and gets a new one", slog.String("kind", work.kind), slog.Int64("id", id))
+				s.log.WarnContext(ctx, "a bulk upload had no job and has a new job", slog.String("kind", work.kind), slog.Int64("id", id))
 				if err := s.enqueueTx(ctx, tx, work.job(id)); err != nil {
 					return err
 				}

@@ -27,7 +27,7 @@ func ReadEmail(text string) (account.Email, error) {
 // certificate, and Invalid with CodeDuplicate if another certificate has the new address, title and
 // date. The caller must roll back after an Invalid error.
 func (s *Service) SetEmailTx(ctx context.Context, tx *db.Tx, institutionID int64, uuid string, email account.Email) (*Certificate, error) {
-	c, err := one(tx.QueryRowContext(ctx, `SELECT `+Columns+` FROM certificates WHERE uuid = $1 AND institution_id = $2`, uuid, institutionID))
+	c, err := scanRow(tx.QueryRowContext(ctx, `SELECT `+Columns+` FROM certificates WHERE uuid = $1 AND institution_id = $2`, uuid, institutionID))
 	if err != nil {
 		return nil, err
 	}
@@ -38,7 +38,7 @@ func (s *Service) SetEmailTx(ctx context.Context, tx *db.Tx, institutionID int64
 		email.Text, email.Folded, SearchText(c, email), db.Micros(s.now()), uuid))
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
-		return nil, fault.New(fault.BadRequest, "The certificate is revoked: its address stays as it is.")
+		return nil, fault.New(fault.BadRequest, "The certificate is revoked: its address cannot change.")
 	case db.IsUnique(err):
 		return nil, Problems{{Field: FieldEmail, Code: CodeDuplicate}}.Err()
 	case err != nil:

@@ -11,8 +11,8 @@ import (
 // customer number, which package recipient assigns. An assignment does not change updated_at,
 // because it does not change the record.
 
-// AssignTx assigns a certificate to a customer, if the certificate has the address and is
-// unassigned.
+// AssignTx assigns a certificate to a customer, if the certificate has the address emailFolded and
+// is unassigned.
 func (*Service) AssignTx(ctx context.Context, tx *db.Tx, c *Certificate, emailFolded string, customer int64) error {
 	n, err := assignTx(ctx, tx, `UPDATE certificates SET customer_id = $1 WHERE id = $2 AND email_folded = $3 AND customer_id IS NULL`, customer, c.ID, emailFolded)
 	if n > 0 {
@@ -27,7 +27,7 @@ func (*Service) UnassignedTx(ctx context.Context, tx *db.Tx, emailFolded string)
 	list, err := db.Column[int64](tx.QueryContext(ctx, `
 		SELECT DISTINCT institution_id FROM certificates WHERE email_folded = $1 AND customer_id IS NULL ORDER BY institution_id`, emailFolded))
 	if err != nil {
-		return nil, fmt.Errorf("looking for certificates without a customer: %w", err)
+		return nil, fmt.Errorf("listing certificates without a customer: %w", err)
 	}
 	return list, nil
 }

@@ -1,7 +1,7 @@
 // Package cert owns the certificate: its record and states, receiving and uploading files, sealing,
 // retry, revocation and retention. Its rules apply to all callers: the API, the panel and batches.
-// It does not know HTTP or the pages. Package search finds certificates, and package task changes
-// many at once.
+// It does not depend on HTTP or on the pages. Package search finds certificates, and package task
+// changes many certificates in the background.
 package cert
 
 import (
@@ -73,7 +73,7 @@ type Certificate struct {
 	Details        string
 	Source         Source
 	TriggerContext TriggerContext
-	// EventContext is the trigger context of its future events.
+	// EventContext is the trigger context of the certificate's future events.
 	EventContext TriggerContext
 	Status       Status
 	Failure      *Failure
@@ -95,9 +95,9 @@ type Certificate struct {
 	RevokedAt        *time.Time
 	RevocationReason string
 	RevocationNote   string
-	// FilesEndedAt is the time at which the files of a revoked certificate were deleted by
+	// FilesDeletedAt is the time at which the files of a revoked certificate were deleted by
 	// retention. It is nil while the files exist.
-	FilesEndedAt *time.Time
+	FilesDeletedAt *time.Time
 
 	jobID    int64
 	crashes  int
@@ -146,48 +146,48 @@ type Config struct {
 	// Attempts is the number of attempts at sealing after which a transient fault
 	// becomes a failure.
 	Attempts int
-	// BulkWorkers is the number of batch certificates that a process seals at once.
+	// BulkWorkers is the number of batch certificates that a process seals concurrently.
 	BulkWorkers int
 	// Recipient returns the number of the recipient with an address in an institution,
 	// or 0 if the address is not verified. It is called in the transaction that
 	// creates a certificate. It may be nil.
 	Recipient func(ctx context.Context, tx *db.Tx, institutionID int64, emailFolded string) (customerID int64, err error)
 	// Moved is called for each change of status, in its transaction. It may be nil.
-	Moved Then
+	StatusChanged TxFunc
 	// Purged is called before a certificate is deleted, in the same transaction. It may
 	// be nil.
-	Purged Then
+	Purged TxFunc
 	Now    func() time.Time
 	Log    *slog.Logger
 }
 
-// Service works on certificates.
+// Service implements the operations on certificates.
 type Service struct {
-	db         *db.DB
-	blobs      blob.Store
-	queue      *job.Queue
-	hooks      *webhook.Service
-	sealer     Sealer
-	keys       *authority.Authority
-	timeStamps *pades.TimeStampAuthority
-	verify     Verifier
-	verifyURL  func(string) string
-	attempts   int
-	ahead      int
-	recipient  func(ctx context.Context, tx *db.Tx, institutionID int64, emailFolded string) (int64, error)
-	moved      Then
-	ended      Then
-	now        func() time.Time
-	log        *slog.Logger
-	images     singleflight.Group
+	db          *db.DB
+	blobs       blob.Store
+	queue       *job.Queue
+	hooks       *webhook.Service
+	sealer      Sealer
+	keys        *authority.Authority
+	timeStamps  *pades.TimeStampAuthority
+	verify      Verifier
+	verifyURL   func(string) string
+	attempts    int
+	jobsPerNode int
+	recipient   func(ctx context.Context, tx *db.Tx, institutionID int64, emailFolded string) (int64, error)
+	moved       TxFunc
+	purged      TxFunc
+	now         func() time.Time
+	log         *slog.Logger
+	images      singleflight.Group
 }
 
 // New returns a service and registers its workers with the queue.
 func New(c Config) *Service {
 	s := &Service{
 		db: c.DB, blobs: c.Blobs, queue: c.Queue, hooks: c.Hooks, sealer: c.Sealer, keys: c.Keys, timeStamps: c.TimeStamps,
-		verify: c.Verify, verifyURL: c.VerifyURL, attempts: c.Attempts, ahead: feedAhead * max(1, c.BulkWorkers),
-		recipient: c.Recipient, moved: c.Moved, ended: c.Purged, now: c.Now, log: c.Log,
+		verify: c.Verify, verifyURL: c.VerifyURL, attempts: c.Attempts, jobsPerNode: jobsPerWorker * max(1, c.BulkWorkers),
+		recipient: c.Recipient, moved: c.StatusChanged, purged: c.Purged, now: c.Now, log: c.Log,
 	}
 	job.Add(c.Queue, &sealWorker{service: s})
 	return s

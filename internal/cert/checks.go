@@ -41,12 +41,13 @@ type Check struct {
 	CheckedAt *time.Time
 }
 
-// reread hashes the stored blob, starting from the hash state of the original. The cost of sealing
-// therefore depends on the tail and not on the size of the original.
+// reread reads the stored blob of a verified PDF and returns an error if its size or digest is
+// wrong. It starts from the hash state of the original, so that the cost of sealing depends on the
+// tail and not on the size of the original.
 func (s *Service) reread(ctx context.Context, c *Certificate, v *Verified) (err error) {
 	o, err := s.blobs.Open(ctx, v.TailKey)
 	if err != nil {
-		return fmt.Errorf("reading the verified PDF back: %w", err)
+		return fmt.Errorf("rereading the verified PDF: %w", err)
 	}
 	defer func() { err = errors.Join(err, o.Close()) }()
 	hash := sha256.New()
@@ -55,17 +56,17 @@ func (s *Service) reread(ctx context.Context, c *Certificate, v *Verified) (err 
 		size += c.File.Size
 		state, ok := hash.(encoding.BinaryUnmarshaler)
 		if !ok {
-			return errors.New("the hash cannot take a state")
+			return errors.New("the hash cannot restore a state")
 		}
 		if err := state.UnmarshalBinary(c.File.State); err != nil {
 			return fmt.Errorf("restoring the original's hash state: %w", err)
 		}
 	}
 	if _, err := io.Copy(hash, io.NewSectionReader(o, 0, o.Size())); err != nil {
-		return fmt.Errorf("reading the verified PDF back: %w", err)
+		return fmt.Errorf("rereading the verified PDF: %w", err)
 	}
 	if size != v.Size || [sha256.Size]byte(hash.Sum(nil)) != v.SHA256 {
-		return errors.New("the verified PDF reads back differently from what was stored")
+		return errors.New("the stored verified PDF has a different size or digest")
 	}
 	return nil
 }
@@ -76,7 +77,7 @@ func recordCheckTx(ctx context.Context, tx *db.Tx, id int64, k Check, now int64)
 		INSERT INTO certificate_checks (certificate_id, name, result, checked_at) VALUES ($1, $2, $3, $4)
 		ON CONFLICT (certificate_id, name) DO UPDATE SET result = excluded.result, checked_at = excluded.checked_at`,
 		id, k.Name, string(k.Result), now); err != nil {
-		return fmt.Errorf("recording a check: %w", err)
+		return fmt.Errorf("storing the result of a check: %w", err)
 	}
 	return nil
 }

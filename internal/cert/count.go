@@ -8,8 +8,7 @@ import (
 	"github.com/certvault/certvault/internal/db"
 )
 
-// Stuck counts the certificates that have been in processing since before a
-// time.
+// Stuck counts the certificates in processing that have not changed since a time.
 func Stuck(ctx context.Context, q db.Queryer, before time.Time) (n int, err error) {
 	if err := q.QueryRowContext(ctx, `SELECT count(*) FROM certificates WHERE status = 'processing' AND updated_at < $1`, db.Micros(before)).Scan(&n); err != nil {
 		return 0, fmt.Errorf("counting certificates in processing: %w", err)
@@ -25,7 +24,7 @@ func ApprovedSince(ctx context.Context, q db.Queryer, batches []string, since ti
 		args = append(args, uuid)
 	}
 	if err := q.QueryRowContext(ctx, `
-		SELECT count(*) FROM certificates WHERE status = 'approved' AND approved_at >= $1 AND batch_id IN (`+db.Places(2, len(batches))+`)`, args...).
+		SELECT count(*) FROM certificates WHERE status = 'approved' AND approved_at >= $1 AND batch_id IN (`+db.Placeholders(2, len(batches))+`)`, args...).
 		Scan(&n); err != nil {
 		return 0, fmt.Errorf("counting approved certificates: %w", err)
 	}

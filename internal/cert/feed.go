@@ -9,24 +9,26 @@ import (
 )
 
 const (
-	// feedAhead is the number of jobs per worker that the batches of an institution have at a time.
-	// The other certificates have no job yet. The first certificate of another institution's batch
-	// therefore waits for these few jobs only. After that the institutions take turns.
-	feedAhead = 1
-	// feedFew is the number of waiting certificates up to which an institution has a double share.
-	// Such a batch ends soon, at little cost to the others.
-	feedFew = 50
+	// jobsPerWorker is the number of jobs per worker that the batches of an institution have at a
+	// time. The other certificates have no job yet. The first certificate of another institution's
+	// batch therefore waits only for these jobs. After that the institutions take turns.
+	jobsPerWorker = 1
+	// doubleShareLimit is the number of waiting certificates up to which an institution has a
+	// double share of the jobs. Such a batch is finished soon and delays the other institutions
+	// little.
+	doubleShareLimit = 50
 )
 
 // FeedTx enqueues jobs for certificates of an institution's batches, the oldest first, up to the
-// limit. When a certificate is finished, the same transaction enqueues the next one. Since the
-// queue is first in, first out, it serves the institutions in turns.
+// limit. When a certificate is finished, the same transaction enqueues the next one. The queue is
+// first in, first out, so the institutions take turns.
 func (s *Service) FeedTx(ctx context.Context, tx *db.Tx, institutionID int64) error {
 	return s.feedTx(ctx, tx, institutionID, 0)
 }
 
-// feedTx is FeedTx, but does not count a certificate that is about to leave the queue.
-func (s *Service) feedTx(ctx context.Context, tx *db.Tx, institutionID, besides int64) error {
+// feedTx implements FeedTx. It does not count the job of the certificate exceptID, which is about
+// to leave the queue.
+func (s *Service) feedTx(ctx context.Context, tx *db.Tx, institutionID, exceptID int64) error {
 	// Jobs that wait for another attempt do not count.
 	var busy, left int
 	if err := tx.QueryRowContext(ctx, `
@@ -34,12 +36,12 @@ func (s *Service) feedTx(ctx context.Context, tx *db.Tx, institutionID, besides 
 			WHERE c.institution_id = $1 AND c.status = 'processing' AND c.batch_id IS NOT NULL AND c.job_id IS NOT NULL AND c.id <> $2
 			  AND `+job.Busy(`c.job_id`)+`),
 			(SELECT count(*) FROM (SELECT 1 FROM certificates
-				WHERE institution_id = $1 AND status = 'processing' AND batch_id IS NOT NULL AND job_id IS NULL LIMIT $3) AS few)`,
-		institutionID, besides, feedFew+1).Scan(&busy, &left); err != nil {
+				WHERE institution_id = $1 AND status = 'processing' AND batch_id IS NOT NULL AND job_id IS NULL LIMIT $3) AS waiting)`,
+		institutionID, exceptID, doubleShareLimit+1).Scan(&busy, &left); err != nil {
 		return fmt.Errorf("counting the jobs of batches: %w", err)
 	}
-	room := s.ahead * s.queue.Nodes()
-	if left <= feedFew {
+	room := s.jobsPerNode * s.queue.Nodes()
+	if left <= doubleShareLimit {
 		room *= 2
 	}
 	if room -= busy; room <= 0 || left == 0 {
@@ -48,12 +50,12 @@ func (s *Service) feedTx(ctx context.Context, tx *db.Tx, institutionID, besides 
 	waiting := `SELECT uuid FROM certificates
 		WHERE institution_id = $1 AND status = 'processing' AND batch_id IS NOT NULL AND job_id IS NULL ORDER BY id LIMIT $2`
 	if tx.Dialect() == db.PostgreSQL {
-		// Two transactions that end at the same time select different certificates.
+		// Concurrent transactions select different certificates.
 		waiting += ` FOR UPDATE SKIP LOCKED`
 	}
 	uuids, err := db.Column[string](tx.QueryContext(ctx, waiting, institutionID, room))
 	if err != nil {
-		return fmt.Errorf("looking for certificates of batches: %w", err)
+		return fmt.Errorf("listing waiting certificates: %w", err)
 	}
 	for _, uuid := range uuids {
 		if _, err := s.enqueueTx(ctx, tx, uuid, BulkQueue); err != nil {
@@ -69,27 +71,27 @@ func (s *Service) enqueueTx(ctx context.Context, tx *db.Tx, uuid, queue string) 
 		return 0, err
 	}
 	if _, err := tx.ExecContext(ctx, `UPDATE certificates SET job_id = $1 WHERE uuid = $2`, jobID, uuid); err != nil {
-		return 0, fmt.Errorf("recording a certificate's job: %w", err)
+		return 0, fmt.Errorf("storing the job of a certificate: %w", err)
 	}
 	return jobID, nil
 }
 
-// feedBehind enqueues the next certificate of a batch in place of one that waits for another
-// attempt.
-func (s *Service) feedBehind(ctx context.Context, c *Certificate) error {
+// feedNext enqueues the next certificate of a batch in place of a certificate that waits for
+// another attempt.
+func (s *Service) feedNext(ctx context.Context, c *Certificate) error {
 	if c.BatchID == "" {
 		return nil
 	}
 	return s.db.Tx(ctx, func(tx *db.Tx) error { return s.feedTx(ctx, tx, c.InstitutionID, c.ID) })
 }
 
-// Feed feeds all institutions. It repairs lost turns: usually each finished certificate feeds the
-// next.
+// Feed calls FeedTx for each institution that has certificates without a job. This is needed only
+// after a failure, because each finished certificate also calls FeedTx.
 func (s *Service) Feed(ctx context.Context) error {
 	institutions, err := db.Column[int64](s.db.QueryContext(ctx, `
 		SELECT DISTINCT institution_id FROM certificates WHERE status = 'processing' AND batch_id IS NOT NULL AND job_id IS NULL`))
 	if err != nil {
-		return fmt.Errorf("looking for certificates of batches: %w", err)
+		return fmt.Errorf("listing waiting certificates: %w", err)
 	}
 	for _, id := range institutions {
 		if err := s.db.Tx(ctx, func(tx *db.Tx) error { return s.FeedTx(ctx, tx, id) }); err != nil {

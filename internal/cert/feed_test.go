@@ -16,7 +16,7 @@ import (
 	"github.com/certvault/certvault/internal/seal"
 )
 
-// batch creates n certificates of a batch, and feeds them.
+// batch creates n certificates of a batch and calls FeedTx.
 func (v *vault) batch(inst *account.Institution, n int) (list []*Certificate) {
 	v.tb.Helper()
 	u := v.input(inst)
@@ -35,8 +35,8 @@ func (v *vault) batch(inst *account.Institution, n int) (list []*Certificate) {
 	return list
 }
 
-// fed returns the certificates in the order in which their jobs were added to the batch queue.
-func (v *vault) fed() []string {
+// enqueued returns the certificates in the order in which their jobs were added to the batch queue.
+func (v *vault) enqueued() []string {
 	v.tb.Helper()
 	list, err := db.Column[string](v.d.QueryContext(v.tb.Context(),
 		`SELECT c.uuid FROM river_job j JOIN certificates c ON c.job_id = j.id WHERE j.queue = 'seal_bulk' ORDER BY j.id`))
@@ -53,37 +53,36 @@ func uuids(list []*Certificate) (all []string) {
 	return all
 }
 
-// Only as many certificates have jobs as the workers need. Each finished certificate enqueues
-// another.
-func TestFeedKeepsFewUnderWay(t *testing.T) {
+// The number of jobs is limited by the number of workers. Each finished certificate enqueues
+// another certificate.
+func TestFeedLimitsJobs(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		v := newVault(t, d, func(c *Config) { c.BulkWorkers = 2 })
-		all := v.batch(v.inst, feedFew+4)
+		all := v.batch(v.inst, doubleShareLimit+4)
 		want := uuids(all)
 		for i := range all {
-			// Two have jobs. Four have jobs once the institution has a double share.
+			// Two certificates have jobs, and four when the institution has a double share.
 			if have := []int{2, 3, 4, 7, 8}; i < len(have) {
-				if got := v.fed(); !slices.Equal(got, want[:have[i]]) {
-					t.Fatalf("after %d: %d have or had jobs, want %d, the oldest first", i, len(got), have[i])
+				if got := v.enqueued(); !slices.Equal(got, want[:have[i]]) {
+					t.Fatalf("after %d finished certificates, %d were enqueued, want the oldest %d", i, len(got), have[i])
 				}
 			}
 			v.approved(all[i])
 		}
-		if got := v.fed(); !slices.Equal(got, want) {
-			t.Errorf("%d of %d had jobs", len(got), len(want))
+		if got := v.enqueued(); !slices.Equal(got, want) {
+			t.Errorf("%d certificates were enqueued, want %d in order", len(got), len(want))
 		}
 		if single := v.upload(titled("single")); v.get(single.UUID).jobID == 0 || slices.ContainsFunc(v.jobs(), func(j jobRow) bool {
 			return j.ID == v.get(single.UUID).jobID && j.Queue != SealQueue
 		}) {
-			t.Error("a single upload is not in its own queue")
+			t.Error("the job of a single upload is not in SealQueue")
 		}
 	})
 }
 
-// The queue serves the institutions in turns. An institution with few certificates has a double
-// share.
-func TestFeedTakesTurns(t *testing.T) {
+// The institutions take turns. An institution with few waiting certificates has a double share.
+func TestFeedAlternatesInstitutions(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		v := newVault(t, d)
@@ -99,7 +98,7 @@ func TestFeedTakesTurns(t *testing.T) {
 		work := func(n int) string {
 			var order strings.Builder
 			for range n {
-				next := v.fed()[done]
+				next := v.enqueued()[done]
 				done++
 				order.WriteString(names[next])
 				v.approved(v.get(next))
@@ -107,46 +106,46 @@ func TestFeedTakesTurns(t *testing.T) {
 			return order.String()
 		}
 		if got := work(8); got != "abababab" {
-			t.Errorf("two with many: %s", got)
+			t.Errorf("order with two large batches = %s, want abababab", got)
 		}
 		name("c", v.batch(v.institution("CC"), 5))
 		if got := work(13); got != "abccabccabcab" {
-			t.Errorf("one with few beside them: %s", got)
+			t.Errorf("order with one small batch = %s, want abccabccabcab", got)
 		}
 	})
 }
 
 // A certificate that waits for another attempt does not occupy a place in the queue.
-func TestFeedGoesOnAfterAPassingFault(t *testing.T) {
+func TestFeedContinuesAfterTransientFault(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		v := newVault(t, d)
-		all := v.batch(v.inst, feedFew+10)
+		all := v.batch(v.inst, doubleShareLimit+10)
 		fine := v.sealer.seal
 		v.sealer.seal = func(context.Context, seal.Original, seal.Stamp) (*seal.Verified, error) {
-			return nil, errors.New("a passing fault")
+			return nil, errors.New("transient fault")
 		}
 		if err := v.work(t.Context(), all[0], 1); err == nil {
-			t.Fatal("no error")
+			t.Fatal("the attempt returned no error")
 		}
 		v.exec(`UPDATE river_job SET state = 'retryable' WHERE id = $1`, v.get(all[0].UUID).jobID)
-		if got := v.fed(); !slices.Equal(got, uuids(all[:2])) {
-			t.Fatalf("%d have jobs, want the second beside the first", len(got))
+		if got := v.enqueued(); !slices.Equal(got, uuids(all[:2])) {
+			t.Fatalf("%d certificates have jobs, want the first two", len(got))
 		}
 		v.sealer.seal = fine
 		v.approved(all[1])
 		v.exec(`UPDATE river_job SET state = 'available' WHERE id = $1`, v.get(all[0].UUID).jobID)
-		if got := v.fed(); len(got) != 3 {
-			t.Errorf("%d have jobs", len(got))
+		if got := v.enqueued(); len(got) != 3 {
+			t.Errorf("%d certificates have jobs, want 3", len(got))
 		}
-		// When its attempt begins, it occupies a place until it is done.
+		// While the attempt runs, the certificate occupies a place again.
 		v.approved(all[0])
-		if got := v.fed(); len(got) != 3 {
-			t.Errorf("%d have jobs, want none more", len(got))
+		if got := v.enqueued(); len(got) != 3 {
+			t.Errorf("%d certificates have jobs, want 3", len(got))
 		}
 		v.approved(all[2])
-		if got := v.fed(); len(got) != 4 {
-			t.Errorf("%d have jobs", len(got))
+		if got := v.enqueued(); len(got) != 4 {
+			t.Errorf("%d certificates have jobs, want 4", len(got))
 		}
 	})
 }
@@ -158,20 +157,20 @@ func TestFeedAfterRevocationAndRetry(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		v := newVault(t, d)
 		ctx := t.Context()
-		all := v.batch(v.inst, feedFew+10)
+		all := v.batch(v.inst, doubleShareLimit+10)
 		revoke := func(c *Certificate) {
 			t.Helper()
 			if _, err := v.Revoke(ctx, v.inst.ID, c.UUID, Revocation{Reason: "A mistake"}); err != nil {
 				t.Fatal(err)
 			}
 		}
-		revoke(all[1]) // before its turn
-		revoke(all[0]) // in its turn
-		if got := v.fed(); !slices.Equal(got, []string{all[0].UUID, all[2].UUID}) {
-			t.Errorf("%d have jobs, want the third in place of the first", len(got))
+		revoke(all[1]) // a certificate without a job
+		revoke(all[0]) // a certificate with a job
+		if got := v.enqueued(); !slices.Equal(got, []string{all[0].UUID, all[2].UUID}) {
+			t.Errorf("%d certificates have jobs, want the first and the third", len(got))
 		}
 		if err := v.work(ctx, all[0], 1); err != nil || v.get(all[0].UUID).Status != Revoked {
-			t.Errorf("the job of a revoked one: %v", err)
+			t.Errorf("job of a revoked certificate: err = %v", err)
 		}
 		if err := v.fail(ctx, all[2], Failure{Code: "x", Message: "x"}); err != nil {
 			t.Fatal(err)
@@ -181,47 +180,47 @@ func TestFeedAfterRevocationAndRetry(t *testing.T) {
 			t.Fatal(err)
 		}
 		if v.get(all[2].UUID).jobID != 0 {
-			t.Error("a retried one does not wait for its turn")
+			t.Error("the retried certificate has a job, want none")
 		}
 		v.approved(all[3])
-		if last := v.fed(); last[len(last)-1] != all[2].UUID {
-			t.Error("the oldest that waits is not the next")
+		if last := v.enqueued(); last[len(last)-1] != all[2].UUID {
+			t.Error("the oldest waiting certificate was not enqueued next")
 		}
 	})
 }
 
-// The sweep enqueues certificates whose jobs were lost, in their turn.
-func TestSweepFeeds(t *testing.T) {
+// SweepJobs enqueues certificates of batches whose jobs were lost.
+func TestSweepJobsFeeds(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		v := newVault(t, d)
-		all := v.batch(v.inst, feedFew+10)
+		all := v.batch(v.inst, doubleShareLimit+10)
 		sweep := func() {
 			t.Helper()
-			v.clock.Advance(lostAfter + time.Second)
+			v.clock.Advance(requeueAfter + time.Second)
 			if err := v.SweepJobs(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 		}
 		sweep()
-		if got := v.fed(); len(got) != 1 {
-			t.Errorf("%d have jobs after a sweep that finds nothing lost", len(got))
+		if got := v.enqueued(); len(got) != 1 {
+			t.Errorf("%d certificates have jobs after a sweep without lost jobs, want 1", len(got))
 		}
 		v.exec(`DELETE FROM river_job`)
 		sweep()
-		if got := v.fed(); !slices.Equal(got, uuids(all[:1])) {
-			t.Errorf("%d have jobs, want the oldest", len(got))
+		if got := v.enqueued(); !slices.Equal(got, uuids(all[:1])) {
+			t.Errorf("%d certificates have jobs, want only the oldest", len(got))
 		}
-		// This certificate waits, and no job or turn refers to it.
+		// The certificates wait, and no finished job will enqueue them.
 		v.exec(`UPDATE certificates SET job_id = NULL`)
 		sweep()
-		if got := v.fed(); !slices.Equal(got, uuids(all[:1])) {
-			t.Errorf("%d have jobs, want the oldest", len(got))
+		if got := v.enqueued(); !slices.Equal(got, uuids(all[:1])) {
+			t.Errorf("%d certificates have jobs, want only the oldest", len(got))
 		}
 	})
 }
 
-// All live nodes share the work.
+// The limit of jobs is multiplied by the number of live nodes.
 func TestFeedCountsNodes(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -241,20 +240,20 @@ func TestFeedCountsNodes(t *testing.T) {
 			{func() error { return v.queue.Heartbeat(ctx, now.Add(time.Minute)) }, 1},
 		} {
 			if err := step.beat(); err != nil || v.queue.Nodes() != step.want {
-				t.Errorf("step %d: %d nodes, %v, want %d", i, v.queue.Nodes(), err, step.want)
+				t.Errorf("step %d: nodes = %d, err = %v, want %d nodes", i, v.queue.Nodes(), err, step.want)
 			}
 			if i == 1 {
-				if v.batch(v.inst, feedFew+10); len(v.fed()) != 2 {
-					t.Errorf("%d have jobs, want one for each node", len(v.fed()))
+				if v.batch(v.inst, doubleShareLimit+10); len(v.enqueued()) != 2 {
+					t.Errorf("%d certificates have jobs, want one for each node", len(v.enqueued()))
 				}
 			}
 		}
 	})
 }
 
-// Workers that finish at the same time feed different certificates: each gets one job, and none is
-// left.
-func TestFeedOfManyWorkers(t *testing.T) {
+// Workers that finish at the same time enqueue different certificates. Each certificate gets one
+// job, and none is left.
+func TestFeedWithConcurrentWorkers(t *testing.T) {
 	t.Parallel()
 	const n = 150
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -278,7 +277,7 @@ func TestFeedOfManyWorkers(t *testing.T) {
 			select {
 			case <-tick.C:
 			case <-deadline:
-				t.Fatalf("%d are still waiting", waiting)
+				t.Fatalf("%d certificates are still in processing", waiting)
 			}
 			if waiting, err = v.Waiting(t.Context()); err != nil {
 				t.Fatal(err)
@@ -294,7 +293,7 @@ func TestFeedOfManyWorkers(t *testing.T) {
 			}
 		}
 		if jobs != 2*n {
-			t.Errorf("%d jobs for %d certificates", jobs, 2*n)
+			t.Errorf("got %d jobs for %d certificates, want one for each", jobs, 2*n)
 		}
 	})
 }

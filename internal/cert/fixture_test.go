@@ -31,7 +31,7 @@ import (
 	"github.com/certvault/certvault/internal/webhook"
 )
 
-// fakeSealer is a Sealer whose result the test sets.
+// fakeSealer is a Sealer with functions that the test sets.
 type fakeSealer struct {
 	seal func(ctx context.Context, o seal.Original, stamp seal.Stamp) (*seal.Verified, error)
 	png  func(ctx context.Context, pdf io.ReaderAt, size int64) ([]byte, error)
@@ -45,7 +45,8 @@ func (f *fakeSealer) PNG(ctx context.Context, pdf io.ReaderAt, size int64) ([]by
 	return f.png(ctx, pdf, size)
 }
 
-// sealed returns the result of a sealer for an original: the original and a tail, or a whole file.
+// sealed returns the result of a sealer for an original. The tail is the whole file if whole is
+// true.
 func sealed(o seal.Original, tail []byte, whole bool) (*seal.Verified, error) {
 	hash := sha256.New()
 	v := &seal.Verified{Whole: whole, Size: int64(len(tail)), Placement: seal.BottomRight, Page: 1, Box: seal.Box{0.5, 0.5, 0.75, 1}}
@@ -97,7 +98,7 @@ func newVault(tb testing.TB, d *db.DB, options ...option) *vault {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	// The queue has its own clock, so the test clock starts at that time.
+	// The queue uses the real clock, so the test clock starts at the current time.
 	v := &vault{tb: tb, d: d, clock: clocktest.At(time.Now()), folder: folder, root: root}
 	v.ringDir = tb.TempDir()
 	v.ring = authority.New(v.ringDir, authority.Options{Now: v.clock.Now})
@@ -208,14 +209,14 @@ func (v *vault) force(c *Certificate, s Status) {
 	v.exec(`UPDATE certificates SET status = $1 WHERE uuid = $2`, string(s), c.UUID)
 }
 
-// work runs the job of a certificate as the queue does, as attempt n.
+// work runs the job of a certificate as the queue does.
 func (v *vault) work(ctx context.Context, c *Certificate, attempt int) error {
 	return v.worker.Work(ctx, &river.Job[sealArgs]{
 		JobRow: &rivertype.JobRow{Attempt: attempt, MaxAttempts: v.attempts}, Args: sealArgs{UUID: c.UUID},
 	})
 }
 
-// approve seals a certificate.
+// approved seals a certificate and returns its record.
 func (v *vault) approved(c *Certificate) *Certificate {
 	v.tb.Helper()
 	if err := v.work(v.tb.Context(), c, 1); err != nil {
@@ -223,7 +224,7 @@ func (v *vault) approved(c *Certificate) *Certificate {
 	}
 	got := v.get(c.UUID)
 	if got.Status != Approved {
-		v.tb.Fatalf("status %s, failure %+v", got.Status, got.Failure)
+		v.tb.Fatalf("status = %s, want approved; failure %+v", got.Status, got.Failure)
 	}
 	return got
 }

@@ -10,14 +10,14 @@ import (
 	"github.com/certvault/certvault/internal/webhook"
 )
 
-// Moment is one event in the history of a certificate.
-type Moment struct {
+// HistoryEntry is one event in the history of a certificate.
+type HistoryEntry struct {
 	At time.Time
-	// Event is the webhook event, which is empty for an operation without one. Action is the action
-	// of the audit log, which is empty for automatic changes.
+	// Event is the webhook event, which is empty for an operation without an event. Action is the
+	// action of the audit log, which is empty for automatic changes.
 	Event  webhook.Name
 	Action audit.Action
-	// By is the person or token. The zero value means the vault itself.
+	// By is the person or token that acted. The zero value means the vault itself.
 	By audit.Actor
 	// Failure is the reason why processing failed. Reason is the public reason of a
 	// revocation.
@@ -28,14 +28,14 @@ type Moment struct {
 	Deliveries []webhook.Delivery
 }
 
-// withEvent has the actions of the audit log that also have an event.
-var withEvent = map[webhook.Name]audit.Action{
+// actionOfEvent has the action of the audit log for each event that has such an action.
+var actionOfEvent = map[webhook.Name]audit.Action{
 	webhook.Created: audit.CertificateUploaded, webhook.Retried: audit.CertificateRetried, webhook.Revoked: audit.CertificateRevoked,
 }
 
 // History returns the history of a certificate, oldest first: its events with their deliveries, and
 // its entries in the audit log. If the record has no events, the history is built from the record.
-func (s *Service) History(ctx context.Context, c *Certificate) ([]Moment, error) {
+func (s *Service) History(ctx context.Context, c *Certificate) ([]HistoryEntry, error) {
 	events, err := s.hooks.History(ctx, c.InstitutionID, c.ID)
 	if err != nil {
 		return nil, err
@@ -44,47 +44,49 @@ func (s *Service) History(ctx context.Context, c *Certificate) ([]Moment, error)
 	if err != nil {
 		return nil, err
 	}
-	var list []Moment
+	var list []HistoryEntry
 	for _, e := range events {
-		m := Moment{At: e.OccurredAt, Event: e.Name, Reason: e.Reason, Deliveries: e.Deliveries}
+		m := HistoryEntry{At: e.OccurredAt, Event: e.Name, Reason: e.Reason, Deliveries: e.Deliveries}
 		if e.FailureCode != "" {
 			m.Failure = &Failure{Code: e.FailureCode, Message: e.FailureMessage}
 		}
 		list = append(list, m)
 	}
-	list = c.remembered(list)
+	list = c.withRecorded(list)
 	for _, e := range entries {
-		i := slices.IndexFunc(list, func(m Moment) bool { return withEvent[m.Event] == e.Action && m.Action == "" && near(m.At, e.At) })
+		i := slices.IndexFunc(list, func(m HistoryEntry) bool {
+			return actionOfEvent[m.Event] == e.Action && m.Action == "" && sameOperation(m.At, e.At)
+		})
 		if i < 0 {
-			list = append(list, Moment{At: e.At, Action: e.Action, By: e.Actor, Detail: e.Detail})
+			list = append(list, HistoryEntry{At: e.At, Action: e.Action, By: e.Actor, Detail: e.Detail})
 			continue
 		}
 		if list[i].Action = e.Action; e.Actor.Type != audit.System || list[i].By.Name == "" {
 			list[i].By = e.Actor
 		}
 	}
-	slices.SortStableFunc(list, func(a, b Moment) int { return a.At.Compare(b.At) })
+	slices.SortStableFunc(list, func(a, b HistoryEntry) int { return a.At.Compare(b.At) })
 	return list, nil
 }
 
-// near reports whether two times belong to the same transaction.
-func near(a, b time.Time) bool { return a.Sub(b).Abs() < 5*time.Second }
+// sameOperation reports whether two times are close enough to belong to one operation.
+func sameOperation(a, b time.Time) bool { return a.Sub(b).Abs() < 5*time.Second }
 
-// remembered adds the moments that the record shows but no event reported.
-func (c *Certificate) remembered(list []Moment) []Moment {
-	add := func(name webhook.Name, at *time.Time, m Moment) {
-		if at == nil || slices.ContainsFunc(list, func(m Moment) bool { return m.Event == name }) {
+// withRecorded returns the list with the moments that are in the record but have no event.
+func (c *Certificate) withRecorded(list []HistoryEntry) []HistoryEntry {
+	add := func(name webhook.Name, at *time.Time, m HistoryEntry) {
+		if at == nil || slices.ContainsFunc(list, func(m HistoryEntry) bool { return m.Event == name }) {
 			return
 		}
 		m.Event, m.At = name, *at
 		list = append(list, m)
 	}
-	add(webhook.Created, &c.CreatedAt, Moment{})
-	add(webhook.Approved, c.ApprovedAt, Moment{})
+	add(webhook.Created, &c.CreatedAt, HistoryEntry{})
+	add(webhook.Approved, c.ApprovedAt, HistoryEntry{})
 	if c.Status == Failed {
-		add(webhook.Failed, &c.UpdatedAt, Moment{Failure: c.Failure})
+		add(webhook.Failed, &c.UpdatedAt, HistoryEntry{Failure: c.Failure})
 	}
-	add(webhook.Revoked, c.RevokedAt, Moment{Reason: c.RevocationReason})
+	add(webhook.Revoked, c.RevokedAt, HistoryEntry{Reason: c.RevocationReason})
 	for i := range list {
 		if m := &list[i]; m.Event == webhook.Created && m.By.Name == "" {
 			m.By = audit.Actor{Type: audit.ActorType(c.Creator.Type), ID: fmt.Sprint(c.Creator.ID), Name: c.Creator.Name}

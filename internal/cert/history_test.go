@@ -35,15 +35,15 @@ func TestHistory(t *testing.T) {
 		if _, err := v.Revoke(ada, v.inst.ID, c.UUID, Revocation{Reason: "Issued in error."}); err != nil {
 			t.Fatal(err)
 		}
-		check := func(name string, want ...webhook.Name) []Moment {
+		check := func(name string, want ...webhook.Name) []HistoryEntry {
 			t.Helper()
 			list, err := v.History(t.Context(), v.get(c.UUID))
 			if err != nil || len(list) != len(want) {
-				t.Fatalf("%s: %+v, %v", name, list, err)
+				t.Fatalf("%s: history = %+v, err = %v, want %d moments", name, list, err, len(want))
 			}
 			for i, m := range list {
 				if m.Event != want[i] || i > 0 && m.At.Before(list[i-1].At) {
-					t.Errorf("%s, %d: %+v", name, i, m)
+					t.Errorf("%s: moment %d = %+v, want a later %s", name, i, m, want[i])
 				}
 			}
 			return list
@@ -51,13 +51,13 @@ func TestHistory(t *testing.T) {
 		list := check("all", webhook.Created, webhook.Failed, webhook.Retried, webhook.Revoked)
 		if list[0].By.Name != "Registry" || list[1].Failure == nil || list[3].Reason != "Issued in error." || list[3].By.Name != "Ada Obi" || len(list[2].Deliveries) != 1 ||
 			list[2].Deliveries[0].Status != webhook.DeliveryPending {
-			t.Errorf("%+v", list)
+			t.Errorf("history = %+v, want the creator, the failure, the reason and the pending delivery", list)
 		}
 		// The history of a record without events is built from the record.
 		v.exec(`DELETE FROM webhook_deliveries`)
 		v.exec(`DELETE FROM webhook_events`)
 		if list := check("without events", webhook.Created, "", webhook.Revoked); list[1].Action != audit.CertificateRetried {
-			t.Errorf("a deed without its event: %+v", list[1])
+			t.Errorf("action of the retry without its event = %+v, want certificate.retried", list[1])
 		}
 	})
 }

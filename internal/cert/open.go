@@ -16,13 +16,13 @@ import (
 
 var errNoPDF = fault.New(fault.NotFound, "Verified PDF not found. The certificate may still be processing.")
 
-// OpenVerified opens the verified PDF of a certificate, also of a revoked one. It
-// returns a fault of kind NotFound if there is none yet.
+// OpenVerified opens the verified PDF of a certificate. The certificate may be revoked. The error
+// is a fault of kind NotFound if the certificate has no verified PDF yet.
 func (s *Service) OpenVerified(ctx context.Context, c *Certificate) (*Content, error) {
 	if c.Verified == nil {
 		return nil, errNoPDF
 	}
-	if err := c.filesEnded(); err != nil {
+	if err := c.checkFilesExist(); err != nil {
 		return nil, err
 	}
 	tail, err := s.blobs.Open(ctx, c.Verified.TailKey)
@@ -36,8 +36,8 @@ func (s *Service) OpenVerified(ctx context.Context, c *Certificate) (*Content, e
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("opening the original: %w", err), tail.Close())
 	}
-	both := &joined{head: head, tail: tail, split: head.Size()}
-	return &Content{SectionReader: io.NewSectionReader(both, 0, head.Size()+tail.Size()), closers: []io.Closer{head, tail}}, nil
+	pdf := &joined{head: head, tail: tail, split: head.Size()}
+	return &Content{SectionReader: io.NewSectionReader(pdf, 0, head.Size()+tail.Size()), closers: []io.Closer{head, tail}}, nil
 }
 
 // joined reads two files as one, because the verified PDF consists of its original and a tail.
@@ -67,17 +67,17 @@ func (s *Service) OpenImage(ctx context.Context, c *Certificate) (*Content, erro
 	if c.Verified == nil {
 		return nil, errNoPDF
 	}
-	if err := c.filesEnded(); err != nil {
+	if err := c.checkFilesExist(); err != nil {
 		return nil, err
 	}
 	key := c.imageKey
 	if key == "" {
-		// Concurrent requests share one drawing.
-		made, err, _ := s.images.Do(c.UUID, func() (any, error) { return s.draw(context.WithoutCancel(ctx), c) })
+		// Concurrent requests draw the picture only once.
+		drawn, err, _ := s.images.Do(c.UUID, func() (any, error) { return s.draw(context.WithoutCancel(ctx), c) })
 		if err != nil {
 			return nil, err
 		}
-		key, _ = made.(string)
+		key, _ = drawn.(string)
 	}
 	o, err := s.blobs.Open(ctx, key)
 	if err != nil {

@@ -10,9 +10,10 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// OpenOriginal opens the file that a certificate was made from.
+// OpenOriginal opens the original of a certificate. The error is a fault of kind NotFound if the
+// file does not exist.
 func (s *Service) OpenOriginal(ctx context.Context, c *Certificate) (*Content, error) {
-	if err := c.filesEnded(); err != nil {
+	if err := c.checkFilesExist(); err != nil {
 		return nil, err
 	}
 	o, err := s.blobs.Open(ctx, c.File.Key)

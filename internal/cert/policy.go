@@ -50,8 +50,8 @@ func PolicyOf(v *account.Settings) *Policy {
 	return &Policy{Placement: seal.Mode(v.Placement), Page: v.Page, Box: (*seal.Box)(v.Box), RefuseActive: v.RefuseActive}
 }
 
-// Apply checks the policy and writes it to an institution's settings. It applies to certificates
-// processed after the change.
+// Apply checks the policy and writes it to an institution's settings. The policy applies to
+// certificates that are processed after the change.
 func (p *Policy) Apply(c *account.Changes) error {
 	if err := p.check(); err != nil {
 		return err
@@ -112,38 +112,39 @@ func (s *Service) placement(ctx context.Context, institutionID int64) (p seal.Pl
 	rows, err := s.db.QueryContext(ctx, `
 		SELECT width, height, box FROM stamp_layouts WHERE institution_id = $1 ORDER BY updated_at DESC LIMIT $2`, institutionID, maxLayouts)
 	if err != nil {
-		return p, fmt.Errorf("reading remembered positions: %w", err)
+		return p, fmt.Errorf("reading earlier positions of stamps: %w", err)
 	}
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	for rows.Next() {
 		var l seal.Layout
 		var box string
 		if err := rows.Scan(&l.Width, &l.Height, &box); err != nil {
-			return p, fmt.Errorf("reading remembered positions: %w", err)
+			return p, fmt.Errorf("reading earlier positions of stamps: %w", err)
 		}
 		if err := json.Unmarshal([]byte(box), &l.Box); err != nil {
-			return p, fmt.Errorf("reading remembered positions: %w", err)
+			return p, fmt.Errorf("reading earlier positions of stamps: %w", err)
 		}
-		p.Remembered = append(p.Remembered, l)
+		p.EarlierLayouts = append(p.EarlierLayouts, l)
 	}
 	return p, rows.Err()
 }
 
-// rememberTx stores a position that was used, unless it is stored already.
-func rememberTx(ctx context.Context, tx *db.Tx, institutionID int64, l seal.Layout, now int64) error {
+// storeLayoutTx stores the position of a stamp for pages of the same size. Sealing tries it first
+// for the next file of the institution.
+func storeLayoutTx(ctx context.Context, tx *db.Tx, institutionID int64, l seal.Layout, now int64) error {
 	if l.Width == 0 {
 		return nil
 	}
 	box, err := json.Marshal(l.Box)
 	if err != nil {
-		return fmt.Errorf("encoding a position: %w", err)
+		return fmt.Errorf("encoding the position of a stamp: %w", err)
 	}
 	if _, err := tx.ExecContext(ctx, `
 		INSERT INTO stamp_layouts (institution_id, width, height, box, updated_at) VALUES ($1, $2, $3, $4, $5)
 		ON CONFLICT (institution_id, width, height) DO UPDATE SET box = excluded.box, updated_at = excluded.updated_at
 		WHERE stamp_layouts.box <> excluded.box`,
 		institutionID, l.Width, l.Height, string(box), now); err != nil {
-		return fmt.Errorf("storing a remembered position: %w", err)
+		return fmt.Errorf("storing the position of a stamp: %w", err)
 	}
 	return nil
 }

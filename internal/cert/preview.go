@@ -14,9 +14,9 @@ import (
 	"github.com/certvault/certvault/internal/seal"
 )
 
-// Wanted is the requested position of one certificate's stamp. It overrides the policy of the
+// RequestedPlacement is the requested position of one certificate's stamp. It overrides the policy of the
 // institution.
-type Wanted struct {
+type RequestedPlacement struct {
 	Mode seal.Mode `json:"mode"`
 	Page int       `json:"page"`
 	// Box is the position of the stamp for Exact, nil otherwise.
@@ -24,7 +24,7 @@ type Wanted struct {
 }
 
 // Check returns a fault of kind Invalid for a position that is not valid.
-func (w *Wanted) Check() error {
+func (w *RequestedPlacement) Check() error {
 	return (&Policy{Placement: w.Mode, Page: w.Page, Box: w.Box}).check()
 }
 
@@ -38,7 +38,7 @@ var errNoPreview = fault.New(fault.Unavailable, "This vault cannot draw previews
 
 // Preview returns the position of the stamp of a certificate made from a received file. It uses the
 // requested position, or else the institution's policy.
-func (s *Service) Preview(ctx context.Context, institutionID int64, f *File, wanted *Wanted) (_ *seal.Preview, err error) {
+func (s *Service) Preview(ctx context.Context, institutionID int64, f *File, wanted *RequestedPlacement) (_ *seal.Preview, err error) {
 	previewer, ok := s.sealer.(Previewer)
 	if !ok {
 		return nil, errNoPreview
@@ -96,7 +96,7 @@ func (s *Service) Picture(ctx context.Context, f *File, page int) (_ []byte, err
 	return picture, nil
 }
 
-func (w *Wanted) placement() seal.Placement {
+func (w *RequestedPlacement) placement() seal.Placement {
 	p := seal.Placement{Mode: w.Mode, Page: w.Page}
 	if w.Box != nil {
 		p.Box = *w.Box
@@ -104,17 +104,17 @@ func (w *Wanted) placement() seal.Placement {
 	return p
 }
 
-// wantTx stores the requested position of a certificate's stamp.
-func wantTx(ctx context.Context, tx *db.Tx, id int64, w *Wanted) error {
+// storePlacementTx stores the requested position of a certificate's stamp.
+func storePlacementTx(ctx context.Context, tx *db.Tx, id int64, w *RequestedPlacement) error {
 	if w == nil {
 		return nil
 	}
 	text, err := json.Marshal(w)
 	if err != nil {
-		return fmt.Errorf("encoding a position: %w", err)
+		return fmt.Errorf("encoding the requested position of a stamp: %w", err)
 	}
 	if _, err := tx.ExecContext(ctx, `UPDATE certificates SET wanted_placement = $1 WHERE id = $2`, string(text), id); err != nil {
-		return fmt.Errorf("storing a position: %w", err)
+		return fmt.Errorf("storing the requested position of a stamp: %w", err)
 	}
 	return nil
 }
@@ -123,14 +123,14 @@ func wantTx(ctx context.Context, tx *db.Tx, id int64, w *Wanted) error {
 func (s *Service) placementOf(ctx context.Context, c *Certificate) (p seal.Placement, err error) {
 	var text sql.NullString
 	if err := s.db.QueryRowContext(ctx, `SELECT wanted_placement FROM certificates WHERE id = $1`, c.ID).Scan(&text); err != nil {
-		return p, fmt.Errorf("reading a position: %w", err)
+		return p, fmt.Errorf("reading the requested position of a stamp: %w", err)
 	}
 	if !text.Valid {
 		return s.placement(ctx, c.InstitutionID)
 	}
-	var w Wanted
+	var w RequestedPlacement
 	if err := json.Unmarshal([]byte(text.String), &w); err != nil {
-		return p, fmt.Errorf("reading a position: %w", err)
+		return p, fmt.Errorf("reading the requested position of a stamp: %w", err)
 	}
 	return w.placement(), nil
 }

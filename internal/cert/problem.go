@@ -28,8 +28,8 @@ const (
 	// CodeRefusedFile is a file that can never be sealed. Detail is the reason of the seal.Refusal,
 	// with the same text on all surfaces.
 	CodeRefusedFile Code = "refused_file"
-	// CodeDuplicate is a certificate with the address, title and date of another.
-	// Detail is the UUID of the other, "" if it is not known.
+	// CodeDuplicate is a certificate with the address, title and date of another certificate.
+	// Detail is the UUID of that certificate, or "" if it is not known.
 	CodeDuplicate Code = "duplicate"
 	// CodeUnchanged is a new value that equals the old one.
 	CodeUnchanged Code = "unchanged"
@@ -44,7 +44,7 @@ type Problem struct {
 	// Field is "" for a problem of the input as a whole.
 	Field Field `json:"field,omitempty"`
 	Code  Code  `json:"code"`
-	// Limit is the bound that the input exceeds. Only some codes have one.
+	// Limit is the bound that the input exceeds. It is 0 for codes without a bound.
 	Limit int `json:"limit,omitempty"`
 	// Detail is described at the codes that use it.
 	Detail string `json:"detail,omitempty"`
@@ -72,8 +72,8 @@ type Problems []Problem
 // Error returns all problems, for logs.
 func (p Problems) Error() string {
 	texts := make([]string, len(p))
-	for i, one := range p {
-		texts[i] = one.Error()
+	for i, problem := range p {
+		texts[i] = problem.Error()
 	}
 	return strings.Join(texts, "; ")
 }

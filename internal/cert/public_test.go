@@ -10,7 +10,7 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// The public information about a file is the same as about its certificate.
+// ByDigest returns the same public information about a file as about its certificate.
 func TestByDigest(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -21,7 +21,7 @@ func TestByDigest(t *testing.T) {
 		unknown := func(name string, sum [32]byte) {
 			t.Helper()
 			if m, err := v.ByDigest(ctx, sum); !fault.Is(err, fault.NotFound) {
-				t.Errorf("%s: %+v, %v", name, m, err)
+				t.Errorf("%s: match = %+v, err = %v, want NotFound", name, m, err)
 			}
 		}
 		verified := sha256.Sum256([]byte("verified"))
@@ -31,33 +31,33 @@ func TestByDigest(t *testing.T) {
 			unknown(string(status)+", original", original)
 			unknown(string(status)+", verified", verified)
 		}
-		unknown("never seen", sha256.Sum256([]byte("x")))
-		unknown("nothing", [32]byte{})
+		unknown("a file without a certificate", sha256.Sum256([]byte("x")))
+		unknown("the zero digest", [32]byte{})
 		for _, status := range []Status{Approved, Revoked} {
 			v.force(made, status)
 			m, err := v.ByDigest(ctx, verified)
 			if err != nil || m.Match != MatchVerified || m.Count != 1 || m.Certificate.UUID != made.UUID {
-				t.Errorf("%s, verified: %+v, %v", status, m, err)
+				t.Errorf("%s, verified PDF: match = %+v, err = %v", status, m, err)
 			}
 			m, err = v.ByDigest(ctx, original)
 			if err != nil || m.Match != MatchOriginal || m.Count != 1 || m.Certificate.UUID != made.UUID {
-				t.Errorf("%s, original: %+v, %v", status, m, err)
+				t.Errorf("%s, original: match = %+v, err = %v", status, m, err)
 			}
 		}
 		// A second certificate of the same original adds nothing while it is processed. Once it is
 		// approved, the file no longer identifies one certificate.
 		again := v.upload(titled("two"))
 		if m, err := v.ByDigest(ctx, original); err != nil || m.Count != 1 || m.Certificate == nil {
-			t.Errorf("beside one in processing: %+v, %v", m, err)
+			t.Errorf("with a second certificate in processing: match = %+v, err = %v, want one certificate", m, err)
 		}
 		v.force(again, Approved)
 		if m, err := v.ByDigest(ctx, original); err != nil || m.Match != MatchOriginal || m.Count != 2 || m.Certificate != nil {
-			t.Errorf("of two: %+v, %v", m, err)
+			t.Errorf("with two approved certificates: match = %+v, err = %v, want 2", m, err)
 		}
 	})
 }
 
-func TestLookingAFileUpTakesAnIndex(t *testing.T) {
+func TestByDigestUsesIndexes(t *testing.T) {
 	t.Parallel()
 	d := dbtest.Open(t, t.TempDir(), "")
 	for query, index := range map[string]string{
@@ -67,7 +67,7 @@ func TestLookingAFileUpTakesAnIndex(t *testing.T) {
 		var id, parent, unused int
 		var detail string
 		if err := d.QueryRowContext(t.Context(), `EXPLAIN QUERY PLAN `+query).Scan(&id, &parent, &unused, &detail); err != nil || !strings.Contains(detail, index) {
-			t.Errorf("%s: %s, %v", query, detail, err)
+			t.Errorf("%s: plan = %s, err = %v, want index %s", query, detail, err, index)
 		}
 	}
 }
@@ -82,17 +82,17 @@ func TestSimilar(t *testing.T) {
 		const id = "NWU-7K3M9QX2P4RTVW8Z"
 		made := v.upload(titled("one"))
 		rename(made, id)
-		near := func(typed string) string {
+		similar := func(typed string) string {
 			got, err := v.Similar(t.Context(), typed)
 			if err != nil {
-				t.Errorf("%q: %v", typed, err)
+				t.Errorf("Similar(%q): %v", typed, err)
 			}
 			return got
 		}
 		for _, status := range []Status{Processing, Failed} {
 			v.force(made, status)
-			if got := near("NWU-7K3M9QX2P4RTVW8S"); got != "" {
-				t.Errorf("%s: %q is told", status, got)
+			if got := similar("NWU-7K3M9QX2P4RTVW8S"); got != "" {
+				t.Errorf("status %s: Similar = %q, want none", status, got)
 			}
 		}
 		v.force(made, Approved)
@@ -108,21 +108,21 @@ func TestSimilar(t *testing.T) {
 			"":                      "",
 			strings.Repeat("7", 60): "",
 		} {
-			if got := near(typed); got != want {
-				t.Errorf("%q: %q, want %q", typed, got, want)
+			if got := similar(typed); got != want {
+				t.Errorf("Similar(%q) = %q, want %q", typed, got, want)
 			}
 		}
-		// If two are similar, none is returned.
+		// Similar returns no id if two ids are similar.
 		other := v.upload(titled("two"))
 		rename(other, "NWU-7K3M9QX2P4RTVW62")
 		v.force(other, Approved)
 		rename(made, "NWU-7K3M9QX2P4RTVW6S")
-		if got := near("NWU-7K3M9QX2P4RTVW6Z"); got != "NWU-7K3M9QX2P4RTVW62" {
-			t.Errorf("one is near: %q", got)
+		if got := similar("NWU-7K3M9QX2P4RTVW6Z"); got != "NWU-7K3M9QX2P4RTVW62" {
+			t.Errorf("with one similar id: Similar = %q", got)
 		}
 		rename(made, "NWU-7K3M9QX2P4RTVWGZ")
-		if got := near("NWU-7K3M9QX2P4RTVW6Z"); got != "" {
-			t.Errorf("two are near: %q", got)
+		if got := similar("NWU-7K3M9QX2P4RTVW6Z"); got != "" {
+			t.Errorf("with two similar ids: Similar = %q, want none", got)
 		}
 	})
 }

@@ -14,20 +14,20 @@ import (
 	"github.com/certvault/certvault/internal/seal"
 )
 
-// lyingStore returns tails with one bit changed.
-type lyingStore struct{ blob.Store }
+// corruptingStore returns tails with one bit changed.
+type corruptingStore struct{ blob.Store }
 
-func (s lyingStore) Open(ctx context.Context, key string) (blob.Object, error) {
+func (s corruptingStore) Open(ctx context.Context, key string) (blob.Object, error) {
 	o, err := s.Store.Open(ctx, key)
 	if err != nil || !strings.HasSuffix(key, ".verified") {
 		return o, err
 	}
-	return lyingObject{o}, nil
+	return corruptedObject{o}, nil
 }
 
-type lyingObject struct{ blob.Object }
+type corruptedObject struct{ blob.Object }
 
-func (o lyingObject) ReadAt(p []byte, off int64) (int, error) {
+func (o corruptedObject) ReadAt(p []byte, off int64) (int, error) {
 	n, err := o.Object.ReadAt(p, off)
 	if off == 0 && n > 0 {
 		p[0] ^= 1
@@ -35,10 +35,10 @@ func (o lyingObject) ReadAt(p []byte, off int64) (int, error) {
 	return n, err
 }
 
-// shortStore loses the last byte of tails.
-type shortStore struct{ blob.Store }
+// truncatingStore stores tails without their last byte.
+type truncatingStore struct{ blob.Store }
 
-func (s shortStore) Put(ctx context.Context, key string, r io.Reader) (int64, error) {
+func (s truncatingStore) Put(ctx context.Context, key string, r io.Reader) (int64, error) {
 	if strings.HasSuffix(key, ".verified") {
 		all, err := io.ReadAll(r)
 		if err != nil {
@@ -49,11 +49,11 @@ func (s shortStore) Put(ctx context.Context, key string, r io.Reader) (int64, er
 	return s.Store.Put(ctx, key, r)
 }
 
-func TestWhatReadsBackDifferentlyIsNotApproved(t *testing.T) {
+func TestCorruptedFileIsNotApproved(t *testing.T) {
 	t.Parallel()
 	for name, wrap := range map[string]func(blob.Store) blob.Store{
-		"a changed bit": func(s blob.Store) blob.Store { return lyingStore{s} },
-		"a lost byte":   func(s blob.Store) blob.Store { return shortStore{s} },
+		"a changed bit":  func(s blob.Store) blob.Store { return corruptingStore{s} },
+		"a missing byte": func(s blob.Store) blob.Store { return truncatingStore{s} },
 	} {
 		for _, whole := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, whole %v", name, whole), func(t *testing.T) {
@@ -64,21 +64,21 @@ func TestWhatReadsBackDifferentlyIsNotApproved(t *testing.T) {
 				}
 				c := v.upload(nil)
 				before := v.snapshot(c.UUID)
-				if err := v.work(t.Context(), c, 1); err == nil || !strings.Contains(err.Error(), "reads back differently") {
-					t.Errorf("err = %v", err)
+				if err := v.work(t.Context(), c, 1); err == nil || !strings.Contains(err.Error(), "different size or digest") {
+					t.Errorf("err = %v, want a different size or digest", err)
 				}
 				if after := v.snapshot(c.UUID); !reflect.DeepEqual(before, after) {
-					t.Errorf("something changed: %+v", after)
+					t.Errorf("the record, events or jobs changed: %+v", after)
 				}
 				if keys := v.keys(); len(keys) != 1 {
-					t.Errorf("files %v, want the original alone", keys)
+					t.Errorf("files = %v, want only the original", keys)
 				}
 			})
 		}
 	}
 }
 
-// A wrong digest from the sealer is detected.
+// A wrong digest or size from the sealer is detected.
 func TestWrongDigestIsNotApproved(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.Open(t, t.TempDir(), ""))
@@ -93,7 +93,7 @@ func TestWrongDigestIsNotApproved(t *testing.T) {
 		}
 		c := v.upload(titled(name))
 		if err := v.work(t.Context(), c, 1); err == nil || v.get(c.UUID).Status != Processing {
-			t.Errorf("%s: %v, %s", name, err, v.get(c.UUID).Status)
+			t.Errorf("wrong %s: err = %v, status = %s, want an error and processing", name, err, v.get(c.UUID).Status)
 		}
 	}
 }

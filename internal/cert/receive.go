@@ -23,7 +23,7 @@ const (
 	maxFileName = 255
 )
 
-// Incoming is a file that is being received. It counts and hashes the bytes read from it.
+// Incoming is a file that the vault receives. It counts and hashes the bytes that are read from it.
 type Incoming struct {
 	name string
 	r    io.Reader
@@ -38,8 +38,8 @@ func NewIncoming(name string, r io.Reader) *Incoming {
 
 var errTooLarge = errors.New("the file is too large")
 
-// Read implements io.Reader. It returns an error instead of io.EOF if the file is
-// larger than MaxFile, and reads no further.
+// Read implements io.Reader. If the file is larger than MaxFile, it returns an error and stops
+// reading.
 func (in *Incoming) Read(p []byte) (int, error) {
 	n, err := in.r.Read(p[:min(int64(len(p)), MaxFile+1-in.size)])
 	in.hash.Write(p[:n])
@@ -69,19 +69,19 @@ func (in *Incoming) SHA256() (sum [sha256.Size]byte) {
 // it. The whole file is never in memory: Receive hashes it while it arrives, and checks the stored
 // file.
 //
-// A file that can never be sealed is a *seal.Refusal and is not stored; use is not called. If use
-// returns an error, the file is deleted, but not after fault.Internal; see blob.Receive. If the
-// store is full, the error is fault.Unavailable.
+// If a file can never be sealed, the error is a *seal.Refusal, the file is not stored, and use is
+// not called. If use returns an error of a kind other than fault.Internal, the file is deleted; see
+// blob.Receive. If the store is full, the error is fault.Unavailable.
 func (s *Service) Receive(ctx context.Context, institutionUUID string, in *Incoming, use func(*File) error) error {
 	f := &File{Name: fileName(in.name), Key: blobKey(institutionUUID, uuid.Must(uuid.NewV7()).String(), "original")}
 	err := blob.Receive(ctx, s.blobs, f.Key, in, func(size int64) (err error) {
 		f.Size, f.SHA256 = size, in.SHA256()
 		state, ok := in.hash.(encoding.BinaryMarshaler)
 		if !ok {
-			return errors.New("the hash has no state to store")
+			return errors.New("the state of the hash cannot be encoded")
 		}
 		if f.State, err = state.MarshalBinary(); err != nil {
-			return fmt.Errorf("storing the hash's state: %w", err)
+			return fmt.Errorf("encoding the state of the hash: %w", err)
 		}
 		return s.inspect(ctx, institutionUUID, f)
 	}, func() error { return use(f) })
@@ -106,7 +106,7 @@ func (s *Service) inspect(ctx context.Context, institutionUUID string, f *File) 
 	}
 	report, err := seal.Check(ctx, original(f, o))
 	if err == nil && report.HasActiveContent {
-		err = s.acceptActive(ctx, institutionUUID)
+		err = s.checkActiveContent(ctx, institutionUUID)
 	}
 	if err != nil {
 		return fmt.Errorf("checking a file: %w", err)
@@ -115,9 +115,9 @@ func (s *Service) inspect(ctx context.Context, institutionUUID string, f *File) 
 	return nil
 }
 
-// acceptActive returns seal.ErrActive if the institution refuses files with active content. Few
+// checkActiveContent returns seal.ErrActive if the institution refuses files with active content. Few
 // files have such content, so the policy is read only for them.
-func (s *Service) acceptActive(ctx context.Context, institutionUUID string) error {
+func (s *Service) checkActiveContent(ctx context.Context, institutionUUID string) error {
 	refuses, err := account.RefusesActive(ctx, s.db, institutionUUID)
 	if err == nil && refuses {
 		err = seal.ErrActive
@@ -146,8 +146,8 @@ func ArchiveKey(institutionUUID string) string {
 	return blobKey(institutionUUID, uuid.Must(uuid.NewV7()).String(), ArchiveKind)
 }
 
-// blobKey returns the key of a blob: the institution's folder, then one of 256
-// folders, so that none grows without bound.
+// blobKey returns the key of a blob: the institution's folder, one of 256 subfolders, and the name.
+// The subfolders keep the number of files in each folder small.
 func blobKey(institutionUUID, id, kind string) string {
 	return institutionUUID + "/" + id[len(id)-2:] + "/" + id + "." + kind
 }

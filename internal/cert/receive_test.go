@@ -17,7 +17,7 @@ import (
 	"github.com/certvault/certvault/internal/seal"
 )
 
-// receiveFrom receives a file and creates no record of it.
+// receiveFrom receives a file without creating a record.
 func (v *vault) receiveFrom(ctx context.Context, name string, r io.Reader) (f *File, err error) {
 	err = v.Receive(ctx, v.inst.UUID, NewIncoming(name, r), func(got *File) error {
 		f = got
@@ -26,7 +26,7 @@ func (v *vault) receiveFrom(ctx context.Context, name string, r io.Reader) (f *F
 	return f, err
 }
 
-func TestReceiveKeepsDigestAndState(t *testing.T) {
+func TestReceiveReturnsDigestAndState(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.Open(t, t.TempDir(), ""))
 	content := samplePDF("a diploma", 100_001)
@@ -35,7 +35,7 @@ func TestReceiveKeepsDigestAndState(t *testing.T) {
 		t.Fatal(err)
 	}
 	if f.Size != int64(len(content)) || f.SHA256 != sha256.Sum256(content) || f.Type != seal.PDF || f.Name != "diploma.PDF" {
-		t.Errorf("received %+v", f)
+		t.Errorf("file = %+v, want the size, digest, type and name of the content", f)
 	}
 	o, err := v.folder.Open(t.Context(), f.Key)
 	if err != nil {
@@ -43,23 +43,24 @@ func TestReceiveKeepsDigestAndState(t *testing.T) {
 	}
 	stored, err := io.ReadAll(io.NewSectionReader(o, 0, o.Size()))
 	if err := errors.Join(err, o.Close()); err != nil || !bytes.Equal(stored, content) {
-		t.Errorf("stored differently: %v", err)
+		t.Errorf("the stored file differs from the content: %v", err)
 	}
-	// The hash state can be continued to the digest of a file that begins with this one.
+	// The digest of a longer file that begins with this content can be computed from the hash
+	// state.
 	hash := sha256.New()
 	state, ok := hash.(encoding.BinaryUnmarshaler)
 	if !ok {
-		t.Fatal("no state")
+		t.Fatal("the hash cannot restore a state")
 	}
 	if err := state.UnmarshalBinary(f.State); err != nil {
 		t.Fatal(err)
 	}
 	hash.Write([]byte(tailText))
 	if want := sha256.Sum256(append(content, tailText...)); [32]byte(hash.Sum(nil)) != want {
-		t.Error("the state goes on to another digest")
+		t.Error("the digest computed from the state is wrong")
 	}
 	if !strings.HasPrefix(f.Key, v.inst.UUID+"/") {
-		t.Errorf("the key %s is not in the institution's folder", f.Key)
+		t.Errorf("key = %s, want a key in the institution's folder", f.Key)
 	}
 }
 
@@ -68,26 +69,26 @@ func TestReceiveLimit(t *testing.T) {
 	v := newVault(t, dbtest.Open(t, t.TempDir(), ""))
 	content := samplePDF("a diploma", 20_971_520)
 	if len(content) != 20_971_520 {
-		t.Fatalf("%d bytes", len(content))
+		t.Fatalf("the sample has %d bytes, want 20971520", len(content))
 	}
 	f, err := v.receiveFrom(t.Context(), "diploma.pdf", bytes.NewReader(content))
 	if err != nil || f.Size != 20_971_520 || f.SHA256 != sha256.Sum256(content) {
-		t.Fatalf("exactly the limit: %+v, %v", f, err)
+		t.Fatalf("file of 20 MB: file = %+v, err = %v", f, err)
 	}
 	if err := v.folder.Delete(t.Context(), f.Key); err != nil {
 		t.Fatal(err)
 	}
 	_, err = v.receiveFrom(t.Context(), "diploma.pdf", bytes.NewReader(append(content, '\n')))
 	if refused, ok := errors.AsType[*seal.Refusal](err); !ok || refused.Code != "too_large" || !strings.Contains(refused.Reason, "20971520") {
-		t.Errorf("one byte more: %v", err)
+		t.Errorf("file of 20 MB and one byte: err = %v, want too_large", err)
 	}
-	// Receive does not read beyond the limit, because the sender may never stop.
+	// Receive stops reading at the limit, because a request may be endless.
 	endless := &counted{r: repeating{}}
 	if _, err := v.receiveFrom(t.Context(), "diploma.pdf", endless); err == nil || endless.n > MaxFile+1 {
-		t.Errorf("%d bytes were read of an endless file: %v", endless.n, err)
+		t.Errorf("read %d bytes of an endless file, err = %v", endless.n, err)
 	}
 	if keys := v.keys(); len(keys) != 0 {
-		t.Errorf("files are left: %v", keys)
+		t.Errorf("stored files = %v, want none", keys)
 	}
 }
 
@@ -106,57 +107,57 @@ func (c *counted) Read(p []byte) (int, error) {
 	return n, err
 }
 
-func TestReceiveLeavesNothingOfARefusedFile(t *testing.T) {
+func TestReceiveDeletesRefusedFile(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.Open(t, t.TempDir(), ""))
 	content := samplePDF("a diploma", 200_000)
-	broken := errors.New("the connection broke")
+	broken := errors.New("connection reset")
 	for _, tc := range []struct {
 		name, file string
 		r          io.Reader
 		refused    bool
 	}{
-		{"a reader that breaks", "a.pdf", io.MultiReader(bytes.NewReader(content[:150_000]), iotest.ErrReader(broken)), false},
-		{"a reader that breaks at once", "a.pdf", iotest.ErrReader(broken), false},
+		{"a reader that fails", "a.pdf", io.MultiReader(bytes.NewReader(content[:150_000]), iotest.ErrReader(broken)), false},
+		{"a reader that fails immediately", "a.pdf", iotest.ErrReader(broken), false},
 		{"empty", "a.pdf", strings.NewReader(""), true},
-		{"no PDF", "a.pdf", strings.NewReader("hello"), true},
-		{"cut off", "a.pdf", bytes.NewReader(content[:1000]), true},
+		{"not a PDF", "a.pdf", strings.NewReader("hello"), true},
+		{"truncated", "a.pdf", bytes.NewReader(content[:1000]), true},
 		{"a PDF with another extension", "a.png", bytes.NewReader(content), true},
 		{"no extension", "pdf", bytes.NewReader(content), true},
 		{"a program", "a.exe", strings.NewReader("MZ"), true},
 	} {
 		f, err := v.receiveFrom(t.Context(), tc.file, tc.r)
 		if _, refused := errors.AsType[*seal.Refusal](err); refused != tc.refused || err == nil || f != nil && !tc.refused {
-			t.Errorf("%s: %v, %v", tc.name, f, err)
+			t.Errorf("%s: file = %v, err = %v, want refused %t", tc.name, f, err, tc.refused)
 		}
 		if !tc.refused && !errors.Is(err, broken) {
-			t.Errorf("%s: %v does not say why", tc.name, err)
+			t.Errorf("%s: err = %v, want the error of the reader", tc.name, err)
 		}
 		if keys := v.keys(); len(keys) != 0 {
-			t.Errorf("%s: files are left: %v", tc.name, keys)
+			t.Errorf("%s: stored files = %v, want none", tc.name, keys)
 		}
 	}
 }
 
-// If a client disconnects, its context ends. The file is deleted nevertheless.
-func TestReceiveDiscardsWhenTheClientIsGone(t *testing.T) {
+// If a client disconnects, the context of its request ends. The file is deleted nevertheless.
+func TestReceiveDeletesFileAfterDisconnect(t *testing.T) {
 	t.Parallel()
-	v := newVault(t, dbtest.Open(t, t.TempDir(), ""), func(c *Config) { c.Blobs = strictStore{c.Blobs} })
+	v := newVault(t, dbtest.Open(t, t.TempDir(), ""), func(c *Config) { c.Blobs = contextStore{c.Blobs} })
 	ctx, cancel := context.WithCancel(t.Context())
 	content := samplePDF("a diploma", 0)
-	leaving := io.MultiReader(bytes.NewReader(content), readerFunc(func([]byte) (int, error) { cancel(); return 0, io.EOF }))
-	if _, err := v.receiveFrom(ctx, "a.pdf", leaving); !errors.Is(err, context.Canceled) {
-		t.Errorf("err = %v", err)
+	interrupted := io.MultiReader(bytes.NewReader(content), readerFunc(func([]byte) (int, error) { cancel(); return 0, io.EOF }))
+	if _, err := v.receiveFrom(ctx, "a.pdf", interrupted); !errors.Is(err, context.Canceled) {
+		t.Errorf("err = %v, want context.Canceled", err)
 	}
 	if keys := v.keys(); len(keys) != 0 {
-		t.Errorf("files are left: %v", keys)
+		t.Errorf("stored files = %v, want none", keys)
 	}
 }
 
-// strictStore does nothing if the context has ended, like a store behind a network.
-type strictStore struct{ blob.Store }
+// contextStore deletes nothing if the context has ended, like a store on the network.
+type contextStore struct{ blob.Store }
 
-func (s strictStore) Delete(ctx context.Context, key string) error {
+func (s contextStore) Delete(ctx context.Context, key string) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -172,11 +173,11 @@ type fullStore struct{ blob.Store }
 
 func (fullStore) Put(context.Context, string, io.Reader) (int64, error) { return 0, blob.ErrFull }
 
-func TestReceiveWithoutRoom(t *testing.T) {
+func TestReceiveIntoFullStore(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.Open(t, t.TempDir(), ""), func(c *Config) { c.Blobs = fullStore{c.Blobs} })
 	_, err := v.receiveFrom(t.Context(), "a.pdf", bytes.NewReader(samplePDF("x", 0)))
 	if e, ok := errors.AsType[*fault.Error](err); !ok || e.Kind != fault.Unavailable || e.RetryAfter <= 0 {
-		t.Errorf("err = %v, want one that says to come back", err)
+		t.Errorf("err = %v, want Unavailable with RetryAfter", err)
 	}
 }

@@ -11,15 +11,15 @@ import (
 	"github.com/certvault/certvault/internal/db/dbtest"
 )
 
-// Operations of people and tokens are in the log. Automatic changes, and operations that changed
-// nothing, are not.
-func TestDeedsAreRecorded(t *testing.T) {
+// The audit log has the operations of people and tokens. It does not have automatic changes, or
+// operations that changed nothing.
+func TestOperationsAreRecorded(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		v := newVault(t, d)
 		c := v.upload(nil)
 		if _, err := v.Upload(t.Context(), v.input(v.inst)); err == nil {
-			t.Fatal("a duplicate was taken")
+			t.Fatal("the duplicate was accepted")
 		}
 		v.force(c, Failed)
 		if _, err := v.Retry(t.Context(), v.inst.ID, c.UUID, nil); err != nil {
@@ -30,7 +30,7 @@ func TestDeedsAreRecorded(t *testing.T) {
 			t.Fatal("an approved certificate was retried")
 		}
 		for range 2 {
-			if _, err := v.Revoke(t.Context(), v.inst.ID, c.UUID, Revocation{Reason: "typo", Note: "the note is nobody's business"}); err != nil {
+			if _, err := v.Revoke(t.Context(), v.inst.ID, c.UUID, Revocation{Reason: "typo", Note: "a private note"}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -43,7 +43,7 @@ func TestDeedsAreRecorded(t *testing.T) {
 			got = append(got, fmt.Sprint(e.Action, " ", e.Subject.Name == c.ReferenceID, " ", e.Detail))
 		}
 		if want := []string{"certificate.uploaded true map[]", "certificate.retried true map[]", "certificate.revoked true map[reason:typo]"}; !slices.Equal(got, want) {
-			t.Errorf("%q", got)
+			t.Errorf("entries = %q, want %q", got, want)
 		}
 		p, err := ReadPolicy(t.Context(), d, v.inst.ID)
 		if err != nil {
@@ -57,7 +57,7 @@ func TestDeedsAreRecorded(t *testing.T) {
 		}
 		list, _, err = audit.New(d).List(t.Context(), v.inst.ID, audit.Filter{Action: "institution"}, "", 10)
 		if err != nil || len(list) != 1 || fmt.Sprint(list[0].Detail) != "map[refuse_active:map[from:false to:true]]" {
-			t.Errorf("%+v, %v", list, err)
+			t.Errorf("entries of the policy = %+v, err = %v, want one change", list, err)
 		}
 	})
 }

@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	// crockford is the alphabet of Crockford's base 32: no I, L, O and U.
+	// crockford is the alphabet of Crockford's base 32, without I, L, O and U.
 	crockford = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 	// codeLen is the number of characters for 80 random bits, at five bits each.
 	codeLen = 16

@@ -9,23 +9,23 @@ import (
 	"github.com/certvault/certvault/internal/seal"
 )
 
-// If a worker did not receive the answer to its commit, it deleted the file that the committed row
+// If the response to the commit was lost, the worker deleted the file that the committed row
 // referred to. The result was an approved certificate without its verified PDF.
-func TestRegressionLostAnswerToACommitLosesNoFile(t *testing.T) {
+func TestRegressionLostCommitResponseLosesNoFile(t *testing.T) {
 	t.Parallel()
 	proxy, proxied := dbtest.NewProxy(t, dbtest.PostgresURL(t))
 	v := newVault(t, dbtest.Open(t, "", proxied))
 	c := v.upload(nil)
 	v.sealer.seal = func(_ context.Context, o seal.Original, _ seal.Stamp) (*seal.Verified, error) {
-		proxy.LoseAnswer("")
+		proxy.LoseResponse("")
 		return sealed(o, []byte(tailText), false)
 	}
 	if err := v.work(t.Context(), c, 1); err == nil {
-		t.Error("the answer to the commit was not lost")
+		t.Error("the response to the commit was not lost")
 	}
 	got := v.get(c.UUID)
 	if got.Status != Approved {
-		t.Fatalf("%s: the commit was not made", got.Status)
+		t.Fatalf("status = %s, want approved", got.Status)
 	}
 	content, err := v.OpenVerified(t.Context(), got)
 	if err != nil {
@@ -36,27 +36,27 @@ func TestRegressionLostAnswerToACommitLosesNoFile(t *testing.T) {
 	}
 	// The next attempt of the queue finds the certificate approved.
 	if err := v.work(t.Context(), c, 2); err != nil || len(v.keys()) != 2 {
-		t.Errorf("%v, files %v", err, v.keys())
+		t.Errorf("second attempt: err = %v, files = %v, want 2", err, v.keys())
 	}
 }
 
 // The sweep deletes the file of a failed attempt.
-func TestFileOfAnAttemptThatBrokeIsSwept(t *testing.T) {
+func TestSweepDeletesFileOfFailedAttempt(t *testing.T) {
 	t.Parallel()
 	d := dbtest.Open(t, t.TempDir(), "")
 	v := newVault(t, d)
 	c := v.upload(nil)
 	v.exec(`CREATE TRIGGER broken BEFORE UPDATE ON certificates WHEN new.status = 'approved' BEGIN SELECT raise(ABORT, 'broken'); END`)
 	if err := v.work(t.Context(), c, 1); err == nil || v.get(c.UUID).Status != Processing {
-		t.Fatalf("err = %v", err)
+		t.Fatalf("err = %v, status = %s, want an error and processing", err, v.get(c.UUID).Status)
 	}
 	v.exec(`DROP TRIGGER broken`)
-	v.clock.Advance(spareYounger + time.Hour)
+	v.clock.Advance(minSweepAge + time.Hour)
 	if err := v.SweepBlobs(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if keys := v.keys(); len(keys) != 1 || keys[0] != c.File.Key {
-		t.Errorf("files %v, want the original alone", keys)
+		t.Errorf("files = %v, want only the original", keys)
 	}
 	v.approved(c)
 }

@@ -22,8 +22,8 @@ const (
 	// rehashTurns is the number of turns in rehashAge. Each turn checks its share of the files that
 	// are due, which distributes the work over the month.
 	rehashTurns = int(rehashAge / RehashEvery)
-	// rehashMost bounds one turn.
-	rehashMost = 200
+	// maxRehash bounds the files of one turn.
+	maxRehash = 200
 )
 
 // Rehash reads stored verified PDFs, compares their digests and verifies their signatures. It finds
@@ -32,16 +32,16 @@ const (
 func (s *Service) Rehash(ctx context.Context) error {
 	due, err := s.rehashDue(ctx)
 	if err != nil {
-		return fmt.Errorf("looking for files to check: %w", err)
+		return fmt.Errorf("listing the files to check: %w", err)
 	}
 	for _, uuid := range due {
 		c, err := byUUID(ctx, s.db, uuid)
 		if err != nil {
 			return err
 		}
-		if c.FilesEndedAt != nil {
+		if c.FilesDeletedAt != nil {
 			// The retention of its files ended during the check.
-			if err := s.db.Tx(ctx, func(tx *db.Tx) error { return forgetChecksTx(ctx, tx, c.ID) }); err != nil {
+			if err := s.db.Tx(ctx, func(tx *db.Tx) error { return deleteChecksTx(ctx, tx, c.ID) }); err != nil {
 				return err
 			}
 			continue
@@ -80,15 +80,15 @@ func (s *Service) rehashDue(ctx context.Context) ([]string, error) {
 	return db.Column[string](s.db.QueryContext(ctx, `
 		SELECT c.uuid FROM certificate_checks k JOIN certificates c ON c.id = k.certificate_id
 		WHERE k.name = $1 AND k.checked_at < $2 ORDER BY k.checked_at LIMIT $3`,
-		CheckFile, before, min(rehashMost, 1+waiting/rehashTurns)))
+		CheckFile, before, min(maxRehash, 1+waiting/rehashTurns)))
 }
 
 // errDiffers is the error for a stored file that is missing or changed.
 var errDiffers = errors.New("a stored file is missing or differs from what was stored")
 
-// recheck reads a verified PDF again and returns the results of its checks, also with
-// an error, so that one unreadable file does not stop the others. A missing file fails
-// the check. If the store is unavailable, there is no result.
+// recheck reads a verified PDF again and returns the results of its checks. It may return results
+// together with an error, so that one unreadable file does not stop the checks of other files. A
+// missing file fails the check. If the store is unavailable, the result is NotRun.
 func (s *Service) recheck(ctx context.Context, c *Certificate) (_ []Check, err error) {
 	file := Check{Name: CheckFile, Result: NotRun}
 	content, err := s.OpenVerified(ctx, c)
@@ -126,8 +126,8 @@ func (s *Service) recheck(ctx context.Context, c *Certificate) (_ []Check, err e
 	return append(checks, Check{Name: CheckSignature, Result: result}), errors.Join(err, e)
 }
 
-// signed reports whether a certificate's file is signed. Files of the first version are not signed,
-// and have no such check.
+// signed reports whether a certificate's file is signed. Files from the first version of the vault
+// are not signed and have no signature check.
 func (s *Service) signed(ctx context.Context, id int64) (yes bool, err error) {
 	if err := s.db.QueryRowContext(ctx,
 		`SELECT EXISTS (SELECT 1 FROM certificate_checks WHERE certificate_id = $1 AND name = $2)`, id, CheckSignature).Scan(&yes); err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/certvault/certvault/internal/seal"
 )
 
-func TestStoppingProcessCountsNoAttempt(t *testing.T) {
+func TestInterruptedAttemptDoesNotCount(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		v := newVault(t, d, func(c *Config) { c.Attempts = 1 })
@@ -31,17 +31,17 @@ func TestStoppingProcessCountsNoAttempt(t *testing.T) {
 			t.Fatal(err)
 		}
 		<-started
-		over, cancel := context.WithCancel(t.Context())
+		canceled, cancel := context.WithCancel(t.Context())
 		cancel()
-		if err := v.queue.Stop(over); err != nil {
+		if err := v.queue.Stop(canceled); err != nil {
 			t.Fatal(err)
 		}
 		jobs := v.jobs()
 		if len(jobs) != 1 || jobs[0].State != "available" || jobs[0].Attempt != 0 {
-			t.Fatalf("jobs %+v, want the one available with no attempt counted", jobs)
+			t.Fatalf("jobs = %+v, want one available job without attempts", jobs)
 		}
 		if got := v.get(c.UUID); got.Status != Processing || len(v.events()) != 1 {
-			t.Errorf("%s, events %+v", got.Status, v.events())
+			t.Errorf("status = %s, events = %+v, want processing and one event", got.Status, v.events())
 		}
 		// The next process continues the work.
 		done := make(chan struct{})
@@ -57,12 +57,12 @@ func TestStoppingProcessCountsNoAttempt(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := v.get(c.UUID); got.Status != Approved {
-			t.Errorf("%s, %+v", got.Status, got.Failure)
+			t.Errorf("status = %s, failure = %+v, want approved", got.Status, got.Failure)
 		}
 	})
 }
 
-// newQueue starts another process on the same vault, with its own sealer.
+// newQueue returns the queue of another process on the same vault, with its own sealer.
 func newQueue(t *testing.T, v *vault, work func(context.Context, seal.Original, seal.Stamp) (*seal.Verified, error)) *job.Queue {
 	t.Helper()
 	q, err := job.New(v.d, job.Config{NodeID: "next", Queues: map[string]int{SealQueue: 1}, MaxAttempts: 8, Timeout: time.Minute, Logger: v.log})
@@ -76,7 +76,7 @@ func newQueue(t *testing.T, v *vault, work func(context.Context, seal.Original, 
 	return q
 }
 
-func TestStoppingProcessSnoozes(t *testing.T) {
+func TestInterruptedAttemptSnoozes(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.Open(t, t.TempDir(), ""), func(c *Config) { c.Attempts = 1 })
 	ctx, cancel := context.WithCancel(t.Context())
@@ -90,7 +90,7 @@ func TestStoppingProcessSnoozes(t *testing.T) {
 		t.Errorf("err = %v, want a snooze", err)
 	}
 	if got := v.get(c.UUID); got.Status != Processing {
-		t.Errorf("%s", got.Status)
+		t.Errorf("status = %s, want processing", got.Status)
 	}
 }
 
@@ -113,32 +113,32 @@ func TestRescuedCountsCrashes(t *testing.T) {
 		for n := 1; n <= 2; n++ {
 			v.rescue(c.UUID, "seal")
 			if got := v.get(c.UUID); got.Status != Processing || got.crashes != n {
-				t.Fatalf("after %d crashes: %s, %d counted", n, got.Status, got.crashes)
+				t.Fatalf("after %d crashes: status = %s, crashes = %d", n, got.Status, got.crashes)
 			}
 		}
 		v.rescue(c.UUID, "recipient")
 		if got := v.get(c.UUID); got.crashes != 2 {
-			t.Errorf("the crash of another job was counted: %d", got.crashes)
+			t.Errorf("crashes = %d after the crash of another job, want 2", got.crashes)
 		}
 		v.rescue(c.UUID, "seal")
 		got := v.get(c.UUID)
 		if got.Status != Failed || got.Failure == nil || got.Failure.Code != "crashed" || !strings.Contains(got.Failure.Message, "3 times") {
-			t.Errorf("after the third: %s, %+v", got.Status, got.Failure)
+			t.Errorf("after the third crash: status = %s, failure = %+v, want crashed", got.Status, got.Failure)
 		}
 		if events := v.events(); len(events) != 2 || events[1].Name != "certificate_application.failed" {
-			t.Errorf("events %+v", events)
+			t.Errorf("events = %+v, want the failure as the second", events)
 		}
 		// Later rescues of the certificate change nothing. A retry resets the count.
 		v.rescue(c.UUID, "seal")
 		if got := v.get(c.UUID); got.crashes != 3 || len(v.events()) != 2 {
-			t.Errorf("a failed certificate was counted: %d, %+v", got.crashes, v.events())
+			t.Errorf("after a crash of a failed certificate: crashes = %d, events = %+v", got.crashes, v.events())
 		}
 		if _, err := v.Retry(t.Context(), v.inst.ID, c.UUID, nil); err != nil {
 			t.Fatal(err)
 		}
 		v.rescue(c.UUID, "seal")
 		if got := v.get(c.UUID); got.Status != Processing || got.crashes != 1 {
-			t.Errorf("after the retry and one more crash: %s, %d counted", got.Status, got.crashes)
+			t.Errorf("after the retry and one more crash: status = %s, crashes = %d, want processing and 1", got.Status, got.crashes)
 		}
 		v.rescue("00000000-0000-0000-0000-000000000000", "seal")
 	})

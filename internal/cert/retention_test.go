@@ -18,25 +18,25 @@ import (
 	"github.com/certvault/certvault/internal/seal"
 )
 
-const aDay = 24 * time.Hour
+const day = 24 * time.Hour
 
-func (v *vault) keeps(k account.Retention) {
+func (v *vault) setRetention(k account.Retention) {
 	v.tb.Helper()
 	if err := account.New(v.d, v.clock.Now).SetRetention(v.tb.Context(), v.inst.ID, k); err != nil {
 		v.tb.Fatal(err)
 	}
 }
 
-// sweepKept sweeps expired records, and then files without references.
-func (v *vault) sweepKept() {
+// sweep deletes expired records, and then files without references.
+func (v *vault) sweep() {
 	v.tb.Helper()
 	if err := errors.Join(v.SweepExpired(v.tb.Context()), v.SweepBlobs(v.tb.Context())); err != nil {
 		v.tb.Fatal(err)
 	}
 }
 
-// has reports whether a blob exists.
-func (v *vault) has(key string) bool {
+// exists reports whether a blob exists.
+func (v *vault) exists(key string) bool {
 	v.tb.Helper()
 	o, err := v.folder.Open(v.tb.Context(), key)
 	if errors.Is(err, blob.ErrNotFound) {
@@ -48,7 +48,7 @@ func (v *vault) has(key string) bool {
 	return true
 }
 
-func (v *vault) number(query string, args ...any) (n int) {
+func (v *vault) queryInt(query string, args ...any) (n int) {
 	v.tb.Helper()
 	if err := v.d.QueryRowContext(v.tb.Context(), query, args...).Scan(&n); err != nil {
 		v.tb.Fatal(err)
@@ -56,8 +56,9 @@ func (v *vault) number(query string, args ...any) (n int) {
 	return n
 }
 
-// ends returns the entries of the audit log about automatic deletions.
-func (v *vault) ends(action audit.Action) (names []string) {
+// deletions returns the reference ids of the certificates in the audit log's entries of an
+// automatic deletion.
+func (v *vault) deletions(action audit.Action) (names []string) {
 	v.tb.Helper()
 	list, _, err := audit.New(v.d).List(v.tb.Context(), v.inst.ID, audit.Filter{Action: string(action)}, "", 100)
 	if err != nil {
@@ -65,7 +66,7 @@ func (v *vault) ends(action audit.Action) (names []string) {
 	}
 	for i := range list {
 		if list[i].Actor.Type != audit.System {
-			v.tb.Errorf("%s was done by %+v", action, list[i].Actor)
+			v.tb.Errorf("the actor of %s is %+v, want the system", action, list[i].Actor)
 		}
 		names = append(names, list[i].Subject.Name)
 	}
@@ -76,11 +77,11 @@ func (v *vault) ends(action audit.Action) (names []string) {
 func (v *vault) failed(title string) *Certificate {
 	v.tb.Helper()
 	c := v.upload(titled(title))
-	was := v.sealer.seal
+	seals := v.sealer.seal
 	v.sealer.seal = func(context.Context, seal.Original, seal.Stamp) (*seal.Verified, error) {
 		return nil, &seal.Refusal{Code: "no_room", Reason: "There is no room for the stamp."}
 	}
-	defer func() { v.sealer.seal = was }()
+	defer func() { v.sealer.seal = seals }()
 	if err := v.work(v.tb.Context(), c, 1); err != nil {
 		v.tb.Fatal(err)
 	}
@@ -88,13 +89,13 @@ func (v *vault) failed(title string) *Certificate {
 }
 
 // Nothing expires unless the institution has set a retention. Then only old records expire.
-func TestFailedCertificatesEnd(t *testing.T) {
+func TestSweepDeletesFailedCertificates(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		var told []string
+		var purged []string
 		v := newVault(t, d, func(c *Config) {
 			c.Purged = func(_ context.Context, _ *db.Tx, c *Certificate) error {
-				told = append(told, c.Title)
+				purged = append(purged, c.Title)
 				return nil
 			}
 		})
@@ -102,67 +103,67 @@ func TestFailedCertificatesEnd(t *testing.T) {
 		old := v.failed("old")
 		retried := v.failed("retried")
 		approved := v.approved(v.upload(titled("approved")))
-		v.clock.Advance(31 * aDay)
+		v.clock.Advance(31 * day)
 		young := v.failed("young")
 		if _, err := v.Retry(ctx, v.inst.ID, retried.UUID, nil); err != nil {
 			t.Fatal(err)
 		}
-		v.sweepKept()
-		if v.get(old.UUID).Status != Failed || !v.has(old.File.Key) {
-			t.Fatal("something ended unasked")
+		v.sweep()
+		if v.get(old.UUID).Status != Failed || !v.exists(old.File.Key) {
+			t.Fatal("a certificate or file was deleted without a retention")
 		}
 		if failed, revoked, err := v.Expired(ctx, v.inst.ID, account.Retention{Failed: 30, Revoked: 30}); err != nil || failed != 1 || revoked != 0 {
-			t.Errorf("%d failed and %d revoked are over, %v", failed, revoked, err)
+			t.Errorf("%d failed and %d revoked certificates expire, want 1 and 0; err = %v", failed, revoked, err)
 		}
-		v.keeps(account.Retention{Failed: 30})
-		v.sweepKept()
+		v.setRetention(account.Retention{Failed: 30})
+		v.sweep()
 		if _, err := v.ByUUID(ctx, v.inst.ID, old.UUID); !fault.Is(err, fault.NotFound) {
-			t.Errorf("the old one: %v", err)
+			t.Errorf("the expired certificate: err = %v, want NotFound", err)
 		}
-		if v.has(old.File.Key) {
-			t.Error("the file of the old one is there")
+		if v.exists(old.File.Key) {
+			t.Error("the file of the expired certificate still exists")
 		}
 		for _, c := range []*Certificate{retried, approved, young} {
-			if v.get(c.UUID); !v.has(c.File.Key) {
-				t.Errorf("%s lost its file", c.Title)
+			if v.get(c.UUID); !v.exists(c.File.Key) {
+				t.Errorf("the file of the certificate %q was deleted", c.Title)
 			}
 		}
-		if n := v.number(`SELECT count(*) FROM webhook_events WHERE payload LIKE '%"certificate_title":"old"%'`); n != 0 {
-			t.Errorf("%d events of it are left", n)
+		if n := v.queryInt(`SELECT count(*) FROM webhook_events WHERE payload LIKE '%"certificate_title":"old"%'`); n != 0 {
+			t.Errorf("%d events of the deleted certificate are left", n)
 		}
-		if got := v.ends(audit.CertificateEnded); !slices.Equal(got, []string{old.ReferenceID}) || !slices.Equal(told, []string{"old"}) {
-			t.Errorf("recorded %v, told %v", got, told)
+		if got := v.deletions(audit.CertificateExpired); !slices.Equal(got, []string{old.ReferenceID}) || !slices.Equal(purged, []string{"old"}) {
+			t.Errorf("recorded %v, purged %v, want the expired certificate", got, purged)
 		}
-		// Lists no longer count it, and it can be created again.
-		if n := v.number(`SELECT sum(n) FROM certificate_counts WHERE status = 'failed'`); n != 1 {
-			t.Errorf("%d failed are counted", n)
+		// Lists no longer count the certificate, and it can be uploaded again.
+		if n := v.queryInt(`SELECT sum(n) FROM certificate_counts WHERE status = 'failed'`); n != 1 {
+			t.Errorf("%d failed certificates are counted, want 1", n)
 		}
 		v.upload(titled("old"))
 	})
 }
 
-// Other servers know the id of a certificate, so it is never reused.
-func TestNumbersOfEndedCertificatesAreNotGivenAgain(t *testing.T) {
+// Other servers store the id of a certificate, so it is never reused.
+func TestIDsOfDeletedCertificatesAreNotReused(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		v := newVault(t, d)
 		v.failed("one")
 		last := v.failed("last")
-		v.keeps(account.Retention{Failed: 30})
-		v.clock.Advance(31 * aDay)
-		v.sweepKept()
+		v.setRetention(account.Retention{Failed: 30})
+		v.clock.Advance(31 * day)
+		v.sweep()
 		next := v.upload(titled("next"))
 		if next.ID <= last.ID {
-			t.Errorf("%d comes after %d", next.ID, last.ID)
+			t.Errorf("the id of the next certificate = %d, want more than %d", next.ID, last.ID)
 		}
-		v.sweepKept()
-		if n := v.number(`SELECT count(*) FROM certificates`); n != 1 {
-			t.Errorf("%d certificates are left", n)
+		v.sweep()
+		if n := v.queryInt(`SELECT count(*) FROM certificates`); n != 1 {
+			t.Errorf("%d certificates are left, want 1", n)
 		}
 	})
 }
 
-func TestFilesOfRevokedCertificatesEnd(t *testing.T) {
+func TestSweepDeletesFilesOfRevokedCertificates(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		v := newVault(t, d)
@@ -178,54 +179,54 @@ func TestFilesOfRevokedCertificatesEnd(t *testing.T) {
 			}
 			return v.get(c.UUID)
 		}
-		gone, stays := v.approved(of("gone")), v.approved(of("stays"))
-		picture, err := v.OpenImage(ctx, gone)
+		expired, other := v.approved(of("expired")), v.approved(of("other"))
+		picture, err := v.OpenImage(ctx, expired)
 		if err := errors.Join(err, picture.Close()); err != nil {
 			t.Fatal(err)
 		}
-		gone = revoke(gone)
-		early := revoke(of("early"))
+		expired = revoke(expired)
+		unapproved := revoke(of("unapproved"))
 		young := v.approved(v.upload(titled("young")))
-		v.clock.Advance(29 * aDay)
+		v.clock.Advance(29 * day)
 		young = revoke(young)
-		v.clock.Advance(2 * aDay)
-		v.keeps(account.Retention{Revoked: 30})
+		v.clock.Advance(2 * day)
+		v.setRetention(account.Retention{Revoked: 30})
 		if _, revoked, err := v.Expired(ctx, v.inst.ID, account.Retention{Revoked: 30}); err != nil || revoked != 2 {
-			t.Errorf("%d are over, %v", revoked, err)
+			t.Errorf("%d revoked certificates expire, want 2; err = %v", revoked, err)
 		}
-		v.sweepKept()
-		for _, key := range []string{gone.Verified.TailKey, gone.imageKey} {
-			if v.has(key) {
-				t.Errorf("%s is there", key)
+		v.sweep()
+		for _, key := range []string{expired.Verified.TailKey, expired.imageKey} {
+			if v.exists(key) {
+				t.Errorf("the file %s still exists", key)
 			}
 		}
 		// Another certificate was made from the same file, so the file remains.
-		if !v.has(shared.Key) || !v.has(stays.Verified.TailKey) || !v.has(young.File.Key) || !v.has(young.Verified.TailKey) {
-			t.Error("a file of another certificate is gone")
+		if !v.exists(shared.Key) || !v.exists(other.Verified.TailKey) || !v.exists(young.File.Key) || !v.exists(young.Verified.TailKey) {
+			t.Error("a file of another certificate was deleted")
 		}
-		now := v.get(gone.UUID)
-		if now.Status != Revoked || now.RevocationReason != "Issued by mistake" || now.FilesEndedAt == nil || now.Verified == nil ||
-			now.Verified.SHA256 != gone.Verified.SHA256 || now.File.SHA256 != gone.File.SHA256 || !now.UpdatedAt.Equal(gone.UpdatedAt) {
-			t.Errorf("the record is %+v", now)
+		now := v.get(expired.UUID)
+		if now.Status != Revoked || now.RevocationReason != "Issued by mistake" || now.FilesDeletedAt == nil || now.Verified == nil ||
+			now.Verified.SHA256 != expired.Verified.SHA256 || now.File.SHA256 != expired.File.SHA256 || !now.UpdatedAt.Equal(expired.UpdatedAt) {
+			t.Errorf("record = %+v, want it unchanged except for the files", now)
 		}
-		if v.get(early.UUID).FilesEndedAt == nil || v.get(young.UUID).FilesEndedAt != nil {
-			t.Error("the wrong ones ended")
+		if v.get(unapproved.UUID).FilesDeletedAt == nil || v.get(young.UUID).FilesDeletedAt != nil {
+			t.Error("files of the wrong certificates were deleted")
 		}
 		// A person who has the file can still find out that it was revoked.
-		if m, err := v.ByDigest(ctx, gone.Verified.SHA256); err != nil || m.Certificate.UUID != gone.UUID || m.Certificate.Status != Revoked {
-			t.Errorf("by its digest: %+v, %v", m, err)
+		if m, err := v.ByDigest(ctx, expired.Verified.SHA256); err != nil || m.Certificate.UUID != expired.UUID || m.Certificate.Status != Revoked {
+			t.Errorf("ByDigest = %+v, err = %v, want the revoked certificate", m, err)
 		}
 		for name, open := range map[string]func(context.Context, *Certificate) (*Content, error){"verified": v.OpenVerified, "image": v.OpenImage, "original": v.OpenOriginal} {
 			if _, err := open(ctx, now); !fault.Is(err, fault.NotFound) || !strings.Contains(err.Error(), "have ended") {
-				t.Errorf("%s: %v", name, err)
+				t.Errorf("opening the %s: err = %v, want NotFound", name, err)
 			}
 		}
 		checks, err := v.Checks(ctx, now)
 		if err != nil || checks[1].Result != NotRun || checks[2].Result != NotRun {
-			t.Errorf("checks: %+v, %v", checks, err)
+			t.Errorf("checks = %+v, err = %v, want not_run", checks, err)
 		}
-		if got := v.ends(audit.FilesEnded); len(got) != 2 || !slices.Contains(got, gone.ReferenceID) || !slices.Contains(got, early.ReferenceID) {
-			t.Errorf("recorded: %v", got)
+		if got := v.deletions(audit.FilesExpired); len(got) != 2 || !slices.Contains(got, expired.ReferenceID) || !slices.Contains(got, unapproved.ReferenceID) {
+			t.Errorf("recorded deletions = %v", got)
 		}
 		// The monthly check reports no missing file, even if a result arrives too late.
 		v.exec(`INSERT INTO certificate_checks (certificate_id, name, result, checked_at) VALUES ($1, $2, 'passed', 0)`, now.ID, CheckFile)
@@ -236,47 +237,47 @@ func TestFilesOfRevokedCertificatesEnd(t *testing.T) {
 			}
 		}
 		if n, err := v.Damaged(ctx); err != nil || n != 0 {
-			t.Errorf("%d are damaged, %v", n, err)
+			t.Errorf("%d certificates are damaged, want 0; err = %v", n, err)
 		}
-		if n := v.number(`SELECT count(*) FROM certificate_checks WHERE certificate_id = $1`, now.ID); n != 0 {
-			t.Errorf("%d checks of files that are not there", n)
+		if n := v.queryInt(`SELECT count(*) FROM certificate_checks WHERE certificate_id = $1`, now.ID); n != 0 {
+			t.Errorf("%d checks of deleted files are stored", n)
 		}
 	})
 }
 
 // A certificate that is retried just before the sweep deletes it is not deleted.
-func TestEndingYieldsToRetry(t *testing.T) {
+func TestRetriedCertificateIsNotDeleted(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		v := newVault(t, d)
 		ctx := t.Context()
 		c := v.failed("one")
 		v.failed("newest")
-		v.clock.Advance(31 * aDay)
-		before := since(v.clock.Now(), 30)
+		v.clock.Advance(31 * day)
+		before := cutoff(v.clock.Now(), 30)
 		if _, err := v.Retry(ctx, v.inst.ID, c.UUID, nil); err != nil {
 			t.Fatal(err)
 		}
-		err := d.Tx(ctx, func(tx *db.Tx) error { return v.endFailedTx(ctx, tx, c.ID, before, 30) })
+		err := d.Tx(ctx, func(tx *db.Tx) error { return v.deleteFailedTx(ctx, tx, c.ID, before, 30) })
 		if !errors.Is(err, ErrInvalidState) || v.get(c.UUID).Status != Processing {
-			t.Errorf("%v, %s", err, v.get(c.UUID).Status)
+			t.Errorf("err = %v, status = %s, want ErrInvalidState and processing", err, v.get(c.UUID).Status)
 		}
-		if err := d.Tx(ctx, func(tx *db.Tx) error { return v.endFilesTx(ctx, tx, c.ID, before, 30) }); !errors.Is(err, ErrInvalidState) {
+		if err := d.Tx(ctx, func(tx *db.Tx) error { return v.deleteFilesTx(ctx, tx, c.ID, before, 30) }); !errors.Is(err, ErrInvalidState) {
 			t.Error(err)
 		}
 	})
 }
 
 // Two nodes may sweep at the same time.
-func TestSweepsTogether(t *testing.T) {
+func TestConcurrentSweeps(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		v := newVault(t, d)
 		for _, title := range []string{"a", "b", "c", "d", "e", "newest"} {
 			v.failed(title)
 		}
-		v.keeps(account.Retention{Failed: 30})
-		v.clock.Advance(31 * aDay)
+		v.setRetention(account.Retention{Failed: 30})
+		v.clock.Advance(31 * day)
 		done := make(chan error)
 		for range 2 {
 			go func() { done <- v.SweepExpired(t.Context()) }()
@@ -286,13 +287,13 @@ func TestSweepsTogether(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		if got := v.ends(audit.CertificateEnded); len(got) != 5 {
-			t.Errorf("recorded: %v", got)
+		if got := v.deletions(audit.CertificateExpired); len(got) != 5 {
+			t.Errorf("recorded deletions = %v", got)
 		}
 		v.rows(`SELECT count(*) FROM certificates`, func(rows *sql.Rows) error {
 			var n int
 			if err := rows.Scan(&n); err != nil || n != 1 {
-				t.Errorf("%d are left", n)
+				t.Errorf("%d certificates are left, want 1", n)
 			}
 			return nil
 		})

@@ -9,9 +9,9 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// Retry starts the processing of a failed certificate again. It returns BadRequest and changes
-// nothing if the certificate is not failed. then may be nil.
-func (s *Service) Retry(ctx context.Context, institutionID int64, uuid string, then Then) (*Certificate, error) {
+// Retry restarts the processing of a failed certificate. It returns BadRequest and changes nothing
+// if the certificate is not failed. then may be nil.
+func (s *Service) Retry(ctx context.Context, institutionID int64, uuid string, then TxFunc) (*Certificate, error) {
 	if _, err := s.ByUUID(ctx, institutionID, uuid); err != nil {
 		return nil, err
 	}
@@ -28,7 +28,7 @@ func (s *Service) Retry(ctx context.Context, institutionID int64, uuid string, t
 	return c, err
 }
 
-// RetryTx starts the processing of a failed certificate of any institution again. It returns
+// RetryTx restarts the processing of a failed certificate of any institution. It returns
 // ErrInvalidState if the certificate is not failed.
 func (s *Service) RetryTx(ctx context.Context, tx *db.Tx, uuid string) (*Certificate, error) {
 	c, err := s.moveTx(ctx, tx, triggerRetry, uuid,

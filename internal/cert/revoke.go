@@ -8,22 +8,21 @@ import (
 	"github.com/certvault/certvault/internal/db"
 )
 
-// Revocation has the reason of a revocation, which the public sees, and a note, which the public
-// does not see.
+// Revocation has the reason of a revocation, which is public, and a note, which is not public.
 type Revocation struct {
 	Reason, Note string
 	// Then may be nil.
-	Then Then
+	Then TxFunc
 }
 
-// Check trims the reason and the note and adds their problems.
+// Check trims the reason and the note, and adds their problems to bad.
 func (r *Revocation) Check(bad *Problems) {
 	r.Reason = FieldReason.read(bad, r.Reason)
 	r.Note = FieldNote.read(bad, r.Note)
 }
 
 // Revoke revokes a certificate permanently. It returns Invalid with Problems for a bad reason or
-// note. A second revocation changes nothing and is no error.
+// note. A second revocation changes nothing and is not an error.
 func (s *Service) Revoke(ctx context.Context, institutionID int64, uuid string, r Revocation) (*Certificate, error) {
 	var bad Problems
 	r.Check(&bad)

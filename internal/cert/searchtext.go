@@ -12,8 +12,9 @@ import (
 )
 
 // SearchText returns the searchable text: name, title, e-mail and reference id, folded in Go
-// because SQLite folds ASCII only. Each is on its own line, so that no search matches across them.
-// The name is on the first line. Each line begins with a space, so that every word follows a space.
+// because SQLite folds ASCII only. Each part is on its own line, so that no search matches across
+// two parts. The name is on the first line. Each line begins with a space, so that every word
+// follows a space.
 func SearchText(c *Certificate, email account.Email) string {
 	parts := []string{c.FullName, c.Title, c.Email, email.Folded, c.ReferenceID}
 	for i, p := range parts {

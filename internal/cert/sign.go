@@ -16,11 +16,11 @@ import (
 // Verifier verifies the signatures of a file. pades.Verify implements it.
 type Verifier func(r io.ReaderAt, size int64, o pades.Options) (*pades.Report, error)
 
-// errNotValid is the error for a verified PDF of the vault whose signature does not verify.
+// errNotValid is the error for a verified PDF whose signature is not valid.
 var errNotValid = errors.New("the signature of the verified PDF is not valid")
 
-// signature returns the signer for one attempt: the current key of the institution, valid until ctx
-// ends.
+// signature returns the signature settings of one attempt, with the current key of the institution.
+// The key can be used until ctx ends.
 func (s *Service) signature(ctx context.Context, institution string) (*seal.Signature, error) {
 	key, chain, err := s.keys.Signer(ctx, institution)
 	if err != nil {
@@ -29,8 +29,8 @@ func (s *Service) signature(ctx context.Context, institution string) (*seal.Sign
 	return &seal.Signature{Signer: &pades.Signer{Key: key, Chain: chain, TimeStamps: s.timeStamps}, Time: s.now()}, nil
 }
 
-// verifySignature verifies the signature of a stored verified PDF against the roots of
-// this vault. It returns NotRun if the signature cannot be verified now.
+// verifySignature verifies the signature of a stored verified PDF against the roots of this vault.
+// It returns NotRun if the signature cannot be verified at this time.
 func (s *Service) verifySignature(r io.ReaderAt, size int64, institution string) (Result, error) {
 	report, err := s.report(r, size, institution)
 	if err != nil {
@@ -47,7 +47,7 @@ func (s *Service) verifySignature(r io.ReaderAt, size int64, institution string)
 	return NotRun, nil
 }
 
-// report verifies a verified PDF.
+// report verifies the signatures of a verified PDF.
 func (s *Service) report(r io.ReaderAt, size int64, institution string) (*pades.Report, error) {
 	anchors, err := s.keys.Anchors(institution)
 	if err != nil {
@@ -75,8 +75,8 @@ func (s *Service) Signature(ctx context.Context, c *Certificate) (_ *pades.Repor
 	return s.report(content, content.Size(), institution.UUID)
 }
 
-// stampRoots returns the roots of this machine, which certify time-stamp authorities. Without
-// roots, time stamps are not verified.
+// stampRoots returns the root certificates of the operating system, which verify time stamps. It
+// returns nil if there are none. Time stamps are then not verified.
 func stampRoots() *x509.CertPool {
 	pool, err := x509.SystemCertPool()
 	if err != nil {
@@ -85,7 +85,7 @@ func stampRoots() *x509.CertPool {
 	return pool
 }
 
-// checkSigned verifies the stored file before the certificate is approved.
+// checkSigned verifies the signature of the stored file before the certificate is approved.
 func (s *Service) checkSigned(ctx context.Context, c *Certificate, v *Verified, institution string) (_ Result, err error) {
 	stored := *c
 	stored.Verified = v
@@ -105,11 +105,11 @@ func signingFailure(err error) (Failure, bool) {
 	}
 	switch {
 	case errors.Is(err, pades.ErrTimeStamp):
-		return Failure{Code: "timestamp_unavailable", Message: "The time-stamp authority gave no time stamp. Retry when it answers again."}, true
+		return Failure{Code: "timestamp_unavailable", Message: "The time-stamp authority returned no time stamp. Retry when it is available again."}, true
 	case errors.Is(err, pades.ErrKey):
-		return Failure{Code: "key_unusable", Message: "The institution's signing key cannot sign documents now; its certificate may have ended. Give it another, then retry."}, true
+		return Failure{Code: "key_unusable", Message: "The institution's signing key cannot sign documents. Its certificate may have expired. Replace the key, then retry."}, true
 	case errors.Is(err, errNotValid):
-		return Failure{Code: "signature_invalid", Message: "The verified PDF was made and its signature did not verify, so it was not given out. The vault's log says more."}, true
+		return Failure{Code: "signature_invalid", Message: "The signature of the verified PDF is not valid, so the file was not published. The vault's log has the details."}, true
 	}
 	return Failure{}, false
 }

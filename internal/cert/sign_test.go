@@ -34,7 +34,7 @@ func (v *vault) check(c *Certificate, name string) Check {
 			return k
 		}
 	}
-	v.tb.Fatalf("there is no check %s in %+v", name, list)
+	v.tb.Fatalf("check %s is missing in %+v", name, list)
 	return Check{}
 }
 
@@ -50,13 +50,13 @@ func TestSignsWithTheInstitutionsKey(t *testing.T) {
 	for _, inst := range []string{"ONE", "TWO"} {
 		i := v.institution(inst)
 		for range 2 {
-			v.approved(v.upload(func(u *Upload) { *u = v.input(i); u.Title = rotated(v, i.UUID) }))
+			v.approved(v.upload(func(u *Upload) { *u = v.input(i); u.Title = titleWithKeyCount(v, i.UUID) }))
 			list, err := v.ring.Certificates(i.UUID)
 			if err != nil {
 				t.Fatal(err)
 			}
 			if !got.Signer.Chain[0].Equal(list[0].Chain[0]) || !got.Time.Equal(v.clock.Now()) {
-				t.Errorf("signed with %v at %v", got.Signer.Chain[0].Subject, got.Time)
+				t.Errorf("signed by %v at %v, want the current key and time", got.Signer.Chain[0].Subject, got.Time)
 			}
 			if err := v.ring.Rotate(i.UUID, i.Name); err != nil {
 				t.Fatal(err)
@@ -65,8 +65,8 @@ func TestSignsWithTheInstitutionsKey(t *testing.T) {
 	}
 }
 
-// rotated returns the name of a certificate with the number of keys so far.
-func rotated(v *vault, institution string) string {
+// titleWithKeyCount returns a title with the number of keys of the institution.
+func titleWithKeyCount(v *vault, institution string) string {
 	list, err := v.ring.Certificates(institution)
 	if err != nil {
 		v.tb.Fatal(err)
@@ -76,14 +76,14 @@ func rotated(v *vault, institution string) string {
 
 // A fault of the key or of the time-stamp authority is transient: the attempt is repeated, then the
 // certificate fails with its own code. A retry after the fault is fixed approves the certificate.
-func TestSigningFaultsPass(t *testing.T) {
+func TestSigningFaultsAreTransient(t *testing.T) {
 	t.Parallel()
-	type mend func()
+	type repair func()
 	for name, test := range map[string]struct {
-		harm func(t *testing.T, v *vault) mend
-		code string
+		cause func(t *testing.T, v *vault) repair
+		code  string
 	}{
-		"the key is gone": {func(t *testing.T, v *vault) mend {
+		"the key is missing": {func(t *testing.T, v *vault) repair {
 			t.Helper()
 			from, to := filepath.Join(v.ringDir, "institution"), filepath.Join(v.ringDir, "away")
 			if err := os.Rename(from, to); err != nil {
@@ -95,19 +95,19 @@ func TestSigningFaultsPass(t *testing.T) {
 				}
 			}
 		}, authority.CodeMissing},
-		"the time-stamp authority is dead": {func(_ *testing.T, v *vault) mend {
+		"the time-stamp authority is unavailable": {func(_ *testing.T, v *vault) repair {
 			ok := v.sealer.seal
 			v.sealer.seal = func(context.Context, seal.Original, seal.Stamp) (*seal.Verified, error) {
 				return nil, pades.ErrTimeStamp
 			}
 			return func() { v.sealer.seal = ok }
 		}, "timestamp_unavailable"},
-		"the certificate of the key has ended": {func(_ *testing.T, v *vault) mend {
+		"the certificate of the key has expired": {func(_ *testing.T, v *vault) repair {
 			ok := v.sealer.seal
 			v.sealer.seal = func(context.Context, seal.Original, seal.Stamp) (*seal.Verified, error) { return nil, pades.ErrKey }
 			return func() { v.sealer.seal = ok }
 		}, "key_unusable"},
-		"the signature is not valid": {func(_ *testing.T, v *vault) mend {
+		"the signature is not valid": {func(_ *testing.T, v *vault) repair {
 			ok := v.verify
 			v.verify = verdict(pades.Invalid)
 			return func() { v.verify = ok }
@@ -117,22 +117,22 @@ func TestSigningFaultsPass(t *testing.T) {
 			t.Parallel()
 			v := newVault(t, dbtest.Open(t, t.TempDir(), ""), func(c *Config) { c.Attempts = 2 })
 			c := v.upload(nil)
-			mend := test.harm(t, v)
+			repair := test.cause(t, v)
 			if err := v.work(t.Context(), c, 1); err == nil || v.get(c.UUID).Status != Processing {
-				t.Errorf("the first attempt ended with %v in %s", err, v.get(c.UUID).Status)
+				t.Errorf("first attempt: err = %v, status = %s, want an error and processing", err, v.get(c.UUID).Status)
 			}
 			if err := v.work(t.Context(), c, 2); err != nil {
 				t.Fatal(err)
 			}
 			got := v.get(c.UUID)
 			if got.Status != Failed || got.Failure.Code != test.code || got.Failure.Message == "" {
-				t.Fatalf("%s, %+v", got.Status, got.Failure)
+				t.Fatalf("status = %s, failure = %+v, want the code %s", got.Status, got.Failure, test.code)
 			}
 			// The failed attempts leave no files behind.
 			if keys := v.keys(); len(keys) != 1 {
-				t.Errorf("stored files %v", keys)
+				t.Errorf("stored files = %v, want only the original", keys)
 			}
-			mend()
+			repair()
 			if _, err := v.Retry(t.Context(), v.inst.ID, c.UUID, nil); err != nil {
 				t.Fatal(err)
 			}
@@ -170,12 +170,13 @@ func TestExpiredSigningKeyFailsAtOnce(t *testing.T) {
 	v.approved(c)
 }
 
-// If a signature cannot be verified now, the check is NotRun and delays nothing.
-func TestSignatureThatCannotBeJudged(t *testing.T) {
+// If a signature cannot be verified at approval, the certificate is approved and the check is
+// NotRun.
+func TestUnknownSignatureIsNotRun(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.Open(t, t.TempDir(), ""), func(c *Config) { c.Verify = verdict(pades.Unknown) })
 	if k := v.check(v.approved(v.upload(nil)), CheckSignature); k.Result != NotRun || k.CheckedAt != nil {
-		t.Errorf("%+v", k)
+		t.Errorf("check = %+v, want not_run without a time", k)
 	}
 }
 
@@ -189,12 +190,12 @@ func TestRehashVerifiesSignatures(t *testing.T) {
 		c := v.approved(v.upload(nil))
 		first := v.check(c, CheckSignature)
 		if first.Result != Passed || first.CheckedAt == nil {
-			t.Fatalf("at approval: %+v", first)
+			t.Fatalf("check at approval = %+v, want passed", first)
 		}
-		again := func(verdict pades.Verdict, err error) Check {
+		recheck := func(verdict pades.Verdict, err error) Check {
 			v.verify = func(_ io.ReaderAt, size int64, o pades.Options) (*pades.Report, error) {
 				if size != c.Verified.Size || len(o.Roots) == 0 || !o.Now.Equal(v.clock.Now()) {
-					t.Errorf("asked about %d bytes with %+v", size, o)
+					t.Errorf("verify was called with %d bytes and the options %+v", size, o)
 				}
 				return &pades.Report{Verdict: verdict}, err
 			}
@@ -204,24 +205,24 @@ func TestRehashVerifiesSignatures(t *testing.T) {
 			}
 			return v.check(c, CheckSignature)
 		}
-		if k := again(pades.Valid, nil); k.Result != Passed || !k.CheckedAt.After(*first.CheckedAt) {
-			t.Errorf("a month later: %+v", k)
+		if k := recheck(pades.Valid, nil); k.Result != Passed || !k.CheckedAt.After(*first.CheckedAt) {
+			t.Errorf("check after a month = %+v, want passed at a later time", k)
 		}
-		if k := again(pades.Invalid, nil); k.Result != FailedCheck {
-			t.Errorf("not valid any more: %+v", k)
+		if k := recheck(pades.Invalid, nil); k.Result != FailedCheck {
+			t.Errorf("check of an invalid signature = %+v, want failed", k)
 		}
 		if n, err := v.Damaged(ctx); err != nil || n != 1 {
-			t.Errorf("%d damaged, %v", n, err)
+			t.Errorf("%d certificates are damaged, want 1; err = %v", n, err)
 		}
 		if k := v.check(c, CheckFile); k.Result != Passed {
-			t.Errorf("the file: %+v", k)
+			t.Errorf("check of the file = %+v, want passed", k)
 		}
 		before := v.check(c, CheckSignature)
-		if k := again("", errors.New("the disk does not answer")); k.Result != before.Result || !k.CheckedAt.Equal(*before.CheckedAt) {
-			t.Errorf("could not be checked: %+v, was %+v", k, before)
+		if k := recheck("", errors.New("disk error")); k.Result != before.Result || !k.CheckedAt.Equal(*before.CheckedAt) {
+			t.Errorf("check after a disk error = %+v, want %+v", k, before)
 		}
-		if k := again(pades.Unknown, nil); k.Result != NotRun || k.CheckedAt != nil {
-			t.Errorf("cannot be told: %+v", k)
+		if k := recheck(pades.Unknown, nil); k.Result != NotRun || k.CheckedAt != nil {
+			t.Errorf("check of an unknown signature = %+v, want not_run", k)
 		}
 	})
 }

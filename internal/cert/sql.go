@@ -60,12 +60,12 @@ func Scan(row interface{ Scan(dest ...any) error }) (*Certificate, error) {
 	}
 	c.CreatedAt, c.UpdatedAt = db.Time(created), db.Time(updated)
 	c.ApprovedAt, c.RevokedAt = db.OptionalTime(approved), db.OptionalTime(revoked)
-	c.FilesEndedAt = db.OptionalTime(filesEnded)
+	c.FilesDeletedAt = db.OptionalTime(filesEnded)
 	c.RevocationReason, c.RevocationNote = reason.String, note.String
 	return &c, nil
 }
 
-// optional returns the value of a text column. The empty text is stored as null.
+// optional returns the value of a text column, which is null for the empty text.
 func optional(s string) any {
 	if s == "" {
 		return nil
@@ -78,18 +78,18 @@ var errNotFound = fault.New(fault.NotFound, "No such certificate.")
 // ByUUID returns a certificate of an institution. It returns a fault of kind NotFound for another
 // institution's certificate.
 func (s *Service) ByUUID(ctx context.Context, institutionID int64, uuid string) (*Certificate, error) {
-	return one(s.db.QueryRowContext(ctx,
+	return scanRow(s.db.QueryRowContext(ctx,
 		`SELECT `+Columns+` FROM certificates WHERE uuid = $1 AND institution_id = $2`, uuid, institutionID))
 }
 
 // byUUID returns a certificate of any institution, for workers and signed links.
 func byUUID(ctx context.Context, q db.Queryer, uuid string) (*Certificate, error) {
-	return one(q.QueryRowContext(ctx, `SELECT `+Columns+` FROM certificates WHERE uuid = $1`, uuid))
+	return scanRow(q.QueryRowContext(ctx, `SELECT `+Columns+` FROM certificates WHERE uuid = $1`, uuid))
 }
 
-// ByCapability returns the certificate of a signed link. The link is the permission, so the
+// BySignedLink returns the certificate of a signed link. The link is the permission, so the
 // institution is not checked.
-func (s *Service) ByCapability(ctx context.Context, uuid string) (*Certificate, error) {
+func (s *Service) BySignedLink(ctx context.Context, uuid string) (*Certificate, error) {
 	return byUUID(ctx, s.db, uuid)
 }
 
@@ -103,7 +103,7 @@ func (s *Service) ByIDs(ctx context.Context, ids []int64) (list []*Certificate, 
 	for i, id := range ids {
 		args[i] = id
 	}
-	rows, err := s.db.QueryContext(ctx, `SELECT `+Columns+` FROM certificates WHERE id IN (`+db.Places(1, len(args))+`)`, args...)
+	rows, err := s.db.QueryContext(ctx, `SELECT `+Columns+` FROM certificates WHERE id IN (`+db.Placeholders(1, len(args))+`)`, args...)
 	if err != nil {
 		return nil, fmt.Errorf("reading certificates: %w", err)
 	}
@@ -120,10 +120,10 @@ func (s *Service) ByReference(ctx context.Context, typed string) (*Certificate, 
 	if folded == "" {
 		return nil, errNotFound
 	}
-	return one(s.db.QueryRowContext(ctx, `SELECT `+Columns+` FROM certificates WHERE reference_folded = $1`, folded))
+	return scanRow(s.db.QueryRowContext(ctx, `SELECT `+Columns+` FROM certificates WHERE reference_folded = $1`, folded))
 }
 
-func one(row *sql.Row) (*Certificate, error) {
+func scanRow(row *sql.Row) (*Certificate, error) {
 	c, err := Scan(row)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, errNotFound

@@ -79,16 +79,17 @@ func transitionOf(t trigger) transition {
 
 // ErrInvalidState is returned if the trigger has no transition from the current status, or if the
 // certificate does not exist.
-var ErrInvalidState = errors.New("the certificate is not in a state that allows this")
+var ErrInvalidState = errors.New("the certificate is not in a state that allows the operation")
 
-// column is a column that a move sets.
+// column is a column that moveTx sets.
 type column struct {
 	name  string
 	value any
 }
 
-// moveTx is the only place where a status changes: a compare-and-set on the row, the event, and the
-// job, in the caller's transaction. A future log of all certificates belongs here too.
+// moveTx changes the status of a certificate in the caller's transaction, if the current status
+// allows it, and creates the event and the job of the transition. No other function changes a
+// status. A future log of all certificates would be written here too.
 func (s *Service) moveTx(ctx context.Context, tx *db.Tx, by trigger, uuid string, set ...column) (*Certificate, error) {
 	row := transitionOf(by)
 	set = append([]column{{"status", string(row.To)}, {"updated_at", db.Micros(s.now())}}, set...)
@@ -127,7 +128,8 @@ func (s *Service) moveTx(ctx context.Context, tx *db.Tx, by trigger, uuid string
 	}
 	switch {
 	case c.BatchID != "" && (row.Seals || slices.Contains(row.From, Processing)):
-		// It waits for its turn, or frees its place for another.
+		// The certificate waits for its turn, or frees its place in the queue for another
+		// certificate.
 		err = s.FeedTx(ctx, tx, c.InstitutionID)
 	case row.Seals:
 		c.jobID, err = s.enqueueTx(ctx, tx, c.UUID, SealQueue)
@@ -135,7 +137,7 @@ func (s *Service) moveTx(ctx context.Context, tx *db.Tx, by trigger, uuid string
 	return c, err
 }
 
-// movedTx writes the consequences of a move.
+// movedTx calls Config.Moved, and creates the event and the recipient job of a transition.
 func (s *Service) movedTx(ctx context.Context, tx *db.Tx, row transition, c *Certificate) error {
 	if err := s.moved.runTx(ctx, tx, c); err != nil {
 		return err

@@ -12,7 +12,7 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// snapshot has everything that a move may change.
+// snapshot has everything that a transition may change.
 type snapshot struct {
 	Row    *Certificate
 	Events []event
@@ -30,8 +30,8 @@ func (v *vault) snapshot(uuid string) snapshot {
 	return s
 }
 
-// pull applies a trigger by calling its operation.
-func (v *vault) pull(trigger trigger, uuid string) error {
+// apply calls the operation of a trigger.
+func (v *vault) apply(trigger trigger, uuid string) error {
 	ctx := v.tb.Context()
 	switch trigger {
 	case triggerRetry:
@@ -50,7 +50,7 @@ func (v *vault) pull(trigger trigger, uuid string) error {
 	})
 }
 
-// move is the expected result of one trigger in one status.
+// move is the expected result of a trigger in a status.
 type move struct {
 	to           Status
 	event        string
@@ -58,8 +58,8 @@ type move struct {
 	job          string
 }
 
-// moves is derived from the specification, not from the table under test. Any other trigger must
-// change nothing.
+// moves has the transitions of the specification. It is not derived from the table under test. All
+// other triggers must change nothing.
 var moves = map[Status]map[trigger]move{
 	Processing: {
 		triggerSealed: {to: Approved, event: "certificate_application.approved", eventContext: "single_upload", job: "recipient"},
@@ -81,7 +81,7 @@ var triggers = []trigger{triggerUpload, triggerSealed, triggerError, triggerRetr
 func TestEveryStatusWithEveryTrigger(t *testing.T) {
 	t.Parallel()
 	if len(triggers) != len(transitions) || len(moves) != len(Statuses) {
-		t.Fatal("the state machine has a trigger or a status that is not walked here")
+		t.Fatal("the state machine has a trigger or a status that this test omits")
 	}
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		v := newVault(t, d)
@@ -92,88 +92,88 @@ func TestEveryStatusWithEveryTrigger(t *testing.T) {
 				v.force(c, from)
 				v.clock.Advance(time.Second)
 				before := v.snapshot(c.UUID)
-				err := v.pull(trigger, c.UUID)
+				err := v.apply(trigger, c.UUID)
 				after := v.snapshot(c.UUID)
 				want, allowed := moves[from][trigger]
 				if !allowed {
 					if !reflect.DeepEqual(before, after) {
-						t.Errorf("%s changed something:\n%+v\n%+v", name, before, after)
+						t.Errorf("%s: the record, events or jobs changed:\n%+v\n%+v", name, before, after)
 					}
-					refused(t, name, from, trigger, err)
+					checkRefusal(t, name, from, trigger, err)
 					continue
 				}
 				if err != nil {
-					t.Errorf("%s: %v", name, err)
+					t.Errorf("%s: err = %v, want nil", name, err)
 					continue
 				}
-				v.checkMove(name, before, after, want)
+				v.checkTransition(name, before, after, want)
 			}
 		}
 	})
 }
 
-func refused(t *testing.T, name string, from Status, trigger trigger, err error) {
+func checkRefusal(t *testing.T, name string, from Status, trigger trigger, err error) {
 	t.Helper()
 	switch {
 	case trigger == triggerRetry:
 		if e, ok := errors.AsType[*fault.Error](err); !ok || e.Kind != fault.BadRequest || e.Message != "Invalid operation" {
-			t.Errorf("%s: %v, want a bad request", name, err)
+			t.Errorf("%s: err = %v, want BadRequest", name, err)
 		}
 	case trigger == triggerRevoke && from == Revoked:
 		if err != nil {
-			t.Errorf("%s: %v; revoking again is no error", name, err)
+			t.Errorf("%s: err = %v, want nil", name, err)
 		}
 	case !errors.Is(err, ErrInvalidState):
-		t.Errorf("%s: %v, want ErrMoved", name, err)
+		t.Errorf("%s: err = %v, want ErrInvalidState", name, err)
 	}
 }
 
-func (v *vault) checkMove(name string, before, after snapshot, want move) {
+func (v *vault) checkTransition(name string, before, after snapshot, want move) {
 	t := v.tb
 	t.Helper()
 	now := db.Time(db.Micros(v.clock.Now()))
 	if after.Row.Status != want.to || !after.Row.UpdatedAt.Equal(now) || after.Row.TriggerContext != SingleUpload {
-		t.Errorf("%s: now %s, updated at %v, context %s", name, after.Row.Status, after.Row.UpdatedAt, after.Row.TriggerContext)
+		t.Errorf("%s: status = %s, updated at %v, context %s", name, after.Row.Status, after.Row.UpdatedAt, after.Row.TriggerContext)
 	}
 	if len(after.Events) != len(before.Events)+1 {
 		t.Fatalf("%s: %d events, want one more than %d", name, len(after.Events), len(before.Events))
 	}
 	wantEvent := event{Name: want.event, UUID: after.Row.UUID, Context: want.eventContext, Status: string(want.to), Occurred: db.Micros(now)}
 	if e := after.Events[len(after.Events)-1]; e != wantEvent {
-		t.Errorf("%s: event %+v, want %+v", name, e, wantEvent)
+		t.Errorf("%s: event = %+v, want %+v", name, e, wantEvent)
 	}
 	added := after.Jobs[len(before.Jobs):]
 	if want.job == "" {
 		if len(added) != 0 {
-			t.Errorf("%s: jobs %+v, want none", name, added)
+			t.Errorf("%s: new jobs = %+v, want none", name, added)
 		}
 		return
 	}
 	if len(added) != 1 || added[0].Kind != want.job {
-		t.Errorf("%s: jobs %+v, want one of kind %s", name, added, want.job)
+		t.Errorf("%s: new jobs = %+v, want one of kind %s", name, added, want.job)
 		return
 	}
 	if want.job == "seal" && after.Row.jobID != added[0].ID {
-		t.Errorf("%s: the row knows job %d, the queue has %d", name, after.Row.jobID, added[0].ID)
+		t.Errorf("%s: job of the row = %d, want %d", name, after.Row.jobID, added[0].ID)
 	}
 }
 
-func TestUploadMakesRowEventAndJob(t *testing.T) {
+func TestUploadCreatesRowEventAndJob(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		v := newVault(t, d, func(c *Config) { c.Attempts = 3 })
 		c := v.upload(nil)
 		got := v.snapshot(c.UUID)
 		if got.Row == nil || got.Row.Status != Processing || got.Row.ID != c.ID || got.Row.CustomerID != 0 || got.Row.Verified != nil {
-			t.Fatalf("row %+v", got.Row)
+			t.Fatalf("row = %+v, want a new certificate in processing", got.Row)
 		}
 		want := event{Name: "certificate_application.created", UUID: c.UUID, Context: "single_upload", Status: "processing", Occurred: db.Micros(c.CreatedAt)}
 		if len(got.Events) != 1 || got.Events[0] != want {
-			t.Errorf("events %+v, want %+v", got.Events, want)
+			t.Errorf("events = %+v, want %+v", got.Events, want)
 		}
 		wantJob := jobRow{ID: got.Row.jobID, Kind: "seal", Queue: SealQueue, State: "available", MaxAttempts: 3}
 		if len(got.Jobs) != 1 || got.Jobs[0] != wantJob {
-			t.Errorf("jobs %+v, want %+v", got.Jobs, wantJob)
+			t.Errorf("jobs = %+v, want %+v", got.Jobs, wantJob)
 		}
 	})
 }
@@ -181,22 +181,22 @@ func TestUploadMakesRowEventAndJob(t *testing.T) {
 // A change that is rolled back leaves no event and no job.
 func TestRollbackLeavesNoEventAndNoJob(t *testing.T) {
 	t.Parallel()
-	boom := errors.New("boom")
+	rollback := errors.New("rollback")
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		v := newVault(t, d)
 		ctx := t.Context()
 		u := v.input(v.inst)
-		u.Title = "never made"
+		u.Title = "rolled back"
 		c, email, err := v.validate(&u)
 		if err != nil {
 			t.Fatal(err)
 		}
 		before := v.snapshot(c.UUID)
-		if err := d.Tx(ctx, func(tx *db.Tx) error { return errors.Join(v.insertTx(ctx, tx, c, email), boom) }); !errors.Is(err, boom) {
+		if err := d.Tx(ctx, func(tx *db.Tx) error { return errors.Join(v.insertTx(ctx, tx, c, email), rollback) }); !errors.Is(err, rollback) {
 			t.Fatal(err)
 		}
 		if after := v.snapshot(c.UUID); !reflect.DeepEqual(before, after) {
-			t.Errorf("a rolled back upload left something:\n%+v\n%+v", before, after)
+			t.Errorf("a rolled back upload changed the database:\n%+v\n%+v", before, after)
 		}
 		for from, list := range moves {
 			for trigger := range list {
@@ -205,12 +205,12 @@ func TestRollbackLeavesNoEventAndNoJob(t *testing.T) {
 				before := v.snapshot(c.UUID)
 				if err := d.Tx(ctx, func(tx *db.Tx) error {
 					_, err := v.moveTx(ctx, tx, trigger, c.UUID)
-					return errors.Join(err, boom)
-				}); !errors.Is(err, boom) || errors.Is(err, ErrInvalidState) {
+					return errors.Join(err, rollback)
+				}); !errors.Is(err, rollback) || errors.Is(err, ErrInvalidState) {
 					t.Fatal(err)
 				}
 				if after := v.snapshot(c.UUID); !reflect.DeepEqual(before, after) {
-					t.Errorf("%s %s rolled back left something:\n%+v\n%+v", from, trigger, before, after)
+					t.Errorf("%s %s: a rolled back transition changed the database:\n%+v\n%+v", from, trigger, before, after)
 				}
 			}
 		}
@@ -221,27 +221,27 @@ func TestTriggersOnUnknownCertificates(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		v := newVault(t, d)
-		const nobody = "00000000-0000-0000-0000-000000000000"
-		before := v.snapshot(nobody)
+		const unknownUUID = "00000000-0000-0000-0000-000000000000"
+		before := v.snapshot(unknownUUID)
 		for _, trigger := range triggers {
-			if err := v.pull(trigger, nobody); !errors.Is(err, ErrInvalidState) && !fault.Is(err, fault.NotFound) {
-				t.Errorf("%s: %v", trigger, err)
+			if err := v.apply(trigger, unknownUUID); !errors.Is(err, ErrInvalidState) && !fault.Is(err, fault.NotFound) {
+				t.Errorf("%s: err = %v, want ErrInvalidState or NotFound", trigger, err)
 			}
 		}
-		if after := v.snapshot(nobody); !reflect.DeepEqual(before, after) {
-			t.Errorf("something changed:\n%+v\n%+v", before, after)
+		if after := v.snapshot(unknownUUID); !reflect.DeepEqual(before, after) {
+			t.Errorf("the events or jobs changed:\n%+v\n%+v", before, after)
 		}
 	})
 }
 
 // Events after a retry have its context, the record has its original context, and the failure is
 // removed.
-func TestRetryChangesTheContextOfEventsAlone(t *testing.T) {
+func TestRetryChangesOnlyTheEventContext(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		v := newVault(t, d)
 		c := v.upload(nil)
-		if err := v.pull(triggerError, c.UUID); err != nil {
+		if err := v.apply(triggerError, c.UUID); err != nil {
 			t.Fatal(err)
 		}
 		got, err := v.Retry(t.Context(), v.inst.ID, c.UUID, nil)
@@ -249,7 +249,7 @@ func TestRetryChangesTheContextOfEventsAlone(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got.Status != Processing || got.Failure != nil || got.TriggerContext != SingleUpload {
-			t.Errorf("after the retry %+v", got)
+			t.Errorf("after the retry: certificate = %+v", got)
 		}
 		v.approved(c)
 		contexts := map[string]string{}
@@ -261,7 +261,7 @@ func TestRetryChangesTheContextOfEventsAlone(t *testing.T) {
 			"certificate_application.retried": "retry", "certificate_application.approved": "retry",
 		}
 		if !reflect.DeepEqual(contexts, want) {
-			t.Errorf("contexts %v, want %v", contexts, want)
+			t.Errorf("contexts = %v, want %v", contexts, want)
 		}
 	})
 }
@@ -285,11 +285,11 @@ func TestRevoke(t *testing.T) {
 		} {
 			_, err := v.Revoke(ctx, v.inst.ID, c.UUID, tc.r)
 			if fields := fieldsOf(err); len(fields) != 1 || fields[tc.field] == "" {
-				t.Errorf("%s: %v", tc.name, err)
+				t.Errorf("%s: err = %v, want a problem of %s", tc.name, err, tc.field)
 			}
 		}
 		if v.get(c.UUID).Status != Approved {
-			t.Fatal("a refused revocation revoked")
+			t.Fatal("an invalid revocation changed the status")
 		}
 		long := repeat("é", 1000)
 		got, err := v.Revoke(ctx, v.inst.ID, c.UUID, Revocation{Reason: " " + long + " ", Note: "an inquiry"})
@@ -297,23 +297,23 @@ func TestRevoke(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got.RevocationReason != long || got.RevocationNote != "an inquiry" || got.RevokedAt == nil || !got.RevokedAt.Equal(got.UpdatedAt) {
-			t.Errorf("revoked as %+v", got)
+			t.Errorf("revoked certificate = %+v", got)
 		}
 		v.clock.Advance(time.Hour)
 		again, err := v.Revoke(ctx, v.inst.ID, c.UUID, Revocation{Reason: "another reason"})
 		if err != nil || again.RevocationReason != long || !again.RevokedAt.Equal(*got.RevokedAt) {
-			t.Errorf("again: %+v, %v", again, err)
+			t.Errorf("second revocation: certificate = %+v, err = %v, want no change", again, err)
 		}
 	})
 }
 
-func TestDiagramIsOfTheTable(t *testing.T) {
+func TestDiagramIsUpToDate(t *testing.T) {
 	t.Parallel()
 	want, err := os.ReadFile("../../docs/states.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if Diagram() != string(want) {
-		t.Error("docs/states.md is not what go generate makes of the table")
+		t.Error("docs/states.md is not up to date; run go generate")
 	}
 }

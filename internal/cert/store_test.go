@@ -22,7 +22,7 @@ import (
 	"github.com/certvault/certvault/internal/seal"
 )
 
-func TestSweepJobsGivesBackWhatTheQueueLost(t *testing.T) {
+func TestSweepJobsRequeuesLostJobs(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		v := newVault(t, d)
@@ -35,14 +35,14 @@ func TestSweepJobsGivesBackWhatTheQueueLost(t *testing.T) {
 			}
 			return c
 		}
-		const vanish = `DELETE FROM river_job WHERE id = $1`
+		const remove = `DELETE FROM river_job WHERE id = $1`
 		const discard = `UPDATE river_job SET state = 'discarded', finalized_at = scheduled_at WHERE id = $1`
-		lost := []*Certificate{stored("vanished", Processing, vanish), stored("discarded", Processing, discard)}
+		lost := []*Certificate{stored("vanished", Processing, remove), stored("discarded", Processing, discard)}
 		kept := []*Certificate{
-			stored("waiting", Processing, ""), stored("approved", Approved, vanish), stored("failed", Failed, vanish), stored("revoked", Revoked, vanish),
+			stored("waiting", Processing, ""), stored("approved", Approved, remove), stored("failed", Failed, remove), stored("revoked", Revoked, remove),
 		}
-		v.clock.Advance(lostAfter + time.Second)
-		kept = append(kept, stored("just changed", Processing, vanish))
+		v.clock.Advance(requeueAfter + time.Second)
+		kept = append(kept, stored("just changed", Processing, remove))
 		before := map[string]*Certificate{}
 		for _, c := range kept {
 			before[c.UUID] = v.get(c.UUID)
@@ -53,31 +53,31 @@ func TestSweepJobsGivesBackWhatTheQueueLost(t *testing.T) {
 		}
 		for _, c := range kept {
 			if got := v.get(c.UUID); !reflect.DeepEqual(got, before[c.UUID]) {
-				t.Errorf("%s was touched: %+v", c.Title, got)
+				t.Errorf("the certificate %q changed: %+v", c.Title, got)
 			}
 		}
 		after := v.jobs()
 		if len(after) != jobs+len(lost) {
-			t.Errorf("%d jobs, want %d more than %d", len(after), len(lost), jobs)
+			t.Errorf("got %d jobs, want %d more than %d", len(after), len(lost), jobs)
 		}
 		for _, c := range lost {
 			got := v.get(c.UUID)
 			at := slices.IndexFunc(after, func(j jobRow) bool { return j.ID == got.jobID })
 			if at < 0 || after[at].Kind != "seal" || after[at].State != "available" || got.Status != Processing {
-				t.Errorf("%s has no new job: %+v", c.Title, got)
+				t.Errorf("the certificate %q has no new job: %+v", c.Title, got)
 			}
 			v.approved(c)
 		}
-		v.clock.Advance(lostAfter + time.Second)
+		v.clock.Advance(requeueAfter + time.Second)
 		v.force(kept[len(kept)-1], Approved)
 		jobs = len(v.jobs())
 		if err := v.SweepJobs(ctx); err != nil || len(v.jobs()) != jobs {
-			t.Errorf("a second sweep made %d jobs, %v", len(v.jobs())-jobs, err)
+			t.Errorf("a second sweep added %d jobs, want 0; err = %v", len(v.jobs())-jobs, err)
 		}
 	})
 }
 
-func TestSweepBlobsRemovesWhatNothingRefersTo(t *testing.T) {
+func TestSweepBlobsDeletesUnreferencedFiles(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		v := newVault(t, d)
@@ -92,7 +92,7 @@ func TestSweepBlobsRemovesWhatNothingRefersTo(t *testing.T) {
 		}
 		referred := v.keys()
 		if len(referred) != 3 {
-			t.Fatalf("files %v, want original, tail and picture", referred)
+			t.Fatalf("files = %v, want original, tail and picture", referred)
 		}
 		put := func(key string, age time.Duration) string {
 			if _, err := v.folder.Put(ctx, key, bytes.NewReader([]byte("x"))); err != nil {
@@ -104,7 +104,7 @@ func TestSweepBlobsRemovesWhatNothingRefersTo(t *testing.T) {
 		for _, key := range referred {
 			v.age(filepath.Join("blobs", filepath.FromSlash(key)), 24*time.Hour)
 		}
-		stay := append(slices.Clone(referred),
+		want := append(slices.Clone(referred),
 			put(v.inst.UUID+"/aa/young.original", 2*time.Hour-time.Minute), put(v.inst.UUID+"/aa/young.verified", time.Minute),
 			put("ledger/aa/leaf.proof", 24*time.Hour))
 		for _, kind := range []string{"original", "verified", "image"} {
@@ -118,17 +118,17 @@ func TestSweepBlobsRemovesWhatNothingRefersTo(t *testing.T) {
 		if err := v.SweepBlobs(ctx); err != nil {
 			t.Fatal(err)
 		}
-		slices.Sort(stay)
-		if got := v.keys(); !slices.Equal(got, stay) {
-			t.Errorf("left are %v, want %v", got, stay)
+		slices.Sort(want)
+		if got := v.keys(); !slices.Equal(got, want) {
+			t.Errorf("files after the sweep = %v, want %v", got, want)
 		}
 		if _, err := os.Stat(filepath.Join(v.root, unfinished)); !errors.Is(err, os.ErrNotExist) {
-			t.Errorf("the unfinished file is still there: %v", err)
+			t.Errorf("the unfinished file still exists: %v", err)
 		}
 	})
 }
 
-// age sets the time of a file to an old one.
+// age sets the modification time of a file to the past.
 func (v *vault) age(name string, age time.Duration) {
 	v.tb.Helper()
 	at := v.clock.Now().Add(-age)
@@ -137,7 +137,7 @@ func (v *vault) age(name string, age time.Duration) {
 	}
 }
 
-func TestOpenVerifiedReadsAsOneFile(t *testing.T) {
+func TestOpenVerifiedJoinsOriginalAndTail(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.Open(t, t.TempDir(), ""))
 	content := samplePDF("a diploma", 0)
@@ -151,21 +151,21 @@ func TestOpenVerifiedReadsAsOneFile(t *testing.T) {
 		}
 		c := v.upload(titled(map[bool]string{true: "whole", false: "joined"}[whole]))
 		if _, err := v.OpenVerified(t.Context(), c); !fault.Is(err, fault.NotFound) {
-			t.Errorf("before it is approved: %v", err)
+			t.Errorf("before approval: err = %v, want NotFound", err)
 		}
 		got, err := v.OpenVerified(t.Context(), v.approved(c))
 		if err != nil {
 			t.Fatal(err)
 		}
 		if err := iotest.TestReader(got, want); err != nil {
-			t.Errorf("whole %v: %v", whole, err)
+			t.Errorf("reading the verified PDF, whole %t: %v", whole, err)
 		}
 		// Read every range across the boundary, and on each side of it.
 		for off := len(content) - 3; !whole && off <= len(content)+3; off++ {
 			for n := 1; n < 8; n++ {
 				p := make([]byte, n)
 				if read, err := got.ReadAt(p, int64(off)); read != n || err != nil || !bytes.Equal(p, want[off:off+n]) {
-					t.Errorf("%d bytes at %d: %d, %v, %q", n, off, read, err, p)
+					t.Errorf("ReadAt of %d bytes at %d = %d, %v, %q", n, off, read, err, p)
 				}
 			}
 		}
@@ -183,14 +183,14 @@ func TestOpenVerifiedWithoutItsFile(t *testing.T) {
 		if err := v.folder.Delete(t.Context(), key); err != nil {
 			t.Fatal(err)
 		}
-		// It is not a 404, which would mean that the certificate never existed.
+		// The error is not a fault of kind NotFound, because the certificate exists.
 		if _, err := v.OpenVerified(t.Context(), c); !errors.Is(err, blob.ErrNotFound) || fault.Is(err, fault.NotFound) {
-			t.Errorf("err = %v", err)
+			t.Errorf("err = %v, want blob.ErrNotFound", err)
 		}
 	}
 }
 
-func TestRevokedCertificateKeepsItsFile(t *testing.T) {
+func TestRevokedCertificateHasItsFile(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.Open(t, t.TempDir(), ""))
 	c := v.approved(v.upload(nil))
@@ -200,7 +200,7 @@ func TestRevokedCertificateKeepsItsFile(t *testing.T) {
 	}
 	content, err := v.OpenVerified(t.Context(), revoked)
 	if err != nil || content.Size() != c.Verified.Size {
-		t.Fatalf("err = %v", err)
+		t.Fatalf("err = %v, want the verified PDF", err)
 	}
 	if err := content.Close(); err != nil {
 		t.Error(err)
@@ -222,7 +222,7 @@ func TestImageIsDrawnOnce(t *testing.T) {
 		}
 		c := v.upload(nil)
 		if _, err := v.OpenImage(t.Context(), c); !fault.Is(err, fault.NotFound) {
-			t.Errorf("before it is approved: %v", err)
+			t.Errorf("before approval: err = %v, want NotFound", err)
 		}
 		c = v.approved(c)
 		var wg sync.WaitGroup
@@ -234,15 +234,15 @@ func TestImageIsDrawnOnce(t *testing.T) {
 		}
 		wg.Wait()
 		if n := drawn.Load(); n != 1 || size.Load() != c.Verified.Size {
-			t.Errorf("drawn %d times, of %d bytes", n, size.Load())
+			t.Errorf("the picture was drawn %d times from %d bytes, want once from the verified PDF", n, size.Load())
 		}
-		kept := v.get(c.UUID)
-		if kept.imageKey == "" || len(v.keys()) != 3 || !kept.UpdatedAt.Equal(c.UpdatedAt) {
-			t.Errorf("kept as %q, files %v", kept.imageKey, v.keys())
+		stored := v.get(c.UUID)
+		if stored.imageKey == "" || len(v.keys()) != 3 || !stored.UpdatedAt.Equal(c.UpdatedAt) {
+			t.Errorf("image key = %q, files = %v, want a stored picture", stored.imageKey, v.keys())
 		}
-		v.checkImage(kept)
+		v.checkImage(stored)
 		if n := drawn.Load(); n != 1 {
-			t.Errorf("drawn again: %d", n)
+			t.Errorf("the picture was drawn %d times, want once", n)
 		}
 	})
 }
@@ -256,22 +256,22 @@ func (v *vault) checkImage(c *Certificate) {
 	}
 	got, err := io.ReadAll(content)
 	if err := errors.Join(err, content.Close()); err != nil || string(got) != "a picture" {
-		v.tb.Errorf("%q, %v", got, err)
+		v.tb.Errorf("picture = %q, err = %v", got, err)
 	}
 }
 
 // If a picture cannot be drawn, nothing is stored and the next request draws it.
-func TestImageThatFailsIsTriedAgain(t *testing.T) {
+func TestFailedImageIsDrawnAgain(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.Open(t, t.TempDir(), ""))
 	c := v.approved(v.upload(nil))
-	broken := errors.New("out of memory")
-	good := v.sealer.png
-	v.sealer.png = func(context.Context, io.ReaderAt, int64) ([]byte, error) { return nil, broken }
-	if _, err := v.OpenImage(t.Context(), c); !errors.Is(err, broken) || len(v.keys()) != 2 {
-		t.Errorf("err = %v, files %v", err, v.keys())
+	failure := errors.New("out of memory")
+	draw := v.sealer.png
+	v.sealer.png = func(context.Context, io.ReaderAt, int64) ([]byte, error) { return nil, failure }
+	if _, err := v.OpenImage(t.Context(), c); !errors.Is(err, failure) || len(v.keys()) != 2 {
+		t.Errorf("err = %v, files = %v, want the error and no picture", err, v.keys())
 	}
-	v.sealer.png = good
+	v.sealer.png = draw
 	v.checkImage(c)
 }
 
@@ -293,7 +293,7 @@ func TestChecks(t *testing.T) {
 		v.clock.Advance(time.Hour)
 		list, err := v.Checks(ctx, c)
 		if err != nil || len(list) != 3 {
-			t.Fatalf("%+v, %v", list, err)
+			t.Fatalf("checks = %+v, err = %v, want 3", list, err)
 		}
 		for i, want := range []struct {
 			name   string
@@ -303,7 +303,7 @@ func TestChecks(t *testing.T) {
 			got := list[i]
 			if got.Name != want.name || got.Result != want.result || (got.CheckedAt == nil) != (want.at == nil) ||
 				want.at != nil && !got.CheckedAt.Equal(*want.at) {
-				t.Errorf("check %d is %+v, want %+v", i, got, want)
+				t.Errorf("check %d = %+v, want %+v", i, got, want)
 			}
 		}
 		revoked, err := v.Revoke(ctx, v.inst.ID, c.UUID, Revocation{Reason: "x"})
@@ -312,7 +312,7 @@ func TestChecks(t *testing.T) {
 		}
 		list, err = v.Checks(ctx, revoked)
 		if want := map[string]Result{"record": FailedCheck, "file": Passed, "signature": Passed}; err != nil || !reflect.DeepEqual(results(list), want) {
-			t.Errorf("revoked: %+v, %v", list, err)
+			t.Errorf("checks of a revoked certificate = %+v, err = %v", list, err)
 		}
 		// A certificate that was revoked before approval has no file to check.
 		early := v.upload(titled("early"))
@@ -321,7 +321,7 @@ func TestChecks(t *testing.T) {
 		}
 		list, err = v.Checks(ctx, early)
 		if want := map[string]Result{"record": FailedCheck, "file": NotRun, "signature": NotRun}; err != nil || !reflect.DeepEqual(results(list), want) {
-			t.Errorf("revoked early: %+v, %v", list, err)
+			t.Errorf("checks of a certificate that was never approved = %+v, err = %v", list, err)
 		}
 	})
 }
@@ -335,18 +335,18 @@ func (v *vault) fileCheck(c *Certificate) Check {
 	return list[slices.IndexFunc(list, func(k Check) bool { return k.Name == CheckFile })]
 }
 
-func TestRehashFindsWhatStorageChanged(t *testing.T) {
+func TestRehashFindsDamagedFiles(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		v := newVault(t, d)
 		ctx := t.Context()
-		sound := v.approved(v.upload(titled("sound")))
+		intact := v.approved(v.upload(titled("intact")))
 		missing := v.approved(v.upload(titled("missing")))
 		changed := v.approved(v.upload(titled("changed")))
 		if err := v.folder.Delete(ctx, missing.Verified.TailKey); err != nil {
 			t.Fatal(err)
 		}
-		// Change one bit of the original, which is most of the verified PDF.
+		// Change one bit of the original, which is the first part of the verified PDF.
 		name := filepath.Join(v.root, "blobs", filepath.FromSlash(changed.File.Key))
 		content, err := os.ReadFile(name)
 		if err != nil {
@@ -361,7 +361,7 @@ func TestRehashFindsWhatStorageChanged(t *testing.T) {
 			t.Fatal(err)
 		}
 		if n, err := v.Damaged(ctx); err != nil || n != 0 {
-			t.Errorf("%d damaged before they are due, %v", n, err)
+			t.Errorf("%d certificates are damaged before the check is due, want 0; err = %v", n, err)
 		}
 		v.clock.Advance(2 * time.Minute)
 		for range 3 {
@@ -370,16 +370,16 @@ func TestRehashFindsWhatStorageChanged(t *testing.T) {
 			}
 		}
 		now := db.Time(db.Micros(v.clock.Now()))
-		for c, want := range map[*Certificate]Result{sound: Passed, missing: FailedCheck, changed: FailedCheck} {
+		for c, want := range map[*Certificate]Result{intact: Passed, missing: FailedCheck, changed: FailedCheck} {
 			if k := v.fileCheck(c); k.Result != want || !k.CheckedAt.Equal(now) {
-				t.Errorf("%s: %s at %v, want %s now", c.Title, k.Result, k.CheckedAt, want)
+				t.Errorf("the check of %q = %s at %v, want %s now", c.Title, k.Result, k.CheckedAt, want)
 			}
 		}
 		if n, err := v.Damaged(ctx); err != nil || n != 2 {
-			t.Errorf("%d damaged, %v; want 2", n, err)
+			t.Errorf("%d certificates are damaged, want 2; err = %v", n, err)
 		}
 		if n, err := v.Waiting(ctx); err != nil || n != 0 {
-			t.Errorf("%d waiting, %v", n, err)
+			t.Errorf("%d certificates are in processing, want 0; err = %v", n, err)
 		}
 	})
 }

@@ -15,36 +15,36 @@ import (
 )
 
 const (
-	// SweepEvery is the interval of SweepJobs.
-	SweepEvery = 30 * time.Second
-	// lostAfter is the minimum time since the last change of a certificate for the sweep to enqueue
+	// SweepInterval is the interval of SweepJobs.
+	SweepInterval = 30 * time.Second
+	// requeueAfter is the minimum time since the last change of a certificate for the sweep to enqueue
 	// it.
-	lostAfter = 30 * time.Second
+	requeueAfter = 30 * time.Second
 	// sweepBatch bounds the rows of one transaction of a sweep.
 	sweepBatch = 500
-	// spareYounger is the minimum age of a blob for the sweep to delete it. The row of a younger
+	// minSweepAge is the minimum age of a blob for the sweep to delete it. The row of a younger
 	// blob may not be written yet.
-	spareYounger = 2 * time.Hour
+	minSweepAge = 2 * time.Hour
 )
 
-// SweepJobs enqueues certificates in processing whose job is lost. Certificates of batches wait for
-// their turn again, and lost turns are repeated.
+// SweepJobs enqueues certificates in processing that have no job in the queue. Certificates of
+// batches wait for their turn again. It then calls Feed.
 func (s *Service) SweepJobs(ctx context.Context) error {
 	err := s.db.Tx(ctx, func(tx *db.Tx) error {
 		uuids, err := db.Column[string](tx.QueryContext(ctx, `
 			SELECT c.uuid FROM certificates c
 			WHERE c.status = 'processing' AND c.updated_at < $1
 			  AND (c.job_id IS NOT NULL OR c.batch_id IS NULL)
-			  AND NOT `+job.Alive(`c.job_id`)+`
-			ORDER BY c.updated_at LIMIT $2`, db.Micros(s.now().Add(-lostAfter)), sweepBatch))
+			  AND NOT `+job.Unfinished(`c.job_id`)+`
+			ORDER BY c.updated_at LIMIT $2`, db.Micros(s.now().Add(-requeueAfter)), sweepBatch))
 		if err != nil {
 			return err
 		}
 		for _, uuid := range uuids {
-			if err := s.revive(ctx, tx, uuid); err != nil {
+			if err := s.requeueTx(ctx, tx, uuid); err != nil {
 				return err
 			}
-			s.log.WarnContext(ctx, "a certificate lost its job and gets a new one", slog.String("certificate", uuid))
+			s.log.WarnContext(ctx, "a certificate had no queue job and was requeued", slog.String("certificate", uuid))
 		}
 		return nil
 	})
@@ -54,14 +54,15 @@ func (s *Service) SweepJobs(ctx context.Context) error {
 	return s.Feed(ctx)
 }
 
-// revive enqueues a certificate in processing, or sets it to wait for its turn.
-func (s *Service) revive(ctx context.Context, tx *db.Tx, uuid string) error {
+// requeueTx enqueues a certificate in processing. A certificate of a batch waits for its turn
+// instead.
+func (s *Service) requeueTx(ctx context.Context, tx *db.Tx, uuid string) error {
 	var batch sql.NullString
 	err := tx.QueryRowContext(ctx, `
 		UPDATE certificates SET job_id = NULL, updated_at = $1 WHERE uuid = $2 AND status = 'processing' RETURNING batch_id`,
 		db.Micros(s.now()), uuid).Scan(&batch)
 	if errors.Is(err, sql.ErrNoRows) {
-		return nil // its status changed in the meantime
+		return nil // the status changed in the meantime
 	}
 	if err != nil || batch.Valid {
 		return err
@@ -70,11 +71,12 @@ func (s *Service) revive(ctx context.Context, tx *db.Tx, uuid string) error {
 	return err
 }
 
-// SweepBlobs deletes files that no certificate refers to: uploads that stopped before the record
-// was created, and verified PDFs of a worker that lost a race. It asks the other owners first,
-// because their files may become a certificate's files, but never the reverse.
+// SweepBlobs deletes files that no record refers to: uploads that stopped before the record was
+// created, and verified PDFs of a worker when another worker approved the certificate. The
+// functions in others report whether another package refers to a file. SweepBlobs calls them first,
+// because their files may become files of a certificate during the sweep, but never the reverse.
 func (s *Service) SweepBlobs(ctx context.Context, others ...func(ctx context.Context, key string) (bool, error)) error {
-	before := s.now().Add(-spareYounger)
+	before := s.now().Add(-minSweepAge)
 	if err := s.blobs.Clean(ctx, before); err != nil {
 		return fmt.Errorf("sweeping files: %w", err)
 	}
@@ -113,7 +115,7 @@ func (s *Service) refersTo(ctx context.Context, key string) (bool, error) {
 	}
 	var n int
 	if err := s.db.QueryRowContext(ctx, `SELECT count(*) FROM certificates WHERE `+column+` = $1`, key).Scan(&n); err != nil {
-		return false, fmt.Errorf("looking for the owner of a file: %w", err)
+		return false, fmt.Errorf("finding the certificate of a file: %w", err)
 	}
 	return n > 0, nil
 }

@@ -113,10 +113,10 @@ func checkDate(text string) Code {
 	return ""
 }
 
-// Today returns the issue date of a certificate without one.
+// Today returns the issue date of a certificate that was uploaded without a date.
 func Today(now time.Time) string { return now.UTC().Format(dateLayout) }
 
-// read returns a text in its stored form, and adds its problem.
+// read returns a text in its stored form, and adds its problem to bad.
 func (f Field) read(bad *Problems, text string) string {
 	valid, problem := f.Check(text)
 	if problem != nil {
@@ -125,7 +125,7 @@ func (f Field) read(bad *Problems, text string) string {
 	return valid
 }
 
-// check returns the texts in their stored form, and adds their problems.
+// check returns the texts in their stored form, and adds their problems to bad.
 func (t *Text) check(bad *Problems, now time.Time) (valid Text) {
 	for _, f := range Fields {
 		*f.Of(&valid) = f.read(bad, *f.Of(t))

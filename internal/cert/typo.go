@@ -19,7 +19,7 @@ const (
 	TooLong Mistake = "long"
 )
 
-// Typo describes a mistake in a reference id as typed. It is found from the text alone.
+// Typo describes a mistake in a typed reference id. It is found without the database.
 type Typo struct {
 	Mistake Mistake
 	// Before, Character and After are the typed text around the wrong character. If there is no

@@ -28,7 +28,7 @@ func TestFindTypo(t *testing.T) {
 		"ABCDEFGHJK7K3M9QX2P4RTVW8ZZ7": {Mistake: cert.TooLong, Before: "ABCDEFGHJK7K3M9QX2P4RTVW8ZZ7", Count: 18},
 	} {
 		if got := cert.FindTypo(typed); got != want {
-			t.Errorf("%q: %+v, want %+v", typed, got, want)
+			t.Errorf("FindTypo(%q) = %+v, want %+v", typed, got, want)
 		}
 	}
 }

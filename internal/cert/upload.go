@@ -24,7 +24,7 @@ type Upload struct {
 	Institution *account.Institution
 	Creator     Actor
 	Context     TriggerContext
-	// BatchID is the UUID of the batch that it belongs to, "" for none.
+	// BatchID is the UUID of the batch of the certificate, "" for a single upload.
 	BatchID string
 
 	Title, FullName, Email, IssueDate, Details string
@@ -33,17 +33,18 @@ type Upload struct {
 	File        *File
 	FileProblem *Problem
 	// Wanted is the requested position of the stamp, or nil for the institution's policy.
-	Wanted *Wanted
+	Wanted *RequestedPlacement
 
 	// Then may be nil.
-	Then Then
+	Then TxFunc
 }
 
-// Then is work of a caller in the transaction of an operation: it is committed if and only if the
-// operation is. It must be quick, because SQLite has one writer at a time.
-type Then func(ctx context.Context, tx *db.Tx, c *Certificate) error
+// TxFunc is a function that a caller adds to the transaction of an operation. Its changes are
+// committed if and only if the operation is committed. It must be quick, because SQLite has one
+// writer at a time.
+type TxFunc func(ctx context.Context, tx *db.Tx, c *Certificate) error
 
-func (f Then) runTx(ctx context.Context, tx *db.Tx, c *Certificate) error {
+func (f TxFunc) runTx(ctx context.Context, tx *db.Tx, c *Certificate) error {
 	if f == nil {
 		return nil
 	}
@@ -51,8 +52,8 @@ func (f Then) runTx(ctx context.Context, tx *db.Tx, c *Certificate) error {
 }
 
 // Upload creates a certificate in status processing, its event and its job. It returns Invalid with
-// all Problems for an input that breaks rules. A duplicate is such a problem too. The database
-// detects duplicates, so that only one of several concurrent uploads succeeds.
+// all Problems of the input. A duplicate is also a problem. The database detects duplicates, so
+// that only one of several concurrent uploads succeeds.
 func (s *Service) Upload(ctx context.Context, u Upload) (*Certificate, error) {
 	c, email, err := s.validate(&u)
 	if err != nil {
@@ -62,7 +63,7 @@ func (s *Service) Upload(ctx context.Context, u Upload) (*Certificate, error) {
 		if err := s.insertTx(ctx, tx, c, email); err != nil {
 			return err
 		}
-		if err := wantTx(ctx, tx, c.ID, u.Wanted); err != nil {
+		if err := storePlacementTx(ctx, tx, c.ID, u.Wanted); err != nil {
 			return err
 		}
 		if err := recordTx(ctx, tx, audit.CertificateUploaded, c, nil); err != nil {
@@ -76,9 +77,9 @@ func (s *Service) Upload(ctx context.Context, u Upload) (*Certificate, error) {
 	return c, nil
 }
 
-// CreateTx is Upload for a certificate of a batch, in the caller's transaction, which can continue
-// after an error of kind Invalid. It creates no job: FeedTx creates the job when it is the
-// certificate's turn.
+// CreateTx creates a certificate of a batch as Upload does, in the caller's transaction. The
+// transaction can continue after an error of kind Invalid. CreateTx creates no job: FeedTx creates
+// the job when it is the certificate's turn.
 func (s *Service) CreateTx(ctx context.Context, tx *db.Tx, u Upload) (*Certificate, error) {
 	c, email, err := s.validate(&u)
 	if err != nil {
@@ -87,7 +88,7 @@ func (s *Service) CreateTx(ctx context.Context, tx *db.Tx, u Upload) (*Certifica
 	if err := s.insertTx(ctx, tx, c, email); err != nil {
 		return nil, err
 	}
-	return c, wantTx(ctx, tx, c.ID, u.Wanted)
+	return c, storePlacementTx(ctx, tx, c.ID, u.Wanted)
 }
 
 func (s *Service) validate(u *Upload) (*Certificate, account.Email, error) {
@@ -133,20 +134,20 @@ func fileName(name string) string {
 		return r
 	}, strings.ToValidUTF8(path.Base(strings.ReplaceAll(name, `\`, "/")), ""))
 	if runes := []rune(name); len(runes) > maxFileName {
-		// The extension determines the type, so the name is cut at its beginning.
+		// The extension determines the type, so the beginning of the name is removed.
 		name = string(runes[len(runes)-maxFileName:])
 	}
 	return name
 }
 
-// insertTx stores a certificate, or returns the problem of a duplicate. If the certificate has a
-// job, the caller must then roll back.
+// insertTx stores a certificate, or returns the problem of a duplicate. After this error the caller
+// must roll back if the certificate has a job.
 func (s *Service) insertTx(ctx context.Context, tx *db.Tx, c *Certificate, email account.Email) (err error) {
 	row := transitionOf(triggerUpload)
 	c.Status = row.To
 	notices, err := json.Marshal(append([]seal.Notice{}, c.Notices...))
 	if err != nil {
-		return fmt.Errorf("writing notices: %w", err)
+		return fmt.Errorf("encoding notices: %w", err)
 	}
 	if s.recipient != nil {
 		if c.CustomerID, err = s.recipient(ctx, tx, c.InstitutionID, email.Folded); err != nil {
@@ -160,8 +161,8 @@ func (s *Service) insertTx(ctx context.Context, tx *db.Tx, c *Certificate, email
 		}
 		jobID = c.jobID
 	}
-	// A conflict returns no row. As an error of the statement it would abort the
-	// transaction on PostgreSQL.
+	// A conflict returns no row. An error of the statement would abort the transaction on
+	// PostgreSQL.
 	err = tx.QueryRowContext(ctx, `
 		INSERT INTO certificates (uuid, institution_id, reference_id, reference_folded, title, full_name, email, email_folded, issue_date, details,
 			search_text, source, trigger_context, event_context, status, batch_id, creator_type, creator_id, creator_name,
@@ -183,14 +184,14 @@ func (s *Service) insertTx(ctx context.Context, tx *db.Tx, c *Certificate, email
 	return s.movedTx(ctx, tx, row, c)
 }
 
-// duplicateTx returns the problem of a second certificate with the same address, title and date,
-// with the UUID of the first.
+// duplicateTx returns the problem of a certificate with the address, title and date of an existing
+// certificate. The problem has the UUID of the existing certificate.
 func duplicateTx(ctx context.Context, tx *db.Tx, c *Certificate, email account.Email) error {
 	var existing string
 	if err := tx.QueryRowContext(ctx, `
 		SELECT uuid FROM certificates WHERE institution_id = $1 AND email_folded = $2 AND title = $3 AND issue_date = $4 AND source = 'vault'`,
 		c.InstitutionID, email.Folded, c.Title, c.IssueDate).Scan(&existing); err != nil {
-		return fmt.Errorf("looking for the duplicate: %w", err)
+		return fmt.Errorf("reading the existing certificate: %w", err)
 	}
 	return Problems{{Field: FieldEmail, Code: CodeDuplicate, Detail: existing}}.Err()
 }

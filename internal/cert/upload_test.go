@@ -40,17 +40,17 @@ func TestUploadValidation(t *testing.T) {
 	d := dbtest.Open(t, t.TempDir(), "")
 	v := newVault(t, d)
 	file := v.receive(v.inst, samplePDF("a diploma", 0))
-	// This is the longest address: 255 characters in all.
+	// The longest valid address has 255 characters.
 	longest := repeat("a", 64) + "@" + repeat("b", 63) + "." + repeat("c", 63) + "." + repeat("d", 59) + ".ed"
 	if len(longest) != 255 {
-		t.Fatalf("%d characters", len(longest))
+		t.Fatalf("the longest address has %d characters, want 255", len(longest))
 	}
 	for n, tc := range []struct {
 		name   string
 		change func(u *Upload)
 		fields string
 	}{
-		{"all in order", func(*Upload) {}, ""},
+		{"valid", func(*Upload) {}, ""},
 		{"no title", func(u *Upload) { u.Title = "" }, "title"},
 		{"title of white space", func(u *Upload) { u.Title = "  \u00a0 " }, "title"},
 		{"title of 255 code points of four bytes", func(u *Upload) { u.Title = repeat("🎓", 255) }, ""},
@@ -70,7 +70,7 @@ func TestUploadValidation(t *testing.T) {
 		{"e-mail with a line end", func(u *Upload) { u.Email = "ada@example.org\nBcc: x@y.org" }, "email"},
 		{"date", func(u *Upload) { u.IssueDate = "2024-02-29" }, ""},
 		{"no date", func(u *Upload) { u.IssueDate = " " }, ""},
-		{"date that is none", func(u *Upload) { u.IssueDate = "2023-02-29" }, "issue_date"},
+		{"date that does not exist", func(u *Upload) { u.IssueDate = "2023-02-29" }, "issue_date"},
 		{"short date", func(u *Upload) { u.IssueDate = "2024-2-9" }, "issue_date"},
 		{"date with a time", func(u *Upload) { u.IssueDate = "2024-02-09T00:00:00Z" }, "issue_date"},
 		{"American date", func(u *Upload) { u.IssueDate = "02/09/2024" }, "issue_date"},
@@ -91,15 +91,15 @@ func TestUploadValidation(t *testing.T) {
 		c, err := v.Upload(t.Context(), u)
 		got := strings.Join(slices.Sorted(maps.Keys(fieldsOf(err))), " ")
 		if got != tc.fields || (err == nil) != (tc.fields == "") {
-			t.Errorf("%s: fields %q, want %q; %v", tc.name, got, tc.fields, err)
+			t.Errorf("%s: fields = %q, want %q; err = %v", tc.name, got, tc.fields, err)
 		}
 		if err == nil && v.get(c.UUID).Title != strings.TrimSpace(u.Title) {
-			t.Errorf("%s: stored title %q", tc.name, v.get(c.UUID).Title)
+			t.Errorf("%s: stored title = %q, want it trimmed", tc.name, v.get(c.UUID).Title)
 		}
 	}
 }
 
-func TestUploadKeepsWhatWasSubmitted(t *testing.T) {
+func TestUploadStoresSubmittedText(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		v := newVault(t, d)
@@ -109,35 +109,36 @@ func TestUploadKeepsWhatWasSubmitted(t *testing.T) {
 		})
 		got := v.get(c.UUID)
 		if got.Title != "BSc  Physics" || got.FullName != "Ada  Ọ̀bí" || got.Email != "Ada.Obi@EXAMPLE.org" || got.Details != "with  honours" {
-			t.Errorf("kept %+v", got)
+			t.Errorf("stored certificate = %+v", got)
 		}
 		if want := v.clock.Now().UTC().Format("2006-01-02"); got.IssueDate != want {
-			t.Errorf("issue date %s, want today, %s", got.IssueDate, want)
+			t.Errorf("issue date = %s, want today, %s", got.IssueDate, want)
 		}
 		if got.Creator != (Actor{Type: "token", ID: 7, Name: "Registry"}) || got.Source != Vault || got.File.Name != "diploma.pdf" {
-			t.Errorf("kept %+v", got)
+			t.Errorf("stored certificate = %+v", got)
 		}
 		if !got.CreatedAt.Equal(c.CreatedAt) || got.ReferenceID != c.ReferenceID || got.File.SHA256 != c.File.SHA256 {
-			t.Errorf("the answer %+v is not what is stored %+v", c, got)
+			t.Errorf("Upload returned %+v, but stored %+v", c, got)
 		}
 	})
 }
 
-// Of several concurrent equal uploads one succeeds. The others return its UUID.
-func TestRacingDuplicates(t *testing.T) {
+// One of several concurrent uploads of the same certificate succeeds. The errors of the others have
+// its UUID.
+func TestConcurrentDuplicates(t *testing.T) {
 	t.Parallel()
-	const racers = 12
+	const uploaders = 12
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		v := newVault(t, d)
-		uploads := make([]Upload, racers)
+		uploads := make([]Upload, uploaders)
 		for i := range uploads {
 			uploads[i] = v.input(v.inst)
 		}
 		var wg sync.WaitGroup
-		made := make([]*Certificate, racers)
-		errs := make([]error, racers)
+		made := make([]*Certificate, uploaders)
+		errs := make([]error, uploaders)
 		start := make(chan struct{})
-		for i := range racers {
+		for i := range uploaders {
 			wg.Go(func() {
 				<-start
 				made[i], errs[i] = v.Upload(t.Context(), uploads[i])
@@ -155,15 +156,15 @@ func TestRacingDuplicates(t *testing.T) {
 			}
 			e, ok := errors.AsType[*fault.Error](err)
 			if !ok || e.Kind != fault.Invalid {
-				t.Errorf("racer %d: %v", i, err)
+				t.Errorf("upload %d: err = %v, want Invalid", i, err)
 				continue
 			}
 			if got, want := ProblemsOf(err), duplicateOf(made[winner]); !slices.Equal(got, want) {
-				t.Errorf("racer %d: %v, want %v", i, got, want)
+				t.Errorf("upload %d: problems = %v, want %v", i, got, want)
 			}
 		}
 		if rows, events, jobs := v.count(), len(v.events()), len(v.jobs()); rows != 1 || events != 1 || jobs != 1 {
-			t.Errorf("%d rows, %d events, %d jobs; want one of each", rows, events, jobs)
+			t.Errorf("got %d rows, %d events and %d jobs, want one of each", rows, events, jobs)
 		}
 	})
 }
@@ -176,7 +177,7 @@ func (v *vault) count() (n int) {
 	return n
 }
 
-func TestWhatIsADuplicate(t *testing.T) {
+func TestDuplicateRule(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		v := newVault(t, d)
@@ -201,7 +202,7 @@ func TestWhatIsADuplicate(t *testing.T) {
 			tc.change(&u)
 			_, err := v.Upload(t.Context(), u)
 			if got := slices.Equal(ProblemsOf(err), duplicateOf(first)); got != tc.duplicate || !tc.duplicate && err != nil {
-				t.Errorf("%s: %v", tc.name, err)
+				t.Errorf("%s: err = %v, want duplicate %t", tc.name, err, tc.duplicate)
 			}
 		}
 		for _, status := range Statuses {
@@ -209,39 +210,39 @@ func TestWhatIsADuplicate(t *testing.T) {
 			u := v.input(v.inst)
 			u.Email = "ada@bücher.example"
 			if _, err := v.Upload(t.Context(), u); !slices.Equal(ProblemsOf(err), duplicateOf(first)) {
-				t.Errorf("a certificate that is %s does not count: %v", status, err)
+				t.Errorf("duplicate of a certificate in status %s: err = %v", status, err)
 			}
 		}
 	})
 }
 
 // No operation reads or changes another institution's certificate, or reveals that it exists.
-func TestTenantsAreApart(t *testing.T) {
+func TestOtherInstitutionHasNoAccess(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		v := newVault(t, d)
 		ctx := t.Context()
 		other := v.institution("OTH")
 		c := v.upload(nil)
-		if err := v.pull(triggerError, c.UUID); err != nil {
+		if err := v.apply(triggerError, c.UUID); err != nil {
 			t.Fatal(err)
 		}
 		before := v.snapshot(c.UUID)
-		for name, ask := range map[string]func() (*Certificate, error){
+		for name, call := range map[string]func() (*Certificate, error){
 			"ByUUID": func() (*Certificate, error) { return v.ByUUID(ctx, other.ID, c.UUID) },
 			"Retry":  func() (*Certificate, error) { return v.Retry(ctx, other.ID, c.UUID, nil) },
 			"Revoke": func() (*Certificate, error) { return v.Revoke(ctx, other.ID, c.UUID, Revocation{Reason: "x"}) },
-			// The answer to an invalid request from another institution must not reveal that the
+			// The error of an invalid request from another institution must not reveal that the
 			// record exists.
 			"Revoke without a reason": func() (*Certificate, error) { return v.Revoke(ctx, other.ID, c.UUID, Revocation{}) },
 		} {
-			got, err := ask()
+			got, err := call()
 			e, ok := errors.AsType[*fault.Error](err)
 			if got != nil || !ok || e.Kind != fault.NotFound {
-				t.Errorf("%s: %+v, %v", name, got, err)
+				t.Errorf("%s: certificate = %+v, err = %v, want NotFound", name, got, err)
 			}
-			if _, unknown := v.ByUUID(ctx, other.ID, "nobody"); ok && e.Message != unknown.Error() {
-				t.Errorf("%s tells another's record from none: %q, %q", name, e.Message, unknown.Error())
+			if _, unknown := v.ByUUID(ctx, other.ID, "unknown"); ok && e.Message != unknown.Error() {
+				t.Errorf("%s: message = %q, want %q as for an unknown certificate", name, e.Message, unknown.Error())
 			}
 		}
 		if after := v.snapshot(c.UUID); after.Row.Status != before.Row.Status || len(after.Events) != len(before.Events) {
@@ -261,19 +262,19 @@ func TestReferenceIDs(t *testing.T) {
 		}
 		code, ok := strings.CutPrefix(id, "NWU-")
 		if !ok || len(code) != 16 || strings.Trim(code, "0123456789ABCDEFGHJKMNPQRSTVWXYZ") != "" || seen[id] {
-			t.Fatalf("reference id %q", id)
+			t.Fatalf("reference id = %q, want NWU- and 16 characters", id)
 		}
 		seen[id] = true
 		for _, c := range code {
 			letters[c] = true
 		}
 		if FoldReference(id) != "NWU"+code {
-			t.Fatalf("%q folds to %q", id, FoldReference(id))
+			t.Fatalf("FoldReference(%q) = %q", id, FoldReference(id))
 		}
 	}
-	// The chance that 32,000 draws miss one of 32 letters is 10^-440.
+	// The probability that one of 32 characters is missing in 32,000 random characters is 10^-440.
 	if len(letters) != 32 {
-		t.Errorf("only %d letters of the alphabet occur", len(letters))
+		t.Errorf("got %d different characters, want 32", len(letters))
 	}
 }
 
@@ -286,24 +287,24 @@ func TestFoldReference(t *testing.T) {
 		"\u200eNWU-7K3M9QX2P4RTVW01\u200f", "NWU\u00ad-7K3M9QX2\u200bP4RTVW01", "\ufeffNWU-7K3M9QX2P4RTVW01", "\u2068NWU-7K3M9QX2P4RTVW01\u2069",
 	} {
 		if got := FoldReference(typed); got != want {
-			t.Errorf("%q folds to %q, want %q", typed, got, want)
+			t.Errorf("FoldReference(%q) = %q, want %q", typed, got, want)
 		}
 	}
 	// A prefix is folded like the rest of the id.
 	if a, b := FoldReference("OIL-7K3M9QX2P4RTVW01"), FoldReference("0i1 7K3M9QX2P4RTVW01"); a != b || a == "" {
-		t.Errorf("prefixes fold to %q and %q", a, b)
+		t.Errorf("the prefixes are folded to %q and %q, want the same", a, b)
 	}
 	for _, typed := range []string{
 		"", " ", "-", "NWU", "7K3M9QX2P4RTVW01", "NWU-7K3M9QX2P4RTVW0/", "NWU-7K3M9QX2P4RTVW0\x00", "NWU_7K3M9QX2P4RTVW01", "ŃWU-7K3M9QX2P4RTVW01",
 		"<script>alert(1)</script>", "../../../../etc/passwd", "\xff\xfe", "%", repeat("A", 129), repeat(" ", 200) + "NWU-7K3M9QX2P4RTVW01", "١٢٣٤٥٦٧٨٩٠١٢٣٤٥٦٧٨",
 	} {
 		if got := FoldReference(typed); got != "" {
-			t.Errorf("%q folds to %q", typed, got)
+			t.Errorf("FoldReference(%q) = %q, want none", typed, got)
 		}
 	}
 }
 
-func TestByReferenceTakesWhatIsTyped(t *testing.T) {
+func TestByReferenceAcceptsTypedForms(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		v := newVault(t, d)
@@ -312,12 +313,12 @@ func TestByReferenceTakesWhatIsTyped(t *testing.T) {
 		for _, id := range []string{c.ReferenceID, typed} {
 			got, err := v.ByReference(t.Context(), id)
 			if err != nil || got.UUID != c.UUID {
-				t.Errorf("%q: %v", id, err)
+				t.Errorf("ByReference(%q): err = %v, want the certificate", id, err)
 			}
 		}
 		for _, id := range []string{"", c.ReferenceID[:len(c.ReferenceID)-1], c.ReferenceID + "0", "%", "x\x00"} {
 			if _, err := v.ByReference(t.Context(), id); !fault.Is(err, fault.NotFound) {
-				t.Errorf("%q: %v", id, err)
+				t.Errorf("ByReference(%q): err = %v, want NotFound", id, err)
 			}
 		}
 	})
@@ -330,7 +331,7 @@ func TestFileName(t *testing.T) {
 		"\xffx.pdf": "x.pdf", "证书 📜.pdf": "证书 📜.pdf", repeat("x", 300) + ".pdf": repeat("x", 251) + ".pdf",
 	} {
 		if got := fileName(given); got != want {
-			t.Errorf("%q is kept as %q, want %q", given, got, want)
+			t.Errorf("fileName(%q) = %q, want %q", given, got, want)
 		}
 	}
 }

@@ -24,15 +24,15 @@ import (
 const (
 	// SealQueue has the jobs that make verified PDFs of single uploads.
 	SealQueue = "seal"
-	// BulkQueue has the jobs that make verified PDFs of batches. It has one worker less than
+	// BulkQueue has the jobs that make verified PDFs of batches. It has one worker fewer than
 	// SealQueue, so that a worker is always free for a single upload.
 	BulkQueue = "seal_bulk"
 	// RecipientQueue has the jobs that find recipients.
 	RecipientQueue = "recipient"
 	// SealTimeout is the limit of one attempt at sealing.
 	SealTimeout = time.Minute
-	// maxCrashes is the number of crashes of the process after which the certificate is considered
-	// their cause.
+	// maxCrashes is the number of crashes of the process after which a certificate fails, because
+	// it is the likely cause.
 	maxCrashes = 3
 )
 
@@ -71,7 +71,7 @@ type sealWorker struct {
 	service *Service
 }
 
-// Work makes a verified PDF. It may run twice for one certificate, also at the same time. The first
+// Work makes a verified PDF. It may run twice for one certificate, even concurrently. The first run
 // that changes the status succeeds.
 func (w *sealWorker) Work(ctx context.Context, j *river.Job[sealArgs]) error {
 	s := w.service
@@ -87,7 +87,7 @@ func (w *sealWorker) Work(ctx context.Context, j *river.Job[sealArgs]) error {
 	case err == nil:
 		return nil
 	case context.Cause(ctx) != nil && !errors.Is(ctx.Err(), context.DeadlineExceeded):
-		// This process is stopping. The next process continues, and the attempt does not count.
+		// This process is stopping. The next process repeats the attempt, which does not count.
 		return river.JobSnooze(0)
 	}
 	if r, ok := errors.AsType[*seal.Refusal](err); ok {
@@ -97,7 +97,7 @@ func (w *sealWorker) Work(ctx context.Context, j *river.Job[sealArgs]) error {
 	// An expired key is replaced by a person and not by time.
 	if f, ok := errors.AsType[*authority.Fault](err); j.Attempt < j.MaxAttempts && (!ok || f.Code != authority.CodeExpired) {
 		log.WarnContext(ctx, "making a verified PDF failed; it will be retried")
-		return errors.Join(err, s.feedBehind(context.WithoutCancel(ctx), c))
+		return errors.Join(err, s.feedNext(context.WithoutCancel(ctx), c))
 	}
 	log.ErrorContext(ctx, "making a verified PDF failed permanently")
 	return s.fail(context.WithoutCancel(ctx), c, failureOf(err))
@@ -106,7 +106,7 @@ func (w *sealWorker) Work(ctx context.Context, j *river.Job[sealArgs]) error {
 // errNoOriginal is the error for an upload whose file is missing.
 var errNoOriginal = errors.New("the original is missing")
 
-// failureOf returns the failure that is shown to the institution for a fault of the vault.
+// failureOf returns the failure that the institution sees for an error of the vault.
 func failureOf(err error) Failure {
 	if f, ok := signingFailure(err); ok {
 		return f
@@ -119,7 +119,10 @@ func failureOf(err error) Failure {
 	case errors.Is(err, context.DeadlineExceeded):
 		return Failure{Code: "timeout", Message: "Making the verified PDF took too long."}
 	default:
-		return Failure{Code: "processing_error", Message: "The verified PDF could not be made because of a fault in the vault. Its log says more. Retry when it is mended."}
+		return Failure{
+			Code:    "processing_error",
+			Message: "The verified PDF could not be made because of a fault in the vault. The vault's log has the details. Retry when the fault is fixed.",
+		}
 	}
 }
 
@@ -150,7 +153,7 @@ func (s *Service) process(ctx context.Context, c *Certificate) (err error) {
 		Signature: signature,
 	})
 	if err != nil {
-		return fmt.Errorf("sealing: %w", err)
+		return fmt.Errorf("sealing the original: %w", err)
 	}
 	// Each attempt uses a new name, so that two concurrent attempts do not overwrite each other's
 	// file.
@@ -172,8 +175,8 @@ func (s *Service) process(ctx context.Context, c *Certificate) (err error) {
 			// Another worker approved the certificate in the meantime, or it was revoked.
 			return discard()
 		}
-		// If the answer to the commit was lost, the row may refer to the file.
-		// Otherwise the sweep deletes it.
+		// If the response to the commit was lost, the row may refer to the file. If no row refers
+		// to the file, the sweep deletes it.
 		return err
 	}
 	return nil
@@ -186,7 +189,7 @@ func (s *Service) approve(ctx context.Context, c *Certificate, verified *Verifie
 	}
 	notices, err := json.Marshal(merge(c.Notices, v.Notices))
 	if err != nil {
-		return fmt.Errorf("writing notices: %w", err)
+		return fmt.Errorf("encoding notices: %w", err)
 	}
 	now := db.Micros(s.now())
 	return s.db.Tx(ctx, func(tx *db.Tx) error {
@@ -198,7 +201,7 @@ func (s *Service) approve(ctx context.Context, c *Certificate, verified *Verifie
 		if err != nil {
 			return err
 		}
-		if err := rememberTx(ctx, tx, moved.InstitutionID, v.Layout, now); err != nil {
+		if err := storeLayoutTx(ctx, tx, moved.InstitutionID, v.Layout, now); err != nil {
 			return err
 		}
 		return errors.Join(
@@ -208,22 +211,23 @@ func (s *Service) approve(ctx context.Context, c *Certificate, verified *Verifie
 	})
 }
 
-// merge adds notices without duplicates.
+// merge returns the notices of a, and those of b with other codes.
 func merge(a, b []seal.Notice) []seal.Notice {
 	list := append([]seal.Notice{}, a...)
-	have := map[string]bool{}
+	seen := map[string]bool{}
 	for _, n := range a {
-		have[n.Code] = true
+		seen[n.Code] = true
 	}
 	for _, n := range b {
-		if !have[n.Code] {
+		if !seen[n.Code] {
 			list = append(list, n)
 		}
 	}
 	return list
 }
 
-// fail changes the status to failed.
+// fail changes the status of a certificate to failed. It does nothing if the certificate is no
+// longer in processing.
 func (s *Service) fail(ctx context.Context, c *Certificate, f Failure) error {
 	err := s.db.Tx(ctx, func(tx *db.Tx) error { return s.failTx(ctx, tx, c.UUID, f) })
 	if errors.Is(err, ErrInvalidState) {

@@ -37,24 +37,24 @@ func TestSealing(t *testing.T) {
 		got := v.approved(c)
 		if stamp.ReferenceID != c.ReferenceID || stamp.VerifyURL != "https://vault.example/verify/"+c.ReferenceID ||
 			stamp.Institution != v.inst.Name || stamp.Placement.Mode != seal.Auto || stamp.Placement.Page != 1 {
-			t.Errorf("stamp %+v", stamp)
+			t.Errorf("stamp = %+v", stamp)
 		}
 		if original.Type != seal.PDF || original.SHA256 != sha256.Sum256(content) || original.Size != int64(len(content)) || len(original.State) == 0 {
-			t.Errorf("original %+v", original)
+			t.Errorf("original = %+v", original)
 		}
 		whole := append(bytes.Clone(content), tailText...)
 		if got.Verified.SHA256 != sha256.Sum256(whole) || got.Verified.Size != int64(len(whole)) || got.Verified.Whole {
-			t.Errorf("verified %+v", got.Verified)
+			t.Errorf("verified PDF = %+v", got.Verified)
 		}
 		now := db.Time(db.Micros(v.clock.Now()))
 		if got.ApprovedAt == nil || !got.ApprovedAt.Equal(now) || !got.UpdatedAt.Equal(now) || !got.CreatedAt.Equal(c.CreatedAt) {
-			t.Errorf("approved at %v, updated at %v", got.ApprovedAt, got.UpdatedAt)
+			t.Errorf("approved at %v, updated at %v, want %v", got.ApprovedAt, got.UpdatedAt, now)
 		}
 		if got.Placement != "bottom-right" || got.PlacementPage != 1 || got.PlacementBox == nil || *got.PlacementBox != (seal.Box{0.5, 0.5, 0.75, 1}) {
-			t.Errorf("placement %s, page %d, box %v", got.Placement, got.PlacementPage, got.PlacementBox)
+			t.Errorf("placement = %s, page = %d, box = %v", got.Placement, got.PlacementPage, got.PlacementBox)
 		}
 		if want := []seal.Notice{{Code: "first", Message: "First."}, {Code: "second", Message: "Second."}}; !reflect.DeepEqual(got.Notices, want) {
-			t.Errorf("notices %+v", got.Notices)
+			t.Errorf("notices = %+v, want %+v", got.Notices, want)
 		}
 		// The second run of the job finds the certificate approved.
 		before := v.snapshot(c.UUID)
@@ -62,12 +62,12 @@ func TestSealing(t *testing.T) {
 			t.Fatal(err)
 		}
 		if after := v.snapshot(c.UUID); !reflect.DeepEqual(before, after) || len(v.keys()) != 2 {
-			t.Errorf("the second run changed something: %+v, files %v", after, v.keys())
+			t.Errorf("the second run changed the record or the files: %+v, files = %v", after, v.keys())
 		}
 	})
 }
 
-func TestRefusalFailsAtOnce(t *testing.T) {
+func TestRefusalFailsWithoutRetry(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		v := newVault(t, d)
@@ -80,45 +80,45 @@ func TestRefusalFailsAtOnce(t *testing.T) {
 		}
 		got := v.get(c.UUID)
 		if got.Status != Failed || got.Failure == nil || *got.Failure != (Failure{Code: "no_room", Message: "There is no room."}) {
-			t.Errorf("%s, %+v", got.Status, got.Failure)
+			t.Errorf("status = %s, failure = %+v, want failed", got.Status, got.Failure)
 		}
 		events := v.events()
 		if last := events[len(events)-1]; last.Name != "certificate_application.failed" {
-			t.Errorf("events %+v", events)
+			t.Errorf("events = %+v", events)
 		}
 	})
 }
 
-func TestPassingFaultIsTriedAgain(t *testing.T) {
+func TestTransientFaultIsRetried(t *testing.T) {
 	t.Parallel()
-	passing := errors.New("the authority does not answer")
+	transient := errors.New("the authority is unavailable")
 	for _, attempts := range []int{1, 2} {
 		t.Run(fmt.Sprint(attempts), func(t *testing.T) {
 			t.Parallel()
 			dbtest.Each(t, func(t *testing.T, d *db.DB) {
 				v := newVault(t, d, func(c *Config) { c.Attempts = attempts })
-				v.sealer.seal = func(context.Context, seal.Original, seal.Stamp) (*seal.Verified, error) { return nil, passing }
+				v.sealer.seal = func(context.Context, seal.Original, seal.Stamp) (*seal.Verified, error) { return nil, transient }
 				c := v.upload(nil)
 				if jobs := v.jobs(); jobs[0].MaxAttempts != attempts {
 					t.Fatalf("the job has %d attempts, want %d", jobs[0].MaxAttempts, attempts)
 				}
 				for n := 1; n < attempts; n++ {
 					before := v.snapshot(c.UUID)
-					if err := v.work(t.Context(), c, n); !errors.Is(err, passing) {
-						t.Errorf("attempt %d: %v; the queue must hear of it to try again", n, err)
+					if err := v.work(t.Context(), c, n); !errors.Is(err, transient) {
+						t.Errorf("attempt %d: err = %v, want the error, so that the queue retries", n, err)
 					}
 					if after := v.snapshot(c.UUID); !reflect.DeepEqual(before, after) {
-						t.Errorf("attempt %d changed something", n)
+						t.Errorf("attempt %d changed the record, events or jobs", n)
 					}
 				}
 				if err := v.work(t.Context(), c, attempts); err != nil {
-					t.Errorf("the last attempt: %v; the queue has nothing more to do", err)
+					t.Errorf("last attempt: err = %v, want nil, so that the queue does not retry", err)
 				}
 				got := v.get(c.UUID)
-				if got.Status != Failed || got.Failure.Code != "processing_error" || strings.Contains(got.Failure.Message, passing.Error()) {
-					t.Errorf("%s, %+v", got.Status, got.Failure)
+				if got.Status != Failed || got.Failure.Code != "processing_error" || strings.Contains(got.Failure.Message, transient.Error()) {
+					t.Errorf("status = %s, failure = %+v, want failed", got.Status, got.Failure)
 				}
-				// A certificate that is approved after a retry is like any other.
+				// A certificate that is approved after a retry has no failure.
 				v.sealer.seal = func(_ context.Context, o seal.Original, _ seal.Stamp) (*seal.Verified, error) {
 					return sealed(o, []byte(tailText), false)
 				}
@@ -126,14 +126,14 @@ func TestPassingFaultIsTriedAgain(t *testing.T) {
 					t.Fatal(err)
 				}
 				if got := v.approved(c); got.Failure != nil {
-					t.Errorf("an approved certificate has the failure %+v", got.Failure)
+					t.Errorf("failure of an approved certificate = %+v, want none", got.Failure)
 				}
 			})
 		})
 	}
 }
 
-func TestFailureSaysWhatTheInstitutionCanDo(t *testing.T) {
+func TestFailureCodes(t *testing.T) {
 	t.Parallel()
 	d := dbtest.Open(t, t.TempDir(), "")
 	v := newVault(t, d, func(c *Config) { c.Attempts = 1 })
@@ -150,7 +150,7 @@ func TestFailureSaysWhatTheInstitutionCanDo(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := v.get(c.UUID); got.Failure == nil || got.Failure.Code != code || got.Failure.Message == "" {
-			t.Errorf("%v: %+v", err, got.Failure)
+			t.Errorf("error %v: failure = %+v, want the code %s", err, got.Failure, code)
 		}
 	}
 	c := v.upload(titled("missing"))
@@ -161,20 +161,20 @@ func TestFailureSaysWhatTheInstitutionCanDo(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := v.get(c.UUID); got.Failure == nil || got.Failure.Code != "original_missing" {
-		t.Errorf("missing original: %+v", got.Failure)
+		t.Errorf("missing original: failure = %+v, want original_missing", got.Failure)
 	}
 }
 
-// expiring is a context whose deadline passes when done is closed.
-type expiring struct {
-	context.Context //nolint:containedctx // it is one
+// deadlineContext is a context whose deadline is exceeded when done is closed.
+type deadlineContext struct {
+	context.Context //nolint:containedctx // the type implements a context
 
 	done chan struct{}
 }
 
-func (e expiring) Done() <-chan struct{} { return e.done }
+func (e deadlineContext) Done() <-chan struct{} { return e.done }
 
-func (e expiring) Err() error {
+func (e deadlineContext) Err() error {
 	select {
 	case <-e.done:
 		return context.DeadlineExceeded
@@ -183,24 +183,24 @@ func (e expiring) Err() error {
 	}
 }
 
-// A timeout of the attempt's own context is a transient fault. The failure is written although that
+// A timeout of the context of the attempt is a transient fault. The failure is stored although the
 // context has ended.
 func TestTimeoutCountsAsAnAttempt(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		v := newVault(t, d, func(c *Config) { c.Attempts = 1 })
-		over := expiring{context.Background(), make(chan struct{})}
+		expiring := deadlineContext{context.Background(), make(chan struct{})}
 		v.sealer.seal = func(ctx context.Context, _ seal.Original, _ seal.Stamp) (*seal.Verified, error) {
-			close(over.done)
+			close(expiring.done)
 			<-ctx.Done()
 			return nil, ctx.Err()
 		}
 		c := v.upload(nil)
-		if err := v.work(over, c, 1); err != nil {
+		if err := v.work(expiring, c, 1); err != nil {
 			t.Fatal(err)
 		}
 		if got := v.get(c.UUID); got.Status != Failed || got.Failure.Code != "timeout" {
-			t.Errorf("%s, %+v", got.Status, got.Failure)
+			t.Errorf("status = %s, failure = %+v, want failed", got.Status, got.Failure)
 		}
 	})
 }
@@ -226,36 +226,36 @@ func TestRevokedWhileSealingStaysRevoked(t *testing.T) {
 					return outcome(o)
 				}
 				if err := v.work(t.Context(), c, 1); err != nil {
-					t.Errorf("work: %v", err)
+					t.Errorf("work: err = %v, want nil", err)
 				}
 				got := v.get(c.UUID)
 				if got.Status != Revoked || got.Verified != nil || got.Failure != nil || got.ApprovedAt != nil {
-					t.Errorf("%s, verified %v, failure %v", got.Status, got.Verified, got.Failure)
+					t.Errorf("status = %s, verified %v, failure %v, want only revoked", got.Status, got.Verified, got.Failure)
 				}
 				events := v.events()
 				if len(events) != 2 || events[1].Name != "certificate_application.revoked" {
-					t.Errorf("events %+v", events)
+					t.Errorf("events = %+v", events)
 				}
 				if keys := v.keys(); len(keys) != 1 || keys[0] != c.File.Key {
-					t.Errorf("files %v, want the original alone", keys)
+					t.Errorf("files = %v, want only the original", keys)
 				}
 			})
 		})
 	}
 }
 
-// Of two workers with the same certificate one approves it. The file that the row refers to
-// remains, and the other file is deleted.
+// If two workers seal the same certificate, one of them approves it. The file that the row refers
+// to remains, and the file of the other worker is deleted.
 func TestTwoWorkersOnOneCertificate(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		v := newVault(t, d)
 		c := v.upload(nil)
-		var both sync.WaitGroup
-		both.Add(2)
+		var started sync.WaitGroup
+		started.Add(2)
 		v.sealer.seal = func(_ context.Context, o seal.Original, _ seal.Stamp) (*seal.Verified, error) {
-			both.Done()
-			both.Wait()
+			started.Done()
+			started.Wait()
 			return sealed(o, []byte(tailText), false)
 		}
 		var wg sync.WaitGroup
@@ -269,7 +269,7 @@ func TestTwoWorkersOnOneCertificate(t *testing.T) {
 		wg.Wait()
 		got := v.get(c.UUID)
 		if got.Status != Approved || len(v.events()) != 2 {
-			t.Errorf("%s, events %+v", got.Status, v.events())
+			t.Errorf("status = %s, events = %+v, want approved and 2 events", got.Status, v.events())
 		}
 		content, err := v.OpenVerified(t.Context(), got)
 		if err != nil {
@@ -279,13 +279,13 @@ func TestTwoWorkersOnOneCertificate(t *testing.T) {
 			t.Error(err)
 		}
 		if keys := v.keys(); len(keys) != 2 {
-			t.Errorf("files %v, want the original and one tail", keys)
+			t.Errorf("files = %v, want the original and one tail", keys)
 		}
 	})
 }
 
-// A position that worked is tried first for the next file of the same institution only.
-func TestPlacesAreRemembered(t *testing.T) {
+// Sealing first tries the earlier positions of the same institution.
+func TestEarlierPositionsAreReused(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		v := newVault(t, d)
@@ -298,32 +298,32 @@ func TestPlacesAreRemembered(t *testing.T) {
 			return made, err
 		}
 		v.approved(v.upload(titled("first")))
-		if len(placement.Remembered) != 0 {
-			t.Errorf("remembered %+v before anything was", placement.Remembered)
+		if len(placement.EarlierLayouts) != 0 {
+			t.Errorf("earlier positions of the first file = %+v, want none", placement.EarlierLayouts)
 		}
 		v.clock.Advance(time.Second)
 		v.approved(v.upload(titled("second")))
-		if !reflect.DeepEqual(placement.Remembered, []seal.Layout{layout}) {
-			t.Errorf("remembered %+v", placement.Remembered)
+		if !reflect.DeepEqual(placement.EarlierLayouts, []seal.Layout{layout}) {
+			t.Errorf("earlier positions = %+v, want the first layout", placement.EarlierLayouts)
 		}
 		v.clock.Advance(time.Second)
 		layout = seal.Layout{Width: 842, Height: 595, Box: seal.Box{0, 0, 0.5, 0.5}}
 		v.approved(v.upload(titled("third")))
 		v.approved(v.upload(titled("fourth")))
-		if len(placement.Remembered) != 2 || placement.Remembered[0] != layout {
-			t.Errorf("remembered %+v, want the latest first", placement.Remembered)
+		if len(placement.EarlierLayouts) != 2 || placement.EarlierLayouts[0] != layout {
+			t.Errorf("earlier positions = %+v, want the latest first", placement.EarlierLayouts)
 		}
 		other := v.institution("OTH")
 		v.approved(v.upload(func(u *Upload) { u.Institution = other }))
-		if len(placement.Remembered) != 0 {
-			t.Errorf("another institution's places are used: %+v", placement.Remembered)
+		if len(placement.EarlierLayouts) != 0 {
+			t.Errorf("earlier positions of another institution = %+v, want none", placement.EarlierLayouts)
 		}
 		if err := SetPolicy(t.Context(), d, other.ID, &Policy{Placement: seal.TopLeft, Page: 2}); err != nil {
 			t.Fatal(err)
 		}
 		v.approved(v.upload(func(u *Upload) { u.Institution, u.Title = other, "chosen" }))
-		if placement.Mode != seal.TopLeft || placement.Page != 2 || len(placement.Remembered) != 0 {
-			t.Errorf("a chosen placement became %+v", placement)
+		if placement.Mode != seal.TopLeft || placement.Page != 2 || len(placement.EarlierLayouts) != 0 {
+			t.Errorf("placement = %+v, want the policy of the institution", placement)
 		}
 	})
 }
@@ -361,40 +361,40 @@ func TestPolicy(t *testing.T) {
 				want = before
 			}
 			if fields := fieldsOf(err); (err == nil) != (tc.field == "") || tc.field != "" && (len(fields) != 1 || fields[tc.field] == "") {
-				t.Errorf("%s: %v", tc.name, err)
+				t.Errorf("%s: err = %v, want a problem of %q", tc.name, err, tc.field)
 			}
 			if got, err := ReadPolicy(ctx, d, v.inst.ID); err != nil || !reflect.DeepEqual(got, want) {
-				t.Errorf("%s: %+v, %v; want %+v", tc.name, got, err, want)
+				t.Errorf("%s: policy = %+v, err = %v; want %+v", tc.name, got, err, want)
 			}
 		}
 	})
 }
 
-// TestWantedPlaceIsTaken seals one certificate with a requested position, and the next with the
+// TestRequestedPositionIsUsed seals one certificate with a requested position, and the next with the
 // position of the institution's policy.
-func TestWantedPlaceIsTaken(t *testing.T) {
+func TestRequestedPositionIsUsed(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		v := newVault(t, d)
 		var got seal.Placement
-		usual := v.sealer.seal
+		seals := v.sealer.seal
 		v.sealer.seal = func(ctx context.Context, o seal.Original, stamp seal.Stamp) (*seal.Verified, error) {
 			got = stamp.Placement
-			return usual(ctx, o, stamp)
+			return seals(ctx, o, stamp)
 		}
 		box := seal.Box{0.1, 0.1, 0.3, 0.2}
-		v.approved(v.upload(func(u *Upload) { u.Wanted = &Wanted{Mode: seal.Exact, Page: 1, Box: &box} }))
+		v.approved(v.upload(func(u *Upload) { u.Wanted = &RequestedPlacement{Mode: seal.Exact, Page: 1, Box: &box} }))
 		if got.Mode != seal.Exact || got.Box != box || got.Page != 1 {
-			t.Errorf("%+v", got)
+			t.Errorf("placement = %+v, want the requested position", got)
 		}
 		v.approved(v.upload(titled("MSc")))
 		if got.Mode != seal.Auto {
-			t.Errorf("%+v", got)
+			t.Errorf("placement = %+v, want the policy of the institution", got)
 		}
 		u := v.input(v.inst)
-		u.Title, u.Wanted = "PhD", &Wanted{Mode: "middle", Page: 1}
+		u.Title, u.Wanted = "PhD", &RequestedPlacement{Mode: "middle", Page: 1}
 		if _, err := v.Upload(t.Context(), u); !fault.Is(err, fault.Invalid) {
-			t.Errorf("a place that is none: %v", err)
+			t.Errorf("unknown placement: err = %v, want Invalid", err)
 		}
 	})
 }

@@ -1,4 +1,4 @@
-// Package clocktest provides a clock for tests. It is for tests only.
+// Package clocktest provides a clock for tests.
 package clocktest
 
 import (
@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// Clock is a clock that moves only when Advance is called.
+// Clock is a clock that changes only when Set or Advance is called.
 type Clock struct {
 	mu sync.Mutex
 	at time.Time
 }
 
-// At returns a clock that shows a time. A test with a queue must start it at
-// the present time, because the queue starts with the system clock.
+// At returns a clock with the time t. A test with a queue must use the current time, because the
+// queue uses the system clock.
 func At(t time.Time) *Clock { return &Clock{at: t} }
 
 // Now returns the time of the clock.
@@ -23,7 +23,7 @@ func (c *Clock) Now() time.Time {
 	return c.at
 }
 
-// Set makes the clock show t.
+// Set sets the clock to t.
 func (c *Clock) Set(t time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

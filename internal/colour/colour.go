@@ -20,10 +20,10 @@ var (
 	White = Colour{0xff, 0xff, 0xff}
 	// Black is the text colour on colours that are too light for white text.
 	Black = Colour{}
-	// Night is the lightest background of pages and mail in the dark scheme. A
+	// DarkBackground is the lightest background of pages and mail in the dark scheme. A
 	// colour with enough contrast to Night also has enough contrast to the
 	// darker backgrounds.
-	Night = Colour{0x1b, 0x1f, 0x24}
+	DarkBackground = Colour{0x1b, 0x1f, 0x24}
 )
 
 const (
@@ -111,12 +111,12 @@ func (c Colour) toward(end, ground Colour, contrast float64) Colour {
 func (c Colour) Darker() Colour { return c.toward(Black, White, Graphic) }
 
 // Brand holds the colours to draw: Day is the colour itself, Night is a shade
-// with enough contrast to a dark background, and OnDay and OnNight are the
+// with enough contrast to a dark background, and TextOnDay and TextOnNight are the
 // colours of text on Day and Night.
-type Brand struct{ Day, OnDay, Night, OnNight Colour }
+type Brand struct{ Day, TextOnDay, Night, TextOnNight Colour }
 
 // Brand returns the colours to draw.
 func (c Colour) Brand() *Brand {
-	night := c.toward(White, Night, Graphic)
+	night := c.toward(White, DarkBackground, Graphic)
 	return &Brand{c, c.TextColour(), night, night.TextColour()}
 }

@@ -50,7 +50,7 @@ func TestEveryColour(t *testing.T) {
 					t.Fatalf("%v.Darker() = %v, want the same colour, because its contrast is sufficient", c, d)
 				}
 				brand := d.Brand()
-				if brand.Day != d || Contrast(brand.Night, Night) < Graphic || Contrast(brand.OnDay, brand.Day) < Text || Contrast(brand.OnNight, brand.Night) < Text {
+				if brand.Day != d || Contrast(brand.Night, DarkBackground) < Graphic || Contrast(brand.TextOnDay, brand.Day) < Text || Contrast(brand.TextOnNight, brand.Night) < Text {
 					t.Fatalf("%v.Brand() = %v, want other colours or more contrast", d, brand)
 				}
 			}

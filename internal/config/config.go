@@ -1,6 +1,6 @@
-// Package config owns the settings of an operator: one struct with defaults,
-// filled from flags, environment variables and a file. It only checks the
-// values; other packages use them.
+// Package config owns the settings of an operator: one struct with defaults, whose fields are set
+// from flags, environment variables and a file. The package only checks the values; other packages
+// use them.
 package config
 
 import (
@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// Storage holds the settings of the data folder and the database. Commands that
-// run beside a server use it too.
+// Storage contains the settings of the data folder and the database. Commands that run at the same
+// time as a server use it too.
 type Storage struct {
 	Data     string `default:"./certvault-data" help:"Data folder: embedded database, files, keys, outbox." placeholder:"DIR"`
 	Database string `help:"PostgreSQL database, postgres://..., instead of the embedded one." placeholder:"URL"`
@@ -22,17 +22,17 @@ type Storage struct {
 	KeyPassphraseFile string `help:"File with the passphrase that protects the signing keys at rest." name:"key-passphrase-file" placeholder:"FILE" type:"path"`
 }
 
-// Serve holds the settings of the server.
+// Serve contains the settings of the server.
 type Serve struct {
 	Storage
 
 	Listen      string   `default:"localhost:8443" help:"Address of the server." placeholder:"HOST:PORT"`
 	BaseURL     string   `help:"Base URL of links and QR codes. Default: https:// and --listen or --acme-domain." name:"base-url" placeholder:"URL"`
 	TLSCert     string   `help:"Certificate chain for TLS, PEM." name:"tls-cert" placeholder:"FILE" type:"path"`
-	TLSKey      string   `help:"Its private key, PEM." name:"tls-key" placeholder:"FILE" type:"path"`
-	ACMEDomain  string   `help:"Obtain a certificate for this name by ACME." name:"acme-domain" placeholder:"NAME"`
+	TLSKey      string   `help:"Private key of the TLS certificate, PEM." name:"tls-key" placeholder:"FILE" type:"path"`
+	ACMEDomain  string   `help:"Host name for which the server obtains a TLS certificate by ACME." name:"acme-domain" placeholder:"NAME"`
 	BehindProxy []string `help:"Serve plain HTTP to a proxy at these addresses that terminates TLS and sets X-Forwarded-Proto." name:"behind-proxy" placeholder:"CIDR"`
-	SetupRemote bool     `help:"Allow the set-up link to be used from other machines." name:"setup-remote"`
+	SetupRemote bool     `help:"Accept the set-up link from other machines too." name:"setup-remote"`
 
 	ProcessAttempts int `default:"8"    help:"Attempts before a certificate with a temporary failure is marked as failed." name:"process-attempts" placeholder:"N"`
 	RateLimit       int `default:"1000" help:"Requests per minute for each API token; 0 means no limit."       name:"rate-limit"       placeholder:"N"`
@@ -48,7 +48,7 @@ type Serve struct {
 	TSA string `help:"RFC 3161 time-stamp authority." name:"tsa" placeholder:"URL"`
 }
 
-// Webhooks holds the settings of deliveries.
+// Webhooks contains the settings of deliveries.
 type Webhooks struct {
 	WebhookAllow []string        `help:"Private addresses that webhooks may reach." name:"webhook-allow" placeholder:"CIDR"`
 	WebhookRetry []time.Duration `help:"Delays between the attempts of a delivery." name:"webhook-retry" placeholder:"LIST"`
@@ -78,14 +78,14 @@ func prefixes(flag string, list []string) ([]netip.Prefix, error) {
 	return out, nil
 }
 
-// Finish derives settings from others and checks all of them. Its error is a
-// sentence for the operator.
+// Finish sets the settings that depend on other settings, and checks all settings. Its error is a
+// message for the operator.
 func (c *Serve) Finish() error {
 	_, port, err := net.SplitHostPort(c.Listen)
 	if err != nil {
 		return fmt.Errorf("--listen: %q is not HOST:PORT", c.Listen)
 	}
-	// Port 0 is known only after the listener is bound.
+	// Port 0 is replaced by the actual port after the listener is bound.
 	if port != "0" || c.BaseURL != "" {
 		if err := c.FinishBaseURL(port); err != nil {
 			return err
@@ -94,13 +94,13 @@ func (c *Serve) Finish() error {
 	if (c.TLSCert == "") != (c.TLSKey == "") {
 		return errors.New("--tls-cert and --tls-key must be set together")
 	}
-	ways := 0
+	modes := 0
 	for _, set := range []bool{c.TLSCert != "", c.ACMEDomain != "", len(c.BehindProxy) > 0} {
 		if set {
-			ways++
+			modes++
 		}
 	}
-	if ways > 1 {
+	if modes > 1 {
 		return errors.New("only one of --tls-cert, --acme-domain and --behind-proxy can be set")
 	}
 	if c.ProcessAttempts < 1 {
@@ -118,8 +118,8 @@ func (c *Serve) Finish() error {
 	return c.checkOutgoing()
 }
 
-// checkOrigins brings origins into the form in which browsers send them (RFC
-// 6454, 6.2), because they are compared as text.
+// checkOrigins converts origins to the form in which browsers send them (RFC 6454, 6.2), because
+// they are compared as text.
 func (c *Serve) checkOrigins() error {
 	for i, origin := range c.CORSOrigin {
 		u, err := url.Parse(strings.ToLower(strings.TrimSuffix(origin, "/")))
@@ -134,9 +134,9 @@ func (c *Serve) checkOrigins() error {
 	return nil
 }
 
-// FinishBaseURL checks the base URL, or derives it if that is unambiguous: it
-// is printed into certificates and must not be a guess. port is the actual port
-// if --listen has port 0.
+// FinishBaseURL checks the base URL. If the base URL is not set, FinishBaseURL derives it from
+// other settings, but only if they are unambiguous, because the base URL is printed on
+// certificates. port is the actual port if --listen has port 0.
 func (c *Serve) FinishBaseURL(port string) error {
 	switch {
 	case c.BaseURL != "":
@@ -145,7 +145,7 @@ func (c *Serve) FinishBaseURL(port string) error {
 		c.BaseURL = "https://" + c.ACMEDomain
 		return c.checkBaseURL()
 	case len(c.BehindProxy) > 0:
-		return errors.New("--behind-proxy requires --base-url: only the proxy knows the public address")
+		return errors.New("--behind-proxy requires --base-url: the public address cannot be derived")
 	}
 	host, _, err := net.SplitHostPort(c.Listen)
 	if err != nil {
@@ -167,7 +167,7 @@ func (c *Serve) checkBaseURL() error {
 		return fmt.Errorf("--base-url: %q must be https:// and a host, optionally with a port", c.BaseURL)
 	}
 	if u.Path != "" {
-		return fmt.Errorf("--base-url: %q must not have a path: Certvault needs its own host name", c.BaseURL)
+		return fmt.Errorf("--base-url: %q must not have a path; Certvault requires its own host name", c.BaseURL)
 	}
 	c.BaseURL = u.String()
 	return nil

@@ -47,41 +47,41 @@ func TestBaseURLFollowsListen(t *testing.T) {
 		}
 		c, err := parse(t, args...)
 		if err != nil || c.BaseURL != want {
-			t.Errorf("--listen %q: base URL %q, %v; want %q", listen, c.BaseURL, err, want)
+			t.Errorf("--listen %q: base URL = %q, %v, want %q", listen, c.BaseURL, err, want)
 		}
 	}
 }
 
-func TestInvalidSettingsAreRefused(t *testing.T) {
+func TestInvalidSettingsAreRejected(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		args []string
-		says string
+		want string
 	}{
-		"no port":            {[]string{"--listen", "localhost"}, "--listen"},
-		"plain base URL":     {[]string{"--base-url", "http://vault.example.org"}, "--base-url"},
-		"base URL with path": {[]string{"--base-url", "https://example.org/vault"}, "path"},
-		"certificate alone":  {[]string{"--tls-cert", "a.pem"}, "--tls-key"},
-		"two ways of TLS":    {[]string{"--acme-domain", "a.example.org", "--behind-proxy", "10.0.0.0/8"}, "only one"},
-		"proxy, no base URL": {[]string{"--behind-proxy", "10.0.0.0/8"}, "--base-url"},
-		"no host":            {[]string{"--base-url", "https://:8443"}, "--base-url"},
-		"no network":         {[]string{"--behind-proxy", "everyone", "--base-url", "https://a.example"}, "--behind-proxy"},
-		"no attempt":         {[]string{"--process-attempts", "0"}, "--process-attempts"},
-		"negative rate":      {[]string{"--rate-limit=-1"}, "--rate-limit"},
-		"webhook network":    {[]string{"--webhook-allow", "10.0.0.0/99"}, "--webhook-allow"},
-		"webhook wait":       {[]string{"--webhook-retry", "5s,0s"}, "--webhook-retry"},
-		"mail server":        {[]string{"--smtp", "mail.example.org"}, "--smtp"},
-		"time-stamps":        {[]string{"--tsa", "tsa.example.org"}, "--tsa"},
-		"every origin":       {[]string{"--cors-origin", "*"}, "--cors-origin"},
-		"origin with path":   {[]string{"--cors-origin", "https://app.example.org/x"}, "--cors-origin"},
-		"no origin":          {[]string{"--cors-origin", "null"}, "--cors-origin"},
-		"origin with query":  {[]string{"--cors-origin", "https://app.example.org?x"}, "--cors-origin"},
-		"origin with user":   {[]string{"--cors-origin", "https://a@app.example.org"}, "--cors-origin"},
-		"unknown flag":       {[]string{"--no-such-flag"}, "no-such-flag"},
+		"no port":                 {[]string{"--listen", "localhost"}, "--listen"},
+		"plain base URL":          {[]string{"--base-url", "http://vault.example.org"}, "--base-url"},
+		"base URL with path":      {[]string{"--base-url", "https://example.org/vault"}, "path"},
+		"certificate without key": {[]string{"--tls-cert", "a.pem"}, "--tls-key"},
+		"two TLS modes":           {[]string{"--acme-domain", "a.example.org", "--behind-proxy", "10.0.0.0/8"}, "only one"},
+		"proxy, no base URL":      {[]string{"--behind-proxy", "10.0.0.0/8"}, "--base-url"},
+		"no host":                 {[]string{"--base-url", "https://:8443"}, "--base-url"},
+		"invalid network":         {[]string{"--behind-proxy", "everyone", "--base-url", "https://a.example"}, "--behind-proxy"},
+		"no attempt":              {[]string{"--process-attempts", "0"}, "--process-attempts"},
+		"negative rate":           {[]string{"--rate-limit=-1"}, "--rate-limit"},
+		"webhook network":         {[]string{"--webhook-allow", "10.0.0.0/99"}, "--webhook-allow"},
+		"webhook wait":            {[]string{"--webhook-retry", "5s,0s"}, "--webhook-retry"},
+		"mail server":             {[]string{"--smtp", "mail.example.org"}, "--smtp"},
+		"time-stamps":             {[]string{"--tsa", "tsa.example.org"}, "--tsa"},
+		"wildcard origin":         {[]string{"--cors-origin", "*"}, "--cors-origin"},
+		"origin with path":        {[]string{"--cors-origin", "https://app.example.org/x"}, "--cors-origin"},
+		"null origin":             {[]string{"--cors-origin", "null"}, "--cors-origin"},
+		"origin with query":       {[]string{"--cors-origin", "https://app.example.org?x"}, "--cors-origin"},
+		"origin with user":        {[]string{"--cors-origin", "https://a@app.example.org"}, "--cors-origin"},
+		"unknown flag":            {[]string{"--no-such-flag"}, "no-such-flag"},
 	} {
 		_, err := parse(t, tc.args...)
-		if err == nil || !strings.Contains(err.Error(), tc.says) {
-			t.Errorf("%s: err = %v, want one that names %q", name, err, tc.says)
+		if err == nil || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%s: error = %v, want an error that contains %q", name, err, tc.want)
 		}
 	}
 }
@@ -93,15 +93,15 @@ func TestOriginsAreNormalized(t *testing.T) {
 		t.Fatal(err)
 	}
 	if want := []string{"https://app.example.org", "http://localhost:3000", "https://a.example:8443"}; !slices.Equal(c.CORSOrigin, want) {
-		t.Errorf("origins %v, want %v", c.CORSOrigin, want)
+		t.Errorf("origins = %v, want %v", c.CORSOrigin, want)
 	}
 }
 
-func TestSecretOfMailServerIsNotRepeated(t *testing.T) {
+func TestErrorOmitsMailServerPassword(t *testing.T) {
 	t.Parallel()
 	_, err := parse(t, "--smtp", "ftp://user:hunter2@mail.example.org")
 	if err == nil || strings.Contains(err.Error(), "hunter2") {
-		t.Fatalf("err = %v", err)
+		t.Fatalf("error = %v", err)
 	}
 }
 
@@ -117,21 +117,21 @@ func TestFlagOverridesEnvironmentOverridesFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	if c.RateLimit != 9 || c.BaseURL != "https://environment.example.org" || c.ProcessAttempts != 3 {
-		t.Fatalf("got %d, %s, %d", c.RateLimit, c.BaseURL, c.ProcessAttempts)
+		t.Fatalf("rate limit = %d, base URL = %s, process attempts = %d", c.RateLimit, c.BaseURL, c.ProcessAttempts)
 	}
 	proxies, err := c.Proxies()
 	if err != nil || len(proxies) != 1 || proxies[0].String() != "10.0.0.1/32" {
-		t.Fatalf("proxies %v, %v", proxies, err)
+		t.Fatalf("proxies = %v, %v", proxies, err)
 	}
 }
 
-func TestMisspeltKeyInFileIsRefused(t *testing.T) {
+func TestUnknownKeyInFileIsRejected(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "certvault.toml")
 	if err := os.WriteFile(file, []byte("base-ulr = \"https://vault.example.org\"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := parse(t, "--config", file); err == nil || !strings.Contains(err.Error(), "base-ulr") {
-		t.Fatalf("err = %v", err)
+		t.Fatalf("error = %v", err)
 	}
 }

@@ -11,8 +11,7 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// fileResolver resolves flags from a TOML file, whose keys are the flags'
-// names.
+// fileResolver resolves flags from a TOML file. The keys of the file are the names of the flags.
 type fileResolver struct{ values map[string]any }
 
 // Load reads a configuration file for kong.
@@ -24,8 +23,8 @@ func Load(r io.Reader) (kong.Resolver, error) {
 	return fileResolver{values: values}, nil
 }
 
-// Validate refuses keys that no flag has, so that a misspelt setting is not
-// silently ignored.
+// Validate rejects keys that are not the name of a flag, so that a misspelt setting is not silently
+// ignored.
 func (f fileResolver) Validate(app *kong.Application) error {
 	known := map[string]bool{}
 	_ = kong.Visit(app, func(node kong.Visitable, next kong.Next) error {
@@ -47,8 +46,8 @@ func (f fileResolver) Validate(app *kong.Application) error {
 	return nil
 }
 
-// Resolve returns the value of a flag, or nil if the file has none. The
-// environment overrides the file; kong by default does the opposite.
+// Resolve returns the value of a flag, or nil if the file has no value for it. The environment
+// overrides the file; kong's default is the opposite.
 func (f fileResolver) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
 	for _, name := range flag.Envs {
 		if _, set := os.LookupEnv(name); set {
@@ -63,6 +62,6 @@ func (f fileResolver) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (a
 	return nil, nil //nolint:nilnil // kong uses nil for no value
 }
 
-// flagName converts a key to a flag name; it accepts the form of environment
-// variables, with underscores.
+// flagName converts a key of the file to the name of a flag. It also accepts the form of
+// environment variables, with underscores.
 func flagName(key string) string { return strings.ReplaceAll(strings.ToLower(key), "_", "-") }

@@ -9,25 +9,25 @@ import (
 	"strconv"
 )
 
-// Mail holds the settings of outgoing mail.
+// Mail contains the settings of outgoing mail.
 type Mail struct {
-	SMTP     string `help:"Mail server, smtp://user:password@host:port or smtps://...; without it mail goes to the outbox folder." name:"smtp" placeholder:"URL"`
+	SMTP     string `help:"Mail server, smtp://user:password@host:port or smtps://...; without it, mail is written to the outbox folder." name:"smtp" placeholder:"URL"`
 	MailFrom string `help:"Sender address of mail. Default: no-reply@ and the host of --base-url." name:"mail-from" placeholder:"ADDRESS"`
 
 	DKIMKey      string `help:"Private key that signs mail, PEM: RSA or Ed25519."                                       name:"dkim-key"      placeholder:"FILE" type:"path"`
 	DKIMSelector string `help:"DNS selector of the public key."                                                         name:"dkim-selector" placeholder:"NAME"`
 	DKIMDomain   string `help:"Signing domain. Default: the domain of the sender."                                      name:"dkim-domain"   placeholder:"DOMAIN"`
 	BounceDomain string `help:"Domain of the addresses bounce+...@ that receive reports of failed deliveries."          name:"bounce-domain" placeholder:"DOMAIN"`
-	BounceToken  string `help:"Secret for posting these reports to /hooks/bounce, at least 16 characters."              name:"bounce-token"  placeholder:"TEXT"`
+	BounceToken  string `help:"Secret of the requests that post these reports to /hooks/bounce, at least 16 characters."              name:"bounce-token"  placeholder:"TEXT"`
 }
 
-// TLSMode is how the connection to a mail server is secured.
+// TLSMode specifies how the connection to a mail server is secured.
 type TLSMode int
 
 const (
-	// TLSOffered uses STARTTLS (RFC 3207) when the server offers it.
+	// TLSOffered uses STARTTLS (RFC 3207) if the server offers it.
 	TLSOffered TLSMode = iota
-	// TLSRequired does not send without STARTTLS.
+	// TLSRequired sends no mail without STARTTLS.
 	TLSRequired
 	// TLSOff does not use STARTTLS.
 	TLSOff
@@ -43,14 +43,14 @@ type MailServer struct {
 	TLS            TLSMode
 }
 
-// Ports of RFC 5321, RFC 6409 and RFC 8314.
+// The ports are those of RFC 5321, RFC 6409 and RFC 8314.
 const (
 	portRelay       = 25
 	portSubmission  = 587
 	portSubmissions = 465
 )
 
-// errSMTP does not include the URL, because the URL may hold a password.
+// errSMTP does not include the URL, because the URL may contain a password.
 var errSMTP = errors.New("--smtp must be smtp://host:port or smtps://host:port, optionally with user:password@ and ?tls=required or ?tls=off")
 
 // MailServer returns the server of --smtp.
@@ -78,7 +78,7 @@ func (m *Mail) MailServer() (MailServer, error) {
 	case mode == "required":
 		s.TLS = TLSRequired
 	case mode == "off" && s.User != "":
-		return MailServer{}, errors.New("--smtp: a password requires TLS: remove tls=off")
+		return MailServer{}, errors.New("--smtp: a password requires TLS; remove tls=off")
 	case mode == "off":
 		s.TLS = TLSOff
 	case mode != "":
@@ -145,7 +145,7 @@ func (c *Serve) MailSender() (from, host string, err error) {
 	}
 	if _, err := netip.ParseAddr(host); err == nil {
 		if c.SMTP != "" {
-			return "", "", errors.New("--mail-from is required: the base URL has an IP address, not a host name")
+			return "", "", errors.New("--mail-from is required, because the base URL has an IP address and no host name")
 		}
 		host = "localhost"
 	}

@@ -21,7 +21,7 @@ func TestMailServer(t *testing.T) {
 	} {
 		m := config.Mail{SMTP: text}
 		if got, err := m.MailServer(); err != nil || got != want {
-			t.Errorf("%s: %+v, %v; not %+v", text, got, err, want)
+			t.Errorf("%s: MailServer = %+v, %v, want %+v", text, got, err, want)
 		}
 	}
 	for _, bad := range []string{
@@ -40,14 +40,14 @@ func TestMailSender(t *testing.T) {
 	for name, tc := range map[string]struct {
 		base, from, smtp, want string
 	}{
-		"of the base URL":       {"https://vault.example.org:8443", "", "", "no-reply@vault.example.org"},
-		"given":                 {"https://vault.example.org", "Vault <v@example.org>", "smtp://a.example", "Vault <v@example.org>"},
-		"address, outbox":       {"https://192.0.2.7", "", "", "no-reply@localhost"},
-		"address, and a server": {"https://192.0.2.7", "", "smtp://a.example", ""},
+		"derived from the base URL":  {"https://vault.example.org:8443", "", "", "no-reply@vault.example.org"},
+		"configured":                 {"https://vault.example.org", "Vault <v@example.org>", "smtp://a.example", "Vault <v@example.org>"},
+		"IP address and outbox":      {"https://192.0.2.7", "", "", "no-reply@localhost"},
+		"IP address and mail server": {"https://192.0.2.7", "", "smtp://a.example", ""},
 	} {
 		c := config.Serve{BaseURL: tc.base, Mail: config.Mail{SMTP: tc.smtp, MailFrom: tc.from}}
 		if got, _, err := c.MailSender(); got != tc.want || (err == nil) != (tc.want != "") {
-			t.Errorf("%s: %q, %v; not %q", name, got, err, tc.want)
+			t.Errorf("%s: sender = %q, %v, want %q", name, got, err, tc.want)
 		}
 	}
 }

@@ -1,8 +1,7 @@
-// Package db opens the database and runs transactions on it. The same SQL text,
-// with $1 placeholders and listed columns, runs on SQLite and on PostgreSQL;
-// the differences (how a transaction begins, how a unique violation is
-// reported) are handled here. The package owns the schema and its migrations,
-// and no query of a domain.
+// Package db opens the database and runs transactions on it. The same SQL text, with $1
+// placeholders and listed columns, runs on SQLite and on PostgreSQL; the package handles the
+// differences, for example how a transaction begins and how a unique violation is reported. The
+// package owns the schema and its migrations. It contains no query of a domain.
 package db
 
 import (
@@ -16,7 +15,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// Dialect names the database of a DB.
+// Dialect identifies the kind of a database.
 type Dialect string
 
 const (
@@ -26,8 +25,8 @@ const (
 	PostgreSQL Dialect = "postgres"
 )
 
-// Queryer is the interface for reads; a DB reads from its reader pool, a Tx
-// within the transaction.
+// Queryer is the interface for reads. A DB reads with its pool of readers; a Tx reads in its
+// transaction.
 type Queryer interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
@@ -36,19 +35,18 @@ type Queryer interface {
 // DB is an open database.
 type DB struct {
 	Dialect Dialect
-	// write is the pool of connections for transactions. On SQLite it has one
-	// connection, so that writers wait in Go instead of failing with
-	// SQLITE_BUSY.
+	// write is the pool of connections for transactions. On SQLite it has one connection, so that
+	// writers wait in Go and do not fail with SQLITE_BUSY.
 	write *sql.DB
 	// read is the pool for reads outside transactions.
 	read *sql.DB
-	// statements caches prepared statements of read; nil on PostgreSQL.
+	// statements caches prepared statements of read; it is nil on PostgreSQL.
 	statements *statements
-	// pool is the PostgreSQL pool, which the queue's driver uses directly.
+	// pool is the PostgreSQL pool, which the queue's driver uses directly; it is nil on SQLite.
 	pool *pgxpool.Pool
 }
 
-// QueryContext reads outside a transaction.
+// QueryContext runs a query outside a transaction.
 func (d *DB) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
 	if d.statements != nil {
 		return d.statements.query(ctx, query, args)
@@ -56,7 +54,7 @@ func (d *DB) QueryContext(ctx context.Context, query string, args ...any) (*sql.
 	return d.read.QueryContext(ctx, query, args...)
 }
 
-// QueryRowContext reads one row outside a transaction.
+// QueryRowContext runs a query for one row outside a transaction.
 func (d *DB) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
 	if d.statements != nil {
 		return d.statements.queryRow(ctx, query, args)
@@ -64,14 +62,14 @@ func (d *DB) QueryRowContext(ctx context.Context, query string, args ...any) *sq
 	return d.read.QueryRowContext(ctx, query, args...)
 }
 
-// Writer returns the pool that writes, for the queue's SQLite driver.
+// Writer returns the pool of connections for transactions. The queue's SQLite driver uses it.
 func (d *DB) Writer() *sql.DB { return d.write }
 
-// Pool returns PostgreSQL's connection pool, for the queue's driver; nil on
-// SQLite.
+// Pool returns PostgreSQL's connection pool, or nil on SQLite. The queue's PostgreSQL driver uses
+// it.
 func (d *DB) Pool() *pgxpool.Pool { return d.pool }
 
-// Ping returns an error if the database does not answer.
+// Ping returns an error if the database does not respond.
 func (d *DB) Ping(ctx context.Context) error {
 	var one int
 	if err := d.read.QueryRowContext(ctx, "SELECT 1").Scan(&one); err != nil {
@@ -96,8 +94,8 @@ func (d *DB) Close() error {
 	return err
 }
 
-// Tx is a transaction with its connection: the queue's PostgreSQL driver
-// enqueues on the same connection.
+// Tx is a transaction and its connection. The queue's PostgreSQL driver enqueues jobs on the same
+// connection.
 type Tx struct {
 	*sql.Tx
 
@@ -112,18 +110,18 @@ func (tx *Tx) Dialect() Dialect { return tx.dialect }
 // Raw calls f with the driver's connection of the transaction.
 func (tx *Tx) Raw(f func(driverConn any) error) error { return tx.conn.Raw(f) }
 
-// AfterCommit calls f after the transaction is committed, for example to wake a
-// worker that then sees the change. It does not call f after a rollback.
+// AfterCommit registers f to be called after the transaction is committed, for example to wake a
+// worker that then reads the change. f is not called after a rollback.
 func (tx *Tx) AfterCommit(f func()) { tx.after = append(tx.after, f) }
 
-// Tx runs f in a transaction. It commits if f returns nil and rolls back
-// otherwise. f must use only the Tx: on SQLite the pool has a single connection
-// and the transaction holds it, so that a second request would deadlock.
+// Tx runs f in a transaction. It commits if f returns nil, and otherwise rolls back. f must use
+// only its Tx: on SQLite the transaction uses the only connection of the pool, so that a second
+// transaction inside f would deadlock.
 func (d *DB) Tx(ctx context.Context, f func(tx *Tx) error) error { return d.run(ctx, durable, f) }
 
-// TxRelaxed is like Tx, but the commit does not wait for the disk. It is for
-// state that loses its meaning with the process, so that its loss in a power
-// failure is harmless. A later durable commit makes it durable too.
+// TxRelaxed is like Tx, but the commit does not wait for the disk. It is for state that is useless
+// after the process has ended, so that the loss of the state in a power failure is harmless. A
+// later durable commit makes the state durable too.
 func (d *DB) TxRelaxed(ctx context.Context, f func(tx *Tx) error) error {
 	return d.run(ctx, relaxed, f)
 }
@@ -139,7 +137,7 @@ func (d *DB) run(ctx context.Context, level durability, f func(tx *Tx) error) er
 	return nil
 }
 
-// durability says whether a commit waits for the disk.
+// durability reports whether a commit waits for the disk.
 type durability bool
 
 const (
@@ -150,8 +148,8 @@ const (
 // relaxSync sets synchronous=NORMAL on a SQLite connection and returns a function
 // that restores FULL.
 func relaxSync(ctx context.Context, conn *sql.Conn) (restore func() error, err error) {
-	// In WAL mode NORMAL differs from FULL in that a commit does not wait for
-	// the disk (sqlite.org/pragma.html, synchronous).
+	// In WAL mode, a commit with NORMAL does not wait for the disk, and that is the only difference
+	// from FULL (sqlite.org/pragma.html, synchronous).
 	if _, err := conn.ExecContext(ctx, `PRAGMA synchronous = NORMAL`); err != nil {
 		return nil, fmt.Errorf("setting synchronous=NORMAL: %w", err)
 	}
@@ -160,7 +158,7 @@ func relaxSync(ctx context.Context, conn *sql.Conn) (restore func() error, err e
 		if err == nil {
 			return nil
 		}
-		// The setting is unknown: close the connection.
+		// The setting is unknown, so the connection is closed.
 		_ = conn.Raw(func(any) error { return driver.ErrBadConn })
 		return fmt.Errorf("restoring synchronous=FULL: %w", err)
 	}, nil
@@ -190,7 +188,7 @@ func (d *DB) tx(ctx context.Context, level durability, f func(tx *Tx) error) (af
 	}
 	ended := false
 	defer func() {
-		if !ended { // f panicked; without the rollback, Close would wait for ever
+		if !ended { // f panicked; without the rollback, Close would wait forever.
 			_ = sqlTx.Rollback()
 		}
 	}()
@@ -214,14 +212,14 @@ func (d *DB) tx(ctx context.Context, level durability, f func(tx *Tx) error) (af
 	return tx.after, nil
 }
 
-// Micros returns a time as it is stored: integer microseconds since 1970, UTC.
-// SQLite compares a time.Time as text and orders it wrongly across zones.
+// Micros returns a time in its stored form: integer microseconds since 1970, UTC. SQLite would
+// compare a time.Time as text, and therefore would order times of different time zones incorrectly.
 func Micros(t time.Time) int64 { return t.UnixMicro() }
 
-// Time returns a stored time, in UTC.
+// Time returns the time of a stored value, in UTC.
 func Time(micros int64) time.Time { return time.UnixMicro(micros).UTC() }
 
-// OptionalTime returns a stored time, or nil for null.
+// OptionalTime returns the time of a stored value, or nil for null.
 func OptionalTime(micros sql.NullInt64) *time.Time {
 	if !micros.Valid {
 		return nil

@@ -43,22 +43,22 @@ func TestTxCommitsAndRollsBack(t *testing.T) {
 			return boom
 		})
 		if !errors.Is(err, boom) {
-			t.Fatalf("err = %v, want boom", err)
+			t.Fatalf("error = %v, want boom", err)
 		}
 		if n := countInstitutions(t, d); n != 0 {
-			t.Fatalf("%d rows after a rollback", n)
+			t.Fatalf("%d rows after a rollback, want 0", n)
 		}
 		if err := d.Tx(ctx, func(tx *db.Tx) error { return insertInstitution(ctx, tx, "a", "a") }); err != nil {
 			t.Fatal(err)
 		}
 		if n := countInstitutions(t, d); n != 1 {
-			t.Fatalf("%d rows after a commit", n)
+			t.Fatalf("%d rows after a commit, want 1", n)
 		}
 	})
 }
 
-// A relaxed transaction works like any other and leaves the next one durable,
-// also after a rollback.
+// TestRelaxedTransactionRestoresDurability checks that a relaxed transaction works like any other
+// transaction and that the next transaction is durable, also after a rollback.
 func TestRelaxedTransactionRestoresDurability(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -66,25 +66,25 @@ func TestRelaxedTransactionRestoresDurability(t *testing.T) {
 		setting, fast, safe := `PRAGMA synchronous`, "1", "2"
 		if d.Dialect == db.PostgreSQL {
 			setting, fast = `SHOW synchronous_commit`, "off"
-			// The test server may have the setting off.
+			// On the test server, this setting may be off.
 			if err := d.QueryRowContext(ctx, setting).Scan(&safe); err != nil {
 				t.Fatal(err)
 			}
 		}
-		sees := func(want string, then error) func(tx *db.Tx) error {
+		expect := func(want string, result error) func(tx *db.Tx) error {
 			return func(tx *db.Tx) error {
 				var got string
 				if err := tx.QueryRowContext(ctx, setting).Scan(&got); err != nil || got != want {
-					t.Errorf("%s is %s, want %s: %v", setting, got, want, err)
+					t.Errorf("%s = %s, %v, want %s", setting, got, err, want)
 				}
-				return then
+				return result
 			}
 		}
 		boom := errors.New("boom")
 		canceled, cancel := context.WithCancel(ctx)
 		for name, relaxed := range map[string]func() error{
-			"committed":   func() error { return d.TxRelaxed(ctx, sees(fast, nil)) },
-			"rolled back": func() error { return d.TxRelaxed(ctx, sees(fast, boom)) },
+			"committed":   func() error { return d.TxRelaxed(ctx, expect(fast, nil)) },
+			"rolled back": func() error { return d.TxRelaxed(ctx, expect(fast, boom)) },
 			"canceled": func() error {
 				return d.TxRelaxed(canceled, func(*db.Tx) error {
 					cancel()
@@ -97,14 +97,14 @@ func TestRelaxedTransactionRestoresDurability(t *testing.T) {
 						err = boom
 					}
 				}()
-				return d.TxRelaxed(ctx, func(*db.Tx) error { panic("a fault") })
+				return d.TxRelaxed(ctx, func(*db.Tx) error { panic("boom") })
 			},
 		} {
 			if err := relaxed(); (err == nil) != (name == "committed") {
-				t.Errorf("%s: %v", name, err)
+				t.Errorf("%s: TxRelaxed = %v", name, err)
 			}
 			for range 3 {
-				if err := d.Tx(ctx, sees(safe, nil)); err != nil {
+				if err := d.Tx(ctx, expect(safe, nil)); err != nil {
 					t.Error(err)
 				}
 			}
@@ -113,13 +113,13 @@ func TestRelaxedTransactionRestoresDurability(t *testing.T) {
 			t.Fatal(err)
 		}
 		if n := countInstitutions(t, d); n != 1 {
-			t.Errorf("%d rows after a commit", n)
+			t.Errorf("%d rows after a commit, want 1", n)
 		}
 	})
 }
 
-// The functions of AfterCommit run after the commit, when the change is
-// visible, and not after a rollback.
+// TestAfterCommitRunsOnlyAfterCommit checks that the functions of AfterCommit run after the commit,
+// when the change is visible, and do not run after a rollback.
 func TestAfterCommitRunsOnlyAfterCommit(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -132,19 +132,19 @@ func TestAfterCommitRunsOnlyAfterCommit(t *testing.T) {
 				return errors.Join(insertInstitution(ctx, tx, "a", "a"), end)
 			})
 			if !errors.Is(err, end) {
-				t.Fatalf("err = %v, want %v", err, end)
+				t.Fatalf("error = %v, want %v", err, end)
 			}
 			if end != nil && seen != -1 {
 				t.Fatal("AfterCommit ran after a rollback")
 			}
 		}
 		if seen != 1 {
-			t.Fatalf("%d rows were seen after the commit", seen)
+			t.Fatalf("AfterCommit read %d rows, want 1", seen)
 		}
 	})
 }
 
-func TestUniqueViolationNamesItsColumn(t *testing.T) {
+func TestUniqueOn(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		ctx := t.Context()
@@ -156,17 +156,17 @@ func TestUniqueViolationNamesItsColumn(t *testing.T) {
 		}
 		err := add("b")
 		if !db.IsUnique(err) || !db.UniqueOn(err, "institutions", "uuid") {
-			t.Fatalf("err = %v, want a unique violation on uuid", err)
+			t.Fatalf("error = %v, want a unique violation on uuid", err)
 		}
 		if db.UniqueOn(err, "certificates", "uuid") || db.IsUnique(errors.New("x")) {
-			t.Fatal("a violation of another constraint matches")
+			t.Fatal("an error of another kind or table is reported as a unique violation")
 		}
 	})
 }
 
-// Read-then-write transactions from many goroutines are where a deferred BEGIN
-// on SQLite fails with SQLITE_BUSY_SNAPSHOT.
-func TestRacingTransactionsAllSucceed(t *testing.T) {
+// TestConcurrentTransactionsSucceed runs transactions that read and then write on many goroutines.
+// With a deferred BEGIN, SQLite would return SQLITE_BUSY_SNAPSHOT.
+func TestConcurrentTransactionsSucceed(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		ctx := t.Context()
@@ -182,8 +182,8 @@ func TestRacingTransactionsAllSucceed(t *testing.T) {
 			wg.Go(func() {
 				for range each {
 					if err := d.Tx(ctx, func(tx *db.Tx) error {
-						// FOR UPDATE exists only in PostgreSQL; one statement
-						// that reads and writes works in both.
+						// FOR UPDATE exists only in PostgreSQL. A single statement that reads and
+						// writes works in both databases.
 						var n int64
 						return tx.QueryRowContext(ctx,
 							`UPDATE nodes SET heartbeat_at = heartbeat_at + 1 WHERE id = 'n' RETURNING heartbeat_at`).Scan(&n)
@@ -199,14 +199,14 @@ func TestRacingTransactionsAllSucceed(t *testing.T) {
 			t.Fatal(err)
 		}
 		if n != writers*each {
-			t.Fatalf("%d increments arrived, want %d", n, writers*each)
+			t.Fatalf("heartbeat_at = %d after all increments, want %d", n, writers*each)
 		}
 	})
 }
 
-// A panic in a transaction rolls it back and propagates; the connection is free
-// for the next transaction.
-func TestPanicEndsTheTransaction(t *testing.T) {
+// TestPanicRollsBack checks that a panic in a transaction rolls it back and propagates, and that
+// the connection is released for the next transaction.
+func TestPanicRollsBack(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		ctx := t.Context()
@@ -214,11 +214,11 @@ func TestPanicEndsTheTransaction(t *testing.T) {
 			_, err := tx.ExecContext(ctx, `INSERT INTO nodes (id, started_at, heartbeat_at) VALUES ('n', 0, 0)`)
 			return err
 		}
-		for range 20 { // more than there are connections
+		for range 20 { // more than the number of connections
 			func() {
 				defer func() {
 					if recover() == nil {
-						t.Error("the panic went nowhere")
+						t.Error("the panic did not propagate")
 					}
 				}()
 				_ = d.Tx(ctx, func(tx *db.Tx) error {
@@ -230,7 +230,7 @@ func TestPanicEndsTheTransaction(t *testing.T) {
 			}()
 		}
 		if err := d.Tx(ctx, insert); err != nil {
-			t.Fatalf("a rolled back change is visible: %v", err)
+			t.Fatalf("the insertion after a rollback failed: %v", err)
 		}
 	})
 }
@@ -243,7 +243,7 @@ func TestMigrateTwiceChangesNothing(t *testing.T) {
 		}
 		applied, known, err := d.SchemaVersion(t.Context())
 		if err != nil || applied != known || known == 0 {
-			t.Fatalf("applied %d, known %d, err %v", applied, known, err)
+			t.Fatalf("SchemaVersion = %d, %d, %v, want equal versions", applied, known, err)
 		}
 	})
 }
@@ -254,11 +254,11 @@ func TestReadPoolCannotWrite(t *testing.T) {
 	var id int
 	if err := d.QueryRowContext(t.Context(),
 		`INSERT INTO nodes (id, started_at, heartbeat_at) VALUES ('n', 0, 0) RETURNING 1`).Scan(&id); err == nil {
-		t.Fatal("a write outside a transaction went through the reader pool")
+		t.Fatal("the pool of readers accepted a write")
 	}
 }
 
-func TestPostgresWithoutLocaleIsRefused(t *testing.T) {
+func TestPostgresWithoutLocaleIsRejected(t *testing.T) {
 	t.Parallel()
 	u := dbtest.PostgresURL(t)
 	d := dbtest.Open(t, "", u)
@@ -280,9 +280,9 @@ func TestPostgresWithoutLocaleIsRefused(t *testing.T) {
 	}
 }
 
-// A migration from the version before deliveries keeps the events and
-// deliveries, and the rows that refer to them.
-func TestMigrationToDeliveriesKeepsEvents(t *testing.T) {
+// TestMigrationToDeliveriesRetainsEvents checks that a migration from the version before deliveries
+// retains the events, the deliveries and the rows that refer to them.
+func TestMigrationToDeliveriesRetainsEvents(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	old, err := sql.Open("sqlite", "file:"+filepath.Join(dir, db.FileName)+"?_pragma=foreign_keys(1)")
@@ -298,7 +298,7 @@ func TestMigrationToDeliveriesKeepsEvents(t *testing.T) {
 	exec(`CREATE TABLE schema_migrations (version INTEGER PRIMARY KEY, name TEXT NOT NULL, applied_at BIGINT NOT NULL)`)
 	files, err := filepath.Glob("migrations/sqlite/000[1-8]_*.sql")
 	if err != nil || len(files) < 4 {
-		t.Fatalf("migrations %v, %v", files, err)
+		t.Fatalf("migrations = %v, %v, want at least 4", files, err)
 	}
 	for _, file := range files {
 		text, err := os.ReadFile(file)
@@ -325,7 +325,7 @@ func TestMigrationToDeliveriesKeepsEvents(t *testing.T) {
 	if err := d.QueryRowContext(t.Context(), `
 		SELECT d.body, d.due_at, d.replay, e.uuid FROM webhook_deliveries d JOIN webhook_events e ON e.id = d.event_id WHERE d.id = 9 AND d.status = 'pending'`).
 		Scan(&body, &due, &replay, &event); err != nil || body != `{"a":1}` || due != 5 || replay || event != "w" {
-		t.Errorf("after the migration %q, %d, %v, %q, %v", body, due, replay, event, err)
+		t.Errorf("after the migration: body = %q, due_at = %d, replay = %v, event = %q, %v", body, due, replay, event, err)
 	}
 	if err := d.Tx(t.Context(), func(tx *db.Tx) error {
 		_, err := tx.ExecContext(t.Context(), `INSERT INTO webhook_deliveries (event_id, endpoint_id, body, status, due_at, created_at) VALUES (99, 1, '', 'pending', 0, 0)`)

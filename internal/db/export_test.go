@@ -5,8 +5,7 @@ import (
 	"time"
 )
 
-// MigrateBelow applies the migrations before a version, as the previous release
-// did.
+// MigrateBelow applies the migrations before a version, as an earlier release did.
 func (d *DB) MigrateBelow(ctx context.Context, version int) error {
 	all, err := d.migrations()
 	if err != nil {

@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// KeyCheck returns the value that identifies the master key of this database.
-// If there is none, it stores the value given and returns that.
+// KeyCheck returns the stored value that identifies the master key of this database. If no value is
+// stored, it stores value and returns it.
 func (d *DB) KeyCheck(ctx context.Context, value []byte) (stored []byte, err error) {
 	err = d.Tx(ctx, func(tx *Tx) error {
 		if _, err := tx.ExecContext(ctx, `INSERT INTO key_checks (id, value) VALUES (1, $1) ON CONFLICT (id) DO NOTHING`, value); err != nil {

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Places returns a list of n placeholders, the first of which is $from.
-func Places(from, n int) string {
+// Placeholders returns a list of n placeholders, the first of which is $from.
+func Placeholders(from, n int) string {
 	var b strings.Builder
 	for i := range n {
 		if i > 0 {
@@ -20,8 +20,8 @@ func Places(from, n int) string {
 	return b.String()
 }
 
-// Column reads all rows of a query with one column. Its parameters are the
-// results of QueryContext.
+// Column returns the values of a query with one column. Its parameters are the results of
+// QueryContext.
 func Column[T any](rows *sql.Rows, err error) ([]T, error) {
 	if err != nil {
 		return nil, err
@@ -32,7 +32,7 @@ func Column[T any](rows *sql.Rows, err error) ([]T, error) {
 	})
 }
 
-// Collect reads all rows with scan and closes them.
+// Collect reads all rows with scan and closes rows.
 func Collect[T any](rows *sql.Rows, scan func(*sql.Rows) (T, error)) (list []T, err error) {
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	for rows.Next() {

@@ -12,9 +12,9 @@ import (
 
 func TestPlaces(t *testing.T) {
 	t.Parallel()
-	for want, got := range map[string]string{"": db.Places(1, 0), "$1": db.Places(1, 1), "$9, $10, $11": db.Places(9, 3)} {
+	for want, got := range map[string]string{"": db.Placeholders(1, 0), "$1": db.Placeholders(1, 1), "$9, $10, $11": db.Placeholders(9, 3)} {
 		if got != want {
-			t.Errorf("%q, want %q", got, want)
+			t.Errorf("Places = %q, want %q", got, want)
 		}
 	}
 }
@@ -24,17 +24,17 @@ func TestColumn(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		numbers, err := db.Column[int64](d.QueryContext(t.Context(), `SELECT 1 AS n UNION ALL SELECT 2 UNION ALL SELECT 3 ORDER BY n`))
 		if err != nil || !slices.Equal(numbers, []int64{1, 2, 3}) {
-			t.Errorf("%v, %v", numbers, err)
+			t.Errorf("Column = %v, %v, want [1 2 3]", numbers, err)
 		}
 		texts, err := db.Column[string](d.QueryContext(t.Context(), `SELECT 'a' WHERE 1 = 2`))
 		if err != nil || len(texts) != 0 {
-			t.Errorf("%v, %v", texts, err)
+			t.Errorf("Column of an empty result = %v, %v, want none", texts, err)
 		}
 		if _, err := db.Column[int64](d.QueryContext(t.Context(), `SELECT 'a'`)); err == nil {
 			t.Error("a text was read as a number")
 		}
 		if _, err := db.Column[int64](nil, sql.ErrConnDone); !errors.Is(err, sql.ErrConnDone) {
-			t.Errorf("the error of the query became %v", err)
+			t.Errorf("error = %v, want the error of the query", err)
 		}
 	})
 }

@@ -18,15 +18,15 @@ import (
 	"github.com/riverqueue/river/rivermigrate"
 )
 
-// migrations holds one folder per dialect, with files NNNN_name.sql that are
-// applied in the order of their numbers. There are no down migrations, and the
-// binary of the previous release must work with the new schema.
+// migrations contains one folder per dialect, with files NNNN_name.sql that are applied in the
+// order of their numbers. There are no down migrations, and the binary of the previous release must
+// work with the new schema.
 //
 //go:embed migrations
 var migrations embed.FS
 
-// migrateLock is the key of the advisory lock that lets one of several starting
-// nodes migrate: "cvlt" in ASCII.
+// migrateLock is the key of the advisory lock that allows only one of several starting nodes to
+// migrate: "cvlt" in ASCII.
 const migrateLock = 0x63766c74
 
 type migration struct {
@@ -35,7 +35,7 @@ type migration struct {
 	sql     string
 }
 
-// Migrate brings the schema, and that of the queue, to this binary's version.
+// Migrate updates the schema, and the schema of the queue, to this binary's version.
 func (d *DB) Migrate(ctx context.Context) (err error) {
 	if d.Dialect == PostgreSQL {
 		conn, err := d.pool.Acquire(ctx)
@@ -50,33 +50,33 @@ func (d *DB) Migrate(ctx context.Context) (err error) {
 			_, e := conn.Exec(context.WithoutCancel(ctx), "SELECT pg_advisory_unlock($1)", migrateLock)
 			err = errors.Join(err, e)
 		}()
-		if err := extend(ctx, conn); err != nil {
+		if err := createExtensions(ctx, conn); err != nil {
 			return err
 		}
 	}
-	if err := d.migrateOwn(ctx); err != nil {
+	if err := d.migrateSchema(ctx); err != nil {
 		return err
 	}
 	return d.migrateQueue(ctx)
 }
 
-// extensions are the PostgreSQL extensions that the schema needs: an index of
-// trigrams that includes the institution.
+// extensions are the PostgreSQL extensions that the schema requires. It has an index on trigrams
+// that also includes the institution.
 var extensions = []string{"pg_trgm", "btree_gin"}
 
-// extend creates missing extensions; the owner of the database may do that.
-func extend(ctx context.Context, conn *pgxpool.Conn) error {
+// createExtensions creates missing extensions. The owner of the database has the right to do that.
+func createExtensions(ctx context.Context, conn *pgxpool.Conn) error {
 	for _, name := range extensions {
 		if _, err := conn.Exec(ctx, "CREATE EXTENSION IF NOT EXISTS "+name); err != nil {
-			return fmt.Errorf("migrating: the database needs the PostgreSQL extension %[1]s, which could not be created: "+
-				"install it on the server (package postgresql-contrib), then run as the database's owner or a superuser "+
+			return fmt.Errorf("migrating: the database requires the PostgreSQL extension %[1]s, which could not be created; "+
+				"install it on the server (package postgresql-contrib), then run, as the database's owner or a superuser, "+
 				"CREATE EXTENSION %[1]s; in this database, and restart: %[2]w", name, err)
 		}
 	}
 	return nil
 }
 
-func (d *DB) migrateOwn(ctx context.Context) error {
+func (d *DB) migrateSchema(ctx context.Context) error {
 	all, err := d.migrations()
 	if err != nil {
 		return err
@@ -106,8 +106,8 @@ func (d *DB) migrateOwn(ctx context.Context) error {
 	})
 }
 
-// script runs several statements. pgx prepares statements by default and can
-// prepare only one at a time; the simple protocol accepts several.
+// script runs several statements. By default, pgx prepares a statement and can then prepare only
+// one statement at a time; the simple protocol accepts several statements.
 func (tx *Tx) script(ctx context.Context, text string) error {
 	if tx.dialect == PostgreSQL {
 		_, err := tx.ExecContext(ctx, text, pgx.QueryExecModeSimpleProtocol)
@@ -128,7 +128,7 @@ func (d *DB) migrations() ([]migration, error) {
 		number, _, _ := strings.Cut(e.Name(), "_")
 		version, err := strconv.Atoi(number)
 		if err != nil {
-			return nil, fmt.Errorf("migration %s: no number in its name: %w", e.Name(), err)
+			return nil, fmt.Errorf("the name of the migration %s has no number: %w", e.Name(), err)
 		}
 		text, err := fs.ReadFile(migrations, dir+"/"+e.Name())
 		if err != nil {
@@ -160,8 +160,8 @@ func (d *DB) migrateQueue(ctx context.Context) error {
 	return migrate(func() (*rivermigrate.MigrateResult, error) { return m.Migrate(ctx, rivermigrate.DirectionUp, nil) })
 }
 
-// SchemaVersion returns the number of the last applied migration, and that of
-// the last migration that this binary knows.
+// SchemaVersion returns the number of the last applied migration, and the number of the last
+// migration of this binary.
 func (d *DB) SchemaVersion(ctx context.Context) (applied, known int, err error) {
 	all, err := d.migrations()
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/certvault/certvault/internal/db/dbtest"
 )
 
-// empty runs a test on a database without a schema, of each dialect.
+// empty runs a test on a database without a schema, for each dialect.
 func empty(t *testing.T, f func(t *testing.T, d *db.DB)) {
 	t.Helper()
 	for name, u := range map[string]func(testing.TB) string{"sqlite": func(testing.TB) string { return "" }, "postgres": dbtest.PostgresURL} {
@@ -36,8 +36,8 @@ const insertCertificate = `
 	VALUES ($1, 1, $1, $1, 'Diploma', 'Zoë Obi', $1, $1, '2026-01-01', $2, 'vault', 'single_upload', 'single_upload', $3, 'token', 'Registry',
 		'a.pdf', 'application/pdf', 1, $4, $4, $1, 1000, 1000, $5)`
 
-// The columns by which lists count, sort and search are filled for existing
-// records, and for records that the binary of the previous release writes.
+// TestMigrationFillsListColumns checks that the columns by which lists count, sort and search are
+// filled for existing records, and for records that the binary of the previous release writes.
 func TestMigrationFillsListColumns(t *testing.T) {
 	empty(t, func(t *testing.T, d *db.DB) {
 		ctx := t.Context()
@@ -77,7 +77,7 @@ func TestMigrationFillsListColumns(t *testing.T) {
 		} {
 			var got string
 			if err := d.QueryRowContext(ctx, query).Scan(&got); err != nil || got != want {
-				t.Errorf("%s: %s, %v; want %s", query, got, err, want)
+				t.Errorf("%s = %s, %v, want %s", query, got, err, want)
 			}
 		}
 	})
@@ -117,17 +117,17 @@ func TestMigrateWithoutExtensionRights(t *testing.T) {
 	}
 	err = d.Migrate(ctx)
 	if err == nil || !strings.Contains(err.Error(), "CREATE EXTENSION pg_trgm;") || !strings.Contains(err.Error(), "postgresql-contrib") {
-		t.Errorf("the error is %v", err)
+		t.Errorf("error = %v, want instructions to create the extension", err)
 	}
 	run(ctx, `CREATE EXTENSION pg_trgm`)
 	run(ctx, `CREATE EXTENSION btree_gin`)
 	if err := errors.Join(d.Migrate(ctx), d.Close()); err != nil {
-		t.Errorf("once the extensions are there: %v", err)
+		t.Errorf("Migrate after the extensions were created: %v", err)
 	}
 }
 
-// A statement whose context ends is cancelled in the database too, and the
-// connections remain usable.
+// TestStatementEndsWithItsContext checks that a statement whose context ends is cancelled in the
+// database too, and that the connections remain usable.
 func TestStatementEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -136,19 +136,19 @@ func TestStatementEndsWithItsContext(t *testing.T) {
 		var n int
 		err := d.QueryRowContext(ctx, `WITH RECURSIVE endless (n) AS (SELECT 1 UNION ALL SELECT n % 7 + 1 FROM endless) SELECT count(*) FROM endless`).Scan(&n)
 		if err == nil || !errors.Is(ctx.Err(), context.DeadlineExceeded) {
-			t.Fatalf("an endless statement ended with %d, %v", n, err)
+			t.Fatalf("the endless statement returned %d, %v, want an error at the deadline", n, err)
 		}
 		if err := d.Ping(t.Context()); err != nil {
-			t.Errorf("after it: %v", err)
+			t.Errorf("Ping after the cancelled statement: %v", err)
 		}
 		if d.Dialect == db.SQLite {
 			return
 		}
-		for left := 1; left > 0; {
+		for running := 1; running > 0; {
 			if err := d.QueryRowContext(t.Context(), `
 				SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid() AND state = 'active' AND query LIKE '%endless%'`).
-				Scan(&left); err != nil {
-				t.Fatal(fmt.Errorf("looking for the cancelled query: %w", err))
+				Scan(&running); err != nil {
+				t.Fatal(fmt.Errorf("counting the running statements: %w", err))
 			}
 		}
 	})

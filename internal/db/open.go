@@ -22,8 +22,8 @@ import (
 // FileName is the name of the SQLite database in the data folder.
 const FileName = "certvault.db"
 
-// Open opens the database: PostgreSQL if there is a URL, else SQLite in the
-// data folder. It applies no migrations.
+// Open opens the database: PostgreSQL if databaseURL is not empty, and otherwise SQLite in the data
+// folder. It applies no migrations.
 func Open(ctx context.Context, dataDir, databaseURL string) (*DB, error) {
 	if databaseURL == "" {
 		return openSQLite(ctx, filepath.Join(dataDir, FileName))
@@ -34,10 +34,9 @@ func Open(ctx context.Context, dataDir, databaseURL string) (*DB, error) {
 	return openPostgres(ctx, databaseURL)
 }
 
-// openSQLite sets the per-connection options in the DSN, since the pool may
-// open a new connection at any time. synchronous=FULL: with NORMAL an
-// acknowledged commit can be lost in a power failure (sqlite.org/wal.html,
-// 2.3).
+// openSQLite sets the options of each connection in the DSN, because the pool may open a new
+// connection at any time. It sets synchronous=FULL, because with NORMAL an acknowledged commit can
+// be lost in a power failure (sqlite.org/wal.html, 2.3).
 func openSQLite(ctx context.Context, file string) (*DB, error) {
 	dsn := func(params ...string) string {
 		q := url.Values{}
@@ -50,8 +49,8 @@ func openSQLite(ctx context.Context, file string) (*DB, error) {
 		}
 		return (&url.URL{Scheme: "file", Opaque: (&url.URL{Path: file}).EscapedPath(), RawQuery: q.Encode()}).String()
 	}
-	// BEGIN IMMEDIATE takes the write lock at once: a deferred transaction that
-	// reads and then writes fails if another one wrote in between.
+	// BEGIN IMMEDIATE acquires the write lock at once. A deferred transaction that reads and then
+	// writes fails if another transaction wrote in between.
 	write, err := sql.Open("sqlite", dsn("_txlock=immediate"))
 	if err != nil {
 		return nil, fmt.Errorf("opening %s: %w", file, err)
@@ -65,7 +64,7 @@ func openSQLite(ctx context.Context, file string) (*DB, error) {
 	readers := max(4, runtime.NumCPU())
 	read.SetMaxOpenConns(readers)
 	read.SetMaxIdleConns(readers)
-	// Ping the writer first: it creates the file and sets its journal mode.
+	// The writer must be pinged first: it creates the file and sets its journal mode.
 	if err := write.PingContext(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("opening %s: %w", file, err), write.Close(), read.Close())
 	}
@@ -75,15 +74,14 @@ func openSQLite(ctx context.Context, file string) (*DB, error) {
 func openPostgres(ctx context.Context, databaseURL string) (*DB, error) {
 	cfg, err := pgxpool.ParseConfig(databaseURL)
 	if err != nil {
-		// The parser's message repeats the URL with its password.
-		return nil, errors.New("the database URL is invalid: see the PostgreSQL connection URI syntax")
+		// The parser's message contains the URL with its password.
+		return nil, errors.New("the database URL is invalid; see the PostgreSQL connection URI syntax")
 	}
-	// A generic plan for the search took 320 ms, a custom one 1 ms.
+	// With a generic plan, the search took 320 ms, with a custom plan 1 ms.
 	cfg.ConnConfig.RuntimeParams["plan_cache_mode"] = "force_custom_plan"
-	// Lists read too few rows for JIT compilation to pay off.
+	// Lists read too few rows to benefit from JIT compilation.
 	cfg.ConnConfig.RuntimeParams["jit"] = "off"
-	// Most index pages are cached, so that a random page costs little more than
-	// a sequential one.
+	// Most index pages are cached, so that a random page costs little more than a sequential page.
 	cfg.ConnConfig.RuntimeParams["random_page_cost"] = "1.1"
 	cfg.ConnConfig.RuntimeParams["timezone"] = "UTC"
 	cfg.ConnConfig.RuntimeParams["application_name"] = "certvault"
@@ -108,9 +106,8 @@ func openPostgres(ctx context.Context, databaseURL string) (*DB, error) {
 	return d, nil
 }
 
-// checkLocale refuses a database whose locale does not classify non-ASCII
-// letters as letters: such names have no trigrams there, so that a search would
-// not find them.
+// checkLocale rejects a database whose locale does not classify non-ASCII letters as letters. Names
+// with such letters have no trigrams in that database, so that a search would not find them.
 func (d *DB) checkLocale(ctx context.Context) error {
 	var encoding, ctype string
 	err := d.read.QueryRowContext(ctx,
@@ -120,15 +117,14 @@ func (d *DB) checkLocale(ctx context.Context) error {
 		return fmt.Errorf("reading the database's locale: %w", err)
 	}
 	if encoding != "UTF8" || ctype == "C" || ctype == "POSIX" {
-		return fmt.Errorf("the database has encoding %s and LC_CTYPE %s, with which non-ASCII names cannot be searched: "+
+		return fmt.Errorf("the database has encoding %s and LC_CTYPE %s, so that non-ASCII names cannot be searched; "+
 			"create it with CREATE DATABASE certvault TEMPLATE template0 ENCODING 'UTF8' LOCALE 'C.UTF-8'", encoding, ctype)
 	}
 	return nil
 }
 
-// IsUnique reports whether err is a violation of a unique constraint:
-// PostgreSQL's 23505 or SQLite's 2067 and 1555. A domain handles it as a
-// result.
+// IsUnique reports whether err is a violation of a unique constraint: PostgreSQL's 23505 or
+// SQLite's 2067 and 1555. Domain packages handle such an error as a regular result.
 func IsUnique(err error) bool {
 	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
 		return e.Code == "23505"
@@ -139,9 +135,8 @@ func IsUnique(err error) bool {
 	return false
 }
 
-// UniqueOn reports whether err is a unique violation on a column of a table:
-// SQLite names the columns, PostgreSQL the constraint, which the schema names
-// table_columns_key.
+// UniqueOn reports whether err is a unique violation on a column of a table. SQLite reports the
+// columns; PostgreSQL reports the constraint, whose name in the schema is table_columns_key.
 func UniqueOn(err error, table, column string) bool {
 	if !IsUnique(err) {
 		return false

@@ -73,53 +73,53 @@ var owners = map[string]string{
 	"webhook_events":           "webhook",
 }
 
-// joins maps a table to the packages that may read it besides its owner, each
-// with the reason. They join it to tables of their own in one statement, where
-// an operation of the owner would take a statement for each row.
+// joins maps a table to the packages that may read it in addition to its owner, each with the
+// reason. These packages join the table to their own tables in one statement; an operation of the
+// owner would require a statement for each row.
 var joins = map[string]map[string]string{
-	"batches": {"recipient": "one statement finds the notices whose batch is complete, of all batches"},
+	"batches": {"recipient": "one statement finds the notices of all complete batches"},
 	"certificates": {
 		"batch":     "entries are listed and counted with the state of their certificates",
 		"recipient": "wallets, links and notices are listed with their certificates",
-		"search":    "finding certificates is its work: filters, orders, counts and days run over all of them",
-		"task":      "the results of a task are listed with their certificates, and a task begins with those of a search",
+		"search":    "it finds, filters, orders and counts all certificates",
+		"task":      "the results of a task are listed with their certificates, and a task starts with the certificates that a search finds",
 	},
 	"institutions": {"token": "each API request reads its token and institution with one statement"},
-	"members":      {"identity": "each page of a signed-in person reads whether they are a member"},
-	"staged_files": {"bulkimport": "a copied list takes over those files that are still stored, with one statement"},
-	"users":        {"identity": "each page of a signed-in person reads session and person with one statement"},
+	"members":      {"identity": "each page for a signed-in person checks with one statement whether the person is a member"},
+	"staged_files": {"bulkimport": "a copied list reuses all files that are still stored, with one statement"},
+	"users":        {"identity": "each page for a signed-in person reads the session and the person with one statement"},
 }
 
-// access is the use of a table in a statement.
+// access is a use of a table in a statement.
 type access struct {
 	table string
 	write bool
 }
 
 var (
-	made    = regexp.MustCompile(`(?i)\bCREATE (?:VIRTUAL )?TABLE (\w+)`)
+	created = regexp.MustCompile(`(?i)\bCREATE (?:VIRTUAL )?TABLE (\w+)`)
 	renamed = regexp.MustCompile(`(?i)\bALTER TABLE (\w+) RENAME TO (\w+)`)
-	// statement is what begins a write, up to its table.
+	// statement matches the beginning of a write, up to the name of its table.
 	statement = regexp.MustCompile(`(?i)\b(INSERT(?:\s+OR\s+\w+)?\s+INTO|REPLACE\s+INTO|DELETE\s+FROM|TRUNCATE(?:\s+TABLE)?|UPDATE)\s+(?:ONLY\s+)?(\S*)`)
-	// source is a list of tables that is read, or the table of a DELETE.
-	source = regexp.MustCompile(`(?i)\b(DELETE\s+)?(?:FROM|JOIN)\s+((?:\w+(?:\s+(?:AS\s+)?\w+)?\s*,\s*)*\w+)`)
-	word   = regexp.MustCompile(`^\w*`)
+	// source matches a list of tables that are read, or the table of a DELETE.
+	source     = regexp.MustCompile(`(?i)\b(DELETE\s+)?(?:FROM|JOIN)\s+((?:\w+(?:\s+(?:AS\s+)?\w+)?\s*,\s*)*\w+)`)
+	identifier = regexp.MustCompile(`^\w*`)
 )
 
-// gap stands for a part of a text that is no constant of the same expression.
+// gap replaces the parts of an expression that are not string literals.
 const gap = "\x00"
 
-// accesses returns the uses of tables in a text that may be SQL. A write whose
-// table does not stand in the text is in unclear.
+// accesses returns the uses of tables in a text that may be SQL. unclear contains the writes whose
+// table is not in the text.
 func accesses(text string) (list []access, unclear []string) {
 	for _, m := range statement.FindAllStringSubmatch(text, -1) {
-		name := strings.ToLower(word.FindString(m[2]))
+		name := strings.ToLower(identifier.FindString(m[2]))
 		switch _, known := owners[name]; {
 		case known:
 			list = append(list, access{name, true})
 		case name == "" && m[1] == strings.ToUpper(m[1]):
 			unclear = append(unclear, m[0])
-		default: // prose, or UPDATE in another clause
+		default: // The text is prose, or UPDATE is part of another clause.
 		}
 	}
 	for _, m := range source.FindAllStringSubmatch(text, -1) {
@@ -127,7 +127,7 @@ func accesses(text string) (list []access, unclear []string) {
 			continue
 		}
 		for part := range strings.SplitSeq(m[2], ",") {
-			name := strings.ToLower(word.FindString(strings.TrimSpace(part)))
+			name := strings.ToLower(identifier.FindString(strings.TrimSpace(part)))
 			if _, known := owners[name]; known {
 				list = append(list, access{name, false})
 			}
@@ -136,9 +136,9 @@ func accesses(text string) (list []access, unclear []string) {
 	return list, unclear
 }
 
-// constant returns the text of a string literal, or of a sum with one, and the
-// parts of the sum that are no literals, for which the text has gaps.
-func constant(e ast.Expr) (text string, is bool, others []ast.Expr) {
+// constant returns the text of a string literal, or of a sum that contains a string literal. The
+// text has a gap for each part of the sum that is not a literal; others contains these parts.
+func constant(e ast.Expr) (text string, isText bool, others []ast.Expr) {
 	switch e := e.(type) {
 	case *ast.BasicLit:
 		text, err := strconv.Unquote(e.Value)
@@ -152,9 +152,9 @@ func constant(e ast.Expr) (text string, is bool, others []ast.Expr) {
 	}
 }
 
-// misuses returns the uses of tables in a part of a Go file that its package has no right
-// to, and how many it has a right to.
-func misuses(in ast.Node, pkg string, at func(token.Pos) token.Position) (list []string, rightful int) {
+// violations returns the uses of tables in a part of a Go file that are not allowed in its package,
+// and the number of allowed uses.
+func violations(in ast.Node, pkg string, at func(token.Pos) token.Position) (list []string, allowed int) {
 	ast.Inspect(in, func(n ast.Node) bool {
 		e, ok := n.(ast.Expr)
 		if !ok {
@@ -165,32 +165,33 @@ func misuses(in ast.Node, pkg string, at func(token.Pos) token.Position) (list [
 			return true
 		}
 		for _, o := range others {
-			more, n := misuses(o, pkg, at)
-			list, rightful = append(list, more...), rightful+n
+			more, n := violations(o, pkg, at)
+			list, allowed = append(list, more...), allowed+n
 		}
 		found, unclear := accesses(text)
 		for _, u := range unclear {
-			list = append(list, fmt.Sprintf("%s: the table of %q must stand in the text", at(e.Pos()), u))
+			list = append(list, fmt.Sprintf("%s: the table of %q must be in the same string literal", at(e.Pos()), u))
 		}
 		for _, a := range found {
 			switch owner := owners[a.table]; {
 			case pkg == owner, !a.write && joins[a.table][pkg] != "":
-				rightful++
+				allowed++
 			case a.write:
-				list = append(list, fmt.Sprintf("%s: %s writes %s, which is %s's: call an operation of %s", at(e.Pos()), pkg, a.table, owner, owner))
+				list = append(list, fmt.Sprintf("%s: package %s writes the table %s, which %[4]s owns; call an operation of %[4]s", at(e.Pos()), pkg, a.table, owner))
 			default:
-				list = append(list, fmt.Sprintf("%s: %s reads %s, which is %s's: call an operation of %s", at(e.Pos()), pkg, a.table, owner, owner))
+				list = append(list, fmt.Sprintf("%s: package %s reads the table %s, which %[4]s owns; call an operation of %[4]s", at(e.Pos()), pkg, a.table, owner))
 			}
 		}
 		return false
 	})
-	return list, rightful
+	return list, allowed
 }
 
-// Exactly one package writes a table, and the others call its operations.
+// TestTablesHaveOneOwner checks that exactly one package writes each table. Other packages call the
+// operations of that package.
 func TestTablesHaveOneOwner(t *testing.T) {
 	t.Parallel()
-	rightful := 0
+	allowed := 0
 	for _, root := range []string{"../../internal", "../../cmd"} {
 		err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 			switch {
@@ -207,8 +208,8 @@ func TestTablesHaveOneOwner(t *testing.T) {
 				return err
 			}
 			pkg := strings.TrimPrefix(filepath.ToSlash(filepath.Dir(path)), "../../internal/")
-			list, n := misuses(file, pkg, set.Position)
-			rightful += n
+			list, n := violations(file, pkg, set.Position)
+			allowed += n
 			for _, m := range list {
 				t.Error(m)
 			}
@@ -218,19 +219,19 @@ func TestTablesHaveOneOwner(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if rightful < 300 {
-		t.Errorf("only %d uses of tables were found", rightful)
+	if allowed < 300 {
+		t.Errorf("found %d allowed uses of tables, want at least 300", allowed)
 	}
 }
 
-// Every table that there is has an owner.
+// TestEveryTableHasAnOwner checks that each table of the schema has an owner.
 func TestEveryTableHasAnOwner(t *testing.T) {
 	t.Parallel()
 	tables := map[string]bool{"river_job": true, "river_leader": true, "schema_migrations": true}
 	for _, dialect := range []string{"sqlite", "postgres"} {
 		files, err := filepath.Glob("migrations/" + dialect + "/*.sql")
 		if err != nil || len(files) == 0 {
-			t.Fatalf("%d migrations, %v", len(files), err)
+			t.Fatalf("found %d migrations, %v", len(files), err)
 		}
 		temporary := map[string]bool{}
 		for _, file := range files {
@@ -241,12 +242,12 @@ func TestEveryTableHasAnOwner(t *testing.T) {
 			for _, m := range renamed.FindAllStringSubmatch(string(text), -1) {
 				temporary[m[1]] = true
 				if tables[m[1]] {
-					// An earlier migration made it under its old name.
+					// An earlier migration created the table with its old name.
 					delete(tables, m[1])
 					tables[m[2]] = true
 				}
 			}
-			for _, m := range made.FindAllStringSubmatch(string(text), -1) {
+			for _, m := range created.FindAllStringSubmatch(string(text), -1) {
 				if !temporary[m[1]] {
 					tables[m[1]] = true
 				}
@@ -260,39 +261,39 @@ func TestEveryTableHasAnOwner(t *testing.T) {
 	}
 	for name, owner := range owners {
 		if !tables[name] {
-			t.Errorf("%s owns the table %s, which does not exist", owner, name)
+			t.Errorf("the table %s, owned by %s, does not exist", name, owner)
 		}
 	}
 	for name, packages := range joins {
 		if _, known := owners[name]; !known {
-			t.Errorf("%s is joined and does not exist", name)
+			t.Errorf("joins has the unknown table %s", name)
 		}
 		for pkg, reason := range packages {
 			if pkg == owners[name] || reason == "" {
-				t.Errorf("that %s joins %s has no reason", pkg, name)
+				t.Errorf("joins has no reason why %s reads %s, or %s is its owner", pkg, name, pkg)
 			}
 		}
 	}
 }
 
-func TestMisuses(t *testing.T) {
+func TestViolations(t *testing.T) {
 	t.Parallel()
 	for body, want := range map[string]string{
-		"`UPDATE certificates SET x = 1`":                                           "writes certificates",
-		"`update certificates set x = 1`":                                           "writes certificates",
-		"`INSERT INTO institutions (id) VALUES ($1)`":                               "writes institutions",
-		"`INSERT OR REPLACE INTO tokens (id) VALUES (1)`":                           "writes tokens",
-		"\"DELETE \" + \"FROM users \" + where":                                     "writes users",
-		"fmt.Sprintf(`DELETE FROM users WHERE id = %d`, 1)":                         "writes users",
-		"fmt.Sprintf(`DELETE FROM %s`, where)":                                      "must stand in the text",
-		"`UPDATE ` + where + ` SET x = 1`":                                          "must stand in the text",
-		"b.WriteString(`INSERT INTO `)":                                             "must stand in the text",
-		"`SELECT 1 FROM users`":                                                     "reads users",
-		"`SELECT 1 FROM mails m LEFT JOIN river_job j ON true`":                     "reads river_job",
-		"`SELECT 1 FROM mails AS m, users u`":                                       "reads users",
-		"`UPDATE mails SET x = (SELECT 1 FROM nodes)`":                              "reads nodes",
-		"`DELETE FROM mails WHERE EXISTS (SELECT 1 FROM users)`":                    "reads users",
-		"`SELECT 1 FROM mails` + join(`JOIN users u ON true`)":                      "reads users",
+		"`UPDATE certificates SET x = 1`":                                           "writes the table certificates",
+		"`update certificates set x = 1`":                                           "writes the table certificates",
+		"`INSERT INTO institutions (id) VALUES ($1)`":                               "writes the table institutions",
+		"`INSERT OR REPLACE INTO tokens (id) VALUES (1)`":                           "writes the table tokens",
+		"\"DELETE \" + \"FROM users \" + where":                                     "writes the table users",
+		"fmt.Sprintf(`DELETE FROM users WHERE id = %d`, 1)":                         "writes the table users",
+		"fmt.Sprintf(`DELETE FROM %s`, where)":                                      "must be in the same string literal",
+		"`UPDATE ` + where + ` SET x = 1`":                                          "must be in the same string literal",
+		"b.WriteString(`INSERT INTO `)":                                             "must be in the same string literal",
+		"`SELECT 1 FROM users`":                                                     "reads the table users",
+		"`SELECT 1 FROM mails m LEFT JOIN river_job j ON true`":                     "reads the table river_job",
+		"`SELECT 1 FROM mails AS m, users u`":                                       "reads the table users",
+		"`UPDATE mails SET x = (SELECT 1 FROM nodes)`":                              "reads the table nodes",
+		"`DELETE FROM mails WHERE EXISTS (SELECT 1 FROM users)`":                    "reads the table users",
+		"`SELECT 1 FROM mails` + join(`JOIN users u ON true`)":                      "reads the table users",
 		"`SELECT 1 FROM mails`":                                                     "",
 		"`INSERT INTO mails (id) VALUES (1) ON CONFLICT (id) DO UPDATE SET id = 2`": "",
 		"`SELECT 1 FROM mails FOR UPDATE SKIP LOCKED`":                              "",
@@ -303,9 +304,9 @@ func TestMisuses(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", body, err)
 		}
-		list, _ := misuses(file, "mail", set.Position)
+		list, _ := violations(file, "mail", set.Position)
 		if (want == "") != (len(list) == 0) || want != "" && (len(list) != 1 || !strings.Contains(list[0], want)) {
-			t.Errorf("%s: %q, want %q", body, list, want)
+			t.Errorf("%s: violations = %q, want %q", body, list, want)
 		}
 	}
 }

@@ -10,49 +10,47 @@ import (
 const (
 	// maxPrepared is the maximum number of cached statements.
 	maxPrepared = 128
-	// maxCounted is the maximum number of other texts that are counted,
-	// and usesToPrepare is the number of uses after which a statement is
-	// cached.
+	// maxCounted is the maximum number of other texts whose uses are counted. usesToPrepare is the
+	// number of uses after which a statement is cached.
 	maxCounted    = 1024
 	usesToPrepare = 8
 )
 
-// statements caches prepared statements of SQLite's reader pool that are used
-// often: the driver otherwise parses the text each time, which is a sixth of
-// the cost of a public page. PostgreSQL's driver has its own cache.
+// statements caches prepared statements of SQLite's reader pool that are used often. Without the
+// cache, the driver parses the text each time, which is a sixth of the cost of a public page.
+// PostgreSQL's driver has its own cache.
 //
-// Statements are never evicted. Statements common to all requests come early
-// and often; lists, whose text depends on filter and order, use the remaining
-// places. Closing a statement to make room would wait for the queries that use
-// it.
+// Statements are never evicted, because closing a statement would wait for the queries that use it.
+// Statements that all requests use reach usesToPrepare first, so they are cached first. Lists,
+// whose text depends on filter and order, use the remaining capacity.
 type statements struct {
 	pool  *sql.DB
-	bound int
+	limit int
 
 	mu       sync.RWMutex
 	prepared map[string]*sql.Stmt
-	// uses counts the uses of other texts. It is cleared when it is full.
+	// uses counts the uses of texts that are not prepared. It is cleared when it is full.
 	uses map[string]int
 }
 
-func newStatements(pool *sql.DB, bound int) *statements {
-	return &statements{pool: pool, bound: bound, prepared: map[string]*sql.Stmt{}, uses: map[string]int{}}
+func newStatements(pool *sql.DB, limit int) *statements {
+	return &statements{pool: pool, limit: limit, prepared: map[string]*sql.Stmt{}, uses: map[string]int{}}
 }
 
 // get returns the prepared statement of a text, or nil if there is none.
 func (s *statements) get(ctx context.Context, text string) *sql.Stmt {
 	s.mu.RLock()
 	stmt, known := s.prepared[text]
-	full := len(s.prepared) >= s.bound
+	full := len(s.prepared) >= s.limit
 	s.mu.RUnlock()
 	if known || full || !s.countUse(text) {
 		return stmt
 	}
-	stmt, err := s.pool.PrepareContext(ctx, text) //nolint:sqlclosecheck // it stays open until the database is closed
+	stmt, err := s.pool.PrepareContext(ctx, text) //nolint:sqlclosecheck // the statement is closed with the database
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err != nil {
-		// The caller runs the query by its text and gets the error from that.
+		// The caller runs the query with its text, and that query returns the error.
 		delete(s.prepared, text)
 		return nil
 	}
@@ -60,13 +58,13 @@ func (s *statements) get(ctx context.Context, text string) *sql.Stmt {
 	return stmt
 }
 
-// countUse counts a use of a text. If the text is used often, it reserves a place
-// for it and returns true: the caller then prepares the statement, while others
-// run the query by its text.
+// countUse counts a use of a text. If the text is used often, countUse reserves an entry for it and
+// returns true. The caller then prepares the statement, while other callers run the query with its
+// text.
 func (s *statements) countUse(text string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if _, known := s.prepared[text]; known || len(s.prepared) >= s.bound {
+	if _, known := s.prepared[text]; known || len(s.prepared) >= s.limit {
 		return false
 	}
 	s.uses[text]++
@@ -82,14 +80,14 @@ func (s *statements) countUse(text string) bool {
 }
 
 func (s *statements) query(ctx context.Context, text string, args []any) (*sql.Rows, error) {
-	if stmt := s.get(ctx, text); stmt != nil { //nolint:sqlclosecheck // it stays in the cache
+	if stmt := s.get(ctx, text); stmt != nil { //nolint:sqlclosecheck // the statement remains in the cache
 		return stmt.QueryContext(ctx, args...)
 	}
 	return s.pool.QueryContext(ctx, text, args...)
 }
 
 func (s *statements) queryRow(ctx context.Context, text string, args []any) *sql.Row {
-	if stmt := s.get(ctx, text); stmt != nil { //nolint:sqlclosecheck // it stays in the cache
+	if stmt := s.get(ctx, text); stmt != nil { //nolint:sqlclosecheck // the statement remains in the cache
 		return stmt.QueryRowContext(ctx, args...)
 	}
 	return s.pool.QueryRowContext(ctx, text, args...)

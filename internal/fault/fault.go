@@ -1,7 +1,6 @@
-// Package fault defines the one error type that operations return to surfaces.
-// An error has a kind and a message that is safe and useful for the caller; the
-// cause is kept for the log. The package does not know HTTP: the surfaces map
-// kinds to status codes.
+// Package fault defines the one error type that operations return to surfaces. An error has a kind
+// and a message that is safe and useful for the caller; the cause is only for the log. The package
+// does not depend on HTTP: the surfaces map kinds to status codes.
 package fault
 
 import (
@@ -15,15 +14,15 @@ import (
 type Kind int
 
 const (
-	// Internal is a failure of the server; its cause is logged and never shown.
+	// Internal is a failure of the server. Its cause is logged and never shown.
 	Internal Kind = iota
-	// Invalid is input that breaks a rule; Fields names the fields.
+	// Invalid is input that breaks a rule. Error.Fields has the fields.
 	Invalid
 	// BadRequest is an operation that the current state does not allow.
 	BadRequest
 	// Unauthorized is a missing, unknown or expired credential.
 	Unauthorized
-	// Forbidden is a known caller without the permission.
+	// Forbidden is an authenticated caller without the permission.
 	Forbidden
 	// NotFound is a record that does not exist for this caller.
 	NotFound
@@ -33,22 +32,21 @@ const (
 	TimedOut
 	// Conflict is a request that conflicts with another one in progress.
 	Conflict
-	// TooLarge is a body over the limit.
+	// TooLarge is a body that exceeds the limit.
 	TooLarge
 	// Unsupported is a body of a type that the operation does not accept.
 	Unsupported
 	// OutOfRange is a request for a range that the file does not have.
 	OutOfRange
-	// Unmet is a conditional request whose condition is false.
-	Unmet
-	// TooMany is a caller over its rate or quota.
+	// PreconditionFailed is a conditional request whose condition is false.
+	PreconditionFailed
+	// TooMany is a caller that exceeds its rate or quota.
 	TooMany
-	// Unavailable is a temporary condition of the server; a later retry can
-	// succeed.
+	// Unavailable is a temporary condition of the server. A later retry can succeed.
 	Unavailable
 )
 
-// Field is one input field and its problems, in the order found.
+// Field is one input field and its problems, in the order in which they were added.
 type Field struct {
 	Name     string
 	Messages []string
@@ -59,10 +57,9 @@ type Error struct {
 	Kind    Kind
 	Message string
 	Fields  []Field
-	// RetryAfter is a hint for Conflict, TooMany and Unavailable; zero means no
-	// hint.
+	// RetryAfter is a hint for Conflict, TooMany and Unavailable. Zero means no hint.
 	RetryAfter time.Duration
-	// Err is the cause. It is only logged.
+	// Err is the cause, which is only logged.
 	Err error
 }
 
@@ -86,7 +83,7 @@ func (e *Error) Unwrap() error { return e.Err }
 // New returns an error of a kind with a message for the caller.
 func New(kind Kind, message string) *Error { return &Error{Kind: kind, Message: message} }
 
-// Wrap returns an error of a kind that keeps its cause for the log.
+// Wrap returns an error of a kind with a message for the caller and a cause for the log.
 func Wrap(kind Kind, message string, err error) *Error {
 	return &Error{Kind: kind, Message: message, Err: err}
 }
@@ -126,7 +123,7 @@ func (f *Fields) Add(name, message string) {
 // List returns the fields that have messages.
 func (f *Fields) List() []Field { return f.list }
 
-// Len returns the number of fields that have a message.
+// Len returns the number of fields that have messages.
 func (f *Fields) Len() int { return len(f.list) }
 
 // Err returns an Invalid error with all messages, or nil if there are none.

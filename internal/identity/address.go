@@ -10,10 +10,10 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// AskAddress mails a confirmation link to the new address of a signed-in person. Callers must have
-// asked for a recent sign-in. If the address belongs to another account, its owner gets a notice
-// instead of the link; the answer is the same.
-func (s *Service) AskAddress(ctx context.Context, session *Session, address string, from Origin) error {
+// RequestAddressChange mails a confirmation link to the new address of a signed-in person. Callers must check
+// first that the sign-in is recent. If the address belongs to another account, the owner of that
+// account gets a notice instead of the link, and the result is the same.
+func (s *Service) RequestAddressChange(ctx context.Context, session *Session, address string, from Origin) error {
 	email, err := account.ParseEmail(address)
 	if err != nil {
 		return fault.OfField("email", err.Error())
@@ -22,7 +22,7 @@ func (s *Service) AskAddress(ctx context.Context, session *Session, address stri
 		return err
 	}
 	return s.DB.Tx(ctx, func(tx *db.Tx) error {
-		if err := aliveTx(ctx, tx, session.ID); err != nil {
+		if err := requireSessionTx(ctx, tx, session.ID); err != nil {
 			return err
 		}
 		owner, err := s.ByEmail(ctx, tx, email.Folded)
@@ -42,9 +42,9 @@ func (s *Service) AskAddress(ctx context.Context, session *Session, address stri
 	})
 }
 
-// ChangeAddress sets the address to which a link was mailed. It notifies the old address and ends
-// links mailed to it. Only a session of the same person can use the link, so that a misdirected
-// link does not open an account.
+// ChangeAddress sets the address to which a link was mailed. It sends a notice to the old address,
+// and deletes the links that were mailed to it. Only a session of the same person can use the link,
+// so that a misdirected link does not permit access to an account.
 func (s *Service) ChangeAddress(ctx context.Context, session *Session, secret string) error {
 	return s.DB.Tx(ctx, func(tx *db.Tx) error {
 		proof, err := s.redeemTx(ctx, tx, ToChangeAddress, secret)
@@ -68,7 +68,7 @@ func (s *Service) ChangeAddress(ctx context.Context, session *Session, secret st
 		if err := s.verifyAddressTx(ctx, tx, old.ID); err != nil {
 			return err
 		}
-		if err := voidTx(ctx, tx, old.ID); err != nil {
+		if err := deleteLinksTx(ctx, tx, old.ID); err != nil {
 			return err
 		}
 		if old.EmailFolded == proof.EmailFolded {

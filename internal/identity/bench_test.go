@@ -10,9 +10,10 @@ import (
 	"github.com/certvault/certvault/internal/db/dbtest"
 )
 
-// BenchmarkUnknownAddress signs in with a wrong password, in turn to an address with an account, to
-// an account without a password, and to an unknown address. It reports the durations of the latter
-// two as a share of the first: at 1 the duration reveals nothing.
+// BenchmarkUnknownAddress tries to sign in with a wrong password: to an account with a password, to
+// an account without a password, and to an unknown address. It reports the median durations of the
+// second and the third divided by the median of the first. If the ratio is 1, the duration reveals
+// nothing.
 func BenchmarkUnknownAddress(b *testing.B) {
 	t := open(b, dbtest.SQLite(b))
 	t.PasswordCost, t.dummyHash = account.DefaultCost, account.DefaultCost.NoPassword()
@@ -24,7 +25,7 @@ func BenchmarkUnknownAddress(b *testing.B) {
 	times := make([][]float64, len(addresses))
 	for b.Loop() {
 		for i, email := range addresses {
-			// This resets the counted tries.
+			// After this time the counts of tries are reset.
 			t.Advance(25 * time.Hour)
 			begun := time.Now()
 			if _, err := t.SignIn(b.Context(), email, "wrong horse", home); !errors.Is(err, ErrWrong) {
@@ -38,7 +39,7 @@ func BenchmarkUnknownAddress(b *testing.B) {
 		return list[len(list)/2]
 	}
 	known := median(times[0])
-	b.ReportMetric(0, "ns/op") // of three
+	b.ReportMetric(0, "ns/op") // an iteration has three sign-ins
 	b.ReportMetric(known*1000, "known-ms")
 	b.ReportMetric(median(times[1])/known, "bare/known")
 	b.ReportMetric(median(times[2])/known, "unknown/known")

@@ -22,8 +22,8 @@ import (
 )
 
 const (
-	// codeStep, codeDigits and codeSkew are the values of common authenticator programs (RFC 6238, 4
-	// and 5.2). One step before and after is accepted for delays.
+	// codeStep, codeDigits and codeSkew are the values of common authenticator programs (RFC 6238,
+	// 4 and 5.2). A code of the previous or the next step is also accepted, because clocks differ.
 	codeStep   = 30 * time.Second
 	codeDigits = 6
 	codeSkew   = 1
@@ -47,6 +47,7 @@ func hasAuthenticator(ctx context.Context, q db.Queryer, personID int64) (bool, 
 
 // SecondFactor is the state of a person's second factor.
 type SecondFactor struct {
+	// On reports whether sign-ins require the second factor.
 	On bool
 	// Left is the number of unused recovery codes.
 	Left int
@@ -71,12 +72,12 @@ type Enrolment struct {
 	Secret, URI string
 }
 
-// sealContext binds an encrypted secret to its person.
+// sealContext returns the additional data that binds an encrypted secret to its person.
 func sealContext(personID int64) []byte { return []byte("user " + strconv.FormatInt(personID, 10)) }
 
-// BeginCodes creates a secret for one-time passwords. No code is required until the person has
-// confirmed one. Until then the secret stays the same, so that one that was already scanned works
-// after a new start.
+// BeginCodes creates a secret for one-time passwords. Sign-ins do not require a code until
+// ConfirmCodes has accepted the first code. If the person calls BeginCodes again before that, the
+// secret stays the same, so that an already scanned secret remains valid.
 func (s *Service) BeginCodes(ctx context.Context, p Person) error {
 	return s.DB.Tx(ctx, func(tx *db.Tx) error {
 		raw := make([]byte, codeSecret)
@@ -96,8 +97,8 @@ func (s *Service) BeginCodes(ctx context.Context, p Person) error {
 	})
 }
 
-// Enrolment returns the secret that BeginCodes created, until a code is confirmed: a secret in use
-// is never shown again.
+// Enrolment returns the secret that BeginCodes created. After ConfirmCodes it returns
+// ErrNoEnrolment, because a secret in use is never shown again.
 func (s *Service) Enrolment(ctx context.Context, p Person) (Enrolment, error) {
 	secret, confirmed, err := s.authenticator(ctx, s.DB, p.ID)
 	if errors.Is(err, sql.ErrNoRows) || err == nil && confirmed {
@@ -111,7 +112,8 @@ func (s *Service) Enrolment(ctx context.Context, p Person) (Enrolment, error) {
 	return Enrolment{Secret: secret, URI: u.String()}, nil
 }
 
-// ErrNoEnrolment means that no second factor is being set up, or that it is already on.
+// ErrNoEnrolment means that the person has not begun to set up a second factor, or that it is
+// already on.
 var ErrNoEnrolment = fault.New(fault.BadRequest, "There is no second factor being set up.")
 
 // authenticator reads a person's secret.
@@ -128,12 +130,12 @@ func (s *Service) authenticator(ctx context.Context, q db.Queryer, personID int6
 // ConfirmCodes turns the second factor on after a correct first code. It returns the recovery
 // codes, which are shown only once.
 func (s *Service) ConfirmCodes(ctx context.Context, session *Session, code string, from Origin) (recovery []string, err error) {
-	forgive, err := s.try(ctx, tryCode, session.Person.EmailFolded, from)
+	resetTries, err := s.try(ctx, tryCode, session.Person.EmailFolded, from)
 	if err != nil {
 		return nil, err
 	}
 	err = s.DB.Tx(ctx, func(tx *db.Tx) error {
-		if err := aliveTx(ctx, tx, session.ID); err != nil {
+		if err := requireSessionTx(ctx, tx, session.ID); err != nil {
 			return err
 		}
 		ok, err := s.codeTx(ctx, tx, session.Person.ID, code, false)
@@ -146,7 +148,7 @@ func (s *Service) ConfirmCodes(ctx context.Context, session *Session, code strin
 		if _, err := tx.ExecContext(ctx, `UPDATE authenticators SET confirmed_at = $2 WHERE user_id = $1`, session.Person.ID, db.Micros(s.Now())); err != nil {
 			return fmt.Errorf("turning the second factor on: %w", err)
 		}
-		if recovery, err = newRecoveryTx(ctx, tx, session.Person.ID); err != nil {
+		if recovery, err = newRecoveryCodesTx(ctx, tx, session.Person.ID); err != nil {
 			return err
 		}
 		return s.notifyTx(ctx, tx, session.Person, codesOn)
@@ -154,20 +156,20 @@ func (s *Service) ConfirmCodes(ctx context.Context, session *Session, code strin
 	if err != nil {
 		return nil, err
 	}
-	forgive(ctx)
+	resetTries(ctx)
 	return recovery, nil
 }
 
 // NewRecoveryCodes replaces a person's recovery codes.
 func (s *Service) NewRecoveryCodes(ctx context.Context, p Person) (recovery []string, err error) {
 	err = s.DB.Tx(ctx, func(tx *db.Tx) error {
-		recovery, err = newRecoveryTx(ctx, tx, p.ID)
+		recovery, err = newRecoveryCodesTx(ctx, tx, p.ID)
 		return err
 	})
 	return recovery, err
 }
 
-func newRecoveryTx(ctx context.Context, tx *db.Tx, personID int64) (codes []string, err error) {
+func newRecoveryCodesTx(ctx context.Context, tx *db.Tx, personID int64) (codes []string, err error) {
 	if _, err := tx.ExecContext(ctx, `DELETE FROM recovery_codes WHERE user_id = $1`, personID); err != nil {
 		return nil, fmt.Errorf("replacing recovery codes: %w", err)
 	}
@@ -204,14 +206,14 @@ func dropCodesTx(ctx context.Context, tx *db.Tx, personID int64) error {
 	return nil
 }
 
-// Code admits a session that waits for the second factor, by a one-time password or a recovery
-// code. The session gets a new id.
+// Code completes a sign-in whose session waits for the second factor. The code is a one-time
+// password or a recovery code. The session is replaced by a session with a new id.
 func (s *Service) Code(ctx context.Context, code string, from Origin) (*Entry, error) {
 	pending, err := s.Pending(ctx, from)
 	if err != nil {
 		return nil, err
 	}
-	forgive, err := s.try(ctx, tryCode, pending.Person.EmailFolded, from)
+	resetTries, err := s.try(ctx, tryCode, pending.Person.EmailFolded, from)
 	if err != nil {
 		return nil, err
 	}
@@ -228,16 +230,17 @@ func (s *Service) Code(ctx context.Context, code string, from Origin) (*Entry, e
 		return err
 	})
 	if errors.Is(err, ErrCode) {
-		s.refused(ctx, pending.Person.ID, "code")
+		s.recordFailure(ctx, pending.Person.ID, "code")
 	}
 	if err != nil {
 		return nil, err
 	}
-	forgive(ctx)
+	resetTries(ctx)
 	return e, nil
 }
 
-// codeTx reports whether a code is valid, and marks it as used.
+// codeTx reports whether a code is valid, and marks it as used. Recovery codes are accepted only if
+// recovery is true.
 func (s *Service) codeTx(ctx context.Context, tx *db.Tx, personID int64, code string, recovery bool) (bool, error) {
 	code = strings.ToUpper(strings.Map(func(r rune) rune {
 		if r == '-' || r == ' ' || r == '\u00a0' {
@@ -253,7 +256,7 @@ func (s *Service) codeTx(ctx context.Context, tx *db.Tx, personID int64, code st
 		if err != nil || step == 0 {
 			return false, err
 		}
-		// If two requests use one code at once, only one of them updates the step.
+		// If two concurrent requests use the same code, only one of them updates the step.
 		res, err = tx.ExecContext(ctx, `UPDATE authenticators SET last_step = $2 WHERE user_id = $1 AND last_step < $2`, personID, step)
 		if err != nil {
 			return false, fmt.Errorf("using a code: %w", err)

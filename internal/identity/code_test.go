@@ -16,7 +16,7 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// code returns the code of an authenticator program, computed only from the URI that it scanned.
+// code returns the code that an authenticator program computes from the URI of an enrolment.
 func (b *bench) code(uri string) string {
 	b.t.Helper()
 	key, err := otp.NewKeyFromURL(uri)
@@ -30,7 +30,7 @@ func (b *bench) code(uri string) string {
 	return code
 }
 
-// enrol turns the second factor on.
+// enrol turns the second factor of a person on.
 func (b *bench) enrol(e *Entry) (uri string, recovery []string) {
 	b.t.Helper()
 	if err := b.BeginCodes(b.t.Context(), e.Session.Person); err != nil {
@@ -55,7 +55,7 @@ func (b *bench) signIn() *Entry {
 	return e
 }
 
-// enter is signIn without the hashing.
+// enter starts a session as signIn does, but without a password hash, which is slow.
 func (b *bench) enter() (e *Entry) {
 	b.t.Helper()
 	err := b.d.Tx(b.t.Context(), func(tx *db.Tx) (err error) {
@@ -74,7 +74,7 @@ func TestEnrolment(t *testing.T) {
 		b, ctx := open(t, d), t.Context()
 		e := b.join(address)
 		if _, err := b.Enrolment(ctx, e.Session.Person); !errors.Is(err, ErrNoEnrolment) {
-			t.Errorf("before it was begun: %v", err)
+			t.Errorf("Enrolment before BeginCodes: error = %v, want ErrNoEnrolment", err)
 		}
 		if err := b.BeginCodes(ctx, e.Session.Person); err != nil {
 			t.Fatal(err)
@@ -87,42 +87,42 @@ func TestEnrolment(t *testing.T) {
 			t.Fatal(err)
 		}
 		if again, err := b.Enrolment(ctx, e.Session.Person); err != nil || again != begun {
-			t.Errorf("begun again, there is another secret, %v", err)
+			t.Errorf("after a second BeginCodes, the secret has changed: %v", err)
 		}
 		if key, err := otp.NewKeyFromURL(begun.URI); err != nil || key.Issuer() != "vault.example" || key.AccountName() != address || key.Secret() != begun.Secret {
-			t.Errorf("%s: %v", begun.URI, err)
+			t.Errorf("the URI %s is wrong: %v", begun.URI, err)
 		}
 		var sealed []byte
 		if err := d.QueryRowContext(ctx, `SELECT secret FROM authenticators`).Scan(&sealed); err != nil || strings.Contains(string(sealed), begun.Secret) {
 			t.Errorf("the secret is stored unencrypted, %v", err)
 		}
 		if b.signIn().Session.Pending {
-			t.Error("a second factor that is not confirmed is asked for")
+			t.Error("a sign-in requires a second factor that is not confirmed")
 		}
 		if _, err := b.ConfirmCodes(ctx, &e.Session, "000000", home); !errors.Is(err, ErrCode) {
-			t.Errorf("a wrong code: %v", err)
+			t.Errorf("confirming with a wrong code: error = %v, want ErrCode", err)
 		}
 		recovery, err := b.ConfirmCodes(ctx, &e.Session, b.code(begun.URI), home)
 		if err != nil || len(recovery) != 10 {
-			t.Fatalf("%v, %v", recovery, err)
+			t.Fatalf("ConfirmCodes = %v, %v", recovery, err)
 		}
 		if b.count(`SELECT count(*) FROM recovery_codes WHERE hash = $1`, []byte(recovery[0])) != 0 {
-			t.Error("a recovery code is stored unhashed")
+			t.Error("a recovery code is stored without hashing")
 		}
 		if err := b.BeginCodes(ctx, e.Session.Person); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := b.Enrolment(ctx, e.Session.Person); !errors.Is(err, ErrNoEnrolment) {
-			t.Errorf("a secret in use is shown again: %v", err)
+			t.Errorf("a secret in use is shown again: error = %v, want ErrNoEnrolment", err)
 		}
 		if c, err := b.Codes(ctx, e.Session.Person.ID); err != nil || !c.On || c.Left != 10 {
-			t.Errorf("%+v, %v", c, err)
+			t.Errorf("Codes = %+v, %v", c, err)
 		}
 		if err := b.EndCodes(ctx, e.Session.Person); err != nil {
 			t.Fatal(err)
 		}
 		if b.signIn().Session.Pending {
-			t.Error("turned off, it is asked for")
+			t.Error("a sign-in requires a second factor that was turned off")
 		}
 	})
 }
@@ -139,57 +139,57 @@ func TestSecondFactor(t *testing.T) {
 		} {
 			e, err := begin()
 			if err != nil || !e.Session.Pending || e.Device != "" {
-				t.Fatalf("by %s: %+v, %v", name, e, err)
+				t.Fatalf("signing in by %s: %+v, %v", name, e, err)
 			}
 			waiting := e.with(home)
 			if _, err := b.Session(ctx, waiting); !errors.Is(err, ErrNoSession) {
-				t.Fatalf("by %s alone: %v", name, err)
+				t.Fatalf("reading the session after signing in by %s only: error = %v, want ErrNoSession", name, err)
 			}
 			list, err := b.Sessions(ctx, e.Session.Person.ID)
 			if err != nil || slices.ContainsFunc(list, func(s *Session) bool { return s.ID == e.Session.ID }) {
-				t.Errorf("it is listed: %+v, %v", list, err)
+				t.Errorf("the pending session is listed: %+v, %v", list, err)
 			}
 			if _, err := b.Code(ctx, "000000", waiting); !errors.Is(err, ErrCode) {
-				t.Errorf("a wrong code: %v", err)
+				t.Errorf("signing in with a wrong code: error = %v, want ErrCode", err)
 			}
 			code := b.code(uri)
 			done, err := b.Code(ctx, code[:3]+" "+code[3:], waiting)
 			if err != nil || done.Secret == e.Secret {
-				t.Fatalf("by %s and code: %v", name, err)
+				t.Fatalf("signing in by %s and code: %v", name, err)
 			}
 			if _, err := b.Session(ctx, done.with(home)); err != nil {
-				t.Errorf("by %s and code: %v", name, err)
+				t.Errorf("reading the session after signing in by %s and code: %v", name, err)
 			}
 			if _, err := b.Pending(ctx, waiting); !errors.Is(err, ErrNoSession) {
-				t.Errorf("the id from before: %v", err)
+				t.Errorf("reading the session with its old id: error = %v, want ErrNoSession", err)
 			}
 			e, err = begin()
 			if err != nil {
 				t.Fatal(err)
 			}
 			if _, err := b.Code(ctx, code, e.with(home)); !errors.Is(err, ErrCode) {
-				t.Errorf("a code for the second time: %v", err)
+				t.Errorf("using a code for the second time: error = %v, want ErrCode", err)
 			}
 			b.Advance(2 * time.Minute)
 		}
 		one := strings.ToLower(recovery[3])
 		for i, want := range []error{nil, ErrCode} {
 			if _, err := b.Code(ctx, one, b.signIn().with(home)); !errors.Is(err, want) {
-				t.Errorf("use %d of a recovery code: %v", i+1, err)
+				t.Errorf("use %d of a recovery code: %v, want %v", i+1, err, want)
 			}
 		}
 		if c, err := b.Codes(ctx, 1); err != nil || c.Left != 9 {
-			t.Errorf("%+v, %v", c, err)
+			t.Errorf("Codes = %+v, %v", c, err)
 		}
 		waiting := b.signIn().with(home)
 		b.Advance(pendingLife)
 		if _, err := b.Code(ctx, recovery[4], waiting); !errors.Is(err, ErrNoSession) {
-			t.Errorf("too late: %v", err)
+			t.Errorf("entering a code after the pending session expired: error = %v, want ErrNoSession", err)
 		}
 	})
 }
 
-func TestOneCodeAtOnceCountsOnce(t *testing.T) {
+func TestConcurrentUsesOfOneCode(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b, ctx := open(t, d), t.Context()
@@ -212,14 +212,14 @@ func TestOneCodeAtOnceCountsOnce(t *testing.T) {
 				}
 			}
 			if done != 1 {
-				t.Errorf("%s let %d in", code, done)
+				t.Errorf("%d calls with the code %s succeeded, want 1", done, code)
 			}
 			b.Advance(24*time.Hour + time.Second)
 		}
 	})
 }
 
-func TestGuessingCodesSlowsDown(t *testing.T) {
+func TestCodeTriesAreLimited(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b, ctx := open(t, d), t.Context()
@@ -231,7 +231,7 @@ func TestGuessingCodesSlowsDown(t *testing.T) {
 			_, err = b.Code(ctx, "000000", waiting)
 		}
 		if !fault.Is(err, fault.TooMany) {
-			t.Errorf("the sixth guess: %v", err)
+			t.Errorf("the sixth guess: error = %v, want fault.TooMany", err)
 		}
 	})
 }
@@ -246,16 +246,16 @@ func TestOperatorSetsPassword(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got, err := b.SignIn(ctx, address, "another horse", home); err != nil || !got.Session.Pending {
-			t.Errorf("%+v, %v", got, err)
+			t.Errorf("signing in with the new password: %+v, %v", got, err)
 		}
 		if err := b.SetPassword(ctx, e.Session.Person.ID, password, true); err != nil {
 			t.Fatal(err)
 		}
 		if b.signIn().Session.Pending {
-			t.Error("the second factor stayed")
+			t.Error("the second factor was not removed")
 		}
 		if err := b.SetPassword(ctx, 999, password, true); !errors.Is(err, ErrNoPerson) {
-			t.Errorf("without a session: %v", err)
+			t.Errorf("setting the password of an unknown person: error = %v, want ErrNoPerson", err)
 		}
 	})
 }

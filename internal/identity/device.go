@@ -10,7 +10,7 @@ import (
 	"github.com/certvault/certvault/internal/db"
 )
 
-// DeviceLife is the time without a sign-in after which a browser is no longer known.
+// DeviceLife is the time without a sign-in after which a browser is unknown again.
 const DeviceLife = 365 * 24 * time.Hour
 
 // isKnownDevice reports whether a person has signed in to the account in this browser before.
@@ -25,9 +25,10 @@ func (s *Service) isKnownDevice(ctx context.Context, folded, device string) (boo
 	return n > 0, nil
 }
 
-// rememberDeviceTx stores the browser in which a person signed in. It reports whether this browser was
-// unknown although others were known. Only a secret that the vault issued identifies a browser.
-func (s *Service) rememberDeviceTx(ctx context.Context, tx *db.Tx, p Person, device string) (secret string, stranger bool, err error) {
+// storeDeviceTx stores the browser in which a person signed in, and returns the browser's secret.
+// It reports as isNew whether this browser was unknown and the person has other known browsers.
+// Only a secret that the vault issued identifies a browser: any other value is replaced.
+func (s *Service) storeDeviceTx(ctx context.Context, tx *db.Tx, p Person, device string) (secret string, isNew bool, err error) {
 	now := db.Micros(s.Now())
 	res, err := tx.ExecContext(ctx, `UPDATE devices SET seen_at = $3 WHERE hash = $1 AND user_id = $2`, account.HashSecret(device), p.ID, now)
 	if err != nil {
@@ -40,12 +41,12 @@ func (s *Service) rememberDeviceTx(ctx context.Context, tx *db.Tx, p Person, dev
 	if n > 0 {
 		return device, false, nil
 	}
-	var others, ours int
+	var others, issued int
 	if err := tx.QueryRowContext(ctx, `SELECT (SELECT count(*) FROM devices WHERE user_id = $1), (SELECT count(*) FROM devices WHERE hash = $2)`,
-		p.ID, account.HashSecret(device)).Scan(&others, &ours); err != nil {
+		p.ID, account.HashSecret(device)).Scan(&others, &issued); err != nil {
 		return "", false, fmt.Errorf("storing a browser: %w", err)
 	}
-	if ours == 0 {
+	if issued == 0 {
 		device = newSecret()
 	}
 	if _, err := tx.ExecContext(ctx, `INSERT INTO devices (hash, user_id, created_at, seen_at) VALUES ($1, $2, $3, $3)`, account.HashSecret(device), p.ID, now); err != nil {
@@ -54,8 +55,8 @@ func (s *Service) rememberDeviceTx(ctx context.Context, tx *db.Tx, p Person, dev
 	return device, others > 0, nil
 }
 
-// browsers and systems are searched in this order, because most browsers also include the names of
-// others.
+// browsers and systems are searched in this order, because the headers of most browsers also
+// contain the names of other browsers.
 var (
 	browsers = [][2]string{
 		{"Edg", "Edge"}, {"OPR/", "Opera"}, {"SamsungBrowser", "Samsung Internet"}, {"Firefox/", "Firefox"}, {"FxiOS", "Firefox"},

@@ -11,12 +11,13 @@ import (
 )
 
 const (
-	// SweepEvery is the interval at which Sweep should run.
-	SweepEvery = 10 * time.Minute
-	// keepProofs is the time for which expired one-time secrets stay.
-	keepProofs = 24 * time.Hour
-	// keepThrottles is the longest time for which a rule counts tries.
-	keepThrottles = 24 * time.Hour
+	// SweepInterval is the interval at which Sweep should run.
+	SweepInterval = 10 * time.Minute
+	// proofRetention is the time after which expired one-time secrets are deleted.
+	proofRetention = 24 * time.Hour
+	// throttleRetention is the time after the last try for which a count is needed: the maximum of
+	// rule.resetAfter.
+	throttleRetention = 24 * time.Hour
 )
 
 // Sweep removes expired rows.
@@ -26,12 +27,12 @@ func (s *Service) Sweep(ctx context.Context) error {
 		statement string
 		before    time.Time
 	}{
-		{`DELETE FROM proofs WHERE expires_at < $1`, now.Add(-keepProofs)},
+		{`DELETE FROM proofs WHERE expires_at < $1`, now.Add(-proofRetention)},
 		{`DELETE FROM sessions WHERE expires_at < $1`, now},
 		{`DELETE FROM sessions WHERE seen_at < $1`, now.Add(-idleLife)},
 		{`DELETE FROM sessions WHERE pending AND created_at < $1`, now.Add(-pendingLife)},
 		{`DELETE FROM devices WHERE seen_at < $1`, now.Add(-DeviceLife)},
-		{`DELETE FROM throttles WHERE tried_at < $1`, now.Add(-keepThrottles)},
+		{`DELETE FROM throttles WHERE tried_at < $1`, now.Add(-throttleRetention)},
 	} {
 		if err := s.DB.Tx(ctx, func(tx *db.Tx) error {
 			_, err := tx.ExecContext(ctx, old.statement, db.Micros(old.before))

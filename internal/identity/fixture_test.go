@@ -24,19 +24,20 @@ const (
 	password = "correct horse"
 )
 
-// bench is a service with a clock that the test turns, whose jobs the test works
-// and whose mail it reads from the table.
+// bench is a service with a clock that the test advances. The test runs the jobs of the service and
+// reads its mail from the table.
 type bench struct {
 	*clocktest.Clock
 	*Service
 
 	t testing.TB
 	d *db.DB
-	// proved and deleted are what hooks were called with; fail is what they answer.
-	proved, deleted []Person
-	fail            error
-	read            int64
-	worked          int64
+	// verified and deleted have the people with whom the hooks were called; fail is the error that
+	// the hooks return.
+	verified, deleted []Person
+	fail              error
+	// read and worked are the ids of the last mail and the last job that the test has read.
+	read, worked int64
 }
 
 func open(t testing.TB, d *db.DB) *bench {
@@ -59,7 +60,7 @@ func open(t testing.TB, d *db.DB) *bench {
 	b.Service, err = New(Config{
 		DB: d, Keyring: ring, Queue: q, Mailer: mailer, Languages: languages, BaseURL: "https://vault.example:8443", PasswordCost: certtest.Cost, Now: b.Now, Log: log,
 		OnVerified: func(_ context.Context, _ *db.Tx, p Person) error {
-			b.proved = append(b.proved, p)
+			b.verified = append(b.verified, p)
 			return b.fail
 		},
 		OnDeleted: func(_ context.Context, _ *db.Tx, p Person) error {
@@ -80,11 +81,11 @@ func from(address string) Origin {
 
 var home = from("192.0.2.1")
 
-// work answers the requests for links that were queued since the last time.
+// work handles the requests for links that were queued since the last call.
 func (b *bench) work() {
 	b.t.Helper()
 	for _, args := range b.requests() {
-		if err := b.answer(b.t.Context(), args); err != nil {
+		if err := b.sendLink(b.t.Context(), args); err != nil {
 			b.t.Fatal(err)
 		}
 	}
@@ -148,13 +149,13 @@ func (b *bench) link(purpose Purpose, email string) string {
 	b.t.Helper()
 	b.work()
 	b.mails()
-	if err := b.Ask(b.t.Context(), purpose, email, "en", "", home); err != nil {
+	if err := b.RequestLink(b.t.Context(), purpose, email, "en", "", home); err != nil {
 		b.t.Fatal(err)
 	}
 	b.work()
 	list := b.mails()
 	if len(list) != 1 {
-		b.t.Fatalf("%d mails came, want 1", len(list))
+		b.t.Fatalf("%d mails were queued, want 1", len(list))
 	}
 	return b.secretIn(list[0], purpose)
 }
@@ -163,12 +164,12 @@ func (b *bench) secretIn(m mail.Message, purpose Purpose) string {
 	b.t.Helper()
 	_, after, ok := strings.Cut(m.Text, b.BaseURL+paths[purpose])
 	if !ok {
-		b.t.Fatalf("no link to %s in\n%s", purpose, m.Text)
+		b.t.Fatalf("the mail has no link with the purpose %s:\n%s", purpose, m.Text)
 	}
 	return strings.Fields(after)[0]
 }
 
-// join makes an account as another surface does, and signs in.
+// join creates an account as another package does, and signs in.
 func (b *bench) join(email string) (e *Entry) {
 	b.t.Helper()
 	hash, err := b.PasswordCost.Hash(b.t.Context(), password)
@@ -207,7 +208,7 @@ func (b *bench) count(query string, args ...any) (n int) {
 	return n
 }
 
-// institution makes one, whose owner has not proved their address.
+// institution creates an institution. Its owner has not verified the address.
 func (b *bench) institution(owner string) *account.Institution {
 	b.t.Helper()
 	inst, err := account.New(b.d, b.Now, account.WithCost(certtest.Cost)).CreateInstitution(b.t.Context(), account.NewInstitution{

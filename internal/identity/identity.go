@@ -1,7 +1,7 @@
-// Package identity owns the authentication of people: how a person verifies an e-mail address,
-// signs in and confirms a sign-in again, and the credentials for it: password, passkeys, one-time
-// passwords, recovery codes, sessions. It is the same for recipients and issuers of certificates.
-// Other packages decide what a person may do.
+// Package identity owns the authentication of people. It verifies e-mail addresses, signs people in
+// and confirms sign-ins. It manages the credentials: passwords, passkeys, one-time passwords,
+// recovery codes and sessions. Recipients and issuers of certificates sign in the same way. Other
+// packages decide which actions a person may perform.
 package identity
 
 import (
@@ -37,7 +37,7 @@ type Person struct {
 	Email, EmailFolded string
 	// Language is the tag of the chosen language, or "".
 	Language string
-	// Proved reports whether the person has verified the address.
+	// Verified reports whether the person has verified the address.
 	Verified bool
 	// Member reports whether the person belongs to an institution.
 	Member bool
@@ -48,7 +48,7 @@ type Person struct {
 	CreatedAt   time.Time
 }
 
-// Origin is the origin of a request.
+// Origin is the data of a request that identifies the network and the browser of the client.
 type Origin struct {
 	Address   netip.Addr
 	UserAgent string
@@ -61,11 +61,11 @@ type Entry struct {
 	Session Session
 	// Secret is the browser's new session secret.
 	Secret string
-	// Device is the secret by which the browser is known at the next sign-in.
+	// Device is the secret that identifies the browser at the next sign-in.
 	Device string
 }
 
-// Errors that a person may see; each surface words them in the person's language.
+// Errors that a person may see. Pages translate them into the person's language.
 var (
 	// ErrWrong means that the address and the password do not match.
 	ErrWrong = fault.New(fault.Invalid, "The address or the password is not right.")
@@ -91,15 +91,15 @@ type Hook func(ctx context.Context, tx *db.Tx, person Person) error
 type Config struct {
 	DB      *db.DB
 	Keyring *keyring.Ring
-	// Queue, Mailer and Languages may be nil if no mail is sent, as in the commands that run beside
-	// a server.
+	// Queue, Mailer and Languages may be nil if no mail is sent, as in the commands that run while
+	// a server is running.
 	Queue     *job.Queue
 	Mailer    *mail.Mailer
 	Languages *locale.Catalog
 	// BaseURL is the base of links in mail, and the origin of passkeys.
 	BaseURL string
-	// OnProved is called after an address was verified, OnDeleted before a person is deleted. Both
-	// may be nil.
+	// OnVerified is called after an address was verified, and OnDeleted before a person is deleted.
+	// Both may be nil.
 	OnVerified, OnDeleted Hook
 	// PasswordCost is the cost of hashing passwords; zero is account.DefaultCost.
 	PasswordCost account.Cost
@@ -112,17 +112,17 @@ type Service struct {
 	Config
 
 	host string
-	// passkeys is nil if the host of the origin is an IP address, for which browsers have no
-	// passkeys.
+	// passkeys is nil if the host of the origin is an IP address, because browsers support passkeys
+	// only for host names.
 	passkeys *webauthn.WebAuthn
-	// dummyHash has the form of a hash, but no password matches it. It is checked if there is no other
-	// hash, so that an unknown address takes as long as a known one.
+	// dummyHash has the form of a hash, but no password matches it. A sign-in to an unknown address
+	// checks it, so that the sign-in takes as long as for a known address.
 	dummyHash string
-	// background counts work that continues after the answer.
+	// background counts the work that continues after the response.
 	background sync.WaitGroup
 }
 
-// New returns a Service and, if there is a queue, registers its worker.
+// New returns a Service. If there is a queue, New registers the worker of the service.
 func New(c Config) (*Service, error) {
 	c.PasswordCost = cmp.Or(c.PasswordCost, account.DefaultCost)
 	s := &Service{Config: c, dummyHash: c.PasswordCost.NoPassword()}
@@ -186,7 +186,8 @@ func (s *Service) ByEmail(ctx context.Context, q db.Queryer, folded string) (Per
 	return s.person(ctx, q, `u.email_folded = $1`, folded)
 }
 
-// verifyAddressTx records that a person has verified the address, and calls the hook the first time.
+// verifyAddressTx records that a person has verified the address. It calls OnVerified if the
+// address was not verified before.
 func (s *Service) verifyAddressTx(ctx context.Context, tx *db.Tx, id int64) error {
 	changed, err := account.VerifyUserTx(ctx, tx, id, s.Now())
 	if err != nil || !changed || s.OnVerified == nil {

@@ -20,16 +20,16 @@ func TestSignUp(t *testing.T) {
 		b, ctx := open(t, d), t.Context()
 		secret := b.link(ToSignUp, address)
 		if n := b.count(`SELECT count(*) FROM users`); n != 0 {
-			t.Fatal("there is an account before the address was proved")
+			t.Fatal("an account exists before the address was verified")
 		}
 		if p, err := b.Proof(ctx, ToSignUp, secret); err != nil || p.Email != address {
 			t.Fatalf("the link is for %+v, %v", p, err)
 		}
 		for name, n := range map[string]NewPerson{
-			"no name": {Name: " ", Password: password}, "a turned name": {Name: "a\u202eb", Password: password}, "a short password": {Name: "Ada", Password: "short"},
+			"no name": {Name: " ", Password: password}, "a name with a bidi mark": {Name: "a\u202eb", Password: password}, "a short password": {Name: "Ada", Password: "short"},
 		} {
 			if _, err := b.SignUp(ctx, secret, n, home); !fault.Is(err, fault.Invalid) {
-				t.Errorf("%s: %v", name, err)
+				t.Errorf("signing up with %s: error = %v, want fault.Invalid", name, err)
 			}
 		}
 		e, err := b.SignUp(ctx, secret, NewPerson{Name: "  Ada\r\nBcc: x@example.org ", Password: password, Language: "de"}, home)
@@ -38,17 +38,17 @@ func TestSignUp(t *testing.T) {
 		}
 		p := e.Session.Person
 		if !p.Verified || p.Email != address || p.EmailFolded != "ada@example.org" || p.Name != "Ada Bcc: x@example.org" || p.Language != "de" || p.Member || !p.HasPassword {
-			t.Errorf("signed up as %+v", p)
+			t.Errorf("the new person is %+v", p)
 		}
-		if len(b.proved) != 1 || b.proved[0].ID != p.ID || !b.proved[0].Verified {
-			t.Errorf("the hook was called with %+v", b.proved)
+		if len(b.verified) != 1 || b.verified[0].ID != p.ID || !b.verified[0].Verified {
+			t.Errorf("the hook was called with %+v", b.verified)
 		}
 		s, err := b.Session(ctx, e.with(home))
 		if err != nil || s.Person != p || !s.Recent(b.Now()) {
 			t.Errorf("the session is %+v, %v", s, err)
 		}
 		if _, err := b.SignUp(ctx, secret, NewPerson{Name: "Eve", Password: password}, home); !errors.Is(err, ErrLink) {
-			t.Errorf("a link for the second time: %v", err)
+			t.Errorf("using the link for the second time: error = %v, want ErrLink", err)
 		}
 	})
 }
@@ -59,22 +59,22 @@ func TestSignUpOfKnownAddress(t *testing.T) {
 		b, ctx := open(t, d), t.Context()
 		early := b.link(ToSignUp, address)
 		b.join(address)
-		// Another form of the address is the same account. The mail is in the language of the
-		// account, not of the visitor, and its link signs in.
-		if err := b.Ask(ctx, ToSignUp, "ADA@EXAMPLE.ORG", "en", "", home); err != nil {
+		// Another form of the address identifies the same account. The mail is in the language of
+		// the account, not of the visitor, and its link is for signing in.
+		if err := b.RequestLink(ctx, ToSignUp, "ADA@EXAMPLE.ORG", "en", "", home); err != nil {
 			t.Fatal(err)
 		}
 		b.work()
 		list := b.mails()
 		if len(list) != 1 || list[0].To.Email != address || list[0].Subject != "Sie haben bereits ein Konto" {
-			t.Fatalf("mailed %+v", list)
+			t.Fatalf("the mails are %+v", list)
 		}
 		if _, err := b.SignInByLink(ctx, b.secretIn(list[0], ToSignIn), home); err != nil {
 			t.Error(err)
 		}
-		// The first link, used later, returns an error and changes nothing.
+		// If the first link is used later, SignUp returns an error and changes nothing.
 		if _, err := b.SignUp(ctx, early, NewPerson{Name: "Eve", Password: "another horse"}, home); !errors.Is(err, ErrTaken) {
-			t.Errorf("an account for the second time: %v", err)
+			t.Errorf("signing up with an address that has an account: error = %v, want ErrTaken", err)
 		}
 		if _, err := b.SignIn(ctx, address, password, home); err != nil {
 			t.Error(err)
@@ -92,16 +92,16 @@ func TestFailingHookRollsBack(t *testing.T) {
 			t.Fatal(err)
 		}
 		if n := b.count(`SELECT count(*) FROM users`) + b.count(`SELECT count(*) FROM sessions`); n != 0 {
-			t.Error("what the hook refused left something")
+			t.Error("the transaction was not rolled back after the hook failed")
 		}
 		b.fail = nil
 		if _, err := b.SignUp(ctx, secret, NewPerson{Name: "Ada"}, home); err != nil {
-			t.Errorf("the link was used up: %v", err)
+			t.Errorf("using the link after the rollback: %v", err)
 		}
 	})
 }
 
-func TestTwoSignUpsAtOnceMakeOneAccount(t *testing.T) {
+func TestConcurrentSignUpsCreateOneAccount(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b, ctx := open(t, d), t.Context()
@@ -122,8 +122,8 @@ func TestTwoSignUpsAtOnceMakeOneAccount(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		if done != 1 || b.count(`SELECT count(*) FROM users`) != 1 || len(b.proved) != 1 {
-			t.Errorf("%d signed up, %d hooks", done, len(b.proved))
+		if done != 1 || b.count(`SELECT count(*) FROM users`) != 1 || len(b.verified) != 1 {
+			t.Errorf("%d calls succeeded and %d hooks were called, want 1 and 1", done, len(b.verified))
 		}
 	})
 }
@@ -139,22 +139,22 @@ func TestSignInByPassword(t *testing.T) {
 			t.Fatal(err)
 		}
 		if e.Secret == old.Session || len(e.Secret) < 52 {
-			t.Errorf("the id is %q", e.Secret)
+			t.Errorf("the new session id is %q", e.Secret)
 		}
 		if _, err := b.Session(ctx, old); !errors.Is(err, ErrNoSession) {
-			t.Errorf("the id from before signs in: %v", err)
+			t.Errorf("reading the session with its old id: error = %v, want ErrNoSession", err)
 		}
 		if b.count(`SELECT count(*) FROM sessions WHERE hash = $1`, []byte(e.Secret)) != 0 || b.count(`SELECT count(*) FROM sessions WHERE hash = $1`, account.HashSecret(e.Secret)) != 1 {
-			t.Error("the id is not stored as its hash")
+			t.Error("the session id is not stored as a hash")
 		}
 		planted := home
-		planted.Session = "a-session-id-that-somebody-planted"
+		planted.Session = "a-session-id-that-an-attacker-planted"
 		if e, err = b.SignIn(ctx, address, password, planted); err != nil || e.Secret == planted.Session {
-			t.Errorf("with a planted id: %v", err)
+			t.Errorf("signing in with a planted session id: %v", err)
 		}
 		for _, in := range [][2]string{{address, "wrong horse"}, {address, ""}, {"nobody@example.org", password}, {"no address", password}, {"", ""}} {
 			if _, err := b.SignIn(ctx, in[0], in[1], from("198.51.100.7")); !errors.Is(err, ErrWrong) {
-				t.Errorf("%q: %v", in, err)
+				t.Errorf("signing in with %q: error = %v, want ErrWrong", in, err)
 			}
 		}
 	})
@@ -166,37 +166,37 @@ func TestNoPasswordMatchesWithoutHash(t *testing.T) {
 		b, ctx := open(t, d), t.Context()
 		e, err := b.SignUp(ctx, b.link(ToSignUp, address), NewPerson{Name: "Ada"}, home)
 		if err != nil || e.Session.Person.HasPassword {
-			t.Fatalf("%+v, %v", e, err)
+			t.Fatalf("SignUp = %+v, %v", e, err)
 		}
 		if _, err := b.SignIn(ctx, address, "", home); !errors.Is(err, ErrWrong) {
-			t.Errorf("an empty password: %v", err)
+			t.Errorf("signing in with an empty password: error = %v, want ErrWrong", err)
 		}
 		if err := b.Confirm(ctx, &e.Session, "", home); !errors.Is(err, ErrWrong) {
-			t.Errorf("an empty password again: %v", err)
+			t.Errorf("confirming with an empty password: error = %v, want ErrWrong", err)
 		}
 	})
 }
 
-func TestOwnerProvesTheirAddress(t *testing.T) {
+func TestOwnerVerifiesAddressByLink(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b, ctx := open(t, d), t.Context()
 		b.institution(address)
 		e, err := b.SignIn(ctx, address, password, home)
-		if err != nil || e.Session.Person.Verified || !e.Session.Person.Member || len(b.proved) != 0 {
-			t.Fatalf("by password: %+v, %v", e, err)
+		if err != nil || e.Session.Person.Verified || !e.Session.Person.Member || len(b.verified) != 0 {
+			t.Fatalf("signing in by password: %+v, %v", e, err)
 		}
 		e, err = b.SignInByLink(ctx, b.link(ToSignIn, address), home)
-		if err != nil || !e.Session.Person.Verified || len(b.proved) != 1 {
-			t.Fatalf("by link: %+v, %v", e, err)
+		if err != nil || !e.Session.Person.Verified || len(b.verified) != 1 {
+			t.Fatalf("signing in by link: %+v, %v", e, err)
 		}
-		if _, err = b.SignInByLink(ctx, b.link(ToSignIn, address), home); err != nil || len(b.proved) != 1 {
-			t.Errorf("proved %d times, %v", len(b.proved), err)
+		if _, err = b.SignInByLink(ctx, b.link(ToSignIn, address), home); err != nil || len(b.verified) != 1 {
+			t.Errorf("OnVerified was called %d times, want 1; %v", len(b.verified), err)
 		}
 	})
 }
 
-func TestLinkIsGoodOnceAndForATime(t *testing.T) {
+func TestLinkIsValidOnceAndExpires(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b, ctx := open(t, d), t.Context()
@@ -217,24 +217,24 @@ func TestLinkIsGoodOnceAndForATime(t *testing.T) {
 			}
 		}
 		if done != 1 {
-			t.Errorf("one link let %d in", done)
+			t.Errorf("%d calls with one link succeeded, want 1", done)
 		}
 		secret = b.link(ToSignIn, address)
 		if _, err := b.Reset(ctx, secret, "another horse"); !errors.Is(err, ErrLink) {
-			t.Errorf("for another purpose: %v", err)
+			t.Errorf("using a link for another purpose: error = %v, want ErrLink", err)
 		}
 		b.Advance(15 * time.Minute)
 		if _, err := b.Proof(ctx, ToSignIn, secret); !errors.Is(err, ErrLink) {
-			t.Errorf("looked at too late: %v", err)
+			t.Errorf("reading an expired link: error = %v, want ErrLink", err)
 		}
 		if _, err := b.SignInByLink(ctx, secret, home); !errors.Is(err, ErrLink) {
-			t.Errorf("used too late: %v", err)
+			t.Errorf("using an expired link: error = %v, want ErrLink", err)
 		}
 	})
 }
 
-// The work for a request must not depend on whether the address has an account, until after the
-// answer.
+// The work before the response to a request for a link must not depend on whether the address has
+// an account.
 func TestLinkRequestDoesNotRevealAccounts(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -242,11 +242,11 @@ func TestLinkRequestDoesNotRevealAccounts(t *testing.T) {
 		b.join(address)
 		for _, purpose := range []Purpose{ToSignIn, ToReset, ToSignUp} {
 			for _, email := range []string{address, "nobody@example.org"} {
-				if err := b.Ask(ctx, purpose, email, "en", "", from("198.51.100.7")); err != nil {
+				if err := b.RequestLink(ctx, purpose, email, "en", "", from("198.51.100.7")); err != nil {
 					t.Fatal(err)
 				}
 				if b.mails() != nil {
-					t.Error("a mail was queued before the answer")
+					t.Error("a mail was queued before the response")
 				}
 			}
 		}
@@ -257,10 +257,10 @@ func TestLinkRequestDoesNotRevealAccounts(t *testing.T) {
 		}
 		want := "Ada@Example.org: Ihr Link zum Anmelden|Ada@Example.org: Neues Passwort setzen|Ada@Example.org: Sie haben bereits ein Konto|nobody@example.org: Confirm your e-mail address"
 		if strings.Join(got, "|") != want {
-			t.Errorf("mailed %s", strings.Join(got, "|"))
+			t.Errorf("the mails are %s, want %s", strings.Join(got, "|"), want)
 		}
-		if err := b.Ask(ctx, ToSignIn, "no address", "en", "", home); !fault.Is(err, fault.Invalid) {
-			t.Errorf("no address: %v", err)
+		if err := b.RequestLink(ctx, ToSignIn, "no address", "en", "", home); !fault.Is(err, fault.Invalid) {
+			t.Errorf("requesting a link for an invalid address: error = %v, want fault.Invalid", err)
 		}
 	})
 }
@@ -272,31 +272,31 @@ func TestReset(t *testing.T) {
 		e := b.join(address)
 		other, secret := b.link(ToSignIn, address), b.link(ToReset, address)
 		if _, err := b.Reset(ctx, secret, "short"); !fault.Is(err, fault.Invalid) {
-			t.Errorf("a short password: %v", err)
+			t.Errorf("resetting to a short password: error = %v, want fault.Invalid", err)
 		}
 		if _, err := b.Reset(ctx, secret, "another horse"); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := b.Session(ctx, e.with(home)); !errors.Is(err, ErrNoSession) {
-			t.Errorf("a session outlives the reset: %v", err)
+			t.Errorf("reading a session from before the reset: error = %v, want ErrNoSession", err)
 		}
 		if _, err := b.SignInByLink(ctx, other, home); !errors.Is(err, ErrLink) {
-			t.Errorf("a link outlives the reset: %v", err)
+			t.Errorf("using a link from before the reset: error = %v, want ErrLink", err)
 		}
 		if _, err := b.SignIn(ctx, address, password, home); !errors.Is(err, ErrWrong) {
-			t.Errorf("the old password: %v", err)
+			t.Errorf("signing in with the old password: error = %v, want ErrWrong", err)
 		}
 		if _, err := b.SignIn(ctx, address, "another horse", home); err != nil {
-			t.Errorf("the new password: %v", err)
+			t.Errorf("signing in with the new password: %v", err)
 		}
 		if list := b.mails(); len(list) == 0 || list[0].Subject != "Ihr Passwort wurde geändert" {
-			t.Errorf("mailed %+v", list)
+			t.Errorf("the mails are %+v", list)
 		}
 	})
 }
 
-// A concurrent request must not restore a session that a reset ended.
-func TestResetWinsOverConcurrentSignIn(t *testing.T) {
+// A request of a session that a reset has ended must not change the account.
+func TestEndedSessionCannotChangeAccount(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b, ctx := open(t, d), t.Context()
@@ -316,18 +316,18 @@ func TestResetWinsOverConcurrentSignIn(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := b.ChangePassword(ctx, &e.Session, "a third horse"); !errors.Is(err, ErrNoSession) {
-			t.Errorf("the password: %v", err)
+			t.Errorf("changing the password: error = %v, want ErrNoSession", err)
 		}
 		if _, err := b.ConfirmCodes(ctx, &e.Session, b.code(enrolment.URI), home); !errors.Is(err, ErrNoSession) {
-			t.Errorf("codes: %v", err)
+			t.Errorf("confirming codes: error = %v, want ErrNoSession", err)
 		}
-		if err := b.AskAddress(ctx, &e.Session, "eve@example.org", home); !errors.Is(err, ErrNoSession) {
-			t.Errorf("an address: %v", err)
+		if err := b.RequestAddressChange(ctx, &e.Session, "eve@example.org", home); !errors.Is(err, ErrNoSession) {
+			t.Errorf("requesting a change of the address: error = %v, want ErrNoSession", err)
 		}
 		if err := b.AddPasskey(ctx, e.Session.Person, c.Secret, "x", newToken(t, e.Session.Person).create(c)); !errors.Is(err, ErrLink) {
-			t.Errorf("a passkey: %v", err)
+			t.Errorf("adding a passkey: error = %v, want ErrLink", err)
 		}
-		// A sign-in with the old password during its change leaves no session.
+		// A sign-in with the old password while the password is changed leaves no session.
 		hash, err := b.PasswordCost.Hash(ctx, password)
 		if err != nil {
 			t.Fatal(err)
@@ -349,13 +349,13 @@ func TestResetWinsOverConcurrentSignIn(t *testing.T) {
 		})
 		wg.Wait()
 		if n := b.count(`SELECT count(*) FROM sessions`); n != 0 {
-			t.Errorf("%d sessions outlive their password", n)
+			t.Errorf("%d sessions with the old password are left", n)
 		}
 	})
 }
 
-// A link is mailed to the mailbox of the folded form, however the address was entered.
-func TestLinksGoWhereTheFoldedFormSays(t *testing.T) {
+// However the address was entered, a link is mailed to the domain of the folded form.
+func TestMailbox(t *testing.T) {
 	t.Parallel()
 	for typed, want := range map[string]string{
 		"Ada@Example.ORG": "Ada@example.org", "\u212aevin@example.org": "Kevin@example.org", "x@\ufb01rm.example": "x@firm.example",
@@ -367,12 +367,12 @@ func TestLinksGoWhereTheFoldedFormSays(t *testing.T) {
 			continue
 		}
 		if got := mailbox(e); got != want {
-			t.Errorf("%q: mailed to %q, want %q", typed, got, want)
+			t.Errorf("mailbox(%q) = %q, want %q", typed, got, want)
 		}
 	}
 }
 
-func TestChangePasswordSparesOneSession(t *testing.T) {
+func TestChangePasswordEndsOtherSessions(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b, ctx := open(t, d), t.Context()
@@ -385,10 +385,10 @@ func TestChangePasswordSparesOneSession(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := b.Session(ctx, first.with(home)); !errors.Is(err, ErrNoSession) {
-			t.Errorf("the other session: %v", err)
+			t.Errorf("reading the other session: error = %v, want ErrNoSession", err)
 		}
 		if _, err := b.Session(ctx, second.with(home)); err != nil {
-			t.Errorf("this session: %v", err)
+			t.Errorf("reading this session: %v", err)
 		}
 	})
 }
@@ -398,15 +398,15 @@ func TestChangeOfAddress(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b, ctx := open(t, d), t.Context()
 		e := b.join(address)
-		astray := b.link(ToReset, address)
+		oldLink := b.link(ToReset, address)
 		ask := func(email string) (to, secret string) {
 			t.Helper()
-			if err := b.AskAddress(ctx, &e.Session, email, home); err != nil {
+			if err := b.RequestAddressChange(ctx, &e.Session, email, home); err != nil {
 				t.Fatal(err)
 			}
 			list := b.mails()
 			if len(list) != 1 {
-				t.Fatalf("%d mails", len(list))
+				t.Fatalf("%d mails were queued, want 1", len(list))
 			}
 			if !strings.Contains(list[0].Text, paths[ToChangeAddress]) {
 				return list[0].To.Email, ""
@@ -415,39 +415,39 @@ func TestChangeOfAddress(t *testing.T) {
 		}
 		to, secret := ask("lovelace@example.org")
 		if to != "lovelace@example.org" {
-			t.Fatalf("the link went to %s", to)
+			t.Fatalf("the link was mailed to %s", to)
 		}
-		stranger := b.join("eve@example.org")
+		other := b.join("eve@example.org")
 		b.mails()
-		if err := b.ChangeAddress(ctx, &stranger.Session, secret); !errors.Is(err, ErrLink) {
-			t.Errorf("by another person: %v", err)
+		if err := b.ChangeAddress(ctx, &other.Session, secret); !errors.Is(err, ErrLink) {
+			t.Errorf("using the link as another person: error = %v, want ErrLink", err)
 		}
-		b.proved = nil
+		b.verified = nil
 		if err := b.ChangeAddress(ctx, &e.Session, secret); err != nil {
 			t.Fatal(err)
 		}
 		p, err := b.Person(ctx, d, e.Session.Person.ID)
-		if err != nil || p.Email != "lovelace@example.org" || p.EmailFolded != p.Email || !p.Verified || len(b.proved) != 1 || b.proved[0].Email != p.Email {
-			t.Errorf("now %+v, proved %+v, %v", p, b.proved, err)
+		if err != nil || p.Email != "lovelace@example.org" || p.EmailFolded != p.Email || !p.Verified || len(b.verified) != 1 || b.verified[0].Email != p.Email {
+			t.Errorf("the person is %+v, the hook was called with %+v, %v", p, b.verified, err)
 		}
 		if list := b.mails(); len(list) != 1 || list[0].To.Email != address || list[0].Subject != "Ihre E-Mail-Adresse wurde geändert" {
-			t.Errorf("mailed %+v", list)
+			t.Errorf("the mails are %+v", list)
 		}
-		if _, err := b.Reset(ctx, astray, "another horse"); !errors.Is(err, ErrLink) {
-			t.Errorf("a link to the old address: %v", err)
+		if _, err := b.Reset(ctx, oldLink, "another horse"); !errors.Is(err, ErrLink) {
+			t.Errorf("using a link to the old address: error = %v, want ErrLink", err)
 		}
 		if err := b.ChangeAddress(ctx, &e.Session, secret); !errors.Is(err, ErrLink) {
-			t.Errorf("twice: %v", err)
+			t.Errorf("using the link for the second time: error = %v, want ErrLink", err)
 		}
-		// An address of another account cannot be taken, neither at the request nor after it was
-		// taken in between.
+		// A person cannot change to the address of another account, even if that account was
+		// created after the link was requested.
 		if to, secret = ask("EVE@example.org"); to != "eve@example.org" || secret != "" {
-			t.Errorf("a taken address got a link, at %s", to)
+			t.Errorf("a link was mailed to %s, which is the address of another account", to)
 		}
 		_, secret = ask("free@example.org")
 		b.join("free@example.org")
 		if err := b.ChangeAddress(ctx, &e.Session, secret); !errors.Is(err, ErrTaken) {
-			t.Errorf("taken in the meantime: %v", err)
+			t.Errorf("changing to an address that got an account in the meantime: error = %v, want ErrTaken", err)
 		}
 	})
 }
@@ -471,7 +471,7 @@ func TestDelete(t *testing.T) {
 		}
 		for _, table := range []string{"users", "sessions", "devices", "authenticators", "recovery_codes", "passkeys"} {
 			if n := b.count(`SELECT count(*) FROM ` + table); n != 0 {
-				t.Errorf("%d rows left in %s", n, table)
+				t.Errorf("%d rows are left in %s", n, table)
 			}
 		}
 		if len(b.deleted) != 2 || b.deleted[1].Email != address {
@@ -483,7 +483,7 @@ func TestDelete(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := b.Delete(ctx, owner.ID); !fault.Is(err, fault.BadRequest) {
-			t.Errorf("a member: %v", err)
+			t.Errorf("deleting a member: error = %v, want fault.BadRequest", err)
 		}
 	})
 }

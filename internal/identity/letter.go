@@ -10,13 +10,13 @@ import (
 	"github.com/certvault/certvault/internal/mail"
 )
 
-// paths are the pages to which mailed links lead.
+// paths has the path of the page of each mailed link, without the secret.
 var paths = map[Purpose]string{
 	ToSignUp: "/sign-up/", ToSignIn: "/sign-in/link/", ToReset: "/reset/", ToChangeAddress: "/account/address/",
 }
 
-// writeTx queues a mail. Its texts are in the section of the catalog with this name: subject, text,
-// and with a path the label of the button and the lifetime of the link.
+// writeTx queues a mail. The section of the catalog with this name has the texts: the subject and
+// the text and, for a mail with a path, the label of the button and the lifetime of the link.
 func (s *Service) writeTx(ctx context.Context, tx *db.Tx, to Person, name, path string, args ...any) error {
 	if s.Mailer == nil {
 		return nil

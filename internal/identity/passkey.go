@@ -33,8 +33,8 @@ type Passkey struct {
 	UsedAt    *time.Time
 }
 
-// holder implements the user of the WebAuthn library. Its handle is the person's UUID, which
-// contains no personal data.
+// holder implements webauthn.User. The user handle is the person's UUID, which contains no personal
+// data.
 type holder struct {
 	Person
 
@@ -64,20 +64,23 @@ func (h *holder) has(id []byte) bool {
 	return slices.ContainsFunc(h.credentials, func(c webauthn.Credential) bool { return bytes.Equal(c.ID, id) })
 }
 
-// HasPasskeys reports whether browsers support passkeys for this vault, which needs a host name.
+// HasPasskeys reports whether browsers support passkeys for this vault. Passkeys require a host
+// name.
 func (s *Service) HasPasskeys() bool { return s.passkeys != nil }
 
-var errNoPasskeys = fault.New(fault.BadRequest, "Passkeys need a vault with a host name, not an IP address.")
+var errNoPasskeys = fault.New(fault.BadRequest, "Passkeys require a vault with a host name, not an IP address.")
 
 // Ceremony is the input of a WebAuthn ceremony in the browser.
 type Ceremony struct {
-	// Options are the options of navigator.credentials.get or create, as JSON.
+	// Options has the options of navigator.credentials.get or navigator.credentials.create, as
+	// JSON.
 	Options any
 	// Secret must be sent with the response; it is valid once.
 	Secret string
 }
 
-// BeginPasskey asks for any passkey of this vault; the response identifies the person.
+// BeginPasskey begins a ceremony with any passkey of this vault. The response identifies the
+// person.
 func (s *Service) BeginPasskey(ctx context.Context) (*Ceremony, error) {
 	if s.passkeys == nil {
 		return nil, errNoPasskeys
@@ -102,7 +105,7 @@ func (s *Service) begin(ctx context.Context, purpose Purpose, userID int64, opti
 	return c, err
 }
 
-// stateOf uses the secret of a ceremony and returns the stored state.
+// stateOf redeems the secret of a ceremony and returns the stored state.
 func (s *Service) stateOf(ctx context.Context, purpose Purpose, secret string) (state webauthn.SessionData, userID int64, err error) {
 	var p Proof
 	if err := s.DB.Tx(ctx, func(tx *db.Tx) (err error) {
@@ -123,7 +126,7 @@ func (s *Service) SignInByPasskey(ctx context.Context, secret string, response [
 	h, credential, err := s.checkPasskey(ctx, secret, response)
 	if err != nil {
 		if h != nil {
-			s.refused(ctx, h.ID, string(ByPasskey))
+			s.recordFailure(ctx, h.ID, string(ByPasskey))
 		}
 		return nil, err
 	}
@@ -136,7 +139,7 @@ func (s *Service) SignInByPasskey(ctx context.Context, secret string, response [
 		return err
 	})
 	if errors.Is(err, ErrPasskey) {
-		s.refused(ctx, h.ID, string(ByPasskey))
+		s.recordFailure(ctx, h.ID, string(ByPasskey))
 	}
 	return e, err
 }
@@ -158,8 +161,9 @@ func (s *Service) ConfirmByPasskey(ctx context.Context, session *Session, secret
 	})
 }
 
-// checkPasskey verifies an authenticator's response (WebAuthn, 7.2). If the response is refused but
-// names an existing passkey of a person, checkPasskey also returns this person: passkey ids are not
+// checkPasskey verifies an authenticator's response (WebAuthn, 7.2). If it refuses a response that
+// has the id of an existing passkey of a person, it also returns this person, so that the failed
+// sign-in is recorded. Such a response is not from an arbitrary client, because passkey ids are not
 // public.
 func (s *Service) checkPasskey(ctx context.Context, secret string, response []byte) (*holder, *webauthn.Credential, error) {
 	if s.passkeys == nil {
@@ -171,7 +175,7 @@ func (s *Service) checkPasskey(ctx context.Context, secret string, response []by
 	}
 	parsed, err := protocol.ParseCredentialRequestResponseBytes(response)
 	if err != nil {
-		return nil, nil, refused(err)
+		return nil, nil, passkeyError(err)
 	}
 	var h *holder
 	_, credential, err := s.passkeys.ValidatePasskeyLogin(func(_, handle []byte) (webauthn.User, error) {
@@ -186,17 +190,17 @@ func (s *Service) checkPasskey(ctx context.Context, secret string, response []by
 		if h == nil || !h.has(parsed.RawID) {
 			h = nil
 		}
-		return h, nil, refused(err)
+		return h, nil, passkeyError(err)
 	}
 	if credential.Authenticator.CloneWarning {
-		return h, nil, refused(errors.New("the signature count did not grow: the passkey may have been copied"))
+		return h, nil, passkeyError(errors.New("the signature count did not increase: the passkey may have been copied"))
 	}
 	return h, credential, nil
 }
 
-// refused keeps the reason for the log. The message has none, because the reason helps only an
-// attacker.
-func refused(err error) error {
+// passkeyError returns an error with the reason for the log. The message does not contain the
+// reason, because the reason would help only an attacker.
+func passkeyError(err error) error {
 	return &fault.Error{Kind: ErrPasskey.Kind, Message: ErrPasskey.Message, Err: errors.Join(ErrPasskey, err)}
 }
 
@@ -225,8 +229,9 @@ func (s *Service) holder(ctx context.Context, where string, arg any) (*holder, e
 	return h, rows.Err()
 }
 
-// recordUseTx records the use of a passkey. If an authenticator counts signatures, the count only grows
-// (WebAuthn, 6.1.1): of two responses with the same count the second is refused.
+// recordUseTx records the use of a passkey. If an authenticator counts signatures, each count must
+// be greater than the previous count (WebAuthn, 6.1.1): the second of two responses with the same
+// count is refused.
 func (s *Service) recordUseTx(ctx context.Context, tx *db.Tx, h *holder, c *webauthn.Credential) error {
 	text, err := json.Marshal(c)
 	if err != nil {
@@ -245,7 +250,7 @@ func (s *Service) recordUseTx(ctx context.Context, tx *db.Tx, h *holder, c *weba
 	return nil
 }
 
-// BeginNewPasskey asks for a new passkey of a person.
+// BeginNewPasskey begins the registration of a new passkey of a person.
 func (s *Service) BeginNewPasskey(ctx context.Context, p Person) (*Ceremony, error) {
 	if s.passkeys == nil {
 		return nil, errNoPasskeys
@@ -286,11 +291,11 @@ func (s *Service) AddPasskey(ctx context.Context, p Person, secret, name string,
 	}
 	parsed, err := protocol.ParseCredentialCreationResponseBytes(response)
 	if err != nil {
-		return refused(err)
+		return passkeyError(err)
 	}
 	c, err := s.passkeys.CreateCredential(h, state, parsed)
 	if err != nil {
-		return refused(err)
+		return passkeyError(err)
 	}
 	text, err := json.Marshal(c)
 	if err != nil {
@@ -332,7 +337,7 @@ func (s *Service) Passkeys(ctx context.Context, personID int64) (list []Passkey,
 	return list, rows.Err()
 }
 
-// RemovePasskey removes a passkey of a person. It is no error if the passkey does not exist.
+// RemovePasskey removes a passkey of a person. If the passkey does not exist, it returns nil.
 func (s *Service) RemovePasskey(ctx context.Context, p Person, id int64) error {
 	return s.DB.Tx(ctx, func(tx *db.Tx) error {
 		res, err := tx.ExecContext(ctx, `DELETE FROM passkeys WHERE user_id = $1 AND id = $2`, p.ID, id)

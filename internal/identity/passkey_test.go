@@ -19,8 +19,8 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// token is an authenticator with one passkey that implements WebAuthn, 6.3, and deviates from it if
-// a test requires that.
+// token is an authenticator with one passkey. It implements WebAuthn, 6.3. Tests change its fields
+// to produce invalid responses.
 type token struct {
 	t      testing.TB
 	key    *ecdsa.PrivateKey
@@ -153,48 +153,48 @@ func TestPasskey(t *testing.T) {
 		second := b.addPasskey(p)
 		list, err := b.Passkeys(ctx, p.ID)
 		if err != nil || len(list) != 2 || list[0].Name != "My key" || list[0].UsedAt != nil {
-			t.Fatalf("%+v, %v", list, err)
+			t.Fatalf("Passkeys = %+v, %v", list, err)
 		}
 		k.count++
 		c := b.ceremony()
-		answer := k.get(c)
-		e, err := b.SignInByPasskey(ctx, c.Secret, answer, home)
+		response := k.get(c)
+		e, err := b.SignInByPasskey(ctx, c.Secret, response, home)
 		if err != nil || e.Session.Person.ID != p.ID || e.Session.Pending {
-			t.Fatalf("%+v, %v", e, err)
+			t.Fatalf("SignInByPasskey = %+v, %v", e, err)
 		}
 		if _, err := b.Session(ctx, e.with(home)); err != nil {
 			t.Error(err)
 		}
-		if _, err := b.SignInByPasskey(ctx, c.Secret, answer, home); !errors.Is(err, ErrLink) {
-			t.Errorf("an answer for the second time: %v", err)
+		if _, err := b.SignInByPasskey(ctx, c.Secret, response, home); !errors.Is(err, ErrLink) {
+			t.Errorf("using a response for the second time: error = %v, want ErrLink", err)
 		}
-		if _, err := b.SignInByPasskey(ctx, b.ceremony().Secret, answer, home); !errors.Is(err, ErrPasskey) {
-			t.Errorf("an answer to another challenge: %v", err)
+		if _, err := b.SignInByPasskey(ctx, b.ceremony().Secret, response, home); !errors.Is(err, ErrPasskey) {
+			t.Errorf("using a response to another challenge: error = %v, want ErrPasskey", err)
 		}
-		for name, spoil := range map[string]func(k *token){
-			"a count that stands still": func(k *token) { k.count-- },
-			"another origin":            func(k *token) { k.origin = "https://vault.example.evil.example" },
-			"another host":              func(k *token) { k.host = "evil.example" },
-			"an unverified user":        func(k *token) { k.flags = userPresent },
-			"an absent user":            func(k *token) { k.flags = userVerified },
-			"somebody else's handle":    func(k *token) { k.handle = make([]byte, 16) },
-			"an unknown credential":     func(k *token) { k.id = []byte("unknown") },
-			"another key":               func(k *token) { k.key = second.key },
+		for name, change := range map[string]func(k *token){
+			"an unchanged count":         func(k *token) { k.count-- },
+			"another origin":             func(k *token) { k.origin = "https://vault.example.evil.example" },
+			"another host":               func(k *token) { k.host = "evil.example" },
+			"an unverified user":         func(k *token) { k.flags = userPresent },
+			"an absent user":             func(k *token) { k.flags = userVerified },
+			"the handle of another user": func(k *token) { k.handle = make([]byte, 16) },
+			"an unknown credential":      func(k *token) { k.id = []byte("unknown") },
+			"another key":                func(k *token) { k.key = second.key },
 		} {
-			spoilt := *k
-			spoilt.count++
-			spoil(&spoilt)
+			changed := *k
+			changed.count++
+			change(&changed)
 			c := b.ceremony()
-			if _, err := b.SignInByPasskey(ctx, c.Secret, spoilt.get(c), home); !errors.Is(err, ErrPasskey) {
-				t.Errorf("%s: %v", name, err)
+			if _, err := b.SignInByPasskey(ctx, c.Secret, changed.get(c), home); !errors.Is(err, ErrPasskey) {
+				t.Errorf("signing in with %s: error = %v, want ErrPasskey", name, err)
 			}
 		}
 		for _, text := range []string{"", "{}", "null", "[]", `{"id":"x"}`} {
 			if _, err := b.SignInByPasskey(ctx, b.ceremony().Secret, []byte(text), home); !errors.Is(err, ErrPasskey) {
-				t.Errorf("%q: %v", text, err)
+				t.Errorf("signing in with the response %q: error = %v, want ErrPasskey", text, err)
 			}
 		}
-		// A person cannot remove another's passkey.
+		// A person cannot remove the passkey of another person.
 		eve := b.join("eve@example.org").Session
 		if err := b.RemovePasskey(ctx, eve.Person, list[0].ID); err != nil {
 			t.Fatal(err)
@@ -202,19 +202,19 @@ func TestPasskey(t *testing.T) {
 		k.count++
 		c = b.ceremony()
 		if err := b.ConfirmByPasskey(ctx, &eve, c.Secret, k.get(c)); !errors.Is(err, ErrPasskey) {
-			t.Errorf("another's passkey confirms: %v", err)
+			t.Errorf("confirming with the passkey of another person: error = %v, want ErrPasskey", err)
 		}
 		c = b.ceremony()
 		b.Advance(recent)
 		if err := b.ConfirmByPasskey(ctx, &e.Session, b.ceremony().Secret, k.get(c)); !errors.Is(err, ErrPasskey) {
-			t.Errorf("another's challenge confirms: %v", err)
+			t.Errorf("confirming with a response to another challenge: error = %v, want ErrPasskey", err)
 		}
 		c = b.ceremony()
 		if err := b.ConfirmByPasskey(ctx, &e.Session, c.Secret, k.get(c)); err != nil {
 			t.Error(err)
 		}
 		if s, err := b.Session(ctx, e.with(home)); err != nil || !s.Recent(b.Now()) {
-			t.Errorf("%+v, %v", s, err)
+			t.Errorf("after the confirmation, the session is %+v, %v", s, err)
 		}
 		if err := b.RemovePasskey(ctx, p, list[0].ID); err != nil {
 			t.Fatal(err)
@@ -222,12 +222,12 @@ func TestPasskey(t *testing.T) {
 		k.count++
 		c = b.ceremony()
 		if _, err := b.SignInByPasskey(ctx, c.Secret, k.get(c), home); !errors.Is(err, ErrPasskey) {
-			t.Errorf("a passkey that was removed: %v", err)
+			t.Errorf("signing in with a removed passkey: error = %v, want ErrPasskey", err)
 		}
 	})
 }
 
-// Synchronized passkeys do not count: the count is always 0.
+// Synchronized passkeys do not count signatures: the count is always 0.
 func TestPasskeyWithoutCount(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -242,7 +242,7 @@ func TestPasskeyWithoutCount(t *testing.T) {
 	})
 }
 
-func TestPasskeyIsAddedToItsOwner(t *testing.T) {
+func TestAddPasskeyRefusesInvalidResponses(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b, ctx := open(t, d), t.Context()
@@ -253,7 +253,7 @@ func TestPasskeyIsAddedToItsOwner(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := b.AddPasskey(ctx, eve, c.Secret, "x", k.create(c)); !errors.Is(err, ErrPasskey) {
-			t.Errorf("for another person: %v", err)
+			t.Errorf("adding a passkey with the ceremony of another person: error = %v, want ErrPasskey", err)
 		}
 		c, err = b.BeginNewPasskey(ctx, ada)
 		if err != nil {
@@ -261,30 +261,30 @@ func TestPasskeyIsAddedToItsOwner(t *testing.T) {
 		}
 		k.flags = userPresent
 		if err := b.AddPasskey(ctx, ada, c.Secret, "x", k.create(c)); !errors.Is(err, ErrPasskey) {
-			t.Errorf("of an unverified user: %v", err)
+			t.Errorf("adding a passkey without user verification: error = %v, want ErrPasskey", err)
 		}
 		k = b.addPasskey(ada)
 		if c, err = b.BeginNewPasskey(ctx, eve); err != nil {
 			t.Fatal(err)
 		}
 		if err := b.AddPasskey(ctx, eve, c.Secret, "x", k.create(c)); !errors.Is(err, ErrPasskey) {
-			t.Errorf("one that another has: %v", err)
+			t.Errorf("adding a passkey that another person has: error = %v, want ErrPasskey", err)
 		}
 	})
 }
 
-func TestPasskeysNeedHostName(t *testing.T) {
+func TestPasskeysRequireHostName(t *testing.T) {
 	t.Parallel()
 	for base, want := range map[string]bool{"https://localhost:8443": true, "https://192.0.2.1": false, "https://[2001:db8::1]:8443": false, "": false} {
 		s, err := New(Config{BaseURL: base})
 		if err != nil || s.HasPasskeys() != want {
-			t.Errorf("%q: %v, %v", base, s.HasPasskeys(), err)
+			t.Errorf("with the base URL %q, HasPasskeys = %v, want %v; %v", base, s.HasPasskeys(), want, err)
 		}
 		if want {
 			continue
 		}
 		if _, err := s.BeginPasskey(t.Context()); !fault.Is(err, fault.BadRequest) {
-			t.Errorf("%q: %v", base, err)
+			t.Errorf("with the base URL %q, BeginPasskey: error = %v, want fault.BadRequest", base, err)
 		}
 	}
 }

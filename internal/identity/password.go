@@ -9,9 +9,9 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// Reset sets a new password with a link mailed for this purpose, which verifies the address. It
-// ends all sessions and links of the person, and starts no session, so that a second factor is
-// still required.
+// Reset sets a new password with a link that was mailed for this purpose. The link also verifies
+// the address. Reset ends all sessions and deletes all links of the person. It does not start a
+// session, so that a second factor is still required.
 func (s *Service) Reset(ctx context.Context, secret, password string) (Person, error) {
 	if _, err := s.Proof(ctx, ToReset, secret); err != nil {
 		return Person{}, err
@@ -23,7 +23,7 @@ func (s *Service) Reset(ctx context.Context, secret, password string) (Person, e
 	var p Person
 	err = s.DB.Tx(ctx, func(tx *db.Tx) error {
 		var err error
-		if p, err = s.redeemOwnTx(ctx, tx, ToReset, secret); err != nil {
+		if p, err = s.redeemLinkTx(ctx, tx, ToReset, secret); err != nil {
 			return err
 		}
 		if err := s.verifyAddressTx(ctx, tx, p.ID); err != nil {
@@ -34,23 +34,23 @@ func (s *Service) Reset(ctx context.Context, secret, password string) (Person, e
 	return p, err
 }
 
-// ChangePassword sets a new password for a signed-in person. Callers must have asked for a recent
-// sign-in. All other sessions end.
+// ChangePassword sets a new password for a signed-in person, and ends all other sessions. Callers
+// must check first that the sign-in is recent.
 func (s *Service) ChangePassword(ctx context.Context, session *Session, password string) error {
 	hash, err := s.newHash(ctx, password)
 	if err != nil {
 		return err
 	}
 	return s.DB.Tx(ctx, func(tx *db.Tx) error {
-		if err := aliveTx(ctx, tx, session.ID); err != nil {
+		if err := requireSessionTx(ctx, tx, session.ID); err != nil {
 			return err
 		}
 		return s.setPasswordTx(ctx, tx, session.Person, hash, session.ID)
 	})
 }
 
-// SetPassword is for the operator, who has identified the person without mail. All sessions end.
-// With dropCodes the second factor is removed too.
+// SetPassword sets the password of a person whom the operator has identified without mail. It ends
+// all sessions. If dropCodes is true, it also removes the second factor.
 func (s *Service) SetPassword(ctx context.Context, personID int64, password string, dropCodes bool) error {
 	hash, err := s.newHash(ctx, password)
 	if err != nil {
@@ -70,7 +70,7 @@ func (s *Service) SetPassword(ctx context.Context, personID int64, password stri
 	})
 }
 
-// newHash hashes a new password if it satisfies the rules.
+// newHash returns the hash of a new password, or fault.Invalid if the password is not acceptable.
 func (s *Service) newHash(ctx context.Context, password string) (sql.NullString, error) {
 	if err := account.CheckPassword(password); err != nil {
 		return sql.NullString{}, fault.OfField("password", err.Error())
@@ -78,16 +78,16 @@ func (s *Service) newHash(ctx context.Context, password string) (sql.NullString,
 	return s.hash(ctx, password)
 }
 
-// setPasswordTx stores a password's hash, ends the other sessions and all mailed links, and
-// notifies the person.
-func (s *Service) setPasswordTx(ctx context.Context, tx *db.Tx, p Person, hash sql.NullString, spared int64) error {
+// setPasswordTx stores a password's hash, ends all sessions except the session except, deletes all
+// mailed links, and notifies the person.
+func (s *Service) setPasswordTx(ctx context.Context, tx *db.Tx, p Person, hash sql.NullString, except int64) error {
 	if err := account.SetPasswordTx(ctx, tx, p.ID, hash); err != nil {
 		return err
 	}
-	if err := voidTx(ctx, tx, p.ID); err != nil {
+	if err := deleteLinksTx(ctx, tx, p.ID); err != nil {
 		return err
 	}
-	if err := endTx(ctx, tx, `user_id = $1 AND id <> $2`, p.ID, spared); err != nil {
+	if err := endTx(ctx, tx, `user_id = $1 AND id <> $2`, p.ID, except); err != nil {
 		return err
 	}
 	return s.notifyTx(ctx, tx, p, passwordChanged)

@@ -28,7 +28,7 @@ const (
 	toAddPasskey Purpose = "new_passkey"
 )
 
-// lifetimes is the lifetime of one-time secrets.
+// lifetimes has the lifetime of one-time secrets for each purpose.
 var lifetimes = map[Purpose]time.Duration{
 	ToSignUp: 24 * time.Hour, ToSignIn: 15 * time.Minute, ToReset: time.Hour, ToChangeAddress: 24 * time.Hour,
 	toUsePasskey: 5 * time.Minute, toAddPasskey: 5 * time.Minute,
@@ -41,7 +41,7 @@ type Proof struct {
 	userID int64
 	// Email is the address to which the link was mailed.
 	Email, EmailFolded string
-	// Data is data for the page behind the link.
+	// Data is the data of the page that the link opens.
 	Data string
 }
 
@@ -59,15 +59,16 @@ func (s *Service) newProofTx(ctx context.Context, tx *db.Tx, p Proof) (secret st
 	return secret, nil
 }
 
-// Proof returns the data of a link without using it up, because programs that follow every link in a
-// mail open pages too.
+// Proof returns the data of a link and does not redeem it, because some programs open every link in
+// a mail.
 func (s *Service) Proof(ctx context.Context, purpose Purpose, secret string) (Proof, error) {
 	return s.scanProof(purpose, s.DB.QueryRowContext(ctx, `
 		SELECT user_id, email, email_folded, data FROM proofs WHERE hash = $1 AND purpose = $2 AND used_at IS NULL AND expires_at > $3`,
 		account.HashSecret(secret), string(purpose), db.Micros(s.Now())))
 }
 
-// redeemTx uses a one-time secret up. Of two concurrent uses one succeeds.
+// redeemTx marks a one-time secret as used and returns its data. Only one of two concurrent calls
+// succeeds.
 func (s *Service) redeemTx(ctx context.Context, tx *db.Tx, purpose Purpose, secret string) (Proof, error) {
 	return s.scanProof(purpose, tx.QueryRowContext(ctx, `
 		UPDATE proofs SET used_at = $3 WHERE hash = $1 AND purpose = $2 AND used_at IS NULL AND expires_at > $3
@@ -82,15 +83,15 @@ func (s *Service) scanProof(purpose Purpose, row *sql.Row) (Proof, error) {
 		return Proof{}, ErrLink
 	}
 	if err != nil {
-		return Proof{}, fmt.Errorf("looking up a one-time secret: %w", err)
+		return Proof{}, fmt.Errorf("reading a one-time secret: %w", err)
 	}
 	p.userID = user.Int64
 	return p, nil
 }
 
-// redeemOwnTx uses up a link that was mailed to a person, and returns the person. A link that was
-// mailed to a former address is not valid, because the mailbox may have another owner now.
-func (s *Service) redeemOwnTx(ctx context.Context, tx *db.Tx, purpose Purpose, secret string) (Person, error) {
+// redeemLinkTx redeems a link that was mailed to a person, and returns the person. A link that was
+// mailed to a former address is not valid, because the mailbox may have another owner.
+func (s *Service) redeemLinkTx(ctx context.Context, tx *db.Tx, purpose Purpose, secret string) (Person, error) {
 	proof, err := s.redeemTx(ctx, tx, purpose, secret)
 	if err != nil {
 		return Person{}, err
@@ -102,10 +103,10 @@ func (s *Service) redeemOwnTx(ctx context.Context, tx *db.Tx, purpose Purpose, s
 	return p, err
 }
 
-// voidTx ends all mailed links of a person.
-func voidTx(ctx context.Context, tx *db.Tx, userID int64) error {
+// deleteLinksTx deletes all mailed links of a person.
+func deleteLinksTx(ctx context.Context, tx *db.Tx, userID int64) error {
 	if _, err := tx.ExecContext(ctx, `DELETE FROM proofs WHERE user_id = $1`, userID); err != nil {
-		return fmt.Errorf("ending mailed links: %w", err)
+		return fmt.Errorf("deleting mailed links: %w", err)
 	}
 	return nil
 }

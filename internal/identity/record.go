@@ -10,9 +10,9 @@ import (
 	"github.com/certvault/certvault/internal/db"
 )
 
-// recordTx records sign-ins of members and operators in the audit log: of each institution that
-// they belong to, or else of the installation. For other people it writes nothing, because they may
-// ask for deletion and the log is append-only.
+// recordTx records an action of a member or an operator in the audit log of each institution that
+// the person belongs to. If there is no institution, it uses the log of the installation. It does
+// not record actions of other people, because they may request deletion and the log is append-only.
 func recordTx(ctx context.Context, tx *db.Tx, p Person, action audit.Action, what string) error {
 	if !p.Member && !p.Operator {
 		return nil
@@ -24,7 +24,8 @@ func recordTx(ctx context.Context, tx *db.Tx, p Person, action audit.Action, wha
 	if len(institutions) == 0 {
 		institutions = []int64{0}
 	}
-	// At a sign-in the request has no user yet. The entry keeps its address and id.
+	// During a sign-in the request has no user yet, so the person becomes the actor. The entry
+	// contains the address and the id of the request.
 	actor := audit.ActorOf(ctx)
 	if actor.Type != audit.Command {
 		actor.Type, actor.ID, actor.Name = audit.User, p.UUID, p.Name
@@ -44,17 +45,18 @@ func recordTx(ctx context.Context, tx *db.Tx, p Person, action audit.Action, wha
 	return nil
 }
 
-// refusedTime is the time limit for recording a failed sign-in.
-const refusedTime = 10 * time.Second
+// recordTimeout is the timeout for recording a failed sign-in.
+const recordTimeout = 10 * time.Second
 
-// refused records a failed sign-in as a person; 0 means none. It runs after the answer, so that the
-// answer's duration does not reveal whether the address has an account.
-func (s *Service) refused(ctx context.Context, personID int64, by string) {
+// recordFailure records a failed sign-in to the account of a person. If personID is 0, it records
+// nothing. It records after the response, so that the duration of the response does not reveal
+// whether the address has an account.
+func (s *Service) recordFailure(ctx context.Context, personID int64, by string) {
 	if personID == 0 {
 		return
 	}
 	s.background.Go(func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), refusedTime)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
 		defer cancel()
 		if err := s.DB.Tx(ctx, func(tx *db.Tx) error {
 			p, err := s.Person(ctx, tx, personID)
@@ -63,10 +65,10 @@ func (s *Service) refused(ctx context.Context, personID int64, by string) {
 			}
 			return recordTx(ctx, tx, p, audit.SignInFailed, by)
 		}); err != nil {
-			s.Log.ErrorContext(ctx, "a failed sign-in could not be recorded", slog.Any("error", err))
+			s.Log.ErrorContext(ctx, "recording a failed sign-in failed", slog.Any("error", err))
 		}
 	})
 }
 
-// Wait waits for the work that continues after answers. Call it before closing the database.
+// Wait waits for the work that continues after responses. Call it before closing the database.
 func (s *Service) Wait() { s.background.Wait() }

@@ -10,8 +10,8 @@ import (
 	"github.com/certvault/certvault/internal/db/dbtest"
 )
 
-// Failed tries of a member's password are in the log of the institution, with the address of the
-// request and without a name. For other people nothing is recorded.
+// Failed sign-ins of a member are in the audit log of the institution, with the address of the
+// request and without the name of an actor. Failed sign-ins of other people are not recorded.
 func TestFailedSignInsAreRecorded(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -39,33 +39,33 @@ func TestFailedSignInsAreRecorded(t *testing.T) {
 		b.Wait()
 		list, _, err := audit.New(d).List(t.Context(), inst.ID, audit.Filter{Action: "session"}, "", 10)
 		if err != nil || len(list) != 2 {
-			t.Fatalf("%+v, %v", list, err)
+			t.Fatalf("the log has %+v, %v", list, err)
 		}
 		for _, e := range list {
 			if e.Subject.Name != "Ada" || e.Actor.Address != home.Address || e.Actor.RequestID != "REQUEST1" {
-				t.Errorf("%+v", e)
+				t.Errorf("the entry is %+v", e)
 			}
 			switch e.Action {
 			case audit.SignInFailed:
 				if e.Actor.Name != "" || e.Actor.ID != "" || e.Actor.Type != audit.User {
-					t.Errorf("a failure is put down to %+v", e.Actor)
+					t.Errorf("the actor of a failed sign-in is %+v", e.Actor)
 				}
 			case audit.SignedIn:
 				if e.Actor.Name != "Ada" {
-					t.Errorf("%+v", e.Actor)
+					t.Errorf("the actor of a sign-in is %+v", e.Actor)
 				}
 			default:
-				t.Errorf("%s", e.Action)
+				t.Errorf("the log has an entry with the action %s", e.Action)
 			}
 		}
 		if rest, _, err := audit.New(d).List(t.Context(), 0, audit.Filter{Action: "session"}, "", 10); err != nil || len(rest) != 0 {
-			t.Errorf("%s, %v", fmt.Sprint(rest), err)
+			t.Errorf("the log of the installation has %s, %v", fmt.Sprint(rest), err)
 		}
 	})
 }
 
-// A refused passkey is in the log of its member's institution too, once for each response, if the
-// response names one of the member's passkeys. An invented passkey id is not recorded.
+// A refused response with the id of a member's passkey is in the audit log of the institution. A
+// response with an unknown passkey id is not recorded.
 func TestFailedPasskeysAreRecorded(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -78,14 +78,14 @@ func TestFailedPasskeysAreRecorded(t *testing.T) {
 		k := b.addPasskey(e.Session.Person)
 		second := b.addPasskey(e.Session.Person)
 		ctx := audit.WithActor(t.Context(), audit.Actor{Address: home.Address, RequestID: "REQUEST1"})
-		try := func(spoil func(k *token)) {
+		try := func(change func(k *token)) {
 			t.Helper()
-			spoilt := *k
-			spoilt.count++
-			spoil(&spoilt)
+			changed := *k
+			changed.count++
+			change(&changed)
 			c := b.ceremony()
-			if _, err := b.SignInByPasskey(ctx, c.Secret, spoilt.get(c), home); err == nil {
-				t.Fatal("a damaged answer is accepted")
+			if _, err := b.SignInByPasskey(ctx, c.Secret, changed.get(c), home); err == nil {
+				t.Fatal("an invalid response is accepted")
 			}
 		}
 		try(func(k *token) { k.key = second.key })
@@ -95,11 +95,11 @@ func TestFailedPasskeysAreRecorded(t *testing.T) {
 		b.Wait()
 		list, _, err := audit.New(d).List(t.Context(), inst.ID, audit.Filter{Action: string(audit.SignInFailed)}, "", 10)
 		if err != nil || len(list) != 2 {
-			t.Fatalf("%+v, %v", list, err)
+			t.Fatalf("the log has %+v, %v", list, err)
 		}
 		for _, e := range list {
 			if e.Subject.Name != "Ada" || e.Actor.Name != "" || e.Actor.Address != home.Address || e.Detail["by"] != string(ByPasskey) {
-				t.Errorf("%+v", e)
+				t.Errorf("the entry is %+v", e)
 			}
 		}
 	})

@@ -15,13 +15,13 @@ import (
 	"github.com/certvault/certvault/internal/mail"
 )
 
-// requestAttempts is the maximum number of attempts of the job.
+// requestAttempts is the maximum number of attempts of a job that sends a link.
 const requestAttempts = 8
 
-// Ask requests a mailed link for an address. A worker looks up later whether the address has an
-// account, so that the answer and its duration are the same for all addresses. next is the final
-// target of the link; it may be empty.
-func (s *Service) Ask(ctx context.Context, purpose Purpose, address, language, next string, from Origin) error {
+// RequestLink queues a request for a mailed link to an address. A worker checks later whether the address
+// has an account, so that the response and its duration are the same for all addresses. next is the
+// page to which the link finally leads; it may be empty.
+func (s *Service) RequestLink(ctx context.Context, purpose Purpose, address, language, next string, from Origin) error {
 	email, err := account.ParseEmail(address)
 	if err != nil {
 		return fault.OfField("email", err.Error())
@@ -36,16 +36,16 @@ func (s *Service) Ask(ctx context.Context, purpose Purpose, address, language, n
 	})
 }
 
-// mailbox returns the address to which a link that verifies an address is mailed, which is exactly
-// the folded form. Composed and decomposed letters, and different forms of one domain, are equal
-// for the vault. A mail server could treat them as different, and a wrong mailbox would verify the
-// address.
+// mailbox returns the address to which a link that verifies an address is mailed: the local part in
+// NFC, and the domain of the folded form. The vault treats composed and decomposed letters, and
+// different forms of one domain, as equal. A mail server could treat them as different, so that the
+// holder of another mailbox would verify the address.
 func mailbox(e account.Email) string {
 	local := e.Text[:strings.LastIndexByte(e.Text, '@')]
 	return norm.NFC.String(local) + e.Folded[strings.LastIndexByte(e.Folded, '@'):]
 }
 
-// requestArgs is the job that answers a request for a link.
+// requestArgs has the arguments of a job that sends a link.
 type requestArgs struct {
 	Purpose  Purpose `json:"purpose"`
 	Email    string  `json:"email"`
@@ -62,13 +62,14 @@ type worker struct {
 	service *Service
 }
 
-// Work sends the mail with the link, or none. A crash between its commit and the end of the job
-// causes a second mail, whose link is valid too.
+// Work sends the mail with the link, or no mail if the address has no account. If the process stops
+// between the commit and the end of the job, the job runs again and sends a second mail. Both links
+// are valid.
 func (w *worker) Work(ctx context.Context, j *river.Job[requestArgs]) error {
-	return w.service.answer(ctx, j.Args)
+	return w.service.sendLink(ctx, j.Args)
 }
 
-func (s *Service) answer(ctx context.Context, a requestArgs) error {
+func (s *Service) sendLink(ctx context.Context, a requestArgs) error {
 	email, err := account.ParseEmail(a.Email)
 	if err != nil {
 		return river.JobCancel(err)
@@ -99,7 +100,7 @@ func (s *Service) answer(ctx context.Context, a requestArgs) error {
 		}
 		path, ok := paths[proof.Purpose]
 		if !ok {
-			return fmt.Errorf("no link has the purpose %s", proof.Purpose)
+			return fmt.Errorf("there is no page for links with the purpose %s", proof.Purpose)
 		}
 		return s.writeTx(ctx, tx, p, letter, path+secret)
 	})

@@ -14,20 +14,21 @@ import (
 	"github.com/certvault/certvault/internal/db"
 )
 
-// SessionLife is the longest lifetime of a session.
+// SessionLife is the maximum lifetime of a session.
 const SessionLife = 90 * 24 * time.Hour
 
-// Lifetimes of sessions. Those of members and operators are shorter.
+// Lifetimes of sessions. The sessions of members and operators expire earlier.
 const (
 	idleLife           = 14 * 24 * time.Hour
 	absoluteLife       = SessionLife
 	idleLifeMember     = 12 * time.Hour
 	absoluteLifeMember = 7 * 24 * time.Hour
-	// pendingLife is the maximum wait for a second factor.
+	// pendingLife is the maximum time between the first and the second factor.
 	pendingLife = 10 * time.Minute
-	// recent is the time after a sign-in in which no confirmation is needed.
+	// recent is the time after a sign-in during which no confirmation is required.
 	recent = 10 * time.Minute
-	// filledIn is the longer time for submitting a form whose page asked for a recent sign-in.
+	// filledIn is the longer time after a sign-in during which a form may be submitted whose page
+	// required a recent sign-in.
 	filledIn = 30 * time.Minute
 	// seenEvery is the interval at which the use of a session is stored.
 	seenEvery    = time.Minute
@@ -42,7 +43,8 @@ const (
 	ByPassword Method = "password"
 	ByLink     Method = "link"
 	ByPasskey  Method = "passkey"
-	// ByInvitation is a link that another surface mailed.
+	// ByInvitation is a link in the mail of an invitation, or another link that this package did
+	// not create.
 	ByInvitation Method = "invitation"
 )
 
@@ -53,17 +55,17 @@ type Session struct {
 	Method Method
 	// Pending sessions wait for the second factor.
 	Pending bool
-	// Address and UserAgent are those of the last stored request.
+	// Address and UserAgent are from the last stored request.
 	Address, UserAgent                 string
 	CreatedAt, LastSeenAt, ConfirmedAt time.Time
 }
 
-// Recent reports whether the person signed in or confirmed it a short time ago.
+// Recent reports whether the last sign-in or confirmation was a short time ago.
 func (s *Session) Recent(now time.Time) bool { return now.Sub(s.ConfirmedAt) < recent }
 
-// FilledIn reports whether a form may still be submitted if its page was opened while Recent was
-// true, so that typed input is not lost.
-func (s *Session) FilledIn(now time.Time) bool { return now.Sub(s.ConfirmedAt) < filledIn }
+// MaySubmit reports whether a form may still be submitted if its page was opened while Recent was
+// true. It permits more time than Recent, so that a person does not lose typed input.
+func (s *Session) MaySubmit(now time.Time) bool { return now.Sub(s.ConfirmedAt) < filledIn }
 
 // EndsAt returns the time at which the session expires if it is not used again.
 func (s *Session) EndsAt() time.Time {
@@ -118,8 +120,8 @@ func (s *Service) Session(ctx context.Context, from Origin) (*Session, error) {
 			session.ID, db.Micros(now), from.Address.String(), userAgent(from))
 		return err
 	}); err != nil {
-		// The next request stores it.
-		s.Log.WarnContext(ctx, "the use of a session could not be stored", slog.Any("error", err))
+		// The next request stores the use.
+		s.Log.WarnContext(ctx, "storing the use of a session failed", slog.Any("error", err))
 	}
 	return session, nil
 }
@@ -168,8 +170,8 @@ func (s *Service) Sessions(ctx context.Context, personID int64) (list []*Session
 	return list, rows.Err()
 }
 
-// startSessionTx starts a session. Its id is new, and the browser's previous session ends, which prevents
-// session fixation.
+// startSessionTx starts a session with a new id, and ends the browser's previous session. This
+// prevents session fixation.
 func (s *Service) startSessionTx(ctx context.Context, tx *db.Tx, p Person, method Method, pending bool, from Origin) (*Entry, error) {
 	now := db.Time(db.Micros(s.Now()))
 	if err := endTx(ctx, tx, `hash = $1`, account.HashSecret(from.Session)); err != nil {
@@ -192,18 +194,18 @@ func (s *Service) startSessionTx(ctx context.Context, tx *db.Tx, p Person, metho
 	if err := recordTx(ctx, tx, p, audit.SignedIn, string(method)); err != nil {
 		return nil, err
 	}
-	var stranger bool
+	var isNew bool
 	var err error
-	if e.Device, stranger, err = s.rememberDeviceTx(ctx, tx, p, from.Device); err != nil {
+	if e.Device, isNew, err = s.storeDeviceTx(ctx, tx, p, from.Device); err != nil {
 		return nil, err
 	}
-	if stranger {
+	if isNew {
 		return e, s.notifyDeviceTx(ctx, tx, &e.Session)
 	}
 	return e, nil
 }
 
-// EnterTx starts a session for a person whom another surface has identified by its own link, such
+// EnterTx starts a session for a person whom another package has identified by a mailed link, such
 // as an invitation. If the person has a second factor, the session waits for it.
 func (s *Service) EnterTx(ctx context.Context, tx *db.Tx, personID int64, from Origin) (*Entry, error) {
 	p, err := s.Person(ctx, tx, personID)
@@ -213,8 +215,8 @@ func (s *Service) EnterTx(ctx context.Context, tx *db.Tx, personID int64, from O
 	return s.afterFirstFactorTx(ctx, tx, p, ByInvitation, from)
 }
 
-// afterFirstFactorTx starts a session after the first factor. If the person has a second factor, the session
-// waits for it.
+// afterFirstFactorTx starts a session after the first factor. If the person has a second factor,
+// the session waits for it.
 func (s *Service) afterFirstFactorTx(ctx context.Context, tx *db.Tx, p Person, method Method, from Origin) (*Entry, error) {
 	second, err := hasAuthenticator(ctx, tx, p.ID)
 	if err != nil {
@@ -260,17 +262,18 @@ func (s *Service) EndSession(ctx context.Context, personID, sessionID int64) err
 	return s.DB.Tx(ctx, func(tx *db.Tx) error { return endTx(ctx, tx, `user_id = $1 AND id = $2`, personID, sessionID) })
 }
 
-// EndOthers ends all sessions of a person except one; with 0 it ends all.
-func (s *Service) EndOthers(ctx context.Context, personID, spared int64) error {
-	return s.DB.Tx(ctx, func(tx *db.Tx) error { return endTx(ctx, tx, `user_id = $1 AND id <> $2`, personID, spared) })
+// EndOthers ends all sessions of a person except the session except. If except is 0, it ends all.
+func (s *Service) EndOthers(ctx context.Context, personID, except int64) error {
+	return s.DB.Tx(ctx, func(tx *db.Tx) error { return endTx(ctx, tx, `user_id = $1 AND id <> $2`, personID, except) })
 }
 
-// aliveTx checks in the caller's transaction that the session still exists, so that a concurrent
-// request cannot undo what a reset of the password ended.
-func aliveTx(ctx context.Context, tx *db.Tx, sessionID int64) error {
+// requireSessionTx returns ErrNoSession if the session no longer exists. It checks this in the
+// caller's transaction, so that a request of a session that a concurrent reset of the password has
+// ended does not change the account.
+func requireSessionTx(ctx context.Context, tx *db.Tx, sessionID int64) error {
 	res, err := tx.ExecContext(ctx, `UPDATE sessions SET pending = pending WHERE id = $1`, sessionID)
 	if err != nil {
-		return fmt.Errorf("looking up a session: %w", err)
+		return fmt.Errorf("locking a session: %w", err)
 	}
 	if n, err := res.RowsAffected(); err != nil || n == 0 {
 		return errors.Join(ErrNoSession, err)

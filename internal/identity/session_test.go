@@ -9,11 +9,11 @@ import (
 	"github.com/certvault/certvault/internal/db/dbtest"
 )
 
-func TestSessionEnds(t *testing.T) {
+func TestSessionExpires(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b, ctx := open(t, d), t.Context()
-		alive := func(e *Entry) bool {
+		valid := func(e *Entry) bool {
 			t.Helper()
 			_, err := b.Session(ctx, e.with(home))
 			if err != nil && !errors.Is(err, ErrNoSession) {
@@ -23,12 +23,12 @@ func TestSessionEnds(t *testing.T) {
 		}
 		e := b.join(address)
 		b.Advance(idleLife - time.Second)
-		if !alive(e) {
-			t.Error("it ended before it was idle for that long")
+		if !valid(e) {
+			t.Error("the session expired before the idle time")
 		}
 		b.Advance(idleLife)
-		if alive(e) {
-			t.Error("it outlives being idle")
+		if valid(e) {
+			t.Error("the session is still valid after the idle time")
 		}
 		e, err := b.SignIn(ctx, address, password, home)
 		if err != nil {
@@ -36,34 +36,34 @@ func TestSessionEnds(t *testing.T) {
 		}
 		for range 6 {
 			b.Advance(absoluteLife / 7)
-			if !alive(e) {
-				t.Fatal("in use, it ended early")
+			if !valid(e) {
+				t.Fatal("a session in use expired too early")
 			}
 		}
 		b.Advance(absoluteLife/7 + time.Second)
-		if alive(e) {
-			t.Error("it has no absolute end")
+		if valid(e) {
+			t.Error("the session is still valid after its maximum lifetime")
 		}
-		// Sessions of members are shorter.
+		// Sessions of members expire earlier.
 		b.institution("owner@example.org")
 		if e, err = b.SignIn(ctx, "owner@example.org", password, home); err != nil {
 			t.Fatal(err)
 		}
 		for range 15 {
 			b.Advance(idleLifeMember - time.Second)
-			if !alive(e) {
+			if !valid(e) {
 				break
 			}
 		}
-		if used := b.Now().Sub(e.Session.CreatedAt); alive(e) || used < absoluteLifeMember {
-			t.Errorf("a member's session ended after %s", used)
+		if used := b.Now().Sub(e.Session.CreatedAt); valid(e) || used < absoluteLifeMember {
+			t.Errorf("a member's session was valid for %s, want %s", used, absoluteLifeMember)
 		}
 		if e, err = b.SignIn(ctx, "owner@example.org", password, home); err != nil {
 			t.Fatal(err)
 		}
 		b.Advance(idleLifeMember)
-		if alive(e) {
-			t.Error("a member's session outlives being idle")
+		if valid(e) {
+			t.Error("a member's session is still valid after the idle time")
 		}
 		if err := b.Sweep(ctx); err != nil {
 			t.Fatal(err)
@@ -73,15 +73,15 @@ func TestSessionEnds(t *testing.T) {
 			t.Fatal(err)
 		}
 		if n := b.count(`SELECT count(*) FROM sessions`) + b.count(`SELECT count(*) FROM proofs`) + b.count(`SELECT count(*) FROM throttles`); n != 0 {
-			t.Errorf("%d rows outlive the sweep", n)
+			t.Errorf("%d rows are left after the sweep", n)
 		}
 		if b.count(`SELECT count(*) FROM devices`) == 0 {
-			t.Error("the sweep forgot browsers too early")
+			t.Error("the sweep deleted browsers too early")
 		}
 	})
 }
 
-func TestSeenIsWrittenOnceAMinute(t *testing.T) {
+func TestSessionUseIsStoredOncePerMinute(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b, ctx := open(t, d), t.Context()
@@ -94,25 +94,25 @@ func TestSeenIsWrittenOnceAMinute(t *testing.T) {
 			}
 			list, err := b.Sessions(ctx, e.Session.Person.ID)
 			if err != nil || len(list) != 1 {
-				t.Fatalf("%d sessions, %v", len(list), err)
+				t.Fatalf("got %d sessions, want 1; %v", len(list), err)
 			}
 			if list[0].LastSeenAt.After(e.Session.CreatedAt) != (list[0].Address == "203.0.113.9") {
-				t.Errorf("noted as from %s", list[0].Address)
+				t.Errorf("the stored address is %s", list[0].Address)
 			}
 			return list[0].LastSeenAt
 		}
 		b.Advance(seenEvery - time.Second)
 		if at := seen("203.0.113.9"); !at.Equal(e.Session.CreatedAt) {
-			t.Errorf("written too early, %s", at)
+			t.Errorf("the use was stored too early: %s", at)
 		}
 		b.Advance(time.Second)
 		if at := seen("203.0.113.9"); !at.Equal(b.Now()) {
-			t.Errorf("not written, %s", at)
+			t.Errorf("the use was not stored: %s", at)
 		}
 	})
 }
 
-func TestSessionsListAndEnd(t *testing.T) {
+func TestListAndEndSessions(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b, ctx := open(t, d), t.Context()
@@ -129,37 +129,37 @@ func TestSessionsListAndEnd(t *testing.T) {
 		}
 		list, err := b.Sessions(ctx, one.Session.Person.ID)
 		if err != nil || len(list) != 3 || list[0].ID != three.Session.ID || list[0].Device() != "Firefox · Linux" {
-			t.Fatalf("%+v, %v", list, err)
+			t.Fatalf("Sessions = %+v, %v", list, err)
 		}
-		// A person cannot end another's session.
+		// A person cannot end the session of another person.
 		if err := b.EndSession(ctx, eve.Session.Person.ID, one.Session.ID); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := b.Session(ctx, one.with(home)); err != nil {
-			t.Errorf("ended by another person: %v", err)
+			t.Errorf("the session was ended by another person: %v", err)
 		}
 		if err := b.EndSession(ctx, one.Session.Person.ID, one.Session.ID); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := b.Session(ctx, one.with(home)); !errors.Is(err, ErrNoSession) {
-			t.Errorf("not ended: %v", err)
+			t.Errorf("reading the ended session: error = %v, want ErrNoSession", err)
 		}
 		if err := b.EndOthers(ctx, one.Session.Person.ID, three.Session.ID); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := b.Session(ctx, two.with(home)); !errors.Is(err, ErrNoSession) {
-			t.Errorf("not ended with the others: %v", err)
+			t.Errorf("reading a session that EndOthers should have ended: error = %v, want ErrNoSession", err)
 		}
 		for _, e := range []*Entry{three, eve} {
 			if _, err := b.Session(ctx, e.with(home)); err != nil {
-				t.Errorf("ended with the others: %v", err)
+				t.Errorf("EndOthers ended another session: %v", err)
 			}
 		}
 		if err := b.SignOut(ctx, three.with(home)); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := b.Session(ctx, three.with(home)); !errors.Is(err, ErrNoSession) {
-			t.Errorf("signed out: %v", err)
+			t.Errorf("reading the session after signing out: error = %v, want ErrNoSession", err)
 		}
 	})
 }
@@ -179,18 +179,18 @@ func TestConfirm(t *testing.T) {
 			return s.Recent(b.Now())
 		}
 		if recently() {
-			t.Error("signing in is recent for ever")
+			t.Error("the sign-in is still recent")
 		}
 		if err := b.Confirm(ctx, &e.Session, "wrong horse", home); !errors.Is(err, ErrWrong) || recently() {
-			t.Errorf("by a wrong password: %v", err)
+			t.Errorf("confirming with a wrong password: %v", err)
 		}
 		if err := b.Confirm(ctx, &e.Session, password, home); err != nil || !recently() {
-			t.Errorf("by the password: %v", err)
+			t.Errorf("confirming with the password: %v", err)
 		}
 	})
 }
 
-func TestUnknownBrowserCausesMail(t *testing.T) {
+func TestNoticeOfSignInFromUnknownBrowser(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b, ctx := open(t, d), t.Context()
@@ -199,18 +199,18 @@ func TestUnknownBrowserCausesMail(t *testing.T) {
 			t.Fatal(err)
 		}
 		if list := b.mails(); list != nil {
-			t.Fatalf("a known browser caused a mail: %+v", list)
+			t.Fatalf("a sign-in from a known browser caused a mail: %+v", list)
 		}
 		other := from("203.0.113.9")
 		other.UserAgent = "<b>\r\nBcc: x@example.org"
 		other.Device = "planted"
 		got, err := b.SignIn(ctx, address, password, other)
 		if err != nil || got.Device == "planted" {
-			t.Fatalf("%+v, %v", got, err)
+			t.Fatalf("SignIn = %+v, %v", got, err)
 		}
 		list := b.mails()
 		if len(list) != 1 || list[0].Subject != "Neue Anmeldung bei Ihrem Konto" {
-			t.Errorf("mailed %+v", list)
+			t.Errorf("the mails are %+v", list)
 		}
 	})
 }

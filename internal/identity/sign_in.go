@@ -12,26 +12,26 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// hashTime is the maximum wait for a free slot to hash a password.
+// hashTime is the timeout for hashing a password, including the wait for a free slot.
 const hashTime = 10 * time.Second
 
-// verify reports whether a password matches a hash. If there is no hash, it takes as long and
+// verify reports whether a password matches a hash. If there is no hash, it takes the same time and
 // returns false.
 func (s *Service) verify(ctx context.Context, password, hash string) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, hashTime)
 	defer cancel()
-	against := hash
+	stored := hash
 	if hash == "" {
-		against = s.dummyHash
+		stored = s.dummyHash
 	}
-	ok, err := account.VerifyPassword(ctx, password, against)
+	ok, err := account.VerifyPassword(ctx, password, stored)
 	if errors.Is(err, context.DeadlineExceeded) {
 		return false, &fault.Error{Kind: fault.Unavailable, Message: "Too many people are signing in. Please try again.", RetryAfter: hashTime, Err: err}
 	}
 	return ok && hash != "", err
 }
 
-// fold returns the form in which an address is looked up, or "" if it is not an address.
+// fold returns the folded form of an address, or "" if the text is not an address.
 func fold(email string) string {
 	e, err := account.ParseEmail(email)
 	if err != nil {
@@ -41,10 +41,10 @@ func fold(email string) string {
 }
 
 // SignIn starts a session for a valid address and password. For an unknown address and for a wrong
-// password it returns the same error, after the same work.
+// password it returns the same error, after the same time.
 func (s *Service) SignIn(ctx context.Context, email, password string, from Origin) (*Entry, error) {
 	folded := fold(email)
-	forgive, err := s.try(ctx, tryPassword, folded, from)
+	resetTries, err := s.try(ctx, tryPassword, folded, from)
 	if err != nil {
 		return nil, err
 	}
@@ -59,12 +59,13 @@ func (s *Service) SignIn(ctx context.Context, email, password string, from Origi
 		return nil, err
 	}
 	if !ok {
-		s.refused(ctx, id, string(ByPassword))
+		s.recordFailure(ctx, id, string(ByPassword))
 		return nil, ErrWrong
 	}
 	var e *Entry
 	if err := s.DB.Tx(ctx, func(tx *db.Tx) error {
-		// The password may have been changed during the hashing; the session must not survive that.
+		// The password may have been changed during the hashing. In this case the sign-in must
+		// fail.
 		same, err := account.LockPasswordTx(ctx, tx, id, hash.String)
 		if err != nil {
 			return fmt.Errorf("reading an account: %w", err)
@@ -81,15 +82,15 @@ func (s *Service) SignIn(ctx context.Context, email, password string, from Origi
 	}); err != nil {
 		return nil, err
 	}
-	forgive(ctx)
+	resetTries(ctx)
 	return e, nil
 }
 
-// SignInByLink starts a session with a mailed link, which verifies the address.
+// SignInByLink starts a session with a mailed link. The link also verifies the address.
 func (s *Service) SignInByLink(ctx context.Context, secret string, from Origin) (*Entry, error) {
 	var e *Entry
 	err := s.DB.Tx(ctx, func(tx *db.Tx) error {
-		p, err := s.redeemOwnTx(ctx, tx, ToSignIn, secret)
+		p, err := s.redeemLinkTx(ctx, tx, ToSignIn, secret)
 		if err != nil {
 			return err
 		}
@@ -107,7 +108,7 @@ func (s *Service) SignInByLink(ctx context.Context, secret string, from Origin) 
 
 // Confirm records that the person of a session entered the password again.
 func (s *Service) Confirm(ctx context.Context, session *Session, password string, from Origin) error {
-	forgive, err := s.try(ctx, tryConfirm, session.Person.EmailFolded, from)
+	resetTries, err := s.try(ctx, tryConfirm, session.Person.EmailFolded, from)
 	if err != nil {
 		return err
 	}
@@ -125,7 +126,7 @@ func (s *Service) Confirm(ctx context.Context, session *Session, password string
 	if err := s.DB.Tx(ctx, func(tx *db.Tx) error { return s.confirmTx(ctx, tx, session.ID) }); err != nil {
 		return err
 	}
-	forgive(ctx)
+	resetTries(ctx)
 	return nil
 }
 

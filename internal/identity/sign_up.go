@@ -18,12 +18,12 @@ const maxName = 255
 // NewPerson is the input of a sign-up.
 type NewPerson struct {
 	Name string
-	// Password may be empty: such a person signs in by passkeys and mailed links.
+	// Password may be empty. The person then signs in with passkeys and mailed links.
 	Password string
 	Language string
 }
 
-// check normalizes and validates the fields.
+// check normalizes the fields and returns fault.Invalid if one of them is not acceptable.
 func (n *NewPerson) check() error {
 	var bad fault.Fields
 	if err := checkName(&n.Name); err != nil {
@@ -38,7 +38,7 @@ func (n *NewPerson) check() error {
 }
 
 // checkName accepts names in any script. It refuses control characters and marks that change the
-// direction of text, because a name is shown within other texts and in mail headers.
+// direction of text, because names appear within other texts and in mail headers.
 func checkName(name *string) error {
 	*name = strings.Join(strings.Fields(*name), " ")
 	n := len([]rune(*name))
@@ -51,12 +51,12 @@ func checkName(name *string) error {
 }
 
 // SignUp creates an account with the link mailed to its address, and starts a session. It returns
-// ErrTaken if the account exists by now.
+// ErrTaken if an account with this address was created in the meantime.
 func (s *Service) SignUp(ctx context.Context, secret string, n NewPerson, from Origin) (*Entry, error) {
 	if err := n.check(); err != nil {
 		return nil, err
 	}
-	// An invalid link is refused before the hashing.
+	// An invalid link is refused before the password is hashed, which is expensive.
 	if _, err := s.Proof(ctx, ToSignUp, secret); err != nil {
 		return nil, err
 	}
@@ -96,8 +96,8 @@ func (s *Service) insertTx(ctx context.Context, tx *db.Tx, email account.Email, 
 	return id, err
 }
 
-// CreateTx creates a person whose address another surface has verified by a mailed link, and calls
-// the hook for that. It returns ErrTaken if the address has an account.
+// CreateTx creates a person whose address another package has verified by a mailed link, and calls
+// OnVerified. It returns ErrTaken if the address has an account.
 func (s *Service) CreateTx(ctx context.Context, tx *db.Tx, email account.Email, n NewPerson, hash string) (Person, error) {
 	if err := n.check(); err != nil {
 		return Person{}, err
@@ -112,12 +112,12 @@ func (s *Service) CreateTx(ctx context.Context, tx *db.Tx, email account.Email, 
 	return s.Person(ctx, tx, id)
 }
 
-// VerifyAddressTx records that another surface has verified a person's address by a mailed link.
+// VerifyAddressTx records that another package has verified a person's address by a mailed link.
 func (s *Service) VerifyAddressTx(ctx context.Context, tx *db.Tx, personID int64) error {
 	return s.verifyAddressTx(ctx, tx, personID)
 }
 
-// hash hashes a password; for an empty one it returns null.
+// hash returns the hash of a password, or null if the password is empty.
 func (s *Service) hash(ctx context.Context, password string) (sql.NullString, error) {
 	if password == "" {
 		return sql.NullString{}, nil
@@ -131,7 +131,7 @@ func (s *Service) hash(ctx context.Context, password string) (sql.NullString, er
 	return sql.NullString{String: hash, Valid: err == nil}, err
 }
 
-// language returns a supported language tag, or "".
+// language returns the tag if the language is supported, and "" otherwise.
 func (s *Service) language(tag string) string {
 	if s.Languages == nil {
 		return ""

@@ -14,26 +14,27 @@ import (
 	"github.com/certvault/certvault/internal/limit"
 )
 
-// rule limits the rate of tries: the first free ones need no wait, the next must wait for base, and
-// each further one twice as long, up to most. A count that has not grown for the time forget is
-// reset.
+// rule limits the rate of tries. The first tries, up to the number free, need no wait. The next try
+// must wait for base, and the wait doubles with each further try, up to max. A count is reset if no
+// try was counted for resetAfter.
 type rule struct {
-	free               int
-	base, most, forget time.Duration
+	free                  int
+	base, max, resetAfter time.Duration
 }
 
 func (r rule) wait(tries int) time.Duration {
 	if tries <= r.free {
 		return 0
 	}
-	return min(r.most, r.base<<min(tries-r.free-1, 20))
+	return min(r.max, r.base<<min(tries-r.free-1, 20))
 }
 
-// rules are the limits of one kind of try: on one account from one network, on all accounts from
-// one network, and on one account from all networks.
+// rules has the limits for one kind of try: for one account from one network, for all accounts from
+// one network, and for one account from all networks.
 //
-// Other people's tries count under the last two. To prevent a lockout by others, a browser in which
-// the person has signed in before does not count under them, and passkeys need no password.
+// Tries of other people count for the last two rules. So that other people cannot lock a person
+// out, tries in a browser in which the person has signed in before do not count for these two
+// rules, and sign-ins with a passkey do not count at all.
 type rules struct{ here, network, account rule }
 
 // kind is the kind of a try.
@@ -48,30 +49,30 @@ const (
 
 var throttles = map[kind]rules{
 	tryPassword: {
-		here:    rule{free: 5, base: time.Second, most: 15 * time.Minute, forget: 24 * time.Hour},
-		network: rule{free: 100, base: time.Second, most: 30 * time.Second, forget: time.Hour},
-		account: rule{free: 50, base: time.Second, most: 5 * time.Minute, forget: 24 * time.Hour},
+		here:    rule{free: 5, base: time.Second, max: 15 * time.Minute, resetAfter: 24 * time.Hour},
+		network: rule{free: 100, base: time.Second, max: 30 * time.Second, resetAfter: time.Hour},
+		account: rule{free: 50, base: time.Second, max: 5 * time.Minute, resetAfter: 24 * time.Hour},
 	},
-	// A code is asked for only after a correct password or a mailed link.
+	// A code is required only after a correct password or a mailed link.
 	tryCode: {
-		here:    rule{free: 5, base: 30 * time.Second, most: time.Hour, forget: 24 * time.Hour},
-		network: rule{free: 100, base: time.Second, most: 30 * time.Second, forget: time.Hour},
-		account: rule{free: 20, base: 30 * time.Second, most: time.Hour, forget: 24 * time.Hour},
+		here:    rule{free: 5, base: 30 * time.Second, max: time.Hour, resetAfter: 24 * time.Hour},
+		network: rule{free: 100, base: time.Second, max: 30 * time.Second, resetAfter: time.Hour},
+		account: rule{free: 20, base: 30 * time.Second, max: time.Hour, resetAfter: 24 * time.Hour},
 	},
 	tryConfirm: {
-		here:    rule{free: 5, base: time.Second, most: 15 * time.Minute, forget: 24 * time.Hour},
-		network: rule{free: 100, base: time.Second, most: 30 * time.Second, forget: time.Hour},
-		account: rule{free: 20, base: time.Second, most: 15 * time.Minute, forget: 24 * time.Hour},
+		here:    rule{free: 5, base: time.Second, max: 15 * time.Minute, resetAfter: 24 * time.Hour},
+		network: rule{free: 100, base: time.Second, max: 30 * time.Second, resetAfter: time.Hour},
+		account: rule{free: 20, base: time.Second, max: 15 * time.Minute, resetAfter: 24 * time.Hour},
 	},
-	// Each mail counts, because a success does not reset these counts.
+	// Each mail counts, because these counts are not reset after a success.
 	tryMail: {
-		here:    rule{free: 4, base: 2 * time.Minute, most: time.Hour, forget: 24 * time.Hour},
-		network: rule{free: 200, base: time.Second, most: time.Minute, forget: time.Hour},
-		account: rule{free: 10, base: time.Minute, most: time.Hour, forget: 24 * time.Hour},
+		here:    rule{free: 4, base: 2 * time.Minute, max: time.Hour, resetAfter: 24 * time.Hour},
+		network: rule{free: 200, base: time.Second, max: time.Minute, resetAfter: time.Hour},
+		account: rule{free: 10, base: time.Minute, max: time.Hour, resetAfter: 24 * time.Hour},
 	},
 }
 
-// counted is a try under one rule.
+// counted is the count of a try for one rule.
 type counted struct {
 	key  []byte
 	rule rule
@@ -83,9 +84,10 @@ func countedOf(k kind, r rule, parts ...string) counted {
 	return counted{key: h.Sum(nil), rule: r}
 }
 
-// try counts a try before it is made, so that concurrent tries cannot bypass the limit, and refuses
-// it if it comes too early. It returns a function that takes the count back after a success.
-func (s *Service) try(ctx context.Context, k kind, account string, from Origin) (forgive func(context.Context), err error) {
+// try counts a try before it is made, so that concurrent tries cannot bypass the limit. It returns
+// fault.TooMany if the try is too early. Callers must call resetTries after a successful try, to
+// subtract it from the counts.
+func (s *Service) try(ctx context.Context, k kind, account string, from Origin) (resetTries func(context.Context), err error) {
 	known, err := s.isKnownDevice(ctx, account, from.Device)
 	if err != nil {
 		return nil, err
@@ -97,7 +99,7 @@ func (s *Service) try(ctx context.Context, k kind, account string, from Origin) 
 		own, shared = countedOf(k, r.here, "device", account, from.Device), nil
 	}
 	all := append([]counted{own}, shared...)
-	// A fixed order prevents deadlocks between tries that count the same keys.
+	// A fixed order prevents deadlocks between concurrent tries with the same keys.
 	slices.SortFunc(all, func(a, b counted) int { return bytes.Compare(a.key, b.key) })
 	if err := s.DB.Tx(ctx, func(tx *db.Tx) error {
 		var longest time.Duration
@@ -109,7 +111,8 @@ func (s *Service) try(ctx context.Context, k kind, account string, from Origin) 
 			longest = max(longest, wait)
 		}
 		if longest > 0 {
-			// A refused try is rolled back and does not count; otherwise the wait would never end.
+			// A refused try is rolled back and does not count. Otherwise each refused try would
+			// extend the wait.
 			return &fault.Error{Kind: fault.TooMany, Message: "That was tried too often. Please wait a moment.", RetryAfter: longest}
 		}
 		return nil
@@ -117,15 +120,16 @@ func (s *Service) try(ctx context.Context, k kind, account string, from Origin) 
 		return nil, err
 	}
 	return func(ctx context.Context) {
-		if err := s.forgive(ctx, all, own); err != nil {
+		if err := s.resetTries(ctx, all, own); err != nil {
 			// The only effect is a longer wait before the next try.
-			s.Log.WarnContext(ctx, "a successful try could not be subtracted from its counts", slog.Any("error", err))
+			s.Log.WarnContext(ctx, "subtracting a successful try from its counts failed", slog.Any("error", err))
 		}
 	}, nil
 }
 
-// forgive takes a successful try back and resets the count of this network.
-func (s *Service) forgive(ctx context.Context, all []counted, own counted) error {
+// resetTries subtracts a successful try from all counts, and resets the count own: the count of the
+// account from this network or this browser.
+func (s *Service) resetTries(ctx context.Context, all []counted, own counted) error {
 	return s.DB.Tx(ctx, func(tx *db.Tx) error {
 		for _, c := range all {
 			statement := `UPDATE throttles SET tries = tries - 1 WHERE key = $1 AND tries > 0`
@@ -140,16 +144,16 @@ func (s *Service) forgive(ctx context.Context, all []counted, own counted) error
 	})
 }
 
-// countTx counts a try and returns the remaining wait, if it comes too early.
+// countTx counts a try. If the try is too early, it returns the remaining wait.
 func (s *Service) countTx(ctx context.Context, tx *db.Tx, c counted) (time.Duration, error) {
 	now := s.Now()
 	var tries int
 	var until int64
-	// One statement reads and writes, which locks the row on PostgreSQL too.
+	// A single statement reads and writes the row, so that PostgreSQL locks the row.
 	err := tx.QueryRowContext(ctx, `
 		INSERT INTO throttles (key, tries, until, tried_at) VALUES ($1, 1, 0, $2)
 		ON CONFLICT (key) DO UPDATE SET tries = CASE WHEN throttles.tried_at < $3 THEN 1 ELSE throttles.tries + 1 END, tried_at = excluded.tried_at
-		RETURNING tries, until`, c.key, db.Micros(now), db.Micros(now.Add(-c.rule.forget))).Scan(&tries, &until)
+		RETURNING tries, until`, c.key, db.Micros(now), db.Micros(now.Add(-c.rule.resetAfter))).Scan(&tries, &until)
 	if err != nil {
 		return 0, fmt.Errorf("counting a try: %w", err)
 	}

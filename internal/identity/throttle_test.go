@@ -13,7 +13,7 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// tryOften tries until it is refused, and returns the number of tries and the wait.
+// tryOften calls try until it is refused. It returns the number of successful calls and the wait.
 func (b *bench) tryOften(o Origin) (tries int, wait time.Duration) {
 	b.t.Helper()
 	for tries = range 1000 {
@@ -27,22 +27,22 @@ func (b *bench) tryOften(o Origin) (tries int, wait time.Duration) {
 		}
 		return tries, e.RetryAfter
 	}
-	b.t.Fatal("it is never refused")
+	b.t.Fatal("1000 tries were not refused")
 	return 0, 0
 }
 
-func TestGuessingSlowsDown(t *testing.T) {
+func TestPasswordTriesAreLimited(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := open(t, d)
 		if tries, wait := b.tryOften(home); tries != 5 || wait != time.Second {
-			t.Errorf("refused after %d for %s", tries, wait)
+			t.Errorf("refused after %d tries for %s, want 5 and 1s", tries, wait)
 		}
 		// Each wait is twice as long, and a refusal does not lengthen it.
 		for want := 2 * time.Second; want <= 16*time.Second; want *= 2 {
 			b.Advance(want / 2)
 			if tries, wait := b.tryOften(home); tries != 1 || wait != want {
-				t.Errorf("then refused after %d for %s, want %s", tries, wait, want)
+				t.Errorf("refused after %d tries for %s, want 1 and %s", tries, wait, want)
 			}
 		}
 		// An attacker gets about a hundred tries a day.
@@ -50,21 +50,21 @@ func TestGuessingSlowsDown(t *testing.T) {
 		for end := b.Now().Add(24 * time.Hour); b.Now().Before(end); tries++ {
 			n, wait := b.tryOften(home)
 			if n > 1 {
-				t.Fatalf("%d tries at once", n)
+				t.Fatalf("%d tries without a wait, want 1", n)
 			}
 			b.Advance(wait)
 		}
 		if tries < 90 || tries > 120 {
-			t.Errorf("%d tries in a day", tries)
+			t.Errorf("%d tries in a day, want 90 to 120", tries)
 		}
 		b.Advance(24*time.Hour + time.Second)
 		if tries, _ := b.tryOften(home); tries != 5 {
-			t.Errorf("after a day of peace, refused after %d", tries)
+			t.Errorf("after a day without tries, refused after %d tries, want 5", tries)
 		}
 	})
 }
 
-func TestOtherNetworksCannotLockOut(t *testing.T) {
+func TestKnownBrowserIsNotLockedOut(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b, ctx := open(t, d), t.Context()
@@ -77,23 +77,23 @@ func TestOtherNetworksCannotLockOut(t *testing.T) {
 			}
 		}
 		if !fault.Is(err, fault.TooMany) {
-			t.Fatal("guessing from many networks is never refused")
+			t.Fatal("200 tries from many networks were not refused")
 		}
 		if _, err := b.SignIn(ctx, address, password, from("203.0.113.9")); !fault.Is(err, fault.TooMany) {
-			t.Errorf("from an unknown browser: %v", err)
+			t.Errorf("signing in from an unknown browser: error = %v, want fault.TooMany", err)
 		}
 		if _, err := b.SignIn(ctx, address, password, e.with(home)); err != nil {
-			t.Errorf("from a known browser: %v", err)
+			t.Errorf("signing in from a known browser: %v", err)
 		}
 		if _, err := b.SignInByLink(ctx, b.link(ToSignIn, address), from("203.0.113.9")); err != nil {
-			t.Errorf("by link: %v", err)
+			t.Errorf("signing in by link: %v", err)
 		}
-		// A known browser has its own limit, and is known for its own account only.
+		// A known browser has a separate limit, and is known only for one account.
 		if tries, _ := b.tryOften(e.with(home)); tries != 5 {
-			t.Errorf("a known browser is refused after %d", tries)
+			t.Errorf("a known browser is refused after %d tries, want 5", tries)
 		}
 		if known, err := b.isKnownDevice(ctx, "eve@example.org", e.Device); err != nil || known {
-			t.Errorf("known for another account: %v, %v", known, err)
+			t.Errorf("isKnownDevice for another account = %v, %v", known, err)
 		}
 	})
 }
@@ -112,12 +112,12 @@ func TestNetworkLimitCoversAllAccounts(t *testing.T) {
 			}
 		}
 		if refused != 50 {
-			t.Errorf("%d of 150 were refused", refused)
+			t.Errorf("%d of 150 tries were refused, want 50", refused)
 		}
 	})
 }
 
-func TestManyTriesAtOnceAreCounted(t *testing.T) {
+func TestConcurrentTriesAreCounted(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b, ctx := open(t, d), t.Context()
@@ -127,16 +127,16 @@ func TestManyTriesAtOnceAreCounted(t *testing.T) {
 			wg.Go(func() { _, errs[i] = b.try(ctx, tryPassword, "ada@example.org", home) })
 		}
 		wg.Wait()
-		passed := 0
+		allowed := 0
 		for _, err := range errs {
 			if err == nil {
-				passed++
+				allowed++
 			} else if !fault.Is(err, fault.TooMany) {
 				t.Error(err)
 			}
 		}
-		if passed != 5 {
-			t.Errorf("%d of 40 at once passed", passed)
+		if allowed != 5 {
+			t.Errorf("%d of 40 concurrent tries were allowed, want 5", allowed)
 		}
 	})
 }
@@ -146,11 +146,11 @@ func TestSuccessfulTriesDoNotCount(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b, ctx := open(t, d), t.Context()
 		for range 200 {
-			forgive, err := b.try(ctx, tryPassword, "ada@example.org", home)
+			resetTries, err := b.try(ctx, tryPassword, "ada@example.org", home)
 			if err != nil {
 				t.Fatal(err)
 			}
-			forgive(ctx)
+			resetTries(ctx)
 		}
 	})
 }

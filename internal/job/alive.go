@@ -7,33 +7,33 @@ import (
 	"github.com/certvault/certvault/internal/db"
 )
 
-// aliveStates are the states of a job that is to be worked or is being worked.
+// aliveStates are the states of an unfinished job: it waits for a worker or has one.
 const aliveStates = `('available', 'pending', 'retryable', 'running', 'scheduled')`
 
-// AliveTx reports whether a job of a kind is to be worked or is being worked.
-func AliveTx(ctx context.Context, tx *db.Tx, kind string) (alive bool, err error) {
+// UnfinishedTx reports whether there is an unfinished job of a kind.
+func UnfinishedTx(ctx context.Context, tx *db.Tx, kind string) (alive bool, err error) {
 	if err := tx.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM river_job WHERE kind = $1 AND state IN `+aliveStates+`)`, kind).Scan(&alive); err != nil {
-		return false, fmt.Errorf("looking for jobs of the kind %s: %w", kind, err)
+		return false, fmt.Errorf("querying jobs of the kind %s: %w", kind, err)
 	}
 	return alive, nil
 }
 
-// Alive returns an SQL condition for the statements of other packages: the job
-// whose id is in a column is to be worked or is being worked.
-func Alive(column string) string {
+// Unfinished returns an SQL condition for the statements of other packages. The condition is true if the
+// job whose id is in the column is unfinished.
+func Unfinished(column string) string {
 	return `EXISTS (SELECT 1 FROM river_job WHERE river_job.id = ` + column + ` AND river_job.state IN ` + aliveStates + `)`
 }
 
-// Busy returns an SQL condition for the statements of other packages: the job
-// whose id is in a column has a worker or waits for one. A job that waits for
-// another attempt is not busy.
+// Busy returns an SQL condition for the statements of other packages. The condition is true if the
+// job whose id is in the column has a worker or can start at once. A job that waits for another
+// attempt is not busy.
 func Busy(column string) string {
 	return `EXISTS (SELECT 1 FROM river_job WHERE river_job.id = ` + column + ` AND river_job.state IN ('available', 'running'))`
 }
 
-// NodeAlive returns an SQL condition for the statements of other packages: the
-// node whose id is in a column has sent a heartbeat since the time of a
-// placeholder, which should be DeadAfter ago.
+// NodeAlive returns an SQL condition for the statements of other packages. The condition is true if
+// the node whose id is in the column has sent a heartbeat since a time. since is the placeholder
+// for this time, which should be DeadAfter ago.
 func NodeAlive(column, since string) string {
 	return `EXISTS (SELECT 1 FROM nodes WHERE nodes.id = ` + column + ` AND nodes.heartbeat_at >= ` + since + `)`
 }

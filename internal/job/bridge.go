@@ -10,15 +10,14 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 )
 
-// errOwned is returned by attempts to end a transaction that database/sql owns.
-var errOwned = errors.New("the transaction belongs to database/sql")
+// errOwned is returned if River tries to end a transaction that package database/sql manages.
+var errOwned = errors.New("the transaction is managed by database/sql")
 
-// errLargeObjects is returned for large objects, which River does not use.
+// errLargeObjects is the panic of LargeObjects, because River does not use large objects.
 var errLargeObjects = errors.New("large objects are not available in the queue's transaction")
 
-// bridge presents the connection of a database/sql transaction to River as the pgx.Tx that its
-// driver takes, so that a job is enqueued in the transaction of the state change. It does not end
-// the transaction.
+// bridge passes the connection of a database/sql transaction to River's driver as a pgx.Tx, so that
+// a job is enqueued in the transaction of the state change. A bridge does not end the transaction.
 type bridge struct{ conn *pgx.Conn }
 
 var _ pgx.Tx = bridge{}
@@ -26,7 +25,7 @@ var _ pgx.Tx = bridge{}
 func newBridge(driverConn any) (bridge, error) {
 	c, ok := driverConn.(*stdlib.Conn)
 	if !ok {
-		return bridge{}, fmt.Errorf("the database driver gave a %T, not a pgx connection", driverConn)
+		return bridge{}, fmt.Errorf("the database connection is a %T, not a pgx connection", driverConn)
 	}
 	return bridge{conn: c.Conn()}, nil
 }
@@ -50,7 +49,7 @@ func (b bridge) SendBatch(ctx context.Context, batch *pgx.Batch) pgx.BatchResult
 	return b.conn.SendBatch(ctx, batch)
 }
 
-// LargeObjects panics: it would need a real pgx.Tx, and River does not call it.
+// LargeObjects panics: an implementation would require a real pgx.Tx, and River does not call it.
 func (b bridge) LargeObjects() pgx.LargeObjects {
 	panic(errLargeObjects) //nolint:forbidigo // the interface leaves no error to return
 }

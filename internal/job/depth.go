@@ -8,15 +8,15 @@ import (
 	"github.com/certvault/certvault/internal/db"
 )
 
-// Depth has the numbers of jobs of a queue.
+// Depth is the number of jobs of a queue by state.
 type Depth struct {
 	Queue string
 	// Waiting jobs can start, Running jobs have started, Retrying jobs failed and wait for their
-	// next attempt, and Discarded jobs had their last attempt.
+	// next attempt, and Discarded jobs failed in their last attempt.
 	Waiting, Running, Retrying, Discarded int
 }
 
-// Depths counts the jobs of each queue that has any, sorted by name.
+// Depths returns the depth of each queue that has jobs, sorted by name.
 func Depths(ctx context.Context, q db.Queryer) (list []Depth, err error) {
 	rows, err := q.QueryContext(ctx, `
 		SELECT queue, count(*) FILTER (WHERE state IN ('available', 'pending', 'scheduled')), count(*) FILTER (WHERE state = 'running'),

@@ -1,10 +1,10 @@
 // Package job is the queue. A job is work on one certificate or one mail. It is enqueued in the
-// transaction that makes it necessary, and worked by this or another process. The package wraps
-// River on both databases, owns the tables of River and the list of nodes, and does not know the
-// kinds of work.
+// transaction that makes the work necessary, and this process or another process runs it. The
+// package wraps River for both databases and owns the tables of River and the list of nodes. It
+// does not depend on the kinds of work.
 //
-// The queue is not the source of truth: the domains' own rows are. Workers are idempotent, and a
-// sweep enqueues work that has lost its job.
+// The queue is not the source of truth; the rows of the domain packages are. Workers are
+// idempotent, and a sweep enqueues unfinished work that has no job.
 package job
 
 import (
@@ -28,15 +28,15 @@ import (
 const (
 	// fetchCooldown increases the throughput from about 1,000 to 7,000 jobs a second.
 	fetchCooldown = 2 * time.Millisecond
-	// pollInterval bounds the delay of a job if no notification arrives.
+	// pollInterval is the longest delay of a job if no notification arrives.
 	pollInterval = 200 * time.Millisecond
 	// sqlitePollInterval is shorter because SQLite has no notifications. A poll that finds nothing
 	// is one read of an index.
 	sqlitePollInterval = 50 * time.Millisecond
-	// keepCompleted is the time for which completed jobs stay visible.
+	// keepCompleted is the time after which completed jobs are deleted.
 	keepCompleted = time.Hour
-	// stuckAfter is the time after which River considers a job dead. Rescue finds jobs whose
-	// process died much earlier.
+	// stuckAfter is the time after which River considers a running job dead. Rescue finds the jobs
+	// of dead processes much earlier.
 	stuckAfter = time.Hour
 )
 
@@ -44,25 +44,26 @@ const (
 type Config struct {
 	// NodeID identifies this process among those on the same database.
 	NodeID string
-	// Queues has the number of workers of each queue. If it is empty, this process only enqueues.
+	// Queues is the number of workers of each queue. If it is empty, this process only enqueues
+	// jobs.
 	Queues map[string]int
-	// Patient are the queues whose jobs need not start at once. On SQLite, where polling a queue
-	// has a cost, they are polled less often.
+	// Background contains the queues whose jobs need not start at once. On SQLite, where each poll
+	// of a queue costs time, these queues are polled less often.
 	Background []string
 	// MaxAttempts is the number of attempts of a job.
 	MaxAttempts int
-	// Timeout bounds one attempt.
+	// Timeout is the maximum duration of one attempt.
 	Timeout time.Duration
 	Logger  *slog.Logger
 }
 
-// Queue enqueues jobs and works them.
+// Queue enqueues jobs and runs them.
 type Queue struct {
 	db      *db.DB
 	nodeID  string
 	workers *river.Workers
 	client  client
-	// nodes is the number of nodes alive at the last heartbeat.
+	// nodes is the number of nodes that were alive at the last heartbeat.
 	nodes atomic.Int64
 }
 
@@ -87,7 +88,7 @@ func New(d *db.DB, cfg Config) (*Queue, error) {
 		MaxAttempts:                 cfg.MaxAttempts,
 		RescueStuckJobsAfter:        max(stuckAfter, cfg.Timeout+time.Minute),
 		RetryPolicy:                 retryPolicy{},
-		// A process may enqueue jobs that only another process works.
+		// A process may enqueue jobs that only another process runs.
 		SkipUnknownJobCheck: true,
 		Workers:             workers,
 	}
@@ -102,7 +103,7 @@ func New(d *db.DB, cfg Config) (*Queue, error) {
 	case db.PostgreSQL:
 		c, err := river.NewClient(steadyPostgres{riverpgxv5.New(d.Pool())}, rc)
 		if err != nil {
-			return nil, fmt.Errorf("making the queue: %w", err)
+			return nil, fmt.Errorf("creating the queue: %w", err)
 		}
 		q.client = postgresClient{c}
 	case db.SQLite:
@@ -115,14 +116,14 @@ func New(d *db.DB, cfg Config) (*Queue, error) {
 		}
 		c, err := river.NewClient(newQuietSQLite(d.Writer()), rc)
 		if err != nil {
-			return nil, fmt.Errorf("making the queue: %w", err)
+			return nil, fmt.Errorf("creating the queue: %w", err)
 		}
 		q.client = sqliteClient{c}
 	}
 	return q, nil
 }
 
-// DefaultWorkers is the number of workers if it is not configured.
+// DefaultWorkers is the number of workers if none is configured.
 func DefaultWorkers() int { return max(2, runtime.NumCPU()) }
 
 // Add registers the worker of one kind of job.
@@ -138,17 +139,18 @@ func (q *Queue) InsertTx(ctx context.Context, tx *db.Tx, args river.JobArgs, opt
 	return id, nil
 }
 
-// Start starts to work jobs, until Stop.
+// Start starts to run jobs, until Stop is called.
 func (q *Queue) Start(ctx context.Context) error {
-	// If the context of River is cancelled, its work ends at once. Ending it is the task of Stop.
+	// If River's context is cancelled, River cancels running jobs at once. Only Stop should end the
+	// work.
 	if err := q.client.Start(context.WithoutCancel(ctx)); err != nil {
 		return fmt.Errorf("starting the queue: %w", err)
 	}
 	return nil
 }
 
-// Stop starts no further job and waits for the running ones. If ctx ends, it cancels them, and they
-// return to the queue.
+// Stop starts no further job and waits for the running jobs. If ctx ends first, it cancels the
+// running jobs, and they return to the queue.
 func (q *Queue) Stop(ctx context.Context) error {
 	err := q.client.Stop(ctx)
 	if err != nil && ctx.Err() != nil {
@@ -190,19 +192,19 @@ func (c postgresClient) insertTx(ctx context.Context, tx *db.Tx, args river.JobA
 	return id, err
 }
 
-// waits are the pauses after the first, second, ... failed attempt; the last one repeats. Eight
-// attempts take about an hour, so that an authority or a disk may fail for that long without a
-// failed certificate.
+// waits are the pauses after the first, second, ... failed attempt; the last pause repeats. Eight
+// attempts take about an hour, so that a time-stamp authority or a disk may fail for an hour and no
+// certificate fails.
 var waits = [...]time.Duration{
 	2 * time.Second, 10 * time.Second, 30 * time.Second, 2 * time.Minute, 6 * time.Minute, 15 * time.Minute, 30 * time.Minute,
 }
 
 type retryPolicy struct{}
 
-// NextRetry varies the waits by a tenth, so that jobs that failed together are not retried
-// together.
+// NextRetry adds up to a tenth to each wait, so that jobs that failed at the same time are not
+// retried at the same time.
 func (retryPolicy) NextRetry(row *rivertype.JobRow) time.Time {
 	wait := waits[min(max(row.Attempt-1, 0), len(waits)-1)]
-	jitter := time.Duration(rand.Int64N(int64(wait / 10))) //nolint:gosec // spreading load, not guarding a secret
+	jitter := time.Duration(rand.Int64N(int64(wait / 10))) //nolint:gosec // the jitter spreads load and is not secret
 	return time.Now().Add(wait + jitter)
 }

@@ -56,12 +56,12 @@ func insert(t *testing.T, d *db.DB, q *job.Queue, text string) int64 {
 	return id
 }
 
-func TestJobIsOneWithItsTransaction(t *testing.T) {
+func TestJobIsInsertedInTheTransaction(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		ctx := t.Context()
-		worked := make(chan string, 10)
-		q := open(t, d, "n1", func(_ context.Context, text string, _ int) error { worked <- text; return nil })
+		done := make(chan string, 10)
+		q := open(t, d, "n1", func(_ context.Context, text string, _ int) error { done <- text; return nil })
 		boom := errors.New("boom")
 		if err := d.Tx(ctx, func(tx *db.Tx) error {
 			if _, err := q.InsertTx(ctx, tx, noteArgs{Text: "rolled back"}, nil); err != nil {
@@ -75,26 +75,26 @@ func TestJobIsOneWithItsTransaction(t *testing.T) {
 			t.Fatal(err)
 		}
 		id := insert(t, d, q, "committed")
-		if got := <-worked; got != "committed" {
-			t.Fatalf("worked %q", got)
+		if got := <-done; got != "committed" {
+			t.Fatalf("the job %q was run, want committed", got)
 		}
 		if err := q.Stop(ctx); err != nil {
 			t.Fatal(err)
 		}
 		var alive int
-		if err := d.QueryRowContext(ctx, `SELECT count(*) FROM river_job j WHERE j.id = $1 AND `+job.Alive(`j.id`), id).Scan(&alive); err != nil || alive != 0 {
-			t.Errorf("a completed job is told alive: %d, %v", alive, err)
+		if err := d.QueryRowContext(ctx, `SELECT count(*) FROM river_job j WHERE j.id = $1 AND `+job.Unfinished(`j.id`), id).Scan(&alive); err != nil || alive != 0 {
+			t.Errorf("Alive selects %d completed jobs, %v, want 0", alive, err)
 		}
 		var n int
 		if err := d.QueryRowContext(ctx, `SELECT count(*) FROM river_job`).Scan(&n); err != nil || n != 1 {
-			t.Fatalf("%d jobs, %v: the rolled back one must leave none", n, err)
+			t.Fatalf("%d jobs, %v, want only the committed job", n, err)
 		}
 	})
 }
 
-// A job whose process died is worked again, without counting the attempt. Jobs of living nodes are
-// not taken.
-func TestRescueTakesOnlyTheDead(t *testing.T) {
+// TestRescue checks that a job whose process died is run again and that the interrupted attempt
+// is not counted. Jobs of living nodes are not rescued.
+func TestRescue(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		ctx := t.Context()
@@ -123,35 +123,35 @@ func TestRescueTakesOnlyTheDead(t *testing.T) {
 				t.Fatal(err)
 			}
 			if len(rescued) != 0 {
-				t.Fatalf("a living node's jobs were taken: %v", rescued)
+				t.Fatalf("the jobs of a living node were rescued: %v", rescued)
 			}
 		}
 		if err := second.Rescue(ctx, now.Add(time.Minute), note); err != nil {
 			t.Fatal(err)
 		}
 		if len(rescued) != 1 || rescued[0].ID != id || rescued[0].Kind != "note" {
-			t.Fatalf("rescued %+v", rescued)
+			t.Fatalf("rescued jobs = %+v, want job %d", rescued, id)
 		}
 		if d.Dialect == db.SQLite {
-			// The process has the data folder, so no other can be alive.
+			// On SQLite only this process uses the data folder, so every other node is dead.
 			var n int
 			if err := d.QueryRowContext(ctx, `SELECT count(*) FROM nodes WHERE id = 'dies'`).Scan(&n); err != nil || n != 0 {
-				t.Fatalf("the dead node is taken for alive: %d, %v", n, err)
+				t.Fatalf("the dead node is still listed: %d rows, %v", n, err)
 			}
 		}
 		var args noteArgs
 		if err := json.Unmarshal(rescued[0].Args, &args); err != nil || args.Text != "x" {
-			t.Fatalf("args %s, %v", rescued[0].Args, err)
+			t.Fatalf("args = %s, %v", rescued[0].Args, err)
 		}
 		if err := second.Start(ctx); err != nil {
 			t.Fatal(err)
 		}
 		if got := <-attempts; got != 1 {
-			t.Fatalf("attempt %d, want 1: the death was counted", got)
+			t.Fatalf("attempt = %d, want 1: the interrupted attempt was counted", got)
 		}
-		// The node that was considered dead ends the job late: its result is ignored. (If both end
-		// it at the same moment, River 0.47 on PostgreSQL may take the row for a bug of its own and
-		// end the process, whose jobs then run elsewhere.)
+		// The node that was considered dead finishes the job later: its result is ignored. (If both
+		// nodes finish it at the same moment, River 0.47 on PostgreSQL may treat the row as an
+		// internal error and end the process, whose jobs then run elsewhere.)
 		if err := second.Stop(ctx); err != nil {
 			t.Fatal(err)
 		}
@@ -162,8 +162,9 @@ func TestRescueTakesOnlyTheDead(t *testing.T) {
 	})
 }
 
-// A living node that was considered dead ends its job at the moment at which another makes it
-// available: there is no panic, and the job is worked once more.
+// TestRescueWhileTheJobEnds checks a node that was considered dead and finishes its job at the
+// moment at which another node makes the job available. The node does not panic, and the job is
+// run once more.
 func TestRescueWhileTheJobEnds(t *testing.T) {
 	t.Parallel()
 	d := dbtest.Open(t, "", dbtest.PostgresURL(t))
@@ -182,7 +183,7 @@ func TestRescueWhileTheJobEnds(t *testing.T) {
 	other := open(t, d, "other", func(context.Context, string, int) error { return nil })
 	if err := other.Rescue(ctx, time.Now(), func(ctx context.Context, _ *db.Tx, dead job.Rescued) error {
 		if dead.ID != id {
-			t.Errorf("rescued %+v", dead)
+			t.Errorf("rescued job = %+v, want job %d", dead, id)
 		}
 		close(end)
 		return await(ctx, d, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '%river_job%'`)
@@ -196,7 +197,7 @@ func TestRescueWhileTheJobEnds(t *testing.T) {
 		}
 	}()
 	if attempt := <-working; attempt != 1 {
-		t.Errorf("the rescue has counted an attempt: %d", attempt)
+		t.Errorf("attempt = %d, want 1: the interrupted attempt was counted", attempt)
 	}
 	<-ended
 	if err := silent.Stop(ctx); err != nil {

@@ -11,14 +11,15 @@ import (
 	"github.com/riverqueue/river/rivertype"
 )
 
-// quietSQLite is River's SQLite driver without two things that take more of an idle vault's time
-// than all its other work.
+// quietSQLite is River's SQLite driver without two features that use more processor time of an idle
+// vault than all its other work.
 //
-// The driver imitates notifications: it writes a row for each job and polls for it on the only
-// connection that writes. Polling for the jobs is as fast and needs no rows.
+// The driver imitates notifications: it writes a row for each job, and polls for the row on the
+// only connection that writes. Polling for the jobs themselves is as fast and requires no such
+// rows.
 //
-// A fetch is an UPDATE that SQLite parses each time, and nearly every fetch finds nothing. A
-// prepared statement checks first whether there is a job.
+// A fetch is an UPDATE that SQLite parses each time, and nearly every fetch finds no job.
+// quietSQLite therefore checks with a prepared statement whether there is a job.
 type quietSQLite struct {
 	*riversqlite.Driver
 
@@ -48,14 +49,14 @@ type quietExecutor struct {
 
 // JobGetAvailable implements [riverdriver.Executor].
 func (e quietExecutor) JobGetAvailable(ctx context.Context, params *riverdriver.JobGetAvailableParams) ([]*rivertype.JobRow, error) {
-	if some, err := e.waiting.in(ctx, params.Queue); err != nil || !some {
+	if found, err := e.waiting.hasJobs(ctx, params.Queue); err != nil || !found {
 		return nil, err
 	}
 	return e.Executor.JobGetAvailable(ctx, params)
 }
 
-// waiting reports whether a queue has jobs to fetch. It uses the connection of the fetch, so that
-// lists on all other connections do not delay jobs.
+// waiting checks whether a queue has jobs to fetch. It uses the connection of the fetch, so that
+// list queries, which use the other connections, do not delay jobs.
 type waiting struct {
 	pool *sql.DB
 
@@ -63,16 +64,16 @@ type waiting struct {
 	stmt *sql.Stmt // prepared when it is first needed, closed with the database
 }
 
-// in may report true for jobs scheduled later; the fetch filters them.
-func (w *waiting) in(ctx context.Context, queue string) (some bool, err error) {
-	stmt, err := w.prepared(ctx) //nolint:sqlclosecheck // it is kept
+// hasJobs may report true for jobs that are scheduled for later; the fetch filters these jobs.
+func (w *waiting) hasJobs(ctx context.Context, queue string) (found bool, err error) {
+	stmt, err := w.prepared(ctx) //nolint:sqlclosecheck // the statement is used again
 	if err == nil {
-		err = stmt.QueryRowContext(ctx, queue).Scan(&some)
+		err = stmt.QueryRowContext(ctx, queue).Scan(&found)
 	}
 	if err != nil {
-		return false, fmt.Errorf("looking for jobs of %s: %w", queue, err)
+		return false, fmt.Errorf("querying jobs of the queue %s: %w", queue, err)
 	}
-	return some, nil
+	return found, nil
 }
 
 func (w *waiting) prepared(ctx context.Context) (stmt *sql.Stmt, err error) {

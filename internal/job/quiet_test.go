@@ -11,7 +11,7 @@ import (
 	"github.com/certvault/certvault/internal/db/dbtest"
 )
 
-// fetches counts how often jobs are fetched.
+// fetches is an executor that counts its fetches.
 type fetches struct {
 	riverdriver.Executor
 
@@ -23,9 +23,9 @@ func (f *fetches) JobGetAvailable(context.Context, *riverdriver.JobGetAvailableP
 	return nil, nil
 }
 
-// A queue without jobs is not fetched from. One with jobs is, even if another connection inserted
-// them, such as that of the command line.
-func TestIdleQueueIsOnlyLookedAt(t *testing.T) {
+// TestEmptyQueueIsNotFetched checks that jobs are fetched only from a queue that has jobs, even if
+// another connection, for example of the command line, has inserted them.
+func TestEmptyQueueIsNotFetched(t *testing.T) {
 	t.Parallel()
 	ctx, folder := t.Context(), t.TempDir()
 	d, other := dbtest.Open(t, folder, ""), dbtest.Open(t, folder, "")
@@ -49,15 +49,15 @@ func TestIdleQueueIsOnlyLookedAt(t *testing.T) {
 		}
 	}
 	if n := fetch("mail"); n != 0 {
-		t.Errorf("%d fetches from an empty queue", n)
+		t.Errorf("%d fetches from an empty queue, want 0", n)
 	}
 	insert("seal", "available")
 	insert("mail", "scheduled")
 	if n := fetch("mail"); n != 0 {
-		t.Errorf("%d fetches where all jobs are another queue's or scheduled for later", n)
+		t.Errorf("%d fetches although all jobs are in another queue or scheduled for later, want 0", n)
 	}
 	insert("mail", "available")
 	if n := fetch("mail"); n != 1 {
-		t.Errorf("%d fetches where a job waits, want 1", n)
+		t.Errorf("%d fetches although a job waits, want 1", n)
 	}
 }

@@ -11,11 +11,11 @@ import (
 )
 
 const (
-	// Beat is the interval of heartbeats.
-	Beat = 3 * time.Second
-	// DeadAfter is the time without a heartbeat after which a node is considered dead. With Beat it
-	// lets a job continue well within 30 s.
-	DeadAfter = 4 * Beat
+	// HeartbeatInterval is the interval of heartbeats.
+	HeartbeatInterval = 3 * time.Second
+	// DeadAfter is the time without a heartbeat after which a node is considered dead. With the
+	// interval Beat, a job of a dead node continues within less than 30 s.
+	DeadAfter = 4 * HeartbeatInterval
 )
 
 // Rescued is a job whose process died.
@@ -26,8 +26,8 @@ type Rescued struct {
 	Args []byte
 }
 
-// Heartbeat records that this node is alive, removes nodes that have been silent for long, and
-// counts those alive.
+// Heartbeat records that this node is alive, removes the nodes without a heartbeat in the last
+// hour, and counts the nodes that are alive.
 func (q *Queue) Heartbeat(ctx context.Context, now time.Time) error {
 	var alive int64
 	err := q.db.Tx(ctx, func(tx *db.Tx) error {
@@ -48,28 +48,29 @@ func (q *Queue) Heartbeat(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// Nodes is the number of nodes alive at the last heartbeat, including this one.
+// Nodes returns the number of nodes that were alive at the last heartbeat, including this node.
 func (q *Queue) Nodes() int { return max(1, int(q.nodes.Load())) }
 
-// Leave removes this node at a regular end.
+// Leave removes this node from the list of nodes when it stops.
 func (q *Queue) Leave(ctx context.Context) error {
 	err := q.db.Tx(ctx, func(tx *db.Tx) error {
 		_, err := tx.ExecContext(ctx, `DELETE FROM nodes WHERE id = $1`, q.nodeID)
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("leaving: %w", err)
+		return fmt.Errorf("removing this node: %w", err)
 	}
 	return nil
 }
 
-// Rescue makes jobs available whose process died, without counting the attempt, and calls f for
-// each in the same transaction. On SQLite only one process uses the data folder: Rescue must be
-// called at its start, before the queue runs, when every running job is dead. On PostgreSQL it
-// takes the jobs of nodes whose heartbeat has stopped.
+// Rescue makes jobs of dead processes available again, without counting the interrupted attempt,
+// and calls f for each job in the same transaction. On SQLite only one process uses the data
+// folder: Rescue must be called when the process starts, before the queue runs, because every
+// running job is then dead. On PostgreSQL, Rescue makes available the jobs of nodes whose heartbeat
+// has stopped.
 func (q *Queue) Rescue(ctx context.Context, now time.Time, f func(context.Context, *db.Tx, Rescued) error) error {
 	err := q.db.Tx(ctx, func(tx *db.Tx) error {
-		dead, err := q.takeDead(ctx, tx, now)
+		dead, err := q.rescueDead(ctx, tx, now)
 		if err != nil {
 			return err
 		}
@@ -86,13 +87,13 @@ func (q *Queue) Rescue(ctx context.Context, now time.Time, f func(context.Contex
 	return nil
 }
 
-func (q *Queue) takeDead(ctx context.Context, tx *db.Tx, now time.Time) ([]Rescued, error) {
+func (q *Queue) rescueDead(ctx context.Context, tx *db.Tx, now time.Time) ([]Rescued, error) {
 	const available = `UPDATE river_job SET state = 'available', attempt = CASE WHEN attempt > 0 THEN attempt - 1 ELSE 0 END WHERE state = 'running'`
 	var rows *sql.Rows
 	var err error
 	if q.db.Dialect == db.SQLite {
-		// A leader that died stays elected until its term expires, and without a leader no retry is
-		// scheduled.
+		// A leader that died remains elected until its term expires. Without a working leader, no
+		// retry is scheduled.
 		if _, err := tx.ExecContext(ctx, `DELETE FROM river_leader`); err != nil {
 			return nil, err
 		}

@@ -1,6 +1,6 @@
-// Package keyring holds the installation's master key and derives a key from it
-// for each use, such as signing capability URLs and encrypting stored secrets.
-// It does not hold signing keys of institutions.
+// Package keyring has the installation's master key and derives a key from it for each use, such as
+// signing capability URLs and encrypting stored secrets. It does not have the signing keys of
+// institutions.
 package keyring
 
 import (
@@ -22,7 +22,7 @@ import (
 // keySize is the length of the master key and of every derived key in bytes.
 const keySize = 32
 
-// Use names the purpose of a derived key; two uses never share a key.
+// Use is the purpose of a derived key. Two uses never share a key.
 type Use string
 
 const (
@@ -47,8 +47,8 @@ const (
 // Ring derives keys from the master key.
 type Ring struct{ master []byte }
 
-// Open reads the master key from dir/master.key and creates it at the first
-// start. The file holds 64 hexadecimal digits and only its owner can read it.
+// Open reads the master key from dir/master.key. If the file does not exist, Open creates a key.
+// The file has 64 hexadecimal digits, and only its owner can read it.
 func Open(dir string) (*Ring, error) {
 	file := filepath.Join(dir, "master.key")
 	text, err := os.ReadFile(file)
@@ -68,8 +68,8 @@ func Open(dir string) (*Ring, error) {
 	return &Ring{master: master}, nil
 }
 
-// create writes the key to a temporary file and links it to its final name, so
-// that two processes that start at once both read the same key.
+// create writes a new key to a temporary file and links it to its final name, so that two processes
+// that start at the same time read the same key.
 func create(dir, file string) (err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("creating the key folder: %w", err)
@@ -129,8 +129,8 @@ func (r *Ring) aead(use Use) (cipher.AEAD, error) {
 	return aead, nil
 }
 
-// Seal encrypts a secret. The context is authenticated with it and must be the
-// same in Open, so that the secret of one record cannot be moved to another.
+// Seal encrypts a secret. The same context must be passed to Ring.Open, so that the sealed secret
+// of one record cannot be used in another.
 func (r *Ring) Seal(use Use, secret, context []byte) ([]byte, error) {
 	aead, err := r.aead(use)
 	if err != nil {
@@ -139,7 +139,7 @@ func (r *Ring) Seal(use Use, secret, context []byte) ([]byte, error) {
 	return aead.Seal(nil, nil, secret, context), nil //nolint:gosec // the cipher generates a random nonce itself
 }
 
-// Open decrypts the output of Seal.
+// Open decrypts the result of Seal.
 func (r *Ring) Open(use Use, sealed, context []byte) ([]byte, error) {
 	aead, err := r.aead(use)
 	if err != nil {

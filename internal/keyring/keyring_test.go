@@ -30,16 +30,16 @@ func TestConcurrentOpenSharesOneKey(t *testing.T) {
 	wg.Wait()
 	for _, m := range macs {
 		if !bytes.Equal(m, macs[0]) {
-			t.Fatal("two processes have two keys")
+			t.Fatal("concurrent calls of Open use different keys")
 		}
 	}
 	entries, err := os.ReadDir(dir)
 	if err != nil || len(entries) != 1 {
-		t.Fatalf("folder holds %v, %v", entries, err)
+		t.Fatalf("the folder contains %v; error %v", entries, err)
 	}
 	info, err := entries[0].Info()
 	if err != nil || info.Mode().Perm() != 0o600 {
-		t.Fatalf("mode %v, %v", info.Mode(), err)
+		t.Fatalf("mode of the key file = %v, want 0600; error %v", info.Mode(), err)
 	}
 }
 
@@ -54,20 +54,20 @@ func TestSealedSecretIsBoundToUseAndContext(t *testing.T) {
 		t.Fatal(err)
 	}
 	if bytes.Contains(sealed, []byte("whsec")) {
-		t.Fatal("the secret is readable")
+		t.Fatal("the sealed secret contains the plain text")
 	}
 	if got, err := r.Open(keyring.WebhookSecret, sealed, []byte("endpoint 1")); err != nil || string(got) != "whsec" {
 		t.Fatalf("Open = %q, %v", got, err)
 	}
 	if _, err := r.Open(keyring.WebhookSecret, sealed, []byte("endpoint 2")); err == nil {
-		t.Fatal("opened for another record")
+		t.Fatal("Open accepts the secret with another context")
 	}
 	if _, err := r.Open(keyring.CapabilityURL, sealed, []byte("endpoint 1")); err == nil {
-		t.Fatal("opened with the key of another use")
+		t.Fatal("Open accepts the secret with the key of another use")
 	}
 }
 
-func TestBrokenKeyFileIsNotReplaced(t *testing.T) {
+func TestDamagedKeyFileIsNotReplaced(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	file := filepath.Join(dir, "master.key")
@@ -75,9 +75,9 @@ func TestBrokenKeyFileIsNotReplaced(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := keyring.Open(dir); err == nil {
-		t.Fatal("a broken key was accepted")
+		t.Fatal("a damaged key file is accepted")
 	}
 	if got, err := os.ReadFile(file); err != nil || string(got) != "short" {
-		t.Fatalf("the file was changed: %q, %v", got, err)
+		t.Fatalf("the file is %q, want it unchanged; error %v", got, err)
 	}
 }

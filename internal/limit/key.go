@@ -17,21 +17,20 @@ import (
 )
 
 const (
-	// KeyLife is how long an answer is stored under its key.
-	KeyLife = 24 * time.Hour
-	// MaxAnswer is the maximum size of a stored answer in bytes.
-	MaxAnswer = 1 << 20
-	// claimLife is how long a request that never completes holds its key. It is
+	// KeyLifetime is the time for which a response is stored under its key.
+	KeyLifetime = 24 * time.Hour
+	// MaxResponse is the maximum size of a stored response in bytes.
+	MaxResponse = 1 << 20
+	// claimLife is the time after which the claim of a request that never completes expires. It is
 	// longer than the time limit of any request.
 	claimLife = 20 * time.Minute
-	// inFlightRetry is the Retry-After of a request whose key another request
-	// holds.
+	// inFlightRetry is the Retry-After of a request whose key another request has claimed.
 	inFlightRetry = 2 * time.Second
-	// SweepEvery is the interval of sweeps that remove expired keys.
-	SweepEvery = time.Minute
+	// SweepInterval is the interval of sweeps that remove expired keys.
+	SweepInterval = time.Minute
 	// sweepBatch limits the work of one transaction of a sweep.
 	sweepBatch = 500
-	// maxPendingReleases limits how many claims wait for their release; others expire.
+	// maxPendingReleases limits the claims that wait for their release. Other claims expire.
 	maxPendingReleases = 10_000
 )
 
@@ -39,14 +38,14 @@ var errInFlight = &fault.Error{
 	Kind: fault.Conflict, Message: "A request with this Idempotency-Key is still being worked on.", RetryAfter: inFlightRetry,
 }
 
-// Keys stores the answers to requests that have an idempotency key.
+// Keys stores the responses to requests that have an idempotency key.
 type Keys struct {
 	db   *db.DB
 	node string
 	now  func() time.Time
 
 	mu sync.Mutex
-	// pendingReleases are claims whose release failed; the next sweep releases them.
+	// pendingReleases has the claims whose release failed. The next sweep releases them.
 	pendingReleases []*Claim
 }
 
@@ -56,8 +55,7 @@ func NewKeys(d *db.DB, node string, now func() time.Time) *Keys {
 	return &Keys{db: d, node: node, now: now}
 }
 
-// Scope is the scope of a key: the same key in another scope is another
-// request.
+// Scope is the scope of a key. The same key in another scope belongs to another request.
 type Scope struct {
 	InstitutionID, TokenID int64
 	Method, Path, Key      string
@@ -81,32 +79,32 @@ func (s *Scope) digest() []byte {
 	return h.Sum(nil)
 }
 
-// StoredAnswer is the stored answer to a request and the fingerprint of its content.
-type StoredAnswer struct {
+// StoredResponse is the stored response to a request and the fingerprint of the request.
+type StoredResponse struct {
 	// Fingerprint is the digest of the request's content.
 	Fingerprint [sha256.Size]byte
 	Status      int
 	Body        []byte
 }
 
-// Claim is the right of a request in progress to its key.
+// Claim is the exclusive right of a request in progress to its key.
 type Claim struct {
 	keys        *Keys
 	id          []byte
 	institution int64
-	// secret distinguishes this claim from a later one on the same key: a
-	// request that lost its key must not complete it.
+	// secret distinguishes this claim from a later claim of the same key. A request must not store
+	// a response after another request has claimed the key.
 	secret []byte
 }
 
-// Begin returns the answer that is stored under a key, or claims the key for a
-// new request; one of the two results is nil. It returns a Conflict while
-// another request holds the key, on whatever node.
-func (k *Keys) Begin(ctx context.Context, scope Scope) (*Claim, *StoredAnswer, error) {
+// Begin returns the response that is stored under a key, or claims the key for a new request. One
+// of the two results is nil. It returns a Conflict if another request on any node has claimed the
+// key.
+func (k *Keys) Begin(ctx context.Context, scope Scope) (*Claim, *StoredResponse, error) {
 	id := scope.digest()
-	kept, err := k.stored(ctx, id, scope.InstitutionID)
-	if err != nil || kept != nil {
-		return nil, kept, err
+	found, err := k.stored(ctx, id, scope.InstitutionID)
+	if err != nil || found != nil {
+		return nil, found, err
 	}
 	c := &Claim{keys: k, id: id, institution: scope.InstitutionID, secret: []byte(rand.Text())}
 	claimed, err := k.claim(ctx, c)
@@ -116,37 +114,37 @@ func (k *Keys) Begin(ctx context.Context, scope Scope) (*Claim, *StoredAnswer, e
 	if claimed {
 		return c, nil, nil
 	}
-	// The holder of the key may have completed it in between.
-	if kept, err = k.stored(ctx, id, scope.InstitutionID); err != nil || kept != nil {
-		return nil, kept, err
+	// The other request may have stored its response in the meantime.
+	if found, err = k.stored(ctx, id, scope.InstitutionID); err != nil || found != nil {
+		return nil, found, err
 	}
 	return nil, nil, errInFlight
 }
 
-// stored returns the answer under a key, or nil if there is none.
-func (k *Keys) stored(ctx context.Context, id []byte, institutionID int64) (*StoredAnswer, error) {
-	var a StoredAnswer
+// stored returns the response under a key, or nil if there is none.
+func (k *Keys) stored(ctx context.Context, id []byte, institutionID int64) (*StoredResponse, error) {
+	var a StoredResponse
 	var fingerprint []byte
 	err := k.db.QueryRowContext(ctx, `
 		SELECT fingerprint, status, body FROM idempotency_keys
 		WHERE id = $1 AND institution_id = $2 AND status IS NOT NULL AND expires_at > $3`,
 		id, institutionID, db.Micros(k.now())).Scan(&fingerprint, &a.Status, &a.Body)
 	if errors.Is(err, sql.ErrNoRows) {
-		return nil, nil //nolint:nilnil // the absence of an answer is not an error
+		return nil, nil //nolint:nilnil // the absence of a response is not an error
 	}
 	if err != nil {
-		return nil, fmt.Errorf("reading the answer to an idempotency key: %w", err)
+		return nil, fmt.Errorf("reading the response of an idempotency key: %w", err)
 	}
 	copy(a.Fingerprint[:], fingerprint)
 	return &a, nil
 }
 
-// claim claims a free key: unclaimed, expired, or held by a node that died. A
-// process never takes over its own claims.
+// claim claims a free key. A key is free if it is unclaimed or expired, or if the node of its claim
+// is dead. A process never takes over its own claims.
 func (k *Keys) claim(ctx context.Context, c *Claim) (claimed bool, err error) {
 	now := k.now()
-	// The transaction need not survive a power failure: the request dies with
-	// its claim, or KeepTx finds that the claim is lost.
+	// The transaction need not survive a power failure. Either the request is lost with its claim,
+	// or StoreTx returns a Conflict because the claim does not exist.
 	err = k.db.TxRelaxed(ctx, func(tx *db.Tx) error {
 		res, err := tx.ExecContext(ctx, `
 			INSERT INTO idempotency_keys (id, institution_id, node_id, claim, expires_at) VALUES ($1, $2, $3, $4, $5)
@@ -169,23 +167,23 @@ func (k *Keys) claim(ctx context.Context, c *Claim) (claimed bool, err error) {
 	return claimed, nil
 }
 
-// StoreTx stores the answer in the transaction of the request: either both
-// commit or neither. It returns a Conflict if the claim was lost to another
-// request; the caller must then roll back.
-func (c *Claim) StoreTx(ctx context.Context, tx *db.Tx, a *StoredAnswer) error {
-	if len(a.Body) > MaxAnswer {
-		return fmt.Errorf("storing an answer: %d bytes exceed the limit", len(a.Body))
+// StoreTx stores the response in the transaction of the request, so that both are committed
+// together. It returns a Conflict if another request has claimed the key. The caller must then roll
+// back.
+func (c *Claim) StoreTx(ctx context.Context, tx *db.Tx, a *StoredResponse) error {
+	if len(a.Body) > MaxResponse {
+		return fmt.Errorf("storing a response: %d bytes exceed the limit", len(a.Body))
 	}
 	res, err := tx.ExecContext(ctx, `
 		UPDATE idempotency_keys SET fingerprint = $1, status = $2, body = $3, expires_at = $4
 		WHERE id = $5 AND institution_id = $6 AND claim = $7 AND status IS NULL`,
-		a.Fingerprint[:], a.Status, a.Body, db.Micros(c.keys.now().Add(KeyLife)), c.id, c.institution, c.secret)
+		a.Fingerprint[:], a.Status, a.Body, db.Micros(c.keys.now().Add(KeyLifetime)), c.id, c.institution, c.secret)
 	if err != nil {
-		return fmt.Errorf("storing an answer: %w", err)
+		return fmt.Errorf("storing a response: %w", err)
 	}
 	n, err := res.RowsAffected()
 	if err != nil {
-		return fmt.Errorf("storing an answer: %w", err)
+		return fmt.Errorf("storing a response: %w", err)
 	}
 	if n == 0 {
 		return errInFlight
@@ -193,14 +191,14 @@ func (c *Claim) StoreTx(ctx context.Context, tx *db.Tx, a *StoredAnswer) error {
 	return nil
 }
 
-// Store stores the answer to a request that changed nothing.
-func (c *Claim) Store(ctx context.Context, a *StoredAnswer) error {
+// Store stores the response to a request that changed nothing.
+func (c *Claim) Store(ctx context.Context, a *StoredResponse) error {
 	return c.keys.db.Tx(ctx, func(tx *db.Tx) error { return c.StoreTx(ctx, tx, a) })
 }
 
-// Release releases the key of a request that failed. It does not delete a
-// stored answer: if the answer to a commit was lost, the stored answer decides.
-// If Release fails, the next sweep repeats it.
+// Release releases the key of a request that failed. It does not delete a stored response: if the
+// response of the database to a commit was lost, the stored response shows that the commit
+// succeeded. If Release fails, the next sweep repeats it.
 func (c *Claim) Release(ctx context.Context) error {
 	err := c.keys.db.Tx(ctx, func(tx *db.Tx) error {
 		_, err := tx.ExecContext(ctx, `DELETE FROM idempotency_keys WHERE id = $1 AND institution_id = $2 AND claim = $3 AND status IS NULL`,

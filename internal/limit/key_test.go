@@ -18,7 +18,7 @@ import (
 	"github.com/certvault/certvault/internal/limit"
 )
 
-// clock is a clock that a test sets.
+// clock is a clock that the test advances.
 type clock struct{ at atomic.Int64 }
 
 func newClock() *clock {
@@ -40,26 +40,26 @@ func institution(t *testing.T, d *db.DB, prefix string) (id int64) {
 	return id
 }
 
-func answer(content, body string) *limit.StoredAnswer {
-	return &limit.StoredAnswer{Fingerprint: sha256.Sum256([]byte(content)), Status: 201, Body: []byte(body)}
+func response(content, body string) *limit.StoredResponse {
+	return &limit.StoredResponse{Fingerprint: sha256.Sum256([]byte(content)), Status: 201, Body: []byte(body)}
 }
 
 // begin claims a key and fails the test if the key is not free.
 func begin(t *testing.T, k *limit.Keys, s limit.Scope) *limit.Claim {
 	t.Helper()
-	c, kept, err := k.Begin(t.Context(), s)
-	if err != nil || kept != nil || c == nil {
-		t.Fatalf("the key is not free: %v, %v", kept, err)
+	c, stored, err := k.Begin(t.Context(), s)
+	if err != nil || stored != nil || c == nil {
+		t.Fatalf("Begin = %v, %v, want a claim", stored, err)
 	}
 	return c
 }
 
-func inFlight(t *testing.T, k *limit.Keys, s limit.Scope) {
+func expectConflict(t *testing.T, k *limit.Keys, s limit.Scope) {
 	t.Helper()
-	c, kept, err := k.Begin(t.Context(), s)
+	c, stored, err := k.Begin(t.Context(), s)
 	e, ok := errors.AsType[*fault.Error](err)
-	if c != nil || kept != nil || !ok || e.Kind != fault.Conflict || e.RetryAfter <= 0 {
-		t.Fatalf("not in flight: %v, %v, %v", c, kept, err)
+	if c != nil || stored != nil || !ok || e.Kind != fault.Conflict || e.RetryAfter <= 0 {
+		t.Fatalf("Begin = %v, %v, %v, want Conflict", c, stored, err)
 	}
 }
 
@@ -71,38 +71,37 @@ func rows(t *testing.T, d *db.DB) (n int) {
 	return n
 }
 
-func TestFirstAnswerIsStoredForADay(t *testing.T) {
+func TestFirstResponseIsStoredForADay(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		at := newClock()
 		k := limit.NewKeys(d, "node", at.now)
 		s := limit.Scope{InstitutionID: institution(t, d, "AAA"), TokenID: 1, Method: "POST", Path: "/a", Key: "key"}
 		c := begin(t, k, s)
-		inFlight(t, k, s)
-		if err := d.Tx(t.Context(), func(tx *db.Tx) error { return c.StoreTx(t.Context(), tx, answer("content", "first")) }); err != nil {
+		expectConflict(t, k, s)
+		if err := d.Tx(t.Context(), func(tx *db.Tx) error { return c.StoreTx(t.Context(), tx, response("content", "first")) }); err != nil {
 			t.Fatal(err)
 		}
-		if err := c.Release(t.Context()); err != nil { // as after a commit whose result was lost
+		if err := c.Release(t.Context()); err != nil { // as after a commit whose response was lost
 			t.Fatal(err)
 		}
-		at.advance(limit.KeyLife - time.Second)
-		_, kept, err := k.Begin(t.Context(), s)
-		if err != nil || kept == nil || kept.Status != 201 || string(kept.Body) != "first" || kept.Fingerprint != sha256.Sum256([]byte("content")) {
-			t.Fatalf("kept %+v, %v", kept, err)
+		at.advance(limit.KeyLifetime - time.Second)
+		_, stored, err := k.Begin(t.Context(), s)
+		if err != nil || stored == nil || stored.Status != 201 || string(stored.Body) != "first" || stored.Fingerprint != sha256.Sum256([]byte("content")) {
+			t.Fatalf("stored response = %+v, err = %v", stored, err)
 		}
 		at.advance(time.Second)
 		c = begin(t, k, s)
-		if err := c.Store(t.Context(), answer("other", "second")); err != nil {
+		if err := c.Store(t.Context(), response("other", "second")); err != nil {
 			t.Fatal(err)
 		}
-		if _, kept, err = k.Begin(t.Context(), s); err != nil || kept == nil || string(kept.Body) != "second" {
-			t.Fatalf("kept %+v, %v", kept, err)
+		if _, stored, err = k.Begin(t.Context(), s); err != nil || stored == nil || string(stored.Body) != "second" {
+			t.Fatalf("stored response = %+v, err = %v", stored, err)
 		}
 	})
 }
 
-// The same key in another scope is independent; parts of a scope do not run
-// together.
+// The same key in another scope is independent. The boundaries of the parts of a scope matter.
 func TestScopesAreIndependent(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -130,40 +129,39 @@ func TestReleasedKeyIsFree(t *testing.T) {
 		if err := first.Release(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		inFlight(t, k, s) // another's claim is not released
-		if err := first.Store(t.Context(), answer("x", "y")); !fault.Is(err, fault.Conflict) {
-			t.Fatalf("a lost claim was completed: %v", err)
+		expectConflict(t, k, s) // the claim of the second request is not released
+		if err := first.Store(t.Context(), response("x", "y")); !fault.Is(err, fault.Conflict) {
+			t.Fatalf("storing a response with a released claim: err = %v, want Conflict", err)
 		}
-		if err := second.Store(t.Context(), answer("x", "y")); err != nil {
+		if err := second.Store(t.Context(), response("x", "y")); err != nil {
 			t.Fatal(err)
 		}
 	})
 }
 
-// A transaction whose claim was lost is rolled back.
-func TestLostClaimRollsBack(t *testing.T) {
+// A transaction is rolled back if another request has claimed its key.
+func TestLostClaimRollsBackTransaction(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		at := newClock()
 		s := limit.Scope{InstitutionID: institution(t, d, "AAA"), Key: "key"}
 		slow := begin(t, limit.NewKeys(d, "slow", at.now), s)
-		// The node sent no heartbeat for too long, and another one claimed the
-		// key.
+		// The node sent no heartbeat for too long, and another node claimed the key.
 		other := begin(t, limit.NewKeys(d, "other", at.now), s)
 		err := d.Tx(t.Context(), func(tx *db.Tx) error {
 			if _, err := tx.ExecContext(t.Context(), `INSERT INTO nodes (id, started_at, heartbeat_at) VALUES ('action', 0, 0)`); err != nil {
 				return err
 			}
-			return slow.StoreTx(t.Context(), tx, answer("x", "slow"))
+			return slow.StoreTx(t.Context(), tx, response("x", "slow"))
 		})
 		if !fault.Is(err, fault.Conflict) {
-			t.Fatalf("the lost claim was settled: %v", err)
+			t.Fatalf("storing a response with a lost claim: err = %v, want Conflict", err)
 		}
 		var n int
 		if err := d.QueryRowContext(t.Context(), `SELECT count(*) FROM nodes WHERE id = 'action'`).Scan(&n); err != nil || n != 0 {
-			t.Fatalf("the action was committed, %v", err)
+			t.Fatalf("%d rows of the request were committed, want 0; err = %v", n, err)
 		}
-		if err := other.Store(t.Context(), answer("x", "other")); err != nil {
+		if err := other.Store(t.Context(), response("x", "other")); err != nil {
 			t.Fatal(err)
 		}
 	})
@@ -175,7 +173,7 @@ func TestClaimExpiresWithItsNode(t *testing.T) {
 		at := newClock()
 		s := limit.Scope{InstitutionID: institution(t, d, "AAA"), Key: "key"}
 		mine, other := limit.NewKeys(d, "mine", at.now), limit.NewKeys(d, "other", at.now)
-		beat := func() {
+		heartbeat := func() {
 			t.Helper()
 			if err := d.Tx(t.Context(), func(tx *db.Tx) error {
 				_, err := tx.ExecContext(t.Context(), `INSERT INTO nodes (id, started_at, heartbeat_at) VALUES ('mine', 0, $1)
@@ -185,20 +183,20 @@ func TestClaimExpiresWithItsNode(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		beat()
+		heartbeat()
 		begin(t, mine, s)
-		inFlight(t, other, s)
+		expectConflict(t, other, s)
 		at.advance(job.DeadAfter)
-		inFlight(t, other, s)
-		beat()
+		expectConflict(t, other, s)
+		heartbeat()
 		at.advance(job.DeadAfter + time.Second)
-		inFlight(t, mine, s) // a process that claims keys is alive
+		expectConflict(t, mine, s) // a process does not take over its own claims
 		begin(t, other, s)
 	})
 }
 
-// A claim that is never completed expires.
-func TestUnsettledClaimExpires(t *testing.T) {
+// A claim without a response expires.
+func TestClaimExpires(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		at := newClock()
@@ -227,13 +225,13 @@ func TestConcurrentRequestsGetOneClaim(t *testing.T) {
 				case fault.Is(err, fault.Conflict):
 					refused.Add(1)
 				default:
-					t.Errorf("%v, %v", c, err)
+					t.Errorf("Begin = %v, %v, want a claim or Conflict", c, err)
 				}
 			})
 		}
 		wg.Wait()
 		if claimed.Load() != 1 || refused.Load() != 15 {
-			t.Fatalf("%d have the key, %d are refused", claimed.Load(), refused.Load())
+			t.Fatalf("%d requests have the key and %d are refused, want 1 and 15", claimed.Load(), refused.Load())
 		}
 	})
 }
@@ -246,18 +244,18 @@ func TestSweepDeletesExpiredKeys(t *testing.T) {
 		inst := institution(t, d, "AAA")
 		for i := range 3 {
 			c := begin(t, k, limit.Scope{InstitutionID: inst, Key: strings.Repeat("k", i+1)})
-			if err := c.Store(t.Context(), answer("x", "y")); err != nil {
+			if err := c.Store(t.Context(), response("x", "y")); err != nil {
 				t.Fatal(err)
 			}
 		}
-		at.advance(limit.KeyLife / 2)
+		at.advance(limit.KeyLifetime / 2)
 		c := begin(t, k, limit.Scope{InstitutionID: inst, Key: "later"})
-		if err := c.Store(t.Context(), answer("x", "y")); err != nil {
+		if err := c.Store(t.Context(), response("x", "y")); err != nil {
 			t.Fatal(err)
 		}
-		at.advance(limit.KeyLife / 2)
+		at.advance(limit.KeyLifetime / 2)
 		if err := k.Sweep(t.Context()); err != nil || rows(t, d) != 1 {
-			t.Fatalf("%d rows are left, %v", rows(t, d), err)
+			t.Fatalf("%d rows are left, want 1; err = %v", rows(t, d), err)
 		}
 	})
 }
@@ -269,12 +267,12 @@ func TestSweepReleasesPendingClaims(t *testing.T) {
 		k := limit.NewKeys(d, "node", newClock().now)
 		s := limit.Scope{InstitutionID: institution(t, d, "AAA"), Key: "key"}
 		c := begin(t, k, s)
-		gone, cancel := context.WithCancel(t.Context())
+		canceled, cancel := context.WithCancel(t.Context())
 		cancel()
-		if err := c.Release(gone); err == nil {
-			t.Fatal("released with a context that is over")
+		if err := c.Release(canceled); err == nil {
+			t.Fatal("Release with a canceled context returned no error")
 		}
-		inFlight(t, k, s)
+		expectConflict(t, k, s)
 		if err := k.Sweep(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -282,16 +280,16 @@ func TestSweepReleasesPendingClaims(t *testing.T) {
 	})
 }
 
-func TestAnswersAreBounded(t *testing.T) {
+func TestResponseSizeIsLimited(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		k := limit.NewKeys(d, "node", newClock().now)
 		c := begin(t, k, limit.Scope{InstitutionID: institution(t, d, "AAA"), Key: "key"})
-		body := bytes.Repeat([]byte{'x'}, limit.MaxAnswer+1)
-		if err := c.Store(t.Context(), &limit.StoredAnswer{Body: body}); err == nil {
-			t.Fatal("an answer over the limit is stored")
+		body := bytes.Repeat([]byte{'x'}, limit.MaxResponse+1)
+		if err := c.Store(t.Context(), &limit.StoredResponse{Body: body}); err == nil {
+			t.Fatal("a response over the limit was stored")
 		}
-		if err := c.Store(t.Context(), &limit.StoredAnswer{Body: body[1:]}); err != nil {
+		if err := c.Store(t.Context(), &limit.StoredResponse{Body: body[1:]}); err != nil {
 			t.Fatal(err)
 		}
 	})

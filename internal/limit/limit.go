@@ -1,9 +1,9 @@
-// Package limit decides whether a request may run: it counts requests, and it
-// stores the answers to requests that must not run twice.
+// Package limit decides whether a request may run. It counts requests, and it stores the responses
+// to requests that must not run twice.
 //
-// Requests are counted in memory, per process and for the current minute: a
-// count costs no durable write, and a restart resets it. Idempotency keys are
-// in the database, because they must survive a crash.
+// Requests are counted in memory, per process and for the current minute. A count needs no durable
+// write, and a restart resets it. Idempotency keys are in the database, because they must survive a
+// crash.
 package limit
 
 import (
@@ -15,10 +15,10 @@ import (
 const (
 	// Window is the period over which requests are counted.
 	Window = time.Minute
-	// maxKeys limits the memory that callers with many addresses can use; above
-	// it, new keys share one counter until the window ends.
+	// maxKeys limits the memory that callers with many addresses can use. If there are more keys,
+	// new keys share one counter until the window ends.
 	maxKeys = 200_000
-	// ipv6Network is the prefix length that one customer usually has in IPv6.
+	// ipv6Network is the prefix length of the IPv6 network that one subscriber usually has.
 	ipv6Network = 64
 )
 
@@ -38,8 +38,8 @@ func NewCounter(limit int, now func() time.Time) *Counter {
 	return &Counter{max: limit, now: now, count: map[string]int{}}
 }
 
-// Answer is the state of a key after a request.
-type Answer struct {
+// Decision is the state of a key after a request was counted.
+type Decision struct {
 	// Limit is 0 if there is no limit.
 	Limit, Remaining int
 	Allowed          bool
@@ -48,9 +48,9 @@ type Answer struct {
 }
 
 // Take counts one request for a key.
-func (c *Counter) Take(key string) Answer {
+func (c *Counter) Take(key string) Decision {
 	if c.max == 0 {
-		return Answer{Allowed: true}
+		return Decision{Allowed: true}
 	}
 	now := c.now()
 	c.mu.Lock()
@@ -64,11 +64,11 @@ func (c *Counter) Take(key string) Answer {
 	}
 	c.count[key]++
 	n := c.count[key]
-	return Answer{Limit: c.max, Remaining: max(0, c.max-n), Allowed: n <= c.max, RetryAfter: c.end.Sub(now)}
+	return Decision{Limit: c.max, Remaining: max(0, c.max-n), Allowed: n <= c.max, RetryAfter: c.end.Sub(now)}
 }
 
-// AddressKey returns the key of a client's address. It is the /64 for IPv6,
-// since one customer can change between that many addresses.
+// AddressKey returns the key of a client's address. For IPv6 it is the /64 network, since one
+// subscriber can use all addresses of that network.
 func AddressKey(a netip.Addr) string {
 	a = a.Unmap().WithZone("")
 	if a.Is6() {

@@ -13,32 +13,32 @@ import (
 // macSize is the length of the MAC in a cursor.
 const macSize = 16
 
-// maxCursor bounds a cursor in bytes. A name of 255 characters makes the longest.
+// maxCursor bounds a cursor in bytes. The longest cursor has a name of 255 characters.
 const maxCursor = 8 << 10
 
 var errCursor = fault.OfField("cursor", "The cursor does not belong to this list: its filters and its order must stay the same. Begin again with an empty cursor.")
 
 // Cursors makes and reads the cursors of lists of one kind.
 //
-// A cursor is a position in a list with a MAC over the position and the list, so
-// that an invented cursor and one of another list are refused. The position is that
-// of the last record returned, and not a number of records. So a record that keeps
-// its position is returned exactly once, even if others come and go.
+// A cursor is a position in a list with a MAC over the position and the list. Forged cursors and
+// cursors of other lists are therefore refused. The position is the sort key of the last returned
+// record, and not a number of records. A record whose position does not change is therefore
+// returned exactly once, even if other records are added or deleted.
 type Cursors struct {
 	ring *keyring.Ring
 	kind string
 }
 
-// NewCursors returns the cursors of a kind of lists. Kinds of different names do not
-// accept each other's cursors.
+// NewCursors returns the cursors of a kind of lists. A cursor of one kind is not valid for another
+// kind.
 func NewCursors(ring *keyring.Ring, kind string) Cursors { return Cursors{ring, kind} }
 
-// Make returns the cursor of the records behind a position. It includes the JSON of list
-// and position. The list has its institution, its filters and its order.
+// Make returns the cursor of the records after a position, with the JSON of the position. Its MAC
+// is also computed from the JSON of list, which has the institution, the filters and the order.
 func (c Cursors) Make(list, place any) (string, error) {
 	text, err := json.Marshal(place)
 	if err != nil {
-		return "", fmt.Errorf("writing a cursor: %w", err)
+		return "", fmt.Errorf("encoding a cursor: %w", err)
 	}
 	mac, err := c.mac(list, text)
 	if err != nil {
@@ -47,8 +47,8 @@ func (c Cursors) Make(list, place any) (string, error) {
 	return base64.RawURLEncoding.EncodeToString(append(mac, text...)), nil
 }
 
-// Open reads the position of a cursor that Make returned for the same list. It returns a
-// fault of kind Invalid for any other cursor.
+// Open decodes the position of a cursor that Make returned for the same list into place. It returns
+// a fault of kind Invalid for any other cursor.
 func (c Cursors) Open(list any, cursor string, place any) error {
 	if len(cursor) > maxCursor {
 		return errCursor
@@ -65,19 +65,19 @@ func (c Cursors) Open(list any, cursor string, place any) error {
 		return errCursor
 	}
 	if err := json.Unmarshal(raw[macSize:], place); err != nil {
-		return fmt.Errorf("reading a cursor: %w", err)
+		return fmt.Errorf("decoding a cursor: %w", err)
 	}
 	return nil
 }
 
-// mac binds a position to a list.
+// mac returns the MAC of a position in a list.
 func (c Cursors) mac(list any, place []byte) ([]byte, error) {
-	of, err := json.Marshal([]any{c.kind, list})
+	text, err := json.Marshal([]any{c.kind, list})
 	if err != nil {
-		return nil, fmt.Errorf("writing a cursor: %w", err)
+		return nil, fmt.Errorf("encoding a cursor: %w", err)
 	}
-	// JSON holds no NUL.
-	mac, err := c.ring.MAC(keyring.ListCursor, append(append(of, 0), place...))
+	// JSON has no NUL, so a NUL separates the two parts.
+	mac, err := c.ring.MAC(keyring.ListCursor, append(append(text, 0), place...))
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,6 @@
-// Package listing owns what all lists of records share: pages by number with their
-// limits, and cursors, which have none. It knows neither the records nor how they
-// are shown.
+// Package listing owns the parts that all lists of records share: pages by number, which have a
+// limit, and cursors, which have no limit. It does not depend on the records or on their
+// presentation.
 package listing
 
 import (
@@ -10,25 +10,25 @@ import (
 )
 
 const (
-	// DefaultPage is the number of records of a page if the request does not say.
+	// DefaultPage is the number of records of a page if the request has none.
 	DefaultPage = 15
 	// MaxPage is the largest number of records of a page.
 	MaxPage = 100
-	// MaxDepth is the last record that a page number reaches. To find a page by its
-	// number, the database reads all records before it. A cursor has no such cost.
+	// MaxDepth is the position of the last record that pages by number can have. To find a page by
+	// its number, the database reads all records before it. A cursor does not have this cost.
 	MaxDepth = 10_000
 )
 
-// Range is the part of a list that a request asks for.
+// Range is the part of a list that a request selects.
 type Range struct {
 	PerPage int
 	// Page counts from 1. It is used if Cursor is nil.
 	Page int
-	// Cursor starts a walk through the list if it is empty. Each part has the cursor of
-	// the next.
+	// Cursor is the position after which the part begins. The empty cursor selects the first part.
+	// Each part has the cursor of the next part.
 	Cursor *string
-	// Back returns the part that ends before the cursor's position. If fewer records
-	// than a part has are there, it is the first part of the list.
+	// Back selects the part that ends before the position of the cursor. If there are fewer records
+	// before it than a part has, the range is the first part of the list.
 	Back bool
 }
 
@@ -38,7 +38,7 @@ func (r Range) Check(bad *fault.Fields) {
 		bad.Add("per_page", fmt.Sprintf("A page has 1 to %d records.", MaxPage))
 	}
 	switch {
-	case r.Walks():
+	case r.HasCursor():
 	case r.Page < 1:
 		bad.Add("page", "Pages count from 1.")
 	case r.Page > MaxDepth || r.Page*r.PerPage > MaxDepth:
@@ -46,33 +46,34 @@ func (r Range) Check(bad *fault.Fields) {
 	}
 }
 
-// Walks reports whether the range has a cursor.
-func (r Range) Walks() bool { return r.Cursor != nil }
+// HasCursor reports whether the range has a cursor.
+func (r Range) HasCursor() bool { return r.Cursor != nil }
 
-// Begun reports whether the cursor has a position.
-func (r Range) Begun() bool { return r.Cursor != nil && *r.Cursor != "" }
+// HasPosition reports whether the range has a cursor with a position.
+func (r Range) HasPosition() bool { return r.Cursor != nil && *r.Cursor != "" }
 
-// Returns reports whether the part ends before a position.
-func (r Range) Returns() bool { return r.Back && r.Begun() }
+// IsBackward reports whether the part ends before the position of the cursor.
+func (r Range) IsBackward() bool { return r.Back && r.HasPosition() }
 
 // Offset returns the number of records before the part, which is 0 with a cursor.
 func (r Range) Offset() int {
-	if r.Walks() {
+	if r.HasCursor() {
 		return 0
 	}
 	return (r.Page - 1) * r.PerPage
 }
 
-// Part describes the list that a part belongs to.
+// Part describes one part of a list.
 type Part struct {
-	// Total is nil if there are more records than are counted. Then there are at least
-	// AtLeast. A list that is read by cursor has neither.
+	// Total is the number of records of the list. It is nil if there are more records than are
+	// counted; there are then at least AtLeast records. A part by cursor has neither number.
 	Total   *int
 	AtLeast int
-	// More reports whether another part follows. Next is its cursor, empty at the end.
+	// More reports whether another part follows. Next is the cursor of that part, or empty at the
+	// end.
 	More bool
 	Next string
-	// Prev is the cursor of the part before, to be used with Back. It is empty at the
-	// beginning and for pages by number.
+	// Prev is the cursor of the part before, for use with Back. It is empty at the beginning and
+	// for pages by number.
 	Prev string
 }

@@ -20,18 +20,18 @@ func TestRangeIsChecked(t *testing.T) {
 		wrong  []string
 		offset int
 	}{
-		"first page":           {Range{Page: 1, PerPage: 15}, nil, 0},
-		"last that is reached": {Range{Page: 100, PerPage: 100}, nil, 9900},
-		"of one record":        {Range{Page: MaxDepth, PerPage: 1}, nil, 9999},
-		"one too far":          {Range{Page: 101, PerPage: 100}, []string{"page"}, 10_000},
-		"too far by one":       {Range{Page: MaxDepth + 1, PerPage: 1}, []string{"page"}, 10_000},
-		"far too far":          {Range{Page: math.MaxInt, PerPage: 100}, []string{"page"}, 0},
-		"before the first":     {Range{PerPage: 15}, []string{"page"}, -15},
-		"no records":           {Range{Page: 1}, []string{"per_page"}, 0},
-		"too many":             {Range{Page: 1, PerPage: 101}, []string{"per_page"}, 0},
-		"both":                 {Range{Page: -1, PerPage: -1}, []string{"page", "per_page"}, 2},
-		"by cursor":            {Range{Page: 7000, PerPage: 100, Cursor: &start}, nil, 0},
-		"by cursor, too many":  {Range{PerPage: 101, Cursor: &start}, []string{"per_page"}, 0},
+		"first page":                    {Range{Page: 1, PerPage: 15}, nil, 0},
+		"last page":                     {Range{Page: 100, PerPage: 100}, nil, 9900},
+		"last page of one record":       {Range{Page: MaxDepth, PerPage: 1}, nil, 9999},
+		"first page beyond the limit":   {Range{Page: 101, PerPage: 100}, []string{"page"}, 10_000},
+		"first record beyond the limit": {Range{Page: MaxDepth + 1, PerPage: 1}, []string{"page"}, 10_000},
+		"largest page number":           {Range{Page: math.MaxInt, PerPage: 100}, []string{"page"}, 0},
+		"page 0":                        {Range{PerPage: 15}, []string{"page"}, -15},
+		"no records":                    {Range{Page: 1}, []string{"per_page"}, 0},
+		"too many records":              {Range{Page: 1, PerPage: 101}, []string{"per_page"}, 0},
+		"negative page and size":        {Range{Page: -1, PerPage: -1}, []string{"page", "per_page"}, 2},
+		"by cursor":                     {Range{Page: 7000, PerPage: 100, Cursor: &start}, nil, 0},
+		"by cursor, too many records":   {Range{PerPage: 101, Cursor: &start}, []string{"per_page"}, 0},
 	} {
 		var bad fault.Fields
 		tc.r.Check(&bad)
@@ -43,15 +43,15 @@ func TestRangeIsChecked(t *testing.T) {
 		}
 		slices.Sort(wrong)
 		if !slices.Equal(wrong, tc.wrong) {
-			t.Errorf("%s: %v is wrong, want %v", name, wrong, tc.wrong)
+			t.Errorf("%s: invalid fields = %v, want %v", name, wrong, tc.wrong)
 		}
 		if got := tc.r.Offset(); tc.r.Page != math.MaxInt && got != tc.offset {
-			t.Errorf("%s: offset %d, want %d", name, got, tc.offset)
+			t.Errorf("%s: offset = %d, want %d", name, got, tc.offset)
 		}
 	}
 }
 
-func TestCursorsOfKinds(t *testing.T) {
+func TestCursorIsValidForOneList(t *testing.T) {
 	t.Parallel()
 	ring, err := keyring.Open(t.TempDir())
 	if err != nil {
@@ -66,24 +66,24 @@ func TestCursorsOfKinds(t *testing.T) {
 	}
 	var at place
 	if err := people.Open(list{1}, cursor, &at); err != nil || at != (place{2, 3}) {
-		t.Errorf("%+v, %v", at, err)
+		t.Errorf("position = %+v, err = %v, want {2 3}", at, err)
 	}
 	other, err := keyring.Open(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
 	for name, open := range map[string]func() error{
-		"another list":  func() error { return people.Open(list{2}, cursor, &at) },
-		"another kind":  func() error { return NewCursors(ring, "batches").Open(list{1}, cursor, &at) },
-		"another key":   func() error { return NewCursors(other, "people").Open(list{1}, cursor, &at) },
-		"cut":           func() error { return people.Open(list{1}, cursor[:len(cursor)-1], &at) },
-		"nothing":       func() error { return people.Open(list{1}, "", &at) },
-		"the MAC alone": func() error { return people.Open(list{1}, cursor[:20], &at) },
-		"too long":      func() error { return people.Open(list{1}, strings.Repeat("A", maxCursor+1), &at) },
+		"another list": func() error { return people.Open(list{2}, cursor, &at) },
+		"another kind": func() error { return NewCursors(ring, "batches").Open(list{1}, cursor, &at) },
+		"another key":  func() error { return NewCursors(other, "people").Open(list{1}, cursor, &at) },
+		"truncated":    func() error { return people.Open(list{1}, cursor[:len(cursor)-1], &at) },
+		"empty":        func() error { return people.Open(list{1}, "", &at) },
+		"only the MAC": func() error { return people.Open(list{1}, cursor[:20], &at) },
+		"too long":     func() error { return people.Open(list{1}, strings.Repeat("A", maxCursor+1), &at) },
 	} {
 		e, ok := errors.AsType[*fault.Error](open())
 		if !ok || e.Kind != fault.Invalid || len(e.Fields) != 1 || e.Fields[0].Name != "cursor" {
-			t.Errorf("%s: %v", name, fmt.Sprint(open()))
+			t.Errorf("%s: err = %v, want a problem of the cursor", name, fmt.Sprint(open()))
 		}
 	}
 }

@@ -1,6 +1,6 @@
-// Package locale owns the languages of pages and mails: the list of languages,
-// the choice for a visitor, the messages and the format of dates. It does not
-// know pages or mails; they name the messages that they need.
+// Package locale owns the languages of pages and mails: the list of languages, the choice of a
+// language for a visitor, the messages, and the format of dates. It does not depend on pages or
+// mails. They select the messages by their keys.
 package locale
 
 import (
@@ -24,8 +24,8 @@ import (
 //go:embed catalog
 var catalogs embed.FS
 
-// tags are the languages. The first is the default for a visitor who reads none
-// of them.
+// tags has the tags of the languages. The first language is the default for a visitor who reads
+// none of the languages.
 var tags = []string{"en", "es", "fr", "de", "pt", "ar", "hi", "zh"}
 
 // Supported reports whether there is a language with the tag.
@@ -34,7 +34,7 @@ func Supported(tag string) bool { return slices.Contains(tags, tag) }
 // monthsOfYear is the number of month names in a catalog.
 const monthsOfYear = 12
 
-// Catalog holds all languages.
+// Catalog has all languages.
 type Catalog struct {
 	languages []*Language
 	matcher   language.Matcher
@@ -42,7 +42,7 @@ type Catalog struct {
 
 // Language is one language of a catalog.
 type Language struct {
-	// Tag is its BCP 47 tag. Name is its name in the language itself.
+	// Tag is the BCP 47 tag. Name is the name of the language in the language itself.
 	Tag, Name string
 	// Direction is "ltr" or "rtl".
 	Direction string
@@ -56,12 +56,12 @@ type Language struct {
 
 // message is a text and its placeholders.
 type message struct {
-	text  string
-	words []string
+	text         string
+	placeholders []string
 }
 
-// Load reads the catalogs. It returns an error if a language lacks a message of
-// another one or has other placeholders in it.
+// Load reads the catalogs. It returns an error if the languages do not have the same messages with
+// the same placeholders.
 func Load() (*Catalog, error) {
 	c := &Catalog{}
 	known := make([]language.Tag, len(tags))
@@ -82,8 +82,8 @@ func Load() (*Catalog, error) {
 	return c, nil
 }
 
-// read reads the files of a language: language.toml describes its dates and
-// direction, and each other file has the messages of one surface.
+// read reads the files of a language: language.toml describes its dates and direction, and each
+// other file has the messages of one group of pages or mails.
 func read(tag string) (*Language, error) {
 	folder := "catalog/" + tag
 	var meta struct {
@@ -120,7 +120,7 @@ func read(tag string) (*Language, error) {
 		for section, messages := range sections {
 			for key, text := range messages {
 				key = section + "." + key
-				if _, twice := l.messages[key]; twice || strings.TrimSpace(text) == "" {
+				if _, duplicate := l.messages[key]; duplicate || strings.TrimSpace(text) == "" {
 					return nil, fmt.Errorf("%s: %s is empty or a duplicate", file, key)
 				}
 				l.messages[key] = message{text, placeholders(text)}
@@ -130,16 +130,16 @@ func read(tag string) (*Language, error) {
 	return l, nil
 }
 
-// compare returns an error if the messages of a language differ from those of
-// the first language in keys or placeholders.
+// compare returns an error if the messages of a language differ from those of the first language in
+// keys or placeholders.
 func (l *Language) compare(first *Language) error {
 	var errs []error
 	for _, key := range first.Keys() {
 		m, ok := l.messages[key]
 		switch {
 		case !ok:
-			errs = append(errs, fmt.Errorf("the catalog of %s lacks %s", l.Tag, key))
-		case !slices.Equal(m.words, first.messages[key].words):
+			errs = append(errs, fmt.Errorf("the catalog of %s does not have %s", l.Tag, key))
+		case !slices.Equal(m.placeholders, first.messages[key].placeholders):
 			errs = append(errs, fmt.Errorf("the catalog of %s: the placeholders of %s differ from those in %s", l.Tag, key, first.Tag))
 		}
 	}
@@ -151,7 +151,7 @@ func (l *Language) compare(first *Language) error {
 	return errors.Join(errs...)
 }
 
-// placeholders returns the sorted placeholders of a text.
+// placeholders returns the names of the placeholders of a text, sorted.
 func placeholders(text string) (list []string) {
 	for rest := text; ; {
 		_, after, found := strings.Cut(rest, "{")
@@ -159,8 +159,8 @@ func placeholders(text string) (list []string) {
 			slices.Sort(list)
 			return list
 		}
-		word, after, _ := strings.Cut(after, "}")
-		list = append(list, word)
+		name, after, _ := strings.Cut(after, "}")
+		list = append(list, name)
 		rest = after
 	}
 }
@@ -179,17 +179,16 @@ func (c *Catalog) Get(tag string) (*Language, bool) {
 	return c.languages[i], true
 }
 
-// maxAccept limits how much of an Accept-Language header is read, in bytes.
+// maxAccept is the maximum number of bytes of an Accept-Language header that Match reads.
 const maxAccept = 500
 
-// Match returns the language that fits an Accept-Language header best (RFC
-// 9110, 12.5.4).
+// Match returns the language that best matches an Accept-Language header (RFC 9110, 12.5.4).
 func (c *Catalog) Match(accept string) *Language {
-	wanted, _, err := language.ParseAcceptLanguage(accept[:min(len(accept), maxAccept)])
-	if err != nil || len(wanted) == 0 {
+	accepted, _, err := language.ParseAcceptLanguage(accept[:min(len(accept), maxAccept)])
+	if err != nil || len(accepted) == 0 {
 		return c.languages[0]
 	}
-	_, i, _ := c.matcher.Match(wanted...)
+	_, i, _ := c.matcher.Match(accepted...)
 	return c.languages[i]
 }
 
@@ -199,15 +198,13 @@ func (l *Language) Keys() []string { return slices.Sorted(maps.Keys(l.messages))
 // Has reports whether there is a message with the key.
 func (l *Language) Has(key string) bool { return l.messages[key].text != "" }
 
-// Text returns a message. args are the names of its placeholders, each followed
-// by its value.
+// Text returns a message. args has the name of each placeholder, followed by its value.
 func (l *Language) Text(key string, args ...any) (string, error) {
 	return l.fill(key, args, func(v any) string { return fmt.Sprint(v) })
 }
 
-// HTML returns a message as markup. Values are escaped and isolated, so that
-// they do not change the direction of the surrounding text; a template.HTML
-// value is used unchanged.
+// HTML returns a message as markup. Values are escaped and isolated, so that they do not change the
+// direction of the surrounding text. A value of type template.HTML is used unchanged.
 func (l *Language) HTML(key string, args ...any) (template.HTML, error) {
 	text, err := l.fill(key, args, func(v any) string {
 		if markup, ok := v.(template.HTML); ok {
@@ -218,31 +215,31 @@ func (l *Language) HTML(key string, args ...any) (template.HTML, error) {
 	return template.HTML(text), err //nolint:gosec // messages are embedded and values are escaped
 }
 
-func (l *Language) fill(key string, args []any, show func(any) string) (string, error) {
+func (l *Language) fill(key string, args []any, format func(any) string) (string, error) {
 	m, ok := l.messages[key]
 	if !ok {
 		return "", fmt.Errorf("unknown message %s", key)
 	}
-	if len(args)%2 != 0 || len(args)/2 != len(m.words) {
-		return "", fmt.Errorf("the message %s needs the values %v", key, m.words)
+	if len(args)%2 != 0 || len(args)/2 != len(m.placeholders) {
+		return "", fmt.Errorf("the message %s requires the values %v", key, m.placeholders)
 	}
 	if len(args) == 0 {
 		return m.text, nil
 	}
 	values := make(map[string]string, len(args)/2)
 	for i := 0; i < len(args); i += 2 {
-		word := fmt.Sprint(args[i])
-		if !slices.Contains(m.words, word) {
-			return "", fmt.Errorf("the message %s has no placeholder %s", key, word)
+		name := fmt.Sprint(args[i])
+		if !slices.Contains(m.placeholders, name) {
+			return "", fmt.Errorf("the message %s has no placeholder %s", key, name)
 		}
-		values[word] = show(args[i+1])
+		values[name] = format(args[i+1])
 	}
-	return expand(m.text, func(word string) string { return values[word] }), nil
+	return expand(m.text, func(name string) string { return values[name] }), nil
 }
 
-// expand replaces the placeholders of a text by their values in one pass: a
-// placeholder within a value is not replaced.
-func expand(text string, value func(word string) string) string {
+// expand replaces each placeholder of a text with its value. It does not replace placeholders in
+// values.
+func expand(text string, value func(name string) string) string {
 	var b strings.Builder
 	for {
 		before, rest, found := strings.Cut(text, "{")
@@ -250,20 +247,20 @@ func expand(text string, value func(word string) string) string {
 		if !found {
 			return b.String()
 		}
-		word, after, _ := strings.Cut(rest, "}")
-		b.WriteString(value(word))
+		name, after, _ := strings.Cut(rest, "}")
+		b.WriteString(value(name))
 		text = after
 	}
 }
 
-// Date formats a day.
+// Date formats the day of a time.
 func (l *Language) Date(t time.Time) string {
 	day := strconv.Itoa(t.Day())
 	if t.Day() == 1 {
 		day = l.firstDay
 	}
-	return expand(l.date, func(word string) string {
-		switch word {
+	return expand(l.date, func(name string) string {
+		switch name {
 		case "day":
 			return day
 		case "month":
@@ -277,8 +274,8 @@ func (l *Language) Date(t time.Time) string {
 // Time formats a time in UTC.
 func (l *Language) Time(t time.Time) string {
 	t = t.UTC()
-	return expand(l.time, func(word string) string {
-		if word == "date" {
+	return expand(l.time, func(name string) string {
+		if name == "date" {
 			return l.Date(t)
 		}
 		return t.Format("15:04")

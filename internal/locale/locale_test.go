@@ -19,8 +19,8 @@ func load(t *testing.T) *locale.Catalog {
 	return c
 }
 
-// Every language has every message with the same placeholders; Load refuses a
-// catalog that does not.
+// TestCatalogsAgree checks that all languages have the same messages. Load also checks the
+// placeholders.
 func TestCatalogsAgree(t *testing.T) {
 	t.Parallel()
 	var tags []string
@@ -31,14 +31,14 @@ func TestCatalogsAgree(t *testing.T) {
 			t.Errorf("%s has other messages than %s", l.Tag, first.Tag)
 		}
 		if (l.Direction == "rtl") != (l.Tag == "ar") {
-			t.Errorf("%s is written %s", l.Tag, l.Direction)
+			t.Errorf("the direction of %s is %s", l.Tag, l.Direction)
 		}
-		// A message that equals the English one was probably not translated.
+		// A message that equals the English message was probably not translated.
 		for _, key := range first.Keys() {
-			mine, _ := l.Text(key)
-			theirs, _ := first.Text(key)
-			if l.Tag != first.Tag && mine == theirs && strings.Contains(mine, " ") {
-				t.Errorf("%s is in English in %s: %q", key, l.Tag, mine)
+			text, _ := l.Text(key)
+			english, _ := first.Text(key)
+			if l.Tag != first.Tag && text == english && strings.Contains(text, " ") {
+				t.Errorf("the message %s is in English in the catalog of %s: %q", key, l.Tag, text)
 			}
 		}
 	}
@@ -55,11 +55,11 @@ func TestMatch(t *testing.T) {
 		"zh-Hans-CN": "zh", "zh-CN,zh;q=0.9,en;q=0.8": "zh", "pt-BR": "pt", "hi-IN,en;q=0.2": "hi", "en;q=0.1, es-MX;q=0.9": "es", strings.Repeat("x", 10_000): "en",
 	} {
 		if got := c.Match(accept).Tag; got != want {
-			t.Errorf("%.40q: %s, want %s", accept, got, want)
+			t.Errorf("Match(%.40q) = %s, want %s", accept, got, want)
 		}
 	}
 	if _, ok := c.Get("xx"); ok {
-		t.Error("there is a language xx")
+		t.Error("Get(xx) returned a language")
 	}
 }
 
@@ -75,7 +75,7 @@ func TestDates(t *testing.T) {
 	} {
 		l, _ := c.Get(tag)
 		if got := [2]string{l.Date(day), l.Time(day)}; got != want {
-			t.Errorf("%s: %q, want %q", tag, got, want)
+			t.Errorf("the dates in %s are %q, want %q", tag, got, want)
 		}
 	}
 }
@@ -84,24 +84,24 @@ func TestMessages(t *testing.T) {
 	t.Parallel()
 	en, _ := load(t).Get("en")
 	if got, err := en.Text("revoked.text", "institution", "A & B"); err != nil || got != "A & B has taken this certificate back. It is no longer valid." {
-		t.Errorf("%q, %v", got, err)
+		t.Errorf("the message is %q, %v", got, err)
 	}
-	// A value is inserted unchanged; placeholders in it are not replaced.
+	// Placeholders in a value are not replaced.
 	if got, err := en.Text("signatures.range", "from", "{end}", "end", "x"); err != nil || got != "{end} to x" {
-		t.Errorf("%q, %v", got, err)
+		t.Errorf("the message is %q, %v", got, err)
 	}
 	if got, err := en.HTML("revoked.text", "institution", "<b>"); err != nil || !strings.HasPrefix(string(got), "<bdi>&lt;b&gt;</bdi> has") {
-		t.Errorf("%q, %v", got, err)
+		t.Errorf("the message is %q, %v", got, err)
 	}
 	if got, err := en.HTML("unknown.near", "link", template.HTML("<a>x</a>")); err != nil || got != "Did you mean <a>x</a>?" {
-		t.Errorf("%q, %v", got, err)
+		t.Errorf("the message is %q, %v", got, err)
 	}
 	for name, args := range map[string][]any{
-		"no such message": {"no.such"}, "no value": {"revoked.text"}, "half a pair": {"revoked.text", "institution"},
-		"another name": {"revoked.text", "name", "x"}, "one too many": {"valid.title", "name", "x"},
+		"unknown message": {"no.such"}, "missing argument": {"revoked.text"}, "name without value": {"revoked.text", "institution"},
+		"unknown name": {"revoked.text", "name", "x"}, "extra argument": {"valid.title", "name", "x"},
 	} {
 		if got, err := en.Text(args[0].(string), args[1:]...); err == nil {
-			t.Errorf("%s: %q", name, got)
+			t.Errorf("%s: Text = %q, want an error", name, got)
 		}
 	}
 }

@@ -31,16 +31,17 @@ const (
 	maxParts = 10
 )
 
-// Report reports that a message was not delivered, or is delayed.
+// Report is a report that a message was not delivered, or that its delivery is delayed.
 type Report struct {
-	// Recipient is the address to which the report was sent; it identifies the message.
+	// Recipient is the address to which the report was sent. It identifies the message.
 	Recipient string
 	// Status is an enhanced status code (RFC 3463).
 	Status string
 }
 
-// returnPath returns the address for reports of a message's failed delivery. It identifies the
-// message, and its MAC prevents forgery (VERP).
+// returnPath returns the address to which mail servers report that a message was not delivered. The
+// address identifies the message (VERP), and a MAC in it prevents forged reports. It is empty if
+// there is no domain for reports.
 func (m *Mailer) returnPath(id string) (string, error) {
 	if m.bounces == "" {
 		return "", nil
@@ -60,10 +61,10 @@ func (m *Mailer) bounceMAC(id string) (string, error) {
 	return hex.EncodeToString(mac[:bounceMAC]), nil
 }
 
-// errNoBounce does not say which part of the address is wrong.
-var errNoBounce = fault.OfField("recipient", "No message of ours has its failures reported to this address.")
+// errNoBounce does not state which part of the address is wrong.
+var errNoBounce = fault.OfField("recipient", "This is not an address for reports about a message of this vault.")
 
-// bounced returns the id of the message that an address identifies.
+// bounced returns the id of the message that an address from returnPath identifies.
 func (m *Mailer) bounced(address string) (id string, err error) {
 	local, domain, _ := strings.Cut(address, "@")
 	local, ok := strings.CutPrefix(strings.ToLower(local), bouncePrefix)
@@ -85,8 +86,9 @@ func (m *Mailer) bounced(address string) (id string, err error) {
 // statusCode is an enhanced status code: class, subject and detail (RFC 3463, 2).
 var statusCode = regexp.MustCompile(`^[245]\.\d{1,3}\.\d{1,3}$`)
 
-// Bounced processes a report of a message's delivery. Only a permanent failure, of class 5, changes
-// the message: a delayed message is delivered or reported again. A second report changes nothing.
+// Bounced processes a report about the delivery of a message. Only a permanent failure, of class 5,
+// changes the message: a delayed message is delivered later or reported again. A second report
+// changes nothing.
 func (m *Mailer) Bounced(ctx context.Context, r Report) error {
 	r.Status = strings.TrimSpace(r.Status)
 	if !statusCode.MatchString(r.Status) {
@@ -97,8 +99,8 @@ func (m *Mailer) Bounced(ctx context.Context, r Report) error {
 		return err
 	}
 	err = m.db.Tx(ctx, func(tx *db.Tx) error {
-		e := End{UUID: id, Status: Failed, Reason: "The message was not delivered: " + meaning(r.Status) + "."}
-		return m.endTx(ctx, tx, e, Sent)
+		e := Result{UUID: id, Status: Failed, Reason: "The message was not delivered: " + meaning(r.Status) + "."}
+		return m.finishTx(ctx, tx, e, Sent)
 	})
 	if err != nil {
 		return fmt.Errorf("processing a delivery report: %w", err)
@@ -106,7 +108,7 @@ func (m *Mailer) Bounced(ctx context.Context, r Report) error {
 	return nil
 }
 
-var errNoReport = fault.New(fault.Invalid, "The message is no report of delivery (RFC 3464).")
+var errNoReport = fault.New(fault.Invalid, "The message is not a delivery report (RFC 3464).")
 
 // ParseReport parses a delivery status notification as mail servers send it (RFC 3464).
 func ParseReport(message []byte) (Report, error) {
@@ -154,8 +156,8 @@ func reported(h mail.Header) string {
 	return ""
 }
 
-// deliveryStatus reads the groups of fields of a report: those of the message, then those of each
-// recipient. Messages of the vault have one recipient.
+// deliveryStatus returns the status in a report. A report has a group of fields for the message,
+// and then a group for each recipient. Messages of the vault have one recipient.
 func deliveryStatus(r *bufio.Reader) (status string) {
 	fields := textproto.NewReader(r)
 	for range maxParts {

@@ -12,7 +12,7 @@ import (
 	"github.com/certvault/certvault/internal/keyring"
 )
 
-func withBounces(t *testing.T, b *bench) {
+func withBounces(t *testing.T, b *fixture) {
 	t.Helper()
 	ring, err := keyring.Open(t.TempDir())
 	if err != nil {
@@ -26,39 +26,39 @@ func TestBounce(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := open(t, d)
 		withBounces(t, b)
-		var ended []End
-		b.ended = func(_ ctxType, _ *db.Tx, e End) error {
-			ended = append(ended, e)
+		var finished []Result
+		b.finished = func(_ ctxType, _ *db.Tx, e Result) error {
+			finished = append(finished, e)
 			return nil
 		}
 		id, other := b.enqueue(nil), b.enqueue(nil)
-		if err := errors.Join(b.work(id, 1), b.work(other, 1)); err != nil {
+		if err := errors.Join(b.runJob(id, 1), b.runJob(other, 1)); err != nil {
 			t.Fatal(err)
 		}
-		address := b.fake.last.Return
+		address := b.fake.last.ReturnPath
 		local, domain, _ := strings.Cut(address, "@")
 		if len(local) > 64 || domain != "bounces.vault.example" || !strings.HasPrefix(local, "bounce+") {
-			t.Fatalf("failures are reported to %s", address)
+			t.Fatalf("the return path is %s", address)
 		}
 		for name, r := range map[string]Report{
-			"another domain": {local + "@vault.example", "5.1.1"}, "a changed mac": {local[:len(local)-1] + "x@" + domain, "5.1.1"},
-			"another message's": {"bounce+" + strings.ReplaceAll(id, "-", "") + local[len("bounce+")+32:] + "@" + domain, "5.1.1"},
-			"nobody":            {"postmaster@" + domain, "5.1.1"}, "no status": {address, "550"}, "nothing": {},
+			"another domain": {local + "@vault.example", "5.1.1"}, "changed MAC": {local[:len(local)-1] + "x@" + domain, "5.1.1"},
+			"MAC of another message": {"bounce+" + strings.ReplaceAll(id, "-", "") + local[len("bounce+")+32:] + "@" + domain, "5.1.1"},
+			"another local part":     {"postmaster@" + domain, "5.1.1"}, "invalid status": {address, "550"}, "empty report": {},
 		} {
 			if err := b.Bounced(t.Context(), r); !fault.Is(err, fault.Invalid) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
 		if err := b.Bounced(t.Context(), Report{address, "4.2.2"}); err != nil || b.status(other) != Sent {
-			t.Errorf("late: %v, %s", err, b.status(other))
+			t.Errorf("after a delay: error %v, status %s", err, b.status(other))
 		}
 		for range 2 {
 			if err := b.Bounced(t.Context(), Report{strings.ToUpper(address), "5.1.1"}); err != nil || b.status(other) != Failed || b.status(id) != Sent {
-				t.Fatalf("bounced: %v, %s", err, b.status(other))
+				t.Fatalf("after a failure: error %v, status %s", err, b.status(other))
 			}
 		}
-		if len(ended) != 3 || ended[2].UUID != other || ended[2].Status != Failed || !strings.Contains(ended[2].Reason, "5.1.1") {
-			t.Errorf("end of the message: %+v", ended)
+		if len(finished) != 3 || finished[2].UUID != other || finished[2].Status != Failed || !strings.Contains(finished[2].Reason, "5.1.1") {
+			t.Errorf("the finished messages are %+v", finished)
 		}
 	})
 }
@@ -81,11 +81,11 @@ func TestMessagesAreEncryptedAndRemoved(t *testing.T) {
 			}
 			return text
 		}
-		if kept := text(); strings.Contains(kept, "SECRET") || strings.Contains(kept, "example.org") || kept == "" {
-			t.Errorf("stored as %q", kept)
+		if stored := text(); strings.Contains(stored, "SECRET") || strings.Contains(stored, "example.org") || stored == "" {
+			t.Errorf("the message is stored as %q", stored)
 		}
-		if err := b.work(id, 1); err != nil || b.fake.last.Text != "https://vault.example/c/SECRET" {
-			t.Fatalf("sent %q, %v", b.fake.last.Text, err)
+		if err := b.runJob(id, 1); err != nil || b.fake.last.Text != "https://vault.example/c/SECRET" {
+			t.Fatalf("the sent text is %q; error %v", b.fake.last.Text, err)
 		}
 		if text() != "" {
 			t.Error("the text is still stored after the message was sent")
@@ -97,29 +97,29 @@ func TestCancelledMessageIsNotSent(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := open(t, d)
-		id, gone := b.enqueue(nil), b.enqueue(nil)
-		if err := b.work(gone, 1); err != nil {
+		id, sent := b.enqueue(nil), b.enqueue(nil)
+		if err := b.runJob(sent, 1); err != nil {
 			t.Fatal(err)
 		}
-		for id, want := range map[string]bool{id: true, gone: false} {
+		for id, want := range map[string]bool{id: true, sent: false} {
 			if err := d.Tx(t.Context(), func(tx *db.Tx) error {
 				ok, err := CancelTx(t.Context(), tx, id, b.now())
 				if ok != want {
-					t.Errorf("cancelled: %v", ok)
+					t.Errorf("CancelTx = %v, want %v", ok, want)
 				}
 				return err
 			}); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if err := b.work(id, 1); err != nil || len(b.fake.sent) != 1 || b.status(id) != Cancelled {
-			t.Errorf("%d left, %s, %v", len(b.fake.sent), b.status(id), err)
+		if err := b.runJob(id, 1); err != nil || len(b.fake.sent) != 1 || b.status(id) != Cancelled {
+			t.Errorf("%d messages were sent, want 1; status %s, error %v", len(b.fake.sent), b.status(id), err)
 		}
 	})
 }
 
-// reportOf is a delivery status notification as Postfix writes it.
-const reportOf = `Return-Path: <>
+// reportTemplate is a delivery status notification in the form of Postfix, with an address and a status.
+const reportTemplate = `Return-Path: <>
 Delivered-To: %[1]s
 From: MAILER-DAEMON@mx.example (Mail Delivery System)
 To: %[1]s
@@ -158,29 +158,29 @@ func TestParseReport(t *testing.T) {
 		message []byte
 		want    Report
 	}{
-		"as Postfix writes it":   {crlf(fmt.Sprintf(reportOf, address, "5.1.1")), Report{address, "5.1.1"}},
-		"with a comment":         {crlf(fmt.Sprintf(reportOf, address, "4.4.7 (delayed)")), Report{address, "4.4.7"}},
-		"with bare line feeds":   {[]byte(fmt.Sprintf(reportOf, address, "5.1.1")), Report{address, "5.1.1"}},
-		"to somebody else":       {crlf(fmt.Sprintf(reportOf, "postmaster@vault.example", "5.1.1")), Report{}},
-		"without a status":       {crlf(fmt.Sprintf(reportOf, address, "")), Report{}},
-		"an answer by hand":      {crlf("To: " + address + "\nContent-Type: text/plain\n\nStatus: 5.1.1\n"), Report{}},
-		"the report alone":       {crlf("To: " + address + "\nContent-Type: message/delivery-status\n\nReporting-MTA: dns; mx\n\nStatus: 5.2.1\n"), Report{address, "5.2.1"}},
-		"without an end":         {crlf("To: " + address + "\nContent-Type: multipart/report; boundary=b\n\n--b\n"), Report{}},
-		"nothing":                {nil, Report{}},
-		"only a header too long": {[]byte("To: " + strings.Repeat("x", 1<<16)), Report{}},
+		"report of Postfix":       {crlf(fmt.Sprintf(reportTemplate, address, "5.1.1")), Report{address, "5.1.1"}},
+		"status with a comment":   {crlf(fmt.Sprintf(reportTemplate, address, "4.4.7 (delayed)")), Report{address, "4.4.7"}},
+		"bare line feeds":         {[]byte(fmt.Sprintf(reportTemplate, address, "5.1.1")), Report{address, "5.1.1"}},
+		"another receiver":        {crlf(fmt.Sprintf(reportTemplate, "postmaster@vault.example", "5.1.1")), Report{}},
+		"no status":               {crlf(fmt.Sprintf(reportTemplate, address, "")), Report{}},
+		"reply of a person":       {crlf("To: " + address + "\nContent-Type: text/plain\n\nStatus: 5.1.1\n"), Report{}},
+		"delivery status alone":   {crlf("To: " + address + "\nContent-Type: message/delivery-status\n\nReporting-MTA: dns; mx\n\nStatus: 5.2.1\n"), Report{address, "5.2.1"}},
+		"no closing boundary":     {crlf("To: " + address + "\nContent-Type: multipart/report; boundary=b\n\n--b\n"), Report{}},
+		"empty message":           {nil, Report{}},
+		"header that is too long": {[]byte("To: " + strings.Repeat("x", 1<<16)), Report{}},
 	} {
 		got, err := ParseReport(tc.message)
 		if got != tc.want || (err == nil) != (tc.want != Report{}) {
-			t.Errorf("%s: %+v, %v", name, got, err)
+			t.Errorf("%s: ParseReport = %+v, %v, want %+v", name, got, err, tc.want)
 		}
 	}
 }
 
 func FuzzParseReport(f *testing.F) {
-	f.Add([]byte(fmt.Sprintf(reportOf, "bounce+a-b@c.example", "5.1.1")))
+	f.Add([]byte(fmt.Sprintf(reportTemplate, "bounce+a-b@c.example", "5.1.1")))
 	f.Fuzz(func(t *testing.T, message []byte) {
 		if r, err := ParseReport(message); err == nil && (r.Status == "" || r.Recipient == "") {
-			t.Errorf("a report without %+v", r)
+			t.Errorf("an incomplete report is accepted: %+v", r)
 		}
 	})
 }

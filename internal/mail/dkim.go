@@ -20,8 +20,8 @@ type Signer struct {
 // minRSA is the minimum size of an RSA key in bits (RFC 8301, 3.2).
 const minRSA = 1024
 
-// NewSigner reads a private key in PEM, RSA or Ed25519 (RFC 8463). The public key is in DNS at
-// selector._domainkey.domain.
+// NewSigner returns a signer with the private key in a PEM file, which is RSA or Ed25519 (RFC
+// 8463). The public key must be in DNS at selector._domainkey.domain.
 func NewSigner(domain, selector, file string) (*Signer, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -37,16 +37,17 @@ func NewSigner(domain, selector, file string) (*Signer, error) {
 	return &Signer{domain: domain, selector: selector, key: key}, nil
 }
 
-// covered are the headers that a signature covers. Headers that readers see are listed twice, so
-// that no second one can be added (RFC 6376, 8.15). The headers for unsubscribing are included,
-// because receivers accept them only if they are signed (RFC 8058, 4).
+// covered are the headers that a signature covers. Headers that are shown to the reader are listed
+// twice, so that a second header of that name makes the signature invalid (RFC 6376, 8.15). The
+// headers for unsubscribing are included, because receivers accept them only if they are signed
+// (RFC 8058, 4).
 var covered = []string{
 	"From", "From", "To", "To", "Subject", "Subject", "Reply-To", "Reply-To", "Date", "Message-ID", "MIME-Version", "Content-Type", "Auto-Submitted",
 	"List-Unsubscribe", "List-Unsubscribe-Post",
 }
 
-// sign adds a signature to a complete message; a nil signer does nothing. Writing the message for
-// the signature fixes its boundaries, so that the signed bytes are the ones sent later.
+// sign adds a signature to a complete message; a nil signer does nothing. The first writing of a
+// message fixes its MIME boundaries, so that the bytes that are sent later are the signed bytes.
 func (s *Signer) sign(m *gomail.Msg) error {
 	if s == nil {
 		return nil
@@ -59,7 +60,7 @@ func (s *Signer) sign(m *gomail.Msg) error {
 		return fmt.Errorf("signing a message: %w", err)
 	}
 	_, err = m.WriteTo(d)
-	// Close is called even after an error, so that the goroutine of the other half ends.
+	// Close must be called even after an error: it ends the goroutine of the signer.
 	if e := d.Close(); err == nil {
 		err = e
 	}

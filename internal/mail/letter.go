@@ -12,8 +12,8 @@ import (
 )
 
 // Letter is the common form of all mails: a heading, paragraphs, a list, at most one button with
-// its full link, and a line that explains why the receiver gets it. It is rendered as text and
-// HTML, without images and requests to other hosts.
+// its full link, and a line that explains why the receiver gets the mail. It is rendered as plain
+// text and as HTML, without images and without requests to other hosts.
 type Letter struct {
 	// Language is a BCP 47 tag; empty is English.
 	Language string
@@ -24,27 +24,29 @@ type Letter struct {
 	// List follows the first paragraph.
 	List   []string
 	Button *Button
-	// After follows the button. Why explains why the receiver gets the mail.
+	// After is the paragraph after the button. Why explains why the receiver gets the mail.
 	After, Why string
-	// Unsubscribe is a link that ends mails of this kind.
+	// Unsubscribe is a link that unsubscribes the receiver, or nil.
 	Unsubscribe *Button
 	// Words are the texts of the institution in whose name the mail is sent, or nil.
-	Words *SenderText
-	// Brand is the sender's colour for the head and the button; nil means the vault's.
+	SenderText *SenderText
+	// Brand is the sender's colour for the band at the top and for the button. If it is nil, there
+	// is no band and the button has the colour of DefaultBrand.
 	Brand *colour.Brand
 }
 
-// DefaultBrand returns the colour of the button if there is no Brand.
-func (Letter) DefaultBrand() *colour.Brand { return own }
+// DefaultBrand returns the vault's colour, for the button of a mail without a Brand.
+func (Letter) DefaultBrand() *colour.Brand { return vaultBrand }
 
-var own = colour.Colour{R: 0x0b, G: 0x5d, B: 0x4b}.Brand()
+var vaultBrand = colour.Colour{R: 0x0b, G: 0x5d, B: 0x4b}.Brand()
 
-// SenderText is plain text of an institution. It has its own direction and keeps its line ends.
-// Links in it are not changed.
+// SenderText is plain text of an institution. It has its own direction, and its line breaks are
+// preserved. URLs in it are not converted to links.
 type SenderText struct {
 	// Language is a BCP 47 tag.
 	Language string
-	// Paragraph follows the first paragraph and the list. Closing is at the end.
+	// Paragraph follows the first paragraph and the list. Closing follows the text after the
+	// button.
 	Paragraph, Closing string
 }
 
@@ -54,14 +56,14 @@ func (*SenderText) Lines(text string) []string { return strings.Split(text, "\n"
 // Button is a link with its label.
 type Button struct{ Label, URL string }
 
-// Mail programs that support dark mode use the dark colours there; the others always use the light
-// ones.
-var page = template.Must(template.New("letter").Parse(`{{$brand := or .Brand .DefaultBrand}}<!doctype html>
+// letterPage is the HTML form of a letter. Mail programs that support dark mode use the dark colours in
+// it; the others always use the light colours.
+var letterPage = template.Must(template.New("letter").Parse(`{{$brand := or .Brand .DefaultBrand}}<!doctype html>
 <html lang="{{.Language}}" dir="{{.Direction}}">
 <head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><meta name="color-scheme" content="light dark">
 <meta name="supported-color-schemes" content="light dark"><title>{{.Heading}}</title>
 <style>:root{color-scheme:light dark}@media(prefers-color-scheme:dark){.paper{background:#1b1f24!important;color:#e8eaed!important}.paper a{color:#8ab4f8}
-.paper a.button{background:{{$brand.Night}}!important;color:{{$brand.OnNight}}!important}.paper .band{background:{{$brand.Night}}!important}}</style></head>
+.paper a.button{background:{{$brand.Night}}!important;color:{{$brand.TextOnNight}}!important}.paper .band{background:{{$brand.Night}}!important}}</style></head>
 <body class="paper" style="margin:0;padding:24px;font:16px/1.5 system-ui,-apple-system,'Segoe UI',Roboto,'Noto Sans',sans-serif">
 <div dir="{{.Direction}}" style="max-width:36em;margin:0 auto">
 {{if .Brand}}<div class="band" style="height:6px;margin-bottom:24px;border-radius:3px;background:{{$brand.Day}}"></div>
@@ -70,14 +72,14 @@ var page = template.Must(template.New("letter").Parse(`{{$brand := or .Brand .De
 {{if and (eq $i 0) $.List}}<ul style="padding-inline-start:20px">
 {{range $.List}}<li style="overflow-wrap:anywhere">{{.}}</li>
 {{end}}</ul>
-{{end}}{{if and (eq $i 0) $.Words}}{{with $.Words.Paragraph}}<p dir="auto" lang="{{$.Words.Language}}" style="overflow-wrap:anywhere">
-{{- range $n, $line := $.Words.Lines .}}{{if $n}}<br>
+{{end}}{{if and (eq $i 0) $.SenderText}}{{with $.SenderText.Paragraph}}<p dir="auto" lang="{{$.SenderText.Language}}" style="overflow-wrap:anywhere">
+{{- range $n, $line := $.SenderText.Lines .}}{{if $n}}<br>
 {{end}}{{$line}}{{end}}</p>
 {{end}}{{end}}{{end}}{{with .Button}}<p style="margin:24px 0"><a class="button" href="{{.URL}}" style="display:inline-block;padding:12px 20px;border-radius:8px;
-background:{{$brand.Day}};color:{{$brand.OnDay}};text-decoration:none;font-weight:600">{{.Label}}</a></p>
+background:{{$brand.Day}};color:{{$brand.TextOnDay}};text-decoration:none;font-weight:600">{{.Label}}</a></p>
 <p dir="ltr" style="font-size:14px;overflow-wrap:anywhere"><a href="{{.URL}}">{{.URL}}</a></p>
 {{end}}{{with .After}}<p style="overflow-wrap:anywhere">{{.}}</p>
-{{end}}{{with .Words}}{{if .Closing}}<p dir="auto" lang="{{.Language}}" style="overflow-wrap:anywhere">
+{{end}}{{with .SenderText}}{{if .Closing}}<p dir="auto" lang="{{.Language}}" style="overflow-wrap:anywhere">
 {{- range $n, $line := .Lines .Closing}}{{if $n}}<br>
 {{end}}{{$line}}{{end}}</p>
 {{end}}{{end}}{{if or .Why .Unsubscribe}}<p style="font-size:14px;border-top:1px solid #8888;padding-top:12px;overflow-wrap:anywhere">{{.Why}}{{with .Unsubscribe}}
@@ -91,8 +93,8 @@ background:{{$brand.Day}};color:{{$brand.OnDay}};text-decoration:none;font-weigh
 func (l Letter) Message(to Address, subject string) (Message, error) {
 	l.Language, l.Direction = cmp.Or(l.Language, "en"), cmp.Or(l.Direction, "ltr")
 	var html strings.Builder
-	if err := page.Execute(&html, l); err != nil {
-		return Message{}, fmt.Errorf("writing a letter: %w", err)
+	if err := letterPage.Execute(&html, l); err != nil {
+		return Message{}, fmt.Errorf("rendering a letter: %w", err)
 	}
 	parts := []string{l.Heading}
 	for i, p := range l.Paragraphs {
@@ -100,8 +102,8 @@ func (l Letter) Message(to Address, subject string) (Message, error) {
 		if i == 0 && len(l.List) > 0 {
 			parts = append(parts, "* "+strings.Join(l.List, "\n* "))
 		}
-		if i == 0 && l.Words != nil && l.Words.Paragraph != "" {
-			parts = append(parts, l.Words.Paragraph)
+		if i == 0 && l.SenderText != nil && l.SenderText.Paragraph != "" {
+			parts = append(parts, l.SenderText.Paragraph)
 		}
 	}
 	if l.Button != nil {
@@ -110,15 +112,15 @@ func (l Letter) Message(to Address, subject string) (Message, error) {
 	if l.After != "" {
 		parts = append(parts, l.After)
 	}
-	if l.Words != nil && l.Words.Closing != "" {
-		parts = append(parts, l.Words.Closing)
+	if l.SenderText != nil && l.SenderText.Closing != "" {
+		parts = append(parts, l.SenderText.Closing)
 	}
-	foot := l.Why
+	footer := l.Why
 	if l.Unsubscribe != nil {
-		foot = strings.TrimSpace(foot + "\n" + l.Unsubscribe.Label + ": " + l.Unsubscribe.URL)
+		footer = strings.TrimSpace(footer + "\n" + l.Unsubscribe.Label + ": " + l.Unsubscribe.URL)
 	}
-	if foot != "" {
-		parts = append(parts, "-- \n"+foot)
+	if footer != "" {
+		parts = append(parts, "-- \n"+footer)
 	}
 	return Message{To: to, Subject: subject, Text: strings.Join(parts, "\n\n") + "\n", HTML: html.String()}, nil
 }
@@ -129,8 +131,9 @@ const (
 )
 
 // Quote returns untrusted text as one line of at most limit characters that cannot change the
-// direction of the text around it (UAX 9, 2.4): it removes characters that control the direction,
-// and isolates text that may run against direction, which is "ltr" or "rtl".
+// direction of the text around it (UAX 9, 2.4). It removes characters that control the direction,
+// and isolates the text if its direction may differ from the given direction, which is "ltr" or
+// "rtl".
 func Quote(s string, limit int, direction string) string {
 	s = strings.Map(func(r rune) rune {
 		if strings.ContainsRune("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069", r) {
@@ -141,11 +144,11 @@ func Quote(s string, limit int, direction string) string {
 	if r := []rune(s); len(r) > limit {
 		s = strings.TrimSpace(string(r[:limit-1])) + "…"
 	}
-	against := direction == "rtl" || strings.ContainsFunc(s, func(r rune) bool {
+	mayDiffer := direction == "rtl" || strings.ContainsFunc(s, func(r rune) bool {
 		p, _ := bidi.LookupRune(r)
 		return p.Class() == bidi.R || p.Class() == bidi.AL
 	})
-	if against {
+	if mayDiffer {
 		return firstStrongIsolate + s + popIsolate
 	}
 	return s

@@ -39,34 +39,34 @@ type Message struct {
 	Text    string  `json:"text"`
 	// HTML is an alternative to the text; it may be empty.
 	HTML string `json:"html,omitempty"`
-	// Unsubscribe is a link that ends mail of this kind with one click (RFC 8058);
-	// it may be empty.
+	// Unsubscribe is a URL at which one request unsubscribes the receiver (RFC 8058); it may be
+	// empty.
 	Unsubscribe string `json:"unsubscribe,omitempty"`
-	// Sender is shown as the sender's name instead of the vault's name. ReplyTo is the address for
-	// replies. Either may be empty.
+	// Sender is the name that is shown as the sender instead of the vault's name. ReplyTo is the
+	// address for replies. Both may be empty.
 	Sender  string `json:"sender,omitempty"`
 	ReplyTo string `json:"reply_to,omitempty"`
 }
 
-// Fits reports whether the message is smaller than 30 KB on the wire, beyond which some mailboxes
-// truncate it. It counts the text in the shorter of both encodings with its line ends, and the
-// headers in encoded words (RFC 2047), which need up to four bytes for one.
+// Fits reports whether the message is at most 30 KB as transmitted. Some mailboxes truncate larger
+// messages. It counts the text in the shorter of the two encodings with its line ends, and the
+// headers as encoded words (RFC 2047), which need up to four bytes for each byte.
 func (m *Message) Fits() bool {
 	const others = 2 << 10 // all other headers, and the separators of the parts
 	return (len(m.Text)+len(m.HTML))*11/8+4*(len(m.Subject)+len(m.To.Name)+len(m.Sender))+others <= 30<<10
 }
 
 const (
-	// maxMessage is the maximum size of text and HTML together. It keeps the message below 30 KB on
-	// the wire, beyond which some mailboxes truncate it.
+	// maxMessage is the maximum size of text and HTML together, in bytes. It keeps the transmitted
+	// message below 30 KB: see Fits.
 	maxMessage = 21 << 10
-	// dense is the ratio of bytes to non-ASCII bytes below which base64 is shorter than
-	// quoted-printable: quoted-printable needs three bytes for a non-ASCII byte, base64 four for
-	// three.
+	// dense is the limit between the encodings: if more than one byte in dense is not ASCII, base64
+	// is shorter than quoted-printable. Quoted-printable needs three bytes for a non-ASCII byte,
+	// and base64 needs four bytes for any three bytes.
 	dense = 6
 )
 
-// check refuses a message that cannot be sent.
+// check returns an error if the message cannot be sent.
 func (m *Message) check() error {
 	if _, err := mail.ParseAddress(m.To.Email); err != nil {
 		return errors.New("the message has no valid address")
@@ -80,16 +80,16 @@ func (m *Message) check() error {
 	return nil
 }
 
-// Envelope is a message with its data in the queue.
+// Envelope is a message with the data that is needed to send it.
 type Envelope struct {
 	Message
 
-	// ID is a UUID, the same at each attempt to send the message.
+	// ID is a UUID. It is the same at each attempt to send the message.
 	ID        string
 	From      Address
 	CreatedAt time.Time
-	// Return is the address for reports of failed delivery (RFC 5321, 4.4); empty means From.
-	Return string
+	// ReturnPath is the address for reports of failed delivery (RFC 5321, 4.4); empty means From.
+	ReturnPath string
 }
 
 // Sender sends a message. SMTP and Outbox implement it.
@@ -97,8 +97,7 @@ type Sender interface {
 	Send(ctx context.Context, e *Envelope) error
 }
 
-// RefusedError means that the receiver refuses the message permanently, so that another attempt is
-// useless.
+// RefusedError means that the message was refused permanently and must not be sent again.
 type RefusedError struct{ Err error }
 
 // Error returns the reason.
@@ -107,15 +106,15 @@ func (e *RefusedError) Error() string { return "the message was refused: " + e.E
 // Unwrap returns the cause.
 func (e *RefusedError) Unwrap() error { return e.Err }
 
-// build returns the message in the form of RFC 5322. Date and Message-ID come from its creation, so
-// that a second copy is recognized as a duplicate.
+// build returns the message in the form of RFC 5322. The Date and Message-ID headers are the same
+// at each attempt, so that receivers can recognize a second copy as a duplicate.
 func (e *Envelope) build() (*gomail.Msg, error) {
 	to, err := toASCII(e.To.Email)
 	if err != nil {
 		return nil, &RefusedError{Err: err}
 	}
 	encoding := gomail.EncodingQP
-	if text := e.Text + e.HTML; beyondASCII(text) > len(text)/dense {
+	if text := e.Text + e.HTML; countNonASCII(text) > len(text)/dense {
 		encoding = gomail.EncodingB64
 	}
 	m := gomail.NewMsg(gomail.WithNoDefaultUserAgent(), gomail.WithEncoding(encoding))
@@ -128,13 +127,13 @@ func (e *Envelope) build() (*gomail.Msg, error) {
 		m.ReplyToMailAddress(&mail.Address{Address: reply})
 	}
 	m.ToMailAddress(&mail.Address{Name: oneLine(e.To.Name), Address: to})
-	if e.Return != "" {
-		m.EnvelopeFromMailAddress(&mail.Address{Address: e.Return})
+	if e.ReturnPath != "" {
+		m.EnvelopeFromMailAddress(&mail.Address{Address: e.ReturnPath})
 	}
 	m.Subject(oneLine(e.Subject))
 	m.SetDateWithValue(e.CreatedAt.UTC())
 	m.SetMessageIDWithValue(e.ID + "@" + e.From.Email[strings.LastIndexByte(e.From.Email, '@')+1:])
-	// RFC 3834, 5: prevents automatic replies.
+	// Auto-Submitted prevents automatic replies (RFC 3834, 5).
 	m.SetGenHeader("Auto-Submitted", "auto-generated")
 	if e.Unsubscribe != "" {
 		if err := m.SetListUnsubscribeOneClick(e.Unsubscribe); err != nil {
@@ -148,8 +147,8 @@ func (e *Envelope) build() (*gomail.Msg, error) {
 	return m, nil
 }
 
-// toASCII returns an address with its domain in ASCII form (RFC 5891). The local part is unchanged,
-// and may need a server with SMTPUTF8 (RFC 6531).
+// toASCII returns an address with its domain in ASCII form (RFC 5891). It does not change the local
+// part, which may require a server with SMTPUTF8 (RFC 6531).
 func toASCII(address string) (string, error) {
 	at := strings.LastIndexByte(address, '@')
 	domain, err := idna.Lookup.ToASCII(address[at+1:])
@@ -159,8 +158,8 @@ func toASCII(address string) (string, error) {
 	return address[:at+1] + domain, nil
 }
 
-// beyondASCII counts the bytes that are not ASCII.
-func beyondASCII(s string) (n int) {
+// countNonASCII returns the number of bytes that are not ASCII.
+func countNonASCII(s string) (n int) {
 	for i := range len(s) {
 		if s[i] >= utf8.RuneSelf {
 			n++
@@ -169,8 +168,8 @@ func beyondASCII(s string) (n int) {
 	return n
 }
 
-// oneLine returns a header value on one line. It breaks up sequences that look like encoded words,
-// because readers would decode them, and an attacker could hide text in them (RFC 2047, 2).
+// oneLine returns a header value on one line. It breaks up sequences that look like encoded words:
+// readers would decode them, so that an attacker could hide text in them (RFC 2047, 2).
 func oneLine(s string) string {
 	return strings.ReplaceAll(strings.Join(strings.Fields(s), " "), "=?", "= ?")
 }

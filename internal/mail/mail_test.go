@@ -12,35 +12,35 @@ import (
 	"github.com/emersion/go-message/mail"
 )
 
-var made = time.Date(2026, 7, 1, 8, 30, 0, 123_000_000, time.UTC)
+var createdAt = time.Date(2026, 7, 1, 8, 30, 0, 123_000_000, time.UTC)
 
 func envelope(t *testing.T) *Envelope {
 	t.Helper()
 	m, err := Letter{
-		Heading: "An <b>endpoint</b> fails", Paragraphs: []string{"Zoë & co.", "A second one."}, Button: &Button{"Look at it", "https://vault.example/x?a=1&b=2"},
-		Why: "You own it.",
+		Heading: "An <b>endpoint</b> fails", Paragraphs: []string{"Zoë & co.", "The second paragraph."}, Button: &Button{"Open", "https://vault.example/x?a=1&b=2"},
+		Why: "You are an owner.",
 	}.Message(Address{Name: "Zoë Ü., \"Z\"", Email: "zoe@example.org"}, "Störung\r\nBcc: victim@example.org")
 	if err != nil {
 		t.Fatal(err)
 	}
 	m.Unsubscribe = "https://vault.example/unsubscribe/x"
-	return &Envelope{Message: m, ID: "0197c2a0-0000-7000-8000-000000000001", From: Address{"Certvault", "no-reply@vault.example"}, CreatedAt: made}
+	return &Envelope{Message: m, ID: "0197c2a0-0000-7000-8000-000000000001", From: Address{"Certvault", "no-reply@vault.example"}, CreatedAt: createdAt}
 }
 
-// read is a message as a mail program shows it.
-type read struct {
+// parsedMessage is a parsed message.
+type parsedMessage struct {
 	header *mail.Header
 	parts  map[string]string
 }
 
 // readMessage parses a message with another library than the one that wrote it.
-func readMessage(t *testing.T, text string) read {
+func readMessage(t *testing.T, text string) parsedMessage {
 	t.Helper()
 	r, err := mail.CreateReader(strings.NewReader(text))
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := read{header: &r.Header, parts: map[string]string{}}
+	m := parsedMessage{header: &r.Header, parts: map[string]string{}}
 	for {
 		part, err := r.NextPart()
 		if errors.Is(err, io.EOF) {
@@ -51,7 +51,7 @@ func readMessage(t *testing.T, text string) read {
 		}
 		h, ok := part.Header.(*mail.InlineHeader)
 		if !ok {
-			t.Fatalf("a part is a %T", part.Header)
+			t.Fatalf("the header of a part has the type %T", part.Header)
 		}
 		kind, _, err := h.ContentType()
 		if err != nil {
@@ -74,31 +74,31 @@ func checkMessage(t *testing.T, text string) {
 		"List-Unsubscribe-Post": "List-Unsubscribe=One-Click", "List-Unsubscribe": "<https://vault.example/unsubscribe/x>", "Bcc": "",
 	} {
 		if got := m.header.Get(name); got != want {
-			t.Errorf("%s: %q, not %q", name, got, want)
+			t.Errorf("header %s = %q, want %q", name, got, want)
 		}
 	}
-	if at, err := m.header.Date(); err != nil || !at.Equal(made.Truncate(time.Second)) {
-		t.Errorf("Date %v, %v", at, err)
+	if at, err := m.header.Date(); err != nil || !at.Equal(createdAt.Truncate(time.Second)) {
+		t.Errorf("Date = %v; error %v", at, err)
 	}
 	if subject, err := m.header.Subject(); err != nil || subject != "Störung Bcc: victim@example.org" {
-		t.Errorf("Subject %q, %v", subject, err)
+		t.Errorf("Subject = %q; error %v", subject, err)
 	}
 	to, err := m.header.AddressList("To")
 	if err != nil || len(to) != 1 || to[0].Name != `Zoë Ü., "Z"` || to[0].Address != "zoe@example.org" {
-		t.Errorf("To %v, %v", to, err)
+		t.Errorf("To = %v; error %v", to, err)
 	}
 	for kind, wants := range map[string][]string{
-		"text/plain": {"An <b>endpoint</b> fails", "Zoë & co.", "https://vault.example/x?a=1&b=2", "You own it."},
+		"text/plain": {"An <b>endpoint</b> fails", "Zoë & co.", "https://vault.example/x?a=1&b=2", "You are an owner."},
 		"text/html":  {"An &lt;b&gt;endpoint", "Zoë &amp; co.", `href="https://vault.example/x?a=1&amp;b=2"`, `lang="en"`, `dir="ltr"`},
 	} {
 		for _, want := range wants {
 			if !strings.Contains(m.parts[kind], want) {
-				t.Errorf("%s lacks %q", kind, want)
+				t.Errorf("the part %s does not contain %q", kind, want)
 			}
 		}
 	}
 	if strings.Contains(m.parts["text/html"], "<img") || strings.Contains(m.parts["text/html"], "src=") || strings.Contains(m.parts["text/html"], "url(") {
-		t.Error("the HTML fetches something")
+		t.Error("the HTML loads an image or a style")
 	}
 }
 
@@ -109,17 +109,17 @@ func TestOutboxFilesAreReadable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range 2 { // the second send is a repetition after a crash
+	for range 2 { // the second call repeats the first, as after a crash
 		if err := o.Send(t.Context(), envelope(t)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	files, err := os.ReadDir(dir)
 	if err != nil || len(files) != 1 || files[0].Name() != "20260701T083000.123Z-0197c2a0-0000-7000-8000-000000000001.eml" {
-		t.Fatalf("the outbox has %v, %v", files, err)
+		t.Fatalf("the outbox has the files %v; error %v", files, err)
 	}
 	if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o700 {
-		t.Errorf("others can read the outbox: %v, %v", info.Mode(), err)
+		t.Errorf("mode of the outbox = %v, want 0700; error %v", info.Mode(), err)
 	}
 	text, err := os.ReadFile(filepath.Join(dir, files[0].Name()))
 	if err != nil {
@@ -128,15 +128,15 @@ func TestOutboxFilesAreReadable(t *testing.T) {
 	checkMessage(t, string(text))
 }
 
-func TestSenderRefusesNonsense(t *testing.T) {
+func TestCheckRefusesInvalidMessages(t *testing.T) {
 	t.Parallel()
 	for name, m := range map[string]Message{
 		"no address": {Subject: "s", Text: "t"}, "no subject": {To: Address{Email: "a@example.org"}, Text: "t"},
 		"no text": {To: Address{Email: "a@example.org"}, Subject: "s"}, "two addresses": {To: Address{Email: "a@example.org, b@example.org"}, Subject: "s", Text: "t"},
-		"too long": {To: Address{Email: "a@example.org"}, Subject: "s", Text: strings.Repeat("x", maxMessage+1)},
+		"text that is too long": {To: Address{Email: "a@example.org"}, Subject: "s", Text: strings.Repeat("x", maxMessage+1)},
 	} {
 		if err := m.check(); err == nil {
-			t.Errorf("%s: accepted", name)
+			t.Errorf("a message with %s is accepted", name)
 		}
 	}
 }

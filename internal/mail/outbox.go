@@ -8,11 +8,11 @@ import (
 	"path/filepath"
 )
 
-// Outbox stores each message as a file that mail programs can open, for a vault without a mail
-// server.
+// Outbox stores each message as a file that mail programs can open. It is for a vault without a
+// mail server.
 type Outbox struct{ dir string }
 
-// NewOutbox creates the folder if it does not exist.
+// NewOutbox returns an outbox in a folder. It creates the folder if it does not exist.
 func NewOutbox(dir string) (*Outbox, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("creating the outbox: %w", err)
@@ -20,8 +20,8 @@ func NewOutbox(dir string) (*Outbox, error) {
 	return &Outbox{dir: dir}, nil
 }
 
-// Send writes the message. The file name is the same at each attempt, so that a repeated message
-// leaves one file. The names sort by time.
+// Send writes the message to a file. The name of the file is the same at each attempt, so that a
+// repeated message has one file. The names sort by time.
 func (o *Outbox) Send(_ context.Context, e *Envelope) error {
 	m, err := e.build()
 	if err != nil {
@@ -42,7 +42,7 @@ func (o *Outbox) Send(_ context.Context, e *Envelope) error {
 	return o.sync()
 }
 
-// sync makes the name of a file durable.
+// sync makes the names of new files durable.
 func (o *Outbox) sync() error {
 	dir, err := os.Open(o.dir)
 	if err != nil {

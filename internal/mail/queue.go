@@ -22,13 +22,14 @@ import (
 const (
 	// QueueName is the queue of messages.
 	QueueName = "mail"
-	// SweepEvery is the interval at which Sweep should run.
-	SweepEvery = 30 * time.Second
-	// maxAttempts corresponds to about a day: the sum of the queue's waits.
+	// SweepInterval is the interval at which Sweep should run.
+	SweepInterval = 30 * time.Second
+	// maxAttempts is the maximum number of attempts to send a message. With the delays of the
+	// queue, the last attempt is about a day after the first.
 	maxAttempts = 56
-	// lostAfter is the time after a message's last change before it gets a new job.
-	lostAfter = 30 * time.Second
-	// retention is the time for which a sent or failed message can be looked up.
+	// jobWait is how long a message must be unchanged before Sweep inserts a new job for it.
+	jobWait = 30 * time.Second
+	// retention is how long the record of a sent, failed or cancelled message is stored.
 	retention  = 30 * 24 * time.Hour
 	sweepBatch = 500
 )
@@ -55,46 +56,46 @@ type Config struct {
 	Sender Sender
 	// From is the sender of all messages.
 	From Address
-	// Ring encrypts stored messages, because they contain secret links. If nil, they are stored as
-	// plain text.
+	// Keyring encrypts stored messages, because they contain secret links. If it is nil, messages
+	// are stored as plain text.
 	Keyring *keyring.Ring
-	// Bounces is the domain of the addresses for reports of failed deliveries; if empty, reports go
-	// to From.
+	// Bounces is the domain of the addresses for reports of failed deliveries. If it is empty,
+	// reports go to From.
 	Bounces string
-	// Ended is called in the transaction in which a message is sent, fails or is cancelled. It may
-	// be nil.
-	Finished func(ctx context.Context, tx *db.Tx, e End) error
+	// Finished is called when a message was sent or has failed, in the same transaction. It may be
+	// nil.
+	Finished func(ctx context.Context, tx *db.Tx, e Result) error
 	Now      func() time.Time
 	Log      *slog.Logger
 }
 
-// End is the final state of a message.
-type End struct {
-	// UUID is the message's.
+// Result is the final state of a message.
+type Result struct {
+	// UUID identifies the message.
 	UUID   string
 	Status Status
-	// Reason is the reason of a failure: a sentence without addresses.
+	// Reason is the reason of a failure, as a sentence without addresses.
 	Reason string
 }
 
-// Mailer stores messages until they are sent. The rows are authoritative, the queue is derived: a
-// message that lost its job gets a new one.
+// Mailer stores messages until they are sent. The rows are authoritative, not the jobs: a message
+// whose job is missing gets a new job.
 type Mailer struct {
-	db      *db.DB
-	queue   *job.Queue
-	sender  Sender
-	from    Address
-	ring    *keyring.Ring
-	bounces string
-	ended   func(ctx context.Context, tx *db.Tx, e End) error
-	now     func() time.Time
-	log     *slog.Logger
+	db       *db.DB
+	queue    *job.Queue
+	sender   Sender
+	from     Address
+	ring     *keyring.Ring
+	bounces  string
+	finished func(ctx context.Context, tx *db.Tx, e Result) error
+	now      func() time.Time
+	log      *slog.Logger
 }
 
 // New returns a Mailer and registers its worker with the queue.
 func New(c Config) *Mailer {
 	m := &Mailer{
-		db: c.DB, queue: c.Queue, sender: c.Sender, from: c.From, ring: c.Keyring, bounces: c.Bounces, ended: c.Finished, now: c.Now, log: c.Log,
+		db: c.DB, queue: c.Queue, sender: c.Sender, from: c.From, ring: c.Keyring, bounces: c.Bounces, finished: c.Finished, now: c.Now, log: c.Log,
 	}
 	job.Add(c.Queue, &worker{mailer: m})
 	return m
@@ -110,14 +111,14 @@ func (jobArgs) Kind() string { return "mail" }
 
 var jobOptions = &river.InsertOpts{Queue: QueueName, MaxAttempts: maxAttempts}
 
-// EnqueueTx stores a message for sending in the caller's transaction: after a rollback nothing is
-// sent. It returns the message's UUID.
+// EnqueueTx stores a message for sending, in the caller's transaction: after a rollback nothing is
+// sent. It returns the UUID of the message.
 func (m *Mailer) EnqueueTx(ctx context.Context, tx *db.Tx, msg Message) (string, error) {
 	if err := msg.check(); err != nil {
 		return "", fmt.Errorf("queueing a message: %w", err)
 	}
 	id := uuid.Must(uuid.NewV7()).String()
-	text, err := m.close(id, msg)
+	text, err := m.encode(id, msg)
 	if err != nil {
 		return "", fmt.Errorf("queueing a message: %w", err)
 	}
@@ -133,11 +134,12 @@ func (m *Mailer) EnqueueTx(ctx context.Context, tx *db.Tx, msg Message) (string,
 	return id, nil
 }
 
-// sealed is the prefix of an encrypted message; no unencrypted message has it.
+// sealed is the prefix of a stored message that is encrypted. A message in plain text is JSON and
+// cannot have this prefix.
 const sealed = "sealed:"
 
-// close returns the stored form of a message.
-func (m *Mailer) close(id string, msg Message) (string, error) {
+// encode returns the stored form of a message.
+func (m *Mailer) encode(id string, msg Message) (string, error) {
 	text, err := json.Marshal(msg)
 	if err != nil || m.ring == nil {
 		return string(text), err
@@ -146,10 +148,10 @@ func (m *Mailer) close(id string, msg Message) (string, error) {
 	return sealed + base64.StdEncoding.EncodeToString(box), err
 }
 
-// open decodes the result of close.
-func (m *Mailer) open(id, kept string) (msg Message, err error) {
-	text := []byte(kept)
-	if box, ok := strings.CutPrefix(kept, sealed); ok {
+// decode is the inverse of encode.
+func (m *Mailer) decode(id, stored string) (msg Message, err error) {
+	text := []byte(stored)
+	if box, ok := strings.CutPrefix(stored, sealed); ok {
 		if text, err = base64.StdEncoding.DecodeString(box); err != nil {
 			return msg, err
 		}
@@ -161,9 +163,8 @@ func (m *Mailer) open(id, kept string) (msg Message, err error) {
 	return msg, err
 }
 
-// CancelTx cancels a message that is not sent yet, in the caller's transaction, and reports whether
-// it could. A message that is being sent at this moment may still arrive. It does not wait for a
-// transaction that ends the message, because that one may wait for rows that the caller has locked.
+// CancelTx cancels a message that is not sent yet, in the caller's transaction. It reports whether
+// the message was cancelled. A message that is being sent at the same time may still arrive.
 func CancelTx(ctx context.Context, tx *db.Tx, id string, now time.Time) (bool, error) {
 	free := `SELECT uuid FROM mails WHERE uuid = $1 AND status = 'queued'`
 	if tx.Dialect() == db.PostgreSQL {
@@ -185,7 +186,7 @@ type worker struct {
 }
 
 // Work sends a message. It may run more than once for one message: it skips a message that is
-// already sent, and a copy after a crash has the same Message-ID.
+// already sent, and a message that is sent twice after a crash has the same Message-ID.
 func (w *worker) Work(ctx context.Context, j *river.Job[jobArgs]) error {
 	m := w.mailer
 	e, err := m.queued(ctx, j.Args.UUID)
@@ -198,9 +199,9 @@ func (w *worker) Work(ctx context.Context, j *river.Job[jobArgs]) error {
 	err = m.sender.Send(ctx, e)
 	switch {
 	case err == nil:
-		return m.end(ctx, e.ID, Sent, "")
+		return m.finish(ctx, e.ID, Sent, "")
 	case context.Cause(ctx) != nil && !errors.Is(ctx.Err(), context.DeadlineExceeded):
-		// This process is stopping. The next one continues, and no attempt is counted.
+		// This process is stopping. The next process continues, and the attempt is not counted.
 		return river.JobSnooze(0)
 	}
 	log := m.log.With(slog.String("message", e.ID), slog.Int("attempt", j.Attempt), slog.Any("error", err))
@@ -214,13 +215,13 @@ func (w *worker) Work(ctx context.Context, j *river.Job[jobArgs]) error {
 	if ok {
 		reason = refused.Error()
 	}
-	return m.end(ctx, e.ID, Failed, reason)
+	return m.finish(ctx, e.ID, Failed, reason)
 }
 
-// errNotQueued means that the message was sent, failed or was cancelled.
-var errNotQueued = errors.New("the message is not queued any more")
+// errNotQueued means that the message was already sent, has failed or was cancelled.
+var errNotQueued = errors.New("the message is no longer queued")
 
-// queued reads a message that is to be sent.
+// queued returns a message that has the status Queued. Otherwise the error is errNotQueued.
 func (m *Mailer) queued(ctx context.Context, id string) (*Envelope, error) {
 	e := &Envelope{ID: id, From: m.from}
 	var text string
@@ -232,49 +233,49 @@ func (m *Mailer) queued(ctx context.Context, id string) (*Envelope, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading a message: %w", err)
 	}
-	if e.Message, err = m.open(id, text); err != nil {
+	if e.Message, err = m.decode(id, text); err != nil {
 		return nil, fmt.Errorf("reading a message: %w", err)
 	}
-	if e.Return, err = m.returnPath(id); err != nil {
+	if e.ReturnPath, err = m.returnPath(id); err != nil {
 		return nil, fmt.Errorf("reading a message: %w", err)
 	}
 	e.CreatedAt = db.Time(created)
 	return e, nil
 }
 
-// end stores the final state of a message, even if the worker's context ends. The text is removed.
-func (m *Mailer) end(ctx context.Context, id string, status Status, reason string) error {
+// finish stores the final status of a message and deletes its text, even if ctx is cancelled.
+func (m *Mailer) finish(ctx context.Context, id string, status Status, reason string) error {
 	ctx = context.WithoutCancel(ctx)
 	err := m.db.Tx(ctx, func(tx *db.Tx) error {
-		return m.endTx(ctx, tx, End{UUID: id, Status: status, Reason: reason}, Queued)
+		return m.finishTx(ctx, tx, Result{UUID: id, Status: status, Reason: reason}, Queued)
 	})
 	if err != nil {
-		return fmt.Errorf("recording the end of a message: %w", err)
+		return fmt.Errorf("recording the result of a message: %w", err)
 	}
 	return nil
 }
 
-// endTx ends a message if it has the status from.
-func (m *Mailer) endTx(ctx context.Context, tx *db.Tx, e End, from Status) error {
+// finishTx stores the final status of a message if its status is from.
+func (m *Mailer) finishTx(ctx context.Context, tx *db.Tx, e Result, from Status) error {
 	r, err := tx.ExecContext(ctx, `UPDATE mails SET status = $2, error = $3, message = '', updated_at = $4 WHERE uuid = $1 AND status = $5`,
 		e.UUID, string(e.Status), e.Reason, db.Micros(m.now()), string(from))
 	if err != nil {
 		return err
 	}
-	if n, err := r.RowsAffected(); err != nil || n == 0 || m.ended == nil {
+	if n, err := r.RowsAffected(); err != nil || n == 0 || m.finished == nil {
 		return err
 	}
-	return m.ended(ctx, tx, e)
+	return m.finished(ctx, tx, e)
 }
 
-// Sweep creates jobs for messages that lost theirs, and removes old messages.
+// Sweep inserts jobs for messages whose job is missing, and deletes old messages.
 func (m *Mailer) Sweep(ctx context.Context) error {
 	err := m.db.Tx(ctx, func(tx *db.Tx) error {
-		lost, err := lostTx(ctx, tx, db.Micros(m.now().Add(-lostAfter)))
+		withoutJob, err := withoutJobTx(ctx, tx, db.Micros(m.now().Add(-jobWait)))
 		if err != nil {
 			return err
 		}
-		for _, id := range lost {
+		for _, id := range withoutJob {
 			jobID, err := m.queue.InsertTx(ctx, tx, jobArgs{UUID: id}, jobOptions)
 			if err != nil {
 				return err
@@ -282,7 +283,7 @@ func (m *Mailer) Sweep(ctx context.Context) error {
 			if _, err := tx.ExecContext(ctx, `UPDATE mails SET job_id = $2, updated_at = $3 WHERE uuid = $1`, id, jobID, db.Micros(m.now())); err != nil {
 				return err
 			}
-			m.log.WarnContext(ctx, "a message without a job got a new one", slog.String("message", id))
+			m.log.WarnContext(ctx, "a message had no job and has a new job", slog.String("message", id))
 		}
 		_, err = tx.ExecContext(ctx, `DELETE FROM mails WHERE status IN ('sent', 'failed', 'cancelled') AND updated_at < $1`, db.Micros(m.now().Add(-retention)))
 		return err
@@ -293,8 +294,8 @@ func (m *Mailer) Sweep(ctx context.Context) error {
 	return nil
 }
 
-func lostTx(ctx context.Context, tx *db.Tx, before int64) ([]string, error) {
+func withoutJobTx(ctx context.Context, tx *db.Tx, before int64) ([]string, error) {
 	return db.Column[string](tx.QueryContext(ctx, `
-		SELECT m.uuid FROM mails m WHERE m.status = 'queued' AND m.updated_at < $1 AND NOT `+job.Alive(`m.job_id`)+`
+		SELECT m.uuid FROM mails m WHERE m.status = 'queued' AND m.updated_at < $1 AND NOT `+job.Unfinished(`m.job_id`)+`
 		ORDER BY m.updated_at LIMIT $2`, before, sweepBatch))
 }

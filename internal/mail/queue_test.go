@@ -17,24 +17,24 @@ import (
 
 type ctxType = context.Context
 
-// fake is a Sender whose answers the test decides.
+// fake is a Sender that returns an error that the test sets.
 type fake struct {
-	sent []string
-	last *Envelope
-	err  error
-	told chan struct{}
+	sent     []string
+	last     *Envelope
+	err      error
+	notified chan struct{}
 }
 
 func (f *fake) Send(_ context.Context, e *Envelope) error {
 	f.sent, f.last = append(f.sent, e.ID), e
 	select {
-	case f.told <- struct{}{}:
+	case f.notified <- struct{}{}:
 	default:
 	}
 	return f.err
 }
 
-type bench struct {
+type fixture struct {
 	*Mailer
 
 	t    *testing.T
@@ -43,20 +43,20 @@ type bench struct {
 	at   time.Time
 }
 
-func open(t *testing.T, d *db.DB) *bench {
+func open(t *testing.T, d *db.DB) *fixture {
 	t.Helper()
 	q, err := job.New(d, job.Config{NodeID: "test", Queues: map[string]int{QueueName: 1}, MaxAttempts: 1, Timeout: time.Minute, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &bench{t: t, d: d, fake: &fake{told: make(chan struct{}, 1)}, at: time.Now()}
+	b := &fixture{t: t, d: d, fake: &fake{notified: make(chan struct{}, 1)}, at: time.Now()}
 	b.Mailer = New(Config{
 		DB: d, Queue: q, Sender: b.fake, From: Address{Email: "no-reply@vault.example"}, Now: func() time.Time { return b.at }, Log: slog.New(slog.DiscardHandler),
 	})
 	return b
 }
 
-func (b *bench) enqueue(end error) (id string) {
+func (b *fixture) enqueue(end error) (id string) {
 	b.t.Helper()
 	if err := b.d.Tx(b.t.Context(), func(tx *db.Tx) (err error) {
 		id, err = b.EnqueueTx(b.t.Context(), tx, Message{To: Address{Email: "a@example.org"}, Subject: "s", Text: "t"})
@@ -67,13 +67,13 @@ func (b *bench) enqueue(end error) (id string) {
 	return id
 }
 
-// work runs the job of a message, as the queue does.
-func (b *bench) work(id string, attempt int) error {
+// runJob runs the job of a message, as the queue does.
+func (b *fixture) runJob(id string, attempt int) error {
 	b.t.Helper()
 	return (&worker{mailer: b.Mailer}).Work(b.t.Context(), &river.Job[jobArgs]{JobRow: &rivertype.JobRow{Attempt: attempt, MaxAttempts: maxAttempts}, Args: jobArgs{UUID: id}})
 }
 
-func (b *bench) status(id string) (status Status) {
+func (b *fixture) status(id string) (status Status) {
 	b.t.Helper()
 	if err := b.d.QueryRowContext(b.t.Context(), `SELECT status FROM mails WHERE uuid = $1`, id).Scan(&status); err != nil {
 		b.t.Fatal(err)
@@ -81,7 +81,7 @@ func (b *bench) status(id string) (status Status) {
 	return status
 }
 
-func (b *bench) count(table string) (n int) {
+func (b *fixture) count(table string) (n int) {
 	b.t.Helper()
 	if err := b.d.QueryRowContext(b.t.Context(), `SELECT count(*) FROM `+table).Scan(&n); err != nil {
 		b.t.Fatal(err)
@@ -93,7 +93,7 @@ func TestEnqueueJoinsTransaction(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := open(t, d)
-		b.enqueue(errors.New("boom"))
+		b.enqueue(errors.New("rollback"))
 		if b.count("mails") != 0 || b.count("river_job") != 0 {
 			t.Fatal("a rollback left a message")
 		}
@@ -101,73 +101,73 @@ func TestEnqueueJoinsTransaction(t *testing.T) {
 		if err := b.queue.Start(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		<-b.fake.told
+		<-b.fake.notified
 		if err := b.queue.Stop(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if len(b.fake.sent) != 1 || b.fake.sent[0] != id || b.status(id) != Sent {
-			t.Errorf("sent %v", b.fake.sent)
+			t.Errorf("sent messages = %v, want only %s", b.fake.sent, id)
 		}
 	})
 }
 
-func TestFaultsOfSending(t *testing.T) {
+func TestSendErrors(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := open(t, d)
-		passing := errors.New("the server is away")
+		temporary := errors.New("the server is not available")
 		id := b.enqueue(nil)
-		b.fake.err = passing
-		if err := b.work(id, 1); !errors.Is(err, passing) || b.status(id) != Queued {
-			t.Errorf("after a passing fault: %v, %s", err, b.status(id))
+		b.fake.err = temporary
+		if err := b.runJob(id, 1); !errors.Is(err, temporary) || b.status(id) != Queued {
+			t.Errorf("after a temporary error: error %v, status %s", err, b.status(id))
 		}
 		b.fake.err = nil
-		if err := b.work(id, 2); err != nil || b.status(id) != Sent {
-			t.Errorf("after it passed: %v, %s", err, b.status(id))
+		if err := b.runJob(id, 2); err != nil || b.status(id) != Sent {
+			t.Errorf("after the second attempt: error %v, status %s", err, b.status(id))
 		}
 		// The queue may run a job twice.
-		if err := b.work(id, 3); err != nil || len(b.fake.sent) != 2 {
-			t.Errorf("sent %d times, %v", len(b.fake.sent), err)
+		if err := b.runJob(id, 3); err != nil || len(b.fake.sent) != 2 {
+			t.Errorf("the message was sent %d times, want 2; error %v", len(b.fake.sent), err)
 		}
 		refused := b.enqueue(nil)
 		b.fake.err = &RefusedError{Err: errors.New("550")}
-		if err := b.work(refused, 1); err != nil || b.status(refused) != Failed {
-			t.Errorf("refused: %v, %s", err, b.status(refused))
+		if err := b.runJob(refused, 1); err != nil || b.status(refused) != Failed {
+			t.Errorf("refused message: error %v, status %s", err, b.status(refused))
 		}
-		spent := b.enqueue(nil)
-		b.fake.err = passing
-		if err := b.work(spent, maxAttempts); err != nil || b.status(spent) != Failed {
-			t.Errorf("after the last attempt: %v, %s", err, b.status(spent))
+		last := b.enqueue(nil)
+		b.fake.err = temporary
+		if err := b.runJob(last, maxAttempts); err != nil || b.status(last) != Failed {
+			t.Errorf("after the last attempt: error %v, status %s", err, b.status(last))
 		}
 	})
 }
 
-func TestSweepRequeuesAndRemoves(t *testing.T) {
+func TestSweepInsertsJobsAndDeletesOldMessages(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := open(t, d)
-		lost, kept := b.enqueue(nil), b.enqueue(nil)
+		withoutJob, queued := b.enqueue(nil), b.enqueue(nil)
 		if err := d.Tx(t.Context(), func(tx *db.Tx) error {
-			_, err := tx.ExecContext(t.Context(), `DELETE FROM river_job WHERE id = (SELECT job_id FROM mails WHERE uuid = $1)`, lost)
+			_, err := tx.ExecContext(t.Context(), `DELETE FROM river_job WHERE id = (SELECT job_id FROM mails WHERE uuid = $1)`, withoutJob)
 			return err
 		}); err != nil {
 			t.Fatal(err)
 		}
 		if err := b.Sweep(t.Context()); err != nil || b.count("river_job") != 1 {
-			t.Fatalf("a new message was treated as lost: %v", err)
+			t.Fatalf("a new message got a second job; error %v", err)
 		}
 		b.at = b.at.Add(time.Minute)
 		for range 2 {
 			if err := b.Sweep(t.Context()); err != nil || b.count("river_job") != 2 {
-				t.Fatalf("%d jobs after the sweep, %v", b.count("river_job"), err)
+				t.Fatalf("%d jobs after the sweep, want 2; error %v", b.count("river_job"), err)
 			}
 		}
-		if err := b.work(lost, 1); err != nil {
+		if err := b.runJob(withoutJob, 1); err != nil {
 			t.Fatal(err)
 		}
 		b.at = b.at.Add(retention + time.Minute)
-		if err := b.Sweep(t.Context()); err != nil || b.count("mails") != 1 || b.status(kept) != Queued {
-			t.Errorf("after a month %d messages are stored, %v", b.count("mails"), err)
+		if err := b.Sweep(t.Context()); err != nil || b.count("mails") != 1 || b.status(queued) != Queued {
+			t.Errorf("%d messages are stored after a month, want 1; error %v", b.count("mails"), err)
 		}
 	})
 }

@@ -24,15 +24,16 @@ import (
 type server struct {
 	config.MailServer
 
-	// offers means STARTTLS, fromTheStart implicit TLS, and signIn AUTH.
-	offers, fromTheStart, signIn bool
+	// startTLS, implicitTLS and auth enable STARTTLS, implicit TLS and AUTH.
+	startTLS, implicitTLS, auth bool
 	// user and password are the accepted credentials; if both are empty, all are accepted.
 	user, password string
 	// utf8 reports whether the server supports SMTPUTF8.
 	utf8 bool
-	// mail, rcpt and data return the replies, and are called for each message; nil accepts all.
+	// mail, rcpt and data return the reply to a command of the n-th message; nil accepts all
+	// messages.
 	mail, rcpt, data func(nth int) error
-	// drop reports whether to cut the connection in the middle of the n-th message.
+	// drop reports whether to close the connection in the middle of the n-th message.
 	drop func(nth int) bool
 
 	roots *x509.CertPool
@@ -40,8 +41,8 @@ type server struct {
 	mu       sync.Mutex
 	messages []delivered
 	tries    int
-	// greeted, secure and signedIn describe the last connection.
-	greeted          string
+	// helo, secure and signedIn describe the last connection.
+	helo             string
 	secure, signedIn bool
 }
 
@@ -76,15 +77,15 @@ func (s *server) start(t *testing.T) *server {
 	}
 	address, ok := l.Addr().(*net.TCPAddr)
 	if !ok {
-		t.Fatal("no TCP address")
+		t.Fatal("the listener has no TCP address")
 	}
 	s.Host, s.Port = "127.0.0.1", address.Port
 	x := smtp.NewServer(s)
 	x.Domain, x.AllowInsecureAuth, x.EnableSMTPUTF8, x.ErrorLog = "receiver.example", true, s.utf8, slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
-	if s.offers {
+	if s.startTLS {
 		x.TLSConfig = secure
 	}
-	if s.fromTheStart {
+	if s.implicitTLS {
 		l = tls.NewListener(l, secure)
 	}
 	t.Cleanup(func() { _ = x.Close() })
@@ -96,23 +97,23 @@ func (s *server) start(t *testing.T) *server {
 func (s *server) NewSession(c *smtp.Conn) (smtp.Session, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.greeted, s.signedIn = c.Hostname(), false
+	s.helo, s.signedIn = c.Hostname(), false
 	_, s.secure = c.TLSConnectionState()
 	x := &session{server: s, conn: c}
-	if s.signIn {
+	if s.auth {
 		return &signInSession{x}, nil
 	}
 	return x, nil
 }
 
-// last describes the last connection.
-func (s *server) last() (greeted string, secure, signedIn bool) {
+// last returns the data of the last connection.
+func (s *server) last() (helo string, secure, signedIn bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.greeted, s.secure, s.signedIn
+	return s.helo, s.secure, s.signedIn
 }
 
-func (s *server) got() []delivered {
+func (s *server) received() []delivered {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return append([]delivered(nil), s.messages...)
@@ -125,7 +126,7 @@ type session struct {
 	from, to string
 }
 
-func answer(f func(int) error, nth int) error {
+func reply(f func(int) error, nth int) error {
 	if f == nil {
 		return nil
 	}
@@ -138,12 +139,12 @@ func (x *session) Mail(from string, _ *smtp.MailOptions) error {
 	x.nth = x.server.tries
 	x.server.mu.Unlock()
 	x.from = from
-	return answer(x.server.mail, x.nth)
+	return reply(x.server.mail, x.nth)
 }
 
 func (x *session) Rcpt(to string, _ *smtp.RcptOptions) error {
 	x.to = to
-	return answer(x.server.rcpt, x.nth)
+	return reply(x.server.rcpt, x.nth)
 }
 
 func (x *session) Data(r io.Reader) error {
@@ -157,7 +158,7 @@ func (x *session) Data(r io.Reader) error {
 	if err != nil {
 		return err
 	}
-	if err := answer(x.server.data, x.nth); err != nil {
+	if err := reply(x.server.data, x.nth); err != nil {
 		return err
 	}
 	x.server.mu.Lock()
@@ -187,12 +188,12 @@ func (x *signInSession) Auth(string) (sasl.Server, error) {
 	}), nil
 }
 
-// refuse returns a reply of a mail server.
+// refuse returns a function that replies with a code and a text.
 func refuse(code int, text string) func(int) error {
 	return func(int) error { return &smtp.SMTPError{Code: code, Message: text} }
 }
 
-// once applies a reply to the first message and accepts the others.
+// once returns a function that applies f to the first message and accepts the others.
 func once(f func(int) error) func(int) error {
 	return func(nth int) error {
 		if nth > 1 {

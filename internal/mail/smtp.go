@@ -28,15 +28,16 @@ type SMTP struct {
 	time   time.Duration
 }
 
-// NewSMTP returns a sender; helo is the name in its greeting. signer may be nil.
+// NewSMTP returns a sender. helo is the name with which it introduces itself to the server. signer
+// may be nil.
 func NewSMTP(server config.MailServer, helo string, signer *Signer) *SMTP {
 	return &SMTP{server: server, helo: helo, signer: signer, time: sendTime}
 }
 
 // errNoUTF8 means that the mail server does not support the address (RFC 6531, 3.1).
-var errNoUTF8 = errors.New("the mail server does not take addresses with letters beyond ASCII (SMTPUTF8)")
+var errNoUTF8 = errors.New("the mail server does not support addresses with characters outside ASCII (SMTPUTF8)")
 
-// Send sends the message on its own connection.
+// Send sends the message over a new connection.
 func (s *SMTP) Send(ctx context.Context, e *Envelope) error {
 	m, err := e.build()
 	if err != nil {
@@ -47,7 +48,7 @@ func (s *SMTP) Send(ctx context.Context, e *Envelope) error {
 	}
 	c, err := s.client()
 	if err != nil {
-		return fmt.Errorf("preparing for the mail server: %w", err)
+		return fmt.Errorf("creating the mail client: %w", err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.time)
 	defer cancel()
@@ -59,12 +60,12 @@ func (s *SMTP) Send(ctx context.Context, e *Envelope) error {
 	// context ends.
 	defer func() { _ = conn.Text.Close() }()
 	defer context.AfterFunc(ctx, func() { _ = conn.Text.Close() })()
-	beyond := beyondASCII(e.To.Email[:strings.LastIndexByte(e.To.Email, '@')]) > 0
-	if takes, _ := conn.Extension("SMTPUTF8"); beyond && !takes {
+	nonASCII := countNonASCII(e.To.Email[:strings.LastIndexByte(e.To.Email, '@')]) > 0
+	if supported, _ := conn.Extension("SMTPUTF8"); nonASCII && !supported {
 		return &RefusedError{Err: errNoUTF8}
 	}
-	// If requested without need, SMTPUTF8 would exclude servers that do not support it.
-	conn.SkipSMTPUTF8(!beyond)
+	// SMTPUTF8 is requested only if it is needed, because not all servers support it.
+	conn.SkipSMTPUTF8(!nonASCII)
 	if err := c.SendWithSMTPClient(conn, m); err != nil && !m.IsDelivered() {
 		return classify(err)
 	}
@@ -94,12 +95,12 @@ func (s *SMTP) client() (*gomail.Client, error) {
 	return gomail.NewClient(s.server.Host, options...)
 }
 
-// classify returns the error as a RefusedError if the server refuses the message permanently (RFC
-// 5321, 4.2.1: a 5xx reply to the sender, the recipient or the message). Other errors are
-// temporary. A refused sign-in is one of them, because the operator can correct it and the message
-// waits for that. The server's text is left out, because it repeats addresses.
+// classify returns a RefusedError if the server refuses the message permanently (RFC 5321, 4.2.1: a
+// 5xx reply to the sender, the recipient or the message). Other errors are temporary. They include
+// a refused sign-in, because the operator can correct the credentials while the message waits. The
+// text of the server's reply is left out, because it may contain addresses.
 func classify(err error) error {
-	const doing = "sending a message to the mail server"
+	const action = "sending a message to the mail server"
 	if e, ok := errors.AsType[*gomail.SendError](err); ok {
 		switch e.Reason {
 		case gomail.ErrSMTPMailFrom, gomail.ErrSMTPRcptTo, gomail.ErrSMTPData, gomail.ErrSMTPDataClose:
@@ -108,10 +109,10 @@ func classify(err error) error {
 			}
 		default:
 		}
-		return fmt.Errorf("%s: it answered %d (%s)", doing, e.ErrorCode(), e.Reason)
+		return fmt.Errorf("%s: the server responded with %d (%s)", action, e.ErrorCode(), e.Reason)
 	}
 	if e, ok := errors.AsType[*textproto.Error](err); ok {
-		return fmt.Errorf("%s: it answered %d before the message", doing, e.Code)
+		return fmt.Errorf("%s: the server responded with %d before the message", action, e.Code)
 	}
-	return fmt.Errorf("%s: %w", doing, err)
+	return fmt.Errorf("%s: %w", action, err)
 }

@@ -23,16 +23,16 @@ import (
 // Results of sending a message.
 const (
 	sent = iota
-	later
-	never
+	temporaryError
+	permanentError
 )
 
-// ending returns the result for an error.
-func ending(err error) int {
+// resultOf returns the result for an error.
+func resultOf(err error) int {
 	if _, refused := errors.AsType[*RefusedError](err); refused {
-		return never
+		return permanentError
 	}
-	return map[bool]int{true: sent, false: later}[err == nil]
+	return map[bool]int{true: sent, false: temporaryError}[err == nil]
 }
 
 func TestSMTP(t *testing.T) {
@@ -42,25 +42,25 @@ func TestSMTP(t *testing.T) {
 		server *server
 		mode   config.TLSMode
 		user   string
-		ends   int
+		result int
 		secure bool
 	}{
-		"plain":                            {&server{}, config.TLSOffered, "", sent, false},
-		"TLS on offer is used":             {&server{offers: true}, config.TLSOffered, "", sent, true},
-		"TLS switched off":                 {&server{offers: true}, config.TLSOff, "", sent, false},
-		"TLS required and offered":         {&server{offers: true}, config.TLSRequired, "", sent, true},
-		"TLS required and not offered":     {&server{}, config.TLSRequired, "", later, false},
-		"TLS from the start":               {&server{fromTheStart: true}, config.TLSFromTheStart, "", sent, true},
-		"sign-in over TLS":                 {&server{offers: true, signIn: true, user: user, password: password}, config.TLSRequired, user, sent, true},
-		"no sign-in without TLS":           {&server{signIn: true, user: user, password: password}, config.TLSRequired, user, later, false},
-		"sign-in refused":                  {&server{offers: true, signIn: true, user: user, password: "other"}, config.TLSRequired, user, later, true},
-		"receiver unknown":                 {&server{rcpt: refuse(550, "no such user zoe@example.org")}, config.TLSOffered, "", never, false},
-		"receiver's mailbox busy":          {&server{rcpt: refuse(450, "zoe@example.org later")}, config.TLSOffered, "", later, false},
-		"sender refused":                   {&server{mail: refuse(553, "no")}, config.TLSOffered, "", never, false},
-		"content refused":                  {&server{data: refuse(554, "spam")}, config.TLSOffered, "", never, false},
-		"no room at the moment":            {&server{data: refuse(452, "disk full")}, config.TLSOffered, "", later, false},
-		"dropped in the middle":            {&server{drop: func(int) bool { return true }}, config.TLSOffered, "", later, false},
-		"a certificate that nobody trusts": {&server{fromTheStart: true}, config.TLSFromTheStart, "untrusted", later, false},
+		"no TLS":                          {&server{}, config.TLSOffered, "", sent, false},
+		"TLS is used if offered":          {&server{startTLS: true}, config.TLSOffered, "", sent, true},
+		"TLS switched off":                {&server{startTLS: true}, config.TLSOff, "", sent, false},
+		"TLS required and offered":        {&server{startTLS: true}, config.TLSRequired, "", sent, true},
+		"TLS required and not offered":    {&server{}, config.TLSRequired, "", temporaryError, false},
+		"implicit TLS":                    {&server{implicitTLS: true}, config.TLSFromTheStart, "", sent, true},
+		"sign-in over TLS":                {&server{startTLS: true, auth: true, user: user, password: password}, config.TLSRequired, user, sent, true},
+		"no sign-in without TLS":          {&server{auth: true, user: user, password: password}, config.TLSRequired, user, temporaryError, false},
+		"sign-in refused":                 {&server{startTLS: true, auth: true, user: user, password: "other"}, config.TLSRequired, user, temporaryError, true},
+		"unknown receiver":                {&server{rcpt: refuse(550, "no such user zoe@example.org")}, config.TLSOffered, "", permanentError, false},
+		"busy mailbox":                    {&server{rcpt: refuse(450, "zoe@example.org later")}, config.TLSOffered, "", temporaryError, false},
+		"sender refused":                  {&server{mail: refuse(553, "no")}, config.TLSOffered, "", permanentError, false},
+		"content refused":                 {&server{data: refuse(554, "spam")}, config.TLSOffered, "", permanentError, false},
+		"mailbox without space":           {&server{data: refuse(452, "disk full")}, config.TLSOffered, "", temporaryError, false},
+		"connection closed in the middle": {&server{drop: func(int) bool { return true }}, config.TLSOffered, "", temporaryError, false},
+		"untrusted certificate":           {&server{implicitTLS: true}, config.TLSFromTheStart, "untrusted", temporaryError, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -75,25 +75,25 @@ func TestSMTP(t *testing.T) {
 			sender := NewSMTP(s.MailServer, "vault.example", nil)
 			sender.roots = roots
 			err := sender.Send(t.Context(), envelope(t))
-			if got := ending(err); got != tc.ends {
-				t.Fatalf("it ended with %v", err)
+			if got := resultOf(err); got != tc.result {
+				t.Fatalf("the result of Send is %v, want that of the constant %d", err, tc.result)
 			}
 			if err != nil && (strings.Contains(err.Error(), "zoe@") || strings.Contains(err.Error(), password)) {
 				t.Errorf("the error repeats an address or a password: %v", err)
 			}
-			greeted, secure, signedIn := s.last()
-			if tc.ends != sent {
-				if len(s.got()) != 0 || signedIn {
-					t.Errorf("the message was still sent")
+			helo, secure, signedIn := s.last()
+			if tc.result != sent {
+				if len(s.received()) != 0 || signedIn {
+					t.Errorf("the message was sent")
 				}
 				return
 			}
-			if greeted != "vault.example" || secure != tc.secure || signedIn != (tc.user != "") {
-				t.Errorf("it introduced itself as %q, TLS %v, signed in %v", greeted, secure, signedIn)
+			if helo != "vault.example" || secure != tc.secure || signedIn != (tc.user != "") {
+				t.Errorf("the client introduced itself as %q, TLS %v, signed in %v", helo, secure, signedIn)
 			}
-			got := s.got()
+			got := s.received()
 			if len(got) != 1 || got[0].from != "no-reply@vault.example" || got[0].to != "zoe@example.org" {
-				t.Fatalf("%d messages, %+v", len(got), got)
+				t.Fatalf("the server received %d messages, want 1: %+v", len(got), got)
 			}
 			checkMessage(t, got[0].text)
 		})
@@ -103,77 +103,79 @@ func TestSMTP(t *testing.T) {
 func TestTemporaryFailureThenSent(t *testing.T) {
 	t.Parallel()
 	for name, s := range map[string]*server{
-		"busy": {rcpt: once(refuse(450, "later"))}, "greylisted": {mail: once(refuse(451, "come back"))},
-		"dropped": {drop: func(nth int) bool { return nth == 1 }},
+		"busy mailbox": {rcpt: once(refuse(450, "later"))}, "greylisting": {mail: once(refuse(451, "come back"))},
+		"closed connection": {drop: func(nth int) bool { return nth == 1 }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s.start(t)
 			sender := NewSMTP(s.MailServer, "vault.example", nil)
-			if err := sender.Send(t.Context(), envelope(t)); ending(err) != later {
-				t.Fatalf("at first: %v", err)
+			if err := sender.Send(t.Context(), envelope(t)); resultOf(err) != temporaryError {
+				t.Fatalf("first attempt: error = %v, want a temporary error", err)
 			}
 			if err := sender.Send(t.Context(), envelope(t)); err != nil {
-				t.Fatalf("then: %v", err)
+				t.Fatalf("second attempt: %v", err)
 			}
-			if got := s.got(); len(got) != 1 {
-				t.Fatalf("%d messages", len(got))
+			if got := s.received(); len(got) != 1 {
+				t.Fatalf("the server received %d messages, want 1", len(got))
 			}
-			checkMessage(t, s.got()[0].text)
+			checkMessage(t, s.received()[0].text)
 		})
 	}
 }
 
-// A server that does not answer delays a message only until the time limit, and the end of the
-// caller's context ends it at once.
+// Sending a message to a server that does not respond stops at the time limit, or as soon as the
+// caller's context is cancelled.
 func TestSlowServer(t *testing.T) {
 	t.Parallel()
-	for name, end := range map[string]func(s *SMTP, cancel context.CancelFunc, asked <-chan struct{}){
-		"the time is over":    func(s *SMTP, _ context.CancelFunc, _ <-chan struct{}) { s.time = 50 * time.Millisecond },
-		"the caller has gone": func(_ *SMTP, cancel context.CancelFunc, asked <-chan struct{}) { go func() { <-asked; cancel() }() },
+	for name, end := range map[string]func(s *SMTP, cancel context.CancelFunc, received <-chan struct{}){
+		"time limit": func(s *SMTP, _ context.CancelFunc, _ <-chan struct{}) { s.time = 50 * time.Millisecond },
+		"cancelled context": func(_ *SMTP, cancel context.CancelFunc, received <-chan struct{}) {
+			go func() { <-received; cancel() }()
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			release, asked := make(chan struct{}), make(chan struct{})
-			s := &server{data: func(int) error { close(asked); <-release; return nil }}
+			release, received := make(chan struct{}), make(chan struct{})
+			s := &server{data: func(int) error { close(received); <-release; return nil }}
 			s.start(t)
 			t.Cleanup(func() { close(release) })
 			sender := NewSMTP(s.MailServer, "vault.example", nil)
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			end(sender, cancel, asked)
-			if err := sender.Send(ctx, envelope(t)); ending(err) != later {
-				t.Errorf("it ended with %v", err)
+			end(sender, cancel, received)
+			if err := sender.Send(ctx, envelope(t)); resultOf(err) != temporaryError {
+				t.Errorf("error = %v, want a temporary error", err)
 			}
 		})
 	}
 }
 
-func TestAddressesBeyondASCII(t *testing.T) {
+func TestNonASCIIAddresses(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		address string
 		utf8    bool
-		ends    int
+		result  int
 		to      string
 	}{
-		"the domain alone":              {"zoe@bücher.example", false, sent, "zoe@xn--bcher-kva.example"},
-		"the name, and it takes them":   {"zoë@bücher.example", true, sent, "zoë@xn--bcher-kva.example"},
-		"the name, and it does not":     {"zoë@bücher.example", false, never, ""},
-		"another script, and it does":   {"测试@example.org", true, sent, "测试@example.org"},
-		"ASCII at one that takes both":  {"zoe@example.org", true, sent, "zoe@example.org"},
-		"a domain that cannot be there": {"zoe@-.example", false, never, ""},
+		"domain":                        {"zoe@bücher.example", false, sent, "zoe@xn--bcher-kva.example"},
+		"local part, with SMTPUTF8":     {"zoë@bücher.example", true, sent, "zoë@xn--bcher-kva.example"},
+		"local part, without SMTPUTF8":  {"zoë@bücher.example", false, permanentError, ""},
+		"another script, with SMTPUTF8": {"测试@example.org", true, sent, "测试@example.org"},
+		"ASCII, with SMTPUTF8":          {"zoe@example.org", true, sent, "zoe@example.org"},
+		"invalid domain":                {"zoe@-.example", false, permanentError, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := (&server{utf8: tc.utf8}).start(t)
 			e := envelope(t)
 			e.To.Email = tc.address
-			if err := NewSMTP(s.MailServer, "vault.example", nil).Send(t.Context(), e); ending(err) != tc.ends {
-				t.Fatalf("it ended with %v", err)
+			if err := NewSMTP(s.MailServer, "vault.example", nil).Send(t.Context(), e); resultOf(err) != tc.result {
+				t.Fatalf("the result of Send is %v, want that of the constant %d", err, tc.result)
 			}
-			got := s.got()
-			if tc.ends != sent {
+			got := s.received()
+			if tc.result != sent {
 				if len(got) != 0 {
 					t.Error("the message was sent")
 				}
@@ -181,7 +183,7 @@ func TestAddressesBeyondASCII(t *testing.T) {
 			}
 			to, err := readMessage(t, got[0].text).header.AddressList("To")
 			if err != nil || got[0].to != tc.to || to[0].Address != tc.to {
-				t.Errorf("to %q, in the message %v, %v", got[0].to, to, err)
+				t.Errorf("receiver = %q in the envelope and %v in the header, want %q; error %v", got[0].to, to, tc.to, err)
 			}
 		})
 	}
@@ -189,15 +191,15 @@ func TestAddressesBeyondASCII(t *testing.T) {
 
 func TestSignature(t *testing.T) {
 	t.Parallel()
-	edwards, secret, err := ed25519.GenerateKey(rand.Reader)
+	ed25519Public, ed25519Key, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
-	numbers, err := rsa.GenerateKey(rand.Reader, 2048)
+	rsaKey, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
 		t.Fatal(err)
 	}
-	public, err := x509.MarshalPKIXPublicKey(numbers.Public())
+	public, err := x509.MarshalPKIXPublicKey(rsaKey.Public())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -205,8 +207,8 @@ func TestSignature(t *testing.T) {
 		private any
 		record  string
 	}{
-		"Ed25519": {secret, "v=DKIM1; k=ed25519; p=" + base64.StdEncoding.EncodeToString(edwards)},
-		"RSA":     {numbers, "v=DKIM1; k=rsa; p=" + base64.StdEncoding.EncodeToString(public)},
+		"Ed25519": {ed25519Key, "v=DKIM1; k=ed25519; p=" + base64.StdEncoding.EncodeToString(ed25519Public)},
+		"RSA":     {rsaKey, "v=DKIM1; k=rsa; p=" + base64.StdEncoding.EncodeToString(public)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -225,30 +227,30 @@ func TestSignature(t *testing.T) {
 			}
 			lookUp := func(name string) ([]string, error) {
 				if name != "mail._domainkey.vault.example" {
-					return nil, errors.New("asked for " + name)
+					return nil, errors.New("unexpected look-up of " + name)
 				}
 				return []string{key.record}, nil
 			}
 			verify := func(text string) error {
 				found, err := dkim.VerifyWithOptions(strings.NewReader(text), &dkim.VerifyOptions{LookupTXT: lookUp})
 				if err != nil || len(found) != 1 {
-					t.Fatalf("%d signatures, %v", len(found), err)
+					t.Fatalf("the message has %d signatures, want 1; error %v", len(found), err)
 				}
 				if v := found[0]; v.Domain != "vault.example" || !covers(v.HeaderKeys, "From", "To", "Subject", "List-Unsubscribe", "List-Unsubscribe-Post") {
-					t.Errorf("%s signed %v", v.Domain, v.HeaderKeys)
+					t.Errorf("the signature of %s covers only %v", v.Domain, v.HeaderKeys)
 				}
 				return found[0].Err
 			}
-			for _, m := range s.got() {
+			for _, m := range s.received() {
 				if err := verify(m.text); err != nil {
-					t.Errorf("the signature is not good: %v", err)
+					t.Errorf("the signature is not valid: %v", err)
 				}
 				if verify(strings.Replace(m.text, "Auto-Submitted: auto-generated", "Auto-Submitted: no", 1)) == nil {
-					t.Error("a changed header is not noticed")
+					t.Error("the signature is valid although a header was changed")
 				}
 				for _, header := range []string{"Subject: another", "Reply-To: mallory@example.org"} {
 					if verify(header+"\r\n"+m.text) == nil {
-						t.Errorf("what was added is not noticed: %s", header)
+						t.Errorf("the signature is valid although a header was added: %s", header)
 					}
 				}
 			}
@@ -259,10 +261,10 @@ func TestSignature(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := NewSigner("vault.example", "mail", keyFile(t, short)); err != nil {
-		t.Errorf("1024 bits: %v", err)
+		t.Errorf("an RSA key of 1024 bits is refused: %v", err)
 	}
 	if _, err := NewSigner("vault.example", "mail", filepath.Join(t.TempDir(), "none")); err == nil {
-		t.Error("no file is a key")
+		t.Error("a missing key file is accepted")
 	}
 }
 

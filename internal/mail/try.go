@@ -8,19 +8,20 @@ import (
 	"github.com/google/uuid"
 )
 
-// Try sends a message at once and returns the result, as a test of the mail settings. The message
-// is neither stored nor retried.
+// Try sends a message at once and returns the error, as a test of the mail settings. It does not
+// store or retry the message.
 func (m *Mailer) Try(ctx context.Context, msg Message) error {
 	if err := msg.check(); err != nil {
-		return fmt.Errorf("trying to send a message: %w", err)
+		return fmt.Errorf("sending a test message: %w", err)
 	}
 	return m.sender.Send(ctx, &Envelope{Message: msg, ID: uuid.Must(uuid.NewV7()).String(), From: m.from, CreatedAt: m.now()})
 }
 
-// Count is the number of messages by status.
+// Count has the numbers of messages by status.
 type Count struct{ Queued, Sent, Failed int }
 
-// Count counts the stored messages: those that wait, and those sent or failed in the last 30 days.
+// Count returns the numbers of stored messages: those that wait to be sent, and those that were
+// sent or have failed in the last 30 days.
 func (m *Mailer) Count(ctx context.Context) (c Count, err error) {
 	rows, err := m.db.QueryContext(ctx, `SELECT status, count(*) FROM mails GROUP BY status`)
 	if err != nil {

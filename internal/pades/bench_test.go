@@ -62,7 +62,7 @@ func update(b *testing.B, file, state []byte, s *Signer) []byte {
 		b.Fatal(err)
 	}
 	if p != nil {
-		if err := p.Complete(b.Context(), Head{R: bytes.NewReader(file), Size: int64(len(file)), State: state}, tail); err != nil {
+		if err := p.Complete(b.Context(), BaseFile{R: bytes.NewReader(file), Size: int64(len(file)), State: state}, tail); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -32,7 +32,7 @@ func changes(r io.ReaderAt, revision, size int64) ([]Change, error) {
 	}
 	c := comparison{before: before, now: now, counts: map[ChangeKind]*Change{}}
 	repaired := [2]bool{before.Repaired(), now.Repaired()}
-	moved, err := now.Moved(before)
+	moved, err := now.MovedObjects(before)
 	if err != nil || len(moved) > maxChangedObjects {
 		return unlistedChange(), readError(err)
 	}

@@ -260,7 +260,7 @@ func signTail(file []byte, s *Signer, edit func(u *pdf.Update, page *pdf.Page)) 
 		if err != nil {
 			return nil, err
 		}
-		err = p.Complete(context.Background(), Head{R: bytes.NewReader(file), Size: int64(len(file))}, tail)
+		err = p.Complete(context.Background(), BaseFile{R: bytes.NewReader(file), Size: int64(len(file))}, tail)
 		if errors.Is(err, ErrReserve) && attempt == 0 {
 			continue
 		}

@@ -17,8 +17,8 @@ import (
 // Pending succeeds.
 var ErrReserve = errors.New("the signature needs more space than was reserved")
 
-// Head describes the file before the update.
-type Head struct {
+// BaseFile describes the file before the update.
+type BaseFile struct {
 	R    io.ReaderAt
 	Size int64
 	// State is the marshalled state of crypto/sha256 after the last byte of the
@@ -27,7 +27,7 @@ type Head struct {
 }
 
 // digest returns the hash after the head.
-func (h Head) digest() (hash.Hash, error) {
+func (h BaseFile) digest() (hash.Hash, error) {
 	d := sha256.New()
 	state, ok := d.(encoding.BinaryUnmarshaler)
 	if ok && h.stateFits() && state.UnmarshalBinary(h.State) == nil {
@@ -43,7 +43,7 @@ func (h Head) digest() (hash.Hash, error) {
 // stateFits reports whether the state was saved after exactly as many bytes as
 // the head has. The number is at the end of the state. The state of another
 // file would produce an invalid signature.
-func (h Head) stateFits() bool {
+func (h BaseFile) stateFits() bool {
 	n := len(h.State) - 8
 	return n >= 0 && binary.BigEndian.Uint64(h.State[n:]) == uint64(h.Size) //nolint:gosec // no file has a negative size
 }
@@ -51,7 +51,7 @@ func (h Head) stateFits() bool {
 // Complete signs head followed by tail, the written bytes of the update, and
 // inserts the signature in tail, whose length does not change. The error wraps
 // ErrKey, ErrTimeStamp, ErrReserve or the error of the key.
-func (p *Pending) Complete(ctx context.Context, head Head, tail []byte) error {
+func (p *Pending) Complete(ctx context.Context, head BaseFile, tail []byte) error {
 	from := p.contents.Offset - head.Size
 	to := from + int64(len(p.contents.Text))
 	if at := p.byteRange.Offset - head.Size; at < 0 || from < 0 || to > int64(len(tail)) || at+int64(len(p.byteRange.Text)) > from {

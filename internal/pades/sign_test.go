@@ -54,7 +54,7 @@ func TestCompleteResumesHashState(t *testing.T) {
 	t.Parallel()
 	c, file := newChain(t, shape{name: "x"}), onePage(t)
 	p, tail := prepared(t, file, c.signer(), Statement{Time: signingTime})
-	if err := p.Complete(t.Context(), Head{Size: int64(len(file)), State: hashed(t, file)}, tail); err != nil {
+	if err := p.Complete(t.Context(), BaseFile{Size: int64(len(file)), State: hashed(t, file)}, tail); err != nil {
 		t.Fatal(err)
 	}
 	report := requireValid(t, append(file, tail...), c.options())
@@ -69,7 +69,7 @@ func TestCompleteIgnoresWrongHashState(t *testing.T) {
 	c, file := newChain(t, shape{name: "x"}), onePage(t)
 	for name, state := range map[string][]byte{"none": nil, "of another file": hashed(t, file[1:]), "truncated": hashed(t, file)[1:], "invalid": []byte("x")} {
 		p, tail := prepared(t, file, c.signer(), Statement{Time: signingTime})
-		if err := p.Complete(t.Context(), Head{R: bytes.NewReader(file), Size: int64(len(file)), State: state}, tail); err != nil {
+		if err := p.Complete(t.Context(), BaseFile{R: bytes.NewReader(file), Size: int64(len(file)), State: state}, tail); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 		requireValid(t, append(bytes.Clone(file), tail...), c.options())

@@ -328,7 +328,7 @@ func prepared(t *testing.T, file []byte, s *Signer, st Statement) (*Pending, []b
 // completed returns the signed file.
 func completed(t *testing.T, p *Pending, file, tail []byte) []byte {
 	t.Helper()
-	if err := p.Complete(t.Context(), Head{R: bytes.NewReader(file), Size: int64(len(file))}, tail); err != nil {
+	if err := p.Complete(t.Context(), BaseFile{R: bytes.NewReader(file), Size: int64(len(file))}, tail); err != nil {
 		t.Fatal(err)
 	}
 	return append(bytes.Clone(file), tail...)

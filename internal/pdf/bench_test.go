@@ -69,7 +69,7 @@ func stampPage(d *Document, page *Page) ([]byte, error) {
 		return nil, err
 	}
 	u := d.Update()
-	for _, ref := range balance.Misread {
+	for _, ref := range balance.WrongLength {
 		u.Set(ref, d.Object(ref))
 	}
 	form := u.Add(NewStream(NewDict(

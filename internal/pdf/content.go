@@ -26,10 +26,10 @@ type Balance struct {
 	// in the standard. Some viewers stop at such an operator and do not show
 	// appended content.
 	Faulty bool
-	// Misread lists the content streams of the page whose /Length is wrong.
+	// WrongLength lists the content streams of the page whose /Length is wrong.
 	// Some viewers do not find the end of such a stream. Update.Set with the
 	// same stream rewrites it.
-	Misread []Ref
+	WrongLength []Ref
 }
 
 // ContentBalance reads the decoded content of the page, at most 32 MB, and
@@ -55,7 +55,7 @@ func (d *Document) ContentBalance(p *Page) (Balance, error) {
 	for _, part := range p.Contents() {
 		ref, ok := part.(Ref)
 		if s, isStream := d.Resolve(part).(*Stream); ok && isStream && s.searched {
-			b.Misread = append(b.Misread, d.currentRef(ref))
+			b.WrongLength = append(b.WrongLength, d.currentRef(ref))
 		}
 	}
 	return b, nil

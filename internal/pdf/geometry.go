@@ -41,8 +41,8 @@ type Geometry struct {
 	Rotate int
 	// UserUnit is the size of a unit in 1/72 inch, or 1 if it is invalid.
 	UserUnit float64
-	// Defaulted reports whether the media box was missing or invalid.
-	Defaulted bool
+	// IsDefault reports whether the media box was missing or invalid.
+	IsDefault bool
 }
 
 // Geometry returns the geometry of the page.
@@ -50,7 +50,7 @@ func (p *Page) Geometry() Geometry {
 	g := Geometry{UserUnit: 1}
 	var ok bool
 	if g.MediaBox, ok = p.doc.Rectangle(p.Inherited("MediaBox")); !ok {
-		g.MediaBox, g.Defaulted = letter, true
+		g.MediaBox, g.IsDefault = letter, true
 	}
 	g.Box = g.MediaBox
 	if crop, ok := p.doc.Rectangle(p.Inherited("CropBox")); ok {

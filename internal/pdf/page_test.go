@@ -133,7 +133,7 @@ func TestGeometry(t *testing.T) {
 		d := open(t, pdftest.File("", "<</Type/Catalog/Pages 2 0 R>>", "<</Type/Pages/Kids[3 0 R]/Count 1>>", "<</Type/Page"+test.page+">>"))
 		g := firstPage(t, d).Geometry()
 		width, height := g.Size()
-		if g.Box != test.box || g.Rotate != test.rotate || width != test.width || height != test.height || g.Defaulted != test.defaulted {
+		if g.Box != test.box || g.Rotate != test.rotate || width != test.width || height != test.height || g.IsDefault != test.defaulted {
 			t.Errorf("%s: geometry = %+v, size = %v x %v, want %+v", test.page, g, width, height, test)
 		}
 		// The matrix must map the corners of the page as shown to corners of

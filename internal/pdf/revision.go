@@ -9,12 +9,12 @@ import (
 // maxCompared is the maximum number of objects that Moved compares.
 const maxCompared = 1 << 20
 
-// Moved returns the numbers of the objects whose position in d differs from the
+// MovedObjects returns the numbers of the objects whose position in d differs from the
 // position in before, an earlier revision of the same file, and of the objects
 // that only one of the two revisions has. It compares the cross-references and
 // not the bytes, because a revision can make a hidden object visible without
 // writing any object. The error is ErrLimit if there are too many objects.
-func (d *Document) Moved(before *Document) ([]int, error) {
+func (d *Document) MovedObjects(before *Document) ([]int, error) {
 	numbers, err := numbersOf(d, before)
 	if err != nil {
 		return nil, err

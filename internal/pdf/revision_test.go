@@ -14,7 +14,7 @@ func TestMoved(t *testing.T) {
 	plain := onePageFile()
 	for name, file := range map[string][]byte{"table": plain, "streams": compressed(t), "hybrid": hybrid(t)} {
 		before := open(t, file)
-		if moved, err := open(t, file).Moved(before); err != nil || len(moved) > 0 {
+		if moved, err := open(t, file).MovedObjects(before); err != nil || len(moved) > 0 {
 			t.Errorf("%s: Moved for the same file = %v, %v, want no objects", name, moved, err)
 		}
 		u := before.Update()
@@ -25,7 +25,7 @@ func TestMoved(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		moved, err := open(t, append(slices.Clone(file), tail...)).Moved(open(t, file))
+		moved, err := open(t, append(slices.Clone(file), tail...)).MovedObjects(open(t, file))
 		if err != nil || !slices.Contains(moved, added.Number) || !slices.Contains(moved, page.Ref.Number) || slices.Contains(moved, page.Ref.Number-1) {
 			t.Errorf("%s: Moved = %v, %v, want %d and %d", name, moved, err, page.Ref.Number, added.Number)
 		}
@@ -37,7 +37,7 @@ func TestMoved(t *testing.T) {
 	const hidden = 1 // any other position
 	more := fmt.Sprintf("xref\n4 2\n%010d 00000 n \n0000000000 00001 f \ntrailer\n<</Size 6/Root 1 0 R/Prev %d>>\nstartxref\n%d\n%%%%EOF\n",
 		hidden, open(t, file).xref.start, len(file))
-	moved, err := open(t, append(slices.Clone(file), more...)).Moved(open(t, file))
+	moved, err := open(t, append(slices.Clone(file), more...)).MovedObjects(open(t, file))
 	if err != nil || !slices.Equal(moved, []int{4, 5}) {
 		t.Errorf("Moved for a new cross-reference = %v, %v, want [4 5]", moved, err)
 	}
@@ -58,7 +58,7 @@ func TestMovedObjectStream(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	moved, err := open(t, append(slices.Clone(file), tail...)).Moved(open(t, file))
+	moved, err := open(t, append(slices.Clone(file), tail...)).MovedObjects(open(t, file))
 	for _, number := range []int{1, 2, 3, 5} {
 		if err != nil || !slices.Contains(moved, number) {
 			t.Errorf("Moved = %v, %v, want object %d in the list", moved, err, number)
@@ -70,7 +70,7 @@ func TestMovedIsLimited(t *testing.T) {
 	t.Parallel()
 	a, b := open(t, onePageFile()), open(t, onePageFile())
 	a.xref.sections = append(a.xref.sections, section{subsections: []subsection{{first: 10, count: maxCompared}}})
-	if moved, err := a.Moved(b); !errors.Is(err, ErrLimit) {
+	if moved, err := a.MovedObjects(b); !errors.Is(err, ErrLimit) {
 		t.Errorf("Moved = %d objects, %v, want ErrLimit", len(moved), err)
 	}
 }

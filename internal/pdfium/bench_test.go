@@ -29,12 +29,12 @@ func BenchmarkWarm(b *testing.B) {
 	} {
 		b.Run(bc.name, func(b *testing.B) {
 			b.ReportAllocs()
-			if err := newRenderer(b, Options{CacheDir: bc.dir()}).Warm(b.Context()); err != nil {
+			if err := newRenderer(b, Options{CacheDir: bc.dir()}).Compile(b.Context()); err != nil {
 				b.Fatal(err)
 			}
 			for b.Loop() {
 				r := newRenderer(b, Options{CacheDir: bc.dir()})
-				if err := r.Warm(b.Context()); err != nil {
+				if err := r.Compile(b.Context()); err != nil {
 					b.Fatal(err)
 				}
 				if err := r.Close(b.Context()); err != nil {

@@ -126,10 +126,10 @@ func New(ctx context.Context, opts Options) (*Renderer, error) {
 	return r, nil
 }
 
-// Warm compiles PDFium before its first use and waits for the compilation. It
+// Compile compiles PDFium before its first use and waits for the compilation. It
 // stops waiting when ctx is done, and the compilation continues. The error
 // wraps ErrClosed, the cause of ctx, or ErrUnavailable, which is permanent.
-func (r *Renderer) Warm(ctx context.Context) error {
+func (r *Renderer) Compile(ctx context.Context) error {
 	if r.closing.Err() != nil {
 		return ErrClosed
 	}
@@ -154,7 +154,7 @@ func (r *Renderer) Warm(ctx context.Context) error {
 // until it is closed. The error wraps an error of this package, the cause of
 // ctx, or an error of reading src.
 func (r *Renderer) Open(ctx context.Context, src Source) (*Document, error) {
-	if err := r.Warm(ctx); err != nil {
+	if err := r.Compile(ctx); err != nil {
 		return nil, err
 	}
 	select {

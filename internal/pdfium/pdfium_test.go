@@ -218,7 +218,7 @@ func TestBadCache(t *testing.T) {
 	}
 	dir := t.TempDir()
 	r := newRenderer(t, Options{CacheDir: dir})
-	if err := r.Warm(t.Context()); err != nil {
+	if err := r.Compile(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	damaged := 0

@@ -10,10 +10,10 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// Resend mails an approved certificate again, as a separate occasion. It calls then, unless it is
-// nil, in its transaction. The error is fault.BadRequest if the certificate is not approved or the
-// address is unsubscribed, and fault.TooMany if the day's limit is reached.
-func (s *Service) Resend(ctx context.Context, institutionID int64, uuid string, then cert.Then) error {
+// Resend mails an approved certificate once more, as a notice of its own. It calls then, unless
+// then is nil, in the same transaction. The error is fault.BadRequest if the certificate is not
+// approved or the address is unsubscribed, and fault.TooMany if the daily limit is reached.
+func (s *Service) Resend(ctx context.Context, institutionID int64, uuid string, then cert.TxFunc) error {
 	c, err := s.certs.ByUUID(ctx, institutionID, uuid)
 	if err != nil {
 		return err
@@ -25,12 +25,12 @@ func (s *Service) Resend(ctx context.Context, institutionID int64, uuid string, 
 	if c.Status != cert.Approved {
 		return fault.New(fault.BadRequest, "Only an approved certificate is mailed.")
 	}
-	refused, err := unsubscribed(ctx, s.db, institutionID, email.Folded)
+	isUnsubscribed, err := unsubscribed(ctx, s.db, institutionID, email.Folded)
 	if err != nil {
 		return err
 	}
-	if refused && c.CustomerID == 0 {
-		return fault.New(fault.BadRequest, "This address asked for no more mail of the institution. Give its person the verification link in another way.")
+	if isUnsubscribed && c.CustomerID == 0 {
+		return fault.New(fault.BadRequest, "This address has unsubscribed from the mail of the institution. Send the verification link to the person in another way.")
 	}
 	return s.db.Tx(ctx, func(tx *db.Tx) error {
 		if err := s.allowTx(ctx, tx, fmt.Sprintf("certificate %d", c.ID), resending); err != nil {
@@ -39,7 +39,7 @@ func (s *Service) Resend(ctx context.Context, institutionID int64, uuid string, 
 		if err := s.assignTx(ctx, tx, c, email.Folded); err != nil {
 			return err
 		}
-		if err := s.tellTx(ctx, tx, c, email, Resent); err != nil {
+		if err := s.mailAgainTx(ctx, tx, c, email, Resent); err != nil {
 			return err
 		}
 		if then == nil {
@@ -49,9 +49,9 @@ func (s *Service) Resend(ctx context.Context, institutionID int64, uuid string, 
 	})
 }
 
-// tellTx mails a certificate as a separate occasion. The mail replaces waiting notices of the
-// certificate.
-func (s *Service) tellTx(ctx context.Context, tx *db.Tx, c *cert.Certificate, email account.Email, reason Reason) error {
+// mailAgainTx mails a certificate that may have been mailed before. The mail replaces the waiting
+// notices of the certificate.
+func (s *Service) mailAgainTx(ctx context.Context, tx *db.Tx, c *cert.Certificate, email account.Email, reason Reason) error {
 	if err := s.withdrawTx(ctx, tx, c.ID); err != nil {
 		return err
 	}
@@ -63,10 +63,10 @@ func (s *Service) tellTx(ctx context.Context, tx *db.Tx, c *cert.Certificate, em
 }
 
 // CorrectEmail corrects the address of a certificate of an institution. If a person has verified
-// it, the certificate is assigned to them. An approved certificate is mailed again. Links that were
-// mailed to the wrong address or created by its holder no longer open the certificate. It calls
-// then, unless it is nil, in its transaction.
-func (s *Service) CorrectEmail(ctx context.Context, institutionID int64, uuid, address string, then cert.Then) (*cert.Certificate, error) {
+// the new address, the certificate is assigned to that person. An approved certificate is mailed
+// again. Links that were mailed to the wrong address, and links that its holder created, no longer
+// open the certificate. CorrectEmail calls then, unless then is nil, in the same transaction.
+func (s *Service) CorrectEmail(ctx context.Context, institutionID int64, uuid, address string, then cert.TxFunc) (*cert.Certificate, error) {
 	before, err := s.certs.ByUUID(ctx, institutionID, uuid)
 	if err != nil {
 		return nil, err
@@ -102,7 +102,7 @@ func (s *Service) CorrectEmail(ctx context.Context, institutionID int64, uuid, a
 			return err
 		}
 		if c.Status == cert.Approved {
-			if err := s.tellTx(ctx, tx, c, email, Corrected); err != nil {
+			if err := s.mailAgainTx(ctx, tx, c, email, Corrected); err != nil {
 				return err
 			}
 		}

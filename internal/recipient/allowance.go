@@ -20,32 +20,33 @@ const (
 	trying     limitedAction = "try"
 )
 
-// allowed has the daily limits, per holder, or per certificate for mail that is sent again.
-var allowed = map[limitedAction]int{sharing: 50, correcting: 5, exporting: 5, resending: 10, trying: 30}
+// dailyLimits has the number of actions that are allowed in a day: per holder, or per certificate
+// for mail that is sent again.
+var dailyLimits = map[limitedAction]int{sharing: 50, correcting: 5, exporting: 5, resending: 10, trying: 30}
 
-// allowTx counts an action. The error is fault.TooMany if the day's limit is exceeded.
-func (s *Service) allowTx(ctx context.Context, tx *db.Tx, holder string, d limitedAction) error {
+// allowTx counts an action of a holder. The error is fault.TooMany if the daily limit is exceeded.
+func (s *Service) allowTx(ctx context.Context, tx *db.Tx, holder string, action limitedAction) error {
 	now := s.now().UTC()
 	var n int
 	if err := tx.QueryRowContext(ctx, `
-		INSERT INTO allowances (holder, deed, day, n) VALUES ($1, $2, $3, 1)
-		ON CONFLICT (holder, deed, day) DO UPDATE SET n = allowances.n + 1 RETURNING n`, holder, string(d), now.Format(time.DateOnly)).Scan(&n); err != nil {
+		INSERT INTO allowances (holder, action, day, n) VALUES ($1, $2, $3, 1)
+		ON CONFLICT (holder, action, day) DO UPDATE SET n = allowances.n + 1 RETURNING n`, holder, string(action), now.Format(time.DateOnly)).Scan(&n); err != nil {
 		return fmt.Errorf("counting actions: %w", err)
 	}
-	if n > allowed[d] {
+	if n > dailyLimits[action] {
 		tomorrow := now.Truncate(24 * time.Hour).Add(24 * time.Hour)
 		return &fault.Error{
-			Kind: fault.TooMany, Message: fmt.Sprintf("This can be done %d times a day. Try again tomorrow.", allowed[d]), RetryAfter: tomorrow.Sub(now),
+			Kind: fault.TooMany, Message: fmt.Sprintf("This can be done %d times a day. Try again tomorrow.", dailyLimits[action]), RetryAfter: tomorrow.Sub(now),
 		}
 	}
 	return nil
 }
 
-// forgetAllowances removes the counts of past days.
-func (s *Service) forgetAllowances(ctx context.Context) error {
+// deleteAllowances deletes the counts of past days.
+func (s *Service) deleteAllowances(ctx context.Context) error {
 	yesterday := s.now().UTC().AddDate(0, 0, -1).Format(time.DateOnly)
-	var old bool
-	if err := s.db.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM allowances WHERE day < $1)`, yesterday).Scan(&old); err != nil || !old {
+	var found bool
+	if err := s.db.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM allowances WHERE day < $1)`, yesterday).Scan(&found); err != nil || !found {
 		return err
 	}
 	return s.db.Tx(ctx, func(tx *db.Tx) error {

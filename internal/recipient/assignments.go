@@ -9,5 +9,5 @@ type Assignments struct {
 	now func() time.Time
 }
 
-// NewAssignments returns a ledger; now is the clock.
+// NewAssignments returns an Assignments; now is the clock.
 func NewAssignments(now func() time.Time) *Assignments { return &Assignments{now: now} }

@@ -36,7 +36,7 @@ func TestRevokeDoesNotWaitForTheEndOfAMessage(t *testing.T) {
 			if err := d.Tx(ctx, func(tx *db.Tx) error { return b.MovedTx(ctx, tx, &revoked) }); err != nil {
 				t.Errorf("revoking while the message ends: %v", err)
 			}
-			return b.MailFinishedTx(ctx, tx, mail.End{UUID: id, Status: mail.Sent})
+			return b.MailFinishedTx(ctx, tx, mail.Result{UUID: id, Status: mail.Sent})
 		})
 		if err != nil {
 			t.Fatal(err)

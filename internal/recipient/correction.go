@@ -19,16 +19,16 @@ import (
 const (
 	// maxCorrection is the maximum length of a request in characters.
 	maxCorrection = 1000
-	// maxWritten bounds the text of the request in the mail, which has it on one line.
-	maxWritten = maxCorrection
-	// maxShownCorrections bounds the requests that are listed for one certificate.
+	// maxQuoted is the maximum length of the request in the mail, where it is one line of text.
+	maxQuoted = maxCorrection
+	// maxShownCorrections is the maximum number of requests that are listed for one certificate.
 	maxShownCorrections = 50
 )
 
 // Correction is a request to correct a certificate, by its holder.
 type Correction struct {
 	UUID string
-	// Certificate is its UUID, and FullName its holder's name.
+	// Certificate is the UUID of the certificate, and FullName the name of its holder.
 	Certificate, FullName, Title, ReferenceID string
 	Text                                      string
 	CreatedAt                                 time.Time
@@ -36,15 +36,15 @@ type Correction struct {
 	SettledAt *time.Time
 }
 
-// RequestCorrection stores a holder's request to correct a certificate, and mails it to the
-// institution's owners and to its contact, if that is an address. The error is fault.Invalid or
-// fault.TooMany.
+// RequestCorrection stores a holder's request to correct a certificate. It mails the request to the
+// institution's owners and to its contact, if the contact is an address. The error is fault.Invalid
+// or fault.TooMany.
 func (s *Service) RequestCorrection(ctx context.Context, h Holder, c *cert.Certificate, text string) error {
 	text = strings.TrimSpace(text)
 	if n := len([]rune(text)); n < 1 || n > maxCorrection || !account.CleanText(text) {
 		return fault.OfField("text", fmt.Sprintf("Say in 1 to %d characters what is wrong.", maxCorrection))
 	}
-	face, err := s.accounts.PublicProfile(ctx, c.InstitutionID)
+	profile, err := s.accounts.PublicProfile(ctx, c.InstitutionID)
 	if err != nil {
 		return err
 	}
@@ -57,25 +57,25 @@ func (s *Service) RequestCorrection(ctx context.Context, h Holder, c *cert.Certi
 			uuid.Must(uuid.NewV7()).String(), c.ID, c.InstitutionID, sql.NullInt64{Int64: h.userID, Valid: h.userID != 0}, text, db.Micros(s.now())); err != nil {
 			return fmt.Errorf("storing a request for correction: %w", err)
 		}
-		return s.mailCorrectionTx(ctx, tx, h, c, face, text)
+		return s.mailCorrectionTx(ctx, tx, h, c, profile, text)
 	})
 }
 
-func (s *Service) mailCorrectionTx(ctx context.Context, tx *db.Tx, h Holder, c *cert.Certificate, face *account.PublicProfile, text string) error {
+func (s *Service) mailCorrectionTx(ctx context.Context, tx *db.Tx, h Holder, c *cert.Certificate, profile *account.PublicProfile, text string) error {
 	owners, err := s.accounts.OwnersTx(ctx, tx, c.InstitutionID)
 	if err != nil {
 		return err
 	}
-	if a, err := account.ParseEmail(face.Contact); err == nil {
-		owners = append(owners, account.Person{Name: face.Name, Email: a.Text})
+	if a, err := account.ParseEmail(profile.Contact); err == nil {
+		owners = append(owners, account.Person{Name: profile.Name, Email: a.Text})
 	}
 	settings, err := account.ReadSettings(ctx, tx, c.InstitutionID)
 	if err != nil {
 		return err
 	}
-	// The reader is to correct the certificate, which the public page does not allow.
-	desk := s.to("/panel/" + face.Slug + "/certificates/" + c.UUID + "#corrections")
-	w := &words{language: s.language(settings.MailLanguage), most: titleInText}
+	// The mail links to the panel, because the certificate cannot be corrected on its public page.
+	page := s.to("/panel/" + profile.Slug + "/certificates/" + c.UUID + "#corrections")
+	w := &translator{language: s.language(settings.MailLanguage), maxLength: titleInText}
 	name := h.Name
 	if name == "" {
 		name = c.FullName
@@ -85,20 +85,20 @@ func (s *Service) mailCorrectionTx(ctx context.Context, tx *db.Tx, h Holder, c *
 		Language: w.language.Tag, Direction: w.language.Direction, Heading: w.text("correction_heading"),
 		Paragraphs: []string{
 			w.text("correction_intro", "name", name, "email", h.Email, "title", c.Title, "reference", c.ReferenceID),
-			"“" + mail.Quote(text, maxWritten, w.language.Direction) + "”", w.text("correction_next"),
+			"“" + mail.Quote(text, maxQuoted, w.language.Direction) + "”", w.text("correction_next"),
 		},
-		Button: &mail.Button{Label: w.text("correction_open"), URL: desk},
-		Why:    w.text("correction_why", "institution", face.Name),
+		Button: &mail.Button{Label: w.text("correction_open"), URL: page},
+		Why:    w.text("correction_why", "institution", profile.Name),
 	}
 	if w.err != nil {
 		return fmt.Errorf("writing a mail: %w", w.err)
 	}
-	told := map[string]bool{}
+	mailed := map[string]bool{}
 	for _, o := range owners {
-		if told[strings.ToLower(o.Email)] {
+		if mailed[strings.ToLower(o.Email)] {
 			continue
 		}
-		told[strings.ToLower(o.Email)] = true
+		mailed[strings.ToLower(o.Email)] = true
 		m, err := letter.Message(mail.Address{Name: o.Name, Email: o.Email}, subject)
 		if err != nil {
 			return err
@@ -110,9 +110,9 @@ func (s *Service) mailCorrectionTx(ctx context.Context, tx *db.Tx, h Holder, c *
 	return nil
 }
 
-// OpenCorrections returns an institution's open requests, the oldest first and at most limit of
-// them, and their total.
-func (s *Service) OpenCorrections(ctx context.Context, institutionID int64, most int) (list []*Correction, total int, err error) {
+// OpenCorrections returns at most limit open requests of an institution, the oldest first, and the
+// number of all open requests.
+func (s *Service) OpenCorrections(ctx context.Context, institutionID int64, limit int) (list []*Correction, total int, err error) {
 	const where = `r.institution_id = $1 AND r.settled_at IS NULL`
 	if err := s.db.QueryRowContext(ctx, `SELECT count(*) FROM corrections r WHERE `+where, institutionID).Scan(&total); err != nil {
 		return nil, 0, fmt.Errorf("counting requests for correction: %w", err)
@@ -120,7 +120,7 @@ func (s *Service) OpenCorrections(ctx context.Context, institutionID int64, most
 	if total == 0 {
 		return nil, 0, nil
 	}
-	list, err = s.corrections(ctx, where+` ORDER BY r.id LIMIT $2`, institutionID, most)
+	list, err = s.corrections(ctx, where+` ORDER BY r.id LIMIT $2`, institutionID, limit)
 	return list, total, err
 }
 
@@ -153,8 +153,9 @@ func (s *Service) corrections(ctx context.Context, where string, args ...any) ([
 }
 
 // SettleCorrection records that an institution has handled a request. A second call changes
-// nothing. If the request was open, it calls then, unless it is nil, in the same transaction.
-func (s *Service) SettleCorrection(ctx context.Context, c *cert.Certificate, id string, then cert.Then) error {
+// nothing. If the request was open, SettleCorrection calls then, unless then is nil, in the same
+// transaction.
+func (s *Service) SettleCorrection(ctx context.Context, c *cert.Certificate, id string, then cert.TxFunc) error {
 	return s.db.Tx(ctx, func(tx *db.Tx) error {
 		r, err := tx.ExecContext(ctx, `UPDATE corrections SET settled_at = $1 WHERE uuid = $2 AND certificate_id = $3 AND institution_id = $4 AND settled_at IS NULL`,
 			db.Micros(s.now()), id, c.ID, c.InstitutionID)
@@ -171,12 +172,12 @@ func (s *Service) SettleCorrection(ctx context.Context, c *cert.Certificate, id 
 			}
 			return then(ctx, tx, c)
 		}
-		var there bool
+		var found bool
 		if err := tx.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM corrections WHERE uuid = $1 AND certificate_id = $2 AND institution_id = $3)`,
-			id, c.ID, c.InstitutionID).Scan(&there); err != nil {
-			return fmt.Errorf("looking for a request for correction: %w", err)
+			id, c.ID, c.InstitutionID).Scan(&found); err != nil {
+			return fmt.Errorf("reading a request for correction: %w", err)
 		}
-		if !there {
+		if !found {
 			return fault.New(fault.NotFound, "No such request.")
 		}
 		return nil

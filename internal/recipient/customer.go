@@ -15,9 +15,9 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// claimAgain is the delay of the second claim. Transactions that were running during the first
-// claim have ended by then.
-const claimAgain = time.Minute
+// secondClaimDelay is the delay of the second claim. Transactions that were running during the
+// first claim have ended after this time.
+const secondClaimDelay = time.Minute
 
 // LookUpTx returns the customer number that the person with a verified address has in an
 // institution, or 0 if there is no such person. It implements cert.Config.Recipient.
@@ -32,12 +32,12 @@ func (l *Assignments) LookUpTx(ctx context.Context, tx *db.Tx, institutionID int
 	return l.numberTx(ctx, tx, institutionID, u.ID)
 }
 
-// numberTx returns a person's number in an institution. A new person gets the next
-// number; of two concurrent transactions the second waits for the first. A caller
-// that also changes certificates must do so after this call, to avoid a deadlock.
+// numberTx returns a person's number in an institution. A new person gets the next number; of two
+// concurrent transactions, the second waits for the first. A caller that also changes certificates
+// must call numberTx before it changes them, to avoid a deadlock.
 func (l *Assignments) numberTx(ctx context.Context, tx *db.Tx, institutionID, userID int64) (number int64, err error) {
-	const known = `SELECT number FROM customers WHERE user_id = $1 AND institution_id = $2`
-	err = tx.QueryRowContext(ctx, known, userID, institutionID).Scan(&number)
+	const selectNumber = `SELECT number FROM customers WHERE user_id = $1 AND institution_id = $2`
+	err = tx.QueryRowContext(ctx, selectNumber, userID, institutionID).Scan(&number)
 	if err == nil || !errors.Is(err, sql.ErrNoRows) {
 		return number, err
 	}
@@ -45,19 +45,19 @@ func (l *Assignments) numberTx(ctx context.Context, tx *db.Tx, institutionID, us
 	if err := tx.QueryRowContext(ctx, `
 		INSERT INTO customer_numbers (institution_id, last) VALUES ($1, 0)
 		ON CONFLICT (institution_id) DO UPDATE SET last = customer_numbers.last RETURNING last`, institutionID).Scan(&last); err != nil {
-		return 0, fmt.Errorf("numbering a recipient: %w", err)
+		return 0, fmt.Errorf("assigning a customer number: %w", err)
 	}
-	err = tx.QueryRowContext(ctx, known, userID, institutionID).Scan(&number)
+	err = tx.QueryRowContext(ctx, selectNumber, userID, institutionID).Scan(&number)
 	if err == nil || !errors.Is(err, sql.ErrNoRows) {
 		return number, err
 	}
 	number = last + 1
 	if _, err := tx.ExecContext(ctx, `UPDATE customer_numbers SET last = $1 WHERE institution_id = $2`, number, institutionID); err != nil {
-		return 0, fmt.Errorf("numbering a recipient: %w", err)
+		return 0, fmt.Errorf("assigning a customer number: %w", err)
 	}
 	if _, err := tx.ExecContext(ctx, `INSERT INTO customers (institution_id, number, user_id, created_at) VALUES ($1, $2, $3, $4)`,
 		institutionID, number, userID, db.Micros(l.now())); err != nil {
-		return 0, fmt.Errorf("numbering a recipient: %w", err)
+		return 0, fmt.Errorf("assigning a customer number: %w", err)
 	}
 	return number, nil
 }
@@ -75,14 +75,14 @@ func (s *Service) assignTx(ctx context.Context, tx *db.Tx, c *cert.Certificate, 
 	return s.certs.AssignTx(ctx, tx, c, emailFolded, number)
 }
 
-// ClaimTx assigns to a person all unassigned certificates with an address, of all institutions, in
-// the transaction that verifies the address.
+// ClaimTx assigns all unassigned certificates with an address to a person, in all institutions. It
+// runs in the transaction that verifies the address.
 func (s *Service) ClaimTx(ctx context.Context, tx *db.Tx, userID int64, emailFolded string) error {
 	if err := s.claimTx(ctx, tx, userID, emailFolded); err != nil {
 		return err
 	}
 	_, err := s.queue.InsertTx(ctx, tx, claimArgs{UserID: userID, Email: emailFolded},
-		&river.InsertOpts{Queue: cert.RecipientQueue, ScheduledAt: s.now().Add(claimAgain)})
+		&river.InsertOpts{Queue: cert.RecipientQueue, ScheduledAt: s.now().Add(secondClaimDelay)})
 	return err
 }
 
@@ -91,7 +91,7 @@ func (s *Service) claimTx(ctx context.Context, tx *db.Tx, userID int64, emailFol
 	if err != nil {
 		return err
 	}
-	// All numbers come first, in the order of institutions: see numberTx.
+	// All numbers are assigned before any certificate, in the order of institutions: see numberTx.
 	numbers := make([]int64, len(institutions))
 	for i, institution := range institutions {
 		if numbers[i], err = s.numberTx(ctx, tx, institution, userID); err != nil {
@@ -106,27 +106,27 @@ func (s *Service) claimTx(ctx context.Context, tx *db.Tx, userID int64, emailFol
 	return nil
 }
 
-// ForgetTx removes an account that is about to be deleted from all records. Certificates stay with
-// their institutions, unassigned, and links that the person shared stop working. The customer
+// ForgetTx removes an account that is about to be deleted from all records. The certificates remain
+// in their institutions, unassigned, and links that the person shared stop working. The customer
 // number is not reused.
 func (s *Service) ForgetTx(ctx context.Context, tx *db.Tx, userID int64) error {
 	rows, err := tx.QueryContext(ctx, `SELECT institution_id, number FROM customers WHERE user_id = $1 ORDER BY institution_id`, userID)
 	if err != nil {
-		return fmt.Errorf("removing a recipient: %w", err)
+		return fmt.Errorf("removing a person from the records: %w", err)
 	}
 	list, err := db.Collect(rows, func(rows *sql.Rows) (c [2]int64, err error) {
 		err = rows.Scan(&c[0], &c[1])
 		return c, err
 	})
 	if err != nil {
-		return fmt.Errorf("removing a recipient: %w", err)
+		return fmt.Errorf("removing a person from the records: %w", err)
 	}
 	now := db.Micros(s.now())
 	for _, c := range list {
 		if _, err := tx.ExecContext(ctx, `
 			UPDATE shares SET revoked_at = $3 WHERE revoked_at IS NULL AND certificate_id IN
 				(SELECT id FROM certificates WHERE institution_id = $1 AND customer_id = $2)`, c[0], c[1], now); err != nil {
-			return fmt.Errorf("removing a recipient: %w", err)
+			return fmt.Errorf("removing a person from the records: %w", err)
 		}
 		if err := s.certs.UnassignTx(ctx, tx, c[0], c[1]); err != nil {
 			return err
@@ -136,7 +136,7 @@ func (s *Service) ForgetTx(ctx context.Context, tx *db.Tx, userID int64) error {
 		`UPDATE customers SET user_id = NULL WHERE user_id = $1`, `UPDATE corrections SET user_id = NULL WHERE user_id = $1`,
 	} {
 		if _, err := tx.ExecContext(ctx, query, userID); err != nil {
-			return fmt.Errorf("removing a recipient: %w", err)
+			return fmt.Errorf("removing a person from the records: %w", err)
 		}
 	}
 	return nil

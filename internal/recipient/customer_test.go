@@ -20,38 +20,38 @@ func TestRecipientIsFoundAtCreationAndAtApproval(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := open(t, d)
 		b.user("ada@example.org", true)
-		b.user("unproved@example.org", false)
+		b.user("unverified@example.org", false)
 		other := b.institution("KTH")
 		for name, tc := range map[string]struct {
 			changes  []change
 			customer int64
 		}{
-			"known":                  {[]change{to("ada@example.org")}, 1},
-			"known, another form":    {[]change{to("ADA@Example.ORG"), titled("MSc")}, 1},
-			"known, elsewhere":       {[]change{to("ada@example.org"), of(other)}, 1},
-			"an unproved address":    {[]change{to("unproved@example.org")}, 0},
-			"an address of nobody's": {[]change{to("new@example.org")}, 0},
+			"verified address":                     {[]change{to("ada@example.org")}, 1},
+			"verified address in another spelling": {[]change{to("ADA@Example.ORG"), titled("MSc")}, 1},
+			"another institution":                  {[]change{to("ada@example.org"), of(other)}, 1},
+			"unverified address":                   {[]change{to("unverified@example.org")}, 0},
+			"unknown address":                      {[]change{to("new@example.org")}, 0},
 		} {
 			if c := b.upload(tc.changes...); c.CustomerID != tc.customer || b.get(c.UUID).CustomerID != tc.customer {
-				t.Errorf("%s: customer %d, not %d", name, c.CustomerID, tc.customer)
+				t.Errorf("%s: customer = %d and %d when read again, want %d", name, c.CustomerID, b.get(c.UUID).CustomerID, tc.customer)
 			}
 		}
-		// There are batch entries, and people who register later and get the next numbers.
+		// A batch entry gets a number too, and people who register later get the next numbers.
 		b.user("eve@example.org", true)
 		if list := b.batch(true, "eve@example.org", "new@example.org"); list[0].CustomerID != 2 || list[1].CustomerID != 0 {
-			t.Errorf("customers of a batch: %d, %d", list[0].CustomerID, list[1].CustomerID)
+			t.Errorf("customers of the batch = %d and %d, want 2 and 0", list[0].CustomerID, list[1].CustomerID)
 		}
 		// The address is verified between creation and approval, after the claim.
 		late := b.upload(to("late@example.org"))
 		b.user("late@example.org", true)
 		b.approve(late)
 		if got := b.get(late.UUID).CustomerID; got != 3 {
-			t.Errorf("at approval customer %d, not 3", got)
+			t.Errorf("customer after approval = %d, want 3", got)
 		}
 	})
 }
 
-func TestClaimTakesAllOfAnAddress(t *testing.T) {
+func TestClaimAssignsAllCertificatesOfAnAddress(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := open(t, d)
@@ -63,54 +63,54 @@ func TestClaimTakesAllOfAnAddress(t *testing.T) {
 		b.move(mine[3], cert.Failed)
 		b.move(mine[4], cert.Revoked)
 		theirs := b.upload(to("zoe@example.org"))
-		taken := b.upload(to("zoe@bücher.example"), titled("taken"))
-		b.Exec(`UPDATE certificates SET customer_id = 99 WHERE id = $1`, taken.ID)
+		assigned := b.upload(to("zoe@bücher.example"), titled("assigned"))
+		b.Exec(`UPDATE certificates SET customer_id = 99 WHERE id = $1`, assigned.ID)
 		zoe := b.user("zoe@bücher.example", false)
 		updated := b.get(mine[0].UUID).UpdatedAt
 		counted := b.counts()
 
-		boom := errors.New("boom")
+		failure := errors.New("failure")
 		if err := d.Tx(t.Context(), func(tx *db.Tx) error {
-			return errors.Join(b.ClaimTx(t.Context(), tx, zoe, "zoe@xn--bcher-kva.example"), boom)
-		}); !errors.Is(err, boom) {
+			return errors.Join(b.ClaimTx(t.Context(), tx, zoe, "zoe@xn--bcher-kva.example"), failure)
+		}); !errors.Is(err, failure) {
 			t.Fatal(err)
 		}
 		if got := b.get(mine[0].UUID).CustomerID; got != 0 {
-			t.Fatalf("a rolled back claim left customer %d", got)
+			t.Fatalf("customer after a rolled back claim = %d, want 0", got)
 		}
-		for range 2 { // a second time changes nothing
-			b.prove(zoe, "zoe@bücher.example")
+		for range 2 { // the second claim changes nothing
+			b.verify(zoe, "zoe@bücher.example")
 			for _, c := range mine {
 				if got := b.get(c.UUID); got.CustomerID != 1 {
-					t.Errorf("%s of %d has customer %d", c.Title, c.InstitutionID, got.CustomerID)
+					t.Errorf("customer of %s in institution %d = %d, want 1", c.Title, c.InstitutionID, got.CustomerID)
 				}
 			}
 		}
 		if got := b.get(theirs.UUID).CustomerID; got != 0 {
-			t.Errorf("another address was claimed, by customer %d", got)
+			t.Errorf("a certificate with another address has customer %d, want none", got)
 		}
-		if got := b.get(taken.UUID).CustomerID; got != 99 {
-			t.Errorf("what somebody has was claimed, by customer %d", got)
+		if got := b.get(assigned.UUID).CustomerID; got != 99 {
+			t.Errorf("customer of the certificate that was assigned before = %d, want 99", got)
 		}
 		if got := b.get(mine[0].UUID).UpdatedAt; !got.Equal(updated) {
-			t.Error("a claim moves the record in lists")
+			t.Error("a claim changed the time of the last update")
 		}
 		if got := b.counts(); got != counted {
-			t.Errorf("a claim changed counts: %s, not %s", got, counted)
+			t.Errorf("counts after the claim = %s, want %s", got, counted)
 		}
 		l, err := b.Search.List(t.Context(), b.inst.ID, search.Filter{Search: "zoe", CustomerID: 1, Range: listing.Range{Page: 1, PerPage: 10}})
 		if err != nil || len(l.Items) != 4 {
-			t.Errorf("a search finds %d, %v", len(l.Items), err)
+			t.Errorf("the search found %d certificates, want 4; error %v", len(l.Items), err)
 		}
 		// Later certificates are assigned at once.
 		if c := b.upload(to("ZOE@bücher.example"), titled("PhD")); c.CustomerID != 1 {
-			t.Errorf("a later one has customer %d", c.CustomerID)
+			t.Errorf("customer of a later certificate = %d, want 1", c.CustomerID)
 		}
 	})
 }
 
-// counts has the values by which lists count.
-func (b *bench) counts() string {
+// counts returns the stored numbers of certificates by institution and status.
+func (b *fixture) counts() string {
 	b.t.Helper()
 	rows, err := b.DB.QueryContext(b.t.Context(), `SELECT institution_id, status, sum(n) FROM certificate_counts GROUP BY institution_id, status ORDER BY 1, 2`)
 	if err != nil {
@@ -132,27 +132,27 @@ func (b *bench) counts() string {
 	return text
 }
 
-func TestChangedAddressClaimsTheNewAndKeepsTheOld(t *testing.T) {
+func TestChangedAddressKeepsEarlierCertificates(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := open(t, d)
 		old, next := b.upload(to("old@example.org")), b.upload(to("next@example.org"), titled("MSc"))
 		id := b.user("old@example.org", false)
-		b.prove(id, "old@example.org")
-		b.prove(id, "next@example.org")
+		b.verify(id, "old@example.org")
+		b.verify(id, "next@example.org")
 		if b.get(old.UUID).CustomerID != 1 || b.get(next.UUID).CustomerID != 1 {
-			t.Error("one of the two is not theirs")
+			t.Error("the certificates of both addresses must have customer 1")
 		}
 		// The old address is free: another person who verifies it gets later certificates, but no
-		// earlier ones.
-		b.prove(b.user("old@example.org", false), "old@example.org")
+		// earlier certificates.
+		b.verify(b.user("old@example.org", false), "old@example.org")
 		if c := b.upload(to("old@example.org"), titled("PhD")); c.CustomerID != 2 || b.get(old.UUID).CustomerID != 1 {
-			t.Errorf("the new one is %d's, the old one %d's", c.CustomerID, b.get(old.UUID).CustomerID)
+			t.Errorf("customers of the new and the old certificate = %d and %d, want 2 and 1", c.CustomerID, b.get(old.UUID).CustomerID)
 		}
 	})
 }
 
-func TestNumbersOfAnInstitutionAreOneRow(t *testing.T) {
+func TestConcurrentClaimsGetConsecutiveNumbers(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := open(t, d)
@@ -178,16 +178,16 @@ func TestNumbersOfAnInstitutionAreOneRow(t *testing.T) {
 		}
 		got, err := db.Column[int64](d.QueryContext(t.Context(), `SELECT number FROM customers WHERE institution_id = $1 ORDER BY number`, b.inst.ID))
 		if err != nil || !slices.Equal(got, []int64{1, 2, 3, 4, 5, 6, 7, 8}) {
-			t.Errorf("numbers %v, %v", got, err)
+			t.Errorf("customer numbers = %v, want 1 to 8; error %v", got, err)
 		}
-		var nobodys int
-		if err := d.QueryRowContext(t.Context(), `SELECT count(*) FROM certificates WHERE customer_id IS NULL`).Scan(&nobodys); err != nil || nobodys != 0 {
-			t.Errorf("%d certificates are nobody's, %v", nobodys, err)
+		var unassigned int
+		if err := d.QueryRowContext(t.Context(), `SELECT count(*) FROM certificates WHERE customer_id IS NULL`).Scan(&unassigned); err != nil || unassigned != 0 {
+			t.Errorf("%d certificates have no customer, want 0; error %v", unassigned, err)
 		}
 	})
 }
 
-func TestForgottenAccountLeavesCertificates(t *testing.T) {
+func TestDeletedAccountLeavesCertificates(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := open(t, d)
@@ -209,18 +209,18 @@ func TestForgottenAccountLeavesCertificates(t *testing.T) {
 			return err
 		})
 		if got := b.get(c.UUID); got.CustomerID != 0 || got.Status != cert.Approved || got.Email != "ada@example.org" {
-			t.Errorf("the certificate is %s, customer %d", got.Status, got.CustomerID)
+			t.Errorf("the certificate has status %s, customer %d and address %s", got.Status, got.CustomerID, got.Email)
 		}
 		if _, _, err := b.Shared(t.Context(), secret); err == nil {
-			t.Error("a link of theirs still opens")
+			t.Error("a link that the deleted account shared still opens")
 		}
 		if _, n, err := b.OpenCorrections(t.Context(), b.inst.ID, 10); err != nil || n != 1 {
-			t.Errorf("the institution has %d requests, %v", n, err)
+			t.Errorf("the institution has %d requests, want 1; error %v", n, err)
 		}
-		// A person who returns gets a new number.
-		b.prove(b.user("ada@example.org", false), "ada@example.org")
+		// A person who registers again gets a new number.
+		b.verify(b.user("ada@example.org", false), "ada@example.org")
 		if got := b.get(c.UUID).CustomerID; got != 2 {
-			t.Errorf("customer %d, not 2", got)
+			t.Errorf("customer = %d, want 2", got)
 		}
 	})
 }

@@ -21,7 +21,7 @@ import (
 // exportPage is the number of certificates that are read at a time.
 const exportPage = 100
 
-// Export has all data of the vault about a person, ready to be written.
+// Export has all data of the vault about a person, except for the files.
 type Export struct {
 	service *Service
 	userID  int64
@@ -35,8 +35,8 @@ type exported struct {
 	Certificates []exportedCertificate `json:"certificates"`
 	Sessions     []exportedSession     `json:"sessions"`
 	Passkeys     []exportedPasskey     `json:"passkeys"`
-	// Unsubscribed has the institutions whose mail the address refused before there was an account.
-	// Only a person who has verified the address sees them.
+	// Unsubscribed has the institutions whose mail the address refused before the account existed.
+	// It is empty unless the person has verified the address.
 	Unsubscribed []exportedUnsubscribe `json:"unsubscribed"`
 }
 
@@ -86,8 +86,8 @@ type exportedCertificate struct {
 	VerifiedFile     string     `json:"verified_file"`
 	VerifiedSHA256   string     `json:"verified_sha256"`
 	OriginalFile     string     `json:"original_file"`
-	// FilesEndedAt is the time at which the files of a revoked certificate were purged.
-	FilesEndedAt   *time.Time           `json:"files_ended_at,omitempty"`
+	// FilesDeletedAt is the time at which the files of a revoked certificate were purged.
+	FilesDeletedAt *time.Time           `json:"files_ended_at,omitempty"`
 	OriginalSHA256 string               `json:"original_sha256"`
 	Mails          []exportedMail       `json:"mails"`
 	ShareLinks     []exportedShare      `json:"share_links"`
@@ -113,8 +113,8 @@ type exportedCorrection struct {
 	CreatedAt time.Time `json:"created_at"`
 }
 
-// Export reads all data of the vault about a person, except for the files, which Write reads. The
-// error is fault.TooMany if the day's limit is reached.
+// Export reads all data of the vault about a person, except for the files, which Export.Write
+// reads. The error is fault.TooMany if the daily limit is reached.
 func (s *Service) Export(ctx context.Context, userID int64) (*Export, error) {
 	if err := s.db.Tx(ctx, func(tx *db.Tx) error { return s.allowTx(ctx, tx, Holder{userID: userID}.key(), exporting) }); err != nil {
 		return nil, err
@@ -141,7 +141,7 @@ func (s *Service) unsubscribes(ctx context.Context, emailFolded string) ([]expor
 		institution int64
 		at          time.Time
 	}
-	list, err := noted(ctx, s.db, func(institution int64, at time.Time) refusal { return refusal{institution, at} },
+	list, err := readTimed(ctx, s.db, func(institution int64, at time.Time) refusal { return refusal{institution, at} },
 		`SELECT institution_id, created_at FROM unsubscribes WHERE email_folded = $1 ORDER BY created_at, institution_id`, emailFolded)
 	if err != nil {
 		return nil, fmt.Errorf("reading unsubscribed institutions: %w", err)
@@ -178,7 +178,7 @@ func (e *Export) SignIns(sessions []*identity.Session, passkeys []identity.Passk
 }
 
 // Write writes the export as a ZIP file: export.json, and a folder with the files of each
-// certificate. It holds one page of records in memory, and no whole file.
+// certificate. It reads records page by page and copies files in parts, to use little memory.
 func (e *Export) Write(ctx context.Context, w io.Writer) error {
 	s := e.service
 	names := map[int64]string{}
@@ -233,17 +233,17 @@ func (e *Export) certificate(ctx context.Context, z *zip.Writer, c *cert.Certifi
 		Mails: []exportedMail{}, ShareLinks: []exportedShare{}, Corrections: []exportedCorrection{},
 	}
 	x.OriginalFile = c.ReferenceID + "/original" + path.Ext(c.File.Name)
-	if c.FilesEndedAt != nil {
-		x.OriginalFile, x.FilesEndedAt = "", c.FilesEndedAt
-	} else if err := pack(ctx, z, x.OriginalFile, c, s.certs.OpenOriginal); err != nil {
+	if c.FilesDeletedAt != nil {
+		x.OriginalFile, x.FilesDeletedAt = "", c.FilesDeletedAt
+	} else if err := addFile(ctx, z, x.OriginalFile, c, s.certs.OpenOriginal); err != nil {
 		return nil, err
 	}
 	if c.Verified != nil {
 		x.VerifiedSHA256 = hex.EncodeToString(c.Verified.SHA256[:])
 	}
-	if c.Verified != nil && c.FilesEndedAt == nil {
+	if c.Verified != nil && c.FilesDeletedAt == nil {
 		x.VerifiedFile = c.ReferenceID + "/" + c.ReferenceID + ".pdf"
-		if err := pack(ctx, z, x.VerifiedFile, c, s.certs.OpenVerified); err != nil {
+		if err := addFile(ctx, z, x.VerifiedFile, c, s.certs.OpenVerified); err != nil {
 			return nil, err
 		}
 	}
@@ -261,17 +261,18 @@ func (e *Export) certificate(ctx context.Context, z *zip.Writer, c *cert.Certifi
 	for _, h := range shares {
 		x.ShareLinks = append(x.ShareLinks, exportedShare{Label: h.Label, Public: h.Public, CreatedAt: h.CreatedAt, ExpiresAt: h.ExpiresAt, RevokedAt: h.RevokedAt})
 	}
-	asked, err := noted(ctx, s.db, func(text string, at time.Time) exportedCorrection { return exportedCorrection{text, at} },
+	requests, err := readTimed(ctx, s.db, func(text string, at time.Time) exportedCorrection { return exportedCorrection{text, at} },
 		`SELECT text, created_at FROM corrections WHERE certificate_id = $1 AND user_id = $2 ORDER BY id`, c.ID, e.userID)
 	if err != nil {
 		return nil, fmt.Errorf("reading requests for correction: %w", err)
 	}
-	x.Corrections = append(x.Corrections, asked...)
+	x.Corrections = append(x.Corrections, requests...)
 	return x, nil
 }
 
-// noted reads the rows of a query that returns a value and its time.
-func noted[V, T any](ctx context.Context, q db.Queryer, of func(value V, at time.Time) T, query string, args ...any) ([]T, error) {
+// readTimed reads the rows of a query that returns a value and its time. It calls of for each row
+// and returns the results.
+func readTimed[V, T any](ctx context.Context, q db.Queryer, of func(value V, at time.Time) T, query string, args ...any) ([]T, error) {
 	rows, err := q.QueryContext(ctx, query, args...)
 	if err != nil {
 		return nil, err
@@ -284,8 +285,9 @@ func noted[V, T any](ctx context.Context, q db.Queryer, of func(value V, at time
 	})
 }
 
-// pack writes a stored file without compression, because certificates are compressed already.
-func pack(ctx context.Context, z *zip.Writer, name string, c *cert.Certificate, open func(context.Context, *cert.Certificate) (*cert.Content, error)) (err error) {
+// addFile adds a stored file to the archive without compression, because the files are already
+// compressed.
+func addFile(ctx context.Context, z *zip.Writer, name string, c *cert.Certificate, open func(context.Context, *cert.Certificate) (*cert.Content, error)) (err error) {
 	content, err := open(ctx, c)
 	if err != nil {
 		return err

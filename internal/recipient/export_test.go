@@ -3,16 +3,16 @@ package recipient
 import "context"
 
 const (
-	EndBatch  = endBatch
-	LostAfter = lostAfter
+	PurgeBatch = purgeBatch
+	JobWait    = jobWait
 )
 
-// The numbers of operations that a holder is allowed in a day.
+// The daily limits of a holder.
 var (
-	AllowedShares      = allowed[sharing]
-	AllowedCorrections = allowed[correcting]
-	AllowedExports     = allowed[exporting]
-	AllowedResends     = allowed[resending]
+	AllowedShares      = dailyLimits[sharing]
+	AllowedCorrections = dailyLimits[correcting]
+	AllowedExports     = dailyLimits[exporting]
+	AllowedResends     = dailyLimits[resending]
 )
 
 // Exported is the document in an export.
@@ -24,5 +24,5 @@ func (e *Export) About() *Exported { return &e.about }
 // Notify runs the job of an approved certificate.
 func (s *Service) Notify(ctx context.Context, uuid string) error { return s.notify(ctx, uuid) }
 
-// SetShows sets the number of certificates that a link shows.
-func (s *Service) SetShows(n int) { s.shows = n }
+// SetMaxShown sets the maximum number of certificates that a link shows.
+func (s *Service) SetMaxShown(n int) { s.maxShown = n }

@@ -9,24 +9,24 @@ import (
 	"github.com/certvault/certvault/internal/db"
 )
 
-// Undelivered is a mail that will not arrive, and its certificate.
+// Undelivered is a mail that failed, and its certificate.
 type Undelivered struct {
 	Notice
 
-	// Certificate is its UUID.
+	// Certificate is the UUID of the certificate.
 	Certificate, FullName string
 }
 
-// maxUndelivered is the limit of their count.
+// maxUndelivered is the number up to which failed mails are counted.
 const maxUndelivered = 1000
 
-// Undelivered returns an institution's latest mails that failed since a time, and their number,
-// counted up to 1,000.
+// Undelivered returns the latest mails of an institution that failed after since, at most limit of
+// them, and the number of all failed mails after since, counted up to maxUndelivered.
 func (s *Service) Undelivered(ctx context.Context, institutionID int64, since time.Time, limit int) (list []Undelivered, n int, err error) {
 	if err := s.db.QueryRowContext(ctx, `
 		SELECT count(*) FROM (SELECT 1 FROM notices WHERE institution_id = $1 AND status = 'failed' AND updated_at >= $2 LIMIT $3) AS counted`,
 		institutionID, db.Micros(since), maxUndelivered).Scan(&n); err != nil {
-		return nil, 0, fmt.Errorf("counting mail that failed: %w", err)
+		return nil, 0, fmt.Errorf("counting failed mail: %w", err)
 	}
 	if n == 0 {
 		return nil, 0, nil
@@ -37,14 +37,14 @@ func (s *Service) Undelivered(ctx context.Context, institutionID int64, since ti
 			WHERE institution_id = $1 AND status = 'failed' AND updated_at >= $2 ORDER BY updated_at DESC LIMIT $3) AS n
 		CROSS JOIN certificates c WHERE c.id = n.certificate_id ORDER BY n.updated_at DESC`, institutionID, db.Micros(since), limit)
 	if err != nil {
-		return nil, 0, fmt.Errorf("reading mail that failed: %w", err)
+		return nil, 0, fmt.Errorf("reading failed mail: %w", err)
 	}
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	for rows.Next() {
 		var u Undelivered
 		notice, err := scanNotice(rows, &u.Certificate, &u.FullName)
 		if err != nil {
-			return nil, 0, fmt.Errorf("reading mail that failed: %w", err)
+			return nil, 0, fmt.Errorf("reading failed mail: %w", err)
 		}
 		u.Notice = *notice
 		list = append(list, u)

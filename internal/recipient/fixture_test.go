@@ -22,8 +22,8 @@ import (
 	"github.com/certvault/certvault/internal/vaulttest"
 )
 
-// bench is a vault whose queue does not run: a test calls approval, notification and sweeps itself.
-type bench struct {
+// fixture is a vault whose queue does not run: a test calls approval, notification and sweeps itself.
+type fixture struct {
 	*vaulttest.Vault
 	*recipient.Service
 
@@ -31,22 +31,23 @@ type bench struct {
 	inst *account.Institution
 }
 
-func open(t *testing.T, d *db.DB) *bench {
+func open(t *testing.T, d *db.DB) *fixture {
 	t.Helper()
-	b := &bench{t: t, Vault: vaulttest.New(t, d)}
+	b := &fixture{t: t, Vault: vaulttest.New(t, d)}
 	b.Service = b.Recipients
 	b.Set(time.Date(2026, 7, 1, 8, 0, 0, 0, time.UTC))
 	b.inst = b.institution("NWU")
 	return b
 }
 
-func (b *bench) institution(prefix string) *account.Institution {
+func (b *fixture) institution(prefix string) *account.Institution {
 	b.t.Helper()
 	return b.Institution(prefix, "University "+prefix)
 }
 
-// user creates an account. proved sets whether its address is verified.
-func (b *bench) user(email string, proved bool) (id int64) {
+// user creates an account. The parameter verified is whether the address of the account is
+// verified.
+func (b *fixture) user(email string, verified bool) (id int64) {
 	b.t.Helper()
 	e, err := account.ParseEmail(email)
 	if err != nil {
@@ -55,13 +56,13 @@ func (b *bench) user(email string, proved bool) (id int64) {
 	b.Tx(func(tx *db.Tx) error {
 		return tx.QueryRowContext(b.t.Context(), `
 			INSERT INTO users (uuid, email, email_folded, name, created_at, confirmed_at) VALUES ($1, $2, $3, 'Ada Account', $4, $5) RETURNING id`,
-			uuid.NewString(), e.Text, e.Folded, db.Micros(b.Now()), sql.NullInt64{Int64: db.Micros(b.Now()), Valid: proved}).Scan(&id)
+			uuid.NewString(), e.Text, e.Folded, db.Micros(b.Now()), sql.NullInt64{Int64: db.Micros(b.Now()), Valid: verified}).Scan(&id)
 	})
 	return id
 }
 
-// prove verifies an address as package identity does.
-func (b *bench) prove(user int64, email string) {
+// verify verifies an address, as package identity does.
+func (b *fixture) verify(user int64, email string) {
 	b.t.Helper()
 	e, err := account.ParseEmail(email)
 	if err != nil {
@@ -85,7 +86,7 @@ func of(i *account.Institution) change {
 }
 
 // upload creates a certificate as the API does.
-func (b *bench) upload(changes ...change) *cert.Certificate {
+func (b *fixture) upload(changes ...change) *cert.Certificate {
 	b.t.Helper()
 	u := b.input(changes...)
 	c, err := b.Certs.Upload(b.t.Context(), u)
@@ -95,7 +96,7 @@ func (b *bench) upload(changes ...change) *cert.Certificate {
 	return c
 }
 
-func (b *bench) input(changes ...change) cert.Upload {
+func (b *fixture) input(changes ...change) cert.Upload {
 	u := cert.Upload{
 		Institution: b.inst, Creator: cert.Actor{Type: "token", ID: 7, Name: "Registry"}, Context: cert.SingleUpload,
 		Title: "BSc Physics", FullName: "Ada Obi", Email: "ada@example.org", IssueDate: "2026-06-30",
@@ -108,7 +109,7 @@ func (b *bench) input(changes ...change) cert.Upload {
 }
 
 // move changes the status of a certificate and reports the change, as package cert does.
-func (b *bench) move(c *cert.Certificate, s cert.Status) {
+func (b *fixture) move(c *cert.Certificate, s cert.Status) {
 	b.t.Helper()
 	b.Tx(func(tx *db.Tx) error {
 		approved := sql.NullInt64{Int64: db.Micros(b.Now()), Valid: s == cert.Approved || c.ApprovedAt != nil}
@@ -123,52 +124,52 @@ func (b *bench) move(c *cert.Certificate, s cert.Status) {
 }
 
 // approve approves certificates and runs the jobs that follow.
-func (b *bench) approve(list ...*cert.Certificate) {
+func (b *fixture) approve(list ...*cert.Certificate) {
 	b.t.Helper()
 	for _, c := range list {
 		b.move(c, cert.Approved)
-		b.work(c)
+		b.runJob(c)
 	}
 }
 
-func (b *bench) work(c *cert.Certificate) {
+func (b *fixture) runJob(c *cert.Certificate) {
 	b.t.Helper()
 	if err := b.Notify(b.t.Context(), c.UUID); err != nil {
 		b.t.Fatal(err)
 	}
 }
 
-func (b *bench) sweep() {
+func (b *fixture) sweep() {
 	b.t.Helper()
 	if err := b.Sweep(b.t.Context()); err != nil {
 		b.t.Fatal(err)
 	}
 }
 
-func (b *bench) get(uuid string) *cert.Certificate {
+func (b *fixture) get(uuid string) *cert.Certificate {
 	b.t.Helper()
-	c, err := b.Certs.ByCapability(b.t.Context(), uuid)
+	c, err := b.Certs.BySignedLink(b.t.Context(), uuid)
 	if err != nil {
 		b.t.Fatal(err)
 	}
 	return c
 }
 
-// kept is a message in the queue.
-type kept struct {
+// queuedMail is a message in the queue.
+type queuedMail struct {
 	mail.Message
 
 	uuid, status string
 }
 
-// mails returns all messages that were queued, in order. Cancelled messages have no text.
-func (b *bench) mails() []kept {
+// mails returns all messages that were queued, in order. A cancelled message has no text.
+func (b *fixture) mails() []queuedMail {
 	b.t.Helper()
 	rows, err := b.DB.QueryContext(b.t.Context(), `SELECT uuid, message, status FROM mails ORDER BY id`)
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	list, err := db.Collect(rows, func(rows *sql.Rows) (k kept, err error) {
+	list, err := db.Collect(rows, func(rows *sql.Rows) (k queuedMail, err error) {
 		var text string
 		if err := rows.Scan(&k.uuid, &text, &k.status); err != nil || text == "" {
 			return k, err
@@ -182,7 +183,7 @@ func (b *bench) mails() []kept {
 }
 
 // sent returns the addresses of the messages that were not cancelled, sorted.
-func (b *bench) sent() []string {
+func (b *fixture) sent() []string {
 	b.t.Helper()
 	list := []string{}
 	for _, m := range b.mails() {
@@ -194,11 +195,11 @@ func (b *bench) sent() []string {
 	return list
 }
 
-// wantSent compares the addresses of the messages.
-func (b *bench) wantSent(want ...string) {
+// wantSent checks the addresses of the messages that were not cancelled.
+func (b *fixture) wantSent(want ...string) {
 	b.t.Helper()
 	if got := b.sent(); !slices.Equal(got, want) {
-		b.t.Fatalf("mail went to %v, not to %v", got, want)
+		b.t.Fatalf("mail was queued for %v, want %v", got, want)
 	}
 }
 
@@ -208,7 +209,7 @@ var (
 )
 
 // link returns the secret of the link in the n-th message.
-func (b *bench) link(n int) string {
+func (b *fixture) link(n int) string {
 	b.t.Helper()
 	m := mailLink.FindStringSubmatch(b.mails()[n].Text)
 	if m == nil {
@@ -217,17 +218,17 @@ func (b *bench) link(n int) string {
 	return m[1]
 }
 
-// end reports that a message was sent or failed, as the mailer does.
-func (b *bench) end(id string, status mail.Status, reason string) {
+// finish records that a message was sent or failed, as the mailer does.
+func (b *fixture) finish(id string, status mail.Status, reason string) {
 	b.t.Helper()
 	b.Exec(`UPDATE mails SET status = $2 WHERE uuid = $1`, id, string(status))
 	b.Tx(func(tx *db.Tx) error {
-		return b.MailFinishedTx(b.t.Context(), tx, mail.End{UUID: id, Status: status, Reason: reason})
+		return b.MailFinishedTx(b.t.Context(), tx, mail.Result{UUID: id, Status: status, Reason: reason})
 	})
 }
 
 // statuses returns the statuses of a certificate's notices, the latest first.
-func (b *bench) statuses(c *cert.Certificate) (list []recipient.Status) {
+func (b *fixture) statuses(c *cert.Certificate) (list []recipient.Status) {
 	b.t.Helper()
 	notices, err := b.Notices(b.t.Context(), c)
 	if err != nil {
@@ -240,7 +241,7 @@ func (b *bench) statuses(c *cert.Certificate) (list []recipient.Status) {
 }
 
 // batch creates a batch of certificates in processing, one for each address.
-func (b *bench) batch(expanded bool, addresses ...string) (list []*cert.Certificate) {
+func (b *fixture) batch(expanded bool, addresses ...string) (list []*cert.Certificate) {
 	b.t.Helper()
 	id := uuid.NewString()
 	b.Exec(`INSERT INTO batches (uuid, institution_id, name, source, trigger_context, creator_type, creator_name, total, expanded, created_at)
@@ -258,7 +259,7 @@ func (b *bench) batch(expanded bool, addresses ...string) (list []*cert.Certific
 }
 
 // store stores the files of a certificate.
-func (b *bench) store(c *cert.Certificate, original, tail string) {
+func (b *fixture) store(c *cert.Certificate, original, tail string) {
 	b.t.Helper()
 	key := b.inst.UUID + "/00/" + uuid.NewString()
 	for suffix, text := range map[string]string{".original": original, ".verified": tail} {

@@ -12,15 +12,16 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// linkShows bounds the certificates that one mailed link shows.
-const linkShows = 500
+// maxLinkCertificates is the maximum number of certificates that one mailed link shows.
+const maxLinkCertificates = 500
 
 // MailLink is a link that was mailed to a person without an account.
 type MailLink struct {
 	InstitutionID int64
-	// Email is the address it was mailed to, and Language the language of the mail.
+	// Email is the address to which the link was mailed, and Language the language of the mail.
 	Email, Language string
-	// Certificates are those the link shows, including revoked ones, in the order of the mail.
+	// Certificates are the certificates that the link shows, including revoked certificates, in the
+	// order of the mail.
 	Certificates []*cert.Certificate
 	// More reports that the mail had more certificates than the link shows.
 	More bool
@@ -28,11 +29,12 @@ type MailLink struct {
 	id int64
 }
 
-// errNoLink does not distinguish an unknown link from one that was revoked.
+// errNoLink is the error for an unknown link and for a revoked link, so that they cannot be
+// distinguished.
 var errNoLink = fault.New(fault.NotFound, "No such link.")
 
 // MailLink returns the content of a mailed link. It omits certificates whose address was corrected
-// or whose holder ended the mailed links. If none is left, the error is fault.NotFound.
+// or whose holder ended the mailed links. If no certificate is left, the error is fault.NotFound.
 func (s *Service) MailLink(ctx context.Context, secret string) (*MailLink, error) {
 	var l MailLink
 	err := s.db.QueryRowContext(ctx, `SELECT id, institution_id, email, language FROM mail_links WHERE hash = $1`, account.HashSecret(secret)).
@@ -43,31 +45,31 @@ func (s *Service) MailLink(ctx context.Context, secret string) (*MailLink, error
 	if err != nil {
 		return nil, fmt.Errorf("reading a link: %w", err)
 	}
-	list, err := db.Column[int64](s.db.QueryContext(ctx, `SELECT certificate_id FROM notices WHERE link_id = $1 ORDER BY id LIMIT $2`, l.id, s.shows+1))
+	list, err := db.Column[int64](s.db.QueryContext(ctx, `SELECT certificate_id FROM notices WHERE link_id = $1 ORDER BY id LIMIT $2`, l.id, s.maxShown+1))
 	if err != nil {
 		return nil, fmt.Errorf("reading a link: %w", err)
 	}
 	if len(list) == 0 {
 		return nil, errNoLink
 	}
-	if l.More = len(list) > s.shows; l.More {
-		list = list[:s.shows]
+	if l.More = len(list) > s.maxShown; l.More {
+		list = list[:s.maxShown]
 	}
 	l.Certificates, err = s.certs.ByIDs(ctx, list)
 	return &l, err
 }
 
-// Mailed reports whether a mailed link opens a certificate.
-func (s *Service) Mailed(ctx context.Context, c *cert.Certificate) (open bool, err error) {
+// HasMailLink reports whether any mailed link opens a certificate.
+func (s *Service) HasMailLink(ctx context.Context, c *cert.Certificate) (open bool, err error) {
 	if err := s.db.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM notices WHERE certificate_id = $1 AND link_id IS NOT NULL)`, c.ID).Scan(&open); err != nil {
 		return false, fmt.Errorf("reading a certificate's mailed links: %w", err)
 	}
 	return open, nil
 }
 
-// EndMailed ends the mailed links to a certificate, for the person who has it in an account. A
-// second call is not an error.
-func (s *Service) EndMailed(ctx context.Context, c *cert.Certificate) error {
+// RevokeMailLinks revokes the mailed links to a certificate, at the request of the person whose account
+// has the certificate. A second call is not an error.
+func (s *Service) RevokeMailLinks(ctx context.Context, c *cert.Certificate) error {
 	return s.db.Tx(ctx, func(tx *db.Tx) error { return endMailedTx(ctx, tx, c.ID) })
 }
 
@@ -78,7 +80,8 @@ func endMailedTx(ctx context.Context, tx *db.Tx, certificateID int64) error {
 	return nil
 }
 
-// Certificate returns one of the certificates that the link shows.
+// Certificate returns the certificate with a UUID if the link shows it. Otherwise the error is
+// fault.NotFound.
 func (l *MailLink) Certificate(uuid string) (*cert.Certificate, error) {
 	for _, c := range l.Certificates {
 		if c.UUID == uuid {
@@ -93,18 +96,18 @@ func (l *MailLink) Holder() Holder { return Holder{linkID: l.id, Email: l.Email}
 
 // Holder is the holder of a certificate: a person with an account, or the reader of a mailed link.
 type Holder struct {
-	// Name and Email are the person's. A link has only the address.
+	// Name and Email are the name and address of the person. A mailed link has only the address.
 	Name, Email string
 
 	userID, linkID int64
 }
 
-// Person returns the holder with an account.
+// Person returns a holder with an account.
 func Person(userID int64, name, email string) Holder {
 	return Holder{userID: userID, Name: name, Email: email}
 }
 
-// key identifies the holder in the counts of actions.
+// key identifies the holder in the counts of limited actions.
 func (h Holder) key() string {
 	if h.userID != 0 {
 		return fmt.Sprintf("user %d", h.userID)
@@ -112,17 +115,17 @@ func (h Holder) key() string {
 	return fmt.Sprintf("link %d", h.linkID)
 }
 
-// Unsubscribe is the subject of a link to unsubscribe.
+// Unsubscribe has the institution and the address of a link to unsubscribe.
 type Unsubscribe struct {
 	Institution, Email, Language string
-	// Done reports that the address no longer gets mail.
+	// Done reports whether the address is unsubscribed.
 	Done bool
 
 	institution int64
 	folded      string
 }
 
-// Unsubscribe returns the subject of a link to unsubscribe, and changes nothing.
+// Unsubscribe returns the institution and the address of a link to unsubscribe. It changes nothing.
 func (s *Service) Unsubscribe(ctx context.Context, secret string) (*Unsubscribe, error) {
 	var u Unsubscribe
 	err := s.db.QueryRowContext(ctx, `
@@ -143,8 +146,8 @@ func (s *Service) Unsubscribe(ctx context.Context, secret string) (*Unsubscribe,
 	return &u, err
 }
 
-// SetUnsubscribed stops mail of the institution to the address, or resumes it. A second call is not
-// an error.
+// SetUnsubscribed stops the institution's mail to the address if done is true, and resumes it
+// otherwise. A second call is not an error.
 func (s *Service) SetUnsubscribed(ctx context.Context, secret string, done bool) (*Unsubscribe, error) {
 	u, err := s.Unsubscribe(ctx, secret)
 	if err != nil {

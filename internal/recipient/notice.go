@@ -14,14 +14,15 @@ import (
 )
 
 const (
-	// SweepEvery is the interval of Sweep. It bounds the delay of mail about a batch after its last
-	// entry.
-	SweepEvery = 5 * time.Second
-	// longestWait is the maximum time that the first approved entry of a batch waits for the other
+	// SweepInterval is the interval of Sweep. It limits the delay of mail about a batch after the last
+	// entry of the batch.
+	SweepInterval = 5 * time.Second
+	// maxWait is the maximum time that the first approved entry of a batch waits for the other
 	// entries with its address.
-	longestWait = 15 * time.Minute
-	// lostAfter is the age at which a sweep handles a notice without waiting for its job.
-	lostAfter  = 10 * time.Second
+	maxWait = 15 * time.Minute
+	// jobWait is the time that a sweep waits for the job of a notice. A notice that is older is
+	// handled by the sweep.
+	jobWait    = 10 * time.Second
 	sweepBatch = 100
 )
 
@@ -29,22 +30,22 @@ const (
 type Status string
 
 const (
-	// Waiting notices have no mail yet, because their batch is not complete.
+	// Waiting notices have no mail yet: their job has not run, or their batch is not complete.
 	Waiting Status = "waiting"
 	// Queued notices are in a message that waits to be sent.
 	Queued Status = "queued"
 	// Sent notices were accepted by the mail server.
 	Sent Status = "sent"
-	// Failed notices will not arrive, because the address does not accept them.
+	// Failed notices will not arrive, because the mail server refused them or could not be reached.
 	Failed Status = "failed"
-	// Dropped notices belong to certificates that were revoked or got another address before the
-	// mail was sent.
+	// Dropped notices belong to certificates that were revoked, or whose address was corrected,
+	// before the mail was sent.
 	Dropped Status = "dropped"
 	// Unsubscribed notices were not sent, because the address is unsubscribed.
 	Unsubscribed Status = "unsubscribed"
 )
 
-// Reason is the occasion of a notice.
+// Reason is the reason for a notice.
 type Reason string
 
 const (
@@ -56,21 +57,21 @@ const (
 	Corrected Reason = "corrected"
 )
 
-// Notice is a mail to a certificate's recipient, on one occasion.
+// Notice is a mail about one certificate to its recipient.
 type Notice struct {
-	// Occasion counts from 1.
+	// Occasion numbers the notices of a certificate, from 1.
 	Occasion int
 	Reason   Reason
-	// Email is its address.
+	// Email is the address of the recipient.
 	Email  string
 	Status Status
-	// Error is the reason of a failure as a sentence.
+	// Error is the reason of a failure, as a sentence.
 	Error                string
 	CreatedAt, UpdatedAt time.Time
 }
 
-// MovedTx records a certificate's change of status, in the transaction of the change. It implements
-// cert.Config.Moved.
+// MovedTx creates a notice if the certificate is approved, and withdraws its notices if it is
+// revoked. It is the callback cert.Config.Moved and runs in the transaction of the change.
 func (l *Assignments) MovedTx(ctx context.Context, tx *db.Tx, c *cert.Certificate) error {
 	switch c.Status {
 	case cert.Approved:
@@ -91,8 +92,9 @@ func (l *Assignments) approvedTx(ctx context.Context, tx *db.Tx, c *cert.Certifi
 	return err
 }
 
-// insertTx adds a notice to a certificate's recipient: one on approval, and another one on each
-// later occasion.
+// insertTx inserts a notice for a certificate's recipient and returns its id. A certificate has
+// one notice for its approval, and one more for each later mail. If the certificate already has a
+// notice for its approval, insertTx returns 0.
 func (l *Assignments) insertTx(ctx context.Context, tx *db.Tx, c *cert.Certificate, email account.Email, reason Reason, batch string) (id int64, err error) {
 	occasion := 1
 	if reason != Approval {
@@ -113,15 +115,15 @@ func (l *Assignments) insertTx(ctx context.Context, tx *db.Tx, c *cert.Certifica
 	return id, nil
 }
 
-// withdrawTx cancels the unsent notices of a certificate. Other notices in the same
-// message wait for another message.
+// withdrawTx cancels the unsent notices of a certificate. If a message has notices of other
+// certificates too, these wait for a new message.
 func (l *Assignments) withdrawTx(ctx context.Context, tx *db.Tx, certificateID int64) error {
 	// All notices of the same messages are locked in one order, so that concurrent withdrawals do
 	// not deadlock.
 	query := `SELECT id, certificate_id, status, coalesce(mail_uuid, '') FROM notices WHERE status IN ('waiting', 'queued')
 		AND (certificate_id = $1 OR mail_uuid IN (SELECT mail_uuid FROM notices WHERE certificate_id = $1 AND status = 'queued')) ORDER BY id`
 	if tx.Dialect() == db.PostgreSQL {
-		// This waits for a transaction that is writing the mail.
+		// The lock waits for a transaction that is writing the mail.
 		query += ` FOR UPDATE`
 	}
 	rows, err := tx.QueryContext(ctx, query, certificateID)
@@ -151,7 +153,7 @@ func (l *Assignments) withdrawTx(ctx context.Context, tx *db.Tx, certificateID i
 				return err
 			}
 			if !ok {
-				continue // the notice was deleted
+				continue // the message is already sent or cancelled
 			}
 			if _, err := tx.ExecContext(ctx, `
 				UPDATE notices SET status = 'waiting', mail_uuid = NULL, link_id = NULL, updated_at = $1 WHERE mail_uuid = $2 AND id <> $3`,
@@ -167,24 +169,24 @@ func (l *Assignments) withdrawTx(ctx context.Context, tx *db.Tx, certificateID i
 	return nil
 }
 
-// MailFinishedTx records whether a message was sent or failed. It ignores messages without a notice.
-// It implements mail.Config.Ended.
-func (l *Assignments) MailFinishedTx(ctx context.Context, tx *db.Tx, e mail.End) error {
+// MailFinishedTx records whether a message was sent or failed. It ignores messages without a
+// notice. It is the callback mail.Config.Finished.
+func (l *Assignments) MailFinishedTx(ctx context.Context, tx *db.Tx, e mail.Result) error {
 	status := Sent
 	if e.Status == mail.Failed {
 		status = Failed
 	}
 	if _, err := tx.ExecContext(ctx, `UPDATE notices SET status = $1, error = $2, updated_at = $3 WHERE mail_uuid = $4`,
 		string(status), sql.NullString{String: e.Reason, Valid: e.Reason != ""}, db.Micros(l.now()), e.UUID); err != nil {
-		return fmt.Errorf("recording the result of a notice: %w", err)
+		return fmt.Errorf("recording the result of a message: %w", err)
 	}
 	return nil
 }
 
-// notify handles an approved certificate. It assigns the certificate to the person with its
-// address, and writes the mail unless the batch is not complete.
+// notify handles an approved certificate. It assigns the certificate to the person with its address
+// and writes the mail, unless the mail has to wait for other entries of the batch.
 func (s *Service) notify(ctx context.Context, uuid string) error {
-	c, err := s.certs.ByCapability(ctx, uuid)
+	c, err := s.certs.BySignedLink(ctx, uuid)
 	if err != nil {
 		return err
 	}
@@ -194,13 +196,13 @@ func (s *Service) notify(ctx context.Context, uuid string) error {
 	}
 	return s.db.Tx(ctx, func(tx *db.Tx) error {
 		if c.Status != cert.Approved {
-			return nil // its notices were withdrawn with it
+			return nil // the notices of a revoked certificate are withdrawn
 		}
 		// The number is assigned before the notice is locked: see numberTx.
 		if err := s.assignTx(ctx, tx, c, email.Folded); err != nil {
 			return err
 		}
-		// A certificate that an earlier release approved has no notice.
+		// A certificate that was approved by an earlier release has no notice.
 		if err := s.approvedTx(ctx, tx, c); err != nil {
 			return err
 		}
@@ -215,22 +217,22 @@ func (s *Service) notify(ctx context.Context, uuid string) error {
 	})
 }
 
-// readyTx reports whether mail about a batch to an address can be written: all entries with the
-// address have ended, or the first one has waited for longestWait.
+// readyTx reports whether the mail about a batch to an address can be written. This is so if all
+// entries with the address have ended, or if the first notice has waited for maxWait.
 func (s *Service) readyTx(ctx context.Context, tx *db.Tx, batch, emailFolded string) (ready bool, err error) {
 	err = tx.QueryRowContext(ctx, `
 		SELECT (EXISTS (SELECT 1 FROM batches WHERE uuid = $1 AND expanded)
 				AND NOT EXISTS (SELECT 1 FROM certificates WHERE batch_id = $1 AND email_folded = $2 AND status = 'processing'))
 			OR EXISTS (SELECT 1 FROM notices WHERE batch_id = $1 AND email_folded = $2 AND status = 'waiting' AND created_at <= $3)`,
-		batch, emailFolded, db.Micros(s.now().Add(-longestWait))).Scan(&ready)
+		batch, emailFolded, db.Micros(s.now().Add(-maxWait))).Scan(&ready)
 	if err != nil {
 		return false, fmt.Errorf("reading the progress of a batch: %w", err)
 	}
 	return ready, nil
 }
 
-// Sweep writes mail that is due, handles notices that have lost their job, and removes old counts.
-// The rows are the source of truth, so that nothing depends on the queue.
+// Sweep writes mail that is due, handles notices whose job is missing, and deletes old counts. It
+// reads the rows of the notices, so that no mail depends on the queue alone.
 func (s *Service) Sweep(ctx context.Context) error {
 	now := s.now()
 	rows, err := s.db.QueryContext(ctx, `
@@ -238,7 +240,7 @@ func (s *Service) Sweep(ctx context.Context) error {
 		GROUP BY n.batch_id, n.email_folded
 		HAVING min(n.created_at) <= $1 OR EXISTS (SELECT 1 FROM batches b WHERE b.uuid = n.batch_id AND b.expanded)
 			AND NOT EXISTS (SELECT 1 FROM certificates c WHERE c.batch_id = n.batch_id AND c.email_folded = n.email_folded AND c.status = 'processing')
-		LIMIT $2`, db.Micros(now.Add(-longestWait)), sweepBatch)
+		LIMIT $2`, db.Micros(now.Add(-maxWait)), sweepBatch)
 	if err != nil {
 		return fmt.Errorf("sweeping notices: %w", err)
 	}
@@ -256,19 +258,19 @@ func (s *Service) Sweep(ctx context.Context) error {
 			return fmt.Errorf("sweeping notices: %w", err)
 		}
 	}
-	lost, err := db.Column[string](s.db.QueryContext(ctx, `
+	withoutJob, err := db.Column[string](s.db.QueryContext(ctx, `
 		SELECT c.uuid FROM notices n JOIN certificates c ON c.id = n.certificate_id
 		WHERE n.status = 'waiting' AND n.batch_id IS NULL AND n.created_at <= $1 ORDER BY n.created_at LIMIT $2`,
-		db.Micros(now.Add(-lostAfter)), sweepBatch))
+		db.Micros(now.Add(-jobWait)), sweepBatch))
 	if err != nil {
 		return fmt.Errorf("sweeping notices: %w", err)
 	}
-	for _, uuid := range lost {
+	for _, uuid := range withoutJob {
 		if err := s.notify(ctx, uuid); err != nil {
 			return fmt.Errorf("sweeping notices: %w", err)
 		}
 	}
-	return s.forgetAllowances(ctx)
+	return s.deleteAllowances(ctx)
 }
 
 const noticeColumns = `occasion, reason, email, status, coalesce(error, ''), created_at, updated_at`
@@ -283,8 +285,8 @@ func scanNotice(row interface{ Scan(dest ...any) error }, before ...any) (*Notic
 	return &n, nil
 }
 
-// Notices returns the notices of a certificate, the latest first. The caller has checked that it
-// belongs to the institution.
+// Notices returns the notices of a certificate, the latest first. The caller has checked that the
+// certificate belongs to the institution.
 func (s *Service) Notices(ctx context.Context, c *cert.Certificate) ([]*Notice, error) {
 	rows, err := s.db.QueryContext(ctx, `SELECT `+noticeColumns+` FROM notices WHERE certificate_id = $1 ORDER BY occasion DESC`, c.ID)
 	if err != nil {
@@ -297,8 +299,8 @@ func (s *Service) Notices(ctx context.Context, c *cert.Certificate) ([]*Notice, 
 	return list, nil
 }
 
-// Latest returns the latest notice of each certificate by its id. There must be at most a page of
-// certificates.
+// Latest returns the latest notice of each certificate, by the id of the certificate. There must be
+// at most one page of certificates.
 func (s *Service) Latest(ctx context.Context, certificates []*cert.Certificate) (latest map[int64]*Notice, err error) {
 	latest = map[int64]*Notice{}
 	if len(certificates) == 0 {
@@ -308,7 +310,8 @@ func (s *Service) Latest(ctx context.Context, certificates []*cert.Certificate) 
 	for i, c := range certificates {
 		args[i] = c.ID
 	}
-	rows, err := s.db.QueryContext(ctx, `SELECT certificate_id, `+noticeColumns+` FROM notices WHERE certificate_id IN (`+db.Places(1, len(args))+`) ORDER BY occasion`, args...)
+	rows, err := s.db.QueryContext(ctx,
+		`SELECT certificate_id, `+noticeColumns+` FROM notices WHERE certificate_id IN (`+db.Placeholders(1, len(args))+`) ORDER BY occasion`, args...)
 	if err != nil {
 		return nil, fmt.Errorf("reading notices: %w", err)
 	}

@@ -1,7 +1,7 @@
-// Package recipient owns what belongs to the recipient of a certificate: the assignment to a
-// person, the mail about it, the links by which the person and others see it, and requests for
-// correction. It does not own certificates (cert), accounts (account and identity) and messages
-// (mail).
+// Package recipient owns the data about the recipient of a certificate: the assignment to a person,
+// the mail about the certificate, the links that show the certificate to the person and to others,
+// and requests for correction. It does not own certificates (cert), accounts (account and identity)
+// and messages (mail).
 package recipient
 
 import (
@@ -31,7 +31,7 @@ type Config struct {
 	Mailer   *mail.Mailer
 	Queue    *job.Queue
 	Catalog  *locale.Catalog
-	// To returns the address of a path of the vault.
+	// To returns the URL of a path of the vault.
 	To  func(path string) string
 	Now func() time.Time
 	Log *slog.Logger
@@ -49,16 +49,16 @@ type Service struct {
 	catalog  *locale.Catalog
 	to       func(string) string
 	log      *slog.Logger
-	// shows is linkShows; tests set a lower value.
-	shows int
+	// maxShown is maxLinkCertificates; tests set a lower value.
+	maxShown int
 }
 
 // New returns a service and registers its workers with the queue. Packages cert, mail and identity
-// call its operations that end in Tx; package vault connects them.
+// call the methods whose names end in Tx; package vault connects them.
 func New(c Config) *Service {
 	s := &Service{
 		Assignments: NewAssignments(c.Now), db: c.DB, certs: c.Certs, accounts: c.Accounts, mailer: c.Mailer, queue: c.Queue,
-		catalog: c.Catalog, to: c.To, log: c.Log, shows: linkShows,
+		catalog: c.Catalog, to: c.To, log: c.Log, maxShown: maxLinkCertificates,
 	}
 	job.Add(c.Queue, &noticeWorker{service: s})
 	job.Add(c.Queue, &claimWorker{service: s})
@@ -93,7 +93,7 @@ type claimWorker struct {
 	service *Service
 }
 
-// Work claims the remaining certificates.
+// Work claims the certificates that the first claim did not see.
 func (w *claimWorker) Work(ctx context.Context, j *river.Job[claimArgs]) error {
 	s := w.service
 	return s.db.Tx(ctx, func(tx *db.Tx) error {

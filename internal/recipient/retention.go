@@ -14,14 +14,14 @@ import (
 )
 
 const (
-	// endBatch bounds the notices of one transaction, and endRounds the transactions of one sweep
-	// for an institution.
-	endBatch  = 500
-	endRounds = 20
+	// purgeBatch is the maximum number of notices in one transaction, and purgeRounds the maximum
+	// number of transactions for an institution in one sweep.
+	purgeBatch  = 500
+	purgeRounds = 20
 )
 
-// PurgedTx removes the notices, shares and corrections of a certificate that is about to be removed.
-// It implements cert.Config.Purged.
+// PurgedTx deletes the notices, shares and corrections of a certificate that is about to be
+// deleted. It is the callback cert.Config.Purged.
 func PurgedTx(ctx context.Context, tx *db.Tx, c *cert.Certificate) error {
 	for _, statement := range []string{
 		`DELETE FROM notices WHERE certificate_id = $1`, `DELETE FROM shares WHERE certificate_id = $1`, `DELETE FROM corrections WHERE certificate_id = $1`,
@@ -34,19 +34,19 @@ func PurgedTx(ctx context.Context, tx *db.Tx, c *cert.Certificate) error {
 }
 
 // SweepExpired purges expired data of institutions with a limited retention period for mail: the
-// addresses of notices, and names and addresses in webhook events. Mail that was sent and its links
-// do not change.
+// addresses of notices, and names and addresses in webhook events. It does not change mail that was
+// sent or the links in it.
 func (s *Service) SweepExpired(ctx context.Context) error {
 	list, err := account.RetentionLimits(ctx, s.db)
 	if err != nil {
 		return err
 	}
-	for _, k := range list {
-		if k.Mail == 0 {
+	for _, limit := range list {
+		if limit.Mail == 0 {
 			continue
 		}
-		for range endRounds {
-			more, err := s.endTexts(ctx, k)
+		for range purgeRounds {
+			more, err := s.purgeMail(ctx, limit)
 			if err != nil {
 				return fmt.Errorf("purging mail addresses: %w", err)
 			}
@@ -58,15 +58,16 @@ func (s *Service) SweepExpired(ctx context.Context) error {
 	return nil
 }
 
-// endTexts purges a batch, and reports whether there may be more.
-func (s *Service) endTexts(ctx context.Context, k account.RetentionLimit) (more bool, err error) {
-	before := since(s.now(), k.Mail)
+// purgeMail purges one batch of an institution's notices and events, and reports whether there may
+// be more.
+func (s *Service) purgeMail(ctx context.Context, limit account.RetentionLimit) (more bool, err error) {
+	before := cutoff(s.now(), limit.Mail)
 	err = s.db.Tx(ctx, func(tx *db.Tx) error {
-		notices, moreNotices, err := s.endNoticesTx(ctx, tx, k.ID, before)
+		notices, moreNotices, err := s.purgeNoticesTx(ctx, tx, limit.ID, before)
 		if err != nil {
 			return err
 		}
-		events, moreEvents, err := s.certs.EndTextsTx(ctx, tx, k.ID, before)
+		events, moreEvents, err := s.certs.RedactTextsTx(ctx, tx, limit.ID, before)
 		if err != nil {
 			return err
 		}
@@ -75,24 +76,25 @@ func (s *Service) endTexts(ctx context.Context, k account.RetentionLimit) (more 
 			return nil
 		}
 		return audit.RecordTx(audit.WithActor(ctx, audit.Certvault), tx, audit.Entry{
-			InstitutionID: k.ID, At: s.now(), Action: audit.MailEnded, Detail: audit.Detail{"days": k.Mail, "mails": notices, "events": events},
+			InstitutionID: limit.ID, At: s.now(), Action: audit.MailExpired, Detail: audit.Detail{"days": limit.Mail, "mails": notices, "events": events},
 		})
 	})
 	return more, err
 }
 
-// since returns the time before which a record has expired.
-func since(now time.Time, days int) time.Time { return now.AddDate(0, 0, -days) }
+// cutoff returns the time before which data has expired, for a retention period in days.
+func cutoff(now time.Time, days int) time.Time { return now.AddDate(0, 0, -days) }
 
-// endNoticesTx purges the addresses of notices from before a time, in the order of their ids, and
-// continues after the last one that was purged.
-func (*Service) endNoticesTx(ctx context.Context, tx *db.Tx, institutionID int64, before time.Time) (n int, more bool, err error) {
+// purgeNoticesTx purges the addresses of notices from before a time, in the order of their ids. It
+// starts after the last notice that was purged earlier. It returns the number of purged notices,
+// and whether there may be more.
+func (*Service) purgeNoticesTx(ctx context.Context, tx *db.Tx, institutionID int64, before time.Time) (n int, more bool, err error) {
 	last, err := account.LastPurged(ctx, tx, institutionID, account.PurgedNotice)
 	if err != nil {
 		return 0, false, err
 	}
 	rows, err := tx.QueryContext(ctx, `
-		SELECT id, status, updated_at FROM notices WHERE id > $1 AND institution_id = $2 ORDER BY id LIMIT $3`, last, institutionID, endBatch)
+		SELECT id, status, updated_at FROM notices WHERE id > $1 AND institution_id = $2 ORDER BY id LIMIT $3`, last, institutionID, purgeBatch)
 	if err != nil {
 		return 0, false, fmt.Errorf("reading notices: %w", err)
 	}
@@ -100,40 +102,40 @@ func (*Service) endNoticesTx(ctx context.Context, tx *db.Tx, institutionID int64
 		id, updated int64
 		status      Status
 	}
-	list, err := db.Collect(rows, func(rows *sql.Rows) (one notice, err error) {
-		err = rows.Scan(&one.id, &one.status, &one.updated)
-		return one, err
+	list, err := db.Collect(rows, func(rows *sql.Rows) (n notice, err error) {
+		err = rows.Scan(&n.id, &n.status, &n.updated)
+		return n, err
 	})
 	if err != nil {
 		return 0, false, fmt.Errorf("reading notices: %w", err)
 	}
-	var place int64
-	for _, one := range list {
-		if one.updated >= db.Micros(before) || one.status == Waiting || one.status == Queued {
+	var lastPurged int64
+	for _, old := range list {
+		if old.updated >= db.Micros(before) || old.status == Waiting || old.status == Queued {
 			break
 		}
-		if _, err := tx.ExecContext(ctx, `UPDATE notices SET email = '', email_folded = '', error = NULL WHERE id = $1`, one.id); err != nil {
+		if _, err := tx.ExecContext(ctx, `UPDATE notices SET email = '', email_folded = '', error = NULL WHERE id = $1`, old.id); err != nil {
 			return 0, false, fmt.Errorf("purging the address of a notice: %w", err)
 		}
-		place = one.id
+		lastPurged = old.id
 		n++
 	}
-	if place == 0 {
+	if lastPurged == 0 {
 		return 0, false, nil
 	}
-	if err := account.SetLastPurgedTx(ctx, tx, institutionID, account.PurgedNotice, place); err != nil {
+	if err := account.SetLastPurgedTx(ctx, tx, institutionID, account.PurgedNotice, lastPurged); err != nil {
 		return 0, false, err
 	}
-	return n, n == endBatch, nil
+	return n, n == purgeBatch, nil
 }
 
-// Expired counts what would be purged at a time with a retention period in days: mails with an
+// Expired counts the data that a retention period in days would purge at a time: mails with an
 // address, and events with names and addresses.
 func Expired(ctx context.Context, q db.Queryer, at time.Time, institutionID int64, days int) (mails, events int, err error) {
 	if days == 0 {
 		return 0, 0, nil
 	}
-	before := since(at, days)
+	before := cutoff(at, days)
 	last, err := account.LastPurged(ctx, q, institutionID, account.PurgedNotice)
 	if err != nil {
 		return 0, 0, err
@@ -147,7 +149,7 @@ func Expired(ctx context.Context, q db.Queryer, at time.Time, institutionID int6
 	return mails, events, err
 }
 
-// Expired counts what would be purged now with a retention period in days.
+// Expired counts the data that a retention period in days would purge now.
 func (s *Service) Expired(ctx context.Context, institutionID int64, days int) (mails, events int, err error) {
 	return Expired(ctx, s.db, s.now(), institutionID, days)
 }

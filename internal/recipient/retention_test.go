@@ -19,7 +19,7 @@ import (
 )
 
 // eventTexts returns the payloads of the events of all certificates.
-func (b *bench) eventTexts() (list []string) {
+func (b *fixture) eventTexts() (list []string) {
 	b.t.Helper()
 	rows, err := b.DB.QueryContext(b.t.Context(), `SELECT payload FROM webhook_events ORDER BY id`)
 	if err != nil {
@@ -34,7 +34,7 @@ func (b *bench) eventTexts() (list []string) {
 	return list
 }
 
-func (b *bench) emails(c *cert.Certificate) (list []string) {
+func (b *fixture) emails(c *cert.Certificate) (list []string) {
 	b.t.Helper()
 	notices, err := b.Notices(b.t.Context(), c)
 	if err != nil {
@@ -46,7 +46,7 @@ func (b *bench) emails(c *cert.Certificate) (list []string) {
 	return list
 }
 
-func TestAddressesOfMailEnd(t *testing.T) {
+func TestExpiredAddressesArePurged(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := open(t, d)
@@ -55,14 +55,14 @@ func TestAddressesOfMailEnd(t *testing.T) {
 		old, theirs := b.upload(titled("old")), b.upload(titled("theirs"), of(other))
 		b.approve(old, theirs)
 		for _, m := range b.mails() {
-			b.end(m.uuid, mail.Sent, "")
+			b.finish(m.uuid, mail.Sent, "")
 		}
 		link := b.link(0)
 		b.Advance(31 * 24 * time.Hour)
 		young := b.upload(titled("young"))
 		b.approve(young)
 		if mails, events, err := b.Expired(ctx, b.inst.ID, 30); err != nil || mails != 1 || events != 1 {
-			t.Errorf("%d mails and %d events are over, %v", mails, events, err)
+			t.Errorf("Expired = %d mails and %d events, want 1 and 1; error %v", mails, events, err)
 		}
 		sweep := func() {
 			t.Helper()
@@ -72,69 +72,70 @@ func TestAddressesOfMailEnd(t *testing.T) {
 		}
 		sweep()
 		if got := b.emails(old); !slices.Equal(got, []string{"ada@example.org"}) {
-			t.Fatalf("unasked: %v", got)
+			t.Fatalf("addresses after a sweep without a limited retention = %v", got)
 		}
 		if err := b.Accounts.SetRetention(ctx, b.inst.ID, account.Retention{Mail: 30}); err != nil {
 			t.Fatal(err)
 		}
 		sweep()
 		if got := b.emails(old); !slices.Equal(got, []string{""}) {
-			t.Errorf("the old one went to %v", got)
+			t.Errorf("addresses of the old certificate = %v, want a purged address", got)
 		}
 		for _, c := range []*cert.Certificate{young, theirs} {
 			if got := b.emails(c); !slices.Equal(got, []string{"ada@example.org"}) {
-				t.Errorf("%s went to %v", c.Title, got)
+				t.Errorf("addresses of %s = %v, want ada@example.org", c.Title, got)
 			}
 		}
 		for _, e := range b.eventTexts() {
-			keeps := !strings.Contains(e, `"certificate_title":"old"`)
-			if strings.Contains(e, "ada@example.org") != keeps || strings.Contains(e, "Ada Obi") != keeps {
-				t.Errorf("an event tells %s", e)
+			retained := !strings.Contains(e, `"certificate_title":"old"`)
+			if strings.Contains(e, "ada@example.org") != retained || strings.Contains(e, "Ada Obi") != retained {
+				t.Errorf("an event has the wrong text: %s", e)
 			}
 		}
-		// The history, the record and the link that was mailed do not change.
+		// The history, the certificate and the mailed link do not change.
 		history, err := b.Certs.History(ctx, old)
 		if err != nil || len(history) == 0 || b.get(old.UUID).Email != "ada@example.org" {
-			t.Errorf("%+v, %v", history, err)
+			t.Errorf("the history is %+v and the address %s; error %v", history, b.get(old.UUID).Email, err)
 		}
 		if l, err := b.MailLink(ctx, link); err != nil || len(l.Certificates) != 1 {
-			t.Errorf("the link shows %+v, %v", l, err)
+			t.Errorf("the link shows %+v; error %v", l, err)
 		}
 		count := func() int {
-			list, _, err := audit.New(d).List(ctx, b.inst.ID, audit.Filter{Action: string(audit.MailEnded)}, "", 10)
+			list, _, err := audit.New(d).List(ctx, b.inst.ID, audit.Filter{Action: string(audit.MailExpired)}, "", 10)
 			if err != nil {
 				t.Fatal(err)
 			}
 			return len(list)
 		}
 		if n := count(); n != 1 {
-			t.Errorf("%d entries", n)
+			t.Errorf("%d audit entries, want 1", n)
 		}
-		// A second sweep finds nothing, and a notice that waits for its mail is not purged.
+		// A second sweep purges nothing, and the address of a notice that waits for its mail is not
+		// purged.
 		sweep()
 		b.Advance(31 * 24 * time.Hour)
 		sweep()
 		if n := count(); n != 2 || !slices.Equal(b.emails(young), []string{"ada@example.org"}) {
-			t.Errorf("%d entries, %v", n, b.emails(young))
+			t.Errorf("%d audit entries and addresses %v, want 2 entries and ada@example.org", n, b.emails(young))
 		}
-		b.end(b.mails()[2].uuid, mail.Failed, "550 no such mailbox")
+		b.finish(b.mails()[2].uuid, mail.Failed, "550 no such mailbox")
 		b.Advance(31 * 24 * time.Hour)
 		sweep()
 		if got := b.emails(young); !slices.Equal(got, []string{""}) {
-			t.Errorf("the young one went to %v", got)
+			t.Errorf("addresses of the young certificate = %v, want a purged address", got)
 		}
 	})
 }
 
-// One sweep purges more than one transaction's worth.
-func TestManyAddressesEnd(t *testing.T) {
+// One sweep purges the notices of several transactions.
+func TestManyAddressesArePurged(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := open(t, d)
 		c := b.upload()
 		b.approve(c)
 		b.Exec(`UPDATE notices SET status = 'sent'`)
-		for occasion := 2; occasion <= recipient.EndBatch+5; occasion++ {
+		for occasion := 2; occasion <= recipient.PurgeBatch+5; occasion++ {
 			b.Exec(`INSERT INTO notices (certificate_id, occasion, institution_id, reason, email, email_folded, status, created_at, updated_at)
 				SELECT certificate_id, $1, institution_id, reason, email, email_folded, status, created_at, updated_at FROM notices WHERE occasion = 1`, occasion)
 		}
@@ -147,19 +148,19 @@ func TestManyAddressesEnd(t *testing.T) {
 		}
 		var n int
 		if err := d.QueryRowContext(t.Context(), `SELECT count(*) FROM notices WHERE email <> ''`).Scan(&n); err != nil || n != 0 {
-			t.Errorf("%d are left, %v", n, err)
+			t.Errorf("%d addresses are not purged, want 0; error %v", n, err)
 		}
 	})
 }
 
-// A person's export records that files were purged, and has the rest.
-func TestExportWithoutEndedFiles(t *testing.T) {
+// The export of a person records that files were purged, and has all other data.
+func TestExportWithoutPurgedFiles(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := open(t, d)
 		ctx := t.Context()
 		id := b.user("ada@example.org", true)
-		c, other := b.upload(titled("ended")), b.upload(titled("other"))
+		c, other := b.upload(titled("purged")), b.upload(titled("other"))
 		b.approve(c, other)
 		b.store(c, "the original", " and a tail")
 		b.store(other, "the original", " and a tail")
@@ -190,7 +191,7 @@ func TestExportWithoutEndedFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 		if about := readAll(t, f); strings.Count(about, `"files_ended_at"`) != 1 || !strings.Contains(about, c.ReferenceID) {
-			t.Errorf("export.json says %s", about)
+			t.Errorf("export.json is %s", about)
 		}
 	})
 }

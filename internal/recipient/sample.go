@@ -14,18 +14,18 @@ import (
 // sampleTitle is the title of a sample certificate, in the panel's language.
 const sampleTitle = "Bachelor of Science in Physics"
 
-// Sample returns the mail for a new certificate to a person without an account, with the
-// institution's texts or with the given ones. Its link opens the page where certificates are looked
-// up.
-func (s *Service) Sample(ctx context.Context, institutionID int64, tag string, words *account.MailText, to mail.Address) (mail.Message, error) {
+// Sample returns the mail about a new certificate to a person without an account. It has the given
+// texts, or the institution's if texts is nil. The link in it opens the page that verifies
+// certificates.
+func (s *Service) Sample(ctx context.Context, institutionID int64, tag string, texts *account.MailText, to mail.Address) (mail.Message, error) {
 	d, err := draftOf(ctx, s.db, institutionID)
 	if err != nil {
 		return mail.Message{}, err
 	}
-	if words != nil {
-		d.words[tag] = *words
-		if *words == (account.MailText{}) {
-			delete(d.words, tag)
+	if texts != nil {
+		d.texts[tag] = *texts
+		if *texts == (account.MailText{}) {
+			delete(d.texts, tag)
 		}
 	}
 	return s.sample(&d, tag, to)
@@ -34,14 +34,14 @@ func (s *Service) Sample(ctx context.Context, institutionID int64, tag string, w
 func (s *Service) sample(d *draft, tag string, to mail.Address) (mail.Message, error) {
 	l, ok := s.catalog.Get(tag)
 	if !ok {
-		return mail.Message{}, fault.OfField("language", "The vault does not speak this language.")
+		return mail.Message{}, fault.OfField("language", "The vault does not support this language.")
 	}
 	d.language, d.url = l, s.to("/verify")
 	d.items = []item{{title: sampleTitle, name: to.Name, email: to.Email}}
 	return d.message()
 }
 
-// Try mails a sample to the person who requests it. The error is fault.TooMany if the day's limit
+// Try mails a sample to the person who requests it. The error is fault.TooMany if the daily limit
 // is reached.
 func (s *Service) Try(ctx context.Context, institutionID int64, tag string, userID int64, to mail.Address) error {
 	return s.db.Tx(ctx, func(tx *db.Tx) error {
@@ -61,7 +61,7 @@ func (s *Service) Try(ctx context.Context, institutionID int64, tag string, user
 			return err
 		}
 		if err := audit.RecordTx(ctx, tx, audit.Entry{
-			InstitutionID: institutionID, At: s.now(), Action: audit.MailTried, Detail: audit.Detail{"language": tag},
+			InstitutionID: institutionID, At: s.now(), Action: audit.MailTested, Detail: audit.Detail{"language": tag},
 		}); err != nil {
 			return fmt.Errorf("mailing a sample: %w", err)
 		}

@@ -18,10 +18,10 @@ import (
 
 const (
 	maxLabel = 100
-	// maxShares bounds the open links of one certificate.
+	// maxShares is the maximum number of open links to one certificate.
 	maxShares = 100
-	// longestShare is the maximum lifetime of a link with an end.
-	longestShare = 10 * 366 * 24 * time.Hour
+	// maxShareLife is the maximum lifetime of a link that expires.
+	maxShareLife = 10 * 366 * 24 * time.Hour
 )
 
 // Share is a link that a certificate's holder creates to show it to others.
@@ -32,17 +32,18 @@ type Share struct {
 	// Public links may be indexed by search engines.
 	Public    bool
 	CreatedAt time.Time
-	// ExpiresAt is nil for a link without an end.
+	// ExpiresAt is nil for a link that does not expire. RevokedAt is nil for a link that was not
+	// revoked.
 	ExpiresAt, RevokedAt *time.Time
-	// Open reports whether the link shows the certificate at present.
+	// Open reports whether the link shows the certificate now.
 	Open bool
 }
 
-// NewShare is the data of a link to create.
+// NewShare has the data of a link to create.
 type NewShare struct {
 	Label  string
 	Public bool
-	// Expires is the last day of the link as YYYY-MM-DD, or "" for no end.
+	// Expires is the last day of the link as YYYY-MM-DD, or "" if the link does not expire.
 	Expires string
 }
 
@@ -59,7 +60,7 @@ func (s *Service) CreateShare(ctx context.Context, h Holder, c *cert.Certificate
 	if n.Expires != "" {
 		day, err := time.Parse(time.DateOnly, n.Expires)
 		end := day.AddDate(0, 0, 1)
-		if err != nil || !end.After(now) || end.After(now.Add(longestShare)) {
+		if err != nil || !end.After(now) || end.After(now.Add(maxShareLife)) {
 			bad.Add("expires", "The last day must be a date from today on, within ten years.")
 		}
 		share.ExpiresAt, expires = &end, sql.NullInt64{Int64: db.Micros(end), Valid: true}
@@ -84,7 +85,7 @@ func (s *Service) CreateShare(ctx context.Context, h Holder, c *cert.Certificate
 		}
 		switch {
 		case status != cert.Approved:
-			return fault.New(fault.BadRequest, "Only a certificate that stands can be shared.")
+			return fault.New(fault.BadRequest, "Only an approved certificate can be shared.")
 		case n >= maxShares:
 			return fault.New(fault.BadRequest, fmt.Sprintf("A certificate has at most %d open links. Revoke one first.", maxShares))
 		}
@@ -115,8 +116,8 @@ func (s *Service) scanShare(row interface{ Scan(dest ...any) error }, before ...
 	return &x, nil
 }
 
-// Shares returns the links of a certificate, open ones first, then the newest first. Of the links
-// that have ended, it returns only the latest. The caller has checked the holder.
+// Shares returns the links to a certificate: first the open links, then the closed links, each the
+// newest first. It returns at most twice maxShares links. The caller has checked the holder.
 func (s *Service) Shares(ctx context.Context, c *cert.Certificate) ([]*Share, error) {
 	rows, err := s.db.QueryContext(ctx, `SELECT `+shareColumns+` FROM shares WHERE certificate_id = $1
 		ORDER BY CASE WHEN revoked_at IS NULL AND (expires_at IS NULL OR expires_at > $2) THEN 0 ELSE 1 END, id DESC LIMIT $3`,
@@ -131,7 +132,7 @@ func (s *Service) Shares(ctx context.Context, c *cert.Certificate) ([]*Share, er
 	return list, nil
 }
 
-// RevokeShare revokes a link of a certificate. The caller has checked the holder. A second call is
+// RevokeShare revokes a link to a certificate. The caller has checked the holder. A second call is
 // not an error.
 func (s *Service) RevokeShare(ctx context.Context, c *cert.Certificate, id string) error {
 	return s.db.Tx(ctx, func(tx *db.Tx) error {
@@ -147,7 +148,7 @@ func (s *Service) RevokeShare(ctx context.Context, c *cert.Certificate, id strin
 	})
 }
 
-// revokeSharesTx revokes all links of a certificate.
+// revokeSharesTx revokes all links that the holder of a certificate created.
 func (s *Service) revokeSharesTx(ctx context.Context, tx *db.Tx, certificateID int64) error {
 	if _, err := tx.ExecContext(ctx, `UPDATE shares SET revoked_at = $1 WHERE certificate_id = $2 AND revoked_at IS NULL`,
 		db.Micros(s.now()), certificateID); err != nil {
@@ -156,8 +157,8 @@ func (s *Service) revokeSharesTx(ctx context.Context, tx *db.Tx, certificateID i
 	return nil
 }
 
-// Shared returns a link by its secret and the certificate that it shows. If the link has ended, the
-// error is fault.NotFound, as for an unknown link.
+// Shared returns the link with a secret and the certificate that the link shows. If the link is
+// unknown, revoked or expired, the error is fault.NotFound.
 func (s *Service) Shared(ctx context.Context, secret string) (*Share, *cert.Certificate, error) {
 	var certificate int64
 	share, err := s.scanShare(s.db.QueryRowContext(ctx, `SELECT certificate_id, `+shareColumns+` FROM shares WHERE hash = $1`, account.HashSecret(secret)), &certificate)

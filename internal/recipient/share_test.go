@@ -35,43 +35,43 @@ func TestShares(t *testing.T) {
 		ada := recipient.Person(b.user("ada@example.org", true), "Ada", "ada@example.org")
 		c, other := b.upload(), b.upload(titled("other"))
 		if _, _, err := b.CreateShare(ctx, ada, c, recipient.NewShare{}); !fault.Is(err, fault.BadRequest) {
-			t.Errorf("of one in processing: %v", err)
+			t.Errorf("certificate in processing: error = %v, want fault.BadRequest", err)
 		}
 		b.approve(c, other)
 		for name, n := range map[string]recipient.NewShare{
-			"a day that is over": {Expires: "2026-06-30"}, "no day": {Expires: "2026-02-30"}, "too far": {Expires: "2099-01-01"},
-			"a long name": {Label: strings.Repeat("x", 101)},
+			"a past day": {Expires: "2026-06-30"}, "an invalid day": {Expires: "2026-02-30"}, "a day after ten years": {Expires: "2099-01-01"},
+			"a label that is too long": {Label: strings.Repeat("x", 101)},
 		} {
 			if _, _, err := b.CreateShare(ctx, ada, c, n); !fault.Is(err, fault.Invalid) {
-				t.Errorf("%s: %v", name, err)
+				t.Errorf("share with %s: error = %v, want fault.Invalid", name, err)
 			}
 		}
 		secret, share, err := b.CreateShare(ctx, ada, c, recipient.NewShare{Label: " for \n the job ", Public: true})
 		if err != nil || len(secret) < 26 || share.Label != "for the job" {
-			t.Fatalf("%q, %+v, %v", secret, share, err)
+			t.Fatalf("CreateShare = %q, %+v, %v", secret, share, err)
 		}
 		today, _, err := b.CreateShare(ctx, ada, c, recipient.NewShare{Expires: "2026-07-01"})
 		if err != nil || today == secret {
 			t.Fatal(err)
 		}
-		var kept int
-		if err := d.QueryRowContext(ctx, `SELECT count(*) FROM shares WHERE hash = $1`, account.HashSecret(secret)).Scan(&kept); err != nil || kept != 1 {
-			t.Errorf("kept as a digest: %d, %v", kept, err)
+		var stored int
+		if err := d.QueryRowContext(ctx, `SELECT count(*) FROM shares WHERE hash = $1`, account.HashSecret(secret)).Scan(&stored); err != nil || stored != 1 {
+			t.Errorf("%d shares are stored with the hash of the secret, want 1; error %v", stored, err)
 		}
 		got, shown, err := b.Shared(ctx, secret)
 		if err != nil || !got.Public || shown.ID != c.ID {
-			t.Fatalf("%+v, %v", got, err)
+			t.Fatalf("Shared = %+v, %v", got, err)
 		}
 		b.Advance(16 * time.Hour) // 2 July, 0:00
 		if _, _, err := b.Shared(ctx, today); !fault.Is(err, fault.NotFound) {
-			t.Errorf("after its last day: %v", err)
+			t.Errorf("after the last day: error = %v, want fault.NotFound", err)
 		}
 		list, err := b.Shares(ctx, c)
 		if err != nil || len(list) != 2 || !list[0].Open || list[1].Open || list[0].UUID != share.UUID {
-			t.Errorf("listed: %+v, %v", list, err)
+			t.Errorf("Shares = %+v, %v", list, err)
 		}
 		if err := b.RevokeShare(ctx, other, share.UUID); !fault.Is(err, fault.NotFound) {
-			t.Errorf("by another certificate: %v", err)
+			t.Errorf("revoking with another certificate: error = %v, want fault.NotFound", err)
 		}
 		for range 2 {
 			if err := b.RevokeShare(ctx, c, share.UUID); err != nil {
@@ -79,19 +79,19 @@ func TestShares(t *testing.T) {
 			}
 		}
 		if _, _, err := b.Shared(ctx, secret); !fault.Is(err, fault.NotFound) {
-			t.Errorf("revoked: %v", err)
+			t.Errorf("revoked link: error = %v, want fault.NotFound", err)
 		}
 		n := 0
 		for err = nil; err == nil; n++ {
 			_, _, err = b.CreateShare(ctx, ada, other, recipient.NewShare{})
 		}
 		if !fault.Is(err, fault.TooMany) || n-1 != recipient.AllowedShares {
-			t.Errorf("%d a day, then %v", n-1, err)
+			t.Errorf("%d shares were created, want %d; then error = %v, want fault.TooMany", n-1, recipient.AllowedShares, err)
 		}
 	})
 }
 
-func TestRevokedCertificateIsShownAsSuch(t *testing.T) {
+func TestShareShowsRevokedCertificate(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := open(t, d)
@@ -107,10 +107,10 @@ func TestRevokedCertificateIsShownAsSuch(t *testing.T) {
 		}
 		b.move(c, cert.Revoked)
 		if _, got, err := b.Shared(t.Context(), secret); err != nil || got.Status != cert.Revoked {
-			t.Errorf("the share shows %+v, %v", got, err)
+			t.Errorf("the share shows %+v; error %v", got, err)
 		}
 		if _, _, err := b.CreateShare(t.Context(), link.Holder(), c, recipient.NewShare{}); !fault.Is(err, fault.BadRequest) {
-			t.Errorf("a new share: %v", err)
+			t.Errorf("new share of a revoked certificate: error = %v, want fault.BadRequest", err)
 		}
 	})
 }
@@ -123,22 +123,22 @@ func TestWallet(t *testing.T) {
 		ada, eve := b.user("ada@example.org", true), b.user("eve@example.org", true)
 		kth := b.institution("KTH")
 		b.Exec(`UPDATE institutions SET colour = '#1a237e' WHERE id = $1`, kth.ID)
-		bsc, msc, gone := b.upload(titled("BSc 100% Physik")), b.upload(titled("MSc"), of(kth)), b.upload(titled("gone"))
-		b.approve(bsc, msc, gone)
-		b.move(gone, cert.Revoked)
+		bsc, msc, revoked := b.upload(titled("BSc 100% Physik")), b.upload(titled("MSc"), of(kth)), b.upload(titled("revoked"))
+		b.approve(bsc, msc, revoked)
+		b.move(revoked, cert.Revoked)
 		b.upload(titled("in processing"))
-		never := b.upload(titled("revoked before it was approved"))
-		b.move(never, cert.Revoked)
+		unapproved := b.upload(titled("revoked before it was approved"))
+		b.move(unapproved, cert.Revoked)
 		theirs := b.upload(to("eve@example.org"))
 		b.approve(theirs)
 		for name, tc := range map[string]struct {
 			filter recipient.Filter
 			want   []string
 		}{
-			"all": {recipient.Filter{}, []string{"gone", "MSc", "BSc 100% Physik"}}, "a text": {recipient.Filter{Text: "PHYS"}, []string{"BSc 100% Physik"}},
-			"plain characters": {recipient.Filter{Text: "100% p"}, []string{"BSc 100% Physik"}}, "no pattern": {recipient.Filter{Text: "B%k"}, nil},
-			"an institution": {recipient.Filter{Issuer: "kth"}, []string{"MSc"}}, "a status": {recipient.Filter{Status: cert.Revoked}, []string{"gone"}},
-			"both": {recipient.Filter{Status: cert.Revoked, Issuer: "kth"}, nil}, "beyond": {recipient.Filter{Page: 2}, nil},
+			"all": {recipient.Filter{}, []string{"revoked", "MSc", "BSc 100% Physik"}}, "text": {recipient.Filter{Text: "PHYS"}, []string{"BSc 100% Physik"}},
+			"text with a percent sign": {recipient.Filter{Text: "100% p"}, []string{"BSc 100% Physik"}}, "percent sign is no wildcard": {recipient.Filter{Text: "B%k"}, nil},
+			"institution": {recipient.Filter{Issuer: "kth"}, []string{"MSc"}}, "status": {recipient.Filter{Status: cert.Revoked}, []string{"revoked"}},
+			"status and institution": {recipient.Filter{Status: cert.Revoked, Issuer: "kth"}, nil}, "page after the last": {recipient.Filter{Page: 2}, nil},
 		} {
 			if tc.filter.Page == 0 {
 				tc.filter.Page = 1
@@ -152,24 +152,24 @@ func TestWallet(t *testing.T) {
 				got = append(got, c.Title)
 			}
 			if strings.Join(got, ",") != strings.Join(tc.want, ",") || w.All != 3 || len(w.Issuers) != 2 || tc.filter.Page == 1 && w.Total != len(tc.want) {
-				t.Errorf("%s: %q of %d, %d issuers", name, got, w.All, len(w.Issuers))
+				t.Errorf("%s: certificates %q of %d in total and %d issuers, want %q of 3 and 2 issuers", name, got, w.All, len(w.Issuers), tc.want)
 			}
 			for i := range w.Issuers {
 				if brand := w.Issuers[i].Brand(); (w.Issuers[i].ID == kth.ID) != (brand != nil) || brand != nil && brand.Day.String() != "#1a237e" {
-					t.Errorf("%s has the colour %v", w.Issuers[i].Slug, brand)
+					t.Errorf("issuer %s has the colour %v", w.Issuers[i].Slug, brand)
 				}
 			}
 		}
 		if _, err := b.Certificate(ctx, ada, bsc.UUID); err != nil {
 			t.Error(err)
 		}
-		for _, c := range []*cert.Certificate{theirs, never} {
+		for _, c := range []*cert.Certificate{theirs, unapproved} {
 			if _, err := b.Certificate(ctx, ada, c.UUID); !fault.Is(err, fault.NotFound) {
-				t.Errorf("%s of %s: %v", c.Title, c.Email, err)
+				t.Errorf("certificate %s of %s: error = %v, want fault.NotFound", c.Title, c.Email, err)
 			}
 		}
 		if _, err := b.Certificate(ctx, eve, bsc.UUID); !fault.Is(err, fault.NotFound) {
-			t.Error("another's certificate opens")
+			t.Error("a certificate of another person opens")
 		}
 	})
 }
@@ -191,11 +191,11 @@ func TestCorrections(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := b.mails()[0]; !strings.Contains(got.Subject, "Ihr Zertifikat") || !strings.Contains(got.HTML, `lang="de"`) {
-			t.Errorf("the institution writes %q", got.Subject)
+			t.Errorf("the subject of the mail is %q, want German", got.Subject)
 		}
 		for _, text := range []string{"", "  ", strings.Repeat("x", 1001), "a\x00b"} {
 			if err := b.RequestCorrection(ctx, link.Holder(), c, text); !fault.Is(err, fault.Invalid) {
-				t.Errorf("%q: %v", text, err)
+				t.Errorf("text %q: error = %v, want fault.Invalid", text, err)
 			}
 		}
 		ada := recipient.Person(b.user("ada@example.org", true), "Ada", "ada@example.org")
@@ -205,45 +205,45 @@ func TestCorrections(t *testing.T) {
 			}
 		}
 		if err := b.RequestCorrection(ctx, ada, c, "Once more."); !fault.Is(err, fault.TooMany) {
-			t.Errorf("beyond the day's: %v", err)
+			t.Errorf("beyond the daily limit: error = %v, want fault.TooMany", err)
 		}
 		b.wantSent(append([]string{"ada@example.org"}, strings.Split(strings.Repeat("owner@example.org,", 5)+strings.Repeat("second@example.org,", 4)+"second@example.org", ",")...)...)
 		if last := b.mails()[1]; !strings.Contains(last.Text, "My name is Zoë.") || !strings.Contains(last.Text, c.ReferenceID) {
-			t.Errorf("the mail says %q", last.Text)
+			t.Errorf("the text of the mail is %q", last.Text)
 		}
 		if want := "https://vault.example/panel/" + b.inst.Slug + "/certificates/" + c.UUID + "#corrections"; !strings.Contains(b.mails()[1].Text, want) {
-			t.Errorf("the mail does not lead to %s: %q", want, b.mails()[1].Text)
+			t.Errorf("the mail does not link to %s: %q", want, b.mails()[1].Text)
 		}
 		list, n, err := b.OpenCorrections(ctx, b.inst.ID, 2)
 		if err != nil || n != 5 || len(list) != 2 || list[0].Text != "My name is\nZoë." || list[0].Certificate != c.UUID || list[0].FullName != c.FullName {
-			t.Fatalf("%d, %+v, %v", n, list, err)
+			t.Fatalf("OpenCorrections = %+v, %d, %v", list, n, err)
 		}
 		kth := b.institution("KTH")
 		if list, n, err := b.OpenCorrections(ctx, kth.ID, 2); err != nil || n != 0 || len(list) != 0 {
-			t.Errorf("another institution sees %d, %+v, %v", n, list, err)
+			t.Errorf("another institution has %d requests: %+v; error %v", n, list, err)
 		}
 		foreign, other := *c, b.upload(to("eve@example.org"))
 		foreign.InstitutionID = kth.ID
 		for name, of := range map[string]*cert.Certificate{"another institution": &foreign, "another certificate": other} {
 			if err := b.SettleCorrection(ctx, of, list[0].UUID, nil); !fault.Is(err, fault.NotFound) {
-				t.Errorf("by %s: %v", name, err)
+				t.Errorf("settling as %s: error = %v, want fault.NotFound", name, err)
 			}
 			if list, err := b.CorrectionsOf(ctx, of); err != nil || len(list) != 0 {
-				t.Errorf("%s has %+v, %v", name, list, err)
+				t.Errorf("%s has the requests %+v; error %v", name, list, err)
 			}
 		}
-		noted := 0
+		calls := 0
 		for range 2 {
-			if err := b.SettleCorrection(ctx, c, list[0].UUID, func(context.Context, *db.Tx, *cert.Certificate) error { noted++; return nil }); err != nil {
+			if err := b.SettleCorrection(ctx, c, list[0].UUID, func(context.Context, *db.Tx, *cert.Certificate) error { calls++; return nil }); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if _, n, err := b.OpenCorrections(ctx, b.inst.ID, 2); err != nil || n != 4 || noted != 1 {
-			t.Errorf("%d are open, noted %d times, %v", n, noted, err)
+		if _, n, err := b.OpenCorrections(ctx, b.inst.ID, 2); err != nil || n != 4 || calls != 1 {
+			t.Errorf("%d requests are open and then was called %d times, want 4 and once; error %v", n, calls, err)
 		}
 		all, err := b.CorrectionsOf(ctx, c)
 		if err != nil || len(all) != 5 || all[4].UUID != list[0].UUID || all[4].SettledAt == nil || all[0].SettledAt != nil {
-			t.Errorf("of the certificate: %+v, %v", all, err)
+			t.Errorf("CorrectionsOf = %+v, %v", all, err)
 		}
 	})
 }
@@ -296,20 +296,20 @@ func TestExport(t *testing.T) {
 		}
 		if about.Account.Email != "ada@example.org" || len(about.Certificates) != 1 || about.Certificates[0].UUID != c.UUID ||
 			len(about.Certificates[0].ShareLinks) != 1 || len(about.Certificates[0].Mails) != 1 || strings.Contains(files["export.json"], "eve@") {
-			t.Errorf("export.json says %s", files["export.json"])
+			t.Errorf("export.json is %s", files["export.json"])
 		}
 		if len(about.Sessions) != 1 || about.Sessions[0].Address != "192.0.2.1" || len(about.Passkeys) != 1 || about.Passkeys[0].Name != "Ada's phone" {
-			t.Errorf("export.json says of signing in %+v, %+v", about.Sessions, about.Passkeys)
+			t.Errorf("export.json has the sessions %+v and the passkeys %+v", about.Sessions, about.Passkeys)
 		}
 		if n := about.Unsubscribed; len(n) != 1 || n[0].Institution != about.Certificates[0].Institution || n[0].At.Year() != 2023 {
-			t.Errorf("export.json says of mail that was not wanted %+v", n)
+			t.Errorf("export.json has the unsubscribed institutions %+v", n)
 		}
 		eve, err := b.Export(ctx, b.user("eve@example.org", false))
 		if err != nil {
 			t.Fatal(err)
 		}
 		if n := eve.About().Unsubscribed; len(n) != 0 {
-			t.Errorf("who has not proved an address is told of it %+v", n)
+			t.Errorf("the export for an unverified address has the unsubscribed institutions %+v", n)
 		}
 		for range recipient.AllowedExports - 1 {
 			if _, err := b.Export(ctx, id); err != nil {
@@ -317,12 +317,12 @@ func TestExport(t *testing.T) {
 			}
 		}
 		if _, err := b.Export(ctx, id); !fault.Is(err, fault.TooMany) {
-			t.Errorf("beyond the day's: %v", err)
+			t.Errorf("beyond the daily limit: error = %v, want fault.TooMany", err)
 		}
 	})
 }
 
-// A mailed link that is ended for one certificate still shows the others.
+// A mailed link that was revoked for one certificate still shows the other certificates.
 func TestEndMailed(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -332,31 +332,31 @@ func TestEndMailed(t *testing.T) {
 		b.approve(list...)
 		b.sweep()
 		for i, c := range list {
-			if mailed, err := b.Mailed(ctx, c); err != nil || !mailed {
-				t.Fatal("no mailed link opens it", err)
+			if mailed, err := b.HasMailLink(ctx, c); err != nil || !mailed {
+				t.Fatal("no mailed link opens the certificate", err)
 			}
 			for range 2 {
-				if err := b.EndMailed(ctx, c); err != nil {
+				if err := b.RevokeMailLinks(ctx, c); err != nil {
 					t.Fatal(err)
 				}
 			}
-			if mailed, err := b.Mailed(ctx, c); err != nil || mailed {
-				t.Fatal("a mailed link opens it still", err)
+			if mailed, err := b.HasMailLink(ctx, c); err != nil || mailed {
+				t.Fatal("a mailed link still opens the certificate", err)
 			}
 			link, err := b.MailLink(ctx, b.link(0))
 			if left := list[i+1:]; len(left) == 0 {
 				if !fault.Is(err, fault.NotFound) {
-					t.Errorf("the link shows %+v, %v", link, err)
+					t.Errorf("the link shows %+v; error %v", link, err)
 				}
 			} else if err != nil || len(link.Certificates) != len(left) || link.Certificates[0].ID != left[0].ID {
-				t.Errorf("the link shows %+v, %v", link, err)
+				t.Errorf("the link shows %+v; error %v", link, err)
 			}
 		}
 	})
 }
 
-// A link shows a limited number of certificates, and reports that there are more.
-func TestMailLinkOfVeryMany(t *testing.T) {
+// A link shows a limited number of certificates and reports that there are more.
+func TestMailLinkOfManyCertificates(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := open(t, d)
@@ -365,7 +365,7 @@ func TestMailLinkOfVeryMany(t *testing.T) {
 		b.Advance(time.Hour)
 		b.sweep()
 		const shows = 2
-		b.SetShows(shows)
+		b.SetMaxShown(shows)
 		for i := range shows {
 			b.approve(b.upload(titled(strconv.Itoa(i))))
 		}
@@ -373,9 +373,9 @@ func TestMailLinkOfVeryMany(t *testing.T) {
 		for _, more := range []bool{true, false} {
 			l, err := b.MailLink(t.Context(), b.link(0))
 			if err != nil || len(l.Certificates) != shows || l.More != more {
-				t.Fatalf("%d certificates, more is %v, not %v, %v", len(l.Certificates), l.More, more, err)
+				t.Fatalf("the link shows %d certificates and More = %v, want %d and %v; error %v", len(l.Certificates), l.More, shows, more, err)
 			}
-			if err := b.EndMailed(t.Context(), first); err != nil {
+			if err := b.RevokeMailLinks(t.Context(), first); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -33,17 +33,17 @@ type Filter struct {
 // Wallet is a page of a person's certificates.
 type Wallet struct {
 	Certificates []*cert.Certificate
-	// Total is the number of certificates that match the filter, and All the number of all
+	// Total is the number of certificates that match the filter. All is the number of all
 	// certificates of the person.
 	Total, All int
-	// Issuers are all institutions that the person has certificates of, by name.
+	// Issuers are all institutions that issued certificates to the person, by name.
 	Issuers []account.Summary
 }
 
-// Pages is the number of pages of the list, at least one.
+// Pages returns the number of pages of the list, at least 1.
 func (w *Wallet) Pages() int { return max(1, (w.Total+WalletPage-1)/WalletPage) }
 
-// issued selects the certificates of a person: those that were approved, even if they have been
+// issued selects the certificates of a person that were approved, including those that have been
 // revoked since. Certificates in processing or failed are internal to the institution.
 const issued = ` FROM customers k JOIN certificates c ON c.institution_id = k.institution_id AND c.customer_id = k.number
 	WHERE k.user_id = $1 AND c.status IN ('approved', 'revoked') AND c.approved_at IS NOT NULL`
@@ -100,7 +100,8 @@ func (s *Service) issuers(ctx context.Context, userID int64) ([]account.Summary,
 	return account.Summaries(ctx, s.db, ids)
 }
 
-// Certificate returns one of a person's certificates, or fault.NotFound.
+// Certificate returns a certificate of a person. The error is fault.NotFound if the person has no
+// such certificate.
 func (s *Service) Certificate(ctx context.Context, userID int64, uuid string) (*cert.Certificate, error) {
 	list, err := db.Column[int64](s.db.QueryContext(ctx, `SELECT c.id`+issued+` AND c.uuid = $2`, userID, uuid))
 	if err != nil {

@@ -16,13 +16,14 @@ import (
 )
 
 const (
-	// listed is the number of certificates that a mail lists. It states the number of the others.
-	listed = 15
-	// titleInList and titleInText are the maximum lengths of a title in a mail.
+	// maxListed is the maximum number of certificates that a mail lists. The mail states the number
+	// of the others.
+	maxListed = 15
+	// titleInList and titleInText are the maximum lengths of a title in a mail, in characters.
 	titleInList = 60
 	titleInText = 200
-	// titleInWords is the maximum length of a title in the institution's own texts.
-	titleInWords = 100
+	// titleInSenderText is the maximum length of a title in the institution's texts, in characters.
+	titleInSenderText = 100
 )
 
 // item is a certificate in a mail.
@@ -31,19 +32,19 @@ type item struct {
 	status                           cert.Status
 	uuid, title, name                string
 	email, folded                    string
-	// owner is the user it is assigned to, or nil.
+	// owner is the user to whom the certificate is assigned, or nil.
 	owner *account.User
 }
 
-// writeTx writes the mail of the waiting notices that where selects, one for each person. It drops
-// notices of certificates that have been revoked.
+// writeTx writes the mail of the waiting notices that where selects, one mail for each person. It
+// drops notices of certificates that have been revoked.
 func (s *Service) writeTx(ctx context.Context, tx *db.Tx, where string, args ...any) error {
 	items, err := waitingTx(ctx, tx, where, args...)
 	if err != nil {
 		return fmt.Errorf("reading waiting notices: %w", err)
 	}
-	// Notices of a batch with one address belong to one person, unless a certificate was assigned
-	// to an earlier holder of the address.
+	// The notices of a batch to one address have one owner, unless a certificate was assigned to an
+	// earlier owner of the address.
 	groups := map[int64][]item{}
 	var order []int64
 	for _, i := range items {
@@ -103,7 +104,7 @@ func waitingTx(ctx context.Context, tx *db.Tx, where string, args ...any) ([]ite
 	return list, nil
 }
 
-// settleTx records the state of notices.
+// settleTx stores the status of notices, with their message and their link if there is one.
 func (s *Service) settleTx(ctx context.Context, tx *db.Tx, items []item, status Status, mailUUID string, link int64) error {
 	for _, i := range items {
 		if _, err := tx.ExecContext(ctx, `UPDATE notices SET status = $1, mail_uuid = $2, link_id = $3, updated_at = $4 WHERE id = $5`,
@@ -131,11 +132,11 @@ func (s *Service) writeOneTx(ctx context.Context, tx *db.Tx, items []item) error
 			d.url = s.to("/account/certificates/" + url.PathEscape(first.uuid))
 		}
 	} else {
-		refused, err := unsubscribed(ctx, tx, first.institution, first.folded)
+		isUnsubscribed, err := unsubscribed(ctx, tx, first.institution, first.folded)
 		if err != nil {
 			return err
 		}
-		if refused {
+		if isUnsubscribed {
 			return s.settleTx(ctx, tx, items, Unsubscribed, "", 0)
 		}
 		d.language = s.language(d.fallback)
@@ -166,12 +167,12 @@ func draftOf(ctx context.Context, q db.Queryer, institutionID int64) (d draft, e
 	if err != nil {
 		return d, err
 	}
-	d.institution, d.fallback, d.brand, d.head = i.Name, i.MailLanguage, account.BrandOf(i.Colour), i.MailSender
-	d.words, err = account.MailTexts(ctx, q, institutionID)
+	d.institution, d.fallback, d.brand, d.sender = i.Name, i.MailLanguage, account.BrandOf(i.Colour), i.MailSender
+	d.texts, err = account.MailTexts(ctx, q, institutionID)
 	return d, err
 }
 
-// language returns the first of the languages that the vault has, or its default.
+// language returns the first of the languages that the vault supports, or the default language.
 func (s *Service) language(tags ...string) *locale.Language {
 	for _, tag := range tags {
 		if l, ok := s.catalog.Get(tag); ok {
@@ -186,10 +187,10 @@ type draft struct {
 	items       []item
 	institution string
 	brand       *colour.Brand
-	head        account.MailSender
-	// words has the institution's texts by language. Languages without a text use that of fallback,
-	// the language of the institution's mail.
-	words       map[string]account.MailText
+	sender      account.MailSender
+	// texts has the institution's texts by language. A language without texts uses those of
+	// fallback, the language of the institution's mail.
+	texts       map[string]account.MailText
 	fallback    string
 	owner       *account.User
 	language    *locale.Language
@@ -197,19 +198,19 @@ type draft struct {
 	unsubscribe string
 }
 
-// words collects messages, and the errors of those that failed.
-type words struct {
+// translator returns messages of the catalog in one language. It collects the errors in err.
+type translator struct {
 	language *locale.Language
-	// most is the maximum length of a name or title in a message.
-	most int
-	err  error
+	// maxLength is the maximum length of a name or title in a message, in characters.
+	maxLength int
+	err       error
 }
 
-// text returns a message of the catalog. It quotes text of others.
-func (w *words) text(key string, args ...any) string {
+// text returns a message of the catalog. It quotes the arguments that are strings.
+func (w *translator) text(key string, args ...any) string {
 	for i := 1; i < len(args); i += 2 {
 		if s, ok := args[i].(string); ok {
-			args[i] = mail.Quote(s, w.most, w.language.Direction)
+			args[i] = mail.Quote(s, w.maxLength, w.language.Direction)
 		}
 	}
 	t, err := w.language.Text("recipient_mail."+key, args...)
@@ -217,39 +218,40 @@ func (w *words) text(key string, args ...any) string {
 	return t
 }
 
-// own returns the institution's texts with their placeholders replaced, or nil.
-func (d *draft) own(w *words) *mail.SenderText {
+// senderText returns the institution's texts with their placeholders replaced, or nil if there are
+// no texts.
+func (d *draft) senderText(w *translator) *mail.SenderText {
 	tag := d.language.Tag
-	texts, ok := d.words[tag]
+	texts, ok := d.texts[tag]
 	if !ok {
 		tag = d.fallback
-		texts = d.words[tag]
+		texts = d.texts[tag]
 	}
 	if texts == (account.MailText{}) {
 		return nil
 	}
 	first := d.items[0]
 	direction := d.language.Direction
-	texts = texts.Fill(func(place string) string {
-		switch place {
+	texts = texts.Fill(func(placeholder string) string {
+		switch placeholder {
 		case "name":
-			return mail.Quote(first.name, min(titleInWords, w.most), direction)
+			return mail.Quote(first.name, min(titleInSenderText, w.maxLength), direction)
 		case "title":
-			title := mail.Quote(first.title, min(titleInWords, w.most), direction)
+			title := mail.Quote(first.title, min(titleInSenderText, w.maxLength), direction)
 			if more := len(d.items) - 1; more > 0 {
 				title += " " + w.text("more", "count", more)
 			}
 			return title
 		default:
-			return mail.Quote(d.institution, min(titleInWords, w.most), direction)
+			return mail.Quote(d.institution, min(titleInSenderText, w.maxLength), direction)
 		}
 	})
 	return &mail.SenderText{Language: tag, Paragraph: texts.Paragraph, Closing: texts.Closing}
 }
 
-// sizes has the numbers of certificates that a mail lists and the lengths of their names and
-// titles. The mail uses the first size that mailboxes show in full.
-var sizes = []struct{ list, title int }{{listed, titleInText}, {5, titleInText}, {2, titleInText}, {2, 100}, {1, 50}}
+// sizes has the limits of a mail: the number of certificates that it lists, and the length of names
+// and titles. The mail uses the first size for which Message.Fits reports true.
+var sizes = []struct{ list, title int }{{maxListed, titleInText}, {5, titleInText}, {2, titleInText}, {2, 100}, {1, 50}}
 
 // message returns the mail.
 func (d *draft) message() (m mail.Message, err error) {
@@ -261,12 +263,13 @@ func (d *draft) message() (m mail.Message, err error) {
 	return m, err
 }
 
-// sized returns the mail with limited numbers and lengths of certificates, names and titles.
-func (d *draft) sized(most, title int) (mail.Message, error) {
-	w := &words{language: d.language, most: title}
+// sized returns the mail with at most maxItems certificates in its list, and with names and titles
+// of at most maxTitle characters.
+func (d *draft) sized(maxItems, maxTitle int) (mail.Message, error) {
+	w := &translator{language: d.language, maxLength: maxTitle}
 	first := d.items[0]
 	letter := mail.Letter{Language: d.language.Tag, Direction: d.language.Direction, Brand: d.brand}
-	letter.Words = d.own(w)
+	letter.SenderText = d.senderText(w)
 	var subject string
 	if len(d.items) == 1 {
 		subject = w.text("subject_one", "title", first.title, "institution", d.institution)
@@ -277,10 +280,10 @@ func (d *draft) sized(most, title int) (mail.Message, error) {
 		subject = w.text("subject_many", "institution", d.institution, "count", len(d.items))
 		letter.Heading = w.text("heading_many")
 		letter.Paragraphs = []string{w.text("issued_many", "institution", d.institution, "name", first.name)}
-		for _, i := range d.items[:min(len(d.items), most)] {
+		for _, i := range d.items[:min(len(d.items), maxItems)] {
 			letter.List = append(letter.List, mail.Quote(i.title, titleInList, d.language.Direction))
 		}
-		if more := len(d.items) - most; more > 0 {
+		if more := len(d.items) - maxItems; more > 0 {
 			letter.List = append(letter.List, w.text("more", "count", more))
 		}
 		letter.Button = &mail.Button{Label: w.text("open_many"), URL: d.url}
@@ -303,6 +306,6 @@ func (d *draft) sized(most, title int) (mail.Message, error) {
 		return mail.Message{}, fmt.Errorf("writing a mail: %w", w.err)
 	}
 	m, err := letter.Message(to, subject)
-	m.Unsubscribe, m.Sender, m.ReplyTo = d.unsubscribe, d.head.Shown(d.institution), d.head.ReplyTo
+	m.Unsubscribe, m.Sender, m.ReplyTo = d.unsubscribe, d.sender.DisplayName(d.institution), d.sender.ReplyTo
 	return m, err
 }

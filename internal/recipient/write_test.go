@@ -18,7 +18,8 @@ import (
 	"github.com/certvault/certvault/internal/mail"
 )
 
-// delivered writes a message to an outbox and reads it with another parser.
+// delivered writes a message to an outbox and reads the file with another parser. It returns the
+// header, the parts by content type, and the size of the file in bytes.
 func delivered(t *testing.T, m mail.Message) (header *gomail.Header, parts map[string]string, size int) {
 	t.Helper()
 	dir := t.TempDir()
@@ -59,14 +60,15 @@ func delivered(t *testing.T, m mail.Message) (header *gomail.Header, parts map[s
 	}
 }
 
-// hostile has malicious texts that institutions may write, in any script.
+// hostile has texts that try to break a mail, in several scripts.
 var hostile = []string{
 	"BSc Physics", "Zoë\r\nBcc: victim@example.org", "محمد بن سلمان", "\u202egnp.exe\u202c", "李雷", "नमस्ते दुनिया", "<script>alert(1)</script>",
 	`"quoted" <x@example.org>, other@example.org`, "=?utf-8?q?=0ABcc:_x?=", strings.Repeat("ह", 255), strings.Repeat("𐎀", 255), strings.Repeat("<&>", 85),
 }
 
-// wordy has the longest texts that an institution can have: as HTML, and as plain text.
-var wordy = [2]account.MailText{
+// longTexts has the longest texts that an institution can have: the first is longest as HTML, the
+// second as plain text.
+var longTexts = [2]account.MailText{
 	{Paragraph: strings.Repeat("\"", account.MaxParagraph-30) + " {name} {title} {institution}", Closing: strings.Repeat("𐎀", account.MaxClosing-10) + " {title}"},
 	{Paragraph: "{name} {title} {institution} {name}" + strings.Repeat("𐎀", account.MaxParagraph-40), Closing: strings.Repeat("𐎀", account.MaxClosing)},
 }
@@ -91,27 +93,27 @@ func TestMailInEveryLanguage(t *testing.T) {
 						for range n {
 							d.items = append(d.items, item{title: text, name: text, email: "ada@example.org"})
 						}
-						for _, words := range []map[string]account.MailText{nil, {l.Tag: wordy[0]}, {l.Tag: wordy[1]}} {
-							d.words = words
+						for _, texts := range []map[string]account.MailText{nil, {l.Tag: longTexts[0]}, {l.Tag: longTexts[1]}} {
+							d.texts = texts
 							m, err := d.message()
 							if err != nil {
 								t.Fatal(err)
 							}
-							largest = max(largest, judge(t, l, m, owner == nil))
+							largest = max(largest, checkMail(t, l, m, owner == nil))
 						}
 					}
 				}
 			}
 			if largest > 30<<10 {
-				t.Errorf("the largest has %d bytes", largest)
+				t.Errorf("the largest mail has %d bytes", largest)
 			}
-			t.Logf("the largest has %d bytes", largest)
+			t.Logf("the largest mail has %d bytes", largest)
 		})
 	}
 }
 
-// judge checks a mail as its receiver gets it.
-func judge(t *testing.T, l *locale.Language, m mail.Message, invitation bool) (size int) {
+// checkMail checks a mail as its receiver gets it, and returns its size in bytes.
+func checkMail(t *testing.T, l *locale.Language, m mail.Message, invitation bool) (size int) {
 	t.Helper()
 	header, parts, size := delivered(t, m)
 	allowed := map[string]bool{
@@ -120,30 +122,33 @@ func judge(t *testing.T, l *locale.Language, m mail.Message, invitation bool) (s
 	}
 	for f := header.Fields(); f.Next(); {
 		if !allowed[f.Key()] {
-			t.Errorf("there is a header %s: %s", f.Key(), f.Value())
+			t.Errorf("the mail has the unexpected header %s: %s", f.Key(), f.Value())
 		}
 	}
 	subject, err := header.Subject()
 	if err != nil || strings.ContainsAny(subject, "\r\n\u202e") || subject == "" {
-		t.Errorf("the subject is %q, %v", subject, err)
+		t.Errorf("the subject is %q; error %v", subject, err)
 	}
 	to, err := header.AddressList("To")
 	if err != nil || len(to) != 1 || to[0].Address != "ada@example.org" {
-		t.Errorf("to %v, %v", to, err)
+		t.Errorf("the receiver is %v; error %v", to, err)
 	}
 	text, html := parts["text/plain"], parts["text/html"]
-	for _, want := range []string{fmt.Sprintf(`<html lang=%q dir=%q>`, l.Tag, l.Direction), "prefers-color-scheme:dark", "background:#1a237e;color:#ffffff", `class="band"`, `href="https://vault.example/c/SECRET"`} {
+	for _, want := range []string{
+		fmt.Sprintf(`<html lang=%q dir=%q>`, l.Tag, l.Direction), "prefers-color-scheme:dark", "background:#1a237e;color:#ffffff", `class="band"`,
+		`href="https://vault.example/c/SECRET"`,
+	} {
 		if !strings.Contains(html, want) {
-			t.Errorf("the HTML lacks %s", want)
+			t.Errorf("the HTML does not contain %s", want)
 		}
 	}
 	for _, not := range []string{"<script", "<img", "src=", "url(", "\u202e", "{institution}", "{title}", "<link"} {
 		if strings.Contains(html, not) || strings.Contains(text, "\u202e") {
-			t.Errorf("the mail has %q", not)
+			t.Errorf("the mail contains %q", not)
 		}
 	}
 	if !strings.Contains(text, "https://vault.example/c/SECRET") || strings.Contains(text, "unsubscribe/OTHER") != invitation {
-		t.Errorf("the text lacks a link: %s", text)
+		t.Errorf("the text has the wrong links: %s", text)
 	}
 	return size
 }
@@ -155,10 +160,10 @@ func TestNamesAreIsolated(t *testing.T) {
 		{"a\u202eb\u2066c", "ltr"}: "abc", {" two\n lines ", "ltr"}: "two lines",
 	} {
 		if got := mail.Quote(in[0], 100, in[1]); got != want {
-			t.Errorf("%q: %q, not %q", in, got, want)
+			t.Errorf("Quote of %q = %q, want %q", in, got, want)
 		}
 	}
 	if got := mail.Quote(strings.Repeat("é", 30), 10, "ltr"); got != strings.Repeat("é", 9)+"…" {
-		t.Errorf("cut to %q", got)
+		t.Errorf("Quote of a long text = %q", got)
 	}
 }

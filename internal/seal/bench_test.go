@@ -159,7 +159,7 @@ func BenchmarkSeal(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		known[i].Remembered = []Layout{v.Layout}
+		known[i].EarlierLayouts = []Layout{v.Layout}
 	}
 	for _, c := range []struct {
 		name   string

@@ -55,7 +55,7 @@ func (e *edit) draw(page *pdf.Page, dict *pdf.Dict, f frame, s spot, clip *pdf.R
 	if balance.Faulty {
 		return errViewersStop
 	}
-	for _, ref := range balance.Misread {
+	for _, ref := range balance.WrongLength {
 		e.update.Set(ref, e.doc.Object(ref))
 	}
 	var before, after bytes.Buffer

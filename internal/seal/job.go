@@ -260,7 +260,7 @@ func (j *job) remembered() []attempt {
 	}
 	w, h := wholePoints(j.frame.width), wholePoints(j.frame.height)
 	boxes := annotationBoxes(j.doc, j.page, j.frame)
-	for _, l := range p.Remembered {
+	for _, l := range p.EarlierLayouts {
 		if l.Width != w || l.Height != h || w == 0 || h == 0 {
 			continue
 		}

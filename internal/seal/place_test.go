@@ -65,7 +65,7 @@ func TestRememberedPlaceMustBeBlank(t *testing.T) {
 	if first.Layout.Width != 595 || first.Layout.Height != 842 {
 		t.Fatalf("layout = %+v, want 595 x 842", first.Layout)
 	}
-	p := Placement{Remembered: []Layout{{Width: 100, Height: 100}, first.Layout}}
+	p := Placement{EarlierLayouts: []Layout{{Width: 100, Height: 100}, first.Layout}}
 	near := func(a, b Box) bool { return math.Abs(a[0]-b[0]) < 0.001 && math.Abs(a[3]-b[3]) < 0.001 }
 	for name, c := range map[string]struct {
 		content string

@@ -34,7 +34,7 @@ type Candidate struct {
 	Box  *Box
 	// Covers reports whether the stamp would cover content. Missing reports whether the page has no
 	// room there.
-	Covers, Missing bool
+	Covers, NoRoom bool
 	// Remembered reports whether the place is that of an earlier stamp on a page of this size,
 	// found without a search.
 	Remembered bool
@@ -67,10 +67,10 @@ func (s *Sealer) Preview(ctx context.Context, o Original, stamp Stamp) (*Preview
 	}
 	var list []Candidate
 	for _, mode := range previewModes {
-		c := Candidate{Mode: mode, Missing: true}
+		c := Candidate{Mode: mode, NoRoom: true}
 		if spots := m.places(j.frame, j.figures, j.frame.sides(), mode); len(spots) > 0 {
 			box := spots[0].box(j.frame)
-			c.Box, c.Missing = &box, false
+			c.Box, c.NoRoom = &box, false
 		}
 		list = append(list, c)
 	}
@@ -94,7 +94,7 @@ func (j *job) chosenCandidate(ctx context.Context, m *blankMap, corners []Candid
 		}
 	case TopLeft, TopRight, BottomLeft, BottomRight:
 		for _, c := range corners {
-			if c.Mode == requested.Mode && !c.Missing {
+			if c.Mode == requested.Mode && !c.NoRoom {
 				return c
 			}
 		}

@@ -18,8 +18,8 @@ func TestPreviewMatchesSeal(t *testing.T) {
 		placement Placement
 	}{
 		"auto":          {blank, Placement{}},
-		"remembered":    {blank, Placement{Remembered: []Layout{first.Layout}}},
-		"another size":  {blank, Placement{Remembered: []Layout{{Width: 100, Height: 100, Box: first.Layout.Box}}}},
+		"remembered":    {blank, Placement{EarlierLayouts: []Layout{first.Layout}}},
+		"another size":  {blank, Placement{EarlierLayouts: []Layout{{Width: 100, Height: 100, Box: first.Layout.Box}}}},
 		"corner":        {blank, Placement{Mode: TopLeft}},
 		"exact place":   {blank, Placement{Mode: Exact, Box: Box{0.4, 0.4, 0.6, 0.5}}},
 		"strip":         {blank, Placement{Mode: Strip}},

@@ -90,9 +90,9 @@ type Placement struct {
 	Mode Mode
 	Page int // from 1; 0 means 1
 	Box  Box // the place for Exact
-	// Remembered lists places that worked for earlier certificates of the same institution, latest
+	// EarlierLayouts lists places that worked for earlier certificates of the same institution, latest
 	// first; Auto tries the places for the page's size first.
-	Remembered []Layout
+	EarlierLayouts []Layout
 }
 
 // Stamp is the content that the verified PDF adds to the original.

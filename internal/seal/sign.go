@@ -58,7 +58,7 @@ func (j *job) complete(ctx context.Context, a attempt, p *stampedUpdate) error {
 	return nil
 }
 
-func (j *job) head() pades.Head { return pades.Head{R: j.r, Size: j.size, State: j.state} }
+func (j *job) head() pades.BaseFile { return pades.BaseFile{R: j.r, Size: j.size, State: j.state} }
 
 // signWhole signs a complete new file with a second update.
 func (j *job) signWhole(ctx context.Context, file []byte) ([]byte, error) {
@@ -83,7 +83,7 @@ func (j *job) signWhole(ctx context.Context, file []byte) ([]byte, error) {
 		if err != nil {
 			return nil, fmt.Errorf("signing the verified PDF: %w", err)
 		}
-		err = pending.Complete(ctx, pades.Head{R: bytes.NewReader(file), Size: int64(len(file))}, tail)
+		err = pending.Complete(ctx, pades.BaseFile{R: bytes.NewReader(file), Size: int64(len(file))}, tail)
 		if errors.Is(err, pades.ErrReserve) {
 			continue
 		}

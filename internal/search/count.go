@@ -27,7 +27,7 @@ func (s *Service) total(ctx context.Context, v *view) (n int, err error) {
 }
 
 // countBy returns the number of matches of a list, after its cursor if it has one. It counts at
-// most one more than bounds.count.
+// most bounds.count + 1.
 func (s *Service) countBy(ctx context.Context, v *view, by index) (n int, err error) {
 	q := &statement{}
 	query := `SELECT count(*) FROM (` + s.bounded(q, v, by, `1`) + `) AS counted`
@@ -35,13 +35,13 @@ func (s *Service) countBy(ctx context.Context, v *view, by index) (n int, err er
 	return n, err
 }
 
-// Fold adds up the changes of counts since the last call. Each transaction removes
-// changes and inserts their sum, so a count is right at any time.
+// Fold adds up the changes of counts since the last call. Each transaction removes changes and
+// inserts their sum, so the counts are always exact.
 func Fold(ctx context.Context, d *db.DB) error {
 	for {
 		var taken, left int
 		err := d.Tx(ctx, func(tx *db.Tx) error {
-			sums, n, err := takeCounts(ctx, tx)
+			sums, n, err := removeCounts(ctx, tx)
 			if err != nil {
 				return err
 			}
@@ -80,9 +80,9 @@ type countKey struct {
 	source, status string
 }
 
-// takeCounts removes rows of which there are several for the same key, and returns
-// their sums and their number.
-func takeCounts(ctx context.Context, tx *db.Tx) (sums map[countKey]int64, n int, err error) {
+// removeCounts removes the rows of keys with several rows. It returns the sum of each key and the
+// number of removed rows.
+func removeCounts(ctx context.Context, tx *db.Tx) (sums map[countKey]int64, n int, err error) {
 	rows, err := tx.QueryContext(ctx, `
 		DELETE FROM certificate_counts WHERE id IN (
 			SELECT a.id FROM certificate_counts a WHERE EXISTS (
@@ -107,8 +107,9 @@ func takeCounts(ctx context.Context, tx *db.Tx) (sums map[countKey]int64, n int,
 	return sums, n, rows.Err()
 }
 
-// Miscounted returns the difference between the stored counts and the certificates.
-func Miscounted(ctx context.Context, q db.Queryer) (n int, err error) {
+// CountError returns the sum of the differences between the stored counts and the actual numbers of
+// certificates. It is 0 if the counts are correct.
+func CountError(ctx context.Context, q db.Queryer) (n int, err error) {
 	if err := q.QueryRowContext(ctx, `
 		SELECT coalesce(sum(abs(wrong)), 0) FROM (
 			SELECT sum(n) AS wrong FROM (

@@ -22,7 +22,8 @@ const dayMicros = 86_400_000_000
 // maxDays is the largest number of days that Days returns.
 const maxDays = 366
 
-// Days returns the counts of the last n days, the last of which is today.
+// Days returns the counts of the last n days including today, the oldest first. It returns at least
+// one day and at most maxDays days.
 func (s *Service) Days(ctx context.Context, institutionID int64, n int) (list []Day, err error) {
 	n = max(1, min(n, maxDays))
 	today := db.Micros(s.now()) / dayMicros
@@ -34,7 +35,7 @@ func (s *Service) Days(ctx context.Context, institutionID int64, n int) (list []
 	rows, err := s.db.QueryContext(ctx, `
 		SELECT day, event, sum(n) FROM certificate_days WHERE institution_id = $1 AND day BETWEEN $2 AND $3 GROUP BY day, event`, institutionID, first, today)
 	if err != nil {
-		return nil, fmt.Errorf("counting by days: %w", err)
+		return nil, fmt.Errorf("reading the daily counts: %w", err)
 	}
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	for rows.Next() {
@@ -42,7 +43,7 @@ func (s *Service) Days(ctx context.Context, institutionID int64, n int) (list []
 		var event string
 		var count int
 		if err := rows.Scan(&day, &event, &count); err != nil {
-			return nil, fmt.Errorf("counting by days: %w", err)
+			return nil, fmt.Errorf("reading the daily counts: %w", err)
 		}
 		d := &list[day-first]
 		switch event {
@@ -59,7 +60,7 @@ func (s *Service) Days(ctx context.Context, institutionID int64, n int) (list []
 	return list, rows.Err()
 }
 
-// FailureCount is the number of certificates that failed for one reason.
+// FailureCount is the number of certificates with the same failure.
 type FailureCount struct {
 	cert.Failure
 
@@ -69,9 +70,8 @@ type FailureCount struct {
 // maxFailures bounds the failed certificates that Failures reads.
 const maxFailures = 10_000
 
-// Failures counts the failed certificates of an institution by reason, the most
-// frequent reason first. It reads at most 10,000 certificates; more reports whether
-// there are others.
+// Failures counts the failed certificates of an institution by reason, the most frequent reason
+// first. It reads at most 10,000 certificates; more reports whether there are more than that.
 func (s *Service) Failures(ctx context.Context, institutionID int64) (list []FailureCount, more bool, err error) {
 	rows, err := s.db.QueryContext(ctx, `
 		SELECT code, n, coalesce((SELECT c.failure_message FROM certificates c
@@ -105,7 +105,7 @@ func foldDays(ctx context.Context, d *db.DB) error {
 	for {
 		var taken, left int
 		err := d.Tx(ctx, func(tx *db.Tx) error {
-			sums, n, err := takeDays(ctx, tx)
+			sums, n, err := removeDays(ctx, tx)
 			if err != nil {
 				return err
 			}
@@ -119,7 +119,7 @@ func foldDays(ctx context.Context, d *db.DB) error {
 			return nil
 		})
 		if err != nil {
-			return fmt.Errorf("adding up the counts by days: %w", err)
+			return fmt.Errorf("adding up the daily counts: %w", err)
 		}
 		if taken == left {
 			return nil
@@ -127,7 +127,7 @@ func foldDays(ctx context.Context, d *db.DB) error {
 	}
 }
 
-func takeDays(ctx context.Context, tx *db.Tx) (sums map[dayKey]int64, n int, err error) {
+func removeDays(ctx context.Context, tx *db.Tx) (sums map[dayKey]int64, n int, err error) {
 	rows, err := tx.QueryContext(ctx, `
 		DELETE FROM certificate_days WHERE id IN (
 			SELECT a.id FROM certificate_days a WHERE EXISTS (

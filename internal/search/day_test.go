@@ -18,7 +18,7 @@ func TestDaysAndFailures(t *testing.T) {
 		// The clock starts at noon, so that a short test does not cross midnight.
 		now := v.clock.Now().UTC()
 		v.clock.Advance(now.Truncate(24 * time.Hour).Add(12 * time.Hour).Sub(now))
-		list := v.several(6)
+		list := v.uploadMany(6)
 		v.clock.Advance(24 * time.Hour)
 		if _, err := v.certs.Revoke(t.Context(), v.inst.ID, list[0].UUID, cert.Revocation{Reason: "x"}); err != nil {
 			t.Fatal(err)
@@ -30,14 +30,14 @@ func TestDaysAndFailures(t *testing.T) {
 			t.Helper()
 			days, err := v.Days(t.Context(), v.inst.ID, 30)
 			if err != nil || len(days) != 30 {
-				t.Fatalf("%d, %v", len(days), err)
+				t.Fatalf("got %d days, err = %v, want 30", len(days), err)
 			}
 			yesterday, today := days[28], days[29]
 			if yesterday.Created != 6 || yesterday.Approved != 2 || yesterday.Failed != 2 || today.Created != 0 || today.Revoked != 1 {
-				t.Errorf("%+v, %+v", yesterday, today)
+				t.Errorf("yesterday = %+v, today = %+v", yesterday, today)
 			}
 			if !today.Date.Equal(v.clock.Now().Truncate(24 * time.Hour)) {
-				t.Errorf("today is %v", today.Date)
+				t.Errorf("date of the last day = %v, want today", today.Date)
 			}
 		}
 		check()
@@ -47,35 +47,35 @@ func TestDaysAndFailures(t *testing.T) {
 		check()
 		var n int
 		if err := d.QueryRowContext(t.Context(), `SELECT count(*) FROM certificate_days`).Scan(&n); err != nil || n != 4 {
-			t.Errorf("%d rows after adding up, %v", n, err)
+			t.Errorf("%d rows after SweepCounts, want 4; err = %v", n, err)
 		}
 		// A failed certificate that is revoked no longer counts as failed.
-		gone := v.upload(titled("revoked as a failed one"))
-		v.fail(gone)
-		if _, err := v.certs.Revoke(t.Context(), v.inst.ID, gone.UUID, cert.Revocation{Reason: "x"}); err != nil {
+		revoked := v.upload(titled("failed and revoked"))
+		v.fail(revoked)
+		if _, err := v.certs.Revoke(t.Context(), v.inst.ID, revoked.UUID, cert.Revocation{Reason: "x"}); err != nil {
 			t.Fatal(err)
 		}
 		failures, more, err := v.Failures(t.Context(), v.inst.ID)
 		if err != nil || more || len(failures) != 1 || failures[0].Code != "no_room" || failures[0].N != 1 || failures[0].Message != "There is no room." {
-			t.Errorf("%+v, %v", failures, err)
+			t.Errorf("failures = %+v, err = %v, want no_room once", failures, err)
 		}
-		for _, b := range []bounds{usualBounds, {count: 10, scan: 2}} {
+		for _, b := range []bounds{defaultBounds, {count: 10, scan: 2}} {
 			v.bounds = b
 			for _, sort := range Sorts {
 				if l := v.list(Filter{FailureCode: "no_room", Sort: sort}); *l.Total != 1 || len(l.Items) != 1 {
-					t.Errorf("those that failed so, by %s: %d of %d", sort, len(l.Items), *l.Total)
+					t.Errorf("list of failed certificates by %s: %d of %d records, want 1 of 1", sort, len(l.Items), *l.Total)
 				}
 			}
 			if l := v.list(Filter{FailureCode: "no_room", Statuses: []cert.Status{cert.Approved}}); *l.Total != 0 {
-				t.Errorf("of others: %d", *l.Total)
+				t.Errorf("list of approved certificates with a failure: total = %d, want 0", *l.Total)
 			}
 		}
 		if _, err := v.List(t.Context(), v.inst.ID, Filter{FailureCode: "no room'", Range: listing.Range{Page: 1, PerPage: 1}}); !fault.Is(err, fault.Invalid) {
-			t.Errorf("a code that is none: %v", err)
+			t.Errorf("invalid failure code: err = %v, want Invalid", err)
 		}
 		other := v.institution("UTH")
 		if days, err := v.Days(t.Context(), other.ID, 9999); err != nil || len(days) != maxDays || days[maxDays-2].Created != 0 {
-			t.Errorf("another institution: %d, %v", len(days), err)
+			t.Errorf("days of another institution: got %d, err = %v, want %d", len(days), err, maxDays)
 		}
 	})
 }

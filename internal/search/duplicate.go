@@ -13,19 +13,20 @@ import (
 	"github.com/certvault/certvault/internal/db"
 )
 
-// Key identifies a certificate of an institution. No two have the same.
+// Key identifies a certificate of an institution. No two certificates of an institution have the
+// same key.
 type Key struct{ EmailFolded, Title, IssueDate string }
 
-// keysAtOnce bounds the keys of one query.
-const keysAtOnce = 300
+// keysPerQuery is the maximum number of keys in one query.
+const keysPerQuery = 300
 
-// Existing returns the UUIDs of the certificates of an institution that have one of the
-// keys, by key.
+// Existing returns the UUIDs of the certificates of an institution that have one of the keys, by
+// key.
 func (s *Service) Existing(ctx context.Context, institutionID int64, keys []Key) (map[Key]string, error) {
 	found := map[Key]string{}
-	for some := range slices.Chunk(keys, keysAtOnce) {
-		if err := s.existing(ctx, institutionID, some, found); err != nil {
-			return nil, fmt.Errorf("looking for duplicates: %w", err)
+	for chunk := range slices.Chunk(keys, keysPerQuery) {
+		if err := s.existing(ctx, institutionID, chunk, found); err != nil {
+			return nil, fmt.Errorf("finding duplicates: %w", err)
 		}
 	}
 	return found, nil
@@ -56,7 +57,7 @@ func (s *Service) existing(ctx context.Context, institutionID int64, keys []Key,
 	return rows.Err()
 }
 
-// maxSimilar bounds the similar certificates of one kind.
+// maxSimilar bounds the similar certificates that one query returns.
 const maxSimilar = 5
 
 // Duplicates returns the certificate with which an upload would break the duplicate
@@ -73,9 +74,9 @@ func (s *Service) Duplicates(ctx context.Context, institutionID int64, t cert.Te
 			return nil, nil, err
 		}
 		if id, ok := found[k]; ok {
-			list, err := s.some(ctx, `SELECT `+cert.Columns+` FROM certificates WHERE institution_id = $1 AND uuid = $2`, institutionID, id)
+			list, err := s.query(ctx, `SELECT `+cert.Columns+` FROM certificates WHERE institution_id = $1 AND uuid = $2`, institutionID, id)
 			if err != nil {
-				return nil, nil, fmt.Errorf("looking for a duplicate: %w", err)
+				return nil, nil, fmt.Errorf("reading the duplicate: %w", err)
 			}
 			if len(list) > 0 {
 				same = list[0]
@@ -90,10 +91,10 @@ func (s *Service) Duplicates(ctx context.Context, institutionID int64, t cert.Te
 		{`source = 'vault' AND status IN ('processing', 'approved', 'failed', 'revoked') AND name_folded = $2 AND title = $3`,
 			[]any{cert.FoldText(t.FullName), strings.TrimSpace(t.Title)}},
 	} {
-		list, err := s.some(ctx, `SELECT `+cert.Columns+` FROM certificates WHERE institution_id = $1 AND `+query.where+fmt.Sprintf(` LIMIT %d`, maxSimilar),
+		list, err := s.query(ctx, `SELECT `+cert.Columns+` FROM certificates WHERE institution_id = $1 AND `+query.where+fmt.Sprintf(` LIMIT %d`, maxSimilar),
 			append([]any{institutionID}, query.args...)...)
 		if err != nil {
-			return nil, nil, fmt.Errorf("looking for similar certificates: %w", err)
+			return nil, nil, fmt.Errorf("finding similar certificates: %w", err)
 		}
 		for _, c := range list {
 			if (same == nil || c.ID != same.ID) && !slices.ContainsFunc(similar, func(o *cert.Certificate) bool { return o.ID == c.ID }) {
@@ -104,8 +105,8 @@ func (s *Service) Duplicates(ctx context.Context, institutionID int64, t cert.Te
 	return same, similar, nil
 }
 
-// some returns the certificates that a query selects.
-func (s *Service) some(ctx context.Context, query string, args ...any) ([]*cert.Certificate, error) {
+// query returns the certificates that a query selects.
+func (s *Service) query(ctx context.Context, query string, args ...any) ([]*cert.Certificate, error) {
 	rows, err := s.db.QueryContext(ctx, query, args...)
 	if err != nil {
 		return nil, err

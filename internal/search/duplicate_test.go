@@ -8,7 +8,7 @@ import (
 	"github.com/certvault/certvault/internal/db/dbtest"
 )
 
-func TestDuplicatesAreFoundBeforeTheUpload(t *testing.T) {
+func TestDuplicates(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		v := newVault(t, d)
@@ -17,19 +17,19 @@ func TestDuplicatesAreFoundBeforeTheUpload(t *testing.T) {
 		text := cert.Text{Title: " BSc Physics", FullName: "ada OBI", Email: "ADA@example.org", IssueDate: "2026-06-30"}
 		same, similar, err := v.Duplicates(t.Context(), v.inst.ID, text, c.File.SHA256)
 		if err != nil || same == nil || same.UUID != c.UUID || len(similar) != 0 {
-			t.Errorf("%v, %v, %v", same, similar, err)
+			t.Errorf("the same certificate: same = %v, similar = %v, err = %v", same, similar, err)
 		}
 		text.Email = "ada.obi@example.org"
 		same, similar, err = v.Duplicates(t.Context(), v.inst.ID, text, [32]byte{})
 		if err != nil || same != nil || len(similar) != 1 {
-			t.Errorf("the same name and title: %v, %v, %v", same, similar, err)
+			t.Errorf("the same name and title: same = %v, similar = %v, err = %v", same, similar, err)
 		}
 		text.FullName = "Bob"
 		if same, similar, err = v.Duplicates(t.Context(), v.inst.ID, text, c.File.SHA256); err != nil || same != nil || len(similar) != 1 {
-			t.Errorf("the same file: %v, %v, %v", same, similar, err)
+			t.Errorf("the same file: same = %v, similar = %v, err = %v", same, similar, err)
 		}
 		if same, similar, err = v.Duplicates(t.Context(), v.institution("UTH").ID, text, c.File.SHA256); err != nil || same != nil || len(similar) != 0 {
-			t.Errorf("another institution: %v, %v, %v", same, similar, err)
+			t.Errorf("another institution: same = %v, similar = %v, err = %v", same, similar, err)
 		}
 	})
 }

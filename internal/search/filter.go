@@ -14,12 +14,12 @@ import (
 	"github.com/certvault/certvault/internal/listing"
 )
 
-// maxFilter limits the text of the filters in bytes. Escaped and in a pattern, it
-// stays below the 50,000 bytes that SQLite accepts.
+// maxFilter limits the text of the filters in bytes. The escaped pattern is then shorter than the
+// 50,000 bytes that SQLite accepts.
 const maxFilter = 4096
 
-// Sort is the order of a list. Records that are equal in it are ordered by their
-// creation, and then by their id.
+// Sort is the order of a list. Records with the same key are ordered by their creation, and then by
+// their id.
 type Sort string
 
 // The orders of a list.
@@ -28,8 +28,8 @@ const (
 	ByCreated Sort = "created_at"
 	// ByUpdated orders by the last change.
 	ByUpdated Sort = "updated_at"
-	// ByGenerated orders by the time at which the verified PDF was made.
-	// Certificates without one come before all others.
+	// ByGenerated orders by the time at which the verified PDF was made. Certificates without a
+	// verified PDF come before all others.
 	ByGenerated Sort = "generated_at"
 	// ByIssueDate orders by the date of issue.
 	ByIssueDate Sort = "issue_date"
@@ -37,7 +37,7 @@ const (
 	ByName Sort = "name"
 	// ByEmail orders by the e-mail address in the same way.
 	ByEmail Sort = "email"
-	// ByStatus orders by the status, in the order that the filter has.
+	// ByStatus orders by the status, in the order of Filter.StatusOrder.
 	ByStatus Sort = "status"
 )
 
@@ -52,12 +52,12 @@ type Filter struct {
 	Email    string
 	Search   string
 	BatchID  string
-	// FailureCode selects certificates that failed for that reason.
+	// FailureCode selects failed certificates with this code.
 	FailureCode string
 	// CustomerID is the recipient's number.
 	CustomerID int64
-	// The bounds of both ranges are days, YYYY-MM-DD, and belong to the range. The times of
-	// generation are compared in UTC.
+	// The bounds of both ranges are days in the form YYYY-MM-DD and are part of the range. The
+	// times of generation are compared in UTC.
 	IssuedFrom, IssuedTo       string
 	GeneratedFrom, GeneratedTo string
 
@@ -70,10 +70,10 @@ type Filter struct {
 	listing.Range
 }
 
-// codeRule matches the codes of failures.
+// codeRule matches the form of failure codes.
 var codeRule = regexp.MustCompile(`^[a-z0-9_]{0,64}$`)
 
-// Check returns a fault of kind Invalid if the filter cannot select anything.
+// Check returns a fault of kind Invalid if a field of the filter is not valid.
 func (f *Filter) Check() error {
 	_, err := f.read(0)
 	return err
@@ -114,7 +114,7 @@ func (f *Filter) read(institutionID int64) (*view, error) {
 	date(&bad, "issue_date_from", f.IssuedFrom)
 	date(&bad, "issue_date_to", f.IssuedTo)
 	if at := date(&bad, "generated_at_from", f.GeneratedFrom); f.GeneratedFrom != "" {
-		// A certificate without a verified PDF has 0.
+		// The time of a certificate without a verified PDF is 0.
 		v.GeneratedFrom = max(1, db.Micros(at))
 	}
 	if at := date(&bad, "generated_at_to", f.GeneratedTo); f.GeneratedTo != "" {
@@ -131,7 +131,7 @@ func (f *Filter) read(institutionID int64) (*view, error) {
 	return v, bad.Err()
 }
 
-// date parses a date, which may be empty.
+// date parses a date, which may be empty, and adds its problem to bad.
 func date(bad *fault.Fields, field, text string) time.Time {
 	if text == "" {
 		return time.Time{}

@@ -19,7 +19,8 @@ import (
 	"github.com/certvault/certvault/internal/webhook"
 )
 
-// vault is a service with the certificates that it finds. The certificates have no files.
+// vault is a search service with a service that creates certificates. The certificates have no
+// files.
 type vault struct {
 	*Service
 
@@ -99,15 +100,15 @@ func (v *vault) force(c *cert.Certificate, s cert.Status) {
 	v.exec(`UPDATE certificates SET status = $1 WHERE uuid = $2`, string(s), c.UUID)
 }
 
-// fail makes a certificate fail with the code no_room.
+// fail sets the status of a certificate to failed, with the code no_room.
 func (v *vault) fail(c *cert.Certificate) {
 	v.tb.Helper()
 	v.exec(`UPDATE certificates SET status = 'failed', failure_code = 'no_room', failure_message = 'There is no room.' WHERE uuid = $1`, c.UUID)
 }
 
-// several uploads n certificates; every third stays in processing, every third
-// fails.
-func (v *vault) several(n int) (list []*cert.Certificate) {
+// uploadMany uploads n certificates. One third is approved, one third fails, and one third stays in
+// processing.
+func (v *vault) uploadMany(n int) (list []*cert.Certificate) {
 	v.tb.Helper()
 	for i := range n {
 		c := v.upload(func(u *cert.Upload) {

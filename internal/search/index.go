@@ -20,7 +20,7 @@ const (
 )
 
 // narrowest returns the index that finds the matches of a filtered list. It prefers a range of
-// dates to a search if the range has no more records than are counted.
+// dates to a search if the range has at most bounds.count records.
 func (s *Service) narrowest(ctx context.Context, v *view) (index, error) {
 	switch {
 	case v.BatchID != "":
@@ -60,8 +60,8 @@ func (s *Service) narrowest(ctx context.Context, v *view) (index, error) {
 	return ranges[0], nil
 }
 
-// candidates returns FROM and WHERE of all matches. The query reads the index first, which CROSS
-// JOIN enforces in SQLite. It reads the record only for columns that the index lacks.
+// candidates returns the FROM and WHERE clauses of all matches. The query reads the index first,
+// which CROSS JOIN enforces in SQLite. It reads the record only for columns that the index lacks.
 func (s *Service) candidates(q *statement, v *view, by index) string {
 	switch {
 	case by == searchIndex && s.db.Dialect == db.SQLite:
@@ -69,15 +69,15 @@ func (s *Service) candidates(q *statement, v *view, by index) string {
 	case by == searchIndex:
 		return v.foundPostgres(q)
 	case v.covers(by):
-		return `certificates c WHERE ` + and(v.entry(q, by, "c"), v.behind(q))
+		return `certificates c WHERE ` + and(v.entry(q, by, "c"), v.afterCursor(q))
 	default:
 		return `certificates d CROSS JOIN certificates c WHERE ` + and(v.entry(q, by, "d")) +
-			` AND c.id = d.id AND ` + and(v.base(q), v.filters(q), v.behind(q))
+			` AND c.id = d.id AND ` + and(v.base(q), v.filters(q), v.afterCursor(q))
 	}
 }
 
-// entry returns the terms that select entries of an index. The term || ” prevents the database
-// from using another index of that column.
+// entry returns the terms that select entries of an index. Some terms append an empty text to a
+// column, which prevents the database from using another index of that column.
 func (v *view) entry(q *statement, by index, table string) []string {
 	terms := []string{table + ".institution_id = " + q.arg(v.InstitutionID)}
 	source := func() string { return in(q, table+".source", v.ofSources()) }
@@ -127,7 +127,7 @@ func (v *view) only(by index) bool {
 }
 
 // covers reports whether an index has all columns that the list needs. Each index has the source,
-// the creation and the id. All but those of batches and customers have the status.
+// the creation and the id. All indexes but those of batches and customers have the status.
 func (v *view) covers(by index) bool {
 	order, ok := map[index]Sort{failureIndex: ByCreated, emailIndex: ByEmail, issuedIndex: ByIssueDate, generatedIndex: ByGenerated}[by]
 	return ok && v.only(by) && (v.Sort == ByCreated || v.Sort == ByStatus || v.Sort == order)

@@ -15,14 +15,13 @@ import (
 const (
 	// listTime bounds the statements of one list.
 	listTime = 5 * time.Second
-	// listRetry is the time after which a client may ask again for a list that took
-	// too long.
+	// listRetry is the time after which a client may request a list again that took too long.
 	listRetry = 5 * time.Second
 	// walkPage is the number of records that Walk reads at a time.
 	walkPage = 1000
 )
 
-var errSlow = errors.New("the list took longer than it may")
+var errSlow = errors.New("the list took longer than its time limit")
 
 // List is one part of a list of certificates.
 type List struct {
@@ -41,7 +40,7 @@ func (s *Service) List(ctx context.Context, institutionID int64, f Filter) (*Lis
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, s.listTime, errSlow)
 	defer cancel()
-	l, err := s.list(ctx, v, f.Walks())
+	l, err := s.list(ctx, v, f.HasCursor())
 	if err != nil && errors.Is(context.Cause(ctx), errSlow) {
 		return nil, &fault.Error{
 			Kind: fault.Unavailable, Message: "The list took too long to make. Narrow it down or try again later.", RetryAfter: listRetry, Err: err,
@@ -53,8 +52,8 @@ func (s *Service) List(ctx context.Context, institutionID int64, f Filter) (*Lis
 	return l, nil
 }
 
-// Walk calls f for all certificates that a filter selects, in its order. It holds at most one page
-// of them in memory. It returns the first error.
+// Walk calls f for all certificates that a filter selects, in the order of the filter. It has at
+// most one page of certificates in memory. It returns the first error.
 func (s *Service) Walk(ctx context.Context, institutionID int64, filter Filter, f func(*cert.Certificate) error) error {
 	for next, more := "", true; more; more = next != "" {
 		filter.Range = listing.Range{PerPage: listing.MaxPage, Cursor: &next}
@@ -80,10 +79,10 @@ func (s *Service) Walk(ctx context.Context, institutionID int64, filter Filter, 
 // open returns the view of a filter, with the position of its cursor.
 func (s *Service) open(institutionID int64, f Filter) (*view, error) {
 	v, err := f.read(institutionID)
-	if err != nil || !f.Begun() {
+	if err != nil || !f.HasPosition() {
 		return v, err
 	}
-	v.after, v.back = &position{}, f.Returns()
+	v.after, v.back = &position{}, f.IsBackward()
 	return v, s.cursors.Open(v, *f.Cursor, v.after)
 }
 

@@ -15,15 +15,15 @@ import (
 
 func (v *vault) miscounted() int {
 	v.tb.Helper()
-	n, err := Miscounted(v.tb.Context(), v.d)
+	n, err := CountError(v.tb.Context(), v.d)
 	if err != nil {
 		v.tb.Fatal(err)
 	}
 	return n
 }
 
-// rowsOfCounts returns the number of rows in the table of counts.
-func (v *vault) rowsOfCounts() (n int) {
+// countRows returns the number of rows in the table of counts.
+func (v *vault) countRows() (n int) {
 	v.tb.Helper()
 	if err := v.d.QueryRowContext(v.tb.Context(), `SELECT count(*) FROM certificate_counts`).Scan(&n); err != nil {
 		v.tb.Fatal(err)
@@ -31,16 +31,16 @@ func (v *vault) rowsOfCounts() (n int) {
 	return n
 }
 
-// While several writers add and change certificates and sweeps run, the counts are right in every
-// snapshot. A transaction that is rolled back does not change them.
-func TestCountsAreRightAtEveryMoment(t *testing.T) {
+// The counts are exact in every snapshot, while several writers add and change certificates and
+// sweeps run. A transaction that is rolled back does not change the counts.
+func TestCountsAreAlwaysExact(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		v := newVault(t, d)
 		ctx := t.Context()
 		const writers, each = 4, 12
 		file := v.input().File
-		undone := errors.New("undone")
+		rollback := errors.New("rollback")
 		move := func(tx *db.Tx, c *cert.Certificate, to cert.Status) error {
 			_, err := tx.ExecContext(ctx, `UPDATE certificates SET status = $1 WHERE id = $2`, string(to), c.ID)
 			return err
@@ -58,7 +58,7 @@ func TestCountsAreRightAtEveryMoment(t *testing.T) {
 						t.Error(err)
 						return
 					}
-					if err := v.d.Tx(ctx, func(tx *db.Tx) error { return errors.Join(move(tx, c, cert.Approved), undone) }); !errors.Is(err, undone) {
+					if err := v.d.Tx(ctx, func(tx *db.Tx) error { return errors.Join(move(tx, c, cert.Approved), rollback) }); !errors.Is(err, rollback) {
 						t.Error(err)
 					}
 					for _, status := range []cert.Status{cert.Failed, cert.Processing, cert.Approved, cert.Revoked}[:1+i%4] {
@@ -70,110 +70,110 @@ func TestCountsAreRightAtEveryMoment(t *testing.T) {
 			})
 		}
 		var done atomic.Bool
-		var looking sync.WaitGroup
+		var checking sync.WaitGroup
 		for range 2 {
-			looking.Go(func() {
+			checking.Go(func() {
 				for !done.Load() {
 					if err := v.SweepCounts(ctx); err != nil {
 						t.Error(err)
 					}
-					if n, err := Miscounted(ctx, v.d); err != nil || n != 0 {
-						t.Errorf("off by %d, %v", n, err)
+					if n, err := CountError(ctx, v.d); err != nil || n != 0 {
+						t.Errorf("Miscounted = %d, err = %v, want 0", n, err)
 					}
 				}
 			})
 		}
 		writing.Wait()
 		done.Store(true)
-		looking.Wait()
+		checking.Wait()
 		for status, want := range map[cert.Status]int{cert.Failed: writers * each / 4, cert.Processing: writers * each / 4, cert.Approved: writers * each / 4, cert.Revoked: writers * each / 4} {
 			if l := v.list(Filter{Statuses: []cert.Status{status}}); l.Total == nil || *l.Total != want || len(l.Items) != want {
-				t.Errorf("%s: %d listed, total %v, want %d", status, len(l.Items), l.Total, want)
+				t.Errorf("%s: got %d records, total = %v, want %d", status, len(l.Items), l.Total, want)
 			}
 		}
 		if err := v.SweepCounts(ctx); err != nil {
 			t.Fatal(err)
 		}
-		if n := v.rowsOfCounts(); n != len(cert.Statuses) {
-			t.Errorf("the counts of one institution take %d rows after a sweep", n)
+		if n := v.countRows(); n != len(cert.Statuses) {
+			t.Errorf("the counts of one institution have %d rows after a sweep, want one for each status", n)
 		}
 	})
 }
 
-func TestFoldTakesManyTransactions(t *testing.T) {
+func TestFoldInSeveralTransactions(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		v := newVault(t, d)
-		v.insert(crowd(3, v.inst.ID))
-		// These changes cancel out. They are more than one transaction folds.
+		v.insert(sampleRecords(3, v.inst.ID))
+		// The sum of these changes is 0. One transaction does not fold all of them.
 		v.exec(`INSERT INTO certificate_counts (institution_id, source, status, n)
 			WITH RECURSIVE n (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 12000) SELECT $1, 'vault', 'approved', CASE i % 2 WHEN 0 THEN 1 ELSE -1 END FROM n WHERE i > 0`, v.inst.ID)
 		if n := v.miscounted(); n != 0 {
-			t.Fatalf("off by %d", n)
+			t.Fatalf("Miscounted = %d, want 0", n)
 		}
 		if err := v.SweepCounts(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if n := v.miscounted(); n != 0 || v.rowsOfCounts() > 3 {
-			t.Errorf("off by %d in %d rows", n, v.rowsOfCounts())
+		if n := v.miscounted(); n != 0 || v.countRows() > 3 {
+			t.Errorf("Miscounted = %d with %d rows, want 0 with at most 3", n, v.countRows())
 		}
 		v.exec(`UPDATE certificate_counts SET n = n + 5 WHERE id = (SELECT min(id) FROM certificate_counts)`)
 		if n := v.miscounted(); n != 5 {
-			t.Errorf("counts that are wrong by 5 pass for wrong by %d", n)
+			t.Errorf("Miscounted = %d, want 5", n)
 		}
 	})
 }
 
-// The counts follow each change of a row.
-func TestCountsFollowRemovals(t *testing.T) {
+// Deleting and changing rows changes the counts and the index of searches.
+func TestCountsAfterChanges(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		v := newVault(t, d)
-		v.insert(crowd(10, v.inst.ID))
+		v.insert(sampleRecords(10, v.inst.ID))
 		v.exec(`DELETE FROM certificates WHERE title IN ('Diploma 2', 'Diploma 7')`)
 		v.exec(`UPDATE certificates SET status = 'revoked' WHERE title = 'Diploma 3'`)
 		if n := v.miscounted(); n != 0 {
-			t.Errorf("off by %d", n)
+			t.Errorf("Miscounted = %d, want 0", n)
 		}
 		v.bounds = bounds{}
 		if got := titles(v.list(Filter{Search: "diploma 7"})); len(got) != 0 {
-			t.Errorf("a search finds the removed %q", got)
+			t.Errorf("a search finds the deleted certificate %q", got)
 		}
 		v.exec(`UPDATE certificates SET search_text = $1 WHERE title = 'Diploma 3'`, " another name\n diploma 3\n")
 		if got := titles(v.list(Filter{Search: "another name"})); len(got) != 1 {
-			t.Errorf("a search does not find what a record was changed to: %q", got)
+			t.Errorf("a search for the new text finds %q, want one certificate", got)
 		}
 		if got := titles(v.list(Filter{Search: "person"})); len(got) != 7 {
-			t.Errorf("a search finds what a record was changed from: %q", got)
+			t.Errorf("a search for the old text finds %q, want 7 certificates", got)
 		}
 	})
 }
 
-// A search that matches many of the records is counted exactly up to the bound, and never beyond.
+// The count of a search with many matches is exact up to bounds.count.
 func TestCommonSearchIsCounted(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		v := newVault(t, d)
-		all := crowd(120, v.inst.ID)
+		all := sampleRecords(120, v.inst.ID)
 		v.insert(all)
 		f := Filter{Search: "ada o", Range: listing.Range{Page: 1, PerPage: 5}}
 		n := len(model(all, v.inst.ID, &f))
 		if n < 15 || n > 60 {
-			t.Fatalf("%d of 120 records have it, which is not what is tested here", n)
+			t.Fatalf("%d of 120 records match, want 15 to 60 for this test", n)
 		}
 		for count, exact := range map[int]bool{n + 1: true, n: true, n - 1: false} {
 			v.bounds = bounds{count: count, scan: 50}
 			l := v.list(f)
-			counts, ok, err := v.ByStatuses(t.Context(), v.inst.ID, f)
+			counts, ok, err := v.CountByStatus(t.Context(), v.inst.ID, f)
 			if err != nil {
 				t.Fatal(err)
 			}
 			sum := 0
-			for _, one := range counts {
-				sum += one
+			for _, count := range counts {
+				sum += count
 			}
 			if exact && (l.Total == nil || *l.Total != n || !ok || sum != n) || !exact && (l.Total != nil || l.AtLeast != count || ok) {
-				t.Errorf("counting to %d: total %v, at least %d; by status %v, %v; there are %d", count, l.Total, l.AtLeast, counts, ok, n)
+				t.Errorf("bounds.count = %d: total = %v, at least %d; by status %v, %t; want %d", count, l.Total, l.AtLeast, counts, ok, n)
 			}
 		}
 	})

@@ -16,47 +16,47 @@ import (
 	"github.com/certvault/certvault/internal/listing"
 )
 
-func TestCursorIsOfOneList(t *testing.T) {
+func TestCursorIsValidForOneList(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		v := newVault(t, d)
 		other := v.institution("OTHER")
-		v.insert(crowd(30, v.inst.ID, other.ID))
+		v.insert(sampleRecords(30, v.inst.ID, other.ID))
 		start := ""
 		base := Filter{Sort: ByName, Search: "diploma", Statuses: []cert.Status{cert.Approved, cert.Failed, cert.Revoked}, Range: listing.Range{PerPage: 2, Cursor: &start}}
 		l := v.list(withPage(base))
 		if l.Next == "" || len(l.Items) != 2 {
-			t.Fatalf("%+v", l)
+			t.Fatalf("first page = %+v, want 2 records and a cursor", l)
 		}
-		ask := func(institution int64, f Filter, cursor string) error {
+		open := func(institution int64, f Filter, cursor string) error {
 			f.Cursor = &cursor
 			_, err := v.List(t.Context(), institution, f)
 			return err
 		}
-		if err := ask(v.inst.ID, base, l.Next); err != nil {
+		if err := open(v.inst.ID, base, l.Next); err != nil {
 			t.Fatal(err)
 		}
 		larger := base
 		larger.PerPage = 3
-		if err := ask(v.inst.ID, larger, l.Next); err != nil {
-			t.Errorf("another size of page: %v", err)
+		if err := open(v.inst.ID, larger, l.Next); err != nil {
+			t.Errorf("a cursor with another page size: err = %v, want nil", err)
 		}
 		refused := func(name string, err error) {
 			t.Helper()
 			e, ok := errors.AsType[*fault.Error](err)
 			if !ok || e.Kind != fault.Invalid || len(e.Fields) != 1 || e.Fields[0].Name != "cursor" {
-				t.Errorf("%s: %v", name, err)
+				t.Errorf("%s: err = %v, want a problem of the cursor", name, err)
 			}
 		}
-		refused("another institution", ask(other.ID, base, l.Next))
+		refused("another institution", open(other.ID, base, l.Next))
 		for name, change := range map[string]func(f *Filter){
 			"another search": func(f *Filter) { f.Search = "diplom" }, "another status": func(f *Filter) { f.Statuses = []cert.Status{cert.Approved} },
 			"another order": func(f *Filter) { f.Sort = ByEmail }, "the other direction": func(f *Filter) { f.Ascending = true },
-			"a filter more": func(f *Filter) { f.CustomerID = 1 }, "other sources": func(f *Filter) { f.Sources = []cert.Source{cert.Vault} },
+			"an additional filter": func(f *Filter) { f.CustomerID = 1 }, "other sources": func(f *Filter) { f.Sources = []cert.Source{cert.Vault} },
 		} {
 			f := base
 			change(&f)
-			refused(name, ask(v.inst.ID, f, l.Next))
+			refused(name, open(v.inst.ID, f, l.Next))
 		}
 		raw, err := base64.RawURLEncoding.DecodeString(l.Next)
 		if err != nil {
@@ -65,10 +65,10 @@ func TestCursorIsOfOneList(t *testing.T) {
 		for i := range raw {
 			changed := slices.Clone(raw)
 			changed[i] ^= 1
-			refused(fmt.Sprintf("byte %d changed", i), ask(v.inst.ID, base, base64.RawURLEncoding.EncodeToString(changed)))
+			refused(fmt.Sprintf("byte %d changed", i), open(v.inst.ID, base, base64.RawURLEncoding.EncodeToString(changed)))
 		}
 		for _, cursor := range []string{"x", "0", "page2", l.Next + "A", l.Next[1:], "====", strings.Repeat("A", 100_000), "\x00", "\xff", "é"} {
-			refused(fmt.Sprintf("%.20q", cursor), ask(v.inst.ID, base, cursor))
+			refused(fmt.Sprintf("%.20q", cursor), open(v.inst.ID, base, cursor))
 		}
 	})
 }
@@ -78,8 +78,8 @@ func withPage(f Filter) Filter {
 	return f
 }
 
-// A position with the longest name that can be stored, in letters that become longer when folded,
-// makes a valid cursor.
+// The cursor of a record with the longest possible name is valid. The letters of the name become
+// longer when they are folded.
 func TestCursorAfterALongName(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -88,14 +88,14 @@ func TestCursorAfterALongName(t *testing.T) {
 			v.upload(func(u *cert.Upload) { u.Title, u.FullName = fmt.Sprint(i), strings.Repeat("ΐ", 255) })
 		}
 		if got := v.byCursor(Filter{Sort: ByName, Range: listing.Range{PerPage: 1}}); !slices.Equal(got, v.byCursor(Filter{Range: listing.Range{PerPage: 3}})) || len(got) != 3 {
-			t.Errorf("%v", got)
+			t.Errorf("records = %v, want 3 in the order of creation", got)
 		}
 	})
 }
 
 // While records are added and changed, a list that is read page by page returns each unchanged
 // record once.
-func TestWalkWhileRecordsMove(t *testing.T) {
+func TestWalkWhileRecordsChange(t *testing.T) {
 	t.Parallel()
 	for _, by := range []Sort{ByUpdated, ByCreated, ByStatus} {
 		for _, ascending := range []bool{false, true} {
@@ -103,7 +103,7 @@ func TestWalkWhileRecordsMove(t *testing.T) {
 				t.Parallel()
 				dbtest.Each(t, func(t *testing.T, d *db.DB) {
 					v := newVault(t, d)
-					all := crowd(40, v.inst.ID)
+					all := sampleRecords(40, v.inst.ID)
 					v.insert(all)
 					stay := map[int64]int{}
 					for i, r := range all {
@@ -121,14 +121,14 @@ func TestWalkWhileRecordsMove(t *testing.T) {
 						}
 						next = l.Next
 						if turn++; turn > 40 {
-							t.Fatal("the walk has no end")
+							t.Fatal("the list has more than 40 pages")
 						}
 						moved := all[(turn*3)%39]
 						moved = all[slices.Index(all, moved)/3*3]
 						v.exec(`UPDATE certificates SET status = $1, updated_at = $2 WHERE id = $3`,
 							string(cert.Statuses[turn%4]), db.Micros(v.clock.Now().Add(time.Duration(turn*7%11)*time.Hour)), moved.id)
 						if turn < 15 {
-							fresh := crowd(1, v.inst.ID)[0]
+							fresh := sampleRecords(1, v.inst.ID)[0]
 							fresh.id, fresh.title, fresh.reference = int64(900_000+turn), fmt.Sprint("new ", turn), fmt.Sprintf("NEW-%016d", turn)
 							fresh.created += int64(turn*7%11) * int64(24*time.Hour/time.Microsecond)
 							v.insert([]*record{fresh})
@@ -136,7 +136,7 @@ func TestWalkWhileRecordsMove(t *testing.T) {
 					}
 					for id, n := range stay {
 						if n != 1 {
-							t.Errorf("%d stayed put and was met %d times", id, n)
+							t.Errorf("record %d was returned %d times, want once", id, n)
 						}
 					}
 				})
@@ -145,12 +145,13 @@ func TestWalkWhileRecordsMove(t *testing.T) {
 	}
 }
 
-// Records that were added at the beginning appear when paging back, and the first page is complete.
-func TestBackAfterRecordsWereAdded(t *testing.T) {
+// Records that were added at the beginning appear on the previous pages, and the first page is
+// complete.
+func TestPreviousPageAfterInsertions(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		v := newVault(t, d)
-		all := crowd(20, v.inst.ID)
+		all := sampleRecords(20, v.inst.ID)
 		v.insert(all)
 		f := Filter{Range: listing.Range{Page: 1, PerPage: 5, Cursor: new(string)}}
 		before := model(all, v.inst.ID, &f)
@@ -159,7 +160,7 @@ func TestBackAfterRecordsWereAdded(t *testing.T) {
 		second := v.list(f)
 		newest := slices.MaxFunc(all, func(a, b *record) int { return int(a.created - b.created) }).created
 		for i := range 3 {
-			fresh := crowd(1, v.inst.ID)[0]
+			fresh := sampleRecords(1, v.inst.ID)[0]
 			fresh.id, fresh.title, fresh.reference, fresh.created = int64(900_000+i), fmt.Sprint("new ", i), fmt.Sprintf("NEW-%016d", i), newest+int64(1+i)
 			v.insert([]*record{fresh})
 			all = append(all, fresh)
@@ -167,21 +168,21 @@ func TestBackAfterRecordsWereAdded(t *testing.T) {
 		f.Cursor, f.Back = &second.Prev, true
 		back := v.list(f)
 		if got := ids(back); !slices.Equal(got, before[:5]) || back.Prev == "" {
-			t.Errorf("back: %v, want %v", got, before[:5])
+			t.Errorf("previous page = %v, want %v", got, before[:5])
 		}
 		f.Cursor = &back.Prev
 		want := model(all, v.inst.ID, &f)[:5]
 		if top := v.list(f); !slices.Equal(ids(top), want) || top.Prev != "" || top.Next == "" {
-			t.Errorf("the beginning: %v, want %v; %q", ids(top), want, top.Prev)
+			t.Errorf("first page = %v, want %v; previous cursor %q", ids(top), want, top.Prev)
 		}
 		v.exec(`DELETE FROM certificates`)
 		if l := v.list(f); len(l.Items) != 0 || l.Prev != "" || l.Next != "" {
-			t.Errorf("of nothing: %+v", l)
+			t.Errorf("page of an empty list = %+v", l)
 		}
 	})
 }
 
-func TestListThatTakesTooLong(t *testing.T) {
+func TestListTimeout(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		v := newVault(t, d)
@@ -190,11 +191,11 @@ func TestListThatTakesTooLong(t *testing.T) {
 		_, err := v.List(t.Context(), v.inst.ID, Filter{Range: listing.Range{Page: 1, PerPage: 15}})
 		e, ok := errors.AsType[*fault.Error](err)
 		if !ok || e.Kind != fault.Unavailable || e.RetryAfter <= 0 {
-			t.Errorf("%v", err)
+			t.Errorf("err = %v, want Unavailable with RetryAfter", err)
 		}
 		v.listTime = listTime
 		if l := v.list(Filter{}); len(l.Items) != 1 {
-			t.Errorf("after it, the list has %d records", len(l.Items))
+			t.Errorf("the list has %d records after the timeout, want 1", len(l.Items))
 		}
 	})
 }

@@ -28,8 +28,8 @@ type record struct {
 
 func (r *record) String() string { return fmt.Sprintf("%s(%d)", r.title, r.id) }
 
-// lowBounds are so low that a few records use each kind of query.
-var lowBounds = bounds{count: 12, scan: 25}
+// smallBounds are so small that the test records need each kind of query.
+var smallBounds = bounds{count: 12, scan: 25}
 
 // insert stores records directly, without the operations of package cert.
 func (v *vault) insert(records []*record) {
@@ -73,9 +73,10 @@ func (v *vault) insert(records []*record) {
 	})
 }
 
-// crowd returns n records of two institutions. Most values are shared by many records, so that ties
-// occur. Except for every sixth record, ids are in the order of creation.
-func crowd(n int, institutions ...int64) []*record {
+// sampleRecords returns n records of the institutions. Many records have the same values, so that
+// the id determines the order of some records. Except for every sixth record, the ids are in the
+// order of creation.
+func sampleRecords(n int, institutions ...int64) []*record {
 	r := rand.New(rand.NewPCG(7, 7))
 	batches := []string{"", "", uuid.NewString(), uuid.NewString()}
 	people := []string{"Ada Obi", "ada obi", "محمد الأحمد", "王小明", "Łukasz Núñez", "ΜΑΡΊΑ", "Straße 100%", "x_y", "Ada Zoë"}
@@ -86,23 +87,23 @@ func crowd(n int, institutions ...int64) []*record {
 		if i%6 == 5 {
 			created = start.Add(time.Duration(r.IntN(n)) * 5 * time.Hour)
 		}
-		one := &record{
+		rec := &record{
 			// Blocks of ids have a few records each.
 			id: int64(1000 + i*blockIDs/4), institution: institutions[min(r.IntN(4)/3, len(institutions)-1)], created: db.Micros(created),
 			title: fmt.Sprintf("Diploma %d", i), name: people[r.IntN(len(people))], email: fmt.Sprintf("person%d@Example.org", r.IntN(5)),
 			reference: fmt.Sprintf("NWU-%016d", i), issued: created.AddDate(0, 0, -r.IntN(9)).Format(time.DateOnly), batch: batches[r.IntN(4)],
 			customer: int64(r.IntN(4)), status: cert.Statuses[r.IntN(len(cert.Statuses))],
 		}
-		one.updated = one.created
-		// A failed certificate that was revoked has its failure code still.
-		if one.status == cert.Failed || one.status == cert.Revoked && one.customer == 3 {
-			one.failure = []string{"no_room", "no_room", "no_room", "key_missing"}[i%4]
+		rec.updated = rec.created
+		// A certificate that was revoked after a failure still has its failure code.
+		if rec.status == cert.Failed || rec.status == cert.Revoked && rec.customer == 3 {
+			rec.failure = []string{"no_room", "no_room", "no_room", "key_missing"}[i%4]
 		}
-		if one.status == cert.Approved || one.status == cert.Revoked {
-			one.approved = db.Micros(created.Add(time.Duration(r.IntN(60)) * time.Hour))
-			one.updated = one.approved
+		if rec.status == cert.Approved || rec.status == cert.Revoked {
+			rec.approved = db.Micros(created.Add(time.Duration(r.IntN(60)) * time.Hour))
+			rec.updated = rec.approved
 		}
-		list = append(list, one)
+		list = append(list, rec)
 	}
 	return list
 }
@@ -200,7 +201,7 @@ func (v *vault) byCursor(f Filter) (all []int64) {
 		f.Page, f.Cursor = 1, &next
 		l := v.list(f)
 		if l.Total != nil || l.AtLeast != 0 {
-			v.tb.Errorf("%+v: a walk has a total", f)
+			v.tb.Errorf("%+v: a list that is read by cursor has a total", f)
 		}
 		all = append(all, ids(l)...)
 		next = l.Next
@@ -208,8 +209,9 @@ func (v *vault) byCursor(f Filter) (all []int64) {
 	return all
 }
 
-// backwards reads a list to its end and back, and expects the same pages in both directions.
-func (v *vault) backwards(f Filter, where string, want []int64) {
+// checkBackwards reads a list to its end and then backwards. It expects the same pages in both
+// directions.
+func (v *vault) checkBackwards(f Filter, where string, want []int64) {
 	v.tb.Helper()
 	pages := slices.Collect(slices.Chunk(want, f.PerPage))
 	f.Cursor = new(string)
@@ -224,53 +226,58 @@ func (v *vault) backwards(f Filter, where string, want []int64) {
 		f.Cursor = &l.Prev
 		l = v.list(f)
 		if got := ids(l); !slices.Equal(got, pages[at-1]) || l.Next == "" {
-			v.tb.Errorf("%s, back on page %d: %v, want %v", where, at, got, pages[at-1])
+			v.tb.Errorf("%s: backwards from page %d: %v, want %v", where, at, got, pages[at-1])
 		}
 	}
 	if at > 0 || l.Prev != "" {
-		v.tb.Errorf("%s: the way back ended on page %d of %d", where, at+1, len(pages))
+		v.tb.Errorf("%s: reading backwards ended on page %d of %d, want the first page", where, at+1, len(pages))
 	}
 }
 
-// Compare every filter in every order, by pages and by cursor, with a model that sorts in memory.
-// Every kind of query must return the same records.
+// TestListAgainstModel compares every filter in every order, by pages and by cursor, with a model
+// that sorts in memory. Every kind of query must return the same records.
 func TestListAgainstModel(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		v := newVault(t, d)
 		other := v.institution("OTHER")
-		all := crowd(140, v.inst.ID, other.ID)
+		all := sampleRecords(140, v.inst.ID, other.ID)
 		v.insert(all)
 		batch := all[slices.IndexFunc(all, func(r *record) bool { return r.batch != "" })].batch
 		filters := map[string]Filter{
-			"nothing": {}, "a status": {Statuses: []cert.Status{cert.Approved}}, "two statuses": {Statuses: []cert.Status{cert.Revoked, cert.Processing}}, "a status nobody has": {Statuses: []cert.Status{"pending"}},
+			"no filter": {},
+			"a status":  {Statuses: []cert.Status{cert.Approved}}, "two statuses": {Statuses: []cert.Status{cert.Revoked, cert.Processing}}, "a status without records": {Statuses: []cert.Status{"pending"}},
 			"an e-mail": {Email: "PERSON1@example.ORG"}, "an e-mail and a status": {Email: "person2@example.org", Statuses: []cert.Status{cert.Approved}},
-			"a search for all": {Search: "diploma"}, "for some": {Search: "ADA O"}, "in Arabic": {Search: "الأحمد"}, "in Chinese": {Search: "王小明"}, "short": {Search: "a"},
-			"short in Chinese": {Search: "王"}, "for one": {Search: "NWU-0000000000000033"}, "for none": {Search: "nobody at all"}, "for signs": {Search: "100%"},
+			"a search for all":  {Search: "diploma"},
+			"a search for some": {Search: "ADA O"}, "a search in Arabic": {Search: "الأحمد"}, "a search in Chinese": {Search: "王小明"}, "a short search": {Search: "a"},
+			"a short search in Chinese": {Search: "王"},
+			"a search for one record":   {Search: "NWU-0000000000000033"}, "a search for no record": {Search: "nobody at all"}, "a search for signs": {Search: "100%"},
 			"a search and a status": {Search: "person", Statuses: []cert.Status{cert.Failed}}, "a batch": {BatchID: batch}, "a batch and a status": {BatchID: batch, Statuses: []cert.Status{cert.Approved}},
 			"a failure": {FailureCode: "no_room"}, "a failure and its status": {FailureCode: "no_room", Statuses: []cert.Status{cert.Failed}},
-			"a failure and another status": {FailureCode: "no_room", Statuses: []cert.Status{cert.Revoked}}, "a failure and two statuses": {FailureCode: "no_room", Statuses: []cert.Status{cert.Failed, cert.Approved}},
-			"a failure and a search": {FailureCode: "no_room", Search: "ada"}, "a failure and a customer": {FailureCode: "no_room", CustomerID: 1},
+			"a failure and another status": {FailureCode: "no_room", Statuses: []cert.Status{cert.Revoked}},
+			"a failure and two statuses":   {FailureCode: "no_room", Statuses: []cert.Status{cert.Failed, cert.Approved}},
+			"a failure and a search":       {FailureCode: "no_room", Search: "ada"}, "a failure and a customer": {FailureCode: "no_room", CustomerID: 1},
 			"a customer": {CustomerID: 2}, "a customer and a search": {CustomerID: 1, Search: "ada"},
 			"issued from": {IssuedFrom: "2024-03-02"}, "issued to": {IssuedTo: "2024-03-03"}, "issued on": {IssuedFrom: "2024-02-29", IssuedTo: "2024-02-29"},
-			"issued in a status": {IssuedFrom: "2024-02-28", Statuses: []cert.Status{cert.Revoked}}, "issued the wrong way round": {IssuedFrom: "2024-03-02", IssuedTo: "2024-03-01"},
-			"generated from": {GeneratedFrom: "2024-03-02"}, "generated to": {GeneratedTo: "2024-03-07"}, "generated on": {GeneratedFrom: "2024-03-01", GeneratedTo: "2024-03-01"},
-			"both ranges": {IssuedFrom: "2024-02-26", GeneratedTo: "2024-03-06"}, "everything": {
+			"issued in a status":       {IssuedFrom: "2024-02-28", Statuses: []cert.Status{cert.Revoked}},
+			"issued in an empty range": {IssuedFrom: "2024-03-02", IssuedTo: "2024-03-01"},
+			"generated from":           {GeneratedFrom: "2024-03-02"}, "generated to": {GeneratedTo: "2024-03-07"}, "generated on": {GeneratedFrom: "2024-03-01", GeneratedTo: "2024-03-01"},
+			"both ranges": {IssuedFrom: "2024-02-26", GeneratedTo: "2024-03-06"}, "all filters": {
 				Search: "diploma", Statuses: []cert.Status{cert.Approved, cert.Revoked}, IssuedFrom: "2024-02-20", IssuedTo: "2024-12-31", GeneratedFrom: "2024-01-01", GeneratedTo: "2024-12-31",
 			},
 		}
-		asked := 0
+		cases := 0
 		for _, name := range slices.Sorted(maps.Keys(filters)) {
 			f := filters[name]
 			for _, low := range []bool{false, true} {
-				if v.bounds = usualBounds; low {
-					v.bounds = lowBounds
+				if v.bounds = defaultBounds; low {
+					v.bounds = smallBounds
 				}
 				for _, f.Sort = range Sorts {
 					for _, f.Ascending = range []bool{false, true} {
-						// More lists show the race detector nothing new. The step is coprime to the
-						// number of combinations, so that all of them occur.
-						if asked++; testing.Short() && asked%5 != 0 {
+						// The race detector finds nothing new in more lists. The step is coprime to
+						// the number of combinations, so that each filter, order and bound occurs.
+						if cases++; testing.Short() && cases%5 != 0 {
 							continue
 						}
 						f.PerPage, f.Page = 8, 1
@@ -279,16 +286,16 @@ func TestListAgainstModel(t *testing.T) {
 						if got := v.byCursor(f); !slices.Equal(got, want) {
 							t.Errorf("%s, by cursor: %v, want %v", where, got, want)
 						}
-						v.backwards(f, where, want)
+						v.checkBackwards(f, where, want)
 						if low == (f.Sort == ByCreated || f.Sort == ByName) {
 							if got := v.byPages(f); !slices.Equal(got, want) {
 								t.Errorf("%s, by pages: %v, want %v", where, got, want)
 							}
 						}
 						l := v.list(f)
-						exact := name == "nothing" || name == "a status" || name == "two statuses" || len(want) <= v.bounds.count
+						exact := name == "no filter" || name == "a status" || name == "two statuses" || len(want) <= v.bounds.count
 						if exact && (l.Total == nil || *l.Total != len(want)) || !exact && (l.Total != nil || l.AtLeast != v.bounds.count) {
-							t.Errorf("%s: total %v, at least %d, want %d", where, l.Total, l.AtLeast, len(want))
+							t.Errorf("%s: total = %v, at least %d, want %d", where, l.Total, l.AtLeast, len(want))
 						}
 					}
 				}
@@ -297,16 +304,16 @@ func TestListAgainstModel(t *testing.T) {
 	})
 }
 
-func TestListByStatusInAnotherOrder(t *testing.T) {
+func TestListByStatusInOtherOrder(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		v := newVault(t, d)
-		all := crowd(40, v.inst.ID)
+		all := sampleRecords(40, v.inst.ID)
 		v.insert(all)
 		for _, statuses := range [][]cert.Status{nil, {cert.Processing, cert.Approved}} {
 			f := Filter{Sort: ByStatus, Ascending: true, StatusOrder: []cert.Status{cert.Failed, cert.Approved, "pending", cert.Processing, cert.Revoked}, Statuses: statuses, Range: listing.Range{PerPage: 3}}
 			if got, want := v.byCursor(f), model(all, v.inst.ID, &f); !slices.Equal(got, want) {
-				t.Errorf("%v: %v, want %v", statuses, got, want)
+				t.Errorf("statuses %v: records = %v, want %v", statuses, got, want)
 			}
 		}
 	})

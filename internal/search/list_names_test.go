@@ -16,15 +16,16 @@ import (
 	"github.com/certvault/certvault/internal/listing"
 )
 
-// trickyNames has unusual names of real people and malicious ones, from a file in the repository.
-func trickyNames(t *testing.T) (names []string) {
+// unusualNames returns unusual names of real people and malicious names. It skips the test if the
+// file with the names does not exist.
+func unusualNames(t *testing.T) (names []string) {
 	t.Helper()
 	text, err := os.ReadFile("../../../shared/corpus/recipients/names-tricky.json")
 	if err != nil {
 		if os.Getenv("CI") == "true" {
 			t.Fatal(err)
 		}
-		t.Skip("the corpus is not there")
+		t.Skip("the file with the names does not exist")
 	}
 	var list []struct {
 		Name string `json:"name"`
@@ -43,41 +44,41 @@ func trickyNames(t *testing.T) (names []string) {
 // A search finds a name in any script by the whole name, its beginning, its middle and each of its
 // words, as the contract requires. It finds nothing else. The result is the same with and without
 // the index of searches.
-func TestSearchForTrickyNames(t *testing.T) {
+func TestSearchForUnusualNames(t *testing.T) {
 	t.Parallel()
-	names := trickyNames(t)
+	names := unusualNames(t)
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		v := newVault(t, d)
 		var all []*record
 		for i, name := range names {
-			r := crowd(1, v.inst.ID)[0]
+			r := sampleRecords(1, v.inst.ID)[0]
 			r.id, r.name, r.title, r.reference, r.email = int64(1+i), name, fmt.Sprint("T", i), fmt.Sprintf("NWU-%016d", i), fmt.Sprintf("n%d@example.org", i)
 			all = append(all, r)
 		}
 		v.insert(all)
 		other := v.institution("OTHER")
-		copies := crowd(1, other.ID)
+		copies := sampleRecords(1, other.ID)
 		copies[0].id, copies[0].name, copies[0].reference = 100_000, names[0], "OTHER-0"
 		v.insert(copies)
-		sought := map[string]bool{}
+		searches := map[string]bool{}
 		for _, name := range names {
 			runes := []rune(name)
 			for _, s := range []string{name, strings.ToUpper(name), string(runes[:1]), string(runes[:min(2, len(runes))]), string(runes[len(runes)/3:]), string(runes[len(runes)/4 : 1+len(runes)*3/4])} {
-				sought[s] = true
+				searches[s] = true
 			}
 			for word := range strings.FieldsSeq(name) {
-				sought[word] = true
+				searches[word] = true
 			}
 		}
-		for search := range sought {
+		for search := range searches {
 			if len(search) > maxFilter || cert.FoldText(search) == "" {
 				continue
 			}
 			f := Filter{Search: search, Range: listing.Range{PerPage: 100, Page: 1}}
 			want := model(all, v.inst.ID, &f)
-			for _, v.bounds = range []bounds{usualBounds, {count: 1000}} {
+			for _, v.bounds = range []bounds{defaultBounds, {count: 1000}} {
 				if got := ids(v.list(f)); !slices.Equal(got, want) {
-					t.Errorf("%q, %+v: %v, want %v", search, v.bounds, got, want)
+					t.Errorf("search %q with %+v: records = %v, want %v", search, v.bounds, got, want)
 				}
 			}
 		}

@@ -29,7 +29,7 @@ func (v *vault) list(f Filter) *List {
 	}
 	l, err := v.List(v.tb.Context(), v.inst.ID, f)
 	if err != nil {
-		v.tb.Fatalf("%+v: %v", f, err)
+		v.tb.Fatalf("List(%+v): %v", f, err)
 	}
 	return l
 }
@@ -47,7 +47,7 @@ func TestListPages(t *testing.T) {
 			newest = append([]string{v.upload(titled(fmt.Sprint(i))).Title}, newest...)
 		}
 		v.clock.Advance(-time.Hour)
-		newest = append(newest, v.upload(titled("made late, dated early")).Title)
+		newest = append(newest, v.upload(titled("last id, first date")).Title)
 		for _, tc := range []struct {
 			page, per int
 			want      []string
@@ -58,12 +58,12 @@ func TestListPages(t *testing.T) {
 		} {
 			l := v.list(Filter{Range: listing.Range{Page: tc.page, PerPage: tc.per}})
 			if got := titles(l); !slices.Equal(got, tc.want) || (l.Next != "") != tc.more || l.Total == nil || *l.Total != len(newest) {
-				t.Errorf("page %d of %d: %q, more %v, total %v; want %q, more %v", tc.page, tc.per, got, l.Next != "", l.Total, tc.want, tc.more)
+				t.Errorf("page %d of %d records: %q, more %v, total %v; want %q, more %v", tc.page, tc.per, got, l.Next != "", l.Total, tc.want, tc.more)
 			}
 		}
 		for _, r := range []listing.Range{{Page: 0, PerPage: 1}, {Page: 1, PerPage: 0}, {Page: 1, PerPage: 101}, {Page: -1, PerPage: 10}} {
 			if _, err := v.List(t.Context(), v.inst.ID, Filter{Range: r}); !fault.Is(err, fault.Invalid) {
-				t.Errorf("%+v: %v", r, err)
+				t.Errorf("range %+v: err = %v, want Invalid", r, err)
 			}
 		}
 	})
@@ -81,20 +81,20 @@ func TestListByStatus(t *testing.T) {
 		for _, s := range cert.Statuses {
 			l := v.list(Filter{Statuses: []cert.Status{s}})
 			if got := titles(l); !slices.Equal(got, []string{fmt.Sprint(s, 1), fmt.Sprint(s, 0)}) || *l.Total != 2 {
-				t.Errorf("%s: %q of %d", s, got, *l.Total)
+				t.Errorf("status %s: got %q, total = %d, want 2", s, got, *l.Total)
 			}
 			l = v.list(Filter{Statuses: []cert.Status{s}, Search: fmt.Sprint(s, 1), Email: "ADA@example.org"})
 			if got := titles(l); !slices.Equal(got, []string{fmt.Sprint(s, 1)}) || *l.Total != 1 {
-				t.Errorf("%s, searched: %q of %d", s, got, *l.Total)
+				t.Errorf("status %s with a search: got %q, total = %d, want 1", s, got, *l.Total)
 			}
 		}
 		if n, err := v.certs.Waiting(t.Context()); err != nil || n != 2 {
-			t.Errorf("%d waiting, %v", n, err)
+			t.Errorf("%d certificates are in processing, want 2; err = %v", n, err)
 		}
 	})
 }
 
-// population returns names like those at universities.
+// population has titles, names and addresses like those at universities.
 var population = []struct{ title, name, email string }{
 	{"BSc Physics", "Ada Obi", "ada.obi@example.org"},
 	{"Diplôme d’État", "José Núñez", "JOSE@Example.ORG"},
@@ -210,9 +210,9 @@ func TestListByEmail(t *testing.T) {
 	})
 }
 
-// For any text in a filter, the answer is a list or a fault of kind Invalid. Text that a
-// database cannot store or match must not become an internal error.
-func TestListTakesAnyFilter(t *testing.T) {
+// For any text in a filter, List returns a list or a fault of kind Invalid. Text that a database
+// cannot store or match must not cause an internal error.
+func TestListAcceptsAnyText(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		v := newVault(t, d)
@@ -232,15 +232,15 @@ func TestListTakesAnyFilter(t *testing.T) {
 				f.Page, f.PerPage = 1, 15
 				l, err := v.List(t.Context(), v.inst.ID, f)
 				if tc.refused && !fault.Is(err, fault.Invalid) || !tc.refused && (err != nil || len(l.Items) != 0) {
-					t.Errorf("%s: %+v, %.200v", tc.name, l, err)
+					t.Errorf("%s: list = %+v, err = %.200v, want refused %t", tc.name, l, err, tc.refused)
 				}
 			}
 		}
 	})
 }
 
-// No list has another institution's certificates, or shows that they exist.
-func TestListsOfTenantsAreApart(t *testing.T) {
+// No list has certificates of another institution, or reveals that they exist.
+func TestListOfOtherInstitution(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		v := newVault(t, d)
@@ -253,7 +253,7 @@ func TestListsOfTenantsAreApart(t *testing.T) {
 			f.Page, f.PerPage = 1, 100
 			l, err := v.List(t.Context(), other.ID, f)
 			if err != nil || len(l.Items) != 0 || l.Total == nil || *l.Total != 0 {
-				t.Errorf("%+v: another institution's list has %+v, %v", f, l, err)
+				t.Errorf("filter %+v: the list of another institution = %+v, err = %v, want none", f, l, err)
 			}
 		}
 	})

@@ -10,18 +10,18 @@ import (
 	"github.com/certvault/certvault/internal/db"
 )
 
-// A page is found by one of these queries. Each is written such that the database has one plan for
-// it:
+// Each page is read by one of these queries. Each query is written such that the database has only
+// one plan for it:
 //
 //   - branches reads the index of the order. A list without filters needs only
-//     this.
-//   - matches reads the index of one filter and sorts everything that all filters
-//     select. It is bounded by the number of records that are counted.
-//   - If there are more matches, scan looks for them among the first records of the
-//     order, and sorted sorts all of them if that is not enough.
-//   - Two lists need a query of their own to be fast: firstPerDay and firstFound.
+//     this query.
+//   - matches reads the index of one filter and sorts all records that match all
+//     filters. It reads at most bounds.count + 1 matches.
+//   - If there are more matches, scan finds matches among the first records of the
+//     order. If these do not fill the page, sorted sorts all matches.
+//   - Two kinds of lists have a faster query: firstPerDay and firstFound.
 
-// bounds limit the work of a list. Tests set them low.
+// bounds limit the work of a list. Tests use small bounds.
 type bounds struct {
 	// count is the number up to which the records of a filtered list are counted.
 	count int
@@ -29,7 +29,7 @@ type bounds struct {
 	scan int
 }
 
-var usualBounds = bounds{count: 10_000, scan: 2000}
+var defaultBounds = bounds{count: 10_000, scan: 2000}
 
 // item is a certificate and its position in a list.
 type item struct {
@@ -38,8 +38,9 @@ type item struct {
 	at position
 }
 
-// page returns a page, with one additional record if there is one, and the number of records of the
-// list. If the list has filters, a number above bounds.count is not exact.
+// page returns the records of a page, followed by the first record of the next page if there is
+// one, and the number of records of the list. If the list has filters, a number above bounds.count
+// is not exact.
 func (s *Service) page(ctx context.Context, v *view) ([]item, int, error) {
 	if !v.filtered() {
 		total, err := s.total(ctx, v)
@@ -86,8 +87,8 @@ func (s *Service) pageOfMany(ctx context.Context, v *view, by index) (items []it
 	return items, err
 }
 
-// fetch reads the records that inner selects by id, key and creation, and the count
-// that inner may return with each.
+// fetch reads the records that the query inner selects. The query returns the id, the key and the
+// creation time of each record, and a count or 0.
 func (s *Service) fetch(ctx context.Context, v *view, q *statement, inner string) (items []item, n int, err error) {
 	rows, err := s.db.QueryContext(ctx, `WITH page (row_id, row_key, row_time, row_count) AS (`+inner+`)
 		SELECT `+cert.Columns+`, row_key, row_count FROM page CROSS JOIN certificates WHERE id = row_id`+v.order("row_key", "row_time", "row_id"), q.args...)
@@ -110,7 +111,7 @@ func (s *Service) fetch(ctx context.Context, v *view, q *statement, inner string
 	return items, n, rows.Err()
 }
 
-// withMore scans columns that follow those of a certificate.
+// withMore scans a row with more columns after those of a certificate.
 type withMore struct {
 	row  interface{ Scan(dest ...any) error }
 	more []any
@@ -119,9 +120,9 @@ type withMore struct {
 // Scan scans a row.
 func (w withMore) Scan(dest ...any) error { return w.row.Scan(append(dest, w.more...)...) }
 
-// branches returns a query for the records in the order of the list. The indexes of
-// most orders have the source and the status before the key, so the query merges a
-// branch for each of them.
+// branches returns a query for the records in the order of the list. The indexes of most orders
+// have the source and the status before the key, so the query merges one branch for each source and
+// status.
 func (v *view) branches(q *statement, limit, offset int) string {
 	var list []string
 	for _, source := range v.ofSources() {
@@ -148,14 +149,14 @@ func (v *view) branch(q *statement, source cert.Source, status cert.Status, rank
 		terms = append(terms, "c.status = "+q.arg(string(status)))
 	}
 	key, order := "c."+sortColumns[v.Sort], []string{"c.created_at", "c.id"}
-	behind := v.behind
+	afterCursor := v.afterCursor
 	switch v.Sort {
 	case ByStatus:
 		key = strconv.Itoa(rank)
 		if v.after != nil {
-			behind = v.behindTime
+			afterCursor = v.afterTime
 			if v.after.Number != int64(rank) {
-				behind = func(*statement) []string { return nil }
+				afterCursor = func(*statement) []string { return nil }
 			}
 		}
 	case ByCreated:
@@ -163,7 +164,7 @@ func (v *view) branch(q *statement, source cert.Source, status cert.Status, rank
 		order = append([]string{key}, order...)
 	}
 	return `SELECT id, k, created_at FROM (SELECT c.id AS id, ` + key + ` AS k, c.created_at AS created_at FROM certificates c
-		WHERE ` + and(terms, v.orderTerms(q), behind(q)) + v.order(order...) + ` LIMIT ` + q.arg(limit) + `) AS branch`
+		WHERE ` + and(terms, v.orderTerms(q), afterCursor(q)) + v.order(order...) + ` LIMIT ` + q.arg(limit) + `) AS branch`
 }
 
 // orderTerms returns the filters that the index of the order can apply.
@@ -200,35 +201,36 @@ func (v *view) sorted(q *statement, from string) string {
 		` LIMIT ` + q.arg(v.limit+1) + ` OFFSET ` + q.arg(v.offset)
 }
 
-// matches returns a query for the page and the number of matches, if they are not more than are
-// counted. If they are more, the page has arbitrary matches.
+// matches returns a query for the page and the number of matches. If there are more than
+// bounds.count matches, the page has arbitrary matches.
 func (s *Service) matches(q *statement, v *view, by index) string {
 	return `WITH matches AS MATERIALIZED (` + s.bounded(q, v, by, `c.id AS id, `+v.key(q)+` AS k, c.created_at AS created_at`) + `)
 		SELECT id, k, created_at, (SELECT count(*) FROM matches) FROM matches` + v.order("k", "created_at", "id") +
 		` LIMIT ` + q.arg(v.limit+1) + ` OFFSET ` + q.arg(v.offset)
 }
 
-// bounded returns a query for arbitrary matches, at most one more than are counted.
+// bounded returns a query for arbitrary matches, at most bounds.count + 1.
 func (s *Service) bounded(q *statement, v *view, by index, columns string) string {
 	limit := ` LIMIT ` + q.arg(s.bounds.count+1)
 	if by == searchIndex && s.db.Dialect == db.PostgreSQL {
-		with, from := v.foundFirst(q)
+		with, from := v.foundMaterialized(q)
 		return with + `SELECT ` + columns + ` FROM ` + from + limit
 	}
 	return `SELECT ` + columns + ` FROM ` + s.candidates(q, v, by) + limit
 }
 
 // firstPerDay returns a query for the page of a range of dates of issue in the order of creation.
-// Neither index has both, and the range may be anywhere in the order. There are few days even if
-// there are many certificates. The query therefore finds the first record of each day, and selects
-// the days with the earliest first records. The page is among the records of these days.
+// No index has both the date and the order, and the records of the range may be anywhere in the
+// order. There are few days even if there are many certificates. The query therefore finds the
+// first record of each day, and selects the days whose first records are the earliest. These days
+// have all records of the page.
 func (v *view) firstPerDay(q *statement) string {
 	first, from, all := "max", " >= ", "0"
 	if v.Ascending {
 		first, from, all = "min", " <= ", "9223372036854775807"
 	}
 	terms := and([]string{"c.institution_id = " + q.arg(v.InstitutionID), in(q, "c.source", v.ofSources())})
-	behind := v.behind(q)
+	afterCursor := v.afterCursor(q)
 	later := *v
 	later.IssuedTo = "" // SQLite uses one upper bound of an index, which is the day before
 	want := q.arg(v.offset + v.limit + 1)
@@ -238,12 +240,12 @@ func (v *view) firstPerDay(q *statement) string {
 			SELECT (SELECT max(c.issue_date) FROM certificates c WHERE ` + and([]string{terms}, later.issuedTerms(q, "c.issue_date")) + ` AND c.issue_date < days.issued)
 			FROM days WHERE days.issued IS NOT NULL
 		), firsts (issued, at) AS MATERIALIZED (
-			SELECT issued, (SELECT ` + first + `(c.created_at) FROM certificates c WHERE ` + and([]string{terms, "c.issue_date = days.issued"}, behind) + `)
+			SELECT issued, (SELECT ` + first + `(c.created_at) FROM certificates c WHERE ` + and([]string{terms, "c.issue_date = days.issued"}, afterCursor) + `)
 			FROM days WHERE issued IS NOT NULL
 		), edge (at) AS MATERIALIZED (
 			SELECT coalesce((SELECT at FROM firsts WHERE at IS NOT NULL` + v.order("at") + ` LIMIT 1 OFFSET ` + want + ` - 1), ` + all + `)
 		)
 		SELECT c.id, c.created_at AS k, c.created_at, 0 FROM edge CROSS JOIN firsts CROSS JOIN certificates c
-		WHERE firsts.at` + from + `edge.at AND ` + and([]string{terms, "c.issue_date = firsts.issued", "c.created_at" + from + "edge.at"}, behind) +
+		WHERE firsts.at` + from + `edge.at AND ` + and([]string{terms, "c.issue_date = firsts.issued", "c.created_at" + from + "edge.at"}, afterCursor) +
 		v.order("c.created_at", "c.id") + ` LIMIT ` + q.arg(v.limit+1) + ` OFFSET ` + q.arg(v.offset)
 }

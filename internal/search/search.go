@@ -1,6 +1,6 @@
-// Package search owns finding certificates: the lists of an institution with their filters, orders,
-// pages and cursors, the counts that they show, and the queries that find duplicates before an
-// upload. It reads the certificates that package cert writes, and does not change them.
+// Package search finds certificates. It owns the lists of an institution with their filters,
+// orders, pages and cursors, the counts of certificates, and the queries that find duplicates
+// before an upload. It reads the certificates that package cert writes, and does not change them.
 package search
 
 import (
@@ -23,5 +23,5 @@ type Service struct {
 
 // New returns a service. The ring signs its cursors.
 func New(d *db.DB, ring *keyring.Ring, now func() time.Time) *Service {
-	return &Service{db: d, cursors: listing.NewCursors(ring, "certificates"), listTime: listTime, bounds: usualBounds, now: now}
+	return &Service{db: d, cursors: listing.NewCursors(ring, "certificates"), listTime: listTime, bounds: defaultBounds, now: now}
 }

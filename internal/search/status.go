@@ -10,9 +10,9 @@ import (
 	"github.com/certvault/certvault/internal/listing"
 )
 
-// ByStatuses counts the certificates that a filter selects by their status. It ignores the statuses
-// of the filter. ok is false if there are more than are counted.
-func (s *Service) ByStatuses(ctx context.Context, institutionID int64, f Filter) (counts map[cert.Status]int, ok bool, err error) {
+// CountByStatus counts the certificates that a filter selects by their status. It ignores the statuses
+// of the filter. ok is false if there are more than bounds.count certificates.
+func (s *Service) CountByStatus(ctx context.Context, institutionID int64, f Filter) (counts map[cert.Status]int, ok bool, err error) {
 	f.Range, f.Statuses, f.Sort = listing.Range{Page: 1, PerPage: 1}, cert.Statuses, ByCreated
 	v, err := f.read(institutionID)
 	if err != nil {

@@ -9,13 +9,13 @@ import (
 )
 
 const (
-	// minSubstring is the number of letters and digits from which a search matches
-	// inside words and not only their beginnings.
+	// minSubstring is the number of letters and digits from which a search also matches inside
+	// words. A shorter search matches only beginnings of words.
 	minSubstring = 3
-	// fewTrigrams and maxTrigrams are the numbers of trigrams that SQLite looks up for a short and
-	// for a long search. For each trigram it reads the list of all records that have it. The text
-	// itself is compared in any case, so a few trigrams are best.
-	fewTrigrams, maxTrigrams = 4, 10
+	// minTrigrams and maxTrigrams are the numbers of trigrams that SQLite looks up for a short and
+	// for a long search. For each trigram SQLite reads the list of all records that have it. The
+	// query always compares the text too, so a few trigrams are sufficient.
+	minTrigrams, maxTrigrams = 4, 10
 	// blockIDs is the number of ids in a block of certificates_block_idx.
 	blockIDs = 1024
 )
@@ -29,56 +29,56 @@ func letters(s string) (n int) {
 	return n
 }
 
-// sought returns the text that a search looks for. A short search begins with the space before a
-// word.
-func sought(search string) string {
+// matchText returns the text that a record must contain. A short search gets a space at its
+// beginning, because it matches only beginnings of words.
+func matchText(search string) string {
 	if letters(search) < minSubstring {
 		return " " + search
 	}
 	return search
 }
 
-// like compares a column with what is sought. The characters % and _ are literal.
+// like returns the term that compares a column with a search. The characters % and _ are literal.
 func like(column string, q *statement, search string) string {
 	return column + ` LIKE ` + q.arg(pattern(search)) + ` ESCAPE '\'`
 }
 
 func pattern(search string) string {
-	return "%" + strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`).Replace(sought(search)) + "%"
+	return "%" + strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`).Replace(matchText(search)) + "%"
 }
 
 // Pattern returns the pattern for comparing search_text with the text of a search, by LIKE with the
 // backslash as ESCAPE. It is for lists that are too short to need an index.
 func Pattern(text string) string { return pattern(cert.FoldText(text)) }
 
-// found returns the terms that the table of searches in PostgreSQL applies.
+// found returns the terms that select records from the table of searches in PostgreSQL.
 func (v *view) found(q *statement, table string) []string {
 	return []string{table + ".institution_id = " + q.arg(v.InstitutionID), like(table+".text", q, v.Search), in(q, table+".source", v.ofSources())}
 }
 
-// foundAlone reports whether the table of searches has all columns that the list needs.
-func (v *view) foundAlone() bool {
+// coveredBySearch reports whether the table of searches has all columns that the list needs.
+func (v *view) coveredBySearch() bool {
 	return v.only(searchIndex) && v.Sort == ByCreated && len(v.Statuses) == 0
 }
 
-// foundPostgres returns FROM and WHERE of the matches of a search. PostgreSQL extracts the trigrams
-// from the pattern itself.
+// foundPostgres returns the FROM and WHERE clauses of the matches of a search. PostgreSQL extracts
+// the trigrams from the pattern itself.
 func (v *view) foundPostgres(q *statement) string {
-	if v.foundAlone() {
-		return `certificate_search c WHERE ` + and(v.found(q, "c"), v.behind(q))
+	if v.coveredBySearch() {
+		return `certificate_search c WHERE ` + and(v.found(q, "c"), v.afterCursor(q))
 	}
-	return `certificate_search d CROSS JOIN certificates c WHERE ` + and(v.found(q, "d")) + ` AND c.id = d.id AND ` + and(v.base(q), v.withoutSearch(q), v.behind(q))
+	return `certificate_search d CROSS JOIN certificates c WHERE ` + and(v.found(q, "d")) + ` AND c.id = d.id AND ` + and(v.base(q), v.withoutSearch(q), v.afterCursor(q))
 }
 
-// foundFirst returns the same matches for a query with a bound. The planner plans a materialized
-// query as if all of it was read. Without this, the bound may cause it to read the table instead of
-// the index.
-func (v *view) foundFirst(q *statement) (with, from string) {
-	const front = `WITH found AS MATERIALIZED (SELECT c.id, c.created_at FROM certificate_search c WHERE `
-	if v.foundAlone() {
-		return front + and(v.found(q, "c"), v.behind(q)) + `) `, `found c`
+// foundMaterialized returns the clauses of foundPostgres for a query with a limit. PostgreSQL plans
+// a materialized query as if all its rows were read. Otherwise the limit may cause the planner to
+// read the table instead of the index.
+func (v *view) foundMaterialized(q *statement) (with, from string) {
+	const prefix = `WITH found AS MATERIALIZED (SELECT c.id, c.created_at FROM certificate_search c WHERE `
+	if v.coveredBySearch() {
+		return prefix + and(v.found(q, "c"), v.afterCursor(q)) + `) `, `found c`
 	}
-	return front + and(v.found(q, "c")) + `) `, `found d CROSS JOIN certificates c WHERE c.id = d.id AND ` + and(v.base(q), v.withoutSearch(q), v.behind(q))
+	return prefix + and(v.found(q, "c")) + `) `, `found d CROSS JOIN certificates c WHERE c.id = d.id AND ` + and(v.base(q), v.withoutSearch(q), v.afterCursor(q))
 }
 
 func (v *view) withoutSearch(q *statement) []string {
@@ -87,20 +87,20 @@ func (v *view) withoutSearch(q *statement) []string {
 	return rest.filters(q)
 }
 
-// foundSQLite returns FROM and WHERE of the matches of a search. SQLite's index of trigrams returns
-// the records that have all trigrams. The query then compares their text.
+// foundSQLite returns the FROM and WHERE clauses of the matches of a search. SQLite's index of
+// trigrams returns the records that have all trigrams. The query then compares their text.
 func (v *view) foundSQLite(q *statement) string {
 	return `certificate_search CROSS JOIN certificates c WHERE certificate_search MATCH ` + q.arg(match(v.InstitutionID, v.Search)) +
-		` AND c.id = certificate_search.rowid AND ` + and(v.base(q), v.filters(q), v.behind(q))
+		` AND c.id = certificate_search.rowid AND ` + and(v.base(q), v.filters(q), v.afterCursor(q))
 }
 
-// match returns the query for SQLite's index of trigrams: some trigrams of the search text with its
-// white space doubled, and that of the institution. It has the form in which the migration writes
-// the index.
+// match returns the query for SQLite's index of trigrams. It has some trigrams of the search text
+// with doubled white space, and the trigram of the institution. The migration writes the index in
+// the same form.
 func match(institutionID int64, search string) string {
-	text := []rune(strings.ReplaceAll(sought(search), " ", "  "))
+	text := []rune(strings.ReplaceAll(matchText(search), " ", "  "))
 	last := len(text) - 3
-	n := min(last+1, maxTrigrams, fewTrigrams+last/8)
+	n := min(last+1, maxTrigrams, minTrigrams+last/8)
 	terms := make([]string, 0, n+1)
 	for i := range n {
 		at := last
@@ -118,9 +118,10 @@ func match(institutionID int64, search string) string {
 }
 
 // firstFound returns a page of a search in the order of creation. SQLite's index of trigrams
-// returns the matches by id, which is almost that order. The first ids determine a time at which
-// the page is complete. The blocks of ids determine the last id of the records up to that time.
-// Only the matches up to this id are sorted.
+// returns the matches by id, which is almost that order. The method first reads as many matches by
+// id as the page needs, and takes the last creation time of these matches in the order of the list.
+// No record of the page comes after this time. The blocks of ids determine the last id of the
+// records up to that time. Only the matches up to this id are sorted.
 func (s *Service) firstFound(ctx context.Context, v *view) (items []item, err error) {
 	pick, direction := "min", "DESC"
 	if v.Ascending {
@@ -153,7 +154,7 @@ func (s *Service) firstFound(ctx context.Context, v *view) (items []item, err er
 }
 
 // lastBlock returns the last block of ids, in the order of the list, in which the institution has a
-// record created up to a time. It is first or a later block.
+// record created up to a time. The result is the block first or a later block.
 func (s *Service) lastBlock(ctx context.Context, v *view, first, created int64) (block int64, err error) {
 	query := `WITH RECURSIVE block (n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM block WHERE n < $1)
 		SELECT coalesce(min(n), $1) FROM block

@@ -30,7 +30,7 @@ type view struct {
 
 	limit, offset int
 	after         *position
-	// back reports whether the page ends before that position instead of beginning after it.
+	// back reports whether the page ends before the position after. Otherwise it begins after it.
 	back bool
 }
 
@@ -46,8 +46,8 @@ type position struct {
 // allSources are the sources of certificates.
 var allSources = []cert.Source{cert.Vault}
 
-// sortColumns are the columns of the orders. The status has none, since the filter
-// sets its order.
+// sortColumns are the columns of the orders. ByStatus has no column, since the filter sets its
+// order.
 var sortColumns = map[Sort]string{
 	ByCreated: "created_at", ByUpdated: "updated_at", ByGenerated: "generated_at", ByIssueDate: "issue_date", ByName: "name_folded", ByEmail: "email_folded",
 }
@@ -77,14 +77,14 @@ func (v *view) ofStatuses() []cert.Status {
 	return listed
 }
 
-// textual reports whether the list is sorted by a text.
+// textual reports whether the list is sorted by a text column.
 func (v *view) textual() bool { return v.Sort == ByName || v.Sort == ByEmail || v.Sort == ByIssueDate }
 
 func (v *view) issued() bool    { return v.IssuedFrom != "" || v.IssuedTo != "" }
 func (v *view) generated() bool { return v.GeneratedFrom != 0 }
 
-// filtered reports whether the list has filters besides source and status, for which
-// the database has no counts.
+// filtered reports whether the list has filters other than source and status. The database has no
+// counts for such filters.
 func (v *view) filtered() bool {
 	return v.Email != "" || v.Search != "" || v.BatchID != "" || v.FailureCode != "" || v.CustomerID != 0 || v.issued() || v.generated()
 }
@@ -98,7 +98,7 @@ func (q *statement) arg(value any) string {
 	return "$" + strconv.Itoa(len(q.args))
 }
 
-// in compares a column with the values of a list.
+// in returns the term that compares a column with the values of a list.
 func in[T ~string](q *statement, column string, list []T) string {
 	marks := make([]string, len(list))
 	for i, value := range list {
@@ -140,7 +140,7 @@ func (v *view) beyond() string {
 	return " < "
 }
 
-// order returns ORDER BY over the columns of a position.
+// order returns the ORDER BY clause for columns.
 func (v *view) order(columns ...string) string {
 	return " ORDER BY " + strings.Join(columns, v.direction()+", ") + v.direction()
 }
@@ -217,13 +217,13 @@ func (v *view) filters(q *statement) (terms []string) {
 	return append(terms, v.generatedTerms(q, "c.generated_at")...)
 }
 
-// behind returns the terms that select the records of table c after the cursor.
-func (v *view) behind(q *statement) []string {
+// afterCursor returns the terms that select the records of table c after the cursor.
+func (v *view) afterCursor(q *statement) []string {
 	switch {
 	case v.after == nil:
 		return nil
 	case v.Sort == ByCreated:
-		return v.behindTime(q)
+		return v.afterTime(q)
 	default:
 		var key any = v.after.Number
 		if v.textual() {
@@ -233,8 +233,8 @@ func (v *view) behind(q *statement) []string {
 	}
 }
 
-// behindTime is behind for the order of creation.
-func (v *view) behindTime(q *statement) []string {
+// afterTime returns the terms of afterCursor for the order of creation.
+func (v *view) afterTime(q *statement) []string {
 	return []string{"(c.created_at, c.id)" + v.beyond() + "(" + q.arg(v.after.Created) + ", " + q.arg(v.after.ID) + ")"}
 }
 

@@ -12,10 +12,10 @@ import (
 // byteOrderMark is the UTF-8 byte order mark, by which Excel recognises UTF-8.
 const byteOrderMark = "\uFEFF"
 
-// Safe returns a text as a CSV cell that no program evaluates as a formula. If the text begins like
+// EscapeFormula returns a text as a CSV cell that no program evaluates as a formula. If the text begins like
 // a formula, Safe adds an apostrophe as a prefix, by which spreadsheets recognise text. The check
 // skips leading white space and treats full-width characters like their normal forms.
-func Safe(text string) string {
+func EscapeFormula(text string) string {
 	if strings.HasPrefix(text, "\t") || strings.HasPrefix(text, "\r") || strings.HasPrefix(text, "\n") {
 		return "'" + text
 	}
@@ -48,7 +48,7 @@ func (w *Writer) Write(cells ...string) error {
 		if i > 0 {
 			row.WriteByte(',')
 		}
-		row.WriteString(`"` + strings.ReplaceAll(Safe(cell), `"`, `""`) + `"`)
+		row.WriteString(`"` + strings.ReplaceAll(EscapeFormula(cell), `"`, `""`) + `"`)
 	}
 	row.WriteString("\r\n")
 	if _, err := w.out.WriteString(row.String()); err != nil {

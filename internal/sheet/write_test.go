@@ -29,7 +29,7 @@ func TestNoCellIsAFormula(t *testing.T) {
 		"mail@example.org":     "mail@example.org",
 		"2026-06-30T10:00:00Z": "2026-06-30T10:00:00Z",
 	} {
-		if got := Safe(text); got != want {
+		if got := EscapeFormula(text); got != want {
 			t.Errorf("Safe(%q) = %q, want %q", text, got, want)
 		}
 	}

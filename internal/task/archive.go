@@ -18,27 +18,27 @@ import (
 )
 
 const (
-	// maxArchive is the number of certificates that one archive can have.
+	// maxArchive is the maximum number of certificates of an archive.
 	maxArchive = 1000
-	// maxArchiveSize is the size of an archive in bytes. Browsers can download it in one request,
-	// and all programs that open ZIP files can read it.
+	// maxArchiveSize is the maximum size of an archive in bytes. Browsers can download it in one
+	// request, and all programs that open ZIP files can read it.
 	maxArchiveSize = 2 << 30
 	// maxFileName bounds the name and title in a file name, in bytes.
 	maxFileName = 120
-	// archiveTable is the name of the table of an archive.
+	// archiveTable is the name of the file with the table of certificates in an archive.
 	archiveTable = "certificates.csv"
 )
 
-// Archive is a ZIP archive of verified PDFs. They are stored without compression, since
-// they are compressed already.
+// Archive is a ZIP archive of verified PDFs. The files are stored without compression, since PDFs
+// are compressed already.
 type Archive struct {
-	service       *Service
-	list, without []*cert.Certificate
-	table         []byte
+	service      *Service
+	list, others []*cert.Certificate
+	table        []byte
 	// Size is the number of bytes that Write writes.
 	Size int64
-	// Missing is the number of certificates of the selection that have no valid verified PDF. They
-	// are only in the table of the archive.
+	// Missing is the number of certificates of the selection that have no valid verified PDF. These
+	// certificates are only in the table of the archive.
 	Missing int
 }
 
@@ -47,18 +47,18 @@ var errManyFiles = fault.New(fault.Invalid, fmt.Sprintf(
 
 // Archive prepares an archive of the verified PDFs of a selection. It returns a fault of
 // kind Invalid, before anything is written, if the archive would be too large or empty.
-func (s *Service) Archive(ctx context.Context, institutionID int64, c Selection) (*Archive, error) {
+func (s *Service) Archive(ctx context.Context, institutionID int64, selection Selection) (*Archive, error) {
 	p := &Archive{service: s}
 	var size int64
-	err := s.walk(ctx, institutionID, c, func(one *cert.Certificate) error {
-		if one.Status != cert.Approved || one.Verified == nil {
-			p.without = append(p.without, one)
+	err := s.walk(ctx, institutionID, selection, func(c *cert.Certificate) error {
+		if c.Status != cert.Approved || c.Verified == nil {
+			p.others = append(p.others, c)
 			p.Missing++
 		} else {
-			p.list = append(p.list, one)
-			size += one.Verified.Size
+			p.list = append(p.list, c)
+			size += c.Verified.Size
 		}
-		if len(p.list)+len(p.without) > maxArchive || size > maxArchiveSize {
+		if len(p.list)+len(p.others) > maxArchive || size > maxArchiveSize {
 			return errManyFiles
 		}
 		return nil
@@ -69,25 +69,26 @@ func (s *Service) Archive(ctx context.Context, institutionID int64, c Selection)
 	if len(p.list) == 0 {
 		return nil, fault.New(fault.Invalid, "None of these certificates has a verified PDF.")
 	}
-	if err := p.tabulate(); err != nil {
+	if err := p.makeTable(); err != nil {
 		return nil, err
 	}
 	if err := p.write(ctx, io.Discard, true); err != nil {
 		return nil, err
 	}
-	return p, s.recordExport(ctx, institutionID, "zip", c)
+	return p, s.recordExport(ctx, institutionID, "zip", selection)
 }
 
 // Count returns the number of PDFs in the archive.
 func (p *Archive) Count() int { return len(p.list) }
 
-// Write writes the archive. It compares each file with its digest before it writes its first byte.
-// If a file cannot be read or has changed, Write stops there. The archive then lacks its directory,
-// so no program accepts it as complete.
+// Write writes the archive. It compares each file with its digest before it writes the file. If a
+// file cannot be read or has changed, Write stops. The archive then lacks its directory, so no
+// program accepts it as complete.
 func (p *Archive) Write(ctx context.Context, out io.Writer) error { return p.write(ctx, out, false) }
 
-// write writes the archive. To measure its size, write omits the files and adds their sizes.
-func (p *Archive) write(ctx context.Context, w io.Writer, measures bool) error {
+// write writes the archive and sets its size. If sizeOnly is true, it omits the content of the
+// files and adds their sizes.
+func (p *Archive) write(ctx context.Context, w io.Writer, sizeOnly bool) error {
 	out := &counter{w: w}
 	z := zip.NewWriter(out)
 	if err := p.entry(z, archiveTable, nil, int64(len(p.table)), crc32.ChecksumIEEE(p.table), strings.NewReader(string(p.table))); err != nil {
@@ -95,7 +96,7 @@ func (p *Archive) write(ctx context.Context, w io.Writer, measures bool) error {
 	}
 	for _, c := range p.list {
 		var err error
-		if measures {
+		if sizeOnly {
 			err = p.entry(z, fileName(c), c, c.Verified.Size, 0, strings.NewReader(""))
 			out.n += c.Verified.Size
 		} else {
@@ -112,7 +113,7 @@ func (p *Archive) write(ctx context.Context, w io.Writer, measures bool) error {
 	return nil
 }
 
-// add writes a verified PDF.
+// add writes the verified PDF of a certificate.
 func (p *Archive) add(ctx context.Context, z *zip.Writer, c *cert.Certificate) (err error) {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -127,7 +128,7 @@ func (p *Archive) add(ctx context.Context, z *zip.Writer, c *cert.Certificate) (
 		return err
 	}
 	if content.Size() != c.Verified.Size || [sha256.Size]byte(digest.Sum(nil)) != c.Verified.SHA256 {
-		return errors.New("the stored file is not the one that was made")
+		return errors.New("the stored file has a different size or digest")
 	}
 	if _, err := content.Seek(0, io.SeekStart); err != nil {
 		return err
@@ -144,7 +145,7 @@ func (p *Archive) entry(z *zip.Writer, name string, c *cert.Certificate, size in
 	if c != nil {
 		at = *c.ApprovedAt
 	}
-	h.SetModTime(at.UTC()) //nolint:staticcheck // CreateRaw writes the old form of the time alone, which this sets
+	h.SetModTime(at.UTC()) //nolint:staticcheck // CreateRaw writes only the old form of the time, which SetModTime sets
 	w, err := z.CreateRaw(h)
 	if err != nil {
 		return err
@@ -153,17 +154,17 @@ func (p *Archive) entry(z *zip.Writer, name string, c *cert.Certificate, size in
 	return err
 }
 
-// tabulate returns the table of the archive.
-func (p *Archive) tabulate() error {
+// makeTable sets the table of the archive.
+func (p *Archive) makeTable() error {
 	var b strings.Builder
 	out := sheet.NewWriter(&b)
 	if err := out.Write("File", "Reference id", "Full name", "Title", "Issue date", "Status", "SHA-256", "Verification page"); err != nil {
 		return err
 	}
-	for _, part := range [][]*cert.Certificate{p.list, p.without} {
+	for _, part := range [][]*cert.Certificate{p.list, p.others} {
 		for _, c := range part {
 			name, digest := "(none: no valid verified PDF)", ""
-			if c.FilesEndedAt != nil {
+			if c.FilesDeletedAt != nil {
 				name = "(none: its files have ended)"
 			}
 			if c.Status == cert.Approved && c.Verified != nil {
@@ -181,9 +182,9 @@ func (p *Archive) tabulate() error {
 	return nil
 }
 
-// fileName returns the name of a certificate's file: name, title and the unique
-// reference id. It is valid in every file system: it has no separators, no control
-// characters and nothing that Windows forbids.
+// fileName returns the name of a certificate's file: name, title and the unique reference id. It is
+// valid in every file system: it has no separators, no control characters and no characters that
+// Windows forbids.
 func fileName(c *cert.Certificate) string {
 	clean := func(r rune) rune {
 		switch {

@@ -19,8 +19,8 @@ import (
 	"github.com/certvault/certvault/internal/search"
 )
 
-// An archive opens in other programs, has the stored files under names that are valid in
-// every file system, and has the announced size.
+// Other programs can open an archive. It has the stored files under names that are valid in every
+// file system, and its size is Archive.Size.
 func TestArchive(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.Open(t, t.TempDir(), ""))
@@ -44,7 +44,7 @@ func TestArchive(t *testing.T) {
 		t.Fatal(err)
 	}
 	if int64(b.Len()) != a.Size || a.Count() != len(ids) || a.Missing != 1 {
-		t.Errorf("%d bytes, told %d; %d files, %d missing", b.Len(), a.Size, a.Count(), a.Missing)
+		t.Errorf("wrote %d bytes, Size = %d, Count = %d, Missing = %d", b.Len(), a.Size, a.Count(), a.Missing)
 	}
 	z, err := zip.NewReader(bytes.NewReader(b.Bytes()), int64(b.Len()))
 	if err != nil {
@@ -52,7 +52,7 @@ func TestArchive(t *testing.T) {
 	}
 	for _, f := range z.File {
 		if strings.ContainsAny(f.Name, "/\\:*?\"<>|\x7f\u202e") || strings.HasPrefix(f.Name, ".") || len(f.Name) > 200 || f.Method != zip.Store || f.Flags&8 != 0 {
-			t.Errorf("%q, method %d, flags %x", f.Name, f.Method, f.Flags)
+			t.Errorf("entry %q has the method %d and the flags %x", f.Name, f.Method, f.Flags)
 		}
 		r, err := f.Open()
 		if err != nil {
@@ -60,7 +60,7 @@ func TestArchive(t *testing.T) {
 		}
 		content, err := io.ReadAll(r)
 		if err != nil {
-			t.Errorf("%s: %v", f.Name, err)
+			t.Errorf("reading %s: %v", f.Name, err)
 		}
 		if f.Name == archiveTable {
 			for _, id := range []string{waiting.ReferenceID, of[z.File[1].Name].ReferenceID} {
@@ -69,18 +69,18 @@ func TestArchive(t *testing.T) {
 				}
 			}
 			if bytes.Contains(content, []byte(foreign.ReferenceID)) {
-				t.Error("the table has another institution's certificate")
+				t.Error("the table has a certificate of another institution")
 			}
 			continue
 		}
 		c := of[f.Name]
 		if c == nil || sha256.Sum256(content) != c.Verified.SHA256 || f.Modified.Unix()/2 != c.ApprovedAt.Unix()/2 {
-			t.Errorf("%s: %+v, %v", f.Name, c, f.Modified)
+			t.Errorf("entry %s differs from the certificate %+v; modified at %v", f.Name, c, f.Modified)
 		}
 		delete(of, f.Name)
 	}
 	if len(of) != 0 {
-		t.Errorf("missing: %v", of)
+		t.Errorf("certificates without an entry: %v", of)
 	}
 	path := filepath.Join(t.TempDir(), "a.zip")
 	if err := os.WriteFile(path, b.Bytes(), 0o600); err != nil {
@@ -89,9 +89,9 @@ func TestArchive(t *testing.T) {
 	unzip, err := exec.LookPath("unzip")
 	if err != nil {
 		if os.Getenv("CI") == "true" {
-			t.Fatal("unzip is not here")
+			t.Fatal("unzip is not installed")
 		}
-		t.Skip("unzip is not here")
+		t.Skip("unzip is not installed")
 	}
 	if out, err := exec.CommandContext(t.Context(), unzip, "-t", path).CombinedOutput(); err != nil || !strings.Contains(string(out), "No errors detected") {
 		t.Errorf("unzip: %v\n%s", err, out)
@@ -99,10 +99,10 @@ func TestArchive(t *testing.T) {
 }
 
 // If a file is damaged or missing, no program accepts the archive as complete.
-func TestArchiveOfDamagedFilesIsBroken(t *testing.T) {
+func TestArchiveOfDamagedFilesIsIncomplete(t *testing.T) {
 	t.Parallel()
-	for name, harm := range map[string]func(v *vault, c *cert.Certificate) error{
-		"gone": func(v *vault, c *cert.Certificate) error { return v.folder.Delete(v.tb.Context(), c.Verified.TailKey) },
+	for name, damage := range map[string]func(v *vault, c *cert.Certificate) error{
+		"missing": func(v *vault, c *cert.Certificate) error { return v.folder.Delete(v.tb.Context(), c.Verified.TailKey) },
 		"changed": func(v *vault, c *cert.Certificate) error {
 			file := filepath.Join(v.root, "blobs", filepath.FromSlash(c.Verified.TailKey))
 			content, err := os.ReadFile(file)
@@ -119,9 +119,9 @@ func TestArchiveOfDamagedFilesIsBroken(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			v := newVault(t, dbtest.Open(t, t.TempDir(), ""))
-			v.approved(v.upload(titled("good")))
+			v.approved(v.upload(titled("intact")))
 			v.clock.Advance(-time.Minute)
-			if err := harm(v, v.approved(v.upload(titled("bad")))); err != nil {
+			if err := damage(v, v.approved(v.upload(titled("damaged")))); err != nil {
 				t.Fatal(err)
 			}
 			a, err := v.Archive(t.Context(), v.inst.ID, Selection{})
@@ -130,10 +130,10 @@ func TestArchiveOfDamagedFilesIsBroken(t *testing.T) {
 			}
 			var b bytes.Buffer
 			if err := a.Write(t.Context(), &b); err == nil {
-				t.Error("no error")
+				t.Error("Write returned no error")
 			}
 			if _, err := zip.NewReader(bytes.NewReader(b.Bytes()), int64(b.Len())); err == nil || int64(b.Len()) >= a.Size {
-				t.Errorf("%d of %d bytes open: %v", b.Len(), a.Size, err)
+				t.Errorf("opening %d of %d bytes: err = %v, want an error", b.Len(), a.Size, err)
 			}
 		})
 	}
@@ -145,11 +145,11 @@ func TestArchiveIsBounded(t *testing.T) {
 	c := v.approved(v.upload(nil))
 	v.exec(`UPDATE certificates SET verified_size = $1 WHERE uuid = $2`, int64(maxArchiveSize)+1, c.UUID)
 	if _, err := v.Archive(t.Context(), v.inst.ID, Selection{}); !fault.Is(err, fault.Invalid) {
-		t.Errorf("too large: %v", err)
+		t.Errorf("archive that is too large: err = %v, want Invalid", err)
 	}
 	v.upload(titled("waiting"))
 	if _, err := v.Archive(t.Context(), v.inst.ID, Selection{Filter: search.Filter{Statuses: []cert.Status{cert.Processing}}}); !fault.Is(err, fault.Invalid) {
-		t.Errorf("nothing in it: %v", err)
+		t.Errorf("archive without files: err = %v, want Invalid", err)
 	}
 	big := v.institution("BIG")
 	v.exec(`INSERT INTO certificates (uuid, institution_id, reference_id, reference_folded, title, full_name, email, email_folded, issue_date,
@@ -160,17 +160,17 @@ func TestArchiveIsBounded(t *testing.T) {
 			'single_upload', 'processing', 'token', 'Registry', 'a.pdf', 'application/pdf', 1, sha256, sha256_state, 'a key', 0, 0
 		FROM n CROSS JOIN certificates WHERE uuid = $3`, int64(maxArchive), big.ID, c.UUID)
 	if _, err := v.Archive(t.Context(), big.ID, Selection{}); !fault.Is(err, fault.Invalid) {
-		t.Errorf("too many: %v", err)
+		t.Errorf("archive with too many certificates: err = %v, want Invalid", err)
 	}
 }
 
 // The table of an archive lists the certificates whose files were deleted by retention.
-func TestArchiveWithoutEndedFiles(t *testing.T) {
+func TestArchiveWithoutDeletedFiles(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.Open(t, t.TempDir(), ""))
-	gone, stays := v.approved(v.upload(nil)), v.approved(v.upload(titled("stays")))
-	v.exec(`UPDATE certificates SET status = 'revoked', revoked_at = updated_at, files_ended_at = updated_at, original_key = '', tail_key = '' WHERE uuid = $1`, gone.UUID)
-	p, err := v.Archive(t.Context(), v.inst.ID, Selection{Selected: []string{gone.UUID, stays.UUID}})
+	deleted, other := v.approved(v.upload(nil)), v.approved(v.upload(titled("other")))
+	v.exec(`UPDATE certificates SET status = 'revoked', revoked_at = updated_at, files_ended_at = updated_at, original_key = '', tail_key = '' WHERE uuid = $1`, deleted.UUID)
+	p, err := v.Archive(t.Context(), v.inst.ID, Selection{Selected: []string{deleted.UUID, other.UUID}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -180,7 +180,7 @@ func TestArchiveWithoutEndedFiles(t *testing.T) {
 	}
 	z, err := zip.NewReader(bytes.NewReader(b.Bytes()), int64(b.Len()))
 	if err != nil || len(z.File) != 2 {
-		t.Fatal(z, err)
+		t.Fatalf("archive = %+v, err = %v, want 2 files", z, err)
 	}
 	f, err := z.File[0].Open()
 	if err != nil {
@@ -188,6 +188,6 @@ func TestArchiveWithoutEndedFiles(t *testing.T) {
 	}
 	table, err := io.ReadAll(f)
 	if err != nil || !strings.Contains(string(table), "(none: its files have ended)") {
-		t.Errorf("the table says %s, %v", table, err)
+		t.Errorf("table = %s, err = %v, want a certificate without files", table, err)
 	}
 }

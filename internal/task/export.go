@@ -22,12 +22,12 @@ func (s *Service) walk(ctx context.Context, institutionID int64, c Selection, f 
 		return err
 	}
 	for _, id := range selected {
-		one, err := s.certs.ByUUID(ctx, institutionID, id)
+		found, err := s.certs.ByUUID(ctx, institutionID, id)
 		if fault.Is(err, fault.NotFound) {
 			continue
 		}
 		if err == nil {
-			err = f(one)
+			err = f(found)
 		}
 		if err != nil {
 			return err
@@ -65,7 +65,7 @@ func (s *Service) WriteCSV(ctx context.Context, institutionID int64, c Selection
 	if err := w.Write(exportHeader...); err != nil {
 		return err
 	}
-	if err := s.walk(ctx, institutionID, c, func(one *cert.Certificate) error { return w.Write(s.exported(one)...) }); err != nil {
+	if err := s.walk(ctx, institutionID, c, func(c *cert.Certificate) error { return w.Write(s.exported(c)...) }); err != nil {
 		return err
 	}
 	return w.Flush()

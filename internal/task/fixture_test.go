@@ -25,7 +25,8 @@ import (
 	"github.com/certvault/certvault/internal/webhook"
 )
 
-// vault is a service with its dependencies. No queue runs: a test calls the steps itself.
+// vault is a service with its dependencies. The queue does not run: the tests call the steps of
+// tasks.
 type vault struct {
 	*Service
 
@@ -36,8 +37,8 @@ type vault struct {
 	folder *blob.Folder
 	root   string
 	inst   *account.Institution
-	// moved is called for each change of status if it is not nil.
-	moved cert.Then
+	// moved is called for each change of status if it is set.
+	moved cert.TxFunc
 }
 
 func newVault(tb testing.TB, d *db.DB) *vault {
@@ -59,7 +60,7 @@ func newVault(tb testing.TB, d *db.DB) *vault {
 	verifyURL := func(id string) string { return "https://vault.example/verify/" + id }
 	v.certs = cert.New(cert.Config{
 		DB: d, Blobs: v.folder, Queue: queue, Hooks: webhook.New(d, ring, v.clock.Now), VerifyURL: verifyURL, Attempts: 1, Now: v.clock.Now, Log: log,
-		Moved: func(ctx context.Context, tx *db.Tx, c *cert.Certificate) error {
+		StatusChanged: func(ctx context.Context, tx *db.Tx, c *cert.Certificate) error {
 			if v.moved == nil {
 				return nil
 			}
@@ -124,14 +125,14 @@ func titled(title string) func(*cert.Upload) { return func(u *cert.Upload) { u.T
 
 func (v *vault) get(id string) *cert.Certificate {
 	v.tb.Helper()
-	c, err := v.certs.ByCapability(v.tb.Context(), id)
+	c, err := v.certs.BySignedLink(v.tb.Context(), id)
 	if err != nil {
 		v.tb.Fatal(err)
 	}
 	return c
 }
 
-// approved approves a certificate as sealing does.
+// approved changes a certificate as sealing does, and returns its record.
 func (v *vault) approved(c *cert.Certificate) *cert.Certificate {
 	v.tb.Helper()
 	whole := append(samplePDF(), certtest.Tail...)
@@ -141,9 +142,9 @@ func (v *vault) approved(c *cert.Certificate) *cert.Certificate {
 	return v.get(c.UUID)
 }
 
-// several uploads n certificates; every third stays in processing, every third
-// fails.
-func (v *vault) several(n int) (list []*cert.Certificate) {
+// uploadMany uploads n certificates. One third is approved, one third fails, and one third stays in
+// processing.
+func (v *vault) uploadMany(n int) (list []*cert.Certificate) {
 	v.tb.Helper()
 	for i := range n {
 		c := v.upload(func(u *cert.Upload) {

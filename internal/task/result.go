@@ -38,46 +38,46 @@ type Result struct {
 	Number  int64
 	UUID    string
 	Outcome Outcome
-	// Was is the status for which the certificate was skipped, or "" if there is no such
-	// certificate.
-	Was cert.Status
-	At  time.Time
+	// PreviousStatus is the status of a skipped certificate, or "" if there is no such certificate.
+	PreviousStatus cert.Status
+	At             time.Time
 	// Certificate is the current state of the certificate. It is nil if the institution has no such
 	// certificate.
 	Certificate *cert.Certificate
 }
 
-// Why explains why a certificate was not changed. It returns "" for a changed certificate.
-func (r *Result) Why(kind Kind) string {
+// Reason explains why a certificate was not changed. It returns "" for a changed certificate.
+func (r *Result) Reason(kind Kind) string {
 	switch {
 	case r.Outcome == Succeeded:
 		return ""
 	case r.Outcome == Failed:
-		return "A fault of the vault kept it from being changed. Try it again; the log of the server says more."
-	case slices.Contains(changeable[kind], r.Was):
-		return "Somebody else changed it at the same moment."
-	case r.Was == cert.Revoked && kind == Revoke:
+		return "A fault of the vault prevented the change. Try it again; the log of the server has the details."
+	case slices.Contains(changeable[kind], r.PreviousStatus):
+		return "Another person or task changed it at the same time."
+	case r.PreviousStatus == cert.Revoked && kind == Revoke:
 		return "It was revoked already."
-	case r.Was == cert.Revoked:
-		return "It is revoked, and only what is failed can be retried."
-	case r.Was == cert.Approved:
-		return "It is approved, and only what is failed can be retried."
-	case r.Was == cert.Processing:
+	case r.PreviousStatus == cert.Revoked:
+		return "It is revoked, and only failed certificates can be retried."
+	case r.PreviousStatus == cert.Approved:
+		return "It is approved, and only failed certificates can be retried."
+	case r.PreviousStatus == cert.Processing:
 		return "It was being processed already."
 	default:
 		return "There is no such certificate."
 	}
 }
 
-// pageOfResults bounds a page of results. exportedResults is the number that an export
-// reads at a time.
-const pageOfResults, exportedResults = 100, 500
+// maxResults bounds a page of results. exportBatch is the number of results that an export reads at
+// a time.
+const maxResults, exportBatch = 100, 500
 
 // ResultQuery selects results of a task.
 type ResultQuery struct {
-	// Outcome limits them to one outcome if it is not empty.
+	// Outcome limits the results to one outcome if it is not empty.
 	Outcome Outcome
-	// After selects results after a number, Before those directly before a number.
+	// After selects the results after a number. Before selects the results directly before a
+	// number.
 	After, Before int64
 	// Limit is 1 to 100.
 	Limit int
@@ -86,8 +86,8 @@ type ResultQuery struct {
 // Results returns results of a task in the order of their numbers. It returns a fault of kind
 // Invalid for a query that is not valid.
 func (s *Service) Results(ctx context.Context, d *Task, q ResultQuery) ([]*Result, error) {
-	if q.Limit < 1 || q.Limit > pageOfResults {
-		return nil, fault.OfField("limit", fmt.Sprintf("The limit must be 1 to %d.", pageOfResults))
+	if q.Limit < 1 || q.Limit > maxResults {
+		return nil, fault.OfField("limit", fmt.Sprintf("The limit must be 1 to %d.", maxResults))
 	}
 	if q.Outcome != "" && !slices.Contains(Outcomes, q.Outcome) {
 		return nil, fault.OfField("outcome", "There is no such outcome.")
@@ -114,7 +114,7 @@ func (s *Service) results(ctx context.Context, d *Task, q ResultQuery) (list []*
 	for rows.Next() {
 		r := &Result{}
 		var at int64
-		if err := rows.Scan(&r.Number, &r.UUID, &r.Outcome, &r.Was, &at); err != nil {
+		if err := rows.Scan(&r.Number, &r.UUID, &r.Outcome, &r.PreviousStatus, &at); err != nil {
 			return nil, fmt.Errorf("reading the results of a task: %w", err)
 		}
 		r.At = db.Time(at)
@@ -126,11 +126,11 @@ func (s *Service) results(ctx context.Context, d *Task, q ResultQuery) (list []*
 	if q.Before > 0 {
 		slices.Reverse(list)
 	}
-	return list, s.nowOf(ctx, d, list)
+	return list, s.readCertificates(ctx, d, list)
 }
 
-// nowOf reads the certificates of results.
-func (s *Service) nowOf(ctx context.Context, d *Task, list []*Result) (err error) {
+// readCertificates sets the certificates of results.
+func (s *Service) readCertificates(ctx context.Context, d *Task, list []*Result) (err error) {
 	if len(list) == 0 {
 		return nil
 	}
@@ -139,7 +139,7 @@ func (s *Service) nowOf(ctx context.Context, d *Task, list []*Result) (err error
 	for _, r := range list {
 		byUUID[r.UUID], args = r, append(args, r.UUID)
 	}
-	rows, err := s.db.QueryContext(ctx, `SELECT `+cert.Columns+` FROM certificates WHERE institution_id = $1 AND uuid IN (`+db.Places(2, len(list))+`)`, args...)
+	rows, err := s.db.QueryContext(ctx, `SELECT `+cert.Columns+` FROM certificates WHERE institution_id = $1 AND uuid IN (`+db.Placeholders(2, len(list))+`)`, args...)
 	if err != nil {
 		return fmt.Errorf("reading the certificates of a task: %w", err)
 	}
@@ -160,7 +160,7 @@ func (s *Service) WriteResults(ctx context.Context, d *Task, out io.Writer) erro
 	if err := w.Write("Number", "Result", "Why", "Reference id", "Certificate title", "Full name", "E-mail", "Status now", "Certificate", "At"); err != nil {
 		return err
 	}
-	for q := (ResultQuery{Limit: exportedResults}); ; {
+	for q := (ResultQuery{Limit: exportBatch}); ; {
 		list, err := s.results(ctx, d, q)
 		if err != nil {
 			return err
@@ -170,7 +170,7 @@ func (s *Service) WriteResults(ctx context.Context, d *Task, out io.Writer) erro
 			if r.Certificate != nil {
 				c = *r.Certificate
 			}
-			if err := w.Write(fmt.Sprint(r.Number), string(r.Outcome), r.Why(d.Kind), c.ReferenceID, c.Title, c.FullName, c.Email, string(c.Status), r.UUID,
+			if err := w.Write(fmt.Sprint(r.Number), string(r.Outcome), r.Reason(d.Kind), c.ReferenceID, c.Title, c.FullName, c.Email, string(c.Status), r.UUID,
 				r.At.UTC().Format(time.RFC3339)); err != nil {
 				return err
 			}
@@ -191,8 +191,8 @@ func (s *Service) storeResultsTx(ctx context.Context, tx *db.Tx, d *Task, list [
 	args := []any{d.id, db.Micros(s.now())}
 	rows := make([]string, len(list))
 	for i, r := range list {
-		rows[i] = "($1, " + db.Places(len(args)+1, perRow) + ", $2)"
-		args = append(args, int64(d.Total()+i+1), r.UUID, string(r.Outcome), string(r.Was))
+		rows[i] = "($1, " + db.Placeholders(len(args)+1, perRow) + ", $2)"
+		args = append(args, int64(d.Total()+i+1), r.UUID, string(r.Outcome), string(r.PreviousStatus))
 	}
 	_, err := tx.ExecContext(ctx, `INSERT INTO certificate_task_results (task_id, number, uuid, outcome, status, at) VALUES `+strings.Join(rows, ", "), args...)
 	return err
@@ -201,15 +201,15 @@ func (s *Service) storeResultsTx(ctx context.Context, tx *db.Tx, d *Task, list [
 const (
 	// retention is the time after which a finished task is deleted.
 	retention = 30 * 24 * time.Hour
-	// listed is the maximum number of tasks in a list.
-	listed = 100
+	// maxListed is the maximum number of tasks in a list.
+	maxListed = 100
 	// purgeBatch bounds the results that one transaction deletes.
 	purgeBatch = 5000
 )
 
 // Tasks returns the newest tasks of an institution.
 func (s *Service) Tasks(ctx context.Context, institutionID int64) (list []*Task, err error) {
-	rows, err := s.db.QueryContext(ctx, `SELECT `+columns+` FROM certificate_tasks WHERE institution_id = $1 ORDER BY id DESC LIMIT $2`, institutionID, listed)
+	rows, err := s.db.QueryContext(ctx, `SELECT `+columns+` FROM certificate_tasks WHERE institution_id = $1 ORDER BY id DESC LIMIT $2`, institutionID, maxListed)
 	if err != nil {
 		return nil, fmt.Errorf("listing tasks: %w", err)
 	}
@@ -230,7 +230,7 @@ func (s *Service) purge(ctx context.Context) error {
 		ids, err := db.Column[int64](s.db.QueryContext(ctx, `SELECT id FROM certificate_tasks WHERE finished_at IS NOT NULL AND finished_at < $1 ORDER BY finished_at LIMIT 1`,
 			db.Micros(s.now().Add(-retention))))
 		if err != nil {
-			return fmt.Errorf("finding tasks whose retention has ended: %w", err)
+			return fmt.Errorf("finding expired tasks: %w", err)
 		}
 		if len(ids) == 0 {
 			return nil
@@ -238,7 +238,7 @@ func (s *Service) purge(ctx context.Context) error {
 		if err := s.purgeTask(ctx, ids[0]); err != nil {
 			return fmt.Errorf("deleting a task: %w", err)
 		}
-		s.log.DebugContext(ctx, "a task was deleted", slog.Int64("task", ids[0]))
+		s.log.DebugContext(ctx, "deleted an expired task", slog.Int64("task", ids[0]))
 	}
 }
 

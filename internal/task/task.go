@@ -1,7 +1,6 @@
-// Package task owns work on many certificates at once: the tasks that retry or
-// revoke them step by step in the queue, the result for each certificate, and
-// exports as CSV and ZIP. Package search selects the certificates, and package cert
-// owns the operation on each.
+// Package task owns work on many certificates: the tasks that retry or revoke them step by step in
+// the queue, the result for each certificate, and exports as CSV and ZIP. Package search selects
+// the certificates, and package cert owns the operation on each certificate.
 package task
 
 import (
@@ -37,14 +36,14 @@ const (
 )
 
 const (
-	// maxSelected is the number of certificates that can be selected one by one.
+	// maxSelected is the number of certificates that can be selected by their ids.
 	maxSelected = 1000
 	// stepSize is the number of certificates of one transaction. It is large enough to
 	// share the cost of a commit, and small enough not to delay other writers.
 	stepSize = 25
-	// workTime is the time after which a job returns to the end of the queue.
+	// workTime is the time after which a job moves to the end of the queue.
 	workTime = 15 * time.Second
-	// sweepBatch bounds the tasks that get a new job in one sweep.
+	// sweepBatch bounds the tasks that one sweep enqueues.
 	sweepBatch = 500
 	// Queue is the queue of the jobs of tasks.
 	Queue = "task"
@@ -80,8 +79,8 @@ func New(c Config) *Service {
 	return s
 }
 
-// Selection is a set of certificates: those with the listed ids, or all that a filter selects if no
-// ids are listed.
+// Selection is a set of certificates: those with the ids in Selected, or all that Filter selects if
+// there are no ids.
 type Selection struct {
 	Selected []string      `json:"selected,omitempty"`
 	Filter   search.Filter `json:"filter"`
@@ -98,13 +97,12 @@ type Request struct {
 	Then func(ctx context.Context, tx *db.Tx) error
 }
 
-// Task is work on many certificates. It continues after a crash, and changes no
+// Task is a bulk action on many certificates. It continues after a crash, and changes no
 // certificate twice.
 type Task struct {
 	UUID string
 	Kind Kind
-	// Succeeded certificates were changed. Skipped ones were in a status that does not allow the
-	// operation. Failed ones could not be changed because of a fault.
+	// Succeeded, Skipped and Failed are the numbers of certificates with each Outcome.
 	Succeeded, Skipped, Failed int
 	CreatedAt                  time.Time
 	FinishedAt                 *time.Time
@@ -116,7 +114,7 @@ type Task struct {
 	actor             audit.Actor
 }
 
-// checkSelected returns the selected UUIDs in their stored form.
+// checkSelected returns the selected UUIDs in their stored form, and adds their problem to bad.
 func checkSelected(bad *cert.Problems, selected []string) []string {
 	if len(selected) > maxSelected {
 		*bad = append(*bad, cert.Problem{Field: cert.FieldSelected, Code: cert.CodeTooMany, Limit: maxSelected})
@@ -134,12 +132,12 @@ func checkSelected(bad *cert.Problems, selected []string) []string {
 	return ids
 }
 
-// changeable has the statuses that an operation changes.
+// changeable has the statuses that allow each operation.
 var changeable = map[Kind][]cert.Status{Retry: {cert.Failed}, Revoke: {cert.Processing, cert.Approved, cert.Failed}}
 
-// Start starts a task. It includes the certificates that its filter selects while it runs. Start
-// returns a fault of kind Invalid for a selection that is not valid, and of kind BadRequest if no
-// certificate of it can be in a status that allows the operation.
+// Start starts a task. The task includes the certificates that its filter selects while the task
+// runs. Start returns a fault of kind Invalid for a selection that is not valid, and of kind
+// BadRequest if the filter excludes all statuses that allow the operation.
 func (s *Service) Start(ctx context.Context, institutionID int64, n Request) (*Task, error) {
 	var bad cert.Problems
 	statuses, ok := changeable[n.Kind]
@@ -169,13 +167,13 @@ func (s *Service) Start(ctx context.Context, institutionID int64, n Request) (*T
 	if len(f.Statuses) == 0 {
 		return nil, fault.New(fault.BadRequest, "None of these certificates is in a status that allows this.")
 	}
-	text, err := json.Marshal(Selection{Selected: slices.Compact(n.Selected), Filter: f}) //nolint:musttag // this type reads it as well
+	text, err := json.Marshal(Selection{Selected: slices.Compact(n.Selected), Filter: f}) //nolint:musttag // the same type decodes it
 	if err != nil {
-		return nil, fmt.Errorf("writing a task: %w", err)
+		return nil, fmt.Errorf("encoding a task: %w", err)
 	}
-	actor, err := json.Marshal(audit.ActorOf(ctx)) //nolint:musttag // this type reads it as well
+	actor, err := json.Marshal(audit.ActorOf(ctx)) //nolint:musttag // the same type decodes it
 	if err != nil {
-		return nil, fmt.Errorf("writing a task: %w", err)
+		return nil, fmt.Errorf("encoding a task: %w", err)
 	}
 	var d *Task
 	err = s.db.Tx(ctx, func(tx *db.Tx) (err error) {
@@ -207,7 +205,7 @@ func scan(row interface{ Scan(dest ...any) error }) (*Task, error) {
 		return nil, err
 	}
 	d.CreatedAt, d.FinishedAt = db.Time(created), db.OptionalTime(finished)
-	if err := errors.Join(json.Unmarshal([]byte(text), &d.selection), json.Unmarshal([]byte(actor), &d.actor)); err != nil { //nolint:musttag // as above
+	if err := errors.Join(json.Unmarshal([]byte(text), &d.selection), json.Unmarshal([]byte(actor), &d.actor)); err != nil { //nolint:musttag // the same types encode them
 		return nil, fmt.Errorf("reading a task: %w", err)
 	}
 	return d, nil
@@ -216,7 +214,7 @@ func scan(row interface{ Scan(dest ...any) error }) (*Task, error) {
 // By returns the name of the person who started the task.
 func (d *Task) By() string { return d.actor.Name }
 
-// Total returns the number of certificates handled so far.
+// Total returns the number of certificates that have a result.
 func (d *Task) Total() int { return d.Succeeded + d.Skipped + d.Failed }
 
 // Task returns a task of an institution, or a fault of kind NotFound.
@@ -257,14 +255,14 @@ func (w *worker) Work(ctx context.Context, j *river.Job[taskArgs]) error {
 	for began := s.now(); s.now().Sub(began) < workTime; {
 		finished, err := s.step(ctx, j.Args.ID, stepSize)
 		if err != nil && ctx.Err() == nil && !errors.Is(err, cert.ErrInvalidState) {
-			s.log.WarnContext(ctx, "a step of a task failed, so its certificates are handled one by one", slog.Int64("task", j.Args.ID), slog.Any("error", err))
+			s.log.WarnContext(ctx, "a step of a task failed; its certificates are changed one at a time", slog.Int64("task", j.Args.ID), slog.Any("error", err))
 			finished, err = s.oneByOne(ctx, j.Args.ID)
 		}
 		switch {
 		case ctx.Err() != nil:
 			return river.JobSnooze(0)
 		case err != nil:
-			return fmt.Errorf("working on a task: %w", err)
+			return fmt.Errorf("running a task: %w", err)
 		case finished:
 			return nil
 		}
@@ -272,7 +270,7 @@ func (w *worker) Work(ctx context.Context, j *river.Job[taskArgs]) error {
 	return river.JobSnooze(0)
 }
 
-// unfinished returns a task, and reports whether it has certificates left.
+// unfinished returns a task, and reports whether it is unfinished.
 func (s *Service) unfinished(ctx context.Context, id int64) (*Task, bool, error) {
 	d, err := scan(s.db.QueryRowContext(ctx, `SELECT `+columns+` FROM certificate_tasks WHERE id = $1`, id))
 	if errors.Is(err, sql.ErrNoRows) {
@@ -281,18 +279,18 @@ func (s *Service) unfinished(ctx context.Context, id int64) (*Task, bool, error)
 	return d, err == nil && d.FinishedAt == nil, err
 }
 
-// step runs one step of up to size certificates, and reports whether it was the last.
+// step runs one step of at most size certificates, and reports whether the task is finished.
 func (s *Service) step(ctx context.Context, id int64, size int) (finished bool, err error) {
 	d, left, err := s.unfinished(ctx, id)
 	if err != nil || !left {
 		return true, err
 	}
-	uuids, next, err := s.nextOf(ctx, d, size)
+	uuids, next, err := s.nextCertificates(ctx, d, size)
 	if err != nil {
 		return false, err
 	}
 	return next == "", s.db.Tx(ctx, func(tx *db.Tx) error {
-		results, err := s.doTx(ctx, tx, d, uuids)
+		results, err := s.changeTx(ctx, tx, d, uuids)
 		if err != nil {
 			return err
 		}
@@ -323,13 +321,13 @@ func (s *Service) advanceTx(ctx context.Context, tx *db.Tx, d *Task, next string
 	return s.storeResultsTx(ctx, tx, d, results)
 }
 
-// oneByOne changes each certificate of a failed step in its own transaction, so that one that
-// cannot be changed does not stop the others.
+// oneByOne changes each certificate of a failed step in its own transaction, so that a certificate
+// that cannot be changed does not stop the others.
 func (s *Service) oneByOne(ctx context.Context, id int64) (finished bool, err error) {
 	for range stepSize {
 		if finished, err = s.step(ctx, id, 1); err != nil && ctx.Err() == nil && !errors.Is(err, cert.ErrInvalidState) {
 			s.log.ErrorContext(ctx, "a certificate of a task could not be changed", slog.Int64("task", id), slog.Any("error", err))
-			finished, err = s.giveUp(ctx, id)
+			finished, err = s.recordFailure(ctx, id)
 		}
 		if finished || err != nil {
 			return finished, err
@@ -338,26 +336,26 @@ func (s *Service) oneByOne(ctx context.Context, id int64) (finished bool, err er
 	return false, nil
 }
 
-// giveUp stores that the next certificate of a task could not be changed.
-func (s *Service) giveUp(ctx context.Context, id int64) (finished bool, err error) {
+// recordFailure stores the outcome Failed for the next certificate of a task.
+func (s *Service) recordFailure(ctx context.Context, id int64) (finished bool, err error) {
 	d, left, err := s.unfinished(ctx, id)
 	if err != nil || !left {
 		return true, err
 	}
-	uuids, next, err := s.nextOf(ctx, d, 1)
+	uuids, next, err := s.nextCertificates(ctx, d, 1)
 	if err != nil {
 		return false, err
 	}
 	var results []Result
-	for _, one := range uuids {
-		results = append(results, Result{UUID: one, Outcome: Failed})
+	for _, id := range uuids {
+		results = append(results, Result{UUID: id, Outcome: Failed})
 	}
 	return next == "", s.db.Tx(ctx, func(tx *db.Tx) error { return s.advanceTx(ctx, tx, d, next, results) })
 }
 
-// nextOf returns the certificates of the next step and the position after them, which is empty
-// after the last.
-func (s *Service) nextOf(ctx context.Context, d *Task, size int) (uuids []string, next string, err error) {
+// nextCertificates returns the certificates of the next step and the position after them, which is
+// empty after the last step.
+func (s *Service) nextCertificates(ctx context.Context, d *Task, size int) (uuids []string, next string, err error) {
 	if list := d.selection.Selected; len(list) > 0 {
 		at, _ := slices.BinarySearch(list, d.position)
 		if d.position != "" {
@@ -381,17 +379,17 @@ func (s *Service) nextOf(ctx context.Context, d *Task, size int) (uuids []string
 	return uuids, list.Next, nil
 }
 
-// doTx changes the certificates of one step.
-func (s *Service) doTx(ctx context.Context, tx *db.Tx, d *Task, uuids []string) (results []Result, err error) {
+// changeTx changes the certificates of one step.
+func (s *Service) changeTx(ctx context.Context, tx *db.Tx, d *Task, uuids []string) (results []Result, err error) {
 	statuses := changeable[d.Kind]
 	// The audit log names the person who started the task.
 	ctx = audit.WithActor(ctx, d.actor)
 	for _, id := range uuids {
 		r := Result{UUID: id, Outcome: Skipped}
-		err := tx.QueryRowContext(ctx, `SELECT status FROM certificates WHERE uuid = $1 AND institution_id = $2`, id, d.institutionID).Scan(&r.Was)
-		if err == nil && slices.Contains(statuses, r.Was) {
-			if err = s.doOneTx(ctx, tx, d, id); err == nil {
-				r.Outcome, r.Was = Succeeded, ""
+		err := tx.QueryRowContext(ctx, `SELECT status FROM certificates WHERE uuid = $1 AND institution_id = $2`, id, d.institutionID).Scan(&r.PreviousStatus)
+		if err == nil && slices.Contains(statuses, r.PreviousStatus) {
+			if err = s.changeOneTx(ctx, tx, d, id); err == nil {
+				r.Outcome, r.PreviousStatus = Succeeded, ""
 			}
 		}
 		if err != nil && !errors.Is(err, sql.ErrNoRows) && !errors.Is(err, cert.ErrInvalidState) {
@@ -402,7 +400,7 @@ func (s *Service) doTx(ctx context.Context, tx *db.Tx, d *Task, uuids []string) 
 	return results, nil
 }
 
-func (s *Service) doOneTx(ctx context.Context, tx *db.Tx, d *Task, id string) error {
+func (s *Service) changeOneTx(ctx context.Context, tx *db.Tx, d *Task, id string) error {
 	if d.Kind == Retry {
 		_, err := s.certs.RetryTx(ctx, tx, id)
 		return err
@@ -411,11 +409,11 @@ func (s *Service) doOneTx(ctx context.Context, tx *db.Tx, d *Task, id string) er
 	return err
 }
 
-// Sweep enqueues tasks that lost their job, and deletes those whose retention has
+// Sweep enqueues unfinished tasks that have no job, and deletes the tasks whose retention has
 // ended.
 func (s *Service) Sweep(ctx context.Context) error {
 	err := s.db.Tx(ctx, func(tx *db.Tx) error {
-		if alive, err := job.AliveTx(ctx, tx, taskArgs{}.Kind()); err != nil || alive {
+		if alive, err := job.UnfinishedTx(ctx, tx, taskArgs{}.Kind()); err != nil || alive {
 			return err
 		}
 		ids, err := db.Column[int64](tx.QueryContext(ctx, `SELECT id FROM certificate_tasks WHERE finished_at IS NULL ORDER BY id LIMIT $1`, sweepBatch))
@@ -423,7 +421,7 @@ func (s *Service) Sweep(ctx context.Context) error {
 			return err
 		}
 		for _, id := range ids {
-			s.log.WarnContext(ctx, "a task lost its job and gets a new one", slog.Int64("task", id))
+			s.log.WarnContext(ctx, "a task had no queue job and was requeued", slog.Int64("task", id))
 			if err := s.enqueueTx(ctx, tx, id); err != nil {
 				return err
 			}

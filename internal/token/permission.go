@@ -5,37 +5,37 @@ import (
 	"strings"
 )
 
-// Permission is a right that a token carries.
+// Permission is an operation that a token allows.
 type Permission string
 
 const (
-	// VaultList lists vault certificates with filters and pages.
+	// VaultList allows listing vault certificates with filters and pages.
 	VaultList Permission = "certificate-vault:list"
-	// VaultView shows one vault certificate.
+	// VaultView allows reading one vault certificate.
 	VaultView Permission = "certificate-vault:view"
-	// VaultCreate uploads certificates, singly and in bulk.
+	// VaultCreate allows uploading certificates, singly and in bulk.
 	VaultCreate Permission = "certificate-vault:create"
-	// VaultDownload downloads verified PDFs.
+	// VaultDownload allows downloading verified PDFs.
 	VaultDownload Permission = "certificate-vault:download"
-	// VaultUpdate retries failed processing.
+	// VaultUpdate allows retrying failed certificates.
 	VaultUpdate Permission = "certificate-vault:update"
-	// VaultRevoke revokes certificates.
+	// VaultRevoke allows revoking certificates.
 	VaultRevoke Permission = "certificate-vault:revoke"
-	// TemplateList lists certificate templates.
+	// TemplateList allows listing certificate templates.
 	TemplateList Permission = "certificate-template:list"
-	// BatchList lists batches.
+	// BatchList allows listing batches.
 	BatchList Permission = "batch:list"
-	// BatchView shows one batch.
+	// BatchView allows reading one batch.
 	BatchView Permission = "batch:view"
-	// CertificateList lists certificates of every source.
+	// CertificateList allows listing certificates of every source.
 	CertificateList Permission = "certificate:list"
-	// CertificateView shows one certificate of any source.
+	// CertificateView allows reading one certificate of any source.
 	CertificateView Permission = "certificate:view"
-	// CertificateDownload downloads the PDF of a certificate of any source.
+	// CertificateDownload allows downloading the PDF of a certificate of any source.
 	CertificateDownload Permission = "certificate:download"
 )
 
-// All lists every permission.
+// All has every permission.
 var All = []Permission{
 	VaultList, VaultView, VaultCreate, VaultDownload, VaultUpdate, VaultRevoke,
 	TemplateList, BatchList, BatchView, CertificateList, CertificateView, CertificateDownload,

@@ -19,7 +19,7 @@ var Groups = []Group{
 		{VaultList, "List and search certificates"},
 		{VaultView, "See one certificate"},
 		{VaultDownload, "Download verified PDFs"},
-		{VaultUpdate, "Have failed certificates processed again"},
+		{VaultUpdate, "Process failed certificates again"},
 		{VaultRevoke, "Revoke certificates"},
 	}},
 	{"Batches and templates", []PermissionText{
@@ -45,8 +45,8 @@ var Presets = []Preset{
 	{"issuing", "Issuing", "A student system that uploads certificates and follows them.", []Permission{
 		VaultCreate, VaultList, VaultView, VaultDownload, VaultUpdate, BatchList, BatchView, TemplateList,
 	}},
-	{"reading", "Reading", "A report or website that only looks.", []Permission{
+	{"reading", "Reading", "A report or a website that only reads.", []Permission{
 		VaultList, VaultView, VaultDownload, BatchList, BatchView, TemplateList, CertificateList, CertificateView, CertificateDownload,
 	}},
-	{"everything", "Everything", "All there is, revoking too. For administration.", All},
+	{"everything", "Everything", "All permissions, including revocation. For administration.", All},
 }

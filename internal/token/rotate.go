@@ -10,23 +10,22 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// MaxOverlap is the longest time for which the old token of a rotation keeps
-// working.
+// MaxOverlap is the maximum time for which the old token of a rotation continues to work.
 const MaxOverlap = 30 * 24 * time.Hour
 
-// ValidAt reports whether the token is valid at a time.
+// ValidAt reports whether the token works at a time.
 func (t *Token) ValidAt(now time.Time) bool {
 	return t.RevokedAt == nil && (t.ExpiresAt == nil || t.ExpiresAt.After(now))
 }
 
-// Rotate creates a token that replaces another one. It has the same name and
-// permissions and the same lifetime, counted from now. The old token keeps
-// working for the overlap, so that programs can change over, but never longer
-// than it would have; without an overlap it ends at once. Rotate returns both
-// tokens as they are after the change.
-func (s *Service) Rotate(ctx context.Context, institutionID, id int64, overlap time.Duration) (made *Token, secret string, old *Token, err error) {
+// Rotate creates a token that replaces another token. The new token has the same name, permissions
+// and lifetime as the old one, counted from now. The old token continues to work for the overlap,
+// so that programs can change to the new token, but never longer than without the rotation. If the
+// overlap is 0, the old token is revoked. Rotate returns the new token, its secret and the changed
+// old token.
+func (s *Service) Rotate(ctx context.Context, institutionID, id int64, overlap time.Duration) (created *Token, secret string, old *Token, err error) {
 	if overlap < 0 || overlap > MaxOverlap {
-		return nil, "", nil, fault.OfField("overlap", fmt.Sprintf("The old token can work on for %d days at most.", MaxOverlap/(24*time.Hour)))
+		return nil, "", nil, fault.OfField("overlap", fmt.Sprintf("The old token can continue to work for at most %d days.", MaxOverlap/(24*time.Hour)))
 	}
 	now := s.now().UTC()
 	err = s.db.Tx(ctx, func(tx *db.Tx) (err error) {
@@ -34,12 +33,12 @@ func (s *Service) Rotate(ctx context.Context, institutionID, id int64, overlap t
 			return err
 		}
 		if !old.ValidAt(now) {
-			return fault.New(fault.BadRequest, "This token does not work any more: make a new one instead.")
+			return fault.New(fault.BadRequest, "This token no longer works. Create a new token instead.")
 		}
-		made = &Token{InstitutionID: institutionID, Name: old.Name, Permissions: old.Permissions, CreatedAt: now}
+		created = &Token{InstitutionID: institutionID, Name: old.Name, Permissions: old.Permissions, CreatedAt: now}
 		if old.ExpiresAt != nil {
 			end := now.Add(old.ExpiresAt.Sub(old.CreatedAt))
-			made.ExpiresAt = &end
+			created.ExpiresAt = &end
 		}
 		end := now.Add(overlap)
 		if old.ExpiresAt == nil || end.Before(*old.ExpiresAt) {
@@ -52,18 +51,18 @@ func (s *Service) Rotate(ctx context.Context, institutionID, id int64, overlap t
 			old.ID, db.Micros(*old.ExpiresAt), micros(old.RevokedAt)); err != nil {
 			return err
 		}
-		if secret, err = insertTx(ctx, tx, made); err != nil {
+		if secret, err = insertTx(ctx, tx, created); err != nil {
 			return err
 		}
-		return s.recordTx(ctx, tx, audit.TokenRotated, made, audit.Detail{"old": old.ID, "old_ends_at": old.ExpiresAt, "expires_at": made.ExpiresAt})
+		return s.recordTx(ctx, tx, audit.TokenRotated, created, audit.Detail{"old": old.ID, "old_ends_at": old.ExpiresAt, "expires_at": created.ExpiresAt})
 	})
 	if err != nil {
 		return nil, "", nil, fmt.Errorf("rotating a token: %w", err)
 	}
-	return made, secret, old, nil
+	return created, secret, old, nil
 }
 
-// micros returns a time as it is stored, or nil for no time.
+// micros returns a time as it is stored, or nil if t is nil.
 func micros(t *time.Time) *int64 {
 	if t == nil {
 		return nil

@@ -1,6 +1,6 @@
-// Package token owns API tokens. A token is created once, shown once, stored as
-// a hash, belongs to an institution and has a set of permissions. The surface
-// that checks a permission decides what it allows.
+// Package token owns API tokens. A token is created once, shown once, stored as a hash, belongs to
+// an institution and has a set of permissions. The package does not decide what a permission
+// allows: the API does.
 package token
 
 import (
@@ -41,11 +41,11 @@ type Token struct {
 	ID            int64
 	InstitutionID int64
 	Name          string
-	// Hint is the beginning of the secret, by which the owner recognises it.
+	// Hint is the beginning of the secret. The owner recognises the token by it.
 	Hint        string
 	Permissions []Permission
-	// Creator is the name of the actor who created the token. It is empty for
-	// tokens older than this field.
+	// Creator is the name of the actor who created the token. It is empty for tokens that are older
+	// than this field.
 	Creator    string
 	CreatedAt  time.Time
 	ExpiresAt  *time.Time
@@ -72,8 +72,8 @@ func New(d *db.DB, now func() time.Time) *Service {
 	return &Service{db: d, now: now, touched: map[int64]time.Time{}}
 }
 
-// Create creates a token and returns its secret, which is not stored. A token
-// with nil expires does not expire.
+// Create creates a token and returns it with its secret, which is not stored. If expires is nil,
+// the token does not expire. The error is fault.Invalid if the input is not valid.
 func (s *Service) Create(ctx context.Context, institutionID int64, name string, permissions []Permission, expires *time.Time) (*Token, string, error) {
 	name = strings.TrimSpace(name)
 	now := s.now().UTC()
@@ -111,8 +111,8 @@ func (s *Service) Create(ctx context.Context, institutionID int64, name string, 
 	return t, secret, nil
 }
 
-// insertTx generates the secret of a token and inserts the row. The creator is
-// the actor of the context.
+// insertTx generates the secret of a token and inserts the token. The creator is the actor of the
+// context.
 func insertTx(ctx context.Context, tx *db.Tx, t *Token) (secret string, err error) {
 	if secret, err = generate(); err != nil {
 		return "", err
@@ -151,8 +151,8 @@ func checksum(random string) string {
 	return string(digits[:])
 }
 
-// wellFormed reports whether a secret can be a token. It saves the database
-// look-ups of other strings.
+// wellFormed reports whether a text has the form of a token and a correct checksum, so that other
+// texts need no query of the database.
 func wellFormed(secret string) bool {
 	random, ok := strings.CutPrefix(secret, prefix)
 	if !ok || len(random) != secretLen+checksumLen {
@@ -181,9 +181,9 @@ func scan(row interface{ Scan(dest ...any) error }, more ...any) (*Token, error)
 	return &t, nil
 }
 
-// Authenticate returns the token with the secret, and its institution. It
-// returns Unauthorized if the token is unknown, expired or revoked. The secret
-// is looked up by its hash, so that the response time reveals nothing about it.
+// Authenticate returns the token with a secret, and the institution of the token. The error is
+// fault.Unauthorized if the token is unknown, expired or revoked. The secret is looked up by its
+// hash, so that the response time reveals nothing about it.
 func (s *Service) Authenticate(ctx context.Context, secret string) (*Token, *account.Institution, error) {
 	if !wellFormed(secret) {
 		return nil, nil, errUnauthorized
@@ -212,8 +212,8 @@ var errNoToken = fault.New(fault.NotFound, "This institution has no such token."
 
 var errUnauthorized = fault.New(fault.Unauthorized, "Unauthorized - Invalid API token")
 
-// Touch records that a token was used, at most once a minute per process,
-// because a request must not cost a durable write.
+// Touch records that a token was used, at most once a minute per process, because a durable write
+// for each request would be too slow.
 func (s *Service) Touch(ctx context.Context, t *Token) error {
 	now := s.now()
 	s.mu.Lock()
@@ -254,7 +254,8 @@ func (s *Service) List(ctx context.Context, institutionID int64) (list []*Token,
 	return list, rows.Err()
 }
 
-// Get returns a token of an institution.
+// Get returns a token of an institution. The error is fault.NotFound if the institution has no such
+// token.
 func (s *Service) Get(ctx context.Context, institutionID, id int64) (*Token, error) {
 	return getTx(ctx, s.db, institutionID, id)
 }
@@ -270,7 +271,7 @@ func getTx(ctx context.Context, q db.Queryer, institutionID, id int64) (*Token, 
 	return t, nil
 }
 
-// Revoke ends a token at once. A token that has already ended stays unchanged.
+// Revoke revokes a token. A token that is already revoked is not changed.
 func (s *Service) Revoke(ctx context.Context, institutionID, id int64) error {
 	err := s.db.Tx(ctx, func(tx *db.Tx) error {
 		t, err := scan(tx.QueryRowContext(ctx,

@@ -37,53 +37,53 @@ func TestTokenLifecycle(t *testing.T) {
 		s := token.New(d, func() time.Time { return now })
 		mine, other := institution(t, d, "AAA"), institution(t, d, "BBB")
 		end := now.Add(time.Hour)
-		made, secret, err := s.Create(ctx, mine, " CI ", []token.Permission{token.VaultView, token.VaultList, token.VaultView}, &end)
+		created, secret, err := s.Create(ctx, mine, " CI ", []token.Permission{token.VaultView, token.VaultList, token.VaultView}, &end)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if !regexp.MustCompile(`^cvt_[0-9A-Za-z]{36}$`).MatchString(secret) {
-			t.Fatalf("secret = %s", secret)
+			t.Fatalf("secret = %s, want cvt_ and 36 letters or digits", secret)
 		}
 		var stored []byte
-		if err := d.QueryRowContext(ctx, `SELECT hash FROM tokens WHERE id = $1`, made.ID).Scan(&stored); err != nil {
+		if err := d.QueryRowContext(ctx, `SELECT hash FROM tokens WHERE id = $1`, created.ID).Scan(&stored); err != nil {
 			t.Fatal(err)
 		}
 		if len(stored) != 32 || bytes.Contains(stored, []byte(secret[4:])) {
-			t.Fatal("the secret must be stored as a SHA-256")
+			t.Fatal("the secret is not stored as a SHA-256 hash")
 		}
 		got, inst, err := s.Authenticate(ctx, secret)
-		if err != nil || got.ID != made.ID || got.InstitutionID != mine || inst.ID != mine || inst.Prefix != "AAA" || got.Name != "CI" {
+		if err != nil || got.ID != created.ID || got.InstitutionID != mine || inst.ID != mine || inst.Prefix != "AAA" || got.Name != "CI" {
 			t.Fatalf("Authenticate = %+v, %v", got, err)
 		}
 		if !got.Has(token.VaultList) || !got.Has(token.VaultCreate, token.VaultView) || got.Has(token.VaultCreate) {
 			t.Fatalf("permissions = %v", got.Permissions)
 		}
-		if err := s.Revoke(ctx, other, made.ID); !fault.Is(err, fault.NotFound) {
-			t.Fatalf("another institution revoked it: %v", err)
+		if err := s.Revoke(ctx, other, created.ID); !fault.Is(err, fault.NotFound) {
+			t.Fatalf("revoking a token of another institution: error = %v, want fault.NotFound", err)
 		}
 		now = end
 		if _, _, err := s.Authenticate(ctx, secret); !fault.Is(err, fault.Unauthorized) {
-			t.Fatalf("a token works at its end: %v", err)
+			t.Fatalf("a token at its expiry: error = %v, want fault.Unauthorized", err)
 		}
 		now = end.Add(-time.Minute)
-		if err := s.Revoke(ctx, mine, made.ID); err != nil {
+		if err := s.Revoke(ctx, mine, created.ID); err != nil {
 			t.Fatal(err)
 		}
 		if _, _, err := s.Authenticate(ctx, secret); !fault.Is(err, fault.Unauthorized) {
-			t.Fatalf("a revoked token works: %v", err)
+			t.Fatalf("a revoked token: error = %v, want fault.Unauthorized", err)
 		}
 		revoked := now
 		now = now.Add(time.Second)
-		if err := s.Revoke(ctx, mine, made.ID); err != nil {
-			t.Fatalf("revoked twice: %v", err)
+		if err := s.Revoke(ctx, mine, created.ID); err != nil {
+			t.Fatalf("revoking a revoked token: %v", err)
 		}
 		if list, err := s.List(ctx, mine); err != nil || !list[0].RevokedAt.Equal(revoked) {
-			t.Errorf("revoked anew: %v", err)
+			t.Errorf("the second revocation changed the time of the revocation; error %v", err)
 		}
 		entries, _, err := audit.New(d).List(ctx, mine, audit.Filter{Action: "token"}, "", 10)
 		if err != nil || len(entries) != 2 || entries[0].Action != audit.TokenRevoked || entries[1].Action != audit.TokenCreated || entries[1].Subject.Name != "CI" ||
 			strings.Contains(fmt.Sprint(entries), secret[4:]) {
-			t.Errorf("recorded: %+v, %v", entries, err)
+			t.Errorf("the audit entries are %+v; error %v", entries, err)
 		}
 	})
 }
@@ -100,7 +100,7 @@ func TestAuthenticateRefusesMalformedSecrets(t *testing.T) {
 	flipped[10] ^= 1
 	for _, bad := range []string{"", "cvt_", secret[:39], secret + "0", "CVT_" + secret[4:], string(flipped), " " + secret} {
 		if _, _, err := s.Authenticate(t.Context(), bad); !fault.Is(err, fault.Unauthorized) {
-			t.Errorf("%q: %v", bad, err)
+			t.Errorf("secret %q: error = %v, want fault.Unauthorized", bad, err)
 		}
 	}
 }
@@ -118,10 +118,10 @@ func TestCreateRefusesInvalidInput(t *testing.T) {
 			_, _, err := s.Create(t.Context(), inst, "x", []token.Permission{"all"}, nil)
 			return err
 		},
-		"already over": func() error { _, _, err := s.Create(t.Context(), inst, "x", token.All, &past); return err },
+		"past expiry": func() error { _, _, err := s.Create(t.Context(), inst, "x", token.All, &past); return err },
 	} {
 		if err := create(); !fault.Is(err, fault.Invalid) {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: error = %v, want fault.Invalid", name, err)
 		}
 	}
 }
@@ -132,14 +132,14 @@ func TestTouchWritesAtMostOnceAMinute(t *testing.T) {
 		now := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 		s := token.New(d, func() time.Time { return now })
 		inst := institution(t, d, "AAA")
-		made, _, err := s.Create(t.Context(), inst, "x", token.All, nil)
+		created, _, err := s.Create(t.Context(), inst, "x", token.All, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		first := now
 		for _, step := range []time.Duration{0, 30 * time.Second, 29 * time.Second} {
 			now = now.Add(step)
-			if err := s.Touch(t.Context(), made); err != nil {
+			if err := s.Touch(t.Context(), created); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -148,17 +148,17 @@ func TestTouchWritesAtMostOnceAMinute(t *testing.T) {
 			t.Fatalf("list = %+v, %v", list, err)
 		}
 		now = now.Add(time.Minute)
-		if err := s.Touch(t.Context(), made); err != nil {
+		if err := s.Touch(t.Context(), created); err != nil {
 			t.Fatal(err)
 		}
 		if list, err = s.List(t.Context(), inst); err != nil || !list[0].LastUsedAt.Equal(now) {
-			t.Fatalf("last used %v, %v", list[0].LastUsedAt, err)
+			t.Fatalf("last used at %v; error %v", list[0].LastUsedAt, err)
 		}
 	})
 }
 
-// A rotated token has the rights of the old one; the old one works for the
-// overlap, and never longer than it would have.
+// A rotated token has the permissions of the old token. The old token works for the overlap, but
+// never longer than without the rotation.
 func TestRotation(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -173,48 +173,47 @@ func TestRotation(t *testing.T) {
 		}
 		now = now.AddDate(0, 0, 30)
 		if _, _, _, err := s.Rotate(ctx, other, old.ID, time.Hour); !fault.Is(err, fault.NotFound) {
-			t.Fatalf("another institution rotated it: %v", err)
+			t.Fatalf("rotating a token of another institution: error = %v, want fault.NotFound", err)
 		}
 		if _, _, _, err := s.Rotate(ctx, mine, old.ID, token.MaxOverlap+1); !fault.Is(err, fault.Invalid) {
-			t.Errorf("an overlap without end: %v", err)
+			t.Errorf("an overlap that is too long: error = %v, want fault.Invalid", err)
 		}
-		made, secret, before, err := s.Rotate(ctx, mine, old.ID, 24*time.Hour)
-		if err != nil || made.Name != "CI" || !slices.Equal(made.Permissions, old.Permissions) || made.Creator != "Jane Doe" ||
-			!made.ExpiresAt.Equal(now.AddDate(0, 0, 90)) || !before.ExpiresAt.Equal(now.Add(24*time.Hour)) {
-			t.Fatalf("%+v, %+v, %v", made, before, err)
+		created, secret, before, err := s.Rotate(ctx, mine, old.ID, 24*time.Hour)
+		if err != nil || created.Name != "CI" || !slices.Equal(created.Permissions, old.Permissions) || created.Creator != "Jane Doe" ||
+			!created.ExpiresAt.Equal(now.AddDate(0, 0, 90)) || !before.ExpiresAt.Equal(now.Add(24*time.Hour)) {
+			t.Fatalf("Rotate = %+v, %+v, %v", created, before, err)
 		}
 		works := func(secret string) bool {
 			_, _, err := s.Authenticate(ctx, secret)
 			return err == nil
 		}
 		if !works(secret) || !works(oldSecret) {
-			t.Error("one of the two does not work in the overlap")
+			t.Error("both tokens must work during the overlap")
 		}
 		now = now.Add(24 * time.Hour)
 		if !works(secret) || works(oldSecret) {
-			t.Error("the old token works after the overlap")
+			t.Error("after the overlap only the new token must work")
 		}
 		if _, _, _, err := s.Rotate(ctx, mine, old.ID, 0); !fault.Is(err, fault.BadRequest) {
-			t.Errorf("a token that ended is rotated: %v", err)
+			t.Errorf("rotating an expired token: error = %v, want fault.BadRequest", err)
 		}
-		_, third, before, err := s.Rotate(ctx, mine, made.ID, 0)
+		_, third, before, err := s.Rotate(ctx, mine, created.ID, 0)
 		if err != nil || before.RevokedAt == nil || works(secret) || !works(third) {
-			t.Errorf("%+v, %v", before, err)
+			t.Errorf("rotation without an overlap: the old token is %+v; error %v", before, err)
 		}
 		now = now.AddDate(0, 0, 89).Add(12 * time.Hour)
 		list, err := s.List(ctx, mine)
 		if err != nil || len(list) != 3 || list[0].Creator != "Jane Doe" {
-			t.Fatalf("%+v, %v", list, err)
+			t.Fatalf("the tokens are %+v; error %v", list, err)
 		}
 		_, _, before, err = s.Rotate(ctx, mine, list[0].ID, 24*time.Hour)
 		if err != nil || !before.ExpiresAt.Equal(*list[0].ExpiresAt) {
-			t.Errorf("the overlap made the old token live longer: %v, %v", before.ExpiresAt, err)
+			t.Errorf("the old token expires at %v, later than without the rotation; error %v", before.ExpiresAt, err)
 		}
 	})
 }
 
-// Every permission is in one of the groups, and presets contain only known
-// permissions.
+// Every permission is in a group, and every preset has only existing permissions.
 func TestGroupsHaveEveryPermission(t *testing.T) {
 	t.Parallel()
 	var grouped []token.Permission
@@ -224,11 +223,11 @@ func TestGroupsHaveEveryPermission(t *testing.T) {
 		}
 	}
 	if slices.Compare(slices.Sorted(slices.Values(grouped)), slices.Sorted(slices.Values(token.All))) != 0 {
-		t.Errorf("the groups have %v", grouped)
+		t.Errorf("the groups have the permissions %v", grouped)
 	}
 	for _, p := range token.Presets {
-		if slices.ContainsFunc(p.Permissions, func(one token.Permission) bool { return !one.Valid() }) || len(p.Permissions) == 0 {
-			t.Errorf("%s: %v", p.Name, p.Permissions)
+		if slices.ContainsFunc(p.Permissions, func(p token.Permission) bool { return !p.Valid() }) || len(p.Permissions) == 0 {
+			t.Errorf("preset %s has the permissions %v", p.Name, p.Permissions)
 		}
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"log/slog"
 )
 
-// queueLogger passes on warnings and errors of the queue only. The workers log the
+// queueLogger returns a logger for the warnings and errors of the queue. The workers log the
 // retries of failed jobs themselves, with more detail.
 func queueLogger(log *slog.Logger) *slog.Logger {
 	return slog.New(levelHandler{Handler: log.Handler(), level: slog.LevelWarn})

@@ -1,9 +1,8 @@
-// Package vault wires the services of a vault: it owns their connections and the
-// queues of their jobs. It has no surfaces and reads no flags.
+// Package vault wires the services of a vault. It owns the connections between them and the queues
+// of their jobs. It has no surfaces and reads no flags.
 //
-// It lies between the services and the surfaces (internal/web/...): the tests of
-// the surfaces run on the same wiring as internal/app, and a package below app
-// is the only place that both can import.
+// It is a separate package, so that internal/app and the tests of the surfaces (internal/web/...)
+// use the same wiring.
 package vault
 
 import (
@@ -34,7 +33,7 @@ import (
 	"github.com/certvault/certvault/internal/webhook"
 )
 
-// mailWorkers is the number of messages sent at once.
+// mailWorkers is the number of messages that are sent concurrently.
 const mailWorkers = 2
 
 // Links makes the public addresses of the vault.
@@ -62,8 +61,8 @@ type Deps struct {
 	Verify cert.Verifier
 	// TimeStamps is optional. Without it, signatures have the time of this process.
 	TimeStamps *pades.TimeStampAuthority
-	// SealWorkers and BulkWorkers are the numbers of single uploads and of
-	// certificates of batches that are sealed at once.
+	// SealWorkers and BulkWorkers are the numbers of single uploads and of certificates of batches
+	// that are sealed concurrently.
 	SealWorkers, BulkWorkers int
 	// Attempts is the maximum number of attempts of a job.
 	Attempts int
@@ -73,7 +72,7 @@ type Deps struct {
 	// Mail has the sender, its address, the keyring and the bounce domain. Wire sets
 	// the other fields.
 	Mail mail.Config
-	// Delivery has the transport, the waits and the metrics. Wire sets the other
+	// Delivery has the transport, the delays between attempts and the metrics. Wire sets the other
 	// fields.
 	Delivery webhook.DelivererConfig
 
@@ -88,27 +87,27 @@ type Services struct {
 	Accounts    *account.Service
 	Invitations *account.Invitations
 	Tokens      *token.Service
-	// Once has the idempotency keys.
-	Once        *limit.Keys
-	Hooks       *webhook.Service
-	Queue       *job.Queue
-	Languages   *locale.Catalog
-	Mailer      *mail.Mailer
-	Certs       *cert.Service
-	Search      *search.Service
-	Tasks       *task.Service
-	Batches     *batch.Service
-	BulkImports *bulkimport.Service
-	Recipients  *recipient.Service
-	People      *identity.Service
-	Deliverer   *webhook.Deliverer
+	// IdempotencyKeys stores the idempotency keys.
+	IdempotencyKeys *limit.Keys
+	Hooks           *webhook.Service
+	Queue           *job.Queue
+	Languages       *locale.Catalog
+	Mailer          *mail.Mailer
+	Certs           *cert.Service
+	Search          *search.Service
+	Tasks           *task.Service
+	Batches         *batch.Service
+	BulkImports     *bulkimport.Service
+	Recipients      *recipient.Service
+	People          *identity.Service
+	Deliverer       *webhook.Deliverer
 }
 
-// Wire makes the services and starts none. Each service is made after those that
-// it uses.
+// Wire creates the services and does not start them. Each service is created after the services
+// that it uses.
 func Wire(d Deps) (*Services, error) {
 	s := &Services{
-		Accounts: account.New(d.DB, d.Now, account.WithCost(d.PasswordCost)), Tokens: token.New(d.DB, d.Now), Once: limit.NewKeys(d.DB, d.NodeID, d.Now),
+		Accounts: account.New(d.DB, d.Now, account.WithCost(d.PasswordCost)), Tokens: token.New(d.DB, d.Now), IdempotencyKeys: limit.NewKeys(d.DB, d.NodeID, d.Now),
 		Hooks: webhook.New(d.DB, d.Keyring, d.Now),
 	}
 	var err error
@@ -126,7 +125,7 @@ func Wire(d Deps) (*Services, error) {
 	s.Certs = cert.New(cert.Config{
 		DB: d.DB, Blobs: d.Blobs, Queue: s.Queue, Hooks: s.Hooks, Sealer: d.Sealer, VerifyURL: d.Links.Verify,
 		Keys: d.Keys, TimeStamps: d.TimeStamps, Verify: d.Verify, Attempts: d.Attempts, BulkWorkers: d.BulkWorkers, Now: d.Now, Log: d.Log,
-		Recipient: ledger.LookUpTx, Moved: ledger.MovedTx,
+		Recipient: ledger.LookUpTx, StatusChanged: ledger.MovedTx,
 		Purged: func(ctx context.Context, tx *db.Tx, c *cert.Certificate) error {
 			return errors.Join(batch.PurgedTx(ctx, tx, c), recipient.PurgedTx(ctx, tx, c))
 		},
@@ -157,7 +156,7 @@ func Wire(d Deps) (*Services, error) {
 	return s, nil
 }
 
-// queue makes the queue with the workers of this process.
+// queue creates the queue with the workers of this process.
 func queue(d Deps) (*job.Queue, error) {
 	return job.New(d.DB, job.Config{
 		NodeID: d.NodeID, Queues: map[string]int{

@@ -10,7 +10,7 @@ import (
 	"github.com/certvault/certvault/internal/seal"
 )
 
-// Picture is the content of the sealer's pictures: the signature of a PNG file.
+// Picture is the content of the sealer's pictures. It is the signature of a PNG file.
 const Picture = "\x89PNG\r\n\x1a\n"
 
 // Sealer adds certtest.Tail to files. It refuses files whose name begins with
@@ -43,11 +43,11 @@ func (*Sealer) Picture(context.Context, seal.Original, int) ([]byte, error) {
 	return []byte(Picture), nil
 }
 
-// Preview returns the requested mode, with candidates of each kind.
+// Preview returns a preview with the requested mode and several candidates.
 func (*Sealer) Preview(_ context.Context, _ seal.Original, stamp seal.Stamp) (*seal.Preview, error) {
 	box := seal.Box{0.7, 0.8, 0.9, 0.9}
 	return &seal.Preview{
-		Page: 1, Pages: 1, Width: 595, Height: 842, Chosen: seal.Candidate{Mode: stamp.Placement.Mode, Box: &box, Remembered: len(stamp.Placement.Remembered) > 0},
-		Candidates: []seal.Candidate{{Mode: seal.BottomRight, Box: &box}, {Mode: seal.TopLeft, Missing: true}, {Mode: seal.Strip}, {Mode: seal.Appended}},
+		Page: 1, Pages: 1, Width: 595, Height: 842, Chosen: seal.Candidate{Mode: stamp.Placement.Mode, Box: &box, Remembered: len(stamp.Placement.EarlierLayouts) > 0},
+		Candidates: []seal.Candidate{{Mode: seal.BottomRight, Box: &box}, {Mode: seal.TopLeft, NoRoom: true}, {Mode: seal.Strip}, {Mode: seal.Appended}},
 	}, nil
 }

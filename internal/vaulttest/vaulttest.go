@@ -1,14 +1,14 @@
-// Package vaulttest makes vaults for tests: all services, connected as in
-// production by vault.Wire, on a database of the test. Only the edges differ: a
-// sealer that adds a constant tail, a sender that keeps messages in memory, and a
-// clock that the test advances. The queue runs only in Run, Work, Settle and Until.
+// Package vaulttest creates vaults for tests. A vault has all services on a database of the test,
+// connected by vault.Wire as in production. The sealer adds a constant tail, the sender stores
+// messages in memory, and the test advances the clock. The queue runs only in Run, Work, Settle and
+// Until.
 //
 //	v := vaulttest.New(t, dbtest.SQLite(t))
 //	inst := v.Institution("NWU", "Northern & Western University")
 //	c := v.Upload(inst, "Ada Obi", "diploma.pdf")
 //	v.Settle()
 //
-// Tests of the packages below internal/vault cannot import it from inside; they use
+// Internal tests of the packages that internal/vault imports cannot import vaulttest. They use
 // certtest.
 package vaulttest
 
@@ -37,7 +37,7 @@ import (
 // BaseURL is the base URL of the vault.
 const BaseURL = "https://vault.example"
 
-// waitTime bounds how long a test waits for the queue.
+// waitTime is the maximum time that a test waits for the queue.
 const waitTime = 2 * time.Minute
 
 // Vault is a vault for one test.
@@ -55,12 +55,12 @@ type Vault struct {
 	// Mails receives the messages that the queue sends.
 	Mails chan mail.Message
 
-	// sealed is the number of sealings that Work has waited for.
+	// sealed is the number of certificates that Work has waited for.
 	sealed int64
 }
 
-// New makes a vault. Each change may replace what the services depend on before
-// they are made. Messages in the database are readable, since mail has no keyring.
+// New creates a vault. Each change may replace dependencies before the services are created.
+// Messages in the database are not encrypted, since mail has no keyring.
 func New(tb testing.TB, d *db.DB, changes ...func(*vault.Deps)) *Vault {
 	tb.Helper()
 	v := &Vault{TB: tb, DB: d, Clock: clocktest.At(time.Now().UTC().Truncate(time.Second)), Sealer: &Sealer{}, Mails: make(chan mail.Message, 1000)}
@@ -100,15 +100,14 @@ func (v *Vault) Send(_ context.Context, e *mail.Envelope) error {
 	return nil
 }
 
-// Institution makes an institution with a signing key. Its slug is the prefix in
-// lower case.
+// Institution creates an institution with a signing key. Its slug is the prefix in lower case.
 func (v *Vault) Institution(prefix, name string) *account.Institution {
 	v.TB.Helper()
 	return certtest.Institution(v.TB, v.DB, v.Keys, prefix, name)
 }
 
-// Upload makes a certificate in processing, changed from the usual one by changes.
-// The sealer refuses a file whose name begins with "refuse".
+// Upload creates a certificate in processing. Each change may modify the upload. The sealer refuses
+// a file whose name begins with "refuse".
 func (v *Vault) Upload(inst *account.Institution, fullName, file string, changes ...func(*cert.Upload)) *cert.Certificate {
 	v.TB.Helper()
 	u := cert.Upload{
@@ -146,7 +145,7 @@ func (v *Vault) Exec(query string, args ...any) {
 	})
 }
 
-// Work runs the queue until n more certificates were sealed or refused.
+// Work runs the queue until n more certificates have been sealed or refused.
 func (v *Vault) Work(n int) {
 	v.TB.Helper()
 	v.sealed += int64(n)
@@ -173,7 +172,8 @@ func (v *Vault) Run() {
 	})
 }
 
-// Until runs the queue until a condition holds.
+// Until runs the queue until the function holds returns true. The text what describes the
+// condition.
 func (v *Vault) Until(what string, holds func() bool) {
 	v.TB.Helper()
 	v.ok(v.Queue.Start(v.TB.Context()))
@@ -184,7 +184,7 @@ func (v *Vault) Until(what string, holds func() bool) {
 		select {
 		case <-tick.C:
 		case <-deadline:
-			v.TB.Fatalf("after %s it does not hold that %s", waitTime, what)
+			v.TB.Fatalf("timeout after %s: the condition %q is false", waitTime, what)
 		}
 	}
 	v.ok(v.Queue.Stop(v.TB.Context()))

@@ -11,19 +11,19 @@ import (
 )
 
 const (
-	// compressFrom is the minimum size in bytes of a compressed answer. A smaller one fits into one
-	// packet anyway.
+	// compressFrom is the minimum size in bytes of a compressed response. A smaller response fits
+	// into one packet anyway.
 	compressFrom = 1 << 10
-	// padding is the maximum number of random bytes added to a compressed answer, so that its length
-	// reveals nothing about its content.
+	// padding is the maximum number of random bytes added to a compressed response, so that its
+	// length reveals nothing about its content.
 	padding = 32
 )
 
-// compressible are the types of answers that compress well. Uploaded files are not among them: PDF,
-// PNG and JPEG are already compressed.
+// compressible are the types of responses that compress well. PDF, PNG and JPEG are not in the
+// list, because such files are already compressed.
 var compressible = []string{"application/json", "text/html", "text/css", "text/javascript", "image/svg+xml"}
 
-// Compress returns the middleware that compresses answers for clients that accept gzip (RFC 9110,
+// Compress returns the middleware that compresses responses for clients that accept gzip (RFC 9110,
 // 12.5.3). It never compresses a part of a file.
 func Compress() (func(http.Handler) http.Handler, error) {
 	wrap, err := gzhttp.NewWrapper(
@@ -44,8 +44,8 @@ func Compress() (func(http.Handler) http.Handler, error) {
 	}, nil
 }
 
-// unsized answers a HEAD request whose GET may be compressed. It omits the length, because the GET
-// would have another one (RFC 9110, 8.6).
+// unsized writes the response to a HEAD request if the response to GET may be compressed. It omits
+// Content-Length, because the response to GET would have a different length (RFC 9110, 8.6).
 type unsized struct {
 	http.ResponseWriter
 
@@ -62,8 +62,8 @@ func (w *unsized) WriteHeader(status int) {
 	w.ResponseWriter.WriteHeader(status)
 }
 
-// Write discards the body, which a HEAD answer does not have, and from which net/http would compute
-// the length.
+// Write discards the body. A response to HEAD has no body, and net/http would compute the length
+// from it.
 func (w *unsized) Write(p []byte) (int, error) {
 	if !w.headerSent {
 		w.WriteHeader(http.StatusOK)
@@ -71,5 +71,5 @@ func (w *unsized) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Unwrap is for http.ResponseController.
+// Unwrap returns the wrapped writer to http.ResponseController.
 func (w *unsized) Unwrap() http.ResponseWriter { return w.ResponseWriter }

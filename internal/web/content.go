@@ -11,13 +11,13 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// contentTime is the time limit for sending an answer with a file.
+// contentTime is the time limit for sending a response with a file.
 const contentTime = 10 * time.Minute
 
-// ServeContent answers with a stored file, whose digest is its ETag. Ranges and conditions are
-// handled by net/http (RFC 9110, 13 and 14). The caller sets the headers that describe the file. If
-// a range lies outside the file or a condition fails, ServeContent returns an error, so that the
-// surface can render it.
+// ServeContent sends a stored file. Its ETag is the tag, the digest of the file. Ranges and
+// conditions are handled by net/http (RFC 9110, 13 and 14). The caller sets the headers that
+// describe the file. If a range lies outside the file or a condition fails, ServeContent returns an
+// error, so that the surface can render it.
 func ServeContent(w http.ResponseWriter, r *http.Request, content io.ReadSeeker, tag string) error {
 	if err := http.NewResponseController(w).SetWriteDeadline(time.Now().Add(contentTime)); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return fmt.Errorf("setting the download's deadline: %w", err)
@@ -36,19 +36,19 @@ func ServeContent(w http.ResponseWriter, r *http.Request, content io.ReadSeeker,
 	case http.StatusRequestedRangeNotSatisfiable:
 		// The header Content-Range remains, because it contains the length of the file.
 		h.Del("Content-Disposition")
-		return fault.New(fault.OutOfRange, "The file does not have the range that was asked for.")
+		return fault.New(fault.OutOfRange, "The file does not have the requested range.")
 	case http.StatusPreconditionFailed:
 		h.Del("Content-Disposition")
-		return fault.New(fault.Unmet, "The file is not the one that If-Match names.")
+		return fault.New(fault.PreconditionFailed, "The file is not the one that If-Match names.")
 	}
 	return nil
 }
 
-// rangeWriter suppresses the body that net/http writes with a refusal.
+// rangeWriter suppresses the error response of net/http for an invalid range or an unmet condition.
 type rangeWriter struct {
 	http.ResponseWriter
 
-	// refused is the status of the refusal, or 0.
+	// refused is the status of the suppressed response, or 0.
 	refused int
 }
 
@@ -67,10 +67,10 @@ func (w *rangeWriter) Write(p []byte) (int, error) {
 	return w.ResponseWriter.Write(p)
 }
 
-// Unwrap is for http.ResponseController.
+// Unwrap returns the wrapped writer to http.ResponseController.
 func (w *rangeWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// Timestamp returns a time in the format of JSON answers: RFC 3339 in UTC, or null.
+// Timestamp returns a time in the format of JSON responses: RFC 3339 in UTC, or nil for nil.
 func Timestamp(t *time.Time) *string {
 	if t == nil {
 		return nil

@@ -11,13 +11,14 @@ const (
 	corsMethods = "GET, HEAD, POST"
 	corsSend    = "Authorization, Content-Type, Idempotency-Key, If-None-Match, If-Range, Range, X-Request-Id"
 	corsRead    = "Content-Disposition, Content-Range, ETag, Idempotency-Replayed, Retry-After, X-RateLimit-Limit, X-RateLimit-Remaining, X-Request-Id"
-	// corsMaxAge is the time in seconds for which a browser may cache the answer to a preflight.
+	// corsMaxAge is the time in seconds for which a browser may cache the response to a preflight
+	// request.
 	corsMaxAge = "600"
 )
 
-// CORS allows scripts of the given origins to read the answers of next (Fetch, 3.3). Credentials
-// are never allowed: scripts set the token in a header themselves, and no credential that a browser
-// adds by itself is accepted. Without origins it returns next.
+// CORS allows scripts of the given origins to read the responses of next (Fetch, 3.3). Credentials
+// are never allowed: a script sets the token in a header, and the API accepts no credential that a
+// browser adds. Without origins, CORS returns next.
 func CORS(origins []string, next http.Handler) http.Handler {
 	if len(origins) == 0 {
 		return next
@@ -36,7 +37,7 @@ func CORS(origins []string, next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		// A preflight has no token and needs no other handling.
+		// A preflight request has no token, so next does not handle it.
 		SetRoute(r, "(preflight)")
 		h.Set("Access-Control-Allow-Methods", corsMethods)
 		h.Set("Access-Control-Allow-Headers", corsSend)

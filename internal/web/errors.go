@@ -13,29 +13,29 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// maxFieldErrors is the maximum number of messages in one answer.
+// maxFieldErrors is the maximum number of messages in one response.
 const maxFieldErrors = 1000
 
 var statuses = map[fault.Kind]int{
-	fault.Internal:     http.StatusInternalServerError,
-	fault.Invalid:      http.StatusUnprocessableEntity,
-	fault.BadRequest:   http.StatusBadRequest,
-	fault.Unauthorized: http.StatusUnauthorized,
-	fault.Forbidden:    http.StatusForbidden,
-	fault.NotFound:     http.StatusNotFound,
-	fault.NotAllowed:   http.StatusMethodNotAllowed,
-	fault.TimedOut:     http.StatusRequestTimeout,
-	fault.Conflict:     http.StatusConflict,
-	fault.TooLarge:     http.StatusRequestEntityTooLarge,
-	fault.Unsupported:  http.StatusUnsupportedMediaType,
-	fault.OutOfRange:   http.StatusRequestedRangeNotSatisfiable,
-	fault.Unmet:        http.StatusPreconditionFailed,
-	fault.TooMany:      http.StatusTooManyRequests,
-	fault.Unavailable:  http.StatusServiceUnavailable,
+	fault.Internal:           http.StatusInternalServerError,
+	fault.Invalid:            http.StatusUnprocessableEntity,
+	fault.BadRequest:         http.StatusBadRequest,
+	fault.Unauthorized:       http.StatusUnauthorized,
+	fault.Forbidden:          http.StatusForbidden,
+	fault.NotFound:           http.StatusNotFound,
+	fault.NotAllowed:         http.StatusMethodNotAllowed,
+	fault.TimedOut:           http.StatusRequestTimeout,
+	fault.Conflict:           http.StatusConflict,
+	fault.TooLarge:           http.StatusRequestEntityTooLarge,
+	fault.Unsupported:        http.StatusUnsupportedMediaType,
+	fault.OutOfRange:         http.StatusRequestedRangeNotSatisfiable,
+	fault.PreconditionFailed: http.StatusPreconditionFailed,
+	fault.TooMany:            http.StatusTooManyRequests,
+	fault.Unavailable:        http.StatusServiceUnavailable,
 }
 
-// statusClientGone is logged if the client closed the connection. It is never sent.
-const statusClientGone = 499
+// statusClientClosed is logged if the client closed the connection. It is never sent.
+const statusClientClosed = 499
 
 // Status returns the HTTP status of an error.
 func Status(err error) int { return statuses[fault.KindOf(err)] }
@@ -44,7 +44,7 @@ func Status(err error) int { return statuses[fault.KindOf(err)] }
 // the log, and sets the headers of the error.
 func Explain(w http.ResponseWriter, r *http.Request, err error) (status int, message string) {
 	if errors.Is(err, context.Canceled) && r.Context().Err() != nil {
-		return statusClientGone, "Client Closed Request"
+		return statusClientClosed, "Client Closed Request"
 	}
 	status = Status(err)
 	e, ok := errors.AsType[*fault.Error](err)
@@ -64,8 +64,8 @@ func Explain(w http.ResponseWriter, r *http.Request, err error) (status int, mes
 	return status, messageOf(e)
 }
 
-// messageOf returns the error's own message, or else the message of the first field with the number
-// of the others.
+// messageOf returns the error's own message, or else the message of the first field and the number
+// of further messages.
 func messageOf(e *fault.Error) string {
 	if e.Message != "" || len(e.Fields) == 0 {
 		return e.Message
@@ -85,7 +85,7 @@ func messageOf(e *fault.Error) string {
 	}
 }
 
-// orderedFields marshals as a JSON object in the order in which the errors were found.
+// orderedFields is marshaled to a JSON object, in the order in which the errors were found.
 type orderedFields []fault.Field
 
 // MarshalJSON writes at most maxFieldErrors messages.
@@ -118,7 +118,7 @@ func (f orderedFields) MarshalJSON() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// Problem is the body of an error.
+// Problem is the body of an error response.
 type Problem struct {
 	Message string        `json:"message"`
 	Errors  orderedFields `json:"errors,omitempty"`
@@ -142,18 +142,18 @@ func WriteJSONError(w http.ResponseWriter, r *http.Request, err error) {
 	}
 }
 
-// JSON encodes a body in the format of JSON answers.
+// JSON encodes a body in the format of JSON responses.
 func JSON(body any) ([]byte, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(body); err != nil {
-		return nil, fmt.Errorf("writing the answer: %w", err)
+		return nil, fmt.Errorf("encoding the response: %w", err)
 	}
 	return b.Bytes(), nil
 }
 
-// WriteJSON writes a JSON answer.
+// WriteJSON writes a JSON response.
 func WriteJSON(w http.ResponseWriter, status int, body any) error {
 	b, err := JSON(body)
 	if err != nil {
@@ -163,8 +163,8 @@ func WriteJSON(w http.ResponseWriter, status int, body any) error {
 	return nil
 }
 
-// SendJSON writes a JSON answer that is already encoded. It ignores a failed write, because the
-// client is gone.
+// SendJSON writes a JSON response that is already encoded. It ignores a failed write, because the
+// client has closed the connection.
 func SendJSON(w http.ResponseWriter, status int, body []byte) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))

@@ -8,7 +8,8 @@ import (
 
 var errForeign = fault.New(fault.Forbidden, "This request came from another site. Open the page here and try again.")
 
-// SameOrigin refuses cross-site requests of a browser, by Sec-Fetch-Site or else by Origin.
+// SameOrigin rejects cross-site requests of a browser. It checks Sec-Fetch-Site, or Origin if
+// Sec-Fetch-Site is missing.
 func SameOrigin(render Renderer, next http.Handler) http.Handler {
 	protection := http.NewCrossOriginProtection()
 	protection.SetDenyHandler(Handler(render, func(http.ResponseWriter, *http.Request) error { return errForeign }))

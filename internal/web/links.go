@@ -11,7 +11,7 @@ import (
 	"github.com/certvault/certvault/internal/keyring"
 )
 
-// linkLife is the lifetime of a capability URL.
+// linkLife is the time for which a capability URL is valid.
 const linkLife = 24 * time.Hour
 
 // Kind is the kind of file behind a capability URL.
@@ -20,7 +20,7 @@ type Kind string
 const (
 	// PDFFile is the verified PDF.
 	PDFFile Kind = "pdf"
-	// ImageFile is a picture of its first page.
+	// ImageFile is an image of the first page.
 	ImageFile Kind = "image"
 )
 
@@ -50,7 +50,8 @@ func (l *Links) QRCode(referenceID string) string { return l.Verify(referenceID)
 // Barcode returns the URL of a reference id's barcode.
 func (l *Links) Barcode(referenceID string) string { return l.Verify(referenceID) + "/barcode.svg" }
 
-// File returns a capability URL, with which this file can be read for a day without a token.
+// File returns the capability URL of a file. For one day, the URL grants access to the file without
+// a token.
 func (l *Links) File(uuid string, kind Kind) (string, error) {
 	end := strconv.FormatInt(l.now().Add(linkLife).Unix(), 10)
 	mac, err := l.mac(uuid, string(kind), end)
@@ -77,7 +78,7 @@ func (l *Links) FileAllowed(uuid, kind string, query url.Values) (bool, error) {
 	return hmac.Equal([]byte(encode(mac)), []byte(query.Get("signature"))), nil
 }
 
-// mac joins the parts with a separator that none of them contains.
+// mac returns the MAC of the parts of a capability URL. No part contains the separator.
 func (l *Links) mac(uuid, kind, end string) ([]byte, error) {
 	return l.ring.MAC(keyring.CapabilityURL, []byte(strings.Join([]string{uuid, kind, end}, "\n")))
 }

@@ -17,10 +17,10 @@ type Metrics struct {
 func NewMetrics(reg prometheus.Registerer) *Metrics {
 	m := &Metrics{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "certvault_http_requests_total", Help: "Requests answered, by route and status.",
+			Name: "certvault_http_requests_total", Help: "Requests, by route and status.",
 		}, []string{"route", "status"}),
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "certvault_http_request_seconds", Help: "Time to answer a request, by route.",
+			Name: "certvault_http_request_seconds", Help: "Duration of a request, by route.",
 			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60},
 		}, []string{"route"}),
 	}

@@ -8,8 +8,8 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// Routes serves a mux and renders its answers for an unknown path or method in the form of the
-// surface.
+// Routes returns a handler that serves mux. For an unknown path or method, it renders an error in
+// the form of the surface.
 func Routes(mux *http.ServeMux, render Renderer) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		// The mux would redirect to the cleaned path, which no client expects.
@@ -38,7 +38,7 @@ func Routes(mux *http.ServeMux, render Renderer) http.Handler {
 }
 
 // NotAllowed returns the error for a method that a route does not support, and sets Allow to the
-// supported ones (RFC 9110, 10.2.1).
+// supported methods (RFC 9110, 10.2.1).
 func NotAllowed(w http.ResponseWriter, r *http.Request, allow string) error {
 	w.Header().Set("Allow", allow)
 	message := "This method is not supported for this route."
@@ -48,7 +48,7 @@ func NotAllowed(w http.ResponseWriter, r *http.Request, allow string) error {
 	return fault.New(fault.NotAllowed, message)
 }
 
-// probe records the status and the Allow header of the mux's own answer.
+// probe records the status and the Allow header of the mux's own response.
 type probe struct {
 	header http.Header
 	status int

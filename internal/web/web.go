@@ -1,6 +1,6 @@
-// Package web owns what all HTTP surfaces of the vault share: handlers that return errors, the one
-// place where an error becomes an answer, the middleware around every request, and the URLs of the
-// vault. The surfaces themselves are packages below it.
+// Package web owns what all HTTP surfaces of the vault share: handlers that return errors, the
+// conversion of an error to a response, the middleware around every request, and the URLs of the
+// vault. The surfaces are packages below this package.
 package web
 
 import (
@@ -39,8 +39,8 @@ type contextKey int
 
 const requestKey contextKey = iota
 
-// request holds what the middleware knows about a request and what the handlers add to its log
-// line.
+// request holds the data of a request that the middleware determines, and the data that handlers
+// add to the request's log line.
 type request struct {
 	id     string
 	client netip.Addr
@@ -63,8 +63,8 @@ func RequestID(r *http.Request) string { return requestOf(r).id }
 // the proxy reports.
 func Client(r *http.Request) netip.Addr { return requestOf(r).client }
 
-// SetRoute records the pattern of a request for log and metrics, because the raw path may contain
-// secrets.
+// SetRoute records the pattern of a request for the log and the metrics, because the raw path may
+// contain secrets.
 func SetRoute(r *http.Request, pattern string) { requestOf(r).route = pattern }
 
 // Options configures the middleware.
@@ -80,8 +80,8 @@ type Options struct {
 	Now     func() time.Time
 }
 
-// Wrap applies the middleware to all routes: request id, client address, HTTPS only, log, metrics,
-// panics.
+// Wrap applies the middleware to all routes. It sets the request id and the client's address,
+// requires HTTPS, recovers from panics, and writes the log and the metrics.
 func Wrap(o Options, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		start := o.Now()
@@ -101,7 +101,7 @@ func Wrap(o Options, next http.Handler) http.Handler {
 				o.Log.ErrorContext(r.Context(), "a handler panicked", slog.String("request_id", q.id), slog.Any("panic", v), slog.String("stack", string(debug.Stack())))
 				if rec.status != 0 {
 					o.finish(r, rec, q, o.Now().Sub(start))
-					panic(http.ErrAbortHandler) //nolint:forbidigo // a truncated answer must not look complete
+					panic(http.ErrAbortHandler) //nolint:forbidigo // a truncated response must not look complete
 				}
 				WriteJSONError(rec, r, fault.New(fault.Internal, ""))
 			}
@@ -179,8 +179,8 @@ var methods = []string{
 	http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodConnect, http.MethodOptions, http.MethodTrace,
 }
 
-// methodOf returns a request's method for the log. An unknown method may be long and contain
-// arbitrary text.
+// methodOf returns a request's method for the log. It replaces an unknown method, which may be long
+// and contain arbitrary text.
 func methodOf(r *http.Request) string {
 	if slices.Contains(methods, r.Method) {
 		return r.Method
@@ -191,7 +191,7 @@ func methodOf(r *http.Request) string {
 var requestIDRule = regexp.MustCompile(`^[A-Za-z0-9_-]{8,64}$`)
 
 // requestIDOf returns the caller's request id if it is safe, so that both logs can be correlated,
-// or else a new one.
+// or else a new id.
 func requestIDOf(r *http.Request) string {
 	if id := r.Header.Get("X-Request-Id"); requestIDRule.MatchString(id) {
 		return id
@@ -199,7 +199,7 @@ func requestIDOf(r *http.Request) string {
 	return rand.Text()
 }
 
-// recorder records the status and size of an answer.
+// recorder records the status and size of a response.
 type recorder struct {
 	http.ResponseWriter
 
@@ -230,5 +230,5 @@ func (w *recorder) Flush() {
 	_ = http.NewResponseController(w.ResponseWriter).Flush()
 }
 
-// Unwrap is for http.ResponseController.
+// Unwrap returns the wrapped writer to http.ResponseController.
 func (w *recorder) Unwrap() http.ResponseWriter { return w.ResponseWriter }

@@ -125,7 +125,7 @@ func deliverTx(ctx context.Context, tx *db.Tx, eventID int64, p *payload, at tim
 		if i > 0 {
 			rows.WriteString(", ")
 		}
-		fmt.Fprintf(&rows, "(%s)", db.Places(len(args)+1, columns))
+		fmt.Fprintf(&rows, "(%s)", db.Placeholders(len(args)+1, columns))
 		args = append(args, eventID, endpoint.ID, string(body), string(DeliveryPending), db.Micros(at), db.Micros(at))
 	}
 	_, err := tx.ExecContext(ctx, `INSERT INTO webhook_deliveries (event_id, endpoint_id, body, status, due_at, created_at) VALUES `+rows.String(), args...)

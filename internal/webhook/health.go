@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// Waits are the waits before the second, third, ... attempt of a delivery. If the attempt after the
+// RetryDelays are the waits before the second, third, ... attempt of a delivery. If the attempt after the
 // last wait fails, the delivery is exhausted.
-var Waits = []time.Duration{
+var RetryDelays = []time.Duration{
 	5 * time.Second, 5 * time.Minute, 30 * time.Minute, 2 * time.Hour, 5 * time.Hour, 10 * time.Hour, 14 * time.Hour, 20 * time.Hour, 24 * time.Hour,
 }
 
@@ -32,8 +32,8 @@ type Outcome string
 const (
 	// Delivered means that a response with status 2xx was read in time.
 	Delivered Outcome = "delivered"
-	// Answered means that the receiver responded with another status.
-	Answered Outcome = "answered"
+	// Responded means that the receiver responded with another status.
+	Responded Outcome = "answered"
 	// TimedOut means that no complete response arrived in time.
 	TimedOut Outcome = "timeout"
 	// Unreachable means that the connection failed.
@@ -49,7 +49,7 @@ const (
 )
 
 // Outcomes lists all outcomes of an attempt.
-var Outcomes = []Outcome{Delivered, Answered, TimedOut, Unreachable, Untrusted, Unresolved, Blocked, Broken}
+var Outcomes = []Outcome{Delivered, Responded, TimedOut, Unreachable, Untrusted, Unresolved, Blocked, Broken}
 
 // health is the state of an endpoint's circuit breaker. The breaker is closed while openings is 0,
 // open until backoffUntil, and then half open: a single attempt decides whether it closes.
@@ -78,7 +78,7 @@ func (r *result) counts() bool {
 	switch r.outcome {
 	case TimedOut, Unreachable, Untrusted:
 		return true
-	case Answered:
+	case Responded:
 		return r.code == 429 || r.code == 503
 	default:
 		return false
@@ -97,7 +97,7 @@ func (h *health) update(r *result, now time.Time) {
 		h.failingSince = now
 	}
 	h.failedAt = now
-	h.gone = h.gone || r.outcome == Answered && r.code == 410
+	h.gone = h.gone || r.outcome == Responded && r.code == 410
 	switch {
 	case r.counts():
 		h.failures++
@@ -108,12 +108,12 @@ func (h *health) update(r *result, now time.Time) {
 			h.open(now)
 		}
 		// Retry-After applies to the endpoint, not to one delivery.
-		if r.outcome == Answered && r.retryAfter > 0 {
+		if r.outcome == Responded && r.retryAfter > 0 {
 			if until := now.Add(min(r.retryAfter, h.longest)); until.After(h.backoffUntil) {
 				h.backoffUntil = until
 			}
 		}
-	case r.outcome == Answered:
+	case r.outcome == Responded:
 		// Any response shows that the receiver is reachable.
 		h.close()
 	case r.probe:

@@ -11,7 +11,7 @@ var (
 	success = result{outcome: Delivered, code: 200}
 )
 
-func responded(code int) result { return result{outcome: Answered, code: code} }
+func responded(code int) result { return result{outcome: Responded, code: code} }
 
 // The breaker counts only outcomes that show that a receiver is down or overloaded. Ten in a row
 // open the breaker, and any other response resets the count.
@@ -38,7 +38,7 @@ func TestBreakerCountsOnlyOutages(t *testing.T) {
 		"with an unknown name":  {append(append(repeat(refused, 9), result{outcome: Unresolved}), refused), true},
 		"thirteen refused":      {repeat(refused, 13), true},
 	} {
-		h := schedule(Waits)
+		h := schedule(RetryDelays)
 		for i := range tc.results {
 			h.update(&tc.results[i], epoch)
 		}
@@ -77,7 +77,7 @@ func TestBreakerDoublesToFiveMinutesAndCloses(t *testing.T) {
 		}
 		return h, inBackoff
 	}
-	_, inBackoff := open(Waits, 8, refused)
+	_, inBackoff := open(RetryDelays, 8, refused)
 	for i, seconds := range []float64{5, 10, 20, 40, 80, 160, 300, 300, 300} {
 		if inBackoff[i].Seconds() != seconds {
 			t.Errorf("opening %d lasts %v, want %v s", i+1, inBackoff[i], seconds)
@@ -89,12 +89,12 @@ func TestBreakerDoublesToFiveMinutesAndCloses(t *testing.T) {
 	// Only a response closes the breaker. Otherwise a probe that found no address would cause the
 	// whole backlog to be sent.
 	for _, probe := range []result{{outcome: Unresolved}, {outcome: Blocked}, {outcome: Broken}} {
-		if h, _ := open(Waits, 1, probe); !h.inBackoff(h.backoffUntil.Add(-1)) || h.openings != 2 {
+		if h, _ := open(RetryDelays, 1, probe); !h.inBackoff(h.backoffUntil.Add(-1)) || h.openings != 2 {
 			t.Errorf("after a probe with outcome %s the breaker allows other attempts", probe.outcome)
 		}
 	}
 	for _, probe := range []result{success, responded(500), responded(404)} {
-		if h, _ := open(Waits, 1, probe); h.halfOpen() || h.failures != 0 || !h.closed {
+		if h, _ := open(RetryDelays, 1, probe); h.halfOpen() || h.failures != 0 || !h.closed {
 			t.Errorf("after a probe with status %d the breaker is open", probe.code)
 		}
 	}
@@ -102,10 +102,10 @@ func TestBreakerDoublesToFiveMinutesAndCloses(t *testing.T) {
 
 func TestVerdictFollowsSchedule(t *testing.T) {
 	t.Parallel()
-	h := schedule(Waits)
+	h := schedule(RetryDelays)
 	d := &delivery{}
-	for i, wait := range Waits {
-		r := &result{delivery: d, outcome: Answered, code: 500}
+	for i, wait := range RetryDelays {
+		r := &result{delivery: d, outcome: Responded, code: 500}
 		h.update(r, epoch)
 		f := h.verdictOf(r, epoch)
 		if f.status != DeliveryPending || f.tries != i+1 {
@@ -116,8 +116,8 @@ func TestVerdictFollowsSchedule(t *testing.T) {
 		}
 		d.tries = f.tries
 	}
-	r := &result{delivery: d, outcome: Answered, code: 500}
-	if f := h.verdictOf(r, epoch); f.status != DeliveryExhausted || f.tries != len(Waits)+1 {
+	r := &result{delivery: d, outcome: Responded, code: 500}
+	if f := h.verdictOf(r, epoch); f.status != DeliveryExhausted || f.tries != len(RetryDelays)+1 {
 		t.Errorf("after the last try: verdict = %+v, want exhausted", f)
 	}
 }
@@ -138,7 +138,7 @@ func TestWaitsAreSpread(t *testing.T) {
 // probe sends another delivery.
 func TestFailedProbeIsNotCounted(t *testing.T) {
 	t.Parallel()
-	h := schedule(Waits)
+	h := schedule(RetryDelays)
 	for range breakAfter {
 		h.update(&result{outcome: Unreachable}, epoch)
 	}
@@ -149,7 +149,7 @@ func TestFailedProbeIsNotCounted(t *testing.T) {
 		t.Errorf("after a failed probe: verdict = %+v", f)
 	}
 	// If the receiver responded to a probe, the response decides the state of the delivery.
-	r = &result{delivery: d, outcome: Answered, code: 500, probe: true}
+	r = &result{delivery: d, outcome: Responded, code: 500, probe: true}
 	h.update(r, h.backoffUntil)
 	if f := h.verdictOf(r, epoch); f.status != DeliveryExhausted {
 		t.Errorf("after a probe with status 500: verdict = %+v, want exhausted", f)
@@ -168,8 +168,8 @@ func TestRetryAfterIsHonouredAndBounded(t *testing.T) {
 			t.Errorf("Retry-After %q: wait = %v, want %v", value, got, want)
 		}
 	}
-	h := schedule(Waits)
-	r := &result{delivery: &delivery{}, outcome: Answered, code: 429, retryAfter: time.Hour}
+	h := schedule(RetryDelays)
+	r := &result{delivery: &delivery{}, outcome: Responded, code: 429, retryAfter: time.Hour}
 	h.update(r, epoch)
 	if f := h.verdictOf(r, epoch); f.due.Sub(epoch) != time.Hour {
 		t.Errorf("the delivery waits %v, want 1h", f.due.Sub(epoch))
@@ -178,7 +178,7 @@ func TestRetryAfterIsHonouredAndBounded(t *testing.T) {
 		t.Errorf("the endpoint waits %v, want %v", got, maxOpening)
 	}
 	// A receiver cannot shorten the wait.
-	r = &result{delivery: &delivery{tries: 3}, outcome: Answered, code: 503, retryAfter: time.Second}
+	r = &result{delivery: &delivery{tries: 3}, outcome: Responded, code: 503, retryAfter: time.Second}
 	if f := h.verdictOf(r, epoch); f.due.Sub(epoch) < 90*time.Minute {
 		t.Errorf("the delivery waits %v, want at least 90m", f.due.Sub(epoch))
 	}
@@ -186,8 +186,8 @@ func TestRetryAfterIsHonouredAndBounded(t *testing.T) {
 
 func TestStatus410KeepsDeliveryPending(t *testing.T) {
 	t.Parallel()
-	h := schedule(Waits)
-	r := &result{delivery: &delivery{tries: 9}, outcome: Answered, code: 410}
+	h := schedule(RetryDelays)
+	r := &result{delivery: &delivery{tries: 9}, outcome: Responded, code: 410}
 	h.update(r, epoch)
 	if f := h.verdictOf(r, epoch); !h.gone || !h.inBackoff(epoch.Add(time.Hour)) || f.status != DeliveryPending || f.tries != 9 {
 		t.Errorf("after status 410: verdict = %+v, gone = %v", f, h.gone)
@@ -196,9 +196,9 @@ func TestStatus410KeepsDeliveryPending(t *testing.T) {
 
 func TestFailingSince(t *testing.T) {
 	t.Parallel()
-	h := schedule(Waits)
+	h := schedule(RetryDelays)
 	h.update(&result{outcome: Unreachable}, epoch)
-	h.update(&result{outcome: Answered, code: 500}, epoch.Add(28*time.Hour))
+	h.update(&result{outcome: Responded, code: 500}, epoch.Add(28*time.Hour))
 	if !h.failingSince.Equal(epoch) {
 		t.Errorf("failingSince = %v, want the first failure", h.failingSince)
 	}

@@ -214,8 +214,8 @@ func (s *Service) logOfEvents(ctx context.Context, institutionID int64, endpoint
 		events += fmt.Sprintf(` AND e.name = $%d`, len(args))
 	}
 	return s.deliveries(ctx, `
-		WHERE e.institution_id = $1 AND `+events+` AND `+span+`$3 AND d.endpoint_id IN (`+db.Places(5, len(endpoints))+`)
-			AND d.status IN (`+db.Places(5+len(endpoints), len(statuses))+`)`+order+` LIMIT $4`, args...)
+		WHERE e.institution_id = $1 AND `+events+` AND `+span+`$3 AND d.endpoint_id IN (`+db.Placeholders(5, len(endpoints))+`)
+			AND d.status IN (`+db.Placeholders(5+len(endpoints), len(statuses))+`)`+order+` LIMIT $4`, args...)
 }
 
 // maxCount is the maximum value of a count.

@@ -94,7 +94,7 @@ func (n *lane) deliveriesTx(ctx context.Context, tx *db.Tx, results []*result, n
 	}
 	_, err := tx.ExecContext(ctx, `
 		UPDATE webhook_deliveries SET status = 'delivered', attempts = attempts + 1, finished_at = $1
-		WHERE id IN (`+db.Places(2, len(args)-1)+`)`, args...)
+		WHERE id IN (`+db.Placeholders(2, len(args)-1)+`)`, args...)
 	return err
 }
 
@@ -108,7 +108,7 @@ func attemptsTx(ctx context.Context, tx *db.Tx, l *lease, results []*result) err
 		if i > 0 {
 			rows.WriteString(", ")
 		}
-		fmt.Fprintf(&rows, "(%s)", db.Places(len(args)+1, attemptColumns))
+		fmt.Fprintf(&rows, "(%s)", db.Placeholders(len(args)+1, attemptColumns))
 		sent, err := logged(r.requestHeader, l.custom)
 		if err != nil {
 			return err

@@ -108,7 +108,7 @@ func (r *result) classify(parent, deadline context.Context, err error) {
 	case err == nil && r.code >= 200 && r.code < 300:
 		r.outcome = Delivered
 	case err == nil:
-		r.outcome = Answered
+		r.outcome = Responded
 	case parent.Err() != nil:
 		r.outcome, r.cut = Broken, true
 	case deadline.Err() != nil, isTimeout(err):

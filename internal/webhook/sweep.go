@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// SweepEvery is the interval at which Sweep should run.
-	SweepEvery = time.Minute
+	// SweepInterval is the interval at which Sweep should run.
+	SweepInterval = time.Minute
 	// An endpoint's owners get notices when no delivery has succeeded for warnAfter and for
 	// warnAgainAfter. After offAfter the endpoint is switched off.
 	warnAfter      = time.Hour
@@ -149,7 +149,7 @@ func (d *Deliverer) removeOldLog(ctx context.Context, now time.Time) error {
 				args[i] = id
 			}
 			if err := d.hooks.db.Tx(ctx, func(tx *db.Tx) error {
-				in := ` IN (` + db.Places(1, len(args)) + `)`
+				in := ` IN (` + db.Placeholders(1, len(args)) + `)`
 				for _, statement := range []string{`DELETE FROM webhook_attempts WHERE delivery_id` + in, `DELETE FROM webhook_deliveries WHERE id` + in} {
 					if _, err := tx.ExecContext(ctx, statement, args...); err != nil {
 						return err

@@ -153,10 +153,10 @@ func TestScheduleOfOneDelivery(t *testing.T) {
 		b.emit(t, b.institution, b.certificate, 1)
 		b.sleepUntil(100 * time.Hour)
 		requests := b.all()
-		if len(requests) != len(webhook.Waits)+1 {
-			t.Fatalf("got %d attempts, want %d", len(requests), len(webhook.Waits)+1)
+		if len(requests) != len(webhook.RetryDelays)+1 {
+			t.Fatalf("got %d attempts, want %d", len(requests), len(webhook.RetryDelays)+1)
 		}
-		for i, want := range webhook.Waits {
+		for i, want := range webhook.RetryDelays {
 			// The deliverer polls every 30 s here.
 			got := requests[i+1].at.Sub(requests[i].at)
 			if got < want*8/10 || got > want*12/10+31*time.Second {

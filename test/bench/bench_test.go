@@ -1,5 +1,5 @@
-// Package bench measures the built binary from outside, and beside it the minimum time that the
-// same machine needs in the same run.
+// Package bench measures the built binary from outside. In the same run it measures the minimum time
+// that the machine needs for the same work.
 package bench
 
 import (
@@ -25,17 +25,17 @@ import (
 )
 
 const (
-	// pairs is the number of uploads in a measurement, with the same number of floor measurements
+	// pairs is the number of uploads in a measurement. The same number of floor measurements is made
 	// between them.
 	pairs = 200
-	// crowd is the number of certificates from upload to approval, uploaders the number of
-	// concurrent uploaders.
+	// crowd is the number of certificates in a measurement from upload to approval. uploaders is the
+	// number of concurrent uploaders.
 	crowd     = 300
 	uploaders = 6
 	// emblem results in a file of about 100 kB.
 	emblem = 207
-	// settleTime is the maximum wait for the approval of an upload.
-	settleTime = 2 * time.Minute
+	// approvalTime is the maximum wait for the approval of uploads.
+	approvalTime = 2 * time.Minute
 )
 
 func each(b *testing.B, f func(b *testing.B, database string)) {
@@ -56,7 +56,7 @@ func start(b *testing.B, database string) (*vault.Vault, *vault.Client) {
 	b.Cleanup(func() {
 		code, err := v.Stop()
 		if err = errors.Join(err, v.Forget()); err != nil || code != 0 {
-			b.Errorf("the vault ended with %d, %v", code, err)
+			b.Errorf("exit code of the vault = %d, %v; want 0", code, err)
 		}
 	})
 	institution, err := v.CreateInstitution(b.Context(), "Northwind University", "NWU")
@@ -88,14 +88,14 @@ func form(layout int) *vault.Form {
 	return vault.NewForm("Diploma", who, fmt.Sprintf("person.%d@example.org", serial.Load()), "diploma.pdf", pdf)
 }
 
-// upload uploads and returns the UUID. Any goroutine may call it.
+// upload uploads a certificate and returns its UUID. Any goroutine may call it.
 func upload(ctx context.Context, c *vault.Client, f *vault.Form) (string, error) {
 	a, err := c.Upload(ctx, f)
 	if err != nil {
 		return "", err
 	}
 	if a.Status != 201 {
-		return "", fmt.Errorf("the upload was answered with %d %s", a.Status, a.Body)
+		return "", fmt.Errorf("uploading a certificate: status %d: %s", a.Status, a.Body)
 	}
 	made, err := a.Certificate()
 	if err != nil {
@@ -104,7 +104,7 @@ func upload(ctx context.Context, c *vault.Client, f *vault.Form) (string, error)
 	return made.UUID, nil
 }
 
-// warm uploads a few certificates, so that the renderer is compiled, connections are open, and
+// warm uploads several certificates, so that the renderer is compiled, connections are open, and
 // layout 0 has been used.
 func warm(b *testing.B, c *vault.Client) {
 	b.Helper()
@@ -113,24 +113,24 @@ func warm(b *testing.B, c *vault.Client) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		settle(b, c, uuid)
+		awaitApproval(b, c, uuid)
 	}
 }
 
-func settle(b *testing.B, c *vault.Client, uuid string) {
+func awaitApproval(b *testing.B, c *vault.Client, uuid string) {
 	b.Helper()
-	ctx, cancel := context.WithTimeout(b.Context(), settleTime)
+	ctx, cancel := context.WithTimeout(b.Context(), approvalTime)
 	defer cancel()
 	done, err := c.Await(ctx, uuid)
 	if err != nil || done.Status.Value != "approved" {
-		b.Fatalf("not approved: %+v, %v", done, err)
+		b.Fatalf("the certificate is not approved: %+v, %v", done, err)
 	}
 }
 
 // BenchmarkUpload measures the upload of a 100 kB PDF from the first byte sent to the end of the
-// 201 answer, over HTTPS on a reused connection. Between two uploads, after the approval of the
-// first, it measures the floor: the work that every vault must do that does not lose acknowledged
-// uploads.
+// 201 response, over HTTPS on a reused connection. Between two uploads, after the approval of the
+// first, it measures the floor: the minimum work that stores an upload durably before it is
+// acknowledged.
 func BenchmarkUpload(b *testing.B) {
 	each(b, func(b *testing.B, database string) {
 		v, c := start(b, database)
@@ -140,17 +140,17 @@ func BenchmarkUpload(b *testing.B) {
 		for b.Loop() {
 			for range pairs {
 				next := form(0)
-				floors = append(floors, f.take(b, next.File))
+				floors = append(floors, f.measure(b, next.File))
 				began := time.Now()
 				uuid, err := upload(b.Context(), c, next)
 				uploads = append(uploads, time.Since(began))
 				if err != nil {
 					b.Fatal(err)
 				}
-				settle(b, c, uuid)
+				awaitApproval(b, c, uuid)
 			}
 		}
-		b.ReportMetric(0, "ns/op") // of a run, waits included
+		b.ReportMetric(0, "ns/op") // hides the time of a run, which includes waits
 		b.ReportMetric(millis(quantile(uploads, 0.50)), "p50-ms")
 		b.ReportMetric(millis(quantile(uploads, 0.99)), "p99-ms")
 		b.ReportMetric(millis(quantile(floors, 0.50)), "floor-p50-ms")
@@ -166,7 +166,7 @@ func quantile(all []time.Duration, q float64) time.Duration {
 
 func millis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-// floor makes an upload durable, as fast as this machine can.
+// floor stores an upload durably with the minimum work.
 type floor struct {
 	dir string
 	db  *sql.DB
@@ -199,8 +199,9 @@ func newFloor(b *testing.B, dir, database string) *floor {
 	return &floor{dir: dir, db: d}
 }
 
-// take writes, syncs, renames, syncs the folder, hashes, and commits one row.
-func (f *floor) take(b *testing.B, content []byte) time.Duration {
+// measure writes, syncs and renames a file, syncs its folder, hashes the content and commits one row.
+// It returns the duration.
+func (f *floor) measure(b *testing.B, content []byte) time.Duration {
 	b.Helper()
 	f.n++
 	began := time.Now()
@@ -238,8 +239,8 @@ func (f *floor) store(content []byte) error {
 	return errors.Join(dir.Sync(), dir.Close())
 }
 
-// BenchmarkEndToEnd measures many certificates from the first upload to the last approval, with a
-// page size that the vault has seen before, and with another page size each time.
+// BenchmarkEndToEnd measures many certificates from the first upload to the last approval, first
+// with one page size for all, then with a different page size for each.
 func BenchmarkEndToEnd(b *testing.B) {
 	for _, page := range []struct {
 		name    string
@@ -264,7 +265,7 @@ func BenchmarkEndToEnd(b *testing.B) {
 					rates = append(rates, crowd/time.Since(began).Seconds())
 				}
 				slices.Sort(rates)
-				b.ReportMetric(0, "ns/op") // of all certificates
+				b.ReportMetric(0, "ns/op") // hides the time of all certificates
 				b.ReportMetric(rates[len(rates)/2], "certificates/s")
 				b.ReportMetric(millis(spent)/float64(crowd*len(rates)), "cpu-ms/certificate")
 			})
@@ -308,14 +309,14 @@ func approved(b *testing.B, c *vault.Client) int {
 		} `json:"meta"`
 	}
 	if err := json.Unmarshal(a.Body, &list); err != nil || list.Meta.Total == nil {
-		b.Fatalf("counting: %d %s: %v", a.Status, a.Body, err)
+		b.Fatalf("counting the approved certificates: status %d: %s: %v", a.Status, a.Body, err)
 	}
 	return *list.Meta.Total
 }
 
 func awaitAll(b *testing.B, c *vault.Client, total int) {
 	b.Helper()
-	deadline := time.NewTimer(settleTime)
+	deadline := time.NewTimer(approvalTime)
 	defer deadline.Stop()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
@@ -323,7 +324,7 @@ func awaitAll(b *testing.B, c *vault.Client, total int) {
 		select {
 		case <-tick.C:
 		case <-deadline.C:
-			b.Fatal("the certificates were not approved in time")
+			b.Fatalf("not all certificates are approved after %v", approvalTime)
 		}
 	}
 }

@@ -17,17 +17,18 @@ import (
 const (
 	// bulkSize is the maximum size of a batch.
 	bulkSize = 5000
-	// smallSize is the size of another institution's concurrent batch.
+	// smallSize is the size of the concurrent batch of another institution.
 	smallSize = 10
-	// probes is the number of single uploads, and of small batches, measured alone and again beside
-	// the large batch.
+	// probes is the number of single uploads, and of small batches, that are measured without
+	// the large batch, and again during it.
 	probes = 12
 	// bulkTime is the maximum wait for a batch.
 	bulkTime = 10 * time.Minute
 )
 
 // BenchmarkBulk submits a batch of the maximum size with files of 100 kB. It measures single
-// uploads of the same institution and small batches of another one before it and during it.
+// uploads of the same institution, and small batches of another institution, before the large batch
+// and during it.
 func BenchmarkBulk(b *testing.B) {
 	each(b, func(b *testing.B, database string) {
 		v, c := start(b, database)
@@ -42,10 +43,10 @@ func BenchmarkBulk(b *testing.B) {
 			acked := time.Since(began)
 			beside, smallBeside := probe(b, c, other, small)
 			if now, err := c.Batch(b.Context(), id, 1, 1); err != nil || now.Status != "processing" {
-				b.Fatalf("the large batch ended before the others were measured: %+v, %v", now, err)
+				b.Fatalf("the large batch is not in processing after the measurements: %+v, %v", now, err)
 			}
 			awaitBatch(b, c, id)
-			b.ReportMetric(0, "ns/op") // of a batch
+			b.ReportMetric(0, "ns/op") // hides the time of a batch
 			b.ReportMetric(millis(acked), "ack-ms")
 			b.ReportMetric(bulkSize/time.Since(began).Seconds(), "entries/s")
 			b.ReportMetric(millis(quantile(alone, 0.5)), "single-alone-ms")
@@ -119,7 +120,7 @@ func submit(b *testing.B, c *vault.Client, files []string, n int) string {
 	}
 	made, err := a.Batch()
 	if err != nil || a.Status != 202 {
-		b.Fatalf("the batch was answered with %d %s: %v", a.Status, a.Body, err)
+		b.Fatalf("submitting a batch: status %d: %s: %v", a.Status, a.Body, err)
 	}
 	return made.BatchID
 }
@@ -137,14 +138,14 @@ func awaitBatch(b *testing.B, c *vault.Client, id string) {
 		}
 		if now.Status != "processing" {
 			if now.Approved != now.Total {
-				b.Fatalf("not all are approved: %+v", now)
+				b.Fatalf("not all certificates of the batch are approved: %+v", now)
 			}
 			return
 		}
 		select {
 		case <-tick.C:
 		case <-deadline.C:
-			b.Fatalf("the batch was not done in time: %+v", now)
+			b.Fatalf("the batch is not finished after %v: %+v", bulkTime, now)
 		}
 	}
 }
@@ -160,7 +161,7 @@ func probe(b *testing.B, c, other *vault.Client, files []string) (singles, small
 		if err != nil {
 			b.Fatal(err)
 		}
-		settle(b, c, uuid)
+		awaitApproval(b, c, uuid)
 		singles = append(singles, time.Since(began))
 		began = time.Now()
 		awaitBatch(b, other, submit(b, other, files, smallSize))

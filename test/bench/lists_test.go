@@ -19,10 +19,11 @@ import (
 	"github.com/certvault/certvault/test/vault"
 )
 
-// Environment variables for the size of the institution. A folder or a database names data that
-// test/scale/fill has written, in this or an earlier version; otherwise a new institution gets the
-// given number of records, by default few. To measure a database twice, name a folder too: it
-// stores the keys of the database, without which no later server can use it.
+// Environment variables for the size of the institution. If a folder or a
+// database is set, it has the data that this or an earlier version of test/scale/fill wrote. Otherwise
+// a new institution gets the given number of records, by default fewRecords. To measure a database
+// twice, set a folder too: it stores the keys of the database, and no later server can use the
+// database without them.
 const (
 	recordsVariable  = "CERTVAULT_BENCH_RECORDS"
 	folderVariable   = "CERTVAULT_BENCH_FOLDER"
@@ -32,10 +33,10 @@ const (
 
 const (
 	generalPath = "/business/certificates"
-	// asked is the number of measured requests of each query, with different values each time, and
-	// warmed the number of requests before.
-	asked  = 200
-	warmed = 5
+	// measured is the number of measured requests of each query, each with different values. warmed is
+	// the number of requests before them.
+	measured = 200
+	warmed   = 5
 	// samples is the number of records from which filter values are taken.
 	samples = 400
 	slug    = "nwu"
@@ -47,7 +48,7 @@ var (
 	statuses   = []string{"generated", "revoked", "failed", "processing"}
 )
 
-// listed is the part of a list's answer that the benchmark reads.
+// listed is the part of a response with a list that the benchmark reads.
 type listed struct {
 	Data []struct {
 		Name       string `json:"name"`
@@ -65,7 +66,7 @@ type listed struct {
 	} `json:"meta"`
 }
 
-// institution is a large institution on a running server, with values of its records.
+// institution is a large institution on a running server, with values from its records.
 type institution struct {
 	*vault.Client
 
@@ -92,7 +93,7 @@ func (n *institution) pick(list []string) string {
 	return url.QueryEscape(list[n.random.IntN(len(list))])
 }
 
-// day returns a day of the last years.
+// day returns a random day of the last back days.
 func (n *institution) day(b *testing.B, back int) time.Time {
 	b.Helper()
 	return time.Now().AddDate(0, 0, -n.random.IntN(back))
@@ -119,8 +120,8 @@ func large(b *testing.B, database string) *institution {
 	if !filled {
 		fill(b, data, database)
 	} else if err := open(b, data, database).Migrate(b.Context()); err != nil {
-		// The server's start has no time to migrate a million records.
-		b.Fatalf("bringing what %s or %s names up to date: %v", folderVariable, databaseVariable, err)
+		// The start of the server has a time limit that is too short to migrate a million records.
+		b.Fatalf("migrating the database of %s or %s: %v", folderVariable, databaseVariable, err)
 	}
 	v, err := vault.Start(b.Context(), vault.Options{Data: data, Database: database, Args: []string{"--rate-limit", "0"}})
 	if err != nil {
@@ -129,7 +130,7 @@ func large(b *testing.B, database string) *institution {
 	b.Cleanup(func() {
 		code, err := v.Stop()
 		if err = errors.Join(err, v.Forget()); err != nil || code != 0 {
-			b.Errorf("the vault ended with %d, %v", code, err)
+			b.Errorf("exit code of the vault = %d, %v; want 0", code, err)
 		}
 	})
 	token, err := v.CreateToken(b.Context(), slug, "", "certificate:list", "certificate-vault:list")
@@ -167,7 +168,7 @@ func fill(b *testing.B, data, database string) {
 	if database == "" {
 		return
 	}
-	// The server analyzes by itself a minute after this number of rows.
+	// PostgreSQL would analyze the tables only about a minute after so many inserts.
 	d := open(b, data, database)
 	if _, err := d.Writer().ExecContext(b.Context(), `VACUUM (ANALYZE)`); err != nil {
 		b.Fatal(err)
@@ -188,7 +189,7 @@ func open(b *testing.B, data, database string) *db.DB {
 	return d
 }
 
-// sample reads records all over the list, in the order of each column.
+// sample reads records from random pages of the list, in the order of each column.
 func (n *institution) sample(b *testing.B) {
 	b.Helper()
 	n.total = *n.list(b, generalPath).Meta.Total
@@ -207,8 +208,8 @@ func (n *institution) sample(b *testing.B) {
 	}
 }
 
-// query is a kind of query with its promised 99th percentile in milliseconds and a function that
-// returns the i-th request.
+// query is a kind of query, with the maximum 99th percentile in milliseconds that the project promises,
+// and a function that returns the path of the i-th request.
 type query struct {
 	name    string
 	promise float64
@@ -238,7 +239,7 @@ func (n *institution) measure(b *testing.B, q query) {
 	for b.Loop() {
 		var took []time.Duration
 		var busy time.Duration
-		for i := range warmed + asked {
+		for i := range warmed + measured {
 			if i == warmed {
 				busy = n.vault.CPU()
 			}
@@ -249,10 +250,10 @@ func (n *institution) measure(b *testing.B, q query) {
 				took = append(took, d)
 			}
 		}
-		b.ReportMetric(0, "ns/op") // of a series
+		b.ReportMetric(0, "ns/op") // hides the time of a series
 		b.ReportMetric(millis(quantile(took, 0.50)), "p50-ms")
 		b.ReportMetric(millis(quantile(took, 0.99)), "p99-ms")
-		b.ReportMetric(millis(n.vault.CPU()-busy)/asked, "cpu-ms") // without the time of PostgreSQL
+		b.ReportMetric(millis(n.vault.CPU()-busy)/measured, "cpu-ms") // without the time of PostgreSQL
 		b.ReportMetric(q.promise, "promise-ms")
 	}
 }
@@ -322,7 +323,7 @@ func queries() []query {
 		query{"search/chinese/none", searched, search("没有这个人", "毕业证明", "王王王王")},
 		query{"search/chinese/short", searched, search("王", "王小", "龘")},
 		query{"search/signs", other, search("***", "100%", "%", "_")})
-	// The last page that has a number.
+	// The last page that can be requested by its number.
 	var deep []string
 	for _, filter := range []string{"search=example", "search=northwind", "issue_date_from=2000-01-01", "generated_at_from=2000-01-01", "search=example&issue_date_from=2020-01-01"} {
 		for _, field := range sortFields {
@@ -354,28 +355,28 @@ func combined(b *testing.B, n *institution, i int) string {
 	return generalPath + "?" + v.Encode()
 }
 
-// deep reads nine tenths of the list by cursor, in the order of creation and of names, and returns
-// queries for the next page.
+// deep reads 90 % of the list by cursor, in the order of creation and of names, and returns queries for
+// the next page.
 func (n *institution) deep(b *testing.B) []query {
 	b.Helper()
 	var list []query
 	for _, order := range []string{"created_at", "name"} {
 		path := generalPath + "?per_page=100&cursor=&sort_field=" + order
-		met := 0
-		for ; met < n.total*9/10; met += 100 {
+		read := 0
+		for ; read < n.total*9/10; read += 100 {
 			next := n.list(b, path).Links.Next
 			if next == nil {
-				b.Fatalf("the walk by %s ended after %d of %d", order, met, n.total)
+				b.Fatalf("the list by %s ended after %d of %d records", order, read, n.total)
 			}
 			path = *next
 		}
-		list = append(list, query{fmt.Sprintf("cursor/%s/%d", order, met), 50, func(*testing.B, *institution, int) string { return path }})
+		list = append(list, query{fmt.Sprintf("cursor/%s/%d", order, read), 50, func(*testing.B, *institution, int) string { return path }})
 	}
 	return list
 }
 
-// Database objects for lists, by their purpose. Objects that only one database has are dropped only
-// there.
+// Statements that drop the database objects for lists, by purpose. Objects that exist only in one of
+// the databases are dropped only there.
 var (
 	searchSchema = map[db.Dialect]string{
 		db.SQLite:     `DROP TRIGGER certificates_search_insert; DROP TABLE certificate_search`,
@@ -391,7 +392,7 @@ var (
 		DROP INDEX certificates_customer_id_idx; DROP INDEX IF EXISTS certificates_block_idx`
 )
 
-// stripped fills a database without some of the objects for lists.
+// stripped returns a filled database without some of the objects for lists.
 func stripped(b *testing.B, database string, parts ...string) *db.DB {
 	b.Helper()
 	data := b.TempDir()
@@ -413,8 +414,8 @@ func stripped(b *testing.B, database string, parts ...string) *db.DB {
 }
 
 // BenchmarkListsOnInsert stores single records in a large institution, each in its own transaction:
-// with all objects for lists, without those for searches, without the indexes too, and without the
-// counts.
+// with all objects for lists, then without the objects for searches, then also without the indexes, and
+// then also without the counts.
 func BenchmarkListsOnInsert(b *testing.B) {
 	const inserts = 400
 	each(b, func(b *testing.B, database string) {
@@ -422,16 +423,16 @@ func BenchmarkListsOnInsert(b *testing.B) {
 		if database != "" {
 			dialect, fresh = db.PostgreSQL, func() string { return dbtest.PostgresURL(b) }
 		}
-		ways := []*db.DB{
+		variants := []*db.DB{
 			stripped(b, fresh()), stripped(b, fresh(), searchSchema[dialect]), stripped(b, fresh(), searchSchema[dialect], listSchema),
 			stripped(b, fresh(), searchSchema[dialect], listSchema, countSchema[dialect]),
 		}
 		seed := uint64(1)
 		for b.Loop() {
-			took, sum := make([][]time.Duration, len(ways)), make([]time.Duration, len(ways))
+			took, sum := make([][]time.Duration, len(variants)), make([]time.Duration, len(variants))
 			for range inserts {
 				seed++
-				for i, d := range ways {
+				for i, d := range variants {
 					began := time.Now()
 					if err := (scale.Fill{InstitutionID: 1, Count: 1, Seed: seed}).Run(b.Context(), d); err != nil {
 						b.Fatal(err)
@@ -440,9 +441,9 @@ func BenchmarkListsOnInsert(b *testing.B) {
 					took[i], sum[i] = append(took[i], t), sum[i]+t
 				}
 			}
-			bare := len(ways) - 1
+			bare := len(variants) - 1
 			ratio := func(i int) float64 { return float64(quantile(took[i], 0.50)) / float64(quantile(took[bare], 0.50)) }
-			b.ReportMetric(0, "ns/op") // of a series
+			b.ReportMetric(0, "ns/op") // hides the time of a series
 			b.ReportMetric(millis(quantile(took[0], 0.50)), "p50-ms")
 			b.ReportMetric(millis(quantile(took[bare], 0.50)), "bare-ms")
 			b.ReportMetric(ratio(0), "x-bare")

@@ -12,7 +12,7 @@ import (
 	"github.com/certvault/certvault/test/vault"
 )
 
-// BenchmarkPanel requests pages of a large institution's panel from the built binary, as its owner.
+// BenchmarkPanel requests pages of a large institution's panel from the built binary, as an owner.
 func BenchmarkPanel(b *testing.B) {
 	each(b, func(b *testing.B, database string) {
 		n := large(b, database)
@@ -24,7 +24,7 @@ func BenchmarkPanel(b *testing.B) {
 		owner := "owner@" + strings.ToLower(small.Prefix) + ".example"
 		res, err := vault.Run(b.Context(), n.vault.Options, "", "member", "add", "--institution", slug, "--email", owner, "--name", "Owner", "--role", "owner")
 		if err != nil || res.Code != 0 {
-			b.Fatalf("%s%s, %v", res.Stdout, res.Stderr, err)
+			b.Fatalf("member add: %s%s, %v", res.Stdout, res.Stderr, err)
 		}
 		if n.Session, err = n.vault.SignIn(b.Context(), owner, vault.OwnerPassword); err != nil {
 			b.Fatal(err)
@@ -44,13 +44,13 @@ type panelPage struct {
 func (n *institution) pages(b *testing.B) []panelPage {
 	b.Helper()
 	at := "/panel/" + slug
-	one := func(path string) func() string { return func() string { return at + path } }
+	fixed := func(path string) func() string { return func() string { return at + path } }
 	list := func(query func() string) func() string {
 		return func() string { return at + "/certificates?" + query() }
 	}
 	uuids := n.uuids(b)
 	return []panelPage{
-		{"dashboard/30", one("")}, {"dashboard/365", one("?days=365")}, {"list", one("/certificates")},
+		{"dashboard/30", fixed("")}, {"dashboard/365", fixed("?days=365")}, {"list", fixed("/certificates")},
 		{"list/status", list(func() string {
 			return "status=" + []string{"approved", "revoked", "failed", "processing"}[n.random.IntN(4)]
 		})},
@@ -62,11 +62,11 @@ func (n *institution) pages(b *testing.B) []panelPage {
 		{"list/search/name", list(func() string { return "q=" + n.pick(n.names) })},
 		{"list/search/many", list(func() string { return "q=" + url.QueryEscape([]string{"smith", "diploma", "2021"}[n.random.IntN(3)]) })},
 		{"certificate", func() string { return at + "/certificates/" + uuids[n.random.IntN(len(uuids))] }},
-		{"settings", one("/settings")},
+		{"settings", fixed("/settings")},
 	}
 }
 
-// uuids returns certificates of pages all over the list.
+// uuids returns the UUIDs of certificates from random pages of the list.
 func (n *institution) uuids(b *testing.B) []string {
 	b.Helper()
 	var uuids []string
@@ -84,7 +84,7 @@ func (n *institution) open(b *testing.B, path func() string) {
 	for b.Loop() {
 		var took []time.Duration
 		size := 0
-		for i := range warmed + asked {
+		for i := range warmed + measured {
 			target := path()
 			began := time.Now()
 			a, err := n.Get(b.Context(), target)
@@ -96,7 +96,7 @@ func (n *institution) open(b *testing.B, path func() string) {
 				size = max(size, len(a.Body))
 			}
 		}
-		b.ReportMetric(0, "ns/op") // of a series
+		b.ReportMetric(0, "ns/op") // hides the time of a series
 		b.ReportMetric(millis(quantile(took, 0.50)), "p50-ms")
 		b.ReportMetric(millis(quantile(took, 0.99)), "p99-ms")
 		b.ReportMetric(float64(size), "bytes")

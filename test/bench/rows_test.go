@@ -21,12 +21,12 @@ import (
 )
 
 const (
-	// usualRows is the default number of rows of a bulk upload in the panel. CERTVAULT_BENCH_ROWS
+	// defaultRows is the default number of rows of a bulk upload in the panel. CERTVAULT_BENCH_ROWS
 	// sets another number, up to the maximum of 10,000.
-	usualRows = 1000
+	defaultRows = 1000
 	// rowsTime is the maximum wait for the bulk upload.
 	rowsTime = 25 * time.Minute
-	// rowsPoll is the interval at which its progress is queried.
+	// rowsPoll is the interval at which the progress is requested.
 	rowsPoll = 2 * time.Second
 )
 
@@ -34,7 +34,7 @@ const (
 // browser without JavaScript does. It ends when all certificates are approved and the file of
 // results has a unique reference id for each row.
 func BenchmarkRows(b *testing.B) {
-	rows := usualRows
+	rows := defaultRows
 	if text := os.Getenv("CERTVAULT_BENCH_ROWS"); text != "" {
 		var err error
 		if rows, err = strconv.Atoi(text); err != nil {
@@ -56,12 +56,12 @@ func BenchmarkRows(b *testing.B) {
 			b.StartTimer()
 			r.work(rows, list, archive)
 		}
-		b.ReportMetric(0, "ns/op") // of a bulk upload
+		b.ReportMetric(0, "ns/op") // hides the time of a bulk upload
 		b.ReportMetric(peakMB(b, v.PID()), "peak-MB")
 	})
 }
 
-// registrar is a member who uploads a spreadsheet.
+// registrar is a member who makes a bulk upload.
 type registrar struct {
 	b *testing.B
 	c *vault.Client
@@ -112,34 +112,34 @@ func (r *registrar) prepare(rows, round int) (list, archive []byte) {
 func (r *registrar) work(rows int, list, archive []byte) {
 	r.b.Helper()
 	began := time.Now()
-	since := func(what string) {
+	report := func(what string) {
 		r.b.ReportMetric(time.Since(began).Seconds(), what)
 	}
 	a, err := r.c.Get(r.b.Context(), "/panel") // redirects to the only institution
 	if err != nil || a.Header.Get("Location") == "" {
-		r.b.Fatalf("the panel: %d, %v", a.Status, err)
+		r.b.Fatalf("GET /panel: status = %d, %v; want a redirect", a.Status, err)
 	}
 	draft := r.post(a.Header.Get("Location")+"/bulk", nil)
 	r.send(draft+"/list", "list", "class.xlsx", list)
 	r.post(draft+"/columns", url.Values{"title": {"0"}, "full_name": {"1"}, "email": {"2"}, "file": {"3"}, "issue_date": {"4"}})
-	since("list-s")
+	report("list-s")
 	r.send(draft+"/files", "files", "class.zip", archive)
-	since("sent-s")
+	report("sent-s")
 	r.await("the ZIP is unpacked", draft, func(page string) bool { return !strings.Contains(page, "is being unpacked") })
-	since("unpacked-s")
+	report("unpacked-s")
 	began = time.Now()
 	if page := r.get(draft + "/submit"); !strings.Contains(page, fmt.Sprintf("Submit %d certificates", rows)) {
-		r.b.Fatalf("not all rows are in order: %s", page)
+		r.b.Fatalf("not all rows are valid: %s", page)
 	}
-	since("checked-s")
+	report("checked-s")
 	began = time.Now()
 	r.post(draft+"/submit", nil)
 	r.await("all rows are done", draft+"/progress", func(page string) bool { return strings.Contains(page, fmt.Sprintf("All %d rows are done", rows)) })
-	since("approved-s")
+	report("approved-s")
 	r.b.ReportMetric(float64(rows)/time.Since(began).Seconds(), "rows/s")
 	began = time.Now()
 	r.check(rows, r.get(draft+"/results.csv"))
-	since("results-s")
+	report("results-s")
 }
 
 // check requires that each row is approved and has a unique reference id.
@@ -147,12 +147,12 @@ func (r *registrar) check(rows int, text string) {
 	r.b.Helper()
 	list, err := csv.NewReader(strings.NewReader(strings.TrimPrefix(text, "\uFEFF"))).ReadAll()
 	if err != nil || len(list) != rows+1 {
-		r.b.Fatalf("results.csv has %d rows, %v", len(list), err)
+		r.b.Fatalf("results.csv has %d rows, %v; want %d", len(list), err, rows+1)
 	}
 	seen := map[string]bool{}
 	for n, row := range list[1:] {
 		if row[5] != strconv.Itoa(n+2) || row[6] != "approved" || row[7] == "" || seen[row[7]] {
-			r.b.Fatalf("a row of results.csv: %q", row)
+			r.b.Fatalf("a row of results.csv is not as expected: %q", row)
 		}
 		seen[row[7]] = true
 	}
@@ -165,7 +165,7 @@ func (r *registrar) get(path string) string {
 		r.b.Fatal(err)
 	}
 	if a.Status != http.StatusOK {
-		r.b.Fatalf("%s was answered with %d", path, a.Status)
+		r.b.Fatalf("%s: status = %d", path, a.Status)
 	}
 	return string(a.Body)
 }
@@ -178,7 +178,7 @@ func (r *registrar) post(path string, form url.Values) string {
 		r.b.Fatal(err)
 	}
 	if a.Status != http.StatusSeeOther {
-		r.b.Fatalf("%s was answered with %d", path, a.Status)
+		r.b.Fatalf("%s: status = %d", path, a.Status)
 	}
 	return a.Header.Get("Location")
 }
@@ -208,22 +208,22 @@ func (r *registrar) send(path, field, name string, content []byte) {
 		r.b.Fatal(err)
 	}
 	if a.Status != http.StatusSeeOther {
-		r.b.Fatalf("%s was answered with %d", path, a.Status)
+		r.b.Fatalf("%s: status = %d", path, a.Status)
 	}
 }
 
-// await requests a page until a condition holds.
-func (r *registrar) await(what, path string, says func(page string) bool) {
+// await requests a page until a condition is true.
+func (r *registrar) await(what, path string, done func(page string) bool) {
 	r.b.Helper()
 	ctx, cancel := context.WithTimeout(r.b.Context(), rowsTime)
 	defer cancel()
 	tick := time.NewTicker(rowsPoll)
 	defer tick.Stop()
-	for !says(r.get(path)) {
+	for !done(r.get(path)) {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			r.b.Fatalf("still not: %s", what)
+			r.b.Fatalf("timeout: not true after %v: %s", rowsTime, what)
 		}
 	}
 }

@@ -22,11 +22,11 @@ import (
 const (
 	// verifyCertificates is the number of certificates in the vault.
 	verifyCertificates = 1_000_000
-	// verifyRate is the number of requests per second, sent whether or not the previous ones were
-	// answered, for verifyTime.
+	// verifyRate is the number of requests per second, sent for verifyTime without waiting for the
+	// responses to earlier requests.
 	verifyRate = 200
 	verifyTime = 10 * time.Second
-	// verifyWorkers is the number of clients that then send requests without a pause, for
+	// verifyWorkers is the number of clients that afterwards send requests without a pause for
 	// verifyRush.
 	verifyWorkers = 8
 	verifyRush    = 5 * time.Second
@@ -35,8 +35,8 @@ const (
 )
 
 // BenchmarkVerify measures the page behind a QR code, as a browser requests it, on SQLite with a
-// million certificates. The floor is an answer of two bytes over the same connections: the time of
-// TLS, HTTP, the log and the clients themselves.
+// million certificates. The floor is a response of two bytes over the same connections: the time of
+// TLS, HTTP, the log and the clients.
 func BenchmarkVerify(b *testing.B) {
 	v, c := start(b, "")
 	f := form(0)
@@ -44,7 +44,7 @@ func BenchmarkVerify(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	settle(b, c, uuid)
+	awaitApproval(b, c, uuid)
 	ids := multiply(b, filepath.Join(v.Data, "certvault.db"), verifyCertificates)
 	public := &visitor{base: v.URL + "/verify/", client: c.HTTP, ids: ids}
 	floor := &visitor{base: v.URL + "/", client: c.HTTP, ids: []string{"healthz"}}
@@ -57,7 +57,7 @@ func BenchmarkVerify(b *testing.B) {
 		floor.measure(b, v)
 		public.measure(b, v)
 	}
-	b.ReportMetric(0, "ns/op") // of a run
+	b.ReportMetric(0, "ns/op") // hides the time of a run
 	floor.report(b, "floor-")
 	public.report(b, "")
 	b.ReportMetric(float64(public.bytes.Load()), "bytes/page")
@@ -106,8 +106,8 @@ func multiply(b *testing.B, file string, n int) []string {
 		`INSERT INTO certificate_checks (certificate_id, name, result, checked_at)
 			SELECT c.id, k.name, k.result, k.checked_at FROM certificates c CROSS JOIN certificate_checks k
 			WHERE k.certificate_id = (SELECT min(id) FROM certificates) AND c.id <> k.certificate_id`,
-		// There is no ANALYZE, because the vault runs none, and with its statistics SQLite would plan
-		// the same statements again for each value.
+		// There is no ANALYZE, because the vault does not run it. With statistics, SQLite would plan the
+		// same statements again for each value.
 	} {
 		if _, err := d.ExecContext(b.Context(), query); err != nil {
 			b.Fatal(err)
@@ -136,18 +136,18 @@ func names(b *testing.B, d *sql.DB, query string) (list []string) {
 	return list
 }
 
-// visitor requests pages as a browser does and reads them completely.
+// visitor requests pages like a browser and reads them completely.
 type visitor struct {
 	base   string
 	client *http.Client
 	ids    []string
-	// bytes is the size of the last page as sent.
+	// bytes is the transferred size of the last page.
 	bytes atomic.Int64
 
 	took  []time.Duration
 	rates []float64
 	spent time.Duration
-	asked int
+	count int
 }
 
 // measure sends requests at a constant rate, and then without a pause.
@@ -156,7 +156,7 @@ func (p *visitor) measure(b *testing.B, v *vault.Vault) {
 	p.took = append(p.took, p.steadily(b)...)
 	busy, began := v.CPU(), time.Now()
 	n := p.rush(b)
-	p.asked += n
+	p.count += n
 	p.spent += v.CPU() - busy
 	p.rates = append(p.rates, float64(n)/time.Since(began).Seconds())
 }
@@ -167,7 +167,7 @@ func (p *visitor) report(b *testing.B, prefix string) {
 	b.ReportMetric(millis(quantile(p.took, 0.50)), prefix+"p50-ms")
 	b.ReportMetric(millis(quantile(p.took, 0.99)), prefix+"p99-ms")
 	b.ReportMetric(p.rates[len(p.rates)/2], prefix+"pages/s")
-	b.ReportMetric(millis(p.spent)/float64(p.asked), prefix+"cpu-ms/page")
+	b.ReportMetric(millis(p.spent)/float64(p.count), prefix+"cpu-ms/page")
 }
 
 func (p *visitor) visit(ctx context.Context) error {
@@ -184,13 +184,14 @@ func (p *visitor) visit(ctx context.Context) error {
 	n, err := io.Copy(io.Discard, res.Body)
 	p.bytes.Store(n)
 	if err = errors.Join(err, res.Body.Close()); err == nil && res.StatusCode != http.StatusOK {
-		err = fmt.Errorf("a page was answered with %s", res.Status)
+		err = fmt.Errorf("requesting a page: status %s", res.Status)
 	}
 	return err
 }
 
-// steadily sends requests at a constant rate. The latency of a page starts when the request was
-// due, so that a pause of the vault counts for all requests due meanwhile.
+// steadily sends requests at a constant rate. The latency of a page is measured from the time at
+// which its request was due, so that a pause of the vault counts for all requests that were due during
+// the pause.
 func (p *visitor) steadily(b *testing.B) (took []time.Duration) {
 	b.Helper()
 	var mu sync.Mutex

@@ -10,11 +10,11 @@ import (
 	"github.com/certvault/certvault/test/vault"
 )
 
-// timedUploads is the number of uploads whose events one measurement times.
+// timedUploads is the number of uploads in a measurement.
 const timedUploads = 50
 
-// BenchmarkEventDelivery measures the time from the answer to an upload, whose event was committed just
-// before, to the receipt of this event, on an idle vault. Package internal/webhook measures the
+// BenchmarkEventDelivery measures the time from the response to an upload to the receipt of its event, on
+// an idle vault. The event is committed just before the response. Package internal/webhook measures the
 // deliverer alone.
 func BenchmarkEventDelivery(b *testing.B) {
 	each(b, func(b *testing.B, database string) {
@@ -42,20 +42,20 @@ func BenchmarkEventDelivery(b *testing.B) {
 		b.Cleanup(func() {
 			code, err := v.Stop()
 			if err = errors.Join(err, v.Forget()); err != nil || code != 0 {
-				b.Errorf("the vault ended with %d, %v", code, err)
+				b.Errorf("exit code of the vault = %d, %v; want 0", code, err)
 			}
 		})
 		c := createSubscriber(b, v, r.URL)
 		var all []time.Duration
 		measure := func() {
 			uuid, err := upload(b.Context(), c, form(0))
-			answered := time.Now()
+			responded := time.Now()
 			if err != nil {
 				b.Fatal(err)
 			}
-			// The event may arrive before the answer is read.
-			all = append(all, max(0, (<-arrived).Sub(answered)))
-			settle(b, c, uuid)
+			// The event may arrive before the response is read.
+			all = append(all, max(0, (<-arrived).Sub(responded)))
+			awaitApproval(b, c, uuid)
 		}
 		for range 8 {
 			measure()
@@ -66,7 +66,7 @@ func BenchmarkEventDelivery(b *testing.B) {
 				measure()
 			}
 		}
-		b.ReportMetric(0, "ns/op") // of a run, waits included
+		b.ReportMetric(0, "ns/op") // hides the time of a run, which includes waits
 		b.ReportMetric(millis(quantile(all, 0.50)), "p50-ms")
 		b.ReportMetric(millis(quantile(all, 0.95)), "p95-ms")
 	})

@@ -1,5 +1,5 @@
-// Package contract checks requests and answers of a vault against its OpenAPI document. It is for
-// tests only.
+// Package contract checks the requests to a vault and its responses against its OpenAPI document. It
+// is for tests only.
 package contract
 
 import (
@@ -24,13 +24,13 @@ import (
 // maxBody is the maximum size of a request body that is checked.
 const maxBody = 1 << 20
 
-// general are headers of HTTP itself and of browser security, which the document need not list.
-var general = []string{
+// generalHeaders are headers of HTTP and of browser security. The document need not list them.
+var generalHeaders = []string{
 	"Accept-Ranges", "Alt-Svc", "Cache-Control", "Connection", "Content-Encoding", "Content-Length", "Content-Security-Policy", "Content-Type", "Date",
 	"Etag", "Last-Modified", "Referrer-Policy", "Refresh", "Strict-Transport-Security", "Vary", "X-Content-Type-Options", "X-Robots-Tag",
 }
 
-// Checker checks against a document and records the operations used.
+// Checker checks exchanges against a document and records the operations that succeeded.
 type Checker struct {
 	doc    *openapi3.T
 	router routers.Router
@@ -82,8 +82,8 @@ func (c *Checker) Operations() []Operation {
 // Document returns the parsed document.
 func (c *Checker) Document() *openapi3.T { return c.doc }
 
-// Driven returns the operations that succeeded at least once with a request and an answer that
-// satisfy the document.
+// Driven returns the operations that succeeded at least once with a request and a response that match
+// the document.
 func (c *Checker) Driven() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -111,11 +111,11 @@ func (c *Checker) Wrap(next http.RoundTripper, report func(error)) http.RoundTri
 		}
 		received, err := io.ReadAll(res.Body)
 		if err = errors.Join(err, res.Body.Close()); err != nil {
-			return nil, fmt.Errorf("reading the answer: %w", err)
+			return nil, fmt.Errorf("reading the response: %w", err)
 		}
 		res.Body = io.NopCloser(bytes.NewReader(received))
 		if err := c.check(req, sent.Bytes(), res, received); err != nil {
-			report(fmt.Errorf("%s %s, answered %d: %w", req.Method, req.URL.Path, res.StatusCode, err))
+			report(fmt.Errorf("%s %s, status %d: %w", req.Method, req.URL.Path, res.StatusCode, err))
 		}
 		return res, nil
 	})
@@ -138,15 +138,15 @@ func (t *teeBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// check checks one exchange against the document. It checks a request only if it succeeded, because
-// tests send invalid ones on purpose.
+// check checks one exchange against the document. It checks the request only if it succeeded, because
+// tests send invalid requests on purpose.
 func (c *Checker) check(req *http.Request, sent []byte, res *http.Response, received []byte) error {
 	route, params, err := c.router.FindRoute(req)
 	if err != nil {
-		return c.unknown(res, received)
+		return c.checkUnknown(res, received)
 	}
 	if res.StatusCode == http.StatusMethodNotAllowed {
-		return c.unknown(res, received)
+		return c.checkUnknown(res, received)
 	}
 	ctx := req.Context()
 	input := &openapi3filter.RequestValidationInput{
@@ -156,25 +156,25 @@ func (c *Checker) check(req *http.Request, sent []byte, res *http.Response, rece
 			ExcludeRequestBody: len(sent) > maxBody,
 		},
 	}
-	// The recorded body is checked; GetBody must not open another one.
+	// The recorded body is checked, so GetBody must not return another body.
 	input.Request.GetBody = nil
 	if res.StatusCode < http.StatusBadRequest {
 		input.Request.Body = io.NopCloser(bytes.NewReader(sent))
 		if err := openapi3filter.ValidateRequest(ctx, input); err != nil {
-			return fmt.Errorf("the request is not as the document says: %w", err)
+			return fmt.Errorf("the request does not match the document: %w", err)
 		}
 		if err := parameters(route, req); err != nil {
 			return err
 		}
 	}
-	answer := &openapi3filter.ResponseValidationInput{
+	response := &openapi3filter.ResponseValidationInput{
 		RequestValidationInput: input, Status: res.StatusCode, Header: res.Header, Body: io.NopCloser(bytes.NewReader(received)), Options: input.Options,
 	}
 	if req.Method == http.MethodHead {
 		return nil
 	}
-	if err := openapi3filter.ValidateResponse(ctx, answer); err != nil {
-		return fmt.Errorf("the answer is not as the document says: %w\n%.2000s", err, received)
+	if err := openapi3filter.ValidateResponse(ctx, response); err != nil {
+		return fmt.Errorf("the response does not match the document: %w\n%.2000s", err, received)
 	}
 	if err := headers(route.Operation, res); err != nil {
 		return err
@@ -185,14 +185,14 @@ func (c *Checker) check(req *http.Request, sent []byte, res *http.Response, rece
 	return nil
 }
 
-// unknown checks the answer of an operation that the document does not have: it must be an error in
-// the documented form.
-func (c *Checker) unknown(res *http.Response, received []byte) error {
+// checkUnknown checks the response of an operation that the document does not have: it must be an
+// error in the documented form.
+func (c *Checker) checkUnknown(res *http.Response, received []byte) error {
 	if res.StatusCode < http.StatusBadRequest {
 		return errors.New("the document does not have this route")
 	}
 	if res.StatusCode == http.StatusMethodNotAllowed && res.Header.Get("Allow") == "" {
-		return errors.New("405 without Allow")
+		return errors.New("a response with the status 405 has no Allow header")
 	}
 	if strings.HasPrefix(res.Header.Get("Content-Type"), "text/html") {
 		return nil
@@ -200,7 +200,7 @@ func (c *Checker) unknown(res *http.Response, received []byte) error {
 	return c.value("Error", received)
 }
 
-// value checks JSON against a schema of the document.
+// value checks JSON text against a schema of the document.
 func (c *Checker) value(schema string, text []byte) error {
 	var v any
 	if err := json.Unmarshal(text, &v); err != nil {
@@ -209,7 +209,7 @@ func (c *Checker) value(schema string, text []byte) error {
 	return c.doc.Components.Schemas[schema].Value.VisitJSON(v, openapi3.EnableJSONSchema2020())
 }
 
-// parameters fails on a query parameter that the document does not have.
+// parameters returns an error if the request has a query parameter that the document does not have.
 func parameters(route *routers.Route, req *http.Request) error {
 	for name := range req.URL.Query() {
 		if route.Operation.Parameters.GetByInAndName(openapi3.ParameterInQuery, name) == nil {
@@ -219,19 +219,19 @@ func parameters(route *routers.Route, req *http.Request) error {
 	return nil
 }
 
-// headers fails on a header that the document does not have.
+// headers returns an error if the response has a header that the document does not have.
 func headers(o *openapi3.Operation, res *http.Response) error {
 	documented := o.Responses.Status(res.StatusCode).Value.Headers
 	for name := range res.Header {
 		named := slices.ContainsFunc(slices.Collect(maps.Keys(documented)), func(s string) bool { return strings.EqualFold(s, name) })
-		if !named && !slices.Contains(general, name) && !strings.HasPrefix(name, "X-Ratelimit-") && !strings.HasPrefix(name, "Access-Control-") {
-			return fmt.Errorf("the document does not have the header %s of this answer", name)
+		if !named && !slices.Contains(generalHeaders, name) && !strings.HasPrefix(name, "X-Ratelimit-") && !strings.HasPrefix(name, "Access-Control-") {
+			return fmt.Errorf("the document does not have the response header %s", name)
 		}
 	}
 	return nil
 }
 
-// Delivery checks a webhook delivery against the document. Without headers it checks only the body.
+// Delivery checks a webhook delivery against the document. If header is nil, it checks only the body.
 func (c *Checker) Delivery(header http.Header, body []byte) error {
 	var event struct {
 		Event string `json:"event"`
@@ -248,7 +248,7 @@ func (c *Checker) Delivery(header http.Header, body []byte) error {
 		return fmt.Errorf("the delivery is not JSON: %w", err)
 	}
 	if err := item.Post.RequestBody.Value.Content.Get("application/json").Schema.Value.VisitJSON(v, openapi3.EnableJSONSchema2020()); err != nil {
-		return fmt.Errorf("the delivery is not as the document says: %w\n%s", err, body)
+		return fmt.Errorf("the delivery does not match the document: %w\n%s", err, body)
 	}
 	if header != nil {
 		for _, p := range item.Post.Parameters {
@@ -260,7 +260,7 @@ func (c *Checker) Delivery(header http.Header, body []byte) error {
 				continue
 			}
 			if err := p.Value.Schema.Value.VisitJSON(value, openapi3.EnableJSONSchema2020()); err != nil {
-				return fmt.Errorf("the delivery's header %s is not as the document says: %w", p.Value.Name, err)
+				return fmt.Errorf("the header %s of the delivery does not match the document: %w", p.Value.Name, err)
 			}
 		}
 	}

@@ -49,7 +49,7 @@ func run(ctx context.Context, out io.Writer) (err error) {
 	}
 	data, err := os.MkdirTemp("", "certvault-demo-")
 	if err != nil {
-		return fmt.Errorf("making a data folder: %w", err)
+		return fmt.Errorf("creating a data folder: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(data)) }()
 	v, err := vault.Start(ctx, vault.Options{Data: data})
@@ -64,12 +64,12 @@ func run(ctx context.Context, out io.Writer) (err error) {
 	if err := show(ctx, out, v, target); err != nil {
 		return fmt.Errorf("%w\n%s", err, v.Log())
 	}
-	fmt.Fprint(out, "The demo's vault stops now, and its link with it. To start a permanent one: make run\n")
+	fmt.Fprint(out, "The vault of the demo stops now, so the link no longer works. To start a permanent vault: make run\n")
 	return nil
 }
 
-// target returns the path of the verified PDF, which stays: beside the binary, in a folder that git
-// ignores and make clean removes.
+// target returns the path for the verified PDF, which the demo does not remove. It is beside the
+// binary, in a folder that git ignores and that make clean removes.
 func target() (string, error) {
 	root, err := vault.Root()
 	if err != nil {
@@ -77,7 +77,7 @@ func target() (string, error) {
 	}
 	dir := filepath.Join(root, "bin")
 	if err := os.MkdirAll(dir, 0o750); err != nil {
-		return "", fmt.Errorf("making a place for the verified PDF: %w", err)
+		return "", fmt.Errorf("creating the folder of the verified PDF: %w", err)
 	}
 	return filepath.Join(dir, "demo-verified.pdf"), nil
 }
@@ -103,7 +103,7 @@ func show(ctx context.Context, out io.Writer, v *vault.Vault, target string) err
 		return err
 	}
 	if a.Status != http.StatusCreated {
-		return fmt.Errorf("the upload was refused: %d %s", a.Status, a.Body)
+		return fmt.Errorf("uploading the certificate: status %d: %s", a.Status, a.Body)
 	}
 	made, err := a.Certificate()
 	if err != nil {
@@ -117,20 +117,21 @@ func show(ctx context.Context, out io.Writer, v *vault.Vault, target string) err
 		return fmt.Errorf("the certificate is %s: %+v", made.Status.Value, made.Failure)
 	}
 	fmt.Fprintf(out, "Approved %.1f s after the upload began.\n\n", time.Since(began).Seconds())
-	return keep(ctx, out, client, made, original, target)
+	return download(ctx, out, client, made, original, target)
 }
 
-// keep downloads the verified PDF, checks its beginning, and queries the public page.
-func keep(ctx context.Context, out io.Writer, client *vault.Client, made *vault.Certificate, original []byte, target string) error {
+// download saves the verified PDF, checks that it begins with the original, and queries the public
+// page.
+func download(ctx context.Context, out io.Writer, client *vault.Client, made *vault.Certificate, original []byte, target string) error {
 	a, err := client.Get(ctx, vault.CertificatesPath+"/"+made.UUID+"/download")
 	if err != nil {
 		return err
 	}
 	if a.Status != http.StatusOK || !bytes.HasPrefix(a.Body, original) {
-		return fmt.Errorf("the verified PDF (%d) does not begin with the original", a.Status)
+		return fmt.Errorf("the verified PDF (status %d) does not begin with the original", a.Status)
 	}
 	if err := os.WriteFile(target, a.Body, 0o600); err != nil {
-		return fmt.Errorf("keeping the verified PDF: %w", err)
+		return fmt.Errorf("writing the verified PDF: %w", err)
 	}
 	anyone := &vault.Client{URL: client.URL, HTTP: client.HTTP}
 	public, err := anyone.Verify(ctx, made.VerificationURL)
@@ -138,8 +139,8 @@ func keep(ctx context.Context, out io.Writer, client *vault.Client, made *vault.
 		return err
 	}
 	fmt.Fprintf(out, "  Verification link  %s\n", made.VerificationURL)
-	fmt.Fprintf(out, "                     answers: %s, issued by %s to %s\n", public.Status, public.Institution, public.FullName)
+	fmt.Fprintf(out, "                     result: %s, issued by %s to %s\n", public.Status, public.Institution, public.FullName)
 	fmt.Fprintf(out, "  Verified PDF       %s\n", target)
-	fmt.Fprintf(out, "                     the original, byte for byte, and %d kB behind it\n\n", (len(a.Body)-len(original)+500)/1000)
+	fmt.Fprintf(out, "                     the original, byte for byte, followed by %d kB\n\n", (len(a.Body)-len(original)+500)/1000)
 	return nil
 }

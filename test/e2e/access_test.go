@@ -19,11 +19,11 @@ const (
 	forbidden    = "Forbidden - Insufficient permissions"
 )
 
-// permissions are all permissions of a token.
+// permissions are all permissions that a token can have.
 var permissions = append(slices.Clone(vault.Permissions),
 	"certificate-template:list", "batch:list", "batch:view", "certificate:list", "certificate:view", "certificate:download")
 
-// routes returns the routes of the API for a record.
+// routes returns the routes of the API for a record, each with the permissions that allow it.
 func routes(uuid string) []struct {
 	method, path string
 	allowed      []string
@@ -46,7 +46,7 @@ func routes(uuid string) []struct {
 const unknownUUID = "0198c0de-0000-7000-8000-000000000000"
 
 // send sends a request with a body that no route accepts.
-func send(t *testing.T, c *vault.Client, method, path string) *vault.Answer {
+func send(t *testing.T, c *vault.Client, method, path string) *vault.Response {
 	t.Helper()
 	var req *http.Request
 	var err error
@@ -65,12 +65,13 @@ func send(t *testing.T, c *vault.Client, method, path string) *vault.Answer {
 	return a
 }
 
-// TestPermissions sends a request to every route with every permission. Without the permission, the
-// answer is 403 before any other check. With it, the answer names the error in the request.
+// TestPermissions sends a request to every route with every permission. Without the required
+// permission, the status is 403 before any other check. With it, the response reports the error in the
+// request.
 func TestPermissions(t *testing.T) {
 	t.Parallel()
 	f := start(t, "")
-	mine := f.upload(t, form("Owner Of It"))
+	mine := f.upload(t, form("Owner"))
 	f.await(t, mine.UUID, "approved")
 	for _, permission := range permissions {
 		c := f.as(t, f.token(t, "", permission))
@@ -78,18 +79,18 @@ func TestPermissions(t *testing.T) {
 			for _, r := range routes(uuid) {
 				a := send(t, c, r.method, r.path)
 				if !slices.Contains(r.allowed, permission) {
-					refused(t, a, 403, forbidden)
+					wantProblem(t, a, 403, forbidden)
 					continue
 				}
 				if want := outcome(r.method, r.path, uuid == mine.UUID); a.Status != want {
-					t.Errorf("%s %s with %s: %d, not %d: %s", r.method, r.path, permission, a.Status, want, a.Body)
+					t.Errorf("%s %s with %s: status = %d, want %d: %s", r.method, r.path, permission, a.Status, want, a.Body)
 				}
 			}
 		}
 	}
 	a := get(t, f.as(t, f.token(t, "", "certificate-vault:list")), "/business/certificate-templates", 200)
 	if strings.TrimSpace(string(a.Body)) != "[]" {
-		t.Errorf("templates are %s, not a bare empty array", a.Body)
+		t.Errorf("templates = %s, want an empty array", a.Body)
 	}
 }
 
@@ -123,7 +124,7 @@ func TestTokens(t *testing.T) {
 			return send(t, f.as(t, expiring), "GET", vault.CertificatesPath).Status == 401
 		})
 		for _, header := range []string{
-			"", "Bearer", "Bearer ", "Bearer garbage", "Bearer " + good[:len(good)-1], "Bearer " + good + "0", "Bearer " + flipped(good), "Basic " + good, good,
+			"", "Bearer", "Bearer ", "Bearer garbage", "Bearer " + good[:len(good)-1], "Bearer " + good + "0", "Bearer " + withOtherCharacter(good), "Basic " + good, good,
 			"Bearer cvt_" + strings.Repeat("0", 36), "Bearer " + expiring, "Bearer " + revoked, "Bearer " + strings.ToUpper(good),
 		} {
 			for _, r := range routes(unknownUUID) {
@@ -139,7 +140,7 @@ func TestTokens(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				refused(t, a, 401, unauthorized)
+				wantProblem(t, a, 401, unauthorized)
 			}
 		}
 		req, err := f.client.Request(t.Context(), "GET", vault.CertificatesPath, nil)
@@ -151,11 +152,11 @@ func TestTokens(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want(t, a, 200)
+		wantStatus(t, a, 200)
 	})
 }
 
-func flipped(token string) string {
+func withOtherCharacter(token string) string {
 	at := len(token) / 2
 	if token[at] == 'x' {
 		return token[:at] + "y" + token[at+1:]
@@ -173,7 +174,7 @@ func (f *fixture) revokedToken(t *testing.T) string {
 		t.Fatalf("token list: %+v, %v", res, err)
 	}
 	if strings.Contains(res.Stdout, token) {
-		t.Error("token list shows a token")
+		t.Error("token list shows the secret of a token")
 	}
 	var list []struct {
 		ID json.Number `json:"id"`
@@ -188,7 +189,7 @@ func (f *fixture) revokedToken(t *testing.T) string {
 	return token
 }
 
-// TestOtherInstitution shows that records of another institution are not found.
+// TestOtherInstitution checks that the records of another institution are not found.
 func TestOtherInstitution(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, database string) {
@@ -207,20 +208,20 @@ func TestOtherInstitution(t *testing.T) {
 		path := vault.CertificatesPath + "/" + mine.UUID
 		unknown := get(t, c, vault.CertificatesPath+"/"+unknownUUID, 404)
 		if a := get(t, c, path, 404); !bytes.Equal(a.Body, unknown.Body) {
-			t.Errorf("the answer for another's record differs from that for none: %s", a.Body)
+			t.Errorf("the response for a record of another institution differs from that for an unknown record: %s", a.Body)
 		}
-		refused(t, get(t, c, path+"/download", 404), 404, "")
-		refused(t, post(t, c, path+"/retry", "", 404), 404, "")
-		refused(t, post(t, c, path+"/revoke", `{"reason":"mine now"}`, 404), 404, "")
+		wantProblem(t, get(t, c, path+"/download", 404), 404, "")
+		wantProblem(t, post(t, c, path+"/retry", "", 404), 404, "")
+		wantProblem(t, post(t, c, path+"/revoke", `{"reason":"Not authorized"}`, 404), 404, "")
 		if list := get(t, c, vault.CertificatesPath, 200); strings.Contains(string(list.Body), mine.UUID) {
-			t.Error("the list shows another's record")
+			t.Error("the list shows a record of another institution")
 		}
 		// The same certificate in another institution is not a duplicate.
 		a, err := c.Upload(t.Context(), form("Mine"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		want(t, a, 201)
+		wantStatus(t, a, 201)
 		f.await(t, mine.UUID, "approved")
 	})
 }
@@ -239,7 +240,7 @@ func TestRoutes(t *testing.T) {
 	} {
 		t.Run("GET "+path, func(t *testing.T) {
 			t.Parallel()
-			refused(t, send(t, c, "GET", path), 404, "")
+			wantProblem(t, send(t, c, "GET", path), 404, "")
 		})
 	}
 	for _, r := range []struct{ method, path, allow string }{
@@ -254,14 +255,14 @@ func TestRoutes(t *testing.T) {
 		{"DELETE", "/verify/NWU-0000000000000000", "GET, HEAD"},
 	} {
 		a := send(t, c, r.method, r.path)
-		refused(t, a, 405, "")
+		wantProblem(t, a, 405, "")
 		if got := a.Header.Get("Allow"); got != r.allow {
-			t.Errorf("%s %s: Allow is %q, not %q", r.method, r.path, got, r.allow)
+			t.Errorf("%s %s: Allow = %q, want %q", r.method, r.path, got, r.allow)
 		}
 	}
 	for _, path := range []string{base, base + "/" + unknownUUID, "/verify", "/nothing"} {
 		if send(t, c, "GET", path).Header.Get("X-Request-Id") == "" {
-			t.Errorf("%s: no request id", path)
+			t.Errorf("%s: the response has no request id", path)
 		}
 	}
 }

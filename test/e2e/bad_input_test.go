@@ -15,8 +15,8 @@ import (
 	"github.com/certvault/certvault/test/vault"
 )
 
-// exchange sends bytes over a new connection and reads one answer with its body.
-func exchange(t *testing.T, f *fixture, method, request string) *vault.Answer {
+// exchange sends bytes over a new connection and reads one response with its body.
+func exchange(t *testing.T, f *fixture, method, request string) *vault.Response {
 	t.Helper()
 	conn := dial(t, f)
 	if _, err := io.WriteString(conn, request); err != nil {
@@ -24,19 +24,19 @@ func exchange(t *testing.T, f *fixture, method, request string) *vault.Answer {
 	}
 	res, err := http.ReadResponse(bufio.NewReader(conn), &http.Request{Method: method})
 	if err != nil {
-		t.Fatalf("reading the answer to %.100q: %v", request, err)
+		t.Fatalf("reading the response to %.100q: %v", request, err)
 	}
 	defer res.Body.Close()
 	body, err := io.ReadAll(res.Body)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &vault.Answer{Status: res.StatusCode, Header: res.Header, Body: body, Proto: res.Proto}
+	return &vault.Response{Status: res.StatusCode, Header: res.Header, Body: body, Proto: res.Proto}
 }
 
-// TestEveryAnswerIsIdentified sends invalid HTTP requests. Each answer has the request id of its
-// log line, and no log line repeats the request.
-func TestEveryAnswerIsIdentified(t *testing.T) {
+// TestRequestIDs sends invalid HTTP requests. Each response has the request id of its log line, and no
+// log line contains text of the request.
+func TestRequestIDs(t *testing.T) {
 	t.Parallel()
 	f := start(t, "", "--cors-origin", "https://app.example.org")
 	const secret = "hidden0word"
@@ -79,22 +79,23 @@ func TestEveryAnswerIsIdentified(t *testing.T) {
 		a := exchange(t, f, c.method, c.method+" "+c.target+" HTTP/1.1\r\nHost: "+secret+"\r\nConnection: close\r\n"+c.head+"\r\n"+c.body)
 		id := a.Header.Get("X-Request-Id")
 		if a.Status != c.status || a.Header.Get("Allow") != c.allow || len(id) < 8 {
-			t.Errorf("%s %s: %d, Allow %q, id %q: %.200s", c.method, c.target, a.Status, a.Header.Get("Allow"), id, a.Body)
+			t.Errorf("%s %s: status %d, Allow %q, request id %q: %.200s", c.method, c.target, a.Status, a.Header.Get("Allow"), id, a.Body)
 		}
 		if !strings.Contains(f.Log(), `"request_id":"`+id+`"`) {
-			t.Errorf("%s %s: the log has no line for it", c.method, c.target)
+			t.Errorf("%s %s: the log has no line with the request id", c.method, c.target)
 		}
 	}
 	if log := f.Log(); strings.Contains(log, secret) || strings.Contains(log, `"status":500`) {
-		t.Error("the log repeats what was asked, or has a fault")
+		t.Error("the log contains text of a request, or a status 500")
 	}
 }
 
-// TestLengthsThatLie sends bodies that are longer or shorter than announced, and chunked bodies.
-func TestLengthsThatLie(t *testing.T) {
+// TestWrongContentLength sends bodies that are longer or shorter than Content-Length, and chunked
+// bodies.
+func TestWrongContentLength(t *testing.T) {
 	t.Parallel()
 	f := start(t, "")
-	contentType, encoded, err := form("Somebody").Encode()
+	contentType, encoded, err := form("Jane Doe").Encode()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +106,7 @@ func TestLengthsThatLie(t *testing.T) {
 	body := string(content)
 	// A truncated form is invalid, and the rest is not parsed as another request with this token.
 	if a := exchange(t, f, "POST", head(f, vault.CertificatesPath, f.client.Token, contentType, len(body)/2)+body); a.Status != 422 {
-		t.Errorf("a body that is longer: %d", a.Status)
+		t.Errorf("body longer than Content-Length: status = %d, want 422", a.Status)
 	}
 	conn := dial(t, f)
 	if _, err := io.WriteString(conn, head(f, vault.CertificatesPath, f.client.Token, contentType, len(body)*2)+body); err != nil {
@@ -116,7 +117,7 @@ func TestLengthsThatLie(t *testing.T) {
 	}
 	if res, err := http.ReadResponse(bufio.NewReader(conn), nil); err == nil { // the server may have closed the connection
 		if res.StatusCode != http.StatusUnprocessableEntity {
-			t.Errorf("a body that is shorter: %d", res.StatusCode)
+			t.Errorf("body shorter than Content-Length: status = %d, want 422", res.StatusCode)
 		}
 		_ = res.Body.Close()
 	}
@@ -129,15 +130,15 @@ func TestLengthsThatLie(t *testing.T) {
 		rest = rest[n:]
 	}
 	if a := exchange(t, f, "POST", chunks+b.String()+"0\r\nX-Trailer: x\r\n\r\n"); a.Status != 201 {
-		t.Errorf("a body in chunks: %d %s", a.Status, a.Body)
+		t.Errorf("chunked body: status = %d, want 201: %s", a.Status, a.Body)
 	}
 	if a := exchange(t, f, "POST", chunks+"fffffffffffffffff\r\nx"); a.Status != 422 {
-		t.Errorf("a chunk of no size: %d", a.Status)
+		t.Errorf("chunk with an invalid size: status = %d, want 422", a.Status)
 	}
 }
 
-// TestSlowBody starts uploads and sends no more data. The vault cancels them and frees their
-// resources, while it serves others.
+// TestSlowBody starts uploads and then sends no more data. The vault cancels these uploads and frees
+// their resources. Meanwhile it processes other requests.
 func TestSlowBody(t *testing.T) {
 	t.Parallel()
 	f := start(t, "")
@@ -159,24 +160,24 @@ func TestSlowBody(t *testing.T) {
 		wg.Go(func() {
 			res, err := http.ReadResponse(bufio.NewReader(conn), nil)
 			if err != nil {
-				t.Errorf("no answer: %v", err)
+				t.Errorf("reading the response: %v", err)
 				return
 			}
 			defer res.Body.Close()
-			if res.StatusCode != http.StatusRequestTimeout && res.StatusCode != http.StatusConflict { // one of them holds the key
-				t.Errorf("answered %d", res.StatusCode)
+			if res.StatusCode != http.StatusRequestTimeout && res.StatusCode != http.StatusConflict { // 409 while another request has the key
+				t.Errorf("status = %d, want 408 or 409", res.StatusCode)
 			}
 		})
 	}
-	f.await(t, f.upload(t, form("Meanwhile")).UUID, "approved")
+	f.await(t, f.upload(t, form("Ada Obi")).UUID, "approved")
 	wg.Wait()
 	eventually(t, approvalTime, "the resources of the slow requests are freed", func() bool { return len(f.files(t, "incoming")) == 0 })
-	want(t, mustKeyed(t, f.client, "slow", form("Somebody")), 201)
+	wantStatus(t, mustUploadKeyed(t, f.client, "slow", form("Jane Doe")), 201)
 }
 
-// TestBombs sends forms that are built to exhaust memory: headers of parts, preambles, very many
-// parts, names and values. All are refused, and the memory of the process stays small.
-func TestBombs(t *testing.T) {
+// TestMemoryExhaustion sends forms that are made to exhaust memory: with huge headers of parts, preambles,
+// numbers of parts, names or values. All are refused, and the memory of the process stays small.
+func TestMemoryExhaustion(t *testing.T) {
 	t.Parallel()
 	f := start(t, "")
 	const (
@@ -184,20 +185,20 @@ func TestBombs(t *testing.T) {
 		copies = 20
 	)
 	line := strings.Repeat("x", 1000)
-	bombs := map[string]string{
-		"one line of a head":   "--x\r\nX: " + strings.Repeat("y", size),
-		"lines of a head":      "--x\r\n" + strings.Repeat("X: "+line+"\r\n", size/1000),
-		"a preamble":           strings.Repeat(line+"\r\n", size/1000),
-		"a line of no end":     strings.Repeat("x", size),
-		"parts":                strings.Repeat("--x\r\nContent-Disposition: form-data; name=\"a\"\r\n\r\n\r\n", size/60),
-		"values":               strings.Repeat("--x\r\nContent-Disposition: form-data; name=\"details\"\r\n\r\n"+strings.Repeat("v", size/100)+"\r\n", 99) + "--x--\r\n",
-		"parameters of a name": "--x\r\nContent-Disposition: form-data" + strings.Repeat("; a*0*=x", 6000) + "\r\n\r\n\r\n--x--\r\n",
+	bodies := map[string]string{
+		"long header of a part":       "--x\r\nX: " + strings.Repeat("y", size),
+		"many headers of a part":      "--x\r\n" + strings.Repeat("X: "+line+"\r\n", size/1000),
+		"long preamble":               strings.Repeat(line+"\r\n", size/1000),
+		"long first line":             strings.Repeat("x", size),
+		"many parts":                  strings.Repeat("--x\r\nContent-Disposition: form-data; name=\"a\"\r\n\r\n\r\n", size/60),
+		"long values":                 strings.Repeat("--x\r\nContent-Disposition: form-data; name=\"details\"\r\n\r\n"+strings.Repeat("v", size/100)+"\r\n", 99) + "--x--\r\n",
+		"many parameters of a header": "--x\r\nContent-Disposition: form-data" + strings.Repeat("; a*0*=x", 6000) + "\r\n\r\n\r\n--x--\r\n",
 	}
 	var wg sync.WaitGroup
-	for what, bomb := range bombs {
+	for name, body := range bodies {
 		for range copies {
 			wg.Go(func() {
-				req, err := f.client.Request(t.Context(), "POST", vault.CertificatesPath, strings.NewReader(bomb))
+				req, err := f.client.Request(t.Context(), "POST", vault.CertificatesPath, strings.NewReader(body))
 				if err != nil {
 					t.Error(err)
 					return
@@ -205,16 +206,16 @@ func TestBombs(t *testing.T) {
 				req.Header.Set("Content-Type", "multipart/form-data; boundary=x")
 				a, err := f.client.Send(req)
 				if err != nil || a.Status != 422 {
-					t.Errorf("%s: %+v, %v", what, a, err)
+					t.Errorf("%s: got %+v, %v; want status 422", name, a, err)
 				}
 			})
 		}
 	}
 	wg.Wait()
-	if held := peak(t, f.PID()); held > maxResident {
-		t.Errorf("the process held %d MB", held>>10)
+	if used := peak(t, f.PID()); used > maxResident {
+		t.Errorf("peak resident memory = %d MB", used>>10)
 	} else {
-		t.Logf("peak resident memory: %d MB", held>>10)
+		t.Logf("peak resident memory: %d MB", used>>10)
 	}
 	nothingStored(t, f)
 }

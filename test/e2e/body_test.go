@@ -20,11 +20,10 @@ import (
 
 const maxBody = 24 << 20
 
-// bodyOf returns a form whose body has exactly size bytes. The size of its file makes up the rest
-// and exceeds the limit of files.
+// bodyOf returns a form whose body has exactly size bytes. Most of the bytes are an invalid file.
 func bodyOf(t *testing.T, size int) (contentType string, body *vault.Body) {
 	t.Helper()
-	upload := form("Somebody")
+	upload := form("Jane Doe")
 	_, empty, err := upload.WithFile("heavy.pdf", nil).Encode()
 	if err != nil {
 		t.Fatal(err)
@@ -36,13 +35,13 @@ func bodyOf(t *testing.T, size int) (contentType string, body *vault.Body) {
 		t.Fatal(err)
 	}
 	if body.Size != int64(size) {
-		t.Fatalf("the body has %d bytes, not %d", body.Size, size)
+		t.Fatalf("the body has %d bytes, want %d", body.Size, size)
 	}
 	return contentType, body
 }
 
 // TestLargeBody sends bodies up to the limit and beyond, over both versions of HTTP, with and
-// without Content-Length. The client must get the answer.
+// without Content-Length. The client must receive the response.
 func TestLargeBody(t *testing.T) { //nolint:tparallel // the code after the subtests waits for them
 	t.Parallel()
 	f := start(t, "")
@@ -69,11 +68,11 @@ func TestLargeBody(t *testing.T) { //nolint:tparallel // the code after the subt
 						t.Fatal(err)
 					}
 					if a.Proto != proto {
-						t.Errorf("spoke %s", a.Proto)
+						t.Errorf("protocol = %s, want %s", a.Proto, proto)
 					}
-					p := refused(t, a, status, "")
+					p := wantProblem(t, a, status, "")
 					if status == 422 && len(p.Errors["certificate_file"]) == 0 {
-						t.Errorf("no error of certificate_file: %s", a.Body)
+						t.Errorf("the response has no error for certificate_file: %s", a.Body)
 					}
 				})
 			}
@@ -82,9 +81,9 @@ func TestLargeBody(t *testing.T) { //nolint:tparallel // the code after the subt
 	nothingStored(t, f)
 }
 
-// TestBodyBeforeAnswer uses a simple client that writes the whole body before it reads. A closed
-// connection must not lose the answer.
-func TestBodyBeforeAnswer(t *testing.T) {
+// TestBodyBeforeResponse uses a simple client that writes the whole body before it reads. The client
+// must receive the response even if the server closes the connection.
+func TestBodyBeforeResponse(t *testing.T) {
 	t.Parallel()
 	f := start(t, "")
 	throttled := start(t, "", "--rate-limit", "1")
@@ -102,9 +101,9 @@ func TestBodyBeforeAnswer(t *testing.T) {
 		{"wrong type", f, f.client.Token, vault.CertificatesPath, "application/json", 20 << 20, 415},
 		{"no token", f, "", vault.CertificatesPath, "", 20 << 20, 401},
 		{"no permission", f, viewer, vault.CertificatesPath, "", 20 << 20, 403},
-		{"no route", f, f.client.Token, "/business/nothing", "", 20 << 20, 404},
-		{"no method", f, f.client.Token, "/business/certificate-templates", "", 20 << 20, 405},
-		{"no record", f, f.client.Token, vault.CertificatesPath + "/" + unknownUUID + "/revoke", "", 20 << 20, 404},
+		{"unknown route", f, f.client.Token, "/business/nothing", "", 20 << 20, 404},
+		{"unsupported method", f, f.client.Token, "/business/certificate-templates", "", 20 << 20, 405},
+		{"unknown record", f, f.client.Token, vault.CertificatesPath + "/" + unknownUUID + "/revoke", "", 20 << 20, 404},
 		{"too many requests", throttled, throttled.client.Token, vault.CertificatesPath, "", 20 << 20, 429},
 	} {
 		t.Run(c.what, func(t *testing.T) {
@@ -123,11 +122,11 @@ func TestBodyBeforeAnswer(t *testing.T) {
 			}
 			res, err := http.ReadResponse(bufio.NewReader(conn), nil)
 			if err != nil {
-				t.Fatalf("reading the answer: %v", err)
+				t.Fatalf("reading the response: %v", err)
 			}
 			defer res.Body.Close()
 			if res.StatusCode != c.status {
-				t.Errorf("answered %d, not %d", res.StatusCode, c.status)
+				t.Errorf("status = %d, want %d", res.StatusCode, c.status)
 			}
 		})
 	}
@@ -158,11 +157,11 @@ func dial(t *testing.T, f *fixture) *tls.Conn {
 	return conn.(*tls.Conn)
 }
 
-// TestBrokenForms sends bodies that are no form, or truncated forms.
+// TestBrokenForms sends bodies that are not forms, and truncated forms.
 func TestBrokenForms(t *testing.T) { //nolint:tparallel // the code after the subtests waits for them
 	t.Parallel()
 	f := start(t, "")
-	contentType, whole, err := form("Somebody").Encode()
+	contentType, whole, err := form("Jane Doe").Encode()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -176,20 +175,20 @@ func TestBrokenForms(t *testing.T) { //nolint:tparallel // the code after the su
 		body              []byte
 		status            int
 	}{
-		{"no type", "", body, 415},
+		{"no content type", "", body, 415},
 		{"JSON", "application/json", []byte(`{}`), 415},
 		{"URL encoded", "application/x-www-form-urlencoded", []byte("certificate_title=x"), 415},
 		{"other multipart", strings.Replace(contentType, "form-data", "mixed", 1), body, 415},
 		{"no boundary", "multipart/form-data", body, 415},
-		{"type that cannot be read", "multipart/form-data; boundary=\"", body, 415},
+		{"invalid type", "multipart/form-data; boundary=\"", body, 415},
 		{"another boundary", "multipart/form-data; boundary=other", body, 422},
 		{"no body", contentType, nil, 422},
 		{"cut off in the file", contentType, body[:len(body)-100], 422},
 		{"cut off in a field", contentType, body[:150], 422},
 		{"more than 100 parts", crowdType, crowd, 422},
-		{"a field twice", contentType, bytes.Replace(body, []byte(`name="full_name"`), []byte(`name="certificate_title"`), 1), 422},
+		{"repeated field", contentType, bytes.Replace(body, []byte(`name="full_name"`), []byte(`name="certificate_title"`), 1), 422},
 		{"two files", contentType, twoFiles(body, contentType), 422},
-		{"a head of a part over all bounds", contentType, bytes.Replace(body, []byte(`name="full_name"`), []byte(`name="`+strings.Repeat("n", 1<<20)+`"`), 1), 422},
+		{"header of a part above the limit", contentType, bytes.Replace(body, []byte(`name="full_name"`), []byte(`name="`+strings.Repeat("n", 1<<20)+`"`), 1), 422},
 	} {
 		t.Run(c.what, func(t *testing.T) {
 			req, err := f.client.Request(t.Context(), "POST", vault.CertificatesPath, bytes.NewReader(c.body))
@@ -203,13 +202,13 @@ func TestBrokenForms(t *testing.T) { //nolint:tparallel // the code after the su
 			if err != nil {
 				t.Fatal(err)
 			}
-			if p := refused(t, a, c.status, ""); p.Message == "" {
-				t.Error("no message")
+			if p := wantProblem(t, a, c.status, ""); p.Message == "" {
+				t.Error("the error has no message")
 			}
 		})
 	}
 	nothingStored(t, f)
-	f.upload(t, form("Somebody"))
+	f.upload(t, form("Jane Doe"))
 }
 
 func manyParts(t *testing.T, n int) (body []byte, contentType string) {

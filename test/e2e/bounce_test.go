@@ -17,7 +17,7 @@ import (
 	"github.com/certvault/certvault/test/vault"
 )
 
-// mailServer accepts mail for all recipients except unknown ones.
+// mailServer accepts mail for every address except unknown.
 type mailServer struct {
 	unknown string
 
@@ -29,7 +29,8 @@ func (m *mailServer) NewSession(*smtp.Conn) (smtp.Session, error) {
 	return &mailSession{server: m}, nil
 }
 
-// from returns the envelope sender, to which a failed delivery would be reported.
+// from returns the envelope sender of the mail to an address. Failed deliveries are reported to the
+// envelope sender.
 func (m *mailServer) from(to string) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -66,8 +67,8 @@ func (s *mailSession) Data(r io.Reader) error {
 func (s *mailSession) Reset()        {}
 func (s *mailSession) Logout() error { return nil }
 
-// report is a delivery status notification of Exim to the envelope sender (RFC 3464), whose order
-// and texts differ from Postfix.
+// report is a delivery status notification (RFC 3464) that Exim sends to the envelope sender. Its order
+// and its texts differ from those of Postfix.
 const report = `Received: from Debian-exim by mx.example.org with local (Exim 4.98)
 	id 1vMabc-000000001AB-0Abc
 	for %[1]s;
@@ -104,11 +105,11 @@ From: Northwind University <no-reply@vault.example>
 --1795255200-eximdsn-1804289383--
 `
 
-// TestMailThatDoesNotArrive sends through a mail server that refuses one address at once and
-// reports a failed delivery to another later. The institution sees both.
-func TestMailThatDoesNotArrive(t *testing.T) {
+// TestUndeliverableMail uses a mail server that refuses one address immediately, and reports a failed
+// delivery to another address later. The panel shows both.
+func TestUndeliverableMail(t *testing.T) {
 	t.Parallel()
-	server := &mailServer{unknown: "nobody.here@example.org", got: map[string]string{}}
+	server := &mailServer{unknown: "unknown.mailbox@example.org", got: map[string]string{}}
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -135,13 +136,13 @@ func TestMailThatDoesNotArrive(t *testing.T) {
 			r.AddCookie(&http.Cookie{Name: vault.SessionCookie, Value: session})
 			a, err := f.client.Send(r)
 			if err != nil || a.Status != http.StatusOK {
-				t.Fatalf("the certificate's page: %+v, %v", a, err)
+				t.Fatalf("the page of the certificate: %+v, %v", a, err)
 			}
 			return string(a.Body)
 		}
 
-		refused := f.upload(t, form("Nobody Here"))
-		eventually(t, singleTime+approvalTime, "the refusal is shown", func() bool {
+		refused := f.upload(t, form("Unknown Mailbox"))
+		eventually(t, singleTime+approvalTime, "the page shows the refusal", func() bool {
 			page := detail(refused.UUID)
 			return strings.Contains(page, "Did not arrive") && strings.Contains(page, "there is no such mailbox (550 5.1.1)")
 		})
@@ -149,12 +150,12 @@ func TestMailThatDoesNotArrive(t *testing.T) {
 		// Each database needs another address, because both use the same mail server.
 		name := map[bool]string{true: "Late Lite", false: "Late Gres"}[database == ""]
 		late := f.upload(t, form(name))
-		eventually(t, singleTime+approvalTime, "it is sent", func() bool { return server.from(mailbox(name)) != "" && strings.Contains(detail(late.UUID), "Sent") })
+		eventually(t, singleTime+approvalTime, "the mail is sent", func() bool { return server.from(mailbox(name)) != "" && strings.Contains(detail(late.UUID), "Sent") })
 		from := server.from(mailbox(name))
 		if !strings.HasPrefix(from, "bounce+") || !strings.HasSuffix(from, "@bounces.vault.example") {
-			t.Fatalf("failed deliveries are reported to %s", from)
+			t.Fatalf("envelope sender = %s, want bounce+...@bounces.vault.example", from)
 		}
-		hand := func(from string) int {
+		postReport := func(from string) int {
 			r, err := f.client.Request(t.Context(), http.MethodPost, "/hooks/bounce", strings.NewReader(strings.ReplaceAll(fmt.Sprintf(report, from, mailbox(name)), "\n", "\r\n")))
 			if err != nil {
 				t.Fatal(err)
@@ -168,17 +169,17 @@ func TestMailThatDoesNotArrive(t *testing.T) {
 			return a.Status
 		}
 		forged := strings.Replace(from, "@", "0@", 1)
-		if status := hand(forged); status != http.StatusUnprocessableEntity {
-			t.Errorf("a report about a message that was never sent: %d", status)
+		if status := postReport(forged); status != http.StatusUnprocessableEntity {
+			t.Errorf("report with an unknown address: status = %d, want 422", status)
 		}
 		if strings.Contains(detail(late.UUID), "Did not arrive") {
-			t.Error("a forged report was believed")
+			t.Error("a forged report marked the mail as undelivered")
 		}
-		if status := hand(from); status/100 != 2 {
-			t.Errorf("the report: %d", status)
+		if status := postReport(from); status/100 != 2 {
+			t.Errorf("valid report: status = %d, want 2xx", status)
 		}
 		if page := detail(late.UUID); !strings.Contains(page, "Did not arrive") || !strings.Contains(page, "the mailbox is full (5.2.2)") {
-			t.Errorf("the page does not show it: %s", page)
+			t.Errorf("the page does not show the failed delivery: %s", page)
 		}
 	})
 }

@@ -20,10 +20,10 @@ import (
 	"github.com/certvault/certvault/test/vault"
 )
 
-// seeTime is the maximum wait for the content of a page.
+// seeTime is the maximum wait for a state of a page.
 const seeTime = 20 * time.Second
 
-// chromium is the browser of all tests. It ends with this process.
+// chromium starts the browser for all tests. The browser exits with this process.
 var chromium = sync.OnceValues(func() (context.Context, error) {
 	path := os.Getenv("CHROMIUM")
 	if path == "" {
@@ -46,16 +46,16 @@ type tab struct {
 	base string
 }
 
-// browse opens a new browser on a vault. If there is no browser, it skips the test, but with
-// CI=true it fails it.
+// browse opens a new browser for a vault. If Chromium is missing, it skips the test, but with CI=true
+// it fails the test.
 func browse(t *testing.T, v *vault.Vault) *tab {
 	t.Helper()
 	browser, err := chromium()
 	if errors.Is(err, exec.ErrNotFound) {
 		if os.Getenv("CI") == "true" {
-			t.Fatal("there is no chromium: run the tests with make test")
+			t.Fatal("chromium is not installed: run make deps")
 		}
-		t.Skip("there is no chromium on this machine")
+		t.Skip("chromium is not installed: run make deps")
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -68,7 +68,7 @@ func browse(t *testing.T, v *vault.Vault) *tab {
 		}
 		cancel()
 	})
-	// The first call creates the tab, which must outlive the time limit of later calls.
+	// The first call creates the tab. It has no time limit, because the tab is used until the test ends.
 	if err := chromedp.Do(ctx, chromedp.Navigate("about:blank")); err != nil {
 		t.Fatal(err)
 	}
@@ -81,29 +81,29 @@ func (b *tab) do(what string, steps ...chromedp.Action[chromedp.Void]) {
 	ctx, cancel := context.WithTimeout(b.ctx, seeTime)
 	defer cancel()
 	if err := chromedp.Do(ctx, steps...); err != nil {
-		b.t.Fatalf("%s: %v; the page is %s", what, err, b.words())
+		b.t.Fatalf("%s: %v; the page is %s", what, err, b.text())
 	}
 }
 
-// ask returns the result of a script on the page.
-func ask[T any](b *tab, script string) T {
+// evaluate returns the result of a script on the page.
+func evaluate[T any](b *tab, script string) T {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, seeTime)
 	defer cancel()
-	answer, err := chromedp.Run(ctx, chromedp.Evaluate[T](script))
+	result, err := chromedp.Run(ctx, chromedp.Evaluate[T](script))
 	if err != nil {
-		b.t.Fatalf("asking %s: %v; the page is %s", script, err, b.words())
+		b.t.Fatalf("evaluating %s: %v; the page is %s", script, err, b.text())
 	}
-	return answer
+	return result
 }
 
-// screenshot stores a screenshot for a person to look at.
+// screenshot stores a screenshot in $CERTVAULT_SCREENSHOTS, or in the folder for temporary files.
 func (b *tab) screenshot(name string) {
 	ctx, cancel := context.WithTimeout(b.ctx, seeTime)
 	defer cancel()
 	png, err := chromedp.Run(ctx, chromedp.FullScreenshot(100))
 	if err != nil {
-		b.t.Logf("the page could not be photographed: %v", err)
+		b.t.Logf("taking a screenshot: %v", err)
 		return
 	}
 	dir := os.Getenv("CERTVAULT_SCREENSHOTS")
@@ -112,14 +112,14 @@ func (b *tab) screenshot(name string) {
 	}
 	file := filepath.Join(dir, strings.ReplaceAll(b.t.Name(), "/", "-")+"-"+name+".png")
 	if err := os.WriteFile(file, png, 0o600); err != nil {
-		b.t.Logf("the page could not be photographed: %v", err)
+		b.t.Logf("taking a screenshot: %v", err)
 		return
 	}
-	b.t.Logf("what the page looks like is in %s", file)
+	b.t.Logf("screenshot: %s", file)
 }
 
-// words returns the text of the page and its address.
-func (b *tab) words() string {
+// text returns the address of the page and its text.
+func (b *tab) text() string {
 	ctx, cancel := context.WithTimeout(b.ctx, seeTime)
 	defer cancel()
 	text, err := chromedp.Run(ctx, chromedp.Evaluate[string](`location.href + ": " + (document.body?.innerText ?? "")`))
@@ -144,7 +144,7 @@ func (b *tab) at(path string) {
 	b.until("the page is not at "+path, fmt.Sprintf(`document.readyState == "complete" && location.pathname == %q`, path))
 }
 
-// see waits until the page shows texts.
+// see waits until the page shows all given texts.
 func (b *tab) see(texts ...string) {
 	b.t.Helper()
 	for _, text := range texts {
@@ -152,12 +152,12 @@ func (b *tab) see(texts ...string) {
 	}
 }
 
-// until waits for a condition.
+// until waits until a condition, a script on the page, is true.
 func (b *tab) until(problem, condition string) {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, seeTime)
 	defer cancel()
-	// The condition is polled from here, because navigation discards a page's own timers.
+	// The condition is polled from here, because a navigation discards the timers of a page.
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for {
@@ -166,7 +166,7 @@ func (b *tab) until(problem, condition string) {
 		}
 		select {
 		case <-ctx.Done():
-			b.t.Fatalf("%s; it is %s", problem, b.words())
+			b.t.Fatalf("%s; the page is %s", problem, b.text())
 		case <-tick.C:
 		}
 	}
@@ -184,10 +184,10 @@ func (b *tab) fill(name, text string) {
 	b.do("filling "+name, chromedp.SendKeys(control, text))
 }
 
-// press clicks the first visible button, link or summary with a text.
+// press clicks the first visible button, link or summary that contains a text.
 func (b *tab) press(text string) {
 	b.t.Helper()
-	b.until("nothing that can be pressed shows "+text, fmt.Sprintf(`document.readyState == "complete" && (() => {
+	b.until("there is no button or link "+text, fmt.Sprintf(`document.readyState == "complete" && (() => {
 		for (const old of document.querySelectorAll("[data-pressed]")) delete old.dataset.pressed;
 		const found = [...document.querySelectorAll("button, a, summary")].find((e) => e.checkVisibility() && e.innerText.includes(%q));
 		if (found) found.dataset.pressed = "";
@@ -196,8 +196,8 @@ func (b *tab) press(text string) {
 	b.do("pressing "+text, chromedp.Click(chromedp.CSS("[data-pressed]")))
 }
 
-// authenticator adds a virtual authenticator that stores passkeys and verifies its user, as a
-// telephone does.
+// authenticator adds a virtual authenticator that stores passkeys and verifies its user, like a
+// telephone.
 func (b *tab) authenticator() {
 	b.t.Helper()
 	if _, err := chromedp.Call(b.ctx, webauthn.Enable, webauthn.EnableParams{}); err != nil {

@@ -20,7 +20,7 @@ import (
 // batchTime is the maximum time for a batch on a busy machine.
 const batchTime = 3 * time.Minute
 
-// entries returns entries for people with diplomas, numbered by hundreds.
+// entries returns an entry for each name, with the indexes 0, 100, 200 and so on.
 func entries(fileID string, names ...string) []client.Entry {
 	list := make([]client.Entry, len(names))
 	for i, name := range names {
@@ -42,39 +42,39 @@ func TestBulk(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, database string) {
 		f := start(t, database)
-		single := f.upload(t, form("Known Already"))
+		single := f.upload(t, form("Duplicate Person"))
 		first, second := f.stage(t, "One"), f.stage(t, "Two")
-		list := append(entries(first, "Ada Obi", "Known Already"), client.Entry{
+		list := append(entries(first, "Ada Obi", "Duplicate Person"), client.Entry{
 			Index: 999_999, CertificateTitle: "Diploma", FullName: "名前", ApplicantEmail: "na@example.org", FileID: second, IssueDate: "2024-02-29", Details: "with honours",
 		})
 		id := f.submit(t, list)
-		eventually(t, batchTime, "the batch is done", func() bool { return f.batch(t, id).Status != "processing" })
+		eventually(t, batchTime, "the batch is finished", func() bool { return f.batch(t, id).Status != "processing" })
 		b, made := f.batch(t, id), f.entriesOf(t, id)
 		if b.Status != "completed_with_errors" || b.Approved != 2 || b.Rejected != 1 || b.CompletedAt == nil || b.Progress != 100 || len(made) != 3 {
-			t.Fatalf("%+v, %d entries", b, len(made))
+			t.Fatalf("got batch %+v with %d entries", b, len(made))
 		}
 		if e := made[1]; e.Index != 100 || e.Status != "rejected" || e.ExistingUUID == nil || *e.ExistingUUID != single.UUID {
-			t.Errorf("the duplicate: %+v", e)
+			t.Errorf("entry of the duplicate = %+v, want rejected with the existing certificate", e)
 		}
 		e := made[2]
 		if e.Index != 999_999 || e.Status != "approved" || e.UUID == nil || e.ReferenceID == nil {
-			t.Fatalf("%+v", e)
+			t.Fatalf("entry = %+v, want approved", e)
 		}
 		c := f.await(t, *e.UUID, "approved")
 		if c.FullName != "名前" || c.IssueDate != "2024-02-29" || c.Details == nil || *c.Details != "with honours" || c.TriggerContext != "bulk_upload" || c.ReferenceID != *e.ReferenceID {
-			t.Errorf("%+v", c)
+			t.Errorf("certificate = %+v, want the values of the entry", c)
 		}
 		file := f.verified(t, c.UUID)
 		if sum := sha256.Sum256(file); c.VerifiedSHA256 == nil || *c.VerifiedSHA256 != hex.EncodeToString(sum[:]) || !bytes.HasPrefix(file, sample("Two")) {
-			t.Error("the verified PDF does not contain the entry's file")
+			t.Error("the verified PDF does not begin with the file of the entry")
 		}
-		// If the same entries are submitted again with a new one, only the new certificate is
-		// created.
+		// If the same entries are submitted again together with a new entry, only the certificate of the
+		// new entry is created.
 		again := f.submit(t, append(list, client.Entry{Index: 7, CertificateTitle: "Diploma", FullName: "Eva Kim", ApplicantEmail: "eva@example.org", FileID: first}))
-		eventually(t, batchTime, "the batch is done", func() bool { return f.batch(t, again).Status != "processing" })
+		eventually(t, batchTime, "the batch is finished", func() bool { return f.batch(t, again).Status != "processing" })
 		made = f.entriesOf(t, again)
 		if b := f.batch(t, again); b.Approved != 1 || b.Rejected != 3 || made[0].Index != 0 || made[1].Index != 7 || made[1].Status != "approved" {
-			t.Errorf("sent again: %+v", b)
+			t.Errorf("batch with the same entries = %+v, want 1 approved and 3 rejected", b)
 		}
 		var listed []string
 		for b, err := range f.api(t).Batches(t.Context()) {
@@ -84,20 +84,20 @@ func TestBulk(t *testing.T) {
 			listed = append(listed, b.ID)
 		}
 		if !slices.Equal(listed, []string{again, id}) {
-			t.Errorf("the list of batches: %v", listed)
+			t.Errorf("list of batches = %v, want %v", listed, []string{again, id})
 		}
 	})
 }
 
-// TestBulkKill kills the vault just after it accepted a batch, while it creates certificates of the
-// entries, and while it seals them. All certificates exist exactly once.
+// TestBulkKill kills the vault just after it accepted a batch, while it creates the certificates of the
+// entries, and while it seals them. Finally each certificate exists exactly once.
 func TestBulkKill(t *testing.T) {
 	t.Parallel()
 	const n, same = 400, 20
 	each(t, func(t *testing.T, database string) {
 		f := start(t, database)
-		names := people("Survivor", n)
-		id := f.submit(t, entries(f.stage(t, "Somebody"), append(names, names[:same]...)...))
+		names := people("Kill", n)
+		id := f.submit(t, entries(f.stage(t, "Jane Doe"), append(names, names[:same]...)...))
 		d := f.database(t)
 		for i, moment := range []string{
 			`SELECT count(*) FROM batches`,
@@ -113,53 +113,53 @@ func TestBulkKill(t *testing.T) {
 			f.restart(t)
 			f.batch(t, id)
 		}
-		eventually(t, batchTime, "the batch is done", func() bool { return f.batch(t, id).Status != "processing" })
+		eventually(t, batchTime, "the batch is finished", func() bool { return f.batch(t, id).Status != "processing" })
 		if b := f.batch(t, id); b.Approved != n || b.Rejected != same || b.Total != n+same {
-			t.Errorf("%+v", b)
+			t.Errorf("batch = %+v, want %d approved and %d rejected", b, n, same)
 		}
 		for what, query := range map[string]string{
-			"certificates that are not approved": `SELECT count(*) FROM certificates WHERE status <> 'approved' OR batch_id IS NULL`,
-			"people with more than one":          `SELECT count(*) FROM (SELECT email FROM certificates GROUP BY email HAVING count(*) > 1) AS doubled`,
+			"certificates that are not approved":    `SELECT count(*) FROM certificates WHERE status <> 'approved' OR batch_id IS NULL`,
+			"people with more than one certificate": `SELECT count(*) FROM (SELECT email FROM certificates GROUP BY email HAVING count(*) > 1) AS doubled`,
 			"entries without their certificate": `SELECT count(*) FROM batch_entries e LEFT JOIN certificates c ON c.id = e.certificate_id
 				WHERE e.status = 'made' AND c.id IS NULL OR e.status NOT IN ('made', 'rejected')`,
-			"certificates not told of once": `SELECT count(*) FROM certificates c WHERE
+			"certificates without exactly one event of each kind": `SELECT count(*) FROM certificates c WHERE
 				(SELECT count(*) FROM webhook_events e WHERE e.certificate_id = c.id AND e.name LIKE '%.created') <> 1 OR
 				(SELECT count(*) FROM webhook_events e WHERE e.certificate_id = c.id AND e.name LIKE '%.approved') <> 1`,
 		} {
 			if got := count(t, d, query); got != 0 {
-				t.Errorf("%d %s", got, what)
+				t.Errorf("got %d %s, want 0", got, what)
 			}
 		}
 		if got := count(t, d, `SELECT count(*) FROM certificates`); got != n {
-			t.Errorf("%d certificates, want %d", got, n)
+			t.Errorf("got %d certificates, want %d", got, n)
 		}
 	})
 }
 
-// TestBulkTerminate sends SIGTERM in the middle of a batch: the vault ends in time, and the next
-// one continues.
+// TestBulkTerminate sends SIGTERM while a batch is processed. The vault exits in time, and continues
+// with the batch after a restart.
 func TestBulkTerminate(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, database string) {
 		f := start(t, database)
-		id := f.submit(t, entries(f.stage(t, "Somebody"), people("Finisher", 300)...))
+		id := f.submit(t, entries(f.stage(t, "Jane Doe"), people("Terminate", 300)...))
 		d := f.database(t)
-		eventually(t, batchTime, "the batch is under way", func() bool { return count(t, d, `SELECT count(*) FROM certificates`) > 50 })
+		eventually(t, batchTime, "50 certificates are created", func() bool { return count(t, d, `SELECT count(*) FROM certificates`) > 50 })
 		if code, err := f.Stop(); code != 0 || err != nil {
-			t.Errorf("ended with %d, %v", code, err)
+			t.Errorf("exit code = %d, %v; want 0", code, err)
 		}
 		f.restart(t)
-		eventually(t, batchTime, "the batch is done", func() bool { return f.batch(t, id).Status != "processing" })
+		eventually(t, batchTime, "the batch is finished", func() bool { return f.batch(t, id).Status != "processing" })
 		if b := f.batch(t, id); b.Approved != 300 {
-			t.Errorf("%+v", b)
+			t.Errorf("batch = %+v, want 300 approved", b)
 		}
 	})
 }
 
-// TestBulkMemory sends bodies of the maximum size and with the longest texts, several at once.
+// TestBulkMemory sends several bodies of the maximum size with the longest texts at the same time.
 func TestBulkMemory(t *testing.T) {
 	f := startIn(t, t.TempDir(), "")
-	file := f.stage(t, "Somebody")
+	file := f.stage(t, "Jane Doe")
 	before := peak(t, f.PID())
 	long := strings.Repeat("🎓", 250)
 	list := make([]vault.Entry, 5000)
@@ -181,9 +181,9 @@ func TestBulkMemory(t *testing.T) {
 			}
 			req.Header.Set("Content-Type", contentType)
 			a, err := f.client.Send(req)
-			// Requests that exceed the memory limit are postponed.
+			// The vault responds with 503 to requests that would exceed its memory limit.
 			if err != nil || a.Status != 202 && (a.Status != 503 || a.Header.Get("Retry-After") == "") {
-				t.Errorf("%+v, %v", a, err)
+				t.Errorf("got %+v, %v; want status 202, or 503 with Retry-After", a, err)
 			}
 		})
 	}
@@ -191,6 +191,6 @@ func TestBulkMemory(t *testing.T) {
 	after := peak(t, f.PID())
 	t.Logf("peak resident memory: %d MB before, %d MB after", before>>10, after>>10)
 	if after > maxResident {
-		t.Errorf("the process held %d MB, more than %d MB", after>>10, maxResident>>10)
+		t.Errorf("peak resident memory = %d MB, want at most %d MB", after>>10, maxResident>>10)
 	}
 }

@@ -19,8 +19,8 @@ import (
 	"github.com/certvault/certvault/test/vault"
 )
 
-// program returns the public client; each of its exchanges is checked against the document that the
-// vault serves.
+// program returns a client of package client. Each of its exchanges is checked against the OpenAPI
+// document of the vault.
 func (f *fixture) program(t *testing.T, token string) *client.Client {
 	t.Helper()
 	transport, err := f.Transport()
@@ -59,34 +59,34 @@ func TestClient(t *testing.T) {
 		}
 		_, err = c.Upload(ctx, n)
 		if refused, ok := errors.AsType[*client.Error](err); !ok || !errors.Is(err, client.ErrDuplicate) || refused.Existing() != made.UUID || refused.RequestID == "" {
-			t.Errorf("the same again: %v", err)
+			t.Errorf("uploading the same certificate again: got %v, want ErrDuplicate", err)
 		}
 		approved, err := c.Await(ctx, made.UUID)
 		if err != nil || approved.Status.Value != client.Approved {
-			t.Fatalf("%+v, %v", approved, err)
+			t.Fatalf("got %+v, %v; want an approved certificate", approved, err)
 		}
 		var pdf bytes.Buffer
 		if err := c.Download(ctx, made.UUID, &pdf); err != nil || !bytes.HasPrefix(pdf.Bytes(), original) {
-			t.Errorf("%d bytes, %v", pdf.Len(), err)
+			t.Errorf("the verified PDF (%d bytes, %v) does not begin with the original", pdf.Len(), err)
 		}
 		run(t, "qpdf", "--check", writeTemp(t, "verified.pdf", pdf.Bytes()))
 		page, err := c.VaultCertificatePage(ctx, client.VaultFilter{Search: "lovelace"}, 1, 10)
 		if err != nil || len(page.Data) != 1 || *page.Data[0].Details != "With distinction" {
-			t.Errorf("the list: %+v, %v", page, err)
+			t.Errorf("list = %+v, %v; want the certificate", page, err)
 		}
 		if valid, err := c.Verify(ctx, made.ReferenceID); err != nil || valid.Status != "valid" {
-			t.Errorf("verified: %+v, %v", valid, err)
+			t.Errorf("verification = %+v, %v; want valid", valid, err)
 		}
 		if _, err := c.Revoke(ctx, made.UUID, "Issued in error.", ""); err != nil {
 			t.Error(err)
 		}
 		if revoked, err := c.Verify(ctx, made.ReferenceID); err != nil || revoked.Status != "revoked" || *revoked.Reason != "Issued in error." {
-			t.Errorf("after the revocation: %+v, %v", revoked, err)
+			t.Errorf("verification after the revocation = %+v, %v; want revoked", revoked, err)
 		}
 	})
 }
 
-// command runs a command that uses the vault's interface.
+// command runs a command that uses the API of the vault.
 func (f *fixture) command(t *testing.T, token string, args ...string) vault.Result {
 	t.Helper()
 	dir := t.TempDir()
@@ -109,16 +109,16 @@ func TestUploadCommand(t *testing.T) {
 	upload := []string{"upload", writeTemp(t, "diploma.pdf", sample("Ada Lovelace")), "--title", "Diploma", "--name", "Ada Lovelace", "--email", "ada@example.org", "--wait"}
 	res := f.command(t, token, upload...)
 	if res.Code != 0 || !strings.Contains(res.Stdout, " approved\n"+f.URL+"/verify/NWU-") || res.Stderr != "" {
-		t.Fatalf("%+v", res)
+		t.Fatalf("upload: got %+v, want approved", res)
 	}
 	if res = f.command(t, token, upload...); res.Code != 1 || !strings.Contains(res.Stderr, "already exists") {
-		t.Errorf("the same again: %+v", res)
+		t.Errorf("uploading the same certificate again: got %+v, want exit code 1", res)
 	}
 	if res = f.command(t, "cvt_wrong", upload...); res.Code != 1 || !strings.Contains(res.Stderr, "Unauthorized - Invalid API token") {
-		t.Errorf("a wrong token: %+v", res)
+		t.Errorf("upload with an invalid token: got %+v, want exit code 1", res)
 	}
 	if res = f.command(t, token, upload[:2]...); res.Code != 2 {
-		t.Errorf("without a title: %+v", res)
+		t.Errorf("upload without a title: got %+v, want exit code 2", res)
 	}
 }
 
@@ -137,7 +137,7 @@ func TestBulkCommand(t *testing.T) {
 			}
 			fmt.Fprintf(&list, "Diploma;%s;%s;%d.pdf\r\n", person(i), mailbox(person(i)), i)
 		}
-		list.WriteString("Diploma;Twin;" + mailbox(person(0)) + ";1.pdf\r\nDiploma;Nobody;n@example.org;none.pdf\r\n")
+		list.WriteString("Diploma;Duplicate;" + mailbox(person(0)) + ";1.pdf\r\nDiploma;Unknown;n@example.org;none.pdf\r\n")
 		path := filepath.Join(dir, "class.csv")
 		if err := os.WriteFile(path, []byte(list.String()), 0o600); err != nil {
 			t.Fatal(err)
@@ -146,7 +146,7 @@ func TestBulkCommand(t *testing.T) {
 		for run := range 2 {
 			res := f.command(t, token, "bulk", path)
 			if res.Code != 1 || !strings.HasPrefix(res.Stdout, "40 approved, 1 rejected, 1 refused of 42 rows\n") {
-				t.Fatalf("run %d: %+v", run, res)
+				t.Fatalf("run %d: got %+v, want exit code 1", run, res)
 			}
 		}
 		file, err := os.Open(filepath.Join(dir, "class.results.csv"))
@@ -156,23 +156,23 @@ func TestBulkCommand(t *testing.T) {
 		defer file.Close()
 		results, err := csv.NewReader(file).ReadAll()
 		if err != nil || len(results) != rows+3 {
-			t.Fatalf("%d results, %v", len(results), err)
+			t.Fatalf("got %d results, %v; want %d", len(results), err, rows+3)
 		}
 		public := f.as(t, "")
 		for _, r := range results[1 : rows+1] {
 			if v, err := public.Verify(t.Context(), f.URL+"/verify/"+r[3]); err != nil || v.Status != "valid" {
-				t.Errorf("row %s, %s: %+v, %v", r[0], r[3], v, err)
+				t.Errorf("row %s: verification of %s = %+v, %v; want valid", r[0], r[3], v, err)
 			}
 		}
 		if n := count(t, f.database(t), `SELECT count(*) FROM certificates`); n != rows {
-			t.Errorf("there are %d certificates", n)
+			t.Errorf("got %d certificates, want %d", n, rows)
 		}
 	})
 }
 
-// TestOwnCertificateMustBeGiven requires that the client refuses a vault whose certificate is not
-// trusted.
-func TestOwnCertificateMustBeGiven(t *testing.T) {
+// TestUntrustedCertificate checks that the client refuses a vault with a self-signed certificate, unless
+// the certificate is configured.
+func TestUntrustedCertificate(t *testing.T) {
 	t.Parallel()
 	f := start(t, "")
 	c, err := client.New(client.Config{URL: f.URL})
@@ -180,7 +180,7 @@ func TestOwnCertificateMustBeGiven(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := c.Verify(t.Context(), "NWU-0000000000000000"); err == nil || errors.Is(err, client.ErrNotFound) {
-		t.Errorf("a stranger's certificate is trusted: %v", err)
+		t.Errorf("the client trusts an unknown self-signed certificate: %v", err)
 	}
 	pem, err := os.ReadFile(filepath.Join(f.Data, "tls", "cert.pem"))
 	if err != nil {
@@ -192,6 +192,6 @@ func TestOwnCertificateMustBeGiven(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := c.Verify(t.Context(), "NWU-0000000000000000"); !errors.Is(err, client.ErrNotFound) {
-		t.Errorf("%v", err)
+		t.Errorf("got %v, want ErrNotFound", err)
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/certvault/certvault/test/vault"
 )
 
-// corpus returns the files of the shared corpus that must be accepted, by path.
+// corpus returns the folder of the shared corpus, and the paths of its files that must be accepted.
 func corpus(t *testing.T) (root string, files []string) {
 	t.Helper()
 	repository, err := vault.Root()
@@ -24,7 +24,7 @@ func corpus(t *testing.T) (root string, files []string) {
 	root = filepath.Join(repository, "..", "shared", "corpus")
 	manifest, err := os.ReadFile(filepath.Join(root, "MANIFEST.tsv"))
 	if err != nil && os.Getenv("CI") != "true" {
-		t.Skip("the corpus is missing beside this repository")
+		t.Skip("the corpus is not in ../shared")
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -37,10 +37,10 @@ func corpus(t *testing.T) (root string, files []string) {
 	return root, files
 }
 
-// validations returns pdfsig's statement on the validity of each signature.
+// validations returns what pdfsig prints about the validity of each signature.
 func validations(t *testing.T, file []byte) (list []string) {
 	t.Helper()
-	out, err := exec.CommandContext(t.Context(), "pdfsig", "-nocert", writeTemp(t, "judged.pdf", file)).Output()
+	out, err := exec.CommandContext(t.Context(), "pdfsig", "-nocert", writeTemp(t, "signatures.pdf", file)).Output()
 	for line := range strings.Lines(string(out)) {
 		if strings.Contains(line, "Signature Validation:") {
 			list = append(list, strings.TrimSpace(line))
@@ -52,8 +52,8 @@ func validations(t *testing.T, file []byte) (list []string) {
 	return list
 }
 
-// TestCorpusSigned lets a vault sign every acceptable file. pdfsig trusts the signature by the
-// public root, openssl verifies it, and the signatures of the original stay valid.
+// TestCorpusSigned uploads every acceptable file. With the public root, pdfsig trusts the signature of
+// the vault and openssl verifies it. The signatures of the original stay valid.
 func TestCorpusSigned(t *testing.T) {
 	t.Parallel()
 	tool(t, "pdfsig")
@@ -70,18 +70,18 @@ func TestCorpusSigned(t *testing.T) {
 			t.Parallel()
 			c := f.await(t, uuid, "approved")
 			if n := count(t, f.database(t), `SELECT count(*) FROM certificate_checks WHERE certificate_id = $1 AND name = 'signature' AND result = 'passed'`, c.ID); n != 1 {
-				t.Error("the signature's check is not recorded as passed")
+				t.Error("the check of the signature is not stored as passed")
 			}
 			file := f.verified(t, uuid)
 			out := run(t, "pdfsig", "-nssdir", store, writeTemp(t, "signed.pdf", file))
-			// The vault's signature is the last, and the only one that covers the whole file.
+			// The vault's signature is the last signature, and the only signature that covers the whole file.
 			last := out[strings.LastIndex(out, "Signature #"):]
 			for _, want := range []string{"ETSI.CAdES.detached", "Total document signed", "Signature is Valid", "Certificate is Trusted"} {
 				if !strings.Contains(last, want) {
-					t.Errorf("pdfsig does not say %q of ours: %s", want, out)
+					t.Errorf("pdfsig does not print %q for the signature of the vault: %s", want, out)
 				}
 			}
-			cms(t, root, file)
+			checkCMS(t, root, file)
 			var before []string
 			original := read(t, filepath.Join(dir, path))
 			if strings.HasSuffix(path, ".pdf") && bytes.HasPrefix(file, original) {
@@ -89,11 +89,11 @@ func TestCorpusSigned(t *testing.T) {
 			}
 			after := validations(t, file)
 			if len(after) != len(before)+1 {
-				t.Fatalf("signatures before: %v, after: %v", before, after)
+				t.Fatalf("signatures of the original: %v, of the verified PDF: %v; want one more", before, after)
 			}
-			for i, said := range before {
-				if after[i] != said {
-					t.Errorf("signature %d: %s; before: %s", i+1, after[i], said)
+			for i, validation := range before {
+				if after[i] != validation {
+					t.Errorf("signature %d: pdfsig prints %q, for the original %q", i+1, after[i], validation)
 				}
 			}
 		})

@@ -20,11 +20,11 @@ import (
 	"github.com/certvault/certvault/test/vault"
 )
 
-// startTime is the maximum time for a start after a crash. The aim is 2 s, which the log of the
-// test shows; the limit allows for a busy machine.
+// startTime is the maximum time for a start after a crash. The target is 2 s; the limit allows for a
+// busy machine. The test logs the actual time.
 const startTime = 10 * time.Second
 
-// uploader uploads certificates, each once, and records those that the vault acknowledged.
+// uploader uploads certificates, each once, and records the acknowledged uploads.
 type uploader struct {
 	prefix string
 	next   atomic.Int64
@@ -43,7 +43,7 @@ func (u *uploader) run(ctx context.Context, t *testing.T, c *client.Client, clie
 				n := u.next.Add(1)
 				made, err := c.Upload(ctx, certificate(t, form(fmt.Sprintf("%s %d", u.prefix, n))))
 				if err != nil {
-					if _, answered := errors.AsType[*client.Error](err); answered {
+					if _, responded := errors.AsType[*client.Error](err); responded {
 						t.Errorf("upload %d: %v", n, err)
 					}
 					return // the vault stopped, or ctx ended
@@ -57,20 +57,20 @@ func (u *uploader) run(ctx context.Context, t *testing.T, c *client.Client, clie
 	wg.Wait()
 }
 
-// settled checks that every acknowledged upload is approved in time, and that its stored files are
+// checkAll checks that every acknowledged upload is approved in time, and that its stored files are
 // complete.
-func (u *uploader) settled(t *testing.T, f *fixture) {
+func (u *uploader) checkAll(t *testing.T, f *fixture) {
 	t.Helper()
 	d := f.database(t)
 	began := time.Now()
-	eventually(t, approvalTime, "every certificate has left processing", func() bool {
+	eventually(t, approvalTime, "no certificate is in processing", func() bool {
 		return count(t, d, `SELECT count(*) FROM certificates WHERE status = 'processing'`) == 0
 	})
 	t.Logf("ready after %v, all approved %v later", f.ReadyAfter.Round(time.Millisecond), time.Since(began).Round(time.Millisecond))
 	for _, uuid := range u.acked {
 		c, err := f.api(t).VaultCertificate(t.Context(), uuid)
 		if err != nil {
-			t.Fatalf("an acknowledged upload is lost: %v", err)
+			t.Fatalf("reading the certificate of an acknowledged upload: %v", err)
 		}
 		if c.Status.Value != "approved" {
 			t.Errorf("certificate %s is %s: %+v", uuid, c.Status.Value, c.Failure)
@@ -78,7 +78,7 @@ func (u *uploader) settled(t *testing.T, f *fixture) {
 		}
 		sum := sha256.Sum256(f.verified(t, uuid))
 		if c.VerifiedSHA256 == nil || *c.VerifiedSHA256 != hex.EncodeToString(sum[:]) {
-			t.Errorf("certificate %s: the verified PDF is not the stored one", uuid)
+			t.Errorf("certificate %s: the verified PDF does not have the stored digest", uuid)
 		}
 	}
 	if n := count(t, d, `SELECT count(*) FROM certificates WHERE status <> 'approved'`); n != 0 {
@@ -89,7 +89,7 @@ func (u *uploader) settled(t *testing.T, f *fixture) {
 		"approved": `SELECT count(*) FROM certificates c WHERE (SELECT count(*) FROM webhook_events e WHERE e.certificate_id = c.id AND e.name LIKE '%.approved') <> 1`,
 	} {
 		if n := count(t, d, query); n != 0 {
-			t.Errorf("%d certificates do not have exactly one event %s", n, name)
+			t.Errorf("%d certificates do not have exactly one %s event", n, name)
 		}
 	}
 }
@@ -100,10 +100,10 @@ func TestKill(t *testing.T) {
 	each(t, func(t *testing.T, database string) {
 		rounds := 5
 		if database != "" {
-			rounds = 2 // work of a dead node continues only after the node counts as dead
+			rounds = 2 // on PostgreSQL, a killed node is detected only after some time
 		}
 		f := start(t, database)
-		u := &uploader{prefix: "Survivor"}
+		u := &uploader{prefix: "Kill"}
 		for range rounds {
 			run, api := make(chan struct{}), f.api(t)
 			go func() {
@@ -117,10 +117,10 @@ func TestKill(t *testing.T) {
 			<-run
 			f.restart(t)
 			if f.ReadyAfter > startTime {
-				t.Errorf("ready only after %v", f.ReadyAfter)
+				t.Errorf("the vault was ready after %v, want at most %v", f.ReadyAfter, startTime)
 			}
 			t.Logf("killed after %v, %d acknowledged so far", pause, len(u.acked))
-			u.settled(t, f)
+			u.checkAll(t, f)
 		}
 	})
 }
@@ -131,7 +131,7 @@ func TestTerminate(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, database string) {
 		f := start(t, database)
-		u := &uploader{prefix: "Finisher"}
+		u := &uploader{prefix: "Terminate"}
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		run, api := make(chan struct{}), f.api(t)
@@ -139,7 +139,7 @@ func TestTerminate(t *testing.T) {
 			defer close(run)
 			u.run(ctx, t, api, 4)
 		}()
-		eventually(t, approvalTime, "uploads run", func() bool {
+		eventually(t, approvalTime, "8 uploads are acknowledged", func() bool {
 			u.mu.Lock()
 			defer u.mu.Unlock()
 			return len(u.acked) >= 8
@@ -148,17 +148,17 @@ func TestTerminate(t *testing.T) {
 		code, err := f.Stop()
 		took := time.Since(began)
 		if err != nil || code != 0 || took > 30*time.Second {
-			t.Errorf("ended with %d after %v, %v", code, took, err)
+			t.Errorf("exit code = %d after %v, %v; want 0 within 30 s", code, took, err)
 		}
 		cancel()
 		<-run
-		t.Logf("ended after %v, %d acknowledged", took.Round(time.Millisecond), len(u.acked))
+		t.Logf("exited after %v, %d acknowledged", took.Round(time.Millisecond), len(u.acked))
 		f.restart(t)
-		u.settled(t, f)
+		u.checkAll(t, f)
 	})
 }
 
-// TestDroppedConnection interrupts uploads: neither a row nor a file stays.
+// TestDroppedConnection interrupts uploads. The vault stores neither a row nor a file.
 func TestDroppedConnection(t *testing.T) {
 	t.Parallel()
 	f := start(t, "")
@@ -172,7 +172,7 @@ func TestDroppedConnection(t *testing.T) {
 			t.Fatal(err)
 		}
 		if after > 1<<20 {
-			eventually(t, approvalTime, "the file is coming in", func() bool { return len(f.files(t, "incoming")) == 1 })
+			eventually(t, approvalTime, "the vault receives the file", func() bool { return len(f.files(t, "incoming")) == 1 })
 		}
 		if err := conn.NetConn().Close(); err != nil {
 			t.Fatal(err)
@@ -194,22 +194,22 @@ func TestDroppedConnection(t *testing.T) {
 		_, err := http2.Send(req)
 		sent <- err
 	}()
-	eventually(t, approvalTime, "the file is coming in", func() bool { return len(f.files(t, "incoming")) > 0 })
+	eventually(t, approvalTime, "the vault receives the file", func() bool { return len(f.files(t, "incoming")) > 0 })
 	cancel()
 	if err := <-sent; err == nil {
-		t.Error("the upload was answered")
+		t.Error("the canceled upload returned no error")
 	}
-	eventually(t, approvalTime, "the files of broken uploads are gone", func() bool {
+	eventually(t, approvalTime, "the files of interrupted uploads are removed", func() bool {
 		return len(f.files(t, "incoming"))+len(f.files(t, "blobs")) == 0
 	})
 	nothingStored(t, f)
 	if log := f.Log(); strings.Contains(log, `"status":500`) {
-		t.Error("the log takes a client that went away for a fault of the vault")
+		t.Error("the log contains a status 500 for a closed connection")
 	}
 }
 
-// pause is a body that blocks until the client cancels.
-type pause struct{ ctx context.Context } //nolint:containedctx // the context is the request's
+// pause is a body that blocks until the client cancels the request.
+type pause struct{ ctx context.Context } //nolint:containedctx // the context of the request
 
 func (p pause) Read([]byte) (int, error) {
 	<-p.ctx.Done()

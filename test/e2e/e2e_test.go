@@ -1,15 +1,15 @@
 //go:build e2e
 
-// Package e2e tests the built binary from outside: over HTTP, by its exit codes and output, by the
-// rows and files it leaves, and with independent tools.
+// Package e2e tests the built binary from outside: its HTTP responses, exit codes and output, the rows
+// and files that it stores, and with independent tools the files that it creates.
 //
-// Operations of a usual program go through package client (operation_test.go): uploads, downloads,
-// retries, revocations, batches, and the errors that have a type there. A test writes requests by
-// hand, with fixture.client, if it is about the request or answer itself. Such requests are those
-// that package client cannot send (bodies that lie, stall or burst, missing or repeated fields,
-// wrong types and methods, invalid tokens), those whose raw answer matters (status and message for
-// each route and permission, headers, links between pages, compression, ranges, protocols, repeated
-// keys), and public ones, which have no token.
+// Operations that programs usually perform use package client (operation_test.go): uploads, downloads,
+// retries, revocations, batches, and the errors that have a type there. A test creates requests itself,
+// with fixture.client, in three cases. First, package client cannot send the request: bodies with a
+// wrong length, slow or huge bodies, missing or repeated fields, wrong types and methods, invalid tokens.
+// Second, the test checks the HTTP response: status and message for each route and permission, headers,
+// links between pages, compression, ranges, protocols, repeated keys. Third, the request is public and
+// has no token.
 package e2e
 
 import (
@@ -54,14 +54,14 @@ func each(t *testing.T, f func(t *testing.T, database string)) {
 	})
 }
 
-// start starts a vault in a new folder, creates an institution and a token, and stops the vault at
-// the end of the test, which must exit with 0.
+// start starts a vault in a new folder and creates an institution and a token. At the end of the test
+// it stops the vault, which must exit with 0.
 func start(t *testing.T, database string, args ...string) *fixture {
 	t.Helper()
 	return startIn(t, warm(t), database, args...)
 }
 
-// startIn is start in a data folder of the caller's.
+// startIn is like start, with a given data folder.
 func startIn(t *testing.T, data, database string, args ...string) *fixture {
 	t.Helper()
 	f := &fixture{Vault: serve(t, vault.Options{Data: data, Database: database, Args: unlimited(args)})}
@@ -83,7 +83,7 @@ func warm(t *testing.T) string {
 	return data
 }
 
-// unlimited switches the rate limits off, which the many requests of a test would exceed.
+// unlimited adds arguments that disable the rate limits, because tests send many requests.
 func unlimited(args []string) []string {
 	return append([]string{"--rate-limit", "0", "--public-rate-limit", "0"}, args...)
 }
@@ -97,15 +97,15 @@ func serve(t *testing.T, o vault.Options) *vault.Vault {
 	}
 	t.Cleanup(func() {
 		select {
-		case <-v.Done(): // the test ended it
+		case <-v.Done(): // the test stopped the vault
 		default:
 			if code, err := v.Stop(); err != nil || code != 0 {
-				t.Errorf("the vault ended with %d, %v", code, err)
+				t.Errorf("exit code of the vault = %d, %v; want 0", code, err)
 			}
 		}
 		if t.Failed() {
 			log := strings.Split(strings.TrimSpace(v.Log()), "\n")
-			t.Logf("the end of the vault's log:\n%s", strings.Join(log[max(0, len(log)-20):], "\n"))
+			t.Logf("last lines of the vault's log:\n%s", strings.Join(log[max(0, len(log)-20):], "\n"))
 		}
 		if err := v.Forget(); err != nil {
 			t.Error(err)
@@ -143,14 +143,14 @@ func (f *fixture) as(t *testing.T, token string) *vault.Client {
 	return c
 }
 
-// sample returns a small certificate for a person.
+// sample returns a small PDF of a certificate for a person.
 func sample(name string) []byte {
 	return vault.Sample{
 		Institution: "Northwind University", Title: "Diploma", Name: name, Line: "has completed the course.", Date: "1 June 2026", Emblem: 40,
 	}.PDF()
 }
 
-// form returns a valid form with a small PDF; who distinguishes it from others.
+// form returns a valid form with a small PDF for a person.
 func form(who string) *vault.Form {
 	return vault.NewForm("Diploma", who, mailbox(who), "diploma.pdf", sample(who))
 }
@@ -159,53 +159,54 @@ func mailbox(who string) string {
 	return strings.ReplaceAll(strings.ToLower(who), " ", ".") + "@example.org"
 }
 
-// get requests a path or URL, whose answer must have a status.
-func get(t *testing.T, c *vault.Client, target string, status int) *vault.Answer {
+// get requests a path or URL and checks the status of the response.
+func get(t *testing.T, c *vault.Client, target string, status int) *vault.Response {
 	t.Helper()
 	a, err := c.Get(t.Context(), target)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want(t, a, status)
+	wantStatus(t, a, status)
 	return a
 }
 
-// post posts JSON; the answer must have a status.
-func post(t *testing.T, c *vault.Client, target, body string, status int) *vault.Answer {
+// post posts JSON and checks the status of the response.
+func post(t *testing.T, c *vault.Client, target, body string, status int) *vault.Response {
 	t.Helper()
 	a, err := c.PostJSON(t.Context(), target, body)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want(t, a, status)
+	wantStatus(t, a, status)
 	return a
 }
 
-func want(t *testing.T, a *vault.Answer, status int) {
+func wantStatus(t *testing.T, a *vault.Response, status int) {
 	t.Helper()
 	if a.Status != status {
-		t.Fatalf("answered %d, not %d: %.500s", a.Status, status, a.Body)
+		t.Fatalf("status = %d, want %d: %.500s", a.Status, status, a.Body)
 	}
 }
 
-// refused checks an error's status, its JSON and its message.
-func refused(t *testing.T, a *vault.Answer, status int, message string) *vault.Problem {
+// wantProblem checks the status of an error response, and its message unless message is empty. It
+// returns the decoded body.
+func wantProblem(t *testing.T, a *vault.Response, status int, message string) *vault.Problem {
 	t.Helper()
 	if a.Status != status {
-		t.Errorf("answered %d, not %d: %.500s", a.Status, status, a.Body)
+		t.Errorf("status = %d, want %d: %.500s", a.Status, status, a.Body)
 	}
 	p, err := a.Problem()
 	if got := a.Header.Get("Content-Type"); got != "application/json" || err != nil {
-		t.Errorf("the error is %q, not JSON: %v", got, err)
+		t.Errorf("the error has content type %q, want JSON: %v", got, err)
 		return &vault.Problem{}
 	}
 	if message != "" && p.Message != message {
-		t.Errorf("the message is %q, not %q", p.Message, message)
+		t.Errorf("message = %q, want %q", p.Message, message)
 	}
 	return p
 }
 
-// database opens the fixture's database for reading beside the vault.
+// database opens the fixture's database for reading.
 func (f *fixture) database(t *testing.T) *sql.DB {
 	t.Helper()
 	driver, source := "pgx", f.Database
@@ -224,7 +225,7 @@ func (f *fixture) database(t *testing.T) *sql.DB {
 	return d
 }
 
-// count counts rows.
+// count returns the result of a query that counts rows.
 func count(t *testing.T, d *sql.DB, query string, args ...any) (n int) {
 	t.Helper()
 	if err := d.QueryRowContext(t.Context(), query, args...).Scan(&n); err != nil {
@@ -238,7 +239,7 @@ func (f *fixture) files(t *testing.T, folder string) (list []string) {
 	t.Helper()
 	err := filepath.WalkDir(filepath.Join(f.Data, "files", folder), func(path string, d os.DirEntry, err error) error {
 		if errors.Is(err, os.ErrNotExist) {
-			return nil // the file was removed meanwhile
+			return nil // the vault removed the file
 		}
 		if err == nil && !d.IsDir() {
 			list = append(list, path)
@@ -251,24 +252,24 @@ func (f *fixture) files(t *testing.T, folder string) (list []string) {
 	return list
 }
 
-// eventually waits until a condition holds.
-func eventually(t *testing.T, limit time.Duration, what string, holds func() bool) {
+// eventually waits until a condition is true. It fails the test after the time limit.
+func eventually(t *testing.T, limit time.Duration, what string, done func() bool) {
 	t.Helper()
 	deadline := time.NewTimer(limit)
 	defer deadline.Stop()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
-	for !holds() {
+	for !done() {
 		select {
 		case <-tick.C:
 		case <-deadline.C:
-			t.Fatalf("after %v still not: %s", limit, what)
+			t.Fatalf("timeout after %v: not true: %s", limit, what)
 		}
 	}
 }
 
-// tool returns the path of an independent program. If it is missing, the test is skipped, but with
-// CI=true it fails.
+// tool returns the path of an independent program. If the program is missing, tool skips the test, but
+// with CI=true it fails the test.
 func tool(t *testing.T, name string) string {
 	t.Helper()
 	path, err := exec.LookPath(name)
@@ -282,7 +283,7 @@ func tool(t *testing.T, name string) string {
 	return ""
 }
 
-// run runs an independent program, which must succeed.
+// run runs an independent program, which must succeed, and returns its output.
 func run(t *testing.T, name string, args ...string) string {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), tool(t, name), args...).CombinedOutput()

@@ -62,28 +62,28 @@ func TestMainFlow(t *testing.T) {
 	})
 }
 
-// checkCreated checks the answer to an upload.
+// checkCreated checks the response to an upload.
 func checkCreated(t *testing.T, c *client.VaultCertificate, i int, name, mime string, content []byte) {
 	t.Helper()
 	if c.Status.Value != "processing" || c.Status.Label == "" || c.Status.Description == "" {
-		t.Errorf("status is %+v", c.Status)
+		t.Errorf("status = %+v, want processing with a label and a description", c.Status)
 	}
 	if c.Source.Value != "vault" || c.TriggerContext != "single_upload" {
-		t.Errorf("source %+v, trigger context %q", c.Source, c.TriggerContext)
+		t.Errorf("source = %+v, trigger context = %q; want vault and single_upload", c.Source, c.TriggerContext)
 	}
 	if c.CertificateTitle != "Diploma in Cartography" || c.FullName != "Zoë Übermuth" || c.ApplicantEmail != fmt.Sprintf("Zoe.%d@Example.org", i) ||
 		c.IssueDate != "2026-02-28" || c.Details == nil || *c.Details != "With distinction" {
 		t.Errorf("the fields are not as submitted: %+v", c)
 	}
 	if !referenceID.MatchString(c.ReferenceID) {
-		t.Errorf("reference id %q", c.ReferenceID)
+		t.Errorf("reference id = %q, want %s", c.ReferenceID, referenceID)
 	}
 	sum := sha256.Sum256(content)
 	if want := (client.StoredFile{Name: name, MIMEType: mime, Size: int64(len(content)), SHA256: hex.EncodeToString(sum[:])}); c.File != want {
-		t.Errorf("file %+v, not %+v", c.File, want)
+		t.Errorf("file = %+v, want %+v", c.File, want)
 	}
 	if c.ID == 0 || c.PDFPath != nil || c.ImagePath != nil || c.VerifiedSHA256 != nil || c.ApprovedAt != nil || c.Failure != nil {
-		t.Errorf("something is set too early: %+v", c)
+		t.Errorf("a field of an approved or failed certificate is set: %+v", c)
 	}
 }
 
@@ -92,27 +92,27 @@ func checkFiles(t *testing.T, f *fixture, public *vault.Client, c *client.VaultC
 	t.Helper()
 	a := get(t, f.client, vault.CertificatesPath+"/"+c.UUID+"/download", 200)
 	if got := a.Header.Get("Content-Type"); got != "application/pdf" {
-		t.Errorf("the download is %q", got)
+		t.Errorf("content type of the download = %q, want application/pdf", got)
 	}
 	sum := sha256.Sum256(a.Body)
 	if c.VerifiedSHA256 == nil || *c.VerifiedSHA256 != hex.EncodeToString(sum[:]) {
-		t.Errorf("verified_sha256 is not that of the download")
+		t.Error("verified_sha256 is not the digest of the download")
 	}
 	if bytes.Equal(a.Body, original) || c.ApprovedAt == nil {
-		t.Error("the verified PDF is the original")
+		t.Error("the verified PDF is the original, or approved_at is not set")
 	}
 	path := writeTemp(t, "verified.pdf", a.Body)
 	run(t, "qpdf", "--check", path)
 	pages := filepath.Join(filepath.Dir(path), "page")
 	run(t, "pdftoppm", "-r", "150", "-png", path, pages)
-	shown, err := filepath.Glob(pages + "*.png")
-	if err != nil || len(shown) == 0 {
-		t.Fatalf("no page was rendered: %v", err)
+	rendered, err := filepath.Glob(pages + "*.png")
+	if err != nil || len(rendered) == 0 {
+		t.Fatalf("pdftoppm rendered no page: %v", err)
 	}
-	scans(t, c.VerificationURL, shown...)
+	checkScan(t, c.VerificationURL, rendered...)
 
 	if c.PDFPath == nil || c.ImagePath == nil {
-		t.Fatalf("no link to the files: %+v", c)
+		t.Fatalf("pdf_path or image_path is not set: %+v", c)
 	}
 	viaLink := get(t, public, *c.PDFPath, 200)
 	if !bytes.Equal(viaLink.Body, a.Body) {
@@ -124,36 +124,36 @@ func checkFiles(t *testing.T, f *fixture, public *vault.Client, c *client.VaultC
 	if _, err := png.Decode(bytes.NewReader(image.Body)); err != nil {
 		t.Errorf("image_path: %v", err)
 	}
-	scans(t, c.VerificationURL, writeTemp(t, "image.png", image.Body))
-	for _, broken := range tamper(t, *c.PDFPath) {
+	checkScan(t, c.VerificationURL, writeTemp(t, "image.png", image.Body))
+	for _, broken := range changedLinks(t, *c.PDFPath) {
 		if a, err := public.Get(t.Context(), broken); err != nil || a.Status != 404 {
-			t.Errorf("a link that was changed works (%v): %s", err, broken)
+			t.Errorf("a changed link does not return 404 (%v): %s", err, broken)
 		}
 	}
 
 	qr := get(t, public, c.QRCodePath, 200)
 	checkAsset(t, qr, "image/svg+xml")
-	scans(t, c.VerificationURL, rasterise(t, qr.Body))
+	checkScan(t, c.VerificationURL, rasterise(t, qr.Body))
 	bar := get(t, public, c.BarcodePath, 200)
 	checkAsset(t, bar, "image/svg+xml")
-	scans(t, c.ReferenceID, rasterise(t, bar.Body))
+	checkScan(t, c.ReferenceID, rasterise(t, bar.Body))
 	return a.Body
 }
 
 // checkAsset checks the headers that prevent a file from running code in a browser.
-func checkAsset(t *testing.T, a *vault.Answer, mediaType string) {
+func checkAsset(t *testing.T, a *vault.Response, mediaType string) {
 	t.Helper()
 	if got := a.Header.Get("Content-Type"); got != mediaType {
-		t.Errorf("the file is %q, not %q", got, mediaType)
+		t.Errorf("content type = %q, want %q", got, mediaType)
 	}
 	if a.Header.Get("X-Content-Type-Options") != "nosniff" || !strings.Contains(a.Header.Get("Content-Security-Policy"), "sandbox") ||
 		!strings.Contains(a.Header.Get("Cache-Control"), "private") {
-		t.Errorf("the headers of a file are %v", a.Header)
+		t.Errorf("the file has wrong security headers: %v", a.Header)
 	}
 }
 
-// scans checks that a scanner reads the content in at least one of the pictures.
-func scans(t *testing.T, content string, pictures ...string) {
+// checkScan checks that a scanner reads the content in at least one of the pictures.
+func checkScan(t *testing.T, content string, pictures ...string) {
 	t.Helper()
 	got := run(t, "zbarimg", append([]string{"--quiet", "--raw"}, pictures...)...)
 	for line := range strings.Lines(got) {
@@ -161,11 +161,11 @@ func scans(t *testing.T, content string, pictures ...string) {
 			return
 		}
 	}
-	t.Errorf("a scanner reads %q, not %q", got, content)
+	t.Errorf("the scanner reads %q, want %q", got, content)
 }
 
-// tamper returns invalid variants of a capability URL.
-func tamper(t *testing.T, link string) (list []string) {
+// changedLinks returns invalid variants of a link to a file.
+func changedLinks(t *testing.T, link string) (list []string) {
 	t.Helper()
 	u, err := url.Parse(link)
 	if err != nil {
@@ -178,7 +178,8 @@ func tamper(t *testing.T, link string) (list []string) {
 		list = append(list, changed.String())
 	}
 	const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
-	// The next character differs in the lowest bit only, which is not significant in the last place.
+	// The next character differs only in the lowest bit. In the last character of a signature, this bit
+	// is not part of the decoded bytes.
 	next := func(s string, i int) string {
 		return s[:i] + string(alphabet[strings.IndexByte(alphabet, s[i])^1]) + s[i+1:]
 	}
@@ -199,7 +200,7 @@ func tamper(t *testing.T, link string) (list []string) {
 func checkPublic(t *testing.T, f *fixture, public *vault.Client, c *client.VaultCertificate) {
 	t.Helper()
 	if c.VerificationURL != f.URL+"/verify/"+c.ReferenceID {
-		t.Errorf("verification_url %q", c.VerificationURL)
+		t.Errorf("verification_url = %q", c.VerificationURL)
 	}
 	folded := strings.ToLower(strings.ReplaceAll(c.ReferenceID, "-", ""))
 	for _, typed := range []string{c.VerificationURL, f.URL + "/verify/" + folded, f.URL + "/verify/" + url.PathEscape(" "+c.ReferenceID+" ")} {
@@ -209,22 +210,22 @@ func checkPublic(t *testing.T, f *fixture, public *vault.Client, c *client.Vault
 		}
 		if v.ReferenceID != c.ReferenceID || v.Status != "valid" || v.Institution != "Northwind University" || v.FullName != c.FullName ||
 			v.CertificateTitle != c.CertificateTitle || v.IssueDate != c.IssueDate || v.ApprovedAt == nil || v.RevokedAt != nil || v.Reason != nil {
-			t.Errorf("verification of %s: %+v", typed, v)
+			t.Errorf("verification of %s = %+v", typed, v)
 		}
 		for _, k := range v.Checks {
 			if (k.Result == "not_run") != (k.CheckedAt == nil) || k.Result == "failed" {
-				t.Errorf("check %+v", k)
+				t.Errorf("a check has failed, or has a time and did not run: %+v", k)
 			}
 		}
 	}
 	page := verifyPage(t, public, c.VerificationURL)
 	if !strings.Contains(page, c.FullName) || !strings.Contains(page, "Diploma in Cartography") {
-		t.Error("the page does not say whose certificate it is")
+		t.Error("the page does not show the name and the title")
 	}
-	answer := get(t, public, c.VerificationURL, 200)
+	response := get(t, public, c.VerificationURL, 200)
 	for _, secret := range []string{c.ApplicantEmail, strings.ToLower(c.ApplicantEmail), c.UUID} {
-		if strings.Contains(page, secret) || bytes.Contains(answer.Body, []byte(secret)) {
-			t.Errorf("the public learns %q", secret)
+		if strings.Contains(page, secret) || bytes.Contains(response.Body, []byte(secret)) {
+			t.Errorf("the public page or response contains %q", secret)
 		}
 	}
 }
@@ -241,35 +242,35 @@ func verifyPage(t *testing.T, public *vault.Client, target string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want(t, a, 200)
+	wantStatus(t, a, 200)
 	if !strings.HasPrefix(a.Header.Get("Content-Type"), "text/html") {
-		t.Errorf("the page is %q", a.Header.Get("Content-Type"))
+		t.Errorf("content type of the page = %q, want text/html", a.Header.Get("Content-Type"))
 	}
 	return string(a.Body)
 }
 
-// revoke revokes a certificate and checks its state afterwards.
+// revoke revokes a certificate and checks its state after the revocation.
 func revoke(t *testing.T, f *fixture, public *vault.Client, c *client.VaultCertificate, verified []byte) {
 	t.Helper()
 	events := func() int {
 		return count(t, f.database(t), `SELECT count(*) FROM webhook_events WHERE certificate_id = $1`, c.ID)
 	}
 	if n := events(); n != 2 {
-		t.Errorf("%d events before the revocation, not created and approved", n)
+		t.Errorf("got %d events before the revocation, want created and approved", n)
 	}
 	reason := "Issued in error to the wrong person"
-	for range 2 { // a second revocation is no error and causes no event
-		revoked := f.revoke(t, c.UUID, reason, "Case 17: never shown")
+	for range 2 { // the second revocation is not an error and causes no event
+		revoked := f.revoke(t, c.UUID, reason, "Case 17: internal")
 		if revoked.Status.Value != "revoked" || revoked.RevokedAt == nil || revoked.RevocationReason == nil || *revoked.RevocationReason != reason ||
 			revoked.PDFPath != nil || revoked.ImagePath != nil {
-			t.Errorf("revoked: %+v", revoked)
+			t.Errorf("revoked certificate = %+v", revoked)
 		}
 		if n := events(); n != 3 {
-			t.Errorf("%d events after the revocation, not 3", n)
+			t.Errorf("got %d events after the revocation, want 3", n)
 		}
 	}
 	if !bytes.Equal(f.verified(t, c.UUID), verified) {
-		t.Error("the download has changed with the revocation")
+		t.Error("the revocation changed the download")
 	}
 	get(t, public, *c.PDFPath, 404)
 	get(t, public, *c.ImagePath, 404)
@@ -279,12 +280,12 @@ func revoke(t *testing.T, f *fixture, public *vault.Client, c *client.VaultCerti
 		t.Fatal(err)
 	}
 	if v.Status != "revoked" || v.RevokedAt == nil || v.Reason == nil || *v.Reason != reason {
-		t.Errorf("verification after the revocation: %+v", v)
+		t.Errorf("verification after the revocation = %+v", v)
 	}
 	page := verifyPage(t, public, c.VerificationURL)
 	if !strings.Contains(page, reason) || strings.Contains(page, "Case 17") {
-		t.Error("the page must show the reason and never the note")
+		t.Error("the page does not show the reason, or shows the internal note")
 	}
 	_, err = f.api(t).RetryProcessing(t.Context(), c.UUID)
-	declined(t, err, client.ErrInvalidOperation, "")
+	wantClientError(t, err, client.ErrInvalidOperation, "")
 }

@@ -21,38 +21,38 @@ import (
 func TestHead(t *testing.T) {
 	t.Parallel()
 	f := start(t, "")
-	made := f.upload(t, form("Somebody"))
+	made := f.upload(t, form("Jane Doe"))
 	made = f.await(t, made.UUID, "approved")
 	for _, target := range []string{
 		vault.CertificatesPath, vault.CertificatesPath + "/" + made.UUID, vault.CertificatesPath + "/" + made.UUID + "/download", "/business/certificate-templates",
 		"/verify", made.VerificationURL, made.QRCodePath, made.BarcodePath, *made.PDFPath, *made.ImagePath, "/healthz", "/readyz", "/",
 	} {
-		whole, head := f.heads(t, target)
-		// Some answers contain the current time, which may be a digit shorter.
+		whole, head := f.getAndHead(t, target)
+		// Some responses contain the current time, whose length differs if its fraction ends with zeros.
 		for range 5 {
 			if head.Header.Get("Content-Length") == whole.Header.Get("Content-Length") {
 				break
 			}
-			whole, head = f.heads(t, target)
+			whole, head = f.getAndHead(t, target)
 		}
 		if head.Status != whole.Status || len(head.Body) != 0 {
-			t.Errorf("%s: %d with %d bytes, GET has %d", target, head.Status, len(head.Body), whole.Status)
+			t.Errorf("HEAD %s: status %d with %d bytes, GET has status %d", target, head.Status, len(head.Body), whole.Status)
 		}
 		for _, name := range []string{"Content-Type", "ETag", "Accept-Ranges", "Cache-Control", "Content-Disposition", "Vary", "Content-Length"} {
 			if name == "Content-Length" && whole.Status != 200 {
 				continue
 			}
 			if got, want := strings.Join(head.Header.Values(name), ", "), strings.Join(whole.Header.Values(name), ", "); got != want {
-				t.Errorf("%s: %s is %q, GET has %q", target, name, got, want)
+				t.Errorf("HEAD %s: %s is %q, GET has %q", target, name, got, want)
 			}
 		}
 	}
 }
 
-// heads returns the answers to a GET and a HEAD of an address.
-func (f *fixture) heads(t *testing.T, target string) (whole, head *vault.Answer) {
+// getAndHead returns the responses to a GET and a HEAD request.
+func (f *fixture) getAndHead(t *testing.T, target string) (whole, head *vault.Response) {
 	t.Helper()
-	answers := make([]*vault.Answer, 0, 2)
+	responses := make([]*vault.Response, 0, 2)
 	for _, method := range []string{http.MethodGet, http.MethodHead} {
 		req, err := f.client.Request(t.Context(), method, target, nil)
 		if err != nil {
@@ -63,13 +63,13 @@ func (f *fixture) heads(t *testing.T, target string) (whole, head *vault.Answer)
 		if err != nil {
 			t.Fatal(err)
 		}
-		answers = append(answers, a)
+		responses = append(responses, a)
 	}
-	return answers[0], answers[1]
+	return responses[0], responses[1]
 }
 
-// TestCompression checks the bytes on the wire: repetitive answers are compressed, files and parts
-// of files are not.
+// TestCompression checks that repetitive responses are compressed, and that files and parts of files
+// are not.
 func TestCompression(t *testing.T) {
 	t.Parallel()
 	f := start(t, "")
@@ -88,13 +88,13 @@ func TestCompression(t *testing.T) {
 		{"a PDF", *made.PDFPath, "", false},
 		{"a picture", *made.ImagePath, "", false},
 		{"a part of a PDF", vault.CertificatesPath + "/" + made.UUID + "/download", "bytes=0-1499", false},
-		{"a short answer", "/business/certificate-templates", "", false},
+		{"a short response", "/business/certificate-templates", "", false},
 	} {
 		req, err := f.client.Request(t.Context(), "GET", c.target, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		req.Header.Set("Accept-Encoding", "gzip") // the client does not decompress if the header is set by hand
+		req.Header.Set("Accept-Encoding", "gzip") // the HTTP client does not decompress if this header is set explicitly
 		if !strings.HasPrefix(c.target, "/") {
 			req.Header.Set("Accept", "text/html")
 		}
@@ -106,11 +106,11 @@ func TestCompression(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := a.Header.Get("Content-Encoding") == "gzip"; got != c.compressed || a.Status >= 400 {
-			t.Errorf("%s: %d, %v", c.what, a.Status, a.Header)
+			t.Errorf("%s: status %d, headers %v; want compressed = %v", c.what, a.Status, a.Header, c.compressed)
 			continue
 		}
 		if c.rangeOf != "" && len(a.Body) != 1500 {
-			t.Errorf("%s: %d bytes", c.what, len(a.Body))
+			t.Errorf("%s: got %d bytes, want 1500", c.what, len(a.Body))
 		}
 		if !c.compressed {
 			continue
@@ -121,9 +121,9 @@ func TestCompression(t *testing.T) {
 		}
 		plain, err := io.ReadAll(z)
 		if err != nil || len(plain) < len(a.Body)*3/2 {
-			t.Errorf("%s: %d bytes of %d, %v", c.what, len(a.Body), len(plain), err)
+			t.Errorf("%s: %d bytes are compressed to %d, %v", c.what, len(plain), len(a.Body), err)
 		}
-		t.Logf("%s: %d bytes of %d", c.what, len(a.Body), len(plain))
+		t.Logf("%s: %d bytes are compressed to %d", c.what, len(plain), len(a.Body))
 	}
 }
 
@@ -134,7 +134,7 @@ func TestHTTP2(t *testing.T) {
 	curl := func(args ...string) (status, version, body string) {
 		t.Helper()
 		out := writeTemp(t, "out", nil)
-		said := run(t, "curl", append([]string{
+		printed := run(t, "curl", append([]string{
 			"--silent", "--show-error", "--http2", "--cacert", filepath.Join(f.Data, "tls", "cert.pem"), "--header", "Authorization: Bearer " + f.client.Token,
 			"--output", out, "--write-out", "%{http_code} %{http_version}",
 		}, args...)...)
@@ -142,16 +142,16 @@ func TestHTTP2(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		status, version, _ = strings.Cut(said, " ")
+		status, version, _ = strings.Cut(printed, " ")
 		return status, version, string(content)
 	}
-	pdf := writeTemp(t, "diploma.pdf", sample("Somebody"))
-	status, version, body := curl("--form", "certificate_title=Diploma", "--form", "full_name=Somebody", "--form", "applicant_email=somebody@example.org",
+	pdf := writeTemp(t, "diploma.pdf", sample("Jane Doe"))
+	status, version, body := curl("--form", "certificate_title=Diploma", "--form", "full_name=Jane Doe", "--form", "applicant_email=jane.doe@example.org",
 		"--form", "certificate_file=@"+pdf, f.URL+vault.CertificatesPath)
 	if status != "201" || version != "2" {
-		t.Fatalf("%s over HTTP/%s: %s", status, version, body)
+		t.Fatalf("upload: status %s over HTTP/%s: %s", status, version, body)
 	}
-	made, err := (&vault.Answer{Body: []byte(body)}).Certificate()
+	made, err := (&vault.Response{Body: []byte(body)}).Certificate()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -159,26 +159,26 @@ func TestHTTP2(t *testing.T) {
 	download := f.URL + vault.CertificatesPath + "/" + made.UUID + "/download"
 	status, version, whole := curl(download)
 	if status != "200" || version != "2" || !strings.HasPrefix(whole, "%PDF-") {
-		t.Fatalf("%s over HTTP/%s", status, version)
+		t.Fatalf("download: status %s over HTTP/%s", status, version)
 	}
 	if status, _, part := curl("--range", "5-99", download); status != "206" || part != whole[5:100] {
-		t.Errorf("a part: %s, %d bytes", status, len(part))
+		t.Errorf("range request: status %s, %d bytes", status, len(part))
 	}
 	etag := get(t, f.client, vault.CertificatesPath+"/"+made.UUID+"/download", 200).Header.Get("ETag")
 	if status, _, body := curl("--header", "If-None-Match: "+etag, download); status != "304" || body != "" {
-		t.Errorf("a condition: %s, %d bytes", status, len(body))
+		t.Errorf("conditional request: status %s, %d bytes", status, len(body))
 	}
-	if status, _, _ := curl("--header", "Authorization: Bearer nobody", "--form", "certificate_file=@"+pdf, f.URL+vault.CertificatesPath); status != "401" {
-		t.Errorf("another's token: %s", status)
+	if status, _, _ := curl("--header", "Authorization: Bearer unknown", "--form", "certificate_file=@"+pdf, f.URL+vault.CertificatesPath); status != "401" {
+		t.Errorf("upload with an invalid token: status = %s, want 401", status)
 	}
 }
 
-// TestExpectContinue uses a client that waits before it sends its body: after a refusal it need not
-// send it.
+// TestExpectContinue uses a client that waits for 100 Continue before it sends its body. The vault
+// refuses invalid requests before the body is sent.
 func TestExpectContinue(t *testing.T) {
 	t.Parallel()
 	f := start(t, "")
-	contentType, encoded, err := form("Somebody").Encode()
+	contentType, encoded, err := form("Jane Doe").Encode()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -199,29 +199,29 @@ func TestExpectContinue(t *testing.T) {
 		"over 1 GiB": {request(f.client.Token, contentType, 1<<30), 413},
 	} {
 		if a := exchange(t, f, "POST", c.request); a.Status != c.status {
-			t.Errorf("%s: %d, not %d", what, a.Status, c.status)
+			t.Errorf("%s: status = %d, want %d", what, a.Status, c.status)
 		}
 	}
 	conn := dial(t, f)
 	if _, err := io.WriteString(conn, request(f.client.Token, contentType, len(body))); err != nil {
 		t.Fatal(err)
 	}
-	answers := bufio.NewReader(conn)
-	if line, err := answers.ReadString('\n'); err != nil || !strings.HasPrefix(line, "HTTP/1.1 100 ") {
-		t.Fatalf("told %q, %v", line, err)
+	responses := bufio.NewReader(conn)
+	if line, err := responses.ReadString('\n'); err != nil || !strings.HasPrefix(line, "HTTP/1.1 100 ") {
+		t.Fatalf("got %q, %v; want 100 Continue", line, err)
 	}
-	if _, err := answers.ReadString('\n'); err != nil {
+	if _, err := responses.ReadString('\n'); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := conn.Write(body); err != nil {
 		t.Fatal(err)
 	}
-	res, err := http.ReadResponse(answers, nil)
+	res, err := http.ReadResponse(responses, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer res.Body.Close()
 	if res.StatusCode != http.StatusCreated {
-		t.Errorf("answered %d", res.StatusCode)
+		t.Errorf("status = %d, want 201", res.StatusCode)
 	}
 }

@@ -19,8 +19,8 @@ import (
 	"github.com/certvault/certvault/test/vault"
 )
 
-// keyed uploads with an idempotency key.
-func keyed(ctx context.Context, c *vault.Client, key string, form *vault.Form) (*vault.Answer, error) {
+// uploadKeyed uploads a certificate with an idempotency key.
+func uploadKeyed(ctx context.Context, c *vault.Client, key string, form *vault.Form) (*vault.Response, error) {
 	contentType, body, err := form.Encode()
 	if err != nil {
 		return nil, err
@@ -35,19 +35,19 @@ func keyed(ctx context.Context, c *vault.Client, key string, form *vault.Form) (
 	return c.Send(req)
 }
 
-func mustKeyed(t *testing.T, c *vault.Client, key string, form *vault.Form) *vault.Answer {
+func mustUploadKeyed(t *testing.T, c *vault.Client, key string, form *vault.Form) *vault.Response {
 	t.Helper()
-	a, err := keyed(t.Context(), c, key, form)
+	a, err := uploadKeyed(t.Context(), c, key, form)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return a
 }
 
-func replayed(a *vault.Answer) bool { return a.Header.Get("Idempotency-Replayed") == "true" }
+func replayed(a *vault.Response) bool { return a.Header.Get("Idempotency-Replayed") == "true" }
 
-// TestIdempotency repeats a request, over both versions of HTTP: it is executed once, and each
-// answer has the same bytes.
+// TestIdempotency repeats a request over both versions of HTTP. The vault executes it once, and each
+// response has the same body.
 func TestIdempotency(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, database string) {
@@ -57,13 +57,13 @@ func TestIdempotency(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(http2.HTTP.CloseIdleConnections)
-		heavy, err := vault.Sample{Title: "Heavy", Name: "Somebody"}.PDFOfSize(8 << 20)
+		heavy, err := vault.Sample{Title: "Heavy", Name: "Jane Doe"}.PDFOfSize(8 << 20)
 		if err != nil {
 			t.Fatal(err)
 		}
-		upload := form("Somebody").WithFile("heavy.pdf", heavy)
-		first := mustKeyed(t, f.client, "order-1", upload)
-		want(t, first, 201)
+		upload := form("Jane Doe").WithFile("heavy.pdf", heavy)
+		first := mustUploadKeyed(t, f.client, "order-1", upload)
+		wantStatus(t, first, 201)
 		made, err := first.Certificate()
 		if err != nil {
 			t.Fatal(err)
@@ -71,31 +71,31 @@ func TestIdempotency(t *testing.T) {
 		f.await(t, made.UUID, "approved")
 		stored := len(f.files(t, "blobs"))
 		for _, c := range []*vault.Client{f.client, http2, f.client} { // each form has a different boundary
-			again := mustKeyed(t, c, "order-1", upload)
+			again := mustUploadKeyed(t, c, "order-1", upload)
 			if !replayed(again) || again.Status != 201 || !bytes.Equal(again.Body, first.Body) {
-				t.Errorf("%s: %d %s", again.Proto, again.Status, again.Body)
+				t.Errorf("repeated upload over %s: status %d, want the first response: %s", again.Proto, again.Status, again.Body)
 			}
 		}
-		p := refused(t, mustKeyed(t, f.client, "order-1", upload.With("full_name", "Somebody Else")), 422, "")
+		p := wantProblem(t, mustUploadKeyed(t, f.client, "order-1", upload.With("full_name", "John Doe")), 422, "")
 		if len(p.Errors["Idempotency-Key"]) != 1 {
-			t.Errorf("other content: %+v", p)
+			t.Errorf("other content with the same key: got %+v, want an error for Idempotency-Key", p)
 		}
-		refused(t, mustKeyed(t, f.client, "two words", upload), 422, "")
+		wantProblem(t, mustUploadKeyed(t, f.client, "two words", upload), 422, "")
 		if files := f.files(t, "blobs"); len(files) != stored {
-			t.Errorf("replays left files: %v", files)
+			t.Errorf("repeated uploads stored files: %v", files)
 		}
 		d := f.database(t)
 		if n := count(t, d, `SELECT count(*) FROM certificates`); n != 1 {
-			t.Errorf("%d certificates", n)
+			t.Errorf("got %d certificates, want 1", n)
 		}
 
-		revoke := func(reason string) *vault.Answer {
+		revoke := func(reason string) *vault.Response {
 			req, err := f.client.Request(t.Context(), "POST", vault.CertificatesPath+"/"+made.UUID+"/revoke", strings.NewReader(`{"reason":"`+reason+`"}`))
 			if err != nil {
 				t.Fatal(err)
 			}
 			req.Header.Set("Content-Type", "application/json")
-			req.Header.Set("Idempotency-Key", "order-1") // on another path it is another key
+			req.Header.Set("Idempotency-Key", "order-1") // keys are separate for each path
 			a, err := f.client.Send(req)
 			if err != nil {
 				t.Fatal(err)
@@ -103,29 +103,29 @@ func TestIdempotency(t *testing.T) {
 			return a
 		}
 		once := revoke("withdrawn")
-		want(t, once, 200)
+		wantStatus(t, once, 200)
 		if again := revoke("withdrawn"); !replayed(again) || !bytes.Equal(again.Body, once.Body) {
-			t.Errorf("revoked again: %d %s", again.Status, again.Body)
+			t.Errorf("repeated revocation: status %d, want the first response: %s", again.Status, again.Body)
 		}
-		refused(t, revoke("another reason"), 422, "")
+		wantProblem(t, revoke("another reason"), 422, "")
 		if log := f.Log(); strings.Contains(log, "order-1") || strings.Contains(log, `"status":500`) {
-			t.Error("the log has a key, or a fault")
+			t.Error("the log contains an idempotency key, or a status 500")
 		}
 	})
 }
 
 // TestIdempotencyAcrossKill kills the vault at random moments while clients upload with keys. Each
-// client repeats requests without an answer. It must get the 201 answer of the only certificate,
-// and no duplicate error.
+// client repeats the requests that had no response. The response must be 201 with the only certificate,
+// not a duplicate error.
 func TestIdempotencyAcrossKill(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, database string) {
 		rounds := 6
 		if database != "" {
-			rounds = 2 // a dead node is detected only after some seconds
+			rounds = 2 // a killed node is detected only after some seconds
 		}
 		f := start(t, database)
-		answers := map[string][]byte{}
+		responses := map[string][]byte{}
 		next, again := 0, 0
 		for range rounds {
 			const clients = 6
@@ -139,7 +139,7 @@ func TestIdempotencyAcrossKill(t *testing.T) {
 						n := next
 						next++
 						mu.Unlock()
-						a, err := keyed(t.Context(), f.client, fmt.Sprintf("key-%d", n), form(person(n)))
+						a, err := uploadKeyed(t.Context(), f.client, fmt.Sprintf("key-%d", n), form(person(n)))
 						mu.Lock()
 						if err != nil {
 							open = append(open, n)
@@ -147,9 +147,9 @@ func TestIdempotencyAcrossKill(t *testing.T) {
 							return // the vault stopped
 						}
 						if a.Status != 201 || replayed(a) {
-							t.Errorf("upload %d: %d %s", n, a.Status, a.Body)
+							t.Errorf("upload %d: status %d: %s", n, a.Status, a.Body)
 						}
-						answers[person(n)] = a.Body
+						responses[person(n)] = a.Body
 						mu.Unlock()
 					}
 				})
@@ -160,42 +160,43 @@ func TestIdempotencyAcrossKill(t *testing.T) {
 			wg.Wait()
 			f.restart(t)
 			for _, n := range open {
-				var a *vault.Answer
-				eventually(t, approvalTime, "the key is free", func() bool {
-					a = mustKeyed(t, f.client, fmt.Sprintf("key-%d", n), form(person(n)))
+				var a *vault.Response
+				eventually(t, approvalTime, "the key can be used again", func() bool {
+					a = mustUploadKeyed(t, f.client, fmt.Sprintf("key-%d", n), form(person(n)))
 					return a.Status != http.StatusConflict
 				})
 				if a.Status != 201 {
-					t.Errorf("upload %d, sent again: %d %s", n, a.Status, a.Body)
+					t.Errorf("upload %d, sent again: status %d: %s", n, a.Status, a.Body)
 				}
 				if replayed(a) {
 					again++
 				}
-				answers[person(n)] = a.Body
+				responses[person(n)] = a.Body
 			}
 		}
-		t.Logf("%d uploads in %d lives; of those without an answer, %d had been done", next, rounds+1, again)
+		t.Logf("%d uploads to %d processes; %d uploads without a response had been executed", next, rounds+1, again)
 		d := f.database(t)
-		if n := count(t, d, `SELECT count(*) FROM certificates`); n != next || len(answers) != next {
-			t.Errorf("%d certificates and %d answers of %d uploads", n, len(answers), next)
+		if n := count(t, d, `SELECT count(*) FROM certificates`); n != next || len(responses) != next {
+			t.Errorf("got %d certificates and %d responses for %d uploads", n, len(responses), next)
 		}
 		if n := count(t, d, `SELECT count(*) FROM webhook_events WHERE name LIKE '%.created'`); n != next {
-			t.Errorf("%d events of %d uploads", n, next)
+			t.Errorf("got %d events for %d uploads", n, next)
 		}
-		for who, body := range answers {
-			made, err := (&vault.Answer{Status: 201, Body: body}).Certificate()
+		for who, body := range responses {
+			made, err := (&vault.Response{Status: 201, Body: body}).Certificate()
 			if err != nil {
 				t.Fatal(err)
 			}
 			if n := count(t, d, `SELECT count(*) FROM certificates WHERE uuid = $1 AND full_name = $2`, made.UUID, who); n != 1 {
-				t.Errorf("%s was answered with certificate %s, which is not theirs", who, made.UUID)
+				t.Errorf("the response for %s has certificate %s of another person", who, made.UUID)
 			}
 		}
 	})
 }
 
-// slowly starts an upload with a key and leaves it open until the pipe is closed.
-func slowly(t *testing.T, c *vault.Client, key string, form *vault.Form) (rest func() *vault.Answer, cut func()) {
+// beginUpload sends the first half of an upload with a key. rest sends the other half and returns the
+// response. cut cancels the upload.
+func beginUpload(t *testing.T, c *vault.Client, key string, form *vault.Form) (rest func() *vault.Response, cut func()) {
 	t.Helper()
 	contentType, body, err := form.Encode()
 	if err != nil {
@@ -213,17 +214,17 @@ func slowly(t *testing.T, c *vault.Client, key string, form *vault.Form) (rest f
 	}
 	req.Header.Set("Content-Type", contentType)
 	req.Header.Set("Idempotency-Key", key)
-	var answer *vault.Answer
+	var response *vault.Response
 	done := make(chan error, 1)
 	go func() {
 		var err error
-		answer, err = c.Send(req)
+		response, err = c.Send(req)
 		done <- err
 	}()
 	if _, err := write.Write(content[:len(content)/2]); err != nil {
 		t.Fatal(err)
 	}
-	rest = func() *vault.Answer {
+	rest = func() *vault.Response {
 		if _, err := write.Write(content[len(content)/2:]); err != nil {
 			t.Fatal(err)
 		}
@@ -233,18 +234,18 @@ func slowly(t *testing.T, c *vault.Client, key string, form *vault.Form) (rest f
 		if err := <-done; err != nil {
 			t.Fatal(err)
 		}
-		return answer
+		return response
 	}
 	cut = func() {
 		cancel()
-		_ = write.Close() // the reader is gone
+		_ = write.Close() // the reader is closed
 		<-done
 	}
 	return rest, cut
 }
 
-// TestIdempotencyInFlight repeats a request in progress: on the same node and, on PostgreSQL, on
-// another one, which takes over after the first dies.
+// TestIdempotencyInFlight repeats a request in progress on the same node and, on PostgreSQL, on another
+// node. The other node accepts the request after the first node was killed.
 func TestIdempotencyInFlight(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, database string) {
@@ -257,40 +258,40 @@ func TestIdempotencyInFlight(t *testing.T) {
 		claimed := func(n int) func() bool {
 			return func() bool { return count(t, d, `SELECT count(*) FROM idempotency_keys WHERE status IS NULL`) == n }
 		}
-		upload := form("Somebody")
-		rest, _ := slowly(t, f.client, "k", upload)
-		eventually(t, approvalTime, "the upload is under way", claimed(1))
+		upload := form("Jane Doe")
+		rest, _ := beginUpload(t, f.client, "k", upload)
+		eventually(t, approvalTime, "the upload is in progress", claimed(1))
 		for i, node := range nodes {
-			a := mustKeyed(t, node.client, "k", upload)
-			refused(t, a, 409, "")
+			a := mustUploadKeyed(t, node.client, "k", upload)
+			wantProblem(t, a, 409, "")
 			if a.Header.Get("Retry-After") == "" {
-				t.Errorf("node %d: %v", i, a.Header)
+				t.Errorf("node %d: the response has no Retry-After: %v", i, a.Header)
 			}
 		}
 		first := rest()
-		want(t, first, 201)
+		wantStatus(t, first, 201)
 		for i, node := range nodes {
-			if again := mustKeyed(t, node.client, "k", upload); !replayed(again) || !bytes.Equal(again.Body, first.Body) {
-				t.Errorf("node %d: %d %s", i, again.Status, again.Body)
+			if again := mustUploadKeyed(t, node.client, "k", upload); !replayed(again) || !bytes.Equal(again.Body, first.Body) {
+				t.Errorf("node %d: status %d, want the first response: %s", i, again.Status, again.Body)
 			}
 		}
 
-		_, cut := slowly(t, f.client, "gone", form("Gone"))
-		eventually(t, approvalTime, "the upload is under way", claimed(1))
+		_, cut := beginUpload(t, f.client, "canceled", form("Canceled"))
+		eventually(t, approvalTime, "the upload is in progress", claimed(1))
 		cut()
-		eventually(t, approvalTime, "the key of a client that is gone is free", claimed(0))
+		eventually(t, approvalTime, "the key of the canceled upload can be used again", claimed(0))
 
 		if len(nodes) > 1 {
-			_, cut := slowly(t, f.client, "dead", form("Dead"))
-			eventually(t, approvalTime, "the upload is under way", claimed(1))
+			_, cut := beginUpload(t, f.client, "killed", form("Killed"))
+			eventually(t, approvalTime, "the upload is in progress", claimed(1))
 			f.Kill()
 			cut()
-			var a *vault.Answer
-			eventually(t, approvalTime, "the key of a dead node is free", func() bool {
-				a = mustKeyed(t, nodes[1].client, "dead", form("Dead"))
+			var a *vault.Response
+			eventually(t, approvalTime, "the key of the killed node can be used again", func() bool {
+				a = mustUploadKeyed(t, nodes[1].client, "killed", form("Killed"))
 				return a.Status != http.StatusConflict
 			})
-			want(t, a, 201)
+			wantStatus(t, a, 201)
 		}
 	})
 }

@@ -21,11 +21,11 @@ import (
 // maxResident is the maximum memory of the process in kB.
 const maxResident = 300 << 10
 
-// TestMemory uploads 50 files of about 20 MB at once: PDFs with large data outside of pages, PDFs
+// TestMemory uploads 50 files of about 20 MB at the same time: PDFs with large data outside of pages, PDFs
 // with a large picture, and pictures.
 func TestMemory(t *testing.T) {
 	const uploads = 50
-	padded, err := vault.Sample{Title: "Heavy", Name: "Somebody"}.PDFOfSize(maxFile)
+	padded, err := vault.Sample{Title: "Heavy", Name: "Jane Doe"}.PDFOfSize(maxFile)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,7 +35,7 @@ func TestMemory(t *testing.T) {
 	}
 	heavy := []vault.Form{
 		{FileName: "padded.pdf", File: padded},
-		{FileName: "picture.pdf", File: vault.Sample{Title: "Heavy", Name: "Somebody", Emblem: 2700}.PDF()},
+		{FileName: "picture.pdf", File: vault.Sample{Title: "Heavy", Name: "Jane Doe", Emblem: 2700}.PDF()},
 		{FileName: "picture.png", File: picture},
 	}
 	f := startIn(t, t.TempDir(), "")
@@ -61,9 +61,9 @@ func TestMemory(t *testing.T) {
 		f.await(t, uuid, "approved")
 	}
 	approved := peak(t, f.PID())
-	t.Logf("peak resident memory: %d MB after %d uploads at once, %d MB when all were approved", uploaded>>10, uploads, approved>>10)
+	t.Logf("peak resident memory: %d MB after %d concurrent uploads, %d MB when all were approved", uploaded>>10, uploads, approved>>10)
 	if approved > maxResident {
-		t.Errorf("the process held %d MB, more than %d MB", approved>>10, maxResident>>10)
+		t.Errorf("peak resident memory = %d MB, want at most %d MB", approved>>10, maxResident>>10)
 	}
 }
 
@@ -83,8 +83,8 @@ func peak(t *testing.T, pid int) int {
 	return number(t, string(m[1]))
 }
 
-// TestFullDisk fills the disk: uploads are refused early enough, and no acknowledged upload is
-// lost.
+// TestFullDisk fills the disk. The vault refuses uploads before the disk is full, and loses no
+// acknowledged upload.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	const size = 160 << 20
@@ -99,24 +99,24 @@ func TestFullDisk(t *testing.T) {
 	first := f.upload(t, form("First"))
 	f.await(t, first.UUID, "approved") // the compiled renderer is on the disk now
 
-	// The upload of a file that exceeds the free space fails in the middle.
+	// The upload of a file that is larger than the free space fails while it is received.
 	ballast := filepath.Join(data, "ballast")
 	fill(t, data, ballast, size*8/100)
-	heavy, err := vault.Sample{Title: "Heavy", Name: "Somebody"}.PDFOfSize(maxFile)
+	heavy, err := vault.Sample{Title: "Heavy", Name: "Jane Doe"}.PDFOfSize(maxFile)
 	if err != nil {
 		t.Fatal(err)
 	}
-	full(t, f, form("Too Heavy").WithFile("heavy.pdf", heavy))
+	uploadToFullDisk(t, f, form("Too Heavy").WithFile("heavy.pdf", heavy))
 	if left := f.files(t, "incoming"); len(left) != 0 {
-		t.Errorf("files were left: %v", left)
+		t.Errorf("the failed upload left files: %v", left)
 	}
-	// The others are accepted until less than 5 % is free. They continue afterwards.
+	// Smaller uploads are accepted until less than 5 % is free. They are processed even later.
 	acked := []*client.VaultCertificate{first}
 	for i := range 10 {
 		acked = append(acked, f.upload(t, form(person(i))))
 	}
 	fill(t, data, ballast, size*4/100)
-	full(t, f, form("Too Late"))
+	uploadToFullDisk(t, f, form("Too Late"))
 	for _, c := range acked {
 		if _, err := f.api(t).VaultCertificate(t.Context(), c.UUID); err != nil {
 			t.Error(err)
@@ -126,7 +126,7 @@ func TestFullDisk(t *testing.T) {
 	f.Kill()
 	f.Vault = serve(t, vault.Options{Data: data, Args: unlimited(nil)}) // the vault starts on a full disk too
 	f.client = f.as(t, f.client.Token)
-	full(t, f, form("Too Late"))
+	uploadToFullDisk(t, f, form("Too Late"))
 	if err := os.Remove(ballast); err != nil {
 		t.Fatal(err)
 	}
@@ -135,15 +135,16 @@ func TestFullDisk(t *testing.T) {
 		f.await(t, c.UUID, "approved")
 	}
 	if n := count(t, f.database(t), `SELECT count(*) FROM certificates`); n != len(acked) {
-		t.Errorf("%d records of %d acknowledged uploads", n, len(acked))
+		t.Errorf("got %d certificates for %d acknowledged uploads", n, len(acked))
 	}
 }
 
-func full(t *testing.T, f *fixture, form *vault.Form) {
+// uploadToFullDisk uploads a form that the vault must refuse because of the full disk.
+func uploadToFullDisk(t *testing.T, f *fixture, form *vault.Form) {
 	t.Helper()
 	_, err := f.api(t).Upload(t.Context(), certificate(t, form))
-	if e := declined(t, err, client.ErrUnavailable, ""); e.RetryAfter < time.Second {
-		t.Errorf("Retry-After is %v", e.RetryAfter)
+	if e := wantClientError(t, err, client.ErrUnavailable, ""); e.RetryAfter < time.Second {
+		t.Errorf("Retry-After = %v, want at least 1 s", e.RetryAfter)
 	}
 }
 
@@ -151,12 +152,12 @@ func full(t *testing.T, f *fixture, form *vault.Form) {
 func smallDisk(t *testing.T, size int) string {
 	t.Helper()
 	if os.Getuid() != 0 {
-		t.Skip("only root can mount a small disk to fill up")
+		t.Skip("only root can mount a small disk")
 	}
 	dir := t.TempDir()
 	out, err := exec.CommandContext(t.Context(), "mount", "-t", "tmpfs", "-o", fmt.Sprintf("size=%d,mode=700", size), "certvault-test", dir).CombinedOutput()
 	if err != nil {
-		t.Skipf("no small disk can be mounted here: %v: %s", err, out)
+		t.Skipf("mounting a small disk: %v: %s", err, out)
 	}
 	t.Cleanup(func() {
 		if err := syscall.Unmount(dir, 0); err != nil {

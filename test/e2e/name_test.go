@@ -18,26 +18,26 @@ import (
 	"github.com/certvault/certvault/test/vault"
 )
 
-// TestNaughtyNames creates certificates for names of every kind and checks all uses of a name:
-// record, search, stamp, page.
-func TestNaughtyNames(t *testing.T) {
+// TestUnusualNames creates certificates for unusual names and checks the uses of a name: record,
+// verification and page.
+func TestUnusualNames(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, database string) {
 		f := start(t, database)
 		public := f.as(t, "")
 		var made []*client.VaultCertificate
 		for i, name := range names(t) {
-			upload := form("Somebody").With("certificate_title", name).With("full_name", name).With("details", name).
-				With("applicant_email", fmt.Sprintf("n%d@example.org", i)).WithFile(fileNameOf(name), sample("Somebody"))
-			clean := utf8.ValidString(name) && !strings.ContainsRune(name, 0)
-			kept := strings.TrimSpace(name)
-			if !clean || kept == "" || utf8.RuneCountInString(kept) > 255 {
-				refuse(t, f, upload, "full_name")
+			upload := form("Jane Doe").With("certificate_title", name).With("full_name", name).With("details", name).
+				With("applicant_email", fmt.Sprintf("n%d@example.org", i)).WithFile(fileNameOf(name), sample("Jane Doe"))
+			valid := utf8.ValidString(name) && !strings.ContainsRune(name, 0)
+			trimmed := strings.TrimSpace(name)
+			if !valid || trimmed == "" || utf8.RuneCountInString(trimmed) > 255 {
+				uploadInvalid(t, f, upload, "full_name")
 				continue
 			}
 			c := f.upload(t, upload)
-			if c.FullName != kept || c.CertificateTitle != kept {
-				t.Errorf("%q became %q and %q", kept, c.FullName, c.CertificateTitle)
+			if c.FullName != trimmed || c.CertificateTitle != trimmed {
+				t.Errorf("name and title %q are stored as %q and %q", trimmed, c.FullName, c.CertificateTitle)
 			}
 			made = append(made, c)
 		}
@@ -45,7 +45,7 @@ func TestNaughtyNames(t *testing.T) {
 			f.await(t, c.UUID, "approved")
 			v, err := public.Verify(t.Context(), c.VerificationURL)
 			if err != nil || v.Status != "valid" || v.FullName != c.FullName {
-				t.Errorf("%q is verified as %+v, %v", c.FullName, v, err)
+				t.Errorf("verification of %q = %+v, %v; want valid", c.FullName, v, err)
 			}
 			req, err := public.Request(t.Context(), "GET", c.VerificationURL, nil)
 			if err != nil {
@@ -54,7 +54,7 @@ func TestNaughtyNames(t *testing.T) {
 			req.Header.Set("Accept", "text/html")
 			page, err := public.Send(req)
 			if err != nil || page.Status != 200 || bytes.Contains(page.Body, []byte("<img src=x")) || bytes.Contains(page.Body, []byte("<script>alert")) {
-				t.Errorf("the page of %q: %v", c.FullName, err)
+				t.Errorf("the page of %q is not shown, or contains HTML of the name: %v", c.FullName, err)
 			}
 		}
 		t.Logf("%d names", len(made))
@@ -71,7 +71,7 @@ func fileNameOf(name string) string {
 	}, name) + ".pdf"
 }
 
-// names returns the names of the shared corpus, which is beside the repository, and some more.
+// names returns unusual names, and those of the corpus beside the repository if it exists.
 func names(t *testing.T) []string {
 	t.Helper()
 	list := []string{
@@ -84,7 +84,7 @@ func names(t *testing.T) []string {
 	}
 	content, err := os.ReadFile(filepath.Join(root, "..", "shared", "corpus", "recipients", "names-tricky.json"))
 	if errors.Is(err, fs.ErrNotExist) && os.Getenv("CI") != "true" {
-		t.Log("no shared corpus beside the repository: its names are not tested")
+		t.Log("the corpus is not in ../shared: its names are not tested")
 		return list
 	}
 	if err != nil {

@@ -12,10 +12,10 @@ import (
 	"github.com/certvault/certvault/test/vault"
 )
 
-// Operations that most tests need, through package client.
+// The functions below perform the operations that most tests need with package client.
 
-// api returns the public client with the fixture's token. It sends a call once, so that a test sees
-// errors that a retry would hide.
+// api returns a client of package client with the fixture's token. It never sends a request again,
+// because that would hide errors from the test.
 func (f *fixture) api(t *testing.T) *client.Client {
 	t.Helper()
 	c, err := client.New(client.Config{URL: f.URL, Token: f.client.Token, HTTP: f.client.HTTP, Retry: client.Retry{Attempts: 1}})
@@ -33,15 +33,15 @@ func certificate(t *testing.T, form *vault.Form) client.NewCertificate {
 		t.Fatal(err)
 	}
 	n := client.NewCertificate{File: file}
-	places := map[string]*string{
+	targets := map[string]*string{
 		"certificate_title": &n.CertificateTitle, "full_name": &n.FullName, "applicant_email": &n.ApplicantEmail, "issue_date": &n.IssueDate, "details": &n.Details,
 	}
 	for _, field := range form.Fields {
-		place, ok := places[field.Name]
-		if !ok || *place != "" {
-			t.Fatalf("no program sends the field %q so", field.Name)
+		target, ok := targets[field.Name]
+		if !ok || *target != "" {
+			t.Fatalf("package client cannot send the field %q, or cannot repeat it", field.Name)
 		}
-		*place = field.Value
+		*target = field.Value
 	}
 	return n
 }
@@ -56,13 +56,13 @@ func (f *fixture) upload(t *testing.T, form *vault.Form) *client.VaultCertificat
 	return made
 }
 
-// await waits until a certificate has left processing and has a status. It polls more often than a
-// program would, to keep tests fast.
+// await waits until a certificate is no longer in processing, and checks its status. It polls more often
+// than a usual program, so that tests are fast.
 func (f *fixture) await(t *testing.T, uuid, status string) *client.VaultCertificate {
 	t.Helper()
 	api := f.api(t)
 	var c *client.VaultCertificate
-	eventually(t, approvalTime, "certificate "+uuid+" has left processing", func() bool {
+	eventually(t, approvalTime, "certificate "+uuid+" is no longer in processing", func() bool {
 		var err error
 		if c, err = api.VaultCertificate(t.Context(), uuid); err != nil {
 			t.Fatal(err)
@@ -70,7 +70,7 @@ func (f *fixture) await(t *testing.T, uuid, status string) *client.VaultCertific
 		return c.Status.Value != client.Processing
 	})
 	if c.Status.Value != client.Status(status) {
-		t.Fatalf("certificate %s is %s (%+v), not %s", uuid, c.Status.Value, c.Failure, status)
+		t.Fatalf("certificate %s is %s (%+v), want %s", uuid, c.Status.Value, c.Failure, status)
 	}
 	return c
 }
@@ -85,7 +85,7 @@ func (f *fixture) verified(t *testing.T, uuid string) []byte {
 	return b.Bytes()
 }
 
-// retry processes a failed certificate again.
+// retry lets the vault process a failed certificate again.
 func (f *fixture) retry(t *testing.T, uuid string) *client.VaultCertificate {
 	t.Helper()
 	c, err := f.api(t).RetryProcessing(t.Context(), uuid)
@@ -105,7 +105,7 @@ func (f *fixture) revoke(t *testing.T, uuid, reason, note string) *client.VaultC
 	return c
 }
 
-// stage stages a person's sample.
+// stage uploads the sample of a person for a batch and returns the id of the file.
 func (f *fixture) stage(t *testing.T, name string) string {
 	t.Helper()
 	file, err := client.SeekFile("diploma.pdf", bytes.NewReader(sample(name)))
@@ -119,12 +119,12 @@ func (f *fixture) stage(t *testing.T, name string) string {
 	return stored.FileID
 }
 
-// submit submits a batch that must be accepted.
+// submit submits a batch that must be accepted, and returns its id.
 func (f *fixture) submit(t *testing.T, list []client.Entry) string {
 	t.Helper()
 	b, err := f.api(t).SubmitBatch(t.Context(), list)
 	if err != nil || b.Total != len(list) || b.Status != "processing" {
-		t.Fatalf("accepted with %+v, %v", b, err)
+		t.Fatalf("submitting a batch: got %+v, %v", b, err)
 	}
 	return b.BatchID
 }
@@ -137,7 +137,7 @@ func (f *fixture) batch(t *testing.T, id string) *client.Batch {
 		t.Fatal(err)
 	}
 	if b.Processing+b.Approved+b.Failed+b.Rejected+b.Revoked != b.Total {
-		t.Errorf("the counts do not add up: %+v", b)
+		t.Errorf("the sum of the counts is not the total: %+v", b)
 	}
 	return b
 }
@@ -154,27 +154,29 @@ func (f *fixture) entriesOf(t *testing.T, id string) (list []*client.BatchEntry)
 	return list
 }
 
-// declined checks that a call failed with a kind of error, and with a message unless it is empty.
-func declined(t *testing.T, err, kind error, message string) *client.Error {
+// wantClientError checks that a call failed with a kind of error, and with a message unless message is
+// empty.
+func wantClientError(t *testing.T, err, kind error, message string) *client.Error {
 	t.Helper()
 	e, ok := errors.AsType[*client.Error](err)
 	if !ok || !errors.Is(err, kind) || message != "" && e.Message != message || e.RequestID == "" {
-		t.Errorf("refused with %v, not %v: %q", err, kind, message)
+		t.Errorf("error = %v, want %v: %q", err, kind, message)
 		return &client.Error{}
 	}
 	return e
 }
 
-// checkDuplicate uploads a certificate that already exists.
+// checkDuplicate uploads a certificate that already exists, and checks the error.
 func checkDuplicate(t *testing.T, f *fixture, form *vault.Form, uuid string) {
 	t.Helper()
 	_, err := f.api(t).Upload(t.Context(), certificate(t, form))
-	namesExisting(t, err, uuid)
+	wantDuplicate(t, err, uuid)
 }
 
-func namesExisting(t *testing.T, err error, uuid string) {
+// wantDuplicate checks that an error is that of a duplicate and contains the existing certificate.
+func wantDuplicate(t *testing.T, err error, uuid string) {
 	t.Helper()
-	if e := declined(t, err, client.ErrDuplicate, duplicate); e.Existing() != uuid || !slices.Contains(e.Fields["existing_uuid"], uuid) {
-		t.Errorf("the errors do not name the existing %s: %v", uuid, err)
+	if e := wantClientError(t, err, client.ErrDuplicate, duplicate); e.Existing() != uuid || !slices.Contains(e.Fields["existing_uuid"], uuid) {
+		t.Errorf("the error does not contain the existing certificate %s: %v", uuid, err)
 	}
 }

@@ -22,7 +22,7 @@ import (
 // mailTime is the maximum wait for a mail.
 const mailTime = 20 * time.Second
 
-// letter is a mail as a mail program parses it.
+// letter is a parsed mail.
 type letter struct {
 	Header mail.Header
 	// To is the only recipient.
@@ -71,12 +71,12 @@ func readLetter(text string) (letter, error) {
 	}
 	to, err := m.Header.AddressList("To")
 	if err != nil || len(to) != 1 {
-		return letter{}, fmt.Errorf("it goes to %v, %w", to, err)
+		return letter{}, fmt.Errorf("recipients %v, want one: %w", to, err)
 	}
 	l.To = to[0].Address
 	kind, params, err := mime.ParseMediaType(m.Header.Get("Content-Type"))
 	if err != nil || kind != "multipart/alternative" {
-		return letter{}, fmt.Errorf("it is %s, %w", kind, err)
+		return letter{}, fmt.Errorf("content type %s, want multipart/alternative: %w", kind, err)
 	}
 	for parts := multipart.NewReader(m.Body, params["boundary"]); ; {
 		part, err := parts.NextPart()
@@ -98,7 +98,7 @@ func readLetter(text string) (letter, error) {
 	}
 }
 
-// awaitLetter waits for the latest mail to an address that contains a text.
+// awaitLetter waits for a mail to an address that contains a text, and returns the latest.
 func awaitLetter(t *testing.T, v *vault.Vault, to, text string) letter {
 	t.Helper()
 	end := time.NewTimer(mailTime)
@@ -113,13 +113,13 @@ func awaitLetter(t *testing.T, v *vault.Vault, to, text string) letter {
 		}
 		select {
 		case <-end.C:
-			t.Fatalf("no mail to %s says %s", to, text)
+			t.Fatalf("no mail to %s contains %q", to, text)
 		case <-tick.C:
 		}
 	}
 }
 
-// awaitLink waits for a mail to an address with a link below a path.
+// awaitLink waits for a mail to an address with a link below a path, and returns the link.
 func awaitLink(t *testing.T, v *vault.Vault, to, path string) string {
 	t.Helper()
 	end := time.NewTimer(mailTime)

@@ -16,8 +16,8 @@ import (
 	"github.com/certvault/certvault/test/vault"
 )
 
-// enter signs in as the owner of the fixture's institution.
-func (f *fixture) enter(t *testing.T) *tab {
+// signInOwner signs in as the owner of the fixture's institution.
+func (f *fixture) signInOwner(t *testing.T) *tab {
 	t.Helper()
 	b := browse(t, f.Vault)
 	signIn(b, "owner@nwu.example", "correct horse battery staple")
@@ -40,53 +40,53 @@ func (f *fixture) tokenWorks(t *testing.T, token string) bool {
 	t.Helper()
 	a, err := f.as(t, token).Get(t.Context(), vault.CertificatesPath)
 	if err != nil || a.Status != http.StatusOK && a.Status != http.StatusUnauthorized {
-		t.Fatalf("%+v, %v", a, err)
+		t.Fatalf("listing certificates with a token: %+v, %v", a, err)
 	}
 	return a.Status == http.StatusOK
 }
 
-// A token is created, tried with the command that the page shows, rotated and revoked, all without
-// a script.
+// TestTokensInBrowser creates a token, uses it with the command that the page shows, rotates it and
+// revokes it, all without a script.
 func TestTokensInBrowser(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, database string) {
 		f := start(t, database)
-		b := f.enter(t)
+		b := f.signInOwner(t)
 		b.scriptless()
 		b.open("/panel/" + f.institution.Slug + "/tokens")
 		b.press("Make a token")
 		b.see("What it may do")
 		b.press("Make the token")
-		b.until("the browser lets a form without a name pass", `document.querySelector("#name").matches(":invalid")`)
+		b.until("the browser accepts a form without a name", `document.querySelector("#name").matches(":invalid")`)
 		b.press("Issuing")
-		b.until("the preset ticks no box", `document.querySelectorAll("[name=permissions]:checked").length > 3`)
+		b.until("the preset selects no permissions", `document.querySelectorAll("[name=permissions]:checked").length > 3`)
 		b.fill("name", "Student system")
 		b.press("Make the token")
 		b.see("Your new token", "It is not shown again", "Student system")
-		if ask[bool](b, `[...document.querySelectorAll("[data-copy]")].some((e) => e.checkVisibility())`) {
-			t.Error("a button is seen that does nothing without a script")
+		if evaluate[bool](b, `[...document.querySelectorAll("[data-copy]")].some((e) => e.checkVisibility())`) {
+			t.Error("the page shows a button that does nothing without a script")
 		}
-		token := shownToken.FindString(b.words())
-		line := ask[string](b, `document.querySelector("pre code").textContent`)
+		token := shownToken.FindString(b.text())
+		line := evaluate[string](b, `document.querySelector("pre code").textContent`)
 		out, err := exec.CommandContext(t.Context(), "sh", "-c", line+" -ksS").Output()
-		var answer struct {
+		var response struct {
 			Data []json.RawMessage `json:"data"`
 		}
-		if err != nil || json.Unmarshal(out, &answer) != nil || answer.Data == nil {
-			t.Errorf("%s gives %s, %v", line, out, err)
+		if err != nil || json.Unmarshal(out, &response) != nil || response.Data == nil {
+			t.Errorf("%s: output %s, %v", line, out, err)
 		}
 		b.press("I have kept it")
 		b.see("In use", "Student system", "by Owner")
-		if strings.Contains(b.words(), token) || strings.Contains(f.Log(), token) {
-			t.Error("the token is seen a second time")
+		if strings.Contains(b.text(), token) || strings.Contains(f.Log(), token) {
+			t.Error("the token is shown a second time, or is in the log")
 		}
 		b.press("Rotate")
 		b.see("Rotate “Student system”", "One week")
 		b.press("Make the new token")
 		b.see("Your new token", "still works and ends in 24 hours")
-		second := shownToken.FindString(b.words())
+		second := shownToken.FindString(b.text())
 		if token == second || !f.tokenWorks(t, token) || !f.tokenWorks(t, second) {
-			t.Error("in the overlap both tokens must work")
+			t.Error("the old or the new token does not work after the rotation")
 		}
 		b.press("I have kept it")
 		b.see("Ends soon")
@@ -95,7 +95,7 @@ func TestTokensInBrowser(t *testing.T) {
 		b.press("Revoke “Student system”")
 		b.see("The token was revoked.")
 		if !f.tokenWorks(t, token) || f.tokenWorks(t, second) {
-			t.Error("the token that was asked about must end, and no other")
+			t.Error("the revoked token still works, or the other token does not work")
 		}
 		b.press("Ended")
 		b.see("Revoked", "Student system")
@@ -106,15 +106,17 @@ func TestTokensInBrowser(t *testing.T) {
 func (f *fixture) secret(t *testing.T, b *tab) string {
 	t.Helper()
 	b.see("It is not shown again")
-	return regexp.MustCompile(`whsec_[A-Za-z0-9+/]{43}=`).FindString(b.words())
+	return regexp.MustCompile(`whsec_[A-Za-z0-9+/]{43}=`).FindString(b.text())
 }
 
+// TestWebhooksInBrowser creates, changes and deletes an endpoint, and follows deliveries that succeed and
+// that fail.
 func TestWebhooksInBrowser(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, database string) {
 		f := start(t, database, "--webhook-allow", "127.0.0.1", "--webhook-retry", "100ms")
 		r := receive(t, nil)
-		b := f.enter(t)
+		b := f.signInOwner(t)
 		b.open("/panel/" + f.institution.Slug + "/webhooks")
 		b.press("Add the first endpoint")
 		b.press("Example")
@@ -140,19 +142,19 @@ func TestWebhooksInBrowser(t *testing.T) {
 		b.see("Delivered: 204 No Content")
 		got := r.Got()
 		if len(got) != 1 || got[0].Signed(secret) != nil {
-			t.Fatalf("%d arrived, %v", len(got), got[0].Signed(secret))
+			t.Fatalf("got %d deliveries, want 1 with a valid signature", len(got))
 		}
 		b.press("Request and answer")
 		b.see("X-Webhook-Signature", got[0].Header.Get("X-Webhook-Signature"))
 
-		// The server refuses deliveries until it is corrected.
+		// The receiver responds with 500, and later with 204.
 		r.Answer(func(w http.ResponseWriter, _ *vault.Delivered) {
 			http.Error(w, "<b>no</b>", http.StatusInternalServerError)
 		})
 		made := f.upload(t, form("Ada Obi"))
 		f.await(t, made.UUID, "approved")
 		b.open("/panel/" + f.institution.Slug + "/deliveries")
-		b.until("nothing has failed", `(document.querySelectorAll("tbody .badge.bad").length == 2) || void location.reload()`)
+		b.until("the page does not show two failed deliveries", `(document.querySelectorAll("tbody .badge.bad").length == 2) || void location.reload()`)
 		b.press("Failed")
 		b.fill("q", made.ReferenceID)
 		b.press("Search")
@@ -164,13 +166,13 @@ func TestWebhooksInBrowser(t *testing.T) {
 		r.Answer(nil)
 		b.press("Send it again")
 		b.see("The delivery is sent again.")
-		b.until("it is not delivered", `document.body.innerText.includes("Delivered: 204") || void location.reload()`)
+		b.until("the page does not show the delivery", `document.body.innerText.includes("Delivered: 204") || void location.reload()`)
 
 		b.open("/panel/" + f.institution.Slug + "/webhooks")
 		b.press("127.0.0.1")
 		b.press("Replay")
 		b.see("What had failed is sent again")
-		b.until("it is not replayed", `document.querySelectorAll("tbody .badge.good").length == 3 || void location.reload()`)
+		b.until("the page does not show three successful deliveries", `document.querySelectorAll("tbody .badge.good").length == 3 || void location.reload()`)
 		b.screenshot("endpoint")
 		b.press("Pause")
 		b.see("The endpoint is paused.")
@@ -183,8 +185,8 @@ func TestWebhooksInBrowser(t *testing.T) {
 		b.press("Checking signatures")
 		b.press("PHP")
 		b.see("function verify_standard")
-		if n := ask[int](b, `performance.getEntriesByType("resource").filter((r) => !r.name.startsWith(location.origin)).length`); n != 0 {
-			t.Errorf("the page asks %d times another host", n)
+		if n := evaluate[int](b, `performance.getEntriesByType("resource").filter((r) => !r.name.startsWith(location.origin)).length`); n != 0 {
+			t.Errorf("the page sent %d requests to another host", n)
 		}
 	})
 }

@@ -21,11 +21,11 @@ import (
 	"github.com/certvault/certvault/test/vault"
 )
 
-// letterTo waits for a mail in the outbox whose subject contains a text, and returns its decoded
-// text.
-func letterTo(t *testing.T, v *vault.Vault, address, subject string) (text string) {
+// awaitLetterText waits for a mail to an address whose subject contains a text, and returns the decoded
+// text of the mail.
+func awaitLetterText(t *testing.T, v *vault.Vault, address, subject string) (text string) {
 	t.Helper()
-	eventually(t, approvalTime, "there is a message to "+address, func() bool {
+	eventually(t, approvalTime, "the outbox has a mail to "+address, func() bool {
 		files, err := filepath.Glob(filepath.Join(v.Data, "outbox", "*.eml"))
 		if err != nil {
 			t.Fatal(err)
@@ -39,8 +39,8 @@ func letterTo(t *testing.T, v *vault.Vault, address, subject string) (text strin
 			if err != nil {
 				t.Fatal(err)
 			}
-			said, err := (&mime.WordDecoder{}).DecodeHeader(m.Header.Get("Subject"))
-			if err == nil && strings.Contains(m.Header.Get("To"), address) && strings.Contains(said, subject) {
+			decoded, err := (&mime.WordDecoder{}).DecodeHeader(m.Header.Get("Subject"))
+			if err == nil && strings.Contains(m.Header.Get("To"), address) && strings.Contains(decoded, subject) {
 				text = plainText(t, m)
 			}
 			if err := f.Close(); err != nil {
@@ -71,11 +71,11 @@ func plainText(t *testing.T, m *mail.Message) string {
 
 var invitationLink = regexp.MustCompile(`https://\S+/invitation/\S+`)
 
-// setUp follows the link that the vault printed to the signed-in panel, as its first owner does.
+// setUp sets up a vault with the link that the vault printed, and returns the browser of the first owner.
 func setUp(t *testing.T, v *vault.Vault) *tab {
 	t.Helper()
 	var link []string
-	eventually(t, startTime, "the set-up link is on standard output", func() bool {
+	eventually(t, startTime, "the vault has printed the set-up link", func() bool {
 		link = setupLink.FindStringSubmatch(v.Stdout())
 		return link != nil
 	})
@@ -88,8 +88,8 @@ func setUp(t *testing.T, v *vault.Vault) *tab {
 	owner.fill("owner_email", "ada@nwu.example")
 	owner.press("Write a test message")
 	owner.see("A test message to ada@nwu.example was written to the folder, and sent to nobody")
-	if text := letterTo(t, v, "ada@nwu.example", "can send mail"); !strings.Contains(text, v.URL) {
-		t.Errorf("the test message says %s", text)
+	if text := awaitLetterText(t, v, "ada@nwu.example", "can send mail"); !strings.Contains(text, v.URL) {
+		t.Errorf("the test message does not contain the address of the vault: %s", text)
 	}
 	owner.fill("owner_password", "short pw but long enough")
 	owner.press("Set up the vault")
@@ -99,9 +99,8 @@ func setUp(t *testing.T, v *vault.Vault) *tab {
 	return owner
 }
 
-// TestPeople covers the first day of a vault: the set-up from the printed link, a member invited by
-// mail, the permissions of the member's role, the last owner, who cannot leave, and the log with
-// all of it.
+// TestPeople sets up a vault with the printed link and invites a member by mail. It checks the
+// permissions of the member's role, that the last owner cannot leave, and the entries in the audit log.
 func TestPeople(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, database string) {
@@ -114,7 +113,7 @@ func TestPeople(t *testing.T) {
 		owner.press("Send the invitation")
 		owner.see("The invitation is on its way", "Bo@nwu.example", "Open")
 
-		link := invitationLink.FindString(letterTo(t, v, "Bo@nwu.example", "Northwind University"))
+		link := invitationLink.FindString(awaitLetterText(t, v, "Bo@nwu.example", "Northwind University"))
 		guest := browse(t, v)
 		guest.open(link)
 		guest.see("Ada Owner invites Bo@nwu.example", "Issuer", "Make your account")
@@ -123,16 +122,16 @@ func TestPeople(t *testing.T) {
 		guest.press("Make my account and accept")
 		guest.see("Welcome. You are a member now.", "=Bo+Member()")
 		for _, hidden := range []string{"Members", "Audit log", "API tokens"} {
-			if ask[bool](guest, `[...document.querySelectorAll("nav a")].some((a) => a.innerText.includes("`+hidden+`"))`) {
-				t.Errorf("an issuer is shown %s", hidden)
+			if evaluate[bool](guest, `[...document.querySelectorAll("nav a")].some((a) => a.innerText.includes("`+hidden+`"))`) {
+				t.Errorf("the page shows %s to an issuer", hidden)
 			}
 		}
-		for path, says := range map[string]string{
+		for path, text := range map[string]string{
 			"/panel/northwind-university/members": "You may not do this", "/panel/northwind-university/audit": "You may not do this",
 			"/panel/another-university/members": "There is no such page", "/operator": "There is no such page",
 		} {
 			guest.open(path)
-			guest.see(says)
+			guest.see(text)
 		}
 		guest.open(link)
 		guest.see("This invitation is over")
@@ -152,14 +151,14 @@ func TestPeople(t *testing.T) {
 		owner.see("Northwind University", "NWU")
 
 		owner.open("/panel/northwind-university/audit")
-		owner.see("Ada Owner (user) invited somebody: Bo@nwu.example", "=Bo+Member() (user) accepted an invitation: Bo@nwu.example",
+		owner.see("Ada Owner (user) invited a person: Bo@nwu.example", "=Bo+Member() (user) accepted an invitation: Bo@nwu.example",
 			"Ada Owner (user) added a member: Ada Owner")
 		rows := owner.exported(t, "CSV")
 		safe := 0
 		for _, row := range rows[1:] {
 			for _, cell := range row {
 				if cell != "" && strings.ContainsRune("=+-@", rune(cell[0])) {
-					t.Errorf("a spreadsheet would run %q", cell)
+					t.Errorf("a spreadsheet program would execute %q as a formula", cell)
 				}
 				if cell == "'=Bo+Member()" {
 					safe++
@@ -167,7 +166,7 @@ func TestPeople(t *testing.T) {
 			}
 		}
 		if safe == 0 {
-			t.Errorf("the member is not in the export: %v", rows)
+			t.Errorf("the export does not contain the name of the member: %v", rows)
 		}
 
 		// A removed member loses access at the next request.
@@ -178,9 +177,9 @@ func TestPeople(t *testing.T) {
 		owner.see("The member was removed")
 		guest.open("/panel/northwind-university")
 		guest.see("There is no such page")
-		stranger := browse(t, v)
-		stranger.open("/panel/northwind-university/members")
-		stranger.at("/sign-in")
+		visitor := browse(t, v)
+		visitor.open("/panel/northwind-university/members")
+		visitor.at("/sign-in")
 	})
 }
 
@@ -196,8 +195,8 @@ func (b *tab) exported(t *testing.T, button string) [][]string {
 	b.press(button)
 	var file string
 	var text []byte
-	// The browser creates an empty file until the download is complete.
-	eventually(t, seeTime, "the file is there", func() bool {
+	// The file is empty until the download is complete.
+	eventually(t, seeTime, "the file is downloaded", func() bool {
 		files, err := filepath.Glob(filepath.Join(dir, "*.csv"))
 		if err != nil {
 			t.Fatal(err)

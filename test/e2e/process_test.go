@@ -26,12 +26,12 @@ func TestSecondServe(t *testing.T) {
 		t.Fatal(err)
 	}
 	if res.Code != 1 || !strings.Contains(res.Stderr, "another certvault serve is using this data folder") || !strings.Contains(res.Stderr, f.Data) {
-		t.Errorf("ended with %d: %s", res.Code, res.Stderr)
+		t.Errorf("exit code = %d, want 1 and the data folder in the message: %s", res.Code, res.Stderr)
 	}
-	f.await(t, f.upload(t, form("Undisturbed")).UUID, "approved")
+	f.await(t, f.upload(t, form("Ada Obi")).UUID, "approved")
 }
 
-// TestUsage checks the exit codes that a script relies on.
+// TestUsage checks the exit codes, which scripts rely on.
 func TestUsage(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()
@@ -60,7 +60,7 @@ func TestUsage(t *testing.T) {
 		{"serve --database mysql://localhost/x", "", 1},
 		{"serve --database postgres://nobody:hidden-password@127.0.0.1:1/x", "", 1},
 		{"serve --tls-cert missing.pem --tls-key missing.pem", "", 1},
-		{"token create --institution nobody --name N --permission certificate-vault:list", "", 1},
+		{"token create --institution unknown --name N --permission certificate-vault:list", "", 1},
 		{strings.Join(institution, " "), "short\n", 1},
 		{strings.Join(institution, " "), "correct horse battery staple\n", 0},
 		{strings.Join(institution, " "), "correct horse battery staple\n", 1},
@@ -79,13 +79,13 @@ func TestUsage(t *testing.T) {
 			t.Fatal(err)
 		}
 		if res.Code != c.code {
-			t.Errorf("certvault %s ended with %d, not %d: %s%s", c.args, res.Code, c.code, res.Stdout, res.Stderr)
+			t.Errorf("certvault %s: exit code = %d, want %d: %s%s", c.args, res.Code, c.code, res.Stdout, res.Stderr)
 		}
 		if c.code != 0 && strings.TrimSpace(res.Stderr) == "" {
-			t.Errorf("certvault %s does not say what is wrong", c.args)
+			t.Errorf("certvault %s: no error message", c.args)
 		}
 		if strings.Contains(res.Stdout+res.Stderr, "hidden-password") {
-			t.Errorf("certvault %s shows a password: %s", c.args, res.Stderr)
+			t.Errorf("certvault %s prints a password: %s", c.args, res.Stderr)
 		}
 	}
 }
@@ -98,13 +98,13 @@ func TestPlainHTTP(t *testing.T) {
 	for _, path := range []string{vault.CertificatesPath, "/verify", "/readyz"} {
 		a, err := c.Get(t.Context(), "http://"+f.Address+path)
 		if err == nil && a.Status < 400 {
-			t.Errorf("%s over plain HTTP: %d", path, a.Status)
+			t.Errorf("%s over plain HTTP: status = %d, want an error", path, a.Status)
 		}
 	}
 }
 
-// TestBehindProxy acts as a proxy: a forwarded request is accepted only with https, and only from a
-// trusted address.
+// TestBehindProxy sends requests like a proxy. The vault accepts a forwarded request only if it used
+// https and comes from a trusted address.
 func TestBehindProxy(t *testing.T) {
 	t.Parallel()
 	v := serve(t, vault.Options{Data: warm(t), Proxy: true, Args: []string{"--public-rate-limit", "3"}})
@@ -114,7 +114,7 @@ func TestBehindProxy(t *testing.T) {
 		t.Fatal(err)
 	}
 	token := f.token(t, "", vault.Permissions...)
-	ask := func(from, path string, headers map[string]string) int {
+	request := func(from, path string, headers map[string]string) int {
 		t.Helper()
 		d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
 		c := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
@@ -143,30 +143,30 @@ func TestBehindProxy(t *testing.T) {
 	const base = vault.CertificatesPath
 	https := map[string]string{"X-Forwarded-Proto": "https"}
 	for _, path := range []string{base, "/verify"} {
-		if got := ask("127.0.0.1", path, nil); got != 400 {
-			t.Errorf("%s without X-Forwarded-Proto: %d", path, got)
+		if got := request("127.0.0.1", path, nil); got != 400 {
+			t.Errorf("%s without X-Forwarded-Proto: status = %d, want 400", path, got)
 		}
-		if got := ask("127.0.0.1", path, map[string]string{"X-Forwarded-Proto": "http"}); got != 400 {
-			t.Errorf("%s over plain HTTP: %d", path, got)
+		if got := request("127.0.0.1", path, map[string]string{"X-Forwarded-Proto": "http"}); got != 400 {
+			t.Errorf("%s forwarded from plain HTTP: status = %d, want 400", path, got)
 		}
 	}
-	if got := ask("127.0.0.1", base, https); got != 200 {
-		t.Errorf("over https: %d", got)
+	if got := request("127.0.0.1", base, https); got != 200 {
+		t.Errorf("forwarded from https: status = %d, want 200", got)
 	}
 	if runtime.GOOS == "linux" { // on Linux, all of 127.0.0.0/8 is this machine
-		if got := ask("127.0.0.2", base, https); got != 400 {
-			t.Errorf("https that an untrusted address claims: %d", got)
+		if got := request("127.0.0.2", base, https); got != 400 {
+			t.Errorf("forwarded by an untrusted address: status = %d, want 400", got)
 		}
 	}
-	// Each address has its own limit and cannot get another one by a header.
+	// Each client address has a limit, and a client cannot change its address with a header.
 	for i, want := range []int{200, 200, 200, 429} {
 		headers := map[string]string{"X-Forwarded-Proto": "https", "X-Forwarded-For": "198.51.100.7" + strings.Repeat("0", i%2) + ", 203.0.113.9"}
-		if got := ask("127.0.0.1", "/verify", headers); got != want {
-			t.Errorf("request %d of an address: %d, not %d", i+1, got, want)
+		if got := request("127.0.0.1", "/verify", headers); got != want {
+			t.Errorf("request %d of the same address: status = %d, want %d", i+1, got, want)
 		}
 	}
-	if got := ask("127.0.0.1", "/verify", map[string]string{"X-Forwarded-Proto": "https", "X-Forwarded-For": "203.0.113.10"}); got != 200 {
-		t.Errorf("another address: %d", got)
+	if got := request("127.0.0.1", "/verify", map[string]string{"X-Forwarded-Proto": "https", "X-Forwarded-For": "203.0.113.10"}); got != 200 {
+		t.Errorf("request of another address: status = %d, want 200", got)
 	}
 }
 
@@ -180,31 +180,31 @@ func TestRateLimit(t *testing.T) {
 			t.Fatal(err)
 		}
 		if a.Header.Get("X-RateLimit-Limit") != "5" {
-			t.Errorf("X-RateLimit-Limit %q", a.Header.Get("X-RateLimit-Limit"))
+			t.Errorf("X-RateLimit-Limit = %q, want 5", a.Header.Get("X-RateLimit-Limit"))
 		}
 		if i < 5 {
-			want(t, a, 200)
+			wantStatus(t, a, 200)
 			continue
 		}
-		refused(t, a, 429, "")
+		wantProblem(t, a, 429, "")
 		if a.Header.Get("Retry-After") == "" || a.Header.Get("X-RateLimit-Remaining") != "0" {
-			t.Errorf("headers of a refusal: %v", a.Header)
+			t.Errorf("a response with the status 429 has the headers %v", a.Header)
 		}
 	}
-	get(t, f.as(t, f.token(t, "", "certificate-vault:list")), vault.CertificatesPath, 200) // another token has its own limit
+	get(t, f.as(t, f.token(t, "", "certificate-vault:list")), vault.CertificatesPath, 200) // each token has a separate limit
 	public := f.as(t, "")
 	for range 5 {
 		get(t, public, "/verify", 200)
 	}
 	a := get(t, public, "/verify", 429)
 	if a.Header.Get("Retry-After") == "" {
-		t.Errorf("headers of a refusal: %v", a.Header)
+		t.Errorf("a response with the status 429 has the headers %v", a.Header)
 	}
 }
 
 var setupLink = regexp.MustCompile(`https://\S+/setup\?token=(\S+)`)
 
-// TestSecrets uses all functions and then searches the log for secrets and personal data.
+// TestSecrets uses most functions of the vault. Then it searches the log for secrets and personal data.
 func TestSecrets(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, database string) {
@@ -220,7 +220,7 @@ func TestSecrets(t *testing.T) {
 		if f.institution, err = v.CreateInstitution(t.Context(), "Northwind University", "NWU"); err != nil {
 			t.Fatal(err)
 		}
-		// The vault has an owner now.
+		// The link is invalid after the vault has an owner.
 		get(t, f.as(t, ""), link[0], 404)
 		f.client = f.as(t, f.token(t, "", vault.Permissions...))
 		hook, err := v.CreateWebhook(t.Context(), f.institution.Slug, "https://hooks.example.org/path-secret")
@@ -230,7 +230,7 @@ func TestSecrets(t *testing.T) {
 		made := f.upload(t, vault.NewForm("Diploma", "Hidden Name", "Hidden.Mailbox@example.org", "hidden-file.pdf", sample("x")))
 		approved := f.await(t, made.UUID, "approved")
 		checkDuplicate(t, f, vault.NewForm("Diploma", "Hidden Name", "hidden.mailbox@example.org", "hidden-file.pdf", sample("x")), made.UUID)
-		refuse(t, f, vault.NewForm("Diploma", "Hidden Name", "hidden.mailbox", "hidden-file.pdf", sample("x")), "applicant_email")
+		uploadInvalid(t, f, vault.NewForm("Diploma", "Hidden Name", "hidden.mailbox", "hidden-file.pdf", sample("x")), "applicant_email")
 		get(t, f.client, vault.CertificatesPath+"?applicant_email=hidden.mailbox@example.org&search=hidden", 200)
 		public := f.as(t, "")
 		get(t, public, *approved.PDFPath, 200)
@@ -239,7 +239,7 @@ func TestSecrets(t *testing.T) {
 		get(t, f.as(t, "cvt_garbage-token"), vault.CertificatesPath, 401)
 		f.revoke(t, made.UUID, "A reason", "hidden-note")
 		if code, err := v.Stop(); err != nil || code != 0 {
-			t.Errorf("ended with %d, %v", code, err)
+			t.Errorf("exit code = %d, %v; want 0", code, err)
 		}
 		log := v.Log()
 		_, signature, _ := strings.Cut(*approved.PDFPath, "signature=")
@@ -249,11 +249,11 @@ func TestSecrets(t *testing.T) {
 			"e-mail": "mailbox", "name": "hidden name", "file name": "hidden-file", "note": "hidden-note", "capability": signature, "database URL": "postgres://",
 		} {
 			if strings.Contains(strings.ToLower(log), strings.ToLower(secret)) {
-				t.Errorf("the log holds the %s", what)
+				t.Errorf("the log contains the %s", what)
 			}
 		}
 		if strings.Contains(v.Stdout(), f.client.Token) {
-			t.Error("the output holds the token")
+			t.Error("standard output contains the token")
 		}
 		lines := bufio.NewScanner(strings.NewReader(log))
 		for lines.Scan() {
@@ -276,7 +276,7 @@ func TestMetrics(t *testing.T) {
 		t.Fatal(err)
 	}
 	f := start(t, "", "--metrics", address)
-	f.await(t, f.upload(t, form("Counted")).UUID, "approved")
+	f.await(t, f.upload(t, form("Ada Obi")).UUID, "approved")
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+address+"/metrics", http.NoBody)
 	if err != nil {
 		t.Fatal(err)
@@ -294,7 +294,7 @@ func TestMetrics(t *testing.T) {
 		`certvault_http_requests_total{route="POST /business/certificate-vault",status="201"} 1`, "certvault_jobs_waiting 0", "process_resident_memory_bytes",
 	} {
 		if !strings.Contains(string(body), line) {
-			t.Errorf("the metrics lack %q", line)
+			t.Errorf("the metrics do not contain %q", line)
 		}
 	}
 	get(t, f.client, "/metrics", 404)

@@ -56,7 +56,7 @@ func TestPyHankoAcceptsVerifiedPDF(t *testing.T) {
 	run(t, openssl, "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", dir+"/tsa.key", "-out", dir+"/tsa.pem", "-days", "30",
 		"-subj", "/CN=Test TSA", "-addext", "extendedKeyUsage=critical,timeStamping", "-addext", "keyUsage=critical,digitalSignature")
 	f := start(t, "")
-	_, file := f.approved(t, "Validated")
+	_, file := f.uploadApproved(t, "Validated")
 	root := writeTemp(t, "root.pem", get(t, f.as(t, ""), "/.well-known/certvault/root.pem", http.StatusOK).Body)
 	out := run(t, python, "-c", pyHankoValidates, root, writeTemp(t, "verified.pdf", file), dir+"/tsa.pem", dir+"/tsa.key")
 	for _, want := range []string{"sealed True ENTIRE_FILE NONE FILL_FORMS ", "stamped True ENTIRE_REVISION LTA_UPDATES FILL_FORMS "} {

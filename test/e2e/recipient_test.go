@@ -39,7 +39,7 @@ func notified(t *testing.T, v *vault.Vault) (to []string) {
 	return to
 }
 
-// visit requests a page without cookies.
+// visit sends a request without cookies. If body is not empty, it is a form.
 func visit(t *testing.T, f *fixture, method, target, body string) (status int, header http.Header, text []byte) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, f.URL+strings.TrimPrefix(target, f.URL), strings.NewReader(body))
@@ -54,20 +54,20 @@ func visit(t *testing.T, f *fixture, method, target, body string) (status int, h
 		t.Fatal(err)
 	}
 	defer transport.CloseIdleConnections()
-	answer, err := (&http.Client{Transport: transport}).Do(r)
+	response, err := (&http.Client{Transport: transport}).Do(r)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer answer.Body.Close()
-	content, err := io.ReadAll(answer.Body)
+	defer response.Body.Close()
+	content, err := io.ReadAll(response.Body)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return answer.StatusCode, answer.Header, content
+	return response.StatusCode, response.Header, content
 }
 
-// TestRecipientInBrowser follows a certificate to its recipient: from the mail to an account, the
-// list of certificates, a share link, and its revocation.
+// TestRecipientInBrowser uses a certificate as its recipient: the mail, the account, the list of
+// certificates, a share link, and the pages after a revocation.
 func TestRecipientInBrowser(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, database string) {
@@ -76,20 +76,20 @@ func TestRecipientInBrowser(t *testing.T) {
 		first := f.upload(t, form("Zoe Obi"))
 		f.await(t, first.UUID, "approved")
 		if c := f.await(t, first.UUID, "approved"); c.CustomerID != nil {
-			t.Errorf("before the sign-up it belongs to customer %d", *c.CustomerID)
+			t.Errorf("before the sign-up, the certificate belongs to customer %d", *c.CustomerID)
 		}
 		link := awaitLink(t, f.Vault, email, "/c/")
 
-		// A scanner that repeatedly follows all links of the mail changes nothing.
+		// A mail scanner may request all links of the mail several times. That changes nothing.
 		letter := awaitLetter(t, f.Vault, email, "Your certificate")
 		if letter.Size > 30<<10 || letter.Header.Get("Auto-Submitted") != "auto-generated" || letter.Header.Get("List-Unsubscribe-Post") != "List-Unsubscribe=One-Click" {
-			t.Errorf("the mail has %d bytes and %v", letter.Size, letter.Header)
+			t.Errorf("the mail has %d bytes and the headers %v", letter.Size, letter.Header)
 		}
 		for _, found := range regexp.MustCompile(`https://\S+`).FindAllString(letter.Text, -1) {
 			for range 2 {
 				status, h, _ := visit(t, f, http.MethodGet, found, "")
 				if status != http.StatusOK || h.Get("Referrer-Policy") != "no-referrer" || h.Get("Cache-Control") != "no-store" || h.Get("Set-Cookie") != "" {
-					t.Errorf("%s: %d, %v", found, status, h)
+					t.Errorf("%s: status %d, headers %v", found, status, h)
 				}
 			}
 		}
@@ -97,8 +97,8 @@ func TestRecipientInBrowser(t *testing.T) {
 		b := browse(t, f.Vault)
 		b.open(link)
 		b.see("This certificate is valid", "Zoe Obi", "Northwind University", first.ReferenceID, "Add to LinkedIn", "Keep your certificates in one place")
-		b.until("the picture is not drawn", `(() => { const i = document.querySelector(".picture img"); i.scrollIntoView(); return i.complete && i.naturalWidth > 100; })()`)
-		address, err := url.Parse(ask[string](b, `document.querySelector("a[href*=linkedin]").href`))
+		b.until("the picture is not shown", `(() => { const i = document.querySelector(".picture img"); i.scrollIntoView(); return i.complete && i.naturalWidth > 100; })()`)
+		address, err := url.Parse(evaluate[string](b, `document.querySelector("a[href*=linkedin]").href`))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -109,19 +109,19 @@ func TestRecipientInBrowser(t *testing.T) {
 			"certUrl": f.URL + "/verify/" + first.ReferenceID, "issueYear": today.Format("2006"), "issueMonth": today.Format("1"),
 		} {
 			if q.Get(name) != want || len(q) != 7 {
-				t.Errorf("the LinkedIn form has %s=%q, not %q, in %v", name, q.Get(name), want, q)
+				t.Errorf("the link to LinkedIn has %s=%q, want %q: %v", name, q.Get(name), want, q)
 			}
 		}
 		for _, file := range []string{"certificate.pdf", "image.png", "original"} {
 			status, _, content := visit(t, f, http.MethodGet, link+"/"+first.UUID+"/"+file, "")
 			if status != http.StatusOK || file == "original" && !bytes.Equal(content, sample("Zoe Obi")) {
-				t.Errorf("%s: %d, %d bytes", file, status, len(content))
+				t.Errorf("%s: status %d, %d bytes", file, status, len(content))
 			}
 		}
 		b.screenshot("mail-link")
 
-		// Signing up with the same address, which the page fills in, claims the existing and all
-		// later certificates.
+		// The page fills in the address. Signing up with it claims the existing certificate and all later
+		// certificates.
 		b.press("Create an account")
 		b.at("/sign-up")
 		b.press("Send the link")
@@ -133,7 +133,7 @@ func TestRecipientInBrowser(t *testing.T) {
 		b.at("/account")
 		b.see("My certificates", "Diploma", "Certificates: 1")
 		if c := f.await(t, first.UUID, "approved"); c.CustomerID == nil || *c.CustomerID != 1 {
-			t.Error("the certificate was not claimed")
+			t.Error("the certificate does not belong to customer 1")
 		}
 		second := f.upload(t, vault.NewForm("Master of Law", "Zoë", "ZOE.OBI@EXAMPLE.ORG", "m.pdf", sample("Zoë")))
 		f.await(t, second.UUID, "approved")
@@ -149,22 +149,22 @@ func TestRecipientInBrowser(t *testing.T) {
 		b.fill("label", "Application to Acme")
 		b.press("Create the link")
 		b.see("Copy it now", "Application to Acme", "Unlisted")
-		share := ask[string](b, `document.querySelector(".made a").href`)
+		share := evaluate[string](b, `document.querySelector(".made a").href`)
 		b.screenshot("shared")
 		other := browse(t, f.Vault)
 		other.open(share)
 		other.see("This certificate is valid", "Master of Law", "Zoë")
-		if robots := ask[bool](other, `Boolean(document.querySelector("meta[name=robots][content=noindex]"))`); !robots {
-			t.Error("search engines may list what is unlisted")
+		if robots := evaluate[bool](other, `Boolean(document.querySelector("meta[name=robots][content=noindex]"))`); !robots {
+			t.Error("search engines may list an unlisted certificate")
 		}
 		path := strings.TrimPrefix(share, f.URL)
 		for file, want := range map[string]int{"certificate.pdf": http.StatusOK, "image.png": http.StatusOK, "original": http.StatusNotFound} {
 			if status, _, _ := visit(t, f, http.MethodGet, path+"/"+file, ""); status != want {
-				t.Errorf("%s for others: %d", file, status)
+				t.Errorf("%s behind the share link: status = %d, want %d", file, status, want)
 			}
 		}
 		if status, _, _ := visit(t, f, http.MethodPost, link+"/"+second.UUID+"/shares", "label=x"); status != http.StatusNotFound {
-			t.Errorf("a link to one certificate shares another: %d", status)
+			t.Errorf("creating a share link to a certificate with the mailed link of another: status = %d, want 404", status)
 		}
 
 		// The recipient requests a correction.
@@ -172,18 +172,19 @@ func TestRecipientInBrowser(t *testing.T) {
 		b.fill("text", "My name is Zoë Obi.")
 		b.press("Send to the institution")
 		b.see("Your request was sent to the institution.")
-		if covered := ask[bool](b, `document.querySelector("[role=status]").getBoundingClientRect().bottom > document.querySelector(".verdict").getBoundingClientRect().top`); covered {
-			t.Error("the notice is covered by the verdict")
+		const covered = `document.querySelector("[role=status]").getBoundingClientRect().bottom > document.querySelector(".verdict").getBoundingClientRect().top`
+		if evaluate[bool](b, covered) {
+			t.Error("the verdict covers the notice")
 		}
 		awaitLetter(t, f.Vault, "owner@nwu.example", "My name is Zoë Obi.")
 
-		// After the revocation the page says so, and its files are gone.
+		// After the revocation the page shows the revocation and has no files.
 		post(t, f.client, "/business/certificate-vault/"+second.UUID+"/revoke", `{"reason":"Issued in error"}`, http.StatusOK)
 		other.open(share)
 		other.see("Revoked on", "Issued in error")
 		for _, file := range []string{"certificate.pdf", "image.png"} {
 			if status, _, _ := visit(t, f, http.MethodGet, path+"/"+file, ""); status != http.StatusNotFound {
-				t.Errorf("%s after the revocation: %d", file, status)
+				t.Errorf("%s after the revocation: status = %d, want 404", file, status)
 			}
 		}
 		b.open("/account?status=revoked")
@@ -194,11 +195,11 @@ func TestRecipientInBrowser(t *testing.T) {
 		other.open(share)
 		other.see("This link shows nothing")
 		if log := f.Log(); strings.Contains(log, path[len("/s/"):]) || strings.Contains(log, email) {
-			t.Error("the log holds a link or an address")
+			t.Error("the log contains a link or an address")
 		}
 		export(t, f, b, second.ReferenceID)
 
-		// The account is deleted, the certificates stay.
+		// The account is deleted, but the certificates are not.
 		b.open("/account/delete")
 		b.fill("confirm", "another@example.org")
 		b.press("Delete my account for good")
@@ -209,17 +210,17 @@ func TestRecipientInBrowser(t *testing.T) {
 		b.open("/account")
 		b.at("/sign-in")
 		if c := f.await(t, first.UUID, "approved"); c.CustomerID != nil {
-			t.Error("the certificate still has an owner")
+			t.Error("the certificate still belongs to a customer")
 		}
 	})
 }
 
-// export checks the ZIP file with a person's data.
+// export downloads the ZIP file with the data of the signed-in person and checks its content.
 func export(t *testing.T, f *fixture, b *tab, reference string) {
 	t.Helper()
 	b.open("/account/export")
 	b.see("Export my data")
-	held, err := chromedp.Call(b.ctx, network.GetCookies, network.GetCookiesParams{})
+	stored, err := chromedp.Call(b.ctx, network.GetCookies, network.GetCookiesParams{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -227,7 +228,7 @@ func export(t *testing.T, f *fixture, b *tab, reference string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, c := range held.Cookies {
+	for _, c := range stored.Cookies {
 		r.AddCookie(&http.Cookie{Name: c.Name, Value: c.Value})
 	}
 	r.Header.Set("Origin", f.URL)
@@ -236,60 +237,60 @@ func export(t *testing.T, f *fixture, b *tab, reference string) {
 		t.Fatal(err)
 	}
 	defer transport.CloseIdleConnections()
-	answer, err := (&http.Client{Transport: transport}).Do(r)
+	response, err := (&http.Client{Transport: transport}).Do(r)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer answer.Body.Close()
-	content, err := io.ReadAll(answer.Body)
+	defer response.Body.Close()
+	content, err := io.ReadAll(response.Body)
 	if err != nil {
 		t.Fatal(err)
 	}
 	z, err := zip.NewReader(bytes.NewReader(content), int64(len(content)))
 	if err != nil {
-		t.Fatalf("%d: %v", answer.StatusCode, err)
+		t.Fatalf("export: status %d: %v", response.StatusCode, err)
 	}
 	var names []string
 	for _, file := range z.File {
 		names = append(names, file.Name)
 	}
 	if !slices.Contains(names, "export.json") || !slices.Contains(names, reference+"/"+reference+".pdf") || len(names) != 5 {
-		t.Errorf("the export has %v", names)
+		t.Errorf("the export contains the files %v", names)
 	}
 	about, err := fs.ReadFile(z, "export.json")
 	if err != nil || !strings.Contains(string(about), "Chrome/") {
-		t.Errorf("the export does not say where its person is signed in: %v, %s", err, about)
+		t.Errorf("export.json does not contain the sessions of the person: %v, %s", err, about)
 	}
 }
 
-// TestNoticesSurviveKill kills the vault between approvals and their mails, and during batches.
-// There is exactly one notice of each certificate.
+// TestNoticesSurviveKill kills the vault between approvals and the mails about them. Finally there is
+// exactly one mail about each certificate.
 func TestNoticesSurviveKill(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, database string) {
 		f := start(t, database)
 		var want []string
 		for i := range 3 {
-			names := people("Told"+string(rune('A'+i)), 4)
+			names := people("Recipient"+string(rune('A'+i)), 4)
 			for _, name := range names {
 				f.upload(t, form(name))
 				want = append(want, mailbox(name))
 			}
 			d := f.database(t)
-			// The certificate is approved, and its mail is not written, or written and not sent.
-			eventually(t, approvalTime, "one is approved", func() bool {
+			// At this time a certificate is approved. Its mail is not yet created, or not yet sent.
+			eventually(t, approvalTime, "a certificate is approved", func() bool {
 				return count(t, d, `SELECT count(*) FROM notices`) > 4*i
 			})
 			f.Kill()
 			f.restart(t)
 		}
 		slices.Sort(want)
-		eventually(t, 2*approvalTime, "each has a notice", func() bool { return len(notified(t, f.Vault)) >= len(want) })
+		eventually(t, 2*approvalTime, "all mails are sent", func() bool { return len(notified(t, f.Vault)) >= len(want) })
 		if got := notified(t, f.Vault); !slices.Equal(got, want) {
-			t.Errorf("mail went to %v", got)
+			t.Errorf("mails were sent to %v, want %v", got, want)
 		}
 		d := f.database(t)
-		eventually(t, singleTime, "all notices are at their end", func() bool {
+		eventually(t, singleTime, "the status of all notices is sent", func() bool {
 			return count(t, d, `SELECT count(*) FROM notices WHERE status <> 'sent'`) == 0
 		})
 	})
@@ -300,7 +301,7 @@ func TestBatchIsMailedOncePerAddress(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, database string) {
 		f := start(t, database)
-		file := f.stage(t, "Somebody")
+		file := f.stage(t, "Jane Doe")
 		var list []client.Entry
 		for i := range 12 {
 			who := []string{"ada", "Eva", "kim"}[i%3]
@@ -309,10 +310,10 @@ func TestBatchIsMailedOncePerAddress(t *testing.T) {
 			})
 		}
 		id := f.submit(t, list)
-		eventually(t, batchTime, "the batch is done", func() bool { return f.batch(t, id).Status == "completed" })
-		eventually(t, singleTime, "each has a notice", func() bool { return len(notified(t, f.Vault)) >= 3 })
+		eventually(t, batchTime, "the batch is finished", func() bool { return f.batch(t, id).Status == "completed" })
+		eventually(t, singleTime, "all mails are sent", func() bool { return len(notified(t, f.Vault)) >= 3 })
 		if got := notified(t, f.Vault); !slices.Equal(got, []string{"Eva@example.org", "ada@example.org", "kim@example.org"}) {
-			t.Fatalf("mail went to %v", got)
+			t.Fatalf("mails were sent to %v, want one to each address", got)
 		}
 		_, _, page := visit(t, f, http.MethodGet, awaitLink(t, f.Vault, "ada@example.org", "/c/"), "")
 		for _, title := range []string{"Course A", "Course D", "Course G", "Course J"} {
@@ -321,22 +322,21 @@ func TestBatchIsMailedOncePerAddress(t *testing.T) {
 			}
 		}
 		if bytes.Contains(page, []byte("Course B")) {
-			t.Error("the page lists another's")
+			t.Error("the page lists a certificate of another person")
 		}
 	})
 }
 
-// TestSingleUploadIsMailedAtOnce measures from the approval to the file in the
-// outbox.
-func TestSingleUploadIsMailedAtOnce(t *testing.T) {
+// TestSingleUploadIsMailed checks that the mail is in the outbox within the time limit after the approval.
+func TestSingleUploadIsMailed(t *testing.T) {
 	t.Parallel()
 	f := start(t, "")
-	c := f.upload(t, form("Early Bird"))
+	c := f.upload(t, form("Ada Obi"))
 	f.await(t, c.UUID, "approved")
-	eventually(t, singleTime, "it is mailed", func() bool { return len(notified(t, f.Vault)) == 1 })
+	eventually(t, singleTime, "the mail is in the outbox", func() bool { return len(notified(t, f.Vault)) == 1 })
 }
 
-// TestUnsubscribeAndBounce covers the ways by which mail ends.
+// TestUnsubscribeAndBounce unsubscribes an address, and sends invalid reports of failed deliveries.
 func TestUnsubscribeAndBounce(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, database string) {
@@ -344,34 +344,34 @@ func TestUnsubscribeAndBounce(t *testing.T) {
 		f := start(t, database, "--bounce-domain", "bounces.example", "--bounce-token", secret)
 		f.await(t, f.upload(t, form("Ada Obi")).UUID, "approved")
 		link := awaitLink(t, f.Vault, "ada.obi@example.org", "/unsubscribe/")
-		// As a mail program does, without a page (RFC 8058).
+		// A mail program sends this request without showing a page (RFC 8058).
 		if status, _, text := visit(t, f, http.MethodPost, link, "List-Unsubscribe=One-Click"); status != http.StatusOK || !bytes.Contains(text, []byte("You get no more mail")) {
-			t.Errorf("one click: %d", status)
+			t.Errorf("unsubscribing: status = %d, want 200", status)
 		}
 		next := f.upload(t, vault.NewForm("Second", "Ada Obi", "ada.obi@example.org", "a.pdf", sample("Ada")))
 		f.await(t, next.UUID, "approved")
 		d := f.database(t)
-		eventually(t, singleTime, "the notice is settled", func() bool {
+		eventually(t, singleTime, "the status of the notice is unsubscribed", func() bool {
 			return count(t, d, `SELECT count(*) FROM notices WHERE status = 'unsubscribed'`) == 1
 		})
 		if got := notified(t, f.Vault); len(got) != 1 {
-			t.Errorf("mail went to %v", got)
+			t.Errorf("mails were sent to %v, want only the first", got)
 		}
 		for target, want := range map[string]int{
 			"/hooks/bounce": http.StatusUnauthorized, "/hooks/bounce/wrong": http.StatusUnauthorized,
 			"/hooks/bounce/" + secret: http.StatusUnprocessableEntity, "/unsubscribe/UNKNOWN": http.StatusNotFound,
 		} {
 			if status, _, _ := visit(t, f, http.MethodPost, target, "Status: 5.1.1"); status != want {
-				t.Errorf("%s: %d, not %d", target, status, want)
+				t.Errorf("%s: status = %d, want %d", target, status, want)
 			}
 		}
-		kept, err := filepath.Glob(filepath.Join(f.Data, "outbox", "*.eml"))
-		if err != nil || len(kept) == 0 {
+		mails, err := filepath.Glob(filepath.Join(f.Data, "outbox", "*.eml"))
+		if err != nil || len(mails) == 0 {
 			t.Fatal(err)
 		}
-		text, err := os.ReadFile(kept[0])
+		text, err := os.ReadFile(mails[0])
 		if err != nil || bytes.Contains(text, []byte("bounce+")) {
-			t.Errorf("the message shows where failures go: %v", err)
+			t.Errorf("the text of the mail contains the envelope sender: %v", err)
 		}
 	})
 }

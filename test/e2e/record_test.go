@@ -17,18 +17,18 @@ import (
 
 const duplicate = "A vault certificate with this email, title, and issue date already exists"
 
-// TestDuplicates uploads the same certificate twelve times at once: the database accepts one, and
-// the other answers name it.
+// TestDuplicates uploads the same certificate twelve times at the same time. The vault accepts one
+// upload, and the other responses contain the UUID of its certificate.
 func TestDuplicates(t *testing.T) {
 	t.Parallel()
-	const racers = 12
+	const uploads = 12
 	each(t, func(t *testing.T, database string) {
 		f := start(t, database)
 		for round := range 3 {
 			var wg sync.WaitGroup
-			made, errs := make([]*client.VaultCertificate, racers), make([]error, racers)
-			for i := range racers {
-				// They differ only in ways that do not count.
+			made, errs := make([]*client.VaultCertificate, uploads), make([]error, uploads)
+			for i := range uploads {
+				// The uploads differ only in ways that are ignored for duplicates.
 				email := fmt.Sprintf("race.%d@example.org", round)
 				if i%2 == 1 {
 					email = fmt.Sprintf("  RACE.%d@Example.ORG ", round)
@@ -38,49 +38,50 @@ func TestDuplicates(t *testing.T) {
 				wg.Go(func() { made[i], errs[i] = api.Upload(t.Context(), n) })
 			}
 			wg.Wait()
-			winner := oneWon(t, made, errs)
+			first := onlyCertificate(t, made, errs)
 			again := vault.NewForm(" Diploma ", "Another Name", fmt.Sprintf("Race.%d@EXAMPLE.org", round), "other.pdf", sample("Another"))
-			checkDuplicate(t, f, again.With("issue_date", "2026-05-01"), winner)
-			// A different date, title or address makes a different certificate.
+			checkDuplicate(t, f, again.With("issue_date", "2026-05-01"), first)
+			// With a different date, title or address, the certificate is not a duplicate.
 			f.upload(t, again.With("issue_date", "2026-05-02"))
 			f.upload(t, again.With("issue_date", "2026-05-01").With("certificate_title", "diploma"))
 			f.upload(t, again.With("issue_date", "2026-05-01").With("applicant_email", fmt.Sprintf("racer.%d@example.org", round)))
-			// A certificate counts in every status.
-			f.await(t, winner, "approved")
-			f.revoke(t, winner, "Taken back", "")
-			checkDuplicate(t, f, again.With("issue_date", "2026-05-01"), winner)
+			// A revoked certificate still prevents duplicates.
+			f.await(t, first, "approved")
+			f.revoke(t, first, "Issued in error", "")
+			checkDuplicate(t, f, again.With("issue_date", "2026-05-01"), first)
 		}
 		d := f.database(t)
 		if n := count(t, d, `SELECT count(*) FROM certificates`); n != 3*4 {
-			t.Errorf("%d records, not 12", n)
+			t.Errorf("got %d certificates, want 12", n)
 		}
-		eventually(t, approvalTime, "all have been processed", func() bool {
+		eventually(t, approvalTime, "no certificate is in processing", func() bool {
 			return count(t, d, `SELECT count(*) FROM certificates WHERE status = 'processing'`) == 0
 		})
 		if n := len(f.files(t, "blobs")); n != 3*4*2 {
-			t.Errorf("%d files, not an original and a tail each", n)
+			t.Errorf("got %d files, want an original and a tail for each certificate", n)
 		}
 	})
 }
 
-// oneWon checks the outcome of a race and returns the UUID of the only certificate.
-func oneWon(t *testing.T, made []*client.VaultCertificate, errs []error) (uuid string) {
+// onlyCertificate checks that exactly one of the concurrent uploads was accepted, and returns the UUID of
+// its certificate.
+func onlyCertificate(t *testing.T, made []*client.VaultCertificate, errs []error) (uuid string) {
 	t.Helper()
 	for _, c := range made {
 		if c == nil {
 			continue
 		}
 		if uuid != "" {
-			t.Fatal("the race had two winners")
+			t.Fatal("two uploads of the same certificate were accepted")
 		}
 		uuid = c.UUID
 	}
 	if uuid == "" {
-		t.Fatalf("the race had no winner: %v", errs)
+		t.Fatalf("no upload was accepted: %v", errs)
 	}
 	for _, err := range errs {
 		if err != nil {
-			namesExisting(t, err, uuid)
+			wantDuplicate(t, err, uuid)
 		}
 	}
 	return uuid
@@ -99,14 +100,14 @@ type payload struct {
 	TriggerContext   string `json:"trigger_context"`
 }
 
-// TestOutbox reads the outbox beside the vault: an event and its deliveries are visible together
-// with the state that they report.
+// TestOutbox reads the tables of events and deliveries. An event and its deliveries are stored together
+// with the state of the certificate that they report.
 func TestOutbox(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, database string) {
 		f := start(t, database)
 		all := f.webhook(t)
-		one := f.webhook(t, "certificate_application.approved")
+		onlyApproved := f.webhook(t, "certificate_application.approved")
 		other, err := f.CreateInstitution(t.Context(), "Southwind College", "SWC")
 		if err != nil {
 			t.Fatal(err)
@@ -114,36 +115,36 @@ func TestOutbox(t *testing.T) {
 		if _, err := f.CreateWebhook(t.Context(), other.Slug, "https://hooks.example.org/other"); err != nil {
 			t.Fatal(err)
 		}
-		made := f.upload(t, form("Somebody"))
+		made := f.upload(t, form("Jane Doe"))
 		d := f.database(t)
 		created := f.deliveries(t, "certificate_application.created")
 		if len(created) != 1 {
-			t.Fatalf("after the upload: %+v", created)
+			t.Fatalf("deliveries after the upload = %+v, want 1", created)
 		}
 		want := payload{
 			Event: "certificate_application.created", WebhookID: all, Timestamp: created[0].Timestamp, ApplicationID: made.ID, UUID: made.UUID,
-			CertificateTitle: "Diploma", ApplicantEmail: "somebody@example.org", Source: "vault", TriggerContext: "single_upload",
+			CertificateTitle: "Diploma", ApplicantEmail: "jane.doe@example.org", Source: "vault", TriggerContext: "single_upload",
 		}
 		if created[0] != want {
-			t.Errorf("the delivery is %+v, not %+v", created[0], want)
+			t.Errorf("delivery = %+v, want %+v", created[0], want)
 		}
 		f.await(t, made.UUID, "approved")
 		approved := f.deliveries(t, "certificate_application.approved")
-		if len(approved) != 2 || approved[0].WebhookID != all || approved[1].WebhookID != one || approved[0].UUID != made.UUID || approved[0].ApplicationID != made.ID {
-			t.Errorf("after the approval: %+v", approved)
+		if len(approved) != 2 || approved[0].WebhookID != all || approved[1].WebhookID != onlyApproved || approved[0].UUID != made.UUID || approved[0].ApplicationID != made.ID {
+			t.Errorf("deliveries after the approval = %+v, want 2", approved)
 		}
 		if n := count(t, d, `SELECT count(*) FROM river_job WHERE kind = 'recipient'`); n != 1 {
-			t.Errorf("%d jobs look for the recipient, not 1", n)
+			t.Errorf("got %d jobs of the kind recipient, want 1", n)
 		}
-		f.revoke(t, made.UUID, "Taken back", "")
+		f.revoke(t, made.UUID, "Issued in error", "")
 		if revoked := f.deliveries(t, "certificate_application.revoked"); len(revoked) != 1 || revoked[0].WebhookID != all {
-			t.Errorf("after the revocation: %+v", revoked)
+			t.Errorf("deliveries after the revocation = %+v, want 1", revoked)
 		}
-		// Refused requests leave nothing.
-		refuse(t, f, form("Nobody").With("applicant_email", "nobody"), "applicant_email")
-		checkDuplicate(t, f, form("Somebody"), made.UUID)
+		// Refused requests store no event and no delivery.
+		uploadInvalid(t, f, form("Ada Obi").With("applicant_email", "invalid"), "applicant_email")
+		checkDuplicate(t, f, form("Jane Doe"), made.UUID)
 		if e, n := count(t, d, `SELECT count(*) FROM webhook_events`), count(t, d, `SELECT count(*) FROM webhook_deliveries`); e != 3 || n != 4 {
-			t.Errorf("%d events and %d deliveries, not 3 and 4", e, n)
+			t.Errorf("got %d events and %d deliveries, want 3 and 4", e, n)
 		}
 	})
 }
@@ -161,7 +162,7 @@ func (f *fixture) webhook(t *testing.T, events ...string) string {
 	return h.ID
 }
 
-// deliveries returns the bodies of an event's deliveries in their order.
+// deliveries returns the bodies of the deliveries of an event, in their order.
 func (f *fixture) deliveries(t *testing.T, event string) (list []payload) {
 	t.Helper()
 	rows, err := f.database(t).QueryContext(t.Context(), `
@@ -181,7 +182,7 @@ func (f *fixture) deliveries(t *testing.T, event string) (list []payload) {
 		}
 		at, err := time.Parse(time.RFC3339, p.Timestamp)
 		if err != nil || !strings.HasSuffix(p.Timestamp, "Z") || time.Since(at).Abs() > time.Hour {
-			t.Errorf("timestamp %q", p.Timestamp)
+			t.Errorf("timestamp = %q, want the current time in UTC", p.Timestamp)
 		}
 		list = append(list, p)
 	}
@@ -191,7 +192,7 @@ func (f *fixture) deliveries(t *testing.T, event string) (list []payload) {
 	return list
 }
 
-// list is the answer with a page of certificates.
+// list is a response with a page of certificates.
 type list struct {
 	Data  []vault.Certificate `json:"data"`
 	Links struct {
@@ -235,19 +236,19 @@ func TestList(t *testing.T) {
 			}
 			if l.Meta.Total == nil || *l.Meta.Total != 5 || l.Meta.LastPage == nil || *l.Meta.LastPage != 3 || l.Meta.PerPage != 2 ||
 				l.Meta.CurrentPage == nil || *l.Meta.CurrentPage != pages || (l.Links.Prev == nil) != (pages == 1) || pages > 3 {
-				t.Fatalf("page %d: %s", pages, a.Body)
+				t.Fatalf("page %d has wrong links or numbers: %s", pages, a.Body)
 			}
 			next = l.Links.Next
 		}
 		if !slices.Equal(got, uuids) {
-			t.Errorf("the pages list %v, not %v", got, uuids)
+			t.Errorf("the pages list %v, want %v", got, uuids)
 		}
 		for query, n := range map[string]int{
 			"": 5, "?status=approved": 5, "?status=failed": 0, "?applicant_email=PERSON.3@example.org": 1, "?search=rson%202": 1, "?search=%25": 0, "?page=9": 0,
 		} {
 			var l list
 			if err := json.Unmarshal(get(t, f.client, vault.CertificatesPath+query, 200).Body, &l); err != nil || len(l.Data) != n || l.Data == nil {
-				t.Errorf("%q lists %d, not %d (%v)", query, len(l.Data), n, err)
+				t.Errorf("query %q lists %d certificates, want %d (%v)", query, len(l.Data), n, err)
 			}
 		}
 		for _, query := range []string{
@@ -255,8 +256,8 @@ func TestList(t *testing.T) {
 			"status=done", "status=approved&status=failed", "colour=red",
 		} {
 			field, _, _ := strings.Cut(query, "=")
-			if p := refused(t, get(t, f.client, vault.CertificatesPath+"?"+query, 422), 422, ""); len(p.Errors[field]) == 0 {
-				t.Errorf("%s: %+v", query, p)
+			if p := wantProblem(t, get(t, f.client, vault.CertificatesPath+"?"+query, 422), 422, ""); len(p.Errors[field]) == 0 {
+				t.Errorf("query %s: got %+v, want an error for %s", query, p, field)
 			}
 		}
 	})

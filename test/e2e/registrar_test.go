@@ -19,24 +19,24 @@ import (
 	"github.com/certvault/certvault/test/vault"
 )
 
-// graduates is the number of rows in the registrar's list.
+// graduates is the number of rows in the list.
 const graduates = 300
 
-// faulty are the invalid rows of the list, by their number, and how they differ from a valid row.
+// faulty are the changes that make rows of the list invalid, by the number of the row.
 var faulty = map[int]func(row []any){
-	11: func(row []any) { row[2] = "nobody" },                                         // an invalid address
+	11: func(row []any) { row[2] = "invalid" },                                        // an invalid address
 	12: func(row []any) { row[0] = "" },                                               // no title
 	13: func(row []any) { row[3] = "lost.pdf" },                                       // a file that is missing in the ZIP
 	14: func(row []any) { row[3] = "broken.pdf" },                                     // a damaged file
 	15: func(row []any) { row[4] = "31.02.2026" },                                     // an invalid date
-	16: func(row []any) { row[1] = "G\uFFFDnter Lost" },                               // a lost letter
+	16: func(row []any) { row[1] = "G\uFFFDnter Lost" },                               // a letter that is replaced by U+FFFD
 	17: func(row []any) { row[1] = "" },                                               // no name
 	18: func(row []any) { row[3] = "letter.docx" },                                    // a file of another type
-	19: func(row []any) { row[2] = "graduate20@example.org"; row[1] = "Graduate 20" }, // the same person as in row 20
+	19: func(row []any) { row[2] = "graduate20@example.org"; row[1] = "Graduate 20" }, // a duplicate of row 20
 	21: func(row []any) { row[5] = strings.Repeat("long ", 300) },                     // too much text
 }
 
-// registrarFiles writes the list and the ZIP of its files.
+// registrarFiles writes the list and the ZIP of its files, and returns their paths.
 func registrarFiles(t *testing.T) (list, archive string) {
 	t.Helper()
 	f := excelize.NewFile()
@@ -79,27 +79,27 @@ func registrarFiles(t *testing.T) (list, archive string) {
 	return writeTemp(t, "graduates.xlsx", sheet.Bytes()), writeTemp(t, "diplomas.zip", b.Bytes())
 }
 
-// give sets the files of a control and submits its form.
-func (b *tab) give(control, button string, files ...string) {
+// sendFiles selects files in a control and submits its form.
+func (b *tab) sendFiles(control, button string, files ...string) {
 	b.t.Helper()
 	b.until("there is no control "+control, fmt.Sprintf(`document.readyState == "complete" && Boolean(document.querySelector(%q))`, control))
-	b.do("giving files", chromedp.SetUploadFiles(chromedp.CSS(control), files))
+	b.do("selecting files", chromedp.SetUploadFiles(chromedp.CSS(control), files))
 	b.press(button)
 }
 
-// A registrar uploads 300 certificates from a spreadsheet and a ZIP with ten faults to the file of
-// results, although the vault is killed twice.
+// TestRegistrar makes a bulk upload of 300 rows from a spreadsheet and a ZIP with ten faults, until the
+// file of results is complete. The vault is killed twice during the upload.
 func TestRegistrar(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, database string) {
 		f := start(t, database)
-		b := f.enter(t)
+		b := f.signInOwner(t)
 		list, archive := registrarFiles(t)
 		panel := "/panel/" + f.institution.Slug
 		b.open(panel + "/bulk")
 		b.press("Begin a bulk upload")
 		b.see("The list", "The files")
-		b.give("#list", "Read the list", list)
+		b.sendFiles("#list", "Read the list", list)
 		b.see("Say which column of", "Award: BSc Physics")
 		b.do("choosing columns", chromedp.Evaluate[chromedp.Void](`(() => {
 			for (const [name, at] of [["title", 0], ["full_name", 1], ["email", 2], ["file", 3], ["issue_date", 4], ["details", 5]]) document.getElementById(name).value = at;
@@ -107,9 +107,9 @@ func TestRegistrar(t *testing.T) {
 		b.screenshot("columns")
 		b.press("Save and go on to the rows")
 		b.see("Rows (6 to correct)", "With problems 6", "No files yet", "294 rows wait for their files")
-		draft := ask[string](b, `location.pathname.replace("/rows", "")`)
+		draft := evaluate[string](b, `location.pathname.replace("/rows", "")`)
 		b.open(draft)
-		b.give("#files", "Add the files", archive)
+		b.sendFiles("#files", "Add the files", archive)
 		b.see("The files were taken.")
 
 		// The vault is killed during unpacking and continues after the restart.
@@ -118,7 +118,7 @@ func TestRegistrar(t *testing.T) {
 		b.base = f.URL
 		eventually(t, 4*time.Minute, "the ZIP is unpacked", func() bool {
 			b.open(draft + "/rows?show=problems")
-			return !strings.Contains(b.words(), "still being unpacked")
+			return !strings.Contains(b.text(), "still being unpacked")
 		})
 		b.see("With problems 9", "31.02.2026 does not exist", "This e-mail address has no @", "The title is missing", "lost when the list was saved", "No file with the name “lost.pdf”")
 		b.screenshot("rows")
@@ -140,13 +140,13 @@ func TestRegistrar(t *testing.T) {
 		b.see("of 297 rows are done")
 		b.screenshot("progress")
 
-		// It is killed again during the creation of certificates.
+		// The vault is killed again while it creates certificates.
 		f.Kill()
 		f.restart(t)
 		b.base = f.URL
 		b.open(draft + "/progress")
-		eventually(t, 4*time.Minute, "all rows are done", func() bool {
-			return strings.Contains(b.words(), "All 300 rows are done: 296 made, 1 rejected, 3 skipped.")
+		eventually(t, 4*time.Minute, "the page shows the result of all rows", func() bool {
+			return strings.Contains(b.text(), "All 300 rows are done: 296 made, 1 rejected, 3 skipped.")
 		})
 		b.see("Approved 296", "Rejected 1")
 		b.screenshot("done")
@@ -163,20 +163,20 @@ func TestRegistrar(t *testing.T) {
 		}
 		rows, err := csv.NewReader(strings.NewReader(strings.TrimPrefix(string(a.Body), "\uFEFF"))).ReadAll()
 		if err != nil || len(rows) != graduates+1 {
-			t.Fatalf("results.csv has %d rows, %v", len(rows), err)
+			t.Fatalf("results.csv has %d rows, %v; want %d", len(rows), err, graduates+1)
 		}
 		counts := map[string]int{}
 		for _, row := range rows[1:] {
 			counts[row[7]]++
 			if row[5] != "'=1+1" && !strings.HasPrefix(row[5], "long") {
-				t.Errorf("a formula reaches the spreadsheet: %q", row)
+				t.Errorf("results.csv contains a formula: %q", row)
 			}
 		}
 		if counts["approved"] != 296 || counts["rejected"] != 1 || counts["skipped"] != 3 {
-			t.Errorf("%v", counts)
+			t.Errorf("statuses in results.csv = %v, want 296 approved, 1 rejected and 3 skipped", counts)
 		}
 		if n := count(t, f.database(t), `SELECT count(*) FROM certificates`); n != 296 {
-			t.Errorf("%d certificates", n)
+			t.Errorf("got %d certificates, want 296", n)
 		}
 
 		// The certificates can be searched, filtered and revoked.
@@ -189,37 +189,37 @@ func TestRegistrar(t *testing.T) {
 		b.press("Günter Lost")
 		b.see("What happened", "The digital signature is valid")
 		b.screenshot("detail")
-		public := ask[string](b, `[...document.querySelectorAll("main a")].find((a) => a.href.includes("/verify/")).href`)
+		public := evaluate[string](b, `[...document.querySelectorAll("main a")].find((a) => a.href.includes("/verify/")).href`)
 		b.press("Revoke…")
 		b.fill("reason", "Awarded in error")
 		b.see("What the public will see")
 		b.screenshot("revoke")
 		b.press("Revoke the certificate of")
 		b.see("The certificate was revoked.")
-		if answer := get(t, f.as(t, ""), "/verify/"+path.Base(public), http.StatusOK); !strings.Contains(string(answer.Body), "Awarded in error") {
-			t.Error("the public does not see why")
+		if response := get(t, f.as(t, ""), "/verify/"+path.Base(public), http.StatusOK); !strings.Contains(string(response.Body), "Awarded in error") {
+			t.Error("the public page does not show the reason")
 		}
 	})
 }
 
-// One certificate is uploaded with a preview of its stamp, with a script and without.
+// TestUploadInBrowser uploads certificates with a preview of the stamp, with a script and without.
 func TestUploadInBrowser(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, database string) {
 		f := start(t, database)
-		b := f.enter(t)
+		b := f.signInOwner(t)
 		for i, script := range []bool{true, false} {
 			if !script {
 				b.scriptless()
 			}
 			b.open("/panel/" + f.institution.Slug + "/upload")
-			b.give("#file", "Go on", writeTemp(t, fmt.Sprintf("diploma-%d.pdf", i), sample(fmt.Sprintf("Ada %d", i))))
+			b.sendFiles("#file", "Go on", writeTemp(t, fmt.Sprintf("diploma-%d.pdf", i), sample(fmt.Sprintf("Ada %d", i))))
 			b.see("Where the QR code goes", "Top left")
 			if script {
-				b.do("dragging", chromedp.MouseClickXY(960, 600))
+				b.do("dragging the stamp", chromedp.MouseClickXY(960, 600))
 			}
 			b.screenshot(fmt.Sprintf("upload-%t", script))
-			b.do("choosing", chromedp.Click(chromedp.CSS("#place-top-left")))
+			b.do("choosing the placement", chromedp.Click(chromedp.CSS("#place-top-left")))
 			b.fill("certificate_title", "BSc")
 			b.fill("full_name", fmt.Sprintf("Ada %d", i))
 			b.fill("applicant_email", fmt.Sprintf("ada%d@example.org", i))
@@ -227,7 +227,7 @@ func TestUploadInBrowser(t *testing.T) {
 			b.see("The certificate was uploaded.")
 		}
 		d := f.database(t)
-		eventually(t, time.Minute, "both are approved where they were wanted", func() bool {
+		eventually(t, time.Minute, "both certificates are approved with the chosen placement", func() bool {
 			return count(t, d, `SELECT count(*) FROM certificates WHERE status = 'approved' AND placement = 'top-left'`) == 2
 		})
 	})

@@ -12,14 +12,15 @@ import (
 	"github.com/certvault/certvault/client"
 )
 
-// TestRetry removes the original of a certificate while the vault is stopped: processing fails, the
-// certificate is unknown to the public, and a retry approves it after the file was restored.
+// TestRetry removes the original of a certificate while the vault is stopped: processing fails and
+// the public page does not show the certificate. After the file is restored, a retry approves the
+// certificate.
 func TestRetry(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, database string) {
 		f := start(t, database, "--process-attempts", "1")
 		f.webhook(t)
-		approved := f.upload(t, form("Never Failed"))
+		approved := f.upload(t, form("Ada Obi"))
 		// A crash may leave a certificate in processing, depending on timing, so the test tries
 		// several times.
 		var uuid, original string
@@ -30,7 +31,7 @@ func TestRetry(t *testing.T) {
 			f.restart(t, "--process-attempts", "1")
 		}
 		if uuid == "" {
-			t.Fatal("no certificate was still in processing when the vault was killed")
+			t.Fatal("no certificate was in processing when the vault was killed")
 		}
 		content, err := os.ReadFile(original)
 		if err != nil {
@@ -42,15 +43,15 @@ func TestRetry(t *testing.T) {
 		f.restart(t, "--process-attempts", "1")
 		failed := f.await(t, uuid, "failed")
 		if failed.Failure == nil || failed.Failure.Code == "" || failed.Failure.Message == "" || failed.PDFPath != nil {
-			t.Errorf("failed: %+v", failed)
+			t.Errorf("failed certificate = %+v, want a failure with a code and a message", failed)
 		}
-		declined(t, f.api(t).Download(t.Context(), uuid, io.Discard), client.ErrNotFound, "Verified PDF not found. The certificate may still be processing.")
+		wantClientError(t, f.api(t).Download(t.Context(), uuid, io.Discard), client.ErrNotFound, "Verified PDF not found. The certificate may still be processing.")
 		public := f.as(t, "")
 		unknown := get(t, public, "/verify/NWU-0000000000000000", 404)
 		for _, suffix := range []string{"", "/qrcode.svg", "/barcode.svg"} {
 			a := get(t, public, failed.VerificationURL+suffix, 404)
 			if suffix == "" && !bytes.Equal(a.Body, unknown.Body) {
-				t.Errorf("the public answer distinguishes a failed certificate from an unknown one: %s", a.Body)
+				t.Errorf("the public response for a failed certificate differs from that for an unknown reference id: %s", a.Body)
 			}
 		}
 
@@ -58,14 +59,14 @@ func TestRetry(t *testing.T) {
 			t.Fatal(err)
 		}
 		if retried := f.retry(t, uuid); retried.Status.Value != "processing" || retried.Failure != nil || retried.TriggerContext != "single_upload" {
-			t.Errorf("retried: %+v", retried)
+			t.Errorf("retried certificate = %+v, want processing", retried)
 		}
 		f.await(t, uuid, "approved")
 		f.checkEvents(t, failed.ID)
 		f.await(t, approved.UUID, "approved")
 		for _, done := range []string{uuid, approved.UUID} {
 			_, err := f.api(t).RetryProcessing(t.Context(), done)
-			declined(t, err, client.ErrInvalidOperation, "Invalid operation")
+			wantClientError(t, err, client.ErrInvalidOperation, "Invalid operation")
 		}
 		f.checkEvents(t, failed.ID)
 	})
@@ -115,7 +116,7 @@ func (f *fixture) checkEvents(t *testing.T, id int64) {
 	}
 	const prefix = "certificate_application."
 	if want := []string{prefix + "created", prefix + "failed", prefix + "retried", prefix + "approved"}; !slices.Equal(names, want) {
-		t.Errorf("the events are %v, not %v", names, want)
+		t.Errorf("events = %v, want %v", names, want)
 	}
 	for i, name := range names {
 		context := "single_upload"
@@ -124,7 +125,7 @@ func (f *fixture) checkEvents(t *testing.T, id int64) {
 		}
 		for _, p := range f.deliveries(t, name) {
 			if p.ApplicationID == id && p.TriggerContext != context {
-				t.Errorf("%s has trigger context %s, not %s", name, p.TriggerContext, context)
+				t.Errorf("trigger context of %s = %s, want %s", name, p.TriggerContext, context)
 			}
 		}
 	}

@@ -20,24 +20,24 @@ import (
 	"github.com/certvault/certvault/test/vault"
 )
 
-// certvault runs a command beside the vault, which must succeed.
+// certvault runs a command on the storage of the vault. The command must succeed.
 func (f *fixture) certvault(t *testing.T, stdin string, args ...string) string {
 	t.Helper()
 	res, err := vault.Run(t.Context(), f.Options, stdin, args...)
 	if err != nil || res.Code != 0 {
-		t.Fatalf("certvault %s ended with %d, %v: %s", strings.Join(args, " "), res.Code, err, res.Stderr)
+		t.Fatalf("certvault %s exited with %d, %v: %s", strings.Join(args, " "), res.Code, err, res.Stderr)
 	}
 	return res.Stdout
 }
 
-// approved uploads a sample and returns its verified PDF.
-func (f *fixture) approved(t *testing.T, who string) (*client.VaultCertificate, []byte) {
+// uploadApproved uploads a sample, waits for the approval, and returns the verified PDF.
+func (f *fixture) uploadApproved(t *testing.T, who string) (*client.VaultCertificate, []byte) {
 	t.Helper()
 	c := f.await(t, f.upload(t, form(who)).UUID, "approved")
 	return c, f.verified(t, c.UUID)
 }
 
-// trust returns a trust store with the roots of a PEM file.
+// trust returns a trust store with the root of a PEM file.
 func trust(t *testing.T, pem string) string {
 	t.Helper()
 	dir := "sql:" + t.TempDir()
@@ -46,32 +46,32 @@ func trust(t *testing.T, pem string) string {
 	return dir
 }
 
-// trusted checks the only signature of a file with pdfsig.
-func trusted(t *testing.T, store string, file []byte) {
+// checkTrusted checks with pdfsig that a file has one signature, and that it is valid and trusted.
+func checkTrusted(t *testing.T, store string, file []byte) {
 	t.Helper()
 	out := run(t, "pdfsig", "-nssdir", store, writeTemp(t, "signed.pdf", file))
 	for _, want := range []string{"Signature #1", "ETSI.CAdES.detached", "Total document signed", "Signature is Valid", "Certificate is Trusted"} {
 		if !strings.Contains(out, want) {
-			t.Errorf("pdfsig does not say %q: %s", want, out)
+			t.Errorf("pdfsig does not print %q: %s", want, out)
 		}
 	}
 	if strings.Contains(out, "Signature #2") {
-		t.Errorf("two signatures: %s", out)
+		t.Errorf("the file has two signatures: %s", out)
 	}
 }
 
-// TestSignature checks the signature of a verified PDF from outside, with the public root.
+// TestSignature checks the signature of a verified PDF with independent programs and the public root.
 func TestSignature(t *testing.T) {
 	t.Parallel()
 	tool(t, "pdfsig")
 	tool(t, "certutil")
 	each(t, func(t *testing.T, database string) {
 		f := start(t, database)
-		c, file := f.approved(t, "Signed")
+		c, file := f.uploadApproved(t, "Signed")
 		public := f.as(t, "")
 		pem := get(t, public, "/.well-known/certvault/root.pem", http.StatusOK)
 		root := writeTemp(t, "root.pem", pem.Body)
-		trusted(t, trust(t, root), file)
+		checkTrusted(t, trust(t, root), file)
 
 		// The page, the file and openssl show the same fingerprint.
 		_, digest, _ := strings.Cut(strings.TrimSpace(run(t, tool(t, "openssl"), "x509", "-noout", "-fingerprint", "-sha256", "-in", root)), "=")
@@ -80,7 +80,7 @@ func TestSignature(t *testing.T) {
 				t.Errorf("%s does not show the fingerprint %s", what, digest)
 			}
 		}
-		cms(t, root, file)
+		checkCMS(t, root, file)
 
 		v, err := public.Verify(t.Context(), c.VerificationURL)
 		if err != nil {
@@ -88,32 +88,33 @@ func TestSignature(t *testing.T) {
 		}
 		for _, k := range v.Checks {
 			if k.Name == "signature" && (k.Result != "passed" || k.CheckedAt == nil) {
-				t.Errorf("the public answer is %+v", k)
+				t.Errorf("the check of the signature in the public response is %+v", k)
 			}
 		}
 		if n := count(t, f.database(t), `SELECT count(*) FROM certificate_checks WHERE name = 'signature' AND result = 'passed'`); n != 1 {
-			t.Errorf("%d checks of signatures are stored", n)
+			t.Errorf("got %d passed checks of signatures, want 1", n)
 		}
 
 		// After a rotation of key and root, older signatures stay valid.
 		f.certvault(t, "", "key", "root", "--rotate")
 		f.certvault(t, "", "key", "rotate", "--institution", f.institution.Slug)
-		_, second := f.approved(t, "Signed later")
+		_, second := f.uploadApproved(t, "Signed later")
 		both := string(get(t, public, "/.well-known/certvault/root.pem", http.StatusOK).Body)
 		roots := regexp.MustCompile(`(?s)-{5}BEGIN.*?-{5}END CERTIFICATE-{5}\n`).FindAllString(both, -1)
 		if len(roots) != 2 {
-			t.Fatalf("%d roots: %s", len(roots), both)
+			t.Fatalf("got %d roots, want 2: %s", len(roots), both)
 		}
-		trusted(t, trust(t, writeTemp(t, "new.pem", []byte(roots[0]))), second)
-		trusted(t, trust(t, writeTemp(t, "old.pem", []byte(roots[1]))), file)
+		checkTrusted(t, trust(t, writeTemp(t, "new.pem", []byte(roots[0]))), second)
+		checkTrusted(t, trust(t, writeTemp(t, "old.pem", []byte(roots[1]))), file)
 		if list := f.certvault(t, "", "key", "list", "--institution", f.institution.Slug); strings.Count(list, "Northwind University") != 2 {
-			t.Errorf("the keys are listed as %s", list)
+			t.Errorf("key list printed %s", list)
 		}
 	})
 }
 
-// cms verifies the CMS object of a file's last signature with openssl over its byte range.
-func cms(t *testing.T, root string, file []byte) {
+// checkCMS verifies the CMS object of the last signature of a file with openssl, over the byte range. It
+// also checks that openssl refuses changed content.
+func checkCMS(t *testing.T, root string, file []byte) {
 	t.Helper()
 	m := regexp.MustCompile(`/ByteRange\s*\[\s*0 (\d+) (\d+) (\d+)`).FindAllSubmatch(file, -1)
 	if len(m) == 0 {
@@ -139,7 +140,7 @@ func cms(t *testing.T, root string, file []byte) {
 	content[len(content)-1] ^= 1
 	args[8] = writeTemp(t, "changed", content)
 	if out, err := exec.CommandContext(t.Context(), "openssl", args...).CombinedOutput(); err == nil {
-		t.Errorf("openssl verifies what was changed: %s", out)
+		t.Errorf("openssl accepts changed content: %s", out)
 	}
 }
 
@@ -154,8 +155,8 @@ func nibble(c byte) byte {
 	}
 }
 
-// TestTimeStamps signs with a time-stamp authority that uses openssl. While it is down, processing
-// fails with its own code, and a retry afterwards approves the certificate.
+// TestTimeStamps signs with a time-stamp authority that uses openssl. While the authority is not
+// reachable, processing fails with a specific code. A later retry approves the certificate.
 func TestTimeStamps(t *testing.T) {
 	t.Parallel()
 	openssl := tool(t, "openssl")
@@ -210,9 +211,9 @@ ess_cert_id_alg = sha256
 		t.Fatal(err)
 	}
 	f := start(t, "", "--tsa", "http://"+address, "--process-attempts", "1")
-	failed := f.await(t, f.upload(t, form("No Time")).UUID, "failed")
+	failed := f.await(t, f.upload(t, form("Ada Obi")).UUID, "failed")
 	if failed.Failure == nil || failed.Failure.Code != "timestamp_unavailable" || !strings.Contains(failed.Failure.Message, "time-stamp authority") {
-		t.Errorf("without an authority: %+v", failed.Failure)
+		t.Errorf("failure without an authority = %+v, want timestamp_unavailable", failed.Failure)
 	}
 
 	if l, err = listen.Listen(t.Context(), "tcp", address); err != nil {
@@ -224,59 +225,58 @@ ess_cert_id_alg = sha256
 	f.retry(t, failed.UUID)
 	c := f.await(t, failed.UUID, "approved")
 	file := f.verified(t, c.UUID)
-	if added := len(file) - len(sample("No Time")); added > 16<<10 {
-		t.Errorf("stamp, signature and time stamp add %d bytes", added)
+	if added := len(file) - len(sample("Ada Obi")); added > 16<<10 {
+		t.Errorf("stamp, signature and time stamp add %d bytes, want at most 16 kB", added)
 	}
 	res, err := vault.Run(t.Context(), f.Options, "", "verify", writeTemp(t, "stamped.pdf", file), "--tsa-root", dir+"/tsa.pem")
 	if err != nil || res.Code != 0 || !strings.Contains(res.Stdout, "Test TSA") {
-		t.Errorf("verify ended with %d, %v: %s%s", res.Code, err, res.Stdout, res.Stderr)
+		t.Errorf("verify: exit code = %d, %v; want 0 and the authority: %s%s", res.Code, err, res.Stdout, res.Stderr)
 	}
 }
 
-// TestLostKeys removes the signing keys of a running vault: uploads then fail with a specific code,
-// and everything else works, even after a restart. A retry after the keys were restored approves
-// the certificate.
+// TestLostKeys removes the signing keys of a running vault. Processing then fails with a specific code,
+// but other functions work, even after a restart. After the keys are restored, a retry approves the
+// certificate.
 func TestLostKeys(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, database string) {
 		f := start(t, database, "--process-attempts", "1")
-		before, _ := f.approved(t, "Before")
+		before, _ := f.uploadApproved(t, "Before")
 		keys := filepath.Join(f.Data, "keys")
-		away := filepath.Join(t.TempDir(), "institution")
+		saved := filepath.Join(t.TempDir(), "institution")
 		move := func(from, to string) {
 			if err := os.Rename(from, to); err != nil {
 				t.Fatal(err)
 			}
 		}
-		move(filepath.Join(keys, "institution"), away)
+		move(filepath.Join(keys, "institution"), saved)
 		failed := f.await(t, f.upload(t, form("During")).UUID, "failed")
 		if failed.Failure == nil || failed.Failure.Code != "key_missing" {
-			t.Errorf("without a key: %+v", failed.Failure)
+			t.Errorf("failure without a key = %+v, want key_missing", failed.Failure)
 		}
 		f.verified(t, before.UUID)
 		if code, err := f.Stop(); err != nil || code != 0 {
-			t.Fatalf("the vault ended with %d, %v", code, err)
+			t.Fatalf("exit code of the vault = %d, %v; want 0", code, err)
 		}
 		if res, err := vault.Run(t.Context(), f.Options, "", "doctor"); err != nil || res.Code != 1 || !strings.Contains(res.Stdout, "WRONG  signing keys") {
-			t.Errorf("doctor ended with %d, %v: %s", res.Code, err, res.Stdout)
+			t.Errorf("doctor: exit code = %d, %v; want 1 and the missing keys: %s", res.Code, err, res.Stdout)
 		}
 		f.restart(t, "--process-attempts", "1")
 		f.verified(t, before.UUID)
 		if _, err := os.Stat(filepath.Join(keys, "institution")); !errors.Is(err, os.ErrNotExist) {
-			t.Fatalf("a lost key was created again: %v", err)
+			t.Fatalf("the vault created a lost key again: %v", err)
 		}
-		move(away, filepath.Join(keys, "institution"))
+		move(saved, filepath.Join(keys, "institution"))
 		f.retry(t, failed.UUID)
 		f.await(t, failed.UUID, "approved")
 		if res, err := vault.Run(t.Context(), f.Options, "", "doctor"); err != nil || !strings.Contains(res.Stdout, "ok     signing keys") {
-			t.Errorf("doctor ended with %d, %v: %s", res.Code, err, res.Stdout)
+			t.Errorf("doctor: exit code = %d, %v; want that the keys are ok: %s", res.Code, err, res.Stdout)
 		}
 	})
 }
 
-// TestOwnKeys lets institutions sign with their own keys: from a PKCS #12 file, and through a
-// program.
-func TestOwnKeys(t *testing.T) {
+// TestImportedKeys signs with a key of the institution: from a PKCS #12 file, and through a program.
+func TestImportedKeys(t *testing.T) {
 	t.Parallel()
 	openssl := tool(t, "openssl")
 	f := start(t, "")
@@ -290,11 +290,11 @@ func TestOwnKeys(t *testing.T) {
 
 	res, err := vault.Run(t.Context(), f.Options, "wrong\n", "key", "import", "--institution", f.institution.Slug, "--pkcs12", dir+"/key.p12", "--password-stdin")
 	if err != nil || res.Code != 1 {
-		t.Errorf("a wrong password ended with %d, %v: %s", res.Code, err, res.Stderr)
+		t.Errorf("key import with a wrong password: exit code = %d, %v; want 1: %s", res.Code, err, res.Stderr)
 	}
 	f.certvault(t, "open sesame\n", "key", "import", "--institution", f.institution.Slug, "--pkcs12", dir+"/key.p12", "--password-stdin")
-	_, file := f.approved(t, "Own key")
-	trusted(t, store, file)
+	_, file := f.uploadApproved(t, "Imported key")
+	checkTrusted(t, store, file)
 
 	chain := writeTemp(t, "chain.pem", append(read(t, dir+"/cert.pem"), read(t, dir+"/ca.pem")...))
 	program := writeTemp(t, "sign", []byte("#!/bin/sh\nexec openssl pkeyutl -sign -inkey "+dir+"/key.pem -pkeyopt digest:sha256\n"))
@@ -302,10 +302,10 @@ func TestOwnKeys(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.certvault(t, "", "key", "program", "--institution", f.institution.Slug, "--cert", chain, program)
-	_, file = f.approved(t, "Program")
-	trusted(t, store, file)
+	_, file = f.uploadApproved(t, "Program")
+	checkTrusted(t, store, file)
 	if list := f.certvault(t, "", "key", "list", "--institution", f.institution.Slug); !strings.Contains(list, "program") || !strings.Contains(list, "brought") || !strings.Contains(list, "issued") {
-		t.Errorf("the keys are listed as %s", list)
+		t.Errorf("key list printed %s", list)
 	}
 }
 
@@ -318,27 +318,28 @@ func read(t *testing.T, name string) []byte {
 	return b
 }
 
-// TestProtectedKeys puts a passphrase on the signing keys of a vault.
+// TestProtectedKeys protects the signing keys of a vault with a passphrase. Without the passphrase,
+// processing fails with a specific code.
 func TestProtectedKeys(t *testing.T) {
 	t.Parallel()
 	f := start(t, "", "--process-attempts", "1")
 	secret := writeTemp(t, "passphrase", []byte("correct horse battery staple\n"))
 	f.certvault(t, "", "key", "protect", "--key-passphrase-file", secret)
 	if code, err := f.Stop(); err != nil || code != 0 {
-		t.Fatalf("the vault ended with %d, %v", code, err)
+		t.Fatalf("exit code of the vault = %d, %v; want 0", code, err)
 	}
 	f.restart(t, "--process-attempts", "1")
 	failed := f.await(t, f.upload(t, form("Locked")).UUID, "failed")
 	if failed.Failure == nil || failed.Failure.Code != "key_locked" {
-		t.Errorf("without the passphrase: %+v", failed.Failure)
+		t.Errorf("failure without the passphrase = %+v, want key_locked", failed.Failure)
 	}
 	if code, err := f.Stop(); err != nil || code != 0 {
-		t.Fatalf("the vault ended with %d, %v", code, err)
+		t.Fatalf("exit code of the vault = %d, %v; want 0", code, err)
 	}
 	f.restart(t, "--process-attempts", "1", "--key-passphrase-file", secret)
 	f.retry(t, failed.UUID)
 	f.await(t, failed.UUID, "approved")
 	if strings.Contains(f.Log(), "correct horse") {
-		t.Error("the log has the passphrase")
+		t.Error("the log contains the passphrase")
 	}
 }

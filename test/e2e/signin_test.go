@@ -42,6 +42,7 @@ func signIn(b *tab, email, password string) {
 	b.press("Sign in")
 }
 
+// TestSignUpInBrowser creates an account, and signs in by password and by link.
 func TestSignUpInBrowser(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, database string) {
@@ -55,10 +56,10 @@ func TestSignUpInBrowser(t *testing.T) {
 
 		l := awaitLetter(t, f.Vault, email, "Confirm your e-mail address")
 		if l.Header.Get("Auto-Submitted") != "auto-generated" || l.Size > 30<<10 || strings.Contains(l.HTML, "<img") || !strings.Contains(l.HTML, f.URL+"/sign-up/") {
-			t.Errorf("the mail is %+v", l)
+			t.Errorf("the mail has a wrong header, size or content: %+v", l)
 		}
 
-		// The person signs out, signs in by password, and then by a link that a scanner followed
+		// The person signs out, signs in by password, and then by link. A mail scanner requested the link
 		// before.
 		b.press("Ada")
 		b.press("Sign out")
@@ -78,7 +79,7 @@ func TestSignUpInBrowser(t *testing.T) {
 		for range 3 {
 			a, err := scanner.Get(t.Context(), strings.TrimPrefix(link, f.URL))
 			if err != nil || a.Status != http.StatusOK || a.Header.Get("Set-Cookie") != "" {
-				t.Fatalf("a scanner got %d %v, %v", a.Status, a.Header, err)
+				t.Fatalf("request of a mail scanner: status %d, headers %v, %v", a.Status, a.Header, err)
 			}
 		}
 		other.open(link)
@@ -86,17 +87,18 @@ func TestSignUpInBrowser(t *testing.T) {
 		other.at("/account/security")
 		awaitLetter(t, f.Vault, email, "A new sign-in to your account")
 
-		// One session ends the other.
+		// The second browser ends the session of the first.
 		other.press("Sign out everywhere else")
 		other.see("All other sessions were ended.")
 		b.open("/account/security")
 		b.at("/sign-in")
 		if log := f.Log(); strings.Contains(log, link[len(link)-40:]) || strings.Contains(log, email) {
-			t.Error("the log holds a link or an address")
+			t.Error("the log contains a link or an address")
 		}
 	})
 }
 
+// TestPasskeyInBrowser adds a passkey, signs in with it, and removes it.
 func TestPasskeyInBrowser(t *testing.T) {
 	t.Parallel()
 	f := start(t, "")
@@ -116,8 +118,8 @@ func TestPasskeyInBrowser(t *testing.T) {
 	b.see("last used")
 	awaitLetter(t, f.Vault, "ada@example.org", "A passkey was added")
 	// The policy blocked no style or module, and no request went to another host.
-	if n := ask[int](b, `performance.getEntriesByType("resource").filter((r) => !r.name.startsWith(location.origin)).length`); n != 0 {
-		t.Errorf("the page asks %d times another host", n)
+	if n := evaluate[int](b, `performance.getEntriesByType("resource").filter((r) => !r.name.startsWith(location.origin)).length`); n != 0 {
+		t.Errorf("the page sent %d requests to another host", n)
 	}
 	b.press("Remove")
 	b.see("The passkey was removed.")
@@ -129,6 +131,7 @@ func TestPasskeyInBrowser(t *testing.T) {
 	b.see("The passkey could not be used.")
 }
 
+// TestSecondFactorInBrowser enables the second factor, and signs in with a code and with a recovery code.
 func TestSecondFactorInBrowser(t *testing.T) {
 	t.Parallel()
 	f := start(t, "")
@@ -139,7 +142,7 @@ func TestSecondFactorInBrowser(t *testing.T) {
 	b.press("Set it up")
 	b.see("Scan this with your authenticator app.")
 	b.screenshot("codes")
-	secret := ask[string](b, `document.querySelector("main details code").textContent`)
+	secret := evaluate[string](b, `document.querySelector("main details code").textContent`)
 	code := func(at time.Time) string {
 		t.Helper()
 		code, err := totp.GenerateCode(secret, at)
@@ -152,7 +155,7 @@ func TestSecondFactorInBrowser(t *testing.T) {
 	b.press("Turn it on")
 	b.see("Your recovery codes")
 	b.screenshot("recovery")
-	recovery := ask[[]string](b, `[...document.querySelectorAll(".recovery code")].map((c) => c.textContent)`)
+	recovery := evaluate[[]string](b, `[...document.querySelectorAll(".recovery code")].map((c) => c.textContent)`)
 	b.press("I have kept them")
 	b.see("Unused recovery codes: 10.")
 
@@ -163,7 +166,8 @@ func TestSecondFactorInBrowser(t *testing.T) {
 	other.fill("code", "000000")
 	other.press("Sign in")
 	other.see("The code is not right")
-	// One step ahead is accepted for a fast clock; the current one was used above.
+	// The code of the next time step is accepted, because a clock may be fast. The current code was used
+	// above.
 	used := code(time.Now().Add(30 * time.Second))
 	other.fill("code", used)
 	other.press("Sign in")
@@ -180,6 +184,7 @@ func TestSecondFactorInBrowser(t *testing.T) {
 	again.see("Unused recovery codes: 9.")
 }
 
+// TestResetInBrowser sets a new password with a mailed link, which ends the other sessions.
 func TestResetInBrowser(t *testing.T) {
 	t.Parallel()
 	f := start(t, "")
@@ -206,7 +211,7 @@ func TestResetInBrowser(t *testing.T) {
 	other.see("This link does not work any more")
 }
 
-// An operator restores the access of a person who gets no mail.
+// TestUserCommands sets the password of a person and ends sessions from the command line.
 func TestUserCommands(t *testing.T) {
 	t.Parallel()
 	f := start(t, "")
@@ -216,7 +221,7 @@ func TestUserCommands(t *testing.T) {
 		t.Helper()
 		res, err := vault.Run(t.Context(), f.Options, stdin, append([]string{"user"}, args...)...)
 		if err != nil || res.Code != code {
-			t.Fatalf("user %s: %d, %s %s, %v", args[0], res.Code, res.Stdout, res.Stderr, err)
+			t.Fatalf("user %s: exit code = %d, want %d: %s %s, %v", args[0], res.Code, code, res.Stdout, res.Stderr, err)
 		}
 	}
 	run(0, "another horse battery\n", "reset-password", "--email", "ADA@example.org", "--password-stdin")
@@ -231,20 +236,20 @@ func TestUserCommands(t *testing.T) {
 	run(1, "short\n", "reset-password", "--email", "ada@example.org", "--password-stdin")
 }
 
-// Repeated wrong passwords are slowed down, equally for addresses with and without an account, but
-// not in the person's known browser.
-func TestGuessingIsSlowedDown(t *testing.T) {
+// TestWrongPasswords checks that the vault delays repeated wrong passwords in the same way for addresses
+// with and without an account, but not in a browser that the person used before.
+func TestWrongPasswords(t *testing.T) {
 	t.Parallel()
 	f := start(t, "")
 	b := browse(t, f.Vault)
 	signUp(t, b, f.Vault, "known@example.org", "Ada", newPassword)
 	public := f.as(t, "")
-	type answer struct {
+	type response struct {
 		status  int
 		body    string
 		headers string
 	}
-	guess := func(email string) answer {
+	guess := func(email string) response {
 		t.Helper()
 		a, err := public.PostForm(t.Context(), "/sign-in", url.Values{"email": {email}, "password": {"wrong horse"}})
 		if err != nil {
@@ -252,24 +257,24 @@ func TestGuessingIsSlowedDown(t *testing.T) {
 		}
 		a.Header.Del("X-Request-Id")
 		a.Header.Del("Date")
-		a.Header.Del("Retry-After") // the wait in seconds differs as the clock runs
+		a.Header.Del("Retry-After") // the wait in seconds depends on the time
 		var headers strings.Builder
 		if err := a.Header.Write(&headers); err != nil {
 			t.Fatal(err)
 		}
-		return answer{a.Status, strings.ReplaceAll(string(a.Body), email, "SOMEBODY"), headers.String()}
+		return response{a.Status, strings.ReplaceAll(string(a.Body), email, "ADDRESS"), headers.String()}
 	}
-	same := func(what string, known, unknown answer, status int) {
+	same := func(what string, known, unknown response, status int) {
 		t.Helper()
 		if known != unknown || known.status != status {
-			t.Errorf("%s distinguishes them: %+v, %+v", what, known, unknown)
+			t.Errorf("%s: the response with an account is %+v, without an account %+v; want the same with the status %d", what, known, unknown, status)
 		}
 	}
 	for i := range 5 {
 		same(fmt.Sprintf("guess %d", i+1), guess("known@example.org"), guess("other@example.org"), http.StatusUnprocessableEntity)
 	}
-	// Waits grow, so that the test meets one on a slow machine too.
-	refused := func(email string) (a answer) {
+	// The wait grows with each guess, so that even a slow machine sends a guess during a wait.
+	refused := func(email string) (a response) {
 		t.Helper()
 		for range 20 {
 			if a = guess(email); a.status == http.StatusTooManyRequests {
@@ -278,7 +283,7 @@ func TestGuessingIsSlowedDown(t *testing.T) {
 		}
 		return a
 	}
-	same("being refused", refused("known@example.org"), refused("other@example.org"), http.StatusTooManyRequests)
+	same("guess during a wait", refused("known@example.org"), refused("other@example.org"), http.StatusTooManyRequests)
 	b.open("/account/security")
 	b.press("Ada")
 	b.press("Sign out")

@@ -20,11 +20,11 @@ import (
 // unit is the number of pixels for a unit of an SVG image.
 const unit = 6
 
-// bar matches a filled rectangle of a path: to a corner, along two sides, back.
+// bar matches a filled rectangle of a path: a move to a corner and lines along three sides.
 var bar = regexp.MustCompile(`M(\d+) (\d+)h(\d+)v(\d+)h-\d+z`)
 
-// rasterise draws the filled rectangles of an SVG image, of which QR codes and barcodes consist,
-// for a scanner. It returns the path of a PNG file.
+// rasterise draws the filled rectangles of an SVG image for a scanner. QR codes and barcodes consist only
+// of such rectangles. It returns the path of a PNG file.
 func rasterise(t *testing.T, svg []byte) string {
 	t.Helper()
 	var img *image.Gray

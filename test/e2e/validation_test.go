@@ -16,12 +16,12 @@ import (
 
 const maxFile = 20_971_520
 
-// TestLimits sets every field to its maximum length in code points, and to one more.
+// TestLimits sets every field to its maximum length in code points, and to one code point more.
 func TestLimits(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, database string) {
 		f := start(t, database)
-		taken := 0
+		accepted := 0
 		for i, letter := range []string{"a", "é", "證", "🎓"} {
 			for _, field := range []struct {
 				name  string
@@ -29,17 +29,17 @@ func TestLimits(t *testing.T) {
 			}{{"certificate_title", 255}, {"full_name", 255}, {"details", 1000}} {
 				who := fmt.Sprintf("Limit %d %s", i, field.name)
 				longest := strings.Repeat(letter, field.limit)
-				problem := refuse(t, f, form(who).With(field.name, longest+letter), field.name)
+				problem := uploadInvalid(t, f, form(who).With(field.name, longest+letter), field.name)
 				if want := fmt.Sprintf("must not be greater than %d characters", field.limit); !strings.Contains(problem, want) {
-					t.Errorf("%s: %q", field.name, problem)
+					t.Errorf("%s: message %q, want %q", field.name, problem, want)
 				}
 				made := f.upload(t, form(who).With(field.name, "\t "+longest+" \n"))
-				taken++
-				kept := map[string]string{"certificate_title": made.CertificateTitle, "full_name": made.FullName}
+				accepted++
+				stored := map[string]string{"certificate_title": made.CertificateTitle, "full_name": made.FullName}
 				if made.Details != nil {
-					kept["details"] = *made.Details
+					stored["details"] = *made.Details
 				}
-				if kept[field.name] != longest {
+				if stored[field.name] != longest {
 					t.Errorf("%s is not stored as submitted", field.name)
 				}
 			}
@@ -47,41 +47,41 @@ func TestLimits(t *testing.T) {
 		local := strings.Repeat("l", 64)
 		host := strings.Repeat("d", 62) + "." + strings.Repeat("e", 62) + "." + strings.Repeat("f", 60) + ".org"
 		if n := len(local + "@" + host); n != 255 {
-			t.Fatalf("the longest address has %d characters", n)
+			t.Fatalf("the longest address has %d characters, want 255", n)
 		}
 		f.upload(t, form("Long Address").With("applicant_email", local+"@"+host))
-		taken++
-		refuse(t, f, form("Longer Address").With("applicant_email", local+"@x"+host), "applicant_email")
-		if n := count(t, f.database(t), `SELECT count(*) FROM certificates`); n != taken {
-			t.Errorf("%d records of %d uploads", n, taken)
+		accepted++
+		uploadInvalid(t, f, form("Longer Address").With("applicant_email", local+"@x"+host), "applicant_email")
+		if n := count(t, f.database(t), `SELECT count(*) FROM certificates`); n != accepted {
+			t.Errorf("got %d certificates for %d uploads", n, accepted)
 		}
 	})
 }
 
-// refuse uploads a form that must be refused for a field, and returns the message.
-func refuse(t *testing.T, f *fixture, form *vault.Form, field string) string {
+// uploadInvalid uploads a form that must be refused because of a field, and returns the message.
+func uploadInvalid(t *testing.T, f *fixture, form *vault.Form, field string) string {
 	t.Helper()
 	a, err := f.client.Upload(t.Context(), form)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := refused(t, a, 422, "")
+	p := wantProblem(t, a, 422, "")
 	if len(p.Errors[field]) != 1 || p.Errors[field][0] == "" {
-		t.Errorf("no error of %s in %s", field, a.Body)
+		t.Errorf("the response has no error for %s: %s", field, a.Body)
 		return p.Message
 	}
 	if len(p.Errors) == 1 && p.Message != p.Errors[field][0] {
-		t.Errorf("the message %q is not the first error %q", p.Message, p.Errors[field][0])
+		t.Errorf("message = %q, want the first error %q", p.Message, p.Errors[field][0])
 	}
 	return p.Errors[field][0]
 }
 
-// TestValidation uploads invalid values of each field. None is stored.
+// TestValidation uploads invalid values of each field. The vault stores none of them.
 func TestValidation(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, database string) {
 		f := start(t, database)
-		good := form("Somebody")
+		good := form("Jane Doe")
 		for field, values := range map[string][]string{
 			"certificate_title": {"", "   ", "a\x00b", "\xff\xfe", "a\xc3"},
 			"full_name":         {"", "\t\n", "a\x00b", "\xed\xa0\x80"},
@@ -96,53 +96,54 @@ func TestValidation(t *testing.T) {
 			"details": {"a\x00b", "\xff"},
 		} {
 			for _, value := range values {
-				t.Run(fmt.Sprintf("%s %.20q", field, value), func(t *testing.T) { refuse(t, f, good.With(field, value), field) })
+				t.Run(fmt.Sprintf("%s %.20q", field, value), func(t *testing.T) { uploadInvalid(t, f, good.With(field, value), field) })
 			}
 		}
 		for _, field := range []string{"certificate_title", "full_name", "applicant_email", "certificate_file"} {
-			if message := refuse(t, f, good.Without(field), field); !strings.Contains(message, "required") {
-				t.Errorf("without %s: %q", field, message)
+			if message := uploadInvalid(t, f, good.Without(field), field); !strings.Contains(message, "required") {
+				t.Errorf("upload without %s: message %q, want that it is required", field, message)
 			}
 		}
 		a, err := f.client.Upload(t.Context(), &vault.Form{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		p := refused(t, a, 422, "")
+		p := wantProblem(t, a, 422, "")
 		if len(p.Errors) != 4 || !strings.HasSuffix(p.Message, " (and 3 more errors)") {
-			t.Errorf("an empty form: %s", a.Body)
+			t.Errorf("upload of an empty form: got %s, want 4 errors", a.Body)
 		}
-		refuse(t, f, good.Without("certificate_file").With("certificate_file", "only text"), "certificate_file")
+		uploadInvalid(t, f, good.Without("certificate_file").With("certificate_file", "only text"), "certificate_file")
 		nothingStored(t, f)
 
 		// A certificate without a date gets the current date in UTC.
 		before := time.Now().UTC().Format(time.DateOnly)
 		made := f.upload(t, good)
 		if after := time.Now().UTC().Format(time.DateOnly); made.IssueDate != before && made.IssueDate != after {
-			t.Errorf("issue_date is %s", made.IssueDate)
+			t.Errorf("issue_date = %s, want the current date", made.IssueDate)
 		}
 		if leap := f.upload(t, good.With("issue_date", "2024-02-29")); leap.IssueDate != "2024-02-29" {
-			t.Errorf("issue_date is %s", leap.IssueDate)
+			t.Errorf("issue_date = %s, want 2024-02-29", leap.IssueDate)
 		}
 	})
 }
 
+// nothingStored checks that the vault has no certificate, event or file.
 func nothingStored(t *testing.T, f *fixture) {
 	t.Helper()
 	d := f.database(t)
 	if n := count(t, d, `SELECT count(*) FROM certificates`) + count(t, d, `SELECT count(*) FROM webhook_events`); n != 0 {
-		t.Errorf("%d rows were stored for refused uploads", n)
+		t.Errorf("refused uploads stored %d rows", n)
 	}
 	if left := append(f.files(t, "blobs"), f.files(t, "incoming")...); len(left) != 0 {
-		t.Errorf("files were stored for refused uploads: %v", left)
+		t.Errorf("refused uploads stored files: %v", left)
 	}
 }
 
-// TestFiles uploads files that can never become a verified PDF.
+// TestFiles uploads files from which no verified PDF can be created, and valid files with unusual names.
 func TestFiles(t *testing.T) { //nolint:tparallel // the code after the subtests waits for them
 	t.Parallel()
 	f := start(t, "")
-	pdf := sample("Somebody")
+	pdf := sample("Jane Doe")
 	picture, err := vault.PNG(300, 200)
 	if err != nil {
 		t.Fatal(err)
@@ -172,24 +173,24 @@ func TestFiles(t *testing.T) { //nolint:tparallel // the code after the subtests
 		{"SVG", "diploma.svg", []byte(`<svg xmlns="http://www.w3.org/2000/svg"/>`)},
 		{"truncated PNG", "diploma.png", picture[:len(picture)/2]},
 		{"truncated JPEG", "diploma.jpg", photo[:len(photo)/3]},
-		{"header of a PDF alone", "diploma.pdf", []byte("%PDF-1.7\n")},
+		{"only the header of a PDF", "diploma.pdf", []byte("%PDF-1.7\n")},
 		{"PDF without a page", "diploma.pdf", withoutPage(pdf)},
 		{"PDF with a password", "diploma.pdf", encrypted(t, pdf, "secret")},
 	} {
 		t.Run(c.what, func(t *testing.T) {
-			message := refuse(t, f, form("Somebody").WithFile(c.name, c.content), "certificate_file")
+			message := uploadInvalid(t, f, form("Jane Doe").WithFile(c.name, c.content), "certificate_file")
 			if !strings.HasSuffix(message, ".") || strings.ContainsAny(message, "%\x00") || strings.Contains(message, "seal:") {
-				t.Errorf("no plain words: %q", message)
+				t.Errorf("the message is not a plain sentence: %q", message)
 			}
 			t.Log(message)
 		})
 	}
 	nothingStored(t, f)
-	// File names of all kinds are harmless.
+	// Unusual file names are accepted and stored without a path.
 	for i, name := range []string{"../../etc/passwd.pdf", `C:\temp\diploma.PDF`, "Übung 證書 🎓.pdf", strings.Repeat("n", 400) + ".pdf", ".pdf", "a\"b;c.pdf"} {
 		made := f.upload(t, form(person(i)).WithFile(name, pdf))
 		if strings.ContainsAny(made.File.Name, `/\`) || !strings.HasSuffix(strings.ToLower(made.File.Name), ".pdf") || len([]rune(made.File.Name)) > 255 {
-			t.Errorf("%q became %q", name, made.File.Name)
+			t.Errorf("file name %q is stored as %q", name, made.File.Name)
 		}
 		f.await(t, made.UUID, "approved")
 	}
@@ -218,18 +219,18 @@ func TestLargestFile(t *testing.T) {
 	each(t, func(t *testing.T, database string) {
 		f := start(t, database)
 		for size, good := range map[int]bool{maxFile: true, maxFile + 1: false} {
-			pdf, err := vault.Sample{Title: "Heavy", Name: "Somebody"}.PDFOfSize(size)
+			pdf, err := vault.Sample{Title: "Heavy", Name: "Jane Doe"}.PDFOfSize(size)
 			if err != nil {
 				t.Fatal(err)
 			}
 			upload := form(fmt.Sprintf("Size %d", size)).WithFile("heavy.pdf", pdf)
 			if !good {
-				refuse(t, f, upload, "certificate_file")
+				uploadInvalid(t, f, upload, "certificate_file")
 				continue
 			}
 			made := f.upload(t, upload)
 			if made.File.Size != maxFile {
-				t.Errorf("size is %d", made.File.Size)
+				t.Errorf("size = %d, want %d", made.File.Size, maxFile)
 			}
 			f.await(t, made.UUID, "approved")
 			if !bytes.HasPrefix(f.verified(t, made.UUID), pdf) {

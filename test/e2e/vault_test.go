@@ -9,14 +9,14 @@ import (
 	"github.com/certvault/certvault/test/vault"
 )
 
-// A registrar finds a certificate, corrects its address, and revokes it after a preview of the
-// public text, all without a script. The public page shows exactly this text.
+// TestCertificatesInBrowser searches a certificate, corrects its address, and revokes it after a preview
+// of the public text, all without a script. The public page shows exactly this text.
 func TestCertificatesInBrowser(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, database string) {
 		f := start(t, database)
-		c, _ := f.approved(t, "ada")
-		b := f.enter(t)
+		c, _ := f.uploadApproved(t, "ada")
+		b := f.signInOwner(t)
 		b.scriptless()
 		at := "/panel/" + f.institution.Slug
 		b.open(at)
@@ -48,11 +48,11 @@ func TestCertificatesInBrowser(t *testing.T) {
 	})
 }
 
-// Settings of the panel apply to public pages, and a new key signs.
+// TestSettingsInBrowser changes settings that the public page shows, and creates a new signing key.
 func TestSettingsInBrowser(t *testing.T) {
 	t.Parallel()
 	f := start(t, "")
-	b := f.enter(t)
+	b := f.signInOwner(t)
 	b.scriptless()
 	at := "/panel/" + f.institution.Slug + "/settings"
 	b.open(at)
@@ -69,11 +69,11 @@ func TestSettingsInBrowser(t *testing.T) {
 	b.see("This cannot be undone")
 	b.press("Make a new signing key")
 	b.see("The new signing key is in use.", "Keys before")
-	c, _ := f.approved(t, "ada")
+	c, _ := f.uploadApproved(t, "ada")
 	b.open("/verify/" + c.ReferenceID)
 	b.see("This certificate is valid", "Northern Lights University", "registry@nwu.example")
 	a, err := f.as(t, "").Get(t.Context(), vault.CertificatesPath)
 	if err != nil || a.Status != http.StatusUnauthorized {
-		t.Errorf("%+v, %v", a, err)
+		t.Errorf("listing certificates without a token: got %+v, %v; want 401", a, err)
 	}
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/certvault/certvault/test/vault"
 )
 
-// TestVerifyOffline verifies files that OpenSSL signed, without a vault and without a network.
+// TestVerifyOffline verifies files that OpenSSL signed, without a running vault and without a network.
 func TestVerifyOffline(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -46,26 +46,26 @@ func TestVerifyOffline(t *testing.T) {
 		}
 		data := filepath.Join(dir, "no-such-folder")
 		args := append([]string{"verify", path, "--json", "--data", data}, c.args...)
-		code, out := alone(t, args...)
+		code, out := runOffline(t, args...)
 		var report struct{ Verdict string }
 		if err := json.Unmarshal([]byte(out), &report); err != nil || code != c.code || report.Verdict != c.verdict {
-			t.Errorf("%s: exit %d, %v: %s", name, code, err, out)
+			t.Errorf("%s: exit code = %d, %v; want %d and %q: %s", name, code, err, c.code, c.verdict, out)
 		}
 		if _, err := os.Stat(data); err == nil {
-			t.Errorf("%s: the data folder was created", name)
+			t.Errorf("%s: verify created the data folder", name)
 		}
 	}
-	if said := runIn(t, dir, "pdfsig", "-nocert", "valid.pdf"); !strings.Contains(said, "Signature is Valid") {
-		t.Errorf("pdfsig: %s", said)
+	if printed := runIn(t, dir, "pdfsig", "-nocert", "valid.pdf"); !strings.Contains(printed, "Signature is Valid") {
+		t.Errorf("pdfsig: the signature is not valid: %s", printed)
 	}
 }
 
-// TestVerifyOfAnUpload verifies a PDF with its root outside the vault that created them. The file
-// cannot show that the certificate is revoked, and the output says so.
-func TestVerifyOfAnUpload(t *testing.T) {
+// TestVerifyRevoked verifies the PDF of a revoked certificate without the vault. The file does not show
+// the revocation, and the output explains this.
+func TestVerifyRevoked(t *testing.T) {
 	t.Parallel()
 	f := start(t, "")
-	c, file := f.approved(t, "Taken away")
+	c, file := f.uploadApproved(t, "Ada Obi")
 	root := writeTemp(t, "root.pem", get(t, f.as(t, ""), "/.well-known/certvault/root.pem", http.StatusOK).Body)
 	path := writeTemp(t, "diploma.pdf", file)
 	changed := bytes.Clone(file)
@@ -74,7 +74,7 @@ func TestVerifyOfAnUpload(t *testing.T) {
 	for _, tc := range []struct {
 		args []string
 		code int
-		says string
+		want string
 	}{
 		{[]string{path, "--root", root}, 0, c.ReferenceID},
 		{[]string{path, "--root", root}, 0, "was revoked since"},
@@ -84,14 +84,14 @@ func TestVerifyOfAnUpload(t *testing.T) {
 		{[]string{writeTemp(t, "cut.pdf", file[:len(file)-1]), "--root", root}, 1, "NOT VALID: "},
 		{[]string{writeTemp(t, "added.pdf", append(bytes.Clone(file), file...)), "--root", root}, 1, "NOT VALID: "},
 	} {
-		if code, out := alone(t, append([]string{"verify"}, tc.args...)...); code != tc.code || !strings.Contains(out, tc.says) {
-			t.Errorf("verify %q: exit %d, want %d and %q: %s", tc.args, code, tc.code, tc.says, out)
+		if code, out := runOffline(t, append([]string{"verify"}, tc.args...)...); code != tc.code || !strings.Contains(out, tc.want) {
+			t.Errorf("verify %q: exit code = %d, want %d and %q: %s", tc.args, code, tc.code, tc.want, out)
 		}
 	}
 }
 
-// alone runs the binary without a network, if the machine supports that.
-func alone(t *testing.T, args ...string) (code int, stdout string) {
+// runOffline runs the binary, without a network if the machine supports that.
+func runOffline(t *testing.T, args ...string) (code int, stdout string) {
 	t.Helper()
 	binary, err := vault.Binary()
 	if err != nil {
@@ -121,8 +121,8 @@ func runIn(t *testing.T, dir, name string, args ...string) string {
 	return string(out)
 }
 
-// signingRoot creates a root and a certificate for documents with OpenSSL in a folder, and returns
-// the root's file.
+// signingRoot creates a root and a signing certificate with OpenSSL in a folder, and returns the path of
+// the root.
 func signingRoot(t *testing.T, dir string) string {
 	t.Helper()
 	extensions := "basicConstraints=critical,CA:false\nkeyUsage=critical,digitalSignature,nonRepudiation\nextendedKeyUsage=1.3.6.1.5.5.7.3.36\n"
@@ -136,7 +136,7 @@ func signingRoot(t *testing.T, dir string) string {
 	return filepath.Join(dir, "root.pem")
 }
 
-// signedByOpenSSL returns a PDF that was created without the vault's code.
+// signedByOpenSSL returns a PDF that OpenSSL signed, without the code of the vault.
 func signedByOpenSSL(t *testing.T, dir string) []byte {
 	t.Helper()
 	const ranges = "[0 0000000000 0000000000 0000000000]"

@@ -19,9 +19,9 @@ import (
 )
 
 // receive starts a receiver and closes it at the end of the test.
-func receive(t *testing.T, answer func(w http.ResponseWriter, d *vault.Delivered)) *vault.Receiver {
+func receive(t *testing.T, handler func(w http.ResponseWriter, d *vault.Delivered)) *vault.Receiver {
 	t.Helper()
-	r, err := vault.Receive(t.Context(), answer)
+	r, err := vault.Receive(t.Context(), handler)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,16 +43,16 @@ func (f *fixture) endpoint(t *testing.T, r *vault.Receiver) *vault.Webhook {
 	return h
 }
 
-// hook runs a webhook command, which must exit with a code.
+// hook runs a webhook command and checks its exit code.
 func (f *fixture) hook(t *testing.T, code int, into any, command string, args ...string) {
 	t.Helper()
 	got, err := f.Hook(t.Context(), f.institution.Slug, into, command, args...)
 	if err != nil || got != code {
-		t.Fatalf("webhook %s %v ended with %d, %v", command, args, got, err)
+		t.Fatalf("webhook %s %v: exit code = %d, want %d: %v", command, args, got, code, err)
 	}
 }
 
-// events returns the deliveries for a certificate by event.
+// events returns the deliveries about a certificate, by event.
 func events(t *testing.T, r *vault.Receiver, uuid string) map[string]*vault.Delivered {
 	t.Helper()
 	out := map[string]*vault.Delivered{}
@@ -83,15 +83,14 @@ type deliveryRow struct {
 	} `json:"log"`
 }
 
-// TestWebhooks follows a certificate's events to their receiver, and manages the endpoint from the
-// command line.
+// TestWebhooks checks the deliveries about a certificate, and manages the endpoint from the command line.
 func TestWebhooks(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, database string) {
 		f := start(t, database, "--webhook-allow", "127.0.0.1", "--webhook-retry", "200ms,200ms")
 		r := receive(t, func(w http.ResponseWriter, _ *vault.Delivered) { _, _ = fmt.Fprint(w, "thank you") })
 		h := f.endpoint(t, r)
-		made := f.upload(t, form("Told Of"))
+		made := f.upload(t, form("Ada Obi"))
 		f.await(t, made.UUID, "approved")
 		eventually(t, approvalTime, "both events have arrived", func() bool { return len(events(t, r, made.UUID)) == 2 })
 		for name, d := range events(t, r, made.UUID) {
@@ -103,15 +102,15 @@ func TestWebhooks(t *testing.T) {
 				t.Fatal(err)
 			}
 			if d.Header.Get("X-Webhook-Event") != "certificate_application."+name || d.Header.Get("X-Webhook-Id") != h.ID || d.Header.Get("Content-Type") != "application/json" {
-				t.Errorf("%s: headers %v", name, d.Header)
+				t.Errorf("%s: the headers are wrong: %v", name, d.Header)
 			}
 			if e.WebhookID != h.ID || e.ApplicationID != made.ID || e.CertificateTitle != made.CertificateTitle || e.ApplicantEmail != made.ApplicantEmail ||
 				e.Source != "vault" || e.TriggerContext != "single_upload" {
-				t.Errorf("%s: payload %s", name, d.Body)
+				t.Errorf("%s: the payload is wrong: %s", name, d.Body)
 			}
 			for what, at := range map[string]string{"timestamp": e.Timestamp, "X-Webhook-Timestamp": d.Header.Get("X-Webhook-Timestamp")} {
 				if parsed, err := time.Parse(time.RFC3339, at); err != nil || time.Since(parsed).Abs() > time.Minute || !strings.HasSuffix(at, "Z") {
-					t.Errorf("%s: %s is %q", name, what, at)
+					t.Errorf("%s: %s = %q, want the current time in UTC", name, what, at)
 				}
 			}
 		}
@@ -119,13 +118,13 @@ func TestWebhooks(t *testing.T) {
 	})
 }
 
-// operate runs the commands for an endpoint.
+// operate runs the webhook commands on an endpoint: test, pause, rotate and redeliver.
 func operate(t *testing.T, f *fixture, r *vault.Receiver, h *vault.Webhook) {
 	t.Helper()
 	var test deliveryRow
 	f.hook(t, 0, &test, "test", h.ID)
 	if test.Status != "delivered" || !test.Test || len(test.Log) != 1 || test.Log[0].ResponseBody != "thank you" || test.Log[0].RequestHeaders["X-Webhook-ID"][0] != h.ID {
-		t.Errorf("the test is %+v", test)
+		t.Errorf("delivery of the test = %+v", test)
 	}
 	f.hook(t, 0, nil, "pause", h.ID)
 	f.hook(t, 1, nil, "pause", h.ID)
@@ -134,7 +133,7 @@ func operate(t *testing.T, f *fixture, r *vault.Receiver, h *vault.Webhook) {
 	waiting := f.upload(t, form("Waiting"))
 	f.await(t, waiting.UUID, "approved")
 	if len(r.Got()) != n {
-		t.Error("a paused endpoint was sent something")
+		t.Error("the vault sent a delivery to a paused endpoint")
 	}
 	var list []struct {
 		ID      string
@@ -143,32 +142,32 @@ func operate(t *testing.T, f *fixture, r *vault.Receiver, h *vault.Webhook) {
 	}
 	f.hook(t, 0, &list, "list")
 	if len(list) != 1 || list[0].ID != h.ID || list[0].Status != "paused" || list[0].Waiting != 2 {
-		t.Errorf("the list is %+v", list)
+		t.Errorf("list of endpoints = %+v", list)
 	}
 	f.hook(t, 0, nil, "resume", h.ID)
-	eventually(t, approvalTime, "what waited has arrived", func() bool { return len(events(t, r, waiting.UUID)) == 2 })
+	eventually(t, approvalTime, "the waiting deliveries have arrived", func() bool { return len(events(t, r, waiting.UUID)) == 2 })
 
 	var rotated struct{ Secret string }
 	f.hook(t, 0, &rotated, "rotate", h.ID)
 	f.hook(t, 0, nil, "test", h.ID)
 	last := r.Got()[len(r.Got())-1]
 	if err := last.Signed(h.Secret); err != nil {
-		t.Errorf("in the overlap, old secret: %v", err)
+		t.Errorf("both secrets are active, old secret: %v", err)
 	}
 	if err := last.SignedStandard(rotated.Secret); err != nil {
-		t.Errorf("in the overlap, new secret: %v", err)
+		t.Errorf("both secrets are active, new secret: %v", err)
 	}
 	f.hook(t, 0, nil, "rotate", h.ID, "--promote")
 	f.hook(t, 0, nil, "test", h.ID)
 	if err := r.Got()[len(r.Got())-1].Signed(rotated.Secret); err != nil {
-		t.Errorf("promoted: %v", err)
+		t.Errorf("after the promotion of the new secret: %v", err)
 	}
 
-	// The receiver fails until all attempts are used, then all deliveries are sent again.
+	// The receiver fails until no attempt is left. Then all deliveries are sent again.
 	r.Answer(func(w http.ResponseWriter, _ *vault.Delivered) { w.WriteHeader(http.StatusInternalServerError) })
 	f.hook(t, 1, &test, "test", h.ID)
-	lost := f.upload(t, form("Lost"))
-	f.await(t, lost.UUID, "approved")
+	failing := f.upload(t, form("Failing"))
+	f.await(t, failing.UUID, "approved")
 	var exhausted []deliveryRow
 	eventually(t, approvalTime, "both events are exhausted", func() bool {
 		f.hook(t, 0, &exhausted, "log", h.ID, "--status", "exhausted")
@@ -176,39 +175,39 @@ func operate(t *testing.T, f *fixture, r *vault.Receiver, h *vault.Webhook) {
 	})
 	for _, d := range exhausted {
 		if want := map[bool]int{true: 1, false: 3}[d.Test]; d.Attempts != want {
-			t.Errorf("exhausted after %d attempts: %+v", d.Attempts, d)
+			t.Errorf("the delivery is exhausted after %d attempts, want %d: %+v", d.Attempts, want, d)
 		}
 	}
 	r.Answer(nil)
 	before := r.Got()
 	f.hook(t, 0, nil, "redeliver", fmt.Sprint(exhausted[0].ID))
-	eventually(t, approvalTime, "one is sent again", func() bool { return len(r.Got()) == len(before)+1 })
+	eventually(t, approvalTime, "one delivery is sent again", func() bool { return len(r.Got()) == len(before)+1 })
 	var replayed struct{ Replayed int }
 	f.hook(t, 0, &replayed, "replay", h.ID, "--since", "1h")
-	eventually(t, approvalTime, "the rest is sent again", func() bool { return len(r.Got()) == len(before)+1+replayed.Replayed })
+	eventually(t, approvalTime, "the other delivery is sent again", func() bool { return len(r.Got()) == len(before)+1+replayed.Replayed })
 	if replayed.Replayed != 1 {
-		t.Errorf("%d were replayed", replayed.Replayed)
+		t.Errorf("got %d replayed deliveries, want 1", replayed.Replayed)
 	}
-	for name, d := range events(t, r, lost.UUID) {
+	for name, d := range events(t, r, failing.UUID) {
 		first := map[string]bool{}
 		for _, old := range before {
 			first[old.Header.Get("Webhook-Id")] = true
 		}
 		if !first[d.Header.Get("Webhook-Id")] {
-			t.Errorf("%s: sent again under another id", name)
+			t.Errorf("%s: the repeated delivery has another id", name)
 		}
 	}
 	var detail deliveryRow
 	f.hook(t, 0, &detail, "log", "--delivery", fmt.Sprint(exhausted[0].ID))
 	if detail.Status != "delivered" || len(detail.Log) != 4 || detail.Log[0].StatusCode != http.StatusInternalServerError || detail.Log[3].StatusCode != http.StatusNoContent {
-		t.Errorf("the log says %+v", detail)
+		t.Errorf("log of the delivery = %+v", detail)
 	}
 	f.hook(t, 1, nil, "log", "00000000-0000-0000-0000-000000000000")
 	f.hook(t, 1, nil, "redeliver", "999999")
 	f.hook(t, 2, nil, "replay", h.ID, "--since", "yesterday")
 }
 
-// TestWebhookGuard checks which addresses the serving node refuses to connect to.
+// TestWebhookGuard checks that the vault does not connect to a private address without --webhook-allow.
 func TestWebhookGuard(t *testing.T) {
 	t.Parallel()
 	f := start(t, "")
@@ -217,17 +216,18 @@ func TestWebhookGuard(t *testing.T) {
 	var test deliveryRow
 	f.hook(t, 1, &test, "test", h.ID)
 	if len(test.Log) != 1 || test.Log[0].Outcome != "blocked" || !strings.Contains(test.Log[0].Error, "--webhook-allow") || len(r.Got()) != 0 {
-		t.Errorf("without --webhook-allow: %+v", test)
+		t.Errorf("delivery without --webhook-allow = %+v, want blocked", test)
 	}
 }
 
-// TestWebhookGone checks that the owner gets a mail about a switched-off endpoint in the outbox.
+// TestWebhookGone checks that the vault disables an endpoint that responds with 410, and that the owner
+// gets a mail about it.
 func TestWebhookGone(t *testing.T) {
 	t.Parallel()
 	f := start(t, "", "--webhook-allow", "127.0.0.1")
 	r := receive(t, func(w http.ResponseWriter, _ *vault.Delivered) { w.WriteHeader(http.StatusGone) })
 	h := f.endpoint(t, r)
-	f.await(t, f.upload(t, form("Gone")).UUID, "approved")
+	f.await(t, f.upload(t, form("Ada Obi")).UUID, "approved")
 	var messages []string
 	eventually(t, approvalTime, "the owner got a mail", func() bool {
 		var err error
@@ -243,11 +243,11 @@ func TestWebhookGone(t *testing.T) {
 	}
 	for _, want := range []string{"owner@nwu.example", "switched off", "410 Gone", h.ID, "From: <no-reply@localhost>"} {
 		if !strings.Contains(string(text), want) {
-			t.Errorf("the message lacks %q:\n%s", want, text)
+			t.Errorf("the mail does not contain %q:\n%s", want, text)
 		}
 	}
 	if strings.Contains(string(text), "/hook") {
-		t.Error("the message shows the path, which may be a secret")
+		t.Error("the mail contains the path of the endpoint, which may be a secret")
 	}
 	var list []struct {
 		Status     string
@@ -255,36 +255,36 @@ func TestWebhookGone(t *testing.T) {
 	}
 	f.hook(t, 0, &list, "list")
 	if len(list) != 1 || list[0].Status != "switched_off" || list[0].StopReason != "gone" {
-		t.Errorf("the list is %+v", list)
+		t.Errorf("list of endpoints = %+v", list)
 	}
 }
 
-// TestWebhookKill kills the vault at critical moments: after a delivery was received but not
-// answered, and after it was answered but not recorded. Every event arrives, possibly more than
-// once.
+// TestWebhookKill kills the vault at critical moments: before the receiver responds to a delivery, and
+// after the response but before it is stored. Every event arrives, possibly more than once.
 func TestWebhookKill(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, database string) {
 		rounds := 4
 		if database != "" {
-			rounds = 2 // the leases of the dead process must expire first
+			rounds = 2 // the leases of the killed process must expire first
 		}
 		args := []string{"--webhook-allow", "127.0.0.1", "--webhook-retry", "1s,1s,1s,1s,1s,1s,1s,1s,1s"}
 		f := start(t, database, args...)
-		// armed is the number of the delivery from which on the vault is killed.
-		var armed atomic.Int64
-		var answers atomic.Bool
+		// killAt is the number of deliveries until the vault is killed. responds reports whether the
+		// receiver responds before.
+		var killAt atomic.Int64
+		var responds atomic.Bool
 		var mu sync.Mutex
 		killed := make(chan struct{})
 		r := receive(t, func(w http.ResponseWriter, _ *vault.Delivered) {
-			if armed.Add(-1) != 0 {
+			if killAt.Add(-1) != 0 {
 				w.WriteHeader(http.StatusNoContent)
 				return
 			}
 			mu.Lock()
 			v := f.Vault
 			mu.Unlock()
-			if answers.Load() {
+			if responds.Load() {
 				w.WriteHeader(http.StatusNoContent)
 				_ = http.NewResponseController(w).Flush()
 			}
@@ -294,11 +294,11 @@ func TestWebhookKill(t *testing.T) {
 		f.endpoint(t, r)
 		var uuids []string
 		for round := range rounds {
-			answers.Store(round%2 == 1)
-			armed.Store(int64(3 + round))
+			responds.Store(round%2 == 1)
+			killAt.Store(int64(3 + round))
 			for i := range 4 {
 				made, err := f.api(t).Upload(t.Context(), certificate(t, form(fmt.Sprintf("Round %d Person %d", round, i))))
-				if _, answered := errors.AsType[*client.Error](err); answered {
+				if _, responded := errors.AsType[*client.Error](err); responded {
 					t.Fatal(err)
 				}
 				if err != nil {
@@ -309,36 +309,37 @@ func TestWebhookKill(t *testing.T) {
 			select {
 			case <-killed:
 			case <-time.After(approvalTime):
-				t.Fatal("nothing was delivered to kill the vault at")
+				t.Fatal("the vault sent too few deliveries")
 			}
 			mu.Lock()
 			f.restart(t, args...)
 			mu.Unlock()
-			// A certificate whose processing dies with the vault three times fails, as intended.
+			// The vault is killed only after the approval, because a certificate fails if the vault is killed
+			// three times while it processes the certificate.
 			for _, uuid := range uuids {
 				f.await(t, uuid, "approved")
 			}
 		}
 		d := f.database(t)
-		eventually(t, 2*approvalTime, "everything was delivered", func() bool {
+		eventually(t, 2*approvalTime, "the status of all deliveries is delivered", func() bool {
 			return count(t, d, `SELECT count(*) FROM webhook_deliveries WHERE status <> 'delivered'`) == 0
 		})
 		for _, uuid := range uuids {
 			if got := events(t, r, uuid); len(got) != 2 {
-				t.Errorf("of certificate %s only %d events have arrived", uuid, len(got))
+				t.Errorf("got %d events of certificate %s, want 2", len(got), uuid)
 			}
 		}
 		all, seen := r.Got(), map[string]string{}
 		for _, g := range all {
 			id := g.Header.Get("Webhook-Id")
 			if first, again := seen[id]; again && first != string(g.Body) {
-				t.Errorf("a second copy of %s differs", id)
+				t.Errorf("the second delivery of %s has another body", id)
 			}
 			seen[id] = string(g.Body)
 		}
 		if n := count(t, d, `SELECT count(*) FROM webhook_events`); n != len(seen) {
-			t.Errorf("%d events happened, and %d arrived", n, len(seen))
+			t.Errorf("got %d of %d events", len(seen), n)
 		}
-		t.Logf("%d kills: %d events arrived, %d copies more", rounds, len(seen), len(all)-len(seen))
+		t.Logf("%d kills: %d events arrived, with %d repetitions", rounds, len(seen), len(all)-len(seen))
 	})
 }

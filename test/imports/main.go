@@ -1,6 +1,6 @@
 // Command imports writes the linter's rules and the table of layers from
-// docs/imports.txt, which says which package may import which. It fails if a
-// package is not listed.
+// docs/imports.txt, which defines the allowed imports between packages. It
+// fails if a package is not listed.
 package main
 
 import (

@@ -16,8 +16,8 @@ outside: client ->
 outside: app -> db
 `
 
-// TestRules checks that the rules deny a package to its own layer and below, match its whole name,
-// and allow it to itself and above.
+// TestRules checks that the rules deny a package to its own layer and to lower layers, match its whole
+// name, and allow it to its own files and to higher layers.
 func TestRules(t *testing.T) {
 	parsed, err := parse(list)
 	if err != nil {
@@ -36,7 +36,7 @@ func TestRules(t *testing.T) {
 		"\"!**/internal/db/dbtest/**\"]",
 	} {
 		if !strings.Contains(got, want) {
-			t.Errorf("the rules lack\n%s\n\nthey are\n%s", want, got)
+			t.Errorf("the rules do not contain\n%s\n\ngot\n%s", want, got)
 		}
 	}
 }
@@ -51,8 +51,8 @@ func TestCheck(t *testing.T) {
 		{"complete", list, folders, ""},
 		{"new package", list, append(folders, "task"), "internal/task is not listed"},
 		{"new package in a folder with listed packages", list, append(folders, "web/body"), "internal/web/body is not listed"},
-		{"removed package", list + "extra: gone\n", folders, "there is no package internal/gone"},
-		{"twice", list + "extra: db\n", folders, "db is listed twice"},
+		{"removed package", list + "extra: removed\n", folders, "there is no package internal/removed"},
+		{"package listed twice", list + "extra: db\n", folders, "db is listed twice"},
 		{"pure without a layer", list + "pure: seal\n", folders, "seal is in no layer"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -68,7 +68,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-func TestParseRefuses(t *testing.T) {
+func TestParseInvalid(t *testing.T) {
 	for _, text := range []string{"layer", "layer:", ": db", "outside: client", "outside: client db"} {
 		if parsed, err := parse(text); err == nil {
 			t.Errorf("%q is accepted as %+v", text, parsed)

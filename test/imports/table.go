@@ -100,7 +100,7 @@ func (t *table) check(folders []string) error {
 	return errors.Join(errs...)
 }
 
-// hasChildren reports whether a folder below a package is in a layer of its own.
+// hasChildren reports whether a layer lists a folder below a package.
 func (t *table) hasChildren(name string) bool {
 	for _, l := range t.layers {
 		if slices.ContainsFunc(l.packages, func(p string) bool { return strings.HasPrefix(p, name+"/") }) {

@@ -19,9 +19,9 @@ type rule struct {
 
 const internal = "github.com/certvault/certvault/internal/"
 
-// rules returns the rules of depguard as YAML. There is one for each package: it denies the package
-// to every file that is neither its own nor above it. Therefore a package that is in no layer may
-// import none of them.
+// rules returns the rules of depguard as YAML. Each package has one rule. It denies the package to
+// every file that is neither in the package nor in a layer above it. Therefore a package that is in
+// no layer may import none of the listed packages.
 func (t *table) rules() string {
 	var all []rule
 	var above []string
@@ -47,7 +47,7 @@ func (t *table) rules() string {
 		if o.name == client {
 			r.files = []string{"**/client/*.go"}
 		}
-		r.reason = "this package sees the vault from outside"
+		r.reason = "this package may import only the listed internal packages"
 		all = append(all, r)
 	}
 	all = append(all, rule{

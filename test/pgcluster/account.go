@@ -9,7 +9,7 @@ import (
 )
 
 // account is the system account of the server. PostgreSQL refuses to run as root, so root uses the
-// account of the installed package; other users use their own.
+// account of the installed package. Other users use their current account.
 type account struct {
 	uid, gid uint32
 	drop     bool // true if it differs from the current account
@@ -22,7 +22,7 @@ func serverAccount() (account, error) {
 	}
 	u, err := user.Lookup("postgres")
 	if err != nil {
-		return account{}, fmt.Errorf("PostgreSQL does not run as root and its own account is missing: %w", err)
+		return account{}, fmt.Errorf("PostgreSQL does not run as root, and its account is missing: %w", err)
 	}
 	uid, err := strconv.ParseUint(u.Uid, 10, 32)
 	if err != nil {
@@ -35,8 +35,8 @@ func serverAccount() (account, error) {
 	return account{uid: uint32(uid), gid: uint32(gid), drop: true}, nil
 }
 
-// own changes the owner of the folder to the account.
-func (a account) own(folder string) error {
+// chown changes the owner of the folder to the account.
+func (a account) chown(folder string) error {
 	if !a.drop {
 		return nil
 	}

@@ -20,7 +20,7 @@ import (
 const (
 	superuser    = "postgres"
 	startTimeout = time.Minute           // time limit for the server's start
-	stopTimeout  = 10 * time.Second      // time limit for its end, after which it is killed
+	stopTimeout  = 10 * time.Second      // time limit for the server's exit, after which it is killed
 	pollInterval = 20 * time.Millisecond // between two attempts to connect
 	logTail      = 4 << 10               // bytes of the server's log shown with a failure
 )
@@ -30,11 +30,11 @@ const (
 type cluster struct {
 	folder string
 	server *exec.Cmd
-	ended  chan struct{} // closed when the server has ended
+	ended  chan struct{} // closed when the server has exited
 }
 
-// start creates a cluster with the programs in bin, starts it and waits until it answers. If it
-// fails, it removes everything.
+// start creates a cluster with the programs in bin, starts it and waits until it responds. If
+// start fails, it removes the cluster.
 func start(ctx context.Context, bin string, fsync bool, stderr io.Writer) (*cluster, error) {
 	acc, err := serverAccount()
 	if err != nil {
@@ -42,10 +42,10 @@ func start(ctx context.Context, bin string, fsync bool, stderr io.Writer) (*clus
 	}
 	folder, err := os.MkdirTemp("", "certvault-pg-") // short: a socket's path has at most 103 bytes
 	if err != nil {
-		return nil, fmt.Errorf("making the cluster's folder: %w", err)
+		return nil, fmt.Errorf("creating the cluster's folder: %w", err)
 	}
 	c := &cluster{folder: folder, ended: make(chan struct{})}
-	err = acc.own(folder)
+	err = acc.chown(folder)
 	if err == nil {
 		err = c.initialise(ctx, bin, acc, stderr)
 	}
@@ -61,17 +61,17 @@ func start(ctx context.Context, bin string, fsync bool, stderr io.Writer) (*clus
 	return c, nil
 }
 
-// locales are tried in turn: the arguments of initdb, and a message. The vault needs byte order and
-// Unicode letters, which is C.UTF-8. A system library without it may have an equivalent under
-// another name.
+// locales are tried in turn. Each has arguments of initdb, and a message if it is not the first. The
+// vault requires byte order and Unicode letters, which C.UTF-8 provides. A system library without
+// C.UTF-8 may have an equivalent under another name.
 var locales = []struct {
-	args []string
-	word string
+	args    []string
+	message string
 }{
 	{args: []string{"--locale=C.UTF-8"}},
 	{
-		args: []string{"--locale=C", "--lc-ctype=en_US.UTF-8"},
-		word: "this system has no locale C.UTF-8; the cluster takes its letters from en_US.UTF-8 and its order from C",
+		args:    []string{"--locale=C", "--lc-ctype=en_US.UTF-8"},
+		message: "this system has no locale C.UTF-8; the cluster uses the letters of en_US.UTF-8 and the order of C",
 	},
 }
 
@@ -79,13 +79,13 @@ var locales = []struct {
 func (c *cluster) initialise(ctx context.Context, bin string, acc account, stderr io.Writer) error {
 	var err error
 	for _, locale := range locales {
-		if locale.word != "" {
-			fmt.Fprintln(stderr, "pgcluster:", locale.word)
+		if locale.message != "" {
+			fmt.Fprintln(stderr, "pgcluster:", locale.message)
 		}
 		args := append([]string{
 			"--pgdata=" + c.data(), "--username=" + superuser, "--encoding=UTF8",
 			"--auth-local=trust", "--auth-host=reject",
-			"--no-sync", // this data need not survive a power failure
+			"--no-sync", // the data is not needed after a power failure
 		}, locale.args...)
 		var out []byte
 		out, err = c.program(ctx, acc, bin, "initdb", args...).CombinedOutput()
@@ -119,9 +119,9 @@ func (c *cluster) launch(bin string, acc account, fsync bool) error {
 
 	log, err := os.Create(c.log())
 	if err != nil {
-		return fmt.Errorf("making the server's log: %w", err)
+		return fmt.Errorf("creating the server's log: %w", err)
 	}
-	// The context does not apply, because the server must outlive an interrupt until stop.
+	// The caller's context is not used, because the server must run until stop, even after an interrupt.
 	server := c.program(context.Background(), acc, bin, "postgres", args...)
 	server.Stdout, server.Stderr = log, log
 	err = server.Start()
@@ -132,13 +132,13 @@ func (c *cluster) launch(bin string, acc account, fsync bool) error {
 	c.server = server
 	go func() {
 		defer close(c.ended)
-		_ = server.Wait() // its log has the reason of its end
+		_ = server.Wait() // the log contains the reason for the exit
 	}()
 	return closed
 }
 
-// await returns nil when the server answers a query, or an error if it ended, took too long, or ctx
-// is done.
+// await returns nil when the server responds to a query, or an error if the server exits, takes too
+// long, or ctx is done.
 func (c *cluster) await(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
@@ -149,9 +149,9 @@ func (c *cluster) await(ctx context.Context) error {
 		}
 		select {
 		case <-c.ended:
-			return fmt.Errorf("the server ended\n%s", c.tail())
+			return fmt.Errorf("the server exited\n%s", c.tail())
 		case <-ctx.Done():
-			return fmt.Errorf("waiting for the server: %w, last answer: %w\n%s", context.Cause(ctx), err, c.tail())
+			return fmt.Errorf("waiting for the server: %w, last error: %w\n%s", context.Cause(ctx), err, c.tail())
 		case <-time.After(pollInterval):
 		}
 	}
@@ -166,8 +166,8 @@ func (c *cluster) ping(ctx context.Context) error {
 	return errors.Join(conn.Ping(ctx), conn.Close(ctx))
 }
 
-// stop ends the server and removes the folder. If the server had ended before, it returns an error
-// with the end of its log.
+// stop stops the server and removes the folder. If the server exited earlier, stop returns an error
+// with the last part of the server's log.
 func (c *cluster) stop() error {
 	var failure error
 	if c.server != nil {
@@ -179,11 +179,11 @@ func (c *cluster) stop() error {
 	return failure
 }
 
-// halt ends the server immediately, because its data is not needed.
+// halt stops the server immediately, because its data is not needed.
 func (c *cluster) halt() error {
 	select {
 	case <-c.ended:
-		return fmt.Errorf("the server had ended by itself\n%s", c.tail())
+		return fmt.Errorf("the server exited before it was stopped\n%s", c.tail())
 	default:
 	}
 	if err := c.server.Process.Signal(syscall.SIGQUIT); err != nil && !errors.Is(err, os.ErrProcessDone) {
@@ -201,11 +201,10 @@ func (c *cluster) halt() error {
 	return nil
 }
 
-// program prepares one of the server's programs. The PG* and locale variables of this process are
-// removed, and the output is in English.
+// program returns a command that runs one of the server's programs, without the PG* and locale
+// variables of this process. The output is in English.
 func (c *cluster) program(ctx context.Context, acc account, bin, name string, args ...string) *exec.Cmd {
-	// the programs belong to the installed PostgreSQL
-	//nolint:gosec // The programs are those of the installed PostgreSQL.
+	//nolint:gosec // the programs belong to the installed PostgreSQL
 	cmd := exec.CommandContext(ctx, filepath.Join(bin, name), args...)
 	cmd.Dir = c.folder // a folder that the account can access
 	cmd.SysProcAttr = acc.attributes()
@@ -235,7 +234,7 @@ func (c *cluster) url() string {
 func (c *cluster) data() string { return filepath.Join(c.folder, "data") }
 func (c *cluster) log() string  { return filepath.Join(c.folder, "server.log") }
 
-// tail returns the end of the server's log.
+// tail returns the last part of the server's log.
 func (c *cluster) tail() string {
 	log, err := os.ReadFile(c.log())
 	if err != nil {

@@ -14,19 +14,18 @@ import (
 // Exit codes as in a shell.
 const (
 	exitNotFound = 127 // the command could not be started
-	exitSignal   = 128 // added to the number of the signal that ended it
+	exitSignal   = 128 // added to the number of the signal that ended the command
 )
 
 // execute runs the command with the standard streams of this process and the given environment,
-// forwards signals to it, and returns its exit code. It returns only when the command has ended,
+// forwards signals to it, and returns its exit code. It returns only when the command has exited,
 // regardless of signals.
 func execute(command, env []string, stderr io.Writer) int {
 	signals := make(chan os.Signal, len(forwarded))
 	signal.Notify(signals, forwarded...)
 	defer signal.Stop(signals)
 
-	// running the given command is the purpose of this program
-	//nolint:gosec // Running the command it is given is what this program is for.
+	//nolint:gosec // running the given command is the purpose of this program
 	cmd := exec.CommandContext(context.Background(), command[0], command[1:]...)
 	cmd.Env = env
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
@@ -40,9 +39,9 @@ func execute(command, env []string, stderr io.Writer) int {
 	for {
 		select {
 		case sig := <-signals:
-			// The command may have ended in the meantime.
+			// The command may have exited already.
 			if err := cmd.Process.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
-				fmt.Fprintf(stderr, "pgcluster: passing on %v: %v\n", sig, err)
+				fmt.Fprintf(stderr, "pgcluster: forwarding the signal %v: %v\n", sig, err)
 			}
 		case err := <-ended:
 			return exitCode(cmd.ProcessState, err, stderr)
@@ -50,7 +49,7 @@ func execute(command, env []string, stderr io.Writer) int {
 	}
 }
 
-// exitCode returns the exit code for the command's end.
+// exitCode returns the exit code of the command, in the form of a shell.
 func exitCode(state *os.ProcessState, err error, stderr io.Writer) int {
 	if _, ok := errors.AsType[*exec.ExitError](err); err != nil && !ok {
 		fmt.Fprintln(stderr, "pgcluster:", err)

@@ -1,14 +1,14 @@
-// Command pgcluster runs a command beside a private PostgreSQL cluster:
+// Command pgcluster runs a command with a private PostgreSQL cluster:
 //
 //	go run ./test/pgcluster -- go test ./...
 //
 // It creates a new cluster in a temporary folder with the installed server programs, starts it on a
 // Unix socket in that folder, and passes its address to the command as CERTVAULT_TEST_POSTGRES.
-// When the command has ended, it stops and removes the cluster. The exit code is the command's.
+// When the command has exited, it stops and removes the cluster. Its exit code is that of the command.
 //
 // If CERTVAULT_TEST_POSTGRES is already set, it only runs the command. If no server is installed
 // and none can be installed, it prints a message and runs the command without the variable, so that
-// tests of PostgreSQL are skipped; with CI=true it exits with 1.
+// tests of PostgreSQL are skipped. With CI=true it exits with 1 instead.
 //
 // It manages only the cluster: package dbtest creates databases and schemas.
 package main
@@ -25,7 +25,7 @@ import (
 	"syscall"
 )
 
-// variable passes the address of the cluster to the command: a URL of the superuser for the
+// variable is the environment variable with the address of the cluster: a URL of the superuser for the
 // database "postgres".
 const variable = "CERTVAULT_TEST_POSTGRES"
 
@@ -35,17 +35,17 @@ const (
 	exitUsage  = 2
 )
 
-// forwarded are the signals that end a run; each is also sent to the command.
+// forwarded are the signals that stop pgcluster. Each is also sent to the command.
 var forwarded = []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT}
 
 func main() {
-	// The kernel sends the server a signal when the thread that started it ends, see dieWithParent.
-	// The main thread lives as long as the process.
+	// The kernel sends a signal to the server when the thread that started it exits, see dieWithParent.
+	// The main thread exits only with the process.
 	runtime.LockOSThread()
 	os.Exit(run(os.Args[1:], os.Stderr))
 }
 
-// run implements the package comment and returns the exit code.
+// run runs the command in args with a cluster and returns the exit code.
 func run(args []string, stderr io.Writer) int {
 	opts, err := parse(args, stderr)
 	if errors.Is(err, flag.ErrHelp) {
@@ -63,7 +63,7 @@ func run(args []string, stderr io.Writer) int {
 	defer stop()
 	bin, err := locate(ctx, stderr)
 	if errors.Is(err, errNoServer) && os.Getenv("CI") != "true" {
-		fmt.Fprintln(stderr, "pgcluster: no PostgreSQL server is installed (Debian: apt-get install postgresql); tests that need one will skip")
+		fmt.Fprintln(stderr, "pgcluster: no PostgreSQL server is installed (Debian: apt-get install postgresql); tests that need it are skipped")
 		return execute(opts.command, os.Environ(), stderr)
 	}
 	if err != nil {
@@ -107,7 +107,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 		return options{}, err
 	}
 	if *fsync != "on" && *fsync != "off" {
-		return options{}, fmt.Errorf("-fsync is on or off, not %q", *fsync)
+		return options{}, fmt.Errorf("-fsync must be on or off, not %q", *fsync)
 	}
 	if flags.NArg() == 0 {
 		return options{}, errors.New("no command to run; usage: pgcluster [-fsync=on|off] -- COMMAND [ARGUMENT...]")

@@ -20,13 +20,13 @@ func TestParse(t *testing.T) {
 		name    string
 		args    []string
 		fsync   bool
-		command []string // nil if the arguments are refused
+		command []string // nil if the arguments are invalid
 	}{
 		{name: "durable by default", args: []string{"--", "go", "test"}, fsync: true, command: []string{"go", "test"}},
 		{name: "fast", args: []string{"-fsync=off", "--", "go"}, command: []string{"go"}},
-		{name: "flags of the command stay its own", args: []string{"go", "-fsync=off"}, fsync: true, command: []string{"go", "-fsync=off"}},
+		{name: "flags of the command are not parsed", args: []string{"go", "-fsync=off"}, fsync: true, command: []string{"go", "-fsync=off"}},
 		{name: "no command", args: []string{"-fsync=off", "--"}},
-		{name: "neither on nor off", args: []string{"-fsync=no", "--", "go"}},
+		{name: "invalid value of fsync", args: []string{"-fsync=no", "--", "go"}},
 		{name: "unknown flag", args: []string{"-port=1", "--", "go"}},
 	}
 	for _, tt := range tests {
@@ -35,7 +35,7 @@ func TestParse(t *testing.T) {
 			got, err := parse(tt.args, io.Discard)
 			if tt.command == nil {
 				if err == nil {
-					t.Fatalf("accepted as %+v", got)
+					t.Fatalf("got %+v, want an error", got)
 				}
 				return
 			}
@@ -49,7 +49,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-func TestExitCodeIsTheCommands(t *testing.T) {
+func TestExitCode(t *testing.T) {
 	t.Setenv(variable, "postgres://elsewhere/postgres")
 	tests := []struct {
 		script string
@@ -63,19 +63,20 @@ func TestExitCodeIsTheCommands(t *testing.T) {
 	for _, tt := range tests {
 		var stderr bytes.Buffer
 		if got := run([]string{"--", "sh", "-c", tt.script}, &stderr); got != tt.want {
-			t.Errorf("sh -c %q: exit code %d, want %d; said %q", tt.script, got, tt.want, stderr.String())
+			t.Errorf("sh -c %q: exit code = %d, want %d; stderr %q", tt.script, got, tt.want, stderr.String())
 		}
 	}
 	var stderr bytes.Buffer
 	if got := run([]string{"--", "/nonexistent/command"}, &stderr); got != exitNotFound || stderr.Len() == 0 {
-		t.Errorf("a command that is not there: exit code %d, want %d and a word; said %q", got, exitNotFound, stderr.String())
+		t.Errorf("missing command: exit code = %d, want %d; stderr %q, want a message", got, exitNotFound, stderr.String())
 	}
 }
 
-// serverPrograms returns the folder of the installed server, or ends the test.
+// serverPrograms returns the folder of the installed server. Without a server it skips the test, but
+// with CI=true it fails the test.
 func serverPrograms(t *testing.T) string {
 	t.Helper()
-	bin, err := machine().find(t.Context())
+	bin, err := defaultSearch().find(t.Context())
 	if err == nil {
 		return bin
 	}
@@ -86,14 +87,14 @@ func serverPrograms(t *testing.T) string {
 	return ""
 }
 
-func TestClusterIsFitForTheVault(t *testing.T) {
+func TestClusterSettings(t *testing.T) {
 	t.Parallel()
 	bin := serverPrograms(t)
 	for _, fsync := range []bool{true, false} {
 		t.Run("fsync "+strconv.FormatBool(fsync), func(t *testing.T) {
 			t.Parallel()
-			var said strings.Builder
-			c, err := start(t.Context(), bin, fsync, &said)
+			var stderr strings.Builder
+			c, err := start(t.Context(), bin, fsync, &stderr)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -123,13 +124,13 @@ func TestClusterIsFitForTheVault(t *testing.T) {
 				t.Error(err)
 			}
 			if _, err := os.Stat(c.folder); !os.IsNotExist(err) {
-				t.Errorf("%s is still there: %v", c.folder, err)
+				t.Errorf("%s still exists: %v", c.folder, err)
 			}
 		})
 	}
 }
 
-func TestServerThatEndsByItselfIsReported(t *testing.T) {
+func TestStopReportsEarlierExit(t *testing.T) {
 	t.Parallel()
 	c, err := start(t.Context(), serverPrograms(t), false, io.Discard)
 	if err != nil {
@@ -140,27 +141,27 @@ func TestServerThatEndsByItselfIsReported(t *testing.T) {
 	}
 	<-c.ended
 	if err := c.stop(); err == nil || !strings.Contains(err.Error(), "immediate shutdown") {
-		t.Errorf("stop said %v, want the end of the server's log", err)
+		t.Errorf("stop returned %v, want an error with the server's log", err)
 	}
 }
 
-func TestFailedStartLeavesNothing(t *testing.T) {
+func TestFailedStartRemovesFiles(t *testing.T) {
 	temp := t.TempDir()
 	t.Setenv("TMPDIR", temp)
-	programs := layout(t, "initdb!", "postgres!") // empty files cannot run
+	programs := layout(t, "initdb!", "postgres!") // empty files cannot be run
 	if _, err := start(t.Context(), programs, false, io.Discard); err == nil {
-		t.Fatal("a cluster without programs started")
+		t.Fatal("start returned no error for empty programs")
 	}
 	left, err := os.ReadDir(temp)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(left) > 0 {
-		t.Errorf("%s is left behind", left[0].Name())
+		t.Errorf("%s still exists", left[0].Name())
 	}
 }
 
-// TestInterruptReachesTheCommand runs this program as a user would and interrupts it: the command
+// TestInterruptReachesTheCommand runs this program in a process and interrupts it: the command
 // handles the signal and determines the exit code.
 func TestInterruptReachesTheCommand(t *testing.T) {
 	t.Parallel()
@@ -188,7 +189,7 @@ func TestInterruptReachesTheCommand(t *testing.T) {
 	}
 	err = cmd.Wait()
 	if got := cmd.ProcessState.ExitCode(); got != 9 {
-		t.Errorf("exit code %d, want the command's 9 (%v)", got, err)
+		t.Errorf("exit code = %d, want 9 from the command: %v", got, err)
 	}
 }
 

@@ -17,13 +17,13 @@ import (
 // errNoServer means that no folder with the server's programs was found.
 var errNoServer = errors.New("no PostgreSQL server is installed")
 
-// installer installs Debian packages if it is allowed to. Its path is relative to the root of the
+// installer installs Debian packages if it runs as root. Its path is relative to the root of the
 // checkout, where pgcluster runs.
 const installer = ".ci/tools"
 
 // locate finds the folder of the server's programs. If there is none, it runs the installer.
 func locate(ctx context.Context, stderr io.Writer) (string, error) {
-	s := machine()
+	s := defaultSearch()
 	bin, err := s.find(ctx)
 	if !errors.Is(err, errNoServer) {
 		return bin, err
@@ -46,8 +46,8 @@ type search struct {
 	configDir func(ctx context.Context) (string, error) // like pg_config --bindir
 }
 
-// machine returns the folders of Debian, Homebrew and a build from source.
-func machine() search {
+// defaultSearch searches the folders of Debian, Homebrew and a build from source.
+func defaultSearch() search {
 	return search{
 		globs: []string{
 			"/usr/lib/postgresql/*/bin",
@@ -70,7 +70,7 @@ func (s search) find(ctx context.Context) (string, error) {
 	for _, glob := range s.globs {
 		dirs, err := filepath.Glob(glob)
 		if err != nil {
-			return "", fmt.Errorf("looking for PostgreSQL in %s: %w", glob, err)
+			return "", fmt.Errorf("searching for PostgreSQL in %s: %w", glob, err)
 		}
 		slices.SortFunc(dirs, func(a, b string) int { return slices.Compare(version(b), version(a)) })
 		if i := slices.IndexFunc(dirs, complete); i >= 0 {
@@ -78,7 +78,7 @@ func (s search) find(ctx context.Context) (string, error) {
 		}
 	}
 	if initdb, err := s.lookPath("initdb"); err == nil {
-		// The programs find their libraries beside the real file, not beside the link.
+		// The programs load their libraries from the folder of the real file, not from that of the link.
 		if file, err := filepath.EvalSymlinks(initdb); err == nil && complete(filepath.Dir(file)) {
 			return filepath.Dir(file), nil
 		}
@@ -89,7 +89,7 @@ func (s search) find(ctx context.Context) (string, error) {
 	return "", errNoServer
 }
 
-// number matches the numbers in a version.
+// number matches a number in a version.
 var number = regexp.MustCompile(`\d+`)
 
 // version parses the version from the folder above bin: "15", "9.6" or "postgresql@17".
@@ -105,8 +105,8 @@ func version(bin string) []int {
 	return v
 }
 
-// complete reports whether dir has the two programs that a cluster needs. A machine with only the
-// client also has pg_config and a bin folder.
+// complete reports whether dir has the two programs that a cluster needs. A machine that has only
+// the client also has pg_config and a bin folder.
 func complete(dir string) bool {
 	for _, program := range []string{"initdb", "postgres"} {
 		info, err := os.Stat(filepath.Join(dir, program))

@@ -39,7 +39,7 @@ func TestFind(t *testing.T) {
 		want   string // "" for errNoServer
 	}{
 		{
-			name:  "the newest version by number, not by spelling",
+			name:  "versions are compared as numbers",
 			files: []string{"9.6/bin/initdb!", "9.6/bin/postgres!", "15/bin/initdb!", "15/bin/postgres!", "9/bin/initdb!", "9/bin/postgres!"},
 			want:  "15/bin",
 		},
@@ -49,40 +49,40 @@ func TestFind(t *testing.T) {
 			want:  "postgresql@17/bin",
 		},
 		{
-			name:  "a newer client without a server is passed over",
+			name:  "a newer client without a server is ignored",
 			files: []string{"16/bin/initdb!", "15/bin/initdb!", "15/bin/postgres!"},
 			want:  "15/bin",
 		},
 		{
-			name:  "a program that is not executable does not count",
+			name:  "a program that is not executable is ignored",
 			files: []string{"16/bin/initdb!", "16/bin/postgres", "15/bin/initdb!", "15/bin/postgres!"},
 			want:  "15/bin",
 		},
 		{
-			name:  "a known layout goes before PATH",
+			name:  "a known layout has priority over PATH",
 			files: []string{"15/bin/initdb!", "15/bin/postgres!", "own/initdb!", "own/postgres!"},
 			path:  "own/initdb",
 			want:  "15/bin",
 		},
 		{
-			name:   "PATH goes before pg_config",
+			name:   "PATH has priority over pg_config",
 			files:  []string{"own/initdb!", "own/postgres!", "other/initdb!", "other/postgres!"},
 			path:   "own/initdb",
 			config: "other",
 			want:   "own",
 		},
 		{
-			name:   "pg_config last",
+			name:   "only pg_config",
 			files:  []string{"other/initdb!", "other/postgres!"},
 			config: "other",
 			want:   "other",
 		},
 		{
-			name:   "pg_config of the client's library alone is no server",
+			name:   "pg_config without server programs is ignored",
 			files:  []string{"other/pg_config!"},
 			config: "other",
 		},
-		{name: "nothing"},
+		{name: "no files"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -106,7 +106,7 @@ func TestFind(t *testing.T) {
 			got, err := s.find(t.Context())
 			if tt.want == "" {
 				if !errors.Is(err, errNoServer) {
-					t.Fatalf("found %q, error %v; want errNoServer", got, err)
+					t.Fatalf("got %q, %v; want errNoServer", got, err)
 				}
 				return
 			}
@@ -114,7 +114,7 @@ func TestFind(t *testing.T) {
 				t.Fatal(err)
 			}
 			if want := filepath.Join(root, tt.want); got != want {
-				t.Errorf("found %s, want %s", got, want)
+				t.Errorf("got %s, want %s", got, want)
 			}
 		})
 	}
@@ -140,6 +140,6 @@ func TestFindFollowsLinkOnPath(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got != want {
-		t.Errorf("found %s, want %s", got, want)
+		t.Errorf("got %s, want %s", got, want)
 	}
 }

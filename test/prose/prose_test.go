@@ -1,5 +1,5 @@
-// Package prose checks the language of comments: docs/glossary.md defines one standard term for
-// each thing, and the terms that an earlier vocabulary used for it do not come back.
+// Package prose checks the language of comments. docs/glossary.md defines one standard term for each
+// thing; comments must not use the retired terms.
 package prose
 
 import (
@@ -27,12 +27,17 @@ var retired = []struct{ pattern, instead string }{
 	{`tidings|servants?|suspects?|hastens?|letterhead|twins?|owed`, "the name of the identifier, such as generation, worker, unhealthy or duplicate"},
 	{`beside each other`, "concurrently"},
 	{`for want of`, "without or because there is no"},
+	{`hence|lest|upon|amid|whereas|whereby|wherein|thereof|therein|forthwith`, "a common word, such as so, on, while or immediately"},
+	{`heed(s|ed)?|deem(s|ed)?|mere(ly)?|save for|likewise`, "a common word, such as follow, consider, only, except or also"},
+	{`believe[sd]?`, "accepts or assumes"},
+	{`strangers?`, "another institution, or a user without access"},
+	{`made-up`, "unknown"},
 }
 
-// inverted are sentences that begin with a relative clause: "What is kept is kept for good".
+// inverted matches sentences that begin with a relative clause, such as "What is kept is kept for good".
 var inverted = regexp.MustCompile(`(?:^|[.:;] )(?:What|Who|Whose|Whatever)\s[^.?]*(?:\.|$)`)
 
-// problem returns what is wrong with the text of a comment, "" if nothing is.
+// problem returns what is wrong with the text of a comment, or "" if nothing is wrong.
 func problem(text string) string {
 	for _, r := range retired {
 		if found := regexp.MustCompile(`(?i)\b(` + r.pattern + `)\b`).FindString(text); found != "" {
@@ -84,14 +89,15 @@ func TestProblem(t *testing.T) {
 	t.Parallel()
 	for _, bad := range []string{
 		"Name gives the name.", "What is kept is kept for good.", "Next leads on. Who asks is left alone.", "It was held against the list.",
+		"It waits lest it fail.", "A stranger reads it.", "It is a mere copy.",
 	} {
 		if problem(bad) == "" {
-			t.Errorf("%q is accepted", bad)
+			t.Errorf("problem(%q) is empty, want a problem", bad)
 		}
 	}
-	for _, good := range []string{"Name returns the given name.", "limit is what the contract allows. Is it large?", "What does it cost?"} {
+	for _, good := range []string{"Name returns the given name.", "limit is what the contract allows. Is it large?", "What does it cost?", "There are three lanes."} {
 		if wrong := problem(good); wrong != "" {
-			t.Errorf("%q: %s", good, wrong)
+			t.Errorf("problem(%q) = %q, want none", good, wrong)
 		}
 	}
 }

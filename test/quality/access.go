@@ -15,14 +15,14 @@ import (
 func (f *fixture) access(ctx context.Context, v *vault.Vault, owner *vault.Client) error {
 	res, err := vault.Run(ctx, v.Options, "", "operator", "add", "owner@nwu.example")
 	if err != nil || res.Code != 0 {
-		return fmt.Errorf("operator add: %s%s, %w", res.Stdout, res.Stderr, err)
+		return fmt.Errorf("operator add: %s%s: %w", res.Stdout, res.Stderr, err)
 	}
 	const panel = "/panel/northern-western-university"
 	a, err := owner.PostForm(ctx, panel+"/members/invite", url.Values{"email": {"guest@nwu.example"}, "role": {"issuer"}, "language": {"ar"}})
 	if err != nil || a.Status != http.StatusSeeOther {
-		return fmt.Errorf("inviting: %+v, %w", a, err)
+		return fmt.Errorf("inviting a member: %+v: %w", a, err)
 	}
-	link, err := mailed(ctx, v, "guest@nwu.example", "/invitation/")
+	link, err := awaitLink(ctx, v, "guest@nwu.example", "/invitation/")
 	if err != nil {
 		return err
 	}
@@ -32,7 +32,7 @@ func (f *fixture) access(ctx context.Context, v *vault.Vault, owner *vault.Clien
 	f.add("invitation-over", v.URL+"/invitation/none", http.StatusNotFound).Heavy = true
 	for _, one := range []struct{ name, path string }{
 		{"members", panel + "/members"}, {"members-invite", panel + "/members/invite"}, {"leave", panel + "/leave"},
-		{"audit", panel + "/audit"}, {"audit-nothing", panel + "/audit?actor=nobody"}, {"operator", "/operator"},
+		{"audit", panel + "/audit"}, {"audit-nothing", panel + "/audit?actor=unknown"}, {"operator", "/operator"},
 		{"operator-institutions", "/operator/institutions"}, {"operator-institution-new", "/operator/institutions/new"}, {"operator-audit", "/operator/audit"},
 	} {
 		f.show(one.name, v.URL+one.path, http.StatusOK, owner.Session)

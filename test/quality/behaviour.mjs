@@ -4,16 +4,16 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { launch, newPage, visit } from "./browser.mjs";
 
-// judgeBehaviour uses the pages as people do, and returns the faults that it finds.
-export async function judgeBehaviour(plan) {
+// checkBehaviour performs actions on the pages, and returns the faults that it finds.
+export async function checkBehaviour(plan) {
   const base = new URL(plan.file_page).origin;
   const browser = await launch();
   const faults = [];
   const step = async (name, options, f) => {
-    const { context, page, complaints, hosts } = await newPage(browser, options);
+    const { context, page, messages, hosts } = await newPage(browser, options);
     try {
-      await f(page, complaints);
-      assert.deepEqual(complaints, []);
+      await f(page, messages);
+      assert.deepEqual(messages, []);
       assert.deepEqual([...hosts], [new URL(base).host]);
     } catch (error) {
       faults.push(`${name}: ${error.message}`);
@@ -22,7 +22,7 @@ export async function judgeBehaviour(plan) {
   };
   const heading = (page) => page.locator("h1").textContent();
 
-  await step("a chosen file is looked up by its digest alone", {}, async (page) => {
+  await step("a chosen file is looked up by its digest, and is not sent", {}, async (page) => {
     const sent = [];
     page.on("request", (request) => sent.push(`${request.method()} ${request.postData() ?? ""}`.trim()));
     await page.goto(`${base}/verify`);
@@ -31,7 +31,7 @@ export async function judgeBehaviour(plan) {
     assert.equal(await heading(page), "This certificate is valid");
     assert.deepEqual([...new Set(sent)], ["GET"]);
   });
-  await step("a changed file is held against the certificate that it names", {}, async (page) => {
+  await step("a changed file is compared with the certificate whose reference id it contains", {}, async (page) => {
     await page.goto(`${base}/verify?lang=de`);
     await page.locator("input[type=file]").setInputFiles(plan.changed);
     await page.waitForURL(/\/verify\/file\/[0-9a-f]{64}\?/);
@@ -50,7 +50,7 @@ export async function judgeBehaviour(plan) {
     await page.waitForURL(/reference_id=/);
     assert.match(await page.locator(".match").textContent(), /byte for byte/);
   });
-  await step("a file that is too large is told so, and stays", {}, async (page) => {
+  await step("a file that is too large causes a message, and no other page", {}, async (page) => {
     await page.goto(`${base}/verify`);
     await page.locator("input[type=file]").setInputFiles({ name: "large.pdf", mimeType: "application/pdf", buffer: Buffer.alloc(41 << 20) });
     await page.locator(".drop [role=status]").filter({ hasText: "too large" }).waitFor();
@@ -62,7 +62,7 @@ export async function judgeBehaviour(plan) {
     await page.getByRole("button", { name: "Copied" }).waitFor();
     assert.equal(await page.evaluate(() => navigator.clipboard.readText()), plan.reference);
   });
-  await step("without JavaScript a reference id is looked up", { javaScriptEnabled: false }, async (page) => {
+  await step("a reference id can be looked up without JavaScript", { javaScriptEnabled: false }, async (page) => {
     await page.goto(`${base}/verify?lang=fr`);
     assert.equal(await page.locator(".drop").isVisible(), false);
     assert.equal(await page.locator(".scan").isVisible(), false);
@@ -72,7 +72,7 @@ export async function judgeBehaviour(plan) {
     await page.waitForURL(/\/verify\/.*lang=fr/);
     assert.equal(await heading(page), "Ce certificat est valide");
   });
-  await step("the keyboard reaches everything, and skips what repeats", {}, async (page) => {
+  await step("every control can be reached by keyboard, and the first link skips the header", {}, async (page) => {
     await page.goto(`${base}/verify`);
     await page.keyboard.press("Tab");
     assert.equal(await page.evaluate(() => document.activeElement.className), "skip");
@@ -83,9 +83,9 @@ export async function judgeBehaviour(plan) {
       seen.push(await page.evaluate(() => document.activeElement.id || document.activeElement.type || document.activeElement.textContent));
     }
     assert.deepEqual(seen.slice(0, 2), ["reference_id", "submit"]);
-    assert.ok(seen.includes("file"), `the keyboard reached ${seen}`);
+    assert.ok(seen.includes("file"), `the keyboard reaches only ${seen}`);
   });
-  await step("no text becomes markup or code", {}, async (page, complaints) => {
+  await step("the page cannot use a string as markup or code", {}, async (page, messages) => {
     await page.goto(`${base}/verify`);
     const refused = await page.evaluate(() => [
       () => { document.body.innerHTML = "<b>x</b>"; },
@@ -93,11 +93,11 @@ export async function judgeBehaviour(plan) {
       () => { setTimeout("x"); },
     ].map((attempt) => {
       try { attempt(); } catch (error) { return error.name; }
-      return "let through";
+      return "accepted";
     }));
     assert.deepEqual(refused, ["TypeError", "TypeError", "TypeError"]);
-    // The browser reports each of them in its console.
-    assert.equal(complaints.splice(0).length, refused.length);
+    // The console of the browser shows an error for each attempt.
+    assert.equal(messages.splice(0).length, refused.length);
   });
   await step("the notice after an action is shown in full above the certificate", {}, async (page) => {
     await page.goto(plan.pages.find((one) => one.name === "mail-link").url);
@@ -106,10 +106,10 @@ export async function judgeBehaviour(plan) {
     await page.getByRole("button", { name: "Send to the institution" }).click();
     const notice = page.locator(".note[role=status]");
     assert.match(await notice.textContent(), /was sent/);
-    const [told, verdict] = [await notice.boundingBox(), await page.locator(".verdict").boundingBox()];
-    assert.ok(told.y + told.height <= verdict.y, `the notice ends at ${told.y + told.height}, and the verdict begins at ${verdict.y}`);
+    const [message, verdict] = [await notice.boundingBox(), await page.locator(".verdict").boundingBox()];
+    assert.ok(message.y + message.height <= verdict.y, `the notice ends at ${message.y + message.height}, and the verdict begins at ${verdict.y}`);
   });
-  await step("a colour is picked or typed, as one likes", {}, async (page) => {
+  await step("a colour can be picked or typed", {}, async (page) => {
     const settings = plan.pages.find((one) => one.name === "settings");
     await visit(page, settings, settings.url);
     const [field, picker] = [page.locator("#colour"), page.getByLabel("Pick your colour")];
@@ -120,7 +120,7 @@ export async function judgeBehaviour(plan) {
     await field.fill("green");
     assert.equal(await picker.inputValue(), "#33691e");
   });
-  await step("all rows of a page are ticked at once, and counted", { viewport: { width: 1280, height: 500 } }, async (page) => {
+  await step("one checkbox selects all rows of a page, and a label shows their number", { viewport: { width: 1280, height: 500 } }, async (page) => {
     const list = plan.pages.find((one) => one.name === "certificates");
     await visit(page, list, list.url);
     const rows = page.locator("[name=selected]");
@@ -130,10 +130,10 @@ export async function judgeBehaviour(plan) {
     assert.equal(await page.locator("#which-selected").isChecked(), true);
     await rows.first().uncheck();
     assert.equal((await page.locator("label[for=which-selected]").textContent()).trim(), `Selected (${(await rows.count()) - 1})`);
-    assert.equal(await page.getByLabel("Select all on this page").evaluate((every) => every.indeterminate), true);
-    // The bar of actions stays visible, and hides no element that has the focus.
+    assert.equal(await page.getByLabel("Select all on this page").evaluate((checkbox) => checkbox.indeterminate), true);
+    // The bar of actions stays visible, and does not hide the element that has the focus.
     await rows.last().focus();
-    const [actions, bar] = [await page.locator(".deeds").boundingBox(), await page.locator(".bar").boundingBox()];
+    const [actions, bar] = [await page.locator(".bulk-actions").boundingBox(), await page.locator(".bar").boundingBox()];
     assert.ok(actions.y >= bar.height && actions.y + actions.height < 500, `the bar of actions is at ${actions.y}`);
     for (let i = (await rows.count()) - 1; i >= 0; i--) {
       await rows.nth(i).focus();
@@ -141,7 +141,7 @@ export async function judgeBehaviour(plan) {
     }
   });
   await browser.close();
-  faults.push(...(await judgeCamera(base, plan)));
+  faults.push(...(await checkCamera(base, plan)));
   console.log("behaviour: files, camera, copy, notices, colour, selection, keyboard, no JavaScript, Trusted Types");
   return faults.map((fault) => fault.replaceAll("\n", " "));
 }
@@ -158,8 +158,8 @@ async function drop(page, content) {
   await page.dispatchEvent(".drop", "drop", { dataTransfer: transfer });
 }
 
-// judgeCamera shows QR codes to a simulated camera, which reads a file.
-async function judgeCamera(base, plan) {
+// checkCamera scans a QR code with a simulated camera, which shows the content of a file.
+async function checkCamera(base, plan) {
   const folder = await mkdtemp(join(tmpdir(), "certvault-camera-"));
   const faults = [];
   const drawer = await launch();
@@ -167,11 +167,11 @@ async function judgeCamera(base, plan) {
   await page.goto(`${base}/verify/${plan.reference}/qrcode.svg`);
   const code = await page.screenshot({ type: "jpeg", quality: 90 });
   await drawer.close();
-  for (const [name, decoder] of [["with the decoder of ours", true], ["with the browser's own", false]]) {
+  for (const [name, decoder] of [["with the embedded decoder", true], ["with the decoder of the browser", false]]) {
     const file = join(folder, "camera.mjpeg");
     await writeFile(file, code);
     const browser = await launch(["--use-fake-device-for-media-stream", "--use-fake-ui-for-media-stream", `--use-file-for-fake-video-capture=${file}`]);
-    const { page, hosts, complaints } = await newPage(browser, { permissions: ["camera"] });
+    const { page, hosts, messages } = await newPage(browser, { permissions: ["camera"] });
     try {
       const loaded = [];
       page.on("request", (request) => loaded.push(new URL(request.url()).pathname));
@@ -189,7 +189,7 @@ async function judgeCamera(base, plan) {
       await page.waitForURL(decoder ? `**/verify/${plan.reference}` : "**/verify/NWU-0000000000000000");
       assert.equal(loaded.some((path) => path.includes("/qr/")), decoder);
       assert.deepEqual([...hosts], [new URL(base).host]);
-      assert.deepEqual(complaints, []);
+      assert.deepEqual(messages, []);
     } catch (error) {
       faults.push(`camera ${name}: ${error.message}`);
     }

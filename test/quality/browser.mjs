@@ -5,45 +5,53 @@ import { chromium } from "playwright-core";
 export const chromiumPath = [process.env.CHROMIUM, "/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"]
   .find((path) => path && existsSync(path));
 
-// The vault's certificate is self-signed. A container has no room for
-// the sandbox and little shared memory.
+// The vault's certificate is self-signed. In a container, the sandbox does not work and shared
+// memory is small.
 export const flags = ["--no-sandbox", "--disable-dev-shm-usage", "--ignore-certificate-errors"];
 
 export async function launch(more = []) {
-  if (!chromiumPath) throw new Error("there is no Chromium on this machine");
+  if (!chromiumPath) throw new Error("Chromium is not installed");
   return chromium.launch({ executablePath: chromiumPath, args: [...flags, ...more] });
 }
 
-// newPage opens a page and collects the browser's complaints: refused
-// scripts, failed requests, requests to another host.
+// newPage opens a page. It collects the browser's error messages, such as blocked scripts and failed
+// requests, and the hosts of all requests.
 export async function newPage(browser, options) {
   const context = await browser.newContext({ ignoreHTTPSErrors: true, ...options });
   const page = await context.newPage();
-  const complaints = [];
-  page.on("pageerror", (error) => complaints.push(`script: ${error.message}`));
+  const messages = [];
+  page.on("pageerror", (error) => messages.push(`script: ${error.message}`));
   page.on("console", (message) => {
-    // A page with the status 404 is one of the states.
-    if (message.type() === "error" && !message.text().includes("status of 404")) complaints.push(`console: ${message.text()}`);
+    // The status 404 is the expected status of some pages.
+    if (message.type() === "error" && !message.text().includes("status of 404")) messages.push(`console: ${message.text()}`);
   });
   const hosts = new Set();
   page.on("request", (request) => hosts.add(new URL(request.url()).host));
-  return { context, page, complaints, hosts };
+  return { context, page, messages, hosts };
 }
 
-// visit opens a page with its session, or submits the form whose answer it is.
+// visit opens a page with its session, or submits the form whose response is the page. It returns
+// the response to the first request, which may be a redirect.
 export async function visit(page, one, url) {
   await page.context().clearCookies();
   if (one.session) {
     await page.context().addCookies([{ name: "__Host-session", value: one.session, domain: new URL(url).hostname, path: "/", secure: true, httpOnly: true, sameSite: "Lax" }]);
   }
-  if (!one.form) return page.goto(url, { waitUntil: "load" });
+  if (!one.form) return first(await page.goto(url, { waitUntil: "load" }));
   await page.goto(new URL("/signatures", url).href, { waitUntil: "load" });
-  const [answer] = await Promise.all([
+  const [response] = await Promise.all([
     page.waitForEvent("response", (r) => r.request().isNavigationRequest()),
     page.waitForEvent("load"),
     page.evaluate(send, { action: url, fields: one.form }),
   ]);
-  return answer;
+  return response;
+}
+
+// first returns the response to the first request of a navigation that may have been redirected.
+async function first(response) {
+  let request = response.request();
+  while (request.redirectedFrom()) request = request.redirectedFrom();
+  return request.response();
 }
 
 // send submits a form from the open page. It runs in the browser.

@@ -1,16 +1,16 @@
-// Command quality checks the pages of the built vault as a browser shows them, on a vault with a
-// certificate in every state and with the tools in package.json.
+// Command quality checks the pages of the built vault in a browser, with the tools in package.json.
+// The vault has a certificate in every state.
 //
 //	go run ./test/quality pages         accessibility and markup, on every page and state
 //	go run ./test/quality pages-quick   the same, with fewer variants for signed-in pages
-//	go run ./test/quality behaviour     what people do on them: files, camera, keyboard
+//	go run ./test/quality behaviour     actions on the pages: files, camera, keyboard
 //	go run ./test/quality scores        Lighthouse, medians of three, and weights
-//	go run ./test/quality scores-quick  Lighthouse's accessibility alone
+//	go run ./test/quality scores-quick  only Lighthouse's accessibility
 //	go run ./test/quality screenshots   every page and state, to test/screenshots
 //	go run ./test/quality pictures      the pictures of the README, to docs/images
 //	go run ./test/quality serve         only the vault, until it is interrupted
 //
-// Several arguments run on the same vault, one after the other.
+// Several checks run one after the other on the same vault.
 package main
 
 import (
@@ -52,7 +52,7 @@ func run(ctx context.Context, args []string) (err error) {
 	defer func() { err = errors.Join(err, f.close()) }()
 	plan, err := json.MarshalIndent(f, "", "  ")
 	if err != nil {
-		return fmt.Errorf("writing the list of pages: %w", err)
+		return fmt.Errorf("encoding the list of pages: %w", err)
 	}
 	if args[0] == "serve" {
 		fmt.Println(string(plan))
@@ -63,7 +63,7 @@ func run(ctx context.Context, args []string) (err error) {
 	if err := os.WriteFile(file, plan, 0o600); err != nil {
 		return fmt.Errorf("writing the list of pages: %w", err)
 	}
-	// After a failure the remaining checks still run.
+	// The remaining checks run even after a failure.
 	for _, what := range args {
 		fmt.Println("quality:", what)
 		if e := runCheck(ctx, root, what, file); e != nil {
@@ -74,7 +74,7 @@ func run(ctx context.Context, args []string) (err error) {
 }
 
 func runCheck(ctx context.Context, root, what, file string) error {
-	cmd := exec.CommandContext(ctx, "node", "judge.mjs", what, file) //nolint:gosec // the arguments come from the developer
+	cmd := exec.CommandContext(ctx, "node", "check.mjs", what, file) //nolint:gosec // the arguments come from the developer
 	cmd.Dir = filepath.Join(root, "test", "quality")
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }

@@ -9,57 +9,65 @@ import { inLanguage, newPage, visit } from "./browser.mjs";
 
 const rules = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"];
 
-const looks = [];
+const variants = [];
 for (const lang of ["en", "ar"]) {
   for (const colorScheme of ["light", "dark"]) {
-    for (const width of [1280, 320]) looks.push({ lang, colorScheme, width });
+    for (const width of [1280, 320]) variants.push({ lang, colorScheme, width });
   }
 }
 
-// Two looks that differ in every property.
-const opposite = [looks[0], looks.at(-1)];
+// Two variants that differ in every property.
+const opposite = [variants[0], variants.at(-1)];
 
-// The number of looks that run at the same time.
+// The number of variants that run at the same time.
 const lanes = availableParallelism();
 
-// judgePages returns the faults of the pages: those that axe finds in every look, and
-// those that html-validate and vnu find in both writing directions. If hurry is set, it
-// checks the pages of signed-in people only in two opposite looks.
-export async function judgePages(browser, plan, { hurry }) {
+// checkPages returns the faults of the pages. axe checks every variant; html-validate and vnu check
+// both writing directions. If quick is set, it checks the pages of signed-in people only in two
+// opposite variants.
+export async function checkPages(browser, plan, { quick }) {
   const faults = [];
   const markup = new Map();
-  // The looks with the most pages come first, so that all lanes finish at about the same time.
-  const waiting = [...opposite, ...looks.filter((look) => !opposite.includes(look))];
+  // The variants with the most pages are first, so that all lanes finish at about the same time.
+  const waiting = [...opposite, ...variants.filter((variant) => !opposite.includes(variant))];
   const lane = async () => {
-    for (let look = waiting.shift(); look; look = waiting.shift()) await judgeLook(look);
+    for (let variant = waiting.shift(); variant; variant = waiting.shift()) await checkVariant(variant);
   };
-  const judgeLook = async (look) => {
-    const { lang, colorScheme, width } = look;
-    const { context, page, complaints, hosts } = await newPage(browser, { colorScheme, viewport: { width, height: 800 } });
+  const checkVariant = async (variant) => {
+    const { lang, colorScheme, width } = variant;
+    const { context, page, messages, hosts } = await newPage(browser, { colorScheme, viewport: { width, height: 800 } });
     for (const one of plan.pages) {
-      if (hurry && one.session && !opposite.includes(look)) continue;
+      if (quick && one.session && !opposite.includes(variant)) continue;
       const name = `${one.name} (${lang}, ${colorScheme}, ${width})`;
       const url = inLanguage(one.url, lang);
-      const answer = await visit(page, one, url);
-      if (answer.status() !== one.status) faults.push(`${name}: answered ${answer.status()}, not ${one.status}`);
-      if (!markup.has(`${one.name}-${lang}`)) markup.set(`${one.name}-${lang}`, await answer.text());
+      const response = await visit(page, one, url);
+      if (response.status() !== one.status) faults.push(`${name}: status is ${response.status()}, want ${one.status}`);
+      const location = response.headers().location;
+      if (location) {
+        // A redirect has no body, and the browser shows another page.
+        faults.push(`${name}: redirected to ${location}`);
+        messages.length = 0;
+        hosts.clear();
+        continue;
+      }
+      if (!markup.has(`${one.name}-${lang}`)) markup.set(`${one.name}-${lang}`, await response.text());
       for (const details of await page.locator("details").all()) await details.evaluate((d) => { d.open = true; });
       const axe = await new AxeBuilder({ page }).withTags(rules).analyze();
       for (const v of axe.violations) faults.push(`${name}: axe ${v.id}: ${v.nodes.map((n) => n.target.join(" ")).join(", ")}`);
       const overflow = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
       if (overflow > 0) faults.push(`${name}: ${overflow} pixels wider than the window`);
-      for (const host of hosts) if (host !== new URL(one.url).host) faults.push(`${name}: asks ${host}`);
+      for (const host of hosts) if (host !== new URL(one.url).host) faults.push(`${name}: requests ${host}`);
       hosts.clear();
-      for (const complaint of complaints.splice(0)) {
-        // A page with the status 422 is one of the states.
-        if (!complaint.includes(`status of ${one.status} `)) faults.push(`${name}: ${complaint}`);
+      for (const message of messages.splice(0)) {
+        // The status 422 is the expected status of some pages.
+        if (!message.includes(`status of ${one.status} `)) faults.push(`${name}: ${message}`);
       }
     }
     await context.close();
   };
   await Promise.all(Array.from({ length: lanes }, lane));
   faults.push(...(await validate(markup)));
-  console.log(`${plan.pages.length} pages and states, ${looks.length} looks each${hurry ? ", two for signed-in people" : ""}`);
+  console.log(`${plan.pages.length} pages and states, ${variants.length} variants each${quick ? ", two for signed-in people" : ""}`);
   return faults;
 }
 
@@ -68,7 +76,7 @@ async function validate(markup) {
   const html = new HtmlValidate(new StaticConfigLoader({
     extends: ["html-validate:standard"],
     rules: {
-      // These rules are matters of style that we decide differently.
+      // The pages follow another style than these rules.
       "void-style": "off",
       "long-title": "off",
       "doctype-style": "off",
@@ -88,7 +96,7 @@ async function validate(markup) {
   for (const [name, text] of markup) await writeFile(join(folder, `${name}.html`), text);
   const run = spawnSync("java", ["-jar", vnu, "--format", "json", "--skip-non-html", folder], { maxBuffer: 1 << 26 });
   for (const m of JSON.parse(run.stderr.toString() || '{"messages": []}').messages) {
-    // vnu guesses the language of a text. Its guess is wrong if a page contains
+    // vnu detects the language of a text. The result is wrong if a page contains
     // mostly names and digits.
     if (m.type === "info" && /This document appears to be written in/.test(m.message)) continue;
     faults.push(`${m.url?.split("/").pop()}: vnu, line ${m.lastLine}: ${m.message}`);

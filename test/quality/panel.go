@@ -7,7 +7,8 @@ import (
 	"github.com/certvault/certvault/test/vault"
 )
 
-// panelPages adds pages of the panel that show certificates, as the owner of the institution sees them.
+// panelPages adds the pages of the panel that show certificates or settings, as the owner of the
+// institution sees them.
 func (f *fixture) panelPages(ctx context.Context, v *vault.Vault, slug string, made map[string]*vault.Certificate) error {
 	session, err := v.SignIn(ctx, "owner@nwu.example", vault.OwnerPassword)
 	if err != nil {
@@ -20,7 +21,7 @@ func (f *fixture) panelPages(ctx context.Context, v *vault.Vault, slug string, m
 		status        int
 	}{
 		{"dashboard", at, http.StatusOK}, {"dashboard-year", at + "?days=365", http.StatusOK},
-		{"certificates", certificates, http.StatusOK}, {"certificates-none", certificates + "?q=nobody", http.StatusOK},
+		{"certificates", certificates, http.StatusOK}, {"certificates-none", certificates + "?q=unknown", http.StatusOK},
 		{"certificates-problem", certificates + "?from=2026-13-01", http.StatusUnprocessableEntity},
 		{"certificate", certificates + "/" + made["valid"].UUID + "?signature=1", http.StatusOK}, {"certificate-revoked", certificates + "/" + made["revoked"].UUID, http.StatusOK},
 		{"certificate-damaged", certificates + "/" + made["damaged"].UUID, http.StatusOK}, {"certificate-arabic", certificates + "/" + made["arabic"].UUID, http.StatusOK},

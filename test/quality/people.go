@@ -16,7 +16,7 @@ import (
 // mailTime is the maximum wait for a mail.
 const mailTime = 10 * time.Second
 
-// people adds the pages for signing in, and those for signed-in people.
+// people adds the pages for signing in, and the pages for signed-in people.
 func (f *fixture) people(ctx context.Context, v *vault.Vault) error {
 	for _, name := range []string{"sign-in", "sign-up", "reset"} {
 		p := f.add(name, v.URL+"/"+name, http.StatusOK)
@@ -40,7 +40,7 @@ func (f *fixture) people(ctx context.Context, v *vault.Vault) error {
 	client.Session = session
 	a, err := client.PostForm(ctx, "/account/security/codes/begin", url.Values{})
 	if err != nil || a.Status != http.StatusSeeOther {
-		return fmt.Errorf("setting up codes: %+v, %w", a, err)
+		return fmt.Errorf("setting up codes: %+v: %w", a, err)
 	}
 	for name, path := range map[string]string{"security": "/account/security", "codes": "/account/security/codes", "confirm": "/account/confirm"} {
 		f.show(name, v.URL+path, http.StatusOK, session)
@@ -48,18 +48,18 @@ func (f *fixture) people(ctx context.Context, v *vault.Vault) error {
 	return f.access(ctx, v, client)
 }
 
-// signUpLink requests a link to sign up and reads it in the outbox.
+// signUpLink requests a link to sign up and returns it.
 func (f *fixture) signUpLink(ctx context.Context, v *vault.Vault) (string, error) {
 	client, err := v.Client("")
 	if err != nil {
 		return "", err
 	}
-	return askLink(ctx, v, client, "/sign-up", "new@example.org")
+	return requestLink(ctx, v, client, "/sign-up", "new@example.org")
 }
 
-// mailed waits for a mail to an address in the outbox that contains a link below a path, and
-// returns the link.
-func mailed(ctx context.Context, v *vault.Vault, email, path string) (string, error) {
+// awaitLink waits until the outbox has a mail to an address with a link below a path, and returns
+// the link.
+func awaitLink(ctx context.Context, v *vault.Vault, email, path string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, mailTime)
 	defer cancel()
 	tick := time.NewTicker(20 * time.Millisecond)
@@ -67,14 +67,14 @@ func mailed(ctx context.Context, v *vault.Vault, email, path string) (string, er
 	for {
 		files, err := filepath.Glob(filepath.Join(v.Data, "outbox", "*.eml"))
 		if err != nil {
-			return "", fmt.Errorf("looking for a mail: %w", err)
+			return "", fmt.Errorf("listing the mails: %w", err)
 		}
 		for _, file := range files {
 			text, err := os.ReadFile(file)
 			if err != nil {
 				return "", fmt.Errorf("reading a mail: %w", err)
 			}
-			// Quoted-printable ends a broken line with = (RFC 2045, 6.7).
+			// In quoted-printable, a line that ends with = continues (RFC 2045, 6.7).
 			whole := strings.ReplaceAll(string(text), "=\r\n", "")
 			if _, after, ok := strings.Cut(whole, v.URL+path); ok && strings.Contains(whole, "<"+email+">") {
 				return v.URL + path + strings.Fields(after)[0], nil
@@ -83,7 +83,7 @@ func mailed(ctx context.Context, v *vault.Vault, email, path string) (string, er
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return "", fmt.Errorf("no mail to %s arrived: %w", email, ctx.Err())
+			return "", fmt.Errorf("waiting for a mail to %s: %w", email, ctx.Err())
 		}
 	}
 }

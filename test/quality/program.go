@@ -9,8 +9,8 @@ import (
 	"github.com/certvault/certvault/test/vault"
 )
 
-// programs adds the panel's pages about API tokens and webhooks, with a failing endpoint and its
-// log.
+// programs adds the pages of the panel about API tokens and webhooks, with a failing endpoint and
+// its log.
 func (f *fixture) programs(ctx context.Context, v *vault.Vault, slug string) error {
 	session, err := v.SignIn(ctx, "owner@nwu.example", vault.OwnerPassword)
 	if err != nil {
@@ -29,9 +29,9 @@ func (f *fixture) programs(ctx context.Context, v *vault.Vault, slug string) err
 	var tried struct {
 		ID int64 `json:"id"`
 	}
-	// The vault cannot reach any address here, so the test of the endpoint fails.
+	// The address is not reachable, so the test of the endpoint fails.
 	if _, err := v.Hook(ctx, slug, &tried, "test", hook.ID); err != nil || tried.ID == 0 {
-		return fmt.Errorf("testing an endpoint: %+v, %w", tried, err)
+		return fmt.Errorf("testing an endpoint: %+v: %w", tried, err)
 	}
 	paused, err := v.CreateWebhook(ctx, slug, "https://paused.example.org/", "certificate_application.approved", "certificate_application.revoked")
 	if err != nil {

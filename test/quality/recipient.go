@@ -19,7 +19,7 @@ import (
 	"github.com/certvault/certvault/test/vault"
 )
 
-// owner is the address of the institution's owner, whose certificates are shown.
+// owner is the address of the institution's owner, who is also a recipient.
 const owner = "owner@nwu.example"
 
 var (
@@ -28,7 +28,7 @@ var (
 	shareLink       = regexp.MustCompile(`/s/[A-Z2-7]{26}`)
 )
 
-// recipients adds the pages for recipients, which are behind mailed links.
+// recipients adds the pages that recipients open with mailed links.
 func (f *fixture) recipients(ctx context.Context, base, data string, made map[string]*vault.Certificate) error {
 	for page, name := range map[string]string{"mail-link": "valid", "mail-link-revoked": "revoked", "mail-link-long": "long", "mail-link-arabic": "arabic"} {
 		text, err := awaitMail(ctx, data, made[name].CertificateTitle)
@@ -51,12 +51,12 @@ func (f *fixture) recipients(ctx context.Context, base, data string, made map[st
 	return nil
 }
 
-// owned creates certificates of the institution's owner.
-func (f *fixture) owned(ctx context.Context) error {
+// uploadOwned uploads certificates whose recipient is the institution's owner.
+func (f *fixture) uploadOwned(ctx context.Context) error {
 	for _, title := range []string{"Bachelor of Laws", "Certificate of Completion of the Advanced Professional Training Programme"} {
 		a, err := f.client.Upload(ctx, vault.NewForm(title, "Olga Owner", owner, "diploma.pdf", f.sample))
 		if err != nil || a.Status != http.StatusCreated {
-			return fmt.Errorf("uploading: %+v, %w", a, err)
+			return fmt.Errorf("uploading a certificate: %+v: %w", a, err)
 		}
 		made, err := a.Certificate()
 		if err != nil {
@@ -69,7 +69,7 @@ func (f *fixture) owned(ctx context.Context) error {
 	return nil
 }
 
-// accountPages adds the pages of an account: without certificates, then with some.
+// accountPages adds the pages of an account with certificates.
 func (f *fixture) accountPages(ctx context.Context, v *vault.Vault) error {
 	session, err := v.SignIn(ctx, owner, vault.OwnerPassword)
 	if err != nil {
@@ -80,12 +80,12 @@ func (f *fixture) accountPages(ctx context.Context, v *vault.Vault) error {
 	if err != nil {
 		return err
 	}
-	link, err := askLink(ctx, v, client, "/sign-in/link", owner)
+	link, err := requestLink(ctx, v, client, "/sign-in/link", owner)
 	if err != nil {
 		return err
 	}
 	if a, err := client.PostForm(ctx, strings.TrimPrefix(link, v.URL), url.Values{}); err != nil || a.Status != http.StatusSeeOther {
-		return fmt.Errorf("using a link: %+v, %w", a, err)
+		return fmt.Errorf("submitting a sign-in link: %+v: %w", a, err)
 	}
 	for name, path := range map[string]string{
 		"wallet": "/account", "wallet-none": "/account?search=none", "export": "/account/export", "delete": "/account/delete",
@@ -95,12 +95,12 @@ func (f *fixture) accountPages(ctx context.Context, v *vault.Vault) error {
 	return nil
 }
 
-// share creates share links: an unlisted one, and a public one that search engines may list.
+// share creates an unlisted share link, and a public share link that search engines may list.
 func (f *fixture) share(ctx context.Context, base, page string) error {
 	for _, one := range []struct{ name, listed string }{{"share", "unlisted"}, {"share-public", "public"}} {
 		a, err := f.client.PostForm(ctx, strings.TrimPrefix(page, base)+"/shares", url.Values{"label": {"Application"}, "listed": {one.listed}})
 		if err != nil || a.Status != http.StatusOK {
-			return fmt.Errorf("making a link: %+v, %w", a, err)
+			return fmt.Errorf("creating a share link: %+v: %w", a, err)
 		}
 		f.add(one.name, base+shareLink.FindString(string(a.Body)), http.StatusOK).Scored = one.listed == "unlisted"
 	}
@@ -130,7 +130,7 @@ func awaitMail(ctx context.Context, data, title string) (string, error) {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return "", fmt.Errorf("no mail contains %s", title)
+			return "", fmt.Errorf("no mail contains the title %s", title)
 		}
 	}
 }

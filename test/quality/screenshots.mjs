@@ -2,7 +2,7 @@ import { mkdir } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
 import { inLanguage, newPage, visit } from "./browser.mjs";
 
-const looks = [
+const variants = [
   { name: "wide", viewport: { width: 1280, height: 900 }, colorScheme: "light", lang: "en" },
   { name: "wide-dark", viewport: { width: 1280, height: 900 }, colorScheme: "dark", lang: "en" },
   { name: "narrow", viewport: { width: 320, height: 700 }, colorScheme: "light", lang: "en" },
@@ -11,7 +11,7 @@ const looks = [
 ];
 
 export async function takeScreenshots(browser, plan, folder) {
-  for (const { name, lang, ...options } of looks) {
+  for (const { name, lang, ...options } of variants) {
     const { context, page } = await newPage(browser, options);
     for (const one of plan.pages) {
       await visit(page, one, inLanguage(one.url, lang));
@@ -38,7 +38,7 @@ export async function takeScreenshots(browser, plan, folder) {
   await context.close();
 }
 
-// The pictures of the README. Each shows the top of a page.
+// The pictures in the README. Each shows the top of a page.
 const pictures = [
   { page: "certificates", file: "panel.png" },
   { page: "valid", file: "verification.png" },
@@ -62,7 +62,7 @@ export async function takePictures(browser, plan, folder) {
   return size > maxPictures ? [`the pictures have ${size} bytes, more than ${maxPictures}`] : [];
 }
 
-// loadImages loads images that are below the window. It runs in the browser.
+// loadImages loads images that are below the visible part of the page. It runs in the browser.
 function loadImages() {
   return Promise.all([...document.images].map((image) => {
     image.loading = "eager";

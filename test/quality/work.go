@@ -13,7 +13,7 @@ import (
 	"github.com/certvault/certvault/test/vault"
 )
 
-// work adds the pages of a working vault, as the owner sees them.
+// work adds the pages for uploads, bulk uploads and tasks, as the owner sees them.
 func (f *fixture) work(ctx context.Context, v *vault.Vault, slug, session string, made map[string]*vault.Certificate) error {
 	c, err := v.Client("")
 	if err != nil {
@@ -27,10 +27,10 @@ func (f *fixture) work(ctx context.Context, v *vault.Vault, slug, session string
 	}
 	a, err := c.PostForm(ctx, panel+"/bulk", url.Values{})
 	if err != nil || a.Status != http.StatusSeeOther {
-		return fmt.Errorf("creating a bulk upload: %+v, %w", a, err)
+		return fmt.Errorf("creating a bulk upload: %+v: %w", a, err)
 	}
 	draft := a.Header.Get("Location")
-	list := "Title,Full name,Email,File,Issue date\nBSc Physics,Amina Okafor,amina@example.org,diploma.pdf,2026-06-30\nBSc Physics,Chen Wei,nobody,chen.pdf,30.06.2026\n"
+	list := "Title,Full name,Email,File,Issue date\nBSc Physics,Amina Okafor,amina@example.org,diploma.pdf,2026-06-30\nBSc Physics,Chen Wei,invalid,chen.pdf,30.06.2026\n"
 	if _, err := f.sendFile(ctx, c, draft+"/list", "list", "class of 2026.csv", []byte(list)); err != nil {
 		return err
 	}
@@ -39,19 +39,19 @@ func (f *fixture) work(ctx context.Context, v *vault.Vault, slug, session string
 	}
 	a, err = c.PostForm(ctx, draft+"/columns", url.Values{"title": {"0"}, "full_name": {"1"}, "email": {"2"}, "file": {"3"}, "issue_date": {"4"}})
 	if err != nil || a.Status != http.StatusSeeOther {
-		return fmt.Errorf("saving columns: %+v, %w", a, err)
+		return fmt.Errorf("saving the columns: %+v: %w", a, err)
 	}
-	task, err := retried(ctx, c, panel, made["valid"].UUID, made["revoked"].UUID)
+	task, err := retryAll(ctx, c, panel, made["valid"].UUID, made["revoked"].UUID)
 	if err != nil {
 		return err
 	}
 	for name, path := range map[string]string{
-		"certificates": panel + "/certificates", "certificates-none": panel + "/certificates?q=nobody+at+all", "certificate": panel + "/certificates/" + made["valid"].UUID,
+		"certificates": panel + "/certificates", "certificates-none": panel + "/certificates?q=unknown+person", "certificate": panel + "/certificates/" + made["valid"].UUID,
 		"certificate-revoked": panel + "/certificates/" + made["revoked"].UUID, "certificate-revoke": panel + "/certificates/" + made["valid"].UUID + "/revoke",
 		"upload": panel + "/upload", "upload-details": upload, "bulk": panel + "/bulk", "bulk-files": draft, "bulk-columns": draft + "/columns",
 		"bulk-rows": draft + "/rows?show=problems", "bulk-row": draft + "/rows/3", "bulk-row-place": draft + "/rows/2",
 		"bulk-placement": draft + "/placement", "bulk-filelist": draft + "/files", "bulk-submit": draft + "/submit",
-		"bulk-waits": f.waits + "/rows", "bulk-done": f.done + "/progress", "batches": panel + "/batches",
+		"bulk-waits": f.waiting + "/rows", "bulk-done": f.done + "/progress", "batches": panel + "/batches",
 		"tasks": panel + "/tasks", "task": task,
 	} {
 		f.show(name, v.URL+path, http.StatusOK, session)
@@ -70,20 +70,20 @@ func (f *fixture) bulks(ctx context.Context, v *vault.Vault, slug string) error 
 		return err
 	}
 	post := func(path string, form url.Values) (location string) {
-		var a *vault.Answer
+		var a *vault.Response
 		if err != nil {
 			return ""
 		}
 		if a, err = c.PostForm(ctx, path, form); err == nil && a.Status != http.StatusSeeOther {
-			err = fmt.Errorf("%s: %+v", path, a)
+			err = fmt.Errorf("posting to %s: %+v", path, a)
 		}
 		if err != nil {
 			return ""
 		}
 		return a.Header.Get("Location")
 	}
-	list := "Title,Full name,Email,File\nBSc Physics,Dana Ito,dana@example.org,diploma.pdf\nBSc Physics,Eli Roth,nobody,eli.pdf\n"
-	for _, draft := range []*string{&f.waits, &f.done} {
+	list := "Title,Full name,Email,File\nBSc Physics,Dana Ito,dana@example.org,diploma.pdf\nBSc Physics,Eli Roth,invalid,eli.pdf\n"
+	for _, draft := range []*string{&f.waiting, &f.done} {
 		if *draft = post("/panel/"+slug+"/bulk", url.Values{}); err == nil {
 			_, err = f.sendFile(ctx, c, *draft+"/list", "list", "late graduates.csv", []byte(list))
 		}
@@ -97,25 +97,25 @@ func (f *fixture) bulks(ctx context.Context, v *vault.Vault, slug string) error 
 	if err != nil {
 		return fmt.Errorf("preparing bulk uploads: %w", err)
 	}
-	return settled(ctx, c, f.done+"/progress", func(a *vault.Answer) bool { return bytes.Contains(a.Body, []byte("rows are done:")) })
+	return awaitPage(ctx, c, f.done+"/progress", func(a *vault.Response) bool { return bytes.Contains(a.Body, []byte("rows are done:")) })
 }
 
-// retried retries certificates that have not failed, and returns the page with the result when it
-// is finished.
-func retried(ctx context.Context, c *vault.Client, panel string, uuids ...string) (string, error) {
+// retryAll starts a task that retries certificates, waits until it is finished, and returns the path
+// of its page. The certificates have not failed, so the task skips them.
+func retryAll(ctx context.Context, c *vault.Client, panel string, uuids ...string) (string, error) {
 	a, err := c.PostForm(ctx, panel+"/certificates/retry", url.Values{"selected": uuids})
 	if err != nil || a.Status != http.StatusSeeOther {
-		return "", fmt.Errorf("beginning a task: %+v, %w", a, err)
+		return "", fmt.Errorf("starting a task: %+v: %w", a, err)
 	}
 	task := a.Header.Get("Location")
-	return task, settled(ctx, c, task, func(a *vault.Answer) bool { return a.Header.Get("Refresh") == "" })
+	return task, awaitPage(ctx, c, task, func(a *vault.Response) bool { return a.Header.Get("Refresh") == "" })
 }
 
 // workTime is the maximum wait for the vault's background work.
 const workTime = time.Minute
 
-// settled requests a page until a condition holds.
-func settled(ctx context.Context, c *vault.Client, path string, is func(*vault.Answer) bool) error {
+// awaitPage requests a page until a condition is true.
+func awaitPage(ctx context.Context, c *vault.Client, path string, done func(*vault.Response) bool) error {
 	ctx, cancel := context.WithTimeout(ctx, workTime)
 	defer cancel()
 	tick := time.NewTicker(50 * time.Millisecond)
@@ -125,13 +125,13 @@ func settled(ctx context.Context, c *vault.Client, path string, is func(*vault.A
 		if err != nil {
 			return err
 		}
-		if is(a) {
+		if done(a) {
 			return nil
 		}
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return fmt.Errorf("%s did not finish in time", path)
+			return fmt.Errorf("%s is not finished after %v", path, workTime)
 		}
 	}
 }
@@ -157,7 +157,7 @@ func (f *fixture) sendFile(ctx context.Context, c *vault.Client, target, field, 
 	req.Header.Set("Content-Type", form.FormDataContentType())
 	a, err := c.Send(req)
 	if err != nil || a.Status != http.StatusSeeOther {
-		return "", fmt.Errorf("sending %s: %+v, %w", strings.TrimSpace(name), a, err)
+		return "", fmt.Errorf("sending %s: %+v: %w", strings.TrimSpace(name), a, err)
 	}
 	return a.Header.Get("Location"), nil
 }

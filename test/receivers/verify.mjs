@@ -1,6 +1,6 @@
-// Checks deliveries with the libraries that receivers use. Standard input has one
-// JSON object a line: {library, secret, headers, body}, body in base64; standard
-// output answers each with "good" or why not.
+// Checks deliveries with the libraries that receivers use. Each line of standard input
+// is a JSON object {library, secret, headers, body}, with the body in base64. For each
+// line it prints "good", or "bad: " and the reason.
 import { createInterface } from 'node:readline';
 import { Webhook as Standard } from 'standardwebhooks';
 import { Webhook as Svix } from 'svix';

@@ -2,7 +2,7 @@ package scale
 
 import "math/rand/v2"
 
-// script is a way of writing names, with its share of all people in percent.
+// script is a writing system for names, with its share of all people in percent.
 type script struct {
 	share  int
 	join   string
@@ -63,8 +63,8 @@ var titles = []string{
 
 func pick[T any](r *rand.Rand, list []T) T { return list[r.IntN(len(list))] }
 
-// person returns a name. About every second one has a distinct middle name, because many people of
-// a large institution share first and last names.
+// person returns a name. About half of the names have a middle name, because many people of a large
+// institution have the same first and last name.
 func person(r *rand.Rand) string {
 	n := r.IntN(100)
 	for _, s := range scripts {

@@ -25,11 +25,11 @@ import (
 )
 
 const (
-	// years is the period in which the certificates were created.
+	// years is the period in years in which the certificates were created.
 	years = 6
 	// chunk is the number of rows stored in one transaction.
 	chunk = 50_000
-	// batchSize is the number of certificates in a batch, and single the percentage of certificates
+	// batchSize is the number of certificates in a batch. single is the percentage of certificates
 	// outside batches.
 	batchSize = 2500
 	single    = 30
@@ -59,7 +59,7 @@ func (f Fill) Run(ctx context.Context, d *db.DB) error {
 	if err := d.QueryRowContext(ctx, `SELECT prefix FROM institutions WHERE id = $1`, f.InstitutionID).Scan(&prefix); err != nil {
 		return fmt.Errorf("reading the institution: %w", err)
 	}
-	m := &maker{fill: f, prefix: prefix, random: rand.New(rand.NewPCG(f.Seed, 1)), now: time.Now().UTC(), taken: map[[3]string]bool{}} //nolint:gosec // test data
+	m := &maker{fill: f, prefix: prefix, random: rand.New(rand.NewPCG(f.Seed, 1)), now: time.Now().UTC(), used: map[[3]string]bool{}} //nolint:gosec // test data
 	var err error
 	if f.Count > 1 {
 		if m.job, err = farJob(ctx, d); err != nil {
@@ -115,13 +115,13 @@ func institution(ctx context.Context, d *db.DB, slug string) (id int64, err erro
 		})
 	}
 	if err != nil {
-		return 0, fmt.Errorf("making the institution: %w", err)
+		return 0, fmt.Errorf("inserting the institution: %w", err)
 	}
 	return id, nil
 }
 
-// farJob creates a job that is due in years. Certificates in processing refer to it, so that a
-// server does not process them.
+// farJob creates a job that is due in 2099. Certificates in processing refer to it, so that a server
+// does not process them.
 func farJob(ctx context.Context, d *db.DB) (id int64, err error) {
 	err = d.Tx(ctx, func(tx *db.Tx) error {
 		return tx.QueryRowContext(ctx, `
@@ -129,7 +129,7 @@ func farJob(ctx context.Context, d *db.DB) (id int64, err error) {
 			VALUES ('{}', 'scale', 1, 'scale', '2099-01-01 00:00:00', 'scheduled') RETURNING id`).Scan(&id)
 	})
 	if err != nil {
-		return 0, fmt.Errorf("making a job: %w", err)
+		return 0, fmt.Errorf("inserting a job: %w", err)
 	}
 	return id, nil
 }
@@ -150,8 +150,8 @@ func store(ctx context.Context, d *db.DB, rows [][]any) error {
 		}
 		defer func() { err = errors.Join(err, insert.Close()) }()
 		if d.Dialect == db.SQLite && len(rows) > 1 {
-			// Names and addresses are not in order: if their indexes do not fit into the cache, each
-			// row reads and writes many pages.
+			// Names and addresses are not sorted. If their indexes do not fit into the cache, each row
+			// reads and writes many pages.
 			if _, err := tx.ExecContext(ctx, `PRAGMA cache_size = -1500000`); err != nil {
 				return err
 			}
@@ -165,7 +165,7 @@ func store(ctx context.Context, d *db.DB, rows [][]any) error {
 	})
 }
 
-// maker creates rows one after the other in the order of time.
+// maker creates rows in chronological order.
 type maker struct {
 	fill   Fill
 	prefix string
@@ -173,7 +173,7 @@ type maker struct {
 	now    time.Time
 	batch  string
 	job    int64
-	taken  map[[3]string]bool
+	used   map[[3]string]bool
 }
 
 func (m *maker) row(i int) ([]any, error) {
@@ -185,10 +185,10 @@ func (m *maker) row(i int) ([]any, error) {
 	issued := created.AddDate(0, 0, -r.IntN(45)).Format(time.DateOnly)
 	first := int(m.fill.Seed) * 10_000_000
 	mail := address(r, name, first, i, r.IntN(3) == 0)
-	if m.taken[[3]string{mail, title, issued}] {
+	if m.used[[3]string{mail, title, issued}] {
 		mail = address(r, name, first, i, false)
 	}
-	m.taken[[3]string{mail, title, issued}] = true
+	m.used[[3]string{mail, title, issued}] = true
 	email, err := account.ParseEmail(mail)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", mail, err)
@@ -260,8 +260,9 @@ func statusOf(n int) cert.Status {
 	}
 }
 
-// address returns an address: from an ASCII name, else from a number, as for students. With again,
-// it may return an earlier address, of a person with several certificates.
+// address returns an e-mail address with the ASCII letters of a name and a number. If the name has few
+// such letters, the address begins with s, as for students. If again is set, the number may be that
+// of an earlier certificate, as for a person with several certificates.
 func address(r *rand.Rand, name string, first, i int, again bool) string {
 	domain := pick(r, []string{"northwind.example", "students.northwind.example", "mail.example", "例え.jp", "post.example.org"})
 	who := first + i

@@ -38,12 +38,12 @@ func EncodeEntries(entries []Entry) (contentType string, body []byte, err error)
 				continue
 			}
 			if err := w.WriteField("entries["+strconv.Itoa(e.Index)+"]["+f.Name+"]", f.Value); err != nil {
-				return "", nil, fmt.Errorf("writing entries: %w", err)
+				return "", nil, fmt.Errorf("encoding entries: %w", err)
 			}
 		}
 	}
 	if err := w.Close(); err != nil {
-		return "", nil, fmt.Errorf("writing entries: %w", err)
+		return "", nil, fmt.Errorf("encoding entries: %w", err)
 	}
 	return w.FormDataContentType(), b.Bytes(), nil
 }
@@ -65,13 +65,13 @@ func (c *Client) Stage(ctx context.Context, name string, file []byte) (fileID st
 		} `json:"data"`
 	}
 	if err := json.Unmarshal(a.Body, &made); err != nil || a.Status != http.StatusCreated || made.Data.FileID == "" {
-		return "", fmt.Errorf("staging a file: %d %s", a.Status, a.Body)
+		return "", fmt.Errorf("uploading a file: status %d: %s", a.Status, a.Body)
 	}
 	return made.Data.FileID, nil
 }
 
 // Bulk submits entries.
-func (c *Client) Bulk(ctx context.Context, entries []Entry) (*Answer, error) {
+func (c *Client) Bulk(ctx context.Context, entries []Entry) (*Response, error) {
 	contentType, body, err := EncodeEntries(entries)
 	if err != nil {
 		return nil, err
@@ -79,7 +79,7 @@ func (c *Client) Bulk(ctx context.Context, entries []Entry) (*Answer, error) {
 	return c.do(ctx, http.MethodPost, BulkPath, contentType, bytes.NewReader(body))
 }
 
-// Batch is a batch in an answer.
+// Batch is a batch in a response.
 type Batch struct {
 	BatchID     string       `json:"batch_id"`
 	Status      string       `json:"status"`
@@ -94,7 +94,7 @@ type Batch struct {
 	Entries     []BatchEntry `json:"entries"`
 }
 
-// BatchEntry is an entry of a batch in an answer.
+// BatchEntry is an entry of a batch in a response.
 type BatchEntry struct {
 	Index        int     `json:"index"`
 	Status       string  `json:"status"`
@@ -104,13 +104,13 @@ type BatchEntry struct {
 	ExistingUUID *string `json:"existing_uuid"`
 }
 
-// Batch reads the batch in the answer.
-func (a *Answer) Batch() (*Batch, error) {
+// Batch decodes the batch in the response.
+func (a *Response) Batch() (*Batch, error) {
 	var body struct {
 		Data *Batch `json:"data"`
 	}
 	if err := json.Unmarshal(a.Body, &body); err != nil || body.Data == nil {
-		return nil, fmt.Errorf("reading a batch from %d %.500q: %w", a.Status, a.Body, err)
+		return nil, fmt.Errorf("decoding a batch: status %d: %.500q: %w", a.Status, a.Body, err)
 	}
 	return body.Data, nil
 }
@@ -122,7 +122,7 @@ func (c *Client) Batch(ctx context.Context, id string, page, perPage int) (*Batc
 		return nil, err
 	}
 	if a.Status != http.StatusOK {
-		return nil, fmt.Errorf("viewing a batch: %d %s", a.Status, a.Body)
+		return nil, fmt.Errorf("reading a batch: status %d: %s", a.Status, a.Body)
 	}
 	return a.Batch()
 }

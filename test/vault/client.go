@@ -11,14 +11,13 @@ import (
 	"time"
 )
 
-// Vault routes.
-const (
-	// CertificatesPath is the path for uploading and listing certificates.
-	CertificatesPath = "/business/certificate-vault"
-	requestTime      = 2 * time.Minute
-)
+// CertificatesPath is the path for uploading and listing certificates.
+const CertificatesPath = "/business/certificate-vault"
 
-// Certificate is a vault certificate in an answer.
+// requestTime is the time limit of a request.
+const requestTime = 2 * time.Minute
+
+// Certificate is a vault certificate in a response.
 type Certificate struct {
 	ID               int64     `json:"id"`
 	UUID             string    `json:"uuid"`
@@ -70,14 +69,14 @@ type File struct {
 	SHA256   string `json:"sha256"`
 }
 
-// Problem is the body of an error.
+// Problem is the body of an error response.
 type Problem struct {
 	Message string              `json:"message"`
 	Errors  map[string][]string `json:"errors"`
 }
 
-// Answer is an HTTP answer with its whole body.
-type Answer struct {
+// Response is an HTTP response with its whole body.
+type Response struct {
 	Status int
 	Header http.Header
 	Body   []byte
@@ -85,25 +84,25 @@ type Answer struct {
 	Proto string
 }
 
-// Certificate reads the record in the answer.
-func (a *Answer) Certificate() (*Certificate, error) {
+// Certificate decodes the certificate in the response.
+func (a *Response) Certificate() (*Certificate, error) {
 	var body struct {
 		Data *Certificate `json:"data"`
 	}
 	if err := json.Unmarshal(a.Body, &body); err != nil {
-		return nil, fmt.Errorf("reading a certificate from %d %q: %w", a.Status, a.Body, err)
+		return nil, fmt.Errorf("decoding a certificate: status %d: %q: %w", a.Status, a.Body, err)
 	}
 	if body.Data == nil {
-		return nil, fmt.Errorf("there is no certificate in %d %q", a.Status, a.Body)
+		return nil, fmt.Errorf("the response has no certificate: status %d: %q", a.Status, a.Body)
 	}
 	return body.Data, nil
 }
 
-// Problem reads the error in the answer.
-func (a *Answer) Problem() (*Problem, error) {
+// Problem decodes the error in the response.
+func (a *Response) Problem() (*Problem, error) {
 	p := &Problem{}
 	if err := json.Unmarshal(a.Body, p); err != nil {
-		return nil, fmt.Errorf("reading an error from %d %q: %w", a.Status, a.Body, err)
+		return nil, fmt.Errorf("decoding an error: status %d: %q: %w", a.Status, a.Body, err)
 	}
 	return p, nil
 }
@@ -117,7 +116,7 @@ type Client struct {
 	HTTP    *http.Client
 }
 
-// Client returns a client of the vault for HTTP/1.1. It follows no redirect.
+// Client returns a client of the vault for HTTP/1.1. It does not follow redirects.
 func (v *Vault) Client(token string) (*Client, error) {
 	transport, err := v.Transport()
 	if err != nil {
@@ -151,7 +150,7 @@ func (c *Client) Request(ctx context.Context, method, target string, body io.Rea
 	}
 	req, err := http.NewRequestWithContext(ctx, method, target, body)
 	if err != nil {
-		return nil, fmt.Errorf("making a request: %w", err)
+		return nil, fmt.Errorf("creating a request: %w", err)
 	}
 	req.Header.Set("Accept", "application/json")
 	if c.Token != "" {
@@ -163,27 +162,27 @@ func (c *Client) Request(ctx context.Context, method, target string, body io.Rea
 	return req, nil
 }
 
-// Send sends a request and reads the whole answer.
-func (c *Client) Send(req *http.Request) (_ *Answer, err error) {
+// Send sends a request and reads the whole response.
+func (c *Client) Send(req *http.Request) (_ *Response, err error) {
 	res, err := c.HTTP.Do(req)
 	if err != nil {
-		return nil, fmt.Errorf("asking the vault: %w", err)
+		return nil, fmt.Errorf("sending a request to the vault: %w", err)
 	}
 	defer func() { err = errors.Join(err, res.Body.Close()) }()
 	body, err := io.ReadAll(res.Body)
 	if err != nil {
-		return nil, fmt.Errorf("reading the vault's answer: %w", err)
+		return nil, fmt.Errorf("reading the vault's response: %w", err)
 	}
-	return &Answer{Status: res.StatusCode, Header: res.Header, Body: body, Proto: res.Proto}, nil
+	return &Response{Status: res.StatusCode, Header: res.Header, Body: body, Proto: res.Proto}, nil
 }
 
 // Get requests a path or a URL.
-func (c *Client) Get(ctx context.Context, target string) (*Answer, error) {
+func (c *Client) Get(ctx context.Context, target string) (*Response, error) {
 	return c.do(ctx, http.MethodGet, target, "", nil)
 }
 
 // PostJSON posts a JSON body; "" means no body.
-func (c *Client) PostJSON(ctx context.Context, target, body string) (*Answer, error) {
+func (c *Client) PostJSON(ctx context.Context, target, body string) (*Response, error) {
 	contentType := ""
 	if body != "" {
 		contentType = "application/json"
@@ -192,7 +191,7 @@ func (c *Client) PostJSON(ctx context.Context, target, body string) (*Answer, er
 }
 
 // Upload uploads a certificate.
-func (c *Client) Upload(ctx context.Context, f *Form) (*Answer, error) {
+func (c *Client) Upload(ctx context.Context, f *Form) (*Response, error) {
 	contentType, body, err := f.Encode()
 	if err != nil {
 		return nil, err
@@ -200,7 +199,7 @@ func (c *Client) Upload(ctx context.Context, f *Form) (*Answer, error) {
 	return c.do(ctx, http.MethodPost, CertificatesPath, contentType, body)
 }
 
-func (c *Client) do(ctx context.Context, method, target, contentType string, body io.Reader) (*Answer, error) {
+func (c *Client) do(ctx context.Context, method, target, contentType string, body io.Reader) (*Response, error) {
 	req, err := c.Request(ctx, method, target, body)
 	if err != nil {
 		return nil, err
@@ -211,19 +210,19 @@ func (c *Client) do(ctx context.Context, method, target, contentType string, bod
 	return c.Send(req)
 }
 
-// View returns a certificate.
+// View returns the certificate with a UUID.
 func (c *Client) View(ctx context.Context, uuid string) (*Certificate, error) {
 	a, err := c.Get(ctx, CertificatesPath+"/"+uuid)
 	if err != nil {
 		return nil, err
 	}
 	if a.Status != http.StatusOK {
-		return nil, fmt.Errorf("viewing a certificate: %d %s", a.Status, a.Body)
+		return nil, fmt.Errorf("reading a certificate: status %d: %s", a.Status, a.Body)
 	}
 	return a.Certificate()
 }
 
-// Await waits until a certificate has left processing.
+// Await waits until a certificate is no longer in processing, and returns it.
 func (c *Client) Await(ctx context.Context, uuid string) (*Certificate, error) {
 	tick := time.NewTicker(pollTime)
 	defer tick.Stop()
@@ -268,13 +267,13 @@ func (c *Client) Verify(ctx context.Context, url string) (*Verification, error) 
 		return nil, err
 	}
 	if a.Status != http.StatusOK {
-		return nil, fmt.Errorf("verifying: %d %s", a.Status, a.Body)
+		return nil, fmt.Errorf("verifying a certificate: status %d: %s", a.Status, a.Body)
 	}
 	var body struct {
 		Data *Verification `json:"data"`
 	}
 	if err := json.Unmarshal(a.Body, &body); err != nil || body.Data == nil {
-		return nil, fmt.Errorf("reading a verification from %q: %w", a.Body, err)
+		return nil, fmt.Errorf("decoding a verification: %q: %w", a.Body, err)
 	}
 	return body.Data, nil
 }

@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// Permissions are all permissions of a token for the vault's own records.
+// Permissions are all permissions of a token for vault certificates.
 var Permissions = []string{
 	"certificate-vault:list", "certificate-vault:view", "certificate-vault:create", "certificate-vault:download",
 	"certificate-vault:update", "certificate-vault:revoke",
@@ -23,8 +23,8 @@ type Result struct {
 	Code           int
 }
 
-// command prepares a run of the binary on the storage of o, without variables of the caller's
-// environment that could configure it.
+// command returns a command that runs the binary on the storage of o, without environment variables
+// of the caller that could configure it.
 func command(ctx context.Context, o Options, args ...string) (*exec.Cmd, error) {
 	binary, err := Binary()
 	if err != nil {
@@ -54,23 +54,23 @@ func Run(ctx context.Context, o Options, stdin string, args ...string) (Result, 
 	var stdout, stderr bytes.Buffer
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(stdin), &stdout, &stderr
 	err = cmd.Run()
-	if _, ended := errors.AsType[*exec.ExitError](err); err != nil && !ended {
+	if _, exited := errors.AsType[*exec.ExitError](err); err != nil && !exited {
 		return Result{}, fmt.Errorf("running certvault %s: %w", args[0], err)
 	}
 	return Result{Stdout: stdout.String(), Stderr: stderr.String(), Code: cmd.ProcessState.ExitCode()}, nil
 }
 
-// answer runs a command with --json and decodes its output.
-func answer(ctx context.Context, o Options, into any, stdin string, args ...string) error {
+// runJSON runs a command with --json and decodes its output.
+func runJSON(ctx context.Context, o Options, into any, stdin string, args ...string) error {
 	res, err := Run(ctx, o, stdin, append(args, "--json")...)
 	if err != nil {
 		return err
 	}
 	if res.Code != 0 {
-		return fmt.Errorf("certvault %s %s ended with %d: %s", args[0], args[1], res.Code, res.Stderr)
+		return fmt.Errorf("certvault %s %s exited with %d: %s", args[0], args[1], res.Code, res.Stderr)
 	}
 	if err := json.Unmarshal([]byte(res.Stdout), into); err != nil {
-		return fmt.Errorf("reading the answer of certvault %s %s: %w", args[0], args[1], err)
+		return fmt.Errorf("reading the output of certvault %s %s: %w", args[0], args[1], err)
 	}
 	return nil
 }
@@ -83,14 +83,14 @@ type Institution struct {
 	Prefix string `json:"prefix"`
 }
 
-// CreateInstitution creates an institution whose owner's address follows from its prefix.
+// CreateInstitution creates an institution. The owner's address is derived from the prefix.
 func (v *Vault) CreateInstitution(ctx context.Context, name, prefix string) (*Institution, error) {
 	i := &Institution{}
-	return i, answer(ctx, v.Options, i, OwnerPassword+"\n", "institution", "create", "--name", name, "--prefix", prefix,
+	return i, runJSON(ctx, v.Options, i, OwnerPassword+"\n", "institution", "create", "--name", name, "--prefix", prefix,
 		"--owner-email", "owner@"+strings.ToLower(prefix)+".example", "--owner-name", "Owner", "--owner-password-stdin")
 }
 
-// CreateToken creates a token; expires has the format of the command, or is empty.
+// CreateToken creates a token. expires is the value of --expires, or "" for a token that does not expire.
 func (v *Vault) CreateToken(ctx context.Context, slug, expires string, permissions ...string) (string, error) {
 	args := []string{"token", "create", "--institution", slug, "--name", "Test"}
 	for _, p := range permissions {
@@ -102,7 +102,7 @@ func (v *Vault) CreateToken(ctx context.Context, slug, expires string, permissio
 	var made struct {
 		Token string `json:"token"`
 	}
-	return made.Token, answer(ctx, v.Options, &made, "", args...)
+	return made.Token, runJSON(ctx, v.Options, &made, "", args...)
 }
 
 // Webhook is the output of webhook create.
@@ -111,12 +111,12 @@ type Webhook struct {
 	Secret string `json:"secret"`
 }
 
-// CreateWebhook creates a webhook endpoint for events, or for all.
+// CreateWebhook creates a webhook endpoint for the given events, or for all events if none is given.
 func (v *Vault) CreateWebhook(ctx context.Context, slug, url string, events ...string) (*Webhook, error) {
 	args := []string{"webhook", "create", "--institution", slug, "--url", url}
 	for _, e := range events {
 		args = append(args, "--event", e)
 	}
 	h := &Webhook{}
-	return h, answer(ctx, v.Options, h, "", args...)
+	return h, runJSON(ctx, v.Options, h, "", args...)
 }

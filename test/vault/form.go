@@ -15,13 +15,13 @@ type Field struct{ Name, Value string }
 type Form struct {
 	// Fields are sent in this order, before the file.
 	Fields []Field
-	// FileField is the file's field; empty means there is no file.
+	// FileField is the name of the field with the file; empty means that there is no file.
 	FileField string
 	FileName  string
 	File      []byte
 }
 
-// NewForm returns a form that a vault accepts once.
+// NewForm returns a valid form. A vault accepts it once; a second upload is a duplicate.
 func NewForm(title, name, email, fileName string, file []byte) *Form {
 	return &Form{
 		Fields:    []Field{{"certificate_title", title}, {"full_name", name}, {"applicant_email", email}},
@@ -29,7 +29,7 @@ func NewForm(title, name, email, fileName string, file []byte) *Form {
 	}
 }
 
-// With returns the form with a field set, in its place or at the end.
+// With returns a copy of the form with a field set. A new field is at the end.
 func (f *Form) With(name, value string) *Form {
 	changed := *f
 	changed.Fields = slices.Clone(f.Fields)
@@ -43,7 +43,7 @@ func (f *Form) With(name, value string) *Form {
 	return &changed
 }
 
-// Without returns the form without a field.
+// Without returns a copy of the form without a field.
 func (f *Form) Without(name string) *Form {
 	changed := *f
 	changed.Fields = slices.DeleteFunc(slices.Clone(f.Fields), func(x Field) bool { return x.Name == name })
@@ -53,7 +53,7 @@ func (f *Form) Without(name string) *Form {
 	return &changed
 }
 
-// WithFile returns the form with another file.
+// WithFile returns a copy of the form with another file.
 func (f *Form) WithFile(name string, file []byte) *Form {
 	changed := *f
 	changed.FileName, changed.File = name, file
@@ -66,18 +66,18 @@ func (f *Form) Encode() (contentType string, body *Body, err error) {
 	w := multipart.NewWriter(&head)
 	for _, field := range f.Fields {
 		if err := w.WriteField(field.Name, field.Value); err != nil {
-			return "", nil, fmt.Errorf("writing a form: %w", err)
+			return "", nil, fmt.Errorf("encoding a form: %w", err)
 		}
 	}
 	file := f.File
 	if f.FileField == "" {
 		file = nil
 	} else if _, err := w.CreateFormFile(f.FileField, f.FileName); err != nil {
-		return "", nil, fmt.Errorf("writing a form: %w", err)
+		return "", nil, fmt.Errorf("encoding a form: %w", err)
 	}
 	before := head.Len()
 	if err := w.Close(); err != nil {
-		return "", nil, fmt.Errorf("writing a form: %w", err)
+		return "", nil, fmt.Errorf("encoding a form: %w", err)
 	}
 	all := head.Bytes()
 	return w.FormDataContentType(), NewBody(all[:before], file, all[before:]), nil
@@ -91,7 +91,7 @@ type Body struct {
 	Size int64
 }
 
-// NewBody returns a body of pieces.
+// NewBody returns a body that consists of pieces.
 func NewBody(pieces ...[]byte) *Body {
 	b := &Body{}
 	readers := make([]io.Reader, len(pieces))

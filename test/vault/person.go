@@ -30,11 +30,11 @@ func (v *Vault) SignIn(ctx context.Context, email, password string) (session str
 			return cookie.Value, nil
 		}
 	}
-	return "", fmt.Errorf("signing in was answered with %d %s", a.Status, a.Body)
+	return "", fmt.Errorf("signing in: status %d: %s", a.Status, a.Body)
 }
 
-// PostForm sends a form as a page does; it follows no redirect.
-func (c *Client) PostForm(ctx context.Context, target string, form url.Values) (*Answer, error) {
+// PostForm submits a form like a browser. It does not follow redirects.
+func (c *Client) PostForm(ctx context.Context, target string, form url.Values) (*Response, error) {
 	req, err := c.Request(ctx, http.MethodPost, target, strings.NewReader(form.Encode()))
 	if err != nil {
 		return nil, err

@@ -20,8 +20,8 @@ type Sample struct {
 	Institution, Title, Name, Line, Date string
 	// Width and Height are the size of the page in points; 0 is A4, landscape.
 	Width, Height float64
-	// Emblem is the side length in pixels of a picture on the page, with three bytes per pixel that
-	// hardly compress; 0 is none.
+	// Emblem is the side length in pixels of a picture on the page; 0 means no picture. The picture has
+	// three bytes per pixel, which cannot be compressed much.
 	Emblem int
 	// Attachment is the size in bytes of a stream outside of pages.
 	Attachment int
@@ -108,7 +108,7 @@ func (s Sample) PDF() []byte {
 	return pdftest.File(comment, objects...)
 }
 
-// emblem returns an image XObject (8.9.5) of a disc whose grain depends on seed.
+// emblem returns an image XObject (8.9.5) with a disc of random pixels, which depend on seed.
 func emblem(side int, seed string) string {
 	var key [32]byte
 	copy(key[:], seed)
@@ -127,7 +127,7 @@ func emblem(side int, seed string) string {
 			n := grain.Uint32()
 			pixel[0], pixel[1], pixel[2] = 120+byte(n&127), 80+byte(n>>8&127), byte(n>>16&127)
 		}
-		_, _ = w.Write(row) // into memory
+		_, _ = w.Write(row) // a buffer in memory returns no error
 	}
 	_ = w.Close()
 	head := fmt.Sprintf("/Type /XObject /Subtype /Image /Width %d /Height %d /ColorSpace /DeviceRGB /BitsPerComponent 8 /Filter /FlateDecode ", side, side)
@@ -142,7 +142,7 @@ func (s Sample) PDFOfSize(size int) ([]byte, error) {
 	s.comment = size - len(s.PDF())
 	pdf := s.PDF()
 	if len(pdf) != size {
-		return nil, fmt.Errorf("making a PDF of %d bytes: it has %d", size, len(pdf))
+		return nil, fmt.Errorf("creating a PDF of %d bytes: it has %d", size, len(pdf))
 	}
 	return pdf, nil
 }
@@ -181,7 +181,8 @@ func PNG(width, height int) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// HeavyPNG returns a picture that hardly compresses, of about three bytes per pixel.
+// HeavyPNG returns a picture of random pixels. It cannot be compressed much and has about three bytes
+// per pixel.
 func HeavyPNG(width, height int) ([]byte, error) {
 	img := image.NewNRGBA(image.Rect(0, 0, width, height))
 	grain := rand.New(rand.NewChaCha8([32]byte{})) //nolint:gosec // a picture

@@ -1,5 +1,6 @@
-// Package vault runs the built binary and uses it as an external client would: processes, command
-// line and HTTP, without the vault's own code. It is only for the tests and programs under test.
+// Package vault runs the built binary and uses it like an external client: as a process, on the command
+// line and over HTTP. It does not use the code of the vault. It is only for tests and for the programs
+// in test.
 package vault
 
 import (
@@ -24,7 +25,8 @@ import (
 const (
 	// readyTime is the maximum wait for a started vault.
 	readyTime = 30 * time.Second
-	// stopTime is the maximum wait for a vault to end, above the 30 s that it is allowed.
+	// stopTime is the maximum wait for a vault to exit. It is longer than the 30 s in which a vault
+	// must exit.
 	stopTime = 40 * time.Second
 	pollTime = 10 * time.Millisecond
 	// portTries is the number of attempts to start on another port if one is in use.
@@ -39,7 +41,7 @@ type Options struct {
 	Database string
 	// Args are additional flags of serve.
 	Args []string
-	// Proxy starts it behind a proxy on this machine, without TLS.
+	// Proxy starts the vault without TLS, for the requests of a proxy on this machine.
 	Proxy bool
 }
 
@@ -62,7 +64,7 @@ type Vault struct {
 	log  string
 }
 
-// Binary returns the path of the built binary: $CERTVAULT_BINARY, else bin/certvault of this
+// Binary returns the path of the built binary: $CERTVAULT_BINARY, or bin/certvault of this
 // repository.
 func Binary() (string, error) {
 	if path := os.Getenv("CERTVAULT_BINARY"); path != "" {
@@ -83,7 +85,7 @@ func Binary() (string, error) {
 func Root() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {
-		return "", fmt.Errorf("looking for the repository: %w", err)
+		return "", fmt.Errorf("finding the repository: %w", err)
 	}
 	for {
 		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
@@ -97,25 +99,25 @@ func Root() (string, error) {
 	}
 }
 
-// Warm copies the renderer that an earlier vault compiled into a new data folder, because compiling
-// takes most of a start's time. For the vault this is like a restart.
+// Warm links the shared cache, with the renderer that an earlier vault compiled, into a new data
+// folder, because compiling takes most of the time of a start. For the vault this is like a restart.
 func Warm(data string) error {
 	cache, err := os.UserCacheDir()
 	if err != nil {
-		return fmt.Errorf("looking for the compiled renderer: %w", err)
+		return fmt.Errorf("finding the cache folder of the user: %w", err)
 	}
 	shared := filepath.Join(cache, "certvault-test", "pdfium")
 	if err := os.MkdirAll(shared, 0o700); err != nil {
-		return fmt.Errorf("sharing the compiled renderer: %w", err)
+		return fmt.Errorf("linking the compiled renderer: %w", err)
 	}
 	if err := os.Symlink(shared, filepath.Join(data, "cache")); err != nil {
-		return fmt.Errorf("sharing the compiled renderer: %w", err)
+		return fmt.Errorf("linking the compiled renderer: %w", err)
 	}
 	return nil
 }
 
-// Start starts a vault on a free port and waits until it is ready. The vault outlives ctx, which
-// only limits the wait; the caller must call Stop or Kill.
+// Start starts a vault on a free port and waits until it is ready. ctx limits only
+// the wait: the vault continues to run after ctx is done. The caller must call Stop or Kill.
 func Start(ctx context.Context, o Options) (*Vault, error) {
 	var err error
 	for range portTries {
@@ -177,16 +179,16 @@ func freePort(ctx context.Context) (string, error) {
 	var listen net.ListenConfig
 	l, err := listen.Listen(ctx, "tcp", "localhost:0")
 	if err != nil {
-		return "", fmt.Errorf("looking for a free port: %w", err)
+		return "", fmt.Errorf("finding a free port: %w", err)
 	}
 	_, port, err := net.SplitHostPort(l.Addr().String())
 	if err = errors.Join(err, l.Close()); err != nil {
-		return "", fmt.Errorf("looking for a free port: %w", err)
+		return "", fmt.Errorf("finding a free port: %w", err)
 	}
 	return port, nil
 }
 
-// awaitReady waits until /readyz answers 200.
+// awaitReady waits until the status of /readyz is 200.
 func (v *Vault) awaitReady(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, readyTime)
 	defer cancel()
@@ -198,7 +200,7 @@ func (v *Vault) awaitReady(ctx context.Context) error {
 		}
 		select {
 		case <-v.done:
-			return fmt.Errorf("the vault ended before it was ready: %w", v.err)
+			return fmt.Errorf("the vault exited before it was ready: %w", v.err)
 		case <-ctx.Done():
 			return fmt.Errorf("waiting for the vault: %w", ctx.Err())
 		case <-tick.C:
@@ -209,7 +211,7 @@ func (v *Vault) awaitReady(ctx context.Context) error {
 func (v *Vault) ready(ctx context.Context) bool {
 	transport, err := v.Transport()
 	if err != nil {
-		return false // its certificate does not exist yet
+		return false // the certificate does not exist yet
 	}
 	defer transport.CloseIdleConnections()
 	url := v.URL
@@ -228,7 +230,7 @@ func (v *Vault) ready(ctx context.Context) bool {
 	return errors.Join(res.Body.Close()) == nil && res.StatusCode == http.StatusOK
 }
 
-// Transport returns a new transport that trusts the vault's self-signed certificate.
+// Transport returns a new transport that trusts only the vault's self-signed certificate.
 func (v *Vault) Transport() (*http.Transport, error) {
 	t := &http.Transport{TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}, MaxIdleConnsPerHost: 64}
 	if v.Proxy {
@@ -240,7 +242,7 @@ func (v *Vault) Transport() (*http.Transport, error) {
 	}
 	t.TLSClientConfig.RootCAs = x509.NewCertPool()
 	if !t.TLSClientConfig.RootCAs.AppendCertsFromPEM(pem) {
-		return nil, errors.New("reading the vault's certificate: the file has none")
+		return nil, errors.New("reading the vault's certificate: the file has no certificate")
 	}
 	return t, nil
 }
@@ -250,7 +252,7 @@ func (v *Vault) PID() int { return v.cmd.Process.Pid }
 
 // CPU returns the processor time of the process, or 0 if the system does not report it.
 func (v *Vault) CPU() time.Duration {
-	const tick = 10 * time.Millisecond // of USER_HZ, which is 100 on Linux for programs
+	const tick = 10 * time.Millisecond // one clock tick; programs on Linux have 100 per second
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", v.PID()))
 	if err != nil {
 		return 0
@@ -272,22 +274,22 @@ func (v *Vault) CPU() time.Duration {
 	return spent
 }
 
-// Signal sends the process a signal.
+// Signal sends a signal to the process.
 func (v *Vault) Signal(s os.Signal) error {
 	if err := v.cmd.Process.Signal(s); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		return fmt.Errorf("signalling the vault: %w", err)
+		return fmt.Errorf("sending a signal to the vault: %w", err)
 	}
 	return nil
 }
 
-// Kill ends the process at once, like a crash, and waits until it has ended.
+// Kill kills the process, like a crash, and waits until it has exited.
 func (v *Vault) Kill() {
-	_ = v.cmd.Process.Kill() // it may have ended already
+	_ = v.cmd.Process.Kill() // it may have exited already
 	<-v.done
 }
 
-// Stop ends the process with SIGTERM and returns its exit code. If the process does not end in
-// time, Stop kills it and returns an error.
+// Stop sends SIGTERM to the process and returns its exit code. If the process does not exit in time,
+// Stop kills it and returns an error.
 func (v *Vault) Stop() (code int, err error) {
 	if err := v.Signal(syscall.SIGTERM); err != nil {
 		return 0, err
@@ -295,7 +297,7 @@ func (v *Vault) Stop() (code int, err error) {
 	return v.Wait(stopTime)
 }
 
-// Wait waits for the process to end and returns its exit code. If the process does not end in time,
+// Wait waits for the process to exit and returns its exit code. If the process does not exit in time,
 // Wait kills it and returns an error.
 func (v *Vault) Wait(limit time.Duration) (code int, err error) {
 	timer := time.NewTimer(limit)
@@ -305,11 +307,11 @@ func (v *Vault) Wait(limit time.Duration) (code int, err error) {
 		return v.cmd.ProcessState.ExitCode(), nil
 	case <-timer.C:
 		v.Kill()
-		return 0, fmt.Errorf("the vault had not ended after %v", limit)
+		return 0, fmt.Errorf("the vault did not exit within %v", limit)
 	}
 }
 
-// Done is closed when the process has ended.
+// Done returns a channel that is closed when the process has exited.
 func (v *Vault) Done() <-chan struct{} { return v.done }
 
 // Stdout returns the standard output of the process.
@@ -326,7 +328,7 @@ func contents(file string) string {
 	return string(b)
 }
 
-// Forget removes the copies of the output.
+// Forget removes the files with the output of the process.
 func (v *Vault) Forget() error {
 	var errs []error
 	for _, file := range []string{v.out, v.log} {

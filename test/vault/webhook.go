@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// Delivered is one request that a receiver got.
+// Delivered is a request that a receiver received.
 type Delivered struct {
 	Header http.Header
 	Body   []byte
@@ -28,7 +28,7 @@ type Delivered struct {
 func (d *Delivered) Event() (*Event, error) {
 	e := &Event{}
 	if err := json.Unmarshal(d.Body, e); err != nil {
-		return nil, fmt.Errorf("reading a payload: %w", err)
+		return nil, fmt.Errorf("decoding a payload: %w", err)
 	}
 	return e, nil
 }
@@ -46,24 +46,24 @@ type Event struct {
 	TriggerContext   string `json:"trigger_context"`
 }
 
-// Receiver is an institution's server on loopback.
+// Receiver is a server for webhooks on the loopback interface.
 type Receiver struct {
 	URL string
 
-	server *http.Server
-	mu     sync.Mutex
-	got    []*Delivered
-	answer func(w http.ResponseWriter, d *Delivered)
+	server  *http.Server
+	mu      sync.Mutex
+	got     []*Delivered
+	handler func(w http.ResponseWriter, d *Delivered)
 }
 
-// Receive starts a receiver with a handler; nil answers 204. A vault reaches it with
+// Receive starts a receiver. If handler is nil, the receiver responds with 204. The vault must run with
 // --webhook-allow 127.0.0.1.
-func Receive(ctx context.Context, answer func(w http.ResponseWriter, d *Delivered)) (*Receiver, error) {
+func Receive(ctx context.Context, handler func(w http.ResponseWriter, d *Delivered)) (*Receiver, error) {
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, fmt.Errorf("starting a receiver: %w", err)
 	}
-	r := &Receiver{URL: "http://" + l.Addr().String() + "/hook", answer: answer}
+	r := &Receiver{URL: "http://" + l.Addr().String() + "/hook", handler: handler}
 	r.server = &http.Server{Handler: http.HandlerFunc(r.serve), ReadHeaderTimeout: time.Minute}
 	go func() { _ = r.server.Serve(l) }()
 	return r, nil
@@ -77,20 +77,20 @@ func (r *Receiver) serve(w http.ResponseWriter, req *http.Request) {
 	}
 	r.mu.Lock()
 	r.got = append(r.got, d)
-	answer := r.answer
+	handler := r.handler
 	r.mu.Unlock()
-	if answer == nil {
+	if handler == nil {
 		w.WriteHeader(http.StatusNoContent)
 		return
 	}
-	answer(w, d)
+	handler(w, d)
 }
 
 // Answer replaces the receiver's handler.
-func (r *Receiver) Answer(answer func(w http.ResponseWriter, d *Delivered)) {
+func (r *Receiver) Answer(handler func(w http.ResponseWriter, d *Delivered)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.answer = answer
+	r.handler = handler
 }
 
 // Got returns the deliveries in the order of their arrival.
@@ -103,27 +103,27 @@ func (r *Receiver) Got() []*Delivered {
 // Close closes the receiver.
 func (r *Receiver) Close() error {
 	if err := r.server.Close(); err != nil {
-		return fmt.Errorf("ending a receiver: %w", err)
+		return fmt.Errorf("closing a receiver: %w", err)
 	}
 	return nil
 }
 
-// Signed checks a delivery's signatures against a secret: the one of the interface, and one of the
-// Standard Webhooks signatures.
+// Signed checks that X-Webhook-Signature, and one of the signatures in webhook-signature, are made with
+// a secret.
 func (d *Delivered) Signed(secret string) error {
 	m := hmac.New(sha256.New, []byte(secret))
 	m.Write(d.Body)
 	if want := hex.EncodeToString(m.Sum(nil)); !hmac.Equal([]byte(want), []byte(d.Header.Get("X-Webhook-Signature"))) {
-		return errors.New("the X-Webhook-Signature is another")
+		return errors.New("X-Webhook-Signature does not match the secret")
 	}
 	return d.SignedStandard(secret)
 }
 
-// SignedStandard checks only webhook-signature.
+// SignedStandard checks only webhook-signature, the header of Standard Webhooks.
 func (d *Delivered) SignedStandard(secret string) error {
 	key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(secret, "whsec_"))
 	if err != nil {
-		return fmt.Errorf("reading a secret: %w", err)
+		return fmt.Errorf("decoding a secret: %w", err)
 	}
 	m := hmac.New(sha256.New, key)
 	_, _ = fmt.Fprintf(m, "%s.%s.%s", d.Header.Get("Webhook-Id"), d.Header.Get("Webhook-Timestamp"), d.Body)
@@ -133,7 +133,7 @@ func (d *Delivered) SignedStandard(secret string) error {
 			return nil
 		}
 	}
-	return errors.New("no webhook-signature is of the secret")
+	return errors.New("no signature in webhook-signature matches the secret")
 }
 
 // Hook runs a webhook command for an institution with --json, decodes its output if into is not
@@ -145,7 +145,7 @@ func (v *Vault) Hook(ctx context.Context, slug string, into any, command string,
 	}
 	if into != nil {
 		if err := json.Unmarshal([]byte(res.Stdout), into); err != nil {
-			return res.Code, fmt.Errorf("reading the answer of webhook %s: %w: %s", command, err, res.Stderr)
+			return res.Code, fmt.Errorf("decoding the output of webhook %s: %w: %s", command, err, res.Stderr)
 		}
 	}
 	return res.Code, nil

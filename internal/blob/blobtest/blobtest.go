@@ -1,5 +1,4 @@
-// Package blobtest is the test suite that every blob.Store must pass. It is for
-// tests only.
+// Package blobtest has the tests that every blob.Store must pass. It is for tests only.
 package blobtest
 
 import (
@@ -15,62 +14,62 @@ import (
 	"github.com/certvault/certvault/internal/blob"
 )
 
-// Run tests a store; open returns an empty one.
+// Run tests a store. The function open returns an empty store.
 func Run(t *testing.T, open func(t *testing.T) blob.Store) {
 	t.Helper()
-	t.Run("what is put is what is read", func(t *testing.T) {
+	t.Run("read returns the stored content", func(t *testing.T) {
 		t.Parallel()
 		s := open(t)
 		for key, content := range map[string][]byte{
 			"a/empty":             {},
 			"a/small":             []byte("small"),
 			"b/c/d.original":      bytes.Repeat([]byte("0123456789abcdef"), 20_000),
-			"0190-uuid_like/x.y-": []byte("odd but legal"),
+			"0190-uuid_like/x.y-": []byte("unusual but valid"),
 		} {
 			n, err := s.Put(t.Context(), key, iotest.OneByteReader(bytes.NewReader(content)))
 			if err != nil || n != int64(len(content)) {
 				t.Fatalf("Put(%s) = %d, %v", key, n, err)
 			}
 			if got := read(t, s, key); !bytes.Equal(got, content) {
-				t.Fatalf("%s: read %d bytes, put %d", key, len(got), len(content))
+				t.Fatalf("%s: read %d bytes that differ from the %d stored bytes", key, len(got), len(content))
 			}
 		}
 	})
-	t.Run("an absent blob is ErrNotFound", func(t *testing.T) {
+	t.Run("open of an unknown blob returns ErrNotFound", func(t *testing.T) {
 		t.Parallel()
 		s := open(t)
 		if _, err := s.Open(t.Context(), "a/b"); !errors.Is(err, blob.ErrNotFound) {
-			t.Fatalf("Open = %v", err)
+			t.Fatalf("Open = %v, want ErrNotFound", err)
 		}
 		if err := s.Delete(t.Context(), "a/b"); err != nil {
-			t.Fatalf("Delete of an absent blob: %v", err)
+			t.Fatalf("Delete of an unknown blob = %v, want nil", err)
 		}
 	})
-	t.Run("a failed put leaves nothing", func(t *testing.T) {
+	t.Run("failed put stores no blob", func(t *testing.T) {
 		t.Parallel()
 		s := open(t)
-		broken := errors.New("connection reset")
-		r := io.MultiReader(strings.NewReader("half of it"), iotest.ErrReader(broken))
-		if _, err := s.Put(t.Context(), "a/b", r); !errors.Is(err, broken) {
-			t.Fatalf("Put = %v, want the reader's error", err)
+		failure := errors.New("connection reset")
+		r := io.MultiReader(strings.NewReader("the first half"), iotest.ErrReader(failure))
+		if _, err := s.Put(t.Context(), "a/b", r); !errors.Is(err, failure) {
+			t.Fatalf("Put = %v, want the error of the reader", err)
 		}
 		if keys := walk(t, s); len(keys) != 0 {
-			t.Fatalf("left behind: %v", keys)
+			t.Fatalf("stored blobs = %v, want none", keys)
 		}
-		r = io.MultiReader(strings.NewReader("half of it"), iotest.ErrReader(io.ErrUnexpectedEOF))
+		r = io.MultiReader(strings.NewReader("the first half"), iotest.ErrReader(io.ErrUnexpectedEOF))
 		if _, err := s.Put(t.Context(), "a/b", r); !errors.Is(err, io.ErrUnexpectedEOF) {
-			t.Fatalf("Put = %v, want the unexpected end", err)
+			t.Fatalf("Put = %v, want io.ErrUnexpectedEOF", err)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		if _, err := s.Put(ctx, "a/b", strings.NewReader("x")); !errors.Is(err, context.Canceled) {
-			t.Fatalf("Put = %v, want canceled", err)
+			t.Fatalf("Put = %v, want context.Canceled", err)
 		}
 		if keys := walk(t, s); len(keys) != 0 {
-			t.Fatalf("left behind: %v", keys)
+			t.Fatalf("stored blobs = %v, want none", keys)
 		}
 	})
-	t.Run("walk finds every blob and delete removes one", func(t *testing.T) {
+	t.Run("walk calls the function for each stored blob", func(t *testing.T) {
 		t.Parallel()
 		s := open(t)
 		for _, key := range []string{"a/1", "a/2", "b/3"} {
@@ -83,25 +82,25 @@ func Run(t *testing.T, open func(t *testing.T) blob.Store) {
 		}
 		keys := walk(t, s)
 		if len(keys) != 2 || !keys["a/1"] || !keys["b/3"] {
-			t.Fatalf("walked %v", keys)
+			t.Fatalf("Walk returned %v, want a/1 and b/3", keys)
 		}
 	})
-	t.Run("a malformed key is refused", func(t *testing.T) {
+	t.Run("invalid key returns ErrKey", func(t *testing.T) {
 		t.Parallel()
 		s := open(t)
 		for _, key := range []string{"", "/a", "a/", "a//b", "../a", "a/../b", "a/.b", "A", "a b", "a\x00", strings.Repeat("a", 600)} {
 			if _, err := s.Put(t.Context(), key, strings.NewReader("x")); !errors.Is(err, blob.ErrKey) {
-				t.Errorf("Put(%q) = %v", key, err)
+				t.Errorf("Put(%q) = %v, want ErrKey", key, err)
 			}
 			if _, err := s.Open(t.Context(), key); !errors.Is(err, blob.ErrKey) {
-				t.Errorf("Open(%q) = %v", key, err)
+				t.Errorf("Open(%q) = %v, want ErrKey", key, err)
 			}
 			if err := s.Delete(t.Context(), key); !errors.Is(err, blob.ErrKey) {
-				t.Errorf("Delete(%q) = %v", key, err)
+				t.Errorf("Delete(%q) = %v, want ErrKey", key, err)
 			}
 		}
 	})
-	t.Run("clean spares finished blobs", func(t *testing.T) {
+	t.Run("clean does not remove stored blobs", func(t *testing.T) {
 		t.Parallel()
 		s := open(t)
 		if _, err := s.Put(t.Context(), "a/1", strings.NewReader("x")); err != nil {
@@ -111,7 +110,7 @@ func Run(t *testing.T, open func(t *testing.T) blob.Store) {
 			t.Fatal(err)
 		}
 		if got := read(t, s, "a/1"); string(got) != "x" {
-			t.Fatalf("read %q", got)
+			t.Fatalf("content = %q, want x", got)
 		}
 	})
 }
@@ -135,7 +134,7 @@ func walk(t *testing.T, s blob.Store) map[string]bool {
 	if err := s.Walk(t.Context(), func(i blob.Info) error {
 		keys[i.Key] = true
 		if i.Modified.IsZero() {
-			t.Errorf("%s has no time", i.Key)
+			t.Errorf("%s has no modification time", i.Key)
 		}
 		return nil
 	}); err != nil {

@@ -1,6 +1,6 @@
-// Package certtest has test doubles of what cert depends on, and institutions with
-// keys. It does not import cert, whose own tests use it. Tests above cert use
-// vaulttest where they can.
+// Package certtest has test doubles for the dependencies of cert, and creates institutions with
+// keys. It does not import cert, because the tests of cert use it. Tests of packages that use cert
+// use vaulttest where they can.
 package certtest
 
 import (
@@ -29,7 +29,7 @@ import (
 // Tail is the text that Seal adds to an original.
 const Tail = "\n% a tail that makes it verified\n"
 
-// ErrRefused is the error of a sealer for a file that cannot be sealed.
+// ErrRefused is an error of a sealer for a file that cannot be sealed.
 var ErrRefused error = &seal.Refusal{Code: "no_room", Reason: "There is no room for the stamp."}
 
 // Seal adds a tail to an original.
@@ -50,7 +50,7 @@ func Verify(io.ReaderAt, int64, pades.Options) (*pades.Report, error) {
 	return &pades.Report{Verdict: pades.Valid}, nil
 }
 
-// Cost is the least cost of hashing a password.
+// Cost is the lowest cost of hashing a password.
 var Cost = account.Cost{Time: 1, Memory: 8, Threads: 1}
 
 // Keys makes an authority with a root.

@@ -1,5 +1,5 @@
-// Command gen writes the documentation of the certificate's states from the
-// table that runs them.
+// Command gen writes the documentation of the states of a certificate from the table of transitions
+// in package cert.
 package main
 
 import (

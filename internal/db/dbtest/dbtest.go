@@ -1,5 +1,5 @@
-// Package dbtest provides tests with a fresh, migrated database of each
-// dialect. It is for tests only.
+// Package dbtest provides tests with a new, migrated database of each dialect. It is for tests
+// only.
 package dbtest
 
 import (
@@ -15,16 +15,16 @@ import (
 	"github.com/certvault/certvault/internal/db"
 )
 
-// Variable names the environment variable with the URL of a PostgreSQL server
-// on which tests may create databases.
+// Variable is the name of the environment variable with the URL of a PostgreSQL server on which
+// tests may create databases.
 const Variable = "CERTVAULT_TEST_POSTGRES"
 
-// emptyDatabase holds the options of an empty database, whatever the defaults of the
-// server.
+// emptyDatabase contains the options of an empty database. They do not depend on the defaults of
+// the server.
 const emptyDatabase = `TEMPLATE template0 ENCODING 'UTF8' LOCALE 'C.UTF-8'`
 
-// Each runs a test on SQLite and on PostgreSQL, each time with its own migrated
-// database, which is closed at the end.
+// Each runs a test on SQLite and on PostgreSQL, each time with a separate migrated database, which
+// is closed when the test ends.
 func Each(t *testing.T, f func(t *testing.T, d *db.DB)) {
 	t.Helper()
 	t.Run("sqlite", func(t *testing.T) {
@@ -37,7 +37,7 @@ func Each(t *testing.T, f func(t *testing.T, d *db.DB)) {
 	})
 }
 
-// SQLite returns a migrated database of SQLite.
+// SQLite returns a migrated SQLite database.
 func SQLite(tb testing.TB) *db.DB {
 	tb.Helper()
 	return Open(tb, tb.TempDir(), "")
@@ -64,9 +64,9 @@ func Open(tb testing.TB, dataDir, databaseURL string) *db.DB {
 	return d
 }
 
-// PostgresURL creates an empty database on the test server and returns its URL;
-// the database is dropped when the test ends. Without a server the test is
-// skipped, but if CI=true it fails, because CI must test both databases.
+// PostgresURL creates an empty database on the test server and returns its URL. The database is
+// dropped when the test ends. If there is no server, the test is skipped, or fails if CI=true,
+// because CI must test both databases.
 func PostgresURL(tb testing.TB) string {
 	tb.Helper()
 	return create(tb, server(tb), emptyDatabase)
@@ -78,19 +78,19 @@ func server(tb testing.TB) string {
 	server := os.Getenv(Variable)
 	if server == "" {
 		if os.Getenv("CI") == "true" {
-			tb.Fatalf("%s is not set: run the tests with make test", Variable)
+			tb.Fatalf("%s is not set; run the tests with make test", Variable)
 		}
-		tb.Skipf("no PostgreSQL: %s is not set (make test starts a private one)", Variable)
+		tb.Skipf("%s is not set, so PostgreSQL is not tested (make test starts a PostgreSQL server)", Variable)
 	}
 	return server
 }
 
 // create creates a database that is dropped when the test ends, and returns its
 // URL.
-func create(tb testing.TB, server, how string) string {
+func create(tb testing.TB, server, options string) string {
 	tb.Helper()
 	name := "cv_" + strings.ToLower(rand.Text())
-	admin(tb, tb.Context(), server, `CREATE DATABASE `+name+` `+how)
+	admin(tb, tb.Context(), server, `CREATE DATABASE `+name+` `+options)
 	tb.Cleanup(func() {
 		admin(tb, context.WithoutCancel(tb.Context()), server, `DROP DATABASE `+name+` WITH (FORCE)`)
 	})

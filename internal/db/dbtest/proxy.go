@@ -14,26 +14,25 @@ import (
 	"testing"
 )
 
-// Proxy stands between a vault and PostgreSQL. It can break a connection at a
-// commit.
+// Proxy is a proxy between a vault and PostgreSQL. It can break a connection at a commit.
 type Proxy struct {
 	listener net.Listener
 	network  string
 	target   string
 	armed    atomic.Pointer[breach]
-	under    sync.WaitGroup
+	running  sync.WaitGroup
 }
 
-// breach is the next connection to break: one on which marker is sent, at the
-// commit that follows.
+// breach specifies the next connection to break: at the first commit after the connection has sent
+// marker.
 type breach struct {
 	marker []byte
-	// made lets the commit through and loses its answer.
-	made bool
+	// commits reports whether the commit is forwarded and only its response is lost.
+	commits bool
 }
 
-// NewProxy starts a proxy of a database, and returns the URL of the database behind
-// it.
+// NewProxy starts a proxy for a database, and returns the URL that connects to the database through
+// the proxy.
 func NewProxy(tb testing.TB, databaseURL string) (_ *Proxy, proxied string) {
 	tb.Helper()
 	u, err := url.Parse(databaseURL)
@@ -41,7 +40,7 @@ func NewProxy(tb testing.TB, databaseURL string) (_ *Proxy, proxied string) {
 		tb.Fatal(err)
 	}
 	p := &Proxy{network: "tcp", target: u.Host}
-	// The test server may listen on a socket alone, whose folder the query names.
+	// The test server may listen only on a socket, whose folder is in the query of the URL.
 	if query := u.Query(); strings.HasPrefix(query.Get("host"), "/") {
 		p.network, p.target = "unix", filepath.Join(query.Get("host"), ".s.PGSQL."+cmp.Or(query.Get("port"), "5432"))
 		query.Del("host")
@@ -56,18 +55,21 @@ func NewProxy(tb testing.TB, databaseURL string) (_ *Proxy, proxied string) {
 		if err := p.listener.Close(); err != nil {
 			tb.Error(err)
 		}
-		p.under.Wait()
+		p.running.Wait()
 	})
-	p.under.Go(p.serve)
+	p.running.Go(p.serve)
 	u.Host = p.listener.Addr().String()
 	return p, u.String()
 }
 
-// LoseAnswer lets a commit through and breaks the connection before its answer: the
-// next commit on a connection on which marker was sent, any if it is "".
-func (p *Proxy) LoseAnswer(marker string) { p.armed.Store(&breach{marker: []byte(marker), made: true}) }
+// LoseResponse forwards the next commit and breaks the connection before PostgreSQL's response. It
+// applies to a connection that has sent marker, or to any connection if marker is "".
+func (p *Proxy) LoseResponse(marker string) {
+	p.armed.Store(&breach{marker: []byte(marker), commits: true})
+}
 
-// LoseCommit breaks the connection before the commit, so that it is not made.
+// LoseCommit breaks the connection before the next commit is forwarded, so that PostgreSQL does not
+// commit. marker is as in LoseResponse.
 func (p *Proxy) LoseCommit(marker string) { p.armed.Store(&breach{marker: []byte(marker)}) }
 
 // Armed reports whether the proxy still waits for the commit.
@@ -86,7 +88,7 @@ func (p *Proxy) serve() {
 		}
 		var lost atomic.Bool
 		var marked *breach
-		p.under.Go(func() {
+		p.running.Go(func() {
 			forward(server, client, func(sent []byte) bool {
 				b := p.armed.Load()
 				if b == nil {
@@ -95,25 +97,26 @@ func (p *Proxy) serve() {
 				if bytes.Contains(sent, b.marker) {
 					marked = b
 				}
-				// The end of the text sets it apart from synchronous_commit.
+				// The NUL byte distinguishes commit from synchronous_commit.
 				if marked != b || !bytes.Contains(sent, []byte("commit\x00")) || !p.armed.CompareAndSwap(b, nil) {
 					return true
 				}
 				lost.Store(true)
-				return b.made
+				return b.commits
 			})
 		})
-		p.under.Go(func() { forward(client, server, func([]byte) bool { return !lost.Load() }) })
+		p.running.Go(func() { forward(client, server, func([]byte) bool { return !lost.Load() }) })
 	}
 }
 
-// forward copies until either side ends or pass returns false, and ends both.
-func forward(to io.WriteCloser, from io.ReadCloser, pass func([]byte) bool) {
+// forward copies data until one of the connections ends or allow returns false, and closes both
+// connections.
+func forward(to io.WriteCloser, from io.ReadCloser, allow func([]byte) bool) {
 	defer func() { _, _ = to.Close(), from.Close() }()
 	b := make([]byte, 64<<10)
 	for {
 		n, err := from.Read(b)
-		if err != nil || !pass(b[:n]) {
+		if err != nil || !allow(b[:n]) {
 			return
 		}
 		if _, err := to.Write(b[:n]); err != nil {

@@ -19,10 +19,10 @@ import (
 	"github.com/certvault/certvault/internal/db"
 )
 
-// A test gets a copy of a database that is migrated once per package: running
-// the migrations would take longer than most tests.
+// A test gets a copy of a database that is migrated once per package, because running the
+// migrations would take longer than most tests.
 
-// copyTemplate copies a migrated SQLite database to a data directory that has none.
+// copyTemplate copies a migrated SQLite database to a data folder that has no database.
 func copyTemplate(tb testing.TB, dataDir string) {
 	tb.Helper()
 	if _, err := os.Stat(filepath.Join(dataDir, db.FileName)); !errors.Is(err, fs.ErrNotExist) {
@@ -63,8 +63,8 @@ func migrate(dataDir, databaseURL string) error {
 	return errors.Join(d.Migrate(ctx), d.Close())
 }
 
-// migratedURL creates a migrated database on the test server and returns its
-// URL; the database is dropped when the test ends.
+// migratedURL creates a migrated database on the test server and returns its URL. The database is
+// dropped when the test ends.
 func migratedURL(tb testing.TB) string {
 	tb.Helper()
 	server := server(tb)
@@ -75,12 +75,13 @@ func migratedURL(tb testing.TB) string {
 	return create(tb, server, `TEMPLATE `+template)
 }
 
-// postgresTemplate is not dropped: the test server is temporary.
+// postgresTemplate creates the template database once. The template is not dropped, because the
+// test server is temporary.
 var postgresTemplate = sync.OnceValues(func() (string, error) {
-	return makeTemplate(context.Background(), os.Getenv(Variable))
+	return createPostgresTemplate(context.Background(), os.Getenv(Variable))
 })
 
-func makeTemplate(ctx context.Context, server string) (name string, err error) {
+func createPostgresTemplate(ctx context.Context, server string) (name string, err error) {
 	conn, err := pgx.Connect(ctx, server)
 	if err != nil {
 		return "", fmt.Errorf("connecting to the test server: %w", err)
@@ -98,8 +99,7 @@ func makeTemplate(ctx context.Context, server string) (name string, err error) {
 	if err := migrate("", u.String()); err != nil {
 		return "", err
 	}
-	// A database with connections, including those of autovacuum, cannot be
-	// copied.
+	// A database that has connections cannot be copied. Autovacuum also opens connections.
 	if _, err := conn.Exec(ctx, `ALTER DATABASE `+name+` ALLOW_CONNECTIONS false`); err != nil {
 		return "", fmt.Errorf("creating the template database: %w", err)
 	}

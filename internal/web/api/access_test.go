@@ -13,52 +13,52 @@ import (
 	"github.com/certvault/certvault/internal/token"
 )
 
-const nobody = "00000000-0000-4000-8000-000000000000"
+const unknownID = "00000000-0000-4000-8000-000000000000"
 
 func TestAuthentication(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.SQLite(t), 0)
 	foreign := newVault(t, dbtest.SQLite(t), 0).secret
-	made, ended, err := v.api.Tokens.Create(t.Context(), v.inst.ID, "ended", token.All, nil)
+	created, revoked, err := v.api.Tokens.Create(t.Context(), v.inst.ID, "revoked", token.All, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := v.api.Tokens.Revoke(t.Context(), v.inst.ID, made.ID); err != nil {
+	if err := v.api.Tokens.Revoke(t.Context(), v.inst.ID, created.ID); err != nil {
 		t.Fatal(err)
 	}
 	for _, tc := range []struct {
 		name, header string
-		in           bool
+		valid        bool
 	}{
 		{"a token", "Bearer " + v.secret, true},
-		{"the scheme in other case", "bearer " + v.secret, true},
+		{"the scheme in lower case", "bearer " + v.secret, true},
 		{"more spaces", "Bearer   " + v.secret, true},
-		{"nothing", "", false},
+		{"no header", "", false},
 		{"no scheme", v.secret, false},
 		{"another scheme", "Basic " + v.secret, false},
 		{"no credential", "Bearer", false},
-		{"a cut token", "Bearer " + v.secret[:len(v.secret)-1], false},
+		{"a truncated token", "Bearer " + v.secret[:len(v.secret)-1], false},
 		{"a token of another vault", "Bearer " + foreign, false},
-		{"a revoked token", "Bearer " + ended, false},
-		{"a hostile one", "Bearer ' OR 1=1 --", false},
+		{"a revoked token", "Bearer " + revoked, false},
+		{"an SQL injection", "Bearer ' OR 1=1 --", false},
 	} {
-		for _, target := range []string{"GET /business/certificate-vault", "GET /business/no-such-thing", "DELETE /business/certificate-vault", "GET /business/certificate-vault/" + nobody} {
+		for _, target := range []string{"GET /business/certificate-vault", "GET /business/no-such-thing", "DELETE /business/certificate-vault", "GET /business/certificate-vault/" + unknownID} {
 			method, path, _ := strings.Cut(target, " ")
 			r := v.request(method, path, http.NoBody)
 			r.Header.Set("Authorization", tc.header)
 			a := v.do(r)
-			if tc.in {
+			if tc.valid {
 				if a.Status == http.StatusUnauthorized {
-					t.Errorf("%s was not let in", tc.name)
+					t.Errorf("%s: status = 401", tc.name)
 				}
 				continue
 			}
-			if a.Status != http.StatusUnauthorized || a.refusal(t).Message != "Unauthorized - Invalid API token" || a.Header.Get("WWW-Authenticate") != "Bearer" {
-				t.Errorf("%s, %s: %d %s", tc.name, target, a.Status, a.Body)
+			if a.Status != http.StatusUnauthorized || a.problem(t).Message != "Unauthorized - Invalid API token" || a.Header.Get("WWW-Authenticate") != "Bearer" {
+				t.Errorf("%s, %s: status = %d, want 401; body %s", tc.name, target, a.Status, a.Body)
 			}
 		}
 	}
-	if log := v.log.String(); strings.Contains(log, v.secret) || strings.Contains(log, ended) || strings.Contains(log, "OR 1=1") {
+	if log := v.log.String(); strings.Contains(log, v.secret) || strings.Contains(log, revoked) || strings.Contains(log, "OR 1=1") {
 		t.Error("the log has a credential")
 	}
 }
@@ -68,18 +68,19 @@ func TestExpiredToken(t *testing.T) {
 	v := newVault(t, dbtest.SQLite(t), 0)
 	at := time.Now()
 	v.api.Tokens = token.New(v.DB, func() time.Time { return at })
-	end := at.Add(time.Minute)
-	v.secret = v.token(v.inst, &end, token.VaultList)
+	expires := at.Add(time.Minute)
+	v.secret = v.token(v.inst, &expires, token.VaultList)
 	if a := v.get("/business/certificate-vault"); a.Status != http.StatusOK {
-		t.Errorf("before its end: %d", a.Status)
+		t.Errorf("before the token expires: status = %d, want 200", a.Status)
 	}
-	at = end
+	at = expires
 	if a := v.get("/business/certificate-vault"); a.Status != http.StatusUnauthorized {
-		t.Errorf("at its end: %d", a.Status)
+		t.Errorf("when the token expires: status = %d, want 401", a.Status)
 	}
 }
 
-// Each route requires exactly its permission, and a token without it learns nothing else.
+// Each route requires exactly its permissions. Responses to tokens without them do not reveal
+// anything else.
 func TestPermissionMatrix(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.SQLite(t), 0)
@@ -88,25 +89,25 @@ func TestPermissionMatrix(t *testing.T) {
 		secrets[p] = v.token(v.inst, nil, p)
 	}
 	for target, allowed := range map[string][]token.Permission{
-		"POST /business/certificate-vault":                         {"certificate-vault:create"},
-		"GET /business/certificate-vault":                          {"certificate-vault:list"},
-		"GET /business/certificate-vault/" + nobody:                {"certificate-vault:view"},
-		"GET /business/certificate-vault/not-a-uuid":               {"certificate-vault:view"},
-		"GET /business/certificate-vault/" + nobody + "/download":  {"certificate-vault:download"},
-		"POST /business/certificate-vault/" + nobody + "/retry":    {"certificate-vault:update"},
-		"POST /business/certificate-vault/" + nobody + "/revoke":   {"certificate-vault:revoke"},
-		"POST /business/certificate-vault/upload-file":             {"certificate-vault:create"},
-		"POST /business/certificate-vault/bulk":                    {"certificate-vault:create"},
-		"GET /business/batches":                                    {"batch:list", "certificate-vault:list"},
-		"GET /business/batches/" + nobody:                          {"batch:view", "certificate-vault:view"},
-		"GET /business/batches/not-a-uuid":                         {"batch:view", "certificate-vault:view"},
-		"GET /business/certificate-templates":                      {"certificate-template:list", "certificate-vault:list"},
-		"GET /business/certificate-vault?page=0&no_such_filter=on": {"certificate-vault:list"},
-		"GET /business/certificates":                               {"certificate:list", "certificate-vault:list"},
-		"GET /business/certificates?no_such_filter=on":             {"certificate:list", "certificate-vault:list"},
-		"GET /business/certificates/" + nobody:                     {"certificate:view", "certificate-vault:view"},
-		"GET /business/certificates/not-a-uuid":                    {"certificate:view", "certificate-vault:view"},
-		"GET /business/certificates/" + nobody + "/download":       {"certificate:download", "certificate-vault:download"},
+		"POST /business/certificate-vault":                           {"certificate-vault:create"},
+		"GET /business/certificate-vault":                            {"certificate-vault:list"},
+		"GET /business/certificate-vault/" + unknownID:               {"certificate-vault:view"},
+		"GET /business/certificate-vault/not-a-uuid":                 {"certificate-vault:view"},
+		"GET /business/certificate-vault/" + unknownID + "/download": {"certificate-vault:download"},
+		"POST /business/certificate-vault/" + unknownID + "/retry":   {"certificate-vault:update"},
+		"POST /business/certificate-vault/" + unknownID + "/revoke":  {"certificate-vault:revoke"},
+		"POST /business/certificate-vault/upload-file":               {"certificate-vault:create"},
+		"POST /business/certificate-vault/bulk":                      {"certificate-vault:create"},
+		"GET /business/batches":                                      {"batch:list", "certificate-vault:list"},
+		"GET /business/batches/" + unknownID:                         {"batch:view", "certificate-vault:view"},
+		"GET /business/batches/not-a-uuid":                           {"batch:view", "certificate-vault:view"},
+		"GET /business/certificate-templates":                        {"certificate-template:list", "certificate-vault:list"},
+		"GET /business/certificate-vault?page=0&no_such_filter=on":   {"certificate-vault:list"},
+		"GET /business/certificates":                                 {"certificate:list", "certificate-vault:list"},
+		"GET /business/certificates?no_such_filter=on":               {"certificate:list", "certificate-vault:list"},
+		"GET /business/certificates/" + unknownID:                    {"certificate:view", "certificate-vault:view"},
+		"GET /business/certificates/not-a-uuid":                      {"certificate:view", "certificate-vault:view"},
+		"GET /business/certificates/" + unknownID + "/download":      {"certificate:download", "certificate-vault:download"},
 	} {
 		method, path, _ := strings.Cut(target, " ")
 		for permission, secret := range secrets {
@@ -115,10 +116,10 @@ func TestPermissionMatrix(t *testing.T) {
 			a := v.do(r)
 			forbidden := a.Status == http.StatusForbidden
 			if forbidden == slices.Contains(allowed, permission) {
-				t.Errorf("%s with %s: %d", target, permission, a.Status)
+				t.Errorf("%s with %s: status = %d", target, permission, a.Status)
 			}
-			if forbidden && a.refusal(t).Message != "Forbidden - Insufficient permissions" {
-				t.Errorf("%s with %s: %s", target, permission, a.Body)
+			if forbidden && a.problem(t).Message != "Forbidden - Insufficient permissions" {
+				t.Errorf("%s with %s: the body is %s", target, permission, a.Body)
 			}
 		}
 	}
@@ -135,25 +136,25 @@ func TestUnknownRoutesAndMethods(t *testing.T) {
 		{"GET", "/business/", 404, ""},
 		{"GET", "/business/no-such-thing", 404, ""},
 		{"GET", "/business/certificate-vault/", 404, ""},
-		{"GET", "/business/certificate-vault/" + nobody + "/no-such-thing", 404, ""},
+		{"GET", "/business/certificate-vault/" + unknownID + "/no-such-thing", 404, ""},
 		{"DELETE", "/business/certificate-vault", 405, "GET, HEAD, POST"},
-		{"PUT", "/business/certificate-vault/" + nobody, 405, "GET, HEAD"},
-		{"GET", "/business/certificate-vault/" + nobody + "/retry", 405, "POST"},
+		{"PUT", "/business/certificate-vault/" + unknownID, 405, "GET, HEAD"},
+		{"GET", "/business/certificate-vault/" + unknownID + "/retry", 405, "POST"},
 		{"POST", "/business/certificate-templates", 405, "GET, HEAD"},
 		{"GET", "/business/certificate-vault/bulk", 405, "POST"},
 		{"GET", "/business/certificate-vault/upload-file", 405, "POST"},
 		{"PUT", "/business/certificate-vault/bulk", 405, "POST"},
 		{"DELETE", "/business/certificate-vault/upload-file", 405, "POST"},
 		{"POST", "/business/batches", 405, "GET, HEAD"},
-		{"DELETE", "/business/batches/" + nobody, 405, "GET, HEAD"},
-		{"GET", "/business/batches/" + nobody + "/entries", 404, ""},
+		{"DELETE", "/business/batches/" + unknownID, 405, "GET, HEAD"},
+		{"GET", "/business/batches/" + unknownID + "/entries", 404, ""},
 	} {
 		a := v.do(v.request(tc.method, tc.path, http.NoBody))
-		if a.Status != tc.status || a.Header.Get("Allow") != tc.allow || a.refusal(t).Message == "" {
-			t.Errorf("%s %s: %d, Allow %q", tc.method, tc.path, a.Status, a.Header.Get("Allow"))
+		if a.Status != tc.status || a.Header.Get("Allow") != tc.allow || a.problem(t).Message == "" {
+			t.Errorf("%s %s: status = %d and Allow = %q, want %d and %q", tc.method, tc.path, a.Status, a.Header.Get("Allow"), tc.status, tc.allow)
 		}
 		if a.Header.Get("X-Request-Id") == "" || a.Header.Get("Cache-Control") != "no-store" {
-			t.Errorf("%s %s: header %v", tc.method, tc.path, a.Header)
+			t.Errorf("%s %s: the header is %v", tc.method, tc.path, a.Header)
 		}
 	}
 }
@@ -164,36 +165,36 @@ func TestRecordsOfOtherInstitutions(t *testing.T) {
 	v := newVault(t, dbtest.SQLite(t), 0)
 	id := v.upload("diploma.pdf")["uuid"].(string)
 	if a := v.get("/business/certificate-vault/" + id); a.Status != http.StatusOK {
-		t.Fatalf("its own: %d %s", a.Status, a.Body)
+		t.Fatalf("the institution's certificate: status = %d, want 200; body %s", a.Status, a.Body)
 	}
 	if a := v.get("/business/certificate-vault/" + strings.ToUpper(id)); a.Status != http.StatusOK {
-		t.Errorf("its own in upper case: %d %s", a.Status, a.Body)
+		t.Errorf("the certificate's id in upper case: status = %d, want 200; body %s", a.Status, a.Body)
 	}
-	// Other spellings that a library may accept as the same id are not found.
+	// For other spellings of the id, which a library may accept, the status is 404.
 	for _, spelling := range []string{"%7B" + id + "%7D", strings.ReplaceAll(id, "-", ""), "urn:uuid:" + id} {
 		if a := v.get("/business/certificate-vault/" + spelling); a.Status != http.StatusNotFound {
-			t.Errorf("its own as %s: %d", spelling, a.Status)
+			t.Errorf("the id as %s: status = %d, want 404", spelling, a.Status)
 		}
 	}
 	v.secret = v.token(v.institution("OTH"), nil, token.All...)
 	for _, op := range []string{"GET ", "GET /download", "POST /retry", "POST /revoke"} {
 		method, suffix, _ := strings.Cut(op, " ")
 		var bodies [][]byte
-		for _, wrong := range []string{id, nobody, "1", "not-a-uuid", "%7B" + id + "%7D", strings.ReplaceAll(id, "-", ""), "urn:uuid:" + id, id + "%00"} {
+		for _, wrong := range []string{id, unknownID, "1", "not-a-uuid", "%7B" + id + "%7D", strings.ReplaceAll(id, "-", ""), "urn:uuid:" + id, id + "%00"} {
 			r := v.request(method, "/business/certificate-vault/"+wrong+suffix, strings.NewReader(`{"reason": "x"}`))
 			r.Header.Set("Content-Type", "application/json")
 			a := v.do(r)
 			if a.Status != http.StatusNotFound {
-				t.Errorf("%s with %q: %d %s", op, wrong, a.Status, a.Body)
+				t.Errorf("%s with %q: status = %d, want 404; body %s", op, wrong, a.Status, a.Body)
 			}
 			bodies = append(bodies, a.Body)
 		}
 		if len(slices.CompactFunc(bodies, bytes.Equal)) != 1 {
-			t.Errorf("%s: the answers differ: %s", op, bodies)
+			t.Errorf("%s: the responses differ: %s", op, bodies)
 		}
 	}
 	if a := v.get("/business/certificate-vault"); len(a.json(t)["data"].([]any)) != 0 {
-		t.Errorf("another's list: %s", a.Body)
+		t.Errorf("the list of the other institution is not empty: %s", a.Body)
 	}
 }
 
@@ -203,17 +204,17 @@ func TestRateLimitPerToken(t *testing.T) {
 	for i := range 3 {
 		a := v.get("/business/certificate-templates")
 		if a.Status != http.StatusOK || a.Header.Get("X-RateLimit-Limit") != "3" || a.Header.Get("X-RateLimit-Remaining") != strconv.Itoa(2-i) {
-			t.Errorf("request %d: %d, %v", i, a.Status, a.Header)
+			t.Errorf("request %d: status = %d, want 200; header %v", i, a.Status, a.Header)
 		}
 	}
 	a := v.get("/business/certificate-templates")
 	wait, err := strconv.Atoi(a.Header.Get("Retry-After"))
-	if a.Status != http.StatusTooManyRequests || a.Header.Get("X-RateLimit-Remaining") != "0" || err != nil || wait < 1 || wait > 60 || a.refusal(t).Message == "" {
-		t.Errorf("over it: %d, %v, %s", a.Status, a.Header, a.Body)
+	if a.Status != http.StatusTooManyRequests || a.Header.Get("X-RateLimit-Remaining") != "0" || err != nil || wait < 1 || wait > 60 || a.problem(t).Message == "" {
+		t.Errorf("over the limit: status = %d, want 429; header %v, body %s", a.Status, a.Header, a.Body)
 	}
 	v.secret = v.token(v.inst, nil, token.VaultList)
 	if a := v.get("/business/certificate-templates"); a.Status != http.StatusOK {
-		t.Errorf("another token of the institution: %d", a.Status)
+		t.Errorf("another token of the institution: status = %d, want 200", a.Status)
 	}
 }
 
@@ -222,6 +223,6 @@ func TestTemplatesResponse(t *testing.T) {
 	v := newVault(t, dbtest.SQLite(t), 0)
 	a := v.get("/business/certificate-templates")
 	if a.Status != http.StatusOK || strings.TrimSpace(string(a.Body)) != "[]" || a.Header.Get("Content-Type") != "application/json" {
-		t.Errorf("%d %s", a.Status, a.Body)
+		t.Errorf("status = %d, want 200; body %s", a.Status, a.Body)
 	}
 }

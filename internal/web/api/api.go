@@ -1,6 +1,6 @@
-// Package api is the interface for institutions' programs: /business/..., bearer tokens, JSON. It
-// owns the wire types and the permission of each route. Package cert owns the rules for
-// certificates.
+// Package api is the HTTP interface for the programs of institutions. Its routes are below
+// /business/, clients authenticate with bearer tokens, and responses are JSON. The package owns the
+// wire types and the permission of each route. Package cert owns the rules for certificates.
 package api
 
 import (
@@ -24,7 +24,7 @@ import (
 	"github.com/certvault/certvault/internal/web/body"
 )
 
-// API serves /business/.
+// API has the handlers of the routes below /business/.
 type API struct {
 	Certs   *cert.Service
 	Search  *search.Service
@@ -49,8 +49,8 @@ type call struct {
 // endpoint handles a call that is authenticated and permitted.
 type endpoint func(w http.ResponseWriter, c *call) error
 
-// Handler returns the handler for all routes. Authentication comes before routing: without a valid
-// token, a client does not even learn which routes exist.
+// Handler returns the handler for all routes. It authenticates each request before it routes it, so
+// that responses do not reveal to a client without a valid token which routes exist.
 func (a *API) Handler() http.Handler {
 	mux := http.NewServeMux()
 	route := func(pattern string, f endpoint, allowed ...token.Permission) {
@@ -81,7 +81,8 @@ func (a *API) Handler() http.Handler {
 	return a.authenticate(onlyPost(web.Routes(mux, web.WriteJSONError)))
 }
 
-// onlyPost handles the routes that the mux would otherwise match as a certificate with that name.
+// onlyPost refuses other methods than POST on the routes that the mux would otherwise match as the
+// UUID of a certificate.
 func onlyPost(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
@@ -96,7 +97,7 @@ func onlyPost(next http.Handler) http.Handler {
 	})
 }
 
-// Patterns lists the routes that Handler made.
+// Patterns returns the patterns of the routes. Call Handler first.
 func (a *API) Patterns() []string { return a.patterns }
 
 type contextKey struct{}
@@ -104,7 +105,7 @@ type contextKey struct{}
 func callOf(r *http.Request) *call {
 	c, ok := r.Context().Value(contextKey{}).(*call)
 	if !ok {
-		// Authenticate every request before routing.
+		// A request that authenticate has not handled has no permission.
 		return &call{Request: r, token: &token.Token{}}
 	}
 	return c
@@ -126,8 +127,8 @@ func (a *API) authenticate(next http.Handler) http.Handler {
 		}
 		web.SetRoute(r, "")
 		if err := a.Tokens.Touch(ctx, t); err != nil {
-			// The response does not depend on the error of the record.
-			a.Log.WarnContext(ctx, "the last use of a token could not be recorded", slog.Any("error", err))
+			// The response does not depend on this error.
+			a.Log.WarnContext(ctx, "recording the last use of a token failed", slog.Any("error", err))
 		}
 		c := &call{Request: r, token: t, institution: inst}
 		ctx = audit.WithActor(ctx, audit.Actor{
@@ -142,12 +143,12 @@ func (a *API) authenticate(next http.Handler) http.Handler {
 	})
 }
 
-// bearer returns the credential (RFC 6750, 2.1). The case of the scheme does not matter (RFC 9110,
-// 11.1).
+// bearer returns the credential of a request (RFC 6750, 2.1), or "". The case of the scheme does
+// not matter (RFC 9110, 11.1).
 func bearer(r *http.Request) string {
 	values := r.Header.Values("Authorization")
 	if len(values) != 1 {
-		return "" // With two headers it is ambiguous which one applies.
+		return "" // Two headers are ambiguous.
 	}
 	scheme, credential, _ := strings.Cut(values[0], " ")
 	if !strings.EqualFold(scheme, "Bearer") {
@@ -156,7 +157,7 @@ func bearer(r *http.Request) string {
 	return strings.TrimSpace(credential)
 }
 
-// pathUUID returns the certificate's id in the path. An invalid id is not found.
+// pathUUID returns the certificate's id in the path, or fault.NotFound if the id is invalid.
 func (c *call) pathUUID() (string, error) {
 	id, ok := parseUUID(c.PathValue("uuid"))
 	if !ok {
@@ -165,15 +166,16 @@ func (c *call) pathUUID() (string, error) {
 	return id, nil
 }
 
-// parseUUID parses an id in the one spelling that responses use.
+// parseUUID parses an id. It accepts only the spelling that responses use, except for the case of
+// letters.
 func parseUUID(raw string) (id string, ok bool) {
 	u, err := uuid.Parse(raw)
 	id = u.String()
 	return id, err == nil && len(raw) == len(id)
 }
 
-// templates lists certificate templates; none exist yet. The response is a bare array. Clients use
-// it to test a connection.
+// templates responds with the list of certificate templates, which is empty and not within an
+// object. Clients use this route to test a connection.
 func (a *API) templates(w http.ResponseWriter, _ *call) error {
 	return web.WriteJSON(w, http.StatusOK, []struct{}{})
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/certvault/certvault/internal/web"
 )
 
-// batchRecord is a batch on the wire.
+// batchRecord is the wire type of a batch.
 type batchRecord struct {
 	ID          string  `json:"id"`
 	BatchID     string  `json:"batch_id"`
@@ -36,7 +36,7 @@ type batchDetail struct {
 	Entries []batchEntry `json:"entries"`
 }
 
-// batchEntry is an entry and its result on the wire.
+// batchEntry is the wire type of an entry and its result.
 type batchEntry struct {
 	Index        int     `json:"index"`
 	Status       string  `json:"status"`
@@ -55,8 +55,8 @@ func wireBatch(b *batch.Batch) batchRecord {
 	}
 }
 
-// sourceFor returns the source of the batches that a token may see, "" for all. Without the
-// permission for batches, a token may see batches of vault certificates.
+// sourceFor returns the source of the batches that a token may read, or "" for all sources. Without
+// the permission p, a token may read only batches of vault certificates.
 func (c *call) sourceFor(p token.Permission) cert.Source {
 	if c.token.Has(p) {
 		return ""
@@ -101,7 +101,7 @@ func (a *API) batch(w http.ResponseWriter, c *call) error {
 	for i, e := range entries.Items {
 		data.Entries[i] = batchEntry{
 			Index: e.Index, Status: e.Status, UUID: optional(e.UUID), ReferenceID: optional(e.ReferenceID),
-			Error: optional(sayRejection(&e)), ErrorCode: optional(e.ErrorCode), ExistingUUID: optional(e.ExistingUUID),
+			Error: optional(rejectionText(&e)), ErrorCode: optional(e.ErrorCode), ExistingUUID: optional(e.ExistingUUID),
 		}
 	}
 	return web.WriteJSON(w, http.StatusOK, paged(a.Links.To(c.URL.Path), query, f.Range, entries.Part, len(data.Entries), data))

@@ -14,7 +14,7 @@ import (
 	"github.com/certvault/certvault/internal/token"
 )
 
-// checkBatch checks a batch's fields, and that each entry is counted once.
+// checkBatch checks the fields of a batch, and that the counts add up to the total.
 func checkBatch(t *testing.T, record map[string]any, id, status string, counts map[string]float64) {
 	t.Helper()
 	names := []string{
@@ -25,23 +25,23 @@ func checkBatch(t *testing.T, record map[string]any, id, status string, counts m
 	}
 	slices.Sort(names)
 	if got := slices.Sorted(maps.Keys(record)); !slices.Equal(got, names) {
-		t.Errorf("fields %v, want %v", got, names)
+		t.Errorf("the fields are %v, want %v", got, names)
 	}
 	if record["id"] != id || record["batch_id"] != id || record["source"] != "vault" || record["status"] != status || record["name"] == "" {
-		t.Errorf("%v, want %s %s", record, id, status)
+		t.Errorf("the batch is %v, want id %s and status %s", record, id, status)
 	}
 	sum := 0.0
 	for _, name := range []string{"processing", "approved", "failed", "rejected", "revoked"} {
 		sum += record[name].(float64)
 		if record[name] != counts[name] {
-			t.Errorf("%s: %v %s, want %v", status, record[name], name, counts[name])
+			t.Errorf("%s: %v entries are %s, want %v", status, record[name], name, counts[name])
 		}
 	}
 	if record["total"] != sum {
-		t.Errorf("%v in all, and the sum is %v", record["total"], sum)
+		t.Errorf("total = %v, but the sum of the counts is %v", record["total"], sum)
 	}
 	if (record["completed_at"] == nil) != (status == "processing") {
-		t.Errorf("%s: completed at %v", status, record["completed_at"])
+		t.Errorf("%s: completed_at = %v", status, record["completed_at"])
 	}
 	for _, name := range []string{"created_at", "completed_at"} {
 		s, ok := record[name].(string)
@@ -57,20 +57,20 @@ func TestBatchLifecycle(t *testing.T) {
 		v := newVault(t, d, 0)
 		fine, refused := v.stage("diploma.pdf"), v.stage("refuse.pdf")
 		fields := slices.Concat(entry(0, fine), entry(10, fine), entry(20, refused), entry(30, fine))
-		// The "last" link returns to the first page, because there is only one.
+		// The last entry is a duplicate of the first entry.
 		fields[len(fields)-2] = field{"entries[30][applicant_email]", "Person.0@EXAMPLE.org"}
 		id := v.accept(v.postBulk(multipartType, multipartOf(t, fields)), 4)
 		path := "/business/batches/" + id
 		record := data(t, v.get(path))
 		checkBatch(t, record, id, "processing", map[string]float64{"processing": 4})
 		if record["progress"] != 0.0 {
-			t.Errorf("progress %v", record["progress"])
+			t.Errorf("progress = %v", record["progress"])
 		}
 		v.Work(3)
 		record = data(t, v.get(path))
 		checkBatch(t, record, id, "completed_with_errors", map[string]float64{"approved": 2, "failed": 1, "rejected": 1})
 		if record["progress"] != 100.0 {
-			t.Errorf("progress %v", record["progress"])
+			t.Errorf("progress = %v", record["progress"])
 		}
 		entries := record["entries"].([]any)
 		first := entries[0].(map[string]any)["uuid"].(string)
@@ -85,7 +85,7 @@ func TestBatchLifecycle(t *testing.T) {
 		} {
 			got := entries[i].(map[string]any)
 			if len(got) != 7 || (i < 3) != (got["uuid"] != nil && got["reference_id"] != nil) {
-				t.Errorf("entry %v", got)
+				t.Errorf("the entry is %v", got)
 			}
 			for name, value := range want {
 				if got[name] != value {
@@ -95,42 +95,42 @@ func TestBatchLifecycle(t *testing.T) {
 		}
 		certificate := data(t, v.get("/business/certificate-vault/"+first))
 		if certificate["batch_id"] != id || certificate["trigger_context"] != "bulk_upload" || certificate["full_name"] != "Person 0" {
-			t.Errorf("certificate %v", certificate)
+			t.Errorf("the certificate is %v", certificate)
 		}
 		if a := v.get("/business/certificate-vault/" + first + "/download"); a.Status != http.StatusOK {
-			t.Errorf("download: %d", a.Status)
+			t.Errorf("downloading: status = %d, want 200", a.Status)
 		}
 		// A retry reopens the batch.
 		failed := entries[2].(map[string]any)["uuid"].(string)
 		if a := v.do(v.request(http.MethodPost, "/business/certificate-vault/"+failed+"/retry", http.NoBody)); a.Status != http.StatusOK {
-			t.Fatalf("retry: %d %s", a.Status, a.Body)
+			t.Fatalf("retrying: status = %d, want 200; body %s", a.Status, a.Body)
 		}
 		checkBatch(t, data(t, v.get(path)), id, "processing", map[string]float64{"approved": 2, "processing": 1, "rejected": 1})
 	})
 }
 
-// walk follows the links of a list to its end.
+// walk follows the links of a list to its last page and returns all records.
 func (v *vault) walk(path string, records func(data any) []any) (all []any) {
 	v.tb.Helper()
 	next := base + path + "&cursor="
 	for range 100 {
 		a := v.get(strings.TrimPrefix(next, base))
 		if a.Status != http.StatusOK {
-			v.tb.Fatalf("%s: %d %s", next, a.Status, a.Body)
+			v.tb.Fatalf("%s: status = %d, want 200; body %s", next, a.Status, a.Body)
 		}
 		body := a.json(v.tb)
 		all = append(all, records(body["data"])...)
 		meta, links := body["meta"].(map[string]any), body["links"].(map[string]any)
 		if meta["current_page"] != nil || meta["last_page"] != nil || meta["total"] != nil || links["last"] != nil || links["prev"] != nil ||
 			(links["next"] == nil) != (meta["next_cursor"] == nil) {
-			v.tb.Errorf("%s: %v %v", next, meta, links)
+			v.tb.Errorf("%s: meta = %v, links = %v", next, meta, links)
 		}
 		if links["next"] == nil {
 			return all
 		}
 		next = links["next"].(string)
 	}
-	v.tb.Fatalf("%s has no end", path)
+	v.tb.Fatalf("%s has more than 100 pages", path)
 	return nil
 }
 
@@ -153,44 +153,44 @@ func TestBatchPages(t *testing.T) {
 	} {
 		a := v.get(path + query)
 		if a.Status != http.StatusOK {
-			t.Fatalf("%q: %d %s", query, a.Status, a.Body)
+			t.Fatalf("%q: status = %d, want 200; body %s", query, a.Status, a.Body)
 		}
 		body := a.json(t)
 		list := body["data"].(map[string]any)["entries"].([]any)
 		if len(list) != want.n || want.n > 0 && list[0].(map[string]any)["index"] != float64(want.first) {
-			t.Errorf("%q: %v", query, list)
+			t.Errorf("%q: the entries are %v", query, list)
 		}
 		meta, links := body["meta"].(map[string]any), body["links"].(map[string]any)
 		if meta["total"] != 23.0 || meta["path"] != base+path || (links["next"] != nil) != want.next {
-			t.Errorf("%q: %v %v", query, meta, links)
+			t.Errorf("%q: meta = %v, links = %v", query, meta, links)
 		}
 	}
 	for _, query := range []string{"?page=0", "?per_page=101", "?page=x", "?status=failed", "?page=1&page=2", "?page=101&per_page=100", "?%zz"} {
 		for _, path := range []string{path, "/business/batches"} {
 			if a := v.get(path + query); a.Status != http.StatusUnprocessableEntity {
-				t.Errorf("%s%s: %d", path, query, a.Status)
+				t.Errorf("%s%s: status = %d, want 422", path, query, a.Status)
 			}
 		}
 	}
-	if a := v.get("/business/batches?page=101&per_page=100"); !strings.Contains(a.refusal(t).Message, "cursor=") {
-		t.Errorf("past where pages reach: %s", a.Body)
+	if a := v.get("/business/batches?page=101&per_page=100"); !strings.Contains(a.problem(t).Message, "cursor=") {
+		t.Errorf("the message for a page that is too deep has no cursor: %s", a.Body)
 	}
 	walked := v.walk(path+"?per_page=10", func(data any) []any { return data.(map[string]any)["entries"].([]any) })
 	if len(walked) != 23 {
-		t.Errorf("by cursor there are %d entries", len(walked))
+		t.Errorf("the list by cursor has %d entries, want 23", len(walked))
 	}
 	for i, e := range walked {
 		if e.(map[string]any)["index"] != float64(i*3) {
-			t.Errorf("by cursor, entry %d is %v", i, e)
+			t.Errorf("in the list by cursor, entry %d is %v", i, e)
 		}
 	}
-	for _, wrong := range []string{nobody, "x", strings.ToUpper(nobody) + "0", "%7B" + id + "%7D"} {
-		if a := v.get("/business/batches/" + wrong + "?page=0"); a.Status != http.StatusNotFound || a.refusal(t).Message != "No such batch." {
-			t.Errorf("%s: %d %s", wrong, a.Status, a.Body)
+	for _, wrong := range []string{unknownID, "x", strings.ToUpper(unknownID) + "0", "%7B" + id + "%7D"} {
+		if a := v.get("/business/batches/" + wrong + "?page=0"); a.Status != http.StatusNotFound || a.problem(t).Message != "No such batch." {
+			t.Errorf("%s: status = %d, want 404; body %s", wrong, a.Status, a.Body)
 		}
 	}
 	if a := v.get("/business/batches/" + strings.ToUpper(id)); a.Status != http.StatusOK {
-		t.Errorf("in upper case: %d", a.Status)
+		t.Errorf("the id in upper case: status = %d, want 200", a.Status)
 	}
 }
 
@@ -203,75 +203,76 @@ func TestBatchesPerInstitution(t *testing.T) {
 		for i := range 3 {
 			ids = append(ids, v.accept(v.postBulk(multipartType, multipartOf(t, entry(i, file))), 1))
 		}
-		own := v.secret
+		allPermissions := v.secret
 		v.secret = v.token(v.institution("OTH"), nil, token.All...)
 		for _, id := range ids {
 			if a := v.get("/business/batches/" + id); a.Status != http.StatusNotFound {
-				t.Errorf("another's batch: %d", a.Status)
+				t.Errorf("a batch of another institution: status = %d, want 404", a.Status)
 			}
 		}
 		if a := v.get("/business/batches"); len(a.json(t)["data"].([]any)) != 0 || a.json(t)["meta"].(map[string]any)["total"] != 0.0 {
-			t.Errorf("another's list: %s", a.Body)
+			t.Errorf("the list of the other institution is not empty: %s", a.Body)
 		}
 		for what, secret := range map[string]string{
-			"everything": own, "batch:list": v.token(v.inst, nil, token.BatchList), "certificate-vault:list": v.token(v.inst, nil, token.VaultList),
+			"all permissions": allPermissions, "batch:list": v.token(v.inst, nil, token.BatchList), "certificate-vault:list": v.token(v.inst, nil, token.VaultList),
 		} {
 			v.secret = secret
 			a := v.get("/business/batches?per_page=2")
 			body := a.json(t)
 			list, _ := body["data"].([]any)
 			if a.Status != http.StatusOK || len(list) != 2 || list[0].(map[string]any)["id"] != ids[2] || list[1].(map[string]any)["id"] != ids[1] {
-				t.Fatalf("with %s: %d %s", what, a.Status, a.Body)
+				t.Fatalf("with %s: status = %d, want 200; body %s", what, a.Status, a.Body)
 			}
 			checkBatch(t, list[0].(map[string]any), ids[2], "processing", map[string]float64{"processing": 1})
 			links := body["links"].(map[string]any)
 			if next := fmt.Sprint(links["next"]); !strings.HasPrefix(next, base+"/business/batches?") || !strings.Contains(next, "page=2") {
-				t.Errorf("links %v", links)
+				t.Errorf("the links are %v", links)
 			}
 		}
-		v.secret = own
+		v.secret = allPermissions
 		for _, size := range []string{"1", "2", "3"} {
 			var got []string
 			for _, b := range v.walk("/business/batches?per_page="+size, func(data any) []any { return data.([]any) }) {
 				got = append(got, b.(map[string]any)["id"].(string))
 			}
 			if !slices.Equal(got, []string{ids[2], ids[1], ids[0]}) {
-				t.Errorf("by cursor, %s at a time: %v", size, got)
+				t.Errorf("the list by cursor with %s batches per page is %v", size, got)
 			}
 		}
-		// A cursor is bound to one list.
+		// A cursor is valid only for the list that returned it.
 		cursor := v.get("/business/batches?per_page=1&cursor=").json(t)["meta"].(map[string]any)["next_cursor"].(string)
-		for name, ask := range map[string]func() *answer{
-			"of entries":      func() *answer { return v.get("/business/batches/" + ids[0] + "?cursor=" + cursor) },
-			"of certificates": func() *answer { return v.get("/business/certificates?cursor=" + cursor) },
-			"of another's": func() *answer {
+		for name, get := range map[string]func() *response{
+			"the list of entries":      func() *response { return v.get("/business/batches/" + ids[0] + "?cursor=" + cursor) },
+			"the list of certificates": func() *response { return v.get("/business/certificates?cursor=" + cursor) },
+			"the list of another institution": func() *response {
 				v.secret = v.token(v.institution("ANO"), nil, token.All...)
 				return v.get("/business/batches?cursor=" + cursor)
 			},
-			"of a source's": func() *answer {
+			"the list of one source": func() *response {
 				v.secret = v.token(v.inst, nil, token.VaultList)
 				return v.get("/business/batches?cursor=" + cursor)
 			},
-			"with a page number": func() *answer { return v.get("/business/batches?page=1&cursor=" + cursor) },
-			"made up":            func() *answer { return v.get("/business/batches?cursor=x") },
+			"a page number":     func() *response { return v.get("/business/batches?page=1&cursor=" + cursor) },
+			"an invalid cursor": func() *response { return v.get("/business/batches?cursor=x") },
 		} {
-			v.secret = own
-			if a := ask(); a.Status != http.StatusUnprocessableEntity {
-				t.Errorf("a cursor taken to a list %s: %d %s", name, a.Status, a.Body)
+			v.secret = allPermissions
+			if a := get(); a.Status != http.StatusUnprocessableEntity {
+				t.Errorf("a cursor with %s: status = %d, want 422; body %s", name, a.Status, a.Body)
 			}
 		}
-		// A vault token does not see batches of another source.
+		// A token with only the permissions for vault certificates cannot read batches of another
+		// source.
 		v.exec(`UPDATE batches SET source = 'template' WHERE uuid = $1`, ids[2])
 		v.secret = v.token(v.inst, nil, token.VaultList, token.VaultView)
 		if a := v.get("/business/batches"); len(a.json(t)["data"].([]any)) != 2 {
-			t.Errorf("list: %s", a.Body)
+			t.Errorf("the list has a batch of another source: %s", a.Body)
 		}
 		if a := v.get("/business/batches/" + ids[2]); a.Status != http.StatusNotFound {
-			t.Errorf("view: %d", a.Status)
+			t.Errorf("a batch of another source: status = %d, want 404", a.Status)
 		}
 		v.secret = v.token(v.inst, nil, token.BatchList, token.BatchView)
 		if a := v.get("/business/batches/" + ids[2]); a.Status != http.StatusOK {
-			t.Errorf("view with batch:view: %d", a.Status)
+			t.Errorf("a batch of another source with batch:view: status = %d, want 200", a.Status)
 		}
 	})
 }

@@ -15,12 +15,12 @@ import (
 )
 
 const (
-	// maxBulk is the largest body of a bulk upload in bytes.
+	// maxBulk is the maximum size of the body of a bulk upload in bytes.
 	maxBulk = 64 << 20
-	// maxBulkParts bounds the number of fields: eight for each of 5,000 entries.
+	// maxBulkParts is the maximum number of fields: eight for each of 5,000 entries.
 	maxBulkParts = 40_000
-	// maxBulkValue bounds one value in bytes. It is far above the longest valid value, so that
-	// validation reports a text that is too long.
+	// maxBulkValue is the maximum size of one value in bytes. It is far above the maximum length of
+	// a valid value, so that validation reports the problem of a long text.
 	maxBulkValue = 16 << 10
 )
 
@@ -53,7 +53,7 @@ func (a *API) bulk(w http.ResponseWriter, c *call) error {
 		_, err = a.Batches.Submit(c.Context(), batch.Submission{
 			Institution: c.institution, Creator: cert.Actor{Type: "token", ID: c.token.ID, Name: c.token.Name}, Context: cert.BulkUpload, Draft: draft,
 			Then: func(ctx context.Context, tx *db.Tx, made *batch.Batch) error {
-				return x.answerTx(ctx, tx, http.StatusAccepted, message{
+				return x.respondTx(ctx, tx, http.StatusAccepted, message{
 					Message: "Bulk upload accepted and is being processed.",
 					Data:    accepted{BatchID: made.UUID, Total: made.Total, Status: string(made.Status())},
 				})
@@ -70,7 +70,7 @@ type bulkInput struct {
 	fields   int
 }
 
-// reader returns the function that reads a body of the request's type.
+// reader returns the function that reads the body of the request, according to its media type.
 func (in *bulkInput) reader(w http.ResponseWriter, r *http.Request) (read func() error, err error) {
 	mediaType, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil {
@@ -131,8 +131,8 @@ func (in *bulkInput) part(part *body.Part) error {
 	return in.set(n, part.Value(maxBulkValue+1, io.Discard))
 }
 
-// fingerprint adds a field to the fingerprint under the name that it has in all
-// types of body, so that the same entries have the same fingerprint.
+// fingerprint adds a field to the fingerprint under a name that does not depend on the media type,
+// so that the same entries always have the same fingerprint.
 func (in *bulkInput) fingerprint(index int, field string, value []byte) {
 	content, end := in.exchange.field(fmt.Sprintf("entries.%d.%s", index, field))
 	_, _ = content.Write(value) // writing to a hash cannot fail
@@ -148,7 +148,7 @@ func (in *bulkInput) set(n fieldName, value []byte) error {
 	return in.draft.Set(n.index, n.known(), string(value))
 }
 
-// name rejects a field that cannot have a value.
+// name handles a field by its name only. It refuses the field, or ignores it if it is unknown.
 func (in *bulkInput) name(n fieldName) error {
 	in.fingerprint(n.index, n.field+n.key, []byte{byte(n.kind)})
 	switch n.kind {
@@ -158,8 +158,8 @@ func (in *bulkInput) name(n fieldName) error {
 		return in.draft.Refuse(n.index, cert.Problem{Code: codeNotEntry})
 	case entryField:
 		return in.draft.Entry(n.index)
-	case strayName:
-		in.draft.Stray(n.key, n.problem)
+	case malformedName:
+		in.draft.AddMalformed(n.key, n.problem)
 	case otherName:
 	}
 	return nil

@@ -21,7 +21,7 @@ import (
 )
 
 // postBulk sends a body to the bulk route.
-func (v *vault) postBulk(contentType string, body []byte) *answer {
+func (v *vault) postBulk(contentType string, body []byte) *response {
 	v.tb.Helper()
 	r := v.request(http.MethodPost, "/business/certificate-vault/bulk", bytes.NewReader(body))
 	r.Header.Set("Content-Type", contentType)
@@ -30,7 +30,7 @@ func (v *vault) postBulk(contentType string, body []byte) *answer {
 
 const multipartType = "multipart/form-data; boundary=" + boundary
 
-// field is a name and a value, the same in every form.
+// field is the name and the value of a field, independent of the media type.
 type field struct{ name, value string }
 
 func multipartOf(tb testing.TB, fields []field) []byte {
@@ -67,28 +67,29 @@ func (v *vault) batches() (n int) {
 	return n
 }
 
-// accept sends a batch that must be accepted and returns its id.
-func (v *vault) accept(a *answer, total int) string {
+// accept checks that a bulk upload was accepted and returns the id of the batch.
+func (v *vault) accept(a *response, total int) string {
 	v.tb.Helper()
 	if a.Status != http.StatusAccepted {
-		v.tb.Fatalf("%d %s", a.Status, a.Body)
+		v.tb.Fatalf("status = %d, want 202; body %s", a.Status, a.Body)
 	}
 	d := data(v.tb, a)
 	id, ok := d["batch_id"].(string)
 	if _, isID := parseUUID(id); !ok || !isID || d["total"] != float64(total) || d["status"] != "processing" || len(d) != 3 || a.json(v.tb)["message"] == "" {
-		v.tb.Fatalf("accepted with %s", a.Body)
+		v.tb.Fatalf("the response to an accepted batch is %s", a.Body)
 	}
 	return id
 }
 
-// The same entries in each of the three forms, in any order and with gaps, create the same batch.
-func TestBulkAcceptsThreeForms(t *testing.T) {
+// The same entries in each of the three media types, in any order and with gaps, create the same
+// batch.
+func TestBulkAcceptsThreeMediaTypes(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		v := newVault(t, d, 0)
 		file := v.stage("diploma.pdf")
 		third := append(entry(999_999, file), field{"entries[999999][issue_date]", "2024-02-29"}, field{"entries[999999][details]", "名誉 & =%"})
-		// The fields of three entries, interleaved.
+		// The fields of the three entries are interleaved.
 		fields := []field{{"_token", "x"}}
 		for i := range third {
 			for _, list := range [][]field{third, entry(4, file), entry(0, file)} {
@@ -114,7 +115,7 @@ func TestBulkAcceptsThreeForms(t *testing.T) {
 			record := data(t, v.get("/business/batches/"+id))
 			for i, index := range []float64{0, 4, 999_999} {
 				if e := record["entries"].([]any)[i].(map[string]any); e["index"] != index || e["status"] != "queued" {
-					t.Errorf("%s: entry %v", name, e)
+					t.Errorf("%s: the entry is %v", name, e)
 				}
 			}
 			var inputs []string
@@ -135,43 +136,44 @@ func TestBulkAcceptsThreeForms(t *testing.T) {
 			rows.Close()
 			var last map[string]string
 			if err := json.Unmarshal([]byte(inputs[2]), &last); err != nil || last["details"] != "名誉 & =%" || last["issue_date"] != "2024-02-29" || last["full_name"] != "Person 999999" {
-				t.Errorf("%s: %v, %v", name, inputs, err)
+				t.Errorf("%s: the stored inputs are %v, %v", name, inputs, err)
 			}
 		}
 		id := v.accept(v.postBulk("application/json", []byte(`{"entries": [{"certificate_title": "MSc", "full_name": "A", "applicant_email": "a@example.org", "file_id": "`+file+`"}]}`)), 1)
 		if e := data(t, v.get("/business/batches/"+id))["entries"].([]any)[0].(map[string]any); e["index"] != 0.0 {
-			t.Errorf("an array: %v", e)
+			t.Errorf("an array of entries: the entry is %v", e)
 		}
 	})
 }
 
-// A problem of one field rejects all entries. In each form, the error names the entry by its index.
+// If one field is invalid, the complete batch is refused. In each media type, the error has the
+// index of the entry.
 func TestBulkRefusals(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.SQLite(t), 0)
 	file := v.stage("diploma.pdf")
-	other := newForeign(v)
+	other := stageForeign(v)
 	long := strings.Repeat("x", 256)
 	for _, tc := range []struct {
 		name   string
 		extra  []field
 		fields string
 	}{
-		{"nothing wrong", nil, ""},
-		{"a field that nobody knows", []field{{"entries[7][colour]", "blue"}, {"colour", "blue"}, {"entriesx", "y"}}, ""},
-		{"an unknown field of many", []field{{"entries[7][colour][]", "blue"}}, ""},
+		{"valid", nil, ""},
+		{"an unknown field", []field{{"entries[7][colour]", "blue"}, {"colour", "blue"}, {"entriesx", "y"}}, ""},
+		{"an unknown list", []field{{"entries[7][colour][]", "blue"}}, ""},
 		{"long title", []field{{"entries[8][certificate_title]", long}}, "entries.8.applicant_email entries.8.certificate_title entries.8.file_id entries.8.full_name"},
 		{"very long details", []field{{"entries[7][details]", strings.Repeat("x", 20_000)}}, "entries.7.details"},
-		{"endless details", []field{{"entries[7][details]", strings.Repeat("é", 2_000_000)}}, "entries.7.details"},
+		{"details over the limit of a value", []field{{"entries[7][details]", strings.Repeat("é", 2_000_000)}}, "entries.7.details"},
 		{"white space and then text", []field{{"entries[7][details]", strings.Repeat(" ", 20_000) + "x"}}, "entries.7.details"},
 		{"long details", []field{{"entries[7][details]", strings.Repeat("é", 1001)}}, "entries.7.details"},
 		{"details with NUL", []field{{"entries[7][details]", "a\x00b"}}, "entries.7.details"},
 		{"details with half a surrogate pair", []field{{"entries[7][details]", "a\xed\xa0\x80b"}}, "entries.7.details"},
 		{"details in Latin-1", []field{{"entries[7][details]", "caf\xe9"}}, "entries.7.details"},
-		{"a date that is none", []field{{"entries[7][issue_date]", "2026-02-30"}}, "entries.7.issue_date"},
-		{"a field twice", []field{{"entries[7][full_name]", "Ada"}}, "entries.7.full_name"},
-		{"an array where text belongs", []field{{"entries[7][details][]", "x"}}, "entries.7.details"},
-		{"an object where text belongs", []field{{"entries[7][details][a][b]", "x"}}, "entries.7.details"},
+		{"an invalid date", []field{{"entries[7][issue_date]", "2026-02-30"}}, "entries.7.issue_date"},
+		{"a repeated field", []field{{"entries[7][full_name]", "Ada"}}, "entries.7.full_name"},
+		{"an array instead of text", []field{{"entries[7][details][]", "x"}}, "entries.7.details"},
+		{"an object instead of text", []field{{"entries[7][details][a][b]", "x"}}, "entries.7.details"},
 		{"an entry that is text", []field{{"entries[9]", "x"}}, "entries.9"},
 		{"entries that are text", []field{{"entries", "x"}}, "entries"},
 		{"index 01", []field{{"entries[01][full_name]", "x"}}, "entries.01.full_name"},
@@ -182,17 +184,17 @@ func TestBulkRefusals(t *testing.T) {
 		{"index 1000000", []field{{"entries[1000000][full_name]", "x"}}, "entries.1000000.full_name"},
 		{"index of 30 digits", []field{{"entries[" + strings.Repeat("9", 30) + "][x]", "x"}}, "entries." + strings.Repeat("9", 30) + ".x"},
 		{"Arabic digits", []field{{"entries[٣][full_name]", "x"}}, "entries.٣.full_name"},
-		{"a space", []field{{"entries[ 1][full_name]", "x"}}, "entries. 1.full_name"},
+		{"an index with a space", []field{{"entries[ 1][full_name]", "x"}}, "entries. 1.full_name"},
 		{"no index", []field{{"entries[][full_name]", "x"}}, "entries[][full_name]"},
-		{"a dot", []field{{"entries.0.full_name", "x"}}, "entries.0.full_name"},
-		{"an open bracket", []field{{"entries[0][full_name", "x"}}, "entries[0][full_name"},
-		{"brackets within", []field{{"entries[0][[full_name]]", "x"}}, "entries[0][[full_name]]"},
-		{"text behind", []field{{"entries[0][full_name]x", "x"}}, "entries[0][full_name]x"},
+		{"dots instead of brackets", []field{{"entries.0.full_name", "x"}}, "entries.0.full_name"},
+		{"a missing bracket", []field{{"entries[0][full_name", "x"}}, "entries[0][full_name"},
+		{"nested brackets", []field{{"entries[0][[full_name]]", "x"}}, "entries[0][[full_name]]"},
+		{"text after the brackets", []field{{"entries[0][full_name]x", "x"}}, "entries[0][full_name]x"},
 		{"a very long name", []field{{"entries[" + strings.Repeat("é", 3000) + "][x]", "x"}}, "entries." + strings.Repeat("é", 46)},
 		{"an unknown file", []field{{"entries[8][file_id]", uuid.NewString()}}, "entries.8.applicant_email entries.8.certificate_title entries.8.file_id entries.8.full_name"},
 	} {
 		fields := append(entry(7, file), tc.extra...)
-		for kind, a := range map[string]*answer{
+		for kind, a := range map[string]*response{
 			"multipart":  v.postBulk(multipartType, multipartOf(t, fields)),
 			"urlencoded": v.postBulk("application/x-www-form-urlencoded", urlencodedOf(fields)),
 		} {
@@ -201,27 +203,27 @@ func TestBulkRefusals(t *testing.T) {
 				continue
 			}
 			if a.Status != http.StatusUnprocessableEntity || a.fields(t) != tc.fields {
-				t.Errorf("%s, %s: %d %s, want %q", tc.name, kind, a.Status, a.Body, tc.fields)
+				t.Errorf("%s, %s: status = %d, body %s, want %q", tc.name, kind, a.Status, a.Body, tc.fields)
 			}
 		}
 	}
-	for name, id := range map[string]string{"another institution's": other, "none": "x", "empty": "", "NUL": "\x00"} {
+	for name, id := range map[string]string{"another institution's": other, "invalid": "x", "empty": "", "NUL": "\x00"} {
 		a := v.postBulk(multipartType, multipartOf(t, append(entry(0, file), entry(3, id)...)))
 		if a.Status != http.StatusUnprocessableEntity || a.fields(t) != "entries.3.file_id" {
-			t.Errorf("file %s: %d %s", name, a.Status, a.Body)
+			t.Errorf("file id %s: status = %d, want 422; body %s", name, a.Status, a.Body)
 		}
 	}
 	v.exec(`UPDATE staged_files SET expires_at = 0`)
 	if a := v.postBulk(multipartType, multipartOf(t, entry(3, file))); a.Status != http.StatusUnprocessableEntity || a.fields(t) != "entries.3.file_id" {
-		t.Errorf("an expired file: %d %s", a.Status, a.Body)
+		t.Errorf("an expired file: status = %d, want 422; body %s", a.Status, a.Body)
 	}
 	if n := v.batches(); n != 6 {
-		t.Errorf("%d batches, want the six that were accepted", n)
+		t.Errorf("%d batches were created, want 6", n)
 	}
 }
 
-// newForeign stages a file of another institution.
-func newForeign(v *vault) string {
+// stageForeign stages a file of another institution.
+func stageForeign(v *vault) string {
 	v.tb.Helper()
 	own := v.secret
 	defer func() { v.secret = own }()
@@ -229,7 +231,7 @@ func newForeign(v *vault) string {
 	return v.stage("foreign.pdf")
 }
 
-// Values that exist in JSON but not in forms.
+// TestBulkRefusalsInJSON tests values that exist in JSON but not in forms.
 func TestBulkRefusalsInJSON(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.SQLite(t), 0)
@@ -239,15 +241,15 @@ func TestBulkRefusalsInJSON(t *testing.T) {
 	}
 	n := 0
 	for _, tc := range []struct{ name, body, fields string }{
-		{"in order", `{"entries": [` + with("") + `]}`, ""},
+		{"valid", `{"entries": [` + with("") + `]}`, ""},
 		{"nulls", `{"entries": [` + with(`, "issue_date": null, "details": null`) + `]}`, ""},
 		{"a surrogate pair", `{"entries": [` + with(`, "details": "\ud83c\udf93 \\ud800 🎓 \ufffd"`) + `]}`, ""},
 		{"an escaped name", `{"entrie\u0073": [` + with("") + `]}`, ""},
 		{"half a surrogate pair", `{"entries": [` + with(`, "details": "\ud83c"`) + `]}`, "entries.0.details"},
-		{"the other half", `{"entries": [` + with(`, "details": "x\udf93x"`) + `]}`, "entries.0.details"},
+		{"the second half of a pair", `{"entries": [` + with(`, "details": "x\udf93x"`) + `]}`, "entries.0.details"},
 		{"two first halves", `{"entries": [` + with(`, "details": "\ud83c\ud83c"`) + `]}`, "entries.0.details"},
-		{"half and text", `{"entries": [` + with(`, "details": "\ud83cx"`) + `]}`, "entries.0.details"},
-		{"half and escape", `{"entries": [` + with(`, "details": "\ud83c\n"`) + `]}`, "entries.0.details"},
+		{"half a pair and text", `{"entries": [` + with(`, "details": "\ud83cx"`) + `]}`, "entries.0.details"},
+		{"half a pair and an escape", `{"entries": [` + with(`, "details": "\ud83c\n"`) + `]}`, "entries.0.details"},
 		{"not UTF-8", `{"entries": [` + with(`, "details": "`+"caf\xe9"+`"`) + `]}`, "entries.0.details"},
 		{"NUL", `{"entries": [` + with(`, "details": "\u0000"`) + `]}`, "entries.0.details"},
 		{"a number", `{"entries": [` + with(`, "details": 5`) + `]}`, "entries.0.details"},
@@ -255,8 +257,8 @@ func TestBulkRefusalsInJSON(t *testing.T) {
 		{"an array", `{"entries": [` + with(`, "details": ["x"]`) + `]}`, "entries.0.details"},
 		{"an object", `{"entries": [` + with(`, "details": {"x": [1]}`) + `]}`, "entries.0.details"},
 		{"too long", `{"entries": [` + with(`, "details": "`+strings.Repeat("x", 20_000)+`"`) + `]}`, "entries.0.details"},
-		{"a member twice", `{"entries": [` + with(`, "full_name": "Ada"`) + `]}`, "entries.0.full_name"},
-		{"null where text is required", `{"entries": [` + with("") + `, {"full_name": null, "file_id": "` + file + `"}]}`,
+		{"a repeated member", `{"entries": [` + with(`, "full_name": "Ada"`) + `]}`, "entries.0.full_name"},
+		{"null instead of required text", `{"entries": [` + with("") + `, {"full_name": null, "file_id": "` + file + `"}]}`,
 			"entries.1.applicant_email entries.1.certificate_title entries.1.full_name"},
 		{"an entry that is null", `{"entries": [null, ` + with("") + `]}`, "entries.0"},
 		{"an entry that is an array", `{"entries": [[[1, {"x": []}], 2], ` + with("") + `, 5, "x"]}`, "entries.0 entries.2 entries.3"},
@@ -265,26 +267,26 @@ func TestBulkRefusalsInJSON(t *testing.T) {
 		{"empty object", `{"entries": {}}`, "entries"},
 		{"entries null", `{"entries": null}`, "entries"},
 		{"entries text", `{"entries": "x"}`, "entries"},
-		{"entries twice", `{"entries": [` + with("") + `], "entries": []}`, "entries"},
-		{"a number twice", `{"entries": {"5": ` + with("") + `, "5": ` + with("") + `}}`, "entries.5"},
+		{"repeated entries", `{"entries": [` + with("") + `], "entries": []}`, "entries"},
+		{"a repeated number", `{"entries": {"5": ` + with("") + `, "5": ` + with("") + `}}`, "entries.5"},
 		{"index 01", `{"entries": {"01": ` + with("") + `, "1": ` + with("") + `}}`, "entries.01"},
 		{"index 1000000", `{"entries": {"1000000": [], "1": ` + with("") + `}}`, "entries.1000000"},
 		{"an empty index", `{"entries": {"": 1, "1": ` + with("") + `}}`, "entries."},
 		{"an array at the top", `[` + with("") + `]`, "-"},
 		{"text at the top", `"entries"`, "-"},
-		{"nothing", ``, "-"},
-		{"broken off", `{"entries": [` + with("") + `]`, "-"},
-		{"broken off in an entry", `{"entries": [{"full_name": "A`, "-"},
-		{"text behind it", `{"entries": [` + with("") + `]} x`, "-"},
+		{"an empty body", ``, "-"},
+		{"truncated", `{"entries": [` + with("") + `]`, "-"},
+		{"truncated in an entry", `{"entries": [{"full_name": "A`, "-"},
+		{"text after the document", `{"entries": [` + with("") + `]} x`, "-"},
 		{"a second document", `{"entries": [` + with("") + `]}{}`, "-"},
 		{"a missing comma", `{"entries": [` + with("") + with("") + `]}`, "-"},
 		{"a missing value", `{"entries": [{"full_name": }]}`, "-"},
-		{"a comma too many", `{"entries": [` + with(",") + `]}`, "-"},
+		{"an extra comma", `{"entries": [` + with(",") + `]}`, "-"},
 		{"a bare word", `{"entries": [` + with(`, "details": nope`) + `]}`, "-"},
-		{"an endless value", `{"entries": [` + with(`, "details": "`+strings.Repeat("x", 1_000_000)+`"`) + `]}`, "-"},
-		{"an endless name", `{"` + strings.Repeat("x", 1_000_000) + `": 1}`, "-"},
-		{"endless depth", `{"entries": [` + strings.Repeat("[", 100_000) + `]}`, "-"},
-		{"endless space", `{"entries": ` + strings.Repeat(" ", 1_000_000) + `[` + with("") + `]}`, "-"},
+		{"a value over the limit", `{"entries": [` + with(`, "details": "`+strings.Repeat("x", 1_000_000)+`"`) + `]}`, "-"},
+		{"a name over the limit", `{"` + strings.Repeat("x", 1_000_000) + `": 1}`, "-"},
+		{"very deep nesting", `{"entries": [` + strings.Repeat("[", 100_000) + `]}`, "-"},
+		{"white space over the limit", `{"entries": ` + strings.Repeat(" ", 1_000_000) + `[` + with("") + `]}`, "-"},
 	} {
 		a := v.postBulk("application/json", []byte(tc.body))
 		switch tc.fields {
@@ -292,20 +294,20 @@ func TestBulkRefusalsInJSON(t *testing.T) {
 			v.accept(a, 1)
 			n++
 		case "-":
-			if a.Status != http.StatusUnprocessableEntity || len(a.refusal(t).Errors) != 0 {
-				t.Errorf("%s: %d %.300s", tc.name, a.Status, a.Body)
+			if a.Status != http.StatusUnprocessableEntity || len(a.problem(t).Errors) != 0 {
+				t.Errorf("%s: status = %d, want 422; body %.300s", tc.name, a.Status, a.Body)
 			}
 		default:
 			if a.Status != http.StatusUnprocessableEntity || a.fields(t) != tc.fields {
-				t.Errorf("%s: %d %.300s, want %q", tc.name, a.Status, a.Body, tc.fields)
+				t.Errorf("%s: status = %d, body %.300s, want %q", tc.name, a.Status, a.Body, tc.fields)
 			}
 		}
 	}
 	if got := v.batches(); got != n {
-		t.Errorf("%d batches, want %d", got, n)
+		t.Errorf("%d batches were created, want %d", got, n)
 	}
 	if strings.Contains(v.log.String(), `"status":500`) {
-		t.Errorf("a fault of ours: %s", v.log.String())
+		t.Errorf("a response has the status 500: %s", v.log.String())
 	}
 }
 
@@ -313,47 +315,47 @@ func TestBulkBodies(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.SQLite(t), 0)
 	file := v.stage("diploma.pdf")
-	whole := multipartOf(t, entry(0, file))
+	complete := multipartOf(t, entry(0, file))
 	filePart := form(t, append([]part{{name: "entries[0][full_name]", file: "name.txt", content: []byte("Ada")}}, text("entries[0][file_id]", file))...)
-	nameless := bytes.Replace(whole, []byte(`; name="entries[0][full_name]"`), nil, 1)
+	nameless := bytes.Replace(complete, []byte(`; name="entries[0][full_name]"`), nil, 1)
 	for name, tc := range map[string]struct {
 		contentType string
 		body        []byte
 		status      int
 		fields      string
 	}{
-		"no type":                    {"", whole, 415, ""},
-		"another type":               {"text/csv", whole, 415, ""},
-		"no boundary":                {"multipart/form-data", whole, 415, ""},
-		"multipart mixed":            {"multipart/mixed; boundary=" + boundary, whole, 415, ""},
-		"another boundary":           {"multipart/form-data; boundary=x", whole, 422, ""},
-		"broken off":                 {multipartType, whole[:len(whole)-30], 422, ""},
-		"empty multipart":            {multipartType, nil, 422, ""},
-		"no parts":                   {multipartType, form(t), 422, "entries"},
-		"empty form":                 {"application/x-www-form-urlencoded", nil, 422, "entries"},
-		"only separators":            {"application/x-www-form-urlencoded", []byte("&&&"), 422, "entries"},
-		"half an escape":             {"application/x-www-form-urlencoded", []byte("entries%5B0%5D%5Bfull_name%5D=%A"), 422, ""},
-		"half an escape in a name":   {"application/x-www-form-urlencoded", []byte("entries%5=x"), 422, ""},
-		"a part without a name":      {multipartType, nameless, 422, ""},
-		"a file where text belongs":  {multipartType, filePart, 422, "entries.0.applicant_email entries.0.certificate_title entries.0.full_name"},
-		"multipart told to be JSON":  {"application/json", whole, 422, ""},
-		"JSON told to be urlencoded": {"application/x-www-form-urlencoded", []byte(`{"entries": []}`), 422, "entries"},
+		"no type":                      {"", complete, 415, ""},
+		"another type":                 {"text/csv", complete, 415, ""},
+		"no boundary":                  {"multipart/form-data", complete, 415, ""},
+		"multipart mixed":              {"multipart/mixed; boundary=" + boundary, complete, 415, ""},
+		"another boundary":             {"multipart/form-data; boundary=x", complete, 422, ""},
+		"truncated":                    {multipartType, complete[:len(complete)-30], 422, ""},
+		"empty multipart":              {multipartType, nil, 422, ""},
+		"no parts":                     {multipartType, form(t), 422, "entries"},
+		"empty form":                   {"application/x-www-form-urlencoded", nil, 422, "entries"},
+		"only separators":              {"application/x-www-form-urlencoded", []byte("&&&"), 422, "entries"},
+		"a truncated escape":           {"application/x-www-form-urlencoded", []byte("entries%5B0%5D%5Bfull_name%5D=%A"), 422, ""},
+		"a truncated escape in a name": {"application/x-www-form-urlencoded", []byte("entries%5=x"), 422, ""},
+		"a part without a name":        {multipartType, nameless, 422, ""},
+		"a file instead of text":       {multipartType, filePart, 422, "entries.0.applicant_email entries.0.certificate_title entries.0.full_name"},
+		"multipart declared as JSON":   {"application/json", complete, 422, ""},
+		"JSON declared as urlencoded":  {"application/x-www-form-urlencoded", []byte(`{"entries": []}`), 422, "entries"},
 	} {
 		a := v.postBulk(tc.contentType, tc.body)
 		if a.Status != tc.status || a.fields(t) != tc.fields {
-			t.Errorf("%s: %d %s, want %d %q", name, a.Status, a.Body, tc.status, tc.fields)
+			t.Errorf("%s: status = %d, body %s, want %d %q", name, a.Status, a.Body, tc.status, tc.fields)
 		}
 	}
 	if n := v.batches(); n != 0 {
-		t.Errorf("%d batches", n)
+		t.Errorf("%d batches were created, want 0", n)
 	}
 }
 
-// A request at the limits is accepted. A request that exceeds any of them is rejected.
+// A request at the limits is accepted. A request that exceeds one of the limits is refused.
 func TestBulkLimits(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
-		t.Skip("bodies of 64 MiB, one after the other, have nothing for the race detector")
+		t.Skip("the test is slow and has no concurrency for the race detector to check")
 	}
 	v := newVault(t, dbtest.SQLite(t), 0)
 	file := v.stage("diploma.pdf")
@@ -391,9 +393,9 @@ func TestBulkLimits(t *testing.T) {
 			case tc.fields == "":
 				v.accept(a, 5000)
 			case a.Status != http.StatusUnprocessableEntity:
-				t.Errorf("%+v, %s: %d %s", tc, contentType, a.Status, a.Body)
+				t.Errorf("%+v, %s: status = %d, body %s", tc, contentType, a.Status, a.Body)
 			case strings.Trim(tc.fields, "-") != a.fields(t):
-				t.Errorf("%+v, %s: %s", tc, contentType, a.Body)
+				t.Errorf("%+v, %s: the wrong fields are refused: %s", tc, contentType, a.Body)
 			}
 		}
 	}
@@ -403,18 +405,18 @@ func TestBulkLimits(t *testing.T) {
 	}
 	v.accept(v.postBulk(multipartType, padding(64<<20)), 1)
 	for name, body := range map[string]io.Reader{
-		"announced": bytes.NewReader(padding(64<<20 + 1)), "not announced": struct{ io.Reader }{bytes.NewReader(padding(64<<20 + 1))},
+		"with Content-Length": bytes.NewReader(padding(64<<20 + 1)), "without Content-Length": struct{ io.Reader }{bytes.NewReader(padding(64<<20 + 1))},
 	} {
 		r := v.request(http.MethodPost, "/business/certificate-vault/bulk", body)
 		r.Header.Set("Content-Type", multipartType)
-		if a := v.do(r); a.Status != http.StatusRequestEntityTooLarge || !strings.Contains(a.refusal(t).Message, "64 MiB") {
-			t.Errorf("a body over the limit, %s: %d %s", name, a.Status, a.Body)
+		if a := v.do(r); a.Status != http.StatusRequestEntityTooLarge || !strings.Contains(a.problem(t).Message, "64 MiB") {
+			t.Errorf("a body over the limit, %s: status = %d, want 413; body %s", name, a.Status, a.Body)
 		}
 	}
 }
 
-// At most 1,000 errors are listed, and all are counted.
-func TestBulkErrorsAreBounded(t *testing.T) {
+// A response lists at most 1,000 errors, and its message has the number of all errors.
+func TestBulkErrorLimit(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.SQLite(t), 0)
 	var fields []field
@@ -422,22 +424,22 @@ func TestBulkErrorsAreBounded(t *testing.T) {
 		fields = append(fields, field{fmt.Sprintf("entries[%d][details]", i), "x"})
 	}
 	a := v.postBulk("application/x-www-form-urlencoded", urlencodedOf(fields))
-	r := a.refusal(t)
+	r := a.problem(t)
 	if a.Status != http.StatusUnprocessableEntity || len(r.Errors) != 1000 || r.Message != "The certificate title field is required. (and 19999 more errors)" {
-		t.Errorf("%d, %d errors, %s", a.Status, len(r.Errors), r.Message)
+		t.Errorf("status = %d, %d errors, message %q", a.Status, len(r.Errors), r.Message)
 	}
 	if _, ok := r.Errors["entries.249.file_id"]; !ok {
-		t.Error("the first 1,000 are not those of the first entries")
+		t.Error("the listed errors are not those of the first entries")
 	}
 }
 
-// A client that is still sending when its batch is rejected receives the response.
+// If a batch is refused while the client is still sending, the client receives the response.
 func TestBulkRefusalWhileSending(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.SQLite(t), 0)
 	body := append([]byte("entries%=&"), bytes.Repeat([]byte("x=y&"), 12<<20)...)
-	if a := v.postBulk("application/x-www-form-urlencoded", body); a.Status != http.StatusUnprocessableEntity || a.refusal(t).Message == "" {
-		t.Errorf("%d %s", a.Status, a.Body)
+	if a := v.postBulk("application/x-www-form-urlencoded", body); a.Status != http.StatusUnprocessableEntity || a.problem(t).Message == "" {
+		t.Errorf("status = %d, want 422; body %s", a.Status, a.Body)
 	}
 }
 
@@ -466,7 +468,7 @@ func FuzzBulk(f *testing.F) {
 		case 2:
 			err := in.json(strings.NewReader(body))
 			if err == nil && !json.Valid([]byte(body)) {
-				t.Errorf("taken for JSON: %q", body)
+				t.Errorf("the invalid JSON %q is accepted", body)
 			}
 		}
 	})
@@ -479,10 +481,10 @@ func FuzzReadName(f *testing.F) {
 	f.Fuzz(func(t *testing.T, name string) {
 		n := readName(name)
 		if n.kind == entryField && n.field != "" && fmt.Sprintf("entries[%d][%s]", n.index, n.field) != name {
-			t.Errorf("%q is read as %+v", name, n)
+			t.Errorf("readName(%q) = %+v", name, n)
 		}
-		if n.kind == strayName && (n.key == "" || len(n.key) > 3*maxNameShown || !utf8.ValidString(n.key)) {
-			t.Errorf("%q gives the key %q", name, n.key)
+		if n.kind == malformedName && (n.key == "" || len(n.key) > 3*maxNameShown || !utf8.ValidString(n.key)) {
+			t.Errorf("the key of %q is %q", name, n.key)
 		}
 	})
 }

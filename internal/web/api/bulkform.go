@@ -11,13 +11,14 @@ import (
 )
 
 const (
-	// maxPair bounds the encoded bytes of one name and value: each byte of the
-	// longest value may take three.
+	// maxPair is the maximum number of encoded bytes of one name and value: the encoding of one
+	// byte may have three bytes.
 	maxPair        = 4 * maxBulkValue
 	malformedPairs = "The application/x-www-form-urlencoded body is malformed or incomplete."
 )
 
-// urlencoded reads name=value&... (URL Living Standard, 5.1), one pair at a time.
+// urlencoded reads an application/x-www-form-urlencoded body (URL Living Standard, 5.1), one pair
+// at a time.
 func (in *bulkInput) urlencoded(body io.Reader) error {
 	r := bufio.NewReaderSize(body, maxPair)
 	for {
@@ -45,7 +46,8 @@ func (in *bulkInput) urlencoded(body io.Reader) error {
 	}
 }
 
-// pair handles one name and value. If the pair is too long, it contains only the beginning.
+// pair handles one name and value. If long is true, pair is only the beginning of a pair that is
+// too long.
 func (in *bulkInput) pair(pair string, long bool) error {
 	if pair == "" {
 		return nil

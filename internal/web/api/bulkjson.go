@@ -13,14 +13,14 @@ import (
 )
 
 const (
-	// maxToken bounds the encoded bytes of one name or value of a JSON body: each
-	// byte of the longest value may take six.
+	// maxToken is the maximum number of encoded bytes of one name or value of a JSON body: the
+	// encoding of one byte may have six bytes.
 	maxToken      = 8 * maxBulkValue
 	malformedJSON = "The request body is not a JSON object, or incomplete."
 )
 
-// json reads {"entries": [{...}, ...]} or {"entries": {"<n>": {...}, ...}}, one
-// field at a time. It ignores unknown members.
+// json reads {"entries": [{...}, ...]} or {"entries": {"<n>": {...}, ...}}, one field at a time. It
+// ignores unknown members.
 func (in *bulkInput) json(body io.Reader) error {
 	guard := &tokenGuard{r: body, left: maxToken}
 	d := &jsonInput{bulkInput: in, guard: guard, dec: json.NewDecoder(guard)}
@@ -37,7 +37,8 @@ type jsonInput struct {
 
 	guard *tokenGuard
 	dec   *json.Decoder
-	seen  bool
+	// seen reports whether the document has had a member entries.
+	seen bool
 }
 
 var errShape = errors.New("the document is not an object")
@@ -68,7 +69,7 @@ func (d *jsonInput) document() error {
 	return nil
 }
 
-// token reads the next token, whose size the guard bounds.
+// token reads the next token. The guard limits its size.
 func (d *jsonInput) token() (json.Token, error) {
 	d.guard.left = maxToken
 	return d.dec.Token()
@@ -131,7 +132,7 @@ func (d *jsonInput) numbered(indexes map[int]bool) error {
 		if err := d.count(); err != nil {
 			return err
 		}
-		d.draft.Stray(shorten("entries."+name), codeBadIndex)
+		d.draft.AddMalformed(shorten("entries."+name), codeBadIndex)
 		return d.skip()
 	}
 	if indexes[index] {
@@ -179,9 +180,10 @@ func (d *jsonInput) entry(index int) error {
 	return err
 }
 
-// field reads the value of a field of an entry: text, or null for none.
+// field reads the value of a field of an entry: text, or null for no value.
 func (d *jsonInput) field(index int, name string, field cert.Field) error {
-	// Check the raw text: after decoding, half a surrogate pair equals the replacement character.
+	// This checks the raw text, because decoding replaces half a surrogate pair with the
+	// replacement character.
 	raw, err := d.value()
 	switch {
 	case err != nil:
@@ -192,7 +194,7 @@ func (d *jsonInput) field(index int, name string, field cert.Field) error {
 		d.fingerprint(index, name, raw)
 		return d.draft.Refuse(index, cert.Problem{Field: field, Code: codeNotString})
 	case !utf8.Valid(raw) || loneSurrogate(raw):
-		return d.draft.Set(index, field, "\xff") // the error is that of text that is not UTF-8
+		return d.draft.Set(index, field, "\xff") // this causes the same error as text that is not UTF-8
 	}
 	var value string
 	if err := json.Unmarshal(raw, &value); err != nil {
@@ -201,7 +203,7 @@ func (d *jsonInput) field(index int, name string, field cert.Field) error {
 	return d.set(fieldName{index: index, field: name}, []byte(value))
 }
 
-// value reads a value of any type, whose size the guard bounds.
+// value reads a value of any type. The guard limits its size.
 func (d *jsonInput) value() (raw json.RawMessage, err error) {
 	d.guard.left = maxToken
 	if err := d.dec.Decode(&raw); err != nil {
@@ -237,8 +239,8 @@ func (d *jsonInput) skipRest(open json.Token) error {
 
 var errToken = fault.New(fault.Invalid, fmt.Sprintf("A value in the JSON body is longer than %d bytes.", maxToken))
 
-// tokenGuard bounds the memory for one value: before a value is read, left is set
-// to how much of the body it may take.
+// tokenGuard limits the memory for one value. Before a value is read, left is set to the maximum
+// number of bytes to read.
 type tokenGuard struct {
 	r    io.Reader
 	left int

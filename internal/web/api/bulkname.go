@@ -9,41 +9,39 @@ import (
 	"github.com/certvault/certvault/internal/cert"
 )
 
-// nameKind is the kind of a field by its name.
+// nameKind is the kind of a field's name.
 type nameKind int
 
 const (
-	// otherName is an unknown field. It is ignored.
+	// otherName is the name of an unknown field, which is ignored.
 	otherName nameKind = iota
-	// entryField is entries[n][field].
+	// entryField is a name entries[n][field].
 	entryField
-	// nestedField is entries[n][field][...]. The field must be text.
+	// nestedField is a name entries[n][field][...]. The field must be text.
 	nestedField
-	// wholeEntry is entries[n]. It must have fields.
+	// wholeEntry is a name entries[n]. The entry must have fields.
 	wholeEntry
-	// strayName begins like the name of an entry and is malformed.
-	strayName
+	// malformedName is a name that begins like the name of an entry but is malformed.
+	malformedName
 )
 
-const (
-	// maxNameShown bounds the bytes of a name in an answer.
-	maxNameShown = 100
-)
+// maxNameShown is the maximum number of bytes of a name in a response.
+const maxNameShown = 100
 
 // fieldName is the parsed name of a field.
 type fieldName struct {
 	kind  nameKind
 	index int
 	field string
-	// key and problem are the name and the problem of a stray name.
+	// key and problem are the name and the problem of a malformed name.
 	key     string
 	problem cert.Code
 }
 
-// known returns the field of the certificate, "" for a name that entries do not have.
+// known returns the field of the certificate, or "" for an unknown field.
 func (n *fieldName) known() cert.Field { return entryFields[n.field] }
 
-// text reports whether the name is that of a text field of an entry.
+// text reports whether this is the name of a text field of an entry.
 func (n *fieldName) text() bool { return n.kind == entryField && n.known() != "" }
 
 // readName parses entries[<n>][<field>].
@@ -53,16 +51,16 @@ func readName(name string) fieldName {
 		return fieldName{}
 	}
 	if rest == "" {
-		return fieldName{kind: strayName, key: name, problem: codeNotArray}
+		return fieldName{kind: malformedName, key: name, problem: codeNotArray}
 	}
 	keys, ok := brackets(rest)
 	if !ok || keys[0] == "" {
-		return fieldName{kind: strayName, key: shorten(name), problem: codeBadName}
+		return fieldName{kind: malformedName, key: shorten(name), problem: codeBadName}
 	}
 	index, ok := readIndex(keys[0])
 	switch {
 	case !ok:
-		return fieldName{kind: strayName, key: shorten("entries." + strings.Join(keys, ".")), problem: codeBadIndex}
+		return fieldName{kind: malformedName, key: shorten("entries." + strings.Join(keys, ".")), problem: codeBadIndex}
 	case len(keys) == 1:
 		return fieldName{kind: wholeEntry, index: index}
 	case len(keys) == 2:
@@ -87,13 +85,13 @@ func brackets(s string) (keys []string, ok bool) {
 	return keys, true
 }
 
-// readIndex parses the number of an entry, in its only valid spelling.
+// readIndex parses the number of an entry. It accepts only digits without leading zeros.
 func readIndex(s string) (int, bool) {
 	n, err := strconv.Atoi(s)
 	return n, err == nil && n >= 0 && n <= batch.MaxIndex && strconv.Itoa(n) == s
 }
 
-// shorten returns text that is valid and short enough to repeat in an answer.
+// shorten returns the beginning of a text as valid UTF-8, short enough to repeat it in a response.
 func shorten(s string) string {
 	if len(s) > maxNameShown {
 		s = s[:maxNameShown]

@@ -9,7 +9,7 @@ import (
 	"github.com/certvault/certvault/internal/web"
 )
 
-// certificate is a vault certificate on the wire.
+// certificate is the wire type of a vault certificate.
 type certificate struct {
 	ID               int64         `json:"id"`
 	UUID             string        `json:"uuid"`
@@ -112,7 +112,7 @@ func (a *API) wire(c *cert.Certificate, inst *account.Institution) (*certificate
 	return out, err
 }
 
-// assets returns the links to a certificate's files, null unless it is valid.
+// assets returns the links to a certificate's files, or nil if the certificate is not approved.
 func (a *API) assets(c *cert.Certificate) (pdf, image *string, err error) {
 	if c.Status != cert.Approved {
 		return nil, nil, nil
@@ -125,7 +125,7 @@ func (a *API) assets(c *cert.Certificate) (pdf, image *string, err error) {
 	return &p, &i, err
 }
 
-// optional returns null for the zero value.
+// optional returns a pointer to v, or nil if v is the zero value.
 func optional[T comparable](v T) *T {
 	var zero T
 	if v == zero {

@@ -10,17 +10,17 @@ import (
 	"github.com/certvault/certvault/internal/db/dbtest"
 )
 
-// A stored fingerprint is compared for 24 hours, also by later versions, so its
-// format must not change: for each part its kind, the length of its name, the name,
-// and the SHA-256 of its content.
+// Stored fingerprints are compared for 24 hours, also after an upgrade. Their format must not
+// change: for each part, the SHA-256 of the kind, the length of the name, the name, and the SHA-256
+// of the content.
 func TestFingerprintFormat(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.SQLite(t), 0)
 	for what, parts := range map[string][]part{
-		"accepted":  append(v.usual(), pdfFile(samplePDF(100_000)), text("details", "x")),
-		"refused":   append(v.usual(), pdfFile([]byte("PK\x03\x04"))),
-		"too large": append(v.usual(), pdfFile(samplePDF(20<<20+2000))),
-		"two files": append(v.usual(), pdfFile(samplePDF(0)), pdfFile([]byte("second"))),
+		"accepted":  append(v.validFields(), pdfFile(samplePDF(100_000)), text("details", "x")),
+		"refused":   append(v.validFields(), pdfFile([]byte("PK\x03\x04"))),
+		"too large": append(v.validFields(), pdfFile(samplePDF(20<<20+2000))),
+		"two files": append(v.validFields(), pdfFile(samplePDF(0)), pdfFile([]byte("second"))),
 	} {
 		h := sha256.New()
 		for _, p := range parts {
@@ -35,9 +35,9 @@ func TestFingerprintFormat(t *testing.T) {
 			h.Write(content[:])
 		}
 		key := strings.ReplaceAll(what, " ", "-")
-		a := v.keyedForm(key, parts...)
+		a := v.postFormWithKey(key, parts...)
 		if a.Status != http.StatusCreated && a.Status != http.StatusUnprocessableEntity {
-			t.Errorf("%s: %d %s", what, a.Status, a.Body)
+			t.Errorf("%s: status = %d, body %s", what, a.Status, a.Body)
 		}
 		var n int
 		if err := v.DB.QueryRowContext(t.Context(), `SELECT count(*) FROM idempotency_keys WHERE fingerprint = $1`, h.Sum(nil)).Scan(&n); err != nil || n != 1 {

@@ -36,7 +36,7 @@ const (
 	tail = certtest.Tail
 )
 
-// vault is the API with a server and a database of its own.
+// vault is the API with a server and a separate database.
 type vault struct {
 	*vaulttest.Vault
 
@@ -50,7 +50,7 @@ type vault struct {
 	titles int
 }
 
-// lockedBuffer collects log lines of several goroutines.
+// lockedBuffer is a buffer for the log lines of several goroutines.
 type lockedBuffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -75,7 +75,7 @@ func newVault(tb testing.TB, d *db.DB, rate int) *vault {
 	v.Vault = vaulttest.New(tb, d, func(d *wiring.Deps) { d.Log, d.StagedQuota, d.BulkWorkers = log, batch.StagedQuota, 1 })
 	v.Sealer.Notices = []seal.Notice{{Code: "form", Message: "The PDF has form fields."}}
 	v.api = &API{
-		Tokens: v.Tokens, Links: v.Links, Limit: limit.NewCounter(rate, v.Now), Keys: v.Once, Log: log, Certs: v.Certs, Search: v.Search, Batches: v.Batches,
+		Tokens: v.Tokens, Links: v.Links, Limit: limit.NewCounter(rate, v.Now), Keys: v.IdempotencyKeys, Log: log, Certs: v.Certs, Search: v.Search, Batches: v.Batches,
 	}
 	mux := http.NewServeMux()
 	mux.Handle("/business/", v.api.Handler())
@@ -100,40 +100,40 @@ func (v *vault) token(inst *account.Institution, expires *time.Time, permissions
 	return secret
 }
 
-// answer is a received response.
-type answer struct {
+// response is a received response.
+type response struct {
 	Status int
 	Header http.Header
 	Body   []byte
 }
 
-func (a *answer) json(tb testing.TB) map[string]any {
+func (a *response) json(tb testing.TB) map[string]any {
 	tb.Helper()
 	var m map[string]any
 	if err := json.Unmarshal(a.Body, &m); err != nil || a.Header.Get("Content-Type") != "application/json" {
-		tb.Fatalf("no JSON: %d %s %s, %v", a.Status, a.Header.Get("Content-Type"), a.Body, err)
+		tb.Fatalf("the response is not JSON: status = %d, type %s, body %s, %v", a.Status, a.Header.Get("Content-Type"), a.Body, err)
 	}
 	return m
 }
 
-// refusal is the body of an error response.
-type refusal struct {
+// problem is the body of an error response.
+type problem struct {
 	Message string              `json:"message"`
 	Errors  map[string][]string `json:"errors"`
 }
 
-func (a *answer) refusal(tb testing.TB) refusal {
+func (a *response) problem(tb testing.TB) problem {
 	tb.Helper()
-	var r refusal
+	var r problem
 	if err := json.Unmarshal(a.Body, &r); err != nil || a.Header.Get("Content-Type") != "application/json" || r.Message == "" {
-		tb.Fatalf("no error as JSON: %d %s %s, %v", a.Status, a.Header.Get("Content-Type"), a.Body, err)
+		tb.Fatalf("the response is not an error in JSON: status = %d, type %s, body %s, %v", a.Status, a.Header.Get("Content-Type"), a.Body, err)
 	}
 	return r
 }
 
-func (a *answer) fields(tb testing.TB) string {
+func (a *response) fields(tb testing.TB) string {
 	tb.Helper()
-	return strings.Join(slices.Sorted(maps.Keys(a.refusal(tb).Errors)), " ")
+	return strings.Join(slices.Sorted(maps.Keys(a.problem(tb).Errors)), " ")
 }
 
 func (v *vault) request(method, path string, body io.Reader) *http.Request {
@@ -147,7 +147,7 @@ func (v *vault) request(method, path string, body io.Reader) *http.Request {
 	return r
 }
 
-func (v *vault) do(r *http.Request) *answer {
+func (v *vault) do(r *http.Request) *response {
 	v.tb.Helper()
 	res, err := v.server.Client().Do(r)
 	if err != nil {
@@ -157,15 +157,15 @@ func (v *vault) do(r *http.Request) *answer {
 	if e := res.Body.Close(); err != nil || e != nil {
 		v.tb.Fatalf("%s %s: %v, %v", r.Method, r.URL.Path, err, e)
 	}
-	return &answer{Status: res.StatusCode, Header: res.Header, Body: body}
+	return &response{Status: res.StatusCode, Header: res.Header, Body: body}
 }
 
-func (v *vault) get(path string) *answer {
+func (v *vault) get(path string) *response {
 	v.tb.Helper()
 	return v.do(v.request(http.MethodGet, path, http.NoBody))
 }
 
-func (v *vault) postJSON(path, body string) *answer {
+func (v *vault) postJSON(path, body string) *response {
 	v.tb.Helper()
 	r := v.request(http.MethodPost, path, strings.NewReader(body))
 	r.Header.Set("Content-Type", "application/json")
@@ -186,7 +186,7 @@ func pdfFile(content []byte) part {
 
 const boundary = "a-boundary-of-our-own"
 
-// form writes the parts in the given order.
+// form returns a multipart form with the parts in the given order.
 func form(tb testing.TB, parts ...part) []byte {
 	tb.Helper()
 	var b bytes.Buffer
@@ -199,11 +199,11 @@ func form(tb testing.TB, parts ...part) []byte {
 		if p.file != "" {
 			disposition += fmt.Sprintf(`; filename=%q`, p.file)
 		}
-		one, err := w.CreatePart(textproto.MIMEHeader{"Content-Disposition": {disposition}})
+		out, err := w.CreatePart(textproto.MIMEHeader{"Content-Disposition": {disposition}})
 		if err != nil {
 			tb.Fatal(err)
 		}
-		if _, err := one.Write(p.content); err != nil {
+		if _, err := out.Write(p.content); err != nil {
 			tb.Fatal(err)
 		}
 	}
@@ -213,15 +213,15 @@ func form(tb testing.TB, parts ...part) []byte {
 	return b.Bytes()
 }
 
-func (v *vault) post(body []byte) *answer {
+func (v *vault) post(body []byte) *response {
 	v.tb.Helper()
 	r := v.request(http.MethodPost, "/business/certificate-vault", bytes.NewReader(body))
 	r.Header.Set("Content-Type", "multipart/form-data; boundary="+boundary)
 	return v.do(r)
 }
 
-// usual returns the valid fields of an upload in order, with a title of its own.
-func (v *vault) usual() []part {
+// validFields returns the text fields of a valid upload. Each call returns another title.
+func (v *vault) validFields() []part {
 	v.titles++
 	return []part{
 		text("certificate_title", fmt.Sprintf("BSc Physics %d", v.titles)), text("full_name", "Ada Obi"), text("applicant_email", "ada@example.org"),
@@ -231,23 +231,23 @@ func (v *vault) usual() []part {
 // upload creates a certificate and returns its record.
 func (v *vault) upload(file string) map[string]any {
 	v.tb.Helper()
-	a := v.post(form(v.tb, append(v.usual(), part{name: "certificate_file", file: file, content: samplePDF(0)})...))
+	a := v.post(form(v.tb, append(v.validFields(), part{name: "certificate_file", file: file, content: samplePDF(0)})...))
 	if a.Status != http.StatusCreated {
-		v.tb.Fatalf("%d %s", a.Status, a.Body)
+		v.tb.Fatalf("status = %d, want 201; body %s", a.Status, a.Body)
 	}
 	return data(v.tb, a)
 }
 
-func data(tb testing.TB, a *answer) map[string]any {
+func data(tb testing.TB, a *response) map[string]any {
 	tb.Helper()
 	m, ok := a.json(tb)["data"].(map[string]any)
 	if !ok {
-		tb.Fatalf("no data: %s", a.Body)
+		tb.Fatalf("the response has no data: %s", a.Body)
 	}
 	return m
 }
 
-// stored counts rows and files.
+// stored returns the numbers of certificates and stored files.
 func (v *vault) stored() (rows, files int) {
 	v.tb.Helper()
 	if err := v.DB.QueryRowContext(v.tb.Context(), `SELECT count(*) FROM certificates`).Scan(&rows); err != nil {
@@ -259,10 +259,10 @@ func (v *vault) stored() (rows, files int) {
 	return rows, files
 }
 
-// samplePDF is a PDF of one page, padded to size if a size is given.
+// samplePDF returns a PDF of one page. If size is not 0, the PDF is padded to this size in bytes.
 func samplePDF(size int) []byte { return pdftest.Sized("a diploma", size) }
 
-// count counts rows.
+// count returns the result of a query that counts rows.
 func (v *vault) count(query string) (n int) {
 	v.tb.Helper()
 	if err := v.DB.QueryRowContext(v.tb.Context(), query).Scan(&n); err != nil {
@@ -271,18 +271,18 @@ func (v *vault) count(query string) (n int) {
 	return n
 }
 
-// await waits until a condition holds.
-func await(tb testing.TB, holds func() bool) {
+// await waits until a condition is true.
+func await(tb testing.TB, condition func() bool) {
 	tb.Helper()
 	deadline := time.NewTimer(time.Minute)
 	defer deadline.Stop()
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
-	for !holds() {
+	for !condition() {
 		select {
 		case <-tick.C:
 		case <-deadline.C:
-			tb.Fatal("it does not come")
+			tb.Fatal("the condition was still false after a minute")
 		}
 	}
 }

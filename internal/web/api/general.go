@@ -15,7 +15,7 @@ import (
 	"github.com/certvault/certvault/internal/web"
 )
 
-// general is a certificate of any source on the wire.
+// general is the wire type of a certificate of any source.
 type general struct {
 	ID               string     `json:"id"`
 	ReferenceID      string     `json:"reference_id"`
@@ -51,16 +51,16 @@ type creator struct {
 	Name string `json:"name"`
 }
 
-// generalStatus maps a status of the general interface to internal ones. Only this table uses the
-// general names.
+// generalStatus maps a status of the general interface to the internal statuses. The names of the
+// general statuses are used only in generalStatuses.
 type generalStatus struct {
 	status
 
 	of []cert.Status
 }
 
-// generalStatuses are in the sort order of a list. Only certificates that customers submit can be
-// pending.
+// generalStatuses has the statuses in the sort order of a list. Only certificates that customers
+// submit can be pending.
 var generalStatuses = []generalStatus{
 	{status{"failed", "Failed", "The certificate could not be generated. It can be retried."}, []cert.Status{cert.Failed}},
 	{status{"generated", "Generated", "The certificate is valid and its PDF can be downloaded."}, []cert.Status{cert.Approved}},
@@ -69,14 +69,15 @@ var generalStatuses = []generalStatus{
 	{status{"revoked", "Revoked", "The institution has taken the certificate back."}, []cert.Status{cert.Revoked}},
 }
 
-// allows reports whether a token has the permission p for certificates of every source, or the
-// vault's permission for this source.
+// allows reports whether a token may access a certificate: either the token has the permission p
+// for certificates of every source, or it is a vault certificate.
 func allows(t *token.Token, p token.Permission, c *cert.Certificate) bool {
 	return t.Has(p) || c.Source == cert.Vault
 }
 
 // findGeneral returns the certificate in the path. The route has checked that the token has p or
-// the vault's permission. With the latter alone, only vault certificates are found.
+// the permission for vault certificates. If the token does not have p, findGeneral returns only
+// vault certificates.
 func (a *API) findGeneral(c *call, p token.Permission) (*cert.Certificate, error) {
 	found, err := a.find(c)
 	if err != nil {
@@ -97,7 +98,7 @@ func (a *API) generalView(w http.ResponseWriter, c *call) error {
 	if err != nil {
 		return err
 	}
-	return web.WriteJSON(w, http.StatusOK, one{Data: data[0]})
+	return web.WriteJSON(w, http.StatusOK, recordResponse{Data: data[0]})
 }
 
 func (a *API) generalDownload(w http.ResponseWriter, c *call) error {

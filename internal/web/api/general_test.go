@@ -19,8 +19,8 @@ import (
 	"github.com/certvault/certvault/internal/token"
 )
 
-// generalFields lists every field of a general certificate, as the contract names them, with the
-// statuses in which it is null, as in recordFields.
+// generalFields has the name of each field of a general certificate, and the statuses in which the
+// field is null, in the form of recordFields.
 var generalFields = map[string]string{
 	"id": "", "reference_id": "", "certificate_title": "", "name": "", "email": "", "status": "", "source": "", "issue_date": "", "generated_at": "pf",
 	"batch_id": "pafr", "batch": "pafr", "customer_id": "pafr", "creator": "", "pdf_path": "pfr", "image_path": "pfr", "qrcode_path": "", "barcode_path": "",
@@ -30,17 +30,17 @@ var generalFields = map[string]string{
 func checkGeneral(t *testing.T, status string, record map[string]any) {
 	t.Helper()
 	if got, want := slices.Sorted(maps.Keys(record)), slices.Sorted(maps.Keys(generalFields)); !slices.Equal(got, want) {
-		t.Errorf("%s: fields %v, want %v", status, got, want)
+		t.Errorf("%s: the fields are %v, want %v", status, got, want)
 	}
 	for name, null := range generalFields {
 		if (record[name] == nil) != strings.Contains(null, status[:1]) {
-			t.Errorf("%s: %s is %v", status, name, record[name])
+			t.Errorf("%s: %s = %v", status, name, record[name])
 		}
 	}
-	shown := map[string]string{"processing": "processing", "approved": "generated", "failed": "failed", "revoked": "revoked"}[status]
+	want := map[string]string{"processing": "processing", "approved": "generated", "failed": "failed", "revoked": "revoked"}[status]
 	state, _ := record["status"].(map[string]any)
-	if len(state) != 3 || state["value"] != shown || state["label"] == "" || state["description"] == "" {
-		t.Errorf("%s: status %v, want %s", status, state, shown)
+	if len(state) != 3 || state["value"] != want || state["label"] == "" || state["description"] == "" {
+		t.Errorf("%s: the status is %v, want %s", status, state, want)
 	}
 }
 
@@ -49,7 +49,7 @@ func (v *vault) general(query string) (list []string) {
 	v.tb.Helper()
 	a := v.get("/business/certificates" + query)
 	if a.Status != http.StatusOK {
-		v.tb.Fatalf("%s: %d %s", query, a.Status, a.Body)
+		v.tb.Fatalf("%s: status = %d, want 200; body %s", query, a.Status, a.Body)
 	}
 	list = []string{}
 	for _, record := range a.json(v.tb)["data"].([]any) {
@@ -78,7 +78,7 @@ func TestGeneralRecordInEachStatus(t *testing.T) {
 		}
 		creator, _ := processing["creator"].(map[string]any)
 		if len(creator) != 3 || creator["type"] != "token" || creator["name"] != "Registry" || creator["id"] == nil {
-			t.Errorf("creator %v", creator)
+			t.Errorf("the creator is %v", creator)
 		}
 		failing := v.upload("refuse.pdf")["uuid"].(string)
 		v.Work(2)
@@ -86,21 +86,21 @@ func TestGeneralRecordInEachStatus(t *testing.T) {
 		approved := view(id)
 		checkGeneral(t, "approved", approved)
 		if vault := data(t, v.get("/business/certificate-vault/"+id)); approved["generated_at"] != vault["approved_at"] || approved["updated_at"] != vault["updated_at"] {
-			t.Errorf("generated %v, updated %v; the vault says %v", approved["generated_at"], approved["updated_at"], vault)
+			t.Errorf("generated_at = %v and updated_at = %v; the vault certificate is %v", approved["generated_at"], approved["updated_at"], vault)
 		}
 		if a := v.get("/business/certificates/" + id + "/download"); a.Status != http.StatusOK || !bytes.Equal(a.Body, append(samplePDF(0), tail...)) ||
 			a.Header.Get("Content-Type") != "application/pdf" {
-			t.Errorf("download: %d, %d bytes", a.Status, len(a.Body))
+			t.Errorf("downloading: status = %d, %d bytes", a.Status, len(a.Body))
 		}
 		if a := v.get("/business/certificates/" + failing + "/download"); a.Status != http.StatusNotFound {
-			t.Errorf("download of a failed one: %d", a.Status)
+			t.Errorf("downloading a failed certificate: status = %d, want 404", a.Status)
 		}
 		if a := v.postJSON("/business/certificate-vault/"+id+"/revoke", `{"reason": "x"}`); a.Status != http.StatusOK {
-			t.Fatalf("%d %s", a.Status, a.Body)
+			t.Fatalf("status = %d, want 200; body %s", a.Status, a.Body)
 		}
 		revoked := view(id)
 		checkGeneral(t, "revoked", revoked)
-		// The response for purged files has its own message.
+		// The response for purged files has another message.
 		if err := v.DB.Tx(t.Context(), func(tx *db.Tx) error {
 			_, err := tx.ExecContext(t.Context(), `UPDATE certificates SET files_ended_at = 1, original_key = '', tail_key = '' WHERE uuid = $1`, id)
 			return err
@@ -109,15 +109,15 @@ func TestGeneralRecordInEachStatus(t *testing.T) {
 		}
 		for _, path := range []string{"/business/certificates/", "/business/certificate-vault/"} {
 			if a := v.get(path + id + "/download"); a.Status != http.StatusNotFound || !strings.Contains(string(a.Body), "The files of this certificate have ended") {
-				t.Errorf("%s: %d %s", path, a.Status, a.Body)
+				t.Errorf("%s: status = %d, want 404; body %s", path, a.Status, a.Body)
 			}
 		}
 		if again := view(id); !reflect.DeepEqual(again, revoked) {
-			t.Errorf("the record became %v", again)
+			t.Errorf("the record changed to %v", again)
 		}
 		list := v.get("/business/certificates").json(t)["data"].([]any)
 		if len(list) != 2 || !reflect.DeepEqual(list[1], any(revoked)) {
-			t.Errorf("the list has %v, the view %v", list, revoked)
+			t.Errorf("the list has %v, want %v", list, revoked)
 		}
 	})
 }
@@ -125,7 +125,7 @@ func TestGeneralRecordInEachStatus(t *testing.T) {
 func TestGeneralBatch(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.SQLite(t), 0)
-	named, foreign, alone := v.upload("a.pdf")["uuid"].(string), v.upload("b.pdf")["uuid"].(string), v.upload("c.pdf")["uuid"].(string)
+	named, foreign, single := v.upload("a.pdf")["uuid"].(string), v.upload("b.pdf")["uuid"].(string), v.upload("c.pdf")["uuid"].(string)
 	first, second := uuid.NewString(), uuid.NewString()
 	v.exec(`UPDATE certificates SET batch_id = $1 WHERE uuid = $2`, first, named)
 	v.exec(`UPDATE certificates SET batch_id = $1 WHERE uuid = $2`, second, foreign)
@@ -134,23 +134,23 @@ func TestGeneralBatch(t *testing.T) {
 		v.exec(`INSERT INTO batches (uuid, institution_id, name, source, trigger_context, creator_type, creator_id, creator_name, total, created_at)
 			VALUES ($1, $2, 'Class of 2026', 'vault', 'bulk_upload', 'token', 1, 'x', 1, 0)`, id, owner)
 	}
-	for id, want := range map[string]any{named: map[string]any{"id": first, "name": "Class of 2026"}, foreign: nil, alone: nil} {
+	for id, want := range map[string]any{named: map[string]any{"id": first, "name": "Class of 2026"}, foreign: nil, single: nil} {
 		if got := data(t, v.get("/business/certificates/"+id))["batch"]; !reflect.DeepEqual(got, want) {
-			t.Errorf("batch %v, want %v", got, want)
+			t.Errorf("the batch is %v, want %v", got, want)
 		}
 	}
 	if got := v.general("?batch_id=" + strings.ToUpper(first)); !slices.Equal(got, []string{named}) {
-		t.Errorf("of the batch: %v", got)
+		t.Errorf("the list of the batch is %v", got)
 	}
 	if got := v.general("?batch_id=" + uuid.NewString()); len(got) != 0 {
-		t.Errorf("of no batch: %v", got)
+		t.Errorf("the list of an unknown batch is %v", got)
 	}
 	if got := v.general(""); len(got) != 3 {
-		t.Errorf("all: %v", got)
+		t.Errorf("the list is %v, want 3 certificates", got)
 	}
 }
 
-// A token with only the vault's permission sees only vault certificates.
+// With only the permission for vault certificates, a token can read only vault certificates.
 func TestGeneralForVaultTokens(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.SQLite(t), 0)
@@ -169,15 +169,15 @@ func TestGeneralForVaultTokens(t *testing.T) {
 	} {
 		v.secret = v.token(v.inst, nil, tc.permission)
 		if a := v.get("/business/certificates/" + vaults + tc.path); a.Status != http.StatusOK {
-			t.Errorf("%s, the vault's own: %d %s", tc.permission, a.Status, a.Body)
+			t.Errorf("%s, a vault certificate: status = %d, want 200; body %s", tc.permission, a.Status, a.Body)
 		}
 		if a := v.get("/business/certificates/" + others + tc.path); a.Status != tc.other {
-			t.Errorf("%s, another source: %d %s", tc.permission, a.Status, a.Body)
+			t.Errorf("%s, a certificate of another source: status = %d, body %s", tc.permission, a.Status, a.Body)
 		}
 	}
 	v.secret = v.token(v.inst, nil, token.VaultList)
 	if got := v.general(""); !slices.Equal(got, []string{vaults}) {
-		t.Errorf("the list for the vault's permission has %v", got)
+		t.Errorf("the list with the permission for vault certificates is %v", got)
 	}
 }
 
@@ -205,28 +205,28 @@ func TestGeneralListFilters(t *testing.T) {
 		"?search=" + url.QueryEscape("Ada") + "&status=generated&issue_date_from=2024-01-01&generated_at_to=" + today + "&sort_field=email": {id(approved)},
 	} {
 		if got := v.general(query); !slices.Equal(got, want) {
-			t.Errorf("%q: %v, want %v", query, got, want)
+			t.Errorf("%q: the list is %v, want %v", query, got, want)
 		}
 	}
 	for query, fields := range map[string]string{
 		"?applicant_email=ada@example.org": "applicant_email", "?status=approved": "status", "?status=in_review": "status", "?sort_field=title": "sort_field", "?sort_order=up": "sort_order",
 		"?sort_order=DESC": "sort_order", "?issue_date_from=2024-02-30": "issue_date_from", "?issue_date_to=29.02.2024": "issue_date_to", "?generated_at_from=yesterday": "generated_at_from",
-		"?generated_at_to=2024-02-29T00:00:00Z": "generated_at_to", "?batch_id=7": "batch_id", "?batch_id=%7B" + nobody + "%7D": "batch_id", "?customer_id=x": "customer_id",
+		"?generated_at_to=2024-02-29T00:00:00Z": "generated_at_to", "?batch_id=7": "batch_id", "?batch_id=%7B" + unknownID + "%7D": "batch_id", "?customer_id=x": "customer_id",
 		"?customer_id=0": "customer_id", "?customer_id=-1": "customer_id", "?customer_id=9223372036854775808": "customer_id", "?page=1&cursor=": "page", "?cursor=x": "cursor",
 		"?search=a&search=b": "search", "?search[]=a": "search[]", "?search=%00": "search", "?page=101&per_page=100": "page", "?per_page=101": "per_page",
 		"?status=x&sort_field=y&batch_id=z": "batch_id sort_field status",
 	} {
 		a := v.get("/business/certificates" + query)
 		if query == "?status=x&sort_field=y&batch_id=z" {
-			fields = "sort_field status" // values are validated after all names are known
+			fields = "sort_field status" // the batch id is validated only if all other parameters are valid
 		}
 		if a.Status != http.StatusUnprocessableEntity || a.fields(t) != fields {
-			t.Errorf("%q: %d %s", query, a.Status, a.Body)
+			t.Errorf("%q: status = %d, want 422; body %s", query, a.Status, a.Body)
 		}
 	}
-	for query, fields := range map[string]string{"?sort_field=name": "sort_field", "?sort_order=asc": "sort_order", "?batch_id=" + nobody: "batch_id", "?status=generated": "status"} {
+	for query, fields := range map[string]string{"?sort_field=name": "sort_field", "?sort_order=asc": "sort_order", "?batch_id=" + unknownID: "batch_id", "?status=generated": "status"} {
 		if a := v.get("/business/certificate-vault" + query); a.Status != http.StatusUnprocessableEntity || a.fields(t) != fields {
-			t.Errorf("the vault's list, %q: %d %s", query, a.Status, a.Body)
+			t.Errorf("the list of vault certificates with %q: status = %d, want 422; body %s", query, a.Status, a.Body)
 		}
 	}
 }
@@ -240,7 +240,7 @@ func TestListByCursor(t *testing.T) {
 			newest = append([]any{v.upload("diploma.pdf")["uuid"]}, newest...)
 		}
 		for path, key := range map[string]string{"/business/certificate-vault": "uuid", "/business/certificates": "id"} {
-			var met []any
+			var visited []any
 			last := ""
 			for next := any(base + path + "?cursor=&per_page=2&search=ada+obi"); next != nil; {
 				to, err := url.Parse(next.(string))
@@ -250,7 +250,7 @@ func TestListByCursor(t *testing.T) {
 				a := v.get(to.RequestURI())
 				got := a.json(t)
 				for _, record := range got["data"].([]any) {
-					met = append(met, record.(map[string]any)[key])
+					visited = append(visited, record.(map[string]any)[key])
 				}
 				links, meta := got["links"].(map[string]any), got["meta"].(map[string]any)
 				next = links["next"]
@@ -258,36 +258,36 @@ func TestListByCursor(t *testing.T) {
 					"current_page": nil, "from": nil, "last_page": nil, "path": base + path, "per_page": 2.0, "to": nil, "total": nil, "next_cursor": meta["next_cursor"],
 				}
 				if !reflect.DeepEqual(meta, wantMeta) || links["first"] != base+path+"?cursor=&per_page=2&search=ada+obi" || links["last"] != nil || links["prev"] != nil {
-					t.Errorf("%s", a.Body)
+					t.Errorf("the page is %s", a.Body)
 				}
 				if next != nil {
 					last = meta["next_cursor"].(string)
 					if next != base+path+"?cursor="+last+"&per_page=2&search=ada+obi" {
-						t.Errorf("next is %v, the cursor %s", next, last)
+						t.Errorf("the next link is %v, but the cursor is %s", next, last)
 					}
 				}
 			}
-			if !slices.Equal(met, newest) {
-				t.Errorf("%s: met %v, want %v", path, met, newest)
+			if !slices.Equal(visited, newest) {
+				t.Errorf("%s: the list by cursor is %v, want %v", path, visited, newest)
 			}
 			for query, fields := range map[string]string{
 				"?cursor=" + last + "&search=ada": "cursor", "?cursor=" + last: "cursor", "?cursor=" + last[1:] + "&search=ada+obi": "cursor", "?cursor=&cursor=": "cursor",
 				"?page=1&cursor=" + last + "&search=ada+obi": "page",
 			} {
 				if a := v.get(path + query); a.Status != http.StatusUnprocessableEntity || a.fields(t) != fields {
-					t.Errorf("%q: %d %s", query, a.Status, a.Body)
+					t.Errorf("%q: status = %d, want 422; body %s", query, a.Status, a.Body)
 				}
 			}
 			for _, query := range []string{"?page=101&per_page=100", "?page=10001&per_page=1", "?page=667", "?page=2147483647"} {
-				if a := v.get(path + query); a.Status != http.StatusUnprocessableEntity || a.fields(t) != "page" || !strings.Contains(a.refusal(t).Message, "cursor=") {
-					t.Errorf("%s, which is too deep: %d %s", query, a.Status, a.Body)
+				if a := v.get(path + query); a.Status != http.StatusUnprocessableEntity || a.fields(t) != "page" || !strings.Contains(a.problem(t).Message, "cursor=") {
+					t.Errorf("%s is too deep: status = %d, want 422; body %s", query, a.Status, a.Body)
 				}
 			}
 		}
 	})
 }
 
-// After the last page that a number can reach, a cursor continues the list.
+// The next link of the last page that has a number contains a cursor.
 func TestCursorAfterLastPage(t *testing.T) {
 	t.Parallel()
 	total := 1_000_000
@@ -295,17 +295,17 @@ func TestCursorAfterLastPage(t *testing.T) {
 	r := listing.Range{Page: 100, PerPage: 100}
 	p := paged("/list", query, r, listing.Part{Total: &total, More: true, Next: "abc"}, 100, nil)
 	if p.Links.Next == nil || *p.Links.Next != "/list?cursor=abc&per_page=100&search=x" || p.Meta.NextCursor == nil || *p.Meta.NextCursor != "abc" {
-		t.Errorf("next %v, next cursor %v", p.Links.Next, p.Meta.NextCursor)
+		t.Errorf("the next link is %v and the next cursor is %v", p.Links.Next, p.Meta.NextCursor)
 	}
 	if p.Meta.LastPage == nil || *p.Meta.LastPage != 10_000 || *p.Meta.Total != total || p.Links.Last != nil {
-		t.Errorf("last page %v, link to it %v", p.Meta.LastPage, p.Links.Last)
+		t.Errorf("the last page is %v and its link is %v", p.Meta.LastPage, p.Links.Last)
 	}
 	r.Page = 99
 	p = paged("/list", query, r, listing.Part{AtLeast: 10_000, More: true, Next: "abc"}, 100, nil)
 	if p.Links.Next == nil || *p.Links.Next != "/list?page=100&per_page=100&search=x" || p.Meta.NextCursor != nil {
-		t.Errorf("next %v", p.Links.Next)
+		t.Errorf("the next link is %v", p.Links.Next)
 	}
 	if p.Meta.Total != nil || p.Meta.LastPage != nil || p.Links.Last != nil || p.Meta.TotalAtLeast == nil || *p.Meta.TotalAtLeast != 10_000 {
-		t.Errorf("meta %+v", p.Meta)
+		t.Errorf("the meta data is %+v", p.Meta)
 	}
 }

@@ -10,23 +10,23 @@ import (
 	"github.com/certvault/certvault/internal/db/dbtest"
 )
 
-// Each way to send a batch, and a file for it, is performed once per key.
+// A bulk upload in each media type, and the upload of a file for it, is performed once per key.
 func TestBulkRunsOncePerKey(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		v := newVault(t, d, 0)
 		const multi = "multipart/form-data; boundary=" + boundary
-		stage := func(content []byte) *answer {
-			return v.keyed("k", vaultPath+"/upload-file", multi, bytes.NewReader(form(t, part{name: "file", file: "a.pdf", content: content})))
+		stage := func(content []byte) *response {
+			return v.postWithKey("k", vaultPath+"/upload-file", multi, bytes.NewReader(form(t, part{name: "file", file: "a.pdf", content: content})))
 		}
 		first := stage(samplePDF(30_000))
 		if first.Status != http.StatusCreated {
-			t.Fatalf("%d %s", first.Status, first.Body)
+			t.Fatalf("status = %d, want 201; body %s", first.Status, first.Body)
 		}
-		sameAgain(t, "the file", first, stage(samplePDF(30_000)))
-		otherContent(t, "another file", stage(samplePDF(30_001)))
+		checkReplay(t, "the file", first, stage(samplePDF(30_000)))
+		checkOtherContent(t, "another file", stage(samplePDF(30_001)))
 		if _, files := v.stored(); files != 1 {
-			t.Errorf("%d files", files)
+			t.Errorf("%d files are stored, want 1", files)
 		}
 		id := data(t, first)["file_id"].(string)
 		entry := func(name, id string) []part {
@@ -45,24 +45,24 @@ func TestBulkRunsOncePerKey(t *testing.T) {
 				return "application/json", []byte(`{"entries":[{"certificate_title":"BSc","full_name":"` + name + `","applicant_email":"a@example.org","file_id":"` + id + `"}]}`)
 			},
 		} {
-			send := func(key, name, id string) *answer {
+			send := func(key, name, id string) *response {
 				contentType, content := body(name, id)
-				return v.keyed(key, vaultPath+"/bulk", contentType, bytes.NewReader(content))
+				return v.postWithKey(key, vaultPath+"/bulk", contentType, bytes.NewReader(content))
 			}
 			first := send(what, "Ada", id)
 			if first.Status != http.StatusAccepted {
-				t.Fatalf("%s: %d %s", what, first.Status, first.Body)
+				t.Fatalf("%s: status = %d, want 202; body %s", what, first.Status, first.Body)
 			}
-			sameAgain(t, what, first, send(what, "Ada", id))
-			otherContent(t, what, send(what, "Bo", id))
-			wrong := send(what+"-wrong", "Ada", nobody)
+			checkReplay(t, what, first, send(what, "Ada", id))
+			checkOtherContent(t, what, send(what, "Bo", id))
+			wrong := send(what+"-wrong", "Ada", unknownID)
 			if wrong.Status != http.StatusUnprocessableEntity {
-				t.Errorf("%s: %d %s", what, wrong.Status, wrong.Body)
+				t.Errorf("%s: status = %d, want 422; body %s", what, wrong.Status, wrong.Body)
 			}
-			sameAgain(t, what+", refused", wrong, send(what+"-wrong", "Ada", nobody))
+			checkReplay(t, what+", refused", wrong, send(what+"-wrong", "Ada", unknownID))
 		}
 		if n := v.count(`SELECT count(*) FROM batches`); n != 3 {
-			t.Errorf("%d batches", n)
+			t.Errorf("%d batches were created, want 3", n)
 		}
 	})
 }

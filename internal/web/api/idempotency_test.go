@@ -24,8 +24,8 @@ import (
 
 const vaultPath = "/business/certificate-vault"
 
-// keyed posts a body with an idempotency key.
-func (v *vault) keyed(key, path, contentType string, body io.Reader) *answer {
+// postWithKey posts a body with an idempotency key.
+func (v *vault) postWithKey(key, path, contentType string, body io.Reader) *response {
 	v.tb.Helper()
 	r := v.request(http.MethodPost, path, body)
 	r.Header.Set("Content-Type", contentType)
@@ -33,28 +33,28 @@ func (v *vault) keyed(key, path, contentType string, body io.Reader) *answer {
 	return v.do(r)
 }
 
-func (v *vault) keyedForm(key string, parts ...part) *answer {
+func (v *vault) postFormWithKey(key string, parts ...part) *response {
 	v.tb.Helper()
-	return v.keyed(key, vaultPath, "multipart/form-data; boundary="+boundary, bytes.NewReader(form(v.tb, parts...)))
+	return v.postWithKey(key, vaultPath, "multipart/form-data; boundary="+boundary, bytes.NewReader(form(v.tb, parts...)))
 }
 
-func replayed(a *answer) bool { return a.Header.Get("Idempotency-Replayed") == "true" }
+func replayed(a *response) bool { return a.Header.Get("Idempotency-Replayed") == "true" }
 
-// sameAgain checks that an answer is a replay of the first one.
-func sameAgain(t *testing.T, what string, first, again *answer) {
+// checkReplay checks that a response is a replay of the first response.
+func checkReplay(t *testing.T, what string, first, again *response) {
 	t.Helper()
 	if !replayed(again) || again.Status != first.Status || !bytes.Equal(again.Body, first.Body) || again.Header.Get("Content-Type") != "application/json" {
-		t.Errorf("%s: %d %s is not %d %s again", what, again.Status, again.Body, first.Status, first.Body)
+		t.Errorf("%s: status = %d, body %s; want a replay of status %d, body %s", what, again.Status, again.Body, first.Status, first.Body)
 	}
 	if first.Header.Get("X-Request-Id") == again.Header.Get("X-Request-Id") {
 		t.Errorf("%s: the request ids are the same", what)
 	}
 }
 
-func otherContent(t *testing.T, what string, a *answer) {
+func checkOtherContent(t *testing.T, what string, a *response) {
 	t.Helper()
 	if a.Status != http.StatusUnprocessableEntity || a.fields(t) != "Idempotency-Key" || replayed(a) {
-		t.Errorf("%s: %d %s", what, a.Status, a.Body)
+		t.Errorf("%s: status = %d, want 422; body %s", what, a.Status, a.Body)
 	}
 }
 
@@ -62,123 +62,123 @@ func TestUploadRunsOncePerKey(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		v := newVault(t, d, 0)
-		fields := v.usual()
+		fields := v.validFields()
 		content := samplePDF(100_000)
 		all := append(slices.Clone(fields), pdfFile(content))
-		first := v.keyedForm("k1", all...)
+		first := v.postFormWithKey("k1", all...)
 		if first.Status != http.StatusCreated || replayed(first) {
-			t.Fatalf("%d %s", first.Status, first.Body)
+			t.Fatalf("status = %d, want 201; body %s", first.Status, first.Body)
 		}
-		sameAgain(t, "again", first, v.keyedForm("k1", all...))
-		// The bytes of the form do not matter: neither its boundary nor the content types of the
-		// parts.
+		checkReplay(t, "the same request", first, v.postFormWithKey("k1", all...))
+		// The boundary of the form and the content types of its parts may differ.
 		other := bytes.ReplaceAll(form(t, all...), []byte(boundary), []byte("quite-another"))
 		other = bytes.Replace(other, []byte(`filename="diploma.pdf"`), []byte("filename=\"diploma.pdf\"\r\nContent-Type: application/pdf"), 1)
-		sameAgain(t, "behind another boundary", first, v.keyed("k1", vaultPath, "multipart/form-data; boundary=quite-another", bytes.NewReader(other)))
+		checkReplay(t, "another boundary", first, v.postWithKey("k1", vaultPath, "multipart/form-data; boundary=quite-another", bytes.NewReader(other)))
 		changed := slices.Clone(content)
 		changed[len(changed)/2]++
 		for what, parts := range map[string][]part{
-			"another value":             append(slices.Clone(fields[:2]), text("applicant_email", "bo@example.org"), pdfFile(content)),
-			"one field more":            append(slices.Clone(all), text("details", "x")),
-			"a field that nobody knows": append(slices.Clone(all), text("colour", "x")),
-			"one field less":            all[1:],
-			"another order":             append([]part{all[1], all[0]}, all[2:]...),
-			"another file":              append(slices.Clone(fields), pdfFile(changed)),
-			"no file":                   fields,
-			"the file as text":          append(slices.Clone(fields), text("certificate_file", string(content))),
-			"two fields run together":   append([]part{text("certificate_titleB", "Sc Physics 1")}, all[1:]...),
-			"nothing":                   nil,
+			"another value":         append(slices.Clone(fields[:2]), text("applicant_email", "bo@example.org"), pdfFile(content)),
+			"an additional field":   append(slices.Clone(all), text("details", "x")),
+			"an unknown field":      append(slices.Clone(all), text("colour", "x")),
+			"a missing field":       all[1:],
+			"another order":         append([]part{all[1], all[0]}, all[2:]...),
+			"another file":          append(slices.Clone(fields), pdfFile(changed)),
+			"no file":               fields,
+			"the file as text":      append(slices.Clone(fields), text("certificate_file", string(content))),
+			"joined name and value": append([]part{text("certificate_titleB", "Sc Physics 1")}, all[1:]...),
+			"an empty form":         nil,
 		} {
-			otherContent(t, what, v.keyedForm("k1", parts...))
+			checkOtherContent(t, what, v.postFormWithKey("k1", parts...))
 		}
 		if rows, files := v.stored(); rows != 1 || files != 1 {
-			t.Errorf("%d rows and %d files", rows, files)
+			t.Errorf("%d rows and %d files are stored, want 1 and 1", rows, files)
 		}
-		if a := v.keyedForm("k2", all...); a.Status != http.StatusUnprocessableEntity || a.fields(t) != "applicant_email existing_uuid" {
-			t.Errorf("with another key: %d %s", a.Status, a.Body)
+		if a := v.postFormWithKey("k2", all...); a.Status != http.StatusUnprocessableEntity || a.fields(t) != "applicant_email existing_uuid" {
+			t.Errorf("with another key: status = %d, want 422; body %s", a.Status, a.Body)
 		}
 		if a := v.post(form(t, all...)); a.Status != http.StatusUnprocessableEntity || replayed(a) {
-			t.Errorf("without a key: %d %s", a.Status, a.Body)
+			t.Errorf("without a key: status = %d, want 422; body %s", a.Status, a.Body)
 		}
 	})
 }
 
-// A refusal of invalid input is also stored: a later request with the same key gets it again.
-func TestRefusalsAreStored(t *testing.T) {
+// The error of invalid input is also stored: a later request with the same key gets the same
+// response.
+func TestErrorsAreStored(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.SQLite(t), 0)
-	usual := v.usual()
-	good := append(slices.Clone(usual), pdfFile(samplePDF(0)))
-	if a := v.post(form(t, good...)); a.Status != http.StatusCreated {
-		t.Fatalf("%d %s", a.Status, a.Body)
+	fields := v.validFields()
+	valid := append(slices.Clone(fields), pdfFile(samplePDF(0)))
+	if a := v.post(form(t, valid...)); a.Status != http.StatusCreated {
+		t.Fatalf("status = %d, want 201; body %s", a.Status, a.Body)
 	}
 	rows, files := v.stored()
 	for what, parts := range map[string][]part{
-		"nothing":           nil,
-		"a field too long":  append(slices.Clone(usual), text("details", strings.Repeat("x", 200_000)), pdfFile(samplePDF(0))),
-		"a field twice":     append(slices.Clone(good), text("full_name", "x")),
-		"a list":            append(slices.Clone(good), text("details[]", "x")),
-		"no name":           append(slices.Clone(good), text("", "x")),
-		"two files":         append(slices.Clone(good), pdfFile(samplePDF(0))),
-		"a duplicate":       good,
-		"an empty file":     append(slices.Clone(usual), pdfFile(nil)),
-		"a file too large":  append(slices.Clone(usual), pdfFile(samplePDF(20<<20+1))),
-		"no file of ours":   append(slices.Clone(usual), pdfFile([]byte("PK\x03\x04"))),
-		"the file as text":  append(slices.Clone(usual), text("certificate_file", "x")),
-		"a file for a text": append(slices.Clone(usual[1:]), part{"certificate_title", "title.txt", []byte("x")}, pdfFile(samplePDF(0))),
+		"nothing":                nil,
+		"a long field":           append(slices.Clone(fields), text("details", strings.Repeat("x", 200_000)), pdfFile(samplePDF(0))),
+		"a repeated field":       append(slices.Clone(valid), text("full_name", "x")),
+		"a list":                 append(slices.Clone(valid), text("details[]", "x")),
+		"no name":                append(slices.Clone(valid), text("", "x")),
+		"two files":              append(slices.Clone(valid), pdfFile(samplePDF(0))),
+		"a duplicate":            valid,
+		"an empty file":          append(slices.Clone(fields), pdfFile(nil)),
+		"a large file":           append(slices.Clone(fields), pdfFile(samplePDF(20<<20+1))),
+		"an unsupported file":    append(slices.Clone(fields), pdfFile([]byte("PK\x03\x04"))),
+		"the file as text":       append(slices.Clone(fields), text("certificate_file", "x")),
+		"a file instead of text": append(slices.Clone(fields[1:]), part{"certificate_title", "title.txt", []byte("x")}, pdfFile(samplePDF(0))),
 	} {
-		first := v.keyedForm(strings.ReplaceAll(what, " ", "-"), parts...)
+		first := v.postFormWithKey(strings.ReplaceAll(what, " ", "-"), parts...)
 		if first.Status != http.StatusUnprocessableEntity || replayed(first) {
-			t.Errorf("%s: %d %s", what, first.Status, first.Body)
+			t.Errorf("%s: status = %d, want 422; body %s", what, first.Status, first.Body)
 		}
-		sameAgain(t, what, first, v.keyedForm(strings.ReplaceAll(what, " ", "-"), parts...))
-		otherContent(t, what, v.keyedForm(strings.ReplaceAll(what, " ", "-"), append(slices.Clone(v.usual()), pdfFile(samplePDF(10_000)))...))
+		checkReplay(t, what, first, v.postFormWithKey(strings.ReplaceAll(what, " ", "-"), parts...))
+		checkOtherContent(t, what, v.postFormWithKey(strings.ReplaceAll(what, " ", "-"), append(slices.Clone(v.validFields()), pdfFile(samplePDF(10_000)))...))
 	}
-	// Two bodies over the limit that differ only after the limit are still different requests.
+	// Two fields over the limit are different, even if they differ only after the limit.
 	long := func(last string) []part {
-		return append(slices.Clone(usual), text("details", strings.Repeat("x", 100_000)+last))
+		return append(slices.Clone(fields), text("details", strings.Repeat("x", 100_000)+last))
 	}
-	if a := v.keyedForm("long", long("a")...); a.Status != http.StatusUnprocessableEntity {
-		t.Errorf("%d %s", a.Status, a.Body)
+	if a := v.postFormWithKey("long", long("a")...); a.Status != http.StatusUnprocessableEntity {
+		t.Errorf("status = %d, want 422; body %s", a.Status, a.Body)
 	}
-	otherContent(t, "another end", v.keyedForm("long", long("b")...))
+	checkOtherContent(t, "another end of a long field", v.postFormWithKey("long", long("b")...))
 	if r, f := v.stored(); r != rows || f != files {
 		t.Errorf("%d rows and %d files are left", r-rows, f-files)
 	}
 }
 
-// A request that failed or broke off does not use up its key.
-func TestFailedRequestFreesKey(t *testing.T) {
+// A request that is malformed or aborted releases its key.
+func TestFailedRequestReleasesKey(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.SQLite(t), 0)
-	all := append(v.usual(), pdfFile(samplePDF(50_000)))
+	all := append(v.validFields(), pdfFile(samplePDF(50_000)))
 	whole := form(t, all...)
 	const multi = "multipart/form-data; boundary=" + boundary
-	crowd := slices.Clone(all)
+	tooMany := slices.Clone(all)
 	for range 200 {
-		crowd = append(crowd, text("x", "y"))
+		tooMany = append(tooMany, text("x", "y"))
 	}
 	for what, tc := range map[string]struct {
 		contentType string
 		body        []byte
 		status      int
 	}{
-		"cut off":            {multi, whole[:len(whole)-1000], 422},
-		"another boundary":   {multi + "x", whole, 422},
-		"no form":            {"application/json", whole, 415},
-		"too large":          {multi, append(slices.Clone(whole), make([]byte, 25<<20)...), 413},
-		"too many parts":     {multi, form(t, crowd...), 422},
-		"a part's huge head": {multi, []byte("--" + boundary + "\r\nX: " + strings.Repeat("x", 1<<20)), 422},
+		"truncated":                {multi, whole[:len(whole)-1000], 422},
+		"another boundary":         {multi + "x", whole, 422},
+		"no form":                  {"application/json", whole, 415},
+		"too large":                {multi, append(slices.Clone(whole), make([]byte, 25<<20)...), 413},
+		"too many parts":           {multi, form(t, tooMany...), 422},
+		"a large header of a part": {multi, []byte("--" + boundary + "\r\nX: " + strings.Repeat("x", 1<<20)), 422},
 	} {
-		if a := v.keyed("k", vaultPath, tc.contentType, bytes.NewReader(tc.body)); a.Status != tc.status || a.refusal(t).Message == "" {
-			t.Errorf("%s: %d %s", what, a.Status, a.Body)
+		if a := v.postWithKey("k", vaultPath, tc.contentType, bytes.NewReader(tc.body)); a.Status != tc.status || a.problem(t).Message == "" {
+			t.Errorf("%s: status = %d, want %d; body %s", what, a.Status, tc.status, a.Body)
 		}
 	}
 	if rows, files := v.stored(); rows != 0 || files != 0 {
 		t.Errorf("%d rows and %d files are left", rows, files)
 	}
-	if a := v.keyedForm("k", all...); a.Status != http.StatusCreated || replayed(a) {
-		t.Errorf("the whole: %d %s", a.Status, a.Body)
+	if a := v.postFormWithKey("k", all...); a.Status != http.StatusCreated || replayed(a) {
+		t.Errorf("the complete form: status = %d, want 201; body %s", a.Status, a.Body)
 	}
 }
 
@@ -186,20 +186,20 @@ func TestConcurrentRequestWithKey(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		v := newVault(t, d, 0)
-		all := append(v.usual(), pdfFile(samplePDF(50_000)))
+		all := append(v.validFields(), pdfFile(samplePDF(50_000)))
 		whole := form(t, all...)
 		read, write := io.Pipe()
-		var first *answer
+		var first *response
 		var wg sync.WaitGroup
-		wg.Go(func() { first = v.keyed("k", vaultPath, "multipart/form-data; boundary="+boundary, read) })
+		wg.Go(func() { first = v.postWithKey("k", vaultPath, "multipart/form-data; boundary="+boundary, read) })
 		if _, err := write.Write(whole[:20_000]); err != nil {
 			t.Fatal(err)
 		}
 		await(t, func() bool { return v.count(`SELECT count(*) FROM idempotency_keys`) == 1 })
-		a := v.keyedForm("k", all...)
+		a := v.postFormWithKey("k", all...)
 		wait, err := strconv.Atoi(a.Header.Get("Retry-After"))
-		if a.Status != http.StatusConflict || err != nil || wait < 1 || a.refusal(t).Message == "" {
-			t.Errorf("meanwhile: %d %v %s", a.Status, a.Header, a.Body)
+		if a.Status != http.StatusConflict || err != nil || wait < 1 || a.problem(t).Message == "" {
+			t.Errorf("during the first request: status = %d, want 409; header %v, body %s", a.Status, a.Header, a.Body)
 		}
 		if _, err := write.Write(whole[20_000:]); err != nil {
 			t.Fatal(err)
@@ -209,69 +209,70 @@ func TestConcurrentRequestWithKey(t *testing.T) {
 		}
 		wg.Wait()
 		if first.Status != http.StatusCreated {
-			t.Fatalf("%d %s", first.Status, first.Body)
+			t.Fatalf("status = %d, want 201; body %s", first.Status, first.Body)
 		}
-		sameAgain(t, "afterwards", first, v.keyedForm("k", all...))
+		checkReplay(t, "after the first request", first, v.postFormWithKey("k", all...))
 		if rows, files := v.stored(); rows != 1 || files != 1 {
-			t.Errorf("%d rows and %d files", rows, files)
+			t.Errorf("%d rows and %d files are stored, want 1 and 1", rows, files)
 		}
 	})
 }
 
-// If many clients send the same request at once, it is performed once. The others are asked to
-// wait, or get the answer of the first.
-func TestManyRequestsWithOneKey(t *testing.T) {
+// If several clients send the same request concurrently, it is performed once. The other clients
+// get the status 409 or the response to the first request.
+func TestConcurrentRequestsWithOneKey(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		v := newVault(t, d, 0)
-		all := append(v.usual(), pdfFile(samplePDF(20_000)))
-		answers := make([]*answer, 12)
+		all := append(v.validFields(), pdfFile(samplePDF(20_000)))
+		responses := make([]*response, 12)
 		var wg sync.WaitGroup
-		for i := range answers {
-			wg.Go(func() { answers[i] = v.keyedForm("k", all...) })
+		for i := range responses {
+			wg.Go(func() { responses[i] = v.postFormWithKey("k", all...) })
 		}
 		wg.Wait()
 		made := 0
-		for _, a := range answers {
+		for _, a := range responses {
 			switch {
 			case a.Status == http.StatusCreated && !replayed(a):
 				made++
 			case a.Status != http.StatusCreated && a.Status != http.StatusConflict:
-				t.Errorf("%d %s", a.Status, a.Body)
+				t.Errorf("status = %d, body %s", a.Status, a.Body)
 			}
 		}
 		if rows, files := v.stored(); made != 1 || rows != 1 || files != 1 {
-			t.Errorf("%d were done, %d rows and %d files", made, rows, files)
+			t.Errorf("%d requests were performed, %d rows and %d files are stored, want 1 of each", made, rows, files)
 		}
 	})
 }
 
-// Authentication, permission and routing are checked before the key.
+// A key is valid for one token and one path. The token and its permissions are checked before the
+// key.
 func TestKeysArePerToken(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.SQLite(t), 0)
-	all := append(v.usual(), pdfFile(samplePDF(0)))
-	if a := v.keyedForm("k", all...); a.Status != http.StatusCreated {
-		t.Fatalf("%d %s", a.Status, a.Body)
+	all := append(v.validFields(), pdfFile(samplePDF(0)))
+	if a := v.postFormWithKey("k", all...); a.Status != http.StatusCreated {
+		t.Fatalf("status = %d, want 201; body %s", a.Status, a.Body)
 	}
-	mine := v.secret
+	original := v.secret
 	for what, tc := range map[string]struct {
 		secret string
 		status int
 	}{
-		"no token":              {"", 401},
-		"no permission":         {v.token(v.inst, nil, token.VaultList), 403},
-		"another token":         {v.token(v.inst, nil, token.All...), 422}, // a duplicate, not a replay
-		"another's institution": {v.token(v.institution("OTH"), nil, token.All...), 201},
+		"no token":            {"", 401},
+		"no permission":       {v.token(v.inst, nil, token.VaultList), 403},
+		"another token":       {v.token(v.inst, nil, token.All...), 422}, // a duplicate, not a replay
+		"another institution": {v.token(v.institution("OTH"), nil, token.All...), 201},
 	} {
 		v.secret = tc.secret
-		if a := v.keyedForm("k", all...); a.Status != tc.status || replayed(a) {
-			t.Errorf("%s: %d %s", what, a.Status, a.Body)
+		if a := v.postFormWithKey("k", all...); a.Status != tc.status || replayed(a) {
+			t.Errorf("%s: status = %d, want %d; body %s", what, a.Status, tc.status, a.Body)
 		}
 	}
-	v.secret = mine
-	if a := v.keyed("k", vaultPath+"/"+nobody+"/retry", "", http.NoBody); a.Status != http.StatusNotFound {
-		t.Errorf("another path: %d %s", a.Status, a.Body)
+	v.secret = original
+	if a := v.postWithKey("k", vaultPath+"/"+unknownID+"/retry", "", http.NoBody); a.Status != http.StatusNotFound {
+		t.Errorf("another path: status = %d, want 404; body %s", a.Status, a.Body)
 	}
 }
 
@@ -281,19 +282,19 @@ func TestMalformedKeys(t *testing.T) {
 	for _, values := range [][]string{
 		{""}, {strings.Repeat("k", 256)}, {"two words"}, {"tab\tkey"}, {"schlüssel"}, {"\x80"}, {"del\x7f"}, {"a", "b"}, {"a", "a"}, {"a", ""},
 	} {
-		r := v.request(http.MethodPost, vaultPath, bytes.NewReader(form(t, append(v.usual(), pdfFile(samplePDF(0)))...)))
+		r := v.request(http.MethodPost, vaultPath, bytes.NewReader(form(t, append(v.validFields(), pdfFile(samplePDF(0)))...)))
 		r.Header.Set("Content-Type", "multipart/form-data; boundary="+boundary)
 		r.Header["Idempotency-Key"] = values
 		w := httptest.NewRecorder()
-		v.api.Handler().ServeHTTP(w, r) // not through net/http's client, which does not send all of them
-		a := &answer{w.Code, w.Header(), w.Body.Bytes()}
+		v.api.Handler().ServeHTTP(w, r) // the client of net/http does not send all of these headers
+		a := &response{w.Code, w.Header(), w.Body.Bytes()}
 		if a.Status != http.StatusUnprocessableEntity || a.fields(t) != "Idempotency-Key" {
-			t.Errorf("%q: %d %s", values, a.Status, a.Body)
+			t.Errorf("%q: status = %d, want 422; body %s", values, a.Status, a.Body)
 		}
 	}
 	for _, key := range []string{"k", strings.Repeat("k", 255), `"8e03978e-40d5-43dd-bc93-6894a57f9324"`, "!~,;"} {
-		if a := v.keyedForm(key, append(v.usual(), pdfFile(samplePDF(0)))...); a.Status != http.StatusCreated {
-			t.Errorf("%q: %d %s", key, a.Status, a.Body)
+		if a := v.postFormWithKey(key, append(v.validFields(), pdfFile(samplePDF(0)))...); a.Status != http.StatusCreated {
+			t.Errorf("%q: status = %d, want 201; body %s", key, a.Status, a.Body)
 		}
 	}
 }
@@ -307,52 +308,52 @@ func TestRetryAndRevokeRunOncePerKey(t *testing.T) {
 		events := func() int {
 			return v.count(`SELECT count(*) FROM webhook_events WHERE name LIKE '%.retried' OR name LIKE '%.revoked'`)
 		}
-		retry := func() *answer { return v.keyed("k", vaultPath+"/"+id+"/retry", "", http.NoBody) }
+		retry := func() *response { return v.postWithKey("k", vaultPath+"/"+id+"/retry", "", http.NoBody) }
 		first := retry()
 		if first.Status != http.StatusOK || events() != 1 {
-			t.Fatalf("%d %s", first.Status, first.Body)
+			t.Fatalf("status = %d, want 200; body %s", first.Status, first.Body)
 		}
-		sameAgain(t, "retry", first, retry())
-		// Without the key, the response is that there is nothing to retry. That response is not
-		// stored.
-		if a := v.keyed("other", vaultPath+"/"+id+"/retry", "", http.NoBody); a.Status != http.StatusBadRequest || replayed(a) {
-			t.Errorf("%d %s", a.Status, a.Body)
+		checkReplay(t, "retry", first, retry())
+		// With another key the retry is an invalid operation. The response to an invalid operation
+		// is not stored.
+		if a := v.postWithKey("other", vaultPath+"/"+id+"/retry", "", http.NoBody); a.Status != http.StatusBadRequest || replayed(a) {
+			t.Errorf("status = %d, want 400; body %s", a.Status, a.Body)
 		}
 		v.Work(1)
-		if a := v.keyed("other", vaultPath+"/"+id+"/retry", "", http.NoBody); a.Status != http.StatusOK || replayed(a) || events() != 2 {
-			t.Errorf("once it failed again: %d %s", a.Status, a.Body)
+		if a := v.postWithKey("other", vaultPath+"/"+id+"/retry", "", http.NoBody); a.Status != http.StatusOK || replayed(a) || events() != 2 {
+			t.Errorf("after the certificate failed again: status = %d, want 200; body %s", a.Status, a.Body)
 		}
 
-		revoke := func(body string) *answer {
-			return v.keyed("k", vaultPath+"/"+id+"/revoke", "application/json", strings.NewReader(body))
+		revoke := func(body string) *response {
+			return v.postWithKey("k", vaultPath+"/"+id+"/revoke", "application/json", strings.NewReader(body))
 		}
-		wrong := v.keyed("bad", vaultPath+"/"+id+"/revoke", "application/json", strings.NewReader(`{"reason": ""}`))
+		wrong := v.postWithKey("bad", vaultPath+"/"+id+"/revoke", "application/json", strings.NewReader(`{"reason": ""}`))
 		if wrong.Status != http.StatusUnprocessableEntity {
-			t.Errorf("%d %s", wrong.Status, wrong.Body)
+			t.Errorf("status = %d, want 422; body %s", wrong.Status, wrong.Body)
 		}
-		sameAgain(t, "a refused revocation", wrong, v.keyed("bad", vaultPath+"/"+id+"/revoke", "application/json", strings.NewReader(`{"reason":""}`)))
+		checkReplay(t, "an invalid revocation", wrong, v.postWithKey("bad", vaultPath+"/"+id+"/revoke", "application/json", strings.NewReader(`{"reason":""}`)))
 		first = revoke(`{"reason": "withdrawn", "note": "x"}`)
 		if first.Status != http.StatusOK {
-			t.Fatalf("%d %s", first.Status, first.Body)
+			t.Fatalf("status = %d, want 200; body %s", first.Status, first.Body)
 		}
-		sameAgain(t, "revoke, written otherwise", first, revoke("{\n\t\"reason\":\"withdrawn\",\"note\":\"x\"\n}"))
-		otherContent(t, "another reason", revoke(`{"reason": "other", "note": "x"}`))
-		otherContent(t, "no note", revoke(`{"reason": "withdrawn"}`))
-		// Revoking a revoked certificate changes nothing, and its answer is stored too.
-		again := v.keyed("k2", vaultPath+"/"+id+"/revoke", "application/json", strings.NewReader(`{"reason": "again"}`))
+		checkReplay(t, "a revocation with other white space", first, revoke("{\n\t\"reason\":\"withdrawn\",\"note\":\"x\"\n}"))
+		checkOtherContent(t, "another reason", revoke(`{"reason": "other", "note": "x"}`))
+		checkOtherContent(t, "no note", revoke(`{"reason": "withdrawn"}`))
+		// Revoking a revoked certificate changes nothing. The response is also stored.
+		again := v.postWithKey("k2", vaultPath+"/"+id+"/revoke", "application/json", strings.NewReader(`{"reason": "again"}`))
 		if again.Status != http.StatusOK || replayed(again) || data(t, again)["revocation_reason"] != "withdrawn" {
-			t.Errorf("%d %s", again.Status, again.Body)
+			t.Errorf("status = %d, want 200; body %s", again.Status, again.Body)
 		}
-		sameAgain(t, "revoked again", again, v.keyed("k2", vaultPath+"/"+id+"/revoke", "application/json", strings.NewReader(`{"reason": "again"}`)))
+		checkReplay(t, "a second revocation", again, v.postWithKey("k2", vaultPath+"/"+id+"/revoke", "application/json", strings.NewReader(`{"reason": "again"}`)))
 		if events() != 3 {
-			t.Errorf("%d events", events())
+			t.Errorf("%d events were recorded, want 3", events())
 		}
 	})
 }
 
-// The answer is stored with the operation, however the request ends: with an error of the
-// transaction, a panic, or a client that disconnected.
-func TestAnswerIsStoredWithOperation(t *testing.T) {
+// The response is stored if and only if the operation is committed, even if the transaction returns
+// an error or panics.
+func TestResponseIsStoredWithOperation(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		v := newVault(t, d, 0)
@@ -376,7 +377,7 @@ func TestAnswerIsStoredWithOperation(t *testing.T) {
 					_, err := v.api.Certs.Upload(c.Context(), cert.Upload{
 						Institution: v.inst, Context: cert.SingleUpload, Title: key, FullName: "Ada", Email: "ada@example.org", File: file,
 						Then: func(ctx context.Context, tx *db.Tx, made *cert.Certificate) error {
-							if err := x.answerTx(ctx, tx, http.StatusCreated, made.UUID); err != nil {
+							if err := x.respondTx(ctx, tx, http.StatusCreated, made.UUID); err != nil {
 								return err
 							}
 							return end(ctx, tx)
@@ -387,50 +388,50 @@ func TestAnswerIsStoredWithOperation(t *testing.T) {
 			}
 			return w, x.end(w, err)
 		}
-		well := func(context.Context, *db.Tx) error { return nil }
-		broken := errors.New("the disk is on fire")
+		succeed := func(context.Context, *db.Tx) error { return nil }
+		broken := errors.New("broken")
 		if _, err := upload("broken", func(context.Context, *db.Tx) error { return broken }); !errors.Is(err, broken) {
-			t.Errorf("%v", err)
+			t.Errorf("the error is %v, want %v", err, broken)
 		}
 		func() {
 			defer func() { _ = recover() }()
 			_, _ = upload("panic", func(context.Context, *db.Tx) error { panic("nil map") })
 		}()
 		if n := v.count(`SELECT count(*) FROM idempotency_keys`) + v.count(`SELECT count(*) FROM certificates`); n != 0 {
-			t.Fatalf("%d rows are left of what was undone", n)
+			t.Fatalf("%d rows are left after the rollback", n)
 		}
 		for _, key := range []string{"broken", "panic"} {
-			first, err := upload(key, well)
+			first, err := upload(key, succeed)
 			if err != nil || first.Code != http.StatusCreated {
-				t.Fatalf("%s: %d %s, %v", key, first.Code, first.Body, err)
+				t.Fatalf("%s: status = %d, want 201; body %s, %v", key, first.Code, first.Body, err)
 			}
-			again, err := upload(key, well)
+			again, err := upload(key, succeed)
 			if err != nil || again.Body.String() != first.Body.String() || again.Header().Get("Idempotency-Replayed") != "true" {
-				t.Errorf("%s: %d %s, %v", key, again.Code, again.Body, err)
+				t.Errorf("%s: status = %d, body %s, %v", key, again.Code, again.Body, err)
 			}
 		}
 		if n := v.count(`SELECT count(*) FROM certificates`); n != 2 {
-			t.Errorf("%d certificates", n)
+			t.Errorf("%d certificates were created, want 2", n)
 		}
 	})
 }
 
-// A request that the client aborts frees its key.
-func TestDroppedConnectionFreesKey(t *testing.T) {
+// A request that the client aborts releases its key.
+func TestAbortedRequestReleasesKey(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.SQLite(t), 0)
-	all := append(v.usual(), pdfFile(samplePDF(50_000)))
+	all := append(v.validFields(), pdfFile(samplePDF(50_000)))
 	ctx, cancel := context.WithCancel(t.Context())
 	read, write := io.Pipe()
 	r := v.request(http.MethodPost, vaultPath, read).WithContext(ctx)
 	r.Header.Set("Content-Type", "multipart/form-data; boundary="+boundary)
 	r.Header.Set("Idempotency-Key", "k")
-	gone := make(chan struct{})
+	done := make(chan struct{})
 	go func() {
-		defer close(gone)
+		defer close(done)
 		res, err := v.server.Client().Do(r)
 		if err == nil {
-			t.Errorf("answered %d", res.StatusCode)
+			t.Errorf("the aborted request got the status %d", res.StatusCode)
 			_ = res.Body.Close()
 		}
 	}()
@@ -440,15 +441,15 @@ func TestDroppedConnectionFreesKey(t *testing.T) {
 	await(t, func() bool { return v.count(`SELECT count(*) FROM idempotency_keys`) == 1 })
 	cancel()
 	_ = write.CloseWithError(os.ErrClosed)
-	<-gone
+	<-done
 	await(t, func() bool { return v.count(`SELECT count(*) FROM idempotency_keys`) == 0 })
-	if a := v.keyedForm("k", all...); a.Status != http.StatusCreated || replayed(a) {
-		t.Errorf("%d %s", a.Status, a.Body)
+	if a := v.postFormWithKey("k", all...); a.Status != http.StatusCreated || replayed(a) {
+		t.Errorf("status = %d, want 201; body %s", a.Status, a.Body)
 	}
 }
 
-// A handler that sets no answer causes an internal error, not an empty success.
-func TestOperationWithoutAnswer(t *testing.T) {
+// If a handler sets no response, the error is internal and the response is not empty.
+func TestOperationWithoutResponse(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.SQLite(t), 0)
 	w := httptest.NewRecorder()
@@ -459,6 +460,6 @@ func TestOperationWithoutAnswer(t *testing.T) {
 	}
 	err = x.end(w, nil)
 	if fault.KindOf(err) != fault.Internal || err == nil || w.Body.Len() != 0 {
-		t.Errorf("%v, %s", err, w.Body)
+		t.Errorf("end returned %v and wrote %q, want an internal error", err, w.Body)
 	}
 }

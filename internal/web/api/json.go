@@ -17,7 +17,7 @@ import (
 	"github.com/certvault/certvault/internal/web/body"
 )
 
-// maxJSON bounds a JSON body in bytes.
+// maxJSON is the maximum size of a JSON body in bytes.
 const maxJSON = 64 << 10
 
 var jsonLimits = body.Limits{
@@ -25,9 +25,10 @@ var jsonLimits = body.Limits{
 	Broken: fault.New(fault.Invalid, "The request body could not be read to its end."),
 }
 
-// readJSON reads the JSON object of a request into v, and its fields into the fingerprint. An error
-// names a field of the wrong type. Unlike package json, it rejects invalid UTF-8, which package
-// json would replace, and a field that is given twice, of which package json would use the last.
+// readJSON reads the JSON object of a request into v, and its fields into the fingerprint. If a
+// field has the wrong type, the error contains the name of the field. Unlike package json, readJSON
+// rejects invalid UTF-8, which package json would replace, and repeated fields, of which package
+// json would use the last.
 func readJSON(w http.ResponseWriter, x *exchange, v any) error {
 	r := x.call.Request
 	mediaType, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
@@ -63,8 +64,8 @@ func readJSON(w http.ResponseWriter, x *exchange, v any) error {
 
 const notObject = "The request body is not a JSON object."
 
-// addFields adds the fields of a JSON object to the fingerprint. A field must not
-// be given twice; package json ignores the case of names, and so does addFields.
+// addFields adds the fields of a JSON object to the fingerprint. It returns fault.Invalid if a
+// field is repeated. Like package json, it ignores the case of names.
 func addFields(x *exchange, object []byte) error {
 	dec := json.NewDecoder(bytes.NewReader(object))
 	if open, err := dec.Token(); err != nil || open != json.Delim('{') {
@@ -101,8 +102,8 @@ func addFields(x *exchange, object []byte) error {
 	return bad.Err()
 }
 
-// loneSurrogate reports whether JSON text has an escape of half a surrogate pair
-// (RFC 8259, 8.2), which is not a character.
+// loneSurrogate reports whether JSON text has an escape of half a surrogate pair (RFC 8259, 8.2),
+// which is not a character.
 func loneSurrogate(text []byte) bool {
 	for i := 0; i < len(text); i++ {
 		if text[i] != '\\' {
@@ -110,7 +111,7 @@ func loneSurrogate(text []byte) bool {
 		}
 		unit, ok := escapedUnit(text[i:])
 		if !ok {
-			i++ // past the second character of the escape, which may be a backslash
+			i++ // skip the second character of the escape, which may be a backslash
 			continue
 		}
 		i += 5
@@ -126,7 +127,7 @@ func loneSurrogate(text []byte) bool {
 	return false
 }
 
-// escapedUnit reads \uXXXX.
+// escapedUnit returns the UTF-16 code unit of the escape \uXXXX at the beginning of text.
 func escapedUnit(text []byte) (rune, bool) {
 	if len(text) < 6 || text[0] != '\\' || text[1] != 'u' {
 		return 0, false

@@ -16,7 +16,7 @@ import (
 	"github.com/certvault/certvault/internal/web"
 )
 
-// page is the response with a list.
+// page is a response with a list.
 type page struct {
 	Data  any   `json:"data"`
 	Links links `json:"links"`
@@ -42,8 +42,8 @@ type meta struct {
 	NextCursor   *string `json:"next_cursor"`
 }
 
-// parameter parses the value of one query parameter into a filter and returns what is wrong with
-// it, "" if nothing is.
+// parameter parses the value of a query parameter into a filter. It returns a message if the value
+// is invalid, and "" otherwise.
 type parameter func(f *search.Filter, value string) string
 
 // vaultParameters are the parameters of the list of vault certificates.
@@ -56,7 +56,7 @@ var vaultParameters = map[string]parameter{
 	"search":          func(f *search.Filter, value string) string { f.Search = value; return "" },
 }
 
-// oneOf returns a message that lists the valid values if value is none of them.
+// oneOf returns a message with the valid values if value is not in list, and "" otherwise.
 func oneOf[T ~string](list []T, value T) string {
 	if slices.Contains(list, value) {
 		return ""
@@ -86,8 +86,8 @@ func (a *API) list(w http.ResponseWriter, c *call) error {
 	return web.WriteJSON(w, http.StatusOK, paged(a.Links.To(c.URL.Path), query, filter.Range, list.Part, len(data), data))
 }
 
-// readFilter parses a query with the given parameters and those that every list has. An empty value
-// is ignored, but an empty cursor starts a list by cursor.
+// readFilter parses a query with the given parameters and the parameters that every list has. It
+// ignores empty values, except for an empty cursor, which begins a list with cursors.
 func readFilter(c *call, parameters map[string]parameter, f search.Filter) (search.Filter, url.Values, error) {
 	query, err := url.ParseQuery(c.URL.RawQuery)
 	if err != nil {
@@ -119,7 +119,7 @@ func readFilter(c *call, parameters map[string]parameter, f search.Filter) (sear
 			}
 		}
 	}
-	if f.Walks() && query.Has("page") {
+	if f.HasCursor() && query.Has("page") {
 		bad.Add("page", "A list has pages or a cursor, not both.")
 	}
 	return f, query, bad.Err()
@@ -134,7 +134,7 @@ func number(bad *fault.Fields, name, value string, limit int) int {
 	return n
 }
 
-// paged returns the response for a list, of which n records are on this page.
+// paged returns the response with a page of a list. n is the number of records on the page.
 func paged(path string, query url.Values, r listing.Range, l listing.Part, n int, data any) page {
 	link := func(name, value string) *string {
 		q := maps.Clone(query)
@@ -147,7 +147,7 @@ func paged(path string, query url.Values, r listing.Range, l listing.Part, n int
 	to := func(n int) *string { return link("page", strconv.Itoa(n)) }
 	p := page{Data: data, Meta: meta{Path: path, PerPage: r.PerPage}}
 	follow := func() { p.Meta.NextCursor, p.Links.Next = &l.Next, link("cursor", l.Next) }
-	if r.Walks() {
+	if r.HasCursor() {
 		p.Links.First = *link("cursor", "")
 		if l.Next != "" {
 			follow()
@@ -163,7 +163,7 @@ func paged(path string, query url.Values, r listing.Range, l listing.Part, n int
 	case (r.Page+1)*r.PerPage <= listing.MaxDepth:
 		p.Links.Next = to(r.Page + 1)
 	case l.Next != "":
-		// After the last page that a number can reach, the cursor continues.
+		// Later pages have no number, so the next link has a cursor.
 		follow()
 	}
 	if n > 0 {

@@ -14,7 +14,8 @@ import (
 	"github.com/certvault/certvault/internal/web"
 )
 
-// names are the names of the fields in requests. The name of the file is that of the single upload.
+// names has the names of the fields in requests. The name of the file is the name in a single
+// upload.
 var names = map[cert.Field]string{
 	cert.FieldTitle: "certificate_title", cert.FieldName: "full_name", cert.FieldEmail: "applicant_email", cert.FieldIssueDate: "issue_date",
 	cert.FieldDetails: "details", cert.FieldFile: "certificate_file", cert.FieldReason: "reason", cert.FieldNote: "note",
@@ -23,29 +24,29 @@ var names = map[cert.Field]string{
 // fileID is the field of the file in an entry of a bulk upload.
 const fileID = "file_id"
 
-// entryFields are the fields of an entry of a bulk upload, by their names.
+// entryFields has the fields of an entry of a bulk upload, by their names in requests.
 var entryFields = map[string]cert.Field{
 	"certificate_title": cert.FieldTitle, "full_name": cert.FieldName, "applicant_email": cert.FieldEmail, "issue_date": cert.FieldIssueDate,
 	"details": cert.FieldDetails, fileID: cert.FieldFile,
 }
 
-// The rules for the form of a bulk upload's request.
+// Codes of malformed requests for a bulk upload.
 const (
-	// codeNotString is a value that is not text.
+	// codeNotString means that a value is not text.
 	codeNotString cert.Code = "not_string"
-	// codeNotEntry is a value that should be an entry.
+	// codeNotEntry means that a value must be an entry.
 	codeNotEntry cert.Code = "not_entry"
-	// codeNotArray is a value that should be the array of entries.
+	// codeNotArray means that a value must be the array of entries.
 	codeNotArray cert.Code = "not_array"
-	// codeBadName is a malformed name that begins like that of a field of an entry.
+	// codeBadName means that a name begins like the name of a field of an entry but is malformed.
 	codeBadName cert.Code = "bad_name"
-	// codeBadIndex is an invalid number of an entry.
+	// codeBadIndex means that the number of an entry is invalid.
 	codeBadIndex cert.Code = "bad_index"
 )
 
-// wording maps each code to the message of the contract. {field} is the label of the field; {limit}
-// and {detail} are those of the problem.
-var wording = map[cert.Code]string{
+// messages maps each code to the message that the API promises. {field} is the label of the field;
+// {limit} and {detail} are the values of the problem.
+var messages = map[cert.Code]string{
 	cert.CodeNotText:         "The {field} field must be text in UTF-8 without NUL characters.",
 	cert.CodeRequired:        "The {field} field is required.",
 	cert.CodeTooLong:         "The {field} field must not be greater than {limit} characters.",
@@ -64,30 +65,31 @@ var wording = map[cert.Code]string{
 	codeBadIndex:             fmt.Sprintf("The number of an entry must be from 0 to %d, in digits and without leading zeros.", batch.MaxIndex),
 }
 
-// say words a problem of a field; name is its name in requests.
-func say(name string, p cert.Problem) string {
+// problemText returns the message of a problem of a field. name is the name of the field in
+// requests.
+func problemText(name string, p cert.Problem) string {
 	return strings.NewReplacer("{field}", strings.ReplaceAll(name, "_", " "), "{limit}", strconv.Itoa(p.Limit), "{detail}", p.Detail).
-		Replace(cmp.Or(wording[p.Code], "The {field} field is invalid."))
+		Replace(cmp.Or(messages[p.Code], "The {field} field is invalid."))
 }
 
-// worded returns an error whose problems have the messages of the contract. Another error is
-// returned unchanged.
-func worded(err error) error {
+// withMessages returns an error whose problems have the messages that the API promises. It returns
+// any other error unchanged.
+func withMessages(err error) error {
 	var bad fault.Fields
 	if problems, ok := errors.AsType[batch.Problems](err); ok {
 		for _, p := range problems {
-			name, text := sayEntry(p)
+			name, text := entryProblemText(p)
 			bad.Add(name, text)
 		}
 		return bad.Err()
 	}
 	for _, p := range cert.ProblemsOf(err) {
 		name := names[p.Field]
-		bad.Add(name, say(name, p))
+		bad.Add(name, problemText(name, p))
 		if p.Code == cert.CodeDuplicate {
-			// The contract adds the existing certificate and uses the plain message.
+			// This response also has the UUID of the existing certificate.
 			bad.Add("existing_uuid", p.Detail)
-			return &fault.Error{Kind: fault.Invalid, Message: say(name, p), Fields: bad.List()}
+			return &fault.Error{Kind: fault.Invalid, Message: problemText(name, p), Fields: bad.List()}
 		}
 	}
 	if bad.Len() > 0 {
@@ -96,40 +98,40 @@ func worded(err error) error {
 	return err
 }
 
-// sayEntry returns the name and the message of a problem of a bulk upload.
-func sayEntry(p batch.Problem) (name, text string) {
+// entryProblemText returns the name of the field and the message of a problem of a bulk upload.
+func entryProblemText(p batch.Problem) (name, text string) {
 	field := names[p.Field]
 	if p.Field == cert.FieldFile {
 		field = fileID
 	}
 	switch {
 	case p.Entry == batch.NoEntry && p.Detail != "":
-		return p.Detail, say("entries", p.Problem)
+		return p.Detail, problemText("entries", p.Problem)
 	case p.Entry == batch.NoEntry:
-		return "entries", say("entries", p.Problem)
+		return "entries", problemText("entries", p.Problem)
 	case field == "" && p.Code == batch.CodeRepeated:
 		return fmt.Sprintf("entries.%d", p.Entry), "The entry is given more than once."
 	case field == "":
-		return fmt.Sprintf("entries.%d", p.Entry), say("entry", p.Problem)
+		return fmt.Sprintf("entries.%d", p.Entry), problemText("entry", p.Problem)
 	default:
-		return fmt.Sprintf("entries.%d.%s", p.Entry, field), say(field, p.Problem)
+		return fmt.Sprintf("entries.%d.%s", p.Entry, field), problemText(field, p.Problem)
 	}
 }
 
-// sayRejection returns the message for a rejected entry. An entry that was rejected before problems
-// had codes has its message stored.
-func sayRejection(e *batch.Entry) string {
+// rejectionText returns the message for a rejected entry. If the stored entry has no code, it has
+// the message itself.
+func rejectionText(e *batch.Entry) string {
 	if e.Problem == nil {
 		return e.Error
 	}
-	text := say(names[e.Problem.Field], *e.Problem)
+	text := problemText(names[e.Problem.Field], *e.Problem)
 	if e.Problem.Code == cert.CodeDuplicate {
 		text += ": " + e.Problem.Detail
 	}
 	return text
 }
 
-// writeError writes an error with the messages of the contract.
+// writeError writes an error with the messages that the API promises.
 func writeError(w http.ResponseWriter, r *http.Request, err error) {
-	web.WriteJSONError(w, r, worded(err))
+	web.WriteJSONError(w, r, withMessages(err))
 }

@@ -21,22 +21,22 @@ import (
 	"github.com/certvault/certvault/internal/pdf/pdftest"
 )
 
-var update = flag.Bool("update", false, "rewrite the recorded answers in testdata")
+var update = flag.Bool("update", false, "rewrite the recorded responses in testdata")
 
 const problemsFile = "testdata/problems.txt"
 
-// maxRecorded bounds the length of a body that is recorded in full; a longer one is
-// recorded by its digest.
+// maxRecorded is the maximum length of a body that is recorded completely. Of a longer body, the
+// beginning and the digest are recorded.
 const maxRecorded = 4096
 
-// recorder collects answers in the order of the requests.
+// recorder collects responses in the order of the requests.
 type recorder struct {
 	*vault
 
 	b bytes.Buffer
 }
 
-// varying matches the values that differ between runs: ids, reference ids and times.
+// varying has patterns for the values that differ between runs: ids, reference ids and times.
 var varying = []struct {
 	pattern *regexp.Regexp
 	mask    string
@@ -47,24 +47,24 @@ var varying = []struct {
 	{regexp.MustCompile(`Bulk upload of [-0-9: ]+ UTC`), "(name)"},
 }
 
-// record adds an answer: its status and its body, with varying values masked.
-func (r *recorder) record(name string, a *answer) {
+// record adds the status and the body of a response, with varying values masked.
+func (r *recorder) record(name string, a *response) {
 	r.tb.Helper()
 	body := string(a.Body)
-	for _, one := range varying {
-		body = one.pattern.ReplaceAllString(body, one.mask)
+	for _, v := range varying {
+		body = v.pattern.ReplaceAllString(body, v.mask)
 	}
 	if len(body) > maxRecorded {
 		body = fmt.Sprintf("%s ... %d bytes, SHA-256 %x\n", strings.ToValidUTF8(body[:300], ""), len(body), sha256.Sum256([]byte(body)))
 	}
 	if a.Status < 400 || a.Status >= 500 {
-		r.tb.Errorf("%s: %d %.300s is no refusal", name, a.Status, a.Body)
+		r.tb.Errorf("%s: status = %d, body %.300s; want a client error", name, a.Status, a.Body)
 	}
 	fmt.Fprintf(&r.b, "%s\n%d %s\n", name, a.Status, body)
 }
 
-// TestRecordedProblems compares the body of each refusal of the interface, byte for
-// byte, with the one in testdata.
+// TestRecordedProblems compares the body of each error response of the API, byte by byte, with the
+// body in testdata.
 func TestRecordedProblems(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -95,7 +95,7 @@ func TestRecordedProblems(t *testing.T) {
 					t.Fatalf("line %d after %q:\n got %s\nwant %s", i+1, lines[max(0, i-1)], lines[i], recorded[i])
 				}
 			}
-			t.Fatalf("%d lines, want %d", len(lines), len(recorded))
+			t.Fatalf("got %d lines, want %d", len(lines), len(recorded))
 		}
 	})
 }
@@ -140,38 +140,38 @@ func (r *recorder) recordUploads() {
 	} {
 		r.record("upload: "+tc.name, r.post(form(r.tb, tc.parts...)))
 	}
-	first := form(r.tb, append(r.usual(), file)...)
+	first := form(r.tb, append(r.validFields(), file)...)
 	if a := r.post(first); a.Status != http.StatusCreated {
-		r.tb.Fatalf("%d %s", a.Status, a.Body)
+		r.tb.Fatalf("status = %d, want 201; body %s", a.Status, a.Body)
 	}
 	r.record("upload: a duplicate", r.post(first))
 }
 
 func (r *recorder) recordForms() {
 	file := raw(disposition("certificate_file")+`; filename="a.pdf"`, string(samplePDF(0)))
-	good := raw(disposition("certificate_title"), "Form") + raw(disposition("full_name"), "Ada") + raw(disposition("applicant_email"), "ada@example.org")
+	valid := raw(disposition("certificate_title"), "Form") + raw(disposition("full_name"), "Ada") + raw(disposition("applicant_email"), "ada@example.org")
 	end := "--" + boundary + "--\r\n"
 	for _, tc := range []struct{ name, body string }{
 		{"empty", ""},
 		{"no boundary", "hello"},
-		{"no end", good + file},
-		{"a part without a name", good + raw("Content-Disposition: form-data", "x") + file + end},
-		{"a file name with NUL", good + raw(disposition("certificate_file")+"; filename=\"a\x00.pdf\"", "x") + end},
-		{"a head of many lines", good + raw(disposition("details")+strings.Repeat("\r\nX: y", 20_000), "x") + file + end},
+		{"no end", valid + file},
+		{"a part without a name", valid + raw("Content-Disposition: form-data", "x") + file + end},
+		{"a file name with NUL", valid + raw(disposition("certificate_file")+"; filename=\"a\x00.pdf\"", "x") + end},
+		{"a head of many lines", valid + raw(disposition("details")+strings.Repeat("\r\nX: y", 20_000), "x") + file + end},
 		{"too many parts", strings.Repeat(raw(disposition("x"), ""), 101) + end},
-		{"too large", good + file + end + strings.Repeat(" ", maxBody)},
+		{"too large", valid + file + end + strings.Repeat(" ", maxBody)},
 	} {
 		r.record("form: "+tc.name, r.post([]byte(tc.body)))
 	}
 	for _, contentType := range []string{"", "application/json", "multipart/form-data", "multipart/form-data; boundary=another"} {
 		for _, path := range []string{"", "/upload-file", "/bulk"} {
-			q := r.request(http.MethodPost, vaultPath+path, strings.NewReader(good+file+end))
+			q := r.request(http.MethodPost, vaultPath+path, strings.NewReader(valid+file+end))
 			q.Header.Set("Content-Type", contentType)
 			r.record(fmt.Sprintf("form: type %q to %q", contentType, path), r.do(q))
 		}
 	}
 	for _, path := range []string{"", "/upload-file", "/bulk"} {
-		q := r.request(http.MethodPost, vaultPath+path, strings.NewReader(good+file+end))
+		q := r.request(http.MethodPost, vaultPath+path, strings.NewReader(valid+file+end))
 		q.Header.Set("Content-Type", multipartType)
 		q.Header.Set("Content-Encoding", "gzip")
 		r.record(fmt.Sprintf("form: compressed, to %q", path), r.do(q))
@@ -195,7 +195,7 @@ func pictures(tb testing.TB) (jpg, lossless []byte) {
 	return j.Bytes(), p.Bytes()
 }
 
-// sized returns a PNG with another width and height, in colours of 64 bits.
+// sized returns a copy of a PNG whose header has another width and height, and 64 bits per pixel.
 func sized(content []byte, width, height uint32) []byte {
 	out := bytes.Clone(content)
 	header := out[12:29]
@@ -255,12 +255,12 @@ func (r *recorder) recordFiles() {
 		{"a PNG that is too short", "a.png", sized(lossless, 100, 100)},
 		{"too large", "a.pdf", append(samplePDF(20_971_520), '\n')},
 	} {
-		r.record("file: "+tc.name, r.post(form(r.tb, append(r.usual(), part{name: "certificate_file", file: tc.file, content: tc.content})...)))
+		r.record("file: "+tc.name, r.post(form(r.tb, append(r.validFields(), part{name: "certificate_file", file: tc.file, content: tc.content})...)))
 		r.record("staged file: "+tc.name, r.postFile(part{name: "file", file: tc.file, content: tc.content}))
 	}
 	r.exec(`UPDATE institutions SET refuse_active = true`)
 	active := pdftest.File("", "<</Type/Catalog/Pages 2 0 R/OpenAction<</S/JavaScript/JS(x)>>>>", pages, page)
-	r.record("file: active content", r.post(form(r.tb, append(r.usual(), pdfFile(active))...)))
+	r.record("file: active content", r.post(form(r.tb, append(r.validFields(), pdfFile(active))...)))
 	r.record("staged file: active content", r.postFile(part{name: "file", file: "a.pdf", content: active}))
 	r.exec(`UPDATE institutions SET refuse_active = false`)
 }

@@ -36,7 +36,7 @@ func (r *recorder) recordStaged() {
 }
 
 func (r *recorder) recordBulk() {
-	file, other := r.stage("diploma.pdf"), newForeign(r.vault)
+	file, other := r.stage("diploma.pdf"), stageForeign(r.vault)
 	long := strings.Repeat("é", 256)
 	at := func(name, value string) field { return field{"entries[7][" + name + "]", value} }
 	many := make([]field, 0, 6_000)
@@ -216,24 +216,24 @@ func (r *recorder) recordRecords() {
 
 func (r *recorder) recordKeys() {
 	file := pdfFile(samplePDF(0))
-	good := append(r.usual(), file)
+	valid := append(r.validFields(), file)
 	for _, key := range []string{"a b", "é", strings.Repeat("k", 256)} {
-		r.record(fmt.Sprintf("key: %.5q", key), r.keyedForm(key, good...))
+		r.record(fmt.Sprintf("key: %.5q", key), r.postFormWithKey(key, valid...))
 	}
-	q := r.request(http.MethodPost, vaultPath, bytes.NewReader(form(r.tb, good...)))
+	q := r.request(http.MethodPost, vaultPath, bytes.NewReader(form(r.tb, valid...)))
 	q.Header.Set("Content-Type", multipartType)
 	q.Header["Idempotency-Key"] = []string{"one", "two"}
 	r.record("key: two", r.do(q))
-	if a := r.keyedForm("kept", good...); a.Status != http.StatusCreated {
-		r.tb.Fatalf("%d %s", a.Status, a.Body)
+	if a := r.postFormWithKey("kept", valid...); a.Status != http.StatusCreated {
+		r.tb.Fatalf("status = %d, want 201; body %s", a.Status, a.Body)
 	}
-	r.record("key: other content", r.keyedForm("kept", append(r.usual(), file)...))
+	r.record("key: other content", r.postFormWithKey("kept", append(r.validFields(), file)...))
 	for range 2 {
-		r.record("key: a refusal", r.keyedForm("refused", text("full_name", "Ada"), text("certificate_file", "x")))
-		r.record("key: a duplicate", r.keyedForm("duplicate", good...))
-		r.record("key: a refused file", r.keyed("staged", vaultPath+"/upload-file", multipartType, bytes.NewReader(form(r.tb, part{name: "file", file: "a.pdf", content: []byte("x")}))))
-		r.record("key: a bulk upload", r.keyed("bulk", vaultPath+"/bulk", "application/json", strings.NewReader(`{"entries": [{"details": 5}, 5], "x": 1}`)))
-		r.record("key: a form", r.keyed("form", vaultPath, multipartType, strings.NewReader("x")))
+		r.record("key: a refusal", r.postFormWithKey("refused", text("full_name", "Ada"), text("certificate_file", "x")))
+		r.record("key: a duplicate", r.postFormWithKey("duplicate", valid...))
+		r.record("key: a refused file", r.postWithKey("staged", vaultPath+"/upload-file", multipartType, bytes.NewReader(form(r.tb, part{name: "file", file: "a.pdf", content: []byte("x")}))))
+		r.record("key: a bulk upload", r.postWithKey("bulk", vaultPath+"/bulk", "application/json", strings.NewReader(`{"entries": [{"details": 5}, 5], "x": 1}`)))
+		r.record("key: a form", r.postWithKey("form", vaultPath, multipartType, strings.NewReader("x")))
 	}
 	found, _, err := r.api.Tokens.Authenticate(r.tb.Context(), r.secret)
 	if err != nil {
@@ -245,7 +245,7 @@ func (r *recorder) recordKeys() {
 	if err != nil {
 		r.tb.Fatal(err)
 	}
-	r.record("key: under way", r.keyedForm("busy", good...))
+	r.record("key: under way", r.postFormWithKey("busy", valid...))
 	if err := claim.Release(r.tb.Context()); err != nil {
 		r.tb.Fatal(err)
 	}
@@ -254,13 +254,13 @@ func (r *recorder) recordKeys() {
 // recordEntries records the rejected entries of a batch.
 func (r *recorder) recordEntries() {
 	r.exec(`UPDATE staged_files SET expires_at = 9000000000000000`)
-	file, gone := r.stage("diploma.pdf"), r.stage("gone.pdf")
-	fields := append(append(entry(1, file), entry(2, gone)...), entry(1, file)...)
+	file, deleted := r.stage("diploma.pdf"), r.stage("gone.pdf")
+	fields := append(append(entry(1, file), entry(2, deleted)...), entry(1, file)...)
 	for i := range fields[8:] {
 		fields[8+i].name = strings.Replace(fields[8+i].name, "entries[1]", "entries[3]", 1)
 	}
 	id := r.accept(r.postBulk(multipartType, multipartOf(r.tb, fields)), 3)
-	r.exec(`DELETE FROM staged_files WHERE uuid = $1`, gone)
+	r.exec(`DELETE FROM staged_files WHERE uuid = $1`, deleted)
 	if err := r.Queue.Start(r.tb.Context()); err != nil {
 		r.tb.Fatal(err)
 	}

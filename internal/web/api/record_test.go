@@ -10,35 +10,35 @@ import (
 	"github.com/certvault/certvault/internal/db/dbtest"
 )
 
-// The audit log names the token and its remote address. A batch is one entry, whatever its size,
-// and a replayed response is not logged as an action.
+// The audit log has the token and the remote address of each action. A batch of any size is one
+// entry. A replayed response is not an action.
 func TestAuditLog(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		v := newVault(t, d, 0)
-		body := append(v.usual(), pdfFile(samplePDF(0)))
+		body := append(v.validFields(), pdfFile(samplePDF(0)))
 		for range 2 {
-			if a := v.keyedForm("once", body...); a.Status != 201 {
-				t.Fatalf("%d %s", a.Status, a.Body)
+			if a := v.postFormWithKey("once", body...); a.Status != 201 {
+				t.Fatalf("status = %d, body %s", a.Status, a.Body)
 			}
 		}
 		fields := append(entry(0, v.stage("a.pdf")), entry(1, v.stage("b.pdf"))...)
 		a := v.postBulk(multipartType, multipartOf(t, fields))
 		if a.Status != 202 {
-			t.Fatalf("%d %s", a.Status, a.Body)
+			t.Fatalf("status = %d, body %s", a.Status, a.Body)
 		}
 		v.Work(3)
 		list, _, err := audit.New(d).List(t.Context(), v.inst.ID, audit.Filter{Actor: "registry"}, "", 10)
 		if err != nil || len(list) != 2 {
-			t.Fatalf("%+v, %v", list, err)
+			t.Fatalf("the log has %+v, %v", list, err)
 		}
 		batch, upload := list[0], list[1]
 		if upload.Action != audit.CertificateUploaded || batch.Action != audit.BatchAccepted || fmt.Sprint(batch.Detail) != "map[certificates:2]" {
-			t.Errorf("%+v", list)
+			t.Errorf("the entries are %+v", list)
 		}
 		for _, e := range list {
 			if e.Actor.Type != audit.Token || e.Actor.ID != "1" || !e.Actor.Address.IsLoopback() || !strings.Contains(v.log.String(), `"request_id":"`+e.Actor.RequestID+`"`) {
-				t.Errorf("%+v", e.Actor)
+				t.Errorf("the actor is %+v", e.Actor)
 			}
 		}
 	})

@@ -7,8 +7,8 @@ import (
 	"github.com/certvault/certvault/internal/web"
 )
 
-// one is a response with one record.
-type one struct {
+// recordResponse is a response with one record.
+type recordResponse struct {
 	Data any `json:"data"`
 }
 
@@ -29,7 +29,7 @@ func (a *API) view(w http.ResponseWriter, c *call) error {
 	if err != nil {
 		return err
 	}
-	return web.WriteJSON(w, http.StatusOK, one{Data: data})
+	return web.WriteJSON(w, http.StatusOK, recordResponse{Data: data})
 }
 
 func (a *API) download(w http.ResponseWriter, c *call) error {
@@ -41,7 +41,7 @@ func (a *API) download(w http.ResponseWriter, c *call) error {
 }
 
 func (a *API) retry(w http.ResponseWriter, c *call) error {
-	// An unknown record is 404, whatever else is wrong.
+	// For an unknown record the status is 404, even if the request has other errors.
 	found, err := a.find(c)
 	if err != nil {
 		return err
@@ -58,7 +58,7 @@ func (a *API) retry(w http.ResponseWriter, c *call) error {
 }
 
 func (a *API) revoke(w http.ResponseWriter, c *call) error {
-	// An unknown record is 404, whatever the body contains.
+	// For an unknown record the status is 404, even if the body is invalid.
 	found, err := a.find(c)
 	if err != nil {
 		return err

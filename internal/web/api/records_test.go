@@ -18,9 +18,9 @@ import (
 	"github.com/certvault/certvault/internal/db/dbtest"
 )
 
-// recordFields lists every field of a certificate, with the names of the interface and the
-// contract, and the statuses in which it is null: p(rocessing), a(pproved), f(ailed), r(evoked
-// after approval). An added field must be added here. A removed field breaks clients.
+// recordFields has the name of each field of a certificate, and the statuses in which the field is
+// null: p(rocessing), a(pproved), f(ailed), r(evoked after approval). New fields must be added
+// here. Fields must not be removed, because clients depend on them.
 var recordFields = map[string]string{
 	"id": "", "uuid": "", "reference_id": "", "certificate_title": "", "full_name": "", "applicant_email": "", "source": "", "status": "",
 	"issue_date": "", "details": "pafr", "trigger_context": "", "batch_id": "pafr", "customer_id": "pafr", "institution": "",
@@ -32,11 +32,11 @@ var recordFields = map[string]string{
 func checkRecord(t *testing.T, status string, record map[string]any) {
 	t.Helper()
 	if got, want := slices.Sorted(maps.Keys(record)), slices.Sorted(maps.Keys(recordFields)); !slices.Equal(got, want) {
-		t.Errorf("%s: fields %v, want %v", status, got, want)
+		t.Errorf("%s: the fields are %v, want %v", status, got, want)
 	}
 	for name, null := range recordFields {
 		if (record[name] == nil) != strings.Contains(null, status[:1]) {
-			t.Errorf("%s: %s is %v", status, name, record[name])
+			t.Errorf("%s: %s = %v", status, name, record[name])
 		}
 	}
 	for _, name := range []string{"created_at", "updated_at", "approved_at", "revoked_at"} {
@@ -50,7 +50,7 @@ func checkRecord(t *testing.T, status string, record map[string]any) {
 	}
 	state, _ := record["status"].(map[string]any)
 	if len(state) != 3 || state["value"] != status || state["label"] == "" || state["description"] == "" {
-		t.Errorf("%s: status %v", status, state)
+		t.Errorf("%s: the status is %v", status, state)
 	}
 }
 
@@ -63,7 +63,7 @@ func TestRecordInEachStatus(t *testing.T) {
 		id, reference := made["uuid"].(string), made["reference_id"].(string)
 		view := func(id string) map[string]any { return data(t, v.get("/business/certificate-vault/"+id)) }
 		if got := view(id); !reflect.DeepEqual(got, made) {
-			t.Errorf("the view %v is not the record of the upload %v", got, made)
+			t.Errorf("the record is %v, want the record of the upload %v", got, made)
 		}
 		content := samplePDF(0)
 		sum := sha256.Sum256(content)
@@ -90,14 +90,14 @@ func TestRecordInEachStatus(t *testing.T) {
 		failed := view(failing)
 		checkRecord(t, "failed", failed)
 		if want := map[string]any{"code": "no_room", "message": "There is no room for the stamp."}; !reflect.DeepEqual(failed["failure"], want) {
-			t.Errorf("failure %v", failed["failure"])
+			t.Errorf("the failure is %v", failed["failure"])
 		}
 		approved := view(id)
 		checkRecord(t, "approved", approved)
 		if approved["verified_sha256"] != hexOf(append(content, tail...)) || approved["placement"] != "bottom-right" || approved["placement_page"] != 1.0 ||
 			!reflect.DeepEqual(approved["placement_box"], []any{0.5, 0.5, 0.75, 1.0}) ||
 			!reflect.DeepEqual(approved["notices"], []any{map[string]any{"code": "form", "message": "The PDF has form fields."}}) {
-			t.Errorf("approved %v", approved)
+			t.Errorf("the approved record is %v", approved)
 		}
 		for _, kind := range []string{"pdf", "image"} {
 			u, err := url.Parse(approved[kind+"_path"].(string))
@@ -107,17 +107,17 @@ func TestRecordInEachStatus(t *testing.T) {
 		}
 		a := v.postJSON("/business/certificate-vault/"+id+"/revoke", `{"reason": " Withdrawn ", "note": "never shown"}`)
 		if a.Status != http.StatusOK || a.json(t)["message"] == "" || strings.Contains(string(a.Body), "never shown") {
-			t.Errorf("revoke: %d %s", a.Status, a.Body)
+			t.Errorf("revoking: status = %d, want 200; body %s", a.Status, a.Body)
 		}
 		revoked := view(id)
 		checkRecord(t, "revoked", revoked)
 		if !reflect.DeepEqual(revoked, data(t, a)) || revoked["revocation_reason"] != "Withdrawn" {
-			t.Errorf("revoked %v", revoked)
+			t.Errorf("the revoked record is %v", revoked)
 		}
-		// The failure suggests a retry, which a revoked certificate does not allow.
+		// A revoked certificate has no failure, because a failure suggests a retry.
 		a = v.postJSON("/business/certificate-vault/"+failing+"/revoke", `{"reason": "Withdrawn"}`)
 		if a.Status != http.StatusOK || data(t, a)["failure"] != nil || view(failing)["failure"] != nil {
-			t.Errorf("revoked after it failed: %d %s", a.Status, a.Body)
+			t.Errorf("revoking a failed certificate: status = %d, want 200; body %s", a.Status, a.Body)
 		}
 	})
 }
@@ -138,13 +138,13 @@ func TestListEnvelope(t *testing.T) {
 		got := a.json(t)
 		list, ok := got["data"].([]any)
 		if a.Status != http.StatusOK || !ok || len(list) != records || len(got) != 3 {
-			t.Errorf("%q: %d %s", query, a.Status, a.Body)
+			t.Errorf("%q: status = %d, want 200; body %s", query, a.Status, a.Body)
 		}
 		if !reflect.DeepEqual(got["links"], links) {
-			t.Errorf("%q: links %v, want %v", query, got["links"], links)
+			t.Errorf("%q: the links are %v, want %v", query, got["links"], links)
 		}
 		if !reflect.DeepEqual(got["meta"], meta) {
-			t.Errorf("%q: meta %v, want %v", query, got["meta"], meta)
+			t.Errorf("%q: the meta data is %v, want %v", query, got["meta"], meta)
 		}
 	}
 	meta := func(page, from, last, per, to, total any) map[string]any {
@@ -167,8 +167,8 @@ func TestListEnvelope(t *testing.T) {
 	check("?search=Ada+Obi&status=failed", 0,
 		map[string]any{"first": link("page=1&search=Ada+Obi&status=failed"), "last": link("page=1&search=Ada+Obi&status=failed"), "prev": nil, "next": nil},
 		meta(1.0, nil, 1.0, 15.0, nil, 0.0))
-	// Following next from the first page visits each record once.
-	var met []any
+	// The next links visit each record once.
+	var visited []any
 	for next := link("per_page=2"); next != nil; {
 		to, err := url.Parse(next.(string))
 		if err != nil {
@@ -177,12 +177,12 @@ func TestListEnvelope(t *testing.T) {
 		a := v.get(to.RequestURI())
 		for _, record := range a.json(t)["data"].([]any) {
 			checkRecord(t, "processing", record.(map[string]any))
-			met = append(met, record.(map[string]any)["uuid"])
+			visited = append(visited, record.(map[string]any)["uuid"])
 		}
 		next = a.json(t)["links"].(map[string]any)["next"]
 	}
-	if !slices.Equal(met, newest) {
-		t.Errorf("met %v, want %v", met, newest)
+	if !slices.Equal(visited, newest) {
+		t.Errorf("the visited records are %v, want %v", visited, newest)
 	}
 }
 
@@ -195,7 +195,7 @@ func TestListFilters(t *testing.T) {
 		"?status=": 200, "?status=revoked&applicant_email=ada@example.org&search=x": 200, "?search=%25": 200, "?applicant_email=nobody": 200,
 	} {
 		if a := v.get("/business/certificate-vault" + query); a.Status != status {
-			t.Errorf("%q: %d %s", query, a.Status, a.Body)
+			t.Errorf("%q: status = %d, want %d; body %s", query, a.Status, status, a.Body)
 		}
 	}
 	for query, fields := range map[string]string{
@@ -206,14 +206,14 @@ func TestListFilters(t *testing.T) {
 	} {
 		a := v.get("/business/certificate-vault" + query)
 		if a.Status != http.StatusUnprocessableEntity || a.fields(t) != fields {
-			t.Errorf("%q: %d %s", query, a.Status, a.Body)
+			t.Errorf("%q: status = %d, want 422; body %s", query, a.Status, a.Body)
 		}
 	}
-	if got := v.get("/business/certificate-vault?status=x").refusal(t).Message; got != "The value is invalid; it must be one of processing, approved, failed, revoked." {
-		t.Errorf("message %q", got)
+	if got := v.get("/business/certificate-vault?status=x").problem(t).Message; got != "The value is invalid; it must be one of processing, approved, failed, revoked." {
+		t.Errorf("the message is %q", got)
 	}
-	if got := v.get("/business/certificate-vault?page=0&per_page=0&status=x").refusal(t).Message; !strings.HasSuffix(got, " (and 2 more errors)") {
-		t.Errorf("message %q", got)
+	if got := v.get("/business/certificate-vault?page=0&per_page=0&status=x").problem(t).Message; !strings.HasSuffix(got, " (and 2 more errors)") {
+		t.Errorf("the message is %q", got)
 	}
 }
 
@@ -221,20 +221,20 @@ func TestRetry(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.SQLite(t), 0)
 	id := v.upload("refuse.pdf")["uuid"].(string)
-	retry := func() *answer {
+	retry := func() *response {
 		return v.do(v.request(http.MethodPost, "/business/certificate-vault/"+id+"/retry", http.NoBody))
 	}
-	if a := retry(); a.Status != http.StatusBadRequest || a.refusal(t).Message != "Invalid operation" {
-		t.Errorf("processing: %d %s", a.Status, a.Body)
+	if a := retry(); a.Status != http.StatusBadRequest || a.problem(t).Message != "Invalid operation" {
+		t.Errorf("retrying a processing certificate: status = %d, want 400; body %s", a.Status, a.Body)
 	}
 	v.Work(1)
 	a := retry()
 	if a.Status != http.StatusOK || a.json(t)["message"] == "" {
-		t.Fatalf("%d %s", a.Status, a.Body)
+		t.Fatalf("status = %d, want 200; body %s", a.Status, a.Body)
 	}
 	checkRecord(t, "processing", data(t, a))
 	if a := retry(); a.Status != http.StatusBadRequest {
-		t.Errorf("again: %d %s", a.Status, a.Body)
+		t.Errorf("retrying for the second time: status = %d, want 400; body %s", a.Status, a.Body)
 	}
 }
 
@@ -244,8 +244,8 @@ func TestDownload(t *testing.T) {
 	record := v.upload("diploma.pdf")
 	path := "/business/certificate-vault/" + record["uuid"].(string)
 	if a := v.get(path + "/download"); a.Status != http.StatusNotFound ||
-		a.refusal(t).Message != "Verified PDF not found. The certificate may still be processing." {
-		t.Errorf("processing: %d %s", a.Status, a.Body)
+		a.problem(t).Message != "Verified PDF not found. The certificate may still be processing." {
+		t.Errorf("downloading a processing certificate: status = %d, body %s", a.Status, a.Body)
 	}
 	v.Work(1)
 	want := append(samplePDF(0), tail...)
@@ -253,14 +253,14 @@ func TestDownload(t *testing.T) {
 		t.Helper()
 		a := v.get(path + "/download")
 		if a.Status != http.StatusOK || !bytes.Equal(a.Body, want) || a.Header.Get("Content-Type") != "application/pdf" {
-			t.Errorf("%s: %d, %d bytes, %v", name, a.Status, len(a.Body), a.Header)
+			t.Errorf("%s: status = %d, %d bytes, header %v", name, a.Status, len(a.Body), a.Header)
 		}
 		if got := a.Header.Get("Content-Disposition"); got != "attachment; filename="+record["reference_id"].(string)+".pdf" {
-			t.Errorf("%s: %s", name, got)
+			t.Errorf("%s: Content-Disposition = %s", name, got)
 		}
 		if !strings.HasPrefix(a.Header.Get("Cache-Control"), "private") || a.Header.Get("X-Content-Type-Options") != "nosniff" ||
 			a.Header.Get("ETag") != `"`+hexOf(want)+`"` {
-			t.Errorf("%s: header %v", name, a.Header)
+			t.Errorf("%s: the header is %v", name, a.Header)
 		}
 	}
 	check("approved")
@@ -269,13 +269,13 @@ func TestDownload(t *testing.T) {
 	from := len(want) - len(tail) - 10
 	r.Header.Set("Range", fmt.Sprintf("bytes=%d-%d", from, from+19))
 	if a := v.do(r); a.Status != http.StatusPartialContent || !bytes.Equal(a.Body, want[from:from+20]) {
-		t.Errorf("a range across the seam: %d %q", a.Status, a.Body)
+		t.Errorf("a range across the end of the original: status = %d, want 206; body %q", a.Status, a.Body)
 	}
 	if a := v.do(v.request(http.MethodHead, path+"/download", http.NoBody)); a.Status != http.StatusOK || a.Header.Get("Content-Length") != fmt.Sprint(len(want)) {
-		t.Errorf("HEAD: %d %v", a.Status, a.Header)
+		t.Errorf("HEAD: status = %d, want 200; header %v", a.Status, a.Header)
 	}
 	if a := v.postJSON(path+"/revoke", `{"reason": "x"}`); a.Status != http.StatusOK {
-		t.Fatalf("%d %s", a.Status, a.Body)
+		t.Fatalf("status = %d, want 200; body %s", a.Status, a.Body)
 	}
 	check("revoked")
 }
@@ -292,23 +292,23 @@ func TestRevokeBody(t *testing.T) {
 	}{
 		{"no body", "application/json", "", 422, ""},
 		{"no JSON", "application/json", "reason=x", 422, ""},
-		{"cut off", "application/json", `{"reason": "x"`, 422, ""},
+		{"truncated", "application/json", `{"reason": "x"`, 422, ""},
 		{"more than one value", "application/json", `{"reason": "x"}{}`, 422, ""},
 		{"an array", "application/json", `["x"]`, 422, ""},
-		{"deep", "application/json", strings.Repeat("[", 20_000), 422, ""},
+		{"deep nesting", "application/json", strings.Repeat("[", 20_000), 422, ""},
 		{"a number", "application/json", `{"reason": 1}`, 422, "reason"},
 		{"an object as note", "application/json", `{"reason": "x", "note": {}}`, 422, "note"},
 		{"no reason", "application/json", `{}`, 422, "reason"},
 		{"null", "application/json", `null`, 422, ""},
 		{"a null reason", "application/json", `{"reason": null}`, 422, "reason"},
-		{"a list where text belongs", "application/json", `{"reason": ["x"]}`, 422, "reason"},
-		{"a field twice", "application/json", `{"reason": "x", "reason": "y"}`, 422, "reason"},
-		{"a field twice in other case", "application/json", `{"reason": "x", "Reason": "y"}`, 422, "reason"},
+		{"a list instead of text", "application/json", `{"reason": ["x"]}`, 422, "reason"},
+		{"a repeated field", "application/json", `{"reason": "x", "reason": "y"}`, 422, "reason"},
+		{"a repeated field in another case", "application/json", `{"reason": "x", "Reason": "y"}`, 422, "reason"},
 		{"NUL", "application/json", `{"reason": "a\u0000b"}`, 422, "reason"},
-		{"bytes that are no UTF-8", "application/json", "{\"reason\": \"a\xffb\"}", 422, ""},
-		{"a surrogate as bytes", "application/json", "{\"reason\": \"a\xed\xa0\x80b\"}", 422, ""},
+		{"invalid UTF-8", "application/json", "{\"reason\": \"a\xffb\"}", 422, ""},
+		{"a surrogate in UTF-8", "application/json", "{\"reason\": \"a\xed\xa0\x80b\"}", 422, ""},
 		{"half a surrogate pair", "application/json", `{"reason": "a\ud83d"}`, 422, ""},
-		{"the other half", "application/json", `{"reason": "\ude00a"}`, 422, ""},
+		{"the second half of a pair", "application/json", `{"reason": "\ude00a"}`, 422, ""},
 		{"halves in the wrong order", "application/json", `{"reason": "\ude00\ud83d"}`, 422, ""},
 		{"half a pair before another escape", "application/json", `{"reason": "\ud83d\n"}`, 422, ""},
 		{"half a pair in a name", "application/json", `{"reason": "x", "\ud83d": 1}`, 422, ""},
@@ -321,24 +321,24 @@ func TestRevokeBody(t *testing.T) {
 		r := v.request(http.MethodPost, path, strings.NewReader(tc.body))
 		r.Header.Set("Content-Type", tc.contentType)
 		if a := v.do(r); a.Status != tc.status || a.fields(t) != tc.fields {
-			t.Errorf("%s: %d %s", tc.name, a.Status, a.Body)
+			t.Errorf("%s: status = %d, want %d; body %s", tc.name, a.Status, tc.status, a.Body)
 		}
 	}
 	if a := v.get("/business/certificate-vault/" + id); data(t, a)["revoked_at"] != nil {
-		t.Fatal("a refused revocation revoked")
+		t.Fatal("an invalid request revoked the certificate")
 	}
 	r := v.request(http.MethodPost, path, strings.NewReader(`{"reason": "x\ud83d\ude00\\ud83d", "unknown": [1]}`))
 	r.Header.Set("Content-Type", "Application/JSON; charset=utf-8")
 	if a := v.do(r); a.Status != http.StatusOK {
-		t.Errorf("%d %s", a.Status, a.Body)
+		t.Errorf("status = %d, want 200; body %s", a.Status, a.Body)
 	}
 	r = v.request(http.MethodPost, path, strings.NewReader(`{"reason": "x"}`))
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Content-Encoding", "gzip")
 	if a := v.do(r); a.Status != http.StatusUnsupportedMediaType {
-		t.Errorf("a compressed body: %d %s", a.Status, a.Body)
+		t.Errorf("a compressed body: status = %d, want 415; body %s", a.Status, a.Body)
 	}
 	if a := v.postJSON(path, `{"reason": "another"}`); a.Status != http.StatusOK || data(t, a)["revocation_reason"] != `x😀\ud83d` {
-		t.Errorf("again: %d %s", a.Status, a.Body)
+		t.Errorf("revoking for the second time: status = %d, want 200; body %s", a.Status, a.Body)
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/certvault/certvault/internal/web"
 )
 
-// stagedFile is a file that entries of a bulk upload can refer to.
+// stagedFile is the wire type of a file that entries of a bulk upload can refer to.
 type stagedFile struct {
 	FileID    string `json:"file_id"`
 	FileName  string `json:"file_name"`
@@ -22,7 +22,7 @@ type stagedFile struct {
 
 // uploadFile stages a file for the entries of a later bulk upload.
 func (a *API) uploadFile(w http.ResponseWriter, c *call) error {
-	if err := a.Batches.Room(c.Context(), c.institution.ID); err != nil {
+	if err := a.Batches.CheckQuota(c.Context(), c.institution.ID); err != nil {
 		return err
 	}
 	form, err := openUpload(w, c.Request, "file")
@@ -37,13 +37,13 @@ func (a *API) uploadFile(w http.ResponseWriter, c *call) error {
 	err = form.receive(x, func(file *cert.File) error {
 		switch {
 		case form.fileProblem != nil:
-			return fault.OfField(form.fileField, say(form.fileField, *form.fileProblem))
+			return fault.OfField(form.fileField, problemText(form.fileField, *form.fileProblem))
 		case file == nil:
 			return fault.OfField(form.fileField, "The file field is required.")
 		}
 		_, err := a.Batches.Stage(c.Context(), c.institution, file, func(ctx context.Context, tx *db.Tx, staged *batch.StagedFile) error {
 			f := &staged.File
-			return x.answerTx(ctx, tx, http.StatusCreated, message{Message: "File uploaded successfully.", Data: stagedFile{
+			return x.respondTx(ctx, tx, http.StatusCreated, message{Message: "File uploaded successfully.", Data: stagedFile{
 				FileID: staged.UUID, FileName: f.Name, MIMEType: string(f.Type), Size: f.Size, ExpiresAt: *web.Timestamp(&staged.ExpiresAt),
 			}})
 		})

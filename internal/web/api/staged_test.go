@@ -12,8 +12,8 @@ import (
 	"github.com/certvault/certvault/internal/db/dbtest"
 )
 
-// postFile uploads a form of upload-file.
-func (v *vault) postFile(parts ...part) *answer {
+// postFile sends a form to the route upload-file.
+func (v *vault) postFile(parts ...part) *response {
 	v.tb.Helper()
 	r := v.request(http.MethodPost, "/business/certificate-vault/upload-file", bytes.NewReader(form(v.tb, parts...)))
 	r.Header.Set("Content-Type", "multipart/form-data; boundary="+boundary)
@@ -26,7 +26,7 @@ func (v *vault) stage(name string) string {
 	a := v.postFile(part{name: "file", file: name, content: samplePDF(0)})
 	id, _ := data(v.tb, a)["file_id"].(string)
 	if a.Status != http.StatusCreated || id == "" {
-		v.tb.Fatalf("%d %s", a.Status, a.Body)
+		v.tb.Fatalf("status = %d, want 201; body %s", a.Status, a.Body)
 	}
 	return id
 }
@@ -59,47 +59,47 @@ func TestUploadFile(t *testing.T) {
 		a := v.postFile(file("../diploma 1.pdf", content))
 		record := data(t, a)
 		if a.Status != http.StatusCreated || a.json(t)["message"] == "" {
-			t.Fatalf("%d %s", a.Status, a.Body)
+			t.Fatalf("status = %d, want 201; body %s", a.Status, a.Body)
 		}
 		if record["file_name"] != "diploma 1.pdf" || record["mime_type"] != "application/pdf" || record["size"] != float64(len(content)) {
-			t.Errorf("record %v", record)
+			t.Errorf("the record is %v", record)
 		}
 		if id, ok := parseUUID(record["file_id"].(string)); !ok || id != record["file_id"] {
-			t.Errorf("file id %v", record["file_id"])
+			t.Errorf("the file id is %v", record["file_id"])
 		}
 		end, err := time.Parse(time.RFC3339Nano, record["expires_at"].(string))
 		if left := time.Until(end); err != nil || left < 23*time.Hour || left > 24*time.Hour {
-			t.Errorf("expires at %v: %v", record["expires_at"], err)
+			t.Errorf("expires_at = %v, %v", record["expires_at"], err)
 		}
 		if len(record) != 5 {
-			t.Errorf("record %v", record)
+			t.Errorf("the record is %v", record)
 		}
-		kept := v.files()
+		before := v.files()
 		for name, tc := range map[string]struct {
 			parts  []part
 			fields string
 		}{
-			"nothing":        {nil, "file"},
-			"another field":  {[]part{text("title", "x")}, "file"},
-			"text":           {[]part{text("file", string(content))}, "file"},
-			"empty":          {[]part{file("a.pdf", nil)}, "file"},
-			"truncated":      {[]part{file("a.pdf", content[:20])}, "file"},
-			"another type":   {[]part{file("a.docx", content)}, "file"},
-			"not its type":   {[]part{file("a.png", content)}, "file"},
-			"two":            {[]part{file("a.pdf", content), file("b.pdf", content)}, "file"},
-			"too large":      {[]part{file("a.pdf", append(samplePDF(20_971_520), '\n'))}, "file"},
-			"the wrong name": {[]part{{name: "certificate_file", file: "a.pdf", content: content}}, "file"},
+			"nothing":           {nil, "file"},
+			"another field":     {[]part{text("title", "x")}, "file"},
+			"text":              {[]part{text("file", string(content))}, "file"},
+			"empty":             {[]part{file("a.pdf", nil)}, "file"},
+			"truncated":         {[]part{file("a.pdf", content[:20])}, "file"},
+			"another type":      {[]part{file("a.docx", content)}, "file"},
+			"another extension": {[]part{file("a.png", content)}, "file"},
+			"two":               {[]part{file("a.pdf", content), file("b.pdf", content)}, "file"},
+			"too large":         {[]part{file("a.pdf", append(samplePDF(20_971_520), '\n'))}, "file"},
+			"the wrong name":    {[]part{{name: "certificate_file", file: "a.pdf", content: content}}, "file"},
 		} {
 			a := v.postFile(tc.parts...)
 			if a.Status != http.StatusUnprocessableEntity || a.fields(t) != tc.fields {
-				t.Errorf("%s: %d %s", name, a.Status, a.Body)
+				t.Errorf("%s: status = %d, want 422; body %s", name, a.Status, a.Body)
 			}
-			if n := v.files(); n != kept {
-				t.Errorf("%s: %d files are left", name, n-kept)
+			if n := v.files(); n != before {
+				t.Errorf("%s: %d files are left", name, n-before)
 			}
 		}
 		if a := v.postFile(file("a.pdf", samplePDF(20_971_520))); a.Status != http.StatusCreated || data(t, a)["size"] != float64(20_971_520) {
-			t.Errorf("a file of the limit: %d %s", a.Status, a.Body)
+			t.Errorf("a file at the limit: status = %d, want 201; body %s", a.Status, a.Body)
 		}
 	})
 }
@@ -108,18 +108,18 @@ func TestStagedQuota(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.SQLite(t), 0)
 	v.stage("first.pdf")
-	kept := v.files()
-	// First the remaining space is smaller than the file, which is detected after it is received.
-	// Then no space remains, which is detected before.
+	before := v.files()
+	// First, the remaining space is smaller than the file, which is detected after the file is
+	// received. Then there is no space, which is detected before.
 	for _, left := range []int{10, 0} {
 		v.exec(`UPDATE staged_usage SET bytes = $1`, 20<<30-left)
 		a := v.postFile(part{name: "file", file: "a.pdf", content: samplePDF(0)})
 		wait, err := strconv.Atoi(a.Header.Get("Retry-After"))
-		if a.Status != http.StatusTooManyRequests || err != nil || wait < 23*3600 || wait > 25*3600 || a.refusal(t).Message == "" {
-			t.Errorf("%d left: %d, Retry-After %q, %s", left, a.Status, a.Header.Get("Retry-After"), a.Body)
+		if a.Status != http.StatusTooManyRequests || err != nil || wait < 23*3600 || wait > 25*3600 || a.problem(t).Message == "" {
+			t.Errorf("%d bytes left: status = %d, Retry-After %q, body %s", left, a.Status, a.Header.Get("Retry-After"), a.Body)
 		}
-		if n := v.files(); n != kept {
-			t.Errorf("%d left: %d files are left", left, n-kept)
+		if n := v.files(); n != before {
+			t.Errorf("with %d bytes left, %d files of the refused upload are stored", left, n-before)
 		}
 	}
 	// The quota is per institution.
@@ -137,13 +137,13 @@ func TestUploadFileBody(t *testing.T) {
 		r := v.request(http.MethodPost, "/business/certificate-vault/upload-file", bytes.NewReader(body))
 		r.Header.Set("Content-Type", contentType)
 		if a := v.do(r); a.Status != status {
-			t.Errorf("%q: %d %s", contentType, a.Status, a.Body)
+			t.Errorf("type %q: status = %d, want %d; body %s", contentType, a.Status, status, a.Body)
 		}
 	}
 	r := v.request(http.MethodPost, "/business/certificate-vault/upload-file", bytes.NewReader(append(body, make([]byte, 24<<20)...)))
 	r.Header.Set("Content-Type", "multipart/form-data; boundary="+boundary)
 	if a := v.do(r); a.Status != http.StatusRequestEntityTooLarge {
-		t.Errorf("a body over the limit: %d %s", a.Status, a.Body)
+		t.Errorf("a body over the limit: status = %d, want 413; body %s", a.Status, a.Body)
 	}
 	if n := v.files(); n != 0 {
 		t.Errorf("%d files are left", n)

@@ -13,14 +13,14 @@ import (
 )
 
 const (
-	// maxBody is the largest body of an upload in bytes.
+	// maxBody is the maximum size of the body of an upload in bytes.
 	maxBody = 24 << 20
-	// maxParts bounds the parts of a form.
+	// maxParts is the maximum number of parts of a form.
 	maxParts = 100
-	// maxValue bounds one text field in bytes. It is well above the longest valid
-	// value, so that a longer one is reported as too long.
+	// maxValue is the maximum size of a text field in bytes. It is far above the maximum length of
+	// a valid value, so that validation reports the problem of a long text.
 	maxValue = 64 << 10
-	// uploadTime bounds how long a body may take to arrive.
+	// uploadTime is the maximum time for receiving a body.
 	uploadTime = 10 * time.Minute
 )
 
@@ -65,8 +65,8 @@ type message struct {
 	Data    any    `json:"data"`
 }
 
-// uploadForm is the multipart form of an upload. It is read part by part, so that
-// the file goes straight to the store.
+// uploadForm is the multipart form of an upload. It is read part by part, so that the file is
+// written to the store while it is received.
 type uploadForm struct {
 	*body.Form
 
@@ -75,12 +75,12 @@ type uploadForm struct {
 	fields    []string
 
 	values map[string]string
-	// bad are the problems of the form itself; fileProblem is the problem of the file.
+	// bad has the problems of the form itself, and fileProblem is the problem of the file.
 	bad         fault.Fields
 	fileProblem *cert.Problem
 }
 
-// openUpload returns the form in the body of r before any of it is read.
+// openUpload returns the form in the body of r, and does not read the body yet.
 func openUpload(w http.ResponseWriter, r *http.Request, fileField string, fields ...string) (*uploadForm, error) {
 	body.Limit(w, r, limits(maxBody, malformedForm))
 	form, err := body.OpenForm(r)
@@ -88,9 +88,9 @@ func openUpload(w http.ResponseWriter, r *http.Request, fileField string, fields
 }
 
 // receive reads the form to its end, stores its file, and then calls use, which creates the record
-// of the file. The file is nil if there is none or if it was refused. It is stored if and only if
-// its record may be stored, see cert.Receive. If the answer to the request is known, only its
-// fingerprint is needed: receive stores nothing and does not call use.
+// of the file. The file is nil if the form has no file or if the file was refused. The file is
+// stored if and only if its record may be stored, see cert.Service.Receive. If the request is
+// repeated, only its fingerprint is needed: receive stores nothing and does not call use.
 func (f *uploadForm) receive(x *exchange, use func(*cert.File) error) error {
 	incoming := f.nextFile(x)
 	finish := func(file *cert.File) error {
@@ -99,7 +99,7 @@ func (f *uploadForm) receive(x *exchange, use func(*cert.File) error) error {
 		}
 		return use(file)
 	}
-	if incoming == nil || x.answered() {
+	if incoming == nil || x.isRepeated() {
 		return finish(nil)
 	}
 	err := x.api.Certs.Receive(x.call.Context(), x.call.institution.UUID, incoming, finish)
@@ -110,8 +110,8 @@ func (f *uploadForm) receive(x *exchange, use func(*cert.File) error) error {
 	return err
 }
 
-// nextFile reads the fields before the next file. It returns nil if there is no
-// other file, or after an error, which Err returns.
+// nextFile reads the fields before the next file and returns the file. It returns nil if there is
+// no other file, or after an error, which Err returns.
 func (f *uploadForm) nextFile(x *exchange) *cert.Incoming {
 	for f.Next() {
 		part := f.Part()
@@ -126,8 +126,7 @@ func (f *uploadForm) nextFile(x *exchange) *cert.Incoming {
 	return nil
 }
 
-// rest reads the first file after its beginning, and then the other fields. It returns nil if there
-// is no file.
+// rest reads the rest of the first file, which may be nil, and the fields and files after it.
 func (f *uploadForm) rest(x *exchange, first *cert.Incoming) error {
 	for file := first; file != nil; file = f.nextFile(x) {
 		if err := file.Drain(); err != nil {
@@ -150,7 +149,7 @@ func (f *uploadForm) rest(x *exchange, first *cert.Incoming) error {
 // text stores the value of a text field. An unknown field is ignored.
 func (f *uploadForm) text(name, value string, isFile bool) {
 	field, _, isList := strings.Cut(name, "[")
-	_, twice := f.values[name]
+	_, repeated := f.values[name]
 	label := "The " + strings.ReplaceAll(field, "_", " ") + " field "
 	switch {
 	case name == "":
@@ -164,7 +163,7 @@ func (f *uploadForm) text(name, value string, isFile bool) {
 		f.bad.Add(field, label+"must be text, not a list.")
 	case isFile:
 		f.bad.Add(field, label+"must be text, not a file.")
-	case twice:
+	case repeated:
 		f.bad.Add(field, "The field is given more than once.")
 	default:
 		f.values[field] = value

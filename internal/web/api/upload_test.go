@@ -21,7 +21,7 @@ func TestUploadRefusals(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.SQLite(t), 0)
 	content := samplePDF(0)
-	with := func(parts ...part) []part { return append(v.usual(), parts...) }
+	with := func(parts ...part) []part { return append(v.validFields(), parts...) }
 	many := func(n int) []part {
 		parts := with(pdfFile(content))
 		for i := len(parts); i < n; i++ {
@@ -35,29 +35,29 @@ func TestUploadRefusals(t *testing.T) {
 		status int
 		fields string
 	}{
-		{"in order", with(pdfFile(content)), 201, ""},
-		{"the file first", append([]part{pdfFile(content)}, v.usual()...), 201, ""},
-		{"fields that nobody knows", with(pdfFile(content), text("colour", "blue")), 201, ""},
+		{"valid", with(pdfFile(content)), 201, ""},
+		{"the file first", append([]part{pdfFile(content)}, v.validFields()...), 201, ""},
+		{"unknown fields", with(pdfFile(content), text("colour", "blue")), 201, ""},
 		{"100 parts", many(100), 201, ""},
 		{"101 parts", many(101), 422, ""},
-		{"nothing", nil, 422, "applicant_email certificate_file certificate_title full_name"},
+		{"an empty form", nil, 422, "applicant_email certificate_file certificate_title full_name"},
 		{"no file", with(), 422, "certificate_file"},
 		{"two files", with(pdfFile(content), pdfFile(content)), 422, "certificate_file"},
-		{"a field twice", with(text("full_name", "Bo"), pdfFile(content)), 422, "full_name"},
-		{"a field twice after the file", with(pdfFile(content), text("full_name", "Bo")), 422, "full_name"},
+		{"a repeated field", with(text("full_name", "Bo"), pdfFile(content)), 422, "full_name"},
+		{"a repeated field after the file", with(pdfFile(content), text("full_name", "Bo")), 422, "full_name"},
 		{"the file as text", with(text("certificate_file", string(content))), 422, "certificate_file"},
 		{"an empty file", with(pdfFile(nil)), 422, "certificate_file"},
 		{"another type", with(part{name: "certificate_file", file: "a.docx", content: []byte("PK\x03\x04")}), 422, "certificate_file"},
-		{"a type its content does not bear out", with(part{name: "certificate_file", file: "a.png", content: content}), 422, "certificate_file"},
+		{"another type than the content", with(part{name: "certificate_file", file: "a.png", content: content}), 422, "certificate_file"},
 		{"a bad file and bad fields", []part{text("full_name", ""), pdfFile([]byte("%PDF-")), text("applicant_email", "x")}, 422,
 			"applicant_email certificate_file certificate_title full_name"},
-		{"a field that is far too long", with(pdfFile(content), text("details", strings.Repeat("x", 200_000))), 422, "details"},
-		{"a date that is none", with(pdfFile(content), text("issue_date", "2026-02-30")), 422, "issue_date"},
+		{"a very long field", with(pdfFile(content), text("details", strings.Repeat("x", 200_000))), 422, "details"},
+		{"an invalid date", with(pdfFile(content), text("issue_date", "2026-02-30")), 422, "issue_date"},
 	} {
 		rows, files := v.stored()
 		a := v.post(form(t, tc.parts...))
 		if a.Status != tc.status {
-			t.Errorf("%s: %d %s", tc.name, a.Status, a.Body)
+			t.Errorf("%s: status = %d, want %d; body %s", tc.name, a.Status, tc.status, a.Body)
 			continue
 		}
 		if a.Status == http.StatusCreated {
@@ -65,7 +65,7 @@ func TestUploadRefusals(t *testing.T) {
 			continue
 		}
 		if got := a.fields(t); got != tc.fields {
-			t.Errorf("%s: fields %q, want %q: %s", tc.name, got, tc.fields, a.Body)
+			t.Errorf("%s: the refused fields are %q, want %q: %s", tc.name, got, tc.fields, a.Body)
 		}
 		if r, f := v.stored(); r != rows || f != files {
 			t.Errorf("%s: %d rows and %d files are left", tc.name, r-rows, f-files)
@@ -73,17 +73,17 @@ func TestUploadRefusals(t *testing.T) {
 	}
 }
 
-// The message is the first error in the order of the fields, with the number of the others.
+// The message is the first error in the order of the fields, and the number of the other errors.
 func TestUploadMessage(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.SQLite(t), 0)
 	for want, parts := range map[string][]part{
 		"The certificate title field is required. (and 3 more errors)": nil,
 		"The full name field is required. (and 1 more error)":          {text("certificate_title", "x"), text("applicant_email", "ada@example.org")},
-		"The certificate file field is required.":                      v.usual(),
+		"The certificate file field is required.":                      v.validFields(),
 	} {
-		if got := v.post(form(t, parts...)).refusal(t).Message; got != want {
-			t.Errorf("message %q, want %q", got, want)
+		if got := v.post(form(t, parts...)).problem(t).Message; got != want {
+			t.Errorf("the message is %q, want %q", got, want)
 		}
 	}
 }
@@ -91,23 +91,23 @@ func TestUploadMessage(t *testing.T) {
 func TestUploadDuplicate(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.SQLite(t), 0)
-	body := form(t, append(v.usual(), pdfFile(samplePDF(0)))...)
+	body := form(t, append(v.validFields(), pdfFile(samplePDF(0)))...)
 	first := v.post(body)
 	a := v.post(body)
 	const message = "A vault certificate with this email, title, and issue date already exists"
-	r := a.refusal(t)
+	r := a.problem(t)
 	if a.Status != http.StatusUnprocessableEntity || r.Message != message || !strings.Contains(string(a.Body), data(t, first)["uuid"].(string)) {
-		t.Errorf("%d %s", a.Status, a.Body)
+		t.Errorf("status = %d, want 422; body %s", a.Status, a.Body)
 	}
 	if rows, files := v.stored(); rows != 1 || files != 1 {
-		t.Errorf("%d rows, %d files", rows, files)
+		t.Errorf("%d rows and %d files are stored, want 1 and 1", rows, files)
 	}
 }
 
 func TestUploadBodyType(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.SQLite(t), 0)
-	body := form(t, append(v.usual(), pdfFile(samplePDF(0)))...)
+	body := form(t, append(v.validFields(), pdfFile(samplePDF(0)))...)
 	for contentType, status := range map[string]int{
 		"":                                                  415,
 		"application/json":                                  415,
@@ -116,13 +116,14 @@ func TestUploadBodyType(t *testing.T) {
 		"multipart/form-data; boundary=another":             422,
 		"multipart/form-data; boundary=":                    415,
 		"Multipart/Form-Data; Boundary=" + boundary:         201,
-		"multipart/form-data; boundary=\"" + boundary + `"`: 422, // the same upload again: a duplicate
+		"multipart/form-data; boundary=\"" + boundary + `"`: 422, // a duplicate of the same upload
 	} {
 		r := v.request(http.MethodPost, "/business/certificate-vault", bytes.NewReader(body))
 		r.Header.Set("Content-Type", contentType)
-		// The two that are read need a fixed order, which a map does not have.
+		// Two of the bodies are valid: the status of the first is 201, and of the second 422. A map
+		// has no fixed order.
 		if a := v.do(r); a.Status != status && (a.Status != 201 && a.Status != 422 || status != 201 && status != 422) {
-			t.Errorf("%q: %d %s", contentType, a.Status, a.Body)
+			t.Errorf("%q: status = %d, body %s", contentType, a.Status, a.Body)
 		}
 	}
 }
@@ -130,19 +131,19 @@ func TestUploadBodyType(t *testing.T) {
 func TestMalformedBodies(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.SQLite(t), 0)
-	whole := form(t, append(v.usual(), pdfFile(samplePDF(50_000)))...)
-	at := bytes.Index(whole, []byte("%PDF-"))
+	complete := form(t, append(v.validFields(), pdfFile(samplePDF(50_000)))...)
+	at := bytes.Index(complete, []byte("%PDF-"))
 	for name, body := range map[string][]byte{
-		"empty":                      {},
-		"no boundary at all":         []byte("hello"),
-		"ends within a header":       whole[:30],
-		"ends within a field":        whole[:at-100],
-		"ends within the file":       whole[:at+1000],
-		"ends before the last lines": whole[:len(whole)-len(boundary)-6],
-		"a header line without end":  []byte("--" + boundary + "\r\nContent-Disposition: " + strings.Repeat("x", 1<<20)),
+		"empty":                           {},
+		"no boundary":                     []byte("hello"),
+		"truncated in a header":           complete[:30],
+		"truncated in a field":            complete[:at-100],
+		"truncated in the file":           complete[:at+1000],
+		"truncated before the last lines": complete[:len(complete)-len(boundary)-6],
+		"a very long header line":         []byte("--" + boundary + "\r\nContent-Disposition: " + strings.Repeat("x", 1<<20)),
 	} {
-		if a := v.post(body); a.Status != http.StatusUnprocessableEntity || a.refusal(t).Message == "" {
-			t.Errorf("%s: %d %s", name, a.Status, a.Body)
+		if a := v.post(body); a.Status != http.StatusUnprocessableEntity || a.problem(t).Message == "" {
+			t.Errorf("%s: status = %d, want 422; body %s", name, a.Status, a.Body)
 		}
 		if rows, files := v.stored(); rows != 0 || files != 0 {
 			t.Errorf("%s: %d rows and %d files are left", name, rows, files)
@@ -150,50 +151,51 @@ func TestMalformedBodies(t *testing.T) {
 	}
 }
 
-// A request at the limits is accepted. One more byte is refused, with an error for each limit.
+// A request at a limit is accepted. A request with one more byte is refused.
 func TestUploadLimits(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.SQLite(t), 0)
 	const maxFile = 20_971_520
-	if a := v.post(form(t, append(v.usual(), pdfFile(samplePDF(maxFile)))...)); a.Status != http.StatusCreated {
-		t.Errorf("a file of the limit: %d %s", a.Status, a.Body)
+	if a := v.post(form(t, append(v.validFields(), pdfFile(samplePDF(maxFile)))...)); a.Status != http.StatusCreated {
+		t.Errorf("a file at the limit: status = %d, want 201; body %s", a.Status, a.Body)
 	}
-	a := v.post(form(t, append(v.usual(), pdfFile(append(samplePDF(maxFile), '\n')))...))
+	a := v.post(form(t, append(v.validFields(), pdfFile(append(samplePDF(maxFile), '\n')))...))
 	if a.Status != http.StatusUnprocessableEntity || a.fields(t) != "certificate_file" {
-		t.Errorf("a file over the limit: %d %s", a.Status, a.Body)
+		t.Errorf("a file over the limit: status = %d, want 422; body %s", a.Status, a.Body)
 	}
 	// The bytes after the closing boundary are part of the body.
 	padded := func(size int) []byte {
-		body := form(t, append(v.usual(), pdfFile(samplePDF(0)))...)
+		body := form(t, append(v.validFields(), pdfFile(samplePDF(0)))...)
 		return append(body, bytes.Repeat([]byte{' '}, size-len(body))...)
 	}
 	if a := v.post(padded(25_165_824)); a.Status != http.StatusCreated {
-		t.Errorf("a body of the limit: %d %s", a.Status, a.Body)
+		t.Errorf("a body at the limit: status = %d, want 201; body %s", a.Status, a.Body)
 	}
 	rows, files := v.stored()
 	for name, body := range map[string]io.Reader{
-		"announced":     bytes.NewReader(padded(25_165_825)),
-		"not announced": struct{ io.Reader }{bytes.NewReader(padded(25_165_825))},
-		"a file that is far too large": struct{ io.Reader }{io.MultiReader(bytes.NewReader(form(t, append(v.usual(), pdfFile([]byte("%PDF-1.7\n")))...)[:400]),
+		"with Content-Length":    bytes.NewReader(padded(25_165_825)),
+		"without Content-Length": struct{ io.Reader }{bytes.NewReader(padded(25_165_825))},
+		"with a very large file": struct{ io.Reader }{io.MultiReader(bytes.NewReader(form(t, append(v.validFields(), pdfFile([]byte("%PDF-1.7\n")))...)[:400]),
 			bytes.NewReader(make([]byte, 40<<20)))},
 	} {
 		r := v.request(http.MethodPost, "/business/certificate-vault", body)
 		r.Header.Set("Content-Type", "multipart/form-data; boundary="+boundary)
-		if a := v.do(r); a.Status != http.StatusRequestEntityTooLarge || a.refusal(t).Message == "" {
-			t.Errorf("a body over the limit, %s: %d %s", name, a.Status, a.Body)
+		if a := v.do(r); a.Status != http.StatusRequestEntityTooLarge || a.problem(t).Message == "" {
+			t.Errorf("a body over the limit, %s: status = %d, want 413; body %s", name, a.Status, a.Body)
 		}
 	}
 	if r, f := v.stored(); r != rows || f != files {
-		t.Errorf("%d rows and %d files are left of refused bodies", r-rows, f-files)
+		t.Errorf("%d rows and %d files of refused bodies are left", r-rows, f-files)
 	}
 }
 
-// A client that is still sending its file receives the refusal, not a broken connection.
+// If a request is refused while the client is still sending its file, the client receives the
+// response, and the connection is not closed before.
 func TestRefusalWhileSending(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.SQLite(t), 0)
 	viewer := v.token(v.inst, nil, token.VaultView)
-	body := form(t, append(v.usual(), pdfFile(samplePDF(19<<20)))...)
+	body := form(t, append(v.validFields(), pdfFile(samplePDF(19<<20)))...)
 	busy := v.token(v.inst, nil, token.All...)
 	v.api.Limit = limit.NewCounter(4, time.Now)
 	found, _, err := v.api.Tokens.Authenticate(t.Context(), busy)
@@ -216,30 +218,31 @@ func TestRefusalWhileSending(t *testing.T) {
 		r.Header.Set("Authorization", "Bearer "+tc.secret)
 		r.Header.Set("Content-Type", tc.contentType)
 		if a := v.do(r); a.Status != tc.status {
-			t.Errorf("%s: %d %s", name, a.Status, a.Body)
+			t.Errorf("%s: status = %d, want %d; body %s", name, a.Status, tc.status, a.Body)
 		}
 	}
 }
 
-// A client that disconnects leaves no row and no file.
-func TestDroppedConnectionLeavesNothing(t *testing.T) {
+// If a client disconnects, no row and no file is stored.
+func TestDisconnectedClient(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.SQLite(t), 0)
-	whole := form(t, append(v.usual(), pdfFile(samplePDF(300_000)))...)
-	for name, sent := range map[string]int{"within the file": 200_000, "before the closing boundary": len(whole) - 4, "behind it": len(whole)} {
+	complete := form(t, append(v.validFields(), pdfFile(samplePDF(300_000)))...)
+	for name, sent := range map[string]int{"in the file": 200_000, "before the closing boundary": len(complete) - 4, "after the closing boundary": len(complete)} {
 		conn, err := (&tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}}).DialContext(t.Context(), "tcp", v.server.Listener.Addr().String())
 		if err != nil {
 			t.Fatal(err)
 		}
 		if _, err := fmt.Fprintf(conn, "POST /business/certificate-vault HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\n"+
-			"Content-Type: multipart/form-data; boundary=%s\r\nContent-Length: %d\r\n\r\n%s", v.secret, boundary, len(whole)+1, whole[:sent]); err != nil {
+			"Content-Type: multipart/form-data; boundary=%s\r\nContent-Length: %d\r\n\r\n%s", v.secret, boundary, len(complete)+1, complete[:sent]); err != nil {
 			t.Fatal(err)
 		}
 		half, ok := conn.(*tls.Conn)
 		if !ok {
-			t.Fatal("no TLS connection")
+			t.Fatal("the connection is not a TLS connection")
 		}
-		// Close only the sending side: the answer then shows when the server has finished.
+		// Only the sending side is closed: the end of the response then shows that the server has
+		// finished.
 		if err := half.CloseWrite(); err != nil {
 			t.Fatal(err)
 		}
@@ -253,7 +256,7 @@ func TestDroppedConnectionLeavesNothing(t *testing.T) {
 			t.Errorf("%s: %d rows and %d files are left", name, rows, files)
 		}
 	}
-	// A body that ends early is a client error, not an internal error.
+	// A truncated body is a client error, which the log must not contain as an internal error.
 	if log := v.log.String(); strings.Contains(log, "unexpected EOF") {
 		t.Errorf("the log has errors: %s", log)
 	}

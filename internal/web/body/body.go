@@ -1,7 +1,6 @@
-// Package body owns the bodies of requests on all surfaces: how large a body may
-// be, how long it may take, the parts of a form, and the errors of a client that
-// sends too much, too slowly or not all of it. It does not know what the parts
-// mean.
+// Package body owns the bodies of requests on all surfaces: the limits of size and time, the parts
+// of a form, and the errors for a body that is too large, too slow or incomplete. The meaning of
+// the parts belongs to the surfaces.
 package body
 
 import (
@@ -16,15 +15,15 @@ import (
 )
 
 const (
-	// stallTime is how long a body with a time limit may pause. A body that stalls
-	// holds a partly written file and an idempotency key.
+	// stallTime is how long a body with a time limit may pause. A body that stalls occupies a
+	// partly written file and an idempotency key.
 	stallTime = 30 * time.Second
-	// answerTime is how long the answer may take after the body's time limit.
-	answerTime = time.Minute
-	// deadlineStep is the shortest time between two moves of a deadline, which cost
-	// a system call each.
+	// responseTime is how long the response may take after the body's time limit.
+	responseTime = time.Minute
+	// deadlineStep is the minimum time between two changes of a deadline. Each change costs a
+	// system call.
 	deadlineStep = time.Second
-	// drainTime and maxDrain bound what Drain reads.
+	// drainTime and maxDrain limit the time and the number of bytes that Drain reads.
 	drainTime = 30 * time.Second
 	maxDrain  = 64 << 20
 )
@@ -33,38 +32,37 @@ const (
 type Limits struct {
 	// Size is the largest size in bytes.
 	Size int64
-	// Time is how long the whole body may take. If nothing arrives for 30 seconds, reading ends
-	// earlier. If it is zero, the server's own limit applies.
+	// Time is how long the whole body may take. Reading also ends if nothing arrives for 30
+	// seconds. If Time is zero, the server's own limit applies.
 	Time time.Duration
 	// Parts is the largest number of parts of a multipart form.
 	Parts int
-	// TooLarge is the error of a body over Size, TooMany that of a form with more than
-	// Parts parts, and Broken that of a body that cannot be read to its end. TooMany
-	// may be nil.
+	// TooLarge is the error of a body over Size. TooMany is the error of a form with more than
+	// Parts parts; it may be nil. Broken is the error of a body that cannot be read to its end.
 	TooLarge, TooMany, Broken *fault.Error
 }
 
 // reader is the body of a request with its limits. All its errors except io.EOF are a *fault.Error,
-// so that a store that reads a file from it returns the client's fault unchanged.
+// so that a store that reads a file from the body returns the client's fault unchanged.
 type reader struct {
 	io.ReadCloser
 
 	control *http.ResponseController
 	limits  Limits
 	left    int64
-	// until is the end of the time limit; moved is the time at which the deadline was last moved.
+	// until is the end of the time limit; moved is the time of the last change of the deadline.
 	until, moved time.Time
-	// head is the number of bytes that may still be read for the header of a part while inHead is
-	// set.
-	head   int
-	inHead bool
-	// touched reports whether anything was read, failed whether a read failed.
+	// headerLeft is the number of bytes that may still be read for the header of a part while
+	// inHeader is set.
+	headerLeft int
+	inHeader   bool
+	// touched reports whether the body was read, failed whether a read failed.
 	touched, failed bool
 	err             error
 }
 
-// Watch prepares the body of r for Limit and Drain. A middleware calls it before
-// a handler knows the limits; until Limit is called, nothing can be read.
+// Watch prepares the body of r for Limit and Drain. A middleware calls Watch before the handler
+// sets the limits. A read before the call of Limit returns an error.
 func Watch(w http.ResponseWriter, r *http.Request) { watch(w, r) }
 
 func watch(w http.ResponseWriter, r *http.Request) *reader {
@@ -76,11 +74,10 @@ func watch(w http.ResponseWriter, r *http.Request) *reader {
 	return b
 }
 
-var errNoLimits = errors.New("the body is read before it has limits")
+var errNoLimits = errors.New("the body was read before its limits were set")
 
-// Limit bounds the body of r. A read that reaches a limit returns the error of
-// that limit, or fault.TimedOut. A body whose length is known to be too large is
-// not read at all.
+// Limit bounds the body of r. A read that reaches a limit returns the error of that limit, or
+// fault.TimedOut. If the Content-Length is too large, the body is not read at all.
 func Limit(w http.ResponseWriter, r *http.Request, l Limits) {
 	b := watch(w, r)
 	b.limits, b.left, b.err = l, l.Size, nil
@@ -101,18 +98,18 @@ func (b *reader) Read(p []byte) (int, error) {
 	if b.err = b.moveDeadline(); b.err != nil {
 		return 0, b.err
 	}
-	// Read one byte more than is left, to distinguish a body over the limit from one that ends
-	// there.
+	// Read one byte beyond the limit, to distinguish a body over the limit from a body that ends at
+	// the limit.
 	p = p[:min(int64(len(p)), b.left+1)]
-	if b.inHead {
-		if b.head == 0 {
-			return 0, errHead
+	if b.inHeader {
+		if b.headerLeft == 0 {
+			return 0, errPartHeader
 		}
-		p = p[:min(len(p), b.head)]
+		p = p[:min(len(p), b.headerLeft)]
 	}
 	n, err := b.ReadCloser.Read(p)
 	b.left -= int64(n)
-	b.head -= n
+	b.headerLeft -= n
 	switch {
 	case b.left < 0:
 		n, b.err = n-1, b.limits.TooLarge
@@ -128,8 +125,8 @@ func (b *reader) Read(p []byte) (int, error) {
 	return n, b.err
 }
 
-// broken returns the error of a body that could not be read to its end. An earlier
-// error of Read is the cause, which parsers do not always pass on.
+// broken returns the error of a body that could not be read to its end. If Read has failed, it
+// returns the error of Read, because a parser may hide that error.
 func (b *reader) broken(err error) error {
 	if b.err != nil && !errors.Is(b.err, io.EOF) {
 		return b.err
@@ -141,7 +138,7 @@ func (b *reader) broken(err error) error {
 }
 
 // moveDeadline allows the next read to wait for stallTime, but not beyond the limit of the whole
-// body. It sets the deadline of the answer with the first deadline of the body.
+// body. With the first deadline of the body, it also sets the deadline of the response.
 func (b *reader) moveDeadline() error {
 	now := time.Now()
 	if b.until.IsZero() || now.Sub(b.moved) < deadlineStep {
@@ -155,7 +152,7 @@ func (b *reader) moveDeadline() error {
 	}
 	err := supported(b.control.SetReadDeadline(end))
 	if first {
-		err = errors.Join(err, supported(b.control.SetWriteDeadline(b.until.Add(answerTime))))
+		err = errors.Join(err, supported(b.control.SetWriteDeadline(b.until.Add(responseTime))))
 	}
 	return err
 }
@@ -169,8 +166,7 @@ func (b *reader) endDeadline() error {
 	return supported(b.control.SetReadDeadline(b.until))
 }
 
-// supported returns err unless it says that the connection has no deadlines, as
-// in tests.
+// supported returns err, or nil if the connection does not support deadlines, as in tests.
 func supported(err error) error {
 	if err == nil || errors.Is(err, http.ErrNotSupported) {
 		return nil
@@ -178,9 +174,10 @@ func supported(err error) error {
 	return fmt.Errorf("setting a deadline: %w", err)
 }
 
-// Drain reads the rest of the body of r that the handler did not read, within limits. Without it, a
-// client that is still writing would see a reset connection instead of the answer. A client that
-// waits for 100 Continue (RFC 9110, 10.1.1) does not have to send the body.
+// Drain reads the part of the body of r that the handler did not read, within limits. Without
+// Drain, a client that is still writing would get a connection reset instead of the response. A
+// client that waits for 100 Continue (RFC 9110, 10.1.1) does not have to send the body, so Drain
+// does not read it.
 func Drain(r *http.Request) {
 	b, ok := r.Body.(*reader)
 	if !ok || b.failed || b.ReadCloser == http.NoBody || !b.touched && r.Header.Get("Expect") != "" {

@@ -17,7 +17,7 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// limits bounds a body by its size alone.
+// limits returns Limits that bound only the size of a body.
 func limits(size int64) Limits {
 	return Limits{Size: size, TooLarge: fault.New(fault.TooLarge, "too large"), Broken: fault.New(fault.Invalid, "broken")}
 }
@@ -48,15 +48,15 @@ func TestSize(t *testing.T) {
 			Limit(httptest.NewRecorder(), r, limits(int64(tc.limit)))
 			got, err := io.ReadAll(r.Body)
 			if len(got) != want || fault.Is(err, fault.TooLarge) != tc.over || !tc.over && err != nil {
-				t.Errorf("%d of %d, known %v: %d read, %v", tc.size, tc.limit, known, len(got), err)
+				t.Errorf("size %d, limit %d, known length %v: read %d bytes, want %d; error %v", tc.size, tc.limit, known, len(got), want, err)
 			}
 		}
 	}
-	broken := errors.New("the line broke")
+	broken := errors.New("connection lost")
 	r := request(t, io.MultiReader(strings.NewReader("abc"), iotest.ErrReader(broken)))
 	Limit(httptest.NewRecorder(), r, limits(10))
 	if got, err := io.ReadAll(r.Body); string(got) != "abc" || !fault.Is(err, fault.Invalid) || !errors.Is(err, broken) {
-		t.Errorf("a broken body: %q, %v", got, err)
+		t.Errorf("a broken body: read %q, error %v", got, err)
 	}
 	r = request(t, strings.NewReader("0123456789"))
 	Limit(httptest.NewRecorder(), r, limits(10))
@@ -64,9 +64,9 @@ func TestSize(t *testing.T) {
 	if _, err := io.ReadFull(r.Body, p); err != nil {
 		t.Fatal(err)
 	}
-	// At the limit Read must return io.EOF, otherwise its caller reads for ever.
-	if n, err := r.Body.Read(p); n != 0 || err != io.EOF { // as io.ReadAll compares it
-		t.Errorf("at the end: %d, %v", n, err)
+	// At the limit, Read must return io.EOF. Otherwise its caller reads forever.
+	if n, err := r.Body.Read(p); n != 0 || err != io.EOF { // io.ReadAll compares with == too
+		t.Errorf("at the end: Read = %d, %v, want 0, io.EOF", n, err)
 	}
 }
 
@@ -75,15 +75,15 @@ func TestBodyWithoutLimits(t *testing.T) {
 	r := request(t, strings.NewReader("x"))
 	Watch(httptest.NewRecorder(), r)
 	if _, err := io.ReadAll(r.Body); err == nil || fault.KindOf(err) != fault.Internal {
-		t.Errorf("%v", err)
+		t.Errorf("without limits: error = %v, want an internal fault", err)
 	}
 	Limit(httptest.NewRecorder(), r, limits(1))
 	if _, err := io.ReadAll(r.Body); err != nil {
-		t.Errorf("%v", err)
+		t.Errorf("with limits: error = %v, want nil", err)
 	}
 }
 
-// deadlines records the deadlines of a connection, since start.
+// deadlines records the deadlines of a connection, as durations since start.
 type deadlines struct {
 	http.ResponseWriter
 
@@ -111,7 +111,7 @@ func TestDeadlines(t *testing.T) {
 		read := func() {
 			t.Helper()
 			if n, err := r.Body.Read(make([]byte, 1)); n != 1 || err != nil {
-				t.Fatalf("%d, %v", n, err)
+				t.Fatalf("Read = %d, %v, want 1, nil", n, err)
 			}
 		}
 		l := limits(41)
@@ -133,13 +133,13 @@ func TestDeadlines(t *testing.T) {
 			t.Errorf("deadlines %v, want %v", w.read, want)
 		}
 		if len(w.write) != 1 || w.write[0] != 2*time.Minute {
-			t.Errorf("the answer has until %v", w.write)
+			t.Errorf("the write deadlines are %v, want one deadline of 2m", w.write)
 		}
 	})
 }
 
 // After the body has ended, a handler may work until the time limit.
-func TestDeadlineAfterTheEnd(t *testing.T) {
+func TestDeadlineAfterEndOfBody(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := &deadlines{ResponseWriter: httptest.NewRecorder(), start: time.Now()}
@@ -151,50 +151,50 @@ func TestDeadlineAfterTheEnd(t *testing.T) {
 			t.Fatal(err)
 		}
 		if last := w.read[len(w.read)-1]; last != time.Hour {
-			t.Errorf("the connection is read until %v", last)
+			t.Errorf("the last read deadline is %v, want 1h", last)
 		}
 	})
 }
 
-// expecting is a body that records whether it was read.
-type expecting struct {
+// trackedBody is a body that records whether it was read.
+type trackedBody struct {
 	io.Reader
 
-	asked bool
+	read bool
 }
 
-func (e *expecting) Read(p []byte) (int, error) { e.asked = true; return e.Reader.Read(p) }
-func (e *expecting) Close() error               { return nil }
+func (b *trackedBody) Read(p []byte) (int, error) { b.read = true; return b.Reader.Read(p) }
+func (b *trackedBody) Close() error               { return nil }
 
 func TestDrainSkipsUnsentBody(t *testing.T) {
 	t.Parallel()
 	for what, tc := range map[string]struct {
 		expect, touched, failed, drained bool
 	}{
-		"a client that sends all the same":  {false, false, false, true},
-		"a client that waits":               {true, false, false, false},
-		"a client that was told to go on":   {true, true, false, true},
-		"a body that could not be read":     {false, true, true, false},
-		"one of a client that waited first": {true, true, true, false},
+		"a client that does not wait for 100 Continue": {false, false, false, true},
+		"a client that waits for 100 Continue":         {true, false, false, false},
+		"a client that received 100 Continue":          {true, true, false, true},
+		"a failed read":                                {false, true, true, false},
+		"a failed read after 100 Continue":             {true, true, true, false},
 	} {
-		e := &expecting{Reader: bytes.NewReader(make([]byte, 1000))}
+		tracked := &trackedBody{Reader: bytes.NewReader(make([]byte, 1000))}
 		r := request(t, nil)
-		r.Body = e
+		r.Body = tracked
 		if tc.expect {
 			r.Header.Set("Expect", "100-continue")
 		}
 		Watch(&deadlines{ResponseWriter: httptest.NewRecorder()}, r)
 		b := r.Body.(*reader)
 		b.touched, b.failed = tc.touched, tc.failed
-		if Drain(r); e.asked != tc.drained {
-			t.Errorf("%s: asked for %v", what, e.asked)
+		if Drain(r); tracked.read != tc.drained {
+			t.Errorf("%s: the body was read: %v, want %v", what, tracked.read, tc.drained)
 		}
 	}
 }
 
 const boundary = "frontier"
 
-// parts writes parts, each with a name and a value.
+// parts returns multipart parts. pairs are the names of the parts, each followed by its value.
 func parts(pairs ...string) string {
 	var b strings.Builder
 	for i := 0; i < len(pairs); i += 2 {
@@ -220,9 +220,9 @@ func form(t *testing.T, content io.Reader, size int64, maxParts int) *Form {
 func TestForm(t *testing.T) {
 	t.Parallel()
 	end := "--" + boundary + "--\r\n"
-	long := strings.Repeat("x", 3*maxHead)
+	long := strings.Repeat("x", 3*maxPartHeader)
 	whole := parts("a", "1", "b", long, "c", "3")
-	late := io.MultiReader(strings.NewReader(parts("a", "1")+"--"+boundary+"\r\nConte"), iotest.ErrReader(os.ErrDeadlineExceeded))
+	timedOut := io.MultiReader(strings.NewReader(parts("a", "1")+"--"+boundary+"\r\nConte"), iotest.ErrReader(os.ErrDeadlineExceeded))
 	const size = 1 << 20
 	for what, tc := range map[string]struct {
 		content  io.Reader
@@ -230,17 +230,17 @@ func TestForm(t *testing.T) {
 		values   string
 		kind     fault.Kind
 	}{
-		"three parts":           {strings.NewReader(whole + end), 3, "a=1 b=xx c=3 ", -1},
-		"more parts":            {strings.NewReader(whole + end), 2, "a=1 b=xx ", fault.Invalid},
-		"no part":               {strings.NewReader(end), 3, "", -1},
-		"empty":                 {strings.NewReader(""), 3, "", fault.Invalid},
-		"no last boundary":      {strings.NewReader(whole), 3, "a=1 b=xx c=3 ", fault.Invalid},
-		"cut off in a part":     {strings.NewReader(whole[:len(whole)/2]), 3, "a=1 b=xx ", fault.Invalid},
-		"a large head":          {strings.NewReader("--" + boundary + "\r\nX: " + long), 3, "", fault.Invalid},
-		"a large preamble":      {strings.NewReader(long + "\r\n" + whole + end), 3, "", fault.Invalid},
-		"over the limit":        {strings.NewReader(whole + strings.Repeat(parts("d", long), 10)), 100, "a=1 b=xx c=3 " + strings.Repeat("d=xx ", 5), fault.TooLarge},
-		"over it after the end": {strings.NewReader(whole + end + strings.Repeat("x", size)), 3, "a=1 b=xx c=3 ", fault.TooLarge},
-		"late":                  {late, 3, "a=1 ", fault.TimedOut},
+		"three parts":                            {strings.NewReader(whole + end), 3, "a=1 b=xx c=3 ", -1},
+		"too many parts":                         {strings.NewReader(whole + end), 2, "a=1 b=xx ", fault.Invalid},
+		"no parts":                               {strings.NewReader(end), 3, "", -1},
+		"empty body":                             {strings.NewReader(""), 3, "", fault.Invalid},
+		"no last boundary":                       {strings.NewReader(whole), 3, "a=1 b=xx c=3 ", fault.Invalid},
+		"truncated part":                         {strings.NewReader(whole[:len(whole)/2]), 3, "a=1 b=xx ", fault.Invalid},
+		"a large part header":                    {strings.NewReader("--" + boundary + "\r\nX: " + long), 3, "", fault.Invalid},
+		"a large preamble":                       {strings.NewReader(long + "\r\n" + whole + end), 3, "", fault.Invalid},
+		"over the limit":                         {strings.NewReader(whole + strings.Repeat(parts("d", long), 10)), 100, "a=1 b=xx c=3 " + strings.Repeat("d=xx ", 5), fault.TooLarge},
+		"over the limit after the last boundary": {strings.NewReader(whole + end + strings.Repeat("x", size)), 3, "a=1 b=xx c=3 ", fault.TooLarge},
+		"after the deadline":                     {timedOut, 3, "a=1 ", fault.TimedOut},
 	} {
 		f := form(t, tc.content, size, tc.maxParts)
 		var values strings.Builder
@@ -249,37 +249,37 @@ func TestForm(t *testing.T) {
 			name := f.Part().FormName()
 			value := f.Part().Value(2, &all)
 			if !bytes.HasPrefix(all.Bytes(), value) {
-				t.Errorf("%s: %s is %q, and begins with %q", what, name, all.Bytes(), value)
+				t.Errorf("%s: the value of %s is %q, want a prefix of %q", what, name, value, all.Bytes())
 			}
 			fmt.Fprintf(&values, "%s=%s ", name, value)
 		}
 		if values.String() != tc.values {
-			t.Errorf("%s: %q, want %q", what, values.String(), tc.values)
+			t.Errorf("%s: values = %q, want %q", what, values.String(), tc.values)
 		}
 		if err := f.Err(); tc.kind < 0 && err != nil || tc.kind >= 0 && !fault.Is(err, tc.kind) {
-			t.Errorf("%s: %v", what, err)
+			t.Errorf("%s: error = %v, want kind %v", what, err, tc.kind)
 		}
 		if f.Next() {
-			t.Errorf("%s: a part after the end", what)
+			t.Errorf("%s: Next = true after the end", what)
 		}
 	}
 }
 
-// Next skips the unread rest of a part, and an error in it is not lost.
-func TestNextSkipsTheRest(t *testing.T) {
+// Next skips the rest of a part that was not read. Err returns an error in that rest.
+func TestNextSkipsUnreadRest(t *testing.T) {
 	t.Parallel()
-	long := strings.Repeat("x", 3*maxHead)
+	long := strings.Repeat("x", 3*maxPartHeader)
 	f := form(t, strings.NewReader(parts("a", long, "b", long)+"--"+boundary+"--"), 1<<20, 2)
 	n := 0
 	for f.Next() {
 		n++
 	}
 	if n != 2 || f.Err() != nil {
-		t.Errorf("%d parts, %v", n, f.Err())
+		t.Errorf("got %d parts, want 2; error %v", n, f.Err())
 	}
-	f = form(t, strings.NewReader(parts("a", long)[:maxHead]), 1<<20, 2)
+	f = form(t, strings.NewReader(parts("a", long)[:maxPartHeader]), 1<<20, 2)
 	if !f.Next() || f.Next() || !fault.Is(f.Err(), fault.Invalid) {
-		t.Errorf("a part that is cut off: %v", f.Err())
+		t.Errorf("a truncated part: error = %v, want fault.Invalid", f.Err())
 	}
 }
 
@@ -290,7 +290,7 @@ func TestOpenFormRefuses(t *testing.T) {
 		r.Header.Set("Content-Type", contentType)
 		Limit(httptest.NewRecorder(), r, limits(10))
 		if _, err := OpenForm(r); !fault.Is(err, fault.Unsupported) {
-			t.Errorf("%q: %v", contentType, err)
+			t.Errorf("Content-Type %q: error = %v, want fault.Unsupported", contentType, err)
 		}
 	}
 	r := request(t, strings.NewReader(""))
@@ -298,7 +298,7 @@ func TestOpenFormRefuses(t *testing.T) {
 	r.Header.Set("Content-Encoding", "gzip")
 	Limit(httptest.NewRecorder(), r, limits(10))
 	if _, err := OpenForm(r); !fault.Is(err, fault.Unsupported) {
-		t.Errorf("compressed: %v", err)
+		t.Errorf("a compressed form: error = %v, want fault.Unsupported", err)
 	}
 }
 
@@ -309,7 +309,7 @@ func TestParseForm(t *testing.T) {
 		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 		err := ParseForm(httptest.NewRecorder(), r, 50)
 		if kind < 0 && (err != nil || r.PostForm.Get("b") != "2") || kind >= 0 && !fault.Is(err, kind) {
-			t.Errorf("%q: %v", content, err)
+			t.Errorf("%q: error = %v, want kind %v", content, err, kind)
 		}
 	}
 }

@@ -11,11 +11,11 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// maxHead bounds the header of one part. Without it, package mime/multipart would read 10 MB of it
-// into memory.
-const maxHead = 64 << 10
+// maxPartHeader is the maximum size in bytes of the header of a part. Package mime/multipart would
+// read up to 10 MB of a header into memory.
+const maxPartHeader = 64 << 10
 
-var errHead = errors.New("the head of a part is too large")
+var errPartHeader = errors.New("the header of a part is too large")
 
 // Form reads the parts of a multipart form (RFC 7578), in order. As with
 // bufio.Scanner, Next returns false at the end or after an error, and Err
@@ -36,7 +36,7 @@ type Part struct {
 	form *Form
 }
 
-// OpenForm returns the form in the body of r, which Limit has bounded. It returns
+// OpenForm returns the form in the body of r. The caller must have called Limit. It returns
 // fault.Unsupported if the body is of another type.
 func OpenForm(r *http.Request) (*Form, error) {
 	mediaType, params, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
@@ -62,9 +62,9 @@ func (f *Form) Next() bool {
 	if f.err != nil || f.done {
 		return false
 	}
-	f.body.head, f.body.inHead = maxHead, true
+	f.body.headerLeft, f.body.inHeader = maxPartHeader, true
 	part, err := f.parts.NextPart()
-	f.body.inHead = false
+	f.body.inHeader = false
 	switch {
 	case err == io.EOF: // the error is wrapped if the body ends without the last boundary
 		f.part, f.done = nil, true
@@ -101,8 +101,8 @@ func (p *Part) Read(b []byte) (int, error) {
 	return n, p.form.err
 }
 
-// Value returns the first limit bytes of the part, and writes the whole part to
-// all. If the part cannot be read to its end, Err of the form returns why.
+// Value returns the first limit bytes of the part, and writes the whole part to all. If the part
+// cannot be read to its end, Err of the form returns the error.
 func (p *Part) Value(limit int, all io.Writer) []byte {
 	value, err := io.ReadAll(io.TeeReader(io.LimitReader(p, int64(limit)), all))
 	if err == nil {
@@ -120,7 +120,8 @@ func ParseForm(w http.ResponseWriter, r *http.Request, limit int64) error {
 	return BadForm(r.ParseForm())
 }
 
-// BadForm returns the error of a form that cannot be parsed, and nil for nil.
+// BadForm returns err as a fault: a *fault.Error unchanged, nil for nil, and fault.BadRequest for
+// any other error.
 func BadForm(err error) error {
 	if _, ok := errors.AsType[*fault.Error](err); ok || err == nil {
 		return err

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// curl returns a command line that calls an operation. It takes the token from
-// $TOKEN and has all required parameters, with example values.
+// curl returns a command line that calls an operation. The token and the required parameters are
+// shell variables, such as $TOKEN. The body has example values.
 func (d *document) curl(method, path string, o *operation) string {
 	var lines []string
 	query := ""
@@ -35,8 +35,8 @@ func (d *document) curl(method, path string, o *operation) string {
 	return strings.Join(lines, " \\\n    ")
 }
 
-// curlAccept returns the options for the response. It requests JSON if there is a
-// choice or an error to read, and saves a file under the name that the vault sends.
+// curlAccept returns the options for the response. A file is saved under the name that the vault
+// sends, and other responses are requested as JSON.
 func (d *document) curlAccept(o *operation) []string {
 	for _, r := range o.Responses {
 		if r.Name != "200" {

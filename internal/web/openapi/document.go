@@ -8,8 +8,7 @@ import (
 	"strings"
 )
 
-// document is the part of an OpenAPI 3.1 document that the pages show, in the
-// order of the file.
+// document is the part of an OpenAPI 3.1 document that the pages show, in the order of the file.
 type document struct {
 	Info       info              `json:"info"`
 	Tags       []tag             `json:"tags"`
@@ -33,7 +32,7 @@ type tag struct {
 	Description string `json:"description"`
 }
 
-// pathItem contains the operations of a path by method, in lower case.
+// pathItem has the operations of a path. Their names are the methods in lower case.
 type pathItem = ordered[*operation]
 
 type operation struct {
@@ -101,10 +100,10 @@ type schema struct {
 	OneOf             []*schema        `json:"oneOf"`
 }
 
-// types is the type of a schema: one name or a list of names.
+// types has the types of a schema.
 type types []string
 
-// UnmarshalJSON reads either form.
+// UnmarshalJSON reads one name or a list of names.
 func (t *types) UnmarshalJSON(text []byte) error {
 	if text[0] == '[' {
 		return json.Unmarshal(text, (*[]string)(t))
@@ -127,7 +126,7 @@ func (v value) String() string {
 
 func (v value) isNull() bool { return string(v.RawMessage) == "null" }
 
-// ordered is an object whose members stay in order.
+// ordered is a JSON object whose members keep their order.
 type ordered[T any] []entry[T]
 
 type entry[T any] struct {
@@ -169,8 +168,7 @@ func read(text []byte, base string) (*document, error) {
 	return doc, err
 }
 
-// withServer returns the document without white space, with base as its only
-// server.
+// withServer returns the document without white space, with base as its only server.
 func withServer(text []byte, base string) ([]byte, error) {
 	var compact bytes.Buffer
 	if err := json.Compact(&compact, text); err != nil {
@@ -192,8 +190,8 @@ func withServer(text []byte, base string) ([]byte, error) {
 	return bytes.Replace(compact.Bytes(), fmt.Appendf(nil, `"servers":%s`, members.Servers), fmt.Appendf(nil, `"servers":%s`, servers), 1), nil
 }
 
-// resolveAll replaces references to parameters, headers and responses by the
-// components. Schemas keep their references until they are shown.
+// resolveAll replaces references to parameters, headers and responses with the components.
+// References to schemas are resolved later, by document.schema.
 func (d *document) resolveAll() error {
 	for _, paths := range []ordered[pathItem]{d.Paths, d.Webhooks} {
 		for _, path := range paths {
@@ -214,12 +212,12 @@ func (d *document) resolve(o *operation) error {
 		}
 	}
 	for i := range o.Responses {
-		answer := &o.Responses[i]
-		if err := follow(&answer.Value, answer.Value.Ref, "responses", d.Components.Responses); err != nil {
+		response := &o.Responses[i]
+		if err := follow(&response.Value, response.Value.Ref, "responses", d.Components.Responses); err != nil {
 			return err
 		}
-		for j, h := range answer.Value.Headers {
-			if err := follow(&answer.Value.Headers[j].Value, h.Value.Ref, "headers", d.Components.Headers); err != nil {
+		for j, h := range response.Value.Headers {
+			if err := follow(&response.Value.Headers[j].Value, h.Value.Ref, "headers", d.Components.Headers); err != nil {
 				return err
 			}
 		}
@@ -227,22 +225,23 @@ func (d *document) resolve(o *operation) error {
 	return nil
 }
 
-// follow replaces a reference, if there is one, by the component that it names.
+// follow replaces a value with the component that its reference names. Without a reference, it does
+// nothing.
 func follow[T any](place *T, ref, kind string, from map[string]T) error {
 	if ref == "" {
 		return nil
 	}
 	name, ok := strings.CutPrefix(ref, "#/components/"+kind+"/")
-	found, there := from[name]
-	if !ok || !there {
-		return fmt.Errorf("no component %s", ref)
+	found, exists := from[name]
+	if !ok || !exists {
+		return fmt.Errorf("there is no component %s", ref)
 	}
 	*place = found
 	return nil
 }
 
-// schema returns a schema merged with the one that it refers to. Keywords beside
-// a reference apply too (JSON Schema Core 2020-12, 8.2.3.1).
+// schema returns a schema merged with the schema that it refers to. Keywords next to a reference
+// also apply (JSON Schema Core 2020-12, 8.2.3.1).
 func (d *document) schema(s *schema) *schema {
 	if s.Ref == "" {
 		return s

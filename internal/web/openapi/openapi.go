@@ -1,7 +1,7 @@
-// Package openapi owns the description of the vault's interface: one OpenAPI
-// document, served at /openapi.json and as pages under /docs. People edit
-// openapi.yaml; openapi.json is generated from it and embedded. A test compares
-// the document with the routes that the other surfaces serve.
+// Package openapi owns the description of the vault's HTTP interface: one OpenAPI document, which
+// is available at /openapi.json and as pages under /docs. People edit openapi.yaml. The embedded
+// openapi.json is generated from it. A test compares the document with the routes of the other
+// packages.
 package openapi
 
 import (
@@ -23,12 +23,12 @@ import (
 //go:embed openapi.json
 var source []byte
 
-// policy allows a page to load styles and images of the vault, and nothing else.
+// policy permits a page to load styles and images of the vault, and nothing else.
 const policy = "default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 var errNoPage = fault.New(fault.NotFound, "There is no such page.")
 
-// Docs serves the document and its pages. New renders them once.
+// Docs has the document and its pages, which New renders.
 type Docs struct {
 	counter *limit.Counter
 	json    *content
@@ -51,8 +51,8 @@ func newContent(kind string, body []byte) *content {
 	return &content{body: body, kind: kind, tag: base64.RawURLEncoding.EncodeToString(sum[:12])}
 }
 
-// New renders the document and its pages for a vault at a base URL. counter
-// limits the requests of each address.
+// New renders the document and its pages for a vault at a base URL. counter limits the requests of
+// each address.
 func New(base string, counter *limit.Counter) (*Docs, error) {
 	doc, err := read(source, base)
 	if err != nil {
@@ -91,7 +91,7 @@ func (d *Docs) Handler() http.Handler {
 	return web.Routes(mux, d.render)
 }
 
-// Patterns returns the routes of Handler, except those of assets.
+// Patterns returns the patterns of the routes, except for assets. Call Handler first.
 func (d *Docs) Patterns() []string { return d.patterns }
 
 func (d *Docs) page(w http.ResponseWriter, r *http.Request) error {
@@ -103,8 +103,8 @@ func (d *Docs) page(w http.ResponseWriter, r *http.Request) error {
 	return p.serve(w, r)
 }
 
-// asset serves a style or an image. Its name contains its digest, so browsers may cache it for
-// ever.
+// asset writes a style or an image. Its name contains its digest, so browsers may cache it without
+// a time limit.
 func (d *Docs) asset(w http.ResponseWriter, r *http.Request) error {
 	a, ok := d.assets[r.PathValue("file")]
 	if !ok {

@@ -43,7 +43,7 @@ func get(h http.Handler, target string, header ...string) *httptest.ResponseReco
 	return w
 }
 
-func TestDocumentNamesThisVault(t *testing.T) {
+func TestDocumentHasBaseURL(t *testing.T) {
 	t.Parallel()
 	_, h := newDocs(t, 0)
 	w := get(h, "/openapi.json")
@@ -59,24 +59,24 @@ func TestDocumentNamesThisVault(t *testing.T) {
 		t.Fatal(err)
 	}
 	if doc.OpenAPI != "3.1.0" || !reflect.DeepEqual(doc.Servers, []map[string]string{{"url": base}}) || len(doc.Paths) == 0 {
-		t.Errorf("%s, servers %v, %d paths", doc.OpenAPI, doc.Servers, len(doc.Paths))
+		t.Errorf("the document has the version %s, the servers %v and %d paths", doc.OpenAPI, doc.Servers, len(doc.Paths))
 	}
 	for name, hook := range doc.Webhooks {
 		if len(hook.Post.Parameters) == 0 {
-			t.Errorf("%s has lost its headers", name)
+			t.Errorf("the webhook %s has no headers", name)
 		}
 	}
 	if w.Code != http.StatusOK || w.Header().Get("Content-Type") != "application/json" {
-		t.Errorf("%d %s", w.Code, w.Header().Get("Content-Type"))
+		t.Errorf("status = %d, Content-Type = %s", w.Code, w.Header().Get("Content-Type"))
 	}
 	if again := get(h, "/openapi.json", "If-None-Match", w.Header().Get("ETag")); again.Code != http.StatusNotModified {
-		t.Errorf("what is known is sent again: %d", again.Code)
+		t.Errorf("a request with If-None-Match: status = %d, want 304", again.Code)
 	}
 }
 
-// Every list with pages has the same limit, and documents that a page beyond it is 422 and that the
-// cursor has no limit.
-func TestDocumentLimitsPages(t *testing.T) {
+// The document describes the maximum depth of pages, the status 422 for deeper pages, and the
+// cursor, which has no limit. Every list with pages also has a cursor.
+func TestDocumentOfLists(t *testing.T) {
 	t.Parallel()
 	_, h := newDocs(t, 0)
 	var doc struct {
@@ -98,7 +98,7 @@ func TestDocumentLimitsPages(t *testing.T) {
 	limit := strconv.Itoa(listing.MaxDepth/1000) + "," + fmt.Sprintf("%03d", listing.MaxDepth%1000)
 	for _, word := range []string{limit, "422", "`cursor`"} {
 		if !strings.Contains(doc.Components.Parameters["Page"].Description, word) {
-			t.Errorf("page is described without %s: %s", word, doc.Components.Parameters["Page"].Description)
+			t.Errorf("the description of the parameter page does not contain %s: %s", word, doc.Components.Parameters["Page"].Description)
 		}
 	}
 	lists := 0
@@ -112,67 +112,67 @@ func TestDocumentLimitsPages(t *testing.T) {
 		}
 		lists++
 		if !refs["#/components/parameters/Cursor"] || operations["get"].Responses["422"] == nil {
-			t.Errorf("%s has pages, and no cursor or no 422", path)
+			t.Errorf("%s has pages, but no cursor or no status 422", path)
 		}
 	}
 	if lists < 4 {
-		t.Errorf("%d lists have pages", lists)
+		t.Errorf("%d lists have pages, want at least 4", lists)
 	}
 }
 
 var (
-	address  = regexp.MustCompile(`(?:href|src|action)="([^"]*)"`)
-	foreign  = regexp.MustCompile(`(?i)<script|<style|\sstyle=|\son[a-z]+=|url\(|@import|<iframe`)
-	unfilled = regexp.MustCompile(`%!|<no value>|\{\{|ZgotmplZ`)
+	address    = regexp.MustCompile(`(?:href|src|action)="([^"]*)"`)
+	foreign    = regexp.MustCompile(`(?i)<script|<style|\sstyle=|\son[a-z]+=|url\(|@import|<iframe`)
+	unresolved = regexp.MustCompile(`%!|<no value>|\{\{|ZgotmplZ`)
 )
 
-// TestPagesStandAlone checks every page: it loads only our own style and picture, and every link on
-// it has a target.
-func TestPagesStandAlone(t *testing.T) {
+// TestPages checks that every page loads only assets of the vault, and that every link has a
+// target.
+func TestPages(t *testing.T) {
 	t.Parallel()
 	d, h := newDocs(t, 0)
 	if len(d.pages) < 20 {
-		t.Fatalf("there are %d pages", len(d.pages))
+		t.Fatalf("there are %d pages, want at least 20", len(d.pages))
 	}
 	for name := range d.pages {
 		target := strings.TrimSuffix("/docs/"+name, "/")
 		w := get(h, target)
 		body := w.Body.String()
 		if w.Code != http.StatusOK || w.Header().Get("Content-Security-Policy") != policy || !strings.HasPrefix(w.Header().Get("Content-Type"), "text/html") {
-			t.Errorf("%s: %d, %v", target, w.Code, w.Header())
+			t.Errorf("%s: status = %d, want 200; header %v", target, w.Code, w.Header())
 		}
 		if found := foreign.FindString(body); found != "" {
-			t.Errorf("%s has %s, which the policy forbids", target, found)
+			t.Errorf("%s contains %s, which the policy forbids", target, found)
 		}
-		if found := unfilled.FindString(body); found != "" {
-			t.Errorf("%s has %s", target, found)
+		if found := unresolved.FindString(body); found != "" {
+			t.Errorf("%s contains %s", target, found)
 		}
 		for _, m := range address.FindAllStringSubmatch(body, -1) {
 			path, fragment, _ := strings.Cut(m[1], "#")
 			if path != "" && !strings.HasPrefix(path, "/") {
-				t.Errorf("%s leads to %s", target, m[1])
+				t.Errorf("%s has a link to %s", target, m[1])
 				continue
 			}
 			page := body
 			if path != "" {
 				linked := get(h, path)
 				if page = linked.Body.String(); linked.Code != http.StatusOK {
-					t.Errorf("%s leads to %s, which is %d", target, path, linked.Code)
+					t.Errorf("%s has a link to %s: status = %d, want 200", target, path, linked.Code)
 				}
 			}
 			if fragment != "" && !strings.Contains(page, `id="`+fragment+`"`) {
-				t.Errorf("%s leads to %s, which is not there", target, m[1])
+				t.Errorf("%s has a link to %s, but there is no such id", target, m[1])
 			}
 		}
 	}
 	for name, a := range d.assets {
 		if strings.Contains(string(a.body), "http") && !strings.HasSuffix(name, ".svg") || strings.Contains(string(a.body), "url(") {
-			t.Errorf("%s refers to another address", name)
+			t.Errorf("%s contains the URL of another resource", name)
 		}
 	}
 }
 
-func TestPageShowsWhatTheDocumentSays(t *testing.T) {
+func TestPageContents(t *testing.T) {
 	t.Parallel()
 	_, h := newDocs(t, 0)
 	for target, want := range map[string][]string{
@@ -192,7 +192,7 @@ func TestPageShowsWhatTheDocumentSays(t *testing.T) {
 		body := get(h, target).Body.String()
 		for _, text := range want {
 			if !strings.Contains(body, text) {
-				t.Errorf("%s does not show %s", target, text)
+				t.Errorf("%s does not contain %s", target, text)
 			}
 		}
 	}
@@ -204,11 +204,11 @@ func TestUnknownPage(t *testing.T) {
 	for _, target := range []string{"/docs/no-such-page", "/docs/assets/no-such-file", "/docs/a/b/c"} {
 		w := get(h, target)
 		if w.Code != http.StatusNotFound || !strings.Contains(w.Body.String(), "<h1>Not Found</h1>") || w.Header().Get("Content-Security-Policy") != policy {
-			t.Errorf("%s: %d %s", target, w.Code, w.Body)
+			t.Errorf("%s: status = %d, want 404; body %s", target, w.Code, w.Body)
 		}
 		w = get(h, target, "Accept", "application/json")
 		if w.Code != http.StatusNotFound || !json.Valid(w.Body.Bytes()) {
-			t.Errorf("%s as JSON: %d %s", target, w.Code, w.Body)
+			t.Errorf("%s as JSON: status = %d, want 404; body %s", target, w.Code, w.Body)
 		}
 	}
 }
@@ -218,11 +218,11 @@ func TestPagesAreLimited(t *testing.T) {
 	_, h := newDocs(t, 2)
 	for i, want := range []int{200, 200, 429} {
 		if w := get(h, "/docs"); w.Code != want || w.Header().Get("X-RateLimit-Limit") != "2" {
-			t.Errorf("request %d: %d, limit %q", i, w.Code, w.Header().Get("X-RateLimit-Limit"))
+			t.Errorf("request %d: status = %d, X-RateLimit-Limit = %q", i, w.Code, w.Header().Get("X-RateLimit-Limit"))
 		}
 	}
 	if w := get(h, "/openapi.json"); w.Code != http.StatusTooManyRequests || w.Header().Get("Retry-After") == "" || !json.Valid(w.Body.Bytes()) {
-		t.Errorf("the document: %d %s", w.Code, w.Body)
+		t.Errorf("/openapi.json: status = %d, want 429; body %s", w.Code, w.Body)
 	}
 }
 
@@ -235,21 +235,21 @@ func TestBlocks(t *testing.T) {
 		{Items: [][]span{{{Text: "first"}}, {{Text: "second", Code: true}, {Text: " item goes on"}}}},
 	}
 	if !reflect.DeepEqual(got, want) {
-		t.Errorf("%+v", got)
+		t.Errorf("blocks = %+v, want %+v", got, want)
 	}
 }
 
-func TestReadRefuses(t *testing.T) {
+func TestReadInvalidDocument(t *testing.T) {
 	t.Parallel()
 	for name, text := range map[string]string{
-		"no YAML":                 "a: [",
-		"a list for a map":        "servers: []\npaths: [a]",
-		"an unknown component":    "servers: []\npaths: {/a: {get: {parameters: [{$ref: '#/components/parameters/None'}]}}}",
-		"a component of its kind": "servers: []\npaths: {/a: {get: {responses: {'200': {$ref: '#/components/schemas/None'}}}}}",
-		"no servers":              "paths: {}",
+		"invalid JSON":                "a: [",
+		"a list instead of a map":     "servers: []\npaths: [a]",
+		"an unknown component":        "servers: []\npaths: {/a: {get: {parameters: [{$ref: '#/components/parameters/None'}]}}}",
+		"a component of another kind": "servers: []\npaths: {/a: {get: {responses: {'200': {$ref: '#/components/schemas/None'}}}}}",
+		"no servers":                  "paths: {}",
 	} {
 		if _, err := read([]byte(text), base); err == nil {
-			t.Errorf("%s is read", name)
+			t.Errorf("%s: read returned no error", name)
 		}
 	}
 }

@@ -13,7 +13,7 @@ import (
 // page is one page: the introduction, an operation or an error.
 type page struct {
 	Title string
-	// Current is the id of the operation shown, for the navigation.
+	// Current is the id of the operation on this page, for the navigation.
 	Current string
 	Nav     []group
 	Intro   *introView
@@ -43,8 +43,8 @@ type operationView struct {
 	Webhook                   bool
 	Parameters                []field
 	Bodies                    []bodyView
-	Answers                   []answerView
-	Errors                    []answerView
+	Responses                 []responseView
+	Errors                    []responseView
 	Curl                      string
 }
 
@@ -54,7 +54,7 @@ type bodyView struct {
 	Example   string
 }
 
-type answerView struct {
+type responseView struct {
 	Status, Reason, Description string
 	Headers                     []field
 	Bodies                      []bodyView
@@ -72,8 +72,8 @@ type field struct {
 // webhooks is the tag of the events that the vault sends.
 const webhooks = "Webhooks"
 
-// pagesOf returns the pages of a document by their name in the URL. The name of
-// the introduction is empty.
+// pagesOf returns the pages of a document by their names in the URL. The name of the introduction
+// is empty.
 func pagesOf(d *document) map[string]*page {
 	nav := d.nav()
 	pages := map[string]*page{"": {
@@ -117,8 +117,8 @@ func (d *document) operationView(path, method string, o *operation, isWebhook bo
 	v := &operationView{
 		ID: o.ID, Method: strings.ToUpper(method), Path: path, Summary: o.Summary, Description: blocks(o.Description), Webhook: isWebhook,
 	}
-	for _, alternative := range o.Security {
-		for _, permissions := range alternative {
+	for _, requirement := range o.Security {
+		for _, permissions := range requirement {
 			v.Permissions = append(v.Permissions, permissions...)
 		}
 	}
@@ -130,7 +130,7 @@ func (d *document) operationView(path, method string, o *operation, isWebhook bo
 	}
 	for _, r := range o.Responses {
 		status, err := strconv.Atoi(r.Name)
-		a := answerView{Status: r.Name, Description: r.Value.Description, Bodies: d.bodies(r.Value.Content)}
+		a := responseView{Status: r.Name, Description: r.Value.Description, Bodies: d.bodies(r.Value.Content)}
 		if err == nil {
 			a.Reason = http.StatusText(status)
 		}
@@ -142,7 +142,7 @@ func (d *document) operationView(path, method string, o *operation, isWebhook bo
 		if err == nil && status >= http.StatusBadRequest {
 			v.Errors = append(v.Errors, a)
 		} else {
-			v.Answers = append(v.Answers, a)
+			v.Responses = append(v.Responses, a)
 		}
 	}
 	if !isWebhook {
@@ -175,11 +175,11 @@ func (d *document) bodies(content ordered[*mediaType]) []bodyView {
 	return list
 }
 
-// maxNesting is the depth to which a schema is shown.
+// maxNesting is the maximum depth of the members of a schema on a page.
 const maxNesting = 6
 
-// fields returns the members of an object. The members of a nested object follow
-// it; their names are paths.
+// fields returns the members of an object. The members of a nested object follow it, and their
+// names are paths, such as data.status.
 func (d *document) fields(prefix string, s *schema, depth int) []field {
 	s = d.schema(s)
 	if s.Items != nil {
@@ -209,21 +209,21 @@ func (d *document) fields(prefix string, s *schema, depth int) []field {
 	return list
 }
 
-// plainPattern returns the pattern of a form field in a readable form.
+// plainPattern returns the pattern of the name of a form field in a readable form.
 func plainPattern(pattern string) string {
 	return strings.NewReplacer(`[0-9]{1,6}`, "<n>", `\`, "", "^", "", "$", "").Replace(pattern)
 }
 
-// typeOf returns the name of a type.
+// typeOf returns the type of a schema in a readable form.
 func typeOf(d *document, s *schema) string {
 	if len(s.OneOf) > 0 {
-		words := make([]string, len(s.OneOf))
+		names := make([]string, len(s.OneOf))
 		for i, x := range s.OneOf {
-			words[i] = typeOf(d, d.schema(x))
+			names[i] = typeOf(d, d.schema(x))
 		}
-		return strings.Join(words, " or ")
+		return strings.Join(names, " or ")
 	}
-	words := make([]string, 0, len(s.Type))
+	names := make([]string, 0, len(s.Type))
 	for _, t := range s.Type {
 		switch {
 		case t == "string" && s.ContentMediaType != "":
@@ -233,9 +233,9 @@ func typeOf(d *document, s *schema) string {
 		case t == "array" && s.Items != nil:
 			t = "array of " + typeOf(d, d.schema(s.Items))
 		}
-		words = append(words, t)
+		names = append(names, t)
 	}
-	return strings.Join(words, " or ")
+	return strings.Join(names, " or ")
 }
 
 // rulesOf returns the constraints on a value.
@@ -245,13 +245,13 @@ func rulesOf(s *schema) []string {
 		rules = append(rules, fmt.Sprintf("always `%v`", s.Const))
 	}
 	if len(s.Enum) > 0 {
-		words := make([]string, 0, len(s.Enum))
+		names := make([]string, 0, len(s.Enum))
 		for _, e := range s.Enum {
 			if !e.isNull() {
-				words = append(words, fmt.Sprintf("`%v`", e))
+				names = append(names, fmt.Sprintf("`%v`", e))
 			}
 		}
-		rules = append(rules, "one of "+strings.Join(words, ", "))
+		rules = append(rules, "one of "+strings.Join(names, ", "))
 	}
 	if s.MaxLength > 0 {
 		rules = append(rules, fmt.Sprintf("up to %d characters", s.MaxLength))
@@ -271,7 +271,8 @@ func rulesOf(s *schema) []string {
 	return rules
 }
 
-// exampleText returns an example as indented JSON; a string stays as it is.
+// exampleText returns an example as indented JSON. If the example is a string, it returns the
+// string.
 func exampleText(v value) string {
 	var indented bytes.Buffer
 	if json.Indent(&indented, []byte(v.String()), "", "  ") != nil {

@@ -24,8 +24,8 @@ var assetFiles embed.FS
 // view renders pages.
 type view struct{ template *template.Template }
 
-// newView parses the templates and adds the assets to served. The name of each
-// asset contains its digest.
+// newView parses the templates and adds the assets to served. The name of each asset contains its
+// digest.
 func newView(served map[string]*content) (*view, error) {
 	names := map[string]string{}
 	entries, err := fs.ReadDir(assetFiles, "assets")
@@ -45,7 +45,7 @@ func newView(served map[string]*content) (*view, error) {
 	t, err := template.New("layout.html").Funcs(template.FuncMap{
 		"asset": func(name string) (string, error) {
 			if names[name] == "" {
-				return "", fmt.Errorf("no asset %s", name)
+				return "", fmt.Errorf("there is no asset %s", name)
 			}
 			return "/docs/assets/" + names[name], nil
 		},
@@ -65,7 +65,7 @@ func (v *view) draw(p *page) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// render writes an error as JSON if the request accepts JSON, otherwise as a page.
+// render writes an error as JSON if the request accepts JSON, and otherwise as a page.
 func (d *Docs) render(w http.ResponseWriter, r *http.Request, err error) {
 	if accept := r.Header.Get("Accept"); strings.Contains(accept, "application/json") || r.URL.Path == "/openapi.json" {
 		web.WriteJSONError(w, r, err)
@@ -83,5 +83,5 @@ func (d *Docs) render(w http.ResponseWriter, r *http.Request, err error) {
 	h.Set("Cache-Control", "no-store")
 	pageHeaders(w)
 	w.WriteHeader(status)
-	_, _ = w.Write(body) // an error means that the client is gone
+	_, _ = w.Write(body) // an error means that the client has disconnected
 }

@@ -35,7 +35,7 @@ func (s *Set) Render(w http.ResponseWriter, r *http.Request, err error) {
 	}
 }
 
-// Informative reports whether the text says more than the status.
+// Informative reports whether the text adds information to the status.
 func (f Failure) Informative() bool {
 	switch f.Status {
 	case http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusServiceUnavailable:

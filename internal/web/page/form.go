@@ -19,15 +19,15 @@ type Problem struct {
 	Text  string
 }
 
-// Problems are all errors in a form, in the order found.
+// Problems are all errors in a form, in the order in which they were found.
 type Problems []Problem
 
-// Of returns the problems of a field.
+// Of returns the texts of a field's problems.
 func (p Problems) Of(field string) []string {
 	var texts []string
-	for _, one := range p {
-		if one.Field == field {
-			texts = append(texts, one.Text)
+	for _, problem := range p {
+		if problem.Field == field {
+			texts = append(texts, problem.Text)
 		}
 	}
 	return texts
@@ -41,29 +41,29 @@ var correctable = map[fault.Kind]bool{
 	fault.Invalid: true, fault.BadRequest: true, fault.Conflict: true, fault.TooLarge: true, fault.Unsupported: true, fault.TooMany: true,
 }
 
-// Again shows a form again with its problems if the person can correct err, and returns any other
-// error. If a message is a key of the catalog, it is translated.
-func (s *Set) Again(w http.ResponseWriter, r *http.Request, name string, data any, err error) error {
+// ShowAgain shows a form again with its problems if the person can correct err, and returns any other
+// error. It translates a message that is a key of the catalog.
+func (s *Set) ShowAgain(w http.ResponseWriter, r *http.Request, name string, data any, err error) error {
 	e, ok := errors.AsType[*fault.Error](err)
 	if !ok || !correctable[e.Kind] {
 		return err
 	}
 	status, text := web.Explain(w, r, err)
 	l := s.Reader(r).Language
-	say := func(text string) string {
-		if said, err := l.Text(text); err == nil {
-			return said
+	translate := func(text string) string {
+		if translated, err := l.Text(text); err == nil {
+			return translated
 		}
 		return text
 	}
 	var problems Problems
 	if e.Message != "" || len(e.Fields) == 0 {
-		problems = append(problems, Problem{Text: say(text)})
+		problems = append(problems, Problem{Text: translate(text)})
 	}
 	for _, f := range e.Fields {
 		for _, m := range f.Messages {
 			if len(problems) < maxProblems {
-				problems = append(problems, Problem{Field: f.Name, Text: say(m)})
+				problems = append(problems, Problem{Field: f.Name, Text: translate(m)})
 			}
 		}
 	}
@@ -81,11 +81,11 @@ func (g *Page) Describe(field string, hints ...string) template.HTMLAttr {
 	if len(hints) > 0 {
 		b.WriteString(`aria-describedby="` + template.HTMLEscapeString(strings.Join(hints, " ")) + `"`)
 	}
-	return template.HTMLAttr(b.String()) //nolint:gosec // it is escaped
+	return template.HTMLAttr(b.String()) //nolint:gosec // the text is escaped
 }
 
-// noticeCookie carries the name of a notice over a redirect. A page shows only notices that its
-// surface defines.
+// noticeCookie contains the name of the notice that the target of a redirect shows. A page shows
+// only notices that its surface defines.
 const (
 	noticeCookie = "__Host-notice"
 	noticeTime   = time.Minute
@@ -93,8 +93,8 @@ const (
 	noticeNumbers = 4
 )
 
-// Redirect redirects to another page after a form was processed (RFC 9110, 15.4.4). The page shows
-// the notice with its numbers; if the notice is empty, it shows none.
+// Redirect redirects to another page after a form was processed (RFC 9110, 15.4.4). The target
+// shows the notice with its numbers, or no notice if the name is empty.
 func (s *Set) Redirect(w http.ResponseWriter, r *http.Request, to, notice string, numbers ...int) error {
 	if notice != "" {
 		s.Note(w, notice, numbers...)
@@ -104,8 +104,8 @@ func (s *Set) Redirect(w http.ResponseWriter, r *http.Request, to, notice string
 	return nil
 }
 
-// Note makes the next page show a notice, if a script leads to it. The numbers replace {1}, {2} in
-// its text.
+// Note makes the next page show a notice. It is for a response to a script, which then opens that
+// page itself. The numbers replace {1}, {2} and so on in the text.
 func (*Set) Note(w http.ResponseWriter, notice string, numbers ...int) {
 	for _, n := range numbers {
 		notice += "." + strconv.Itoa(n)
@@ -126,8 +126,8 @@ func (s *Set) notice(r *http.Request, g *Page) string {
 	}
 	parts := strings.Split(c.Value, ".")
 	text := s.options.Notices[parts[0]]
-	if said, err := g.Language.Text(text); err == nil {
-		text = said
+	if translated, err := g.Language.Text(text); err == nil {
+		text = translated
 	}
 	// The browser can change the cookie, so a page uses only numbers from it.
 	for i, part := range parts[1:min(len(parts), 1+noticeNumbers)] {

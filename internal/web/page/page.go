@@ -12,16 +12,16 @@ import (
 	"github.com/certvault/certvault/internal/web"
 )
 
-// Page is the input of a template: its reader, its address and its data.
+// Page is the input of a template: the reader of the page, its address and its data.
 type Page struct {
 	Language *locale.Language
-	// Chosen reports whether the address names the language; links then keep it.
+	// Chosen reports whether the address selects the language. Links then select it too.
 	Chosen bool
-	// Indexed pages may be indexed by search engines. No page that shows a certificate may be.
+	// Indexed reports whether search engines may index the page.
 	Indexed bool
 	// Person is the signed-in person, or nil.
 	Person *Person
-	// Notice is the notice about the last action.
+	// Notice is the text of the notice about the last action, or "".
 	Notice string
 	// Problems are the problems of the submitted form.
 	Problems Problems
@@ -52,8 +52,8 @@ type Pair struct {
 
 func pair(g *Page, value any) Pair { return Pair{g, value} }
 
-// Reader determines the reader of a page and the language: the one in the address, else the
-// person's, else the one that the browser requests.
+// Reader returns a Page with its reader and language: the language in the address, else the
+// person's language, else the language that the browser requests.
 func (s *Set) Reader(r *http.Request) *Page {
 	g := &Page{address: r.URL, languages: s.languages}
 	if s.options.Person != nil {
@@ -75,7 +75,7 @@ func (s *Set) Reader(r *http.Request) *Page {
 	return g
 }
 
-// Code marks up machine-readable text, which is left-to-right in every language.
+// Code returns machine-readable text as markup. The text is left-to-right in every language.
 func Code(s string) template.HTML {
 	return template.HTML(`<code dir="ltr">` + template.HTMLEscapeString(s) + `</code>`) //nolint:gosec // the text is escaped
 }
@@ -83,7 +83,7 @@ func Code(s string) template.HTML {
 // Path returns the path of the page's address.
 func (g *Page) Path() string { return g.address.Path }
 
-// SigningIn reports whether the page is part of the sign-in, which needs no link to its start.
+// SigningIn reports whether the page is part of the sign-in, and needs no link to the sign-in.
 func (g *Page) SigningIn() bool {
 	return g.address.Path == "/sign-in" || strings.HasPrefix(g.address.Path, "/sign-in/")
 }
@@ -98,7 +98,7 @@ func (g *Page) H(key string, args ...any) (template.HTML, error) {
 	return g.Language.HTML(key, values(args)...)
 }
 
-// values dereferences pointers, as templates do when they print.
+// values dereferences pointers to strings, as templates do in their output.
 func values(args []any) []any {
 	for i, a := range args {
 		if s, ok := a.(*string); ok && s != nil {
@@ -108,7 +108,7 @@ func values(args []any) []any {
 	return args
 }
 
-// Code marks up machine-readable text.
+// Code returns machine-readable text as markup.
 func (*Page) Code(s string) template.HTML { return Code(s) }
 
 // Link returns the address of a path of the vault, in the chosen language.
@@ -127,13 +127,13 @@ func (g *Page) inLanguage(path string, q url.Values) string {
 	return path + "?" + q.Encode()
 }
 
-// LanguageLinks returns the links to this page in all languages. It is Go code because every page needs
-// it, and a template would be slow for eight links.
+// LanguageLinks returns the links to this page in all languages. It is not a template, because
+// every page has these links, and a template would be slow for eight of them.
 func (g *Page) LanguageLinks() template.HTML {
-	// Only the language of the address changes.
+	// All other parameters of the address stay the same.
 	q := g.address.Query()
 	q.Del("lang")
-	// With two slashes at its start, the address would lead to another host (RFC 3986, 4.2).
+	// An address that begins with two slashes would lead to another host (RFC 3986, 4.2).
 	path := "/" + strings.TrimLeft(g.address.EscapedPath(), "/")
 	before, rest := template.HTMLEscapeString(path+"?lang="), ""
 	if len(q) > 0 {
@@ -150,7 +150,7 @@ func (g *Page) LanguageLinks() template.HTML {
 	return template.HTML(b.String()) //nolint:gosec // untrusted parts are escaped
 }
 
-// Day formats a stored date, YYYY-MM-DD or RFC 3339, for people.
+// Day returns a stored date, YYYY-MM-DD or RFC 3339, in the format of the page's language.
 func (g *Page) Day(s *string) string {
 	if s == nil || len(*s) < len(time.DateOnly) {
 		return ""
@@ -162,7 +162,7 @@ func (g *Page) Day(s *string) string {
 	return g.Language.Date(t)
 }
 
-// Moment formats a stored time in UTC for people.
+// Moment returns a stored time in UTC in the format of the page's language.
 func (g *Page) Moment(s *string) string {
 	if s == nil {
 		return ""
@@ -191,15 +191,15 @@ func (g *Page) DayTag(s *string) template.HTML { return timeTag(s, g.Day(s)) }
 // MomentTag returns a time element for a time.
 func (g *Page) MomentTag(s *string) template.HTML { return timeTag(s, g.Moment(s)) }
 
-func timeTag(at *string, shown string) template.HTML {
+func timeTag(at *string, text string) template.HTML {
 	if at == nil {
 		return ""
 	}
 	machine := *at
 	if t, err := time.Parse(time.RFC3339Nano, machine); err == nil {
-		// HTML allows three fractional digits of a second at most.
+		// HTML allows at most three fractional digits of a second.
 		machine = t.UTC().Format("2006-01-02T15:04:05Z")
 	}
 	return template.HTML(`<time datetime="`) + template.HTML(template.HTMLEscapeString(machine)) + template.HTML(`">`) + //nolint:gosec // the text is escaped
-		template.HTML(template.HTMLEscapeString(shown)) + template.HTML(`</time>`) //nolint:gosec // the text is escaped
+		template.HTML(template.HTMLEscapeString(text)) + template.HTML(`</time>`) //nolint:gosec // the text is escaped
 }

@@ -31,22 +31,22 @@ func TestTemplatesAreComplete(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := complete(page, frame, s.Languages()[0]); (err == nil) != ok {
-			t.Errorf("%s: %v", text, err)
+			t.Errorf("%s: error = %v, want an error: %v", text, err, !ok)
 		}
 	}
 }
 
-// newSite returns a site with all languages and the assets of surfaces.
-func newSite(t *testing.T, own ...fs.FS) *Site {
+// newSite returns a site with all languages, the shared assets and the assets of surfaces.
+func newSite(t *testing.T, surfaces ...fs.FS) *Site {
 	t.Helper()
-	s, err := NewSite(spoken(t), own...)
+	s, err := NewSite(loadCatalog(t), surfaces...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return s
 }
 
-func spoken(t *testing.T) *locale.Catalog {
+func loadCatalog(t *testing.T) *locale.Catalog {
 	t.Helper()
 	languages, err := locale.Load()
 	if err != nil {
@@ -55,7 +55,7 @@ func spoken(t *testing.T) *locale.Catalog {
 	return languages
 }
 
-// surface returns a set of two pages, with or without a signed-in person.
+// surface returns a set with one page that has a form.
 func surface(t *testing.T, o Options) *Set {
 	t.Helper()
 	s := newSite(t)
@@ -81,7 +81,7 @@ func TestProblemsOfAForm(t *testing.T) {
 	f.Add("email", `Not "<an>" address.`)
 	f.Add("email", "error.other") // shown in the reader's language
 	w := httptest.NewRecorder()
-	if err := set.Again(w, get("/?lang=de"), "form.html", `typed "here"`, f.Err()); err != nil {
+	if err := set.ShowAgain(w, get("/?lang=de"), "form.html", `typed "here"`, f.Err()); err != nil {
 		t.Fatal(err)
 	}
 	body := w.Body.String()
@@ -94,18 +94,18 @@ func TestProblemsOfAForm(t *testing.T) {
 		}
 	}
 	if w.Code != http.StatusUnprocessableEntity {
-		t.Errorf("status %d", w.Code)
+		t.Errorf("status = %d, want 422", w.Code)
 	}
 	w = httptest.NewRecorder()
-	if err := set.Again(w, get("/"), "form.html", "", fault.New(fault.Conflict, "Somebody was faster.")); err != nil || w.Code != http.StatusConflict ||
-		!strings.Contains(w.Body.String(), "<li>Somebody was faster.</li>") || !strings.Contains(w.Body.String(), ` aria-describedby="hint"`) {
-		t.Errorf("%d %s, %v", w.Code, w.Body, err)
+	if err := set.ShowAgain(w, get("/"), "form.html", "", fault.New(fault.Conflict, "The record has changed.")); err != nil || w.Code != http.StatusConflict ||
+		!strings.Contains(w.Body.String(), "<li>The record has changed.</li>") || !strings.Contains(w.Body.String(), ` aria-describedby="hint"`) {
+		t.Errorf("status = %d, want 409; body %s, error %v", w.Code, w.Body, err)
 	}
-	// An error that a person cannot correct is not a problem of the form.
+	// Again returns an error that a person cannot correct.
 	for _, err := range []error{io.ErrUnexpectedEOF, fault.New(fault.NotFound, "x"), fault.New(fault.Forbidden, "x")} {
 		w := httptest.NewRecorder()
-		if got := set.Again(w, get("/"), "form.html", "", err); !errors.Is(got, err) || w.Body.Len() > 0 {
-			t.Errorf("%v: %v, %s", err, got, w.Body)
+		if got := set.ShowAgain(w, get("/"), "form.html", "", err); !errors.Is(got, err) || w.Body.Len() > 0 {
+			t.Errorf("Again(%v) = %v, body %s, want the same error and no body", err, got, w.Body)
 		}
 	}
 }
@@ -113,16 +113,16 @@ func TestProblemsOfAForm(t *testing.T) {
 // A notice is shown once, on the target of the redirect, and only if the surface defines it.
 func TestNotice(t *testing.T) {
 	t.Parallel()
-	set := surface(t, Options{Notices: map[string]string{"copied": "layout.copied", "made": "The token was made.", "left": "Row {1} is done ({2} left)."}})
-	for name, want := range map[string]string{"copied": "Kopiert", "made": "The token was made.", "left.7.12": "Row 7 is done (12 left).", "left.7.x": "", "<script>": "", "other": ""} {
+	set := surface(t, Options{Notices: map[string]string{"copied": "layout.copied", "created": "The token was created.", "remaining": "Row {1} is done ({2} left)."}})
+	for name, want := range map[string]string{"copied": "Kopiert", "created": "The token was created.", "remaining.7.12": "Row 7 is done (12 left).", "remaining.7.x": "", "<script>": "", "other": ""} {
 		w := httptest.NewRecorder()
 		if err := set.Redirect(w, get("/"), "/next", name); err != nil || w.Code != http.StatusSeeOther || w.Header().Get("Location") != "/next" {
-			t.Fatal(w.Code, err)
+			t.Fatalf("Redirect: status = %d, want 303; error %v", w.Code, err)
 		}
 		r := get("/next?lang=de")
 		for _, c := range w.Result().Cookies() {
 			if !c.Secure || !c.HttpOnly || c.MaxAge <= 0 || c.Path != "/" {
-				t.Errorf("the cookie is %+v", c)
+				t.Errorf("the attributes of the cookie are wrong: %+v", c)
 			}
 			r.AddCookie(c)
 		}
@@ -130,10 +130,10 @@ func TestNotice(t *testing.T) {
 		if err := set.Draw(w, r, http.StatusOK, "form.html", ""); err != nil {
 			t.Fatal(err)
 		}
-		told := strings.Contains(w.Body.String(), `role="status">`+want+`</p>`)
-		forgotten := len(w.Result().Cookies()) == 1 && w.Result().Cookies()[0].MaxAge < 0
-		if want == "" && (strings.Contains(w.Body.String(), `role="status"`) || forgotten) || want != "" && (!told || !forgotten) {
-			t.Errorf("%s: %v %s", name, w.Result().Cookies(), w.Body)
+		shown := strings.Contains(w.Body.String(), `role="status">`+want+`</p>`)
+		deleted := len(w.Result().Cookies()) == 1 && w.Result().Cookies()[0].MaxAge < 0
+		if want == "" && (strings.Contains(w.Body.String(), `role="status"`) || deleted) || want != "" && (!shown || !deleted) {
+			t.Errorf("%s: cookies %v, body %s", name, w.Result().Cookies(), w.Body)
 		}
 	}
 }
@@ -152,7 +152,7 @@ func TestSignedInPerson(t *testing.T) {
 		}
 	}
 	if h := w.Header(); h.Get("Cache-Control") != "no-store" || h.Get("Referrer-Policy") != "same-origin" || h.Get("Content-Language") != "fr" {
-		t.Errorf("%v", h)
+		t.Errorf("the header of a page for a signed-in person is %v", h)
 	}
 	w = httptest.NewRecorder()
 	if err := set.Draw(w, get("/?lang=ar"), http.StatusOK, "form.html", ""); err != nil || w.Header().Get("Content-Language") != "ar" {
@@ -161,19 +161,19 @@ func TestSignedInPerson(t *testing.T) {
 	person = nil
 	w = httptest.NewRecorder()
 	if err := set.Draw(w, get("/"), http.StatusOK, "form.html", ""); err != nil || strings.Contains(w.Body.String(), "sign-out") {
-		t.Errorf("a signed-out page has a menu for signing out: %s, %v", w.Body, err)
+		t.Errorf("a page for a signed-out visitor contains a sign-out form: %s, %v", w.Body, err)
 	}
 }
 
-func TestAssetsAreNamedOnce(t *testing.T) {
+func TestAssetNamesAreUnique(t *testing.T) {
 	t.Parallel()
-	if _, err := NewSite(spoken(t), fstest.MapFS{"assets/style.css": {Data: []byte("b{}")}}); err == nil {
-		t.Error("a surface's asset hides a shared one")
+	if _, err := NewSite(loadCatalog(t), fstest.MapFS{"assets/style.css": {Data: []byte("b{}")}}); err == nil {
+		t.Error("NewSite accepts an asset with the name of a shared asset")
 	}
-	own := fstest.MapFS{"assets/own.css": {Data: []byte("b{}")}}
-	s := newSite(t, own)
+	assets := fstest.MapFS{"assets/own.css": {Data: []byte("b{}")}}
+	s := newSite(t, assets)
 	if _, err := s.Set(Options{Templates: fstest.MapFS{}, Styles: []string{"owm.css"}}); err == nil {
-		t.Error("a style that there is not")
+		t.Error("Set accepts an unknown style")
 	}
 	set, err := s.Set(Options{Templates: fstest.MapFS{}, Styles: []string{"form.css", "own.css"}, English: true})
 	if err != nil {
@@ -183,11 +183,11 @@ func TestAssetsAreNamedOnce(t *testing.T) {
 	set.Render(w, get("/x?lang=de"), ErrUnknown)
 	address, err := s.address("style-form-own.css")
 	if err != nil || strings.Count(w.Body.String(), `<link rel="stylesheet"`) != 1 || !strings.Contains(w.Body.String(), `<link rel="stylesheet" href="`+address+`">`) || w.Header().Get("Content-Language") != "en" {
-		t.Errorf("%v %s, %v", w.Header(), w.Body, err)
+		t.Errorf("the page does not link to the joined style %s: header %v, body %s, error %v", address, w.Header(), w.Body, err)
 	}
 	got := httptest.NewRecorder()
 	s.Assets(set.Render).ServeHTTP(got, get(address))
 	if got.Code != http.StatusOK || !strings.HasPrefix(got.Body.String(), string(s.files["style.css"])) || !strings.HasSuffix(got.Body.String(), "b{}") || got.Header().Get("Content-Type") != "text/css; charset=utf-8" {
-		t.Errorf("%d %v %s", got.Code, got.Header(), got.Body)
+		t.Errorf("the joined style: status = %d, want 200; header %v, body %s", got.Code, got.Header(), got.Body)
 	}
 }

@@ -3,7 +3,7 @@
 // security headers of pages, the notice about the last action, the problems of a form, and the
 // error page. The content of a page belongs to its surface.
 //
-// A surface has a folder of templates. Each defines "title" and "main", and gets a [Page] as ".":
+// A surface has a folder of templates. Each template defines "title" and "main". Its data, ".", is a [Page]:
 //
 //	{{define "title"}}{{.T "signin.title"}}{{end}}
 //	{{define "main"}}
@@ -65,7 +65,7 @@ type Options struct {
 	Templates fs.FS
 	// English is true for a surface that is in English only.
 	English bool
-	// Styles and Modules are assets of every page of the surface, in addition to the shared ones.
+	// Styles and Modules are assets of every page of the surface, in addition to the shared assets.
 	Styles, Modules []string
 	// Funcs are template functions in addition to asset, code, pair, day and numeral.
 	Funcs template.FuncMap
@@ -97,7 +97,7 @@ func (s *Site) Set(o Options) (*Set, error) {
 	if err := set.link(); err != nil {
 		return nil, err
 	}
-	for _, l := range set.spoken() {
+	for _, l := range set.supportedLanguages() {
 		if err := set.load(l); err != nil {
 			return nil, fmt.Errorf("reading templates for %s: %w", l.Tag, err)
 		}
@@ -105,16 +105,16 @@ func (s *Site) Set(o Options) (*Set, error) {
 	return set, nil
 }
 
-// spoken returns the languages of a surface.
-func (s *Set) spoken() []*locale.Language {
+// supportedLanguages returns the languages of a surface.
+func (s *Set) supportedLanguages() []*locale.Language {
 	if s.options.English {
 		return s.Languages()[:1]
 	}
 	return s.Languages()
 }
 
-// link writes the links to the styles, which are joined so that a page needs one request, and to
-// the surface's modules.
+// link writes the links to the style and to the modules of the surface. All styles are joined, so
+// that a page needs one request for them.
 func (s *Set) link() error {
 	style, err := s.join(append([]string{"style.css"}, s.options.Styles...))
 	if err != nil {
@@ -181,10 +181,10 @@ func (s *Set) load(l *locale.Language) error {
 }
 
 // complete adds the layout and the used parts to a page's own templates, and inserts the messages.
-// With a copy of all parts in each page, the templates would need more memory than the rest of an
+// If each page had a copy of all parts, the templates would need more memory than the rest of an
 // idle vault.
 func complete(page, frame *template.Template, l *locale.Language) error {
-	set := setter{language: l, used: []string{layout}}
+	set := inserter{language: l, used: []string{layout}}
 	done := map[string]bool{}
 	for len(set.used) > 0 {
 		name := set.used[0]
@@ -204,30 +204,30 @@ func complete(page, frame *template.Template, l *locale.Language) error {
 				return err
 			}
 		}
-		if err := set.setIn(t.Tree.Root); err != nil {
+		if err := set.insert(t.Tree.Root); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// day returns the value of a date control, which must be a date (HTML, 4.10.5.1.7). Other input
-// from an address is dropped and shown as a problem.
-func day(typed string) string {
-	if _, err := time.Parse(time.DateOnly, typed); err != nil {
+// day returns the input of a date control if it is a date (HTML, 4.10.5.1.7), or else "". Invalid
+// input, for example from an address, is shown as a problem.
+func day(input string) string {
+	if _, err := time.Parse(time.DateOnly, input); err != nil {
 		return ""
 	}
-	return typed
+	return input
 }
 
 var numeralRule = regexp.MustCompile(`^-?\d+(\.\d+)?$`)
 
-// numeral returns the value of a number control, which must be a number (HTML, 4.10.5.1.12).
-func numeral(typed string) string {
-	if !numeralRule.MatchString(typed) {
+// numeral returns the input of a number control if it is a number (HTML, 4.10.5.1.12), or else "".
+func numeral(input string) string {
+	if !numeralRule.MatchString(input) {
 		return ""
 	}
-	return typed
+	return input
 }
 
 // Draw writes a page.
@@ -258,7 +258,7 @@ func (s *Set) draw(w http.ResponseWriter, r *http.Request, status int, name stri
 		forgetNotice(w)
 	}
 	w.WriteHeader(status)
-	_, _ = w.Write(b.Bytes()) // a failed write means that the client is gone
+	_, _ = w.Write(b.Bytes()) // a write fails only if the client has closed the connection
 	return nil
 }
 
@@ -278,7 +278,7 @@ func (s *Set) headers(h http.Header, g *Page) {
 		// For browsers without Fetch Metadata, the Referer is the only evidence of a form's origin.
 		referrer = "same-origin"
 	}
-	// A page with a secret address has set its own policy.
+	// The handler of a page with a secret address has already set a policy.
 	if h.Get("Referrer-Policy") == "" {
 		h.Set("Referrer-Policy", referrer)
 	}

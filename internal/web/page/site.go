@@ -23,21 +23,21 @@ var shared embed.FS
 // ErrUnknown means that there is no page at an address.
 var ErrUnknown = fault.New(fault.NotFound, "There is no such page.")
 
-// Site holds what all surfaces of a vault share: languages and assets.
+// Site holds the languages and assets that all surfaces of a vault share.
 type Site struct {
 	languages *locale.Catalog
-	// version is the digest of all assets and part of their addresses, so that they can be cached
-	// forever and modules can import each other by relative names.
+	// version is the digest of all assets and part of their addresses, so that browsers can cache
+	// assets forever, and modules can import each other by relative names.
 	version string
 	files   map[string][]byte
 }
 
-// NewSite loads the shared assets and those of the surfaces: the files below the folder "assets" in
-// each of own.
-func NewSite(languages *locale.Catalog, own ...fs.FS) (*Site, error) {
+// NewSite loads the shared assets and the assets of the surfaces. The assets of a surface are the
+// files in the folder "assets" of its file system.
+func NewSite(languages *locale.Catalog, surfaces ...fs.FS) (*Site, error) {
 	s := &Site{languages: languages, files: map[string][]byte{}}
 	all := sha256.New()
-	for _, files := range append([]fs.FS{shared}, own...) {
+	for _, files := range append([]fs.FS{shared}, surfaces...) {
 		err := fs.WalkDir(files, "assets", func(name string, e fs.DirEntry, err error) error {
 			if err != nil || e.IsDir() {
 				return err
@@ -47,8 +47,8 @@ func NewSite(languages *locale.Catalog, own ...fs.FS) (*Site, error) {
 				return err
 			}
 			name = strings.TrimPrefix(name, "assets/")
-			if _, twice := s.files[name]; twice {
-				return fmt.Errorf("there are two assets %s", name)
+			if _, exists := s.files[name]; exists {
+				return fmt.Errorf("two assets have the name %s", name)
 			}
 			_, _ = fmt.Fprintf(all, "%s %d\n%s", name, len(content), content)
 			s.files[name] = content
@@ -76,7 +76,7 @@ func (s *Site) address(name string) (string, error) {
 	return AssetsPath + s.version + "/" + name, nil
 }
 
-// join concatenates assets into one and returns its name.
+// join concatenates assets to a new asset and returns its name.
 func (s *Site) join(names []string) (string, error) {
 	var stems []string
 	var content []byte

@@ -17,37 +17,37 @@ type Access struct {
 	Invitations *account.Invitations
 	Audit       *audit.Log
 	People      *identity.Service
-	SignIn      SignInner
-	// SetupRemote allows the set-up page to be opened from other machines.
+	SignIn      SessionStarter
+	// SetupRemote allows other machines to open the set-up page.
 	SetupRemote bool
-	// MakeKeys makes the signing keys of institutions that have none.
-	MakeKeys func(ctx context.Context) error
-	// TryMail sends a message at once. Outbox is the folder that receives mail if no mail server is
-	// set, and empty otherwise.
-	TryMail func(ctx context.Context, m mail.Message) error
-	Outbox  string
+	// CreateKeys creates the signing keys of institutions that have no key.
+	CreateKeys func(ctx context.Context) error
+	// SendTestMail sends a message at once. If no mail server is configured, Outbox is the folder for
+	// mail; otherwise it is empty.
+	SendTestMail func(ctx context.Context, m mail.Message) error
+	Outbox       string
 	// Status reports the state of the installation.
 	Status func(ctx context.Context) (*Status, error)
 }
 
-// SignInner signs in a person who followed a link that the panel made.
-type SignInner interface {
+// SessionStarter signs in a person who followed a link of the panel, such as an invitation.
+type SessionStarter interface {
 	Origin(r *http.Request) identity.Origin
-	Enter(w http.ResponseWriter, e *identity.Entry)
+	SetSession(w http.ResponseWriter, e *identity.Entry)
 }
 
 // accessRoutes are the routes for members, invitations, the audit log, the set-up and the
 // installation.
 func (p *Panel) accessRoutes() []route {
 	return []route{
-		{pattern: "GET /setup", handler: p.setup, scope: ofAnybody},
-		{pattern: "POST /setup", handler: p.setUp, scope: ofAnybody},
-		{pattern: "POST /setup/mail", handler: p.trySetupMail, scope: ofAnybody},
+		{pattern: "GET /setup", handler: p.setup, scope: ofEveryone},
+		{pattern: "POST /setup", handler: p.setUp, scope: ofEveryone},
+		{pattern: "POST /setup/mail", handler: p.trySetupMail, scope: ofEveryone},
 
-		{pattern: "GET /invitation/{secret}", handler: p.invitation, scope: ofAnybody},
+		{pattern: "GET /invitation/{secret}", handler: p.invitation, scope: ofEveryone},
 		{pattern: "POST /invitation/{secret}", handler: p.acceptInvitation, scope: ofPerson},
-		{pattern: "POST /invitation/{secret}/join", handler: p.joinByInvitation, scope: ofAnybody},
-		{pattern: "POST /invitation/{secret}/decline", handler: p.declineInvitation, scope: ofAnybody},
+		{pattern: "POST /invitation/{secret}/join", handler: p.joinByInvitation, scope: ofEveryone},
+		{pattern: "POST /invitation/{secret}/decline", handler: p.declineInvitation, scope: ofEveryone},
 
 		{pattern: "GET /panel/{institution}/members", may: account.MaySeeMembers, handler: p.members},
 		{pattern: "GET /panel/{institution}/members/invite", may: account.MayManageMembers, handler: p.inviteForm, recent: true},

@@ -16,23 +16,26 @@ import (
 	"github.com/certvault/certvault/internal/web"
 )
 
-// door records who was signed in.
-type door struct{ entered []*identity.Entry }
+// signInRecorder records who was signed in.
+type signInRecorder struct{ entries []*identity.Entry }
 
-func (*door) Origin(r *http.Request) identity.Origin {
+func (*signInRecorder) Origin(r *http.Request) identity.Origin {
 	return identity.Origin{Address: web.Client(r), UserAgent: r.UserAgent()}
 }
 
-func (d *door) Enter(_ http.ResponseWriter, e *identity.Entry) { d.entered = append(d.entered, e) }
+func (d *signInRecorder) SetSession(_ http.ResponseWriter, e *identity.Entry) {
+	d.entries = append(d.entries, e)
+}
 
-// errMail is the response of a mail server that accepts nothing.
+// errMail is the response of a mail server that accepts no message.
 var errMail = errors.New("550 no such mailbox here")
 
-// access returns the dependencies of the pages about people, and captures their mail.
+// access returns the dependencies of the pages for members, invitations and the installation. It
+// captures their mail in sent.
 func (o *panelTest) access() Access {
-	o.door = &door{}
+	o.signIns = &signInRecorder{}
 	return Access{
-		Accounts: o.Accounts, Audit: audit.New(o.DB), People: o.People, SignIn: o.door,
+		Accounts: o.Accounts, Audit: audit.New(o.DB), People: o.People, SignIn: o.signIns,
 		Invitations: account.NewInvitations(account.InvitationsConfig{
 			Accounts: o.Accounts, Languages: o.Languages, Link: o.Links.To,
 			Send: func(_ context.Context, _ *db.Tx, m mail.Message) (string, error) {
@@ -40,8 +43,8 @@ func (o *panelTest) access() Access {
 				return "id", nil
 			},
 		}),
-		MakeKeys: func(context.Context) error { return nil },
-		TryMail: func(_ context.Context, m mail.Message) error {
+		CreateKeys: func(context.Context) error { return nil },
+		SendTestMail: func(_ context.Context, m mail.Message) error {
 			if strings.HasPrefix(m.To.Email, "refuse") {
 				return errMail
 			}
@@ -51,7 +54,7 @@ func (o *panelTest) access() Access {
 		Status: func(ctx context.Context) (*Status, error) {
 			list, err := o.Accounts.Institutions(ctx)
 			s := &Status{
-				Version: "v1", Go: "go1", Database: "sqlite", BaseURL: "https://vault.example", StartedAt: o.Now(), MailWay: "the outbox folder",
+				Version: "v1", Go: "go1", Database: "sqlite", BaseURL: "https://vault.example", StartedAt: o.Now(), MailTransport: "the outbox folder",
 				Findings: []Finding{{"database", true, "sqlite"}, {"disk", false, "3 % free"}}, Queues: []job.Depth{{Queue: "seal", Waiting: 4}},
 			}
 			for _, i := range list {
@@ -62,12 +65,12 @@ func (o *panelTest) access() Access {
 	}
 }
 
-// secret returns the secret in the link of the last invitation.
-func (o *panelTest) secret(t *testing.T) string {
+// invitationSecret returns the secret in the link of the last mailed invitation.
+func (o *panelTest) invitationSecret(t *testing.T) string {
 	t.Helper()
 	_, rest, ok := strings.Cut(o.sent[len(o.sent)-1].Text, account.InvitationPath)
 	if !ok {
-		t.Fatalf("no invitation: %s", o.sent[len(o.sent)-1].Text)
+		t.Fatalf("the last message contains no invitation: %s", o.sent[len(o.sent)-1].Text)
 	}
 	secret, _, _ := strings.Cut(rest, "\n")
 	return secret

@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	auditPage = 50
-	// exportTime bounds an export.
+	entriesPerPage = 50
+	// exportTime is the time limit of an export.
 	exportTime = 10 * time.Minute
 )
 
@@ -50,7 +50,8 @@ func (f auditForm) filter() (audit.Filter, error) {
 	return filter, bad.Err()
 }
 
-// query writes the filters that are set, and the given parameters.
+// query returns the query string for the filters that are set and more parameters. more are the
+// names of parameters, each followed by its value.
 func (f auditForm) query(more ...string) string {
 	q := url.Values{}
 	for name, value := range map[string]string{"actor": f.Actor, "action": f.Action, "subject": f.Subject, "from": f.From, "to": f.To} {
@@ -71,22 +72,23 @@ func (f auditForm) query(more ...string) string {
 type auditRow struct {
 	audit.Entry
 
-	// Said is the action, shown behind the actor's name.
-	Said string
-	// Details are further facts, one per line.
+	// Phrase is the action, shown behind the actor's name.
+	Phrase string
+	// Details are the details of the entry, formatted as lines of text.
 	Details []string
-	// ByActor and BySubject are links to the other entries of this actor and this subject.
+	// ByActor and BySubject are links to all entries with the same actor or the same subject.
 	ByActor, BySubject string
 }
 
 type auditList struct {
 	Form auditForm
-	// Path is the path of the page, Whose the owner of the log.
-	Path, Whose string
+	// Path is the path of the page. Owner is the name of the log's institution, or the
+	// installation.
+	Path, Owner string
 	Rows        []auditRow
 	Groups      []actionGroup
 	// Newest, Newer and Older are links to other pages. Newer is empty on the first page, Older on
-	// the last.
+	// the last page.
 	Newest, Newer, Older string
 	Filtered             bool
 }
@@ -113,8 +115,9 @@ func actionGroups() []actionGroup {
 	return groups
 }
 
-// whose returns the log that a visit shows: its institution's or the installation's.
-func (v *Visit) whose() (institutionID int64, path, name string) {
+// auditLog returns the institution, the path and the owner's name of the log that a visit shows:
+// the log of its institution, or the log of the installation.
+func (v *Visit) auditLog() (institutionID int64, path, name string) {
 	if v.Member == nil {
 		return 0, "/operator/audit", "the installation"
 	}
@@ -124,8 +127,8 @@ func (v *Visit) whose() (institutionID int64, path, name string) {
 // audit shows the log, newest first.
 func (p *Panel) audit(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	q := r.URL.Query()
-	institution, path, name := v.whose()
-	list := auditList{Form: auditFormOf(q), Path: path, Whose: name, Groups: actionGroups()}
+	institution, path, name := v.auditLog()
+	list := auditList{Form: auditFormOf(q), Path: path, Owner: name, Groups: actionGroups()}
 	list.Filtered = list.Form != auditForm{}
 	filter, err := list.Form.filter()
 	if err != nil {
@@ -138,7 +141,7 @@ func (p *Panel) audit(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	return p.draw(w, r, "audit.html", list)
 }
 
-// fillAudit reads one page of entries, after or before the entry that the query names.
+// fillAudit reads one page of entries: the page after or before the entry in the query.
 func (p *Panel) fillAudit(r *http.Request, list *auditList, institution int64, filter audit.Filter) error {
 	q := r.URL.Query()
 	after, before := q.Get("after"), q.Get("before")
@@ -146,7 +149,7 @@ func (p *Panel) fillAudit(r *http.Request, list *auditList, institution int64, f
 	var more bool
 	var err error
 	if before != "" {
-		if entries, more, err = p.Audit.Before(r.Context(), institution, filter, before, auditPage); err != nil {
+		if entries, more, err = p.Audit.Before(r.Context(), institution, filter, before, entriesPerPage); err != nil {
 			return err
 		}
 		if more {
@@ -154,12 +157,12 @@ func (p *Panel) fillAudit(r *http.Request, list *auditList, institution int64, f
 		}
 	}
 	if !more {
-		// Fewer entries than a page come before it, so show the first page.
+		// Fewer entries than a page precede that entry, so show the first page.
 		if before != "" {
 			after = ""
 		}
 		var next string
-		if entries, next, err = p.Audit.List(r.Context(), institution, filter, after, auditPage); err != nil {
+		if entries, next, err = p.Audit.List(r.Context(), institution, filter, after, entriesPerPage); err != nil {
 			return err
 		}
 		if next != "" {
@@ -176,7 +179,7 @@ func (p *Panel) fillAudit(r *http.Request, list *auditList, institution int64, f
 }
 
 func auditRowOf(e *audit.Entry, path string) auditRow {
-	row := auditRow{Entry: *e, Said: e.Action.Phrase()}
+	row := auditRow{Entry: *e, Phrase: e.Action.Phrase()}
 	if e.Actor.ID != "" {
 		row.ByActor = path + auditForm{Actor: e.Actor.ID}.query()
 	}
@@ -184,13 +187,14 @@ func auditRowOf(e *audit.Entry, path string) auditRow {
 		row.BySubject = path + auditForm{Subject: e.Subject.ID}.query()
 	}
 	for _, name := range slices.Sorted(maps.Keys(e.Detail)) {
-		row.Details = append(row.Details, strings.ReplaceAll(name, "_", " ")+": "+shown(e.Detail[name]))
+		row.Details = append(row.Details, strings.ReplaceAll(name, "_", " ")+": "+formatDetail(e.Detail[name]))
 	}
 	return row
 }
 
-// shown formats a value of an entry's detail. A change is shown as its old and new value.
-func shown(value any) string {
+// formatDetail formats a value of an entry's detail. The format of a change is its old and its new
+// value.
+func formatDetail(value any) string {
 	switch v := value.(type) {
 	case nil:
 		return "none"
@@ -200,13 +204,13 @@ func shown(value any) string {
 		return map[bool]string{true: "yes", false: "no"}[v]
 	case []any:
 		texts := make([]string, len(v))
-		for i, one := range v {
-			texts[i] = shown(one)
+		for i, item := range v {
+			texts[i] = formatDetail(item)
 		}
 		return strings.Join(texts, ", ")
 	case map[string]any:
 		if from, ok := v["from"]; ok && len(v) == 2 {
-			return shown(from) + " → " + shown(v["to"])
+			return formatDetail(from) + " → " + formatDetail(v["to"])
 		}
 	}
 	text, err := json.Marshal(value)
@@ -218,7 +222,7 @@ func shown(value any) string {
 
 // exportAudit streams the log as a file. The log records the export, so the method is not GET.
 func (p *Panel) exportAudit(w http.ResponseWriter, r *http.Request, v *Visit) error {
-	institution, path, name := v.whose()
+	institution, path, name := v.auditLog()
 	form := auditFormOf(r.PostForm)
 	format := audit.Format(r.PostFormValue("format"))
 	filter, err := form.filter()
@@ -226,7 +230,7 @@ func (p *Panel) exportAudit(w http.ResponseWriter, r *http.Request, v *Visit) er
 		err = fault.OfField("format", "Choose CSV or JSON lines.")
 	}
 	if err != nil {
-		return p.showAgain(w, r, "audit.html", auditList{Form: form, Path: path, Whose: name, Groups: actionGroups()}, err)
+		return p.showAgain(w, r, "audit.html", auditList{Form: form, Path: path, Owner: name, Groups: actionGroups()}, err)
 	}
 	file := "installation"
 	if v.Member != nil {
@@ -239,11 +243,11 @@ func (p *Panel) exportAudit(w http.ResponseWriter, r *http.Request, v *Visit) er
 	h.Set("Content-Type", map[audit.Format]string{audit.CSV: "text/csv; charset=utf-8; header=present", audit.JSONL: "application/jsonl; charset=utf-8"}[format])
 	h.Set("Content-Disposition", `attachment; filename="audit-`+file+"-"+p.Now().UTC().Format("20060102")+"."+string(format)+`"`)
 	h.Set("Cache-Control", "no-store")
-	out := &begun{ResponseWriter: w}
+	out := &sentWriter{ResponseWriter: w}
 	if err := p.Audit.Export(r.Context(), out, institution, filter, format); err != nil {
-		if out.yes {
-			// Abort the connection, so that a partial log is not mistaken for a complete one.
-			panic(http.ErrAbortHandler) //nolint:forbidigo // it tells net/http to end the connection
+		if out.sent {
+			// Close the connection, because a partial log must not look complete.
+			panic(http.ErrAbortHandler) //nolint:forbidigo // net/http then closes the connection
 		}
 		h.Del("Content-Disposition")
 		return err
@@ -251,14 +255,14 @@ func (p *Panel) exportAudit(w http.ResponseWriter, r *http.Request, v *Visit) er
 	return nil
 }
 
-// begun records whether anything was sent.
-type begun struct {
+// sentWriter records whether a part of the response was sent.
+type sentWriter struct {
 	http.ResponseWriter
 
-	yes bool
+	sent bool
 }
 
-func (b *begun) Write(text []byte) (int, error) {
-	b.yes = true
-	return b.ResponseWriter.Write(text)
+func (w *sentWriter) Write(text []byte) (int, error) {
+	w.sent = true
+	return w.ResponseWriter.Write(text)
 }

@@ -18,7 +18,7 @@ func (v *Visit) actor() cert.Actor {
 	return cert.Actor{Type: "user", ID: v.Person.ID, Name: v.Person.Name}
 }
 
-// bulk lists the bulk uploads in preparation and the submitted ones.
+// bulk lists the bulk uploads of the person, both in preparation and submitted.
 func (p *Panel) bulk(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	list, err := p.BulkImports.List(r.Context(), v.Institution().ID, v.Person.ID)
 	if err != nil {
@@ -47,8 +47,8 @@ type draftPage struct {
 	Archives []*bulkimport.Archive
 	// Step is the current step.
 	Step string
-	// ToCorrect are the rows with problems that need a correction. Awaited are the rows that lack
-	// only a file that can still be added.
+	// ToCorrect are the rows with problems that a person can correct now. Awaited is the number of
+	// rows that lack only a file that can still be added.
 	ToCorrect []*bulkimport.Row
 	Awaited   int
 }
@@ -74,8 +74,8 @@ func (d *draftPage) NoFiles() bool { return len(d.Files) == 0 && !d.Unpacking() 
 // error yet.
 func (d *draftPage) Waiting() bool { return d.NoFiles() || d.Unpacking() }
 
-// Wrong returns the problems of a row that a person can correct now.
-func (d *draftPage) Wrong(row *bulkimport.Row) bulkimport.Problems {
+// Correctable returns the problems of a row that a person can correct now.
+func (d *draftPage) Correctable(row *bulkimport.Row) bulkimport.Problems {
 	if !d.Waiting() || row.File != nil || row.FileName == "" {
 		return row.Problems
 	}
@@ -87,7 +87,7 @@ func (d *draftPage) sort() {
 	for _, row := range d.Rows {
 		switch {
 		case row.Skipped || len(row.Problems) == 0:
-		case len(d.Wrong(row)) > 0:
+		case len(d.Correctable(row)) > 0:
 			d.ToCorrect = append(d.ToCorrect, row)
 		default:
 			d.Awaited++
@@ -95,10 +95,7 @@ func (d *draftPage) sort() {
 	}
 }
 
-// Shown returns the first items of a list, as many as a page shows.
-func (*draftPage) Shown(n int) int { return min(n, 50) }
-
-// draftOf returns the bulk upload that the path names.
+// draftOf returns the bulk upload in the path.
 func (p *Panel) draftOf(r *http.Request, v *Visit) (*bulkimport.Draft, error) {
 	id, err := uuid.Parse(r.PathValue("draft"))
 	if err != nil {
@@ -124,8 +121,7 @@ func (p *Panel) draftPage(r *http.Request, v *Visit, step string) (*draftPage, e
 	return page, nil
 }
 
-// draft shows what a bulk upload contains and what it lacks. A submitted one redirects to its
-// progress.
+// draft shows the files of a bulk upload, and redirects to the progress if it is submitted.
 func (p *Panel) draft(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	page, err := p.draftPage(r, v, "files")
 	if err != nil {
@@ -140,7 +136,7 @@ func (p *Panel) draft(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	return p.draw(w, r, "bulk_files.html", page)
 }
 
-// filesAgain shows the page of files once more.
+// filesAgain shows the page of files again, with the problems of a form.
 func (p *Panel) filesAgain(w http.ResponseWriter, r *http.Request, v *Visit, err error) error {
 	page, e := p.draftPage(r, v, "files")
 	if e != nil {
@@ -149,7 +145,8 @@ func (p *Panel) filesAgain(w http.ResponseWriter, r *http.Request, v *Visit, err
 	return p.showAgain(w, r, "bulk_files.html", page, err)
 }
 
-// columnField is the question for the column with one meaning.
+// columnField is the form field that assigns a column of the list to one meaning. At is the index
+// of the chosen column, or -1. Same reports whether all rows may share the value Default.
 type columnField struct {
 	Column      sheet.Column
 	Label, Hint string
@@ -158,8 +155,7 @@ type columnField struct {
 	Same        bool
 }
 
-// columnLabels are the labels of the meanings. The second value reports whether all rows may share
-// one value.
+// columnLabels are the labels of the meanings. same reports whether all rows may share one value.
 var columnLabels = []struct {
 	column      sheet.Column
 	label, hint string
@@ -179,19 +175,19 @@ var fieldLabels = map[sheet.Column]string{
 	sheet.Title: "Title", sheet.Name: "Full name", sheet.Email: "E-mail", sheet.IssueDate: "Issue date", sheet.Details: "Details", sheet.File: "File",
 }
 
-// columnPage asks for the meanings of the columns.
+// columnPage is the data of the form for the meanings of the columns.
 type columnPage struct {
 	*draftPage
 
 	Meaning bulkimport.Mapping
 }
 
-// Asked returns the meanings with the current choice.
-func (c *columnPage) Asked() []columnField {
+// Fields returns the form fields with the current choices.
+func (c *columnPage) Fields() []columnField {
 	var list []columnField
-	for _, one := range columnLabels {
-		f := columnField{Column: one.column, Label: one.label, Hint: one.hint, At: -1, Default: c.Meaning.Defaults[one.column], Same: one.same}
-		if at, ok := c.Meaning.Columns[one.column]; ok {
+	for _, label := range columnLabels {
+		f := columnField{Column: label.column, Label: label.label, Hint: label.hint, At: -1, Default: c.Meaning.Defaults[label.column], Same: label.same}
+		if at, ok := c.Meaning.Columns[label.column]; ok {
 			f.At = at
 		}
 		list = append(list, f)
@@ -229,12 +225,12 @@ func (p *Panel) setColumns(w http.ResponseWriter, r *http.Request, v *Visit) err
 		return err
 	}
 	m := bulkimport.Mapping{Columns: map[sheet.Column]int{}, Defaults: map[sheet.Column]string{}, Dates: sheet.Order(r.PostForm.Get("dates"))}
-	for _, one := range columnLabels {
-		if at, err := strconv.Atoi(r.PostForm.Get(string(one.column))); err == nil && at >= 0 {
-			m.Columns[one.column] = at
+	for _, label := range columnLabels {
+		if at, err := strconv.Atoi(r.PostForm.Get(string(label.column))); err == nil && at >= 0 {
+			m.Columns[label.column] = at
 		}
-		if text := strings.TrimSpace(r.PostForm.Get("same_" + string(one.column))); text != "" && one.same {
-			m.Defaults[one.column] = text
+		if text := strings.TrimSpace(r.PostForm.Get("same_" + string(label.column))); text != "" && label.same {
+			m.Defaults[label.column] = text
 		}
 	}
 	if err := p.BulkImports.SetMapping(r.Context(), page.Draft, m); err != nil {

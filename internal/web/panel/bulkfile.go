@@ -11,17 +11,18 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// filesPage is the number of files of a bulk upload on one page.
-const filesPage = 100
+// filesPerPage is the number of files of a bulk upload on one page.
+const filesPerPage = 100
 
-// filesView is a page of the files of a bulk upload.
+// filesView is one page of the list of a bulk upload's files. Found is the number of files that
+// match Search.
 type filesView struct {
 	*draftPage
 
-	Search string
-	Page   int
-	Found  int
-	Some   []*bulkimport.File
+	Search    string
+	Page      int
+	Found     int
+	PageFiles []*bulkimport.File
 
 	rows map[*bulkimport.File][]*bulkimport.Row
 }
@@ -29,7 +30,7 @@ type filesView struct {
 // RowsOf returns the rows that refer to a file.
 func (l *filesView) RowsOf(f *bulkimport.File) []*bulkimport.Row { return l.rows[f] }
 
-// Prev returns the address of the page before this one, or "" on the first.
+// Prev returns the address of the previous page, or "" on the first page.
 func (l *filesView) Prev() string {
 	if l.Page <= 1 {
 		return ""
@@ -37,9 +38,9 @@ func (l *filesView) Prev() string {
 	return l.at(l.Page - 1)
 }
 
-// Next returns the address of the page after this one, or "" on the last.
+// Next returns the address of the next page, or "" on the last page.
 func (l *filesView) Next() string {
-	if l.Page*filesPage >= l.Found {
+	if l.Page*filesPerPage >= l.Found {
 		return ""
 	}
 	return l.at(l.Page + 1)
@@ -53,7 +54,8 @@ func (l *filesView) at(page int) string {
 	return l.Path("files") + "?" + q.Encode()
 }
 
-// draftFiles shows the files of a bulk upload, with the rows that refer to each.
+// draftFiles lists the files of a bulk upload. With each file it shows the rows that refer to the
+// file.
 func (p *Panel) draftFiles(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	page, err := p.draftPage(r, v, "files")
 	if err != nil {
@@ -68,15 +70,15 @@ func (p *Panel) draftFiles(w http.ResponseWriter, r *http.Request, v *Visit) err
 			l.rows[row.File] = append(l.rows[row.File], row)
 		}
 	}
-	sought := strings.ToLower(l.Search)
-	found := slices.DeleteFunc(slices.Clone(page.Files), func(f *bulkimport.File) bool { return !strings.Contains(strings.ToLower(f.Path), sought) })
+	search := strings.ToLower(l.Search)
+	found := slices.DeleteFunc(slices.Clone(page.Files), func(f *bulkimport.File) bool { return !strings.Contains(strings.ToLower(f.Path), search) })
 	l.Found = len(found)
-	first := min(len(found), (l.Page-1)*filesPage)
-	l.Some = found[first:min(len(found), first+filesPage)]
+	first := min(len(found), (l.Page-1)*filesPerPage)
+	l.PageFiles = found[first:min(len(found), first+filesPerPage)]
 	return p.draw(w, r, "bulk_filelist.html", l)
 }
 
-// removeFile removes a file, and returns to the page with the form.
+// removeFile removes a file and redirects to the page that contained the form.
 func (p *Panel) removeFile(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	d, err := p.draftOf(r, v)
 	if err != nil {
@@ -86,7 +88,7 @@ func (p *Panel) removeFile(w http.ResponseWriter, r *http.Request, v *Visit) err
 	if err != nil {
 		return errForm
 	}
-	// After a second click, the file is already gone.
+	// After a second click, the file is already removed.
 	if err := p.BulkImports.RemoveFile(r.Context(), d, id); err != nil && !fault.Is(err, fault.NotFound) {
 		return err
 	}

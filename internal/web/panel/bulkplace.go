@@ -11,17 +11,18 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// placeView asks for the placement of the stamps of a bulk upload, on the page of one of its files.
+// placeView is the form for the placement of all stamps of a bulk upload. It shows a page of one
+// file as an example.
 type placeView struct {
 	*draftPage
 	*placing
 
-	// File is the example, nil if there is none.
+	// File is the example, or nil if no file is usable.
 	File *bulkimport.File
 }
 
-// example returns a file to show the placement on: the file of the first valid row, or any usable
-// one.
+// example returns the file on which the placement is shown: the file of the first valid row, or
+// else any usable file.
 func (d *draftPage) example() *bulkimport.File {
 	for _, row := range d.Rows {
 		if !row.Skipped && len(row.Problems) == 0 && row.File != nil {
@@ -36,34 +37,34 @@ func (d *draftPage) example() *bulkimport.File {
 	return nil
 }
 
-// usual describes the placement of rows without a placement of their own.
-func (d *draftPage) usual() string {
+// rowDefault returns the label of the default choice on the page of a row.
+func (d *draftPage) rowDefault() string {
 	if d.Wanted != nil {
 		return "As for all rows"
 	}
-	return usualPlace
+	return defaultPlace
 }
 
-// PlaceOf returns the label of a row's own placement, "" if it has none.
-func (*draftPage) PlaceOf(row *bulkimport.Row) string { return nameOf(row.Wanted) }
+// PlaceOf returns the label of a row's own placement, or "".
+func (*draftPage) PlaceOf(row *bulkimport.Row) string { return placeLabel(row.Wanted) }
 
-// PlaceOfAll returns the label of the placement of all rows without one of their own.
+// PlaceOfAll returns the label of the placement of all rows without a placement of their own.
 func (d *draftPage) PlaceOfAll() string {
 	if d.Wanted == nil {
-		return usualPlace
+		return defaultPlace
 	}
-	return nameOf(d.Wanted)
+	return placeLabel(d.Wanted)
 }
 
-func nameOf(w *cert.Wanted) string {
+func placeLabel(w *cert.RequestedPlacement) string {
 	if w == nil {
 		return ""
 	}
 	return modes[w.Mode]
 }
 
-// Own returns the rows with a placement of their own.
-func (d *draftPage) Own() []*bulkimport.Row {
+// PlacedRows returns the rows with a placement of their own.
+func (d *draftPage) PlacedRows() []*bulkimport.Row {
 	var list []*bulkimport.Row
 	for _, row := range d.Rows {
 		if row.Wanted != nil && !row.Skipped {
@@ -73,13 +74,13 @@ func (d *draftPage) Own() []*bulkimport.Row {
 	return list
 }
 
-// placingOf inspects a file of a bulk upload.
-func (p *Panel) placingOf(ctx context.Context, d *draftPage, f *bulkimport.File, usual *cert.Wanted, form url.Values) (*placing, error) {
+// placingOf returns the possible placements of the stamp on a file of a bulk upload.
+func (p *Panel) placingOf(ctx context.Context, d *draftPage, f *bulkimport.File, defaultWanted *cert.RequestedPlacement, form url.Values) (*placing, error) {
 	staged, err := p.Batches.Staged(ctx, d.InstitutionID, f.StagedUUID)
 	if err != nil {
 		return nil, err
 	}
-	l, err := p.placing(ctx, d.Visit, staged, usual, form)
+	l, err := p.placing(ctx, d.Visit, staged, defaultWanted, form)
 	if err != nil {
 		return nil, err
 	}
@@ -132,7 +133,7 @@ func (p *Panel) setPlacement(w http.ResponseWriter, r *http.Request, v *Visit) e
 	return p.redirect(w, r, v, "bulk/"+d.UUID+"/submit", "place_kept")
 }
 
-// draftPicture draws the first page of a file of a bulk upload.
+// draftPicture sends an image of the first page of a file of a bulk upload.
 func (p *Panel) draftPicture(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	d, err := p.draftOf(r, v)
 	if err != nil {

@@ -11,20 +11,21 @@ import (
 	"github.com/certvault/certvault/internal/sheet"
 )
 
-// rowsPage is the number of rows per page.
-const rowsPage = 100
+// rowsPerPage is the number of rows per page.
+const rowsPerPage = 100
 
-// rowsView is a page of the rows of a bulk upload.
+// rowsView is one page of the list of a bulk upload's rows. Found is the number of rows that Show
+// selects.
 type rowsView struct {
 	*draftPage
 
-	Show  bulkimport.Show
-	Page  int
-	Some  []*bulkimport.Row
-	Found int
+	Show     bulkimport.Show
+	Page     int
+	PageRows []*bulkimport.Row
+	Found    int
 }
 
-// Prev and Next are the addresses of the pages before and after, empty if there is none.
+// Prev returns the address of the previous page, or "" on the first page.
 func (l *rowsView) Prev() string {
 	if l.Page <= 1 {
 		return ""
@@ -32,9 +33,9 @@ func (l *rowsView) Prev() string {
 	return l.at(l.Page - 1)
 }
 
-// Next is called by the template.
+// Next returns the address of the next page, or "" on the last page.
 func (l *rowsView) Next() string {
-	if l.Page*rowsPage >= l.Found {
+	if l.Page*rowsPerPage >= l.Found {
 		return ""
 	}
 	return l.at(l.Page + 1)
@@ -48,24 +49,24 @@ func (l *rowsView) at(page int) string {
 	return l.Path("rows") + "?" + q.Encode()
 }
 
-// rowState is the state of a row: its problems in words, and its own placement.
+// rowState is the state of a row: the messages of its problems, and the label of its own placement.
 type rowState struct {
 	*bulkimport.Row
 
-	Wrong []string
-	Place string
+	Messages []string
+	Place    string
 }
 
 // State returns the state of a row.
 func (l *rowsView) State(row *bulkimport.Row) rowState {
 	state := rowState{Row: row, Place: l.PlaceOf(row)}
-	for _, problem := range l.Wrong(row) {
-		state.Wrong = append(state.Wrong, sayRow(row, problem))
+	for _, problem := range l.Correctable(row) {
+		state.Messages = append(state.Messages, rowMessage(row, problem))
 	}
 	return state
 }
 
-// breaks splits an address or a path at the positions where a line may break.
+// breaks splits an e-mail address or a path at the positions where a line may break.
 func breaks(text string) (parts []string) {
 	for {
 		at := strings.IndexAny(text, "@/_") + 1
@@ -76,13 +77,13 @@ func breaks(text string) (parts []string) {
 	}
 }
 
-// Folder reports whether a file differs from the name in the row only by its folder. The page does
-// not mention that difference.
+// Folder reports whether the path of the row's file and the file name in the row differ only by the
+// folder. The page does not show such a path.
 func (*rowsView) Folder(row *bulkimport.Row) bool {
 	return row.File != nil && strings.HasSuffix("/"+row.File.Path, "/"+row.FileName)
 }
 
-// rows shows what each row would become.
+// rows lists the rows with their problems.
 func (p *Panel) rows(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	page, err := p.draftPage(r, v, "rows")
 	if err != nil {
@@ -103,29 +104,29 @@ func (p *Panel) rows(w http.ResponseWriter, r *http.Request, v *Visit) error {
 		found = page.ToCorrect
 	}
 	l.Found = len(found)
-	first := min(len(found), (l.Page-1)*rowsPage)
-	l.Some = found[first:min(len(found), first+rowsPage)]
+	first := min(len(found), (l.Page-1)*rowsPerPage)
+	l.PageRows = found[first:min(len(found), first+rowsPerPage)]
 	return p.draw(w, r, "bulk_rows.html", l)
 }
 
-// rowView is one row with its form.
+// rowView is the form of one row.
 type rowView struct {
 	*draftPage
-	// placing is nil if the row has no file to show.
+	// placing is nil if no file of the row can be shown.
 	*placing
 
 	Row *bulkimport.Row
-	// Next is the next row with a problem, 0 if there is none.
+	// Next is the number of the next row with a problem, or 0.
 	Next int
-	// Still reports that the row was saved but still has a problem.
-	Still bool
+	// StillInvalid reports whether the row was saved but still has a problem.
+	StillInvalid bool
 }
 
-// ProblemOf returns the first problem of a field in words, "" for none.
+// ProblemOf returns the message of the first problem of a field, or "".
 func (l *rowView) ProblemOf(c sheet.Column) string {
-	for _, problem := range l.Wrong(l.Row) {
+	for _, problem := range l.Correctable(l.Row) {
 		if problem.Column == c {
-			return sayRow(l.Row, problem)
+			return rowMessage(l.Row, problem)
 		}
 	}
 	return ""
@@ -158,7 +159,7 @@ func (p *Panel) rowView(r *http.Request, v *Visit) (*rowView, error) {
 	return view, nil
 }
 
-// drawRow shows one row, with the problems of the submitted form if there are any.
+// drawRow shows the form of one row, with the problem of the submitted form unless it is nil.
 func (p *Panel) drawRow(w http.ResponseWriter, r *http.Request, view *rowView, problem error) error {
 	if err := p.placeRow(r, view); err != nil {
 		return err
@@ -180,17 +181,17 @@ func (p *Panel) placeRow(r *http.Request, view *rowView) error {
 	}
 	l, err := p.placingOf(r.Context(), view.draftPage, view.Row.File, view.Wanted, form)
 	if fault.Is(err, fault.Invalid) || fault.Is(err, fault.NotFound) {
-		return nil // package cert reports a problem of the file when the certificate is made
+		return nil // package cert reports the problem of the file when it creates the certificate
 	}
 	if err != nil {
 		return err
 	}
-	l.Usual = view.usual()
+	l.DefaultLabel = view.rowDefault()
 	view.placing = l
 	return nil
 }
 
-// Placed reports whether there is a page to show.
+// Placed reports whether the form shows a page of the row's file.
 func (l *rowView) Placed() bool { return l.placing != nil }
 
 // row shows the form of one row.
@@ -202,7 +203,7 @@ func (p *Panel) row(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	return p.drawRow(w, r, view, nil)
 }
 
-// place saves the placement of a row if the form contains one.
+// place saves the placement of a row if the form contains a placement.
 func (p *Panel) place(r *http.Request, view *rowView) error {
 	if !r.PostForm.Has("placement") {
 		return nil
@@ -244,25 +245,25 @@ func (p *Panel) fixRow(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	if err != nil {
 		return err
 	}
-	if !after.Row.Skipped && len(after.Wrong(after.Row)) > 0 {
-		after.Still = true
+	if !after.Row.Skipped && len(after.Correctable(after.Row)) > 0 {
+		after.StillInvalid = true
 		return p.drawRow(w, r, after, nil)
 	}
 	notice := "row_saved"
 	if after.Row.Skipped {
 		notice = "row_skipped"
 	}
-	rows, left := "bulk/"+view.UUID+"/rows", len(after.ToCorrect)
+	rows, remaining := "bulk/"+view.UUID+"/rows", len(after.ToCorrect)
 	switch {
 	case after.Next != 0:
-		return p.redirect(w, r, v, rows+"/"+strconv.Itoa(after.Next), notice+"_next", number, after.Next, left)
-	case left > 0:
-		return p.redirect(w, r, v, rows+"?show=problems", notice+"_left", number, left)
+		return p.redirect(w, r, v, rows+"/"+strconv.Itoa(after.Next), notice+"_next", number, after.Next, remaining)
+	case remaining > 0:
+		return p.redirect(w, r, v, rows+"?show=problems", notice+"_left", number, remaining)
 	}
 	return p.redirect(w, r, v, rows+"?show=problems", notice, number)
 }
 
-// skipRows skips all rows of a kind.
+// skipRows skips all rows of a kind, such as all rows with problems.
 func (p *Panel) skipRows(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	d, err := p.draftOf(r, v)
 	if err != nil {
@@ -280,7 +281,7 @@ func (p *Panel) skipRows(w http.ResponseWriter, r *http.Request, v *Visit) error
 	return p.redirect(w, r, v, to, "rows_skipped")
 }
 
-// errorsCSV serves the rows with problems as CSV.
+// errorsCSV sends the rows with problems as a CSV file.
 func (p *Panel) errorsCSV(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	page, err := p.draftPage(r, v, "rows")
 	if err != nil {
@@ -289,5 +290,5 @@ func (p *Panel) errorsCSV(w http.ResponseWriter, r *http.Request, v *Visit) erro
 	if err := download(w, "text/csv; charset=utf-8", "errors.csv"); err != nil {
 		return err
 	}
-	return p.whole(r, page.WriteErrors(w, sayRow))
+	return p.finishStream(r, page.WriteErrors(w, rowMessage))
 }

@@ -14,10 +14,10 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// batchesPage is the number of batches per page.
-const batchesPage = 25
+// batchesPerPage is the number of batches per page.
+const batchesPerPage = 25
 
-// dryRun shows what a submission would create.
+// dryRun shows which certificates the submission of a bulk upload would create.
 func (p *Panel) dryRun(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	view, err := p.dryRunView(r, v)
 	if err != nil {
@@ -38,11 +38,11 @@ type dryRunView struct {
 	Run *bulkimport.DryRun
 }
 
-// Rejected is the number of rows that would be submitted but rejected.
-func (d *dryRunView) Rejected() int { return d.Valid - d.Run.Made }
+// Rejected returns the number of valid rows that the submission would reject.
+func (d *dryRunView) Rejected() int { return d.Valid - d.Run.Certificates }
 
-// Nothing reports that there are valid rows, but none would become a certificate.
-func (d *dryRunView) Nothing() bool { return d.Invalid == 0 && d.Valid > 0 && d.Run.Made == 0 }
+// Nothing reports whether the list has valid rows, but the submission would create no certificate.
+func (d *dryRunView) Nothing() bool { return d.Invalid == 0 && d.Valid > 0 && d.Run.Certificates == 0 }
 
 func (p *Panel) dryRunView(r *http.Request, v *Visit) (*dryRunView, error) {
 	page, err := p.draftPage(r, v, "submit")
@@ -68,7 +68,7 @@ func (p *Panel) submit(w http.ResponseWriter, r *http.Request, v *Visit) error {
 			return err
 		}
 		if view.Nothing() {
-			return p.showAgain(w, r, "bulk_submit.html", view, fault.New(fault.BadRequest, "No certificate would come of it, so there is nothing to submit."))
+			return p.showAgain(w, r, "bulk_submit.html", view, fault.New(fault.BadRequest, "No certificate would be created, so there is nothing to submit."))
 		}
 	}
 	if err := p.BulkImports.Submit(r.Context(), d, nil); err != nil {
@@ -81,46 +81,46 @@ func (p *Panel) submit(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	return p.redirect(w, r, v, "bulk/"+d.UUID+"/progress", "submitted")
 }
 
-// progressView is the progress of a bulk upload.
+// progressView is the data of the page with the progress of a bulk upload.
 type progressView struct {
 	*draftPage
 
-	P *bulkimport.Progress
-	// Rest describes the remaining time.
+	Progress *bulkimport.Progress
+	// Rest is a text about the speed and the remaining time.
 	Rest string
-	// Left are the rows that became no certificate, set when all rows are finished. Again is the
-	// number of those that can be corrected and submitted again.
-	Left  []*bulkimport.Result
-	Again int
+	// NotIssued are the rows that became no certificate. It is set when all rows are finished.
+	// CorrectableRows is the number of these rows that can be corrected and submitted again.
+	NotIssued       []*bulkimport.Result
+	CorrectableRows int
 }
 
 // Why returns the reason why a row became no certificate.
-func (*progressView) Why(r *bulkimport.Result) string { return sayResult(r) }
+func (*progressView) Why(r *bulkimport.Result) string { return resultMessage(r) }
 
 // Refusals returns the reasons why batches were not accepted.
 func (l *progressView) Refusals() []string {
-	texts := make([]string, len(l.P.Refusals))
-	for i, refusal := range l.P.Refusals {
-		if texts[i] = refusal.Words; refusal.Problem != nil {
-			texts[i] = say(*refusal.Problem, "")
+	texts := make([]string, len(l.Progress.Refusals))
+	for i, refusal := range l.Progress.Refusals {
+		if texts[i] = refusal.Text; refusal.Problem != nil {
+			texts[i] = problemMessage(*refusal.Problem, "")
 		}
 	}
 	return texts
 }
 
-// MaxBatch is the largest number of rows of a batch.
+// MaxBatch returns the maximum number of rows of a batch.
 func (*progressView) MaxBatch() int { return batch.MaxEntries }
 
-// Came summarises the results of all rows of the list.
+// Summary returns a sentence with the results of all rows of the list.
 func (l *progressView) Summary() string {
-	p := l.P
+	p := l.Progress
 	parts := []string{strconv.Itoa(p.Approved+p.Revoked) + " made"}
-	for _, one := range []struct {
+	for _, count := range []struct {
 		n    int
 		what string
 	}{{p.Failed, "failed"}, {p.Rejected, "rejected"}, {p.Refused, "not taken"}, {p.Skipped, "skipped"}} {
-		if one.n > 0 {
-			parts = append(parts, strconv.Itoa(one.n)+" "+one.what)
+		if count.n > 0 {
+			parts = append(parts, strconv.Itoa(count.n)+" "+count.what)
 		}
 	}
 	all := fmt.Sprintf("All %d rows are done", p.Total+p.Skipped)
@@ -130,9 +130,9 @@ func (l *progressView) Summary() string {
 	return all + ": " + strings.Join(parts, ", ") + "."
 }
 
-// leftOver finds the rows that became no certificate.
-func (p *Panel) leftOver(r *http.Request, view *progressView) error {
-	done := view.P
+// loadNotIssued reads the rows that became no certificate, if all rows are finished.
+func (p *Panel) loadNotIssued(r *http.Request, view *progressView) error {
+	done := view.Progress
 	if !done.Finished() || done.Failed+done.Rejected+done.Refused+done.Skipped == 0 {
 		return nil
 	}
@@ -140,25 +140,25 @@ func (p *Panel) leftOver(r *http.Request, view *progressView) error {
 	if err != nil {
 		return err
 	}
-	view.Left = bulkimport.Left(results)
+	view.NotIssued = bulkimport.NotIssued(results)
 	if !view.Visit.Can(account.MayUpload) {
 		return nil
 	}
-	for _, row := range view.Left {
+	for _, row := range view.NotIssued {
 		if row.Again {
-			view.Again++
+			view.CorrectableRows++
 		}
 	}
 	return nil
 }
 
-// rest describes the speed and the remaining time.
+// rest returns a text about the speed and the remaining time.
 func rest(p *bulkimport.Progress) string {
 	switch {
 	case p.Finished():
 		return ""
 	case p.PerMinute == 0:
-		return "How long the rest takes is not known yet."
+		return "The remaining time is not known yet."
 	case p.Remaining < time.Minute:
 		return fmt.Sprintf("%d a minute; less than a minute left.", p.PerMinute)
 	default:
@@ -176,17 +176,17 @@ func (p *Panel) progress(w http.ResponseWriter, r *http.Request, v *Visit) error
 		return p.redirect(w, r, v, "bulk/"+d.UUID, "")
 	}
 	view := &progressView{draftPage: &draftPage{Review: &bulkimport.Review{Draft: d}, Visit: v, Step: "progress"}}
-	if view.P, err = p.BulkImports.Progress(r.Context(), d); err != nil {
+	if view.Progress, err = p.BulkImports.Progress(r.Context(), d); err != nil {
 		return err
 	}
-	view.Rest = rest(view.P)
-	if err := p.leftOver(r, view); err != nil {
+	view.Rest = rest(view.Progress)
+	if err := p.loadNotIssued(r, view); err != nil {
 		return err
 	}
 	return p.draw(w, r, "bulk_progress.html", view)
 }
 
-// progressEvents streams the progress.
+// progressEvents streams the progress as server-sent events.
 func (p *Panel) progressEvents(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	d, err := p.draftOf(r, v)
 	if err != nil {
@@ -211,7 +211,7 @@ func (p *Panel) progressEvents(w http.ResponseWriter, r *http.Request, v *Visit)
 	})
 }
 
-// resultsCSV serves the result of each row as CSV.
+// resultsCSV sends the result of each row as a CSV file.
 func (p *Panel) resultsCSV(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	d, err := p.draftOf(r, v)
 	if err != nil {
@@ -220,10 +220,10 @@ func (p *Panel) resultsCSV(w http.ResponseWriter, r *http.Request, v *Visit) err
 	if err := download(w, "text/csv; charset=utf-8", "results.csv"); err != nil {
 		return err
 	}
-	return p.whole(r, p.BulkImports.WriteResults(r.Context(), d, p.Links.Verify, sayResult, w))
+	return p.finishStream(r, p.BulkImports.WriteResults(r.Context(), d, p.Links.Verify, resultMessage, w))
 }
 
-// retryDraft retries the failed certificates of the bulk upload, and no others.
+// retryDraft retries the failed certificates of the bulk upload.
 func (p *Panel) retryDraft(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	d, err := p.draftOf(r, v)
 	if err != nil {
@@ -241,23 +241,23 @@ func (p *Panel) draftAgain(w http.ResponseWriter, r *http.Request, v *Visit) err
 	if err != nil {
 		return err
 	}
-	again, err := p.BulkImports.Again(r.Context(), d, v.actor())
+	again, err := p.BulkImports.Resubmit(r.Context(), d, v.actor())
 	if err != nil {
 		return err
 	}
 	return p.redirect(w, r, v, "bulk/"+again.UUID+"/rows", "begun_again")
 }
 
-// batchList is a page of the batches of an institution, of all sources.
+// batchList is one page of the list of an institution's batches from all sources.
 type batchList struct {
 	Visit *Visit
 	List  *batch.List
 }
 
-// Newest, Newer and Older are the addresses of the pages around this one.
+// Newest returns the address of the first page.
 func (l *batchList) Newest() string { return l.Visit.Path("batches") }
 
-// Newer is called by the template.
+// Newer returns the address of the page with newer batches, or "" on the first page.
 func (l *batchList) Newer() string {
 	if l.List.Prev == "" {
 		return ""
@@ -265,7 +265,7 @@ func (l *batchList) Newer() string {
 	return l.Newest() + "?before=" + l.List.Prev
 }
 
-// Older is called by the template.
+// Older returns the address of the page with older batches, or "" on the last page.
 func (l *batchList) Older() string {
 	if l.List.Next == "" {
 		return ""
@@ -276,13 +276,13 @@ func (l *batchList) Older() string {
 // batches lists batches with their progress.
 func (p *Panel) batches(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	l := &batchList{Visit: v}
-	f := batch.Filter{Range: placed(r.URL.Query())}
-	f.PerPage = batchesPage
+	f := batch.Filter{Range: rangeOf(r.URL.Query())}
+	f.PerPage = batchesPerPage
 	var err error
 	if l.List, err = p.Batches.List(r.Context(), v.Institution().ID, f); err != nil {
 		return err
 	}
-	if len(l.List.Items) == 0 && f.Begun() {
+	if len(l.List.Items) == 0 && f.HasPosition() {
 		return p.redirect(w, r, v, "batches", "")
 	}
 	return p.draw(w, r, "batches.html", l)

@@ -14,34 +14,34 @@ import (
 )
 
 const (
-	// maxBulkFiles bounds the files of a form.
+	// maxBulkFiles is the maximum number of files in a form.
 	maxBulkFiles = 5000
-	// takenHeader names to the script of the page the controls whose files were
-	// stored although something else is wrong.
-	takenHeader = "Upload-Taken"
+	// storedHeader is the response header with the names of the controls whose files were stored,
+	// if the form has a problem. The script of the page reads it.
+	storedHeader = "Upload-Taken"
 )
 
-// bulkLimits bounds a form with a list and files, an archive among them.
+// bulkLimits bounds a form with a list and files, which may include an archive.
 var bulkLimits = &body.Limits{
 	Size: sheet.MaxFile + bulkimport.MaxArchive + 64<<20, Time: time.Hour, Parts: maxBulkFiles + 100, TooLarge: errUploadTooLarge, Broken: errUpload,
 }
 
-// bulkUpload receives a list and files.
+// bulkUpload receives a form with a list and files.
 type bulkUpload struct {
 	panel *Panel
 	visit *Visit
 	draft *bulkimport.Draft
-	// list reports that a list was stored, files counts the files of the form.
+	// list reports whether a list was stored. files is the number of files in the form.
 	list  bool
 	files int
-	// bad is what is wrong with the list, or with the file at which reading stopped. Files that
-	// follow an invalid list are still stored.
+	// bad are the problems of the list, or of the file at which reading stopped. Files that follow
+	// an invalid list are still stored. stopped reports whether a file stopped the reading.
 	bad     fault.Fields
 	stopped bool
 }
 
-// uploadList and uploadFiles both store everything that was chosen. They differ
-// only in the error for an empty form.
+// uploadList stores the chosen list and files, as uploadFiles does. They differ only in the error
+// for an empty form.
 func (p *Panel) uploadList(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	return p.uploadBulk(w, r, v, fault.OfField("list", "Choose the list first."))
 }
@@ -60,7 +60,7 @@ func (p *Panel) uploadBulk(w http.ResponseWriter, r *http.Request, v *Visit, mis
 		err = missing
 	}
 	if err != nil {
-		w.Header().Set(takenHeader, u.stored())
+		w.Header().Set(storedHeader, u.stored())
 		return p.filesAgain(w, r, v, err)
 	}
 	if !u.list {
@@ -79,7 +79,7 @@ func (p *Panel) uploadBulk(w http.ResponseWriter, r *http.Request, v *Visit, mis
 	return p.redirect(w, r, v, "bulk/"+d.UUID+"/columns", notice+"_taken", d.Total)
 }
 
-// stored names the controls whose files were stored.
+// stored returns the names of the controls whose files were stored, separated by spaces.
 func (u *bulkUpload) stored() string {
 	var names []string
 	if u.list {
@@ -114,7 +114,7 @@ func (u *bulkUpload) part(r *http.Request, part *body.Part) error {
 	var err error
 	switch part.FormName() {
 	case "list":
-		if err = u.panel.BulkImports.TakeList(r.Context(), u.draft, part.FileName(), part); err == nil {
+		if err = u.panel.BulkImports.SetList(r.Context(), u.draft, part.FileName(), part); err == nil {
 			u.list = true
 		}
 	case "files":
@@ -123,11 +123,11 @@ func (u *bulkUpload) part(r *http.Request, part *body.Part) error {
 		}
 		err = u.file(r, part.FileName(), part)
 	}
-	refusal, ok := errors.AsType[*fault.Error](err)
-	if !ok || refusal.Kind != fault.Invalid {
+	invalid, ok := errors.AsType[*fault.Error](err)
+	if !ok || invalid.Kind != fault.Invalid {
 		return err
 	}
-	for _, field := range refusal.Fields {
+	for _, field := range invalid.Fields {
 		for _, message := range field.Messages {
 			u.bad.Add(field.Name, message)
 		}

@@ -26,8 +26,8 @@ import (
 	"github.com/certvault/certvault/internal/webhook"
 )
 
-// filePolicy is a content security policy for files that a browser opens. It prevents them from
-// acting in our origin.
+// filePolicy is the content security policy of files. It prevents a file that a browser opens from
+// running code in the vault's origin.
 const filePolicy = "default-src 'none'; sandbox"
 
 // status is the label of a certificate's status.
@@ -44,7 +44,7 @@ func statusOf(s cert.Status) status {
 	return status{Text: string(s)}
 }
 
-// size formats a number of bytes.
+// size formats a number of bytes with its unit.
 func size(n int64) string {
 	switch {
 	case n < 1000:
@@ -56,20 +56,20 @@ func size(n int64) string {
 	}
 }
 
-// modes are labels of the stamp's placements.
+// modes are the labels of the stamp's placements.
 var modes = map[seal.Mode]string{
 	seal.Auto: "A blank place on the page", seal.TopLeft: "Top left", seal.TopRight: "Top right", seal.BottomLeft: "Bottom left", seal.BottomRight: "Bottom right",
 	seal.Exact: "The place you chose", seal.Strip: "A strip below the page", seal.Appended: "A page of its own at the end",
 	seal.Annotation: "An annotation, since the file is signed", seal.Cover: "A cover page that carries the original",
 }
 
-// sources are labels of the sources of certificates.
+// sources are the labels of the sources of certificates.
 var sources = map[cert.TriggerContext]string{
 	cert.SingleUpload: "through the API", cert.BulkUpload: "in a bulk upload through the API", cert.PanelUpload: "in the panel",
 	cert.PanelBulkUpload: "in a bulk upload in the panel",
 }
 
-// checkNames are labels of the checks.
+// checkNames are the labels of the checks.
 var checkNames = map[string]string{
 	cert.CheckRecord: "The record stands", cert.CheckFile: "The stored file is unchanged", cert.CheckSignature: "The digital signature is valid",
 }
@@ -80,21 +80,22 @@ type certificatePage struct {
 	C       *cert.Certificate
 	Profile *account.PublicProfile
 	Checks  []cert.Check
-	Story   []cert.Moment
+	History []cert.HistoryEntry
 	Mails   []*recipient.Notice
 	// Corrections are the correction requests of its recipient.
 	Corrections []*recipient.Correction
 	// Batch is the name of its batch, Verify the address of its public page.
 	Batch, Verify string
 	Reason, Note  string
-	// Signature describes the file's signature; nil unless it was requested. Unread is the reason
-	// if it could not be read.
+	// Signature describes the file's signature, or is nil if it was not requested. Unread is the
+	// message if the signature could not be read.
 	Signature *pades.Report
 	Unread    string
 	Now       time.Time
 }
 
-// Verdict is the wording of its public page.
+// Verdict returns the verdict of the certificate's public page, which selects the text of the
+// preview.
 func (c *certificatePage) Verdict() string {
 	switch c.C.Status {
 	case cert.Revoked:
@@ -117,7 +118,8 @@ func (c *certificatePage) Verdict() string {
 	}
 }
 
-// RevokedOn is the day of the revocation, or today if the certificate is not revoked.
+// RevokedOn returns the time of the revocation, or the current time if the certificate is not
+// revoked.
 func (c *certificatePage) RevokedOn() *string {
 	at := c.Now
 	if c.C.RevokedAt != nil {
@@ -126,7 +128,7 @@ func (c *certificatePage) RevokedOn() *string {
 	return web.Timestamp(&at)
 }
 
-// PublicReason is the reason that the public page shows or would show.
+// PublicReason returns the reason that the public page shows, or would show after the revocation.
 func (c *certificatePage) PublicReason() string {
 	if c.C.Status == cert.Revoked {
 		return c.C.RevocationReason
@@ -134,7 +136,7 @@ func (c *certificatePage) PublicReason() string {
 	return c.Reason
 }
 
-// Ran reports whether a check ran.
+// Ran reports whether the check with a name ran.
 func (c *certificatePage) Ran(name string) bool {
 	return slices.ContainsFunc(c.Checks, func(k cert.Check) bool { return k.Name == name && k.Result != cert.NotRun })
 }
@@ -147,9 +149,9 @@ func (c *certificatePage) Signed() *pades.Signature {
 	return &c.Signature.Signatures[len(c.Signature.Signatures)-1]
 }
 
-// Voucher returns the issuer of the signer's certificate: its common name if the name has no other
-// part.
-func (c *certificatePage) Voucher() string {
+// IssuerName returns the name of the issuer of the signer's certificate: the common name if the
+// name has no other part, or else the whole name.
+func (c *certificatePage) IssuerName() string {
 	issuer := c.Signed().Issuer
 	if name, ok := strings.CutPrefix(issuer, "CN="); ok && !strings.ContainsAny(name, ",+") {
 		return name
@@ -160,19 +162,19 @@ func (c *certificatePage) Voucher() string {
 // CheckName returns the label of a check.
 func (*certificatePage) CheckName(name string) string { return checkNames[name] }
 
-// Waits reports whether a check has nothing to check yet: there is no record until the certificate
-// is processed.
-func (c *certificatePage) Waits(k cert.Check) bool {
+// NotYet reports whether a check cannot run yet: the record is checked after the certificate is
+// processed.
+func (c *certificatePage) NotYet(k cert.Check) bool {
 	return k.Name == cert.CheckRecord && c.C.Status == cert.Processing
 }
 
-// Original and Verified are the digests of both files.
+// Original returns the digest of the original.
 func (c *certificatePage) Original() string { return hex.EncodeToString(c.C.File.SHA256[:]) }
 
-// HasFile reports whether there is a verified PDF.
-func (c *certificatePage) HasFile() bool { return c.C.Verified != nil && c.C.FilesEndedAt == nil }
+// HasFile reports whether the vault has the verified PDF.
+func (c *certificatePage) HasFile() bool { return c.C.Verified != nil && c.C.FilesDeletedAt == nil }
 
-// Verified is the digest of the verified PDF.
+// Verified returns the digest of the verified PDF, or "".
 func (c *certificatePage) Verified() string {
 	if c.C.Verified == nil {
 		return ""
@@ -180,38 +182,37 @@ func (c *certificatePage) Verified() string {
 	return hex.EncodeToString(c.C.Verified.SHA256[:])
 }
 
-// Place describes the position of the stamp.
+// Place returns the label of the stamp's placement.
 func (c *certificatePage) Place() string { return modes[seal.Mode(c.C.Placement)] }
 
 // Source returns the label of the certificate's source.
 func (c *certificatePage) Source() string { return sources[c.C.TriggerContext] }
 
-// happenings are labels of events.
-var happenings = map[webhook.Name]status{
+// eventLabels are the labels of events.
+var eventLabels = map[webhook.Name]status{
 	webhook.Created: {"Uploaded; processing began", ""}, webhook.Approved: {"Approved: the verified PDF was made, signed and checked", "good"},
 	webhook.Failed: {"Processing failed", "bad"}, webhook.Retried: {"Retried; processing began again", "wait"}, webhook.Revoked: {"Revoked", "bad"},
 }
 
-// doings are labels of actions on the page of one certificate. The audit log records them with
-// their actor.
-var doings = map[audit.Action]string{
-	audit.CertificateMailed: "Mailed again", audit.CertificateAddress: "The e-mail address was corrected", audit.CertificateMended: "A correction request was marked as done",
+// actionLabels are the labels of actions on one certificate, which the audit log records.
+var actionLabels = map[audit.Action]string{
+	audit.CertificateMailed: "Mailed again", audit.CertificateAddress: "The e-mail address was corrected", audit.CorrectionClosed: "A correction request was marked as done",
 }
 
-// Happening returns the label of an event or action.
-func (*certificatePage) Happening(m cert.Moment) status {
-	if known, ok := happenings[m.Event]; ok {
+// EventLabel returns the label of an event or action.
+func (*certificatePage) EventLabel(m cert.HistoryEntry) status {
+	if known, ok := eventLabels[m.Event]; ok {
 		return known
 	}
-	if known, ok := doings[m.Action]; ok {
+	if known, ok := actionLabels[m.Action]; ok {
 		return status{Text: known}
 	}
-	says := m.Action.Phrase()
-	return status{Text: strings.ToUpper(says[:1]) + says[1:]}
+	phrase := m.Action.Phrase()
+	return status{Text: strings.ToUpper(phrase[:1]) + phrase[1:]}
 }
 
-// certificateOf returns the certificate that the path names. A certificate of another institution
-// is not found.
+// certificateOf returns the certificate in the path. A certificate of another institution is not
+// found.
 func (p *Panel) certificateOf(r *http.Request, v *Visit) (*cert.Certificate, error) {
 	id, err := uuid.Parse(r.PathValue("certificate"))
 	if err != nil {
@@ -258,7 +259,7 @@ func (p *Panel) certificatePage(r *http.Request, v *Visit) (*certificatePage, er
 		}
 		page.Batch = names[c.BatchID]
 	}
-	if page.Story, err = p.Certs.History(ctx, c); err != nil {
+	if page.History, err = p.Certs.History(ctx, c); err != nil {
 		return nil, err
 	}
 	if page.Mails, err = p.Mail.Notices(ctx, c); err != nil {
@@ -267,7 +268,7 @@ func (p *Panel) certificatePage(r *http.Request, v *Visit) (*certificatePage, er
 	if page.Corrections, err = p.Mail.CorrectionsOf(ctx, c); err != nil {
 		return nil, err
 	}
-	slices.Reverse(page.Story)
+	slices.Reverse(page.History)
 	return page, nil
 }
 
@@ -279,14 +280,14 @@ func (p *Panel) retryCertificate(w http.ResponseWriter, r *http.Request, v *Visi
 	}
 	if _, err := p.Certs.Retry(r.Context(), v.Institution().ID, c.UUID, nil); err != nil {
 		if fault.Is(err, fault.BadRequest) {
-			err = fault.New(fault.BadRequest, "Only a certificate that failed can be retried, and this one is not failed any more.")
+			err = fault.New(fault.BadRequest, "Only a failed certificate can be retried, and this certificate is no longer failed.")
 		}
 		return err
 	}
 	return p.redirect(w, r, v, "certificates/"+c.UUID, "retried")
 }
 
-// askRevokeCertificate asks for the reason and previews the public page.
+// askRevokeCertificate shows the form for the reason, with a preview of the public page.
 func (p *Panel) askRevokeCertificate(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	page, err := p.certificatePage(r, v)
 	if err != nil {
@@ -311,7 +312,7 @@ func (p *Panel) revokeCertificate(w http.ResponseWriter, r *http.Request, v *Vis
 	return p.redirect(w, r, v, "certificates/"+page.C.UUID, "revoked")
 }
 
-// certificateImage serves the picture of a certificate's first page.
+// certificateImage sends the image of a certificate's first page.
 func (p *Panel) certificateImage(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	c, err := p.certificateOf(r, v)
 	if err != nil {
@@ -321,7 +322,7 @@ func (p *Panel) certificateImage(w http.ResponseWriter, r *http.Request, v *Visi
 	return p.sendFile(w, r, content, err, file{mediaType: "image/png", tag: c.UUID + "-image"})
 }
 
-// verifiedFile serves a certificate's verified PDF.
+// verifiedFile sends a certificate's verified PDF.
 func (p *Panel) verifiedFile(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	c, err := p.certificateOf(r, v)
 	if err != nil {
@@ -331,7 +332,7 @@ func (p *Panel) verifiedFile(w http.ResponseWriter, r *http.Request, v *Visit) e
 	return p.sendFile(w, r, content, err, file{mediaType: "application/pdf", tag: c.UUID + "-verified", name: c.ReferenceID + ".pdf"})
 }
 
-// originalFile serves the original.
+// originalFile sends the original.
 func (p *Panel) originalFile(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	c, err := p.certificateOf(r, v)
 	if err != nil {
@@ -341,12 +342,14 @@ func (p *Panel) originalFile(w http.ResponseWriter, r *http.Request, v *Visit) e
 	return p.sendFile(w, r, content, err, file{mediaType: string(c.File.Type), tag: c.UUID + "-original", name: c.File.Name})
 }
 
-// file serves a file. If it has a name, the browser saves it instead of showing it.
+// file is the description of a file that is sent. If name is set, the browser saves the file
+// instead of showing it.
 type file struct{ mediaType, tag, name string }
 
 func (p *Panel) sendFile(w http.ResponseWriter, r *http.Request, content *cert.Content, err error, f file) error {
 	if errors.Is(err, cert.ErrFilesPurged) {
-		// Respond with a page, because the interface has no status for it (RFC 9110, 15.5.11).
+		// Respond with a page here, because no kind of fault has the status 410 (RFC 9110,
+		// 15.5.11).
 		w.Header().Set("Cache-Control", "no-store")
 		return p.view.Draw(w, r, http.StatusGone, "error.html", page.Failure{Status: http.StatusGone, Text: cert.ErrFilesPurged.Message, RequestID: web.RequestID(r)})
 	}
@@ -365,12 +368,12 @@ func (p *Panel) sendFile(w http.ResponseWriter, r *http.Request, content *cert.C
 	return web.ServeContent(w, r, content, f.tag)
 }
 
-// whole aborts the connection if a response that has begun cannot be completed, so that a partial
-// file is not mistaken for a complete one.
-func (p *Panel) whole(r *http.Request, err error) error {
+// finishStream closes the connection if a response that has begun cannot be completed, because a
+// partial file must not look complete.
+func (p *Panel) finishStream(r *http.Request, err error) error {
 	if err == nil || errors.Is(err, r.Context().Err()) {
 		return nil
 	}
 	p.Log.WarnContext(r.Context(), "an export was aborted", slog.Any("error", err))
-	panic(http.ErrAbortHandler) //nolint:forbidigo // it tells net/http to end the connection
+	panic(http.ErrAbortHandler) //nolint:forbidigo // net/http then closes the connection
 }

@@ -19,8 +19,8 @@ import (
 	"github.com/certvault/certvault/internal/task"
 )
 
-// listPage is the number of certificates on a page of the list.
-const listPage = 25
+// certificatesPerPage is the number of certificates on a page of the list.
+const certificatesPerPage = 25
 
 // sorting is an order of the list that a person can choose.
 type sorting struct {
@@ -29,7 +29,7 @@ type sorting struct {
 	ascending    bool
 }
 
-// sorts are the orders that a person can choose.
+// sorts are all orders that a person can choose.
 var sorts = []sorting{
 	{"", "Newest first", search.ByCreated, false},
 	{"oldest", "Oldest first", search.ByCreated, true},
@@ -43,27 +43,27 @@ var sorts = []sorting{
 	{"changed", "Last changed", search.ByUpdated, false},
 }
 
-// columns are the headings that order the list: first is the order after the first click, again the
-// order after the second.
+// columns are the headings that order the list. first is the order after the first click, again the
+// order after the second click.
 var columns = map[string]struct{ first, again string }{
 	"Person": {"name", "name-desc"}, "Status": {"status", "status-desc"}, "Issued": {"issued", "issued-asc"}, "Added": {"", "oldest"},
 }
 
-// column is a heading as the page shows it: the address of its link, and the current direction of
-// the order, empty if the list is ordered by another column.
+// column is a heading as the page shows it. Href is the address of its link. Order is the current
+// direction of the order, or "" if another column orders the list.
 type column struct{ Label, Href, Order string }
 
 // selectionFields are the parameters of an address that select certificates.
 var selectionFields = []string{"status", "q", "from", "to", "batch", "email", "failure", "sort"}
 
-// certificateList is the list of certificates for one request.
+// certificateList is one page of the list of certificates.
 type certificateList struct {
 	Visit  *Visit
 	Query  url.Values
 	Filter search.Filter
 	List   *search.List
 	Counts map[cert.Status]int
-	// Counted reports whether Counts are exact. All is their sum.
+	// Counted reports whether Counts are exact. All is the sum of Counts.
 	Counted bool
 	All     int
 	// BatchName is the name of the batch by which the list is filtered.
@@ -81,7 +81,7 @@ func (l *certificateList) Column(label string) column {
 		col.Href = l.With("sort", c.again)
 	}
 	col.Order = "descending"
-	if i := slices.IndexFunc(sorts, func(one sorting) bool { return one.Value == now }); sorts[i].ascending {
+	if i := slices.IndexFunc(sorts, func(s sorting) bool { return s.Value == now }); sorts[i].ascending {
 		col.Order = "ascending"
 	}
 	return col
@@ -90,8 +90,8 @@ func (l *certificateList) Column(label string) column {
 // Sorts returns the orders that can be chosen.
 func (*certificateList) Sorts() any { return sorts }
 
-// Narrowed reports whether the list has a filter other than a status.
-func (l *certificateList) Narrowed() bool {
+// Filtered reports whether the list has a filter other than a status.
+func (l *certificateList) Filtered() bool {
 	return slices.ContainsFunc([]string{"q", "from", "to", "batch", "email", "failure"}, func(name string) bool { return l.Query.Get(name) != "" })
 }
 
@@ -112,8 +112,8 @@ func (l *certificateList) With(key, value string) string {
 	return l.Visit.Path("certificates") + "?" + q.Encode()
 }
 
-// Matching returns the number of certificates on all pages of the list, "" if there are too many to
-// count.
+// Matching returns the number of certificates on all pages of the list, or "" if there are too many
+// to count.
 func (l *certificateList) Matching() string {
 	if !l.Counted {
 		return ""
@@ -127,8 +127,7 @@ func (l *certificateList) Matching() string {
 // Statuses returns the statuses, one for each tab.
 func (*certificateList) Statuses() []cert.Status { return cert.Statuses }
 
-// First and Prev return the addresses of the first page and of the previous page, empty on the
-// first.
+// First returns the address of the first page, or "" on the first page.
 func (l *certificateList) First() string {
 	if l.Prev() == "" {
 		return ""
@@ -136,7 +135,7 @@ func (l *certificateList) First() string {
 	return l.With("cursor", "")
 }
 
-// Prev is called by the template.
+// Prev returns the address of the previous page, or "" on the first page.
 func (l *certificateList) Prev() string {
 	if l.List == nil || l.List.Prev == "" {
 		return ""
@@ -144,7 +143,7 @@ func (l *certificateList) Prev() string {
 	return l.With("before", l.List.Prev)
 }
 
-// Next returns the address of the next page, empty on the last.
+// Next returns the address of the next page, or "" on the last page.
 func (l *certificateList) Next() string {
 	if l.List == nil || l.List.Next == "" {
 		return ""
@@ -152,8 +151,8 @@ func (l *certificateList) Next() string {
 	return l.With("cursor", l.List.Next)
 }
 
-// Fields returns the hidden fields of the forms below the list, with which they select the
-// certificates that it shows.
+// Fields returns the hidden fields of the forms of the list. They select the certificates that the
+// list shows.
 func (l *certificateList) Fields() [][2]string {
 	var list [][2]string
 	for _, name := range selectionFields {
@@ -176,9 +175,9 @@ func filterOf(q url.Values) (search.Filter, error) {
 		}
 		f.Statuses = []cert.Status{s}
 	}
-	for _, one := range sorts {
-		if one.Value == q.Get("sort") {
-			f.Sort, f.Ascending = one.sort, one.ascending
+	for _, s := range sorts {
+		if s.Value == q.Get("sort") {
+			f.Sort, f.Ascending = s.sort, s.ascending
 		}
 	}
 	return f, nil
@@ -195,16 +194,16 @@ func (p *Panel) certificates(w http.ResponseWriter, r *http.Request, v *Visit) e
 	if err != nil {
 		return err
 	}
-	if len(l.List.Items) == 0 && placed(l.Query).Begun() {
-		// The certificates of this page have changed their place or no longer match the filter.
+	if len(l.List.Items) == 0 && rangeOf(l.Query).HasPosition() {
+		// The certificates of this page have moved to other pages or no longer match the filter.
 		http.Redirect(w, r, l.With("cursor", ""), http.StatusSeeOther)
 		return nil
 	}
 	return p.draw(w, r, "certificates.html", l)
 }
 
-// placed parses the position of a page: after a cursor, or before one.
-func placed(q url.Values) listing.Range {
+// rangeOf parses the position of a page: after or before a cursor.
+func rangeOf(q url.Values) listing.Range {
 	cursor, before := q.Get("cursor"), q.Get("before")
 	if before != "" {
 		return listing.Range{Cursor: &before, Back: true}
@@ -215,20 +214,20 @@ func placed(q url.Values) listing.Range {
 func (p *Panel) fill(r *http.Request, v *Visit, l *certificateList) error {
 	var err error
 	if l.Filter, err = filterOf(l.Query); err != nil {
-		return controls(err)
+		return withControls(err)
 	}
 	f := l.Filter
-	f.Range = placed(l.Query)
-	f.PerPage = listPage
+	f.Range = rangeOf(l.Query)
+	f.PerPage = certificatesPerPage
 	// For a search, both queries scan the same thousands of records, so run them at the same time.
 	group, ctx := errgroup.WithContext(r.Context())
 	group.Go(func() (err error) {
 		l.List, err = p.Search.List(ctx, v.Institution().ID, f)
-		return controls(err)
+		return withControls(err)
 	})
 	group.Go(func() (err error) {
-		l.Counts, l.Counted, err = p.Search.ByStatuses(ctx, v.Institution().ID, l.Filter)
-		return controls(err)
+		l.Counts, l.Counted, err = p.Search.CountByStatus(ctx, v.Institution().ID, l.Filter)
+		return withControls(err)
 	})
 	if err := group.Wait(); err != nil {
 		return err
@@ -246,32 +245,33 @@ func (p *Panel) fill(r *http.Request, v *Visit, l *certificateList) error {
 	return nil
 }
 
-// controls renames the fields of an error to the controls of the list.
-func controls(err error) error {
+// withControls renames the fields of an error to the controls of the list's forms.
+func withControls(err error) error {
 	names := map[string]string{"search": "q", "failure": "q", "issue_date_from": "from", "issue_date_to": "to", "batch_id": "batch"}
-	return renamed(err, names)
+	return renameFields(err, names)
 }
 
-// renamed returns an error whose fields have the names of a page's controls.
-func renamed(err error, names map[string]string) error {
+// renameFields returns the error with other names of its fields. An error that is not fault.Invalid
+// is returned unchanged.
+func renameFields(err error, names map[string]string) error {
 	e, ok := errors.AsType[*fault.Error](err)
 	if !ok || e.Kind != fault.Invalid {
 		return err
 	}
-	other := *e
-	other.Fields = slices.Clone(e.Fields)
-	for i := range other.Fields {
-		if name, ok := names[other.Fields[i].Name]; ok {
-			other.Fields[i].Name = name
+	renamed := *e
+	renamed.Fields = slices.Clone(e.Fields)
+	for i := range renamed.Fields {
+		if name, ok := names[renamed.Fields[i].Name]; ok {
+			renamed.Fields[i].Name = name
 		}
 	}
-	return &other
+	return &renamed
 }
 
 var errNothingSelected = fault.New(fault.BadRequest, "Select certificates in the list first, or choose all that it shows.")
 
-// selectionOf parses which certificates a form below the list selects: the marked ones, or all that
-// match the list's filter.
+// selectionOf parses the selection of a form of the list: the ticked certificates, or all
+// certificates that match the list's filter.
 func selectionOf(form url.Values) (task.Selection, error) {
 	var c task.Selection
 	f, err := filterOf(form)
@@ -288,7 +288,7 @@ func selectionOf(form url.Values) (task.Selection, error) {
 	return c, nil
 }
 
-// listAgain shows the list once more, with the problems of a form below it.
+// listAgain shows the list again, with the problems of one of its forms.
 func (p *Panel) listAgain(w http.ResponseWriter, r *http.Request, v *Visit, err error) error {
 	l := &certificateList{Visit: v, Query: r.PostForm}
 	if e := p.fill(r, v, l); e != nil {
@@ -310,32 +310,33 @@ func (p *Panel) retryMany(w http.ResponseWriter, r *http.Request, v *Visit) erro
 	return p.redirect(w, r, v, "tasks/"+started.UUID, "")
 }
 
-// manyRevoked is the form that is shown before many certificates are revoked.
-type manyRevoked struct {
+// revokeManyForm is the data of the form for revoking many certificates.
+type revokeManyForm struct {
 	List     *certificateList
 	Selected []string
 	All      bool
-	// N is the number of certificates, "" if there are too many to count.
+	// N is the number of certificates, or "" if there are too many to count.
 	N            string
 	Reason, Note string
 }
 
-// Visit is called by the template.
-func (m *manyRevoked) Visit() *Visit { return m.List.Visit }
+// Visit returns the visit, for the template.
+func (m *revokeManyForm) Visit() *Visit { return m.List.Visit }
 
-// revokeMany asks for the reason first, and then starts a task that revokes many certificates.
+// revokeMany first shows the form for the reason. When that form is submitted, it starts a task
+// that revokes the certificates.
 func (p *Panel) revokeMany(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	c, err := selectionOf(r.PostForm)
 	if err != nil {
 		return p.listAgain(w, r, v, err)
 	}
-	m := &manyRevoked{
+	m := &revokeManyForm{
 		List: &certificateList{Visit: v, Query: r.PostForm}, Selected: c.Selected, All: len(c.Selected) == 0, N: strconv.Itoa(len(c.Selected)),
 		Reason: r.PostForm.Get("reason"), Note: r.PostForm.Get("note"),
 	}
 	if m.All {
 		if m.N, err = p.countRevocable(r, v, c.Filter); err != nil {
-			return p.listAgain(w, r, v, controls(err))
+			return p.listAgain(w, r, v, withControls(err))
 		}
 	}
 	if r.PostForm.Get("sure") == "" {
@@ -349,7 +350,7 @@ func (p *Panel) revokeMany(w http.ResponseWriter, r *http.Request, v *Visit) err
 }
 
 func (p *Panel) countRevocable(r *http.Request, v *Visit, f search.Filter) (string, error) {
-	counts, exact, err := p.Search.ByStatuses(r.Context(), v.Institution().ID, f)
+	counts, exact, err := p.Search.CountByStatus(r.Context(), v.Institution().ID, f)
 	if err != nil || !exact {
 		return "", err
 	}
@@ -376,8 +377,8 @@ func download(w http.ResponseWriter, mediaType, name string) error {
 	return nil
 }
 
-// exportCSV writes certificates as CSV. After the first byte, an error aborts the connection, so
-// that a partial file is not mistaken for a complete one.
+// exportCSV sends certificates as a CSV file. After the first byte, an error closes the connection,
+// because a partial file must not look complete.
 func (p *Panel) exportCSV(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	c, err := selectionOf(r.PostForm)
 	if err != nil {
@@ -386,10 +387,10 @@ func (p *Panel) exportCSV(w http.ResponseWriter, r *http.Request, v *Visit) erro
 	if err := download(w, "text/csv; charset=utf-8", v.Institution().Slug+"-certificates-"+p.Now().UTC().Format(time.DateOnly)+".csv"); err != nil {
 		return err
 	}
-	return p.whole(r, p.Tasks.WriteCSV(r.Context(), v.Institution().ID, c, w))
+	return p.finishStream(r, p.Tasks.WriteCSV(r.Context(), v.Institution().ID, c, w))
 }
 
-// exportZIP writes the verified PDFs of certificates as a ZIP.
+// exportZIP sends the verified PDFs of certificates as a ZIP file.
 func (p *Panel) exportZIP(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	c, err := selectionOf(r.PostForm)
 	var archive *task.Archive
@@ -402,5 +403,5 @@ func (p *Panel) exportZIP(w http.ResponseWriter, r *http.Request, v *Visit) erro
 	if err := download(w, "application/zip", v.Institution().Slug+"-certificates-"+p.Now().UTC().Format(time.DateOnly)+".zip"); err != nil {
 		return err
 	}
-	return p.whole(r, archive.Write(r.Context(), w))
+	return p.finishStream(r, archive.Write(r.Context(), w))
 }

@@ -12,9 +12,9 @@ import (
 const (
 	// chartWidth and chartHeight are in the chart's own units. The page scales it.
 	chartWidth, chartHeight = 1000.0, 200.0
-	// weekly is the number of days from which each bar is a week.
+	// weekly is the number of days above which each bar stands for a week.
 	weekly = 120
-	// gap is the part of a bar's width that stays empty.
+	// gap is the fraction of a bar's slot that stays empty.
 	gap = 0.28
 )
 
@@ -22,16 +22,16 @@ const (
 // the same numbers.
 type chart struct {
 	Days int
-	// Weeks reports whether a row is a week.
+	// Weeks reports whether each row is a week.
 	Weeks bool
 	Rows  []chartRow
-	// Top is the number at the upper edge.
+	// Top is the number at the upper edge of the chart.
 	Top int
 	// Sum is the total of all rows.
 	Sum chartRow
 }
 
-// chartRow is one day, or one week and its first day.
+// chartRow contains the numbers of one day or one week. From is its first day.
 type chartRow struct {
 	From                               time.Time
 	Created, Approved, Failed, Revoked int
@@ -44,11 +44,10 @@ func (r *chartRow) add(d search.Day) {
 	r.Revoked += d.Revoked
 }
 
-// Any reports whether there is anything to show.
+// Any reports whether a number of the row is not zero.
 func (r *chartRow) Any() bool { return r.Created+r.Approved+r.Failed+r.Revoked > 0 }
 
-// newChart groups days into rows. The last week ends today, so that an incomplete week is never
-// shown as a complete one.
+// newChart groups days into rows. The last week ends today, so that every row is a complete week.
 func newChart(days []search.Day) *chart {
 	c := &chart{Days: len(days), Weeks: len(days) > weekly}
 	span := 1
@@ -56,7 +55,7 @@ func newChart(days []search.Day) *chart {
 		span = 7
 		days = days[len(days)%span:]
 	}
-	most := 0
+	highest := 0
 	for i, d := range days {
 		if i%span == 0 {
 			c.Rows = append(c.Rows, chartRow{From: d.Date})
@@ -64,18 +63,18 @@ func newChart(days []search.Day) *chart {
 		row := &c.Rows[len(c.Rows)-1]
 		row.add(d)
 		c.Sum.add(d)
-		most = max(most, row.Approved+row.Failed)
+		highest = max(highest, row.Approved+row.Failed)
 	}
-	c.Top = roundUp(most)
+	c.Top = roundUp(highest)
 	return c
 }
 
-// roundUp returns the next larger round number for an axis.
+// roundUp returns the smallest round number for an axis that is at least n and at least 4.
 func roundUp(n int) int {
 	step := 1
 	for {
-		for _, nice := range []int{1, 2, 4, 5, 10} {
-			if top := nice * step; top >= n && top >= 4 {
+		for _, factor := range []int{1, 2, 4, 5, 10} {
+			if top := factor * step; top >= n && top >= 4 {
 				return top
 			}
 		}
@@ -83,16 +82,16 @@ func roundUp(n int) int {
 	}
 }
 
-// Middle is the number at half the height.
+// Middle returns the number at half the height of the chart.
 func (c *chart) Middle() int { return c.Top / 2 }
 
-// First, Half and Last are the days below the bars.
+// First returns the first day of the first row.
 func (c *chart) First() time.Time { return c.Rows[0].From }
 
-// Half is the day in the middle.
+// Half returns the first day of the middle row.
 func (c *chart) Half() time.Time { return c.Rows[len(c.Rows)/2].From }
 
-// Last is the day of the last row.
+// Last returns the first day of the last row.
 func (c *chart) Last() time.Time { return c.Rows[len(c.Rows)-1].From }
 
 // Unit returns the name of a row's period.
@@ -103,7 +102,7 @@ func (c *chart) Unit() string {
 	return "day"
 }
 
-// Description returns the chart in words.
+// Description returns a description of the chart as text.
 func (c *chart) Description() string {
 	best := &c.Rows[0]
 	for i := range c.Rows {
@@ -126,9 +125,9 @@ func (c *chart) when(r *chartRow) string {
 	return "on " + text
 }
 
-// Draw draws the bars: approved certificates, and failed ones on top. It uses attributes only,
-// because the page's policy allows no inline style. Failed ones are also striped, for people who
-// cannot see the colours.
+// Draw returns the bars as SVG: approved certificates, with failed certificates on top. It uses
+// attributes only, because the page's policy allows no inline style. The bars of failed
+// certificates have stripes, for people who cannot see the colours.
 func (c *chart) Draw() template.HTML {
 	var b strings.Builder
 	fmt.Fprintf(&b, `<svg class="bars" viewBox="0 0 %g %g" preserveAspectRatio="none" role="img" aria-labelledby="chart-says">`, chartWidth, chartHeight)
@@ -137,16 +136,16 @@ func (c *chart) Draw() template.HTML {
 	for _, y := range []float64{0.5, chartHeight / 2, chartHeight - 0.5} {
 		fmt.Fprintf(&b, `<path class="rule" d="M0 %gH%g"/>`, y, chartWidth)
 	}
-	room := chartWidth / float64(len(c.Rows))
+	slot := chartWidth / float64(len(c.Rows))
 	for i := range c.Rows {
 		r := &c.Rows[i]
 		if !r.Any() {
 			continue
 		}
-		x, width := float64(i)*room+room*gap/2, room*(1-gap)
+		x, width := float64(i)*slot+slot*gap/2, slot*(1-gap)
 		approved, failed := c.height(r.Approved), c.height(r.Failed)
 		fmt.Fprintf(&b, `<g><title>%s: %s approved, %s failed</title><rect class="room" x="%.2f" width="%.2f" height="%g"/>`,
-			r.From.Format("2 Jan 2006"), number(r.Approved), number(r.Failed), float64(i)*room, room, chartHeight)
+			r.From.Format("2 Jan 2006"), number(r.Approved), number(r.Failed), float64(i)*slot, slot, chartHeight)
 		if approved > 0 {
 			fmt.Fprintf(&b, `<rect class="approved" x="%.2f" y="%.2f" width="%.2f" height="%.2f"/>`, x, chartHeight-approved, width, approved)
 		}
@@ -156,7 +155,7 @@ func (c *chart) Draw() template.HTML {
 		b.WriteString(`</g>`)
 	}
 	b.WriteString(`</svg>`)
-	return template.HTML(b.String()) //nolint:gosec // numbers and dates of ours
+	return template.HTML(b.String()) //nolint:gosec // it contains only numbers and dates
 }
 
 // height returns the height of a bar. A bar that is not zero is always visible.

@@ -7,7 +7,7 @@ import (
 	"github.com/certvault/certvault/internal/colour"
 )
 
-// colourView is what the page shows of a colour: a band and a button, on light and dark.
+// colourView is a preview of a colour: a band and a button on a light and on a dark page.
 type colourView struct {
 	*colour.Brand
 
@@ -18,26 +18,26 @@ type colourView struct {
 	ByDay, ByNight, TextByDay, TextByNight string
 }
 
-// lookView is one picture of a colour.
-type lookView struct {
+// colourSample is the data of one picture in the preview of a colour.
+type colourSample struct {
 	Name, Description    string
 	Paper, Ink, Fill, On colour.Colour
 }
 
-// ByDayLook is the picture on white.
-func (v *colourView) ByDayLook() lookView {
-	return lookView{"By day", "A band and a button on a white page", v.Paper, colour.Black, v.Day, v.OnDay}
+// DaySample returns the picture on a white background.
+func (v *colourView) DaySample() colourSample {
+	return colourSample{"By day", "A band and a button on a white page", v.Paper, colour.Black, v.Day, v.TextOnDay}
 }
 
-// ByNightLook is the picture on a dark background.
-func (v *colourView) ByNightLook() lookView {
-	return lookView{"By night", "A band and a button on a dark page", v.NightPaper, colour.White, v.Night, v.OnNight}
+// NightSample returns the picture on a dark background.
+func (v *colourView) NightSample() colourSample {
+	return colourSample{"By night", "A band and a button on a dark page", v.NightPaper, colour.White, v.Night, v.TextOnNight}
 }
 
 // Lightened reports whether the dark theme uses another shade.
 func (v *colourView) Lightened() bool { return v.Day != v.Night }
 
-// viewColour returns the view of a colour, nil for no colour.
+// viewColour returns the preview of a colour, or nil for no colour.
 func viewColour(text string) *colourView {
 	b := account.BrandOf(text)
 	if b == nil {
@@ -45,29 +45,30 @@ func viewColour(text string) *colourView {
 	}
 	ratio := func(x, y colour.Colour) string { return colour.Ratio(colour.Contrast(x, y)) }
 	return &colourView{
-		Brand: b, Paper: colour.White, NightPaper: colour.Night,
-		ByDay: ratio(b.Day, colour.White), ByNight: ratio(b.Night, colour.Night),
-		TextByDay: ratio(b.OnDay, b.Day), TextByNight: ratio(b.OnNight, b.Night),
+		Brand: b, Paper: colour.White, NightPaper: colour.DarkBackground,
+		ByDay: ratio(b.Day, colour.White), ByNight: ratio(b.Night, colour.DarkBackground),
+		TextByDay: ratio(b.TextOnDay, b.Day), TextByNight: ratio(b.TextOnNight, b.Night),
 	}
 }
 
-// ownColour is the vault's own colour, which applies if an institution has none.
-const ownColour = "#0b5d4b"
+// vaultColour is the vault's own colour, which applies if an institution has none.
+const vaultColour = "#0b5d4b"
 
-// Picked is the initial value of the colour picker: the institution's colour, or the vault's own.
-func (s *institutionSettings) Picked() string {
+// PickerColour returns the initial value of the colour picker: the institution's colour, or else
+// the vault's own colour.
+func (s *institutionSettings) PickerColour() string {
 	if c, err := colour.Parse(s.Colour); err == nil {
 		return c.String()
 	}
-	return ownColour
+	return vaultColour
 }
 
 // setColour saves a colour, or shows a preview of it.
 func (p *Panel) setColour(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	text := r.PostForm.Get("colour")
-	look := r.PostForm.Get("look") != ""
+	preview := r.PostForm.Get("look") != ""
 	var err error
-	if look {
+	if preview {
 		_, err = account.CheckColour(text)
 	} else if err = p.Accounts.SetColour(r.Context(), v.Institution().ID, text); err == nil {
 		return p.redirect(w, r, v, "settings", "colour_kept")
@@ -76,11 +77,11 @@ func (p *Panel) setColour(w http.ResponseWriter, r *http.Request, v *Visit) erro
 	if e != nil {
 		return e
 	}
-	s.Colour, s.Look = text, nil
+	s.Colour, s.Preview = text, nil
 	if err != nil {
 		return p.showAgain(w, r, "settings.html", s, err)
 	}
-	s.Look = viewColour(text)
-	s.Tried = true
+	s.Preview = viewColour(text)
+	s.Unsaved = true
 	return p.draw(w, r, "settings.html", s)
 }

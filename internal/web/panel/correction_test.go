@@ -14,11 +14,12 @@ import (
 	"github.com/certvault/certvault/internal/recipient"
 )
 
-// asked submits a correction request for a certificate and returns it.
-func (o *panelTest) asked(c *cert.Certificate, text string) string {
+// requestCorrection submits a correction request for a certificate and returns the UUID of the
+// request.
+func (o *panelTest) requestCorrection(c *cert.Certificate, text string) string {
 	o.tb.Helper()
-	o.guests++
-	p := o.person(fmt.Sprintf("holder%d", o.guests))
+	o.peopleCount++
+	p := o.person(fmt.Sprintf("holder%d", o.peopleCount))
 	if err := o.panel.Mail.RequestCorrection(o.tb.Context(), recipient.Person(p.ID, p.Name, p.Email), c, text); err != nil {
 		o.tb.Fatal(err)
 	}
@@ -29,67 +30,67 @@ func (o *panelTest) asked(c *cert.Certificate, text string) string {
 	return list[0].UUID
 }
 
-// A correction request is shown to members until one of them closes it.
+// The pages show a correction request until a member closes it.
 func TestCorrectionRequests(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		o := newPanelTest(t, d)
-		c := o.approved(o.mine)
-		theirs := o.approved(o.other)
-		foreign := o.asked(theirs, "A stranger's wish.")
-		says(t, "none", o.get("issuer", "/panel/nwu"), http.StatusOK, "Nothing needs you")
-		id := o.asked(c, "It is Zoë, <b>not</b> Zoe.")
+		c := o.approvedCertificate(o.inst)
+		other := o.approvedCertificate(o.other)
+		foreign := o.requestCorrection(other, "A foreign request.")
+		checkPage(t, "a dashboard without requests", o.get("issuer", "/panel/nwu"), http.StatusOK, "Nothing needs you")
+		id := o.requestCorrection(c, "It is Zoë, <b>not</b> Zoe.")
 		for i := range shownCorrections + 1 {
-			o.asked(c, fmt.Sprintf("Wish %d.", i))
+			o.requestCorrection(c, fmt.Sprintf("Request %d.", i))
 		}
 		w := o.get("auditor", "/panel/nwu")
-		says(t, "dashboard", w, http.StatusOK, "Correction requests", c.FullName+" , "+c.Title, "It is Zoë, <b>not</b> Zoe.", "2 more requests wait.")
-		if text := words(t, w); strings.Contains(text, "Nothing needs you") || strings.Contains(text, "stranger") {
-			t.Errorf("the dashboard says %s", text)
+		checkPage(t, "the dashboard", w, http.StatusOK, "Correction requests", c.FullName+" , "+c.Title, "It is Zoë, <b>not</b> Zoe.", "2 more requests wait.")
+		if text := visibleText(t, w); strings.Contains(text, "Nothing needs you") || strings.Contains(text, "foreign") {
+			t.Errorf("the dashboard shows a wrong list of requests: %s", text)
 		}
 		at := o.pathOf("certificates/" + c.UUID)
-		if o.follow(w, "<bdi>"+c.FullName+"</bdi>, <bdi>"+c.Title+"</bdi>") != at+"#corrections" {
-			t.Error("the dashboard does not lead to the request")
+		if o.linkTo(w, "<bdi>"+c.FullName+"</bdi>, <bdi>"+c.Title+"</bdi>") != at+"#corrections" {
+			t.Error("the dashboard does not link to the request")
 		}
 		w = o.get("issuer", at)
-		says(t, "certificate", w, http.StatusOK, "It is Zoë, <b>not</b> Zoe.", "Mark as done")
+		checkPage(t, "the page of the certificate", w, http.StatusOK, "It is Zoë, <b>not</b> Zoe.", "Mark as done")
 		if !strings.Contains(w.Body.String(), `id="corrections"`) {
-			t.Error("the link of the mail leads to no part of the page")
+			t.Error("the page has no element with the id corrections")
 		}
-		if strings.Contains(words(t, o.get("auditor", at)), "Mark as done") {
-			t.Error("an auditor can close requests")
+		if strings.Contains(visibleText(t, o.get("auditor", at)), "Mark as done") {
+			t.Error("the page for an auditor has the button to close requests")
 		}
 
 		done := func(id string) string { return at + "/corrections/" + id + "/done" }
-		for _, none := range []string{foreign, "no-request"} {
-			if w := o.post("issuer", done(none), nil); w.Code != http.StatusNotFound {
-				t.Errorf("%s: %d", none, w.Code)
+		for _, unknown := range []string{foreign, "no-request"} {
+			if w := o.post("issuer", done(unknown), nil); w.Code != http.StatusNotFound {
+				t.Errorf("closing the unknown request %s: status = %d, want 404", unknown, w.Code)
 			}
 		}
-		w = o.redirects(t, "issuer", o.post("issuer", done(id), nil), at)
-		says(t, "done", w, http.StatusOK, "The request is marked as done.", "done just now", "A correction request was marked as done", "By Issuer Person")
-		says(t, "once more", o.redirects(t, "issuer", o.post("issuer", done(id), nil), at), http.StatusOK, "The request is marked as done.")
-		if !o.recorded(audit.CertificateMended) {
-			t.Error("the deed is not recorded")
+		w = o.followRedirect(t, "issuer", o.post("issuer", done(id), nil), at)
+		checkPage(t, "after closing the request", w, http.StatusOK, "The request is marked as done.", "done just now", "A correction request was marked as done", "By Issuer Person")
+		checkPage(t, "closing the request twice", o.followRedirect(t, "issuer", o.post("issuer", done(id), nil), at), http.StatusOK, "The request is marked as done.")
+		if !o.hasAuditEntry(audit.CorrectionClosed) {
+			t.Error("the audit log lacks the closing of the request")
 		}
-		if text := words(t, o.get("auditor", "/panel/nwu")); strings.Contains(text, "Zoë") || !strings.Contains(text, "Wish 0.") {
-			t.Errorf("the dashboard says %s", text)
+		if text := visibleText(t, o.get("auditor", "/panel/nwu")); strings.Contains(text, "Zoë") || !strings.Contains(text, "Request 0.") {
+			t.Errorf("the dashboard shows a wrong list of requests: %s", text)
 		}
 	})
 }
 
-// The vault sends no mail about a revocation, and the pages that revoke say so.
+// The vault sends no mail about a revocation, and the forms for revocation state this.
 func TestRevocationSendsNoMail(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
-	c := o.approved(o.mine)
+	c := o.approvedCertificate(o.inst)
 	at := o.pathOf("certificates/" + c.UUID)
-	says(t, "asked", o.get("issuer", at+"/revoke"), http.StatusOK, "No mail is sent.", "The vault does not tell "+c.FullName+" : write to "+c.Email+" yourself", "Refresh the preview")
-	says(t, "asked of many", o.post("issuer", o.pathOf("certificates/revoke"), url.Values{"selected": {c.UUID}}), http.StatusOK, "No mail is sent.", "write to them yourself")
-	w := o.redirects(t, "issuer", o.post("issuer", at+"/revoke", url.Values{"reason": {"Issued in error."}}), at)
-	says(t, "revoked", w, http.StatusOK, "No mail was sent: tell its person yourself.", "No mail was sent about the revocation", "Write to "+c.Email+" yourself")
+	checkPage(t, "the revocation form", o.get("issuer", at+"/revoke"), http.StatusOK, "No mail is sent.", "The vault does not tell "+c.FullName+" : write to "+c.Email+" yourself", "Refresh the preview")
+	checkPage(t, "the revocation form for many certificates", o.post("issuer", o.pathOf("certificates/revoke"), url.Values{"selected": {c.UUID}}), http.StatusOK, "No mail is sent.", "write to them yourself")
+	w := o.followRedirect(t, "issuer", o.post("issuer", at+"/revoke", url.Values{"reason": {"Issued in error."}}), at)
+	checkPage(t, "after the revocation", w, http.StatusOK, "No mail was sent: tell its person yourself.", "No mail was sent about the revocation", "Write to "+c.Email+" yourself")
 	var mails int
 	if err := o.DB.QueryRowContext(t.Context(), `SELECT count(*) FROM mails`).Scan(&mails); err != nil || mails != 0 {
-		t.Errorf("%d mails were written, %v", mails, err)
+		t.Errorf("got %d mails, want 0; error %v", mails, err)
 	}
 }

@@ -18,48 +18,51 @@ import (
 )
 
 const (
-	// recentBatches is the number of newest batches that are searched for batches in progress.
+	// recentBatches is the number of the newest batches among which the dashboard looks for batches
+	// in progress.
 	recentBatches = 20
-	// shownBatches is the number of batches that are shown.
+	// shownBatches is the maximum number of batches on the dashboard.
 	shownBatches = 5
-	// bounceTime is how far back undelivered mail is reported. shownBounces is how many mails are
-	// named.
+	// bounceTime is the period for which undelivered mail is reported. shownBounces is the maximum
+	// number of these mails on the dashboard.
 	bounceTime   = 30 * 24 * time.Hour
 	shownBounces = 5
-	// shownCorrections is the number of correction requests that are named.
+	// shownCorrections is the maximum number of correction requests on the dashboard.
 	shownCorrections = 5
 )
 
 // periods are the time ranges that the dashboard offers, in days.
 var periods = []int{30, 90, 365}
 
-// dashboard is the first page of an institution: how many certificates were made, what is in
-// progress, and what needs attention.
+// dashboard is the data of the first page of an institution: the numbers of certificates, the
+// batches in progress, and everything that needs attention.
 type dashboard struct {
 	Visit  *Visit
 	Counts map[cert.Status]int
 	All    int
 	Chart  *chart
-	// Failures are the reasons of failed certificates. MoreFailures reports whether there are
-	// others.
+	// Failures are the most frequent reasons of failed certificates. MoreFailures reports whether
+	// there are more reasons.
 	Failures     []search.FailureCount
 	MoreFailures bool
 	Batches      []*batch.Batch
-	// Many reports whether certificates came from several uploads at once.
+	// Many reports whether the institution has uploaded a batch.
 	Many      bool
 	Endpoints []webhook.Endpoint
-	// Undelivered are the latest mails of a month that were not delivered. Bounces is their number.
+	// Undelivered are the latest mails that were not delivered in the period. Bounces is the number
+	// of all undelivered mails in the period.
 	Undelivered []recipient.Undelivered
 	Bounces     int
-	// Corrections are the oldest open correction requests. Asked is the number of open ones.
-	Corrections []*recipient.Correction
-	Asked       int
+	// Corrections are the oldest open correction requests. OpenCorrections is the number of all
+	// open requests.
+	Corrections     []*recipient.Correction
+	OpenCorrections int
 	// Key is the signing key if its certificate expires soon, otherwise nil.
 	Key   *keyRow
 	Steps []step
 }
 
-// step is a next step for a new institution.
+// step is a suggested next step for a new institution.
 type step struct {
 	Path, Text, Description string
 	Done                    bool
@@ -76,21 +79,22 @@ func (d *dashboard) Failed(code string) string {
 	return d.Visit.Path("certificates") + "?" + url.Values{"status": {"failed"}, "failure": {code}}.Encode()
 }
 
-// Sick reports whether an endpoint needs attention.
-func (*dashboard) Sick(e *webhook.Endpoint) bool {
+// NeedsAttention reports whether an endpoint needs attention.
+func (*dashboard) NeedsAttention(e *webhook.Endpoint) bool {
 	return e.Status == webhook.SwitchedOff || e.FailingSince != nil && e.Status == webhook.Active
 }
 
-// Quiet reports whether nothing needs attention.
-func (d *dashboard) Quiet() bool {
-	return d.Key == nil && len(d.Failures) == 0 && d.Asked == 0 && d.Bounces == 0 && len(d.Batches) == 0 && !slices.ContainsFunc(d.Endpoints, func(e webhook.Endpoint) bool { return d.Sick(&e) })
+// AllClear reports whether nothing needs attention.
+func (d *dashboard) AllClear() bool {
+	return d.Key == nil && len(d.Failures) == 0 && d.OpenCorrections == 0 && d.Bounces == 0 && len(d.Batches) == 0 &&
+		!slices.ContainsFunc(d.Endpoints, func(e webhook.Endpoint) bool { return d.NeedsAttention(&e) })
 }
 
-// MoreAsked is the number of correction requests that are not named.
-func (d *dashboard) MoreAsked() int { return d.Asked - len(d.Corrections) }
+// MoreCorrections returns the number of open correction requests that the dashboard does not show.
+func (d *dashboard) MoreCorrections() int { return d.OpenCorrections - len(d.Corrections) }
 
-// Left is the number of open steps.
-func (d *dashboard) Left() (n int) {
+// OpenSteps returns the number of steps that are not done.
+func (d *dashboard) OpenSteps() (n int) {
 	for _, s := range d.Steps {
 		if !s.Done {
 			n++
@@ -101,7 +105,7 @@ func (d *dashboard) Left() (n int) {
 
 func (p *Panel) dashboard(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	if !v.Can(account.MayView) {
-		return p.first(w, r, v)
+		return p.redirectToFirst(w, r, v)
 	}
 	days, err := strconv.Atoi(r.URL.Query().Get("days"))
 	if err != nil || !slices.Contains(periods, days) {
@@ -114,22 +118,22 @@ func (p *Panel) dashboard(w http.ResponseWriter, r *http.Request, v *Visit) erro
 	return p.draw(w, r, "dashboard.html", d)
 }
 
-// look reads what the dashboard shows. Each query uses an index or totals that the database
-// maintains, whatever the institution's size.
+// load reads the data of the dashboard. Each query uses an index or totals that the database
+// maintains, so that it is fast for an institution of any size.
 func (p *Panel) load(r *http.Request, v *Visit, d *dashboard, days int) error {
 	ctx, id := r.Context(), v.Institution().ID
 	var err error
-	if d.Counts, _, err = p.Search.ByStatuses(ctx, id, search.Filter{}); err != nil {
+	if d.Counts, _, err = p.Search.CountByStatus(ctx, id, search.Filter{}); err != nil {
 		return err
 	}
 	for _, n := range d.Counts {
 		d.All += n
 	}
-	made, err := p.Search.Days(ctx, id, days)
+	perDay, err := p.Search.Days(ctx, id, days)
 	if err != nil {
 		return err
 	}
-	d.Chart = newChart(made)
+	d.Chart = newChart(perDay)
 	if d.Counts[cert.Failed] > 0 {
 		if d.Failures, d.MoreFailures, err = p.Search.Failures(ctx, id); err != nil {
 			return err
@@ -151,7 +155,7 @@ func (p *Panel) load(r *http.Request, v *Visit, d *dashboard, days int) error {
 	if d.Undelivered, d.Bounces, err = p.Mail.Undelivered(ctx, id, p.Now().Add(-bounceTime), shownBounces); err != nil {
 		return err
 	}
-	if d.Corrections, d.Asked, err = p.Mail.OpenCorrections(ctx, id, shownCorrections); err != nil {
+	if d.Corrections, d.OpenCorrections, err = p.Mail.OpenCorrections(ctx, id, shownCorrections); err != nil {
 		return err
 	}
 	d.Key = p.expiringKey(v)
@@ -171,30 +175,30 @@ func (p *Panel) expiringKey(v *Visit) *keyRow {
 	return nil
 }
 
-// steps returns the next steps of a new institution.
+// steps adds the suggested next steps of a new institution for which the member has permission.
 func (p *Panel) steps(r *http.Request, v *Visit, d *dashboard) error {
-	add := func(may account.Permission, path, text, says string, done bool) {
+	add := func(may account.Permission, path, text, description string, done bool) {
 		if v.Can(may) {
-			d.Steps = append(d.Steps, step{v.Path(path), text, says, done})
+			d.Steps = append(d.Steps, step{v.Path(path), text, description, done})
 		}
 	}
 	add(account.MayUpload, "upload", "Upload the first certificate", "The vault signs it and gives it a QR code that anybody can check.", d.All > 0)
 	add(account.MayUpload, "bulk", "Upload many at once", "With a list in Excel or CSV and the files that it names. There is a template for the list.", d.Many)
 	if v.Can(account.MayManageSettings) {
-		face, err := p.Accounts.PublicProfile(r.Context(), v.Institution().ID)
+		profile, err := p.Accounts.PublicProfile(r.Context(), v.Institution().ID)
 		if err != nil {
 			return err
 		}
-		add(account.MayManageSettings, "settings", "Add your logo", "It stands on the page that opens when somebody scans the QR code.", face.Logo != "")
+		add(account.MayManageSettings, "settings", "Add your logo", "The page behind the QR code shows it.", profile.Logo != "")
 	}
 	if v.Can(account.MayManageTokens) {
 		tokens, err := p.Tokens.List(r.Context(), v.Institution().ID)
 		if err != nil {
 			return err
 		}
-		add(account.MayManageTokens, "tokens/new", "Make an API token", "With it your student system uploads by itself.", len(tokens) > 0)
+		add(account.MayManageTokens, "tokens/new", "Make an API token", "Your student system can upload with it.", len(tokens) > 0)
 	}
-	add(account.MayManageWebhooks, "webhooks", "Add a webhook", "Your systems are told at once what became of each certificate.", len(d.Endpoints) > 0)
+	add(account.MayManageWebhooks, "webhooks", "Add a webhook", "Your systems are notified of the result of each certificate.", len(d.Endpoints) > 0)
 	return nil
 }
 

@@ -20,7 +20,7 @@ var errNoDelivery = fault.New(fault.NotFound, "No such delivery.")
 // deliveryRow is a delivery as pages show it.
 type deliveryRow struct{ *webhook.Delivery }
 
-// ShortEvent is the event's name without the common prefix.
+// ShortEvent returns the event's name without the prefix that all events share.
 func (d deliveryRow) ShortEvent() string { return shortEvent(d.Event) }
 
 func shortEvent(name webhook.Name) string {
@@ -45,9 +45,10 @@ func deliveryRows(list []webhook.Delivery) []deliveryRow {
 // deliveriesPage is the delivery log of the institution or of one endpoint.
 type deliveriesPage struct {
 	Visit *Visit
-	// Endpoint is the endpoint's UUID, Status a status, Event an event type. Empty means all.
+	// Endpoint is an endpoint's UUID, Status a status and Event an event type. If one of them is
+	// empty, the log is not filtered by it.
 	Endpoint, Status, Event string
-	// Search is the search text. NotFound reports that nothing matches it.
+	// Search is the search text.
 	Search string
 	// Hosts maps an endpoint's UUID to its host.
 	Hosts     map[string]string
@@ -58,13 +59,13 @@ type deliveriesPage struct {
 	Newest, Newer, Older string
 }
 
-// tab is a view of a list that the query string selects.
+// tab is a link above a list that filters the list.
 type tab struct {
 	Label, Path, Count string
 	Current            bool
 }
 
-// Events returns the event types, with their names without the common prefix.
+// Events returns each event type with its short name.
 func (*deliveriesPage) Events() [][2]string {
 	list := make([][2]string, len(webhook.Names))
 	for i, name := range webhook.Names {
@@ -73,17 +74,17 @@ func (*deliveriesPage) Events() [][2]string {
 	return list
 }
 
-// deliveriesOnAPage is the number of deliveries per page.
-const deliveriesOnAPage = 25
+// deliveriesPerPage is the number of deliveries per page.
+const deliveriesPerPage = 25
 
 var deliveryTabs = []struct{ status, label string }{{"", "All"}, {"pending", "Waiting"}, {"delivered", "Delivered"}, {"exhausted", "Failed"}}
 
 // deliveries shows the log of sent and scheduled deliveries.
 func (p *Panel) deliveries(w http.ResponseWriter, r *http.Request, v *Visit) error {
-	asked := r.URL.Query()
+	query := r.URL.Query()
 	page := &deliveriesPage{
-		Visit: v, Endpoint: asked.Get("endpoint"), Status: asked.Get("status"), Event: asked.Get("event"),
-		Search: strings.TrimSpace(asked.Get("q")), Hosts: map[string]string{},
+		Visit: v, Endpoint: query.Get("endpoint"), Status: query.Get("status"), Event: query.Get("event"),
+		Search: strings.TrimSpace(query.Get("q")), Hosts: map[string]string{},
 	}
 	list, err := p.Hooks.List(r.Context(), v.Institution().ID)
 	if err != nil {
@@ -107,13 +108,13 @@ func (p *Panel) deliveries(w http.ResponseWriter, r *http.Request, v *Visit) err
 			return err
 		}
 	}
-	around := webhook.LogQuery{Limit: deliveriesOnAPage + 1}
-	for name, id := range map[string]*int64{"before": &around.Before, "after": &around.After} {
-		if n, err := strconv.ParseInt(asked.Get(name), 10, 64); err == nil && n > 0 {
-			*id = n // an invalid number starts with the newest
+	q := webhook.LogQuery{Limit: deliveriesPerPage + 1}
+	for name, id := range map[string]*int64{"before": &q.Before, "after": &q.After} {
+		if n, err := strconv.ParseInt(query.Get(name), 10, 64); err == nil && n > 0 {
+			*id = n // with an invalid number, the page shows the newest deliveries
 		}
 	}
-	if err := p.fillDeliveries(r, v, page, around); err != nil {
+	if err := p.fillDeliveries(r, v, page, q); err != nil {
 		return err
 	}
 	return p.draw(w, r, "deliveries.html", page)
@@ -126,15 +127,15 @@ func (p *Panel) fillDeliveries(r *http.Request, v *Visit, page *deliveriesPage, 
 	if err != nil {
 		return err
 	}
-	for _, one := range deliveryTabs {
-		t := tab{Label: one.label, Path: page.at(one.status, "", 0), Current: one.status == page.Status}
-		if one.status != "" && page.Search == "" && page.Event == "" {
-			t.Count = upTo(counts[webhook.DeliveryStatus(one.status)])
+	for _, dt := range deliveryTabs {
+		t := tab{Label: dt.label, Path: page.at(dt.status, "", 0), Current: dt.status == page.Status}
+		if dt.status != "" && page.Search == "" && page.Event == "" {
+			t.Count = upTo(counts[webhook.DeliveryStatus(dt.status)])
 		}
 		page.Tabs = append(page.Tabs, t)
 	}
 	if page.Search != "" {
-		if found, err := p.searched(r, v, page.Search, &q); err != nil || !found {
+		if found, err := p.resolveSearch(r, v, page.Search, &q); err != nil || !found {
 			return err
 		}
 	}
@@ -142,8 +143,8 @@ func (p *Panel) fillDeliveries(r *http.Request, v *Visit, page *deliveriesPage, 
 	if err != nil {
 		return err
 	}
-	if q.After != 0 && len(log) <= deliveriesOnAPage {
-		// Fewer deliveries than a page come before it, so show the first page.
+	if q.After != 0 && len(log) <= deliveriesPerPage {
+		// Fewer deliveries than a page precede that delivery, so show the first page.
 		q.After = 0
 		if log, err = p.Hooks.Log(r.Context(), v.Institution().ID, page.Endpoint, q); err != nil {
 			return err
@@ -153,14 +154,15 @@ func (p *Panel) fillDeliveries(r *http.Request, v *Visit, page *deliveriesPage, 
 	return nil
 }
 
-// turn reads one page and one more delivery, and sets the links to the pages around it.
+// turn sets the rows of the page from log, and the links to the pages before and after. log
+// contains one more delivery if there is another page.
 func (g *deliveriesPage) turn(log []webhook.Delivery, q webhook.LogQuery) {
-	more := len(log) > deliveriesOnAPage
+	more := len(log) > deliveriesPerPage
 	switch {
 	case more && q.After != 0:
 		log = log[1:]
 	case more:
-		log = log[:deliveriesOnAPage]
+		log = log[:deliveriesPerPage]
 	}
 	g.Newest = g.at(g.Status, "", 0)
 	if len(log) > 0 && (more || q.After != 0) {
@@ -172,12 +174,13 @@ func (g *deliveriesPage) turn(log []webhook.Delivery, q webhook.LogQuery) {
 	g.Rows = deliveryRows(log)
 }
 
-// searched resolves the search text: the id of an event, or the UUID or reference id of a
-// certificate of this institution.
-func (p *Panel) searched(r *http.Request, v *Visit, typed string, q *webhook.LogQuery) (found bool, err error) {
-	id, parseErr := uuid.Parse(typed)
+// resolveSearch adds the search text to q. The text is the id of an event, or the UUID or the
+// reference id of a certificate. found is false if the institution has no certificate with the
+// reference id.
+func (p *Panel) resolveSearch(r *http.Request, v *Visit, text string, q *webhook.LogQuery) (found bool, err error) {
+	id, parseErr := uuid.Parse(text)
 	if parseErr != nil {
-		c, err := p.Find.ByReference(r.Context(), typed)
+		c, err := p.Find.ByReference(r.Context(), text)
 		if fault.Is(err, fault.NotFound) || err == nil && c.InstitutionID != v.Institution().ID {
 			return false, nil
 		}
@@ -237,22 +240,22 @@ type headerLine struct{ Name, Value string }
 // Good reports whether the attempt succeeded.
 func (a attemptView) Good() bool { return a.Outcome == webhook.Delivered }
 
-// Took is the duration of the attempt.
+// Took returns the duration of the attempt.
 func (a attemptView) Took() string { return strconv.FormatInt(a.Duration.Milliseconds(), 10) + " ms" }
 
 // Reason returns the reason phrase of the status.
 func (a attemptView) Reason() string { return http.StatusText(a.StatusCode) }
 
-// outcomes describe how attempts end.
+// outcomes are the labels of the outcomes of attempts.
 var outcomes = map[webhook.Outcome]string{
-	webhook.Delivered: "Delivered", webhook.Answered: "Refused", webhook.TimedOut: "No answer in time", webhook.Unreachable: "Not reachable",
+	webhook.Delivered: "Delivered", webhook.Responded: "Refused", webhook.TimedOut: "No answer in time", webhook.Unreachable: "Not reachable",
 	webhook.Untrusted: "TLS failed", webhook.Unresolved: "Host not found", webhook.Blocked: "Address not allowed", webhook.Broken: "Connection broke",
 }
 
-// Description describes how the attempt ended.
+// Description returns the label of the attempt's outcome.
 func (a attemptView) Description() string { return outcomes[a.Outcome] }
 
-// refreshEvery is the number of seconds after which the page of a due delivery reloads.
+// refreshEvery is the time in seconds after which the browser reloads the page of a due delivery.
 const refreshEvery = "3"
 
 // delivery shows one delivery with its attempts.

@@ -10,15 +10,15 @@ import (
 )
 
 const (
-	// eventEvery is the interval between progress events. eventTime bounds one event stream;
-	// browsers reconnect by themselves.
+	// eventEvery is the interval between progress events. eventTime is the time limit of one event
+	// stream; browsers then reconnect.
 	eventEvery = time.Second
 	eventTime  = 5 * time.Minute
 )
 
-// events streams progress to a page until the work is finished (HTML, 9.2 Server-sent events).
-// panel.js writes the data into the page.
-func (p *Panel) events(w http.ResponseWriter, r *http.Request, look func(ctx context.Context) (now any, finished bool, err error)) error {
+// events streams progress to a page until the work is finished (HTML, 9.2 Server-sent events). read
+// returns the current progress. panel.js writes it into the page.
+func (p *Panel) events(w http.ResponseWriter, r *http.Request, read func(ctx context.Context) (now any, finished bool, err error)) error {
 	c := http.NewResponseController(w)
 	if err := c.SetWriteDeadline(time.Now().Add(eventTime + time.Minute)); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return fmt.Errorf("setting the deadline of an event stream: %w", err)
@@ -33,33 +33,33 @@ func (p *Panel) events(w http.ResponseWriter, r *http.Request, look func(ctx con
 	defer tick.Stop()
 	last := ""
 	for {
-		now, finished, err := look(ctx)
+		now, finished, err := read(ctx)
 		if err != nil {
 			if ctx.Err() != nil {
 				return nil // the stream has reached its time limit; browsers reconnect
 			}
-			return p.whole(r, err)
+			return p.finishStream(r, err)
 		}
 		text, err := json.Marshal(now)
 		if err != nil {
-			return p.whole(r, err)
+			return p.finishStream(r, err)
 		}
-		event := ": \n\n" // keeps intermediaries from closing an idle connection
+		event := ": \n\n" // a comment, so that proxies do not close an idle connection
 		if string(text) != last {
 			last = string(text)
 			event = "data: " + last + "\n\n"
 		}
 		if _, err := w.Write([]byte(event)); err != nil {
-			return nil // the client is gone
+			return nil // the client has closed the connection
 		}
 		if err := c.Flush(); err != nil || finished {
-			return nil // the client is gone
+			return nil // the client has closed the connection, or the work is finished
 		}
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-p.Stopping:
-			return nil // browsers reconnect, to another node or to the restarted one
+			return nil // browsers reconnect to another node, or to this node after its restart
 		case <-tick.C:
 		}
 	}

@@ -11,11 +11,12 @@ import (
 	"github.com/certvault/certvault/internal/db/dbtest"
 )
 
-// Event streams end when the server stops. Otherwise the stop would wait for them for minutes.
+// Event streams end when the server stops. Otherwise the server would wait for their end for
+// minutes.
 func TestEventsEndWhenTheServerStops(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
-	c := o.upload(o.mine, "Somebody", "a.pdf")
+	c := o.upload(o.inst, "Ada Obi", "a.pdf")
 	task := o.post("owner", o.pathOf("certificates/revoke"), url.Values{"sure": {"1"}, "reason": {"Withdrawn"}, "selected": {c.UUID}}).Header().Get("Location")
 	stopping := make(chan struct{})
 	close(stopping)
@@ -23,12 +24,12 @@ func TestEventsEndWhenTheServerStops(t *testing.T) {
 	w := httptest.NewRecorder()
 	o.handler.ServeHTTP(w, o.request("auditor", http.MethodGet, task+"/events", nil))
 	if got := w.Body.String(); got != `data: {"done":0,"skipped":0,"failed":0,"finished":false}`+"\n\n" {
-		t.Errorf("%d %q", w.Code, got)
+		t.Errorf("the stream of a stopping server: status %d, body %q, want one event", w.Code, got)
 	}
 	if w := o.get("auditor", o.pathOf("tasks/00000000-0000-0000-0000-000000000000/events")); w.Code != http.StatusNotFound || strings.Contains(w.Header().Get("Content-Type"), "event-stream") {
-		t.Errorf("of no task: %d", w.Code)
+		t.Errorf("the events of an unknown task: status = %d, want 404", w.Code)
 	}
-	if got, err := o.panel.Certs.ByUUID(t.Context(), o.mine.ID, c.UUID); err != nil || got.Status == cert.Revoked {
-		t.Errorf("asking did it: %+v, %v", got, err)
+	if got, err := o.panel.Certs.ByUUID(t.Context(), o.inst.ID, c.UUID); err != nil || got.Status == cert.Revoked {
+		t.Errorf("the certificate is already revoked: %+v, %v", got, err)
 	}
 }

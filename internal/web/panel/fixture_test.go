@@ -28,19 +28,21 @@ import (
 	"github.com/certvault/certvault/internal/web/page"
 )
 
-// people is a gate and a list of members. A header contains the name of the signed-in person.
+// people implements Gate and Members. The header personHeader of a request contains the name of the
+// signed-in person.
 type people struct {
 	persons map[string]Person
 	members map[int64][]account.Membership
-	// stale are the people who signed in long ago. slow are those who signed in a while ago: they
-	// may submit a form, but not open one.
+	// stale are the people whose sign-in is too old for RequireRecent and RequireRecentForSubmit. slow are
+	// the people whose sign-in is too old for RequireRecent only: they may submit a form, but not
+	// open it.
 	stale, slow map[int64]bool
 }
 
-const whoHeader = "Test-Person"
+const personHeader = "Test-Person"
 
 func (g *people) Person(r *http.Request) (Person, bool) {
-	p, ok := g.persons[r.Header.Get(whoHeader)]
+	p, ok := g.persons[r.Header.Get(personHeader)]
 	return p, ok
 }
 
@@ -63,7 +65,7 @@ func (g *people) RequireRecent(f web.Func) web.Func {
 	}
 }
 
-func (g *people) RequireFilledIn(f web.Func) web.Func {
+func (g *people) RequireRecentForSubmit(f web.Func) web.Func {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		if p, ok := g.Person(r); !ok || g.stale[p.ID] {
 			return confirm(w, r)
@@ -81,7 +83,7 @@ func (g *people) Memberships(_ context.Context, userID int64) ([]account.Members
 	return g.members[userID], nil
 }
 
-// finder finds one certificate by its reference id, and no others.
+// finder finds its certificates by reference id or UUID.
 type finder map[string]*cert.Certificate
 
 var errNoCertificate = fault.New(fault.NotFound, "No such certificate.")
@@ -111,17 +113,17 @@ type panelTest struct {
 	panel   *Panel
 	handler http.Handler
 	log     *bytes.Buffer
-	// made is the number of sample certificates.
-	made int
-	// maker is the person who makes sample bulk uploads. They are visible only to this person.
-	maker int64
-	// mine is the institution of the test; other is another institution.
-	mine, other account.Institution
-	// door records who was signed in; sent contains the messages.
-	door *door
-	sent []mail.Message
-	// guests is the number of sample people.
-	guests int
+	// certificateCount is the number of sample certificates.
+	certificateCount int
+	// uploader is the person who creates sample bulk uploads. Only this person can see them.
+	uploader int64
+	// inst is the institution of the test; other is another institution.
+	inst, other account.Institution
+	// signIns records who was signed in. sent contains the sent messages.
+	signIns *signInRecorder
+	sent    []mail.Message
+	// peopleCount is the number of sample people.
+	peopleCount int
 }
 
 func newPanelTest(tb testing.TB, d *db.DB) *panelTest {
@@ -146,12 +148,12 @@ func newPanelTest(tb testing.TB, d *db.DB) *panelTest {
 		tb.Fatal(err)
 	}
 	o.handler = web.Wrap(web.Options{Log: slog.New(slog.NewJSONHandler(o.log, nil)), Now: time.Now}, inner)
-	o.mine, o.other = o.institution("NWU", "Northern & Western University"), o.institution("SEC", "South East College")
+	o.inst, o.other = o.institution("NWU", "Northern & Western University"), o.institution("SEC", "South East College")
 	for _, s := range account.Roles {
-		o.join(string(s.Role), o.mine, s.Role)
+		o.addMember(string(s.Role), o.inst, s.Role)
 	}
-	o.join("stranger", o.other, account.Owner)
-	o.person("nobody")
+	o.addMember("outsider", o.other, account.Owner)
+	o.person("guest")
 	return o
 }
 
@@ -161,10 +163,10 @@ func (o *panelTest) institution(prefix, name string) account.Institution {
 }
 
 // pathOf returns the address of a page of the test's institution.
-func (o *panelTest) pathOf(page string) string { return "/panel/" + o.mine.Slug + "/" + page }
+func (o *panelTest) pathOf(page string) string { return "/panel/" + o.inst.Slug + "/" + page }
 
-// upload makes a certificate of an institution. Sealing refuses files whose name
-// begins with "refuse".
+// upload creates a certificate of an institution. Sealing rejects files whose name begins with
+// "refuse".
 func (o *panelTest) upload(inst account.Institution, name, file string) *cert.Certificate {
 	o.tb.Helper()
 	return o.Upload(&inst, name, file, func(u *cert.Upload) {
@@ -172,11 +174,11 @@ func (o *panelTest) upload(inst account.Institution, name, file string) *cert.Ce
 	})
 }
 
-// settle makes the keys of the institutions and runs the queue until no certificate is in
-// processing.
-func (o *panelTest) settle() {
+// processAll creates the keys of the institutions, and runs the queue until all certificates are
+// processed.
+func (o *panelTest) processAll() {
 	o.tb.Helper()
-	for _, inst := range []account.Institution{o.mine, o.other} {
+	for _, inst := range []account.Institution{o.inst, o.other} {
 		if _, err := o.Keys.Anchors(inst.UUID); err != nil {
 			if err := o.Keys.Create(inst.UUID, inst.Name); err != nil {
 				o.tb.Fatal(err)
@@ -186,14 +188,14 @@ func (o *panelTest) settle() {
 	o.Settle()
 }
 
-// settleInto runs settle, and then the queue until a condition holds.
-func (o *panelTest) settleInto(what string, holds func() bool) {
+// processUntil calls processAll, and then runs the queue until a condition is true.
+func (o *panelTest) processUntil(what string, condition func() bool) {
 	o.tb.Helper()
-	o.settle()
-	o.Until(what, holds)
+	o.processAll()
+	o.Until(what, condition)
 }
 
-// person creates an account. Its name is the part of the address before the @.
+// person creates an account. name is the part of its address before the @.
 func (o *panelTest) person(name string) Person {
 	o.tb.Helper()
 	p := Person{UUID: uuid.NewString(), Name: strings.ToUpper(name[:1]) + name[1:] + " Person", Email: name + "@example.org"}
@@ -205,15 +207,15 @@ func (o *panelTest) person(name string) Person {
 	return p
 }
 
-// operator makes a person an operator of the installation.
-func (o *panelTest) operator(name string) {
+// makeOperator makes a person an operator of the installation.
+func (o *panelTest) makeOperator(name string) {
 	p := o.people.persons[name]
 	p.Operator = true
 	o.people.persons[name] = p
 }
 
-// join makes a person a member. If no account has the name, it creates one.
-func (o *panelTest) join(name string, inst account.Institution, role account.Role) {
+// addMember makes a person a member. If no account has the name, it creates an account.
+func (o *panelTest) addMember(name string, inst account.Institution, role account.Role) {
 	p, ok := o.people.persons[name]
 	if !ok {
 		p = o.person(name)
@@ -222,12 +224,12 @@ func (o *panelTest) join(name string, inst account.Institution, role account.Rol
 	o.people.members[p.ID] = append(o.people.members[p.ID], account.Membership{Institution: inst, UserID: p.ID, Role: role})
 }
 
-// request returns a request of a person from a page of the vault.
-func (o *panelTest) request(who, method, target string, form url.Values) *http.Request {
+// request returns a request of a person that a page of the vault sends.
+func (o *panelTest) request(person, method, target string, form url.Values) *http.Request {
 	r := httptest.NewRequestWithContext(context.Background(), method, "https://vault.example"+target, strings.NewReader(form.Encode()))
 	r.TLS = &tls.ConnectionState{}
 	r.RemoteAddr = "203.0.113.9:4711"
-	r.Header.Set(whoHeader, who)
+	r.Header.Set(personHeader, person)
 	if method == http.MethodPost {
 		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 		r.Header.Set("Sec-Fetch-Site", "same-origin")
@@ -247,32 +249,32 @@ func (o *panelTest) send(r *http.Request) *httptest.ResponseRecorder {
 	return w
 }
 
-// listener receives one event and closes the connection.
+// listener receives one event and then closes the connection.
 type listener struct {
 	*httptest.ResponseRecorder
 
-	leave context.CancelFunc
+	cancel context.CancelFunc
 }
 
 func (l listener) Flush() {
 	l.ResponseRecorder.Flush()
-	l.leave()
+	l.cancel()
 }
 
-func (o *panelTest) do(who, method, target string, form url.Values) *httptest.ResponseRecorder {
-	return o.send(o.request(who, method, target, form))
+func (o *panelTest) do(person, method, target string, form url.Values) *httptest.ResponseRecorder {
+	return o.send(o.request(person, method, target, form))
 }
 
-func (o *panelTest) get(who, target string) *httptest.ResponseRecorder {
-	return o.do(who, http.MethodGet, target, nil)
+func (o *panelTest) get(person, target string) *httptest.ResponseRecorder {
+	return o.do(person, http.MethodGet, target, nil)
 }
 
-func (o *panelTest) post(who, target string, form url.Values) *httptest.ResponseRecorder {
-	return o.do(who, http.MethodPost, target, form)
+func (o *panelTest) post(person, target string, form url.Values) *httptest.ResponseRecorder {
+	return o.do(person, http.MethodPost, target, form)
 }
 
-// words returns the text of a page without its markup.
-func words(t *testing.T, w *httptest.ResponseRecorder) string {
+// visibleText returns the text of a page without its markup.
+func visibleText(t *testing.T, w *httptest.ResponseRecorder) string {
 	t.Helper()
 	doc, err := html.Parse(bytes.NewReader(w.Body.Bytes()))
 	if err != nil {
@@ -287,45 +289,44 @@ func words(t *testing.T, w *httptest.ResponseRecorder) string {
 	return strings.Join(strings.Fields(b.String()), " ")
 }
 
-// says checks the status and the text of a page.
-func says(t *testing.T, name string, w *httptest.ResponseRecorder, status int, want ...string) {
+// checkPage checks the status and the text of a page.
+func checkPage(t *testing.T, name string, w *httptest.ResponseRecorder, status int, want ...string) {
 	t.Helper()
-	text := words(t, w)
+	text := visibleText(t, w)
 	for _, s := range want {
 		if !strings.Contains(text, s) {
-			t.Errorf("%s: the page does not say %q: %s", name, s, text)
+			t.Errorf("%s: the page lacks %q: %s", name, s, text)
 		}
 	}
 	h := w.Header()
 	if w.Code != status || h.Get("Content-Type") != "text/html; charset=utf-8" || h.Get("Cache-Control") != "no-store" || h.Get("X-Content-Type-Options") != "nosniff" {
-		t.Errorf("%s: %d, %v", name, w.Code, h)
+		t.Errorf("%s: status = %d, want %d; header %v", name, w.Code, status, h)
 	}
 	if policy := h.Get("Content-Security-Policy"); !strings.Contains(policy, "default-src 'none'") || strings.Contains(policy, "unsafe") || !strings.Contains(policy, "frame-ancestors 'none'") {
-		t.Errorf("%s: the policy is %s", name, policy)
+		t.Errorf("%s: the content security policy is %s", name, policy)
 	}
 }
 
-// redirects checks that an operation redirects to a page, and returns that page with its
-// notice.
-func (o *panelTest) redirects(t *testing.T, who string, w *httptest.ResponseRecorder, to string) *httptest.ResponseRecorder {
+// followRedirect checks that a response redirects to a page, and returns that page with its notice.
+func (o *panelTest) followRedirect(t *testing.T, person string, w *httptest.ResponseRecorder, to string) *httptest.ResponseRecorder {
 	t.Helper()
 	if w.Code != http.StatusSeeOther || w.Header().Get("Location") != to {
-		t.Fatalf("%d to %q, want %s: %s", w.Code, w.Header().Get("Location"), to, words(t, w))
+		t.Fatalf("status = %d, Location = %q, want 303 and %q: %s", w.Code, w.Header().Get("Location"), to, visibleText(t, w))
 	}
-	r := o.request(who, http.MethodGet, to, nil)
+	r := o.request(person, http.MethodGet, to, nil)
 	for _, c := range w.Result().Cookies() {
 		r.AddCookie(c)
 	}
 	return o.send(r)
 }
 
-// follow returns the address of a link or button by its text.
-func (o *panelTest) follow(w *httptest.ResponseRecorder, text string) string {
+// linkTo returns the address of the link with a text.
+func (o *panelTest) linkTo(w *httptest.ResponseRecorder, text string) string {
 	o.tb.Helper()
 	before, _, found := strings.Cut(w.Body.String(), ">"+text+"</a>")
 	at := strings.LastIndex(before, `href="`)
 	if !found || at < 0 {
-		o.tb.Fatalf("there is no link %q", text)
+		o.tb.Fatalf("the page has no link with the text %q", text)
 	}
 	address, _, _ := strings.Cut(before[at+len(`href="`):], `"`)
 	return html.UnescapeString(address)

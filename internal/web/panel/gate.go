@@ -17,7 +17,7 @@ import (
 	"github.com/certvault/certvault/internal/web/page"
 )
 
-// maxForm bounds a form that sends no file.
+// maxForm is the maximum size in bytes of a form without files.
 const maxForm = 256 << 10
 
 var (
@@ -25,10 +25,11 @@ var (
 	errForm      = fault.New(fault.BadRequest, "The form could not be read. Please go back and try again.")
 )
 
-// Visit is an authorised request.
+// Visit is the person of a request and the person's rights.
 type Visit struct {
 	Person Person
-	// Member is the person's membership of the institution in the path; nil if the path names none.
+	// Member is the person's membership of the institution in the path, or nil if the path contains
+	// no institution.
 	Member *account.Membership
 	// All are all memberships of the person.
 	All []account.Membership
@@ -51,7 +52,7 @@ func (v *Visit) Can(may account.Permission) bool { return v.Member != nil && v.M
 
 type contextKey struct{}
 
-// visitOf returns the visit of a request, nil if there is none yet.
+// visitOf returns the visit of a request, or nil before guard has identified the person.
 func visitOf(r *http.Request) *Visit {
 	v, ok := r.Context().Value(contextKey{}).(*Visit)
 	if !ok {
@@ -60,32 +61,33 @@ func visitOf(r *http.Request) *Visit {
 	return v
 }
 
-// guard checks the requirements of a route in this order: sign-in, membership, permission, recent
-// sign-in. To a person who is not a member, the institution is not found.
-func (p *Panel) guard(one route) web.Func {
-	handle := func(w http.ResponseWriter, r *http.Request) error { return one.handler(w, r, visitOf(r)) }
-	if one.recent {
+// guard returns the handler of a route. It checks the requirements in this order: sign-in,
+// membership, permission, recent sign-in. For a person who is not a member, the institution is not
+// found.
+func (p *Panel) guard(rt route) web.Func {
+	handle := func(w http.ResponseWriter, r *http.Request) error { return rt.handler(w, r, visitOf(r)) }
+	if rt.recent {
 		confirmed := p.Gate.RequireRecent
-		if strings.HasPrefix(one.pattern, http.MethodPost) {
-			confirmed = p.Gate.RequireFilledIn
+		if strings.HasPrefix(rt.pattern, http.MethodPost) {
+			confirmed = p.Gate.RequireRecentForSubmit
 		}
 		handle = confirmed(handle)
 	}
 	check := func(w http.ResponseWriter, r *http.Request) error {
 		v, r, err := p.visit(r)
 		if err == nil {
-			if err = p.admit(w, r, v, one); err == nil {
+			if err = p.admit(w, r, v, rt); err == nil {
 				err = handle(w, r)
 			}
 		}
 		if err != nil {
-			// The response is rendered in the frame of the visit.
+			// Render the error here, because the error page needs the visit for its navigation.
 			p.view.Render(w, r, err)
 		}
 		body.Drain(r)
 		return nil
 	}
-	if one.scope == ofAnybody {
+	if rt.scope == ofEveryone {
 		return check
 	}
 	return p.Gate.Require(check)
@@ -106,32 +108,33 @@ func (p *Panel) visit(r *http.Request) (*Visit, *http.Request, error) {
 	return v, r.WithContext(audit.WithActor(context.WithValue(ctx, contextKey{}, v), actor)), err
 }
 
-// admit returns the reason why a visit is not allowed, nil if it is.
-func (p *Panel) admit(w http.ResponseWriter, r *http.Request, v *Visit, one route) error {
+// admit returns an error if a visit is not allowed. For a POST request it also limits the body, and
+// parses the form unless the handler reads the body itself.
+func (p *Panel) admit(w http.ResponseWriter, r *http.Request, v *Visit, rt route) error {
 	if v.Person.ID != 0 {
 		if err := web.Throttle(w, p.Limit, "person:"+strconv.FormatInt(v.Person.ID, 10)); err != nil {
 			return err
 		}
 	}
-	if one.scope == ofOperator && !v.Person.Operator {
+	if rt.scope == ofOperator && !v.Person.Operator {
 		return page.ErrUnknown
 	}
-	if one.scope == ofInstitution {
+	if rt.scope == ofInstitution {
 		slug := r.PathValue("institution")
 		i := slices.IndexFunc(v.All, func(m account.Membership) bool { return m.Institution.Slug == slug })
 		if i < 0 {
 			return page.ErrUnknown
 		}
 		v.Member = &v.All[i]
-		if one.may != "" && !v.Can(one.may) {
+		if rt.may != "" && !v.Can(rt.may) {
 			return errForbidden
 		}
 	}
 	if r.Method != http.MethodPost {
 		return nil
 	}
-	if one.limits != nil {
-		body.Limit(w, r, *one.limits)
+	if rt.limits != nil {
+		body.Limit(w, r, *rt.limits)
 		return nil
 	}
 	if err := body.ParseForm(w, r, maxForm); err != nil {

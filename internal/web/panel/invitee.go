@@ -15,22 +15,23 @@ import (
 	"github.com/certvault/certvault/internal/web"
 )
 
-// hashTime is how long a request waits for its turn to hash a password.
+// hashTime is how long a request waits until it can hash a password.
 const hashTime = 10 * time.Second
 
-// guestPage is the page of an invitation. It is open to all who have its link.
+// inviteePage is the data of the page of an invitation. Everyone who has the link can open the
+// page.
 type inviteePage struct {
 	Invitation *account.Invitation
 	// Path is the path of the page.
 	Path string
-	// Yours is set if the invited person is signed in, Other if another person is, Known if no one
-	// is and the address has an account.
+	// Yours reports whether the invited person is signed in, and Other whether another person is.
+	// Known reports whether the visitor is signed out and the address has an account.
 	Yours, Other, Known bool
 	Person              Person
 	Name                string
 }
 
-// guest loads the invitation of a link.
+// invitee reads the invitation of a link.
 func (p *Panel) invitee(w http.ResponseWriter, r *http.Request, v *Visit) (*inviteePage, error) {
 	w.Header().Set("Referrer-Policy", "no-referrer")
 	if err := web.Throttle(w, p.Limit, limit.AddressKey(web.Client(r))); err != nil {
@@ -54,7 +55,7 @@ func (p *Panel) invitee(w http.ResponseWriter, r *http.Request, v *Visit) (*invi
 	return g, nil
 }
 
-// invitation shows an invitation and changes nothing, because mail scanners follow links too.
+// invitation shows an invitation. It changes nothing, because mail scanners follow links too.
 func (p *Panel) invitation(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	g, err := p.invitee(w, r, v)
 	if fault.Is(err, fault.NotFound) {
@@ -66,8 +67,8 @@ func (p *Panel) invitation(w http.ResponseWriter, r *http.Request, v *Visit) err
 	return p.draw(w, r, "invitation.html", g)
 }
 
-// acceptInvitation makes the signed-in person a member. The link was mailed to their address, so it
-// verifies the address.
+// acceptInvitation makes the signed-in person a member. It also verifies the person's address,
+// because the link was mailed to that address.
 func (p *Panel) acceptInvitation(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	g, err := p.invitee(w, r, v)
 	if err != nil {
@@ -80,7 +81,7 @@ func (p *Panel) acceptInvitation(w http.ResponseWriter, r *http.Request, v *Visi
 		if err := p.People.VerifyAddressTx(r.Context(), tx, v.Person.ID); err != nil {
 			return err
 		}
-		_, err := p.Invitations.AcceptTx(r.Context(), tx, r.PathValue("secret"), account.Guest{UserID: v.Person.ID, Verified: true})
+		_, err := p.Invitations.AcceptTx(r.Context(), tx, r.PathValue("secret"), account.Invitee{UserID: v.Person.ID, Verified: true})
 		return err
 	}); err != nil {
 		return err
@@ -89,7 +90,7 @@ func (p *Panel) acceptInvitation(w http.ResponseWriter, r *http.Request, v *Visi
 }
 
 // joinByInvitation creates an account for the invited address, makes its person a member and signs
-// them in: all or nothing.
+// the person in, in one transaction.
 func (p *Panel) joinByInvitation(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	g, err := p.invitee(w, r, v)
 	if err != nil {
@@ -103,7 +104,7 @@ func (p *Panel) joinByInvitation(w http.ResponseWriter, r *http.Request, v *Visi
 	if err != nil {
 		return p.showAgain(w, r, "invitation.html", g, err)
 	}
-	p.SignIn.Enter(w, entry)
+	p.SignIn.SetSession(w, entry)
 	return p.view.Redirect(w, r, "/panel/"+g.Invitation.Slug, "joined")
 }
 
@@ -127,7 +128,7 @@ func (p *Panel) join(r *http.Request, g *inviteePage) (entry *identity.Entry, er
 		}
 		actor := audit.ActorOf(ctx)
 		actor.Type, actor.ID, actor.Name = audit.User, person.UUID, person.Name
-		if _, err := p.Invitations.AcceptTx(audit.WithActor(ctx, actor), tx, r.PathValue("secret"), account.Guest{UserID: person.ID, Verified: true}); err != nil {
+		if _, err := p.Invitations.AcceptTx(audit.WithActor(ctx, actor), tx, r.PathValue("secret"), account.Invitee{UserID: person.ID, Verified: true}); err != nil {
 			return err
 		}
 		entry, err = p.People.EnterTx(ctx, tx, person.ID, p.SignIn.Origin(r))
@@ -136,8 +137,8 @@ func (p *Panel) join(r *http.Request, g *inviteePage) (entry *identity.Entry, er
 	return entry, err
 }
 
-// declineInvitation ends an invitation. Mail programs do so with one click (RFC 8058), people with
-// the button on the page.
+// declineInvitation declines an invitation. Mail programs call it with one click (RFC 8058), people
+// with the button on the page.
 func (p *Panel) declineInvitation(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	if _, err := p.invitee(w, r, v); err != nil {
 		return err
@@ -148,7 +149,7 @@ func (p *Panel) declineInvitation(w http.ResponseWriter, r *http.Request, v *Vis
 	return p.draw(w, r, "invitation_declined.html", nil)
 }
 
-// sentence formats an input error as a sentence.
+// sentence formats the text of an error as a sentence: with a capital letter and a full stop.
 func sentence(err error) string {
 	text := []rune(err.Error())
 	if len(text) > 0 && text[0] >= 'a' && text[0] <= 'z' {

@@ -12,15 +12,15 @@ import (
 	"github.com/certvault/certvault/internal/recipient"
 )
 
-// mailStates are labels of the states of mail.
+// mailStates are the labels of the states of mail.
 var mailStates = map[recipient.Status]status{
 	recipient.Waiting: {"Waits for its batch", "wait"}, recipient.Queued: {"On its way", "wait"}, recipient.Sent: {"Sent", "good"}, recipient.Failed: {"Did not arrive", "bad"},
-	recipient.Dropped: {"Taken back", ""}, recipient.Unsubscribed: {"Not wanted", ""},
+	recipient.Dropped: {"Taken back", ""}, recipient.Unsubscribed: {"Unsubscribed", ""},
 }
 
-// mailReasons are labels of the reasons for mail.
+// mailReasons are the labels of the reasons for mail.
 var mailReasons = map[recipient.Reason]string{
-	recipient.Approval: "Told of the certificate", recipient.Resent: "Sent again", recipient.Corrected: "Sent to the corrected address",
+	recipient.Approval: "Notified of the certificate", recipient.Resent: "Sent again", recipient.Corrected: "Sent to the corrected address",
 }
 
 // MailState returns the label of a mail's state.
@@ -29,8 +29,9 @@ func (*certificatePage) MailState(s recipient.Status) status { return mailStates
 // MailReason returns the label of a mail's reason.
 func (*certificatePage) MailReason(r recipient.Reason) string { return mailReasons[r] }
 
-// recorded records an action on a certificate in the audit log, in the action's transaction.
-func (p *Panel) recorded(action audit.Action, detail audit.Detail) cert.Then {
+// recorded returns a function that records an action on a certificate in the audit log, in the
+// transaction of the action.
+func (p *Panel) recorded(action audit.Action, detail audit.Detail) cert.TxFunc {
 	return func(ctx context.Context, tx *db.Tx, c *cert.Certificate) error {
 		return audit.RecordTx(ctx, tx, audit.Entry{
 			InstitutionID: c.InstitutionID, At: p.Now(), Action: action, Detail: detail, Subject: audit.Subject{Type: "certificate", ID: c.UUID, Name: c.ReferenceID},
@@ -50,7 +51,7 @@ func (p *Panel) resend(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	return p.redirect(w, r, v, "certificates/"+page.C.UUID, "mailed_again")
 }
 
-// OpenCorrections counts the open correction requests.
+// OpenCorrections returns the number of open correction requests.
 func (c *certificatePage) OpenCorrections() (n int) {
 	for _, r := range c.Corrections {
 		if r.SettledAt == nil {
@@ -66,13 +67,13 @@ func (p *Panel) settleCorrection(w http.ResponseWriter, r *http.Request, v *Visi
 	if err != nil {
 		return err
 	}
-	if err := p.Mail.SettleCorrection(r.Context(), c, r.PathValue("correction"), p.recorded(audit.CertificateMended, nil)); err != nil {
+	if err := p.Mail.SettleCorrection(r.Context(), c, r.PathValue("correction"), p.recorded(audit.CorrectionClosed, nil)); err != nil {
 		return err
 	}
 	return p.redirect(w, r, v, "certificates/"+c.UUID, "correction_done")
 }
 
-// addressPage is the form for a certificate's e-mail address.
+// addressPage is the data of the form for a certificate's e-mail address.
 type addressPage struct {
 	Visit *Visit
 	C     *cert.Certificate

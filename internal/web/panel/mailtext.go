@@ -10,12 +10,13 @@ import (
 	"github.com/certvault/certvault/internal/mail"
 )
 
-// spoken is a language on the page of mail.
-type spoken struct {
+// mailLanguage is a language on the page with the settings of mail.
+type mailLanguage struct {
 	*locale.Language
 
 	// Has reports whether the institution has its own texts in this language. Default reports
-	// whether these texts are used for languages that have none.
+	// whether mail in a language without texts uses the texts of this language. Current reports
+	// whether the page shows this language.
 	Has, Default, Current bool
 	Path                  string
 }
@@ -23,22 +24,24 @@ type spoken struct {
 type mailSettings struct {
 	settingsPage
 
-	Head  account.MailSender
-	Words account.MailText
+	From account.MailSender
+	Text account.MailText
 	// Language is the language of the texts.
 	Language  *locale.Language
-	Languages []spoken
-	// Preview is a preview of the mail. Tried reports that its texts are not saved.
+	Languages []mailLanguage
+	// Preview is a preview of the mail. Unsaved reports whether the preview has texts that are not
+	// saved.
 	Preview *mail.Message
-	Tried   bool
-	// MaxParagraph and MaxClosing are the limits of the texts.
+	Unsaved bool
+	// MaxParagraph and MaxClosing are the maximum lengths of the texts.
 	MaxParagraph, MaxClosing int
 }
 
-// mailPage returns the page of mail in the language that the address selects.
+// mailPage returns the data of the page for a language, or for the default language if the tag is
+// unknown.
 func (p *Panel) mailPage(r *http.Request, v *Visit, tag string) (*mailSettings, error) {
 	ctx, id := r.Context(), v.Institution().ID
-	head, err := p.Accounts.MailSender(ctx, id)
+	from, err := p.Accounts.MailSender(ctx, id)
 	if err != nil {
 		return nil, err
 	}
@@ -46,19 +49,19 @@ func (p *Panel) mailPage(r *http.Request, v *Visit, tag string) (*mailSettings, 
 	if err != nil {
 		return nil, err
 	}
-	usual, err := p.Accounts.MailLanguage(ctx, id)
+	defaultTag, err := p.Accounts.MailLanguage(ctx, id)
 	if err != nil {
 		return nil, err
 	}
 	if !locale.Supported(tag) {
-		tag = usual
+		tag = defaultTag
 	}
 	s := &mailSettings{
-		settingsPage: settingsPage{v, "settings/mail"}, Head: head, Words: all[tag], MaxParagraph: account.MaxParagraph, MaxClosing: account.MaxClosing,
+		settingsPage: settingsPage{v, "settings/mail"}, From: from, Text: all[tag], MaxParagraph: account.MaxParagraph, MaxClosing: account.MaxClosing,
 	}
 	for _, l := range p.Site.Catalog().Languages() {
 		_, has := all[l.Tag]
-		s.Languages = append(s.Languages, spoken{l, has, l.Tag == usual, l.Tag == tag, v.Path("settings/mail?language=" + url.QueryEscape(l.Tag))})
+		s.Languages = append(s.Languages, mailLanguage{l, has, l.Tag == defaultTag, l.Tag == tag, v.Path("settings/mail?language=" + url.QueryEscape(l.Tag))})
 		if l.Tag == tag {
 			s.Language = l
 		}
@@ -66,15 +69,15 @@ func (p *Panel) mailPage(r *http.Request, v *Visit, tag string) (*mailSettings, 
 	return s, nil
 }
 
-// preview adds a preview of the mail, with the saved texts or with others.
-func (p *Panel) preview(r *http.Request, s *mailSettings, words *account.MailText) error {
+// preview adds a preview of the mail with the given texts, or with the saved texts if text is nil.
+func (p *Panel) preview(r *http.Request, s *mailSettings, text *account.MailText) error {
 	person := s.Visit.Person
-	m, err := p.Mail.Sample(r.Context(), s.Visit.Institution().ID, s.Language.Tag, words, mail.Address{Name: person.Name, Email: person.Email})
+	m, err := p.Mail.Sample(r.Context(), s.Visit.Institution().ID, s.Language.Tag, text, mail.Address{Name: person.Name, Email: person.Email})
 	s.Preview = &m
 	return err
 }
 
-// mailSettings shows the sender of mail and the institution's texts in it.
+// mailSettings shows the sender of mail and the institution's texts.
 func (p *Panel) mailSettings(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	s, err := p.mailPage(r, v, r.URL.Query().Get("language"))
 	if err != nil {
@@ -88,8 +91,8 @@ func (p *Panel) mailSettings(w http.ResponseWriter, r *http.Request, v *Visit) e
 
 // setMailSender saves the sender of mail.
 func (p *Panel) setMailSender(w http.ResponseWriter, r *http.Request, v *Visit) error {
-	head := account.MailSender{Sender: r.PostForm.Get("mail_sender"), ReplyTo: r.PostForm.Get("reply_to")}
-	err := p.Accounts.SetMailSender(r.Context(), v.Institution().ID, head)
+	from := account.MailSender{Sender: r.PostForm.Get("mail_sender"), ReplyTo: r.PostForm.Get("reply_to")}
+	err := p.Accounts.SetMailSender(r.Context(), v.Institution().ID, from)
 	if err == nil {
 		return p.redirect(w, r, v, "settings/mail", "settings_kept")
 	}
@@ -97,36 +100,36 @@ func (p *Panel) setMailSender(w http.ResponseWriter, r *http.Request, v *Visit) 
 	if e != nil {
 		return e
 	}
-	s.Head = head
+	s.From = from
 	return p.showAgain(w, r, "settings_mail.html", s, err)
 }
 
 // setMailText saves the texts, or shows a preview of them.
 func (p *Panel) setMailText(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	f := r.PostForm
-	tag, words, look := f.Get("language"), account.MailText{Paragraph: f.Get("paragraph"), Closing: f.Get("closing")}, f.Get("look") != ""
+	tag, text, preview := f.Get("language"), account.MailText{Paragraph: f.Get("paragraph"), Closing: f.Get("closing")}, f.Get("look") != ""
 	var err error
-	if look {
-		words, err = account.CheckMailText(words)
-	} else if err = p.Accounts.SetMailText(r.Context(), v.Institution().ID, tag, words); err == nil {
+	if preview {
+		text, err = account.CheckMailText(text)
+	} else if err = p.Accounts.SetMailText(r.Context(), v.Institution().ID, tag, text); err == nil {
 		return p.redirect(w, r, v, "settings/mail?language="+url.QueryEscape(tag), "words_kept")
 	}
 	s, e := p.mailPage(r, v, tag)
 	if e != nil {
 		return e
 	}
-	s.Words = words
+	s.Text = text
 	if err != nil {
 		return p.showAgain(w, r, "settings_mail.html", s, err)
 	}
-	s.Tried = true
-	if err := p.preview(r, s, &words); err != nil {
+	s.Unsaved = true
+	if err := p.preview(r, s, &text); err != nil {
 		return err
 	}
 	return p.draw(w, r, "settings_mail.html", s)
 }
 
-// tryMailText mails a sample to the signed-in person.
+// tryMailText mails a test message to the signed-in person.
 func (p *Panel) tryMailText(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	tag := r.PostForm.Get("language")
 	err := p.Mail.Try(r.Context(), v.Institution().ID, tag, v.Person.ID, mail.Address{Name: v.Person.Name, Email: v.Person.Email})

@@ -12,12 +12,13 @@ import (
 
 var errNoMember = fault.New(fault.NotFound, "This institution has no such member.")
 
-// memberRow is a member as pages show them.
+// memberRow is a member as pages show it.
 type memberRow struct {
 	account.Member
 
-	// Self is set for the visitor. Mine is set for members that the visitor may change.
-	Self, Mine bool
+	// Self reports whether the member is the visitor. MayChange reports whether the visitor may
+	// change the member.
+	Self, MayChange bool
 }
 
 type memberList struct {
@@ -31,7 +32,7 @@ type memberList struct {
 
 // roleTable is the table of roles that the page shows.
 type roleTable struct {
-	Roles []account.Standing
+	Roles []account.RoleInfo
 	Rows  []roleRow
 }
 
@@ -41,7 +42,7 @@ type roleRow struct {
 	May []bool
 }
 
-func rolesExplained() roleTable {
+func newRoleTable() roleTable {
 	t := roleTable{Roles: account.Roles}
 	for _, p := range account.Permissions {
 		row := roleRow{Description: p.Description}
@@ -53,13 +54,13 @@ func rolesExplained() roleTable {
 	return t
 }
 
-// reaches reports whether a visitor may change or invite a member with a role.
-func (v *Visit) reaches(r account.Role) bool {
+// mayManage reports whether the visitor may change or invite members with a role.
+func (v *Visit) mayManage(r account.Role) bool {
 	return v.Can(account.MayManageMembers) && (r != account.Owner || v.Can(account.MayManageOwners))
 }
 
 func (v *Visit) memberRow(m account.Member) memberRow {
-	return memberRow{Member: m, Self: m.UserID == v.Person.ID, Mine: v.reaches(m.Role)}
+	return memberRow{Member: m, Self: m.UserID == v.Person.ID, MayChange: v.mayManage(m.Role)}
 }
 
 // members lists members and open invitations, and explains the roles.
@@ -73,7 +74,7 @@ func (p *Panel) members(w http.ResponseWriter, r *http.Request, v *Visit) error 
 	if err != nil {
 		return err
 	}
-	list := memberList{Visit: v, Manage: v.Can(account.MayManageMembers), Table: rolesExplained()}
+	list := memberList{Visit: v, Manage: v.Can(account.MayManageMembers), Table: newRoleTable()}
 	for _, m := range members {
 		list.Members = append(list.Members, v.memberRow(m))
 	}
@@ -83,30 +84,30 @@ func (p *Panel) members(w http.ResponseWriter, r *http.Request, v *Visit) error 
 	return p.draw(w, r, "members.html", list)
 }
 
-// roleForm contains the choices of a role.
+// roleForm is the part of a form in which a role is chosen.
 type roleForm struct {
 	Visit          *Visit
-	Roles          []account.Standing
+	Roles          []account.RoleInfo
 	Role           account.Role
 	ManageWebhooks bool
 }
 
-// roleForm returns the roles that a visitor may assign.
+// roleForm returns the form with the roles that the visitor may assign.
 func (v *Visit) roleForm(role account.Role, manageWebhooks bool) roleForm {
 	f := roleForm{Visit: v, Role: role, ManageWebhooks: manageWebhooks}
 	for _, s := range account.Roles {
-		if v.reaches(s.Role) {
+		if v.mayManage(s.Role) {
 			f.Roles = append(f.Roles, s)
 		}
 	}
 	return f
 }
 
-func (v *Visit) sentRole(r *http.Request) roleForm {
+func (v *Visit) submittedRole(r *http.Request) roleForm {
 	return v.roleForm(account.Role(r.PostFormValue("role")), r.PostFormValue("manage_webhooks") != "")
 }
 
-// memberOf returns the member that the path names.
+// memberOf returns the member in the path.
 func (p *Panel) memberOf(r *http.Request, v *Visit) (memberRow, error) {
 	list, err := p.Accounts.Members(r.Context(), v.Institution().ID)
 	if err != nil {
@@ -138,7 +139,7 @@ func (p *Panel) changeMember(w http.ResponseWriter, r *http.Request, v *Visit) e
 	if err != nil {
 		return err
 	}
-	f := memberForm{v.sentRole(r), m}
+	f := memberForm{v.submittedRole(r), m}
 	if err := p.Accounts.SetMember(r.Context(), v.Person.ID, v.Institution().ID, m.UUID, f.Role, f.ManageWebhooks); err != nil {
 		return p.showAgain(w, r, "member.html", f, err)
 	}
@@ -186,12 +187,13 @@ func (p *Panel) leave(w http.ResponseWriter, r *http.Request, v *Visit) error {
 type invitationRow struct {
 	account.Invitation
 
-	// Ended is set if the invitation has expired. Mine is set if the visitor may change it.
-	Ended, Mine bool
+	// Ended reports whether the invitation has expired. MayChange reports whether the visitor may
+	// change the invitation.
+	Ended, MayChange bool
 }
 
 func (v *Visit) invitationRow(i account.Invitation, now time.Time) invitationRow {
-	return invitationRow{Invitation: i, Ended: i.Expired(now), Mine: v.reaches(i.Role)}
+	return invitationRow{Invitation: i, Ended: i.Expired(now), MayChange: v.mayManage(i.Role)}
 }
 
 type inviteForm struct {
@@ -206,7 +208,7 @@ func (p *Panel) inviteForm(w http.ResponseWriter, r *http.Request, v *Visit) err
 }
 
 func (p *Panel) invite(w http.ResponseWriter, r *http.Request, v *Visit) error {
-	f := inviteForm{roleForm: v.sentRole(r), Email: r.PostFormValue("email"), Language: r.PostFormValue("language"), Languages: p.Site.Languages()}
+	f := inviteForm{roleForm: v.submittedRole(r), Email: r.PostFormValue("email"), Language: r.PostFormValue("language"), Languages: p.Site.Languages()}
 	if _, err := p.Invitations.Invite(r.Context(), v.Person.ID, v.Institution().ID, account.NewInvitation{
 		Email: f.Email, Role: f.Role, ManageWebhooks: f.ManageWebhooks, Language: f.Language,
 	}); err != nil {
@@ -215,30 +217,30 @@ func (p *Panel) invite(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	return p.redirect(w, r, v, "members", "invited")
 }
 
-type invitationAsk struct {
+type invitationConfirmation struct {
 	Visit      *Visit
 	Invitation invitationRow
 }
 
-// invitationOf returns the open invitation that the path names.
-func (p *Panel) invitationOf(r *http.Request, v *Visit) (invitationAsk, error) {
+// invitationOf returns the open invitation in the path.
+func (p *Panel) invitationOf(r *http.Request, v *Visit) (invitationConfirmation, error) {
 	list, err := p.Invitations.List(r.Context(), v.Institution().ID)
 	if err != nil {
-		return invitationAsk{}, err
+		return invitationConfirmation{}, err
 	}
 	i := slices.IndexFunc(list, func(i account.Invitation) bool { return i.UUID == r.PathValue("invitation") })
 	if i < 0 {
-		return invitationAsk{}, fault.New(fault.NotFound, "This institution has no such invitation that is open.")
+		return invitationConfirmation{}, fault.New(fault.NotFound, "This institution has no such open invitation.")
 	}
-	return invitationAsk{v, v.invitationRow(list[i], p.Now())}, nil
+	return invitationConfirmation{v, v.invitationRow(list[i], p.Now())}, nil
 }
 
 func (p *Panel) resendInvitation(w http.ResponseWriter, r *http.Request, v *Visit) error {
-	ask, err := p.invitationOf(r, v)
+	c, err := p.invitationOf(r, v)
 	if err != nil {
 		return err
 	}
-	if err := p.Invitations.Resend(r.Context(), v.Person.ID, v.Institution().ID, ask.Invitation.UUID); err != nil {
+	if err := p.Invitations.Resend(r.Context(), v.Person.ID, v.Institution().ID, c.Invitation.UUID); err != nil {
 		if fault.Is(err, fault.TooMany) {
 			return p.redirect(w, r, v, "members", "invitation_waits")
 		}
@@ -248,20 +250,20 @@ func (p *Panel) resendInvitation(w http.ResponseWriter, r *http.Request, v *Visi
 }
 
 func (p *Panel) askRevokeInvitation(w http.ResponseWriter, r *http.Request, v *Visit) error {
-	ask, err := p.invitationOf(r, v)
+	c, err := p.invitationOf(r, v)
 	if err != nil {
 		return err
 	}
-	return p.draw(w, r, "invitation_revoke.html", ask)
+	return p.draw(w, r, "invitation_revoke.html", c)
 }
 
 func (p *Panel) revokeInvitation(w http.ResponseWriter, r *http.Request, v *Visit) error {
-	ask, err := p.invitationOf(r, v)
+	c, err := p.invitationOf(r, v)
 	if err != nil {
 		return err
 	}
-	if err := p.Invitations.Revoke(r.Context(), v.Person.ID, v.Institution().ID, ask.Invitation.UUID); err != nil {
-		return p.showAgain(w, r, "invitation_revoke.html", ask, err)
+	if err := p.Invitations.Revoke(r.Context(), v.Person.ID, v.Institution().ID, c.Invitation.UUID); err != nil {
+		return p.showAgain(w, r, "invitation_revoke.html", c, err)
 	}
 	return p.redirect(w, r, v, "members", "invitation_revoked")
 }

@@ -13,54 +13,54 @@ import (
 	"github.com/certvault/certvault/internal/db/dbtest"
 )
 
-// member returns the path of a member's page.
-func (o *panelTest) member(name string) string {
+// memberPath returns the path of a member's page.
+func (o *panelTest) memberPath(name string) string {
 	return "/panel/nwu/members/" + o.people.persons[name].UUID
 }
 
 func TestMembersPage(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
-	says(t, "owner", o.get("owner", "/panel/nwu/members"), http.StatusOK, "Owner Person (you)", "issuer@example.org", "Change Issuer Person", "What each role may do", "Invite somebody")
-	text := words(t, o.get("admin", "/panel/nwu/members"))
+	checkPage(t, "the list for an owner", o.get("owner", "/panel/nwu/members"), http.StatusOK, "Owner Person (you)", "issuer@example.org", "Change Issuer Person", "What each role may do", "Invite somebody")
+	text := visibleText(t, o.get("admin", "/panel/nwu/members"))
 	if strings.Contains(text, "Change Owner Person") || !strings.Contains(text, "Change Issuer Person") {
-		t.Errorf("an admin is offered %s", text)
+		t.Errorf("the list for an admin contains wrong actions: %s", text)
 	}
-	if text := words(t, o.get("auditor", "/panel/nwu/members")); strings.Contains(text, "Change Issuer") || strings.Contains(text, "Invite somebody") || !strings.Contains(text, "Owner Person") {
-		t.Errorf("an auditor is offered %s", text)
+	if text := visibleText(t, o.get("auditor", "/panel/nwu/members")); strings.Contains(text, "Change Issuer") || strings.Contains(text, "Invite somebody") || !strings.Contains(text, "Owner Person") {
+		t.Errorf("the list for an auditor contains wrong actions: %s", text)
 	}
-	// An admin is not offered the role of owner, and a forged request for it is refused.
-	if text := words(t, o.get("admin", o.member("issuer"))); strings.Contains(text, "Does everything") {
-		t.Errorf("an admin may make owners: %s", text)
+	// An admin cannot choose the role of owner, and a forged request with that role is refused.
+	if text := visibleText(t, o.get("admin", o.memberPath("issuer"))); strings.Contains(text, "Does everything") {
+		t.Errorf("the form for an admin contains the role of owner: %s", text)
 	}
-	if w := o.post("admin", o.member("issuer"), url.Values{"role": {"owner"}}); w.Code != http.StatusForbidden {
-		t.Errorf("an admin made an owner: %d", w.Code)
+	if w := o.post("admin", o.memberPath("issuer"), url.Values{"role": {"owner"}}); w.Code != http.StatusForbidden {
+		t.Errorf("an admin assigns the role of owner: status = %d, want 403", w.Code)
 	}
-	says(t, "an owner's page for an admin", o.get("admin", o.member("owner")), http.StatusOK, "Only an owner")
+	checkPage(t, "an owner's page for an admin", o.get("admin", o.memberPath("owner")), http.StatusOK, "Only an owner")
 
-	w := o.redirects(t, "owner", o.post("owner", o.member("issuer"), url.Values{"role": {"auditor"}, "manage_webhooks": {"yes"}}), "/panel/nwu/members")
-	says(t, "changed", w, http.StatusOK, "The member was changed.", "and Manage Webhooks")
-	says(t, "no role", o.post("owner", o.member("issuer"), url.Values{"role": {"king"}}), http.StatusUnprocessableEntity, "Choose one of the roles.")
+	w := o.followRedirect(t, "owner", o.post("owner", o.memberPath("issuer"), url.Values{"role": {"auditor"}, "manage_webhooks": {"yes"}}), "/panel/nwu/members")
+	checkPage(t, "after changing a member", w, http.StatusOK, "The member was changed.", "and Manage Webhooks")
+	checkPage(t, "an unknown role", o.post("owner", o.memberPath("issuer"), url.Values{"role": {"king"}}), http.StatusUnprocessableEntity, "Choose one of the roles.")
 
-	says(t, "asked", o.get("owner", o.member("issuer")+"/remove"), http.StatusOK, "Remove “ Issuer Person ”?", "issuer@example.org")
-	says(t, "removed", o.redirects(t, "owner", o.post("owner", o.member("issuer")+"/remove", nil), "/panel/nwu/members"), http.StatusOK, "The member was removed.")
-	if w := o.get("owner", o.member("issuer")); w.Code != http.StatusNotFound {
-		t.Errorf("who was removed is there: %d", w.Code)
+	checkPage(t, "the page that asks for confirmation", o.get("owner", o.memberPath("issuer")+"/remove"), http.StatusOK, "Remove “ Issuer Person ”?", "issuer@example.org")
+	checkPage(t, "after removing a member", o.followRedirect(t, "owner", o.post("owner", o.memberPath("issuer")+"/remove", nil), "/panel/nwu/members"), http.StatusOK, "The member was removed.")
+	if w := o.get("owner", o.memberPath("issuer")); w.Code != http.StatusNotFound {
+		t.Errorf("the page of a removed member: status = %d, want 404", w.Code)
 	}
 }
 
-// A refused change of the last owner is explained on the page of the attempt.
+// If a change of the last owner is refused, the page of the form shows the reason.
 func TestLastOwnerIsRefused(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
 	for target, form := range map[string]url.Values{
-		o.member("owner"): {"role": {"admin"}}, o.member("owner") + "/remove": nil, "/panel/nwu/leave": nil,
+		o.memberPath("owner"): {"role": {"admin"}}, o.memberPath("owner") + "/remove": nil, "/panel/nwu/leave": nil,
 	} {
-		says(t, target, o.post("owner", target, form), http.StatusConflict, "must keep an owner")
+		checkPage(t, target, o.post("owner", target, form), http.StatusConflict, "must keep an owner")
 	}
-	says(t, "asked", o.get("issuer", "/panel/nwu/leave"), http.StatusOK, "Leave “ Northern & Western University ”?")
+	checkPage(t, "the page that asks for confirmation", o.get("issuer", "/panel/nwu/leave"), http.StatusOK, "Leave “ Northern & Western University ”?")
 	if w := o.post("issuer", "/panel/nwu/leave", nil); w.Code != http.StatusSeeOther || w.Header().Get("Location") != "/panel" {
-		t.Errorf("an issuer leaves: %d", w.Code)
+		t.Errorf("an issuer leaves the institution: status = %d, want 303", w.Code)
 	}
 }
 
@@ -68,70 +68,70 @@ func TestInvitationsPages(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
 	form := url.Values{"email": {"new@example.org"}, "role": {"issuer"}, "language": {"fr"}}
-	w := o.redirects(t, "admin", o.post("admin", "/panel/nwu/members/invite", form), "/panel/nwu/members")
-	says(t, "invited", w, http.StatusOK, "on its way", "new@example.org", "by Admin Person", "Send again")
+	w := o.followRedirect(t, "admin", o.post("admin", "/panel/nwu/members/invite", form), "/panel/nwu/members")
+	checkPage(t, "after inviting a person", w, http.StatusOK, "on its way", "new@example.org", "by Admin Person", "Send again")
 	if m := o.sent[0]; m.To.Email != "new@example.org" || !strings.Contains(m.Text, "Voir l'invitation") {
-		t.Errorf("%+v", m)
+		t.Errorf("the mailed invitation is %+v", m)
 	}
-	says(t, "twice", o.post("admin", "/panel/nwu/members/invite", form), http.StatusUnprocessableEntity, "has an invitation already")
-	says(t, "nonsense", o.post("admin", "/panel/nwu/members/invite", url.Values{"email": {"x"}, "language": {"xx"}}), http.StatusUnprocessableEntity,
+	checkPage(t, "a second invitation of an address", o.post("admin", "/panel/nwu/members/invite", form), http.StatusUnprocessableEntity, "has an invitation already")
+	checkPage(t, "an invalid form", o.post("admin", "/panel/nwu/members/invite", url.Values{"email": {"x"}, "language": {"xx"}}), http.StatusUnprocessableEntity,
 		"must look like", "Choose one of the roles.", "Choose one of the languages.")
 	if w := o.post("admin", "/panel/nwu/members/invite", url.Values{"email": {"o@example.org"}, "role": {"owner"}}); w.Code != http.StatusForbidden {
-		t.Errorf("an admin invites an owner: %d", w.Code)
+		t.Errorf("an admin invites an owner: status = %d, want 403", w.Code)
 	}
-	list, err := o.panel.Invitations.List(t.Context(), o.mine.ID)
+	list, err := o.panel.Invitations.List(t.Context(), o.inst.ID)
 	if err != nil || len(list) != 1 {
-		t.Fatal(list, err)
+		t.Fatalf("got the invitations %v, want one; error %v", list, err)
 	}
 	at := "/panel/nwu/invitations/" + list[0].UUID
-	says(t, "at once", o.redirects(t, "admin", o.post("admin", at+"/resend", nil), "/panel/nwu/members"), http.StatusOK, "a moment ago")
+	checkPage(t, "resending at once", o.followRedirect(t, "admin", o.post("admin", at+"/resend", nil), "/panel/nwu/members"), http.StatusOK, "a moment ago")
 	o.Advance(time.Hour)
-	says(t, "again", o.redirects(t, "admin", o.post("admin", at+"/resend", nil), "/panel/nwu/members"), http.StatusOK, "with a new link")
+	checkPage(t, "resending after an hour", o.followRedirect(t, "admin", o.post("admin", at+"/resend", nil), "/panel/nwu/members"), http.StatusOK, "with a new link")
 	o.Advance(8 * 24 * time.Hour)
-	says(t, "over", o.get("admin", "/panel/nwu/members"), http.StatusOK, "Ended")
-	says(t, "asked", o.get("admin", at+"/revoke"), http.StatusOK, "Take the invitation of “ new@example.org ” back?")
-	says(t, "back", o.redirects(t, "admin", o.post("admin", at+"/revoke", nil), "/panel/nwu/members"), http.StatusOK, "taken back")
+	checkPage(t, "an expired invitation", o.get("admin", "/panel/nwu/members"), http.StatusOK, "Ended")
+	checkPage(t, "the page that asks for confirmation", o.get("admin", at+"/revoke"), http.StatusOK, "Take the invitation of “ new@example.org ” back?")
+	checkPage(t, "after withdrawing the invitation", o.followRedirect(t, "admin", o.post("admin", at+"/revoke", nil), "/panel/nwu/members"), http.StatusOK, "The invitation was withdrawn.")
 }
 
-// An invited person without an account creates one on the page of the link. The address is then
-// verified, and the person is signed in.
+// An invited person without an account creates an account on the page of the link. The address is
+// then verified, and the person is signed in.
 func TestJoinByInvitation(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		o := newPanelTest(t, d)
-		if _, err := o.panel.Invitations.Invite(t.Context(), o.people.persons["owner"].ID, o.mine.ID, account.NewInvitation{Email: "New@example.org", Role: account.Auditor}); err != nil {
+		if _, err := o.panel.Invitations.Invite(t.Context(), o.people.persons["owner"].ID, o.inst.ID, account.NewInvitation{Email: "New@example.org", Role: account.Auditor}); err != nil {
 			t.Fatal(err)
 		}
-		at := account.InvitationPath + o.secret(t)
+		at := account.InvitationPath + o.invitationSecret(t)
 		for range 2 { // a GET changes nothing
-			says(t, "page", o.get("", at), http.StatusOK, "Owner Person invites New@example.org", "Auditor", "Make your account", "Decline")
+			checkPage(t, "the page of the invitation", o.get("", at), http.StatusOK, "Owner Person invites New@example.org", "Auditor", "Make your account", "Decline")
 		}
-		says(t, "somebody else", o.get("issuer", at), http.StatusOK, "You are signed in as issuer@example.org", "Sign out")
+		checkPage(t, "the page for another person", o.get("issuer", at), http.StatusOK, "You are signed in as issuer@example.org", "Sign out")
 		if w := o.post("issuer", at, nil); w.Code != http.StatusSeeOther || w.Header().Get("Location") != at {
-			t.Errorf("somebody else accepts: %d", w.Code)
+			t.Errorf("another person accepts: status = %d, want a redirect to the invitation", w.Code)
 		}
 		if w := o.post("issuer", at+"/join", url.Values{"name": {"X"}, "password": {"correct horse"}}); w.Header().Get("Location") != at {
-			t.Errorf("somebody else joins: %d", w.Code)
+			t.Errorf("another person joins: status = %d, want a redirect to the invitation", w.Code)
 		}
-		says(t, "short", o.post("", at+"/join", url.Values{"name": {"New Person"}, "password": {"short"}}), http.StatusUnprocessableEntity, "8 to 1000 characters", "New@example.org")
-		says(t, "nameless", o.post("", at+"/join", url.Values{"name": {" "}, "password": {"correct horse"}}), http.StatusUnprocessableEntity, "the name must have")
+		checkPage(t, "a short password", o.post("", at+"/join", url.Values{"name": {"New Person"}, "password": {"short"}}), http.StatusUnprocessableEntity, "8 to 1000 characters", "New@example.org")
+		checkPage(t, "an empty name", o.post("", at+"/join", url.Values{"name": {" "}, "password": {"correct horse"}}), http.StatusUnprocessableEntity, "the name must have")
 		if w := o.post("", at+"/join", url.Values{"name": {"New Person"}, "password": {"correct horse"}}); w.Code != http.StatusSeeOther || w.Header().Get("Location") != "/panel/nwu" {
-			t.Fatalf("%d %s", w.Code, words(t, w))
+			t.Fatalf("joining: status = %d, want 303: %s", w.Code, visibleText(t, w))
 		}
-		if len(o.door.entered) != 1 || o.door.entered[0].Session.Person.Name != "New Person" || !o.door.entered[0].Session.Person.Verified {
-			t.Fatalf("let in: %+v", o.door.entered)
+		if len(o.signIns.entries) != 1 || o.signIns.entries[0].Session.Person.Name != "New Person" || !o.signIns.entries[0].Session.Person.Verified {
+			t.Fatalf("the signed-in people are %+v, want the new person", o.signIns.entries)
 		}
-		m, err := o.panel.Accounts.Membership(t.Context(), o.door.entered[0].Session.Person.ID, "nwu")
+		m, err := o.panel.Accounts.Membership(t.Context(), o.signIns.entries[0].Session.Person.ID, "nwu")
 		if err != nil || m.Role != account.Auditor {
-			t.Errorf("%+v, %v", m, err)
+			t.Errorf("the membership is %+v, %v, want the role of auditor", m, err)
 		}
-		says(t, "used", o.get("", at), http.StatusNotFound, "This invitation is over")
-		if w := o.post("", at+"/join", url.Values{"name": {"Second"}, "password": {"correct horse"}}); w.Code != http.StatusNotFound || len(o.door.entered) != 1 {
-			t.Errorf("used twice: %d", w.Code)
+		checkPage(t, "a used invitation", o.get("", at), http.StatusNotFound, "This invitation is over")
+		if w := o.post("", at+"/join", url.Values{"name": {"Second"}, "password": {"correct horse"}}); w.Code != http.StatusNotFound || len(o.signIns.entries) != 1 {
+			t.Errorf("using the invitation twice: status = %d, want 404", w.Code)
 		}
-		list, _, err := o.panel.Audit.List(t.Context(), o.mine.ID, audit.Filter{Action: "invitation.accepted"}, "", 5)
+		list, _, err := o.panel.Audit.List(t.Context(), o.inst.ID, audit.Filter{Action: "invitation.accepted"}, "", 5)
 		if err != nil || len(list) != 1 || list[0].Actor.Name != "New Person" || list[0].Actor.Address.String() != "203.0.113.9" {
-			t.Errorf("%+v, %v", list, err)
+			t.Errorf("the entries in the audit log are %+v, %v", list, err)
 		}
 	})
 }
@@ -140,36 +140,36 @@ func TestJoinByInvitation(t *testing.T) {
 func TestAcceptInvitation(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
-	if _, err := o.panel.Invitations.Invite(t.Context(), o.people.persons["owner"].ID, o.mine.ID, account.NewInvitation{Email: "nobody@example.org", Role: account.Issuer}); err != nil {
+	if _, err := o.panel.Invitations.Invite(t.Context(), o.people.persons["owner"].ID, o.inst.ID, account.NewInvitation{Email: "guest@example.org", Role: account.Issuer}); err != nil {
 		t.Fatal(err)
 	}
-	at := account.InvitationPath + o.secret(t)
+	at := account.InvitationPath + o.invitationSecret(t)
 	w := o.get("", at)
-	says(t, "signed out", w, http.StatusOK, "Sign in to accept")
+	checkPage(t, "the page for a signed-out visitor", w, http.StatusOK, "Sign in to accept")
 	if !strings.Contains(w.Body.String(), `href="/sign-in?next=`+strings.ReplaceAll(at, "/", "%2f")+`"`) || w.Header().Get("Referrer-Policy") != "no-referrer" {
-		t.Errorf("%s", w.Body)
+		t.Errorf("the page lacks the link to the sign-in, or sends its address to other hosts: %s", w.Body)
 	}
 	if w := o.post("", at, nil); w.Code != http.StatusSeeOther || !strings.HasPrefix(w.Header().Get("Location"), "/sign-in") {
-		t.Errorf("nobody accepts: %d", w.Code)
+		t.Errorf("a signed-out visitor accepts: status = %d, want a redirect to the sign-in", w.Code)
 	}
-	if w := o.post("", at+"/join", url.Values{"name": {"Thief"}, "password": {"correct horse"}}); w.Header().Get("Location") != at || len(o.door.entered) != 0 {
-		t.Errorf("an account that there is was taken: %d", w.Code)
+	if w := o.post("", at+"/join", url.Values{"name": {"Other Person"}, "password": {"correct horse"}}); w.Header().Get("Location") != at || len(o.signIns.entries) != 0 {
+		t.Errorf("joining with the address of an existing account: status = %d, want a redirect to the invitation", w.Code)
 	}
-	says(t, "theirs", o.get("nobody", at), http.StatusOK, "Accept")
-	if w := o.post("nobody", at, nil); w.Header().Get("Location") != "/panel/nwu" {
-		t.Fatalf("%d %s", w.Code, words(t, w))
+	checkPage(t, "the page for the invited person", o.get("guest", at), http.StatusOK, "Accept")
+	if w := o.post("guest", at, nil); w.Header().Get("Location") != "/panel/nwu" {
+		t.Fatalf("accepting: status = %d, want 303: %s", w.Code, visibleText(t, w))
 	}
-	p, err := o.panel.People.Person(t.Context(), o.DB, o.people.persons["nobody"].ID)
+	p, err := o.panel.People.Person(t.Context(), o.DB, o.people.persons["guest"].ID)
 	if err != nil || !p.Verified || !p.Member {
-		t.Errorf("%+v, %v", p, err)
+		t.Errorf("the person is %+v, %v, want a verified member", p, err)
 	}
 	// A mail program declines with one click: it sends neither cookies nor an origin.
-	if _, err := o.panel.Invitations.Invite(t.Context(), o.people.persons["owner"].ID, o.mine.ID, account.NewInvitation{Email: "second@example.org", Role: account.Issuer}); err != nil {
+	if _, err := o.panel.Invitations.Invite(t.Context(), o.people.persons["owner"].ID, o.inst.ID, account.NewInvitation{Email: "second@example.org", Role: account.Issuer}); err != nil {
 		t.Fatal(err)
 	}
-	at = account.InvitationPath + o.secret(t)
+	at = account.InvitationPath + o.invitationSecret(t)
 	r := o.request("", http.MethodPost, at+"/decline", url.Values{"List-Unsubscribe": {"One-Click"}})
 	r.Header.Del("Sec-Fetch-Site")
-	says(t, "declined", o.send(r), http.StatusOK, "You declined")
-	says(t, "over", o.get("", at), http.StatusNotFound, "This invitation is over")
+	checkPage(t, "declining with one click", o.send(r), http.StatusOK, "You declined")
+	checkPage(t, "a declined invitation", o.get("", at), http.StatusNotFound, "This invitation is over")
 }

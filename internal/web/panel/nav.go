@@ -10,12 +10,12 @@ import (
 
 // entry is a line of the navigation.
 type entry struct {
-	// path is relative to the institution's path; empty for its first page.
+	// path is relative to the institution's path. It is empty for the institution's first page.
 	path, label, icon string
 	may               account.Permission
 }
 
-// entries are the navigation of an institution, in groups.
+// entries are the lines of an institution's navigation, in groups.
 var entries = [][]entry{
 	{
 		{"", "Dashboard", "dashboard", account.MayView},
@@ -33,10 +33,11 @@ var entries = [][]entry{
 	},
 }
 
-// elsewhere maps an entry to its pages that are not below its path.
+// elsewhere maps the path of an entry to the path of pages that belong to the entry but are not
+// below its path.
 var elsewhere = map[string]string{"webhooks": "deliveries", "certificates": "tasks", "members": "invitations"}
 
-// operatorEntries are the navigation of the installation.
+// operatorEntries are the lines of the installation's navigation.
 var operatorEntries = [][]entry{{
 	{"/operator", "Installation", "dashboard", ""},
 	{"/operator/institutions", "Institutions", "members", ""},
@@ -48,11 +49,11 @@ var operatorEntries = [][]entry{{
 type item struct {
 	Path, Label, Icon string
 	Current           bool
-	// also lists further paths that belong to it.
+	// also is another path whose pages belong to the entry, or empty.
 	also string
 }
 
-// matches reports whether a page is below the entry, and the length of the path that matches.
+// matches returns the length of the entry's path if the page belongs to the entry, or 0.
 func (i *item) matches(path string) int {
 	for _, below := range []string{i.Path, i.also} {
 		if below != "" && (path == below || strings.HasPrefix(path, below+"/")) {
@@ -62,13 +63,13 @@ func (i *item) matches(path string) int {
 	return 0
 }
 
-// frame is what the layout needs of a visit.
+// frame is the data of the layout.
 type frame struct {
 	Visit  *Visit
 	Groups [][]item
 }
 
-// frame returns the frame of a request, nil if the visit was not allowed.
+// frame returns the data of the layout, or nil if no person is signed in.
 func (p *Panel) frame(r *http.Request) any {
 	v := visitOf(r)
 	if v == nil || v.Person.ID == 0 {
@@ -90,20 +91,20 @@ func (p *Panel) frame(r *http.Request) any {
 	return f
 }
 
-// groups returns the entries that exist and that the visitor may use.
+// groups returns the entries whose pages exist and that the visitor may use.
 func (p *Panel) groups(r *http.Request, all [][]entry, resolve func(entry) (path, pattern string, may bool)) [][]item {
 	var groups [][]item
 	for _, group := range all {
 		var items []item
 		for _, e := range group {
 			path, pattern, may := resolve(e)
-			there := slices.ContainsFunc(p.table, func(one route) bool { return one.pattern == pattern && !one.hidden })
-			if may && there {
-				one := item{Path: path, Label: e.label, Icon: e.icon}
+			exists := slices.ContainsFunc(p.table, func(rt route) bool { return rt.pattern == pattern && !rt.hidden })
+			if may && exists {
+				line := item{Path: path, Label: e.label, Icon: e.icon}
 				if also := elsewhere[e.path]; also != "" {
-					one.also = strings.TrimSuffix(path, e.path) + also
+					line.also = strings.TrimSuffix(path, e.path) + also
 				}
-				items = append(items, one)
+				items = append(items, line)
 			}
 		}
 		if len(items) > 0 {
@@ -114,14 +115,14 @@ func (p *Panel) groups(r *http.Request, all [][]entry, resolve func(entry) (path
 	return groups
 }
 
-// mark marks the entry of a page: the one with the longest matching path.
+// mark marks the entry of a page: the entry with the longest matching path.
 func mark(groups [][]item, path string) {
 	var best *item
 	for _, group := range groups {
 		for i := range group {
-			one := &group[i]
-			if near := one.matches(path); near > 0 && (best == nil || near > best.matches(path)) {
-				best = one
+			line := &group[i]
+			if length := line.matches(path); length > 0 && (best == nil || length > best.matches(path)) {
+				best = line
 			}
 		}
 	}
@@ -130,7 +131,8 @@ func mark(groups [][]item, path string) {
 	}
 }
 
-// start shows a person's institutions. With a single one, it redirects there.
+// start lists a person's institutions. If there is only one institution, it redirects to that
+// institution.
 func (p *Panel) start(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	if len(v.All) == 1 && !v.Person.Operator {
 		v.Member = &v.All[0]
@@ -139,8 +141,8 @@ func (p *Panel) start(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	return p.draw(w, r, "start.html", v)
 }
 
-// first redirects to the first page of the institution that the member may see.
-func (p *Panel) first(w http.ResponseWriter, r *http.Request, v *Visit) error {
+// redirectToFirst redirects to the first page of the institution that the member may see.
+func (p *Panel) redirectToFirst(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	f, ok := p.frame(r).(*frame)
 	if ok && f != nil && len(f.Groups) > 0 {
 		http.Redirect(w, r, f.Groups[0][0].Path, http.StatusSeeOther)

@@ -8,7 +8,7 @@ import (
 )
 
 // notices are the messages that pages show after an action.
-var notices = map[string]string{ //nolint:gosec // what is said of tokens, not tokens
+var notices = map[string]string{ //nolint:gosec // the texts contain no tokens
 	"retried":          "Processing began again.",
 	"uploaded":         "The certificate was uploaded. Its verified PDF is being made.",
 	"list_taken":       "The list was read: {1} rows.",
@@ -24,18 +24,18 @@ var notices = map[string]string{ //nolint:gosec // what is said of tokens, not t
 	"row_skipped_left": "Row {1} was skipped. Still with a problem: {2}.",
 	"row_skipped_next": "Row {1} was skipped. Next with a problem: row {2} ({3} left).",
 	"file_removed":     "The file was removed.",
-	"place_kept":       "The place was kept. It holds for all rows that have none of their own.",
+	"place_kept":       "The placement was saved. It applies to all rows without a placement of their own.",
 	"rows_skipped":     "The rows were skipped.",
 	"draft_discarded":  "The bulk upload was discarded.",
 	"submitted":        "The bulk upload was submitted.",
 	"begun_again":      "Here are the rows that were rejected, or skipped for a problem, with their files. Correct them and submit again.",
 	"revoked":          "The certificate was revoked. The public sees it from now on. No mail was sent: tell its person yourself.",
 	"webhook_paused":   "The endpoint is paused. Its events wait, for 14 days.",
-	"webhook_resumed":  "The endpoint is active. What waited is sent now.",
+	"webhook_resumed":  "The endpoint is active. Waiting deliveries are sent now.",
 	"webhook_promoted": "The new secret alone keys X-Webhook-Signature from now on.",
 	"webhook_changed":  "The endpoint was changed.",
 	"webhook_deleted":  "The endpoint was deleted.",
-	"webhook_tested":   "A test is on its way. This page looks again by itself until it has arrived.",
+	"webhook_tested":   "A test is on its way. This page refreshes until it has arrived.",
 	"webhook_replayed": "What had failed is sent again, behind what happens now.",
 	"webhook_nothing":  "Nothing has failed since then.",
 	"delivery_again":   "The delivery is sent again.",
@@ -45,28 +45,28 @@ var notices = map[string]string{ //nolint:gosec // what is said of tokens, not t
 	"correction_done": "The request is marked as done.",
 
 	"mailed_again":  "The mail is on its way again.",
-	"address_kept":  "The address was corrected. Links that went to the old one open the certificate no more.",
+	"address_kept":  "The address was corrected. Links that were mailed to the old address no longer open the certificate.",
 	"settings_kept": "The settings were kept. They hold from now on.",
 	"colour_kept":   "The colour was changed. Public pages and mail show it from now on.",
-	"words_kept":    "The words were kept. Mail that is written from now on has them.",
+	"words_kept":    "The texts were saved. Mail uses them from now on.",
 	"sample_mailed": "A test mail is on its way to you.",
 	"logo_kept":     "The logo was changed.",
-	"logo_gone":     "The logo was taken away.",
+	"logo_gone":     "The logo was removed.",
 	"key_rotated":   "The new signing key is in use. Certificates that were signed before stay valid.",
 
 	"member_changed":     "The member was changed.",
 	"member_removed":     "The member was removed.",
 	"member_left":        "You have left the institution.",
 	"invited":            "The invitation is on its way.",
-	"invitation_resent":  "The invitation is on its way again, with a new link. The old link ends.",
+	"invitation_resent":  "The invitation is on its way again, with a new link. The old link no longer works.",
 	"invitation_waits":   "This invitation was sent a moment ago. Try again in a minute.",
-	"invitation_revoked": "The invitation was taken back. Its link ends.",
+	"invitation_revoked": "The invitation was withdrawn. Its link no longer works.",
 	"joined":             "Welcome. You are a member now.",
 	"set_up":             "Your vault is ready, and you are signed in.",
-	"institution_made":   "The institution was made, and its owner is told by mail.",
+	"institution_made":   "The institution was created, and its owner was notified by mail.",
 }
 
-// plural returns a count with its noun.
+// plural returns a number with its noun in the singular or plural.
 func plural(n int, one, many string) string {
 	if n == 1 {
 		return "1 " + one
@@ -74,33 +74,35 @@ func plural(n int, one, many string) string {
 	return strconv.Itoa(n) + " " + many
 }
 
-// ago formats how long ago a time was, or how far ahead it is, with the exact time as its title. It
-// returns nothing for a nil pointer.
+// ago returns a time element with the time since or until a time, and the exact time as its title.
+// It returns "" for a nil pointer.
 func (p *Panel) ago(at any) (template.HTML, error) {
 	var t time.Time
-	switch given := at.(type) {
+	switch value := at.(type) {
 	case time.Time:
-		t = given
+		t = value
 	case *time.Time:
-		if given == nil {
+		if value == nil {
 			return "", nil
 		}
-		t = *given
+		t = *value
 	default:
 		return "", fmt.Errorf("%T is not a time", at)
 	}
 	t = t.UTC()
 	text := span(p.Now().Sub(t))
-	machine, shown := t.Format("2006-01-02T15:04:05Z"), t.Format("2 January 2006, 15:04:05 UTC")
-	return template.HTML(`<time datetime="` + machine + `" title="` + shown + `">` + text + `</time>`), nil //nolint:gosec // times and words of ours
+	machine, title := t.Format("2006-01-02T15:04:05Z"), t.Format("2 January 2006, 15:04:05 UTC")
+	return template.HTML(`<time datetime="` + machine + `" title="` + title + `">` + text + `</time>`), nil //nolint:gosec // it contains only times and constant text
 }
 
-// span formats a duration. A negative duration lies in the future.
+// span formats the duration since a time. A negative duration is the time until a time in the
+// future.
 func span(d time.Duration) string {
 	form := "%s ago"
 	const day = 24 * time.Hour
 	if d < 0 {
-		// A future duration is rounded, so that a week is still a week after its first second.
+		// A duration in the future is rounded to the nearest unit, so that a week is still shown as
+		// 7 days after one second.
 		d, form = -d, "in %s"
 		switch {
 		case d >= 2*day-time.Hour/2:

@@ -12,17 +12,17 @@ import (
 	"github.com/certvault/certvault/internal/mail"
 )
 
-// Status is the state of the installation: numbers, without any content of institutions.
+// Status is the state of the installation. It contains numbers, but no content of institutions.
 type Status struct {
 	Version, Go, Database, BaseURL string
 	// Schema is the version of the schema. SchemaKnown is the newest version that this binary
-	// knows.
+	// supports.
 	Schema, SchemaKnown int
 	StartedAt           time.Time
 	Findings            []Finding
 	Queues              []job.Depth
 	Mail                mail.Count
-	MailWay             string
+	MailTransport       string
 	Institutions        []InstitutionStatus
 }
 
@@ -40,7 +40,7 @@ type InstitutionStatus struct {
 	Processing, Approved, Failed, Revoked int
 }
 
-// Certificates is the total number of certificates.
+// Certificates returns the total number of certificates.
 func (i *InstitutionStatus) Certificates() int {
 	return i.Processing + i.Approved + i.Failed + i.Revoked
 }
@@ -88,7 +88,7 @@ func (p *Panel) makeInstitution(w http.ResponseWriter, r *http.Request, v *Visit
 	}
 	n := account.NewInstitution{Name: f.Name, Prefix: f.Prefix, OwnerName: f.OwnerName, OwnerEmail: f.OwnerEmail}
 	if _, err := p.Accounts.OpenInstitution(r.Context(), n, func(ctx context.Context, tx *db.Tx, i *account.Institution) error {
-		return p.Invitations.OpenedTx(ctx, tx, i, account.Person{Name: f.OwnerName, Email: f.OwnerEmail}, v.Person.Name, f.Language)
+		return p.Invitations.MailOwnerTx(ctx, tx, i, account.Person{Name: f.OwnerName, Email: f.OwnerEmail}, v.Person.Name, f.Language)
 	}); err != nil {
 		return p.showAgain(w, r, "operator_new.html", f, err)
 	}

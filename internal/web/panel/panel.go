@@ -6,23 +6,24 @@
 // # How to add a page
 //
 //  1. Add a line to the table in routes.go: method and path, the required
-//     permission, the handler. Set "recent" where a secret is shown or made: it
-//     requires a recent sign-in.
+//     permission, the handler. Set "recent" if the page shows or creates a secret:
+//     it requires a recent sign-in.
 //  2. Write the handler: func (p *Panel) things(w http.ResponseWriter, r
 //     *http.Request, v *Visit) error. v.Institution() is the institution. Every
 //     query filters by its id, so that another institution's record is not found.
 //  3. Write templates/things.html, which defines "title" and "main". Its heading is
-//     in a <div class="head">. parts.html contains the shared parts (copy, badge,
-//     pager, asks), panel.css their styles: card, list, tabs, empty, facts, timeline.
-//  4. p.draw shows a form; p.showAgain shows it once more with its problems. A completed
-//     action ends in p.redirect, which redirects to a page with a notice from notices
-//     (notice.go). An irreversible action has a page of its own that asks for
-//     confirmation by name.
-//  5. Add its entry in the navigation to nav.go. It shows if the route exists and
-//     the member has access.
-//  6. TestAccess walks every route of the table by role and by institution: a
-//     path with a new {name} needs a sample there. Add the page to
-//     test/quality/fixture.go, so that it is checked and photographed.
+//     in a <div class="head">. parts.html contains the shared parts, for example
+//     copy, codeblock and pager. panel.css contains the styles, for example card,
+//     list, tabs, empty and timeline.
+//  4. p.draw shows a form; p.showAgain shows it again with its problems. A completed
+//     action ends with p.redirect, which redirects to a page with a notice from the
+//     map notices (notice.go). An irreversible action has a separate page that asks
+//     for confirmation and shows the name of its object.
+//  5. Add the page to the navigation in nav.go. The navigation shows an entry if its
+//     route exists and the member has permission.
+//  6. TestAccess requests every route of the table with every role and institution.
+//     If the path has a new {name}, add a sample for it to panel_test.go. Add the
+//     page to test/quality/fixture.go, so that its accessibility is checked.
 package panel
 
 import (
@@ -66,24 +67,24 @@ type Person struct {
 	Operator bool
 }
 
-// Gate identifies the signed-in person, and sends others to the sign-in.
+// Gate identifies the signed-in person, and redirects other visitors to the sign-in.
 type Gate interface {
-	// Person returns the signed-in person, and false if there is none.
+	// Person returns the signed-in person, or false.
 	Person(r *http.Request) (Person, bool)
-	// Require wraps a handler that needs a sign-in. RequireRecent wraps one that needs a recent
-	// sign-in or confirmation. RequireFilledIn wraps one that receives a form shown under
-	// RequireRecent; it allows for the time to fill in the form.
+	// Require wraps a handler that requires a sign-in. RequireRecent wraps a handler that requires
+	// a recent sign-in or confirmation. RequireRecentForSubmit wraps a handler that receives a form whose
+	// page used RequireRecent; it allows more time, in which the person fills in the form.
 	Require(f web.Func) web.Func
 	RequireRecent(f web.Func) web.Func
-	RequireFilledIn(f web.Func) web.Func
+	RequireRecentForSubmit(f web.Func) web.Func
 }
 
-// Members returns the memberships of a person.
+// Members reads the memberships of people.
 type Members interface {
 	Memberships(ctx context.Context, userID int64) ([]account.Membership, error)
 }
 
-// Finder finds certificates by id, reference id or text.
+// Finder finds certificates by UUID or reference id.
 type Finder interface {
 	ByUUID(ctx context.Context, institutionID int64, uuid string) (*cert.Certificate, error)
 	ByReference(ctx context.Context, typed string) (*cert.Certificate, error)
@@ -98,24 +99,24 @@ type Panel struct {
 	Members Members
 	Tokens  *token.Service
 	Hooks   *webhook.Service
-	// Certs, Search, Tasks, Batches and Intake are the services of the vault.
+	// Certs, Search, Tasks, Batches and BulkImports are services of the vault.
 	Certs       *cert.Service
 	Search      *search.Service
 	Tasks       *task.Service
 	Batches     *batch.Service
 	BulkImports *bulkimport.Service
-	// Links returns public addresses.
+	// Links creates public addresses.
 	Links *web.Links
 	Find  Finder
-	// Keys contains the institutions' signing keys. RotateKey makes the next key of an institution
-	// and records this.
+	// Keys contains the institutions' signing keys. RotateKey creates a new key of an institution
+	// and records the rotation.
 	Keys      *authority.Authority
 	RotateKey func(ctx context.Context, inst *account.Institution) error
 	// Mail is the service for mail to recipients.
 	Mail *recipient.Service
 	// Limit counts the requests of each person.
 	Limit *limit.Counter
-	// Stopping is closed when the server stops. It ends responses that would take minutes.
+	// Stopping is closed when the server stops. Event streams then end.
 	Stopping <-chan struct{}
 	// BaseURL is the vault's base URL.
 	BaseURL string
@@ -142,42 +143,43 @@ func (p *Panel) Handler() (http.Handler, error) {
 		return nil, err
 	}
 	mux := http.NewServeMux()
-	for _, one := range p.table {
-		p.patterns = append(p.patterns, one.pattern)
-		mux.Handle(one.pattern, web.Handler(p.view.Render, p.guard(one)))
+	for _, rt := range p.table {
+		p.patterns = append(p.patterns, rt.pattern)
+		mux.Handle(rt.pattern, web.Handler(p.view.Render, p.guard(rt)))
 	}
 	return web.SameOrigin(p.view.Render, web.Routes(mux, p.view.Render)), nil
 }
 
-// Patterns lists the routes that Handler made.
+// Patterns returns the routes of Handler.
 func (p *Panel) Patterns() []string { return p.patterns }
 
 func (p *Panel) draw(w http.ResponseWriter, r *http.Request, name string, data any) error {
 	return p.view.Draw(w, r, http.StatusOK, name, data)
 }
 
-// showAgain shows a form once more, with its problems.
+// showAgain shows a form again, with its problems.
 func (p *Panel) showAgain(w http.ResponseWriter, r *http.Request, name string, data any, err error) error {
-	return p.view.Again(w, r, name, data, worded(err, r.PostForm))
+	return p.view.ShowAgain(w, r, name, data, withMessages(err, r.PostForm))
 }
 
 // redirect redirects to a page of the visit's institution, which shows a notice with its numbers.
 func (p *Panel) redirect(w http.ResponseWriter, r *http.Request, v *Visit, path, notice string, numbers ...int) error {
 	if r.Header.Get(scriptHeader) != "" {
-		w = scripted{w}
+		w = scriptResponse{w}
 	}
 	return p.view.Redirect(w, r, v.Path(path), notice, numbers...)
 }
 
-// scriptHeader is sent by the script that shows the progress of an upload. The script lets the
-// browser open the target of a redirect: a request by the script would consume the notice.
+// scriptHeader is the header of requests of the script that shows the progress of an upload. For
+// such a request, a redirect has the status 200. If the script followed the redirect itself, its
+// request would consume the notice.
 const scriptHeader = "Upload-Script"
 
-// scripted responds with the address only.
-type scripted struct{ http.ResponseWriter }
+// scriptResponse writes a redirect with the status 200, so that the script can read its Location.
+type scriptResponse struct{ http.ResponseWriter }
 
-// WriteHeader prevents the script from following the redirect.
-func (s scripted) WriteHeader(status int) {
+// WriteHeader replaces the status of a redirect.
+func (s scriptResponse) WriteHeader(status int) {
 	if status == http.StatusSeeOther {
 		status = http.StatusOK
 	}

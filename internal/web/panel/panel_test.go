@@ -22,12 +22,13 @@ import (
 	"github.com/certvault/certvault/internal/webhook"
 )
 
-// samples creates records for the {name}s in route paths, each when it is first needed.
+// samples creates records for the placeholders in the paths of routes, each when it is first
+// needed.
 type samples struct {
 	t    *testing.T
 	o    *panelTest
 	inst account.Institution
-	made map[string]string
+	ids  map[string]string
 }
 
 func (o *panelTest) samples(t *testing.T, inst account.Institution) *samples {
@@ -35,35 +36,35 @@ func (o *panelTest) samples(t *testing.T, inst account.Institution) *samples {
 	return &samples{t, o, inst, map[string]string{"institution": inst.Slug, "row": "2"}}
 }
 
-// under returns the same records below the slug of another institution.
+// under returns the same records with the slug of another institution.
 func (s *samples) under(slug string) *samples {
-	made := maps.Clone(s.made)
-	made["institution"] = slug
-	return &samples{s.t, s.o, s.inst, made}
+	ids := maps.Clone(s.ids)
+	ids["institution"] = slug
+	return &samples{s.t, s.o, s.inst, ids}
 }
 
-// of returns the record of a name.
+// of returns the sample for a placeholder.
 func (s *samples) of(name string) string {
-	if one, ok := s.made[name]; ok {
-		return one
+	if id, ok := s.ids[name]; ok {
+		return id
 	}
-	one, err := s.make(name)
+	id, err := s.create(name)
 	if err != nil {
-		s.t.Fatalf("a sample of %s: %v", name, err)
+		s.t.Fatalf("creating a sample of %s: %v", name, err)
 	}
-	s.made[name] = one
-	return one
+	s.ids[name] = id
+	return id
 }
 
-func (s *samples) make(name string) (string, error) {
+func (s *samples) create(name string) (string, error) {
 	ctx, o, id := s.t.Context(), s.o, s.inst.ID
 	switch name {
 	case "token":
-		made, _, err := o.panel.Tokens.Create(ctx, id, "Sample", token.All, nil)
+		created, _, err := o.panel.Tokens.Create(ctx, id, "Sample", token.All, nil)
 		if err != nil {
 			return "", err
 		}
-		return strconv.FormatInt(made.ID, 10), nil
+		return strconv.FormatInt(created.ID, 10), nil
 	case "webhook":
 		hook, _, err := o.panel.Hooks.Create(ctx, id, "https://hooks.example.org/path", nil)
 		if err != nil {
@@ -74,9 +75,9 @@ func (s *samples) make(name string) (string, error) {
 		delivery, err := o.panel.Hooks.Test(ctx, id, s.of("webhook"), webhook.Approved)
 		return strconv.FormatInt(delivery, 10), err
 	case "member":
-		o.guests++
+		o.peopleCount++
 		member, err := o.panel.Accounts.AddMember(ctx, id, account.NewMember{
-			Email: fmt.Sprintf("member%d@example.org", o.guests), Name: "Sample", Role: account.Issuer,
+			Email: fmt.Sprintf("member%d@example.org", o.peopleCount), Name: "Sample", Role: account.Issuer,
 		})
 		if err != nil {
 			return "", err
@@ -86,7 +87,7 @@ func (s *samples) make(name string) (string, error) {
 		return o.invitation(s.t, s.inst)
 	case "secret":
 		s.of("invitation")
-		return o.secret(s.t), nil
+		return o.invitationSecret(s.t), nil
 	case "task":
 		started, err := o.panel.Tasks.Start(ctx, id, task.Request{Kind: task.Retry})
 		if err != nil {
@@ -94,19 +95,19 @@ func (s *samples) make(name string) (string, error) {
 		}
 		return started.UUID, nil
 	case "certificate":
-		return o.approved(s.inst).UUID, nil
+		return o.approvedCertificate(s.inst).UUID, nil
 	case "correction":
 		c, err := o.panel.Certs.ByUUID(ctx, id, s.of("certificate"))
 		if err != nil {
 			return "", err
 		}
-		return o.asked(c, "Another spelling, please."), nil
+		return o.requestCorrection(c, "Another spelling, please."), nil
 	case "upload":
-		return o.staged(s.inst), nil
+		return o.stageFile(s.inst), nil
 	case "draft":
-		return o.draft(s.inst).UUID, nil
+		return o.createDraft(s.inst).UUID, nil
 	case "file":
-		d, err := o.panel.BulkImports.ByUUID(ctx, id, o.maker, s.of("draft"))
+		d, err := o.panel.BulkImports.ByUUID(ctx, id, o.uploader, s.of("draft"))
 		if err != nil {
 			return "", err
 		}
@@ -116,13 +117,13 @@ func (s *samples) make(name string) (string, error) {
 		}
 		return strconv.FormatInt(f.ID, 10), nil
 	}
-	return "", errors.New("nobody knows how to make one")
+	return "", errors.New("the test has no sample for this placeholder")
 }
 
 // invitation creates an open invitation.
 func (o *panelTest) invitation(t *testing.T, inst account.Institution) (string, error) {
 	t.Helper()
-	o.guests++
+	o.peopleCount++
 	// Revoke earlier samples, so that they do not count toward the limit of open invitations.
 	if err := o.DB.Tx(t.Context(), func(tx *db.Tx) error {
 		_, err := tx.ExecContext(t.Context(), `UPDATE invitations SET revoked_at = 1 WHERE institution_id = $1`, inst.ID)
@@ -131,7 +132,7 @@ func (o *panelTest) invitation(t *testing.T, inst account.Institution) (string, 
 		return "", err
 	}
 	invitation, err := o.panel.Invitations.Invite(t.Context(), account.Installation, inst.ID, account.NewInvitation{
-		Email: fmt.Sprintf("guest%d@example.org", o.guests), Role: account.Issuer,
+		Email: fmt.Sprintf("guest%d@example.org", o.peopleCount), Role: account.Issuer,
 	})
 	if err != nil {
 		return "", err
@@ -141,7 +142,7 @@ func (o *panelTest) invitation(t *testing.T, inst account.Institution) (string, 
 
 var placeholder = regexp.MustCompile(`\{([a-z_]+)\}`)
 
-// path fills in a route's path.
+// path returns the method and the path of a route, with the samples in place of the placeholders.
 func path(t *testing.T, pattern string, samples *samples) (method, target string) {
 	t.Helper()
 	method, target, _ = strings.Cut(pattern, " ")
@@ -150,69 +151,70 @@ func path(t *testing.T, pattern string, samples *samples) (method, target string
 	})
 }
 
-// Every route is requested with every role, in the person's own institution and in another: the
-// table of roles decides access, and records of another institution are not found.
+// TestAccess requests every route with every role, in the person's own institution and in another
+// institution. The table of roles decides access, and records of another institution are not found.
 func TestAccess(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
 	o.person("operator")
-	o.operator("operator")
-	for _, one := range o.panel.table {
+	o.makeOperator("operator")
+	for _, rt := range o.panel.table {
 		for _, s := range account.Roles {
-			who := string(s.Role)
-			o.maker = o.people.persons[who].ID
+			person := string(s.Role)
+			o.uploader = o.people.persons[person].ID
 			// An action may delete its subject, so each request has samples of its own.
-			mine, others := o.samples(t, o.mine), o.samples(t, o.other)
-			method, target := path(t, one.pattern, mine)
-			w := o.do(who, method, target, nil)
-			allowed := one.may == "" || s.Role.Can(one.may)
+			samples, foreign := o.samples(t, o.inst), o.samples(t, o.other)
+			method, target := path(t, rt.pattern, samples)
+			w := o.do(person, method, target, nil)
+			allowed := rt.may == "" || s.Role.Can(rt.may)
 			switch {
-			case one.scope == ofOperator, strings.Contains(one.pattern, " /setup"): // only its link grants access
+			case rt.scope == ofOperator, strings.Contains(rt.pattern, " /setup"): // only the set-up link grants access
 				if w.Code != http.StatusNotFound {
-					t.Errorf("%s as %s: %d", one.pattern, who, w.Code)
+					t.Errorf("%s as %s: status = %d, want 404", rt.pattern, person, w.Code)
 				}
 			case allowed && (w.Code == http.StatusForbidden || w.Code == http.StatusNotFound || w.Code >= http.StatusInternalServerError):
-				t.Errorf("%s as %s: %d %s", one.pattern, who, w.Code, words(t, w))
+				t.Errorf("%s as %s: status = %d, want access: %s", rt.pattern, person, w.Code, visibleText(t, w))
 			case !allowed && w.Code != http.StatusForbidden:
-				t.Errorf("%s as %s: %d", one.pattern, who, w.Code)
+				t.Errorf("%s as %s: status = %d, want 403", rt.pattern, person, w.Code)
 			}
-			if one.scope != ofInstitution {
+			if rt.scope != ofInstitution {
 				continue
 			}
-			method, target = path(t, one.pattern, others)
-			if w := o.do(who, method, target, nil); w.Code != http.StatusNotFound || strings.Contains(words(t, w), "South East") {
-				t.Errorf("%s as %s of another institution: %d %s", one.pattern, who, w.Code, words(t, w))
+			method, target = path(t, rt.pattern, foreign)
+			if w := o.do(person, method, target, nil); w.Code != http.StatusNotFound || strings.Contains(visibleText(t, w), "South East") {
+				t.Errorf("%s of another institution as %s: status = %d, want 404: %s", rt.pattern, person, w.Code, visibleText(t, w))
 			}
-			// A record of another institution below the slug of one's own.
-			if method, target = path(t, one.pattern, others.under(o.mine.Slug)); allowed && strings.Count(one.pattern, "{") > 1 {
-				if w := o.do(who, method, target, nil); w.Code != http.StatusNotFound {
-					t.Errorf("%s as %s on another institution's record: %d %s", one.pattern, who, w.Code, words(t, w))
+			// A record of another institution, in a path with the slug of the person's own
+			// institution.
+			if method, target = path(t, rt.pattern, foreign.under(o.inst.Slug)); allowed && strings.Count(rt.pattern, "{") > 1 {
+				if w := o.do(person, method, target, nil); w.Code != http.StatusNotFound {
+					t.Errorf("%s with a record of another institution as %s: status = %d, want 404: %s", rt.pattern, person, w.Code, visibleText(t, w))
 				}
 			}
 		}
-		if one.scope == ofOperator {
-			method, target := path(t, one.pattern, o.samples(t, o.mine))
+		if rt.scope == ofOperator {
+			method, target := path(t, rt.pattern, o.samples(t, o.inst))
 			if w := o.do("operator", method, target, nil); w.Code == http.StatusNotFound || w.Code == http.StatusForbidden || w.Code >= http.StatusInternalServerError {
-				t.Errorf("%s as an operator: %d", one.pattern, w.Code)
+				t.Errorf("%s as an operator: status = %d, want access", rt.pattern, w.Code)
 			}
 		}
-		if one.scope == ofAnybody {
+		if rt.scope == ofEveryone {
 			continue
 		}
-		method, target := path(t, one.pattern, o.samples(t, o.mine))
+		method, target := path(t, rt.pattern, o.samples(t, o.inst))
 		if w := o.do("", method, target, nil); w.Code != http.StatusSeeOther || !strings.HasPrefix(w.Header().Get("Location"), "/sign-in?next=") {
-			t.Errorf("%s as nobody: %d %s", one.pattern, w.Code, w.Header().Get("Location"))
+			t.Errorf("%s of a signed-out visitor: status = %d, Location = %q, want a redirect to the sign-in", rt.pattern, w.Code, w.Header().Get("Location"))
 		}
-		if w := o.do("nobody", method, target, nil); one.scope != ofPerson && w.Code != http.StatusNotFound {
-			t.Errorf("%s as a member of nothing: %d", one.pattern, w.Code)
+		if w := o.do("guest", method, target, nil); rt.scope != ofPerson && w.Code != http.StatusNotFound {
+			t.Errorf("%s of a person without an institution: status = %d, want 404", rt.pattern, w.Code)
 		}
-		if w := o.do("operator", method, target, nil); one.scope == ofInstitution && w.Code != http.StatusNotFound {
-			t.Errorf("%s as an operator who is no member: %d", one.pattern, w.Code)
+		if w := o.do("operator", method, target, nil); rt.scope == ofInstitution && w.Code != http.StatusNotFound {
+			t.Errorf("%s of an operator who is no member: status = %d, want 404", rt.pattern, w.Code)
 		}
 	}
 }
 
-// A form of another site is refused, and so is one without an origin from an old browser.
+// Forms of other sites are refused, by Sec-Fetch-Site or, for older browsers, by Origin.
 func TestFormsOfOtherSites(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
@@ -220,10 +222,10 @@ func TestFormsOfOtherSites(t *testing.T) {
 		r := o.request("owner", http.MethodPost, "/panel/nwu/tokens", url.Values{"name": {"x"}, "permissions": {"batch:list"}, "end": {"never"}})
 		r.Header.Del("Sec-Fetch-Site")
 		r.Header.Set(header, value)
-		says(t, header, o.send(r), http.StatusForbidden, "another site")
+		checkPage(t, header, o.send(r), http.StatusForbidden, "another site")
 	}
-	if list, err := o.panel.Tokens.List(t.Context(), o.mine.ID); err != nil || len(list) != 0 {
-		t.Errorf("%v, %v", list, err)
+	if list, err := o.panel.Tokens.List(t.Context(), o.inst.ID); err != nil || len(list) != 0 {
+		t.Errorf("got the tokens %v, %v, want none", list, err)
 	}
 }
 
@@ -231,14 +233,14 @@ func TestStartPage(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
 	if w := o.get("admin", "/panel"); w.Header().Get("Location") != "/panel/nwu" {
-		t.Errorf("a member of one institution is led to %s", w.Header().Get("Location"))
+		t.Errorf("a member of one institution is redirected to %q, want /panel/nwu", w.Header().Get("Location"))
 	}
-	o.join("admin", o.other, account.Auditor)
+	o.addMember("admin", o.other, account.Auditor)
 	w := o.get("admin", "/panel")
-	says(t, "two", w, http.StatusOK, "Northern & Western University", "NWU · Admin", "South East College", "SEC · Auditor")
-	says(t, "none", o.get("nobody", "/panel"), http.StatusOK, "You belong to no institution yet")
+	checkPage(t, "a member of two institutions", w, http.StatusOK, "Northern & Western University", "NWU · Admin", "South East College", "SEC · Auditor")
+	checkPage(t, "a member of no institution", o.get("guest", "/panel"), http.StatusOK, "You belong to no institution yet")
 	if w := o.get("owner", "/panel/nwu/"); w.Code != http.StatusNotFound {
-		t.Errorf("an unclean path: %d", w.Code)
+		t.Errorf("a path with a slash at its end: status = %d, want 404", w.Code)
 	}
 }
 
@@ -246,13 +248,13 @@ func TestStartPage(t *testing.T) {
 func TestNavigation(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
-	text := words(t, o.get("developer", "/panel/nwu/tokens"))
+	text := visibleText(t, o.get("developer", "/panel/nwu/tokens"))
 	if !strings.Contains(text, "API tokens") || strings.Contains(text, "Audit log") {
-		t.Errorf("a developer sees %s", text)
+		t.Errorf("the navigation of a developer has wrong entries: %s", text)
 	}
 	w := o.get("developer", "/panel/nwu/tokens/new")
 	if n := strings.Count(w.Body.String(), `aria-current="page"`); n != 1 || !strings.Contains(w.Body.String(), `href="/panel/nwu/tokens" aria-current="page"`) {
-		t.Errorf("%d entries are marked: %s", n, w.Body)
+		t.Errorf("%d entries of the navigation are marked, want only API tokens: %s", n, w.Body)
 	}
 	patterns := o.panel.Patterns()
 	for _, group := range entries {
@@ -263,7 +265,7 @@ func TestNavigation(t *testing.T) {
 			}
 			pattern := "GET /panel/{institution}" + strings.TrimPrefix(address, "/panel/nwu")
 			if linked := strings.Contains(o.get("owner", "/panel/nwu/tokens").Body.String(), `<li><a href="`+address+`"`); linked && !slices.Contains(patterns, pattern) {
-				t.Errorf("the navigation leads to %s, which there is not", address)
+				t.Errorf("the navigation links to %s, which has no route", address)
 			}
 		}
 	}

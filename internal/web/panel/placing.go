@@ -16,21 +16,23 @@ import (
 	"github.com/certvault/certvault/internal/web"
 )
 
-// placing is a page of a file with the possible placements of the stamp.
+// placing is the data of the form for the placement of a stamp: a page of a file and the possible
+// placements.
 type placing struct {
 	Preview *seal.Preview
-	// Form is the choice as typed.
+	// Form is the submitted choice.
 	Form url.Values
-	// Usual is the label of the default choice, shown before the placement that it resolves to.
-	// Picture is the address of the page's picture.
-	Usual, Picture string
-	// Width and Height are the size of the page in the drawing, 1000 on its longer side.
+	// DefaultLabel is the label of the default choice. The form shows it before the placement to
+	// which the default resolves. Picture is the address of the page's picture.
+	DefaultLabel, Picture string
+	// Width and Height are the size of the page in the units of the drawing. The longer side has
+	// 1000 units.
 	Width, Height float64
 
 	auto *seal.Candidate
 }
 
-// place is a choice of placement as the page shows it.
+// place is a choice of the form.
 type place struct {
 	Mode, Label    string
 	Box            *drawnBox
@@ -43,26 +45,25 @@ type drawnBox struct{ X, Y, Width, Height float64 }
 
 const sheetSide = 1000
 
-// usualPlace is the label of the default, which follows the institution's settings.
-const usualPlace = "As your settings say"
+// defaultPlace is the label of the default, which follows the institution's settings.
+const defaultPlace = "As your settings say"
 
-// placing inspects a staged file and finds the placement of its stamp: the given one, or without
-// that the institution's default.
-func (p *Panel) placing(ctx context.Context, v *Visit, f *batch.StagedFile, usual *cert.Wanted, form url.Values) (*placing, error) {
-	preview, err := p.Certs.Preview(ctx, v.Institution().ID, &f.File, usual)
+// placing returns the possible placements of the stamp on a staged file. The default is
+// defaultWanted, or the institution's default if defaultWanted is nil.
+func (p *Panel) placing(ctx context.Context, v *Visit, f *batch.StagedFile, defaultWanted *cert.RequestedPlacement, form url.Values) (*placing, error) {
+	preview, err := p.Certs.Preview(ctx, v.Institution().ID, &f.File, defaultWanted)
 	if err != nil {
 		return nil, err
 	}
-	l := &placing{Preview: preview, Form: form, Usual: usualPlace}
+	l := &placing{Preview: preview, Form: form, DefaultLabel: defaultPlace}
 	scale := sheetSide / max(preview.Width, preview.Height)
 	l.Width, l.Height = preview.Width*scale, preview.Height*scale
 	return l, nil
 }
 
-// withAuto offers a blank area of the page as a choice of its own if the default is another
-// placement.
+// withAuto adds the automatic placement, a blank area of the page, as a separate choice.
 func (p *Panel) withAuto(ctx context.Context, v *Visit, f *batch.StagedFile, l *placing) error {
-	auto, err := p.Certs.Preview(ctx, v.Institution().ID, &f.File, &cert.Wanted{Mode: seal.Auto, Page: 1})
+	auto, err := p.Certs.Preview(ctx, v.Institution().ID, &f.File, &cert.RequestedPlacement{Mode: seal.Auto, Page: 1})
 	if err != nil {
 		return err
 	}
@@ -77,8 +78,8 @@ func (l *placing) drawn(b *seal.Box) *drawnBox {
 	return &drawnBox{b[0] * l.Width, b[1] * l.Height, (b[2] - b[0]) * l.Width, (b[3] - b[1]) * l.Height}
 }
 
-// meant returns the label of the placement that the default resolves to.
-func (l *placing) defaultLabel() string {
+// resolvedLabel returns the label of the placement that the default resolves to.
+func (l *placing) resolvedLabel() string {
 	name := modes[l.Preview.Chosen.Mode]
 	if l.Preview.Chosen.Remembered {
 		name = "Where it was on your last upload of this size"
@@ -86,47 +87,47 @@ func (l *placing) defaultLabel() string {
 	return strings.ToLower(name[:1]) + name[1:]
 }
 
-// Places returns the choices, the default first.
+// Places returns the choices. The first is the default.
 func (l *placing) Places() []place {
 	chosen := l.Form.Get("placement")
-	usual := place{Mode: "", Label: l.Usual + ": " + l.defaultLabel(), Box: l.drawn(l.Preview.Chosen.Box), Chosen: chosen == ""}
-	list := []place{usual}
+	defaultChoice := place{Mode: "", Label: l.DefaultLabel + ": " + l.resolvedLabel(), Box: l.drawn(l.Preview.Chosen.Box), Chosen: chosen == ""}
+	list := []place{defaultChoice}
 	if l.auto != nil && !l.Preview.Signed {
 		list = append(list, place{Mode: string(seal.Auto), Label: modes[seal.Auto], Box: l.drawn(l.auto.Box), Chosen: chosen == string(seal.Auto)})
 	}
 	for _, c := range l.Preview.Candidates {
-		list = append(list, place{Mode: string(c.Mode), Label: modes[c.Mode], Box: l.drawn(c.Box), Chosen: chosen == string(c.Mode), Covers: c.Covers, Missing: c.Missing})
+		list = append(list, place{Mode: string(c.Mode), Label: modes[c.Mode], Box: l.drawn(c.Box), Chosen: chosen == string(c.Mode), Covers: c.Covers, Missing: c.NoRoom})
 	}
 	if !l.Preview.Signed {
-		one := place{Mode: string(seal.Exact), Label: modes[seal.Exact], Chosen: chosen == string(seal.Exact)}
+		exact := place{Mode: string(seal.Exact), Label: modes[seal.Exact], Chosen: chosen == string(seal.Exact)}
 		if w, err := wantedOf(l.Form); err == nil && w != nil {
-			one.Box = l.drawn(w.Box)
+			exact.Box = l.drawn(w.Box)
 		}
-		list = append(list, one)
+		list = append(list, exact)
 	}
 	return list
 }
 
-// Spot returns the frame of the stamp, nil if it is not on this page.
+// Spot returns the frame of the chosen placement, or nil if it is not on this page.
 func (l *placing) Spot() *drawnBox {
-	for _, one := range l.Places() {
-		if one.Chosen {
-			return one.Box
+	for _, choice := range l.Places() {
+		if choice.Chosen {
+			return choice.Box
 		}
 	}
 	return nil
 }
 
-// edges are the fields of an exact box.
+// edges are the names of the fields of an exact box.
 var edges = []string{"x", "y", "width", "height"}
 
-// wantedOf parses the chosen placement; nil is the default.
-func wantedOf(form url.Values) (*cert.Wanted, error) {
+// wantedOf parses the chosen placement. It returns nil for the default.
+func wantedOf(form url.Values) (*cert.RequestedPlacement, error) {
 	mode := seal.Mode(form.Get("placement"))
 	if mode == "" {
-		return nil, nil //nolint:nilnil // no wish is a choice
+		return nil, nil //nolint:nilnil // nil is the default placement
 	}
-	w := &cert.Wanted{Mode: mode, Page: 1}
+	w := &cert.RequestedPlacement{Mode: mode, Page: 1}
 	if mode != seal.Exact {
 		return w, nil
 	}
@@ -146,7 +147,7 @@ func wantedOf(form url.Values) (*cert.Wanted, error) {
 func share(percent float64) float64 { return min(1, math.Round(100*percent)/10_000) }
 
 // formOf is the inverse of wantedOf.
-func formOf(w *cert.Wanted) url.Values {
+func formOf(w *cert.RequestedPlacement) url.Values {
 	form := url.Values{}
 	if w == nil {
 		return form
@@ -160,7 +161,7 @@ func formOf(w *cert.Wanted) url.Values {
 	return form
 }
 
-// picture draws the first page of a staged file.
+// picture sends an image of the first page of a staged file.
 func (p *Panel) picture(w http.ResponseWriter, r *http.Request, f *batch.StagedFile) error {
 	picture, err := p.Certs.Picture(r.Context(), &f.File, 1)
 	if err != nil {

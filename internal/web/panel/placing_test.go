@@ -8,20 +8,20 @@ import (
 	"github.com/certvault/certvault/internal/db/dbtest"
 )
 
-// The page shows where the QR code will be on this file. The initial choice is that of the last
-// upload.
+// The page shows the placement of the QR code on the file. The automatic placement is that of the
+// last upload of the same size.
 func TestPlacementIsShown(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
-	at := o.pathOf("upload/" + o.staged(o.mine))
+	at := o.pathOf("upload/" + o.stageFile(o.inst))
 	w := o.get("issuer", at)
-	says(t, "blank", w, http.StatusOK, "As your settings say: a blank place on the page")
+	checkPage(t, "automatic placement", w, http.StatusOK, "As your settings say: a blank place on the page")
 	if body := w.Body.String(); !strings.Contains(body, `<svg class="spot" x=`) {
-		t.Error("the place is not drawn")
+		t.Error("the page does not show the frame of the stamp")
 	}
 	o.Exec(`INSERT INTO stamp_layouts (institution_id, width, height, box, updated_at) SELECT id, 595, 842, '[0.4,0.8,0.6,0.9]', 1 FROM institutions`)
-	says(t, "as before", o.get("issuer", at), http.StatusOK, "As your settings say: where it was on your last upload of this size")
+	checkPage(t, "the placement of the last upload", o.get("issuer", at), http.StatusOK, "As your settings say: where it was on your last upload of this size")
 	o.Exec(`UPDATE institutions SET placement = 'top-left'`)
-	says(t, "a corner", o.get("issuer", at), http.StatusOK, "As your settings say: top left")
-	says(t, "settings", o.get("owner", o.pathOf("settings/stamps")), http.StatusOK, "A blank place on the page", "The place you chose")
+	checkPage(t, "a placement in the settings", o.get("issuer", at), http.StatusOK, "As your settings say: top left")
+	checkPage(t, "the settings", o.get("owner", o.pathOf("settings/stamps")), http.StatusOK, "A blank place on the page", "The place you chose")
 }

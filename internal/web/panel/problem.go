@@ -17,8 +17,8 @@ import (
 	"github.com/certvault/certvault/internal/sheet"
 )
 
-// controlOf maps the fields of a certificate to the controls of all forms that ask for
-// them, and nouns to the names that people read.
+// controlOf maps the fields of a certificate to the controls of forms. nouns maps them to their
+// names in messages.
 var (
 	controlOf = map[cert.Field]string{
 		cert.FieldTitle: "certificate_title", cert.FieldName: "full_name", cert.FieldEmail: "applicant_email", cert.FieldIssueDate: "issue_date",
@@ -30,27 +30,28 @@ var (
 	}
 )
 
-// sentences maps each code to its message for people. {noun} is the field; {limit} and {detail} are
-// those of the problem. The messages that depend on the text are in say.
-var sentences = map[cert.Code]string{
-	cert.CodeNotText:             "The {noun} has a character that cannot be kept. Type it anew.",
+// messages maps a code to the message for people. {noun} is the name of the field, {limit} and
+// {detail} are the limit and the detail of the problem. Messages that depend on the text are in
+// problemMessage.
+var messages = map[cert.Code]string{
+	cert.CodeNotText:             "The {noun} has a character that cannot be stored. Type it again.",
 	cert.CodeRequired:            "The {noun} is missing.",
 	cert.CodeRefusedFile:         "{detail}",
 	cert.CodeDuplicate:           "There is a certificate with this e-mail, title and issue date already.",
 	cert.CodeUnchanged:           "This is the address that the certificate has.",
 	cert.CodeTooMany:             "At most {limit} certificates can be selected one by one.",
-	cert.CodeNotCertificate:      "What is selected is no certificate.",
+	cert.CodeNotCertificate:      "A selected item is not a certificate.",
 	batch.CodeUnknownFile:        "The file is not there any more. Add it again.",
 	bulkimport.CodeLostCharacter: "The {noun} has a character that was lost when the list was saved.",
 	bulkimport.CodeNoFile:        "No file with the name “{detail}” was uploaded.",
 	bulkimport.CodeSameRow:       "It is the same certificate as row {limit}.",
-	bulkimport.CodeLeftOut:       "It was in order, and left out by hand.",
+	bulkimport.CodeSkipped:       "It was valid, but it was skipped.",
 	bulkimport.CodeNoColumn:      "Choose one of the list's columns.",
 	bulkimport.CodeNoDefault:     "This cannot be the same for all rows.",
 	bulkimport.CodeNoOrder:       "Choose how dates are written.",
 }
 
-// unmapped are the messages for columns that a list needs and does not have.
+// unmapped are the messages for required meanings without a column.
 var unmapped = map[sheet.Column]string{
 	sheet.Title: "Choose the column with the certificate's title, or write the title that all of them have.",
 	sheet.Name:  "Choose the column with the full name, or the two with its parts.",
@@ -58,8 +59,8 @@ var unmapped = map[sheet.Column]string{
 	sheet.File:  "Choose the column with the name of the file.",
 }
 
-// say returns the message for a problem of a text.
-func say(p cert.Problem, text string) string {
+// problemMessage returns the message for a problem of a text.
+func problemMessage(p cert.Problem, text string) string {
 	text = strings.TrimSpace(text)
 	switch p.Code {
 	case cert.CodeTooLong:
@@ -76,12 +77,13 @@ func say(p cert.Problem, text string) string {
 		return "“" + text + "” is no date. Write it as 2026-06-30."
 	default:
 		return strings.NewReplacer("{noun}", nouns[p.Field], "{limit}", strconv.Itoa(p.Limit), "{detail}", p.Detail).
-			Replace(cmp.Or(sentences[p.Code], "The {noun} is not right."))
+			Replace(cmp.Or(messages[p.Code], "The {noun} is not right."))
 	}
 }
 
-// sayInList returns the message for a problem of a text from a list, where dates have more formats.
-func sayInList(p bulkimport.Problem, text string) string {
+// listMessage returns the message for a problem of a text from a list. Dates in a list may have
+// more formats than dates in a form.
+func listMessage(p bulkimport.Problem, text string) string {
 	switch p.Code {
 	case cert.CodeNotDate:
 		numbers := strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune("-/. ", r) })
@@ -94,12 +96,12 @@ func sayInList(p bulkimport.Problem, text string) string {
 	case bulkimport.CodeManyFiles:
 		return fmt.Sprintf("%d files have the name “%s”. Write it with its folder: “%s” or “%s”.", p.Limit, p.Detail, p.Paths[0], p.Paths[1])
 	default:
-		return say(p.Problem, text)
+		return problemMessage(p.Problem, text)
 	}
 }
 
-// sayRow returns the message for a problem of a row.
-func sayRow(row *bulkimport.Row, p bulkimport.Problem) string {
+// rowMessage returns the message for a problem of a row.
+func rowMessage(row *bulkimport.Row, p bulkimport.Problem) string {
 	if p.Field == cert.FieldFile && p.Code == cert.CodeRequired {
 		return "The row names no file."
 	}
@@ -107,48 +109,49 @@ func sayRow(row *bulkimport.Row, p bulkimport.Problem) string {
 	if of := p.Field.Of(&row.Text); of != nil {
 		text = *of
 	}
-	return sayInList(p, text)
+	return listMessage(p, text)
 }
 
-// sayResult returns the reason why a row became no certificate, "" for a row that did.
-func sayResult(r *bulkimport.Result) string {
+// resultMessage returns the reason why a row became no certificate, or "" if the row became a
+// certificate.
+func resultMessage(r *bulkimport.Result) string {
 	if len(r.Reasons) == 0 {
 		return r.Error
 	}
 	texts := make([]string, len(r.Reasons))
 	for i, p := range r.Reasons {
-		texts[i] = sayRow(r.Row, p)
+		texts[i] = rowMessage(r.Row, p)
 	}
 	return strings.Join(texts, " ")
 }
 
-// sayColumn returns the message for a problem of the meaning of a column. text is the value for
-// rows without one.
-func sayColumn(p bulkimport.Problem, form url.Values) (control, text string) {
+// columnMessage returns the message for a problem of the meaning of a column, and the control that
+// it belongs to.
+func columnMessage(p bulkimport.Problem, form url.Values) (control, text string) {
 	control = string(p.Column)
 	switch p.Code {
 	case cert.CodeRequired:
 		return control, unmapped[p.Column]
 	case bulkimport.CodeNoOrder:
-		return "dates", say(p.Problem, "")
+		return "dates", problemMessage(p.Problem, "")
 	case bulkimport.CodeAmbiguousDate:
-		return control, strings.Replace(sayInList(p, ""), "under Columns", "below", 1)
+		return control, strings.Replace(listMessage(p, ""), "under Columns", "below", 1)
 	default:
-		return control, sayInList(p, strings.TrimSpace(cmp.Or(form.Get("same_"+control), form.Get(control))))
+		return control, listMessage(p, strings.TrimSpace(cmp.Or(form.Get("same_"+control), form.Get(control))))
 	}
 }
 
-// worded returns an error whose problems have messages for people and the names of the form's
-// controls. Another error is returned unchanged.
-func worded(err error, form url.Values) error {
+// withMessages replaces the problems in err by messages for people, at the controls of the form. It
+// returns an error without problems unchanged.
+func withMessages(err error, form url.Values) error {
 	var bad fault.Fields
 	for _, p := range cert.ProblemsOf(err) {
 		control := controlOf[p.Field]
-		bad.Add(control, say(p, form.Get(control)))
+		bad.Add(control, problemMessage(p, form.Get(control)))
 	}
 	if problems, ok := errors.AsType[bulkimport.Problems](err); ok {
 		for _, p := range problems {
-			bad.Add(sayColumn(p, form))
+			bad.Add(columnMessage(p, form))
 		}
 	}
 	if bad.Len() == 0 {

@@ -7,18 +7,17 @@ import (
 	"github.com/certvault/certvault/internal/cert"
 )
 
-// TestProblemsForPeople checks the messages of problems that depend on the text, and that they
-// contain no wire names.
-func TestProblemsForPeople(t *testing.T) {
+// TestProblemMessages checks the messages of problems, which contain no field names of the API.
+func TestProblemMessages(t *testing.T) {
 	t.Parallel()
-	for _, one := range []struct {
+	for _, tc := range []struct {
 		field      cert.Field
 		text, want string
 	}{
 		{cert.FieldTitle, "BSc", ""},
 		{cert.FieldTitle, " ", "The title is missing."},
 		{cert.FieldName, "", "The name is missing."},
-		{cert.FieldName, "a\x00b", "The name has a character that cannot be kept. Type it anew."},
+		{cert.FieldName, "a\x00b", "The name has a character that cannot be stored. Type it again."},
 		{cert.FieldEmail, "", "The e-mail address is missing."},
 		{cert.FieldEmail, "ada.example.org", "This e-mail address has no @."},
 		{cert.FieldEmail, "ada@", "This is no e-mail address. It must look like name@example.org."},
@@ -29,11 +28,11 @@ func TestProblemsForPeople(t *testing.T) {
 		{cert.FieldReason, "", "The reason is missing."},
 	} {
 		got := ""
-		if _, problem := one.field.Check(one.text); problem != nil {
-			got = say(*problem, one.text)
+		if _, problem := tc.field.Check(tc.text); problem != nil {
+			got = problemMessage(*problem, tc.text)
 		}
-		if got != one.want {
-			t.Errorf("%s %q: %q, want %q", one.field, one.text, got, one.want)
+		if got != tc.want {
+			t.Errorf("%s %q: %q, want %q", tc.field, tc.text, got, tc.want)
 		}
 	}
 }

@@ -18,57 +18,57 @@ func TestRetention(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		o := newPanelTest(t, d)
-		taken, failed := o.upload(o.mine, "Ada Obi", "a.pdf"), o.upload(o.mine, "Ben Two", "refuse.pdf")
-		o.upload(o.mine, "Cy Three", "c.pdf")
-		o.settle()
-		if _, err := o.panel.Certs.Revoke(t.Context(), o.mine.ID, taken.UUID, cert.Revocation{Reason: "Issued in error."}); err != nil {
+		revoked, failed := o.upload(o.inst, "Ada Obi", "a.pdf"), o.upload(o.inst, "Ben Two", "refuse.pdf")
+		o.upload(o.inst, "Cy Three", "c.pdf")
+		o.processAll()
+		if _, err := o.panel.Certs.Revoke(t.Context(), o.inst.ID, revoked.UUID, cert.Revocation{Reason: "Issued in error."}); err != nil {
 			t.Fatal(err)
 		}
 		page := o.pathOf("settings/retention")
-		kept := func() account.Retention {
-			k, err := o.panel.Accounts.Retention(t.Context(), o.mine.ID)
+		saved := func() account.Retention {
+			k, err := o.panel.Accounts.Retention(t.Context(), o.inst.ID)
 			if err != nil {
 				t.Fatal(err)
 			}
 			return k
 		}
-		says(t, "first", o.get("admin", page), http.StatusOK, "Everything is kept for ever unless you say otherwise.")
-		says(t, "too few", o.post("admin", page, url.Values{"keep_failed": {"29"}, "keep_mail": {"4000"}}), http.StatusUnprocessableEntity, "from 30 to 3653")
-		says(t, "no number", o.post("admin", page, url.Values{"keep_failed": {"soon"}}), http.StatusUnprocessableEntity, "This must be a number of days")
+		checkPage(t, "the initial settings", o.get("admin", page), http.StatusOK, "Everything is kept for ever unless you say otherwise.")
+		checkPage(t, "values outside the limits", o.post("admin", page, url.Values{"keep_failed": {"29"}, "keep_mail": {"4000"}}), http.StatusUnprocessableEntity, "from 30 to 3653")
+		checkPage(t, "an invalid number", o.post("admin", page, url.Values{"keep_failed": {"soon"}}), http.StatusUnprocessableEntity, "This must be a number of days")
 		form := url.Values{"keep_failed": {"30"}, "keep_revoked": {"60"}, "keep_mail": {""}}
 		o.Advance(31 * 24 * time.Hour)
-		says(t, "asked", o.post("admin", page, form), http.StatusOK, "Let old data of Northern & Western University end?", "This would remove now, for good:",
+		checkPage(t, "the page that asks for confirmation", o.post("admin", page, form), http.StatusOK, "Let old data of Northern & Western University end?", "This would remove now, for good:",
 			"1 failed certificate, older than 30 days", "No file of a revoked certificate now; later those of each after 60 days")
 		form.Set("confirm", "northern")
-		says(t, "wrong name", o.post("admin", page, form), http.StatusUnprocessableEntity, "Type the name of the institution")
-		if kept() != (account.Retention{}) {
-			t.Errorf("kept unconfirmed: %+v", kept())
+		checkPage(t, "a wrong confirmation", o.post("admin", page, form), http.StatusUnprocessableEntity, "Type the name of the institution")
+		if saved() != (account.Retention{}) {
+			t.Errorf("a retention period without confirmation was saved: %+v", saved())
 		}
 		form.Set("confirm", "Northern & Western University")
-		says(t, "kept", o.redirects(t, "admin", o.post("admin", page, form), page), http.StatusOK, "The settings were kept.")
-		if kept() != (account.Retention{Failed: 30, Revoked: 60}) || !o.recorded(audit.InstitutionChanged) {
-			t.Errorf("kept %+v", kept())
+		checkPage(t, "saved settings", o.followRedirect(t, "admin", o.post("admin", page, form), page), http.StatusOK, "The settings were kept.")
+		if saved() != (account.Retention{Failed: 30, Revoked: 60}) || !o.hasAuditEntry(audit.InstitutionChanged) {
+			t.Errorf("the saved retention periods are %+v", saved())
 		}
-		// A change that shortens no retention period asks for no confirmation.
-		o.redirects(t, "admin", o.post("admin", page, url.Values{"keep_failed": {"90"}, "keep_revoked": {"60"}}), page)
-		o.redirects(t, "admin", o.post("admin", page, url.Values{"keep_revoked": {"60"}}), page)
-		if kept() != (account.Retention{Revoked: 60}) {
-			t.Errorf("kept %+v", kept())
+		// A change that shortens no retention period needs no confirmation.
+		o.followRedirect(t, "admin", o.post("admin", page, url.Values{"keep_failed": {"90"}, "keep_revoked": {"60"}}), page)
+		o.followRedirect(t, "admin", o.post("admin", page, url.Values{"keep_revoked": {"60"}}), page)
+		if saved() != (account.Retention{Revoked: 60}) {
+			t.Errorf("the saved retention periods are %+v", saved())
 		}
 		o.Advance(30 * 24 * time.Hour)
 		if err := o.panel.Certs.SweepExpired(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		at := o.pathOf("certificates/" + taken.UUID)
+		at := o.pathOf("certificates/" + revoked.UUID)
 		w := o.get("auditor", at)
-		says(t, "ended", w, http.StatusOK, "The files ended", "The record and both digests stay", "Removed the files of a revoked certificate", "By Certvault", "Revoked on ")
-		if hrefs := w.Body.String(); contains(hrefs, "/verified.pdf", "/original\"", "/page.png") {
-			t.Error("files that have ended are offered")
+		checkPage(t, "a certificate whose files were deleted", w, http.StatusOK, "The files ended", "The record and both digests stay", "Removed the files of a revoked certificate", "By Certvault", "Revoked on ")
+		if body := w.Body.String(); contains(body, "/verified.pdf", "/original\"", "/page.png") {
+			t.Error("the page links to deleted files")
 		}
 		for _, name := range []string{"/verified.pdf", "/original", "/page.png"} {
-			says(t, name, o.get("auditor", at+name), http.StatusGone, "The files of this certificate have ended")
+			checkPage(t, name, o.get("auditor", at+name), http.StatusGone, "The files of this certificate have ended")
 		}
-		says(t, "failed stays", o.get("auditor", o.pathOf("certificates/"+failed.UUID)), http.StatusOK, "Ben Two")
+		checkPage(t, "a failed certificate", o.get("auditor", o.pathOf("certificates/"+failed.UUID)), http.StatusOK, "Ben Two")
 	})
 }
 

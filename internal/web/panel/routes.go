@@ -7,7 +7,7 @@ import (
 	"github.com/certvault/certvault/internal/web/body"
 )
 
-// Handler serves a page to a person who may see it.
+// Handler handles a request of a person who may open the page.
 type Handler func(w http.ResponseWriter, r *http.Request, v *Visit) error
 
 // scope is the audience of a route.
@@ -20,28 +20,29 @@ const (
 	ofPerson
 	// ofOperator is for operators of the installation.
 	ofOperator
-	// ofAnybody checks nothing; the handler does.
-	ofAnybody
+	// ofEveryone is for all visitors. Handlers of such routes check access themselves.
+	ofEveryone
 )
 
-// route is a line in the table of routes.
+// route is an entry of the table of routes.
 type route struct {
 	// pattern is the method and path. {institution} in it is a slug.
 	pattern string
 	// may is the permission that the member needs. If it is empty, every member has access.
 	may     account.Permission
 	handler Handler
-	// recent requires a recent sign-in. It is set where secrets are shown or made.
+	// recent requires a recent sign-in. It is set for pages that show or create secrets or that
+	// change access.
 	recent bool
 	scope  scope
-	// hidden keeps a route that only redirects out of the navigation.
+	// hidden excludes a route that only redirects from the navigation.
 	hidden bool
 	// limits bounds a multipart form, which the handler reads itself. Without limits,
 	// the form is URL-encoded, and it is parsed before the handler is called.
 	limits *body.Limits
 }
 
-// routes is the table of all pages: requirements, permission and handler.
+// routes returns the routes for the start page, certificates, uploads, tokens and webhooks.
 func (p *Panel) routes() []route {
 	return []route{
 		{pattern: "GET /panel", handler: p.start, scope: ofPerson},

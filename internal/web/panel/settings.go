@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	// maxLogoForm bounds the form with a logo, which is at most 1 MB itself.
+	// maxLogoForm is the maximum size in bytes of the form with a logo. The logo has at most 1 MB.
 	maxLogoForm = 2 << 20
 )
 
@@ -36,7 +36,7 @@ var settingsTabs = []settingsTab{
 	{"settings/stamps", "QR code and files"}, {"settings/retention", "Retention"}, {"settings/keys", "Signing key"},
 }
 
-// settingsPage is the part that all pages of settings share.
+// settingsPage is the data that all pages of settings share.
 type settingsPage struct {
 	Visit *Visit
 	// Current is the path of the page.
@@ -54,15 +54,15 @@ type institutionSettings struct {
 	// Language is the language of mail to people who have not chosen one.
 	Language  string
 	Languages []*locale.Language
-	// Colour is the text as typed. Look is the preview of this colour or of the saved one; Tried
-	// reports that it is not saved yet.
-	Colour string
-	Look   *colourView
-	Tried  bool
+	// Colour is the submitted or saved colour. Preview is the preview of this colour. Unsaved
+	// reports whether the colour is not saved.
+	Colour  string
+	Preview *colourView
+	Unsaved bool
 }
 
 func (p *Panel) institutionPage(r *http.Request, v *Visit) (*institutionSettings, error) {
-	face, err := p.Accounts.PublicProfile(r.Context(), v.Institution().ID)
+	profile, err := p.Accounts.PublicProfile(r.Context(), v.Institution().ID)
 	if err != nil {
 		return nil, err
 	}
@@ -71,12 +71,12 @@ func (p *Panel) institutionPage(r *http.Request, v *Visit) (*institutionSettings
 		return nil, err
 	}
 	return &institutionSettings{
-		settingsPage: settingsPage{v, "settings"}, Profile: face, Name: face.Name, Language: language, Languages: p.Site.Catalog().Languages(),
-		Colour: face.Colour, Look: viewColour(face.Colour),
+		settingsPage: settingsPage{v, "settings"}, Profile: profile, Name: profile.Name, Language: language, Languages: p.Site.Catalog().Languages(),
+		Colour: profile.Colour, Preview: viewColour(profile.Colour),
 	}, nil
 }
 
-// settings shows name, colour and logo.
+// settings shows the name, the colour and the logo.
 func (p *Panel) settings(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	s, err := p.institutionPage(r, v)
 	if err != nil {
@@ -153,11 +153,11 @@ type publicSettings struct {
 
 // publicSettings shows the public profile.
 func (p *Panel) publicSettings(w http.ResponseWriter, r *http.Request, v *Visit) error {
-	face, err := p.Accounts.PublicProfile(r.Context(), v.Institution().ID)
+	profile, err := p.Accounts.PublicProfile(r.Context(), v.Institution().ID)
 	if err != nil {
 		return err
 	}
-	return p.draw(w, r, "settings_public.html", &publicSettings{settingsPage{v, "settings/public"}, face, face.Public})
+	return p.draw(w, r, "settings_public.html", &publicSettings{settingsPage{v, "settings/public"}, profile, profile.Public})
 }
 
 // setPublic saves the public profile.
@@ -170,19 +170,19 @@ func (p *Panel) setPublic(w http.ResponseWriter, r *http.Request, v *Visit) erro
 	if err == nil {
 		return p.redirect(w, r, v, "settings/public", "settings_kept")
 	}
-	face, e := p.Accounts.PublicProfile(r.Context(), v.Institution().ID)
+	profile, e := p.Accounts.PublicProfile(r.Context(), v.Institution().ID)
 	if e != nil {
 		return e
 	}
-	return p.showAgain(w, r, "settings_public.html", &publicSettings{settingsPage{v, "settings/public"}, face, public}, err)
+	return p.showAgain(w, r, "settings_public.html", &publicSettings{settingsPage{v, "settings/public"}, profile, public}, err)
 }
 
 type stampSettings struct {
 	settingsPage
 
 	Placement seal.Mode
-	// Page and Box are as typed. Box contains the edges of the box in percent of the page, from its
-	// top left.
+	// Page and Box are the submitted texts. Box contains the edges of the box in percent of the
+	// page, from its top left corner.
 	Page         string
 	Box          [4]string
 	RefuseActive bool
@@ -205,7 +205,7 @@ var placements = []struct {
 	Mode               seal.Mode
 	Label, Description string
 }{
-	{seal.Auto, modes[seal.Auto], "The vault looks for room that nothing is printed on, and takes the same place again on the next file of the same size."},
+	{seal.Auto, modes[seal.Auto], "The vault chooses a blank area, and uses the same place on the next file of the same size."},
 	{seal.BottomRight, "Bottom right", "A strip below the page where the corner is not blank."},
 	{seal.BottomLeft, "Bottom left", ""},
 	{seal.TopRight, "Top right", ""},
@@ -271,16 +271,16 @@ func (p *Panel) setStamps(w http.ResponseWriter, r *http.Request, v *Visit) erro
 	return p.redirect(w, r, v, "settings/stamps", "settings_kept")
 }
 
-// within reports whether two edges are on the page, in this order.
+// within reports whether two edges are on the page and in this order.
 func within(from, to float64) bool { return 0 <= from && from < to && to <= 1 }
 
-// percent parses a percentage as people type it.
+// percent parses a percentage with a decimal point or comma, and with or without a percent sign.
 func percent(text string) (float64, error) {
 	text = strings.TrimSuffix(strings.TrimSpace(strings.ReplaceAll(text, ",", ".")), "%")
 	return strconv.ParseFloat(strings.TrimSpace(text), 64)
 }
 
-// keyRow is the certificate of a key as the page shows it.
+// keyRow is the X.509 certificate of a key as the page shows it.
 type keyRow struct {
 	Kind, Name, Issuer, Fingerprint string
 	From, Until                     time.Time
@@ -291,7 +291,7 @@ type keyRow struct {
 }
 
 var keyKinds = map[authority.Kind]string{
-	authority.Issued: "Made by this vault", authority.Imported: "Brought along", authority.Program: "Held by a program",
+	authority.Issued: "Made by this vault", authority.Imported: "Imported", authority.Program: "Held by a program",
 }
 
 func (p *Panel) keyRow(kind string, chain []*x509.Certificate) keyRow {
@@ -305,7 +305,8 @@ func (p *Panel) keyRow(kind string, chain []*x509.Certificate) keyRow {
 type keySettings struct {
 	settingsPage
 
-	// Key is the current signing key, nil if none can be read. Why is the reason for that.
+	// Key is the current signing key, or nil if it cannot be read. Why is the reason in that case.
+	// Past are the earlier keys.
 	Key   *keyRow
 	Why   string
 	Past  []keyRow
@@ -325,7 +326,7 @@ func (p *Panel) keyPage(v *Visit) (*keySettings, error) {
 	s := &keySettings{settingsPage: settingsPage{v, "settings/keys"}}
 	roots, err := p.Keys.Roots()
 	if err != nil {
-		return nil, fmt.Errorf("reading the roots: %w", err)
+		return nil, fmt.Errorf("reading the root certificates: %w", err)
 	}
 	for _, c := range roots {
 		s.Roots = append(s.Roots, p.keyRow("", []*x509.Certificate{c}))
@@ -349,7 +350,7 @@ func (p *Panel) keyPage(v *Visit) (*keySettings, error) {
 	return s, nil
 }
 
-// askRotateKey asks for confirmation before a new key is made.
+// askRotateKey asks for confirmation before a new key is created.
 func (p *Panel) askRotateKey(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	s, err := p.keyPage(v)
 	if err != nil {
@@ -358,7 +359,7 @@ func (p *Panel) askRotateKey(w http.ResponseWriter, r *http.Request, v *Visit) e
 	return p.draw(w, r, "key_rotate.html", s)
 }
 
-// rotateKey makes a new signing key.
+// rotateKey creates a new signing key.
 func (p *Panel) rotateKey(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	if err := p.RotateKey(r.Context(), v.Institution()); err != nil {
 		if f, ok := errors.AsType[*authority.Fault](err); ok {

@@ -19,17 +19,17 @@ import (
 	"github.com/certvault/certvault/internal/web/page"
 )
 
-// tryMailTime bounds the sending of a test message.
-const tryMailTime = 20 * time.Second
+// testMailTime is the time limit for sending a test message.
+const testMailTime = 20 * time.Second
 
-// setupForm is the set-up page.
+// setupForm is the data of the set-up page.
 type setupForm struct {
 	Token                 string
 	OwnerName, OwnerEmail string
 	Name, Prefix          string
-	// Outbox is the folder in which mail stays, empty if mail is sent.
+	// Outbox is the folder for mail if no mail server is configured, and empty otherwise.
 	BaseURL, Outbox string
-	// Elsewhere is the address at which the page was opened if it is not the vault's own.
+	// Elsewhere is the address at which the page was opened, if it differs from BaseURL.
 	Elsewhere string
 	Mail      *mailResult
 }
@@ -39,9 +39,9 @@ type mailResult struct {
 	To, Problem string
 }
 
-// atSetup admits only requests with the set-up link, from this machine unless the operator allows
-// others.
-func (p *Panel) atSetup(w http.ResponseWriter, r *http.Request) (*setupForm, error) {
+// checkSetup returns the form of a request with a valid set-up link, and page.ErrUnknown for other
+// requests. Requests from other machines must be allowed by the configuration.
+func (p *Panel) checkSetup(w http.ResponseWriter, r *http.Request) (*setupForm, error) {
 	w.Header().Set("Referrer-Policy", "no-referrer")
 	if !p.SetupRemote && !web.Client(r).IsLoopback() {
 		return nil, page.ErrUnknown
@@ -70,9 +70,9 @@ func (p *Panel) atSetup(w http.ResponseWriter, r *http.Request) (*setupForm, err
 	return f, nil
 }
 
-// setup shows the page of the link that the server prints at the start.
+// setup shows the page of the link that the server prints when it starts.
 func (p *Panel) setup(w http.ResponseWriter, r *http.Request, _ *Visit) error {
-	f, err := p.atSetup(w, r)
+	f, err := p.checkSetup(w, r)
 	if err != nil {
 		return err
 	}
@@ -81,7 +81,7 @@ func (p *Panel) setup(w http.ResponseWriter, r *http.Request, _ *Visit) error {
 
 // trySetupMail sends a message to the owner's address and reports the result.
 func (p *Panel) trySetupMail(w http.ResponseWriter, r *http.Request, _ *Visit) error {
-	f, err := p.atSetup(w, r)
+	f, err := p.checkSetup(w, r)
 	if err != nil {
 		return err
 	}
@@ -97,12 +97,12 @@ func (p *Panel) trySetupMail(w http.ResponseWriter, r *http.Request, _ *Visit) e
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), tryMailTime)
+	ctx, cancel := context.WithTimeout(r.Context(), testMailTime)
 	defer cancel()
 	f.Mail = &mailResult{To: email.Text}
-	if err := p.TryMail(ctx, m); err != nil {
-		// The person who sets up the vault can fix the configuration, so show the server's
-		// response.
+	if err := p.SendTestMail(ctx, m); err != nil {
+		// Show the response of the mail server, because the person who sets up the vault can
+		// correct the configuration.
 		f.Mail.Problem = err.Error()
 	}
 	return p.draw(w, r, "setup.html", f)
@@ -110,7 +110,7 @@ func (p *Panel) trySetupMail(w http.ResponseWriter, r *http.Request, _ *Visit) e
 
 // setUp creates the first institution and its owner, and signs the owner in.
 func (p *Panel) setUp(w http.ResponseWriter, r *http.Request, _ *Visit) error {
-	f, err := p.atSetup(w, r)
+	f, err := p.checkSetup(w, r)
 	if err != nil {
 		return err
 	}
@@ -133,13 +133,13 @@ func (p *Panel) setUp(w http.ResponseWriter, r *http.Request, _ *Visit) error {
 	}); err != nil {
 		return err
 	}
-	p.SignIn.Enter(w, entry)
+	p.SignIn.SetSession(w, entry)
 	return p.view.Redirect(w, r, "/panel/"+inst.Slug, "set_up")
 }
 
-// makeKeys makes the signing key of a new institution. If that fails, a periodic task tries again.
+// makeKeys creates the signing key of a new institution. If that fails, a periodic job tries again.
 func (p *Panel) makeKeys(r *http.Request) {
-	if err := p.MakeKeys(audit.WithActor(r.Context(), audit.Certvault)); err != nil {
-		p.Log.ErrorContext(r.Context(), "a signing key cannot be made", slog.String("request_id", web.RequestID(r)), slog.Any("error", err))
+	if err := p.CreateKeys(audit.WithActor(r.Context(), audit.Certvault)); err != nil {
+		p.Log.ErrorContext(r.Context(), "a signing key could not be created", slog.String("request_id", web.RequestID(r)), slog.Any("error", err))
 	}
 }

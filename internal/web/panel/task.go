@@ -10,30 +10,30 @@ import (
 	"github.com/certvault/certvault/internal/task"
 )
 
-// resultsOnAPage is the number of results of a task that a page shows.
-const resultsOnAPage = 50
+// resultsPerPage is the number of results of a task on one page.
+const resultsPerPage = 50
 
 // taskView is a task as pages show it.
 type taskView struct {
 	*task.Task
 
 	Visit *Visit
-	// Outcome limits the results to one; empty is all.
+	// Outcome selects the results with this outcome. If it is empty, all results are shown.
 	Outcome task.Outcome
 	Results []*task.Result
 	Tabs    []tab
-	// Prev and Next are the addresses of the pages around this one, empty if there is
-	// none.
+	// Prev and Next are the addresses of the previous and the next page, or "".
 	Prev, Next string
 }
 
-// Retries reports whether the task retries certificates. It revokes them otherwise.
+// Retries reports whether the task retries certificates. Otherwise it revokes certificates.
 func (t *taskView) Retries() bool { return t.Kind == task.Retry }
 
 // Path returns the address of the task.
 func (t *taskView) Path() string { return t.Visit.Path("tasks/" + t.UUID) }
 
-// at returns the address of the results before or after one.
+// at returns the address of the results with an outcome. side is "before" or "after" the result
+// with the number, or "" for the first page.
 func (t *taskView) at(outcome task.Outcome, side string, number int64) string {
 	q := url.Values{}
 	if outcome != "" {
@@ -66,12 +66,12 @@ func (p *Panel) tasks(w http.ResponseWriter, r *http.Request, v *Visit) error {
 
 // task shows the progress of a task and its results.
 func (p *Panel) task(w http.ResponseWriter, r *http.Request, v *Visit) error {
-	one, err := p.Tasks.Task(r.Context(), v.Institution().ID, r.PathValue("task"))
+	found, err := p.Tasks.Task(r.Context(), v.Institution().ID, r.PathValue("task"))
 	if err != nil {
 		return err
 	}
-	asked := r.URL.Query()
-	t := &taskView{Task: one, Visit: v, Outcome: task.Outcome(asked.Get("show"))}
+	query := r.URL.Query()
+	t := &taskView{Task: found, Visit: v, Outcome: task.Outcome(query.Get("show"))}
 	if !slices.Contains(task.Outcomes, t.Outcome) {
 		t.Outcome = ""
 	}
@@ -83,16 +83,16 @@ func (p *Panel) task(w http.ResponseWriter, r *http.Request, v *Visit) error {
 		outcome task.Outcome
 		label   string
 		n       int
-	}{{"", "All", one.Total()}, {task.Succeeded, done, one.Succeeded}, {task.Skipped, "Skipped", one.Skipped}, {task.Failed, "Failed", one.Failed}} {
+	}{{"", "All", found.Total()}, {task.Succeeded, done, found.Succeeded}, {task.Skipped, "Skipped", found.Skipped}, {task.Failed, "Failed", found.Failed}} {
 		t.Tabs = append(t.Tabs, tab{Label: o.label, Path: t.at(o.outcome, "", 0), Count: strconv.Itoa(o.n), Current: o.outcome == t.Outcome})
 	}
-	if err := p.fillTask(r, t, asked); err != nil {
+	if err := p.fillTask(r, t, query); err != nil {
 		return err
 	}
 	return p.draw(w, r, "task.html", t)
 }
 
-// taskEvents sends the progress of a task as events.
+// taskEvents streams the progress of a task as server-sent events.
 func (p *Panel) taskEvents(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	if _, err := p.Tasks.Task(r.Context(), v.Institution().ID, r.PathValue("task")); err != nil {
 		return err
@@ -112,26 +112,26 @@ func (p *Panel) taskEvents(w http.ResponseWriter, r *http.Request, v *Visit) err
 	})
 }
 
-// fillTask reads the results that the address asks for.
-func (p *Panel) fillTask(r *http.Request, t *taskView, asked url.Values) error {
-	q := task.ResultQuery{Outcome: t.Outcome, Limit: resultsOnAPage + 1}
-	q.After, _ = strconv.ParseInt(asked.Get("after"), 10, 64) // anything else starts with the first
-	q.Before, _ = strconv.ParseInt(asked.Get("before"), 10, 64)
+// fillTask reads the page of results that the query selects.
+func (p *Panel) fillTask(r *http.Request, t *taskView, query url.Values) error {
+	q := task.ResultQuery{Outcome: t.Outcome, Limit: resultsPerPage + 1}
+	q.After, _ = strconv.ParseInt(query.Get("after"), 10, 64) // with an invalid number, the page shows the first results
+	q.Before, _ = strconv.ParseInt(query.Get("before"), 10, 64)
 	list, err := p.Tasks.Results(r.Context(), t.Task, q)
-	if err == nil && q.Before > 0 && len(list) <= resultsOnAPage {
-		// Too few results are before it for a page, so the first page is shown.
+	if err == nil && q.Before > 0 && len(list) <= resultsPerPage {
+		// Fewer results than a page precede that result, so show the first page.
 		q.Before, q.After = 0, 0
 		list, err = p.Tasks.Results(r.Context(), t.Task, q)
 	}
 	if err != nil {
 		return err
 	}
-	more := len(list) > resultsOnAPage
+	more := len(list) > resultsPerPage
 	switch {
 	case more && q.Before > 0:
 		list = list[1:]
 	case more:
-		list = list[:resultsOnAPage]
+		list = list[:resultsPerPage]
 	}
 	if t.Results = list; len(list) == 0 {
 		return nil
@@ -145,14 +145,14 @@ func (p *Panel) fillTask(r *http.Request, t *taskView, asked url.Values) error {
 	return nil
 }
 
-// taskCSV sends the results of a task as CSV.
+// taskCSV sends the results of a task as a CSV file.
 func (p *Panel) taskCSV(w http.ResponseWriter, r *http.Request, v *Visit) error {
-	one, err := p.Tasks.Task(r.Context(), v.Institution().ID, r.PathValue("task"))
+	found, err := p.Tasks.Task(r.Context(), v.Institution().ID, r.PathValue("task"))
 	if err != nil {
 		return err
 	}
 	if err := download(w, "text/csv; charset=utf-8", "results.csv"); err != nil {
 		return err
 	}
-	return p.whole(r, p.Tasks.WriteResults(r.Context(), one, w))
+	return p.finishStream(r, p.Tasks.WriteResults(r.Context(), found, w))
 }

@@ -10,27 +10,28 @@ import (
 	"github.com/certvault/certvault/internal/sheet"
 )
 
-// The page on which a bulk upload begins offers an empty list to members who may upload.
+// The page on which a bulk upload begins links to an empty list. Only members who may upload can
+// download the list.
 func TestTemplateOfAList(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
 	start := o.get("issuer", o.pathOf("bulk"))
 	for text, mediaType := range map[string]string{"Excel": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet", "CSV": "text/csv"} {
-		w := o.get("issuer", o.follow(start, text))
+		w := o.get("issuer", o.linkTo(start, text))
 		h := w.Header()
 		if w.Code != http.StatusOK || !strings.HasPrefix(h.Get("Content-Type"), mediaType) || !strings.HasPrefix(h.Get("Content-Disposition"), "attachment") {
-			t.Errorf("%s: %d, %v", text, w.Code, h)
+			t.Errorf("%s: status = %d, want 200; header %v", text, w.Code, h)
 		}
 		content := w.Body.Bytes()
 		if text == "CSV" {
 			content = append(content, "BSc,Ada Obi,ada@example.org,obi.pdf\r\n"...)
 			table, err := sheet.Read(t.Context(), bytes.NewReader(content))
 			if err != nil || len(table.Rows) != 1 || len(sheet.DetectColumns(table.Header)) != len(table.Header) {
-				t.Errorf("%+v, %v", table, err)
+				t.Errorf("the CSV template with a row is read as %+v, %v", table, err)
 			}
 		}
 		if w := o.get("auditor", o.pathOf("bulk/template.xlsx")); w.Code != http.StatusForbidden {
-			t.Errorf("an auditor is answered %d", w.Code)
+			t.Errorf("the template for an auditor: status = %d, want 403", w.Code)
 		}
 	}
 }

@@ -16,11 +16,11 @@ var errNoToken = fault.New(fault.NotFound, "This institution has no such token."
 type tokenRow struct {
 	*token.Token
 
-	// State is active, ends (within a week), ended or revoked.
+	// State is "active", "ends" (it expires within a week), "ended" or "revoked".
 	State string
 }
 
-// endsSoon is the time before its end from which a token is marked.
+// endsSoon is how long before its expiry a token is marked.
 const endsSoon = 7 * 24 * time.Hour
 
 func (p *Panel) tokenRow(t *token.Token) tokenRow {
@@ -42,13 +42,13 @@ func (t tokenRow) Open() bool { return t.State == "active" || t.State == "ends" 
 type tokenList struct {
 	Visit *Visit
 	Rows  []tokenRow
-	// Ended is set if the page shows the tokens that no longer work.
+	// Ended reports whether the page lists the tokens that are no longer usable.
 	Ended bool
-	// Active and Over are the numbers of usable and ended tokens.
+	// Active is the number of usable tokens, EndedCount the number of expired and revoked tokens.
 	Active, EndedCount int
 }
 
-// tokens lists the usable tokens or the ended ones.
+// tokens lists the usable tokens, or the expired and revoked tokens.
 func (p *Panel) tokens(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	all, err := p.Tokens.List(r.Context(), v.Institution().ID)
 	if err != nil {
@@ -69,7 +69,7 @@ func (p *Panel) tokens(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	return p.draw(w, r, "tokens.html", list)
 }
 
-// tokenOf returns the token that the path names. A token of another institution is not found.
+// tokenOf returns the token in the path. A token of another institution is not found.
 func (p *Panel) tokenOf(r *http.Request, v *Visit) (tokenRow, error) {
 	id, err := strconv.ParseInt(r.PathValue("token"), 10, 64)
 	if err != nil {
@@ -82,15 +82,16 @@ func (p *Panel) tokenOf(r *http.Request, v *Visit) (tokenRow, error) {
 	return p.tokenRow(t), nil
 }
 
-// tokenAsk is the page that asks for confirmation before a token is rotated or revoked.
-type tokenAsk struct {
+// tokenConfirmation is the data of the page that asks for confirmation before a token is rotated or
+// revoked.
+type tokenConfirmation struct {
 	Visit *Visit
 	Token tokenRow
 	// Overlap is the chosen overlap.
 	Overlap string
 }
 
-// overlap is how long the old token of a rotation stays usable.
+// overlap is a choice of how long the old token stays usable after a rotation.
 type overlap struct {
 	Value, Label string
 	Time         time.Duration
@@ -100,11 +101,11 @@ var overlaps = []overlap{
 	{"0", "It ends at once", 0}, {"1h", "One hour", time.Hour}, {"24h", "One day", 24 * time.Hour}, {"7d", "One week", 7 * 24 * time.Hour},
 }
 
-// usualOverlap is the default.
-const usualOverlap = "24h"
+// defaultOverlap is the value of the overlap that is chosen initially.
+const defaultOverlap = "24h"
 
-// Overlaps returns the choices of an overlap.
-func (tokenAsk) Overlaps() []overlap { return overlaps }
+// Overlaps returns the choices of the overlap.
+func (tokenConfirmation) Overlaps() []overlap { return overlaps }
 
 // askRotateToken asks for the overlap of a rotation.
 func (p *Panel) askRotateToken(w http.ResponseWriter, r *http.Request, v *Visit) error {
@@ -112,26 +113,26 @@ func (p *Panel) askRotateToken(w http.ResponseWriter, r *http.Request, v *Visit)
 	if err != nil {
 		return err
 	}
-	return p.draw(w, r, "token_rotate.html", tokenAsk{v, t, usualOverlap})
+	return p.draw(w, r, "token_rotate.html", tokenConfirmation{v, t, defaultOverlap})
 }
 
-// rotateToken makes the successor of a token and shows it once.
+// rotateToken creates the successor of a token and shows its secret once.
 func (p *Panel) rotateToken(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	t, err := p.tokenOf(r, v)
 	if err != nil {
 		return err
 	}
-	ask := tokenAsk{v, t, r.PostForm.Get("overlap")}
-	i := slices.IndexFunc(overlaps, func(o overlap) bool { return o.Value == ask.Overlap })
+	c := tokenConfirmation{v, t, r.PostForm.Get("overlap")}
+	i := slices.IndexFunc(overlaps, func(o overlap) bool { return o.Value == c.Overlap })
 	if i < 0 {
-		return p.showAgain(w, r, "token_rotate.html", ask, fault.OfField("overlap", "Choose how long the old token works on."))
+		return p.showAgain(w, r, "token_rotate.html", c, fault.OfField("overlap", "Choose how long the old token stays valid."))
 	}
-	made, secret, old, err := p.Tokens.Rotate(r.Context(), v.Institution().ID, t.ID, overlaps[i].Time)
+	created, secret, old, err := p.Tokens.Rotate(r.Context(), v.Institution().ID, t.ID, overlaps[i].Time)
 	if err != nil {
-		return p.showAgain(w, r, "token_rotate.html", ask, err)
+		return p.showAgain(w, r, "token_rotate.html", c, err)
 	}
-	before := p.tokenRow(old)
-	return p.draw(w, r, "token_made.html", madeToken{Visit: v, Token: p.tokenRow(made), Secret: secret, Try: p.tryLine(made, secret), Old: &before})
+	oldRow := p.tokenRow(old)
+	return p.draw(w, r, "token_made.html", createdToken{Visit: v, Token: p.tokenRow(created), Secret: secret, Command: p.curlExample(created, secret), Old: &oldRow})
 }
 
 // askRevokeToken asks for confirmation before a token is revoked.
@@ -140,7 +141,7 @@ func (p *Panel) askRevokeToken(w http.ResponseWriter, r *http.Request, v *Visit)
 	if err != nil {
 		return err
 	}
-	return p.draw(w, r, "token_revoke.html", tokenAsk{Visit: v, Token: t})
+	return p.draw(w, r, "token_revoke.html", tokenConfirmation{Visit: v, Token: t})
 }
 
 // revokeToken revokes a token.

@@ -17,23 +17,23 @@ var secretRule = regexp.MustCompile(`cvt_[0-9A-Za-z]{36}`)
 func TestTokenIsShownOnce(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
-	says(t, "empty", o.get("developer", "/panel/nwu/tokens"), http.StatusOK, "No tokens yet", "Make the first token")
+	checkPage(t, "an empty list", o.get("developer", "/panel/nwu/tokens"), http.StatusOK, "No tokens yet", "Make the first token")
 	w := o.post("developer", "/panel/nwu/tokens", url.Values{
 		"name": {"Student <system>"}, "permissions": {string(token.VaultList), string(token.VaultCreate)}, "end": {"30"},
 	})
-	says(t, "made", w, http.StatusOK, "Student <system>", "not shown again", "curl \"https://vault.example/business/certificate-vault?per_page=5\"")
+	checkPage(t, "a new token", w, http.StatusOK, "Student <system>", "not shown again", "curl \"https://vault.example/business/certificate-vault?per_page=5\"")
 	secret := secretRule.FindString(w.Body.String())
-	made, inst, err := o.panel.Tokens.Authenticate(t.Context(), secret)
-	if err != nil || inst.ID != o.mine.ID || !made.Has(token.VaultCreate) || made.Has(token.VaultRevoke) || !made.ExpiresAt.Equal(o.Now().AddDate(0, 0, 30)) {
-		t.Fatalf("%+v, %v", made, err)
+	created, inst, err := o.panel.Tokens.Authenticate(t.Context(), secret)
+	if err != nil || inst.ID != o.inst.ID || !created.Has(token.VaultCreate) || created.Has(token.VaultRevoke) || !created.ExpiresAt.Equal(o.Now().AddDate(0, 0, 30)) {
+		t.Fatalf("the new token is %+v, %v", created, err)
 	}
 	if strings.Contains(w.Body.String(), "<system>") {
-		t.Error("a name became markup")
+		t.Error("the page contains the unescaped name")
 	}
 	w = o.get("developer", "/panel/nwu/tokens")
-	says(t, "list", w, http.StatusOK, "Student <system>", made.Hint, "2 permissions", "never", "in 30 days", "Active")
+	checkPage(t, "the list of tokens", w, http.StatusOK, "Student <system>", created.Hint, "2 permissions", "never", "in 30 days", "Active")
 	if strings.Contains(w.Body.String(), secret) || strings.Contains(o.log.String(), secret) {
-		t.Error("the secret is shown a second time")
+		t.Error("the list or the log contains the secret")
 	}
 }
 
@@ -41,7 +41,7 @@ func TestProblemsOfATokenForm(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
 	w := o.post("owner", "/panel/nwu/tokens", url.Values{"name": {" "}, "permissions": {"batch:list", "no:such"}, "end": {"date"}, "date": {"2020-01-01"}})
-	says(t, "problems", w, http.StatusUnprocessableEntity, "Please check what you entered", "The name must have", "There is no permission", "The end must be in the future")
+	checkPage(t, "an invalid form", w, http.StatusUnprocessableEntity, "Please check what you entered", "The name must have", "There is no permission", "The end must be in the future")
 	body := w.Body.String()
 	for _, want := range []string{
 		`<a href="#name">`, `<a href="#permissions">`, `<a href="#date">`, `id="date-problem"`, `aria-invalid="true" aria-describedby="date-problem date-hint"`,
@@ -56,25 +56,25 @@ func TestProblemsOfATokenForm(t *testing.T) {
 		"nothing": {},
 	} {
 		if w := o.post("owner", "/panel/nwu/tokens", form); w.Code != http.StatusUnprocessableEntity {
-			t.Errorf("%s: %d", name, w.Code)
+			t.Errorf("%s: status = %d, want 422", name, w.Code)
 		}
 	}
-	if list, err := o.panel.Tokens.List(t.Context(), o.mine.ID); err != nil || len(list) > 0 {
-		t.Errorf("%v, %v", list, err)
+	if list, err := o.panel.Tokens.List(t.Context(), o.inst.ID); err != nil || len(list) > 0 {
+		t.Errorf("got the tokens %v, %v, want none", list, err)
 	}
 }
 
-func TestPresetsTickBoxes(t *testing.T) {
+func TestPresetsSelectPermissions(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
 	for _, preset := range token.Presets {
 		body := o.get("owner", "/panel/nwu/tokens/new?preset="+preset.Name).Body.String()
 		if n := strings.Count(body, `name="permissions"`); n != len(token.All) {
-			t.Errorf("there are %d boxes for %d permissions", n, len(token.All))
+			t.Errorf("the form has %d checkboxes, want %d", n, len(token.All))
 		}
 		for _, p := range token.All {
 			if has := (&token.Token{Permissions: preset.Permissions}).Has(p); strings.Contains(body, `value="`+string(p)+`" checked`) != has {
-				t.Errorf("%s: %s is not as it should be", preset.Name, p)
+				t.Errorf("preset %s: the checkbox of %s has the wrong state", preset.Name, p)
 			}
 		}
 	}
@@ -83,49 +83,50 @@ func TestPresetsTickBoxes(t *testing.T) {
 func TestRevokeAsksByName(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
-	_, secret, err := o.panel.Tokens.Create(t.Context(), o.mine.ID, "Old system", token.All, nil)
+	_, secret, err := o.panel.Tokens.Create(t.Context(), o.inst.ID, "Old system", token.All, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	target := "/panel/nwu/tokens/1/revoke"
-	says(t, "question", o.get("owner", target), http.StatusOK, "Revoke “ Old system ”?", "cannot be undone", "Last used never")
+	checkPage(t, "the page that asks for confirmation", o.get("owner", target), http.StatusOK, "Revoke “ Old system ”?", "cannot be undone", "Last used never")
 	if _, _, err := o.panel.Tokens.Authenticate(t.Context(), secret); err != nil {
-		t.Fatalf("asking revoked it: %v", err)
+		t.Fatalf("the page that asks for confirmation revoked the token: %v", err)
 	}
-	says(t, "done", o.redirects(t, "owner", o.post("owner", target, nil), "/panel/nwu/tokens"), http.StatusOK, "The token was revoked", "No tokens in use")
+	checkPage(t, "after the revocation", o.followRedirect(t, "owner", o.post("owner", target, nil), "/panel/nwu/tokens"), http.StatusOK, "The token was revoked", "No tokens in use")
 	if _, _, err := o.panel.Tokens.Authenticate(t.Context(), secret); err == nil {
-		t.Error("it works on")
+		t.Error("the token is still valid after the revocation")
 	}
-	says(t, "ended", o.get("owner", "/panel/nwu/tokens?show=ended"), http.StatusOK, "Old system", "Revoked")
+	checkPage(t, "the list of ended tokens", o.get("owner", "/panel/nwu/tokens?show=ended"), http.StatusOK, "Old system", "Revoked")
 }
 
-// Pages that show or make a secret require a recent sign-in.
+// Pages that show or create a secret require a recent sign-in.
 func TestSecretsRequireRecentSignIn(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
 	o.people.stale[o.people.persons["owner"].ID] = true
-	o.operator("owner")
-	for _, one := range o.panel.table {
-		if !one.recent {
+	o.makeOperator("owner")
+	for _, rt := range o.panel.table {
+		if !rt.recent {
 			continue
 		}
-		method, target := path(t, one.pattern, o.samples(t, o.mine))
+		method, target := path(t, rt.pattern, o.samples(t, o.inst))
 		if w := o.do("owner", method, target, nil); w.Code != http.StatusSeeOther || !strings.HasPrefix(w.Header().Get("Location"), "/account/confirm") {
-			t.Errorf("%s: %d", one.pattern, w.Code)
+			t.Errorf("%s: status = %d, want a redirect to the confirmation", rt.pattern, w.Code)
 		}
 	}
 }
 
-// A person who fills in a form slowly is asked to sign in on the next page, and keeps the input.
+// A person who fills in a form slowly can still submit it, although the person would have to
+// confirm the sign-in to open the form.
 func TestSlowForms(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
 	o.people.slow[o.people.persons["owner"].ID] = true
 	if w := o.get("owner", "/panel/nwu/tokens/new"); w.Code != http.StatusSeeOther {
-		t.Errorf("the form opens: %d", w.Code)
+		t.Errorf("opening the form: status = %d, want a redirect to the confirmation", w.Code)
 	}
 	w := o.post("owner", "/panel/nwu/tokens", url.Values{"name": {"Typed slowly"}, "permissions": {"certificate-vault:list"}, "end": {"30"}})
-	says(t, "sent", w, http.StatusOK, "Typed slowly", "It is not shown again")
+	checkPage(t, "a form that was filled in slowly", w, http.StatusOK, "Typed slowly", "It is not shown again")
 }
 
 func TestSpan(t *testing.T) {
@@ -135,7 +136,7 @@ func TestSpan(t *testing.T) {
 		-time.Second: "in less than a minute", -24*time.Hour + time.Second: "in 24 hours", -time.Minute: "in 1 minute", -7*24*time.Hour + 5*time.Hour: "in 7 days", -7*24*time.Hour + 20*time.Hour: "in 6 days", -90*time.Minute - time.Second: "in 2 hours", 47 * time.Hour: "47 hours ago",
 	} {
 		if got := span(d); got != want {
-			t.Errorf("%v: %s", d, got)
+			t.Errorf("span(%v) = %q, want %q", d, got, want)
 		}
 	}
 }

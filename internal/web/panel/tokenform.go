@@ -11,13 +11,13 @@ import (
 	"github.com/certvault/certvault/internal/token"
 )
 
-// tokenForm contains the input for a token, as typed.
+// tokenForm contains the submitted input for a token.
 type tokenForm struct {
 	Visit *Visit
 	Name  string
 	// Chosen are the selected permissions.
 	Chosen map[token.Permission]bool
-	// End is one of ends, or a date.
+	// End is the value of one of the choices in ends. Date is the last day if End is "date".
 	End, Date string
 }
 
@@ -29,8 +29,8 @@ var ends = []struct {
 	{"30", "30 days", 30}, {"90", "90 days", 90}, {"365", "One year", 365}, {"date", "Until a date", 0}, {"never", "No end", 0},
 }
 
-// usualEnd is the default.
-const usualEnd = "90"
+// defaultEnd is the value of the choice that is selected initially.
+const defaultEnd = "90"
 
 // Presets returns common sets of permissions.
 func (*tokenForm) Presets() []token.Preset { return token.Presets }
@@ -43,41 +43,41 @@ func (*tokenForm) Ends() any { return ends }
 
 // newToken shows the form of a token. A preset in the query string selects permissions.
 func (p *Panel) newToken(w http.ResponseWriter, r *http.Request, v *Visit) error {
-	form := &tokenForm{Visit: v, End: usualEnd, Chosen: map[token.Permission]bool{}, Name: r.URL.Query().Get("name")}
+	form := &tokenForm{Visit: v, End: defaultEnd, Chosen: map[token.Permission]bool{}, Name: r.URL.Query().Get("name")}
 	for _, preset := range token.Presets {
 		if preset.Name == r.URL.Query().Get("preset") {
-			for _, one := range preset.Permissions {
-				form.Chosen[one] = true
+			for _, permission := range preset.Permissions {
+				form.Chosen[permission] = true
 			}
 		}
 	}
 	return p.draw(w, r, "token_new.html", form)
 }
 
-// createToken makes a token and shows it once.
+// createToken creates a token and shows its secret once.
 func (p *Panel) createToken(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	form := &tokenForm{
 		Visit: v, Name: r.PostForm.Get("name"), End: r.PostForm.Get("end"), Date: strings.TrimSpace(r.PostForm.Get("date")), Chosen: map[token.Permission]bool{},
 	}
 	var permissions []token.Permission
-	for _, one := range r.PostForm["permissions"] {
-		form.Chosen[token.Permission(one)] = true
-		permissions = append(permissions, token.Permission(one))
+	for _, permission := range r.PostForm["permissions"] {
+		form.Chosen[token.Permission(permission)] = true
+		permissions = append(permissions, token.Permission(permission))
 	}
 	end, err := form.end(p.Now())
-	var made *token.Token
+	var created *token.Token
 	var secret string
 	if err == nil {
-		made, secret, err = p.Tokens.Create(r.Context(), v.Institution().ID, form.Name, permissions, end)
+		created, secret, err = p.Tokens.Create(r.Context(), v.Institution().ID, form.Name, permissions, end)
 	}
 	if err != nil {
-		return p.showAgain(w, r, "token_new.html", form, atControls(err))
+		return p.showAgain(w, r, "token_new.html", form, withTokenControls(err))
 	}
-	return p.showToken(w, r, v, made, secret)
+	return p.showToken(w, r, v, created, secret)
 }
 
-// atControls renames the fields of an error to the controls of this form.
-func atControls(err error) error {
+// withTokenControls renames the fields of an error to the controls of the form.
+func withTokenControls(err error) error {
 	e, ok := errors.AsType[*fault.Error](err)
 	if !ok || e.Kind != fault.Invalid {
 		return err
@@ -92,12 +92,12 @@ func atControls(err error) error {
 	return &renamed
 }
 
-// end returns the time at which the token expires, nil for never. A date is valid to its end, in
-// UTC.
+// end returns the time at which the token expires, or nil if it never expires. With a date, the
+// token is valid until the end of that day in UTC.
 func (f *tokenForm) end(now time.Time) (*time.Time, error) {
 	switch f.End {
 	case "never":
-		return nil, nil //nolint:nilnil // no end is a choice
+		return nil, nil //nolint:nilnil // nil means that the token never expires
 	case "date":
 		day, err := time.Parse(time.DateOnly, f.Date)
 		if err != nil {
@@ -106,42 +106,43 @@ func (f *tokenForm) end(now time.Time) (*time.Time, error) {
 		end := day.AddDate(0, 0, 1)
 		return &end, nil
 	}
-	for _, one := range ends {
-		if one.Value == f.End && one.Days > 0 {
-			end := now.UTC().AddDate(0, 0, one.Days)
+	for _, choice := range ends {
+		if choice.Value == f.End && choice.Days > 0 {
+			end := now.UTC().AddDate(0, 0, choice.Days)
 			return &end, nil
 		}
 	}
 	return nil, fault.OfField("end", "Choose when the token ends.")
 }
 
-// madeToken is a token with its secret, which is shown once.
-type madeToken struct {
+// createdToken is the data of the page that shows the secret of a new token. The secret is shown
+// only once.
+type createdToken struct {
 	Visit  *Visit
 	Token  tokenRow
 	Secret string
-	// Try is a command line that uses the token.
-	Try string
-	// Old is the token that it succeeds, nil for none.
+	// Command is a command line that uses the token.
+	Command string
+	// Old is the token that it replaces, or nil.
 	Old *tokenRow
 }
 
-func (p *Panel) showToken(w http.ResponseWriter, r *http.Request, v *Visit, made *token.Token, secret string) error {
-	return p.draw(w, r, "token_made.html", madeToken{Visit: v, Token: p.tokenRow(made), Secret: secret, Try: p.tryLine(made, secret)})
+func (p *Panel) showToken(w http.ResponseWriter, r *http.Request, v *Visit, created *token.Token, secret string) error {
+	return p.draw(w, r, "token_made.html", createdToken{Visit: v, Token: p.tokenRow(created), Secret: secret, Command: p.curlExample(created, secret)})
 }
 
-// tryLine returns a command line for a request that the token may make; a read-only request if
-// possible.
-func (p *Panel) tryLine(t *token.Token, secret string) string {
-	for _, one := range []struct {
+// curlExample returns a command line for a request that the token allows. It is a read-only request
+// if possible.
+func (p *Panel) curlExample(t *token.Token, secret string) string {
+	for _, example := range []struct {
 		may  token.Permission
 		path string
 	}{
 		{token.VaultList, "/business/certificate-vault?per_page=5"}, {token.TemplateList, "/business/certificate-templates"},
 		{token.BatchList, "/business/batches"}, {token.CertificateList, "/business/certificates"},
 	} {
-		if t.Has(one.may) {
-			return "curl \"" + p.BaseURL + one.path + "\" \\\n  -H \"Authorization: Bearer " + secret + "\" \\\n  -H \"Accept: application/json\""
+		if t.Has(example.may) {
+			return "curl \"" + p.BaseURL + example.path + "\" \\\n  -H \"Authorization: Bearer " + secret + "\" \\\n  -H \"Accept: application/json\""
 		}
 	}
 	if t.Has(token.VaultCreate) {

@@ -20,7 +20,7 @@ var uploadLimits = &body.Limits{
 
 var (
 	errUploadTooLarge = fault.New(fault.TooLarge, "The upload is too large.")
-	errUpload         = fault.New(fault.BadRequest, "The upload broke off. Please try again.")
+	errUpload         = fault.New(fault.BadRequest, "The upload was interrupted. Please try again.")
 )
 
 // newUpload shows the form for the file.
@@ -28,8 +28,8 @@ func (p *Panel) newUpload(w http.ResponseWriter, r *http.Request, v *Visit) erro
 	return p.draw(w, r, "upload.html", v)
 }
 
-// stageUpload stages the file, so that a page can show it and nothing is lost until
-// the certificate is created.
+// stageUpload stages the file. A page can then show it, and the file is stored until the
+// certificate is created.
 func (p *Panel) stageUpload(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	id, err := p.receiveUpload(r, v)
 	if err != nil {
@@ -49,7 +49,7 @@ func (p *Panel) receiveUpload(r *http.Request, v *Visit) (id string, err error) 
 		if part.FormName() != "file" || part.FileName() == "" {
 			continue
 		}
-		if err := p.Batches.Room(r.Context(), v.Institution().ID); err != nil {
+		if err := p.Batches.CheckQuota(r.Context(), v.Institution().ID); err != nil {
 			return "", err
 		}
 		err := p.Certs.Receive(r.Context(), v.Institution().UUID, cert.NewIncoming(part.FileName(), part), func(f *cert.File) error {
@@ -70,7 +70,8 @@ func (p *Panel) receiveUpload(r *http.Request, v *Visit) (id string, err error) 
 	return "", fault.OfField("file", "Choose a PDF, JPG or PNG file first.")
 }
 
-// uploadPage is an uploaded file that is not a certificate yet.
+// uploadPage is the data of the page of an uploaded file that is not a certificate yet. Same is an
+// existing certificate with the same data, or nil. Alike are similar certificates.
 type uploadPage struct {
 	*placing
 
@@ -80,7 +81,7 @@ type uploadPage struct {
 	Alike []*cert.Certificate
 }
 
-// uploaded returns the file that the path names, with its preview.
+// uploaded returns the uploaded file in the path, with its preview.
 func (p *Panel) uploaded(r *http.Request, v *Visit, form url.Values) (*uploadPage, error) {
 	f, err := p.Batches.Staged(r.Context(), v.Institution().ID, r.PathValue("upload"))
 	if err != nil {
@@ -94,8 +95,8 @@ func (p *Panel) uploaded(r *http.Request, v *Visit, form url.Values) (*uploadPag
 	return u, nil
 }
 
-// upload shows the page of the file with the place of the QR code, and the form for
-// the other fields.
+// upload shows a page of the file with the placement of the QR code, and the form for the other
+// fields.
 func (p *Panel) upload(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	u, err := p.uploaded(r, v, url.Values{})
 	if err != nil {
@@ -104,7 +105,7 @@ func (p *Panel) upload(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	return p.draw(w, r, "upload_details.html", u)
 }
 
-// uploadPicture renders the page of an uploaded file.
+// uploadPicture sends an image of the first page of an uploaded file.
 func (p *Panel) uploadPicture(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	f, err := p.Batches.Staged(r.Context(), v.Institution().ID, r.PathValue("upload"))
 	if err != nil {
@@ -132,12 +133,12 @@ func (p *Panel) finishUpload(w http.ResponseWriter, r *http.Request, v *Visit) e
 		return err
 	}
 	if r.PostForm.Get("sure") == "" && (u.Same != nil || len(u.Alike) > 0) {
-		return p.showAgain(w, r, "upload_details.html", u, fault.New(fault.Conflict, "Look at the certificates below first: this one may be there already."))
+		return p.showAgain(w, r, "upload_details.html", u, fault.New(fault.Conflict, "Look at the certificates below first: this certificate may already exist."))
 	}
 	c, err := p.Certs.Upload(r.Context(), cert.Upload{
 		Institution: v.Institution(), Creator: cert.Actor{Type: "user", ID: v.Person.ID, Name: v.Person.Name}, Context: cert.PanelUpload,
 		Title: text.Title, FullName: text.FullName, Email: text.Email, IssueDate: text.IssueDate, Details: text.Details, File: &u.File.File, Wanted: wanted,
-		// Of two clicks, the second finds the file used.
+		// After a second click, UseTx returns an error, because the file is already used.
 		Then: func(ctx context.Context, tx *db.Tx, _ *cert.Certificate) error {
 			return p.Batches.UseTx(ctx, tx, v.Institution().ID, u.File.UUID)
 		},

@@ -19,7 +19,8 @@ type webhookRow struct {
 	now time.Time
 }
 
-// Host identifies the endpoint on pages. The path is not shown, because it may contain a key.
+// Host returns the host of the endpoint's URL. Pages show only the host, because the path may
+// contain a key.
 func (e webhookRow) Host() string {
 	u, err := url.Parse(e.URL)
 	if err != nil {
@@ -28,7 +29,7 @@ func (e webhookRow) Host() string {
 	return u.Host
 }
 
-// State is active, failing, held, paused or off.
+// State returns "active", "failing", "held" (the circuit breaker is open), "paused" or "off".
 func (e webhookRow) State() string {
 	switch {
 	case e.Status == webhook.Paused:
@@ -46,20 +47,20 @@ func (e webhookRow) State() string {
 // Stopped reports whether nothing is sent to the endpoint.
 func (e webhookRow) Stopped() bool { return e.Status != webhook.Active }
 
-// Rotating reports whether two secrets sign.
+// Rotating reports whether deliveries are signed with two secrets.
 func (e webhookRow) Rotating() bool { return e.OverlapUntil != nil && e.now.Before(*e.OverlapUntil) }
 
-// Gone reports whether the endpoint was disabled because its server answered that it is gone.
+// Gone reports whether the endpoint was disabled because its server responded with 410 Gone.
 func (e webhookRow) Gone() bool { return e.StopReason == webhook.ReasonGone }
 
-// WaitingShown is the number of waiting deliveries, up to mostCounted.
-func (e webhookRow) WaitingShown() string { return upTo(e.Waiting) }
+// WaitingCount returns the number of waiting deliveries, up to maxCounted.
+func (e webhookRow) WaitingCount() string { return upTo(e.Waiting) }
 
-// mostCounted is the largest number of deliveries that is counted.
-const mostCounted = 10_000
+// maxCounted is the number up to which deliveries are counted.
+const maxCounted = 10_000
 
 func upTo(n int) string {
-	if n >= mostCounted {
+	if n >= maxCounted {
 		return "10,000 or more"
 	}
 	return strconv.Itoa(n)
@@ -83,25 +84,24 @@ func (p *Panel) webhooks(w http.ResponseWriter, r *http.Request, v *Visit) error
 	return p.draw(w, r, "webhooks.html", page)
 }
 
-// webhookOf returns the endpoint that the path names. An endpoint of another institution is not
-// found.
+// webhookOf returns the endpoint in the path. An endpoint of another institution is not found.
 func (p *Panel) webhookOf(r *http.Request, v *Visit) (webhookRow, error) {
 	e, err := p.Hooks.Endpoint(r.Context(), v.Institution().ID, r.PathValue("webhook"))
 	return webhookRow{e, p.Now()}, err
 }
 
-// webhookPage is the page of one endpoint.
+// webhookPage is the data of the page of one endpoint.
 type webhookPage struct {
 	Visit    *Visit
 	Endpoint webhookRow
 	Counts   map[webhook.DeliveryStatus]int
 	Recent   []deliveryRow
 	Names    []webhook.Name
-	// Since is the typed start of a replay.
+	// Since is the submitted or suggested first day of a replay.
 	Since string
 }
 
-// Count is the number of deliveries in a status.
+// Count returns the number of deliveries in a status.
 func (g webhookPage) Count(status string) string {
 	return upTo(g.Counts[webhook.DeliveryStatus(status)])
 }
@@ -109,7 +109,7 @@ func (g webhookPage) Count(status string) string {
 // recentDeliveries is the number of deliveries on the page of an endpoint.
 const recentDeliveries = 10
 
-// webhook is the page of one endpoint.
+// webhook shows the page of one endpoint.
 func (p *Panel) webhook(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	page, err := p.webhookPage(r, v)
 	if err != nil {
@@ -135,49 +135,50 @@ func (p *Panel) webhookPage(r *http.Request, v *Visit) (*webhookPage, error) {
 	return page, nil
 }
 
-// act applies an operation to the endpoint that the path names, and redirects to its page with a
+// applyToWebhook applies an operation to the endpoint in the path, and redirects to its page with a
 // notice.
-func (p *Panel) act(w http.ResponseWriter, r *http.Request, v *Visit, notice string, do func(id string) error) error {
+func (p *Panel) applyToWebhook(w http.ResponseWriter, r *http.Request, v *Visit, notice string, operation func(id string) error) error {
 	id := r.PathValue("webhook")
-	if err := do(id); err != nil {
+	if err := operation(id); err != nil {
 		return err
 	}
 	return p.redirect(w, r, v, "webhooks/"+id, notice)
 }
 
-// pauseWebhook stops sending.
+// pauseWebhook pauses an endpoint.
 func (p *Panel) pauseWebhook(w http.ResponseWriter, r *http.Request, v *Visit) error {
-	return p.act(w, r, v, "webhook_paused", func(id string) error { return p.Hooks.Pause(r.Context(), v.Institution().ID, id) })
+	return p.applyToWebhook(w, r, v, "webhook_paused", func(id string) error { return p.Hooks.Pause(r.Context(), v.Institution().ID, id) })
 }
 
-// resumeWebhook sends again.
+// resumeWebhook resumes a paused or disabled endpoint.
 func (p *Panel) resumeWebhook(w http.ResponseWriter, r *http.Request, v *Visit) error {
-	return p.act(w, r, v, "webhook_resumed", func(id string) error { return p.Hooks.Resume(r.Context(), v.Institution().ID, id) })
+	return p.applyToWebhook(w, r, v, "webhook_resumed", func(id string) error { return p.Hooks.Resume(r.Context(), v.Institution().ID, id) })
 }
 
-// promoteWebhook makes the new secret of a rotation the only one for X-Webhook-Signature.
+// promoteWebhook promotes the new secret of a rotation: X-Webhook-Signature then uses only this
+// secret.
 func (p *Panel) promoteWebhook(w http.ResponseWriter, r *http.Request, v *Visit) error {
-	return p.act(w, r, v, "webhook_promoted", func(id string) error { return p.Hooks.Promote(r.Context(), v.Institution().ID, id) })
+	return p.applyToWebhook(w, r, v, "webhook_promoted", func(id string) error { return p.Hooks.Promote(r.Context(), v.Institution().ID, id) })
 }
 
 // testWebhook sends an example event, and redirects to its delivery.
 func (p *Panel) testWebhook(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	id, err := p.Hooks.Test(r.Context(), v.Institution().ID, r.PathValue("webhook"), webhook.Name(r.PostForm.Get("event")))
 	if err != nil {
-		return p.atWebhook(w, r, v, err)
+		return p.webhookAgain(w, r, v, err)
 	}
 	return p.redirect(w, r, v, "deliveries/"+strconv.FormatInt(id, 10), "webhook_tested")
 }
 
-// replayWebhook sends the deliveries again that have failed since a day.
+// replayWebhook sends all deliveries again that have failed since a day.
 func (p *Panel) replayWebhook(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	since, err := time.Parse(time.DateOnly, strings.TrimSpace(r.PostForm.Get("since")))
 	if err != nil {
-		return p.atWebhook(w, r, v, fault.OfField("since", "Give the first day as YYYY-MM-DD."))
+		return p.webhookAgain(w, r, v, fault.OfField("since", "Give the first day as YYYY-MM-DD."))
 	}
 	n, err := p.Hooks.Replay(r.Context(), v.Institution().ID, r.PathValue("webhook"), since)
 	if err != nil {
-		return p.atWebhook(w, r, v, err)
+		return p.webhookAgain(w, r, v, err)
 	}
 	notice := "webhook_replayed"
 	if n == 0 {
@@ -186,11 +187,11 @@ func (p *Panel) replayWebhook(w http.ResponseWriter, r *http.Request, v *Visit) 
 	return p.redirect(w, r, v, "webhooks/"+r.PathValue("webhook"), notice)
 }
 
-// atWebhook shows the page of an endpoint with the problems of a form on it.
-func (p *Panel) atWebhook(w http.ResponseWriter, r *http.Request, v *Visit, err error) error {
-	page, missing := p.webhookPage(r, v)
-	if missing != nil {
-		return missing
+// webhookAgain shows the page of an endpoint again, with the problems of one of its forms.
+func (p *Panel) webhookAgain(w http.ResponseWriter, r *http.Request, v *Visit, err error) error {
+	page, pageErr := p.webhookPage(r, v)
+	if pageErr != nil {
+		return pageErr
 	}
 	if since := r.PostForm.Get("since"); since != "" {
 		page.Since = since
@@ -221,7 +222,7 @@ type signaturesPage struct {
 	Shown   webhook.Sample
 }
 
-// signatures shows sample code that verifies signatures, in one programming language.
+// signatures shows sample code in one programming language that verifies signatures.
 func (p *Panel) signatures(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	page := signaturesPage{Visit: v, Samples: webhook.Samples, Shown: webhook.Samples[0]}
 	i := slices.IndexFunc(webhook.Samples, func(s webhook.Sample) bool { return s.Name == r.URL.Query().Get("language") })

@@ -17,9 +17,10 @@ import (
 
 var signingRule = regexp.MustCompile(`whsec_[A-Za-z0-9+/]{43}=`)
 
-func (o *panelTest) hook(t *testing.T) *webhook.Endpoint {
+// createEndpoint creates an endpoint of the test's institution.
+func (o *panelTest) createEndpoint(t *testing.T) *webhook.Endpoint {
 	t.Helper()
-	e, _, err := o.panel.Hooks.Create(t.Context(), o.mine.ID, "https://hooks.example.org/in?key=k", nil)
+	e, _, err := o.panel.Hooks.Create(t.Context(), o.inst.ID, "https://hooks.example.org/in?key=k", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,85 +30,85 @@ func (o *panelTest) hook(t *testing.T) *webhook.Endpoint {
 func TestCreateAndUpdateEndpoint(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
-	says(t, "empty", o.get("developer", "/panel/nwu/webhooks"), http.StatusOK, "No endpoints yet", "Add the first endpoint")
+	checkPage(t, "an empty list", o.get("developer", "/panel/nwu/webhooks"), http.StatusOK, "No endpoints yet", "Add the first endpoint")
 	form := o.get("developer", "/panel/nwu/webhooks/new")
-	says(t, "form", form, http.StatusOK, "A certificate was revoked; the reason is with it.", `"revocation_reason": "An example of a reason."`)
+	checkPage(t, "the form of an endpoint", form, http.StatusOK, "A certificate was revoked; the reason is with it.", `"revocation_reason": "An example of a reason."`)
 	w := o.post("developer", "/panel/nwu/webhooks", url.Values{
 		"url": {"https://hooks.example.org/in?key=k"}, "which": {"some"}, "events": {string(webhook.Approved), string(webhook.Revoked)}, "headers": {"X-Api-Key: s3cret\r\n\r\n"},
 	})
-	says(t, "made", w, http.StatusOK, "not shown again", "hooks.example.org")
+	checkPage(t, "a new endpoint", w, http.StatusOK, "not shown again", "hooks.example.org")
 	secret := signingRule.FindString(w.Body.String())
-	list, err := o.panel.Hooks.List(t.Context(), o.mine.ID)
+	list, err := o.panel.Hooks.List(t.Context(), o.inst.ID)
 	if err != nil || len(list) != 1 || secret == "" || !slices.Equal(list[0].Events, []webhook.Name{webhook.Approved, webhook.Revoked}) {
-		t.Fatalf("%+v, %v", list, err)
+		t.Fatalf("the endpoints are %+v, %v, want the new endpoint", list, err)
 	}
 	at := "/panel/nwu/webhooks/" + list[0].UUID
-	says(t, "list", o.get("developer", "/panel/nwu/webhooks"), http.StatusOK, "hooks.example.org", "2 events", "Active", "never")
+	checkPage(t, "the list of endpoints", o.get("developer", "/panel/nwu/webhooks"), http.StatusOK, "hooks.example.org", "2 events", "Active", "never")
 	for _, target := range []string{"/panel/nwu/webhooks", at, at + "/edit", at + "/rotate", at + "/delete"} {
 		if body := o.get("developer", target).Body.String(); strings.Contains(body, secret) || strings.Contains(body, "s3cret") {
-			t.Errorf("%s shows a secret", target)
+			t.Errorf("%s contains a secret", target)
 		}
 	}
 	if body := o.get("developer", at+"/edit").Body.String(); !strings.Contains(body, `value="certificate_application.revoked" checked`) || !strings.Contains(body, `value="some" checked`) ||
 		strings.Contains(body, `value="certificate_application.created" checked`) {
-		t.Errorf("the form is not as the endpoint is: %s", body)
+		t.Errorf("the form does not show the settings of the endpoint: %s", body)
 	}
-	says(t, "changed", o.redirects(t, "developer", o.post("developer", at+"/edit", url.Values{"url": {"https://b.example.org/"}, "which": {"all"}}), at), http.StatusOK,
+	checkPage(t, "after changing the endpoint", o.followRedirect(t, "developer", o.post("developer", at+"/edit", url.Values{"url": {"https://b.example.org/"}, "which": {"all"}}), at), http.StatusOK,
 		"The endpoint was changed", "https://b.example.org/", "every event")
-	says(t, "question", o.get("developer", at+"/delete"), http.StatusOK, "Delete b.example.org?", "cannot be undone")
-	says(t, "deleted", o.redirects(t, "developer", o.post("developer", at+"/delete", nil), "/panel/nwu/webhooks"), http.StatusOK, "The endpoint was deleted", "No endpoints yet")
+	checkPage(t, "the page that asks for confirmation", o.get("developer", at+"/delete"), http.StatusOK, "Delete b.example.org?", "cannot be undone")
+	checkPage(t, "after deleting the endpoint", o.followRedirect(t, "developer", o.post("developer", at+"/delete", nil), "/panel/nwu/webhooks"), http.StatusOK, "The endpoint was deleted", "No endpoints yet")
 	if w := o.get("developer", at); w.Code != http.StatusNotFound {
-		t.Errorf("a deleted endpoint has a page: %d", w.Code)
+		t.Errorf("the page of a deleted endpoint: status = %d, want 404", w.Code)
 	}
 }
 
 func TestEndpointFormProblems(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
-	e := o.hook(t)
+	e := o.createEndpoint(t)
 	for _, target := range []string{"/panel/nwu/webhooks", "/panel/nwu/webhooks/" + e.UUID + "/edit"} {
 		w := o.post("owner", target, url.Values{
 			"url": {"ftp://<x>"}, "which": {"some"}, "events": {string(webhook.Failed), "no.such"}, "headers": {"Host: x"}, "replace_headers": {"yes"},
 		})
-		says(t, target, w, http.StatusUnprocessableEntity, "The URL must begin with https://", "There is no event", "The header Host is set by the vault")
+		checkPage(t, target, w, http.StatusUnprocessableEntity, "The URL must begin with https://", "There is no event", "The header Host is set by the vault")
 		for _, want := range []string{`<a href="#url">`, `<a href="#events">`, `<a href="#headers">`, `value="ftp://&lt;x&gt;"`, `value="certificate_application.failed" checked`, `>Host: x</textarea>`} {
 			if !strings.Contains(w.Body.String(), want) {
 				t.Errorf("%s lacks %s", target, want)
 			}
 		}
-		says(t, "none", o.post("owner", target, url.Values{"url": {"https://x.example"}, "which": {"some"}}), http.StatusUnprocessableEntity, "at least one event")
-		says(t, "both", o.post("owner", target, url.Values{"url": {"https://x.example"}, "which": {"all"}, "events": {string(webhook.Failed)}}), http.StatusUnprocessableEntity, "Only these")
+		checkPage(t, "no event chosen", o.post("owner", target, url.Values{"url": {"https://x.example"}, "which": {"some"}}), http.StatusUnprocessableEntity, "at least one event")
+		checkPage(t, "all events and single events chosen", o.post("owner", target, url.Values{"url": {"https://x.example"}, "which": {"all"}, "events": {string(webhook.Failed)}}), http.StatusUnprocessableEntity, "Only these")
 	}
-	got, err := o.panel.Hooks.Endpoint(t.Context(), o.mine.ID, e.UUID)
+	got, err := o.panel.Hooks.Endpoint(t.Context(), o.inst.ID, e.UUID)
 	if err != nil || got.URL != e.URL {
-		t.Errorf("%+v, %v", got, err)
+		t.Errorf("the endpoint has changed: %+v, %v", got, err)
 	}
 }
 
 func TestPauseEndpointAndRotateSecret(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
-	e := o.hook(t)
+	e := o.createEndpoint(t)
 	at := "/panel/nwu/webhooks/" + e.UUID
-	says(t, "paused", o.redirects(t, "owner", o.post("owner", at+"/pause", nil), at), http.StatusOK, "The endpoint is paused", "Paused just now", "Resume")
-	says(t, "twice", o.post("owner", at+"/pause", nil), http.StatusBadRequest, "This endpoint is stopped already")
-	says(t, "a test", o.post("owner", at+"/test", url.Values{"event": {string(webhook.Approved)}}), http.StatusBadRequest, "resume it first")
-	says(t, "resumed", o.redirects(t, "owner", o.post("owner", at+"/resume", nil), at), http.StatusOK, "The endpoint is active")
+	checkPage(t, "a paused endpoint", o.followRedirect(t, "owner", o.post("owner", at+"/pause", nil), at), http.StatusOK, "The endpoint is paused", "Paused just now", "Resume")
+	checkPage(t, "pausing twice", o.post("owner", at+"/pause", nil), http.StatusBadRequest, "This endpoint is stopped already")
+	checkPage(t, "a test of a paused endpoint", o.post("owner", at+"/test", url.Values{"event": {string(webhook.Approved)}}), http.StatusBadRequest, "resume it first")
+	checkPage(t, "after resuming the endpoint", o.followRedirect(t, "owner", o.post("owner", at+"/resume", nil), at), http.StatusOK, "The endpoint is active")
 	w := o.post("owner", at+"/rotate", nil)
-	says(t, "rotated", w, http.StatusOK, "new signing secret", "the old secret signs too")
+	checkPage(t, "after the rotation", w, http.StatusOK, "new signing secret", "the old secret signs too")
 	if signingRule.FindString(w.Body.String()) == "" {
-		t.Error("there is no secret")
+		t.Error("the page lacks the new secret")
 	}
-	says(t, "in between", o.get("owner", at), http.StatusOK, "still keyed with the old one", "Promote the new secret")
-	says(t, "too early", o.post("owner", at+"/rotate", nil), http.StatusBadRequest, "A rotation is under way")
-	says(t, "promoted", o.redirects(t, "owner", o.post("owner", at+"/promote", nil), at), http.StatusOK, "The new secret alone keys")
+	checkPage(t, "during the overlap", o.get("owner", at), http.StatusOK, "still keyed with the old one", "Promote the new secret")
+	checkPage(t, "a second rotation during the overlap", o.post("owner", at+"/rotate", nil), http.StatusBadRequest, "A rotation is under way")
+	checkPage(t, "after promoting the new secret", o.followRedirect(t, "owner", o.post("owner", at+"/promote", nil), at), http.StatusOK, "The new secret alone keys")
 	for status, want := range map[string]string{
 		"status = 'switched_off', stop_reason = 'gone', stopped_at = 1": "It answered 410 Gone", "status = 'switched_off', stop_reason = 'failing', stopped_at = 1": "took nothing for five days",
 		"status = 'active', openings = 1, failing_since = 1, failed_at = 1": "It does not answer", "status = 'active', openings = 0, failing_since = 1": "Nothing was taken",
 	} {
 		o.Exec(`UPDATE webhook_endpoints SET ` + status)
-		says(t, status, o.get("owner", at), http.StatusOK, want)
-		says(t, status, o.get("owner", "/panel/nwu/webhooks"), http.StatusOK, "hooks.example.org")
+		checkPage(t, status, o.get("owner", at), http.StatusOK, want)
+		checkPage(t, status, o.get("owner", "/panel/nwu/webhooks"), http.StatusOK, "hooks.example.org")
 	}
 }
 
@@ -116,7 +117,7 @@ func (o *panelTest) deliveriesOf(t *testing.T, e *webhook.Endpoint, n int) []int
 	t.Helper()
 	var ids []int64
 	for range n {
-		id, err := o.panel.Hooks.Test(t.Context(), o.mine.ID, e.UUID, webhook.Approved)
+		id, err := o.panel.Hooks.Test(t.Context(), o.inst.ID, e.UUID, webhook.Approved)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -130,70 +131,70 @@ func TestLogOfDeliveries(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		o := newPanelTest(t, d)
-		says(t, "empty", o.get("owner", "/panel/nwu/deliveries"), http.StatusOK, "Nothing was sent yet", "Add an endpoint")
-		e, quiet := o.hook(t), o.hook(t)
-		ids := o.deliveriesOf(t, e, deliveriesOnAPage+1)
+		checkPage(t, "an empty list", o.get("owner", "/panel/nwu/deliveries"), http.StatusOK, "Nothing was sent yet", "Add an endpoint")
+		e, quiet := o.createEndpoint(t), o.createEndpoint(t)
+		ids := o.deliveriesOf(t, e, deliveriesPerPage+1)
 		o.Exec(`UPDATE webhook_deliveries SET status = 'pending', due_at = $1 WHERE id = $2`, db.Micros(o.Now())+3600e6, ids[0])
 		var kind webhook.Name
 		if err := d.QueryRowContext(t.Context(), `SELECT name FROM webhook_events ORDER BY id LIMIT 1`).Scan(&kind); err != nil {
 			t.Fatal(err)
 		}
 		w := o.get("owner", "/panel/nwu/deliveries")
-		says(t, "first page", w, http.StatusOK, "Waiting 1", "Failed 25", "Delivered 0", "next in 1 hour", "Older")
+		checkPage(t, "the first page", w, http.StatusOK, "Waiting 1", "Failed 25", "Delivered 0", "next in 1 hour", "Older")
 		older := regexp.MustCompile(`href="([^"]+)" rel="next"`).FindStringSubmatch(w.Body.String())
-		if len(older) != 2 || strings.Contains(w.Body.String(), "/deliveries/"+strconv.FormatInt(ids[deliveriesOnAPage], 10)+`"`) {
-			t.Fatalf("%v %s", older, w.Body)
+		if len(older) != 2 || strings.Contains(w.Body.String(), "/deliveries/"+strconv.FormatInt(ids[deliveriesPerPage], 10)+`"`) {
+			t.Fatalf("the first page lacks the link to older deliveries, or has too many deliveries: %v %s", older, w.Body)
 		}
 		w = o.get("owner", strings.ReplaceAll(older[1], "&amp;", "&"))
-		says(t, "second page", w, http.StatusOK, "Newer")
-		if !strings.Contains(w.Body.String(), "/deliveries/"+strconv.FormatInt(ids[deliveriesOnAPage], 10)+`"`) || strings.Contains(w.Body.String(), `rel="next"`) {
-			t.Errorf("second page: %s", w.Body)
+		checkPage(t, "the second page", w, http.StatusOK, "Newer")
+		if !strings.Contains(w.Body.String(), "/deliveries/"+strconv.FormatInt(ids[deliveriesPerPage], 10)+`"`) || strings.Contains(w.Body.String(), `rel="next"`) {
+			t.Errorf("the second page has wrong deliveries or links: %s", w.Body)
 		}
-		w = o.get("owner", o.follow(w, "Newer"))
-		if n := strings.Count(w.Body.String(), `"/panel/nwu/deliveries/`); n != deliveriesOnAPage || strings.Contains(w.Body.String(), `rel="prev"`) || !strings.Contains(w.Body.String(), `rel="next"`) {
-			t.Errorf("%d back on the first page: %s", n, w.Body)
+		w = o.get("owner", o.linkTo(w, "Newer"))
+		if n := strings.Count(w.Body.String(), `"/panel/nwu/deliveries/`); n != deliveriesPerPage || strings.Contains(w.Body.String(), `rel="prev"`) || !strings.Contains(w.Body.String(), `rel="next"`) {
+			t.Errorf("the first page has %d deliveries or wrong links: %s", n, w.Body)
 		}
-		says(t, "an event", o.get("owner", "/panel/nwu/deliveries?event="+string(webhook.Revoked)), http.StatusOK, "None of this event", "Clear")
+		checkPage(t, "an event without deliveries", o.get("owner", "/panel/nwu/deliveries?event="+string(webhook.Revoked)), http.StatusOK, "None of this event", "Clear")
 		w = o.get("owner", "/panel/nwu/deliveries?event="+string(kind))
-		says(t, "another event", w, http.StatusOK, "Older")
-		if next := o.follow(w, "Older"); !strings.Contains(next, "event="+string(kind)) {
-			t.Errorf("the next page forgets the event: %s", next)
+		checkPage(t, "an event with deliveries", w, http.StatusOK, "Older")
+		if next := o.linkTo(w, "Older"); !strings.Contains(next, "event="+string(kind)) {
+			t.Errorf("the link to older deliveries lacks the event: %s", next)
 		}
-		says(t, "no such event", o.get("owner", "/panel/nwu/deliveries?event=x"), http.StatusOK, "Failed 25")
-		says(t, "none in a state", o.get("owner", "/panel/nwu/deliveries?status=delivered"), http.StatusOK, "None in this state")
-		says(t, "no such state", o.get("owner", "/panel/nwu/deliveries?status=x&before=y"), http.StatusOK, "Failed 25")
-		says(t, "an endpoint", o.get("owner", "/panel/nwu/deliveries?endpoint="+quiet.UUID), http.StatusOK, "Nothing was sent yet")
+		checkPage(t, "an unknown event", o.get("owner", "/panel/nwu/deliveries?event=x"), http.StatusOK, "Failed 25")
+		checkPage(t, "a status without deliveries", o.get("owner", "/panel/nwu/deliveries?status=delivered"), http.StatusOK, "None in this state")
+		checkPage(t, "an unknown status", o.get("owner", "/panel/nwu/deliveries?status=x&before=y"), http.StatusOK, "Failed 25")
+		checkPage(t, "an endpoint without deliveries", o.get("owner", "/panel/nwu/deliveries?endpoint="+quiet.UUID), http.StatusOK, "Nothing was sent yet")
 		if w := o.get("owner", "/panel/nwu/deliveries?endpoint=x"); w.Code != http.StatusNotFound {
-			t.Errorf("no such endpoint: %d", w.Code)
+			t.Errorf("an unknown endpoint: status = %d, want 404", w.Code)
 		}
-		one, err := o.panel.Hooks.Delivery(t.Context(), o.mine.ID, ids[3])
+		delivery, err := o.panel.Hooks.Delivery(t.Context(), o.inst.ID, ids[3])
 		if err != nil {
 			t.Fatal(err)
 		}
-		w = o.get("owner", "/panel/nwu/deliveries?q="+one.EventID)
+		w = o.get("owner", "/panel/nwu/deliveries?q="+delivery.EventID)
 		if n := strings.Count(w.Body.String(), "/panel/nwu/deliveries/"); n != 1 {
-			t.Errorf("%d deliveries of an event: %s", n, w.Body)
+			t.Errorf("got %d deliveries of an event, want 1: %s", n, w.Body)
 		}
 		if w := o.get("owner", "/panel/nwu/deliveries?q="+strconv.FormatInt(ids[3], 10)); w.Header().Get("Location") != "/panel/nwu/deliveries/"+strconv.FormatInt(ids[3], 10) {
-			t.Errorf("a number leads to %s", w.Header().Get("Location"))
+			t.Errorf("the search for a number redirects to %q, want the delivery", w.Header().Get("Location"))
 		}
 		o.panel.Find = finder{
-			"NWU-1": {ID: 77, UUID: "00000000-0000-4000-8000-000000000001", InstitutionID: o.mine.ID}, "SEC-1": {ID: 78, InstitutionID: o.other.ID},
+			"NWU-1": {ID: 77, UUID: "00000000-0000-4000-8000-000000000001", InstitutionID: o.inst.ID}, "SEC-1": {ID: 78, InstitutionID: o.other.ID},
 		}
-		for typed, want := range map[string]string{
+		for text, want := range map[string]string{
 			"NWU-1": "Nothing found", "SEC-1": "Nothing found", "<b>": "Nothing found", "99999999999999": "Nothing found",
 			"00000000-0000-4000-8000-000000000001": "Nothing found",
 		} {
-			says(t, typed, o.get("owner", "/panel/nwu/deliveries?q="+url.QueryEscape(typed)), http.StatusOK, want)
+			checkPage(t, text, o.get("owner", "/panel/nwu/deliveries?q="+url.QueryEscape(text)), http.StatusOK, want)
 		}
 	})
 }
 
-// A search by reference id shows the deliveries about that certificate.
+// A search by reference id shows the deliveries about the certificate.
 func TestDeliveriesOfACertificate(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
-	o.hook(t)
+	o.createEndpoint(t)
 	var id int64
 	if err := o.DB.Tx(t.Context(), func(tx *db.Tx) error {
 		if err := tx.QueryRowContext(t.Context(), `
@@ -201,50 +202,50 @@ func TestDeliveriesOfACertificate(t *testing.T) {
 				search_text, source, trigger_context, event_context, status, creator_type, creator_name, file_name, mime_type, size, sha256,
 				sha256_state, original_key, created_at, updated_at)
 			VALUES ('u', $1, 'r', 'r', 't', 'n', 'e', 'e', '2026-07-01', '', 'vault', 'c', 'c', 'processing', 'token', 'x', 'f', 'm', 1, $2, $2, 'k', 1, 1)
-			RETURNING id`, o.mine.ID, []byte{1}).Scan(&id); err != nil {
+			RETURNING id`, o.inst.ID, []byte{1}).Scan(&id); err != nil {
 			return err
 		}
-		return o.panel.Hooks.EmitTx(t.Context(), tx, webhook.Event{Name: webhook.Created, InstitutionID: o.mine.ID, CertificateID: id, OccurredAt: o.Now(), ReferenceID: "NWU-1"})
+		return o.panel.Hooks.EmitTx(t.Context(), tx, webhook.Event{Name: webhook.Created, InstitutionID: o.inst.ID, CertificateID: id, OccurredAt: o.Now(), ReferenceID: "NWU-1"})
 	}); err != nil {
 		t.Fatal(err)
 	}
-	o.panel.Find = finder{"NWU-1": &cert.Certificate{ID: id, InstitutionID: o.mine.ID}}
+	o.panel.Find = finder{"NWU-1": &cert.Certificate{ID: id, InstitutionID: o.inst.ID}}
 	w := o.get("owner", "/panel/nwu/deliveries?q=NWU-1")
-	says(t, "found", w, http.StatusOK, "created", "Waiting")
+	checkPage(t, "the deliveries of a certificate", w, http.StatusOK, "created", "Waiting")
 	if n := strings.Count(w.Body.String(), "/panel/nwu/deliveries/"); n != 1 {
-		t.Errorf("%d deliveries: %s", n, w.Body)
+		t.Errorf("got %d deliveries, want 1: %s", n, w.Body)
 	}
 }
 
 func TestDeliveryAndItsAttempts(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
-	e := o.hook(t)
+	e := o.createEndpoint(t)
 	w := o.post("owner", "/panel/nwu/webhooks/"+e.UUID+"/test", url.Values{"event": {string(webhook.Failed)}})
 	at := w.Header().Get("Location")
-	next := o.redirects(t, "owner", w, at)
-	says(t, "on its way", next, http.StatusOK, "A test is on its way", "No attempt yet", "certificate_application.failed test", `"test": true`)
+	next := o.followRedirect(t, "owner", w, at)
+	checkPage(t, "a new test delivery", next, http.StatusOK, "A test is on its way", "No attempt yet", "certificate_application.failed test", `"test": true`)
 	if next.Header().Get("Refresh") == "" {
-		t.Error("the page does not look again by itself")
+		t.Error("the page of a due delivery has no Refresh header")
 	}
-	says(t, "no such event", o.post("owner", "/panel/nwu/webhooks/"+e.UUID+"/test", url.Values{"event": {"x"}}), http.StatusUnprocessableEntity, "There is no event")
+	checkPage(t, "an unknown event", o.post("owner", "/panel/nwu/webhooks/"+e.UUID+"/test", url.Values{"event": {"x"}}), http.StatusUnprocessableEntity, "There is no event")
 	o.Exec(`UPDATE webhook_deliveries SET status = 'exhausted', attempts = 2, finished_at = $1`, db.Micros(o.Now()))
-	for i, answer := range []string{
+	for i, response := range []string{
 		`'answered', NULL, 500, '{"Server": ["<b>nginx"]}', '<script>alert(1)</script>'`, `'timeout', 'There was no complete answer within 15 s.', NULL, '{}', NULL`,
 	} {
 		o.Exec(`INSERT INTO webhook_attempts (delivery_id, number, probe, started_at, duration, outcome, error, status_code, response_headers, response_body, url, request_headers, truncated)
-			SELECT id, `+strconv.Itoa(i+1)+`, false, $1, 123000, `+answer+`, 'https://hooks.example.org/in', '{"webhook-id": ["the-event"]}', false FROM webhook_deliveries`, db.Micros(o.Now()))
+			SELECT id, `+strconv.Itoa(i+1)+`, false, $1, 123000, `+response+`, 'https://hooks.example.org/in', '{"webhook-id": ["the-event"]}', false FROM webhook_deliveries`, db.Micros(o.Now()))
 	}
 	w = o.get("owner", at)
-	says(t, "attempts", w, http.StatusOK, "Failed", "Refused: 500 Internal Server Error", "Attempt 1, 123 ms", "No answer in time", "There was no complete answer within 15 s.",
+	checkPage(t, "the attempts of a delivery", w, http.StatusOK, "Failed", "Refused: 500 Internal Server Error", "Attempt 1, 123 ms", "No answer in time", "There was no complete answer within 15 s.",
 		"webhook-id the-event", "<b>nginx", "<script>alert(1)</script>", "POST https://hooks.example.org/in")
 	if strings.Contains(w.Body.String(), "<script>alert") || strings.Contains(w.Body.String(), "<b>nginx") || w.Header().Get("Refresh") != "" {
-		t.Error("an answer became markup, or the page looks again in vain")
+		t.Error("the page contains unescaped text of a response, or has a Refresh header")
 	}
-	says(t, "again", o.redirects(t, "owner", o.post("owner", at+"/redeliver", nil), at), http.StatusOK, "The delivery is sent again", "Waiting")
+	checkPage(t, "after redelivering", o.followRedirect(t, "owner", o.post("owner", at+"/redeliver", nil), at), http.StatusOK, "The delivery is sent again", "Waiting")
 	for _, target := range []string{"/panel/nwu/deliveries/x", "/panel/nwu/deliveries/999", "/panel/sec" + strings.TrimPrefix(at, "/panel/nwu")} {
-		if w := o.get("stranger", target); w.Code != http.StatusNotFound {
-			t.Errorf("%s: %d", target, w.Code)
+		if w := o.get("outsider", target); w.Code != http.StatusNotFound {
+			t.Errorf("%s: status = %d, want 404", target, w.Code)
 		}
 	}
 }
@@ -252,20 +253,20 @@ func TestDeliveryAndItsAttempts(t *testing.T) {
 func TestReplay(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
-	e := o.hook(t)
+	e := o.createEndpoint(t)
 	at := "/panel/nwu/webhooks/" + e.UUID
-	says(t, "no day", o.post("owner", at+"/replay", url.Values{"since": {"yesterday"}}), http.StatusUnprocessableEntity, "YYYY-MM-DD")
-	says(t, "nothing", o.redirects(t, "owner", o.post("owner", at+"/replay", url.Values{"since": {"2026-01-01"}}), at), http.StatusOK, "Nothing has failed since then")
+	checkPage(t, "an invalid day", o.post("owner", at+"/replay", url.Values{"since": {"yesterday"}}), http.StatusUnprocessableEntity, "YYYY-MM-DD")
+	checkPage(t, "a replay without failed deliveries", o.followRedirect(t, "owner", o.post("owner", at+"/replay", url.Values{"since": {"2026-01-01"}}), at), http.StatusOK, "Nothing has failed since then")
 }
 
-// The page shows in each language how to verify a signature.
-func TestSamplesAreShown(t *testing.T) {
+// The page shows the sample code of each programming language.
+func TestSamplesOfSignatures(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
 	for _, s := range webhook.Samples {
 		w := o.get("owner", "/panel/nwu/webhooks/signatures?language="+s.Name)
 		lines := strings.Split(strings.TrimSpace(s.Code), "\n")
-		says(t, s.Name, w, http.StatusOK, strings.Join(strings.Fields(lines[len(lines)-2]), " "), s.Label)
+		checkPage(t, s.Name, w, http.StatusOK, strings.Join(strings.Fields(lines[len(lines)-2]), " "), s.Label)
 	}
-	says(t, "no such language", o.get("owner", "/panel/nwu/webhooks/signatures?language=x"), http.StatusOK, "func verifyPlain")
+	checkPage(t, "an unknown language", o.get("owner", "/panel/nwu/webhooks/signatures?language=x"), http.StatusOK, "func verifyPlain")
 }

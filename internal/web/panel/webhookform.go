@@ -10,21 +10,22 @@ import (
 )
 
 var (
-	errNoEvents = fault.OfField("events", "Choose at least one event, or every event.")
-	errBoth     = fault.OfField("events", "Choose “Only these” for the events that are ticked, or untick them to have every event.")
+	errNoEvents     = fault.OfField("events", "Choose at least one event, or every event.")
+	errAllAndChosen = fault.OfField("events", "Choose “Only these” for the events that are ticked, or untick them to have every event.")
 )
 
-// webhookForm contains the input for a new or changed endpoint, as typed.
+// webhookForm contains the submitted input for a new or changed endpoint.
 type webhookForm struct {
 	Visit *Visit
-	// Endpoint is the endpoint to change; nil for a new one.
+	// Endpoint is the endpoint to change, or nil for a new endpoint.
 	Endpoint *webhookRow
 	URL      string
-	// All subscribes to every event. Otherwise Chosen are the selected events.
+	// All reports whether the endpoint subscribes to every event. If it is false, Chosen are the
+	// selected events.
 	All    bool
 	Chosen map[webhook.Name]bool
 	// Headers are lines of name, colon and value. Replace reports whether they replace the existing
-	// ones.
+	// headers.
 	Headers string
 	Replace bool
 	Events  []eventChoice
@@ -59,8 +60,8 @@ func eventChoices() ([]eventChoice, error) {
 	return list, nil
 }
 
-// typedWebhook returns the form as submitted.
-func typedWebhook(r *http.Request, v *Visit) (*webhookForm, error) {
+// submittedWebhook parses the submitted form.
+func submittedWebhook(r *http.Request, v *Visit) (*webhookForm, error) {
 	form := &webhookForm{
 		Visit: v, URL: strings.TrimSpace(r.PostForm.Get("url")), All: r.PostForm.Get("which") != "some", Chosen: map[webhook.Name]bool{},
 		Headers: r.PostForm.Get("headers"), Replace: r.PostForm.Get("replace_headers") != "",
@@ -73,14 +74,14 @@ func typedWebhook(r *http.Request, v *Visit) (*webhookForm, error) {
 	return form, err
 }
 
-// events returns the event types to subscribe to; none stands for all.
+// events returns the event types to subscribe to, or nil for all event types.
 func (f *webhookForm) events(r *http.Request) ([]webhook.Name, error) {
-	switch ticked := len(r.PostForm["events"]); {
-	case f.All && ticked > 0:
-		return nil, errBoth
+	switch chosen := len(r.PostForm["events"]); {
+	case f.All && chosen > 0:
+		return nil, errAllAndChosen
 	case f.All:
 		return nil, nil
-	case ticked == 0:
+	case chosen == 0:
 		return nil, errNoEvents
 	}
 	var names []webhook.Name
@@ -111,31 +112,32 @@ func (p *Panel) newWebhook(w http.ResponseWriter, r *http.Request, v *Visit) err
 	return p.draw(w, r, "webhook_form.html", &webhookForm{Visit: v, All: true, Chosen: map[webhook.Name]bool{}, Events: events})
 }
 
-// madeSecret is an endpoint with a secret that is shown once.
-type madeSecret struct {
+// webhookSecret is the data of the page that shows a new secret of an endpoint. The secret is shown
+// only once.
+type webhookSecret struct {
 	Visit    *Visit
 	Endpoint webhookRow
 	Secret   string
-	// Until is the end of the previous secret; nil for a new endpoint.
+	// Until is the time at which the previous secret expires, or nil for a new endpoint.
 	Until *time.Time
 }
 
 // createWebhook creates an endpoint and shows its secret once.
 func (p *Panel) createWebhook(w http.ResponseWriter, r *http.Request, v *Visit) error {
-	form, err := typedWebhook(r, v)
+	form, err := submittedWebhook(r, v)
 	if err != nil {
 		return err
 	}
 	names, err := form.events(r)
-	var made *webhook.Endpoint
+	var created *webhook.Endpoint
 	var secret string
 	if err == nil {
-		made, secret, err = p.Hooks.Create(r.Context(), v.Institution().ID, form.URL, names, form.headers()...)
+		created, secret, err = p.Hooks.Create(r.Context(), v.Institution().ID, form.URL, names, form.headers()...)
 	}
 	if err != nil {
 		return p.showAgain(w, r, "webhook_form.html", form, err)
 	}
-	return p.draw(w, r, "webhook_secret.html", madeSecret{v, webhookRow{made, p.Now()}, secret, nil})
+	return p.draw(w, r, "webhook_secret.html", webhookSecret{v, webhookRow{created, p.Now()}, secret, nil})
 }
 
 // editWebhook shows the form of an existing endpoint.
@@ -160,7 +162,7 @@ func (p *Panel) updateWebhook(w http.ResponseWriter, r *http.Request, v *Visit) 
 	if err != nil {
 		return err
 	}
-	form, err := typedWebhook(r, v)
+	form, err := submittedWebhook(r, v)
 	if err != nil {
 		return err
 	}
@@ -186,10 +188,10 @@ func (p *Panel) askRotateWebhook(w http.ResponseWriter, r *http.Request, v *Visi
 	if err != nil {
 		return err
 	}
-	return p.draw(w, r, "webhook_rotate.html", madeSecret{Visit: v, Endpoint: e})
+	return p.draw(w, r, "webhook_rotate.html", webhookSecret{Visit: v, Endpoint: e})
 }
 
-// rotateWebhook makes a new secret for an endpoint and shows it once.
+// rotateWebhook creates a new secret for an endpoint and shows it once.
 func (p *Panel) rotateWebhook(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	e, err := p.webhookOf(r, v)
 	if err != nil {
@@ -197,7 +199,7 @@ func (p *Panel) rotateWebhook(w http.ResponseWriter, r *http.Request, v *Visit) 
 	}
 	secret, until, err := p.Hooks.Rotate(r.Context(), v.Institution().ID, e.UUID)
 	if err != nil {
-		return p.showAgain(w, r, "webhook_rotate.html", madeSecret{Visit: v, Endpoint: e}, err)
+		return p.showAgain(w, r, "webhook_rotate.html", webhookSecret{Visit: v, Endpoint: e}, err)
 	}
-	return p.draw(w, r, "webhook_secret.html", madeSecret{v, e, secret, &until})
+	return p.draw(w, r, "webhook_secret.html", webhookSecret{v, e, secret, &until})
 }

@@ -11,18 +11,19 @@ import (
 	"github.com/certvault/certvault/internal/db/dbtest"
 )
 
-// Only valid certificates have the institution's colour, so that no colour contradicts the verdict.
-func TestColourOfAnInstitution(t *testing.T) {
+// Only the pages of valid certificates show the institution's colour, so that no colour contradicts
+// the verdict.
+func TestColourOfInstitution(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		v := newVault(t, d)
-		c, taken := v.upload("BSc Physics", "Ada Obi", "diploma.pdf"), v.upload("MSc Physics", "Ada Obi", "diploma.pdf")
+		c, withdrawn := v.upload("BSc Physics", "Ada Obi", "diploma.pdf"), v.upload("MSc Physics", "Ada Obi", "diploma.pdf")
 		v.Work(2)
-		v.revoke(taken, "Issued by mistake")
+		v.revoke(withdrawn, "Issued by mistake")
 		page := "/verify/" + c.ReferenceID
 		fills := func(target string) []string { return attributes(t, v.get(target), "rect", "fill") }
 		if got := fills(page); len(got) != 0 {
-			t.Errorf("without a colour: %v", got)
+			t.Errorf("the fills without a colour are %v", got)
 		}
 		if err := v.pages.Accounts.SetColour(t.Context(), v.inst.ID, "#1a237e"); err != nil {
 			t.Fatal(err)
@@ -30,39 +31,39 @@ func TestColourOfAnInstitution(t *testing.T) {
 		w := v.get(page)
 		checkPage(t, "valid", w, http.StatusOK, "This certificate is valid")
 		if got := fills(page); len(got) != 2 || got[0] != "#1a237e" || got[1] == got[0] {
-			t.Errorf("by day and by night: %v", got)
+			t.Errorf("the fills for light and dark pages are %v", got)
 		}
 		if strings.Contains(w.Body.String(), "style=") || strings.Contains(w.Body.String(), "<style") {
-			t.Error("the page has a style of its own, which its policy forbids")
+			t.Error("the page has an inline style, which its policy forbids")
 		}
 		other := "/verify/file/" + strings.Repeat("ab", sha256.Size) + "?reference_id=" + c.ReferenceID
-		for name, target := range map[string]string{"revoked": "/verify/" + taken.ReferenceID, "another file": other} {
+		for name, target := range map[string]string{"revoked": "/verify/" + withdrawn.ReferenceID, "another file": other} {
 			if got := fills(target); len(got) != 0 {
-				t.Errorf("%s: %v", name, got)
+				t.Errorf("%s: the fills are %v, want none", name, got)
 			}
 		}
 		for _, result := range []string{"failed", "not_run"} {
 			v.Exec(`UPDATE certificate_checks SET result = $1`, result)
 			if got := fills(page); len(got) != 0 {
-				t.Errorf("%s: %v", result, got)
+				t.Errorf("a check is %s: the fills are %v, want none", result, got)
 			}
 		}
 	})
 }
 
-// The contrast is checked against the background colours of the style.
+// Package colour computes contrasts with these background colours, so the style must have them.
 func TestStyleBackgrounds(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.SQLite(t))
 	style := v.get(attributes(t, v.get("/verify"), "link", "href")[0]).Body.String()
 	for _, paper := range []string{"#fff;", "#18201e;"} {
 		if !strings.Contains(style, "--paper: "+paper) && !strings.Contains(style, "--paper:"+paper) {
-			t.Errorf("the style has no paper %s", paper)
+			t.Errorf("the style has no background colour %s", paper)
 		}
 	}
-	// On a lighter dark background, the colours would need lighter shades.
+	// On a lighter dark background, the shades of the colours would have too little contrast.
 	dark, err := colour.Parse("#18201e")
-	if err != nil || colour.Contrast(dark, colour.White) < colour.Contrast(colour.Night, colour.White) {
-		t.Errorf("the dark paper is lighter than %s, %v", colour.Night, err)
+	if err != nil || colour.Contrast(dark, colour.White) < colour.Contrast(colour.DarkBackground, colour.White) {
+		t.Errorf("the dark background is lighter than %s, %v", colour.DarkBackground, err)
 	}
 }

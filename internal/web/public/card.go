@@ -24,8 +24,8 @@ import (
 	"github.com/certvault/certvault/internal/web/page"
 )
 
-// The card is the preview of a link in social networks and messengers (Open Graph). It never says
-// that a certificate is valid, because networks keep copies after a revocation.
+// The card is the preview picture of a link in social networks and messengers (Open Graph). It
+// never states that a certificate is valid, because networks keep copies of it after a revocation.
 const (
 	cardWidth, cardHeight = 1200, 630
 	cardMargin            = 80
@@ -33,10 +33,10 @@ const (
 )
 
 var (
-	cardInk    = color.NRGBA{0x16, 0x21, 0x1e, 0xff}
-	cardQuiet  = color.NRGBA{0x4d, 0x5b, 0x56, 0xff}
-	cardAccent = color.NRGBA{0x0b, 0x5d, 0x4b, 0xff}
-	cardBad    = color.NRGBA{0xa3, 0x15, 0x1d, 0xff}
+	cardInk     = color.NRGBA{0x16, 0x21, 0x1e, 0xff}
+	cardMuted   = color.NRGBA{0x4d, 0x5b, 0x56, 0xff}
+	cardAccent  = color.NRGBA{0x0b, 0x5d, 0x4b, 0xff}
+	cardRevoked = color.NRGBA{0xa3, 0x15, 0x1d, 0xff}
 )
 
 // cardFonts are the Go fonts, which cover Latin, Greek and Cyrillic letters.
@@ -64,7 +64,7 @@ func (p *Pages) card(w http.ResponseWriter, r *http.Request) error {
 	case <-r.Context().Done():
 		return r.Context().Err()
 	}
-	content, err := drawCard(v, p.cardReader(r))
+	content, err := drawCard(v, p.cardLanguage(r))
 	if err != nil {
 		return fmt.Errorf("drawing the card: %w", err)
 	}
@@ -72,13 +72,13 @@ func (p *Pages) card(w http.ResponseWriter, r *http.Request) error {
 	assetHeaders(w, "image/png")
 	h.Set("Cache-Control", "no-store")
 	h.Set("Content-Length", strconv.Itoa(len(content)))
-	_, _ = w.Write(content) // a failed write means that the client is gone
+	_, _ = w.Write(content) // a failed write means that the client has disconnected
 	return nil
 }
 
-// cardReader returns the language of a card, or English if the fonts do not cover the reader's
+// cardLanguage returns the language of the request, or English if the fonts do not cover this
 // language.
-func (p *Pages) cardReader(r *http.Request) *locale.Language {
+func (p *Pages) cardLanguage(r *http.Request) *locale.Language {
 	l := p.view.Reader(r).Language
 	if name, err := l.Text("card.verify"); err == nil && drawable(name) {
 		return l
@@ -86,7 +86,7 @@ func (p *Pages) cardReader(r *http.Request) *locale.Language {
 	return p.view.Languages()[0]
 }
 
-// drawable reports whether the fonts have every character of a text. Other texts are left out
+// drawable reports whether the fonts have every character of a text. Other texts are omitted
 // completely, because a partial name would be wrong.
 func drawable(text string) bool {
 	fonts, err := cardFonts()
@@ -108,7 +108,7 @@ func drawCard(v *verification, l *locale.Language) ([]byte, error) {
 	accent := cardAccent
 	action, err := l.Text("card.verify")
 	if v.Status == revoked {
-		accent = cardBad
+		accent = cardRevoked
 		action, err = l.Text("card.revoked", "date", (&page.Page{Language: l}).Day(v.RevokedAt))
 	}
 	if err != nil {
@@ -131,12 +131,12 @@ func drawCard(v *verification, l *locale.Language) ([]byte, error) {
 		y += 60
 	}
 	if drawable(v.Profile.Name) {
-		d.text(cardMargin, y, cardText, 34, false, cardQuiet, v.Profile.Name)
+		d.text(cardMargin, y, cardText, 34, false, cardMuted, v.Profile.Name)
 	}
 	draw.Draw(d, image.Rect(cardMargin, 522, cardWidth-cardMargin, 524), image.NewUniform(color.NRGBA{0xd5, 0xde, 0xdb, 0xff}), image.Point{}, draw.Src)
 	d.text(cardMargin, 576, cardText, 34, true, accent, action)
 	width := d.width(v.ReferenceID, 28, false)
-	d.text(cardWidth-cardMargin-width, 576, width+1, 28, false, cardQuiet, v.ReferenceID)
+	d.text(cardWidth-cardMargin-width, 576, width+1, 28, false, cardMuted, v.ReferenceID)
 	if d.err != nil {
 		return nil, d.err
 	}
@@ -147,7 +147,8 @@ func drawCard(v *verification, l *locale.Language) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// drawing keeps the first error, so that drawCard checks for errors once.
+// drawing is the picture that drawCard draws. It stores an error of its methods, so that drawCard
+// checks for errors only once.
 type drawing struct {
 	draw.Image
 
@@ -189,7 +190,7 @@ func (d *drawing) width(text string, size int, bold bool) int {
 	return font.MeasureString(f, text).Ceil()
 }
 
-// text draws a line on a baseline, shortened to a width.
+// text draws a line of text from x on the baseline y. It shortens a text that is wider than width.
 func (d *drawing) text(x, y, width, size int, bold bool, c color.Color, text string) {
 	f := d.face(size, bold)
 	if f == nil {
@@ -199,7 +200,7 @@ func (d *drawing) text(x, y, width, size int, bold bool, c color.Color, text str
 	(&font.Drawer{Dst: d, Src: image.NewUniform(c), Face: f, Dot: fixed.P(x, y)}).DrawString(text)
 }
 
-// shorten truncates a text until it fits, and adds an ellipsis.
+// shorten returns a text that fits: the text itself, or its beginning with an ellipsis.
 func shorten(text string, fits func(string) bool) string {
 	if fits(text) {
 		return text
@@ -217,13 +218,13 @@ func shorten(text string, fits func(string) bool) string {
 	return strings.TrimRight(string(runes[:low]), " ") + "…"
 }
 
-// wrap breaks a text into at most the given number of lines; the last may be too long.
-func (d *drawing) wrap(text string, size int, bold bool, width, most int) []string {
+// wrap breaks a text into at most maxLines lines. The last line may be wider than width.
+func (d *drawing) wrap(text string, size int, bold bool, width, maxLines int) []string {
 	var lines []string
 	line := ""
 	for word := range strings.FieldsSeq(text) {
 		longer := strings.TrimSpace(line + " " + word)
-		if line != "" && len(lines) < most-1 && d.width(longer, size, bold) > width {
+		if line != "" && len(lines) < maxLines-1 && d.width(longer, size, bold) > width {
 			lines = append(lines, line)
 			longer = word
 		}
@@ -232,7 +233,8 @@ func (d *drawing) wrap(text string, size int, bold bool, width, most int) []stri
 	return append(lines, line)
 }
 
-// emblem draws the shield of the vault's icon on its grid of 48.
+// emblem draws the shield of the vault's icon. Its coordinates are those of the icon, which is 48
+// units wide and high.
 func (d *drawing) emblem(x, y, size int) {
 	at := func(px, py float32) (float32, float32) { return px * float32(size) / 48, py * float32(size) / 48 }
 	shape := func(c color.Color, path func(r *vector.Rasterizer)) {

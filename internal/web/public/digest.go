@@ -12,13 +12,13 @@ import (
 	"github.com/certvault/certvault/internal/web/page"
 )
 
-// different means that a file is not the one of the certificate that it was compared with.
+// different means that a file is not a file of the certificate that it was compared with.
 const different cert.Match = "different"
 
 var errUnknownFile = fault.New(fault.NotFound, "No such file here.")
 
-// fileAnswer is the answer to a lookup of a file.
-type fileAnswer struct {
+// fileMatch is the result of a lookup of a file.
+type fileMatch struct {
 	Match cert.Match `json:"match"`
 	// Count is the number of certificates that the file matches.
 	Count int           `json:"count"`
@@ -30,23 +30,25 @@ type comparison struct {
 	*verification
 
 	Digest string
-	// Other is the reference id of the certificate to which the file belongs as verified PDF.
+	// Other is the reference id of another certificate whose verified PDF is this file, or "".
 	Other string
 }
 
-// Band returns nil: the institution's colour must not appear above a file that it did not issue.
+// Band returns nil, because the institution's colour must not appear above a file that the
+// institution did not issue.
 func (*comparison) Band() *colour.Brand { return nil }
 
-// digest looks a file up by its SHA-256; the file stays with the visitor. With a reference id, it
-// compares the file with that certificate.
+// digest shows the certificate of a file. The request contains only the SHA-256 digest of the file,
+// not the file itself. If the query has a reference id, the file is compared with the certificate
+// of this reference id.
 func (p *Pages) digest(w http.ResponseWriter, r *http.Request) error {
-	notStored(w)
+	noStore(w)
 	ctx := r.Context()
 	given, err := hex.DecodeString(r.PathValue("what"))
 	if err != nil || len(given) != sha256.Size {
 		return errUnknownFile
 	}
-	answer, err := p.match(r, [sha256.Size]byte(given))
+	result, err := p.match(r, [sha256.Size]byte(given))
 	if fault.Is(err, fault.NotFound) && !page.WantsJSON(r) {
 		return p.view.Draw(w, r, http.StatusNotFound, "unknown_file.html", hex.EncodeToString(given))
 	}
@@ -54,13 +56,13 @@ func (p *Pages) digest(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if page.WantsJSON(r) {
-		return web.WriteJSON(w, http.StatusOK, answer)
+		return web.WriteJSON(w, http.StatusOK, result)
 	}
 	switch {
-	case answer.Data == nil:
-		return p.view.Draw(w, r, http.StatusOK, "originals.html", answer)
-	case answer.Match == different && answer.Data.Status != processing:
-		c := &comparison{verification: answer.Data, Digest: hex.EncodeToString(given)}
+	case result.Data == nil:
+		return p.view.Draw(w, r, http.StatusOK, "originals.html", result)
+	case result.Match == different && result.Data.Status != processing:
+		c := &comparison{verification: result.Data, Digest: hex.EncodeToString(given)}
 		if m, err := p.Certs.ByDigest(ctx, [sha256.Size]byte(given)); err == nil && m.Match == cert.MatchVerified {
 			c.Other = m.Certificate.ReferenceID
 		} else if err != nil && !fault.Is(err, fault.NotFound) {
@@ -68,13 +70,13 @@ func (p *Pages) digest(w http.ResponseWriter, r *http.Request) error {
 		}
 		return p.view.Draw(w, r, http.StatusOK, "differs.html", c)
 	}
-	answer.Data.Match = answer.Match
-	return p.show(w, r, answer.Data)
+	result.Data.Match = result.Match
+	return p.show(w, r, result.Data)
 }
 
-// match looks a file up, or compares it with the certificate that the request names. An unknown
-// reference id is ignored.
-func (p *Pages) match(r *http.Request, sum [sha256.Size]byte) (*fileAnswer, error) {
+// match compares a file with the certificate whose reference id is in the query. If the query has
+// no reference id or an unknown reference id, match searches for a certificate with the file.
+func (p *Pages) match(r *http.Request, sum [sha256.Size]byte) (*fileMatch, error) {
 	ctx := r.Context()
 	if typed := referenceIn(r.URL.Query().Get("reference_id")); typed != "" {
 		v, err := p.find(ctx, typed)
@@ -92,24 +94,24 @@ func (p *Pages) match(r *http.Request, sum [sha256.Size]byte) (*fileAnswer, erro
 	if err != nil {
 		return nil, err
 	}
-	answer := &fileAnswer{Match: m.Match, Count: m.Count}
+	result := &fileMatch{Match: m.Match, Count: m.Count}
 	if m.Certificate != nil {
-		if answer.Data, err = p.describe(ctx, m.Certificate); err != nil {
+		if result.Data, err = p.describe(ctx, m.Certificate); err != nil {
 			return nil, err
 		}
 	}
-	return answer, nil
+	return result, nil
 }
 
-// compare compares a file with one certificate. The files of a certificate in processing are not
-// public yet.
-func compare(v *verification, sum [sha256.Size]byte) *fileAnswer {
+// compare compares a file with a certificate. While a certificate is processing, its files are not
+// public, so every file is different.
+func compare(v *verification, sum [sha256.Size]byte) *fileMatch {
 	c := v.certificate
 	switch {
 	case v.Status != processing && c.Verified != nil && c.Verified.SHA256 == sum:
-		return &fileAnswer{Match: cert.MatchVerified, Count: 1, Data: v}
+		return &fileMatch{Match: cert.MatchVerified, Count: 1, Data: v}
 	case v.Status != processing && c.File.SHA256 == sum:
-		return &fileAnswer{Match: cert.MatchOriginal, Count: 1, Data: v}
+		return &fileMatch{Match: cert.MatchOriginal, Count: 1, Data: v}
 	}
-	return &fileAnswer{Match: different, Data: v}
+	return &fileMatch{Match: different, Data: v}
 }

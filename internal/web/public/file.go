@@ -19,7 +19,7 @@ import (
 // sandbox prevents a file that is opened in a browser from running code in the vault's origin.
 const sandbox = "default-src 'none'; style-src 'unsafe-inline'; sandbox"
 
-var errNoFile = fault.New(fault.NotFound, "No such file, or the link to it has ended.")
+var errNoFile = fault.New(fault.NotFound, "No such file, or the link to it has expired.")
 
 func assetHeaders(w http.ResponseWriter, mediaType string) {
 	h := w.Header()
@@ -29,8 +29,8 @@ func assetHeaders(w http.ResponseWriter, mediaType string) {
 	h.Set("X-Robots-Tag", "noindex")
 }
 
-// file serves a verified PDF, or a picture of it, to holders of its capability URL. After a
-// revocation the link serves no file.
+// file writes a verified PDF, or a picture of it, if the request has a valid capability URL. For a
+// revoked certificate it returns errNoFile.
 func (p *Pages) file(w http.ResponseWriter, r *http.Request) error {
 	ctx := r.Context()
 	id, err := uuid.Parse(r.PathValue("uuid"))
@@ -45,7 +45,7 @@ func (p *Pages) file(w http.ResponseWriter, r *http.Request) error {
 	if !allowed {
 		return errNoFile
 	}
-	c, err := p.Certs.ByCapability(ctx, id.String())
+	c, err := p.Certs.BySignedLink(ctx, id.String())
 	if err != nil && !fault.Is(err, fault.NotFound) {
 		return err
 	}
@@ -55,8 +55,8 @@ func (p *Pages) file(w http.ResponseWriter, r *http.Request) error {
 	return p.send(w, r, c, kind)
 }
 
-// publicFile serves the verified PDF, or a picture of it, for a reference id, if the institution
-// allows it.
+// publicFile writes the verified PDF with a reference id, or a picture of it, if the institution
+// permits it.
 func (p *Pages) publicFile(w http.ResponseWriter, r *http.Request, kind web.Kind) error {
 	v, err := p.find(r.Context(), r.PathValue("reference_id"))
 	if fault.Is(err, fault.NotFound) {
@@ -71,7 +71,7 @@ func (p *Pages) publicFile(w http.ResponseWriter, r *http.Request, kind web.Kind
 	return errNoFile
 }
 
-// send writes a certificate's file.
+// send writes a file of a certificate.
 func (p *Pages) send(w http.ResponseWriter, r *http.Request, c *cert.Certificate, kind web.Kind) (err error) {
 	open, name, mediaType := p.Certs.OpenVerified, c.ReferenceID+".pdf", string(seal.PDF)
 	tag := hex.EncodeToString(c.Verified.SHA256[:])
@@ -92,7 +92,7 @@ func (p *Pages) send(w http.ResponseWriter, r *http.Request, c *cert.Certificate
 	return web.ServeContent(w, r, content, tag)
 }
 
-// logo serves an institution's logo. Its address contains its digest, so that it can be cached.
+// logo writes an institution's logo. Its URL contains its digest, so that it can be cached.
 func (p *Pages) logo(w http.ResponseWriter, r *http.Request) error {
 	content, err := p.Accounts.Logo(r.Context(), r.PathValue("slug"), r.PathValue("digest"))
 	if err != nil {
@@ -112,8 +112,8 @@ func (p *Pages) barcode(w http.ResponseWriter, r *http.Request) error {
 	return p.symbol(w, r, seal.BarcodeSVG)
 }
 
-// symbol draws the QR code or barcode of a certificate that can be verified. It contains only the
-// reference id.
+// symbol writes the QR code or the barcode of a certificate that can be verified. Both contain no
+// other data of the certificate than the reference id.
 func (p *Pages) symbol(w http.ResponseWriter, r *http.Request, draw func(referenceID string) ([]byte, error)) error {
 	v, err := p.find(r.Context(), r.PathValue("reference_id"))
 	if err != nil {
@@ -126,7 +126,7 @@ func (p *Pages) symbol(w http.ResponseWriter, r *http.Request, draw func(referen
 	assetHeaders(w, "image/svg+xml")
 	w.Header().Set("Cache-Control", "private, max-age=86400")
 	if _, err := w.Write(svg); err != nil {
-		return nil //nolint:nilerr // the client is gone
+		return nil //nolint:nilerr // the client has disconnected
 	}
 	return nil
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/certvault/certvault/internal/web"
 )
 
-// A file that is not public gets the same answer as one that does not exist.
+// The response for a file that is not public is the same as for an unknown file.
 func TestPublicFiles(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -32,35 +32,35 @@ func TestPublicFiles(t *testing.T) {
 			for target, want := range map[string]int{pdf: pdfCode, picture: pictureCode} {
 				w := v.get(target)
 				if w.Code != want || w.Code == 200 && (w.Header().Get("Cache-Control") != "private, no-cache" || !strings.Contains(w.Header().Get("Content-Security-Policy"), "sandbox")) {
-					t.Errorf("%s, %s: %d %v", name, target, w.Code, w.Header())
+					t.Errorf("%s, %s: status = %d, header %v", name, target, w.Code, w.Header())
 				}
 				linked := slices.Contains(append(attributes(t, v.get("/verify/"+c.ReferenceID), "a", "href"), attributes(t, v.get("/verify/"+c.ReferenceID), "img", "src")...), target)
 				if linked != (want == 200) {
-					t.Errorf("%s: linked to %s: %v", name, target, linked)
+					t.Errorf("%s: the page has a link to %s: %v", name, target, linked)
 				}
 			}
 		}
-		v.let(account.Public{AllowImage: true, AllowDownload: true})
+		v.setPublic(account.Public{AllowImage: true, AllowDownload: true})
 		check("processing", 404, 404)
-		v.let(account.Public{})
+		v.setPublic(account.Public{})
 		v.Work(1)
 		check("by default", 404, 404)
-		v.let(account.Public{AllowImage: true})
-		check("picture alone", 404, 200)
-		v.let(account.Public{AllowDownload: true})
-		check("file alone", 200, 404)
+		v.setPublic(account.Public{AllowImage: true})
+		check("only the picture", 404, 200)
+		v.setPublic(account.Public{AllowDownload: true})
+		check("only the file", 200, 404)
 		if got := v.get(pdf).Body.String(); got != string(vaulttest.PDF)+tail {
 			t.Errorf("the file is %q", got)
 		}
-		// A hidden name stays hidden even if the setting bypassed its check.
+		// A hidden name stays hidden even if the settings in the database contradict each other.
 		v.Exec(`UPDATE institutions SET hide_name = $1, public_image = $1, public_download = $1`, true)
 		check("hidden name", 404, 404)
-		v.let(account.Public{AllowImage: true, AllowDownload: true})
+		v.setPublic(account.Public{AllowImage: true, AllowDownload: true})
 		check("both", 200, 200)
 		v.revoke(c, "x")
 		check("revoked", 404, 404)
 		if w := v.get("/verify/" + c.ReferenceID + "/anything.txt"); w.Code != http.StatusNotFound {
-			t.Errorf("what there is not: %d", w.Code)
+			t.Errorf("an unknown route: status = %d, want 404", w.Code)
 		}
 	})
 }
@@ -70,7 +70,7 @@ func TestFilesByDigest(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		v := newVault(t, d)
 		verified, original := digestOf(string(vaulttest.PDF)+tail), digestOf(string(vaulttest.PDF))
-		ask := func(target string) (*httptest.ResponseRecorder, map[string]any) {
+		fetch := func(target string) (*httptest.ResponseRecorder, map[string]any) {
 			t.Helper()
 			w := v.getJSON(target)
 			var got map[string]any
@@ -81,8 +81,8 @@ func TestFilesByDigest(t *testing.T) {
 		}
 		unknown := func(name, digest string) {
 			t.Helper()
-			if w, _ := ask("/verify/file/" + digest); w.Code != http.StatusNotFound || strings.Contains(w.Body.String(), "NWU") {
-				t.Errorf("%s: %d %s", name, w.Code, w.Body)
+			if w, _ := fetch("/verify/file/" + digest); w.Code != http.StatusNotFound || strings.Contains(w.Body.String(), "NWU") {
+				t.Errorf("%s: status = %d, want 404; body %s", name, w.Code, w.Body)
 			}
 		}
 		// A staged file and the files of pending or failed certificates are unknown.
@@ -94,66 +94,66 @@ func TestFilesByDigest(t *testing.T) {
 		c := v.upload("BSc Physics", "Ada Obi", "diploma.pdf")
 		unknown("processing", original)
 		unknown("processing", verified)
-		held := "/verify/file/" + original + "?reference_id=" + c.ReferenceID
-		if w, got := ask(held); w.Code != 200 || got["match"] != "different" || got["data"].(map[string]any)["status"] != "processing" {
-			t.Errorf("compared with one in processing: %s", w.Body)
+		target := "/verify/file/" + original + "?reference_id=" + c.ReferenceID
+		if w, got := fetch(target); w.Code != 200 || got["match"] != "different" || got["data"].(map[string]any)["status"] != "processing" {
+			t.Errorf("a comparison with a processing certificate: %s", w.Body)
 		}
-		checkPage(t, "compared with one in processing", v.get(held), http.StatusOK, "not ready yet")
+		checkPage(t, "a comparison with a processing certificate", v.get(target), http.StatusOK, "not ready yet")
 		v.Work(2)
 		for _, malformed := range []string{"x", verified[:62], verified + "00", strings.Repeat("z", 64), "%00"} {
 			unknown(malformed, malformed)
 			if w := v.get("/verify/file/" + malformed); w.Code != http.StatusNotFound {
-				t.Errorf("%q: %d", malformed, w.Code)
+				t.Errorf("%q: status = %d, want 404", malformed, w.Code)
 			}
 		}
-		unknown("never seen", digestOf("x"))
-		checkPage(t, "never seen", v.get("/verify/file/"+digestOf("x")), http.StatusNotFound, "does not know this file", "does not mean that it is a forgery", digestOf("x"))
+		unknown("an unknown file", digestOf("x"))
+		checkPage(t, "an unknown file", v.get("/verify/file/"+digestOf("x")), http.StatusNotFound, "does not know this file", "does not mean that it is a forgery", digestOf("x"))
 
 		for target, want := range map[string]string{verified: "verified", strings.ToUpper(verified): "verified", original: "original"} {
-			_, got := ask("/verify/file/" + target)
+			_, got := fetch("/verify/file/" + target)
 			data, _ := got["data"].(map[string]any)
 			if got["match"] != want || got["count"] != 1.0 || data["reference_id"] != c.ReferenceID || data["status"] != "valid" {
-				t.Errorf("%s: %v", want, got)
+				t.Errorf("the match is %v, want %s", got, want)
 			}
 		}
 		checkPage(t, "verified", v.get("/verify/file/"+verified), http.StatusOK, "This certificate is valid", "is, byte for byte, the one that was issued", "Ada Obi")
 		checkPage(t, "original", v.get("/verify/file/"+original), http.StatusOK, "This certificate is valid", "is the original, as it was submitted")
 
 		changed := "/verify/file/" + digestOf("changed") + "?reference_id=" + strings.ToLower(c.ReferenceID)
-		if w, got := ask(changed); w.Code != 200 || got["match"] != "different" || got["count"] != 0.0 || got["data"].(map[string]any)["status"] != "valid" {
-			t.Errorf("changed: %s", w.Body)
+		if w, got := fetch(changed); w.Code != 200 || got["match"] != "different" || got["count"] != 0.0 || got["data"].(map[string]any)["status"] != "valid" {
+			t.Errorf("a changed file: %s", w.Body)
 		}
 		w := v.get(changed)
 		checkPage(t, "changed", w, http.StatusOK, "This file is not the one issued", "What differs", digestOf("changed"), verified, "What still holds", "BSc Physics")
-		if strings.Contains(words(t, w), "is valid") {
-			t.Errorf("a changed file is called valid: %s", words(t, w))
+		if strings.Contains(textOf(t, w), "is valid") {
+			t.Errorf("the page of a changed file contains \"is valid\": %s", textOf(t, w))
 		}
 		if w := v.get("/verify/file/" + digestOf("changed") + "?reference_id=" + unknownID); w.Code != http.StatusNotFound {
-			t.Errorf("changed, of a certificate that there is not: %d", w.Code)
+			t.Errorf("a changed file and an unknown reference id: status = %d, want 404", w.Code)
 		}
 
-		// With the same original in another institution's certificate, the file matches two
-		// certificates, and the answer names neither.
+		// If another institution has a certificate with the same original, the file matches two
+		// certificates, and the response contains neither of them.
 		first := v.inst
 		v.inst = v.Institution("OTH", "Other")
 		other := v.upload("Other", "Somebody Else", "diploma.pdf")
 		v.Exec(`UPDATE certificates SET status = 'approved', verified_sha256 = $1, verified_size = 1, tail_key = 'x' WHERE uuid = $2`, bytes.Repeat([]byte{7}, 32), other.UUID)
 		v.inst = first
-		if w, got := ask("/verify/file/" + original); w.Code != 200 || got["match"] != "original" || got["count"] != 2.0 || got["data"] != nil || strings.Contains(w.Body.String(), "Ada") {
-			t.Errorf("of two: %s", w.Body)
+		if w, got := fetch("/verify/file/" + original); w.Code != 200 || got["match"] != "original" || got["count"] != 2.0 || got["data"] != nil || strings.Contains(w.Body.String(), "Ada") {
+			t.Errorf("a file of two certificates: %s", w.Body)
 		}
 		w = v.get("/verify/file/" + original)
-		checkPage(t, "of two", w, http.StatusOK, "Several certificates were made of this file", "2")
-		if text := words(t, w); strings.Contains(text, "Ada") || strings.Contains(text, "Somebody") || strings.Contains(text, c.ReferenceID) {
-			t.Errorf("of two: %s", text)
+		checkPage(t, "a file of two certificates", w, http.StatusOK, "Several certificates were made of this file", "2")
+		if text := textOf(t, w); strings.Contains(text, "Ada") || strings.Contains(text, "Somebody") || strings.Contains(text, c.ReferenceID) {
+			t.Errorf("the page of a file of two certificates: %s", text)
 		}
-		checkPage(t, "of two, and one is named", v.get("/verify/file/"+original+"?reference_id="+c.ReferenceID), http.StatusOK, "Ada Obi", "is the original")
-		checkPage(t, "another's file", v.get("/verify/file/"+verified+"?reference_id="+other.ReferenceID), http.StatusOK,
+		checkPage(t, "a file of two certificates and a reference id", v.get("/verify/file/"+original+"?reference_id="+c.ReferenceID), http.StatusOK, "Ada Obi", "is the original")
+		checkPage(t, "the file of another certificate", v.get("/verify/file/"+verified+"?reference_id="+other.ReferenceID), http.StatusOK,
 			"This file is not the one issued", "It is the file of another certificate", c.ReferenceID, other.ReferenceID)
 
 		v.revoke(c, "Issued by mistake")
-		if w, got := ask("/verify/file/" + verified); got["match"] != "verified" || got["data"].(map[string]any)["status"] != "revoked" {
-			t.Errorf("revoked: %s", w.Body)
+		if w, got := fetch("/verify/file/" + verified); got["match"] != "verified" || got["data"].(map[string]any)["status"] != "revoked" {
+			t.Errorf("the file of a revoked certificate: %s", w.Body)
 		}
 		checkPage(t, "revoked", v.get("/verify/file/"+verified), http.StatusOK, "Revoked on", "Issued by mistake", "is, byte for byte")
 		checkPage(t, "changed, revoked", v.get(changed), http.StatusOK, "This file is not the one issued", "no longer valid", "Issued by mistake")
@@ -166,36 +166,36 @@ func TestSymbols(t *testing.T) {
 	v := newVault(t, dbtest.SQLite(t))
 	c := v.upload("BSc Physics", "Ada Obi", "diploma.pdf")
 	var drawn []string
-	look := func() {
+	check := func() {
 		t.Helper()
 		for _, name := range []string{"qrcode", "barcode"} {
 			w := v.get("/verify/" + c.ReferenceID + "/" + name + ".svg")
 			h := w.Header()
 			if w.Code != http.StatusOK || h.Get("Content-Type") != "image/svg+xml" || h.Get("X-Content-Type-Options") != "nosniff" ||
 				!strings.HasPrefix(h.Get("Cache-Control"), "private") || !strings.Contains(h.Get("Content-Security-Policy"), "sandbox") {
-				t.Errorf("%s: %d %v", name, w.Code, h)
+				t.Errorf("%s: status = %d, header %v", name, w.Code, h)
 			}
 			var root struct{ XMLName xml.Name }
 			if err := xml.Unmarshal(w.Body.Bytes(), &root); err != nil || root.XMLName.Local != "svg" || root.XMLName.Space != "http://www.w3.org/2000/svg" {
-				t.Errorf("%s: %v, %v", name, root.XMLName, err)
+				t.Errorf("%s: the root element is %v, %v", name, root.XMLName, err)
 			}
 			drawn = append(drawn, w.Body.String())
 		}
 	}
-	look()
+	check()
 	v.Work(1)
-	look()
+	check()
 	v.revoke(c, "x")
-	look()
-	// The symbols do not change in any state of the certificate.
+	check()
+	// The symbols are the same in all states of the certificate.
 	if drawn[0] == drawn[1] || drawn[0] != drawn[2] || drawn[2] != drawn[4] || drawn[1] != drawn[3] || drawn[3] != drawn[5] {
-		t.Error("the symbols change")
+		t.Error("the symbols differ between the states")
 	}
 	if w := v.get("/verify/" + strings.ToLower(c.ReferenceID) + "/qrcode.svg"); w.Body.String() != drawn[0] {
-		t.Errorf("typed otherwise, the symbol is another: %d", w.Code)
+		t.Errorf("the QR code for the reference id in lower case is different: status = %d", w.Code)
 	}
 	if w := v.get("/verify/" + unknownID + "/qrcode.svg"); w.Code != http.StatusNotFound {
-		t.Errorf("unknown: %d", w.Code)
+		t.Errorf("an unknown reference id: status = %d, want 404", w.Code)
 	}
 }
 
@@ -204,7 +204,7 @@ func local(t *testing.T, address string) string {
 	t.Helper()
 	rest, ok := strings.CutPrefix(address, base)
 	if !ok {
-		t.Fatalf("%s is not of %s", address, base)
+		t.Fatalf("the URL %s does not begin with %s", address, base)
 	}
 	return rest
 }
@@ -221,15 +221,15 @@ func TestCapabilityFiles(t *testing.T) {
 		}
 		links[kind] = local(t, link)
 	}
-	gone := func(name string) {
+	checkNotFound := func(name string) {
 		t.Helper()
 		for kind, link := range links {
 			if w := v.getJSON(link); w.Code != http.StatusNotFound || strings.Contains(w.Body.String(), c.ReferenceID) {
-				t.Errorf("%s, %s: %d %s", name, kind, w.Code, w.Body)
+				t.Errorf("%s, %s: status = %d, want 404; body %s", name, kind, w.Code, w.Body)
 			}
 		}
 	}
-	gone("processing")
+	checkNotFound("processing")
 	v.Work(1)
 	for kind, want := range map[web.Kind]struct{ mediaType, body, name string }{
 		web.PDFFile:   {"application/pdf", string(vaulttest.PDF) + tail, c.ReferenceID + ".pdf"},
@@ -240,35 +240,35 @@ func TestCapabilityFiles(t *testing.T) {
 		if w.Code != http.StatusOK || w.Body.String() != want.body || h.Get("Content-Type") != want.mediaType ||
 			h.Get("Content-Disposition") != "inline; filename="+want.name || !strings.HasPrefix(h.Get("Cache-Control"), "private") ||
 			!strings.Contains(h.Get("Content-Security-Policy"), "sandbox") || h.Get("X-Content-Type-Options") != "nosniff" {
-			t.Errorf("%s: %d, %v", kind, w.Code, h)
+			t.Errorf("%s: status = %d, header %v", kind, w.Code, h)
 		}
 	}
 	if w := v.get(links["original"]); w.Code != http.StatusNotFound {
-		t.Errorf("a kind that there is not: %d", w.Code)
+		t.Errorf("an unknown kind: status = %d, want 404", w.Code)
 	}
 	other := v.upload("MSc Physics", "Ada Obi", "diploma.pdf")
 	for name, link := range map[string]string{
-		"another kind":        strings.Replace(links[web.PDFFile], "/pdf?", "/image?", 1),
-		"another certificate": strings.Replace(links[web.PDFFile], c.UUID, other.UUID, 1),
-		"a later end":         regexp.MustCompile(`expires=\d+`).ReplaceAllString(links[web.PDFFile], "expires=99999999999"),
-		"no signature":        links[web.PDFFile][:strings.IndexByte(links[web.PDFFile], '?')],
-		"a cut signature":     links[web.PDFFile][:len(links[web.PDFFile])-4],
+		"another kind":          strings.Replace(links[web.PDFFile], "/pdf?", "/image?", 1),
+		"another certificate":   strings.Replace(links[web.PDFFile], c.UUID, other.UUID, 1),
+		"a later expiry":        regexp.MustCompile(`expires=\d+`).ReplaceAllString(links[web.PDFFile], "expires=99999999999"),
+		"no signature":          links[web.PDFFile][:strings.IndexByte(links[web.PDFFile], '?')],
+		"a truncated signature": links[web.PDFFile][:len(links[web.PDFFile])-4],
 	} {
 		if w := v.get(link); w.Code != http.StatusNotFound {
-			t.Errorf("%s: %d", name, w.Code)
+			t.Errorf("%s: status = %d, want 404", name, w.Code)
 		}
 	}
 	begin := v.Now()
 	v.Set(begin.Add(24*time.Hour - time.Second))
 	if w := v.get(links[web.PDFFile]); w.Code != http.StatusOK {
-		t.Errorf("within the day: %d", w.Code)
+		t.Errorf("before the link expires: status = %d, want 200", w.Code)
 	}
 	v.Set(begin.Add(24 * time.Hour))
-	gone("after the day")
+	checkNotFound("after the link has expired")
 	v.Set(begin)
 	v.revoke(c, "x")
-	gone("revoked")
+	checkNotFound("revoked")
 	if log := v.log.String(); strings.Contains(log, "signature=") || strings.Contains(log, c.UUID) {
-		t.Error("the log has a capability")
+		t.Error("the log contains a capability URL")
 	}
 }

@@ -29,13 +29,13 @@ import (
 const (
 	base = vaulttest.BaseURL
 	tail = certtest.Tail
-	// Nothing of these may ever be shown to the public.
+	// Responses to the public must not contain these texts.
 	secretEmail   = "secret.address@example.org"
 	secretDetails = "details-for-the-institution"
 	secretNote    = "note-for-the-institution"
 )
 
-// vault is the public pages in the middleware they run in.
+// vault is the public pages with their middleware.
 type vault struct {
 	*vaulttest.Vault
 
@@ -44,8 +44,8 @@ type vault struct {
 	handler http.Handler
 	inst    *account.Institution
 	log     *bytes.Buffer
-	// shown is everything that was ever answered.
-	shown bytes.Buffer
+	// written has all responses.
+	written bytes.Buffer
 }
 
 func newVault(tb testing.TB, d *db.DB) *vault {
@@ -58,13 +58,13 @@ func newVault(tb testing.TB, d *db.DB) *vault {
 	v.pages = &Pages{
 		Site: site, Accounts: v.Accounts, Links: v.Links, Limit: limit.NewCounter(0, v.Now), Now: v.Now, Keys: v.Keys, Certs: v.Certs,
 	}
-	v.rewire()
+	v.newHandler()
 	v.inst = v.Institution("NWU", "Northern & Western University")
 	return v
 }
 
-// rewire makes the handler of the pages as they are now.
-func (v *vault) rewire() {
+// newHandler replaces the handler. Tests call it after a change of pages.
+func (v *vault) newHandler() {
 	v.tb.Helper()
 	inner, err := v.pages.Handler()
 	if err != nil {
@@ -85,7 +85,7 @@ func (v *vault) rewire() {
 	v.handler = web.Wrap(web.Options{Log: slog.New(slog.NewJSONHandler(v.log, nil)), Now: time.Now}, compress(both))
 }
 
-// request is one as it comes over TLS from an address of the public.
+// request returns a request over TLS from a public address.
 func request(method, target string) *http.Request {
 	r := httptest.NewRequestWithContext(context.Background(), method, target, http.NoBody)
 	r.TLS = &tls.ConnectionState{}
@@ -96,7 +96,7 @@ func request(method, target string) *http.Request {
 func (v *vault) do(r *http.Request) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
 	v.handler.ServeHTTP(w, r)
-	fmt.Fprintln(&v.shown, w.Header(), w.Body)
+	fmt.Fprintln(&v.written, w.Header(), w.Body)
 	return w
 }
 
@@ -110,17 +110,17 @@ func (v *vault) getJSON(target string) *httptest.ResponseRecorder {
 	return v.do(r)
 }
 
-// checkSecrets fails when anything was shown that the public must not see.
+// checkSecrets checks that no response contains data that the public must not see.
 func (v *vault) checkSecrets() {
 	v.tb.Helper()
 	for _, secret := range []string{secretEmail, "secret.address", secretDetails, secretNote, "no_room", "no room for the stamp"} {
-		if strings.Contains(strings.ToLower(v.shown.String()), secret) {
-			v.tb.Errorf("the public is shown %q", secret)
+		if strings.Contains(strings.ToLower(v.written.String()), secret) {
+			v.tb.Errorf("a response contains %q", secret)
 		}
 	}
 }
 
-// upload makes a certificate in processing.
+// upload creates a certificate, which is processing.
 func (v *vault) upload(title, name, file string) *cert.Certificate {
 	v.tb.Helper()
 	return v.Upload(v.inst, name, file, func(u *cert.Upload) { u.Title, u.Email, u.Details = title, secretEmail, secretDetails })
@@ -133,7 +133,8 @@ func (v *vault) revoke(c *cert.Certificate, reason string) {
 	}
 }
 
-func (v *vault) let(p account.Public) {
+// setPublic changes the public settings of the institution.
+func (v *vault) setPublic(p account.Public) {
 	v.tb.Helper()
 	if err := v.pages.Accounts.SetPublic(v.tb.Context(), v.inst.ID, p); err != nil {
 		v.tb.Fatal(err)
@@ -145,7 +146,7 @@ func digestOf(content string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// attributes returns the values of an attribute of all elements with a name.
+// attributes returns the values of the attribute key of all elements with the name element.
 func attributes(t *testing.T, w *httptest.ResponseRecorder, element, key string) (list []string) {
 	t.Helper()
 	doc, err := html.Parse(bytes.NewReader(w.Body.Bytes()))
@@ -165,11 +166,11 @@ func attributes(t *testing.T, w *httptest.ResponseRecorder, element, key string)
 	return list
 }
 
-// unknownID is well formed and unknown.
+// unknownID is a well-formed reference id of no certificate.
 const unknownID = "NWU-0000000000000000"
 
-// words is the text of a page as it is read.
-func words(t *testing.T, w *httptest.ResponseRecorder) string {
+// textOf returns the visible text of a page.
+func textOf(t *testing.T, w *httptest.ResponseRecorder) string {
 	t.Helper()
 	doc, err := html.Parse(bytes.NewReader(w.Body.Bytes()))
 	if err != nil {

@@ -17,12 +17,12 @@ func TestLanguages(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.SQLite(t))
 	c := v.upload("BSc Physics", "Ada Obi", "diploma.pdf")
-	ask := func(target, accept string) *httptest.ResponseRecorder {
+	get := func(target, accept string) *httptest.ResponseRecorder {
 		r := request(http.MethodGet, target)
 		r.Header.Set("Accept-Language", accept)
 		return v.do(r)
 	}
-	for _, tc := range []struct{ target, accept, tag, dir, says string }{
+	for _, tc := range []struct{ target, accept, tag, dir, text string }{
 		{"/verify", "", "en", "ltr", "Verify a certificate"},
 		{"/verify", "de-CH,de;q=0.9", "de", "ltr", "Zertifikat prüfen"},
 		{"/verify?lang=ar", "de", "ar", "rtl", "التحقق من شهادة"},
@@ -30,34 +30,35 @@ func TestLanguages(t *testing.T) {
 		{"/verify/" + unknownID + "?lang=zh", "", "zh", "ltr", "此处没有这份证书"},
 		{"/no-such-page?lang=es", "", "es", "ltr", "No existe esta página"},
 	} {
-		w := ask(tc.target, tc.accept)
-		if !strings.Contains(words(t, w), tc.says) || w.Header().Get("Content-Language") != tc.tag || !slices.Contains(w.Header().Values("Vary"), "Accept-Language") ||
+		w := get(tc.target, tc.accept)
+		if !strings.Contains(textOf(t, w), tc.text) || w.Header().Get("Content-Language") != tc.tag || !slices.Contains(w.Header().Values("Vary"), "Accept-Language") ||
 			!slices.Equal(attributes(t, w, "html", "lang"), []string{tc.tag}) || !slices.Equal(attributes(t, w, "html", "dir"), []string{tc.dir}) {
-			t.Errorf("%s, %s: %v %s", tc.target, tc.accept, w.Header(), words(t, w))
+			t.Errorf("%s with Accept-Language %q: header %v, text %s", tc.target, tc.accept, w.Header(), textOf(t, w))
 		}
 	}
-	// A chosen language stays in links; one that the browser requested is not written into them.
-	w := ask("/verify/"+c.ReferenceID+"?lang=fr&x=1", "")
+	// Links contain the language that the visitor has chosen, but not a language that only the
+	// browser has requested.
+	w := get("/verify/"+c.ReferenceID+"?lang=fr&x=1", "")
 	links := attributes(t, w, "a", "href")
 	for _, want := range []string{"/verify?lang=fr", "/signatures?lang=fr", "/verify/" + c.ReferenceID + "?lang=ar&x=1"} {
 		if !slices.Contains(links, want) {
-			t.Errorf("no link to %s in %v", want, links)
+			t.Errorf("there is no link to %s in %v", want, links)
 		}
 	}
-	w = ask("/verify?lang=fr", "")
+	w = get("/verify?lang=fr", "")
 	if !slices.Contains(attributes(t, w, "input", "name"), "lang") || !slices.Contains(attributes(t, w, "section", "data-drop"), "/verify/file/?lang=fr") {
-		t.Errorf("the forms lose the language: %s", w.Body)
+		t.Errorf("the forms do not contain the language: %s", w.Body)
 	}
-	if links := attributes(t, ask("/verify", "fr"), "a", "href"); !slices.Contains(links, "/signatures") {
-		t.Errorf("a language that was not chosen is in %v", links)
+	if links := attributes(t, get("/verify", "fr"), "a", "href"); !slices.Contains(links, "/signatures") {
+		t.Errorf("the links contain a language that was not chosen: %v", links)
 	}
-	if w := ask("/verify?lang=fr&reference_id="+c.ReferenceID, ""); w.Header().Get("Location") != "/verify/"+c.ReferenceID+"?lang=fr" {
-		t.Errorf("a look-up leads to %s", w.Header().Get("Location"))
+	if w := get("/verify?lang=fr&reference_id="+c.ReferenceID, ""); w.Header().Get("Location") != "/verify/"+c.ReferenceID+"?lang=fr" {
+		t.Errorf("the lookup redirects to %s", w.Header().Get("Location"))
 	}
 }
 
 // The links to other languages repeat the address, and never lead to another host.
-func TestLinksOfAHostileAddress(t *testing.T) {
+func TestLinksOfHostileAddress(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.SQLite(t))
 	for _, target := range []string{"//evil.example/x", "///evil.example", "/%2F%2Fevil.example", `/\evil.example`, `/verify?"onfocus="alert(1)`, "/x%22%3E%3Cb%3E", "/verify?lang=%22%3E%3Cb%3E&a=<b>"} {
@@ -71,36 +72,36 @@ func TestLinksOfAHostileAddress(t *testing.T) {
 		checkMarkup(t, w)
 		links := attributes(t, w, "a", "href")
 		if len(links) < 8 {
-			t.Errorf("%s: only %v", target, links)
+			t.Errorf("%s: the links are %v, want at least 8", target, links)
 		}
 		for _, link := range links {
 			if u, err := url.Parse(link); err != nil || u.Host != "" || strings.HasPrefix(link, "//") || strings.Contains(link, `\`) {
-				t.Errorf("%s: the page leads to %s, %v", target, link, err)
+				t.Errorf("%s: the page has a link to %s, %v", target, link, err)
 			}
 		}
 	}
 }
 
-// Every page renders in every language.
+// TestEveryStateInEveryLanguage checks that every page is rendered and translated.
 func TestEveryStateInEveryLanguage(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.SQLite(t))
-	made := map[string]*cert.Certificate{}
+	certificates := map[string]*cert.Certificate{}
 	for _, title := range []string{"valid", "revoked", "damaged", "unchecked"} {
-		made[title] = v.upload(title, "Ada Obi", "diploma.pdf")
+		certificates[title] = v.upload(title, "Ada Obi", "diploma.pdf")
 	}
-	v.Work(len(made))
-	v.revoke(made["revoked"], "x")
+	v.Work(len(certificates))
+	v.revoke(certificates["revoked"], "x")
 	for title, result := range map[string]string{"damaged": "failed", "unchecked": "not_run"} {
-		v.Exec(`UPDATE certificate_checks SET result = $1 WHERE certificate_id = $2`, result, made[title].ID)
+		v.Exec(`UPDATE certificate_checks SET result = $1 WHERE certificate_id = $2`, result, certificates[title].ID)
 	}
-	made["processing"] = v.upload("processing", "Ada Obi", "diploma.pdf")
+	certificates["processing"] = v.upload("processing", "Ada Obi", "diploma.pdf")
 	targets := []string{
 		"/verify", "/signatures", "/nothing", "/verify/" + unknownID, "/verify/NWU-7K3M9QX2P4RTVWUZ", "/verify/NWU", "/verify/file/" + digestOf("x"),
 		"/verify/file/" + digestOf(string(vaulttest.PDF)), "/verify/file/" + digestOf(string(vaulttest.PDF)+tail),
-		"/verify/file/" + digestOf("x") + "?reference_id=" + made["valid"].ReferenceID, "/verify/file/" + digestOf("x") + "?reference_id=" + made["revoked"].ReferenceID,
+		"/verify/file/" + digestOf("x") + "?reference_id=" + certificates["valid"].ReferenceID, "/verify/file/" + digestOf("x") + "?reference_id=" + certificates["revoked"].ReferenceID,
 	}
-	for _, c := range made {
+	for _, c := range certificates {
 		targets = append(targets, "/verify/"+c.ReferenceID)
 	}
 	english := map[string]string{}
@@ -115,13 +116,13 @@ func TestEveryStateInEveryLanguage(t *testing.T) {
 			u.RawQuery = q.Encode()
 			w := v.get(u.String())
 			if w.Code >= 500 || w.Header().Get("Content-Language") != l.Tag {
-				t.Errorf("%s in %s: %d", target, l.Tag, w.Code)
+				t.Errorf("%s in %s: status = %d", target, l.Tag, w.Code)
 			}
-			text := words(t, w)
+			text := textOf(t, w)
 			if l.Tag == "en" {
 				english[target] = text
 			} else if text == english[target] {
-				t.Errorf("%s is in English in %s", target, l.Tag)
+				t.Errorf("%s is not translated in %s", target, l.Tag)
 			}
 		}
 	}

@@ -8,7 +8,8 @@ import (
 	"github.com/certvault/certvault/internal/cert"
 )
 
-// lookUp is the page for entering a reference id, or a link that contains one.
+// lookUp shows the form for a reference id. For an entered reference id, or a link with a reference
+// id, it redirects to the page of the certificate.
 func (p *Pages) lookUp(w http.ResponseWriter, r *http.Request) error {
 	typed := referenceIn(r.URL.Query().Get("reference_id"))
 	if typed == "" {
@@ -16,15 +17,15 @@ func (p *Pages) lookUp(w http.ResponseWriter, r *http.Request) error {
 		return p.view.Draw(w, r, http.StatusOK, "lookup.html", nil)
 	}
 	if cert.FoldReference(typed) == "" {
-		notStored(w)
+		noStore(w)
 		return p.unknown(w, r, typed)
 	}
 	http.Redirect(w, r, p.view.Reader(r).Link("/verify/"+url.PathEscape(typed)), http.StatusSeeOther) //nolint:gosec // the path begins with /verify/ for every input
 	return nil
 }
 
-// referenceIn extracts the reference id from a link, with or without its scheme, and ignores the
-// rest.
+// referenceIn returns the reference id from a link, with or without a scheme, or from a text that
+// contains only a reference id.
 func referenceIn(typed string) string {
 	typed, _, _ = strings.Cut(strings.TrimSpace(typed), "?")
 	if _, after, found := strings.Cut(typed, "/verify/"); found {
@@ -33,7 +34,7 @@ func referenceIn(typed string) string {
 	return typed[strings.LastIndexByte(typed, '/')+1:]
 }
 
-// unknown shows that there is no such certificate, and suggests similar reference ids.
+// unknown shows that there is no such certificate, and suggests a similar reference id.
 func (p *Pages) unknown(w http.ResponseWriter, r *http.Request, typed string) error {
 	similar, err := p.Certs.Similar(r.Context(), typed)
 	if err != nil {

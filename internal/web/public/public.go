@@ -1,6 +1,6 @@
 // Package public owns the public pages: the verification of a certificate as a page and as JSON,
-// its QR code and barcode, and the files behind capability URLs. It never shows an e-mail address.
-// For a failed certificate it answers the same as for one that does not exist.
+// its QR code and barcode, and the files with capability URLs. Responses never contain an e-mail
+// address. The response for a failed certificate is the same as for an unknown certificate.
 package public
 
 import (
@@ -21,19 +21,21 @@ import (
 //go:embed templates
 var templates embed.FS
 
-// Assets are the assets of the public pages. The decoder is named so that a build without it fails.
+// Assets has the assets of the public pages. The files of the QR code decoder are listed
+// separately, so that a build without them fails.
 //
 //go:embed assets assets/qr/decode.js assets/qr/index.js
 var Assets embed.FS
 
-// example is a reference id that is never issued: its last sixteen characters are not random.
+// example is a reference id that is never issued, because its last sixteen characters are not
+// random.
 const example = "NWU-7K3M9QX2P4RTVW8Z"
 
-// mostMegabytes is the maximum size of a file that a browser hashes: an original of 20 MB, the same
+// maxMegabytes is the maximum size of a file that a browser hashes: 20 MB for an original, 20 MB
 // for its tail, and some reserve.
-const mostMegabytes = 40
+const maxMegabytes = 40
 
-// Pages serves the public pages.
+// Pages has the handlers of the public pages.
 type Pages struct {
 	Site     *page.Site
 	Accounts *account.Service
@@ -45,27 +47,28 @@ type Pages struct {
 	Keys *authority.Authority
 
 	view *page.Set
-	// cards limits the number of cards drawn at once, because each needs several megabytes.
+	// cards limits the number of cards that are drawn concurrently, because each of them requires
+	// several megabytes.
 	cards    chan struct{}
 	patterns []string
 }
 
-// cardsAtOnce is the number of cards drawn at once.
-const cardsAtOnce = 2
+// maxCards is the maximum number of cards that are drawn concurrently.
+const maxCards = 2
 
-// Handler returns the routes.
+// Handler returns the handler for all routes.
 func (p *Pages) Handler() (http.Handler, error) {
 	var err error
 	if p.view, err = p.Site.Set(page.Options{
 		Templates: templates, Indexed: []string{"lookup.html", "signatures.html"},
 		Funcs: template.FuncMap{
-			"example": func() template.HTML { return page.Code(example) }, "mostMegabytes": func() int { return mostMegabytes },
+			"example": func() template.HTML { return page.Code(example) }, "maxMegabytes": func() int { return maxMegabytes },
 			"anchor": anchor,
 		},
 	}); err != nil {
 		return nil, err
 	}
-	p.cards = make(chan struct{}, cardsAtOnce)
+	p.cards = make(chan struct{}, maxCards)
 	mux := http.NewServeMux()
 	route := func(pattern string, f web.Func) {
 		if pattern == belowPattern {
@@ -89,7 +92,7 @@ func (p *Pages) Handler() (http.Handler, error) {
 	return web.Throttled(p.Limit, p.view.Render, web.Routes(mux, p.view.Render)), nil
 }
 
-// Patterns returns the routes of Handler except those of styles and pictures.
+// Patterns returns the patterns of the routes, except for styles and pictures. Call Handler first.
 func (p *Pages) Patterns() []string { return p.patterns }
 
 // Render writes an error in the form of these pages.
@@ -101,8 +104,9 @@ func anchor(g *page.Page, referenceID string) template.HTML {
 	return template.HTML(`<a href="`) + template.HTML(href) + template.HTML(`">`) + page.Code(referenceID) + template.HTML(`</a>`) //nolint:gosec // both are escaped
 }
 
-// belowPattern is the route of everything below a certificate's page, because a mux accepts no
-// single route there that could also match a reference id. belowPatterns are the actual routes.
+// belowPattern is the only pattern for the routes below a certificate's page. http.ServeMux refuses
+// separate patterns, because /verify/file/{sha256} and /verify/{reference_id}/qrcode.svg match
+// common paths. belowPatterns has the actual routes.
 const belowPattern = "GET /verify/{reference_id}/{what}"
 
 var belowPatterns = []string{
@@ -110,8 +114,8 @@ var belowPatterns = []string{
 	"GET /verify/{reference_id}/card.png", "GET /verify/{reference_id}/certificate.pdf", "GET /verify/{reference_id}/image.png",
 }
 
-// below serves the routes below a certificate's page, and the lookup of files: "file" is not a
-// reference id, because it lacks sixteen characters.
+// below is the handler of belowPattern. The word "file" cannot be a reference id, because a
+// reference id has sixteen characters after the prefix.
 func (p *Pages) below(w http.ResponseWriter, r *http.Request) error {
 	if r.PathValue("reference_id") == "file" {
 		return p.digest(w, r)

@@ -29,22 +29,22 @@ import (
 
 func checkPage(t *testing.T, name string, w *httptest.ResponseRecorder, status int, want ...string) {
 	t.Helper()
-	text := words(t, w)
+	text := textOf(t, w)
 	for _, s := range want {
 		if !strings.Contains(text, s) {
-			t.Errorf("%s: the page does not say %q: %s", name, s, text)
+			t.Errorf("%s: the page does not contain %q: %s", name, s, text)
 		}
 	}
 	h := w.Header()
 	if w.Code != status || h.Get("Content-Type") != "text/html; charset=utf-8" || h.Get("X-Content-Type-Options") != "nosniff" ||
 		h.Get("Referrer-Policy") != "no-referrer" || h.Get("X-Request-Id") == "" {
-		t.Errorf("%s: %d, %v", name, w.Code, h)
+		t.Errorf("%s: status = %d, header %v", name, w.Code, h)
 	}
 	policy := h.Get("Content-Security-Policy")
 	for _, directive := range []string{"default-src 'none'", "base-uri 'none'", "frame-ancestors 'none'", "form-action 'self'", "script-src 'self'",
 		"require-trusted-types-for 'script'", "trusted-types 'none'"} {
 		if !strings.Contains(policy, directive) {
-			t.Errorf("%s: the policy %q lacks %s", name, policy, directive)
+			t.Errorf("%s: the policy %q does not contain %s", name, policy, directive)
 		}
 	}
 	if strings.Contains(policy, "unsafe") || strings.Contains(policy, "http") || strings.Contains(policy, "*") {
@@ -57,10 +57,10 @@ func TestVerificationOfEachStatus(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		v := newVault(t, d)
 		valid := v.upload("BSc Physics", "Ada Obi", "diploma.pdf")
-		taken := v.upload("MSc Physics", "Ada Obi", "diploma.pdf")
+		withdrawn := v.upload("MSc Physics", "Ada Obi", "diploma.pdf")
 		failed := v.upload("PhD Physics", "Ada Obi", "refuse.pdf")
 		v.Work(3)
-		v.revoke(taken, "Issued by mistake")
+		v.revoke(withdrawn, "Issued by mistake")
 		waiting := v.upload("Waiting", "Ada Obi", "diploma.pdf")
 		early := v.upload("Early", "Ada Obi", "diploma.pdf")
 		v.revoke(early, "Sent too early")
@@ -70,24 +70,24 @@ func TestVerificationOfEachStatus(t *testing.T) {
 		w := v.get("/verify/" + valid.ReferenceID)
 		checkPage(t, "valid", w, http.StatusOK, "This certificate is valid", "Northern & Western University", "BSc Physics", "Ada Obi", "30 June 2026",
 			valid.ReferenceID, hex.EncodeToString(sum[:]), hex.EncodeToString(original[:]), "Passed")
-		w = v.get("/verify/" + taken.ReferenceID)
+		w = v.get("/verify/" + withdrawn.ReferenceID)
 		checkPage(t, "revoked", w, http.StatusOK, "Revoked on", "Issued by mistake", "MSc Physics", "It is no longer valid", "Did not pass", "Verified on")
 		if strings.Contains(w.Body.String(), "Verified since") {
-			t.Error("a revoked certificate is shown as still verified")
+			t.Error("the page of a revoked certificate contains \"Verified since\"")
 		}
-		if text := words(t, w); strings.Contains(text, "is valid") {
-			t.Errorf("a revoked certificate is called valid: %s", text)
+		if text := textOf(t, w); strings.Contains(text, "is valid") {
+			t.Errorf("the page of a revoked certificate contains \"is valid\": %s", text)
 		}
-		checkPage(t, "revoked before it was made", v.get("/verify/"+early.ReferenceID), http.StatusOK, "Revoked on", "Sent too early", "Not checked")
+		checkPage(t, "revoked while processing", v.get("/verify/"+early.ReferenceID), http.StatusOK, "Revoked on", "Sent too early", "Not checked")
 		w = v.get("/verify/" + waiting.ReferenceID)
 		checkPage(t, "processing", w, http.StatusOK, "not ready yet", waiting.ReferenceID)
-		if text := words(t, w); strings.Contains(text, "Ada") || strings.Contains(text, "Waiting") || w.Header().Get("Refresh") == "" {
-			t.Errorf("processing: %s, %v", text, w.Header())
+		if text := textOf(t, w); strings.Contains(text, "Ada") || strings.Contains(text, "Waiting") || w.Header().Get("Refresh") == "" {
+			t.Errorf("the page of a processing certificate: text %s, header %v", text, w.Header())
 		}
-		for _, c := range []*cert.Certificate{valid, taken, early, waiting, failed} {
+		for _, c := range []*cert.Certificate{valid, withdrawn, early, waiting, failed} {
 			for _, w := range []*httptest.ResponseRecorder{v.get("/verify/" + c.ReferenceID), v.getJSON("/verify/" + c.ReferenceID)} {
 				if w.Header().Get("Cache-Control") != "no-store" || !slices.Contains(w.Header().Values("Vary"), "Accept") {
-					t.Errorf("%s: a revocation would not show at once: %v", c.Title, w.Header())
+					t.Errorf("%s: the response may be cached: %v", c.Title, w.Header())
 				}
 			}
 		}
@@ -103,7 +103,7 @@ func TestVerificationOfEachStatus(t *testing.T) {
 				"approved_at": stamp, "revoked_at": nil, "reason": nil,
 				"checks": []any{check("record", "passed", now), check("file", "passed", stamp), check("signature", "passed", stamp)},
 			},
-			taken: {
+			withdrawn: {
 				"status": "revoked", "institution": v.inst.Name, "certificate_title": "MSc Physics", "full_name": "Ada Obi", "issue_date": "2026-06-30",
 				"approved_at": stamp, "revoked_at": stamp, "reason": "Issued by mistake",
 				"checks": []any{check("record", "failed", now), check("file", "passed", stamp), check("signature", "passed", stamp)},
@@ -117,28 +117,28 @@ func TestVerificationOfEachStatus(t *testing.T) {
 			w := v.getJSON("/verify/" + c.ReferenceID)
 			var got map[string]any
 			if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil || w.Code != http.StatusOK || w.Header().Get("Content-Type") != "application/json" {
-				t.Errorf("%s: %d %s, %v", c.Title, w.Code, w.Body, err)
+				t.Errorf("%s: status = %d, want 200; body %s, %v", c.Title, w.Code, w.Body, err)
 			}
 			if !reflect.DeepEqual(got, map[string]any{"data": want}) {
-				t.Errorf("%s: %v, want %v", c.Title, got["data"], want)
+				t.Errorf("%s: the data is %v, want %v", c.Title, got["data"], want)
 			}
 		}
 		v.checkSecrets()
 	})
 }
 
-// A failed certificate gets the same answer as an unknown one in every form; only the entered text
-// differs.
-func TestFailedLooksUnknown(t *testing.T) {
+// The responses for a failed and for an unknown certificate are the same, except for the entered
+// reference id.
+func TestFailedIsUnknown(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.SQLite(t))
 	failed := v.upload("BSc Physics", "Ada Obi", "refuse.pdf")
 	v.Work(1)
 	for _, suffix := range []string{"", "/qrcode.svg", "/barcode.svg"} {
 		for name, get := range map[string]func(string) *httptest.ResponseRecorder{"page": v.get, "JSON": v.getJSON} {
-			one, other := get("/verify/"+failed.ReferenceID+suffix), get("/verify/"+unknownID+suffix)
-			if one.Code != http.StatusNotFound || other.Code != http.StatusNotFound {
-				t.Errorf("%s%s: %d and %d", name, suffix, one.Code, other.Code)
+			failedResponse, unknownResponse := get("/verify/"+failed.ReferenceID+suffix), get("/verify/"+unknownID+suffix)
+			if failedResponse.Code != http.StatusNotFound || unknownResponse.Code != http.StatusNotFound {
+				t.Errorf("%s%s: the statuses are %d and %d, want 404", name, suffix, failedResponse.Code, unknownResponse.Code)
 			}
 			plain := func(w *httptest.ResponseRecorder) (http.Header, string) {
 				h := w.Header().Clone()
@@ -146,10 +146,10 @@ func TestFailedLooksUnknown(t *testing.T) {
 				h.Del("X-Request-Id")
 				return h, body
 			}
-			h1, b1 := plain(one)
-			h2, b2 := plain(other)
+			h1, b1 := plain(failedResponse)
+			h2, b2 := plain(unknownResponse)
 			if b1 != b2 || !reflect.DeepEqual(h1, h2) {
-				t.Errorf("%s%s: the answer for failed is\n%v %s\nand for unknown\n%v %s", name, suffix, h1, b1, h2, b2)
+				t.Errorf("%s%s: the response for a failed certificate is\n%v %s\nand for an unknown certificate\n%v %s", name, suffix, h1, b1, h2, b2)
 			}
 		}
 	}
@@ -166,13 +166,13 @@ func TestTypedReferenceIDsAreFolded(t *testing.T) {
 	for _, typed := range []string{lower, strings.ReplaceAll(c.ReferenceID, "-", ""), " " + c.ReferenceID + " "} {
 		w := v.getJSON("/verify/" + url.PathEscape(typed))
 		if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), c.ReferenceID) {
-			t.Errorf("%q: %d %s", typed, w.Code, w.Body)
+			t.Errorf("%q: status = %d, want 200; body %s", typed, w.Code, w.Body)
 		}
 	}
 }
 
-// Text of an institution or a visitor is never markup.
-func TestHostileTextIsText(t *testing.T) {
+// Text of an institution or a visitor is always escaped.
+func TestHostileTextIsEscaped(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.SQLite(t))
 	hostile := []string{
@@ -181,29 +181,29 @@ func TestHostileTextIsText(t *testing.T) {
 	}
 	made := make([]*cert.Certificate, len(hostile))
 	for i, text := range hostile {
-		// The name of an institution is untrusted too.
+		// The name of an institution is also untrusted.
 		v.inst = v.Institution("P"+strconv.Itoa(i), text)
 		made[i] = v.upload(text, text, "diploma.pdf")
 	}
 	v.Work(len(made))
 	for i, text := range hostile {
-		look := func(name string) {
+		check := func(name string) {
 			w := v.get("/verify/" + made[i].ReferenceID)
 			checkMarkup(t, w)
 			checkPage(t, name, w, http.StatusOK, strings.Join(strings.Fields(text), " "))
 			var got struct{ Data verification }
 			if err := json.Unmarshal(v.getJSON("/verify/"+made[i].ReferenceID).Body.Bytes(), &got); err != nil || *got.Data.FullName != text {
-				t.Errorf("%s: %+v, %v", name, got, err)
+				t.Errorf("%s: the data is %+v, %v", name, got, err)
 			}
 		}
-		look("valid")
+		check("valid")
 		v.inst = &account.Institution{ID: made[i].InstitutionID}
 		v.revoke(made[i], text)
-		look("revoked")
+		check("revoked")
 	}
 }
 
-// checkMarkup fails if a page has elements or attributes that its templates do not have.
+// checkMarkup checks that a page has no elements or attributes that its templates do not have.
 func checkMarkup(t *testing.T, w *httptest.ResponseRecorder) {
 	t.Helper()
 	doc, err := html.Parse(bytes.NewReader(w.Body.Bytes()))
@@ -212,15 +212,15 @@ func checkMarkup(t *testing.T, w *httptest.ResponseRecorder) {
 	}
 	for n := range doc.Descendants() {
 		if n.Type == html.CommentNode || n.Type == html.ElementNode && slices.Contains([]string{"b", "iframe", "object", "style"}, n.Data) {
-			t.Errorf("the page has <%s>", n.Data)
+			t.Errorf("the page has the node <%s>", n.Data)
 		}
 		if n.Type == html.ElementNode && n.Data == "script" && n.FirstChild != nil {
 			t.Errorf("the page has the script %s", n.FirstChild.Data)
 		}
 		for _, a := range n.Attr {
-			own := strings.HasPrefix(a.Val, "/") || strings.HasPrefix(a.Val, "#")
-			if strings.HasPrefix(a.Key, "on") || (a.Key == "src" || a.Key == "href" || a.Key == "action") && !own {
-				t.Errorf("<%s> has %s=%q", n.Data, a.Key, a.Val)
+			local := strings.HasPrefix(a.Val, "/") || strings.HasPrefix(a.Val, "#")
+			if strings.HasPrefix(a.Key, "on") || (a.Key == "src" || a.Key == "href" || a.Key == "action") && !local {
+				t.Errorf("<%s> has the attribute %s=%q", n.Data, a.Key, a.Val)
 			}
 		}
 	}
@@ -238,7 +238,7 @@ func TestHostileReferenceIDs(t *testing.T) {
 			checkMarkup(t, w)
 		}
 		if w := v.getJSON("/verify/" + url.PathEscape(typed)); w.Code != http.StatusNotFound || !json.Valid(w.Body.Bytes()) {
-			t.Errorf("%q: %d %s", typed, w.Code, w.Body)
+			t.Errorf("%q: status = %d, want 404; body %s", typed, w.Code, w.Body)
 		}
 	}
 }
@@ -246,11 +246,11 @@ func TestHostileReferenceIDs(t *testing.T) {
 func TestLookUp(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.SQLite(t))
-	checkPage(t, "look-up", v.get("/verify"), http.StatusOK, "Verify a certificate", "Reference id")
+	checkPage(t, "lookup", v.get("/verify"), http.StatusOK, "Verify a certificate", "Reference id")
 	if links := attributes(t, v.get("/verify"), "a", "href"); !slices.Contains(links, "/sign-in") {
-		t.Errorf("members find no way in: %q", links)
+		t.Errorf("there is no link to /sign-in: %q", links)
 	}
-	checkPage(t, "look-up of nothing", v.get("/verify?reference_id=+"), http.StatusOK, "Verify a certificate")
+	checkPage(t, "lookup of white space", v.get("/verify?reference_id=+"), http.StatusOK, "Verify a certificate")
 	const id = "NWU-7K3M9QX2P4RTVW01"
 	for typed, want := range map[string]string{
 		id:                           "/verify/" + id,
@@ -263,12 +263,12 @@ func TestLookUp(t *testing.T) {
 	} {
 		w := v.get("/verify?reference_id=" + url.QueryEscape(typed))
 		if w.Code != http.StatusSeeOther || w.Header().Get("Location") != want {
-			t.Errorf("%q: %d to %q, want %q", typed, w.Code, w.Header().Get("Location"), want)
+			t.Errorf("%q: status = %d, Location = %q, want %q", typed, w.Code, w.Header().Get("Location"), want)
 		}
 	}
 	w := v.get("/")
 	if w.Code != http.StatusSeeOther || w.Header().Get("Location") != "/verify" {
-		t.Errorf("/: %d %v", w.Code, w.Header())
+		t.Errorf("/: status = %d, want 303; header %v", w.Code, w.Header())
 	}
 }
 
@@ -276,7 +276,7 @@ func TestRateLimit(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.SQLite(t))
 	v.pages.Limit = limit.NewCounter(2, v.Now)
-	v.rewire()
+	v.newHandler()
 	from := func(address string, get func(*http.Request)) *httptest.ResponseRecorder {
 		r := request(http.MethodGet, "/verify")
 		r.RemoteAddr = address
@@ -286,26 +286,26 @@ func TestRateLimit(t *testing.T) {
 	asPage, asJSON := func(*http.Request) {}, func(r *http.Request) { r.Header.Set("Accept", "application/json") }
 	for i, address := range []string{"[2001:db8:1:2::1]:1000", "[2001:db8:1:2:ffff::9]:2000"} {
 		if w := from(address, asPage); w.Code != http.StatusOK || w.Header().Get("X-RateLimit-Limit") != "2" || w.Header().Get("X-RateLimit-Remaining") != strconv.Itoa(1-i) {
-			t.Errorf("%s: %d %v", address, w.Code, w.Header())
+			t.Errorf("%s: status = %d, want 200; header %v", address, w.Code, w.Header())
 		}
 	}
 	w := from("[2001:db8:1:2::3]:1000", asPage)
-	checkPage(t, "over it", w, http.StatusTooManyRequests, "Too many requests")
+	checkPage(t, "over the limit", w, http.StatusTooManyRequests, "Too many requests")
 	if w.Header().Get("Retry-After") != "60" || w.Header().Get("X-RateLimit-Remaining") != "0" {
-		t.Errorf("over it: %v", w.Header())
+		t.Errorf("over the limit: the header is %v", w.Header())
 	}
 	var body struct{ Message string }
 	if w := from("[2001:db8:1:2::3]:1000", asJSON); w.Code != http.StatusTooManyRequests || json.Unmarshal(w.Body.Bytes(), &body) != nil || body.Message == "" {
-		t.Errorf("as JSON: %d %s", w.Code, w.Body)
+		t.Errorf("over the limit, as JSON: status = %d, want 429; body %s", w.Code, w.Body)
 	}
 	for _, other := range []string{"[2001:db8:1:3::1]:1000", "198.51.100.7:1000"} {
 		if w := from(other, asPage); w.Code != http.StatusOK {
-			t.Errorf("%s: %d", other, w.Code)
+			t.Errorf("%s: status = %d, want 200", other, w.Code)
 		}
 	}
 	v.Advance(time.Minute)
 	if w := from("[2001:db8:1:2::3]:1000", asPage); w.Code != http.StatusOK {
-		t.Errorf("a minute later: %d", w.Code)
+		t.Errorf("a minute later: status = %d, want 200", w.Code)
 	}
 }
 
@@ -316,7 +316,7 @@ func TestUnknownPagesAndMethods(t *testing.T) {
 	r := request(http.MethodPost, "/verify/"+unknownID)
 	r.Header.Set("Accept", "application/json")
 	if w := v.do(r); w.Code != http.StatusMethodNotAllowed || w.Header().Get("Allow") != "GET, HEAD" || !json.Valid(w.Body.Bytes()) {
-		t.Errorf("POST: %d %v %s", w.Code, w.Header(), w.Body)
+		t.Errorf("POST: status = %d, want 405; header %v, body %s", w.Code, w.Header(), w.Body)
 	}
 	for accept, asJSON := range map[string]bool{
 		"": false, "*/*": false, "application/json": true, "application/json, */*;q=0.1": true, "text/html,application/xhtml+xml": false,
@@ -325,12 +325,12 @@ func TestUnknownPagesAndMethods(t *testing.T) {
 		r := request(http.MethodGet, "/verify/"+unknownID)
 		r.Header.Set("Accept", accept)
 		if w := v.do(r); (w.Header().Get("Content-Type") == "application/json") != asJSON {
-			t.Errorf("Accept %q: %s", accept, w.Header().Get("Content-Type"))
+			t.Errorf("Accept %q: Content-Type = %s", accept, w.Header().Get("Content-Type"))
 		}
 	}
 }
 
-func TestAssetsOfAPageAreThere(t *testing.T) {
+func TestAssetsOfPage(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.SQLite(t))
 	doc, err := html.Parse(v.get("/verify").Body)
@@ -346,21 +346,21 @@ func TestAssetsOfAPageAreThere(t *testing.T) {
 		}
 	}
 	if len(found) < 2 {
-		t.Errorf("the page has the assets %v", found)
+		t.Errorf("the page has the assets %v, want at least 2", found)
 	}
 	for asset := range found {
 		w := v.get(asset)
 		if w.Code != http.StatusOK || w.Body.Len() == 0 || !strings.Contains(w.Header().Get("Cache-Control"), "immutable") {
-			t.Errorf("%s: %d %v", asset, w.Code, w.Header())
+			t.Errorf("%s: status = %d, want 200; header %v", asset, w.Code, w.Header())
 		}
 	}
 	if w := v.get("/assets/style.css"); w.Code != http.StatusNotFound {
-		t.Errorf("an asset without its digest: %d", w.Code)
+		t.Errorf("an asset without its digest: status = %d, want 404", w.Code)
 	}
 }
 
-// An internal error is shown as such without its cause, and the cause is in the log. It must not
-// look like an unknown certificate.
+// The page of an internal error is not the page of an unknown certificate. It does not contain the
+// cause, which is only in the log.
 func TestInternalErrorIsNotUnknown(t *testing.T) {
 	t.Parallel()
 	d, err := db.Open(t.Context(), t.TempDir(), "")
@@ -383,10 +383,10 @@ func TestInternalErrorIsNotUnknown(t *testing.T) {
 		w := v.get(target)
 		checkPage(t, target, w, http.StatusInternalServerError, "Something went wrong", w.Header().Get("X-Request-Id"))
 		if strings.Contains(w.Body.String(), "database is closed") || !strings.Contains(v.log.String(), "database is closed") {
-			t.Errorf("%s: the page says %s, the log %s", target, w.Body, v.log)
+			t.Errorf("%s: the page contains %s, the log contains %s", target, w.Body, v.log)
 		}
 		if w := v.getJSON(target); w.Code != http.StatusInternalServerError || !strings.Contains(w.Body.String(), `"Server Error"`) {
-			t.Errorf("%s as JSON: %d %s", target, w.Code, w.Body)
+			t.Errorf("%s as JSON: status = %d, want 500; body %s", target, w.Code, w.Body)
 		}
 	}
 }

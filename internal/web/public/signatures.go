@@ -20,11 +20,12 @@ type root struct {
 	ValidFrom, ValidEnd *string
 }
 
-// signatures explains how to verify a signature with only the file and the root.
+// signatures shows the page that explains how to verify a signature with only the file and the root
+// certificate.
 func (p *Pages) signatures(w http.ResponseWriter, r *http.Request) error {
 	list, err := p.Keys.Roots()
 	if err != nil {
-		return fmt.Errorf("reading the roots: %w", err)
+		return fmt.Errorf("reading the root certificates: %w", err)
 	}
 	roots := make([]root, len(list))
 	for i, c := range list {
@@ -37,18 +38,19 @@ func (p *Pages) signatures(w http.ResponseWriter, r *http.Request) error {
 	return p.view.Draw(w, r, http.StatusOK, "signatures.html", roots)
 }
 
-// root serves the roots as PEM, the current one first. Each is below its name and its fingerprint,
-// because parsers ignore text outside of PEM blocks (RFC 7468, 5.2).
+// root writes the root certificates as PEM, the current certificate first. The name and the
+// fingerprint of each certificate are above its PEM block. Parsers ignore text outside of PEM
+// blocks (RFC 7468, 5.2).
 func (p *Pages) root(w http.ResponseWriter, _ *http.Request) error {
 	list, err := p.Keys.Roots()
 	if err != nil {
-		return fmt.Errorf("reading the roots: %w", err)
+		return fmt.Errorf("reading the root certificates: %w", err)
 	}
 	var b bytes.Buffer
 	for _, c := range list {
 		_, _ = fmt.Fprintf(&b, "%s\nSHA-256 %s\n", c.Subject.CommonName, authority.Fingerprint(c))
 		if err := pem.Encode(&b, &pem.Block{Type: "CERTIFICATE", Bytes: c.Raw}); err != nil {
-			return fmt.Errorf("writing the roots: %w", err)
+			return fmt.Errorf("writing the root certificates: %w", err)
 		}
 	}
 	h := w.Header()
@@ -56,6 +58,6 @@ func (p *Pages) root(w http.ResponseWriter, _ *http.Request) error {
 	h.Set("Content-Length", strconv.Itoa(b.Len()))
 	h.Set("Cache-Control", "public, max-age=3600")
 	w.WriteHeader(http.StatusOK)
-	_, _ = w.Write(b.Bytes()) // a failed write means that the client is gone
+	_, _ = w.Write(b.Bytes()) // a failed write means that the client has disconnected
 	return nil
 }

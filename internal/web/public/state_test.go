@@ -20,14 +20,14 @@ import (
 	"github.com/certvault/certvault/internal/vaulttest"
 )
 
-// A check that did not run, or failed, never has a green tick.
+// If a check failed or did not run, the page does not show the certificate as valid.
 func TestChecksThatDidNotPass(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		v := newVault(t, d)
 		c := v.upload("BSc Physics", "Ada Obi", "diploma.pdf")
 		v.Work(1)
-		v.let(account.Public{AllowImage: true, AllowDownload: true})
+		v.setPublic(account.Public{AllowImage: true, AllowDownload: true})
 		set := func(file, signature cert.Result) {
 			for name, result := range map[string]cert.Result{"file": file, "signature": signature} {
 				v.Exec(`UPDATE certificate_checks SET result = $1 WHERE name = $2`, string(result), name)
@@ -35,7 +35,7 @@ func TestChecksThatDidNotPass(t *testing.T) {
 		}
 		for _, tc := range []struct {
 			file, signature cert.Result
-			says, class     string
+			text, class     string
 			download        int
 		}{
 			{cert.Passed, cert.Passed, "This certificate is valid", "verdict valid", 200},
@@ -47,21 +47,21 @@ func TestChecksThatDidNotPass(t *testing.T) {
 		} {
 			set(tc.file, tc.signature)
 			w := v.get("/verify/" + c.ReferenceID)
-			checkPage(t, tc.class, w, http.StatusOK, tc.says, "Ada Obi")
+			checkPage(t, tc.class, w, http.StatusOK, tc.text, "Ada Obi")
 			if !slices.Contains(attributes(t, w, "div", "class"), tc.class) {
-				t.Errorf("%s: shown as %v", tc.says, attributes(t, w, "div", "class"))
+				t.Errorf("%s: the classes are %v", tc.text, attributes(t, w, "div", "class"))
 			}
-			if tc.class != "verdict valid" && strings.Contains(words(t, w), "is valid") {
-				t.Errorf("%s: called valid: %s", tc.says, words(t, w))
+			if tc.class != "verdict valid" && strings.Contains(textOf(t, w), "is valid") {
+				t.Errorf("%s: the page contains \"is valid\": %s", tc.text, textOf(t, w))
 			}
 			if w := v.get("/verify/" + c.ReferenceID + "/certificate.pdf"); w.Code != tc.download {
-				t.Errorf("%s: the file is answered with %d", tc.says, w.Code)
+				t.Errorf("%s: downloading the file: status = %d", tc.text, w.Code)
 			}
 			var got struct{ Data verification }
 			if err := json.Unmarshal(v.getJSON("/verify/"+c.ReferenceID).Body.Bytes(), &got); err != nil ||
 				got.Data.Checks[1].Result != string(tc.file) || got.Data.Checks[2].Result != string(tc.signature) ||
 				(got.Data.Checks[1].CheckedAt == nil) != (tc.file == cert.NotRun) {
-				t.Errorf("%s: %+v, %v", tc.says, got.Data.Checks, err)
+				t.Errorf("%s: the checks are %+v, %v", tc.text, got.Data.Checks, err)
 			}
 		}
 	})
@@ -73,10 +73,10 @@ func TestHiddenName(t *testing.T) {
 		v := newVault(t, d)
 		c := v.upload("BSc Physics", "Zenobia Quill", "diploma.pdf")
 		v.Work(1)
-		open := v.get("/verify/" + c.ReferenceID + "/card.png").Body.String()
-		v.let(account.Public{HideName: true})
-		v.shown.Reset()
-		look := func() {
+		openCard := v.get("/verify/" + c.ReferenceID + "/card.png").Body.String()
+		v.setPublic(account.Public{HideName: true})
+		v.written.Reset()
+		check := func() {
 			t.Helper()
 			for _, target := range []string{"/verify/" + c.ReferenceID, "/verify/file/" + digestOf(string(vaulttest.PDF)+tail), "/verify/file/" + digestOf("x") + "?reference_id=" + c.ReferenceID} {
 				w := v.get(target)
@@ -84,44 +84,44 @@ func TestHiddenName(t *testing.T) {
 				var got struct{ Data map[string]any }
 				body := v.getJSON(target).Body
 				if err := json.Unmarshal(body.Bytes(), &got); err != nil || got.Data["certificate_title"] != "BSc Physics" {
-					t.Errorf("%s: %s, %v", target, body, err)
+					t.Errorf("%s: body %s, %v", target, body, err)
 				}
-				if name, there := got.Data["full_name"]; !there || name != nil {
-					t.Errorf("%s: the name is %v, and there: %v", target, name, there)
+				if name, present := got.Data["full_name"]; !present || name != nil {
+					t.Errorf("%s: full_name = %v (present: %v), want null", target, name, present)
 				}
 			}
 		}
-		look()
-		if hidden := v.get("/verify/" + c.ReferenceID + "/card.png").Body.String(); hidden == open {
-			t.Error("the card shows the hidden name")
+		check()
+		if hidden := v.get("/verify/" + c.ReferenceID + "/card.png").Body.String(); hidden == openCard {
+			t.Error("hiding the name does not change the card")
 		}
 		v.revoke(c, "x")
-		look()
-		if shown := v.shown.String(); strings.Contains(shown, "Zenobia") || strings.Contains(shown, "Quill") {
-			t.Error("the hidden name is shown")
+		check()
+		if written := v.written.String(); strings.Contains(written, "Zenobia") || strings.Contains(written, "Quill") {
+			t.Error("a response contains the hidden name")
 		}
 	})
 }
 
-func TestTypoHelp(t *testing.T) {
+func TestUnknownPageSuggestsCorrections(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.SQLite(t))
 	c := v.upload("BSc Physics", "Ada Obi", "diploma.pdf")
 	v.Exec(`UPDATE certificates SET reference_id = $1, reference_folded = $2`, example, cert.FoldReference(example))
 	near := "/verify/NWU-7K3M9QX2P4RTVWBZ"
-	if text := words(t, v.get(near)); strings.Contains(text, "Did you mean") {
-		t.Errorf("the answer for one in processing: %s", text)
+	if text := textOf(t, v.get(near)); strings.Contains(text, "Did you mean") {
+		t.Errorf("the page suggests a processing certificate: %s", text)
 	}
 	v.Exec(`UPDATE certificates SET status = 'approved' WHERE uuid = $1`, c.UUID)
 	w := v.get(near)
 	checkPage(t, "near", w, http.StatusNotFound, "No such certificate", "Did you mean "+example+" ?")
 	if !slices.Contains(attributes(t, w, "a", "href"), "/verify/"+example) || !slices.Contains(attributes(t, w, "input", "value"), "NWU-7K3M9QX2P4RTVWBZ") {
-		t.Errorf("near: %s", w.Body)
+		t.Errorf("the page for a similar reference id: %s", w.Body)
 	}
 	checkPage(t, "wrong character", v.get("/verify/NWU-7K3M9QX2P4RTVWUH"), http.StatusNotFound, "The marked character, U , cannot be right")
 	checkPage(t, "too short", v.get("/verify?reference_id=NWU-7K3M9QX2P4"), http.StatusNotFound, "there are 10 characters")
 	checkPage(t, "too long", v.get("/verify/"+example+"00"), http.StatusNotFound, "there are 18 characters")
-	checkPage(t, "nothing wrong", v.get("/verify/"+unknownID), http.StatusNotFound, "Compare each character")
+	checkPage(t, "well-formed id", v.get("/verify/"+unknownID), http.StatusNotFound, "Compare each character")
 }
 
 func TestPublicProfile(t *testing.T) {
@@ -133,12 +133,12 @@ func TestPublicProfile(t *testing.T) {
 		"registry@example.org": "mailto:registry@example.org", "https://example.org/registry?x=1": "https://example.org/registry?x=1",
 		"javascript:alert(1)": "", "http://example.org": "", "Room 12, +41 44 000 00 00": "", `"><script>alert(1)</script>`: "",
 	} {
-		v.let(account.Public{Contact: contact})
+		v.setPublic(account.Public{Contact: contact})
 		w := v.get("/verify/" + c.ReferenceID)
 		checkPage(t, contact, w, http.StatusOK, "Contact of the institution", contact)
 		outside := slices.DeleteFunc(attributes(t, w, "a", "href"), func(s string) bool { return strings.HasPrefix(s, "/") || strings.HasPrefix(s, "#") })
 		if strings.Join(outside, " ") != link {
-			t.Errorf("%s leads to %v", contact, outside)
+			t.Errorf("for the contact %s, the external links are %v", contact, outside)
 		}
 	}
 	var logo bytes.Buffer
@@ -156,11 +156,11 @@ func TestPublicProfile(t *testing.T) {
 	}
 	w := v.get(found)
 	if w.Code != http.StatusOK || w.Header().Get("Content-Type") != "image/png" || !strings.Contains(w.Header().Get("Cache-Control"), "immutable") {
-		t.Errorf("the logo at %q: %d %v", found, w.Code, w.Header())
+		t.Errorf("the logo at %q: status = %d, want 200; header %v", found, w.Code, w.Header())
 	}
 	for _, target := range []string{"/logos/other" + strings.TrimPrefix(found, "/logos/nwu"), "/logos/nwu/" + digestOf("x"), "/logos/nwu/x"} {
 		if w := v.get(target); w.Code != http.StatusNotFound {
-			t.Errorf("%s: %d", target, w.Code)
+			t.Errorf("%s: status = %d, want 404", target, w.Code)
 		}
 	}
 }
@@ -175,12 +175,12 @@ func TestPagesAreCompressed(t *testing.T) {
 			r.Header.Set("Accept-Encoding", accept)
 			w := v.do(r)
 			if (w.Header().Get("Content-Encoding") == "gzip") != want || !slices.Contains(w.Header().Values("Vary"), "Accept-Encoding") {
-				t.Errorf("%s, %q: %v", target, accept, w.Header())
+				t.Errorf("%s, Accept-Encoding %q: header %v", target, accept, w.Header())
 			}
 			body := io.Reader(w.Body)
 			if want {
 				if w.Body.Len() > len(plain)/2 {
-					t.Errorf("%s: %d bytes became %d", target, len(plain), w.Body.Len())
+					t.Errorf("%s: %d bytes were compressed to %d, want at most half", target, len(plain), w.Body.Len())
 				}
 				var err error
 				if body, err = gzip.NewReader(w.Body); err != nil {
@@ -188,7 +188,7 @@ func TestPagesAreCompressed(t *testing.T) {
 				}
 			}
 			if got, err := io.ReadAll(body); err != nil || string(got) != plain {
-				t.Errorf("%s, %q: another text, %v", target, accept, err)
+				t.Errorf("%s, Accept-Encoding %q: the decoded body is different, %v", target, accept, err)
 			}
 		}
 	}

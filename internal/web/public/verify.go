@@ -30,13 +30,13 @@ type verification struct {
 
 	OriginalSHA256 string `json:"-"`
 	VerifiedSHA256 string `json:"-"`
-	// Face is the institution's public profile.
+	// Profile is the institution's public profile.
 	Profile *account.PublicProfile `json:"-"`
 	// Verdict is the main statement of the page.
 	Verdict string `json:"-"`
-	// Match is the relation of a looked-up file to the certificate.
+	// Match is the relation between the certificate and the file that the visitor looked up, or "".
 	Match cert.Match `json:"-"`
-	// URL is the full address of the page, and CardURL that of its picture.
+	// URL is the URL of the page, and CardURL is the URL of its preview picture.
 	URL         string `json:"-"`
 	CardURL     string `json:"-"`
 	certificate *cert.Certificate
@@ -47,7 +47,8 @@ type check struct {
 	Result    string  `json:"result"`
 	CheckedAt *string `json:"checked_at"`
 
-	// The following fields report which kinds of checks ran or failed, computed once for the page.
+	// The following fields are only for pages: whether the check is of the record or of the file,
+	// and whether it passed or failed.
 	Record bool `json:"-"`
 	File   bool `json:"-"`
 	Passed bool `json:"-"`
@@ -59,15 +60,16 @@ const (
 	valid      = "valid"
 	revoked    = "revoked"
 	processing = "processing"
-	// unchecked and damaged are valid records whose file or signature could not be checked, or
-	// failed the check. Pages never show them as valid.
+	// unchecked means that the record is valid, but the file or the signature could not be checked.
+	// damaged means that the record is valid, but a check of the file or the signature failed.
+	// Pages show neither as valid.
 	unchecked = "unchecked"
 	damaged   = "damaged"
 )
 
 var errUnknown = fault.New(fault.NotFound, "No such certificate here.")
 
-// verdict combines the record and the checks.
+// verdict returns the verdict for the status of a record and the results of its checks.
 func verdict(status string, checks []check) string {
 	if status != valid {
 		return status
@@ -101,13 +103,14 @@ func (v *verification) Downloadable() bool { return v.filesPublic() && v.Profile
 // Pictured reports whether the public may see the picture.
 func (v *verification) Pictured() bool { return v.filesPublic() && v.Profile.AllowImage }
 
-// filesPublic reports whether the file may be public: the certificate is valid, the file is not known
-// to be damaged, and it does not show a hidden name.
+// filesPublic reports whether the file may be public: the certificate is valid, the file is not
+// known to be damaged, and it does not show a hidden name.
 func (v *verification) filesPublic() bool {
 	return v.Status == valid && v.Verdict != damaged && !v.Profile.HideName
 }
 
-// ContactLink returns the link for a contact, or "" if it is only text.
+// ContactLink returns the link to the institution's contact, or "" if the contact is neither an
+// e-mail address nor an https URL.
 func (v *verification) ContactLink() string {
 	if e, err := account.ParseEmail(v.Profile.Contact); err == nil {
 		return "mailto:" + e.Text
@@ -118,7 +121,7 @@ func (v *verification) ContactLink() string {
 	return ""
 }
 
-// Band returns the institution's colour, which is shown above a valid certificate only, so that no
+// Band returns the institution's colour if the certificate is valid, and nil otherwise, so that no
 // colour contradicts the verdict.
 func (v *verification) Band() *colour.Brand {
 	if v.Verdict != valid {
@@ -127,15 +130,15 @@ func (v *verification) Band() *colour.Brand {
 	return v.Profile.Brand()
 }
 
-// notStored prevents caching, because a revocation must be visible at once.
-func notStored(w http.ResponseWriter) {
+// noStore prevents caching, because a revocation must be visible immediately.
+func noStore(w http.ResponseWriter) {
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Add("Vary", "Accept")
 }
 
-// verify shows the state of a certificate. A failed one is shown as unknown.
+// verify shows the state of a certificate. It shows a failed certificate as unknown.
 func (p *Pages) verify(w http.ResponseWriter, r *http.Request) error {
-	notStored(w)
+	noStore(w)
 	v, err := p.find(r.Context(), r.PathValue("reference_id"))
 	if err != nil {
 		if fault.Is(err, fault.NotFound) && !page.WantsJSON(r) {
@@ -160,7 +163,8 @@ func (p *Pages) show(w http.ResponseWriter, r *http.Request, v *verification) er
 	return p.view.Draw(w, r, http.StatusOK, "certificate.html", v)
 }
 
-// find returns the public information for an entered reference id.
+// find returns the public information about the certificate with an entered reference id, or
+// errUnknown.
 func (p *Pages) find(ctx context.Context, typed string) (*verification, error) {
 	c, err := p.Certs.ByReference(ctx, typed)
 	if fault.Is(err, fault.NotFound) {
@@ -172,7 +176,8 @@ func (p *Pages) find(ctx context.Context, typed string) (*verification, error) {
 	return p.describe(ctx, c)
 }
 
-// describe returns the public information about a certificate.
+// describe returns the public information about a certificate. For a failed certificate it returns
+// errUnknown.
 func (p *Pages) describe(ctx context.Context, c *cert.Certificate) (*verification, error) {
 	v := &verification{ReferenceID: c.ReferenceID, Checks: []check{}, certificate: c}
 	switch c.Status {
@@ -189,13 +194,13 @@ func (p *Pages) describe(ctx context.Context, c *cert.Certificate) (*verificatio
 	default:
 		return nil, errUnknown
 	}
-	face, err := p.Accounts.PublicProfile(ctx, c.InstitutionID)
+	profile, err := p.Accounts.PublicProfile(ctx, c.InstitutionID)
 	if err != nil {
 		return nil, err
 	}
-	v.Profile = face
-	v.Institution, v.CertificateTitle, v.IssueDate = &face.Name, &c.Title, &c.IssueDate
-	if !face.HideName {
+	v.Profile = profile
+	v.Institution, v.CertificateTitle, v.IssueDate = &profile.Name, &c.Title, &c.IssueDate
+	if !profile.HideName {
 		v.FullName = &c.FullName
 	}
 	v.ApprovedAt, v.RevokedAt = web.Timestamp(c.ApprovedAt), web.Timestamp(c.RevokedAt)

@@ -17,7 +17,7 @@ import (
 // exportTime is the time limit for sending an export.
 const exportTime = 30 * time.Minute
 
-// accountPage is a page of the list of a person's certificates, with its filter.
+// accountPage is the data of one page of the list of a person's certificates, with its filter.
 type accountPage struct {
 	*recipient.Wallet
 
@@ -27,12 +27,12 @@ type accountPage struct {
 	// Before and After are the addresses of the previous and the next page, or "".
 	Before, After string
 	Email         string
-	// Proved reports whether the address of the account is verified. Until then the account gets no
-	// certificates.
+	// Verified reports whether the address of the account is verified. Without a verified address,
+	// the account gets no certificates.
 	Verified bool
 }
 
-// Issuer returns an institution of the list.
+// Issuer returns the institution of the list with the given id.
 func (w *accountPage) Issuer(id int64) *account.Summary {
 	for i := range w.Issuers {
 		if w.Issuers[i].ID == id {
@@ -55,13 +55,13 @@ func (p *Pages) accountCertificates(w http.ResponseWriter, r *http.Request) erro
 	}
 	list, err := p.Recipients.Wallet(r.Context(), s.Person.ID, f)
 	if err == nil && f.Page > list.Pages() {
-		// The list became shorter after the link was created.
+		// The list has become shorter since the link was created.
 		f.Page = list.Pages()
 		list, err = p.Recipients.Wallet(r.Context(), s.Person.ID, f)
 	}
 	if err != nil {
 		data := &accountPage{Wallet: &recipient.Wallet{}, Filter: recipient.Filter{Page: 1}, Filtered: true, Email: s.Person.Email, Verified: s.Person.Verified}
-		return p.own.Again(w, r, "wallet.html", data, translate(err))
+		return p.signedIn.ShowAgain(w, r, "wallet.html", data, translate(err))
 	}
 	data := accountPage{
 		Wallet: list, Filter: f, Filtered: f.Text != "" || f.Issuer != "" || f.Status != "", Email: s.Person.Email, Verified: s.Person.Verified,
@@ -72,7 +72,7 @@ func (p *Pages) accountCertificates(w http.ResponseWriter, r *http.Request) erro
 	if f.Page < list.Pages() {
 		data.After = pageOf(q, f.Page+1)
 	}
-	return p.own.Draw(w, r, http.StatusOK, "wallet.html", &data)
+	return p.signedIn.Draw(w, r, http.StatusOK, "wallet.html", &data)
 }
 
 // pageOf returns the address of a page of the list.
@@ -82,7 +82,7 @@ func pageOf(q url.Values, n int) string {
 }
 
 func (p *Pages) exportPage(w http.ResponseWriter, r *http.Request) error {
-	return p.own.Draw(w, r, http.StatusOK, "export.html", nil)
+	return p.signedIn.Draw(w, r, http.StatusOK, "export.html", nil)
 }
 
 // export sends all data of the signed-in person.
@@ -90,7 +90,7 @@ func (p *Pages) export(w http.ResponseWriter, r *http.Request) error {
 	s, _ := p.Gate.Person(r)
 	e, err := p.Recipients.Export(r.Context(), s.Person.ID)
 	if err != nil {
-		return p.own.Again(w, r, "export.html", nil, translate(err))
+		return p.signedIn.ShowAgain(w, r, "export.html", nil, translate(err))
 	}
 	id := s.Person.ID
 	sessions, err := p.People.Sessions(r.Context(), id)
@@ -108,17 +108,17 @@ func (p *Pages) export(w http.ResponseWriter, r *http.Request) error {
 	h.Set("Content-Type", "application/zip")
 	h.Set("Content-Disposition", `attachment; filename="certvault-`+p.Now().UTC().Format(time.DateOnly)+`.zip"`)
 	if err := e.Write(r.Context(), w); err != nil {
-		// A truncated file must not look complete, so the connection is closed.
+		// Close the connection, because a truncated file must not look complete.
 		p.Log.WarnContext(r.Context(), "an export was interrupted", slog.Any("error", err))
-		panic(http.ErrAbortHandler) //nolint:forbidigo // a truncated answer must not look complete
+		panic(http.ErrAbortHandler) //nolint:forbidigo // a truncated response must not look complete
 	}
 	return nil
 }
 
-// deletion is the page that asks for confirmation before an account is deleted.
+// deletion is the data of the page that asks for confirmation before an account is deleted.
 type deletion struct {
 	Email, Confirm string
-	// Count is the number of its certificates.
+	// Count is the number of certificates in the account.
 	Count int
 	// Member reports whether the person belongs to an institution, which prevents the deletion.
 	Member bool
@@ -138,10 +138,11 @@ func (p *Pages) deletePage(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return p.own.Draw(w, r, http.StatusOK, "delete.html", d)
+	return p.signedIn.Draw(w, r, http.StatusOK, "delete.html", d)
 }
 
-// delete deletes the account of the signed-in person, who must type its address.
+// delete deletes the account of the signed-in person. The person must type the address of the
+// account.
 func (p *Pages) delete(w http.ResponseWriter, r *http.Request) error {
 	s, _ := p.Gate.Person(r)
 	d, err := p.deletion(r)
@@ -150,10 +151,10 @@ func (p *Pages) delete(w http.ResponseWriter, r *http.Request) error {
 	}
 	d.Confirm = r.PostFormValue("confirm")
 	if !strings.EqualFold(strings.TrimSpace(d.Confirm), s.Person.Email) {
-		return p.own.Again(w, r, "delete.html", d, translate(fault.OfField("confirm", "Type the address of the account.")))
+		return p.signedIn.ShowAgain(w, r, "delete.html", d, translate(fault.OfField("confirm", "Type the address of the account.")))
 	}
 	if err := p.People.Delete(r.Context(), s.Person.ID); err != nil {
-		return p.own.Again(w, r, "delete.html", d, translate(err))
+		return p.signedIn.ShowAgain(w, r, "delete.html", d, translate(err))
 	}
 	return p.secret.Redirect(w, r, p.secret.Reader(r).Link("/account/deleted"), "")
 }

@@ -27,8 +27,8 @@ func (p *Pages) file(w http.ResponseWriter, r *http.Request) error {
 	return p.send(w, r, h.certificate)
 }
 
-// shareFile serves a file behind a share link. The original is excluded, because it is between
-// institution and recipient.
+// shareFile serves a file of a shared certificate, except the original, which only the institution
+// and the recipient may see.
 func (p *Pages) shareFile(w http.ResponseWriter, r *http.Request) error {
 	_, s, err := p.shared(r)
 	if err != nil {
@@ -40,7 +40,7 @@ func (p *Pages) shareFile(w http.ResponseWriter, r *http.Request) error {
 	return p.send(w, r, s.Certificate)
 }
 
-// send writes a file of a valid certificate. After a revocation there is none.
+// send writes a file of an approved certificate. The files of a revoked certificate are not found.
 func (p *Pages) send(w http.ResponseWriter, r *http.Request, c *cert.Certificate) (err error) {
 	if c.Status != cert.Approved || c.Verified == nil {
 		return errNoFile

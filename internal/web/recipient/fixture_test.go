@@ -29,15 +29,15 @@ import (
 
 const base = vaulttest.BaseURL
 
-// hall is the pages in the middleware that they run in.
-type hall struct {
+// harness holds the pages in their middleware. It is also their Gate.
+type harness struct {
 	*vaulttest.Vault
 
 	t       *testing.T
 	handler http.Handler
 	inst    *account.Institution
-	// person is the person who is signed in, nil if there is none. recent reports
-	// whether the sign-in is recent.
+	// person is the session of the signed-in person, or nil. recent reports whether the sign-in is
+	// recent.
 	person *identity.Session
 	recent bool
 	log    bytes.Buffer
@@ -46,11 +46,11 @@ type hall struct {
 	last mail.Message
 }
 
-// Person returns the person who is signed in.
-func (h *hall) Person(*http.Request) (*identity.Session, bool) { return h.person, h.person != nil }
+// Person returns the session of the signed-in person.
+func (h *harness) Person(*http.Request) (*identity.Session, bool) { return h.person, h.person != nil }
 
-// Require serves only people who are signed in.
-func (h *hall) Require(f web.Func) web.Func {
+// Require redirects to the sign-in unless a person is signed in.
+func (h *harness) Require(f web.Func) web.Func {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		if h.person == nil {
 			http.Redirect(w, r, "/sign-in", http.StatusSeeOther)
@@ -60,8 +60,8 @@ func (h *hall) Require(f web.Func) web.Func {
 	}
 }
 
-// RequireRecent serves only people with a recent sign-in.
-func (h *hall) RequireRecent(f web.Func) web.Func {
+// RequireRecent redirects to the confirmation unless the sign-in is recent.
+func (h *harness) RequireRecent(f web.Func) web.Func {
 	return h.Require(func(w http.ResponseWriter, r *http.Request) error {
 		if !h.recent {
 			http.Redirect(w, r, "/account/confirm", http.StatusSeeOther)
@@ -71,9 +71,9 @@ func (h *hall) RequireRecent(f web.Func) web.Func {
 	})
 }
 
-func newHall(t *testing.T, perMinute int) *hall {
+func newHarness(t *testing.T, perMinute int) *harness {
 	t.Helper()
-	h := &hall{t: t, Vault: vaulttest.New(t, dbtest.SQLite(t))}
+	h := &harness{t: t, Vault: vaulttest.New(t, dbtest.SQLite(t))}
 	site, err := page.NewSite(h.Languages, Assets)
 	if err != nil {
 		t.Fatal(err)
@@ -93,20 +93,20 @@ func newHall(t *testing.T, perMinute int) *hall {
 	return h
 }
 
-// approved makes an approved certificate and mails it.
-func (h *hall) approved(email, title string) *cert.Certificate {
+// approvedCertificate creates a certificate, and waits until it is approved and mailed.
+func (h *harness) approvedCertificate(email, title string) *cert.Certificate {
 	h.t.Helper()
 	c := h.Upload(h.inst, "Ada <i>Obi</i>", "diploma.pdf", func(u *cert.Upload) { u.Title, u.Email = title, email })
-	h.work()
-	now, err := h.Certs.ByCapability(h.t.Context(), c.UUID)
+	h.finishWork()
+	approved, err := h.Certs.BySignedLink(h.t.Context(), c.UUID)
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	return now
+	return approved
 }
 
-// work runs the queue until all certificates are done and all notices are sent.
-func (h *hall) work() {
+// finishWork runs the queue until all certificates are processed and all notices are sent.
+func (h *harness) finishWork() {
 	h.t.Helper()
 	h.Until("all notices are sent", func() bool {
 		var waiting int
@@ -121,17 +121,17 @@ func (h *hall) work() {
 
 var secret = regexp.MustCompile(base + `/(?:c|unsubscribe)/([A-Z2-7]+)`)
 
-// mailed returns the secrets of the links in the latest mail: to view, and to
-// unsubscribe.
-func (h *hall) mailed() (view, unsubscribe string) {
+// mailedSecrets returns the secrets of the links in the latest mail: the link to the certificates
+// and the link to unsubscribe.
+func (h *harness) mailedSecrets() (view, unsubscribe string) {
 	h.t.Helper()
-	h.work()
+	h.finishWork()
 	found := secret.FindAllStringSubmatch(h.last.Text, -1)
 	return found[0][1], found[len(found)-1][1]
 }
 
-// join makes an account with a proved address and signs it in.
-func (h *hall) join() {
+// signInToNewAccount creates an account with a verified address and signs its person in.
+func (h *harness) signInToNewAccount() {
 	h.t.Helper()
 	const email = "ada@example.org"
 	p := identity.Person{Name: "Ada", Email: email, EmailFolded: email, Verified: true}
@@ -145,7 +145,8 @@ func (h *hall) join() {
 	h.person = &identity.Session{Person: p}
 }
 
-func (h *hall) send(method, target, body string, header ...string) *httptest.ResponseRecorder {
+// send sends a request. header are the names of header fields, each followed by its value.
+func (h *harness) send(method, target, body string, header ...string) *httptest.ResponseRecorder {
 	r := httptest.NewRequestWithContext(context.Background(), method, base+target, strings.NewReader(body))
 	r.TLS = &tls.ConnectionState{}
 	r.RemoteAddr = "203.0.113.9:4711"
@@ -160,11 +161,12 @@ func (h *hall) send(method, target, body string, header ...string) *httptest.Res
 	return w
 }
 
-func (h *hall) get(target string) *httptest.ResponseRecorder {
+func (h *harness) get(target string) *httptest.ResponseRecorder {
 	return h.send(http.MethodGet, target, "")
 }
 
-func (h *hall) post(target string, fields ...string) *httptest.ResponseRecorder {
+// post sends a form. fields are the names of the fields, each followed by its value.
+func (h *harness) post(target string, fields ...string) *httptest.ResponseRecorder {
 	form := url.Values{}
 	for i := 0; i < len(fields); i += 2 {
 		form.Set(fields[i], fields[i+1])
@@ -172,19 +174,19 @@ func (h *hall) post(target string, fields ...string) *httptest.ResponseRecorder 
 	return h.send(http.MethodPost, target, form.Encode(), "Sec-Fetch-Site", "same-origin")
 }
 
-// says checks the status of a page and what it says.
-func (h *hall) says(name string, w *httptest.ResponseRecorder, status int, want ...string) {
+// checkPage checks the status and the source of a page.
+func (h *harness) checkPage(name string, w *httptest.ResponseRecorder, status int, want ...string) {
 	h.t.Helper()
 	body := w.Body.String()
 	for _, s := range want {
 		if !strings.Contains(body, s) {
-			h.t.Errorf("%s: the page does not say %q", name, s)
+			h.t.Errorf("%s: the page lacks %q", name, s)
 		}
 	}
 	if w.Code != status {
-		h.t.Errorf("%s: %d, not %d: %s", name, w.Code, status, body[:min(len(body), 300)])
+		h.t.Errorf("%s: status = %d, want %d: %s", name, w.Code, status, body[:min(len(body), 300)])
 	}
 	if strings.Contains(body, "<b>NWU</b>") || strings.Contains(body, "<i>Obi</i>") {
-		h.t.Errorf("%s: what others wrote became markup", name)
+		h.t.Errorf("%s: the page contains unescaped input", name)
 	}
 }

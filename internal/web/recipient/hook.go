@@ -14,21 +14,21 @@ import (
 	"github.com/certvault/certvault/internal/mail"
 )
 
-// unsubscribePage asks for confirmation, because programs follow links too.
+// unsubscribePage asks for confirmation, because programs follow the links in a mail too.
 func (p *Pages) unsubscribePage(w http.ResponseWriter, r *http.Request) error {
 	u, err := p.Recipients.Unsubscribe(r.Context(), r.PathValue("token"))
 	if err != nil {
-		return p.nothing(w, r, err)
+		return p.notFound(w, r, err)
 	}
 	return p.secret.Draw(w, r, http.StatusOK, "unsubscribe.html", u)
 }
 
-// unsubscribe ends mail of an institution, by the button of the page or by that of a mail program
-// (RFC 8058, 3.1), or resumes it.
+// unsubscribe ends or resumes mail of an institution. Mail programs call it with one click (RFC
+// 8058, 3.1), people with the button of the page.
 func (p *Pages) unsubscribe(w http.ResponseWriter, r *http.Request) error {
 	u, err := p.Recipients.SetUnsubscribed(r.Context(), r.PathValue("token"), r.PostFormValue("again") == "")
 	if err != nil {
-		return p.nothing(w, r, err)
+		return p.notFound(w, r, err)
 	}
 	return p.secret.Draw(w, r, http.StatusOK, "unsubscribe.html", u)
 }

@@ -1,7 +1,7 @@
 // Package recipient owns the pages for recipients and for people with whom they share certificates:
 // the certificate behind a mailed link, without an account; the list of certificates in an account;
 // share links; the export and the deletion of an account. It also owns the hook for reports of
-// failed deliveries. The domain package of the same name decides what is done, and who may do it.
+// failed deliveries. The rules of these operations belong to the domain package of the same name.
 //
 // A GET request changes nothing, because programs follow the links in a mail before a person does.
 // The secret in a path grants access to its page, so no page sends its address to another host.
@@ -38,13 +38,13 @@ var Assets embed.FS
 type Gate interface {
 	// Person returns the session of the signed-in person, or false.
 	Person(r *http.Request) (*identity.Session, bool)
-	// Require requires a sign-in before a handler; RequireRecent requires a recent sign-in or
-	// confirmation.
+	// Require returns a handler that requires a sign-in and then calls f. RequireRecent returns a
+	// handler that requires a recent sign-in or confirmation.
 	Require(f web.Func) web.Func
 	RequireRecent(f web.Func) web.Func
 }
 
-// Pages serves the pages.
+// Pages holds the dependencies of the pages and serves them.
 type Pages struct {
 	Site       *page.Site
 	Gate       Gate
@@ -56,29 +56,31 @@ type Pages struct {
 	Links      *web.Links
 	// Limit counts the requests of each address.
 	Limit *limit.Counter
-	// BounceToken is the secret for reports of failed deliveries; if empty, none are accepted.
+	// BounceToken is the secret for reports of failed deliveries; if it is empty, no reports are
+	// accepted.
 	BounceToken string
 	Now         func() time.Time
 	Log         *slog.Logger
 
-	// secret holds the pages behind secret links, own those behind a sign-in.
-	secret, own *page.Set
-	patterns    []string
+	// secret holds the pages behind secret links, signedIn the pages behind a sign-in.
+	secret, signedIn *page.Set
+	patterns         []string
 }
 
 // Prefixes are the path prefixes of these pages, except those of signing in.
 var Prefixes = []string{"/c", "/s", "/unsubscribe", "/account", "/hooks"}
 
 const (
-	// maxForm is the maximum size of a form, maxReport that of a delivery report.
+	// maxForm is the maximum size of a form, maxReport the maximum size of a delivery report, in
+	// bytes.
 	maxForm   = 64 << 10
 	maxReport = 256 << 10
 )
 
-// notices are the notices after a form was processed.
+// notices maps the names of notices after a redirect to the keys of their messages.
 var notices = map[string]string{"share_revoked": "recipient.share_was_revoked", "correction_sent": "recipient.correction_sent", "mailed_ended": "recipient.mailed_ended"}
 
-// Handler returns the routes.
+// Handler loads the templates and returns the handler of all routes.
 func (p *Pages) Handler() (http.Handler, error) {
 	options := page.Options{Templates: templates, Styles: []string{"form.css", "recipient.css"}, Notices: notices, Indexed: []string{"share_public.html"}}
 	var err error
@@ -86,7 +88,7 @@ func (p *Pages) Handler() (http.Handler, error) {
 		return nil, err
 	}
 	options.Person = p.reader
-	if p.own, err = p.Site.Set(options); err != nil {
+	if p.signedIn, err = p.Site.Set(options); err != nil {
 		return nil, err
 	}
 	mux := http.NewServeMux()
@@ -100,7 +102,7 @@ func (p *Pages) Handler() (http.Handler, error) {
 		guard func(web.Func) web.Func
 	}{
 		"/c/{token}/{uuid}":            {p.secret, func(f web.Func) web.Func { return f }},
-		"/account/certificates/{uuid}": {p.own, p.Gate.Require},
+		"/account/certificates/{uuid}": {p.signedIn, p.Gate.Require},
 	} {
 		route(set.view, "GET "+base, set.guard(p.certificate))
 		route(set.view, "GET "+base+"/{file}", set.guard(p.file))
@@ -108,17 +110,17 @@ func (p *Pages) Handler() (http.Handler, error) {
 		route(set.view, "POST "+base+"/shares/{share}/revoke", set.guard(p.revokeShare))
 		route(set.view, "POST "+base+"/correction", set.guard(p.correct))
 	}
-	route(p.own, "POST /account/certificates/{uuid}/mailed/end", p.Gate.Require(p.endMailed))
+	route(p.signedIn, "POST /account/certificates/{uuid}/mailed/end", p.Gate.Require(p.endMailLink))
 	route(p.secret, "GET /s/{token}", p.share)
 	route(p.secret, "GET /s/{token}/{file}", p.shareFile)
 	route(p.secret, "GET /unsubscribe/{token}", p.unsubscribePage)
 	route(p.secret, "POST /unsubscribe/{token}", p.unsubscribe)
 
-	route(p.own, "GET /account", p.Gate.Require(p.accountCertificates))
-	route(p.own, "GET /account/export", p.Gate.Require(p.exportPage))
-	route(p.own, "POST /account/export", p.Gate.RequireRecent(p.export))
-	route(p.own, "GET /account/delete", p.Gate.RequireRecent(p.deletePage))
-	route(p.own, "POST /account/delete", p.Gate.RequireRecent(p.delete))
+	route(p.signedIn, "GET /account", p.Gate.Require(p.accountCertificates))
+	route(p.signedIn, "GET /account/export", p.Gate.Require(p.exportPage))
+	route(p.signedIn, "POST /account/export", p.Gate.RequireRecent(p.export))
+	route(p.signedIn, "GET /account/delete", p.Gate.RequireRecent(p.deletePage))
+	route(p.signedIn, "POST /account/delete", p.Gate.RequireRecent(p.delete))
 	route(p.secret, "GET /account/deleted", func(w http.ResponseWriter, r *http.Request) error {
 		return p.secret.Draw(w, r, http.StatusOK, "deleted.html", nil)
 	})
@@ -132,11 +134,12 @@ func (p *Pages) Handler() (http.Handler, error) {
 // Patterns returns the routes of Handler.
 func (p *Pages) Patterns() []string { return p.patterns }
 
-// limited reads a form of limited size before the handler runs, and prevents caching of the answer.
-func (p *Pages) limited(most int64, f web.Func) web.Func {
+// limited reads a form of limited size before the handler runs, and prevents caching of the
+// response.
+func (p *Pages) limited(maxSize int64, f web.Func) web.Func {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		w.Header().Set("Cache-Control", "no-store")
-		if err := body.ParseForm(w, r, most); err != nil {
+		if err := body.ParseForm(w, r, maxSize); err != nil {
 			return err
 		}
 		return f(w, r)
@@ -152,32 +155,32 @@ func (p *Pages) reader(r *http.Request) *page.Person {
 	return &page.Person{Name: s.Person.Name, Email: s.Person.Email, Language: s.Person.Language, Member: s.Person.Member, Operator: s.Person.Operator}
 }
 
-// problems maps a field to the message about its problem.
+// problems maps a field to the key of the message about its problem.
 var problems = map[string]string{
 	"label": "recipient.problem_label", "expires": "recipient.problem_expires", "text": "recipient.problem_text", "confirm": "recipient.problem_confirm",
 	"search": "recipient.problem_search",
 }
 
-// translate replaces the texts of an error by messages of the catalog.
+// translate replaces the texts of an error by keys of the catalog.
 func translate(err error) error {
 	e, ok := errors.AsType[*fault.Error](err)
 	if !ok {
 		return err
 	}
-	told := *e
+	translated := *e
 	switch e.Kind {
 	case fault.TooMany:
-		told.Message = "recipient.too_many"
+		translated.Message = "recipient.too_many"
 	case fault.BadRequest:
-		told.Message = "recipient.not_now"
+		translated.Message = "recipient.not_now"
 	default:
 	}
-	told.Fields = nil
+	translated.Fields = nil
 	for _, f := range e.Fields {
 		if key, ok := problems[f.Name]; ok {
 			f.Messages = []string{key}
 		}
-		told.Fields = append(told.Fields, f)
+		translated.Fields = append(translated.Fields, f)
 	}
-	return &told
+	return &translated
 }

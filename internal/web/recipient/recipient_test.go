@@ -15,66 +15,66 @@ import (
 
 func TestMailLink(t *testing.T) {
 	t.Parallel()
-	h := newHall(t, 0)
-	c, other := h.approved("ada@example.org", "BSc"), h.approved("eve@example.org", "Other")
+	h := newHarness(t, 0)
+	c, other := h.approvedCertificate("ada@example.org", "BSc"), h.approvedCertificate("eve@example.org", "Other")
 	if err := h.Recipients.Resend(t.Context(), h.inst.ID, c.UUID, nil); err != nil {
 		t.Fatal(err)
 	}
-	view, _ := h.mailed()
+	view, _ := h.mailedSecrets()
 	w := h.get("/c/" + view)
-	h.says("the link", w, http.StatusOK, "This certificate is valid", "BSc", "30 June 2026", "/sign-up?email=ada%40example.org&amp;next=%2Faccount", "issueMonth=6", "issueYear=2026")
+	h.checkPage("a valid certificate", w, http.StatusOK, "This certificate is valid", "BSc", "30 June 2026", "/sign-up?email=ada%40example.org&amp;next=%2Faccount", "issueMonth=6", "issueYear=2026")
 	for name, want := range map[string]string{"Referrer-Policy": "no-referrer", "Cache-Control": "no-store", "X-Robots-Tag": "noindex", "Set-Cookie": ""} {
 		if got := w.Header().Get(name); got != want {
-			t.Errorf("%s: %q", name, got)
+			t.Errorf("header %s = %q, want %q", name, got, want)
 		}
 	}
 	if policy := w.Header().Get("Content-Security-Policy"); !strings.Contains(policy, "default-src 'none'") || strings.Contains(policy, "unsafe") {
-		t.Errorf("the policy is %s", policy)
+		t.Errorf("the content security policy is %s", policy)
 	}
 	if w.Body.Len() > 15<<10 {
-		t.Errorf("the page has %d bytes", w.Body.Len())
+		t.Errorf("the page has %d bytes, want at most 15 KB", w.Body.Len())
 	}
 	for _, l := range []string{"es", "fr", "de", "pt", "ar", "hi", "zh"} {
-		h.says(l, h.get("/c/"+view+"?lang="+l), http.StatusOK, `lang="`+l+`"`)
+		h.checkPage(l, h.get("/c/"+view+"?lang="+l), http.StatusOK, `lang="`+l+`"`)
 	}
-	h.says("unknown", h.get("/c/ABCDEFGHIJKLMNOPQRSTUVWXYZ"), http.StatusNotFound, "This link shows nothing")
-	h.says("another certificate", h.get("/c/"+view+"/"+other.UUID), http.StatusNotFound, "This link shows nothing")
+	h.checkPage("an unknown link", h.get("/c/ABCDEFGHIJKLMNOPQRSTUVWXYZ"), http.StatusNotFound, "This link shows nothing")
+	h.checkPage("another certificate", h.get("/c/"+view+"/"+other.UUID), http.StatusNotFound, "This link shows nothing")
 	for file, want := range map[string]string{"certificate.pdf": string(vaulttest.PDF) + certtest.Tail, "original": string(vaulttest.PDF)} {
 		w := h.get("/c/" + view + "/" + c.UUID + "/" + file)
 		if w.Body.String() != want || w.Code != http.StatusOK || w.Header().Get("Content-Security-Policy") != sandbox || w.Header().Get("X-Content-Type-Options") != "nosniff" {
-			t.Errorf("%s: %d %q, %v", file, w.Code, w.Body.String(), w.Header())
+			t.Errorf("%s: status %d, body %q, header %v", file, w.Code, w.Body.String(), w.Header())
 		}
 	}
 	if w := h.get("/c/" + view + "/" + c.UUID + "/tail"); w.Code != http.StatusNotFound {
-		t.Errorf("another file: %d", w.Code)
+		t.Errorf("an unknown file: status = %d, want 404", w.Code)
 	}
 	h.Exec(`UPDATE certificate_checks SET result = 'failed' WHERE name = 'file'`)
-	h.says("damaged", h.get("/c/"+view), http.StatusOK, "A check did not pass")
+	h.checkPage("a failed check", h.get("/c/"+view), http.StatusOK, "A check did not pass")
 	h.Exec(`UPDATE certificate_checks SET result = 'not_run' WHERE name = 'file'`)
-	h.says("unchecked", h.get("/c/"+view), http.StatusOK, "Could not check the stored file now")
+	h.checkPage("a check that did not run", h.get("/c/"+view), http.StatusOK, "Could not check the stored file now")
 	h.Exec(`UPDATE certificates SET status = 'revoked', revoked_at = $1, revocation_reason = 'In error' WHERE id = $2`, db.Micros(time.Now()), c.ID)
 	w = h.get("/c/" + view)
-	h.says("revoked", w, http.StatusOK, "Revoked on", "In error", "Verified on")
+	h.checkPage("a revoked certificate", w, http.StatusOK, "Revoked on", "In error", "Verified on")
 	if strings.Contains(w.Body.String(), "Verified since") {
-		t.Error("a revoked certificate is shown as still verified")
+		t.Error("the page says that a revoked certificate is still verified")
 	}
 	for _, file := range []string{"certificate.pdf", "original", "image.png"} {
 		if w := h.get("/c/" + view + "/" + c.UUID + "/" + file); w.Code != http.StatusNotFound {
-			t.Errorf("%s after the revocation: %d", file, w.Code)
+			t.Errorf("%s after the revocation: status = %d, want 404", file, w.Code)
 		}
 	}
 	if strings.Contains(h.log.String(), view) || strings.Contains(h.log.String(), "example.org") {
-		t.Errorf("the log has a secret: %s", h.log.String())
+		t.Errorf("the log contains the link or an address: %s", h.log.String())
 	}
 }
 
-// A GET request never changes anything, and cross-site forms are refused.
-func TestOnlyFormsOfOursChangeAnything(t *testing.T) {
+// A GET request changes nothing, and cross-site forms are refused.
+func TestOnlySameSiteFormsChangeAnything(t *testing.T) {
 	t.Parallel()
-	h := newHall(t, 0)
-	c := h.approved("ada@example.org", "BSc")
-	view, unsubscribe := h.mailed()
-	h.join()
+	h := newHarness(t, 0)
+	c := h.approvedCertificate("ada@example.org", "BSc")
+	view, unsubscribe := h.mailedSecrets()
+	h.signInToNewAccount()
 	h.recent = true
 	state := func() string {
 		var b strings.Builder
@@ -94,7 +94,7 @@ func TestOnlyFormsOfOursChangeAnything(t *testing.T) {
 	} {
 		for range 2 {
 			if w := h.get(target); w.Code != http.StatusOK {
-				t.Errorf("%s: %d", target, w.Code)
+				t.Errorf("GET %s: status = %d, want 200", target, w.Code)
 			}
 		}
 	}
@@ -104,195 +104,195 @@ func TestOnlyFormsOfOursChangeAnything(t *testing.T) {
 	}
 	for target, body := range forms {
 		if w := h.send(http.MethodPost, target, body, "Sec-Fetch-Site", "cross-site"); w.Code != http.StatusForbidden {
-			t.Errorf("%s from another site: %d", target, w.Code)
+			t.Errorf("%s from another site: status = %d, want 403", target, w.Code)
 		}
 		if w := h.get(target); target != "/account/delete" && target != "/account/export" && w.Code != http.StatusMethodNotAllowed && w.Code != http.StatusNotFound {
-			t.Errorf("GET %s: %d", target, w.Code)
+			t.Errorf("GET %s: status = %d, want 404 or 405", target, w.Code)
 		}
 	}
 	if got := state(); got != before {
-		t.Errorf("it changed from %s to %s", before, got)
+		t.Errorf("the numbers of records changed from %s to %s", before, got)
 	}
 }
 
-// If the certificate belongs to an account, the page asks the visitor to sign in. Signing up would
-// not add it, because the account may have another address.
-func TestMailLinkOfWhatIsInAnAccount(t *testing.T) {
+// If the certificate already belongs to an account, the page of the mailed link asks the visitor to
+// sign in. It does not offer to sign up, because a new account would not get the certificate.
+func TestMailLinkOfClaimedCertificate(t *testing.T) {
 	t.Parallel()
-	h := newHall(t, 0)
-	theirs, c := h.approved("eve@example.org", "Other"), h.approved("ada@example.org", "BSc")
-	view, _ := h.mailed()
-	h.says("nobody's", h.get("/c/"+view), http.StatusOK, "Sign up with", "/sign-up?email=ada%40example.org")
-	h.join()
+	h := newHarness(t, 0)
+	foreign, c := h.approvedCertificate("eve@example.org", "Other"), h.approvedCertificate("ada@example.org", "BSc")
+	view, _ := h.mailedSecrets()
+	h.checkPage("an unclaimed certificate", h.get("/c/"+view), http.StatusOK, "Sign up with", "/sign-up?email=ada%40example.org")
+	h.signInToNewAccount()
 	ada := h.person
 	h.person = nil
 	w := h.get("/c/" + view)
-	h.says("somebody's", w, http.StatusOK, "Already in an account", `href="/sign-in?next=%2Faccount"`)
+	h.checkPage("a claimed certificate", w, http.StatusOK, "Already in an account", `href="/sign-in?next=%2Faccount"`)
 	if strings.Contains(w.Body.String(), "/sign-up") {
-		t.Error("it asks to sign up")
+		t.Error("the page asks the visitor to sign up")
 	}
-	mine := "/account/certificates/" + c.UUID
-	if w := h.post(mine + "/mailed/end"); w.Header().Get("Location") != "/sign-in" {
-		t.Errorf("ended by a signed-out visitor: %d", w.Code)
+	certificatePath := "/account/certificates/" + c.UUID
+	if w := h.post(certificatePath + "/mailed/end"); w.Header().Get("Location") != "/sign-in" {
+		t.Errorf("a signed-out visitor ends the mailed link: status %d, want a redirect to the sign-in", w.Code)
 	}
-	h.says("by others", h.get("/c/"+view), http.StatusOK, "BSc")
+	h.checkPage("the link was not ended", h.get("/c/"+view), http.StatusOK, "BSc")
 	h.person = ada
-	if w := h.post("/account/certificates/" + theirs.UUID + "/mailed/end"); w.Code != http.StatusNotFound {
-		t.Errorf("another's: %d", w.Code)
+	if w := h.post("/account/certificates/" + foreign.UUID + "/mailed/end"); w.Code != http.StatusNotFound {
+		t.Errorf("ending the link of another person: status = %d, want 404", w.Code)
 	}
-	h.says("offered", h.get(mine), http.StatusOK, "End the mailed link")
-	if w := h.post(mine + "/mailed/end"); w.Code != http.StatusSeeOther || w.Header().Get("Location") != mine {
-		t.Errorf("ended: %d %s", w.Code, w.Body.String())
+	h.checkPage("the form to end the link", h.get(certificatePath), http.StatusOK, "End the mailed link")
+	if w := h.post(certificatePath + "/mailed/end"); w.Code != http.StatusSeeOther || w.Header().Get("Location") != certificatePath {
+		t.Errorf("ending the link: status = %d, want 303: %s", w.Code, w.Body.String())
 	}
 	for _, path := range []string{"/c/" + view, "/c/" + view + "/" + c.UUID + "/original"} {
 		if w := h.get(path); w.Code != http.StatusNotFound {
-			t.Errorf("%s after its end: %d", path, w.Code)
+			t.Errorf("%s after the link was ended: status = %d, want 404", path, w.Code)
 		}
 	}
-	if strings.Contains(h.get(mine).Body.String(), "End the mailed link") {
-		t.Error("what has ended can be ended")
+	if strings.Contains(h.get(certificatePath).Body.String(), "End the mailed link") {
+		t.Error("the page still has the form to end the link")
 	}
 }
 
 func TestSharing(t *testing.T) {
 	t.Parallel()
-	h := newHall(t, 0)
-	c := h.approved("ada@example.org", "BSc")
-	theirs := h.approved("eve@example.org", "Other")
-	h.join()
-	mine := "/account/certificates/" + c.UUID
+	h := newHarness(t, 0)
+	c := h.approvedCertificate("ada@example.org", "BSc")
+	foreign := h.approvedCertificate("eve@example.org", "Other")
+	h.signInToNewAccount()
+	certificatePath := "/account/certificates/" + c.UUID
 	h.Exec(`UPDATE certificates SET details = 'With a note' WHERE id = $1`, c.ID)
-	h.says("one's own", h.get(mine), http.StatusOK, "With a note")
-	h.says("another's", h.get("/account/certificates/"+theirs.UUID), http.StatusNotFound)
-	if w := h.post("/account/certificates/"+theirs.UUID+"/shares", "label", "x"); w.Code != http.StatusNotFound {
-		t.Errorf("another's is shared: %d", w.Code)
+	h.checkPage("the person's own certificate", h.get(certificatePath), http.StatusOK, "With a note")
+	h.checkPage("the certificate of another person", h.get("/account/certificates/"+foreign.UUID), http.StatusNotFound)
+	if w := h.post("/account/certificates/"+foreign.UUID+"/shares", "label", "x"); w.Code != http.StatusNotFound {
+		t.Errorf("sharing the certificate of another person: status = %d, want 404", w.Code)
 	}
-	h.says("a bad day", h.post(mine+"/shares", "label", "kept", "expires", "2020-01-01"), http.StatusUnprocessableEntity,
+	h.checkPage("a day in the past", h.post(certificatePath+"/shares", "label", "kept", "expires", "2020-01-01"), http.StatusUnprocessableEntity,
 		"The last day must be", `href="#expires"`, `value="kept"`, `aria-invalid="true"`)
-	h.says("in another language", h.post(mine+"/shares?lang=de", "expires", "x"), http.StatusUnprocessableEntity, "Der letzte Tag muss")
+	h.checkPage("a problem in German", h.post(certificatePath+"/shares?lang=de", "expires", "x"), http.StatusUnprocessableEntity, "Der letzte Tag muss")
 	link := regexp.MustCompile(`href="https://vault\.example(/s/[A-Z2-7]{26})"`)
 	var links []string
 	for _, listed := range []string{"unlisted", "public"} {
-		w := h.post(mine+"/shares", "label", "for <b>them</b>", "listed", listed)
-		h.says("made", w, http.StatusOK, "Copy it now", "for &lt;b&gt;them&lt;/b&gt;")
+		w := h.post(certificatePath+"/shares", "label", "for <b>them</b>", "listed", listed)
+		h.checkPage("a new share link", w, http.StatusOK, "Copy it now", "for &lt;b&gt;them&lt;/b&gt;")
 		links = append(links, link.FindStringSubmatch(w.Body.String())[1])
 	}
-	h.person = nil // other visitors
+	h.person = nil // the visitors of a share link
 	for i, path := range links {
 		w := h.get(path)
-		h.says("shared", w, http.StatusOK, "This certificate is valid", "BSc")
+		h.checkPage("a shared certificate", w, http.StatusOK, "This certificate is valid", "BSc")
 		if indexed := w.Header().Get("X-Robots-Tag") == "" && !strings.Contains(w.Body.String(), `content="noindex"`); indexed != (i == 1) || w.Header().Get("Referrer-Policy") != "no-referrer" {
-			t.Errorf("link %d: %v", i, w.Header())
+			t.Errorf("share link %d: the header is %v", i, w.Header())
 		}
 		if strings.Contains(w.Body.String(), "example.org") || strings.Contains(w.Body.String(), "/original") || strings.Contains(w.Body.String(), "With a note") {
-			t.Errorf("link %d shows the address, the details or the original", i)
+			t.Errorf("share link %d shows the e-mail address, the details or the original", i)
 		}
 		if w := h.get(path + "/certificate.pdf"); w.Code != http.StatusOK || w.Body.String() != string(vaulttest.PDF)+certtest.Tail {
-			t.Errorf("the file of link %d: %d", i, w.Code)
+			t.Errorf("the file of share link %d: status = %d, want 200 and the verified PDF", i, w.Code)
 		}
 		if w := h.get(path + "/original"); w.Code != http.StatusNotFound {
-			t.Errorf("the original of link %d: %d", i, w.Code)
+			t.Errorf("the original of share link %d: status = %d, want 404", i, w.Code)
 		}
 	}
-	for _, target := range []string{"/account", mine, mine + "/certificate.pdf", "/account/export", "/account/delete"} {
+	for _, target := range []string{"/account", certificatePath, certificatePath + "/certificate.pdf", "/account/export", "/account/delete"} {
 		if w := h.get(target); w.Code != http.StatusSeeOther || w.Header().Get("Location") != "/sign-in" {
-			t.Errorf("%s for a signed-out visitor: %d", target, w.Code)
+			t.Errorf("%s for a signed-out visitor: status = %d, want a redirect to the sign-in", target, w.Code)
 		}
 	}
 }
 
 func TestWalletPage(t *testing.T) {
 	t.Parallel()
-	h := newHall(t, 0)
-	h.join()
-	h.says("empty", h.get("/account"), http.StatusOK, "No certificates yet", "ada@example.org")
-	h.approved("ada@example.org", "BSc")
+	h := newHarness(t, 0)
+	h.signInToNewAccount()
+	h.checkPage("an empty list", h.get("/account"), http.StatusOK, "No certificates yet", "ada@example.org")
+	h.approvedCertificate("ada@example.org", "BSc")
 	for i := range recipient.WalletPage {
-		h.approved("ada@example.org", "Course "+string(rune('A'+i)))
+		h.approvedCertificate("ada@example.org", "Course "+string(rune('A'+i)))
 	}
-	h.says("first", h.get("/account"), http.StatusOK, "Certificates: 25", "Page 1 of 2", "page=2")
-	h.says("second", h.get("/account?page=2"), http.StatusOK, "BSc", "Page 2 of 2")
-	h.says("past the end", h.get("/account?page=9"), http.StatusOK, "BSc", "Page 2 of 2", "page=1")
-	h.says("a filter", h.get("/account?search=course+b&status=approved&institution=nwu"), http.StatusOK, "Certificates: 1", "Course B", `value="course b"`)
-	h.says("a filter that finds nothing", h.get("/account?search=no+such+course"), http.StatusOK, "No certificate fits this filter", "Show all")
+	h.checkPage("the first page", h.get("/account"), http.StatusOK, "Certificates: 25", "Page 1 of 2", "page=2")
+	h.checkPage("the second page", h.get("/account?page=2"), http.StatusOK, "BSc", "Page 2 of 2")
+	h.checkPage("a page after the last page", h.get("/account?page=9"), http.StatusOK, "BSc", "Page 2 of 2", "page=1")
+	h.checkPage("a filter", h.get("/account?search=course+b&status=approved&institution=nwu"), http.StatusOK, "Certificates: 1", "Course B", `value="course b"`)
+	h.checkPage("a filter that finds nothing", h.get("/account?search=no+such+course"), http.StatusOK, "No certificate fits this filter", "Show all")
 	for _, q := range []string{"?page=x", "?page=-1", "?status=failed", "?page=1&page=2"} {
-		h.says(q, h.get("/account"+q), http.StatusOK, "Certificates: 25")
+		h.checkPage(q, h.get("/account"+q), http.StatusOK, "Certificates: 25")
 	}
-	h.says("too long", h.get("/account?search="+strings.Repeat("x", 300)), http.StatusUnprocessableEntity, "the search is too long")
+	h.checkPage("a long search text", h.get("/account?search="+strings.Repeat("x", 300)), http.StatusUnprocessableEntity, "the search is too long")
 }
 
-func TestEndOfAnAccount(t *testing.T) {
+func TestExportAndDeleteAccount(t *testing.T) {
 	t.Parallel()
-	h := newHall(t, 0)
-	h.approved("ada@example.org", "BSc")
-	h.join()
+	h := newHarness(t, 0)
+	h.approvedCertificate("ada@example.org", "BSc")
+	h.signInToNewAccount()
 	for target, form := range map[string]string{"/account/delete": "confirm=ada@example.org", "/account/export": ""} {
 		if w := h.send(http.MethodPost, target, form, "Sec-Fetch-Site", "same-origin"); w.Header().Get("Location") != "/account/confirm" {
-			t.Errorf("%s long after the sign-in: %d", target, w.Code)
+			t.Errorf("%s without a recent sign-in: status = %d, want a redirect to the confirmation", target, w.Code)
 		}
 	}
 	h.recent = true
 	w := h.post("/account/export")
 	if w.Code != http.StatusOK || w.Header().Get("Content-Type") != "application/zip" || !strings.HasPrefix(w.Body.String(), "PK") {
-		t.Errorf("export: %d, %v", w.Code, w.Header())
+		t.Errorf("the export: status = %d, want 200; header %v", w.Code, w.Header())
 	}
-	h.says("asked", h.get("/account/delete"), http.StatusOK, "Your certificates (1)", "ada@example.org")
-	h.says("the wrong address", h.post("/account/delete", "confirm", "eve@example.org"), http.StatusUnprocessableEntity, "This is not the address")
+	h.checkPage("the page that asks for confirmation", h.get("/account/delete"), http.StatusOK, "Your certificates (1)", "ada@example.org")
+	h.checkPage("the wrong address", h.post("/account/delete", "confirm", "eve@example.org"), http.StatusUnprocessableEntity, "This is not the address")
 	w = h.post("/account/delete", "confirm", " ADA@example.org ")
 	if w.Code != http.StatusSeeOther || w.Header().Get("Location") != "/account/deleted" {
-		t.Errorf("deleted: %d %s", w.Code, w.Body.String())
+		t.Errorf("deleting the account: status = %d, want 303: %s", w.Code, w.Body.String())
 	}
 	var n int
 	if err := h.DB.QueryRowContext(t.Context(), `SELECT count(*) FROM users`).Scan(&n); err != nil || n != 0 {
-		t.Errorf("%d accounts, %v", n, err)
+		t.Errorf("got %d accounts after the deletion, want 0; error %v", n, err)
 	}
 }
 
 func TestUnsubscribePage(t *testing.T) {
 	t.Parallel()
-	h := newHall(t, 0)
-	h.approved("ada@example.org", "BSc")
-	_, link := h.mailed()
-	h.says("asked", h.get("/unsubscribe/"+link), http.StatusOK, "No more mail?", "ada@example.org")
+	h := newHarness(t, 0)
+	h.approvedCertificate("ada@example.org", "BSc")
+	_, link := h.mailedSecrets()
+	h.checkPage("the page of the link", h.get("/unsubscribe/"+link), http.StatusOK, "No more mail?", "ada@example.org")
 	// A mail program sends neither cookie nor origin (RFC 8058, 3.1).
-	h.says("one click", h.send(http.MethodPost, "/unsubscribe/"+link, "List-Unsubscribe=One-Click"), http.StatusOK, "You get no more mail")
-	h.says("then", h.get("/unsubscribe/"+link), http.StatusOK, "You get no more mail")
-	h.says("again", h.post("/unsubscribe/"+link, "again", "1"), http.StatusOK, "No more mail?")
-	h.says("unknown", h.post("/unsubscribe/X"), http.StatusNotFound, "This link shows nothing")
+	h.checkPage("one click", h.send(http.MethodPost, "/unsubscribe/"+link, "List-Unsubscribe=One-Click"), http.StatusOK, "You get no more mail")
+	h.checkPage("after unsubscribing", h.get("/unsubscribe/"+link), http.StatusOK, "You get no more mail")
+	h.checkPage("resuming mail", h.post("/unsubscribe/"+link, "again", "1"), http.StatusOK, "No more mail?")
+	h.checkPage("an unknown link", h.post("/unsubscribe/X"), http.StatusNotFound, "This link shows nothing")
 }
 
 func TestBounceHook(t *testing.T) {
 	t.Parallel()
-	h := newHall(t, 0)
+	h := newHarness(t, 0)
 	const token = "Bearer 0123456789abcdef"
 	for name, tc := range map[string]struct {
 		path, auth, kind, body string
 		status                 int
 	}{
-		"no token":         {"", "", "application/json", `{}`, http.StatusUnauthorized},
-		"a wrong one":      {"", token + "0", "application/json", `{}`, http.StatusUnauthorized},
-		"nobody's address": {"", token, "application/json", `{"recipient":"x@y.example","status":"5.1.1"}`, http.StatusUnprocessableEntity},
-		"in the path":      {"/0123456789abcdef", "", "application/json", `{"recipient":"x@y.example","status":"5.1.1"}`, http.StatusUnprocessableEntity},
-		"no JSON":          {"", token, "application/json", `{`, http.StatusBadRequest},
-		"no report":        {"", token, "message/rfc822", "To: a@b.example\r\n\r\nhello", http.StatusUnprocessableEntity},
-		"too large":        {"", token, "message/rfc822", strings.Repeat("x", maxReport+1), http.StatusRequestEntityTooLarge},
+		"no token":                 {"", "", "application/json", `{}`, http.StatusUnauthorized},
+		"a wrong token":            {"", token + "0", "application/json", `{}`, http.StatusUnauthorized},
+		"an unknown address":       {"", token, "application/json", `{"recipient":"x@y.example","status":"5.1.1"}`, http.StatusUnprocessableEntity},
+		"the token in the path":    {"/0123456789abcdef", "", "application/json", `{"recipient":"x@y.example","status":"5.1.1"}`, http.StatusUnprocessableEntity},
+		"invalid JSON":             {"", token, "application/json", `{`, http.StatusBadRequest},
+		"a mail that is no report": {"", token, "message/rfc822", "To: a@b.example\r\n\r\nhello", http.StatusUnprocessableEntity},
+		"a large report":           {"", token, "message/rfc822", strings.Repeat("x", maxReport+1), http.StatusRequestEntityTooLarge},
 	} {
 		if w := h.send(http.MethodPost, "/hooks/bounce"+tc.path, tc.body, "Authorization", tc.auth, "Content-Type", tc.kind); w.Code != tc.status {
-			t.Errorf("%s: %d, not %d: %s", name, w.Code, tc.status, w.Body.String())
+			t.Errorf("%s: status = %d, want %d: %s", name, w.Code, tc.status, w.Body.String())
 		}
 	}
 	if strings.Contains(h.log.String(), "0123456789abcdef") {
-		t.Error("the log has the token")
+		t.Error("the log contains the token")
 	}
 }
 
-func TestRequestsOfAnAddressAreCounted(t *testing.T) {
+func TestRequestsOfAnAddressAreLimited(t *testing.T) {
 	t.Parallel()
-	h := newHall(t, 3)
+	h := newHarness(t, 3)
 	for i := range 5 {
 		w := h.get("/c/GUESS")
 		if want := map[bool]int{true: http.StatusNotFound, false: http.StatusTooManyRequests}[i < 3]; w.Code != want {
-			t.Errorf("request %d: %d", i, w.Code)
+			t.Errorf("request %d: status = %d, want %d", i+1, w.Code, want)
 		}
 	}
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/certvault/certvault/internal/web/page"
 )
 
-// Verdicts of a page, which are also class names of the style.
+// Verdicts about a certificate. They are also class names in the style.
 const (
 	valid     = "valid"
 	revoked   = "revoked"
@@ -25,39 +25,40 @@ const (
 	unchecked = "unchecked"
 )
 
-// shown is the data of a certificate on a page.
-type shown struct {
+// certificateView is a certificate as pages show it.
+type certificateView struct {
 	*cert.Certificate
 
-	// Base is the path prefix of its files.
+	// Base is the path prefix of the certificate's files.
 	Base    string
 	Profile *account.PublicProfile
 	// Verdict combines the record and the checks, as on public pages.
 	Verdict string
 	// FileRan and SignatureRan report which checks ran.
 	FileRan, SignatureRan bool
-	// Approved and Withdrawn are times in the format of pages.
+	// Approved and Withdrawn are the times of approval and revocation in the format of templates,
+	// or nil.
 	Approved, Withdrawn *string
 	VerifyURL, LinkedIn string
-	// Others reports whether the viewer is not the recipient. The details are hidden then, because
-	// the institution wrote them for the recipient.
-	Others bool
+	// ForOthers reports whether the page is for people other than the recipient. It does not show
+	// the details, because the institution wrote them for the recipient.
+	ForOthers bool
 }
 
-// Given reports whether its files can be downloaded.
-func (s *shown) Given() bool { return s.Verdict != revoked && s.Verified != nil }
+// Downloadable reports whether the files of the certificate can be downloaded.
+func (s *certificateView) Downloadable() bool { return s.Verdict != revoked && s.Verified != nil }
 
-// Band returns the institution's colour, which is shown above a valid certificate only.
-func (s *shown) Band() *colour.Brand {
+// Band returns the institution's colour for a valid certificate, or nil.
+func (s *certificateView) Band() *colour.Brand {
 	if s.Verdict != valid {
 		return nil
 	}
 	return s.Profile.Brand()
 }
 
-// show returns the data of a certificate on a page.
-func (p *Pages) show(ctx context.Context, c *cert.Certificate, base string) (*shown, error) {
-	face, err := p.Accounts.PublicProfile(ctx, c.InstitutionID)
+// certificateView returns the view of a certificate.
+func (p *Pages) certificateView(ctx context.Context, c *cert.Certificate, base string) (*certificateView, error) {
+	profile, err := p.Accounts.PublicProfile(ctx, c.InstitutionID)
 	if err != nil {
 		return nil, err
 	}
@@ -65,8 +66,8 @@ func (p *Pages) show(ctx context.Context, c *cert.Certificate, base string) (*sh
 	if err != nil {
 		return nil, err
 	}
-	s := &shown{
-		Certificate: c, Base: base, Profile: face, Verdict: valid, Approved: web.Timestamp(c.ApprovedAt), Withdrawn: web.Timestamp(c.RevokedAt),
+	s := &certificateView{
+		Certificate: c, Base: base, Profile: profile, Verdict: valid, Approved: web.Timestamp(c.ApprovedAt), Withdrawn: web.Timestamp(c.RevokedAt),
 		VerifyURL: p.Links.Verify(c.ReferenceID),
 	}
 	for _, k := range checks {
@@ -89,14 +90,15 @@ func (p *Pages) show(ctx context.Context, c *cert.Certificate, base string) (*sh
 	case cert.Revoked:
 		s.Verdict = revoked
 	default:
-		return nil, errNothing
+		return nil, errNoLink
 	}
-	s.LinkedIn = linkedIn(c, face.Name, s.VerifyURL)
+	s.LinkedIn = linkedIn(c, profile.Name, s.VerifyURL)
 	return s, nil
 }
 
-// errNothing is the error of a link that shows nothing, for any reason.
-var errNothing = fault.New(fault.NotFound, "No such link.")
+// errNoLink is the error for all links that open no certificate, so that it does not reveal the
+// reason.
+var errNoLink = fault.New(fault.NotFound, "No such link.")
 
 // linkedIn returns the address of LinkedIn's form, filled in with a certificate.
 func linkedIn(c *cert.Certificate, institution, verifyURL string) string {
@@ -110,7 +112,8 @@ func linkedIn(c *cert.Certificate, institution, verifyURL string) string {
 	return "https://www.linkedin.com/profile/add?" + q.Encode()
 }
 
-// holding is a certificate with its holder: the holder of a mailed link, or the person of an account.
+// holding is a certificate with its holder: the person who opened a mailed link, or the signed-in
+// person.
 type holding struct {
 	view        *page.Set
 	holder      recipient.Holder
@@ -136,20 +139,20 @@ func (p *Pages) holdingOf(r *http.Request) (*holding, error) {
 	}
 	s, ok := p.Gate.Person(r)
 	if !ok {
-		return nil, errNothing
+		return nil, errNoLink
 	}
 	c, err := p.Recipients.Certificate(r.Context(), s.Person.ID, id)
 	if err != nil {
 		return nil, err
 	}
 	return &holding{
-		view: p.own, holder: recipient.Person(s.Person.ID, s.Person.Name, s.Person.Email), certificate: c, base: "/account/certificates/" + c.UUID,
+		view: p.signedIn, holder: recipient.Person(s.Person.ID, s.Person.Name, s.Person.Email), certificate: c, base: "/account/certificates/" + c.UUID,
 	}, nil
 }
 
-// own is the page of a certificate for its holder.
-type own struct {
-	*shown
+// holderPage is the data of the page of a certificate for its holder.
+type holderPage struct {
+	*certificateView
 
 	Shares []*recipient.Share
 	// NewLink is a share link that was just created; it is shown only once.
@@ -158,49 +161,50 @@ type own struct {
 	Label, Expires, Text string
 	Public               bool
 	Today                string
-	// Account reports whether the page is part of an account. Otherwise Invite asks the visitor to
-	// create one. More is the link to the other certificates of the mail.
+	// Account reports whether the page is part of an account. If it is not, Invite asks the visitor
+	// to create an account, and More is the link to the other certificates of the mail.
 	Account bool
-	Invite  *invite
+	Invite  *invitation
 	More    string
-	// Mailed reports whether a mailed link opens the certificate too. It is only set in an account.
+	// Mailed reports whether a mailed link opens the certificate too. It is set only if Account is.
 	Mailed bool
 }
 
-// invite asks the holder of a mailed link to sign up or to sign in.
-type invite struct {
+// invitation asks the holder of a mailed link to sign up or to sign in.
+type invitation struct {
 	Email string
-	// Claimed reports whether all shown certificates belong to an account already, so that signing
-	// up would not add them.
+	// Claimed reports whether all certificates on the page already belong to an account, so that
+	// signing up would not add them to another account.
 	Claimed bool
 }
 
-// invite returns nil for a signed-in person.
-func (p *Pages) invite(r *http.Request, email string, shown ...*cert.Certificate) *invite {
-	if _, in := p.Gate.Person(r); in {
+// invitation returns the invitation on a page with the given certificates, or nil for a signed-in
+// person.
+func (p *Pages) invitation(r *http.Request, email string, certificates ...*cert.Certificate) *invitation {
+	if _, signedIn := p.Gate.Person(r); signedIn {
 		return nil
 	}
-	free := func(c *cert.Certificate) bool { return c.CustomerID == 0 }
-	return &invite{Email: email, Claimed: !slices.ContainsFunc(shown, free)}
+	unclaimed := func(c *cert.Certificate) bool { return c.CustomerID == 0 }
+	return &invitation{Email: email, Claimed: !slices.ContainsFunc(certificates, unclaimed)}
 }
 
-// page returns the page of a certificate for its holder.
-func (p *Pages) page(r *http.Request, h *holding) (*own, error) {
-	s, err := p.show(r.Context(), h.certificate, h.base)
+// page returns the data of the page of a certificate for its holder.
+func (p *Pages) page(r *http.Request, h *holding) (*holderPage, error) {
+	s, err := p.certificateView(r.Context(), h.certificate, h.base)
 	if err != nil {
 		return nil, err
 	}
-	o := &own{shown: s, Today: p.Now().UTC().Format(time.DateOnly), Account: h.link == nil}
+	o := &holderPage{certificateView: s, Today: p.Now().UTC().Format(time.DateOnly), Account: h.link == nil}
 	if o.Shares, err = p.Recipients.Shares(r.Context(), h.certificate); err != nil {
 		return nil, err
 	}
 	if o.Account {
-		if o.Mailed, err = p.Recipients.Mailed(r.Context(), h.certificate); err != nil {
+		if o.Mailed, err = p.Recipients.HasMailLink(r.Context(), h.certificate); err != nil {
 			return nil, err
 		}
 	}
 	if h.link != nil {
-		o.Invite = p.invite(r, h.link.Email, h.certificate)
+		o.Invite = p.invitation(r, h.link.Email, h.certificate)
 		if len(h.link.Certificates) > 1 {
 			o.More = "/c/" + r.PathValue("token")
 		}
@@ -212,55 +216,56 @@ func (p *Pages) page(r *http.Request, h *holding) (*own, error) {
 func (p *Pages) certificate(w http.ResponseWriter, r *http.Request) error {
 	h, err := p.holdingOf(r)
 	if err != nil {
-		return p.nothing(w, r, err)
+		return p.notFound(w, r, err)
 	}
 	o, err := p.page(r, h)
 	if err != nil {
-		return p.nothing(w, r, err)
+		return p.notFound(w, r, err)
 	}
 	return h.view.Draw(w, r, http.StatusOK, "certificate.html", o)
 }
 
-// nothing shows that a link has nothing to show, and returns other errors.
-func (p *Pages) nothing(w http.ResponseWriter, r *http.Request, err error) error {
+// notFound shows the page for a link that opens no certificate, and returns any error other than
+// fault.NotFound.
+func (p *Pages) notFound(w http.ResponseWriter, r *http.Request, err error) error {
 	if !fault.Is(err, fault.NotFound) || page.WantsJSON(r) {
 		return err
 	}
 	view := p.secret
 	if r.PathValue("token") == "" {
-		view = p.own
+		view = p.signedIn
 	}
 	return view.Draw(w, r, http.StatusNotFound, "nothing.html", r.PathValue("token") != "")
 }
 
-// bundle is the page of a mailed link to several certificates.
+// bundle is the data of the page of a mailed link to several certificates.
 type bundle struct {
 	Base         string
 	Institution  string
 	Brand        *colour.Brand
 	Certificates []*cert.Certificate
-	// More reports whether there are more certificates than shown.
+	// More reports whether the link opens more certificates than the page shows.
 	More   bool
-	Invite *invite
+	Invite *invitation
 }
 
-// link shows the certificate of a mailed link, or a list of them.
+// link shows the certificate of a mailed link, or a list if the link opens several certificates.
 func (p *Pages) link(w http.ResponseWriter, r *http.Request) error {
 	l, err := p.Recipients.MailLink(r.Context(), r.PathValue("token"))
 	if err != nil {
-		return p.nothing(w, r, err)
+		return p.notFound(w, r, err)
 	}
 	if len(l.Certificates) == 1 {
 		r.SetPathValue("uuid", l.Certificates[0].UUID)
 		return p.certificate(w, r)
 	}
-	face, err := p.Accounts.PublicProfile(r.Context(), l.InstitutionID)
+	profile, err := p.Accounts.PublicProfile(r.Context(), l.InstitutionID)
 	if err != nil {
 		return err
 	}
 	b := bundle{
-		Base: "/c/" + r.PathValue("token"), Institution: face.Name, Brand: face.Brand(), Certificates: l.Certificates, More: l.More,
-		Invite: p.invite(r, l.Email, l.Certificates...),
+		Base: "/c/" + r.PathValue("token"), Institution: profile.Name, Brand: profile.Brand(), Certificates: l.Certificates, More: l.More,
+		Invite: p.invitation(r, l.Email, l.Certificates...),
 	}
 	return p.secret.Draw(w, r, http.StatusOK, "bundle.html", b)
 }
@@ -268,17 +273,17 @@ func (p *Pages) link(w http.ResponseWriter, r *http.Request) error {
 func (p *Pages) createShare(w http.ResponseWriter, r *http.Request) error {
 	h, err := p.holdingOf(r)
 	if err != nil {
-		return p.nothing(w, r, err)
+		return p.notFound(w, r, err)
 	}
 	n := recipient.NewShare{Label: r.PostFormValue("label"), Public: r.PostFormValue("listed") == "public", Expires: r.PostFormValue("expires")}
-	secret, _, deed := p.Recipients.CreateShare(r.Context(), h.holder, h.certificate, n)
+	secret, _, actionErr := p.Recipients.CreateShare(r.Context(), h.holder, h.certificate, n)
 	o, err := p.page(r, h)
 	if err != nil {
-		return p.nothing(w, r, err)
+		return p.notFound(w, r, err)
 	}
-	if deed != nil {
+	if actionErr != nil {
 		o.Label, o.Expires, o.Public = n.Label, n.Expires, n.Public
-		return h.view.Again(w, r, "certificate.html", o, translate(deed))
+		return h.view.ShowAgain(w, r, "certificate.html", o, translate(actionErr))
 	}
 	o.NewLink = p.Links.To("/s/" + secret)
 	return h.view.Draw(w, r, http.StatusOK, "certificate.html", o)
@@ -287,7 +292,7 @@ func (p *Pages) createShare(w http.ResponseWriter, r *http.Request) error {
 func (p *Pages) revokeShare(w http.ResponseWriter, r *http.Request) error {
 	h, err := p.holdingOf(r)
 	if err != nil {
-		return p.nothing(w, r, err)
+		return p.notFound(w, r, err)
 	}
 	if err := p.Recipients.RevokeShare(r.Context(), h.certificate, r.PathValue("share")); err != nil {
 		return err
@@ -295,12 +300,12 @@ func (p *Pages) revokeShare(w http.ResponseWriter, r *http.Request) error {
 	return h.view.Redirect(w, r, h.view.Reader(r).Link(h.base), "share_revoked")
 }
 
-func (p *Pages) endMailed(w http.ResponseWriter, r *http.Request) error {
+func (p *Pages) endMailLink(w http.ResponseWriter, r *http.Request) error {
 	h, err := p.holdingOf(r)
 	if err != nil {
-		return p.nothing(w, r, err)
+		return p.notFound(w, r, err)
 	}
-	if err := p.Recipients.EndMailed(r.Context(), h.certificate); err != nil {
+	if err := p.Recipients.RevokeMailLinks(r.Context(), h.certificate); err != nil {
 		return err
 	}
 	return h.view.Redirect(w, r, h.view.Reader(r).Link(h.base), "mailed_ended")
@@ -309,16 +314,16 @@ func (p *Pages) endMailed(w http.ResponseWriter, r *http.Request) error {
 func (p *Pages) correct(w http.ResponseWriter, r *http.Request) error {
 	h, err := p.holdingOf(r)
 	if err != nil {
-		return p.nothing(w, r, err)
+		return p.notFound(w, r, err)
 	}
 	text := r.PostFormValue("text")
-	if deed := p.Recipients.RequestCorrection(r.Context(), h.holder, h.certificate, text); deed != nil {
+	if actionErr := p.Recipients.RequestCorrection(r.Context(), h.holder, h.certificate, text); actionErr != nil {
 		o, err := p.page(r, h)
 		if err != nil {
-			return p.nothing(w, r, err)
+			return p.notFound(w, r, err)
 		}
 		o.Text = text
-		return h.view.Again(w, r, "certificate.html", o, translate(deed))
+		return h.view.ShowAgain(w, r, "certificate.html", o, translate(actionErr))
 	}
 	return h.view.Redirect(w, r, h.view.Reader(r).Link(h.base), "correction_sent")
 }
@@ -327,7 +332,7 @@ func (p *Pages) correct(w http.ResponseWriter, r *http.Request) error {
 func (p *Pages) share(w http.ResponseWriter, r *http.Request) error {
 	share, s, err := p.shared(r)
 	if err != nil {
-		return p.nothing(w, r, err)
+		return p.notFound(w, r, err)
 	}
 	name := "share.html"
 	if share.Public {
@@ -336,15 +341,16 @@ func (p *Pages) share(w http.ResponseWriter, r *http.Request) error {
 	return p.secret.Draw(w, r, http.StatusOK, name, s)
 }
 
-func (p *Pages) shared(r *http.Request) (*recipient.Share, *shown, error) {
+// shared returns the share of a link and the view of its certificate.
+func (p *Pages) shared(r *http.Request) (*recipient.Share, *certificateView, error) {
 	share, c, err := p.Recipients.Shared(r.Context(), r.PathValue("token"))
 	if err != nil {
 		return nil, nil, err
 	}
-	s, err := p.show(r.Context(), c, "/s/"+r.PathValue("token"))
+	s, err := p.certificateView(r.Context(), c, "/s/"+r.PathValue("token"))
 	if err != nil {
 		return nil, nil, err
 	}
-	s.Others = true
+	s.ForOthers = true
 	return share, s, nil
 }

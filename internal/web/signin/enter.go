@@ -10,7 +10,8 @@ import (
 	"github.com/certvault/certvault/internal/web/body"
 )
 
-// signInForm is the input of the form that is shown again.
+// signInForm is the data of the forms for signing in, signing up and resetting a password. A form
+// that is shown again has the submitted input.
 type signInForm struct {
 	Email, Next string
 	Passkeys    bool
@@ -23,7 +24,7 @@ func (p *Pages) signInForm(r *http.Request) signInForm {
 func (p *Pages) signInPage(w http.ResponseWriter, r *http.Request) error {
 	form := p.signInForm(r)
 	if s, ok := p.Person(r); ok {
-		return p.view.Redirect(w, r, home(s, form.Next), "")
+		return p.view.Redirect(w, r, startPage(s, form.Next), "")
 	}
 	return p.draw(w, r, "signin.html", form)
 }
@@ -34,34 +35,35 @@ func (p *Pages) signIn(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return p.again(w, r, "signin.html", form, err)
 	}
-	return p.entered(w, r, e, form.Next)
+	return p.finishSignIn(w, r, e, form.Next)
 }
 
-// entered sets the cookies of a session and redirects: to the second factor if it is required, else
-// to next.
-func (p *Pages) entered(w http.ResponseWriter, r *http.Request, e *identity.Entry, next string) error {
-	p.Enter(w, e)
+// finishSignIn sets the cookies of a session. It redirects to the page for the second factor if
+// that is required, or else to next.
+func (p *Pages) finishSignIn(w http.ResponseWriter, r *http.Request, e *identity.Entry, next string) error {
+	p.SetSession(w, e)
 	if e.Session.Pending {
-		return p.view.Redirect(w, r, to("/sign-in/code", "next", Local(next)), "")
+		return p.view.Redirect(w, r, pathWith("/sign-in/code", "next", Local(next)), "")
 	}
-	return p.view.Redirect(w, r, home(&e.Session, next), "")
+	return p.view.Redirect(w, r, startPage(&e.Session, next), "")
 }
 
-// ask requests a mailed link and always answers that it was sent.
-func (p *Pages) ask(w http.ResponseWriter, r *http.Request, purpose identity.Purpose, form, sent string) error {
+// requestLink requests a mailed link and redirects to the path sent. The response does not reveal
+// whether a link was mailed.
+func (p *Pages) requestLink(w http.ResponseWriter, r *http.Request, purpose identity.Purpose, form, sent string) error {
 	data := p.signInForm(r)
-	err := p.People.Ask(r.Context(), purpose, data.Email, p.view.Reader(r).Language.Tag, data.Next, origin(r))
+	err := p.People.RequestLink(r.Context(), purpose, data.Email, p.view.Reader(r).Language.Tag, data.Next, origin(r))
 	if err != nil {
 		return p.again(w, r, form, data, err)
 	}
 	return p.view.Redirect(w, r, p.view.Reader(r).Link(sent), "")
 }
 
-func (p *Pages) askLink(w http.ResponseWriter, r *http.Request) error {
-	return p.ask(w, r, identity.ToSignIn, "signin.html", "/sign-in/sent")
+func (p *Pages) requestSignInLink(w http.ResponseWriter, r *http.Request) error {
+	return p.requestLink(w, r, identity.ToSignIn, "signin.html", "/sign-in/sent")
 }
 
-// sentPage asks the person to check the mailbox. It does not show the address.
+// sentPage asks the person to look into the mailbox. It does not show the address.
 func (p *Pages) sentPage(w http.ResponseWriter, r *http.Request) error {
 	return p.draw(w, r, "sent.html", r.URL.Path)
 }
@@ -79,7 +81,7 @@ func (p *Pages) linkPage(w http.ResponseWriter, r *http.Request) error {
 	return p.draw(w, r, "link.html", linkForm{Email: proof.Email})
 }
 
-// invalidLink shows that a link is not valid, and how to get another one.
+// invalidLink shows that a link is not valid, and how to get a new link.
 func (p *Pages) invalidLink(w http.ResponseWriter, r *http.Request, err error) error {
 	if !errors.Is(err, identity.ErrLink) {
 		return err
@@ -96,7 +98,7 @@ func (p *Pages) useLink(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return p.invalidLink(w, r, err)
 	}
-	return p.entered(w, r, e, proof.Data)
+	return p.finishSignIn(w, r, e, proof.Data)
 }
 
 func (p *Pages) codePage(w http.ResponseWriter, r *http.Request) error {
@@ -115,41 +117,41 @@ func (p *Pages) code(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return p.again(w, r, "code.html", form, err)
 	}
-	return p.entered(w, r, e, form.Next)
+	return p.finishSignIn(w, r, e, form.Next)
 }
 
-// notPending redirects to the start of the sign-in if no session waits for a second factor.
+// notPending redirects to the sign-in page if no session waits for a second factor.
 func (p *Pages) notPending(w http.ResponseWriter, r *http.Request, err error) error {
 	if !errors.Is(err, identity.ErrNoSession) {
 		return err
 	}
-	return p.view.Redirect(w, r, to("/sign-in", "next", Local(r.FormValue("next"))), "")
+	return p.view.Redirect(w, r, pathWith("/sign-in", "next", Local(r.FormValue("next"))), "")
 }
 
 func (p *Pages) signOut(w http.ResponseWriter, r *http.Request) error {
 	if err := p.People.SignOut(r.Context(), origin(r)); err != nil {
 		return err
 	}
-	leave(w)
+	clearSession(w)
 	return p.view.Redirect(w, r, p.view.Reader(r).Link("/sign-in"), "signed_out")
 }
 
-// answer is the answer of a passkey, as the page's module sends it.
-type answer struct {
+// passkeyResponse is the response of a passkey, as the page's module sends it.
+type passkeyResponse struct {
 	Ceremony string          `json:"ceremony"`
 	Response json.RawMessage `json:"response"`
 	Next     string          `json:"next"`
 	Name     string          `json:"name"`
 }
 
-func readAnswer(r *http.Request) (a answer, err error) {
-	if err := json.NewDecoder(r.Body).Decode(&a); err != nil {
-		return answer{}, body.BadForm(err)
+func readPasskeyResponse(r *http.Request) (resp passkeyResponse, err error) {
+	if err := json.NewDecoder(r.Body).Decode(&resp); err != nil {
+		return passkeyResponse{}, body.BadForm(err)
 	}
-	return a, nil
+	return resp, nil
 }
 
-// ceremony writes the options for the browser's authenticator.
+// ceremony writes the id of a ceremony and the options for the browser's authenticator.
 func ceremony(w http.ResponseWriter, c *identity.Ceremony) error {
 	return web.WriteJSON(w, http.StatusOK, map[string]any{"ceremony": c.Secret, "options": c.Options})
 }
@@ -163,19 +165,19 @@ func (p *Pages) passkeyOptions(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (p *Pages) passkey(w http.ResponseWriter, r *http.Request) error {
-	a, err := readAnswer(r)
+	resp, err := readPasskeyResponse(r)
 	if err != nil {
 		return err
 	}
-	e, err := p.People.SignInByPasskey(r.Context(), a.Ceremony, a.Response, origin(r))
+	e, err := p.People.SignInByPasskey(r.Context(), resp.Ceremony, resp.Response, origin(r))
 	if err != nil {
 		return err
 	}
-	p.Enter(w, e)
-	return writeLocation(w, home(&e.Session, a.Next))
+	p.SetSession(w, e)
+	return writeLocation(w, startPage(&e.Session, resp.Next))
 }
 
-// writeLocation writes the address to which the module must go.
-func writeLocation(w http.ResponseWriter, where string) error {
-	return web.WriteJSON(w, http.StatusOK, map[string]string{"location": where})
+// writeLocation writes the address that the module must open.
+func writeLocation(w http.ResponseWriter, address string) error {
+	return web.WriteJSON(w, http.StatusOK, map[string]string{"location": address})
 }

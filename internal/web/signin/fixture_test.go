@@ -32,8 +32,8 @@ const (
 	password = "correct horse"
 )
 
-// hall is the pages in the middleware that they run in, with a queue at work.
-type hall struct {
+// harness holds the pages in their middleware, and a vault whose queue is running.
+type harness struct {
 	*vaulttest.Vault
 
 	tb      testing.TB
@@ -42,9 +42,9 @@ type hall struct {
 	log     bytes.Buffer
 }
 
-func newHall(tb testing.TB) *hall {
+func newHarness(tb testing.TB) *harness {
 	tb.Helper()
-	h := &hall{tb: tb, Vault: vaulttest.New(tb, dbtest.SQLite(tb))}
+	h := &harness{tb: tb, Vault: vaulttest.New(tb, dbtest.SQLite(tb))}
 	h.Run()
 	site, err := page.NewSite(h.Languages, Assets)
 	if err != nil {
@@ -56,12 +56,12 @@ func newHall(tb testing.TB) *hall {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	h.handler = web.Wrap(web.Options{Log: log, Now: time.Now}, h.pages.Around(inner))
+	h.handler = web.Wrap(web.Options{Log: log, Now: time.Now}, h.pages.WithSession(inner))
 	return h
 }
 
-// join makes an account.
-func (h *hall) join(email string) identity.Person {
+// createAccount creates an account with the test password.
+func (h *harness) createAccount(email string) identity.Person {
 	h.tb.Helper()
 	hash, err := h.Accounts.HashPassword(h.tb.Context(), password)
 	if err != nil {
@@ -79,8 +79,8 @@ func (h *hall) join(email string) identity.Person {
 	return p
 }
 
-// mailed returns the path of the link in the next mail with a link.
-func (h *hall) mailed() string {
+// mailedLink returns the path of the link in the next mail that contains a link.
+func (h *harness) mailedLink() string {
 	h.tb.Helper()
 	for {
 		select {
@@ -89,22 +89,22 @@ func (h *hall) mailed() string {
 				return strings.Fields(after)[0]
 			}
 		case <-time.After(20 * time.Second):
-			h.tb.Fatal("no mail came")
+			h.tb.Fatal("no mail with a link was sent within 20 s")
 		}
 	}
 }
 
-// browser keeps cookies, as one does.
+// browser is a client that stores cookies.
 type browser struct {
-	*hall
+	*harness
 
 	cookies map[string]string
-	// client is the address it comes from.
+	// client is its network address.
 	client string
 }
 
-func (h *hall) browser() *browser {
-	return &browser{hall: h, cookies: map[string]string{}, client: "203.0.113.9:4711"}
+func (h *harness) browser() *browser {
+	return &browser{harness: h, cookies: map[string]string{}, client: "203.0.113.9:4711"}
 }
 
 func (b *browser) request(method, target string, body io.Reader) *http.Request {
@@ -127,7 +127,7 @@ func (b *browser) send(r *http.Request) *httptest.ResponseRecorder {
 	b.handler.ServeHTTP(w, r)
 	for _, c := range w.Result().Cookies() {
 		if strings.HasPrefix(c.Name, "__Host-") && (!c.Secure || !c.HttpOnly || c.Path != "/" || c.Domain != "" || c.SameSite != http.SameSiteLaxMode) {
-			b.tb.Errorf("the cookie is %+v", c)
+			b.tb.Errorf("the attributes of the cookie are wrong: %+v", c)
 		}
 		if c.MaxAge < 0 {
 			delete(b.cookies, c.Name)
@@ -142,7 +142,7 @@ func (b *browser) get(target string) *httptest.ResponseRecorder {
 	return b.send(b.request(http.MethodGet, target, nil))
 }
 
-// post sends fields, given as names each followed by its value.
+// post sends a form. fields are the names of the fields, each followed by its value.
 func (b *browser) post(target string, fields ...string) *httptest.ResponseRecorder {
 	form := url.Values{}
 	for i := 0; i < len(fields); i += 2 {
@@ -151,34 +151,34 @@ func (b *browser) post(target string, fields ...string) *httptest.ResponseRecord
 	return b.send(b.request(http.MethodPost, target, strings.NewReader(form.Encode())))
 }
 
-// leads checks that an answer leads somewhere.
-func (b *browser) leads(name string, w *httptest.ResponseRecorder, to string) {
+// checkRedirect checks that a response redirects to a path.
+func (b *browser) checkRedirect(name string, w *httptest.ResponseRecorder, to string) {
 	b.tb.Helper()
 	if w.Code != http.StatusSeeOther || w.Header().Get("Location") != to {
-		b.tb.Errorf("%s: %d to %q, want %s: %s", name, w.Code, w.Header().Get("Location"), to, words(b.tb, w))
+		b.tb.Errorf("%s: status = %d, Location = %q, want 303 and %q: %s", name, w.Code, w.Header().Get("Location"), to, visibleText(b.tb, w))
 	}
 }
 
-// says checks the status of a page, what it says, and what all of them are sent
-// with.
-func (b *browser) says(name string, w *httptest.ResponseRecorder, status int, want ...string) {
+// checkPage checks the status of a page, its visible text, and the headers of all pages.
+func (b *browser) checkPage(name string, w *httptest.ResponseRecorder, status int, want ...string) {
 	b.tb.Helper()
-	text := words(b.tb, w)
+	text := visibleText(b.tb, w)
 	for _, s := range want {
 		if !strings.Contains(text, s) {
-			b.tb.Errorf("%s: the page does not say %q: %s", name, s, text)
+			b.tb.Errorf("%s: the page lacks %q: %s", name, s, text)
 		}
 	}
 	h := w.Header()
 	if w.Code != status || h.Get("Cache-Control") != "no-store" || h.Get("X-Content-Type-Options") != "nosniff" || h.Get("X-Robots-Tag") != "noindex" {
-		b.tb.Errorf("%s: %d, want %d, %v", name, w.Code, status, h)
+		b.tb.Errorf("%s: status = %d, want %d; header %v", name, w.Code, status, h)
 	}
 	if policy := h.Get("Content-Security-Policy"); !strings.Contains(policy, "default-src 'none'") || strings.Contains(policy, "unsafe") {
 		b.tb.Errorf("%s: the policy is %s", name, policy)
 	}
 }
 
-func words(tb testing.TB, w *httptest.ResponseRecorder) string {
+// visibleText returns the text of a page without its markup.
+func visibleText(tb testing.TB, w *httptest.ResponseRecorder) string {
 	tb.Helper()
 	doc, err := html.Parse(bytes.NewReader(w.Body.Bytes()))
 	if err != nil {
@@ -193,14 +193,14 @@ func words(tb testing.TB, w *httptest.ResponseRecorder) string {
 	return strings.Join(strings.Fields(s.String()), " ")
 }
 
-// enter signs in by password.
-func (b *browser) enter() {
+// signIn signs in with the test password.
+func (b *browser) signIn() {
 	b.tb.Helper()
-	b.leads("signing in", b.post("/sign-in", "email", address, "password", password), "/account")
+	b.checkRedirect("signing in", b.post("/sign-in", "email", address, "password", password), "/account")
 }
 
-// copied returns a browser with the same cookies.
-func (b *browser) copied() *browser {
+// clone returns a browser with the same cookies.
+func (b *browser) clone() *browser {
 	other := *b
 	other.cookies = maps.Clone(b.cookies)
 	return &other

@@ -40,10 +40,10 @@ func setCookie(w http.ResponseWriter, name, value string, life time.Duration) {
 	})
 }
 
-// Enter sets the cookies of a new session. Other surfaces call it after a sign-in by their own
-// link.
-func (p *Pages) Enter(w http.ResponseWriter, e *identity.Entry) {
-	// The vault decides when a session ends; the cookie must only outlive it.
+// SetSession sets the cookies of a new session. Other surfaces call it after a sign-in with a link of
+// their own.
+func (p *Pages) SetSession(w http.ResponseWriter, e *identity.Entry) {
+	// The vault ends the session. The cookie must not expire before that.
 	setCookie(w, sessionCookie, e.Secret, identity.SessionLife)
 	if e.Device != "" {
 		setCookie(w, deviceCookie, e.Device, identity.DeviceLife)
@@ -53,20 +53,21 @@ func (p *Pages) Enter(w http.ResponseWriter, e *identity.Entry) {
 // Origin returns the origin of a request, for surfaces with their own sign-in links.
 func (*Pages) Origin(r *http.Request) identity.Origin { return origin(r) }
 
-func leave(w http.ResponseWriter) { setCookie(w, sessionCookie, "", -time.Second) }
+func clearSession(w http.ResponseWriter) { setCookie(w, sessionCookie, "", -time.Second) }
 
-// visit is the session of a request, looked up at its first use.
-type visit struct {
+// lazySession is the session of a request. It is read from the database when it is first used.
+type lazySession struct {
 	once    sync.Once
 	session *identity.Session
 }
 
 type contextKey struct{}
 
-// Around must wrap all surfaces that call Person.
-func (p *Pages) Around(next http.Handler) http.Handler {
+// WithSession returns a handler that reads the session of a request at most once. It must wrap all
+// surfaces that call Person.
+func (p *Pages) WithSession(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		inner := r.WithContext(context.WithValue(r.Context(), contextKey{}, &visit{}))
+		inner := r.WithContext(context.WithValue(r.Context(), contextKey{}, &lazySession{}))
 		next.ServeHTTP(w, inner)
 		// The log reads the pattern from the outer request.
 		r.Pattern = inner.Pattern
@@ -75,9 +76,9 @@ func (p *Pages) Around(next http.Handler) http.Handler {
 
 // Person returns the session of the signed-in person.
 func (p *Pages) Person(r *http.Request) (*identity.Session, bool) {
-	v, ok := r.Context().Value(contextKey{}).(*visit)
+	v, ok := r.Context().Value(contextKey{}).(*lazySession)
 	if !ok {
-		v = &visit{}
+		v = &lazySession{}
 	}
 	v.once.Do(func() {
 		session, err := p.People.Session(r.Context(), origin(r))
@@ -103,38 +104,41 @@ func ReaderOf(s *identity.Session, ok bool) *page.Person {
 	return &page.Person{Name: s.Person.Name, Email: s.Person.Email, Language: s.Person.Language, Member: s.Person.Member, Operator: s.Person.Operator}
 }
 
-// Require allows a request of a signed-in person, and redirects others to the sign-in.
+// Require returns a handler that calls f for a signed-in person, and redirects other visitors to
+// the sign-in.
 func (p *Pages) Require(f web.Func) web.Func {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		if _, ok := p.Person(r); !ok {
-			return p.detour(w, r, "/sign-in")
+			return p.redirectBackAfter(w, r, "/sign-in")
 		}
 		return f(w, r)
 	}
 }
 
-// RequireRecent allows a request after a recent sign-in or confirmation, and redirects others to
-// the confirmation.
-func (p *Pages) RequireRecent(f web.Func) web.Func { return p.confirmed((*identity.Session).Recent, f) }
-
-// RequireFilledIn is RequireRecent with more time. It is for submitting a form whose page requires
-// a recent sign-in.
-func (p *Pages) RequireFilledIn(f web.Func) web.Func {
-	return p.confirmed((*identity.Session).FilledIn, f)
+// RequireRecent returns a handler that calls f after a recent sign-in or confirmation, and
+// otherwise redirects to the confirmation.
+func (p *Pages) RequireRecent(f web.Func) web.Func {
+	return p.requireConfirmation((*identity.Session).Recent, f)
 }
 
-func (p *Pages) confirmed(enough func(s *identity.Session, now time.Time) bool, f web.Func) web.Func {
+// RequireRecentForSubmit is like RequireRecent, but allows more time. It is for the submission of a form
+// whose page requires a recent sign-in.
+func (p *Pages) RequireRecentForSubmit(f web.Func) web.Func {
+	return p.requireConfirmation((*identity.Session).MaySubmit, f)
+}
+
+func (p *Pages) requireConfirmation(recent func(s *identity.Session, now time.Time) bool, f web.Func) web.Func {
 	return p.Require(func(w http.ResponseWriter, r *http.Request) error {
-		if s, _ := p.Person(r); !enough(s, p.Now()) {
-			return p.detour(w, r, "/account/confirm")
+		if s, _ := p.Person(r); !recent(s, p.Now()) {
+			return p.redirectBackAfter(w, r, "/account/confirm")
 		}
 		return f(w, r)
 	})
 }
 
-// detour redirects to another page that leads back afterwards: to the requested page, or to the
-// page of the submitted form.
-func (p *Pages) detour(w http.ResponseWriter, r *http.Request, by string) error {
+// redirectBackAfter redirects to the path via. That page leads back to the requested page, or to
+// the page of the submitted form.
+func (p *Pages) redirectBackAfter(w http.ResponseWriter, r *http.Request, via string) error {
 	next := r.URL.RequestURI()
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		next = ""
@@ -143,13 +147,13 @@ func (p *Pages) detour(w http.ResponseWriter, r *http.Request, by string) error 
 		}
 	}
 	if page.WantsJSON(r) {
-		return web.WriteJSON(w, http.StatusForbidden, map[string]string{"location": to(by, "next", Local(next))})
+		return web.WriteJSON(w, http.StatusForbidden, map[string]string{"location": pathWith(via, "next", Local(next))})
 	}
-	return p.view.Redirect(w, r, to(by, "next", Local(next)), "")
+	return p.view.Redirect(w, r, pathWith(via, "next", Local(next)), "")
 }
 
-// to returns a path with a parameter, unless its value is empty.
-func to(path, name, value string) string {
+// pathWith returns a path with a parameter, unless its value is empty.
+func pathWith(path, name, value string) string {
 	if value == "" {
 		return path
 	}
@@ -173,8 +177,8 @@ func Local(next string) string {
 	return next
 }
 
-// home returns the target after a sign-in without a requested page.
-func home(s *identity.Session, next string) string {
+// startPage returns the target after a sign-in: next, or else the person's first page.
+func startPage(s *identity.Session, next string) string {
 	if next = Local(next); next != "" {
 		return next
 	}

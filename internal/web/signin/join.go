@@ -10,13 +10,13 @@ import (
 func (p *Pages) signUpPage(w http.ResponseWriter, r *http.Request) error {
 	form := p.signInForm(r)
 	if s, ok := p.Person(r); ok {
-		return p.view.Redirect(w, r, home(s, form.Next), "")
+		return p.view.Redirect(w, r, startPage(s, form.Next), "")
 	}
 	return p.draw(w, r, "signup.html", form)
 }
 
-func (p *Pages) askSignUp(w http.ResponseWriter, r *http.Request) error {
-	return p.ask(w, r, identity.ToSignUp, "signup.html", "/sign-up/sent")
+func (p *Pages) requestSignUpLink(w http.ResponseWriter, r *http.Request) error {
+	return p.requestLink(w, r, identity.ToSignUp, "signup.html", "/sign-up/sent")
 }
 
 func (p *Pages) joinPage(w http.ResponseWriter, r *http.Request) error {
@@ -43,15 +43,15 @@ func (p *Pages) join(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return p.again(w, r, "join.html", form, err)
 	}
-	return p.entered(w, r, e, proof.Data)
+	return p.finishSignIn(w, r, e, proof.Data)
 }
 
 func (p *Pages) resetPage(w http.ResponseWriter, r *http.Request) error {
 	return p.draw(w, r, "reset.html", p.signInForm(r))
 }
 
-func (p *Pages) askReset(w http.ResponseWriter, r *http.Request) error {
-	return p.ask(w, r, identity.ToReset, "reset.html", "/reset/sent")
+func (p *Pages) requestResetLink(w http.ResponseWriter, r *http.Request) error {
+	return p.requestLink(w, r, identity.ToReset, "reset.html", "/reset/sent")
 }
 
 func (p *Pages) newPasswordPage(w http.ResponseWriter, r *http.Request) error {
@@ -74,6 +74,6 @@ func (p *Pages) newPassword(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return p.again(w, r, "newpassword.html", linkForm{Email: proof.Email}, err)
 	}
-	leave(w)
-	return p.view.Redirect(w, r, to("/sign-in", "email", proof.Email), "password_set")
+	clearSession(w)
+	return p.view.Redirect(w, r, pathWith("/sign-in", "email", proof.Email), "password_set")
 }

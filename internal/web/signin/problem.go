@@ -7,18 +7,18 @@ import (
 	"github.com/certvault/certvault/internal/identity"
 )
 
-// problems maps the errors of the domain to their messages.
+// problems maps the errors of the domain to the keys of their messages.
 var problems = map[error]string{
 	identity.ErrWrong: "problem.wrong", identity.ErrCode: "problem.code", identity.ErrPasskey: "problem.passkey",
 	identity.ErrTaken: "problem.taken",
 }
 
-// fields maps a field to the message about its problem.
+// fields maps a field to the key of the message about its problem.
 var fields = map[string]string{
 	"email": "problem.email", "password": "problem.password", "new_password": "problem.password", "name": "problem.name", "passkey_name": "problem.name",
 }
 
-// translate replaces the English texts of the domain by messages of the catalog.
+// translate replaces the English texts of the domain by keys of the catalog.
 func translate(err error) error {
 	for known, message := range problems {
 		if errors.Is(err, known) {
@@ -32,38 +32,38 @@ func translate(err error) error {
 	if e.Kind == fault.TooMany {
 		return &fault.Error{Kind: e.Kind, Message: "problem.too_often", RetryAfter: e.RetryAfter, Err: err}
 	}
-	var told fault.Fields
+	var translated fault.Fields
 	for _, f := range e.Fields {
 		if message, ok := fields[f.Name]; ok {
-			told.Add(f.Name, message)
+			translated.Add(f.Name, message)
 		}
 	}
-	if told.Len() == len(e.Fields) && told.Len() > 0 {
-		return told.Err()
+	if translated.Len() == len(e.Fields) && translated.Len() > 0 {
+		return translated.Err()
 	}
 	return err
 }
 
-// rename moves the error of a field to a control with another name.
-func rename(err error, from, to string) error {
+// renameField moves the error of a field to a control with another name.
+func renameField(err error, from, to string) error {
 	e, ok := errors.AsType[*fault.Error](err)
 	if !ok || len(e.Fields) == 0 {
 		return err
 	}
-	var told fault.Fields
+	var renamed fault.Fields
 	for _, f := range e.Fields {
 		name := f.Name
 		if name == from {
 			name = to
 		}
 		for _, m := range f.Messages {
-			told.Add(name, m)
+			renamed.Add(name, m)
 		}
 	}
-	return told.Err()
+	return renamed.Err()
 }
 
-// notices are the notices after a redirect.
+// notices maps the names of notices after a redirect to the keys of their messages.
 var notices = map[string]string{
 	"signed_out": "notice.signed_out", "password_set": "notice.password_set", "address_changed": "notice.address_changed", "address_asked": "notice.address_asked",
 	"name_set": "notice.name_set", "language_set": "notice.language_set", "passkey_added": "notice.passkey_added", "passkey_removed": "notice.passkey_removed",

@@ -11,7 +11,7 @@ import (
 	"github.com/certvault/certvault/internal/seal"
 )
 
-// security is the page for managing the credentials of an account.
+// security is the data of the page for managing the credentials of an account.
 type security struct {
 	Session   *identity.Session
 	Sessions  []*identity.Session
@@ -24,7 +24,7 @@ type security struct {
 	Name, Email string
 }
 
-func (p *Pages) gather(r *http.Request) (*security, error) {
+func (p *Pages) securityData(r *http.Request) (*security, error) {
 	s, _ := p.Person(r)
 	d := &security{Session: s, Languages: p.view.Languages(), HasPasskeys: p.People.HasPasskeys(), Name: s.Person.Name}
 	var err error
@@ -41,21 +41,22 @@ func (p *Pages) gather(r *http.Request) (*security, error) {
 }
 
 func (p *Pages) security(w http.ResponseWriter, r *http.Request) error {
-	d, err := p.gather(r)
+	d, err := p.securityData(r)
 	if err != nil {
 		return err
 	}
 	return p.draw(w, r, "security.html", d)
 }
 
-// answerChange answers a form of the security page: with a notice, or with the page and its problems.
-func (p *Pages) answerChange(w http.ResponseWriter, r *http.Request, notice string, err error) error {
+// finishChange responds to a form of the security page: with a redirect and a notice, or with the
+// page and its problems.
+func (p *Pages) finishChange(w http.ResponseWriter, r *http.Request, notice string, err error) error {
 	if err == nil {
 		return p.view.Redirect(w, r, "/account/security", notice)
 	}
-	d, gathered := p.gather(r)
-	if gathered != nil {
-		return errors.Join(err, gathered)
+	d, dataErr := p.securityData(r)
+	if dataErr != nil {
+		return errors.Join(err, dataErr)
 	}
 	if name := r.PostFormValue("name"); name != "" {
 		d.Name = name
@@ -64,27 +65,27 @@ func (p *Pages) answerChange(w http.ResponseWriter, r *http.Request, notice stri
 	return p.again(w, r, "security.html", d, err)
 }
 
-// me returns the session of the signed-in person. Routes that call it are behind Require.
-func (p *Pages) me(r *http.Request) *identity.Session {
+// session returns the session of the signed-in person. The routes of its callers use Require.
+func (p *Pages) session(r *http.Request) *identity.Session {
 	s, _ := p.Person(r)
 	return s
 }
 
 func (p *Pages) setName(w http.ResponseWriter, r *http.Request) error {
-	return p.answerChange(w, r, "name_set", p.People.SetName(r.Context(), p.me(r).Person.ID, r.PostFormValue("name")))
+	return p.finishChange(w, r, "name_set", p.People.SetName(r.Context(), p.session(r).Person.ID, r.PostFormValue("name")))
 }
 
 func (p *Pages) setLanguage(w http.ResponseWriter, r *http.Request) error {
-	return p.answerChange(w, r, "language_set", p.People.SetLanguage(r.Context(), p.me(r).Person.ID, r.PostFormValue("language")))
+	return p.finishChange(w, r, "language_set", p.People.SetLanguage(r.Context(), p.session(r).Person.ID, r.PostFormValue("language")))
 }
 
 func (p *Pages) setPassword(w http.ResponseWriter, r *http.Request) error {
-	err := p.People.ChangePassword(r.Context(), p.me(r), r.PostFormValue("new_password"))
-	return p.answerChange(w, r, "password_set", rename(err, "password", "new_password"))
+	err := p.People.ChangePassword(r.Context(), p.session(r), r.PostFormValue("new_password"))
+	return p.finishChange(w, r, "password_set", renameField(err, "password", "new_password"))
 }
 
-func (p *Pages) askAddress(w http.ResponseWriter, r *http.Request) error {
-	return p.answerChange(w, r, "address_asked", p.People.AskAddress(r.Context(), p.me(r), r.PostFormValue("email"), origin(r)))
+func (p *Pages) requestAddressChange(w http.ResponseWriter, r *http.Request) error {
+	return p.finishChange(w, r, "address_asked", p.People.RequestAddressChange(r.Context(), p.session(r), r.PostFormValue("email"), origin(r)))
 }
 
 func (p *Pages) addressPage(w http.ResponseWriter, r *http.Request) error {
@@ -96,15 +97,15 @@ func (p *Pages) addressPage(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (p *Pages) changeAddress(w http.ResponseWriter, r *http.Request) error {
-	err := p.People.ChangeAddress(r.Context(), p.me(r), r.PathValue("token"))
+	err := p.People.ChangeAddress(r.Context(), p.session(r), r.PathValue("token"))
 	if errors.Is(err, identity.ErrLink) {
 		return p.invalidLink(w, r, err)
 	}
-	return p.answerChange(w, r, "address_changed", err)
+	return p.finishChange(w, r, "address_changed", err)
 }
 
 func (p *Pages) newPasskeyOptions(w http.ResponseWriter, r *http.Request) error {
-	c, err := p.People.BeginNewPasskey(r.Context(), p.me(r).Person)
+	c, err := p.People.BeginNewPasskey(r.Context(), p.session(r).Person)
 	if err != nil {
 		return err
 	}
@@ -112,19 +113,19 @@ func (p *Pages) newPasskeyOptions(w http.ResponseWriter, r *http.Request) error 
 }
 
 func (p *Pages) addPasskey(w http.ResponseWriter, r *http.Request) error {
-	a, err := readAnswer(r)
+	resp, err := readPasskeyResponse(r)
 	if err != nil {
 		return err
 	}
-	if err := p.People.AddPasskey(r.Context(), p.me(r).Person, a.Ceremony, a.Name, a.Response); err != nil {
+	if err := p.People.AddPasskey(r.Context(), p.session(r).Person, resp.Ceremony, resp.Name, resp.Response); err != nil {
 		return err
 	}
 	p.view.Note(w, "passkey_added")
 	return writeLocation(w, "/account/security")
 }
 
-// number returns the id of a row that a form names, or 0 if it is invalid.
-func number(r *http.Request) int64 {
+// formID returns the id in a form, or 0 if it is invalid.
+func formID(r *http.Request) int64 {
 	n, err := strconv.ParseInt(r.PostFormValue("id"), 10, 64)
 	if err != nil {
 		return 0
@@ -133,28 +134,28 @@ func number(r *http.Request) int64 {
 }
 
 func (p *Pages) removePasskey(w http.ResponseWriter, r *http.Request) error {
-	return p.answerChange(w, r, "passkey_removed", p.People.RemovePasskey(r.Context(), p.me(r).Person, number(r)))
+	return p.finishChange(w, r, "passkey_removed", p.People.RemovePasskey(r.Context(), p.session(r).Person, formID(r)))
 }
 
 func (p *Pages) endSession(w http.ResponseWriter, r *http.Request) error {
-	return p.answerChange(w, r, "session_ended", p.People.EndSession(r.Context(), p.me(r).Person.ID, number(r)))
+	return p.finishChange(w, r, "session_ended", p.People.EndSession(r.Context(), p.session(r).Person.ID, formID(r)))
 }
 
 func (p *Pages) endOthers(w http.ResponseWriter, r *http.Request) error {
-	s := p.me(r)
-	return p.answerChange(w, r, "others_ended", p.People.EndOthers(r.Context(), s.Person.ID, s.ID))
+	s := p.session(r)
+	return p.finishChange(w, r, "others_ended", p.People.EndOthers(r.Context(), s.Person.ID, s.ID))
 }
 
-// codes is the page for setting up a second factor.
+// codes is the data of the page for setting up a second factor.
 type codes struct {
 	identity.Enrolment
 
-	// QRCode contains the secret for a camera.
+	// QRCode is an SVG image of the secret, for the camera of a phone.
 	QRCode template.HTML
 }
 
 func (p *Pages) enrolment(r *http.Request) (codes, error) {
-	e, err := p.People.Enrolment(r.Context(), p.me(r).Person)
+	e, err := p.People.Enrolment(r.Context(), p.session(r).Person)
 	if err != nil {
 		return codes{}, err
 	}
@@ -163,7 +164,7 @@ func (p *Pages) enrolment(r *http.Request) (codes, error) {
 }
 
 func (p *Pages) beginCodes(w http.ResponseWriter, r *http.Request) error {
-	if err := p.People.BeginCodes(r.Context(), p.me(r).Person); err != nil {
+	if err := p.People.BeginCodes(r.Context(), p.session(r).Person); err != nil {
 		return err
 	}
 	return p.view.Redirect(w, r, "/account/security/codes", "")
@@ -188,7 +189,7 @@ func (p *Pages) confirmCodes(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	recovery, err := p.People.ConfirmCodes(r.Context(), p.me(r), r.PostFormValue("code"), origin(r))
+	recovery, err := p.People.ConfirmCodes(r.Context(), p.session(r), r.PostFormValue("code"), origin(r))
 	if err != nil {
 		return p.again(w, r, "codes.html", d, err)
 	}
@@ -196,7 +197,7 @@ func (p *Pages) confirmCodes(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (p *Pages) newRecovery(w http.ResponseWriter, r *http.Request) error {
-	recovery, err := p.People.NewRecoveryCodes(r.Context(), p.me(r).Person)
+	recovery, err := p.People.NewRecoveryCodes(r.Context(), p.session(r).Person)
 	if err != nil {
 		return err
 	}
@@ -204,10 +205,10 @@ func (p *Pages) newRecovery(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (p *Pages) endCodes(w http.ResponseWriter, r *http.Request) error {
-	return p.answerChange(w, r, "codes_off", p.People.EndCodes(r.Context(), p.me(r).Person))
+	return p.finishChange(w, r, "codes_off", p.People.EndCodes(r.Context(), p.session(r).Person))
 }
 
-// confirmForm is the page that asks for a confirmation of the sign-in.
+// confirmForm is the data of the page that requires a confirmation of the sign-in.
 type confirmForm struct {
 	Person   identity.Person
 	Next     string
@@ -215,7 +216,7 @@ type confirmForm struct {
 }
 
 func (p *Pages) confirmForm(r *http.Request) (confirmForm, error) {
-	f := confirmForm{Person: p.me(r).Person, Next: Local(r.FormValue("next"))}
+	f := confirmForm{Person: p.session(r).Person, Next: Local(r.FormValue("next"))}
 	list, err := p.People.Passkeys(r.Context(), f.Person.ID)
 	f.Passkeys = len(list) > 0
 	return f, err
@@ -234,41 +235,41 @@ func (p *Pages) confirm(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if err := p.People.Confirm(r.Context(), p.me(r), r.PostFormValue("password"), origin(r)); err != nil {
+	if err := p.People.Confirm(r.Context(), p.session(r), r.PostFormValue("password"), origin(r)); err != nil {
 		return p.again(w, r, "confirm.html", f, err)
 	}
-	return p.view.Redirect(w, r, f.after(), "")
+	return p.view.Redirect(w, r, f.target(), "")
 }
 
-// after returns the target after a confirmation.
-func (f *confirmForm) after() string {
+// target returns the target after a confirmation.
+func (f *confirmForm) target() string {
 	if f.Next != "" {
 		return f.Next
 	}
 	return "/account/security"
 }
 
-// confirmLink is for a person with neither a password nor a passkey: a mailed link signs them in
-// again.
+// confirmLink mails a link to a person with neither a password nor a passkey. The link signs the
+// person in again.
 func (p *Pages) confirmLink(w http.ResponseWriter, r *http.Request) error {
 	f, err := p.confirmForm(r)
 	if err != nil {
 		return err
 	}
-	if err := p.People.Ask(r.Context(), identity.ToSignIn, f.Person.Email, p.view.Reader(r).Language.Tag, f.after(), origin(r)); err != nil {
+	if err := p.People.RequestLink(r.Context(), identity.ToSignIn, f.Person.Email, p.view.Reader(r).Language.Tag, f.target(), origin(r)); err != nil {
 		return p.again(w, r, "confirm.html", f, err)
 	}
-	return p.view.Redirect(w, r, to("/account/confirm", "next", f.Next), "link_sent")
+	return p.view.Redirect(w, r, pathWith("/account/confirm", "next", f.Next), "link_sent")
 }
 
 func (p *Pages) confirmPasskey(w http.ResponseWriter, r *http.Request) error {
-	a, err := readAnswer(r)
+	resp, err := readPasskeyResponse(r)
 	if err != nil {
 		return err
 	}
-	if err := p.People.ConfirmByPasskey(r.Context(), p.me(r), a.Ceremony, a.Response); err != nil {
+	if err := p.People.ConfirmByPasskey(r.Context(), p.session(r), resp.Ceremony, resp.Response); err != nil {
 		return err
 	}
-	f := confirmForm{Next: Local(a.Next)}
-	return writeLocation(w, f.after())
+	f := confirmForm{Next: Local(resp.Next)}
+	return writeLocation(w, f.target())
 }

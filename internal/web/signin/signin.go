@@ -1,7 +1,7 @@
 // Package signin owns the pages for signing in, signing up, resetting a password, and managing
 // credentials. They are the same for recipients, issuers and operators. It owns the cookies that
-// identify a browser. Other surfaces use its checks before they show a page: that a person is
-// signed in, and that the sign-in is recent.
+// identify a browser. Other surfaces use its checks before they show a page: whether a person is
+// signed in, and whether the sign-in is recent.
 //
 // A GET request changes nothing, because programs follow the links in a mail before a person does.
 // Such a link leads to a page with one button.
@@ -31,7 +31,7 @@ var templates embed.FS
 //go:embed assets
 var Assets embed.FS
 
-// Pages serves the pages.
+// Pages holds the dependencies of the pages and serves them.
 type Pages struct {
 	Site   *page.Site
 	People *identity.Service
@@ -47,10 +47,10 @@ type Pages struct {
 // Prefixes are the path prefixes of these pages.
 var Prefixes = []string{"/sign-in", "/sign-up", "/sign-out", "/reset", "/account/security", "/account/confirm", "/account/address"}
 
-// maxForm is the maximum size of a form or of a passkey's answer.
+// maxForm is the maximum size of a form, or of the response of a passkey, in bytes.
 const maxForm = 64 << 10
 
-// Handler returns the routes.
+// Handler loads the templates and returns the handler of all routes.
 func (p *Pages) Handler() (http.Handler, error) {
 	var err error
 	if p.view, err = p.Site.Set(page.Options{
@@ -66,7 +66,7 @@ func (p *Pages) Handler() (http.Handler, error) {
 	}
 	route("GET /sign-in", p.signInPage)
 	route("POST /sign-in", p.signIn)
-	route("POST /sign-in/link", p.askLink)
+	route("POST /sign-in/link", p.requestSignInLink)
 	route("GET /sign-in/sent", p.sentPage)
 	route("GET /sign-in/link/{token}", p.linkPage)
 	route("POST /sign-in/link/{token}", p.useLink)
@@ -77,13 +77,13 @@ func (p *Pages) Handler() (http.Handler, error) {
 	route("POST /sign-out", p.signOut)
 
 	route("GET /sign-up", p.signUpPage)
-	route("POST /sign-up", p.askSignUp)
+	route("POST /sign-up", p.requestSignUpLink)
 	route("GET /sign-up/sent", p.sentPage)
 	route("GET /sign-up/{token}", p.joinPage)
 	route("POST /sign-up/{token}", p.join)
 
 	route("GET /reset", p.resetPage)
-	route("POST /reset", p.askReset)
+	route("POST /reset", p.requestResetLink)
 	route("GET /reset/sent", p.sentPage)
 	route("GET /reset/{token}", p.newPasswordPage)
 	route("POST /reset/{token}", p.newPassword)
@@ -97,7 +97,7 @@ func (p *Pages) Handler() (http.Handler, error) {
 	route("POST /account/security/name", p.Require(p.setName))
 	route("POST /account/security/language", p.Require(p.setLanguage))
 	route("POST /account/security/password", p.RequireRecent(p.setPassword))
-	route("POST /account/security/address", p.RequireRecent(p.askAddress))
+	route("POST /account/security/address", p.RequireRecent(p.requestAddressChange))
 	route("GET /account/address/{token}", p.Require(p.addressPage))
 	route("POST /account/address/{token}", p.Require(p.changeAddress))
 	route("POST /account/security/passkeys/options", p.RequireRecent(p.newPasskeyOptions))
@@ -117,8 +117,8 @@ func (p *Pages) Handler() (http.Handler, error) {
 // Patterns returns the routes of Handler.
 func (p *Pages) Patterns() []string { return p.patterns }
 
-// limited reads a form of limited size before the handler runs, prevents caching of the answer, and
-// adds the origin of the request for the audit log.
+// limited reads a form of limited size before the handler runs, prevents caching of the response,
+// and adds the origin of the request for the audit log.
 func (p *Pages) limited(f web.Func) web.Func {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		w.Header().Set("Cache-Control", "no-store")
@@ -139,5 +139,5 @@ func (p *Pages) draw(w http.ResponseWriter, r *http.Request, name string, data a
 
 // again shows a form again with its problems.
 func (p *Pages) again(w http.ResponseWriter, r *http.Request, name string, data any, err error) error {
-	return p.view.Again(w, r, name, data, translate(err))
+	return p.view.ShowAgain(w, r, name, data, translate(err))
 }

@@ -19,93 +19,93 @@ import (
 
 func TestSignUpAndIn(t *testing.T) {
 	t.Parallel()
-	b := newHall(t).browser()
-	b.says("the page", b.get("/sign-up?email=ada%40example.org&lang=de"), http.StatusOK, "Konto anlegen")
-	b.says("no address", b.post("/sign-up", "email", "nobody"), http.StatusUnprocessableEntity, "must look like name@example.org")
-	b.leads("asking", b.post("/sign-up?lang=de", "email", address), "/sign-up/sent?lang=de")
-	b.says("asked", b.get("/sign-up/sent"), http.StatusOK, "on its way")
-	link := b.mailed()
+	b := newHarness(t).browser()
+	b.checkPage("the sign-up page", b.get("/sign-up?email=ada%40example.org&lang=de"), http.StatusOK, "Konto anlegen")
+	b.checkPage("an invalid address", b.post("/sign-up", "email", "nobody"), http.StatusUnprocessableEntity, "must look like name@example.org")
+	b.checkRedirect("requesting a link", b.post("/sign-up?lang=de", "email", address), "/sign-up/sent?lang=de")
+	b.checkPage("link requested", b.get("/sign-up/sent"), http.StatusOK, "on its way")
+	link := b.mailedLink()
 	// A person can use the link even after programs have followed it.
 	for range 3 {
 		w := b.get(link)
-		b.says("the link", w, http.StatusOK, "Finish your account", address)
+		b.checkPage("the link", w, http.StatusOK, "Finish your account", address)
 		if w.Header().Get("Referrer-Policy") != "no-referrer" {
-			t.Errorf("the address of the link is sent to other hosts: %v", w.Header())
+			t.Errorf("the Referer header may contain the link: %v", w.Header())
 		}
 	}
-	b.says("too short", b.post(link, "name", "Ada <Obi>", "password", "short"), http.StatusUnprocessableEntity, "8 to 1000 characters")
-	b.leads("signing up", b.post(link, "name", "Ada <Obi>", "password", password), "/account")
-	b.says("signed up", b.get("/account/security"), http.StatusOK, "Ada <Obi>", address, "Firefox · Linux", "this one")
-	b.says("the link again", b.get(link), http.StatusNotFound, "does not work any more")
-	b.says("the link used again", b.post(link, "name", "Eve", "password", password), http.StatusNotFound, "does not work any more")
-	b.leads("who is in", b.get("/sign-in"), "/account")
-	b.leads("signing out", b.post("/sign-out"), "/sign-in")
-	b.says("signed out", b.get("/sign-in"), http.StatusOK, "You are signed out.")
+	b.checkPage("a short password", b.post(link, "name", "Ada <Obi>", "password", "short"), http.StatusUnprocessableEntity, "8 to 1000 characters")
+	b.checkRedirect("signing up", b.post(link, "name", "Ada <Obi>", "password", password), "/account")
+	b.checkPage("signed up", b.get("/account/security"), http.StatusOK, "Ada <Obi>", address, "Firefox · Linux", "this one")
+	b.checkPage("a used link", b.get(link), http.StatusNotFound, "does not work any more")
+	b.checkPage("posting a used link", b.post(link, "name", "Eve", "password", password), http.StatusNotFound, "does not work any more")
+	b.checkRedirect("the sign-in page for a signed-in person", b.get("/sign-in"), "/account")
+	b.checkRedirect("signing out", b.post("/sign-out"), "/sign-in")
+	b.checkPage("signed out", b.get("/sign-in"), http.StatusOK, "You are signed out.")
 	if body := b.get("/sign-up?lang=de").Body.String(); !strings.Contains(body, `<a class="enter" href="/sign-in?lang=de">Anmelden</a>`) {
 		t.Error("the page for signing up has no link to the sign-in")
 	}
 	for _, path := range []string{"/sign-in", "/sign-in/sent", "/sign-in/link/none"} {
 		if strings.Contains(b.get(path).Body.String(), `class="enter"`) {
-			t.Errorf("%s leads back to where signing in begins", path)
+			t.Errorf("%s contains a link to the sign-in page", path)
 		}
 	}
-	b.leads("who is out", b.get("/account/security?x=1"), "/sign-in?next=%2Faccount%2Fsecurity%3Fx%3D1")
-	b.leads("signing in", b.post("/sign-in", "email", address, "password", password, "next", "/account/security?x=1"), "/account/security?x=1")
+	b.checkRedirect("a protected page after signing out", b.get("/account/security?x=1"), "/sign-in?next=%2Faccount%2Fsecurity%3Fx%3D1")
+	b.checkRedirect("signing in", b.post("/sign-in", "email", address, "password", password, "next", "/account/security?x=1"), "/account/security?x=1")
 	if strings.Contains(b.log.String(), strings.TrimPrefix(link, "/sign-up/")) || strings.Contains(b.log.String(), address) {
-		t.Error("the log holds a link or an address")
+		t.Error("the log contains a link or an address")
 	}
 	if !strings.Contains(b.log.String(), `"route":"POST /sign-up/{token}"`) {
-		t.Errorf("the log has no route: %s", b.log.String())
+		t.Errorf("the log lacks the route: %s", b.log.String())
 	}
 }
 
 func TestMailedLink(t *testing.T) {
 	t.Parallel()
-	h := newHall(t)
-	h.join(address)
+	h := newHarness(t)
+	h.createAccount(address)
 	b := h.browser()
-	b.leads("asking", b.post("/sign-in/link", "email", address, "next", "/c/abc"), "/sign-in/sent")
-	link := b.mailed()
-	b.says("the link", b.get(link), http.StatusOK, address)
-	b.says("a signed-out page", b.get("/sign-in"), http.StatusOK)
-	// From another browser without cookies.
-	b.leads("using it", h.browser().post(link), "/c/abc")
-	b.says("using it again", b.post(link), http.StatusNotFound, "does not work any more")
+	b.checkRedirect("requesting a link", b.post("/sign-in/link", "email", address, "next", "/c/abc"), "/sign-in/sent")
+	link := b.mailedLink()
+	b.checkPage("the link", b.get(link), http.StatusOK, address)
+	b.checkPage("the sign-in page before the link is used", b.get("/sign-in"), http.StatusOK)
+	// The link works in another browser, without cookies.
+	b.checkRedirect("using the link", h.browser().post(link), "/c/abc")
+	b.checkPage("using the link again", b.post(link), http.StatusNotFound, "does not work any more")
 }
 
 func TestReset(t *testing.T) {
 	t.Parallel()
-	h := newHall(t)
-	h.join(address)
+	h := newHarness(t)
+	h.createAccount(address)
 	b := h.browser()
-	b.enter()
-	other := b.copied()
-	b.leads("asking", b.post("/reset", "email", address), "/reset/sent")
-	link := b.mailed()
-	b.says("the link", b.get(link), http.StatusOK, "Choose a new password", address)
-	b.says("too short", b.post(link, "password", "short"), http.StatusUnprocessableEntity, "8 to 1000 characters")
-	b.leads("setting it", b.post(link, "password", "another horse"), "/sign-in?email=ada%40example.org")
-	b.says("set", b.get("/sign-in?email=ada%40example.org"), http.StatusOK, "The password was set.")
-	other.leads("a session from before", other.get("/account/security"), "/sign-in?next=%2Faccount%2Fsecurity")
-	b.says("the old password", b.post("/sign-in", "email", address, "password", password), http.StatusUnprocessableEntity)
-	b.leads("the new password", b.post("/sign-in", "email", address, "password", "another horse"), "/account")
+	b.signIn()
+	other := b.clone()
+	b.checkRedirect("requesting a reset", b.post("/reset", "email", address), "/reset/sent")
+	link := b.mailedLink()
+	b.checkPage("the link", b.get(link), http.StatusOK, "Choose a new password", address)
+	b.checkPage("a short password", b.post(link, "password", "short"), http.StatusUnprocessableEntity, "8 to 1000 characters")
+	b.checkRedirect("setting a password", b.post(link, "password", "another horse"), "/sign-in?email=ada%40example.org")
+	b.checkPage("after setting the password", b.get("/sign-in?email=ada%40example.org"), http.StatusOK, "The password was set.")
+	other.checkRedirect("a session from before the reset", other.get("/account/security"), "/sign-in?next=%2Faccount%2Fsecurity")
+	b.checkPage("the old password", b.post("/sign-in", "email", address, "password", password), http.StatusUnprocessableEntity)
+	b.checkRedirect("the new password", b.post("/sign-in", "email", address, "password", "another horse"), "/account")
 }
 
 var secretIn = regexp.MustCompile(`<code dir="ltr">([A-Z2-7]{32})</code>`)
 
 func TestSecondFactor(t *testing.T) {
 	t.Parallel()
-	h := newHall(t)
-	h.join(address)
+	h := newHarness(t)
+	h.createAccount(address)
 	b := h.browser()
-	b.enter()
-	b.leads("nothing begun", b.get("/account/security/codes"), "/account/security")
-	b.leads("beginning", b.post("/account/security/codes/begin"), "/account/security/codes")
+	b.signIn()
+	b.checkRedirect("before the set-up", b.get("/account/security/codes"), "/account/security")
+	b.checkRedirect("beginning the set-up", b.post("/account/security/codes/begin"), "/account/security/codes")
 	w := b.get("/account/security/codes")
-	b.says("scanning", w, http.StatusOK, "Scan this")
+	b.checkPage("the page with the QR code", w, http.StatusOK, "Scan this")
 	found := secretIn.FindStringSubmatch(w.Body.String())
 	if found == nil || !strings.Contains(w.Body.String(), "<svg") {
-		t.Fatalf("no secret in %s", w.Body)
+		t.Fatalf("the page lacks the secret or the QR code: %s", w.Body)
 	}
 	code := func() string {
 		t.Helper()
@@ -115,42 +115,42 @@ func TestSecondFactor(t *testing.T) {
 		}
 		return code
 	}
-	b.says("a wrong code", b.post("/account/security/codes", "code", "000000"), http.StatusUnprocessableEntity, "The code is not right")
+	b.checkPage("a wrong code", b.post("/account/security/codes", "code", "000000"), http.StatusUnprocessableEntity, "The code is not right")
 	w = b.post("/account/security/codes", "code", code())
-	b.says("a right code", w, http.StatusOK, "Your recovery codes")
+	b.checkPage("a right code", w, http.StatusOK, "Your recovery codes")
 	recovery := regexp.MustCompile(`<code>([A-Z2-7-]{19})</code>`).FindAllStringSubmatch(w.Body.String(), -1)
 	if len(recovery) != 10 {
-		t.Fatalf("%d recovery codes", len(recovery))
+		t.Fatalf("got %d recovery codes, want 10", len(recovery))
 	}
-	b.says("it is on", b.get("/account/security"), http.StatusOK, "Unused recovery codes: 10 .")
+	b.checkPage("after the set-up", b.get("/account/security"), http.StatusOK, "Unused recovery codes: 10 .")
 
 	fresh := h.browser()
 	h.Advance(30 * time.Second)
-	fresh.leads("by password", fresh.post("/sign-in", "email", address, "password", password, "next", "/panel/x"), "/sign-in/code?next=%2Fpanel%2Fx")
+	fresh.checkRedirect("a sign-in by password", fresh.post("/sign-in", "email", address, "password", password, "next", "/panel/x"), "/sign-in/code?next=%2Fpanel%2Fx")
 	before := fresh.cookies[sessionCookie]
-	fresh.leads("half signed in", fresh.get("/account/security"), "/sign-in?next=%2Faccount%2Fsecurity")
-	fresh.says("asked for the code", fresh.get("/sign-in/code?next=%2Fpanel%2Fx"), http.StatusOK, "Enter your code")
-	fresh.says("a wrong code", fresh.post("/sign-in/code", "code", "123"), http.StatusUnprocessableEntity, "The code is not right")
+	fresh.checkRedirect("a protected page before the second factor", fresh.get("/account/security"), "/sign-in?next=%2Faccount%2Fsecurity")
+	fresh.checkPage("the page for the code", fresh.get("/sign-in/code?next=%2Fpanel%2Fx"), http.StatusOK, "Enter your code")
+	fresh.checkPage("a wrong code", fresh.post("/sign-in/code", "code", "123"), http.StatusUnprocessableEntity, "The code is not right")
 	used := code()
-	fresh.leads("a right code", fresh.post("/sign-in/code", "code", used, "next", "/panel/x"), "/panel/x")
+	fresh.checkRedirect("a right code", fresh.post("/sign-in/code", "code", used, "next", "/panel/x"), "/panel/x")
 	if fresh.cookies[sessionCookie] == before {
-		t.Error("the session has the id from before the second factor")
+		t.Error("the session id was not changed after the second factor")
 	}
 	fresh = h.browser()
-	fresh.leads("once more", fresh.post("/sign-in", "email", address, "password", password), "/sign-in/code")
-	fresh.says("a used code", fresh.post("/sign-in/code", "code", used), http.StatusUnprocessableEntity, "The code is not right")
-	fresh.leads("a recovery code", fresh.post("/sign-in/code", "code", recovery[0][1]), "/account")
-	fresh.says("one is used", fresh.get("/account/security"), http.StatusOK, "Unused recovery codes: 9 .")
-	fresh.leads("turning it off", fresh.post("/account/security/codes/end"), "/account/security")
-	fresh.says("turned off", fresh.get("/account/security"), http.StatusOK, "No code is asked for any more")
+	fresh.checkRedirect("a second sign-in", fresh.post("/sign-in", "email", address, "password", password), "/sign-in/code")
+	fresh.checkPage("a used code", fresh.post("/sign-in/code", "code", used), http.StatusUnprocessableEntity, "The code is not right")
+	fresh.checkRedirect("a recovery code", fresh.post("/sign-in/code", "code", recovery[0][1]), "/account")
+	fresh.checkPage("after using a recovery code", fresh.get("/account/security"), http.StatusOK, "Unused recovery codes: 9 .")
+	fresh.checkRedirect("turning the second factor off", fresh.post("/account/security/codes/end"), "/account/security")
+	fresh.checkPage("after turning the second factor off", fresh.get("/account/security"), http.StatusOK, "No code is asked for any more")
 }
 
-func TestRecentSignInIsAskedFor(t *testing.T) {
+func TestRecentSignInIsRequired(t *testing.T) {
 	t.Parallel()
-	h := newHall(t)
-	h.join(address)
+	h := newHarness(t)
+	h.createAccount(address)
 	b := h.browser()
-	b.enter()
+	b.signIn()
 	h.Advance(10 * time.Minute)
 	for _, pattern := range h.pages.Patterns() {
 		method, path, _ := strings.Cut(pattern, " ")
@@ -160,67 +160,66 @@ func TestRecentSignInIsAskedFor(t *testing.T) {
 		r := b.request(method, path, strings.NewReader("new_password=another+horse&email=x%40example.org"))
 		r.Header.Set("Referer", base+"/account/security?lang=de")
 		w := b.send(r)
-		asked := w.Header().Get("Location") == "/account/confirm?next=%2Faccount%2Fsecurity%3Flang%3Dde"
-		if free := []string{"name", "language", "sessions/end", "sessions/end-others"}; asked == slices.Contains(free, strings.TrimPrefix(path, "/account/security/")) {
-			t.Errorf("%s: %d to %s", pattern, w.Code, w.Header().Get("Location"))
+		confirms := w.Header().Get("Location") == "/account/confirm?next=%2Faccount%2Fsecurity%3Flang%3Dde"
+		if unprotected := []string{"name", "language", "sessions/end", "sessions/end-others"}; confirms == slices.Contains(unprotected, strings.TrimPrefix(path, "/account/security/")) {
+			t.Errorf("%s: status %d, Location %q", pattern, w.Code, w.Header().Get("Location"))
 		}
 	}
-	b.says("asking", b.get("/account/confirm?next=%2Fpanel"), http.StatusOK, "Confirm that it is you")
-	b.says("a wrong password", b.post("/account/confirm", "password", "wrong horse", "next", "/panel"), http.StatusUnprocessableEntity, "not right")
-	b.leads("the password", b.post("/account/confirm", "password", password, "next", "/panel"), "/panel")
-	b.leads("the deed", b.post("/account/security/password", "new_password", "another horse"), "/account/security")
+	b.checkPage("the confirmation page", b.get("/account/confirm?next=%2Fpanel"), http.StatusOK, "Confirm that it is you")
+	b.checkPage("a wrong password", b.post("/account/confirm", "password", "wrong horse", "next", "/panel"), http.StatusUnprocessableEntity, "not right")
+	b.checkRedirect("the right password", b.post("/account/confirm", "password", password, "next", "/panel"), "/panel")
+	b.checkRedirect("the action after the confirmation", b.post("/account/security/password", "new_password", "another horse"), "/account/security")
 }
 
 func TestSecurityPage(t *testing.T) {
 	t.Parallel()
-	h := newHall(t)
-	me := h.join(address)
+	h := newHarness(t)
+	me := h.createAccount(address)
 	b, other := h.browser(), h.browser()
-	b.enter()
-	other.enter()
-	b.leads("a name", b.post("/account/security/name", "name", "  Ada   Lovelace "), "/account/security")
-	b.says("renamed", b.get("/account/security"), http.StatusOK, "Your name was changed.", "Ada Lovelace")
-	b.says("a bad name", b.post("/account/security/name", "name", "\u202e"), http.StatusUnprocessableEntity, "invisible characters")
-	b.leads("a language", b.post("/account/security/language", "language", "fr"), "/account/security")
-	b.says("in French", b.get("/account/security"), http.StatusOK, "Connexion et sécurité")
-	b.leads("no language", b.post("/account/security/language", "language", "xx"), "/account/security")
-	b.leads("the others", b.post("/account/security/sessions/end-others"), "/account/security")
-	other.leads("ended", other.get("/account/security"), "/sign-in?next=%2Faccount%2Fsecurity")
-	other.enter()
+	b.signIn()
+	other.signIn()
+	b.checkRedirect("changing the name", b.post("/account/security/name", "name", "  Ada   Lovelace "), "/account/security")
+	b.checkPage("after changing the name", b.get("/account/security"), http.StatusOK, "Your name was changed.", "Ada Lovelace")
+	b.checkPage("an invalid name", b.post("/account/security/name", "name", "\u202e"), http.StatusUnprocessableEntity, "invisible characters")
+	b.checkRedirect("changing the language", b.post("/account/security/language", "language", "fr"), "/account/security")
+	b.checkPage("the page in French", b.get("/account/security"), http.StatusOK, "Connexion et sécurité")
+	b.checkRedirect("an unknown language", b.post("/account/security/language", "language", "xx"), "/account/security")
+	b.checkRedirect("ending the other sessions", b.post("/account/security/sessions/end-others"), "/account/security")
+	other.checkRedirect("an ended session", other.get("/account/security"), "/sign-in?next=%2Faccount%2Fsecurity")
+	other.signIn()
 	sessions, err := h.People.Sessions(t.Context(), me.ID)
 	if err != nil || len(sessions) != 2 {
-		t.Fatalf("%d sessions, %v", len(sessions), err)
+		t.Fatalf("got %d sessions, want 2; error %v", len(sessions), err)
 	}
-	b.leads("an address", b.post("/account/security/address", "email", "lovelace@example.org"), "/account/security")
-	link := b.mailed()
-	b.says("its link", b.get(link), http.StatusOK, "lovelace@example.org")
-	b.leads("its link by a signed-out visitor", h.browser().post(link), "/sign-in")
-	b.leads("using it", b.post(link), "/account/security")
-	b.says("changed", b.get("/account/security"), http.StatusOK, "Now it is lovelace@example.org .")
+	b.checkRedirect("requesting another address", b.post("/account/security/address", "email", "lovelace@example.org"), "/account/security")
+	link := b.mailedLink()
+	b.checkPage("the link to the new address", b.get(link), http.StatusOK, "lovelace@example.org")
+	b.checkRedirect("the link used by a signed-out visitor", h.browser().post(link), "/sign-in")
+	b.checkRedirect("using the link", b.post(link), "/account/security")
+	b.checkPage("after the change of address", b.get("/account/security"), http.StatusOK, "Now it is lovelace@example.org .")
 }
 
-// No difference between an unknown and a known address is visible in the status, the headers, the
-// body, or the target of the redirect.
-func TestUnknownAddressesLookLikeKnownOnes(t *testing.T) {
+// The responses for an unknown and for a known address have the same status, headers and body.
+func TestResponsesDoNotRevealAccounts(t *testing.T) {
 	t.Parallel()
-	h := newHall(t)
-	h.join("known@example.org")
+	h := newHarness(t)
+	h.createAccount("known@example.org")
 	same := func(name, path string, fields ...string) {
 		t.Helper()
-		var answers []string
-		for _, who := range []string{"known@example.org", "other@example.org"} {
+		var responses []string
+		for _, email := range []string{"known@example.org", "other@example.org"} {
 			b := h.browser()
-			// This also exceeds the throttle.
+			// Eight requests exceed the rate limit, so its response is compared too.
 			for range 8 {
-				w := b.post(path, append([]string{"email", who}, fields...)...)
+				w := b.post(path, append([]string{"email", email}, fields...)...)
 				w.Header().Del("X-Request-Id")
-				body := strings.ReplaceAll(w.Body.String(), who, "SOMEBODY")
-				answers = append(answers, strings.Join([]string{w.Result().Status, body, headers(w.Header())}, "\n"))
+				body := strings.ReplaceAll(w.Body.String(), email, "ADDRESS")
+				responses = append(responses, strings.Join([]string{w.Result().Status, body, headers(w.Header())}, "\n"))
 			}
 		}
 		for i := range 8 {
-			if answers[i] != answers[8+i] {
-				t.Errorf("%s, try %d: known\n%s\nunknown\n%s", name, i+1, answers[i], answers[8+i])
+			if responses[i] != responses[8+i] {
+				t.Errorf("%s, request %d: the responses differ: known address\n%s\nunknown address\n%s", name, i+1, responses[i], responses[8+i])
 			}
 		}
 	}
@@ -238,12 +237,12 @@ func headers(h http.Header) string {
 	return b.String()
 }
 
-func TestForeignFormsAreRefused(t *testing.T) {
+func TestCrossSiteFormsAreRefused(t *testing.T) {
 	t.Parallel()
-	h := newHall(t)
-	h.join(address)
+	h := newHarness(t)
+	h.createAccount(address)
 	b := h.browser()
-	b.enter()
+	b.signIn()
 	for _, pattern := range h.pages.Patterns() {
 		method, path, _ := strings.Cut(pattern, " ")
 		if method != http.MethodPost {
@@ -258,29 +257,29 @@ func TestForeignFormsAreRefused(t *testing.T) {
 			r := b.request(method, strings.ReplaceAll(path, "{token}", "x"), nil)
 			set(r.Header)
 			if w := b.send(r); w.Code != http.StatusForbidden {
-				t.Errorf("%s from %s: %d", pattern, name, w.Code)
+				t.Errorf("%s from %s: status = %d, want 403", pattern, name, w.Code)
 			}
 		}
 	}
-	b.says("still in", b.get("/account/security"), http.StatusOK)
+	b.checkPage("still signed in", b.get("/account/security"), http.StatusOK)
 }
 
-func TestGetsChangeNothing(t *testing.T) {
+func TestGetRequestsChangeNothing(t *testing.T) {
 	t.Parallel()
-	h := newHall(t)
-	h.join(address)
+	h := newHarness(t)
+	h.createAccount(address)
 	b := h.browser()
-	b.enter()
+	b.signIn()
 	for _, pattern := range h.pages.Patterns() {
 		method, path, _ := strings.Cut(pattern, " ")
 		if method == http.MethodPost {
 			b.get(strings.ReplaceAll(path, "{token}", "x"))
 		}
 	}
-	b.says("still in", b.get("/account/security"), http.StatusOK)
+	b.checkPage("still signed in", b.get("/account/security"), http.StatusOK)
 }
 
-func TestNextStaysHere(t *testing.T) {
+func TestNextIsLocalPath(t *testing.T) {
 	t.Parallel()
 	for next, want := range map[string]string{
 		"/account": "/account", "/panel/x?y=z&a=%2F#f": "/panel/x?y=z&a=%2F#f", "": "", "account": "", "//evil.example": "", "/\\evil.example": "",
@@ -289,80 +288,80 @@ func TestNextStaysHere(t *testing.T) {
 		"/" + strings.Repeat("x", 3000): "", "/@evil.example": "/@evil.example", "/:80": "/:80",
 	} {
 		if got := Local(next); got != want {
-			t.Errorf("%q leads to %q, want %q", next, got, want)
+			t.Errorf("Local(%q) = %q, want %q", next, got, want)
 		}
 	}
-	h := newHall(t)
-	h.join(address)
+	h := newHarness(t)
+	h.createAccount(address)
 	b := h.browser()
-	b.leads("signing in", b.post("/sign-in", "email", address, "password", password, "next", "https://evil.example/"), "/account")
-	b.leads("who is in", b.get("/sign-in?next=//evil.example"), "/account")
+	b.checkRedirect("signing in with a foreign address as next", b.post("/sign-in", "email", address, "password", password, "next", "https://evil.example/"), "/account")
+	b.checkRedirect("a foreign address as next for a signed-in person", b.get("/sign-in?next=//evil.example"), "/account")
 }
 
 func TestOversizedFormsAreRefused(t *testing.T) {
 	t.Parallel()
-	b := newHall(t).browser()
+	b := newHarness(t).browser()
 	if w := b.post("/sign-in", "email", address, "password", strings.Repeat("x", maxForm)); w.Code != http.StatusRequestEntityTooLarge {
-		t.Errorf("%d %s", w.Code, words(t, w))
+		t.Errorf("a large form: status = %d, want 413: %s", w.Code, visibleText(t, w))
 	}
 	if w := b.post("/sign-in/passkey", "x", strings.Repeat("x", maxForm)); w.Code != http.StatusRequestEntityTooLarge {
-		t.Errorf("%d %s", w.Code, words(t, w))
+		t.Errorf("a large passkey response: status = %d, want 413: %s", w.Code, visibleText(t, w))
 	}
 }
 
-func TestPlantedSessionIsNotTaken(t *testing.T) {
+func TestPlantedSessionIsRejected(t *testing.T) {
 	t.Parallel()
-	h := newHall(t)
-	h.join(address)
+	h := newHarness(t)
+	h.createAccount(address)
 	b := h.browser()
 	b.cookies[sessionCookie] = "planted"
-	b.enter()
+	b.signIn()
 	if b.cookies[sessionCookie] == "planted" {
-		t.Error("a fixed session id survived the sign-in")
+		t.Error("the planted session id is still in use after the sign-in")
 	}
-	evil := h.browser()
-	evil.cookies[sessionCookie] = "planted"
-	evil.leads("by it", evil.get("/account/security"), "/sign-in?next=%2Faccount%2Fsecurity")
+	attacker := h.browser()
+	attacker.cookies[sessionCookie] = "planted"
+	attacker.checkRedirect("the planted session", attacker.get("/account/security"), "/sign-in?next=%2Faccount%2Fsecurity")
 }
 
-func TestPasskeyAnswersAreJSON(t *testing.T) {
+func TestPasskeyResponsesAreJSON(t *testing.T) {
 	t.Parallel()
-	b := newHall(t).browser()
-	ask := func(path, body string) *httptest.ResponseRecorder {
+	b := newHarness(t).browser()
+	post := func(path, body string) *httptest.ResponseRecorder {
 		r := b.request(http.MethodPost, path, strings.NewReader(body))
 		r.Header.Set("Content-Type", "application/json")
 		r.Header.Set("Accept", "application/json")
 		return b.send(r)
 	}
-	w := ask("/sign-in/passkey/options", "{}")
+	w := post("/sign-in/passkey/options", "{}")
 	if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), `"userVerification":"required"`) || !strings.Contains(w.Body.String(), `"rpId":"vault.example"`) {
-		t.Errorf("%d %s", w.Code, w.Body)
+		t.Errorf("the options of a ceremony: status = %d, want 200: %s", w.Code, w.Body)
 	}
 	for _, body := range []string{"", "{}", "[]", `{"ceremony":"x","response":{}}`} {
-		if w := ask("/sign-in/passkey", body); w.Code < 400 || w.Code >= 500 || w.Header().Get("Content-Type") != "application/json" || b.cookies[sessionCookie] != "" {
-			t.Errorf("%q: %d %s", body, w.Code, w.Body)
+		if w := post("/sign-in/passkey", body); w.Code < 400 || w.Code >= 500 || w.Header().Get("Content-Type") != "application/json" || b.cookies[sessionCookie] != "" {
+			t.Errorf("%q: status = %d, want 4xx: %s", body, w.Code, w.Body)
 		}
 	}
-	// A module that must sign in first gets the address for that.
-	if w := ask("/account/security/passkeys/options", "{}"); w.Code != http.StatusForbidden || !strings.Contains(w.Body.String(), `"location":"/sign-in"`) {
-		t.Errorf("%d %s", w.Code, w.Body)
+	// If a sign-in is required first, the response contains the address of the sign-in page.
+	if w := post("/account/security/passkeys/options", "{}"); w.Code != http.StatusForbidden || !strings.Contains(w.Body.String(), `"location":"/sign-in"`) {
+		t.Errorf("the options without a sign-in: status = %d, want 403: %s", w.Code, w.Body)
 	}
 }
 
 func TestGate(t *testing.T) {
 	t.Parallel()
-	h := newHall(t)
-	h.join(address)
+	h := newHarness(t)
+	h.createAccount(address)
 	b := h.browser()
-	b.enter()
+	b.signIn()
 	reached := 0
 	f := h.pages.RequireRecent(func(http.ResponseWriter, *http.Request) error {
 		reached++
 		return nil
 	})
-	handler := web.Wrap(web.Options{Log: h.pages.Log, Now: time.Now}, h.pages.Around(web.Handler(web.WriteJSONError, func(w http.ResponseWriter, r *http.Request) error {
+	handler := web.Wrap(web.Options{Log: h.pages.Log, Now: time.Now}, h.pages.WithSession(web.Handler(web.WriteJSONError, func(w http.ResponseWriter, r *http.Request) error {
 		if s, ok := h.pages.Person(r); !ok || s.Person.Email != address {
-			t.Errorf("the person is %+v", s)
+			t.Errorf("Person returns %+v, want the session of %s", s, address)
 		}
 		return f(w, r)
 	})))
@@ -371,50 +370,50 @@ func TestGate(t *testing.T) {
 	w := httptest.NewRecorder()
 	handler.ServeHTTP(w, b.request(http.MethodGet, "/panel/x?a=b", nil))
 	if reached != 1 || w.Header().Get("Location") != "/account/confirm?next="+url.QueryEscape("/panel/x?a=b") {
-		t.Errorf("reached %d times, then %d to %s", reached, w.Code, w.Header().Get("Location"))
+		t.Errorf("the handler was called %d times, want 1; then status %d, Location %q", reached, w.Code, w.Header().Get("Location"))
 	}
 	// A form may be submitted within half an hour.
-	sent := 0
-	slow := h.pages.Around(web.Handler(web.WriteJSONError, h.pages.RequireFilledIn(func(http.ResponseWriter, *http.Request) error {
-		sent++
+	accepted := 0
+	slow := h.pages.WithSession(web.Handler(web.WriteJSONError, h.pages.RequireRecentForSubmit(func(http.ResponseWriter, *http.Request) error {
+		accepted++
 		return nil
 	})))
 	slow.ServeHTTP(httptest.NewRecorder(), b.request(http.MethodPost, "/panel/x", nil))
 	h.Advance(20 * time.Minute)
 	slow.ServeHTTP(httptest.NewRecorder(), b.request(http.MethodPost, "/panel/x", nil))
-	if sent != 1 {
-		t.Errorf("sent %d times", sent)
+	if accepted != 1 {
+		t.Errorf("the form was accepted %d times, want 1", accepted)
 	}
 	if ReaderOf(nil, false) != nil {
-		t.Error("a request without a session has a person")
+		t.Error("ReaderOf returns a person without a session")
 	}
 }
 
-// Every problem and notice has its message in all languages.
-func TestMessagesAreThere(t *testing.T) {
+// Every problem and notice has a message in all languages.
+func TestMessagesExist(t *testing.T) {
 	t.Parallel()
-	h := newHall(t)
+	h := newHarness(t)
 	for _, l := range h.pages.Site.Languages() {
 		for _, list := range []map[string]string{notices, fields} {
 			for _, key := range list {
 				if !l.Has(key) {
-					t.Errorf("%s lacks %s", l.Tag, key)
+					t.Errorf("%s lacks the message %s", l.Tag, key)
 				}
 			}
 		}
 		for _, key := range problems {
 			if !l.Has(key) {
-				t.Errorf("%s lacks %s", l.Tag, key)
+				t.Errorf("%s lacks the message %s", l.Tag, key)
 			}
 		}
 		b := h.browser()
 		w := b.get("/sign-in?lang=" + l.Tag)
 		title, err := l.Text("signin.title")
 		if err != nil || !strings.Contains(w.Body.String(), template.HTMLEscapeString(title)) || !strings.Contains(w.Body.String(), `dir="`+l.Direction+`"`) {
-			t.Errorf("%s: %s, %v", l.Tag, w.Body, err)
+			t.Errorf("%s: the sign-in page lacks its title or direction: %s, %v", l.Tag, w.Body, err)
 		}
 	}
 	if translate(identity.ErrWrong).Error() == identity.ErrWrong.Error() {
-		t.Error("problems are shown in English")
+		t.Error("translate returns the English text of a problem")
 	}
 }

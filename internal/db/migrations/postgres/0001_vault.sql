@@ -1,5 +1,5 @@
--- Times are integer microseconds since 1970, UTC. Dates are text, YYYY-MM-DD.
--- A column named *_folded is the same text in the form in which it is compared.
+-- Times are integer microseconds since 1970, UTC. Dates are text, YYYY-MM-DD. A column
+-- *_folded contains the same text in the form in which it is compared.
 
 CREATE TABLE institutions (
     id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,

@@ -1,10 +1,10 @@
--- Where an institution wants its stamps, and what it takes.
+-- The placement of the stamp that an institution has chosen, and the files that it accepts.
 ALTER TABLE institutions ADD COLUMN placement TEXT NOT NULL DEFAULT 'auto';
 ALTER TABLE institutions ADD COLUMN placement_page BIGINT NOT NULL DEFAULT 1;
 ALTER TABLE institutions ADD COLUMN placement_box TEXT;
 ALTER TABLE institutions ADD COLUMN refuse_active BOOLEAN NOT NULL DEFAULT false;
 
--- Where the stamp found room on the last certificate of each page size.
+-- The place of the stamp on the last certificate of each page size.
 CREATE TABLE stamp_layouts (
     institution_id BIGINT NOT NULL REFERENCES institutions (id),
     width          BIGINT NOT NULL,

@@ -1,2 +1,2 @@
--- Which stored file was looked at longest ago.
+-- The order in which stored files were last checked, oldest first.
 CREATE INDEX certificate_checks_checked_at_idx ON certificate_checks (name, checked_at);

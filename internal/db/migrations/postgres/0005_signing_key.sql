@@ -1,3 +1,3 @@
--- When an institution's signing key was first made. Where it is set, a key that
--- is not there is lost, and must not be made anew unasked.
+-- The time at which the first signing key of an institution was created. If it is set and
+-- the key does not exist, the key was lost and must not be created again automatically.
 ALTER TABLE institutions ADD COLUMN key_made_at BIGINT;

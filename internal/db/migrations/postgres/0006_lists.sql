@@ -1,11 +1,11 @@
--- What lists of certificates sort and count by, and what a search looks in.
--- All of it is derived from the record by the database itself, so that no
--- writer can forget it, not even the binary of the release before.
+-- The columns by which lists of certificates are sorted and counted, and the text that is
+-- searched. The database derives them from the record, so that every writer maintains them,
+-- even the binary of the previous release.
 
--- The name in the form in which it is compared: the first line of search_text.
--- generated_at is when the verified PDF was made, 0 as long as it was not: a
--- position among others needs a value. It is never before created_at, whatever
--- clocks did. Text is ordered by its bytes, as SQLite does.
+-- name_folded is the name in the form in which it is compared: the first line of
+-- search_text. generated_at is the time at which the verified PDF was generated, or 0 if it
+-- does not exist, because a sort requires a value. It is never before created_at, even if a
+-- clock was set back. Text is ordered by its bytes, as in SQLite.
 ALTER TABLE certificates
     ALTER COLUMN email_folded TYPE TEXT COLLATE "C",
     ALTER COLUMN issue_date TYPE TEXT COLLATE "C",
@@ -13,7 +13,7 @@ ALTER TABLE certificates
     ADD COLUMN generated_at BIGINT
         GENERATED ALWAYS AS (CASE WHEN approved_at IS NULL THEN 0 WHEN approved_at < created_at THEN created_at ELSE approved_at END) STORED;
 
--- A sort without a status merges those of the few statuses there are.
+-- A sort without a status merges the results for each status, because there are only a few.
 CREATE INDEX certificates_name_folded_idx ON certificates (institution_id, source, status, name_folded, created_at, id);
 CREATE INDEX certificates_email_folded_idx ON certificates (institution_id, source, status, email_folded, created_at, id);
 CREATE INDEX certificates_status_issue_date_idx ON certificates (institution_id, source, status, issue_date, created_at, id);
@@ -22,9 +22,8 @@ CREATE INDEX certificates_generated_at_idx ON certificates (institution_id, sour
 CREATE INDEX certificates_updated_at_idx ON certificates (institution_id, source, status, updated_at, created_at, id);
 CREATE INDEX certificates_customer_id_idx ON certificates (institution_id, customer_id) WHERE customer_id IS NOT NULL;
 
--- How many certificates there are is the sum of n. Each change appends what it
--- changes, and a sweep adds up: one row that all writers change would make them
--- wait for each other.
+-- The number of certificates is the sum of n. Each change appends a row, and a sweep adds
+-- the rows up. If all writers changed the same row, they would wait for each other.
 CREATE TABLE certificate_counts (
     id             BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     institution_id BIGINT NOT NULL,
@@ -49,8 +48,8 @@ CREATE TRIGGER certificates_count AFTER INSERT OR DELETE ON certificates FOR EAC
 CREATE TRIGGER certificates_count_update AFTER UPDATE OF institution_id, source, status ON certificates FOR EACH ROW
     WHEN ((OLD.institution_id, OLD.source, OLD.status) <> (NEW.institution_id, NEW.source, NEW.status)) EXECUTE FUNCTION certificates_count();
 
--- What a search looks in is a table of its own, which moves from status to
--- status leave alone: each would write all trigrams anew.
+-- The searched text has its own table, so that a change of the status does not write all
+-- trigrams again.
 CREATE TABLE certificate_search (
     id             BIGINT PRIMARY KEY,
     institution_id BIGINT NOT NULL,
@@ -58,7 +57,8 @@ CREATE TABLE certificate_search (
     created_at     BIGINT NOT NULL,
     text           TEXT NOT NULL
 );
--- How common a text is decides how it is searched for, so look closely.
+-- The frequency of a text determines how it is searched, so it requires detailed
+-- statistics.
 ALTER TABLE certificate_search ALTER COLUMN text SET STATISTICS 1000;
 INSERT INTO certificate_search (id, institution_id, source, created_at, text)
     SELECT id, institution_id, source, created_at, search_text FROM certificates;
@@ -77,8 +77,8 @@ END $$;
 CREATE TRIGGER certificates_search AFTER INSERT OR DELETE ON certificates FOR EACH ROW EXECUTE FUNCTION certificates_search();
 CREATE TRIGGER certificates_search_update AFTER UPDATE OF institution_id, source, created_at, search_text ON certificates FOR EACH ROW EXECUTE FUNCTION certificates_search();
 
--- Plans follow from what the planner knows of an institution's size, and an
--- index alone answers where the table was vacuumed: let both be done after one
--- or two changes in a hundred, not after ten or twenty.
+-- Query plans depend on the planner's statistics of an institution, and an index-only scan
+-- requires a vacuumed table. Both are therefore updated after 1 or 2 percent of the rows
+-- have changed, not after 10 or 20 percent.
 ALTER TABLE certificates SET (autovacuum_analyze_scale_factor = 0.01, autovacuum_vacuum_insert_scale_factor = 0.02);
 ALTER TABLE certificate_search SET (autovacuum_analyze_scale_factor = 0.01, autovacuum_vacuum_insert_scale_factor = 0.02);

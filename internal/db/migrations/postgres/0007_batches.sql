@@ -1,5 +1,5 @@
--- Files stored ahead of the entries of bulk uploads that refer to them. kept says
--- that an accepted batch does: such a file is not counted as staged any more.
+-- Files that are stored before the entries of bulk uploads refer to them. kept is true if
+-- an accepted batch refers to the file: the file then no longer counts as staged.
 CREATE TABLE staged_files (
     id             BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     uuid           TEXT NOT NULL,
@@ -20,7 +20,7 @@ CREATE INDEX staged_files_original_key_idx ON staged_files (original_key);
 CREATE INDEX staged_files_expires_at_idx ON staged_files (expires_at);
 CREATE INDEX staged_files_counted_idx ON staged_files (institution_id, expires_at) WHERE NOT kept;
 
--- How many bytes of staged files an institution has.
+-- The number of bytes of an institution's staged files.
 CREATE TABLE staged_usage (
     institution_id BIGINT PRIMARY KEY REFERENCES institutions (id),
     bytes          BIGINT NOT NULL
@@ -44,8 +44,8 @@ CREATE TABLE batches (
 CREATE INDEX batches_created_at_idx ON batches (institution_id, created_at, id);
 CREATE INDEX batches_open_idx ON batches (institution_id, id) WHERE NOT expanded;
 
--- The entries of a batch. One that is queued has its input and its file; one that
--- became a certificate, or was rejected, has that and no input any more.
+-- The entries of a batch. A queued entry has its input and its file. An entry that became a
+-- certificate or was rejected has the certificate or the error instead, and no input.
 CREATE TABLE batch_entries (
     batch_id       BIGINT NOT NULL REFERENCES batches (id),
     entry_index    BIGINT NOT NULL,
@@ -62,15 +62,17 @@ CREATE TABLE batch_entries (
 CREATE INDEX batch_entries_status_idx ON batch_entries (batch_id, status, entry_index) WHERE status <> 'made';
 CREATE INDEX batch_entries_staged_id_idx ON batch_entries (staged_id) WHERE staged_id IS NOT NULL;
 
--- When entries of an institution were last made certificates: whose turn it is.
+-- The time at which entries of an institution last became certificates. It determines which
+-- institution is next.
 CREATE TABLE batch_turns (
     institution_id BIGINT PRIMARY KEY REFERENCES institutions (id),
     served_at      BIGINT NOT NULL
 );
 
--- How far a batch is, without reading its certificates.
+-- The progress of a batch, without reading its certificates.
 CREATE INDEX certificates_batch_id_idx ON certificates (batch_id, status, approved_at, updated_at) WHERE batch_id IS NOT NULL;
--- Certificates of batches that wait for their turn, and those that had it.
+-- Certificates of batches that have no job yet, and certificates of batches that have a
+-- job.
 CREATE INDEX certificates_unfed_idx ON certificates (institution_id, id)
     WHERE status = 'processing' AND batch_id IS NOT NULL AND job_id IS NULL;
 CREATE INDEX certificates_fed_idx ON certificates (institution_id, job_id)

@@ -1,15 +1,16 @@
--- Delivering events: leases, health and keys of endpoints, tries and attempts of
--- deliveries; and mail.
+-- The delivery of events: leases, health and keys of endpoints, and attempts and tries of
+-- deliveries. Also the table of mail.
 
--- An event of no certificate is a test.
+-- An event without a certificate is a test.
 ALTER TABLE webhook_events ALTER COLUMN certificate_id DROP NOT NULL;
 
--- headers are an institution's own, encrypted as the secret is. The previous
--- secret signs too until previous_until; once promoted, the new one alone keys
--- X-Webhook-Signature. lease is the fencing number: whoever writes with an older
--- one has lost the endpoint. failures counts those in a row that the breaker
--- counts, openings how often it opened in a row; held_until is until when
--- nothing is sent. warned is which mail the owner had of this failure.
+-- headers are additional headers that the institution has set, encrypted like the secret.
+-- The previous secret also signs until previous_until; once the new secret is promoted,
+-- only the new secret signs X-Webhook-Signature. lease is the fencing number: a node that
+-- writes with an older number no longer has the lease of the endpoint. failures is the
+-- number of consecutive failures that the circuit breaker counts, openings is the number of
+-- consecutive times that the breaker opened, and nothing is sent until held_until. warned
+-- is the last mail that was sent to the owner about this failure.
 ALTER TABLE webhook_endpoints ADD COLUMN headers BYTEA;
 ALTER TABLE webhook_endpoints ADD COLUMN previous_secret BYTEA;
 ALTER TABLE webhook_endpoints ADD COLUMN previous_until BIGINT;
@@ -27,8 +28,8 @@ ALTER TABLE webhook_endpoints ADD COLUMN warned BIGINT NOT NULL DEFAULT 0;
 ALTER TABLE webhook_endpoints ADD COLUMN stopped_at BIGINT;
 ALTER TABLE webhook_endpoints ADD COLUMN stop_reason TEXT;
 
--- replay marks what waits behind live deliveries. attempts counts all, tries
--- those that the schedule of retries counts.
+-- replay marks deliveries that are sent after live deliveries. attempts is the number of
+-- all attempts; tries is the number of attempts that the retry schedule counts.
 ALTER TABLE webhook_deliveries ADD COLUMN replay BOOLEAN NOT NULL DEFAULT false;
 ALTER TABLE webhook_deliveries ADD COLUMN attempts BIGINT NOT NULL DEFAULT 0;
 ALTER TABLE webhook_deliveries ADD COLUMN tries BIGINT NOT NULL DEFAULT 0;

@@ -1,12 +1,14 @@
--- Who somebody is. Secrets that a person holds are kept as SHA-256.
+-- Accounts and their proofs of identity. Secrets that a person has are stored as SHA-256.
 
--- confirmed_at is when the address was proved by a link that was mailed to it; an
--- unproved one claims nothing. language is empty until its person chose one.
+-- confirmed_at is the time at which the person opened a link that was mailed to the
+-- address. An unconfirmed address claims no certificates. language is empty until the
+-- person has chosen a language.
 ALTER TABLE users ADD COLUMN confirmed_at BIGINT;
 ALTER TABLE users ADD COLUMN language TEXT NOT NULL DEFAULT '';
 
--- One-time secrets: mailed links, and what a browser answers a challenge with.
--- email_folded is the address that a link was mailed to: it is good for no other.
+-- One-time secrets: mailed links and challenges that a browser must respond to.
+-- email_folded is the address to which a link was mailed: the link is valid only for this
+-- address.
 CREATE TABLE proofs (
     hash         BYTEA PRIMARY KEY,
     purpose      TEXT NOT NULL,
@@ -21,8 +23,8 @@ CREATE TABLE proofs (
 CREATE INDEX proofs_user_id_idx ON proofs (user_id);
 CREATE INDEX proofs_expires_at_idx ON proofs (expires_at);
 
--- pending waits for a second factor and opens nothing but that. confirmed_at is
--- when its person last showed who they are.
+-- pending means that the session waits for a second factor and permits nothing else.
+-- confirmed_at is the time at which the person last confirmed their identity.
 CREATE TABLE sessions (
     id           BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     hash         BYTEA NOT NULL,
@@ -40,7 +42,7 @@ CREATE TABLE sessions (
 CREATE INDEX sessions_user_id_idx ON sessions (user_id);
 CREATE INDEX sessions_expires_at_idx ON sessions (expires_at);
 
--- Browsers in which somebody signed in before.
+-- Browsers in which a person has signed in before.
 CREATE TABLE devices (
     hash       BYTEA NOT NULL,
     user_id    BIGINT NOT NULL REFERENCES users (id) ON DELETE CASCADE,
@@ -64,9 +66,9 @@ CREATE TABLE passkeys (
 );
 CREATE INDEX passkeys_user_id_idx ON passkeys (user_id);
 
--- Secrets of one-time passwords (RFC 6238), encrypted. last_step is the time step
--- of the last code that was taken: no code counts twice. One that was not
--- confirmed yet asks nobody for a code.
+-- Secrets of one-time passwords (RFC 6238), encrypted. last_step is the time step of the
+-- last accepted code, because no code is accepted twice. An authenticator that is not
+-- confirmed yet is not required at sign-in.
 CREATE TABLE authenticators (
     user_id      BIGINT PRIMARY KEY REFERENCES users (id) ON DELETE CASCADE,
     secret       BYTEA NOT NULL,
@@ -82,7 +84,7 @@ CREATE TABLE recovery_codes (
     PRIMARY KEY (user_id, hash)
 );
 
--- What was tried in vain, by what it was tried on and from where.
+-- Failed attempts, by their target and by the address that they came from.
 CREATE TABLE throttles (
     key      BYTEA PRIMARY KEY,
     tries    BIGINT NOT NULL,

@@ -1,10 +1,9 @@
--- What approved certificates mean to the people they belong to. Secrets of links
--- are kept as SHA-256.
+-- The recipients of approved certificates. Secrets of links are stored as SHA-256.
 
 ALTER TABLE institutions ADD COLUMN mail_language TEXT NOT NULL DEFAULT 'en';
 
--- The people of an institution, numbered from 1. One whose account is gone leaves
--- the number behind, so that it is never another's.
+-- The customers of an institution, numbered from 1. The number of a deleted account
+-- remains, so that it is never used for another customer.
 CREATE TABLE customers (
     institution_id BIGINT NOT NULL REFERENCES institutions (id),
     number         BIGINT NOT NULL,
@@ -13,18 +12,19 @@ CREATE TABLE customers (
     PRIMARY KEY (institution_id, number)
 );
 CREATE UNIQUE INDEX customers_user_id_institution_id_key ON customers (user_id, institution_id) WHERE user_id IS NOT NULL;
--- The last number given; its row is what two that want the next wait for.
+-- The last number that was assigned. Two transactions that assign a number wait for this
+-- row.
 CREATE TABLE customer_numbers (
     institution_id BIGINT PRIMARY KEY REFERENCES institutions (id),
     last           BIGINT NOT NULL
 );
 
--- What the proof of an address claims.
+-- The certificates that a recipient claims with a verified address.
 CREATE INDEX certificates_unclaimed_idx ON certificates (email_folded) WHERE customer_id IS NULL;
--- What mail about a batch waits for.
+-- The certificates that mail about a batch waits for.
 CREATE INDEX certificates_batch_email_idx ON certificates (batch_id, email_folded) WHERE batch_id IS NOT NULL AND status = 'processing';
 
--- Links that were mailed: each shows the certificates of its notices.
+-- Links that were mailed. Each link opens the certificates of its notices.
 CREATE TABLE mail_links (
     id               BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     institution_id   BIGINT NOT NULL REFERENCES institutions (id),
@@ -38,7 +38,7 @@ CREATE TABLE mail_links (
     CONSTRAINT mail_links_unsubscribe_hash_key UNIQUE (unsubscribe_hash)
 );
 
--- One mail for each certificate and occasion, of which approval is the first.
+-- One mail for each certificate and occasion; the first occasion is the approval.
 CREATE TABLE notices (
     id             BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     certificate_id BIGINT NOT NULL REFERENCES certificates (id),
@@ -61,8 +61,8 @@ CREATE INDEX notices_group_idx ON notices (batch_id, email_folded) WHERE status 
 CREATE INDEX notices_mail_uuid_idx ON notices (mail_uuid) WHERE mail_uuid IS NOT NULL;
 CREATE INDEX notices_link_id_idx ON notices (link_id) WHERE link_id IS NOT NULL;
 
--- Addresses that want no mail of an institution as long as nobody has signed up
--- with them.
+-- Addresses that have unsubscribed from the mail of an institution. This applies only until
+-- a person has signed up with the address.
 CREATE TABLE unsubscribes (
     institution_id BIGINT NOT NULL REFERENCES institutions (id),
     email_folded   TEXT NOT NULL,
@@ -70,7 +70,7 @@ CREATE TABLE unsubscribes (
     PRIMARY KEY (institution_id, email_folded)
 );
 
--- Links that a certificate's person gave others.
+-- Links that a recipient has shared with other people.
 CREATE TABLE shares (
     id             BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     uuid           TEXT NOT NULL,
@@ -86,7 +86,7 @@ CREATE TABLE shares (
 );
 CREATE INDEX shares_certificate_id_idx ON shares (certificate_id, id);
 
--- What people say is wrong with their certificates.
+-- Corrections that recipients have requested for their certificates.
 CREATE TABLE corrections (
     id             BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     uuid           TEXT NOT NULL,
@@ -102,7 +102,7 @@ CREATE INDEX corrections_institution_id_idx ON corrections (institution_id, id);
 CREATE INDEX corrections_certificate_id_idx ON corrections (certificate_id);
 CREATE INDEX corrections_user_id_idx ON corrections (user_id) WHERE user_id IS NOT NULL;
 
--- How often somebody did something on a day.
+-- The number of times that a person performed an action on a day.
 CREATE TABLE allowances (
     holder TEXT NOT NULL,
     deed   TEXT NOT NULL,

@@ -1,5 +1,5 @@
--- Who belongs to an institution, who is asked to, who runs the installation,
--- and what everybody did.
+-- The members of an institution, its invitations, the operators of the installation, and
+-- the audit log.
 ALTER TABLE members ADD COLUMN manage_webhooks BOOLEAN NOT NULL DEFAULT false;
 ALTER TABLE users ADD COLUMN operator BOOLEAN NOT NULL DEFAULT false;
 
@@ -26,8 +26,8 @@ CREATE TABLE invitations (
 CREATE UNIQUE INDEX invitations_email_folded_key ON invitations (institution_id, email_folded) WHERE accepted_at IS NULL AND revoked_at IS NULL;
 CREATE INDEX invitations_inviter_id_idx ON invitations (inviter_id) WHERE inviter_id IS NOT NULL;
 
--- What concerns no institution has none. Actor and subject are not references:
--- the log stays as it is when what it names is gone.
+-- An entry that concerns no institution has no institution_id. The actor and the subject
+-- are not references: the log remains unchanged when they are deleted.
 CREATE TABLE audit_entries (
     id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     institution_id BIGINT REFERENCES institutions (id),

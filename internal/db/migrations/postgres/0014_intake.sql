@@ -1,5 +1,5 @@
--- Bulk uploads as people prepare them: a list, its files, what was decided about
--- them, and, when they were submitted, the batches that came of them.
+-- Drafts of bulk uploads: a list, its files, the decisions about them and, after
+-- submission, the batches that were created from them.
 CREATE TABLE intake_drafts (
     id             BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     uuid           TEXT NOT NULL,
@@ -23,7 +23,7 @@ CREATE INDEX intake_drafts_institution_id_idx ON intake_drafts (institution_id, 
 CREATE INDEX intake_drafts_expires_at_idx ON intake_drafts (expires_at);
 CREATE INDEX intake_drafts_open_idx ON intake_drafts (id) WHERE status = 'submitting';
 
--- cells are the texts of the list, fixed what was put in their place, by field.
+-- cells are the texts of the list; fixed are the texts that replace them, by field.
 CREATE TABLE intake_rows (
     draft_id BIGINT NOT NULL REFERENCES intake_drafts (id),
     number   BIGINT NOT NULL,
@@ -33,7 +33,7 @@ CREATE TABLE intake_rows (
     PRIMARY KEY (draft_id, number)
 );
 
--- A file that could not be taken has no staged file but a problem.
+-- A file that was rejected has a problem and no staged file.
 CREATE TABLE intake_files (
     id          BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     draft_id    BIGINT NOT NULL REFERENCES intake_drafts (id),
@@ -48,7 +48,7 @@ CREATE TABLE intake_files (
 
 CREATE INDEX intake_files_staged_uuid_idx ON intake_files (staged_uuid) WHERE staged_uuid IS NOT NULL;
 
--- place is how many of an archive's entries were looked at.
+-- place is the number of the archive's entries that were processed.
 CREATE TABLE intake_archives (
     id         BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     draft_id   BIGINT NOT NULL REFERENCES intake_drafts (id),
@@ -71,7 +71,7 @@ CREATE TABLE intake_batches (
     PRIMARY KEY (draft_id, part)
 );
 
--- What the columns of lists with these headers meant the last time.
+-- The last mapping of the columns of lists with these headers.
 CREATE TABLE intake_mappings (
     institution_id BIGINT NOT NULL REFERENCES institutions (id),
     headers        BYTEA NOT NULL,
@@ -80,7 +80,7 @@ CREATE TABLE intake_mappings (
     PRIMARY KEY (institution_id, headers)
 );
 
--- What is done to many certificates, step by step.
+-- Operations on many certificates, which are performed step by step.
 CREATE TABLE certificate_deeds (
     id             BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     uuid           TEXT NOT NULL,
@@ -99,13 +99,12 @@ CREATE TABLE certificate_deeds (
 );
 CREATE INDEX certificate_deeds_open_idx ON certificate_deeds (id) WHERE finished_at IS NULL;
 
--- Where the stamp of one certificate is wanted, in place of the institution's own
--- choice.
+-- The placement of the stamp of one certificate, instead of the institution's placement.
 ALTER TABLE certificates ADD COLUMN wanted_placement TEXT;
 
--- How many certificates came to each status on each day (UTC, counted from 1970),
--- as certificate_counts: appended by what changes them, added up by a sweep. On
--- the day on which a record is made it comes to be "created".
+-- The number of certificates that reached each status on each day (UTC, counted from 1970).
+-- As in certificate_counts, each change appends a row and a sweep adds the rows up. The
+-- event on the day on which a record is created is "created".
 CREATE TABLE certificate_days (
     id             BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     institution_id BIGINT NOT NULL,
@@ -136,5 +135,5 @@ CREATE TRIGGER certificates_day_insert AFTER INSERT ON certificates FOR EACH ROW
 CREATE TRIGGER certificates_day_update AFTER UPDATE OF status ON certificates FOR EACH ROW
     WHEN (OLD.status <> NEW.status AND NEW.status <> 'processing') EXECUTE FUNCTION certificates_day();
 
--- Why certificates fail.
+-- The reasons why certificates fail.
 CREATE INDEX certificates_failure_code_idx ON certificates (institution_id, failure_code) WHERE failure_code IS NOT NULL;

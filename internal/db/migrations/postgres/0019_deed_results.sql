@@ -1,5 +1,5 @@
--- What became of each certificate of a deed on many, in the order in which the deed
--- came to them. It ends with the deed.
+-- The result for each certificate of an operation on many certificates, in the order in
+-- which they were processed. The results are deleted with the operation.
 CREATE TABLE certificate_deed_results (
     deed_id BIGINT NOT NULL REFERENCES certificate_deeds (id),
     number  BIGINT NOT NULL,

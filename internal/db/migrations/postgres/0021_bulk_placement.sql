@@ -1,4 +1,3 @@
--- Where the stamps of a bulk upload are wanted: of all its rows, and of one row in
--- place of that.
+-- The placement of the stamps of a bulk upload: for all rows, and for a single row instead.
 ALTER TABLE intake_drafts ADD COLUMN wanted TEXT;
 ALTER TABLE intake_rows ADD COLUMN wanted TEXT;

@@ -1,5 +1,5 @@
--- Work on many certificates is called a task. A certificate of it succeeded, was
--- skipped or failed; status is the status for which it was skipped.
+-- An operation on many certificates is called a task. A certificate of a task succeeded,
+-- was skipped or failed; status is the status because of which it was skipped.
 ALTER TABLE certificate_deeds RENAME TO certificate_tasks;
 ALTER TABLE certificate_tasks RENAME COLUMN place TO position;
 ALTER TABLE certificate_tasks RENAME COLUMN done TO succeeded;

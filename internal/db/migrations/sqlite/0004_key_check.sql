@@ -1,5 +1,5 @@
--- By which a process sees that its master key is the one that the database's
--- secrets were encrypted with.
+-- A process compares this value to check that its master key is the key with which the
+-- secrets in the database were encrypted.
 CREATE TABLE key_checks (
     id    INTEGER PRIMARY KEY CHECK (id = 1),
     value BLOB NOT NULL

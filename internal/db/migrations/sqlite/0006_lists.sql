@@ -1,16 +1,16 @@
--- What lists of certificates sort and count by, and what a search looks in.
--- All of it is derived from the record by the database itself, so that no
--- writer can forget it, not even the binary of the release before.
+-- The columns by which lists of certificates are sorted and counted, and the text that is
+-- searched. The database derives them from the record, so that every writer maintains them,
+-- even the binary of the previous release.
 
 -- The name in the form in which it is compared: the first line of search_text.
 ALTER TABLE certificates ADD COLUMN name_folded TEXT
     GENERATED ALWAYS AS (substr(search_text, 2, instr(search_text, char(10)) - 2)) VIRTUAL;
--- When the verified PDF was made, 0 as long as it was not: a position among
--- others needs a value. It is never before created_at, whatever clocks did.
+-- The time at which the verified PDF was generated, or 0 if it does not exist, because a
+-- sort requires a value. It is never before created_at, even if a clock was set back.
 ALTER TABLE certificates ADD COLUMN generated_at INTEGER
     GENERATED ALWAYS AS (CASE WHEN approved_at IS NULL THEN 0 WHEN approved_at < created_at THEN created_at ELSE approved_at END) VIRTUAL;
 
--- A sort without a status merges those of the few statuses there are.
+-- A sort without a status merges the results for each status, because there are only a few.
 CREATE INDEX certificates_name_folded_idx ON certificates (institution_id, source, status, name_folded, created_at, id);
 CREATE INDEX certificates_email_folded_idx ON certificates (institution_id, source, status, email_folded, created_at, id);
 CREATE INDEX certificates_status_issue_date_idx ON certificates (institution_id, source, status, issue_date, created_at, id);
@@ -18,13 +18,12 @@ CREATE INDEX certificates_issue_date_idx ON certificates (institution_id, source
 CREATE INDEX certificates_generated_at_idx ON certificates (institution_id, source, status, generated_at, created_at, id, issue_date);
 CREATE INDEX certificates_updated_at_idx ON certificates (institution_id, source, status, updated_at, created_at, id);
 CREATE INDEX certificates_customer_id_idx ON certificates (institution_id, customer_id) WHERE customer_id IS NOT NULL;
--- The newest and the oldest in each block of ids, for searches in the order of
--- time: ids follow time but for clocks that were set back.
+-- The newest and the oldest certificate in each block of ids, for searches in the order of
+-- time: ids follow the time unless a clock was set back.
 CREATE INDEX certificates_block_idx ON certificates (institution_id, id / 1024, created_at);
 
--- How many certificates there are is the sum of n. Each change appends what it
--- changes, and a sweep adds up: one row that all writers change would make them
--- wait for each other.
+-- The number of certificates is the sum of n. Each change appends a row, and a sweep adds
+-- the rows up. If all writers changed the same row, they would wait for each other.
 CREATE TABLE certificate_counts (
     id             INTEGER PRIMARY KEY,
     institution_id INTEGER NOT NULL,
@@ -47,9 +46,9 @@ CREATE TRIGGER certificates_count_delete AFTER DELETE ON certificates BEGIN
     INSERT INTO certificate_counts (institution_id, source, status, n) VALUES (old.institution_id, old.source, old.status, -1);
 END;
 
--- The trigrams of search_text. Its first is the institution, as three letters of
--- the Yi script. White space is doubled, so that the beginning of a word is
--- three characters long with one letter.
+-- The trigrams of search_text. The first trigram is the institution, as three letters of
+-- the Yi script. White space is doubled, so that the first letter of a word and the white
+-- space before it are three characters.
 CREATE VIRTUAL TABLE certificate_search USING fts5(text, content = '', contentless_delete = 1, detail = none, tokenize = 'trigram case_sensitive 1');
 INSERT INTO certificate_search (rowid, text)
     SELECT id, char(0xA000 + institution_id / 1000000 % 1000, 0xA000 + institution_id / 1000 % 1000, 0xA000 + institution_id % 1000)

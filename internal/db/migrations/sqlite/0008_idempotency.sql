@@ -1,6 +1,6 @@
--- Requests that carry an idempotency key: claimed while one is under way, then
--- with the answer to it. id is the digest of institution, token, method, path and
--- key.
+-- Requests that have an idempotency key. The row is claimed while the request is in
+-- progress; afterwards it has the response. id is the digest of institution, token, method,
+-- path and key.
 CREATE TABLE idempotency_keys (
     id             BLOB PRIMARY KEY,
     institution_id INTEGER NOT NULL REFERENCES institutions (id),

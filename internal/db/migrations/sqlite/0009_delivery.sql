@@ -1,12 +1,13 @@
--- Delivering events: leases, health and keys of endpoints, tries and attempts of
--- deliveries; and mail.
+-- The delivery of events: leases, health and keys of endpoints, and attempts and tries of
+-- deliveries. Also the table of mail.
 
--- headers are an institution's own, encrypted as the secret is. The previous
--- secret signs too until previous_until; once promoted, the new one alone keys
--- X-Webhook-Signature. lease is the fencing number: whoever writes with an older
--- one has lost the endpoint. failures counts those in a row that the breaker
--- counts, openings how often it opened in a row; held_until is until when
--- nothing is sent. warned is which mail the owner had of this failure.
+-- headers are additional headers that the institution has set, encrypted like the secret.
+-- The previous secret also signs until previous_until; once the new secret is promoted,
+-- only the new secret signs X-Webhook-Signature. lease is the fencing number: a node that
+-- writes with an older number no longer has the lease of the endpoint. failures is the
+-- number of consecutive failures that the circuit breaker counts, openings is the number of
+-- consecutive times that the breaker opened, and nothing is sent until held_until. warned
+-- is the last mail that was sent to the owner about this failure.
 ALTER TABLE webhook_endpoints ADD COLUMN headers BLOB;
 ALTER TABLE webhook_endpoints ADD COLUMN previous_secret BLOB;
 ALTER TABLE webhook_endpoints ADD COLUMN previous_until INTEGER;
@@ -24,8 +25,8 @@ ALTER TABLE webhook_endpoints ADD COLUMN warned INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE webhook_endpoints ADD COLUMN stopped_at INTEGER;
 ALTER TABLE webhook_endpoints ADD COLUMN stop_reason TEXT;
 
--- An event of no certificate is a test. SQLite takes off no NOT NULL: events are
--- made anew, and deliveries with them, since they refer to events.
+-- An event without a certificate is a test. SQLite cannot remove NOT NULL, so the table of
+-- events is created again, and the table of deliveries too, because it refers to events.
 CREATE TABLE webhook_events_new (
     id             INTEGER PRIMARY KEY,
     uuid           TEXT NOT NULL,
@@ -39,8 +40,8 @@ CREATE TABLE webhook_events_new (
 INSERT INTO webhook_events_new (id, uuid, institution_id, certificate_id, name, payload, occurred_at)
     SELECT id, uuid, institution_id, certificate_id, name, payload, occurred_at FROM webhook_events;
 
--- replay marks what waits behind live deliveries. attempts counts all, tries
--- those that the schedule of retries counts.
+-- replay marks deliveries that are sent after live deliveries. attempts is the number of
+-- all attempts; tries is the number of attempts that the retry schedule counts.
 CREATE TABLE webhook_deliveries_new (
     id          INTEGER PRIMARY KEY,
     event_id    INTEGER NOT NULL REFERENCES webhook_events_new (id),

@@ -1,5 +1,5 @@
--- Who belongs to an institution, who is asked to, who runs the installation,
--- and what everybody did.
+-- The members of an institution, its invitations, the operators of the installation, and
+-- the audit log.
 ALTER TABLE members ADD COLUMN manage_webhooks INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE users ADD COLUMN operator INTEGER NOT NULL DEFAULT 0;
 
@@ -26,8 +26,8 @@ CREATE TABLE invitations (
 CREATE UNIQUE INDEX invitations_email_folded_key ON invitations (institution_id, email_folded) WHERE accepted_at IS NULL AND revoked_at IS NULL;
 CREATE INDEX invitations_inviter_id_idx ON invitations (inviter_id) WHERE inviter_id IS NOT NULL;
 
--- What concerns no institution has none. Actor and subject are not references:
--- the log stays as it is when what it names is gone.
+-- An entry that concerns no institution has no institution_id. The actor and the subject
+-- are not references: the log remains unchanged when they are deleted.
 CREATE TABLE audit_entries (
     id             INTEGER PRIMARY KEY,
     institution_id INTEGER REFERENCES institutions (id),
@@ -56,7 +56,7 @@ CREATE TRIGGER audit_entries_delete BEFORE DELETE ON audit_entries
 BEGIN
     SELECT RAISE(ABORT, 'the audit log is append-only');
 END;
--- INSERT OR REPLACE deletes without asking the trigger above.
+-- INSERT OR REPLACE deletes rows without firing the trigger above.
 CREATE TRIGGER audit_entries_replace BEFORE INSERT ON audit_entries WHEN EXISTS (SELECT 1 FROM audit_entries WHERE id = NEW.id)
 BEGIN
     SELECT RAISE(ABORT, 'the audit log is append-only');

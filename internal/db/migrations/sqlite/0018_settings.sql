@@ -1,16 +1,16 @@
--- What institutions say of themselves, and how long they keep what. An empty text
--- is the vault's own choice, and 0 days is for ever.
+-- Texts that institutions publish about themselves, and retention periods. An empty text
+-- means the default of the vault, and 0 days means no limit.
 ALTER TABLE institutions ADD COLUMN colour TEXT NOT NULL DEFAULT '';
 ALTER TABLE institutions ADD COLUMN mail_sender TEXT NOT NULL DEFAULT '';
 ALTER TABLE institutions ADD COLUMN mail_reply TEXT NOT NULL DEFAULT '';
 ALTER TABLE institutions ADD COLUMN keep_failed INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE institutions ADD COLUMN keep_revoked INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE institutions ADD COLUMN keep_mail INTEGER NOT NULL DEFAULT 0;
--- Up to which event and notice the texts have ended.
+-- The last event and the last notice whose texts were removed.
 ALTER TABLE institutions ADD COLUMN ended_event INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE institutions ADD COLUMN ended_notice INTEGER NOT NULL DEFAULT 0;
 
--- Their own words in mail to recipients, by language.
+-- The institution's own texts in mail to recipients, by language.
 CREATE TABLE institution_words (
     institution_id INTEGER NOT NULL REFERENCES institutions (id),
     language       TEXT NOT NULL,
@@ -19,6 +19,6 @@ CREATE TABLE institution_words (
     PRIMARY KEY (institution_id, language)
 ) STRICT;
 
--- When the files of a revoked certificate ended; its digests stay.
+-- The time at which the files of a revoked certificate were removed; the digests remain.
 ALTER TABLE certificates ADD COLUMN files_ended_at INTEGER;
 CREATE INDEX certificates_kept_idx ON certificates (institution_id, revoked_at) WHERE status = 'revoked' AND files_ended_at IS NULL;

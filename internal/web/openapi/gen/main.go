@@ -1,5 +1,5 @@
-// Command gen writes the OpenAPI document as JSON. People edit it as YAML; the
-// vault embeds the JSON, so that it needs no YAML parser.
+// Command gen converts the OpenAPI document from YAML to JSON. People edit the YAML file. The vault
+// embeds the JSON file, so that it does not need a YAML parser.
 //
 //	go run ./gen openapi.yaml openapi.json
 package main
@@ -44,8 +44,7 @@ func run(from, to string) error {
 	return os.WriteFile(to, indented.Bytes(), 0o644) //nolint:gosec // The document is public and belongs to the repository.
 }
 
-// writeJSON writes a node and keeps the order of its members. A date becomes a
-// string.
+// writeJSON writes a node as JSON, with its members in their order. It writes dates as strings.
 func writeJSON(b *bytes.Buffer, n *yaml.Node) error {
 	switch n.Kind {
 	case yaml.DocumentNode:

@@ -1,7 +1,7 @@
-// What a page can do beyond its HTML: copy, look a file up by its fingerprint,
-// read a QR code. Everything here is hidden until this module runs.
+// Functions that need a script: copying text, looking a file up by its fingerprint, and
+// reading a QR code. Their controls are hidden until this module runs.
 
-// A reference id as the vault prints it.
+// referenceID matches a reference id in the form in which the vault prints it.
 const referenceID = /\b[A-Z0-9]{2,10}-[0-9A-HJKMNP-TV-Z]{16}(?![0-9A-Z])/g;
 
 for (const button of document.querySelectorAll("[data-copy]")) {
@@ -21,34 +21,36 @@ for (const area of document.querySelectorAll("[data-drop]")) {
     continue;
   }
   area.hidden = false;
-  const says = area.querySelector("[role=status]");
+  const status = area.querySelector("[role=status]");
   const input = area.querySelector("input");
-  input.addEventListener("change", () => lookUp(area, input.files[0], says));
-  // A file that misses the area must not replace the page.
+  input.addEventListener("change", () => lookUp(area, input.files[0], status));
+  // Without these handlers, a browser opens a file that is dropped outside the area instead of
+  // the page.
   for (const name of ["dragover", "drop"]) {
     document.addEventListener(name, (event) => {
       if (!event.dataTransfer?.types.includes("Files")) return;
       event.preventDefault();
       area.classList.toggle("over", name === "dragover" && area.contains(event.target));
-      if (name === "drop") lookUp(area, event.dataTransfer.files[0], says);
+      if (name === "drop") lookUp(area, event.dataTransfer.files[0], status);
     });
   }
   document.addEventListener("dragleave", () => area.classList.remove("over"));
 }
 
-// lookUp hashes a file and goes to what is known of it. The file is not sent.
-async function lookUp(area, file, says) {
+// lookUp computes the fingerprint of a file and opens the page of that fingerprint. It does not
+// send the file.
+async function lookUp(area, file, status) {
   if (!file) return;
   if (file.size > area.dataset.most * 1024 * 1024) {
-    says.textContent = says.dataset.large;
+    status.textContent = status.dataset.large;
     return;
   }
-  says.textContent = says.dataset.reading;
+  status.textContent = status.dataset.reading;
   let bytes;
   try {
     bytes = await file.arrayBuffer();
   } catch {
-    says.textContent = says.dataset.unreadable;
+    status.textContent = status.dataset.unreadable;
     return;
   }
   const digest = new Uint8Array(await crypto.subtle.digest("SHA-256", bytes));
@@ -61,17 +63,17 @@ async function lookUp(area, file, says) {
   location.assign(target);
 }
 
-// known tells whether the vault knows a file by its fingerprint.
+// known reports whether the vault has a file with the fingerprint in target.
 async function known(target) {
   try {
     return (await fetch(target, { headers: { Accept: "application/json" } })).ok;
   } catch {
-    return true; // the page itself will say what is wrong
+    return true; // the page of target shows the error
   }
 }
 
-// printed finds the reference id that a file claims: the last one it names, since
-// what the vault adds stands at the end.
+// printed returns the last reference id in a file, or undefined. It is the last one, because the
+// vault adds its stamp at the end of the file.
 function printed(bytes) {
   const text = new TextDecoder("latin1").decode(bytes);
   return text.match(referenceID)?.at(-1);
@@ -85,7 +87,7 @@ for (const scan of document.querySelectorAll("[data-scan]")) {
   scan.hidden = false;
   const dialog = scan.querySelector("dialog");
   const video = scan.querySelector("video");
-  const says = scan.querySelector("[role=status]");
+  const status = scan.querySelector("[role=status]");
   const stop = () => {
     for (const track of video.srcObject?.getTracks() ?? []) track.stop();
     video.srcObject = null;
@@ -93,7 +95,7 @@ for (const scan of document.querySelectorAll("[data-scan]")) {
   dialog.addEventListener("close", stop);
   dialog.querySelector("[data-stop]").addEventListener("click", () => dialog.close());
   scan.querySelector("button").addEventListener("click", async () => {
-    says.textContent = "";
+    status.textContent = "";
     try {
       const [read, stream] = await Promise.all([
         reader(scan.dataset.scan),
@@ -104,17 +106,17 @@ for (const scan of document.querySelectorAll("[data-scan]")) {
       await video.play();
       const text = await watch(video, read);
       dialog.close();
-      if (text) follow(text, says);
+      if (text) follow(text, status);
     } catch {
       dialog.close();
       stop();
-      says.textContent = says.dataset.denied;
+      status.textContent = status.dataset.denied;
     }
   });
 }
 
-// reader gives what reads a QR code from a video: the browser's own, else a
-// decoder that is loaded now.
+// reader returns a function that reads a QR code from a video. The function uses the detector of
+// the browser, or else the module at the address decoder.
 async function reader(decoder) {
   const formats = await globalThis.BarcodeDetector?.getSupportedFormats?.();
   if (formats?.includes("qr_code")) {
@@ -132,12 +134,13 @@ async function reader(decoder) {
     try {
       return decodeQR(context.getImageData(0, 0, canvas.width, canvas.height));
     } catch {
-      return undefined; // no code in this picture
+      return undefined; // the picture contains no code
     }
   };
 }
 
-// watch looks at the video until it shows a code or is stopped.
+// watch reads the video until it shows a code, and returns the text of the code. It returns
+// undefined if the video is stopped.
 async function watch(video, read) {
   while (video.srcObject) {
     if (video.videoWidth) {
@@ -149,12 +152,12 @@ async function watch(video, read) {
   return undefined;
 }
 
-// follow looks up what a code says. It never leads to another host: of a link
-// only the reference id is taken.
-function follow(text, says) {
+// follow submits the text of a code to the lookup form. It never opens the link in a code, which
+// may lead to another host; the vault uses only the reference id in the link.
+function follow(text, status) {
   const input = document.getElementById("reference_id");
   if (!text.includes("/verify/") && !text.match(referenceID)) {
-    says.textContent = says.dataset.foreign;
+    status.textContent = status.dataset.foreign;
     return;
   }
   input.value = text.slice(0, 300);

@@ -1,6 +1,6 @@
-// What the panel can do beyond its HTML.
+// Functions of the panel that need a script.
 
-// A menu closes when something else is used, and by Escape.
+// A menu closes if the person clicks outside it or presses Escape.
 for (const menu of document.querySelectorAll("details.menu")) {
   document.addEventListener("click", (event) => {
     if (!menu.contains(event.target)) menu.open = false;
@@ -12,15 +12,15 @@ for (const menu of document.querySelectorAll("details.menu")) {
   });
 }
 
-// Who ticks one of some means only these.
+// A tick in a list of choices selects the option to which the list belongs.
 for (const picker of document.querySelectorAll("[data-picks]")) {
   picker.addEventListener("change", () => {
     document.getElementById(picker.dataset.picks).checked = true;
   });
 }
 
-// A colour can be picked beside the field of its code, and what is typed there is
-// shown by the picker.
+// A colour picker beside the field of a colour code. The picker sets the field, and a code that is
+// typed in the field sets the picker.
 for (const picker of document.querySelectorAll("[data-picks-for]")) {
   const field = document.getElementById(picker.dataset.picksFor);
   picker.hidden = false;
@@ -31,37 +31,38 @@ for (const picker of document.querySelectorAll("[data-picks-for]")) {
   });
 }
 
-// Of a list whose rows can be ticked, one tick is for all that are seen, and it says
-// how many are ticked. Who ticks one means these, and not all that match.
+// In a list with a checkbox for each row, one more checkbox ticks all rows of the page, and the
+// number of ticked rows is shown. A tick selects the option for the ticked rows, instead of the
+// option for all rows that match the filter.
 for (const form of document.querySelectorAll("form.many")) {
   const rows = Array.from(form.querySelectorAll("[name=selected]"));
-  const every = form.querySelector("[data-every]");
+  const all = form.querySelector("[data-every]");
   const count = form.querySelector("[data-count]");
   const show = () => {
     const n = rows.filter((row) => row.checked).length;
-    every.checked = n === rows.length;
-    every.indeterminate = n > 0 && n < rows.length;
+    all.checked = n === rows.length;
+    all.indeterminate = n > 0 && n < rows.length;
     count.textContent = n ? ` (${n})` : "";
   };
-  every.hidden = false;
+  all.hidden = false;
   form.addEventListener("change", (event) => {
-    if (event.target === every) for (const row of rows) row.checked = every.checked;
+    if (event.target === all) for (const row of rows) row.checked = all.checked;
     if (event.target.type === "checkbox") form.querySelector("#which-selected").checked = true;
     show();
   });
-  // A browser that comes back to the page ticks what was ticked.
+  // A browser that returns to the page restores the ticks.
   window.addEventListener("pageshow", show);
   show();
 }
 
-// A form with files is sent with its progress shown, and can be stopped. What comes
-// back is the page itself, as without this module.
+// The upload of a form with files shows its progress and can be cancelled. The response is the
+// same page as without this module.
 for (const form of document.querySelectorAll("form[data-upload]")) {
   const bar = form.querySelector("progress");
-  const says = form.querySelector(".says");
+  const status = form.querySelector(".says");
   const cancel = form.querySelector("[data-cancel]");
   for (const hint of form.querySelectorAll("[data-drop-hint]")) hint.hidden = false;
-  // What is dropped goes to the control of the part that it is dropped on.
+  // Dropped files are assigned to the file control of the part of the form on which they are dropped.
   const parts = form.querySelectorAll("[data-part]");
   for (const part of parts.length ? parts : [form]) {
     part.addEventListener("dragover", (event) => {
@@ -88,25 +89,25 @@ for (const form of document.querySelectorAll("form[data-upload]")) {
     const stop = (text) => {
       bar.hidden = true;
       cancel.hidden = true;
-      says.textContent = text;
-      says.classList.add("problem");
+      status.textContent = text;
+      status.classList.add("problem");
     };
-    says.classList.remove("problem");
+    status.classList.remove("problem");
     request.upload.addEventListener("progress", (step) => {
       if (!step.lengthComputable) return;
       bar.value = (100 * step.loaded) / step.total;
-      says.textContent = step.loaded < step.total ? `${Math.floor(bar.value)} % sent` : "The vault looks at what was sent …";
+      status.textContent = step.loaded < step.total ? `${Math.floor(bar.value)} % sent` : "The vault checks the files …";
     });
     request.addEventListener("load", () => {
       const next = request.getResponseHeader("Location");
       if (request.status < 400 && next) {
-        // To the page itself, the browser would only scroll.
+        // If only the fragment differs, assign would scroll and not load the page.
         if (new URL(next, location.href).pathname === location.pathname) location.reload();
         else location.assign(next);
         return;
       }
-      // What is wrong stands in the page that came back. What was taken all the same is
-      // said, and not sent a second time.
+      // The page in the response contains the problem. Upload-Taken lists the controls whose
+      // files the vault has stored in spite of the problem. They must not be sent again.
       let text = problemOf(request.responseText) || "This did not work. Please try again.";
       for (const name of (request.getResponseHeader("Upload-Taken") ?? "").split(" ").filter(Boolean)) {
         form.elements[name].value = "";
@@ -114,20 +115,21 @@ for (const form of document.querySelectorAll("form[data-upload]")) {
       }
       stop(text);
     });
-    request.addEventListener("error", () => stop("The connection broke off. Please try again."));
-    request.addEventListener("abort", () => stop("Cancelled. Nothing was kept of what was being sent."));
+    request.addEventListener("error", () => stop("The connection was interrupted. Please try again."));
+    request.addEventListener("abort", () => stop("Cancelled. Nothing of this upload was stored."));
     cancel.onclick = () => request.abort();
     request.send(new FormData(form));
   });
 }
 
-// problemOf reads what a page says is wrong, as text: no text becomes markup here.
+// problemOf returns the first problem in the source of a page, as text. The text never becomes
+// markup.
 function problemOf(text) {
   const list = text.match(/<p class="problem"[^>]*>([^<]*)</)?.[1] ?? text.match(/<div class="problems"[^]*?<li>(?:<a[^>]*>)?([^<]*)</)?.[1] ?? "";
   return list.replaceAll("&#34;", '"').replaceAll("&#39;", "'").replaceAll("&lt;", "<").replaceAll("&gt;", ">").replaceAll("&amp;", "&");
 }
 
-// The frame on the page follows what is chosen, and can be dragged.
+// The frame on the picture of a page shows the chosen placement, and can be dragged.
 for (const area of document.querySelectorAll("[data-placing]")) {
   const svg = area.querySelector("svg");
   const exact = area.querySelector("#place-exact");
@@ -174,19 +176,19 @@ for (const area of document.querySelectorAll("[data-placing]")) {
   });
 }
 
-// How far something is comes as it goes; where that does not work, the page is asked
-// for again now and then: what is between may refuse events, or hold them back.
+// The progress of a batch or a task arrives as server-sent events. If no events arrive, the page
+// is reloaded instead, because a proxy may reject or buffer events.
 for (const area of document.querySelectorAll("[data-progress]")) {
   const source = new EventSource(area.dataset.progress);
   let failed = 0;
   const poll = (wait) => {
     source.close();
-    setTimeout(() => fetch(location.href, { method: "HEAD" }).then((answer) => (answer.ok ? location.reload() : poll(5000)), () => poll(5000)), wait);
+    setTimeout(() => fetch(location.href, { method: "HEAD" }).then((response) => (response.ok ? location.reload() : poll(5000)), () => poll(5000)), wait);
   };
-  const silence = setTimeout(poll, 10000, 0);
+  const timeout = setTimeout(poll, 10000, 0);
   source.addEventListener("message", (event) => {
     failed = 0;
-    clearTimeout(silence);
+    clearTimeout(timeout);
     const now = JSON.parse(event.data);
     for (const bar of area.querySelectorAll("progress")) bar.value = now.done;
     for (const [name, value] of Object.entries(now)) {
@@ -196,13 +198,13 @@ for (const area of document.querySelectorAll("[data-progress]")) {
   });
   source.addEventListener("error", () => {
     if (++failed < 4 && source.readyState !== EventSource.CLOSED) return;
-    clearTimeout(silence);
+    clearTimeout(timeout);
     poll(5000);
   });
 }
 
-// What the public will read is shown as it is written.
+// A preview shows the text of a field while the person types.
 for (const field of document.querySelectorAll("[data-mirror]")) {
-  const shown = document.getElementById(field.dataset.mirror);
-  field.addEventListener("input", () => { shown.textContent = field.value; });
+  const preview = document.getElementById(field.dataset.mirror);
+  field.addEventListener("input", () => { preview.textContent = field.value; });
 }

@@ -1,27 +1,28 @@
-// Passkeys: the browser asks an authenticator, and the vault checks its answer.
-// What needs this module is hidden until it runs, and until the browser can do it.
+// Passkeys: the browser calls an authenticator, and the vault checks the response. The controls
+// are hidden until this module runs in a browser that supports passkeys.
 
 const bytes = (text) => Uint8Array.from(atob(text.replace(/-/g, "+").replace(/_/g, "/")), (c) => c.charCodeAt(0));
 const text = (buffer) => btoa(String.fromCharCode(...new Uint8Array(buffer))).replace(/\+/g, "-").replace(/\//g, "_").replace(/=+$/, "");
 
-// ask sends JSON. Whoever must sign in again first is led there.
-async function ask(address, body) {
-  const answer = await fetch(address, {
+// post sends JSON and returns the response. If the person must sign in first, it opens that page
+// and returns undefined.
+async function post(address, body) {
+  const response = await fetch(address, {
     method: "POST",
     headers: { Accept: "application/json", "Content-Type": "application/json" },
     body: JSON.stringify(body ?? {}),
   });
-  const said = await answer.json();
-  if (said.location) {
-    location.assign(said.location);
+  const result = await response.json();
+  if (result.location) {
+    location.assign(result.location);
     return undefined;
   }
-  if (!answer.ok) throw new Error(said.message);
-  return said;
+  if (!response.ok) throw new Error(result.message);
+  return result;
 }
 
-// descriptors makes what names credentials readable for the browser.
-const descriptors = (list) => (list ?? []).map((one) => ({ ...one, id: bytes(one.id) }));
+// descriptors returns credential descriptors with decoded ids, as the browser requires them.
+const descriptors = (list) => (list ?? []).map((descriptor) => ({ ...descriptor, id: bytes(descriptor.id) }));
 
 async function get(options) {
   const key = options.publicKey;
@@ -40,27 +41,27 @@ async function get(options) {
 
 async function create(options) {
   const key = options.publicKey;
-  const made = await navigator.credentials.create({
+  const created = await navigator.credentials.create({
     publicKey: {
       ...key, challenge: bytes(key.challenge), user: { ...key.user, id: bytes(key.user.id) }, excludeCredentials: descriptors(key.excludeCredentials),
     },
   });
-  const r = made.response;
+  const r = created.response;
   return {
-    id: made.id, rawId: text(made.rawId), type: made.type, clientExtensionResults: {},
+    id: created.id, rawId: text(created.rawId), type: created.type, clientExtensionResults: {},
     response: { clientDataJSON: text(r.clientDataJSON), attestationObject: text(r.attestationObject), transports: r.getTransports?.() ?? [] },
   };
 }
 
-// run goes through a ceremony: what to ask, the authenticator, what it answered.
-async function run(area, says, authenticator, finish) {
-  says.textContent = "";
+// run performs a ceremony: it requests the options, calls the authenticator and sends its response.
+async function run(area, status, authenticator, finish) {
+  status.textContent = "";
   try {
-    const begun = await ask(area.dataset.options);
-    if (!begun) return;
-    await finish(begun.ceremony, await authenticator(begun.options));
+    const started = await post(area.dataset.options);
+    if (!started) return;
+    await finish(started.ceremony, await authenticator(started.options));
   } catch {
-    says.textContent = area.dataset.failed;
+    status.textContent = area.dataset.failed;
   }
 }
 
@@ -69,7 +70,7 @@ if (globalThis.PublicKeyCredential) {
     area.hidden = false;
     const next = document.querySelector("input[name=next]")?.value ?? "";
     area.querySelector("button").addEventListener("click", () => run(area, area.querySelector("[role=status]"), get,
-      (ceremony, response) => ask(area.dataset.passkey, { ceremony, response, next })));
+      (ceremony, response) => post(area.dataset.passkey, { ceremony, response, next })));
   }
   for (const form of document.querySelectorAll("[data-new-passkey]")) {
     form.hidden = false;
@@ -77,7 +78,7 @@ if (globalThis.PublicKeyCredential) {
       event.preventDefault();
       const name = form.elements.passkey_name.value;
       run(form, form.querySelector("[role=status]"), create,
-        (ceremony, response) => ask(form.dataset.newPasskey, { ceremony, response, name }));
+        (ceremony, response) => post(form.dataset.newPasskey, { ceremony, response, name }));
     });
   }
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/certvault/certvault/internal/web"
 )
 
-// typed returns a handler that answers with a body of a media type.
+// typed returns a handler that sends a body with a media type.
 func typed(mediaType, body string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", mediaType)
@@ -47,15 +47,15 @@ func TestCompressionThreshold(t *testing.T) {
 	}{
 		{"JSON", "application/json", long, nil, true},
 		{"a page", "text/html; charset=utf-8", long, nil, true},
-		{"a picture as SVG", "image/svg+xml", long, nil, true},
-		{"a style", "text/css; charset=utf-8", long, nil, true},
-		{"what fits in a packet", "application/json", short, nil, false},
-		{"nothing", "application/json", "", nil, false},
+		{"an SVG image", "image/svg+xml", long, nil, true},
+		{"a style sheet", "text/css; charset=utf-8", long, nil, true},
+		{"smaller than a packet", "application/json", short, nil, false},
+		{"an empty body", "application/json", "", nil, false},
 		{"a PDF", "application/pdf", long, nil, false},
-		{"a picture", "image/png", long, nil, false},
+		{"a PNG image", "image/png", long, nil, false},
 		{"a part of a PDF", "application/pdf", long, http.Header{"Range": {"bytes=0-1999"}}, false},
-		{"for who does not take it", "application/json", long, http.Header{"Accept-Encoding": {"gzip;q=0, br"}}, false},
-		{"for who says nothing", "application/json", long, http.Header{"Accept-Encoding": nil}, false},
+		{"a client that refuses gzip", "application/json", long, http.Header{"Accept-Encoding": {"gzip;q=0, br"}}, false},
+		{"a client without Accept-Encoding", "application/json", long, http.Header{"Accept-Encoding": nil}, false},
 	} {
 		r := secure(http.MethodGet, "/")
 		r.Header.Set("Accept-Encoding", "gzip, deflate, br, zstd")
@@ -72,7 +72,7 @@ func TestCompressionThreshold(t *testing.T) {
 				t.Fatal(err)
 			}
 			if w.Body.Len() > len(tc.body)/2 || w.Header().Get("Content-Length") == fmt.Sprint(len(tc.body)) {
-				t.Errorf("%s: %d bytes of %d, header %v", tc.what, w.Body.Len(), len(tc.body), w.Header())
+				t.Errorf("%s: %d bytes were compressed to %d, header %v", tc.what, len(tc.body), w.Body.Len(), w.Header())
 			}
 		}
 		want := tc.body
@@ -80,7 +80,7 @@ func TestCompressionThreshold(t *testing.T) {
 			want = want[:2000]
 		}
 		if got != tc.compressed || string(body) != want || !strings.Contains(strings.Join(w.Header().Values("Vary"), ","), "Accept-Encoding") {
-			t.Errorf("%s: compressed %v, %d bytes, header %v", tc.what, got, len(body), w.Header())
+			t.Errorf("%s: compressed = %v, want %v; %d bytes, want %d; header %v", tc.what, got, tc.compressed, len(body), len(want), w.Header())
 		}
 		if !strings.Contains(log, fmt.Sprintf(`"bytes":%d`, w.Body.Len())) {
 			t.Errorf("%s: the size in the log differs from the bytes sent: %s", tc.what, log)
@@ -88,8 +88,8 @@ func TestCompressionThreshold(t *testing.T) {
 	}
 }
 
-// The answer to HEAD has no length if the GET may be compressed (RFC 9110, 8.6).
-func TestHeadOfCompressed(t *testing.T) {
+// The response to HEAD has no length if the response to GET may be compressed (RFC 9110, 8.6).
+func TestHeadOmitsCompressedLength(t *testing.T) {
 	t.Parallel()
 	compress, err := web.Compress()
 	if err != nil {
@@ -119,12 +119,13 @@ func TestHeadOfCompressed(t *testing.T) {
 		res.Body.Close()
 		server.Close()
 		if res.StatusCode != http.StatusOK || res.ContentLength != tc.length || res.Header.Get("Content-Type") != tc.mediaType {
-			t.Errorf("%s for %q: %d, length %d, header %v", tc.mediaType, tc.encoding, res.StatusCode, res.ContentLength, res.Header)
+			t.Errorf("%s for %q: status = %d, want 200; length = %d, want %d; header %v", tc.mediaType, tc.encoding, res.StatusCode, res.ContentLength, tc.length, res.Header)
 		}
 	}
 }
 
-// The same text always has the same length; a difference would reveal that the content differs.
+// The same text always has the same compressed length; a different length would reveal that the
+// content differs.
 func TestCompressedLengthIsDeterministic(t *testing.T) {
 	t.Parallel()
 	compress, err := web.Compress()
@@ -139,7 +140,7 @@ func TestCompressedLengthIsDeterministic(t *testing.T) {
 		sizes[w.Body.Len()] = true
 	}
 	if len(sizes) != 1 {
-		t.Errorf("sizes %v", sizes)
+		t.Errorf("the sizes of the same text are %v, want one size", sizes)
 	}
 }
 
@@ -171,11 +172,11 @@ func TestContentErrorsUseSurface(t *testing.T) {
 		r.Header.Set(tc.header, tc.value)
 		w, _ := serve(web.Options{}, r, h)
 		if w.Code != tc.status || tc.body != "" && w.Body.String() != tc.body {
-			t.Errorf("%s: %s: %d %q", tc.header, tc.value, w.Code, w.Body)
+			t.Errorf("%s: %s: status = %d, want %d; body %q, want %q", tc.header, tc.value, w.Code, tc.status, w.Body, tc.body)
 		}
 		if w.Code >= 400 && (!json.Valid(w.Body.Bytes()) || w.Header().Get("Content-Type") != "application/json" || w.Header().Get("Content-Disposition") != "" ||
 			tc.value == "bytes=10-" && w.Header().Get("Content-Range") != "bytes */10") {
-			t.Errorf("%s: %s: %v %s", tc.header, tc.value, w.Header(), w.Body)
+			t.Errorf("%s: %s: the error has the header %v and the body %s", tc.header, tc.value, w.Header(), w.Body)
 		}
 	}
 	for tag, status := range map[string]int{`"digest"`: 206, `"other"`: 200, `W/"digest"`: 200} {
@@ -183,57 +184,57 @@ func TestContentErrorsUseSurface(t *testing.T) {
 		r.Header.Set("Range", "bytes=0-1")
 		r.Header.Set("If-Range", tag)
 		if w, _ := serve(web.Options{}, r, h); w.Code != status {
-			t.Errorf("If-Range %s: %d", tag, w.Code)
+			t.Errorf("If-Range %s: status = %d, want %d", tag, w.Code, status)
 		}
 	}
 }
 
 func TestCORSAllowsListedOrigins(t *testing.T) {
 	t.Parallel()
-	const mine = "https://app.example.org"
+	const listed = "https://app.example.org"
 	reached := false
 	next := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		reached = true
 		w.WriteHeader(http.StatusUnauthorized)
 	})
 	for _, tc := range []struct {
-		what, method, origin, asks string
-		admitted, preflight        bool
+		what, method, origin, requestMethod string
+		allowed, preflight                  bool
 	}{
-		{"a request", "GET", mine, "", true, false},
-		{"a preflight", "OPTIONS", mine, "POST", true, true},
-		{"no preflight", "OPTIONS", mine, "", true, false},
+		{"a listed origin", "GET", listed, "", true, false},
+		{"a preflight of a listed origin", "OPTIONS", listed, "POST", true, true},
+		{"OPTIONS without a requested method", "OPTIONS", listed, "", true, false},
 		{"another origin", "GET", "https://app.example.org.evil.example", "", false, false},
-		{"another's preflight", "OPTIONS", "https://evil.example", "POST", false, false},
+		{"a preflight of another origin", "OPTIONS", "https://evil.example", "POST", false, false},
 		{"another scheme", "GET", "http://app.example.org", "", false, false},
-		{"another port", "GET", mine + ":8443", "", false, false},
-		{"no origin at all", "GET", "null", "", false, false},
-		{"no script", "GET", "", "", false, false},
+		{"another port", "GET", listed + ":8443", "", false, false},
+		{"an opaque origin", "GET", "null", "", false, false},
+		{"no origin", "GET", "", "", false, false},
 	} {
 		reached = false
 		r := secure(tc.method, "/business/certificate-vault")
 		if tc.origin != "" {
 			r.Header.Set("Origin", tc.origin)
 		}
-		if tc.asks != "" {
-			r.Header.Set("Access-Control-Request-Method", tc.asks)
+		if tc.requestMethod != "" {
+			r.Header.Set("Access-Control-Request-Method", tc.requestMethod)
 		}
-		w, _ := serve(web.Options{}, r, web.CORS([]string{"https://other.example", mine}, next))
+		w, _ := serve(web.Options{}, r, web.CORS([]string{"https://other.example", listed}, next))
 		h := w.Header()
-		if h.Get("Vary") != "Origin" || (h.Get("Access-Control-Allow-Origin") == mine) != tc.admitted || h.Get("Access-Control-Allow-Credentials") != "" {
-			t.Errorf("%s: %v", tc.what, h)
+		if h.Get("Vary") != "Origin" || (h.Get("Access-Control-Allow-Origin") == listed) != tc.allowed || h.Get("Access-Control-Allow-Credentials") != "" {
+			t.Errorf("%s: the header is %v", tc.what, h)
 		}
 		if reached == tc.preflight || (w.Code == http.StatusNoContent) != tc.preflight || (h.Get("Access-Control-Allow-Methods") != "") != tc.preflight {
-			t.Errorf("%s: %d %v", tc.what, w.Code, h)
+			t.Errorf("%s: next was called: %v, status %d, header %v", tc.what, reached, w.Code, h)
 		}
 		if tc.preflight && !strings.Contains(h.Get("Access-Control-Allow-Headers"), "Idempotency-Key") {
-			t.Errorf("%s: %v", tc.what, h)
+			t.Errorf("%s: Access-Control-Allow-Headers lacks Idempotency-Key: %v", tc.what, h)
 		}
 		// Without the setting there are no CORS headers.
 		w, _ = serve(web.Options{}, r, web.CORS(nil, next))
 		for name := range w.Header() {
 			if strings.HasPrefix(name, "Access-Control") || name == "Vary" {
-				t.Errorf("%s, switched off: %v", tc.what, w.Header())
+				t.Errorf("%s, without origins: the header is %v", tc.what, w.Header())
 			}
 		}
 	}
@@ -251,7 +252,7 @@ func TestThrottleHeaders(t *testing.T) {
 		w, _ := serve(web.Options{}, secure(http.MethodGet, "/"), h)
 		if w.Code != want.status || w.Header().Get("X-RateLimit-Limit") != "2" || w.Header().Get("X-RateLimit-Remaining") != want.remaining ||
 			w.Header().Get("Retry-After") != want.wait {
-			t.Errorf("%d %v, want %+v", w.Code, w.Header(), want)
+			t.Errorf("status %d, header %v, want %+v", w.Code, w.Header(), want)
 		}
 	}
 }
@@ -259,23 +260,23 @@ func TestThrottleHeaders(t *testing.T) {
 func TestUnknownMethodIsNotLogged(t *testing.T) {
 	t.Parallel()
 	mux := http.NewServeMux()
-	mux.Handle("GET /a", say("a"))
+	mux.Handle("GET /a", textHandler("a"))
 	r := httptest.NewRequestWithContext(t.Context(), "SECRET-"+strings.Repeat("X", 1000), "/a", http.NoBody)
 	r.TLS, r.RemoteAddr = secure(http.MethodGet, "/").TLS, "203.0.113.9:1"
 	w, log := serve(web.Options{}, r, web.Routes(mux, web.WriteJSONError))
 	if w.Code != http.StatusMethodNotAllowed || strings.Contains(log+w.Body.String(), "SECRET") {
-		t.Errorf("%d %s, log %s", w.Code, w.Body, log)
+		t.Errorf("status = %d, want 405; body %s, log %s", w.Code, w.Body, log)
 	}
 }
 
-// Flushed data reaches the client during the answer, compressed or not.
+// Flushed data reaches the client before the handler returns, compressed or not.
 func TestFlush(t *testing.T) {
 	t.Parallel()
 	compress, err := web.Compress()
 	if err != nil {
 		t.Fatal(err)
 	}
-	heard := make(chan struct{})
+	received := make(chan struct{})
 	server := httptest.NewTLSServer(web.Wrap(web.Options{Log: slog.New(slog.DiscardHandler), Now: time.Now}, compress(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
 		if _, err := io.WriteString(w, "data: 1\n\n"); err != nil {
@@ -285,9 +286,9 @@ func TestFlush(t *testing.T) {
 			t.Error(err)
 		}
 		select {
-		case <-heard:
+		case <-received:
 		case <-r.Context().Done():
-			t.Error("nothing was heard before the client went")
+			t.Error("the client received no data before it closed the connection")
 		}
 	}))))
 	t.Cleanup(server.Close)
@@ -304,9 +305,9 @@ func TestFlush(t *testing.T) {
 		}
 		line, err := bufio.NewReader(resp.Body).ReadString('\n')
 		if err != nil || line != "data: 1\n" {
-			t.Errorf("%s: %q, %v", encoding, line, err)
+			t.Errorf("%s: the first line is %q, %v", encoding, line, err)
 		}
-		heard <- struct{}{}
+		received <- struct{}{}
 		cancel()
 		_ = resp.Body.Close()
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/certvault/certvault/internal/mail"
 )
 
-func wordsDraft(t *testing.T, tag string, words map[string]account.MailText) *draft {
+func textDraft(t *testing.T, tag string, texts map[string]account.MailText) *draft {
 	t.Helper()
 	catalog, err := locale.Load()
 	if err != nil {
@@ -17,24 +17,24 @@ func wordsDraft(t *testing.T, tag string, words map[string]account.MailText) *dr
 	}
 	l, ok := catalog.Get(tag)
 	if !ok {
-		t.Fatal(tag)
+		t.Fatalf("the catalog has no language %s", tag)
 	}
 	return &draft{
 		institution: "Northern & Western University", language: l, fallback: "en", url: "https://vault.example/c/SECRET", unsubscribe: "https://vault.example/unsubscribe/OTHER",
-		items: []item{{title: "BSc <Physics>", name: "Ada Obi", email: "ada@example.org"}}, words: words,
-		head: account.MailSender{Sender: "Registrar's Office", ReplyTo: "registry@exämple.org"},
+		items: []item{{title: "BSc <Physics>", name: "Ada Obi", email: "ada@example.org"}}, texts: texts,
+		sender: account.MailSender{Sender: "Registrar's Office", ReplyTo: "registry@exämple.org"},
 	}
 }
 
-// The mail has an institution's texts unchanged. The institution can change the sender, except for
-// the address.
-func TestOwnWords(t *testing.T) {
+// The mail has the institution's texts unchanged. The institution sets the name of the sender, but
+// not its address.
+func TestSenderTexts(t *testing.T) {
 	t.Parallel()
-	words := map[string]account.MailText{
+	texts := map[string]account.MailText{
 		"en": {Paragraph: "Dear {name},\nyour {title} of {institution} <b>is ready</b>: https://example.org/?a=1&b=2", Closing: "Registrar's Office\n+49 30 1234"},
 		"ar": {Closing: "مكتب التسجيل"},
 	}
-	d := wordsDraft(t, "en", words)
+	d := textDraft(t, "en", texts)
 	m, err := d.message()
 	if err != nil {
 		t.Fatal(err)
@@ -47,47 +47,47 @@ func TestOwnWords(t *testing.T) {
 	} {
 		for _, s := range want {
 			if !strings.Contains(parts[kind], s) && !strings.Contains(parts[kind], strings.ReplaceAll(s, "\r\n", "\n")) {
-				t.Errorf("%s lacks %q: %s", kind, s, parts[kind])
+				t.Errorf("the part %s does not contain %q: %s", kind, s, parts[kind])
 			}
 		}
 	}
-	// The mail has no link except the vault's: an address in the texts is not made a link.
+	// The mail has only the links of the vault: a URL in the texts is not converted to a link.
 	if n := strings.Count(parts["text/html"], "<a "); n != 3 {
-		t.Errorf("there are %d links", n)
+		t.Errorf("the mail has %d links, want 3", n)
 	}
 	from, err := header.AddressList("From")
 	if err != nil || len(from) != 1 || from[0].Name != "Registrar's Office" || from[0].Address != "no-reply@vault.example" {
-		t.Errorf("from %v, %v", from, err)
+		t.Errorf("the sender is %v; error %v", from, err)
 	}
 	reply, err := header.AddressList("Reply-To")
 	if err != nil || len(reply) != 1 || reply[0].Address != "registry@xn--exmple-cua.org" {
-		t.Errorf("answers to %v, %v", reply, err)
+		t.Errorf("the address for replies is %v; error %v", reply, err)
 	}
 
-	// If there are several certificates, the first replaces the placeholders.
+	// If there are several certificates, the placeholders have the data of the first.
 	d.items = append(d.items, d.items[0], d.items[0])
 	if m, err = d.message(); err != nil || !strings.Contains(m.Text, "your BSc <Physics> and 2 more of Northern") {
-		t.Errorf("%s, %v", m.Text, err)
+		t.Errorf("the text is %s; error %v", m.Text, err)
 	}
 
-	// A language without texts uses those of the default language.
-	if m, err = wordsDraft(t, "ar", words).message(); err != nil || !strings.Contains(m.HTML, `<p dir="auto" lang="ar"`) || strings.Contains(m.Text, "Dear") {
-		t.Errorf("%s, %v", m.Text, err)
+	// A language without texts uses the texts of the default language.
+	if m, err = textDraft(t, "ar", texts).message(); err != nil || !strings.Contains(m.HTML, `<p dir="auto" lang="ar"`) || strings.Contains(m.Text, "Dear") {
+		t.Errorf("the text is %s; error %v", m.Text, err)
 	}
-	if m, err = wordsDraft(t, "de", words).message(); err != nil || !strings.Contains(m.HTML, `<p dir="auto" lang="en"`) || !strings.Contains(m.Text, "Dear Ada Obi") {
-		t.Errorf("%s, %v", m.Text, err)
+	if m, err = textDraft(t, "de", texts).message(); err != nil || !strings.Contains(m.HTML, `<p dir="auto" lang="en"`) || !strings.Contains(m.Text, "Dear Ada Obi") {
+		t.Errorf("the text is %s; error %v", m.Text, err)
 	}
-	if m, err = wordsDraft(t, "de", nil).message(); err != nil || strings.Contains(m.HTML, `dir="auto"`) {
-		t.Errorf("%s, %v", m.Text, err)
+	if m, err = textDraft(t, "de", nil).message(); err != nil || strings.Contains(m.HTML, `dir="auto"`) {
+		t.Errorf("the text is %s; error %v", m.Text, err)
 	}
 }
 
-// No name of an institution or a person adds a header.
+// A name of an institution or a person cannot add a header.
 func TestSenderIsOneHeader(t *testing.T) {
 	t.Parallel()
 	for _, text := range hostile {
-		d := wordsDraft(t, "en", nil)
-		d.head = account.MailSender{Sender: text}
+		d := textDraft(t, "en", nil)
+		d.sender = account.MailSender{Sender: text}
 		m, err := d.message()
 		if err != nil {
 			t.Fatal(err)
@@ -95,7 +95,7 @@ func TestSenderIsOneHeader(t *testing.T) {
 		header, _, _ := delivered(t, m)
 		from, err := header.AddressList("From")
 		if err != nil || len(from) != 1 || from[0].Address != "no-reply@vault.example" || header.Has("Bcc") {
-			t.Errorf("%q: %v, %v", text, from, err)
+			t.Errorf("sender %q: the header is %v; error %v", text, from, err)
 		}
 	}
 }
@@ -107,15 +107,15 @@ func TestSample(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := &Service{catalog: catalog, to: func(path string) string { return "https://vault.example" + path }}
-	d := draft{institution: "NWU", fallback: "en", words: map[string]account.MailText{"en": {Paragraph: "Dear {name}"}}}
+	d := draft{institution: "NWU", fallback: "en", texts: map[string]account.MailText{"en": {Paragraph: "Dear {name}"}}}
 	m, err := s.sample(&d, "en", mail.Address{Name: "Regina", Email: "r@example.org"})
 	if m.Sender != "NWU" {
-		t.Errorf("it is from %q", m.Sender)
+		t.Errorf("the sender is %q, want NWU", m.Sender)
 	}
 	if err != nil || !strings.Contains(m.Text, "Dear Regina") || m.Unsubscribe != "" || strings.Contains(m.Text, "/c/") || strings.Contains(m.Text, "unsubscribe") {
-		t.Errorf("%s, %v", m.Text, err)
+		t.Errorf("the text is %s; error %v", m.Text, err)
 	}
 	if _, err := s.sample(&d, "tlh", mail.Address{}); err == nil {
-		t.Error("a language that is not spoken is")
+		t.Error("an unsupported language is accepted")
 	}
 }

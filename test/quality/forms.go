@@ -20,8 +20,8 @@ var (
 	revokeLink = regexp.MustCompile(`/invitations/[0-9a-f-]{36}/revoke`)
 )
 
-// answers adds the pages that respond to a form, and those with problems.
-func (f *fixture) answers(v *vault.Vault, slug, session string, made map[string]*vault.Certificate) {
+// forms adds pages with the response to a form: to a valid one, and to one with problems.
+func (f *fixture) forms(v *vault.Vault, slug, session string, made map[string]*vault.Certificate) {
 	panel := "/panel/" + slug
 	for _, one := range []struct {
 		name, path string
@@ -36,7 +36,7 @@ func (f *fixture) answers(v *vault.Vault, slug, session string, made map[string]
 		{"token-problem", "/tokens", http.StatusUnprocessableEntity, url.Values{"end": {"date"}, "date": {"soon"}}},
 		{"webhook-secret", "/webhooks", http.StatusOK, url.Values{"url": {"https://hooks.example.org/another"}}},
 		{"webhook-problem", "/webhooks", http.StatusUnprocessableEntity, url.Values{"url": {"http://10.0.0.1/"}, "which": {"some"}}},
-		{"invite-problem", "/members/invite", http.StatusUnprocessableEntity, url.Values{"email": {"nobody"}}},
+		{"invite-problem", "/members/invite", http.StatusUnprocessableEntity, url.Values{"email": {"invalid"}}},
 	} {
 		f.show("panel-"+one.name, v.URL+panel+one.path, one.status, session).Form = one.form
 	}
@@ -44,8 +44,8 @@ func (f *fixture) answers(v *vault.Vault, slug, session string, made map[string]
 		name, path string
 		form       url.Values
 	}{
-		{"reset-problem", "/reset", url.Values{"email": {"nobody"}}},
-		{"sign-up-problem", "/sign-up", url.Values{"email": {"nobody"}}},
+		{"reset-problem", "/reset", url.Values{"email": {"invalid"}}},
+		{"sign-up-problem", "/sign-up", url.Values{"email": {"invalid"}}},
 	} {
 		f.add(one.name, v.URL+one.path, http.StatusUnprocessableEntity).Form = one.form
 	}
@@ -60,7 +60,7 @@ func (f *fixture) member(ctx context.Context, v *vault.Vault, slug, session stri
 	email := "owner@soc.example"
 	res, err := vault.Run(ctx, v.Options, "", "member", "add", "--institution", slug, "--email", email, "--name", "Dana Dean", "--role", "issuer")
 	if err != nil || res.Code != 0 {
-		return fmt.Errorf("member add: %s%s, %w", res.Stdout, res.Stderr, err)
+		return fmt.Errorf("member add: %s%s: %w", res.Stdout, res.Stderr, err)
 	}
 	show := func(name, path, session string) *page { return f.show(name, v.URL+path, http.StatusOK, session) }
 	owner, err := v.Client("")
@@ -73,12 +73,12 @@ func (f *fixture) member(ctx context.Context, v *vault.Vault, slug, session stri
 	if err != nil {
 		return err
 	}
-	one, invitation := memberLink.FindString(string(members.Body)), revokeLink.FindString(string(members.Body))
-	if one == "" || invitation == "" {
-		return fmt.Errorf("the members have no links: %d", members.Status)
+	member, invitation := memberLink.FindString(string(members.Body)), revokeLink.FindString(string(members.Body))
+	if member == "" || invitation == "" {
+		return fmt.Errorf("the page of the members (status %d) has no link to a member or an invitation", members.Status)
 	}
-	show("member", panel+one, session)
-	show("member-remove", panel+one+"/remove", session)
+	show("member", panel+member, session)
+	show("member-remove", panel+member+"/remove", session)
 	show("invitation-revoke", panel+invitation, session)
 
 	person, err := v.Client("")
@@ -89,10 +89,10 @@ func (f *fixture) member(ctx context.Context, v *vault.Vault, slug, session stri
 		return err
 	}
 	show("institutions", "/panel", person.Session)
-	if err := askMail(ctx, person, "/account/security/address", "dean@soc.example"); err != nil {
+	if err := requestMail(ctx, person, "/account/security/address", "dean@soc.example"); err != nil {
 		return err
 	}
-	link, err := mailed(ctx, v, "dean@soc.example", "/account/address/")
+	link, err := awaitLink(ctx, v, "dean@soc.example", "/account/address/")
 	if err != nil {
 		return err
 	}
@@ -120,43 +120,43 @@ func secondFactor(ctx context.Context, c *vault.Client) error {
 	}
 	secret := codeSecret.FindSubmatch(a.Body)
 	if secret == nil {
-		return fmt.Errorf("the page shows no secret: %d", a.Status)
+		return fmt.Errorf("the page (status %d) shows no secret", a.Status)
 	}
 	code, err := totp.GenerateCode(string(secret[1]), time.Now())
 	if err != nil {
-		return fmt.Errorf("making a code: %w", err)
+		return fmt.Errorf("generating a code: %w", err)
 	}
 	if a, err = c.PostForm(ctx, "/account/security/codes", url.Values{"code": {code}}); err == nil && a.Status != http.StatusOK {
-		err = fmt.Errorf("the code returned %d", a.Status)
+		err = fmt.Errorf("submitting the code: status %d", a.Status)
 	}
 	return err
 }
 
-// askMail requests a mail with a link for an address.
-func askMail(ctx context.Context, c *vault.Client, path, email string) error {
+// requestMail requests a mail with a link for an address.
+func requestMail(ctx context.Context, c *vault.Client, path, email string) error {
 	a, err := c.PostForm(ctx, path, url.Values{"email": {email}})
 	if err == nil && a.Status != http.StatusSeeOther {
-		err = fmt.Errorf("asking for a link at %s returned %d", path, a.Status)
+		err = fmt.Errorf("requesting a link at %s: status %d", path, a.Status)
 	}
 	return err
 }
 
-// askLink requests a mailed link and returns it.
-func askLink(ctx context.Context, v *vault.Vault, c *vault.Client, path, email string) (string, error) {
-	if err := askMail(ctx, c, path, email); err != nil {
+// requestLink requests a mailed link and returns it.
+func requestLink(ctx context.Context, v *vault.Vault, c *vault.Client, path, email string) (string, error) {
+	if err := requestMail(ctx, c, path, email); err != nil {
 		return "", err
 	}
-	return mailed(ctx, v, email, path+"/")
+	return awaitLink(ctx, v, email, path+"/")
 }
 
-// links adds the pages behind other mailed links.
+// links adds the pages of the mailed links for signing in and for a new password.
 func (f *fixture) links(ctx context.Context, v *vault.Vault) error {
 	c, err := v.Client("")
 	if err != nil {
 		return err
 	}
 	for name, path := range map[string]string{"sign-in-link": "/sign-in/link", "reset-link": "/reset"} {
-		link, err := askLink(ctx, v, c, path, "owner@soc.example")
+		link, err := requestLink(ctx, v, c, path, "owner@soc.example")
 		if err != nil {
 			return err
 		}
@@ -165,7 +165,7 @@ func (f *fixture) links(ctx context.Context, v *vault.Vault) error {
 	return nil
 }
 
-// bundle creates two certificates of one person in one batch, for which one link is mailed.
+// bundle creates two certificates of one person in one batch. The person gets one link to both.
 func (f *fixture) bundle(ctx context.Context, v *vault.Vault) error {
 	const email = "both@example.org"
 	var entries []vault.Entry
@@ -187,7 +187,7 @@ func (f *fixture) bundle(ctx context.Context, v *vault.Vault) error {
 	if _, err := f.client.AwaitBatch(ctx, batch.BatchID); err != nil {
 		return err
 	}
-	link, err := mailed(ctx, v, email, "/c/")
+	link, err := awaitLink(ctx, v, email, "/c/")
 	f.both = strings.TrimPrefix(link, v.URL)
 	return err
 }

@@ -1,11 +1,11 @@
-// Judges the pages in the list that the command of this folder writes:
+// Checks the pages in pages.json, the file that the Go command in this folder writes:
 //
-//   node judge.mjs pages|pages-quick|behaviour|scores|scores-quick|screenshots|pictures pages.json
+//   node check.mjs pages|pages-quick|behaviour|scores|scores-quick|screenshots|pictures pages.json
 import { mkdir, readFile, rm } from "node:fs/promises";
 import { launch } from "./browser.mjs";
-import { judgeBehaviour } from "./behaviour.mjs";
-import { judgePages } from "./pages.mjs";
-import { judgeScores } from "./scores.mjs";
+import { checkBehaviour } from "./behaviour.mjs";
+import { checkPages } from "./pages.mjs";
+import { checkScores } from "./scores.mjs";
 import { takePictures, takeScreenshots } from "./screenshots.mjs";
 
 const [what, file] = process.argv.slice(2);
@@ -15,18 +15,18 @@ switch (what) {
   case "pages":
   case "pages-quick": {
     const browser = await launch();
-    faults = await judgePages(browser, plan, { hurry: what === "pages-quick" });
+    faults = await checkPages(browser, plan, { quick: what === "pages-quick" });
     await browser.close();
     break;
   }
   case "behaviour":
-    faults = await judgeBehaviour(plan);
+    faults = await checkBehaviour(plan);
     break;
   case "scores":
-    faults = await judgeScores(plan, { runs: 3, categories: ["performance", "accessibility", "best-practices", "seo"] });
+    faults = await checkScores(plan, { runs: 3, categories: ["performance", "accessibility", "best-practices", "seo"] });
     break;
   case "scores-quick":
-    faults = await judgeScores(plan, { runs: 1, categories: ["accessibility"] });
+    faults = await checkScores(plan, { runs: 1, categories: ["accessibility"] });
     break;
   case "screenshots": {
     const folder = new URL("../screenshots/", import.meta.url);
@@ -44,7 +44,7 @@ switch (what) {
     break;
   }
   default:
-    faults = [`there is nothing called ${what}`];
+    faults = [`unknown check ${what}`];
 }
 for (const fault of faults) console.error(`FAULT ${fault}`);
 console.log(faults.length ? `${faults.length} faults` : `${what}: no fault`);

@@ -11,15 +11,16 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// openTx reads an open invitation of an institution, for a user who may manage it.
+// openTx returns an open invitation of an institution. It returns fault.Forbidden if the user by
+// may not manage it.
 func (s *Invitations) openTx(ctx context.Context, tx *db.Tx, by, institutionID int64, id string) (*Invitation, error) {
-	if err := holdTx(ctx, tx, institutionID); err != nil {
+	if err := lockMembersTx(ctx, tx, institutionID); err != nil {
 		return nil, err
 	}
 	i, err := scanInvitation(tx.QueryRowContext(ctx,
 		`SELECT `+invitationColumns+openInvitations+` AND n.institution_id = $1 AND n.uuid = $2`, institutionID, id))
 	if fault.Is(err, fault.NotFound) {
-		return nil, fault.New(fault.NotFound, "This institution has no such invitation that is open.")
+		return nil, fault.New(fault.NotFound, "This institution has no such open invitation.")
 	}
 	if err != nil {
 		return nil, err
@@ -28,7 +29,7 @@ func (s *Invitations) openTx(ctx context.Context, tx *db.Tx, by, institutionID i
 }
 
 // Resend mails an invitation again, with a new link and the full time until it expires. The link in
-// the mail before stops working.
+// the previous mail stops working.
 func (s *Invitations) Resend(ctx context.Context, by, institutionID int64, id string) error {
 	now := s.now().UTC()
 	secret := NewSecret()
@@ -92,8 +93,8 @@ func (s *Invitations) Decline(ctx context.Context, secret string) error {
 	return nil
 }
 
-// endTx closes an invitation by setting a column to the present time. The second of two concurrent
-// calls finds no open invitation.
+// endTx closes an invitation by setting a column to the current time. The second of two concurrent
+// calls returns errInvitation.
 func (s *Invitations) endTx(ctx context.Context, tx *db.Tx, i *Invitation, column string, action audit.Action) error {
 	var id int64
 	err := tx.QueryRowContext(ctx,
@@ -108,16 +109,16 @@ func (s *Invitations) endTx(ctx context.Context, tx *db.Tx, i *Invitation, colum
 	return s.recordTx(ctx, tx, action, i, nil)
 }
 
-// Guest is a signed-in person who accepts an invitation. Proved reports whether they have verified
-// their address.
-type Guest struct {
+// Invitee is a signed-in person who accepts an invitation. Verified reports whether the person has
+// verified the address.
+type Invitee struct {
 	UserID   int64
 	Verified bool
 }
 
-// Accept adds a person as a member. The address of the person must be the invited one, and
-// verified. If the person is a member already, their role does not change.
-func (s *Invitations) Accept(ctx context.Context, secret string, g Guest) (i *Invitation, err error) {
+// Accept adds a person as a member. The address of the person must be the invited address and must
+// be verified. If the person is already a member, the role does not change.
+func (s *Invitations) Accept(ctx context.Context, secret string, g Invitee) (i *Invitation, err error) {
 	err = s.db.Tx(ctx, func(tx *db.Tx) error {
 		i, err = s.AcceptTx(ctx, tx, secret, g)
 		return err
@@ -127,7 +128,7 @@ func (s *Invitations) Accept(ctx context.Context, secret string, g Guest) (i *In
 
 // AcceptTx is Accept in the transaction that creates the person's account or verifies their
 // address.
-func (s *Invitations) AcceptTx(ctx context.Context, tx *db.Tx, secret string, g Guest) (*Invitation, error) {
+func (s *Invitations) AcceptTx(ctx context.Context, tx *db.Tx, secret string, g Invitee) (*Invitation, error) {
 	i, err := s.bySecret(ctx, tx, secret)
 	if err != nil {
 		return nil, fmt.Errorf("accepting an invitation: %w", err)
@@ -140,7 +141,7 @@ func (s *Invitations) AcceptTx(ctx context.Context, tx *db.Tx, secret string, g 
 	case folded != i.folded:
 		return nil, errNotYours
 	case !g.Verified:
-		return nil, errNotProved
+		return nil, errNotVerified
 	}
 	if err := s.endTx(ctx, tx, i, "accepted_at", audit.InvitationAccepted); err != nil {
 		return nil, fmt.Errorf("accepting an invitation: %w", err)

@@ -1,0 +1,3 @@
+-- The column has the name of the Go type limitedAction.
+
+ALTER TABLE allowances RENAME COLUMN deed TO action;
