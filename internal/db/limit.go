@@ -50,11 +50,15 @@ const (
 )
 
 // limitConnections sets the time limits of a pool's connections.
-func limitConnections(cfg *pgxpool.Config, limits deadlines) {
+func limitConnections(ctx context.Context, cfg *pgxpool.Config, limits deadlines) {
+	statements := statementTime
+	if ctx.Value(unlimitedKey{}) != nil {
+		statements, limits.response = 0, 0
+	}
 	seconds := func(d time.Duration) string { return strconv.Itoa(int(d / time.Second)) }
 	millis := func(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
 	for name, value := range map[string]string{
-		"statement_timeout":                   millis(statementTime),
+		"statement_timeout":                   millis(statements),
 		"lock_timeout":                        millis(lockTime),
 		"idle_in_transaction_session_timeout": millis(idleTransactionTime),
 		"tcp_user_timeout":                    millis(silentTime),
@@ -110,14 +114,15 @@ type (
 	unlimitedKey struct{}
 )
 
-// Unlimited returns a context whose statements have no deadline in this process. It is for
-// migrations and for tools that write very many rows.
+// Unlimited returns a context whose statements have no deadline in this process. The statements of a
+// database that is opened with it have no time limit at all. It is for migrations and for tools that
+// write very many rows.
 func Unlimited(ctx context.Context) context.Context {
 	return context.WithValue(ctx, unlimitedKey{}, true)
 }
 
 func begin(ctx context.Context, limit time.Duration) context.Context {
-	if ctx.Value(unlimitedKey{}) != nil {
+	if limit == 0 || ctx.Value(unlimitedKey{}) != nil {
 		return ctx
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)

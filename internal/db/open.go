@@ -90,7 +90,7 @@ func openPostgres(ctx context.Context, databaseURL string, limits deadlines) (*D
 		cfg.MaxConns = 16
 	}
 	cfg.MaxConnIdleTime = 5 * time.Minute
-	limitConnections(cfg, limits)
+	limitConnections(ctx, cfg, limits)
 	pool, err := pgxpool.NewWithConfig(ctx, cfg)
 	if err != nil {
 		return nil, fmt.Errorf("connecting to PostgreSQL: %w", err)
