@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 )
 
@@ -16,8 +17,8 @@ const others fs.FileMode = 0o077
 func setUmask() { syscall.Umask(int(others)) }
 
 // makePrivate creates the data folder if it does not exist, and takes away the permissions of other
-// users to it and to the files and folders in it. From now on, the process gives other users no
-// permission to any file. denied lists what could not be changed, for example because another user
+// users to it and to the files and folders in it. From now on, other users have no permission to any
+// file that the process creates. denied lists what could not be changed, for example because another user
 // owns it: the vault works with it, and the doctor reports it.
 func makePrivate(dir string) (denied, err error) {
 	setUmask()
@@ -81,13 +82,16 @@ func examinePermissions(dir string) error {
 	if err != nil {
 		return err
 	}
-	var errs []error
-	for _, f := range open {
+	if len(open) == 0 {
+		return nil
+	}
+	commands := make([]string, len(open))
+	for i, f := range open {
 		private := "600"
 		if f.mode.IsDir() {
 			private = "700"
 		}
-		errs = append(errs, fmt.Errorf("other users have permissions to %s; run chmod %s on it", f.path, private))
+		commands[i] = fmt.Sprintf("chmod %s %q", private, f.path)
 	}
-	return errors.Join(errs...)
+	return fmt.Errorf("other users have permissions; run %s", strings.Join(commands, "; "))
 }

@@ -56,7 +56,7 @@ func TestDatabaseInAnExistingFolderIsPrivate(t *testing.T) {
 	}
 	findings := Examine(t.Context(), config.Storage{Data: dir})
 	at := slices.IndexFunc(findings, func(f Finding) bool { return f.Name == "data folder" })
-	if f := findings[at]; f.Good || !strings.Contains(f.Detail, file+"; run chmod 600") || strings.Contains(f.Detail, "chmod 700") {
+	if f := findings[at]; f.Good || !strings.Contains(f.Detail, `chmod 600 "`+file+`"`) || strings.Contains(f.Detail, "chmod 700") {
 		t.Errorf("finding = %+v, want the database only", f)
 	}
 }
