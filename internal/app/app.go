@@ -73,8 +73,8 @@ func createSchema(ctx context.Context, d *db.DB) error {
 
 // openStorage opens the storage. base is the base URL, or empty if it is unknown.
 func openStorage(ctx context.Context, c config.Storage, base string, prepare prepareSchema) (_ *Storage, err error) {
-	if err := os.MkdirAll(c.Data, 0o700); err != nil {
-		return nil, fmt.Errorf("creating the data folder: %w", err)
+	if _, err := makePrivate(c.Data); err != nil {
+		return nil, err
 	}
 	keys, err := openKeys(c, base)
 	if err != nil {
@@ -166,11 +166,13 @@ type App struct {
 
 	// onStop contains functions that are called at the start of shutdown and end responses that
 	// would otherwise not end.
-	onStop    []func()
-	public    *http.Server
-	listener  net.Listener
-	metrics   *http.Server
-	metricsAt net.Listener
+	onStop   []func()
+	public   *http.Server
+	listener net.Listener
+	// certificate is nil if a proxy or ACME provides TLS.
+	certificate *serverCertificate
+	metrics     *http.Server
+	metricsAt   net.Listener
 
 	tasks     sync.WaitGroup
 	stopTasks context.CancelFunc
@@ -249,8 +251,12 @@ func (a *App) wire() error {
 // lockData locks the data folder for this process. The operating system releases the lock when the
 // process ends.
 func (a *App) lockData() error {
-	if err := os.MkdirAll(a.cfg.Data, 0o700); err != nil {
-		return fmt.Errorf("creating the data folder: %w", err)
+	denied, err := makePrivate(a.cfg.Data)
+	if err != nil {
+		return err
+	}
+	if denied != nil {
+		a.log.Warn("other users keep permissions to the data folder", slog.Any("error", denied))
 	}
 	lock := flock.New(filepath.Join(a.cfg.Data, "lock"))
 	ok, err := lock.TryLock()
@@ -319,21 +325,22 @@ func (a *App) start(ctx context.Context) error {
 }
 
 // printSetupLink prints the base URL. If the vault has no owner yet, it also prints a new one-time
-// set-up link.
+// set-up link. The vault also serves if nothing reads its output.
 func (a *App) printSetupLink(ctx context.Context) error {
-	if _, err := fmt.Fprintf(a.stdout, "Certvault is available at %s\n", a.cfg.BaseURL); err != nil {
-		return fmt.Errorf("printing the set-up link: %w", err)
-	}
+	text := fmt.Sprintf("Certvault is available at %s\n", a.cfg.BaseURL)
 	owned, err := a.Accounts.HasOwner(ctx)
-	if err != nil || owned {
-		return err
-	}
-	secret, err := a.Accounts.NewSetupLink(ctx)
 	if err != nil {
 		return err
 	}
-	if _, err := fmt.Fprintf(a.stdout, "Set it up within an hour: %s\n", a.links.To("/setup?token="+secret)); err != nil {
-		return fmt.Errorf("printing the set-up link: %w", err)
+	if !owned {
+		secret, err := a.Accounts.NewSetupLink(ctx)
+		if err != nil {
+			return err
+		}
+		text += fmt.Sprintf("Set it up within an hour: %s\n", a.links.To("/setup?token="+secret))
+	}
+	if _, err := io.WriteString(a.stdout, text); err != nil {
+		a.log.WarnContext(ctx, "printing the address and the set-up link failed", slog.Any("error", err))
 	}
 	return nil
 }

@@ -47,15 +47,12 @@ func Examine(ctx context.Context, s config.Storage) []Finding {
 		}
 		list = append(list, Finding{Name: name, Good: err == nil, Detail: detail})
 	}
-	info, err := os.Stat(s.Data)
-	if err != nil {
+	setUmask()
+	if _, err := os.Stat(s.Data); err != nil {
 		add("data folder", "", err)
 		return list
 	}
-	if info.Mode().Perm()&0o077 != 0 {
-		err = fmt.Errorf("other users can read %s; run chmod 700 on it", s.Data)
-	}
-	add("data folder", s.Data, err)
+	add("data folder", s.Data, examinePermissions(s.Data))
 	detail, err := disk(s.Data)
 	add("disk", detail, err)
 	_, err = keyring.OpenExisting(filepath.Join(s.Data, "keys"))

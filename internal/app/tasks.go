@@ -29,6 +29,7 @@ const (
 // startTasks starts the periodic tasks. Several nodes can run each of them at the same time.
 func (a *App) startTasks(ctx context.Context) {
 	ctx, a.stopTasks = context.WithCancel(context.WithoutCancel(ctx))
+	a.every(ctx, "check of the TLS certificate", checkCertificateEvery, a.reloadCertificate)
 	a.every(ctx, "sweep of jobs", cert.SweepInterval, a.Certs.SweepJobs)
 	a.every(ctx, "sweep of counts", search.FoldEvery, a.Search.SweepCounts)
 	a.every(ctx, "sweep of files", sweepBlobsEvery, func(ctx context.Context) error {
