@@ -8,6 +8,7 @@ import (
 	"context"
 	"io"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/singleflight"
@@ -180,6 +181,9 @@ type Service struct {
 	now         func() time.Time
 	log         *slog.Logger
 	images      singleflight.Group
+	intact      intactFiles
+	// fullLogged is the time at which a full store was last logged, in microseconds.
+	fullLogged atomic.Int64
 }
 
 // New returns a service and registers its workers with the queue.
@@ -197,13 +201,14 @@ func New(c Config) *Service {
 type Content struct {
 	*io.SectionReader
 
-	closers []io.Closer
+	// parts are the blobs that the content is read from.
+	parts []blob.Object
 }
 
 // Close closes the files that the content is read from.
 func (c *Content) Close() error {
 	var err error
-	for _, x := range c.closers {
+	for _, x := range c.parts {
 		if e := x.Close(); e != nil && err == nil {
 			err = e
 		}
