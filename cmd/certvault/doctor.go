@@ -10,6 +10,8 @@ import (
 
 type doctorCommand struct {
 	config.Storage
+
+	Files bool `help:"Read all stored files, compare them with their digests and verify their signatures. The results are stored, which ends the alarm about a file that is correct again."`
 }
 
 var errUnhealthy = errors.New("the installation has problems; see the findings marked WRONG")
@@ -17,6 +19,9 @@ var errUnhealthy = errors.New("the installation has problems; see the findings m
 // Run checks the installation, whether the server runs or not.
 func (d *doctorCommand) Run(c *console) error {
 	findings := app.Examine(c.ctx, d.Storage)
+	if d.Files {
+		findings = append(findings, app.ExamineFiles(c.ctx, d.Storage)...)
+	}
 	unhealthy := false
 	for _, f := range findings {
 		unhealthy = unhealthy || !f.Good

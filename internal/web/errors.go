@@ -32,6 +32,7 @@ var statuses = map[fault.Kind]int{
 	fault.PreconditionFailed: http.StatusPreconditionFailed,
 	fault.TooMany:            http.StatusTooManyRequests,
 	fault.Unavailable:        http.StatusServiceUnavailable,
+	fault.Damaged:            http.StatusInternalServerError,
 }
 
 // statusClientClosed is logged if the client closed the connection. It is never sent.
@@ -52,7 +53,7 @@ func Explain(w http.ResponseWriter, r *http.Request, err error) (status int, mes
 		requestOf(r).err = err
 		return status, "Server Error"
 	}
-	if e.Kind == fault.Unavailable {
+	if e.Kind == fault.Unavailable || e.Kind == fault.Damaged {
 		requestOf(r).err = err
 	}
 	if e.RetryAfter > 0 {

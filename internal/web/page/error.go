@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/certvault/certvault/internal/fault"
 	"github.com/certvault/certvault/internal/web"
 )
 
@@ -20,6 +21,8 @@ type Failure struct {
 	// Text is the message of the error, in English.
 	Text      string
 	RequestID string
+	// Damaged reports whether the error is that a stored file is lost or damaged.
+	Damaged bool
 }
 
 // Render writes an error: as JSON if the client prefers it, else as a page.
@@ -30,7 +33,7 @@ func (s *Set) Render(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	status, text := web.Explain(w, r, err)
 	w.Header().Set("Cache-Control", "no-store")
-	if err := s.Draw(w, r, status, "error.html", Failure{Status: status, Text: text, RequestID: web.RequestID(r)}); err != nil {
+	if err := s.Draw(w, r, status, "error.html", Failure{Status: status, Text: text, RequestID: web.RequestID(r), Damaged: fault.Is(err, fault.Damaged)}); err != nil {
 		http.Error(w, text, status)
 	}
 }
