@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/certvault/certvault/internal/app"
 	"github.com/certvault/certvault/internal/config"
@@ -11,13 +12,15 @@ import (
 
 type doctorCommand struct {
 	config.Storage
+
+	TLSCert string `help:"Certificate chain for TLS, PEM, to check its expiry." name:"tls-cert" placeholder:"FILE" type:"path"`
 }
 
 var errUnhealthy = errors.New("the installation has problems; see the findings marked WRONG")
 
 // Run checks the installation, whether the server runs or not.
 func (d *doctorCommand) Run(c *console) error {
-	findings := app.Examine(c.ctx, d.Storage)
+	findings := append(app.Examine(c.ctx, d.Storage), app.ExamineTLS(d.Data, d.TLSCert, time.Now())...)
 	unhealthy := false
 	for _, f := range findings {
 		unhealthy = unhealthy || !f.Good

@@ -32,8 +32,9 @@ const (
 	// lowDisk is the share of free disk space below which Examine warns.
 	lowDisk = 0.10
 	// stuckAfter is the time in processing after which a certificate is considered stuck.
-	stuckAfter  = time.Hour
-	examineTime = 30 * time.Second
+	stuckAfter = time.Hour
+	// examineTime limits all checks. The check of the structure reads the whole SQLite database.
+	examineTime = 5 * time.Minute
 )
 
 // Examine checks an installation. It does not change the installation.
@@ -123,7 +124,8 @@ func database(ctx context.Context, s config.Storage) []Finding {
 	if f.Detail, err = examineKeys(ctx, d, keys, time.Now()); err != nil {
 		f.Good, f.Detail = false, err.Error()
 	}
-	return append(list, f)
+	list = append(list, f)
+	return append(list, examineStorage(ctx, d, time.Now())...)
 }
 
 // counts checks that the totals of lists match the certificates.

@@ -139,9 +139,5 @@ func (s *Service) signed(ctx context.Context, id int64) (yes bool, err error) {
 // Damaged counts the certificates whose stored file or signature failed its last
 // check.
 func (s *Service) Damaged(ctx context.Context) (n int, err error) {
-	if err := s.db.QueryRowContext(ctx,
-		`SELECT count(DISTINCT certificate_id) FROM certificate_checks WHERE result = $1`, string(FailedCheck)).Scan(&n); err != nil {
-		return 0, fmt.Errorf("counting damaged files: %w", err)
-	}
-	return n, nil
+	return CountDamaged(ctx, s.db)
 }
