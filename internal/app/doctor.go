@@ -63,7 +63,10 @@ func Examine(ctx context.Context, s config.Storage) []Finding {
 		_, err = keyring.Open(filepath.Join(s.Data, "keys"))
 	}
 	add("master key", "readable", err)
-	_, err = blob.NewFolder(filepath.Join(s.Data, "files"))
+	store, err := blob.NewFolder(filepath.Join(s.Data, "files"))
+	if err == nil {
+		err = store.Probe()
+	}
 	add("file store", "usable", err)
 	r, err := pdfium.New(ctx, pdfium.Options{CacheDir: filepath.Join(s.Data, "cache")})
 	if err == nil {
