@@ -177,11 +177,7 @@ func (s *Service) OriginalDamaged(ctx context.Context, c *Certificate) (yes bool
 
 // Damaged counts the certificates of which a stored file or the signature failed its last check.
 func (s *Service) Damaged(ctx context.Context) (n int, err error) {
-	if err := s.db.QueryRowContext(ctx,
-		`SELECT count(DISTINCT certificate_id) FROM certificate_checks WHERE result = $1`, string(FailedCheck)).Scan(&n); err != nil {
-		return 0, fmt.Errorf("counting damaged files: %w", err)
-	}
-	return n, nil
+	return CountDamaged(ctx, s.db)
 }
 
 // CheckAll calls CheckFiles for all certificates that have files, and f with each result.

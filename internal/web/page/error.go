@@ -2,6 +2,7 @@ package page
 
 import (
 	"net/http"
+	"net/url"
 	"strings"
 
 	"github.com/certvault/certvault/internal/fault"
@@ -23,6 +24,8 @@ type Failure struct {
 	RequestID string
 	// Damaged reports whether the error is that a stored file is lost or damaged.
 	Damaged bool
+	// Form is the form of the request that can be submitted again after an outage, or nil.
+	Form url.Values
 }
 
 // Render writes an error: as JSON if the client prefers it, else as a page.
@@ -33,7 +36,11 @@ func (s *Set) Render(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	status, text := web.Explain(w, r, err)
 	w.Header().Set("Cache-Control", "no-store")
-	if err := s.Draw(w, r, status, "error.html", Failure{Status: status, Text: text, RequestID: web.RequestID(r), Damaged: fault.Is(err, fault.Damaged)}); err != nil {
+	failure := Failure{Status: status, Text: text, RequestID: web.RequestID(r), Damaged: fault.Is(err, fault.Damaged)}
+	if status == http.StatusServiceUnavailable && r.Method == http.MethodPost {
+		failure.Form = r.PostForm
+	}
+	if err := s.Draw(w, r, status, "error.html", failure); err != nil {
 		http.Error(w, text, status)
 	}
 }

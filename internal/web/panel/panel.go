@@ -145,7 +145,7 @@ func (p *Panel) Handler() (http.Handler, error) {
 	mux := http.NewServeMux()
 	for _, rt := range p.table {
 		p.patterns = append(p.patterns, rt.pattern)
-		mux.Handle(rt.pattern, web.Handler(p.view.Render, p.guard(rt)))
+		mux.Handle(rt.pattern, web.Handler(p.renderer(rt), p.guard(rt)))
 	}
 	return web.SameOrigin(p.view.Render, web.Routes(mux, p.view.Render)), nil
 }
