@@ -47,20 +47,15 @@ func Examine(ctx context.Context, s config.Storage) []Finding {
 		}
 		list = append(list, Finding{Name: name, Good: err == nil, Detail: detail})
 	}
-	info, err := os.Stat(s.Data)
-	if err != nil {
+	setUmask()
+	if _, err := os.Stat(s.Data); err != nil {
 		add("data folder", "", err)
 		return list
 	}
-	if info.Mode().Perm()&0o077 != 0 {
-		err = fmt.Errorf("other users can read %s; run chmod 700 on it", s.Data)
-	}
-	add("data folder", s.Data, err)
+	add("data folder", s.Data, examinePermissions(s.Data))
 	detail, err := disk(s.Data)
 	add("disk", detail, err)
-	if _, err = os.Stat(filepath.Join(s.Data, "keys", "master.key")); err == nil {
-		_, err = keyring.Open(filepath.Join(s.Data, "keys"))
-	}
+	_, err = keyring.OpenExisting(filepath.Join(s.Data, "keys"))
 	add("master key", "readable", err)
 	_, err = blob.NewFolder(filepath.Join(s.Data, "files"))
 	add("file store", "usable", err)
@@ -101,11 +96,16 @@ func database(ctx context.Context, s config.Storage) []Finding {
 		return append(list, Finding{Name: "signing keys", Detail: err.Error()})
 	}
 	applied, known, err := d.SchemaVersion(ctx)
-	f := Finding{Name: "schema", Good: err == nil && applied == known, Detail: fmt.Sprintf("version %d of %d", applied, known)}
+	f := Finding{Name: "schema", Detail: fmt.Sprintf("version %d of %d", applied, known)}
+	if err == nil {
+		err = d.CheckSchema(ctx)
+	}
 	if err != nil {
+		// The other checks need the schema of this version.
 		f.Detail = err.Error()
 		return append(list, f)
 	}
+	f.Good = true
 	list = append(list, f)
 	stuck, err := cert.Stuck(ctx, d, time.Now().Add(-stuckAfter))
 	totals, e := search.Totals(ctx, d)

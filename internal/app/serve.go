@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"net/url"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -199,12 +198,6 @@ func (a *App) tlsConfig() (*tls.Config, error) {
 	switch {
 	case len(a.cfg.BehindProxy) > 0:
 		return nil, nil //nolint:nilnil // no TLS is a configuration too
-	case a.cfg.TLSCert != "":
-		pair, err := tls.LoadX509KeyPair(a.cfg.TLSCert, a.cfg.TLSKey)
-		if err != nil {
-			return nil, fmt.Errorf("--tls-cert and --tls-key: %w", err)
-		}
-		c.Certificates = []tls.Certificate{pair}
 	case a.cfg.ACMEDomain != "":
 		manager := &autocert.Manager{
 			Prompt: autocert.AcceptTOS, HostPolicy: autocert.HostWhitelist(a.cfg.ACMEDomain), Cache: autocert.DirCache(filepath.Join(a.cfg.Data, "tls", "acme")),
@@ -212,15 +205,10 @@ func (a *App) tlsConfig() (*tls.Config, error) {
 		c = manager.TLSConfig()
 		c.MinVersion = tls.VersionTLS12
 	default:
-		base, err := url.Parse(a.cfg.BaseURL)
-		if err != nil {
-			return nil, fmt.Errorf("--base-url: %w", err)
-		}
-		pair, err := selfSignedCertificate(filepath.Join(a.cfg.Data, "tls"), base.Hostname(), time.Now())
-		if err != nil {
+		if err := a.openCertificate(); err != nil {
 			return nil, err
 		}
-		c.Certificates = []tls.Certificate{pair}
+		c.GetCertificate = a.certificate.get
 	}
 	return c, nil
 }

@@ -2,7 +2,6 @@ package cert
 
 import (
 	"context"
-	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,7 +16,6 @@ import (
 	"github.com/certvault/certvault/internal/authority"
 	"github.com/certvault/certvault/internal/blob"
 	"github.com/certvault/certvault/internal/db"
-	"github.com/certvault/certvault/internal/job"
 	"github.com/certvault/certvault/internal/seal"
 )
 
@@ -31,9 +29,6 @@ const (
 	RecipientQueue = "recipient"
 	// SealTimeout is the limit of one attempt at sealing.
 	SealTimeout = time.Minute
-	// maxCrashes is the number of crashes of the process after which a certificate fails, because
-	// it is the likely cause.
-	maxCrashes = 3
 )
 
 // Sealer makes verified PDFs and pictures of them. seal.Sealer implements it.
@@ -82,7 +77,17 @@ func (w *sealWorker) Work(ctx context.Context, j *river.Job[sealArgs]) error {
 	if c.Status != Processing {
 		return nil
 	}
+	leave, err := s.enter(ctx, c)
+	switch {
+	case errors.Is(err, errTrial):
+		return river.JobSnooze(trialPause)
+	case err != nil:
+		return err
+	}
 	err = s.process(ctx, c)
+	if leaveErr := leave(); leaveErr != nil {
+		err = errors.Join(err, leaveErr)
+	}
 	switch {
 	case err == nil:
 		return nil
@@ -239,35 +244,6 @@ func (s *Service) fail(ctx context.Context, c *Certificate, f Failure) error {
 func (s *Service) failTx(ctx context.Context, tx *db.Tx, uuid string, f Failure) error {
 	_, err := s.moveTx(ctx, tx, triggerError, uuid, column{"failure_code", f.Code}, column{"failure_message", f.Message})
 	return err
-}
-
-// Rescued is called for each job whose process crashed. If that happens several times, the
-// certificate is the likely cause, and Rescued changes its status to failed.
-func (s *Service) Rescued(ctx context.Context, tx *db.Tx, r job.Rescued) error {
-	if r.Kind != (sealArgs{}).Kind() {
-		return nil
-	}
-	var args sealArgs
-	if err := json.Unmarshal(r.Args, &args); err != nil {
-		return fmt.Errorf("reading job %d: %w", r.ID, err)
-	}
-	var crashes int
-	err := tx.QueryRowContext(ctx, `
-		UPDATE certificates SET crashes = crashes + 1 WHERE uuid = $1 AND status = 'processing' RETURNING crashes`, args.UUID).Scan(&crashes)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("counting a crash: %w", err)
-	}
-	if crashes < maxCrashes {
-		return nil
-	}
-	s.log.ErrorContext(ctx, "a certificate failed because the process crashed too often while sealing it", slog.String("certificate", args.UUID), slog.Int("crashes", crashes))
-	return s.failTx(ctx, tx, args.UUID, Failure{
-		Code:    "crashed",
-		Message: fmt.Sprintf("Processing was interrupted %d times by a crash of the vault.", crashes),
-	})
 }
 
 // Waiting counts the certificates of all institutions in processing.
