@@ -56,7 +56,7 @@ func (c *treeCheck) count(obj, parent Object, depth int) (int, bool) {
 		return 0, false
 	}
 	dict, ok := c.d.Object(ref).(*Dict)
-	if !ok || depth > 0 && !refersTo(dict.Get("Parent"), parent) {
+	if !ok || depth > 0 && !refersTo(dict.Get("Parent"), parent) || depth == 0 && dict.Has("Parent") {
 		return 0, false
 	}
 	switch dict.Get("Type") {
