@@ -46,7 +46,7 @@ func (a *App) startTasks(ctx context.Context) {
 	a.every(ctx, "sweep of mail", mail.SweepInterval, a.Mailer.Sweep)
 	a.every(ctx, "sweep of notices", recipient.SweepInterval, a.Recipients.Sweep)
 	a.every(ctx, "sweep of webhooks", webhook.SweepInterval, a.Deliverer.Sweep)
-	a.every(ctx, "heartbeat", job.HeartbeatInterval, func(ctx context.Context) error { return a.Queue.Heartbeat(ctx, time.Now()) })
+	a.every(ctx, "heartbeat", job.HeartbeatInterval, a.heartbeat)
 	if a.DB.Dialect == db.PostgreSQL {
 		a.every(ctx, "rescue", job.HeartbeatInterval, func(ctx context.Context) error { return a.Queue.Rescue(ctx, time.Now(), a.Certs.Rescued) })
 	}

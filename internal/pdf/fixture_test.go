@@ -35,7 +35,12 @@ func compressed(tb testing.TB) []byte { return compressedAt(tb, 0) }
 // offsets include.
 func compressedAt(tb testing.TB, start int64) []byte {
 	tb.Helper()
-	bodies := onePage("0 0 10 10 re f")
+	return compressedBodies(tb, start, onePage("0 0 10 10 re f"))
+}
+
+// compressedBodies is like compressedAt, with the first three of the bodies.
+func compressedBodies(tb testing.TB, start int64, bodies []string) []byte {
+	tb.Helper()
 	var out, header, data bytes.Buffer
 	s := newSerializer(&out, start, nil)
 	s.buf = append(s.buf, "%PDF-1.7\n"...)

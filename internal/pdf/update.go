@@ -35,7 +35,7 @@ func (d *Document) Update() *Update {
 	}
 	// A new object must not get the number of a missing object that is still
 	// referenced.
-	if d.maxReferenced >= size && d.maxReferenced < maxNumber/2 {
+	if d.maxReferenced >= size && d.maxReferenced <= maxReference {
 		size = d.maxReferenced + 1
 	}
 	u := &Update{doc: d, first: size, next: size, catalog: d.catalogRef, objects: map[int]Object{}, refs: map[int]Ref{}, pages: map[int]Ref{}}
@@ -105,6 +105,15 @@ func (u *Update) Catalog() *Dict {
 	return u.doc.catalog
 }
 
+// CatalogRef returns the reference of the document catalog, which may be a new
+// object.
+func (u *Update) CatalogRef() Ref {
+	if u.catalog == (Ref{}) {
+		u.SetCatalog(u.doc.catalog)
+	}
+	return u.catalog
+}
+
 // SetCatalog replaces the document catalog.
 func (u *Update) SetCatalog(catalog *Dict) {
 	if u.catalog == (Ref{}) { // a repair created it
@@ -154,9 +163,7 @@ func (u *Update) WriteTo(w io.Writer) (int64, error) {
 	if d.src.err != nil {
 		return 0, d.src.err
 	}
-	if u.catalog == (Ref{}) {
-		u.SetCatalog(d.catalog)
-	}
+	u.CatalogRef() // creates the catalog if there is none in the file
 	last, err := d.src.window(d.src.size-1, 1)
 	if err != nil {
 		return 0, err

@@ -66,6 +66,9 @@ func (j *job) open() error {
 		return pdfError(err)
 	}
 	j.frame = newFrame(j.page.Geometry())
+	if err := doc.AvoidReferenced(); err != nil {
+		return pdfError(err)
+	}
 	j.source = pdfium.Source{Head: j.r, HeadSize: j.size}
 	if doc.FaultyPageTree() {
 		// The pages must have the same numbers as in the verified PDF.
