@@ -183,6 +183,7 @@ type Service struct {
 	log         *slog.Logger
 	images      singleflight.Group
 	sealing     *semaphore.Weighted // one for each certificate that is being sealed; see enter
+	checking    *semaphore.Weighted // one for each file that is being checked
 	intact      intactFiles
 	// fullLogged is the time at which a full store was last logged, in microseconds.
 	fullLogged atomic.Int64
@@ -194,7 +195,7 @@ func New(c Config) *Service {
 		db: c.DB, blobs: c.Blobs, queue: c.Queue, hooks: c.Hooks, sealer: c.Sealer, keys: c.Keys, timeStamps: c.TimeStamps,
 		verify: c.Verify, verifyURL: c.VerifyURL, attempts: c.Attempts, jobsPerNode: jobsPerWorker * max(1, c.BulkWorkers),
 		recipient: c.Recipient, moved: c.StatusChanged, purged: c.Purged, now: c.Now, log: c.Log,
-		sealing: semaphore.NewWeighted(wholeProcess),
+		sealing: semaphore.NewWeighted(wholeProcess), checking: semaphore.NewWeighted(maxChecks),
 	}
 	job.Add(c.Queue, &sealWorker{service: s})
 	return s
