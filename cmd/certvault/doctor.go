@@ -12,7 +12,7 @@ import (
 type doctorCommand struct {
 	config.Storage
 
-	Files   bool   `help:"Read all stored files, compare them with their digests and verify their signatures. The results are stored, which ends the alarm about a file that is correct again."`
+	Files   bool   `help:"Read all stored files and verify their digests and signatures. Stores the results: the alarm about a file ends if it is correct."`
 	TLSCert string `help:"Certificate chain for TLS, PEM, to check its expiry." name:"tls-cert" placeholder:"FILE" type:"path"`
 }
 

@@ -334,7 +334,7 @@ func TestExportContinuesWithoutDamagedFiles(t *testing.T) {
 		list := []*cert.Certificate{b.upload(titled("missing")), b.upload(titled("changed")), b.upload(titled("intact"))}
 		b.approve(list...)
 		for _, c := range list {
-			b.store(c, "the original", " and a tail")
+			b.store(c, "a diploma", " and a tail")
 		}
 		missing, changed, intact := list[0], list[1], list[2]
 		if err := b.Blobs.Delete(ctx, missing.File.Key); err != nil {
@@ -365,7 +365,7 @@ func TestExportContinuesWithoutDamagedFiles(t *testing.T) {
 		}
 		original := func(c *cert.Certificate) string { return c.ReferenceID + "/original.pdf" }
 		verified := func(c *cert.Certificate) string { return c.ReferenceID + "/" + c.ReferenceID + ".pdf" }
-		if len(files) != 5 || files[original(changed)] != "the original" || files[original(intact)] != "the original" || files[verified(intact)] != "the original and a tail" {
+		if len(files) != 5 || files[original(changed)] != "a diploma" || files[original(intact)] != "a diploma" || files[verified(intact)] != "a diploma and a tail" {
 			t.Errorf("the files are %v", files)
 		}
 		if text := files["missing-files.txt"]; !strings.Contains(text, "beschädigt") || !strings.HasSuffix(text, "\n\n"+strings.Join([]string{original(missing), verified(missing), verified(changed)}, "\n")+"\n") {
