@@ -171,7 +171,7 @@ func (s *Invitations) makeRoomTx(ctx context.Context, tx *db.Tx, institutionID i
 
 // allowMailTx returns fault.TooMany if an earlier invitation of the address, which may be revoked,
 // was sent a short time ago. Without this limit, repeated invitation and revocation would send any
-// number of mails to a stranger.
+// number of mails to a person.
 func allowMailTx(ctx context.Context, tx *db.Tx, institutionID int64, folded string, now time.Time) error {
 	var sent sql.NullInt64
 	if err := tx.QueryRowContext(ctx, `

@@ -23,8 +23,8 @@ var ErrBusy = errors.New("too many clients wait for a password check")
 // Busy reports whether VerifyPassword would return ErrBusy to an unknown client now.
 func Busy() bool { return hashing.busy() }
 
-// slots is a semaphore with two queues. Clients that a stranger cannot imitate are known. They have
-// a share of the slots, so that many requests of strangers do not delay them much.
+// slots is a semaphore with two queues. Known clients have a share of the slots, so that many
+// requests of unknown clients do not delay them much.
 type slots struct {
 	maxUnknown int
 
@@ -76,7 +76,7 @@ func (s *slots) acquire(ctx context.Context, known bool) error {
 	return ctx.Err()
 }
 
-// release gives the slot to the next client, or frees it.
+// release passes the slot to the next client, or frees it.
 func (s *slots) release() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

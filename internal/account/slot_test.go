@@ -48,7 +48,7 @@ func TestKnownClientsHaveShareOfSlots(t *testing.T) {
 	})
 }
 
-// A client that gives up leaves the queue and takes no slot.
+// A client whose context ends leaves the queue and takes no slot.
 func TestCancelledClientsTakeNoSlot(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

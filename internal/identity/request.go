@@ -24,7 +24,7 @@ const requestAttempts = 8
 //
 // RequestLink does not refuse a request because of earlier requests for the same address, because
 // other people can make these. The worker sends no mail while the last mail is recent and its link
-// is valid. Only sign-ups, whose mail may go to strangers, are limited for each network.
+// is valid. Only sign-ups, whose mail may go to any address, are limited for each network.
 func (s *Service) RequestLink(ctx context.Context, purpose Purpose, address, language, next string, from Origin) error {
 	email, err := account.ParseEmail(address)
 	if err != nil {

@@ -83,7 +83,7 @@ func TestMailPausesOnlyWhileLinkIsValid(t *testing.T) {
 	})
 }
 
-// The mail of sign-ups may go to strangers, so it is limited for each network. Links to sign in are
+// The mail of sign-ups may go to any address, so it is limited for each network. Links to sign in are
 // not, because they go only to accounts.
 func TestOnlySignUpsAreLimitedForNetwork(t *testing.T) {
 	t.Parallel()

@@ -94,7 +94,7 @@ type Options struct {
 // Wrap applies the middleware to all routes. It sets the request id and the client's address,
 // requires HTTPS, recovers from panics, and writes the log and the metrics.
 func Wrap(o Options, next http.Handler) http.Handler {
-	var unknown sync.Map // the proxies that reported no usable address, with the time of the last log line
+	warned := &warnings{at: map[netip.Addr]time.Time{}}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		start := o.Now()
 		q := &request{id: requestIDOf(r)}
@@ -126,7 +126,7 @@ func Wrap(o Options, next http.Handler) http.Handler {
 			return
 		}
 		if len(o.Proxies) > 0 && !q.client.IsValid() {
-			q.warnUnknown = func() { o.warnUnknown(r, &unknown, start) }
+			q.warnUnknown = func() { o.warnUnknown(r, warned, start) }
 		}
 		next.ServeHTTP(rec, r)
 	})
@@ -141,14 +141,30 @@ func peer(r *http.Request) netip.Addr {
 // unknownInterval is the interval at which the log reports that a proxy sends no usable addresses.
 const unknownInterval = time.Hour
 
+// warnings has the time of the last warning about each proxy.
+type warnings struct {
+	mu sync.Mutex
+	at map[netip.Addr]time.Time
+}
+
+// due reports whether a warning about a proxy is due, and records it.
+func (w *warnings) due(proxy netip.Addr, now time.Time) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if last, ok := w.at[proxy]; ok && now.Sub(last) < unknownInterval {
+		return false
+	}
+	w.at[proxy] = now
+	return true
+}
+
 // warnUnknown logs, at most once in unknownInterval for each proxy, that the proxy does not report
 // the addresses of clients.
-func (o *Options) warnUnknown(r *http.Request, last *sync.Map, now time.Time) {
+func (o *Options) warnUnknown(r *http.Request, warned *warnings, now time.Time) {
 	proxy := peer(r)
-	if before, ok := last.Load(proxy); ok && now.Sub(before.(time.Time)) < unknownInterval { //nolint:forcetypeassert // only times are stored
+	if !warned.due(proxy, now) {
 		return
 	}
-	last.Store(proxy, now)
 	o.Log.WarnContext(r.Context(),
 		"misconfiguration: the proxy sends no usable X-Forwarded-For header, so the addresses of clients are unknown and all of them share the limits on requests",
 		slog.String("proxy", proxy.String()))
