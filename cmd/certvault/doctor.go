@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"io"
 
 	"github.com/certvault/certvault/internal/app"
@@ -28,7 +27,7 @@ func (d *doctorCommand) Run(c *console) error {
 			if !f.Good {
 				mark = "WRONG"
 			}
-			_, _ = fmt.Fprintf(w, "%s  %s: %s\n", mark, f.Name, f.Detail)
+			printf(w, "%s  %s: %s\n", mark, f.Name, f.Detail)
 		}
 	})
 	if err == nil && unhealthy {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"fmt"
 	"io"
 	"time"
 
@@ -47,7 +46,7 @@ type userRow struct {
 }
 
 func (c *console) printPerson(p identity.Person, message string) error {
-	return c.print(userRow{p.UUID, p.Name, p.Email}, func(w io.Writer) { _, _ = fmt.Fprintln(w, message) })
+	return c.print(userRow{p.UUID, p.Name, p.Email}, func(w io.Writer) { printf(w, "%s\n", message) })
 }
 
 type userResetPassword struct {
@@ -95,17 +94,17 @@ type passkeyRow struct {
 }
 
 func (r *passwordRow) write(w io.Writer) {
-	_, _ = fmt.Fprintf(w, "The password of %s was set, and all sessions have ended.\n", r.Email)
+	printf(w, "The password of %s was set, and all sessions have ended.\n", r.Email)
 	if len(r.Passkeys) == 0 {
 		return
 	}
-	_, _ = fmt.Fprintln(w, "These passkeys continue to sign in; --drop-passkeys removes them:")
+	printf(w, "These passkeys continue to sign in; --drop-passkeys removes them:\n")
 	for _, k := range r.Passkeys {
 		used := "never used"
 		if k.UsedAt != nil {
 			used = "last used " + k.UsedAt.UTC().Format(time.DateOnly)
 		}
-		_, _ = fmt.Fprintf(w, "  %q, added %s, %s\n", cmp.Or(k.Name, "passkey"), k.CreatedAt.UTC().Format(time.DateOnly), used)
+		printf(w, "  “%s”, added %s, %s\n", cmp.Or(k.Name, "passkey"), k.CreatedAt.UTC().Format(time.DateOnly), used)
 	}
 }
 

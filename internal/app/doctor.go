@@ -47,20 +47,15 @@ func Examine(ctx context.Context, s config.Storage) []Finding {
 		}
 		list = append(list, Finding{Name: name, Good: err == nil, Detail: detail})
 	}
-	info, err := os.Stat(s.Data)
-	if err != nil {
+	setUmask()
+	if _, err := os.Stat(s.Data); err != nil {
 		add("data folder", "", err)
 		return list
 	}
-	if info.Mode().Perm()&0o077 != 0 {
-		err = fmt.Errorf("other users can read %s; run chmod 700 on it", s.Data)
-	}
-	add("data folder", s.Data, err)
+	add("data folder", s.Data, examinePermissions(s.Data))
 	detail, err := disk(s.Data)
 	add("disk", detail, err)
-	if _, err = os.Stat(filepath.Join(s.Data, "keys", "master.key")); err == nil {
-		_, err = keyring.Open(filepath.Join(s.Data, "keys"))
-	}
+	_, err = keyring.OpenExisting(filepath.Join(s.Data, "keys"))
 	add("master key", "readable", err)
 	_, err = blob.NewFolder(filepath.Join(s.Data, "files"))
 	add("file store", "usable", err)
@@ -101,11 +96,16 @@ func database(ctx context.Context, s config.Storage) []Finding {
 		return append(list, Finding{Name: "signing keys", Detail: err.Error()})
 	}
 	applied, known, err := d.SchemaVersion(ctx)
-	f := Finding{Name: "schema", Good: err == nil && applied == known, Detail: fmt.Sprintf("version %d of %d", applied, known)}
+	f := Finding{Name: "schema", Detail: fmt.Sprintf("version %d of %d", applied, known)}
+	if err == nil {
+		err = d.CheckSchema(ctx)
+	}
 	if err != nil {
+		// The other checks need the schema of this version.
 		f.Detail = err.Error()
 		return append(list, f)
 	}
+	f.Good = true
 	list = append(list, f)
 	stuck, err := cert.Stuck(ctx, d, time.Now().Add(-stuckAfter))
 	totals, e := search.Totals(ctx, d)
@@ -139,9 +139,6 @@ func counts(ctx context.Context, d *db.DB) Finding {
 	return f
 }
 
-// keyEndsSoon is the time before the expiry of a key's certificate from which Examine warns.
-const keyEndsSoon = 60 * 24 * time.Hour
-
 // examineKeys opens the signing key of each institution that has one.
 func examineKeys(ctx context.Context, d *db.DB, keys *authority.Authority, now time.Time) (string, error) {
 	list, err := account.WithKey(ctx, d)
@@ -153,8 +150,8 @@ func examineKeys(ctx context.Context, d *db.DB, keys *authority.Authority, now t
 		if err != nil {
 			return "", fmt.Errorf("%s: %w", i.Slug, err)
 		}
-		if chain[0].NotAfter.Before(now.Add(keyEndsSoon)) {
-			return "", fmt.Errorf("%s: the certificate of the key expires on %s; import another key, or run certvault key rotate", i.Slug, chain[0].NotAfter.Format(time.DateOnly))
+		if expiry := authority.Expiry(chain); expiry.Before(now.Add(authority.ExpiresSoon)) {
+			return "", fmt.Errorf("%s: the certificate of the key expires on %s; import another key, or run certvault key rotate", i.Slug, expiry.Format(time.DateOnly))
 		}
 	}
 	if _, err := keys.Roots(); len(list) > 0 && err != nil {

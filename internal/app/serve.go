@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"net/url"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -19,6 +18,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"golang.org/x/crypto/acme/autocert"
 
+	"github.com/certvault/certvault/internal/authority"
 	"github.com/certvault/certvault/internal/limit"
 	"github.com/certvault/certvault/internal/web"
 	"github.com/certvault/certvault/internal/web/api"
@@ -126,6 +126,10 @@ func (a *App) handler() (http.Handler, error) {
 	mux.HandleFunc("GET /readyz", a.ready)
 	a.registry.MustRegister(
 		a.gauge("certvault_jobs_waiting", "Certificates whose verified PDF is not generated yet.", a.Certs.Waiting),
+		a.gauge("certvault_signing_keys_expiring", "Institutions whose signing key has a certificate that has expired or expires within 90 days; the value should be 0.",
+			func(ctx context.Context) (int, error) {
+				return a.expiringKeys(ctx, time.Now().Add(authority.ExpiresSoon))
+			}),
 		a.gauge("certvault_files_damaged", "Certificates whose stored file failed its last check; the value should be 0.", a.Certs.Damaged),
 	)
 	return web.Wrap(web.Options{
@@ -194,12 +198,6 @@ func (a *App) tlsConfig() (*tls.Config, error) {
 	switch {
 	case len(a.cfg.BehindProxy) > 0:
 		return nil, nil //nolint:nilnil // no TLS is a configuration too
-	case a.cfg.TLSCert != "":
-		pair, err := tls.LoadX509KeyPair(a.cfg.TLSCert, a.cfg.TLSKey)
-		if err != nil {
-			return nil, fmt.Errorf("--tls-cert and --tls-key: %w", err)
-		}
-		c.Certificates = []tls.Certificate{pair}
 	case a.cfg.ACMEDomain != "":
 		manager := &autocert.Manager{
 			Prompt: autocert.AcceptTOS, HostPolicy: autocert.HostWhitelist(a.cfg.ACMEDomain), Cache: autocert.DirCache(filepath.Join(a.cfg.Data, "tls", "acme")),
@@ -207,15 +205,10 @@ func (a *App) tlsConfig() (*tls.Config, error) {
 		c = manager.TLSConfig()
 		c.MinVersion = tls.VersionTLS12
 	default:
-		base, err := url.Parse(a.cfg.BaseURL)
-		if err != nil {
-			return nil, fmt.Errorf("--base-url: %w", err)
-		}
-		pair, err := selfSignedCertificate(filepath.Join(a.cfg.Data, "tls"), base.Hostname(), time.Now())
-		if err != nil {
+		if err := a.openCertificate(); err != nil {
 			return nil, err
 		}
-		c.Certificates = []tls.Certificate{pair}
+		c.GetCertificate = a.certificate.get
 	}
 	return c, nil
 }

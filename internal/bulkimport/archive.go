@@ -21,6 +21,7 @@ import (
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/sheet"
 )
 
 const (
@@ -257,7 +258,7 @@ func (u *unpacker) entry(ctx context.Context, f *zip.File) error {
 	}
 	shown, problem := cleanPath(name)
 	if problem != "" {
-		return u.skip(ctx, fmt.Sprintf("%q: %s", name, problem))
+		return u.skip(ctx, fmt.Sprintf("%q: %s", sheet.Excerpt(name, maxPath), problem))
 	}
 	mode := f.Mode()
 	switch {

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"time"
 
+	"golang.org/x/sync/semaphore"
 	"golang.org/x/sync/singleflight"
 
 	"github.com/certvault/certvault/internal/authority"
@@ -180,6 +181,7 @@ type Service struct {
 	now         func() time.Time
 	log         *slog.Logger
 	images      singleflight.Group
+	sealing     *semaphore.Weighted // one for each certificate that is being sealed; see enter
 }
 
 // New returns a service and registers its workers with the queue.
@@ -188,6 +190,7 @@ func New(c Config) *Service {
 		db: c.DB, blobs: c.Blobs, queue: c.Queue, hooks: c.Hooks, sealer: c.Sealer, keys: c.Keys, timeStamps: c.TimeStamps,
 		verify: c.Verify, verifyURL: c.VerifyURL, attempts: c.Attempts, jobsPerNode: jobsPerWorker * max(1, c.BulkWorkers),
 		recipient: c.Recipient, moved: c.StatusChanged, purged: c.Purged, now: c.Now, log: c.Log,
+		sealing: semaphore.NewWeighted(wholeProcess),
 	}
 	job.Add(c.Queue, &sealWorker{service: s})
 	return s

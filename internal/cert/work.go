@@ -2,7 +2,6 @@ package cert
 
 import (
 	"context"
-	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,9 +13,9 @@ import (
 	"github.com/riverqueue/river"
 
 	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/authority"
 	"github.com/certvault/certvault/internal/blob"
 	"github.com/certvault/certvault/internal/db"
-	"github.com/certvault/certvault/internal/job"
 	"github.com/certvault/certvault/internal/seal"
 )
 
@@ -30,9 +29,6 @@ const (
 	RecipientQueue = "recipient"
 	// SealTimeout is the limit of one attempt at sealing.
 	SealTimeout = time.Minute
-	// maxCrashes is the number of crashes of the process after which a certificate fails, because
-	// it is the likely cause.
-	maxCrashes = 3
 )
 
 // Sealer makes verified PDFs and pictures of them. seal.Sealer implements it.
@@ -81,7 +77,17 @@ func (w *sealWorker) Work(ctx context.Context, j *river.Job[sealArgs]) error {
 	if c.Status != Processing {
 		return nil
 	}
+	leave, err := s.enter(ctx, c)
+	switch {
+	case errors.Is(err, errTrial):
+		return river.JobSnooze(trialPause)
+	case err != nil:
+		return err
+	}
 	err = s.process(ctx, c)
+	if leaveErr := leave(); leaveErr != nil {
+		err = errors.Join(err, leaveErr)
+	}
 	switch {
 	case err == nil:
 		return nil
@@ -93,7 +99,8 @@ func (w *sealWorker) Work(ctx context.Context, j *river.Job[sealArgs]) error {
 		return s.fail(context.WithoutCancel(ctx), c, Failure{Code: r.Code, Message: r.Reason})
 	}
 	log := s.log.With(slog.String("certificate", c.UUID), slog.Int("attempt", j.Attempt), slog.Any("error", err))
-	if j.Attempt < j.MaxAttempts {
+	// An expired key is replaced by a person and not by time.
+	if f, ok := errors.AsType[*authority.Fault](err); j.Attempt < j.MaxAttempts && (!ok || f.Code != authority.CodeExpired) {
 		log.WarnContext(ctx, "making a verified PDF failed; it will be retried")
 		return errors.Join(err, s.feedNext(context.WithoutCancel(ctx), c))
 	}
@@ -237,35 +244,6 @@ func (s *Service) fail(ctx context.Context, c *Certificate, f Failure) error {
 func (s *Service) failTx(ctx context.Context, tx *db.Tx, uuid string, f Failure) error {
 	_, err := s.moveTx(ctx, tx, triggerError, uuid, column{"failure_code", f.Code}, column{"failure_message", f.Message})
 	return err
-}
-
-// Rescued is called for each job whose process crashed. If that happens several times, the
-// certificate is the likely cause, and Rescued changes its status to failed.
-func (s *Service) Rescued(ctx context.Context, tx *db.Tx, r job.Rescued) error {
-	if r.Kind != (sealArgs{}).Kind() {
-		return nil
-	}
-	var args sealArgs
-	if err := json.Unmarshal(r.Args, &args); err != nil {
-		return fmt.Errorf("reading job %d: %w", r.ID, err)
-	}
-	var crashes int
-	err := tx.QueryRowContext(ctx, `
-		UPDATE certificates SET crashes = crashes + 1 WHERE uuid = $1 AND status = 'processing' RETURNING crashes`, args.UUID).Scan(&crashes)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("counting a crash: %w", err)
-	}
-	if crashes < maxCrashes {
-		return nil
-	}
-	s.log.ErrorContext(ctx, "a certificate failed because the process crashed too often while sealing it", slog.String("certificate", args.UUID), slog.Int("crashes", crashes))
-	return s.failTx(ctx, tx, args.UUID, Failure{
-		Code:    "crashed",
-		Message: fmt.Sprintf("Processing was interrupted %d times by a crash of the vault.", crashes),
-	})
 }
 
 // Waiting counts the certificates of all institutions in processing.

@@ -140,7 +140,7 @@ func (p *Panel) Handler() (http.Handler, error) {
 	var err error
 	if p.view, err = p.Site.Set(page.Options{
 		Templates: templates, English: true, Styles: []string{"form.css", "panel.css"}, Modules: []string{"panel.js"},
-		Funcs:  template.FuncMap{"ago": p.ago, "plural": plural, "number": number, "host": host, "size": size, "status": statusOf, "breaks": breaks},
+		Funcs:  template.FuncMap{"ago": p.ago, "plural": plural, "number": number, "host": host, "size": size, "status": statusOf, "breaks": breaks, "shown": shown, "sample": sample},
 		Person: p.person, Frame: p.frame, Notices: notices,
 	}); err != nil {
 		return nil, err
