@@ -1,7 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"io"
+	"time"
 
 	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/app"
@@ -51,6 +53,7 @@ type userResetPassword struct {
 	personFlags
 
 	PasswordStdin bool `help:"Read the new password from standard input." required:""`
+	DropPasskeys  bool `help:"Also remove all passkeys of the person, for example after another person had access to the account."`
 	DropCodes     bool `help:"Also turn off two-factor sign-in, for a person who lost the authenticator app and the recovery codes."`
 }
 
@@ -61,11 +64,48 @@ func (u *userResetPassword) Run(c *console) error {
 		return err
 	}
 	return u.person(c, func(base *app.Base, p identity.Person) error {
-		if err := base.People.SetPassword(c.ctx, p.ID, password, u.DropCodes); err != nil {
+		if err := base.People.SetPassword(c.ctx, p.ID, password, identity.Removal{Codes: u.DropCodes, Passkeys: u.DropPasskeys}); err != nil {
 			return err
 		}
-		return c.printPerson(p, "The password of "+p.Email+" was set, and all sessions have ended.")
+		passkeys, err := base.People.Passkeys(c.ctx, p.ID)
+		if err != nil {
+			return err
+		}
+		row := passwordRow{userRow{p.UUID, p.Name, p.Email}, []passkeyRow{}}
+		for _, k := range passkeys {
+			row.Passkeys = append(row.Passkeys, passkeyRow{k.Name, k.CreatedAt, k.UsedAt})
+		}
+		return c.print(row, func(w io.Writer) { row.write(w) })
 	})
+}
+
+// passwordRow is the output after a new password was set. Passkeys are the passkeys that still sign
+// in to the account.
+type passwordRow struct {
+	userRow
+
+	Passkeys []passkeyRow `json:"passkeys"`
+}
+
+type passkeyRow struct {
+	Name      string     `json:"name"`
+	CreatedAt time.Time  `json:"created_at"`
+	UsedAt    *time.Time `json:"used_at"`
+}
+
+func (r *passwordRow) write(w io.Writer) {
+	printf(w, "The password of %s was set, and all sessions have ended.\n", r.Email)
+	if len(r.Passkeys) == 0 {
+		return
+	}
+	printf(w, "These passkeys continue to sign in; --drop-passkeys removes them:\n")
+	for _, k := range r.Passkeys {
+		used := "never used"
+		if k.UsedAt != nil {
+			used = "last used " + k.UsedAt.UTC().Format(time.DateOnly)
+		}
+		printf(w, "  “%s”, added %s, %s\n", cmp.Or(k.Name, "passkey"), k.CreatedAt.UTC().Format(time.DateOnly), used)
+	}
 }
 
 type userRevokeSessions struct{ personFlags }

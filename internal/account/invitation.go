@@ -19,7 +19,7 @@ import (
 const (
 	invitationLife = 7 * 24 * time.Hour
 	// maxInvitations is the maximum number of open invitations of an institution, and resendAfter
-	// is the minimum time between two mails to one address.
+	// is the minimum time between two mails of an institution to one address.
 	maxInvitations = 200
 	resendAfter    = time.Minute
 )
@@ -111,6 +111,9 @@ func (s *Invitations) Invite(ctx context.Context, by, institutionID int64, n New
 		if err := s.makeRoomTx(ctx, tx, institutionID, now); err != nil {
 			return err
 		}
+		if err := allowMailTx(ctx, tx, institutionID, email.Folded, now); err != nil {
+			return err
+		}
 		if err := s.insertTx(ctx, tx, by, i, secret); err != nil {
 			return err
 		}
@@ -162,6 +165,22 @@ func (s *Invitations) makeRoomTx(ctx context.Context, tx *db.Tx, institutionID i
 	}
 	if open >= maxInvitations {
 		return fault.New(fault.TooMany, fmt.Sprintf("There are %d open invitations. Revoke some of them, or wait until they are accepted.", open))
+	}
+	return nil
+}
+
+// allowMailTx returns fault.TooMany if an earlier invitation of the address, which may be revoked,
+// was sent a short time ago. Without this limit, repeated invitation and revocation would send any
+// number of mails to a person.
+func allowMailTx(ctx context.Context, tx *db.Tx, institutionID int64, folded string, now time.Time) error {
+	var sent sql.NullInt64
+	if err := tx.QueryRowContext(ctx, `
+		SELECT max(sent_at) FROM invitations WHERE institution_id = $1 AND email_folded = $2 AND (accepted_at IS NOT NULL OR revoked_at IS NOT NULL)`,
+		institutionID, folded).Scan(&sent); err != nil {
+		return err
+	}
+	if wait := db.Time(sent.Int64).Add(resendAfter).Sub(now); sent.Valid && wait > 0 {
+		return &fault.Error{Kind: fault.TooMany, Message: "An invitation was sent to this address a moment ago. Try again in a minute.", RetryAfter: wait}
 	}
 	return nil
 }

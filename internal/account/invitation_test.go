@@ -230,12 +230,14 @@ func TestClosedInvitations(t *testing.T) {
 		if err := p.Resend(t.Context(), owner.UserID, c.ID, id); !fault.Is(err, fault.NotFound) {
 			t.Errorf("sending a revoked invitation again: error = %v, want fault.NotFound", err)
 		}
+		p.now = p.now.Add(time.Minute)
 		_, fourth := invite()
 		if err := p.Decline(t.Context(), fourth); err != nil {
 			t.Fatal(err)
 		}
 		refused("a declined link", fourth)
 		// The invitations of a removed member are revoked.
+		p.now = p.now.Add(time.Minute)
 		if _, err := p.Invite(t.Context(), c.of[account.Admin].UserID, c.ID, account.NewInvitation{Email: "guest@example.org", Role: account.Admin}); err != nil {
 			t.Fatal(err)
 		}
@@ -246,6 +248,40 @@ func TestClosedInvitations(t *testing.T) {
 		list, _, err := audit.New(d).List(t.Context(), c.ID, audit.Filter{Action: "invitation.declined"}, "", 10)
 		if err != nil || len(list) != 1 || list[0].Actor.Name != "guest@example.org" || list[0].Actor.Type != audit.User {
 			t.Errorf("the recorded entries are %+v, %v", list, err)
+		}
+	})
+}
+
+// Repeated invitation and revocation must not send more than one mail a minute to an address.
+func TestRevokedInvitationsCountForLimit(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		p, c := newOutbox(t, d)
+		owner := c.of[account.Owner].UserID
+		invite := func(email string) error {
+			i, err := p.Invite(t.Context(), owner, c.ID, account.NewInvitation{Email: email, Role: account.Auditor})
+			if err != nil {
+				return err
+			}
+			return p.Revoke(t.Context(), owner, c.ID, i.UUID)
+		}
+		if err := invite("stranger@example.org"); err != nil {
+			t.Fatal(err)
+		}
+		for range 24 {
+			if err := invite("Stranger@Example.org"); !fault.Is(err, fault.TooMany) {
+				t.Fatalf("inviting again within a minute of a revoked invitation: error = %v, want fault.TooMany", err)
+			}
+		}
+		if len(p.sent) != 1 {
+			t.Errorf("%d mails were sent to a stranger, want 1", len(p.sent))
+		}
+		if err := invite("other@example.org"); err != nil {
+			t.Errorf("inviting another address: %v", err)
+		}
+		p.now = p.now.Add(time.Minute)
+		if err := invite("stranger@example.org"); err != nil {
+			t.Errorf("inviting after a minute: %v", err)
 		}
 	})
 }

@@ -50,26 +50,25 @@ func CheckPassword(password string) error {
 
 // hashing limits the number of passwords that are hashed concurrently, and thereby the memory for
 // hashing. A hash uses four threads, so more concurrent hashes would not be faster.
-var hashing = make(chan struct{}, max(1, runtime.NumCPU()/int(DefaultCost.Threads)))
+var hashing = newSlots(max(1, runtime.NumCPU()/int(DefaultCost.Threads)))
 
-// key waits until hashing has a free slot, and computes argon2id.
-func (c Cost) key(ctx context.Context, password string, salt []byte, size uint32) ([]byte, error) {
-	select {
-	case hashing <- struct{}{}:
-		defer func() { <-hashing }()
-	case <-ctx.Done():
-		return nil, fmt.Errorf("waiting to hash a password: %w", ctx.Err())
+// key waits until hashing has a free slot, and computes argon2id. known is as in VerifyPassword.
+func (c Cost) key(ctx context.Context, password string, salt []byte, size uint32, known bool) ([]byte, error) {
+	if err := hashing.acquire(ctx, known); err != nil {
+		return nil, fmt.Errorf("waiting to hash a password: %w", err)
 	}
+	defer hashing.release()
 	return argon2.IDKey([]byte(password), salt, c.Time, c.Memory, c.Threads, size), nil
 }
 
-// Hash returns the hash of a password as a PHC string.
+// Hash returns the hash of a password as a PHC string. Callers must have identified the person, by a
+// session, a mailed link or another way: Hash has the priority of known clients.
 func (c Cost) Hash(ctx context.Context, password string) (string, error) {
 	salt := make([]byte, argonSalt)
 	if _, err := rand.Read(salt); err != nil {
 		return "", fmt.Errorf("creating a salt: %w", err)
 	}
-	key, err := c.key(ctx, password, salt, argonKey)
+	key, err := c.key(ctx, password, salt, argonKey, true)
 	if err != nil {
 		return "", err
 	}
@@ -89,8 +88,10 @@ func (c Cost) NoPassword() string {
 	return c.phc(random[:argonSalt], random[argonSalt:])
 }
 
-// VerifyPassword reports whether a hash was computed from a password.
-func VerifyPassword(ctx context.Context, password, hash string) (bool, error) {
+// VerifyPassword reports whether a hash was computed from a password. known reports whether the
+// client is a known browser of the person. Such clients have priority. If too many other clients
+// wait, VerifyPassword returns ErrBusy to an unknown client at once.
+func VerifyPassword(ctx context.Context, password, hash string, known bool) (bool, error) {
 	var version int
 	var c Cost
 	parts := strings.Split(hash, "$")
@@ -105,7 +106,7 @@ func VerifyPassword(ctx context.Context, password, hash string) (bool, error) {
 	if saltErr != nil || keyErr != nil || len(want) < argonKey || c.Time < 1 || c.Threads < 1 || c.Memory > 4*DefaultCost.Memory || c.Time > 4*DefaultCost.Time {
 		return false, errHash
 	}
-	got, err := c.key(ctx, password, salt, uint32(len(want)))
+	got, err := c.key(ctx, password, salt, uint32(len(want)), known)
 	if err != nil {
 		return false, err
 	}

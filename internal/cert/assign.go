@@ -54,10 +54,12 @@ func assignTx(ctx context.Context, tx *db.Tx, statement string, args ...any) (n 
 	return res.RowsAffected()
 }
 
-// StatusTx returns the status of a certificate.
-func (*Service) StatusTx(ctx context.Context, tx *db.Tx, id int64) (status Status, err error) {
-	if err := tx.QueryRowContext(ctx, `SELECT status FROM certificates WHERE id = $1`, id).Scan(&status); err != nil {
-		return "", fmt.Errorf("reading the status of a certificate: %w", err)
+// LockTx returns the current status and address of a certificate, and locks the certificate until
+// the end of the transaction. Another transaction that changes either of them waits.
+func (*Service) LockTx(ctx context.Context, tx *db.Tx, id int64) (status Status, email string, err error) {
+	// An update locks the row on both databases. No trigger depends on this column.
+	if err := tx.QueryRowContext(ctx, `UPDATE certificates SET customer_id = customer_id WHERE id = $1 RETURNING status, email`, id).Scan(&status, &email); err != nil {
+		return "", "", fmt.Errorf("locking a certificate: %w", err)
 	}
-	return status, nil
+	return status, email, nil
 }

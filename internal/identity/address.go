@@ -11,14 +11,14 @@ import (
 )
 
 // RequestAddressChange mails a confirmation link to the new address of a signed-in person. Callers must check
-// first that the sign-in is recent. If the address belongs to another account, the owner of that
+// first that the sign-in is recent. The requests of each person are limited. If the address belongs to another account, the owner of that
 // account gets a notice instead of the link, and the result is the same.
 func (s *Service) RequestAddressChange(ctx context.Context, session *Session, address string, from Origin) error {
 	email, err := account.ParseEmail(address)
 	if err != nil {
 		return fault.OfField("email", err.Error())
 	}
-	if _, err := s.try(ctx, tryMail, email.Folded, from); err != nil {
+	if _, err := s.try(ctx, tryAddress, session.Person.EmailFolded, from); err != nil {
 		return err
 	}
 	return s.DB.Tx(ctx, func(tx *db.Tx) error {
@@ -47,6 +47,9 @@ func (s *Service) RequestAddressChange(ctx context.Context, session *Session, ad
 // so that a misdirected link does not permit access to an account.
 func (s *Service) ChangeAddress(ctx context.Context, session *Session, secret string) error {
 	return s.DB.Tx(ctx, func(tx *db.Tx) error {
+		if err := requireSessionTx(ctx, tx, session.ID); err != nil {
+			return err
+		}
 		proof, err := s.redeemTx(ctx, tx, ToChangeAddress, secret)
 		if err != nil {
 			return err
@@ -68,7 +71,7 @@ func (s *Service) ChangeAddress(ctx context.Context, session *Session, secret st
 		if err := s.verifyAddressTx(ctx, tx, old.ID); err != nil {
 			return err
 		}
-		if err := deleteLinksTx(ctx, tx, old.ID); err != nil {
+		if err := deleteLinksTx(ctx, tx, old); err != nil {
 			return err
 		}
 		if old.EmailFolded == proof.EmailFolded {

@@ -78,8 +78,12 @@ func sealContext(personID int64) []byte { return []byte("user " + strconv.Format
 // BeginCodes creates a secret for one-time passwords. Sign-ins do not require a code until
 // ConfirmCodes has accepted the first code. If the person calls BeginCodes again before that, the
 // secret stays the same, so that an already scanned secret remains valid.
-func (s *Service) BeginCodes(ctx context.Context, p Person) error {
+func (s *Service) BeginCodes(ctx context.Context, session *Session) error {
+	p := session.Person
 	return s.DB.Tx(ctx, func(tx *db.Tx) error {
+		if err := requireSessionTx(ctx, tx, session.ID); err != nil {
+			return err
+		}
 		raw := make([]byte, codeSecret)
 		if _, err := rand.Read(raw); err != nil {
 			return fmt.Errorf("generating a secret: %w", err)
@@ -160,10 +164,13 @@ func (s *Service) ConfirmCodes(ctx context.Context, session *Session, code strin
 	return recovery, nil
 }
 
-// NewRecoveryCodes replaces a person's recovery codes.
-func (s *Service) NewRecoveryCodes(ctx context.Context, p Person) (recovery []string, err error) {
+// NewRecoveryCodes replaces the recovery codes of a signed-in person.
+func (s *Service) NewRecoveryCodes(ctx context.Context, session *Session) (recovery []string, err error) {
 	err = s.DB.Tx(ctx, func(tx *db.Tx) error {
-		recovery, err = newRecoveryCodesTx(ctx, tx, p.ID)
+		if err := requireSessionTx(ctx, tx, session.ID); err != nil {
+			return err
+		}
+		recovery, err = newRecoveryCodesTx(ctx, tx, session.Person.ID)
 		return err
 	})
 	return recovery, err
@@ -187,13 +194,16 @@ func newRecoveryCodesTx(ctx context.Context, tx *db.Tx, personID int64) (codes [
 	return codes, nil
 }
 
-// EndCodes turns the second factor off.
-func (s *Service) EndCodes(ctx context.Context, p Person) error {
+// EndCodes turns the second factor of a signed-in person off.
+func (s *Service) EndCodes(ctx context.Context, session *Session) error {
 	return s.DB.Tx(ctx, func(tx *db.Tx) error {
-		if err := dropCodesTx(ctx, tx, p.ID); err != nil {
+		if err := requireSessionTx(ctx, tx, session.ID); err != nil {
 			return err
 		}
-		return s.notifyTx(ctx, tx, p, codesOff)
+		if err := dropCodesTx(ctx, tx, session.Person.ID); err != nil {
+			return err
+		}
+		return s.notifyTx(ctx, tx, session.Person, codesOff)
 	})
 }
 
@@ -219,6 +229,9 @@ func (s *Service) Code(ctx context.Context, code string, from Origin) (*Entry, e
 	}
 	var e *Entry
 	err = s.DB.Tx(ctx, func(tx *db.Tx) error {
+		if err := requireSessionTx(ctx, tx, pending.ID); err != nil {
+			return err
+		}
 		ok, err := s.codeTx(ctx, tx, pending.Person.ID, code, true)
 		if err != nil {
 			return err

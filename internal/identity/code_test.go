@@ -33,7 +33,7 @@ func (b *bench) code(uri string) string {
 // enrol turns the second factor of a person on.
 func (b *bench) enrol(e *Entry) (uri string, recovery []string) {
 	b.t.Helper()
-	if err := b.BeginCodes(b.t.Context(), e.Session.Person); err != nil {
+	if err := b.BeginCodes(b.t.Context(), &e.Session); err != nil {
 		b.t.Fatal(err)
 	}
 	enrolment, err := b.Enrolment(b.t.Context(), e.Session.Person)
@@ -76,14 +76,14 @@ func TestEnrolment(t *testing.T) {
 		if _, err := b.Enrolment(ctx, e.Session.Person); !errors.Is(err, ErrNoEnrolment) {
 			t.Errorf("Enrolment before BeginCodes: error = %v, want ErrNoEnrolment", err)
 		}
-		if err := b.BeginCodes(ctx, e.Session.Person); err != nil {
+		if err := b.BeginCodes(ctx, &e.Session); err != nil {
 			t.Fatal(err)
 		}
 		begun, err := b.Enrolment(ctx, e.Session.Person)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := b.BeginCodes(ctx, e.Session.Person); err != nil {
+		if err := b.BeginCodes(ctx, &e.Session); err != nil {
 			t.Fatal(err)
 		}
 		if again, err := b.Enrolment(ctx, e.Session.Person); err != nil || again != begun {
@@ -109,7 +109,7 @@ func TestEnrolment(t *testing.T) {
 		if b.count(`SELECT count(*) FROM recovery_codes WHERE hash = $1`, []byte(recovery[0])) != 0 {
 			t.Error("a recovery code is stored without hashing")
 		}
-		if err := b.BeginCodes(ctx, e.Session.Person); err != nil {
+		if err := b.BeginCodes(ctx, &e.Session); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := b.Enrolment(ctx, e.Session.Person); !errors.Is(err, ErrNoEnrolment) {
@@ -118,7 +118,7 @@ func TestEnrolment(t *testing.T) {
 		if c, err := b.Codes(ctx, e.Session.Person.ID); err != nil || !c.On || c.Left != 10 {
 			t.Errorf("Codes = %+v, %v", c, err)
 		}
-		if err := b.EndCodes(ctx, e.Session.Person); err != nil {
+		if err := b.EndCodes(ctx, &e.Session); err != nil {
 			t.Fatal(err)
 		}
 		if b.signIn().Session.Pending {
@@ -242,19 +242,19 @@ func TestOperatorSetsPassword(t *testing.T) {
 		b, ctx := open(t, d), t.Context()
 		e := b.join(address)
 		b.enrol(e)
-		if err := b.SetPassword(ctx, e.Session.Person.ID, "another horse", false); err != nil {
+		if err := b.SetPassword(ctx, e.Session.Person.ID, "another horse", Removal{}); err != nil {
 			t.Fatal(err)
 		}
 		if got, err := b.SignIn(ctx, address, "another horse", home); err != nil || !got.Session.Pending {
 			t.Errorf("signing in with the new password: %+v, %v", got, err)
 		}
-		if err := b.SetPassword(ctx, e.Session.Person.ID, password, true); err != nil {
+		if err := b.SetPassword(ctx, e.Session.Person.ID, password, Removal{Codes: true}); err != nil {
 			t.Fatal(err)
 		}
 		if b.signIn().Session.Pending {
 			t.Error("the second factor was not removed")
 		}
-		if err := b.SetPassword(ctx, 999, password, true); !errors.Is(err, ErrNoPerson) {
+		if err := b.SetPassword(ctx, 999, password, Removal{Codes: true}); !errors.Is(err, ErrNoPerson) {
 			t.Errorf("setting the password of an unknown person: error = %v, want ErrNoPerson", err)
 		}
 	})

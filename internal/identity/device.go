@@ -15,6 +15,9 @@ const DeviceLife = 365 * 24 * time.Hour
 
 // isKnownDevice reports whether a person has signed in to the account in this browser before.
 func (s *Service) isKnownDevice(ctx context.Context, folded, device string) (bool, error) {
+	if device == "" {
+		return false, nil
+	}
 	var n int
 	err := s.DB.QueryRowContext(ctx, `
 		SELECT count(*) FROM devices d JOIN users u ON u.id = d.user_id WHERE d.hash = $1 AND u.email_folded = $2 AND d.seen_at > $3`,

@@ -56,6 +56,14 @@ type Origin struct {
 	Session, Device string
 }
 
+// address returns the address as text, or "" if it is unknown.
+func (o *Origin) address() string {
+	if !o.Address.IsValid() {
+		return ""
+	}
+	return o.Address.String()
+}
+
 // Entry is the result of a sign-in.
 type Entry struct {
 	Session Session

@@ -301,7 +301,7 @@ func TestEndedSessionCannotChangeAccount(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b, ctx := open(t, d), t.Context()
 		e := b.join(address)
-		if err := b.BeginCodes(ctx, e.Session.Person); err != nil {
+		if err := b.BeginCodes(ctx, &e.Session); err != nil {
 			t.Fatal(err)
 		}
 		enrolment, err := b.Enrolment(ctx, e.Session.Person)
@@ -324,7 +324,7 @@ func TestEndedSessionCannotChangeAccount(t *testing.T) {
 		if err := b.RequestAddressChange(ctx, &e.Session, "eve@example.org", home); !errors.Is(err, ErrNoSession) {
 			t.Errorf("requesting a change of the address: error = %v, want ErrNoSession", err)
 		}
-		if err := b.AddPasskey(ctx, e.Session.Person, c.Secret, "x", newToken(t, e.Session.Person).create(c)); !errors.Is(err, ErrLink) {
+		if err := b.AddPasskey(ctx, &e.Session, c.Secret, "x", newToken(t, e.Session.Person).create(c)); !errors.Is(err, ErrLink) {
 			t.Errorf("adding a passkey: error = %v, want ErrLink", err)
 		}
 		// A sign-in with the old password while the password is changed leaves no session.
@@ -458,7 +458,7 @@ func TestDelete(t *testing.T) {
 		b, ctx := open(t, d), t.Context()
 		e := b.join(address)
 		b.link(ToReset, address)
-		if err := b.BeginCodes(ctx, e.Session.Person); err != nil {
+		if err := b.BeginCodes(ctx, &e.Session); err != nil {
 			t.Fatal(err)
 		}
 		b.fail = errors.New("boom")

@@ -1,6 +1,7 @@
 package identity
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -63,15 +64,12 @@ func (s *Service) notifyDeviceTx(ctx context.Context, tx *db.Tx, session *Sessio
 	if s.Mailer == nil {
 		return nil
 	}
-	device := session.Device()
-	if device == "" {
-		device = "?"
-	}
+	device, address := cmp.Or(session.Device(), "?"), cmp.Or(session.Address, "?")
 	l, ok := s.Languages.Get(session.Person.Language)
 	if !ok {
 		l = s.Languages.Languages()[0]
 	}
-	return s.writeTx(ctx, tx, session.Person, "letter_device", "", "device", device, "address", session.Address, "time", l.Time(session.CreatedAt))
+	return s.writeTx(ctx, tx, session.Person, "letter_device", "", "device", device, "address", address, "time", l.Time(session.CreatedAt))
 }
 
 // change is a change of a person's credentials. The person is notified, and the audit log records

@@ -269,8 +269,9 @@ func (s *Service) BeginNewPasskey(ctx context.Context, p Person) (*Ceremony, err
 	return s.begin(ctx, toAddPasskey, p.ID, options, state)
 }
 
-// AddPasskey stores a new passkey of a person (WebAuthn, 7.1).
-func (s *Service) AddPasskey(ctx context.Context, p Person, secret, name string, response []byte) error {
+// AddPasskey stores a new passkey of a signed-in person (WebAuthn, 7.1).
+func (s *Service) AddPasskey(ctx context.Context, session *Session, secret, name string, response []byte) error {
+	p := session.Person
 	name = strings.Join(strings.Fields(name), " ")
 	if len([]rune(name)) > maxPasskeyName || !account.CleanText(name) {
 		return fault.OfField("name", fmt.Sprintf("the name must have at most %d characters", maxPasskeyName))
@@ -302,6 +303,9 @@ func (s *Service) AddPasskey(ctx context.Context, p Person, secret, name string,
 		return fmt.Errorf("storing a passkey: %w", err)
 	}
 	return s.DB.Tx(ctx, func(tx *db.Tx) error {
+		if err := requireSessionTx(ctx, tx, session.ID); err != nil {
+			return err
+		}
 		var id int64
 		err := tx.QueryRowContext(ctx, `
 			INSERT INTO passkeys (user_id, credential_id, credential, sign_count, name, created_at) VALUES ($1, $2, $3, $4, $5, $6)
@@ -318,8 +322,12 @@ func (s *Service) AddPasskey(ctx context.Context, p Person, secret, name string,
 }
 
 // Passkeys returns the passkeys of a person.
-func (s *Service) Passkeys(ctx context.Context, personID int64) (list []Passkey, err error) {
-	rows, err := s.DB.QueryContext(ctx, `SELECT id, name, created_at, used_at FROM passkeys WHERE user_id = $1 ORDER BY id`, personID)
+func (s *Service) Passkeys(ctx context.Context, personID int64) ([]Passkey, error) {
+	return passkeys(ctx, s.DB, personID)
+}
+
+func passkeys(ctx context.Context, q db.Queryer, personID int64) (list []Passkey, err error) {
+	rows, err := q.QueryContext(ctx, `SELECT id, name, created_at, used_at FROM passkeys WHERE user_id = $1 ORDER BY id`, personID)
 	if err != nil {
 		return nil, fmt.Errorf("listing passkeys: %w", err)
 	}
@@ -337,16 +345,24 @@ func (s *Service) Passkeys(ctx context.Context, personID int64) (list []Passkey,
 	return list, rows.Err()
 }
 
-// RemovePasskey removes a passkey of a person. If the passkey does not exist, it returns nil.
-func (s *Service) RemovePasskey(ctx context.Context, p Person, id int64) error {
+// RemovePasskey removes a passkey of a signed-in person. If the passkey does not exist, it returns
+// nil.
+func (s *Service) RemovePasskey(ctx context.Context, session *Session, id int64) error {
 	return s.DB.Tx(ctx, func(tx *db.Tx) error {
-		res, err := tx.ExecContext(ctx, `DELETE FROM passkeys WHERE user_id = $1 AND id = $2`, p.ID, id)
-		if err != nil {
-			return fmt.Errorf("removing a passkey: %w", err)
-		}
-		if n, err := res.RowsAffected(); err != nil || n == 0 {
+		if err := requireSessionTx(ctx, tx, session.ID); err != nil {
 			return err
 		}
-		return s.notifyTx(ctx, tx, p, passkeyRemoved)
+		return s.removePasskeyTx(ctx, tx, session.Person, id)
 	})
+}
+
+func (s *Service) removePasskeyTx(ctx context.Context, tx *db.Tx, p Person, id int64) error {
+	res, err := tx.ExecContext(ctx, `DELETE FROM passkeys WHERE user_id = $1 AND id = $2`, p.ID, id)
+	if err != nil {
+		return fmt.Errorf("removing a passkey: %w", err)
+	}
+	if n, err := res.RowsAffected(); err != nil || n == 0 {
+		return err
+	}
+	return s.notifyTx(ctx, tx, p, passkeyRemoved)
 }

@@ -120,14 +120,14 @@ func (k *token) response(r map[string]any) []byte {
 	return text
 }
 
-func (b *bench) addPasskey(p Person) *token {
+func (b *bench) addPasskey(s *Session) *token {
 	b.t.Helper()
-	k := newToken(b.t, p)
-	c, err := b.BeginNewPasskey(b.t.Context(), p)
+	k := newToken(b.t, s.Person)
+	c, err := b.BeginNewPasskey(b.t.Context(), s.Person)
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	if err := b.AddPasskey(b.t.Context(), p, c.Secret, " My  key ", k.create(c)); err != nil {
+	if err := b.AddPasskey(b.t.Context(), s, c.Secret, " My  key ", k.create(c)); err != nil {
 		b.t.Fatal(err)
 	}
 	return k
@@ -149,8 +149,8 @@ func TestPasskey(t *testing.T) {
 		joined := b.join(address)
 		p := joined.Session.Person
 		b.enrol(joined)
-		k := b.addPasskey(p)
-		second := b.addPasskey(p)
+		k := b.addPasskey(&joined.Session)
+		second := b.addPasskey(&joined.Session)
 		list, err := b.Passkeys(ctx, p.ID)
 		if err != nil || len(list) != 2 || list[0].Name != "My key" || list[0].UsedAt != nil {
 			t.Fatalf("Passkeys = %+v, %v", list, err)
@@ -196,7 +196,7 @@ func TestPasskey(t *testing.T) {
 		}
 		// A person cannot remove the passkey of another person.
 		eve := b.join("eve@example.org").Session
-		if err := b.RemovePasskey(ctx, eve.Person, list[0].ID); err != nil {
+		if err := b.RemovePasskey(ctx, &eve, list[0].ID); err != nil {
 			t.Fatal(err)
 		}
 		k.count++
@@ -216,7 +216,7 @@ func TestPasskey(t *testing.T) {
 		if s, err := b.Session(ctx, e.with(home)); err != nil || !s.Recent(b.Now()) {
 			t.Errorf("after the confirmation, the session is %+v, %v", s, err)
 		}
-		if err := b.RemovePasskey(ctx, p, list[0].ID); err != nil {
+		if err := b.RemovePasskey(ctx, &joined.Session, list[0].ID); err != nil {
 			t.Fatal(err)
 		}
 		k.count++
@@ -232,7 +232,7 @@ func TestPasskeyWithoutCount(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b, ctx := open(t, d), t.Context()
-		k := b.addPasskey(b.join(address).Session.Person)
+		k := b.addPasskey(&b.join(address).Session)
 		for range 2 {
 			c := b.ceremony()
 			if _, err := b.SignInByPasskey(ctx, c.Secret, k.get(c), home); err != nil {
@@ -246,28 +246,28 @@ func TestAddPasskeyRefusesInvalidResponses(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b, ctx := open(t, d), t.Context()
-		ada, eve := b.join(address).Session.Person, b.join("eve@example.org").Session.Person
-		k := newToken(t, ada)
-		c, err := b.BeginNewPasskey(ctx, ada)
+		ada, eve := b.join(address).Session, b.join("eve@example.org").Session
+		k := newToken(t, ada.Person)
+		c, err := b.BeginNewPasskey(ctx, ada.Person)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := b.AddPasskey(ctx, eve, c.Secret, "x", k.create(c)); !errors.Is(err, ErrPasskey) {
+		if err := b.AddPasskey(ctx, &eve, c.Secret, "x", k.create(c)); !errors.Is(err, ErrPasskey) {
 			t.Errorf("adding a passkey with the ceremony of another person: error = %v, want ErrPasskey", err)
 		}
-		c, err = b.BeginNewPasskey(ctx, ada)
+		c, err = b.BeginNewPasskey(ctx, ada.Person)
 		if err != nil {
 			t.Fatal(err)
 		}
 		k.flags = userPresent
-		if err := b.AddPasskey(ctx, ada, c.Secret, "x", k.create(c)); !errors.Is(err, ErrPasskey) {
+		if err := b.AddPasskey(ctx, &ada, c.Secret, "x", k.create(c)); !errors.Is(err, ErrPasskey) {
 			t.Errorf("adding a passkey without user verification: error = %v, want ErrPasskey", err)
 		}
-		k = b.addPasskey(ada)
-		if c, err = b.BeginNewPasskey(ctx, eve); err != nil {
+		k = b.addPasskey(&ada)
+		if c, err = b.BeginNewPasskey(ctx, eve.Person); err != nil {
 			t.Fatal(err)
 		}
-		if err := b.AddPasskey(ctx, eve, c.Secret, "x", k.create(c)); !errors.Is(err, ErrPasskey) {
+		if err := b.AddPasskey(ctx, &eve, c.Secret, "x", k.create(c)); !errors.Is(err, ErrPasskey) {
 			t.Errorf("adding a passkey that another person has: error = %v, want ErrPasskey", err)
 		}
 	})

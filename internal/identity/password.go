@@ -10,9 +10,9 @@ import (
 )
 
 // Reset sets a new password with a link that was mailed for this purpose. The link also verifies
-// the address. Reset ends all sessions and deletes all links of the person. It does not start a
-// session, so that a second factor is still required.
-func (s *Service) Reset(ctx context.Context, secret, password string) (Person, error) {
+// the address. Reset ends all sessions and deletes all links of the person, and removes the passkeys
+// with the ids in remove. It does not start a session, so that a second factor is still required.
+func (s *Service) Reset(ctx context.Context, secret, password string, remove ...int64) (Person, error) {
 	if _, err := s.Proof(ctx, ToReset, secret); err != nil {
 		return Person{}, err
 	}
@@ -28,6 +28,11 @@ func (s *Service) Reset(ctx context.Context, secret, password string) (Person, e
 		}
 		if err := s.verifyAddressTx(ctx, tx, p.ID); err != nil {
 			return err
+		}
+		for _, id := range remove {
+			if err := s.removePasskeyTx(ctx, tx, p, id); err != nil {
+				return err
+			}
 		}
 		return s.setPasswordTx(ctx, tx, p, hash, 0)
 	})
@@ -49,9 +54,15 @@ func (s *Service) ChangePassword(ctx context.Context, session *Session, password
 	})
 }
 
+// Removal has the credentials that SetPassword removes.
+type Removal struct {
+	// Codes removes the second factor. Passkeys removes all passkeys.
+	Codes, Passkeys bool
+}
+
 // SetPassword sets the password of a person whom the operator has identified without mail. It ends
-// all sessions. If dropCodes is true, it also removes the second factor.
-func (s *Service) SetPassword(ctx context.Context, personID int64, password string, dropCodes bool) error {
+// all sessions, and removes other credentials if requested.
+func (s *Service) SetPassword(ctx context.Context, personID int64, password string, remove Removal) error {
 	hash, err := s.newHash(ctx, password)
 	if err != nil {
 		return err
@@ -61,9 +72,20 @@ func (s *Service) SetPassword(ctx context.Context, personID int64, password stri
 		if err != nil {
 			return err
 		}
-		if dropCodes {
+		if remove.Codes {
 			if err := dropCodesTx(ctx, tx, p.ID); err != nil {
 				return err
+			}
+		}
+		if remove.Passkeys {
+			list, err := passkeys(ctx, tx, p.ID)
+			if err != nil {
+				return err
+			}
+			for _, k := range list {
+				if err := s.removePasskeyTx(ctx, tx, p, k.ID); err != nil {
+					return err
+				}
 			}
 		}
 		return s.setPasswordTx(ctx, tx, p, hash, 0)
@@ -84,7 +106,7 @@ func (s *Service) setPasswordTx(ctx context.Context, tx *db.Tx, p Person, hash s
 	if err := account.SetPasswordTx(ctx, tx, p.ID, hash); err != nil {
 		return err
 	}
-	if err := deleteLinksTx(ctx, tx, p.ID); err != nil {
+	if err := deleteLinksTx(ctx, tx, p); err != nil {
 		return err
 	}
 	if err := endTx(ctx, tx, `user_id = $1 AND id <> $2`, p.ID, except); err != nil {

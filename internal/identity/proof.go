@@ -37,13 +37,16 @@ var lifetimes = map[Purpose]time.Duration{
 // Proof is the data of a one-time secret.
 type Proof struct {
 	Purpose Purpose
-	// userID is 0 if there is no person yet.
+	// userID is the id of the person, or 0 if there is no person yet.
 	userID int64
 	// Email is the address to which the link was mailed.
 	Email, EmailFolded string
 	// Data is the data of the page that the link opens.
 	Data string
 }
+
+// PersonID returns the id of the person to whom the link was mailed, or 0 if there is no person yet.
+func (p *Proof) PersonID() int64 { return p.userID }
 
 // newProofTx creates a one-time secret.
 func (s *Service) newProofTx(ctx context.Context, tx *db.Tx, p Proof) (secret string, err error) {
@@ -68,11 +71,15 @@ func (s *Service) Proof(ctx context.Context, purpose Purpose, secret string) (Pr
 }
 
 // redeemTx marks a one-time secret as used and returns its data. Only one of two concurrent calls
-// succeeds.
+// succeeds. If the secret was mailed, redeemTx resets the counts of mail to the address.
 func (s *Service) redeemTx(ctx context.Context, tx *db.Tx, purpose Purpose, secret string) (Proof, error) {
-	return s.scanProof(purpose, tx.QueryRowContext(ctx, `
+	p, err := s.scanProof(purpose, tx.QueryRowContext(ctx, `
 		UPDATE proofs SET used_at = $3 WHERE hash = $1 AND purpose = $2 AND used_at IS NULL AND expires_at > $3
 		RETURNING user_id, email, email_folded, data`, account.HashSecret(secret), string(purpose), db.Micros(s.Now())))
+	if err != nil || p.EmailFolded == "" {
+		return p, err
+	}
+	return p, resetMailTx(ctx, tx, p.EmailFolded)
 }
 
 func (s *Service) scanProof(purpose Purpose, row *sql.Row) (Proof, error) {
@@ -104,9 +111,9 @@ func (s *Service) redeemLinkTx(ctx context.Context, tx *db.Tx, purpose Purpose, 
 }
 
 // deleteLinksTx deletes all mailed links of a person.
-func deleteLinksTx(ctx context.Context, tx *db.Tx, userID int64) error {
-	if _, err := tx.ExecContext(ctx, `DELETE FROM proofs WHERE user_id = $1`, userID); err != nil {
+func deleteLinksTx(ctx context.Context, tx *db.Tx, p Person) error {
+	if _, err := tx.ExecContext(ctx, `DELETE FROM proofs WHERE user_id = $1`, p.ID); err != nil {
 		return fmt.Errorf("deleting mailed links: %w", err)
 	}
-	return nil
+	return resetMailTx(ctx, tx, p.EmailFolded)
 }

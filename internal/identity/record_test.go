@@ -75,8 +75,8 @@ func TestFailedPasskeysAreRecorded(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		k := b.addPasskey(e.Session.Person)
-		second := b.addPasskey(e.Session.Person)
+		k := b.addPasskey(&e.Session)
+		second := b.addPasskey(&e.Session)
 		ctx := audit.WithActor(t.Context(), audit.Actor{Address: home.Address, RequestID: "REQUEST1"})
 		try := func(change func(k *token)) {
 			t.Helper()

@@ -21,13 +21,19 @@ const requestAttempts = 8
 // RequestLink queues a request for a mailed link to an address. A worker checks later whether the address
 // has an account, so that the response and its duration are the same for all addresses. next is the
 // page to which the link finally leads; it may be empty.
+//
+// RequestLink does not refuse a request because of earlier requests for the same address, because
+// other people can make these. The worker sends no mail while the last mail is recent and its link
+// is valid. Only sign-ups, whose mail may go to any address, are limited for each network.
 func (s *Service) RequestLink(ctx context.Context, purpose Purpose, address, language, next string, from Origin) error {
 	email, err := account.ParseEmail(address)
 	if err != nil {
 		return fault.OfField("email", err.Error())
 	}
-	if _, err := s.try(ctx, tryMail, email.Folded, from); err != nil {
-		return err
+	if purpose == ToSignUp {
+		if _, err := s.try(ctx, trySignUp, email.Folded, from); err != nil {
+			return err
+		}
 	}
 	args := requestArgs{Purpose: purpose, Email: email.Text, Language: s.language(language), Next: next}
 	return s.DB.Tx(ctx, func(tx *db.Tx) error {
@@ -62,9 +68,9 @@ type worker struct {
 	service *Service
 }
 
-// Work sends the mail with the link, or no mail if the address has no account. If the process stops
-// between the commit and the end of the job, the job runs again and sends a second mail. Both links
-// are valid.
+// Work sends the mail with the link. It sends no mail if the address has no account, or if the last
+// mail is recent and its link is valid. So if the process stops between the commit and the end of
+// the job, the job runs again and sends no second mail.
 func (w *worker) Work(ctx context.Context, j *river.Job[requestArgs]) error {
 	return w.service.sendLink(ctx, j.Args)
 }
@@ -74,7 +80,7 @@ func (s *Service) sendLink(ctx context.Context, a requestArgs) error {
 	if err != nil {
 		return river.JobCancel(err)
 	}
-	return s.DB.Tx(ctx, func(tx *db.Tx) error {
+	err = s.DB.Tx(ctx, func(tx *db.Tx) error {
 		p, err := s.ByEmail(ctx, tx, email.Folded)
 		unknown := errors.Is(err, ErrNoPerson)
 		if err != nil && !unknown {
@@ -94,6 +100,9 @@ func (s *Service) sendLink(ctx context.Context, a requestArgs) error {
 		case unknown:
 			return nil
 		}
+		if err := s.countMailTx(ctx, tx, a.Purpose, email.Folded, lifetimes[proof.Purpose]); err != nil {
+			return err
+		}
 		secret, err := s.newProofTx(ctx, tx, proof)
 		if err != nil {
 			return err
@@ -104,4 +113,8 @@ func (s *Service) sendLink(ctx context.Context, a requestArgs) error {
 		}
 		return s.writeTx(ctx, tx, p, letter, path+secret)
 	})
+	if errors.Is(err, errMailed) {
+		return nil
+	}
+	return err
 }

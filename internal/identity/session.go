@@ -55,7 +55,8 @@ type Session struct {
 	Method Method
 	// Pending sessions wait for the second factor.
 	Pending bool
-	// Address and UserAgent are from the last stored request.
+	// Address and UserAgent are from the last stored request. Address is "" if the address is
+	// unknown.
 	Address, UserAgent                 string
 	CreatedAt, LastSeenAt, ConfirmedAt time.Time
 }
@@ -117,13 +118,23 @@ func (s *Service) Session(ctx context.Context, from Origin) (*Session, error) {
 	}
 	if err := s.DB.Tx(ctx, func(tx *db.Tx) error {
 		_, err := tx.ExecContext(ctx, `UPDATE sessions SET seen_at = $2, address = $3, user_agent = $4 WHERE id = $1 AND seen_at < $2`,
-			session.ID, db.Micros(now), from.Address.String(), userAgent(from))
+			session.ID, db.Micros(now), from.address(), userAgent(from))
 		return err
 	}); err != nil {
 		// The next request stores the use.
 		s.Log.WarnContext(ctx, "storing the use of a session failed", slog.Any("error", err))
 	}
 	return session, nil
+}
+
+// CheckSession returns ErrNoSession if the session of a request has ended. Unlike Session, it does
+// not count as a use of the session, so that an open event stream does not prolong it.
+func (s *Service) CheckSession(ctx context.Context, from Origin) error {
+	session, err := s.anySession(ctx, from)
+	if err == nil && session.Pending {
+		return ErrNoSession
+	}
+	return err
 }
 
 // Pending returns the session of a request if it waits for its second factor.
@@ -178,7 +189,7 @@ func (s *Service) startSessionTx(ctx context.Context, tx *db.Tx, p Person, metho
 		return nil, err
 	}
 	e := &Entry{Secret: newSecret(), Session: Session{
-		Person: p, Method: method, Pending: pending, Address: from.Address.String(), UserAgent: userAgent(from),
+		Person: p, Method: method, Pending: pending, Address: from.address(), UserAgent: userAgent(from),
 		CreatedAt: now, LastSeenAt: now, ConfirmedAt: now,
 	}}
 	if err := tx.QueryRowContext(ctx, `

@@ -12,23 +12,35 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// hashTime is the timeout for hashing a password, including the wait for a free slot.
-const hashTime = 10 * time.Second
+const (
+	// hashTime is the timeout for hashing a password, including the wait for a free slot.
+	hashTime = 10 * time.Second
+	// busyRetry is the Retry-After of a sign-in that is rejected because too many clients wait.
+	busyRetry = 5 * time.Second
+)
+
+// ErrBusy means that too many passwords are being checked.
+var ErrBusy = &fault.Error{Kind: fault.Unavailable, Message: "Too many people are signing in. Please try again.", RetryAfter: busyRetry}
+
+// busyError returns ErrBusy with its cause if a password could not be hashed in time, or else err.
+func busyError(err error) error {
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, account.ErrBusy) {
+		return &fault.Error{Kind: ErrBusy.Kind, Message: ErrBusy.Message, RetryAfter: ErrBusy.RetryAfter, Err: errors.Join(ErrBusy, err)}
+	}
+	return err
+}
 
 // verify reports whether a password matches a hash. If there is no hash, it takes the same time and
-// returns false.
-func (s *Service) verify(ctx context.Context, password, hash string) (bool, error) {
+// returns false. known reports whether the client has a session or a known browser of the person.
+func (s *Service) verify(ctx context.Context, password, hash string, known bool) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, hashTime)
 	defer cancel()
 	stored := hash
 	if hash == "" {
 		stored = s.dummyHash
 	}
-	ok, err := account.VerifyPassword(ctx, password, stored)
-	if errors.Is(err, context.DeadlineExceeded) {
-		return false, &fault.Error{Kind: fault.Unavailable, Message: "Too many people are signing in. Please try again.", RetryAfter: hashTime, Err: err}
-	}
-	return ok && hash != "", err
+	ok, err := account.VerifyPassword(ctx, password, stored, known)
+	return ok && hash != "", busyError(err)
 }
 
 // fold returns the folded form of an address, or "" if the text is not an address.
@@ -44,6 +56,14 @@ func fold(email string) string {
 // password it returns the same error, after the same time.
 func (s *Service) SignIn(ctx context.Context, email, password string, from Origin) (*Entry, error) {
 	folded := fold(email)
+	known, err := s.isKnownDevice(ctx, folded, from.Device)
+	if err != nil {
+		return nil, err
+	}
+	if !known && account.Busy() {
+		// The try is not counted, because the password is not checked.
+		return nil, busyError(account.ErrBusy)
+	}
 	resetTries, err := s.try(ctx, tryPassword, folded, from)
 	if err != nil {
 		return nil, err
@@ -54,7 +74,7 @@ func (s *Service) SignIn(ctx context.Context, email, password string, from Origi
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return nil, fmt.Errorf("reading an account: %w", err)
 	}
-	ok, err := s.verify(ctx, password, hash.String)
+	ok, err := s.verify(ctx, password, hash.String, known)
 	if err != nil {
 		return nil, err
 	}
@@ -116,7 +136,7 @@ func (s *Service) Confirm(ctx context.Context, session *Session, password string
 	if err != nil {
 		return err
 	}
-	ok, err := s.verify(ctx, password, hash)
+	ok, err := s.verify(ctx, password, hash, true)
 	if err != nil {
 		return err
 	}

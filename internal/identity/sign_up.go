@@ -3,7 +3,6 @@ package identity
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"strings"
 	"unicode"
@@ -90,10 +89,14 @@ func (s *Service) SignUp(ctx context.Context, secret string, n NewPerson, from O
 // insertTx creates a person, or returns ErrTaken if the address has an account.
 func (s *Service) insertTx(ctx context.Context, tx *db.Tx, email account.Email, n NewPerson, hash sql.NullString) (id int64, err error) {
 	id, created, err := account.InsertUserTx(ctx, tx, account.NewUser{Email: email, Name: n.Name, Language: s.language(n.Language), Hash: hash}, s.Now())
-	if err == nil && !created {
-		err = ErrTaken
+	if err != nil {
+		return 0, err
 	}
-	return id, err
+	if !created {
+		return 0, ErrTaken
+	}
+	// A link to sign up that was mailed before can no longer be used.
+	return id, resetMailTx(ctx, tx, email.Folded)
 }
 
 // CreateTx creates a person whose address another package has verified by a mailed link, and calls
@@ -125,10 +128,7 @@ func (s *Service) hash(ctx context.Context, password string) (sql.NullString, er
 	ctx, cancel := context.WithTimeout(ctx, hashTime)
 	defer cancel()
 	hash, err := s.PasswordCost.Hash(ctx, password)
-	if errors.Is(err, context.DeadlineExceeded) {
-		return sql.NullString{}, &fault.Error{Kind: fault.Unavailable, Message: "Too many people are signing in. Please try again.", RetryAfter: hashTime, Err: err}
-	}
-	return sql.NullString{String: hash, Valid: err == nil}, err
+	return sql.NullString{String: hash, Valid: err == nil}, busyError(err)
 }
 
 // language returns the tag if the language is supported, and "" otherwise.

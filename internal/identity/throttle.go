@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -30,12 +31,17 @@ func (r rule) wait(tries int) time.Duration {
 }
 
 // rules has the limits for one kind of try: for one account from one network, for all accounts from
-// one network, and for one account from all networks.
+// one network, and for one account from all networks. The limit for a network also applies to the
+// wide networks of an IPv6 address, with more free tries.
 //
 // Tries of other people count for the last two rules. So that other people cannot lock a person
 // out, tries in a browser in which the person has signed in before do not count for these two
 // rules, and sign-ins with a passkey do not count at all.
 type rules struct{ here, network, account rule }
+
+// wideFactors multiply the free tries of a network for its /56 and its /48 network. An attacker can
+// have one of these, but an organization with many people can too.
+var wideFactors = [...]int{2, 5}
 
 // kind is the kind of a try.
 type kind string
@@ -44,7 +50,11 @@ const (
 	tryPassword kind = "password"
 	tryCode     kind = "code"
 	tryConfirm  kind = "confirm"
-	tryMail     kind = "mail"
+	// tryAddress is a request of a signed-in person to change the address. The account of the count
+	// is the person's own account.
+	tryAddress kind = "address"
+	// trySignUp is a request for a link to sign up, whose mail may go to any address.
+	trySignUp kind = "sign_up"
 )
 
 var throttles = map[kind]rules{
@@ -65,11 +75,59 @@ var throttles = map[kind]rules{
 		account: rule{free: 20, base: time.Second, max: 15 * time.Minute, resetAfter: 24 * time.Hour},
 	},
 	// Each mail counts, because these counts are not reset after a success.
-	tryMail: {
+	tryAddress: {
 		here:    rule{free: 4, base: 2 * time.Minute, max: time.Hour, resetAfter: 24 * time.Hour},
-		network: rule{free: 200, base: time.Second, max: time.Minute, resetAfter: time.Hour},
 		account: rule{free: 10, base: time.Minute, max: time.Hour, resetAfter: 24 * time.Hour},
 	},
+	// There is no limit for an account: other people could lock out the person who has the address.
+	// See mailRule.
+	trySignUp: {
+		network: rule{free: 200, base: time.Second, max: time.Minute, resetAfter: time.Hour},
+	},
+}
+
+const (
+	// mailPause is the time after a mail with a link in which no second mail of the same purpose is
+	// sent to the address. It doubles with each mail, up to maxMailPause.
+	mailPause    = 2 * time.Minute
+	maxMailPause = time.Hour
+)
+
+// mailRule returns the limit for mail with links of the given lifetime to one address. The limit
+// protects the mailbox, and must never lock a person out: a person who gets no further mail has a
+// mail with a valid link. Therefore the wait is at most half the lifetime of the link.
+func mailRule(lifetime time.Duration) rule {
+	return rule{free: 1, base: mailPause, max: min(maxMailPause, lifetime/2), resetAfter: 24 * time.Hour}
+}
+
+// errMailed means that the last mail to an address was sent a short time ago, and that its link is
+// valid.
+var errMailed = errors.New("a mail with a valid link was sent a short time ago")
+
+// countMailTx counts a mail with a link that a person requested for a purpose, or returns errMailed
+// if the mail must not be sent. The caller must then roll back, so that the request does not count.
+// Each purpose has its own count.
+func (s *Service) countMailTx(ctx context.Context, tx *db.Tx, purpose Purpose, folded string, lifetime time.Duration) error {
+	wait, err := s.countTx(ctx, tx, countedMail(purpose, folded, mailRule(lifetime)))
+	if err == nil && wait > 0 {
+		err = errMailed
+	}
+	return err
+}
+
+// resetMailTx resets the counts of mail to an address, because its links were used or are no longer
+// valid. The next request then sends a mail at once.
+func resetMailTx(ctx context.Context, tx *db.Tx, folded string) error {
+	for _, purpose := range []Purpose{ToSignUp, ToSignIn, ToReset} {
+		if _, err := tx.ExecContext(ctx, `DELETE FROM throttles WHERE key = $1`, countedMail(purpose, folded, rule{}).key); err != nil {
+			return fmt.Errorf("resetting the count of mail: %w", err)
+		}
+	}
+	return nil
+}
+
+func countedMail(purpose Purpose, folded string, r rule) counted {
+	return countedOf("mail", r, string(purpose), folded)
 }
 
 // counted is the count of a try for one rule.
@@ -95,10 +153,15 @@ func (s *Service) try(ctx context.Context, k kind, account string, from Origin) 
 	r, network := throttles[k], limit.AddressKey(from.Address)
 	own := countedOf(k, r.here, "here", account, network)
 	shared := []counted{countedOf(k, r.network, "network", network), countedOf(k, r.account, "account", account)}
+	for i, wide := range limit.Networks(from.Address) {
+		more := r.network
+		more.free *= wideFactors[i]
+		shared = append(shared, countedOf(k, more, "network", wide))
+	}
 	if known {
 		own, shared = countedOf(k, r.here, "device", account, from.Device), nil
 	}
-	all := append([]counted{own}, shared...)
+	all := slices.DeleteFunc(append([]counted{own}, shared...), func(c counted) bool { return c.rule == rule{} })
 	// A fixed order prevents deadlocks between concurrent tries with the same keys.
 	slices.SortFunc(all, func(a, b counted) int { return bytes.Compare(a.key, b.key) })
 	if err := s.DB.Tx(ctx, func(tx *db.Tx) error {

@@ -117,6 +117,43 @@ func TestNetworkLimitCoversAllAccounts(t *testing.T) {
 	})
 }
 
+// An attacker with many /64 networks has one limit for all of them.
+func TestWideNetworksAreLimited(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b, ctx := open(t, d), t.Context()
+		n := 0
+		try := func(address string) error {
+			n++
+			_, err := b.try(ctx, tryPassword, fmt.Sprintf("p%d@example.org", n), from(address))
+			return err
+		}
+		for _, tc := range []struct {
+			network, other string
+			free           int
+		}{{"2001:db8:1:200::/56", "2001:db8:1:2%02x::1", 200}, {"2001:db8:2::/48", "2001:db8:2:%02x00::1", 500}} {
+			if err := try(fmt.Sprintf(tc.other, 1)); err != nil {
+				t.Fatal(err)
+			}
+			if err := d.Tx(ctx, func(tx *db.Tx) error {
+				_, err := tx.ExecContext(ctx, `UPDATE throttles SET tries = $2 WHERE key = $1`, countedOf(tryPassword, rule{}, "network", tc.network).key, tc.free-1)
+				return err
+			}); err != nil {
+				t.Fatal(err)
+			}
+			if err := try(fmt.Sprintf(tc.other, 2)); err != nil {
+				t.Errorf("try %d from %s: %v", tc.free, tc.network, err)
+			}
+			if err := try(fmt.Sprintf(tc.other, 3)); !fault.Is(err, fault.TooMany) {
+				t.Errorf("try %d from %s: error = %v, want fault.TooMany", tc.free+1, tc.network, err)
+			}
+			if err := try("2001:db8:3::1"); err != nil {
+				t.Errorf("a try from another network: %v", err)
+			}
+		}
+	})
+}
+
 func TestConcurrentTriesAreCounted(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -8,6 +8,7 @@ package limit
 
 import (
 	"net/netip"
+	"strings"
 	"sync"
 	"time"
 )
@@ -16,10 +17,14 @@ const (
 	// Window is the period over which requests are counted.
 	Window = time.Minute
 	// maxKeys limits the memory that callers with many addresses can use. If there are more keys,
-	// new keys share one counter until the window ends.
+	// new addresses are counted by their wide networks until the window ends, so that an attack from
+	// many addresses affects only new addresses near them.
 	maxKeys = 200_000
 	// ipv6Network is the prefix length of the IPv6 network that one subscriber usually has.
 	ipv6Network = 64
+	// wideIPv4 and wideIPv6 are the prefix lengths of wide networks: networks that one organization
+	// or one region of a provider usually has.
+	wideIPv4, wideIPv6 = 16, 48
 )
 
 // Counter counts requests by key in fixed windows.
@@ -60,7 +65,11 @@ func (c *Counter) Take(key string) Decision {
 		c.end = now.Add(Window)
 	}
 	if _, ok := c.count[key]; !ok && len(c.count) >= maxKeys {
-		key = ""
+		key = wideKey(key)
+		// Wide networks have room for as many keys again. Beyond that, new ones share one count.
+		if _, ok := c.count[key]; !ok && len(c.count) >= 2*maxKeys {
+			key = ""
+		}
 	}
 	c.count[key]++
 	n := c.count[key]
@@ -68,14 +77,47 @@ func (c *Counter) Take(key string) Decision {
 }
 
 // AddressKey returns the key of a client's address. For IPv6 it is the /64 network, since one
-// subscriber can use all addresses of that network.
+// subscriber can use all addresses of that network. All unknown addresses have the same key, which
+// is not the key of any address.
 func AddressKey(a netip.Addr) string {
 	a = a.Unmap().WithZone("")
 	if a.Is6() {
-		p, err := a.Prefix(ipv6Network)
-		if err == nil {
-			return p.String()
-		}
+		return network(a, ipv6Network)
+	}
+	if !a.IsValid() {
+		return "unknown"
 	}
 	return a.String()
+}
+
+// Networks returns the keys of the /56 and the /48 network of an IPv6 address. An attacker can have
+// one of these networks, and with it many /64 networks. For other addresses it returns nil.
+func Networks(a netip.Addr) []string {
+	a = a.Unmap().WithZone("")
+	if !a.Is6() {
+		return nil
+	}
+	return []string{network(a, 56), network(a, 48)}
+}
+
+// wideKey returns the key of the wide network of a key of AddressKey. For other keys it returns "".
+func wideKey(key string) string {
+	address, _, _ := strings.Cut(key, "/")
+	a, err := netip.ParseAddr(address)
+	switch {
+	case err != nil:
+		return ""
+	case a.Is4():
+		return network(a, wideIPv4)
+	default:
+		return network(a, wideIPv6)
+	}
+}
+
+func network(a netip.Addr, bits int) string {
+	p, err := a.Prefix(bits)
+	if err != nil {
+		return a.String()
+	}
+	return p.String()
 }

@@ -1,7 +1,9 @@
 package limit_test
 
 import (
+	"fmt"
 	"net/netip"
+	"slices"
 	"testing"
 	"time"
 
@@ -37,6 +39,60 @@ func TestCounterLimitsEachKeyInItsWindow(t *testing.T) {
 	}
 }
 
+// After an attack from very many addresses, new addresses are not all refused: they are counted by
+// their wide networks.
+func TestNewAddressesAreCountedByNetworkBeyondBound(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(1000, 0)
+	c := limit.NewCounter(5, func() time.Time { return now })
+	take := func(text string) bool { return c.Take(limit.AddressKey(netip.MustParseAddr(text))).Allowed }
+	take("192.0.2.1")
+	// The attacker uses 200,000 networks of 2001:db8::/48, 2001:db8:1::/48 and so on.
+	address := netip.MustParseAddr("2001:db8::1").As16()
+	for i := range 200_000 {
+		address[5], address[6], address[7] = byte(i>>16), byte(i>>8), byte(i)
+		c.Take(limit.AddressKey(netip.AddrFrom16(address)))
+	}
+	for _, text := range []string{"198.51.100.1", "203.0.113.1", "2a00:1::1", "2a00:2::1"} {
+		if !take(text) {
+			t.Errorf("%s was refused, because other addresses made many requests", text)
+		}
+	}
+	// Each address that has a count keeps it.
+	if !take("192.0.2.1") {
+		t.Error("an address with a count was refused")
+	}
+	for _, near := range []string{"198.51.%d.2", "2a00:1:0:%d::1"} {
+		refused := 0
+		for i := range 10 {
+			if !take(fmt.Sprintf(near, i)) {
+				refused++
+			}
+		}
+		if refused != 6 {
+			t.Errorf("%d of 10 requests from new addresses of one network with a count of 1 were refused, want 6", refused)
+		}
+	}
+	// The memory is bounded: beyond as many wide networks, new ones share one count.
+	for i := range 200_000 {
+		address[3], address[4], address[5] = byte(i>>16), byte(i>>8), byte(i)
+		c.Take(limit.AddressKey(netip.AddrFrom16(address)))
+	}
+	refused := 0
+	for i := range 10 {
+		if !take(fmt.Sprintf("100.%d.0.1", i)) {
+			refused++
+		}
+	}
+	if refused < 9 {
+		t.Errorf("%d of 10 requests beyond all bounds were refused, want at least 9", refused)
+	}
+	now = now.Add(limit.Window)
+	if !take("100.1.0.1") {
+		t.Error("an address was refused in the next window")
+	}
+}
+
 func TestAddressKey(t *testing.T) {
 	t.Parallel()
 	same := func(a, b string) bool {
@@ -47,5 +103,16 @@ func TestAddressKey(t *testing.T) {
 	}
 	if same("192.0.2.1", "192.0.2.2") || !same("192.0.2.1", "::ffff:192.0.2.1") {
 		t.Error("AddressKey is not the same for both forms of an IPv4 address")
+	}
+	for _, a := range []string{"127.0.0.1", "::1", "0.0.0.0"} {
+		if limit.AddressKey(netip.Addr{}) == limit.AddressKey(netip.MustParseAddr(a)) {
+			t.Errorf("AddressKey of an unknown address is that of %s", a)
+		}
+	}
+	if got := limit.Networks(netip.MustParseAddr("2001:db8:1:2ff::1")); !slices.Equal(got, []string{"2001:db8:1:200::/56", "2001:db8:1::/48"}) {
+		t.Errorf("Networks returns %v", got)
+	}
+	if got := limit.Networks(netip.MustParseAddr("::ffff:192.0.2.1")); got != nil {
+		t.Errorf("Networks of an IPv4 address returns %v", got)
 	}
 }

@@ -48,7 +48,9 @@ type NewShare struct {
 }
 
 // CreateShare creates a link to a certificate of the holder. It returns the secret, of which only
-// the hash is stored. The error is fault.Invalid, fault.BadRequest or fault.TooMany.
+// the hash is stored. The error is fault.Invalid, fault.BadRequest or fault.TooMany, or
+// fault.NotFound if the address of the certificate was corrected after the caller read c: the person
+// may no longer be its holder.
 func (s *Service) CreateShare(ctx context.Context, h Holder, c *cert.Certificate, n NewShare) (secret string, share *Share, err error) {
 	now := s.now().UTC().Truncate(time.Microsecond)
 	share = &Share{UUID: uuid.Must(uuid.NewV7()).String(), Label: strings.Join(strings.Fields(n.Label), " "), Public: n.Public, CreatedAt: now, Open: true}
@@ -73,9 +75,14 @@ func (s *Service) CreateShare(ctx context.Context, h Holder, c *cert.Certificate
 		if err := s.allowTx(ctx, tx, h.key(), sharing); err != nil {
 			return err
 		}
-		status, err := s.certs.StatusTx(ctx, tx, c.ID)
+		// The lock makes a concurrent correction of the address wait. The correction then revokes this
+		// link too.
+		status, email, err := s.certs.LockTx(ctx, tx, c.ID)
 		if err != nil {
 			return err
+		}
+		if email != c.Email {
+			return errNoLink
 		}
 		var n int
 		if err := tx.QueryRowContext(ctx, `

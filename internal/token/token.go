@@ -208,6 +208,17 @@ func (s *Service) Authenticate(ctx context.Context, secret string) (*Token, *acc
 	return t, &inst, nil
 }
 
+// CheckTx returns fault.Unauthorized if a token was revoked or has expired since it was
+// authenticated. An operation calls it in its transaction, because the body of a request may arrive
+// for minutes.
+func (s *Service) CheckTx(ctx context.Context, tx *db.Tx, t *Token) error {
+	current, err := getTx(ctx, tx, t.InstitutionID, t.ID)
+	if errors.Is(err, errNoToken) || err == nil && !current.ValidAt(s.now()) {
+		return errUnauthorized
+	}
+	return err
+}
+
 var errNoToken = fault.New(fault.NotFound, "This institution has no such token.")
 
 var errUnauthorized = fault.New(fault.Unauthorized, "Unauthorized - Invalid API token")

@@ -14,6 +14,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/certvault/certvault/internal/fault"
@@ -46,6 +47,9 @@ type request struct {
 	client netip.Addr
 	route  string
 	err    error
+	// warnUnknown logs that the address of the client is unknown. It is nil if the address is known.
+	// It is called when the address is used, because probes of a proxy need no address.
+	warnUnknown func()
 }
 
 func requestOf(r *http.Request) *request {
@@ -60,8 +64,15 @@ func requestOf(r *http.Request) *request {
 func RequestID(r *http.Request) string { return requestOf(r).id }
 
 // Client returns the client address of a request. Behind a trusted proxy, this is the address that
-// the proxy reports.
-func Client(r *http.Request) netip.Addr { return requestOf(r).client }
+// the proxy reports. If the proxy reports no usable address, it is the zero Addr, which is not valid
+// and not a loopback address.
+func Client(r *http.Request) netip.Addr {
+	q := requestOf(r)
+	if q.warnUnknown != nil {
+		q.warnUnknown()
+	}
+	return q.client
+}
 
 // SetRoute records the pattern of a request for the log and the metrics, because the raw path may
 // contain secrets.
@@ -90,6 +101,7 @@ type Options struct {
 // Wrap applies the middleware to all routes. It sets the request id and the client's address,
 // requires HTTPS, recovers from panics, and writes the log and the metrics.
 func Wrap(o Options, next http.Handler) http.Handler {
+	warned := &warnings{at: map[netip.Addr]time.Time{}}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		start := o.Now()
 		q := &request{id: requestIDOf(r)}
@@ -120,37 +132,93 @@ func Wrap(o Options, next http.Handler) http.Handler {
 			WriteJSONError(rec, r, fault.New(fault.BadRequest, "HTTPS is required."))
 			return
 		}
+		if len(o.Proxies) > 0 && !q.client.IsValid() {
+			q.warnUnknown = func() { o.warnUnknown(r, warned, start) }
+		}
 		next.ServeHTTP(rec, r)
 	})
 }
 
-// locate determines the client's address and whether the request used TLS. It trusts forwarded
-// headers only from a trusted proxy. In X-Forwarded-For it uses only the entries that trusted
-// proxies added, from the right.
-func (o *Options) locate(r *http.Request, q *request) (secure bool) {
-	if host, _, err := net.SplitHostPort(r.RemoteAddr); err == nil {
-		if a, err := netip.ParseAddr(host); err == nil {
-			q.client = a.Unmap()
-		}
+// peer returns the address of the other end of the connection.
+func peer(r *http.Request) netip.Addr {
+	a, _ := parseHop(r.RemoteAddr)
+	return a
+}
+
+// unknownInterval is the interval at which the log reports that a proxy sends no usable addresses.
+const unknownInterval = time.Hour
+
+// warnings has the time of the last warning about each proxy.
+type warnings struct {
+	mu sync.Mutex
+	at map[netip.Addr]time.Time
+}
+
+// due reports whether a warning about a proxy is due, and records it.
+func (w *warnings) due(proxy netip.Addr, now time.Time) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if last, ok := w.at[proxy]; ok && now.Sub(last) < unknownInterval {
+		return false
 	}
+	w.at[proxy] = now
+	return true
+}
+
+// warnUnknown logs, at most once in unknownInterval for each proxy, that the proxy does not report
+// the addresses of clients.
+func (o *Options) warnUnknown(r *http.Request, warned *warnings, now time.Time) {
+	proxy := peer(r)
+	if !warned.due(proxy, now) {
+		return
+	}
+	o.Log.WarnContext(r.Context(),
+		"misconfiguration: the proxy sends no usable X-Forwarded-For header, so the addresses of clients are unknown and all of them share the limits on requests",
+		slog.String("proxy", proxy.String()))
+}
+
+// locate determines the client's address and whether the request used TLS. It trusts forwarded
+// headers only from a trusted proxy.
+func (o *Options) locate(r *http.Request, q *request) (secure bool) {
+	q.client = peer(r)
 	if len(o.Proxies) == 0 {
 		return r.TLS != nil
 	}
 	if !o.trusted(q.client) {
 		return false
 	}
+	q.client = o.forwardedFor(r)
+	return strings.EqualFold(r.Header.Get("X-Forwarded-Proto"), "https")
+}
+
+// forwardedFor returns the client's address that the trusted proxies report. In X-Forwarded-For it
+// uses only the entries that trusted proxies added, from the right. If there is no entry, or one of
+// them is not an address, it returns the zero Addr. The address of a proxy must not take its place:
+// the proxy may run on this machine, and loopback addresses have more rights.
+func (o *Options) forwardedFor(r *http.Request) (client netip.Addr) {
 	hops := strings.Split(strings.Join(r.Header.Values("X-Forwarded-For"), ","), ",")
 	for _, hop := range slices.Backward(hops) {
-		a, err := netip.ParseAddr(strings.TrimSpace(hop))
-		if err != nil {
-			break
+		a, ok := parseHop(strings.TrimSpace(hop))
+		if !ok {
+			return netip.Addr{}
 		}
-		q.client = a.Unmap()
-		if !o.trusted(q.client) {
+		client = a
+		if !o.trusted(a) {
 			break
 		}
 	}
-	return strings.EqualFold(r.Header.Get("X-Forwarded-Proto"), "https")
+	return client
+}
+
+// parseHop parses an address, with or without a port. An IPv6 address may be in brackets.
+func parseHop(text string) (netip.Addr, bool) {
+	if host, _, err := net.SplitHostPort(text); err == nil {
+		text = host
+	} else if inner, ok := strings.CutPrefix(text, "["); ok {
+		text, _ = strings.CutSuffix(inner, "]")
+	}
+	a, err := netip.ParseAddr(text)
+	return a.Unmap(), err == nil
 }
 
 func (o *Options) trusted(a netip.Addr) bool {
@@ -169,9 +237,13 @@ func (o *Options) finish(r *http.Request, rec *recorder, q *request, took time.D
 		rec.status = http.StatusOK
 	}
 	o.Metrics.request(route, rec.status, took)
+	client := "unknown"
+	if q.client.IsValid() {
+		client = q.client.String()
+	}
 	attrs := []slog.Attr{
 		slog.String("request_id", q.id), slog.String("method", methodOf(r)), slog.String("route", route),
-		slog.Int("status", rec.status), slog.Int64("bytes", rec.bytes), slog.Duration("took", took), slog.String("client", q.client.String()),
+		slog.Int("status", rec.status), slog.Int64("bytes", rec.bytes), slog.Duration("took", took), slog.String("client", client),
 	}
 	level := slog.LevelInfo
 	if q.err != nil {

@@ -19,6 +19,7 @@ import (
 
 	"github.com/certvault/certvault/internal/fault"
 	"github.com/certvault/certvault/internal/keyring"
+	"github.com/certvault/certvault/internal/limit"
 	"github.com/certvault/certvault/internal/web"
 )
 
@@ -79,7 +80,7 @@ func TestPlainHTTPIsRefused(t *testing.T) {
 		"proxy with http":     {proxies, false, "10.1.2.3:1", http.Header{"X-Forwarded-Proto": {"http"}}, 400, ""},
 		"untrusted proxy":     {proxies, false, "203.0.113.9:1", http.Header{"X-Forwarded-Proto": {"https"}}, 400, ""},
 		"forged hop":          {proxies, false, "10.1.2.3:1", http.Header{"X-Forwarded-Proto": {"https"}, "X-Forwarded-For": {"192.0.2.1, 198.51.100.7, 10.9.9.9"}}, 200, "198.51.100.7"},
-		"invalid hop":         {proxies, false, "10.1.2.3:1", http.Header{"X-Forwarded-Proto": {"https"}, "X-Forwarded-For": {"192.0.2.1, unknown"}}, 200, "10.1.2.3"},
+		"invalid hop":         {proxies, false, "10.1.2.3:1", http.Header{"X-Forwarded-Proto": {"https"}, "X-Forwarded-For": {"192.0.2.1, unknown"}}, 200, "invalid IP"},
 	} {
 		r := httptest.NewRequestWithContext(context.Background(), http.MethodGet, "/", http.NoBody)
 		if tc.tls {
@@ -92,6 +93,71 @@ func TestPlainHTTPIsRefused(t *testing.T) {
 		if w.Code != tc.status || client != tc.client {
 			t.Errorf("%s: status %d, client %q; want %d, %q", name, w.Code, client, tc.status, tc.client)
 		}
+	}
+}
+
+// A proxy on this machine that does not report the client's address must not give the client the
+// rights of a loopback address.
+func TestUnknownForwardedAddressIsNotLoopback(t *testing.T) {
+	t.Parallel()
+	proxies := []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32"), netip.MustParsePrefix("::1/128")}
+	for _, tc := range []struct {
+		name      string
+		forwarded []string
+		want      string
+	}{
+		{"no header", nil, ""},
+		{"an empty header", []string{""}, ""},
+		{"an empty entry", []string{"198.51.100.7,"}, ""},
+		{"a word", []string{"unknown"}, ""},
+		{"a word before the proxy's address", []string{"unknown, 127.0.0.1"}, ""},
+		{"a host name with a port", []string{"localhost:80"}, ""},
+		{"an IPv4 address with a port", []string{"198.51.100.7:4711"}, "198.51.100.7"},
+		{"an IPv6 address", []string{"2001:db8::7"}, "2001:db8::7"},
+		{"an IPv6 address in brackets", []string{"[2001:db8::7]"}, "2001:db8::7"},
+		{"an IPv6 address with a port", []string{"[2001:db8::7]:4711"}, "2001:db8::7"},
+		{"two headers", []string{"192.0.2.1", "198.51.100.7:1, [::1]:2"}, "198.51.100.7"},
+		{"a client on this machine", []string{"127.0.0.1"}, "127.0.0.1"},
+	} {
+		r := httptest.NewRequestWithContext(context.Background(), http.MethodGet, "/", http.NoBody)
+		r.RemoteAddr = "127.0.0.1:9"
+		r.Header.Set("X-Forwarded-Proto", "https")
+		r.Header["X-Forwarded-For"] = tc.forwarded
+		var client netip.Addr
+		w, log := serve(web.Options{Proxies: proxies}, r, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { client = web.Client(r) }))
+		var want netip.Addr
+		if tc.want != "" {
+			want = netip.MustParseAddr(tc.want)
+		}
+		if w.Code != http.StatusOK || client != want || client.IsLoopback() != (tc.want == "127.0.0.1") {
+			t.Errorf("%s: status %d, client %s, want 200 and %q", tc.name, w.Code, client, tc.want)
+		}
+		if warned := strings.Contains(log, "misconfiguration"); warned != !want.IsValid() {
+			t.Errorf("%s: the log reports a misconfiguration: %t: %s", tc.name, warned, log)
+		}
+		if limit.AddressKey(client) == limit.AddressKey(netip.MustParseAddr("127.0.0.1")) != (tc.want == "127.0.0.1") {
+			t.Errorf("%s: the client shares a limit with the proxy", tc.name)
+		}
+	}
+}
+
+// The log reports a misconfigured proxy once an hour, not at every request.
+func TestMisconfiguredProxyIsLoggedOnce(t *testing.T) {
+	t.Parallel()
+	var log bytes.Buffer
+	now := time.Unix(1000, 0)
+	handler := web.Wrap(web.Options{
+		Log: slog.New(slog.NewJSONHandler(&log, nil)), Now: func() time.Time { return now }, Proxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")},
+	}, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { web.Client(r) }))
+	for i, want := range []int{1, 1, 2} {
+		r := httptest.NewRequestWithContext(context.Background(), http.MethodGet, "/", http.NoBody)
+		r.RemoteAddr = "10.1.2.3:1"
+		r.Header.Set("X-Forwarded-Proto", "https")
+		handler.ServeHTTP(httptest.NewRecorder(), r)
+		if n := strings.Count(log.String(), "misconfiguration"); n != want {
+			t.Errorf("after request %d, the log reports the misconfiguration %d times, want %d", i+1, n, want)
+		}
+		now = now.Add(40 * time.Minute)
 	}
 }
 

@@ -84,8 +84,12 @@ func (x *exchange) complete() error {
 	return nil
 }
 
-// respondTx sets the response, and stores it in the transaction of the operation.
+// respondTx sets the response, and stores it in the transaction of the operation. It returns an
+// error if the token is no longer valid, so that no operation is committed for a revoked token.
 func (x *exchange) respondTx(ctx context.Context, tx *db.Tx, status int, content any) (err error) {
+	if err := x.api.Tokens.CheckTx(ctx, tx, x.call.token); err != nil {
+		return err
+	}
 	x.response.Fingerprint, x.response.Status = x.fingerprint(), status
 	if x.response.Body, err = web.JSON(content); err != nil || x.claim == nil {
 		return err

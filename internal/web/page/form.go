@@ -36,9 +36,10 @@ func (p Problems) Of(field string) []string {
 // maxProblems is the maximum number of problems on a page.
 const maxProblems = 100
 
-// correctable are the kinds of errors that a person can correct in a form.
+// correctable are the kinds of errors after which a person can correct the form or submit it again.
 var correctable = map[fault.Kind]bool{
 	fault.Invalid: true, fault.BadRequest: true, fault.Conflict: true, fault.TooLarge: true, fault.Unsupported: true, fault.TooMany: true,
+	fault.Unavailable: true,
 }
 
 // ShowAgain shows a form again with its problems if the person can correct err, or can submit the

@@ -63,13 +63,13 @@ func (p *Panel) accessRoutes() []route {
 		{pattern: "POST /panel/{institution}/leave", handler: p.leave},
 
 		{pattern: "GET /panel/{institution}/audit", may: account.MayReadAudit, handler: p.audit},
-		{pattern: "POST /panel/{institution}/audit", may: account.MayReadAudit, handler: p.exportAudit},
+		{pattern: "POST /panel/{institution}/audit", may: account.MayReadAudit, handler: p.confirmExportAudit},
 
 		{pattern: "GET /operator", handler: p.installation, scope: ofOperator},
 		{pattern: "GET /operator/institutions", handler: p.institutions, scope: ofOperator},
 		{pattern: "GET /operator/institutions/new", handler: p.institutionForm, scope: ofOperator, recent: true},
 		{pattern: "POST /operator/institutions/new", handler: p.makeInstitution, scope: ofOperator, recent: true},
 		{pattern: "GET /operator/audit", handler: p.audit, scope: ofOperator},
-		{pattern: "POST /operator/audit", handler: p.exportAudit, scope: ofOperator},
+		{pattern: "POST /operator/audit", handler: p.confirmExportAudit, scope: ofOperator},
 	}
 }

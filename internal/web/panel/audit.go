@@ -220,6 +220,11 @@ func formatDetail(value any) string {
 	return string(text)
 }
 
+// confirmExportAudit exports the log after a recent sign-in.
+func (p *Panel) confirmExportAudit(w http.ResponseWriter, r *http.Request, v *Visit) error {
+	return p.afterRecentSignIn(w, r, func() error { return p.exportAudit(w, r, v) })
+}
+
 // exportAudit streams the log as a file. The log records the export, so the method is not GET.
 func (p *Panel) exportAudit(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	institution, path, name := v.auditLog()

@@ -377,13 +377,27 @@ func download(w http.ResponseWriter, mediaType, name string) error {
 	return nil
 }
 
-// exportCSV sends certificates as a CSV file. After the first byte, an error closes the connection,
-// because a partial file must not look complete.
-func (p *Panel) exportCSV(w http.ResponseWriter, r *http.Request, v *Visit) error {
+// export calls send with the selected certificates. The export of all certificates that a filter
+// selects requires a recent sign-in, because a stolen session must not suffice to copy everything.
+func (p *Panel) export(w http.ResponseWriter, r *http.Request, v *Visit, send func(c task.Selection) error) error {
 	c, err := selectionOf(r.PostForm)
 	if err != nil {
 		return p.listAgain(w, r, v, err)
 	}
+	if len(c.Selected) > 0 {
+		return send(c)
+	}
+	return p.afterRecentSignIn(w, r, func() error { return send(c) })
+}
+
+// exportCSV sends certificates as a CSV file.
+func (p *Panel) exportCSV(w http.ResponseWriter, r *http.Request, v *Visit) error {
+	return p.export(w, r, v, func(c task.Selection) error { return p.sendCSV(w, r, v, c) })
+}
+
+// sendCSV sends a CSV file. After the first byte, an error closes the connection, because a partial
+// file must not look complete.
+func (p *Panel) sendCSV(w http.ResponseWriter, r *http.Request, v *Visit, c task.Selection) error {
 	if err := download(w, "text/csv; charset=utf-8", v.Institution().Slug+"-certificates-"+p.Now().UTC().Format(time.DateOnly)+".csv"); err != nil {
 		return err
 	}
@@ -392,11 +406,11 @@ func (p *Panel) exportCSV(w http.ResponseWriter, r *http.Request, v *Visit) erro
 
 // exportZIP sends the verified PDFs of certificates as a ZIP file.
 func (p *Panel) exportZIP(w http.ResponseWriter, r *http.Request, v *Visit) error {
-	c, err := selectionOf(r.PostForm)
-	var archive *task.Archive
-	if err == nil {
-		archive, err = p.Tasks.Archive(r.Context(), v.Institution().ID, c)
-	}
+	return p.export(w, r, v, func(c task.Selection) error { return p.sendZIP(w, r, v, c) })
+}
+
+func (p *Panel) sendZIP(w http.ResponseWriter, r *http.Request, v *Visit, c task.Selection) error {
+	archive, err := p.Tasks.Archive(r.Context(), v.Institution().ID, c)
 	if err != nil {
 		return p.listAgain(w, r, v, err)
 	}

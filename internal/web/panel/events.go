@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"net/http"
 	"time"
+
+	"github.com/certvault/certvault/internal/identity"
 )
 
 const (
@@ -17,7 +19,8 @@ const (
 )
 
 // events streams progress to a page until the work is finished (HTML, 9.2 Server-sent events). read
-// returns the current progress. panel.js writes it into the page.
+// returns the current progress. panel.js writes it into the page. The stream ends when the session
+// of the request ends.
 func (p *Panel) events(w http.ResponseWriter, r *http.Request, read func(ctx context.Context) (now any, finished bool, err error)) error {
 	c := http.NewResponseController(w)
 	if err := c.SetWriteDeadline(time.Now().Add(eventTime + time.Minute)); err != nil && !errors.Is(err, http.ErrNotSupported) {
@@ -33,6 +36,11 @@ func (p *Panel) events(w http.ResponseWriter, r *http.Request, read func(ctx con
 	defer tick.Stop()
 	last := ""
 	for {
+		if err := p.Gate.CheckSession(r); errors.Is(err, identity.ErrNoSession) {
+			return nil
+		} else if err != nil {
+			return p.finishStream(r, err)
+		}
 		now, finished, err := read(ctx)
 		if err != nil {
 			if ctx.Err() != nil {

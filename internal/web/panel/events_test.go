@@ -33,3 +33,20 @@ func TestEventsEndWhenTheServerStops(t *testing.T) {
 		t.Errorf("the certificate is already revoked: %+v, %v", got, err)
 	}
 }
+
+// An event stream must not continue after the person has signed out or the password was reset.
+func TestEventsEndWithTheSession(t *testing.T) {
+	t.Parallel()
+	o := newPanelTest(t, dbtest.SQLite(t))
+	c := o.upload(o.inst, "Ada Obi", "a.pdf")
+	task := o.post("owner", o.pathOf("certificates/revoke"), url.Values{"sure": {"1"}, "reason": {"Withdrawn"}, "selected": {c.UUID}}).Header().Get("Location")
+	stopping := make(chan struct{})
+	close(stopping)
+	o.panel.Stopping = stopping
+	o.people.ended[o.people.persons["auditor"].ID] = true
+	w := httptest.NewRecorder()
+	o.handler.ServeHTTP(w, o.request("auditor", http.MethodGet, task+"/events", nil))
+	if w.Body.Len() != 0 {
+		t.Errorf("the stream of an ended session: status %d, body %q, want no event", w.Code, w.Body)
+	}
+}

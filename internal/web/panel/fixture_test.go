@@ -20,6 +20,7 @@ import (
 	"github.com/certvault/certvault/internal/cert/certtest"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/identity"
 	"github.com/certvault/certvault/internal/limit"
 	"github.com/certvault/certvault/internal/mail"
 	"github.com/certvault/certvault/internal/vault"
@@ -37,6 +38,8 @@ type people struct {
 	// the people whose sign-in is too old for RequireRecent only: they may submit a form, but not
 	// open it.
 	stale, slow map[int64]bool
+	// ended are the people whose session ends while a request runs.
+	ended map[int64]bool
 }
 
 const personHeader = "Test-Person"
@@ -76,6 +79,13 @@ func (g *people) RequireRecentForSubmit(f web.Func) web.Func {
 
 func confirm(w http.ResponseWriter, r *http.Request) error {
 	http.Redirect(w, r, "/account/confirm?next="+url.QueryEscape(r.URL.Path), http.StatusSeeOther)
+	return nil
+}
+
+func (g *people) CheckSession(r *http.Request) error {
+	if p, ok := g.Person(r); !ok || g.ended[p.ID] {
+		return identity.ErrNoSession
+	}
 	return nil
 }
 
@@ -130,7 +140,7 @@ func newPanelTest(tb testing.TB, d *db.DB) *panelTest {
 	tb.Helper()
 	o := &panelTest{
 		Vault: vaulttest.New(tb, d, func(d *vault.Deps) { d.Attempts = 3 }), tb: tb, log: &bytes.Buffer{},
-		people: &people{persons: map[string]Person{}, members: map[int64][]account.Membership{}, stale: map[int64]bool{}, slow: map[int64]bool{}},
+		people: &people{persons: map[string]Person{}, members: map[int64][]account.Membership{}, stale: map[int64]bool{}, slow: map[int64]bool{}, ended: map[int64]bool{}},
 	}
 	site, err := page.NewSite(o.Languages, Assets)
 	if err != nil {

@@ -111,6 +111,12 @@ func (p *Panel) renderer(rt route) web.Renderer {
 	}
 }
 
+// afterRecentSignIn calls f if the person has signed in or confirmed the sign-in recently, and
+// otherwise redirects to the confirmation.
+func (p *Panel) afterRecentSignIn(w http.ResponseWriter, r *http.Request, f func() error) error {
+	return p.Gate.RequireRecent(func(http.ResponseWriter, *http.Request) error { return f() })(w, r)
+}
+
 // visit identifies the person and returns the request with the visit in its context.
 func (p *Panel) visit(r *http.Request) (*Visit, *http.Request, error) {
 	v := &Visit{}

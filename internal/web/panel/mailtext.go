@@ -3,6 +3,7 @@ package panel
 import (
 	"net/http"
 	"net/url"
+	"strings"
 
 	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/fault"
@@ -89,9 +90,21 @@ func (p *Panel) mailSettings(w http.ResponseWriter, r *http.Request, v *Visit) e
 	return p.draw(w, r, "settings_mail.html", s)
 }
 
-// setMailSender saves the sender of mail.
+// setMailSender saves the sender of mail. Another address for replies requires a recent sign-in,
+// because replies of recipients may be confidential.
 func (p *Panel) setMailSender(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	from := account.MailSender{Sender: r.PostForm.Get("mail_sender"), ReplyTo: r.PostForm.Get("reply_to")}
+	saved, err := p.Accounts.MailSender(r.Context(), v.Institution().ID)
+	if err != nil {
+		return err
+	}
+	if strings.TrimSpace(from.ReplyTo) == saved.ReplyTo {
+		return p.saveMailSender(w, r, v, from)
+	}
+	return p.afterRecentSignIn(w, r, func() error { return p.saveMailSender(w, r, v, from) })
+}
+
+func (p *Panel) saveMailSender(w http.ResponseWriter, r *http.Request, v *Visit, from account.MailSender) error {
 	err := p.Accounts.SetMailSender(r.Context(), v.Institution().ID, from)
 	if err == nil {
 		return p.redirect(w, r, v, "settings/mail", "settings_kept")

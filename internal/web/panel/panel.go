@@ -77,6 +77,9 @@ type Gate interface {
 	Require(f web.Func) web.Func
 	RequireRecent(f web.Func) web.Func
 	RequireRecentForSubmit(f web.Func) web.Func
+	// CheckSession returns identity.ErrNoSession if the session of a request has ended since the
+	// request began.
+	CheckSession(r *http.Request) error
 }
 
 // Members reads the memberships of people.

@@ -31,8 +31,9 @@ type route struct {
 	// may is the permission that the member needs. If it is empty, every member has access.
 	may     account.Permission
 	handler Handler
-	// recent requires a recent sign-in. It is set for pages that show or create secrets or that
-	// change access.
+	// recent requires a recent sign-in. It is set for pages that show or create secrets, that change
+	// access, or that change where data goes. A handler calls afterRecentSignIn if only some of its
+	// requests require a recent sign-in.
 	recent bool
 	scope  scope
 	// hidden excludes a route that only redirects from the navigation.
@@ -113,8 +114,8 @@ func (p *Panel) routes() []route {
 		{pattern: "GET /panel/{institution}/webhooks/new", may: account.MayManageWebhooks, handler: p.newWebhook, recent: true},
 		{pattern: "GET /panel/{institution}/webhooks/signatures", may: account.MayManageWebhooks, handler: p.signatures},
 		{pattern: "GET /panel/{institution}/webhooks/{webhook}", may: account.MayManageWebhooks, handler: p.webhook},
-		{pattern: "GET /panel/{institution}/webhooks/{webhook}/edit", may: account.MayManageWebhooks, handler: p.editWebhook},
-		{pattern: "POST /panel/{institution}/webhooks/{webhook}/edit", may: account.MayManageWebhooks, handler: p.updateWebhook},
+		{pattern: "GET /panel/{institution}/webhooks/{webhook}/edit", may: account.MayManageWebhooks, handler: p.editWebhook, recent: true},
+		{pattern: "POST /panel/{institution}/webhooks/{webhook}/edit", may: account.MayManageWebhooks, handler: p.updateWebhook, recent: true},
 		{pattern: "GET /panel/{institution}/webhooks/{webhook}/rotate", may: account.MayManageWebhooks, handler: p.askRotateWebhook, recent: true},
 		{pattern: "POST /panel/{institution}/webhooks/{webhook}/rotate", may: account.MayManageWebhooks, handler: p.rotateWebhook, recent: true},
 		{pattern: "POST /panel/{institution}/webhooks/{webhook}/promote", may: account.MayManageWebhooks, handler: p.promoteWebhook},

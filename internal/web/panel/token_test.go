@@ -116,6 +116,49 @@ func TestSecretsRequireRecentSignIn(t *testing.T) {
 	}
 }
 
+// A stolen session without the password must not suffice to redirect data or to copy everything.
+func TestMovingDataRequiresRecentSignIn(t *testing.T) {
+	t.Parallel()
+	o := newPanelTest(t, dbtest.SQLite(t))
+	c := o.upload(o.inst, "Ada Obi", "a.pdf")
+	hook, _, err := o.Hooks.Create(t.Context(), o.inst.ID, "https://hooks.example.org/", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The stale sign-in is older than a form may be, the slow one is not.
+	o.people.stale[o.people.persons["owner"].ID], o.people.slow[o.people.persons["admin"].ID] = true, true
+	for _, tc := range []struct {
+		person, method, page string
+		form                 url.Values
+		confirm              bool
+	}{
+		{"owner", http.MethodGet, "webhooks/" + hook.UUID + "/edit", nil, true},
+		{"owner", http.MethodPost, "webhooks/" + hook.UUID + "/edit", url.Values{"url": {"https://evil.example/"}}, true},
+		{"admin", http.MethodPost, "settings/mail", url.Values{"mail_sender": {"Registrar"}, "reply_to": {"eve@evil.example"}}, true},
+		{"admin", http.MethodPost, "settings/mail", url.Values{"mail_sender": {"Registrar"}}, false},
+		{"owner", http.MethodGet, "certificates/" + c.UUID + "/email", nil, true},
+		{"owner", http.MethodPost, "certificates/" + c.UUID + "/email", url.Values{"applicant_email": {"eve@evil.example"}}, true},
+		{"admin", http.MethodPost, "certificates/csv", url.Values{"which": {"all"}}, true},
+		{"admin", http.MethodPost, "certificates/zip", url.Values{"which": {"all"}}, true},
+		{"admin", http.MethodPost, "certificates/csv", url.Values{"selected": {c.UUID}}, false},
+		{"admin", http.MethodPost, "audit", url.Values{"format": {"csv"}}, true},
+	} {
+		w := o.do(tc.person, tc.method, o.pathOf(tc.page), tc.form)
+		if confirm := strings.HasPrefix(w.Header().Get("Location"), "/account/confirm"); confirm != tc.confirm || w.Code >= http.StatusBadRequest {
+			t.Errorf("%s %s %v: status = %d, Location %q, want a confirmation: %t", tc.method, tc.page, tc.form, w.Code, w.Header().Get("Location"), tc.confirm)
+		}
+	}
+	if e, err := o.Hooks.Endpoint(t.Context(), o.inst.ID, hook.UUID); err != nil || e.URL != "https://hooks.example.org/" {
+		t.Errorf("the endpoint is %+v, %v", e, err)
+	}
+	if from, err := o.Accounts.MailSender(t.Context(), o.inst.ID); err != nil || from.ReplyTo != "" || from.Sender != "Registrar" {
+		t.Errorf("the sender of mail is %+v, %v", from, err)
+	}
+	if got, err := o.Certs.ByUUID(t.Context(), o.inst.ID, c.UUID); err != nil || got.Email != c.Email {
+		t.Errorf("the address of the certificate is %s, %v", got.Email, err)
+	}
+}
+
 // A person who fills in a form slowly can still submit it, although the person would have to
 // confirm the sign-in to open the form.
 func TestSlowForms(t *testing.T) {

@@ -9,8 +9,8 @@ func (p *Panel) vaultRoutes() []route {
 		{pattern: "GET /panel/{institution}", handler: p.dashboard},
 
 		{pattern: "POST /panel/{institution}/certificates/{certificate}/resend", may: account.MayRetry, handler: p.resend},
-		{pattern: "GET /panel/{institution}/certificates/{certificate}/email", may: account.MayRetry, handler: p.addressForm},
-		{pattern: "POST /panel/{institution}/certificates/{certificate}/email", may: account.MayRetry, handler: p.correctAddress},
+		{pattern: "GET /panel/{institution}/certificates/{certificate}/email", may: account.MayRetry, handler: p.addressForm, recent: true},
+		{pattern: "POST /panel/{institution}/certificates/{certificate}/email", may: account.MayRetry, handler: p.correctAddress, recent: true},
 		{pattern: "POST /panel/{institution}/certificates/{certificate}/corrections/{correction}/done", may: account.MayRetry, handler: p.settleCorrection},
 
 		{pattern: "GET /panel/{institution}/settings", may: account.MayManageSettings, handler: p.settings},

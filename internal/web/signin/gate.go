@@ -106,6 +106,12 @@ func ReaderOf(s *identity.Session, ok bool) *page.Person {
 	return &page.Person{Name: s.Person.Name, Email: s.Person.Email, Language: s.Person.Language, Member: s.Person.Member, Operator: s.Person.Operator}
 }
 
+// CheckSession returns identity.ErrNoSession if the session of a request has ended since the request
+// began.
+func (p *Pages) CheckSession(r *http.Request) error {
+	return p.People.CheckSession(r.Context(), origin(r))
+}
+
 // Require returns a handler that calls f for a signed-in person, and redirects other visitors to
 // the sign-in. If the session cannot be read, it returns the error, because a person who may be
 // signed in cannot sign in again during an outage.

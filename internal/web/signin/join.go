@@ -2,7 +2,10 @@ package signin
 
 import (
 	"errors"
+	"maps"
 	"net/http"
+	"slices"
+	"strconv"
 
 	"github.com/certvault/certvault/internal/identity"
 )
@@ -59,7 +62,31 @@ func (p *Pages) newPasswordPage(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return p.invalidLink(w, r, err)
 	}
-	return p.draw(w, r, "newpassword.html", linkForm{Email: proof.Email})
+	form, err := p.newPasswordForm(r, proof)
+	if err != nil {
+		return err
+	}
+	return p.draw(w, r, "newpassword.html", form)
+}
+
+// newPasswordForm is the data of the page for a new password. It lists the passkeys of the account,
+// because a person who resets the password may no longer trust them.
+type newPasswordForm struct {
+	Email    string
+	Passkeys []identity.Passkey
+	// Remove has the ids of the passkeys to remove.
+	Remove map[int64]bool
+}
+
+func (p *Pages) newPasswordForm(r *http.Request, proof identity.Proof) (form newPasswordForm, err error) {
+	form = newPasswordForm{Email: proof.Email, Remove: map[int64]bool{}}
+	for _, text := range r.PostForm["remove_passkey"] {
+		if id, err := strconv.ParseInt(text, 10, 64); err == nil {
+			form.Remove[id] = true
+		}
+	}
+	form.Passkeys, err = p.People.Passkeys(r.Context(), proof.PersonID())
+	return form, err
 }
 
 func (p *Pages) newPassword(w http.ResponseWriter, r *http.Request) error {
@@ -67,12 +94,16 @@ func (p *Pages) newPassword(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return p.invalidLink(w, r, err)
 	}
-	_, err = p.People.Reset(r.Context(), r.PathValue("token"), r.PostFormValue("password"))
+	form, err := p.newPasswordForm(r, proof)
+	if err != nil {
+		return err
+	}
+	_, err = p.People.Reset(r.Context(), r.PathValue("token"), r.PostFormValue("password"), slices.Collect(maps.Keys(form.Remove))...)
 	if errors.Is(err, identity.ErrLink) {
 		return p.invalidLink(w, r, err)
 	}
 	if err != nil {
-		return p.again(w, r, "newpassword.html", linkForm{Email: proof.Email}, err)
+		return p.again(w, r, "newpassword.html", form, err)
 	}
 	clearSession(w)
 	return p.view.Redirect(w, r, pathWith("/sign-in", "email", proof.Email), "password_set")

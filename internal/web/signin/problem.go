@@ -10,7 +10,7 @@ import (
 // problems maps the errors of the domain to the keys of their messages.
 var problems = map[error]string{
 	identity.ErrWrong: "problem.wrong", identity.ErrCode: "problem.code", identity.ErrPasskey: "problem.passkey",
-	identity.ErrTaken: "problem.taken",
+	identity.ErrTaken: "problem.taken", identity.ErrBusy: "problem.busy",
 }
 
 // fields maps a field to the key of the message about its problem.
@@ -22,7 +22,11 @@ var fields = map[string]string{
 func translate(err error) error {
 	for known, message := range problems {
 		if errors.Is(err, known) {
-			return fault.Wrap(fault.KindOf(known), message, err)
+			translated := &fault.Error{Kind: fault.KindOf(known), Message: message, Err: err}
+			if e, ok := errors.AsType[*fault.Error](err); ok {
+				translated.RetryAfter = e.RetryAfter
+			}
+			return translated
 		}
 	}
 	e, ok := errors.AsType[*fault.Error](err)

@@ -117,7 +117,7 @@ func (p *Pages) addPasskey(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if err := p.People.AddPasskey(r.Context(), p.session(r).Person, resp.Ceremony, resp.Name, resp.Response); err != nil {
+	if err := p.People.AddPasskey(r.Context(), p.session(r), resp.Ceremony, resp.Name, resp.Response); err != nil {
 		return err
 	}
 	p.view.Note(w, "passkey_added")
@@ -134,7 +134,7 @@ func formID(r *http.Request) int64 {
 }
 
 func (p *Pages) removePasskey(w http.ResponseWriter, r *http.Request) error {
-	return p.finishChange(w, r, "passkey_removed", p.People.RemovePasskey(r.Context(), p.session(r).Person, formID(r)))
+	return p.finishChange(w, r, "passkey_removed", p.People.RemovePasskey(r.Context(), p.session(r), formID(r)))
 }
 
 func (p *Pages) endSession(w http.ResponseWriter, r *http.Request) error {
@@ -164,7 +164,7 @@ func (p *Pages) enrolment(r *http.Request) (codes, error) {
 }
 
 func (p *Pages) beginCodes(w http.ResponseWriter, r *http.Request) error {
-	if err := p.People.BeginCodes(r.Context(), p.session(r).Person); err != nil {
+	if err := p.People.BeginCodes(r.Context(), p.session(r)); err != nil {
 		return err
 	}
 	return p.view.Redirect(w, r, "/account/security/codes", "")
@@ -197,7 +197,7 @@ func (p *Pages) confirmCodes(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (p *Pages) newRecovery(w http.ResponseWriter, r *http.Request) error {
-	recovery, err := p.People.NewRecoveryCodes(r.Context(), p.session(r).Person)
+	recovery, err := p.People.NewRecoveryCodes(r.Context(), p.session(r))
 	if err != nil {
 		return err
 	}
@@ -205,7 +205,7 @@ func (p *Pages) newRecovery(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (p *Pages) endCodes(w http.ResponseWriter, r *http.Request) error {
-	return p.finishChange(w, r, "codes_off", p.People.EndCodes(r.Context(), p.session(r).Person))
+	return p.finishChange(w, r, "codes_off", p.People.EndCodes(r.Context(), p.session(r)))
 }
 
 // confirmForm is the data of the page that requires a confirmation of the sign-in.

@@ -1,6 +1,7 @@
 package signin
 
 import (
+	"fmt"
 	"html/template"
 	"net/http"
 	"net/http/httptest"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/pquerna/otp/totp"
 
+	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/identity"
 	"github.com/certvault/certvault/internal/web"
 )
@@ -89,6 +91,51 @@ func TestReset(t *testing.T) {
 	other.checkRedirect("a session from before the reset", other.get("/account/security"), "/sign-in?next=%2Faccount%2Fsecurity")
 	b.checkPage("the old password", b.post("/sign-in", "email", address, "password", password), http.StatusUnprocessableEntity)
 	b.checkRedirect("the new password", b.post("/sign-in", "email", address, "password", "another horse"), "/account")
+}
+
+// The page for a new password lists the passkeys of the account and removes the chosen ones.
+func TestResetListsPasskeys(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	me := h.createAccount(address)
+	h.Tx(func(tx *db.Tx) error {
+		for id, name := range []string{"My phone", "Stranger's key"} {
+			if _, err := tx.ExecContext(t.Context(), `
+				INSERT INTO passkeys (id, user_id, credential_id, credential, sign_count, name, created_at) VALUES ($1, $2, $3, '{}', 0, $4, 0)`,
+				id+1, me.ID, []byte(name), name); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	b := h.browser()
+	b.checkRedirect("requesting a reset", b.post("/reset", "email", address), "/reset/sent")
+	link := b.mailedLink()
+	b.checkPage("the link", b.get(link), http.StatusOK, "Remove passkeys", "My phone", "Stranger's key")
+	w := b.post(link, "password", "short", "remove_passkey", "2")
+	b.checkPage("a short password", w, http.StatusUnprocessableEntity, "8 to 1000 characters", "My phone")
+	if !strings.Contains(w.Body.String(), `value="2" checked`) || strings.Contains(w.Body.String(), `value="1" checked`) {
+		t.Errorf("the page does not show which passkeys are chosen: %s", w.Body)
+	}
+	b.checkRedirect("setting a password", b.post(link, "password", "another horse", "remove_passkey", "2"), "/sign-in?email=ada%40example.org")
+	list, err := h.People.Passkeys(t.Context(), me.ID)
+	if err != nil || len(list) != 1 || list[0].Name != "My phone" {
+		t.Errorf("the passkeys are %+v, %v, want only My phone", list, err)
+	}
+}
+
+// Requests by other people must not lock a person out of mailed links.
+func TestLinkRequestsAreAnsweredAsUsual(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	h.createAccount(address)
+	for i := range 24 {
+		b := h.browser()
+		b.client = fmt.Sprintf("198.51.100.%d:4711", i/6)
+		for path, sent := range map[string]string{"/sign-in/link": "/sign-in/sent", "/reset": "/reset/sent", "/sign-up": "/sign-up/sent"} {
+			b.checkRedirect(path, b.post(path, "email", address), sent)
+		}
+	}
 }
 
 var secretIn = regexp.MustCompile(`<code dir="ltr">([A-Z2-7]{32})</code>`)
