@@ -17,7 +17,7 @@ import (
 type institutionCommand struct {
 	Create institutionCreate `cmd:"" help:"Create an institution and its owner."`
 	List   institutionList   `cmd:"" help:"List the institutions."`
-	Set    institutionSet    `cmd:"" help:"Change an institution's stamps, accepted files, public profile, mail and retention."`
+	Set    institutionSet    `cmd:"" help:"Change an institution's name, stamps, accepted files, public profile, mail and retention."`
 }
 
 type institutionCreate struct {
@@ -28,6 +28,7 @@ type institutionCreate struct {
 	OwnerEmail         string `help:"E-mail address of the institution's first owner." required:""`
 	OwnerName          string `help:"Name of the institution's first owner." required:""`
 	OwnerPasswordStdin bool   `help:"Read the owner's password from standard input." required:""`
+	AllowSameName      bool   `help:"Allow a name that looks the same as the name of another institution."`
 }
 
 // Run creates the institution.
@@ -38,7 +39,7 @@ func (i *institutionCreate) Run(c *console) error {
 	}
 	return c.vault(i.Storage, func(base *app.Base) error {
 		created, err := base.Accounts.CreateInstitution(c.ctx, account.NewInstitution{
-			Name: i.Name, Prefix: i.Prefix, OwnerEmail: i.OwnerEmail, OwnerName: i.OwnerName, OwnerPassword: password,
+			Name: i.Name, Prefix: i.Prefix, OwnerEmail: i.OwnerEmail, OwnerName: i.OwnerName, OwnerPassword: password, AllowSameName: i.AllowSameName,
 		})
 		if err != nil {
 			return err
@@ -52,6 +53,9 @@ func (i *institutionCreate) Run(c *console) error {
 			Prefix string `json:"prefix"`
 		}{created.ID, created.UUID, created.Slug, created.Prefix}, func(w io.Writer) {
 			_, _ = fmt.Fprintf(w, "Institution %s created: slug %s, prefix %s, uuid %s.\n", created.Name, created.Slug, created.Prefix, created.UUID)
+			if created.OwnerExisted {
+				_, _ = fmt.Fprintf(w, "%s has an account already. Its password was not changed; a person without a password signs in by a mailed link.\n", i.OwnerEmail)
+			}
 		})
 		if keyErr != nil {
 			return errors.Join(err, fmt.Errorf("the institution was created, but the creation of its signing key failed: %w", keyErr))

@@ -252,6 +252,8 @@ func (v *verifier) digest(f *signatureDict, h crypto.Hash) ([]byte, error) {
 func (v *verifier) check(s *Signature, f *signatureDict) error {
 	s.CoversFile = f.end() == v.size
 	s.Coverage = Passed
+	named, _ := readOriginal(&f.dict) // a signature of another program names no original
+	s.Prefix = prefixOf(named.ReferenceID)
 	if f.paddingErr != nil {
 		s.unauthenticated = append(s.unauthenticated, "the padding after it")
 		s.fail(&s.Coverage, sentence(f.paddingErr.Error()))
