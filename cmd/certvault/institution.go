@@ -12,6 +12,7 @@ import (
 	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/app"
 	"github.com/certvault/certvault/internal/config"
+	"github.com/certvault/certvault/internal/fault"
 )
 
 type institutionCommand struct {
@@ -42,7 +43,7 @@ func (i *institutionCreate) Run(c *console) error {
 			Name: i.Name, Prefix: i.Prefix, OwnerEmail: i.OwnerEmail, OwnerName: i.OwnerName, OwnerPassword: password, AllowSameName: i.AllowSameName,
 		})
 		if err != nil {
-			return err
+			return hintSameName(err)
 		}
 		// If the keys cannot be created now, the server creates them when it starts.
 		keyErr := base.CreateKeys(c.ctx)
@@ -62,6 +63,15 @@ func (i *institutionCreate) Run(c *console) error {
 		}
 		return err
 	})
+}
+
+// hintSameName adds the flag to an error about a name that looks the same as another one: the person
+// at the command line is an operator and can allow the name.
+func hintSameName(err error) error {
+	if e, ok := errors.AsType[*fault.Error](err); ok && errors.Is(err, account.ErrSameName) {
+		return fault.OfField("name", strings.Join(e.Fields[0].Messages, " ")+" Specify --allow-same-name to allow it.")
+	}
+	return err
 }
 
 type institutionList struct {

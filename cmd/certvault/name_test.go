@@ -45,16 +45,16 @@ func succeed(t *testing.T, want string, args ...string) {
 // the same, and that a key gets no such name without it.
 func TestOperatorConsentsToSameName(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
+	dir := t.TempDir() + "/vault"
 	createInstitution(t, dir)
 	create := []string{
 		"institution", "create", "--data", dir, "--prefix", "NWX", "--owner-email", "o@example.org", "--owner-name", "Owner", "--owner-password-stdin", "--name",
 	}
-	refuse(t, "with the prefix NWU. Only an operator", append(create, "NORTHWEST University")...)
+	refuse(t, "with the prefix NWU. Only an operator of the vault can allow that. Specify --allow-same-name to allow it.", append(create, "NORTHWEST University")...)
 	succeed(t, "o@example.org has an account already. Its password was not changed", append(create, "Other College")...)
 	set := []string{"institution", "set", "--data", dir, "--institution", "other-college"}
 	name := append(set, "--name", "Northwest Un\u0456versity") // a Cyrillic letter
-	refuse(t, "with the prefix NWU. Only an operator", name...)
+	refuse(t, "Specify --allow-same-name to allow it.", name...)
 	rotate := []string{"key", "rotate", "--data", dir, "--institution", "other-college"}
 	succeed(t, "CN=Other College", rotate...)
 	change(t, dir, `UPDATE institutions SET name = 'Northwest University' WHERE prefix = 'NWX'`)
@@ -69,13 +69,13 @@ func TestOperatorConsentsToSameName(t *testing.T) {
 // found, and how an operator clears it.
 func TestDoctorReportsAddressesOfAnotherMailbox(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
+	dir := t.TempDir() + "/vault"
 	createInstitution(t, dir)
 	succeed(t, "ok     addresses: ", "doctor", "--data", dir)
 	change(t, dir, "UPDATE users SET email = '\u0130ris@example.org', email_folded = '\u0130ris@example.org', email_folded_before = 'iris@example.org', operator = 1")
 	refuse(t, `WRONG  addresses: these accounts were verified for a mailbox, but had the rights of an address with other letters: `+
 		`"\u0130ris@example.org" had the rights of "iris@example.org", member of 1 institution, operator`, "doctor", "--data", dir)
-	refuse(t, "There is no account", "user", "accept-address", "--data", dir, "--email", "iris@example.org")
+	refuse(t, "There is no such person", "user", "accept-address", "--data", dir, "--email", "iris@example.org")
 	accept := []string{"user", "accept-address", "--data", dir, "--email", "\u0130RIS@example.org"}
 	succeed(t, "The account of \u0130ris@example.org was accepted.", accept...)
 	refuse(t, "There is no account with this address to accept.", accept...)

@@ -111,7 +111,7 @@ func TestPublicSettings(t *testing.T) {
 	checkPage(t, "a failed certificate", o.get("auditor", o.pathOf("certificates/"+bad.UUID)), http.StatusOK, "No such certificate here")
 	checkPage(t, "the signature of the file", o.get("auditor", at+"?signature=1"), http.StatusOK, "Valid", "Checked just now.")
 	w := o.post("signatory", at+"/revoke", url.Values{"reason": {"Issued to <b>the wrong</b> person."}, "look": {"1"}})
-	checkPage(t, "the preview of the revocation", w, http.StatusOK, "Revoked on "+o.Now().Format("2 January 2006"), "Northern & Western University has taken this certificate back. It is no longer valid.",
+	checkPage(t, "the preview of the revocation", w, http.StatusOK, "Revoked on "+o.Now().Format("2 January 2006"), "Northern & Western University (NWU) has taken this certificate back. It is no longer valid.",
 		"Reason given by the institution Issued to <b>the wrong</b> person.")
 	o.Exec(`UPDATE certificate_checks SET result = 'failed' WHERE name = 'file'`)
 	checkPage(t, "a failed check", o.get("auditor", at), http.StatusOK, "A check did not pass")
