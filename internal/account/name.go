@@ -79,8 +79,8 @@ func names(ctx context.Context, q db.Queryer) ([]namedInstitution, error) {
 	return list, nil
 }
 
-// nameLock is the key of the PostgreSQL lock that lets only one transaction at a time give a name to
-// an institution: "cvnm" in ASCII. Otherwise, two transactions could take the same name, because
+// nameLock is the key of the PostgreSQL lock that lets only one transaction at a time set the name
+// of an institution: "cvnm" in ASCII. Otherwise, two transactions could take the same name, because
 // neither sees the name of the other. In SQLite, transactions that write run one after another.
 const nameLock = 0x63766e6d
 

@@ -89,7 +89,7 @@ func TestTenantCannotTakeTheNameOfAnotherTenant(t *testing.T) {
 	})
 }
 
-// Of concurrent transactions, only one gives a name to its institution.
+// Only one of several concurrent transactions sets a name.
 func TestConcurrentRenamingsToOneName(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

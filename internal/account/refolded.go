@@ -12,8 +12,8 @@ import (
 )
 
 // Refolded is an account whose address earlier versions compared in another form, which may be the
-// address of another mailbox. What the account received under that form may belong to another
-// person.
+// address of another mailbox. Memberships that the account received under that form may belong to
+// another person.
 type Refolded struct {
 	// Folded is the folded form of the address, and Before is its earlier form.
 	Folded, Before string
