@@ -73,6 +73,13 @@ STRIPPED := -ldflags='-s -w'
 test: deps ## run all tests, on SQLite and a private PostgreSQL
 	go run ./test/pgcluster -fsync=off -- go test $(STRIPPED) -timeout 8m ./...
 
+# PARTLY are the packages with tests of which -short runs only a part or nothing.
+PARTLY = $(shell grep -rl --include='*_test.go' 'testing.Short()' client cmd internal | xargs -n 1 dirname | sort -u | sed 's|^|./|')
+
+.PHONY: test/long
+test/long: deps ## run the tests of packages of which test/race runs only a part
+	go run ./test/pgcluster -fsync=off -- go test $(STRIPPED) -timeout 8m $(PARTLY)
+
 .PHONY: test/quick
 test/quick: $(EMBEDDED) ## test changed packages and their importers, on SQLite, in 20 s
 	.ci/quick
@@ -81,7 +88,7 @@ test/quick: $(EMBEDDED) ## test changed packages and their importers, on SQLite,
 # under the race detector. All other packages are checked. A package with generic
 # functions must be checked, because the linker keeps one copy of each function for
 # the whole program, and could keep a copy that is not instrumented. vet is off,
-# because `make test` vets the same files.
+# because `make lint` includes it.
 UNWATCHED := -gcflags='modernc.org/sqlite/lib=-race=false'
 
 .PHONY: test/race

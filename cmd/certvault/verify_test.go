@@ -169,7 +169,7 @@ func TestVerify(t *testing.T) {
 		"a byte of the original":   {flipBit(file, 20), []string{"--root", root}, exitInvalid, []string{"NOT VALID: "}},
 		"a byte of the content":    {flipBit(file, bytes.Index(file, []byte("10 10 re"))), []string{"--root", root}, exitInvalid, []string{"NOT VALID: The file is not as it was signed."}},
 		"a byte of the signature":  {flipBit(file, contents), []string{"--root", root}, exitInvalid, []string{"NOT VALID: "}},
-		"an added revision":        {changedPage(t, file), []string{"--root", root}, exitInvalid, []string{"NOT VALID: ", "permits no change", "Later changes pages: 1 replaced"}},
+		"an added revision":        {changedPage(t, file), []string{"--root", root}, exitInvalid, []string{"NOT VALID: ", "after the vault sealed it", "Later changes pages: 1 replaced"}},
 		"an added newline":         {append(bytes.Clone(file), '\n'), []string{"--root", root}, exitInvalid, []string{"NOT VALID: "}},
 		"a swapped original":       {append(swapped, file[len(original):]...), []string{"--root", root}, exitInvalid, []string{"NOT VALID: "}},
 		"unsigned":                 {original, []string{"--root", root}, exitUnknown, []string{"CANNOT TELL: The file has no signature."}},
@@ -238,7 +238,7 @@ func TestVerifyJSON(t *testing.T) {
 	}
 	s := report.Signatures[0]
 	for key, want := range map[string]any{
-		"signer": "Northwest University", "prefix": "NWU", "covers_file": true, "certification": 1., "coverage": "passed", "digest": "passed", "value": "passed",
+		"signer": "Northwest University", "prefix": "NWU", "covers_file": true, "certification": 2., "coverage": "passed", "digest": "passed", "value": "passed",
 		"chain": "passed", "changes": "passed", "time_stamp": nil, "sub_filter": "ETSI.CAdES.detached",
 	} {
 		if s[key] != want {

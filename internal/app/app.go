@@ -282,7 +282,7 @@ func (a *App) printSetupLink(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if _, err := fmt.Fprintf(a.stdout, "Open this link within an hour to set it up: %s\n", a.links.To("/setup?token="+secret)); err != nil {
+	if _, err := fmt.Fprintf(a.stdout, "Set it up within an hour: %s\n", a.links.To("/setup?token="+secret)); err != nil {
 		return fmt.Errorf("printing the set-up link: %w", err)
 	}
 	return nil

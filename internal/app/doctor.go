@@ -193,9 +193,6 @@ func counts(ctx context.Context, d *db.DB) Finding {
 	return f
 }
 
-// keyEndsSoon is the time before the expiry of a key's certificate from which Examine warns.
-const keyEndsSoon = 60 * 24 * time.Hour
-
 // examineKeys opens the signing key of each institution that has one.
 func examineKeys(ctx context.Context, d *db.DB, keys *authority.Authority, now time.Time) (string, error) {
 	list, err := account.WithKey(ctx, d)
@@ -207,8 +204,8 @@ func examineKeys(ctx context.Context, d *db.DB, keys *authority.Authority, now t
 		if err != nil {
 			return "", fmt.Errorf("%s: %w", i.Slug, err)
 		}
-		if chain[0].NotAfter.Before(now.Add(keyEndsSoon)) {
-			return "", fmt.Errorf("%s: the certificate of the key expires on %s; import another key, or run certvault key rotate", i.Slug, chain[0].NotAfter.Format(time.DateOnly))
+		if expiry := authority.Expiry(chain); expiry.Before(now.Add(authority.ExpiresSoon)) {
+			return "", fmt.Errorf("%s: the certificate of the key expires on %s; import another key, or run certvault key rotate", i.Slug, expiry.Format(time.DateOnly))
 		}
 	}
 	if _, err := keys.Roots(); len(list) > 0 && err != nil {

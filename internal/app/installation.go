@@ -9,6 +9,7 @@ import (
 
 	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/audit"
+	"github.com/certvault/certvault/internal/authority"
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/job"
 	"github.com/certvault/certvault/internal/search"
@@ -101,7 +102,12 @@ func (a *App) findings(ctx context.Context, s *panel.Status) (list []panel.Findi
 		return nil, err
 	}
 	add("Stored files", damaged == 0, "%d damaged", damaged)
-	add("Signing keys", len(keyless) == 0, "%s without a signing key", count(len(keyless), "institution"))
+	if expiring, err := a.expiringKeys(ctx, time.Now().Add(authority.ExpiresSoon)); err != nil {
+		add("Signing keys", false, "%v", err)
+	} else {
+		add("Signing keys", len(keyless) == 0 && expiring == 0, "%s without a signing key, %s with a certificate that has expired or expires within 90 days",
+			count(len(keyless), "institution"), count(expiring, "institution"))
+	}
 	if a.cfg.SMTP == "" {
 		add("Mail", false, "no mail server is configured; messages are written to the outbox folder")
 	} else {

@@ -19,6 +19,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"golang.org/x/crypto/acme/autocert"
 
+	"github.com/certvault/certvault/internal/authority"
 	"github.com/certvault/certvault/internal/limit"
 	"github.com/certvault/certvault/internal/web"
 	"github.com/certvault/certvault/internal/web/api"
@@ -126,6 +127,10 @@ func (a *App) handler() (http.Handler, error) {
 	mux.HandleFunc("GET /readyz", a.ready)
 	a.registry.MustRegister(
 		a.gauge("certvault_jobs_waiting", "Certificates whose verified PDF is not generated yet.", a.Certs.Waiting),
+		a.gauge("certvault_signing_keys_expiring", "Institutions whose signing key has a certificate that has expired or expires within 90 days; the value should be 0.",
+			func(ctx context.Context) (int, error) {
+				return a.expiringKeys(ctx, time.Now().Add(authority.ExpiresSoon))
+			}),
 		a.gauge("certvault_files_damaged", "Certificates whose stored file failed its last check; the value should be 0.", a.Certs.Damaged),
 	)
 	return web.Wrap(web.Options{

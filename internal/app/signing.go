@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/url"
 	"os"
@@ -38,6 +39,28 @@ func openKeys(s config.Storage, base string) (*authority.Authority, error) {
 		}
 	}
 	return authority.New(filepath.Join(s.Data, "keys"), o), nil
+}
+
+// expiringKeys counts the institutions whose signing key has a certificate that expires before a
+// time. An institution whose key is missing is not counted: its uploads fail, and doctor names it.
+func (s *Storage) expiringKeys(ctx context.Context, before time.Time) (n int, err error) {
+	list, err := account.WithKey(ctx, s.DB)
+	if err != nil {
+		return 0, err
+	}
+	for _, i := range list {
+		keys, err := s.Keys.Certificates(i.UUID)
+		if f, ok := errors.AsType[*authority.Fault](err); ok && f.Code == authority.CodeMissing {
+			continue
+		}
+		if err != nil {
+			return 0, fmt.Errorf("reading the signing key of %s: %w", i.UUID, err)
+		}
+		if authority.Expiry(keys[0].Chain).Before(before) {
+			n++
+		}
+	}
+	return n, nil
 }
 
 // CreateKeys creates the signing key of each institution that never had a key, and the root key if no

@@ -4,10 +4,13 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/authority"
+	"github.com/certvault/certvault/internal/cert/certtest"
 	"github.com/certvault/certvault/internal/config"
 )
 
@@ -74,5 +77,45 @@ func TestKeysAreCreatedOnce(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(dir, "keys", "root")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the root was created again: %v", err)
+	}
+}
+
+// From 90 days before a certificate of a signing key expires, the metric counts its institution and
+// doctor names it.
+func TestExpiringSigningKeyIsReported(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "data")
+	base, err := OpenBase(t.Context(), config.Storage{Data: dir}, "https://vault.example")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = base.DB.Close() })
+	i, err := base.Accounts.CreateInstitution(t.Context(), account.NewInstitution{
+		Name: "University", Prefix: "ONE", OwnerEmail: "a@example.org", OwnerName: "A", OwnerPassword: "correct horse battery",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := base.CreateKeys(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	now := time.Now()
+	for _, test := range []struct {
+		days, want int
+	}{{91, 0}, {89, 1}, {2, 1}} {
+		until := now.Add(time.Duration(test.days) * 24 * time.Hour)
+		certtest.ExpiringKey(t, base.Keys, i.UUID, now.Add(-time.Hour), until)
+		if n, err := base.expiringKeys(t.Context(), now.Add(authority.ExpiresSoon)); err != nil || n != test.want {
+			t.Errorf("%d days before: %d institutions (error %v), want %d", test.days, n, err, test.want)
+		}
+		detail, err := examineKeys(t.Context(), base.DB, base.Keys, now)
+		if (err != nil) != (test.want > 0) || err != nil && !strings.Contains(err.Error(), until.UTC().Format(time.DateOnly)) {
+			t.Errorf("%d days before: examineKeys returned %q, %v", test.days, detail, err)
+		}
+	}
+	// On the last day doctor reports that nothing can be signed.
+	expired := authority.New(filepath.Join(dir, "keys"), authority.Options{Now: func() time.Time { return now.Add(36 * time.Hour) }})
+	if _, err := examineKeys(t.Context(), base.DB, expired, now.Add(36*time.Hour)); err == nil || !strings.Contains(err.Error(), authority.CodeExpired) {
+		t.Errorf("on the last day: examineKeys returned %v, want key_expired", err)
 	}
 }

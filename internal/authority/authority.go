@@ -237,7 +237,7 @@ func (a *Authority) Rotate(institution, name string) error {
 
 // Signer returns the current key of an institution and its chain, the certificate of the key first.
 // A key of kind Program can be used until ctx ends. Errors, including those of the key, are a
-// *Fault.
+// *Fault. The code is key_expired if a certificate of the chain has expired or expires within a day.
 func (a *Authority) Signer(ctx context.Context, institution string) (crypto.Signer, []*x509.Certificate, error) {
 	path, err := a.path(institution)
 	if err != nil {
@@ -246,6 +246,9 @@ func (a *Authority) Signer(ctx context.Context, institution string) (crypto.Sign
 	o, err := a.latest(path)
 	if err != nil {
 		return nil, nil, err
+	}
+	if Expired(o.chain, a.options.Now()) {
+		return nil, nil, &Fault{Code: CodeExpired, Err: fmt.Errorf("the certificate of the key expires on %s", Expiry(o.chain).Format(time.DateOnly))} //nolint:err113 // callers distinguish it by its code
 	}
 	if o.entry.Kind == Program {
 		return &programKey{

@@ -24,9 +24,34 @@ const (
 	// the key, because without a time stamp a signature can be verified only while its certificate
 	// is valid.
 	leafYears = 20
+	// ExpiresSoon is the time before the expiry of a key's certificates at which
+	// warnings begin. It leaves time to obtain a certificate from an authority
+	// outside the vault.
+	ExpiresSoon = 90 * 24 * time.Hour
+	// lastDay is the time before the expiry in which a key signs nothing: without
+	// a time stamp, the signature could not be verified for longer.
+	lastDay = 24 * time.Hour
 	// skew is the tolerated difference between clocks.
 	skew = time.Hour
 )
+
+// Expiry returns the time at which the first certificate of a chain expires.
+// From then on signatures of the key are not valid without a time stamp.
+func Expiry(chain []*x509.Certificate) time.Time {
+	first := chain[0].NotAfter
+	for _, c := range chain[1:] {
+		if c.NotAfter.Before(first) {
+			first = c.NotAfter
+		}
+	}
+	return first.UTC()
+}
+
+// Expired reports whether a key with a chain signs nothing any more at a time: a
+// certificate has expired or expires within a day.
+func Expired(chain []*x509.Certificate, at time.Time) bool {
+	return Expiry(chain).Before(at.Add(lastDay))
+}
 
 // oidDocumentSigning is id-kp-documentSigning (RFC 9336, 3.1).
 var oidDocumentSigning = asn1.ObjectIdentifier{1, 3, 6, 1, 5, 5, 7, 3, 36}

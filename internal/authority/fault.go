@@ -14,6 +14,9 @@ const (
 	CodeStorage = "key_storage"
 	// CodeProgram means that the signer program failed or took too long.
 	CodeProgram = "key_program_failed"
+	// CodeExpired means that a certificate of the key's chain has expired or
+	// expires too soon, see Authority.Signer.
+	CodeExpired = "key_expired"
 	// CodeRefused means that an imported key cannot sign documents.
 	CodeRefused = "key_refused"
 )
@@ -44,6 +47,8 @@ func (f *Fault) Message() string {
 		return "The institution's signing key is damaged. Restore it from a backup, then retry."
 	case CodeProgram:
 		return "The program that holds the institution's signing key failed. Retry when it works again."
+	case CodeExpired:
+		return "The certificate of the institution's signing key has expired or expires within a day, so that nothing is signed with it. Make or import another key, then retry."
 	case CodeRefused:
 		return "This key cannot be used to sign documents."
 	}

@@ -108,12 +108,18 @@ func (a *Authority) check(key crypto.Signer, chain []*x509.Certificate) ([]*x509
 	if err := (&pades.Signer{Key: key, Chain: chain}).Check(a.options.Now()); err != nil {
 		return nil, refused(err)
 	}
+	if Expired(chain, a.options.Now()) {
+		return nil, refused(errExpired)
+	}
 	return chain, nil
 }
 
 func refused(err error) error { return &Fault{Code: CodeRefused, Err: err} }
 
-var errTooLarge = errors.New("too large")
+var (
+	errTooLarge = errors.New("too large")
+	errExpired  = errors.New("a certificate of the key has expired or expires within a day")
+)
 
 // orderChain returns the certificate of a key followed by its issuers up to a root, if they are in the
 // list. It drops other certificates.

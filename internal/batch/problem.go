@@ -9,7 +9,7 @@ import (
 )
 
 // These are the codes of rules for batches, in addition to those for certificates. A caller of
-// Draft.Refuse and Draft.Stray may use more codes, for problems of the form in which it receives
+// Draft.Refuse and Draft.AddMalformed may use more codes, for problems of the form in which it receives
 // entries.
 const (
 	// CodeTooManyEntries means that a batch has more than Limit entries.

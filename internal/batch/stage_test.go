@@ -46,14 +46,14 @@ func TestStagedFilesHaveAQuota(t *testing.T) {
 		_, err = stage(11)
 		refused("one byte too many", err, 23*time.Hour)
 		if err := v.CheckQuota(ctx, v.inst.ID); err != nil {
-			t.Errorf("Room with ten bytes left: %v", err)
+			t.Errorf("CheckQuota with ten bytes left: %v", err)
 		}
 		if _, err := stage(10); err != nil {
 			t.Errorf("a file that fills the quota is refused: %v", err)
 		}
 		refused("Room with no bytes left", v.CheckQuota(ctx, v.inst.ID), 23*time.Hour)
 		if err := v.CheckQuota(ctx, other.ID); err != nil {
-			t.Errorf("Room of another institution: %v", err)
+			t.Errorf("CheckQuota of another institution: %v", err)
 		}
 		if n := one[int](v, `SELECT count(*) FROM staged_files`); n != 2 {
 			t.Errorf("%d staged files, want the two accepted ones", n)

@@ -141,6 +141,35 @@ func TestSigningFaultsAreTransient(t *testing.T) {
 	}
 }
 
+// A certificate whose signing key expires within a day fails at once with its own code, because
+// time does not replace the key. A retry with another key approves it.
+func TestExpiredSigningKeyFailsAtOnce(t *testing.T) {
+	t.Parallel()
+	v := newVault(t, dbtest.Open(t, t.TempDir(), ""))
+	list, err := v.ring.Certificates(v.inst.UUID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v.clock.Advance(authority.Expiry(list[0].Chain).Sub(v.clock.Now()) - 23*time.Hour)
+	c := v.upload(nil)
+	if err := v.work(t.Context(), c, 1); err != nil {
+		t.Fatal(err)
+	}
+	if got := v.get(c.UUID); got.Status != Failed || got.Failure.Code != "key_expired" || got.Failure.Message == "" {
+		t.Fatalf("status = %s, failure = %+v, want failed with key_expired", got.Status, got.Failure)
+	}
+	if keys := v.keys(); len(keys) != 1 {
+		t.Errorf("stored files = %v, want the original only", keys)
+	}
+	if err := v.ring.Rotate(v.inst.UUID, v.inst.Name); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := v.Retry(t.Context(), v.inst.ID, c.UUID, nil); err != nil {
+		t.Fatal(err)
+	}
+	v.approved(c)
+}
+
 // If a signature cannot be verified at approval, the certificate is approved and the check is
 // NotRun.
 func TestUnknownSignatureIsNotRun(t *testing.T) {

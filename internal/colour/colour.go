@@ -111,7 +111,7 @@ func (c Colour) toward(end, ground Colour, contrast float64) Colour {
 func (c Colour) Darker() Colour { return c.toward(Black, White, Graphic) }
 
 // Brand holds the colours to draw: Day is the colour itself, Night is a shade
-// with enough contrast to a dark background, and OnDay and OnNight are the
+// with enough contrast to a dark background, and TextOnDay and TextOnNight are the
 // colours of text on Day and Night.
 type Brand struct{ Day, TextOnDay, Night, TextOnNight Colour }
 

@@ -15,10 +15,10 @@ import (
 func certify(t *testing.T, file []byte, s *Signer, p int) []byte {
 	t.Helper()
 	pending, tail := prepared(t, file, s, Statement{Time: signingTime})
-	if n := bytes.Count(tail, []byte("/P 1/V/1.2")); n != 1 {
+	if n := bytes.Count(tail, []byte("/P 2/V/1.2")); n != 1 {
 		t.Fatalf("the tail has %d permissions, want 1: %q", n, tail)
 	}
-	tail = bytes.Replace(tail, []byte("/P 1/V/1.2"), fmt.Appendf(nil, "/P %d/V/1.2", p), 1)
+	tail = bytes.Replace(tail, []byte("/P 2/V/1.2"), fmt.Appendf(nil, "/P %d/V/1.2", p), 1)
 	return completed(t, pending, file, tail)
 }
 

@@ -93,8 +93,9 @@ type Pending struct {
 // update of doc. found is the result of doc.Inspect. The field is added to
 // page, which may be any page of doc.
 //
-// The first signature of a file is a certification signature that permits no
-// changes. A later signature is an approval signature. The error wraps ErrKey.
+// The first signature of a file is a certification signature that permits
+// filling in forms and signing. A later signature is an approval signature. The
+// error wraps ErrKey.
 func (s *Signer) Prepare(u *pdf.Update, doc *pdf.Document, found pdf.Findings, page *pdf.Page, st Statement) (*Pending, error) {
 	if err := s.Check(st.Time); err != nil {
 		return nil, err
@@ -110,7 +111,11 @@ func (s *Signer) Prepare(u *pdf.Update, doc *pdf.Document, found pdf.Findings, p
 	}
 	copy(p.byteRange.Text, "[0 0 0 0]")
 	certify := len(found.Signatures) == 0 && !found.Certified && !found.UsageRights
-	value := u.Add(p.dictionary(st, certify))
+	var references pdf.Array
+	if certify {
+		references = restrictions(u, found.AcroForm)
+	}
+	value := u.Add(p.dictionary(st, references))
 	catalog := u.Catalog().Clone()
 	if certify {
 		perms := u.Dict(catalog.Get("Perms")).Clone()
@@ -119,6 +124,9 @@ func (s *Signer) Prepare(u *pdf.Update, doc *pdf.Document, found pdf.Findings, p
 		// 14289-1, 7.18.3).
 		marked := u.Resolve(u.Dict(catalog.Get("MarkInfo")).Get("Marked")) == pdf.Boolean(true)
 		field := p.widget(u, page, value, fieldName(found, st), marked)
+		if found.AcroForm {
+			lock(u, field)
+		}
 		addField(u, catalog, field)
 		u.SetCatalog(catalog)
 		return p, nil
@@ -130,17 +138,52 @@ func (s *Signer) Prepare(u *pdf.Update, doc *pdf.Document, found pdf.Findings, p
 	return p, nil
 }
 
+// permission is the P of a certification signature (12.8.2.2). It permits
+// filling in forms and signing, and so also document time stamps and the data
+// that they need (12.8.4.3, 12.8.5). With 1, viewers would reject a document
+// time stamp that is added years later, before the algorithms of the signature
+// become weak.
+const permission = 2
+
+// restrictions returns the signature reference dictionaries of a certification
+// signature (12.8.1, table 256). If the document has form fields, all of them
+// are locked (12.8.2.4), so that viewers do not permit changes of what they show.
+func restrictions(u *pdf.Update, hasFields bool) pdf.Array {
+	reference := func(method pdf.Name, parms ...pdf.Entry) *pdf.Dict {
+		return pdf.NewDict(
+			pdf.Entry{Key: "Type", Value: pdf.Name("SigRef")},
+			pdf.Entry{Key: "TransformMethod", Value: method},
+			pdf.Entry{Key: "TransformParams", Value: pdf.NewDict(append([]pdf.Entry{{Key: "Type", Value: pdf.Name("TransformParams")}}, parms...)...).
+				Set("V", pdf.Name("1.2"))},
+		)
+	}
+	list := pdf.Array{reference("DocMDP", pdf.Entry{Key: "P", Value: pdf.Integer(permission)})}
+	if hasFields {
+		list = append(list, reference("FieldMDP", pdf.Entry{Key: "Action", Value: pdf.Name("All")}).Set("Data", u.CatalogRef()))
+	}
+	return list
+}
+
+// lock adds the lock of all fields to a signature field (12.7.5.5, table 236),
+// which a signature with the FieldMDP transform has too.
+func lock(u *pdf.Update, field pdf.Ref) {
+	u.Set(field, u.Dict(field).Clone().Set("Lock", u.Add(pdf.NewDict(
+		pdf.Entry{Key: "Type", Value: pdf.Name("SigFieldLock")},
+		pdf.Entry{Key: "Action", Value: pdf.Name("All")},
+	))))
+}
+
 // maxAdded is larger than any update, in bytes.
 const maxAdded = 1 << 30
 
 // dictionary returns the signature dictionary (ISO 32000-2, 12.8.1, table 255;
-// EN 319 142-1, 6.3).
-func (p *Pending) dictionary(st Statement, certify bool) *pdf.Dict {
+// EN 319 142-1, 6.3). references restrict the later changes.
+func (p *Pending) dictionary(st Statement, references pdf.Array) *pdf.Dict {
 	dict := pdf.NewDict(
 		pdf.Entry{Key: "Type", Value: pdf.Name("Sig")},
 		pdf.Entry{Key: "Filter", Value: pdf.Name("Adobe.PPKLite")},
 		pdf.Entry{Key: "SubFilter", Value: pdf.Name(cadesDetached)},
-		pdf.Entry{Key: "M", Value: pdf.String(st.Time.UTC().Format("D:20060102150405Z00'00'"))},
+		pdf.Entry{Key: "M", Value: pdf.Date(st.Time)},
 	)
 	if st.Name != "" {
 		dict.Set("Name", pdf.TextString(st.Name))
@@ -148,17 +191,8 @@ func (p *Pending) dictionary(st Statement, certify bool) *pdf.Dict {
 	if st.Reason != "" {
 		dict.Set("Reason", pdf.TextString(st.Reason))
 	}
-	if certify {
-		// 12.8.2.2: no changes are permitted.
-		dict.Set("Reference", pdf.Array{pdf.NewDict(
-			pdf.Entry{Key: "Type", Value: pdf.Name("SigRef")},
-			pdf.Entry{Key: "TransformMethod", Value: pdf.Name("DocMDP")},
-			pdf.Entry{Key: "TransformParams", Value: pdf.NewDict(
-				pdf.Entry{Key: "Type", Value: pdf.Name("TransformParams")},
-				pdf.Entry{Key: "P", Value: pdf.Integer(1)},
-				pdf.Entry{Key: "V", Value: pdf.Name("1.2")},
-			)},
-		)})
+	if references != nil {
+		dict.Set("Reference", references)
 	}
 	if st.Original.Form != "" {
 		dict.Set(keyOriginal, st.Original.dict())

@@ -86,6 +86,9 @@ type Signature struct {
 	// Changed lists what was changed in the file after the signature.
 	Changed []Change `json:"changed"`
 
+	// sealed reports whether the signature names an original, as the signatures
+	// of this package do.
+	sealed bool
 	// unauthenticated lists parts of the signature that nothing authenticates.
 	unauthenticated []string
 }

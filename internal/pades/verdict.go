@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -48,8 +49,18 @@ func (r *Report) setVerdict(size int64, removed removedSignatures, hasRoots bool
 		return
 	}
 	for i := range r.Signatures {
-		if s := &r.Signatures[i]; s.Certification == 1 && s.Changes == Failed {
+		s := &r.Signatures[i]
+		sealed := s.sealed && s.Certification > 0
+		if sealed && s.Changes != Failed && signedAgain(r.Signatures[i+1:]) {
+			s.fail(&s.Changes, "The file was signed again after it.")
+		}
+		switch {
+		case s.Changes != Failed:
+		case s.Certification == 1:
 			verdict(Invalid, "The file was changed after a signature that permits no changes.")
+			return
+		case sealed:
+			verdict(Invalid, "The file was changed after the vault sealed it.")
 			return
 		}
 	}
@@ -82,6 +93,14 @@ func (r *Report) setVerdict(size int64, removed removedSignatures, hasRoots bool
 	default:
 		verdict(Valid, "The file is as %s signed it.", last.SignerWithPrefix())
 	}
+}
+
+// signedAgain reports whether one of the signatures is not a document time
+// stamp. The certification of a sealed file permits signing, because a document
+// time stamp is a signature too (ISO 32000-2, 12.8.5). No other signature is
+// accepted, because the vault never adds one to a file that it sealed.
+func signedAgain(later []Signature) bool {
+	return slices.ContainsFunc(later, func(s Signature) bool { return s.SubFilter != documentTimeStamp })
 }
 
 // listUnproven lists what the file alone cannot prove.

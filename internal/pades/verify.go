@@ -251,6 +251,8 @@ func (v *verifier) digest(f *signatureDict, h crypto.Hash) ([]byte, error) {
 // check checks the coverage of a signature, the later changes and its value.
 func (v *verifier) check(s *Signature, f *signatureDict) error {
 	s.CoversFile = f.end() == v.size
+	_, err := readOriginal(&f.dict)
+	s.sealed = err == nil
 	s.Coverage = Passed
 	named, _ := readOriginal(&f.dict) // a signature of another program names no original
 	s.Prefix = prefixOf(named.ReferenceID)
@@ -308,6 +310,8 @@ func (s *Signature) checkChanges() {
 		s.fail(&s.Changes, "It permits no changes, and the file was changed after it.")
 	case s.Certification > 0 && pages:
 		s.fail(&s.Changes, "It does not permit changes to pages, and pages were changed after it.")
+	case s.Certification > 0 && s.sealed && visible:
+		s.fail(&s.Changes, "Its content was changed after it.")
 	case s.Certification > 0 || pages || visible:
 		s.Problems = append(s.Problems, "The file was changed after it.")
 	default:

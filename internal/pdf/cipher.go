@@ -31,25 +31,21 @@ func (c *crypt) objectKey(ref Ref, method cryptMethod) []byte {
 	return h.Sum(nil)[:min(16, len(c.key)+5)]
 }
 
-// decryptStrings decrypts the strings of an object that was just read. It
-// changes containers in place, and has no effect if obj itself is a string.
-func (c *crypt) decryptStrings(obj Object, ref Ref) {
+// decryptStrings returns an object that was just read with its strings
+// decrypted. It changes containers in place.
+func (c *crypt) decryptStrings(obj Object, ref Ref) Object {
 	if c.strings == cryptIdentity {
-		return
+		return obj
 	}
 	key := c.objectKey(ref, c.strings)
-	switch v := obj.(type) {
-	case Array:
-		for i := range v {
-			v[i] = c.decryptObject(v[i], key)
-		}
-	case *Dict:
-		c.decryptObject(v, key)
-	case *Stream:
-		if v.Dict.Get("Type") != Name("XRef") {
-			c.decryptObject(v.Dict, key)
-		}
+	stream, ok := obj.(*Stream)
+	if !ok {
+		return c.decryptObject(obj, key)
 	}
+	if stream.Dict.Get("Type") != Name("XRef") {
+		c.decryptObject(stream.Dict, key)
+	}
+	return stream
 }
 
 func (c *crypt) decryptObject(obj Object, key []byte) Object {

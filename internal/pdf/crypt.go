@@ -16,8 +16,7 @@ import (
 // Permissions are the flags of /P (7.6.4.2, table 22).
 type Permissions uint32
 
-// The flags of Permissions. A document opened with the owner password has all
-// of them.
+// The flags of Permissions.
 const (
 	PermitPrint     Permissions = 1 << 2  // print
 	PermitModify    Permissions = 1 << 3  // modify the document in other ways
@@ -32,10 +31,9 @@ const (
 func (d *Document) Encrypted() bool { return d.xref.trailer.Has("Encrypt") }
 
 // Permissions returns the permissions of a user who opens the file with the
-// user password. Everything is permitted if the file is not encrypted, or if
-// the owner password is empty.
+// user password. Everything is permitted if the file is not encrypted.
 func (d *Document) Permissions() Permissions {
-	if d.crypt == nil || d.crypt.owner {
+	if d.crypt == nil {
 		return ^Permissions(0)
 	}
 	return d.crypt.permissions
@@ -59,20 +57,22 @@ type crypt struct {
 	filters         map[Name]cryptMethod
 	encryptMetadata bool
 	permissions     Permissions
-	owner           bool // the owner password is empty
 }
 
 // encryption is the encryption dictionary (7.6.2, 7.6.4.2).
 type encryption struct {
 	v, r            int
 	o, u, oe, ue    []byte
+	perms           []byte
 	p               uint32
 	id              []byte
 	encryptMetadata bool
 }
 
 // startCrypt reads the encryption dictionary and computes the key. It returns
-// ErrPassword if neither the user password nor the owner password is empty.
+// ErrPassword if the user password is not empty, even if the owner password is
+// empty: viewers try an empty password only as the user password, and ask for a
+// password if that fails.
 func (d *Document) startCrypt() error {
 	value := d.xref.trailer.Get("Encrypt")
 	if value == nil || d.crypt != nil {
@@ -96,7 +96,7 @@ func (d *Document) startCrypt() error {
 	e.r, _ = d.Int(dict.Get("R"))
 	p, _ := d.Int(dict.Get("P"))
 	e.p = uint32(p) //nolint:gosec // 32 bits, signed in some files and unsigned in others
-	for key, to := range map[Name]*[]byte{"O": &e.o, "U": &e.u, "OE": &e.oe, "UE": &e.ue} {
+	for key, to := range map[Name]*[]byte{"O": &e.o, "U": &e.u, "OE": &e.oe, "UE": &e.ue, "Perms": &e.perms} {
 		s, _ := d.Resolve(dict.Get(key)).(String)
 		*to = []byte(s)
 	}
@@ -122,9 +122,9 @@ func (d *Document) startCrypt() error {
 	}
 	var err error
 	if legacy {
-		c.key, c.owner, err = e.legacyKey(d.keyLengths(dict, e.v))
+		c.key, err = e.legacyKey(d.keyLengths(dict, e.v))
 	} else {
-		c.key, c.owner, err = e.aes256Key()
+		c.key, err = e.aes256Key()
 	}
 	if err != nil {
 		return err
@@ -191,23 +191,17 @@ func (d *Document) keyLengths(dict *Dict, v int) []int {
 // passwordPad is the padding of passwords to 32 bytes (algorithm 2).
 var passwordPad = []byte("\x28\xBF\x4E\x5E\x4E\x75\x8A\x41\x64\x00\x4E\x56\xFF\xFA\x01\x08\x2E\x2E\x00\xB6\xD0\x68\x3E\x80\x2F\x0C\xA9\xFE\x64\x53\x69\x7A")
 
-// legacyKey computes the key of revisions 2 to 4 with an empty user password,
-// then with an empty owner password.
-func (e *encryption) legacyKey(lengths []int) (key []byte, owner bool, err error) {
+// legacyKey computes the key of revisions 2 to 4 with an empty user password.
+func (e *encryption) legacyKey(lengths []int) ([]byte, error) {
 	if len(e.o) < 32 || len(e.u) < 16 {
-		return nil, false, fmt.Errorf("%w: invalid encryption dictionary", ErrDamaged)
+		return nil, fmt.Errorf("%w: invalid encryption dictionary", ErrDamaged)
 	}
 	for _, n := range lengths {
 		if key, ok := e.userKey(passwordPad, n); ok {
-			return key, false, nil
+			return key, nil
 		}
 	}
-	for _, n := range lengths {
-		if key, ok := e.userKey(e.userPassword(n), n); ok {
-			return key, true, nil
-		}
-	}
-	return nil, false, ErrPassword
+	return nil, ErrPassword
 }
 
 // userKey computes the key of a padded user password (algorithm 2) and
@@ -244,26 +238,6 @@ func (e *encryption) userKey(password []byte, n int) ([]byte, bool) {
 	return key, bytes.Equal(check, e.u[:16])
 }
 
-// userPassword computes the padded user password from an empty owner password
-// (algorithm 7).
-func (e *encryption) userPassword(n int) []byte {
-	sum := md5.Sum(passwordPad) //nolint:gosec // required by the standard
-	if e.r >= 3 {
-		for range 50 {
-			sum = md5.Sum(sum[:n]) //nolint:gosec // required by the standard
-		}
-	}
-	key, password := sum[:n], bytes.Clone(e.o[:32])
-	if e.r == 2 {
-		rc4XOR(key, password)
-		return password
-	}
-	for i := 19; i >= 0; i-- {
-		rc4XOR(xorKey(key, i), password)
-	}
-	return password
-}
-
 // xorKey returns the key with each byte XORed with i.
 func xorKey(key []byte, i int) []byte {
 	out := make([]byte, len(key))
@@ -280,44 +254,56 @@ func rc4XOR(key, data []byte) {
 	}
 }
 
-// aes256Key computes the key of revisions 5 and 6 with an empty password
+// aes256Key computes the key of revisions 5 and 6 with an empty user password
 // (algorithm 2.A).
-func (e *encryption) aes256Key() (key []byte, owner bool, err error) {
+func (e *encryption) aes256Key() ([]byte, error) {
 	if len(e.u) < 48 || len(e.o) < 48 || len(e.ue) < 32 || len(e.oe) < 32 {
-		return nil, false, fmt.Errorf("%w: invalid encryption dictionary", ErrDamaged)
+		return nil, fmt.Errorf("%w: invalid encryption dictionary", ErrDamaged)
 	}
-	hash := func(salt, user []byte) []byte {
-		if e.r == 5 {
-			sum := sha256.Sum256(slices.Concat(salt, user))
+	hash := hash2B
+	if e.r == 5 {
+		hash = func(salt []byte) []byte {
+			sum := sha256.Sum256(salt)
 			return sum[:]
 		}
-		return hash2B(salt, user)
 	}
-	var wrapped, intermediate []byte
-	switch {
-	case bytes.Equal(hash(e.u[32:40], nil), e.u[:32]):
-		wrapped, intermediate = e.ue[:32], hash(e.u[40:48], nil)
-	case bytes.Equal(hash(e.o[32:40], e.u[:48]), e.o[:32]):
-		wrapped, intermediate, owner = e.oe[:32], hash(e.o[40:48], e.u[:48]), true
-	default:
-		return nil, false, ErrPassword
+	if !bytes.Equal(hash(e.u[32:40]), e.u[:32]) {
+		return nil, ErrPassword
 	}
-	block, err := aes.NewCipher(intermediate)
+	block, err := aes.NewCipher(hash(e.u[40:48]))
 	if err != nil {
-		return nil, false, fmt.Errorf("unwrapping the file encryption key: %w", err)
+		return nil, fmt.Errorf("unwrapping the file encryption key: %w", err)
 	}
-	key = make([]byte, 32)
-	cipher.NewCBCDecrypter(block, make([]byte, aes.BlockSize)).CryptBlocks(key, wrapped)
-	return key, owner, nil
+	key := make([]byte, 32)
+	cipher.NewCBCDecrypter(block, make([]byte, aes.BlockSize)).CryptBlocks(key, e.ue[:32])
+	return key, e.checkPermissions(key)
 }
 
-// hash2B computes algorithm 2.B for an empty password. user is the first 48
-// bytes of /U if the hash is for the owner password, otherwise it is empty.
-func hash2B(salt, user []byte) []byte {
-	sum := sha256.Sum256(slices.Concat(salt, user))
+// checkPermissions compares the encrypted copy of the permissions with /P and
+// /EncryptMetadata (algorithm 13). Viewers such as PDFium do not open a file in
+// which they differ, unless only the copy says that metadata is not encrypted.
+func (e *encryption) checkPermissions(key []byte) error {
+	block, err := aes.NewCipher(key)
+	if err != nil {
+		return fmt.Errorf("decrypting the permissions: %w", err)
+	}
+	if len(e.perms) < aes.BlockSize {
+		return fmt.Errorf("%w: /Perms is missing", ErrEncryption)
+	}
+	perms := make([]byte, aes.BlockSize)
+	block.Decrypt(perms, e.perms[:aes.BlockSize])
+	if string(perms[9:12]) != "adb" || binary.LittleEndian.Uint32(perms) != e.p || perms[8] != 'F' && !e.encryptMetadata {
+		return fmt.Errorf("%w: /Perms does not match the encryption dictionary", ErrEncryption)
+	}
+	return nil
+}
+
+// hash2B computes algorithm 2.B for an empty user password.
+func hash2B(salt []byte) []byte {
+	sum := sha256.Sum256(salt)
 	k := sum[:]
 	for rounds := 1; ; rounds++ {
-		round := bytes.Repeat(slices.Concat(k, user), 64)
+		round := bytes.Repeat(k, 64)
 		block, err := aes.NewCipher(k[:16])
 		if err != nil { // a key of 16 bytes is always valid
 			return nil

@@ -109,18 +109,18 @@ func legacyFixture(e *encryption, user, owner string) []byte {
 }
 
 // aes256Fixture computes /O, /U, /OE and /UE (algorithms 8 and 9) and returns
-// the key. In revision 6 a password that is not empty gets an invalid hash,
-// because hash2B supports only the empty password.
+// the key. In revision 6, a password that is not empty and the owner password
+// get an invalid hash, because hash2B supports only the empty user password.
 func aes256Fixture(tb testing.TB, e *encryption, user, owner string) []byte {
 	tb.Helper()
 	key := sha256.Sum256([]byte("a key for the fixture"))
 	wrap := func(password string, salts string, u []byte) (hash, wrapped []byte) {
 		digest := func(salt string) []byte {
-			if e.r == 5 || password != "" {
+			if e.r == 5 || password != "" || u != nil {
 				sum := sha256.Sum256([]byte(password + salt + string(u)))
 				return sum[:]
 			}
-			return hash2B([]byte(salt), u)
+			return hash2B([]byte(salt))
 		}
 		block, err := aes.NewCipher(digest(salts[8:]))
 		if err != nil {
@@ -157,7 +157,7 @@ func TestEncrypted(t *testing.T) {
 			t.Run(name+" "+password.user+" "+password.owner, func(t *testing.T) {
 				t.Parallel()
 				file := encrypted(t, how, password.user, password.owner)
-				if password.user != "" && password.owner != "" {
+				if password.user != "" {
 					if _, err := Open(bytes.NewReader(file), int64(len(file))); !errors.Is(err, ErrPassword) {
 						t.Errorf("Open returned %v, want ErrPassword", err)
 					}
@@ -170,8 +170,8 @@ func TestEncrypted(t *testing.T) {
 				if catalog, _ := d.Catalog(); catalog.Get("Lang") != String("en") {
 					t.Errorf("/Lang = %q, want en", catalog.Get("Lang"))
 				}
-				if got, want := d.Permissions()&PermitModify != 0, password.user != ""; got != want || !d.Encrypted() {
-					t.Errorf("PermitModify = %v, Encrypted = %v, want %v and true", got, d.Encrypted(), want)
+				if got := d.Permissions()&PermitModify != 0; got || !d.Encrypted() {
+					t.Errorf("PermitModify = %v, Encrypted = %v, want false and true", got, d.Encrypted())
 				}
 				u := d.Update()
 				ref := u.Add(NewDict(Entry{"S", String("a secret")}, Entry{"T", Array{String("another")}}))
@@ -228,9 +228,9 @@ func TestEncryptedByQPDF(t *testing.T) {
 						t.Fatal(err)
 					}
 					_, err = Open(bytes.NewReader(file), int64(len(file)))
-					// If the owner password is empty, the algorithm of the
-					// standard uses the user password.
-					needsPassword := passwords[0] != "" && (passwords[1] != "" || !strings.HasPrefix(args, "256"))
+					// Viewers ask for the user password even if the owner
+					// password is empty.
+					needsPassword := passwords[0] != ""
 					if errors.Is(err, ErrPassword) != needsPassword {
 						t.Fatalf("Open returned %v, want ErrPassword: %v", err, needsPassword)
 					}
@@ -268,6 +268,46 @@ func TestEncryptionLength(t *testing.T) {
 		d := open(t, replaceOnce(t, file, "/Length 128", length))
 		if got, want := content(t, d, firstPage(t, d)), "0 0 10 10 re f\n"; got != want {
 			t.Errorf("%s: content = %q, want %q", length, got, want)
+		}
+	}
+}
+
+// A file whose encrypted permissions do not match /P is refused, because viewers
+// do not open it.
+func TestChangedPermissions(t *testing.T) {
+	t.Parallel()
+	for _, how := range []int{encryptAES256R5, encryptAES256} {
+		file := encrypted(t, how, "", "owner")
+		open(t, file)
+		for old, replacement := range map[string]string{
+			"/P -3900/O": "/P -3844/O", "/Length 256/CF": "/EncryptMetadata false/CF", "/Perms<": "/Other<",
+		} {
+			changed := replaceOnce(t, file, old, replacement)
+			if _, err := Open(bytes.NewReader(changed), int64(len(changed))); !errors.Is(err, ErrEncryption) {
+				t.Errorf("%s: Open returned %v, want ErrEncryption", replacement, err)
+			}
+		}
+	}
+}
+
+// A string that is an indirect object is encrypted like the strings in other
+// objects (7.6.2).
+func TestIndirectStringIsDecrypted(t *testing.T) {
+	t.Parallel()
+	for _, how := range []int{encryptRC4128, encryptAES128, encryptAES256} {
+		file := encrypted(t, how, "", "owner")
+		d := open(t, file)
+		u := d.Update()
+		ref := u.Add(String("a title"))
+		tail, err := u.Bytes()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if bytes.Contains(tail, []byte("a title")) {
+			t.Error("the tail contains the string unencrypted")
+		}
+		if got := open(t, append(file, tail...)).Text(ref); got != "a title" {
+			t.Errorf("the string = %q, want a title", got)
 		}
 	}
 }

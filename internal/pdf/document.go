@@ -16,7 +16,7 @@ type Document struct {
 
 	xref          xref
 	repaired      bool
-	maxReferenced int  // the highest object number that a repair found in a reference
+	maxReferenced int  // the highest object number in a reference, as far as known
 	repairing     bool // a repair is in progress
 	frozen        bool // object numbers must not change, because an update has begun
 
@@ -116,7 +116,6 @@ func (d *Document) findHeader() (bool, error) {
 // reset discards everything that was read.
 func (d *Document) reset() {
 	d.xref = xref{}
-	d.maxReferenced = 0
 	d.crypt, d.cryptRef = nil, 0
 	d.clearCaches()
 	d.catalog, d.catalogRef, d.first, d.syntheticTree = nil, Ref{}, nil, false
@@ -278,7 +277,7 @@ func (d *Document) readObject(number int) (Object, int, error) {
 			return nil, 0, err
 		}
 		if d.crypt != nil && number != d.cryptRef {
-			d.crypt.decryptStrings(in.obj, in.ref)
+			in.obj = d.crypt.decryptStrings(in.obj, in.ref)
 		}
 		return in.obj, in.nodes, nil
 	case entryInStream:

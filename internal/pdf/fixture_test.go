@@ -31,7 +31,12 @@ func onePageFile() []byte { return pdftest.File("", onePage("0 0 10 10 re f")...
 // stream, with a cross-reference stream.
 func compressed(tb testing.TB) []byte {
 	tb.Helper()
-	bodies := onePage("0 0 10 10 re f")
+	return compressedBodies(tb, onePage("0 0 10 10 re f"))
+}
+
+// compressedBodies is like compressed, with the first three of the bodies.
+func compressedBodies(tb testing.TB, bodies []string) []byte {
+	tb.Helper()
 	var out, header, data bytes.Buffer
 	s := newSerializer(&out, 0, nil)
 	s.buf = append(s.buf, "%PDF-1.7\n"...)

@@ -22,7 +22,7 @@ type Findings struct {
 
 	AcroForm         bool // an interactive form with at least one field
 	XFA              bool // an XFA form (12.7.8)
-	JavaScript       bool // a JavaScript action (12.6.4.17)
+	JavaScript       bool // a JavaScript action (12.6.4.17), or a link to a javascript: URI
 	Launch           bool // a launch action (12.6.4.6)
 	OpenAction       bool // an open action that does more than go to a place in the document
 	AdditionalAction bool // an /AA entry (12.6.3)
@@ -165,11 +165,8 @@ func (i *inspector) action(obj Object) {
 			seen[ref.Number] = true
 		}
 		action := i.d.Dict(obj)
+		i.f.JavaScript = i.f.JavaScript || i.d.RunsScript(action)
 		switch i.d.Name(action.Get("S")) {
-		case "JavaScript":
-			i.f.JavaScript = true
-		case "Rendition":
-			i.f.JavaScript = i.f.JavaScript || action.Has("JS")
 		case "Launch":
 			i.f.Launch = true
 		case "SubmitForm", "ImportData", "GoToR", "GoToE":
@@ -182,6 +179,37 @@ func (i *inspector) action(obj Object) {
 			queue = append(queue, next[:min(len(next), maxActions)]...)
 		}
 	}
+}
+
+// RunsScript reports whether an action (12.6.2), without those in its /Next,
+// runs JavaScript: by itself, or in the browser that opens its URI.
+func (d *Document) RunsScript(action *Dict) bool {
+	switch d.Name(action.Get("S")) {
+	case "JavaScript":
+		return true
+	case "Rendition":
+		return action.Has("JS")
+	case "URI":
+		return isScript(d.Text(action.Get("URI")))
+	}
+	return false
+}
+
+// isScript reports whether a URI has the scheme javascript, as browsers read
+// it: they ignore case, white space and control characters.
+func isScript(uri string) bool {
+	const scheme = "javascript:"
+	n := 0
+	for i := 0; i < len(uri) && n < len(scheme); i++ {
+		if uri[i] <= ' ' {
+			continue
+		}
+		if uri[i]|0x20 != scheme[n]|0x20 {
+			return false
+		}
+		n++
+	}
+	return n == len(scheme)
 }
 
 // permissions inspects the permissions dictionary (12.8.6).

@@ -33,6 +33,9 @@ func TestInspect(t *testing.T) {
 		{name: "additional actions", catalog: "/AA<</WC" + js + ">>", want: Findings{AdditionalAction: true, JavaScript: true}},
 		{name: "additional action of a page", page: "/AA<</O<</S/SubmitForm>>>>", want: Findings{AdditionalAction: true, ExternalActions: true}},
 		{name: "action of an annotation", page: "/Annots[<</Subtype/Link/A<</S/Launch>>>><</Subtype/Link/A<</S/URI>>>>]", want: Findings{Launch: true}},
+		{name: "link", page: "/Annots[<</Subtype/Link/A<</S/URI/URI(https://example.org/javascript:)>>>>]"},
+		{name: "link to a script", page: "/Annots[<</Subtype/Link/A<</S/URI/URI( java\\nScript\\072alert\\(1\\))>>>>]", want: Findings{JavaScript: true}},
+		{name: "link to a script in another object", page: "/Annots[<</Subtype/Link/A<</S/URI/URI 5 0 R>>>>]", others: []string{"(JAVASCRIPT:x)"}, want: Findings{JavaScript: true}},
 		{name: "action of an outline item", catalog: "/Outlines<</First 5 0 R>>", others: []string{"<</A<</S/GoToR>>/Next 5 0 R>>"}, want: Findings{ExternalActions: true}},
 		{
 			name: "additional action of a field", catalog: "/AcroForm<</Fields[5 0 R]>>",

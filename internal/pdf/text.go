@@ -2,6 +2,7 @@ package pdf
 
 import (
 	"strings"
+	"time"
 	"unicode/utf16"
 	"unicode/utf8"
 )
@@ -57,6 +58,10 @@ func utf16String(s string) String {
 	}
 	return String(out)
 }
+
+// Date returns t as a date string (7.9.4) in UTC. Nothing follows the Z: the
+// grammar has no offset there, although some readers accept one.
+func Date(t time.Time) String { return String(t.UTC().Format("D:20060102150405Z")) }
 
 // Text decodes a text string in PDFDocEncoding, UTF-16BE, UTF-8, or UTF-16LE.
 // The standard does not define UTF-16LE, but viewers support it. It removes

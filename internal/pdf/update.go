@@ -25,7 +25,7 @@ type Update struct {
 var errWritten = errors.New("the update is already written")
 
 // Update begins an incremental update. From then on the document is never
-// repaired.
+// repaired. See also AvoidReferenced.
 func (d *Document) Update() *Update {
 	d.frozen = true
 	size := d.xref.size()
@@ -34,7 +34,7 @@ func (d *Document) Update() *Update {
 	}
 	// A new object must not get the number of a missing object that is still
 	// referenced.
-	if d.maxReferenced >= size && d.maxReferenced < maxNumber/2 {
+	if d.maxReferenced >= size && d.maxReferenced <= maxReference {
 		size = d.maxReferenced + 1
 	}
 	u := &Update{doc: d, first: size, next: size, catalog: d.catalogRef, objects: map[int]Object{}, refs: map[int]Ref{}, pages: map[int]Ref{}}
@@ -102,6 +102,15 @@ func (u *Update) Catalog() *Dict {
 		return changed
 	}
 	return u.doc.catalog
+}
+
+// CatalogRef returns the reference of the document catalog, which may be a new
+// object.
+func (u *Update) CatalogRef() Ref {
+	if u.catalog == (Ref{}) {
+		u.SetCatalog(u.doc.catalog)
+	}
+	return u.catalog
 }
 
 // SetCatalog replaces the document catalog.
@@ -195,9 +204,7 @@ func (u *Update) WriteTo(w io.Writer) (int64, error) {
 	if d.src.err != nil {
 		return 0, d.src.err
 	}
-	if u.catalog == (Ref{}) {
-		u.SetCatalog(d.catalog)
-	}
+	u.CatalogRef() // creates the catalog if there is none in the file
 	last, err := d.src.window(d.src.size-1, 1)
 	if err != nil {
 		return 0, err

@@ -141,6 +141,41 @@ func TestUpdateBeginsOnNewLine(t *testing.T) {
 	}
 }
 
+// New objects have numbers above every number that the file refers to, even if
+// no object has that number. Otherwise a dangling reference would get a target.
+func TestNewObjectsAreNotReferencedByTheOriginal(t *testing.T) {
+	t.Parallel()
+	// bodies returns the objects of a file whose page refers to a missing object.
+	bodies := func(reference string) []string {
+		list := onePage("")
+		list[2] = strings.Replace(list[2], "/Type/Page", "/Type/Page/Missing "+reference, 1)
+		return list
+	}
+	for name, test := range map[string]struct {
+		file []byte
+		want int
+	}{
+		"in the file":          {pdftest.File("", bodies("21 0 R")...), 22},
+		"on two lines":         {pdftest.File("", bodies("21\r\n00000 \tR")...), 22},
+		"in the trailer":       {pdftest.File("/Info 4711 0 R", onePage("")...), 4712},
+		"in an object stream":  {compressedBodies(t, bodies("30 0 R")), 31},
+		"defined":              {onePageFile(), 5},
+		"beyond every viewer":  {pdftest.File("/Info 8000000 0 R", onePage("")...), 5},
+		"in an encrypted file": {encrypted(t, encryptAES256, "", "owner"), 6},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := open(t, test.file)
+			if err := d.AvoidReferenced(); err != nil || d.Err() != nil {
+				t.Fatal(err, d.Err())
+			}
+			if got := d.Update().Add(nil); got.Number != test.want {
+				t.Errorf("the first new object has the number %d, want %d", got.Number, test.want)
+			}
+		})
+	}
+}
+
 func TestPlaceholder(t *testing.T) {
 	t.Parallel()
 	for name, file := range map[string][]byte{"plain": onePageFile(), "encrypted": encrypted(t, encryptAES256, "", "owner")} {

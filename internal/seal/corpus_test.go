@@ -20,7 +20,10 @@ type corpusCase struct {
 	path, expected, why string
 }
 
-// corpus returns the cases whose path begins with prefix.
+// shortStep is the distance of the cases that corpus returns with -short.
+const shortStep = 5
+
+// corpus returns the cases whose path begins with prefix, or a part of them with -short.
 func corpus(t testing.TB, prefix string) []corpusCase {
 	t.Helper()
 	f, err := os.Open(filepath.Join(corpusFolder, "MANIFEST.tsv"))
@@ -32,6 +35,13 @@ func corpus(t testing.TB, prefix string) []corpusCase {
 	for s := bufio.NewScanner(f); s.Scan(); {
 		if fields := strings.Split(s.Text(), "\t"); len(fields) > 3 && fields[0] != "path" && strings.HasPrefix(fields[0], prefix) {
 			out = append(out, corpusCase{fields[0], fields[1], fields[3]})
+		}
+	}
+	if testing.Short() {
+		all := out
+		out = nil
+		for i := 0; i < len(all); i += shortStep {
+			out = append(out, all[i])
 		}
 	}
 	if len(out) == 0 {

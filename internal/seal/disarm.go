@@ -13,7 +13,7 @@ const (
 )
 
 // disarm removes the references to active content from the document:
-// JavaScript, launch and open actions, additional actions and XFA. The objects
+// JavaScript and links to it, launch and open actions, additional actions and XFA. The objects
 // stay in the original part of the file, but nothing refers to them.
 func (e *edit) disarm(f pdf.Findings) {
 	if !active(f) {
@@ -91,7 +91,7 @@ func (e *edit) isActive(obj pdf.Object, depth int) bool {
 	if action == nil {
 		return false
 	}
-	if s := e.doc.Name(action.Get("S")); s == "JavaScript" || s == "Launch" || depth == maxChain {
+	if e.doc.RunsScript(action) || e.doc.Name(action.Get("S")) == "Launch" || depth == maxChain {
 		return true
 	}
 	next := action.Get("Next")

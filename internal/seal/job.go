@@ -61,6 +61,9 @@ func (j *job) open() error {
 		return pdfError(err)
 	}
 	j.frame = newFrame(j.page.Geometry())
+	if err := doc.AvoidReferenced(); err != nil {
+		return pdfError(err)
+	}
 	return nil
 }
 

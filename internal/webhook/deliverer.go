@@ -29,7 +29,7 @@ type DelivererConfig struct {
 	// Transport makes connections. It must refuse addresses that must not be reached; see package
 	// safehttp.
 	Transport http.RoundTripper
-	// Waits are the waits between attempts; nil means the package variable Waits.
+	// Waits are the waits between attempts; nil means RetryDelays.
 	Waits []time.Duration
 	// Lanes is the maximum number of endpoints that are served concurrently; 0 means 64.
 	Lanes int

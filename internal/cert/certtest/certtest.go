@@ -4,8 +4,15 @@
 package certtest
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
 	"crypto/sha256"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
 	"io"
+	"math/big"
 	"strings"
 	"testing"
 	"time"
@@ -54,6 +61,30 @@ func Keys(tb testing.TB, now func() time.Time) *authority.Authority {
 		tb.Fatal(err)
 	}
 	return keys
+}
+
+// ExpiringKey makes an institution sign with an imported key whose certificate is
+// valid from one time until another.
+func ExpiringKey(tb testing.TB, keys *authority.Authority, institution string, from, until time.Time) {
+	tb.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "Expiring University"}, NotBefore: from, NotAfter: until, KeyUsage: x509.KeyUsageDigitalSignature,
+	}
+	certificate, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	if err := keys.UsePEM(institution, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})); err != nil {
+		tb.Fatal(err)
+	}
 }
 
 // Institution makes an institution and, unless keys is nil, its key.

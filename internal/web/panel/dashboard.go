@@ -57,7 +57,9 @@ type dashboard struct {
 	// open requests.
 	Corrections     []*recipient.Correction
 	OpenCorrections int
-	Steps           []step
+	// Key is the signing key if its certificate expires soon, otherwise nil.
+	Key   *keyRow
+	Steps []step
 }
 
 // step is a suggested next step for a new institution.
@@ -84,7 +86,7 @@ func (*dashboard) NeedsAttention(e *webhook.Endpoint) bool {
 
 // AllClear reports whether nothing needs attention.
 func (d *dashboard) AllClear() bool {
-	return len(d.Failures) == 0 && d.OpenCorrections == 0 && d.Bounces == 0 && len(d.Batches) == 0 &&
+	return d.Key == nil && len(d.Failures) == 0 && d.OpenCorrections == 0 && d.Bounces == 0 && len(d.Batches) == 0 &&
 		!slices.ContainsFunc(d.Endpoints, func(e webhook.Endpoint) bool { return d.NeedsAttention(&e) })
 }
 
@@ -156,7 +158,21 @@ func (p *Panel) load(r *http.Request, v *Visit, d *dashboard, days int) error {
 	if d.Corrections, d.OpenCorrections, err = p.Mail.OpenCorrections(ctx, id, shownCorrections); err != nil {
 		return err
 	}
+	d.Key = p.expiringKey(v)
 	return p.steps(r, v, d)
+}
+
+// expiringKey returns the signing key of the institution if its certificate expires soon, otherwise
+// nil. A key that cannot be read is the subject of another page.
+func (p *Panel) expiringKey(v *Visit) *keyRow {
+	list, err := p.Keys.Certificates(v.Institution().UUID)
+	if err != nil {
+		return nil
+	}
+	if row := p.keyRow(keyKinds[list[0].Kind], list[0].Chain); row.Soon {
+		return &row
+	}
+	return nil
 }
 
 // steps adds the suggested next steps of a new institution for which the member has permission.

@@ -73,7 +73,7 @@ func TestInvitationsPages(t *testing.T) {
 	if m := o.sent[0]; m.To.Email != "new@example.org" || !strings.Contains(m.Text, "Voir l'invitation") {
 		t.Errorf("the mailed invitation is %+v", m)
 	}
-	checkPage(t, "a second invitation of an address", o.post("admin", "/panel/nwu/members/invite", form), http.StatusUnprocessableEntity, "has an invitation already")
+	checkPage(t, "a second invitation of an address", o.post("admin", "/panel/nwu/members/invite", form), http.StatusUnprocessableEntity, "already has an invitation")
 	checkPage(t, "an invalid form", o.post("admin", "/panel/nwu/members/invite", url.Values{"email": {"x"}, "language": {"xx"}}), http.StatusUnprocessableEntity,
 		"must look like", "Choose one of the roles.", "Choose one of the languages.")
 	if w := o.post("admin", "/panel/nwu/members/invite", url.Values{"email": {"o@example.org"}, "role": {"owner"}}); w.Code != http.StatusForbidden {

@@ -22,8 +22,6 @@ import (
 const (
 	// maxLogoForm is the maximum size in bytes of the form with a logo. The logo has at most 1 MB.
 	maxLogoForm = 2 << 20
-	// expiryWarning is how long before its expiry the certificate of a key has a warning.
-	expiryWarning = 60 * 24 * time.Hour
 )
 
 var logoLimits = &body.Limits{
@@ -286,7 +284,9 @@ func percent(text string) (float64, error) {
 type keyRow struct {
 	Kind, Name, Issuer, Fingerprint string
 	From, Until                     time.Time
-	// Soon reports whether the certificate expires within 60 days, Expired whether it has expired.
+	// Expiry is the time at which the first certificate of its chain expires. Soon reports whether
+	// that is within 90 days, Expired whether the key signs nothing any more.
+	Expiry        time.Time
 	Soon, Expired bool
 }
 
@@ -294,11 +294,11 @@ var keyKinds = map[authority.Kind]string{
 	authority.Issued: "Made by this vault", authority.Imported: "Imported", authority.Program: "Held by a program",
 }
 
-func (p *Panel) keyRow(kind string, c *x509.Certificate) keyRow {
-	now := p.Now()
+func (p *Panel) keyRow(kind string, chain []*x509.Certificate) keyRow {
+	c, now := chain[0], p.Now()
 	return keyRow{
 		Kind: kind, Name: c.Subject.CommonName, Issuer: c.Issuer.CommonName, Fingerprint: authority.Fingerprint(c), From: c.NotBefore.UTC(), Until: c.NotAfter.UTC(),
-		Soon: c.NotAfter.Before(now.Add(expiryWarning)), Expired: c.NotAfter.Before(now),
+		Expiry: authority.Expiry(chain), Soon: authority.Expiry(chain).Before(now.Add(authority.ExpiresSoon)), Expired: authority.Expired(chain, now),
 	}
 }
 
@@ -329,7 +329,7 @@ func (p *Panel) keyPage(v *Visit) (*keySettings, error) {
 		return nil, fmt.Errorf("reading the root certificates: %w", err)
 	}
 	for _, c := range roots {
-		s.Roots = append(s.Roots, p.keyRow("", c))
+		s.Roots = append(s.Roots, p.keyRow("", []*x509.Certificate{c}))
 	}
 	list, err := p.Keys.Certificates(v.Institution().UUID)
 	if f, ok := errors.AsType[*authority.Fault](err); ok {
@@ -340,7 +340,7 @@ func (p *Panel) keyPage(v *Visit) (*keySettings, error) {
 		return nil, fmt.Errorf("reading the signing keys: %w", err)
 	}
 	for i, c := range list {
-		row := p.keyRow(keyKinds[c.Kind], c.Chain[0])
+		row := p.keyRow(keyKinds[c.Kind], c.Chain)
 		if i == 0 {
 			s.Key = &row
 			continue

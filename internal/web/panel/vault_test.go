@@ -9,10 +9,12 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/audit"
 	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/cert/certtest"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/db/dbtest"
 	"github.com/certvault/certvault/internal/seal"
@@ -286,4 +288,28 @@ func TestSigningKeyInSettings(t *testing.T) {
 	if list, err := o.Keys.Certificates(o.inst.UUID); err != nil || len(list) != 2 {
 		t.Errorf("got %d keys, want 2; error %v", len(list), err)
 	}
+}
+
+// Members see on the dashboard, from 90 days before, that the certificate of the signing key
+// expires, and then that nothing can be signed.
+func TestDashboardWarnsOfAnExpiringSigningKey(t *testing.T) {
+	t.Parallel()
+	o := newPanelTest(t, dbtest.SQLite(t))
+	front, page := "/panel/"+o.inst.Slug, o.pathOf("settings/keys")
+	const soon, never = "The signing key needs a new certificate.", "No certificate can be signed now."
+	if err := o.Keys.Create(o.inst.UUID, o.inst.Name); err != nil {
+		t.Fatal(err)
+	}
+	if text := visibleText(t, o.get("issuer", front)); strings.Contains(text, soon) || strings.Contains(text, never) {
+		t.Errorf("a new key: the page warns: %s", text)
+	}
+	until := o.Now().AddDate(0, 0, 89)
+	certtest.ExpiringKey(t, o.Keys, o.inst.UUID, o.Now().Add(-time.Hour), until)
+	date := until.UTC().Format("2 January 2006")
+	checkPage(t, "issuer, soon", o.get("issuer", front), http.StatusOK, soon, date, "Owners can make a new signing key.")
+	checkPage(t, "owner, soon", o.get("owner", front), http.StatusOK, soon, date, "Make a new signing key")
+	checkPage(t, "settings, soon", o.get("admin", page), http.StatusOK, "Its certificate expires on "+date)
+	o.Advance(until.Sub(o.Now()) - 23*time.Hour)
+	checkPage(t, "issuer, on the last day", o.get("issuer", front), http.StatusOK, never)
+	checkPage(t, "settings, on the last day", o.get("admin", page), http.StatusOK, "Its certificate has expired or expires within a day")
 }

@@ -1,0 +1,62 @@
+package authority
+
+import (
+	"crypto/x509"
+	"encoding/pem"
+	"testing"
+	"time"
+)
+
+// A key signs nothing from the day before the first certificate of its chain
+// expires, and a new key signs again.
+func TestExpiredCertificateSignsNothing(t *testing.T) {
+	t.Parallel()
+	now := today
+	o := options()
+	o.Now = func() time.Time { return now }
+	a := open(t, t.TempDir(), o)
+	if err := a.Create(university, "x"); err != nil {
+		t.Fatal(err)
+	}
+	list, err := a.Certificates(university)
+	if err != nil {
+		t.Fatal(err)
+	}
+	expiry := list[0].Chain[0].NotAfter
+	if got := Expiry(list[0].Chain); !got.Equal(expiry) {
+		t.Fatalf("Expiry = %v, want %v", got, expiry)
+	}
+	now = expiry.Add(-25 * time.Hour)
+	if _, _, err := a.Signer(t.Context(), university); err != nil {
+		t.Errorf("more than a day before: %v", err)
+	}
+	for _, left := range []time.Duration{23 * time.Hour, 0, -time.Hour} {
+		now = expiry.Add(-left)
+		_, _, err := a.Signer(t.Context(), university)
+		requireFault(t, err, CodeExpired)
+	}
+	if err := a.Rotate(university, "x"); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := a.Signer(t.Context(), university); err != nil {
+		t.Errorf("after the rotation: %v", err)
+	}
+}
+
+// The expiry of a chain is that of its first certificate to expire. A key whose
+// chain expires within a day is not imported.
+func TestExpiryOfAChain(t *testing.T) {
+	t.Parallel()
+	long := &x509.Certificate{NotAfter: today.AddDate(3, 0, 0)}
+	short := &x509.Certificate{NotAfter: today.AddDate(0, 0, 80)}
+	if got := Expiry([]*x509.Certificate{long, short, long}); !got.Equal(short.NotAfter) {
+		t.Errorf("Expiry = %v, want %v", got, short.NotAfter)
+	}
+	a := open(t, t.TempDir(), options())
+	b := newImported(t, newKey(t), func(c *x509.Certificate) { c.NotAfter = today.Add(23 * time.Hour) })
+	raw, err := x509.MarshalPKCS8PrivateKey(b.key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	requireFault(t, a.UsePEM(university, encodePEM(b.chain), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: raw})), CodeRefused)
+}
