@@ -12,9 +12,6 @@ import (
 func TestMigrationFindsAddressesOfAnotherMailbox(t *testing.T) {
 	empty(t, func(t *testing.T, d *db.DB) {
 		ctx := t.Context()
-		if err := d.MigrateBelow(ctx, 27); err != nil {
-			t.Fatal(err)
-		}
 		const other, lower = "\u0130RIS@example.org", "iris@example.org" // the lower case of other is lower
 		run := func(statement string, args ...any) {
 			t.Helper()
@@ -25,6 +22,13 @@ func TestMigrationFindsAddressesOfAnotherMailbox(t *testing.T) {
 				t.Fatalf("%s: %v", statement, err)
 			}
 		}
+		if d.Dialect == db.PostgreSQL { // Migrate creates them before the first migration
+			run(`CREATE EXTENSION pg_trgm`)
+			run(`CREATE EXTENSION btree_gin`)
+		}
+		if err := d.MigrateBelow(ctx, 27); err != nil {
+			t.Fatal(err)
+		}
 		run(`INSERT INTO institutions (uuid, slug, name, prefix, created_at) VALUES ('i', 'i', 'i', 'III', 1)`)
 		run(insertCertificate, lower, "text", "approved", []byte{1}, 1)
 		run(`UPDATE certificates SET customer_id = 1, title = 'Another' WHERE uuid = $1`, lower)
@@ -34,14 +38,14 @@ func TestMigrationFindsAddressesOfAnotherMailbox(t *testing.T) {
 			if id == 0 {
 				continue
 			}
-			run(`INSERT INTO users (id, uuid, email, email_folded, name, created_at, confirmed_at) VALUES ($1, $2, $2, $3, 'Name', 1, 1)`, id, a[0], a[1])
-			run(`INSERT INTO customers (institution_id, number, user_id, created_at) VALUES (1, $1, $1, 1)`, id)
+			run(`INSERT INTO users (uuid, email, email_folded, name, created_at, confirmed_at) VALUES ($1, $1, $2, 'Name', 1, 1)`, a[0], a[1])
+			run(`INSERT INTO customers (institution_id, number, user_id, created_at) VALUES (1, $1, (SELECT id FROM users WHERE uuid = $2), 1)`, id, a[0])
 			run(insertCertificate, a[0], "text", "approved", []byte{1}, 1)
 			run(`UPDATE certificates SET email_folded = $1, customer_id = $2 WHERE uuid = $3`, a[1], id, a[0])
 		}
 		for _, id := range []string{other, lower} {
-			run(`INSERT INTO shares (uuid, certificate_id, hash, label, listed, created_at) SELECT $1, id, sha256, '', $2, 1 FROM certificates WHERE uuid = $1`, id, false)
-			run(`UPDATE shares SET hash = $2 WHERE uuid = $1`, id, []byte(id))
+			run(`INSERT INTO shares (uuid, certificate_id, hash, label, listed, created_at)
+				VALUES ($1, (SELECT id FROM certificates WHERE uuid = $1), $2, '', $3, 1)`, id, []byte(id), false)
 		}
 		for i, email := range []string{other, "Ada@example.org"} {
 			folded := []string{lower, "ada@example.org"}[i]
@@ -52,7 +56,7 @@ func TestMigrationFindsAddressesOfAnotherMailbox(t *testing.T) {
 			run(`INSERT INTO unsubscribes (institution_id, email_folded, created_at) VALUES (1, $1, 5)`, folded)
 			run(`INSERT INTO proofs (hash, purpose, email, email_folded, data, created_at, expires_at) VALUES ($1, 'sign_up', $2, $3, '', 1, 1)`, hash, email, folded)
 			run(`INSERT INTO notices (certificate_id, occasion, institution_id, reason, email, email_folded, status, created_at, updated_at)
-				SELECT id, $1, 1, '', $2, $3, 'sent', 1, 1 FROM certificates WHERE uuid = $4`, i, email, folded, lower)
+				VALUES ((SELECT id FROM certificates WHERE uuid = $4), $1, 1, '', $2, $3, 'sent', 1, 1)`, i, email, folded, lower)
 		}
 		if err := d.Migrate(ctx); err != nil {
 			t.Fatal(err)
