@@ -107,7 +107,8 @@ func allowNameTx(ctx context.Context, tx *db.Tx, id int64, name string, consent 
 		case consent:
 			return n.prefix, nil
 		default:
-			refused := fault.OfField("name", "The name looks the same as the name of another institution of this vault, with the prefix "+n.prefix+". Only an operator of the vault can allow that.")
+			refused := fault.OfField("name", "The name looks the same as the name of another institution of this vault, with the prefix "+n.prefix+
+				". Only an operator of the vault can allow that.")
 			refused.Err = ErrSameName
 			return "", refused
 		}
