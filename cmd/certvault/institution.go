@@ -11,12 +11,13 @@ import (
 	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/app"
 	"github.com/certvault/certvault/internal/config"
+	"github.com/certvault/certvault/internal/fault"
 )
 
 type institutionCommand struct {
 	Create institutionCreate `cmd:"" help:"Create an institution and its owner."`
 	List   institutionList   `cmd:"" help:"List the institutions."`
-	Set    institutionSet    `cmd:"" help:"Change an institution's stamps, accepted files, public profile, mail and retention."`
+	Set    institutionSet    `cmd:"" help:"Change an institution's name, stamps, accepted files, public profile, mail and retention."`
 }
 
 type institutionCreate struct {
@@ -27,6 +28,7 @@ type institutionCreate struct {
 	OwnerEmail         string `help:"E-mail address of the institution's first owner." required:""`
 	OwnerName          string `help:"Name of the institution's first owner." required:""`
 	OwnerPasswordStdin bool   `help:"Read the owner's password from standard input." required:""`
+	AllowSameName      bool   `help:"Allow a name that looks the same as the name of another institution."`
 }
 
 // Run creates the institution.
@@ -37,10 +39,10 @@ func (i *institutionCreate) Run(c *console) error {
 	}
 	return c.vault(i.Storage, func(base *app.Base) error {
 		created, err := base.Accounts.CreateInstitution(c.ctx, account.NewInstitution{
-			Name: i.Name, Prefix: i.Prefix, OwnerEmail: i.OwnerEmail, OwnerName: i.OwnerName, OwnerPassword: password,
+			Name: i.Name, Prefix: i.Prefix, OwnerEmail: i.OwnerEmail, OwnerName: i.OwnerName, OwnerPassword: password, AllowSameName: i.AllowSameName,
 		})
 		if err != nil {
-			return err
+			return hintSameName(err)
 		}
 		// If the keys cannot be created now, the server creates them when it starts.
 		keyErr := base.CreateKeys(c.ctx)
@@ -51,12 +53,24 @@ func (i *institutionCreate) Run(c *console) error {
 			Prefix string `json:"prefix"`
 		}{created.ID, created.UUID, created.Slug, created.Prefix}, func(w io.Writer) {
 			printf(w, "Institution %s created: slug %s, prefix %s, uuid %s.\n", created.Name, created.Slug, created.Prefix, created.UUID)
+			if created.OwnerExisted {
+				printf(w, "%s has an account already. Its password was not changed; a person without a password signs in by a mailed link.\n", i.OwnerEmail)
+			}
 		})
 		if keyErr != nil {
 			return errors.Join(err, fmt.Errorf("the institution was created, but the creation of its signing key failed: %w", keyErr))
 		}
 		return err
 	})
+}
+
+// hintSameName adds the flag to an error about a name that looks the same as another one: the person
+// at the command line is an operator and can allow the name.
+func hintSameName(err error) error {
+	if e, ok := errors.AsType[*fault.Error](err); ok && errors.Is(err, account.ErrSameName) {
+		return fault.OfField("name", strings.Join(e.Fields[0].Messages, " ")+" Specify --allow-same-name to allow it.")
+	}
+	return err
 }
 
 type institutionList struct {

@@ -19,6 +19,8 @@ type institutionSet struct {
 	config.Storage
 
 	Institution   string  `help:"Slug of the institution." required:""`
+	Name          *string `help:"Name of the institution. Its signatures have the name of the time at which the key was created." placeholder:"NAME"`
+	AllowSameName bool    `help:"Allow the name although it looks the same as the name of another institution."`
 	Placement     *string `help:"Placement of the stamp: auto, top-left, top-right, bottom-left, bottom-right, exact, strip or appended." placeholder:"MODE"`
 	PlacementPage *int    `help:"Page of the stamp, from 1." placeholder:"N"`
 	PlacementBox  *string `help:"Position of an exact stamp, in fractions of the page, measured from its top left corner." placeholder:"X0,Y0,X1,Y1"`
@@ -54,6 +56,8 @@ func (i *institutionSet) Run(c *console) error {
 			return err
 		}
 		v, err := base.Accounts.Change(c.ctx, inst.ID, func(v *account.Changes) error {
+			set(&v.Name, i.Name)
+			v.AllowSameName = i.AllowSameName
 			set(&v.HideName, i.HideName)
 			set(&v.AllowImage, i.PublicImage)
 			set(&v.AllowDownload, i.PublicDownload)
@@ -65,7 +69,7 @@ func (i *institutionSet) Run(c *console) error {
 			return i.policy(cert.PolicyOf(&v.Settings), box).Apply(v)
 		})
 		if err != nil {
-			return err
+			return hintSameName(err)
 		}
 		profile, err := base.Accounts.PublicProfile(c.ctx, inst.ID)
 		if err != nil {
@@ -83,7 +87,7 @@ func (i *institutionSet) Run(c *console) error {
 			Words map[string]account.MailText `json:"mail_words"`
 			account.Retention
 		}{v.Policy, v.Public, profile.Logo, v.Colour, v.MailLanguage, v.MailSender, v.MailTexts, v.Retention}, func(w io.Writer) {
-			printf(w, "Stamps of %s: %s, page %d", inst.Name, v.Placement, v.Page)
+			printf(w, "Stamps of %s: %s, page %d", v.Name, v.Placement, v.Page)
 			if v.Box != nil {
 				printf(w, ", box %v", *v.Box)
 			}

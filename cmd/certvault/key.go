@@ -89,6 +89,9 @@ type keyRotate struct {
 // Run creates the next key.
 func (k *keyRotate) Run(c *console) error {
 	return c.institution(k.Storage, k.Institution, func(base *app.Base, inst *account.Institution) error {
+		if err := base.Accounts.CheckKeyName(c.ctx, inst.ID); err != nil {
+			return err
+		}
 		if err := base.Keys.Rotate(inst.UUID, inst.Name); err != nil {
 			return err
 		}

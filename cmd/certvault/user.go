@@ -15,6 +15,7 @@ import (
 type userCommand struct {
 	ResetPassword  userResetPassword  `cmd:"" help:"Set the password of a person who cannot receive mail. All sessions of the person end."`
 	RevokeSessions userRevokeSessions `cmd:"" help:"End all sessions of a person."`
+	AcceptAddress  userAcceptAddress  `cmd:"" help:"Accept an account that doctor reports because earlier versions compared its address in another form."`
 }
 
 // personFlags identifies a person by e-mail address.
@@ -117,5 +118,17 @@ func (u *userRevokeSessions) Run(c *console) error {
 			return err
 		}
 		return c.printPerson(p, "All sessions of "+p.Email+" have ended.")
+	})
+}
+
+type userAcceptAddress struct{ personFlags }
+
+// Run records that the operator has checked the account.
+func (u *userAcceptAddress) Run(c *console) error {
+	return u.person(c, func(base *app.Base, p identity.Person) error {
+		if err := base.Accounts.AcceptAddress(c.ctx, u.Email); err != nil {
+			return err
+		}
+		return c.printPerson(p, "The account of "+p.Email+" was accepted.")
 	})
 }

@@ -158,7 +158,7 @@ func TestVerify(t *testing.T) {
 		want []string
 	}{
 		"valid": {file, []string{"--root", root}, exitDone, []string{
-			"VALID: The file is as Northwest University signed it.", "Signed by     Northwest University", referenceID, fmt.Sprintf("%x", sha256.Sum256(original)),
+			"VALID: The file is as Northwest University (NWU) signed it.", "Signed by     Northwest University (NWU)", referenceID, fmt.Sprintf("%x", sha256.Sum256(original)),
 			"The signer claims", "No time stamp proves it", "nothing was changed", "was revoked since", "/verify/" + referenceID, "--root",
 		}},
 		"roots of the data folder": {file, []string{"--data", v.data}, exitDone, []string{"VALID: ", "the data folder"}},
@@ -274,7 +274,7 @@ func TestVerifyJSON(t *testing.T) {
 	}
 	s := report.Signatures[0]
 	for key, want := range map[string]any{
-		"signer": "Northwest University", "covers_file": true, "certification": 2., "coverage": "passed", "digest": "passed", "value": "passed",
+		"signer": "Northwest University", "prefix": "NWU", "covers_file": true, "certification": 2., "coverage": "passed", "digest": "passed", "value": "passed",
 		"chain": "passed", "changes": "passed", "time_stamp": nil, "sub_filter": "ETSI.CAdES.detached",
 	} {
 		if s[key] != want {

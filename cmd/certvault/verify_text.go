@@ -89,7 +89,7 @@ func (t *textReport) signature(s *pades.Signature) {
 	case s.Signer == "":
 		t.entryf("Signed by", "an unknown signer; field %s", s.Field)
 	case s.Chain == pades.Passed && s.Intact():
-		t.entryf("Signed by", "%s", s.Signer)
+		t.entryf("Signed by", "%s", s.SignerWithPrefix())
 	default: // the name in a certificate is not verified
 		t.entryf("Signed by", "an unknown signer whose certificate has the name %s", s.Signer)
 	}

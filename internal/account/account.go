@@ -29,6 +29,9 @@ type Institution struct {
 	// Prefix is the beginning of the reference ids of the institution's certificates.
 	Prefix    string
 	CreatedAt time.Time
+	// OwnerExisted reports, after the institution was created, whether the owner's address had an
+	// account, whose password has not changed.
+	OwnerExisted bool
 }
 
 const (
@@ -45,6 +48,8 @@ type Service struct {
 	db   *db.DB
 	now  func() time.Time
 	cost Cost
+	// renamed is called in the transaction that changes the name of an institution, or is nil.
+	renamed func(ctx context.Context, tx *db.Tx, r Renaming) error
 }
 
 // Option configures a service for New.
@@ -71,11 +76,14 @@ func (s *Service) HashPassword(ctx context.Context, password string) (string, er
 type NewInstitution struct {
 	Name, Prefix                         string
 	OwnerEmail, OwnerName, OwnerPassword string
+	// AllowSameName is the consent of an operator to a name that looks the same as the name of
+	// another institution.
+	AllowSameName bool
 }
 
 // CreateInstitution creates an institution and its owner. If the owner's address already has an
-// account, that account becomes the owner and keeps its password. The error is fault.Invalid with
-// the fields that are not allowed.
+// account, that account becomes the owner and does not change: its password stays, and it gets none
+// if it has none. The error is fault.Invalid with the fields that are not allowed.
 func (s *Service) CreateInstitution(ctx context.Context, n NewInstitution) (*Institution, error) {
 	return s.createInstitution(ctx, n, steps{password: true})
 }
@@ -121,8 +129,15 @@ func (s *Service) createInstitution(ctx context.Context, n NewInstitution, do st
 					return err
 				}
 			}
+			like, err := allowNameTx(ctx, tx, 0, n.Name, n.AllowSameName)
+			if err != nil {
+				return err
+			}
 			ownerID, err := s.insertTx(ctx, tx, inst, n.OwnerName, email, hash)
-			if err != nil || do.then == nil {
+			if err != nil {
+				return err
+			}
+			if err := recordNameTx(ctx, tx, inst.ID, inst.Name, like); err != nil || do.then == nil {
 				return err
 			}
 			return do.then(ctx, tx, inst, ownerID)
@@ -143,8 +158,8 @@ func (s *Service) createInstitution(ctx context.Context, n NewInstitution, do st
 
 func (n *NewInstitution) validate(password bool) (Email, error) {
 	var bad fault.Fields
-	if !validName(n.Name) {
-		bad.Add("name", fmt.Sprintf("The name must have 1 to %d characters.", maxName))
+	if problem := checkInstitutionName(n.Name); problem != "" {
+		bad.Add("name", problem)
 	}
 	if !validName(n.OwnerName) {
 		bad.Add("owner_name", fmt.Sprintf("The owner's name must have 1 to %d characters.", maxName))
@@ -164,7 +179,7 @@ func (n *NewInstitution) validate(password bool) (Email, error) {
 
 // SetName changes the name of an institution, which future pages and mail show. The texts of
 // certificates do not change. Signatures show the name in the key's certificate until the next key
-// is created.
+// is created. SetName refuses a name that looks the same as the name of another institution.
 func (s *Service) SetName(ctx context.Context, id int64, name string) error {
 	return s.set(ctx, id, func(c *Changes) { c.Name = name })
 }
@@ -217,15 +232,14 @@ func (s *Service) insertTx(ctx context.Context, tx *db.Tx, inst *Institution, ow
 		inst.UUID, inst.Slug, inst.Name, inst.Prefix, now).Scan(&inst.ID); err != nil {
 		return 0, err
 	}
+	// The password applies only to an account that is created here. An existing account without a
+	// password belongs to a person who signs in by mailed links or passkeys, and the caller has not
+	// proven to be this person.
 	userID, created, err := InsertUserTx(ctx, tx, NewUser{Email: email, Name: ownerName, Hash: hash}, inst.CreatedAt)
 	if err != nil {
 		return 0, err
 	}
-	if !created && hash.Valid {
-		if _, err := updateUserTx(ctx, tx, `UPDATE users SET password_hash = $2 WHERE id = $1 AND password_hash IS NULL`, userID, hash); err != nil {
-			return 0, err
-		}
-	}
+	inst.OwnerExisted = !created
 	if _, err := tx.ExecContext(ctx,
 		`INSERT INTO members (institution_id, user_id, role, created_at) VALUES ($1, $2, $3, $4)`,
 		inst.ID, userID, string(Owner), now); err != nil {

@@ -38,7 +38,9 @@ func TestCreateInstitution(t *testing.T) {
 			{"北京大学", "PKU", "pku", "PKU"},
 			{"St. John's -- College", "SJC", "st-johns-college", "SJC"},
 		} {
-			got, err := s.CreateInstitution(ctx, institution(tc.name, tc.prefix))
+			n := institution(tc.name, tc.prefix)
+			n.AllowSameName = tc.prefix == "UZ2"
+			got, err := s.CreateInstitution(ctx, n)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -137,6 +139,14 @@ func TestParseEmail(t *testing.T) {
 		"a!#$%&*+-/=?^_`{|}~@a.test": "a!#$%&*+-/=?^_`{|}~@a.test",
 		"a@نامه\u200cای.com":         "a@xn--mgba3gch31f060k.com", // an example of a joiner from RFC 5892
 		"a@4.example":                "a@4.example",
+
+		// Only ASCII letters are folded: each of these has a lower case that is another address.
+		"\u0130ris@example.org":   "\u0130ris@example.org",
+		"\u03f4eo@example.org":    "\u03f4eo@example.org",
+		"gro\u1e9e@example.org":   "gro\u1e9e@example.org",
+		"J\u00dcRGEN@example.org": "j\u00dcrgen@example.org",
+		// NFC comes first: the Kelvin sign is canonically equivalent to K.
+		"\u212aEVIN@example.org": "kevin@example.org",
 
 		"a@" + strings.Repeat("b", 63) + ".cd": "a@" + strings.Repeat("b", 63) + ".cd",
 	} {

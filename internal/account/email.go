@@ -18,8 +18,10 @@ const maxEmail = 255
 // Email is an address in two forms: as entered, and as compared.
 type Email struct {
 	Text string
-	// Folded has the local part in lower case and the domain in ASCII (RFC 5891), so that case and
-	// the spelling of the domain make no difference.
+	// Folded has the local part in NFC with its ASCII letters in lower case, and the domain in ASCII
+	// (RFC 5891). Two addresses are the same if their folded forms are equal. A mail that verifies
+	// an address goes to its folded form, so that it reaches the mailbox that is compared. Other
+	// letters are not folded: the lower case of İ is i, so that two mailboxes would be one account.
 	Folded string
 }
 
@@ -49,7 +51,18 @@ func ParseEmail(text string) (Email, error) {
 	if err != nil || len(ascii) > 253 || !hostName(ascii) {
 		return Email{}, errEmail
 	}
-	return Email{Text: text, Folded: strings.ToLower(norm.NFC.String(local)) + "@" + strings.ToLower(ascii)}, nil
+	return Email{Text: text, Folded: lowerASCII(norm.NFC.String(local)) + "@" + strings.ToLower(ascii)}, nil
+}
+
+// lowerASCII replaces the ASCII letters of a text with lower case. It does not change other
+// characters.
+func lowerASCII(s string) string {
+	return strings.Map(func(r rune) rune {
+		if 'A' <= r && r <= 'Z' {
+			return r + ('a' - 'A')
+		}
+		return r
+	}, s)
 }
 
 // isInvisible reports whether a character is invisible: white space, control characters, marks that

@@ -53,7 +53,7 @@ type InvitationsConfig struct {
 	Link func(path string) string
 }
 
-// Invitations provides the operations on invitations. The secret of an invitation is only in the
+// Invitations provides the operations on invitations and the mail about institutions. The secret of an invitation is only in the
 // mail. The database stores the hash of the secret.
 type Invitations struct {
 	InvitationsConfig
@@ -62,9 +62,12 @@ type Invitations struct {
 	now func() time.Time
 }
 
-// NewInvitations returns the service for invitations.
+// NewInvitations returns the service for invitations. From then on, c.Accounts notifies the operators
+// of the installation by mail when an institution is renamed.
 func NewInvitations(c InvitationsConfig) *Invitations {
-	return &Invitations{InvitationsConfig: c, db: c.Accounts.db, now: c.Accounts.now}
+	s := &Invitations{InvitationsConfig: c, db: c.Accounts.db, now: c.Accounts.now}
+	c.Accounts.renamed = s.MailOperatorsTx
+	return s
 }
 
 // InvitationPath is the path of the page of an invitation, without its secret.

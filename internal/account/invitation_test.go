@@ -79,7 +79,7 @@ func TestInvitation(t *testing.T) {
 			t.Fatal(err)
 		}
 		m, secret := p.sent[0], p.secret(t)
-		if m.To.Email != "Guest@Example.org" || !strings.Contains(m.Subject, "University AAA") || !strings.Contains(m.Text, "Admin invites you") ||
+		if m.To.Email != "guest@example.org" || !strings.Contains(m.Subject, "University AAA") || !strings.Contains(m.Text, "Admin invites you") ||
 			!strings.Contains(m.Text, "Issuer") || !strings.Contains(m.Text, "8 March 2026") || !strings.Contains(m.HTML, secret) || !strings.HasSuffix(m.Unsubscribe, secret+"/decline") || m.Sender != "University AAA" {
 			t.Errorf("the mail is %+v", m)
 		}

@@ -2,7 +2,9 @@ package account
 
 import (
 	"context"
+	"database/sql"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/certvault/certvault/internal/db"
@@ -39,7 +41,8 @@ func (i *Invitation) message(l *locale.Language, link string) (mail.Message, err
 	if err := failed(); err != nil {
 		return mail.Message{}, err
 	}
-	return letter.Message(mail.Address{Email: i.Email}, subject)
+	// The link verifies the folded form of the address, so the mail goes to this form.
+	return letter.Message(mail.Address{Email: i.folded}, subject)
 }
 
 // MailOwnerTx queues a mail to the owner of an institution that an operator has created for this
@@ -66,6 +69,52 @@ func (s *Invitations) MailOwnerTx(ctx context.Context, tx *db.Tx, i *Institution
 	}
 	_, err = s.Send(ctx, tx, m)
 	return err
+}
+
+// MailOperatorsTx queues a mail about the new name of an institution to each operator of the
+// installation, in the operator's language.
+func (s *Invitations) MailOperatorsTx(ctx context.Context, tx *db.Tx, r Renaming) error {
+	rows, err := tx.QueryContext(ctx, `SELECT name, email, language FROM users WHERE operator ORDER BY id`)
+	if err != nil {
+		return fmt.Errorf("reading the operators: %w", err)
+	}
+	type reader struct {
+		Person
+
+		language string
+	}
+	readers, err := db.Collect(rows, func(rows *sql.Rows) (o reader, err error) {
+		err = rows.Scan(&o.Name, &o.Email, &o.language)
+		return o, err
+	})
+	if err != nil {
+		return fmt.Errorf("reading the operators: %w", err)
+	}
+	for _, o := range readers {
+		l, ok := s.Languages.Get(o.language)
+		if !ok {
+			l = s.Languages.Languages()[0]
+		}
+		say, failed := sectionTexts(l, "renamed.")
+		letter := mail.Letter{
+			Language: l.Tag, Heading: say("heading", "prefix", r.Prefix),
+			Paragraphs: []string{say("text", "prefix", r.Prefix, "before", r.Before, "after", r.After), say("what")},
+			Button:     &mail.Button{Label: say("button"), URL: s.Link("/operator/institutions")},
+			Why:        say("why"),
+		}
+		subject := say("subject", "prefix", r.Prefix)
+		if err := failed(); err != nil {
+			return err
+		}
+		m, err := letter.Message(mail.Address{Name: o.Name, Email: o.Email}, subject)
+		if err != nil {
+			return err
+		}
+		if _, err := s.Send(ctx, tx, m); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // sectionTexts returns two functions: say returns a text of a section of the catalog, and failed

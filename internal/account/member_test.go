@@ -301,6 +301,47 @@ func TestOperators(t *testing.T) {
 	})
 }
 
+// Setting up a vault and creating an institution set a password only for an account that they create:
+// the caller has not proven to be the person with the address.
+func TestPasswordIsSetOnlyForANewAccount(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		ctx := t.Context()
+		s := account.New(d, time.Now, cheap)
+		secret, err := s.NewSetupLink(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		hasPassword := func(id int64) (has bool) {
+			t.Helper()
+			if err := d.QueryRowContext(ctx, `SELECT password_hash IS NOT NULL FROM users WHERE id = $1`, id).Scan(&has); err != nil {
+				t.Fatal(err)
+			}
+			return has
+		}
+		existing := person(t, d, "owner@example.org")
+		inst, owner, err := s.Setup(ctx, secret, institution("First", "FST"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if owner != 0 || !inst.OwnerExisted || hasPassword(existing) {
+			t.Errorf("set-up with an existing account: owner = %d, OwnerExisted = %v, has a password = %v", owner, inst.OwnerExisted, hasPassword(existing))
+		}
+		if inst, err = s.CreateInstitution(ctx, institution("Second", "SND")); err != nil || !inst.OwnerExisted || hasPassword(existing) {
+			t.Errorf("an institution of an existing account: %+v, %v, has a password = %v", inst, err, hasPassword(existing))
+		}
+		n := institution("Third", "THD")
+		n.OwnerEmail = "new@example.org"
+		if inst, err = s.CreateInstitution(ctx, n); err != nil || inst.OwnerExisted {
+			t.Fatalf("an institution of a new account: %+v, %v", inst, err)
+		}
+		created, err := s.Members(ctx, inst.ID)
+		if err != nil || len(created) != 1 || !hasPassword(created[0].UserID) {
+			t.Errorf("the new account has no password: %+v, %v", created, err)
+		}
+	})
+}
+
 // Only one of several concurrent calls with a set-up link succeeds. The link then stops working.
 func TestSetupLinkIsUsedOnce(t *testing.T) {
 	t.Parallel()

@@ -48,6 +48,9 @@ type PublicProfile struct {
 	Public
 
 	Name, Slug string
+	// Prefix is the beginning of the institution's reference ids. Unlike the name, it never changes
+	// and belongs to one institution only.
+	Prefix string
 	// Colour is the institution's colour as "#rrggbb", or "" for the vault's colour.
 	Colour string
 	// Logo is the SHA-256 digest of the logo in hexadecimal, or "".
@@ -59,9 +62,9 @@ func (s *Service) PublicProfile(ctx context.Context, id int64) (*PublicProfile, 
 	var f PublicProfile
 	var logo []byte
 	err := s.db.QueryRowContext(ctx, `
-		SELECT i.name, i.slug, i.hide_name, i.public_image, i.public_download, i.contact, i.colour, l.sha256
+		SELECT i.name, i.slug, i.prefix, i.hide_name, i.public_image, i.public_download, i.contact, i.colour, l.sha256
 		FROM institutions i LEFT JOIN institution_logos l ON l.institution_id = i.id WHERE i.id = $1`, id).
-		Scan(&f.Name, &f.Slug, &f.HideName, &f.AllowImage, &f.AllowDownload, &f.Contact, &f.Colour, &logo)
+		Scan(&f.Name, &f.Slug, &f.Prefix, &f.HideName, &f.AllowImage, &f.AllowDownload, &f.Contact, &f.Colour, &logo)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, errNoInstitution
 	}
@@ -71,6 +74,10 @@ func (s *Service) PublicProfile(ctx context.Context, id int64) (*PublicProfile, 
 	f.Logo = hex.EncodeToString(logo)
 	return &f, nil
 }
+
+// Issuer returns the name and the prefix, as pages show them. Two institutions may have names that
+// look the same, but not the same prefix.
+func (f *PublicProfile) Issuer() string { return f.Name + " (" + f.Prefix + ")" }
 
 // SetPublic changes the settings for the public pages.
 func (s *Service) SetPublic(ctx context.Context, id int64, p Public) error {

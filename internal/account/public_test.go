@@ -30,7 +30,7 @@ func TestPublicSettings(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		closed := account.PublicProfile{Name: "One", Slug: "one"}
+		closed := account.PublicProfile{Name: "One", Slug: "one", Prefix: "ONE"}
 		profile, err := s.PublicProfile(ctx, one.ID)
 		if err != nil || *profile != closed {
 			t.Fatalf("the default profile is %+v, %v", profile, err)

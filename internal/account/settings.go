@@ -50,6 +50,9 @@ type Changes struct {
 	MailTexts map[string]MailText
 	// Logo replaces the logo, if it is not nil. An empty logo removes it.
 	Logo *Logo
+	// AllowSameName is the consent of an operator to a name that looks the same as the name of
+	// another institution.
+	AllowSameName bool
 }
 
 // ReadSettings returns the settings of an institution, or fault.NotFound.
@@ -84,7 +87,7 @@ func readSettings(ctx context.Context, q db.Queryer, id int64, lock string) (*Se
 // fault.NotFound.
 func (s *Service) Change(ctx context.Context, id int64, f func(c *Changes) error) (c *Changes, err error) {
 	if err := s.db.Tx(ctx, func(tx *db.Tx) error {
-		c, err = ChangeTx(ctx, tx, s.now(), id, f)
+		c, err = s.changeTx(ctx, tx, id, f)
 		return err
 	}); err != nil {
 		return nil, err
@@ -92,9 +95,8 @@ func (s *Service) Change(ctx context.Context, id int64, f func(c *Changes) error
 	return c, nil
 }
 
-// ChangeTx is Change in the caller's transaction. After an error, the caller must roll back the
-// transaction.
-func ChangeTx(ctx context.Context, tx *db.Tx, at time.Time, id int64, f func(c *Changes) error) (*Changes, error) {
+func (s *Service) changeTx(ctx context.Context, tx *db.Tx, id int64, f func(c *Changes) error) (*Changes, error) {
+	at := s.now()
 	lock := ""
 	if tx.Dialect() == db.PostgreSQL {
 		lock = ` FOR NO KEY UPDATE`
@@ -113,6 +115,11 @@ func ChangeTx(ctx context.Context, tx *db.Tx, at time.Time, id int64, f func(c *
 	}
 	if err := c.check(before, texts); err != nil {
 		return nil, err
+	}
+	if c.Name != before.Name || c.AllowSameName {
+		if err := s.renameTx(ctx, tx, id, before.Name, c); err != nil {
+			return nil, err
+		}
 	}
 	if err := errors.Join(
 		c.storeTx(ctx, tx, at, id, before),
@@ -137,8 +144,10 @@ func (c *Changes) check(before *Settings, texts map[string]MailText) error {
 		}
 		return nil
 	}
-	if c.Name = strings.TrimSpace(c.Name); c.Name != before.Name && !validName(c.Name) {
-		bad.Add("name", fmt.Sprintf("The name must have 1 to %d characters.", maxName))
+	if c.Name = strings.TrimSpace(c.Name); c.Name != before.Name {
+		if problem := checkInstitutionName(c.Name); problem != "" {
+			bad.Add("name", problem)
+		}
 	}
 	if c.MailLanguage != before.MailLanguage && !locale.Supported(c.MailLanguage) {
 		bad.Add("mail_language", "The language must be one of en, es, fr, de, pt, ar, hi and zh.")

@@ -33,7 +33,7 @@ func (s *Service) NewSetupLink(ctx context.Context) (secret string, err error) {
 // Setup creates the first institution with the secret of a set-up link, and makes its owner an
 // operator of the installation. Only one of several concurrent calls succeeds, and the link then
 // stops working. Setup returns the owner's id, or 0 if the owner had an account already: the link
-// does not prove that its holder is that person.
+// does not prove that its holder is that person, so it neither sets a password nor signs in.
 func (s *Service) Setup(ctx context.Context, secret string, n NewInstitution) (inst *Institution, ownerID int64, err error) {
 	// The link is checked before the password is hashed, which is expensive.
 	works, err := s.SetupLinkWorks(ctx, secret)
@@ -52,12 +52,8 @@ func (s *Service) Setup(ctx context.Context, secret string, n NewInstitution) (i
 		}
 		return err
 	}, then: func(ctx context.Context, tx *db.Tx, i *Institution, id int64) error {
-		var ownerCreated int64
-		if err := tx.QueryRowContext(ctx, `SELECT created_at FROM users WHERE id = $1`, id).Scan(&ownerCreated); err != nil {
-			return err
-		}
-		if ownerID = 0; ownerCreated == db.Micros(i.CreatedAt) {
-			ownerID = id
+		if ownerID = id; i.OwnerExisted {
+			ownerID = 0
 		}
 		return s.setOperatorTx(ctx, tx, id, true)
 	}})

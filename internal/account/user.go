@@ -96,7 +96,7 @@ func SetEmailTx(ctx context.Context, tx *db.Tx, id int64, email Email) (changed 
 	// PostgreSQL refuses every other statement of the transaction. The unique index detects
 	// conflicts between concurrent transactions.
 	changed, err = updateUserTx(ctx, tx, `
-		UPDATE users SET email = $2, email_folded = $3, confirmed_at = NULL
+		UPDATE users SET email = $2, email_folded = $3, email_folded_before = NULL, confirmed_at = NULL
 		WHERE id = $1 AND NOT EXISTS (SELECT 1 FROM users WHERE email_folded = $3 AND id <> $1)`, id, email.Text, email.Folded)
 	if db.UniqueOn(err, "users", "email_folded") {
 		return false, nil

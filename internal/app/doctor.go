@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -35,6 +36,8 @@ const (
 	stuckAfter = time.Hour
 	// examineTime limits all checks. The check of the structure reads the whole SQLite database.
 	examineTime = 5 * time.Minute
+	// maxAddresses is the maximum number of addresses in a finding, which is one line.
+	maxAddresses = 20
 )
 
 // Examine checks an installation. It does not change the installation.
@@ -128,7 +131,57 @@ func database(ctx context.Context, s config.Storage) []Finding {
 		f.Good, f.Detail = false, err.Error()
 	}
 	list = append(list, f)
+	if applied == known {
+		list = append(list, institutionNames(ctx, d), addresses(ctx, d))
+	}
 	return append(list, examineStorage(ctx, d, time.Now())...)
+}
+
+// institutionNames checks that no two institutions have names that look the same without the
+// consent of an operator.
+func institutionNames(ctx context.Context, d *db.DB) Finding {
+	prefixes, err := account.NameConflicts(ctx, d)
+	f := Finding{Name: "institution names", Good: err == nil && len(prefixes) == 0, Detail: "no two look the same, or an operator has allowed it"}
+	switch {
+	case err != nil:
+		f.Detail = err.Error()
+	case len(prefixes) > 0:
+		f.Detail = "institutions with the following prefixes have names that look the same as that of another one: " + strings.Join(prefixes, ", ") +
+			"; run certvault institution set --institution SLUG with --name NAME, or with --allow-same-name to allow the name"
+	}
+	return f
+}
+
+// addresses checks whether there are accounts whose address earlier versions compared in another
+// form.
+func addresses(ctx context.Context, d *db.DB) Finding {
+	list, err := account.RefoldedAccounts(ctx, d)
+	f := Finding{Name: "addresses", Good: err == nil && len(list) == 0, Detail: "every account was verified with the address that it has"}
+	if err != nil {
+		f.Detail = err.Error()
+		return f
+	}
+	if len(list) == 0 {
+		return f
+	}
+	accounts := make([]string, 0, maxAddresses+1)
+	for i, a := range list {
+		if i == maxAddresses {
+			accounts = append(accounts, fmt.Sprintf("and %d more", len(list)-i))
+			break
+		}
+		text := fmt.Sprintf("%+q had the rights of %q", a.Folded, a.Before)
+		if a.Memberships > 0 {
+			text += ", member of " + count(a.Memberships, "institution")
+		}
+		if a.Operator {
+			text += ", operator"
+		}
+		accounts = append(accounts, text)
+	}
+	f.Detail = "these accounts were verified for a mailbox, but had the rights of an address with other letters: " + strings.Join(accounts, "; ") +
+		"; check whether they are the same person, remove the memberships and operators that are wrong, then run certvault user accept-address --email ADDRESS"
+	return f
 }
 
 // counts checks that the totals of lists match the certificates.

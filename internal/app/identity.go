@@ -66,6 +66,9 @@ func (a *App) peoplePages(site *page.Site, publicLimit *limit.Counter, public ht
 
 // rotateKey creates the next signing key of an institution.
 func (a *App) rotateKey(ctx context.Context, inst *account.Institution) error {
+	if err := a.Accounts.CheckKeyName(ctx, inst.ID); err != nil {
+		return err
+	}
 	if err := a.Keys.Rotate(inst.UUID, inst.Name); err != nil {
 		return err
 	}

@@ -38,6 +38,9 @@ func Open(ctx context.Context, dataDir, databaseURL string) (*DB, error) {
 // connection at any time. It sets synchronous=FULL, because with NORMAL an acknowledged commit can
 // be lost in a power failure (sqlite.org/wal.html, 2.3).
 func openSQLite(ctx context.Context, file string) (*DB, error) {
+	if err := registerFunctions(); err != nil {
+		return nil, err
+	}
 	dsn := func(params ...string) string {
 		q := url.Values{}
 		for _, p := range []string{"journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(1)", "busy_timeout(10000)", "cache_size(-16000)", "temp_store(MEMORY)"} {

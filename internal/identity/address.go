@@ -37,7 +37,7 @@ func (s *Service) RequestAddressChange(ctx context.Context, session *Session, ad
 			return err
 		}
 		to := session.Person
-		to.Email = mailbox(email)
+		to.Email = email.Folded // as in sendLink
 		return s.writeTx(ctx, tx, to, "letter_address", paths[ToChangeAddress]+secret)
 	})
 }

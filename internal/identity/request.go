@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/riverqueue/river"
-	"golang.org/x/text/unicode/norm"
 
 	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/db"
@@ -40,15 +38,6 @@ func (s *Service) RequestLink(ctx context.Context, purpose Purpose, address, lan
 		_, err := s.Queue.InsertTx(ctx, tx, args, &river.InsertOpts{Queue: mail.QueueName, MaxAttempts: requestAttempts})
 		return err
 	})
-}
-
-// mailbox returns the address to which a link that verifies an address is mailed: the local part in
-// NFC, and the domain of the folded form. The vault treats composed and decomposed letters, and
-// different forms of one domain, as equal. A mail server could treat them as different, so that the
-// holder of another mailbox would verify the address.
-func mailbox(e account.Email) string {
-	local := e.Text[:strings.LastIndexByte(e.Text, '@')]
-	return norm.NFC.String(local) + e.Folded[strings.LastIndexByte(e.Folded, '@'):]
 }
 
 // requestArgs has the arguments of a job that sends a link.
@@ -93,7 +82,6 @@ func (s *Service) sendLink(ctx context.Context, a requestArgs) error {
 		letter := "letter_" + string(a.Purpose)
 		switch {
 		case a.Purpose == ToSignUp && unknown:
-			p.Email = mailbox(email)
 			proof.Email, proof.EmailFolded = email.Text, email.Folded
 		case a.Purpose == ToSignUp:
 			letter, proof.Purpose = "letter_known", ToSignIn
@@ -111,6 +99,9 @@ func (s *Service) sendLink(ctx context.Context, a requestArgs) error {
 		if !ok {
 			return fmt.Errorf("there is no page for links with the purpose %s", proof.Purpose)
 		}
+		// The link verifies the folded form of the address, so the mail goes to this form and not to
+		// the form that was entered. Mail systems may treat the two as different mailboxes.
+		p.Email = email.Folded
 		return s.writeTx(ctx, tx, p, letter, path+secret)
 	})
 	if errors.Is(err, errMailed) {

@@ -48,7 +48,10 @@ type Signature struct {
 	Field     string `json:"field"`
 	SubFilter string `json:"sub_filter"`
 
-	Signer        string    `json:"signer"` // the common name, or the whole name if there is none
+	Signer string `json:"signer"` // the common name, or the whole name if there is none
+	// Prefix is the prefix of the signer's reference ids, from the reference id in the signature, or
+	// "" if there is none. Names of signers may look the same; prefixes of one vault never do.
+	Prefix        string    `json:"prefix"`
 	Subject       string    `json:"subject"`
 	Issuer        string    `json:"issuer"`
 	Serial        string    `json:"serial"` // serial number of the certificate, in hexadecimal
@@ -88,6 +91,14 @@ type Signature struct {
 	sealed bool
 	// unauthenticated lists parts of the signature that nothing authenticates.
 	unauthenticated []string
+}
+
+// SignerWithPrefix returns the name of the signer, with the prefix in parentheses if there is one.
+func (s *Signature) SignerWithPrefix() string {
+	if s.Prefix == "" {
+		return s.Signer
+	}
+	return s.Signer + " (" + s.Prefix + ")"
 }
 
 // Intact reports whether the covered bytes are unchanged. It does not depend on

@@ -91,7 +91,7 @@ func (r *Report) setVerdict(size int64, removed removedSignatures, hasRoots bool
 	case last.TimeStamp != nil && last.TimeStamp.Value != Passed:
 		verdict(Unknown, "The format of the signature's time stamp is not supported.")
 	default:
-		verdict(Valid, "The file is as %s signed it.", last.Signer)
+		verdict(Valid, "The file is as %s signed it.", last.SignerWithPrefix())
 	}
 }
 
@@ -155,6 +155,21 @@ func readOriginal(dict *node) (Original, error) {
 		o.Stream.Number = int(min(n, 1<<31-1))
 	}
 	return o, nil
+}
+
+// minPrefix and maxPrefix are the limits of the length of a prefix of reference ids.
+const (
+	minPrefix = 2
+	maxPrefix = 10
+)
+
+// prefixOf returns the prefix of a reference id, which is before the hyphen, or "".
+func prefixOf(referenceID string) string {
+	prefix, _, found := strings.Cut(referenceID, "-")
+	if !found || len(prefix) < minPrefix || len(prefix) > maxPrefix || strings.ContainsFunc(prefix, func(r rune) bool { return (r < 'A' || r > 'Z') && (r < '0' || r > '9') }) {
+		return ""
+	}
+	return prefix
 }
 
 // errNoOriginal reports that a signature dictionary names no original.

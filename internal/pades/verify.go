@@ -254,6 +254,8 @@ func (v *verifier) check(s *Signature, f *signatureDict) error {
 	_, err := readOriginal(&f.dict)
 	s.sealed = err == nil
 	s.Coverage = Passed
+	named, _ := readOriginal(&f.dict) // a signature of another program names no original
+	s.Prefix = prefixOf(named.ReferenceID)
 	if f.paddingErr != nil {
 		s.unauthenticated = append(s.unauthenticated, "the padding after it")
 		s.fail(&s.Coverage, sentence(f.paddingErr.Error()))

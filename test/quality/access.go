@@ -33,7 +33,8 @@ func (f *fixture) access(ctx context.Context, v *vault.Vault, owner *vault.Clien
 	for _, one := range []struct{ name, path string }{
 		{"members", panel + "/members"}, {"members-invite", panel + "/members/invite"}, {"leave", panel + "/leave"},
 		{"audit", panel + "/audit"}, {"audit-nothing", panel + "/audit?actor=unknown"}, {"operator", "/operator"},
-		{"operator-institutions", "/operator/institutions"}, {"operator-institution-new", "/operator/institutions/new"}, {"operator-audit", "/operator/audit"},
+		{"operator-institutions", "/operator/institutions"}, {"operator-institution-new", "/operator/institutions/new"},
+		{"operator-institution-name", "/operator/institutions/northern-western-university/name"}, {"operator-audit", "/operator/audit"},
 	} {
 		f.show(one.name, v.URL+one.path, http.StatusOK, owner.Session)
 	}

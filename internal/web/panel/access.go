@@ -69,6 +69,8 @@ func (p *Panel) accessRoutes() []route {
 		{pattern: "GET /operator/institutions", handler: p.institutions, scope: ofOperator},
 		{pattern: "GET /operator/institutions/new", handler: p.institutionForm, scope: ofOperator, recent: true},
 		{pattern: "POST /operator/institutions/new", handler: p.makeInstitution, scope: ofOperator, recent: true},
+		{pattern: "GET /operator/institutions/{slug}/name", handler: p.askName, scope: ofOperator, recent: true},
+		{pattern: "POST /operator/institutions/{slug}/name", handler: p.rename, scope: ofOperator, recent: true},
 		{pattern: "GET /operator/audit", handler: p.audit, scope: ofOperator},
 		{pattern: "POST /operator/audit", handler: p.confirmExportAudit, scope: ofOperator},
 	}

@@ -110,9 +110,32 @@ func TestOperatorPages(t *testing.T) {
 	if len(o.sent) != 1 || o.sent[0].To.Email != "third@example.org" || !strings.Contains(o.sent[0].Text, "https://vault.example/sign-in") || !strings.Contains(o.sent[0].Text, "Operator Person") {
 		t.Errorf("got the messages %+v, want one message to the owner", o.sent)
 	}
+	form.Set("name", "Fourth")
 	checkPage(t, "a used prefix", o.post("operator", "/operator/institutions/new", form), http.StatusUnprocessableEntity, "belongs to another institution")
+	form.Set("name", "THIRD")
+	form.Set("prefix", "THE")
+	w = o.post("operator", "/operator/institutions/new", form)
+	checkPage(t, "a name in use", w, http.StatusUnprocessableEntity, "looks the same as the name of another institution of this vault, with the prefix THD", "Allow this name")
+	if len(o.sent) != 1 {
+		t.Error("a rejected name sent a message")
+	}
 	checkPage(t, "an empty form", o.post("operator", "/operator/institutions/new", nil), http.StatusUnprocessableEntity, "The name must have")
 	if len(o.sent) != 1 {
 		t.Error("a rejected form sent a message")
+	}
+	form.Set("allow_same_name", "1")
+	w = o.followRedirect(t, "operator", o.post("operator", "/operator/institutions/new", form), "/operator/institutions")
+	checkPage(t, "after allowing the name", w, http.StatusOK, "The institution was created", "THD", "THE")
+
+	at := "/operator/institutions/" + o.other.Slug + "/name"
+	checkPage(t, "the page of a name", o.get("operator", at), http.StatusOK, "Name of “ South East College ”", "SEC", "Allow this name")
+	checkPage(t, "the name of an unknown institution", o.get("operator", "/operator/institutions/unknown/name"), http.StatusNotFound)
+	form = url.Values{"name": {"Northern & Western University"}}
+	checkPage(t, "a name in use", o.post("operator", at, form), http.StatusUnprocessableEntity, "with the prefix NWU")
+	form.Set("allow_same_name", "1")
+	w = o.followRedirect(t, "operator", o.post("operator", at, form), "/operator/institutions")
+	checkPage(t, "after allowing the name", w, http.StatusOK, "The name was saved.")
+	if i, err := o.panel.Accounts.InstitutionBySlug(t.Context(), o.other.Slug); err != nil || i.Name != "Northern & Western University" {
+		t.Errorf("the institution is %+v, %v", i, err)
 	}
 }

@@ -64,6 +64,7 @@ var notices = map[string]string{ //nolint:gosec // the texts contain no tokens
 	"invitation_revoked": "The invitation was withdrawn. Its link no longer works.",
 	"joined":             "Welcome. You are a member now.",
 	"set_up":             "Your vault is ready, and you are signed in.",
+	"institution_named":  "The name was saved. Pages and mail show it from now on.",
 	"institution_made":   "The institution was created, and its owner was notified by mail.",
 }
 

@@ -2,6 +2,7 @@ package panel
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"time"
 
@@ -74,6 +75,9 @@ func (p *Panel) institutions(w http.ResponseWriter, r *http.Request, _ *Visit) e
 type institutionForm struct {
 	Name, Prefix, OwnerName, OwnerEmail, Language string
 	Languages                                     []*locale.Language
+	// SameName reports whether the form asks for the consent to a name that looks the same as the
+	// name of another institution. Allowed reports whether the operator has consented.
+	SameName, Allowed bool
 }
 
 func (p *Panel) institutionForm(w http.ResponseWriter, r *http.Request, _ *Visit) error {
@@ -85,13 +89,55 @@ func (p *Panel) makeInstitution(w http.ResponseWriter, r *http.Request, v *Visit
 	f := institutionForm{
 		Name: r.PostFormValue("name"), Prefix: r.PostFormValue("prefix"), OwnerName: r.PostFormValue("owner_name"),
 		OwnerEmail: r.PostFormValue("owner_email"), Language: r.PostFormValue("language"), Languages: p.Site.Languages(),
+		Allowed: r.PostFormValue("allow_same_name") != "",
 	}
-	n := account.NewInstitution{Name: f.Name, Prefix: f.Prefix, OwnerName: f.OwnerName, OwnerEmail: f.OwnerEmail}
+	n := account.NewInstitution{Name: f.Name, Prefix: f.Prefix, OwnerName: f.OwnerName, OwnerEmail: f.OwnerEmail, AllowSameName: f.Allowed}
 	if _, err := p.Accounts.OpenInstitution(r.Context(), n, func(ctx context.Context, tx *db.Tx, i *account.Institution) error {
 		return p.Invitations.MailOwnerTx(ctx, tx, i, account.Person{Name: f.OwnerName, Email: f.OwnerEmail}, v.Person.Name, f.Language)
 	}); err != nil {
+		f.SameName = f.Allowed || errors.Is(err, account.ErrSameName)
 		return p.showAgain(w, r, "operator_new.html", f, err)
 	}
 	p.makeKeys(r)
 	return p.view.Redirect(w, r, "/operator/institutions", "institution_made")
+}
+
+// nameForm is the form in which an operator changes or allows the name of an institution.
+type nameForm struct {
+	Institution *account.Institution
+	Name        string
+	Allowed     bool
+}
+
+func (p *Panel) nameForm(r *http.Request) (*nameForm, error) {
+	inst, err := p.Accounts.InstitutionBySlug(r.Context(), r.PathValue("slug"))
+	if err != nil {
+		return nil, err
+	}
+	return &nameForm{Institution: inst, Name: inst.Name}, nil
+}
+
+func (p *Panel) askName(w http.ResponseWriter, r *http.Request, _ *Visit) error {
+	f, err := p.nameForm(r)
+	if err != nil {
+		return err
+	}
+	return p.draw(w, r, "operator_name.html", f)
+}
+
+// rename changes the name of an institution. Only an operator can allow a name that looks the same as
+// the name of another institution.
+func (p *Panel) rename(w http.ResponseWriter, r *http.Request, _ *Visit) error {
+	f, err := p.nameForm(r)
+	if err != nil {
+		return err
+	}
+	f.Name, f.Allowed = r.PostFormValue("name"), r.PostFormValue("allow_same_name") != ""
+	if _, err := p.Accounts.Change(r.Context(), f.Institution.ID, func(c *account.Changes) error {
+		c.Name, c.AllowSameName = f.Name, f.Allowed
+		return nil
+	}); err != nil {
+		return p.showAgain(w, r, "operator_name.html", f, err)
+	}
+	return p.view.Redirect(w, r, "/operator/institutions", "institution_named")
 }

@@ -59,6 +59,8 @@ func (s *samples) of(name string) string {
 func (s *samples) create(name string) (string, error) {
 	ctx, o, id := s.t.Context(), s.o, s.inst.ID
 	switch name {
+	case "slug":
+		return s.inst.Slug, nil
 	case "token":
 		created, _, err := o.panel.Tokens.Create(ctx, id, "Sample", token.All, nil)
 		if err != nil {

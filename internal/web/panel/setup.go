@@ -124,7 +124,7 @@ func (p *Panel) setUp(w http.ResponseWriter, r *http.Request, _ *Visit) error {
 	}
 	p.makeKeys(r)
 	if owner == 0 {
-		return p.view.Redirect(w, r, "/sign-in", "")
+		return p.view.Redirect(w, r, "/sign-in", "owner_known")
 	}
 	var entry *identity.Entry
 	if err := p.People.DB.Tx(r.Context(), func(tx *db.Tx) (err error) {

@@ -97,6 +97,9 @@ func TestSetupWithExistingAccount(t *testing.T) {
 	if w.Header().Get("Location") != "/sign-in" || len(o.signIns.entries) != 0 {
 		t.Errorf("the set-up: status = %d, Location = %q, want a redirect to the sign-in; signed in %v", w.Code, w.Header().Get("Location"), o.signIns.entries)
 	}
+	if notice := w.Header().Get("Set-Cookie"); !strings.Contains(notice, "owner_known") {
+		t.Errorf("the cookie %q does not have the notice about the account", notice)
+	}
 	m, err := o.panel.Accounts.Membership(t.Context(), o.people.persons["guest"].ID, "other")
 	if err != nil || m.Role != account.Owner {
 		t.Errorf("the membership is %+v, %v, want the role of owner", m, err)

@@ -110,11 +110,11 @@ func TestPublicSettings(t *testing.T) {
 	good, bad := o.upload(o.inst, "Ada Obi", "a.pdf"), o.upload(o.inst, "Ben Two", "refuse.pdf")
 	o.processAll()
 	at := o.pathOf("certificates/" + good.UUID)
-	checkPage(t, "a valid certificate", o.get("auditor", at), http.StatusOK, "This certificate is valid", "Northern & Western University issued it, and its record stands.")
+	checkPage(t, "a valid certificate", o.get("auditor", at), http.StatusOK, "This certificate is valid", "Northern & Western University (NWU) issued it, and its record stands.")
 	checkPage(t, "a failed certificate", o.get("auditor", o.pathOf("certificates/"+bad.UUID)), http.StatusOK, "No such certificate here")
 	checkPage(t, "the signature of the file", o.get("auditor", at+"?signature=1"), http.StatusOK, "Valid", "Checked just now.")
 	w := o.post("signatory", at+"/revoke", url.Values{"reason": {"Issued to <b>the wrong</b> person."}, "look": {"1"}})
-	checkPage(t, "the preview of the revocation", w, http.StatusOK, "Revoked on "+o.Now().Format("2 January 2006"), "Northern & Western University has taken this certificate back. It is no longer valid.",
+	checkPage(t, "the preview of the revocation", w, http.StatusOK, "Revoked on "+o.Now().Format("2 January 2006"), "Northern & Western University (NWU) has taken this certificate back. It is no longer valid.",
 		"Reason given by the institution Issued to <b>the wrong</b> person.")
 	o.Exec(`UPDATE certificate_checks SET result = 'failed' WHERE name = 'file'`)
 	checkPage(t, "a failed check", o.get("auditor", at), http.StatusOK, "A check did not pass")
@@ -183,6 +183,8 @@ func TestSettings(t *testing.T) {
 		for name, form := range map[string]url.Values{
 			"The name must have 1 to 255 characters.": {"name": {" "}, "mail_language": {"de"}},
 			"The language must be one":                {"name": {"Northern University"}, "mail_language": {"xx"}},
+			"looks the same as the name of another institution of this vault, with the prefix SEC": {"name": {"S\u03bfuth East College"}, "mail_language": {"de"}, "allow_same_name": {"1"}},
+			"The name has a character that cannot be seen":                                         {"name": {"Northern\u200bUniversity"}, "mail_language": {"de"}},
 		} {
 			checkPage(t, name, o.post("admin", page, form), http.StatusUnprocessableEntity, name)
 		}

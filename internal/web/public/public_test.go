@@ -68,7 +68,7 @@ func TestVerificationOfEachStatus(t *testing.T) {
 		original := sha256.Sum256(vaulttest.PDF)
 
 		w := v.get("/verify/" + valid.ReferenceID)
-		checkPage(t, "valid", w, http.StatusOK, "This certificate is valid", "Northern & Western University", "BSc Physics", "Ada Obi", "30 June 2026",
+		checkPage(t, "valid", w, http.StatusOK, "This certificate is valid", "Northern & Western University (NWU) issued it", "Issued by Northern & Western University (NWU)", "BSc Physics", "Ada Obi", "30 June 2026",
 			valid.ReferenceID, hex.EncodeToString(sum[:]), hex.EncodeToString(original[:]), "Passed")
 		w = v.get("/verify/" + withdrawn.ReferenceID)
 		checkPage(t, "revoked", w, http.StatusOK, "Revoked on", "Issued by mistake", "MSc Physics", "It is no longer valid", "Did not pass", "Verified on")

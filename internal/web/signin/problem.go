@@ -72,4 +72,5 @@ var notices = map[string]string{
 	"signed_out": "notice.signed_out", "password_set": "notice.password_set", "address_changed": "notice.address_changed", "address_asked": "notice.address_asked",
 	"name_set": "notice.name_set", "language_set": "notice.language_set", "passkey_added": "notice.passkey_added", "passkey_removed": "notice.passkey_removed",
 	"codes_off": "notice.codes_off", "session_ended": "notice.session_ended", "others_ended": "notice.others_ended", "link_sent": "notice.link_sent",
+	"owner_known": "notice.owner_known",
 }

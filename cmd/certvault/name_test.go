@@ -1,0 +1,82 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/certvault/certvault/internal/db"
+)
+
+// change runs a statement in the database of a data folder, as an earlier version could have done.
+func change(t *testing.T, dir, statement string) {
+	t.Helper()
+	d, err := db.Open(t.Context(), dir, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Tx(t.Context(), func(tx *db.Tx) error {
+		_, err := tx.ExecContext(t.Context(), statement)
+		return err
+	}); err != nil {
+		t.Error(err)
+	}
+	if err := d.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// refuse runs a command that must fail with a text.
+func refuse(t *testing.T, want string, args ...string) {
+	t.Helper()
+	if code, out, errs := certvault(t, "correct horse\n", args...); code != exitRefused || !strings.Contains(out+errs, want) {
+		t.Errorf("%v: exit code = %d: %s%s, want %d and %q", args, code, out, errs, exitRefused, want)
+	}
+}
+
+// succeed runs a command that must succeed, with a text in its output.
+func succeed(t *testing.T, want string, args ...string) {
+	t.Helper()
+	if code, out, errs := certvault(t, "correct horse\n", args...); code != exitDone || !strings.Contains(out, want) {
+		t.Errorf("%v: exit code = %d: %s%s, want %d and %q", args, code, out, errs, exitDone, want)
+	}
+}
+
+// TestOperatorConsentsToSameName checks that only the flag lets two institutions have names that look
+// the same, and that a key gets no such name without it.
+func TestOperatorConsentsToSameName(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir() + "/vault"
+	createInstitution(t, dir)
+	create := []string{
+		"institution", "create", "--data", dir, "--prefix", "NWX", "--owner-email", "o@example.org", "--owner-name", "Owner", "--owner-password-stdin", "--name",
+	}
+	refuse(t, "with the prefix NWU. Only an operator of the vault can allow that. Specify --allow-same-name to allow it.", append(create, "NORTHWEST University")...)
+	succeed(t, "o@example.org has an account already. Its password was not changed", append(create, "Other College")...)
+	set := []string{"institution", "set", "--data", dir, "--institution", "other-college"}
+	refuse(t, "Specify --allow-same-name to allow it.", append(set, "--name", "Northwest Un\u0456versity")...) // a Cyrillic letter
+	rotate := []string{"key", "rotate", "--data", dir, "--institution", "other-college"}
+	succeed(t, "CN=Other College", rotate...)
+	change(t, dir, `UPDATE institutions SET name = 'Northwest University' WHERE prefix = 'NWX'`)
+	refuse(t, "looks the same as the name of the institution with the prefix NWU", rotate...)
+	refuse(t, "WRONG  institution names: institutions with the following prefixes have names that look the same as that of another one: NWU, NWX", "doctor", "--data", dir)
+	succeed(t, "Stamps of Northwest University", append(set, "--allow-same-name")...)
+	succeed(t, "CN=Northwest University", rotate...)
+	succeed(t, "ok     institution names: ", "doctor", "--data", dir)
+}
+
+// TestDoctorReportsAddressesOfAnotherMailbox checks the finding about accounts that the migration
+// found, and how an operator clears it.
+func TestDoctorReportsAddressesOfAnotherMailbox(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir() + "/vault"
+	createInstitution(t, dir)
+	succeed(t, "ok     addresses: ", "doctor", "--data", dir)
+	change(t, dir, "UPDATE users SET email = '\u0130ris@example.org', email_folded = '\u0130ris@example.org', email_folded_before = 'iris@example.org', operator = 1")
+	refuse(t, `WRONG  addresses: these accounts were verified for a mailbox, but had the rights of an address with other letters: `+
+		`"\u0130ris@example.org" had the rights of "iris@example.org", member of 1 institution, operator`, "doctor", "--data", dir)
+	refuse(t, "There is no such person", "user", "accept-address", "--data", dir, "--email", "iris@example.org")
+	accept := []string{"user", "accept-address", "--data", dir, "--email", "\u0130RIS@example.org"}
+	succeed(t, "The account of \u0130ris@example.org was accepted.", accept...)
+	refuse(t, "There is no account with this address to accept.", accept...)
+	succeed(t, "ok     addresses: ", "doctor", "--data", dir)
+}
