@@ -34,7 +34,12 @@ func (s *serveCommand) Run(c *console) error {
 	defer repeats.stop()
 	// The actor of the server's own actions is Certvault, not the user of the command.
 	ctx := audit.WithActor(c.ctx, audit.Certvault)
-	a, err := app.New(ctx, &s.Serve, slog.New(repeats), c.stdout)
+	log := slog.New(repeats)
+	a, err := app.New(ctx, &s.Serve, log, c.stdout)
+	if err != nil && ctx.Err() != nil {
+		log.WarnContext(ctx, "stopped before the start was complete", slog.Any("error", err))
+		return nil
+	}
 	if err != nil {
 		return err
 	}

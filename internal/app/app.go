@@ -37,9 +37,18 @@ import (
 	"github.com/certvault/certvault/internal/webhook"
 )
 
-// stopTime limits how long running work may continue after a signal. The whole process ends within
-// 30 s.
-const stopTime = 20 * time.Second
+const (
+	// stopTime limits how long running work may continue after a signal. Then jobs are cancelled,
+	// which may take 5 s more.
+	stopTime = 20 * time.Second
+	// requestTime limits how long running requests may continue, so that the jobs have time too.
+	requestTime = 12 * time.Second
+	// leaveTime limits the last write to the database.
+	leaveTime = time.Second
+	// exitTime is the time after a signal at which the process ends, whatever still runs. Service
+	// managers and containers usually kill a process after 30 s.
+	exitTime = 28 * time.Second
+)
 
 // Storage contains the open database, the keyring and the signing keys of a vault.
 type Storage struct {
@@ -178,6 +187,10 @@ type App struct {
 	stopTasks context.CancelFunc
 	fatal     chan error
 	startedAt time.Time
+	// requestTime and exitTime are the constants, except in tests.
+	requestTime, exitTime time.Duration
+	// databaseProbe and fileProbe are the results of the last writes.
+	databaseProbe, fileProbe probe
 }
 
 // ErrRunning means that another process uses the data folder.
@@ -186,7 +199,10 @@ var ErrRunning = errors.New("another certvault serve is using this data folder")
 // New opens all parts and starts none of them. It prints messages for the operator to stdout and
 // never writes them to the log.
 func New(ctx context.Context, cfg *config.Serve, log *slog.Logger, stdout io.Writer) (_ *App, err error) {
-	a := &App{cfg: cfg, log: log, stdout: stdout, fatal: make(chan error, 3), registry: prometheus.NewRegistry(), startedAt: time.Now()}
+	a := &App{
+		cfg: cfg, log: log, stdout: stdout, fatal: make(chan error, 3), registry: prometheus.NewRegistry(), startedAt: time.Now(),
+		requestTime: requestTime, exitTime: exitTime,
+	}
 	a.store = store{dir: filepath.Join(cfg.Data, "files"), node: nodeID()}
 	defer func() {
 		if err != nil {
@@ -200,6 +216,9 @@ func New(ctx context.Context, cfg *config.Serve, log *slog.Logger, stdout io.Wri
 		return nil, err
 	}
 	if a.Storage, err = openStorage(ctx, cfg.Storage, cfg.BaseURL, migrateSchema); err != nil {
+		return nil, err
+	}
+	if err := checkClock(ctx, a.DB); err != nil {
 		return nil, err
 	}
 	if a.blobs, err = blob.NewFolder(a.store.dir); err != nil {
@@ -234,7 +253,7 @@ func (a *App) wire() error {
 		// Batches have one worker fewer, so that an upload always finds a free worker.
 		SealWorkers: job.DefaultWorkers(), BulkWorkers: job.DefaultWorkers() - 1,
 		Attempts: a.cfg.ProcessAttempts, StagedQuota: batch.StagedQuota, Mail: sender, Delivery: delivery, PasswordCost: account.DefaultCost,
-		Now: time.Now, Log: a.log,
+		Now: time.Now, LeaseNow: a.DB.Now, Log: a.log,
 	}
 	if a.cfg.TSA != "" {
 		d.TimeStamps = timeStamps(a.cfg.TSA)
@@ -279,9 +298,16 @@ func nodeID() string {
 	return fmt.Sprintf("%.50s_%s", host, uuid.NewString())
 }
 
-// Run starts the vault, serves requests until ctx is done, and stops the vault.
+// Run starts the vault, serves requests until ctx is done, and stops the vault. After that it
+// returns nil, even if work could not be ended in time: the next start continues it.
 func (a *App) Run(ctx context.Context) (err error) {
-	defer func() { err = errors.Join(err, a.close(context.WithoutCancel(ctx))) }()
+	defer func() {
+		err = errors.Join(err, a.stop(context.WithoutCancel(ctx)))
+		if err != nil && ctx.Err() != nil {
+			a.log.WarnContext(ctx, "the vault could not end all work; the next start continues it", slog.Any("error", err))
+			err = nil
+		}
+	}()
 	limitMemory()
 	if err := a.start(ctx); err != nil {
 		return err
@@ -303,7 +329,10 @@ func (a *App) start(ctx context.Context) error {
 	if err := a.heartbeat(ctx); err != nil {
 		return err
 	}
-	if err := a.Queue.Rescue(ctx, time.Now(), a.Certs.Rescued); err != nil {
+	if err := a.Queue.Rescue(ctx, a.DB.Now(), a.Certs.Rescued); err != nil {
+		return err
+	}
+	if err := a.pullBack(ctx); err != nil {
 		return err
 	}
 	if err := a.CreateKeys(ctx); err != nil {
@@ -345,6 +374,21 @@ func (a *App) printSetupLink(ctx context.Context) error {
 	return nil
 }
 
+var errStopLate = errors.New("some work did not end in time")
+
+// stop is close with a time limit. A part may ignore its limit, for example if the database does not
+// respond.
+func (a *App) stop(ctx context.Context) error {
+	ended := make(chan error, 1)
+	go func() { ended <- a.close(ctx) }()
+	select {
+	case err := <-ended:
+		return err
+	case <-time.After(a.exitTime):
+		return errStopLate
+	}
+}
+
 // close stops and closes all parts in reverse order.
 func (a *App) close(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, stopTime)
@@ -366,7 +410,9 @@ func (a *App) close(ctx context.Context) error {
 	if a.Services != nil {
 		sending.Go(func() { a.Deliverer.Stop(ctx) })
 		add(a.Queue.Stop(ctx))
-		add(a.Queue.Leave(context.WithoutCancel(ctx)))
+		leave, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTime)
+		add(a.Queue.Leave(leave))
+		cancel()
 		add(a.store.removeMarks(time.Now()))
 	}
 	sending.Wait()

@@ -48,8 +48,10 @@ func (a *App) startTasks(ctx context.Context) {
 	a.every(ctx, "sweep of notices", recipient.SweepInterval, a.Recipients.Sweep)
 	a.every(ctx, "sweep of webhooks", webhook.SweepInterval, a.Deliverer.Sweep)
 	a.every(ctx, "heartbeat", job.HeartbeatInterval, a.heartbeat)
+	a.every(ctx, "probe of the file store", probeInterval, a.probeFiles)
+	a.every(ctx, "check of due times", pullBackInterval, a.pullBack)
 	if a.DB.Dialect == db.PostgreSQL {
-		a.every(ctx, "rescue", job.HeartbeatInterval, func(ctx context.Context) error { return a.Queue.Rescue(ctx, time.Now(), a.Certs.Rescued) })
+		a.every(ctx, "rescue", job.HeartbeatInterval, func(ctx context.Context) error { return a.Queue.Rescue(ctx, a.DB.Now(), a.Certs.Rescued) })
 	}
 }
 

@@ -172,6 +172,9 @@ func (w *unpackWorker) Work(ctx context.Context, j *river.Job[unpackArgs]) error
 	switch {
 	case ctx.Err() != nil:
 		return river.JobSnooze(0)
+	case errors.Is(err, blob.ErrFull):
+		// Wait for room; the attempt does not count.
+		return river.JobSnooze(blob.FullWait)
 	case err != nil:
 		return err
 	case !done:

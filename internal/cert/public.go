@@ -86,10 +86,10 @@ func (s *Service) ByDigest(ctx context.Context, sum [sha256.Size]byte) (*FileMat
 			return nil, err
 		}
 	}
-	switch {
-	case m.Count == 0:
+	switch m.Count {
+	case 0:
 		return nil, errNotFound
-	case m.Count == 1:
+	case 1:
 		m.Certificate = m.Issuers[0].Certificate
 	}
 	return m, nil

@@ -44,12 +44,10 @@ type treeWalk struct {
 }
 
 // walkPages visits the pages, beginning with the index from, until visit
-// returns false. If trust is true, it skips earlier nodes by their /Count. It
-// returns the number of pages that it visited or skipped.
-func (d *Document) walkPages(from int, trust bool, visit func(*Page) (more bool)) int {
+// returns false. If trust is true, it skips earlier nodes by their /Count.
+func (d *Document) walkPages(from int, trust bool, visit func(*Page) (more bool)) {
 	w := treeWalk{d: d, visit: visit, from: from, trust: trust, seen: map[int]bool{}}
 	w.node(d.catalog.Get("Pages"))
-	return w.next
 }
 
 // Page returns the page with the index, counted from 0. The error is ErrNoPages

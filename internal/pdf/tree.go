@@ -56,7 +56,7 @@ func (c *treeCheck) count(obj, parent Object, depth int) (int, bool) {
 		return 0, false
 	}
 	dict, ok := c.d.Object(ref).(*Dict)
-	if !ok || depth > 0 && !refersTo(dict.Get("Parent"), parent) {
+	if !ok || depth > 0 && !refersTo(dict.Get("Parent"), parent) || depth == 0 && dict.Has("Parent") {
 		return 0, false
 	}
 	switch dict.Get("Type") {
@@ -103,15 +103,15 @@ type treeRepair struct {
 func (u *Update) repairTree() {
 	r := treeRepair{u: u, seen: map[int]bool{}}
 	old := u.doc.catalog.Get("Pages")
-	root, ok := old.(Ref)
-	if e, found := u.doc.treeEntry(old); found && e.leaf { // the tree consists of one page
+	var root Ref
+	if e, ok := u.doc.treeEntry(old); ok && e.leaf { // the tree consists of one page
 		root = u.Reserve()
 		page := r.node(old, root, 1)
 		u.Set(root, NewDict(Entry{"Type", Name("Pages")}, Entry{"Kids", Array{page}}, Entry{"Count", Integer(1)}))
 	} else {
 		root = r.node(old, Ref{}, 0)
 	}
-	if !ok || root.Number != old.(Ref).Number {
+	if !refersTo(old, root) {
 		u.SetCatalog(u.Catalog().Clone().Set("Pages", root))
 	}
 }

@@ -122,7 +122,7 @@ func median(img *image.Gray) int {
 		histogram[v]++
 	}
 	left := len(img.Pix) / 2
-	for v, n := range histogram {
+	for v, n := range &histogram {
 		if left -= n; left < 0 {
 			return v
 		}

@@ -60,7 +60,7 @@ func (s *Sealer) Preview(ctx context.Context, o Original, stamp Stamp) (*Preview
 	if err != nil {
 		j.note("page_not_rendered", "The page could not be drawn, so no place on it can be chosen.")
 		p.Candidates, p.Notices, p.Chosen = p.Candidates[1:], j.notices, Candidate{Mode: Appended}
-		return p, nil //nolint:nilerr // a notice reports that the page cannot be drawn
+		return p, nil
 	}
 	defer blank.close()
 	if p.Signed {

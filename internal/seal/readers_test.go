@@ -85,7 +85,8 @@ func TestReadersAgreeOnNumberOfPages(t *testing.T) {
 		"no parent": {[]string{
 			catalog, "<</Type/Pages/Kids[3 0 R]/Count 1>>", "<</Type/Pages" + box + "/Kids[4 0 R]/Count 1>>", "<</Type/Page>>",
 		}, 1},
-		"a page twice": {[]string{catalog, "<</Type/Pages/Kids[3 0 R 3 0 R]/Count 2>>", leaf(2)}, 2},
+		"a root with a parent": {[]string{catalog, "<</Type/Pages/Parent 2 0 R/Kids[3 0 R]/Count 1>>", leaf(2)}, 1},
+		"a page twice":         {[]string{catalog, "<</Type/Pages/Kids[3 0 R 3 0 R]/Count 2>>", leaf(2)}, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

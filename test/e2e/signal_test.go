@@ -32,12 +32,12 @@ func TestHangUpReloadsTheCertificate(t *testing.T) {
 	f = serve(t, vault.Options{Data: data, Args: []string{"--tls-cert", pair("cert.pem"), "--tls-key", pair("key.pem")}})
 	served := func() string {
 		t.Helper()
-		d := &tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}} //nolint:gosec // the test compares the certificate
+		d := &tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}} // the test compares the certificate
 		conn, err := d.DialContext(t.Context(), "tcp", f.Address)
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer conn.Close() //nolint:errcheck // the handshake is complete
+		defer conn.Close()
 		c, ok := conn.(*tls.Conn)
 		if !ok {
 			t.Fatalf("the connection is a %T", conn)
@@ -96,7 +96,7 @@ func TestDeadReaderOfTheLogDoesNotEndTheVault(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} //nolint:gosec // a vault of this test
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} // a vault of this test
 	defer client.CloseIdleConnections()
 	ready := 0
 	for deadline := time.Now().Add(30 * time.Second); ready < 20 && time.Now().Before(deadline); {
