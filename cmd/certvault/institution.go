@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/certvault/certvault/internal/account"
@@ -51,7 +50,7 @@ func (i *institutionCreate) Run(c *console) error {
 			Slug   string `json:"slug"`
 			Prefix string `json:"prefix"`
 		}{created.ID, created.UUID, created.Slug, created.Prefix}, func(w io.Writer) {
-			_, _ = fmt.Fprintf(w, "Institution %s created: slug %s, prefix %s, uuid %s.\n", created.Name, created.Slug, created.Prefix, created.UUID)
+			printf(w, "Institution %s created: slug %s, prefix %s, uuid %s.\n", created.Name, created.Slug, created.Prefix, created.UUID)
 		})
 		if keyErr != nil {
 			return errors.Join(err, fmt.Errorf("the institution was created, but the creation of its signing key failed: %w", keyErr))
@@ -86,12 +85,11 @@ func (i *institutionList) Run(c *console) error {
 			rows[n] = institutionRow{k.ID, k.UUID, k.Slug, k.Name, k.Prefix, k.Members, k.CreatedAt}
 		}
 		return c.print(rows, func(w io.Writer) {
-			table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-			_, _ = fmt.Fprintln(table, "SLUG\tPREFIX\tMEMBERS\tSINCE\tNAME")
+			table := newTable(w, "SLUG", "PREFIX", "MEMBERS", "SINCE", "NAME")
 			for _, r := range rows {
-				_, _ = fmt.Fprintf(table, "%s\t%s\t%d\t%s\t%s\n", r.Slug, r.Prefix, r.Members, r.CreatedAt.Format(time.DateOnly), r.Name)
+				table.row(r.Slug, r.Prefix, r.Members, r.CreatedAt.Format(time.DateOnly), r.Name)
 			}
-			_ = table.Flush()
+			table.flush()
 		})
 	})
 }

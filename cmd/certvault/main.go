@@ -67,7 +67,7 @@ func (c *console) print(value any, text func(w io.Writer)) error {
 		text(c.stdout)
 		return nil
 	}
-	enc := json.NewEncoder(c.stdout)
+	enc := json.NewEncoder(jsonLines{c.stdout})
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(value); err != nil {
 		return fmt.Errorf("writing the result: %w", err)
@@ -153,7 +153,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	}
 	if err != nil {
 		printError(stderr, err)
-		_, _ = fmt.Fprintln(stderr, "See certvault --help.")
+		printf(stderr, "See certvault --help.\n")
 		return exitUsage
 	}
 	err = parsed.Run(&console{ctx: asCommand(ctx), stdin: stdin, stdout: stdout, stderr: stderr, json: c.JSON})
@@ -163,7 +163,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	}
 	if exit, ok := errors.AsType[*exitError](err); ok {
 		if exit.err != nil {
-			printError(stderr, errors.New(plain(exit.err.Error())))
+			printError(stderr, exit.err)
 		}
 		return exit.code
 	}
@@ -188,10 +188,10 @@ func printError(stderr io.Writer, err error) {
 		if ok && e.Kind != fault.Internal {
 			err = errors.New(e.Message)
 		}
-		_, _ = fmt.Fprintf(stderr, "certvault: %v\n", err)
+		_, _ = fmt.Fprintf(stderr, "certvault: %s\n", plainLines(err.Error()))
 		return
 	}
 	for _, f := range e.Fields {
-		_, _ = fmt.Fprintf(stderr, "certvault: %s: %s\n", f.Name, strings.Join(f.Messages, " "))
+		printf(stderr, "certvault: %s: %s\n", f.Name, strings.Join(f.Messages, " "))
 	}
 }

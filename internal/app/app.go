@@ -37,9 +37,18 @@ import (
 	"github.com/certvault/certvault/internal/webhook"
 )
 
-// stopTime limits how long running work may continue after a signal. The whole process ends within
-// 30 s.
-const stopTime = 20 * time.Second
+const (
+	// stopTime limits how long running work may continue after a signal. Then jobs are cancelled,
+	// which may take 5 s more.
+	stopTime = 20 * time.Second
+	// requestTime limits how long running requests may continue, so that the jobs have time too.
+	requestTime = 12 * time.Second
+	// leaveTime limits the last write to the database.
+	leaveTime = time.Second
+	// exitTime is the time after a signal at which the process ends, whatever still runs. Service
+	// managers and containers usually kill a process after 30 s.
+	exitTime = 28 * time.Second
+)
 
 // Storage contains the open database, the keyring and the signing keys of a vault.
 type Storage struct {
@@ -73,8 +82,8 @@ func createSchema(ctx context.Context, d *db.DB) error {
 
 // openStorage opens the storage. base is the base URL, or empty if it is unknown.
 func openStorage(ctx context.Context, c config.Storage, base string, prepare prepareSchema) (_ *Storage, err error) {
-	if err := os.MkdirAll(c.Data, 0o700); err != nil {
-		return nil, fmt.Errorf("creating the data folder: %w", err)
+	if _, err := makePrivate(c.Data); err != nil {
+		return nil, err
 	}
 	keys, err := openKeys(c, base)
 	if err != nil {
@@ -166,16 +175,22 @@ type App struct {
 
 	// onStop contains functions that are called at the start of shutdown and end responses that
 	// would otherwise not end.
-	onStop    []func()
-	public    *http.Server
-	listener  net.Listener
-	metrics   *http.Server
-	metricsAt net.Listener
+	onStop   []func()
+	public   *http.Server
+	listener net.Listener
+	// certificate is nil if a proxy or ACME provides TLS.
+	certificate *serverCertificate
+	metrics     *http.Server
+	metricsAt   net.Listener
 
 	tasks     sync.WaitGroup
 	stopTasks context.CancelFunc
 	fatal     chan error
 	startedAt time.Time
+	// requestTime and exitTime are the constants, except in tests.
+	requestTime, exitTime time.Duration
+	// databaseProbe and fileProbe are the results of the last writes.
+	databaseProbe, fileProbe probe
 }
 
 // ErrRunning means that another process uses the data folder.
@@ -184,7 +199,10 @@ var ErrRunning = errors.New("another certvault serve is using this data folder")
 // New opens all parts and starts none of them. It prints messages for the operator to stdout and
 // never writes them to the log.
 func New(ctx context.Context, cfg *config.Serve, log *slog.Logger, stdout io.Writer) (_ *App, err error) {
-	a := &App{cfg: cfg, log: log, stdout: stdout, fatal: make(chan error, 3), registry: prometheus.NewRegistry(), startedAt: time.Now()}
+	a := &App{
+		cfg: cfg, log: log, stdout: stdout, fatal: make(chan error, 3), registry: prometheus.NewRegistry(), startedAt: time.Now(),
+		requestTime: requestTime, exitTime: exitTime,
+	}
 	a.store = store{dir: filepath.Join(cfg.Data, "files"), node: nodeID()}
 	defer func() {
 		if err != nil {
@@ -198,6 +216,9 @@ func New(ctx context.Context, cfg *config.Serve, log *slog.Logger, stdout io.Wri
 		return nil, err
 	}
 	if a.Storage, err = openStorage(ctx, cfg.Storage, cfg.BaseURL, migrateSchema); err != nil {
+		return nil, err
+	}
+	if err := checkClock(ctx, a.DB); err != nil {
 		return nil, err
 	}
 	if a.blobs, err = blob.NewFolder(a.store.dir); err != nil {
@@ -232,7 +253,7 @@ func (a *App) wire() error {
 		// Batches have one worker fewer, so that an upload always finds a free worker.
 		SealWorkers: job.DefaultWorkers(), BulkWorkers: job.DefaultWorkers() - 1,
 		Attempts: a.cfg.ProcessAttempts, StagedQuota: batch.StagedQuota, Mail: sender, Delivery: delivery, PasswordCost: account.DefaultCost,
-		Now: time.Now, Log: a.log,
+		Now: time.Now, LeaseNow: a.DB.Now, Log: a.log,
 	}
 	if a.cfg.TSA != "" {
 		d.TimeStamps = timeStamps(a.cfg.TSA)
@@ -249,8 +270,12 @@ func (a *App) wire() error {
 // lockData locks the data folder for this process. The operating system releases the lock when the
 // process ends.
 func (a *App) lockData() error {
-	if err := os.MkdirAll(a.cfg.Data, 0o700); err != nil {
-		return fmt.Errorf("creating the data folder: %w", err)
+	denied, err := makePrivate(a.cfg.Data)
+	if err != nil {
+		return err
+	}
+	if denied != nil {
+		a.log.Warn("other users keep permissions to the data folder", slog.Any("error", denied))
 	}
 	lock := flock.New(filepath.Join(a.cfg.Data, "lock"))
 	ok, err := lock.TryLock()
@@ -273,9 +298,16 @@ func nodeID() string {
 	return fmt.Sprintf("%.50s_%s", host, uuid.NewString())
 }
 
-// Run starts the vault, serves requests until ctx is done, and stops the vault.
+// Run starts the vault, serves requests until ctx is done, and stops the vault. After that it
+// returns nil, even if work could not be ended in time: the next start continues it.
 func (a *App) Run(ctx context.Context) (err error) {
-	defer func() { err = errors.Join(err, a.close(context.WithoutCancel(ctx))) }()
+	defer func() {
+		err = errors.Join(err, a.stop(context.WithoutCancel(ctx)))
+		if err != nil && ctx.Err() != nil {
+			a.log.WarnContext(ctx, "the vault could not end all work; the next start continues it", slog.Any("error", err))
+			err = nil
+		}
+	}()
 	limitMemory()
 	if err := a.start(ctx); err != nil {
 		return err
@@ -297,7 +329,10 @@ func (a *App) start(ctx context.Context) error {
 	if err := a.heartbeat(ctx); err != nil {
 		return err
 	}
-	if err := a.Queue.Rescue(ctx, time.Now(), a.Certs.Rescued); err != nil {
+	if err := a.Queue.Rescue(ctx, a.DB.Now(), a.Certs.Rescued); err != nil {
+		return err
+	}
+	if err := a.pullBack(ctx); err != nil {
 		return err
 	}
 	if err := a.CreateKeys(ctx); err != nil {
@@ -319,23 +354,39 @@ func (a *App) start(ctx context.Context) error {
 }
 
 // printSetupLink prints the base URL. If the vault has no owner yet, it also prints a new one-time
-// set-up link.
+// set-up link. The vault also serves if nothing reads its output.
 func (a *App) printSetupLink(ctx context.Context) error {
-	if _, err := fmt.Fprintf(a.stdout, "Certvault is available at %s\n", a.cfg.BaseURL); err != nil {
-		return fmt.Errorf("printing the set-up link: %w", err)
-	}
+	text := fmt.Sprintf("Certvault is available at %s\n", a.cfg.BaseURL)
 	owned, err := a.Accounts.HasOwner(ctx)
-	if err != nil || owned {
-		return err
-	}
-	secret, err := a.Accounts.NewSetupLink(ctx)
 	if err != nil {
 		return err
 	}
-	if _, err := fmt.Fprintf(a.stdout, "Set it up within an hour: %s\n", a.links.To("/setup?token="+secret)); err != nil {
-		return fmt.Errorf("printing the set-up link: %w", err)
+	if !owned {
+		secret, err := a.Accounts.NewSetupLink(ctx)
+		if err != nil {
+			return err
+		}
+		text += fmt.Sprintf("Set it up within an hour: %s\n", a.links.To("/setup?token="+secret))
+	}
+	if _, err := io.WriteString(a.stdout, text); err != nil {
+		a.log.WarnContext(ctx, "printing the address and the set-up link failed", slog.Any("error", err))
 	}
 	return nil
+}
+
+var errStopLate = errors.New("some work did not end in time")
+
+// stop is close with a time limit. A part may ignore its limit, for example if the database does not
+// respond.
+func (a *App) stop(ctx context.Context) error {
+	ended := make(chan error, 1)
+	go func() { ended <- a.close(ctx) }()
+	select {
+	case err := <-ended:
+		return err
+	case <-time.After(a.exitTime):
+		return errStopLate
+	}
 }
 
 // close stops and closes all parts in reverse order.
@@ -359,7 +410,9 @@ func (a *App) close(ctx context.Context) error {
 	if a.Services != nil {
 		sending.Go(func() { a.Deliverer.Stop(ctx) })
 		add(a.Queue.Stop(ctx))
-		add(a.Queue.Leave(context.WithoutCancel(ctx)))
+		leave, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTime)
+		add(a.Queue.Leave(leave))
+		cancel()
 		add(a.store.removeMarks(time.Now()))
 	}
 	sending.Wait()

@@ -32,8 +32,9 @@ const (
 	// lowDisk is the share of free disk space below which Examine warns.
 	lowDisk = 0.10
 	// stuckAfter is the time in processing after which a certificate is considered stuck.
-	stuckAfter  = time.Hour
-	examineTime = 30 * time.Second
+	stuckAfter = time.Hour
+	// examineTime limits all checks. The check of the structure reads the whole SQLite database.
+	examineTime = 5 * time.Minute
 )
 
 // Examine checks an installation. It does not change the installation.
@@ -47,20 +48,20 @@ func Examine(ctx context.Context, s config.Storage) []Finding {
 		}
 		list = append(list, Finding{Name: name, Good: err == nil, Detail: detail})
 	}
-	info, err := os.Stat(s.Data)
-	if err != nil {
+	setUmask()
+	if _, err := os.Stat(s.Data); err != nil {
 		add("data folder", "", err)
 		return list
 	}
-	if info.Mode().Perm()&0o077 != 0 {
-		err = fmt.Errorf("other users can read %s; run chmod 700 on it", s.Data)
-	}
-	add("data folder", s.Data, err)
+	add("data folder", s.Data, examinePermissions(s.Data))
 	detail, err := disk(s.Data)
 	add("disk", detail, err)
 	_, err = keyring.OpenExisting(filepath.Join(s.Data, "keys"))
 	add("master key", "readable", err)
-	_, err = blob.NewFolder(filepath.Join(s.Data, "files"))
+	store, err := blob.NewFolder(filepath.Join(s.Data, "files"))
+	if err == nil {
+		err = store.Probe()
+	}
 	add("file store", "usable", err)
 	r, err := pdfium.New(ctx, pdfium.Options{CacheDir: filepath.Join(s.Data, "cache")})
 	if err == nil {
@@ -77,7 +78,7 @@ func disk(dir string) (string, error) {
 	}
 	share := float64(st.Bavail) / float64(st.Blocks)
 	if share < lowDisk {
-		return "", fmt.Errorf("%.0f %% free; uploads are rejected below 5 %%", 100*share)
+		return "", fmt.Errorf("%.0f %% free; uploads are rejected below 5 %%, and sealing waits below 1 %%", 100*share)
 	}
 	return fmt.Sprintf("%.0f %% free", 100*share), nil
 }
@@ -126,7 +127,8 @@ func database(ctx context.Context, s config.Storage) []Finding {
 	if f.Detail, err = examineKeys(ctx, d, keys, time.Now()); err != nil {
 		f.Good, f.Detail = false, err.Error()
 	}
-	return append(list, f)
+	list = append(list, f)
+	return append(list, examineStorage(ctx, d, time.Now())...)
 }
 
 // counts checks that the totals of lists match the certificates.

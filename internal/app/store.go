@@ -193,15 +193,6 @@ func (s store) removeMarks(now time.Time) error {
 	return errors.Join(errs...)
 }
 
-// heartbeat records that this server is alive, in the database and in the folder of files.
-func (a *App) heartbeat(ctx context.Context) error {
-	now := time.Now()
-	if err := a.Queue.Heartbeat(ctx, now); err != nil || a.DB.Dialect == db.SQLite {
-		return err
-	}
-	return a.store.setMark(now)
-}
-
 // checkStore checks that the folder of files and the database belong together. On SQLite, the
 // database is in the data folder, which is locked.
 func (a *App) checkStore(ctx context.Context) error {

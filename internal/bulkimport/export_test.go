@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/riverqueue/river"
+
 	"github.com/certvault/certvault/internal/account"
 )
 
@@ -24,6 +26,11 @@ func (s *Service) LastMapping(ctx context.Context, institutionID int64, header [
 // Unpack unpacks an archive, as its job does.
 func (s *Service) Unpack(ctx context.Context, id int64, maxTime time.Duration) (bool, error) {
 	return s.unpack(ctx, id, maxTime)
+}
+
+// RunUnpack runs the job that unpacks an archive.
+func (s *Service) RunUnpack(ctx context.Context, id int64) error {
+	return (&unpackWorker{service: s}).Work(ctx, &river.Job[unpackArgs]{Args: unpackArgs{Archive: id}})
 }
 
 // Work creates the batches of a submitted draft, as its job does.

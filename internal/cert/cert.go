@@ -8,6 +8,7 @@ import (
 	"context"
 	"io"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/semaphore"
@@ -183,6 +184,9 @@ type Service struct {
 	images      singleflight.Group
 	sealing     *semaphore.Weighted // one for each certificate that is being sealed; see enter
 	checking    *semaphore.Weighted // one for each file that is being checked
+	intact      intactFiles
+	// fullLogged is the time at which a full store was last logged, in microseconds.
+	fullLogged atomic.Int64
 }
 
 // New returns a service and registers its workers with the queue.
@@ -201,13 +205,14 @@ func New(c Config) *Service {
 type Content struct {
 	*io.SectionReader
 
-	closers []io.Closer
+	// parts are the blobs that the content is read from.
+	parts []blob.Object
 }
 
 // Close closes the files that the content is read from.
 func (c *Content) Close() error {
 	var err error
-	for _, x := range c.closers {
+	for _, x := range c.parts {
 		if e := x.Close(); e != nil && err == nil {
 			err = e
 		}

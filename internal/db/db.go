@@ -10,6 +10,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -44,6 +45,8 @@ type DB struct {
 	statements *statements
 	// pool is the PostgreSQL pool, which the queue's driver uses directly; it is nil on SQLite.
 	pool *pgxpool.Pool
+	// clock is the last reading of the server's clock; it is nil on SQLite.
+	clock atomic.Pointer[reading]
 }
 
 // QueryContext runs a query outside a transaction.

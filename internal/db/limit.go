@@ -39,12 +39,13 @@ const (
 	// lockTime limits the wait for a lock. It is longer than idleTransactionTime, so that a statement
 	// that waits for a transaction of a vanished host gets its lock.
 	lockTime = 10 * time.Second
-	// statementTime limits a statement on the server. On a million records, the slowest statement
+	// statementTime limits a statement on the server. It is longer than lockTime, so that a statement
+	// that waits for a lock gets the error of lockTime. On a million records, the slowest statement
 	// takes about a second.
-	statementTime = 20 * time.Second
+	statementTime = 12 * time.Second
 	// responseTime limits a statement in this process. It is longer than statementTime, so that it
 	// applies only if the server does not respond.
-	responseTime = statementTime + 2*time.Second
+	responseTime = statementTime + time.Second
 	// closeTime limits the wait for connections in use when the pool is closed.
 	closeTime = 5 * time.Second
 )

@@ -106,7 +106,7 @@ func TestPostgresHasTimeLimits(t *testing.T) {
 		}
 		for setting, want := range map[string]string{
 			"idle_in_transaction_session_timeout": "8s", "lock_timeout": "10s", "client_connection_check_interval": "5s",
-			"statement_timeout": map[string]string{"": "20s"}[suffix],
+			"statement_timeout": map[string]string{"": "12s"}[suffix],
 		} {
 			if suffix != "" && setting == "statement_timeout" {
 				want = "7777ms"

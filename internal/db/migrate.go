@@ -228,6 +228,7 @@ func (d *DB) migrateQueue(ctx context.Context) error {
 			if _, err := tx.Exec(ctx, limitsOf(d.Dialect)); err != nil {
 				return err
 			}
+			//nolint:staticcheck // it must not apply several migrations in one transaction, and does not
 			_, err := m.MigrateTx(ctx, tx, rivermigrate.DirectionUp, &rivermigrate.MigrateOpts{MaxSteps: 1})
 			return err
 		}); err != nil {

@@ -255,7 +255,7 @@ func TestFailedMigrationKeepsEarlierOnes(t *testing.T) {
 	})
 }
 
-// TestMigrationDoesNotBlockReaders checks that a migration that waits for a lock gives up soon, so
+// TestMigrationDoesNotBlockReaders checks that a migration waits only briefly for a lock, so
 // that statements of a running server continue, and that it is applied later.
 func TestMigrationDoesNotBlockReaders(t *testing.T) {
 	t.Parallel()

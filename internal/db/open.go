@@ -85,6 +85,7 @@ func openPostgres(ctx context.Context, databaseURL string, limits deadlines) (*D
 	cfg.ConnConfig.RuntimeParams["random_page_cost"] = "1.1"
 	cfg.ConnConfig.RuntimeParams["timezone"] = "UTC"
 	cfg.ConnConfig.RuntimeParams["application_name"] = "certvault"
+	cfg.ConnConfig.AfterNetConnect = markBroken
 	cfg.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheStatement
 	if cfg.MaxConns < 16 {
 		cfg.MaxConns = 16

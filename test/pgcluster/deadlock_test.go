@@ -42,7 +42,7 @@ func TestDeadlockFailsTheRun(t *testing.T) {
 const deadlockVariable = "PGCLUSTER_TEST_DEADLOCK"
 
 // causeDeadlocks causes a deadlock on purpose and one by mistake: two transactions update two rows in
-// different orders.
+// different orders. The connections end with the process.
 func causeDeadlocks(ctx context.Context) error {
 	var pair [2]*pgx.Conn
 	for i := range pair {
@@ -50,7 +50,6 @@ func causeDeadlocks(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		defer conn.Close(ctx) //nolint:errcheck // the server ends
 		if _, err := conn.Exec(ctx, `SET deadlock_timeout = '20ms'`); err != nil {
 			return err
 		}
