@@ -80,7 +80,7 @@ func stampPage(d *Document, page *Page) ([]byte, error) {
 	contents := Array{u.Add(NewStream(nil, balance.Prefix))}
 	contents = append(contents, page.Contents()...)
 	contents = append(contents, u.Add(NewStream(nil, append(balance.Suffix, "/Artifact BMC q 1 0 0 1 5 5 cm /CvTest Do Q EMC\n"...))))
-	u.SetPage(page, page.Dict.Clone().Set("Resources", resources).Set("Contents", contents))
+	u.SetPage(page, u.PageDict(page).Clone().Set("Resources", resources).Set("Contents", contents))
 	return u.Bytes()
 }
 

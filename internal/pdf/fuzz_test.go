@@ -18,6 +18,7 @@ func FuzzOpen(f *testing.F) {
 	for _, file := range [][]byte{
 		onePageFile(), compressed(f), hybrid(f), repairedObjectStream(f), moveStartxref(f, onePageFile(), -50),
 		encrypted(f, encryptRC440, "", "o"), encrypted(f, encryptAES128, "", "o"), encrypted(f, encryptAES256, "", "o"),
+		junkInOffsets(f), pdftest.File("", "<</Type/Catalog/Pages 2 0 R>>", "<</Kids[3 0 R<</Kids[2 0 R 3 0 R]/Count 1>>]/Count -1>>", "<</Type/Page>>"),
 		pdftest.File("", "<</Type/Catalog/Pages<</Type/Pages/Kids[<</Type/Page>>]>>/AcroForm<</Fields[2 0 R]>>>>", "<</FT/Sig/V<</ByteRange[0 1 2 3]>>/Kids[2 0 R]>>"),
 	} {
 		f.Add(file)
@@ -42,6 +43,9 @@ func FuzzOpen(f *testing.F) {
 		}
 		if page, err := d.Page(0); err == nil && d.Dict(page.Resources().Get("XObject")).Get("CvTest") == nil && d.Err() == nil {
 			t.Error("the first page has no stamp")
+		}
+		if d.FaultyPageTree() && d.Err() == nil {
+			t.Error("the stamped file has a faulty page tree")
 		}
 	})
 }

@@ -122,7 +122,8 @@ func (u *Update) SetCatalog(catalog *Dict) {
 	u.Set(u.catalog, catalog)
 }
 
-// SetPage sets a new dictionary for the page and returns its reference.
+// SetPage sets a new dictionary for the page, a changed copy of PageDict, and
+// returns its reference.
 func (u *Update) SetPage(p *Page, dict *Dict) Ref { return u.Set(u.PageRef(p), dict) }
 
 // PageRef returns the reference of a page. A page that is a direct object of

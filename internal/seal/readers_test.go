@@ -102,3 +102,23 @@ func TestReadersAgreeOnNumberOfPages(t *testing.T) {
 		})
 	}
 }
+
+// A PDF is refused if its header comes so late that poppler does not find it.
+func TestHeaderThatReadersDoNotFind(t *testing.T) {
+	t.Parallel()
+	for offset, want := range map[int]string{0: "", 1018: "", 1019: "leading_data", 1023: "leading_data", 8192: "type_mismatch"} {
+		data := append(bytes.Repeat([]byte{'\n'}, offset), pagePDF{}.bytes()...)
+		_, err := Check(t.Context(), original(t, "a.pdf", data))
+		if want != "" {
+			if r := mustRefuse(t, err); r.Code != want {
+				t.Errorf("header at %d: %s, want %s", offset, r.Code, want)
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, verified := mustSeal(t, "a.pdf", data, Placement{})
+		checkPageCounts(t, verified, 1)
+	}
+}

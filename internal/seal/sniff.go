@@ -10,9 +10,10 @@ import (
 	"strings"
 )
 
-// headLength is the number of bytes at the start of the file in which the
-// header of a PDF must begin. Common viewers use the same limit.
-const headLength = 1024
+// headLength is the number of bytes at the start of the file in which the header of a PDF must be.
+// Poppler searches fewer bytes than other readers: if the header comes later, poppler computes
+// every offset wrongly, so that it cannot open some verified PDFs.
+const headLength = 1023
 
 // extensions maps file name extensions to their types.
 var extensions = map[string]MediaType{".pdf": PDF, ".jpg": JPEG, ".jpeg": JPEG, ".png": PNG}
@@ -63,6 +64,9 @@ func Sniff(name string, r io.ReaderAt, size int64) (MediaType, error) {
 		return "", fmt.Errorf("reading the original: %w", err)
 	}
 	if found := contentType(head); found != declared {
+		if declared == PDF && bytes.Contains(head, []byte("%PDF-")) {
+			return "", refuse("leading_data", "Other data precedes the PDF document, so that some programs cannot open it. Save the document as a plain PDF.")
+		}
 		return "", refuse("type_mismatch", fmt.Sprintf("The name of the file promises %s, but its content is %s.", describe(declared), describe(found)))
 	}
 	if declared == PDF {
@@ -79,7 +83,7 @@ func contentType(head []byte) MediaType {
 		return JPEG
 	case bytes.HasPrefix(head, []byte(pngSignature)):
 		return PNG
-	case bytes.Contains(head, []byte("%PDF-")):
+	case bytes.Contains(head[:min(len(head), headLength)], []byte("%PDF-")):
 		return PDF
 	}
 	return ""
