@@ -295,7 +295,7 @@ func (p *Panel) checkFiles(w http.ResponseWriter, r *http.Request, v *Visit) err
 	if err != nil {
 		return err
 	}
-	if _, err := p.Certs.CheckFiles(r.Context(), c, p.recorded(audit.CertificateChecked, nil)); err != nil {
+	if _, err := p.Certs.CheckFiles(r.Context(), c, p.recorded(audit.CertificateChecked)); err != nil {
 		return err
 	}
 	return p.redirect(w, r, v, "certificates/"+c.UUID, "files_checked")

@@ -31,10 +31,10 @@ func (*certificatePage) MailReason(r recipient.Reason) string { return mailReaso
 
 // recorded returns a function that records an action on a certificate in the audit log, in the
 // transaction of the action.
-func (p *Panel) recorded(action audit.Action, detail audit.Detail) cert.TxFunc {
+func (p *Panel) recorded(action audit.Action) cert.TxFunc {
 	return func(ctx context.Context, tx *db.Tx, c *cert.Certificate) error {
 		return audit.RecordTx(ctx, tx, audit.Entry{
-			InstitutionID: c.InstitutionID, At: p.Now(), Action: action, Detail: detail, Subject: audit.Subject{Type: "certificate", ID: c.UUID, Name: c.ReferenceID},
+			InstitutionID: c.InstitutionID, At: p.Now(), Action: action, Subject: audit.Subject{Type: "certificate", ID: c.UUID, Name: c.ReferenceID},
 		})
 	}
 }
@@ -45,7 +45,7 @@ func (p *Panel) resend(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	if err != nil {
 		return err
 	}
-	if err := p.Mail.Resend(r.Context(), v.Institution().ID, page.C.UUID, p.recorded(audit.CertificateMailed, nil)); err != nil {
+	if err := p.Mail.Resend(r.Context(), v.Institution().ID, page.C.UUID, p.recorded(audit.CertificateMailed)); err != nil {
 		return p.showAgain(w, r, "certificate.html", page, err)
 	}
 	return p.redirect(w, r, v, "certificates/"+page.C.UUID, "mailed_again")
@@ -67,7 +67,7 @@ func (p *Panel) settleCorrection(w http.ResponseWriter, r *http.Request, v *Visi
 	if err != nil {
 		return err
 	}
-	if err := p.Mail.SettleCorrection(r.Context(), c, r.PathValue("correction"), p.recorded(audit.CorrectionClosed, nil)); err != nil {
+	if err := p.Mail.SettleCorrection(r.Context(), c, r.PathValue("correction"), p.recorded(audit.CorrectionClosed)); err != nil {
 		return err
 	}
 	return p.redirect(w, r, v, "certificates/"+c.UUID, "correction_done")
@@ -96,7 +96,7 @@ func (p *Panel) correctAddress(w http.ResponseWriter, r *http.Request, v *Visit)
 		return err
 	}
 	page := &addressPage{v, c, r.PostForm.Get("applicant_email")}
-	_, err = p.Mail.CorrectEmail(r.Context(), v.Institution().ID, c.UUID, page.Email, p.recorded(audit.CertificateAddress, nil))
+	_, err = p.Mail.CorrectEmail(r.Context(), v.Institution().ID, c.UUID, page.Email, p.recorded(audit.CertificateAddress))
 	if err == nil {
 		return p.redirect(w, r, v, "certificates/"+c.UUID, "address_kept")
 	}
