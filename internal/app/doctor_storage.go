@@ -71,11 +71,11 @@ func examineStorage(ctx context.Context, d *db.DB, now time.Time) (list []Findin
 func ExamineTLS(data, certFile string, now time.Time) []Finding {
 	files := []string{certFile}
 	if certFile == "" {
-		acme, err := filepath.Glob(filepath.Join(data, "tls", "acme", "*"))
-		if err != nil {
+		var err error
+		if files, err = filepath.Glob(filepath.Join(data, "tls", "acme", "*")); err != nil {
 			return []Finding{finding("TLS certificate", "", err)}
 		}
-		files = append(acme, filepath.Join(data, "tls", "cert.pem"))
+		files = append(files, filepath.Join(data, "tls", "cert.pem"))
 	}
 	for _, name := range files {
 		leaf, err := readLeaf(name)
@@ -100,7 +100,7 @@ var errNoCertificate = errors.New("the file contains no certificate")
 
 // readLeaf returns the first certificate in a PEM file.
 func readLeaf(name string) (*x509.Certificate, error) {
-	rest, err := os.ReadFile(name) //nolint:gosec // the operator names the file
+	rest, err := os.ReadFile(name)
 	if err != nil {
 		return nil, err
 	}

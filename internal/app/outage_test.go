@@ -45,7 +45,7 @@ func newDirect(t *testing.T) *direct {
 		t.Fatal(err)
 	}
 	w := d.form("/sign-in", url.Values{"email": {"owner@example.org"}, "password": {vault.OwnerPassword}})
-	for _, c := range w.Result().Cookies() { //nolint:bodyclose // the body of a recorder needs no close
+	for _, c := range w.Result().Cookies() {
 		if c.Name == vault.SessionCookie {
 			d.session = c.Value
 		}

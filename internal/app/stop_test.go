@@ -16,7 +16,7 @@ import (
 
 // signalled starts a vault, calls f and then stops the vault as a signal does. The test fails if Run
 // returns an error or does not return in time.
-func signalled(t *testing.T, change func(a *App), f func(a *App)) {
+func signalled(t *testing.T, change, f func(a *App)) {
 	t.Helper()
 	a := newApp(t, warmFolder(t), &bytes.Buffer{})
 	change(a)
@@ -37,14 +37,14 @@ func signalled(t *testing.T, change func(a *App), f func(a *App)) {
 }
 
 // dial connects to a vault, which may not be started yet.
-func dial(t *testing.T, a *App) *tls.Conn {
+func dial(t *testing.T, a *App) net.Conn {
 	t.Helper()
-	conn, err := (&tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}}).DialContext(t.Context(), "tcp", a.listener.Addr().String()) //nolint:gosec // the test's own server
+	conn, err := (&tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}}).DialContext(t.Context(), "tcp", a.listener.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = conn.Close() })
-	return conn.(*tls.Conn) //nolint:errcheck,forcetypeassert // documented in crypto/tls
+	return conn
 }
 
 // TestSignalEndsStalledUploadAndUnreadDownload checks that the process ends although a client has

@@ -13,7 +13,7 @@ func (d *DB) QuickCheck(ctx context.Context) (problems []string, err error) {
 	if d.Dialect == PostgreSQL {
 		return nil, nil
 	}
-	problems, err = Column[string](d.read.QueryContext(ctx, `PRAGMA quick_check(3)`)) //nolint:sqlclosecheck // Column closes the rows
+	problems, err = Column[string](d.read.QueryContext(ctx, `PRAGMA quick_check(3)`))
 	if err != nil {
 		return nil, fmt.Errorf("checking the structure of the database: %w", err)
 	}
@@ -64,7 +64,7 @@ func (d *DB) OldTransaction(ctx context.Context, age time.Duration) (string, err
 		SELECT 'process ' || pid || ' (' || application_name || ', ' || coalesce(state, 'unknown') || ') has a transaction since ' || date_trunc('second', xact_start)
 		FROM pg_stat_activity
 		WHERE datname = current_database() AND pid <> pg_backend_pid() AND xact_start < clock_timestamp() - $1 * interval '1 second'
-		ORDER BY xact_start LIMIT 1`, age.Seconds())) //nolint:sqlclosecheck // Column closes the rows
+		ORDER BY xact_start LIMIT 1`, age.Seconds()))
 	if err != nil {
 		return "", fmt.Errorf("reading the transactions of the database: %w", err)
 	}
