@@ -48,6 +48,9 @@ type FileMatch struct {
 	Count int `json:"count"`
 	// Certificate is nil if several certificates were created from the file.
 	Certificate *Verification `json:"data"`
+	// Certificates has the certificate of each institution if several institutions created one from
+	// the file. An institution that created several is not in it.
+	Certificates []*Verification `json:"records"`
 }
 
 // VerifyFile computes the SHA-256 of a file and looks it up; it does not send the file. If the file

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/user"
 	"time"
@@ -49,8 +50,12 @@ func (a *auditExport) Run(c *console) error {
 	if c.json {
 		format = audit.JSONL
 	}
+	var out io.Writer = &csvLines{w: c.stdout}
+	if format == audit.JSONL {
+		out = jsonLines{c.stdout}
+	}
 	export := func(base *app.Base, institutionID int64) error {
-		return audit.New(base.DB).Export(c.ctx, c.stdout, institutionID, f, format)
+		return audit.New(base.DB).Export(c.ctx, out, institutionID, f, format)
 	}
 	if a.Installation {
 		return c.existing(a.Storage, func(base *app.Base) error { return export(base, 0) })

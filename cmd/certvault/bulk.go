@@ -90,16 +90,16 @@ func (b *bulkCommand) Run(c *console) error {
 }
 
 func (a *bulkResult) print(w io.Writer) {
-	_, _ = fmt.Fprintf(w, "%d approved", a.Approved)
+	printf(w, "%d approved", a.Approved)
 	for _, other := range []struct {
 		n      int
 		status string
 	}{{a.Failed, "failed"}, {a.Rejected, "rejected"}, {a.Revoked, "revoked"}, {a.Refused, "refused"}, {a.Unfinished, "unfinished"}} {
 		if other.n > 0 {
-			_, _ = fmt.Fprintf(w, ", %d %s", other.n, other.status)
+			printf(w, ", %d %s", other.n, other.status)
 		}
 	}
-	_, _ = fmt.Fprintf(w, " of %d rows\n%s\n", a.Rows, a.Results)
+	printf(w, " of %d rows\n%s\n", a.Rows, a.Results)
 }
 
 func (b *bulkCommand) read(stderr io.Writer) (_ *bulkclient.List, err error) {
@@ -113,7 +113,7 @@ func (b *bulkCommand) read(stderr io.Writer) (_ *bulkclient.List, err error) {
 		return nil, err
 	}
 	if len(list.Unused) > 0 {
-		_, _ = fmt.Fprintf(stderr, "certvault: the following columns are not used: %s\n", strings.Join(list.Unused, ", "))
+		printf(stderr, "certvault: the following columns are not used: %s\n", strings.Join(list.Unused, ", "))
 	}
 	return list, nil
 }

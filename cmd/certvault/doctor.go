@@ -2,8 +2,8 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"io"
+	"time"
 
 	"github.com/certvault/certvault/internal/app"
 	"github.com/certvault/certvault/internal/config"
@@ -11,13 +11,19 @@ import (
 
 type doctorCommand struct {
 	config.Storage
+
+	Files   bool   `help:"Read all stored files, compare them with their digests and verify their signatures. The results are stored, which ends the alarm about a file that is correct again."`
+	TLSCert string `help:"Certificate chain for TLS, PEM, to check its expiry." name:"tls-cert" placeholder:"FILE" type:"path"`
 }
 
 var errUnhealthy = errors.New("the installation has problems; see the findings marked WRONG")
 
 // Run checks the installation, whether the server runs or not.
 func (d *doctorCommand) Run(c *console) error {
-	findings := app.Examine(c.ctx, d.Storage)
+	findings := append(app.Examine(c.ctx, d.Storage), app.ExamineTLS(d.Data, d.TLSCert, time.Now())...)
+	if d.Files {
+		findings = append(findings, app.ExamineFiles(c.ctx, d.Storage)...)
+	}
 	unhealthy := false
 	for _, f := range findings {
 		unhealthy = unhealthy || !f.Good
@@ -28,7 +34,7 @@ func (d *doctorCommand) Run(c *console) error {
 			if !f.Good {
 				mark = "WRONG"
 			}
-			_, _ = fmt.Fprintf(w, "%s  %s: %s\n", mark, f.Name, f.Detail)
+			printf(w, "%s  %s: %s\n", mark, f.Name, f.Detail)
 		}
 	})
 	if err == nil && unhealthy {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/certvault/certvault/internal/account"
@@ -53,9 +52,9 @@ func (i *institutionCreate) Run(c *console) error {
 			Slug   string `json:"slug"`
 			Prefix string `json:"prefix"`
 		}{created.ID, created.UUID, created.Slug, created.Prefix}, func(w io.Writer) {
-			_, _ = fmt.Fprintf(w, "Institution %s created: slug %s, prefix %s, uuid %s.\n", created.Name, created.Slug, created.Prefix, created.UUID)
+			printf(w, "Institution %s created: slug %s, prefix %s, uuid %s.\n", created.Name, created.Slug, created.Prefix, created.UUID)
 			if created.OwnerExisted {
-				_, _ = fmt.Fprintf(w, "%s has an account already. Its password was not changed; a person without a password signs in by a mailed link.\n", i.OwnerEmail)
+				printf(w, "%s has an account already. Its password was not changed; a person without a password signs in by a mailed link.\n", i.OwnerEmail)
 			}
 		})
 		if keyErr != nil {
@@ -100,12 +99,11 @@ func (i *institutionList) Run(c *console) error {
 			rows[n] = institutionRow{k.ID, k.UUID, k.Slug, k.Name, k.Prefix, k.Members, k.CreatedAt}
 		}
 		return c.print(rows, func(w io.Writer) {
-			table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-			_, _ = fmt.Fprintln(table, "SLUG\tPREFIX\tMEMBERS\tSINCE\tNAME")
+			table := newTable(w, "SLUG", "PREFIX", "MEMBERS", "SINCE", "NAME")
 			for _, r := range rows {
-				_, _ = fmt.Fprintf(table, "%s\t%s\t%d\t%s\t%s\n", r.Slug, r.Prefix, r.Members, r.CreatedAt.Format(time.DateOnly), r.Name)
+				table.row(r.Slug, r.Prefix, r.Members, r.CreatedAt.Format(time.DateOnly), r.Name)
 			}
-			_ = table.Flush()
+			table.flush()
 		})
 	})
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"fmt"
 	"io"
 	"slices"
 
@@ -37,7 +36,7 @@ func (m *mailFlags) apply(c *account.Changes) {
 
 // printMail prints the settings of mail as text.
 func printMail(w io.Writer, a *account.Changes) {
-	_, _ = fmt.Fprintf(w, "Language of mail to recipients who have chosen no language: %s; sender: %s; replies to: %s.\n",
+	printf(w, "Language of mail to recipients who have chosen no language: %s; sender: %s; replies to: %s.\n",
 		a.MailLanguage, cmp.Or(a.Sender, "the vault"), cmp.Or(a.ReplyTo, "the vault"))
 	var tags []string
 	for tag := range a.MailTexts {
@@ -45,6 +44,6 @@ func printMail(w io.Writer, a *account.Changes) {
 	}
 	slices.Sort(tags)
 	for _, tag := range tags {
-		_, _ = fmt.Fprintf(w, "Mail text in %s: %q, closing %q.\n", tag, a.MailTexts[tag].Paragraph, a.MailTexts[tag].Closing)
+		printf(w, "Mail text in %s: %q, closing %q.\n", tag, a.MailTexts[tag].Paragraph, a.MailTexts[tag].Closing)
 	}
 }

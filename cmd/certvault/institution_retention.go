@@ -68,5 +68,5 @@ func printRetention(w io.Writer, k account.Retention) {
 		}
 		return fmt.Sprintf("%d days", n)
 	}
-	_, _ = fmt.Fprintf(w, "Retention: failed certificates %s; files of revoked certificates %s; addresses of mail and events %s.\n", days(k.Failed), days(k.Revoked), days(k.Mail))
+	printf(w, "Retention: failed certificates %s; files of revoked certificates %s; addresses of mail and events %s.\n", days(k.Failed), days(k.Revoked), days(k.Mail))
 }

@@ -87,13 +87,13 @@ func (i *institutionSet) Run(c *console) error {
 			Words map[string]account.MailText `json:"mail_words"`
 			account.Retention
 		}{v.Policy, v.Public, profile.Logo, v.Colour, v.MailLanguage, v.MailSender, v.MailTexts, v.Retention}, func(w io.Writer) {
-			_, _ = fmt.Fprintf(w, "Stamps of %s: %s, page %d", v.Name, v.Placement, v.Page)
+			printf(w, "Stamps of %s: %s, page %d", v.Name, v.Placement, v.Page)
 			if v.Box != nil {
-				_, _ = fmt.Fprintf(w, ", box %v", *v.Box)
+				printf(w, ", box %v", *v.Box)
 			}
-			_, _ = fmt.Fprintf(w, "; active PDF files are %s.\n", map[bool]string{true: "rejected", false: "accepted and made harmless"}[v.RefuseActive])
+			printf(w, "; active PDF files are %s.\n", map[bool]string{true: "rejected", false: "accepted and made harmless"}[v.RefuseActive])
 			text := map[bool]string{true: "yes", false: "no"}
-			_, _ = fmt.Fprintf(w, "Public name: %s; image: %s; download: %s; logo: %s; colour: %s; contact: %s.\n",
+			printf(w, "Public name: %s; image: %s; download: %s; logo: %s; colour: %s; contact: %s.\n",
 				text[!v.HideName], text[v.AllowImage], text[v.AllowDownload], text[profile.Logo != ""], cmp.Or(v.Colour, "the vault's colour"), cmp.Or(v.Contact, "none"))
 			printMail(w, v)
 			printRetention(w, v.Retention)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"text/tabwriter"
 	"time"
 
 	"github.com/certvault/certvault/internal/account"
@@ -44,16 +43,15 @@ func newKeyRow(i int, kind authority.Kind, c *x509.Certificate) keyRow {
 }
 
 func keyTable(w io.Writer, rows []keyRow) {
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(table, "\tKIND\tSUBJECT\tVALID UNTIL\tSHA-256")
+	table := newTable(w, "", "KIND", "SUBJECT", "VALID UNTIL", "SHA-256")
 	for _, r := range rows {
 		mark := ""
 		if r.Current {
 			mark = "current"
 		}
-		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", mark, r.Kind, r.Subject, r.ValidUntil.Format(time.DateOnly), r.Fingerprint)
+		table.row(mark, r.Kind, r.Subject, r.ValidUntil.Format(time.DateOnly), r.Fingerprint)
 	}
-	_ = table.Flush()
+	table.flush()
 }
 
 type keyList struct {
@@ -260,7 +258,7 @@ func (k *keyProtect) Run(c *console) error {
 		return c.print(struct {
 			Protected bool `json:"protected"`
 		}{true}, func(w io.Writer) {
-			_, _ = fmt.Fprintln(w, "The signing keys are encrypted. From now on, start the server with the same --key-passphrase-file.")
+			printf(w, "The signing keys are encrypted. From now on, start the server with the same --key-passphrase-file.\n")
 		})
 	})
 }

@@ -48,6 +48,7 @@ type commands struct {
 	Upload      uploadCommand      `cmd:"" help:"Upload one certificate through the API."`
 	Bulk        bulkCommand        `cmd:"" help:"Upload a list of certificates through the API."`
 	Doctor      doctorCommand      `cmd:"" help:"Check the installation and report problems."`
+	Migrate     migrateCommand     `cmd:"" help:"Migrate the database to the schema of this version."`
 	Version     versionCommand     `cmd:"" help:"Print the version."`
 }
 
@@ -66,7 +67,7 @@ func (c *console) print(value any, text func(w io.Writer)) error {
 		text(c.stdout)
 		return nil
 	}
-	enc := json.NewEncoder(c.stdout)
+	enc := json.NewEncoder(jsonLines{c.stdout})
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(value); err != nil {
 		return fmt.Errorf("writing the result: %w", err)
@@ -74,25 +75,38 @@ func (c *console) print(value any, text func(w io.Writer)) error {
 	return nil
 }
 
-// vault opens the storage and calls f.
-func (c *console) vault(s config.Storage, f func(base *app.Base) error) (err error) {
-	base, err := app.OpenBase(c.ctx, s, "")
+// vault opens the storage, which it creates if needed, and calls f.
+func (c *console) vault(s config.Storage, f func(base *app.Base) error) error {
+	return c.with(s, app.CreateBase, f)
+}
+
+// existing opens the storage of an existing vault and calls f.
+func (c *console) existing(s config.Storage, f func(base *app.Base) error) error {
+	if err := requireVault(s); err != nil {
+		return err
+	}
+	return c.with(s, app.OpenBase, f)
+}
+
+// requireVault returns an error if the data folder contains no vault: a misspelt folder must not
+// create an empty vault.
+func requireVault(s config.Storage) error {
+	if s.Database != "" {
+		return nil
+	}
+	if _, err := os.Stat(filepath.Join(s.Data, db.FileName)); err != nil {
+		return fmt.Errorf("the folder %s contains no vault: %w", s.Data, err)
+	}
+	return nil
+}
+
+func (c *console) with(s config.Storage, open func(context.Context, config.Storage, string) (*app.Base, error), f func(base *app.Base) error) (err error) {
+	base, err := open(c.ctx, s, "")
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, base.DB.Close()) }()
 	return f(base)
-}
-
-// existing opens the storage of an existing vault and calls f.
-func (c *console) existing(s config.Storage, f func(base *app.Base) error) error {
-	if s.Database == "" {
-		// A misspelt folder must not create an empty vault.
-		if _, err := os.Stat(filepath.Join(s.Data, db.FileName)); err != nil {
-			return fmt.Errorf("the folder %s contains no vault: %w", s.Data, err)
-		}
-	}
-	return c.vault(s, f)
 }
 
 // institution opens the storage, finds the institution with a slug and calls f.
@@ -139,7 +153,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	}
 	if err != nil {
 		printError(stderr, err)
-		_, _ = fmt.Fprintln(stderr, "See certvault --help.")
+		printf(stderr, "See certvault --help.\n")
 		return exitUsage
 	}
 	err = parsed.Run(&console{ctx: asCommand(ctx), stdin: stdin, stdout: stdout, stderr: stderr, json: c.JSON})
@@ -149,7 +163,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	}
 	if exit, ok := errors.AsType[*exitError](err); ok {
 		if exit.err != nil {
-			printError(stderr, errors.New(plain(exit.err.Error())))
+			printError(stderr, exit.err)
 		}
 		return exit.code
 	}
@@ -174,10 +188,10 @@ func printError(stderr io.Writer, err error) {
 		if ok && e.Kind != fault.Internal {
 			err = errors.New(e.Message)
 		}
-		_, _ = fmt.Fprintf(stderr, "certvault: %v\n", err)
+		_, _ = fmt.Fprintf(stderr, "certvault: %s\n", plainLines(err.Error()))
 		return
 	}
 	for _, f := range e.Fields {
-		_, _ = fmt.Fprintf(stderr, "certvault: %s: %s\n", f.Name, strings.Join(f.Messages, " "))
+		printf(stderr, "certvault: %s: %s\n", f.Name, strings.Join(f.Messages, " "))
 	}
 }

@@ -1,9 +1,7 @@
 package main
 
 import (
-	"fmt"
 	"io"
-	"text/tabwriter"
 	"time"
 
 	"github.com/certvault/certvault/internal/account"
@@ -49,16 +47,15 @@ func (m *memberList) Run(c *console) error {
 			rows[i] = newMemberRow(&list[i])
 		}
 		return c.print(rows, func(w io.Writer) {
-			table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-			_, _ = fmt.Fprintln(table, "NAME\tEMAIL\tROLE\tMANAGE WEBHOOKS\tSINCE")
+			table := newTable(w, "NAME", "EMAIL", "ROLE", "MANAGE WEBHOOKS", "SINCE")
 			for _, r := range rows {
 				webhooks := "-"
 				if r.ManageWebhooks || r.Role.Can(account.MayManageWebhooks) {
 					webhooks = "yes"
 				}
-				_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", r.Name, r.Email, r.Role, webhooks, r.CreatedAt.Format(time.DateOnly))
+				table.row(r.Name, r.Email, r.Role, webhooks, r.CreatedAt.Format(time.DateOnly))
 			}
-			_ = table.Flush()
+			table.flush()
 		})
 	})
 }
@@ -83,7 +80,7 @@ func (m *memberAdd) Run(c *console) error {
 			return err
 		}
 		return c.print(newMemberRow(created), func(w io.Writer) {
-			_, _ = fmt.Fprintf(w, "%s is now %s of %s.\n", created.Email, created.Role, inst.Name)
+			printf(w, "%s is now %s of %s.\n", created.Email, created.Role, inst.Name)
 		})
 	})
 }
@@ -108,7 +105,7 @@ func (m *memberRemove) Run(c *console) error {
 		return c.print(struct {
 			UUID    string `json:"uuid"`
 			Removed bool   `json:"removed"`
-		}{member.UUID, true}, func(w io.Writer) { _, _ = fmt.Fprintf(w, "%s is no longer a member of %s.\n", member.Email, inst.Name) })
+		}{member.UUID, true}, func(w io.Writer) { printf(w, "%s is no longer a member of %s.\n", member.Email, inst.Name) })
 	})
 }
 
@@ -135,7 +132,7 @@ func (m *memberRole) Run(c *console) error {
 			return err
 		}
 		return c.print(newMemberRow(member), func(w io.Writer) {
-			_, _ = fmt.Fprintf(w, "%s is now %s of %s.\n", member.Email, member.Role, inst.Name)
+			printf(w, "%s is now %s of %s.\n", member.Email, member.Role, inst.Name)
 		})
 	})
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"io"
 
 	"github.com/certvault/certvault/internal/app"
@@ -36,7 +35,7 @@ func (o *operatorList) Run(c *console) error {
 		}
 		return c.print(rows, func(w io.Writer) {
 			for _, r := range rows {
-				_, _ = fmt.Fprintf(w, "%s <%s>\n", r.Name, r.Email)
+				printf(w, "%s <%s>\n", r.Name, r.Email)
 			}
 		})
 	})
@@ -69,7 +68,7 @@ func setOperator(c *console, s config.Storage, email string, operator bool) erro
 			Email    string `json:"email"`
 			Operator bool   `json:"operator"`
 		}{email, operator}, func(w io.Writer) {
-			_, _ = fmt.Fprintf(w, "%s %s an operator.\n", email, map[bool]string{true: "is now", false: "is no longer"}[operator])
+			printf(w, "%s %s an operator.\n", email, map[bool]string{true: "is now", false: "is no longer"}[operator])
 		})
 	})
 }

@@ -2,6 +2,9 @@ package main
 
 import (
 	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
 
 	"github.com/certvault/certvault/internal/app"
 	"github.com/certvault/certvault/internal/audit"
@@ -18,12 +21,37 @@ func (s *serveCommand) Run(c *console) error {
 	if err := s.Finish(); err != nil {
 		return &usageError{err}
 	}
-	log := slog.New(slog.NewJSONHandler(c.stderr, nil))
+	// A program that receives SIGPIPE gets an error from a write to a closed pipe. Otherwise the end
+	// of the program that reads the log would end the vault.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	hangup := make(chan os.Signal, 1)
+	signal.Notify(hangup, syscall.SIGHUP)
+	defer signal.Stop(hangup)
+
+	out := newLogWriter(c.stderr)
+	defer out.stop()
+	repeats := newRepeatHandler(slog.NewJSONHandler(out, nil))
+	defer repeats.stop()
 	// The actor of the server's own actions is Certvault, not the user of the command.
 	ctx := audit.WithActor(c.ctx, audit.Certvault)
+	log := slog.New(repeats)
 	a, err := app.New(ctx, &s.Serve, log, c.stdout)
+	if err != nil && ctx.Err() != nil {
+		log.WarnContext(ctx, "stopped before the start was complete", slog.Any("error", err))
+		return nil
+	}
 	if err != nil {
 		return err
 	}
+	go func() {
+		for {
+			select {
+			case <-hangup:
+				a.Reload(ctx)
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
 	return a.Run(ctx)
 }

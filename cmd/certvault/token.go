@@ -5,7 +5,6 @@ import (
 	"io"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/certvault/certvault/internal/account"
@@ -49,8 +48,8 @@ func (t *tokenCreate) Run(c *console) error {
 			ID    int64  `json:"id"`
 			Token string `json:"token"`
 		}{created.ID, secret}, func(w io.Writer) {
-			_, _ = fmt.Fprintf(w, "%s\n", secret)
-			_, _ = fmt.Fprintf(c.stderr, "Token %d created. It is shown only once, so store it now.\n", created.ID)
+			printf(w, "%s\n", secret)
+			printf(c.stderr, "Token %d created. It is shown only once, so store it now.\n", created.ID)
 		})
 	})
 }
@@ -98,8 +97,8 @@ func (t *tokenRotate) Run(c *console) error {
 			Token     string     `json:"token"`
 			OldEndsAt *time.Time `json:"old_ends_at"`
 		}{created.ID, secret, old.ExpiresAt}, func(w io.Writer) {
-			_, _ = fmt.Fprintf(w, "%s\n", secret)
-			_, _ = fmt.Fprintf(c.stderr, "Token %d created. It is shown only once, so store it now. The old token expires at %s.\n", created.ID, formatTime(old.ExpiresAt))
+			printf(w, "%s\n", secret)
+			printf(c.stderr, "Token %d created. It is shown only once, so store it now. The old token expires at %s.\n", created.ID, formatTime(old.ExpiresAt))
 		})
 	})
 }
@@ -134,13 +133,11 @@ func (t *tokenList) Run(c *console) error {
 			rows[i] = tokenRow{k.ID, k.Name, k.Hint, k.Permissions, k.Creator, k.CreatedAt, k.ExpiresAt, k.LastUsedAt, k.RevokedAt}
 		}
 		return c.print(rows, func(w io.Writer) {
-			table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-			_, _ = fmt.Fprintln(table, "ID\tNAME\tTOKEN\tCREATED\tCREATOR\tLAST USED\tEXPIRES\tSTATE")
+			table := newTable(w, "ID", "NAME", "TOKEN", "CREATED", "CREATOR", "LAST USED", "EXPIRES", "STATE")
 			for _, k := range rows {
-				_, _ = fmt.Fprintf(table, "%d\t%s\t%s…\t%s\t%s\t%s\t%s\t%s\n",
-					k.ID, k.Name, k.Hint, formatTime(&k.CreatedAt), k.Creator, formatTime(k.LastUsedAt), formatTime(k.ExpiresAt), k.state())
+				table.row(k.ID, k.Name, k.Hint+"…", formatTime(&k.CreatedAt), k.Creator, formatTime(k.LastUsedAt), formatTime(k.ExpiresAt), k.state())
 			}
-			_ = table.Flush()
+			table.flush()
 		})
 	})
 }
@@ -179,6 +176,6 @@ func (t *tokenRevoke) Run(c *console) error {
 		return c.print(struct {
 			ID      int64 `json:"id"`
 			Revoked bool  `json:"revoked"`
-		}{t.ID, true}, func(w io.Writer) { _, _ = fmt.Fprintf(w, "Token %d revoked.\n", t.ID) })
+		}{t.ID, true}, func(w io.Writer) { printf(w, "Token %d revoked.\n", t.ID) })
 	})
 }

@@ -42,7 +42,7 @@ func (u *uploadCommand) Run(c *console) error {
 		return userError(err)
 	}
 	if err := c.print(created, func(w io.Writer) {
-		_, _ = fmt.Fprintf(w, "%s %s\n%s\n", created.ReferenceID, created.Status.Value, created.VerificationURL)
+		printf(w, "%s %s\n%s\n", created.ReferenceID, created.Status.Value, created.VerificationURL)
 	}); err != nil {
 		return err
 	}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"io"
 
 	"github.com/certvault/certvault/internal/account"
@@ -46,7 +45,7 @@ type userRow struct {
 }
 
 func (c *console) printPerson(p identity.Person, message string) error {
-	return c.print(userRow{p.UUID, p.Name, p.Email}, func(w io.Writer) { _, _ = fmt.Fprintln(w, message) })
+	return c.print(userRow{p.UUID, p.Name, p.Email}, func(w io.Writer) { printf(w, "%s\n", message) })
 }
 
 type userResetPassword struct {

@@ -1,10 +1,8 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"crypto/x509"
-	"encoding/json"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -22,9 +20,10 @@ import (
 // no network, so that it also works outside the vault.
 type verifyCommand struct {
 	File    string   `arg:"" help:"The verified PDF."`
-	Root    []string `help:"Root certificates of the vault, PEM; may be repeated. Default: the roots of the data folder." placeholder:"FILE" sep:"none"`
+	Root    []string `help:"Root certificates of the vault, PEM; may be repeated." placeholder:"FILE" sep:"none"`
 	TSARoot []string `help:"Root certificates of time-stamp authorities, PEM, besides the system's roots; may be repeated." name:"tsa-root" placeholder:"FILE" sep:"none"`
-	Data    string   `default:"./certvault-data" help:"Data folder whose roots are used if --root is not given." placeholder:"DIR"`
+	// Data has no default: the folder in which the command runs may belong to the sender of the file.
+	Data string `help:"Data folder of your own vault, whose roots are used if --root is not given." placeholder:"DIR"`
 }
 
 // The exit codes of verify. 0 means that the file is valid.
@@ -87,15 +86,16 @@ func (v *verifyCommand) print(c *console, report *pades.Report, trusted roots) e
 		_, err := io.WriteString(c.stdout, t.text())
 		return err
 	}
-	var out bytes.Buffer
-	enc := json.NewEncoder(&out)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(report); err != nil {
-		return fmt.Errorf("writing the result: %w", err)
+	if len(trusted.list) == 0 {
+		printError(c.stderr, errNoRoot)
 	}
-	_, err := c.stdout.Write(plainJSON(out.Bytes()))
-	return err
+	return c.print(report, nil)
 }
+
+// errNoRoot explains to a program's user how to name a root. The text of the report explains it to
+// people.
+var errNoRoot = errors.New("no root certificate is named; specify it with --root FILE or --data DIR, " +
+	"with CERTVAULT_ROOT or CERTVAULT_DATA, or with root or data in the file of --config")
 
 // verifyFile verifies the file with a name.
 func verifyFile(ctx context.Context, name string, o pades.Options) (*pades.Report, error) {
@@ -177,7 +177,7 @@ func (r roots) options(now time.Time) pades.Options {
 }
 
 // roots reads the certificates of --root, or if there are none, the certificates of the data folder
-// if it exists.
+// that --data names. If neither is given, there are no roots, whatever the current folder contains.
 func (v *verifyCommand) roots() (roots, error) {
 	trusted := roots{from: "--root"}
 	for _, name := range v.Root {
@@ -202,6 +202,9 @@ func (v *verifyCommand) roots() (roots, error) {
 	}
 	if len(v.Root) > 0 {
 		return trusted, nil
+	}
+	if v.Data == "" {
+		return roots{timeStampRoots: trusted.timeStampRoots}, nil
 	}
 	keys := filepath.Join(v.Data, "keys")
 	trusted.list, err = authority.New(keys, authority.Options{}).Roots()

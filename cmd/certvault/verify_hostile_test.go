@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"io/fs"
 	"os"
@@ -162,30 +161,5 @@ func TestVerifyCorpus(t *testing.T) {
 	})
 	if err != nil || seen < 100 {
 		t.Errorf("verified %d files, %v, want at least 100", seen, err)
-	}
-}
-
-func TestPlain(t *testing.T) {
-	t.Parallel()
-	for text, want := range map[string]string{
-		"Universität 大学": "Universität 大学",
-		"a\x1b[1mb":      `a\x1b[1mb`,
-		"a\nb":           `a\nb`,
-		"\u202ea\u009bb": `\u202ea\u009bb`,
-		"a\xffb":         `a\xffb`,
-		"\x7f'\"":        `\x7f'"`,
-	} {
-		if got := plain(text); got != want {
-			t.Errorf("plain(%q) = %q, want %q", text, got, want)
-		}
-	}
-	text, err := json.Marshal("a\x1b\x7f\u202e\u009b\U000e0041b")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var decoded string
-	escaped := plainJSON(append(text, '\n'))
-	if err := json.Unmarshal(escaped, &decoded); err != nil || decoded != "a\x1b\x7f\u202e\u009b\U000e0041b" || !isPlain(strings.TrimSpace(string(escaped))) {
-		t.Errorf("plainJSON = %q, decoded %q, %v", escaped, decoded, err)
 	}
 }

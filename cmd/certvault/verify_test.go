@@ -194,6 +194,42 @@ func TestVerify(t *testing.T) {
 	}
 }
 
+// TestRootsOfTheCurrentFolderAreNotTrusted checks that the command ignores a data folder in the
+// current folder, which may come from the sender of the file, unless a flag, the environment or the
+// configuration names it.
+func TestRootsOfTheCurrentFolderAreNotTrusted(t *testing.T) {
+	v := newSigningVault(t, "Northwest University")
+	file := writeFile(t, "diploma.pdf", v.sign(t, diploma(t)))
+	dir := t.TempDir()
+	t.Chdir(dir)
+	if err := os.CopyFS("certvault-data", os.DirFS(v.data)); err != nil {
+		t.Fatal(err)
+	}
+	code, out, _ := certvault(t, "", "verify", file)
+	if code != exitUnknown || !strings.HasPrefix(out, "CANNOT TELL: ") {
+		t.Errorf("exit code = %d, want %d: %s", code, exitUnknown, out)
+	}
+	for _, want := range []string{"--root FILE", "--data DIR", "CERTVAULT_ROOT", "CERTVAULT_DATA", "--config"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("the output does not contain %q:\n%s", want, out)
+		}
+	}
+	if code, out, errs := certvault(t, "", "verify", file, "--json"); code != exitUnknown || !strings.Contains(out, `"verdict":"unknown"`) || !strings.Contains(errs, "--root FILE") {
+		t.Errorf("JSON: exit code = %d, want %d: %s%s", code, exitUnknown, out, errs)
+	}
+	config := writeFile(t, "certvault.toml", []byte("data = \"certvault-data\"\n"))
+	named := func(name string, args ...string) {
+		t.Helper()
+		if code, out, errs := certvault(t, "", append([]string{"verify", file}, args...)...); code != exitDone || !strings.Contains(out, `the data folder "certvault-data"`) {
+			t.Errorf("named by %s: exit code = %d: %s%s", name, code, out, errs)
+		}
+	}
+	named("a flag", "--data", "certvault-data")
+	named("the configuration", "--config", config)
+	t.Setenv("CERTVAULT_DATA", "certvault-data")
+	named("the environment")
+}
+
 func TestVerifyOfATruncatedFile(t *testing.T) {
 	t.Parallel()
 	v := newSigningVault(t, "Northwest University")

@@ -1,14 +1,9 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
-	"unicode"
-	"unicode/utf16"
-	"unicode/utf8"
 
 	"github.com/certvault/certvault/internal/authority"
 	"github.com/certvault/certvault/internal/pades"
@@ -237,51 +232,6 @@ func (t *textReport) unverifiable() {
 	t.linef("No root certificate was given, so the signer cannot be verified.")
 	t.linef("  Download the root certificate from the vault's address followed by %s,", rootAddress)
 	t.linef("  compare its SHA-256 fingerprint with the fingerprint that the institution publishes, and specify it with --root FILE.")
-}
-
-// plain returns text with each non-printable character replaced by its escape sequence in Go, so
-// that the text can neither move the cursor nor change the direction of letters.
-func plain(text string) string {
-	if isPlain(text) {
-		return text
-	}
-	var out strings.Builder
-	for text != "" {
-		r, n := utf8.DecodeRuneInString(text)
-		switch {
-		case r == utf8.RuneError && n == 1:
-			fmt.Fprintf(&out, `\x%02x`, text[0])
-		case unicode.IsPrint(r):
-			out.WriteRune(r)
-		default:
-			out.WriteString(strings.Trim(strconv.QuoteRuneToASCII(r), "'"))
-		}
-		text = text[n:]
-	}
-	return out.String()
-}
-
-func isPlain(text string) bool {
-	return utf8.ValidString(text) && strings.IndexFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) < 0
-}
-
-// plainJSON returns a JSON text with all control characters escaped. The encoder has already
-// escaped the ASCII control characters. Control characters can occur only in strings.
-func plainJSON(text []byte) []byte {
-	body := bytes.TrimRight(text, "\n")
-	if isPlain(string(body)) {
-		return text
-	}
-	var out bytes.Buffer
-	for _, r := range string(body) {
-		if unicode.IsPrint(r) {
-			out.WriteRune(r)
-			continue
-		}
-		for _, unit := range utf16.Encode([]rune{r}) {
-			fmt.Fprintf(&out, `\u%04x`, unit)
-		}
-	}
-	out.WriteByte('\n')
-	return out.Bytes()
+	t.linef("  On the computer of your own vault, --data DIR specifies the roots of its data folder. The environment variables")
+	t.linef("  CERTVAULT_ROOT and CERTVAULT_DATA, or root and data in the file of --config, have the same effect.")
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"io"
 	"runtime"
 
@@ -17,5 +16,5 @@ func (versionCommand) Run(c *console) error {
 	return c.print(struct {
 		Version string `json:"version"`
 		Go      string `json:"go"`
-	}{v, runtime.Version()}, func(w io.Writer) { _, _ = fmt.Fprintf(w, "certvault %s, %s\n", v, runtime.Version()) })
+	}{v, runtime.Version()}, func(w io.Writer) { printf(w, "certvault %s, %s\n", v, runtime.Version()) })
 }

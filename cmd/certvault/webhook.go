@@ -1,9 +1,7 @@
 package main
 
 import (
-	"fmt"
 	"io"
-	"text/tabwriter"
 	"time"
 
 	"github.com/certvault/certvault/internal/account"
@@ -59,7 +57,7 @@ func (h *webhookCreate) Run(c *console) error {
 			ID     string `json:"id"`
 			Secret string `json:"secret"`
 		}{created.UUID, secret}, func(w io.Writer) {
-			_, _ = fmt.Fprintf(w, "Endpoint %s created.\nSigning secret, shown only once: %s\n", created.UUID, secret)
+			printf(w, "Endpoint %s created.\nSigning secret, shown only once: %s\n", created.UUID, secret)
 		})
 	})
 }
@@ -103,12 +101,11 @@ func (h *webhookList) Run(c *console) error {
 			}
 		}
 		return c.print(rows, func(w io.Writer) {
-			table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-			_, _ = fmt.Fprintln(table, "ID\tSTATE\tWAITING\tLAST DELIVERED\tFAILING SINCE\tURL")
+			table := newTable(w, "ID", "STATE", "WAITING", "LAST DELIVERED", "FAILING SINCE", "URL")
 			for _, e := range rows {
-				_, _ = fmt.Fprintf(table, "%s\t%s\t%d\t%s\t%s\t%s\n", e.ID, e.state(), e.Waiting, formatTime(e.DeliveredAt), formatTime(e.FailingSince), e.URL)
+				table.row(e.ID, e.state(), e.Waiting, formatTime(e.DeliveredAt), formatTime(e.FailingSince), e.URL)
 			}
-			_ = table.Flush()
+			table.flush()
 		})
 	})
 }

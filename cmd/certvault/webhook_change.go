@@ -49,7 +49,7 @@ func (h *webhookUpdate) Run(c *console) error {
 			URL    string         `json:"url"`
 			Events []webhook.Name `json:"events"`
 		}{e.UUID, e.URL, append([]webhook.Name{}, e.Events...)}, func(w io.Writer) {
-			_, _ = fmt.Fprintf(w, "Endpoint %s changed.\n", e.UUID)
+			printf(w, "Endpoint %s changed.\n", e.UUID)
 		})
 	})
 }
@@ -76,7 +76,7 @@ func (h *webhookDelete) Run(c *console) error {
 		return c.print(struct {
 			ID      string `json:"id"`
 			Deleted bool   `json:"deleted"`
-		}{h.ID, true}, func(w io.Writer) { _, _ = fmt.Fprintf(w, "Endpoint %s deleted.\n", h.ID) })
+		}{h.ID, true}, func(w io.Writer) { printf(w, "Endpoint %s deleted.\n", h.ID) })
 	})
 }
 

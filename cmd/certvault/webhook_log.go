@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/certvault/certvault/internal/account"
@@ -98,32 +97,31 @@ func (h *webhookLog) Run(c *console) error {
 			rows[i] = rowOf(&list[i])
 		}
 		return c.print(rows, func(w io.Writer) {
-			table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-			_, _ = fmt.Fprintln(table, "DELIVERY\tSTATUS\tATTEMPTS\tCREATED\tDUE\tEVENT")
+			table := newTable(w, "DELIVERY", "STATUS", "ATTEMPTS", "CREATED", "DUE", "EVENT")
 			for _, d := range rows {
-				_, _ = fmt.Fprintf(table, "%d\t%s\t%d\t%s\t%s\t%s\n", d.ID, d.Status, d.Attempts, formatTime(&d.CreatedAt), formatTime(d.DueAt), d.Event)
+				table.row(d.ID, d.Status, d.Attempts, formatTime(&d.CreatedAt), formatTime(d.DueAt), d.Event)
 			}
-			_ = table.Flush()
+			table.flush()
 		})
 	})
 }
 
 // printDelivery prints a delivery with its requests and responses.
 func printDelivery(w io.Writer, d *webhook.DeliveryDetail) {
-	_, _ = fmt.Fprintf(w, "Delivery %d of %s, event %s: %s, attempts: %d.\n%s\n", d.ID, d.Event, d.EventID, d.Status, d.Attempts, d.Body)
+	printf(w, "Delivery %d of %s, event %s: %s, attempts: %d.\n%s\n", d.ID, d.Event, d.EventID, d.Status, d.Attempts, d.Body)
 	for _, a := range d.Log {
-		_, _ = fmt.Fprintf(w, "\nAttempt %d at %s, %v: %s\nPOST %s\n", a.Number, formatTime(&a.StartedAt), a.Duration, a.Outcome, a.URL)
+		printf(w, "\nAttempt %d at %s, %v: %s\nPOST %s\n", a.Number, formatTime(&a.StartedAt), a.Duration, a.Outcome, a.URL)
 		printHeaders(w, a.RequestHeaders)
 		if a.Error != "" {
-			_, _ = fmt.Fprintf(w, "%s\n", a.Error)
+			printf(w, "%s\n", a.Error)
 		}
 		if a.StatusCode != 0 {
-			_, _ = fmt.Fprintf(w, "Response: %d %s\n", a.StatusCode, http.StatusText(a.StatusCode))
+			printf(w, "Response: %d %s\n", a.StatusCode, http.StatusText(a.StatusCode))
 			printHeaders(w, a.ResponseHeaders)
-			_, _ = fmt.Fprintf(w, "%s\n", printable(a.ResponseBody))
+			_, _ = fmt.Fprintln(w, plainLines(a.ResponseBody))
 		}
 		if a.Truncated {
-			_, _ = fmt.Fprintln(w, "(the response was longer)")
+			printf(w, "(the response was longer)\n")
 		}
 	}
 }
@@ -135,19 +133,8 @@ func printHeaders(w io.Writer, h http.Header) {
 	}
 	slices.Sort(names)
 	for _, name := range names {
-		_, _ = fmt.Fprintf(w, "  %s: %s\n", name, printable(strings.Join(h[name], ", ")))
+		printf(w, "  %s: %s\n", name, strings.Join(h[name], ", "))
 	}
-}
-
-// printable replaces the control characters of a receiver's response, which could otherwise control
-// the terminal.
-func printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r < ' ' && r != '\n' && r != '\t' || r >= 0x7F && r < 0xA0 {
-			return '\uFFFD'
-		}
-		return r
-	}, s)
 }
 
 type webhookRedeliver struct {
@@ -166,7 +153,7 @@ func (h *webhookRedeliver) Run(c *console) error {
 		return c.print(struct {
 			ID     int64                  `json:"id"`
 			Status webhook.DeliveryStatus `json:"status"`
-		}{h.Delivery, webhook.DeliveryPending}, func(w io.Writer) { _, _ = fmt.Fprintf(w, "Delivery %d will be sent again.\n", h.Delivery) })
+		}{h.Delivery, webhook.DeliveryPending}, func(w io.Writer) { printf(w, "Delivery %d will be sent again.\n", h.Delivery) })
 	})
 }
 
@@ -192,7 +179,7 @@ func (h *webhookReplay) Run(c *console) error {
 			Since    time.Time `json:"since"`
 			Replayed int       `json:"replayed"`
 		}{h.ID, since, n}, func(w io.Writer) {
-			_, _ = fmt.Fprintf(w, "%d deliveries will be sent again, after live deliveries.\n", n)
+			printf(w, "%d deliveries will be sent again, after live deliveries.\n", n)
 		})
 	})
 }

@@ -93,7 +93,7 @@ func (e *endpointCommand) setStatus(c *console, to webhook.Status, state string,
 		return c.print(struct {
 			ID     string         `json:"id"`
 			Status webhook.Status `json:"status"`
-		}{e.ID, to}, func(w io.Writer) { _, _ = fmt.Fprintf(w, "Endpoint %s is %s.\n", e.ID, state) })
+		}{e.ID, to}, func(w io.Writer) { printf(w, "Endpoint %s is %s.\n", e.ID, state) })
 	})
 }
 
@@ -113,7 +113,7 @@ func (h *webhookRotate) Run(c *console) error {
 			return c.print(struct {
 				ID       string `json:"id"`
 				Promoted bool   `json:"promoted"`
-			}{h.ID, true}, func(w io.Writer) { _, _ = fmt.Fprintln(w, "From now on, the new secret signs X-Webhook-Signature.") })
+			}{h.ID, true}, func(w io.Writer) { printf(w, "From now on, the new secret signs X-Webhook-Signature.\n") })
 		}
 		secret, until, err := hooks.Rotate(c.ctx, institution, h.ID)
 		if err != nil {
@@ -124,8 +124,8 @@ func (h *webhookRotate) Run(c *console) error {
 			Secret       string    `json:"secret"`
 			OverlapUntil time.Time `json:"overlap_until"`
 		}{h.ID, secret, until}, func(w io.Writer) {
-			_, _ = fmt.Fprintf(w, "New signing secret, shown only once: %s\n", secret)
-			_, _ = fmt.Fprintf(w, "Until %s, deliveries are signed with the old secret too. "+
+			printf(w, "New signing secret, shown only once: %s\n", secret)
+			printf(w, "Until %s, deliveries are signed with the old secret too. "+
 				"X-Webhook-Signature uses the old secret until then, or until you run rotate --promote.\n", formatTime(&until))
 		})
 	})

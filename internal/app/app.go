@@ -37,9 +37,18 @@ import (
 	"github.com/certvault/certvault/internal/webhook"
 )
 
-// stopTime limits how long running work may continue after a signal. The whole process ends within
-// 30 s.
-const stopTime = 20 * time.Second
+const (
+	// stopTime limits how long running work may continue after a signal. Then jobs are cancelled,
+	// which may take 5 s more.
+	stopTime = 20 * time.Second
+	// requestTime limits how long running requests may continue, so that the jobs have time too.
+	requestTime = 12 * time.Second
+	// leaveTime limits the last write to the database.
+	leaveTime = time.Second
+	// exitTime is the time after a signal at which the process ends, whatever still runs. Service
+	// managers and containers usually kill a process after 30 s.
+	exitTime = 28 * time.Second
+)
 
 // Storage contains the open database, the keyring and the signing keys of a vault.
 type Storage struct {
@@ -49,14 +58,31 @@ type Storage struct {
 	Keys *authority.Authority
 }
 
-// openStorage opens the storage and migrates its schema to this version. base is the base URL, or
-// empty if it is unknown.
-func openStorage(ctx context.Context, c config.Storage, base string) (*Storage, error) {
-	if err := os.MkdirAll(c.Data, 0o700); err != nil {
-		return nil, fmt.Errorf("creating the data folder: %w", err)
-	}
-	ring, err := keyring.Open(filepath.Join(c.Data, "keys"))
+// prepareSchema makes a database usable, or returns an error.
+type prepareSchema func(ctx context.Context, d *db.DB) error
+
+// migrateSchema migrates the schema to this version. Only serve and migrate may do that: another
+// command could change the schema under a running server of an earlier version.
+func migrateSchema(ctx context.Context, d *db.DB) error { return d.Migrate(ctx) }
+
+// checkSchema returns an error if the schema is not that of this version.
+func checkSchema(ctx context.Context, d *db.DB) error { return d.CheckSchema(ctx) }
+
+// createSchema creates the schema of an empty database, which no server uses yet.
+func createSchema(ctx context.Context, d *db.DB) error {
+	empty, err := d.IsEmpty(ctx)
 	if err != nil {
+		return err
+	}
+	if empty {
+		return d.Migrate(ctx)
+	}
+	return d.CheckSchema(ctx)
+}
+
+// openStorage opens the storage. base is the base URL, or empty if it is unknown.
+func openStorage(ctx context.Context, c config.Storage, base string, prepare prepareSchema) (_ *Storage, err error) {
+	if _, err := makePrivate(c.Data); err != nil {
 		return nil, err
 	}
 	keys, err := openKeys(c, base)
@@ -67,11 +93,17 @@ func openStorage(ctx context.Context, c config.Storage, base string) (*Storage, 
 	if err != nil {
 		return nil, err
 	}
-	if err := d.Migrate(ctx); err != nil {
-		return nil, errors.Join(err, d.Close())
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, d.Close())
+		}
+	}()
+	if err := prepare(ctx, d); err != nil {
+		return nil, err
 	}
-	if err := checkKey(ctx, d, ring); err != nil {
-		return nil, errors.Join(err, d.Close())
+	ring, err := openKeyring(ctx, d, filepath.Join(c.Data, "keys"))
+	if err != nil {
+		return nil, err
 	}
 	return &Storage{DB: d, Keyring: ring, Keys: keys}, nil
 }
@@ -87,10 +119,29 @@ type Base struct {
 	People *identity.Service
 }
 
-// OpenBase opens the storage, migrates its schema to this version and creates the services of
-// commands. base is the base URL, or empty if it is unknown.
+// OpenBase opens the storage and creates the services of commands. It returns an error if the schema
+// is not that of this version. base is the base URL, or empty if it is unknown.
 func OpenBase(ctx context.Context, c config.Storage, base string) (*Base, error) {
-	s, err := openStorage(ctx, c, base)
+	return openBase(ctx, c, base, checkSchema)
+}
+
+// CreateBase is like OpenBase, but it creates the schema if the database is empty.
+func CreateBase(ctx context.Context, c config.Storage, base string) (*Base, error) {
+	return openBase(ctx, c, base, createSchema)
+}
+
+// Migrate migrates the schema to this version and returns its number.
+func Migrate(ctx context.Context, c config.Storage) (version int, err error) {
+	s, err := openStorage(ctx, c, "", migrateSchema)
+	if err != nil {
+		return 0, err
+	}
+	version, _, err = s.DB.SchemaVersion(ctx)
+	return version, errors.Join(err, s.DB.Close())
+}
+
+func openBase(ctx context.Context, c config.Storage, base string, prepare prepareSchema) (*Base, error) {
+	s, err := openStorage(ctx, c, base, prepare)
 	if err != nil {
 		return nil, err
 	}
@@ -108,10 +159,13 @@ type App struct {
 	*Storage
 	*vault.Services
 
-	cfg      *config.Serve
-	log      *slog.Logger
-	stdout   io.Writer
-	lock     *flock.Flock
+	cfg    *config.Serve
+	log    *slog.Logger
+	stdout io.Writer
+	lock   *flock.Flock
+	store  store
+	// previous is the id of the last server that locked this data folder.
+	previous string
 	blobs    *blob.Folder
 	renderer *pdfium.Renderer
 	links    *web.Links
@@ -121,16 +175,22 @@ type App struct {
 
 	// onStop contains functions that are called at the start of shutdown and end responses that
 	// would otherwise not end.
-	onStop    []func()
-	public    *http.Server
-	listener  net.Listener
-	metrics   *http.Server
-	metricsAt net.Listener
+	onStop   []func()
+	public   *http.Server
+	listener net.Listener
+	// certificate is nil if a proxy or ACME provides TLS.
+	certificate *serverCertificate
+	metrics     *http.Server
+	metricsAt   net.Listener
 
 	tasks     sync.WaitGroup
 	stopTasks context.CancelFunc
 	fatal     chan error
 	startedAt time.Time
+	// requestTime and exitTime are the constants, except in tests.
+	requestTime, exitTime time.Duration
+	// databaseProbe and fileProbe are the results of the last writes.
+	databaseProbe, fileProbe probe
 }
 
 // ErrRunning means that another process uses the data folder.
@@ -139,7 +199,11 @@ var ErrRunning = errors.New("another certvault serve is using this data folder")
 // New opens all parts and starts none of them. It prints messages for the operator to stdout and
 // never writes them to the log.
 func New(ctx context.Context, cfg *config.Serve, log *slog.Logger, stdout io.Writer) (_ *App, err error) {
-	a := &App{cfg: cfg, log: log, stdout: stdout, fatal: make(chan error, 3), registry: prometheus.NewRegistry(), startedAt: time.Now()}
+	a := &App{
+		cfg: cfg, log: log, stdout: stdout, fatal: make(chan error, 3), registry: prometheus.NewRegistry(), startedAt: time.Now(),
+		requestTime: requestTime, exitTime: exitTime,
+	}
+	a.store = store{dir: filepath.Join(cfg.Data, "files"), node: nodeID()}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, a.close(context.WithoutCancel(ctx)))
@@ -151,10 +215,13 @@ func New(ctx context.Context, cfg *config.Serve, log *slog.Logger, stdout io.Wri
 	if err := a.listen(ctx); err != nil {
 		return nil, err
 	}
-	if a.Storage, err = openStorage(ctx, cfg.Storage, cfg.BaseURL); err != nil {
+	if a.Storage, err = openStorage(ctx, cfg.Storage, cfg.BaseURL, migrateSchema); err != nil {
 		return nil, err
 	}
-	if a.blobs, err = blob.NewFolder(filepath.Join(cfg.Data, "files")); err != nil {
+	if err := checkClock(ctx, a.DB); err != nil {
+		return nil, err
+	}
+	if a.blobs, err = blob.NewFolder(a.store.dir); err != nil {
 		return nil, err
 	}
 	if a.renderer, err = pdfium.New(ctx, pdfium.Options{CacheDir: filepath.Join(cfg.Data, "cache")}); err != nil {
@@ -181,12 +248,12 @@ func (a *App) wire() error {
 	}
 	a.links = web.NewLinks(a.cfg.BaseURL, a.Keyring, time.Now)
 	d := vault.Deps{
-		DB: a.DB, Keyring: a.Keyring, Keys: a.Keys, Blobs: a.blobs, BaseURL: a.cfg.BaseURL, Links: a.links, NodeID: nodeID(),
+		DB: a.DB, Keyring: a.Keyring, Keys: a.Keys, Blobs: a.blobs, BaseURL: a.cfg.BaseURL, Links: a.links, NodeID: a.store.node,
 		Sealer: seal.New(a.renderer), Verify: pades.Verify,
 		// Batches have one worker fewer, so that an upload always finds a free worker.
 		SealWorkers: job.DefaultWorkers(), BulkWorkers: job.DefaultWorkers() - 1,
 		Attempts: a.cfg.ProcessAttempts, StagedQuota: batch.StagedQuota, Mail: sender, Delivery: delivery, PasswordCost: account.DefaultCost,
-		Now: time.Now, Log: a.log,
+		Now: time.Now, LeaseNow: a.DB.Now, Log: a.log,
 	}
 	if a.cfg.TSA != "" {
 		d.TimeStamps = timeStamps(a.cfg.TSA)
@@ -203,8 +270,12 @@ func (a *App) wire() error {
 // lockData locks the data folder for this process. The operating system releases the lock when the
 // process ends.
 func (a *App) lockData() error {
-	if err := os.MkdirAll(a.cfg.Data, 0o700); err != nil {
-		return fmt.Errorf("creating the data folder: %w", err)
+	denied, err := makePrivate(a.cfg.Data)
+	if err != nil {
+		return err
+	}
+	if denied != nil {
+		a.log.Warn("other users keep permissions to the data folder", slog.Any("error", denied))
 	}
 	lock := flock.New(filepath.Join(a.cfg.Data, "lock"))
 	ok, err := lock.TryLock()
@@ -215,7 +286,8 @@ func (a *App) lockData() error {
 		return fmt.Errorf("%w: %s", ErrRunning, a.cfg.Data)
 	}
 	a.lock = lock
-	return nil
+	a.previous, err = signLock(lock.Path(), a.store.node)
+	return err
 }
 
 func nodeID() string {
@@ -226,9 +298,16 @@ func nodeID() string {
 	return fmt.Sprintf("%.50s_%s", host, uuid.NewString())
 }
 
-// Run starts the vault, serves requests until ctx is done, and stops the vault.
+// Run starts the vault, serves requests until ctx is done, and stops the vault. After that it
+// returns nil, even if work could not be ended in time: the next start continues it.
 func (a *App) Run(ctx context.Context) (err error) {
-	defer func() { err = errors.Join(err, a.close(context.WithoutCancel(ctx))) }()
+	defer func() {
+		err = errors.Join(err, a.stop(context.WithoutCancel(ctx)))
+		if err != nil && ctx.Err() != nil {
+			a.log.WarnContext(ctx, "the vault could not end all work; the next start continues it", slog.Any("error", err))
+			err = nil
+		}
+	}()
 	limitMemory()
 	if err := a.start(ctx); err != nil {
 		return err
@@ -243,11 +322,17 @@ func (a *App) Run(ctx context.Context) (err error) {
 }
 
 func (a *App) start(ctx context.Context) error {
-	// Jobs of a process that died must continue first.
-	if err := a.Queue.Heartbeat(ctx, time.Now()); err != nil {
+	if err := a.checkStore(ctx); err != nil {
 		return err
 	}
-	if err := a.Queue.Rescue(ctx, time.Now(), a.Certs.Rescued); err != nil {
+	// Jobs of a process that died must continue first.
+	if err := a.heartbeat(ctx); err != nil {
+		return err
+	}
+	if err := a.Queue.Rescue(ctx, a.DB.Now(), a.Certs.Rescued); err != nil {
+		return err
+	}
+	if err := a.pullBack(ctx); err != nil {
 		return err
 	}
 	if err := a.CreateKeys(ctx); err != nil {
@@ -269,23 +354,39 @@ func (a *App) start(ctx context.Context) error {
 }
 
 // printSetupLink prints the base URL. If the vault has no owner yet, it also prints a new one-time
-// set-up link.
+// set-up link. The vault also serves if nothing reads its output.
 func (a *App) printSetupLink(ctx context.Context) error {
-	if _, err := fmt.Fprintf(a.stdout, "Certvault is available at %s\n", a.cfg.BaseURL); err != nil {
-		return fmt.Errorf("printing the set-up link: %w", err)
-	}
+	text := fmt.Sprintf("Certvault is available at %s\n", a.cfg.BaseURL)
 	owned, err := a.Accounts.HasOwner(ctx)
-	if err != nil || owned {
-		return err
-	}
-	secret, err := a.Accounts.NewSetupLink(ctx)
 	if err != nil {
 		return err
 	}
-	if _, err := fmt.Fprintf(a.stdout, "Set it up within an hour: %s\n", a.links.To("/setup?token="+secret)); err != nil {
-		return fmt.Errorf("printing the set-up link: %w", err)
+	if !owned {
+		secret, err := a.Accounts.NewSetupLink(ctx)
+		if err != nil {
+			return err
+		}
+		text += fmt.Sprintf("Set it up within an hour: %s\n", a.links.To("/setup?token="+secret))
+	}
+	if _, err := io.WriteString(a.stdout, text); err != nil {
+		a.log.WarnContext(ctx, "printing the address and the set-up link failed", slog.Any("error", err))
 	}
 	return nil
+}
+
+var errStopLate = errors.New("some work did not end in time")
+
+// stop is close with a time limit. A part may ignore its limit, for example if the database does not
+// respond.
+func (a *App) stop(ctx context.Context) error {
+	ended := make(chan error, 1)
+	go func() { ended <- a.close(ctx) }()
+	select {
+	case err := <-ended:
+		return err
+	case <-time.After(a.exitTime):
+		return errStopLate
+	}
 }
 
 // close stops and closes all parts in reverse order.
@@ -309,7 +410,10 @@ func (a *App) close(ctx context.Context) error {
 	if a.Services != nil {
 		sending.Go(func() { a.Deliverer.Stop(ctx) })
 		add(a.Queue.Stop(ctx))
-		add(a.Queue.Leave(context.WithoutCancel(ctx)))
+		leave, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTime)
+		add(a.Queue.Leave(leave))
+		cancel()
+		add(a.store.removeMarks(time.Now()))
 	}
 	sending.Wait()
 	if a.renderer != nil {

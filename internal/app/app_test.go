@@ -14,6 +14,7 @@ import (
 
 	"github.com/certvault/certvault/internal/config"
 	"github.com/certvault/certvault/internal/db/dbtest"
+	"github.com/certvault/certvault/internal/keyring"
 	"github.com/certvault/certvault/internal/pdfium"
 	"github.com/certvault/certvault/test/vault"
 )
@@ -145,7 +146,7 @@ func TestSelfSignedCertificateIsRenewedBeforeExpiry(t *testing.T) {
 func TestExamineReportsProblems(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "data")
-	base, err := OpenBase(t.Context(), config.Storage{Data: dir}, "")
+	base, err := CreateBase(t.Context(), config.Storage{Data: dir}, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -196,7 +197,7 @@ func TestOtherMasterKeyIsRejected(t *testing.T) {
 	database := dbtest.PostgresURL(t)
 	storage := config.Storage{Data: t.TempDir(), Database: database}
 	for range 2 {
-		base, err := OpenBase(t.Context(), storage, "")
+		base, err := CreateBase(t.Context(), storage, "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -204,7 +205,11 @@ func TestOtherMasterKeyIsRejected(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := OpenBase(t.Context(), config.Storage{Data: t.TempDir(), Database: database}, ""); !errors.Is(err, errOtherMasterKey) {
+	other := config.Storage{Data: t.TempDir(), Database: database}
+	if _, err := keyring.Open(filepath.Join(other.Data, "keys")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := OpenBase(t.Context(), other, ""); !errors.Is(err, errOtherMasterKey) {
 		t.Fatalf("the key of another data folder: error = %v, want errOtherMasterKey", err)
 	}
 }

@@ -33,8 +33,9 @@ const (
 	// lowDisk is the share of free disk space below which Examine warns.
 	lowDisk = 0.10
 	// stuckAfter is the time in processing after which a certificate is considered stuck.
-	stuckAfter  = time.Hour
-	examineTime = 30 * time.Second
+	stuckAfter = time.Hour
+	// examineTime limits all checks. The check of the structure reads the whole SQLite database.
+	examineTime = 5 * time.Minute
 	// maxAddresses is the maximum number of addresses in a finding, which is one line.
 	maxAddresses = 20
 )
@@ -50,22 +51,20 @@ func Examine(ctx context.Context, s config.Storage) []Finding {
 		}
 		list = append(list, Finding{Name: name, Good: err == nil, Detail: detail})
 	}
-	info, err := os.Stat(s.Data)
-	if err != nil {
+	setUmask()
+	if _, err := os.Stat(s.Data); err != nil {
 		add("data folder", "", err)
 		return list
 	}
-	if info.Mode().Perm()&0o077 != 0 {
-		err = fmt.Errorf("other users can read %s; run chmod 700 on it", s.Data)
-	}
-	add("data folder", s.Data, err)
+	add("data folder", s.Data, examinePermissions(s.Data))
 	detail, err := disk(s.Data)
 	add("disk", detail, err)
-	if _, err = os.Stat(filepath.Join(s.Data, "keys", "master.key")); err == nil {
-		_, err = keyring.Open(filepath.Join(s.Data, "keys"))
-	}
+	_, err = keyring.OpenExisting(filepath.Join(s.Data, "keys"))
 	add("master key", "readable", err)
-	_, err = blob.NewFolder(filepath.Join(s.Data, "files"))
+	store, err := blob.NewFolder(filepath.Join(s.Data, "files"))
+	if err == nil {
+		err = store.Probe()
+	}
 	add("file store", "usable", err)
 	r, err := pdfium.New(ctx, pdfium.Options{CacheDir: filepath.Join(s.Data, "cache")})
 	if err == nil {
@@ -82,7 +81,7 @@ func disk(dir string) (string, error) {
 	}
 	share := float64(st.Bavail) / float64(st.Blocks)
 	if share < lowDisk {
-		return "", fmt.Errorf("%.0f %% free; uploads are rejected below 5 %%", 100*share)
+		return "", fmt.Errorf("%.0f %% free; uploads are rejected below 5 %%, and sealing waits below 1 %%", 100*share)
 	}
 	return fmt.Sprintf("%.0f %% free", 100*share), nil
 }
@@ -104,11 +103,16 @@ func database(ctx context.Context, s config.Storage) []Finding {
 		return append(list, Finding{Name: "signing keys", Detail: err.Error()})
 	}
 	applied, known, err := d.SchemaVersion(ctx)
-	f := Finding{Name: "schema", Good: err == nil && applied == known, Detail: fmt.Sprintf("version %d of %d", applied, known)}
+	f := Finding{Name: "schema", Detail: fmt.Sprintf("version %d of %d", applied, known)}
+	if err == nil {
+		err = d.CheckSchema(ctx)
+	}
 	if err != nil {
+		// The other checks need the schema of this version.
 		f.Detail = err.Error()
 		return append(list, f)
 	}
+	f.Good = true
 	list = append(list, f)
 	stuck, err := cert.Stuck(ctx, d, time.Now().Add(-stuckAfter))
 	totals, e := search.Totals(ctx, d)
@@ -130,7 +134,7 @@ func database(ctx context.Context, s config.Storage) []Finding {
 	if applied == known {
 		list = append(list, institutionNames(ctx, d), addresses(ctx, d))
 	}
-	return list
+	return append(list, examineStorage(ctx, d, time.Now())...)
 }
 
 // institutionNames checks that no two institutions have names that look the same without the

@@ -21,7 +21,7 @@ import (
 // peoplePages returns the handler of all pages that require a sign-in. It passes other requests to
 // the public pages.
 func (a *App) peoplePages(site *page.Site, publicLimit *limit.Counter, public http.Handler) (http.Handler, error) {
-	signInPages := &signin.Pages{Site: site, People: a.People, Limit: publicLimit, Now: time.Now, Log: a.log}
+	signInPages := &signin.Pages{Site: site, People: a.People, Limit: publicLimit, Now: time.Now}
 	signInHandler, err := signInPages.Handler()
 	if err != nil {
 		return nil, err

@@ -82,7 +82,7 @@ func (a *App) findings(ctx context.Context, s *panel.Status) (list []panel.Findi
 	add := func(name string, good bool, format string, args ...any) {
 		list = append(list, panel.Finding{Name: name, Good: good, Detail: fmt.Sprintf(format, args...)})
 	}
-	add("Database", s.Schema == s.SchemaKnown, "%s, schema %d of %d", s.Database, s.Schema, s.SchemaKnown)
+	add("Database", s.Schema >= s.SchemaKnown, "%s, schema %d of %d", s.Database, s.Schema, s.SchemaKnown)
 	detail, err := disk(a.cfg.Data)
 	if err != nil {
 		detail = err.Error()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/hmac"
 	"errors"
+	"fmt"
 
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/keyring"
@@ -13,6 +14,29 @@ import (
 // command uses the same --database with another --data.
 var errOtherMasterKey = errors.New("keys/master.key in this data folder is not the master key of the database; " +
 	"set --data to the data folder of the database, or restore the key from a backup")
+
+// openKeyring opens the master key of a database. If the database does not belong to a key yet, it
+// creates the key. It never replaces a missing key: another key could not decrypt the secrets in the
+// database, and would make it harder to notice that the key must be restored.
+func openKeyring(ctx context.Context, d *db.DB, dir string) (*keyring.Ring, error) {
+	known, err := d.HasKey(ctx)
+	if err != nil {
+		return nil, err
+	}
+	open := keyring.Open
+	if known {
+		open = keyring.OpenExisting
+	}
+	ring, err := open(dir)
+	if errors.Is(err, keyring.ErrMissing) {
+		return nil, fmt.Errorf("%w; restore it from a backup, or set --data to the data folder of the database: "+
+			"no new key was created, because it could not decrypt the secrets in the database", err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return ring, checkKey(ctx, d, ring)
+}
 
 // checkKey checks that the database's secrets were encrypted with this master key. The first
 // process that opens the database stores the check value.

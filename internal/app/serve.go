@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"net/url"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -38,7 +37,6 @@ const (
 	responseTime = 60 * time.Second
 	idleTime     = 2 * time.Minute
 	maxHeader    = 64 << 10
-	readyTime    = 2 * time.Second
 )
 
 // listen opens the ports before any other part starts, so that a port in use is reported early.
@@ -174,37 +172,12 @@ func (a *App) gauge(name, help string, count func(context.Context) (int, error))
 	})
 }
 
-// ready reports whether the database responds.
-func (a *App) ready(w http.ResponseWriter, r *http.Request) {
-	ctx, cancel := context.WithTimeout(r.Context(), readyTime)
-	defer cancel()
-	if err := a.DB.Ping(ctx); err != nil {
-		a.log.WarnContext(ctx, "the vault is not ready", slog.Any("error", err))
-		plain(w, http.StatusServiceUnavailable, "the database does not respond\n")
-		return
-	}
-	plain(w, http.StatusOK, "ready\n")
-}
-
-func plain(w http.ResponseWriter, status int, text string) {
-	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	w.Header().Set("Cache-Control", "no-store")
-	w.WriteHeader(status)
-	_, _ = w.Write([]byte(text))
-}
-
 // tlsConfig returns the TLS configuration, or nil behind a proxy.
 func (a *App) tlsConfig() (*tls.Config, error) {
 	c := &tls.Config{MinVersion: tls.VersionTLS12}
 	switch {
 	case len(a.cfg.BehindProxy) > 0:
 		return nil, nil //nolint:nilnil // no TLS is a configuration too
-	case a.cfg.TLSCert != "":
-		pair, err := tls.LoadX509KeyPair(a.cfg.TLSCert, a.cfg.TLSKey)
-		if err != nil {
-			return nil, fmt.Errorf("--tls-cert and --tls-key: %w", err)
-		}
-		c.Certificates = []tls.Certificate{pair}
 	case a.cfg.ACMEDomain != "":
 		manager := &autocert.Manager{
 			Prompt: autocert.AcceptTOS, HostPolicy: autocert.HostWhitelist(a.cfg.ACMEDomain), Cache: autocert.DirCache(filepath.Join(a.cfg.Data, "tls", "acme")),
@@ -212,15 +185,10 @@ func (a *App) tlsConfig() (*tls.Config, error) {
 		c = manager.TLSConfig()
 		c.MinVersion = tls.VersionTLS12
 	default:
-		base, err := url.Parse(a.cfg.BaseURL)
-		if err != nil {
-			return nil, fmt.Errorf("--base-url: %w", err)
-		}
-		pair, err := selfSignedCertificate(filepath.Join(a.cfg.Data, "tls"), base.Hostname(), time.Now())
-		if err != nil {
+		if err := a.openCertificate(); err != nil {
 			return nil, err
 		}
-		c.Certificates = []tls.Certificate{pair}
+		c.GetCertificate = a.certificate.get
 	}
 	return c, nil
 }
@@ -245,8 +213,12 @@ func (a *App) serve() {
 	}
 }
 
-// stopServing waits for running requests and closes the ports.
+// stopServing waits for running requests, up to requestTime, and closes the ports. Then it closes the
+// connections of the other requests, such as an upload that has stopped or a download that the client
+// does not read.
 func (a *App) stopServing(ctx context.Context) error {
+	wait, cancel := context.WithTimeout(ctx, a.requestTime)
+	defer cancel()
 	for _, stop := range a.onStop {
 		stop()
 	}
@@ -256,8 +228,9 @@ func (a *App) stopServing(ctx context.Context) error {
 		at     net.Listener
 	}{{a.public, a.listener}, {a.metrics, a.metricsAt}} {
 		if s.server != nil {
-			if err := s.server.Shutdown(ctx); err != nil {
-				errs = append(errs, fmt.Errorf("waiting for running requests: %w", err), s.server.Close())
+			if err := s.server.Shutdown(wait); err != nil {
+				a.log.WarnContext(ctx, "requests were still running and are interrupted", slog.Any("error", err))
+				errs = append(errs, s.server.Close())
 			}
 		}
 		if s.at != nil {

@@ -19,7 +19,7 @@ import (
 func TestKeysAreCreatedOnce(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "data")
-	base, err := OpenBase(t.Context(), config.Storage{Data: dir}, "https://vault.example")
+	base, err := CreateBase(t.Context(), config.Storage{Data: dir}, "https://vault.example")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -29,6 +29,7 @@ const (
 // startTasks starts the periodic tasks. Several nodes can run each of them at the same time.
 func (a *App) startTasks(ctx context.Context) {
 	ctx, a.stopTasks = context.WithCancel(context.WithoutCancel(ctx))
+	a.every(ctx, "check of the TLS certificate", checkCertificateEvery, a.reloadCertificate)
 	a.every(ctx, "sweep of jobs", cert.SweepInterval, a.Certs.SweepJobs)
 	a.every(ctx, "sweep of counts", search.FoldEvery, a.Search.SweepCounts)
 	a.every(ctx, "sweep of files", sweepBlobsEvery, func(ctx context.Context) error {
@@ -46,9 +47,11 @@ func (a *App) startTasks(ctx context.Context) {
 	a.every(ctx, "sweep of mail", mail.SweepInterval, a.Mailer.Sweep)
 	a.every(ctx, "sweep of notices", recipient.SweepInterval, a.Recipients.Sweep)
 	a.every(ctx, "sweep of webhooks", webhook.SweepInterval, a.Deliverer.Sweep)
-	a.every(ctx, "heartbeat", job.HeartbeatInterval, func(ctx context.Context) error { return a.Queue.Heartbeat(ctx, time.Now()) })
+	a.every(ctx, "heartbeat", job.HeartbeatInterval, a.heartbeat)
+	a.every(ctx, "probe of the file store", probeInterval, a.probeFiles)
+	a.every(ctx, "check of due times", pullBackInterval, a.pullBack)
 	if a.DB.Dialect == db.PostgreSQL {
-		a.every(ctx, "rescue", job.HeartbeatInterval, func(ctx context.Context) error { return a.Queue.Rescue(ctx, time.Now(), a.Certs.Rescued) })
+		a.every(ctx, "rescue", job.HeartbeatInterval, func(ctx context.Context) error { return a.Queue.Rescue(ctx, a.DB.Now(), a.Certs.Rescued) })
 	}
 }
 

@@ -16,6 +16,7 @@ const (
 	CertificateRevoked  Action = "certificate.revoked"
 	CertificateExported Action = "certificate.exported"
 	CertificateMailed   Action = "certificate.mailed"
+	CertificateChecked  Action = "certificate.checked"
 	CertificateAddress  Action = "certificate.address"
 	CorrectionClosed    Action = "certificate.correction"
 	CertificateExpired  Action = "certificate.ended"
@@ -83,6 +84,7 @@ var Actions = []struct {
 	{CertificateRetried, "retried a certificate"},
 	{CertificateRevoked, "revoked a certificate"},
 	{CertificateExported, "exported certificates"},
+	{CertificateChecked, "checked the stored files of a certificate"},
 	{CertificateMailed, "sent the mail of a certificate again"},
 	{CertificateAddress, "corrected the address of a certificate"},
 	{CorrectionClosed, "closed a request to correct a certificate"},

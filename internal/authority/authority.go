@@ -248,7 +248,8 @@ func (a *Authority) Signer(ctx context.Context, institution string) (crypto.Sign
 		return nil, nil, err
 	}
 	if Expired(o.chain, a.options.Now()) {
-		return nil, nil, &Fault{Code: CodeExpired, Err: fmt.Errorf("the certificate of the key expires on %s", Expiry(o.chain).Format(time.DateOnly))} //nolint:err113 // callers distinguish it by its code
+		err := fmt.Errorf("the certificate of the key expires on %s", Expiry(o.chain).Format(time.DateOnly)) //nolint:err113 // callers distinguish it by its code
+		return nil, nil, &Fault{Code: CodeExpired, Err: err}
 	}
 	if o.entry.Kind == Program {
 		return &programKey{

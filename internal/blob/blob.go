@@ -26,6 +26,11 @@ type Store interface {
 	// Put reads r to its end and stores it under key. It returns after the blob is durable. If it
 	// fails, there is no blob under the key. It returns an error of r unchanged.
 	Put(ctx context.Context, key string, r io.Reader) (size int64, err error)
+	// PutReserved is like Put, but may also use the reserve. The reserve is free space that Put
+	// does not use. It is for the files that the vault makes from accepted uploads.
+	PutReserved(ctx context.Context, key string, r io.Reader) (size int64, err error)
+	// CheckReserve returns ErrFull if PutReserved has too little free space for another blob.
+	CheckReserve(ctx context.Context) error
 	// Open opens a blob for reading at any offset.
 	Open(ctx context.Context, key string) (Object, error)
 	// Delete removes a blob. It returns no error if the blob does not exist.
@@ -42,7 +47,22 @@ type Object interface {
 	io.Closer
 	// Size is the blob's length in bytes.
 	Size() int64
+	// Version identifies the stored bytes. If the file was replaced or written to, the version is
+	// another one.
+	Version() (Version, error)
 }
+
+// Version identifies the bytes of a blob. Versions can be compared. Times are in nanoseconds.
+type Version struct {
+	Inode uint64
+	Size  int64
+	// Modified is the time of the last write, and Changed is the time of the last change of the
+	// inode, which programs cannot set.
+	Modified, Changed int64
+}
+
+// FullWait is the time after which a job that found the store full runs again.
+const FullWait = 30 * time.Second
 
 // Info describes a blob in Walk.
 type Info struct {

@@ -19,16 +19,22 @@ import (
 const (
 	blobsDir    = "blobs"
 	incomingDir = "incoming"
-	// minFree is the share of the disk that must stay free for Put to accept a blob: the database
-	// needs free space even when uploads are refused.
+	// minFree is the share of the disk that must stay free for Put to accept a blob: sealing and the
+	// database need free space even when uploads are refused.
 	minFree = 0.05
+	// minReserve is the share of the disk that must stay free for PutReserved to accept a blob. It
+	// is for the database alone. The space between minReserve and minFree is the reserve for
+	// sealing: 4 GB of a disk of 100 GB, enough for the tails of about 40,000 accepted uploads.
+	minReserve = 0.01
 	// copyBuffer is the size of the buffer through which a blob is written.
 	copyBuffer = 64 << 10
 )
 
 // Folder is a Store in a folder of the file system.
 type Folder struct {
-	root    string
+	root string
+	// free returns the share of the disk that is free. Tests replace it.
+	free    func() (float64, error)
 	buffers sync.Pool
 	// made has the directories that exist and are durable.
 	made sync.Map
@@ -39,6 +45,7 @@ var _ Store = (*Folder)(nil)
 // NewFolder opens a folder as a store. It creates the folder if needed.
 func NewFolder(root string) (*Folder, error) {
 	f := &Folder{root: root, buffers: sync.Pool{New: func() any { b := make([]byte, copyBuffer); return &b }}}
+	f.free = f.freeShare
 	for _, dir := range []string{blobsDir, incomingDir} {
 		if err := os.MkdirAll(filepath.Join(root, dir), 0o700); err != nil {
 			return nil, fmt.Errorf("creating the file store: %w", err)
@@ -58,10 +65,20 @@ func (f *Folder) file(key string) string {
 // complete. It syncs the data, the name and the directory, since a rename alone
 // can be lost in a power failure.
 func (f *Folder) Put(ctx context.Context, key string, r io.Reader) (int64, error) {
+	return f.put(ctx, key, r, minFree)
+}
+
+// PutReserved is like Put, but may also use the reserve.
+func (f *Folder) PutReserved(ctx context.Context, key string, r io.Reader) (int64, error) {
+	return f.put(ctx, key, r, minReserve)
+}
+
+// put stores a blob if the share of the disk that is free is at least least.
+func (f *Folder) put(ctx context.Context, key string, r io.Reader, least float64) (int64, error) {
 	if err := checkKey(key); err != nil {
 		return 0, err
 	}
-	if err := f.checkFree(); err != nil {
+	if err := f.checkFree(least); err != nil {
 		return 0, err
 	}
 	file, err := os.CreateTemp(filepath.Join(f.root, incomingDir), "")
@@ -185,6 +202,15 @@ type folderObject struct {
 
 func (o *folderObject) Size() int64 { return o.size }
 
+// Version returns the version of the file now, which may differ from the version at Open.
+func (o *folderObject) Version() (Version, error) {
+	var s unix.Stat_t
+	if err := unix.Fstat(int(o.Fd()), &s); err != nil {
+		return Version{}, fmt.Errorf("reading the state of a file: %w", err)
+	}
+	return Version{Inode: s.Ino, Size: s.Size, Modified: s.Mtim.Nano(), Changed: s.Ctim.Nano()}, nil
+}
+
 // Delete removes a blob.
 func (f *Folder) Delete(_ context.Context, key string) error {
 	if err := checkKey(key); err != nil {
@@ -243,16 +269,27 @@ func (f *Folder) Clean(ctx context.Context, before time.Time) error {
 	return nil
 }
 
-// checkFree returns ErrFull if less than minFree of the disk is free.
-func (f *Folder) checkFree() error {
-	var s unix.Statfs_t
-	if err := unix.Statfs(f.root, &s); err != nil {
+// CheckReserve returns ErrFull if PutReserved would return it.
+func (f *Folder) CheckReserve(context.Context) error { return f.checkFree(minReserve) }
+
+// checkFree returns ErrFull if the share of the disk that is free is less than least.
+func (f *Folder) checkFree(least float64) error {
+	share, err := f.free()
+	if err != nil {
 		return fmt.Errorf("checking the free disk space: %w", err)
 	}
-	if float64(s.Bavail) < minFree*float64(s.Blocks) {
+	if share < least {
 		return ErrFull
 	}
 	return nil
+}
+
+func (f *Folder) freeShare() (float64, error) {
+	var s unix.Statfs_t
+	if err := unix.Statfs(f.root, &s); err != nil {
+		return 0, err
+	}
+	return float64(s.Bavail) / float64(s.Blocks), nil
 }
 
 func storeError(err error) error {

@@ -21,6 +21,7 @@ import (
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/sheet"
 )
 
 const (
@@ -171,6 +172,9 @@ func (w *unpackWorker) Work(ctx context.Context, j *river.Job[unpackArgs]) error
 	switch {
 	case ctx.Err() != nil:
 		return river.JobSnooze(0)
+	case errors.Is(err, blob.ErrFull):
+		// Wait for room; the attempt does not count.
+		return river.JobSnooze(blob.FullWait)
 	case err != nil:
 		return err
 	case !done:
@@ -257,7 +261,7 @@ func (u *unpacker) entry(ctx context.Context, f *zip.File) error {
 	}
 	shown, problem := cleanPath(name)
 	if problem != "" {
-		return u.skip(ctx, fmt.Sprintf("%q: %s", name, problem))
+		return u.skip(ctx, fmt.Sprintf("%q: %s", sheet.Excerpt(name, maxPath), problem))
 	}
 	mode := f.Mode()
 	switch {

@@ -98,6 +98,7 @@ func (s *Service) SkipAll(ctx context.Context, d *Draft, show Show) (n int, err 
 		if show != ShowProblems && show != ShowDuplicate {
 			return fault.New(fault.BadRequest, "Only rows with problems and duplicates can be skipped together.")
 		}
+		numbers = nil
 		for _, row := range review.Of(show) {
 			numbers = append(numbers, row.Number)
 		}

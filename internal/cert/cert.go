@@ -8,8 +8,10 @@ import (
 	"context"
 	"io"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/semaphore"
 	"golang.org/x/sync/singleflight"
 
 	"github.com/certvault/certvault/internal/authority"
@@ -180,6 +182,11 @@ type Service struct {
 	now         func() time.Time
 	log         *slog.Logger
 	images      singleflight.Group
+	sealing     *semaphore.Weighted // one for each certificate that is being sealed; see enter
+	checking    *semaphore.Weighted // one for each file that is being checked
+	intact      intactFiles
+	// fullLogged is the time at which a full store was last logged, in microseconds.
+	fullLogged atomic.Int64
 }
 
 // New returns a service and registers its workers with the queue.
@@ -188,6 +195,7 @@ func New(c Config) *Service {
 		db: c.DB, blobs: c.Blobs, queue: c.Queue, hooks: c.Hooks, sealer: c.Sealer, keys: c.Keys, timeStamps: c.TimeStamps,
 		verify: c.Verify, verifyURL: c.VerifyURL, attempts: c.Attempts, jobsPerNode: jobsPerWorker * max(1, c.BulkWorkers),
 		recipient: c.Recipient, moved: c.StatusChanged, purged: c.Purged, now: c.Now, log: c.Log,
+		sealing: semaphore.NewWeighted(wholeProcess), checking: semaphore.NewWeighted(maxChecks),
 	}
 	job.Add(c.Queue, &sealWorker{service: s})
 	return s
@@ -197,13 +205,14 @@ func New(c Config) *Service {
 type Content struct {
 	*io.SectionReader
 
-	closers []io.Closer
+	// parts are the blobs that the content is read from.
+	parts []blob.Object
 }
 
 // Close closes the files that the content is read from.
 func (c *Content) Close() error {
 	var err error
-	for _, x := range c.closers {
+	for _, x := range c.parts {
 		if e := x.Close(); e != nil && err == nil {
 			err = e
 		}

@@ -29,6 +29,9 @@ const (
 	CheckRecord = "record"
 	// CheckFile checks that the stored file has the digest that was stored at approval.
 	CheckFile = "file"
+	// CheckOriginal checks that the stored original has the digest that was stored at the upload. It
+	// exists only for originals that are not a part of the verified PDF, and is not public.
+	CheckOriginal = "original"
 	// CheckSignature checks the digital signature of the file.
 	CheckSignature = "signature"
 )

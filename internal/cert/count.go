@@ -16,6 +16,14 @@ func Stuck(ctx context.Context, q db.Queryer, before time.Time) (n int, err erro
 	return n, nil
 }
 
+// CountDamaged counts the certificates whose stored file or signature failed its last check.
+func CountDamaged(ctx context.Context, q db.Queryer) (n int, err error) {
+	if err := q.QueryRowContext(ctx, `SELECT count(DISTINCT certificate_id) FROM certificate_checks WHERE result = $1`, string(FailedCheck)).Scan(&n); err != nil {
+		return 0, fmt.Errorf("counting damaged files: %w", err)
+	}
+	return n, nil
+}
+
 // ApprovedSince counts the certificates of batches that were approved since a
 // time.
 func ApprovedSince(ctx context.Context, q db.Queryer, batches []string, since time.Time) (n int, err error) {

@@ -2,8 +2,10 @@ package cert
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
+	"github.com/certvault/certvault/internal/blob"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/job"
 )
@@ -86,8 +88,14 @@ func (s *Service) feedNext(ctx context.Context, c *Certificate) error {
 }
 
 // Feed calls FeedTx for each institution that has certificates without a job. This is needed only
-// after a failure, because each finished certificate also calls FeedTx.
+// after a failure, because each finished certificate also calls FeedTx. While the store is full,
+// further jobs would only wait.
 func (s *Service) Feed(ctx context.Context) error {
+	if err := s.blobs.CheckReserve(ctx); errors.Is(err, blob.ErrFull) {
+		return nil
+	} else if err != nil {
+		return err
+	}
 	institutions, err := db.Column[int64](s.db.QueryContext(ctx, `
 		SELECT DISTINCT institution_id FROM certificates WHERE status = 'processing' AND batch_id IS NOT NULL AND job_id IS NULL`))
 	if err != nil {

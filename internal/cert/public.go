@@ -3,8 +3,10 @@ package cert
 import (
 	"context"
 	"crypto/sha256"
+	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/certvault/certvault/internal/db"
@@ -20,20 +22,43 @@ const (
 	MatchOriginal Match = "original"
 )
 
-// maxCount bounds the number of certificates of one original that ByDigest counts.
-const maxCount = 10_000
+const (
+	// maxCount bounds the number of certificates of one original that ByDigest counts for one
+	// institution.
+	maxCount = 10_000
+	// maxIssuers bounds the number of institutions whose certificates of one original ByDigest finds.
+	// It finds the oldest institutions, so that new institutions cannot displace an older one.
+	maxIssuers = 20
+)
 
 // FileMatch is the public information about a file.
 type FileMatch struct {
 	Match Match
-	// Count is the number of certificates that the file matches, up to 10,000.
+	// Count is the number of certificates that the file matches, up to 10,000 of each institution.
 	Count int
 	// Certificate is nil if more than one certificate matches.
 	Certificate *Certificate
+	// Issuers are the institutions with certificates of an original. It is empty for a verified PDF.
+	Issuers []Issuer
+}
+
+// Issuer is an institution with certificates of one original.
+type Issuer struct {
+	InstitutionID int64
+	// Count is the number of certificates, up to 10,000.
+	Count int
+	// Certificate is nil if the institution has more than one certificate.
+	Certificate *Certificate
+
+	// valid reports whether one of the certificates is not revoked.
+	valid bool
 }
 
 // ByDigest returns the public information about a file with a SHA-256. It considers only approved
 // and revoked certificates, and returns a fault of kind NotFound for any other file.
+//
+// Any institution can upload any original. Therefore an institution whose certificates of an
+// original are all revoked is ignored while another institution has one that is not.
 func (s *Service) ByDigest(ctx context.Context, sum [sha256.Size]byte) (*FileMatch, error) {
 	c, err := scanRow(s.db.QueryRowContext(ctx,
 		`SELECT `+Columns+` FROM certificates WHERE verified_sha256 = $1 AND status IN ('approved', 'revoked') ORDER BY id LIMIT 1`, sum[:]))
@@ -44,22 +69,56 @@ func (s *Service) ByDigest(ctx context.Context, sum [sha256.Size]byte) (*FileMat
 		return nil, err
 	}
 	m := &FileMatch{Match: MatchOriginal}
-	if err := s.db.QueryRowContext(ctx, fmt.Sprintf(`
-		SELECT count(*) FROM (SELECT 1 FROM certificates WHERE sha256 = $1 AND status IN ('approved', 'revoked') LIMIT %d) AS counted`, maxCount),
-		sum[:]).Scan(&m.Count); err != nil {
-		return nil, fmt.Errorf("counting the certificates of a file: %w", err)
+	if m.Issuers, err = s.issuers(ctx, sum); err != nil {
+		return nil, err
+	}
+	if slices.ContainsFunc(m.Issuers, func(i Issuer) bool { return i.valid }) {
+		m.Issuers = slices.DeleteFunc(m.Issuers, func(i Issuer) bool { return !i.valid })
+	}
+	for i := range m.Issuers {
+		issuer := &m.Issuers[i]
+		if m.Count += issuer.Count; issuer.Count > 1 {
+			continue
+		}
+		if issuer.Certificate, err = scanRow(s.db.QueryRowContext(ctx,
+			`SELECT `+Columns+` FROM certificates WHERE sha256 = $1 AND institution_id = $2 AND status IN ('approved', 'revoked') ORDER BY id LIMIT 1`,
+			sum[:], issuer.InstitutionID)); err != nil {
+			return nil, err
+		}
 	}
 	switch m.Count {
 	case 0:
 		return nil, errNotFound
 	case 1:
-		m.Certificate, err = scanRow(s.db.QueryRowContext(ctx,
-			`SELECT `+Columns+` FROM certificates WHERE sha256 = $1 AND status IN ('approved', 'revoked') ORDER BY id LIMIT 1`, sum[:]))
-		if err != nil {
-			return nil, err
-		}
+		m.Certificate = m.Issuers[0].Certificate
 	}
 	return m, nil
+}
+
+// issuers returns the institutions with approved or revoked certificates of an original, oldest
+// first.
+func (s *Service) issuers(ctx context.Context, sum [sha256.Size]byte) (list []Issuer, err error) {
+	var last int64
+	for len(list) < maxIssuers {
+		i := Issuer{}
+		err := s.db.QueryRowContext(ctx, `
+			SELECT institution_id FROM certificates
+			WHERE sha256 = $1 AND institution_id > $2 AND status IN ('approved', 'revoked') ORDER BY institution_id LIMIT 1`, sum[:], last).Scan(&i.InstitutionID)
+		if errors.Is(err, sql.ErrNoRows) {
+			break
+		}
+		if err != nil {
+			return nil, fmt.Errorf("finding the institutions of a file: %w", err)
+		}
+		if err := s.db.QueryRowContext(ctx, fmt.Sprintf(`
+			SELECT count(*), count(CASE WHEN status = 'approved' THEN 1 END) > 0
+			FROM (SELECT status FROM certificates WHERE sha256 = $1 AND institution_id = $2 AND status IN ('approved', 'revoked') LIMIT %d) AS counted`, maxCount),
+			sum[:], i.InstitutionID).Scan(&i.Count, &i.valid); err != nil {
+			return nil, fmt.Errorf("counting the certificates of a file: %w", err)
+		}
+		list, last = append(list, i), i.InstitutionID
+	}
+	return list, nil
 }
 
 // confusable has sets of characters of reference ids that people and machines confuse. It omits the

@@ -2,6 +2,7 @@ package cert
 
 import (
 	"crypto/sha256"
+	"slices"
 	"strings"
 	"testing"
 
@@ -57,12 +58,55 @@ func TestByDigest(t *testing.T) {
 	})
 }
 
+// TestOriginalOfAnotherTenantHidesNoRecord checks that the same original of another institution does
+// not hide the certificate of the first, and that revoked certificates of others do not count.
+func TestOriginalOfAnotherTenantHidesNoRecord(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		v := newVault(t, d)
+		ctx := t.Context()
+		first := v.upload(titled("one"))
+		sum := first.File.SHA256
+		v.inst = v.institution("OTH")
+		second, third := v.upload(titled("two")), v.upload(titled("three"))
+		check := func(name string, statuses [3]Status, count int, want ...string) {
+			t.Helper()
+			for i, c := range []*Certificate{first, second, third} {
+				v.force(c, statuses[i])
+			}
+			m, err := v.ByDigest(ctx, sum)
+			if err != nil {
+				t.Errorf("%s: %v", name, err)
+				return
+			}
+			var got []string
+			for _, i := range m.Issuers {
+				id := ""
+				if i.Certificate != nil {
+					id = i.Certificate.UUID
+				}
+				got = append(got, id)
+			}
+			if m.Count != count || !slices.Equal(got, want) || (m.Certificate != nil) != (count == 1) {
+				t.Errorf("%s: count = %d, records = %q, certificate %v; want %d, %q", name, m.Count, got, m.Certificate, count, want)
+			}
+		}
+		check("one of each", [3]Status{Approved, Approved, Failed}, 2, first.UUID, second.UUID)
+		check("the other revoked its own", [3]Status{Approved, Revoked, Failed}, 1, first.UUID)
+		check("the other revoked two", [3]Status{Approved, Revoked, Revoked}, 1, first.UUID)
+		check("the other has two", [3]Status{Approved, Approved, Revoked}, 3, first.UUID, "")
+		check("the first revoked its own", [3]Status{Revoked, Approved, Failed}, 1, second.UUID)
+		check("both revoked", [3]Status{Revoked, Revoked, Failed}, 2, first.UUID, second.UUID)
+	})
+}
+
 func TestByDigestUsesIndexes(t *testing.T) {
 	t.Parallel()
 	d := dbtest.Open(t, t.TempDir(), "")
 	for query, index := range map[string]string{
-		`SELECT uuid FROM certificates WHERE verified_sha256 = x'00' AND status IN ('approved', 'revoked') ORDER BY id LIMIT 1`: "certificates_verified_sha256_idx",
-		`SELECT 1 FROM certificates WHERE sha256 = x'00' AND status IN ('approved', 'revoked') LIMIT 10`:                        "certificates_sha256_idx",
+		`SELECT uuid FROM certificates WHERE verified_sha256 = x'00' AND status IN ('approved', 'revoked') ORDER BY id LIMIT 1`:                                     "certificates_verified_sha256_idx",
+		`SELECT 1 FROM certificates WHERE sha256 = x'00' AND status IN ('approved', 'revoked') LIMIT 10`:                                                            "certificates_sha256_idx",
+		`SELECT institution_id FROM certificates WHERE sha256 = x'00' AND institution_id > 1 AND status IN ('approved', 'revoked') ORDER BY institution_id LIMIT 1`: "certificates_sha256_idx (sha256=? AND institution_id>?)",
 	} {
 		var id, parent, unused int
 		var detail string

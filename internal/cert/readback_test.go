@@ -38,7 +38,7 @@ func (o corruptedObject) ReadAt(p []byte, off int64) (int, error) {
 // truncatingStore stores tails without their last byte.
 type truncatingStore struct{ blob.Store }
 
-func (s truncatingStore) Put(ctx context.Context, key string, r io.Reader) (int64, error) {
+func (s truncatingStore) PutReserved(ctx context.Context, key string, r io.Reader) (int64, error) {
 	if strings.HasSuffix(key, ".verified") {
 		all, err := io.ReadAll(r)
 		if err != nil {
@@ -46,7 +46,7 @@ func (s truncatingStore) Put(ctx context.Context, key string, r io.Reader) (int6
 		}
 		r = bytes.NewReader(all[:len(all)-1])
 	}
-	return s.Store.Put(ctx, key, r)
+	return s.Store.PutReserved(ctx, key, r)
 }
 
 func TestCorruptedFileIsNotApproved(t *testing.T) {

@@ -19,6 +19,9 @@ import (
 const (
 	// MaxFile is the largest file in bytes: 20 MB.
 	MaxFile = 20 << 20
+	// maxChecks is the number of files that are checked at a time. A file that is made to use as much
+	// memory as the limits of package pdf allow uses about 60 MB.
+	maxChecks = 2
 	// maxFileName bounds a file's name in code points.
 	maxFileName = 255
 )
@@ -96,6 +99,10 @@ func (s *Service) Receive(ctx context.Context, institutionUUID string, in *Incom
 
 // inspect determines the type of a stored file and checks that it can be sealed.
 func (s *Service) inspect(ctx context.Context, institutionUUID string, f *File) (err error) {
+	if err := s.checking.Acquire(ctx, 1); err != nil {
+		return fmt.Errorf("waiting to check a file: %w", err)
+	}
+	defer s.checking.Release(1)
 	o, err := s.blobs.Open(ctx, f.Key)
 	if err != nil {
 		return fmt.Errorf("checking a file: %w", err)

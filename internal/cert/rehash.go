@@ -5,13 +5,11 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"io"
-	"log/slog"
 	"time"
 
 	"github.com/certvault/certvault/internal/account"
-	"github.com/certvault/certvault/internal/blob"
 	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/fault"
 )
 
 const (
@@ -39,32 +37,52 @@ func (s *Service) Rehash(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if c.FilesDeletedAt != nil {
-			// The retention of its files ended during the check.
-			if err := s.db.Tx(ctx, func(tx *db.Tx) error { return deleteChecksTx(ctx, tx, c.ID) }); err != nil {
-				return err
-			}
-			continue
-		}
-		checks, err := s.recheck(ctx, c)
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		if err != nil {
-			s.log.ErrorContext(ctx, "ALARM: a stored file has changed or could not be checked", slog.String("certificate", uuid), slog.Any("error", err))
-		}
-		if err := s.db.Tx(ctx, func(tx *db.Tx) error {
-			for _, k := range checks {
-				if err := recordCheckTx(ctx, tx, c.ID, k, db.Micros(s.now())); err != nil {
-					return err
-				}
-			}
-			return nil
-		}); err != nil {
+		if _, err := s.CheckFiles(ctx, c, nil); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// CheckFiles reads the stored files of a certificate, compares their digests, verifies the signature
+// and stores the results. A file that is correct again passes its check, which ends the alarm. A
+// damaged file is no error, but a check that failed. then may be nil.
+func (s *Service) CheckFiles(ctx context.Context, c *Certificate, then TxFunc) ([]Check, error) {
+	var checks []Check
+	if c.FilesDeletedAt == nil {
+		var err error
+		checks, err = s.recheck(ctx, c)
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		if err != nil {
+			s.logAlarm(ctx, c, err)
+		}
+	}
+	err := s.db.Tx(ctx, func(tx *db.Tx) error {
+		now, err := byUUID(ctx, tx, c.UUID)
+		if fault.Is(err, fault.NotFound) {
+			return nil // it was deleted during the check
+		}
+		if err != nil {
+			return err
+		}
+		if now.FilesDeletedAt != nil {
+			// The retention of its files ended, perhaps during the check.
+			checks = nil
+			return deleteChecksTx(ctx, tx, c.ID)
+		}
+		for _, k := range checks {
+			if err := recordCheckTx(ctx, tx, c.ID, k, db.Micros(s.now())); err != nil {
+				return err
+			}
+		}
+		return then.runTx(ctx, tx, c)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("storing the results of checks: %w", err)
+	}
+	return checks, nil
 }
 
 func (s *Service) rehashDue(ctx context.Context) ([]string, error) {
@@ -83,33 +101,28 @@ func (s *Service) rehashDue(ctx context.Context) ([]string, error) {
 		CheckFile, before, min(maxRehash, 1+waiting/rehashTurns)))
 }
 
-// errDiffers is the error for a stored file that is missing or changed.
-var errDiffers = errors.New("a stored file is missing or differs from what was stored")
-
-// recheck reads a verified PDF again and returns the results of its checks. It may return results
-// together with an error, so that one unreadable file does not stop the checks of other files. A
-// missing file fails the check. If the store is unavailable, the result is NotRun.
-func (s *Service) recheck(ctx context.Context, c *Certificate) (_ []Check, err error) {
-	file := Check{Name: CheckFile, Result: NotRun}
-	content, err := s.OpenVerified(ctx, c)
-	if errors.Is(err, blob.ErrNotFound) {
-		file.Result = FailedCheck
-		return []Check{file}, errors.Join(errDiffers, err)
+// recheck reads the files of a certificate again and returns the results of the checks. It may
+// return results together with an error, so that one unreadable file does not stop the checks of
+// other files. A missing file fails its check. If the store is unavailable, the result is NotRun.
+func (s *Service) recheck(ctx context.Context, c *Certificate) (checks []Check, err error) {
+	if originalCheck(c) == CheckOriginal {
+		content, e := s.openOriginal(ctx, c)
+		var k Check
+		if k, err = recheckFile(CheckOriginal, content, e, c.File.Size, c.File.SHA256); e == nil {
+			err = errors.Join(err, content.Close())
+		}
+		checks = append(checks, k)
 	}
-	if err != nil {
-		return []Check{file}, err
+	if c.Verified == nil {
+		return checks, err
+	}
+	content, e := s.openVerified(ctx, c)
+	file, fileErr := recheckFile(CheckFile, content, e, c.Verified.Size, c.Verified.SHA256)
+	checks, err = append(checks, file), errors.Join(err, fileErr)
+	if e != nil {
+		return checks, err
 	}
 	defer func() { err = errors.Join(err, content.Close()) }()
-	hash := sha256.New()
-	n, err := io.Copy(hash, content)
-	if err != nil {
-		return []Check{file}, fmt.Errorf("reading a file: %w", err)
-	}
-	file.Result = Passed
-	if n != c.Verified.Size || [sha256.Size]byte(hash.Sum(nil)) != c.Verified.SHA256 {
-		file.Result, err = FailedCheck, errDiffers
-	}
-	checks := []Check{file}
 	signed, e := s.signed(ctx, c.ID)
 	if !signed || e != nil {
 		return checks, errors.Join(err, e)
@@ -126,6 +139,22 @@ func (s *Service) recheck(ctx context.Context, c *Certificate) (_ []Check, err e
 	return append(checks, Check{Name: CheckSignature, Result: result}), errors.Join(err, e)
 }
 
+// recheckFile returns the result of a check of a file. It reads the whole file, whatever was read
+// before. err is the error of opening the file.
+func recheckFile(name string, content *Content, err error, size int64, sum [sha256.Size]byte) (Check, error) {
+	if err == nil {
+		err = compareWhole(content, size, sum)
+	}
+	switch {
+	case err == nil:
+		return Check{Name: name, Result: Passed}, nil
+	case isDamage(err):
+		return Check{Name: name, Result: FailedCheck}, fmt.Errorf("the check %q: %w", name, err)
+	default:
+		return Check{Name: name, Result: NotRun}, err
+	}
+}
+
 // signed reports whether a certificate's file is signed. Files from the first version of the vault
 // are not signed and have no signature check.
 func (s *Service) signed(ctx context.Context, id int64) (yes bool, err error) {
@@ -136,12 +165,43 @@ func (s *Service) signed(ctx context.Context, id int64) (yes bool, err error) {
 	return yes, nil
 }
 
-// Damaged counts the certificates whose stored file or signature failed its last
-// check.
-func (s *Service) Damaged(ctx context.Context) (n int, err error) {
-	if err := s.db.QueryRowContext(ctx,
-		`SELECT count(DISTINCT certificate_id) FROM certificate_checks WHERE result = $1`, string(FailedCheck)).Scan(&n); err != nil {
-		return 0, fmt.Errorf("counting damaged files: %w", err)
+// OriginalDamaged reports whether the last check of a certificate's original failed. For an original
+// that is a part of the verified PDF, CheckFile has the result.
+func (s *Service) OriginalDamaged(ctx context.Context, c *Certificate) (yes bool, err error) {
+	if err := s.db.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM certificate_checks WHERE certificate_id = $1 AND name = $2 AND result = $3)`,
+		c.ID, CheckOriginal, string(FailedCheck)).Scan(&yes); err != nil {
+		return false, fmt.Errorf("reading checks: %w", err)
 	}
-	return n, nil
+	return yes, nil
+}
+
+// Damaged counts the certificates of which a stored file or the signature failed its last check.
+func (s *Service) Damaged(ctx context.Context) (n int, err error) {
+	return CountDamaged(ctx, s.db)
+}
+
+// CheckAll calls CheckFiles for all certificates that have files, and f with each result.
+func (s *Service) CheckAll(ctx context.Context, f func(c *Certificate, checks []Check)) error {
+	for after := int64(0); ; {
+		ids, err := db.Column[int64](s.db.QueryContext(ctx, `
+			SELECT id FROM certificates WHERE id > $1 AND files_ended_at IS NULL ORDER BY id LIMIT $2`, after, maxRehash))
+		if err != nil {
+			return fmt.Errorf("listing the files to check: %w", err)
+		}
+		if len(ids) == 0 {
+			return nil
+		}
+		after = ids[len(ids)-1]
+		list, err := s.ByIDs(ctx, ids)
+		if err != nil {
+			return err
+		}
+		for _, c := range list {
+			checks, err := s.CheckFiles(ctx, c, nil)
+			if err != nil {
+				return err
+			}
+			f(c, checks)
+		}
+	}
 }

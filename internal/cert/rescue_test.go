@@ -120,7 +120,14 @@ func TestRescuedCountsCrashes(t *testing.T) {
 		if got := v.get(c.UUID); got.crashes != 2 {
 			t.Errorf("crashes = %d after the crash of another job, want 2", got.crashes)
 		}
+		leave, err := v.enter(t.Context(), v.get(c.UUID)) // the trial
+		if err != nil {
+			t.Fatal(err)
+		}
 		v.rescue(c.UUID, "seal")
+		if err := leave(); err != nil {
+			t.Error(err)
+		}
 		got := v.get(c.UUID)
 		if got.Status != Failed || got.Failure == nil || got.Failure.Code != "crashed" || !strings.Contains(got.Failure.Message, "3 times") {
 			t.Errorf("after the third crash: status = %s, failure = %+v, want crashed", got.Status, got.Failure)
@@ -141,5 +148,83 @@ func TestRescuedCountsCrashes(t *testing.T) {
 			t.Errorf("after the retry and one more crash: status = %s, crashes = %d, want processing and 1", got.Status, got.crashes)
 		}
 		v.rescue("00000000-0000-0000-0000-000000000000", "seal")
+	})
+}
+
+// Certificates that are sealed at the same time as one that crashes the process do not fail with
+// it: after the second crash, each is sealed alone.
+func TestNeighboursOfCrashingCertificateDoNotFail(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		v := newVault(t, d)
+		culprit, first, second := v.upload(titled("culprit")), v.upload(titled("first")), v.upload(titled("second"))
+		all := []*Certificate{culprit, first, second}
+		crash := func() {
+			for _, c := range all {
+				v.rescue(c.UUID, "seal")
+			}
+		}
+		crash()
+		crash()
+		// In the next process, the neighbours do not seal while the culprit does.
+		started, crashed, done := make(chan struct{}), make(chan struct{}), make(chan error)
+		v.sealer.seal = func(context.Context, seal.Original, seal.Stamp) (*seal.Verified, error) {
+			close(started)
+			<-crashed
+			return nil, errors.New("the process is gone")
+		}
+		go func() { done <- v.work(t.Context(), culprit, 1) }()
+		<-started
+		fresh := v.upload(titled("fresh"))
+		if _, ok := errors.AsType[*river.JobSnoozeError](v.work(t.Context(), fresh, 1)); !ok {
+			t.Error("another certificate was sealed at the same time")
+		}
+		impatient, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, err := v.enter(impatient, v.get(first.UUID)); !errors.Is(err, errTrial) {
+			t.Errorf("a certificate with two crashes enters during a trial: %v", err)
+		}
+		all = append(all, fresh) // the jobs of all are running, although only one certificate is sealed
+		crash()
+		if got := v.get(culprit.UUID); got.Status != Failed || got.Failure.Code != "crashed" {
+			t.Errorf("the culprit is %s, %+v", got.Status, got.Failure)
+		}
+		close(crashed)
+		<-done
+		v.sealer.seal = func(_ context.Context, o seal.Original, _ seal.Stamp) (*seal.Verified, error) {
+			return sealed(o, []byte(tailText), false)
+		}
+		for _, c := range []*Certificate{first, second, fresh} {
+			if err := v.work(t.Context(), c, 1); err != nil {
+				t.Error(err)
+			}
+			if got := v.get(c.UUID); got.Status != Approved {
+				t.Errorf("%s is %s, %+v", c.Title, got.Status, got.Failure)
+			}
+		}
+	})
+}
+
+// A trial that ends without a crash clears its mark.
+func TestTrialWithoutCrash(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		v := newVault(t, d)
+		c := v.upload(nil)
+		v.rescue(c.UUID, "seal")
+		v.rescue(c.UUID, "seal")
+		v.sealer.seal = func(context.Context, seal.Original, seal.Stamp) (*seal.Verified, error) {
+			if got := v.get(c.UUID); got.crashes != crashesInTrial {
+				t.Errorf("%d crashes during the trial, want %d", got.crashes, crashesInTrial)
+			}
+			return nil, errors.New("the renderer is missing")
+		}
+		if err := v.work(t.Context(), c, 1); err == nil {
+			t.Error("the work succeeded")
+		}
+		v.rescue(c.UUID, "seal")
+		if got := v.get(c.UUID); got.Status != Processing || got.crashes != trialCrashes {
+			t.Errorf("%s with %d crashes, want %s with %d", got.Status, got.crashes, Processing, trialCrashes)
+		}
 	})
 }

@@ -89,7 +89,7 @@ func stampRoots() *x509.CertPool {
 func (s *Service) checkSigned(ctx context.Context, c *Certificate, v *Verified, institution string) (_ Result, err error) {
 	stored := *c
 	stored.Verified = v
-	content, err := s.OpenVerified(ctx, &stored)
+	content, err := s.openVerified(ctx, &stored)
 	if err != nil {
 		return NotRun, err
 	}

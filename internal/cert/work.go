@@ -2,7 +2,6 @@ package cert
 
 import (
 	"context"
-	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,7 +16,6 @@ import (
 	"github.com/certvault/certvault/internal/authority"
 	"github.com/certvault/certvault/internal/blob"
 	"github.com/certvault/certvault/internal/db"
-	"github.com/certvault/certvault/internal/job"
 	"github.com/certvault/certvault/internal/seal"
 )
 
@@ -31,9 +29,6 @@ const (
 	RecipientQueue = "recipient"
 	// SealTimeout is the limit of one attempt at sealing.
 	SealTimeout = time.Minute
-	// maxCrashes is the number of crashes of the process after which a certificate fails, because
-	// it is the likely cause.
-	maxCrashes = 3
 )
 
 // Sealer makes verified PDFs and pictures of them. seal.Sealer implements it.
@@ -82,13 +77,26 @@ func (w *sealWorker) Work(ctx context.Context, j *river.Job[sealArgs]) error {
 	if c.Status != Processing {
 		return nil
 	}
+	leave, err := s.enter(ctx, c)
+	switch {
+	case errors.Is(err, errTrial):
+		return river.JobSnooze(trialPause)
+	case err != nil:
+		return err
+	}
 	err = s.process(ctx, c)
+	if leaveErr := leave(); leaveErr != nil {
+		err = errors.Join(err, leaveErr)
+	}
 	switch {
 	case err == nil:
 		return nil
 	case context.Cause(ctx) != nil && !errors.Is(ctx.Err(), context.DeadlineExceeded):
 		// This process is stopping. The next process repeats the attempt, which does not count.
 		return river.JobSnooze(0)
+	}
+	if errors.Is(err, blob.ErrFull) || db.Full(err) {
+		return s.waitForRoom(ctx, err)
 	}
 	if r, ok := errors.AsType[*seal.Refusal](err); ok {
 		return s.fail(context.WithoutCancel(ctx), c, Failure{Code: r.Code, Message: r.Reason})
@@ -103,8 +111,22 @@ func (w *sealWorker) Work(ctx context.Context, j *river.Job[sealArgs]) error {
 	return s.fail(context.WithoutCancel(ctx), c, failureOf(err))
 }
 
-// errNoOriginal is the error for an upload whose file is missing.
-var errNoOriginal = errors.New("the original is missing")
+// waitForRoom returns an error that returns the job to the queue for a while. The attempt does not
+// count. It logs the full store at most once in blob.FullWait.
+func (s *Service) waitForRoom(ctx context.Context, err error) error {
+	now := db.Micros(s.now())
+	if last := s.fullLogged.Load(); now-last >= blob.FullWait.Microseconds() && s.fullLogged.CompareAndSwap(last, now) {
+		s.log.ErrorContext(ctx, "ALARM: the storage is full; sealing waits until there is room", slog.Any("error", err))
+	}
+	return river.JobSnooze(blob.FullWait)
+}
+
+var (
+	// errNoOriginal is the error for an upload whose file is missing.
+	errNoOriginal = errors.New("the original is missing")
+	// errOtherOriginal is the error for an upload whose file has another size.
+	errOtherOriginal = errors.New("the original has another size than at the upload")
+)
 
 // failureOf returns the failure that the institution sees for an error of the vault.
 func failureOf(err error) Failure {
@@ -114,8 +136,8 @@ func failureOf(err error) Failure {
 	switch {
 	case errors.Is(err, errNoOriginal):
 		return Failure{Code: "original_missing", Message: "The uploaded file is missing from the vault's storage. Restore it from a backup, then retry."}
-	case errors.Is(err, blob.ErrFull):
-		return Failure{Code: "storage_full", Message: "The vault's storage had no room for the verified PDF. Make room, then retry."}
+	case errors.Is(err, errOtherOriginal):
+		return Failure{Code: "original_damaged", Message: "The uploaded file is damaged in the vault's storage. Restore it from a backup, then retry."}
 	case errors.Is(err, context.DeadlineExceeded):
 		return Failure{Code: "timeout", Message: "Making the verified PDF took too long."}
 	default:
@@ -128,6 +150,10 @@ func failureOf(err error) Failure {
 
 // process seals and stores a file, reads the stored file back, and then approves the certificate.
 func (s *Service) process(ctx context.Context, c *Certificate) (err error) {
+	// Do not seal a file that cannot be stored.
+	if err := s.blobs.CheckReserve(ctx); err != nil {
+		return fmt.Errorf("storing the verified PDF: %w", err)
+	}
 	inst, err := account.InstitutionByID(ctx, s.db, c.InstitutionID)
 	if err != nil {
 		return err
@@ -148,6 +174,9 @@ func (s *Service) process(ctx context.Context, c *Certificate) (err error) {
 		return fmt.Errorf("opening the original: %w", err)
 	}
 	defer func() { err = errors.Join(err, o.Close()) }()
+	if o.Size() != c.File.Size {
+		return errOtherOriginal
+	}
 	v, err := s.sealer.Seal(ctx, original(&c.File, o), seal.Stamp{
 		ReferenceID: c.ReferenceID, VerifyURL: s.verifyURL(c.ReferenceID), Institution: inst.Name, Placement: placement,
 		Signature: signature,
@@ -158,7 +187,7 @@ func (s *Service) process(ctx context.Context, c *Certificate) (err error) {
 	// Each attempt uses a new name, so that two concurrent attempts do not overwrite each other's
 	// file.
 	key := blobKey(inst.UUID, uuid.Must(uuid.NewV7()).String(), "verified")
-	if _, err := s.blobs.Put(ctx, key, v.Body); err != nil {
+	if _, err := s.blobs.PutReserved(ctx, key, v.Body); err != nil {
 		return fmt.Errorf("storing the verified PDF: %w", err)
 	}
 	discard := func() error { return s.blobs.Delete(context.WithoutCancel(ctx), key) }
@@ -239,35 +268,6 @@ func (s *Service) fail(ctx context.Context, c *Certificate, f Failure) error {
 func (s *Service) failTx(ctx context.Context, tx *db.Tx, uuid string, f Failure) error {
 	_, err := s.moveTx(ctx, tx, triggerError, uuid, column{"failure_code", f.Code}, column{"failure_message", f.Message})
 	return err
-}
-
-// Rescued is called for each job whose process crashed. If that happens several times, the
-// certificate is the likely cause, and Rescued changes its status to failed.
-func (s *Service) Rescued(ctx context.Context, tx *db.Tx, r job.Rescued) error {
-	if r.Kind != (sealArgs{}).Kind() {
-		return nil
-	}
-	var args sealArgs
-	if err := json.Unmarshal(r.Args, &args); err != nil {
-		return fmt.Errorf("reading job %d: %w", r.ID, err)
-	}
-	var crashes int
-	err := tx.QueryRowContext(ctx, `
-		UPDATE certificates SET crashes = crashes + 1 WHERE uuid = $1 AND status = 'processing' RETURNING crashes`, args.UUID).Scan(&crashes)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("counting a crash: %w", err)
-	}
-	if crashes < maxCrashes {
-		return nil
-	}
-	s.log.ErrorContext(ctx, "a certificate failed because the process crashed too often while sealing it", slog.String("certificate", args.UUID), slog.Int("crashes", crashes))
-	return s.failTx(ctx, tx, args.UUID, Failure{
-		Code:    "crashed",
-		Message: fmt.Sprintf("Processing was interrupted %d times by a crash of the vault.", crashes),
-	})
 }
 
 // Waiting counts the certificates of all institutions in processing.

@@ -6,13 +6,13 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"os"
 	"reflect"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/certvault/certvault/internal/blob"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/db/dbtest"
 	"github.com/certvault/certvault/internal/fault"
@@ -138,7 +138,6 @@ func TestFailureCodes(t *testing.T) {
 	d := dbtest.Open(t, t.TempDir(), "")
 	v := newVault(t, d, func(c *Config) { c.Attempts = 1 })
 	for err, code := range map[error]string{
-		blob.ErrFull:             "storage_full",
 		context.DeadlineExceeded: "timeout",
 		errors.New("any other"):  "processing_error",
 	} {
@@ -162,6 +161,16 @@ func TestFailureCodes(t *testing.T) {
 	}
 	if got := v.get(c.UUID); got.Failure == nil || got.Failure.Code != "original_missing" {
 		t.Errorf("missing original: failure = %+v, want original_missing", got.Failure)
+	}
+	c = v.upload(titled("truncated"))
+	if err := os.WriteFile(v.file(c.File.Key), []byte("%PDF"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := v.work(t.Context(), c, 1); err != nil {
+		t.Fatal(err)
+	}
+	if got := v.get(c.UUID); got.Failure == nil || got.Failure.Code != "original_damaged" {
+		t.Errorf("truncated original: failure = %+v, want original_damaged", got.Failure)
 	}
 }
 

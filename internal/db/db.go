@@ -10,6 +10,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -44,6 +45,8 @@ type DB struct {
 	statements *statements
 	// pool is the PostgreSQL pool, which the queue's driver uses directly; it is nil on SQLite.
 	pool *pgxpool.Pool
+	// clock is the last reading of the server's clock; it is nil on SQLite.
+	clock atomic.Pointer[reading]
 }
 
 // QueryContext runs a query outside a transaction.
@@ -78,7 +81,8 @@ func (d *DB) Ping(ctx context.Context) error {
 	return nil
 }
 
-// Close closes all statements and pools.
+// Close closes all statements and pools. If connections to PostgreSQL are still in use after a few
+// seconds, because it does not respond, Close does not wait for them.
 func (d *DB) Close() error {
 	var err error
 	if d.statements != nil {
@@ -89,9 +93,25 @@ func (d *DB) Close() error {
 		err = errors.Join(err, d.write.Close())
 	}
 	if d.pool != nil {
-		d.pool.Close()
+		err = errors.Join(err, d.closePool())
 	}
 	return err
+}
+
+func (d *DB) closePool() error {
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
+		d.pool.Close()
+	}()
+	timer := time.NewTimer(closeTime)
+	defer timer.Stop()
+	select {
+	case <-closed:
+		return nil
+	case <-timer.C:
+		return fmt.Errorf("closing the database: %d connections are still in use", d.pool.Stat().AcquiredConns())
+	}
 }
 
 // Tx is a transaction and its connection. The queue's PostgreSQL driver enqueues jobs on the same
@@ -117,6 +137,10 @@ func (tx *Tx) AfterCommit(f func()) { tx.after = append(tx.after, f) }
 // Tx runs f in a transaction. It commits if f returns nil, and otherwise rolls back. f must use
 // only its Tx: on SQLite the transaction uses the only connection of the pool, so that a second
 // transaction inside f would deadlock.
+//
+// If PostgreSQL rolls the transaction back because of a deadlock or a serialization failure, Tx
+// calls f again. Everything that f changes outside the database must therefore be the same after a
+// second call: f assigns variables and does not add to them, and uses AfterCommit for effects.
 func (d *DB) Tx(ctx context.Context, f func(tx *Tx) error) error { return d.run(ctx, durable, f) }
 
 // TxRelaxed is like Tx, but the commit does not wait for the disk. It is for state that is useless
@@ -127,14 +151,18 @@ func (d *DB) TxRelaxed(ctx context.Context, f func(tx *Tx) error) error {
 }
 
 func (d *DB) run(ctx context.Context, level durability, f func(tx *Tx) error) error {
-	after, err := d.tx(ctx, level, f)
-	if err != nil {
-		return err
+	for attempt, wait := 1, firstPause; ; attempt, wait = attempt+1, 2*wait {
+		after, err := d.tx(ctx, level, f)
+		if err == nil {
+			for _, f := range after {
+				f()
+			}
+			return nil
+		}
+		if !isRepeatable(err) || attempt == maxAttempts || !pause(ctx, wait) {
+			return err
+		}
 	}
-	for _, f := range after {
-		f()
-	}
-	return nil
 }
 
 // durability reports whether a commit waits for the disk.

@@ -3,6 +3,8 @@ package db
 import (
 	"context"
 	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
 )
 
 // MigrateBelow applies the migrations before a version, as an earlier release did.
@@ -10,6 +12,11 @@ func (d *DB) MigrateBelow(ctx context.Context, version int) error {
 	all, err := d.migrations()
 	if err != nil {
 		return err
+	}
+	if d.Dialect == PostgreSQL {
+		if err := d.pool.AcquireFunc(ctx, func(conn *pgxpool.Conn) error { return createExtensions(ctx, conn) }); err != nil {
+			return err
+		}
 	}
 	return d.Tx(ctx, func(tx *Tx) error {
 		if _, err := tx.ExecContext(ctx,
@@ -30,4 +37,9 @@ func (d *DB) MigrateBelow(ctx context.Context, version int) error {
 		}
 		return nil
 	})
+}
+
+// OpenWithin opens a PostgreSQL database whose statements must get a response within a time.
+func OpenWithin(ctx context.Context, databaseURL string, limit time.Duration) (*DB, error) {
+	return openPostgres(ctx, databaseURL, deadlines{response: limit, acquire: limit})
 }

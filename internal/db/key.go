@@ -2,6 +2,8 @@ package db
 
 import (
 	"context"
+	"database/sql"
+	"errors"
 	"fmt"
 )
 
@@ -18,4 +20,37 @@ func (d *DB) KeyCheck(ctx context.Context, value []byte) (stored []byte, err err
 		return nil, fmt.Errorf("checking the master key: %w", err)
 	}
 	return stored, nil
+}
+
+// HasKey reports whether the database belongs to a master key.
+func (d *DB) HasKey(ctx context.Context) (known bool, err error) {
+	if err := d.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM key_checks)`).Scan(&known); err != nil {
+		return false, fmt.Errorf("checking the master key: %w", err)
+	}
+	return known, nil
+}
+
+// Installation returns the id of the installation to which the database belongs, or "" if it
+// belongs to none.
+func (d *DB) Installation(ctx context.Context) (id string, err error) {
+	err = d.QueryRowContext(ctx, `SELECT uuid FROM installations WHERE id = 1`).Scan(&id)
+	if errors.Is(err, sql.ErrNoRows) {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("reading the installation of the database: %w", err)
+	}
+	return id, nil
+}
+
+// SetInstallation stores the id of the installation, unless the database has one.
+func (d *DB) SetInstallation(ctx context.Context, id string) error {
+	err := d.Tx(ctx, func(tx *Tx) error {
+		_, err := tx.ExecContext(ctx, `INSERT INTO installations (id, uuid) VALUES (1, $1) ON CONFLICT (id) DO NOTHING`, id)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("storing the installation of the database: %w", err)
+	}
+	return nil
 }

@@ -2,7 +2,6 @@ package db
 
 import (
 	"context"
-	"database/sql"
 	"embed"
 	"errors"
 	"fmt"
@@ -19,15 +18,27 @@ import (
 )
 
 // migrations contains one folder per dialect, with files NNNN_name.sql that are applied in the
-// order of their numbers. There are no down migrations, and the binary of the previous release must
-// work with the new schema.
+// order of their numbers. There are no down migrations. The binary of the previous release must
+// work with the new schema, or the migration raises the floor (see CheckSchema).
 //
 //go:embed migrations
 var migrations embed.FS
 
-// migrateLock is the key of the advisory lock that allows only one of several starting nodes to
-// migrate: "cvlt" in ASCII.
-const migrateLock = 0x63766c74
+const (
+	// migrateLock is the key of the advisory lock that allows only one of several starting nodes to
+	// migrate: "cvlt" in ASCII.
+	migrateLock = 0x63766c74
+	// migrateLockPoll is the interval at which a node tries to get the advisory lock.
+	migrateLockPoll = 200 * time.Millisecond
+	// migrateLockTime limits the wait of a migration for a lock on a table. While it waits, all
+	// statements on the table that begin later wait too.
+	migrateLockTime = 2 * time.Second
+	// migrateAttempts is the number of attempts to get the locks of a migration, and migratePause the
+	// pause between them, in which the other statements continue. Together they take about a minute
+	// and a half.
+	migrateAttempts = 30
+	migratePause    = time.Second
+)
 
 type migration struct {
 	version int
@@ -35,29 +46,74 @@ type migration struct {
 	sql     string
 }
 
-// Migrate updates the schema, and the schema of the queue, to this binary's version.
+// Migrate applies the migrations that the database lacks, each in its own transaction, and those of
+// the queue. Other processes may use the database in the meantime.
 func (d *DB) Migrate(ctx context.Context) (err error) {
+	if err := d.CheckSchema(ctx); !errors.Is(err, ErrOldSchema) {
+		return err
+	}
+	// An index of a large table may take minutes.
+	ctx = Unlimited(ctx)
 	if d.Dialect == PostgreSQL {
-		conn, err := d.pool.Acquire(ctx)
+		unlock, err := d.lockMigrations(ctx)
 		if err != nil {
 			return fmt.Errorf("migrating: %w", err)
 		}
-		defer conn.Release()
-		if _, err := conn.Exec(ctx, "SELECT pg_advisory_lock($1)", migrateLock); err != nil {
-			return fmt.Errorf("migrating: acquiring the lock: %w", err)
-		}
-		defer func() {
-			_, e := conn.Exec(context.WithoutCancel(ctx), "SELECT pg_advisory_unlock($1)", migrateLock)
-			err = errors.Join(err, e)
-		}()
-		if err := createExtensions(ctx, conn); err != nil {
-			return err
-		}
+		defer func() { err = errors.Join(err, unlock()) }()
 	}
-	if err := d.migrateSchema(ctx); err != nil {
+	all, err := d.migrations()
+	if err != nil {
 		return err
 	}
-	return d.migrateQueue(ctx)
+	if err := d.Tx(ctx, func(tx *Tx) error {
+		_, err := tx.ExecContext(ctx,
+			`CREATE TABLE IF NOT EXISTS schema_migrations (version INTEGER PRIMARY KEY, name TEXT NOT NULL, applied_at BIGINT NOT NULL)`)
+		return err
+	}); err != nil {
+		return fmt.Errorf("migrating: %w", err)
+	}
+	for _, m := range all {
+		if err := patiently(ctx, func() error { return d.apply(ctx, m) }); err != nil {
+			return fmt.Errorf("migrating: %s: %w", m.name, err)
+		}
+	}
+	if err := patiently(ctx, func() error { return d.migrateQueue(ctx) }); err != nil {
+		return fmt.Errorf("migrating the queue: %w", err)
+	}
+	return nil
+}
+
+// lockMigrations waits until no other node migrates, creates the extensions, and returns a function
+// that lets the next node migrate.
+func (d *DB) lockMigrations(ctx context.Context) (unlock func() error, err error) {
+	conn, err := d.pool.Acquire(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			conn.Release()
+		}
+	}()
+	// pg_advisory_lock would be subject to lock_timeout, and another node may migrate for minutes.
+	for locked := false; !locked; {
+		if err := conn.QueryRow(ctx, "SELECT pg_try_advisory_lock($1)", migrateLock).Scan(&locked); err != nil {
+			return nil, fmt.Errorf("acquiring the lock: %w", err)
+		}
+		if !locked && !pause(ctx, migrateLockPoll) {
+			return nil, fmt.Errorf("waiting for another node that migrates: %w", ctx.Err())
+		}
+	}
+	unlock = func() error {
+		defer conn.Release()
+		_, err := conn.Exec(context.WithoutCancel(ctx), "SELECT pg_advisory_unlock($1)", migrateLock)
+		return err
+	}
+	if err := createExtensions(ctx, conn); err != nil {
+		_, e := conn.Exec(context.WithoutCancel(ctx), "SELECT pg_advisory_unlock($1)", migrateLock)
+		return nil, errors.Join(err, e)
+	}
+	return unlock, nil
 }
 
 // extensions are the PostgreSQL extensions that the schema requires. It has an index on trigrams
@@ -68,7 +124,7 @@ var extensions = []string{"pg_trgm", "btree_gin"}
 func createExtensions(ctx context.Context, conn *pgxpool.Conn) error {
 	for _, name := range extensions {
 		if _, err := conn.Exec(ctx, "CREATE EXTENSION IF NOT EXISTS "+name); err != nil {
-			return fmt.Errorf("migrating: the database requires the PostgreSQL extension %[1]s, which could not be created; "+
+			return fmt.Errorf("the database requires the PostgreSQL extension %[1]s, which could not be created; "+
 				"install it on the server (package postgresql-contrib), then run, as the database's owner or a superuser, "+
 				"CREATE EXTENSION %[1]s; in this database, and restart: %[2]w", name, err)
 		}
@@ -76,34 +132,43 @@ func createExtensions(ctx context.Context, conn *pgxpool.Conn) error {
 	return nil
 }
 
-func (d *DB) migrateSchema(ctx context.Context) error {
-	all, err := d.migrations()
-	if err != nil {
-		return err
+// patiently calls f again while it fails because other transactions hold locks.
+func patiently(ctx context.Context, f func() error) error {
+	for attempt := 1; ; attempt++ {
+		err := f()
+		switch {
+		case !hasState(err, "55P03"): // lock_not_available
+			return err
+		case attempt == migrateAttempts:
+			return fmt.Errorf("other transactions held locks for too long; stop other servers or long queries, and try again: %w", err)
+		case !pause(ctx, migratePause):
+			return err
+		}
 	}
+}
+
+// apply applies a migration, unless the database already has it.
+func (d *DB) apply(ctx context.Context, m migration) error {
 	return d.Tx(ctx, func(tx *Tx) error {
-		if _, err := tx.ExecContext(ctx,
-			`CREATE TABLE IF NOT EXISTS schema_migrations (version INTEGER PRIMARY KEY, name TEXT NOT NULL, applied_at BIGINT NOT NULL)`); err != nil {
-			return fmt.Errorf("migrating: %w", err)
+		var applied bool
+		err := tx.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM schema_migrations WHERE version = $1)`, m.version).Scan(&applied)
+		if err != nil || applied {
+			return err
 		}
-		var at sql.NullInt64
-		if err := tx.QueryRowContext(ctx, `SELECT max(version) FROM schema_migrations`).Scan(&at); err != nil {
-			return fmt.Errorf("migrating: %w", err)
+		if err := tx.script(ctx, limitsOf(tx.dialect)+m.sql); err != nil {
+			return err
 		}
-		for _, m := range all {
-			if int64(m.version) <= at.Int64 {
-				continue
-			}
-			if err := tx.script(ctx, m.sql); err != nil {
-				return fmt.Errorf("migrating: %s: %w", m.name, err)
-			}
-			if _, err := tx.ExecContext(ctx, `INSERT INTO schema_migrations (version, name, applied_at) VALUES ($1, $2, $3)`,
-				m.version, m.name, Micros(time.Now())); err != nil {
-				return fmt.Errorf("migrating: %s: %w", m.name, err)
-			}
-		}
-		return nil
+		_, err = tx.ExecContext(ctx, `INSERT INTO schema_migrations (version, name, applied_at) VALUES ($1, $2, $3)`, m.version, m.name, Micros(time.Now()))
+		return err
 	})
+}
+
+// limitsOf returns the statements that set the time limits of a migration.
+func limitsOf(dialect Dialect) string {
+	if dialect != PostgreSQL {
+		return ""
+	}
+	return fmt.Sprintf("SET LOCAL lock_timeout = %d; SET LOCAL statement_timeout = 0;\n", migrateLockTime.Milliseconds())
 }
 
 // script runs several statements. By default, pgx prepares a statement and can then prepare only
@@ -117,6 +182,7 @@ func (tx *Tx) script(ctx context.Context, text string) error {
 	return err
 }
 
+// migrations returns all migrations of this binary, ordered by their numbers.
 func (d *DB) migrations() ([]migration, error) {
 	dir := "migrations/" + string(d.Dialect)
 	entries, err := fs.ReadDir(migrations, dir)
@@ -139,37 +205,35 @@ func (d *DB) migrations() ([]migration, error) {
 	return all, nil
 }
 
+// migrateQueue applies the migrations of the queue that the database lacks, each in its own
+// transaction.
 func (d *DB) migrateQueue(ctx context.Context) error {
-	migrate := func(up func() (*rivermigrate.MigrateResult, error)) error {
-		if _, err := up(); err != nil {
-			return fmt.Errorf("migrating the queue: %w", err)
-		}
-		return nil
-	}
-	if d.Dialect == PostgreSQL {
-		m, err := rivermigrate.New(riverpgxv5.New(d.pool), nil)
-		if err != nil {
-			return fmt.Errorf("migrating the queue: %w", err)
-		}
-		return migrate(func() (*rivermigrate.MigrateResult, error) { return m.Migrate(ctx, rivermigrate.DirectionUp, nil) })
-	}
-	m, err := rivermigrate.New(riversqlite.New(d.write), nil)
+	missing, err := d.missingQueueVersions(ctx)
 	if err != nil {
-		return fmt.Errorf("migrating the queue: %w", err)
+		return err
 	}
-	return migrate(func() (*rivermigrate.MigrateResult, error) { return m.Migrate(ctx, rivermigrate.DirectionUp, nil) })
-}
-
-// SchemaVersion returns the number of the last applied migration, and the number of the last
-// migration of this binary.
-func (d *DB) SchemaVersion(ctx context.Context) (applied, known int, err error) {
-	all, err := d.migrations()
+	if d.Dialect == SQLite {
+		m, err := rivermigrate.New(riversqlite.New(d.write), nil)
+		if err == nil && len(missing) > 0 {
+			_, err = m.Migrate(ctx, rivermigrate.DirectionUp, nil)
+		}
+		return err
+	}
+	m, err := rivermigrate.New(riverpgxv5.New(d.pool), nil)
 	if err != nil {
-		return 0, 0, err
+		return err
 	}
-	known = all[len(all)-1].version
-	if err := d.QueryRowContext(ctx, `SELECT max(version) FROM schema_migrations`).Scan(&applied); err != nil {
-		return 0, known, fmt.Errorf("reading the schema's version: %w", err)
+	for range missing {
+		if err := pgx.BeginFunc(ctx, d.pool, func(tx pgx.Tx) error {
+			if _, err := tx.Exec(ctx, limitsOf(d.Dialect)); err != nil {
+				return err
+			}
+			//nolint:staticcheck // it must not apply several migrations in one transaction, and does not
+			_, err := m.MigrateTx(ctx, tx, rivermigrate.DirectionUp, &rivermigrate.MigrateOpts{MaxSteps: 1})
+			return err
+		}); err != nil {
+			return err
+		}
 	}
-	return applied, known, nil
+	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -152,4 +153,146 @@ func TestStatementEndsWithItsContext(t *testing.T) {
 			}
 		}
 	})
+}
+
+// appliedVersions returns the numbers of the applied migrations.
+func appliedVersions(t *testing.T, d *db.DB) []int {
+	t.Helper()
+	list, err := db.Column[int](d.QueryContext(t.Context(), `SELECT version FROM schema_migrations ORDER BY version`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+// exec executes a statement of a test.
+func exec(t *testing.T, d *db.DB, query string, args ...any) {
+	t.Helper()
+	if err := d.Tx(t.Context(), func(tx *db.Tx) error {
+		_, err := tx.ExecContext(t.Context(), query, args...)
+		return err
+	}); err != nil {
+		t.Fatalf("%s: %v", query, err)
+	}
+}
+
+// TestMigrationsAreASet checks that a migration is applied although one with a higher number was
+// applied before, for example by a binary of another branch.
+func TestMigrationsAreASet(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		all := appliedVersions(t, d)
+		exec(t, d, `DROP TABLE installations`)
+		exec(t, d, `DROP TABLE schema_floor`)
+		exec(t, d, `DELETE FROM schema_migrations WHERE version = 30`)
+		exec(t, d, `INSERT INTO schema_migrations (version, name, applied_at) VALUES (9000, '9000_later.sql', 0)`)
+		if err := d.CheckSchema(t.Context()); !errors.Is(err, db.ErrOldSchema) {
+			t.Errorf("CheckSchema = %v, want ErrOldSchema", err)
+		}
+		if err := d.Migrate(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := appliedVersions(t, d); !slices.Equal(got, append(all, 9000)) {
+			t.Errorf("applied versions = %v, want %v and 9000", got, all)
+		}
+		// A later release that this binary can work with is accepted.
+		if err := d.CheckSchema(t.Context()); err != nil {
+			t.Errorf("CheckSchema of a newer schema: %v", err)
+		}
+	})
+}
+
+// TestNewerSchemaIsRejected checks that the floor decides about binaries: neither Migrate nor
+// CheckSchema accepts a schema whose floor is above this binary.
+func TestNewerSchemaIsRejected(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		_, known, err := d.SchemaVersion(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for floor, want := range map[int]error{known: nil, known + 1: db.ErrNewSchema} {
+			exec(t, d, `UPDATE schema_floor SET version = $1, release = '7.5.0'`, floor)
+			for name, check := range map[string]func(context.Context) error{"CheckSchema": d.CheckSchema, "Migrate": d.Migrate} {
+				if err := check(t.Context()); !errors.Is(err, want) || err != nil && !strings.Contains(err.Error(), "install certvault 7.5.0 or newer") {
+					t.Errorf("floor %d: %s = %v, want %v", floor, name, err, want)
+				}
+			}
+		}
+	})
+}
+
+// TestCheckSchemaChangesNothing checks that a command does not create a schema.
+func TestCheckSchemaChangesNothing(t *testing.T) {
+	empty(t, func(t *testing.T, d *db.DB) {
+		if err := d.CheckSchema(t.Context()); !errors.Is(err, db.ErrOldSchema) {
+			t.Errorf("CheckSchema = %v, want ErrOldSchema", err)
+		}
+		if isEmpty, err := d.IsEmpty(t.Context()); err != nil || !isEmpty {
+			t.Errorf("IsEmpty = %v, %v, want true", isEmpty, err)
+		}
+	})
+}
+
+// TestFailedMigrationKeepsEarlierOnes checks that each migration has its own transaction.
+func TestFailedMigrationKeepsEarlierOnes(t *testing.T) {
+	empty(t, func(t *testing.T, d *db.DB) {
+		if err := d.MigrateBelow(t.Context(), 25); err != nil {
+			t.Fatal(err)
+		}
+		before := len(appliedVersions(t, d))
+		exec(t, d, `CREATE TABLE installations (n INTEGER)`) // the migration with the number 30 fails
+		if err := d.Migrate(t.Context()); err == nil || !strings.Contains(err.Error(), "0030_installation.sql") {
+			t.Fatalf("Migrate = %v, want an error of 0030_installation.sql", err)
+		}
+		if after := appliedVersions(t, d); len(after) <= before || slices.Contains(after, 30) {
+			t.Errorf("applied versions = %v, want those before 30", after)
+		}
+		exec(t, d, `DROP TABLE installations`)
+		if err := d.Migrate(t.Context()); err != nil {
+			t.Errorf("Migrate after the cause was removed: %v", err)
+		}
+	})
+}
+
+// TestMigrationDoesNotBlockReaders checks that a migration waits only briefly for a lock, so
+// that statements of a running server continue, and that it is applied later.
+func TestMigrationDoesNotBlockReaders(t *testing.T) {
+	t.Parallel()
+	d, err := db.Open(t.Context(), "", dbtest.PostgresURL(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	ctx := t.Context()
+	if err := d.MigrateBelow(ctx, 26); err != nil { // the next one locks the table allowances
+		t.Fatal(err)
+	}
+	migrated := make(chan error, 1)
+	if err := d.Tx(ctx, func(tx *db.Tx) error {
+		if _, err := tx.ExecContext(ctx, `LOCK TABLE allowances IN ACCESS SHARE MODE`); err != nil {
+			return err
+		}
+		go func() { migrated <- d.Migrate(ctx) }()
+		for waiting := false; !waiting; {
+			// The statement also prevents that the transaction is idle.
+			if err := tx.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM pg_locks WHERE relation = 'allowances'::regclass AND NOT granted)`).Scan(&waiting); err != nil {
+				return err
+			}
+		}
+		var n int
+		return d.QueryRowContext(ctx, `SELECT count(*) FROM allowances`).Scan(&n)
+	}); err != nil {
+		t.Errorf("a reader beside a migration that waits: %v", err)
+	}
+	if err := <-migrated; err != nil {
+		t.Errorf("Migrate after the lock was released: %v", err)
+	}
+	if err := d.CheckSchema(ctx); err != nil {
+		t.Error(err)
+	}
 }

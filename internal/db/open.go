@@ -31,7 +31,7 @@ func Open(ctx context.Context, dataDir, databaseURL string) (*DB, error) {
 	if !strings.HasPrefix(databaseURL, "postgres://") && !strings.HasPrefix(databaseURL, "postgresql://") {
 		return nil, errors.New("the database URL must begin with postgres://")
 	}
-	return openPostgres(ctx, databaseURL)
+	return openPostgres(ctx, databaseURL, defaultDeadlines)
 }
 
 // openSQLite sets the options of each connection in the DSN, because the pool may open a new
@@ -74,7 +74,7 @@ func openSQLite(ctx context.Context, file string) (*DB, error) {
 	return &DB{Dialect: SQLite, write: write, read: read, statements: newStatements(read, maxPrepared)}, nil
 }
 
-func openPostgres(ctx context.Context, databaseURL string) (*DB, error) {
+func openPostgres(ctx context.Context, databaseURL string, limits deadlines) (*DB, error) {
 	cfg, err := pgxpool.ParseConfig(databaseURL)
 	if err != nil {
 		// The parser's message contains the URL with its password.
@@ -88,11 +88,13 @@ func openPostgres(ctx context.Context, databaseURL string) (*DB, error) {
 	cfg.ConnConfig.RuntimeParams["random_page_cost"] = "1.1"
 	cfg.ConnConfig.RuntimeParams["timezone"] = "UTC"
 	cfg.ConnConfig.RuntimeParams["application_name"] = "certvault"
+	cfg.ConnConfig.AfterNetConnect = markBroken
 	cfg.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheStatement
 	if cfg.MaxConns < 16 {
 		cfg.MaxConns = 16
 	}
 	cfg.MaxConnIdleTime = 5 * time.Minute
+	limitConnections(ctx, cfg, limits)
 	pool, err := pgxpool.NewWithConfig(ctx, cfg)
 	if err != nil {
 		return nil, fmt.Errorf("connecting to PostgreSQL: %w", err)

@@ -44,6 +44,9 @@ const (
 	TooMany
 	// Unavailable is a temporary condition of the server. A later retry can succeed.
 	Unavailable
+	// Damaged is a stored file that is lost or does not have its recorded content. The cause is
+	// logged, and the message states that the file is not sent.
+	Damaged
 )
 
 // Field is one input field and its problems, in the order in which they were added.

@@ -154,3 +154,23 @@ func TestSuccessfulTriesDoNotCount(t *testing.T) {
 		}
 	})
 }
+
+// TestWaitOfAClockThatWasAheadEnds checks a wait that was set while the clock was a year ahead.
+func TestWaitOfAClockThatWasAheadEnds(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := open(t, d)
+		b.Advance(365 * 24 * time.Hour)
+		b.tryOften(home)
+		b.Advance(-365 * 24 * time.Hour)
+		if tries, wait := b.tryOften(home); tries != 0 || wait < 364*24*time.Hour {
+			t.Fatalf("refused after %d tries for %s, want a year", tries, wait)
+		}
+		if n, err := b.PullBack(t.Context()); err != nil || n != 1 {
+			t.Fatalf("%d waits ended, %v, want 1", n, err)
+		}
+		if tries, wait := b.tryOften(home); tries != 1 || wait > 15*time.Minute {
+			t.Errorf("refused after %d tries for %s, want one try and the usual wait", tries, wait)
+		}
+	})
+}

@@ -54,13 +54,17 @@ type Config struct {
 	MaxAttempts int
 	// Timeout is the maximum duration of one attempt.
 	Timeout time.Duration
-	Logger  *slog.Logger
+	// Now is the clock of schedules, which all processes on the database compare; nil means the
+	// clock of this host.
+	Now    func() time.Time
+	Logger *slog.Logger
 }
 
 // Queue enqueues jobs and runs them.
 type Queue struct {
 	db      *db.DB
 	nodeID  string
+	now     func() time.Time
 	workers *river.Workers
 	client  client
 	// nodes is the number of nodes that were alive at the last heartbeat.
@@ -77,6 +81,9 @@ type client interface {
 
 // New returns a queue. Register workers with Add, then call Start.
 func New(d *db.DB, cfg Config) (*Queue, error) {
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
 	workers := river.NewWorkers()
 	rc := &river.Config{
 		ID:                          cfg.NodeID,
@@ -87,7 +94,7 @@ func New(d *db.DB, cfg Config) (*Queue, error) {
 		Logger:                      cfg.Logger,
 		MaxAttempts:                 cfg.MaxAttempts,
 		RescueStuckJobsAfter:        max(stuckAfter, cfg.Timeout+time.Minute),
-		RetryPolicy:                 retryPolicy{},
+		RetryPolicy:                 retryPolicy{cfg.Now},
 		// A process may enqueue jobs that only another process runs.
 		SkipUnknownJobCheck: true,
 		Workers:             workers,
@@ -98,7 +105,7 @@ func New(d *db.DB, cfg Config) (*Queue, error) {
 			rc.Queues[name] = river.QueueConfig{MaxWorkers: n}
 		}
 	}
-	q := &Queue{db: d, nodeID: cfg.NodeID, workers: workers}
+	q := &Queue{db: d, nodeID: cfg.NodeID, now: cfg.Now, workers: workers}
 	switch d.Dialect {
 	case db.PostgreSQL:
 		c, err := river.NewClient(steadyPostgres{riverpgxv5.New(d.Pool())}, rc)
@@ -199,12 +206,12 @@ var waits = [...]time.Duration{
 	2 * time.Second, 10 * time.Second, 30 * time.Second, 2 * time.Minute, 6 * time.Minute, 15 * time.Minute, 30 * time.Minute,
 }
 
-type retryPolicy struct{}
+type retryPolicy struct{ now func() time.Time }
 
 // NextRetry adds up to a tenth to each wait, so that jobs that failed at the same time are not
 // retried at the same time.
-func (retryPolicy) NextRetry(row *rivertype.JobRow) time.Time {
+func (p retryPolicy) NextRetry(row *rivertype.JobRow) time.Time {
 	wait := waits[min(max(row.Attempt-1, 0), len(waits)-1)]
 	jitter := time.Duration(rand.Int64N(int64(wait / 10))) //nolint:gosec // the jitter spreads load and is not secret
-	return time.Now().Add(wait + jitter)
+	return p.now().Add(wait + jitter)
 }

@@ -48,6 +48,31 @@ func (q *Queue) Heartbeat(ctx context.Context, now time.Time) error {
 	return nil
 }
 
+// Others returns the last heartbeats of other nodes that may be alive, in microseconds, by the ids of
+// the nodes.
+func (q *Queue) Others(ctx context.Context, now time.Time) (map[string]int64, error) {
+	rows, err := q.db.QueryContext(ctx, `SELECT id, heartbeat_at FROM nodes WHERE id <> $1 AND heartbeat_at >= $2`, q.nodeID, db.Micros(now.Add(-DeadAfter)))
+	if err != nil {
+		return nil, fmt.Errorf("reading heartbeats: %w", err)
+	}
+	type node struct {
+		id string
+		at int64
+	}
+	list, err := db.Collect(rows, func(rows *sql.Rows) (n node, err error) {
+		err = rows.Scan(&n.id, &n.at)
+		return n, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("reading heartbeats: %w", err)
+	}
+	others := map[string]int64{}
+	for _, n := range list {
+		others[n.id] = n.at
+	}
+	return others, nil
+}
+
 // Nodes returns the number of nodes that were alive at the last heartbeat, including this node.
 func (q *Queue) Nodes() int { return max(1, int(q.nodes.Load())) }
 

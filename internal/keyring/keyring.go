@@ -22,6 +22,9 @@ import (
 // keySize is the length of the master key and of every derived key in bytes.
 const keySize = 32
 
+// fileName is the name of the file of the master key.
+const fileName = "master.key"
+
 // Use is the purpose of a derived key. Two uses never share a key.
 type Use string
 
@@ -47,16 +50,30 @@ const (
 // Ring derives keys from the master key.
 type Ring struct{ master []byte }
 
+// ErrMissing means that the file of the master key does not exist.
+var ErrMissing = errors.New("the master key is missing")
+
 // Open reads the master key from dir/master.key. If the file does not exist, Open creates a key.
 // The file has 64 hexadecimal digits, and only its owner can read it.
 func Open(dir string) (*Ring, error) {
-	file := filepath.Join(dir, "master.key")
+	r, err := OpenExisting(dir)
+	if !errors.Is(err, ErrMissing) {
+		return r, err
+	}
+	if err := create(dir, filepath.Join(dir, fileName)); err != nil {
+		return nil, err
+	}
+	return OpenExisting(dir)
+}
+
+// OpenExisting is like Open, but it creates no key. The error is ErrMissing if the file does not
+// exist. It is for an installation whose database was already used with a key: another key could not
+// decrypt the secrets in the database.
+func OpenExisting(dir string) (*Ring, error) {
+	file := filepath.Join(dir, fileName)
 	text, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
-		if err := create(dir, file); err != nil {
-			return nil, err
-		}
-		text, err = os.ReadFile(file)
+		return nil, fmt.Errorf("%w: %s does not exist", ErrMissing, file)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading the master key: %w", err)

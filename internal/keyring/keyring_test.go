@@ -2,6 +2,7 @@ package keyring_test
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"sync"
@@ -79,5 +80,22 @@ func TestDamagedKeyFileIsNotReplaced(t *testing.T) {
 	}
 	if got, err := os.ReadFile(file); err != nil || string(got) != "short" {
 		t.Fatalf("the file is %q, want it unchanged; error %v", got, err)
+	}
+}
+
+func TestOpenExistingCreatesNoKey(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if _, err := keyring.OpenExisting(dir); !errors.Is(err, keyring.ErrMissing) {
+		t.Fatalf("OpenExisting = %v, want ErrMissing", err)
+	}
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) > 0 {
+		t.Fatalf("OpenExisting created %v, %v", entries, err)
+	}
+	if _, err := keyring.Open(dir); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := keyring.OpenExisting(dir); err != nil {
+		t.Errorf("OpenExisting of an existing key: %v", err)
 	}
 }

@@ -2,10 +2,14 @@ package mail
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/google/uuid"
+
+	"github.com/certvault/certvault/internal/db"
 )
 
 // Try sends a message at once and returns the error, as a test of the mail settings. It does not
@@ -15,6 +19,18 @@ func (m *Mailer) Try(ctx context.Context, msg Message) error {
 		return fmt.Errorf("sending a test message: %w", err)
 	}
 	return m.sender.Send(ctx, &Envelope{Message: msg, ID: uuid.Must(uuid.NewV7()).String(), From: m.from, CreatedAt: m.now()})
+}
+
+// OldestQueued returns the time at which the oldest waiting message was stored, or zero.
+func OldestQueued(ctx context.Context, q db.Queryer) (time.Time, error) {
+	var at sql.NullInt64
+	if err := q.QueryRowContext(ctx, `SELECT min(created_at) FROM mails WHERE status = 'queued'`).Scan(&at); err != nil {
+		return time.Time{}, fmt.Errorf("reading the oldest message: %w", err)
+	}
+	if !at.Valid {
+		return time.Time{}, nil
+	}
+	return db.Time(at.Int64), nil
 }
 
 // Count has the numbers of messages by status.

@@ -115,11 +115,6 @@ func (d *Document) startCrypt() error {
 			return err
 		}
 	}
-	if c.strings == cryptIdentity && c.streams == cryptIdentity {
-		// Only embedded files are encrypted. They are never read here, and new
-		// objects are written unencrypted.
-		return nil
-	}
 	var err error
 	if legacy {
 		c.key, err = e.legacyKey(d.keyLengths(dict, e.v))
@@ -128,6 +123,12 @@ func (d *Document) startCrypt() error {
 	}
 	if err != nil {
 		return err
+	}
+	if c.strings == cryptIdentity && c.streams == cryptIdentity {
+		// Only embedded files are encrypted. They are never read here, and new
+		// objects are written unencrypted. The password is checked all the
+		// same, because some readers do not open the document without it.
+		return nil
 	}
 	d.clearCaches() // the objects in the caches were read without the key
 	d.crypt = c

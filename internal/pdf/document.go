@@ -10,12 +10,14 @@ import (
 
 // Document is a PDF file open for reading.
 type Document struct {
-	src    *source
-	base   int64  // offset of the header; offsets in the file are relative to it
-	header string // version in the header
+	src      *source
+	headerAt int64  // offset of the header; offsets in an update are relative to it
+	base     int64  // offsets in the file are relative to it: headerAt, or 0
+	header   string // version in the header
 
 	xref          xref
 	repaired      bool
+	lenient       bool // some readers cannot use the cross-reference, although this one can
 	maxReferenced int  // the highest object number in a reference, as far as known
 	repairing     bool // a repair is in progress
 	frozen        bool // object numbers must not change, because an update has begun
@@ -30,10 +32,10 @@ type Document struct {
 	objectStreams map[int]*objectStream
 	streamBytes   int // size of objectStreams in bytes
 
-	catalog       *Dict
-	catalogRef    Ref
-	syntheticTree bool // the page tree is a direct object of catalog and not in the file
-	first         *Page
+	catalog    *Dict
+	catalogRef Ref
+	first      *Page
+	tree       *treeState // nil until the page tree is checked
 }
 
 // Open reads the tail, the cross-reference chain and the encryption dictionary
@@ -50,11 +52,13 @@ func Open(r io.ReaderAt, size int64) (*Document, error) {
 	}
 	err = d.openByXref()
 	if err != nil && d.base > 0 && errors.Is(err, ErrDamaged) && d.src.err == nil {
-		// Some writers count offsets from the beginning of the file.
-		base := d.base
+		// Some writers count offsets from the beginning of the file. Some
+		// readers do not find any object then.
 		d.base = 0
-		if err = d.openByXref(); err != nil {
-			d.base = base
+		if err = d.openByXref(); err == nil {
+			d.lenient = true
+		} else {
+			d.base = d.headerAt
 		}
 	}
 	if err == nil || !errors.Is(err, ErrDamaged) && !errors.Is(err, ErrNoPages) || d.src.err != nil {
@@ -107,7 +111,7 @@ func (d *Document) findHeader() (bool, error) {
 		if len(line) >= 3 && isDigit(line[0]) && line[1] == '.' && isDigit(line[2]) {
 			d.header = string(line[:3])
 		}
-		d.base = int64(i)
+		d.headerAt, d.base = int64(i), int64(i)
 		return true, nil
 	}
 	return false, nil
@@ -118,7 +122,7 @@ func (d *Document) reset() {
 	d.xref = xref{}
 	d.crypt, d.cryptRef = nil, 0
 	d.clearCaches()
-	d.catalog, d.catalogRef, d.first, d.syntheticTree = nil, Ref{}, nil, false
+	d.lenient, d.catalog, d.catalogRef, d.first, d.tree = false, nil, Ref{}, nil, nil
 }
 
 // clearCaches empties the caches of objects.
@@ -174,7 +178,7 @@ func (d *Document) currentRef(ref Ref) Ref {
 func (d *Document) Size() int64 { return d.src.size }
 
 // HeaderOffset returns the number of bytes before the header.
-func (d *Document) HeaderOffset() int64 { return d.base }
+func (d *Document) HeaderOffset() int64 { return d.headerAt }
 
 // Version returns the later of the versions in the header and in the catalog,
 // such as "1.7". It is empty if neither is valid.

@@ -5,6 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -26,6 +30,7 @@ func TestOpen(t *testing.T) {
 		{name: "hybrid", file: hybrid(t)},
 		{name: "junk before the header", file: append(bytes.Repeat([]byte("junk\n"), 100), plain...)},
 		{name: "junk that the offsets include", file: junkInOffsets(t)},
+		{name: "junk that the offsets of a compressed file include", file: append([]byte("junk\n"), compressedAt(t, 5)...)},
 		{name: "header at the last allowed offset", file: append(bytes.Repeat([]byte{'\n'}, 1023), plain...)},
 		{name: "no header, otherwise valid", file: replaceOnce(t, plain, "%PDF-1.7\n", "%foo-1.7\n")},
 		{name: "junk after the end", file: append(bytes.Clone(plain), make([]byte, 3000)...)},
@@ -66,6 +71,35 @@ func TestOpen(t *testing.T) {
 			}
 			if got := content(t, again, firstPage(t, again)); !strings.Contains(got, "/CvTest Do") {
 				t.Errorf("the first page has no stamp: %q", got)
+			}
+		})
+	}
+}
+
+// Other readers find the objects of files whose cross-reference only this reader
+// understands, such as a document behind a program.
+func TestReadersFindObjectsOfStampedFile(t *testing.T) {
+	t.Parallel()
+	program := "\n%PDF-1.4\nMZ" + strings.Repeat("\x00\x01PE", 2000)
+	oneBased := replaceOnce(t, onePageFile(), "xref\n0 5", "xref\n1 5")
+	for name, file := range map[string][]byte{
+		"table behind junk":      junkInOffsets(t),
+		"compressed behind junk": append([]byte("junk\n"), compressedAt(t, 5)...),
+		"compressed, behind a program that the offsets include": append([]byte(program), compressedAt(t, int64(len(program)))...),
+		"compressed, behind a program":                          append([]byte(program), compressed(t)...),
+		"table that counts from 1":                              oneBased,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			path := filepath.Join(t.TempDir(), "stamped.pdf")
+			if err := os.WriteFile(path, stamped(t, file), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			for reader, args := range map[string][]string{"pdfinfo": {path}, "qpdf": {"--show-npages", path}} {
+				out, err := exec.CommandContext(t.Context(), tool(t, reader), args...).CombinedOutput()
+				if text := string(out); err != nil || text != "1\n" && !regexp.MustCompile(`(?m)^Pages: +1$`).MatchString(text) {
+					t.Errorf("%s: %v\n%s", reader, err, text)
+				}
 			}
 		})
 	}

@@ -29,16 +29,20 @@ func onePageFile() []byte { return pdftest.File("", onePage("0 0 10 10 re f")...
 
 // compressed returns a file whose catalog, page tree and page are in an object
 // stream, with a cross-reference stream.
-func compressed(tb testing.TB) []byte {
+func compressed(tb testing.TB) []byte { return compressedAt(tb, 0) }
+
+// compressedAt is compressed for a file that follows start bytes, which its
+// offsets include.
+func compressedAt(tb testing.TB, start int64) []byte {
 	tb.Helper()
-	return compressedBodies(tb, onePage("0 0 10 10 re f"))
+	return compressedBodies(tb, start, onePage("0 0 10 10 re f"))
 }
 
-// compressedBodies is like compressed, with the first three of the bodies.
-func compressedBodies(tb testing.TB, bodies []string) []byte {
+// compressedBodies is like compressedAt, with the first three of the bodies.
+func compressedBodies(tb testing.TB, start int64, bodies []string) []byte {
 	tb.Helper()
 	var out, header, data bytes.Buffer
-	s := newSerializer(&out, 0, nil)
+	s := newSerializer(&out, start, nil)
 	s.buf = append(s.buf, "%PDF-1.7\n"...)
 	s.indirect(Ref{Number: 4}, NewStream(nil, []byte("0 0 10 10 re f")))
 	var entries []numberedEntry

@@ -17,7 +17,7 @@ import (
 func FuzzOpen(f *testing.F) {
 	for _, file := range [][]byte{
 		onePageFile(), compressed(f), hybrid(f), repairedObjectStream(f), moveStartxref(f, onePageFile(), -50),
-		encrypted(f, encryptRC440, "", "o"), encrypted(f, encryptAES128, "", "o"), encrypted(f, encryptAES256, "u", ""),
+		encrypted(f, encryptRC440, "", "o"), encrypted(f, encryptAES128, "", "o"), encrypted(f, encryptAES256, "", "o"),
 		pdftest.File("", "<</Type/Catalog/Pages<</Type/Pages/Kids[<</Type/Page>>]>>/AcroForm<</Fields[2 0 R]>>>>", "<</FT/Sig/V<</ByteRange[0 1 2 3]>>/Kids[2 0 R]>>"),
 	} {
 		f.Add(file)
@@ -42,6 +42,27 @@ func FuzzOpen(f *testing.F) {
 		}
 		if page, err := d.Page(0); err == nil && d.Dict(page.Resources().Get("XObject")).Get("CvTest") == nil && d.Err() == nil {
 			t.Error("the first page has no stamp")
+		}
+	})
+}
+
+// FuzzAvoidReferenced searches a file for references. The search never fails and
+// does not change whether the document has an error.
+func FuzzAvoidReferenced(f *testing.F) {
+	for _, file := range [][]byte{onePageFile(), compressed(f), hybrid(f), repairedObjectStream(f), encrypted(f, encryptAES256, "", "o")} {
+		f.Add(file)
+	}
+	f.Fuzz(func(t *testing.T, file []byte) {
+		d, err := Open(bytes.NewReader(file), int64(len(file)))
+		if err != nil {
+			return
+		}
+		before := d.Err()
+		if err := d.AvoidReferenced(); err != nil || !errors.Is(d.Err(), before) {
+			t.Fatalf("AvoidReferenced returned %v, Err returns %v, want nil and %v", err, d.Err(), before)
+		}
+		if number := d.Update().Reserve().Number; number <= d.maxReferenced && d.maxReferenced <= maxReference {
+			t.Errorf("the first new object has the number %d, want more than %d", number, d.maxReferenced)
 		}
 	})
 }

@@ -23,7 +23,6 @@ type Page struct {
 type treeNode struct {
 	ref  Ref // zero if it is a direct object of its parent
 	dict *Dict
-	kid  int // index in /Kids of the next node on the path
 }
 
 const (
@@ -45,21 +44,10 @@ type treeWalk struct {
 }
 
 // walkPages visits the pages, beginning with the index from, until visit
-// returns false. If trust is true, it skips earlier nodes by their /Count. It
-// returns the number of pages that it visited or skipped.
-func (d *Document) walkPages(from int, trust bool, visit func(*Page) (more bool)) int {
+// returns false. If trust is true, it skips earlier nodes by their /Count.
+func (d *Document) walkPages(from int, trust bool, visit func(*Page) (more bool)) {
 	w := treeWalk{d: d, visit: visit, from: from, trust: trust, seen: map[int]bool{}}
 	w.node(d.catalog.Get("Pages"))
-	return w.next
-}
-
-// PageCount returns /Count of the page tree's root or, if it is implausible,
-// the number of pages that a limited traversal finds.
-func (d *Document) PageCount() int {
-	if n, ok := d.Int(d.Dict(d.catalog.Get("Pages")).Get("Count")); ok && n > 0 && n <= d.xref.size() {
-		return n
-	}
-	return d.walkPages(maxTreeNodes, false, func(*Page) bool { return false })
 }
 
 // Page returns the page with the index, counted from 0. The error is ErrNoPages
@@ -92,49 +80,69 @@ func (w *treeWalk) node(obj Object) bool {
 	if w.visited++; w.visited > maxTreeNodes {
 		return false
 	}
-	ref, indirect := obj.(Ref)
-	if indirect {
+	if ref, ok := obj.(Ref); ok {
 		if w.seen[ref.Number] {
 			return true
 		}
 		w.seen[ref.Number] = true
 	}
-	dict, ok := w.d.Resolve(obj).(*Dict)
+	e, ok := w.d.treeEntry(obj)
 	if !ok || len(w.path) > maxTreeDepth {
 		return w.d.src.err == nil
 	}
-	if indirect {
-		ref = w.d.currentRef(ref)
-	}
-	kids, isNode := w.d.kids(dict)
-	kind := w.d.Name(dict.Get("Type"))
-	if !isNode || kind == "Page" {
-		// A node without /Type counts as a page, unless it has no attributes of
-		// a page.
-		if kind == "Pages" || !indirect && kind != "Page" && !dict.Has("Contents") && !dict.Has("MediaBox") {
-			return true
-		}
+	if e.leaf {
 		w.next++
 		if w.next <= w.from {
 			return true
 		}
-		return w.visit(&Page{Ref: ref, Dict: dict, Index: w.next - 1, doc: w.d, path: slices.Clone(w.path)})
+		return w.visit(&Page{Ref: e.ref, Dict: e.dict, Index: w.next - 1, doc: w.d, path: slices.Clone(w.path)})
 	}
 	if w.trust && len(w.path) > 0 {
-		if n, ok := w.d.Int(dict.Get("Count")); ok && n >= 0 && n <= w.from-w.next {
+		if n, ok := w.d.Int(e.dict.Get("Count")); ok && n >= 0 && n <= w.from-w.next {
 			w.next += n
 			return true
 		}
 	}
-	w.path = append(w.path, treeNode{ref: ref, dict: dict})
+	w.path = append(w.path, treeNode{ref: e.ref, dict: e.dict})
 	defer func() { w.path = w.path[:len(w.path)-1] }()
-	for i, kid := range kids {
-		w.path[len(w.path)-1].kid = i
+	for _, kid := range e.kids {
 		if !w.node(kid) {
 			return false
 		}
 	}
 	return true
+}
+
+// treeEntry is a node of the page tree or a page.
+type treeEntry struct {
+	ref  Ref // zero if it is a direct object of its parent
+	dict *Dict
+	leaf bool // a page
+	kids Array
+}
+
+// treeEntry reads an element of /Kids. It returns false if the element is
+// neither a node nor a page.
+func (d *Document) treeEntry(obj Object) (treeEntry, bool) {
+	dict, ok := d.Resolve(obj).(*Dict)
+	if !ok {
+		return treeEntry{}, false
+	}
+	e := treeEntry{dict: dict}
+	ref, indirect := obj.(Ref)
+	if indirect {
+		e.ref = d.currentRef(ref)
+	}
+	kids, isNode := d.kids(dict)
+	kind := d.Name(dict.Get("Type"))
+	if isNode && kind != "Page" {
+		e.kids = kids
+		return e, true
+	}
+	// An entry without /Type counts as a page, unless it has no attributes of a
+	// page.
+	e.leaf = true
+	return e, kind != "Pages" && (indirect || kind == "Page" || dict.Has("Contents") || dict.Has("MediaBox"))
 }
 
 // kids returns the kids of a node. /Kids may be a single kid instead of an

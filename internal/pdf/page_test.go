@@ -38,7 +38,8 @@ func TestPageTree(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			d := open(t, pdftest.File("", test.bodies...))
+			file := pdftest.File("", test.bodies...)
+			d := open(t, file)
 			for i, want := range test.want {
 				page, err := d.Page(i)
 				if err != nil {
@@ -59,7 +60,61 @@ func TestPageTree(t *testing.T) {
 			if d.Repaired() {
 				t.Error("the document was repaired")
 			}
+			checkRepairedTree(t, file, test.want)
 		})
+	}
+}
+
+// checkRepairedTree checks that an update of a file with a faulty page tree
+// replaces the tree, but not the pages.
+func checkRepairedTree(t *testing.T, file []byte, want []int) {
+	t.Helper()
+	d := open(t, file)
+	if !d.FaultyPageTree() {
+		t.Error("the page tree is valid")
+	}
+	tail, err := d.Update().Bytes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	d = open(t, append(file, tail...))
+	if d.FaultyPageTree() || d.PageCount() != len(want) {
+		t.Errorf("after an update: faulty = %v, %d pages, want %d", d.FaultyPageTree(), d.PageCount(), len(want))
+	}
+	for i, want := range want {
+		page, err := d.Page(i)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, _ := d.Int(page.Dict.Get("N")); got != want {
+			t.Errorf("after an update: page %d is %d, want %d", i, got, want)
+		}
+	}
+}
+
+// An update does not touch a valid page tree.
+func TestUpdateKeepsValidPageTree(t *testing.T) {
+	t.Parallel()
+	for name, file := range map[string][]byte{
+		"one page": onePageFile(), "compressed": compressed(t), "hybrid": hybrid(t),
+		"nested": pdftest.File("", "<</Type/Catalog/Pages 2 0 R>>", "<</Type/Pages/Kids[3 0 R 4 0 R]/Count 6 0 R>>",
+			"<</Type/Pages/Parent 2 0 R/Kids 5 0 R/Count 1>>", "<</Type/Page/Parent 2 0 R>>", "[7 0 R]", "2", "<</Type/Page/Parent 3 0 R>>"),
+		"a page twice": pdftest.File("", "<</Type/Catalog/Pages 2 0 R>>", "<</Type/Pages/Kids[3 0 R 3 0 R]/Count 2>>", "<</Type/Page/Parent 2 0 R>>"),
+	} {
+		d := open(t, file)
+		if u := d.Update(); d.FaultyPageTree() || len(u.order) > 0 {
+			t.Errorf("%s: faulty = %v, the update has the objects %v", name, d.FaultyPageTree(), u.order)
+		}
+	}
+}
+
+// A page tree with more pages than the limit is not read to its end.
+func TestTooManyPages(t *testing.T) {
+	t.Parallel()
+	kids := strings.Repeat("3 0 R ", maxTreeNodes+1)
+	d := open(t, pdftest.File("", "<</Type/Catalog/Pages 2 0 R>>", "<</Type/Pages/Kids["+kids+"]/Count 65537>>", "<</Type/Page/Parent 2 0 R>>"))
+	if d.PageCount(); !errors.Is(d.Err(), ErrLimit) {
+		t.Errorf("Err() = %v, want ErrLimit", d.Err())
 	}
 }
 

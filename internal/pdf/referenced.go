@@ -24,8 +24,9 @@ const (
 // like a reference counts too, which only leaves numbers unused. A stream that
 // cannot be decoded has no references, because viewers cannot read them either.
 func (d *Document) AvoidReferenced() error {
+	buf := make([]byte, min(scanWindow, d.src.size))
 	for at := int64(0); at < d.src.size; at += scanWindow - referenceLength {
-		text, err := d.src.window(at, scanWindow)
+		text, err := d.src.readInto(buf[:min(int64(len(buf)), d.src.size-at)], at)
 		if err != nil {
 			return err
 		}

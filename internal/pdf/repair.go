@@ -125,7 +125,6 @@ func (r *repairer) synthesizePageTree() error {
 	}
 	tree := NewDict(Entry{"Type", Name("Pages")}, Entry{"Kids", kids}, Entry{"Count", Integer(len(kids))})
 	d.catalog = d.catalog.Clone().Set("Type", Name("Catalog")).Set("Pages", tree)
-	d.syntheticTree = true
 	first, err := d.Page(0)
 	d.first = first
 	return err

@@ -88,7 +88,12 @@ func (s *source) window(offset int64, n int) ([]byte, error) {
 
 // read reads up to n bytes from offset without the cache.
 func (s *source) read(offset int64, n int) ([]byte, error) {
-	buf := make([]byte, min(int64(n), s.size-offset))
+	return s.readInto(make([]byte, min(int64(n), s.size-offset)), offset)
+}
+
+// readInto reads len(buf) bytes from offset, which must be in the file, and
+// returns buf.
+func (s *source) readInto(buf []byte, offset int64) ([]byte, error) {
 	got, err := s.r.ReadAt(buf, offset)
 	if got == len(buf) {
 		return buf, nil
@@ -96,5 +101,5 @@ func (s *source) read(offset int64, n int) ([]byte, error) {
 	if err == nil || errors.Is(err, io.EOF) {
 		err = io.ErrUnexpectedEOF
 	}
-	return nil, s.fail(fmt.Errorf("reading %d bytes at offset %d: %w", n, offset, err))
+	return nil, s.fail(fmt.Errorf("reading %d bytes at offset %d: %w", len(buf), offset, err))
 }

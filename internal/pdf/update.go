@@ -16,7 +16,7 @@ type Update struct {
 	order   []int
 	objects map[int]Object
 	refs    map[int]Ref
-	pages   map[int]Ref // by index: pages that were direct objects of /Kids
+	pages   map[int]Ref // by index: pages that are direct objects of /Kids in the document
 	catalog Ref         // zero if a repair created it
 	trailer []Entry
 	written bool
@@ -24,9 +24,10 @@ type Update struct {
 
 var errWritten = errors.New("the update is already written")
 
-// Update begins an incremental update. From then on the document is never
-// repaired. See also AvoidReferenced.
+// Update begins an incremental update, which replaces a faulty page tree. From
+// then on the document is never repaired.
 func (d *Document) Update() *Update {
+	faulty := d.FaultyPageTree()
 	d.frozen = true
 	size := d.xref.size()
 	if n, ok := d.Int(d.xref.trailer.Get("Size")); ok && n > size && n <= maxNumber {
@@ -38,8 +39,8 @@ func (d *Document) Update() *Update {
 		size = d.maxReferenced + 1
 	}
 	u := &Update{doc: d, first: size, next: size, catalog: d.catalogRef, objects: map[int]Object{}, refs: map[int]Ref{}, pages: map[int]Ref{}}
-	if d.syntheticTree {
-		u.SetCatalog(d.catalog.Clone().Set("Pages", u.Add(d.catalog.Get("Pages"))))
+	if faulty {
+		u.repairTree()
 	}
 	return u
 }
@@ -121,35 +122,17 @@ func (u *Update) SetCatalog(catalog *Dict) {
 	u.Set(u.catalog, catalog)
 }
 
-// SetPage sets a new dictionary for the page and returns its reference. A page
-// that was a direct object of /Kids becomes an indirect object.
-func (u *Update) SetPage(p *Page, dict *Dict) Ref {
-	if p.Ref != (Ref{}) {
-		return u.Set(p.Ref, dict)
-	}
-	if ref, ok := u.pages[p.Index]; ok {
-		return u.Set(ref, dict)
-	}
-	// The reference belongs to this update and not to the page, because another
-	// update of the same document assigns other numbers.
-	ref := u.Reserve()
-	u.pages[p.Index] = ref
-	if !dict.Has("Parent") {
-		if n := len(p.path); n > 0 && p.path[n-1].ref != (Ref{}) {
-			dict = dict.Clone().Set("Parent", p.path[n-1].ref)
-		}
-	}
-	u.Set(ref, dict)
-	u.replaceKid(p.path, ref)
-	return ref
-}
+// SetPage sets a new dictionary for the page and returns its reference.
+func (u *Update) SetPage(p *Page, dict *Dict) Ref { return u.Set(u.PageRef(p), dict) }
 
-// PageRef returns the reference of a page. It is zero for a page that is a
-// direct object of /Kids, until SetPage makes it indirect.
+// PageRef returns the reference of a page. A page that is a direct object of
+// /Kids in the document becomes an indirect object of the update.
 func (u *Update) PageRef(p *Page) Ref {
 	if p.Ref != (Ref{}) {
 		return p.Ref
 	}
+	// The reference belongs to this update and not to the page, because another
+	// update of the same document assigns other numbers.
 	return u.pages[p.Index]
 }
 
@@ -160,30 +143,6 @@ func (u *Update) PageDict(p *Page) *Dict {
 		return changed
 	}
 	return p.Dict
-}
-
-// replaceKid replaces the kid at the end of path. Nodes that are direct objects
-// of their parents are also replaced, up to the nearest indirect node.
-func (u *Update) replaceKid(path []treeNode, kid Object) {
-	for _, n := range slices.Backward(path) {
-		node := n.dict
-		if changed, ok := u.objects[n.ref.Number].(*Dict); ok {
-			node = changed
-		}
-		node = node.Clone()
-		kids, _ := u.doc.kids(node)
-		kids = slices.Clone(kids)
-		if n.kid < len(kids) {
-			kids[n.kid] = kid
-		}
-		node.Set("Kids", kids)
-		if n.ref != (Ref{}) {
-			u.Set(n.ref, node)
-			return
-		}
-		kid = node
-	}
-	u.SetCatalog(u.Catalog().Clone().Set("Pages", kid))
 }
 
 // SetTrailer sets an entry of the new trailer, such as Info. Root, Size, Prev,
@@ -218,23 +177,25 @@ func (u *Update) WriteTo(w io.Writer) (int64, error) {
 	}
 	entries := make([]numberedEntry, 0, len(s.entries)+1)
 	for _, e := range s.entries {
-		entries = append(entries, numberedEntry{e.ref.Number, entry{kind: entryInFile, offset: e.offset - d.base, generation: e.ref.Generation}})
+		entries = append(entries, numberedEntry{e.ref.Number, entry{kind: entryInFile, offset: e.offset - d.headerAt, generation: e.ref.Generation}})
 	}
 	trailer, err := u.newTrailer(s.fileIdentifier())
 	if err != nil {
 		return s.written, err
 	}
-	if d.repaired {
-		entries = u.complete(entries)
+	if d.repaired || d.lenient {
+		if entries, err = u.complete(entries); err != nil {
+			return s.written, err
+		}
 	} else {
 		trailer.Set("Prev", Integer(d.xref.start))
 	}
 	size := u.next
 	stream := Ref{}
-	if d.xref.stream {
+	if d.xref.stream || slices.ContainsFunc(entries, func(n numberedEntry) bool { return n.entry.kind == entryInStream }) {
 		stream = u.Reserve()
 	}
-	s.writeXref(entries, trailer, d.base, size, stream)
+	s.writeXref(entries, trailer, d.headerAt, size, stream)
 	if s.err == nil && d.src.err != nil {
 		s.err = d.src.err
 	}
@@ -278,19 +239,30 @@ func (u *Update) newTrailer(identifier String) (*Dict, error) {
 }
 
 // complete adds the entries of all other objects of the document to the entries
-// of an update, because the cross-reference of a repaired file is unusable.
-func (u *Update) complete(entries []numberedEntry) []numberedEntry {
+// of an update, because readers cannot use the cross-reference of the document.
+func (u *Update) complete(entries []numberedEntry) ([]numberedEntry, error) {
+	d := u.doc
+	numbers, err := numbersOf(d)
+	if err != nil {
+		return nil, err
+	}
 	entries = append(entries, numberedEntry{0, entry{generation: 65535}})
-	for _, section := range u.doc.xref.sections {
-		for _, sub := range section.subsections {
-			for i, e := range sub.entries {
-				if _, ok := u.objects[sub.first+i]; !ok {
-					entries = append(entries, numberedEntry{sub.first + i, e})
-				}
+	for _, number := range numbers {
+		if _, ok := u.objects[number]; ok || number == 0 {
+			continue
+		}
+		e, err := d.lookup(number)
+		if err != nil {
+			return nil, err
+		}
+		if e.kind == entryInFile {
+			if e.offset += d.base - d.headerAt; e.offset < 0 { // it is before the header
+				e = entry{}
 			}
 		}
+		entries = append(entries, numberedEntry{number, e})
 	}
-	return entries
+	return entries, nil
 }
 
 // Bytes returns the tail that WriteTo writes.

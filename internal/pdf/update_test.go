@@ -158,7 +158,7 @@ func TestNewObjectsAreNotReferencedByTheOriginal(t *testing.T) {
 		"in the file":          {pdftest.File("", bodies("21 0 R")...), 22},
 		"on two lines":         {pdftest.File("", bodies("21\r\n00000 \tR")...), 22},
 		"in the trailer":       {pdftest.File("/Info 4711 0 R", onePage("")...), 4712},
-		"in an object stream":  {compressedBodies(t, bodies("30 0 R")), 31},
+		"in an object stream":  {compressedBodies(t, 0, bodies("30 0 R")), 31},
 		"defined":              {onePageFile(), 5},
 		"beyond every viewer":  {pdftest.File("/Info 8000000 0 R", onePage("")...), 5},
 		"in an encrypted file": {encrypted(t, encryptAES256, "", "owner"), 6},

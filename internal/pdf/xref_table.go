@@ -46,10 +46,11 @@ func (d *Document) readTable(at int64) (sectionPart, error) {
 		if pos, err = d.endOfTable(&sub); err != nil {
 			return part, err
 		}
-		// The first entry belongs to object 0, even if the header states 1.
+		// The first entry belongs to object 0, even if the header states 1. Some
+		// readers assign every entry to the next number.
 		if len(part.section.subsections) == 0 && sub.first == 1 {
 			if e, err := d.entryAt(&sub, 0); err == nil && e.kind == entryFree && e.generation == 65535 {
-				sub.first = 0
+				sub.first, d.lenient = 0, true
 			}
 		}
 		part.section.subsections = append(part.section.subsections, sub)

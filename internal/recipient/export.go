@@ -10,22 +10,32 @@ import (
 	"fmt"
 	"io"
 	"path"
+	"strings"
 	"time"
 
 	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/fault"
 	"github.com/certvault/certvault/internal/identity"
 )
 
-// exportPage is the number of certificates that are read at a time.
-const exportPage = 100
+const (
+	// exportPage is the number of certificates that are read at a time.
+	exportPage = 100
+	// exportMissing is the name of the file that lists the missing files. It is only in an export
+	// that lacks files.
+	exportMissing = "missing-files.txt"
+)
 
 // Export has all data of the vault about a person, except for the files.
 type Export struct {
 	service *Service
 	userID  int64
 	about   exported
+	// missing has the names of the files that are not in the export, because the vault's stored
+	// files are damaged or missing.
+	missing []string
 }
 
 // exported is export.json. Times are RFC 3339 in UTC.
@@ -87,7 +97,10 @@ type exportedCertificate struct {
 	VerifiedSHA256   string     `json:"verified_sha256"`
 	OriginalFile     string     `json:"original_file"`
 	// FilesDeletedAt is the time at which the files of a revoked certificate were purged.
-	FilesDeletedAt *time.Time           `json:"files_ended_at,omitempty"`
+	FilesDeletedAt *time.Time `json:"files_ended_at,omitempty"`
+	// MissingFiles are the names of the files that are not in the export, because the vault's stored
+	// files are damaged or missing.
+	MissingFiles   []string             `json:"missing_files,omitempty"`
 	OriginalSHA256 string               `json:"original_sha256"`
 	Mails          []exportedMail       `json:"mails"`
 	ShareLinks     []exportedShare      `json:"share_links"`
@@ -178,7 +191,9 @@ func (e *Export) SignIns(sessions []*identity.Session, passkeys []identity.Passk
 }
 
 // Write writes the export as a ZIP file: export.json, and a folder with the files of each
-// certificate. It reads records page by page and copies files in parts, to use little memory.
+// certificate. It reads records page by page and copies files in parts, to use little memory. A file
+// that is damaged or missing is not in the export, which lists it in export.json and in a file of
+// its own.
 func (e *Export) Write(ctx context.Context, w io.Writer) error {
 	s := e.service
 	names := map[int64]string{}
@@ -217,33 +232,49 @@ func (e *Export) Write(ctx context.Context, w io.Writer) error {
 	}
 	out := json.NewEncoder(f)
 	out.SetIndent("", "  ")
-	if err := errors.Join(out.Encode(e.about), z.Close()); err != nil {
+	err = out.Encode(e.about)
+	if err == nil && len(e.missing) > 0 {
+		err = e.writeMissing(z)
+	}
+	if err := errors.Join(err, z.Close()); err != nil {
 		return fmt.Errorf("writing an export: %w", err)
 	}
 	return nil
 }
 
+// writeMissing writes the list of the missing files in the language of the account.
+func (e *Export) writeMissing(z *zip.Writer) error {
+	text, err := e.service.language(e.about.Account.Language).Text("recipient.export_missing")
+	if err != nil {
+		return err
+	}
+	f, err := z.CreateHeader(&zip.FileHeader{Name: exportMissing, Method: zip.Deflate, Modified: e.about.ExportedAt})
+	if err != nil {
+		return err
+	}
+	_, err = io.WriteString(f, text+"\n\n"+strings.Join(e.missing, "\n")+"\n")
+	return err
+}
+
 // certificate writes a certificate's files and returns its entry in export.json.
-func (e *Export) certificate(ctx context.Context, z *zip.Writer, c *cert.Certificate, institution string) (*exportedCertificate, error) {
+func (e *Export) certificate(ctx context.Context, z *zip.Writer, c *cert.Certificate, institution string) (x *exportedCertificate, err error) {
 	s := e.service
-	x := &exportedCertificate{
+	x = &exportedCertificate{
 		UUID: c.UUID, ReferenceID: c.ReferenceID, Institution: institution, CustomerID: c.CustomerID, Title: c.Title, FullName: c.FullName, Email: c.Email,
 		IssueDate: c.IssueDate, Details: c.Details, Status: string(c.Status), ApprovedAt: c.ApprovedAt, RevokedAt: c.RevokedAt,
 		RevocationReason: c.RevocationReason, VerificationURL: s.to("/verify/" + c.ReferenceID), OriginalSHA256: hex.EncodeToString(c.File.SHA256[:]),
 		Mails: []exportedMail{}, ShareLinks: []exportedShare{}, Corrections: []exportedCorrection{},
 	}
-	x.OriginalFile = c.ReferenceID + "/original" + path.Ext(c.File.Name)
 	if c.FilesDeletedAt != nil {
-		x.OriginalFile, x.FilesDeletedAt = "", c.FilesDeletedAt
-	} else if err := addFile(ctx, z, x.OriginalFile, c, s.certs.OpenOriginal); err != nil {
+		x.FilesDeletedAt = c.FilesDeletedAt
+	} else if x.OriginalFile, err = e.addFile(ctx, z, x, c.ReferenceID+"/original"+path.Ext(c.File.Name), c, s.certs.OpenOriginal); err != nil {
 		return nil, err
 	}
 	if c.Verified != nil {
 		x.VerifiedSHA256 = hex.EncodeToString(c.Verified.SHA256[:])
 	}
 	if c.Verified != nil && c.FilesDeletedAt == nil {
-		x.VerifiedFile = c.ReferenceID + "/" + c.ReferenceID + ".pdf"
-		if err := addFile(ctx, z, x.VerifiedFile, c, s.certs.OpenVerified); err != nil {
+		if x.VerifiedFile, err = e.addFile(ctx, z, x, c.ReferenceID+"/"+c.ReferenceID+".pdf", c, s.certs.OpenVerified); err != nil {
 			return nil, err
 		}
 	}
@@ -285,20 +316,28 @@ func readTimed[V, T any](ctx context.Context, q db.Queryer, of func(value V, at 
 	})
 }
 
-// addFile adds a stored file to the archive without compression, because the files are already
-// compressed.
-func addFile(ctx context.Context, z *zip.Writer, name string, c *cert.Certificate, open func(context.Context, *cert.Certificate) (*cert.Content, error)) (err error) {
+// opener opens a stored file of a certificate.
+type opener func(context.Context, *cert.Certificate) (*cert.Content, error)
+
+// addFile adds a stored file to the archive and returns its name. It does not compress the file,
+// because stored files are already compressed. If the file is damaged or missing, addFile records
+// that and returns "".
+func (e *Export) addFile(ctx context.Context, z *zip.Writer, x *exportedCertificate, name string, c *cert.Certificate, open opener) (added string, err error) {
 	content, err := open(ctx, c)
+	if fault.Is(err, fault.Damaged) {
+		x.MissingFiles, e.missing = append(x.MissingFiles, name), append(e.missing, name)
+		return "", nil
+	}
 	if err != nil {
-		return err
+		return "", err
 	}
 	defer func() { err = errors.Join(err, content.Close()) }()
 	f, err := z.CreateHeader(&zip.FileHeader{Name: name, Method: zip.Store, Modified: c.CreatedAt})
 	if err != nil {
-		return fmt.Errorf("writing an export: %w", err)
+		return "", fmt.Errorf("writing an export: %w", err)
 	}
 	if _, err := io.Copy(f, content); err != nil {
-		return fmt.Errorf("writing an export: %w", err)
+		return "", fmt.Errorf("writing an export: %w", err)
 	}
-	return nil
+	return name, nil
 }

@@ -1,7 +1,7 @@
 package recipient_test
 
 import (
-	"bytes"
+	"crypto/sha256"
 	"database/sql"
 	"encoding/json"
 	"io"
@@ -267,8 +267,9 @@ func (b *fixture) store(c *cert.Certificate, original, tail string) {
 			b.t.Fatal(err)
 		}
 	}
-	b.Exec(`UPDATE certificates SET original_key = $1, tail_key = $2, verified_sha256 = $3, verified_size = $4 WHERE id = $5`,
-		key+".original", key+".verified", bytes.Repeat([]byte{7}, 32), len(original)+len(tail), c.ID)
+	sum, verified := sha256.Sum256([]byte(original)), sha256.Sum256([]byte(original+tail))
+	b.Exec(`UPDATE certificates SET original_key = $1, size = $2, sha256 = $3, tail_key = $4, verified_sha256 = $5, verified_size = $6 WHERE id = $7`,
+		key+".original", len(original), sum[:], key+".verified", verified[:], len(original)+len(tail), c.ID)
 	*c = *b.get(c.UUID)
 }
 

@@ -322,6 +322,67 @@ func TestExport(t *testing.T) {
 	})
 }
 
+// An export continues without files that are damaged or missing, and lists them in the language of
+// the person.
+func TestExportContinuesWithoutDamagedFiles(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := open(t, d)
+		ctx := t.Context()
+		id := b.user("ada@example.org", true)
+		b.Exec(`UPDATE users SET language = 'de' WHERE id = $1`, id)
+		list := []*cert.Certificate{b.upload(titled("missing")), b.upload(titled("changed")), b.upload(titled("intact"))}
+		b.approve(list...)
+		for _, c := range list {
+			b.store(c, "the original", " and a tail")
+		}
+		missing, changed, intact := list[0], list[1], list[2]
+		if err := b.Blobs.Delete(ctx, missing.File.Key); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := b.Blobs.Put(ctx, changed.Verified.TailKey, strings.NewReader(" or a tail!")); err != nil {
+			t.Fatal(err)
+		}
+		e, err := b.Export(ctx, id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out bytes.Buffer
+		if err := e.Write(ctx, &out); err != nil {
+			t.Fatal(err)
+		}
+		z, err := zip.NewReader(bytes.NewReader(out.Bytes()), int64(out.Len()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		files := map[string]string{}
+		for _, f := range z.File {
+			r, err := f.Open()
+			if err != nil {
+				t.Fatal(err)
+			}
+			files[f.Name] = readAll(t, r)
+		}
+		original := func(c *cert.Certificate) string { return c.ReferenceID + "/original.pdf" }
+		verified := func(c *cert.Certificate) string { return c.ReferenceID + "/" + c.ReferenceID + ".pdf" }
+		if len(files) != 5 || files[original(changed)] != "the original" || files[original(intact)] != "the original" || files[verified(intact)] != "the original and a tail" {
+			t.Errorf("the files are %v", files)
+		}
+		if text := files["missing-files.txt"]; !strings.Contains(text, "beschädigt") || !strings.HasSuffix(text, "\n\n"+strings.Join([]string{original(missing), verified(missing), verified(changed)}, "\n")+"\n") {
+			t.Errorf("the list of missing files is %s", text)
+		}
+		var about recipient.Exported
+		if err := json.Unmarshal([]byte(files["export.json"]), &about); err != nil {
+			t.Fatal(err)
+		}
+		for i, want := range []int{2, 1, 0} {
+			if got := about.Certificates[i]; len(got.MissingFiles) != want || (got.VerifiedFile == "") != (want > 0) || (got.OriginalFile == "") != (want == 2) {
+				t.Errorf("certificate %d of export.json has the files %q and %q and lacks %v", i, got.OriginalFile, got.VerifiedFile, got.MissingFiles)
+			}
+		}
+	})
+}
+
 // A mailed link that was revoked for one certificate still shows the other certificates.
 func TestEndMailed(t *testing.T) {
 	t.Parallel()

@@ -22,7 +22,8 @@ const (
 // blankMap records which parts of a page as displayed are blank, that is of one colour.
 type blankMap struct {
 	img  *image.Gray
-	sums []int32 // summed-area table of the pixels that differ from a neighbour or are in a box
+	busy []bool  // pixels that differ from a neighbour, are in a box, or contain ink in a close-up
+	sums []int32 // summed-area table of busy
 }
 
 // newBlankMap builds the map from a picture of the page. The boxes count as not blank, whatever the
@@ -57,17 +58,23 @@ func newBlankMap(img *image.Gray, boxes []Box) *blankMap {
 			}
 		}
 	}
-	m := &blankMap{img: img, sums: make([]int32, (w+1)*(h+1))}
+	m := &blankMap{img: img, busy: busy, sums: make([]int32, (w+1)*(h+1))}
+	m.sum()
+	return m
+}
+
+// sum computes the summed-area table.
+func (m *blankMap) sum() {
+	w, h := m.img.Rect.Dx(), m.img.Rect.Dy()
 	for y := range h {
 		var row int32
 		for x := range w {
-			if busy[y*w+x] {
+			if m.busy[y*w+x] {
 				row++
 			}
 			m.sums[(y+1)*(w+1)+x+1] = m.sums[y*(w+1)+x+1] + row
 		}
 	}
-	return m
 }
 
 // blank reports whether r contains neither edges nor pixels of the boxes.

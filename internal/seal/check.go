@@ -88,6 +88,7 @@ func checkPDF(o Original) (Report, error) {
 	if err != nil {
 		return Report{}, pdfError(err)
 	}
+	pages := doc.PageCount()
 	page, err := doc.Page(0)
 	if err != nil {
 		return Report{}, pdfError(err)
@@ -100,7 +101,7 @@ func checkPDF(o Original) (Report, error) {
 	if err := doc.Err(); err != nil {
 		return Report{}, pdfError(err)
 	}
-	return Report{Pages: doc.PageCount(), Notices: notices(doc, findings), HasActiveContent: active(findings)}, nil
+	return Report{Pages: pages, Notices: notices(doc, findings), HasActiveContent: active(findings)}, nil
 }
 
 // refusals maps the errors of package pdf for files that can never be sealed.

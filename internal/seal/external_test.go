@@ -260,6 +260,7 @@ func checkSealed(t *testing.T, c corpusCase, o Original, report Report, v *Verif
 	if v.Whole != (v.Placement == Cover) {
 		t.Errorf("placement = %s, whole = %v", v.Placement, v.Whole)
 	}
+	checkPageCounts(t, data, mustOpen(t, data).PageCount())
 	before := file(t, "before.pdf", c.read(t))
 	if v.Placement == Cover {
 		return

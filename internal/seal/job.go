@@ -28,6 +28,7 @@ type job struct {
 	coversContent bool      // the exact place that was requested is not blank
 
 	doc      *pdf.Document
+	source   pdfium.Source // the document for the renderer, without a stamp
 	findings pdf.Findings
 	page     *pdf.Page // the page to stamp
 	frame    frame
@@ -50,10 +51,14 @@ func (j *job) open() error {
 	if err != nil {
 		return pdfError(err)
 	}
+	pages := doc.PageCount()
 	j.doc, j.findings = doc, doc.Inspect()
+	if err := doc.Err(); err != nil {
+		return pdfError(err)
+	}
 	j.notices = notices(doc, j.findings)
 	number := max(1, j.stamp.Placement.Page)
-	if number > doc.PageCount() {
+	if number > pages {
 		number = 1
 		j.note("page_missing", "The PDF does not have the page chosen for the stamp; page one was taken.")
 	}
@@ -63,6 +68,13 @@ func (j *job) open() error {
 	j.frame = newFrame(j.page.Geometry())
 	if err := doc.AvoidReferenced(); err != nil {
 		return pdfError(err)
+	}
+	j.source = pdfium.Source{Head: j.r, HeadSize: j.size}
+	if doc.FaultyPageTree() {
+		// The pages must have the same numbers as in the verified PDF.
+		if j.source.Tail, err = doc.Update().Bytes(); err != nil {
+			return pdfError(err)
+		}
 	}
 	return nil
 }
@@ -74,6 +86,9 @@ func (j *job) run(ctx context.Context) (*Verified, error) {
 	}
 	if j.signed() && j.findings.DocMDP != 0 && j.findings.DocMDP < 3 {
 		return j.cover(ctx, "The certification of the PDF allows no change.")
+	}
+	if j.signed() && j.doc.FaultyPageTree() {
+		return j.cover(ctx, "The page tree of the PDF is damaged, and the signature allows no repair.")
 	}
 	v, err := j.tryAll(ctx, j.remembered())
 	if errors.Is(err, errNotReadable) {
@@ -134,6 +149,9 @@ func (j *job) addPlacementNotices(v *Verified) {
 	v.Notices = j.notices
 }
 
+// maxPlaces is the maximum number of blank places to try on a page.
+const maxPlaces = 2
+
 // attempts returns the placements to try, best first.
 func (j *job) attempts(ctx context.Context) ([]attempt, error) {
 	if j.signed() {
@@ -152,9 +170,7 @@ func (j *job) attempts(ctx context.Context) ([]attempt, error) {
 		return []attempt{appended}, nil
 	case Exact:
 		if s, ok := j.fit(j.stamp.Placement.Box); ok {
-			if m, err := j.newBlankMap(ctx, j.page, j.frame); err == nil {
-				j.coversContent = !m.blank(m.pixels(s.box(j.frame)))
-			} else if !isPermanent(ctx, err) {
+			if err := j.checkCovered(ctx, s); err != nil {
 				return nil, err
 			}
 			return []attempt{{Exact, false, j.page, j.frame, s}, {Annotation, true, j.page, j.frame, s}, strip, appended}, nil
@@ -165,7 +181,7 @@ func (j *job) attempts(ctx context.Context) ([]attempt, error) {
 	case Annotation, Cover:
 		mode = Auto // these are results, not requests
 	}
-	m, err := j.newBlankMap(ctx, j.page, j.frame)
+	p, err := j.newPageSearch(ctx, j.page, j.frame)
 	if err != nil {
 		if errors.Is(err, pdfium.ErrPassword) {
 			return nil, pdfError(pdf.ErrPassword)
@@ -177,13 +193,17 @@ func (j *job) attempts(ctx context.Context) ([]attempt, error) {
 		}
 		return nil, err
 	}
-	spots := m.places(j.frame, j.figures, j.frame.sides(), mode)
+	defer p.close()
+	spots, err := p.places(ctx, j.frame.sides(), mode, maxPlaces)
+	if err != nil {
+		return nil, err
+	}
 	var out []attempt
 	for _, s := range spots {
 		out = append(out, attempt{mode, false, j.page, j.frame, s})
 	}
 	if len(spots) > 0 {
-		out = append(out[:min(2, len(out))], attempt{Annotation, true, j.page, j.frame, spots[0]})
+		out = append(out, attempt{Annotation, true, j.page, j.frame, spots[0]})
 	}
 	return append(out, strip, appended), nil
 }
@@ -206,20 +226,14 @@ func (j *job) annotations(ctx context.Context) ([]attempt, error) {
 			page = other
 		}
 		f := newFrame(page.Geometry())
-		m, err := j.newBlankMap(ctx, page, f)
+		spots, err := j.blankPlaces(ctx, page, f)
 		if isPermanent(ctx, err) {
 			continue
 		}
 		if err != nil {
 			return nil, err
 		}
-		only := j.stamp.Placement.Mode
-		switch only {
-		case TopLeft, TopRight, BottomLeft, BottomRight:
-		case "", Auto, Exact, Strip, Appended, Annotation, Cover:
-			only = Auto
-		}
-		for _, s := range m.places(f, j.figures, append(f.sides(), minSignedSide), only) {
+		for _, s := range spots {
 			out = append(out, attempt{Annotation, true, page, f, s})
 		}
 		if len(out) > 0 {
@@ -241,14 +255,35 @@ func (j *job) fit(b Box) (spot, bool) {
 	return best, best.scale > 0
 }
 
-// newBlankMap renders a page in low resolution and returns its blank map.
-func (j *job) newBlankMap(ctx context.Context, page *pdf.Page, f frame) (*blankMap, error) {
-	src := pdfium.Source{Head: j.r, HeadSize: j.size}
-	_, img, err := j.draw(ctx, src, pdfium.Request{Page: page.Index, MaxSide: blankSearchSide})
+// blankPlaces returns the blank places on a page of a signed file.
+func (j *job) blankPlaces(ctx context.Context, page *pdf.Page, f frame) ([]spot, error) {
+	p, err := j.newPageSearch(ctx, page, f)
 	if err != nil {
-		return nil, fmt.Errorf("searching for blank places on the page: %w", err)
+		return nil, err
 	}
-	return newBlankMap(img, annotationBoxes(j.doc, page, f)), nil
+	defer p.close()
+	only := j.stamp.Placement.Mode
+	switch only {
+	case TopLeft, TopRight, BottomLeft, BottomRight:
+	case "", Auto, Exact, Strip, Appended, Annotation, Cover:
+		only = Auto
+	}
+	return p.places(ctx, append(f.sides(), minSignedSide), only, maxPlaces)
+}
+
+// checkCovered records whether a stamp at an exact place covers content of the page. If the page
+// cannot be rendered, it records nothing.
+func (j *job) checkCovered(ctx context.Context, s spot) error {
+	p, err := j.newPageSearch(ctx, j.page, j.frame)
+	if isPermanent(ctx, err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer p.close()
+	j.coversContent, err = p.covers(ctx, s)
+	return err
 }
 
 // remembered returns attempts at places that worked for earlier pages of this size. They need no

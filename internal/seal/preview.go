@@ -52,7 +52,7 @@ func (s *Sealer) Preview(ctx context.Context, o Original, stamp Stamp) (*Preview
 		return nil, err
 	}
 	p := &Preview{Page: j.page.Index + 1, Pages: j.doc.PageCount(), Width: j.frame.width, Height: j.frame.height, Signed: j.signed(), Notices: j.notices}
-	m, err := j.newBlankMap(ctx, j.page, j.frame)
+	blank, err := j.newPageSearch(ctx, j.page, j.frame)
 	if err != nil && !isPermanent(ctx, err) {
 		return nil, err
 	}
@@ -60,56 +60,68 @@ func (s *Sealer) Preview(ctx context.Context, o Original, stamp Stamp) (*Preview
 	if err != nil {
 		j.note("page_not_rendered", "The page could not be drawn, so no place on it can be chosen.")
 		p.Candidates, p.Notices, p.Chosen = p.Candidates[1:], j.notices, Candidate{Mode: Appended}
-		return p, nil //nolint:nilerr // a notice reports that the page cannot be drawn
+		return p, nil
 	}
+	defer blank.close()
 	if p.Signed {
 		p.Candidates = nil
 	}
 	var list []Candidate
 	for _, mode := range previewModes {
 		c := Candidate{Mode: mode, NoRoom: true}
-		if spots := m.places(j.frame, j.figures, j.frame.sides(), mode); len(spots) > 0 {
+		spots, err := blank.places(ctx, j.frame.sides(), mode, 1)
+		if err != nil {
+			return nil, err
+		}
+		if len(spots) > 0 {
 			box := spots[0].box(j.frame)
 			c.Box, c.NoRoom = &box, false
 		}
 		list = append(list, c)
 	}
 	p.Candidates = append(list, p.Candidates...)
-	p.Chosen = j.chosenCandidate(ctx, m, list)
+	if p.Chosen, err = j.chosenCandidate(ctx, blank, list); err != nil {
+		return nil, err
+	}
 	return p, nil
 }
 
 // chosenCandidate returns the place of the stamp for the requested placement.
-func (j *job) chosenCandidate(ctx context.Context, m *blankMap, corners []Candidate) Candidate {
+func (j *job) chosenCandidate(ctx context.Context, p *pageSearch, corners []Candidate) (Candidate, error) {
 	requested := j.stamp.Placement
 	switch requested.Mode {
 	case Strip, Appended:
 		if !j.signed() {
-			return Candidate{Mode: requested.Mode}
+			return Candidate{Mode: requested.Mode}, nil
 		}
 	case Exact:
 		if s, ok := j.fit(requested.Box); ok && !j.signed() {
 			box := s.box(j.frame)
-			return Candidate{Mode: Exact, Box: &box, Covers: !m.blank(m.pixels(box))}
+			covers, err := p.covers(ctx, s)
+			return Candidate{Mode: Exact, Box: &box, Covers: covers}, err
 		}
 	case TopLeft, TopRight, BottomLeft, BottomRight:
 		for _, c := range corners {
 			if c.Mode == requested.Mode && !c.NoRoom {
-				return c
+				return c, nil
 			}
 		}
 	case "", Auto, Annotation, Cover:
 	}
 	for _, a := range j.remembered() {
-		if box := a.spot.box(j.frame); ctx.Err() == nil && m.blank(m.pixels(box)) {
-			return Candidate{Mode: Auto, Box: &box, Remembered: true}
+		if covers, err := p.covers(ctx, a.spot); err != nil {
+			return Candidate{}, err
+		} else if !covers {
+			box := a.spot.box(j.frame)
+			return Candidate{Mode: Auto, Box: &box, Remembered: true}, nil
 		}
 	}
-	if spots := m.places(j.frame, j.figures, j.frame.sides(), Auto); len(spots) > 0 {
-		box := spots[0].box(j.frame)
-		return Candidate{Mode: Auto, Box: &box}
+	spots, err := p.places(ctx, j.frame.sides(), Auto, 1)
+	if err != nil || len(spots) == 0 {
+		return Candidate{Mode: Strip}, err
 	}
-	return Candidate{Mode: Strip}
+	box := spots[0].box(j.frame)
+	return Candidate{Mode: Auto, Box: &box}, nil
 }
 
 // openOriginal opens an original. It opens an image as the page that Seal would make of the image.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"image"
-	"math"
 	"time"
 
 	"github.com/certvault/certvault/internal/pdfium"
@@ -24,13 +23,11 @@ const (
 // including the quiet zone. The error is errNotReadable if a module differs.
 func (j *job) prove(ctx context.Context, src pdfium.Source, p stampedUpdate) error {
 	f, s := p.frame, p.spot
-	side := math.Ceil(modulePixels * max(f.width, f.height) / s.scale)
-	b := s.box(f)
-	clip := Box{max(0, b[0]), max(0, b[1]), min(1, b[2]), min(1, b[3])}
-	if side > 1<<20 || clip[0] >= clip[2] || clip[1] >= clip[3] {
+	req, ok := s.closeUp(f, p.number-1, modulePixels)
+	if !ok {
 		return errNotReadable
 	}
-	picture, img, err := j.draw(ctx, src, pdfium.Request{Page: p.number - 1, MaxSide: int(side), Clip: clip})
+	picture, img, err := j.draw(ctx, src, req)
 	if isPermanent(ctx, err) {
 		return fmt.Errorf("%w: %w", errNotReadable, err)
 	}
@@ -46,16 +43,26 @@ func (j *job) prove(ctx context.Context, src pdfium.Source, p stampedUpdate) err
 // renderTimeout is the time limit for one picture, without the wait for a free renderer.
 const renderTimeout = 2500 * time.Millisecond
 
-// draw renders a part of a page in grey. After a timeout it marks the job as slow.
+// draw opens a document and renders a part of a page in grey.
 func (j *job) draw(ctx context.Context, src pdfium.Source, req pdfium.Request) (*pdfium.Page, *image.Gray, error) {
-	if j.sealer.renderer == nil {
-		return nil, nil, pdfium.ErrUnavailable
-	}
-	doc, err := j.sealer.renderer.Open(ctx, src)
+	doc, err := j.openPages(ctx, src)
 	if err != nil {
 		return nil, nil, err
 	}
 	defer doc.Close()
+	return j.render(ctx, doc, req)
+}
+
+// openPages opens a document in a renderer.
+func (j *job) openPages(ctx context.Context, src pdfium.Source) (*pdfium.Document, error) {
+	if j.sealer.renderer == nil {
+		return nil, pdfium.ErrUnavailable
+	}
+	return j.sealer.renderer.Open(ctx, src)
+}
+
+// render renders a part of a page in grey. After a timeout it marks the job as slow.
+func (j *job) render(ctx context.Context, doc *pdfium.Document, req pdfium.Request) (*pdfium.Page, *image.Gray, error) {
 	req.Annotations, req.Gray = true, true
 	bounded, cancel := context.WithTimeout(ctx, renderTimeout)
 	defer cancel()

@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 const (
@@ -16,6 +17,9 @@ const (
 	MaxRows = 10_000
 	// MaxColumns is the maximum number of columns.
 	MaxColumns = 100
+	// MaxCell is the maximum number of characters of a cell. No field of a certificate is longer than
+	// 1,000 characters, and a page shows many cells.
+	MaxCell = 10_000
 	// maxText is the maximum size of all cells together in bytes.
 	maxText = 32 << 20
 	// maxNumber is the highest row number of Excel.
@@ -94,6 +98,30 @@ func (t *Table) note(text string) {
 	}
 }
 
+// checkCell rejects a cell that is too long. column counts from 0.
+func (t *Table) checkCell(number, column int, text string) error {
+	n := utf8.RuneCountInString(text)
+	if n <= MaxCell {
+		return nil
+	}
+	name := ""
+	if column < len(t.Header) && t.Header[column] != "" {
+		name = fmt.Sprintf(" (“%s”)", Excerpt(t.Header[column], SampleLength))
+	}
+	return refusal(fmt.Sprintf("The cell in row %d, column %d%s has %d characters. A cell can have at most %d. Shorten it.", number, column+1, name, n, MaxCell))
+}
+
+// SampleLength is the maximum number of characters of a text from a list in a message or a sample.
+const SampleLength = 100
+
+// Excerpt returns a text with at most a number of characters. An ellipsis replaces the rest.
+func Excerpt(text string, characters int) string {
+	if utf8.RuneCountInString(text) <= characters {
+		return text
+	}
+	return string([]rune(text)[:characters-1]) + "…"
+}
+
 // add adds a row. It skips an empty row.
 func (t *Table) add(number int, cells []string) error {
 	cells = slices.Clone(cells)
@@ -102,6 +130,9 @@ func (t *Table) add(number int, cells []string) error {
 		cells[i] = strings.Clone(strings.TrimSpace(cell))
 		if cells[i] != "" {
 			last = i
+		}
+		if err := t.checkCell(number, i, cells[i]); err != nil {
+			return err
 		}
 		t.size += len(cells[i])
 	}

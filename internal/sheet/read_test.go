@@ -69,6 +69,35 @@ func TestReadListsOfDifferentPrograms(t *testing.T) {
 	}
 }
 
+// TestCellLongerThanTheLimitIsRefused checks that no cell has more than 10,000 characters, and that
+// the message names the cell.
+func TestCellLongerThanTheLimitIsRefused(t *testing.T) {
+	t.Parallel()
+	longest := strings.Repeat("ä", MaxCell)
+	if table := mustRead(t, []byte("Name,File\n"+longest+",a.pdf\n")); table.Rows[0].Cells[0] != longest {
+		t.Errorf("a cell of %d characters was changed", MaxCell)
+	}
+	for name, tc := range map[string]struct {
+		raw  []byte
+		want string
+	}{
+		"a cell":     {[]byte("Name,File\nAda,a.pdf\nZoë," + longest + "x\n"), "row 3, column 2 (“File”) has 10001 characters"},
+		"the header": {[]byte("Name," + longest + "x\nAda,a.pdf\n"), "row 1, column 2 has 10001 characters"},
+		"31 MB":      {[]byte("Name,File\n" + strings.Repeat("x", 31<<20) + ",a.pdf\n"), "at most 10000"},
+		"a workbook": {workbook(t, func(f *excelize.File) {
+			fillSheet(t, f, "Sheet1")
+			if err := f.SetCellStr("Sheet1", "A2", strings.Repeat("x", MaxCell+1)); err != nil {
+				t.Fatal(err)
+			}
+		}), "column 1"},
+	} {
+		_, err := Read(t.Context(), bytes.NewReader(tc.raw))
+		if e, ok := errors.AsType[*Refusal](err); !ok || !strings.Contains(e.Message, tc.want) {
+			t.Errorf("%s: error = %v, want %q", name, err, tc.want)
+		}
+	}
+}
+
 // TestHiddenRowsAreReported checks that hidden rows are read and counted in the row numbers.
 func TestHiddenRowsAreReported(t *testing.T) {
 	t.Parallel()
@@ -228,7 +257,7 @@ func TestReadRefusesInvalidLists(t *testing.T) {
 		"header only":            {[]byte("Name,File\n"), "no rows"},
 		"too many rows":          {[]byte(many), "more than 10000 rows"},
 		"too many columns":       {[]byte(wide), "more than 100 columns"},
-		"text below the limit":   {[]byte("a\n" + strings.Repeat(strings.Repeat("x", 1<<16)+"\n", 511)), ""},
+		"text below the limit":   {[]byte("a\n" + strings.Repeat(strings.Repeat("x", 1<<13)+"\n", 8*511)), ""},
 		"too large":              {bytes.Repeat([]byte("a,b\n"), MaxFile/4+1), "larger than"},
 		"missing quotation mark": {[]byte("a,b\nc,\"d\n"), "from line 2 on"},
 		"picture":                {[]byte("\x89PNG\r\n\x1a\n\x00\x00\x00\x0dIHDR"), "neither a spreadsheet"},

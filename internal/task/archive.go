@@ -3,7 +3,6 @@ package task
 import (
 	"archive/zip"
 	"context"
-	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -27,6 +26,9 @@ const (
 	maxFileName = 120
 	// archiveTable is the name of the file with the table of certificates in an archive.
 	archiveTable = "certificates.csv"
+	// archiveMissing is the name of the file that lists the missing files. It is only in an archive
+	// that lacks files.
+	archiveMissing = "missing-files.txt"
 )
 
 // Archive is a ZIP archive of verified PDFs. The files are stored without compression, since PDFs
@@ -34,8 +36,9 @@ const (
 type Archive struct {
 	service      *Service
 	list, others []*cert.Certificate
-	table        []byte
-	// Size is the number of bytes that Write writes.
+	// damaged has the certificates of list whose stored files are damaged or missing.
+	damaged map[*cert.Certificate]bool
+	// Size is the number of bytes that Write writes if no stored file is damaged.
 	Size int64
 	// Missing is the number of certificates of the selection that have no valid verified PDF. These
 	// certificates are only in the table of the archive.
@@ -69,9 +72,6 @@ func (s *Service) Archive(ctx context.Context, institutionID int64, selection Se
 	if len(p.list) == 0 {
 		return nil, fault.New(fault.Invalid, "None of these certificates has a verified PDF.")
 	}
-	if err := p.makeTable(); err != nil {
-		return nil, err
-	}
 	if err := p.write(ctx, io.Discard, true); err != nil {
 		return nil, err
 	}
@@ -81,8 +81,9 @@ func (s *Service) Archive(ctx context.Context, institutionID int64, selection Se
 // Count returns the number of PDFs in the archive.
 func (p *Archive) Count() int { return len(p.list) }
 
-// Write writes the archive. It compares each file with its digest before it writes the file. If a
-// file cannot be read or has changed, Write stops. The archive then lacks its directory, so no
+// Write writes the archive. It compares each file with its digest before it writes the file. A file
+// that is damaged or missing is not in the archive. The table, and a file of its own, state that it
+// is missing. If another error occurs, Write stops. The archive then lacks its directory, so no
 // program accepts it as complete.
 func (p *Archive) Write(ctx context.Context, out io.Writer) error { return p.write(ctx, out, false) }
 
@@ -91,9 +92,7 @@ func (p *Archive) Write(ctx context.Context, out io.Writer) error { return p.wri
 func (p *Archive) write(ctx context.Context, w io.Writer, sizeOnly bool) error {
 	out := &counter{w: w}
 	z := zip.NewWriter(out)
-	if err := p.entry(z, archiveTable, nil, int64(len(p.table)), crc32.ChecksumIEEE(p.table), strings.NewReader(string(p.table))); err != nil {
-		return err
-	}
+	p.damaged = map[*cert.Certificate]bool{}
 	for _, c := range p.list {
 		var err error
 		if sizeOnly {
@@ -102,9 +101,24 @@ func (p *Archive) write(ctx context.Context, w io.Writer, sizeOnly bool) error {
 		} else {
 			err = p.add(ctx, z, c)
 		}
+		if fault.Is(err, fault.Damaged) {
+			p.damaged[c] = true
+			continue
+		}
 		if err != nil {
 			return fmt.Errorf("writing certificate %s into an archive: %w", c.UUID, err)
 		}
+	}
+	// The tables are last, because only then is it known which files are missing.
+	table, err := p.table()
+	if err == nil {
+		err = p.text(z, archiveTable, table)
+	}
+	if err == nil && len(p.damaged) > 0 {
+		err = p.text(z, archiveMissing, p.missing())
+	}
+	if err != nil {
+		return fmt.Errorf("writing the table of an archive: %w", err)
 	}
 	if err := z.Close(); err != nil {
 		return fmt.Errorf("writing an archive: %w", err)
@@ -123,17 +137,16 @@ func (p *Archive) add(ctx context.Context, z *zip.Writer, c *cert.Certificate) (
 		return err
 	}
 	defer func() { err = errors.Join(err, content.Close()) }()
-	digest, sum := sha256.New(), crc32.NewIEEE()
-	if _, err := io.Copy(io.MultiWriter(digest, sum), content); err != nil {
+	sum := crc32.NewIEEE()
+	if _, err := io.Copy(sum, io.NewSectionReader(content, 0, content.Size())); err != nil {
 		return err
 	}
-	if content.Size() != c.Verified.Size || [sha256.Size]byte(digest.Sum(nil)) != c.Verified.SHA256 {
-		return errors.New("the stored file has a different size or digest")
-	}
-	if _, err := content.Seek(0, io.SeekStart); err != nil {
-		return err
-	}
-	return p.entry(z, fileName(c), c, c.Verified.Size, sum.Sum32(), content)
+	return p.entry(z, fileName(c), c, content.Size(), sum.Sum32(), content)
+}
+
+// text writes a file that is not a certificate's.
+func (p *Archive) text(z *zip.Writer, name, text string) error {
+	return p.entry(z, name, nil, int64(len(text)), crc32.ChecksumIEEE([]byte(text)), strings.NewReader(text))
 }
 
 // entry writes one file of the archive. Its size and checksum precede it, because
@@ -154,12 +167,25 @@ func (p *Archive) entry(z *zip.Writer, name string, c *cert.Certificate, size in
 	return err
 }
 
-// makeTable sets the table of the archive.
-func (p *Archive) makeTable() error {
+// missing returns the list of the missing files.
+func (p *Archive) missing() string {
+	var b strings.Builder
+	b.WriteString("The vault's stored files of these certificates are damaged or missing, so they are not in this archive.\n" +
+		"Ask the operator of the vault to restore them from a backup. The certificates stand.\n\n")
+	for _, c := range p.list {
+		if p.damaged[c] {
+			b.WriteString(fileName(c) + "\n")
+		}
+	}
+	return b.String()
+}
+
+// table returns the table of the archive.
+func (p *Archive) table() (string, error) {
 	var b strings.Builder
 	out := sheet.NewWriter(&b)
 	if err := out.Write("File", "Reference id", "Full name", "Title", "Issue date", "Status", "SHA-256", "Verification page"); err != nil {
-		return err
+		return "", err
 	}
 	for _, part := range [][]*cert.Certificate{p.list, p.others} {
 		for _, c := range part {
@@ -170,16 +196,18 @@ func (p *Archive) makeTable() error {
 			if c.Status == cert.Approved && c.Verified != nil {
 				name, digest = fileName(c), hex.EncodeToString(c.Verified.SHA256[:])
 			}
+			if p.damaged[c] {
+				name = "(none: the stored file is damaged or missing)"
+			}
 			if err := out.Write(name, c.ReferenceID, c.FullName, c.Title, c.IssueDate, string(c.Status), digest, p.service.verifyURL(c.ReferenceID)); err != nil {
-				return err
+				return "", err
 			}
 		}
 	}
 	if err := out.Flush(); err != nil {
-		return err
+		return "", err
 	}
-	p.table = []byte(b.String())
-	return nil
+	return b.String(), nil
 }
 
 // fileName returns the name of a certificate's file: name, title and the unique reference id. It is

@@ -50,6 +50,7 @@ func TestArchive(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	first := of[z.File[0].Name].ReferenceID
 	for _, f := range z.File {
 		if strings.ContainsAny(f.Name, "/\\:*?\"<>|\x7f\u202e") || strings.HasPrefix(f.Name, ".") || len(f.Name) > 200 || f.Method != zip.Store || f.Flags&8 != 0 {
 			t.Errorf("entry %q has the method %d and the flags %x", f.Name, f.Method, f.Flags)
@@ -63,7 +64,7 @@ func TestArchive(t *testing.T) {
 			t.Errorf("reading %s: %v", f.Name, err)
 		}
 		if f.Name == archiveTable {
-			for _, id := range []string{waiting.ReferenceID, of[z.File[1].Name].ReferenceID} {
+			for _, id := range []string{waiting.ReferenceID, first} {
 				if !bytes.Contains(content, []byte(id)) {
 					t.Errorf("the table lacks %s", id)
 				}
@@ -98,8 +99,8 @@ func TestArchive(t *testing.T) {
 	}
 }
 
-// If a file is damaged or missing, no program accepts the archive as complete.
-func TestArchiveOfDamagedFilesIsIncomplete(t *testing.T) {
+// An archive continues without files that are damaged or missing, and lists them.
+func TestArchiveContinuesWithoutDamagedFiles(t *testing.T) {
 	t.Parallel()
 	for name, damage := range map[string]func(v *vault, c *cert.Certificate) error{
 		"missing": func(v *vault, c *cert.Certificate) error { return v.folder.Delete(v.tb.Context(), c.Verified.TailKey) },
@@ -119,9 +120,12 @@ func TestArchiveOfDamagedFilesIsIncomplete(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			v := newVault(t, dbtest.Open(t, t.TempDir(), ""))
-			v.approved(v.upload(titled("intact")))
-			v.clock.Advance(-time.Minute)
-			if err := damage(v, v.approved(v.upload(titled("damaged")))); err != nil {
+			first := v.approved(v.upload(titled("first")))
+			v.clock.Advance(time.Minute)
+			damaged := v.approved(v.upload(titled("damaged")))
+			v.clock.Advance(time.Minute)
+			last := v.approved(v.upload(titled("last")))
+			if err := damage(v, damaged); err != nil {
 				t.Fatal(err)
 			}
 			a, err := v.Archive(t.Context(), v.inst.ID, Selection{})
@@ -129,14 +133,50 @@ func TestArchiveOfDamagedFilesIsIncomplete(t *testing.T) {
 				t.Fatal(err)
 			}
 			var b bytes.Buffer
-			if err := a.Write(t.Context(), &b); err == nil {
-				t.Error("Write returned no error")
+			if err := a.Write(t.Context(), &b); err != nil {
+				t.Fatal(err)
 			}
-			if _, err := zip.NewReader(bytes.NewReader(b.Bytes()), int64(b.Len())); err == nil || int64(b.Len()) >= a.Size {
-				t.Errorf("opening %d of %d bytes: err = %v, want an error", b.Len(), a.Size, err)
+			files := contents(t, b.Bytes())
+			for _, c := range []*cert.Certificate{first, last} {
+				if sha256.Sum256(files[fileName(c)]) != c.Verified.SHA256 {
+					t.Errorf("the archive lacks %s", fileName(c))
+				}
+			}
+			if _, ok := files[fileName(damaged)]; ok || len(files) != 4 {
+				t.Errorf("the archive has %d files and the damaged file: %t, want 4 and false", len(files), ok)
+			}
+			if list := string(files[archiveMissing]); !strings.Contains(list, fileName(damaged)) || strings.Contains(list, fileName(first)) {
+				t.Errorf("the list of missing files = %s", list)
+			}
+			table := string(files[archiveTable])
+			if strings.Count(table, "(none: the stored file is damaged or missing)") != 1 || strings.Contains(table, fileName(damaged)) || !strings.Contains(table, fileName(last)) {
+				t.Errorf("table = %s, want one damaged file", table)
+			}
+			if n, err := v.certs.Damaged(t.Context()); err != nil || n != 1 {
+				t.Errorf("%d certificates are damaged, want 1; err = %v", n, err)
 			}
 		})
 	}
+}
+
+// contents returns the files of an archive.
+func contents(t *testing.T, archive []byte) map[string][]byte {
+	t.Helper()
+	z, err := zip.NewReader(bytes.NewReader(archive), int64(len(archive)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := map[string][]byte{}
+	for _, f := range z.File {
+		r, err := f.Open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if files[f.Name], err = io.ReadAll(r); err != nil {
+			t.Errorf("reading %s: %v", f.Name, err)
+		}
+	}
+	return files
 }
 
 func TestArchiveIsBounded(t *testing.T) {
@@ -178,16 +218,8 @@ func TestArchiveWithoutDeletedFiles(t *testing.T) {
 	if err := p.Write(t.Context(), &b); err != nil {
 		t.Fatal(err)
 	}
-	z, err := zip.NewReader(bytes.NewReader(b.Bytes()), int64(b.Len()))
-	if err != nil || len(z.File) != 2 {
-		t.Fatalf("archive = %+v, err = %v, want 2 files", z, err)
-	}
-	f, err := z.File[0].Open()
-	if err != nil {
-		t.Fatal(err)
-	}
-	table, err := io.ReadAll(f)
-	if err != nil || !strings.Contains(string(table), "(none: its files have ended)") {
-		t.Errorf("table = %s, err = %v, want a certificate without files", table, err)
+	files := contents(t, b.Bytes())
+	if table := string(files[archiveTable]); len(files) != 2 || !strings.Contains(table, "(none: its files have ended)") {
+		t.Errorf("files = %d, table = %s, want a certificate without files", len(files), table)
 	}
 }

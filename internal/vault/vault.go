@@ -79,7 +79,10 @@ type Deps struct {
 	// PasswordCost is the cost of hashing passwords.
 	PasswordCost account.Cost
 	Now          func() time.Time
-	Log          *slog.Logger
+	// LeaseNow is the clock of leases and schedules, which all processes on the database compare. It
+	// is optional; the default is Now.
+	LeaseNow func() time.Time
+	Log      *slog.Logger
 }
 
 // Services are all services of a vault.
@@ -106,9 +109,13 @@ type Services struct {
 // Wire creates the services and does not start them. Each service is created after the services
 // that it uses.
 func Wire(d Deps) (*Services, error) {
+	leaseNow := d.LeaseNow
+	if leaseNow == nil {
+		leaseNow = d.Now
+	}
 	s := &Services{
-		Accounts: account.New(d.DB, d.Now, account.WithCost(d.PasswordCost)), Tokens: token.New(d.DB, d.Now), IdempotencyKeys: limit.NewKeys(d.DB, d.NodeID, d.Now),
-		Hooks: webhook.New(d.DB, d.Keyring, d.Now),
+		Accounts: account.New(d.DB, d.Now, account.WithCost(d.PasswordCost)), Tokens: token.New(d.DB, d.Now), IdempotencyKeys: limit.NewKeys(d.DB, d.NodeID, leaseNow),
+		Hooks: webhook.New(d.DB, d.Keyring, leaseNow),
 	}
 	var err error
 	if s.Languages, err = locale.Load(); err != nil {
@@ -164,7 +171,7 @@ func queue(d Deps) (*job.Queue, error) {
 			cert.RecipientQueue: recipient.Workers,
 		},
 		Background:  []string{cert.BulkQueue, batch.Queue, bulkimport.Queue, task.Queue, cert.RecipientQueue, mail.QueueName},
-		MaxAttempts: d.Attempts, Timeout: cert.SealTimeout, Logger: queueLogger(d.Log),
+		MaxAttempts: d.Attempts, Timeout: cert.SealTimeout, Now: d.LeaseNow, Logger: queueLogger(d.Log),
 	})
 }
 

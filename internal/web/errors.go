@@ -2,6 +2,7 @@ package web
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"math"
 	"net/http"
 	"strconv"
+	"time"
 
 	"github.com/certvault/certvault/internal/fault"
 )
@@ -32,13 +34,11 @@ var statuses = map[fault.Kind]int{
 	fault.PreconditionFailed: http.StatusPreconditionFailed,
 	fault.TooMany:            http.StatusTooManyRequests,
 	fault.Unavailable:        http.StatusServiceUnavailable,
+	fault.Damaged:            http.StatusInternalServerError,
 }
 
 // statusClientClosed is logged if the client closed the connection. It is never sent.
 const statusClientClosed = 499
-
-// Status returns the HTTP status of an error.
-func Status(err error) int { return statuses[fault.KindOf(err)] }
 
 // Explain returns the status and the public message of an error. It records an internal error for
 // the log, and sets the headers of the error.
@@ -46,23 +46,31 @@ func Explain(w http.ResponseWriter, r *http.Request, err error) (status int, mes
 	if errors.Is(err, context.Canceled) && r.Context().Err() != nil {
 		return statusClientClosed, "Client Closed Request"
 	}
+	err = withOutage(err)
 	status = Status(err)
 	e, ok := errors.AsType[*fault.Error](err)
 	if !ok || e.Kind == fault.Internal {
 		requestOf(r).err = err
 		return status, "Server Error"
 	}
-	if e.Kind == fault.Unavailable {
+	retry := e.RetryAfter
+	if e.Kind == fault.Unavailable || e.Kind == fault.Damaged {
 		requestOf(r).err = err
 	}
-	if e.RetryAfter > 0 {
-		w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(e.RetryAfter.Seconds()))))
+	if e.Kind == fault.Unavailable {
+		retry = cmp.Or(retry, outageRetry)
+	}
+	if retry > 0 {
+		w.Header().Set("Retry-After", RetryAfter(retry))
 	}
 	if e.Kind == fault.Unauthorized {
 		w.Header().Set("WWW-Authenticate", "Bearer")
 	}
 	return status, messageOf(e)
 }
+
+// RetryAfter returns the value of the header Retry-After: whole seconds (RFC 9110, 10.2.3).
+func RetryAfter(wait time.Duration) string { return strconv.Itoa(int(math.Ceil(wait.Seconds()))) }
 
 // messageOf returns the error's own message, or else the message of the first field and the number
 // of further messages.

@@ -67,6 +67,13 @@ func Client(r *http.Request) netip.Addr { return requestOf(r).client }
 // contain secrets.
 func SetRoute(r *http.Request, pattern string) { requestOf(r).route = pattern }
 
+// Record adds an error to a request's log line, if the response does not depend on it.
+func Record(r *http.Request, err error) {
+	if q := requestOf(r); q.err == nil {
+		q.err = err
+	}
+}
+
 // Options configures the middleware.
 type Options struct {
 	Log *slog.Logger

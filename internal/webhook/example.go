@@ -22,7 +22,7 @@ func example(name Name, endpoint, event string, at time.Time) *payload {
 	}
 	switch name {
 	case Failed:
-		p.Failure = &failure{Code: "storage_full", Message: "The vault's storage had no room for the verified PDF. Make room, then retry."}
+		p.Failure = &failure{Code: "timeout", Message: "Making the verified PDF took too long."}
 	case Revoked:
 		p.RevocationReason = "An example of a reason."
 	default:

@@ -151,8 +151,9 @@ func (s *Service) replaySome(ctx context.Context, endpoint, after int64, since, 
 		if err != nil {
 			return err
 		}
+		n, last = len(ids), 0
 		for _, id := range ids {
-			n, last = n+1, max(last, id)
+			last = max(last, id)
 		}
 		s.wakeTx(tx)
 		return nil

@@ -177,7 +177,7 @@ func fill(b *testing.B, data, database string) {
 
 func open(b *testing.B, data, database string) *db.DB {
 	b.Helper()
-	d, err := db.Open(b.Context(), data, database)
+	d, err := db.Open(db.Unlimited(b.Context()), data, database)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -4,18 +4,22 @@ package e2e
 
 import (
 	"bytes"
+	"errors"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
+	"github.com/certvault/certvault/client"
 	"github.com/certvault/certvault/test/vault"
 )
 
-// corpus returns the folder of the shared corpus, and the paths of its files that must be accepted.
-func corpus(t *testing.T) (root string, files []string) {
+// corpus returns the folder of the shared corpus, and the paths of its files that must be accepted, or
+// of all its files.
+func corpus(t *testing.T, all bool) (root string, files []string) {
 	t.Helper()
 	repository, err := vault.Root()
 	if err != nil {
@@ -30,7 +34,7 @@ func corpus(t *testing.T) (root string, files []string) {
 		t.Fatal(err)
 	}
 	for line := range strings.Lines(string(manifest)) {
-		if fields := strings.Split(line, "\t"); len(fields) > 1 && fields[1] == "accept" {
+		if fields := strings.Split(line, "\t"); len(fields) > 1 && fields[0] != "path" && (all || fields[1] == "accept") {
 			files = append(files, fields[0])
 		}
 	}
@@ -57,7 +61,7 @@ func validations(t *testing.T, file []byte) (list []string) {
 func TestCorpusSigned(t *testing.T) {
 	t.Parallel()
 	tool(t, "pdfsig")
-	dir, files := corpus(t)
+	dir, files := corpus(t, false)
 	f := start(t, "")
 	root := writeTemp(t, "root.pem", get(t, f.as(t, ""), "/.well-known/certvault/root.pem", http.StatusOK).Body)
 	store := trust(t, root)
@@ -97,5 +101,39 @@ func TestCorpusSigned(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestCorpusMemory uploads all files of the corpus, four at a time, also those that try to use too much
+// memory.
+func TestCorpusMemory(t *testing.T) {
+	dir, files := corpus(t, true)
+	f := startIn(t, t.TempDir(), "")
+	api := f.api(t)
+	before := peak(t, f.PID())
+	next := make(chan string)
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			for path := range next {
+				_, err := api.Upload(t.Context(), certificate(t, form(path).WithFile(filepath.Base(path), read(t, filepath.Join(dir, path)))))
+				if err != nil && !errors.Is(err, client.ErrInvalid) {
+					t.Errorf("%s: %v", path, err)
+				}
+			}
+		})
+	}
+	for _, path := range files {
+		next <- path
+	}
+	close(next)
+	wg.Wait()
+	eventually(t, approvalTime, "no certificate is in processing", func() bool {
+		return count(t, f.database(t), `SELECT count(*) FROM certificates WHERE status = 'processing'`) == 0
+	})
+	after := peak(t, f.PID())
+	t.Logf("peak resident memory: %d MB before the uploads, %d MB when %d files were processed", before>>10, after>>10, len(files))
+	if after > maxResident {
+		t.Errorf("peak resident memory = %d MB, want at most %d MB", after>>10, maxResident>>10)
 	}
 }

@@ -296,7 +296,7 @@ func TestIdempotencyInFlight(t *testing.T) {
 	})
 }
 
-// join starts another vault on the same database, with the same master key.
+// join starts another vault on the same database, with the same master key and the same files.
 func (f *fixture) join(t *testing.T) *fixture {
 	t.Helper()
 	data := t.TempDir()
@@ -308,6 +308,9 @@ func (f *fixture) join(t *testing.T) *fixture {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(filepath.Join(data, "keys", "master.key"), key, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(filepath.Join(f.Data, "files"), filepath.Join(data, "files")); err != nil {
 		t.Fatal(err)
 	}
 	other := &fixture{Vault: serve(t, vault.Options{Data: data, Database: f.Database, Args: unlimited(nil)}), institution: f.institution}

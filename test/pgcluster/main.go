@@ -5,6 +5,8 @@
 // It creates a new cluster in a temporary folder with the installed server programs, starts it on a
 // Unix socket in that folder, and passes its address to the command as CERTVAULT_TEST_POSTGRES.
 // When the command has exited, it stops and removes the cluster. Its exit code is that of the command.
+// If the server's log reports a deadlock, pgcluster prints the report and exits with 1. A test that
+// provokes a deadlock writes the comment /* deadlock on purpose */ into its statements.
 //
 // If CERTVAULT_TEST_POSTGRES is already set, it only runs the command. If no server is installed
 // and none can be installed, it prints a message and runs the command without the variable, so that
@@ -81,8 +83,15 @@ func run(args []string, stderr io.Writer) int {
 		return exitFailed
 	}
 	code := execute(opts.command, append(os.Environ(), variable+"="+c.url()), stderr)
-	if err := c.stop(); err != nil {
+	reports, err := c.deadlocks()
+	for _, report := range reports {
+		fmt.Fprintf(stderr, "pgcluster: the server reported a deadlock:\n%s\n", report)
+	}
+	if err := errors.Join(err, c.stop()); err != nil {
 		fmt.Fprintln(stderr, "pgcluster:", err)
+		return max(code, exitFailed)
+	}
+	if len(reports) > 0 {
 		return max(code, exitFailed)
 	}
 	return code

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"io"
 	"os"
 	"os/exec"
@@ -195,6 +196,12 @@ func TestInterruptReachesTheCommand(t *testing.T) {
 
 // TestMain lets the test binary run as the program itself.
 func TestMain(m *testing.M) {
+	if os.Getenv(deadlockVariable) != "" && os.Getenv(variable) != "" {
+		if err := causeDeadlocks(context.Background()); err != nil {
+			os.Exit(exitUsage)
+		}
+		os.Exit(0)
+	}
 	if os.Getenv("PGCLUSTER_TEST_MAIN") == "1" {
 		main()
 	}

@@ -88,7 +88,7 @@ func (f Fill) Run(ctx context.Context, d *db.DB) error {
 // Into opens a database, in a data folder or by its URL, migrates its schema, and fills it for the
 // institution with a slug, which it creates if necessary.
 func (f Fill) Into(ctx context.Context, data, database, slug string) (err error) {
-	d, err := db.Open(ctx, data, database)
+	d, err := db.Open(db.Unlimited(ctx), data, database)
 	if err != nil {
 		return err
 	}

@@ -100,6 +100,35 @@ func Run(t *testing.T, open func(t *testing.T) blob.Store) {
 			}
 		}
 	})
+	t.Run("another file has another version", func(t *testing.T) {
+		t.Parallel()
+		s := open(t)
+		version := func() blob.Version {
+			t.Helper()
+			o, err := s.Open(t.Context(), "a/1")
+			if err != nil {
+				t.Fatal(err)
+			}
+			v, err := o.Version()
+			if err := errors.Join(err, o.Close()); err != nil {
+				t.Fatal(err)
+			}
+			return v
+		}
+		if _, err := s.Put(t.Context(), "a/1", strings.NewReader("x")); err != nil {
+			t.Fatal(err)
+		}
+		first := version()
+		if again := version(); again != first {
+			t.Fatalf("the version of an unchanged blob = %+v, then %+v", first, again)
+		}
+		if _, err := s.PutReserved(t.Context(), "a/1", strings.NewReader("y")); err != nil {
+			t.Fatal(err)
+		}
+		if now := version(); now == first {
+			t.Fatalf("the version of another blob = %+v, want another one", now)
+		}
+	})
 	t.Run("clean does not remove stored blobs", func(t *testing.T) {
 		t.Parallel()
 		s := open(t)

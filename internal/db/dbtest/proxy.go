@@ -14,13 +14,18 @@ import (
 	"testing"
 )
 
-// Proxy is a proxy between a vault and PostgreSQL. It can break a connection at a commit.
+// Proxy is a proxy between a vault and PostgreSQL. It can break a connection at a commit, and stop
+// to forward data.
 type Proxy struct {
 	listener net.Listener
 	network  string
 	target   string
 	armed    atomic.Pointer[breach]
 	running  sync.WaitGroup
+
+	mu sync.Mutex
+	// silent is not nil while the proxy forwards no data. It is closed when the proxy resumes.
+	silent chan struct{}
 }
 
 // breach specifies the next connection to break: at the first commit after the connection has sent
@@ -52,6 +57,7 @@ func NewProxy(tb testing.TB, databaseURL string) (_ *Proxy, proxied string) {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(func() {
+		p.Resume()
 		if err := p.listener.Close(); err != nil {
 			tb.Error(err)
 		}
@@ -72,6 +78,36 @@ func (p *Proxy) LoseResponse(marker string) {
 // commit. marker is as in LoseResponse.
 func (p *Proxy) LoseCommit(marker string) { p.armed.Store(&breach{marker: []byte(marker)}) }
 
+// Silence stops the proxy from forwarding data. The connections stay open, and new connections are
+// accepted.
+func (p *Proxy) Silence() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.silent == nil {
+		p.silent = make(chan struct{})
+	}
+}
+
+// Resume ends Silence. The proxy forwards the data that it got in the meantime.
+func (p *Proxy) Resume() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.silent != nil {
+		close(p.silent)
+		p.silent = nil
+	}
+}
+
+// wait waits while the proxy is silent.
+func (p *Proxy) wait() {
+	p.mu.Lock()
+	silent := p.silent
+	p.mu.Unlock()
+	if silent != nil {
+		<-silent
+	}
+}
+
 // Armed reports whether the proxy still waits for the commit.
 func (p *Proxy) Armed() bool { return p.armed.Load() != nil }
 
@@ -90,6 +126,7 @@ func (p *Proxy) serve() {
 		var marked *breach
 		p.running.Go(func() {
 			forward(server, client, func(sent []byte) bool {
+				p.wait()
 				b := p.armed.Load()
 				if b == nil {
 					return true
@@ -105,7 +142,12 @@ func (p *Proxy) serve() {
 				return b.commits
 			})
 		})
-		p.running.Go(func() { forward(client, server, func([]byte) bool { return !lost.Load() }) })
+		p.running.Go(func() {
+			forward(client, server, func([]byte) bool {
+				p.wait()
+				return !lost.Load()
+			})
+		})
 	}
 }
 

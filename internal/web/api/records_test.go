@@ -342,3 +342,38 @@ func TestRevokeBody(t *testing.T) {
 		t.Errorf("revoking for the second time: status = %d, want 200; body %s", a.Status, a.Body)
 	}
 }
+
+// The interface responds with 500 and a message instead of a damaged file.
+func TestDamagedFileIsNotSentByTheInterface(t *testing.T) {
+	t.Parallel()
+	v := newVault(t, dbtest.SQLite(t), 0)
+	made := v.upload("diploma.pdf")
+	v.Work(1)
+	id := fmt.Sprint(made["uuid"])
+	c, err := v.Certs.BySignedLink(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	content := string(samplePDF(0)) + tail
+	for name, damaged := range map[string]string{"flipped": tail[:5] + "x" + tail[6:], "truncated": tail[:len(tail)-1], "emptied": "", "lengthened": tail + "x"} {
+		for _, target := range []string{"/business/certificate-vault/", "/business/certificates/"} {
+			target += id + "/download"
+			for stored, want := range map[string]int{damaged: http.StatusInternalServerError, tail: http.StatusOK} {
+				if _, err := v.Blobs.Put(t.Context(), c.Verified.TailKey, strings.NewReader(stored)); err != nil {
+					t.Fatal(err)
+				}
+				a := v.get(target)
+				body := content
+				if want != http.StatusOK {
+					body = `{"message":"The stored file is damaged or missing, so it was not sent. The operator of this vault has been alerted."}` + "\n"
+				}
+				if a.Status != want || string(a.Body) != body {
+					t.Errorf("%s, %s: status = %d, body %q, want %d and %q", name, target, a.Status, a.Body, want, body)
+				}
+			}
+		}
+	}
+	if n := v.count(`SELECT count(*) FROM certificate_checks WHERE name = 'file' AND result = 'failed'`); n != 1 {
+		t.Errorf("%d checks failed, want 1", n)
+	}
+}

@@ -18,6 +18,11 @@ const (
 	// stallTime is how long a body with a time limit may pause. A body that stalls occupies a
 	// partly written file and an idempotency key.
 	stallTime = 30 * time.Second
+	// minRate is the number of bytes per second that a body with a time limit must deliver on
+	// average while the server waits for it. The average is taken over rateTime of waiting.
+	// Otherwise a client that sends single bytes could occupy an upload for its whole time limit.
+	minRate  = 1000
+	rateTime = 30 * time.Second
 	// responseTime is how long the response may take after the body's time limit.
 	responseTime = time.Minute
 	// deadlineStep is the minimum time between two changes of a deadline. Each change costs a
@@ -33,7 +38,7 @@ type Limits struct {
 	// Size is the largest size in bytes.
 	Size int64
 	// Time is how long the whole body may take. Reading also ends if nothing arrives for 30
-	// seconds. If Time is zero, the server's own limit applies.
+	// seconds, or less than 1 kB per second over 30 seconds. If Time is zero, the server's own limit applies.
 	Time time.Duration
 	// Parts is the largest number of parts of a multipart form.
 	Parts int
@@ -52,6 +57,10 @@ type reader struct {
 	left    int64
 	// until is the end of the time limit; moved is the time of the last change of the deadline.
 	until, moved time.Time
+	// waited is how long Read has waited for the client since the last check of the rate, and
+	// arrived the number of bytes that arrived in that time.
+	waited  time.Duration
+	arrived int64
 	// headerLeft is the number of bytes that may still be read for the header of a part while
 	// inHeader is set.
 	headerLeft int
@@ -73,6 +82,9 @@ func watch(w http.ResponseWriter, r *http.Request) *reader {
 	}
 	return b
 }
+
+// tooLate is the message of fault.TimedOut.
+const tooLate = "The request did not arrive in time."
 
 var errNoLimits = errors.New("the body was read before its limits were set")
 
@@ -107,7 +119,10 @@ func (b *reader) Read(p []byte) (int, error) {
 		}
 		p = p[:min(len(p), b.headerLeft)]
 	}
+	start := time.Now()
 	n, err := b.ReadCloser.Read(p)
+	b.waited += time.Since(start)
+	b.arrived += int64(n)
 	b.left -= int64(n)
 	b.headerLeft -= n
 	switch {
@@ -121,8 +136,25 @@ func (b *reader) Read(p []byte) (int, error) {
 	case err != nil:
 		b.failed = true
 		b.err = b.broken(err)
+	default:
+		b.err = b.checkRate()
 	}
 	return n, b.err
+}
+
+// checkRate returns fault.TimedOut if the body arrives at less than minRate. The rest of the body
+// is not read.
+func (b *reader) checkRate() error {
+	if b.until.IsZero() || b.waited < rateTime {
+		return nil
+	}
+	slow := b.arrived < int64(minRate*b.waited.Seconds())
+	b.waited, b.arrived = 0, 0
+	if !slow {
+		return nil
+	}
+	b.failed = true
+	return fault.Wrap(fault.TimedOut, tooLate, supported(b.control.SetReadDeadline(time.Now())))
 }
 
 // broken returns the error of a body that could not be read to its end. If Read has failed, it
@@ -132,7 +164,7 @@ func (b *reader) broken(err error) error {
 		return b.err
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		return fault.Wrap(fault.TimedOut, "The request did not arrive in time.", err)
+		return fault.Wrap(fault.TimedOut, tooLate, err)
 	}
 	return fault.Wrap(b.limits.Broken.Kind, b.limits.Broken.Message, err)
 }

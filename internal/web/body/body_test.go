@@ -138,6 +138,50 @@ func TestDeadlines(t *testing.T) {
 	})
 }
 
+// trickle is a body of which rate bytes arrive each second.
+type trickle struct{ rate, ready int }
+
+func (r *trickle) Read(p []byte) (int, error) {
+	if r.ready == 0 {
+		time.Sleep(time.Second)
+		r.ready = r.rate
+	}
+	n := min(len(p), r.ready)
+	r.ready -= n
+	return n, nil
+}
+
+// A body that arrives at less than 1 kB per second ends after 30 seconds. The time between two
+// reads belongs to the server and does not count.
+func TestSlowBodyEnds(t *testing.T) {
+	t.Parallel()
+	for rate, slow := range map[int]bool{1: true, 999: true, 1000: false, 9999: false} {
+		synctest.Test(t, func(t *testing.T) {
+			w := &deadlines{ResponseWriter: httptest.NewRecorder(), start: time.Now()}
+			r := request(t, io.MultiReader(strings.NewReader("x"), io.LimitReader(&trickle{rate: rate}, int64(100*rate))))
+			l := limits(1 << 30)
+			l.Time = time.Hour
+			Limit(w, r, l)
+			if _, err := r.Body.Read(make([]byte, 1)); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(10 * time.Minute)
+			before := time.Now()
+			_, err := io.Copy(io.Discard, r.Body)
+			if fault.Is(err, fault.TimedOut) != slow || !slow && err != nil {
+				t.Errorf("%d bytes per second: %v", rate, err)
+			}
+			if took := time.Since(before); slow && took != 30*time.Second {
+				t.Errorf("%d bytes per second: ended after %v, want 30s", rate, took)
+			}
+			start := time.Now()
+			if Drain(r); slow && time.Since(start) > 0 {
+				t.Errorf("%d bytes per second: the rest was read", rate)
+			}
+		})
+	}
+}
+
 // After the body has ended, a handler may work until the time limit.
 func TestDeadlineAfterEndOfBody(t *testing.T) {
 	t.Parallel()

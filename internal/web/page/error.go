@@ -2,8 +2,10 @@ package page
 
 import (
 	"net/http"
+	"net/url"
 	"strings"
 
+	"github.com/certvault/certvault/internal/fault"
 	"github.com/certvault/certvault/internal/web"
 )
 
@@ -20,6 +22,10 @@ type Failure struct {
 	// Text is the message of the error, in English.
 	Text      string
 	RequestID string
+	// Damaged reports whether the error is that a stored file is lost or damaged.
+	Damaged bool
+	// Form is the form of the request that can be submitted again after an outage, or nil.
+	Form url.Values
 }
 
 // Render writes an error: as JSON if the client prefers it, else as a page.
@@ -30,7 +36,11 @@ func (s *Set) Render(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	status, text := web.Explain(w, r, err)
 	w.Header().Set("Cache-Control", "no-store")
-	if err := s.Draw(w, r, status, "error.html", Failure{Status: status, Text: text, RequestID: web.RequestID(r)}); err != nil {
+	failure := Failure{Status: status, Text: text, RequestID: web.RequestID(r), Damaged: fault.Is(err, fault.Damaged)}
+	if status == http.StatusServiceUnavailable && r.Method == http.MethodPost {
+		failure.Form = r.PostForm
+	}
+	if err := s.Draw(w, r, status, "error.html", failure); err != nil {
 		http.Error(w, text, status)
 	}
 }

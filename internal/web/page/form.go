@@ -41,9 +41,18 @@ var correctable = map[fault.Kind]bool{
 	fault.Invalid: true, fault.BadRequest: true, fault.Conflict: true, fault.TooLarge: true, fault.Unsupported: true, fault.TooMany: true,
 }
 
-// ShowAgain shows a form again with its problems if the person can correct err, and returns any other
-// error. It translates a message that is a key of the catalog.
+// ShowAgain shows a form again with its problems if the person can correct err, or can submit the
+// form again after an outage, and returns any other error. It translates a message that is a key of
+// the catalog.
 func (s *Set) ShowAgain(w http.ResponseWriter, r *http.Request, name string, data any, err error) error {
+	if web.IsOutage(err) {
+		status, _ := web.Explain(w, r, err)
+		text, err := s.Reader(r).Language.Text("error.unavailable")
+		if err != nil {
+			return err
+		}
+		return s.draw(w, r, status, name, data, Problems{{Text: text}})
+	}
 	e, ok := errors.AsType[*fault.Error](err)
 	if !ok || !correctable[e.Kind] {
 		return err

@@ -74,6 +74,20 @@ func get(target string) *http.Request {
 	return httptest.NewRequestWithContext(context.Background(), http.MethodGet, target, http.NoBody)
 }
 
+// TestPageLargerThanTheLimitIsNotSent checks that a page with too much text becomes an error before
+// any of it is sent.
+func TestPageLargerThanTheLimitIsNotSent(t *testing.T) {
+	t.Parallel()
+	set := surface(t, Options{})
+	for size, want := range map[int]error{maxPage - 64<<10: nil, maxPage: errPageTooLarge, 31 << 20: errPageTooLarge} {
+		w := httptest.NewRecorder()
+		err := set.Draw(w, get("/"), http.StatusOK, "form.html", strings.Repeat("x", size))
+		if !errors.Is(err, want) || err != nil && w.Body.Len() > 0 || err == nil && w.Body.Len() < size {
+			t.Errorf("%d bytes: error = %v, want %v; %d bytes were sent", size, err, want, w.Body.Len())
+		}
+	}
+}
+
 func TestProblemsOfAForm(t *testing.T) {
 	t.Parallel()
 	set := surface(t, Options{})

@@ -32,6 +32,7 @@ package page
 import (
 	"bytes"
 	"embed"
+	"errors"
 	"fmt"
 	"html/template"
 	"io/fs"
@@ -249,7 +250,7 @@ func (s *Set) draw(w http.ResponseWriter, r *http.Request, status int, name stri
 	if s.options.Frame != nil {
 		g.Frame = s.options.Frame(r)
 	}
-	var b bytes.Buffer
+	var b limitedBuffer
 	if err := t.Execute(&b, g); err != nil {
 		return fmt.Errorf("rendering %s: %w", name, err)
 	}
@@ -260,6 +261,23 @@ func (s *Set) draw(w http.ResponseWriter, r *http.Request, status int, name stri
 	w.WriteHeader(status)
 	_, _ = w.Write(b.Bytes()) // a write fails only if the client has closed the connection
 	return nil
+}
+
+// maxPage is the maximum size of a rendered page in bytes, before compression. A page stays in memory
+// until a slow reader has received it. The lists of a page and the texts in them have limits of their
+// own, so that a page of valid data is much smaller.
+const maxPage = 2 << 20
+
+var errPageTooLarge = errors.New("the page is larger than 2 MB")
+
+// limitedBuffer is a buffer that fails when it becomes larger than maxPage.
+type limitedBuffer struct{ bytes.Buffer }
+
+func (b *limitedBuffer) Write(p []byte) (int, error) {
+	if b.Len()+len(p) > maxPage {
+		return 0, errPageTooLarge
+	}
+	return b.Buffer.Write(p)
 }
 
 // headers sets the headers of every page.

@@ -195,15 +195,18 @@ func (c *columnPage) Fields() []columnField {
 	return list
 }
 
-// Sample returns the values of a column in the first rows.
+// sample returns the beginning of a text from a list.
+func sample(text string) string { return sheet.Excerpt(text, sheet.SampleLength) }
+
+// Sample returns the beginning of the values of a column in the first rows.
 func (c *columnPage) Sample(at int) string {
 	var texts []string
 	for _, row := range c.Rows[:min(3, len(c.Rows))] {
 		if at < len(row.Cells) && row.Cells[at] != "" {
-			texts = append(texts, row.Cells[at])
+			texts = append(texts, sample(row.Cells[at]))
 		}
 	}
-	return strings.Join(texts, ", ")
+	return sample(strings.Join(texts, ", "))
 }
 
 // columns shows the form for the meanings of the columns.

@@ -4,6 +4,7 @@ import (
 	"archive/zip"
 	"bytes"
 	"encoding/csv"
+	"fmt"
 	"mime/multipart"
 	"net/http"
 	"net/http/httptest"
@@ -183,6 +184,35 @@ func (o *panelTest) checkPlacements(t *testing.T, draft string) {
 	}
 	checkPage(t, "the row's placement in the list of rows", o.get("issuer", draft+"/rows"), http.StatusOK, "QR code: The place you chose")
 	checkPage(t, "the row's placement on the page for all rows", o.get("issuer", draft+"/placement"), http.StatusOK, "1 row has a place of their own", "Row 2")
+}
+
+// A long cell is refused. The pages of a list that was stored before with long cells are small.
+func TestPagesOfAListWithLongCellsAreSmall(t *testing.T) {
+	t.Parallel()
+	o := newPanelTest(t, dbtest.SQLite(t))
+	draft := o.post("issuer", o.pathOf("bulk"), nil).Header().Get("Location")
+	long := strings.Repeat("&", 31<<20)
+	w := o.sendFiles(draft+"/list", "list", formFile{"class.csv", []byte("Title,Name,Email,File\n" + long + ",Ada,ada@example.org,ada.pdf\n")})
+	checkPage(t, "a long cell", w, http.StatusUnprocessableEntity, "The cell in row 2, column 1 (“Title”) has 32505856 characters")
+
+	var list strings.Builder
+	list.WriteString("Title,Name,Email,File,Issued,Details\n")
+	for i := range 100 {
+		fmt.Fprintf(&list, "BSc,Ada,ada%d@example.org,ada.pdf,30.06.2026,x\n", i)
+	}
+	o.followRedirect(t, "issuer", o.sendFiles(draft+"/list", "list", formFile{"class.csv", []byte(list.String())}), draft+"/columns")
+	text := `"` + strings.Repeat("&@", 5000) + `"`
+	o.Exec(`UPDATE bulk_import_rows SET cells = $1`, "["+strings.Repeat(text+",", 5)+text+"]")
+	w = o.get("issuer", draft+"/columns")
+	checkPage(t, "the columns", w, http.StatusOK, "Title: &@&@")
+	if most := 200 << 10; w.Body.Len() > most {
+		t.Errorf("the page of the columns has %d bytes, want at most %d", w.Body.Len(), most)
+	}
+	o.followRedirect(t, "issuer", o.post("issuer", draft+"/columns", url.Values{"title": {"0"}, "full_name": {"1"}, "email": {"2"}, "file": {"3"}, "issue_date": {"4"}, "details": {"5"}}),
+		draft+"/rows?show=problems")
+	for _, page := range []string{"/rows", "/rows/2", "/placement", "/submit"} {
+		checkPage(t, page, o.get("issuer", draft+page), http.StatusOK, "class.csv")
+	}
 }
 
 // A file can be removed. Its row then lacks a file. The row is complete again with another file of

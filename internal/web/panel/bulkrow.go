@@ -66,6 +66,13 @@ func (l *rowsView) State(row *bulkimport.Row) rowState {
 	return state
 }
 
+// maxShown is the maximum number of characters of a field in a list of rows. The fields of a valid
+// row are not longer.
+const maxShown = 255
+
+// shown returns the beginning of a field for a list of rows.
+func shown(text string) string { return sheet.Excerpt(text, maxShown) }
+
 // breaks splits an e-mail address or a path at the positions where a line may break.
 func breaks(text string) (parts []string) {
 	for {

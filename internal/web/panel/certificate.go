@@ -91,7 +91,9 @@ type certificatePage struct {
 	// message if the signature could not be read.
 	Signature *pades.Report
 	Unread    string
-	Now       time.Time
+	// OriginalDamaged reports whether the last check of the original failed.
+	OriginalDamaged bool
+	Now             time.Time
 }
 
 // Verdict returns the verdict of the certificate's public page, which selects the text of the
@@ -139,6 +141,11 @@ func (c *certificatePage) PublicReason() string {
 // Ran reports whether the check with a name ran.
 func (c *certificatePage) Ran(name string) bool {
 	return slices.ContainsFunc(c.Checks, func(k cert.Check) bool { return k.Name == name && k.Result != cert.NotRun })
+}
+
+// Damaged reports whether a stored file is known to be damaged or missing.
+func (c *certificatePage) Damaged() bool {
+	return c.OriginalDamaged || slices.ContainsFunc(c.Checks, func(k cert.Check) bool { return k.Name == cert.CheckFile && k.Result == cert.FailedCheck })
 }
 
 // Signed returns the last signature of the file, which covers the whole file.
@@ -197,6 +204,7 @@ var eventLabels = map[webhook.Name]status{
 // actionLabels are the labels of actions on one certificate, which the audit log records.
 var actionLabels = map[audit.Action]string{
 	audit.CertificateMailed: "Mailed again", audit.CertificateAddress: "The e-mail address was corrected", audit.CorrectionClosed: "A correction request was marked as done",
+	audit.CertificateChecked: "The stored files were checked",
 }
 
 // EventLabel returns the label of an event or action.
@@ -231,10 +239,16 @@ func (p *Panel) certificate(w http.ResponseWriter, r *http.Request, v *Visit) er
 		w.Header().Set("Refresh", "5")
 	}
 	if r.URL.Query().Get("signature") != "" && page.HasFile() {
-		if page.Signature, err = p.Certs.Signature(r.Context(), page.C); err != nil {
+		report, err := p.Certs.Signature(r.Context(), page.C)
+		if err != nil {
 			p.Log.ErrorContext(r.Context(), "the signature of a certificate could not be read", slog.String("certificate", page.C.UUID), slog.Any("error", err))
+			// The result of the check may have changed.
+			if page, err = p.certificatePage(r, v); err != nil {
+				return err
+			}
 			page.Unread = "The file could not be read now. That says nothing about the signature."
 		}
+		page.Signature = report
 	}
 	return p.draw(w, r, "certificate.html", page)
 }
@@ -247,6 +261,9 @@ func (p *Panel) certificatePage(r *http.Request, v *Visit) (*certificatePage, er
 	}
 	page := &certificatePage{Visit: v, C: c, Verify: p.Links.Verify(c.ReferenceID), Now: p.Now().UTC()}
 	if page.Checks, err = p.Certs.Checks(ctx, c); err != nil {
+		return nil, err
+	}
+	if page.OriginalDamaged, err = p.Certs.OriginalDamaged(ctx, c); err != nil {
 		return nil, err
 	}
 	if page.Profile, err = p.Accounts.PublicProfile(ctx, v.Institution().ID); err != nil {
@@ -270,6 +287,18 @@ func (p *Panel) certificatePage(r *http.Request, v *Visit) (*certificatePage, er
 	}
 	slices.Reverse(page.History)
 	return page, nil
+}
+
+// checkFiles reads the stored files of a certificate and stores the results of the checks.
+func (p *Panel) checkFiles(w http.ResponseWriter, r *http.Request, v *Visit) error {
+	c, err := p.certificateOf(r, v)
+	if err != nil {
+		return err
+	}
+	if _, err := p.Certs.CheckFiles(r.Context(), c, p.recorded(audit.CertificateChecked, nil)); err != nil {
+		return err
+	}
+	return p.redirect(w, r, v, "certificates/"+c.UUID, "files_checked")
 }
 
 // retryCertificate starts the processing of a failed certificate again.

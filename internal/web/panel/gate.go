@@ -82,7 +82,7 @@ func (p *Panel) guard(rt route) web.Func {
 		}
 		if err != nil {
 			// Render the error here, because the error page needs the visit for its navigation.
-			p.view.Render(w, r, err)
+			p.renderer(rt)(w, r, err)
 		}
 		body.Drain(r)
 		return nil
@@ -91,6 +91,24 @@ func (p *Panel) guard(rt route) web.Func {
 		return check
 	}
 	return p.Gate.Require(check)
+}
+
+// renderer returns the renderer for the errors of a route. After an outage, the error page of a form
+// for signed-in people contains the typed input, which can be submitted again. The form with files
+// is not kept, and neither are the forms for other visitors, because they contain passwords.
+func (p *Panel) renderer(rt route) web.Renderer {
+	return func(w http.ResponseWriter, r *http.Request, err error) {
+		if web.Status(err) == http.StatusServiceUnavailable && r.Method == http.MethodPost {
+			switch {
+			case rt.limits != nil || rt.scope == ofEveryone:
+				r.PostForm = nil
+			case r.PostForm == nil && body.ParseForm(w, r, maxForm) != nil:
+				// The page then only explains the outage.
+				r.PostForm = nil
+			}
+		}
+		p.view.Render(w, r, err)
+	}
 }
 
 // visit identifies the person and returns the request with the visit in its context.

@@ -10,6 +10,7 @@ import (
 // notices are the messages that pages show after an action.
 var notices = map[string]string{ //nolint:gosec // the texts contain no tokens
 	"retried":          "Processing began again.",
+	"files_checked":    "The stored files were checked. The results are below.",
 	"uploaded":         "The certificate was uploaded. Its verified PDF is being made.",
 	"list_taken":       "The list was read: {1} rows.",
 	"list_one":         "The list was read: 1 row.",

@@ -137,7 +137,9 @@ func (p *Panel) Handler() (http.Handler, error) {
 	var err error
 	if p.view, err = p.Site.Set(page.Options{
 		Templates: templates, English: true, Styles: []string{"form.css", "panel.css"}, Modules: []string{"panel.js"},
-		Funcs:  template.FuncMap{"ago": p.ago, "plural": plural, "number": number, "host": host, "size": size, "status": statusOf, "breaks": breaks},
+		Funcs: template.FuncMap{
+			"ago": p.ago, "plural": plural, "number": number, "host": host, "size": size, "status": statusOf, "breaks": breaks, "shown": shown, "sample": sample,
+		},
 		Person: p.person, Frame: p.frame, Notices: notices,
 	}); err != nil {
 		return nil, err
@@ -145,7 +147,7 @@ func (p *Panel) Handler() (http.Handler, error) {
 	mux := http.NewServeMux()
 	for _, rt := range p.table {
 		p.patterns = append(p.patterns, rt.pattern)
-		mux.Handle(rt.pattern, web.Handler(p.view.Render, p.guard(rt)))
+		mux.Handle(rt.pattern, web.Handler(p.renderer(rt), p.guard(rt)))
 	}
 	return web.SameOrigin(p.view.Render, web.Routes(mux, p.view.Render)), nil
 }

@@ -59,6 +59,9 @@ var unmapped = map[sheet.Column]string{
 	sheet.File:  "Choose the column with the name of the file.",
 }
 
+// maxDetail is the maximum number of characters of the detail in a message, such as a file's path.
+const maxDetail = 500
+
 // problemMessage returns the message for a problem of a text.
 func problemMessage(p cert.Problem, text string) string {
 	text = strings.TrimSpace(text)
@@ -74,9 +77,9 @@ func problemMessage(p cert.Problem, text string) string {
 		if len(text) == len(time.DateOnly) && strings.Trim(text, "0123456789-") == "" && strings.Count(text, "-") == 2 {
 			return "The day " + text + " does not exist."
 		}
-		return "“" + text + "” is no date. Write it as 2026-06-30."
+		return "“" + sample(text) + "” is no date. Write it as 2026-06-30."
 	default:
-		return strings.NewReplacer("{noun}", nouns[p.Field], "{limit}", strconv.Itoa(p.Limit), "{detail}", p.Detail).
+		return strings.NewReplacer("{noun}", nouns[p.Field], "{limit}", strconv.Itoa(p.Limit), "{detail}", sheet.Excerpt(p.Detail, maxDetail)).
 			Replace(cmp.Or(messages[p.Code], "The {noun} is not right."))
 	}
 }
@@ -88,13 +91,13 @@ func listMessage(p bulkimport.Problem, text string) string {
 	case cert.CodeNotDate:
 		numbers := strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune("-/. ", r) })
 		if len(numbers) == 3 && strings.Trim(strings.Join(numbers, ""), "0123456789") == "" {
-			return "The day " + text + " does not exist."
+			return "The day " + sample(text) + " does not exist."
 		}
-		return "“" + text + "” is no date. Write it as 30.06.2026 or 2026-06-30."
+		return "“" + sample(text) + "” is no date. Write it as 30.06.2026 or 2026-06-30."
 	case bulkimport.CodeAmbiguousDate:
-		return "“" + p.Detail + "” can be a day of one month or of another. Say under Columns how dates are written, or write this one as YYYY-MM-DD."
+		return "“" + sample(p.Detail) + "” can be a day of one month or of another. Say under Columns how dates are written, or write this one as YYYY-MM-DD."
 	case bulkimport.CodeManyFiles:
-		return fmt.Sprintf("%d files have the name “%s”. Write it with its folder: “%s” or “%s”.", p.Limit, p.Detail, p.Paths[0], p.Paths[1])
+		return fmt.Sprintf("%d files have the name “%s”. Write it with its folder: “%s” or “%s”.", p.Limit, sheet.Excerpt(p.Detail, maxDetail), p.Paths[0], p.Paths[1])
 	default:
 		return problemMessage(p.Problem, text)
 	}

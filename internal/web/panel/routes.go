@@ -60,6 +60,7 @@ func (p *Panel) routes() []route {
 		{pattern: "GET /panel/{institution}/certificates/{certificate}/page.png", may: account.MayView, handler: p.certificateImage},
 		{pattern: "GET /panel/{institution}/certificates/{certificate}/verified.pdf", may: account.MayView, handler: p.verifiedFile},
 		{pattern: "GET /panel/{institution}/certificates/{certificate}/original", may: account.MayView, handler: p.originalFile},
+		{pattern: "POST /panel/{institution}/certificates/{certificate}/check", may: account.MayView, handler: p.checkFiles},
 		{pattern: "POST /panel/{institution}/certificates/{certificate}/retry", may: account.MayRetry, handler: p.retryCertificate},
 		{pattern: "GET /panel/{institution}/certificates/{certificate}/revoke", may: account.MayRevoke, handler: p.askRevokeCertificate},
 		{pattern: "POST /panel/{institution}/certificates/{certificate}/revoke", may: account.MayRevoke, handler: p.revokeCertificate},

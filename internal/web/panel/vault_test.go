@@ -18,6 +18,7 @@ import (
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/db/dbtest"
 	"github.com/certvault/certvault/internal/seal"
+	"github.com/certvault/certvault/internal/vaulttest"
 )
 
 func TestDashboard(t *testing.T) {
@@ -123,6 +124,45 @@ func TestPublicSettings(t *testing.T) {
 		t.Fatalf("the revocation: status = %d, want 303: %s", w.Code, visibleText(t, w))
 	}
 	checkPage(t, "a revoked certificate", o.get("auditor", at), http.StatusOK, "Revoked on ", "Reason given by the institution Issued in error.", "By Signatory Person")
+}
+
+// The panel does not send a damaged file. A member checks the file again after it was restored.
+func TestDamagedFileInThePanel(t *testing.T) {
+	t.Parallel()
+	o := newPanelTest(t, dbtest.SQLite(t))
+	c := o.upload(o.inst, "Ada Obi", "a.pdf")
+	o.processAll()
+	at := o.pathOf("certificates/" + c.UUID)
+	if w := o.get("auditor", at+"/verified.pdf"); w.Code != http.StatusOK {
+		t.Fatalf("the intact file: status = %d, want 200", w.Code)
+	}
+	const note = "A stored file is damaged or missing, so the vault does not send it."
+	if text := visibleText(t, o.get("auditor", at)); strings.Contains(text, note) {
+		t.Errorf("the page of an intact file is %s", text)
+	}
+	if _, err := o.Blobs.Put(t.Context(), c.File.Key, strings.NewReader("another file")); err != nil {
+		t.Fatal(err)
+	}
+	w := o.followRedirect(t, "auditor", o.post("auditor", at+"/check", nil), at)
+	checkPage(t, "the check of a damaged file", w, http.StatusOK, "The stored files were checked.", note, "The stored file is unchanged No", "By Auditor Person")
+	for _, file := range []string{"verified.pdf", "original", "page.png"} {
+		checkPage(t, file, o.get("auditor", at+"/"+file), http.StatusInternalServerError, "The stored file is damaged, so it was not sent.")
+	}
+	checkPage(t, "the signature of a damaged file", o.get("auditor", at+"?signature=1"), http.StatusOK, "The file could not be read now.", note)
+	if _, err := o.Blobs.Put(t.Context(), c.File.Key, bytes.NewReader(vaulttest.PDF)); err != nil {
+		t.Fatal(err)
+	}
+	if w := o.get("auditor", at+"/verified.pdf"); w.Code != http.StatusOK {
+		t.Errorf("the restored file: status = %d, want 200", w.Code)
+	}
+	w = o.followRedirect(t, "auditor", o.post("auditor", at+"/check", nil), at)
+	checkPage(t, "the check of the restored file", w, http.StatusOK, "The stored file is unchanged Yes")
+	if text := visibleText(t, w); strings.Contains(text, note) {
+		t.Errorf("the page of the restored file is %s", text)
+	}
+	if !o.hasAuditEntry(audit.CertificateChecked) {
+		t.Error("the audit log lacks the checks")
+	}
 }
 
 func TestSettings(t *testing.T) {

@@ -1,6 +1,7 @@
 package public
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"net/http"
@@ -23,6 +24,19 @@ type fileMatch struct {
 	// Count is the number of certificates that the file matches.
 	Count int           `json:"count"`
 	Data  *verification `json:"data,omitempty"`
+	// Records has the certificate of each institution, if several institutions have one of the file.
+	// An institution with several certificates of the file is not in it.
+	Records []*verification `json:"records,omitempty"`
+
+	// Issuers are these institutions, for pages.
+	Issuers []issuer `json:"-"`
+}
+
+// issuer is an institution with certificates of a file: one record, or only their number.
+type issuer struct {
+	Name   string
+	Count  int
+	Record *verification
 }
 
 // comparison is the result for a file that differs from the file of a reference id.
@@ -99,8 +113,34 @@ func (p *Pages) match(r *http.Request, sum [sha256.Size]byte) (*fileMatch, error
 		if result.Data, err = p.describe(ctx, m.Certificate); err != nil {
 			return nil, err
 		}
+		return result, nil
 	}
-	return result, nil
+	if len(m.Issuers) > 1 {
+		err = p.addIssuers(ctx, result, m.Issuers)
+	}
+	return result, err
+}
+
+// addIssuers adds the record of each institution to the result, so that no institution can hide the
+// record of another one by uploading the same file.
+func (p *Pages) addIssuers(ctx context.Context, result *fileMatch, list []cert.Issuer) error {
+	for _, i := range list {
+		if i.Certificate == nil {
+			profile, err := p.Accounts.PublicProfile(ctx, i.InstitutionID)
+			if err != nil {
+				return err
+			}
+			result.Issuers = append(result.Issuers, issuer{Name: profile.Name, Count: i.Count})
+			continue
+		}
+		v, err := p.describe(ctx, i.Certificate)
+		if err != nil {
+			return err
+		}
+		result.Records = append(result.Records, v)
+		result.Issuers = append(result.Issuers, issuer{Name: v.Profile.Name, Count: i.Count, Record: v})
+	}
+	return nil
 }
 
 // compare compares a file with a certificate. While a certificate is processing, its files are not

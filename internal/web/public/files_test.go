@@ -132,20 +132,52 @@ func TestFilesByDigest(t *testing.T) {
 			t.Errorf("a changed file and an unknown reference id: status = %d, want 404", w.Code)
 		}
 
-		// If another institution has a certificate with the same original, the file matches two
-		// certificates, and the response contains neither of them.
+		// If another institution has a certificate of the same original, the record of each of them is
+		// shown. The file does not identify one certificate.
 		first := v.inst
 		v.inst = v.Institution("OTH", "Other")
+		approve := func(c *cert.Certificate) {
+			v.Exec(`UPDATE certificates SET status = 'approved', verified_sha256 = $1, verified_size = 1, tail_key = 'x' WHERE uuid = $2`, bytes.Repeat([]byte{7}, 32), c.UUID)
+		}
 		other := v.upload("Other", "Somebody Else", "diploma.pdf")
-		v.Exec(`UPDATE certificates SET status = 'approved', verified_sha256 = $1, verified_size = 1, tail_key = 'x' WHERE uuid = $2`, bytes.Repeat([]byte{7}, 32), other.UUID)
-		v.inst = first
-		if w, got := fetch("/verify/file/" + original); w.Code != 200 || got["match"] != "original" || got["count"] != 2.0 || got["data"] != nil || strings.Contains(w.Body.String(), "Ada") {
-			t.Errorf("a file of two certificates: %s", w.Body)
+		approve(other)
+		w, got := fetch("/verify/file/" + original)
+		records, _ := got["records"].([]any)
+		if w.Code != 200 || got["match"] != "original" || got["count"] != 2.0 || got["data"] != nil || len(records) != 2 ||
+			records[0].(map[string]any)["reference_id"] != c.ReferenceID || records[1].(map[string]any)["institution"] != "Other" {
+			t.Errorf("a file of two institutions: %s", w.Body)
+		}
+		checkPage(t, "a file of two institutions", v.get("/verify/file/"+original), http.StatusOK, "Several certificates were made of this file",
+			"Northern & Western University", "Ada Obi", c.ReferenceID, "Other", "Somebody Else", other.ReferenceID)
+		// If one of them has two, only their number is shown, as if it were the only institution.
+		another := v.upload("Another", "Somebody Else", "diploma.pdf")
+		approve(another)
+		if w, got := fetch("/verify/file/" + original); got["count"] != 3.0 || got["data"] != nil || len(got["records"].([]any)) != 1 || strings.Contains(w.Body.String(), "Somebody") {
+			t.Errorf("a file of three certificates: %s", w.Body)
 		}
 		w = v.get("/verify/file/" + original)
-		checkPage(t, "a file of two certificates", w, http.StatusOK, "Several certificates were made of this file", "2")
+		checkPage(t, "a file of three certificates", w, http.StatusOK, "Several certificates were made of this file", "Ada Obi", "2 certificates")
+		if text := textOf(t, w); strings.Contains(text, "Somebody") || strings.Contains(text, other.ReferenceID) {
+			t.Errorf("the page of a file of three certificates: %s", text)
+		}
+		// Revoked certificates of another institution do not count.
+		v.revoke(other, "x")
+		v.revoke(another, "x")
+		if w, got := fetch("/verify/file/" + original); got["count"] != 1.0 || got["data"].(map[string]any)["reference_id"] != c.ReferenceID || got["records"] != nil {
+			t.Errorf("after the other institution revoked its certificates: %s", w.Body)
+		}
+		checkPage(t, "after the other institution revoked its certificates", v.get("/verify/file/"+original), http.StatusOK, "This certificate is valid", "Ada Obi")
+		approve(other)
+		v.Exec(`UPDATE certificates SET institution_id = $1 WHERE uuid IN ($2, $3)`, first.ID, other.UUID, another.UUID)
+		v.inst = first
+		w, got = fetch("/verify/file/" + original)
+		if got["count"] != 3.0 || got["data"] != nil || got["records"] != nil || strings.Contains(w.Body.String(), "Ada") {
+			t.Errorf("a file of several certificates of one institution: %s", w.Body)
+		}
+		w = v.get("/verify/file/" + original)
+		checkPage(t, "a file of several certificates of one institution", w, http.StatusOK, "Several certificates were made of this file", "3")
 		if text := textOf(t, w); strings.Contains(text, "Ada") || strings.Contains(text, "Somebody") || strings.Contains(text, c.ReferenceID) {
-			t.Errorf("the page of a file of two certificates: %s", text)
+			t.Errorf("the page of a file of several certificates of one institution: %s", text)
 		}
 		checkPage(t, "a file of two certificates and a reference id", v.get("/verify/file/"+original+"?reference_id="+c.ReferenceID), http.StatusOK, "Ada Obi", "is the original")
 		checkPage(t, "the file of another certificate", v.get("/verify/file/"+verified+"?reference_id="+other.ReferenceID), http.StatusOK,

@@ -381,12 +381,15 @@ func TestInternalErrorIsNotUnknown(t *testing.T) {
 	for _, target := range []string{"/verify/" + unknownID, "/verify/" + unknownID + "/qrcode.svg", local(t, link)} {
 		v.log.Reset()
 		w := v.get(target)
-		checkPage(t, target, w, http.StatusInternalServerError, "Something went wrong", w.Header().Get("X-Request-Id"))
+		checkPage(t, target, w, http.StatusServiceUnavailable, "The vault cannot answer now", w.Header().Get("X-Request-Id"))
+		if w.Header().Get("Retry-After") == "" {
+			t.Errorf("%s: there is no Retry-After", target)
+		}
 		if strings.Contains(w.Body.String(), "database is closed") || !strings.Contains(v.log.String(), "database is closed") {
 			t.Errorf("%s: the page contains %s, the log contains %s", target, w.Body, v.log)
 		}
-		if w := v.getJSON(target); w.Code != http.StatusInternalServerError || !strings.Contains(w.Body.String(), `"Server Error"`) {
-			t.Errorf("%s as JSON: status = %d, want 500; body %s", target, w.Code, w.Body)
+		if w := v.getJSON(target); w.Code != http.StatusServiceUnavailable || !strings.Contains(w.Body.String(), `"The vault cannot answer now. `) {
+			t.Errorf("%s as JSON: status = %d, want 503; body %s", target, w.Code, w.Body)
 		}
 	}
 }

@@ -248,6 +248,21 @@ func TestExportAndDeleteAccount(t *testing.T) {
 	}
 }
 
+func TestDamagedFileIsNotSentToItsRecipient(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, 0)
+	c := h.approvedCertificate("ada@example.org", "BSc")
+	view, _ := h.mailedSecrets()
+	if err := h.Blobs.Delete(t.Context(), c.File.Key); err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range []string{"certificate.pdf", "original", "image.png"} {
+		w := h.get("/c/" + view + "/" + c.UUID + "/" + file)
+		h.checkPage(file, w, http.StatusInternalServerError, "The stored file is damaged, so it was not sent.")
+	}
+	h.checkPage("the page", h.get("/c/"+view), http.StatusOK, "A check did not pass")
+}
+
 func TestUnsubscribePage(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, 0)

@@ -40,6 +40,7 @@ type harness struct {
 	pages   *Pages
 	handler http.Handler
 	log     bytes.Buffer
+	logger  *slog.Logger
 }
 
 func newHarness(tb testing.TB) *harness {
@@ -50,13 +51,13 @@ func newHarness(tb testing.TB) *harness {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	log := slog.New(slog.NewJSONHandler(&h.log, nil))
-	h.pages = &Pages{Site: site, People: h.People, Limit: limit.NewCounter(0, h.Now), Now: h.Now, Log: log}
+	h.logger = slog.New(slog.NewJSONHandler(&h.log, nil))
+	h.pages = &Pages{Site: site, People: h.People, Limit: limit.NewCounter(0, h.Now), Now: h.Now}
 	inner, err := h.pages.Handler()
 	if err != nil {
 		tb.Fatal(err)
 	}
-	h.handler = web.Wrap(web.Options{Log: log, Now: time.Now}, h.pages.WithSession(inner))
+	h.handler = web.Wrap(web.Options{Log: h.logger, Now: time.Now}, h.pages.WithSession(inner))
 	return h
 }
 

@@ -3,7 +3,6 @@ package signin
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"net/http"
 	"net/url"
 	"strings"
@@ -59,6 +58,7 @@ func clearSession(w http.ResponseWriter) { setCookie(w, sessionCookie, "", -time
 type lazySession struct {
 	once    sync.Once
 	session *identity.Session
+	err     error
 }
 
 type contextKey struct{}
@@ -74,23 +74,25 @@ func (p *Pages) WithSession(next http.Handler) http.Handler {
 	})
 }
 
-// Person returns the session of the signed-in person.
-func (p *Pages) Person(r *http.Request) (*identity.Session, bool) {
+// Session returns the session of the signed-in person, identity.ErrNoSession, or the error of reading
+// the session.
+func (p *Pages) Session(r *http.Request) (*identity.Session, error) {
 	v, ok := r.Context().Value(contextKey{}).(*lazySession)
 	if !ok {
 		v = &lazySession{}
 	}
-	v.once.Do(func() {
-		session, err := p.People.Session(r.Context(), origin(r))
-		if err != nil {
-			if !errors.Is(err, identity.ErrNoSession) {
-				p.Log.ErrorContext(r.Context(), "a session could not be read", slog.String("request_id", web.RequestID(r)), slog.Any("error", err))
-			}
-			return
-		}
-		v.session = session
-	})
-	return v.session, v.session != nil
+	v.once.Do(func() { v.session, v.err = p.People.Session(r.Context(), origin(r)) })
+	return v.session, v.err
+}
+
+// Person returns the session of the signed-in person. It is for pages that are also for visitors
+// who are not signed in: they do not fail if the session cannot be read.
+func (p *Pages) Person(r *http.Request) (*identity.Session, bool) {
+	s, err := p.Session(r)
+	if err != nil && !errors.Is(err, identity.ErrNoSession) {
+		web.Record(r, err)
+	}
+	return s, err == nil
 }
 
 // reader returns the signed-in person for pages.
@@ -105,11 +107,15 @@ func ReaderOf(s *identity.Session, ok bool) *page.Person {
 }
 
 // Require returns a handler that calls f for a signed-in person, and redirects other visitors to
-// the sign-in.
+// the sign-in. If the session cannot be read, it returns the error, because a person who may be
+// signed in cannot sign in again during an outage.
 func (p *Pages) Require(f web.Func) web.Func {
 	return func(w http.ResponseWriter, r *http.Request) error {
-		if _, ok := p.Person(r); !ok {
+		switch _, err := p.Session(r); {
+		case errors.Is(err, identity.ErrNoSession):
 			return p.redirectBackAfter(w, r, "/sign-in")
+		case err != nil:
+			return err
 		}
 		return f(w, r)
 	}

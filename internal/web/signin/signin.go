@@ -10,7 +10,6 @@ package signin
 import (
 	"embed"
 	"html/template"
-	"log/slog"
 	"net/http"
 	"strings"
 	"time"
@@ -38,7 +37,6 @@ type Pages struct {
 	// Limit counts the requests of each address.
 	Limit *limit.Counter
 	Now   func() time.Time
-	Log   *slog.Logger
 
 	view     *page.Set
 	patterns []string

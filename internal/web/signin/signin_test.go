@@ -359,7 +359,7 @@ func TestGate(t *testing.T) {
 		reached++
 		return nil
 	})
-	handler := web.Wrap(web.Options{Log: h.pages.Log, Now: time.Now}, h.pages.WithSession(web.Handler(web.WriteJSONError, func(w http.ResponseWriter, r *http.Request) error {
+	handler := web.Wrap(web.Options{Log: h.logger, Now: time.Now}, h.pages.WithSession(web.Handler(web.WriteJSONError, func(w http.ResponseWriter, r *http.Request) error {
 		if s, ok := h.pages.Person(r); !ok || s.Person.Email != address {
 			t.Errorf("Person returns %+v, want the session of %s", s, address)
 		}

@@ -1,0 +1,146 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// stalledWriter is standard error that nothing reads until it is released.
+type stalledWriter struct {
+	release chan struct{}
+	mu      sync.Mutex
+	bytes.Buffer
+}
+
+func (s *stalledWriter) Write(p []byte) (int, error) {
+	<-s.release
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.Buffer.Write(p)
+}
+
+// TestServerContinuesIfNothingReadsTheLog checks that a log line never waits for the reader of
+// standard error, that the memory for lines is bounded, and that lost lines are counted.
+func TestServerContinuesIfNothingReadsTheLog(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := &stalledWriter{release: make(chan struct{})}
+		l := newLogWriter(w)
+		line := append(bytes.Repeat([]byte("x"), 1<<10-1), '\n')
+		for range 3 * maxPendingLog / len(line) {
+			if n, err := l.Write(line); n != len(line) || err != nil {
+				t.Fatalf("Write = %d, %v", n, err)
+			}
+		}
+		synctest.Wait()
+		if len(l.pending) > maxPendingLog {
+			t.Errorf("%d bytes are pending, want at most %d", len(l.pending), maxPendingLog)
+		}
+		began := time.Now()
+		l.stop()
+		if took := time.Since(began); took != logStopTime {
+			t.Errorf("stop took %v, want %v", took, logStopTime)
+		}
+		close(w.release)
+		synctest.Wait()
+		l.stop()
+		lines := strings.SplitAfter(strings.TrimSpace(w.String()), "\n")
+		var last struct {
+			Msg   string
+			Lines int
+		}
+		if err := json.Unmarshal([]byte(lines[len(lines)-1]), &last); err != nil || last.Lines == 0 || last.Lines+len(lines)-1 != 3*maxPendingLog/len(line) {
+			t.Errorf("%d lines were written, and the last is %+v, %v", len(lines), last, err)
+		}
+	})
+}
+
+// TestServerContinuesIfTheReaderOfTheLogDies checks that a write error is not reported to the
+// logger.
+func TestServerContinuesIfTheReaderOfTheLogDies(t *testing.T) {
+	t.Parallel()
+	l := newLogWriter(brokenWriter{})
+	for range 3 {
+		if n, err := l.Write([]byte("x\n")); n != 2 || err != nil {
+			t.Errorf("Write = %d, %v", n, err)
+		}
+	}
+	l.stop()
+}
+
+type brokenWriter struct{}
+
+func (brokenWriter) Write([]byte) (int, error) { return 0, errors.New("broken pipe") }
+
+// TestRepeatedErrorsAreLoggedOnceWithACount checks what an outage writes to the log.
+func TestRepeatedErrorsAreLoggedOnceWithACount(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		repeats := newRepeatHandler(slog.NewJSONHandler(&out, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+			if a.Key == slog.TimeKey || a.Key == "took" {
+				return slog.Attr{}
+			}
+			return a
+		}}))
+		log := slog.New(repeats)
+		ctx := context.Background()
+		lost := func(port int) error { return fmt.Errorf("read tcp 127.0.0.1:%d: connection refused", port) }
+		check := func(name string, want ...string) {
+			t.Helper()
+			synctest.Wait()
+			got := strings.Split(strings.TrimSpace(out.String()), "\n")
+			if out.Len() == 0 {
+				got = nil
+			}
+			out.Reset()
+			if fmt.Sprint(got) != fmt.Sprint(want) {
+				t.Errorf("%s: the log is\n%s\nwant\n%s", name, strings.Join(got, "\n"), strings.Join(want, "\n"))
+			}
+		}
+		for i := range 3 {
+			log.ErrorContext(ctx, "a task failed", slog.String("task", "sweep"), slog.Any("error", lost(40000+i)))
+			log.With("task", "rescue").ErrorContext(ctx, "a task failed", slog.Any("error", lost(40000+i)))
+			log.InfoContext(ctx, "done")
+		}
+		const failed = `{"level":"ERROR","msg":"a task failed","task":"%s","error":"read tcp 127.0.0.1:%d: connection refused"%s}`
+		done := `{"level":"INFO","msg":"done"}`
+		check("three times", fmt.Sprintf(failed, "sweep", 40000, ""), fmt.Sprintf(failed, "rescue", 40000, ""), done, done, done)
+		time.Sleep(repeatTime)
+		synctest.Wait()
+		if n := strings.Count(out.String(), `"repeated":2}`); n != 2 {
+			t.Errorf("after the first minute: %d counts, want 2: %s", n, out.String())
+		}
+		out.Reset()
+		time.Sleep(repeatTime)
+		check("after a minute without the error")
+		log.ErrorContext(ctx, "a task failed", slog.String("task", "sweep"), slog.Any("error", lost(1)))
+		check("again", fmt.Sprintf(failed, "sweep", 1, ""))
+
+		// The line of each request is kept, so that its id is found.
+		for i := range 2 {
+			log.ErrorContext(ctx, "request", slog.String("request_id", fmt.Sprint("id", i)), slog.Int("status", 503), slog.Duration("took", time.Duration(i)), slog.Any("error", lost(i)))
+		}
+		check("requests", `{"level":"ERROR","msg":"request","request_id":"id0","status":503,"error":"read tcp 127.0.0.1:0: connection refused"}`,
+			`{"level":"INFO","msg":"request","request_id":"id1","status":503}`)
+		repeats.stop()
+		check("at the end", `{"level":"ERROR","msg":"request","request_id":"id1","status":503,"error":"read tcp 127.0.0.1:1: connection refused","repeated":1}`)
+
+		for i := range 2 * maxRepeats {
+			log.WarnContext(ctx, "many", slog.Int("n", i))
+		}
+		if len(repeats.counts.records) != maxRepeats || strings.Count(out.String(), "\n") != 2*maxRepeats {
+			t.Errorf("%d records are counted, want %d", len(repeats.counts.records), maxRepeats)
+		}
+		repeats.stop()
+	})
+}

@@ -1,0 +1,165 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+)
+
+const (
+	// repeatTime is the time in which a warning or an error is logged once.
+	repeatTime = time.Minute
+	// maxRepeats bounds the number of different records that are counted. Further records are logged
+	// each time.
+	maxRepeats = 1000
+	// requestMessage is the message of the line of a request.
+	requestMessage = "request"
+)
+
+// repeatHandler logs a repeated warning or error once, and after repeatTime again with the number of
+// repetitions since then. During an outage, the same error would otherwise fill the log.
+//
+// The line of a request is always logged, because its id must be found. If the error of the request
+// is a repetition, the line has no error.
+type repeatHandler struct {
+	slog.Handler
+
+	counts *repeatCounts
+	// scope distinguishes records with the same message and attributes of loggers with different
+	// attributes.
+	scope string
+}
+
+// repeatCounts are the counts that all handlers of a log share.
+type repeatCounts struct {
+	mu      sync.Mutex
+	records map[string]*repeatedRecord
+}
+
+// repeatedRecord is a record that was logged, and its repetitions since then.
+type repeatedRecord struct {
+	handler slog.Handler
+	last    slog.Record
+	n       int
+	timer   *time.Timer
+}
+
+func newRepeatHandler(h slog.Handler) *repeatHandler {
+	return &repeatHandler{Handler: h, counts: &repeatCounts{records: map[string]*repeatedRecord{}}}
+}
+
+// WithAttrs implements slog.Handler.
+func (h *repeatHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	var scope strings.Builder
+	for _, a := range attrs {
+		writeKey(&scope, a)
+	}
+	return &repeatHandler{Handler: h.Handler.WithAttrs(attrs), counts: h.counts, scope: h.scope + scope.String()}
+}
+
+// WithGroup implements slog.Handler.
+func (h *repeatHandler) WithGroup(name string) slog.Handler {
+	return &repeatHandler{Handler: h.Handler.WithGroup(name), counts: h.counts, scope: h.scope + name + "\x00"}
+}
+
+// Handle implements slog.Handler.
+func (h *repeatHandler) Handle(ctx context.Context, r slog.Record) error {
+	if r.Level < slog.LevelWarn || !h.counts.repeats(h, r) {
+		return h.Handler.Handle(ctx, r)
+	}
+	if r.Message != requestMessage {
+		return nil
+	}
+	line := slog.NewRecord(r.Time, slog.LevelInfo, r.Message, r.PC)
+	r.Attrs(func(a slog.Attr) bool {
+		if a.Key != "error" {
+			line.AddAttrs(a)
+		}
+		return true
+	})
+	return h.Handler.Handle(ctx, line)
+}
+
+// key returns a text that is equal for records that are repetitions of each other. It omits what
+// differs between two occurrences of one error: the request and its duration, the stack, and the
+// numbers in the text of the error, such as ports.
+func (h *repeatHandler) key(r slog.Record) string {
+	var key strings.Builder
+	key.WriteString(h.scope + r.Level.String() + "\x00" + r.Message + "\x00")
+	r.Attrs(func(a slog.Attr) bool {
+		if r.Message != requestMessage && a.Key != "request_id" && a.Key != "stack" || a.Key == "error" {
+			writeKey(&key, a)
+		}
+		return true
+	})
+	return key.String()
+}
+
+func writeKey(key *strings.Builder, a slog.Attr) {
+	text := a.Value.Resolve().String()
+	if a.Key == "error" {
+		text = strings.Map(func(r rune) rune {
+			if r >= '0' && r <= '9' {
+				return -1
+			}
+			return r
+		}, text)
+	}
+	key.WriteString(a.Key + "=" + text + "\x00")
+}
+
+// repeats reports whether a record is a repetition, and counts it.
+func (c *repeatCounts) repeats(h *repeatHandler, r slog.Record) bool {
+	key := h.key(r)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if seen := c.records[key]; seen != nil {
+		seen.n, seen.last = seen.n+1, r.Clone()
+		return true
+	}
+	if len(c.records) < maxRepeats {
+		seen := &repeatedRecord{handler: h.Handler}
+		seen.timer = time.AfterFunc(repeatTime, func() { c.end(key) })
+		c.records[key] = seen
+	}
+	return false
+}
+
+// end ends the time in which a record is logged once. If it was repeated, it is logged with the
+// number of repetitions, and the time begins again.
+func (c *repeatCounts) end(key string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	seen := c.records[key]
+	if seen == nil {
+		return
+	}
+	if seen.n == 0 {
+		delete(c.records, key)
+		return
+	}
+	seen.log()
+	seen.timer.Reset(repeatTime)
+}
+
+// log logs a repeated record with the number of repetitions.
+func (s *repeatedRecord) log() {
+	s.last.AddAttrs(slog.Int("repeated", s.n))
+	s.n = 0
+	_ = s.handler.Handle(context.Background(), s.last) // the handler writes to memory
+}
+
+// stop logs the repetitions that were not logged yet.
+func (h *repeatHandler) stop() {
+	h.counts.mu.Lock()
+	defer h.counts.mu.Unlock()
+	for key, seen := range h.counts.records {
+		seen.timer.Stop()
+		if seen.n > 0 {
+			seen.log()
+		}
+		delete(h.counts.records, key)
+	}
+}

@@ -1,0 +1,64 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/certvault/certvault/internal/db"
+)
+
+const (
+	// maxClockError is the largest difference between the clock of this host and the clock of the
+	// database server with which the vault starts.
+	maxClockError = 2 * time.Second
+	// pullBackInterval is the interval at which times that are too late are pulled back.
+	pullBackInterval = time.Hour
+)
+
+var errClock = errors.New("the clocks of this host and of the database server differ")
+
+// checkClock returns an error if the clocks of this host and of the database server differ by more
+// than maxClockError.
+func checkClock(ctx context.Context, d *db.DB) error {
+	ahead, err := d.SyncClock(ctx)
+	if err != nil {
+		return err
+	}
+	if ahead.Abs() <= maxClockError {
+		return nil
+	}
+	side := "ahead"
+	if ahead < 0 {
+		side = "behind"
+	}
+	return fmt.Errorf("%w: this host is %s %s; synchronize both clocks, for example with chrony", errClock, ahead.Abs().Round(time.Second/10), side)
+}
+
+// pullBack makes due what waits longer than the longest schedule allows, because a clock was ahead
+// when its time was set.
+func (a *App) pullBack(ctx context.Context) error {
+	if err := checkClock(ctx, a.DB); errors.Is(err, errClock) {
+		a.log.WarnContext(ctx, "signatures and certificates may have a wrong time", slog.Any("error", err))
+	} else if err != nil {
+		return err
+	}
+	var errs []error
+	for _, s := range []struct {
+		rows     string
+		pullBack func(context.Context) (int64, error)
+	}{
+		{"jobs and nodes", a.Queue.PullBack}, {"deliveries and endpoints", a.Deliverer.PullBack},
+		{"waits before a sign-in", a.People.PullBack}, {"idempotency keys", a.IdempotencyKeys.PullBack},
+	} {
+		n, err := s.pullBack(ctx)
+		errs = append(errs, err)
+		if n > 0 {
+			a.log.WarnContext(ctx, "a clock was ahead: rows with a time later than the longest schedule allows were pulled back",
+				slog.String("of", s.rows), slog.Int64("rows", n))
+		}
+	}
+	return errors.Join(errs...)
+}

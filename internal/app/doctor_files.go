@@ -1,0 +1,114 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/certvault/certvault/internal/blob"
+	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/config"
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/job"
+	"github.com/certvault/certvault/internal/pades"
+)
+
+// ExamineFiles reads the stored files of all certificates, compares them with their digests and
+// verifies their signatures. It stores the results, which raises and clears the alarm of each
+// certificate. The first finding is the total, and each further finding is a certificate with a
+// damaged file.
+func ExamineFiles(ctx context.Context, s config.Storage) (list []Finding) {
+	total := Finding{Name: "stored files"}
+	count, err := examineFiles(ctx, s, func(c *cert.Certificate, checks []cert.Check) {
+		if problem := problemOf(checks); problem != "" {
+			list = append(list, Finding{Name: "certificate " + c.ReferenceID, Detail: problem})
+		}
+	})
+	total.Good = err == nil && len(list) == 0
+	switch {
+	case err != nil:
+		total.Detail = fmt.Sprintf("stopped after %d certificates: %v", count, err)
+	case total.Good:
+		total.Detail = fmt.Sprintf("all files of %d certificates are as they were stored", count)
+	default:
+		total.Detail = fmt.Sprintf("the files of %d of %d certificates are damaged; restore them from a backup and check again", len(list), count)
+	}
+	return append([]Finding{total}, list...)
+}
+
+// examineFiles calls f with the results for each certificate, and returns the number of certificates.
+func examineFiles(ctx context.Context, s config.Storage, f func(c *cert.Certificate, checks []cert.Check)) (count int, err error) {
+	if s.Database == "" {
+		if _, err := os.Stat(filepath.Join(s.Data, db.FileName)); err != nil {
+			return 0, err
+		}
+	}
+	d, err := db.Open(ctx, s.Data, s.Database)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, d.Close()) }()
+	applied, known, err := d.SchemaVersion(ctx)
+	if err != nil {
+		return 0, err
+	}
+	if applied != known {
+		return 0, fmt.Errorf("the schema has version %d, and this program supports version %d", applied, known)
+	}
+	certs, err := certsOf(s, d)
+	if err != nil {
+		return 0, err
+	}
+	err = certs.CheckAll(ctx, func(c *cert.Certificate, checks []cert.Check) {
+		count++
+		f(c, checks)
+	})
+	return count, err
+}
+
+// certsOf returns a service that checks files. It runs no jobs.
+func certsOf(s config.Storage, d *db.DB) (*cert.Service, error) {
+	files := filepath.Join(s.Data, "files")
+	if _, err := os.Stat(files); err != nil {
+		return nil, err
+	}
+	blobs, err := blob.NewFolder(files)
+	if err != nil {
+		return nil, err
+	}
+	keys, err := openKeys(s, "")
+	if err != nil {
+		return nil, err
+	}
+	log := slog.New(slog.DiscardHandler)
+	queue, err := job.New(d, job.Config{NodeID: "doctor", MaxAttempts: 1, Timeout: cert.SealTimeout, Logger: log})
+	if err != nil {
+		return nil, err
+	}
+	return cert.New(cert.Config{DB: d, Blobs: blobs, Queue: queue, Keys: keys, Verify: pades.Verify, Now: time.Now, Log: log}), nil
+}
+
+// problems are the descriptions of checks that failed.
+var problems = map[string]string{
+	cert.CheckFile: "the verified PDF is damaged or missing", cert.CheckOriginal: "the original is damaged or missing",
+	cert.CheckSignature: "the signature is not valid",
+}
+
+// problemOf describes the checks that did not pass, or returns "". A signature that could not be
+// verified is no problem of the file.
+func problemOf(checks []cert.Check) string {
+	var list []string
+	for _, k := range checks {
+		if k.Result == cert.FailedCheck {
+			list = append(list, problems[k.Name])
+		} else if k.Result == cert.NotRun && k.Name != cert.CheckSignature {
+			list = append(list, "a file could not be read")
+		}
+	}
+	return strings.Join(list, "; ")
+}

@@ -1,0 +1,116 @@
+package app
+
+import (
+	"context"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/mail"
+)
+
+const (
+	// oldTransaction is the age from which an open transaction is a problem. The vault's own
+	// transactions take at most seconds.
+	oldTransaction = 5 * time.Minute
+	// lateMail is the age from which a waiting message is a problem.
+	lateMail = time.Hour
+	// tlsEndsSoon is the time before the expiry of the TLS certificate from which ExamineTLS warns.
+	// ACME, and the vault for its own certificate, renew it 30 days before.
+	tlsEndsSoon = 14 * 24 * time.Hour
+)
+
+// finding returns the result of a check: good with a detail if there is no error.
+func finding(name, detail string, err error) Finding {
+	if err != nil {
+		return Finding{Name: name, Detail: err.Error()}
+	}
+	return Finding{Name: name, Good: true, Detail: detail}
+}
+
+// examineStorage checks that the database is intact and works, and that work continues.
+func examineStorage(ctx context.Context, d *db.DB, now time.Time) (list []Finding) {
+	if d.Dialect == db.SQLite {
+		problems, err := d.QuickCheck(ctx)
+		if len(problems) > 0 {
+			err = errors.New("the file is damaged; restore a backup: " + strings.Join(problems, "; "))
+		}
+		list = append(list, finding("database structure", "intact", err))
+	}
+	list = append(list, finding("database writes", "accepted", d.CheckWritable(ctx)))
+	old, err := d.OldTransaction(ctx, oldTransaction)
+	if old != "" {
+		err = errors.New(old)
+	}
+	list = append(list, finding("database transactions", "none is old", err))
+	if d.Dialect == db.PostgreSQL {
+		list = append(list, finding("clock", "the database server has the same time", checkClock(ctx, d)))
+	}
+	oldest, err := mail.OldestQueued(ctx, d)
+	if err == nil && !oldest.IsZero() && now.Sub(oldest) > lateMail {
+		err = fmt.Errorf("a message has been waiting since %s; the log of the server shows why", oldest.Format(time.RFC3339))
+	}
+	list = append(list, finding("mail", "no message waits for long", err))
+	damaged, err := cert.CountDamaged(ctx, d)
+	if damaged > 0 {
+		err = fmt.Errorf("%d certificates have a file that failed its last check; restore these files from a backup", damaged)
+	}
+	return append(list, finding("stored files", "all passed their last check", err))
+}
+
+// ExamineTLS checks the expiry of the server's TLS certificate: the certificate in certFile, or if
+// it is empty, the certificate in the data folder. Without a certificate there is no finding,
+// because a proxy terminates TLS.
+func ExamineTLS(data, certFile string, now time.Time) []Finding {
+	files := []string{certFile}
+	if certFile == "" {
+		acme, err := filepath.Glob(filepath.Join(data, "tls", "acme", "*"))
+		if err != nil {
+			return []Finding{finding("TLS certificate", "", err)}
+		}
+		files = append(acme, filepath.Join(data, "tls", "cert.pem"))
+	}
+	for _, name := range files {
+		leaf, err := readLeaf(name)
+		switch {
+		case errors.Is(err, os.ErrNotExist) && certFile == "", errors.Is(err, errNoCertificate) && certFile == "":
+			continue
+		case err == nil && !now.Before(leaf.NotAfter):
+			err = fmt.Errorf("%s expired on %s", name, leaf.NotAfter.Format(time.DateOnly))
+		case err == nil && leaf.NotAfter.Sub(now) < tlsEndsSoon:
+			err = fmt.Errorf("%s expires on %s; renew it", name, leaf.NotAfter.Format(time.DateOnly))
+		}
+		detail := ""
+		if err == nil {
+			detail = "valid until " + leaf.NotAfter.Format(time.DateOnly)
+		}
+		return []Finding{finding("TLS certificate", detail, err)}
+	}
+	return nil
+}
+
+var errNoCertificate = errors.New("the file contains no certificate")
+
+// readLeaf returns the first certificate in a PEM file.
+func readLeaf(name string) (*x509.Certificate, error) {
+	rest, err := os.ReadFile(name) //nolint:gosec // the operator names the file
+	if err != nil {
+		return nil, err
+	}
+	for {
+		var block *pem.Block
+		if block, rest = pem.Decode(rest); block == nil {
+			return nil, fmt.Errorf("%s: %w", name, errNoCertificate)
+		}
+		if block.Type == "CERTIFICATE" {
+			return x509.ParseCertificate(block.Bytes)
+		}
+	}
+}

@@ -1,0 +1,109 @@
+package app
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/db/dbtest"
+)
+
+// TestDoctorDetectsBrokenStorage checks each finding about the database, first without and then with
+// its problem.
+func TestDoctorDetectsBrokenStorage(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		ctx, now := t.Context(), time.Now()
+		findings := func() map[string]Finding {
+			found := map[string]Finding{}
+			for _, f := range examineStorage(ctx, d, now) {
+				found[f.Name] = f
+			}
+			return found
+		}
+		good := findings()
+		for name, f := range good {
+			if !f.Good {
+				t.Errorf("%s of a new database: %s", name, f.Detail)
+			}
+		}
+		only := "clock"
+		if d.Dialect == db.SQLite {
+			only = "database structure"
+		}
+		for _, name := range []string{only, "database writes", "database transactions", "mail", "stored files"} {
+			if _, ok := good[name]; !ok {
+				t.Errorf("there is no finding %s", name)
+			}
+		}
+		exec := func(statement string, args ...any) {
+			t.Helper()
+			if _, err := d.Writer().ExecContext(ctx, statement, args...); err != nil {
+				t.Fatal(err)
+			}
+		}
+		d.Writer().SetMaxOpenConns(1)
+		readOnly := `PRAGMA query_only = 1`
+		if d.Dialect == db.SQLite {
+			exec(`PRAGMA foreign_keys = 0`)
+		} else {
+			exec(`SET session_replication_role = replica`)
+			readOnly = `SET default_transaction_read_only = on`
+		}
+		exec(`INSERT INTO mails (uuid, message, status, created_at, updated_at) VALUES ('m', '', 'queued', $1, $1)`, db.Micros(now.Add(-2*time.Hour)))
+		exec(`INSERT INTO certificate_checks (certificate_id, name, result, checked_at) VALUES (1, 'file', 'failed', 1)`)
+		exec(readOnly)
+		found := findings()
+		for name, want := range map[string]string{
+			"mail": "has been waiting since", "stored files": "1 certificates have a file that failed", "database writes": "accepts no writes",
+		} {
+			if f := found[name]; f.Good || !strings.Contains(f.Detail, want) {
+				t.Errorf("%s: finding = %+v, want %s", name, f, want)
+			}
+		}
+	})
+}
+
+func TestDoctorDetectsExpiringTLSCertificate(t *testing.T) {
+	t.Parallel()
+	data := t.TempDir()
+	if list := ExamineTLS(data, "", time.Now()); len(list) != 0 {
+		t.Errorf("without a certificate: %+v", list)
+	}
+	dir := filepath.Join(data, "tls")
+	cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+	now := time.Now()
+	if err := createCertificate(dir, cert, key, "vault.example.org", now); err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range []string{"", cert} {
+		for days, want := range map[int]string{0: "valid until", 390: "expires on", 398: "expired on"} {
+			list := ExamineTLS(data, file, now.AddDate(0, 0, days))
+			if len(list) != 1 || list[0].Good != (days == 0) || !strings.Contains(list[0].Detail, want) {
+				t.Errorf("after %d days: %+v, want %s", days, list, want)
+			}
+		}
+	}
+	if list := ExamineTLS(data, key, now); len(list) != 1 || list[0].Good {
+		t.Errorf("a key instead of a certificate: %+v", list)
+	}
+	if list := ExamineTLS(data, filepath.Join(dir, "missing.pem"), now); len(list) != 1 || list[0].Good {
+		t.Errorf("a missing file: %+v", list)
+	}
+	acme := filepath.Join(dir, "acme")
+	if err := os.Mkdir(acme, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(cert, filepath.Join(acme, "vault.example.org")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(key, filepath.Join(acme, "acme_account+key")); err != nil {
+		t.Fatal(err)
+	}
+	if list := ExamineTLS(data, "", now.AddDate(0, 0, 390)); len(list) != 1 || list[0].Good {
+		t.Errorf("a certificate of ACME: %+v", list)
+	}
+}

@@ -1,0 +1,112 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/web"
+)
+
+const (
+	readyTime = 2 * time.Second
+	// readyRetry is the Retry-After of a vault that is not ready: the interval of the probe.
+	readyRetry = probeInterval
+	// probeInterval is the interval of probe writes to the file store. The heartbeat is the probe
+	// write to the database.
+	probeInterval = 5 * time.Second
+	// probeLate is the time without a finished probe after which the storage is considered broken,
+	// because a write to broken storage may never return. It is long enough for a write that waits
+	// for others on a busy SQLite database.
+	probeLate = 20 * time.Second
+	// heartbeatTime limits a heartbeat.
+	heartbeatTime = 15 * time.Second
+)
+
+var errProbeLate = errors.New("the last write did not finish in time")
+
+// probe is the result of the last probe write.
+type probe struct{ last atomic.Pointer[probeResult] }
+
+type probeResult struct {
+	at  time.Time
+	err error
+}
+
+func (p *probe) record(err error) {
+	// Shutdown cancels probes.
+	if !errors.Is(err, context.Canceled) {
+		p.last.Store(&probeResult{time.Now(), err})
+	}
+}
+
+// check returns the error of the last write, or nil before the first write.
+func (p *probe) check() error {
+	last := p.last.Load()
+	switch {
+	case last == nil:
+		return nil
+	case last.err == nil && time.Since(last.at) > probeLate:
+		return errProbeLate
+	default:
+		return last.err
+	}
+}
+
+// heartbeat records that this node is alive, in the database and, with PostgreSQL, in the folder of
+// files. So it checks that the database accepts writes.
+func (a *App) heartbeat(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, heartbeatTime)
+	defer cancel()
+	_, err := a.DB.SyncClock(ctx)
+	now := a.DB.Now()
+	if err == nil {
+		err = a.Queue.Heartbeat(ctx, now)
+	}
+	if err == nil && a.DB.Dialect == db.PostgreSQL {
+		err = a.store.setMark(now)
+	}
+	a.databaseProbe.record(err)
+	return err
+}
+
+// probeFiles checks that the file store accepts writes.
+func (a *App) probeFiles(context.Context) error {
+	err := a.blobs.Probe()
+	a.fileProbe.record(err)
+	return err
+}
+
+// ready reports whether the vault can handle requests: the database responds, and the last writes to
+// the database and to the file store succeeded.
+func (a *App) ready(w http.ResponseWriter, r *http.Request) {
+	ctx, cancel := context.WithTimeout(r.Context(), readyTime)
+	defer cancel()
+	for _, c := range []struct {
+		err  error
+		text string
+	}{
+		{a.databaseProbe.check(), "the last write to the database failed\n"},
+		{a.fileProbe.check(), "the last write to the file store failed\n"},
+		{a.DB.Ping(ctx), "the database does not respond\n"},
+	} {
+		if c.err != nil {
+			a.log.WarnContext(ctx, "the vault is not ready", slog.Any("error", c.err))
+			w.Header().Set("Retry-After", web.RetryAfter(readyRetry))
+			plain(w, http.StatusServiceUnavailable, c.text)
+			return
+		}
+	}
+	plain(w, http.StatusOK, "ready\n")
+}
+
+func plain(w http.ResponseWriter, status int, text string) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	_, _ = w.Write([]byte(text))
+}

@@ -1,0 +1,105 @@
+package app
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/certvault/certvault/internal/db"
+)
+
+// signalled starts a vault, calls f and then stops the vault as a signal does. The test fails if Run
+// returns an error or does not return in time.
+func signalled(t *testing.T, change func(a *App), f func(a *App)) {
+	t.Helper()
+	a := newApp(t, warmFolder(t), &bytes.Buffer{})
+	change(a)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() { ended <- a.Run(ctx) }()
+	f(a)
+	cancel()
+	select {
+	case err := <-ended:
+		if err != nil {
+			t.Errorf("Run returned %v, want nil", err)
+		}
+	case <-time.After(20 * time.Second):
+		t.Error("Run did not return")
+	}
+}
+
+// dial connects to a vault, which may not be started yet.
+func dial(t *testing.T, a *App) *tls.Conn {
+	t.Helper()
+	conn, err := (&tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}}).DialContext(t.Context(), "tcp", a.listener.Addr().String()) //nolint:gosec // the test's own server
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	return conn.(*tls.Conn) //nolint:errcheck,forcetypeassert // documented in crypto/tls
+}
+
+// TestSignalEndsStalledUploadAndUnreadDownload checks that the process ends although a client has
+// stopped sending, and another does not read.
+func TestSignalEndsStalledUploadAndUnreadDownload(t *testing.T) {
+	t.Parallel()
+	signalled(t, func(a *App) { a.requestTime = 100 * time.Millisecond }, func(a *App) {
+		upload := dial(t, a)
+		if _, err := fmt.Fprint(upload, "POST /business/certificate-vault HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n\r\npart"); err != nil {
+			t.Fatal(err)
+		}
+		download := dial(t, a)
+		page := make([]byte, 64<<10)
+		if _, err := fmt.Fprint(download, "GET /verify HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		n, err := download.Read(page)
+		for style := []byte(nil); err == nil && style == nil; {
+			if style = regexp.MustCompile(`/assets/[^"]+\.css`).Find(page[:n]); style != nil {
+				// The requests are sent until the responses have filled all buffers, so that the server
+				// does not read either.
+				requests := strings.Repeat("GET "+string(style)+" HTTP/1.1\r\nHost: localhost\r\n\r\n", 100)
+				for err == nil {
+					if err = download.SetWriteDeadline(time.Now().Add(time.Second)); err == nil {
+						_, err = download.Write([]byte(requests))
+					}
+				}
+				break
+			}
+			var more int
+			more, err = download.Read(page[n:])
+			n += more
+		}
+		if e, ok := err.(net.Error); !ok || !e.Timeout() { //nolint:errorlint // the error is not wrapped
+			t.Errorf("the server still reads: %v", err)
+		}
+	})
+}
+
+// TestSignalEndsWithADeadDatabase checks that the process ends although a transaction does not
+// return, so that no other transaction can begin.
+func TestSignalEndsWithADeadDatabase(t *testing.T) {
+	t.Parallel()
+	release := make(chan struct{})
+	signalled(t, func(a *App) { a.exitTime = 100 * time.Millisecond }, func(a *App) {
+		dial(t, a)
+		began := make(chan struct{})
+		go func() {
+			_ = a.DB.Tx(context.WithoutCancel(t.Context()), func(*db.Tx) error {
+				close(began)
+				<-release
+				return nil
+			})
+		}()
+		<-began
+	})
+	close(release)
+}

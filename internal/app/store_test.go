@@ -1,0 +1,223 @@
+package app
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/certvault/certvault/internal/config"
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/db/dbtest"
+	"github.com/certvault/certvault/internal/keyring"
+)
+
+// TestMissingMasterKeyIsNotCreatedAgain checks that neither a command nor the server replaces a lost
+// key, and that the installation works again after the key is restored.
+func TestMissingMasterKeyIsNotCreatedAgain(t *testing.T) {
+	t.Parallel()
+	for name, database := range map[string]func(testing.TB) string{"sqlite": func(testing.TB) string { return "" }, "postgres": dbtest.PostgresURL} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := config.Storage{Data: t.TempDir(), Database: database(t)}
+			base, err := CreateBase(t.Context(), s, "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := base.DB.Close(); err != nil {
+				t.Fatal(err)
+			}
+			keys := filepath.Join(s.Data, "keys")
+			if err := os.Rename(keys, keys+".lost"); err != nil {
+				t.Fatal(err)
+			}
+			for _, prepare := range []prepareSchema{checkSchema, createSchema, migrateSchema} {
+				if _, err := openStorage(t.Context(), s, "", prepare); !errors.Is(err, keyring.ErrMissing) || !strings.Contains(err.Error(), "restore it") {
+					t.Errorf("without its master key: error = %v, want ErrMissing with advice", err)
+				}
+			}
+			if _, err := os.Stat(filepath.Join(keys, "master.key")); !errors.Is(err, os.ErrNotExist) {
+				t.Errorf("a master key was created: %v", err)
+			}
+			if err := errors.Join(os.RemoveAll(keys), os.Rename(keys+".lost", keys)); err != nil {
+				t.Fatal(err)
+			}
+			if base, err = OpenBase(t.Context(), s, ""); err != nil {
+				t.Fatal(err)
+			}
+			if err := base.DB.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// copyFolder copies a data folder like cp -a.
+func copyFolder(t *testing.T, from string) (to string) {
+	t.Helper()
+	to = t.TempDir()
+	if err := os.CopyFS(to, os.DirFS(from)); err != nil {
+		t.Fatal(err)
+	}
+	return to
+}
+
+// kill closes a vault as if its process had died: without the removal of its traces.
+func kill(t *testing.T, a *App) {
+	t.Helper()
+	if a.stopTasks != nil {
+		a.stopTasks()
+		a.tasks.Wait()
+	}
+	a.Deliverer.Stop(t.Context())
+	err := errors.Join(a.stopServing(t.Context()), a.Queue.Stop(t.Context()), a.DB.Close(), a.lock.Unlock())
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestCopyOfFolderIsRejected checks that a second server with a copy of the data folder does not
+// start, that a server with the same files does, and that the first server can be restarted, also
+// after a crash.
+func TestCopyOfFolderIsRejected(t *testing.T) {
+	t.Parallel()
+	database := dbtest.PostgresURL(t)
+	useDatabase := func(c *config.Serve) { c.Database = database }
+	dir := warmFolder(t)
+	start := func(dir string) (*App, error) {
+		t.Helper()
+		a := newApp(t, dir, &bytes.Buffer{}, useDatabase)
+		err := a.start(t.Context())
+		if err != nil {
+			err = errors.Join(err, a.close(context.WithoutCancel(t.Context())))
+		}
+		return a, err
+	}
+	first, err := start(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	copied := copyFolder(t, dir)
+	if _, err := start(copied); !errors.Is(err, errCopiedFolder) {
+		t.Errorf("a copy of the folder: error = %v, want errCopiedFolder", err)
+	}
+	shared := copyFolder(t, dir)
+	if err := errors.Join(os.RemoveAll(filepath.Join(shared, "files")), os.Symlink(filepath.Join(dir, "files"), filepath.Join(shared, "files"))); err != nil {
+		t.Fatal(err)
+	}
+	second, err := start(shared)
+	if err != nil {
+		t.Fatalf("a folder with the same files: %v", err)
+	}
+	if err := second.close(t.Context()); err != nil {
+		t.Error(err)
+	}
+	kill(t, first)
+	if first, err = start(dir); err != nil {
+		t.Fatalf("the same folder after a crash: %v", err)
+	}
+	if err := first.close(t.Context()); err != nil {
+		t.Error(err)
+	}
+	// No server is alive, so that the copy may be a restored backup.
+	if first, err = start(copied); err != nil {
+		t.Fatalf("a copy after the first server was stopped: %v", err)
+	}
+	if err := first.close(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestFilesOfAnotherInstallationAreRejected checks that folder and database carry the same id.
+func TestFilesOfAnotherInstallationAreRejected(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		ctx := t.Context()
+		s := store{dir: t.TempDir()}
+		file := filepath.Join(s.dir, idFile)
+		check := func() error { return s.checkInstallation(ctx, d) }
+		// A process may die after it wrote the file.
+		if err := createID(file); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if err := check(); err != nil {
+				t.Fatalf("a new database: %v", err)
+			}
+		}
+		id, err := d.Installation(ctx)
+		if err != nil || len(id) != 36 {
+			t.Fatalf("the id of the database = %q, %v", id, err)
+		}
+		if err := os.WriteFile(file, []byte("another id\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := check(); !errors.Is(err, errOtherInstallation) || !strings.Contains(err.Error(), id) {
+			t.Errorf("a folder with another id: error = %v, want errOtherInstallation", err)
+		}
+		if err := os.Remove(file); err != nil {
+			t.Fatal(err)
+		}
+		if err := check(); !errors.Is(err, errOtherInstallation) || !strings.Contains(err.Error(), "write "+id+" to the file") {
+			t.Errorf("a folder without an id: error = %v, want errOtherInstallation with advice", err)
+		}
+		if err := os.WriteFile(file, []byte(id), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := check(); err != nil {
+			t.Errorf("a folder whose id was restored: %v", err)
+		}
+	})
+}
+
+// TestLockNamesThePreviousServer checks that the server before this one is known, but not from a copy
+// of the lock file.
+func TestLockNamesThePreviousServer(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "lock")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []struct{ node, previous string }{{"a", ""}, {"b", "a"}} {
+		if got, err := signLock(file, step.node); err != nil || got != step.previous {
+			t.Errorf("the server before %s = %q, %v, want %q", step.node, got, err, step.previous)
+		}
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The copy is created while the first file exists, so that it has another inode.
+	if err := os.WriteFile(file+".copy", text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := signLock(file+".copy", "c"); err != nil || got != "" {
+		t.Errorf("the server before, from a copy = %q, %v, want none", got, err)
+	}
+}
+
+// TestServerRefusesANewerSchema checks that neither server nor command work on a schema whose floor is
+// above this binary.
+func TestServerRefusesANewerSchema(t *testing.T) {
+	t.Parallel()
+	s := config.Storage{Data: t.TempDir()}
+	base, err := CreateBase(t.Context(), s, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = base.DB.Writer().ExecContext(t.Context(), `UPDATE schema_floor SET version = 9999, release = '9.9.9'`)
+	if err := errors.Join(err, base.DB.Close()); err != nil {
+		t.Fatal(err)
+	}
+	cfg := settings(t, s.Data)
+	if _, err := New(t.Context(), cfg, slog.New(slog.DiscardHandler), &bytes.Buffer{}); !errors.Is(err, db.ErrNewSchema) || !strings.Contains(err.Error(), "certvault 9.9.9") {
+		t.Errorf("serve: error = %v, want ErrNewSchema with the release", err)
+	}
+	if _, err := OpenBase(t.Context(), s, ""); !errors.Is(err, db.ErrNewSchema) {
+		t.Errorf("a command: error = %v, want ErrNewSchema", err)
+	}
+}

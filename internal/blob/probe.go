@@ -1,0 +1,22 @@
+package blob
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+// Probe writes a small file durably and removes it. It returns an error if the store accepts no
+// writes.
+func (f *Folder) Probe() error {
+	file, err := os.CreateTemp(filepath.Join(f.root, incomingDir), "probe-")
+	if err != nil {
+		return fmt.Errorf("writing to the file store: %w", err)
+	}
+	_, err = file.WriteString("probe\n")
+	if err := errors.Join(err, file.Sync(), file.Close(), os.Remove(file.Name())); err != nil {
+		return fmt.Errorf("writing to the file store: %w", err)
+	}
+	return nil
+}

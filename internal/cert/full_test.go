@@ -1,0 +1,129 @@
+package cert
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/riverqueue/river"
+
+	"github.com/certvault/certvault/internal/blob"
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/db/dbtest"
+	"github.com/certvault/certvault/internal/seal"
+)
+
+// roomStore is a store whose free space the test sets.
+type roomStore struct {
+	blob.Store
+
+	room, reserve bool
+}
+
+func (s *roomStore) Put(ctx context.Context, key string, r io.Reader) (int64, error) {
+	if !s.room {
+		return 0, blob.ErrFull
+	}
+	return s.Store.Put(ctx, key, r)
+}
+
+func (s *roomStore) PutReserved(ctx context.Context, key string, r io.Reader) (int64, error) {
+	if !s.reserve {
+		return 0, blob.ErrFull
+	}
+	return s.Store.PutReserved(ctx, key, r)
+}
+
+func (s *roomStore) CheckReserve(ctx context.Context) error {
+	if !s.reserve {
+		return blob.ErrFull
+	}
+	return s.Store.CheckReserve(ctx)
+}
+
+// A store without room for uploads still has room for the verified PDFs of accepted uploads. A
+// picture is then not stored.
+func TestAcceptedCertificateIsSealedInTheReserve(t *testing.T) {
+	t.Parallel()
+	store := &roomStore{room: true, reserve: true}
+	v := newVault(t, dbtest.Open(t, t.TempDir(), ""), func(c *Config) { store.Store, c.Blobs = c.Blobs, store })
+	c := v.upload(nil)
+	store.room = false
+	c = v.approved(c)
+	v.checkImage(c)
+	if keys := v.keys(); len(keys) != 2 {
+		t.Errorf("files = %v, want the original and the tail", keys)
+	}
+}
+
+// While the store is full, the job of a certificate waits. No attempt counts, whatever their number,
+// and the certificate is sealed when there is room again.
+func TestFullStoreCountsNoAttempt(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		var log bytes.Buffer
+		store := &roomStore{room: true, reserve: true}
+		v := newVault(t, d, func(c *Config) {
+			store.Store, c.Blobs = c.Blobs, store
+			c.Log = slog.New(slog.NewTextHandler(&log, nil))
+		})
+		c := v.upload(nil)
+		before := v.snapshot(c.UUID)
+		ok, sealings := v.sealer.seal, 0
+		v.sealer.seal = func(ctx context.Context, o seal.Original, stamp seal.Stamp) (*seal.Verified, error) {
+			sealings++
+			return ok(ctx, o, stamp)
+		}
+		waits := func(name string) {
+			t.Helper()
+			err := v.work(t.Context(), c, v.attempts)
+			if wait, isWait := errors.AsType[*river.JobSnoozeError](err); !isWait || wait.Duration != blob.FullWait {
+				t.Errorf("%s: err = %v, want a wait that counts no attempt", name, err)
+			}
+			if after := v.snapshot(c.UUID); !reflect.DeepEqual(before, after) {
+				t.Errorf("%s: the record, events or jobs changed: %+v", name, after)
+			}
+		}
+		store.reserve = false
+		for range 20 {
+			waits("no room")
+		}
+		if n := strings.Count(log.String(), "ALARM"); n != 1 || sealings != 0 {
+			t.Errorf("%d alarms and %d sealings, want 1 alarm and no sealing: %s", n, sealings, &log)
+		}
+		store.reserve = true
+		// The disk becomes full between the check and the file.
+		v.sealer.seal = func(context.Context, seal.Original, seal.Stamp) (*seal.Verified, error) { return nil, blob.ErrFull }
+		waits("no room for the file")
+		v.clock.Advance(blob.FullWait)
+		waits("no room after a while")
+		if n := strings.Count(log.String(), "ALARM"); n != 2 {
+			t.Errorf("%d alarms, want 2: %s", n, &log)
+		}
+		v.sealer.seal = ok
+		v.approved(c)
+	})
+}
+
+// While the store is full, certificates of batches get no jobs that would only wait.
+func TestFullStoreFeedsNoJobs(t *testing.T) {
+	t.Parallel()
+	store := &roomStore{room: true, reserve: true}
+	v := newVault(t, dbtest.Open(t, t.TempDir(), ""), func(c *Config) { store.Store, c.Blobs = c.Blobs, store })
+	c := v.upload(nil)
+	v.exec(`DELETE FROM river_job`)
+	v.exec(`UPDATE certificates SET batch_id = 'a batch', job_id = NULL WHERE id = $1`, c.ID)
+	store.reserve = false
+	if err := v.Feed(t.Context()); err != nil || len(v.jobs()) != 0 {
+		t.Errorf("jobs = %v, err = %v, want none", v.jobs(), err)
+	}
+	store.reserve = true
+	if err := v.Feed(t.Context()); err != nil || len(v.jobs()) != 1 {
+		t.Errorf("jobs = %v, err = %v, want 1", v.jobs(), err)
+	}
+}

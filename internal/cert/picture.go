@@ -1,0 +1,122 @@
+package cert
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/blob"
+	"github.com/certvault/certvault/internal/db"
+)
+
+// OpenImage opens a picture of the first page of the verified PDF as PNG. The first request draws
+// and stores it. A picture that is damaged or missing is drawn again.
+func (s *Service) OpenImage(ctx context.Context, c *Certificate) (*Content, error) {
+	if c.Verified == nil {
+		return nil, errNoPDF
+	}
+	if err := c.checkFilesExist(); err != nil {
+		return nil, err
+	}
+	content, err := s.storedImage(ctx, c)
+	if !errors.Is(err, errDiffers) {
+		return content, err
+	}
+	// Concurrent requests draw the picture only once.
+	drawn, err, _ := s.images.Do(c.UUID, func() (any, error) { return s.draw(context.WithoutCancel(ctx), c) })
+	if err != nil {
+		return nil, err
+	}
+	png, _ := drawn.([]byte)
+	return &Content{SectionReader: io.NewSectionReader(bytes.NewReader(png), 0, int64(len(png)))}, nil
+}
+
+// storedImage opens the stored picture of a certificate. The error is errDiffers if there is no
+// picture, or if it does not have the digest in its key.
+func (s *Service) storedImage(ctx context.Context, c *Certificate) (*Content, error) {
+	sum, ok := imageDigest(c.imageKey)
+	if !ok {
+		return nil, errDiffers
+	}
+	o, err := s.blobs.Open(ctx, c.imageKey)
+	if errors.Is(err, blob.ErrNotFound) {
+		return nil, errors.Join(errDiffers, err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("opening the picture: %w", err)
+	}
+	content := &Content{SectionReader: io.NewSectionReader(o, 0, o.Size()), parts: []blob.Object{o}}
+	if err := s.compare(content, o.Size(), sum); err != nil {
+		return nil, errors.Join(err, content.Close())
+	}
+	return content, nil
+}
+
+// imageKey returns a new key of a picture. The key has the digest of the picture.
+func imageKey(institutionUUID string, png []byte) string {
+	sum := sha256.Sum256(png)
+	return blobKey(institutionUUID, uuid.Must(uuid.NewV7()).String()+"-"+hex.EncodeToString(sum[:]), "image")
+}
+
+// imageDigest returns the digest in the key of a picture, and false if the key has none. Keys of
+// earlier versions of the vault have none.
+func imageDigest(key string) (sum [sha256.Size]byte, ok bool) {
+	name := strings.TrimSuffix(key, ".image")
+	digest, err := hex.DecodeString(name[strings.LastIndexByte(name, '-')+1:])
+	return sum, err == nil && copy(sum[:], digest) == len(sum) && len(digest) == len(sum)
+}
+
+// draw draws the picture of a certificate, stores it, and returns it.
+func (s *Service) draw(ctx context.Context, c *Certificate) (png []byte, err error) {
+	now, err := byUUID(ctx, s.db, c.UUID)
+	if err != nil {
+		return nil, err
+	}
+	// Another request may have stored the picture in the meantime.
+	stored, err := s.storedImage(ctx, now)
+	if err == nil {
+		png, err = io.ReadAll(stored)
+		return png, errors.Join(err, stored.Close())
+	}
+	if !errors.Is(err, errDiffers) {
+		return nil, err
+	}
+	pdf, err := s.OpenVerified(ctx, now)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, pdf.Close()) }()
+	if png, err = s.sealer.PNG(ctx, pdf, pdf.Size()); err != nil {
+		return nil, fmt.Errorf("drawing the picture: %w", err)
+	}
+	institution, err := account.InstitutionByID(ctx, s.db, c.InstitutionID)
+	if err != nil {
+		return nil, err
+	}
+	key := imageKey(institution.UUID, png)
+	if _, err := s.blobs.Put(ctx, key, bytes.NewReader(png)); errors.Is(err, blob.ErrFull) {
+		return png, nil
+	} else if err != nil {
+		return nil, fmt.Errorf("storing the picture: %w", err)
+	}
+	if now.imageKey != "" {
+		s.log.WarnContext(ctx, "the stored picture of a certificate was damaged, or had no digest, and was drawn again", slog.String("certificate", c.UUID))
+	}
+	err = s.db.Tx(ctx, func(tx *db.Tx) error {
+		_, err := tx.ExecContext(ctx, `UPDATE certificates SET image_key = $1 WHERE uuid = $2 AND files_ended_at IS NULL`, key, c.UUID)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("storing the picture: %w", err)
+	}
+	return png, nil
+}

@@ -1,0 +1,36 @@
+package db_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/db/dbtest"
+)
+
+// TestTimesOfLeasesComeFromTheDatabase checks a host whose clock is years behind: its times of
+// leases and schedules are those of the database server.
+func TestTimesOfLeasesComeFromTheDatabase(t *testing.T) {
+	t.Parallel()
+	database := dbtest.PostgresURL(t)
+	today := time.Now()
+	synctest.Test(t, func(t *testing.T) { // in which it is the year 2000
+		d, err := db.Open(t.Context(), "", database)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ahead, err := d.SyncClock(t.Context())
+		if now := d.Now(); err != nil || ahead > -26*365*24*time.Hour || now.Sub(today).Abs() > time.Minute {
+			t.Errorf("the clock is %s ahead, %v, and the time of leases is %s", ahead, err, now)
+		}
+		before := d.Now()
+		time.Sleep(time.Hour)
+		if passed := d.Now().Sub(before); passed != time.Hour {
+			t.Errorf("after an hour, the time of leases is %s later", passed)
+		}
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -1,0 +1,75 @@
+package db
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// QuickCheck checks the structure of a SQLite database and returns the first problems. It reads the
+// whole file. PostgreSQL has no such check, so the result is empty.
+func (d *DB) QuickCheck(ctx context.Context) (problems []string, err error) {
+	if d.Dialect == PostgreSQL {
+		return nil, nil
+	}
+	problems, err = Column[string](d.read.QueryContext(ctx, `PRAGMA quick_check(3)`)) //nolint:sqlclosecheck // Column closes the rows
+	if err != nil {
+		return nil, fmt.Errorf("checking the structure of the database: %w", err)
+	}
+	if len(problems) == 1 && problems[0] == "ok" {
+		return nil, nil
+	}
+	return problems, nil
+}
+
+// errProbe rolls back the transaction of CheckWritable.
+var errProbe = errors.New("the transaction is rolled back")
+
+// CheckWritable returns an error if the database accepts no writes. It changes nothing.
+func (d *DB) CheckWritable(ctx context.Context) error {
+	err := d.Tx(ctx, func(tx *Tx) error {
+		// PostgreSQL rejects the statement in a read-only database, although it changes no row.
+		// SQLite rejects the beginning of the transaction.
+		if _, err := tx.ExecContext(ctx, `DELETE FROM schema_migrations WHERE version < 0`); err != nil {
+			return err
+		}
+		return errProbe
+	})
+	if errors.Is(err, errProbe) {
+		return nil
+	}
+	return fmt.Errorf("the database accepts no writes: %w", err)
+}
+
+// maxBacklog is the number of pages in the write-ahead log of SQLite that cannot be moved to the
+// database before OldTransaction reports the transaction that prevents it: 64 MB.
+const maxBacklog = 16384
+
+// OldTransaction describes the oldest transaction that is older than age, or returns "". Such a
+// transaction holds locks and prevents the removal of old versions of rows. SQLite does not list
+// transactions; there the description is of a write-ahead log that a transaction makes grow.
+func (d *DB) OldTransaction(ctx context.Context, age time.Duration) (string, error) {
+	if d.Dialect == SQLite {
+		var busy, log, moved int
+		if err := d.write.QueryRowContext(ctx, `PRAGMA wal_checkpoint(PASSIVE)`).Scan(&busy, &log, &moved); err != nil {
+			return "", fmt.Errorf("reading the state of the write-ahead log: %w", err)
+		}
+		if log-moved > maxBacklog {
+			return fmt.Sprintf("%d pages of the write-ahead log cannot be moved to the database; another program has an old transaction", log-moved), nil
+		}
+		return "", nil
+	}
+	list, err := Column[string](d.read.QueryContext(ctx, `
+		SELECT 'process ' || pid || ' (' || application_name || ', ' || coalesce(state, 'unknown') || ') has a transaction since ' || date_trunc('second', xact_start)
+		FROM pg_stat_activity
+		WHERE datname = current_database() AND pid <> pg_backend_pid() AND xact_start < clock_timestamp() - $1 * interval '1 second'
+		ORDER BY xact_start LIMIT 1`, age.Seconds())) //nolint:sqlclosecheck // Column closes the rows
+	if err != nil {
+		return "", fmt.Errorf("reading the transactions of the database: %w", err)
+	}
+	if len(list) == 0 {
+		return "", nil
+	}
+	return list[0], nil
+}

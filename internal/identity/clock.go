@@ -1,0 +1,31 @@
+package identity
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/certvault/certvault/internal/db"
+)
+
+// PullBack ends the waits before a sign-in that are longer than the longest wait, because a clock
+// was ahead when they were set. It returns how many there were.
+func (s *Service) PullBack(ctx context.Context) (n int64, err error) {
+	var longest time.Duration
+	for _, r := range throttles {
+		longest = max(longest, r.here.max, r.network.max, r.account.max)
+	}
+	now := s.Now()
+	err = s.DB.Tx(ctx, func(tx *db.Tx) error {
+		res, err := tx.ExecContext(ctx, `UPDATE throttles SET until = $1, tried_at = $1 WHERE until > $2`, db.Micros(now), db.Micros(now.Add(longest)))
+		if err != nil {
+			return err
+		}
+		n, err = res.RowsAffected()
+		return err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("pulling back the waits before a sign-in: %w", err)
+	}
+	return n, nil
+}

@@ -1,0 +1,51 @@
+package job
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/certvault/certvault/internal/db"
+)
+
+// maxWait is longer than every wait of a job: the longest of waits with its jitter, and the delays
+// with which jobs are inserted.
+const maxWait = time.Hour
+
+// PullBack corrects times that were set while a clock was ahead, and returns how many there were. A
+// job that waits for more than an hour becomes due, a node whose last heartbeat is in the future
+// counts as alive for DeadAfter at most, and the leader of the queue with such a term loses it.
+func (q *Queue) PullBack(ctx context.Context) (n int64, err error) {
+	now, later := `now()`, fmt.Sprintf(`now() + interval '%d seconds'`, int(maxWait.Seconds()))
+	if q.db.Dialect == db.SQLite {
+		// River stores times as text on SQLite.
+		now, later = `datetime('now', 'subsec')`, fmt.Sprintf(`datetime('now', 'subsec', '+%d seconds')`, int(maxWait.Seconds()))
+	}
+	at := q.now()
+	err = q.db.Tx(ctx, func(tx *db.Tx) error {
+		n = 0
+		for _, s := range []struct {
+			statement string
+			args      []any
+		}{
+			{`UPDATE river_job SET scheduled_at = ` + now + ` WHERE state IN ('available', 'retryable', 'scheduled') AND scheduled_at > ` + later, nil},
+			{`DELETE FROM river_leader WHERE expires_at > ` + later, nil},
+			{`UPDATE nodes SET heartbeat_at = $1 WHERE heartbeat_at > $2`, []any{db.Micros(at), db.Micros(at.Add(DeadAfter))}},
+		} {
+			res, err := tx.ExecContext(ctx, s.statement, s.args...)
+			if err != nil {
+				return err
+			}
+			changed, err := res.RowsAffected()
+			if err != nil {
+				return err
+			}
+			n += changed
+		}
+		return nil
+	})
+	if err != nil {
+		return 0, fmt.Errorf("pulling back the times of jobs: %w", err)
+	}
+	return n, nil
+}

@@ -1,0 +1,28 @@
+package limit
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/certvault/certvault/internal/db"
+)
+
+// PullBack shortens the claims and responses of keys that expire later than their lifetime allows,
+// because a clock was ahead when they were stored. It returns how many there were.
+func (k *Keys) PullBack(ctx context.Context) (n int64, err error) {
+	now := k.now()
+	err = k.db.Tx(ctx, func(tx *db.Tx) error {
+		res, err := tx.ExecContext(ctx, `
+			UPDATE idempotency_keys SET expires_at = CASE WHEN status IS NULL THEN CAST($1 AS BIGINT) ELSE CAST($2 AS BIGINT) END
+			WHERE expires_at > CASE WHEN status IS NULL THEN CAST($1 AS BIGINT) ELSE CAST($2 AS BIGINT) END`, db.Micros(now.Add(claimLife)), db.Micros(now.Add(KeyLifetime)))
+		if err != nil {
+			return err
+		}
+		n, err = res.RowsAffected()
+		return err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("pulling back the expiry of idempotency keys: %w", err)
+	}
+	return n, nil
+}

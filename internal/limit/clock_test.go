@@ -1,0 +1,32 @@
+package limit_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/db/dbtest"
+	"github.com/certvault/certvault/internal/limit"
+)
+
+// TestClaimOfAClockThatWasAheadExpires checks a claim that was made while the clock was a year
+// ahead, by a process that is still alive.
+func TestClaimOfAClockThatWasAheadExpires(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		c := newClock()
+		k := limit.NewKeys(d, "node", c.now)
+		s := limit.Scope{InstitutionID: institution(t, d, "A"), TokenID: 1, Method: "POST", Path: "/", Key: "k"}
+		c.advance(365 * 24 * time.Hour)
+		begin(t, k, s)
+		c.advance(-365 * 24 * time.Hour)
+		for _, want := range []int64{1, 0} {
+			if n, err := k.PullBack(t.Context()); err != nil || n != want {
+				t.Fatalf("changed %d keys, %v, want %d", n, err, want)
+			}
+		}
+		expectConflict(t, k, s)
+		c.advance(time.Hour)
+		begin(t, k, s)
+	})
+}

@@ -1,0 +1,73 @@
+package seal
+
+import (
+	"fmt"
+	"image"
+	"strings"
+	"testing"
+)
+
+// ornaments returns faint squares of half a point in an area of a page. In a picture of the whole
+// page they are lighter than noise.
+func ornaments(x0, y0, x1, y1 int) string {
+	var b strings.Builder
+	b.WriteString("0.9 g ")
+	for y := y0; y < y1; y += 11 {
+		for x := x0; x < x1; x += 13 {
+			fmt.Fprintf(&b, "%d %d .5 .5 re ", x, y)
+		}
+	}
+	return b.String() + "f"
+}
+
+// inkUnder counts the pixels in poppler's picture of the original that are darker than the paper by
+// 10 % and under the stamp.
+func inkUnder(t *testing.T, original []byte, v *Verified) int {
+	t.Helper()
+	const dpi = 400
+	path := file(t, "before.pdf", original)
+	w, h := pageSize(t, path, v.Page)
+	at := func(fraction, size float64) int { return int(fraction * size * dpi / 72) }
+	img := draw(t, path, v.Page, dpi, image.Rect(at(v.Box[0], w), at(v.Box[1], h), at(v.Box[2], w), at(v.Box[3], h)))
+	ink := 0
+	for y := range img.Bounds().Dy() {
+		for x := range img.Bounds().Dx() {
+			if r, _, _, _ := img.At(x, y).RGBA(); r < 0xFFFF*91/100 {
+				ink++
+			}
+		}
+	}
+	return ink
+}
+
+// A place with faint, fine ornaments is not free.
+func TestFaintInkIsNotCovered(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		content string
+		mode    Mode
+	}{
+		"ornaments at the bottom": {ornaments(0, 0, 842, 300), Auto},
+		"ornaments everywhere":    {ornaments(0, 0, 842, 595), Strip},
+		"one ornament":            {ornaments(770, 60, 771, 61), Auto},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			original := pagePDF{media: "0 0 842 595", content: test.content}.bytes()
+			v, data := mustSeal(t, "a.pdf", original, Placement{})
+			if v.Placement != test.mode {
+				t.Errorf("placement %s, want %s", v.Placement, test.mode)
+			}
+			if v.Placement != Strip {
+				if n := inkUnder(t, original, v); n > 0 {
+					t.Errorf("the stamp covers %d pixels of ink", n)
+				}
+			}
+			checkQR(t, file(t, "after.pdf", data), v)
+			exact, _ := mustSeal(t, "a.pdf", original, Placement{Mode: Exact, Box: Box{0.88, 0.8, 0.98, 0.98}})
+			if !strings.Contains(codes(exact.Notices), "covers_content") {
+				t.Errorf("notices of an exact place with ornaments: %s", codes(exact.Notices))
+			}
+		})
+	}
+}

@@ -1,0 +1,56 @@
+package web
+
+import (
+	"errors"
+	"io/fs"
+	"net/http"
+	"syscall"
+	"time"
+
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/fault"
+)
+
+const (
+	// outageRetry is the Retry-After of responses during an outage. A database that restarts needs
+	// a few seconds.
+	outageRetry   = 10 * time.Second
+	outageMessage = "The vault cannot answer now. Please try again in a moment."
+)
+
+// fileOutages are the errors of a file system that cannot work at the moment.
+var fileOutages = []error{
+	syscall.EIO, syscall.EROFS, syscall.ENOSPC, syscall.EDQUOT, syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.ENODEV, syscall.ESTALE,
+	syscall.ETIMEDOUT, fs.ErrPermission,
+}
+
+// IsOutage reports whether the cause of an error is that the database or the file store cannot work
+// at the moment. Such an error has the status 503, although it has no kind: a domain cannot know
+// whether a transaction was committed before the connection broke.
+func IsOutage(err error) bool {
+	if err == nil || fault.KindOf(err) != fault.Internal {
+		return false
+	}
+	for _, known := range fileOutages {
+		if errors.Is(err, known) {
+			return true
+		}
+	}
+	return db.IsOutage(err)
+}
+
+// Status returns the HTTP status of an error.
+func Status(err error) int {
+	if IsOutage(err) {
+		return http.StatusServiceUnavailable
+	}
+	return statuses[fault.KindOf(err)]
+}
+
+// withOutage returns an outage as fault.Unavailable, and any other error unchanged.
+func withOutage(err error) error {
+	if !IsOutage(err) {
+		return err
+	}
+	return fault.Wrap(fault.Unavailable, outageMessage, err)
+}

@@ -1,0 +1,80 @@
+package panel
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/db/dbtest"
+)
+
+// TestOutageIsNeverABareServerError requests every route while the database does not work. Pages
+// that need the database respond with 503 and Retry-After, and the page after a form contains the
+// typed input.
+func TestOutageIsNeverABareServerError(t *testing.T) {
+	t.Parallel()
+	o := newPanelTest(t, dbtest.SQLite(t))
+	owner := string(account.Owner)
+	o.makeOperator(owner)
+	o.uploader = o.people.persons[owner].ID
+	samples := o.samples(t, o.inst)
+	type request struct {
+		route
+		method, target string
+	}
+	requests := make([]request, 0, len(o.panel.table))
+	for _, rt := range o.panel.table {
+		method, target := path(t, rt.pattern, samples)
+		requests = append(requests, request{rt, method, target})
+	}
+	if err := o.DB.Close(); err != nil {
+		t.Fatal(err)
+	}
+	const typed = `Typed by Ada & "Obi"`
+	unavailable := 0
+	for _, r := range requests {
+		form := url.Values(nil)
+		if r.method == http.MethodPost {
+			form = url.Values{"name": {typed}, "confirm": {"x"}}
+		}
+		w := o.do(owner, r.method, r.target, form)
+		if w.Code == http.StatusInternalServerError || w.Code == http.StatusServiceUnavailable && w.Header().Get("Retry-After") == "" {
+			t.Errorf("%s: status = %d, Retry-After = %q, want 503: %s", r.pattern, w.Code, w.Header().Get("Retry-After"), visibleText(t, w))
+		}
+		if w.Code != http.StatusServiceUnavailable {
+			continue
+		}
+		unavailable++
+		// The form with the input is either the page's own or the one of the error page.
+		if r.method == http.MethodPost && r.scope != ofEveryone && r.limits == nil && !strings.Contains(w.Body.String(), "<form") {
+			t.Errorf("%s: the page has no form", r.pattern)
+		}
+		if strings.Contains(w.Body.String(), "Submit again") && !strings.Contains(w.Body.String(), `name="name" value="Typed by Ada &amp; &#34;Obi&#34;"`) {
+			t.Errorf("%s: the page does not contain the typed input", r.pattern)
+		}
+	}
+	if unavailable < 90 {
+		t.Errorf("%d routes were unavailable, want at least 90", unavailable)
+	}
+}
+
+// TestOutageOfWritesKeepsTheForm checks a form whose page can still be read: it is shown again with
+// the typed input.
+func TestOutageOfWritesKeepsTheForm(t *testing.T) {
+	t.Parallel()
+	o := newPanelTest(t, dbtest.SQLite(t))
+	if _, err := o.DB.Writer().ExecContext(t.Context(), `PRAGMA query_only = 1`); err != nil {
+		t.Fatal(err)
+	}
+	w := o.do(string(account.Owner), http.MethodPost, "/panel/"+o.inst.Slug+"/settings", url.Values{"name": {"Typed by Ada"}, "mail_language": {"en"}})
+	if w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" {
+		t.Fatalf("status = %d, Retry-After = %q, want 503", w.Code, w.Header().Get("Retry-After"))
+	}
+	for _, want := range []string{`name="name" type="text" value="Typed by Ada"`, "The vault cannot answer now. Please try again in a moment."} {
+		if !strings.Contains(w.Body.String(), want) {
+			t.Errorf("the page does not contain %s", want)
+		}
+	}
+}
