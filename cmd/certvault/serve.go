@@ -38,7 +38,7 @@ func (s *serveCommand) Run(c *console) error {
 	a, err := app.New(ctx, &s.Serve, log, c.stdout)
 	if err != nil && ctx.Err() != nil {
 		log.WarnContext(ctx, "stopped before the start was complete", slog.Any("error", err))
-		return nil //nolint:nilerr // a signal is no error
+		return nil
 	}
 	if err != nil {
 		return err

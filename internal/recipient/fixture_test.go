@@ -258,8 +258,11 @@ func (b *fixture) batch(expanded bool, addresses ...string) (list []*cert.Certif
 	return list
 }
 
+// tail is the tail of all stored certificates.
+const tail = " and a tail"
+
 // store stores the files of a certificate.
-func (b *fixture) store(c *cert.Certificate, original, tail string) {
+func (b *fixture) store(c *cert.Certificate, original string) {
 	b.t.Helper()
 	key := b.inst.UUID + "/00/" + uuid.NewString()
 	for suffix, text := range map[string]string{".original": original, ".verified": tail} {

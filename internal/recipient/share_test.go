@@ -256,7 +256,7 @@ func TestExport(t *testing.T) {
 		id := b.user("ada@example.org", true)
 		c, theirs := b.upload(), b.upload(to("eve@example.org"))
 		b.approve(c, theirs)
-		b.store(c, "the original", " and a tail")
+		b.store(c, "the original")
 		if _, _, err := b.CreateShare(ctx, recipient.Person(id, "Ada", "ada@example.org"), c, recipient.NewShare{Label: "for the job"}); err != nil {
 			t.Fatal(err)
 		}
@@ -334,7 +334,7 @@ func TestExportContinuesWithoutDamagedFiles(t *testing.T) {
 		list := []*cert.Certificate{b.upload(titled("missing")), b.upload(titled("changed")), b.upload(titled("intact"))}
 		b.approve(list...)
 		for _, c := range list {
-			b.store(c, "a diploma", " and a tail")
+			b.store(c, "a diploma")
 		}
 		missing, changed, intact := list[0], list[1], list[2]
 		if err := b.Blobs.Delete(ctx, missing.File.Key); err != nil {
