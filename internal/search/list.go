@@ -86,17 +86,17 @@ func (s *Service) open(institutionID int64, f Filter) (*view, error) {
 	return v, s.cursors.Open(v, *f.Cursor, v.after)
 }
 
-func (s *Service) list(ctx context.Context, v *view, walking bool) (*List, error) {
+func (s *Service) list(ctx context.Context, v *view, byCursor bool) (*List, error) {
 	items, total, err := s.page(ctx, v.reversed())
 	if err != nil {
 		return nil, err
 	}
 	if v.back && len(items) <= v.limit {
-		return s.list(ctx, v.fromStart(), walking)
+		return s.list(ctx, v.fromStart(), byCursor)
 	}
 	l := &List{}
 	switch {
-	case walking:
+	case byCursor:
 	case v.filtered() && total > s.bounds.count:
 		l.AtLeast = s.bounds.count
 	default:

@@ -136,7 +136,7 @@ func TestWebhooksInBrowser(t *testing.T) {
 		secret := f.secret(t, b)
 		b.press("I have kept it")
 		b.press("Promote the new secret")
-		b.see("The new secret alone keys")
+		b.see("only the new secret signs")
 
 		b.press("Send the test")
 		b.see("Delivered: 204 No Content")
@@ -171,7 +171,7 @@ func TestWebhooksInBrowser(t *testing.T) {
 		b.open("/panel/" + f.institution.Slug + "/webhooks")
 		b.press("127.0.0.1")
 		b.press("Replay")
-		b.see("What had failed is sent again")
+		b.see("Failed deliveries are being sent again")
 		b.until("the page does not show three successful deliveries", `document.querySelectorAll("tbody .badge.good").length == 3 || void location.reload()`)
 		b.screenshot("endpoint")
 		b.press("Pause")

@@ -110,7 +110,7 @@ func TestRegistrar(t *testing.T) {
 		draft := evaluate[string](b, `location.pathname.replace("/rows", "")`)
 		b.open(draft)
 		b.sendFiles("#files", "Add the files", archive)
-		b.see("The files were taken.")
+		b.see("The files were added.")
 
 		// The vault is killed during unpacking and continues after the restart.
 		f.Kill()
