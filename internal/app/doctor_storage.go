@@ -60,7 +60,7 @@ func examineStorage(ctx context.Context, d *db.DB, now time.Time) (list []Findin
 	list = append(list, finding("mail", "no message waits for long", err))
 	damaged, err := cert.CountDamaged(ctx, d)
 	if damaged > 0 {
-		err = fmt.Errorf("%d certificates have a file that failed its last check; restore these files from a backup", damaged)
+		err = fmt.Errorf("%s with a file that failed its last check; restore the files from a backup", count(damaged, "certificate"))
 	}
 	return append(list, finding("stored files", "all passed their last check", err))
 }

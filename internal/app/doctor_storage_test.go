@@ -58,7 +58,7 @@ func TestDoctorDetectsBrokenStorage(t *testing.T) {
 		exec(readOnly)
 		found := findings()
 		for name, want := range map[string]string{
-			"mail": "has been waiting since", "stored files": "1 certificates have a file that failed", "database writes": "accepts no writes",
+			"mail": "has been waiting since", "stored files": "1 certificate with a file that failed", "database writes": "accepts no writes",
 		} {
 			if f := found[name]; f.Good || !strings.Contains(f.Detail, want) {
 				t.Errorf("%s: finding = %+v, want %s", name, f, want)
