@@ -21,8 +21,8 @@ import (
 // without a driver in the server.
 //
 // The program is started for each signature, without a shell, and with the environment of the
-// server except for the server's own settings. The program reads the digest, 32 bytes of SHA-256, from
-// standard input; CERTVAULT_HASH is SHA256. The program writes only the signature to standard
+// server except for the server's own settings. The program reads the digest, 32 bytes of SHA-256,
+// from standard input; CERTVAULT_HASH is SHA256. The program writes only the signature to standard
 // output and exits with 0:
 //
 //   - for a key on an elliptic curve the DER of Ecdsa-Sig-Value (RFC 3279, 2.2.3), or
@@ -30,7 +30,8 @@ import (
 //   - for an RSA key the signature of PKCS #1 v1.5 over the DigestInfo of that digest
 //     (RFC 8017, 8.2.1).
 //
-// The standard error of a program that fails is part of the error, cut to 1 KB. OpenSSL can sign with both kinds of keys:
+// The standard error of a program that fails is part of the error, cut to 1 KB. OpenSSL can sign
+// with both kinds of keys:
 //
 //	openssl pkeyutl -sign -inkey key.pem -pkeyopt digest:sha256
 type programKey struct {

@@ -79,8 +79,8 @@ type Result struct {
 	Reason string
 }
 
-// Mailer stores messages until they are sent. The rows are authoritative, not the jobs: a message
-// whose job is missing gets a new job.
+// Mailer stores messages until they are sent. The rows are authoritative, not the jobs: if the job
+// of a message is missing, the message gets a new job.
 type Mailer struct {
 	db       *db.DB
 	queue    *job.Queue

@@ -61,8 +61,8 @@ type Deliverer struct {
 	dispatcher, workers sync.WaitGroup
 	// freed receives a value when a lane becomes free.
 	freed chan struct{}
-	// busy counts the endpoints that are being served. unhealthy counts the endpoints among these
-	// whose failure count was above 0 when they were leased.
+	// busy counts the endpoints that are being served. unhealthy counts those that had a failure count
+	// above 0 when they were leased.
 	busy, unhealthy atomic.Int64
 	// crowded is true if the last search found no free lane, or more endpoints than free lanes.
 	crowded atomic.Bool

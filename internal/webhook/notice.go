@@ -34,9 +34,9 @@ type Notice struct {
 	Reason Reason
 }
 
-// Letter returns the text of the notice and its subject. The parameter vault is the base URL, by
-// which the reader identifies the installation. The text contains only the host of the endpoint's
-// URL, because the path may contain a secret.
+// Letter returns the text of the notice and its subject. The parameter vault is the base URL of the
+// installation, which tells the reader where the notice comes from. The text contains only the host
+// of the endpoint's URL, because the path may contain a secret.
 func (n Notice) Letter(vault string) (letter mail.Letter, subject string) {
 	host := n.URL
 	if u, err := url.Parse(n.URL); err == nil {
