@@ -431,7 +431,7 @@ func TestProtect(t *testing.T) {
 	requireFault(t, New(dir, wrong).Protect(), CodeLocked)
 }
 
-// A missing root is not created by an operation that needs it.
+// An operation that needs a missing root does not create a root.
 func TestMissingRootIsNotReplaced(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

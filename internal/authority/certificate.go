@@ -20,7 +20,7 @@ import (
 const (
 	// rootYears is the validity of a root in years.
 	rootYears = 40
-	// leafYears is the validity of a key's certificate in years. It is much longer than the use of
+	// leafYears is the validity of a key's certificate in years. The validity is much longer than the use of
 	// the key, because without a time stamp a signature can be verified only while its certificate
 	// is valid.
 	leafYears = 20

@@ -27,9 +27,9 @@ const (
 	// maxAttempts is the maximum number of attempts to send a message. With the delays of the
 	// queue, the last attempt is about a day after the first.
 	maxAttempts = 56
-	// jobWait is how long a message must be unchanged before Sweep inserts a new job for it.
+	// jobWait is the time for which a message must be unchanged before Sweep inserts a new job.
 	jobWait = 30 * time.Second
-	// retention is how long the record of a sent, failed or cancelled message is stored.
+	// retention is the time for which the record of a sent, failed or cancelled message is stored.
 	retention  = 30 * 24 * time.Hour
 	sweepBatch = 500
 )

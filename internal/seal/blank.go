@@ -26,8 +26,8 @@ type blankMap struct {
 	sums []int32 // summed-area table of busy
 }
 
-// newBlankMap builds the map from a picture of the page. The boxes count as not blank, whatever the
-// picture shows there.
+// newBlankMap builds the map from a picture of the page. The boxes count as not blank, even if
+// the picture shows nothing there.
 func newBlankMap(img *image.Gray, boxes []Box) *blankMap {
 	w, h := img.Rect.Dx(), img.Rect.Dy()
 	busy := make([]bool, w*h)

@@ -16,7 +16,7 @@ const (
 	// paper.
 	closeUpPixels = 8
 	// inkTolerance is the difference of grey values from the background from which a pixel is ink.
-	// It is less than 10 % of the range, because smoothing makes the edges of ink with a contrast
+	// inkTolerance is less than 10 % of the range, because smoothing makes the edges of ink with a contrast
 	// of 10 % lighter. A scan of blank paper varies less.
 	inkTolerance = 20
 	// maxSearches bounds the number of searches on one page. Each search avoids the ink that the

@@ -57,8 +57,8 @@ func checkPageCounts(t *testing.T, data []byte, want int) {
 	}
 }
 
-// All readers find the same pages in a verified PDF, whatever the page tree of
-// the original.
+// All readers find the same pages in a verified PDF, even if the page tree of
+// the original is faulty.
 func TestReadersAgreeOnNumberOfPages(t *testing.T) {
 	t.Parallel()
 	const catalog, box = "<</Type/Catalog/Pages 2 0 R>>", "/MediaBox[0 0 300 300]"

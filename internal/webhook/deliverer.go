@@ -35,8 +35,8 @@ type DelivererConfig struct {
 	Lanes int
 	// Poll is the interval between two searches for due deliveries; 0 means 200 ms.
 	Poll time.Duration
-	// Notify informs an endpoint's owners about its health, in the transaction that records it. If
-	// Notify is nil, owners get no notices.
+	// Notify informs the owners of an endpoint about the endpoint's health, in the transaction that
+	// records the health. If Notify is nil, owners get no notices.
 	Notify  func(ctx context.Context, tx *db.Tx, n Notice) error
 	Metrics *Metrics
 	Log     *slog.Logger

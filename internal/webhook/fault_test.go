@@ -329,6 +329,6 @@ func TestStaleConnectionIsRetried(t *testing.T) {
 	}
 	var failed int
 	if err := f.db.QueryRowContext(t.Context(), `SELECT count(*) FROM webhook_attempts WHERE outcome <> 'delivered'`).Scan(&failed); err != nil || failed != 0 {
-		t.Errorf("%d attempts at endpoint %d failed, error = %v", failed, e.ID, err)
+		t.Errorf("%d attempts at endpoint %d failed, want 0; error = %v", failed, e.ID, err)
 	}
 }

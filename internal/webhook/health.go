@@ -61,7 +61,7 @@ type health struct {
 	first, longest     time.Duration
 	failures, openings int
 	backoffUntil       time.Time
-	// failingSince is the start of the current series of failures. It is zero if the last attempt
+	// failingSince is the start of the current series of failures. The value is zero if the last attempt
 	// succeeded.
 	failingSince, failedAt, deliveredAt time.Time
 	// The following fields report changes since the health was last recorded: recovered is a first
