@@ -76,7 +76,7 @@ func (v *verifier) checkOrphans(orphans []*signatureDict) (removedSignatures, er
 }
 
 // match returns for each field the index in list of the dictionary that is its
-// value, or -1.
+// value, or -1 if there is no such dictionary or more than one.
 func match(fields []pdf.SignatureField, list []signatureDict) []int {
 	out := make([]int, len(fields))
 	for i, field := range fields {
