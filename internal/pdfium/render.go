@@ -40,11 +40,12 @@ type Page struct {
 	Width, Height float64         // size of the page as PageSize returns it
 }
 
-// Render renders one page or a part of it. A part has the same pixel grid as
-// the whole page and the same pixels, except for rounding at its border: up to
-// 4 of 255 levels. The error wraps an error of this package, the cause of ctx,
-// or an error of reading the source. After ErrTimeout, ErrMemory, ErrAborted
-// and read errors, all further calls return the same error.
+// Render renders one page or a part of it. A part has the same pixel grid as the
+// whole page and the same pixels, except for rounding at its border: up to 4 of
+// 255 levels. The error wraps an error of this package, the cause of ctx, or an
+// error of reading the source. After a timeout, a cancellation, ErrAborted or a
+// read error, or if PDFium exceeded the memory limit, all further calls return
+// the same error.
 func (d *Document) Render(ctx context.Context, req Request) (*Page, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
