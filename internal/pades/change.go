@@ -10,7 +10,7 @@ import (
 
 const (
 	maxChangedObjects = 1 << 14 // objects of a revision that are compared
-	maxEntries        = 1 << 10 // entries of a dictionary that are compared; each of them requires a search
+	maxEntries        = 1 << 10 // entries of a dictionary that are compared; each entry requires a search
 )
 
 // unlistedChange returns the list for a revision with too many or too unusual

@@ -10,8 +10,8 @@
 // Signing adds to a [pdf.Update] of the caller, so that stamp and signature are
 // one revision: call [Signer.Prepare] before the update is written, and
 // [Pending.Complete] on the written bytes. Complete hashes only those bytes if
-// the caller has saved the hash state of the bytes before them. Otherwise it
-// reads the whole file.
+// the caller has saved the hash state of the file before the update. Otherwise
+// Complete also reads that file.
 //
 // [Verify] does not use any data of the signing process. It searches the bytes of
 // the file for signature dictionaries, and uses package pdf to find the

@@ -36,9 +36,9 @@ const (
 	Source Form = "source"
 )
 
-// Original is the private entry /Certvault of a signature dictionary, which
-// links the signed file to the uploaded file. It is in the signature dictionary
-// and not in the catalog, where a later revision could replace it. It uses
+// Original is the private entry /Certvault of a signature dictionary, which links
+// the signed file to the uploaded file. The entry is in the signature dictionary
+// and not in the catalog, where a later revision could replace it. The entry uses
 // names instead of strings, because names are not encrypted:
 //
 //	/Certvault <</Form/Prefix /Length 20971 /SHA256/0a1b... /ReferenceID/NWU-...>>
@@ -138,15 +138,15 @@ func (s *Signer) Prepare(u *pdf.Update, doc *pdf.Document, found pdf.Findings, p
 	return p, nil
 }
 
-// permission is the P of a certification signature (12.8.2.2). It permits
-// filling in forms and signing, and so also document time stamps and the data
-// that they need (12.8.4.3, 12.8.5). With 1, viewers would reject a document
-// time stamp that is added years later, before the algorithms of the signature
-// become weak.
+// permission is the P of a certification signature (12.8.2.2). The value 2
+// permits filling in forms and signing, and so also document time stamps and the
+// data for their validation (12.8.4.3, 12.8.5). With 1, viewers would reject a
+// document time stamp that is added years later, before the algorithms of the
+// signature become weak.
 const permission = 2
 
 // restrictions returns the signature reference dictionaries of a certification
-// signature (12.8.1, table 256). If the document has form fields, all of them are
+// signature (12.8.1, table 256). If the document has form fields, all fields are
 // locked (12.8.2.4), so that viewers do not permit changes of the fields.
 func restrictions(u *pdf.Update, hasFields bool) pdf.Array {
 	reference := func(method pdf.Name, parms ...pdf.Entry) *pdf.Dict {

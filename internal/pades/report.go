@@ -124,7 +124,7 @@ type TimeStamp struct {
 	// trusted root.
 	Chain Result `json:"chain"`
 	// Problem is a sentence with the reason why the stamp does not prove the
-	// time, or with the assumption of the proof. It is empty if there is
+	// time, or with the assumption of the proof. Problem is empty if there is
 	// neither.
 	Problem string `json:"problem"`
 }

@@ -26,8 +26,8 @@ type Options struct {
 	// Roots are the trusted roots of signers. Without a root, the verdict is
 	// never Valid.
 	Roots []*x509.Certificate
-	// TimeStampRoots are the trusted roots of time-stamp authorities, such as
-	// the roots of the system. Without them a time stamp does not prove the
+	// TimeStampRoots are the trusted roots of time-stamp authorities, such as the
+	// roots of the system. Without these roots, a time stamp does not prove the
 	// time.
 	TimeStampRoots *x509.CertPool
 	// Now is the time at which certificates without a time stamp must be valid.
@@ -112,7 +112,7 @@ func unreadableReport(err error) (*Report, error) {
 }
 
 // run compares the signatures that a viewer shows with the signatures in the
-// bytes, and checks them.
+// bytes, and checks the signatures.
 func (v *verifier) run() (*Report, error) {
 	doc, err := pdf.Open(v.r, v.size)
 	if err != nil {

@@ -128,9 +128,9 @@ func (d *Document) startCrypt() error {
 		return err
 	}
 	if c.strings == cryptIdentity && c.streams == cryptIdentity {
-		// Only embedded files are encrypted. They are never read here, and new
-		// objects are written unencrypted. The password is checked all the
-		// same, because some readers do not open the document without it.
+		// Only embedded files are encrypted. This package never reads embedded
+		// files, and new objects are written unencrypted. The password is checked
+		// all the same, because some readers do not open the document without it.
 		return nil
 	}
 	d.clearCaches() // the objects in the caches were read without the key

@@ -4,7 +4,7 @@ import "errors"
 
 // Errors for files that are refused, and for streams that cannot be decoded. Open
 // and the methods of Document and Stream return errors that wrap these errors.
-// Their text may be shown to users.
+// The text of these errors may be shown to users.
 var (
 	// ErrEmpty means that the file has no bytes.
 	ErrEmpty = errors.New("the file is empty")

@@ -1,16 +1,16 @@
 package pdf
 
 // Findings lists the features of a document that decide whether it can be
-// accepted and how it may be changed. Inspect finds them in the catalog, the
-// interactive form, the outline, and the first pages with their annotations.
+// accepted and how it may be changed. Inspect finds the features in the catalog,
+// the interactive form, the outline, and the first pages with their annotations.
 type Findings struct {
 	// Signatures are the signed signature fields in the order of the form.
 	Signatures []SignatureField
 	// DocMDP is the permission to change the document after signing: the
 	// strictest P of the DocMDP transform of a certification signature and of the
 	// locks of signed fields. 1 permits nothing, 2 permits filling in and
-	// signing, 3 also permits annotating (12.8.2.2, 12.7.5.5). It is 0 if there
-	// is no restriction.
+	// signing, 3 also permits annotating (12.8.2.2, 12.7.5.5). DocMDP is 0 if
+	// there is no restriction.
 	DocMDP int
 	// Certified reports whether there is a certification signature.
 	Certified bool

@@ -461,7 +461,7 @@ func parseInt(text []byte) (int64, bool) {
 }
 
 // commonNames contains the names that occur in nearly every file, so that the
-// lexer does not allocate them for each object.
+// lexer does not allocate these names for each object.
 var commonNames = func() map[string]Name {
 	names := map[string]Name{}
 	for _, n := range []Name{

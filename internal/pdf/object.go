@@ -53,9 +53,9 @@ type Entry struct {
 type Dict struct{ entries []Entry }
 
 // Placeholder is a value whose text is written verbatim, never encrypted, and
-// whose position is known after it was written. The /ByteRange and /Contents of
-// a signature (12.8.1) are placeholders, because their values depend on the
-// written bytes.
+// whose position is known after the value was written. The /ByteRange and
+// /Contents of a signature (12.8.1) are placeholders, because their values depend
+// on the written bytes.
 type Placeholder struct {
 	// Text is the text to write.
 	Text []byte

@@ -51,7 +51,8 @@ func (d *Document) walkPages(from int, trust bool, visit func(*Page) (more bool)
 }
 
 // Page returns the page with the index, counted from 0. The error is ErrNoPages
-// if there is no such page. It can also be an error of the reader, or ErrLimit.
+// if there is no such page. The error can also be an error of the reader, or
+// ErrLimit.
 func (d *Document) Page(index int) (*Page, error) {
 	if index == 0 && d.first != nil {
 		return d.first, nil

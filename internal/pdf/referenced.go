@@ -7,8 +7,8 @@ import (
 
 const (
 	// maxReference is the highest number in a reference that counts for the
-	// numbers of new objects. It leaves room below 4,194,304, the highest object
-	// number of PDFium.
+	// numbers of new objects. The limit leaves room below 4,194,304, the highest
+	// object number of PDFium.
 	maxReference = maxNumber/2 - 1000
 	// referenceLength is more than the length of a reference in the usual form,
 	// "8388607 65535 R" with a few spaces.
@@ -18,7 +18,7 @@ const (
 // AvoidReferenced makes updates number new objects above the highest number in
 // the references of the file. It ignores numbers above maxReference. Without
 // AvoidReferenced, a new object could become the target of a reference to a
-// missing object. It returns only errors of the reader.
+// missing object. AvoidReferenced returns only errors of the reader.
 //
 // AvoidReferenced reads the whole file, but does not parse the objects: it
 // searches the bytes of the file and of the object streams. Text in other streams

@@ -43,7 +43,8 @@ func TestMovedObjects(t *testing.T) {
 	}
 }
 
-// An object keeps its index in its object stream, but the stream changes.
+// The objects of an object stream count as moved if the stream is written again,
+// even if their indices in the stream are the same.
 func TestMovedObjectStream(t *testing.T) {
 	t.Parallel()
 	file := compressed(t)

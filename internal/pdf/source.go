@@ -15,7 +15,7 @@ const (
 	maxNodes      = 1 << 19   // objects within one indirect object
 	maxDepth      = 256       // nesting depth of arrays and dictionaries
 	maxNumber     = 8_388_607 // object number (Annex C.2)
-	maxCached     = 1 << 20   // objects kept in memory
+	maxCached     = 1 << 20   // objects in the cache
 )
 
 const (

@@ -35,8 +35,8 @@ func NewRawStream(dict *Dict, data []byte) *Stream {
 }
 
 // NewStreamFrom returns a stream of exactly length bytes that are copied from
-// body when the stream is written. It can be written only once. The bytes must
-// already be encoded, as for NewRawStream.
+// body when the stream is written. The stream can be written only once. The bytes
+// must already be encoded, as for NewRawStream.
 func NewStreamFrom(dict *Dict, body io.Reader, length int64) *Stream {
 	return &Stream{Dict: dict.Clone(), body: body, bodyLen: length, encoded: true}
 }

@@ -147,7 +147,7 @@ func (u *Update) PageDict(p *Page) *Dict {
 }
 
 // SetTrailer sets an entry of the new trailer, such as Info. Root, Size, Prev, ID
-// and Encrypt must not be set, because the update sets them itself.
+// and Encrypt must not be set, because the update sets these entries.
 func (u *Update) SetTrailer(key Name, value Object) {
 	u.trailer = append(u.trailer, Entry{key, value})
 }

@@ -210,7 +210,8 @@ func (s *serializer) stream(ref Ref, stream *Stream, encryptStrings bool) {
 		c := s.doc.crypt
 		method := c.streamMethod(s.doc, dict)
 		if method == cryptIdentity && dict.Get("Type") == Name("Metadata") && !dict.Has("Filter") {
-			// This is for readers that ignore /EncryptMetadata (7.6.6).
+			// The Crypt filter is for readers that ignore /EncryptMetadata
+			// (7.6.6).
 			dict.Set("Filter", Array{Name("Crypt")})
 			dict.Set("DecodeParms", Array{NewDict(Entry{"Type", Name("CryptFilterDecodeParms")}, Entry{"Name", Name("Identity")})})
 		}

@@ -20,8 +20,8 @@ const (
 	documentFD   = 3
 )
 
-// Error numbers of WASI and Emscripten's libc; system calls return them
-// negated.
+// Error numbers of WASI and Emscripten's libc; system calls return the negated
+// number.
 const (
 	errnoBadFile = 8
 	errnoInvalid = 28

@@ -14,7 +14,7 @@ const (
 	maxSide = 1 << 20
 	// margin is the number of pixels that are rendered around a part and then
 	// removed. PDFium may omit glyphs that the edge of its bitmap cuts, and may
-	// draw the glyphs next to them differently.
+	// draw adjacent glyphs differently.
 	margin = 32
 	// maxPixels is the maximum number of pixels in one image, which uses 64 MiB
 	// in the sandbox.
@@ -200,7 +200,7 @@ const (
 // page.
 //
 // PDFium lays out the page at full size, shifted so that the part is on the
-// bitmap. This preserves the pixel grid of the whole page.
+// bitmap. The shift preserves the pixel grid of the whole page.
 func (d *Document) draw(ctx context.Context, req Request, raster image.Point, box image.Rectangle) (img image.Image, err error) {
 	i := d.instance
 	drawn := box.Inset(-margin).Intersect(image.Rectangle{Max: raster})
