@@ -182,7 +182,8 @@ const (
 	awaitMax   = 5 * time.Second
 )
 
-// Await waits until the status of a certificate is no longer Processing, or ctx is done.
+// Await waits until the status of a certificate is no longer Processing, a request fails, or ctx is
+// done.
 func (c *Client) Await(ctx context.Context, uuid string) (*VaultCertificate, error) {
 	for wait := awaitFirst; ; wait = min(2*wait, awaitMax) {
 		found, err := c.VaultCertificate(ctx, uuid)
