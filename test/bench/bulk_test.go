@@ -43,7 +43,7 @@ func BenchmarkBulk(b *testing.B) {
 			acked := time.Since(began)
 			beside, smallBeside := probe(b, c, other, small)
 			if now, err := c.Batch(b.Context(), id, 1, 1); err != nil || now.Status != "processing" {
-				b.Fatalf("the large batch is not in processing after the measurements: %+v, %v", now, err)
+				b.Fatalf("the large batch is not processing after the measurements: %+v, %v", now, err)
 			}
 			awaitBatch(b, c, id)
 			b.ReportMetric(0, "ns/op") // hides the time of a batch
@@ -103,7 +103,7 @@ func stageMany(b *testing.B, c *vault.Client, n int) []string {
 	return list
 }
 
-// submit submits a batch of n entries.
+// submit submits a batch of n entries that share the files, and returns the batch's id.
 func submit(b *testing.B, c *vault.Client, files []string, n int) string {
 	b.Helper()
 	entries := make([]vault.Entry, n)

@@ -34,9 +34,9 @@ const (
 	verifySample = 50_000
 )
 
-// BenchmarkVerify measures the page behind a QR code, as a browser requests it, on SQLite with a
-// million certificates. The floor is a response of two bytes over the same connections: the time of
-// TLS, HTTP, the log and the clients.
+// BenchmarkVerify measures the page to which a QR code links, as a browser requests the page, on
+// SQLite with a million certificates. The floor is a response of two bytes over the same
+// connections: the time of TLS, HTTP, the log and the clients.
 func BenchmarkVerify(b *testing.B) {
 	v, c := start(b, "")
 	f := form(0)
