@@ -136,7 +136,7 @@ func TestUndeliverableMail(t *testing.T) {
 			r.AddCookie(&http.Cookie{Name: vault.SessionCookie, Value: session})
 			a, err := f.client.Send(r)
 			if err != nil || a.Status != http.StatusOK {
-				t.Fatalf("the page of the certificate: %+v, %v", a, err)
+				t.Fatalf("requesting the page of the certificate: %+v, %v; want status 200", a, err)
 			}
 			return string(a.Body)
 		}
