@@ -57,7 +57,7 @@ func TestUploadStreamsAndRewinds(t *testing.T) {
 		t.Errorf("Upload = %+v, want certificate 7 with the status processing and a creation time", created)
 	}
 	if len(s.seen) != 3 || reported[len(reported)-1] != int64(len(content)) || starts != 3 || source.largest > 1<<20 {
-		t.Errorf("%d attempts, %d starts of the progress, its end at %d, largest read %d; want 3, 3, 8 MiB, at most 1 MiB", len(s.seen), starts, reported[len(reported)-1], source.largest)
+		t.Errorf("%d attempts, %d starts of the progress, its end at %d, largest read %d; want 3, 3, 8 MiB, up to 1 MiB", len(s.seen), starts, reported[len(reported)-1], source.largest)
 	}
 	last := s.seen[2]
 	last.Body = io.NopCloser(bytes.NewReader(last.body))
