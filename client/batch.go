@@ -178,8 +178,8 @@ type entriesOf struct {
 	Entries []*BatchEntry `json:"entries"`
 }
 
-// AwaitBatch waits until a batch is finished, a request fails, or ctx is done. After each request
-// it calls report, which may be nil, with the state of the batch.
+// AwaitBatch waits until a batch is finished, a request fails, or ctx is done. After each
+// successful request it calls report with the state of the batch, unless report is nil.
 func (c *Client) AwaitBatch(ctx context.Context, id string, report func(*Batch)) (*Batch, error) {
 	for wait := awaitFirst; ; wait = min(2*wait, awaitMax) {
 		b, err := c.Batch(ctx, id)

@@ -75,7 +75,7 @@ func post(path string, b body, options []Option) *call {
 }
 
 // do sends a call, repeats the call after temporary faults, and decodes the JSON response into out,
-// which may be nil.
+// unless out is nil.
 func (c *Client) do(ctx context.Context, k *call, out any) error {
 	return c.send(ctx, k, func(res *http.Response) error {
 		b, err := io.ReadAll(io.LimitReader(res.Body, maxResponse+1))

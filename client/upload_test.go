@@ -91,21 +91,21 @@ func TestUploadOfAFileThatFails(t *testing.T) {
 	} {
 		s := newStub(t, func(w http.ResponseWriter, r *seen, _ int) {
 			if strings.Contains(string(r.body), "xx\r\n--") {
-				t.Errorf("%s: the client sent a complete form", name)
+				t.Errorf("a file that %s: the client sent a complete form, want an incomplete body", name)
 			}
 			respond(w, 201, record)
 		})
 		_, err := s.client.UploadFile(t.Context(), file)
 		if err == nil || len(s.waits) != 0 || strings.HasPrefix(name, "cannot") && !errors.Is(err, broken) {
-			t.Errorf("%s: error = %v after %d waits, want the error of the file after 0 waits", name, err, len(s.waits))
+			t.Errorf("a file that %s: error = %v after %d waits, want the error of the file after 0 waits", name, err, len(s.waits))
 		}
 	}
 	s := newStub(t, func(http.ResponseWriter, *seen, int) {})
 	if _, err := s.client.UploadFile(t.Context(), nil); err == nil {
-		t.Error("a missing file is accepted")
+		t.Error("UploadFile accepts a nil file, want an error")
 	}
 	if _, err := OpenFile(t.TempDir()); err == nil {
-		t.Error("a folder is accepted as a file")
+		t.Error("OpenFile accepts a folder, want an error")
 	}
 }
 
