@@ -131,7 +131,7 @@ func awaitApproval(b *testing.B, c *vault.Client, uuid string) {
 // BenchmarkUpload measures the upload of a 100 kB PDF from the first byte sent to the end of the
 // 201 response, over HTTPS on a reused connection. Before each upload, when the previous
 // certificate is approved, it measures the floor: the minimum work that stores an upload durably
-// before it is acknowledged.
+// before the response.
 func BenchmarkUpload(b *testing.B) {
 	each(b, func(b *testing.B, database string) {
 		v, c := start(b, database)

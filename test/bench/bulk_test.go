@@ -61,7 +61,7 @@ func BenchmarkBulk(b *testing.B) {
 	})
 }
 
-// neighbour creates another institution and returns a client for it.
+// neighbour creates another institution and returns a client of the institution.
 func neighbour(b *testing.B, v *vault.Vault) *vault.Client {
 	b.Helper()
 	institution, err := v.CreateInstitution(b.Context(), "Eastwind College", "EWC")
@@ -172,7 +172,8 @@ func probe(b *testing.B, c, other *vault.Client, files []string) (singles, small
 
 var highWater = regexp.MustCompile(`VmHWM:\s+(\d+) kB`)
 
-// peakMB returns the peak memory of a process, or 0 if the system does not report it.
+// peakMB returns the peak memory of a process in MiB, or 0 if the system does not report the peak
+// memory.
 func peakMB(b *testing.B, pid int) float64 {
 	b.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))

@@ -63,8 +63,8 @@ func BenchmarkVerify(b *testing.B) {
 	b.ReportMetric(float64(public.bytes.Load()), "bytes/page")
 }
 
-// multiply copies the only certificate, with its checks and new ids, until there are n, and returns
-// some of the reference ids.
+// multiply copies the only certificate, with its checks and new ids, until there are n
+// certificates, and returns some of the reference ids.
 func multiply(b *testing.B, file string, n int) []string {
 	b.Helper()
 	d, err := sql.Open("sqlite", "file:"+file+"?_pragma=busy_timeout(60000)&_pragma=synchronous(OFF)&_pragma=cache_size(-400000)")
@@ -189,9 +189,9 @@ func (p *visitor) visit(ctx context.Context) error {
 	return err
 }
 
-// steadily sends requests at a constant rate. The latency of a page is measured from the time at
-// which its request was due, so that a pause of the vault counts for all requests that were due during
-// the pause.
+// steadily sends requests at a constant rate. The latency of a page begins at the time for which
+// the request was planned, so that a pause of the vault counts for all requests that were planned
+// for the pause.
 func (p *visitor) steadily(b *testing.B) (took []time.Duration) {
 	b.Helper()
 	var mu sync.Mutex

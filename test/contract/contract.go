@@ -1,5 +1,5 @@
-// Package contract checks the requests to a vault and its responses against its OpenAPI document. It
-// is for tests only.
+// Package contract checks the requests to a vault and the responses of the vault against the
+// vault's OpenAPI document. The package is for tests only.
 package contract
 
 import (
@@ -24,7 +24,8 @@ import (
 // maxBody is the maximum size of a request body that is checked.
 const maxBody = 1 << 20
 
-// generalHeaders are headers of HTTP and of browser security. The document need not list them.
+// generalHeaders are headers of HTTP and of browser security. The document need not list these
+// headers.
 var generalHeaders = []string{
 	"Accept-Ranges", "Alt-Svc", "Cache-Control", "Connection", "Content-Encoding", "Content-Length", "Content-Security-Policy", "Content-Type", "Date",
 	"Etag", "Last-Modified", "Referrer-Policy", "Refresh", "Strict-Transport-Security", "Vary", "X-Content-Type-Options", "X-Robots-Tag",
@@ -234,7 +235,8 @@ func headers(o *openapi3.Operation, res *http.Response) error {
 	return nil
 }
 
-// Delivery checks a webhook delivery against the document. If header is nil, it checks only the body.
+// Delivery checks a webhook delivery against the document. If header is nil, Delivery checks only
+// the body.
 func (c *Checker) Delivery(header http.Header, body []byte) error {
 	var event struct {
 		Event string `json:"event"`

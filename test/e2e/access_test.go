@@ -166,7 +166,8 @@ func withOtherCharacter(token string) string {
 	return token[:at] + "x" + token[at+1:]
 }
 
-// revokedToken creates a token, uses it, and revokes it.
+// revokedToken creates a token, uses the token for a request, and revokes the token. It returns the
+// revoked token.
 func (f *fixture) revokedToken(t *testing.T) string {
 	t.Helper()
 	token := f.token(t, "", vault.Permissions...)

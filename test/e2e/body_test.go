@@ -82,7 +82,8 @@ func TestLargeBody(t *testing.T) { //nolint:tparallel // the code after the subt
 }
 
 // TestBodyBeforeResponse uses a simple client that writes the whole body before it reads the
-// response. The client must receive the response even if the server closes the connection.
+// response. The client must receive the response even if the server closes the connection
+// afterwards.
 func TestBodyBeforeResponse(t *testing.T) {
 	t.Parallel()
 	f := start(t, "")

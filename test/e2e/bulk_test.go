@@ -89,8 +89,9 @@ func TestBulk(t *testing.T) {
 	})
 }
 
-// TestBulkKill kills the vault just after it accepted a batch, while it creates the certificates of
-// the entries, and while it seals them. At the end each certificate exists exactly once.
+// TestBulkKill kills the vault just after the vault accepted a batch, while the vault creates the
+// certificates of the entries, and while the vault seals the certificates. At the end each
+// certificate exists exactly once.
 func TestBulkKill(t *testing.T) {
 	t.Parallel()
 	const n, same = 400, 20

@@ -39,7 +39,7 @@ func (f *fixture) program(t *testing.T, token string) *client.Client {
 	return c
 }
 
-// TestClient processes a certificate through package client.
+// TestClient uploads, downloads, verifies and revokes a certificate with package client.
 func TestClient(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, database string) {

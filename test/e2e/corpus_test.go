@@ -52,7 +52,7 @@ func validations(t *testing.T, file []byte) (list []string) {
 		}
 	}
 	if err != nil && !strings.Contains(string(out), "does not contain any signatures") {
-		t.Fatalf("pdfsig: %v: %s", err, out)
+		t.Fatalf("pdfsig cannot read the signatures: %v: %s", err, out)
 	}
 	return list
 }

@@ -290,7 +290,7 @@ func run(t *testing.T, name string, args ...string) string {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), tool(t, name), args...).CombinedOutput()
 	if err != nil {
-		t.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, out)
+		t.Fatalf("running %s %s: %v\n%s", name, strings.Join(args, " "), err, out)
 	}
 	return string(out)
 }

@@ -130,7 +130,7 @@ func TestCompression(t *testing.T) {
 }
 
 // TestHTTP2 uses curl over HTTP/2 to upload a form and to download a file, a part of the file, and
-// the file on condition that it changed.
+// the file on condition that the file has changed.
 func TestHTTP2(t *testing.T) {
 	t.Parallel()
 	f := start(t, "")

@@ -46,7 +46,7 @@ func certificate(t *testing.T, form *vault.Form) client.NewCertificate {
 	return n
 }
 
-// upload uploads a form that must be accepted.
+// upload uploads a form, which the vault must accept.
 func (f *fixture) upload(t *testing.T, form *vault.Form) *client.VaultCertificate {
 	t.Helper()
 	made, err := f.api(t).Upload(t.Context(), certificate(t, form))
@@ -119,7 +119,7 @@ func (f *fixture) stage(t *testing.T, name string) string {
 	return stored.FileID
 }
 
-// submit submits a batch that must be accepted, and returns its id.
+// submit submits a batch, which the vault must accept, and returns the id of the batch.
 func (f *fixture) submit(t *testing.T, list []client.Entry) string {
 	t.Helper()
 	b, err := f.api(t).SubmitBatch(t.Context(), list)
@@ -129,7 +129,7 @@ func (f *fixture) submit(t *testing.T, list []client.Entry) string {
 	return b.BatchID
 }
 
-// batch returns a batch and checks its counts.
+// batch returns a batch and checks that the sum of its counts is the total.
 func (f *fixture) batch(t *testing.T, id string) *client.Batch {
 	t.Helper()
 	b, err := f.api(t).Batch(t.Context(), id)

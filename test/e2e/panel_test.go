@@ -45,8 +45,8 @@ func (f *fixture) tokenWorks(t *testing.T, token string) bool {
 	return a.Status == http.StatusOK
 }
 
-// TestTokensInBrowser creates a token, uses it with the command that the page shows, rotates the
-// token and revokes the new token, all without scripts.
+// TestTokensInBrowser creates a token, uses the token with the command that the page shows, rotates
+// the token and revokes the new token, all without scripts.
 func TestTokensInBrowser(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, database string) {

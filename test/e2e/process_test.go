@@ -206,7 +206,8 @@ func TestRateLimit(t *testing.T) {
 
 var setupLink = regexp.MustCompile(`https://\S+/setup\?token=(\S+)`)
 
-// TestSecrets uses most functions of the vault. Then it searches the log for secrets and personal data.
+// TestSecrets uses many functions of the vault and checks that the log contains no secrets and no
+// personal data.
 func TestSecrets(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, database string) {

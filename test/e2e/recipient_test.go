@@ -67,8 +67,9 @@ func visit(t *testing.T, f *fixture, method, target, body string) (status int, h
 	return response.StatusCode, response.Header, content
 }
 
-// TestRecipientInBrowser uses a certificate as its recipient: the mail, the account, the list of
-// certificates, a share link, and the pages after a revocation.
+// TestRecipientInBrowser uses certificates as their recipient does. It checks the mail, the
+// account, the list of certificates, a share link, a request for a correction, the pages after a
+// revocation, and the deletion of the account.
 func TestRecipientInBrowser(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, database string) {
@@ -180,7 +181,7 @@ func TestRecipientInBrowser(t *testing.T) {
 		}
 		awaitLetter(t, f.Vault, "owner@nwu.example", "My name is Zoë Obi.")
 
-		// After the revocation the page shows the revocation and has no files.
+		// The page of a revoked certificate shows the revocation and has no files.
 		post(t, f.client, "/business/certificate-vault/"+second.UUID+"/revoke", `{"reason":"Issued in error"}`, http.StatusOK)
 		other.open(share)
 		other.see("Revoked on", "Issued in error")
@@ -266,8 +267,8 @@ func export(t *testing.T, f *fixture, b *tab, reference string) {
 	}
 }
 
-// TestNoticesSurviveKill kills the vault between approvals and the mails about them. At the end
-// there is exactly one mail about each certificate.
+// TestNoticesSurviveKill kills the vault between the approvals of certificates and the mails about
+// the certificates. At the end there is exactly one mail about each certificate.
 func TestNoticesSurviveKill(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, database string) {

@@ -238,7 +238,7 @@ func TestList(t *testing.T) {
 			}
 			if l.Meta.Total == nil || *l.Meta.Total != 5 || l.Meta.LastPage == nil || *l.Meta.LastPage != 3 || l.Meta.PerPage != 2 ||
 				l.Meta.CurrentPage == nil || *l.Meta.CurrentPage != pages || (l.Links.Prev == nil) != (pages == 1) || pages > 3 {
-				t.Fatalf("page %d has wrong links or numbers: %s", pages, a.Body)
+				t.Fatalf("page %d: want 5 certificates on 3 pages, the number of the page, and a link to the previous page except on page 1: %s", pages, a.Body)
 			}
 			next = l.Links.Next
 		}

@@ -13,8 +13,8 @@ import (
 )
 
 // TestRetry removes the original of a certificate while the vault is stopped: processing fails and
-// the public page does not show the certificate. After the file is restored, a retry approves the
-// certificate.
+// the public page does not show the certificate. A retry approves the certificate after the test
+// has restored the file.
 func TestRetry(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, database string) {

@@ -26,7 +26,7 @@ func (f *fixture) certvault(t *testing.T, stdin string, args ...string) string {
 	t.Helper()
 	res, err := vault.Run(t.Context(), f.Options, stdin, args...)
 	if err != nil || res.Code != 0 {
-		t.Fatalf("certvault %s exited with %d, %v: %s", strings.Join(args, " "), res.Code, err, res.Stderr)
+		t.Fatalf("certvault %s exited with %d, %v; want 0: %s", strings.Join(args, " "), res.Code, err, res.Stderr)
 	}
 	return res.Stdout
 }
@@ -59,7 +59,7 @@ func checkTrusted(t *testing.T, store string, file []byte) {
 		}
 	}
 	if strings.Contains(out, "Signature #2") {
-		t.Errorf("the file has two signatures: %s", out)
+		t.Errorf("the file has two signatures, want one: %s", out)
 	}
 }
 
@@ -98,7 +98,7 @@ func TestSignature(t *testing.T) {
 			t.Errorf("got %d passed checks of signatures, want 1", n)
 		}
 
-		// After a rotation of key and root, older signatures stay valid.
+		// Older signatures stay valid after a rotation of the key and the root.
 		f.certvault(t, "", "key", "root", "--rotate")
 		f.certvault(t, "", "key", "rotate", "--institution", f.institution.Slug)
 		_, second := f.uploadApproved(t, "Signed later")
@@ -195,7 +195,7 @@ ess_cert_id_alg = sha256
 		}
 		if out, err := exec.CommandContext(r.Context(), openssl, "ts", "-reply", "-queryfile", call+"/query", "-config", config, "-section", "tsa_config",
 			"-out", call+"/reply").CombinedOutput(); err != nil {
-			t.Errorf("openssl ts: %v: %s", err, out)
+			t.Errorf("openssl cannot create a time stamp: %v: %s", err, out)
 		}
 		reply, err := os.ReadFile(call + "/reply")
 		if err != nil {
@@ -237,9 +237,9 @@ ess_cert_id_alg = sha256
 	}
 }
 
-// TestLostKeys removes the signing keys of a running vault. Processing then fails with a specific code,
-// but other functions work, even after a restart. After the keys are restored, a retry approves the
-// certificate.
+// TestLostKeys removes the signing keys of a running vault. Processing then fails with a specific
+// code, but other functions work, even after a restart. A retry approves the certificate after the
+// test has restored the keys.
 func TestLostKeys(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, database string) {

@@ -9,8 +9,9 @@ import (
 	"github.com/certvault/certvault/test/vault"
 )
 
-// TestCertificatesInBrowser searches a certificate, corrects its address, and revokes it after a
-// preview of the public text, all without scripts. The public page shows the text of the preview.
+// TestCertificatesInBrowser searches for a certificate, corrects the address, and revokes the
+// certificate after a preview of the public text, all without scripts. The public page shows the
+// text of the preview.
 func TestCertificatesInBrowser(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, database string) {

@@ -18,7 +18,7 @@ import (
 	"github.com/certvault/certvault/test/vault"
 )
 
-// receive starts a receiver and closes it at the end of the test.
+// receive starts a receiver, and closes the receiver at the end of the test.
 func receive(t *testing.T, handler func(w http.ResponseWriter, d *vault.Delivered)) *vault.Receiver {
 	t.Helper()
 	r, err := vault.Receive(t.Context(), handler)
@@ -43,7 +43,8 @@ func (f *fixture) endpoint(t *testing.T, r *vault.Receiver) *vault.Webhook {
 	return h
 }
 
-// hook runs a webhook command and checks its exit code.
+// hook runs a webhook command, checks the exit code, and decodes the output into into unless into
+// is nil.
 func (f *fixture) hook(t *testing.T, code int, into any, command string, args ...string) {
 	t.Helper()
 	got, err := f.Hook(t.Context(), f.institution.Slug, into, command, args...)
@@ -311,7 +312,7 @@ func TestWebhookKill(t *testing.T) {
 			select {
 			case <-killed:
 			case <-time.After(approvalTime):
-				t.Fatal("the vault sent too few deliveries")
+				t.Fatal("the vault sent too few deliveries, so the receiver did not kill the vault")
 			}
 			mu.Lock()
 			f.restart(t, args...)

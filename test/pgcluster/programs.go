@@ -17,7 +17,7 @@ import (
 // errNoServer means that no folder with the server's programs was found.
 var errNoServer = errors.New("no PostgreSQL server is installed")
 
-// installer is a program that installs Debian packages if it runs as root. Its path is relative to
+// installer is a program that installs Debian packages if it runs as root. The path is relative to
 // the root of the checkout, where pgcluster runs.
 const installer = ".ci/tools"
 

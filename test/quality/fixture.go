@@ -45,8 +45,8 @@ type page struct {
 // not set up.
 type fixture struct {
 	Pages []page `json:"pages"`
-	// File is the path of a verified PDF. FilePage is the page to which a browser is redirected
-	// after it submits this file. Changed is the path of a copy of the file with one byte changed.
+	// File is the path of a verified PDF. FilePage is the page that a browser shows after a person
+	// selects this file. Changed is the path of a copy of the file with one byte changed.
 	File     string `json:"file"`
 	FilePage string `json:"file_page"`
 	Changed  string `json:"changed"`

@@ -136,7 +136,7 @@ func emblem(side int, seed string) string {
 	return pdftest.Stream(head, b.String())
 }
 
-// PDFOfSize returns the certificate as a file of exactly size bytes, most of them in a stream
+// PDFOfSize returns the certificate as a file of exactly size bytes, most of which are in a stream
 // outside of pages. The size must be at least a few kilobytes.
 func (s Sample) PDFOfSize(size int) ([]byte, error) {
 	const room = 200

@@ -99,9 +99,9 @@ func Root() (string, error) {
 	}
 }
 
-// Warm links the shared cache, with the renderer that an earlier vault compiled, into a new data
-// folder, because compiling takes most of the time of a start. The first start of the vault is then
-// as fast as a restart.
+// Warm links a cache that all tests share into a new data folder. The cache has the renderer that
+// an earlier vault compiled. Therefore the first start of the new vault is as fast as a restart,
+// because compiling takes most of the time of a start.
 func Warm(data string) error {
 	cache, err := os.UserCacheDir()
 	if err != nil {
@@ -117,8 +117,8 @@ func Warm(data string) error {
 	return nil
 }
 
-// Start starts a vault on a free port and waits until it is ready. ctx limits only
-// the wait: the vault continues to run after ctx is done. The caller must call Stop or Kill.
+// Start starts a vault on a free port and waits until the vault is ready. ctx limits only the wait:
+// the vault continues to run after ctx is done. The caller must call Stop or Kill.
 func Start(ctx context.Context, o Options) (*Vault, error) {
 	var err error
 	for range portTries {
@@ -284,7 +284,7 @@ func (v *Vault) Signal(s os.Signal) error {
 	return nil
 }
 
-// Kill kills the process, like a crash, and waits until it has exited.
+// Kill kills the process, like a crash, and waits until the process has exited.
 func (v *Vault) Kill() {
 	_ = v.cmd.Process.Kill() // the process may have exited already
 	<-v.done
