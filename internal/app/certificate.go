@@ -77,7 +77,8 @@ func (a *App) openCertificate() (err error) {
 	return err
 }
 
-// reloadCertificate loads the certificate again if it has changed.
+// reloadCertificate reads the certificate again and uses it if it has changed. If a proxy or ACME
+// provides TLS, reloadCertificate does nothing.
 func (a *App) reloadCertificate(ctx context.Context) error {
 	if a.certificate == nil { // a proxy or ACME provides TLS
 		return nil
@@ -92,8 +93,7 @@ func (a *App) reloadCertificate(ctx context.Context) error {
 	return nil
 }
 
-// Reload loads again what can change while the vault runs: the TLS certificate. A renewal is also
-// noticed without it.
+// Reload reads the TLS certificate again. Without a call of Reload, a periodic task does this.
 func (a *App) Reload(ctx context.Context) {
 	a.log.InfoContext(ctx, "reloading")
 	if err := a.reloadCertificate(ctx); err != nil {

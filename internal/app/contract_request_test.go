@@ -12,9 +12,9 @@ import (
 	"github.com/certvault/certvault/test/contract"
 )
 
-// driveErrors sends requests that every operation must reject: without a token, without the
-// permission, for an unknown record, with an unknown parameter, with a body of another type, and
-// with another method.
+// driveErrors sends requests that operations must reject: without a token, without the permission,
+// for an unknown record, with an unknown parameter of a list, with a body of another type, and with
+// another method. It also checks that each permission of an operation suffices.
 func (d *driver) driveErrors() {
 	d.Helper()
 	all := d.token(token.All...)
@@ -38,7 +38,7 @@ func (d *driver) driveErrors() {
 		want("without the permission", o, d.send(o.Method, path, d.token(others...), nil, ""), http.StatusForbidden)
 		for _, p := range permissions {
 			if status := d.send(o.Method, path, d.token(p), nil, ""); status == http.StatusForbidden || status == http.StatusUnauthorized {
-				d.Errorf("%s with the permission %s: status = %d", o.ID, p, status)
+				d.Errorf("%s with the permission %s: status = %d, want neither 401 nor 403", o.ID, p, status)
 			}
 		}
 		if path != o.Path {
@@ -108,7 +108,8 @@ func (d *driver) driveRanges() {
 	}
 }
 
-// driveRepetitions sends the same request twice with the same key.
+// driveRepetitions sends the same request twice with the same key, and another request with that
+// key.
 func (d *driver) driveRepetitions() {
 	d.Helper()
 	created := d.approved()

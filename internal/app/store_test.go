@@ -81,8 +81,8 @@ func kill(t *testing.T, a *App) {
 }
 
 // TestCopyOfFolderIsRejected checks that a second server with a copy of the data folder does not
-// start, that a server with the same files does, and that the first server can be restarted, also
-// after a crash.
+// start, that a second server with the same files starts, and that the first server can be
+// restarted, also after a crash.
 func TestCopyOfFolderIsRejected(t *testing.T) {
 	t.Parallel()
 	database := dbtest.PostgresURL(t)
@@ -132,7 +132,8 @@ func TestCopyOfFolderIsRejected(t *testing.T) {
 	}
 }
 
-// TestFilesOfAnotherInstallationAreRejected checks that folder and database carry the same id.
+// TestFilesOfAnotherInstallationAreRejected checks that the folder of files and the database must
+// have the same id.
 func TestFilesOfAnotherInstallationAreRejected(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -151,7 +152,7 @@ func TestFilesOfAnotherInstallationAreRejected(t *testing.T) {
 		}
 		id, err := d.Installation(ctx)
 		if err != nil || len(id) != 36 {
-			t.Fatalf("the id of the database = %q, %v", id, err)
+			t.Fatalf("the id of the database = %q, %v, want 36 characters", id, err)
 		}
 		if err := os.WriteFile(file, []byte("another id\n"), 0o600); err != nil {
 			t.Fatal(err)
@@ -174,8 +175,8 @@ func TestFilesOfAnotherInstallationAreRejected(t *testing.T) {
 	})
 }
 
-// TestLockNamesThePreviousServer checks that the server before this one is known, but not from a copy
-// of the lock file.
+// TestLockNamesThePreviousServer checks that the lock file names the server that locked the file
+// before, but that a copy of the lock file names none.
 func TestLockNamesThePreviousServer(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "lock")
@@ -200,8 +201,8 @@ func TestLockNamesThePreviousServer(t *testing.T) {
 	}
 }
 
-// TestServerRefusesANewerSchema checks that neither server nor command work on a schema whose floor is
-// above this binary.
+// TestServerRefusesANewerSchema checks that neither the server nor a command works on a schema
+// whose floor is above the version of this binary.
 func TestServerRefusesANewerSchema(t *testing.T) {
 	t.Parallel()
 	s := config.Storage{Data: t.TempDir()}

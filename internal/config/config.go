@@ -118,8 +118,8 @@ func (c *Serve) Finish() error {
 	return c.checkOutgoing()
 }
 
-// checkOrigins converts origins to the form in which browsers send them (RFC 6454, 6.2), because
-// they are compared as text.
+// checkOrigins checks the origins and converts them to the form in which browsers send origins (RFC
+// 6454, 6.2), because origins are compared as text.
 func (c *Serve) checkOrigins() error {
 	for i, origin := range c.CORSOrigin {
 		u, err := url.Parse(strings.ToLower(strings.TrimSuffix(origin, "/")))
