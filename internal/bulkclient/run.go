@@ -205,8 +205,8 @@ func entryOf(row *Row, index int, fileID string) client.Entry {
 // submit stores the files of rows and submits them as one batch. If the vault rejects some rows,
 // submit marks them as refused and submits the remaining rows.
 func (r *Run) submit(ctx context.Context, rows []*work) error {
-	// In at most two rounds the vault may report that it has removed a file. Every other round
-	// refuses at least one row.
+	// A round ends without a batch only if the vault has removed a file or rejects rows. The limit
+	// ends the loop if the vault never accepts the remaining rows.
 	for range len(rows) + 2 {
 		if err := r.storeFiles(ctx, rows); err != nil {
 			return err

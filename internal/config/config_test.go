@@ -117,7 +117,7 @@ func TestFlagOverridesEnvironmentOverridesFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	if c.RateLimit != 9 || c.BaseURL != "https://environment.example.org" || c.ProcessAttempts != 3 {
-		t.Fatalf("rate limit = %d, base URL = %s, process attempts = %d, want 9 of the flag, the URL of the environment and 3 of the file", c.RateLimit, c.BaseURL, c.ProcessAttempts)
+		t.Fatalf("rate limit = %d, base URL = %s, process attempts = %d, want 9, the URL of the environment and 3", c.RateLimit, c.BaseURL, c.ProcessAttempts)
 	}
 	proxies, err := c.Proxies()
 	if err != nil || len(proxies) != 1 || proxies[0].String() != "10.0.0.1/32" {

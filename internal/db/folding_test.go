@@ -22,7 +22,7 @@ func TestMigrationFindsAddressesOfAnotherMailbox(t *testing.T) {
 				t.Fatalf("%s: %v", statement, err)
 			}
 		}
-		if d.Dialect == db.PostgreSQL { // Migrate creates them before the first migration
+		if d.Dialect == db.PostgreSQL { // Migrate creates the extensions before the first migration
 			run(`CREATE EXTENSION pg_trgm`)
 			run(`CREATE EXTENSION btree_gin`)
 		}

@@ -85,7 +85,8 @@ func limitConnections(ctx context.Context, cfg *pgxpool.Config, limits deadlines
 	}
 	cfg.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
 		_, err := conn.Exec(ctx, "SET client_connection_check_interval = "+millis(checkTime))
-		// Not every operating system of a server can check that (PostgreSQL documentation, 20.3.2).
+		// Not every operating system of a server can check whether the client is connected
+		// (PostgreSQL documentation, 20.3.2).
 		if hasState(err, "22023") {
 			return nil
 		}
@@ -115,8 +116,9 @@ type (
 	unlimitedKey struct{}
 )
 
-// Unlimited returns a context whose statements have no deadline in this process. The statements of a
-// database that is opened with it have no time limit at all. It is for migrations and for tools that
+// Unlimited returns a context whose statements have no deadline in this process. If a database is
+// opened with the context, its statements have no statement_timeout on the server either; the
+// limits of locks and idle transactions remain. Unlimited is for migrations and for tools that
 // write very many rows.
 func Unlimited(ctx context.Context) context.Context {
 	return context.WithValue(ctx, unlimitedKey{}, true)

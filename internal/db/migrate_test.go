@@ -176,8 +176,8 @@ func exec(t *testing.T, d *db.DB, query string, args ...any) {
 	}
 }
 
-// TestMigrationsAreASet checks that a migration is applied although one with a higher number was
-// applied before, for example by a binary of another branch.
+// TestMigrationsAreASet checks that a migration is applied although a migration with a higher
+// number was applied before, for example by a binary of another branch.
 func TestMigrationsAreASet(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -202,8 +202,8 @@ func TestMigrationsAreASet(t *testing.T) {
 	})
 }
 
-// TestNewerSchemaIsRejected checks that the floor decides about binaries: neither Migrate nor
-// CheckSchema accepts a schema whose floor is above this binary.
+// TestNewerSchemaIsRejected checks that neither Migrate nor CheckSchema accepts a schema whose
+// floor is above the version of this binary, and that both accept a floor at this version.
 func TestNewerSchemaIsRejected(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -222,7 +222,7 @@ func TestNewerSchemaIsRejected(t *testing.T) {
 	})
 }
 
-// TestCheckSchemaChangesNothing checks that a command does not create a schema.
+// TestCheckSchemaChangesNothing checks that CheckSchema creates no schema in an empty database.
 func TestCheckSchemaChangesNothing(t *testing.T) {
 	empty(t, func(t *testing.T, d *db.DB) {
 		if err := d.CheckSchema(t.Context()); !errors.Is(err, db.ErrOldSchema) {
@@ -234,7 +234,8 @@ func TestCheckSchemaChangesNothing(t *testing.T) {
 	})
 }
 
-// TestFailedMigrationKeepsEarlierOnes checks that each migration has its own transaction.
+// TestFailedMigrationKeepsEarlierOnes checks that a failed migration does not undo the migrations
+// before, because each migration has its own transaction.
 func TestFailedMigrationKeepsEarlierOnes(t *testing.T) {
 	empty(t, func(t *testing.T, d *db.DB) {
 		if err := d.MigrateBelow(t.Context(), 25); err != nil {
@@ -255,8 +256,8 @@ func TestFailedMigrationKeepsEarlierOnes(t *testing.T) {
 	})
 }
 
-// TestMigrationDoesNotBlockReaders checks that a migration waits only briefly for a lock, so
-// that statements of a running server continue, and that it is applied later.
+// TestMigrationDoesNotBlockReaders checks that a migration waits only briefly for a lock, so that
+// statements of a running server continue, and that the migration is applied later.
 func TestMigrationDoesNotBlockReaders(t *testing.T) {
 	t.Parallel()
 	d, err := db.Open(t.Context(), "", dbtest.PostgresURL(t))

@@ -156,8 +156,8 @@ func (q *Queue) Start(ctx context.Context) error {
 	return nil
 }
 
-// Stop starts no further job and waits for the running jobs. If ctx ends first, it cancels the
-// running jobs, and they return to the queue.
+// Stop starts no further job and waits for the running jobs. If ctx ends first, Stop cancels the
+// running jobs, and these jobs return to the queue.
 func (q *Queue) Stop(ctx context.Context) error {
 	err := q.client.Stop(ctx)
 	if err != nil && ctx.Err() != nil {
