@@ -13,8 +13,9 @@ import (
 	"github.com/certvault/certvault/internal/recipient"
 )
 
-// The transaction that ends a message locks the message and then its notices. A revocation locks the
-// notices first, so that it must not wait for the message. SQLite has one writer and no row locks.
+// TestRevokeDoesNotWaitForTheEndOfAMessage checks that a revocation does not wait for the
+// transaction that ends a message. That transaction locks the message and then its notices, but a
+// revocation locks the notices first. SQLite has one writer and no row locks.
 func TestRevokeDoesNotWaitForTheEndOfAMessage(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
