@@ -28,7 +28,7 @@ func runJSON(t *testing.T, stdin string, into any, args ...string) {
 	t.Helper()
 	code, out, errs := certvault(t, stdin, append(args, "--json")...)
 	if code != exitDone {
-		t.Fatalf("%v: exit code = %d: %s", args, code, errs)
+		t.Fatalf("%v: exit code = %d, want 0: %s", args, code, errs)
 	}
 	if err := json.Unmarshal([]byte(out), into); err != nil {
 		t.Fatalf("%v: the output %s is not JSON: %v", args, out, err)
@@ -76,7 +76,7 @@ func TestTokenWebhookAndPlacementCommands(t *testing.T) {
 		t.Fatalf("a token for 90d expires in %v, want between 89 and 90 days", until)
 	}
 	if code, _, errs := certvault(t, "", append([]string{"token", "revoke", "1"}, at...)...); code != exitDone {
-		t.Fatalf("token revoke: exit code = %d: %s", code, errs)
+		t.Fatalf("token revoke: exit code = %d, want 0: %s", code, errs)
 	}
 	runJSON(t, "", &list, append([]string{"token", "list"}, at...)...)
 	if list[0].RevokedAt == nil {

@@ -29,7 +29,7 @@ func TestTerminalEscapesInNamesAreNotPrinted(t *testing.T) {
 		with("webhook", "create", "--url", "https://hooks.example.org/x"),
 	} {
 		if code, _, errs := certvault(t, "", args...); code != exitDone {
-			t.Fatalf("%v: exit code = %d: %s", args, code, errs)
+			t.Fatalf("%v: exit code = %d, want 0: %s", args, code, errs)
 		}
 	}
 	base, err := app.OpenBase(t.Context(), config.Storage{Data: dir}, "")

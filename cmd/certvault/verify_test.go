@@ -255,7 +255,7 @@ func TestVerifyJSON(t *testing.T) {
 	path := writeFile(t, "diploma.pdf", v.sign(t, original))
 	code, out, errs := certvault(t, "", "verify", path, "--json", "--root", v.root(t))
 	if code != exitDone {
-		t.Fatalf("exit code = %d: %s", code, errs)
+		t.Fatalf("exit code = %d, want 0: %s", code, errs)
 	}
 	var report struct {
 		Verdict, Reason string
@@ -316,7 +316,7 @@ func TestVerifyAfterRotation(t *testing.T) {
 		for _, args := range [][]string{{"--root", v.root(t)}, {"--data", v.data}} {
 			code, out, errs := certvault(t, "", append([]string{"verify", path}, args...)...)
 			if code != exitDone {
-				t.Errorf("file %d: exit code = %d: %s%s", i+1, code, out, errs)
+				t.Errorf("file %d: exit code = %d, want 0: %s%s", i+1, code, out, errs)
 			}
 			signers[regexp.MustCompile(`SHA-256 [0-9A-F:]{95}\n {2}When`).FindString(out)] = true
 		}
@@ -420,7 +420,7 @@ func runTool(t *testing.T, name string, args ...string) string {
 	}
 	out, err := exec.CommandContext(t.Context(), name, args...).CombinedOutput()
 	if err != nil {
-		t.Fatalf("%s: %v: %s", name, err, out)
+		t.Fatalf("%s failed: %v: %s", name, err, out)
 	}
 	return string(out)
 }

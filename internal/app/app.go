@@ -66,7 +66,7 @@ type prepareSchema func(ctx context.Context, d *db.DB) error
 // another command could change the schema under a running server of an earlier version.
 func migrateSchema(ctx context.Context, d *db.DB) error { return d.Migrate(ctx) }
 
-// checkSchema returns an error if the schema is not that of this version.
+// checkSchema returns an error if this version cannot use the schema.
 func checkSchema(ctx context.Context, d *db.DB) error { return d.CheckSchema(ctx) }
 
 // createSchema creates the schema of an empty database, which no server uses yet. If the database
@@ -122,8 +122,8 @@ type Base struct {
 	People *identity.Service
 }
 
-// OpenBase opens the storage and creates the services of commands. It returns an error if the schema
-// is not that of this version. base is the base URL, or empty if it is unknown.
+// OpenBase opens the storage and creates the services of commands. It returns an error if this
+// version cannot use the schema. base is the base URL, or empty if it is unknown.
 func OpenBase(ctx context.Context, c config.Storage, base string) (*Base, error) {
 	return openBase(ctx, c, base, checkSchema)
 }

@@ -27,7 +27,7 @@ func TestDoctorDetectsBrokenStorage(t *testing.T) {
 		good := findings()
 		for name, f := range good {
 			if !f.Good {
-				t.Errorf("%s of a new database: %s", name, f.Detail)
+				t.Errorf("the finding %s about a new database is a problem: %s", name, f.Detail)
 			}
 		}
 		only := "clock"

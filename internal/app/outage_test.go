@@ -51,7 +51,7 @@ func newDirect(t *testing.T) *direct {
 		}
 	}
 	if d.session == "" {
-		t.Fatalf("the sign-in failed: status = %d", w.Code)
+		t.Fatalf("the sign-in set no session cookie: status = %d", w.Code)
 	}
 	return d
 }

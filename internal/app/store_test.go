@@ -41,7 +41,7 @@ func TestMissingMasterKeyIsNotCreatedAgain(t *testing.T) {
 				}
 			}
 			if _, err := os.Stat(filepath.Join(keys, "master.key")); !errors.Is(err, os.ErrNotExist) {
-				t.Errorf("a master key was created: %v", err)
+				t.Errorf("a master key was created, or os.Stat failed: %v", err)
 			}
 			if err := errors.Join(os.RemoveAll(keys), os.Rename(keys+".lost", keys)); err != nil {
 				t.Fatal(err)
@@ -111,21 +111,21 @@ func TestCopyOfFolderIsRejected(t *testing.T) {
 	}
 	second, err := start(shared)
 	if err != nil {
-		t.Fatalf("a folder with the same files: %v", err)
+		t.Fatalf("a folder with the same files: start failed: %v", err)
 	}
 	if err := second.close(t.Context()); err != nil {
 		t.Error(err)
 	}
 	kill(t, first)
 	if first, err = start(dir); err != nil {
-		t.Fatalf("the same folder after a crash: %v", err)
+		t.Fatalf("the same folder after a crash: start failed: %v", err)
 	}
 	if err := first.close(t.Context()); err != nil {
 		t.Error(err)
 	}
 	// No server is alive, so that the copy may be a restored backup.
 	if first, err = start(copied); err != nil {
-		t.Fatalf("a copy after the first server was stopped: %v", err)
+		t.Fatalf("a copy after the first server was stopped: start failed: %v", err)
 	}
 	if err := first.close(t.Context()); err != nil {
 		t.Error(err)
@@ -147,7 +147,7 @@ func TestFilesOfAnotherInstallationAreRejected(t *testing.T) {
 		}
 		for range 2 {
 			if err := check(); err != nil {
-				t.Fatalf("a new database: %v", err)
+				t.Fatalf("a new database: checkInstallation failed: %v", err)
 			}
 		}
 		id, err := d.Installation(ctx)
@@ -170,7 +170,7 @@ func TestFilesOfAnotherInstallationAreRejected(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := check(); err != nil {
-			t.Errorf("a folder whose id was restored: %v", err)
+			t.Errorf("a folder whose id was restored: checkInstallation failed: %v", err)
 		}
 	})
 }

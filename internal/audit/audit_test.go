@@ -302,7 +302,7 @@ func TestEveryActionHasAPhrase(t *testing.T) {
 	for _, a := range audit.Actions {
 		group, verb, ok := strings.Cut(string(a.Action), ".")
 		if seen[a.Action] || !ok || group == "" || verb == "" || a.Phrase == "" || a.Action.Phrase() != a.Phrase {
-			t.Errorf("invalid entry of Actions: %+v", a)
+			t.Errorf("invalid entry of Actions: %+v, want a new action with a group, a verb and a phrase", a)
 		}
 		seen[a.Action] = true
 	}

@@ -43,7 +43,7 @@ type MailServer struct {
 	TLS            TLSMode
 }
 
-// The ports are those of RFC 5321, RFC 6409 and RFC 8314.
+// The default ports (RFC 5321, RFC 6409 and RFC 8314).
 const (
 	portRelay       = 25
 	portSubmission  = 587

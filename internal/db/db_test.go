@@ -294,7 +294,7 @@ func TestMigrationToDeliveriesRetainsEvents(t *testing.T) {
 	exec := func(query string) {
 		t.Helper()
 		if _, err := old.ExecContext(t.Context(), query); err != nil {
-			t.Fatalf("%s: %v", query, err)
+			t.Fatalf("the statement %s failed: %v", query, err)
 		}
 	}
 	exec(`CREATE TABLE schema_migrations (version INTEGER PRIMARY KEY, name TEXT NOT NULL, applied_at BIGINT NOT NULL)`)

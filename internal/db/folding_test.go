@@ -19,7 +19,7 @@ func TestMigrationFindsAddressesOfAnotherMailbox(t *testing.T) {
 				_, err := tx.ExecContext(ctx, statement, args...)
 				return err
 			}); err != nil {
-				t.Fatalf("%s: %v", statement, err)
+				t.Fatalf("the statement %s failed: %v", statement, err)
 			}
 		}
 		if d.Dialect == db.PostgreSQL { // Migrate creates the extensions before the first migration

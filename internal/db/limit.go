@@ -95,8 +95,8 @@ func limitConnections(ctx context.Context, cfg *pgxpool.Config, limits deadlines
 }
 
 // deadlines limits the time of each statement, and of each wait for a connection. It is a tracer,
-// because the driver calls a tracer for all statements, including those of the queue, and uses the
-// context that the tracer returns.
+// because the driver calls a tracer for all statements, also for statements of the queue, and uses
+// the context that the tracer returns.
 type deadlines struct{ response, acquire time.Duration }
 
 // defaultDeadlines are the deadlines of a vault.

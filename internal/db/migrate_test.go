@@ -99,7 +99,7 @@ func TestMigrateWithoutExtensionRights(t *testing.T) {
 	run := func(ctx context.Context, statement string) {
 		t.Helper()
 		if _, err := owner.Writer().ExecContext(ctx, statement); err != nil {
-			t.Errorf("%s: %v", statement, err)
+			t.Errorf("the statement %s failed: %v", statement, err)
 		}
 	}
 	run(ctx, `CREATE ROLE `+role+` LOGIN`)
@@ -123,7 +123,7 @@ func TestMigrateWithoutExtensionRights(t *testing.T) {
 	run(ctx, `CREATE EXTENSION pg_trgm`)
 	run(ctx, `CREATE EXTENSION btree_gin`)
 	if err := errors.Join(d.Migrate(ctx), d.Close()); err != nil {
-		t.Errorf("Migrate after the extensions were created: %v", err)
+		t.Errorf("Migrate after the extensions were created failed: %v", err)
 	}
 }
 
@@ -140,7 +140,7 @@ func TestStatementEndsWithItsContext(t *testing.T) {
 			t.Fatalf("the endless statement returned %d, %v, want an error at the deadline", n, err)
 		}
 		if err := d.Ping(t.Context()); err != nil {
-			t.Errorf("Ping after the cancelled statement: %v", err)
+			t.Errorf("Ping after the cancelled statement failed: %v", err)
 		}
 		if d.Dialect == db.SQLite {
 			return
@@ -172,7 +172,7 @@ func exec(t *testing.T, d *db.DB, query string, args ...any) {
 		_, err := tx.ExecContext(t.Context(), query, args...)
 		return err
 	}); err != nil {
-		t.Fatalf("%s: %v", query, err)
+		t.Fatalf("the statement %s failed: %v", query, err)
 	}
 }
 
@@ -197,7 +197,7 @@ func TestMigrationsAreASet(t *testing.T) {
 		}
 		// A later release that this binary can work with is accepted.
 		if err := d.CheckSchema(t.Context()); err != nil {
-			t.Errorf("CheckSchema of a newer schema: %v", err)
+			t.Errorf("CheckSchema of a newer schema failed: %v", err)
 		}
 	})
 }
@@ -251,7 +251,7 @@ func TestFailedMigrationKeepsEarlierOnes(t *testing.T) {
 		}
 		exec(t, d, `DROP TABLE installations`)
 		if err := d.Migrate(t.Context()); err != nil {
-			t.Errorf("Migrate after the cause was removed: %v", err)
+			t.Errorf("Migrate after the cause was removed failed: %v", err)
 		}
 	})
 }
@@ -288,10 +288,10 @@ func TestMigrationDoesNotBlockReaders(t *testing.T) {
 		var n int
 		return d.QueryRowContext(ctx, `SELECT count(*) FROM allowances`).Scan(&n)
 	}); err != nil {
-		t.Errorf("a reader beside a migration that waits: %v", err)
+		t.Errorf("a reader beside a migration that waits failed: %v", err)
 	}
 	if err := <-migrated; err != nil {
-		t.Errorf("Migrate after the lock was released: %v", err)
+		t.Errorf("Migrate after the lock was released failed: %v", err)
 	}
 	if err := d.CheckSchema(ctx); err != nil {
 		t.Error(err)

@@ -305,7 +305,7 @@ func TestViolations(t *testing.T) {
 		set := token.NewFileSet()
 		file, err := parser.ParseFile(set, "mail.go", "package mail\nvar x = f("+body+")", 0)
 		if err != nil {
-			t.Fatalf("%s: %v", body, err)
+			t.Fatalf("parsing %s failed: %v", body, err)
 		}
 		list, _ := violations(file, "mail", set.Position)
 		if (want == "") != (len(list) == 0) || want != "" && (len(list) != 1 || !strings.Contains(list[0], want)) {

@@ -35,7 +35,7 @@ func TestRevokeDoesNotWaitForTheEndOfAMessage(t *testing.T) {
 			revoked := *c
 			revoked.Status = cert.Revoked
 			if err := d.Tx(ctx, func(tx *db.Tx) error { return b.MovedTx(ctx, tx, &revoked) }); err != nil {
-				t.Errorf("revoking while the message ends: %v", err)
+				t.Errorf("revoking while the message ends failed: %v", err)
 			}
 			return b.MailFinishedTx(ctx, tx, mail.Result{UUID: id, Status: mail.Sent})
 		})

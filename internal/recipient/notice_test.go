@@ -265,7 +265,7 @@ func TestResend(t *testing.T) {
 		}
 		b.Advance(24 * time.Hour)
 		if err := b.Resend(ctx, b.inst.ID, c.UUID, nil); err != nil {
-			t.Errorf("resending on the next day: %v", err)
+			t.Errorf("resending on the next day failed: %v", err)
 		}
 	})
 }

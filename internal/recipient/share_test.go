@@ -145,7 +145,7 @@ func TestWallet(t *testing.T) {
 			}
 			w, err := b.Wallet(ctx, ada, tc.filter)
 			if err != nil {
-				t.Fatalf("%s: %v", name, err)
+				t.Fatalf("%s: Wallet failed: %v", name, err)
 			}
 			var got []string
 			for _, c := range w.Certificates {

@@ -144,7 +144,7 @@ func checkMail(t *testing.T, l *locale.Language, m mail.Message, invitation bool
 	}
 	for _, not := range []string{"<script", "<img", "src=", "url(", "\u202e", "{institution}", "{title}", "<link"} {
 		if strings.Contains(html, not) || strings.Contains(text, "\u202e") {
-			t.Errorf("the mail contains %q", not)
+			t.Errorf("the HTML contains %q, or the text changes the direction", not)
 		}
 	}
 	if !strings.Contains(text, "https://vault.example/c/SECRET") || strings.Contains(text, "unsubscribe/OTHER") != invitation {

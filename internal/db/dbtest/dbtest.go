@@ -98,7 +98,7 @@ func create(tb testing.TB, server, options string) string {
 	})
 	u, err := url.Parse(server)
 	if err != nil {
-		tb.Fatalf("%s: %v", Variable, err)
+		tb.Fatalf("%s is not a URL: %v", Variable, err)
 	}
 	u.Path = "/" + name
 	return u.String()
@@ -115,6 +115,6 @@ func admin(tb testing.TB, ctx context.Context, server, statement string) {
 		err = e
 	}
 	if err != nil {
-		tb.Fatalf("%s: %v", statement, err)
+		tb.Fatalf("the statement %s failed: %v", statement, err)
 	}
 }
