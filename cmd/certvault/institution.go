@@ -45,7 +45,7 @@ func (i *institutionCreate) Run(c *console) error {
 		if err != nil {
 			return hintSameName(err)
 		}
-		// If the keys cannot be created now, the server creates them when it starts.
+		// If the creation of the key fails now, the server creates the key when it starts.
 		keyErr := base.CreateKeys(c.ctx)
 		err = c.print(struct {
 			ID     int64  `json:"id"`

@@ -82,8 +82,8 @@ func (h *repeatHandler) Handle(ctx context.Context, r slog.Record) error {
 }
 
 // key returns a text that is equal for records that are repetitions of each other. The text omits
-// what differs between two occurrences of one error: the attributes of a request except its error,
-// the request id, the stack, and the digits in the text of the error, for example in ports.
+// the differences between two occurrences of one error: the attributes of a request except its
+// error, the request id, the stack, and the digits in the text of the error, for example in ports.
 func (h *repeatHandler) key(r slog.Record) string {
 	var key strings.Builder
 	key.WriteString(h.scope + r.Level.String() + "\x00" + r.Message + "\x00")

@@ -111,8 +111,8 @@ func verifyFile(ctx context.Context, name string, o pades.Options) (*pades.Repor
 	return report, nil
 }
 
-// openRegular opens a regular file of at most limit bytes and returns its size. Reading a pipe or a
-// device might never end.
+// openRegular opens a regular file of at most limit bytes and returns its size. openRegular rejects
+// other files, because reading a pipe or a device might never end.
 func openRegular(name string, limit int64) (*os.File, int64, error) {
 	info, err := os.Stat(name)
 	if err != nil {

@@ -41,7 +41,8 @@ func newSigningVault(t *testing.T, name string) *signingVault {
 	return &signingVault{data, keys}
 }
 
-// root writes the root certificates to a file, in the form in which they are downloaded.
+// root writes the root certificates to a file, in the form in which a vault serves root
+// certificates.
 func (v *signingVault) root(t *testing.T) string {
 	t.Helper()
 	text, err := v.keys.RootsPEM()

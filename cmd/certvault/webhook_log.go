@@ -163,7 +163,8 @@ type webhookReplay struct {
 	Since string `help:"Start: a date, a time in the format of RFC 3339, or a duration before now such as 7d or 24h." placeholder:"TIME" required:""`
 }
 
-// Run makes the exhausted deliveries since a time pending. A running server then sends them again.
+// Run makes the exhausted deliveries since a time pending. A running server then sends the
+// deliveries again.
 func (h *webhookReplay) Run(c *console) error {
 	since, err := parseSince(h.Since, time.Now())
 	if err != nil {

@@ -173,7 +173,7 @@ type App struct {
 	renderer *pdfium.Renderer
 	links    *web.Links
 	registry *prometheus.Registry
-	// patterns contains all routes. A test compares them with the OpenAPI document.
+	// patterns contains all routes. A test compares the routes with the OpenAPI document.
 	patterns []string
 
 	// onStop contains functions that are called at the start of shutdown and end responses that
@@ -357,8 +357,8 @@ func (a *App) start(ctx context.Context) error {
 	return a.printSetupLink(ctx)
 }
 
-// printSetupLink prints the base URL. If the vault has no owner yet, it also prints a new one-time
-// set-up link. The vault also serves if nothing reads its output.
+// printSetupLink prints the base URL. If the vault has no owner yet, printSetupLink also prints a
+// new one-time set-up link. The vault also serves if nothing reads its output.
 func (a *App) printSetupLink(ctx context.Context) error {
 	text := fmt.Sprintf("Certvault is available at %s\n", a.cfg.BaseURL)
 	owned, err := a.Accounts.HasOwner(ctx)

@@ -33,8 +33,9 @@ func newServerCertificate(load func(now time.Time) (tls.Certificate, error)) (*s
 	return s, err
 }
 
-// reload loads the certificate and reports whether it has changed. If it cannot be loaded, for
-// example because only one of two files has been replaced, the current certificate stays in use.
+// reload loads the certificate and reports whether it has changed. If the certificate cannot be
+// loaded, for example because only one of two files has been replaced, the current certificate
+// stays in use.
 func (s *serverCertificate) reload(now time.Time) (changed bool, err error) {
 	s.loading.Lock()
 	defer s.loading.Unlock()

@@ -58,7 +58,8 @@ func (d *driver) driveErrors() {
 	want("", contract.Operation{ID: "an unknown route"}, d.send(http.MethodGet, "/business/no-such-thing", all, nil, ""), http.StatusNotFound)
 }
 
-// permissionsOf returns the permissions of an operation. A token requires only one of them.
+// permissionsOf returns the permissions of an operation. A token requires only one of these
+// permissions.
 func permissionsOf(o contract.Operation) []token.Permission {
 	var list []token.Permission
 	for _, alternative := range *o.Security {

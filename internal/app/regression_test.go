@@ -129,7 +129,7 @@ func (r *receiver) keys(name string) []string {
 	return keys
 }
 
-// sweep sets the times of all files so that they are old enough for the sweep, and runs the sweep.
+// sweep makes all files old enough for the sweep, and runs the sweep.
 func (r *receiver) sweep() {
 	r.Helper()
 	old := time.Now().Add(-24 * time.Hour)

@@ -78,7 +78,7 @@ type work struct {
 	row    *Row
 	fileID string
 	result *Result
-	// isRestored reports whether the vault had removed the file, so that it is stored again.
+	// isRestored reports whether the vault had removed the file, so that the file is stored again.
 	isRestored bool
 }
 
@@ -202,8 +202,8 @@ func entryOf(row *Row, index int, fileID string) client.Entry {
 	}
 }
 
-// submit stores the files of rows and submits them as one batch. If the vault rejects some rows,
-// submit marks them as refused and submits the remaining rows.
+// submit stores the files of rows and submits the rows as one batch. If the vault rejects some
+// rows, submit marks these rows as refused and submits the remaining rows.
 func (r *Run) submit(ctx context.Context, rows []*work) error {
 	// A round ends without a batch only if the vault has removed a file or rejects rows. The limit
 	// ends the loop if the vault never accepts the remaining rows.

@@ -43,7 +43,7 @@ func (d *DB) CheckWritable(ctx context.Context) error {
 }
 
 // maxBacklog is the number of pages in the write-ahead log of SQLite above which OldTransaction
-// reports a problem, if a transaction prevents that they are moved to the database: 64 MB.
+// reports a problem, if a transaction prevents the move of these pages to the database: 64 MB.
 const maxBacklog = 16384
 
 // OldTransaction describes the oldest transaction that is older than age, or returns "". Such a

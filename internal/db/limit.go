@@ -13,9 +13,9 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// The time limits of PostgreSQL. Without them, a host that vanishes leaves transactions whose locks
-// block all other processes, and a network that drops packets blocks this process. Parameters of the
-// database URL override the limits of the server.
+// The time limits of PostgreSQL. Without these limits, a host that vanishes leaves transactions
+// whose locks block all other processes, and a network that drops packets blocks this process.
+// Parameters of the database URL override the limits of the server.
 const (
 	// connectTime limits the time to establish a connection.
 	connectTime = 5 * time.Second

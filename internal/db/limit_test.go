@@ -96,7 +96,8 @@ func TestSerializationFailureIsRetried(t *testing.T) {
 	}
 }
 
-// TestPostgresHasTimeLimits checks the limits of a connection, and that the URL can change them.
+// TestPostgresHasTimeLimits checks the limits of a connection, and that the URL can change the
+// limits.
 func TestPostgresHasTimeLimits(t *testing.T) {
 	t.Parallel()
 	source := dbtest.PostgresURL(t)

@@ -21,8 +21,8 @@ const (
 // PostgreSQL's driver has its own cache.
 //
 // Statements are never evicted, because closing a statement would wait for the queries that use it.
-// Statements that all requests use reach usesToPrepare first, so they are cached first. Lists,
-// whose text depends on filter and order, use the remaining capacity.
+// Statements that all requests use reach usesToPrepare first, and are therefore cached first.
+// Lists, whose text depends on filter and order, use the remaining capacity.
 type statements struct {
 	pool  *sql.DB
 	limit int

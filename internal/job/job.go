@@ -42,9 +42,9 @@ const (
 
 // Config configures the queue of a process.
 type Config struct {
-	// NodeID identifies this process among those on the same database.
+	// NodeID identifies this process among the processes on the same database.
 	NodeID string
-	// Queues is the number of workers of each queue. If it is empty, this process only enqueues
+	// Queues is the number of workers of each queue. If Queues is empty, this process only enqueues
 	// jobs.
 	Queues map[string]int
 	// Background contains the queues whose jobs need not start at once. On SQLite, where each poll

@@ -43,8 +43,8 @@ type Wallet struct {
 // Pages returns the number of pages of the list, at least 1.
 func (w *Wallet) Pages() int { return max(1, (w.Total+WalletPage-1)/WalletPage) }
 
-// issued selects the certificates of a person that were approved, including those that have been
-// revoked since. Certificates in processing or failed are internal to the institution.
+// issued selects the certificates of a person that were approved, including certificates that have
+// been revoked since. Certificates in processing or failed are internal to the institution.
 const issued = ` FROM customers k JOIN certificates c ON c.institution_id = k.institution_id AND c.customer_id = k.number
 	WHERE k.user_id = $1 AND c.status IN ('approved', 'revoked') AND c.approved_at IS NOT NULL`
 

@@ -176,8 +176,8 @@ func draftOf(ctx context.Context, q db.Queryer, institutionID int64) (d draft, e
 	return d, err
 }
 
-// language returns the first of the languages that the vault supports, or the vault's first
-// language if the vault supports none of them.
+// language returns the first of the given languages that the vault supports, or the vault's first
+// language if it supports none of these.
 func (s *Service) language(tags ...string) *locale.Language {
 	for _, tag := range tags {
 		if l, ok := s.catalog.Get(tag); ok {
