@@ -92,8 +92,8 @@ func (v *verifyCommand) print(c *console, report *pades.Report, trusted roots) e
 	return c.print(report, nil)
 }
 
-// errNoRoot explains to a program's user how to name a root. The text of the report explains it to
-// people.
+// errNoRoot explains how to name a root if the output is JSON. The text report contains its own
+// explanation.
 var errNoRoot = errors.New("no root certificate is named; specify it with --root FILE or --data DIR, " +
 	"with CERTVAULT_ROOT or CERTVAULT_DATA, or with root or data in the file of --config")
 

@@ -173,7 +173,8 @@ type App struct {
 	renderer *pdfium.Renderer
 	links    *web.Links
 	registry *prometheus.Registry
-	// patterns contains all routes. A test compares the routes with the OpenAPI document.
+	// patterns contains the routes of the interface, the documentation and the public pages. A test
+	// compares the routes with the OpenAPI document.
 	patterns []string
 
 	// onStop contains functions that are called at the start of shutdown and end responses that

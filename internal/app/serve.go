@@ -213,9 +213,9 @@ func (a *App) serve() {
 	}
 }
 
-// stopServing closes the ports and waits for running requests, up to requestTime. Then it closes
-// the connections of the other requests, such as an upload that has stopped or a download that the
-// client does not read.
+// stopServing closes the ports, ends the responses that would otherwise not end, and waits for
+// running requests, up to requestTime. Then it closes the connections of the other requests, such
+// as an upload that has stopped or a download that the client does not read.
 func (a *App) stopServing(ctx context.Context) error {
 	wait, cancel := context.WithTimeout(ctx, a.requestTime)
 	defer cancel()
