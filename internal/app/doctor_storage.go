@@ -22,8 +22,9 @@ const (
 	oldTransaction = 5 * time.Minute
 	// lateMail is the age from which a waiting message is a problem.
 	lateMail = time.Hour
-	// tlsEndsSoon is the time before the expiry of the TLS certificate from which ExamineTLS warns.
-	// ACME, and the vault for its own certificate, renew it 30 days before.
+	// tlsEndsSoon is the time before the expiry of the TLS certificate at which ExamineTLS begins
+	// to warn. ACME, and the vault for its own certificate, renew the certificate 30 days before
+	// its expiry.
 	tlsEndsSoon = 14 * 24 * time.Hour
 )
 
@@ -66,8 +67,8 @@ func examineStorage(ctx context.Context, d *db.DB, now time.Time) (list []Findin
 }
 
 // ExamineTLS checks the expiry of the server's TLS certificate: the certificate in certFile, or if
-// it is empty, the certificate in the data folder. Without a certificate there is no finding,
-// because a proxy terminates TLS.
+// certFile is empty, the certificate in the data folder. If certFile is empty and the data folder
+// has no certificate, there is no finding, because a proxy terminates TLS.
 func ExamineTLS(data, certFile string, now time.Time) []Finding {
 	files := []string{certFile}
 	if certFile == "" {
