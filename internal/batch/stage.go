@@ -212,7 +212,8 @@ func (s *Service) SetExpiryTx(ctx context.Context, tx *db.Tx, institutionID int6
 }
 
 // UseTx deletes the record of a staged file, because a certificate now refers to the file. The
-// error is fault.NotFound if another transaction used the file first.
+// error is fault.NotFound if there is no such file, if another transaction used the file first, or
+// if a batch refers to the file.
 func (s *Service) UseTx(ctx context.Context, tx *db.Tx, institutionID int64, id string) error {
 	rows, err := tx.QueryContext(ctx, `
 		DELETE FROM staged_files WHERE uuid = $1 AND institution_id = $2 AND NOT kept RETURNING institution_id, size`, id, institutionID)
