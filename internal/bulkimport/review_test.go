@@ -89,7 +89,7 @@ func TestRowProblems(t *testing.T) {
 			t.Errorf("%d duplicates were skipped, want 1; error %v", n, err)
 		}
 		if v := k.review(draft); v.Invalid != 0 || v.Valid != 6 || v.Skipped != 2 || v.Rows[4].Text.IssueDate != "2026-02-28" || len(v.Unused) != 0 {
-			t.Errorf("after the corrections: %d invalid, %d valid and %d skipped rows; row 6 is %+v, want 0, 6, 2 and 2026-02-28, and no unused file", v.Invalid, v.Valid, v.Skipped, v.Rows[4])
+			t.Errorf("after the corrections: %d invalid, %d valid and %d skipped rows; row 6 is %+v, want 0, 6, 2, 2026-02-28 and no unused file", v.Invalid, v.Valid, v.Skipped, v.Rows[4])
 		}
 		// A correction to the text in the list deletes the stored correction.
 		k.ok(k.Fix(t.Context(), k.reload(draft), 4, map[sheet.Column]string{sheet.Email: "nobody"}))

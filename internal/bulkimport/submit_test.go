@@ -52,7 +52,7 @@ func TestFromListToResults(t *testing.T) {
 		k.ok(err)
 		if run.Certificates != 6 || run.Batches != 3 || len(run.Existing) != 1 || run.Existing[0].Number != 2 || len(run.Duplicates) != 1 || run.Duplicates[0].Number != 9 ||
 			len(run.Shared) != 1 || run.Shared[0].Path != "1.pdf" || len(run.Shared[0].Rows) != 2 {
-			t.Fatalf("%d certificates, %d batches, existing %v, duplicates %v, shared %v, want 6, 3, row 2, row 9, 1.pdf", run.Certificates, run.Batches, run.Existing, run.Duplicates, run.Shared)
+			t.Fatalf("%d certificates, %d batches, existing %v, duplicates %v, shared %v, want 6, 3, 2, 9, 1.pdf", run.Certificates, run.Batches, run.Existing, run.Duplicates, run.Shared)
 		}
 		// Repeated submissions have no effect, even with an old state of the draft.
 		stale := k.reload(draft)
