@@ -53,13 +53,13 @@ func TestEndedSessionCannotChangeCredentials(t *testing.T) {
 			}
 		}
 		if n := b.count(`SELECT count(*) FROM passkeys`); n != 1 {
-			t.Errorf("there are %d passkeys, want 1", n)
+			t.Errorf("there are %d passkeys after the refused changes, want 1", n)
 		}
 	})
 }
 
-// A person who resets the password chooses which passkeys to remove. Another person may have added
-// one.
+// A person who resets the password chooses which passkeys to remove, because another person may
+// have added a passkey.
 func TestResetRemovesChosenPasskeys(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -70,7 +70,7 @@ func TestResetRemovesChosenPasskeys(t *testing.T) {
 		secret := b.link(ToReset, address)
 		proof, err := b.Proof(ctx, ToReset, secret)
 		if err != nil || proof.PersonID() != e.Session.Person.ID {
-			t.Fatalf("Proof = %+v, %v", proof, err)
+			t.Fatalf("Proof = %+v, error %v, want the link of the person", proof, err)
 		}
 		list, err := b.Passkeys(ctx, proof.PersonID())
 		if err != nil || len(list) != 2 {
@@ -85,12 +85,12 @@ func TestResetRemovesChosenPasskeys(t *testing.T) {
 			t.Fatal(err)
 		}
 		if list := b.mails(); len(list) != 2 || list[0].Subject != "Ein Passkey wurde entfernt" {
-			t.Errorf("the mails are %+v", list)
+			t.Errorf("the mails are %+v, want a notice of the removed passkey and a second mail", list)
 		}
 		left.count++
 		c := b.ceremony()
 		if _, err := b.SignInByPasskey(ctx, c.Secret, left.get(c), home); err != nil {
-			t.Errorf("signing in with the other passkey: %v", err)
+			t.Errorf("signing in with the passkey that was not removed: error = %v, want none", err)
 		}
 		removed.count++
 		c = b.ceremony()

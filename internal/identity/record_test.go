@@ -48,18 +48,18 @@ func TestFailedSignInsAreRecorded(t *testing.T) {
 			switch e.Action {
 			case audit.SignInFailed:
 				if e.Actor.Name != "" || e.Actor.ID != "" || e.Actor.Type != audit.User {
-					t.Errorf("the actor of a failed sign-in is %+v", e.Actor)
+					t.Errorf("the actor of a failed sign-in is %+v, want a user without a name and an id", e.Actor)
 				}
 			case audit.SignedIn:
 				if e.Actor.Name != "Ada" {
-					t.Errorf("the actor of a sign-in is %+v", e.Actor)
+					t.Errorf("the actor of a sign-in is %+v, want Ada", e.Actor)
 				}
 			default:
-				t.Errorf("the log has an entry with the action %s", e.Action)
+				t.Errorf("the log has an entry with the action %s, want only sign-ins and failed sign-ins", e.Action)
 			}
 		}
 		if rest, _, err := audit.New(d).List(t.Context(), 0, audit.Filter{Action: "session"}, "", 10); err != nil || len(rest) != 0 {
-			t.Errorf("the log of the installation has %s, %v", fmt.Sprint(rest), err)
+			t.Errorf("the log of the installation has %s, want no entries; error %v", fmt.Sprint(rest), err)
 		}
 	})
 }
