@@ -40,8 +40,9 @@ var misspeltCom = map[string]bool{
 const minLabel = 5
 
 // SuggestedDomain returns the domain that was probably meant by a misspelt address, or "". It
-// recognizes one typing mistake in the most common domains: an extra letter, a missing letter, a
-// wrong letter, or two letters in the wrong order.
+// recognizes one typing mistake in the name of the most common mail providers: an extra letter, a
+// missing letter, a wrong letter, or two letters in the wrong order. It also recognizes
+// misspellings of com after the name.
 func SuggestedDomain(e Email) string {
 	_, domain, _ := strings.Cut(e.Folded, "@")
 	label, ending, found := strings.Cut(domain, ".")
