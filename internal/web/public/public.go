@@ -1,6 +1,7 @@
 // Package public owns the public pages: the verification of a certificate as a page and as JSON,
-// its QR code and barcode, and the files with capability URLs. Responses never contain an e-mail
-// address. The response for a failed certificate is the same as for an unknown certificate.
+// its QR code and barcode, and the files with capability URLs. Responses never contain a
+// recipient's e-mail address. The response for a failed certificate is the same as for an unknown
+// certificate.
 package public
 
 import (
