@@ -18,7 +18,7 @@ func ofName(err error) bool {
 	return ok && e.Kind == fault.Invalid && len(e.Fields) == 1 && e.Fields[0].Name == "name"
 }
 
-func TestTenantCannotTakeTheNameOfAnotherTenant(t *testing.T) {
+func TestInstitutionCannotHaveTheNameOfAnotherInstitution(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		ctx := t.Context()
@@ -142,9 +142,9 @@ func TestNameWithHiddenCharacterIsRefused(t *testing.T) {
 	}
 }
 
-// TestKeyRotationAdoptsNoNameWithoutConsent uses names that two institutions have had since before
+// TestKeyNameNeedsConsentIfItLooksTheSame uses names that two institutions have had since before
 // names were checked.
-func TestKeyRotationAdoptsNoNameWithoutConsent(t *testing.T) {
+func TestKeyNameNeedsConsentIfItLooksTheSame(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		ctx := t.Context()

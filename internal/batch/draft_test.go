@@ -69,7 +69,7 @@ func TestSubmitReportsAllProblems(t *testing.T) {
 	} {
 		d := v.NewDraft()
 		if err := errors.Join(setPerson(d, 7, "Ada Obi", staged.UUID), tc.change(d)); err != nil {
-			t.Fatalf("%s: %v", name, err)
+			t.Fatalf("setting the fields of %s: %v", name, err)
 		}
 		before := one[int](v, `SELECT count(*) FROM batches`)
 		_, err := v.Submit(t.Context(), Submission{Institution: v.inst, Draft: d})

@@ -296,8 +296,8 @@ func TestSubmitIncompleteDraft(t *testing.T) {
 	}
 }
 
-// TestTenThousandRows submits a list of the maximum size.
-func TestTenThousandRows(t *testing.T) {
+// TestLongestList submits a list of the maximum size.
+func TestLongestList(t *testing.T) {
 	t.Parallel()
 	k := newFixture(t, dbtest.Open(t, t.TempDir(), ""))
 	text := rows(sheet.MaxRows)

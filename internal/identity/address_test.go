@@ -96,7 +96,7 @@ func TestAddressOfAnotherLetterIsAnotherAccount(t *testing.T) {
 		}
 		iris, err := b.SignUp(ctx, b.link(ToSignUp, "Iris@example.org"), NewPerson{Name: "Iris"}, home)
 		if err != nil {
-			t.Fatalf("signing up with the address iris@example.org: %v", err)
+			t.Fatalf("signing up with the address iris@example.org: error = %v, want none", err)
 		}
 		if iris.Session.Person.ID == other.Session.Person.ID || len(b.verified) != 2 || b.verified[0].EmailFolded == "iris@example.org" {
 			t.Errorf("the verified addresses are %+v, want two accounts", b.verified)

@@ -116,7 +116,7 @@ func TestEnrolment(t *testing.T) {
 			t.Errorf("a secret in use is shown again: error = %v, want ErrNoEnrolment", err)
 		}
 		if c, err := b.Codes(ctx, e.Session.Person.ID); err != nil || !c.On || c.Left != 10 {
-			t.Errorf("Codes = %+v, %v", c, err)
+			t.Errorf("Codes = %+v, error %v, want the second factor on and 10 recovery codes", c, err)
 		}
 		if err := b.EndCodes(ctx, &e.Session); err != nil {
 			t.Fatal(err)
@@ -158,7 +158,7 @@ func TestSecondFactor(t *testing.T) {
 				t.Fatalf("signing in by %s and code: error %v, want a session with a new secret", name, err)
 			}
 			if _, err := b.Session(ctx, done.with(home)); err != nil {
-				t.Errorf("reading the session after signing in by %s and code: %v", name, err)
+				t.Errorf("reading the session after signing in by %s and code: error = %v, want none", name, err)
 			}
 			if _, err := b.Pending(ctx, waiting); !errors.Is(err, ErrNoSession) {
 				t.Errorf("reading the session with its old id: error = %v, want ErrNoSession", err)
@@ -179,7 +179,7 @@ func TestSecondFactor(t *testing.T) {
 			}
 		}
 		if c, err := b.Codes(ctx, 1); err != nil || c.Left != 9 {
-			t.Errorf("Codes = %+v, %v", c, err)
+			t.Errorf("Codes = %+v, error %v, want 9 recovery codes", c, err)
 		}
 		waiting := b.signIn().with(home)
 		b.Advance(pendingLife)

@@ -18,7 +18,7 @@ func TestEndedSessionCannotChangeCredentials(t *testing.T) {
 		b.addPasskey(&e.Session)
 		list, err := b.Passkeys(ctx, e.Session.Person.ID)
 		if err != nil || len(list) != 1 {
-			t.Fatalf("Passkeys = %+v, %v", list, err)
+			t.Fatalf("Passkeys = %+v, error %v, want one passkey", list, err)
 		}
 		c, err := b.BeginNewPasskey(ctx, e.Session.Person)
 		if err != nil {
@@ -30,7 +30,7 @@ func TestEndedSessionCannotChangeCredentials(t *testing.T) {
 		}
 		link := b.secretIn(b.mails()[0], ToChangeAddress)
 		if err := b.CheckSession(ctx, e.with(home)); err != nil {
-			t.Errorf("CheckSession before the end of the session: %v", err)
+			t.Errorf("CheckSession before the end of the session: error = %v, want none", err)
 		}
 		if err := b.EndOthers(ctx, e.Session.Person.ID, 0); err != nil {
 			t.Fatal(err)
@@ -74,11 +74,11 @@ func TestResetRemovesChosenPasskeys(t *testing.T) {
 		}
 		list, err := b.Passkeys(ctx, proof.PersonID())
 		if err != nil || len(list) != 2 {
-			t.Fatalf("Passkeys = %+v, %v", list, err)
+			t.Fatalf("Passkeys = %+v, error %v, want two passkeys", list, err)
 		}
 		of, err := b.Passkeys(ctx, eve.Session.Person.ID)
 		if err != nil || len(of) != 1 {
-			t.Fatalf("Passkeys = %+v, %v", of, err)
+			t.Fatalf("Passkeys of the other person = %+v, error %v, want one passkey", of, err)
 		}
 		// The id of a passkey of another person is ignored.
 		if _, err := b.Reset(ctx, secret, "another horse", list[1].ID, of[0].ID); err != nil {

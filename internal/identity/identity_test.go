@@ -290,7 +290,7 @@ func TestReset(t *testing.T) {
 			t.Errorf("signing in with the new password: error = %v, want none", err)
 		}
 		if list := b.mails(); len(list) == 0 || list[0].Subject != "Ihr Passwort wurde geändert" {
-			t.Errorf("the mails are %+v", list)
+			t.Errorf("the mails are %+v, want a notice of the new password first", list)
 		}
 	})
 }
@@ -413,7 +413,7 @@ func TestChangeOfAddress(t *testing.T) {
 			t.Errorf("the person is %+v, and OnVerified was called with %+v, want the verified new address and one call; error %v", p, b.verified, err)
 		}
 		if list := b.mails(); len(list) != 1 || list[0].To.Email != address || list[0].Subject != "Ihre E-Mail-Adresse wurde geändert" {
-			t.Errorf("the mails are %+v", list)
+			t.Errorf("the mails are %+v, want one notice to the old address", list)
 		}
 		if _, err := b.Reset(ctx, oldLink, "another horse"); !errors.Is(err, ErrLink) {
 			t.Errorf("using a link to the old address: error = %v, want ErrLink", err)

@@ -39,11 +39,11 @@ func TestFailedSignInsAreRecorded(t *testing.T) {
 		b.Wait()
 		list, _, err := audit.New(d).List(t.Context(), inst.ID, audit.Filter{Action: "session"}, "", 10)
 		if err != nil || len(list) != 2 {
-			t.Fatalf("the log has %+v, %v", list, err)
+			t.Fatalf("the audit log has %+v, error %v, want two entries", list, err)
 		}
 		for _, e := range list {
 			if e.Subject.Name != "Ada" || e.Actor.Address != home.Address || e.Actor.RequestID != "REQUEST1" {
-				t.Errorf("the entry is %+v", e)
+				t.Errorf("the entry is %+v, want the subject Ada with the address and the id of the request", e)
 			}
 			switch e.Action {
 			case audit.SignInFailed:
@@ -95,11 +95,11 @@ func TestFailedPasskeysAreRecorded(t *testing.T) {
 		b.Wait()
 		list, _, err := audit.New(d).List(t.Context(), inst.ID, audit.Filter{Action: string(audit.SignInFailed)}, "", 10)
 		if err != nil || len(list) != 2 {
-			t.Fatalf("the log has %+v, %v", list, err)
+			t.Fatalf("the audit log has %+v, error %v, want two failed sign-ins", list, err)
 		}
 		for _, e := range list {
 			if e.Subject.Name != "Ada" || e.Actor.Name != "" || e.Actor.Address != home.Address || e.Detail["by"] != string(ByPasskey) {
-				t.Errorf("the entry is %+v", e)
+				t.Errorf("the entry is %+v, want the subject Ada without an actor, the address, and the method passkey", e)
 			}
 		}
 	})

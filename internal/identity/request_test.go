@@ -33,7 +33,7 @@ func TestRequesterOfLinkIsNeverRefused(t *testing.T) {
 				purpose = ToSignIn
 			}
 			if _, err := b.Proof(ctx, purpose, b.secretIn(list[0], purpose)); err != nil {
-				t.Errorf("the link with the purpose %s is not valid after further requests: %v", purpose, err)
+				t.Errorf("the link with the purpose %s is not valid after further requests: error = %v, want none", purpose, err)
 			}
 		}
 	})

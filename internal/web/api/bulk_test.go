@@ -395,7 +395,7 @@ func TestBulkLimits(t *testing.T) {
 			case a.Status != http.StatusUnprocessableEntity:
 				t.Errorf("%+v, %s: status = %d, want 422; body %s", tc, contentType, a.Status, a.Body)
 			case strings.Trim(tc.fields, "-") != a.fields(t):
-				t.Errorf("%+v, %s: the wrong fields are refused: %s", tc, contentType, a.Body)
+				t.Errorf("%+v, %s: the refused fields are not those of the test case; body %s", tc, contentType, a.Body)
 			}
 		}
 	}

@@ -41,7 +41,7 @@ func TestFingerprintFormat(t *testing.T) {
 		}
 		var n int
 		if err := v.DB.QueryRowContext(t.Context(), `SELECT count(*) FROM idempotency_keys WHERE fingerprint = $1`, h.Sum(nil)).Scan(&n); err != nil || n != 1 {
-			t.Errorf("%s: the expected fingerprint is not stored once; error %v", what, err)
+			t.Errorf("%s: the number of stored keys with the expected fingerprint is not 1; error %v", what, err)
 		}
 	}
 }

@@ -151,7 +151,7 @@ func (v *vault) do(r *http.Request) *response {
 	v.tb.Helper()
 	res, err := v.server.Client().Do(r)
 	if err != nil {
-		v.tb.Fatalf("%s %s: %v", r.Method, r.URL.Path, err)
+		v.tb.Fatalf("sending %s %s: %v", r.Method, r.URL.Path, err)
 	}
 	body, err := io.ReadAll(res.Body)
 	if e := res.Body.Close(); err != nil || e != nil {

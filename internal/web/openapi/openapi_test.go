@@ -249,7 +249,7 @@ func TestReadInvalidDocument(t *testing.T) {
 		"no servers":                  "paths: {}",
 	} {
 		if _, err := read([]byte(text), base); err == nil {
-			t.Errorf("%s: read returned no error", name)
+			t.Errorf("reading a document with %s: no error, want one", name)
 		}
 	}
 }

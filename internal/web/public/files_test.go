@@ -225,7 +225,7 @@ func TestSymbols(t *testing.T) {
 		t.Error("a symbol differs between the states, or the QR code and the barcode are equal")
 	}
 	if w := v.get("/verify/" + strings.ToLower(c.ReferenceID) + "/qrcode.svg"); w.Body.String() != drawn[0] {
-		t.Errorf("the QR code for the reference id in lower case is different: status = %d", w.Code)
+		t.Errorf("the QR code for the reference id in lower case differs from that in upper case: status = %d", w.Code)
 	}
 	if w := v.get("/verify/" + unknownID + "/qrcode.svg"); w.Code != http.StatusNotFound {
 		t.Errorf("an unknown reference id: status = %d, want 404", w.Code)
