@@ -301,8 +301,8 @@ func TestOperators(t *testing.T) {
 	})
 }
 
-// Setting up a vault and creating an institution set a password only for an account that they create:
-// the caller has not proven to be the person with the address.
+// Setting up a vault and creating an institution set a password only for a new account, because the
+// caller has not proven to be the person with the address.
 func TestPasswordIsSetOnlyForANewAccount(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -41,9 +41,9 @@ func checkInstitutionName(name string) string {
 	return ""
 }
 
-// lookalike contains what two names that look the same have in common: their skeletons (UTS #39, 4),
-// as they are and without case. They are compared separately, because case changes what a letter
-// looks like: I looks like l, and i does not.
+// lookalike contains what two names that look the same have in common: their skeletons (UTS #39,
+// 4), as the names are written and without case. The two skeletons are compared separately, because
+// case changes what a letter looks like: I looks like l, and i does not.
 type lookalike struct{ exact, folded string }
 
 func lookalikeOf(name string) lookalike {

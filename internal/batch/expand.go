@@ -25,8 +25,8 @@ const (
 	// slice is the number of entries per transaction. It is large enough that commits are rare, and
 	// small enough that other writers do not wait long.
 	slice = 50
-	// slicesOfJob is the maximum number of slices per job. After them the job returns to the end of
-	// the queue, so that a process can stop.
+	// slicesOfJob is the maximum number of slices per job. After this number the job returns to the
+	// end of the queue, so that a process can stop.
 	slicesOfJob = 20
 )
 

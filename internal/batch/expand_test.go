@@ -128,7 +128,8 @@ func TestOnlyDuplicatesAreRejected(t *testing.T) {
 	})
 }
 
-// A slice has 50 entries, and institutions take turns, even if one of them has many more entries.
+// A slice has 50 entries, and institutions take turns, even if one institution has many more
+// entries than the others.
 func TestExpansionTakesTurns(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -195,8 +195,8 @@ func (s *Service) Staged(ctx context.Context, institutionID int64, id string) (*
 
 var errNoFile = fault.New(fault.NotFound, "No such file. Unused files are deleted a day after their upload.")
 
-// SetExpiryTx sets the time until which staged files of an institution are valid. If the time has passed,
-// a sweep deletes them.
+// SetExpiryTx sets the time until which staged files of an institution are valid. If the time has
+// passed, a sweep deletes the records of the files.
 func (s *Service) SetExpiryTx(ctx context.Context, tx *db.Tx, institutionID int64, uuids []string, until time.Time) error {
 	for some := range slices.Chunk(uuids, rowsAtOnce) {
 		args := []any{db.Micros(until), institutionID}

@@ -52,7 +52,8 @@ const (
 )
 
 // SetList stores a list in a draft and replaces an earlier list. The meanings of its columns are
-// those of the last list with the same columns. If there is no such list, they are detected.
+// those of the last list with the same columns. If there is no such list, the meanings are
+// detected. The error is fault.Invalid if the list cannot be read.
 func (s *Service) SetList(ctx context.Context, d *Draft, name string, r io.Reader) error {
 	free, err := acquire(ctx, s.lists)
 	if err != nil {

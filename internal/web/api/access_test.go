@@ -79,8 +79,8 @@ func TestExpiredToken(t *testing.T) {
 	}
 }
 
-// Each route requires exactly its permissions. Responses to tokens without them do not reveal
-// anything else.
+// Each route requires exactly its permissions. The response to a token without the permissions of a
+// route reveals nothing else.
 func TestPermissionMatrix(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.SQLite(t), 0)

@@ -20,7 +20,7 @@ import (
 
 // recordFields has the name of each field of a certificate, and the statuses in which the field is
 // null: p(rocessing), a(pproved), f(ailed), r(evoked after approval). New fields must be added
-// here. Fields must not be removed, because clients depend on them.
+// here. Fields must not be removed, because clients depend on the fields.
 var recordFields = map[string]string{
 	"id": "", "uuid": "", "reference_id": "", "certificate_title": "", "full_name": "", "applicant_email": "", "source": "", "status": "",
 	"issue_date": "", "details": "pafr", "trigger_context": "", "batch_id": "pafr", "customer_id": "pafr", "institution": "",

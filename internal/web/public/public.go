@@ -23,7 +23,7 @@ import (
 var templates embed.FS
 
 // Assets has the assets of the public pages. The files of the QR code decoder are listed
-// separately, so that a build without them fails.
+// separately, so that a build without these files fails.
 //
 //go:embed assets assets/qr/decode.js assets/qr/index.js
 var Assets embed.FS
