@@ -96,8 +96,8 @@ func cleanPath(name string) (clean, problem string) {
 }
 
 // receive checks and stages a file, and calls record in the transaction that stages it. If the file
-// is refused, receive calls record with the problem of the file, in a separate transaction. An
-// error of r is returned unchanged.
+// is refused, receive calls record with the problem of the file, in a separate transaction. The
+// error wraps an error of r.
 func (s *Service) receive(
 	ctx context.Context, inst *account.Institution, d *Draft, name string, r io.Reader, record func(ctx context.Context, tx *db.Tx, f *File) error,
 ) error {
