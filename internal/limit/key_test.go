@@ -88,7 +88,7 @@ func TestFirstResponseIsStoredForADay(t *testing.T) {
 		at.advance(limit.KeyLifetime - time.Second)
 		_, stored, err := k.Begin(t.Context(), s)
 		if err != nil || stored == nil || stored.Status != 201 || string(stored.Body) != "first" || stored.Fingerprint != sha256.Sum256([]byte("content")) {
-			t.Fatalf("stored response = %+v, err = %v", stored, err)
+			t.Fatalf("before the response expires: stored response = %+v, err = %v, want the first response", stored, err)
 		}
 		at.advance(time.Second)
 		c = begin(t, k, s)
@@ -96,7 +96,7 @@ func TestFirstResponseIsStoredForADay(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, stored, err = k.Begin(t.Context(), s); err != nil || stored == nil || string(stored.Body) != "second" {
-			t.Fatalf("stored response = %+v, err = %v", stored, err)
+			t.Fatalf("after the first response expired: stored response = %+v, err = %v, want the second response", stored, err)
 		}
 	})
 }

@@ -84,17 +84,17 @@ func TestMessagesReplacePlaceholders(t *testing.T) {
 	t.Parallel()
 	en, _ := load(t).Get("en")
 	if got, err := en.Text("revoked.text", "institution", "A & B"); err != nil || got != "A & B has taken this certificate back. It is no longer valid." {
-		t.Errorf("the message is %q, %v", got, err)
+		t.Errorf("message with a value = %q, err = %v, want the value unchanged in the text", got, err)
 	}
 	// Placeholders in a value are not replaced.
 	if got, err := en.Text("signatures.range", "from", "{end}", "end", "x"); err != nil || got != "{end} to x" {
-		t.Errorf("the message is %q, %v", got, err)
+		t.Errorf("message whose value has a placeholder = %q, err = %v, want the value unchanged", got, err)
 	}
 	if got, err := en.HTML("revoked.text", "institution", "<b>"); err != nil || !strings.HasPrefix(string(got), "<bdi>&lt;b&gt;</bdi> has") {
-		t.Errorf("the message is %q, %v", got, err)
+		t.Errorf("markup of a message with a value = %q, err = %v, want the value escaped and isolated", got, err)
 	}
 	if got, err := en.HTML("unknown.near", "link", template.HTML("<a>x</a>")); err != nil || got != "Did you mean <a>x</a>?" {
-		t.Errorf("the message is %q, %v", got, err)
+		t.Errorf("markup of a message with a value of type template.HTML = %q, err = %v, want the value unchanged", got, err)
 	}
 	for name, args := range map[string][]any{
 		"unknown message": {"no.such"}, "missing argument": {"revoked.text"}, "name without value": {"revoked.text", "institution"},
