@@ -36,10 +36,10 @@ const (
 var errTrial = errors.New("another certificate is sealed alone")
 
 // enter begins the sealing of a certificate in this process. The caller must call leave after the
-// sealing. If another certificate is sealed alone or waits for that, enter returns errTrial. If the
-// certificate itself must be sealed alone, enter waits until no other certificate is being sealed,
-// and records the trial in the row. A waiting certificate is in no trial: a crash at that time does
-// not count.
+// sealing. For a certificate with fewer than two crashes, enter returns errTrial if another
+// certificate is sealed alone or waits to be sealed alone. For a certificate with two crashes,
+// enter waits until no other certificate is being sealed, and records the trial in the row. It
+// returns errTrial if ctx ends during the wait. A crash during the wait does not count.
 func (s *Service) enter(ctx context.Context, c *Certificate) (leave func() error, err error) {
 	if c.crashes < trialCrashes {
 		if !s.sealing.TryAcquire(1) {

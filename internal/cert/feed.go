@@ -16,7 +16,7 @@ const (
 	// batch therefore waits only for these jobs. After that the institutions take turns.
 	jobsPerWorker = 1
 	// doubleShareLimit is the number of waiting certificates up to which an institution has a
-	// double share of the jobs. So few certificates are finished soon and delay the other
+	// double share of the jobs. This number of certificates is finished soon and delays the other
 	// institutions little.
 	doubleShareLimit = 50
 )

@@ -89,7 +89,7 @@ func TestOriginalOfAnotherInstitutionHidesNoRecord(t *testing.T) {
 				got = append(got, id)
 			}
 			if m.Count != count || !slices.Equal(got, want) || (m.Certificate != nil) != (count == 1) {
-				t.Errorf("%s: count = %d, certificates of the issuers = %q, certificate = %v; want the count %d, the issuers %q, and a certificate only for the count 1", name, m.Count, got, m.Certificate, count, want)
+				t.Errorf("%s: count = %d, issuers' certificates = %q, certificate %v; want %d, %q, a certificate only for the count 1", name, m.Count, got, m.Certificate, count, want)
 			}
 		}
 		check("one of each", [3]Status{Approved, Approved, Failed}, 2, first.UUID, second.UUID)

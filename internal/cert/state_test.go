@@ -133,7 +133,7 @@ func (v *vault) checkTransition(name string, before, after snapshot, want move) 
 	t.Helper()
 	now := db.Time(db.Micros(v.clock.Now()))
 	if after.Row.Status != want.to || !after.Row.UpdatedAt.Equal(now) || after.Row.TriggerContext != SingleUpload {
-		t.Errorf("%s: status = %s, updated at %v, context %s, want the new status, the current time and single_upload", name, after.Row.Status, after.Row.UpdatedAt, after.Row.TriggerContext)
+		t.Errorf("%s: status = %s, updated at %v, context %s, want the new status, now and single_upload", name, after.Row.Status, after.Row.UpdatedAt, after.Row.TriggerContext)
 	}
 	if len(after.Events) != len(before.Events)+1 {
 		t.Fatalf("%s: %d events, want one more than %d", name, len(after.Events), len(before.Events))

@@ -22,7 +22,7 @@ import (
 const (
 	// SealQueue has the jobs that make verified PDFs of single uploads.
 	SealQueue = "seal"
-	// BulkQueue has the jobs that make verified PDFs of batches. The server gives BulkQueue one
+	// BulkQueue has the jobs that make verified PDFs of batches. In the server, BulkQueue has one
 	// worker fewer than SealQueue.
 	BulkQueue = "seal_bulk"
 	// RecipientQueue has the jobs that find recipients.

@@ -239,7 +239,7 @@ func TestRevokedWhileSealingStaysRevoked(t *testing.T) {
 				}
 				got := v.get(c.UUID)
 				if got.Status != Revoked || got.Verified != nil || got.Failure != nil || got.ApprovedAt != nil {
-					t.Errorf("status = %s, verified PDF = %v, failure = %v, want a revoked certificate without a verified PDF, failure and time of approval", got.Status, got.Verified, got.Failure)
+					t.Errorf("status = %s, verified PDF = %v, failure = %v, want revoked without verified PDF, failure and approval", got.Status, got.Verified, got.Failure)
 				}
 				events := v.events()
 				if len(events) != 2 || events[1].Name != "certificate_application.revoked" {

@@ -63,7 +63,7 @@ func (s *Service) narrowest(ctx context.Context, v *view) (index, error) {
 
 // candidates returns the FROM and WHERE clauses of all matches. The query reads the index first,
 // which CROSS JOIN enforces in SQLite. The query reads the record only for columns that the index
-// lacks.
+// does not have.
 func (s *Service) candidates(q *statement, v *view, by index) string {
 	switch {
 	case by == searchIndex && s.db.Dialect == db.SQLite:

@@ -59,7 +59,7 @@ func TestListPages(t *testing.T) {
 		} {
 			l := v.list(Filter{Range: listing.Range{Page: tc.page, PerPage: tc.per}})
 			if got := titles(l); !slices.Equal(got, tc.want) || (l.Next != "") != tc.more || l.Total == nil || *l.Total != len(newest) {
-				t.Errorf("page %d with %d records per page: %q, more %v, total %v; want %q, more %v and the total of all records", tc.page, tc.per, got, l.Next != "", l.Total, tc.want, tc.more)
+				t.Errorf("page %d with %d records per page: %q, more %v, total %v; want %q, more %v and the total of all", tc.page, tc.per, got, l.Next != "", l.Total, tc.want, tc.more)
 			}
 		}
 		for _, r := range []listing.Range{{Page: 0, PerPage: 1}, {Page: 1, PerPage: 0}, {Page: 1, PerPage: 101}, {Page: -1, PerPage: 10}} {

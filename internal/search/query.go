@@ -13,12 +13,14 @@ import (
 // Each page is read by one of these queries. Each query is written such that the database has only
 // one plan for it:
 //
-// - branches reads the index of the order. A list without filters needs only     this query.   -
-// matches reads the index of one filter and sorts all records that match all     filters. It reads
-// at most bounds.count + 1 matches.   - If there are more matches, scan finds matches among the
-// first records of the     order. If these matches do not fill the page, sorted sorts all matches.
-// - Two kinds of lists with many matches have a faster query: firstPerDay for a range of dates of
-// issue, and firstFound for a search in SQLite.
+//   - branches reads the index of the order. A list without filters needs only
+//     this query.
+//   - matches reads the index of one filter and sorts all records that match all
+//     filters. It reads at most bounds.count + 1 matches.
+//   - If there are more matches, scan finds matches among the first records of the
+//     order. If these matches do not fill the page, sorted sorts all matches.
+//   - Two kinds of lists with many matches have a faster query: firstPerDay for a
+//     range of dates of issue, and firstFound for a search in SQLite.
 
 // bounds limit the work of a list. Tests use small bounds.
 type bounds struct {
