@@ -32,7 +32,7 @@ func (s *Service) OpenImage(ctx context.Context, c *Certificate) (*Content, erro
 	if !errors.Is(err, errDiffers) {
 		return content, err
 	}
-	// Concurrent requests draw the picture only once.
+	// Concurrent requests share one drawing of the picture.
 	drawn, err, _ := s.images.Do(c.UUID, func() (any, error) { return s.draw(context.WithoutCancel(ctx), c) })
 	if err != nil {
 		return nil, err

@@ -130,7 +130,7 @@ func TestSimilarFindsOneMistake(t *testing.T) {
 		similar := func(typed string) string {
 			got, err := v.Similar(t.Context(), typed)
 			if err != nil {
-				t.Errorf("Similar(%q): %v", typed, err)
+				t.Errorf("Similar(%q) returned the error %v, want none", typed, err)
 			}
 			return got
 		}

@@ -69,8 +69,8 @@ func (in *Incoming) SHA256() (sum [sha256.Size]byte) {
 }
 
 // Receive stores a file of an institution and calls use, which creates the record that refers to
-// the file. The whole file is never in memory: Receive hashes it while it arrives, and checks the
-// stored file.
+// the file. The whole file is never in memory: Receive hashes the file while reading it, and checks
+// the stored file.
 //
 // If a file can never be sealed, the error wraps a *seal.Refusal, the file is deleted, and use is
 // not called. If use returns an error of a kind other than fault.Internal, the file is deleted; see

@@ -25,7 +25,7 @@ const (
 )
 
 // Rehash calls CheckFiles for the certificates whose last check of the verified PDF is older than
-// rehashAge, up to the share of one turn. It finds lost or changed files before the files are
+// rehashAge, up to the share of one turn. Rehash finds lost or changed files before the files are
 // needed.
 func (s *Service) Rehash(ctx context.Context) error {
 	due, err := s.rehashDue(ctx)
@@ -48,7 +48,7 @@ func (s *Service) Rehash(ctx context.Context) error {
 // signature and stores the results. A damaged file is not an error. Its check has the result
 // FailedCheck, and CheckFiles logs an alarm. A file that is correct again passes its check. then
 // runs in the transaction that stores the results, unless the certificate or its files were
-// deleted. It may be nil.
+// deleted. then may be nil.
 func (s *Service) CheckFiles(ctx context.Context, c *Certificate, then TxFunc) ([]Check, error) {
 	var checks []Check
 	if c.FilesDeletedAt == nil {

@@ -158,7 +158,7 @@ func TestOpenVerifiedJoinsOriginalAndTail(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := iotest.TestReader(got, want); err != nil {
-			t.Errorf("reading the verified PDF, whole %t: %v", whole, err)
+			t.Errorf("the verified PDF with whole %t failed TestReader: %v", whole, err)
 		}
 		// Read each short range near the boundary, across the boundary and on each side of the
 		// boundary.
@@ -201,7 +201,7 @@ func TestRevokedCertificateHasItsFile(t *testing.T) {
 	}
 	content, err := v.OpenVerified(t.Context(), revoked)
 	if err != nil || content.Size() != c.Verified.Size {
-		t.Fatalf("opening the verified PDF of a revoked certificate: err = %v, or another size than at approval", err)
+		t.Fatalf("opening the verified PDF of a revoked certificate: err = %v, want no error and the size at approval", err)
 	}
 	if err := content.Close(); err != nil {
 		t.Error(err)

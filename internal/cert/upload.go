@@ -140,9 +140,9 @@ func fileName(name string) string {
 	return name
 }
 
-// insertTx stores a certificate with its event and, unless it belongs to a batch, its job. It
-// returns an error of kind Invalid for a duplicate. After this error the caller must roll back
-// unless the certificate belongs to a batch.
+// insertTx stores a certificate with its event. It also creates the job of a certificate that
+// belongs to no batch. It returns an error of kind Invalid for a duplicate. After this error the
+// caller must roll back unless the certificate belongs to a batch.
 func (s *Service) insertTx(ctx context.Context, tx *db.Tx, c *Certificate, email account.Email) (err error) {
 	row := transitionOf(triggerUpload)
 	c.Status = row.To

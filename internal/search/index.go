@@ -61,9 +61,9 @@ func (s *Service) narrowest(ctx context.Context, v *view) (index, error) {
 	return ranges[0], nil
 }
 
-// candidates returns the FROM and WHERE clauses of all matches. The query reads the index first,
-// which CROSS JOIN enforces in SQLite. The query reads the record only for columns that the index
-// does not have.
+// candidates returns the FROM and WHERE clauses of all matches. The query reads the index first.
+// CROSS JOIN enforces this order in SQLite. The query reads records only if it needs columns that
+// the index does not have.
 func (s *Service) candidates(q *statement, v *view, by index) string {
 	switch {
 	case by == searchIndex && s.db.Dialect == db.SQLite:

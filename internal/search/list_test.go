@@ -29,7 +29,7 @@ func (v *vault) list(f Filter) *List {
 	}
 	l, err := v.List(v.tb.Context(), v.inst.ID, f)
 	if err != nil {
-		v.tb.Fatalf("List(%+v): %v", f, err)
+		v.tb.Fatalf("List(%+v) returned the error %v, want none", f, err)
 	}
 	return l
 }

@@ -70,13 +70,13 @@ func TestArchiveOpensInOtherPrograms(t *testing.T) {
 				}
 			}
 			if bytes.Contains(content, []byte(foreign.ReferenceID)) {
-				t.Error("the table has a certificate of another institution")
+				t.Error("the table of the archive has a certificate of another institution")
 			}
 			continue
 		}
 		c := of[f.Name]
 		if c == nil || sha256.Sum256(content) != c.Verified.SHA256 || f.Modified.Unix()/2 != c.ApprovedAt.Unix()/2 {
-			t.Errorf("entry %s differs from the certificate %+v; modified at %v", f.Name, c, f.Modified)
+			t.Errorf("entry %s differs in digest or time from the certificate %+v; modified at %v", f.Name, c, f.Modified)
 		}
 		delete(of, f.Name)
 	}

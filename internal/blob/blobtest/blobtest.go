@@ -148,7 +148,7 @@ func read(t *testing.T, s blob.Store, key string) []byte {
 	t.Helper()
 	o, err := s.Open(t.Context(), key)
 	if err != nil {
-		t.Fatalf("Open(%s): %v", key, err)
+		t.Fatalf("Open(%s) returned the error %v, want none", key, err)
 	}
 	b, err := io.ReadAll(io.NewSectionReader(o, 0, o.Size()))
 	if err := errors.Join(err, o.Close()); err != nil {
