@@ -85,7 +85,7 @@ func TestKeysAreCreatedOnce(t *testing.T) {
 func TestExpiringSigningKeyIsReported(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "data")
-	base, err := OpenBase(t.Context(), config.Storage{Data: dir}, "https://vault.example")
+	base, err := CreateBase(t.Context(), config.Storage{Data: dir}, "https://vault.example")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -81,9 +81,9 @@ func TestRequestIDs(t *testing.T) {
 		if a.Status != c.status || a.Header.Get("Allow") != c.allow || len(id) < 8 {
 			t.Errorf("%s %s: status %d, Allow %q, request id %q; want those of the case, and an id: %.200s", c.method, c.target, a.Status, a.Header.Get("Allow"), id, a.Body)
 		}
-		if !strings.Contains(f.Log(), `"request_id":"`+id+`"`) {
-			t.Errorf("%s %s: the log has no line with the request id", c.method, c.target)
-		}
+		eventually(t, 10*time.Second, "the log has a line with the request id of "+c.method+" "+c.target, func() bool {
+			return strings.Contains(f.Log(), `"request_id":"`+id+`"`)
+		})
 	}
 	if log := f.Log(); strings.Contains(log, secret) || strings.Contains(log, `"status":500`) {
 		t.Error("the log contains text of a request or a status 500, want neither")

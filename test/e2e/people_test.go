@@ -114,7 +114,7 @@ func TestPeople(t *testing.T) {
 		owner.press("Send the invitation")
 		owner.see("The invitation is on its way", "Bo@nwu.example", "Open")
 
-		link := invitationLink.FindString(awaitLetterText(t, v, "Bo@nwu.example", "Northwind University"))
+		link := invitationLink.FindString(awaitLetterText(t, v, "bo@nwu.example", "Northwind University"))
 		guest := browse(t, v)
 		guest.open(link)
 		guest.see("Ada Owner invites Bo@nwu.example", "Issuer", "Make your account")
