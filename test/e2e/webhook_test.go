@@ -43,7 +43,7 @@ func (f *fixture) endpoint(t *testing.T, r *vault.Receiver) *vault.Webhook {
 	return h
 }
 
-// hook runs a webhook command, checks the exit code, and decodes the output into into unless into
+// hook runs a webhook command, checks the exit code, and decodes the output, unless into
 // is nil.
 func (f *fixture) hook(t *testing.T, code int, into any, command string, args ...string) {
 	t.Helper()
