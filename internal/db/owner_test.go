@@ -55,6 +55,7 @@ var owners = map[string]string{
 	"passkeys":                 "identity",
 	"proofs":                   "identity",
 	"recovery_codes":           "identity",
+	"restores":                 "db",
 	"river_job":                "job",
 	"river_leader":             "job",
 	"schema_floor":             "db",

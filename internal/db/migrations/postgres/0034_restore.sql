@@ -1,0 +1,10 @@
+-- The last restore of this database from a backup, at most one row. copied_at is the time of the
+-- backup. While accepted_at is NULL, no file is deleted. A drill sends no mail and no webhooks.
+-- Times are in microseconds.
+CREATE TABLE restores (
+    id          BIGINT PRIMARY KEY CHECK (id = 1),
+    copied_at   BIGINT NOT NULL,
+    restored_at BIGINT NOT NULL,
+    accepted_at BIGINT,
+    drill       BIGINT NOT NULL CHECK (drill IN (0, 1))
+);
