@@ -56,7 +56,7 @@ type BatchAccepted struct {
 // SubmitBatch submits up to MaxEntries entries. If a field is invalid, the vault rejects the whole
 // batch with ErrInvalid; Error.Fields names the field by the entry's Index, as in
 // entries.3.applicant_email. If the certificate of an entry already exists, the vault rejects only
-// this entry, and BatchEntries reports it.
+// that entry, and BatchEntries reports it.
 func (c *Client) SubmitBatch(ctx context.Context, entries []Entry, options ...Option) (*BatchAccepted, error) {
 	b, err := entriesBody(entries)
 	if err != nil {
@@ -178,8 +178,8 @@ type entriesOf struct {
 	Entries []*BatchEntry `json:"entries"`
 }
 
-// AwaitBatch waits until a batch is finished or ctx is done. It calls report, which may be nil,
-// with each state of the batch that it reads.
+// AwaitBatch waits until a batch is finished, a request fails, or ctx is done. After each
+// successful request it calls report with the state of the batch, unless report is nil.
 func (c *Client) AwaitBatch(ctx context.Context, id string, report func(*Batch)) (*Batch, error) {
 	for wait := awaitFirst; ; wait = min(2*wait, awaitMax) {
 		b, err := c.Batch(ctx, id)

@@ -24,7 +24,7 @@ func TestBatch(t *testing.T) {
 			}
 			f := r.MultipartForm.Value
 			if f["entries[7][full_name]"][0] != "Ada" || f["entries[999999][file_id]"][0] != "f2" || f["entries[7][details]"] != nil || len(f) != 9 {
-				t.Errorf("the form of the batch = %v", f)
+				t.Errorf("the form of the batch = %v, want the 9 fields with values of the entries 7 and 999999", f)
 			}
 			respond(w, 202, `{"message": "ok", "data": {"batch_id": "b", "total": 2, "status": "processing"}}`)
 		case r.URL.Query().Get("per_page") == "1":
@@ -35,7 +35,7 @@ func TestBatch(t *testing.T) {
 		case r.URL.Query().Get("cursor") == "on":
 			respond(w, 200, `{"data": {"entries": [{"index": 999999, "status": "rejected", "uuid": null, "reference_id": null, "error": "The certificate already exists."}]}, "links": {"next": null}, "meta": {"next_cursor": null}}`)
 		default:
-			t.Errorf("unexpected request for %s", r.URL)
+			t.Errorf("the client sent an unexpected request for %s", r.URL)
 		}
 	})
 	accepted, err := s.client.SubmitBatch(t.Context(), []Entry{
@@ -48,7 +48,7 @@ func TestBatch(t *testing.T) {
 	var processing []int
 	done, err := s.client.AwaitBatch(t.Context(), "b", func(b *Batch) { processing = append(processing, b.Processing) })
 	if err != nil || done.Status != BatchCompletedWithErrors || !slices.Equal(processing, []int{2, 1, 0}) || !slices.Equal(s.waits, []time.Duration{awaitFirst, 2 * awaitFirst}) {
-		t.Errorf("AwaitBatch = %+v, %v; reported %v, waited %v", done, err, processing, s.waits)
+		t.Errorf("AwaitBatch = %+v, %v; reported %v, waited %v; want completed_with_errors after the reports [2 1 0] and two growing waits", done, err, processing, s.waits)
 	}
 	var got []string
 	for e, err := range s.client.BatchEntries(t.Context(), "b") {
@@ -56,6 +56,6 @@ func TestBatch(t *testing.T) {
 		got = append(got, fmt.Sprintf("%d %s", e.Index, e.Status))
 	}
 	if strings.Join(got, ", ") != "7 approved, 999999 rejected" {
-		t.Errorf("entries = %v", got)
+		t.Errorf("entries = %v, want 7 approved and 999999 rejected", got)
 	}
 }

@@ -17,7 +17,8 @@ import (
 const (
 	// maxResponse is the maximum size in bytes of a response that is read into memory.
 	maxResponse = 64 << 20
-	// maxProblem is the maximum size in bytes of the body of an error response.
+	// maxProblem is the maximum size in bytes of an error response that is decoded, and of the rest
+	// of a response that is discarded.
 	maxProblem = 4 << 20
 )
 
@@ -27,7 +28,8 @@ type call struct {
 	query        url.Values
 	// body is nil if the request has no body.
 	body body
-	// key is the idempotency key. It makes a call that changes data safe to repeat.
+	// key is the idempotency key. A call that changes data has a key, so that the call can be
+	// repeated.
 	key    string
 	accept string
 	// public calls send no token.
@@ -63,7 +65,7 @@ func jsonBody(v any) (*bytesBody, error) {
 	return &bytesBody{kind: "application/json", content: b}, nil
 }
 
-// post returns a call that changes data, with a new idempotency key.
+// post returns a call that changes data, with a new idempotency key and the changes of the options.
 func post(path string, b body, options []Option) *call {
 	c := &call{method: http.MethodPost, path: path, body: b, key: rand.Text()}
 	for _, o := range options {
@@ -72,8 +74,8 @@ func post(path string, b body, options []Option) *call {
 	return c
 }
 
-// do sends a call, repeats it if that can help, and decodes the JSON response into out, which may
-// be nil.
+// do sends a call, repeats the call after temporary faults, and decodes the JSON response into out,
+// unless out is nil.
 func (c *Client) do(ctx context.Context, k *call, out any) error {
 	return c.send(ctx, k, func(res *http.Response) error {
 		b, err := io.ReadAll(io.LimitReader(res.Body, maxResponse+1))
@@ -92,8 +94,8 @@ func (c *Client) do(ctx context.Context, k *call, out any) error {
 	})
 }
 
-// send sends a call until it succeeds, fails permanently, or has used all attempts, and calls read
-// with the successful response.
+// send sends a call and calls read with the successful response. It repeats both after a temporary
+// fault until all attempts are used or ctx is done.
 func (c *Client) send(ctx context.Context, k *call, read func(*http.Response) error) error {
 	for attempt := 1; ; attempt++ {
 		err := c.sendOnce(ctx, k, read)

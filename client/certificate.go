@@ -28,7 +28,7 @@ const (
 type Label[T ~string] struct {
 	Value T      `json:"value"`
 	Label string `json:"label"`
-	// Description is a sentence; it is empty for a source.
+	// Description is a sentence. The description of a source is empty.
 	Description string `json:"description,omitempty"`
 }
 
@@ -102,13 +102,13 @@ type NewCertificate struct {
 	CertificateTitle, FullName, ApplicantEmail string
 	// IssueDate is YYYY-MM-DD; empty means today in UTC.
 	IssueDate string
-	// Details are shown to the recipient, not to the public; they may be empty.
+	// Details may be empty. The recipient sees the details, but the public does not.
 	Details string
 	File    *File
 }
 
-// Upload uploads one certificate. Its status is then Processing; Await waits until the processing
-// ends. If the certificate already exists, the error is ErrDuplicate.
+// Upload uploads one certificate. The status of the new certificate is Processing; Await waits
+// until the processing ends. If the certificate already exists, the error is ErrDuplicate.
 func (c *Client) Upload(ctx context.Context, n NewCertificate, options ...Option) (*VaultCertificate, error) {
 	b, err := newFileBody([]formField{
 		{"certificate_title", n.CertificateTitle}, {"full_name", n.FullName}, {"applicant_email", n.ApplicantEmail},
@@ -153,7 +153,7 @@ func (c *Client) VaultCertificate(ctx context.Context, uuid string) (*VaultCerti
 }
 
 // Download writes a certificate's verified PDF to w. If there is no verified PDF yet, the error is
-// ErrNotFound. An interrupted download continues where it stopped.
+// ErrNotFound. An interrupted download continues after the last byte that was written to w.
 func (c *Client) Download(ctx context.Context, uuid string, w io.Writer) error {
 	return c.download(ctx, &call{method: http.MethodGet, path: vaultPath + "/" + url.PathEscape(uuid) + "/download", accept: "application/pdf"}, w)
 }
@@ -182,7 +182,8 @@ const (
 	awaitMax   = 5 * time.Second
 )
 
-// Await waits until the status of a certificate is no longer Processing, or ctx is done.
+// Await waits until the status of a certificate is no longer Processing, a request fails, or ctx is
+// done.
 func (c *Client) Await(ctx context.Context, uuid string) (*VaultCertificate, error) {
 	for wait := awaitFirst; ; wait = min(2*wait, awaitMax) {
 		found, err := c.VaultCertificate(ctx, uuid)
@@ -195,7 +196,7 @@ func (c *Client) Await(ctx context.Context, uuid string) (*VaultCertificate, err
 	}
 }
 
-// one sends a call whose response is one record.
+// one sends a call and returns the record in the response.
 func one[T any](ctx context.Context, c *Client, k *call) (*T, error) {
 	var response struct {
 		Data *T `json:"data"`

@@ -1,10 +1,10 @@
-// Package client is a Go client for Certvault: typed calls for every endpoint, lists as iterators,
-// streamed uploads, typed errors, and the verification of webhook signatures for receivers of
-// events. It uses only the standard library.
+// Package client is a Go client for Certvault: typed calls, lists as iterators, streamed uploads,
+// typed errors, and the verification of webhook signatures for receivers of events. It uses only
+// the standard library.
 //
-// Calls are retried after temporary faults: no response, and the statuses 409, 429, 500, 502, 503
-// and 504. A call that changes data has an idempotency key, so that the vault performs it only
-// once, even if it is sent several times.
+// Calls are retried after temporary faults: no response, an incomplete response, and the statuses
+// 409, 429, 500, 502, 503 and 504. A call that changes data has an idempotency key, so that the
+// vault performs the call only once, even if the client sends it several times.
 package client
 
 import (
@@ -22,7 +22,8 @@ import (
 
 // Config configures a Client.
 type Config struct {
-	// URL is the vault's base address, which must be https.
+	// URL is the vault's base address. It must be an https URL with a host, and without a user, a
+	// query or a fragment.
 	URL string
 	// Token is an API token; public verification requires no token.
 	Token string
@@ -30,12 +31,12 @@ type Config struct {
 	// certificate.
 	RootCAs *x509.CertPool
 	// HTTP sends the requests instead of the built-in client; RootCAs then has no effect. The
-	// client never follows a redirect, because it would forward the token.
+	// client never follows a redirect, because the redirected request could contain the token.
 	HTTP *http.Client
-	// Retry limits the attempts of a call. Fields that are zero have the values of DefaultRetry. If
-	// Attempts is 1, no call is repeated.
+	// Retry limits the attempts of a call. Fields that are zero or negative get the values of
+	// DefaultRetry. If Attempts is 1, no call is repeated.
 	Retry Retry
-	// UserAgent identifies the program in the vault's log.
+	// UserAgent identifies the program in the vault's log. The default is certvault-client.
 	UserAgent string
 }
 
@@ -43,7 +44,8 @@ type Config struct {
 type Retry struct {
 	// Attempts is the maximum number of times a call is sent.
 	Attempts int
-	// Wait is the approximate wait before the second attempt; it doubles before each later attempt.
+	// Wait is the approximate wait before the second attempt. The wait doubles before each later
+	// attempt, up to MaxWait.
 	Wait time.Duration
 	// MaxWait is the longest wait. If the vault requires a longer wait, the call fails.
 	MaxWait time.Duration
@@ -70,7 +72,7 @@ type Client struct {
 	sleep     func(ctx context.Context, d time.Duration) error
 }
 
-// New returns a Client.
+// New returns a Client, or an error if the URL or the token is invalid.
 func New(c Config) (*Client, error) {
 	base, err := url.Parse(c.URL)
 	if err != nil {
@@ -124,7 +126,7 @@ func (c *Client) CloseIdleConnections() { c.http.CloseIdleConnections() }
 type Option func(*call)
 
 // IdempotencyKey replaces the generated key of a call. For one day, the same call with the same key
-// returns the first response, even from another process.
+// returns the first response, even if another process sends the call.
 func IdempotencyKey(key string) Option {
 	return func(c *call) { c.key = key }
 }

@@ -17,8 +17,8 @@ import (
 	"time"
 )
 
-// stub is a fake vault whose responses the test defines, and a client for it. The client records
-// its waits and does not sleep.
+// stub is a fake vault whose responses the test defines, with a client for the vault. The client
+// records each wait and does not sleep.
 type stub struct {
 	*testing.T
 
@@ -84,7 +84,7 @@ func respond(w http.ResponseWriter, status int, body string, header ...string) {
 
 const record = `{"message": "ok", "data": {"id": 7, "uuid": "u", "status": {"value": "processing", "label": "Processing", "description": "Being made."}, "created_at": "2026-06-30T09:41:07.204118Z"}}`
 
-func TestNewRejects(t *testing.T) {
+func TestNewRejectsInvalidConfigurations(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]Config{
 		"plain HTTP":             {URL: "http://vault.example.org"},
@@ -97,7 +97,7 @@ func TestNewRejects(t *testing.T) {
 	} {
 		_, err := New(c)
 		if err == nil {
-			t.Errorf("%s is accepted", name)
+			t.Errorf("New accepts %s, want an error", name)
 		} else if strings.Contains(err.Error(), "secret") {
 			t.Errorf("%s: the error contains the password: %v", name, err)
 		}
@@ -154,7 +154,7 @@ func TestCallsAreRetried(t *testing.T) {
 				err := call(s.client)
 				wantError := tc.err != nil || name == "a redirect"
 				if (err != nil) != wantError || tc.err != nil && !errors.Is(err, tc.err) {
-					t.Errorf("%s: error = %v, want %v", method, err, tc.err)
+					t.Errorf("%s: error = %v, want %v, or any error after a redirect", method, err, tc.err)
 				}
 				if len(s.seen) != tc.attempts || len(s.waits) != tc.attempts-1 {
 					t.Fatalf("%s: %d attempts with waits %v, want %d attempts", method, len(s.seen), s.waits, tc.attempts)
@@ -165,10 +165,10 @@ func TestCallsAreRetried(t *testing.T) {
 				for i, r := range s.seen {
 					key := r.Header.Get("Idempotency-Key")
 					if (method == "POST") != (key != "") || key != s.seen[0].Header.Get("Idempotency-Key") || !bytes.Equal(r.body, s.seen[0].body) {
-						t.Errorf("%s: attempt %d has key %q and body %q", method, i+1, key, r.body)
+						t.Errorf("%s: attempt %d has key %q and body %q, want the key and the body of attempt 1, and a key only for POST", method, i+1, key, r.body)
 					}
 					if r.Header.Get("Authorization") != "Bearer cvt_secret" || r.Header.Get("Accept") != "application/json" {
-						t.Errorf("%s: headers = %v", method, r.Header)
+						t.Errorf("%s: headers = %v, want the token and Accept: application/json", method, r.Header)
 					}
 				}
 			}
@@ -272,7 +272,7 @@ func TestErrorsHaveTypes(t *testing.T) {
 		}
 		for _, kind := range []error{ErrInvalidOperation, ErrUnauthorized, ErrForbidden, ErrNotFound, ErrConflict, ErrTooLarge, ErrInvalid, ErrDuplicate, ErrTooManyRequests, ErrUnavailable} {
 			if errors.Is(err, kind) != slices.Contains(tc.is, kind) {
-				t.Errorf("%s: errors.Is(err, %v) = %v", name, kind, errors.Is(err, kind))
+				t.Errorf("%s: errors.Is(err, %v) = %v, want the opposite", name, kind, errors.Is(err, kind))
 			}
 		}
 		switch name {
@@ -282,7 +282,7 @@ func TestErrorsHaveTypes(t *testing.T) {
 			}
 		case "fields":
 			if e.Detail() != "a: Third.; b: First. Second." {
-				t.Errorf("Detail() = %q", e.Detail())
+				t.Errorf("Detail() = %q, want the messages of field a, then those of field b", e.Detail())
 			}
 		}
 	}
@@ -293,11 +293,11 @@ func TestPathsAreEscaped(t *testing.T) {
 	s := newStub(t, func(w http.ResponseWriter, _ *seen, _ int) { respond(w, 404, `{"message": "No."}`) })
 	_, err := s.client.VaultCertificate(t.Context(), "../../admin?x=1")
 	if !errors.Is(err, ErrNotFound) || s.seen[0].URL.EscapedPath() != "/business/certificate-vault/..%2F..%2Fadmin%3Fx=1" {
-		t.Errorf("error = %v, path = %s", err, s.seen[0].URL.EscapedPath())
+		t.Errorf("error = %v, path = %s, want ErrNotFound and an escaped UUID in the path", err, s.seen[0].URL.EscapedPath())
 	}
 }
 
-// TestStandardLibraryAlone checks that the package has no dependencies.
+// TestStandardLibraryAlone checks that the package depends only on the standard library.
 func TestStandardLibraryAlone(t *testing.T) {
 	t.Parallel()
 	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", "-f", "{{if not .Standard}}{{.ImportPath}}{{end}}", ".").Output()

@@ -10,7 +10,8 @@ import (
 )
 
 // Fetch writes the target of a record's link to w. The link is a PDFPath, ImagePath, QRCodePath or
-// BarcodePath. Fetch sends no token, because these links require none.
+// BarcodePath. Fetch rejects a link that is not https. It sends no token, because these links
+// require none.
 func (c *Client) Fetch(ctx context.Context, link string, w io.Writer) error {
 	if !strings.HasPrefix(link, "https://") {
 		return fmt.Errorf("%q is not a link of a vault", link)
@@ -18,8 +19,8 @@ func (c *Client) Fetch(ctx context.Context, link string, w io.Writer) error {
 	return c.download(ctx, &call{method: http.MethodGet, path: link, accept: "*/*", public: true}, w)
 }
 
-// download writes a file. After a fault it requests the rest if the file is still the same (RFC
-// 9110, 13.1.5 and 14.2).
+// download writes a file to w. After an interruption it requests the rest, and fails if the file
+// has changed or has no strong ETag (RFC 9110, 13.1.5 and 14.2).
 func (c *Client) download(ctx context.Context, k *call, w io.Writer) error {
 	d := &partial{w: w}
 	k.prepare = d.prepare

@@ -100,9 +100,9 @@ func TestFetchSendsNoToken(t *testing.T) {
 		t.Errorf("content = %q, want <svg/>", got.String())
 	}
 	if err := s.client.Fetch(t.Context(), "http://vault.example.org/x", io.Discard); err == nil {
-		t.Error("a link without TLS is accepted")
+		t.Error("Fetch accepts a link without TLS, want an error")
 	}
 	if _, err := s.client.Verify(t.Context(), "NWU-1"); err == nil {
-		t.Error("an SVG is accepted as a verification")
+		t.Error("Verify accepts an SVG as a verification, want an error")
 	}
 }

@@ -50,7 +50,8 @@ type Error struct {
 	Status int
 	// Message is the vault's message for people.
 	Message string
-	// Fields contains the messages of each invalid field.
+	// Fields contains the messages of each invalid field and, for a duplicate, the UUID of the
+	// existing certificate.
 	Fields map[string][]string
 	// RequestID identifies the request in the vault's log.
 	RequestID string
@@ -62,7 +63,8 @@ type Error struct {
 // duplicate.
 const existingField = "existing_uuid"
 
-// Error returns the vault's message, the status and the request id.
+// Error returns the vault's message, or the text of the status if there is no message, with the
+// status and the request id.
 func (e *Error) Error() string {
 	text := e.Message
 	if text == "" {
@@ -91,7 +93,8 @@ func (e *Error) Existing() string {
 	return e.Fields[existingField][0]
 }
 
-// Detail returns all messages in the order of their fields, or Message if there are no fields.
+// Detail returns each field's name and messages in the order of the names, or Message if there are
+// no fields.
 func (e *Error) Detail() string {
 	if len(e.Fields) == 0 {
 		return e.Message
@@ -104,7 +107,7 @@ func (e *Error) Detail() string {
 }
 
 // problem returns an unsuccessful response as an error. A response that is not the vault's JSON may
-// come from a proxy; then the error has only the status.
+// come from a proxy; then the error has no message and no fields.
 func problem(res *http.Response) error {
 	e := &Error{Status: res.StatusCode, RequestID: res.Header.Get("X-Request-Id"), RetryAfter: retryAfter(res.Header.Get("Retry-After"), time.Now())}
 	var body struct {

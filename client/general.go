@@ -29,7 +29,7 @@ type Certificate struct {
 	ImagePath          *string       `json:"image_path"`
 	QRCodePath         string        `json:"qrcode_path"`
 	BarcodePath        string        `json:"barcode_path"`
-	TotalSignatures    *int          `json:"total_signatures"` // nil if none are required
+	TotalSignatures    *int          `json:"total_signatures"` // nil if no signature is required
 	ApprovedSignatures *int          `json:"approved_signatures"`
 	Signatures         []Signature   `json:"signatures"`
 	CreatedAt          time.Time     `json:"created_at"`
@@ -55,7 +55,7 @@ type Signature struct {
 	InstitutionUserID int64      `json:"institution_user_id"`
 	DisplayName       *string    `json:"display_name"`
 	Designation       *string    `json:"designation"`
-	SignatoryIndex    int        `json:"signatory_index"` // from 1
+	SignatoryIndex    int        `json:"signatory_index"` // counts from 1
 	Status            string     `json:"status"`          // approved or pending
 	ApprovedAt        *time.Time `json:"approved_at"`
 }

@@ -10,7 +10,7 @@ import (
 	"strconv"
 )
 
-// perPage is the page size of iterators, the maximum that the vault allows.
+// perPage is the page size of iterators. It is the maximum that the vault allows.
 const perPage = 100
 
 // Page is one page of a list.
@@ -26,8 +26,8 @@ type Links struct {
 	Next *string `json:"next"`
 }
 
-// Meta describes the position of a page in its list. A value is nil if the list does not provide it
-// or it does not apply to a cursor.
+// Meta describes the position of a page in its list. A value is nil if the list does not provide
+// the value, or if the value does not apply to a page that was requested by cursor.
 type Meta struct {
 	CurrentPage  *int    `json:"current_page"`
 	From         *int    `json:"from"`
@@ -55,7 +55,8 @@ func every[T any](ctx context.Context, c *Client, path string, q url.Values) ite
 	return walk(ctx, c, path, q, func(data []*T) []*T { return data })
 }
 
-// walk iterates like every, over a list whose records are nested in data.
+// walk iterates over a list by cursor. The function records returns the records in the data of a
+// response.
 func walk[D, T any](ctx context.Context, c *Client, path string, q url.Values, records func(data D) []*T) iter.Seq2[*T, error] {
 	return func(yield func(*T, error) bool) {
 		q := maps.Clone(q)
@@ -89,8 +90,8 @@ func walk[D, T any](ctx context.Context, c *Client, path string, q url.Values, r
 	}
 }
 
-// nextCursor returns the cursor of the next page, or "" at the end. now is the cursor of the
-// current page.
+// nextCursor returns the cursor of the next page, or "" after the last page. It returns an error if
+// the next page has no cursor or the cursor does not change. now is the cursor of the current page.
 func nextCursor(m Meta, link *string, now string) (string, error) {
 	switch {
 	case m.NextCursor == nil && link == nil:

@@ -25,7 +25,7 @@ func TestListsFollowTheCursor(t *testing.T) {
 	s := newStub(t, func(w http.ResponseWriter, r *seen, _ int) {
 		q := r.URL.Query()
 		if q.Get("per_page") != "100" || q.Get("status") != "failed" || q.Get("search") != "a&b" || !q.Has("cursor") || q.Has("page") {
-			t.Errorf("query = %v", q)
+			t.Errorf("query = %v, want per_page 100, the filter and a cursor, and no page number", q)
 		}
 		switch q.Get("cursor") {
 		case "":
@@ -63,7 +63,7 @@ func TestListsFollowTheCursor(t *testing.T) {
 			}
 		}
 		if !failed {
-			t.Errorf("%s: no error in %d records", name, n)
+			t.Errorf("%s: the sequence has no error in %d steps", name, n)
 		}
 	}
 	refused := newStub(t, func(w http.ResponseWriter, _ *seen, _ int) {

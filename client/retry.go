@@ -14,7 +14,7 @@ type temporary struct{ err error }
 func (p *temporary) Error() string { return p.err.Error() }
 func (p *temporary) Unwrap() error { return p.err }
 
-// unmark removes the mark from an error before it is returned to the caller.
+// unmark returns the error that a temporary in err marks, or err if there is no mark.
 func unmark(err error) error {
 	if p, ok := errors.AsType[*temporary](err); ok {
 		return p.err
@@ -23,7 +23,7 @@ func unmark(err error) error {
 }
 
 // after reports whether to attempt a call again, and how long to wait before the next attempt.
-// Every call can be repeated: it only reads, or it has an idempotency key.
+// Every call can be repeated, because each call only reads or has an idempotency key.
 func (r *Retry) after(err error, attempt int) (wait time.Duration, again bool) {
 	if attempt >= r.Attempts {
 		return 0, false

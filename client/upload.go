@@ -18,7 +18,7 @@ type File struct {
 	Name string
 	// Size is the length in bytes.
 	Size int64
-	// Open returns a reader at the beginning of the content. It is called for each attempt,
+	// Open returns a reader at the beginning of the content. Open is called for each attempt,
 	// possibly before the previous reader is closed.
 	Open func() (io.ReadCloser, error)
 }
@@ -77,8 +77,9 @@ func (r *seekReader) Read(p []byte) (int, error) {
 
 func (*seekReader) Close() error { return nil }
 
-// Progress calls f with the number of bytes sent so far. After a fault the number starts again from
-// 0. f is called on another goroutine, by one goroutine at a time.
+// Progress calls f with the number of bytes of the file sent so far, and with the file's size. Each
+// attempt counts from 0. f is called on another goroutine, by one goroutine at a time. The option
+// has no effect on a call without a file.
 func Progress(f func(sent, total int64)) Option {
 	return func(c *call) {
 		if b, ok := c.body.(*fileBody); ok {
@@ -138,13 +139,14 @@ func (b *fileBody) open() (io.ReadCloser, error) {
 	}{io.MultiReader(bytes.NewReader(b.head), r, bytes.NewReader(b.tail)), content}, nil
 }
 
-// sourceError means that the file cannot be read or has changed; another attempt does not help.
+// sourceError means that the file cannot be opened or read, or has changed; another attempt does
+// not help.
 type sourceError struct{ err error }
 
 func (s *sourceError) Error() string { return s.err.Error() }
 func (s *sourceError) Unwrap() error { return s.err }
 
-// sourceReader reads a file and checks that its length is file.Size.
+// sourceReader reads a file, checks that its length is file.Size, and reports the progress.
 type sourceReader struct {
 	r        io.Reader
 	file     *File

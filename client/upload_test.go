@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// counting is a file that records the largest buffer it was read with.
+// counting is a file that records the size of the largest buffer passed to Read.
 type counting struct {
 	io.ReadSeeker
 
@@ -54,10 +54,10 @@ func TestUploadStreamsAndRewinds(t *testing.T) {
 	}), IdempotencyKey("a-key"))
 	s.must(err)
 	if created.ID != 7 || created.Status.Value != Processing || created.CreatedAt.IsZero() {
-		t.Errorf("Upload = %+v", created)
+		t.Errorf("Upload = %+v, want certificate 7 with the status processing and a creation time", created)
 	}
 	if len(s.seen) != 3 || reported[len(reported)-1] != int64(len(content)) || starts != 3 || source.largest > 1<<20 {
-		t.Errorf("%d attempts, progress started %d times and ended at %d, largest read %d bytes", len(s.seen), starts, reported[len(reported)-1], source.largest)
+		t.Errorf("%d attempts, %d starts of the progress, its end at %d, largest read %d; want 3, 3, 8 MiB, up to 1 MiB", len(s.seen), starts, reported[len(reported)-1], source.largest)
 	}
 	last := s.seen[2]
 	last.Body = io.NopCloser(bytes.NewReader(last.body))
@@ -65,7 +65,7 @@ func TestUploadStreamsAndRewinds(t *testing.T) {
 		t.Fatal(err)
 	}
 	if v := last.MultipartForm.Value; len(v) != 3 || v["certificate_title"][0] != "BSc" || last.Header.Get("Idempotency-Key") != "a-key" {
-		t.Errorf("fields = %v, key = %q", v, last.Header.Get("Idempotency-Key"))
+		t.Errorf("fields = %v, key = %q, want the 3 fields with values and the key a-key", v, last.Header.Get("Idempotency-Key"))
 	}
 	part := last.MultipartForm.File["certificate_file"][0]
 	opened, err := part.Open()
@@ -73,7 +73,7 @@ func TestUploadStreamsAndRewinds(t *testing.T) {
 	got, err := io.ReadAll(opened)
 	s.must(err)
 	if !bytes.Equal(got, content) || part.Filename != "a \"quoted\" näme.pdf" || last.ContentLength != int64(len(last.body)) {
-		t.Errorf("received %d bytes of %q, Content-Length = %d", len(got), part.Filename, last.ContentLength)
+		t.Errorf("received %d bytes of %q, Content-Length = %d, want the whole file with its name, and the length of the form", len(got), part.Filename, last.ContentLength)
 	}
 }
 
@@ -91,21 +91,21 @@ func TestUploadOfAFileThatFails(t *testing.T) {
 	} {
 		s := newStub(t, func(w http.ResponseWriter, r *seen, _ int) {
 			if strings.Contains(string(r.body), "xx\r\n--") {
-				t.Errorf("%s: the client sent a complete form", name)
+				t.Errorf("a file that %s: the client sent a complete form, want an incomplete body", name)
 			}
 			respond(w, 201, record)
 		})
 		_, err := s.client.UploadFile(t.Context(), file)
 		if err == nil || len(s.waits) != 0 || strings.HasPrefix(name, "cannot") && !errors.Is(err, broken) {
-			t.Errorf("%s: error = %v after %d waits, want an error after 0", name, err, len(s.waits))
+			t.Errorf("a file that %s: error = %v after %d waits, want the error of the file after 0 waits", name, err, len(s.waits))
 		}
 	}
 	s := newStub(t, func(http.ResponseWriter, *seen, int) {})
 	if _, err := s.client.UploadFile(t.Context(), nil); err == nil {
-		t.Error("a missing file is accepted")
+		t.Error("UploadFile accepts a nil file, want an error")
 	}
 	if _, err := OpenFile(t.TempDir()); err == nil {
-		t.Error("a folder is accepted as a file")
+		t.Error("OpenFile accepts a folder, want an error")
 	}
 }
 
@@ -121,14 +121,14 @@ func TestOpenFile(t *testing.T) {
 	}
 	f, err := OpenFile(path)
 	if err != nil || f.Name != "diploma.pdf" || f.Size != 4 {
-		t.Fatalf("OpenFile = %+v, %v", f, err)
+		t.Fatalf("OpenFile = %+v, %v, want diploma.pdf with 4 bytes", f, err)
 	}
 	s := newStub(t, func(w http.ResponseWriter, _ *seen, _ int) {
 		respond(w, 201, `{"data": {"file_id": "f", "file_name": "diploma.pdf", "mime_type": "application/pdf", "size": 4, "expires_at": "2026-07-01T09:41:07Z"}}`)
 	})
 	stored, err := s.client.UploadFile(t.Context(), f)
 	if err != nil || *stored != (UploadedFile{"f", "diploma.pdf", "application/pdf", 4, time.Date(2026, 7, 1, 9, 41, 7, 0, time.UTC)}) {
-		t.Errorf("UploadFile = %+v, %v", stored, err)
+		t.Errorf("UploadFile = %+v, %v, want the file of the response", stored, err)
 	}
 }
 

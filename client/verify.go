@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// Verification is the public information about a certificate. While the certificate is processed,
-// it has only the reference id and the status.
+// Verification is the public information about a certificate. Only the reference id and the status
+// are set while the certificate is processed.
 type Verification struct {
 	ReferenceID      string     `json:"reference_id"`
 	Status           string     `json:"status"` // valid, revoked or processing
@@ -48,13 +48,14 @@ type FileMatch struct {
 	Count int `json:"count"`
 	// Certificate is nil if several certificates were created from the file.
 	Certificate *Verification `json:"data"`
-	// Certificates has the certificate of each institution if several institutions created one from
-	// the file. An institution that created several is not in it.
+	// Certificates has one certificate of each institution if several institutions created
+	// certificates from the file. It omits institutions that created several certificates from the
+	// file.
 	Certificates []*Verification `json:"records"`
 }
 
-// VerifyFile computes the SHA-256 of a file and looks it up; it does not send the file. If the file
-// is unknown, the error is ErrNotFound.
+// VerifyFile computes the SHA-256 of a file and requests the certificates with this hash; it does
+// not send the file. If the file is unknown, the error is ErrNotFound.
 func (c *Client) VerifyFile(ctx context.Context, r io.Reader) (*FileMatch, error) {
 	hash := sha256.New()
 	if _, err := io.Copy(hash, r); err != nil {

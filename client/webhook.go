@@ -37,8 +37,8 @@ type Event struct {
 	Test bool `json:"test"`
 }
 
-// ErrSignature means that a delivery was not signed with the secret, or that it was signed too long
-// ago. Respond with 401 and do not process the delivery.
+// ErrSignature means that a delivery was not signed with the secret, or that its time differs from
+// the local time by more than the tolerance. Respond with 401 and do not process the delivery.
 var ErrSignature = errors.New("the webhook's signature is not valid")
 
 // DefaultTolerance is the largest accepted difference between the time of a delivery and the local
@@ -60,10 +60,10 @@ type Verifier struct {
 // body must be exactly the received bytes.
 //
 // VerifyWebhook checks the signature of Standard Webhooks, which also covers the time of the
-// delivery. If a delivery has none of the headers of Standard Webhooks, it checks
+// delivery. If a delivery has none of the headers of Standard Webhooks, VerifyWebhook checks
 // X-Webhook-Signature, which does not cover the time: a repeated delivery then cannot be
-// distinguished from a new one. A delivery may arrive more than once in any case; its Event.EventID
-// is the same.
+// distinguished from a new one. The same event may arrive more than once in any case, with the same
+// Event.EventID.
 func VerifyWebhook(header http.Header, body []byte, secret string) (*Event, error) {
 	return (&Verifier{Secrets: []string{secret}}).Verify(header, body)
 }
@@ -103,7 +103,7 @@ func (v *Verifier) Check(header http.Header, body []byte) error {
 	return nil
 }
 
-// plain checks X-Webhook-Signature: the hexadecimal HMAC-SHA256 of the body, keyed with the secret
+// plain checks X-Webhook-Signature: the hexadecimal HMAC-SHA256 of the body. The key is the secret
 // as text.
 func (v *Verifier) plain(header http.Header, body []byte, secret string) (bool, error) {
 	if secret == "" {
@@ -119,7 +119,8 @@ func (v *Verifier) plain(header http.Header, body []byte, secret string) (bool, 
 }
 
 // standard checks the webhook-signature header: a list of "v1," and the base64 of the HMAC-SHA256
-// of id, time and body, keyed with the decoded secret. At least one signature must match.
+// of id, time and body. The key is the decoded secret. At least one signature must match, and the
+// time must be recent.
 func (v *Verifier) standard(header http.Header, body []byte, secret string) (bool, error) {
 	key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(secret, "whsec_"))
 	if err != nil || len(key) == 0 {

@@ -82,7 +82,7 @@ func TestVerifyWebhook(t *testing.T) {
 	} {
 		err := tc.v.Check(tc.header, []byte(tc.body))
 		if (err == nil) != tc.good || !tc.good && !errors.Is(err, ErrSignature) {
-			t.Errorf("%s: error = %v", name, err)
+			t.Errorf("%s: Check = %v, want nil if the signature is valid, and ErrSignature otherwise", name, err)
 		}
 	}
 }
@@ -92,11 +92,11 @@ func TestVerifyWebhookRequiresASecret(t *testing.T) {
 	standard := headers("webhook-id", vectorID, "webhook-timestamp", vectorTime, "webhook-signature", vectorStandard)
 	for name, v := range map[string]*Verifier{"no secret": verifier(), "an empty secret": verifier(""), "invalid base64": verifier("whsec_???"), "only the prefix whsec_": verifier("whsec_")} {
 		if err := v.Check(standard, []byte(vectorBody)); err == nil || errors.Is(err, ErrSignature) {
-			t.Errorf("%s: error = %v", name, err)
+			t.Errorf("%s: Check = %v, want an error other than ErrSignature", name, err)
 		}
 	}
 	if err := verifier("").Check(headers("X-Webhook-Signature", vectorPlain), []byte(vectorBody)); err == nil || errors.Is(err, ErrSignature) {
-		t.Errorf("an empty secret and X-Webhook-Signature: error = %v", err)
+		t.Errorf("an empty secret and X-Webhook-Signature: Check = %v, want an error other than ErrSignature", err)
 	}
 }
 
@@ -130,10 +130,10 @@ func TestOpenSSLSignaturesAreVerified(t *testing.T) {
 			"webhook-signature", "v1,"+base64.StdEncoding.EncodeToString(sign(key, "an-id."+vectorTime+"."+body)))
 		e, err := verifier(secret).Verify(h, []byte(body))
 		if err != nil || e.Event != "certificate_application.approved" || e.FullName != "李雷" {
-			t.Errorf("Standard Webhooks: Verify = %+v, %v", e, err)
+			t.Errorf("Standard Webhooks: Verify = %+v, %v, want the signed event", e, err)
 		}
 		if e, err := verifier(secret).Verify(headers("X-Webhook-Signature", hex.EncodeToString(sign([]byte(secret), body))), []byte(body)); err != nil || e.EventID == "" {
-			t.Errorf("X-Webhook-Signature: Verify = %+v, %v", e, err)
+			t.Errorf("X-Webhook-Signature: Verify = %+v, %v, want the signed event", e, err)
 		}
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestAccessAdministration manages an installation only with commands. The log must have all
-// actions, with the user who ran the commands as the actor.
+// TestAccessAdministration checks that commands manage members and operators. The audit logs must
+// have all actions, with the user who ran the commands as the actor.
 func TestAccessAdministration(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -26,11 +26,11 @@ func TestAccessAdministration(t *testing.T) {
 	var member memberRow
 	runJSON(t, "", &member, with("member", "add", "--email", "i@example.org", "--name", "=Issuer", "--role", "issuer", "--manage-webhooks")...)
 	if member.Role != "issuer" || !member.ManageWebhooks {
-		t.Errorf("member = %+v", member)
+		t.Errorf("the added member = %+v, want an issuer with Manage Webhooks", member)
 	}
 	runJSON(t, "", &member, with("member", "role", "I@example.org", "admin")...)
 	if member.Role != "admin" || member.ManageWebhooks {
-		t.Errorf("member = %+v", member)
+		t.Errorf("the changed member = %+v, want an admin without Manage Webhooks", member)
 	}
 	for name, args := range map[string][]string{
 		"the last owner is removed":   with("member", "remove", "o@example.org"),
@@ -41,13 +41,13 @@ func TestAccessAdministration(t *testing.T) {
 		"an operator without account": {"operator", "add", "unknown@example.org", "--data", dir},
 	} {
 		if code, _, errs := certvault(t, "", args...); code != exitRefused || errs == "" {
-			t.Errorf("%s: exit code = %d, want %d: %s", name, code, exitRefused, errs)
+			t.Errorf("%s: exit code = %d, want %d and an error message: %s", name, code, exitRefused, errs)
 		}
 	}
 	var members []memberRow
 	runJSON(t, "", &members, with("member", "list")...)
 	if len(members) != 2 || members[0].Role != "owner" {
-		t.Errorf("members = %+v, want 2", members)
+		t.Errorf("members = %+v, want 2, with the owner first", members)
 	}
 	var removed struct{ Removed bool }
 	runJSON(t, "", &removed, with("member", "remove", "i@example.org")...)
@@ -56,7 +56,7 @@ func TestAccessAdministration(t *testing.T) {
 	runJSON(t, "", &changed, "operator", "add", "o@example.org", "--data", dir)
 	var operators []operatorRow
 	if runJSON(t, "", &operators, "operator", "list", "--data", dir); len(operators) != 1 || operators[0].Email != "o@example.org" || !changed.Operator {
-		t.Errorf("operators = %+v, want o@example.org", operators)
+		t.Errorf("operators = %+v, want only o@example.org, and the output of operator add must say operator", operators)
 	}
 	runJSON(t, "", &changed, "operator", "remove", "o@example.org", "--data", dir)
 
@@ -76,7 +76,7 @@ func TestAccessAdministration(t *testing.T) {
 				Actor  struct{ Type, ID string }
 			}
 			if err := json.Unmarshal([]byte(line), &e); err != nil || e.Actor.ID != me.Username || e.Actor.Type != "command" {
-				t.Fatalf("%s: %v", line, err)
+				t.Fatalf("the entry %s is not JSON or has another actor than the user of the command: %v", line, err)
 			}
 			list = append(list, e.Action)
 		}
@@ -92,7 +92,7 @@ func TestAccessAdministration(t *testing.T) {
 	code, out, errs := certvault(t, "", with("audit", "export", "--action", "member", "--subject", "=issuer", "--from", "2020-01-01", "--to", "2199-12-31")...)
 	rows, err := csv.NewReader(strings.NewReader(strings.TrimPrefix(out, "\ufeff"))).ReadAll()
 	if code != exitDone || err != nil || len(rows) != 4 || rows[1][7] != "'=Issuer" {
-		t.Errorf("exit code = %d, rows = %v, %v: %s", code, rows, err, errs)
+		t.Errorf("audit export: exit code = %d, rows = %v, %v: %s; want a header and 3 rows, with the name =Issuer escaped", code, rows, err, errs)
 	}
 	for _, args := range [][]string{{"audit", "export", "--data", dir}, with("audit", "export", "--from", "tomorrow")} {
 		if code, _, _ := certvault(t, "", args...); code != exitUsage {

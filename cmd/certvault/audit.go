@@ -63,8 +63,8 @@ func (a *auditExport) Run(c *console) error {
 	return c.institution(a.Storage, a.Institution, func(base *app.Base, inst *account.Institution) error { return export(base, inst.ID) })
 }
 
-// parseMoment parses a time, or a day in UTC. It returns the start of the day plus a number of
-// days.
+// parseMoment parses a time, or a day in UTC. For a day, parseMoment returns the start of the day
+// plus a number of days. For an empty text, parseMoment returns the zero time.
 func parseMoment(flag, text string, days int) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
@@ -85,7 +85,7 @@ func asCommand(ctx context.Context) context.Context {
 	if u, err := user.Current(); err == nil {
 		a.ID, a.Name = u.Username, u.Username
 	}
-	// sudo sets this variable to the user who called it.
+	// sudo sets this variable to the user who called sudo.
 	if caller := os.Getenv("SUDO_USER"); caller != "" && caller != a.ID {
 		a.Name = caller + " as " + a.Name
 	}

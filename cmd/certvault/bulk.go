@@ -28,7 +28,8 @@ again after an interruption: it continues with the help of the journal in the fo
 rejected (the certificate already exists), refused (the row is invalid) or unfinished.`
 }
 
-// bulkResult is the result of a list.
+// bulkResult is the output of the command: the number of rows with each status, and the path of the
+// file with the results.
 type bulkResult struct {
 	Rows       int    `json:"rows"`
 	Approved   int    `json:"approved"`
@@ -40,7 +41,8 @@ type bulkResult struct {
 	Results    string `json:"results"`
 }
 
-// Run uploads a list through the interface.
+// Run uploads a list through the interface and writes a file with the result of each row. Run
+// returns an error if a row has no approved certificate.
 func (b *bulkCommand) Run(c *console) error {
 	vault, err := b.connect()
 	if err != nil {
@@ -118,8 +120,8 @@ func (b *bulkCommand) read(stderr io.Writer) (_ *bulkclient.List, err error) {
 	return list, nil
 }
 
-// report returns a function that displays the progress of a run in a progress bar. The first half
-// of the bar is the upload of the files.
+// report returns a function that displays the progress of a run in a progress bar, or nil if there
+// is no bar. The first half of the bar is the upload of the files.
 func report(b *bar) func(bulkclient.Progress) {
 	if b == nil {
 		return nil

@@ -18,7 +18,8 @@ type doctorCommand struct {
 
 var errUnhealthy = errors.New("the installation has problems; see the findings marked WRONG")
 
-// Run checks the installation, whether the server runs or not.
+// Run checks the installation and prints the findings. The server may be running. Run returns an
+// error if a finding is a problem.
 func (d *doctorCommand) Run(c *console) error {
 	findings := append(app.Examine(c.ctx, d.Storage), app.ExamineTLS(d.Data, d.TLSCert, time.Now())...)
 	if d.Files {

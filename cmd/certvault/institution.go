@@ -31,7 +31,8 @@ type institutionCreate struct {
 	AllowSameName      bool   `help:"Allow a name that looks the same as the name of another institution."`
 }
 
-// Run creates the institution.
+// Run creates the institution with its owner and its signing key. If the storage does not exist,
+// Run creates it.
 func (i *institutionCreate) Run(c *console) error {
 	password, err := readLine(c.stdin)
 	if err != nil {
@@ -44,7 +45,7 @@ func (i *institutionCreate) Run(c *console) error {
 		if err != nil {
 			return hintSameName(err)
 		}
-		// If the keys cannot be created now, the server creates them when it starts.
+		// If the creation of the key fails now, the server creates the key when it starts.
 		keyErr := base.CreateKeys(c.ctx)
 		err = c.print(struct {
 			ID     int64  `json:"id"`
@@ -64,8 +65,9 @@ func (i *institutionCreate) Run(c *console) error {
 	})
 }
 
-// hintSameName adds the flag to an error about a name that looks the same as another one: the person
-// at the command line is an operator and can allow the name.
+// hintSameName adds the flag --allow-same-name to an error about a name that looks the same as
+// another name, because the person at the command line is an operator and can allow the name.
+// hintSameName returns other errors unchanged.
 func hintSameName(err error) error {
 	if e, ok := errors.AsType[*fault.Error](err); ok && errors.Is(err, account.ErrSameName) {
 		return fault.OfField("name", strings.Join(e.Fields[0].Messages, " ")+" Specify --allow-same-name to allow it.")

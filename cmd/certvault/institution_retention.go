@@ -13,7 +13,7 @@ import (
 	"github.com/certvault/certvault/internal/recipient"
 )
 
-// retentionFlags are the retention periods of an institution.
+// retentionFlags are the flags for the retention periods of an institution.
 type retentionFlags struct {
 	KeepFailed  *int `help:"Days to keep failed certificates, 30 to 3653; 0 means forever." placeholder:"DAYS"`
 	KeepRevoked *int `help:"Days to keep files of revoked certificates, 30 to 3653; 0 means forever." placeholder:"DAYS"`
@@ -28,8 +28,8 @@ func (k *retentionFlags) apply(retention *account.Retention) {
 	set(&retention.Mail, k.KeepMail)
 }
 
-// confirm returns an error if the flags would remove records and --yes is not given. The error
-// states the number of records.
+// confirm returns an error if --yes is not given and the changed retention periods are invalid or
+// would remove records. The error about records states their number.
 func (k *retentionFlags) confirm(ctx context.Context, base *app.Base, id int64) error {
 	old, err := base.Accounts.Retention(ctx, id)
 	if err != nil {

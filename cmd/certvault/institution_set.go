@@ -37,8 +37,8 @@ type institutionSet struct {
 	retentionFlags
 }
 
-// Run changes the given values and does not change the others. All changes are stored in one
-// transaction.
+// Run changes the given settings in one transaction, does not change the others, and prints all
+// settings.
 func (i *institutionSet) Run(c *console) error {
 	var box *seal.Box
 	if i.PlacementBox != nil {
@@ -115,8 +115,8 @@ func (i *institutionSet) policy(p *cert.Policy, box *seal.Box) *cert.Policy {
 	return p
 }
 
-// logo returns the given logo, an empty logo that removes the current one, or nil to make no
-// change.
+// logo returns the logo of the given file, an empty logo if the flag is empty, or nil if the flag
+// is not given. An empty logo removes the current logo.
 func (i *institutionSet) logo() (*account.Logo, error) {
 	switch {
 	case i.Logo == nil:

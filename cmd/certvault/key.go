@@ -24,7 +24,7 @@ type keyCommand struct {
 	Protect keyProtect `cmd:"" help:"Encrypt the signing keys with the passphrase of --key-passphrase-file."`
 }
 
-// keyRow is a certificate in the output.
+// keyRow is the certificate of a signing key or of a root in the output.
 type keyRow struct {
 	Current     bool           `json:"current"`
 	Kind        authority.Kind `json:"kind"`
@@ -60,7 +60,7 @@ type keyList struct {
 	Institution string `help:"Slug of the institution." required:""`
 }
 
-// Run lists certificates.
+// Run lists the certificates of the institution's signing keys.
 func (k *keyList) Run(c *console) error {
 	return c.institution(k.Storage, k.Institution, func(base *app.Base, inst *account.Institution) error {
 		return c.printKeys(base, inst)
@@ -86,7 +86,7 @@ type keyRotate struct {
 	Institution string `help:"Slug of the institution." required:""`
 }
 
-// Run creates the next key.
+// Run creates a new signing key, unless the institution has a name that CheckKeyName rejects.
 func (k *keyRotate) Run(c *console) error {
 	return c.institution(k.Storage, k.Institution, func(base *app.Base, inst *account.Institution) error {
 		if err := base.Accounts.CheckKeyName(c.ctx, inst.ID); err != nil {
@@ -112,7 +112,7 @@ type keyImport struct {
 	Key           string `help:"The private key, PEM, not encrypted." placeholder:"FILE" type:"path" and:"pem" xor:"form"`
 }
 
-// Run imports the key.
+// Run imports the key with its certificates.
 func (k *keyImport) Run(c *console) error {
 	if k.PKCS12 == "" && k.Key == "" {
 		return &usageError{errors.New("specify --pkcs12, or --cert and --key")}
@@ -207,7 +207,7 @@ type keyRoot struct {
 	PEM    bool `help:"Print the certificates as PEM." name:"pem"`
 }
 
-// Run prints the roots.
+// Run prints the roots. With --rotate, Run first creates a new root.
 func (k *keyRoot) Run(c *console) error {
 	return c.existing(k.Storage, func(base *app.Base) error {
 		if k.Rotate {
@@ -243,7 +243,7 @@ type keyProtect struct {
 	config.Storage
 }
 
-// Run encrypts the keys.
+// Run encrypts the signing keys with the passphrase.
 func (k *keyProtect) Run(c *console) error {
 	if k.KeyPassphraseFile == "" {
 		return &usageError{errors.New("specify the passphrase with --key-passphrase-file")}

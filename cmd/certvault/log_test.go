@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// stalledWriter is standard error that nothing reads until it is released.
+// stalledWriter is standard error that nothing reads until release is closed.
 type stalledWriter struct {
 	release chan struct{}
 	mu      sync.Mutex
@@ -38,7 +38,7 @@ func TestServerContinuesIfNothingReadsTheLog(t *testing.T) {
 		line := append(bytes.Repeat([]byte("x"), 1<<10-1), '\n')
 		for range 3 * maxPendingLog / len(line) {
 			if n, err := l.Write(line); n != len(line) || err != nil {
-				t.Fatalf("Write = %d, %v", n, err)
+				t.Fatalf("Write = %d, %v, want the length of the line and no error", n, err)
 			}
 		}
 		synctest.Wait()
@@ -59,7 +59,7 @@ func TestServerContinuesIfNothingReadsTheLog(t *testing.T) {
 			Lines int
 		}
 		if err := json.Unmarshal([]byte(lines[len(lines)-1]), &last); err != nil || last.Lines == 0 || last.Lines+len(lines)-1 != 3*maxPendingLog/len(line) {
-			t.Errorf("%d lines were written, and the last is %+v, %v", len(lines), last, err)
+			t.Errorf("%d lines were written, and the last is %+v, %v; want a last line with the number of all lost lines", len(lines), last, err)
 		}
 	})
 }
@@ -71,7 +71,7 @@ func TestServerContinuesIfTheReaderOfTheLogDies(t *testing.T) {
 	l := newLogWriter(brokenWriter{})
 	for range 3 {
 		if n, err := l.Write([]byte("x\n")); n != 2 || err != nil {
-			t.Errorf("Write = %d, %v", n, err)
+			t.Errorf("Write = %d, %v, want 2 and no error", n, err)
 		}
 	}
 	l.stop()
@@ -81,11 +81,36 @@ type brokenWriter struct{}
 
 func (brokenWriter) Write([]byte) (int, error) { return 0, errors.New("broken pipe") }
 
-// TestRepeatedErrorsAreLoggedOnceWithACount checks what an outage writes to the log.
+// logBuffer is a buffer that timers and the test use concurrently.
+type logBuffer struct {
+	mu     sync.Mutex
+	buffer bytes.Buffer
+}
+
+func (b *logBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buffer.Write(p)
+}
+
+func (b *logBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buffer.String()
+}
+
+func (b *logBuffer) Reset() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.buffer.Reset()
+}
+
+// TestRepeatedErrorsAreLoggedOnceWithACount checks that a repeated error is logged once and then
+// counted, that each request is logged, and that the number of counted records is bounded.
 func TestRepeatedErrorsAreLoggedOnceWithACount(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var out bytes.Buffer
+		var out logBuffer
 		repeats := newRepeatHandler(slog.NewJSONHandler(&out, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 			if a.Key == slog.TimeKey || a.Key == "took" {
 				return slog.Attr{}
@@ -99,7 +124,7 @@ func TestRepeatedErrorsAreLoggedOnceWithACount(t *testing.T) {
 			t.Helper()
 			synctest.Wait()
 			got := strings.Split(strings.TrimSpace(out.String()), "\n")
-			if out.Len() == 0 {
+			if out.String() == "" {
 				got = nil
 			}
 			out.Reset()
@@ -126,7 +151,7 @@ func TestRepeatedErrorsAreLoggedOnceWithACount(t *testing.T) {
 		log.ErrorContext(ctx, "a task failed", slog.String("task", "sweep"), slog.Any("error", lost(1)))
 		check("again", fmt.Sprintf(failed, "sweep", 1, ""))
 
-		// The line of each request is kept, so that its id is found.
+		// Each request is logged, because an operator searches for its id.
 		for i := range 2 {
 			log.ErrorContext(ctx, "request", slog.String("request_id", fmt.Sprint("id", i)), slog.Int("status", 503), slog.Duration("took", time.Duration(i)), slog.Any("error", lost(i)))
 		}
@@ -139,7 +164,7 @@ func TestRepeatedErrorsAreLoggedOnceWithACount(t *testing.T) {
 			log.WarnContext(ctx, "many", slog.Int("n", i))
 		}
 		if len(repeats.counts.records) != maxRepeats || strings.Count(out.String(), "\n") != 2*maxRepeats {
-			t.Errorf("%d records are counted, want %d", len(repeats.counts.records), maxRepeats)
+			t.Errorf("%d records are counted, want %d, and each of the other records must be logged too", len(repeats.counts.records), maxRepeats)
 		}
 		repeats.stop()
 	})

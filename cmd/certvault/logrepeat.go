@@ -18,11 +18,10 @@ const (
 	requestMessage = "request"
 )
 
-// repeatHandler logs a repeated warning or error once, and after repeatTime again with the number of
-// repetitions since then. During an outage, the same error would otherwise fill the log.
-//
-// The line of a request is always logged, because its id must be found. If the error of the request
-// is a repetition, the line has no error.
+// repeatHandler logs a repeated warning or error once, and after each repeatTime with repetitions
+// again, with their number. During an outage, the same error would otherwise fill the log.
+// The line of a request is always logged, because an operator searches for its id. If the error of
+// the request is a repetition, the line has the level INFO and no error.
 type repeatHandler struct {
 	slog.Handler
 
@@ -82,9 +81,9 @@ func (h *repeatHandler) Handle(ctx context.Context, r slog.Record) error {
 	return h.Handler.Handle(ctx, line)
 }
 
-// key returns a text that is equal for records that are repetitions of each other. It omits what
-// differs between two occurrences of one error: the request and its duration, the stack, and the
-// numbers in the text of the error, such as ports.
+// key returns a text that is equal for records that are repetitions of each other. The text omits
+// the differences between two occurrences of one error: the attributes of a request except its
+// error, the request id, the stack, and the digits in the text of the error, for example in ports.
 func (h *repeatHandler) key(r slog.Record) string {
 	var key strings.Builder
 	key.WriteString(h.scope + r.Level.String() + "\x00" + r.Message + "\x00")
@@ -110,7 +109,8 @@ func writeKey(key *strings.Builder, a slog.Attr) {
 	key.WriteString(a.Key + "=" + text + "\x00")
 }
 
-// repeats reports whether a record is a repetition, and counts it.
+// repeats reports whether a record is a repetition. It counts a repetition, and it stores a new
+// record unless maxRepeats records are stored.
 func (c *repeatCounts) repeats(h *repeatHandler, r slog.Record) bool {
 	key := h.key(r)
 	c.mu.Lock()
@@ -127,8 +127,8 @@ func (c *repeatCounts) repeats(h *repeatHandler, r slog.Record) bool {
 	return false
 }
 
-// end ends the time in which a record is logged once. If it was repeated, it is logged with the
-// number of repetitions, and the time begins again.
+// end ends the time in which a record is logged once. If the record was repeated, end logs it with
+// the number of repetitions and starts the time again. Otherwise end removes the record.
 func (c *repeatCounts) end(key string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -144,14 +144,14 @@ func (c *repeatCounts) end(key string) {
 	seen.timer.Reset(repeatTime)
 }
 
-// log logs a repeated record with the number of repetitions.
+// log logs a repeated record with the number of repetitions, and sets the number to zero.
 func (s *repeatedRecord) log() {
 	s.last.AddAttrs(slog.Int("repeated", s.n))
 	s.n = 0
 	_ = s.handler.Handle(context.Background(), s.last) // the handler writes to memory
 }
 
-// stop logs the repetitions that were not logged yet.
+// stop logs the repetitions that were not logged yet, and removes all records.
 func (h *repeatHandler) stop() {
 	h.counts.mu.Lock()
 	defer h.counts.mu.Unlock()

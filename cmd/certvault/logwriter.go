@@ -35,7 +35,8 @@ func newLogWriter(w io.Writer) *logWriter {
 	return l
 }
 
-// Write adds a line. It never waits and never fails.
+// Write adds a line, or counts the line as lost if there is no space. Write never waits for the
+// reader of standard error and never fails.
 func (l *logWriter) Write(line []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -64,7 +65,7 @@ func (l *logWriter) run() {
 	}
 }
 
-// drain writes all pending lines.
+// drain writes all pending lines and the number of lost lines.
 func (l *logWriter) drain() {
 	for {
 		l.mu.Lock()

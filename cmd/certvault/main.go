@@ -1,5 +1,5 @@
-// Command certvault is the certificate vault: the server, and the commands that administer it, also
-// while the server is running.
+// Command certvault is the certificate vault: the server, the commands that administer it, also
+// while the server is running, and the commands that upload and verify certificates.
 package main
 
 import (
@@ -23,7 +23,7 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// The exit codes of every command.
+// The exit codes of all commands. verify uses the same numbers with other meanings.
 const (
 	exitDone    = 0
 	exitRefused = 1
@@ -88,8 +88,8 @@ func (c *console) existing(s config.Storage, f func(base *app.Base) error) error
 	return c.with(s, app.OpenBase, f)
 }
 
-// requireVault returns an error if the data folder contains no vault: a misspelt folder must not
-// create an empty vault.
+// requireVault returns an error if the vault uses SQLite and the data folder has no database.
+// Otherwise a misspelt folder would create an empty vault.
 func requireVault(s config.Storage) error {
 	if s.Database != "" {
 		return nil
@@ -174,7 +174,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	return exitDone
 }
 
-// usageError is an error in a command line that the parser accepts.
+// usageError is an error in the arguments that the parser does not detect.
 type usageError struct{ err error }
 
 func (u *usageError) Error() string { return u.err.Error() }

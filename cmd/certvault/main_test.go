@@ -28,7 +28,7 @@ func runJSON(t *testing.T, stdin string, into any, args ...string) {
 	t.Helper()
 	code, out, errs := certvault(t, stdin, append(args, "--json")...)
 	if code != exitDone {
-		t.Fatalf("%v: exit code = %d: %s", args, code, errs)
+		t.Fatalf("%v: exit code = %d, want 0: %s", args, code, errs)
 	}
 	if err := json.Unmarshal([]byte(out), into); err != nil {
 		t.Fatalf("%v: the output %s is not JSON: %v", args, out, err)
@@ -44,11 +44,11 @@ func createInstitution(t *testing.T, dir string) {
 	runJSON(t, "correct horse\n", &created, "institution", "create", "--data", dir, "--name", "Northwest University", "--prefix", "NWU",
 		"--owner-email", "o@example.org", "--owner-name", "Owner", "--owner-password-stdin")
 	if created.ID == 0 || len(created.UUID) != 36 || created.Slug != "northwest-university" || created.Prefix != "NWU" {
-		t.Fatalf("created institution = %+v", created)
+		t.Fatalf("created institution = %+v, want an id, a UUID, the slug northwest-university and the prefix NWU", created)
 	}
 }
 
-func TestAdministration(t *testing.T) {
+func TestTokenWebhookAndPlacementCommands(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	createInstitution(t, dir)
@@ -60,7 +60,7 @@ func TestAdministration(t *testing.T) {
 	}
 	runJSON(t, "", &token, append([]string{"token", "create", "--name", "CI", "--permission", "certificate-vault:list", "--expires", "90d"}, at...)...)
 	if !strings.HasPrefix(token.Token, "cvt_") || len(token.Token) != 40 {
-		t.Fatalf("token = %+v", token)
+		t.Fatalf("token = %+v, want 40 characters that begin with cvt_", token)
 	}
 	var list []struct {
 		ID        int64
@@ -70,13 +70,13 @@ func TestAdministration(t *testing.T) {
 	}
 	runJSON(t, "", &list, append([]string{"token", "list"}, at...)...)
 	if len(list) != 1 || list[0].ID != token.ID || list[0].Name != "CI" || list[0].RevokedAt != nil {
-		t.Fatalf("list = %+v", list)
+		t.Fatalf("list = %+v, want the token CI, which is not revoked", list)
 	}
 	if until := time.Until(*list[0].ExpiresAt); until < 89*24*time.Hour || until > 90*24*time.Hour {
-		t.Fatalf("a token for 90d expires in %v", until)
+		t.Fatalf("a token for 90d expires in %v, want between 89 and 90 days", until)
 	}
 	if code, _, errs := certvault(t, "", append([]string{"token", "revoke", "1"}, at...)...); code != exitDone {
-		t.Fatalf("exit code = %d: %s", code, errs)
+		t.Fatalf("token revoke: exit code = %d, want 0: %s", code, errs)
 	}
 	runJSON(t, "", &list, append([]string{"token", "list"}, at...)...)
 	if list[0].RevokedAt == nil {
@@ -86,7 +86,7 @@ func TestAdministration(t *testing.T) {
 	var hook struct{ ID, Secret string }
 	runJSON(t, "", &hook, append([]string{"webhook", "create", "--url", "https://hooks.example.org/x", "--event", "certificate_application.approved"}, at...)...)
 	if len(hook.ID) != 36 || !strings.HasPrefix(hook.Secret, "whsec_") {
-		t.Fatalf("endpoint = %+v", hook)
+		t.Fatalf("endpoint = %+v, want a UUID and a secret that begins with whsec_", hook)
 	}
 
 	var policy struct {
@@ -96,7 +96,7 @@ func TestAdministration(t *testing.T) {
 	}
 	runJSON(t, "", &policy, append([]string{"institution", "set", "--placement", "exact", "--placement-box", "0.1,0.1,0.3,0.2", "--refuse-active"}, at...)...)
 	if policy.Placement != "exact" || len(policy.Box) != 4 || !policy.Active {
-		t.Fatalf("policy = %+v", policy)
+		t.Fatalf("policy = %+v, want exact with a box, and refuse_active", policy)
 	}
 	runJSON(t, "", &policy, append([]string{"institution", "set", "--placement", "strip"}, at...)...)
 	if policy.Placement != "strip" || policy.Box != nil || !policy.Active {
@@ -129,19 +129,19 @@ func TestPublicProfile(t *testing.T) {
 	}
 	runJSON(t, "", &got, append(set, "--public-image", "--public-download", "--contact", "r@example.org", "--logo", logo, "--colour", "#1A237E")...)
 	if got.Colour != "#1a237e" || !got.Image || !got.Download || got.Contact != "r@example.org" || len(got.Logo) != 64 {
-		t.Errorf("profile = %+v", got)
+		t.Errorf("profile = %+v, want all given values, with the colour in lower case", got)
 	}
 	if code, _, errs := certvault(t, "", append(set, "--hide-name")...); code != exitRefused || !strings.Contains(errs, "show the name") {
-		t.Errorf("a hidden name with a public file: exit code = %d: %s", code, errs)
+		t.Errorf("a hidden name with a public file: exit code = %d, want a refusal with the advice to show the name: %s", code, errs)
 	}
 	var hidden public
 	runJSON(t, "", &hidden, append(set, "--hide-name", "--no-public-image", "--no-public-download", "--logo", "", "--colour", "")...)
 	if hidden != (public{Hide: true, Contact: "r@example.org"}) {
-		t.Errorf("profile with a hidden name = %+v", hidden)
+		t.Errorf("profile with a hidden name = %+v, want only hide_name and the contact", hidden)
 	}
 }
 
-func TestMailSettings(t *testing.T) {
+func TestMailAndRetentionSettings(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	createInstitution(t, dir)
@@ -156,11 +156,11 @@ func TestMailSettings(t *testing.T) {
 	runJSON(t, "", &a, append(set, "--mail-language", "de", "--mail-sender", "Registrar", "--reply-to", "registry@example.org",
 		"--mail-paragraph", "Liebe {name}!", "--mail-closing", "Ihr Büro")...)
 	if a.Sender != "Registrar" || a.Reply != "registry@example.org" || a.Tag != "de" || a.Words["de"].Paragraph != "Liebe {name}!" || a.Words["de"].Closing != "Ihr Büro" {
-		t.Errorf("settings = %+v", a)
+		t.Errorf("settings = %+v, want all given values and the texts in de", a)
 	}
 	runJSON(t, "", &a, append(set, "--words-language", "en", "--mail-closing", "Your office")...)
 	if len(a.Words) != 2 || a.Words["en"].Closing != "Your office" || a.Words["de"].Closing != "Ihr Büro" {
-		t.Errorf("settings after a change in another language = %+v", a)
+		t.Errorf("settings after a change in another language = %+v, want the texts in de and en", a)
 	}
 	var retention struct {
 		Failed  int `json:"keep_failed"`
@@ -169,14 +169,14 @@ func TestMailSettings(t *testing.T) {
 	}
 	runJSON(t, "", &retention, append(set, "--keep-failed", "90", "--keep-mail", "365")...)
 	if retention.Failed != 90 || retention.Revoked != 0 || retention.Mail != 365 {
-		t.Errorf("retention = %+v", retention)
+		t.Errorf("retention = %+v, want 90 days for failed certificates and 365 for mail", retention)
 	}
 	runJSON(t, "", &retention, append(set, "--keep-failed", "0")...)
 	if retention.Failed != 0 || retention.Mail != 365 {
-		t.Errorf("retention = %+v", retention)
+		t.Errorf("retention = %+v, want 0 days for failed certificates and 365 for mail", retention)
 	}
 	if code, _, errs := certvault(t, "", append(set, "--mail-paragraph", "Dear {first_name}")...); code != exitRefused || !strings.Contains(errs, "{first_name}") {
-		t.Errorf("an unknown placeholder: exit code = %d: %s", code, errs)
+		t.Errorf("an unknown placeholder: exit code = %d, want a refusal that names the placeholder: %s", code, errs)
 	}
 }
 
@@ -217,7 +217,7 @@ func TestSettingsAreSavedTogether(t *testing.T) {
 	}
 	runJSON(t, "", &after, append(set, good...)...)
 	if now := entries(); after["contact"] != "r@example.org" || after["colour"] != "#1a237e" || now <= recorded {
-		t.Errorf("settings = %v with %d entries in the log, want more than %d", after, now, recorded)
+		t.Errorf("settings = %v with %d entries in the log, want the given values and more than %d entries", after, now, recorded)
 	}
 }
 
@@ -259,12 +259,12 @@ func TestDoctor(t *testing.T) {
 	dir := t.TempDir()
 	code, out, _ := certvault(t, "", "doctor", "--data", dir+"/missing")
 	if code != exitRefused || !strings.Contains(out, "WRONG") {
-		t.Fatalf("exit code = %d: %s", code, out)
+		t.Fatalf("missing folder: exit code = %d, want a refusal and a finding with WRONG: %s", code, out)
 	}
 	createInstitution(t, dir+"/vault")
 	code, out, errs := certvault(t, "", "doctor", "--data", dir+"/vault")
 	if code != exitDone || !strings.Contains(out, "database: sqlite") {
-		t.Fatalf("exit code = %d: %s%s", code, out, errs)
+		t.Fatalf("new vault: exit code = %d, want 0 and the finding database: sqlite: %s%s", code, out, errs)
 	}
 }
 
@@ -328,7 +328,7 @@ func TestWebhookAdministration(t *testing.T) {
 	}
 	runJSON(t, "", &list, append([]string{"webhook", "list"}, at...)...)
 	if len(list) != 1 || list[0].ID != hook.ID || list[0].Status != "active" || list[0].Events == nil {
-		t.Fatalf("list = %+v", list)
+		t.Fatalf("list = %+v, want the active endpoint with a list of events", list)
 	}
 	var changed struct{ ID, Status string }
 	runJSON(t, "", &changed, append([]string{"webhook", "pause", hook.ID}, at...)...)
@@ -342,7 +342,7 @@ func TestWebhookAdministration(t *testing.T) {
 	}
 	runJSON(t, "", &rotated, append([]string{"webhook", "rotate", hook.ID}, at...)...)
 	if rotated.Secret == hook.Secret || !strings.HasPrefix(rotated.Secret, "whsec_") || time.Until(rotated.Until) < 23*time.Hour {
-		t.Errorf("result of rotate = %+v", rotated)
+		t.Errorf("result of rotate = %+v, want another secret and an overlap of about 24 hours", rotated)
 	}
 	for name, tc := range map[string]struct {
 		args []string

@@ -35,7 +35,7 @@ type memberList struct {
 	Institution string `help:"Slug of the institution." required:""`
 }
 
-// Run lists members in the order in which they joined.
+// Run lists the members of the institution, in the order in which the members joined.
 func (m *memberList) Run(c *console) error {
 	return c.institution(m.Storage, m.Institution, func(base *app.Base, inst *account.Institution) error {
 		list, err := base.Accounts.Members(c.ctx, inst.ID)
@@ -118,7 +118,7 @@ type memberRole struct {
 	ManageWebhooks bool   `help:"Grant Manage Webhooks in addition to the role; without this flag, it is revoked."`
 }
 
-// Run changes the role.
+// Run changes the role, and grants or revokes Manage Webhooks.
 func (m *memberRole) Run(c *console) error {
 	return c.institution(m.Storage, m.Institution, func(base *app.Base, inst *account.Institution) error {
 		member, err := base.Accounts.MemberByEmail(c.ctx, inst.ID, m.Email)

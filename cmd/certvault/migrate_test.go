@@ -7,8 +7,9 @@ import (
 	"github.com/certvault/certvault/internal/db"
 )
 
-// TestOnlyServeAndMigrateMigrate checks that no other command changes the schema of a database that an
-// earlier release created, under a server of that release that may be running.
+// TestOnlyServeAndMigrateMigrate checks that the commands that are not serve or migrate never
+// change the schema of a database that an earlier release created, because a server of that release
+// may be running.
 func TestOnlyServeAndMigrateMigrate(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -51,16 +52,16 @@ func TestOnlyServeAndMigrateMigrate(t *testing.T) {
 	}
 	for range 2 {
 		if code, out, errs := certvault(t, "", "migrate", "--data", dir); code != exitDone || !strings.HasPrefix(out, "The database has schema ") {
-			t.Errorf("migrate: exit code = %d, stdout = %q, stderr = %q", code, out, errs)
+			t.Errorf("migrate: exit code = %d, stdout = %q, stderr = %q, want exit code 0 and the schema", code, out, errs)
 		}
 	}
 	if count() != 1 {
 		t.Error("certvault migrate did not migrate the database")
 	}
 	if code, _, errs := certvault(t, "", "institution", "list", "--data", dir); code != exitDone {
-		t.Errorf("institution list after the migration: exit code = %d, stderr = %q", code, errs)
+		t.Errorf("institution list after the migration: exit code = %d, stderr = %q, want exit code 0", code, errs)
 	}
 	if code, _, errs := certvault(t, "", "migrate", "--data", dir+"/misspelt"); code != exitRefused || !strings.Contains(errs, "contains no vault") {
-		t.Errorf("migrate of a misspelt folder: exit code = %d, stderr = %q", code, errs)
+		t.Errorf("migrate of a misspelt folder: exit code = %d, stderr = %q, want a refusal because the folder contains no vault", code, errs)
 	}
 }

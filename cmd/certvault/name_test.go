@@ -25,7 +25,7 @@ func change(t *testing.T, dir, statement string) {
 	}
 }
 
-// refuse runs a command that must fail with a text.
+// refuse runs a command that must fail, with a text in its output.
 func refuse(t *testing.T, want string, args ...string) {
 	t.Helper()
 	if code, out, errs := certvault(t, "correct horse\n", args...); code != exitRefused || !strings.Contains(out+errs, want) {
@@ -41,8 +41,8 @@ func succeed(t *testing.T, want string, args ...string) {
 	}
 }
 
-// TestOperatorConsentsToSameName checks that only the flag lets two institutions have names that look
-// the same, and that a key gets no such name without it.
+// TestOperatorConsentsToSameName checks that two institutions have names that look the same only if
+// an operator sets the flag, and that without the flag no new key gets such a name.
 func TestOperatorConsentsToSameName(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir() + "/vault"

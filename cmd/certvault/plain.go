@@ -14,8 +14,9 @@ import (
 )
 
 // plain returns text with each non-printable character replaced by its escape sequence in Go, so
-// that the text can neither move the cursor nor change the direction of letters. All text that a
-// command prints passes through it, because names and messages may come from other people.
+// that the text can neither move the cursor nor change the direction of letters. Commands print
+// names and messages, which may come from other people, only through plain, plainLines, plainJSON
+// or csvLines.
 func plain(text string) string {
 	if isPlain(text) {
 		return text
@@ -40,7 +41,7 @@ func isPlain(text string) bool {
 	return utf8.ValidString(text) && strings.IndexFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) < 0
 }
 
-// plainLines is plain for text that may have several lines and tabs.
+// plainLines escapes text as plain does, but does not change line feeds and tabs.
 func plainLines(text string) string {
 	for _, keep := range []string{"\n", "\t"} {
 		if before, after, found := strings.Cut(text, keep); found {
@@ -50,8 +51,8 @@ func plainLines(text string) string {
 	return plain(text)
 }
 
-// plainJSON returns a JSON text with all control characters escaped. The encoder has already
-// escaped the ASCII control characters. Control characters can occur only in strings.
+// plainJSON returns a JSON text with all non-printable characters escaped, except the line feed at
+// the end. Such characters can occur only in strings.
 func plainJSON(text []byte) []byte {
 	body := bytes.TrimRight(text, "\n")
 	if isPlain(string(body)) {
@@ -71,7 +72,7 @@ func plainJSON(text []byte) []byte {
 	return out.Bytes()
 }
 
-// jsonLines escapes JSON. Each Write is one line, as json.Encoder writes it.
+// jsonLines escapes JSON. Each Write must contain one line, as json.Encoder writes it.
 type jsonLines struct{ w io.Writer }
 
 func (j jsonLines) Write(line []byte) (int, error) {
@@ -79,11 +80,13 @@ func (j jsonLines) Write(line []byte) (int, error) {
 	return len(line), err
 }
 
-// csvLines escapes CSV. It keeps the ends of lines, and a byte order mark at the beginning.
+// csvLines escapes CSV. It does not change the ends of lines, nor a byte order mark at the
+// beginning.
 type csvLines struct {
 	w     io.Writer
 	begun bool
-	// rest is the beginning of a character whose end was not written yet.
+	// rest is the end of the previous write if it is incomplete: the first bytes of a character, or
+	// a carriage return.
 	rest []byte
 }
 
@@ -110,7 +113,8 @@ func (c *csvLines) Write(p []byte) (int, error) {
 	return len(p), err
 }
 
-// printf prints text for people. It escapes the arguments that are text.
+// printf prints text for people. It escapes the arguments that are strings, errors or
+// fmt.Stringers.
 func printf(w io.Writer, format string, args ...any) {
 	for i, a := range args {
 		args[i] = plainValue(a)
@@ -118,7 +122,8 @@ func printf(w io.Writer, format string, args ...any) {
 	_, _ = fmt.Fprintf(w, format, args...)
 }
 
-// plainValue escapes a value that is text.
+// plainValue returns the escaped text of an error, a fmt.Stringer or a string. It returns other
+// values unchanged.
 func plainValue(a any) any {
 	switch v := a.(type) {
 	case error:

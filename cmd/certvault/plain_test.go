@@ -14,8 +14,8 @@ import (
 	"github.com/certvault/certvault/internal/db"
 )
 
-// TestTerminalEscapesInNamesAreNotPrinted checks that names of institutions, people and tokens that
-// contain control characters reach the terminal in no output of a command, and forge no row.
+// TestTerminalEscapesInNamesAreNotPrinted checks that control characters in names and URLs do not
+// reach the terminal in the output of any command, and that a name forges no row.
 func TestTerminalEscapesInNamesAreNotPrinted(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -29,7 +29,7 @@ func TestTerminalEscapesInNamesAreNotPrinted(t *testing.T) {
 		with("webhook", "create", "--url", "https://hooks.example.org/x"),
 	} {
 		if code, _, errs := certvault(t, "", args...); code != exitDone {
-			t.Fatalf("%v: exit code = %d: %s", args, code, errs)
+			t.Fatalf("%v: exit code = %d, want 0: %s", args, code, errs)
 		}
 	}
 	base, err := app.OpenBase(t.Context(), config.Storage{Data: dir}, "")
@@ -62,14 +62,14 @@ func TestTerminalEscapesInNamesAreNotPrinted(t *testing.T) {
 		for _, format := range [][]string{nil, {"--json"}} {
 			code, out, errs := certvault(t, "", append(args, format...)...)
 			if code != exitDone || !strings.Contains(out, "Evil ") {
-				t.Errorf("%v: exit code = %d: %s%s", args, code, out, errs)
+				t.Errorf("%v: exit code = %d, want 0 and the name Evil: %s%s", args, code, out, errs)
 			}
 			if strings.Contains(out, "\nend") {
 				t.Errorf("%v: a name forged a line:\n%s", args, out)
 			}
 			out = strings.ReplaceAll(strings.TrimPrefix(out, "\uFEFF"), "\r\n", "\n")
 			if at := strings.IndexFunc(out, func(r rune) bool { return r != '\n' && !unicode.IsPrint(r) }); at >= 0 {
-				t.Errorf("%v prints %q", args, out[max(0, at-20):min(len(out), at+20)])
+				t.Errorf("%v prints a character that is not printable: %q", args, out[max(0, at-20):min(len(out), at+20)])
 			}
 		}
 	}
@@ -88,7 +88,7 @@ func TestCSVIsEscapedAcrossWrites(t *testing.T) {
 		}
 	}
 	if want := "\uFEFF\"ä\\x1b[1m\",\"\\ufeff\\u009b\\r\"\r\n\"b\"\r\n"; out.String() != want {
-		t.Errorf("got %q, want %q", out.String(), want)
+		t.Errorf("the escaped CSV is %q, want %q", out.String(), want)
 	}
 }
 
@@ -113,6 +113,6 @@ func TestPlain(t *testing.T) {
 	var decoded string
 	escaped := plainJSON(append(text, '\n'))
 	if err := json.Unmarshal(escaped, &decoded); err != nil || decoded != "a\x1b\x7f\u202e\u009b\U000e0041b" || !isPlain(strings.TrimSpace(string(escaped))) {
-		t.Errorf("plainJSON = %q, decoded %q, %v", escaped, decoded, err)
+		t.Errorf("plainJSON = %q, decoded %q, %v; want only printable characters and the same text after decoding", escaped, decoded, err)
 	}
 }

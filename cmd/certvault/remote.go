@@ -17,7 +17,7 @@ import (
 // list of processes.
 const tokenVariable = "CERTVAULT_TOKEN" //nolint:gosec // the name of a variable, not a token
 
-// remote is a vault that is used through its interface.
+// remote has the flags of a command that uses a vault through the interface.
 type remote struct {
 	URL       string `default:"https://localhost:8443" help:"Base address of the vault." name:"url"`
 	TokenFile string `help:"File with the API token. Default: the environment variable CERTVAULT_TOKEN." placeholder:"FILE" type:"path"`
@@ -63,7 +63,8 @@ func (r *remote) token() (string, error) {
 }
 
 // userError converts an error of the vault to a message for the user of the command. The message
-// has the invalid fields, but no details of the request.
+// has the invalid fields, and the request id if the vault failed. An interruption gets a short
+// message. Other errors are returned unchanged.
 func userError(err error) error {
 	if errors.Is(err, context.Canceled) {
 		return errors.New("interrupted")
@@ -92,7 +93,7 @@ const (
 	barEvery = 100 * time.Millisecond
 )
 
-// newBar returns a bar on w, or nil if w is not a terminal.
+// newBar returns a bar on w, or nil if w is not a terminal or the terminal is dumb.
 func newBar(w io.Writer) *bar {
 	file, ok := w.(*os.File)
 	if !ok {
@@ -105,7 +106,7 @@ func newBar(w io.Writer) *bar {
 	return &bar{w: w, width: barWidth}
 }
 
-// set draws the bar, at most once per barEvery.
+// set draws the bar, at most once per barEvery until the bar is full.
 func (b *bar) set(done, total int64, text string) {
 	if b == nil || total <= 0 || time.Since(b.last) < barEvery && done < total {
 		return

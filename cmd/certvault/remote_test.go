@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// remoteVault is a fake vault whose responses the test defines, and a folder with the files that
-// commands require to connect to it.
+// remoteVault is a fake vault whose responses the test defines, and a folder with the files that a
+// command requires to connect to the vault.
 type remoteVault struct {
 	*testing.T
 
@@ -27,7 +27,7 @@ func newRemoteVault(t *testing.T, respond http.HandlerFunc) *remoteVault {
 	t.Helper()
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") != "Bearer cvt_secret" {
-			t.Errorf("Authorization = %q", r.Header.Get("Authorization"))
+			t.Errorf("Authorization = %q, want Bearer cvt_secret", r.Header.Get("Authorization"))
 		}
 		_, _ = io.Copy(io.Discard, r.Body)
 		respond(w, r)
@@ -69,14 +69,14 @@ func TestUpload(t *testing.T) {
 	args := []string{"upload", s.file("diploma.pdf", "%PDF"), "--title", "BSc", "--name", "Ada", "--email", "ada@example.org"}
 	code, out, errs := s.run(args...)
 	if code != exitDone || out != "NWU-1 processing\nhttps://vault.example.org/verify/NWU-1\n" || errs != "" {
-		t.Errorf("exit code = %d, stdout = %q, stderr = %q", code, out, errs)
+		t.Errorf("exit code = %d, stdout = %q, stderr = %q, want the status processing", code, out, errs)
 	}
 	code, out, _ = s.run(append(args, "--wait", "--json")...)
 	var created struct {
 		Status struct{ Value string }
 	}
 	if err := json.Unmarshal([]byte(out), &created); code != exitDone || err != nil || created.Status.Value != "approved" {
-		t.Errorf("exit code = %d, stdout = %s, %v", code, out, err)
+		t.Errorf("exit code = %d, stdout = %s, %v, want JSON with the status approved", code, out, err)
 	}
 }
 
@@ -121,7 +121,7 @@ func TestBulk(t *testing.T) {
 	code, out, errs := s.run("bulk", list)
 	results := filepath.Join(s.dir, "class.results.csv")
 	if code != exitRefused || out != "1 approved, 1 failed, 1 refused of 3 rows\n"+results+"\n" || !strings.Contains(errs, "not used: id") || strings.Contains(errs, "#") {
-		t.Errorf("exit code = %d, stdout = %q, stderr = %q", code, out, errs)
+		t.Errorf("exit code = %d, stdout = %q, stderr = %q, want 1 approved, 1 failed and 1 refused row, and the unused column", code, out, errs)
 	}
 	text, err := os.ReadFile(results)
 	if want := "row,status,uuid,reference_id,error\n2,approved,u2,NWU-2,\n3,failed,u3,NWU-3,Damaged.\n4,refused,,,The title is missing.\n"; err != nil || string(text) != want {
@@ -131,7 +131,7 @@ func TestBulk(t *testing.T) {
 	var result bulkResult
 	code, out, errs = s.run("bulk", filepath.Join(s.dir, "good.csv"), "--results", filepath.Join(s.dir, "out.csv"), "--json")
 	if err := json.Unmarshal([]byte(out), &result); code != exitDone || err != nil || result.Approved != 1 || result.Rows != 1 || errs != "" {
-		t.Errorf("exit code = %d, stdout = %s, stderr = %s, %v", code, out, errs, err)
+		t.Errorf("exit code = %d, stdout = %s, stderr = %s, %v, want JSON with 1 approved row", code, out, errs, err)
 	}
 }
 
@@ -144,7 +144,7 @@ func TestInterruptedBulk(t *testing.T) {
 	s.file("a.pdf", "%PDF")
 	code, out, errs := s.run("bulk", s.file("class.csv", "title,name,email,file\nBSc,Ada,ada@example.org,a.pdf\n"))
 	if code != exitRefused || !strings.Contains(out, "1 unfinished of 1 rows") || !strings.Contains(errs, "Invalid API token; run the same command again") {
-		t.Errorf("exit code = %d, stdout = %q, stderr = %q", code, out, errs)
+		t.Errorf("exit code = %d, stdout = %q, stderr = %q, want 1 unfinished row and the advice to run the command again", code, out, errs)
 	}
 }
 
@@ -171,7 +171,7 @@ func TestRemoteUsage(t *testing.T) {
 	} {
 		code, out, errs := certvault(t, "", tc.args...)
 		if code != exitUsage || !strings.Contains(errs, tc.want) || out != "" {
-			t.Errorf("%s: exit code = %d, stdout = %q, stderr = %q, want %q", name, code, out, errs, tc.want)
+			t.Errorf("%s: exit code = %d, stdout = %q, stderr = %q, want exit code 2 and %q", name, code, out, errs, tc.want)
 		}
 	}
 }

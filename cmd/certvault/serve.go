@@ -21,8 +21,8 @@ func (s *serveCommand) Run(c *console) error {
 	if err := s.Finish(); err != nil {
 		return &usageError{err}
 	}
-	// A program that receives SIGPIPE gets an error from a write to a closed pipe. Otherwise the end
-	// of the program that reads the log would end the vault.
+	// After this call, a write to a closed pipe returns an error. Without the call, SIGPIPE would
+	// end the vault when the program that reads the log ends.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	hangup := make(chan os.Signal, 1)
 	signal.Notify(hangup, syscall.SIGHUP)

@@ -55,7 +55,7 @@ func (t *tokenCreate) Run(c *console) error {
 }
 
 // parseEnd parses a duration from now (days, or Go's units) or a date. A date is the end of that
-// day in UTC.
+// day in UTC. For an empty text, parseEnd returns nil.
 func parseEnd(s string, now time.Time) (*time.Time, error) {
 	if s == "" {
 		return nil, nil //nolint:nilnil // a token may have no expiry

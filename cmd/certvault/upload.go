@@ -20,7 +20,8 @@ type uploadCommand struct {
 	Wait      bool   `help:"Wait until the verified PDF exists. The exit code is 1 if processing fails."`
 }
 
-// Run uploads one certificate through the interface.
+// Run uploads one certificate through the interface. With --wait, Run waits until the certificate
+// is processed.
 func (u *uploadCommand) Run(c *console) error {
 	vault, err := u.connect()
 	if err != nil {

@@ -123,7 +123,7 @@ func (u *userRevokeSessions) Run(c *console) error {
 
 type userAcceptAddress struct{ personFlags }
 
-// Run records that the operator has checked the account.
+// Run records that the operator accepts the account.
 func (u *userAcceptAddress) Run(c *console) error {
 	return u.person(c, func(base *app.Base, p identity.Person) error {
 		if err := base.Accounts.AcceptAddress(c.ctx, u.Email); err != nil {

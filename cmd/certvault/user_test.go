@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// A new password does not end the access of another person who added a passkey, so the command lists
-// the passkeys and can remove them.
+// TestResetPasswordListsPasskeys checks that the command lists the passkeys and can remove them,
+// because a new password does not end the access of another person who added a passkey.
 func TestResetPasswordListsPasskeys(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -28,10 +28,10 @@ func TestResetPasswordListsPasskeys(t *testing.T) {
 	reset := []string{"user", "reset-password", "--email", "o@example.org", "--password-stdin", "--data", dir}
 	code, out, errs := certvault(t, "another horse battery\n", reset...)
 	if code != exitDone || !strings.Contains(out, "“Another's key”, added 1970-01-01, never used") || !strings.Contains(out, "--drop-passkeys") {
-		t.Errorf("exit code = %d, output %s%s", code, out, errs)
+		t.Errorf("exit code = %d, want 0 and a list of the passkeys: %s%s", code, out, errs)
 	}
 	var row passwordRow
 	if runJSON(t, "another horse battery\n", &row, append(reset, "--drop-passkeys")...); row.Email != "o@example.org" || len(row.Passkeys) != 0 {
-		t.Errorf("the output with --drop-passkeys is %+v", row)
+		t.Errorf("the output with --drop-passkeys is %+v, want o@example.org without passkeys", row)
 	}
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/certvault/certvault/internal/pades"
 )
 
-// verifyCommand verifies a file with only the file and certificates. It opens no database and uses
-// no network, so that it also works outside the vault.
+// verifyCommand verifies a PDF with only certificates. It opens no database and uses no network, so
+// that it also works outside the vault.
 type verifyCommand struct {
 	File    string   `arg:"" help:"The verified PDF."`
 	Root    []string `help:"Root certificates of the vault, PEM; may be repeated." placeholder:"FILE" sep:"none"`
@@ -40,8 +40,8 @@ const (
 	maxRootsInFile = 256
 )
 
-// exitError ends a command with a special exit code. err is nil if the output already contains the
-// reason.
+// exitError ends a command with a special exit code. err is printed; it is nil if the output
+// already contains the reason.
 type exitError struct {
 	code int
 	err  error
@@ -56,7 +56,7 @@ func (e *exitError) Error() string {
 
 func (e *exitError) Unwrap() error { return e.err }
 
-// Run verifies the file.
+// Run verifies the file and prints the report. The exit code states the verdict.
 func (v *verifyCommand) Run(c *console) error {
 	trusted, err := v.roots()
 	if err != nil {
@@ -92,8 +92,8 @@ func (v *verifyCommand) print(c *console, report *pades.Report, trusted roots) e
 	return c.print(report, nil)
 }
 
-// errNoRoot explains to a program's user how to name a root. The text of the report explains it to
-// people.
+// errNoRoot explains how to name a root if the output is JSON. The text report contains its own
+// explanation.
 var errNoRoot = errors.New("no root certificate is named; specify it with --root FILE or --data DIR, " +
 	"with CERTVAULT_ROOT or CERTVAULT_DATA, or with root or data in the file of --config")
 
@@ -111,7 +111,8 @@ func verifyFile(ctx context.Context, name string, o pades.Options) (*pades.Repor
 	return report, nil
 }
 
-// openRegular opens a regular file. Reading a pipe or a device might never end.
+// openRegular opens a regular file of at most limit bytes and returns its size. openRegular rejects
+// other files, because reading a pipe or a device might never end.
 func openRegular(name string, limit int64) (*os.File, int64, error) {
 	info, err := os.Stat(name)
 	if err != nil {
@@ -176,8 +177,10 @@ func (r roots) options(now time.Time) pades.Options {
 	return pades.Options{Roots: r.list, TimeStampRoots: r.timeStampRoots, Now: now}
 }
 
-// roots reads the certificates of --root, or if there are none, the certificates of the data folder
-// that --data names. If neither is given, there are no roots, whatever the current folder contains.
+// roots reads the certificates of --root, or if --root is not given, the roots of the data folder
+// that --data names. If neither flag is given or the data folder has no roots, there are no roots,
+// whatever the current folder contains. The roots for time stamps are the system's certificates and
+// the certificates of --tsa-root.
 func (v *verifyCommand) roots() (roots, error) {
 	trusted := roots{from: "--root"}
 	for _, name := range v.Root {
@@ -218,7 +221,7 @@ func (v *verifyCommand) roots() (roots, error) {
 	return trusted, nil
 }
 
-// readRoots reads the certificates of a PEM file.
+// readRoots reads the certificates of a PEM file, of which there must be 1 to maxRootsInFile.
 func readRoots(flag, name string) ([]*x509.Certificate, error) {
 	f, _, err := openRegular(name, maxRootFile)
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/certvault/certvault/internal/pdf"
 )
 
-// hostileText moves the cursor, sets a title, hides text, reverses the direction of text, and is
-// not UTF-8.
+// hostileText moves the cursor, clears the screen, sets a title, reverses the direction of text,
+// deletes characters and begins a line.
 const hostileText = "\x1b[2J\x1b]0;title\x07 \u202eDILAV\u202c \u009b1A \x7f\u2066x\u2069\r\n\x08end"
 
 // TestVerifyEscapesControlCharacters checks that a name in a certificate, a field or a file can
@@ -49,7 +49,7 @@ func TestVerifyEscapesControlCharacters(t *testing.T) {
 		}
 		for _, r := range out + errs {
 			if r != '\n' && !unicode.IsPrint(r) {
-				t.Errorf("%q prints %q:\n%q", args, r, out+errs)
+				t.Errorf("%q prints the non-printable character %q:\n%q", args, r, out+errs)
 				break
 			}
 		}
@@ -58,7 +58,7 @@ func TestVerifyEscapesControlCharacters(t *testing.T) {
 		}
 	}
 	if _, out, _ := certvault(t, "", "verify", path, "--data", v.data); !strings.Contains(out, "Field ") || !strings.Contains(out, "Evil ") {
-		t.Errorf("the names are missing:\n%s", out)
+		t.Errorf("the output does not contain the names of the field and of the signer:\n%s", out)
 	}
 }
 
@@ -117,7 +117,7 @@ func TestVerifyIsInterrupted(t *testing.T) {
 	var out, errs bytes.Buffer
 	code := run(ctx, []string{"verify", writeFile(t, "diploma.pdf", v.sign(t, diploma(t))), "--data", v.data}, strings.NewReader(""), &out, &errs)
 	if code != exitUnknown || out.Len() > 0 || !strings.Contains(errs.String(), "canceled") {
-		t.Errorf("exit code = %d, want %d: %s%s", code, exitUnknown, out.String(), errs.String())
+		t.Errorf("exit code = %d, want %d and an error that says canceled: %s%s", code, exitUnknown, out.String(), errs.String())
 	}
 }
 
@@ -138,8 +138,8 @@ func TestVerifyCreatesNoFiles(t *testing.T) {
 	}
 }
 
-// TestVerifyCorpus checks that files of all kinds, many of them hostile, get a verdict, and that
-// none of them is valid.
+// TestVerifyCorpus checks that each file of the corpus, which has many hostile files, gets a
+// verdict, and that no file is valid.
 func TestVerifyCorpus(t *testing.T) {
 	t.Parallel()
 	const corpus = "../../../shared/corpus"
@@ -155,7 +155,7 @@ func TestVerifyCorpus(t *testing.T) {
 		seen++
 		code, out, errs := certvault(t, "", "verify", path, "--data", v.data)
 		if code != exitInvalid && code != exitUnknown || errs != "" || !strings.HasPrefix(out, "NOT VALID: ") && !strings.HasPrefix(out, "CANNOT TELL: ") {
-			t.Errorf("%s: exit code = %d: %s%s", path, code, out, errs)
+			t.Errorf("%s: exit code = %d, want a verdict that is not VALID, and no error: %s%s", path, code, out, errs)
 		}
 		return nil
 	})

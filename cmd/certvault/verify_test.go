@@ -25,7 +25,7 @@ const (
 	referenceID = "NWU-0123456789ABCDEF"
 )
 
-// signingVault is a data folder with keys, and files that were signed with them.
+// signingVault is a data folder with the signing keys of an institution.
 type signingVault struct {
 	data string
 	keys *authority.Authority
@@ -41,7 +41,8 @@ func newSigningVault(t *testing.T, name string) *signingVault {
 	return &signingVault{data, keys}
 }
 
-// root writes the root certificates to a file, in the form in which they are downloaded.
+// root writes the root certificates to a file, in the form in which a vault serves root
+// certificates.
 func (v *signingVault) root(t *testing.T) string {
 	t.Helper()
 	text, err := v.keys.RootsPEM()
@@ -180,7 +181,7 @@ func TestVerify(t *testing.T) {
 			t.Parallel()
 			code, out, errs := certvault(t, "", append([]string{"verify", writeFile(t, "diploma.pdf", tc.file)}, tc.args...)...)
 			if code != tc.code || errs != "" {
-				t.Errorf("exit code = %d, want %d: %s", code, tc.code, errs)
+				t.Errorf("exit code = %d, want %d and no error: %s", code, tc.code, errs)
 			}
 			for _, want := range tc.want {
 				if !strings.Contains(out, want) {
@@ -207,7 +208,7 @@ func TestRootsOfTheCurrentFolderAreNotTrusted(t *testing.T) {
 	}
 	code, out, _ := certvault(t, "", "verify", file)
 	if code != exitUnknown || !strings.HasPrefix(out, "CANNOT TELL: ") {
-		t.Errorf("exit code = %d, want %d: %s", code, exitUnknown, out)
+		t.Errorf("exit code = %d, want %d and CANNOT TELL: %s", code, exitUnknown, out)
 	}
 	for _, want := range []string{"--root FILE", "--data DIR", "CERTVAULT_ROOT", "CERTVAULT_DATA", "--config"} {
 		if !strings.Contains(out, want) {
@@ -215,13 +216,13 @@ func TestRootsOfTheCurrentFolderAreNotTrusted(t *testing.T) {
 		}
 	}
 	if code, out, errs := certvault(t, "", "verify", file, "--json"); code != exitUnknown || !strings.Contains(out, `"verdict":"unknown"`) || !strings.Contains(errs, "--root FILE") {
-		t.Errorf("JSON: exit code = %d, want %d: %s%s", code, exitUnknown, out, errs)
+		t.Errorf("JSON: exit code = %d, want %d, the verdict unknown and advice: %s%s", code, exitUnknown, out, errs)
 	}
 	config := writeFile(t, "certvault.toml", []byte("data = \"certvault-data\"\n"))
 	named := func(name string, args ...string) {
 		t.Helper()
 		if code, out, errs := certvault(t, "", append([]string{"verify", file}, args...)...); code != exitDone || !strings.Contains(out, `the data folder "certvault-data"`) {
-			t.Errorf("named by %s: exit code = %d: %s%s", name, code, out, errs)
+			t.Errorf("named by %s: exit code = %d, want 0 and the roots of the data folder: %s%s", name, code, out, errs)
 		}
 	}
 	named("a flag", "--data", "certvault-data")
@@ -242,7 +243,7 @@ func TestVerifyOfATruncatedFile(t *testing.T) {
 	} {
 		code, out, errs := certvault(t, "", "verify", writeFile(t, "diploma.pdf", file[:n]), "--data", v.data)
 		if code != want || strings.HasPrefix(out, "VALID") {
-			t.Errorf("%d of %d bytes: exit code = %d, want %d: %s%s", n, len(file), code, want, out, errs)
+			t.Errorf("%d of %d bytes: exit code = %d, want %d and no verdict VALID: %s%s", n, len(file), code, want, out, errs)
 		}
 	}
 }
@@ -255,7 +256,7 @@ func TestVerifyJSON(t *testing.T) {
 	path := writeFile(t, "diploma.pdf", v.sign(t, original))
 	code, out, errs := certvault(t, "", "verify", path, "--json", "--root", v.root(t))
 	if code != exitDone {
-		t.Fatalf("exit code = %d: %s", code, errs)
+		t.Fatalf("exit code = %d, want 0: %s", code, errs)
 	}
 	var report struct {
 		Verdict, Reason string
@@ -270,7 +271,7 @@ func TestVerifyJSON(t *testing.T) {
 	}
 	if report.Verdict != "valid" || len(report.Signatures) != 1 || len(report.Untold) == 0 ||
 		report.Original["reference_id"] != referenceID || report.Original["sha256"] != fmt.Sprintf("%x", sha256.Sum256(original)) {
-		t.Errorf("report = %s", out)
+		t.Errorf("report = %s, want one signature, a valid file and the digest of the original", out)
 	}
 	s := report.Signatures[0]
 	for key, want := range map[string]any{
@@ -283,12 +284,12 @@ func TestVerifyJSON(t *testing.T) {
 	}
 	// The exit code does not depend on the output format.
 	if code, out, _ := certvault(t, "", "verify", path, "--json", "--data", missingFolder(t)); code != exitUnknown || !strings.Contains(out, `"verdict":"unknown"`) {
-		t.Errorf("exit code = %d, want %d: %s", code, exitUnknown, out)
+		t.Errorf("without a root: exit code = %d, want %d and the verdict unknown: %s", code, exitUnknown, out)
 	}
 }
 
-// TestVerifyAfterRotation checks that after a rotation of keys and root, older and newer files are
-// valid, with the downloaded roots and with the roots of the data folder. pdfsig must report the
+// TestVerifyAfterRotation checks that older and newer files are valid after a rotation of keys and
+// root, with the downloaded roots and with the roots of the data folder. pdfsig must report the
 // same.
 func TestVerifyAfterRotation(t *testing.T) {
 	t.Parallel()
@@ -316,13 +317,13 @@ func TestVerifyAfterRotation(t *testing.T) {
 		for _, args := range [][]string{{"--root", v.root(t)}, {"--data", v.data}} {
 			code, out, errs := certvault(t, "", append([]string{"verify", path}, args...)...)
 			if code != exitDone {
-				t.Errorf("file %d: exit code = %d: %s%s", i+1, code, out, errs)
+				t.Errorf("file %d: exit code = %d, want 0: %s%s", i+1, code, out, errs)
 			}
 			signers[regexp.MustCompile(`SHA-256 [0-9A-F:]{95}\n {2}When`).FindString(out)] = true
 		}
 		// The first root does not verify files that were signed with a key of the second root.
 		if code, _, _ := certvault(t, "", "verify", path, "--root", firstRoot); (code == exitDone) != (i < 3) {
-			t.Errorf("file %d with only the first root: exit code = %d", i+1, code)
+			t.Errorf("file %d with only the first root: exit code = %d, want 0 only for files 1 to 3", i+1, code)
 		}
 		checkTrusted(t, path, nss)
 		if signers[""] {
@@ -374,11 +375,11 @@ func TestVerifyAsDocumented(t *testing.T) {
 		out, err := sh.CombinedOutput()
 		output := string(out)
 		if (err == nil) != tc.good {
-			t.Errorf("%s: the script failed = %v: %v\n%s", name, err != nil, err, output)
+			t.Errorf("%s: the script failed = %v, want the opposite: %v\n%s", name, err != nil, err, output)
 		}
 		for _, text := range []string{"Signature is Valid", "Certificate is Trusted", "CAdES Verification successful"} {
 			if strings.Contains(output, text) != tc.good {
-				t.Errorf("%s: the output contains %q = %v:\n%s", name, text, !tc.good, output)
+				t.Errorf("%s: the output contains %q = %v, want the opposite:\n%s", name, text, !tc.good, output)
 			}
 		}
 	}
@@ -411,7 +412,8 @@ func checkTrusted(t *testing.T, path, nss string) {
 	}
 }
 
-// runTool runs a program that verifies files.
+// runTool runs a program that must succeed, and returns its output. A missing program fails the
+// test in CI and skips it elsewhere.
 func runTool(t *testing.T, name string, args ...string) string {
 	t.Helper()
 	if _, err := exec.LookPath(name); err != nil {
@@ -419,7 +421,7 @@ func runTool(t *testing.T, name string, args ...string) string {
 	}
 	out, err := exec.CommandContext(t.Context(), name, args...).CombinedOutput()
 	if err != nil {
-		t.Fatalf("%s: %v: %s", name, err, out)
+		t.Fatalf("%s failed: %v: %s", name, err, out)
 	}
 	return string(out)
 }

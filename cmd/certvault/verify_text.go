@@ -83,7 +83,8 @@ func certificateName(common, whole string) string {
 	return whole
 }
 
-// signature describes a signature.
+// signature writes the signer of a signature, the time, what the signature permits, the later
+// changes and the problems.
 func (t *textReport) signature(s *pades.Signature) {
 	switch {
 	case s.Signer == "":
@@ -157,7 +158,7 @@ var changeWords = map[pades.ChangeKind]string{
 	pades.ChangedOther:      "other objects",
 }
 
-// changes describes the changes to the file after a signature.
+// changes writes the changes to the file after a signature.
 func (t *textReport) changes(s *pades.Signature) {
 	switch {
 	case s.CoversFile:
@@ -190,7 +191,7 @@ func changed(c pades.Change) string {
 	return changeWords[c.Kind] + ": " + strings.Join(counts, ", ")
 }
 
-// original describes the uploaded file, as recorded in the last signature.
+// original writes the facts about the uploaded file that the last signature states.
 func (t *textReport) original() {
 	o := t.report.Original
 	if o == nil {
@@ -207,7 +208,8 @@ func (t *textReport) original() {
 	t.entryf("", "SHA-256 %s, %d bytes%s", o.SHA256, o.Length, unverified)
 }
 
-// unverifiable writes what the file cannot prove, and where to check it.
+// unverifiable writes what the file cannot prove, where to check it, and how to specify a root if
+// none was given.
 func (t *textReport) unverifiable() {
 	r := t.report
 	if len(r.Unproven) == 0 {

@@ -60,7 +60,7 @@ type webhookDelete struct {
 	Yes bool `help:"Delete the endpoint, its pending deliveries and its log. This cannot be undone."`
 }
 
-// Run deletes the endpoint.
+// Run deletes the endpoint. Without --yes, Run returns an error that names the endpoint.
 func (h *webhookDelete) Run(c *console) error {
 	return h.run(c, func(hooks *webhook.Service, institution int64) error {
 		e, err := hooks.Endpoint(c.ctx, institution, h.ID)

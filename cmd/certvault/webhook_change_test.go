@@ -22,11 +22,11 @@ func TestEndpointIsChangedAndDeleted(t *testing.T) {
 	}
 	runJSON(t, "", &changed, with("webhook", "update", created.ID, "--url", "https://b.example.org/hook", "--event", string(webhook.Approved))...)
 	if changed.URL != "https://b.example.org/hook" || !slices.Equal(changed.Events, []webhook.Name{webhook.Approved}) {
-		t.Errorf("changed endpoint = %+v", changed)
+		t.Errorf("changed endpoint = %+v, want the new URL and only the event approved", changed)
 	}
 	runJSON(t, "", &changed, with("webhook", "update", created.ID, "--all-events", "--no-headers")...)
 	if changed.URL != "https://b.example.org/hook" || len(changed.Events) != 0 {
-		t.Errorf("changed endpoint = %+v", changed)
+		t.Errorf("changed endpoint = %+v, want the same URL and all events", changed)
 	}
 	for name, tc := range map[string]struct {
 		code int

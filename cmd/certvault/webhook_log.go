@@ -77,7 +77,7 @@ func detailOf(d *webhook.DeliveryDetail) deliveryDetail {
 	return detail
 }
 
-// Run shows the log.
+// Run prints the log of deliveries, or one delivery with its requests and responses.
 func (h *webhookLog) Run(c *console) error {
 	return c.institution(h.Storage, h.Institution, func(base *app.Base, inst *account.Institution) error {
 		hooks := base.Hooks
@@ -144,7 +144,7 @@ type webhookRedeliver struct {
 	Delivery    int64  `arg:"" help:"The delivery's number in the output of log."`
 }
 
-// Run sends the delivery again.
+// Run makes the delivery pending. A running server then sends it again.
 func (h *webhookRedeliver) Run(c *console) error {
 	return c.institution(h.Storage, h.Institution, func(base *app.Base, inst *account.Institution) error {
 		if err := base.Hooks.Redeliver(c.ctx, inst.ID, h.Delivery); err != nil {
@@ -163,7 +163,8 @@ type webhookReplay struct {
 	Since string `help:"Start: a date, a time in the format of RFC 3339, or a duration before now such as 7d or 24h." placeholder:"TIME" required:""`
 }
 
-// Run sends exhausted deliveries again.
+// Run makes the exhausted deliveries since a time pending. A running server then sends the
+// deliveries again.
 func (h *webhookReplay) Run(c *console) error {
 	since, err := parseSince(h.Since, time.Now())
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// testTime is the maximum wait for the outcome of a test. It includes one attempt and the time
-	// until the server starts it.
+	// testTime is the maximum wait for the outcome of a test. The wait includes one attempt and the
+	// time until the server starts the attempt.
 	testTime = 20 * time.Second
 	testPoll = 50 * time.Millisecond
 )
@@ -47,7 +47,8 @@ func (h *webhookTest) Run(c *console) error {
 	})
 }
 
-// outcome waits until a delivery is no longer pending.
+// outcome waits until a delivery is no longer pending and returns the delivery. It returns an error
+// after testTime.
 func outcome(ctx context.Context, hooks *webhook.Service, institution, id int64) (*webhook.DeliveryDetail, error) {
 	ctx, cancel := context.WithTimeout(ctx, testTime)
 	defer cancel()

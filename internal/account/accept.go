@@ -11,8 +11,9 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// openTx returns an open invitation of an institution. It returns fault.Forbidden if the user by
-// may not manage it.
+// openTx locks the members of an institution and returns an open invitation of the institution. It
+// returns fault.Forbidden if the user by may not manage the invitation, and fault.NotFound if there
+// is none.
 func (s *Invitations) openTx(ctx context.Context, tx *db.Tx, by, institutionID int64, id string) (*Invitation, error) {
 	if err := lockMembersTx(ctx, tx, institutionID); err != nil {
 		return nil, err
@@ -126,8 +127,8 @@ func (s *Invitations) Accept(ctx context.Context, secret string, g Invitee) (i *
 	return i, err
 }
 
-// AcceptTx is Accept in the transaction that creates the person's account or verifies their
-// address.
+// AcceptTx is like Accept, but runs in the transaction that creates the person's account or
+// verifies the person's address.
 func (s *Invitations) AcceptTx(ctx context.Context, tx *db.Tx, secret string, g Invitee) (*Invitation, error) {
 	i, err := s.bySecret(ctx, tx, secret)
 	if err != nil {

@@ -29,8 +29,8 @@ type Institution struct {
 	// Prefix is the beginning of the reference ids of the institution's certificates.
 	Prefix    string
 	CreatedAt time.Time
-	// OwnerExisted reports, after the institution was created, whether the owner's address had an
-	// account, whose password has not changed.
+	// OwnerExisted reports whether the owner's address already had an account when the institution
+	// was created. The password of such an account has not changed.
 	OwnerExisted bool
 }
 
@@ -82,15 +82,16 @@ type NewInstitution struct {
 }
 
 // CreateInstitution creates an institution and its owner. If the owner's address already has an
-// account, that account becomes the owner and does not change: its password stays, and it gets none
-// if it has none. The error is fault.Invalid with the fields that are not allowed.
+// account, that account becomes the owner and does not change: its password stays the same, and an
+// account without a password gets none. The error is fault.Invalid with the fields that are not
+// allowed.
 func (s *Service) CreateInstitution(ctx context.Context, n NewInstitution) (*Institution, error) {
 	return s.createInstitution(ctx, n, steps{password: true})
 }
 
 // OpenInstitution creates an institution for an owner who is not present to choose a password. If
-// the address has no account, it creates one without a password, and the owner signs in by a mailed
-// link. OpenInstitution calls then in its transaction.
+// the address has no account, OpenInstitution creates an account without a password, and the owner
+// signs in by a mailed link. OpenInstitution calls then in its transaction.
 func (s *Service) OpenInstitution(ctx context.Context, n NewInstitution, then func(ctx context.Context, tx *db.Tx, i *Institution) error) (*Institution, error) {
 	return s.createInstitution(ctx, n, steps{then: func(ctx context.Context, tx *db.Tx, i *Institution, _ int64) error { return then(ctx, tx, i) }})
 }

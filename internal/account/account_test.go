@@ -49,23 +49,23 @@ func TestCreateInstitution(t *testing.T) {
 			}
 			back, err := s.InstitutionBySlug(ctx, tc.slug)
 			if err != nil || back.UUID != got.UUID || back.Name != tc.name {
-				t.Errorf("InstitutionBySlug(%q) = %+v, %v", tc.slug, back, err)
+				t.Errorf("InstitutionBySlug(%q) = %+v, error %v, want the created institution", tc.slug, back, err)
 			}
 		}
 		if has, err := s.HasOwner(ctx); err != nil || !has {
-			t.Fatalf("HasOwner = %v, %v", has, err)
+			t.Fatalf("HasOwner = %v, error %v, want true", has, err)
 		}
 		if works, err := s.SetupLinkWorks(ctx, link); err != nil || works {
-			t.Fatalf("the set-up link is still valid after the first owner was created: %v, %v", works, err)
+			t.Fatalf("SetupLinkWorks after the first owner was created = %v, error %v, want false", works, err)
 		}
 		_, err = s.CreateInstitution(ctx, institution("Other", "UZH"))
 		e, ok := errors.AsType[*fault.Error](err)
 		if !ok || e.Kind != fault.Invalid || e.Fields[0].Name != "prefix" {
-			t.Fatalf("creating an institution with a prefix in use: %v", err)
+			t.Fatalf("creating an institution with a prefix in use: error = %v, want fault.Invalid for the prefix", err)
 		}
 		var users int
 		if err := d.QueryRowContext(ctx, `SELECT count(*) FROM users`).Scan(&users); err != nil || users != 1 {
-			t.Fatalf("%d users have the address, want 1; %v", users, err)
+			t.Fatalf("%d users have the address, want 1; error %v", users, err)
 		}
 	})
 }
@@ -90,7 +90,7 @@ func TestCreateInstitutionNamesEveryBadField(t *testing.T) {
 		}
 	}
 	if got := strings.Join(names, " "); got != "name owner_name prefix owner_email owner_password" {
-		t.Fatalf("the refused fields are %q", got)
+		t.Fatalf("the refused fields are %q, want name, owner_name, prefix, owner_email and owner_password", got)
 	}
 }
 
@@ -110,14 +110,14 @@ func TestSetupLinkExpiresAndIsReplaced(t *testing.T) {
 		}
 		first, err := s.NewSetupLink(ctx)
 		if err != nil || !works(first) {
-			t.Fatal("the new link is not valid", err)
+			t.Fatal("the new link is not valid; error", err)
 		}
 		if works("guess") {
 			t.Fatal("an unknown secret is valid")
 		}
 		second, err := s.NewSetupLink(ctx)
 		if err != nil || works(first) || !works(second) {
-			t.Fatal("the first link is still valid, or the second link is not", err)
+			t.Fatal("the first link is still valid, or the second link is not; error", err)
 		}
 		now = now.Add(time.Hour)
 		if works(second) {
@@ -152,7 +152,7 @@ func TestParseEmail(t *testing.T) {
 	} {
 		got, err := account.ParseEmail(in)
 		if err != nil || got.Folded != folded || got.Text != strings.TrimSpace(in) {
-			t.Errorf("ParseEmail(%q) = %+v, %v", in, got, err)
+			t.Errorf("ParseEmail(%q) = %+v, error %v, want the trimmed text and the folded form", in, got, err)
 		}
 	}
 	for _, in := range []string{
@@ -183,11 +183,11 @@ func TestHashPassword(t *testing.T) {
 	}
 	b, err := s.HashPassword(t.Context(), "correct horse")
 	if err != nil || a == b {
-		t.Fatal("two hashes of one password are equal", err)
+		t.Fatal("two hashes of one password are equal; error", err)
 	}
 	parts := strings.Split(a, "$")
 	if len(parts) != 6 || parts[1] != "argon2id" || parts[2] != "v=19" || parts[3] != "m=65536,t=3,p=4" {
-		t.Fatalf("hash = %s", a)
+		t.Fatalf("the hash is %s, want a PHC string of argon2id with version 19 and the default cost", a)
 	}
 	var m, tm uint32
 	var p uint8

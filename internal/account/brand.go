@@ -40,7 +40,7 @@ func CheckColour(text string) (*colour.Colour, error) {
 }
 
 // SetColour changes an institution's colour, which future public pages and mail to recipients show.
-// An empty text removes it.
+// An empty text removes the colour.
 func (s *Service) SetColour(ctx context.Context, id int64, text string) error {
 	return s.set(ctx, id, func(c *Changes) { c.Colour = text })
 }

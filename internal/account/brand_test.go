@@ -31,11 +31,11 @@ func TestColour(t *testing.T) {
 		}
 		profile, err := s.PublicProfile(ctx, one.ID)
 		if err != nil || profile.Colour != "#1a237e" {
-			t.Fatalf("the profile is %+v, %v", profile, err)
+			t.Fatalf("the profile is %+v, error %v, want the colour #1a237e", profile, err)
 		}
 		// Navy has too little contrast to a dark page, so a lighter shade is drawn there.
 		if b := profile.Brand(); b.Day.String() != "#1a237e" || b.Night == b.Day || colour.Contrast(b.Night, colour.DarkBackground) < colour.Graphic {
-			t.Errorf("the brand is %+v", b)
+			t.Errorf("the brand is %+v, want #1a237e by day and another shade with enough contrast by night", b)
 		}
 		for text, want := range map[string]string{
 			"#ffcc00": "#ffcc00 is too light: not everybody can see it on a white page (its contrast is 1.5:1, and 3:1 is needed)",
@@ -43,24 +43,24 @@ func TestColour(t *testing.T) {
 			`#0b5d4b"/><script>`: "a # and six digits", "#ffffff": "The nearest shade that is dark enough is #949494.",
 		} {
 			if err := s.SetColour(ctx, one.ID, text); !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), want) {
-				t.Errorf("setting the colour %s: %v, want %q", text, err, want)
+				t.Errorf("setting the colour %s: error = %v, want fault.Invalid with %q", text, err, want)
 			}
 		}
 		if profile, err = s.PublicProfile(ctx, other.ID); err != nil || profile.Colour != "" || profile.Brand() != nil {
-			t.Errorf("the profile of the other institution is %+v, %v", profile, err)
+			t.Errorf("the profile of the other institution is %+v, error %v, want no colour", profile, err)
 		}
 		if err := s.SetColour(ctx, one.ID, ""); err != nil {
 			t.Fatal(err)
 		}
 		if profile, err = s.PublicProfile(ctx, one.ID); err != nil || profile.Brand() != nil {
-			t.Errorf("after the colour was removed, the profile is %+v, %v", profile, err)
+			t.Errorf("the profile after the colour was removed is %+v, error %v, want no brand", profile, err)
 		}
 		if err := s.SetColour(ctx, 999, "#0b5d4b"); !fault.Is(err, fault.NotFound) {
 			t.Errorf("setting the colour of an unknown institution: error = %v, want fault.NotFound", err)
 		}
 		list, _, err := audit.New(d).List(ctx, one.ID, audit.Filter{Action: string(audit.InstitutionChanged)}, "", 10)
 		if err != nil || len(list) != 2 {
-			t.Errorf("the recorded changes are %+v, %v", list, err)
+			t.Errorf("the recorded changes are %+v, error %v, want two", list, err)
 		}
 	})
 }
@@ -71,12 +71,12 @@ func TestSuggestedColoursAreAccepted(t *testing.T) {
 	for _, text := range []string{"#ffcc00", "#ffffff", "#00ff00", "#ff9999", "#e0e0e0"} {
 		_, err := account.CheckColour(text)
 		if err == nil {
-			t.Errorf("%s is accepted", text)
+			t.Errorf("the colour %s is accepted, want an error with a darker shade", text)
 			continue
 		}
 		suggested := err.Error()[strings.LastIndexByte(err.Error(), '#'):]
 		if _, err := account.CheckColour(strings.TrimSuffix(suggested, ".")); err != nil {
-			t.Errorf("%s, suggested for %s, is refused: %v", suggested, text, err)
+			t.Errorf("the shade %s, suggested for %s, is refused: %v", suggested, text, err)
 		}
 	}
 }

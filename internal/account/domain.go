@@ -29,7 +29,7 @@ var providers = map[string][]string{
 var proper = map[string]bool{"mail.com": true, "email.com": true, "ymail.com": true, "gmx.co.uk": true, "online.de": true}
 
 // misspeltCom has misspellings of com after the name of a provider. Some are top-level domains of
-// countries, but none of the providers offers addresses in them.
+// countries, but none of the providers offers addresses in those domains.
 var misspeltCom = map[string]bool{
 	"con": true, "cmo": true, "comm": true, "coom": true, "ccom": true, "cpm": true, "vom": true, "xom": true,
 	"cim": true, "ocm": true, "om": true, "co": true, "cm": true, "c0m": true, "como": true,
@@ -40,8 +40,9 @@ var misspeltCom = map[string]bool{
 const minLabel = 5
 
 // SuggestedDomain returns the domain that was probably meant by a misspelt address, or "". It
-// recognizes one typing mistake in the most common domains: an extra letter, a missing letter, a
-// wrong letter, or two letters in the wrong order.
+// recognizes one typing mistake in the name of the most common mail providers: an extra letter, a
+// missing letter, a wrong letter, or two letters in the wrong order. It also recognizes
+// misspellings of com after the name.
 func SuggestedDomain(e Email) string {
 	_, domain, _ := strings.Cut(e.Folded, "@")
 	label, ending, found := strings.Cut(domain, ".")

@@ -32,6 +32,6 @@ func TestSuggestedDomain(t *testing.T) {
 		}
 	}
 	if got := SuggestedDomain(Email{}); got != "" {
-		t.Errorf("SuggestedDomain of an empty address = %q", got)
+		t.Errorf("SuggestedDomain of an empty address = %q, want none", got)
 	}
 }

@@ -28,8 +28,8 @@ type Email struct {
 var errEmail = errors.New("the address must look like name@example.org")
 
 // ParseEmail parses an address: the addr-spec of RFC 5322, 3.4.1 with the UTF-8 of RFC 6532. It
-// refuses display names, comments and quoted local parts. The error is a sentence for the person
-// who entered it.
+// refuses display names, comments and quoted local parts. The text of the error is for the person
+// who entered the address.
 func ParseEmail(text string) (Email, error) {
 	text = strings.TrimSpace(text)
 	if utf8.RuneCountInString(text) > maxEmail {

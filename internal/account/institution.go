@@ -116,7 +116,8 @@ func WithoutKey(ctx context.Context, q db.Queryer) ([]*Institution, error) {
 	return institutions(q.QueryContext(ctx, `SELECT `+institutionColumns+` FROM institutions WHERE key_made_at IS NULL ORDER BY id`))
 }
 
-// RecordKeyTx records that an institution has a signing key.
+// RecordKeyTx records that an institution has a signing key, and the creation of the key in the
+// audit log.
 func RecordKeyTx(ctx context.Context, tx *db.Tx, i *Institution, at time.Time) error {
 	if _, err := tx.ExecContext(ctx, `UPDATE institutions SET key_made_at = $1 WHERE id = $2 AND key_made_at IS NULL`, db.Micros(at), i.ID); err != nil {
 		return fmt.Errorf("recording the signing key of %s: %w", i.UUID, err)

@@ -53,8 +53,8 @@ type InvitationsConfig struct {
 	Link func(path string) string
 }
 
-// Invitations provides the operations on invitations and the mail about institutions. The secret of an invitation is only in the
-// mail. The database stores the hash of the secret.
+// Invitations provides the operations on invitations and the mail about institutions. The secret of
+// an invitation is only in the mail. The database stores the hash of the secret.
 type Invitations struct {
 	InvitationsConfig
 
@@ -62,7 +62,7 @@ type Invitations struct {
 	now func() time.Time
 }
 
-// NewInvitations returns the service for invitations. From then on, c.Accounts notifies the operators
+// NewInvitations returns the service for invitations. It also makes c.Accounts notify the operators
 // of the installation by mail when an institution is renamed.
 func NewInvitations(c InvitationsConfig) *Invitations {
 	s := &Invitations{InvitationsConfig: c, db: c.Accounts.db, now: c.Accounts.now}
@@ -172,9 +172,9 @@ func (s *Invitations) makeRoomTx(ctx context.Context, tx *db.Tx, institutionID i
 	return nil
 }
 
-// allowMailTx returns fault.TooMany if an earlier invitation of the address, which may be revoked,
-// was sent a short time ago. Without this limit, repeated invitation and revocation would send any
-// number of mails to a person.
+// allowMailTx returns fault.TooMany if an earlier invitation of the address, which was accepted or
+// revoked, was sent a short time ago. Without this limit, repeated invitation and revocation would
+// send any number of mails to a person.
 func allowMailTx(ctx context.Context, tx *db.Tx, institutionID int64, folded string, now time.Time) error {
 	var sent sql.NullInt64
 	if err := tx.QueryRowContext(ctx, `

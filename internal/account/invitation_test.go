@@ -81,15 +81,15 @@ func TestInvitation(t *testing.T) {
 		m, secret := p.sent[0], p.secret(t)
 		if m.To.Email != "guest@example.org" || !strings.Contains(m.Subject, "University AAA") || !strings.Contains(m.Text, "Admin invites you") ||
 			!strings.Contains(m.Text, "Issuer") || !strings.Contains(m.Text, "8 March 2026") || !strings.Contains(m.HTML, secret) || !strings.HasSuffix(m.Unsubscribe, secret+"/decline") || m.Sender != "University AAA" {
-			t.Errorf("the mail is %+v", m)
+			t.Errorf("the mail is %+v, want the folded address, the texts of the invitation, the link, and the sender", m)
 		}
 		var hash []byte
 		if err := d.QueryRowContext(t.Context(), `SELECT hash FROM invitations WHERE uuid = $1`, i.UUID).Scan(&hash); err != nil || len(hash) != 32 || bytes.Contains(hash, []byte(secret[:8])) {
-			t.Errorf("the stored hash is %x, %v", hash, err)
+			t.Errorf("the stored hash is %x, error %v, want 32 bytes without the secret", hash, err)
 		}
 		found, err := p.BySecret(t.Context(), secret)
 		if err != nil || found.Institution != "University AAA" || found.Inviter != "Admin" || !found.For("guest@example.org") {
-			t.Fatalf("BySecret = %+v, %v", found, err)
+			t.Fatalf("BySecret = %+v, error %v, want the invitation by Admin of University AAA", found, err)
 		}
 		guest, other := person(t, d, "guest@example.org"), person(t, d, "stranger@example.org")
 		if _, err := p.Accept(t.Context(), secret, account.Invitee{UserID: other, Verified: true}); !fault.Is(err, fault.Forbidden) {
@@ -118,14 +118,14 @@ func TestInvitation(t *testing.T) {
 		}
 		member, err := c.s.Membership(t.Context(), guest, c.Slug)
 		if err != nil || done != 1 || member.Role != account.Issuer || !member.ManageWebhooks {
-			t.Errorf("%d calls succeeded, want 1; the membership is %+v, %v", done, member, err)
+			t.Errorf("%d calls succeeded, want 1; the membership is %+v, want an issuer with webhooks; error %v", done, member, err)
 		}
 		if list, err := p.List(t.Context(), c.ID); err != nil || len(list) != 0 {
-			t.Errorf("the accepted invitation is still open: %+v, %v", list, err)
+			t.Errorf("the open invitations after the acceptance are %+v, want none; error %v", list, err)
 		}
 		got := fmt.Sprint(actions(t, d, c.ID)[6:])
 		if got != "[invitation.sent invitation.accepted member.added]" {
-			t.Errorf("the audit log has %s", got)
+			t.Errorf("the new entries of the audit log are %s, want the invitation, the acceptance and the new member", got)
 		}
 	})
 }
@@ -140,7 +140,7 @@ func TestInvitationPermissions(t *testing.T) {
 				i, err := p.Invite(t.Context(), member.UserID, c.ID, account.NewInvitation{Email: string(by) + "-" + string(as.Role) + "@guest.example.org", Role: as.Role})
 				allowed := by == account.Owner || by == account.Admin && as.Role != account.Owner
 				if allowed != (err == nil) || !allowed && !fault.Is(err, fault.Forbidden) {
-					t.Errorf("%s invites a %s: %v", by, as.Role, err)
+					t.Errorf("%s invites a %s: error = %v, want fault.Forbidden unless allowed", by, as.Role, err)
 				}
 				if err != nil {
 					continue
@@ -209,18 +209,18 @@ func TestClosedInvitations(t *testing.T) {
 		refused("the link in the previous mail", first)
 		second := p.secret(t)
 		if !strings.Contains(p.sent[1].Text, "Einladung ansehen") {
-			t.Errorf("the second mail is in another language: %s", p.sent[1].Text)
+			t.Errorf("the second mail is not in the language of the first mail: %s", p.sent[1].Text)
 		}
 		p.now = p.now.Add(7*24*time.Hour - time.Second)
 		if _, err := p.BySecret(t.Context(), second); err != nil {
-			t.Errorf("a second before the invitation expires: %v", err)
+			t.Errorf("reading the invitation a second before it expires: error = %v, want none", err)
 		}
 		p.now = p.now.Add(time.Second)
 		refused("an expired link", second)
 		// An expired invitation is still listed, and a new invitation of the same address is
 		// possible.
 		if list, err := p.List(t.Context(), c.ID); err != nil || len(list) != 1 || !list[0].Expired(p.now) {
-			t.Errorf("the open invitations are %+v, %v", list, err)
+			t.Errorf("the open invitations are %+v, error %v, want the expired one", list, err)
 		}
 		id, third := invite()
 		if err := p.Revoke(t.Context(), owner.UserID, c.ID, id); err != nil {
@@ -247,7 +247,7 @@ func TestClosedInvitations(t *testing.T) {
 		refused("a link from a removed member", p.secret(t))
 		list, _, err := audit.New(d).List(t.Context(), c.ID, audit.Filter{Action: "invitation.declined"}, "", 10)
 		if err != nil || len(list) != 1 || list[0].Actor.Name != "guest@example.org" || list[0].Actor.Type != audit.User {
-			t.Errorf("the recorded entries are %+v, %v", list, err)
+			t.Errorf("the recorded entries are %+v, error %v, want one by the user guest@example.org", list, err)
 		}
 	})
 }
@@ -277,11 +277,11 @@ func TestRevokedInvitationsCountForLimit(t *testing.T) {
 			t.Errorf("%d mails were sent to a stranger, want 1", len(p.sent))
 		}
 		if err := invite("other@example.org"); err != nil {
-			t.Errorf("inviting another address: %v", err)
+			t.Errorf("inviting another address: error = %v, want none", err)
 		}
 		p.now = p.now.Add(time.Minute)
 		if err := invite("stranger@example.org"); err != nil {
-			t.Errorf("inviting after a minute: %v", err)
+			t.Errorf("inviting the same address after a minute: error = %v, want none", err)
 		}
 	})
 }
@@ -294,12 +294,12 @@ func TestInvitationMail(t *testing.T) {
 		if _, err := p.Invite(t.Context(), c.of[account.Owner].UserID, c.ID, account.NewInvitation{
 			Email: fmt.Sprintf("g%d@example.org", i), Role: account.Roles[i%len(account.Roles)].Role, Language: l.Tag,
 		}); err != nil {
-			t.Errorf("%s: %v", l.Tag, err)
+			t.Errorf("inviting in the language %s: %v", l.Tag, err)
 			continue
 		}
 		m := p.sent[i]
 		if len(m.Text)+len(m.HTML) > 30<<10 || strings.Contains(m.Text, "{") || strings.Contains(m.HTML, "<img") || !strings.Contains(m.HTML, `lang="`+l.Tag+`"`) {
-			t.Errorf("the mail in %s is wrong: %s", l.Tag, m.Text)
+			t.Errorf("the mail in %s is larger than 30 KiB, has a brace or an image, or lacks its language: %s", l.Tag, m.Text)
 		}
 	}
 }

@@ -48,8 +48,8 @@ type MailSender struct { //nolint:recvcheck // check changes the sender to its s
 	ReplyTo string `json:"reply_to"`
 }
 
-// DisplayName returns the displayed name of the sender: the chosen name, or the institution's name
-// without the characters that a chosen name must not have.
+// DisplayName returns the displayed name of the sender: the chosen name, or the first maxSender
+// characters of the institution's name without the characters that a chosen name must not have.
 func (l MailSender) DisplayName(institution string) string {
 	if l.Sender != "" {
 		return l.Sender
@@ -147,7 +147,7 @@ func CheckMailText(w MailText) (MailText, error) {
 // place matches a placeholder in braces.
 var place = regexp.MustCompile(`\{([^{}\n]{0,40})\}`)
 
-// Fill replaces each placeholder with its value.
+// Fill replaces each placeholder in Places with its value.
 func (w MailText) Fill(value func(place string) string) MailText {
 	fill := func(text string) string {
 		return place.ReplaceAllStringFunc(text, func(m string) string {

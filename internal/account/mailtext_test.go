@@ -30,7 +30,7 @@ func TestMailTexts(t *testing.T) {
 		}
 		sender, err := s.MailSender(ctx, one.ID)
 		if err != nil || sender != (account.MailSender{Sender: "Registrar, One", ReplyTo: "Registry@example.org"}) {
-			t.Errorf("MailSender = %+v, %v", sender, err)
+			t.Errorf("MailSender = %+v, error %v, want the trimmed sender", sender, err)
 		}
 		for _, bad := range []account.MailSender{
 			{Sender: "Bank <x"}, {Sender: "security@bank.example"}, {Sender: "a\r\nBcc: x"}, {Sender: "a\u202eb"}, {Sender: strings.Repeat("ä", 101)},
@@ -41,14 +41,14 @@ func TestMailTexts(t *testing.T) {
 			}
 		}
 		if name := sender.DisplayName("One"); name != "Registrar, One" {
-			t.Errorf("Shown = %q", name)
+			t.Errorf("DisplayName = %q, want Registrar, One", name)
 		}
 		for name, want := range map[string]string{
 			"Universität Köln": "Universität Köln", "جامعة": "جامعة", "Bank <security@bank.example>": "Bank security bank.example",
 			"a\u202eb\r\nBcc: x": "a b Bcc: x", strings.Repeat("ä", 200): strings.Repeat("ä", 100),
 		} {
 			if got := (account.MailSender{}).DisplayName(name); got != want {
-				t.Errorf("%q is shown as %q, want %q", name, got, want)
+				t.Errorf("DisplayName(%q) = %q, want %q", name, got, want)
 			}
 		}
 		texts := account.MailText{Paragraph: "Dear {name},\r\nyour {title} is in the post too.", Closing: "Registrar's Office"}
@@ -58,7 +58,7 @@ func TestMailTexts(t *testing.T) {
 		texts.Paragraph = "Dear {name},\nyour {title} is in the post too."
 		all, err := s.MailTexts(ctx, one.ID)
 		if err != nil || len(all) != 1 || all["en"] != texts {
-			t.Errorf("the texts are %+v, %v", all, err)
+			t.Errorf("the texts are %+v, error %v, want only the texts in en with LF", all, err)
 		}
 		for want, bad := range map[string]account.MailText{
 			"There is no {first_name} to put in. There are {name}, {title}, {institution}.": {Paragraph: "Dear {first_name}"},
@@ -67,7 +67,7 @@ func TestMailTexts(t *testing.T) {
 			"without invisible": {Paragraph: "a\u202eb"}, "must be plain": {Closing: "a\x00b"},
 		} {
 			if err := s.SetMailText(ctx, one.ID, "en", bad); !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), want) {
-				t.Errorf("error = %v, want %q", err, want)
+				t.Errorf("setting an invalid text: error = %v, want fault.Invalid with %q", err, want)
 			}
 		}
 		if err := s.SetMailText(ctx, one.ID, "tlh", texts); !fault.Is(err, fault.Invalid) {
@@ -80,10 +80,10 @@ func TestMailTexts(t *testing.T) {
 			t.Fatal(err)
 		}
 		if all, err = s.MailTexts(ctx, one.ID); err != nil || len(all) != 1 || all["ar"].Closing == "" {
-			t.Errorf("the texts are %+v, %v", all, err)
+			t.Errorf("the texts are %+v, error %v, want only the texts in ar", all, err)
 		}
 		if all, err = s.MailTexts(ctx, other.ID); err != nil || len(all) != 0 {
-			t.Errorf("the other institution has the texts %+v, %v", all, err)
+			t.Errorf("the texts of the other institution are %+v, want none; error %v", all, err)
 		}
 		// The audit log has room for the longest texts in their longest encoding.
 		long := account.MailText{Paragraph: strings.Repeat("<", account.MaxParagraph), Closing: strings.Repeat("𐎀", account.MaxClosing)}
@@ -92,7 +92,7 @@ func TestMailTexts(t *testing.T) {
 		}
 		list, _, err := audit.New(d).List(ctx, one.ID, audit.Filter{Action: string(audit.MailTextChanged)}, "", 10)
 		if err != nil || len(list) != 4 || list[0].Detail["language"] != "en" {
-			t.Errorf("the recorded changes are %+v, %v", list, err)
+			t.Errorf("the recorded changes are %+v, error %v, want four with the last one in en", list, err)
 		}
 	})
 }
@@ -102,6 +102,6 @@ func TestFill(t *testing.T) {
 	w := account.MailText{Paragraph: "{name}: {title} {other}", Closing: "{institution}"}.Fill(func(place string) string { return "<" + place + " {name}>" })
 	// Replaced text is not searched for placeholders again.
 	if w.Paragraph != "<name {name}>: <title {name}> {other}" || w.Closing != "<institution {name}>" {
-		t.Errorf("Fill = %+v", w)
+		t.Errorf("Fill = %+v, want each known placeholder replaced once", w)
 	}
 }

@@ -143,7 +143,8 @@ func lockMembersTx(ctx context.Context, tx *db.Tx, institutionID int64) error {
 }
 
 // mayTx returns a function that reports whether a user has a permission. It reads the role in the
-// transaction, because the role may have changed since the request began.
+// transaction, because the role may have changed since the request began. The error is
+// fault.NotFound if the user is not a member.
 func mayTx(ctx context.Context, tx *db.Tx, by, institutionID int64) (func(Permission) bool, error) {
 	if by == Installation {
 		return func(Permission) bool { return true }, nil
@@ -191,7 +192,8 @@ func keepOwnerTx(ctx context.Context, tx *db.Tx, institutionID int64, m *Member)
 	return nil
 }
 
-// SetMember changes a member's role, and whether they may also manage webhooks.
+// SetMember changes a member's role, and whether the member may manage webhooks in addition to the
+// role.
 func (s *Service) SetMember(ctx context.Context, by, institutionID int64, userUUID string, role Role, manageWebhooks bool) error {
 	if !role.Valid() {
 		return errNoRole
@@ -237,8 +239,8 @@ func (s *Service) SetMember(ctx context.Context, by, institutionID int64, userUU
 	return nil
 }
 
-// RemoveMember removes a member from an institution, and revokes the open invitations that they
-// sent.
+// RemoveMember removes a member from an institution, and revokes the open invitations that the
+// member sent.
 func (s *Service) RemoveMember(ctx context.Context, by, institutionID int64, userUUID string) error {
 	err := s.db.Tx(ctx, func(tx *db.Tx) error {
 		if err := lockMembersTx(ctx, tx, institutionID); err != nil {
@@ -259,7 +261,8 @@ func (s *Service) RemoveMember(ctx context.Context, by, institutionID int64, use
 	return nil
 }
 
-// Leave removes a person from an institution at the person's own request.
+// Leave removes a person from an institution at the person's own request, and revokes the open
+// invitations that the person sent.
 func (s *Service) Leave(ctx context.Context, institutionID, userID int64) error {
 	err := s.db.Tx(ctx, func(tx *db.Tx) error { return s.leaveTx(ctx, tx, institutionID, userID) })
 	if err != nil {
@@ -268,8 +271,8 @@ func (s *Service) Leave(ctx context.Context, institutionID, userID int64) error 
 	return nil
 }
 
-// LeaveAllTx removes a person from all institutions before their account is deleted. It refuses the
-// last owner of an institution.
+// LeaveAllTx removes a person from all institutions before the person's account is deleted. It
+// refuses the last owner of an institution.
 func (s *Service) LeaveAllTx(ctx context.Context, tx *db.Tx, userID int64) error {
 	list, err := memberships(ctx, tx, userID)
 	if err != nil {
@@ -318,8 +321,8 @@ type NewMember struct {
 }
 
 // AddMember makes a person a member without an invitation, for the command line. If the address is
-// unknown, the person gets an account without a password. They sign in by a mailed link, which
-// verifies the address.
+// unknown, the person gets an account without a password. The person then signs in by a mailed
+// link, which verifies the address.
 func (s *Service) AddMember(ctx context.Context, institutionID int64, n NewMember) (*Member, error) {
 	n.Name = strings.TrimSpace(n.Name)
 	var bad fault.Fields

@@ -93,7 +93,7 @@ func TestPermissionToChangeMembers(t *testing.T) {
 					err := c.s.SetMember(t.Context(), member.UserID, c.ID, target.UUID, to.Role, false)
 					owners := from.Role == account.Owner || to.Role == account.Owner
 					if allowed := by == account.Owner || by == account.Admin && !owners; allowed != (err == nil) || !allowed && !fault.Is(err, fault.Forbidden) {
-						t.Errorf("%s changes %s to %s: %v", by, from.Role, to.Role, err)
+						t.Errorf("%s changes %s to %s: error = %v, want fault.Forbidden unless allowed", by, from.Role, to.Role, err)
 					}
 				}
 			}
@@ -127,16 +127,16 @@ func TestLastOwnerCannotBeRemoved(t *testing.T) {
 		refused("was demoted", c.s.SetMember(t.Context(), owner.UserID, c.ID, owner.UUID, account.Admin, false))
 		refused("was deleted", d.Tx(t.Context(), func(tx *db.Tx) error { return c.s.LeaveAllTx(t.Context(), tx, owner.UserID) }))
 		if after := len(actions(t, d, c.ID)); after != before {
-			t.Errorf("%d refused changes were recorded", after-before)
+			t.Errorf("%d refused changes were recorded, want 0", after-before)
 		}
 		if err := c.s.SetMember(t.Context(), owner.UserID, c.ID, owner.UUID, account.Owner, false); err != nil {
-			t.Errorf("setting the role of an owner to owner: %v", err)
+			t.Errorf("setting the role of the last owner to owner: error = %v, want none", err)
 		}
 		if err := c.s.SetMember(t.Context(), owner.UserID, c.ID, c.of[account.Admin].UUID, account.Owner, false); err != nil {
 			t.Fatal(err)
 		}
 		if err := c.s.Leave(t.Context(), c.ID, owner.UserID); err != nil {
-			t.Errorf("one of two owners cannot leave: %v", err)
+			t.Errorf("one of two owners leaves: error = %v, want none", err)
 		}
 		if _, err := c.s.Membership(t.Context(), owner.UserID, c.Slug); !fault.Is(err, fault.NotFound) {
 			t.Errorf("the owner who left is still a member: error = %v, want fault.NotFound", err)
@@ -195,7 +195,7 @@ func TestConcurrentRemovalOfOwners(t *testing.T) {
 				}
 			}
 			if left != 1 || refused != 1 {
-				t.Fatalf("%d owners are left and %d calls were refused, want 1 and 1", left, refused)
+				t.Fatalf("%d owners remain and %d calls were refused, want 1 and 1", left, refused)
 			}
 		}
 	})
@@ -228,11 +228,11 @@ func TestMembersOfAnotherInstitution(t *testing.T) {
 		list, err := mine.s.Memberships(t.Context(), member.UserID)
 		if err != nil || len(list) != 2 || list[0].Role != account.Owner || list[1].Role != account.Auditor || !list[1].Can(account.MayManageWebhooks) ||
 			list[1].Can(account.MayUpload) || list[1].Institution.ID != other.ID {
-			t.Errorf("Memberships = %+v, %v", list, err)
+			t.Errorf("Memberships = %+v, error %v, want an owner, and an auditor with webhooks in the other institution", list, err)
 		}
 		m, err := mine.s.Membership(t.Context(), member.UserID, other.Slug)
 		if err != nil || m.Role != account.Auditor || m.Institution.Name != "University BBB" || m.UserID != member.UserID {
-			t.Errorf("Membership = %+v, %v", m, err)
+			t.Errorf("Membership = %+v, error %v, want an auditor of University BBB", m, err)
 		}
 	})
 }
@@ -254,7 +254,7 @@ func TestMemberChangesAreRecorded(t *testing.T) {
 		list, _, err := audit.New(d).List(t.Context(), c.ID, audit.Filter{Actor: "owner aaa"}, "", 10)
 		if err != nil || len(list) != 2 || list[0].Action != audit.MemberRemoved || list[1].Action != audit.MemberChanged ||
 			list[1].Subject.ID != issuer.UUID || fmt.Sprint(list[1].Detail) != "map[manage_webhooks:map[from:false to:true]]" {
-			t.Errorf("the recorded entries are %+v, %v", list, err)
+			t.Errorf("the recorded entries are %+v, error %v, want one change and one removal of the issuer", list, err)
 		}
 	})
 }
@@ -286,23 +286,23 @@ func TestOperators(t *testing.T) {
 		}
 		list, err := c.s.Operators(t.Context())
 		if err != nil || len(list) != 1 || list[0].Name != "Owner AAA" || !is() {
-			t.Errorf("Operators = %+v, %v", list, err)
+			t.Errorf("Operators = %+v, error %v, want Owner AAA", list, err)
 		}
 		if err := c.s.SetOperator(t.Context(), "aaa-owner@example.org", false); err != nil || is() {
-			t.Errorf("the person is still an operator: %v", err)
+			t.Errorf("the person is still an operator after the removal; error %v", err)
 		}
 		if got := fmt.Sprint(actions(t, d, 0)); got != "[institution.created operator.added operator.removed]" {
-			t.Errorf("the audit log has %s", got)
+			t.Errorf("the audit log has %s, want one entry each for the institution, the new operator and the removed operator", got)
 		}
 		counts, err := c.s.Institutions(t.Context())
 		if err != nil || len(counts) != 1 || counts[0].Members != len(account.Roles) {
-			t.Errorf("Institutions = %+v, %v", counts, err)
+			t.Errorf("Institutions = %+v, error %v, want one with a member of each role", counts, err)
 		}
 	})
 }
 
-// Setting up a vault and creating an institution set a password only for an account that they create:
-// the caller has not proven to be the person with the address.
+// Setting up a vault and creating an institution set a password only for a new account, because the
+// caller has not proven to be the person with the address.
 func TestPasswordIsSetOnlyForANewAccount(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -325,19 +325,19 @@ func TestPasswordIsSetOnlyForANewAccount(t *testing.T) {
 			t.Fatal(err)
 		}
 		if owner != 0 || !inst.OwnerExisted || hasPassword(existing) {
-			t.Errorf("set-up with an existing account: owner = %d, OwnerExisted = %v, has a password = %v", owner, inst.OwnerExisted, hasPassword(existing))
+			t.Errorf("set-up with an existing account: owner = %d, OwnerExisted = %v, has a password = %v, want 0, true, false", owner, inst.OwnerExisted, hasPassword(existing))
 		}
 		if inst, err = s.CreateInstitution(ctx, institution("Second", "SND")); err != nil || !inst.OwnerExisted || hasPassword(existing) {
-			t.Errorf("an institution of an existing account: %+v, %v, has a password = %v", inst, err, hasPassword(existing))
+			t.Errorf("an institution of an existing account: %+v, error %v, has a password = %v, want OwnerExisted and no password", inst, err, hasPassword(existing))
 		}
 		n := institution("Third", "THD")
 		n.OwnerEmail = "new@example.org"
 		if inst, err = s.CreateInstitution(ctx, n); err != nil || inst.OwnerExisted {
-			t.Fatalf("an institution of a new account: %+v, %v", inst, err)
+			t.Fatalf("an institution of a new account: %+v, error %v, want OwnerExisted = false", inst, err)
 		}
 		created, err := s.Members(ctx, inst.ID)
 		if err != nil || len(created) != 1 || !hasPassword(created[0].UserID) {
-			t.Errorf("the new account has no password: %+v, %v", created, err)
+			t.Errorf("the members are %+v, error %v, want one with a password", created, err)
 		}
 	})
 }
@@ -377,7 +377,7 @@ func TestSetupLinkIsUsedOnce(t *testing.T) {
 			}
 		}
 		if list, err := s.Institutions(t.Context()); won != 1 || len(list) != 1 || err != nil {
-			t.Errorf("%d calls succeeded and there are %d institutions, want 1 and 1; %v", won, len(list), err)
+			t.Errorf("%d calls succeeded and there are %d institutions, want 1 and 1; error %v", won, len(list), err)
 		}
 	})
 }

@@ -41,9 +41,9 @@ func checkInstitutionName(name string) string {
 	return ""
 }
 
-// lookalike contains what two names that look the same have in common: their skeletons (UTS #39, 4),
-// as they are and without case. They are compared separately, because case changes what a letter
-// looks like: I looks like l, and i does not.
+// lookalike contains what two names that look the same have in common: their skeletons (UTS #39,
+// 4), as the names are written and without case. The two skeletons are compared separately, because
+// case changes what a letter looks like: I looks like l, and i does not.
 type lookalike struct{ exact, folded string }
 
 func lookalikeOf(name string) lookalike {
@@ -87,9 +87,9 @@ const nameLock = 0x63766e6d
 // ErrSameName means that a name looks the same as the name of another institution.
 var ErrSameName = errors.New("the name looks the same as the name of another institution")
 
-// allowNameTx checks that an institution may take a name. id is 0 for a new institution. If another
-// institution has a name that looks the same, allowNameTx returns its prefix if an operator consents,
-// and otherwise a fault.Invalid.
+// allowNameTx checks that an institution may have a name. id is 0 for a new institution. If another
+// institution has a name that looks the same, allowNameTx returns the prefix of that institution if
+// an operator consents, and otherwise a fault.Invalid.
 func allowNameTx(ctx context.Context, tx *db.Tx, id int64, name string, consent bool) (like string, err error) {
 	if tx.Dialect() == db.PostgreSQL {
 		if _, err := tx.ExecContext(ctx, `SELECT pg_advisory_xact_lock($1)`, nameLock); err != nil {
@@ -117,7 +117,8 @@ func allowNameTx(ctx context.Context, tx *db.Tx, id int64, name string, consent 
 }
 
 // recordNameTx stores that an operator has allowed a name although it looks like the name of the
-// institution with the prefix like. If like is "", the name needs no consent.
+// institution with the prefix like. If like is "", the name needs no consent, and recordNameTx
+// deletes an earlier consent.
 func recordNameTx(ctx context.Context, tx *db.Tx, id int64, name, like string) error {
 	var allowed any
 	if like != "" {
@@ -182,8 +183,8 @@ type Renaming struct {
 	Prefix, Before, After string
 }
 
-// renameTx checks the changed name of an institution, records the consent of an operator, and
-// notifies the operators.
+// renameTx checks the name of an institution and records the consent of an operator. If the name
+// has changed, renameTx notifies the operators.
 func (s *Service) renameTx(ctx context.Context, tx *db.Tx, id int64, before string, c *Changes) error {
 	like, err := allowNameTx(ctx, tx, id, c.Name, c.AllowSameName)
 	if err != nil {

@@ -18,7 +18,7 @@ func ofName(err error) bool {
 	return ok && e.Kind == fault.Invalid && len(e.Fields) == 1 && e.Fields[0].Name == "name"
 }
 
-func TestTenantCannotTakeTheNameOfAnotherTenant(t *testing.T) {
+func TestInstitutionCannotHaveTheNameOfAnotherInstitution(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		ctx := t.Context()
@@ -57,26 +57,26 @@ func TestTenantCannotTakeTheNameOfAnotherTenant(t *testing.T) {
 			}
 		}
 		if err := rename(second.ID, "Northwest University", false); err != nil {
-			t.Errorf("a name that only resembles the other: %v", err)
+			t.Errorf("a name that only resembles the other: error = %v, want none", err)
 		}
 		if err := rename(first.ID, "NORTHWIND University", false); err != nil {
-			t.Errorf("an institution changes the case of its own name: %v", err)
+			t.Errorf("an institution changes the case of its own name: error = %v, want none", err)
 		}
 		if err := rename(second.ID, "Northwind University", true); err != nil {
-			t.Errorf("an operator allows the name: %v", err)
+			t.Errorf("an operator allows the name: error = %v, want none", err)
 		}
 		n := institution("Northwind University", "NEW")
 		n.AllowSameName = true
 		third, err := s.CreateInstitution(ctx, n)
 		if err != nil {
-			t.Errorf("an operator allows the name of a new institution: %v", err)
+			t.Errorf("an operator allows the name of a new institution: error = %v, want none", err)
 		}
 		if list, err := account.NameConflicts(ctx, d); err != nil || len(list) != 0 {
-			t.Errorf("NameConflicts = %v, %v, want none", list, err)
+			t.Errorf("NameConflicts = %v, error %v, want none", list, err)
 		}
 		for _, i := range []*account.Institution{first, second, third} {
 			if err := s.CheckKeyName(ctx, i.ID); err != nil {
-				t.Errorf("the key of %s: %v", i.Prefix, err)
+				t.Errorf("CheckKeyName of %s: error = %v, want none", i.Prefix, err)
 			}
 		}
 		// The consent is for one name. It does not last longer than that name.
@@ -84,7 +84,7 @@ func TestTenantCannotTakeTheNameOfAnotherTenant(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := rename(second.ID, "Northwind University", false); !ofName(err) {
-			t.Errorf("the name again: error = %v, want one about the name", err)
+			t.Errorf("the allowed name after another name: error = %v, want one about the name", err)
 		}
 	})
 }
@@ -137,14 +137,14 @@ func TestNameWithHiddenCharacterIsRefused(t *testing.T) {
 	}
 	for _, name := range []string{"جامعة الخرطوم", "विश्वविद्यालय दिल्ली", "北京大学", "Lyce\u0301e d’Été", "St. John's & Co. — 2"} {
 		if err := s.SetName(t.Context(), i.ID, name); err != nil {
-			t.Errorf("%q: %v", name, err)
+			t.Errorf("setting the name %q: error = %v, want none", name, err)
 		}
 	}
 }
 
-// TestKeyRotationAdoptsNoNameWithoutConsent uses names that two institutions have had since before
+// TestKeyNameNeedsConsentIfItLooksTheSame uses names that two institutions have had since before
 // names were checked.
-func TestKeyRotationAdoptsNoNameWithoutConsent(t *testing.T) {
+func TestKeyNameNeedsConsentIfItLooksTheSame(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		ctx := t.Context()
@@ -165,11 +165,11 @@ func TestKeyRotationAdoptsNoNameWithoutConsent(t *testing.T) {
 		}
 		for i, refused := range []bool{true, true, false} {
 			if err := s.CheckKeyName(ctx, list[i].ID); fault.Is(err, fault.Conflict) != refused {
-				t.Errorf("the key of %s: error = %v, want refused %v", list[i].Prefix, err, refused)
+				t.Errorf("CheckKeyName of %s: error = %v, want fault.Conflict: %v", list[i].Prefix, err, refused)
 			}
 		}
 		if got, err := account.NameConflicts(ctx, d); err != nil || strings.Join(got, " ") != "AAA BBB" {
-			t.Errorf("NameConflicts = %v, %v, want AAA and BBB", got, err)
+			t.Errorf("NameConflicts = %v, error %v, want AAA and BBB", got, err)
 		}
 		// Other settings can still be changed.
 		if err := s.SetColour(ctx, list[1].ID, "#0b5d4b"); err != nil {
@@ -183,7 +183,7 @@ func TestKeyRotationAdoptsNoNameWithoutConsent(t *testing.T) {
 		}
 		for _, i := range list {
 			if err := s.CheckKeyName(ctx, i.ID); err != nil {
-				t.Errorf("the key of %s after the consent: %v", i.Prefix, err)
+				t.Errorf("CheckKeyName of %s after the consent: error = %v, want none", i.Prefix, err)
 			}
 		}
 	})
@@ -203,7 +203,7 @@ func TestOperatorsAreNotifiedOfRenamings(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := c.s.SetColour(ctx, c.ID, "#0b5d4b"); err != nil || len(p.sent) != 0 {
-			t.Errorf("a change of the colour: %v, %d messages, want none", err, len(p.sent))
+			t.Errorf("a change of the colour: error %v, %d messages, want none", err, len(p.sent))
 		}
 		if err := c.s.SetName(ctx, c.ID, "New College"); err != nil {
 			t.Fatal(err)
@@ -214,7 +214,7 @@ func TestOperatorsAreNotifiedOfRenamings(t *testing.T) {
 		for i, want := range []string{"It is now “New College”.", "Sie heißt jetzt „New College“."} {
 			for _, text := range []string{want, "University AAA", "AAA", "https://vault.example.org/operator/institutions"} {
 				if !strings.Contains(p.sent[i].Text, text) {
-					t.Errorf("message %d lacks %q:\n%s", i, text, p.sent[i].Text)
+					t.Errorf("message %d does not contain %q:\n%s", i, text, p.sent[i].Text)
 				}
 			}
 		}

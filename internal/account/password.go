@@ -35,8 +35,8 @@ const (
 
 var errPassword = fmt.Errorf("the password must have %d to %d characters", minPassword, maxPassword)
 
-// CheckPassword returns an error if a password is not acceptable. The only rule is about its length
-// (NIST SP 800-63B, 3.1.1.2).
+// CheckPassword returns an error if a password is not acceptable. A password must be valid UTF-8.
+// The only other rule is about its length (NIST SP 800-63B, 3.1.1.2).
 func CheckPassword(password string) error {
 	n := utf8.RuneCountInString(password)
 	if n < minPassword || n > maxPassword {

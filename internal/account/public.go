@@ -96,7 +96,8 @@ func (p *Public) check() error {
 	return bad.Err()
 }
 
-// Logo returns the logo of an institution as PNG, or fault.NotFound.
+// Logo returns the logo of an institution as PNG. The error is fault.NotFound if the institution
+// has no logo with the digest.
 func (s *Service) Logo(ctx context.Context, slug, digest string) ([]byte, error) {
 	sum, err := hex.DecodeString(digest)
 	if err != nil || len(sum) != sha256.Size {
@@ -126,7 +127,8 @@ type Logo struct {
 }
 
 // DrawLogo draws a PNG or JPEG file in the size that pages show, so that no byte of the file
-// reaches a visitor. For a nil file it returns an empty logo. The error is fault.Invalid.
+// reaches a visitor. For a nil file it returns an empty logo. The error is fault.Invalid if the
+// file is too large or cannot be decoded.
 func DrawLogo(file []byte) (*Logo, error) {
 	if file == nil {
 		return &Logo{}, nil
@@ -138,7 +140,7 @@ func DrawLogo(file []byte) (*Logo, error) {
 	return &Logo{content, sha256.Sum256(content)}, nil
 }
 
-// SetLogo stores a logo, given as a PNG or JPEG file. A nil file removes it.
+// SetLogo stores a logo, given as a PNG or JPEG file. A nil file removes the logo.
 func (s *Service) SetLogo(ctx context.Context, id int64, file []byte) error {
 	logo, err := DrawLogo(file)
 	if err != nil {

@@ -33,7 +33,7 @@ func TestPublicSettings(t *testing.T) {
 		closed := account.PublicProfile{Name: "One", Slug: "one", Prefix: "ONE"}
 		profile, err := s.PublicProfile(ctx, one.ID)
 		if err != nil || *profile != closed {
-			t.Fatalf("the default profile is %+v, %v", profile, err)
+			t.Fatalf("the default profile is %+v, error %v, want only the name, the slug and the prefix", profile, err)
 		}
 		open := account.Public{AllowImage: true, AllowDownload: true, Contact: "  registry@example.org "}
 		if err := s.SetPublic(ctx, one.ID, open); err != nil {
@@ -41,7 +41,7 @@ func TestPublicSettings(t *testing.T) {
 		}
 		open.Contact = "registry@example.org"
 		if profile, err = s.PublicProfile(ctx, one.ID); err != nil || profile.Public != open {
-			t.Errorf("the profile has %+v, want %+v; %v", profile, open, err)
+			t.Errorf("the profile is %+v, want one with %+v; error %v", profile, open, err)
 		}
 		for name, p := range map[string]account.Public{
 			"a hidden name and a public picture": {HideName: true, AllowImage: true},
@@ -55,10 +55,10 @@ func TestPublicSettings(t *testing.T) {
 			}
 		}
 		if profile, err = s.PublicProfile(ctx, one.ID); err != nil || profile.Public != open {
-			t.Errorf("a refused change was stored: %+v, %v", profile, err)
+			t.Errorf("the profile after the refused changes is %+v, error %v, want the earlier settings", profile, err)
 		}
 		if profile, err = s.PublicProfile(ctx, other.ID); err != nil || profile.Public != (account.Public{}) {
-			t.Errorf("the profile of the other institution is %+v, %v", profile, err)
+			t.Errorf("the profile of the other institution is %+v, error %v, want the default settings", profile, err)
 		}
 		if _, err := s.PublicProfile(ctx, 999); !fault.Is(err, fault.NotFound) {
 			t.Errorf("reading the profile of an unknown institution: error = %v, want fault.NotFound", err)
@@ -115,7 +115,7 @@ func TestLogo(t *testing.T) {
 			}
 			profile, err := s.PublicProfile(ctx, inst.ID)
 			if err != nil || len(profile.Logo) != 64 {
-				t.Fatalf("the logo is %q, %v", profile.Logo, err)
+				t.Fatalf("the digest of the logo is %q, error %v, want 64 hexadecimal digits", profile.Logo, err)
 			}
 			stored, err := s.Logo(ctx, "one", profile.Logo)
 			if err != nil {
@@ -123,7 +123,7 @@ func TestLogo(t *testing.T) {
 			}
 			m, err := png.DecodeConfig(bytes.NewReader(stored))
 			if err != nil || m.Width != tc.wide || m.Height != tc.high || bytes.Contains(stored, hidden) {
-				t.Errorf("the stored logo is %+v, %v, want %d x %d", m, err, tc.wide, tc.high)
+				t.Errorf("the stored logo is %+v, error %v, want %d x %d pixels without the bytes after the picture", m, err, tc.wide, tc.high)
 			}
 			if _, err := s.Logo(ctx, "other", profile.Logo); !fault.Is(err, fault.NotFound) {
 				t.Errorf("reading the logo under another slug: error = %v, want fault.NotFound", err)
@@ -141,7 +141,7 @@ func TestLogo(t *testing.T) {
 			t.Fatal(err)
 		}
 		if profile, err := s.PublicProfile(ctx, inst.ID); err != nil || profile.Logo != "" {
-			t.Errorf("after the logo was removed, its digest is %q, %v", profile.Logo, err)
+			t.Errorf("the digest after the logo was removed is %q, want none; error %v", profile.Logo, err)
 		}
 		for _, digest := range []string{"", "xyz", strings.Repeat("0", 64)} {
 			if _, err := s.Logo(ctx, "one", digest); !fault.Is(err, fault.NotFound) {

@@ -48,7 +48,7 @@ type Changes struct {
 
 	// MailTexts has the mail texts by language. Empty texts are removed.
 	MailTexts map[string]MailText
-	// Logo replaces the logo, if it is not nil. An empty logo removes it.
+	// Logo replaces the logo, if it is not nil. An empty Logo removes the logo.
 	Logo *Logo
 	// AllowSameName is the consent of an operator to a name that looks the same as the name of
 	// another institution.

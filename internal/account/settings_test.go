@@ -84,13 +84,13 @@ func TestChangeStoresAllOrNothing(t *testing.T) {
 				return change(c)
 			})
 			if !fault.Is(err, fault.Invalid) || !hasField(err, field) {
-				t.Errorf("an invalid %s: %v", field, err)
+				t.Errorf("an invalid %s: error = %v, want fault.Invalid with this field", field, err)
 			}
 			if now, texts, picture := state(one.ID); !reflect.DeepEqual(now, was) || len(texts) != 0 || picture != "" {
-				t.Errorf("after the refused %s, the settings are %+v, %v, %q", field, now, texts, picture)
+				t.Errorf("the settings after the refused %s are %+v, %v, %q, want those before", field, now, texts, picture)
 			}
 			if now := recorded(); !reflect.DeepEqual(now, log) {
-				t.Errorf("after the refused %s, the log has %v, want %v", field, now, log)
+				t.Errorf("the log after the refused %s has %v, want %v", field, now, log)
 			}
 		}
 		done, err := s.Change(ctx, one.ID, change)
@@ -99,20 +99,20 @@ func TestChangeStoresAllOrNothing(t *testing.T) {
 		}
 		now, texts, picture := state(one.ID)
 		if !reflect.DeepEqual(*now, done.Settings) || now.Colour != "#1a237e" || now.Contact != "r@example.org" || now.Box == nil || len(texts) != 2 || len(picture) != 64 {
-			t.Errorf("stored %+v, %v, %q; returned %+v", now, texts, picture, done)
+			t.Errorf("stored %+v, %v, %q; returned %+v, want the same settings in their stored form, two texts and a logo", now, texts, picture, done)
 		}
 		if n := recorded(); n[audit.InstitutionChanged] != 5 || n[audit.MailTextChanged] != 2 || n[audit.LogoChanged] != 1 {
-			t.Errorf("the log has %v", n)
+			t.Errorf("the log has %v, want 5 changes of settings, 2 of texts and 1 of the logo", n)
 		}
 		// If the same change is made again, only the logo is stored and recorded again.
 		if _, err := s.Change(ctx, one.ID, change); err != nil {
 			t.Fatal(err)
 		}
 		if n := recorded(); n[audit.InstitutionChanged] != 5 || n[audit.MailTextChanged] != 2 || n[audit.LogoChanged] != 2 {
-			t.Errorf("after the same change, the log has %v", n)
+			t.Errorf("the log after the same change has %v, want 5 changes of settings, 2 of texts and 2 of the logo", n)
 		}
 		if v, texts, picture := state(other.ID); v.Name != "Other" || v.Colour != "" || len(texts) != 0 || picture != "" {
-			t.Errorf("the other institution has %+v, %v, %q", v, texts, picture)
+			t.Errorf("the other institution has %+v, %v, %q, want no changes", v, texts, picture)
 		}
 		if _, err := s.Change(ctx, 999, change); !fault.Is(err, fault.NotFound) {
 			t.Errorf("changing an unknown institution: error = %v, want fault.NotFound", err)

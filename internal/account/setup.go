@@ -33,7 +33,8 @@ func (s *Service) NewSetupLink(ctx context.Context) (secret string, err error) {
 // Setup creates the first institution with the secret of a set-up link, and makes its owner an
 // operator of the installation. Only one of several concurrent calls succeeds, and the link then
 // stops working. Setup returns the owner's id, or 0 if the owner had an account already: the link
-// does not prove that its holder is that person, so it neither sets a password nor signs in.
+// does not prove that its holder is the owner, so Setup sets no password for this account, and the
+// caller must not sign the holder in.
 func (s *Service) Setup(ctx context.Context, secret string, n NewInstitution) (inst *Institution, ownerID int64, err error) {
 	// The link is checked before the password is hashed, which is expensive.
 	works, err := s.SetupLinkWorks(ctx, secret)

@@ -39,8 +39,8 @@ type slots struct {
 
 func newSlots(n int) *slots { return &slots{free: n, maxUnknown: n * waitingPerSlot} }
 
-// acquire waits for a slot. It returns ErrBusy at once if the queue of unknown clients is full, and
-// the error of the context if that ends first.
+// acquire waits for a slot. It returns ErrBusy at once if the client is unknown and the queue of
+// unknown clients is full. It returns the error of the context if the context ends first.
 func (s *slots) acquire(ctx context.Context, known bool) error {
 	s.mu.Lock()
 	if s.free > 0 {

@@ -32,7 +32,7 @@ func TestKnownClientsHaveShareOfSlots(t *testing.T) {
 			wait(false, "u")
 		}
 		if err := s.acquire(t.Context(), false); !errors.Is(err, ErrBusy) || !s.busy() {
-			t.Errorf("an unknown client behind a full queue: error = %v, want ErrBusy", err)
+			t.Errorf("an unknown client while the queue is full: error = %v, want ErrBusy", err)
 		}
 		for range 6 {
 			wait(true, "k")
@@ -43,7 +43,7 @@ func TestKnownClientsHaveShareOfSlots(t *testing.T) {
 			t.Errorf("the slots were given in the order %s, want %s", &order, want)
 		}
 		if s.free != 1 || s.busy() {
-			t.Errorf("%d slots are free, want 1", s.free)
+			t.Errorf("%d slots are free at the end, want 1 and no busy queue", s.free)
 		}
 	})
 }

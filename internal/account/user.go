@@ -83,14 +83,14 @@ func InsertUserTx(ctx context.Context, tx *db.Tx, n NewUser, at time.Time) (id i
 	return id, false, nil
 }
 
-// VerifyUserTx records that a user has verified their address. It returns false if the address was
+// VerifyUserTx records that a user has verified the address. It returns false if the address was
 // verified already.
 func VerifyUserTx(ctx context.Context, tx *db.Tx, id int64, at time.Time) (changed bool, err error) {
 	return updateUserTx(ctx, tx, `UPDATE users SET confirmed_at = $2 WHERE id = $1 AND confirmed_at IS NULL`, id, db.Micros(at))
 }
 
 // SetEmailTx changes a user's address. The new address is not verified. SetEmailTx returns false if
-// another user has the address.
+// another user has the address or if there is no such user.
 func SetEmailTx(ctx context.Context, tx *db.Tx, id int64, email Email) (changed bool, err error) {
 	// The condition detects an address in use without a failed statement. After a failed statement,
 	// PostgreSQL refuses every other statement of the transaction. The unique index detects
@@ -122,8 +122,8 @@ func SetPasswordTx(ctx context.Context, tx *db.Tx, id int64, hash sql.NullString
 	return err
 }
 
-// LockPasswordTx reports whether a user's password still has a hash. It prevents other transactions
-// from changing the password until this one ends.
+// LockPasswordTx reports whether the hash of a user's password is still the given hash. It prevents
+// other transactions from changing the password until this transaction ends.
 func LockPasswordTx(ctx context.Context, tx *db.Tx, id int64, hash string) (same bool, err error) {
 	return updateUserTx(ctx, tx, `UPDATE users SET password_hash = password_hash WHERE id = $1 AND password_hash = $2`, id, hash)
 }

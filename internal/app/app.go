@@ -1,5 +1,5 @@
-// Package app connects all parts of the vault. It is the only package that imports all other
-// packages. It starts the parts in order and stops them in reverse order.
+// Package app connects all parts of the vault. It starts the parts in order and stops them in
+// reverse order.
 package app
 
 import (
@@ -41,7 +41,8 @@ const (
 	// stopTime limits how long running work may continue after a signal. Then jobs are cancelled,
 	// which may take 5 s more.
 	stopTime = 20 * time.Second
-	// requestTime limits how long running requests may continue, so that the jobs have time too.
+	// requestTime limits how long running requests may continue after a signal, so that the jobs
+	// have time too.
 	requestTime = 12 * time.Second
 	// leaveTime limits the last write to the database.
 	leaveTime = time.Second
@@ -61,14 +62,15 @@ type Storage struct {
 // prepareSchema makes a database usable, or returns an error.
 type prepareSchema func(ctx context.Context, d *db.DB) error
 
-// migrateSchema migrates the schema to this version. Only serve and migrate may do that: another
-// command could change the schema under a running server of an earlier version.
+// migrateSchema migrates the schema to this version. Only serve and migrate may call it, because
+// another command could change the schema under a running server of an earlier version.
 func migrateSchema(ctx context.Context, d *db.DB) error { return d.Migrate(ctx) }
 
-// checkSchema returns an error if the schema is not that of this version.
+// checkSchema returns an error if this version cannot use the schema.
 func checkSchema(ctx context.Context, d *db.DB) error { return d.CheckSchema(ctx) }
 
-// createSchema creates the schema of an empty database, which no server uses yet.
+// createSchema creates the schema of an empty database, which no server uses yet. If the database
+// is not empty, createSchema checks the schema.
 func createSchema(ctx context.Context, d *db.DB) error {
 	empty, err := d.IsEmpty(ctx)
 	if err != nil {
@@ -80,7 +82,8 @@ func createSchema(ctx context.Context, d *db.DB) error {
 	return d.CheckSchema(ctx)
 }
 
-// openStorage opens the storage. base is the base URL, or empty if it is unknown.
+// openStorage opens the storage and prepares the schema with prepare. base is the base URL, or
+// empty if it is unknown.
 func openStorage(ctx context.Context, c config.Storage, base string, prepare prepareSchema) (_ *Storage, err error) {
 	if _, err := makePrivate(c.Data); err != nil {
 		return nil, err
@@ -119,8 +122,8 @@ type Base struct {
 	People *identity.Service
 }
 
-// OpenBase opens the storage and creates the services of commands. It returns an error if the schema
-// is not that of this version. base is the base URL, or empty if it is unknown.
+// OpenBase opens the storage and creates the services of commands. It returns an error if this
+// version cannot use the schema. base is the base URL, or empty if it is unknown.
 func OpenBase(ctx context.Context, c config.Storage, base string) (*Base, error) {
 	return openBase(ctx, c, base, checkSchema)
 }
@@ -164,13 +167,14 @@ type App struct {
 	stdout io.Writer
 	lock   *flock.Flock
 	store  store
-	// previous is the id of the last server that locked this data folder.
+	// previous is the id of the server that locked this data folder before.
 	previous string
 	blobs    *blob.Folder
 	renderer *pdfium.Renderer
 	links    *web.Links
 	registry *prometheus.Registry
-	// patterns contains all routes. A test compares them with the OpenAPI document.
+	// patterns contains the routes of the interface, the documentation and the public pages. A test
+	// compares the routes with the OpenAPI document.
 	patterns []string
 
 	// onStop contains functions that are called at the start of shutdown and end responses that
@@ -189,15 +193,15 @@ type App struct {
 	startedAt time.Time
 	// requestTime and exitTime are the constants, except in tests.
 	requestTime, exitTime time.Duration
-	// databaseProbe and fileProbe are the results of the last writes.
+	// databaseProbe and fileProbe are the results of the last test writes.
 	databaseProbe, fileProbe probe
 }
 
 // ErrRunning means that another process uses the data folder.
 var ErrRunning = errors.New("another certvault serve is using this data folder")
 
-// New opens all parts and starts none of them. It prints messages for the operator to stdout and
-// never writes them to the log.
+// New opens all parts and starts none of them. The vault prints messages for the operator to stdout
+// and never writes these messages to the log.
 func New(ctx context.Context, cfg *config.Serve, log *slog.Logger, stdout io.Writer) (_ *App, err error) {
 	a := &App{
 		cfg: cfg, log: log, stdout: stdout, fatal: make(chan error, 3), registry: prometheus.NewRegistry(), startedAt: time.Now(),
@@ -267,8 +271,8 @@ func (a *App) wire() error {
 	return nil
 }
 
-// lockData locks the data folder for this process. The operating system releases the lock when the
-// process ends.
+// lockData makes the data folder private, locks it for this process, and writes the id of this node
+// to the lock. The operating system releases the lock when the process ends.
 func (a *App) lockData() error {
 	denied, err := makePrivate(a.cfg.Data)
 	if err != nil {
@@ -298,8 +302,9 @@ func nodeID() string {
 	return fmt.Sprintf("%.50s_%s", host, uuid.NewString())
 }
 
-// Run starts the vault, serves requests until ctx is done, and stops the vault. After that it
-// returns nil, even if work could not be ended in time: the next start continues it.
+// Run starts the vault, serves requests until ctx is done or a part fails, and stops the vault. If
+// ctx is done, Run returns nil, even if work could not be ended in time, because the next start
+// continues the work.
 func (a *App) Run(ctx context.Context) (err error) {
 	defer func() {
 		err = errors.Join(err, a.stop(context.WithoutCancel(ctx)))
@@ -325,7 +330,7 @@ func (a *App) start(ctx context.Context) error {
 	if err := a.checkStore(ctx); err != nil {
 		return err
 	}
-	// Jobs of a process that died must continue first.
+	// The jobs of a process that died are rescued before the queue starts.
 	if err := a.heartbeat(ctx); err != nil {
 		return err
 	}
@@ -353,8 +358,8 @@ func (a *App) start(ctx context.Context) error {
 	return a.printSetupLink(ctx)
 }
 
-// printSetupLink prints the base URL. If the vault has no owner yet, it also prints a new one-time
-// set-up link. The vault also serves if nothing reads its output.
+// printSetupLink prints the base URL. If the vault has no owner yet, printSetupLink also prints a
+// new one-time set-up link. The vault also serves if nothing reads its output.
 func (a *App) printSetupLink(ctx context.Context) error {
 	text := fmt.Sprintf("Certvault is available at %s\n", a.cfg.BaseURL)
 	owned, err := a.Accounts.HasOwner(ctx)

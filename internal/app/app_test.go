@@ -39,7 +39,8 @@ func warmFolder(t *testing.T) string {
 	return dir
 }
 
-// newApp creates a vault. It skips the test if the renderer is missing; make downloads it.
+// newApp creates a vault. If the renderer is missing, newApp skips the test, but in CI the test
+// fails. make downloads the renderer.
 func newApp(t *testing.T, dir string, stdout *bytes.Buffer, change ...func(*config.Serve)) *App {
 	t.Helper()
 	cfg := settings(t, dir)
@@ -73,8 +74,8 @@ func TestOneServerPerDataFolder(t *testing.T) {
 	}
 }
 
-// TestSetUpLinkIsPrintedAndNotLogged checks the set-up link, which is only for the operator who
-// starts the vault. It is printed until the vault has an owner, and it is never logged.
+// TestSetUpLinkIsPrintedAndNotLogged checks that a vault without an owner prints a set-up link with
+// the actual port, and never logs the link, which is only for the operator.
 func TestSetUpLinkIsPrintedAndNotLogged(t *testing.T) {
 	t.Parallel()
 	var out, log bytes.Buffer
@@ -172,7 +173,7 @@ func TestExamineReportsProblems(t *testing.T) {
 		t.Fatal(err)
 	}
 	if f := finding("data folder"); f.Good || !strings.Contains(f.Detail, "chmod 700") {
-		t.Errorf("a folder that other users can read: finding = %+v", f)
+		t.Errorf("a folder that other users can read: finding = %+v, want the advice chmod 700", f)
 	}
 	if base, err = OpenBase(t.Context(), config.Storage{Data: dir}, ""); err != nil {
 		t.Fatal(err)
@@ -182,13 +183,13 @@ func TestExamineReportsProblems(t *testing.T) {
 		t.Fatal(err)
 	}
 	if f := finding("counts"); f.Good || !strings.Contains(f.Detail, "differ from the certificates by 3") {
-		t.Errorf("wrong counts: finding = %+v", f)
+		t.Errorf("wrong counts: finding = %+v, want a difference of 3", f)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "keys", "master.key"), []byte("x"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if f := finding("master key"); f.Good {
-		t.Errorf("an invalid master key: finding = %+v", f)
+		t.Errorf("an invalid master key: finding = %+v, want a problem", f)
 	}
 }
 

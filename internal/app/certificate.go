@@ -33,8 +33,9 @@ func newServerCertificate(load func(now time.Time) (tls.Certificate, error)) (*s
 	return s, err
 }
 
-// reload loads the certificate and reports whether it has changed. If it cannot be loaded, for
-// example because only one of two files has been replaced, the current certificate stays in use.
+// reload loads the certificate and reports whether it has changed. If the certificate cannot be
+// loaded, for example because only one of two files has been replaced, the current certificate
+// stays in use.
 func (s *serverCertificate) reload(now time.Time) (changed bool, err error) {
 	s.loading.Lock()
 	defer s.loading.Unlock()
@@ -77,7 +78,8 @@ func (a *App) openCertificate() (err error) {
 	return err
 }
 
-// reloadCertificate loads the certificate again if it has changed.
+// reloadCertificate reads the certificate again and uses it if it has changed. If a proxy or ACME
+// provides TLS, reloadCertificate does nothing.
 func (a *App) reloadCertificate(ctx context.Context) error {
 	if a.certificate == nil { // a proxy or ACME provides TLS
 		return nil
@@ -92,8 +94,7 @@ func (a *App) reloadCertificate(ctx context.Context) error {
 	return nil
 }
 
-// Reload loads again what can change while the vault runs: the TLS certificate. A renewal is also
-// noticed without it.
+// Reload reads the TLS certificate again. Without a call of Reload, a periodic task does this.
 func (a *App) Reload(ctx context.Context) {
 	a.log.InfoContext(ctx, "reloading")
 	if err := a.reloadCertificate(ctx); err != nil {

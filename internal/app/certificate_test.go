@@ -14,8 +14,8 @@ import (
 	"github.com/certvault/certvault/internal/config"
 )
 
-// TestRenewedCertificateIsServed checks that the server uses a renewed --tls-cert without a restart,
-// and that it keeps the old certificate while only one of the two files is new.
+// TestRenewedCertificateIsServed checks that the server uses a renewed --tls-cert without a
+// restart, and that it uses the old certificate while only one of the two files is new.
 func TestRenewedCertificateIsServed(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

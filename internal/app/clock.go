@@ -14,7 +14,8 @@ const (
 	// maxClockError is the largest difference between the clock of this host and the clock of the
 	// database server with which the vault starts.
 	maxClockError = 2 * time.Second
-	// pullBackInterval is the interval at which times that are too late are pulled back.
+	// pullBackInterval is the interval at which times that are too far in the future are pulled
+	// back.
 	pullBackInterval = time.Hour
 )
 
@@ -37,8 +38,9 @@ func checkClock(ctx context.Context, d *db.DB) error {
 	return fmt.Errorf("%w: this host is %s %s; synchronize both clocks, for example with chrony", errClock, ahead.Abs().Round(time.Second/10), side)
 }
 
-// pullBack makes due what waits longer than the longest schedule allows, because a clock was ahead
-// when its time was set.
+// pullBack makes rows due whose time is later than the longest schedule allows, because a clock was
+// ahead when the time was set. If the clocks of this host and of the database server differ,
+// pullBack logs a warning.
 func (a *App) pullBack(ctx context.Context) error {
 	if err := checkClock(ctx, a.DB); errors.Is(err, errClock) {
 		a.log.WarnContext(ctx, "signatures and certificates may have a wrong time", slog.Any("error", err))

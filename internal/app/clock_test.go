@@ -13,21 +13,22 @@ import (
 	"github.com/certvault/certvault/internal/db/dbtest"
 )
 
-// TestClockThatDiffersFromTheDatabaseIsRejected checks a host whose clock is years behind.
+// TestClockThatDiffersFromTheDatabaseIsRejected checks that equal clocks are accepted, and that a
+// host whose clock is years behind is rejected.
 func TestClockThatDiffersFromTheDatabaseIsRejected(t *testing.T) {
 	t.Parallel()
 	d := dbtest.Open(t, "", dbtest.PostgresURL(t))
 	if err := checkClock(t.Context(), d); err != nil {
-		t.Errorf("equal clocks: error = %v", err)
+		t.Errorf("equal clocks: error = %v, want nil", err)
 	}
 	database := dbtest.PostgresURL(t)
-	synctest.Test(t, func(t *testing.T) { // in which it is the year 2000
+	synctest.Test(t, func(t *testing.T) { // the clock in synctest begins in the year 2000
 		d, err := db.Open(t.Context(), "", database)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if err := checkClock(t.Context(), d); !errors.Is(err, errClock) || !strings.Contains(err.Error(), "behind") {
-			t.Errorf("a clock that is behind: error = %v", err)
+			t.Errorf("a clock that is behind: error = %v, want errClock with the word behind", err)
 		}
 		if err := d.Close(); err != nil {
 			t.Error(err)
@@ -35,8 +36,8 @@ func TestClockThatDiffersFromTheDatabaseIsRejected(t *testing.T) {
 	})
 }
 
-// TestWorkOfAClockThatWasAheadIsPulledBackAndLogged checks that the start of the vault pulls back a
-// job that is due in a year, and logs it.
+// TestWorkOfAClockThatWasAheadIsPulledBackAndLogged checks that pullBack pulls back the heartbeat
+// of a node that is a year ahead, and logs it once.
 func TestWorkOfAClockThatWasAheadIsPulledBackAndLogged(t *testing.T) {
 	t.Parallel()
 	d := newDirect(t)
@@ -54,6 +55,6 @@ func TestWorkOfAClockThatWasAheadIsPulledBackAndLogged(t *testing.T) {
 		}
 	}
 	if n := strings.Count(log.String(), "were pulled back"); n != 1 || !strings.Contains(log.String(), `of="jobs and nodes" rows=1`) {
-		t.Errorf("the log contains %d lines about it, want 1: %s", n, &log)
+		t.Errorf("the log contains %d lines about rows that were pulled back, want 1 about 1 row of jobs and nodes: %s", n, &log)
 	}
 }

@@ -12,9 +12,9 @@ import (
 	"github.com/certvault/certvault/test/contract"
 )
 
-// driveErrors sends requests that every operation must reject: without a token, without the
-// permission, for an unknown record, with an unknown parameter, with a body of another type, and
-// with another method.
+// driveErrors sends requests that operations must reject: without a token, without the permission,
+// for an unknown record, with an unknown parameter of a list, with a body of another type, and with
+// another method. It also checks that each permission of an operation suffices.
 func (d *driver) driveErrors() {
 	d.Helper()
 	all := d.token(token.All...)
@@ -38,7 +38,7 @@ func (d *driver) driveErrors() {
 		want("without the permission", o, d.send(o.Method, path, d.token(others...), nil, ""), http.StatusForbidden)
 		for _, p := range permissions {
 			if status := d.send(o.Method, path, d.token(p), nil, ""); status == http.StatusForbidden || status == http.StatusUnauthorized {
-				d.Errorf("%s with the permission %s: status = %d", o.ID, p, status)
+				d.Errorf("%s with the permission %s: status = %d, want neither 401 nor 403", o.ID, p, status)
 			}
 		}
 		if path != o.Path {
@@ -58,7 +58,8 @@ func (d *driver) driveErrors() {
 	want("", contract.Operation{ID: "an unknown route"}, d.send(http.MethodGet, "/business/no-such-thing", all, nil, ""), http.StatusNotFound)
 }
 
-// permissionsOf returns the permissions of an operation. A token requires only one of them.
+// permissionsOf returns the permissions of an operation. A token requires only one of these
+// permissions.
 func permissionsOf(o contract.Operation) []token.Permission {
 	var list []token.Permission
 	for _, alternative := range *o.Security {
@@ -108,7 +109,8 @@ func (d *driver) driveRanges() {
 	}
 }
 
-// driveRepetitions sends the same request twice with the same key.
+// driveRepetitions sends the same request twice with the same key, and another request with that
+// key.
 func (d *driver) driveRepetitions() {
 	d.Helper()
 	created := d.approved()

@@ -174,7 +174,7 @@ func (d *driver) driveCertificates() {
 	revoked, err := d.client.Revoke(ctx, second.UUID, "Issued in error.", "A note.")
 	d.must(err)
 	if revoked.Status.Value != client.Revoked || *revoked.RevocationReason != "Issued in error." {
-		d.Errorf("the revoked certificate = %+v", revoked)
+		d.Errorf("the revoked certificate = %+v, want the status revoked and the given reason", revoked)
 	}
 	if _, err := d.client.Verify(ctx, second.ReferenceID); err != nil {
 		d.Error(err)
@@ -322,7 +322,7 @@ func (d *driver) drivePublic() {
 		}
 	}
 	if page := d.unchecked(http.MethodGet, "/docs", "", http.Header{"Accept": {"text/html"}}, ""); page.status != http.StatusOK || !strings.HasPrefix(page.header.Get("Content-Type"), "text/html") {
-		d.Errorf("/docs: status = %d, Content-Type = %s", page.status, page.header.Get("Content-Type"))
+		d.Errorf("/docs: status = %d, Content-Type = %s, want 200 and text/html", page.status, page.header.Get("Content-Type"))
 	}
 	created := d.approved()
 	public := d.clientWith("")
@@ -341,7 +341,7 @@ func (d *driver) drivePublic() {
 	}
 	for name, file := range map[string][]byte{"verified": pdf.Bytes(), "original": sample("Ada Lovelace")} {
 		if match, err := public.VerifyFile(ctx, bytes.NewReader(file)); err != nil || match.Match != name {
-			d.Errorf("the %s file: match = %+v, %v", name, match, err)
+			d.Errorf("the %s file: match = %+v, %v, want a match with the name of the file", name, match, err)
 		}
 	}
 	if _, err := public.VerifyFile(ctx, strings.NewReader("unknown")); !errors.Is(err, client.ErrNotFound) {
@@ -388,7 +388,7 @@ func (d *driver) driveEvents() {
 			}
 			plain := http.Header{"X-Webhook-Signature": {received.header.Get("X-Webhook-Signature")}}
 			if _, err := client.VerifyWebhook(plain, received.body, d.secret); err != nil {
-				d.Errorf("X-Webhook-Signature: %v", err)
+				d.Errorf("the header X-Webhook-Signature alone is not accepted: %v", err)
 			}
 			if err := d.checker.Delivery(received.header, received.body); err != nil {
 				d.Error(err)

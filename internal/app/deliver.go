@@ -69,7 +69,7 @@ func (a *App) delivery() (webhook.DelivererConfig, error) {
 }
 
 // startDelivery starts the delivery of events. On SQLite no other process uses the data folder, so
-// startDelivery frees the leases of a dead process at once and does not wait until they expire.
+// startDelivery frees the leases of a dead process at once and does not wait for their expiry.
 func (a *App) startDelivery(ctx context.Context) error {
 	if a.DB.Dialect == db.SQLite {
 		if err := a.Hooks.FreeLeases(ctx); err != nil {

@@ -34,13 +34,14 @@ const (
 	lowDisk = 0.10
 	// stuckAfter is the time in processing after which a certificate is considered stuck.
 	stuckAfter = time.Hour
-	// examineTime limits all checks. The check of the structure reads the whole SQLite database.
+	// examineTime limits the time of all checks together. The check of the structure reads the
+	// whole SQLite database.
 	examineTime = 5 * time.Minute
 	// maxAddresses is the maximum number of addresses in a finding, which is one line.
 	maxAddresses = 20
 )
 
-// Examine checks an installation. It does not change the installation.
+// Examine checks an installation. It changes no records and no stored files.
 func Examine(ctx context.Context, s config.Storage) []Finding {
 	ctx, cancel := context.WithTimeout(ctx, examineTime)
 	defer cancel()
@@ -197,7 +198,8 @@ func counts(ctx context.Context, d *db.DB) Finding {
 	return f
 }
 
-// examineKeys opens the signing key of each institution that has one.
+// examineKeys checks that the signing key of each institution that has one can sign, that no
+// certificate of these keys expires soon, and that the root certificates can be read.
 func examineKeys(ctx context.Context, d *db.DB, keys *authority.Authority, now time.Time) (string, error) {
 	list, err := account.WithKey(ctx, d)
 	if err != nil {

@@ -18,10 +18,10 @@ import (
 	"github.com/certvault/certvault/internal/pades"
 )
 
-// ExamineFiles reads the stored files of all certificates, compares them with their digests and
-// verifies their signatures. It stores the results, which raises and clears the alarm of each
-// certificate. The first finding is the total, and each further finding is a certificate with a
-// damaged file.
+// ExamineFiles reads the stored files of all certificates, compares the files with their digests
+// and verifies the signatures. ExamineFiles stores the results, which raises or clears the alarm of
+// each certificate. The first finding is the total, and each further finding is a certificate with
+// a damaged file.
 func ExamineFiles(ctx context.Context, s config.Storage) (list []Finding) {
 	total := Finding{Name: "stored files"}
 	count, err := examineFiles(ctx, s, func(c *cert.Certificate, checks []cert.Check) {

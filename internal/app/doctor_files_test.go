@@ -14,7 +14,8 @@ import (
 	"github.com/certvault/certvault/internal/vaulttest"
 )
 
-// doctor --files raises the alarm about damaged files, and ends it once the files are correct again.
+// TestDoctorChecksAllFiles checks that doctor --files raises the alarm about damaged files, and
+// ends the alarm after the files are restored.
 func TestDoctorChecksAllFiles(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -41,7 +42,7 @@ func TestDoctorChecksAllFiles(t *testing.T) {
 		}
 		for _, f := range list[1:] {
 			if f.Good || f.Name != "certificate "+damaged.ReferenceID || f.Detail != problems[cert.CheckFile] {
-				t.Errorf("%s: finding = %+v", name, f)
+				t.Errorf("%s: finding = %+v, want the damaged file of the certificate", name, f)
 			}
 		}
 		if n, err := v.Certs.Damaged(t.Context()); err != nil || n != damages {

@@ -22,8 +22,9 @@ const (
 	oldTransaction = 5 * time.Minute
 	// lateMail is the age from which a waiting message is a problem.
 	lateMail = time.Hour
-	// tlsEndsSoon is the time before the expiry of the TLS certificate from which ExamineTLS warns.
-	// ACME, and the vault for its own certificate, renew it 30 days before.
+	// tlsEndsSoon is the time before the expiry of the TLS certificate at which ExamineTLS begins
+	// to warn. ACME, and the vault for its own certificate, renew the certificate 30 days before
+	// its expiry.
 	tlsEndsSoon = 14 * 24 * time.Hour
 )
 
@@ -60,14 +61,14 @@ func examineStorage(ctx context.Context, d *db.DB, now time.Time) (list []Findin
 	list = append(list, finding("mail", "no message waits for long", err))
 	damaged, err := cert.CountDamaged(ctx, d)
 	if damaged > 0 {
-		err = fmt.Errorf("%d certificates have a file that failed its last check; restore these files from a backup", damaged)
+		err = fmt.Errorf("%s with a file that failed its last check; restore the files from a backup", count(damaged, "certificate"))
 	}
 	return append(list, finding("stored files", "all passed their last check", err))
 }
 
 // ExamineTLS checks the expiry of the server's TLS certificate: the certificate in certFile, or if
-// it is empty, the certificate in the data folder. Without a certificate there is no finding,
-// because a proxy terminates TLS.
+// certFile is empty, the certificate in the data folder. If certFile is empty and the data folder
+// has no certificate, there is no finding, because a proxy terminates TLS.
 func ExamineTLS(data, certFile string, now time.Time) []Finding {
 	files := []string{certFile}
 	if certFile == "" {

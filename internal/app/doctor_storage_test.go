@@ -11,8 +11,8 @@ import (
 	"github.com/certvault/certvault/internal/db/dbtest"
 )
 
-// TestDoctorDetectsBrokenStorage checks each finding about the database, first without and then with
-// its problem.
+// TestDoctorDetectsBrokenStorage checks that all findings about a new database are good, and that
+// late mail, a damaged file and a database that accepts no writes are reported.
 func TestDoctorDetectsBrokenStorage(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -27,7 +27,7 @@ func TestDoctorDetectsBrokenStorage(t *testing.T) {
 		good := findings()
 		for name, f := range good {
 			if !f.Good {
-				t.Errorf("%s of a new database: %s", name, f.Detail)
+				t.Errorf("the finding %s about a new database is a problem: %s", name, f.Detail)
 			}
 		}
 		only := "clock"
@@ -58,7 +58,7 @@ func TestDoctorDetectsBrokenStorage(t *testing.T) {
 		exec(readOnly)
 		found := findings()
 		for name, want := range map[string]string{
-			"mail": "has been waiting since", "stored files": "1 certificates have a file that failed", "database writes": "accepts no writes",
+			"mail": "has been waiting since", "stored files": "1 certificate with a file that failed", "database writes": "accepts no writes",
 		} {
 			if f := found[name]; f.Good || !strings.Contains(f.Detail, want) {
 				t.Errorf("%s: finding = %+v, want %s", name, f, want)
@@ -71,7 +71,7 @@ func TestDoctorDetectsExpiringTLSCertificate(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()
 	if list := ExamineTLS(data, "", time.Now()); len(list) != 0 {
-		t.Errorf("without a certificate: %+v", list)
+		t.Errorf("without a certificate: findings = %+v, want none", list)
 	}
 	dir := filepath.Join(data, "tls")
 	cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
@@ -88,10 +88,10 @@ func TestDoctorDetectsExpiringTLSCertificate(t *testing.T) {
 		}
 	}
 	if list := ExamineTLS(data, key, now); len(list) != 1 || list[0].Good {
-		t.Errorf("a key instead of a certificate: %+v", list)
+		t.Errorf("a key instead of a certificate: findings = %+v, want one problem", list)
 	}
 	if list := ExamineTLS(data, filepath.Join(dir, "missing.pem"), now); len(list) != 1 || list[0].Good {
-		t.Errorf("a missing file: %+v", list)
+		t.Errorf("a missing file: findings = %+v, want one problem", list)
 	}
 	acme := filepath.Join(dir, "acme")
 	if err := os.Mkdir(acme, 0o700); err != nil {
@@ -104,6 +104,6 @@ func TestDoctorDetectsExpiringTLSCertificate(t *testing.T) {
 		t.Fatal(err)
 	}
 	if list := ExamineTLS(data, "", now.AddDate(0, 0, 390)); len(list) != 1 || list[0].Good {
-		t.Errorf("a certificate of ACME: %+v", list)
+		t.Errorf("a certificate of ACME: findings = %+v, want one problem", list)
 	}
 }

@@ -64,7 +64,8 @@ func (a *App) peoplePages(site *page.Site, publicLimit *limit.Counter, public ht
 	})), nil
 }
 
-// rotateKey creates the next signing key of an institution.
+// rotateKey creates a new signing key for an institution and records the rotation. It returns an
+// error if CheckKeyName rejects the institution's name.
 func (a *App) rotateKey(ctx context.Context, inst *account.Institution) error {
 	if err := a.Accounts.CheckKeyName(ctx, inst.ID); err != nil {
 		return err

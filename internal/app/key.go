@@ -15,9 +15,10 @@ import (
 var errOtherMasterKey = errors.New("keys/master.key in this data folder is not the master key of the database; " +
 	"set --data to the data folder of the database, or restore the key from a backup")
 
-// openKeyring opens the master key of a database. If the database does not belong to a key yet, it
-// creates the key. It never replaces a missing key: another key could not decrypt the secrets in the
-// database, and would make it harder to notice that the key must be restored.
+// openKeyring opens the master key of a database and checks that the key belongs to the database.
+// If the database has no key yet, openKeyring creates a missing key. Otherwise openKeyring does not
+// replace a missing key: another key could not decrypt the secrets in the database, and would make
+// it harder to notice that the key must be restored.
 func openKeyring(ctx context.Context, d *db.DB, dir string) (*keyring.Ring, error) {
 	known, err := d.HasKey(ctx)
 	if err != nil {

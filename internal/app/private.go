@@ -16,10 +16,11 @@ const others fs.FileMode = 0o077
 // setUmask makes the files and folders that this process creates private, also those of libraries.
 func setUmask() { syscall.Umask(int(others)) }
 
-// makePrivate creates the data folder if it does not exist, and takes away the permissions of other
-// users to it and to the files and folders in it. From now on, other users have no permission to any
-// file that the process creates. denied lists what could not be changed, for example because another user
-// owns it: the vault works with it, and the doctor reports it.
+// makePrivate creates the data folder if it does not exist, and removes the permissions of other
+// users to the data folder and to the files and folders directly in it. It also sets the umask, so
+// that all files that the process creates later are private. denied lists the permissions that
+// could not be changed, for example because another user owns the file. The vault works with such a
+// file, and the doctor reports it.
 func makePrivate(dir string) (denied, err error) {
 	setUmask()
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -76,7 +77,8 @@ func openToOthers(dir string) ([]openFile, error) {
 	return list, nil
 }
 
-// examinePermissions returns an error that names what other users can read in the data folder.
+// examinePermissions returns an error if other users have permissions to the data folder or to
+// files and folders directly in it. The error lists the commands that remove these permissions.
 func examinePermissions(dir string) error {
 	open, err := openToOthers(dir)
 	if err != nil {

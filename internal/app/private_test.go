@@ -24,7 +24,7 @@ func TestDatabaseInAnExistingFolderIsPrivate(t *testing.T) {
 	if err := errors.Join(os.Chmod(dir, 0o755), os.WriteFile(file, nil, 0o600), os.Chmod(file, 0o644), os.Symlink("/", filepath.Join(dir, "link"))); err != nil {
 		t.Fatal(err)
 	}
-	base, err := OpenBase(t.Context(), config.Storage{Data: dir}, "")
+	base, err := CreateBase(t.Context(), config.Storage{Data: dir}, "")
 	if err != nil {
 		t.Fatal(err)
 	}

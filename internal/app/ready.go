@@ -44,7 +44,8 @@ func (p *probe) record(err error) {
 	}
 }
 
-// check returns the error of the last write, or nil before the first write.
+// check returns the error of the last write, errProbeLate if the last write was too long ago, or
+// nil before the first write.
 func (p *probe) check() error {
 	last := p.last.Load()
 	switch {
@@ -58,7 +59,7 @@ func (p *probe) check() error {
 }
 
 // heartbeat records that this node is alive, in the database and, with PostgreSQL, in the folder of
-// files. So it checks that the database accepts writes.
+// files. The write to the database is also the probe of the database.
 func (a *App) heartbeat(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, heartbeatTime)
 	defer cancel()

@@ -77,7 +77,8 @@ func newReceiver(t *testing.T) *receiver {
 	return r
 }
 
-// post sends a form with a file. The idempotency key is the name of the file.
+// post sends a form with a file. If the client has a token, the idempotency key is the name of the
+// file.
 func (r *receiver) post(c *vault.Client, target, field, name string) *vault.Response {
 	r.Helper()
 	form := vault.NewForm("Diploma "+name, "Ada Obi", "ada@example.org", name, sample(name))
@@ -101,7 +102,7 @@ func (r *receiver) post(c *vault.Client, target, field, name string) *vault.Resp
 	return a
 }
 
-// originals returns the keys of the stored originals.
+// originals returns the paths of the stored originals by their keys.
 func (r *receiver) originals() map[string]string {
 	r.Helper()
 	found := map[string]string{}
@@ -117,7 +118,7 @@ func (r *receiver) originals() map[string]string {
 	return found
 }
 
-// keys returns the keys of those originals with a file name that rows refer to.
+// keys returns the keys of the originals with a file name to which rows refer.
 func (r *receiver) keys(name string) []string {
 	r.Helper()
 	keys, err := db.Column[string](r.direct.QueryContext(r.Context(), `
@@ -128,7 +129,7 @@ func (r *receiver) keys(name string) []string {
 	return keys
 }
 
-// sweep sets the times of all files so that they are old enough for the sweep, and runs the sweep.
+// sweep makes all files old enough for the sweep, and runs the sweep.
 func (r *receiver) sweep() {
 	r.Helper()
 	old := time.Now().Add(-24 * time.Hour)
@@ -184,7 +185,7 @@ func TestRegressionLostResponseToACommitRetainsTheFile(t *testing.T) {
 				t.Fatalf("%s: %d files, want 1 more than %d", scenario, len(files), len(before))
 			}
 			if committed && (len(keys) != 1 || files[keys[0]] == "") || !committed && len(keys) != 0 {
-				t.Fatalf("%s: the keys of the rows are %v, the files are %v", scenario, keys, files)
+				t.Fatalf("%s: the keys of the rows are %v, the files are %v, want one row with a file after a commit and otherwise no row", scenario, keys, files)
 			}
 			r.sweep()
 			after := r.originals()
@@ -200,7 +201,7 @@ func TestRegressionLostResponseToACommitRetainsTheFile(t *testing.T) {
 			}
 			// A repeated request with the same key returns the lost response.
 			if replayed := again.Header.Get("Idempotency-Replayed") == "true"; replayed != (committed && upload.client == r.program) {
-				t.Errorf("%s: replayed = %v", scenario, replayed)
+				t.Errorf("%s: replayed = %v, want true only for a committed request with an idempotency key", scenario, replayed)
 			}
 			r.sweep()
 			for _, key := range r.keys(name) {

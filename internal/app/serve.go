@@ -40,7 +40,7 @@ const (
 )
 
 // listen opens the ports before any other part starts, so that a port in use is reported early.
-// Links also require the number of a port that the system chose.
+// Then listen completes the base URL with the number of a port that the system chose.
 func (a *App) listen(ctx context.Context) (err error) {
 	var l net.ListenConfig
 	if a.listener, err = l.Listen(ctx, "tcp", a.cfg.Listen); err != nil {
@@ -213,9 +213,9 @@ func (a *App) serve() {
 	}
 }
 
-// stopServing waits for running requests, up to requestTime, and closes the ports. Then it closes the
-// connections of the other requests, such as an upload that has stopped or a download that the client
-// does not read.
+// stopServing closes the ports, ends the responses that would otherwise not end, and waits for
+// running requests, up to requestTime. Then it closes the connections of the other requests, such
+// as an upload that has stopped or a download that the client does not read.
 func (a *App) stopServing(ctx context.Context) error {
 	wait, cancel := context.WithTimeout(ctx, a.requestTime)
 	defer cancel()

@@ -51,7 +51,7 @@ func TestKeysAreCreatedOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	if after, err := base.Keys.Certificates(first); err != nil || len(after) != 1 || !after[0].Chain[0].Equal(before[0].Chain[0]) {
-		t.Errorf("the first key was replaced: %v, %v", after, err)
+		t.Errorf("the first key was replaced, or cannot be read: %v, %v", after, err)
 	}
 	if _, _, err := base.Keys.Signer(t.Context(), second); err != nil {
 		t.Error(err)
@@ -63,7 +63,7 @@ func TestKeysAreCreatedOnce(t *testing.T) {
 		}
 	}
 	if err := base.CreateKeys(t.Context()); err != nil {
-		t.Errorf("CreateKeys without an institution that requires a key: %v", err)
+		t.Errorf("CreateKeys without an institution that requires a key failed: %v", err)
 	}
 	third := institution("THREE")
 	err = base.CreateKeys(t.Context())
@@ -76,16 +76,16 @@ func TestKeysAreCreatedOnce(t *testing.T) {
 		}
 	}
 	if _, err := os.Stat(filepath.Join(dir, "keys", "root")); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("the root was created again: %v", err)
+		t.Errorf("the root was created again, or os.Stat failed: %v", err)
 	}
 }
 
-// From 90 days before a certificate of a signing key expires, the metric counts its institution and
-// doctor names it.
+// TestExpiringSigningKeyIsReported checks that, from 90 days before the certificate of a signing
+// key expires, the metric counts the institution and doctor reports the date.
 func TestExpiringSigningKeyIsReported(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "data")
-	base, err := OpenBase(t.Context(), config.Storage{Data: dir}, "https://vault.example")
+	base, err := CreateBase(t.Context(), config.Storage{Data: dir}, "https://vault.example")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,10 +110,10 @@ func TestExpiringSigningKeyIsReported(t *testing.T) {
 		}
 		detail, err := examineKeys(t.Context(), base.DB, base.Keys, now)
 		if (err != nil) != (test.want > 0) || err != nil && !strings.Contains(err.Error(), until.UTC().Format(time.DateOnly)) {
-			t.Errorf("%d days before: examineKeys returned %q, %v", test.days, detail, err)
+			t.Errorf("%d days before: examineKeys returned %q, %v, want an error with the date only within 90 days", test.days, detail, err)
 		}
 	}
-	// On the last day doctor reports that nothing can be signed.
+	// On the last day, doctor reports that nothing can be signed.
 	expired := authority.New(filepath.Join(dir, "keys"), authority.Options{Now: func() time.Time { return now.Add(36 * time.Hour) }})
 	if _, err := examineKeys(t.Context(), base.DB, expired, now.Add(36*time.Hour)); err == nil || !strings.Contains(err.Error(), authority.CodeExpired) {
 		t.Errorf("on the last day: examineKeys returned %v, want key_expired", err)

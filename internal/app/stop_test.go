@@ -79,7 +79,7 @@ func TestSignalEndsStalledUploadAndUnreadDownload(t *testing.T) {
 			n += more
 		}
 		if e, ok := err.(net.Error); !ok || !e.Timeout() { //nolint:errorlint // the error is not wrapped
-			t.Errorf("the server still reads: %v", err)
+			t.Errorf("the server still reads, want a time-out: %v", err)
 		}
 	})
 }

@@ -21,12 +21,12 @@ import (
 
 // The database refers to files in the folder of files, so both must belong together: they carry the
 // same installation id, and all servers on one database use the same folder. A copy of the folder
-// has the id too, but it does not get the files of the other server. Each server on PostgreSQL
-// therefore writes its heartbeats to the database and to a mark in the folder. If another server's
-// heartbeats arrive in the database and not in the folder, the folder is a copy.
+// has the id too, but the copy does not get the files of the other server. Each server on
+// PostgreSQL therefore writes its heartbeats to the database and to a mark in the folder. If
+// another server's heartbeats arrive in the database and not in the folder, the folder is a copy.
 
 const (
-	// idFile has the id of the installation, below the folder of files.
+	// idFile is the file with the id of the installation, in the folder of files.
 	idFile = "installation"
 	// marksDir has a file for each server that uses the folder of files.
 	marksDir = "nodes"
@@ -51,7 +51,8 @@ type store struct {
 }
 
 // checkInstallation checks that the folder and the database belong to the same installation. If the
-// database is new, or was used only by earlier releases, both get an id.
+// database has no id, because it is new or was used only by earlier releases, checkInstallation
+// stores the id of the folder in the database, and first creates the id if the folder has none.
 func (s store) checkInstallation(ctx context.Context, d *db.DB) error {
 	file := filepath.Join(s.dir, idFile)
 	stored, err := d.Installation(ctx)
@@ -170,7 +171,8 @@ func (s store) setMark(at time.Time) error {
 	return nil
 }
 
-// removeMarks removes the mark of this server, and marks of servers that died.
+// removeMarks removes the mark of this server, and the marks of other servers that are older than
+// oldMark.
 func (s store) removeMarks(now time.Time) error {
 	dir := filepath.Join(s.dir, marksDir)
 	entries, err := os.ReadDir(dir)
@@ -208,9 +210,10 @@ func (a *App) checkStore(ctx context.Context) error {
 	return nil
 }
 
-// signLock writes the id of this server to the lock file, and returns the id of the last server that
-// locked the same file, or "" if there is none. The text includes the number of the file's inode: a
-// copy has another number, and the server that wrote the text may be alive.
+// signLock writes the id of this server to the lock file, and returns the id of the last server
+// that locked the same file, or "" if there is none. The text includes the number of the file's
+// inode. A copy of the file has another number and names no previous server, because the server
+// that wrote the text may be alive.
 func signLock(file, node string) (previous string, err error) {
 	info, err := os.Stat(file)
 	if err != nil {

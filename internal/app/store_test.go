@@ -41,7 +41,7 @@ func TestMissingMasterKeyIsNotCreatedAgain(t *testing.T) {
 				}
 			}
 			if _, err := os.Stat(filepath.Join(keys, "master.key")); !errors.Is(err, os.ErrNotExist) {
-				t.Errorf("a master key was created: %v", err)
+				t.Errorf("a master key was created, or os.Stat failed: %v", err)
 			}
 			if err := errors.Join(os.RemoveAll(keys), os.Rename(keys+".lost", keys)); err != nil {
 				t.Fatal(err)
@@ -81,8 +81,8 @@ func kill(t *testing.T, a *App) {
 }
 
 // TestCopyOfFolderIsRejected checks that a second server with a copy of the data folder does not
-// start, that a server with the same files does, and that the first server can be restarted, also
-// after a crash.
+// start, that a second server with the same files starts, and that the first server can be
+// restarted, also after a crash.
 func TestCopyOfFolderIsRejected(t *testing.T) {
 	t.Parallel()
 	database := dbtest.PostgresURL(t)
@@ -111,28 +111,29 @@ func TestCopyOfFolderIsRejected(t *testing.T) {
 	}
 	second, err := start(shared)
 	if err != nil {
-		t.Fatalf("a folder with the same files: %v", err)
+		t.Fatalf("a folder with the same files: start failed: %v", err)
 	}
 	if err := second.close(t.Context()); err != nil {
 		t.Error(err)
 	}
 	kill(t, first)
 	if first, err = start(dir); err != nil {
-		t.Fatalf("the same folder after a crash: %v", err)
+		t.Fatalf("the same folder after a crash: start failed: %v", err)
 	}
 	if err := first.close(t.Context()); err != nil {
 		t.Error(err)
 	}
 	// No server is alive, so that the copy may be a restored backup.
 	if first, err = start(copied); err != nil {
-		t.Fatalf("a copy after the first server was stopped: %v", err)
+		t.Fatalf("a copy after the first server was stopped: start failed: %v", err)
 	}
 	if err := first.close(t.Context()); err != nil {
 		t.Error(err)
 	}
 }
 
-// TestFilesOfAnotherInstallationAreRejected checks that folder and database carry the same id.
+// TestFilesOfAnotherInstallationAreRejected checks that the folder of files and the database must
+// have the same id.
 func TestFilesOfAnotherInstallationAreRejected(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -146,12 +147,12 @@ func TestFilesOfAnotherInstallationAreRejected(t *testing.T) {
 		}
 		for range 2 {
 			if err := check(); err != nil {
-				t.Fatalf("a new database: %v", err)
+				t.Fatalf("a new database: checkInstallation failed: %v", err)
 			}
 		}
 		id, err := d.Installation(ctx)
 		if err != nil || len(id) != 36 {
-			t.Fatalf("the id of the database = %q, %v", id, err)
+			t.Fatalf("the id of the database = %q, %v, want 36 characters", id, err)
 		}
 		if err := os.WriteFile(file, []byte("another id\n"), 0o600); err != nil {
 			t.Fatal(err)
@@ -169,13 +170,13 @@ func TestFilesOfAnotherInstallationAreRejected(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := check(); err != nil {
-			t.Errorf("a folder whose id was restored: %v", err)
+			t.Errorf("a folder whose id was restored: checkInstallation failed: %v", err)
 		}
 	})
 }
 
-// TestLockNamesThePreviousServer checks that the server before this one is known, but not from a copy
-// of the lock file.
+// TestLockNamesThePreviousServer checks that the lock file names the server that locked the file
+// before, but that a copy of the lock file names none.
 func TestLockNamesThePreviousServer(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "lock")
@@ -200,8 +201,8 @@ func TestLockNamesThePreviousServer(t *testing.T) {
 	}
 }
 
-// TestServerRefusesANewerSchema checks that neither server nor command work on a schema whose floor is
-// above this binary.
+// TestServerRefusesANewerSchema checks that neither the server nor a command works on a schema
+// whose floor is above the version of this binary.
 func TestServerRefusesANewerSchema(t *testing.T) {
 	t.Parallel()
 	s := config.Storage{Data: t.TempDir()}

@@ -26,7 +26,7 @@ const (
 	firstTask = time.Minute
 )
 
-// startTasks starts the periodic tasks. Several nodes can run each of them at the same time.
+// startTasks starts the periodic tasks. Several nodes can run each task at the same time.
 func (a *App) startTasks(ctx context.Context) {
 	ctx, a.stopTasks = context.WithCancel(context.WithoutCancel(ctx))
 	a.every(ctx, "check of the TLS certificate", checkCertificateEvery, a.reloadCertificate)
@@ -55,7 +55,8 @@ func (a *App) startTasks(ctx context.Context) {
 	}
 }
 
-// every calls f at each tick until ctx is done. It logs errors and continues with the next tick.
+// every calls f in the background at the interval until ctx is done. The first call is after
+// firstTask at the latest. every logs errors and continues.
 func (a *App) every(ctx context.Context, name string, interval time.Duration, f func(context.Context) error) {
 	a.tasks.Go(func() {
 		// The first run is early, because a vault that is restarted daily must also run its tasks.
@@ -76,7 +77,7 @@ func (a *App) every(ctx context.Context, name string, interval time.Duration, f 
 }
 
 // warmRenderer compiles the PDF renderer in the background, so that the first certificate does not
-// wait for it.
+// wait for the compilation.
 func (a *App) warmRenderer(ctx context.Context) {
 	a.tasks.Go(func() {
 		if err := a.renderer.Compile(context.WithoutCancel(ctx)); err != nil {

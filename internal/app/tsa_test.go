@@ -32,7 +32,7 @@ func TestRequestTimeStamp(t *testing.T) {
 			t.Parallel()
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				if r.Method != http.MethodPost || r.Header.Get("Content-Type") != "application/timestamp-query" {
-					t.Errorf("request = %s with the content type %s", r.Method, r.Header.Get("Content-Type"))
+					t.Errorf("request = %s with the content type %s, want POST with application/timestamp-query", r.Method, r.Header.Get("Content-Type"))
 				}
 				w.Header().Set("Content-Type", "application/timestamp-reply")
 				test.respond(w)

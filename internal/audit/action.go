@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Action is the name of an action: a noun, a dot and a verb. The noun is the type of the action's
-// subject.
+// Action is the name of an action: a noun, a dot and what was done. The noun is the group of the
+// action in filters.
 type Action string
 
 // These constants are all recorded actions. Each action has an entry in Actions.
@@ -135,7 +135,8 @@ var Actions = []struct {
 	{AuditExported, "exported the audit log"},
 }
 
-// Phrase returns the phrase of the action, which follows the name of the actor.
+// Phrase returns the phrase of the action, which follows the name of the actor. The phrase of an
+// action that is not in Actions is its name.
 func (a Action) Phrase() string {
 	for i := range Actions {
 		if Actions[i].Action == a {

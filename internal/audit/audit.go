@@ -57,7 +57,7 @@ func WithActor(ctx context.Context, a Actor) context.Context {
 	return context.WithValue(ctx, contextKey{}, a)
 }
 
-// ActorOf returns the actor of a context, and Certvault if there is none.
+// ActorOf returns the actor of a context, or Certvault if the context has no actor.
 func ActorOf(ctx context.Context) Actor {
 	if a, ok := ctx.Value(contextKey{}).(Actor); ok {
 		return a
@@ -85,7 +85,7 @@ type Entry struct {
 	InstitutionID int64
 	// At is the time of the action. RecordTx replaces the zero value with the current time.
 	At time.Time
-	// Actor is set from the context.
+	// Actor is the actor of the context. RecordTx ignores the value of the field.
 	Actor   Actor
 	Action  Action
 	Subject Subject
@@ -146,8 +146,8 @@ func short(s string) string {
 // fold returns text in the form that filters compare.
 func fold(s string) string { return strings.ToLower(norm.NFC.String(strings.TrimSpace(s))) }
 
-// Changes returns the fields of a record that changed, with the old and the new value of each
-// field, or nil if no field changed. Both arguments must marshal to JSON objects.
+// Changes returns the fields of after whose value differs from before, with the old and the new
+// value of each field, or nil if no field differs. Both arguments must marshal to JSON objects.
 func Changes(before, after any) (Detail, error) {
 	old, err := object(before)
 	if err != nil {

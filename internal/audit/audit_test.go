@@ -59,11 +59,11 @@ func TestEntryRoundTrip(t *testing.T) {
 		if e.InstitutionID != inst || !e.At.Equal(day) || e.Actor.Type != audit.User || e.Actor.ID != "u-1" || e.Actor.Name != "Jane DOE" ||
 			e.Actor.Address.String() != "2001:db8::1" || e.Actor.RequestID != "REQUEST1" || e.Action != audit.CertificateRevoked ||
 			e.Subject != (audit.Subject{Type: "certificate", ID: "c-1", Name: "AAA-1"}) || e.Detail["reason"] != "typo <b>" {
-			t.Errorf("entry = %+v", e)
+			t.Errorf("entry = %+v, want the recorded entry with the actor Jane DOE", e)
 		}
 		list, _, err = audit.New(d).List(t.Context(), 0, audit.Filter{}, "", 10)
 		if err != nil || len(list) != 1 || list[0].Action != audit.KeyProtected || list[0].Actor.Type != audit.System || list[0].Actor.Address.IsValid() {
-			t.Errorf("the installation's log: %+v, %v", list, err)
+			t.Errorf("the installation's log = %+v, %v, want only key.protected by the system", list, err)
 		}
 	})
 }
@@ -81,7 +81,7 @@ func TestEntryRollsBackWithItsAction(t *testing.T) {
 			return fault.New(fault.Invalid, "invalid")
 		})
 		if list, _, err := audit.New(d).List(t.Context(), inst, audit.Filter{}, "", 10); err != nil || len(list) != 0 {
-			t.Errorf("List = %+v, %v", list, err)
+			t.Errorf("List = %+v, %v, want none after the rollback", list, err)
 		}
 		if err := d.Tx(t.Context(), func(tx *db.Tx) error {
 			return audit.RecordTx(t.Context(), tx, audit.Entry{InstitutionID: inst, Action: "token.unknown"})
@@ -123,7 +123,7 @@ func TestEntriesAreImmutable(t *testing.T) {
 		}
 		list, _, err := audit.New(d).List(t.Context(), inst, audit.Filter{}, "", 10)
 		if err != nil || len(list) != 1 || list[0].Actor.Name != "Certvault" || list[0].Action != audit.TokenCreated {
-			t.Errorf("List = %+v, %v", list, err)
+			t.Errorf("List = %+v, %v, want only the unchanged entry", list, err)
 		}
 	})
 }
@@ -173,7 +173,7 @@ func TestFiltersAndPages(t *testing.T) {
 				for i := range list {
 					e := &list[i]
 					if seen[e.ID] || e.InstitutionID != mine || last != nil && (e.At.After(last.At) || e.At.Equal(last.At) && e.ID > last.ID) {
-						t.Fatalf("%s: %+v follows %+v", name, e, last)
+						t.Fatalf("%s: %+v follows %+v, want each entry of the institution once, newest first", name, e, last)
 					}
 					seen[e.ID], last = true, e
 				}
@@ -184,8 +184,8 @@ func TestFiltersAndPages(t *testing.T) {
 			if len(seen) != tc.want {
 				t.Errorf("%s: %d entries, want %d", name, len(seen), tc.want)
 			}
-			// Read backwards from the last entry: every entry is returned once more, and the last
-			// read returns less than a page.
+			// Read backwards from the last entry: every other entry is returned once more, and the
+			// last read reports that there are no newer entries.
 			returned := 1
 			for last != nil {
 				list, more, err := log.Before(t.Context(), mine, tc.f, last.Mark(), 4)
@@ -208,10 +208,10 @@ func TestFiltersAndPages(t *testing.T) {
 		}
 		for _, after := range []string{"x", "AAAA", strings.Repeat("A", 500)} {
 			if _, _, err := log.List(t.Context(), mine, audit.Filter{}, after, 4); !fault.Is(err, fault.Invalid) {
-				t.Errorf("List with the mark %.10q: error = %v", after, err)
+				t.Errorf("List with the mark %.10q: error = %v, want fault.Invalid", after, err)
 			}
 			if _, _, err := log.Before(t.Context(), mine, audit.Filter{}, after, 4); !fault.Is(err, fault.Invalid) {
-				t.Errorf("Before with the mark %.10q: error = %v", after, err)
+				t.Errorf("Before with the mark %.10q: error = %v, want fault.Invalid", after, err)
 			}
 		}
 	})
@@ -267,7 +267,7 @@ func TestExport(t *testing.T) {
 				t.Fatal(err)
 			}
 			if n++; r.Subject.ID != fmt.Sprint(entries-n) || r.Subject.Name != "+1;=2\n\"q\"" || r.Detail["role"] != "admin" || r.Actor.Type != "user" {
-				t.Fatalf("line %d: %+v", n, r)
+				t.Fatalf("line %d = %+v, want the entries of the user, newest first", n, r)
 			}
 		}
 		if n != entries {
@@ -275,7 +275,7 @@ func TestExport(t *testing.T) {
 		}
 		list, _, err := log.List(ctx, inst, audit.Filter{Action: "audit.exported"}, "", 10)
 		if err != nil || len(list) != 2 || list[0].Detail["format"] != "jsonl" || list[1].Actor.Name != "Jane DOE" || list[1].Detail["to"] == nil {
-			t.Errorf("the log does not have the exports: %+v, %v", list, err)
+			t.Errorf("entries about the exports = %+v, %v, want 2 with format, actor and time", list, err)
 		}
 	})
 }
@@ -292,7 +292,7 @@ func TestChanges(t *testing.T) {
 	d, err := audit.Changes(settings{"x", []int{1}}, settings{"y", []int{1}})
 	text, failed := json.Marshal(d)
 	if err != nil || failed != nil || string(text) != `{"A":{"from":"x","to":"y"}}` {
-		t.Errorf("Changes = %s, %v, %v", text, err, failed)
+		t.Errorf("Changes = %s, %v, %v, want only the change of A", text, err, failed)
 	}
 }
 
@@ -302,7 +302,7 @@ func TestEveryActionHasAPhrase(t *testing.T) {
 	for _, a := range audit.Actions {
 		group, verb, ok := strings.Cut(string(a.Action), ".")
 		if seen[a.Action] || !ok || group == "" || verb == "" || a.Phrase == "" || a.Action.Phrase() != a.Phrase {
-			t.Errorf("invalid entry of Actions: %+v", a)
+			t.Errorf("invalid entry of Actions: %+v, want a new action with a group, a verb and a phrase", a)
 		}
 		seen[a.Action] = true
 	}

@@ -54,9 +54,9 @@ func parseMark(s string) (m mark, err error) {
 	return mark{int64(binary.BigEndian.Uint64(b[:8])), int64(binary.BigEndian.Uint64(b[8:]))}, nil
 }
 
-// List returns the entries of an institution's log, newest first. If institutionID is 0, it is the
-// log of the installation. after is "" for the first page, and the next value of the previous page
-// for every other page; next is "" on the last page.
+// List returns the entries of an institution's log, newest first. If institutionID is 0, List
+// returns the entries of the installation's log. after is "" for the first page, and the next value
+// of the previous page for every other page; next is "" on the last page.
 func (l *Log) List(ctx context.Context, institutionID int64, f Filter, after string, limit int) (list []Entry, next string, err error) {
 	var m *mark
 	if after != "" {
@@ -96,12 +96,12 @@ func (l *Log) Before(ctx context.Context, institutionID int64, f Filter, mark st
 	return list, more, nil
 }
 
-// Mark returns the position of the entry in the log.
+// Mark returns the position of the entry in the log as text.
 func (e *Entry) Mark() string { return e.mark().String() }
 
 func (e *Entry) mark() mark { return mark{db.Micros(e.At), e.ID} }
 
-// page reads the entries after the mark from, newest first. If back is true, it reads the entries
+// page reads the entries after the mark from, newest first. If back is true, page reads the entries
 // before the mark instead, the nearest first.
 func (l *Log) page(ctx context.Context, institutionID int64, f Filter, from *mark, back bool, limit int) ([]Entry, error) {
 	q := &statement{}

@@ -48,8 +48,8 @@ func (q *statement) arg(value any) string {
 }
 
 // filterCondition returns the SQL condition for the entries that match a filter. The condition
-// reads the terms of the most selective filter, each by its own index and at most as many entries
-// as the page requires, and selects the first entries of their union.
+// reads the terms of the most selective field of the filter, each by its own index and at most as
+// many entries as the page requires, and selects the first entries of their union.
 func (l *Log) filterCondition(ctx context.Context, q *statement, institutionID int64, f Filter, from *mark, back bool, limit int) (string, error) {
 	conditions := f.conditions()
 	selective, err := l.mostSelective(ctx, institutionID, conditions)

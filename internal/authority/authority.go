@@ -1,10 +1,10 @@
-// Package authority stores the keys that sign verified PDFs: one root for the installation,
-// unrelated to TLS, and one key for each institution with a certificate issued by the root.
+// Package authority stores the keys that sign verified PDFs: the root of the installation, which is
+// unrelated to TLS, and one key for each institution.
 //
-// It owns the key folder, the contents of its certificates (RFC 5280, RFC 9336), and the three
-// kinds of keys: generated here and encrypted at rest with age, imported as PKCS #12 or PEM, or
-// used through a signer program. It does not own document signatures (package pades) and does not
-// decide when a key is created.
+// The package owns the key folder, the contents of the certificates that the root issues (RFC 5280,
+// RFC 9336), and the three kinds of keys: generated here with a certificate issued by the root and
+// encrypted at rest with age, imported as PKCS #12 or PEM, or used through a signer program. It
+// does not own document signatures (package pades) and does not decide when a key is created.
 //
 // Several processes may use one folder. A file is written under a temporary name, synced and linked
 // to its final name, and never changed: if two processes create the same file, one of them succeeds
@@ -32,8 +32,8 @@ import (
 type Options struct {
 	// Now is the clock for the validity of certificates.
 	Now func() time.Time
-	// Passphrase encrypts the identity file, which encrypts all keys. Without a
-	// passphrase only the permissions of that file protect the keys.
+	// Passphrase encrypts the file of the identity, which encrypts all keys. Without a passphrase
+	// only the permissions of this file protect the keys.
 	Passphrase string
 	// WorkFactor is the base-2 logarithm of the scrypt work for the passphrase; 0 means the default
 	// of age. Only tests set another value.
@@ -70,7 +70,8 @@ const (
 )
 
 // New returns an Authority for a key folder. It reads nothing, so that a missing or damaged folder
-// fails only the operations that need it. They work again after the folder is restored.
+// fails only the operations that need the folder. These operations work again after the folder is
+// restored.
 func New(dir string, o Options) *Authority {
 	if o.ProgramTimeout == 0 {
 		o.ProgramTimeout = 10 * time.Second
@@ -135,7 +136,7 @@ func Fingerprint(c *x509.Certificate) string {
 	return Pairs(hex.EncodeToString(sum[:]))
 }
 
-// Pairs formats hexadecimal digits as a fingerprint.
+// Pairs formats hexadecimal digits as a fingerprint: upper-case pairs separated by colons.
 func Pairs(digits string) string {
 	var b strings.Builder
 	for i, d := range strings.ToUpper(digits) {
@@ -202,7 +203,7 @@ func (a *Authority) Anchors(institution string) ([]*x509.Certificate, error) {
 	return anchors, nil
 }
 
-// Create generates the first key of an institution if it has none; name is the
+// Create generates the first key of an institution if it has none. name is the common name in the
 // subject of its certificate.
 func (a *Authority) Create(institution, name string) error {
 	path, err := a.path(institution)
@@ -222,7 +223,8 @@ func (a *Authority) Create(institution, name string) error {
 	return nil
 }
 
-// Rotate generates a new key for an institution. The old key may be of any kind.
+// Rotate generates a new key for an institution, which replaces a key of any kind. name is the
+// common name in the subject of its certificate.
 func (a *Authority) Rotate(institution, name string) error {
 	path, err := a.path(institution)
 	if err != nil {
@@ -260,8 +262,8 @@ func (a *Authority) Signer(ctx context.Context, institution string) (crypto.Sign
 	return key, o.chain, err
 }
 
-// path returns the folder of an institution. It checks the id, because the id may come from a
-// request.
+// path returns the folder of an institution. It refuses an id with other characters than letters,
+// digits and hyphens, because the id may come from a request.
 func (a *Authority) path(institution string) (string, error) {
 	if institution == "" || len(institution) > 64 {
 		return "", &Fault{Code: CodeMissing, Err: fmt.Errorf("invalid institution id %q", institution)} //nolint:err113 // no caller distinguishes it
@@ -274,9 +276,10 @@ func (a *Authority) path(institution string) (string, error) {
 	return filepath.Join(a.dir, institutionFolder, institution), nil
 }
 
-// appendEntry adds an entry with the next number.
+// appendEntry adds an entry with the next number. If other processes add entries at the same time,
+// appendEntry tries at most eight numbers.
 func (a *Authority) appendEntry(path string, e entry) error {
-	for range 8 { // another process may take the number
+	for range 8 { // another process may use the number first
 		numbers, err := generations(path)
 		if err != nil {
 			return err
@@ -292,7 +295,8 @@ func (a *Authority) appendEntry(path string, e entry) error {
 	return &Fault{Code: CodeStorage, Err: errExists}
 }
 
-// latest reads the current key file of a folder.
+// latest reads the current key file of a folder. The error has the code CodeMissing if there is
+// none.
 func (a *Authority) latest(path string) (loaded, error) {
 	numbers, err := generations(path)
 	if err != nil {
@@ -304,7 +308,8 @@ func (a *Authority) latest(path string) (loaded, error) {
 	return a.read(file(path, numbers[len(numbers)-1]))
 }
 
-// all reads the certificates of a folder, the current one first.
+// all reads the certificates of a folder, the current one first. The error has the code CodeMissing
+// if there is none.
 func (a *Authority) all(path string) ([]Certificate, error) {
 	numbers, err := generations(path)
 	if err != nil {
@@ -324,7 +329,7 @@ func (a *Authority) all(path string) ([]Certificate, error) {
 	return list, nil
 }
 
-// read returns a key file. Files never change, so each is read from disk only once.
+// read returns a key file. Files never change, so that each file is read from disk only once.
 func (a *Authority) read(name string) (loaded, error) {
 	a.mu.Lock()
 	o, ok := a.files[name]

@@ -41,7 +41,8 @@ func open(t *testing.T, dir string, o Options) *Authority {
 const university = "0199d9a4-6f10-7cc4-b5b2-0c5a2f6d7a01"
 
 // requireSigning fails the test unless the institution's key makes valid signatures and its chain
-// ends at one of the roots, which are those of a by default. It returns the certificate of the key.
+// ends at one of the roots. Without roots, the roots of a are used. requireSigning returns the
+// certificate of the key.
 func requireSigning(t *testing.T, a *Authority, roots ...*x509.Certificate) *x509.Certificate {
 	t.Helper()
 	key, chain, err := a.Signer(t.Context(), university)
@@ -76,7 +77,7 @@ func requireSigning(t *testing.T, a *Authority, roots ...*x509.Certificate) *x50
 		intermediates.AddCert(c)
 	}
 	if _, err := chain[0].Verify(x509.VerifyOptions{Roots: pool, Intermediates: intermediates, CurrentTime: today, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}}); err != nil {
-		t.Errorf("the chain does not end at a root: %v", err)
+		t.Errorf("the chain does not verify with the roots: %v", err)
 	}
 	return chain[0]
 }
@@ -107,21 +108,21 @@ func TestCreateAndSign(t *testing.T) {
 		leaf.KeyUsage != x509.KeyUsageDigitalSignature|x509.KeyUsageContentCommitment ||
 		len(leaf.UnknownExtKeyUsage) != 1 || !leaf.UnknownExtKeyUsage[0].Equal(oidDocumentSigning) ||
 		len(leaf.ExtKeyUsage) != 1 || leaf.ExtKeyUsage[0] != x509.ExtKeyUsageEmailProtection {
-		t.Errorf("the certificate is %+v", leaf)
+		t.Errorf("the certificate is %+v, want a certificate of the university for document signing only", leaf)
 	}
 	again := open(t, dir, options()) // another process
 	if got := requireSigning(t, again); !got.Equal(leaf) {
 		t.Error("another process uses another key")
 	}
 	if list, err := again.Certificates(university); err != nil || len(list) != 1 || list[0].Kind != Issued {
-		t.Errorf("Certificates = %v, %v", list, err)
+		t.Errorf("Certificates = %v, error %v; want one issued certificate", list, err)
 	}
 	for _, id := range []string{"", "../root", "a/b", "x\x00", strings.Repeat("x", 100)} {
 		requireFault(t, a.Create(id, "x"), CodeMissing)
 	}
 }
 
-// The root cannot issue certificates for anything except documents.
+// The root cannot issue trusted certificates for servers, mailboxes or authorities.
 func TestRootIssuesOnlyForDocuments(t *testing.T) {
 	t.Parallel()
 	a := open(t, t.TempDir(), options())
@@ -131,14 +132,14 @@ func TestRootIssuesOnlyForDocuments(t *testing.T) {
 	}
 	root := roots[0]
 	if !root.IsCA || !root.MaxPathLenZero || root.MaxPathLen != 0 || !root.PermittedDNSDomainsCritical || len(root.UnknownExtKeyUsage) != 1 {
-		t.Errorf("the root is %+v", root)
+		t.Errorf("the root is %+v, want an authority for document signing only, without authorities below it", root)
 	}
 	text, err := a.RootsPEM()
 	if block, _ := pem.Decode(text); err != nil || block == nil || !bytes.Equal(block.Bytes, root.Raw) {
-		t.Errorf("RootsPEM = %s, %v", text, err)
+		t.Errorf("RootsPEM = %s, error %v; want the root", text, err)
 	}
 	if f := Fingerprint(root); len(f) != 3*32-1 {
-		t.Errorf("Fingerprint = %q", f)
+		t.Errorf("Fingerprint = %q, want 32 pairs of digits", f)
 	}
 	key, err := a.private(first(t, a, rootFolder))
 	if err != nil {
@@ -210,7 +211,7 @@ func TestRotation(t *testing.T) {
 	}
 	list, err := a.Certificates(university)
 	if err != nil || len(list) != 2 || !list[1].Chain[0].Equal(old) || old.CheckSignatureFrom(roots[1]) != nil {
-		t.Errorf("Certificates = %v, %v", list, err)
+		t.Errorf("Certificates = %v, error %v; want the new certificate and the old one, which the first root issued", list, err)
 	}
 	if n := bytes.Count(must(a.RootsPEM()), []byte("BEGIN CERTIFICATE")); n != 2 {
 		t.Errorf("RootsPEM has %d certificates, want 2", n)
@@ -236,7 +237,7 @@ func TestRootsAreReadWithoutKey(t *testing.T) {
 	}
 	got, err := New(dir, Options{}).Roots()
 	if err != nil || len(got) != 2 || !got[0].Equal(want[0]) || !got[1].Equal(want[1]) {
-		t.Errorf("Roots = %v, %v", got, err)
+		t.Errorf("Roots = %v, error %v; want the same 2 roots", got, err)
 	}
 	if err := os.WriteFile(file(filepath.Join(dir, rootFolder), 3), []byte("{}"), 0o600); err != nil {
 		t.Fatal(err)
@@ -267,12 +268,12 @@ func TestConcurrentProcessesShareKeys(t *testing.T) {
 	wait.Wait()
 	for _, leaf := range leaves {
 		if leaf == nil || !leaf.Equal(leaves[0]) {
-			t.Error("two processes use different keys")
+			t.Error("two processes use different keys, or one process has no key")
 		}
 	}
 	for _, pattern := range []string{".new-*", "*/.new-*", "*/*/.new-*"} {
 		if left, _ := filepath.Glob(filepath.Join(dir, pattern)); len(left) > 0 {
-			t.Errorf("temporary files are left: %v", left)
+			t.Errorf("temporary files exist: %v, want none", left)
 		}
 	}
 }
@@ -294,7 +295,7 @@ func TestFilePermissions(t *testing.T) {
 			return err
 		}
 		if info.Mode().Perm()&0o077 != 0 {
-			t.Errorf("%s has mode %v", path, info.Mode())
+			t.Errorf("%s has mode %v, want no permissions for the group and others", path, info.Mode())
 		}
 		if d.IsDir() {
 			return nil
@@ -311,7 +312,7 @@ func TestFilePermissions(t *testing.T) {
 	}
 }
 
-func TestPassphrase(t *testing.T) {
+func TestPassphraseEncryptsIdentity(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	o := options()
@@ -352,8 +353,8 @@ func TestPassphraseWork(t *testing.T) {
 	}
 }
 
-// A missing or damaged file is reported and not created again. The operations that need it work
-// again after it is restored.
+// A missing or damaged file is reported and not created again. The operations that need the file
+// work again after it is restored.
 func TestMissingOrDamagedFiles(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -420,7 +421,7 @@ func TestProtect(t *testing.T) {
 		}
 	}
 	if _, err := os.Stat(filepath.Join(dir, plainFile)); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("the unencrypted identity file exists after Protect: %v", err)
+		t.Errorf("the unencrypted identity file exists after Protect: error of Stat = %v", err)
 	}
 	requireSigning(t, New(dir, protected))
 	_, _, err := New(dir, options()).Signer(t.Context(), university)
@@ -430,7 +431,7 @@ func TestProtect(t *testing.T) {
 	requireFault(t, New(dir, wrong).Protect(), CodeLocked)
 }
 
-// A missing root is not created by an operation that needs it.
+// An operation that needs a missing root does not create a root.
 func TestMissingRootIsNotReplaced(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -16,7 +16,7 @@ import (
 )
 
 // box encrypts the private keys at rest with an X25519 identity of age. The identity is in a file
-// of the folder. That file is encrypted if there is a passphrase.
+// of the folder, which is encrypted if there is a passphrase.
 type box struct{ identity *age.X25519Identity }
 
 const (
@@ -24,7 +24,7 @@ const (
 	encryptedFile = "identity.txt.age" // the identity, encrypted with the passphrase
 )
 
-// open returns the box. It creates the identity if the folder has no keys.
+// open returns the box. It creates the identity if there is neither an identity file nor a root.
 func (a *Authority) open() (*box, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -63,8 +63,8 @@ var (
 	errNoIdentity   = errors.New("the file is missing: restore it from a backup, or set the passphrase that protects it")
 )
 
-// makeIdentity creates the identity file. It fails if there are already keys, because a new
-// identity cannot decrypt them.
+// makeIdentity creates the identity file. It fails if there is already a root, because a new
+// identity cannot decrypt the existing keys.
 func (a *Authority) makeIdentity(name string) error {
 	if numbers, err := generations(filepath.Join(a.dir, rootFolder)); err != nil || len(numbers) > 0 {
 		if err != nil {
@@ -91,9 +91,9 @@ func (a *Authority) makeIdentity(name string) error {
 	return nil
 }
 
-// Protect encrypts the identity with the passphrase and removes the unencrypted file. It changes
-// nothing if the identity is already encrypted. An interruption between the two steps loses no
-// data.
+// Protect encrypts the identity with the passphrase and then removes the unencrypted file. It
+// changes nothing if the identity is already encrypted. An interruption between the two steps loses
+// no data.
 func (a *Authority) Protect() error {
 	if a.options.Passphrase == "" {
 		return refused(errors.New("no passphrase is set")) //nolint:err113 // no caller distinguishes it
@@ -180,7 +180,7 @@ func decrypt(text []byte, identity age.Identity) ([]byte, error) {
 	return data, nil
 }
 
-// seal returns the content of a key file for a private key, which it encrypts.
+// seal encrypts a private key and returns the content of its key file.
 func (a *Authority) seal(kind Kind, key crypto.Signer, chain []*x509.Certificate) (entry, error) {
 	b, err := a.open()
 	if err != nil {

@@ -20,13 +20,12 @@ import (
 const (
 	// rootYears is the validity of a root in years.
 	rootYears = 40
-	// leafYears is the validity of a key's certificate in years. It is much longer than the use of
+	// leafYears is the validity of a key's certificate in years. The validity is much longer than the use of
 	// the key, because without a time stamp a signature can be verified only while its certificate
 	// is valid.
 	leafYears = 20
-	// ExpiresSoon is the time before the expiry of a key's certificates at which
-	// warnings begin. It leaves time to obtain a certificate from an authority
-	// outside the vault.
+	// ExpiresSoon is the time before the expiry of a key's certificates at which warnings begin. In
+	// this time the institution can obtain a certificate from an authority outside the vault.
 	ExpiresSoon = 90 * 24 * time.Hour
 	// lastDay is the time before the expiry in which a key signs nothing: without
 	// a time stamp, the signature could not be verified for longer.
@@ -35,8 +34,8 @@ const (
 	skew = time.Hour
 )
 
-// Expiry returns the time at which the first certificate of a chain expires.
-// From then on signatures of the key are not valid without a time stamp.
+// Expiry returns the time at which the first certificate of a chain expires. After this time, a
+// signature of the key is valid only with a time stamp.
 func Expiry(chain []*x509.Certificate) time.Time {
 	first := chain[0].NotAfter
 	for _, c := range chain[1:] {
@@ -47,8 +46,8 @@ func Expiry(chain []*x509.Certificate) time.Time {
 	return first.UTC()
 }
 
-// Expired reports whether a key with a chain signs nothing any more at a time: a
-// certificate has expired or expires within a day.
+// Expired reports whether a key with a chain must not sign at a time, because a certificate has
+// expired or expires within a day.
 func Expired(chain []*x509.Certificate, at time.Time) bool {
 	return Expiry(chain).Before(at.Add(lastDay))
 }
@@ -57,9 +56,9 @@ func Expired(chain []*x509.Certificate, at time.Time) bool {
 var oidDocumentSigning = asn1.ObjectIdentifier{1, 3, 6, 1, 5, 5, 7, 3, 36}
 
 // newRoot generates a key and a self-signed root. The root can only issue certificates that sign
-// documents. Its extended key usage states this, for software that checks it. Its name constraints
-// (RFC 5280, 4.2.1.10) exclude all host names, IP addresses and mail addresses, so that it cannot
-// issue a valid certificate for a server or a mailbox.
+// documents. Its extended key usage states this limit, for software that checks the usage. Its name
+// constraints (RFC 5280, 4.2.1.10) exclude all host names, IP addresses and mail addresses, so that
+// the root cannot issue a valid certificate for a server or a mailbox.
 func (a *Authority) newRoot() (entry, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -86,9 +85,9 @@ func (a *Authority) newRoot() (entry, error) {
 	return a.seal(Issued, key, []*x509.Certificate{root})
 }
 
-// newLeaf generates a key and its certificate, which the root issues. Names of institutions are not
-// unique and can change. Therefore the serial number of the subject is the institution's id: it
-// distinguishes entries of the same name (ITU-T X.520, 6.2.9).
+// newLeaf generates a key and its certificate, which the current root issues. Names of institutions
+// are not unique and can change. Therefore the serial number of the subject is the institution's
+// id, which distinguishes institutions with the same name (ITU-T X.520, 6.2.9).
 func (a *Authority) newLeaf(institution, name string) (entry, error) {
 	o, err := a.latest(filepath.Join(a.dir, rootFolder))
 	if err != nil {
@@ -139,7 +138,7 @@ func (a *Authority) template(name string, public crypto.PublicKey) (*x509.Certif
 		NotBefore:          a.options.Now().Add(-skew).UTC().Truncate(time.Second),
 		UnknownExtKeyUsage: []asn1.ObjectIdentifier{oidDocumentSigning},
 		// Viewers based on NSS, such as pdfsig, check document signatures in the same way as mail
-		// signatures. They trust no certificate without this usage. No certificate has a mail
+		// signatures, and trust no certificate without this usage. No certificate has a mail
 		// address.
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageEmailProtection},
 	}, nil

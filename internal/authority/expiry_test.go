@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// A key signs nothing from the day before the first certificate of its chain
-// expires, and a new key signs again.
+// A key signs nothing if the first certificate of its chain to expire has expired or expires within
+// a day. A new key signs again.
 func TestExpiredCertificateSignsNothing(t *testing.T) {
 	t.Parallel()
 	now := today
@@ -28,7 +28,7 @@ func TestExpiredCertificateSignsNothing(t *testing.T) {
 	}
 	now = expiry.Add(-25 * time.Hour)
 	if _, _, err := a.Signer(t.Context(), university); err != nil {
-		t.Errorf("more than a day before: %v", err)
+		t.Errorf("Signer 25 hours before the expiry: error = %v", err)
 	}
 	for _, left := range []time.Duration{23 * time.Hour, 0, -time.Hour} {
 		now = expiry.Add(-left)
@@ -39,7 +39,7 @@ func TestExpiredCertificateSignsNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, _, err := a.Signer(t.Context(), university); err != nil {
-		t.Errorf("after the rotation: %v", err)
+		t.Errorf("Signer after the rotation: error = %v", err)
 	}
 }
 

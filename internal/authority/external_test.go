@@ -31,7 +31,7 @@ func onePage(t *testing.T) []byte {
 	return out.Bytes()
 }
 
-// signed returns a file signed by an institution.
+// signed returns a file with a signature of the institution.
 func signed(t *testing.T, a *Authority, at time.Time) []byte {
 	t.Helper()
 	file := onePage(t)
@@ -67,7 +67,8 @@ func signed(t *testing.T, a *Authority, at time.Time) []byte {
 }
 
 // Viewers accept the root: pdfsig, with the roots in an NSS database, reports a valid and trusted
-// signature, and Verify reports a valid one. After a rotation this is still so for old files.
+// signature, and Verify reports a valid signature. Both results also apply to a file that was
+// signed before a rotation.
 func TestViewersTrustTheRoot(t *testing.T) {
 	t.Parallel()
 	requireTools(t, "pdfsig", "certutil")
@@ -104,7 +105,7 @@ func TestViewersTrustTheRoot(t *testing.T) {
 	}
 	for _, args := range certutil {
 		if out, err := exec.CommandContext(t.Context(), "certutil", args...).CombinedOutput(); err != nil {
-			t.Fatalf("certutil: %v: %s", err, out)
+			t.Fatalf("preparing the NSS database with certutil: %v: %s", err, out)
 		}
 	}
 	for _, file := range files {
@@ -115,11 +116,11 @@ func TestViewersTrustTheRoot(t *testing.T) {
 		out, err := exec.CommandContext(t.Context(), "pdfsig", "-nssdir", nss, path).CombinedOutput()
 		if text := string(out); err != nil || !strings.Contains(text, "Signature is Valid.") || !strings.Contains(text, "Certificate is Trusted.") ||
 			!strings.Contains(text, "Total document signed") {
-			t.Errorf("pdfsig: %v: %s", err, text)
+			t.Errorf("pdfsig does not report a valid and trusted signature of the whole file: %v: %s", err, text)
 		}
 		report, err := pades.Verify(bytes.NewReader(file), int64(len(file)), pades.Options{Roots: roots, Now: now})
 		if err != nil || report.Verdict != pades.Valid {
-			t.Errorf("Verify = %+v, %v", report, err)
+			t.Errorf("pades.Verify = %+v, error %v; want valid", report, err)
 		}
 	}
 }

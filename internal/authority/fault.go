@@ -4,9 +4,11 @@ import "fmt"
 
 // These are the codes of faults. They are stable and are shown for a certificate that failed.
 const (
-	// CodeMissing means that there is no key, or that its file is missing.
+	// CodeMissing means that there is no key, that its file is missing, or that the id of an
+	// institution is invalid.
 	CodeMissing = "key_missing"
-	// CodeLocked means that the identity file or the passphrase cannot decrypt the key.
+	// CodeLocked means that the identity file or the passphrase cannot decrypt the key, or that the
+	// identity file is missing.
 	CodeLocked = "key_locked"
 	// CodeBroken means that a file of the folder is damaged.
 	CodeBroken = "key_broken"
@@ -17,12 +19,14 @@ const (
 	// CodeExpired means that a certificate of the key's chain has expired or
 	// expires too soon, see Authority.Signer.
 	CodeExpired = "key_expired"
-	// CodeRefused means that an imported key cannot sign documents.
+	// CodeRefused means that a request is refused, for example because an imported key cannot sign
+	// documents.
 	CodeRefused = "key_refused"
 )
 
-// Fault is the reason why a key is unavailable. Every fault except CodeRefused can be temporary: a
-// file can be restored from a backup, and a signer program can work again.
+// Fault is the reason why a key is unavailable or an operation failed. Every fault except one with
+// CodeRefused can be temporary: a file can be restored from a backup, and a signer program can work
+// again.
 type Fault struct {
 	// Code is one of the codes of faults.
 	Code string

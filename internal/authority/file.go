@@ -31,7 +31,7 @@ const (
 	maxFile   = 1 << 20 // maximum size of a file of the folder in bytes
 )
 
-// errExists means that a file with the name already exists.
+// errExists means that a file with this name already exists.
 var errExists = errors.New("another process created the file first")
 
 func file(path string, number int) string {
@@ -59,7 +59,8 @@ func generations(path string) ([]int, error) {
 	return numbers, nil
 }
 
-// addEntry writes a key file. The error is errExists if the file already exists.
+// addEntry writes a key file. The error is errExists if the file already exists, otherwise a
+// *Fault.
 func addEntry(path string, number int, e entry) error {
 	text, err := json.MarshalIndent(e, "", "\t")
 	if err != nil {
@@ -68,8 +69,8 @@ func addEntry(path string, number int, e entry) error {
 	return createFile(file(path, number), append(text, '\n'))
 }
 
-// createFile creates a file atomically and durably. It never overwrites a file: the error is
-// errExists if the file already exists.
+// createFile creates a file atomically and durably, with its folder. It never overwrites a file:
+// the error is errExists if the file already exists, otherwise a *Fault.
 func createFile(name string, data []byte) (err error) {
 	storage := func(err error) error {
 		if err == nil {
@@ -131,7 +132,8 @@ func syncFolder(dir string) error {
 	return nil
 }
 
-// readFile returns the content of a file of the key folder, of at most maxFile bytes.
+// readFile returns the content of a file of the key folder. The error is a *Fault, also for a file
+// of more than maxFile bytes.
 func readFile(name string) ([]byte, error) {
 	f, err := os.Open(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -150,7 +152,7 @@ func readFile(name string) ([]byte, error) {
 	return data, nil
 }
 
-// readEntry returns the content of a key file and its certificates.
+// readEntry returns the content of a key file and its certificates. The error is a *Fault.
 func readEntry(name string) (entry, []*x509.Certificate, error) {
 	text, err := readFile(name)
 	if err != nil {
@@ -170,7 +172,8 @@ func readEntry(name string) (entry, []*x509.Certificate, error) {
 // maxChain is the maximum number of certificates in a chain.
 const maxChain = 16
 
-// parseChain returns the certificates in a PEM text, at most maxChain.
+// parseChain returns the certificates in a PEM text. It returns an error if there is none or if
+// there are more than maxChain.
 func parseChain(text []byte) ([]*x509.Certificate, error) {
 	var chain []*x509.Certificate
 	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {

@@ -16,9 +16,9 @@ import (
 	"github.com/certvault/certvault/internal/pades"
 )
 
-// UsePKCS12 imports the key of a PKCS #12 file (RFC 7292), with which the institution signs from
-// now on. Signatures include the certificates in the file that lead from the certificate of the key
-// to a root.
+// UsePKCS12 imports the key of a PKCS #12 file (RFC 7292), which becomes the current key of the
+// institution. Signatures include the certificates in the file that lead from the certificate of
+// the key to a root.
 func (a *Authority) UsePKCS12(institution string, data []byte, password string) error {
 	if len(data) > maxFile {
 		return refused(errTooLarge)
@@ -30,8 +30,9 @@ func (a *Authority) UsePKCS12(institution string, data []byte, password string) 
 	return a.importKey(institution, key, append([]*x509.Certificate{leaf}, others...))
 }
 
-// UsePEM imports a key with which the institution signs from now on. The certificates must include
-// that of the key. The private key must be unencrypted, in PKCS #8, SEC 1 or PKCS #1.
+// UsePEM imports a private key, which becomes the current key of the institution. The certificates
+// must include that of the key; their order does not matter. The private key must be unencrypted,
+// in PKCS #8, SEC 1 or PKCS #1.
 func (a *Authority) UsePEM(institution string, certificates, key []byte) error {
 	if len(certificates) > maxFile || len(key) > maxFile {
 		return refused(errTooLarge)
@@ -47,8 +48,9 @@ func (a *Authority) UsePEM(institution string, certificates, key []byte) error {
 	return a.importKey(institution, private, chain)
 }
 
-// UseProgram sets a signer program with which the institution signs from now on; see programKey for
-// the protocol. The program must produce one valid signature before it is accepted.
+// UseProgram makes the key of a signer program the current key of the institution; see programKey
+// for the protocol. The first of the certificates must be that of the key. UseProgram accepts the
+// program only if it produces a valid signature.
 func (a *Authority) UseProgram(ctx context.Context, institution string, certificates []byte, command []string) error {
 	path, err := a.path(institution)
 	if err != nil {
@@ -78,7 +80,7 @@ func (a *Authority) UseProgram(ctx context.Context, institution string, certific
 	return a.appendEntry(path, entry{Kind: Program, Certificates: string(encodePEM(chain)), Command: command})
 }
 
-// importKey stores a private key with its certificates, which may be in any order.
+// importKey checks and stores a private key with its certificates, which may be in any order.
 func (a *Authority) importKey(institution string, private crypto.PrivateKey, chain []*x509.Certificate) error {
 	path, err := a.path(institution)
 	if err != nil {
@@ -99,7 +101,7 @@ func (a *Authority) importKey(institution string, private crypto.PrivateKey, cha
 }
 
 // check returns the chain of a key in order. The error is a *Fault if the key cannot sign documents
-// with the chain.
+// with the chain, or if a certificate expires within a day.
 func (a *Authority) check(key crypto.Signer, chain []*x509.Certificate) ([]*x509.Certificate, error) {
 	chain, err := orderChain(key, chain)
 	if err != nil {
@@ -121,8 +123,8 @@ var (
 	errExpired  = errors.New("a certificate of the key has expired or expires within a day")
 )
 
-// orderChain returns the certificate of a key followed by its issuers up to a root, if they are in the
-// list. It drops other certificates.
+// orderChain returns the certificate of a key followed by its issuers up to a root, as far as the
+// list contains them. Other certificates are left out.
 func orderChain(key crypto.Signer, list []*x509.Certificate) ([]*x509.Certificate, error) {
 	var chain []*x509.Certificate
 	for _, c := range list {

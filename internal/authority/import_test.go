@@ -60,7 +60,7 @@ func newKey(t *testing.T) *ecdsa.PrivateKey {
 	return key
 }
 
-func TestImportedKey(t *testing.T) {
+func TestImportedKeySigns(t *testing.T) {
 	t.Parallel()
 	a := open(t, t.TempDir(), options())
 	if err := a.Create(university, "x"); err != nil {
@@ -95,7 +95,7 @@ func TestImportedKey(t *testing.T) {
 	requireSigning(t, a, c.chain[2])
 	list, err := a.Certificates(university)
 	if err != nil || len(list) != 3 || list[0].Kind != Imported || len(list[0].Chain) != 3 || list[2].Kind != Issued {
-		t.Errorf("Certificates = %v, %v", list, err)
+		t.Errorf("Certificates = %v, error %v; want 2 imported certificates before the issued one", list, err)
 	}
 }
 

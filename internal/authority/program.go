@@ -21,16 +21,17 @@ import (
 // without a driver in the server.
 //
 // The program is started for each signature, without a shell, and with the environment of the
-// server except for the server's own settings. It reads the digest, 32 bytes of SHA-256, from
-// standard input; CERTVAULT_HASH is SHA256. It writes only the signature to standard output and
-// exits with 0:
+// server except for the server's own settings. The program reads the digest, 32 bytes of SHA-256,
+// from standard input; CERTVAULT_HASH is SHA256. The program writes only the signature to standard
+// output and exits with 0:
 //
 //   - for a key on an elliptic curve the DER of Ecdsa-Sig-Value (RFC 3279, 2.2.3), or
 //     r and s in full length, concatenated, as in PKCS #11;
 //   - for an RSA key the signature of PKCS #1 v1.5 over the DigestInfo of that digest
 //     (RFC 8017, 8.2.1).
 //
-// Its standard error is written to the server's log. OpenSSL can sign with both kinds of keys:
+// The standard error of a program that fails is part of the error, cut to 1 KB. OpenSSL can sign
+// with both kinds of keys:
 //
 //	openssl pkeyutl -sign -inkey key.pem -pkeyopt digest:sha256
 type programKey struct {
@@ -48,7 +49,8 @@ const (
 // Public returns the public key of the certificate.
 func (k *programKey) Public() crypto.PublicKey { return k.public }
 
-// Sign runs the program. The error is a *Fault.
+// Sign runs the program and checks that its output is a signature of the digest. The error is a
+// *Fault.
 func (k *programKey) Sign(_ io.Reader, digest []byte, options crypto.SignerOpts) ([]byte, error) {
 	if options.HashFunc() != crypto.SHA256 || len(digest) != crypto.SHA256.Size() {
 		return nil, &Fault{Code: CodeRefused, Err: errors.New("only SHA-256 digests are supported")} //nolint:err113 // an error of the caller
@@ -59,7 +61,7 @@ func (k *programKey) Sign(_ io.Reader, digest []byte, options crypto.SignerOpts)
 	c := exec.CommandContext(ctx, k.command[0], k.command[1:]...) //nolint:gosec // the operator configured it
 	c.Env = environment()
 	c.Stdin, c.Stdout, c.Stderr = bytes.NewReader(digest), out, stderr
-	c.WaitDelay = time.Second // for a child process that keeps the output open
+	c.WaitDelay = time.Second // a child process may hold the output open
 	if err := c.Run(); err != nil {
 		if ctx.Err() != nil {
 			err = ctx.Err()
@@ -74,7 +76,7 @@ func (k *programKey) Sign(_ io.Reader, digest []byte, options crypto.SignerOpts)
 	return signature, nil
 }
 
-// signature converts the output of a program to the form that CMS uses. It reports false if the
+// signature converts the output of a program to the form that CMS uses. The result is false if the
 // output is not a signature of the digest by the key.
 func (k *programKey) signature(digest, written []byte) ([]byte, bool) {
 	switch public := k.public.(type) {
@@ -107,8 +109,8 @@ func environment() []string {
 	return append(out, "CERTVAULT_HASH=SHA256")
 }
 
-// limited is a buffer of limited size. Above the limit Write returns an error, or discards the rest
-// if cut is set.
+// limited is a buffer of limited size. At the limit, Write returns an error or, if cut is set,
+// discards the rest.
 type limited struct {
 	data []byte
 	left int

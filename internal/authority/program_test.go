@@ -29,7 +29,8 @@ func writeScript(t *testing.T, text string) string {
 	return path
 }
 
-// requireTools skips the test if one of the tools is not installed. In CI it fails the test.
+// requireTools skips the test if one of the tools is not installed. With CI=true, requireTools
+// fails the test.
 func requireTools(t *testing.T, tools ...string) {
 	t.Helper()
 	for _, name := range tools {
@@ -43,7 +44,7 @@ func requireTools(t *testing.T, tools ...string) {
 	}
 }
 
-func TestProgram(t *testing.T) {
+func TestProgramSigns(t *testing.T) {
 	t.Parallel()
 	requireTools(t, "openssl")
 	rsaKey, err := rsa.GenerateKey(rand.Reader, 2048)
@@ -69,7 +70,7 @@ func TestProgram(t *testing.T) {
 			}
 			requireSigning(t, a, b.chain[2])
 			if list, err := a.Certificates(university); err != nil || list[0].Kind != Program {
-				t.Errorf("Certificates = %v, %v", list, err)
+				t.Errorf("Certificates = %v, error %v; want the kind program", list, err)
 			}
 			if err := os.Remove(file); err != nil {
 				t.Fatal(err)
@@ -117,7 +118,7 @@ func TestProgramErrors(t *testing.T) {
 	requireFault(t, a.UseProgram(ctx, university, encodePEM(b.chain), []string{writeScript(t, "exit 0")}), CodeProgram)
 }
 
-// PKCS #11 modules return r and s concatenated; this form is accepted.
+// PKCS #11 modules return r and s concatenated, and the vault accepts this form.
 func TestProgramReturnsRawSignature(t *testing.T) {
 	t.Parallel()
 	key := newKey(t)
@@ -132,7 +133,7 @@ func TestProgramReturnsRawSignature(t *testing.T) {
 	k := programKey{public: key.Public()}
 	signature, ok := k.signature(digest[:], pair)
 	if !ok || !ecdsa.VerifyASN1(&key.PublicKey, digest[:], signature) {
-		t.Errorf("the signature %x is not accepted", pair)
+		t.Errorf("the concatenated signature %x is not accepted, or its DER form is not valid", pair)
 	}
 }
 
@@ -142,7 +143,7 @@ func TestProgramEnvironment(t *testing.T) {
 	t.Setenv("SOFTHSM2_CONF", "/etc/softhsm2.conf")
 	text := strings.Join(environment(), "\n")
 	if strings.Contains(text, "secret") || !strings.Contains(text, "SOFTHSM2_CONF=/etc/softhsm2.conf") {
-		t.Errorf("the environment of the program is %s", text)
+		t.Errorf("the environment of the program is %s, want SOFTHSM2_CONF and no setting of the vault", text)
 	}
 }
 
@@ -178,7 +179,7 @@ func TestProgramWithPKCS11(t *testing.T) {
 		tool + "--read-object --type pubkey --id 01 -o " + dir + "/public.der",
 	} {
 		if out, err := exec.CommandContext(t.Context(), writeScript(t, text)).CombinedOutput(); err != nil {
-			t.Fatalf("%v: %s", err, out)
+			t.Fatalf("preparing the software module: %v: %s", err, out)
 		}
 	}
 	der, err := os.ReadFile(filepath.Join(dir, "public.der"))

@@ -22,8 +22,8 @@ const (
 	MaxEntries = 5000
 	// MaxIndex is the maximum index of an entry.
 	MaxIndex = 999_999
-	// rowsAtOnce is the maximum number of rows in one statement. It keeps the number of parameters
-	// below the 32,766 that SQLite accepts.
+	// rowsAtOnce is the maximum number of rows in one statement, so that the number of parameters
+	// remains below the 32,766 that SQLite accepts.
 	rowsAtOnce = 500
 )
 

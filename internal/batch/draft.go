@@ -80,8 +80,8 @@ func (d *Draft) reserve(n int) error {
 	return nil
 }
 
-// Entry records that an entry with an index from 0 to MaxIndex exists. An error concerns the whole
-// batch. After an error, the draft must not be used.
+// Entry creates the entry with an index if it does not exist. The index is from 0 to MaxIndex; the
+// caller checks it. An error concerns the whole batch. After an error, the draft must not be used.
 func (d *Draft) Entry(index int) error {
 	_, err := d.entry(index)
 	return err
@@ -102,8 +102,9 @@ func (d *Draft) entry(index int) (*entry, error) {
 	return e, nil
 }
 
-// Set sets a field of an entry. A second value for the same field is recorded as a problem. Unknown
-// fields are ignored. Errors are as for Entry.
+// Set sets a field of an entry. It creates the entry if necessary. An invalid value and a second
+// value for the same field are recorded as problems. Unknown fields are ignored. Errors are as for
+// Entry.
 func (d *Draft) Set(index int, field cert.Field, value string) error {
 	e, err := d.entry(index)
 	if err != nil || !slices.Contains(fields, field) {
@@ -146,8 +147,8 @@ func check(field cert.Field, value string) (valid string, problem *cert.Problem)
 	return "", &cert.Problem{Field: field, Code: CodeUnknownFile}
 }
 
-// Place sets the placement of an entry, which it creates if necessary; nil means the institution's
-// default. Errors are as for Entry.
+// Place sets the placement of an entry; nil means the institution's default. Place creates the
+// entry if necessary. Errors are as for Entry.
 func (d *Draft) Place(index int, w *cert.RequestedPlacement) error {
 	e, err := d.entry(index)
 	if err == nil {
@@ -157,7 +158,7 @@ func (d *Draft) Place(index int, w *cert.RequestedPlacement) error {
 }
 
 // Refuse records a problem of a field that has no valid value, or of the entry as a whole. It
-// creates the entry if necessary. Errors are as for Entry.
+// creates the entry if necessary. Unknown fields are ignored. Errors are as for Entry.
 func (d *Draft) Refuse(index int, p cert.Problem) error {
 	e, err := d.entry(index)
 	if err != nil || p.Field != "" && !slices.Contains(fields, p.Field) {
@@ -176,8 +177,8 @@ func (d *Draft) TooLong(index int, field cert.Field) error {
 	return d.Refuse(index, *field.TooLong())
 }
 
-// AddMalformed records a name that belongs to no entry, with a code. Only the first code of each name is
-// recorded.
+// AddMalformed records a name that belongs to no entry, with a code. Only the first code of each
+// name and at most maxStrays names are recorded.
 func (d *Draft) AddMalformed(name string, code cert.Code) {
 	if len(d.strays) < maxStrays && !d.seen[name] {
 		d.seen[name] = true
@@ -205,7 +206,8 @@ func (d *Draft) sorted() []*entry {
 }
 
 // problemsOf returns all problems: first those of names without an entry, then those of the
-// entries, in the order of entries and fields.
+// entries, in the order of entries and fields. A draft with neither entries nor problems has the
+// problem that entries are required.
 func (d *Draft) problemsOf(entries []*entry) Problems {
 	list := slices.Clone(d.strays)
 	for _, e := range entries {

@@ -69,16 +69,16 @@ func TestSubmitReportsAllProblems(t *testing.T) {
 	} {
 		d := v.NewDraft()
 		if err := errors.Join(setPerson(d, 7, "Ada Obi", staged.UUID), tc.change(d)); err != nil {
-			t.Fatalf("%s: %v", name, err)
+			t.Fatalf("setting the fields of %s: %v", name, err)
 		}
 		before := one[int](v, `SELECT count(*) FROM batches`)
 		_, err := v.Submit(t.Context(), Submission{Institution: v.inst, Draft: d})
 		d.Close()
 		if got := strings.Join(slices.Sorted(maps.Keys(codesOf(err))), " "); got != tc.want || (err == nil) != (tc.want == "") {
-			t.Errorf("%s: fields %q, want %q; %v", name, got, tc.want, err)
+			t.Errorf("%s: paths of the problems = %q, want %q; error %v", name, got, tc.want, err)
 		}
 		if n := one[int](v, `SELECT count(*) FROM batches`) - before; (n == 1) != (tc.want == "") {
-			t.Errorf("%s: Submit created %d batches", name, n)
+			t.Errorf("%s: Submit created %d batches, want 1 if the draft has no problem and otherwise 0", name, n)
 		}
 	}
 	for name, id := range map[string]string{
@@ -86,14 +86,14 @@ func TestSubmitReportsAllProblems(t *testing.T) {
 		"without hyphens": strings.ReplaceAll(staged.UUID, "-", ""), "empty": "", "a number": "1",
 	} {
 		if err := v.tryFile(id); len(codesOf(err)) != 1 || codesOf(err)["entries.0.file"] == "" {
-			t.Errorf("file id %s: error = %v, want one problem of the file", name, err)
+			t.Errorf("file id %s: error = %v, want only a problem of the field file", name, err)
 		}
 	}
 	if err := v.tryFile(" " + strings.ToUpper(staged.UUID) + "\n"); err != nil {
 		t.Errorf("a file id in upper case is refused: %v", err)
 	}
 	if _, err := v.Submit(t.Context(), Submission{Institution: v.inst, Draft: v.NewDraft()}); codesOf(err)["entries"] == "" {
-		t.Errorf("a batch without entries: error = %v, want a problem", err)
+		t.Errorf("a batch without entries: error = %v, want a problem of the batch", err)
 	}
 	if n := v.reserved.Load(); n != 0 {
 		t.Errorf("%d bytes are reserved after all drafts are closed, want 0", n)
@@ -160,7 +160,7 @@ func TestDraftLimits(t *testing.T) {
 		t.Errorf("an existing entry is refused: %v", err)
 	}
 	if err := d.Set(1, cert.FieldName, "x"); codesOf(err)["entries"] == "" {
-		t.Errorf("one entry too many: error = %v, want a problem", err)
+		t.Errorf("one entry more than MaxEntries: error = %v, want a problem of the batch", err)
 	}
 	for i := range 2 * maxStrays {
 		d.AddMalformed(fmt.Sprintf(".x%d", i), "bad_index")
@@ -182,6 +182,6 @@ func TestDraftLimits(t *testing.T) {
 		t.Errorf("too many drafts: error = %v, want fault.Unavailable with a RetryAfter", err)
 	}
 	if reservedBytes := v.reserved.Load(); reservedBytes > maxReserved+1<<20 {
-		t.Errorf("%d bytes are reserved, more than the limit", reservedBytes)
+		t.Errorf("%d bytes are reserved, want at most 1 MiB more than maxReserved", reservedBytes)
 	}
 }

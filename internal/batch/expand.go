@@ -25,8 +25,8 @@ const (
 	// slice is the number of entries per transaction. It is large enough that commits are rare, and
 	// small enough that other writers do not wait long.
 	slice = 50
-	// slicesOfJob is the maximum number of slices per job. After them the job returns to the end of
-	// the queue, so that a process can stop.
+	// slicesOfJob is the maximum number of slices per job. After this number the job returns to the
+	// end of the queue, so that a process can stop.
 	slicesOfJob = 20
 )
 
@@ -90,8 +90,9 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// expand creates the certificates of one slice of entries, of the institution that waited longest.
-// It returns the institution's id, or 0 if no entries are queued.
+// expand creates the certificates of one slice of entries, of the institution that waited longest
+// and is not in skip. It returns the institution's id, or 0 if no other institution has queued
+// entries.
 func (s *Service) expand(ctx context.Context, skip []int64) (institution int64, err error) {
 	err = s.db.Tx(ctx, func(tx *db.Tx) error {
 		if institution, err = s.turnTx(ctx, tx, skip); err != nil || institution == 0 {
@@ -109,8 +110,9 @@ func (s *Service) expand(ctx context.Context, skip []int64) (institution int64, 
 	return institution, nil
 }
 
-// turnTx returns the institution that waited longest of those with queued entries, or 0 if there is
-// none. It locks the institution's turn until the transaction ends.
+// turnTx returns the institution that waited longest of those with queued entries that are not in
+// skip, or 0 if there is none. No other transaction can take the institution's turn until the
+// transaction ends.
 func (s *Service) turnTx(ctx context.Context, tx *db.Tx, skip []int64) (institution int64, err error) {
 	query := `SELECT t.institution_id FROM batch_turns t
 		WHERE EXISTS (SELECT 1 FROM batches b WHERE b.institution_id = t.institution_id AND NOT b.expanded)`

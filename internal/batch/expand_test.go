@@ -36,7 +36,7 @@ func TestEntriesBecomeCertificates(t *testing.T) {
 		accepted := v.clock.Now().UTC()
 		b := v.submit(u)
 		if b.Total != 2 || b.Processing != 2 || b.Status() != Processing {
-			t.Errorf("the accepted batch is %+v", b)
+			t.Errorf("the accepted batch is %+v, want two entries, both processing", b)
 		}
 		// An entry without a date gets the date on which it was accepted.
 		v.clock.Advance(30 * time.Hour)
@@ -68,7 +68,7 @@ func TestEntriesBecomeCertificates(t *testing.T) {
 				t.Errorf("%d events of the creation, want 1", n)
 			}
 		}
-		// Names and addresses are stored once.
+		// Names and addresses are stored only in the certificates.
 		if n := one[int](v, `SELECT count(*) FROM batch_entries WHERE input IS NOT NULL OR staged_id IS NOT NULL`); n != 0 {
 			t.Errorf("%d entries still have their input or file, want 0", n)
 		}
@@ -95,7 +95,7 @@ func TestOnlyDuplicatesAreRejected(t *testing.T) {
 		v.expandAll()
 		b, entries := v.get(v.inst, again.UUID)
 		if b.Total != 5 || b.Processing != 3 || b.Rejected != 2 || b.Approved+b.Failed+b.Revoked != 0 {
-			t.Errorf("the counts are %+v", b)
+			t.Errorf("the batch is %+v, want 5 entries: 3 processing and 2 rejected", b)
 		}
 		bo := entries[0].UUID
 		for i, existing := range map[int]string{1: ada, 3: bo} {
@@ -108,11 +108,11 @@ func TestOnlyDuplicatesAreRejected(t *testing.T) {
 		// A duplicate that was rejected by a release without problems also has the code.
 		v.exec(`UPDATE batch_entries SET error = 'A duplicate.', problem = NULL WHERE status = 'rejected'`)
 		if _, entries := v.get(v.inst, again.UUID); entries[3].Problem == nil || entries[3].Problem.Code != cert.CodeDuplicate || entries[3].Problem.Detail != bo {
-			t.Errorf("the duplicate of an earlier release is %+v", entries[3])
+			t.Errorf("the entry that an earlier release rejected is %+v, want the problem of a duplicate", entries[3])
 		}
 		for _, i := range []int{0, 2, 4} {
 			if e := entries[i]; e.Status != "processing" || e.UUID == "" || e.Error != "" || e.ExistingUUID != "" {
-				t.Errorf("the entry is %+v", e)
+				t.Errorf("the entry is %+v, want a certificate that is processing", e)
 			}
 		}
 		if n := one[int](v, `SELECT count(*) FROM certificates WHERE institution_id = $1`, v.inst.ID); n != 4 {
@@ -123,12 +123,13 @@ func TestOnlyDuplicatesAreRejected(t *testing.T) {
 		v.expandAll()
 		b, entries = v.get(v.inst, last.UUID)
 		if b.Rejected != 4 || b.Processing != 1 || entries[4].Status != "processing" {
-			t.Errorf("after the second submission: batch %+v, entries %+v", b, entries)
+			t.Errorf("after the second submission: batch %+v, entries %+v, want 4 rejected entries and one processing", b, entries)
 		}
 	})
 }
 
-// A slice has 50 entries, and institutions take turns, even if one of them has many more entries.
+// A slice has 50 entries, and institutions take turns, even if one institution has many more
+// entries than the others.
 func TestExpansionTakesTurns(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -157,7 +158,7 @@ func TestExpansionTakesTurns(t *testing.T) {
 		}
 		want := []string{"a50", "b50", "c50", "a50", "b1", "c1", "a20", "a50", "a10"}
 		if !slices.Equal(order, want) {
-			t.Errorf("slices %v, want %v", order, want)
+			t.Errorf("institutions and sizes of the slices = %v, want %v", order, want)
 		}
 	})
 }
@@ -204,12 +205,12 @@ func TestEntryWithoutItsFile(t *testing.T) {
 		got, entries := v.get(v.inst, b.UUID)
 		if got.Processing != 1 || got.Rejected != 1 || entries[1].Status != "rejected" || entries[1].ErrorCode != "invalid" || entries[1].Problem == nil ||
 			*entries[1].Problem != (cert.Problem{Field: cert.FieldFile, Code: cert.CodeRequired}) {
-			t.Errorf("the batch is %+v with the entries %+v", got, entries)
+			t.Errorf("the batch is %+v with the entries %+v, want the second entry rejected because its file is missing", got, entries)
 		}
 		// An entry that was rejected by a release without problems still has its message.
 		v.exec(`UPDATE batch_entries SET error = 'No file.', problem = NULL WHERE status = 'rejected'`)
 		if _, entries := v.get(v.inst, b.UUID); entries[1].Error != "No file." || entries[1].Problem != nil {
-			t.Errorf("the entry of an earlier release is %+v", entries[1])
+			t.Errorf("the entry that an earlier release rejected is %+v, want its message and no problem", entries[1])
 		}
 	})
 }
@@ -270,7 +271,7 @@ func TestLongJobReturnsToQueue(t *testing.T) {
 		t.Errorf("%d entries are queued, want 1", n)
 	}
 	if err := v.runJob(t.Context()); err != nil {
-		t.Errorf("the last job: %v", err)
+		t.Errorf("the job that processes the last entry: error = %v, want none", err)
 	}
 }
 

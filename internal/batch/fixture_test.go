@@ -113,7 +113,7 @@ func (v *vault) exec(query string, args ...any) {
 func one[T any](v *vault, query string, args ...any) (value T) {
 	v.tb.Helper()
 	if err := v.d.QueryRowContext(v.tb.Context(), query, args...).Scan(&value); err != nil {
-		v.tb.Fatalf("%s: %v", query, err)
+		v.tb.Fatalf("running the query %s: %v", query, err)
 	}
 	return value
 }

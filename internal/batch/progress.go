@@ -20,14 +20,15 @@ type Status string
 const (
 	// Processing batches have unfinished entries.
 	Processing Status = "processing"
-	// Completed batches are finished, and every entry succeeded.
+	// Completed batches are finished, and no entry failed or was rejected.
 	Completed Status = "completed"
 	// CompletedWithErrors batches are finished, and some entries failed or were rejected.
 	CompletedWithErrors Status = "completed_with_errors"
 )
 
-// Batch is a bulk upload and its progress. Its numbers are not stored, so that they are always
-// right: they are counted from the certificates and from the entries without a certificate.
+// Batch is a bulk upload and its progress. Total is stored. The other numbers are not stored, so
+// that they are always right: they are counted from the certificates and from the entries without a
+// certificate.
 type Batch struct {
 	UUID   string
 	Name   string

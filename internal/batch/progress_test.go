@@ -28,7 +28,7 @@ func TestProgress(t *testing.T) {
 			got, entries := v.get(v.inst, b.UUID)
 			want.UUID, want.Name, want.Source, want.Total, want.CreatedAt, want.id, want.institutionID = b.UUID, b.Name, cert.Vault, 60, b.CreatedAt, b.id, v.inst.ID
 			if (got.CompletedAt == nil) != (status == Processing) {
-				t.Errorf("%s: CompletedAt = %v for the status %s", when, got.CompletedAt, status)
+				t.Errorf("%s: CompletedAt = %v for the status %s, want a time unless the batch is processing", when, got.CompletedAt, status)
 			}
 			if got.CompletedAt != nil && !got.CompletedAt.Equal(db.Time(db.Micros(v.clock.Now()))) {
 				t.Errorf("%s: CompletedAt = %v, want %v", when, got.CompletedAt, v.clock.Now())
@@ -52,7 +52,7 @@ func TestProgress(t *testing.T) {
 		}
 		entries := check("accepted", Batch{Processing: 60}, Processing, 0)
 		if e := entries[0]; e != (Entry{Index: 0, Status: "queued"}) {
-			t.Errorf("the entry is %+v", e)
+			t.Errorf("the first entry is %+v, want a queued entry without a certificate", e)
 		}
 		if _, err := v.expand(ctx, nil); err != nil {
 			t.Fatal(err)
@@ -67,13 +67,13 @@ func TestProgress(t *testing.T) {
 		v.process("all are sealed", func() bool {
 			got, _ := v.get(v.inst, b.UUID)
 			if got.sum() != got.Total {
-				t.Errorf("the numbers do not add up while certificates are sealed: %+v", got)
+				t.Errorf("the sum of the counts differs from the total while certificates are sealed: %+v", got)
 			}
 			return got.Processing == 0
 		})
 		entries = check("done", Batch{Approved: 56, Failed: 2, Rejected: 2}, CompletedWithErrors, 100)
 		if e := entries[3]; e.ErrorCode != "no_room" || e.Error != "There is no room for the stamp." || e.UUID == "" {
-			t.Errorf("the failed entry is %+v", e)
+			t.Errorf("the failed entry is %+v, want the code no_room with its message, and the UUID of the certificate", e)
 		}
 		// A retry reopens the batch and later sets a new completion time.
 		v.sealer.refuse = nil
@@ -82,7 +82,7 @@ func TestProgress(t *testing.T) {
 			t.Fatal(err)
 		}
 		if entries := check("retried", Batch{Processing: 1, Approved: 56, Failed: 1, Rejected: 2}, Processing, 98); entries[3].Error != "" {
-			t.Errorf("the retried entry is %+v", entries[3])
+			t.Errorf("the retried entry is %+v, want no error", entries[3])
 		}
 		v.process("the retried certificate is sealed", func() bool { got, _ := v.get(v.inst, b.UUID); return got.Processing == 0 })
 		check("done again", Batch{Approved: 57, Failed: 1, Rejected: 2}, CompletedWithErrors, 100)
@@ -103,7 +103,7 @@ func TestBatchWithoutErrors(t *testing.T) {
 	b := v.submit(v.submission(v.inst, v.stage(v.inst).UUID, people("Person", 3)...))
 	v.process("all are approved", func() bool { got, _ := v.get(v.inst, b.UUID); return got.Approved == 3 })
 	if got, _ := v.get(v.inst, b.UUID); got.Status() != Completed || got.CompletedAt == nil || got.Progress() != 100 {
-		t.Errorf("the batch is %+v with the status %s", got, got.Status())
+		t.Errorf("the batch is %+v with the status %s, want a completed batch", got, got.Status())
 	}
 }
 
@@ -127,13 +127,13 @@ func TestLargestBatch(t *testing.T) {
 		v.expandAll()
 		got, entries := v.get(v.inst, b.UUID)
 		if got.Total != MaxEntries || got.Processing != MaxEntries {
-			t.Errorf("the batch is %+v", got)
+			t.Errorf("the batch is %+v, want MaxEntries entries, all processing", got)
 		}
 		if n := one[int](v, `SELECT count(DISTINCT certificate_id) FROM batch_entries WHERE status = 'made'`); n != MaxEntries {
 			t.Errorf("%d certificates, want %d", n, MaxEntries)
 		}
 		if entries[0].Index != MaxIndex-199*(MaxEntries-1) || entries[MaxEntries-1].Index != MaxIndex {
-			t.Errorf("the indexes of the entries are %d to %d", entries[0].Index, entries[MaxEntries-1].Index)
+			t.Errorf("the first index is %d and the last %d, want the lowest submitted index and MaxIndex", entries[0].Index, entries[MaxEntries-1].Index)
 		}
 		// Certificates that wait for their turn are in no queue, so that a small batch of another
 		// institution is not sealed after them.
@@ -153,7 +153,7 @@ func TestBatchesAreListedByInstitution(t *testing.T) {
 		var want []string
 		for i := range 5 {
 			want = append(want, v.submit(v.submission(v.inst, file, people(fmt.Sprintf("Batch %d", i), i+1)...)).UUID)
-			if i != 2 { // entries created at the same time keep their order
+			if i != 2 { // batches created at the same time are ordered by id
 				v.clock.Advance(time.Minute)
 			}
 		}
@@ -168,7 +168,7 @@ func TestBatchesAreListedByInstitution(t *testing.T) {
 			var ids []string
 			for _, b := range l.Items {
 				if b.sum() != b.Total || !strings.HasPrefix(b.Name, "Bulk upload of ") {
-					t.Errorf("the batch in the list is %+v", b)
+					t.Errorf("the batch in the list is %+v, want counts that add up to the total, and the default name", b)
 				}
 				ids = append(ids, b.UUID)
 			}
@@ -178,7 +178,7 @@ func TestBatchesAreListedByInstitution(t *testing.T) {
 		for page := 1; page <= 3; page++ {
 			l, ids := list(v.inst.ID, cert.Vault, listing.Range{Page: page, PerPage: 2})
 			if *l.Total != 5 || l.More != (page < 3) || l.Items[0].Total != 5-len(got) {
-				t.Errorf("page %d: %+v", page, l)
+				t.Errorf("page %d is %+v, want the total 5, More on pages 1 and 2, and the next newest batch first", page, l)
 			}
 			got = append(got, ids...)
 		}
@@ -186,10 +186,10 @@ func TestBatchesAreListedByInstitution(t *testing.T) {
 			t.Errorf("listed batches = %v, want %v", got, want)
 		}
 		if l, ids := list(v.inst.ID, "customer", listing.Range{Page: 1, PerPage: 10}); *l.Total != 0 || len(ids) != 0 {
-			t.Errorf("the list for another source is %+v", l)
+			t.Errorf("the list for another source is %+v, want an empty list", l)
 		}
 		if l, ids := list(v.inst.ID, "", listing.Range{Page: 9, PerPage: 10}); *l.Total != 5 || len(ids) != 0 || l.More {
-			t.Errorf("the page after the last is %+v", l)
+			t.Errorf("a page after the last is %+v, want no batches and the total 5", l)
 		}
 		// With a cursor, batches that are created between two pages do not appear, with or without
 		// a source.
@@ -199,7 +199,7 @@ func TestBatchesAreListedByInstitution(t *testing.T) {
 			for {
 				l, ids := list(v.inst.ID, source, listing.Range{PerPage: 2, Cursor: &next})
 				if got = append(got, ids...); l.Total != nil || l.More != (l.Next != "") {
-					t.Errorf("a page with a cursor is %+v", l)
+					t.Errorf("a page with a cursor is %+v, want no total, and a next cursor exactly if there are more batches", l)
 				}
 				if next = l.Next; next == "" {
 					break
@@ -212,7 +212,7 @@ func TestBatchesAreListedByInstitution(t *testing.T) {
 			v.exec(`DELETE FROM batch_entries WHERE batch_id > $1`, theirs.id)
 			v.exec(`DELETE FROM batches WHERE id > $1`, theirs.id)
 		}
-		// The pages of two, two and one batches in reverse order.
+		// Backward cursors return the pages of two, two and one batches in reverse order.
 		last := ""
 		l, _ := list(v.inst.ID, "", listing.Range{PerPage: 2, Cursor: &last})
 		for range 2 {
@@ -221,7 +221,7 @@ func TestBatchesAreListedByInstitution(t *testing.T) {
 		for at := 2; at >= 0; at -= 2 {
 			back, ids := list(v.inst.ID, "", listing.Range{PerPage: 2, Cursor: &l.Prev, Back: true})
 			if !slices.Equal(ids, want[at:at+2]) || back.Next == "" || (back.Prev == "") != (at == 0) {
-				t.Errorf("the page before %d = %v, want %v; %+v", at, ids, want[at:at+2], back.Part)
+				t.Errorf("the page at offset %d = %v, want %v, a next cursor, and a previous cursor except at 0; %+v", at, ids, want[at:at+2], back.Part)
 			}
 			l = back
 		}

@@ -32,15 +32,15 @@ func TestPurgeKeepsTheNumbersOfABatch(t *testing.T) {
 		}
 		got, entries := v.get(v.inst, b.UUID)
 		if !got.CompletedAt.Equal(*before.CompletedAt) || got.Approved != before.Approved || got.sum() != got.Total || got.Failed != 2 || got.Status() != CompletedWithErrors {
-			t.Errorf("the batch changed from %+v to %+v", before, got)
+			t.Errorf("the batch changed from %+v to %+v, want the same numbers and time of completion", before, got)
 		}
 		for _, i := range []int{1, 2} {
 			if e := entries[i]; e.Status != "failed" || e.UUID != "" || e.ReferenceID != "" || e.ErrorCode != "ended" || e.Error == "" {
-				t.Errorf("the entry %d is %+v", i, e)
+				t.Errorf("entry %d is %+v, want a failed entry with the code ended and no certificate", i, e)
 			}
 		}
 		if entries[0].UUID == "" || entries[0].Status != "approved" {
-			t.Errorf("the entry of an approved certificate is %+v", entries[0])
+			t.Errorf("the entry of an approved certificate is %+v, want the status approved and the certificate's UUID", entries[0])
 		}
 		// The other certificates still exist.
 		if n := one[int](v, `SELECT count(*) FROM certificates WHERE batch_id = $1`, b.UUID); n != 3 {

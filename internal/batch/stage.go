@@ -195,8 +195,8 @@ func (s *Service) Staged(ctx context.Context, institutionID int64, id string) (*
 
 var errNoFile = fault.New(fault.NotFound, "No such file. Unused files are deleted a day after their upload.")
 
-// SetExpiryTx sets the time until which staged files of an institution are valid. If the time has passed,
-// a sweep deletes them.
+// SetExpiryTx sets the time until which staged files of an institution are valid. If the time has
+// passed, a sweep deletes the records of the files.
 func (s *Service) SetExpiryTx(ctx context.Context, tx *db.Tx, institutionID int64, uuids []string, until time.Time) error {
 	for some := range slices.Chunk(uuids, rowsAtOnce) {
 		args := []any{db.Micros(until), institutionID}
@@ -212,7 +212,8 @@ func (s *Service) SetExpiryTx(ctx context.Context, tx *db.Tx, institutionID int6
 }
 
 // UseTx deletes the record of a staged file, because a certificate now refers to the file. The
-// error is fault.NotFound if another transaction used the file first.
+// error is fault.NotFound if there is no such file, if another transaction used the file first, or
+// if a batch refers to the file.
 func (s *Service) UseTx(ctx context.Context, tx *db.Tx, institutionID int64, id string) error {
 	rows, err := tx.QueryContext(ctx, `
 		DELETE FROM staged_files WHERE uuid = $1 AND institution_id = $2 AND NOT kept RETURNING institution_id, size`, id, institutionID)

@@ -46,14 +46,14 @@ func TestStagedFilesHaveAQuota(t *testing.T) {
 		_, err = stage(11)
 		refused("one byte too many", err, 23*time.Hour)
 		if err := v.CheckQuota(ctx, v.inst.ID); err != nil {
-			t.Errorf("CheckQuota with ten bytes left: %v", err)
+			t.Errorf("CheckQuota with ten bytes left: error = %v, want none", err)
 		}
 		if _, err := stage(10); err != nil {
 			t.Errorf("a file that fills the quota is refused: %v", err)
 		}
-		refused("Room with no bytes left", v.CheckQuota(ctx, v.inst.ID), 23*time.Hour)
+		refused("CheckQuota with no bytes left", v.CheckQuota(ctx, v.inst.ID), 23*time.Hour)
 		if err := v.CheckQuota(ctx, other.ID); err != nil {
-			t.Errorf("CheckQuota of another institution: %v", err)
+			t.Errorf("CheckQuota of another institution: error = %v, want none", err)
 		}
 		if n := one[int](v, `SELECT count(*) FROM staged_files`); n != 2 {
 			t.Errorf("%d staged files, want the two accepted ones", n)
@@ -100,14 +100,14 @@ func TestStagedFilesExpire(t *testing.T) {
 		}
 		v.clock.Advance(stagedGrace)
 		if err := v.Sweep(ctx); err != nil || staged() != 1 {
-			t.Errorf("%d staged files, want only that of the queued entry; error %v", staged(), err)
+			t.Errorf("%d staged files after stagedGrace, want only that of the queued entry; error %v", staged(), err)
 		}
 		if n := one[int64](v, `SELECT bytes FROM staged_usage WHERE institution_id = $1`, v.inst.ID); n != 0 {
-			t.Errorf("%d bytes are counted, want 0", n)
+			t.Errorf("%d bytes count toward the quota, want 0", n)
 		}
 		v.expandAll()
 		if err := v.Sweep(ctx); err != nil || staged() != 0 {
-			t.Errorf("%d staged files, want none; error %v", staged(), err)
+			t.Errorf("%d staged files after the entry became a certificate, want none; error %v", staged(), err)
 		}
 		if got, _ := v.get(v.inst, b.UUID); got.Rejected != 0 {
 			t.Errorf("the batch has rejected entries: %+v", got)

@@ -39,9 +39,9 @@ type Submission struct {
 	Then func(ctx context.Context, tx *db.Tx, b *Batch) error
 }
 
-// Submit accepts a whole batch or nothing. The error is fault.Invalid with all problems if a field
-// breaks a rule or a file does not exist. Duplicates are checked later, and each affects only its
-// own entry.
+// Submit accepts a whole batch or nothing. The error is fault.Invalid with all problems if the
+// draft has a problem or no entries, or if a file does not exist. Duplicates are checked later, and
+// each affects only its own entry.
 func (s *Service) Submit(ctx context.Context, u Submission) (*Batch, error) {
 	now := s.now().UTC().Truncate(time.Microsecond)
 	entries := u.Draft.sorted()
@@ -158,7 +158,7 @@ type storedInput struct {
 	Email     string `json:"applicant_email,omitempty"`
 	IssueDate string `json:"issue_date,omitempty"`
 	Details   string `json:"details,omitempty"`
-	// Placement is a cert.Wanted in JSON.
+	// Placement is a cert.RequestedPlacement in JSON, or "".
 	Placement string `json:"placement,omitempty"`
 }
 

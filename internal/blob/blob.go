@@ -20,24 +20,27 @@ var (
 	ErrKey = errors.New("invalid blob key")
 )
 
-// Store stores blobs. Keys are segments of a-z, 0-9, "-", "_" and "." joined by
-// "/"; a segment does not begin with ".".
+// Store stores blobs. A key has at most 512 bytes. It consists of segments of a-z, 0-9, "-", "_"
+// and ".", which are joined by "/". Each segment begins with a letter or a digit.
 type Store interface {
-	// Put reads r to its end and stores it under key. It returns after the blob is durable. If it
-	// fails, there is no blob under the key. It returns an error of r unchanged.
+	// Put reads r to its end and stores the content under key. It returns after the blob is
+	// durable. It returns ErrFull if the store has too little free space besides the reserve. If
+	// reading from r fails, Put stores nothing and the returned error wraps the error of r.
 	Put(ctx context.Context, key string, r io.Reader) (size int64, err error)
 	// PutReserved is like Put, but may also use the reserve. The reserve is free space that Put
-	// does not use. It is for the files that the vault makes from accepted uploads.
+	// does not use. PutReserved is for the files that the vault makes from accepted uploads.
 	PutReserved(ctx context.Context, key string, r io.Reader) (size int64, err error)
 	// CheckReserve returns ErrFull if PutReserved has too little free space for another blob.
 	CheckReserve(ctx context.Context) error
-	// Open opens a blob for reading at any offset.
+	// Open opens a blob for reading at any offset. It returns ErrNotFound if the blob does not
+	// exist.
 	Open(ctx context.Context, key string) (Object, error)
 	// Delete removes a blob. It returns no error if the blob does not exist.
 	Delete(ctx context.Context, key string) error
-	// Walk calls f for each blob, in any order.
+	// Walk calls f for each blob, in any order, until f returns an error.
 	Walk(ctx context.Context, f func(Info) error) error
-	// Clean removes the files of unfinished calls of Put that were last written before a time.
+	// Clean removes the files of unfinished calls of Put and PutReserved that were last written
+	// before the given time.
 	Clean(ctx context.Context, before time.Time) error
 }
 
@@ -47,12 +50,13 @@ type Object interface {
 	io.Closer
 	// Size is the blob's length in bytes.
 	Size() int64
-	// Version identifies the stored bytes. If the file was replaced or written to, the version is
-	// another one.
+	// Version identifies the stored bytes. The version changes if the file is replaced or written
+	// to.
 	Version() (Version, error)
 }
 
-// Version identifies the bytes of a blob. Versions can be compared. Times are in nanoseconds.
+// Version identifies the bytes of a blob. Two versions can be compared with ==. Times are in
+// nanoseconds.
 type Version struct {
 	Inode uint64
 	Size  int64

@@ -22,9 +22,10 @@ const (
 	// minFree is the share of the disk that must stay free for Put to accept a blob: sealing and the
 	// database need free space even when uploads are refused.
 	minFree = 0.05
-	// minReserve is the share of the disk that must stay free for PutReserved to accept a blob. It
-	// is for the database alone. The space between minReserve and minFree is the reserve for
-	// sealing: 4 GB of a disk of 100 GB, enough for the tails of about 40,000 accepted uploads.
+	// minReserve is the share of the disk that must stay free for PutReserved to accept a blob.
+	// This free space is for the database alone. The space between minReserve and minFree is the
+	// reserve for sealing: 4 GB of a disk of 100 GB, enough for the tails of about 40,000 accepted
+	// uploads.
 	minReserve = 0.01
 	// copyBuffer is the size of the buffer through which a blob is written.
 	copyBuffer = 64 << 10
@@ -61,9 +62,8 @@ func (f *Folder) file(key string) string {
 	return filepath.Join(f.root, blobsDir, filepath.FromSlash(key))
 }
 
-// Put writes to a temporary file and renames it to the key's name when it is
-// complete. It syncs the data, the name and the directory, since a rename alone
-// can be lost in a power failure.
+// Put writes to a temporary file and renames the complete file to the key's name. It syncs the
+// data, the name and the directory, since a rename alone can be lost in a power failure.
 func (f *Folder) Put(ctx context.Context, key string, r io.Reader) (int64, error) {
 	return f.put(ctx, key, r, minFree)
 }
@@ -73,7 +73,7 @@ func (f *Folder) PutReserved(ctx context.Context, key string, r io.Reader) (int6
 	return f.put(ctx, key, r, minReserve)
 }
 
-// put stores a blob if the share of the disk that is free is at least least.
+// put stores a blob. It returns ErrFull if the free share of the disk is smaller than least.
 func (f *Folder) put(ctx context.Context, key string, r io.Reader, least float64) (int64, error) {
 	if err := checkKey(key); err != nil {
 		return 0, err
@@ -128,8 +128,9 @@ func (f *Folder) copyTo(ctx context.Context, file *os.File, r io.Reader) (int64,
 	return size, nil
 }
 
-// readBuffer reads from r until the buffer is full or r returns an error. Unlike io.ReadFull it
-// returns r's error unchanged, so that an interrupted upload does not look complete.
+// readBuffer reads from r until the buffer is full or r returns an error. Unlike io.ReadFull,
+// readBuffer returns the error of r unchanged, so that an interrupted upload does not look
+// complete.
 func readBuffer(r io.Reader, p []byte) (n int, err error) {
 	for n < len(p) && err == nil {
 		var m int
@@ -202,7 +203,8 @@ type folderObject struct {
 
 func (o *folderObject) Size() int64 { return o.size }
 
-// Version returns the version of the file now, which may differ from the version at Open.
+// Version returns the current version of the open file, which may differ from the version at the
+// time of Open.
 func (o *folderObject) Version() (Version, error) {
 	var s unix.Stat_t
 	if err := unix.Fstat(int(o.Fd()), &s); err != nil {
@@ -222,7 +224,7 @@ func (f *Folder) Delete(_ context.Context, key string) error {
 	return nil
 }
 
-// Walk calls f for each blob.
+// Walk calls visit for each blob, until visit returns an error.
 func (f *Folder) Walk(ctx context.Context, visit func(Info) error) error {
 	base := filepath.Join(f.root, blobsDir)
 	return filepath.WalkDir(base, func(name string, d fs.DirEntry, err error) error {
@@ -247,7 +249,8 @@ func (f *Folder) Walk(ctx context.Context, visit func(Info) error) error {
 	})
 }
 
-// Clean removes the temporary files of interrupted calls of Put.
+// Clean removes the temporary files of interrupted calls of Put, PutReserved and Probe that were
+// last written before the given time.
 func (f *Folder) Clean(ctx context.Context, before time.Time) error {
 	dir := filepath.Join(f.root, incomingDir)
 	entries, err := os.ReadDir(dir)
@@ -269,10 +272,10 @@ func (f *Folder) Clean(ctx context.Context, before time.Time) error {
 	return nil
 }
 
-// CheckReserve returns ErrFull if PutReserved would return it.
+// CheckReserve returns ErrFull if the free share of the disk is smaller than minReserve.
 func (f *Folder) CheckReserve(context.Context) error { return f.checkFree(minReserve) }
 
-// checkFree returns ErrFull if the share of the disk that is free is less than least.
+// checkFree returns ErrFull if the free share of the disk is smaller than least.
 func (f *Folder) checkFree(least float64) error {
 	share, err := f.free()
 	if err != nil {

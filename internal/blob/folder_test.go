@@ -37,12 +37,12 @@ func TestFolderCleanRemovesUnfinishedFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(unfinished); err != nil {
-		t.Fatal("Clean removed a file that is newer than the time")
+		t.Fatal("Clean removed an unfinished file that is newer than the time")
 	}
 	if err := f.Clean(t.Context(), time.Now().Add(time.Hour)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(unfinished); !os.IsNotExist(err) {
-		t.Fatalf("the unfinished file still exists: %v", err)
+		t.Fatalf("Stat of an unfinished file that is older than the time: err = %v after Clean, want a missing file", err)
 	}
 }

@@ -13,15 +13,16 @@ import (
 // store was full.
 const fullRetry = time.Minute
 
-// Receive stores r under key. Then it calls check, which may read the blob, and use, which creates
-// the record that refers to the blob.
+// Receive stores r under key. Then it calls check, which may read the blob. If check succeeds,
+// Receive calls use, which creates the record that refers to the blob.
 //
 // Receive deletes the blob if check returns an error, or if use returns an error of a kind other
-// than fault.Internal: then no record refers to the blob. After fault.Internal it does not delete
-// the blob, because the commit may have succeeded although its response was lost. If the commit
-// failed, the sweep of files deletes the blob.
+// than fault.Internal. No record refers to the blob in these cases. After fault.Internal it does
+// not delete the blob, because the commit may have succeeded although the response of the database
+// was lost. If the commit failed, the sweep of files deletes the blob.
 //
-// An error of r is returned unchanged. If the store is full, the error is fault.Unavailable.
+// An error of reading r is wrapped in the returned error. If the store is full, the error is a
+// fault of kind Unavailable with a RetryAfter.
 func Receive(ctx context.Context, s Store, key string, r io.Reader, check func(size int64) error, use func() error) error {
 	size, err := s.Put(ctx, key, r)
 	if errors.Is(err, ErrFull) {
@@ -35,6 +36,6 @@ func Receive(ctx context.Context, s Store, key string, r io.Reader, check func(s
 			return err
 		}
 	}
-	// If the client disconnected, ctx has ended.
+	// The deletion must run even if the client disconnected, which ends ctx.
 	return errors.Join(err, s.Delete(context.WithoutCancel(ctx), key))
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// contextStore deletes nothing if the context has ended, like a store on the network.
+// contextStore is a store whose Delete fails if the context has ended, like a store on the network.
 type contextStore struct{ blob.Store }
 
 func (s contextStore) Delete(ctx context.Context, key string) error {

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// Uploads leave a reserve of free space, in which accepted certificates are sealed.
+// Put returns ErrFull while a reserve is still free. PutReserved uses this reserve to store the
+// files of accepted certificates.
 func TestSealingHasItsOwnReserve(t *testing.T) {
 	t.Parallel()
 	f, err := NewFolder(t.TempDir())

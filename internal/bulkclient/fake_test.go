@@ -28,7 +28,8 @@ type fake struct {
 	created   map[string]string // uuid by e-mail, title and date
 	batches   map[string][]client.BatchEntry
 	responses map[string]response // by idempotency key
-	// uploads, submissions and entries count executed calls; repeated calls do not count.
+	// uploads, submissions and entries count executed uploads, executed submissions and accepted
+	// entries. A repetition with the same key does not count.
 	uploads, submissions, entries int
 	// before is called before each call; if it returns a status other than 0, this status is the
 	// response.
@@ -96,7 +97,7 @@ func (f *fake) idempotent(do func(form map[string]string, file []byte) (int, any
 		}
 		key := r.Header.Get("Idempotency-Key")
 		if key == "" || r.Header.Get("Authorization") != "Bearer cvt_test" {
-			f.t.Errorf("%s: Idempotency-Key = %q, Authorization = %q", r.URL.Path, key, r.Header.Get("Authorization"))
+			f.t.Errorf("%s: Idempotency-Key = %q, Authorization = %q, want a key and the token cvt_test", r.URL.Path, key, r.Header.Get("Authorization"))
 		}
 		content := sha256.Sum256(fmt.Appendf(nil, "%v %x", form, file))
 		a, known := f.responses[key]

@@ -79,7 +79,8 @@ func (f *folder) find(name string) (*source, string) {
 }
 
 // similar returns the only file whose name differs from name only in case or in the composition of
-// accented letters, because file systems and spreadsheets write these differently.
+// accented letters, because file systems and spreadsheets write such names differently. If there
+// are several such files or none, the error is fs.ErrNotExist.
 func (f *folder) similar(name string) (string, error) {
 	dir := path.Dir(name)
 	names, err := f.names(dir)

@@ -68,8 +68,8 @@ type accepted struct {
 	ID  string `json:"id"`
 }
 
-// openJournal reads the journal and locks the list for this run. It locks the list's own file, so
-// that no separate lock file remains.
+// openJournal opens or creates the journal, reads it, and locks the list for this run. The lock is
+// on the list itself, so that no separate lock file remains.
 func openJournal(list, vault string) (_ *journal, err error) {
 	path := list + ".journal"
 	j := &journal{files: map[string]storedFile{}, lock: flock.New(list, flock.SetFlag(os.O_RDONLY))}
@@ -94,7 +94,8 @@ func openJournal(list, vault string) (_ *journal, err error) {
 	return j, nil
 }
 
-// load reads the journal and removes the last line if a crash truncated it.
+// load reads the journal and removes the last line if a crash truncated it. It writes the vault's
+// address to a new journal, and returns an error if the journal belongs to another vault.
 func (j *journal) load(path, vault string) error {
 	in := bufio.NewReader(j.file)
 	var whole int64
@@ -151,7 +152,7 @@ func (j *journal) apply(l *line) {
 	}
 }
 
-// record writes a line and applies it.
+// record applies a line and writes it to the journal.
 func (j *journal) record(l *line) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -185,7 +186,7 @@ func (j *journal) stored(key string, now time.Time) (id string, ok bool) {
 	return f.ID, ok && now.Sub(f.At) < fileLifetime
 }
 
-// remove removes a file from the journal, so that it is stored again.
+// remove removes a file from the known files, so that this run stores the file again.
 func (j *journal) remove(id string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -24,9 +24,9 @@ type List struct {
 // required are the columns that a list must have.
 var required = []sheet.Column{sheet.Title, sheet.Name, sheet.Email, sheet.File}
 
-// Read parses a list: CSV with commas, semicolons or tabs, as Excel, LibreOffice and other programs
-// save it, in UTF-8 or UTF-16. It returns an error if the list is invalid. If only a row is
-// invalid, Read sets the row's Problem.
+// Read parses a list: CSV with commas, semicolons, tabs or vertical bars, as Excel, LibreOffice and
+// other programs save it, in UTF-8 or UTF-16. Read returns an error if the list is invalid. If only
+// a row is invalid, Read sets the row's Problem.
 func Read(r io.Reader) (*List, error) {
 	raw, err := io.ReadAll(io.LimitReader(r, maxList+1))
 	if err != nil {
@@ -97,7 +97,8 @@ func decode(raw []byte) ([]byte, error) {
 	return text, nil
 }
 
-// header returns the position of each column.
+// header returns the position of each column and records the unused columns. It returns an error if
+// a required column is missing or two columns have the same meaning.
 func (l *List) header(header []string) (positions map[sheet.Column]int, err error) {
 	positions = map[sheet.Column]int{}
 	for i, name := range header {
@@ -126,7 +127,7 @@ func (l *List) header(header []string) (positions map[sheet.Column]int, err erro
 	return positions, nil
 }
 
-// readRow returns the row of a record, or nil if the record is empty.
+// readRow returns the row of a record with its problem, or nil if the record is empty.
 func readRow(number int, record []string, positions map[sheet.Column]int, width int) *Row {
 	isEmpty := true
 	for _, field := range record {

@@ -30,7 +30,7 @@ const (
 	Rejected Status = "rejected"
 	// Revoked rows have a certificate that was revoked later.
 	Revoked Status = "revoked"
-	// Refused rows are invalid and were not submitted.
+	// Refused rows are invalid. They were not submitted, or the vault rejected them.
 	Refused Status = "refused"
 	// Unfinished rows are continued by the next run.
 	Unfinished Status = "unfinished"
@@ -78,13 +78,13 @@ type work struct {
 	row    *Row
 	fileID string
 	result *Result
-	// isRestored reports whether the file was stored again after the vault had removed it.
+	// isRestored reports whether the vault had removed the file, so that the file is stored again.
 	isRestored bool
 }
 
 // Do uploads the list and returns a result for each row in the order of the list. If the upload
-// fails, Do returns the results together with the error. The next run continues the unfinished
-// rows.
+// fails, Do returns the results together with the error, and the next run continues the unfinished
+// rows. If the journal or the folder of the files cannot be opened, Do returns only an error.
 func (r *Run) Do(ctx context.Context) (_ []*Result, err error) {
 	if r.journal, err = openJournal(r.File, r.Vault); err != nil {
 		return nil, err
@@ -129,8 +129,9 @@ func (r *Run) advance(by func(*Progress)) {
 	}
 }
 
-// submitAll submits the rows that no earlier run has submitted, in batches. Before that, it repeats
-// the batches of earlier runs that have no known result, with the same key.
+// submitAll submits the rows that no earlier run has submitted, in batches. Before that, submitAll
+// repeats each batch of an earlier run whose response is not known, with the same key, unless rows
+// of the batch were removed from the list.
 func (r *Run) submitAll(ctx context.Context, todo []*work) error {
 	byHash := make(map[string]*work, len(todo))
 	for _, w := range todo {
@@ -175,8 +176,8 @@ func (r *Run) submitAll(ctx context.Context, todo []*work) error {
 	return nil
 }
 
-// resubmit repeats an unchanged batch whose response is not known. If the vault rejects it, its
-// rows are submitted in a new batch.
+// resubmit repeats an unchanged batch whose response is not known. If the vault rejects the batch,
+// its rows are submitted in a new batch.
 func (r *Run) resubmit(ctx context.Context, b *batch, byHash map[string]*work) error {
 	entries := make([]client.Entry, len(b.Rows))
 	for i, row := range b.Rows {
@@ -201,11 +202,11 @@ func entryOf(row *Row, index int, fileID string) client.Entry {
 	}
 }
 
-// submit stores the files of rows and submits them as one batch. If the vault rejects some rows,
-// submit marks them as refused and submits the remaining rows.
+// submit stores the files of rows and submits the rows as one batch. If the vault rejects some
+// rows, submit marks these rows as refused and submits the remaining rows.
 func (r *Run) submit(ctx context.Context, rows []*work) error {
-	// In at most two rounds the vault may report that it has removed a file. Every other round
-	// refuses at least one row.
+	// A round ends without a batch only if the vault has removed a file or rejects rows. The limit
+	// ends the loop if the vault never accepts the remaining rows.
 	for range len(rows) + 2 {
 		if err := r.storeFiles(ctx, rows); err != nil {
 			return err
@@ -242,8 +243,9 @@ func (r *Run) submit(ctx context.Context, rows []*work) error {
 	return errors.New("the vault rejects the same rows repeatedly")
 }
 
-// refuseRows marks the rows that the vault's error names as refused, and reports whether the error
-// names any rows.
+// refuseRows marks the rows that the vault's error names as refused. If a file of a row is missing
+// for the first time, refuseRows prepares the row so that the file is stored again. refuseRows
+// reports whether the error names any rows.
 func (r *Run) refuseRows(rows []*work, e *client.Error) bool {
 	byNumber := make(map[int]*work, len(rows))
 	for _, w := range rows {
@@ -300,7 +302,8 @@ func remaining(rows []*work) []*work {
 	return list
 }
 
-// storeFiles stores each file of the rows once, at most parallel files at the same time.
+// storeFiles stores each file of the rows once, at most parallel files at the same time. It does
+// not store a file that the journal has, and it refuses rows whose file cannot be used.
 func (r *Run) storeFiles(ctx context.Context, rows []*work) error {
 	type job struct {
 		source *source
@@ -337,7 +340,8 @@ func (r *Run) storeFiles(ctx context.Context, rows []*work) error {
 	return group.Wait()
 }
 
-// storeFile stores a file of rows. If the vault rejects the file, it marks these rows as refused.
+// storeFile stores a file of rows. If the vault rejects the file, storeFile marks these rows as
+// refused.
 func (r *Run) storeFile(ctx context.Context, s *source, rows []*work) error {
 	stored, err := r.Client.UploadFile(ctx, s.file)
 	if refused, ok := errors.AsType[*client.Error](err); ok && (errors.Is(err, client.ErrInvalid) || errors.Is(err, client.ErrTooLarge)) {

@@ -209,7 +209,7 @@ func TestOnlyNewRowsAreSubmitted(t *testing.T) {
 	grown := rows[0] + "BSc,New,new@example.org,new.pdf,2026-06-30\n" + strings.Join(rows[2:], "")
 	results := b.mustRun(grown)
 	if summary(results) != "2 approved \n3 approved \n4 approved " || b.fake.entries != 4 || b.fake.uploads != 4 {
-		t.Errorf("results:\n%s\n%d entries and %d files, want 4 and 4", summary(results), b.fake.entries, b.fake.uploads)
+		t.Errorf("results:\n%s\n%d entries and %d files, want 3 approved rows, 4 entries and 4 files", summary(results), b.fake.entries, b.fake.uploads)
 	}
 }
 
@@ -231,7 +231,7 @@ func TestRemovedFileIsStoredAgain(t *testing.T) {
 		clear(b.fake.files)
 	})
 	if results := b.mustRun(list); Count(results)[Approved] != 3 || b.fake.uploads != 6 {
-		t.Errorf("results:\n%s\n%d files stored", summary(results), b.fake.uploads)
+		t.Errorf("results:\n%s\n%d files stored, want 3 approved rows and 6 files", summary(results), b.fake.uploads)
 	}
 
 	b = newBench(t)
@@ -244,7 +244,7 @@ func TestRemovedFileIsStoredAgain(t *testing.T) {
 	}
 	results := b.mustRun(list)
 	if summary(results) != "2 refused The selected file is unknown.\n3 refused The selected file is unknown." {
-		t.Errorf("results:\n%s", summary(results))
+		t.Errorf("results:\n%s\nwant 2 refused rows with an unknown file", summary(results))
 	}
 }
 
@@ -268,7 +268,7 @@ func TestExpiredFilesAreStoredAgain(t *testing.T) {
 		clear(b.fake.files)
 	})
 	if results := b.mustRun(list); Count(results)[Approved] != 2 || b.fake.uploads != 4 {
-		t.Errorf("results:\n%s\n%d files stored", summary(results), b.fake.uploads)
+		t.Errorf("results:\n%s\n%d files stored, want 2 approved rows and 4 files", summary(results), b.fake.uploads)
 	}
 }
 
@@ -304,7 +304,7 @@ func TestFilesOutsideTheFolderAreNotUploaded(t *testing.T) {
 	}
 	results := b.mustRun(s.String())
 	if n := Count(results)[Refused]; n != len(results) || b.fake.uploads != 0 {
-		t.Errorf("results:\n%s\n%d files stored", summary(results), b.fake.uploads)
+		t.Errorf("results:\n%s\n%d files stored, want only refused rows and no file", summary(results), b.fake.uploads)
 	}
 }
 
@@ -316,7 +316,7 @@ func TestSimilarFileNamesAreFound(t *testing.T) {
 	b.file("TWICE.pdf", "good")
 	results := b.mustRun(header + "BSc,José,j@example.org,jos\u00e9.pdf,\nBSc,T,t@example.org,twice.pdf,\n")
 	if summary(results) != "2 approved \n3 refused The file does not exist." {
-		t.Errorf("results:\n%s", summary(results))
+		t.Errorf("results:\n%s\nwant row 2 approved and row 3 refused", summary(results))
 	}
 }
 
@@ -338,7 +338,7 @@ func TestOnlyOneRunAtATime(t *testing.T) {
 	b.mustRun(list)
 }
 
-func TestJournal(t *testing.T) {
+func TestTruncatedDamagedAndForeignJournals(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	list := b.classOf(2)
@@ -362,17 +362,17 @@ func TestJournal(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := b.run(t.Context(), list); err == nil || !strings.Contains(err.Error(), "damaged") {
-		t.Errorf("a damaged journal: error = %v", err)
+		t.Errorf("a damaged journal: error = %v, want an error that says damaged", err)
 	}
 	if err := os.WriteFile(journal, []byte(`{"vault":"https://other.example.org"}`+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := b.run(t.Context(), list); err == nil || !strings.Contains(err.Error(), "other.example.org") {
-		t.Errorf("a journal of another vault: error = %v", err)
+		t.Errorf("a journal of another vault: error = %v, want an error that names the vault", err)
 	}
 }
 
-func TestResults(t *testing.T) {
+func TestWriteResultsEscapesFormulas(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "results.csv")
 	if err := WriteResults(path, []*Result{
@@ -388,7 +388,7 @@ func TestResults(t *testing.T) {
 	rows, err := csv.NewReader(file).ReadAll()
 	if err != nil || len(rows) != 3 || strings.Join(rows[0], ",") != "row,status,uuid,reference_id,error" || strings.Join(rows[1], ",") != "2,approved,u,NWU-1," ||
 		rows[2][4] != `'=HYPERLINK("x"), a "quote"` {
-		t.Errorf("the result file has the rows %q, %v", rows, err)
+		t.Errorf("the result file has the rows %q, %v, want a header and 2 rows, with the formula escaped", rows, err)
 	}
 	if err := WriteResults(filepath.Join(path, "no", "folder"), nil); err == nil {
 		t.Error("WriteResults returned no error for a missing folder")

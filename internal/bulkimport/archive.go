@@ -50,7 +50,8 @@ const (
 type Archive struct {
 	ID   int64
 	Name string
-	// Entries is the number of its entries. Place is the number of entries that were processed.
+	// Entries is the number of entries of the archive. Place is the number of entries that were
+	// processed.
 	Entries, Place int
 	Done           bool
 	// Notices has the names of the entries that were skipped, with the reasons.
@@ -74,7 +75,8 @@ func scanArchive(row interface{ Scan(dest ...any) error }) (*Archive, error) {
 }
 
 // AddArchive stores a ZIP and starts the job that unpacks it into a draft. The error is
-// fault.Invalid if the ZIP as a whole cannot be unpacked. An error of r is returned unchanged.
+// fault.Invalid if the ZIP is too large or cannot be unpacked as a whole. The error wraps an error
+// of r.
 func (s *Service) AddArchive(ctx context.Context, inst *account.Institution, d *Draft, name string, r io.Reader) (*Archive, error) {
 	if err := s.batches.CheckQuota(ctx, inst.ID); err != nil {
 		return nil, err
@@ -101,7 +103,7 @@ func (s *Service) AddArchive(ctx context.Context, inst *account.Institution, d *
 
 var errTooLarge = fault.OfField("files", fmt.Sprintf("The ZIP is larger than %d GB. Split it into several ZIPs.", MaxArchive>>30))
 
-// limited is like io.LimitReader, but returns errTooLarge instead of io.EOF.
+// limited reads from r. It returns errTooLarge if r has more than left bytes.
 type limited struct {
 	r    io.Reader
 	left int64
@@ -116,7 +118,9 @@ func (l *limited) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// checkArchive checks the directory of an archive and returns the number of its entries.
+// checkArchive checks the directory of an archive and returns the number of its entries. The error
+// is fault.Invalid if the archive is damaged, has too many entries, or unpacks to more than
+// maxUnpacked bytes.
 func (s *Service) checkArchive(ctx context.Context, key string) (entries int, err error) {
 	o, err := s.blobs.Open(ctx, key)
 	if err != nil {
@@ -173,7 +177,7 @@ func (w *unpackWorker) Work(ctx context.Context, j *river.Job[unpackArgs]) error
 	case ctx.Err() != nil:
 		return river.JobSnooze(0)
 	case errors.Is(err, blob.ErrFull):
-		// Wait for room; the attempt does not count.
+		// Wait until the store has room; the attempt does not count.
 		return river.JobSnooze(blob.FullWait)
 	case err != nil:
 		return err
@@ -184,7 +188,7 @@ func (w *unpackWorker) Work(ctx context.Context, j *river.Job[unpackArgs]) error
 }
 
 // unpack unpacks an archive to its end, or until maxTime has passed. It reports whether the archive
-// is completely unpacked.
+// is completely unpacked or no longer exists.
 func (s *Service) unpack(ctx context.Context, id int64, maxTime time.Duration) (done bool, err error) {
 	a, err := scanArchive(s.db.QueryRowContext(ctx, `SELECT `+archiveColumns+` FROM bulk_import_archives WHERE id = $1`, id))
 	if errors.Is(err, sql.ErrNoRows) {
@@ -253,7 +257,7 @@ type unpacker struct {
 }
 
 // entry unpacks the next entry. A problem of the entry is recorded. An error means that the vault
-// failed.
+// failed, or that another process is unpacking the archive.
 func (u *unpacker) entry(ctx context.Context, f *zip.File) error {
 	name, isFile := entryName(f)
 	if !isFile {
@@ -330,8 +334,8 @@ func (u *unpacker) skip(ctx context.Context, why string) error {
 	return u.service.db.Tx(ctx, func(tx *db.Tx) error { return u.storeTx(ctx, tx, nil, why) })
 }
 
-// storeTx stores a file, unless it is nil, and the place of the next entry. If another job has
-// already processed the entry, the error is errConcurrent.
+// storeTx stores a file, unless it is nil, a notice, unless it is "", and the place of the next
+// entry. If another job has already processed the entry, the error is errConcurrent.
 func (u *unpacker) storeTx(ctx context.Context, tx *db.Tx, f *File, notice string) error {
 	a := u.archive
 	notices := a.Notices

@@ -82,7 +82,7 @@ func TestArchivesOfAllKinds(t *testing.T) {
 		draft := k.create()
 		a := k.add(draft, raw)
 		if !a.Done || a.Place != 20 || a.Entries != 20 {
-			t.Errorf("the archive is %+v", a)
+			t.Errorf("the archive is %+v, want it done after 20 of 20 entries", a)
 		}
 		notices := strings.Join(a.Notices, "\n")
 		for _, want := range []string{
@@ -103,12 +103,12 @@ func TestArchivesOfAllKinds(t *testing.T) {
 		} {
 			problem, ok := got[path]
 			if !ok || (want == "") != (problem == "") || !strings.Contains(problem, want) {
-				t.Errorf("file %s: listed %t, problem %q, want %q", path, ok, problem, want)
+				t.Errorf("file %s: listed = %t, problem = %q, want a listed file with the problem %q", path, ok, problem, want)
 			}
 			delete(got, path)
 		}
 		if len(got) > 0 {
-			t.Errorf("there are more files than expected: %v", got)
+			t.Errorf("the draft has files that no entry should become: %v", got)
 		}
 		// The archive itself is deleted.
 		if err := k.Blobs.Walk(t.Context(), requireNoArchive(t)); err != nil {
@@ -151,7 +151,7 @@ func TestRefusedArchives(t *testing.T) {
 	damaged[60] ^= 0xFF
 	k.add(draft, damaged)
 	if files := k.review(draft).Files; len(files) != 1 || !strings.Contains(files[0].Problem, "damaged in the ZIP") {
-		t.Errorf("the files are %+v", files)
+		t.Errorf("the files are %+v, want one file that is damaged in the ZIP", files)
 	}
 }
 

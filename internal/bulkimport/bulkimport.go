@@ -72,7 +72,7 @@ type Service struct {
 	// partSize is the maximum number of rows per batch; tests set a smaller one.
 	partSize int
 	// lists and reviews are semaphores. They limit the number of lists that are read and of reviews
-	// that run at the same time, and so the memory for them.
+	// that run at the same time, and thereby the memory for lists and reviews.
 	lists, reviews chan struct{}
 }
 

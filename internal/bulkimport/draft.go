@@ -25,7 +25,7 @@ const (
 	Open Status = "open"
 	// Submitting drafts were submitted, but not all their batches exist. They no longer change.
 	Submitting Status = "submitting"
-	// Submitted drafts have all their batches.
+	// Submitted drafts have all their batches, except those that were refused.
 	Submitted Status = "submitted"
 )
 
@@ -106,7 +106,8 @@ func (s *Service) createTx(ctx context.Context, tx *db.Tx, institutionID int64, 
 }
 
 // ByUUID returns a draft of an institution for one of its members. An open draft is visible only to
-// its creator, and a submitted draft to all members. Otherwise the error is fault.NotFound.
+// its creator, and a submitted draft to all members. An expired draft is not visible. If the draft
+// is not visible, the error is fault.NotFound.
 func (s *Service) ByUUID(ctx context.Context, institutionID, userID int64, id string) (*Draft, error) {
 	d, err := scanDraft(s.db.QueryRowContext(ctx, `
 		SELECT `+draftColumns+` FROM bulk_import_drafts
@@ -124,7 +125,7 @@ func (s *Service) ByUUID(ctx context.Context, institutionID, userID int64, id st
 // maxListed is the maximum number of drafts in a list.
 const maxListed = 100
 
-// List returns the newest drafts of an institution that are visible to a member.
+// List returns the newest drafts of an institution that are visible to a member, at most maxListed.
 func (s *Service) List(ctx context.Context, institutionID, userID int64) (list []*Draft, err error) {
 	rows, err := s.db.QueryContext(ctx, `
 		SELECT `+draftColumns+` FROM bulk_import_drafts
@@ -143,7 +144,8 @@ func (s *Service) List(ctx context.Context, institutionID, userID int64) (list [
 }
 
 // changeTx locks an open draft until the transaction ends, so that the state that is submitted is
-// the state that was reviewed. The error is fault.BadRequest if the draft is no longer open.
+// the state that was reviewed. The error is fault.BadRequest if the draft is no longer open or has
+// expired.
 func (s *Service) changeTx(ctx context.Context, tx *db.Tx, d *Draft) error {
 	var id int64
 	err := tx.QueryRowContext(ctx, `
@@ -174,8 +176,8 @@ func (s *Service) Discard(ctx context.Context, d *Draft) error {
 	return s.update(ctx, d, "discarding a bulk upload", func(tx *db.Tx) error { return s.removeTx(ctx, tx, d) })
 }
 
-// removeTx deletes a draft. The sweep of staged files deletes the files of a draft that was not
-// submitted. Files to which batches refer are not deleted.
+// removeTx deletes a draft. If the draft was not submitted, the sweep of staged files deletes its
+// files. Files to which batches or other drafts refer are not deleted.
 func (s *Service) removeTx(ctx context.Context, tx *db.Tx, d *Draft) error {
 	if d.Status == Open {
 		// A draft that was created from rejected rows shares files with the earlier draft.
@@ -199,7 +201,7 @@ func (s *Service) removeTx(ctx context.Context, tx *db.Tx, d *Draft) error {
 	return nil
 }
 
-// Sweep deletes expired drafts and inserts missing jobs.
+// Sweep deletes expired drafts, except those that are being submitted, and inserts missing jobs.
 func (s *Service) Sweep(ctx context.Context) error {
 	for {
 		rows, err := s.db.QueryContext(ctx, `SELECT `+draftColumns+` FROM bulk_import_drafts WHERE expires_at <= $1 AND status <> $2 ORDER BY expires_at LIMIT 1`,
@@ -226,7 +228,8 @@ func scanDrafts(rows *sql.Rows) ([]*Draft, error) {
 	return db.Collect(rows, func(rows *sql.Rows) (*Draft, error) { return scanDraft(rows) })
 }
 
-// RefersTo reports whether an archive refers to a blob. The sweep of blobs uses it.
+// RefersTo reports whether an archive that is not unpacked refers to a blob. The sweep of blobs
+// uses it.
 func (s *Service) RefersTo(ctx context.Context, key string) (bool, error) {
 	var n int
 	if err := s.db.QueryRowContext(ctx, `SELECT count(*) FROM bulk_import_archives WHERE blob_key = $1 AND status = $2`, key, string(unpacking)).Scan(&n); err != nil {

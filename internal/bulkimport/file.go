@@ -36,7 +36,7 @@ const maxPath = 500
 
 // AddFile adds a file to a draft. It replaces the file with the same path. A file without a folder
 // replaces the only file with its name, which may be in a folder. If the file can never become a
-// certificate, only its name and its problem are stored.
+// certificate, only its path, its size and its problem are stored.
 func (s *Service) AddFile(ctx context.Context, inst *account.Institution, d *Draft, name string, r io.Reader) (*File, error) {
 	name, problem := cleanPath(name)
 	if problem != "" {
@@ -96,8 +96,8 @@ func cleanPath(name string) (clean, problem string) {
 }
 
 // receive checks and stages a file, and calls record in the transaction that stages it. If the file
-// is refused, receive calls record with the problem of the file, in a separate transaction. An
-// error of r is returned unchanged.
+// is refused, receive calls record with the problem of the file, in a separate transaction. The
+// error wraps an error of r.
 func (s *Service) receive(
 	ctx context.Context, inst *account.Institution, d *Draft, name string, r io.Reader, record func(ctx context.Context, tx *db.Tx, f *File) error,
 ) error {
@@ -119,7 +119,8 @@ func (s *Service) receive(
 	return err
 }
 
-// putFileTx stores a file. It replaces the file with the same path.
+// putFileTx stores a file. It replaces the file with the same path. The error is fault.Invalid if
+// the draft already has MaxFiles files.
 func (s *Service) putFileTx(ctx context.Context, tx *db.Tx, d *Draft, archiveID int64, f *File) error {
 	if err := s.dropFileTx(ctx, tx, d, f.Path); err != nil {
 		return err
@@ -147,7 +148,8 @@ func (s *Service) putFileTx(ctx context.Context, tx *db.Tx, d *Draft, archiveID 
 		d.ID, archive, f.Path, f.Size, staged, f.Problem, notices).Scan(&f.ID)
 }
 
-// dropFileTx removes a file from a draft if the draft has it.
+// dropFileTx removes a file from a draft if the draft has it. The staged file expires now, unless
+// another file refers to it.
 func (s *Service) dropFileTx(ctx context.Context, tx *db.Tx, d *Draft, name string) error {
 	var staged sql.NullString
 	err := tx.QueryRowContext(ctx, `DELETE FROM bulk_import_files WHERE draft_id = $1 AND path = $2 RETURNING staged_uuid`, d.ID, name).Scan(&staged)

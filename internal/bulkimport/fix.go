@@ -24,8 +24,8 @@ var errNoRow = fault.New(fault.NotFound, "No such row.")
 // text, so that the review reports a text that is too long.
 const maxFix = 4096
 
-// Fix replaces texts of a row, by field. A text that equals the text in the list is not stored. The
-// row is no longer skipped.
+// Fix replaces texts of a row, by column. A text that equals the text in the list is not stored.
+// The row is no longer skipped.
 func (s *Service) Fix(ctx context.Context, d *Draft, number int, texts map[sheet.Column]string) error {
 	var bad Problems
 	for column, text := range texts {
@@ -87,7 +87,7 @@ func (s *Service) Skip(ctx context.Context, d *Draft, number int, skipped bool) 
 }
 
 // SkipAll excludes all rows with problems, or all duplicates of other rows. It returns the number
-// of these rows.
+// of these rows. The error is fault.BadRequest if show selects other rows.
 func (s *Service) SkipAll(ctx context.Context, d *Draft, show Show) (n int, err error) {
 	var numbers []int
 	err = s.update(ctx, d, "skipping rows", func(tx *db.Tx) error {
@@ -120,8 +120,8 @@ func skipTx(ctx context.Context, tx *db.Tx, d *Draft, numbers []int) error {
 	return nil
 }
 
-// WriteErrors writes the rows with problems as CSV: the columns of the list, and the problems of
-// each row as formatted by format. The file can be corrected and uploaded as a list.
+// WriteErrors writes the rows with problems as CSV: the columns of the list, the number of each
+// row, and its problems as formatted by format. The file can be corrected and uploaded as a list.
 func (v *Review) WriteErrors(out io.Writer, format func(*Row, Problem) string) error {
 	w := sheet.NewWriter(out)
 	if err := w.Write(append(slices.Clone(v.Header), "Row in the list", "What is wrong")...); err != nil {

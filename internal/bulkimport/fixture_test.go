@@ -70,7 +70,7 @@ func (k *fixture) ok(err error) {
 func one[T any](k *fixture, query string, args ...any) (value T) {
 	k.t.Helper()
 	if err := k.DB.QueryRowContext(k.t.Context(), query, args...).Scan(&value); err != nil {
-		k.t.Fatalf("%s: %v", query, err)
+		k.t.Fatalf("running the query %s: %v", query, err)
 	}
 	return value
 }

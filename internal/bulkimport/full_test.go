@@ -43,12 +43,12 @@ func TestFullStoreDelaysUnpacking(t *testing.T) {
 	store.full = true
 	err = k.RunUnpack(t.Context(), a.ID)
 	if wait, ok := errors.AsType[*river.JobSnoozeError](err); !ok || wait.Duration != blob.FullWait {
-		t.Errorf("err = %v, want a wait that counts no attempt", err)
+		t.Errorf("the job while the store is full: error = %v, want river.JobSnoozeError with blob.FullWait", err)
 	}
 	store.full = false
 	k.ok(k.RunUnpack(t.Context(), a.ID))
 	list, err := k.Archives(t.Context(), draft)
 	if err != nil || len(list) != 1 || !list[0].Done || len(k.review(draft).Files) != 1 {
-		t.Errorf("archives = %+v, err = %v, want one that is unpacked", list, err)
+		t.Errorf("archives = %+v, want one unpacked archive with one file; error %v", list, err)
 	}
 }

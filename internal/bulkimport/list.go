@@ -52,7 +52,8 @@ const (
 )
 
 // SetList stores a list in a draft and replaces an earlier list. The meanings of its columns are
-// those of the last list with the same columns. If there is no such list, they are detected.
+// those of the last list with the same columns. If there is no such list, the meanings are
+// detected. The error is fault.Invalid if the list cannot be read.
 func (s *Service) SetList(ctx context.Context, d *Draft, name string, r io.Reader) error {
 	free, err := acquire(ctx, s.lists)
 	if err != nil {
@@ -100,8 +101,8 @@ func (s *Service) SetList(ctx context.Context, d *Draft, name string, r io.Reade
 	})
 }
 
-// listName returns the file name of a list without its path. Names that cannot be stored become
-// "list".
+// listName returns the file name of a list or an archive without its path. A name that is empty or
+// cannot be stored becomes "list". Of a name that is too long, only the end is returned.
 func listName(name string) string {
 	name = name[strings.LastIndexAny(name, `/\`)+1:]
 	if name = strings.TrimSpace(name); !account.CleanText(name) || name == "" {
@@ -135,8 +136,8 @@ func insertRowsTx(ctx context.Context, tx *db.Tx, draftID int64, rows []sheet.Ro
 	return err
 }
 
-// SetMapping sets the meanings of the columns, and stores them for the next list with the same
-// columns.
+// SetMapping sets the meanings of the columns as confirmed by a person, and stores them for the
+// next list with the same columns.
 func (s *Service) SetMapping(ctx context.Context, d *Draft, m Mapping) error {
 	if err := m.check(len(d.Header)); err != nil {
 		return err

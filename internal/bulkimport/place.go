@@ -50,7 +50,8 @@ func (s *Service) Place(ctx context.Context, d *Draft, number int, w *cert.Reque
 	})
 }
 
-// encodePlacement encodes a placement for the database. The result is nil if w is nil.
+// encodePlacement checks a placement and encodes it for the database. The result is nil if w is
+// nil.
 func encodePlacement(w *cert.RequestedPlacement) (any, error) {
 	if w == nil {
 		return nil, nil //nolint:nilnil // nil is a valid value, which is NULL in the database
@@ -70,7 +71,8 @@ func decodePlacement(encoded sql.NullString, w **cert.RequestedPlacement) error 
 	return decode(encoded.String, *w)
 }
 
-// File returns a file of a draft.
+// File returns a file of a draft without its notices. The error is fault.NotFound if the draft has
+// no such file.
 func (s *Service) File(ctx context.Context, d *Draft, id int64) (*File, error) {
 	f := &File{ID: id}
 	err := s.db.QueryRowContext(ctx, `SELECT path, size, coalesce(staged_uuid, ''), problem FROM bulk_import_files WHERE id = $1 AND draft_id = $2`, id, d.ID).

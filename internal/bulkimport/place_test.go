@@ -38,11 +38,11 @@ func TestPlacements(t *testing.T) {
 			}
 		}
 		if err := k.Place(t.Context(), draft, 99, nil); !fault.Is(err, fault.NotFound) {
-			t.Errorf("unknown row: error = %v, want fault.NotFound", err)
+			t.Errorf("placement of an unknown row: error = %v, want fault.NotFound", err)
 		}
 		k.ok(k.Submit(t.Context(), k.reload(draft), nil))
 		if err := k.PlaceAll(t.Context(), draft, nil); !fault.Is(err, fault.BadRequest) {
-			t.Errorf("after the submission: error = %v, want fault.BadRequest", err)
+			t.Errorf("PlaceAll after the submission: error = %v, want fault.BadRequest", err)
 		}
 		k.finish(draft)
 		for name, want := range map[string]string{
@@ -56,7 +56,7 @@ func TestPlacements(t *testing.T) {
 		k.ok(err)
 		v := k.review(again)
 		if len(v.Rows) != 1 || v.Rows[0].Wanted == nil || v.Rows[0].Wanted.Mode != seal.Appended || v.Wanted == nil || v.Wanted.Mode != seal.TopLeft {
-			t.Errorf("the draft of the rejected rows has the rows %+v and the placement %+v", v.Rows, v.Wanted)
+			t.Errorf("the draft of the skipped row has the rows %+v and the placement %+v, want one row on an appended page and top-left for all rows", v.Rows, v.Wanted)
 		}
 	})
 }
@@ -83,7 +83,7 @@ func TestRemovedFileIsDeleted(t *testing.T) {
 			t.Errorf("removing a removed file: error = %v, want fault.NotFound", err)
 		}
 		if v := k.review(draft); len(v.Files) != 1 || len(v.Missing) != 1 || v.Missing[0].Number != 2 || v.Valid != 1 {
-			t.Errorf("the draft has %d files and the rows without a file are %v", len(v.Files), v.Missing)
+			t.Errorf("the draft has %d files and the rows without a file are %v, want one file and row 2", len(v.Files), v.Missing)
 		}
 		k.Advance(10 * time.Minute)
 		k.ok(k.Batches.SweepStaged(t.Context()))

@@ -25,9 +25,10 @@ const (
 	CodeSameRow cert.Code = "same_row"
 	// CodeSkipped means that a person skipped a valid row.
 	CodeSkipped cert.Code = "left_out"
-	// CodeNoColumn means that the list has no column with a meaning.
+	// CodeNoColumn means that a meaning is unknown or that the list has no column for it.
 	CodeNoColumn cert.Code = "no_column"
-	// CodeNoDefault means that there is a default for a field that must differ between rows.
+	// CodeNoDefault means that a default is not allowed: its field must differ between rows, or its
+	// text is too long or contains control characters.
 	CodeNoDefault cert.Code = "no_default"
 	// CodeNoOrder means that an order of day, month and year is unknown.
 	CodeNoOrder cert.Code = "no_order"

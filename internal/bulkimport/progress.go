@@ -26,8 +26,8 @@ type Progress struct {
 	Skipped int
 	// Refusals are the reasons why batches were not accepted.
 	Refusals []Refusal
-	// PerMinute is the recent number of approvals per minute, or 0 if it is unknown. Remaining is
-	// the estimated remaining time.
+	// PerMinute is the recent number of approvals per minute, and Remaining is the estimated
+	// remaining time. They are 0 if they are unknown.
 	PerMinute int
 	Remaining time.Duration
 }
@@ -51,8 +51,8 @@ func (p *Progress) Percent() int {
 
 // Refusal is the reason why a batch was not accepted.
 type Refusal struct {
-	// Problem is the reason. It is nil for a batch that was refused by a release without problems.
-	// Words is then the reason.
+	// Problem is the reason. It is nil for a batch that was refused by a release without problems;
+	// the reason is then in Text.
 	Problem *cert.Problem
 	Text    string
 }
@@ -194,6 +194,7 @@ func (s *Service) ByBatch(ctx context.Context, institutionID int64, batchUUID st
 }
 
 // RetryFailed retries the failed certificates of a draft. It returns the tasks, one for each batch.
+// Each task is started with then as its task.Request.Then.
 func (s *Service) RetryFailed(ctx context.Context, inst *account.Institution, d *Draft, then func(ctx context.Context, tx *db.Tx) error) ([]*task.Task, error) {
 	parts, err := s.parts(ctx, d)
 	if err != nil {

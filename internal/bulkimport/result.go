@@ -152,7 +152,7 @@ func (r *reasons) explain(row *Result) {
 	}
 }
 
-// NotIssued returns the results of rows without a certificate.
+// NotIssued returns the results of rows that have no certificate or whose certificate failed.
 func NotIssued(results []*Result) []*Result {
 	return slices.DeleteFunc(slices.Clone(results), (*Result).Succeeded)
 }
@@ -197,8 +197,8 @@ func (s *Service) WriteResults(
 	return w.Flush()
 }
 
-// Resubmit creates a draft with the rows that were rejected or were skipped because of a problem, and
-// with their files.
+// Resubmit creates a draft with the rows that were rejected, that were in a refused batch, or that
+// were skipped because of a problem, and with their files.
 func (s *Service) Resubmit(ctx context.Context, d *Draft, creator cert.Actor) (*Draft, error) {
 	if d.Status != Submitted {
 		return nil, fault.New(fault.BadRequest, "This bulk upload is not finished yet.")

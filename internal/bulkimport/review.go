@@ -36,8 +36,8 @@ type Review struct {
 	Order sheet.Order
 	// Valid, Invalid and Skipped are numbers of rows. Each row is counted in one of them.
 	Valid, Invalid, Skipped int
-	// Unused are the files that no row uses, Missing the rows whose file is missing, and Refused
-	// the files that can never become certificates.
+	// Unused are the files that no row names. Missing are the rows whose file is missing, except
+	// skipped rows. Refused are the files that can never become certificates.
 	Unused, Refused []*File
 	Missing         []*Row
 	// Shared are the files that several rows would use, in the order of the list.
@@ -240,7 +240,8 @@ func (r *Row) key(today string) search.Key {
 	return k
 }
 
-// read sets the text and the problems of a row, by the rules for certificates.
+// read sets the file name, the text, the suggested domain and the problems of a row, by the rules
+// for certificates.
 func (r *Row) read(m *Mapping, order sheet.Order) {
 	text := func(column sheet.Column) string {
 		if fixed, ok := r.Fixed[column]; ok {

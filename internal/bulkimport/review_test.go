@@ -41,12 +41,12 @@ func TestRowProblems(t *testing.T) {
 		v := k.review(draft)
 		if v.Valid != 2 || v.Invalid != 6 || v.Order != sheet.DayFirst || len(v.Unused) != 1 || v.Unused[0].Path != "nobody.pdf" ||
 			len(v.Refused) != 1 || len(v.Missing) != 1 || v.Missing[0].Number != 5 {
-			t.Fatalf("the review has %d valid and %d invalid rows, dates %q, unused files %v, refused files %v, rows without a file %v",
+			t.Fatalf("the review has %d valid and %d invalid rows, the order %q, unused files %v, refused files %v, rows without a file %v, want 2, 6, day first, nobody.pdf, one, row 5",
 				v.Valid, v.Invalid, v.Order, v.Unused, v.Refused, v.Missing)
 		}
 		if first := v.Rows[0]; first.Text.FullName != "Ada Lovelace" || first.Text.IssueDate != "2026-06-30" ||
 			first.File.Path != "ada.pdf" || first.Shared == nil || len(first.Shared.Rows) != 2 {
-			t.Errorf("the first row is %+v", first)
+			t.Errorf("the first row is %+v, want Ada Lovelace on 2026-06-30 with ada.pdf, which two rows share", first)
 		}
 		for number, want := range map[int]struct {
 			column sheet.Column
@@ -74,7 +74,7 @@ func TestRowProblems(t *testing.T) {
 		k.ok(v.WriteErrors(&b, codeOf))
 		list, err := csv.NewReader(strings.NewReader(strings.TrimPrefix(b.String(), "\uFEFF"))).ReadAll()
 		if err != nil || len(list) != 7 || list[1][6] != "3" || list[1][7] != "title: required" {
-			t.Errorf("the rows of errors.csv are %q; error %v", list, err)
+			t.Errorf("the rows of errors.csv are %q, want 7 with the header, first row 3 with the problem of its title; error %v", list, err)
 		}
 
 		for number, texts := range map[int]map[sheet.Column]string{
@@ -89,7 +89,7 @@ func TestRowProblems(t *testing.T) {
 			t.Errorf("%d duplicates were skipped, want 1; error %v", n, err)
 		}
 		if v := k.review(draft); v.Invalid != 0 || v.Valid != 6 || v.Skipped != 2 || v.Rows[4].Text.IssueDate != "2026-02-28" || len(v.Unused) != 0 {
-			t.Errorf("after the corrections: %d invalid, %d valid and %d skipped rows; row 6 is %+v", v.Invalid, v.Valid, v.Skipped, v.Rows[4])
+			t.Errorf("after the corrections: %d invalid, %d valid and %d skipped rows; row 6 is %+v, want 0, 6, 2, 2026-02-28 and no unused file", v.Invalid, v.Valid, v.Skipped, v.Rows[4])
 		}
 		// A correction to the text in the list deletes the stored correction.
 		k.ok(k.Fix(t.Context(), k.reload(draft), 4, map[sheet.Column]string{sheet.Email: "nobody"}))
@@ -98,10 +98,10 @@ func TestRowProblems(t *testing.T) {
 		}
 		k.ok(k.Skip(t.Context(), k.reload(draft), 7, false))
 		if v := k.review(draft); v.Invalid != 2 || v.Skipped != 1 {
-			t.Errorf("after a skipped row is included again: %d invalid rows, want 2", v.Invalid)
+			t.Errorf("after a skipped row is included again: %d invalid rows, want 2 and one skipped row", v.Invalid)
 		}
 		if err := k.Fix(t.Context(), k.reload(draft), 99, nil); !fault.Is(err, fault.NotFound) {
-			t.Errorf("unknown row: error = %v, want fault.NotFound", err)
+			t.Errorf("correction of an unknown row: error = %v, want fault.NotFound", err)
 		}
 	})
 }
@@ -125,7 +125,7 @@ func TestDoubtfulRows(t *testing.T) {
 		k.ok(err)
 		if run.Valid != 5 || len(run.Shared) != 1 || run.Shared[0].Path != "ada.pdf" || run.Shared[0].More(2) != 1 ||
 			len(run.Misspelt) != 1 || run.Misspelt[0].Number != 3 || run.Misspelt[0].SuggestedDomain != "gmail.com" {
-			t.Fatalf("%d valid rows, shared files %v, misspelt rows %v", run.Valid, run.Shared, run.Misspelt)
+			t.Fatalf("%d valid rows, shared files %v, misspelt rows %v, want 5, ada.pdf of three rows, and row 3", run.Valid, run.Shared, run.Misspelt)
 		}
 		var doubtful []int
 		for _, row := range run.Of(bulkimport.ShowDoubtful) {
@@ -135,7 +135,7 @@ func TestDoubtfulRows(t *testing.T) {
 			t.Errorf("doubtful rows = %v, want 2, 3, 4 and 6", doubtful)
 		}
 		if others := run.Rows[2].Sharers(1); len(others) != 1 || others[0].Text.FullName != "Ada" || run.Rows[2].MoreSharers(1) != 1 || run.Rows[3].Sharers(1) != nil {
-			t.Errorf("rows with the same file as row 4: %v", others)
+			t.Errorf("rows with the same file as row 4 = %v, want Ada and one more, and none for row 5", others)
 		}
 		// A skipped row uses no file, even if it has the name of a file.
 		k.ok(k.Skip(t.Context(), k.reload(draft), 4, true))
@@ -144,11 +144,11 @@ func TestDoubtfulRows(t *testing.T) {
 		run, err = k.DryRun(t.Context(), k.reload(draft))
 		k.ok(err)
 		if len(run.Shared) != 1 || len(run.Shared[0].Rows) != 2 || run.Rows[2].Shared != nil || len(run.Misspelt) != 0 || len(run.Unused) != 0 {
-			t.Errorf("without rows 4 and 5: shared files %v, misspelt rows %v, unused files %v", run.Shared, run.Misspelt, run.Unused)
+			t.Errorf("without rows 4 and 5: shared files %v, misspelt rows %v, unused files %v, want one file of two rows, and no other", run.Shared, run.Misspelt, run.Unused)
 		}
 		k.ok(k.Skip(t.Context(), k.reload(draft), 6, true))
 		if v := k.review(draft); len(v.Shared) != 0 || len(v.Of(bulkimport.ShowDoubtful)) != 0 {
-			t.Errorf("shared files without row 6 = %v, want none", v.Shared)
+			t.Errorf("shared files without row 6 = %v, want none, and no doubtful rows", v.Shared)
 		}
 	})
 }
@@ -168,7 +168,7 @@ func TestAmbiguousDates(t *testing.T) {
 		m.Dates = order
 		k.ok(k.SetMapping(t.Context(), k.reload(draft), m))
 		if got := k.review(draft).Rows[0]; got.Text.IssueDate != want || len(got.Problems) > 0 {
-			t.Errorf("with the order %s the row is %+v", order, got)
+			t.Errorf("with the order %s the row is %+v, want a valid date in this order", order, got)
 		}
 	}
 }
@@ -181,7 +181,7 @@ func TestMappingOfTheLastList(t *testing.T) {
 		k.ok(k.SetList(t.Context(), draft, "x.csv", strings.NewReader("Wer,Wohin,Was\nAda,a@example.org,a.pdf\n")))
 		draft = k.reload(draft)
 		if len(draft.Mapping.Columns) != 0 || draft.Mapped {
-			t.Fatalf("the detected mapping is %v, want none", draft.Mapping)
+			t.Fatalf("the detected mapping is %v, want none, and not confirmed", draft.Mapping)
 		}
 		err := k.SetMapping(t.Context(), draft, bulkimport.Mapping{Columns: map[sheet.Column]int{sheet.Name: 0, sheet.Email: 7}})
 		if e, ok := err.(interface{ Unwrap() error }); err == nil || !ok || !fault.Is(err, fault.Invalid) {
@@ -202,7 +202,7 @@ func TestMappingOfTheLastList(t *testing.T) {
 		k.file(other, "b.pdf")
 		v := k.review(other)
 		if v.Mapping.Columns[sheet.Name] != 2 || v.Rows[0].Text.FullName != "Bea" || v.Rows[0].Text.Title != "BSc Physik" || v.Order != sheet.DayFirst || v.Valid != 1 {
-			t.Errorf("the mapping is %+v and the first row %+v", v.Mapping, v.Rows[0])
+			t.Errorf("the mapping is %+v and the first row %+v, want the mapping of the last list with these columns and the valid row of Bea", v.Mapping, v.Rows[0])
 		}
 		// The mappings of one institution are not used for another institution.
 		mapping, err := k.LastMapping(t.Context(), k.institution("UTH").ID, []string{"Wer", "Wohin", "Was"})
@@ -293,7 +293,7 @@ func TestDraftExpiresWithItsFiles(t *testing.T) {
 			}
 		}
 		if len(left) > 0 || one[int64](k, `SELECT coalesce(sum(bytes), 0) FROM staged_usage`) != 0 {
-			t.Errorf("records of expired drafts still exist: %v", left)
+			t.Errorf("records or staged bytes of expired drafts still exist: %v", left)
 		}
 	})
 }
@@ -307,13 +307,13 @@ func TestFilesCanBeReplacedAndRemoved(t *testing.T) {
 			t.Fatal(err)
 		}
 		if v := k.review(draft); len(v.Refused) != 1 {
-			t.Fatalf("the files are %+v", v.Files)
+			t.Fatalf("the files are %+v, want one refused file", v.Files)
 		}
 		k.file(draft, "a.pdf")
 		k.file(draft, "a.pdf")
 		v := k.review(draft)
 		if len(v.Files) != 1 || v.Files[0].Problem != "" {
-			t.Fatalf("the files are %+v", v.Files)
+			t.Fatalf("the files are %+v, want one valid file", v.Files)
 		}
 		// A file without a folder replaces the only file with its name, which may be in a folder.
 		for _, name := range []string{"Bachelor/Ö b.pdf", "Bachelor/c.pdf", "Master/c.pdf", "Bachelor/xÖ b.pdf"} {
@@ -331,7 +331,7 @@ func TestFilesCanBeReplacedAndRemoved(t *testing.T) {
 		}
 		slices.Sort(names)
 		if got := strings.Join(names, ", "); got != "Bachelor/c.pdf false, Bachelor/xÖ b.pdf false, Bachelor/Ö b.pdf true, Master/c.pdf false, c.pdf true" {
-			t.Errorf("the files are %s", got)
+			t.Errorf("the files and whether they are valid are %s, want the only file with the name replaced and otherwise a new file", got)
 		}
 		k.ok(k.RemoveFile(t.Context(), draft, v.Files[0].ID))
 		if err := k.RemoveFile(t.Context(), draft, v.Files[0].ID); !fault.Is(err, fault.NotFound) {

@@ -28,6 +28,8 @@ func (s *Service) enqueueTx(ctx context.Context, tx *db.Tx, args river.JobArgs) 
 
 // Submit submits a draft. A job creates its batches, and the draft no longer changes. A second call
 // returns nil and has no effect. The first call calls then, unless then is nil, in its transaction.
+// The error is fault.BadRequest if the draft is not ready, and fault.NotFound if it was deleted or
+// has expired.
 func (s *Service) Submit(ctx context.Context, d *Draft, then func(ctx context.Context, tx *db.Tx) error) error {
 	if d.Status != Open {
 		return nil
@@ -159,7 +161,8 @@ func (s *Service) submit(ctx context.Context, id int64) error {
 	return nil
 }
 
-// part creates a batch of a draft if it does not exist. part is its number, from 1 to parts.
+// part creates a batch of a draft, unless the batch exists or was refused. If the batch is not
+// valid, part records the refusal. part is the number of the batch, from 1 to parts.
 func (s *Service) part(ctx context.Context, inst *account.Institution, d *Draft, part, parts int, rows []*Row) error {
 	var exists bool
 	if err := s.db.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM bulk_import_batches WHERE draft_id = $1 AND part = $2)`, d.ID, part).Scan(&exists); err != nil || exists {
@@ -239,8 +242,8 @@ func storePartTx(ctx context.Context, tx *db.Tx, draftID int64, part int, batchU
 // newer draft may not be visible yet.
 const jobWait = time.Minute
 
-// insertMissingJobs inserts jobs for archives and drafts without a job. The rows are authoritative,
-// not the jobs.
+// insertMissingJobs inserts jobs for archives that are not unpacked and for drafts without batches
+// if there is no job. The records of the archives and drafts determine the work, not the jobs.
 func (s *Service) insertMissingJobs(ctx context.Context) error {
 	err := s.db.Tx(ctx, func(tx *db.Tx) error {
 		for _, work := range []struct {
@@ -258,8 +261,8 @@ func (s *Service) insertMissingJobs(ctx context.Context) error {
 				func(id int64) river.JobArgs { return submitArgs{Draft: id} },
 			},
 		} {
-			// One job of a kind is enough for all work of that kind: there is little work, each job
-			// finds its own work, and the next sweep inserts jobs for the rest.
+			// If there is an unfinished job of a kind, the sweep inserts no more jobs of this kind.
+			// A later sweep inserts jobs for the work that is not finished by then.
 			alive, err := job.UnfinishedTx(ctx, tx, work.kind)
 			if err != nil {
 				return err

@@ -52,7 +52,7 @@ func TestFromListToResults(t *testing.T) {
 		k.ok(err)
 		if run.Certificates != 6 || run.Batches != 3 || len(run.Existing) != 1 || run.Existing[0].Number != 2 || len(run.Duplicates) != 1 || run.Duplicates[0].Number != 9 ||
 			len(run.Shared) != 1 || run.Shared[0].Path != "1.pdf" || len(run.Shared[0].Rows) != 2 {
-			t.Fatalf("DryRun = %d certificates in %d batches, existing %v, duplicates %v, shared files %v", run.Certificates, run.Batches, run.Existing, run.Duplicates, run.Shared)
+			t.Fatalf("%d certificates, %d batches, existing %v, duplicates %v, shared %v, want 6, 3, 2, 9, 1.pdf", run.Certificates, run.Batches, run.Existing, run.Duplicates, run.Shared)
 		}
 		// Repeated submissions have no effect, even with an old state of the draft.
 		stale := k.reload(draft)
@@ -61,7 +61,7 @@ func TestFromListToResults(t *testing.T) {
 		k.ok(k.Submit(t.Context(), k.reload(draft), nil))
 		p := k.finish(draft)
 		if p.Total != 8 || p.Approved != 5 || p.Failed != 1 || p.Rejected != 2 || p.Percent() != 100 || len(p.Batches) != 3 {
-			t.Fatalf("the progress is %+v", p)
+			t.Fatalf("the progress is %+v, want 5 approved, 1 failed and 2 rejected of 8 rows in 3 batches", p)
 		}
 		if n := one[int](k, `SELECT count(*) FROM certificates WHERE trigger_context = 'panel_bulk_upload' AND creator_type = 'user' AND creator_id = 7`); n != 7 {
 			t.Errorf("%d certificates of the person, want 7", n)
@@ -71,24 +71,24 @@ func TestFromListToResults(t *testing.T) {
 		k.ok(k.WriteResults(t.Context(), k.reload(draft), k.Links.Verify, codesOf, &b))
 		list, err := csv.NewReader(strings.NewReader(strings.TrimPrefix(b.String(), "\uFEFF"))).ReadAll()
 		if err != nil || len(list) != 10 {
-			t.Fatalf("the rows of results.csv are %q; error %v", list, err)
+			t.Fatalf("the rows of results.csv are %q, want 10 with the header; error %v", list, err)
 		}
 		for row, want := range map[int]string{1: "rejected", 2: "approved", 3: "failed", 8: "rejected", 9: "skipped"} {
 			if got := list[row]; got[5] != fmt.Sprint(row+1) || got[6] != want {
-				t.Errorf("row %d of results.csv is %q", row, got)
+				t.Errorf("row %d of results.csv is %q, want the number and the status of the row in the list", row, got)
 			}
 		}
 		if list[1][11] == "" || list[2][8] != k.Links.Verify(list[2][7]) || list[3][10] == "" || list[9][0] != "'=cmd()" {
-			t.Errorf("the rows of results.csv are %q", list)
+			t.Errorf("the rows of results.csv are %q, want the existing certificate, the address, the error and the escaped formula", list)
 		}
 		// The results have the text of the list, the text of the certificate, and the reason for
 		// rows without a certificate.
 		if got := list[2]; got[1] != "Person 1" || !slices.Equal(got[12:], []string{"BSc Physics", "Persona Una", "person.1@example.org", "2026-06-30", "", "1.pdf"}) ||
 			strings.Join(list[1][12:], "") != "" || list[9][10] != "file: no_file: none.pdf" {
-			t.Errorf("the issued texts in results.csv are wrong: %q", list)
+			t.Errorf("the rows of results.csv are %q, want the issued text only for row 3, and the reason of the skipped row", list)
 		}
 
-		// A retry is only for failed certificates.
+		// RetryFailed retries only failed certificates.
 		k.sealer.refuse.Delete("2.pdf")
 		if _, err := k.RetryFailed(t.Context(), k.inst, k.reload(draft), nil); err != nil {
 			t.Fatal(err)
@@ -98,7 +98,7 @@ func TestFromListToResults(t *testing.T) {
 		})
 		p = k.finish(draft)
 		if p.Approved != 6 || p.Failed != 0 || p.Rejected != 2 {
-			t.Errorf("the progress is %+v", p)
+			t.Errorf("the progress is %+v, want 6 approved, none failed and 2 rejected", p)
 		}
 		if n := one[int](k, `SELECT coalesce(sum(succeeded), 0) FROM certificate_tasks`); n != 1 {
 			t.Errorf("%d certificates were retried, want 1", n)
@@ -109,18 +109,18 @@ func TestFromListToResults(t *testing.T) {
 		k.ok(err)
 		v := k.review(again)
 		if len(v.Rows) != 3 || v.Valid != 2 || v.Invalid != 1 || len(v.Files) != 2 {
-			t.Fatalf("the draft of the rejected rows has %d rows, %d valid, %d invalid, and %d files", len(v.Rows), v.Valid, v.Invalid, len(v.Files))
+			t.Fatalf("the draft of the rejected rows has %d rows, %d valid, %d invalid, and %d files, want 3, 2, 1 and 2", len(v.Rows), v.Valid, v.Invalid, len(v.Files))
 		}
 		k.ok(k.Fix(t.Context(), k.reload(again), 9, map[sheet.Column]string{sheet.Email: "twin@example.org"}))
 		k.ok(k.Skip(t.Context(), k.reload(again), 10, true))
 		if n, err := k.SkipExisting(t.Context(), k.reload(again)); err != nil || n != 1 {
-			t.Errorf("%d rows were skipped, want 1; error %v", n, err)
+			t.Errorf("%d rows with an existing certificate were skipped, want 1; error %v", n, err)
 		}
 		k.Advance(25 * time.Hour)
 		k.ok(k.Batches.SweepStaged(t.Context()))
 		k.ok(k.Submit(t.Context(), k.reload(again), nil))
 		if p := k.finish(again); p.Total != 1 || p.Approved != 1 {
-			t.Errorf("the progress is %+v", p)
+			t.Errorf("the progress is %+v, want 1 approved of 1 row", p)
 		}
 	})
 }
@@ -135,7 +135,7 @@ func TestResultsExplainSkippedRows(t *testing.T) {
 		k.file(first, "0.pdf")
 		k.ok(k.Submit(t.Context(), first, nil))
 		if list, err := k.List(t.Context(), k.inst.ID, k.person.ID); err != nil || len(list) != 1 || list[0].Done {
-			t.Errorf("the list before the first batch is %v; error %v", list, err)
+			t.Errorf("the list before the first batch is %v, want one draft that is not done; error %v", list, err)
 		}
 		k.finish(first)
 
@@ -150,10 +150,10 @@ func TestResultsExplainSkippedRows(t *testing.T) {
 		}
 		k.ok(k.Submit(t.Context(), k.reload(draft), nil))
 		if p := k.finish(draft); p.Total != 2 || p.Approved != 2 || p.Skipped != 4 {
-			t.Fatalf("the progress is %+v", p)
+			t.Fatalf("the progress is %+v, want 2 approved and 4 skipped", p)
 		}
 		if list, err := k.List(t.Context(), k.inst.ID, k.person.ID); err != nil || len(list) != 2 || !list[0].Done || !list[1].Done {
-			t.Errorf("the list after both drafts are finished is %v; error %v", list, err)
+			t.Errorf("the list after both drafts are finished is %v, want two drafts that are done; error %v", list, err)
 		}
 		results, err := k.Results(t.Context(), k.reload(draft))
 		k.ok(err)
@@ -175,10 +175,10 @@ func TestResultsExplainSkippedRows(t *testing.T) {
 		again, err := k.Resubmit(t.Context(), k.reload(draft), k.person)
 		k.ok(err)
 		if v := k.review(again); len(v.Rows) != 1 || v.Rows[0].Number != 7 || len(v.Files) != 1 || v.Files[0].Problem != bad.Problem {
-			t.Errorf("the draft of the skipped rows has the rows %+v and the files %+v", v.Rows, v.Files)
+			t.Errorf("the draft of the skipped rows has the rows %+v and the files %+v, want only row 7 and its refused file", v.Rows, v.Files)
 		}
 		if _, err := k.Resubmit(t.Context(), k.reload(first), k.person); !fault.Is(err, fault.BadRequest) {
-			t.Errorf("Again without rejected rows: error = %v, want fault.BadRequest", err)
+			t.Errorf("Resubmit without rejected rows: error = %v, want fault.BadRequest", err)
 		}
 	})
 }
@@ -222,7 +222,7 @@ func TestSubmissionResumes(t *testing.T) {
 		}
 		p := k.finish(draft)
 		if p.Total != 10 || p.Approved != 10 || len(p.Batches) != 3 {
-			t.Errorf("the progress is %+v", p)
+			t.Errorf("the progress is %+v, want 10 approved of 10 rows in 3 batches", p)
 		}
 		if n := one[int](k, `SELECT count(*) FROM batches`); n != 3 {
 			t.Errorf("%d batches, want 3", n)
@@ -233,7 +233,8 @@ func TestSubmissionResumes(t *testing.T) {
 	})
 }
 
-// TestResubmitRefusedPart deletes a staged file after the submission.
+// TestResubmitRefusedPart deletes a staged file after the submission, so that a part is refused,
+// and submits the rows of this part again.
 func TestResubmitRefusedPart(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -253,18 +254,18 @@ func TestResubmitRefusedPart(t *testing.T) {
 		p := k.finish(draft)
 		if p.Refused != 2 || p.Approved != 1 || len(p.Refusals) != 1 || p.Refusals[0].Problem == nil ||
 			*p.Refusals[0].Problem != (cert.Problem{Field: cert.FieldFile, Code: batch.CodeUnknownFile}) {
-			t.Fatalf("the progress is %+v", p)
+			t.Fatalf("the progress is %+v, want 1 approved, 2 refused, and the problem of an unknown file", p)
 		}
 		again, err := k.Resubmit(t.Context(), k.reload(draft), k.person)
 		k.ok(err)
 		v := k.review(again)
 		if len(v.Rows) != 2 || len(v.Missing) != 1 {
-			t.Fatalf("the draft has %d rows, %d without a file, want 2 and 1", len(v.Rows), len(v.Missing))
+			t.Fatalf("the draft of the refused part has %d rows, %d without a file, want 2 and 1", len(v.Rows), len(v.Missing))
 		}
 		k.file(again, "0.pdf")
 		k.ok(k.Submit(t.Context(), k.reload(again), nil))
 		if p := k.finish(again); p.Approved != 2 {
-			t.Errorf("the progress is %+v", p)
+			t.Errorf("the progress is %+v, want 2 approved", p)
 		}
 	})
 }
@@ -277,10 +278,10 @@ func TestSubmitIncompleteDraft(t *testing.T) {
 		t.Helper()
 		err := k.Submit(t.Context(), k.reload(draft), nil)
 		if !fault.Is(err, fault.BadRequest) || !strings.Contains(err.Error(), text) {
-			t.Errorf("error = %v, want fault.BadRequest with %q", err, text)
+			t.Errorf("submitting an incomplete draft: error = %v, want fault.BadRequest with %q", err, text)
 		}
 		if d := k.reload(draft); d.Status != bulkimport.Open {
-			t.Errorf("the status is %s, want open", d.Status)
+			t.Errorf("the status after a refused submission is %s, want open", d.Status)
 		}
 	}
 	requireRefused("no list")
@@ -291,12 +292,12 @@ func TestSubmitIncompleteDraft(t *testing.T) {
 	k.ok(k.Skip(t.Context(), draft, 2, true))
 	requireRefused("nothing to submit")
 	if _, err := k.Resubmit(t.Context(), k.reload(draft), k.person); !fault.Is(err, fault.BadRequest) {
-		t.Errorf("Again before the submission: error = %v, want fault.BadRequest", err)
+		t.Errorf("Resubmit before the submission: error = %v, want fault.BadRequest", err)
 	}
 }
 
-// TestTenThousandRows submits a list of the maximum size.
-func TestTenThousandRows(t *testing.T) {
+// TestLongestList submits a list of the maximum size.
+func TestLongestList(t *testing.T) {
 	t.Parallel()
 	k := newFixture(t, dbtest.Open(t, t.TempDir(), ""))
 	text := rows(sheet.MaxRows)
@@ -324,6 +325,6 @@ func TestTenThousandRows(t *testing.T) {
 	p, err := k.Progress(t.Context(), k.reload(draft))
 	k.ok(err)
 	if p.Total != sheet.MaxRows || p.Processing != sheet.MaxRows || len(p.Batches) != 2 || p.Waiting != 0 {
-		t.Errorf("the progress is %+v", p)
+		t.Errorf("the progress is %+v, want all rows processing in 2 batches", p)
 	}
 }

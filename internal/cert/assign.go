@@ -21,8 +21,8 @@ func (*Service) AssignTx(ctx context.Context, tx *db.Tx, c *Certificate, emailFo
 	return err
 }
 
-// UnassignedTx returns the ids of the institutions that have unassigned certificates with an
-// address, in ascending order.
+// UnassignedTx returns the ids of the institutions that have unassigned certificates with the
+// address emailFolded, in ascending order.
 func (*Service) UnassignedTx(ctx context.Context, tx *db.Tx, emailFolded string) ([]int64, error) {
 	list, err := db.Column[int64](tx.QueryContext(ctx, `
 		SELECT DISTINCT institution_id FROM certificates WHERE email_folded = $1 AND customer_id IS NULL ORDER BY institution_id`, emailFolded))
@@ -32,15 +32,15 @@ func (*Service) UnassignedTx(ctx context.Context, tx *db.Tx, emailFolded string)
 	return list, nil
 }
 
-// AssignAllTx assigns to a customer all unassigned certificates of an institution that have an
-// address.
+// AssignAllTx assigns to a customer all unassigned certificates of an institution that have the
+// address emailFolded.
 func (*Service) AssignAllTx(ctx context.Context, tx *db.Tx, institutionID int64, emailFolded string, customer int64) error {
 	_, err := assignTx(ctx, tx, `UPDATE certificates SET customer_id = $1 WHERE email_folded = $2 AND institution_id = $3 AND customer_id IS NULL`,
 		customer, emailFolded, institutionID)
 	return err
 }
 
-// UnassignTx removes a customer from all their certificates.
+// UnassignTx makes all certificates of a customer unassigned.
 func (*Service) UnassignTx(ctx context.Context, tx *db.Tx, institutionID, customer int64) error {
 	_, err := assignTx(ctx, tx, `UPDATE certificates SET customer_id = NULL WHERE institution_id = $1 AND customer_id = $2`, institutionID, customer)
 	return err
@@ -55,7 +55,7 @@ func assignTx(ctx context.Context, tx *db.Tx, statement string, args ...any) (n 
 }
 
 // LockTx returns the current status and address of a certificate, and locks the certificate until
-// the end of the transaction. Another transaction that changes either of them waits.
+// the end of the transaction. Another transaction that changes the certificate waits.
 func (*Service) LockTx(ctx context.Context, tx *db.Tx, id int64) (status Status, email string, err error) {
 	// An update locks the row on both databases. No trigger depends on this column.
 	if err := tx.QueryRowContext(ctx, `UPDATE certificates SET customer_id = customer_id WHERE id = $1 RETURNING status, email`, id).Scan(&status, &email); err != nil {

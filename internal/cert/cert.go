@@ -46,7 +46,7 @@ const (
 	Retrying TriggerContext = "retry"
 )
 
-// Actor is the creator of a certificate.
+// Actor is the person or token that created a certificate.
 type Actor struct {
 	// Type is "token" or "user".
 	Type string
@@ -154,7 +154,8 @@ type Config struct {
 	// or 0 if the address is not verified. It is called in the transaction that
 	// creates a certificate. It may be nil.
 	Recipient func(ctx context.Context, tx *db.Tx, institutionID int64, emailFolded string) (customerID int64, err error)
-	// Moved is called for each change of status, in its transaction. It may be nil.
+	// StatusChanged is called when a certificate is created and for each change of its status, in
+	// the same transaction. It may be nil.
 	StatusChanged TxFunc
 	// Purged is called before a certificate is deleted, in the same transaction. It may
 	// be nil.
@@ -182,8 +183,8 @@ type Service struct {
 	now         func() time.Time
 	log         *slog.Logger
 	images      singleflight.Group
-	sealing     *semaphore.Weighted // one for each certificate that is being sealed; see enter
-	checking    *semaphore.Weighted // one for each file that is being checked
+	sealing     *semaphore.Weighted // limits the certificates that are sealed at a time; see enter
+	checking    *semaphore.Weighted // limits the files that are checked at a time
 	intact      intactFiles
 	// fullLogged is the time at which a full store was last logged, in microseconds.
 	fullLogged atomic.Int64
@@ -209,7 +210,7 @@ type Content struct {
 	parts []blob.Object
 }
 
-// Close closes the files that the content is read from.
+// Close closes all files that the content is read from, and returns the first error.
 func (c *Content) Close() error {
 	var err error
 	for _, x := range c.parts {

@@ -25,14 +25,16 @@ const (
 )
 
 const (
-	// CheckRecord checks that the record of the certificate is valid.
+	// CheckRecord checks that the status of the certificate is approved.
 	CheckRecord = "record"
-	// CheckFile checks that the stored file has the digest that was stored at approval.
+	// CheckFile checks that the stored verified PDF has the size and digest that were stored at
+	// approval.
 	CheckFile = "file"
-	// CheckOriginal checks that the stored original has the digest that was stored at the upload. It
-	// exists only for originals that are not a part of the verified PDF, and is not public.
+	// CheckOriginal checks that the stored original has the size and digest that were stored at the
+	// upload. It exists only for originals that are not a part of the verified PDF, and is not
+	// public.
 	CheckOriginal = "original"
-	// CheckSignature checks the digital signature of the file.
+	// CheckSignature checks the digital signature of the verified PDF.
 	CheckSignature = "signature"
 )
 
@@ -45,8 +47,8 @@ type Check struct {
 }
 
 // reread reads the stored blob of a verified PDF and returns an error if its size or digest is
-// wrong. It starts from the hash state of the original, so that the cost of sealing depends on the
-// tail and not on the size of the original.
+// wrong. If the blob is a tail, reread starts from the hash state of the original, so that the cost
+// of sealing depends on the tail and not on the size of the original.
 func (s *Service) reread(ctx context.Context, c *Certificate, v *Verified) (err error) {
 	o, err := s.blobs.Open(ctx, v.TailKey)
 	if err != nil {
@@ -74,7 +76,7 @@ func (s *Service) reread(ctx context.Context, c *Certificate, v *Verified) (err 
 	return nil
 }
 
-// recordCheckTx stores the result of a check.
+// recordCheckTx stores the result of a check and its time. It replaces an earlier result.
 func recordCheckTx(ctx context.Context, tx *db.Tx, id int64, k Check, now int64) error {
 	if _, err := tx.ExecContext(ctx, `
 		INSERT INTO certificate_checks (certificate_id, name, result, checked_at) VALUES ($1, $2, $3, $4)
@@ -85,8 +87,8 @@ func recordCheckTx(ctx context.Context, tx *db.Tx, id int64, k Check, now int64)
 	return nil
 }
 
-// Checks returns the checks of a certificate in the order in which they are shown. It checks the
-// record immediately; the other results are stored.
+// Checks returns the public checks of a certificate in the order in which the pages show them. It
+// checks the record immediately. The results of the other checks are the stored results.
 func (s *Service) Checks(ctx context.Context, c *Certificate) (_ []Check, err error) {
 	now := s.now().UTC()
 	record := Check{Name: CheckRecord, Result: Passed, CheckedAt: &now}

@@ -16,7 +16,8 @@ func Stuck(ctx context.Context, q db.Queryer, before time.Time) (n int, err erro
 	return n, nil
 }
 
-// CountDamaged counts the certificates whose stored file or signature failed its last check.
+// CountDamaged counts the certificates with a stored file or a signature that failed its last
+// check.
 func CountDamaged(ctx context.Context, q db.Queryer) (n int, err error) {
 	if err := q.QueryRowContext(ctx, `SELECT count(DISTINCT certificate_id) FROM certificate_checks WHERE result = $1`, string(FailedCheck)).Scan(&n); err != nil {
 		return 0, fmt.Errorf("counting damaged files: %w", err)
@@ -24,8 +25,8 @@ func CountDamaged(ctx context.Context, q db.Queryer) (n int, err error) {
 	return n, nil
 }
 
-// ApprovedSince counts the certificates of batches that were approved since a
-// time.
+// ApprovedSince counts the certificates of batches that were approved since a time and are still
+// approved.
 func ApprovedSince(ctx context.Context, q db.Queryer, batches []string, since time.Time) (n int, err error) {
 	args := []any{db.Micros(since)}
 	for _, uuid := range batches {

@@ -14,18 +14,20 @@ import (
 )
 
 // A crash of the process counts for every certificate that was being sealed, although only one of
-// them is the cause. Therefore a certificate with two crashes is next sealed alone, and fails only
-// if the process crashes again in this trial.
+// them is the cause. Therefore the next attempt seals a certificate with two crashes alone. The
+// certificate fails only if the process crashes again in this trial.
 const (
 	// trialCrashes is the number of crashes after which a certificate is sealed alone.
 	trialCrashes = 2
-	// crashesInTrial is the number in the row of a certificate while it is sealed alone. A crash of
-	// the process in the trial is the last one, so it is counted in advance.
+	// crashesInTrial is the number of crashes in the row of a certificate while the certificate is
+	// sealed alone. It counts a crash during the trial in advance, because the certificate fails
+	// after that crash.
 	crashesInTrial = trialCrashes + 1
 	// wholeProcess is the number of certificates that this process may seal at a time. It is larger
 	// than any number of workers.
 	wholeProcess = 1 << 20
-	// trialPause is the pause of a job that meets a trial, which usually takes less than a second.
+	// trialPause is the pause of a job that cannot run because of a trial. A trial usually takes
+	// less than a second.
 	trialPause = time.Second
 )
 
@@ -33,9 +35,11 @@ const (
 // is sealed alone or is about to be.
 var errTrial = errors.New("another certificate is sealed alone")
 
-// enter begins the sealing of a certificate in this process. The caller must call leave afterwards.
-// If the certificate must be sealed alone, enter waits until the others have left, and records the
-// trial in the row. A waiting certificate is in no trial: a crash at that time does not count.
+// enter begins the sealing of a certificate in this process. The caller must call leave after the
+// sealing. For a certificate with fewer than two crashes, enter returns errTrial if another
+// certificate is sealed alone or waits to be sealed alone. For a certificate with two crashes,
+// enter waits until no other certificate is being sealed, and records the trial in the row. It
+// returns errTrial if ctx ends during the wait. A crash during the wait does not count.
 func (s *Service) enter(ctx context.Context, c *Certificate) (leave func() error, err error) {
 	if c.crashes < trialCrashes {
 		if !s.sealing.TryAcquire(1) {
@@ -68,9 +72,9 @@ func (s *Service) setCrashes(ctx context.Context, c *Certificate, n int) error {
 	return nil
 }
 
-// Rescued is called for each job whose process crashed. It counts the crash for the certificate. If
-// the certificate was sealed alone, the certificate is the cause, and Rescued changes its status to
-// failed.
+// Rescued is called for each job whose process crashed. It counts the crash of a seal job for the
+// certificate. If the certificate was sealed alone, the certificate is the cause, and Rescued
+// changes its status to failed.
 func (s *Service) Rescued(ctx context.Context, tx *db.Tx, r job.Rescued) error {
 	if r.Kind != (sealArgs{}).Kind() {
 		return nil

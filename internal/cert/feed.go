@@ -16,14 +16,14 @@ const (
 	// batch therefore waits only for these jobs. After that the institutions take turns.
 	jobsPerWorker = 1
 	// doubleShareLimit is the number of waiting certificates up to which an institution has a
-	// double share of the jobs. Such a batch is finished soon and delays the other institutions
-	// little.
+	// double share of the jobs. This number of certificates is finished soon and delays the other
+	// institutions little.
 	doubleShareLimit = 50
 )
 
 // FeedTx enqueues jobs for certificates of an institution's batches, the oldest first, up to the
-// limit. When a certificate is finished, the same transaction enqueues the next one. The queue is
-// first in, first out, so the institutions take turns.
+// limit. The transaction that finishes a certificate also calls FeedTx for the next certificate.
+// The queue is first in, first out, so the institutions take turns.
 func (s *Service) FeedTx(ctx context.Context, tx *db.Tx, institutionID int64) error {
 	return s.feedTx(ctx, tx, institutionID, 0)
 }
@@ -31,7 +31,7 @@ func (s *Service) FeedTx(ctx context.Context, tx *db.Tx, institutionID int64) er
 // feedTx implements FeedTx. It does not count the job of the certificate exceptID, which is about
 // to leave the queue.
 func (s *Service) feedTx(ctx context.Context, tx *db.Tx, institutionID, exceptID int64) error {
-	// Jobs that wait for another attempt do not count.
+	// busy does not count jobs that wait for another attempt.
 	var busy, left int
 	if err := tx.QueryRowContext(ctx, `
 		SELECT (SELECT count(*) FROM certificates c
@@ -67,7 +67,7 @@ func (s *Service) feedTx(ctx context.Context, tx *db.Tx, institutionID, exceptID
 	return nil
 }
 
-// enqueueTx enqueues the job of a certificate.
+// enqueueTx enqueues the job of a certificate and stores the id of the job in its row.
 func (s *Service) enqueueTx(ctx context.Context, tx *db.Tx, uuid, queue string) (jobID int64, err error) {
 	if jobID, err = s.queue.InsertTx(ctx, tx, sealArgs{UUID: uuid}, s.sealOptions(queue)); err != nil {
 		return 0, err
@@ -87,9 +87,9 @@ func (s *Service) feedNext(ctx context.Context, c *Certificate) error {
 	return s.db.Tx(ctx, func(tx *db.Tx) error { return s.feedTx(ctx, tx, c.InstitutionID, c.ID) })
 }
 
-// Feed calls FeedTx for each institution that has certificates without a job. This is needed only
-// after a failure, because each finished certificate also calls FeedTx. While the store is full,
-// further jobs would only wait.
+// Feed calls FeedTx for each institution that has certificates of batches without a job. Such a
+// call is needed only after a failure, because FeedTx is also called for each finished certificate.
+// Feed does nothing if the store is full, because further jobs would only wait.
 func (s *Service) Feed(ctx context.Context) error {
 	if err := s.blobs.CheckReserve(ctx); errors.Is(err, blob.ErrFull) {
 		return nil

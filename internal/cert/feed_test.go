@@ -53,8 +53,8 @@ func uuids(list []*Certificate) (all []string) {
 	return all
 }
 
-// The number of jobs is limited by the number of workers. Each finished certificate enqueues
-// another certificate.
+// The number of jobs is limited by the number of workers. Another certificate is enqueued for each
+// finished certificate.
 func TestFeedLimitsJobs(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -62,16 +62,17 @@ func TestFeedLimitsJobs(t *testing.T) {
 		all := v.batch(v.inst, doubleShareLimit+4)
 		want := uuids(all)
 		for i := range all {
-			// Two certificates have jobs, and four when the institution has a double share.
+			// Two unfinished certificates have jobs, and four while the institution has a double
+			// share.
 			if have := []int{2, 3, 4, 7, 8}; i < len(have) {
 				if got := v.enqueued(); !slices.Equal(got, want[:have[i]]) {
-					t.Fatalf("after %d finished certificates, %d were enqueued, want the oldest %d", i, len(got), have[i])
+					t.Fatalf("after %d finished certificates, the enqueued %d certificates are not the oldest %d", i, len(got), have[i])
 				}
 			}
 			v.approved(all[i])
 		}
 		if got := v.enqueued(); !slices.Equal(got, want) {
-			t.Errorf("%d certificates were enqueued, want %d in order", len(got), len(want))
+			t.Errorf("%d certificates were enqueued, want all %d in the order of creation", len(got), len(want))
 		}
 		if single := v.upload(titled("single")); v.get(single.UUID).jobID == 0 || slices.ContainsFunc(v.jobs(), func(j jobRow) bool {
 			return j.ID == v.get(single.UUID).jobID && j.Queue != SealQueue
@@ -126,11 +127,11 @@ func TestFeedContinuesAfterTransientFault(t *testing.T) {
 			return nil, errors.New("transient fault")
 		}
 		if err := v.work(t.Context(), all[0], 1); err == nil {
-			t.Fatal("the attempt returned no error")
+			t.Fatal("an attempt with a transient fault returned no error")
 		}
 		v.exec(`UPDATE river_job SET state = 'retryable' WHERE id = $1`, v.get(all[0].UUID).jobID)
 		if got := v.enqueued(); !slices.Equal(got, uuids(all[:2])) {
-			t.Fatalf("%d certificates have jobs, want the first two", len(got))
+			t.Fatalf("%d certificates have jobs after the transient fault, want the first two", len(got))
 		}
 		v.sealer.seal = fine
 		v.approved(all[1])
@@ -138,7 +139,7 @@ func TestFeedContinuesAfterTransientFault(t *testing.T) {
 		if got := v.enqueued(); len(got) != 3 {
 			t.Errorf("%d certificates have jobs, want 3", len(got))
 		}
-		// While the attempt runs, the certificate occupies a place again.
+		// A certificate whose job is available occupies a place again.
 		v.approved(all[0])
 		if got := v.enqueued(); len(got) != 3 {
 			t.Errorf("%d certificates have jobs, want 3", len(got))
@@ -150,8 +151,8 @@ func TestFeedContinuesAfterTransientFault(t *testing.T) {
 	})
 }
 
-// A certificate that leaves processing by a revocation frees its place. A retried certificate waits
-// for its turn.
+// A revocation of a certificate in processing frees the place of the certificate in the queue. A
+// retried certificate waits for its turn.
 func TestFeedAfterRevocationAndRetry(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -167,10 +168,10 @@ func TestFeedAfterRevocationAndRetry(t *testing.T) {
 		revoke(all[1]) // a certificate without a job
 		revoke(all[0]) // a certificate with a job
 		if got := v.enqueued(); !slices.Equal(got, []string{all[0].UUID, all[2].UUID}) {
-			t.Errorf("%d certificates have jobs, want the first and the third", len(got))
+			t.Errorf("%d certificates have jobs after the revocations, want the first and the third", len(got))
 		}
 		if err := v.work(ctx, all[0], 1); err != nil || v.get(all[0].UUID).Status != Revoked {
-			t.Errorf("job of a revoked certificate: err = %v", err)
+			t.Errorf("job of a revoked certificate: err = %v, want nil and the status revoked", err)
 		}
 		if err := v.fail(ctx, all[2], Failure{Code: "x", Message: "x"}); err != nil {
 			t.Fatal(err)
@@ -211,7 +212,7 @@ func TestSweepJobsFeeds(t *testing.T) {
 		if got := v.enqueued(); !slices.Equal(got, uuids(all[:1])) {
 			t.Errorf("%d certificates have jobs, want only the oldest", len(got))
 		}
-		// The certificates wait, and no finished job will enqueue them.
+		// No certificate has a job, so no finished job enqueues another certificate.
 		v.exec(`UPDATE certificates SET job_id = NULL`)
 		sweep()
 		if got := v.enqueued(); !slices.Equal(got, uuids(all[:1])) {
@@ -244,7 +245,7 @@ func TestFeedCountsNodes(t *testing.T) {
 			}
 			if i == 1 {
 				if v.batch(v.inst, doubleShareLimit+10); len(v.enqueued()) != 2 {
-					t.Errorf("%d certificates have jobs, want one for each node", len(v.enqueued()))
+					t.Errorf("%d certificates have jobs, want 2, one for each node", len(v.enqueued()))
 				}
 			}
 		}
@@ -252,7 +253,7 @@ func TestFeedCountsNodes(t *testing.T) {
 }
 
 // Workers that finish at the same time enqueue different certificates. Each certificate gets one
-// job, and none is left.
+// job, and no certificate stays in processing.
 func TestFeedWithConcurrentWorkers(t *testing.T) {
 	t.Parallel()
 	const n = 150
@@ -277,7 +278,7 @@ func TestFeedWithConcurrentWorkers(t *testing.T) {
 			select {
 			case <-tick.C:
 			case <-deadline:
-				t.Fatalf("%d certificates are still in processing", waiting)
+				t.Fatalf("timeout: %d certificates are still in processing", waiting)
 			}
 			if waiting, err = v.Waiting(t.Context()); err != nil {
 				t.Fatal(err)

@@ -45,8 +45,8 @@ func (f *fakeSealer) PNG(ctx context.Context, pdf io.ReaderAt, size int64) ([]by
 	return f.png(ctx, pdf, size)
 }
 
-// sealed returns the result of a sealer for an original. The tail is the whole file if whole is
-// true.
+// sealed returns the result of a sealer for an original. If whole is true, tail is the whole
+// verified PDF.
 func sealed(o seal.Original, tail []byte, whole bool) (*seal.Verified, error) {
 	hash := sha256.New()
 	v := &seal.Verified{Whole: whole, Size: int64(len(tail)), Placement: seal.BottomRight, Page: 1, Box: seal.Box{0.5, 0.5, 0.75, 1}}
@@ -64,7 +64,7 @@ func sealed(o seal.Original, tail []byte, whole bool) (*seal.Verified, error) {
 
 const tailText = certtest.Tail
 
-// vault is a service with its dependencies.
+// vault is a service with its dependencies. The queue runs only if a test starts the queue.
 type vault struct {
 	*Service
 
@@ -178,7 +178,7 @@ func (v *vault) input(inst *account.Institution) Upload {
 	}
 }
 
-// upload stores a certificate. change may modify the usual input.
+// upload stores a certificate. change may modify the usual input, and may be nil.
 func (v *vault) upload(change func(u *Upload)) *Certificate {
 	v.tb.Helper()
 	u := v.input(v.inst)
@@ -229,7 +229,7 @@ func (v *vault) approved(c *Certificate) *Certificate {
 	return got
 }
 
-// event is a row of the outbox.
+// event is a row of the table of webhook events.
 type event struct {
 	Name     string
 	UUID     string `json:"uuid"`

@@ -46,8 +46,8 @@ func (s *roomStore) CheckReserve(ctx context.Context) error {
 	return s.Store.CheckReserve(ctx)
 }
 
-// A store without room for uploads still has room for the verified PDFs of accepted uploads. A
-// picture is then not stored.
+// A store without room for uploads still has room for the verified PDFs of accepted uploads. Such a
+// store does not store pictures.
 func TestAcceptedCertificateIsSealedInTheReserve(t *testing.T) {
 	t.Parallel()
 	store := &roomStore{room: true, reserve: true}
@@ -61,8 +61,8 @@ func TestAcceptedCertificateIsSealedInTheReserve(t *testing.T) {
 	}
 }
 
-// While the store is full, the job of a certificate waits. No attempt counts, whatever their number,
-// and the certificate is sealed when there is room again.
+// The job of a certificate waits while the store is full. No attempt counts. The certificate is
+// sealed after the store has room again.
 func TestFullStoreCountsNoAttempt(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -83,7 +83,7 @@ func TestFullStoreCountsNoAttempt(t *testing.T) {
 			t.Helper()
 			err := v.work(t.Context(), c, v.attempts)
 			if wait, isWait := errors.AsType[*river.JobSnoozeError](err); !isWait || wait.Duration != blob.FullWait {
-				t.Errorf("%s: err = %v, want a wait that counts no attempt", name, err)
+				t.Errorf("%s: err = %v, want a snooze of blob.FullWait, which counts no attempt", name, err)
 			}
 			if after := v.snapshot(c.UUID); !reflect.DeepEqual(before, after) {
 				t.Errorf("%s: the record, events or jobs changed: %+v", name, after)
@@ -97,20 +97,20 @@ func TestFullStoreCountsNoAttempt(t *testing.T) {
 			t.Errorf("%d alarms and %d sealings, want 1 alarm and no sealing: %s", n, sealings, &log)
 		}
 		store.reserve = true
-		// The disk becomes full between the check and the file.
+		// The disk becomes full after the check and before the file is stored.
 		v.sealer.seal = func(context.Context, seal.Original, seal.Stamp) (*seal.Verified, error) { return nil, blob.ErrFull }
 		waits("no room for the file")
 		v.clock.Advance(blob.FullWait)
 		waits("no room after a while")
 		if n := strings.Count(log.String(), "ALARM"); n != 2 {
-			t.Errorf("%d alarms, want 2: %s", n, &log)
+			t.Errorf("%d alarms after blob.FullWait, want 2: %s", n, &log)
 		}
 		v.sealer.seal = ok
 		v.approved(c)
 	})
 }
 
-// While the store is full, certificates of batches get no jobs that would only wait.
+// Feed enqueues no certificates of batches while the store is full.
 func TestFullStoreFeedsNoJobs(t *testing.T) {
 	t.Parallel()
 	store := &roomStore{room: true, reserve: true}
@@ -120,10 +120,10 @@ func TestFullStoreFeedsNoJobs(t *testing.T) {
 	v.exec(`UPDATE certificates SET batch_id = 'a batch', job_id = NULL WHERE id = $1`, c.ID)
 	store.reserve = false
 	if err := v.Feed(t.Context()); err != nil || len(v.jobs()) != 0 {
-		t.Errorf("jobs = %v, err = %v, want none", v.jobs(), err)
+		t.Errorf("Feed with a full store: jobs = %v, err = %v, want none", v.jobs(), err)
 	}
 	store.reserve = true
 	if err := v.Feed(t.Context()); err != nil || len(v.jobs()) != 1 {
-		t.Errorf("jobs = %v, err = %v, want 1", v.jobs(), err)
+		t.Errorf("Feed with room in the store: jobs = %v, err = %v, want 1", v.jobs(), err)
 	}
 }

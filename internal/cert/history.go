@@ -14,12 +14,12 @@ import (
 type HistoryEntry struct {
 	At time.Time
 	// Event is the webhook event, which is empty for an operation without an event. Action is the
-	// action of the audit log, which is empty for automatic changes.
+	// action of the audit log, which is empty if the audit log has no entry for the event.
 	Event  webhook.Name
 	Action audit.Action
 	// By is the person or token that acted. The zero value means the vault itself.
 	By audit.Actor
-	// Failure is the reason why processing failed. Reason is the public reason of a
+	// Failure is the reason why processing failed, or nil. Reason is the public reason of a
 	// revocation.
 	Failure *Failure
 	Reason  string
@@ -34,7 +34,7 @@ var actionOfEvent = map[webhook.Name]audit.Action{
 }
 
 // History returns the history of a certificate, oldest first: its events with their deliveries, and
-// its entries in the audit log. If the record has no events, the history is built from the record.
+// its entries in the audit log. An entry whose event is missing is built from the record.
 func (s *Service) History(ctx context.Context, c *Certificate) ([]HistoryEntry, error) {
 	events, err := s.hooks.History(ctx, c.InstitutionID, c.ID)
 	if err != nil {
@@ -72,7 +72,8 @@ func (s *Service) History(ctx context.Context, c *Certificate) ([]HistoryEntry, 
 // sameOperation reports whether two times are close enough to belong to one operation.
 func sameOperation(a, b time.Time) bool { return a.Sub(b).Abs() < 5*time.Second }
 
-// withRecorded returns the list with the moments that are in the record but have no event.
+// withRecorded returns the list with an added entry for each time in the record that has no event.
+// It sets the creator of the certificate in the entry of the creation.
 func (c *Certificate) withRecorded(list []HistoryEntry) []HistoryEntry {
 	add := func(name webhook.Name, at *time.Time, m HistoryEntry) {
 		if at == nil || slices.ContainsFunc(list, func(m HistoryEntry) bool { return m.Event == name }) {

@@ -39,11 +39,11 @@ func TestHistory(t *testing.T) {
 			t.Helper()
 			list, err := v.History(t.Context(), v.get(c.UUID))
 			if err != nil || len(list) != len(want) {
-				t.Fatalf("%s: history = %+v, err = %v, want %d moments", name, list, err, len(want))
+				t.Fatalf("%s: history = %+v, err = %v, want %d entries", name, list, err, len(want))
 			}
 			for i, m := range list {
 				if m.Event != want[i] || i > 0 && m.At.Before(list[i-1].At) {
-					t.Errorf("%s: moment %d = %+v, want a later %s", name, i, m, want[i])
+					t.Errorf("%s: entry %d = %+v, want the event %q, not earlier than the entry before", name, i, m, want[i])
 				}
 			}
 			return list
@@ -53,11 +53,11 @@ func TestHistory(t *testing.T) {
 			list[2].Deliveries[0].Status != webhook.DeliveryPending {
 			t.Errorf("history = %+v, want the creator, the failure, the reason and the pending delivery", list)
 		}
-		// The history of a record without events is built from the record.
+		// The history of a certificate without events is built from the record and the audit log.
 		v.exec(`DELETE FROM webhook_deliveries`)
 		v.exec(`DELETE FROM webhook_events`)
 		if list := check("without events", webhook.Created, "", webhook.Revoked); list[1].Action != audit.CertificateRetried {
-			t.Errorf("action of the retry without its event = %+v, want certificate.retried", list[1])
+			t.Errorf("the entry between the creation and the revocation = %+v, want the action certificate.retried", list[1])
 		}
 	})
 }

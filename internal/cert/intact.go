@@ -18,10 +18,11 @@ import (
 
 const (
 	// largeFile is the size in bytes above which the digest of a file is not computed again while
-	// the stored file has the same version. Computing it takes about a millisecond for a smaller
-	// file, and up to 20 ms for the largest.
+	// the stored file has the same version. Computing the digest takes about a millisecond for a
+	// smaller file, and up to 20 ms for the largest file.
 	largeFile = 1 << 20
-	// maxIntact bounds the number of versions that intactFiles has: about 1 MB of memory.
+	// maxIntact is the maximum number of entries of intactFiles, which need about 1 MB of memory. A
+	// full table is emptied before the next entry is added.
 	maxIntact = 10_000
 )
 
@@ -31,7 +32,8 @@ var errDiffers = errors.New("a stored file is missing or differs from what was s
 // damagedMessage is the message for a caller who requested a damaged file.
 const damagedMessage = "The stored file is damaged or missing, so it was not sent. The operator of this vault has been alerted."
 
-// intactFile is the content of stored files, and the digest that it has.
+// intactFile identifies a content by the versions of its stored files, and has the digest of the
+// content.
 type intactFile struct {
 	versions [2]blob.Version
 	sum      [sha256.Size]byte
@@ -58,8 +60,8 @@ func (i *intactFiles) add(f intactFile) {
 	i.known[f] = true
 }
 
-// compare returns errDiffers unless the content has a size and a digest. It reads the whole content,
-// except for a large file of a version that was read before.
+// compare returns errDiffers if the content does not have the given size and digest. It reads the
+// whole content, except if a large file of the same versions had the digest before.
 func (s *Service) compare(content *Content, size int64, sum [sha256.Size]byte) error {
 	if size <= largeFile || content.Size() != size {
 		return compareWhole(content, size, sum)
@@ -102,9 +104,10 @@ func isDamage(err error) bool {
 	return errors.Is(err, errDiffers) || errors.Is(err, blob.ErrNotFound) || errors.Is(err, syscall.EIO)
 }
 
-// check returns the content of a stored file if it has the size and the digest of the record. If it
-// is damaged or missing, check closes it, stores that the check with a name failed, and returns a
-// fault of kind Damaged. err is the error of opening the content.
+// check returns the content of a stored file if it has the size and the digest of the record. If
+// the file is damaged or missing, check closes the content, stores that the check with the given
+// name failed, and returns a fault of kind Damaged. err is the error of opening the content. check
+// returns other errors unchanged.
 func (s *Service) check(ctx context.Context, c *Certificate, name string, content *Content, err error, size int64, sum [sha256.Size]byte) (*Content, error) {
 	if err == nil {
 		if err = s.compare(content, size, sum); err == nil {
@@ -119,13 +122,14 @@ func (s *Service) check(ctx context.Context, c *Certificate, name string, conten
 	return nil, fault.Wrap(fault.Damaged, damagedMessage, errors.Join(err, s.alarm(context.WithoutCancel(ctx), c, name, err)))
 }
 
-// alarm stores that a check failed, and logs it once.
+// alarm stores that a check failed, and logs the failure unless the last result was a failure too.
+// It does nothing if the certificate or its files were deleted.
 func (s *Service) alarm(ctx context.Context, c *Certificate, name string, cause error) error {
 	known := true
 	err := s.db.Tx(ctx, func(tx *db.Tx) error {
 		now, err := byUUID(ctx, tx, c.UUID)
 		if fault.Is(err, fault.NotFound) || err == nil && now.FilesDeletedAt != nil {
-			return nil // the retention of its files ended in the meantime
+			return nil // retention deleted the certificate or its files in the meantime
 		}
 		if err != nil {
 			return err

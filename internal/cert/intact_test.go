@@ -68,7 +68,9 @@ func TestDamagedFileIsNeverServed(t *testing.T) {
 	})
 }
 
-// checkDamage damages a file of a certificate after it was served, and then restores it.
+// checkDamage opens the verified PDF of a certificate, damages one of the stored files, and
+// restores the file. It fails the test unless the damaged file is refused, one alarm is logged, and
+// the restored file is accepted.
 func (v *vault) checkDamage(name string, c *Certificate, key string, damage func(name string, content []byte) error, log *bytes.Buffer) {
 	t := v.tb
 	t.Helper()
@@ -84,7 +86,7 @@ func (v *vault) checkDamage(name string, c *Certificate, key string, damage func
 		return err
 	}
 	if err := open(); err != nil {
-		t.Fatalf("%s: before the damage: %v", name, err)
+		t.Fatalf("%s: opening the file before the damage: err = %v, want nil", name, err)
 	}
 	if err := damage(v.file(key), content); err != nil {
 		t.Fatal(err)
@@ -93,7 +95,7 @@ func (v *vault) checkDamage(name string, c *Certificate, key string, damage func
 	v.clock.Advance(time.Minute)
 	for range 2 {
 		if err := open(); !fault.Is(err, fault.Damaged) {
-			t.Errorf("%s: err = %v, want Damaged", name, err)
+			t.Errorf("%s: opening the damaged file: err = %v, want Damaged", name, err)
 		}
 	}
 	now := db.Time(db.Micros(v.clock.Now()))
@@ -101,7 +103,7 @@ func (v *vault) checkDamage(name string, c *Certificate, key string, damage func
 		t.Errorf("%s: the check = %+v, want failed at %v", name, k, now)
 	}
 	if n := strings.Count(log.String(), "ALARM"); n != 1 || !strings.Contains(log.String(), c.UUID) {
-		t.Errorf("%s: %d alarms, want 1: %s", name, n, log)
+		t.Errorf("%s: %d alarms, want 1 with the UUID of the certificate: %s", name, n, log)
 	}
 	if n, err := v.Damaged(t.Context()); err != nil || n != 1 {
 		t.Errorf("%s: %d certificates are damaged, want 1; err = %v", name, n, err)
@@ -113,7 +115,7 @@ func (v *vault) checkDamage(name string, c *Certificate, key string, damage func
 		t.Fatal(err)
 	}
 	if err := open(); err != nil {
-		t.Errorf("%s: after the file was restored: %v", name, err)
+		t.Errorf("%s: opening the restored file: err = %v, want nil", name, err)
 	}
 	if checks, err := v.CheckFiles(t.Context(), c, nil); err != nil || results(checks)[CheckFile] != Passed {
 		t.Errorf("%s: a check of the restored file = %+v, err = %v, want passed", name, checks, err)
@@ -147,7 +149,8 @@ func (o countedObject) ReadAt(p []byte, off int64) (int, error) {
 	return n, err
 }
 
-// The digest of a large file is computed once for each version. A small file is read each time.
+// The digest of a large file is computed once for each version of the stored files. The digest of a
+// small file is computed each time.
 func TestLargeFileIsReadOnceForItsDigest(t *testing.T) {
 	t.Parallel()
 	var read atomic.Int64
@@ -170,7 +173,7 @@ func TestLargeFileIsReadOnceForItsDigest(t *testing.T) {
 				want = 0
 			}
 			if n := read.Load(); n != want {
-				t.Errorf("opening %d of %d bytes read %d bytes, want %d", i+1, c.Verified.Size, n, want)
+				t.Errorf("opening number %d of a file of %d bytes read %d bytes, want %d", i+1, c.Verified.Size, n, want)
 			}
 		}
 	}
@@ -195,13 +198,13 @@ func TestDamagedOriginalIsNeverServed(t *testing.T) {
 				t.Fatal(err)
 			}
 			if _, err := v.OpenOriginal(ctx, c); !fault.Is(err, fault.Damaged) {
-				t.Errorf("%s: err = %v, want Damaged", c.Title, err)
+				t.Errorf("%s: opening the damaged original: err = %v, want Damaged", c.Title, err)
 			}
 			if yes, err := v.OriginalDamaged(ctx, c); err != nil || !yes {
 				t.Errorf("%s: damaged = %t, err = %v, want true", c.Title, yes, err)
 			}
 			if list, err := v.Checks(ctx, c); err != nil || len(list) != 3 || results(list)[CheckFile] == FailedCheck {
-				t.Errorf("%s: public checks = %+v, err = %v", c.Title, list, err)
+				t.Errorf("%s: public checks = %+v, err = %v, want 3 and no failed check of the file", c.Title, list, err)
 			}
 			if err := os.WriteFile(v.file(c.File.Key), content, 0o600); err != nil {
 				t.Fatal(err)
@@ -222,12 +225,12 @@ func TestDamagedOriginalIsNeverServed(t *testing.T) {
 		}
 		pdf, err := v.OpenVerified(ctx, whole)
 		if err != nil || pdf.Close() != nil {
-			t.Errorf("the verified PDF: err = %v", err)
+			t.Errorf("opening and closing the verified PDF of the certificate with a restored original: err = %v, want nil", err)
 		}
 	})
 }
 
-// A request that began before the retention of files ended raises no alarm.
+// A request that read the record before retention deleted the files stores no failed check.
 func TestDeletedFilesAreNotDamaged(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.Open(t, t.TempDir(), ""))
@@ -238,17 +241,17 @@ func TestDeletedFilesAreNotDamaged(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := v.OpenVerified(t.Context(), c); !fault.Is(err, fault.Damaged) {
-		t.Errorf("err = %v, want Damaged", err)
+		t.Errorf("opening a deleted file with an old record: err = %v, want Damaged", err)
 	}
 	if checks, err := v.CheckFiles(t.Context(), c, nil); err != nil || len(checks) != 0 {
-		t.Errorf("checks = %+v, err = %v, want none", checks, err)
+		t.Errorf("CheckFiles of deleted files: checks = %+v, err = %v, want none", checks, err)
 	}
 	if n, err := v.Damaged(t.Context()); err != nil || n != 0 {
 		t.Errorf("%d certificates are damaged, want 0; err = %v", n, err)
 	}
 }
 
-// CheckAll checks the files of all certificates, in pages.
+// CheckAll checks the files of all certificates.
 func TestCheckAll(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -274,7 +277,7 @@ func TestCheckAll(t *testing.T) {
 	})
 }
 
-// A picture has no digest in the record. It is drawn again if the stored one is damaged.
+// A picture is drawn again if the stored picture is damaged. The digest of a picture is in its key.
 func TestDamagedPictureIsDrawnAgain(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.Open(t, t.TempDir(), ""))
@@ -287,7 +290,7 @@ func TestDamagedPictureIsDrawnAgain(t *testing.T) {
 		}
 		v.checkImage(v.get(c.UUID))
 		if now := v.get(c.UUID).imageKey; now == key {
-			t.Errorf("%s: the picture was not stored again", name)
+			t.Errorf("%s: the key of the picture is unchanged, want a new picture", name)
 		}
 	}
 	if n, err := v.Damaged(t.Context()); err != nil || n != 0 {

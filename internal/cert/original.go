@@ -8,8 +8,9 @@ import (
 	"github.com/certvault/certvault/internal/blob"
 )
 
-// OpenOriginal opens the original of a certificate. The error is a fault of kind Damaged if the file
-// is missing, or does not have the size and digest that were stored at the upload.
+// OpenOriginal opens the original of a certificate. The error is a fault of kind NotFound if the
+// files were deleted by retention, and of kind Damaged if the file is missing or does not have the
+// size and digest that were stored at the upload.
 func (s *Service) OpenOriginal(ctx context.Context, c *Certificate) (*Content, error) {
 	if err := c.checkFilesExist(); err != nil {
 		return nil, err
@@ -27,8 +28,8 @@ func (s *Service) openOriginal(ctx context.Context, c *Certificate) (*Content, e
 	return &Content{SectionReader: io.NewSectionReader(o, 0, o.Size()), parts: []blob.Object{o}}, nil
 }
 
-// originalCheck returns the name of the check of a certificate's original: CheckFile if it is a part
-// of the verified PDF.
+// originalCheck returns the name of the check of a certificate's original. This is CheckFile if the
+// original is a part of the verified PDF, and CheckOriginal otherwise.
 func originalCheck(c *Certificate) string {
 	if c.Verified != nil && !c.Verified.Whole {
 		return CheckFile

@@ -19,7 +19,8 @@ import (
 )
 
 // OpenImage opens a picture of the first page of the verified PDF as PNG. The first request draws
-// and stores it. A picture that is damaged or missing is drawn again.
+// and stores the picture. A picture that is damaged or missing is drawn again. The error is a fault
+// of kind NotFound if the certificate has no verified PDF or its files were deleted by retention.
 func (s *Service) OpenImage(ctx context.Context, c *Certificate) (*Content, error) {
 	if c.Verified == nil {
 		return nil, errNoPDF
@@ -31,7 +32,7 @@ func (s *Service) OpenImage(ctx context.Context, c *Certificate) (*Content, erro
 	if !errors.Is(err, errDiffers) {
 		return content, err
 	}
-	// Concurrent requests draw the picture only once.
+	// Concurrent requests share one drawing of the picture.
 	drawn, err, _ := s.images.Do(c.UUID, func() (any, error) { return s.draw(context.WithoutCancel(ctx), c) })
 	if err != nil {
 		return nil, err
@@ -67,15 +68,16 @@ func imageKey(institutionUUID string, png []byte) string {
 	return blobKey(institutionUUID, uuid.Must(uuid.NewV7()).String()+"-"+hex.EncodeToString(sum[:]), "image")
 }
 
-// imageDigest returns the digest in the key of a picture, and false if the key has none. Keys of
-// earlier versions of the vault have none.
+// imageDigest returns the digest in the key of a picture, and false if the key has no digest. Keys
+// of earlier versions of the vault have no digest.
 func imageDigest(key string) (sum [sha256.Size]byte, ok bool) {
 	name := strings.TrimSuffix(key, ".image")
 	digest, err := hex.DecodeString(name[strings.LastIndexByte(name, '-')+1:])
 	return sum, err == nil && copy(sum[:], digest) == len(sum) && len(digest) == len(sum)
 }
 
-// draw draws the picture of a certificate, stores it, and returns it.
+// draw returns the picture of a certificate as PNG. It returns the stored picture if there is an
+// intact one. Otherwise it draws the picture, and stores it unless the store is full.
 func (s *Service) draw(ctx context.Context, c *Certificate) (png []byte, err error) {
 	now, err := byUUID(ctx, s.db, c.UUID)
 	if err != nil {

@@ -31,12 +31,13 @@ type Policy struct {
 	Placement seal.Mode
 	// Page counts from 1. A document with fewer pages is stamped on page one.
 	Page int
-	// Box is the position of the stamp for Exact, nil otherwise.
+	// Box is the position of the stamp for Exact, and nil for other placements.
 	Box          *seal.Box
 	RefuseActive bool
 }
 
-// ReadPolicy returns an institution's policy, or fault.NotFound.
+// ReadPolicy returns an institution's policy. It returns a fault of kind NotFound if the
+// institution does not exist.
 func ReadPolicy(ctx context.Context, q db.Queryer, institutionID int64) (*Policy, error) {
 	v, err := account.ReadSettings(ctx, q, institutionID)
 	if err != nil {
@@ -50,8 +51,9 @@ func PolicyOf(v *account.Settings) *Policy {
 	return &Policy{Placement: seal.Mode(v.Placement), Page: v.Page, Box: (*seal.Box)(v.Box), RefuseActive: v.RefuseActive}
 }
 
-// Apply checks the policy and writes it to an institution's settings. The policy applies to
-// certificates that are processed after the change.
+// Apply checks the policy and writes it to c, the changes of an institution's settings. It returns
+// a fault of kind Invalid for a policy that is not valid. The policy applies to certificates that
+// are processed after the change.
 func (p *Policy) Apply(c *account.Changes) error {
 	if err := p.check(); err != nil {
 		return err
@@ -96,7 +98,8 @@ func (p *Policy) check() error {
 	return bad.Err()
 }
 
-// placement returns the position of the next stamp of an institution.
+// placement returns the placement of the next stamp by the policy of an institution. For an
+// automatic placement, it includes the earlier positions of stamps.
 func (s *Service) placement(ctx context.Context, institutionID int64) (p seal.Placement, err error) {
 	policy, err := ReadPolicy(ctx, s.db, institutionID)
 	if err != nil {
@@ -129,8 +132,8 @@ func (s *Service) placement(ctx context.Context, institutionID int64) (p seal.Pl
 	return p, rows.Err()
 }
 
-// storeLayoutTx stores the position of a stamp for pages of the same size. Sealing tries it first
-// for the next file of the institution.
+// storeLayoutTx stores the position of a stamp for pages of the same size. It does nothing for a
+// layout without a size. An automatic placement tries the stored positions first.
 func storeLayoutTx(ctx context.Context, tx *db.Tx, institutionID int64, l seal.Layout, now int64) error {
 	if l.Width == 0 {
 		return nil

@@ -19,7 +19,7 @@ import (
 type RequestedPlacement struct {
 	Mode seal.Mode `json:"mode"`
 	Page int       `json:"page"`
-	// Box is the position of the stamp for Exact, nil otherwise.
+	// Box is the position of the stamp for Exact, and nil for other placements.
 	Box *seal.Box `json:"box,omitempty"`
 }
 
@@ -36,8 +36,10 @@ type Previewer interface {
 
 var errNoPreview = fault.New(fault.Unavailable, "This vault cannot draw previews.")
 
-// Preview returns the position of the stamp of a certificate made from a received file. It uses the
-// requested position, or else the institution's policy.
+// Preview returns the position of the stamp of a certificate made from a received file, and other
+// possible positions. It uses the requested position, or the institution's policy if wanted is nil.
+// It returns a fault of kind Invalid for a requested position that is not valid and for a file that
+// cannot be sealed.
 func (s *Service) Preview(ctx context.Context, institutionID int64, f *File, wanted *RequestedPlacement) (_ *seal.Preview, err error) {
 	previewer, ok := s.sealer.(Previewer)
 	if !ok {
@@ -57,7 +59,8 @@ func (s *Service) Preview(ctx context.Context, institutionID int64, f *File, wan
 	if err != nil {
 		return nil, err
 	}
-	// The id of the certificate is not known yet. All ids have the same length.
+	// The reference id of the certificate is not known yet. All reference ids of an institution
+	// have the same length.
 	id := institution.Prefix + "-" + strings.Repeat("0", codeLen)
 	o, err := s.blobs.Open(ctx, f.Key)
 	if err != nil {
@@ -104,7 +107,8 @@ func (w *RequestedPlacement) placement() seal.Placement {
 	return p
 }
 
-// storePlacementTx stores the requested position of a certificate's stamp.
+// storePlacementTx stores the requested position of a certificate's stamp. It does nothing if w is
+// nil.
 func storePlacementTx(ctx context.Context, tx *db.Tx, id int64, w *RequestedPlacement) error {
 	if w == nil {
 		return nil
@@ -119,7 +123,8 @@ func storePlacementTx(ctx context.Context, tx *db.Tx, id int64, w *RequestedPlac
 	return nil
 }
 
-// placementOf returns the position of the stamp of a certificate.
+// placementOf returns the requested placement of the stamp of a certificate, or the placement by
+// the policy if none was requested.
 func (s *Service) placementOf(ctx context.Context, c *Certificate) (p seal.Placement, err error) {
 	var text sql.NullString
 	if err := s.db.QueryRowContext(ctx, `SELECT wanted_placement FROM certificates WHERE id = $1`, c.ID).Scan(&text); err != nil {

@@ -8,8 +8,8 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// Code identifies the rule that an input breaks. Callers turn it into a message: the API as its
-// contract specifies, pages in the reader's language.
+// Code identifies the rule that an input breaks. Callers turn a code into a message. The API uses
+// the messages of its contract, and pages use the reader's language.
 type Code string
 
 const (
@@ -78,7 +78,8 @@ func (p Problems) Error() string {
 	return strings.Join(texts, "; ")
 }
 
-// Err returns a fault of kind Invalid, or nil if there is no problem.
+// Err returns a fault of kind Invalid with the problems as its cause, or nil if there is no
+// problem.
 func (p Problems) Err() error {
 	if len(p) == 0 {
 		return nil

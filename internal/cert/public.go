@@ -34,9 +34,10 @@ const (
 // FileMatch is the public information about a file.
 type FileMatch struct {
 	Match Match
-	// Count is the number of certificates that the file matches, up to 10,000 of each institution.
+	// Count is the number of certificates that the file matches, up to 10,000 of each institution
+	// in Issuers.
 	Count int
-	// Certificate is nil if more than one certificate matches.
+	// Certificate is the matching certificate, or nil if more than one certificate matches.
 	Certificate *Certificate
 	// Issuers are the institutions with certificates of an original. It is empty for a verified PDF.
 	Issuers []Issuer
@@ -58,7 +59,8 @@ type Issuer struct {
 // and revoked certificates, and returns a fault of kind NotFound for any other file.
 //
 // Any institution can upload any original. Therefore an institution whose certificates of an
-// original are all revoked is ignored while another institution has one that is not.
+// original are all revoked is ignored while another institution has a certificate of this original
+// that is not revoked.
 func (s *Service) ByDigest(ctx context.Context, sum [sha256.Size]byte) (*FileMatch, error) {
 	c, err := scanRow(s.db.QueryRowContext(ctx,
 		`SELECT `+Columns+` FROM certificates WHERE verified_sha256 = $1 AND status IN ('approved', 'revoked') ORDER BY id LIMIT 1`, sum[:]))
@@ -126,8 +128,8 @@ func (s *Service) issuers(ctx context.Context, sum [sha256.Size]byte) (list []Is
 var confusable = []string{"0DQ", "1T7", "2Z", "5S", "6G", "8B", "UVY", "MN", "CG", "EF", "PR", "KX", "VW", "4A", "9G"}
 
 // Similar returns the reference id of the approved or revoked certificate that differs from the
-// typed id by a single character that is easily misread, or by two swapped neighbours. It returns
-// "" if there is none or more than one.
+// typed id by a single character that is easily misread, or by two swapped neighbours, after the
+// prefix. It returns "" if there is no such certificate or more than one.
 func (s *Service) Similar(ctx context.Context, typed string) (id string, err error) {
 	candidates := neighbours(FoldReference(typed))
 	if len(candidates) == 0 {

@@ -11,8 +11,8 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// ByDigest returns the same public information about a file as about its certificate.
-func TestByDigest(t *testing.T) {
+// ByDigest returns only approved and revoked certificates, which are public.
+func TestByDigestReturnsPublicCertificates(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		v := newVault(t, d)
@@ -38,29 +38,30 @@ func TestByDigest(t *testing.T) {
 			v.force(made, status)
 			m, err := v.ByDigest(ctx, verified)
 			if err != nil || m.Match != MatchVerified || m.Count != 1 || m.Certificate.UUID != made.UUID {
-				t.Errorf("%s, verified PDF: match = %+v, err = %v", status, m, err)
+				t.Errorf("%s, verified PDF: match = %+v, err = %v, want MatchVerified with the certificate", status, m, err)
 			}
 			m, err = v.ByDigest(ctx, original)
 			if err != nil || m.Match != MatchOriginal || m.Count != 1 || m.Certificate.UUID != made.UUID {
-				t.Errorf("%s, original: match = %+v, err = %v", status, m, err)
+				t.Errorf("%s, original: match = %+v, err = %v, want MatchOriginal with the certificate", status, m, err)
 			}
 		}
-		// A second certificate of the same original adds nothing while it is processed. Once it is
-		// approved, the file no longer identifies one certificate.
+		// A second certificate of the same original does not count while it is in processing. After
+		// its approval, the file no longer identifies one certificate.
 		again := v.upload(titled("two"))
 		if m, err := v.ByDigest(ctx, original); err != nil || m.Count != 1 || m.Certificate == nil {
 			t.Errorf("with a second certificate in processing: match = %+v, err = %v, want one certificate", m, err)
 		}
 		v.force(again, Approved)
 		if m, err := v.ByDigest(ctx, original); err != nil || m.Match != MatchOriginal || m.Count != 2 || m.Certificate != nil {
-			t.Errorf("with two approved certificates: match = %+v, err = %v, want 2", m, err)
+			t.Errorf("with two public certificates: match = %+v, err = %v, want the count 2 and no certificate", m, err)
 		}
 	})
 }
 
-// TestOriginalOfAnotherTenantHidesNoRecord checks that the same original of another institution does
-// not hide the certificate of the first, and that revoked certificates of others do not count.
-func TestOriginalOfAnotherTenantHidesNoRecord(t *testing.T) {
+// TestOriginalOfAnotherInstitutionHidesNoRecord checks that the same original of another
+// institution does not hide the certificate of the first institution, and that an institution with
+// only revoked certificates does not count while another institution has an approved certificate.
+func TestOriginalOfAnotherInstitutionHidesNoRecord(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		v := newVault(t, d)
@@ -76,7 +77,7 @@ func TestOriginalOfAnotherTenantHidesNoRecord(t *testing.T) {
 			}
 			m, err := v.ByDigest(ctx, sum)
 			if err != nil {
-				t.Errorf("%s: %v", name, err)
+				t.Errorf("%s: ByDigest returned the error %v, want none", name, err)
 				return
 			}
 			var got []string
@@ -88,7 +89,7 @@ func TestOriginalOfAnotherTenantHidesNoRecord(t *testing.T) {
 				got = append(got, id)
 			}
 			if m.Count != count || !slices.Equal(got, want) || (m.Certificate != nil) != (count == 1) {
-				t.Errorf("%s: count = %d, records = %q, certificate %v; want %d, %q", name, m.Count, got, m.Certificate, count, want)
+				t.Errorf("%s: count = %d, issuers' certificates = %q, certificate %v; want %d, %q, a certificate only for the count 1", name, m.Count, got, m.Certificate, count, want)
 			}
 		}
 		check("one of each", [3]Status{Approved, Approved, Failed}, 2, first.UUID, second.UUID)
@@ -116,7 +117,7 @@ func TestByDigestUsesIndexes(t *testing.T) {
 	}
 }
 
-func TestSimilar(t *testing.T) {
+func TestSimilarFindsOneMistake(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		v := newVault(t, d)
@@ -129,7 +130,7 @@ func TestSimilar(t *testing.T) {
 		similar := func(typed string) string {
 			got, err := v.Similar(t.Context(), typed)
 			if err != nil {
-				t.Errorf("Similar(%q): %v", typed, err)
+				t.Errorf("Similar(%q) returned the error %v, want none", typed, err)
 			}
 			return got
 		}
@@ -162,7 +163,7 @@ func TestSimilar(t *testing.T) {
 		v.force(other, Approved)
 		rename(made, "NWU-7K3M9QX2P4RTVW6S")
 		if got := similar("NWU-7K3M9QX2P4RTVW6Z"); got != "NWU-7K3M9QX2P4RTVW62" {
-			t.Errorf("with one similar id: Similar = %q", got)
+			t.Errorf("with one similar id: Similar = %q, want NWU-7K3M9QX2P4RTVW62", got)
 		}
 		rename(made, "NWU-7K3M9QX2P4RTVWGZ")
 		if got := similar("NWU-7K3M9QX2P4RTVW6Z"); got != "" {

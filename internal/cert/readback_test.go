@@ -56,7 +56,7 @@ func TestCorruptedFileIsNotApproved(t *testing.T) {
 		"a missing byte": func(s blob.Store) blob.Store { return truncatingStore{s} },
 	} {
 		for _, whole := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s, whole %v", name, whole), func(t *testing.T) {
+			t.Run(fmt.Sprintf("%s, whole file %v", name, whole), func(t *testing.T) {
 				t.Parallel()
 				v := newVault(t, dbtest.Open(t, t.TempDir(), ""), func(c *Config) { c.Blobs = wrap(c.Blobs) })
 				v.sealer.seal = func(_ context.Context, o seal.Original, _ seal.Stamp) (*seal.Verified, error) {
@@ -65,13 +65,13 @@ func TestCorruptedFileIsNotApproved(t *testing.T) {
 				c := v.upload(nil)
 				before := v.snapshot(c.UUID)
 				if err := v.work(t.Context(), c, 1); err == nil || !strings.Contains(err.Error(), "different size or digest") {
-					t.Errorf("err = %v, want a different size or digest", err)
+					t.Errorf("sealing into a store that corrupts the file: err = %v, want a different size or digest", err)
 				}
 				if after := v.snapshot(c.UUID); !reflect.DeepEqual(before, after) {
 					t.Errorf("the record, events or jobs changed: %+v", after)
 				}
 				if keys := v.keys(); len(keys) != 1 {
-					t.Errorf("files = %v, want only the original", keys)
+					t.Errorf("stored files = %v, want only the original", keys)
 				}
 			})
 		}

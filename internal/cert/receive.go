@@ -52,14 +52,14 @@ func (in *Incoming) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Drain reads the rest of a file, even beyond MaxFile.
+// Drain reads, counts and hashes the rest of a file, even beyond MaxFile.
 func (in *Incoming) Drain() error {
 	n, err := io.Copy(in.hash, in.r)
 	in.size += n
 	return err
 }
 
-// Size returns the number of bytes that were read.
+// Size returns the number of bytes read so far.
 func (in *Incoming) Size() int64 { return in.size }
 
 // SHA256 returns the digest of the bytes read so far.
@@ -69,12 +69,12 @@ func (in *Incoming) SHA256() (sum [sha256.Size]byte) {
 }
 
 // Receive stores a file of an institution and calls use, which creates the record that refers to
-// it. The whole file is never in memory: Receive hashes it while it arrives, and checks the stored
-// file.
+// the file. The whole file is never in memory: Receive hashes the file while reading it, and checks
+// the stored file.
 //
-// If a file can never be sealed, the error is a *seal.Refusal, the file is not stored, and use is
+// If a file can never be sealed, the error wraps a *seal.Refusal, the file is deleted, and use is
 // not called. If use returns an error of a kind other than fault.Internal, the file is deleted; see
-// blob.Receive. If the store is full, the error is fault.Unavailable.
+// blob.Receive. If the store is full, the error is a fault of kind Unavailable.
 func (s *Service) Receive(ctx context.Context, institutionUUID string, in *Incoming, use func(*File) error) error {
 	f := &File{Name: fileName(in.name), Key: blobKey(institutionUUID, uuid.Must(uuid.NewV7()).String(), "original")}
 	err := blob.Receive(ctx, s.blobs, f.Key, in, func(size int64) (err error) {
@@ -97,7 +97,7 @@ func (s *Service) Receive(ctx context.Context, institutionUUID string, in *Incom
 	return nil
 }
 
-// inspect determines the type of a stored file and checks that it can be sealed.
+// inspect sets the type and the notices of a stored file, and checks that the file can be sealed.
 func (s *Service) inspect(ctx context.Context, institutionUUID string, f *File) (err error) {
 	if err := s.checking.Acquire(ctx, 1); err != nil {
 		return fmt.Errorf("waiting to check a file: %w", err)
@@ -154,7 +154,7 @@ func ArchiveKey(institutionUUID string) string {
 }
 
 // blobKey returns the key of a blob: the institution's folder, one of 256 subfolders, and the name.
-// The subfolders keep the number of files in each folder small.
+// The subfolders limit the number of files in each folder.
 func blobKey(institutionUUID, id, kind string) string {
 	return institutionUUID + "/" + id[len(id)-2:] + "/" + id + "." + kind
 }

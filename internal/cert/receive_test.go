@@ -43,7 +43,7 @@ func TestReceiveReturnsDigestAndState(t *testing.T) {
 	}
 	stored, err := io.ReadAll(io.NewSectionReader(o, 0, o.Size()))
 	if err := errors.Join(err, o.Close()); err != nil || !bytes.Equal(stored, content) {
-		t.Errorf("the stored file differs from the content: %v", err)
+		t.Errorf("the stored file differs from the content, or reading the file failed; err = %v", err)
 	}
 	// The digest of a longer file that begins with this content can be computed from the hash
 	// state.
@@ -64,7 +64,7 @@ func TestReceiveReturnsDigestAndState(t *testing.T) {
 	}
 }
 
-func TestReceiveLimit(t *testing.T) {
+func TestReceiveRefusesFileOverLimit(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.Open(t, t.TempDir(), ""))
 	content := samplePDF("a diploma", 20_971_520)
@@ -73,7 +73,7 @@ func TestReceiveLimit(t *testing.T) {
 	}
 	f, err := v.receiveFrom(t.Context(), "diploma.pdf", bytes.NewReader(content))
 	if err != nil || f.Size != 20_971_520 || f.SHA256 != sha256.Sum256(content) {
-		t.Fatalf("file of 20 MB: file = %+v, err = %v", f, err)
+		t.Fatalf("file of 20 MB: file = %+v, err = %v, want its size and digest", f, err)
 	}
 	if err := v.folder.Delete(t.Context(), f.Key); err != nil {
 		t.Fatal(err)
@@ -85,7 +85,7 @@ func TestReceiveLimit(t *testing.T) {
 	// Receive stops reading at the limit, because a request may be endless.
 	endless := &counted{r: repeating{}}
 	if _, err := v.receiveFrom(t.Context(), "diploma.pdf", endless); err == nil || endless.n > MaxFile+1 {
-		t.Errorf("read %d bytes of an endless file, err = %v", endless.n, err)
+		t.Errorf("read %d bytes of an endless file, err = %v, want at most MaxFile + 1 bytes and an error", endless.n, err)
 	}
 	if keys := v.keys(); len(keys) != 0 {
 		t.Errorf("stored files = %v, want none", keys)
@@ -119,9 +119,9 @@ func TestReceiveDeletesRefusedFile(t *testing.T) {
 	}{
 		{"a reader that fails", "a.pdf", io.MultiReader(bytes.NewReader(content[:150_000]), iotest.ErrReader(broken)), false},
 		{"a reader that fails immediately", "a.pdf", iotest.ErrReader(broken), false},
-		{"empty", "a.pdf", strings.NewReader(""), true},
+		{"empty file", "a.pdf", strings.NewReader(""), true},
 		{"not a PDF", "a.pdf", strings.NewReader("hello"), true},
-		{"truncated", "a.pdf", bytes.NewReader(content[:1000]), true},
+		{"truncated PDF", "a.pdf", bytes.NewReader(content[:1000]), true},
 		{"a PDF with another extension", "a.png", bytes.NewReader(content), true},
 		{"no extension", "pdf", bytes.NewReader(content), true},
 		{"a program", "a.exe", strings.NewReader("MZ"), true},
@@ -139,7 +139,7 @@ func TestReceiveDeletesRefusedFile(t *testing.T) {
 	}
 }
 
-// If a client disconnects, the context of its request ends. The file is deleted nevertheless.
+// Receive deletes the file even if the client disconnects, which ends the context of the request.
 func TestReceiveDeletesFileAfterDisconnect(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.Open(t, t.TempDir(), ""), func(c *Config) { c.Blobs = contextStore{c.Blobs} })
@@ -147,14 +147,14 @@ func TestReceiveDeletesFileAfterDisconnect(t *testing.T) {
 	content := samplePDF("a diploma", 0)
 	interrupted := io.MultiReader(bytes.NewReader(content), readerFunc(func([]byte) (int, error) { cancel(); return 0, io.EOF }))
 	if _, err := v.receiveFrom(ctx, "a.pdf", interrupted); !errors.Is(err, context.Canceled) {
-		t.Errorf("err = %v, want context.Canceled", err)
+		t.Errorf("Receive after the client disconnected: err = %v, want context.Canceled", err)
 	}
 	if keys := v.keys(); len(keys) != 0 {
 		t.Errorf("stored files = %v, want none", keys)
 	}
 }
 
-// contextStore deletes nothing if the context has ended, like a store on the network.
+// contextStore is a store whose Delete fails if the context has ended, like a store on the network.
 type contextStore struct{ blob.Store }
 
 func (s contextStore) Delete(ctx context.Context, key string) error {
@@ -178,6 +178,6 @@ func TestReceiveIntoFullStore(t *testing.T) {
 	v := newVault(t, dbtest.Open(t, t.TempDir(), ""), func(c *Config) { c.Blobs = fullStore{c.Blobs} })
 	_, err := v.receiveFrom(t.Context(), "a.pdf", bytes.NewReader(samplePDF("x", 0)))
 	if e, ok := errors.AsType[*fault.Error](err); !ok || e.Kind != fault.Unavailable || e.RetryAfter <= 0 {
-		t.Errorf("err = %v, want Unavailable with RetryAfter", err)
+		t.Errorf("Receive into a full store: err = %v, want Unavailable with RetryAfter", err)
 	}
 }

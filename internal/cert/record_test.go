@@ -19,7 +19,7 @@ func TestOperationsAreRecorded(t *testing.T) {
 		v := newVault(t, d)
 		c := v.upload(nil)
 		if _, err := v.Upload(t.Context(), v.input(v.inst)); err == nil {
-			t.Fatal("the duplicate was accepted")
+			t.Fatal("the upload of a duplicate returned no error")
 		}
 		v.force(c, Failed)
 		if _, err := v.Retry(t.Context(), v.inst.ID, c.UUID, nil); err != nil {
@@ -43,7 +43,7 @@ func TestOperationsAreRecorded(t *testing.T) {
 			got = append(got, fmt.Sprint(e.Action, " ", e.Subject.Name == c.ReferenceID, " ", e.Detail))
 		}
 		if want := []string{"certificate.uploaded true map[]", "certificate.retried true map[]", "certificate.revoked true map[reason:typo]"}; !slices.Equal(got, want) {
-			t.Errorf("entries = %q, want %q", got, want)
+			t.Errorf("entries of the audit log = %q, want %q", got, want)
 		}
 		p, err := ReadPolicy(t.Context(), d, v.inst.ID)
 		if err != nil {
@@ -57,13 +57,13 @@ func TestOperationsAreRecorded(t *testing.T) {
 		}
 		list, _, err = audit.New(d).List(t.Context(), v.inst.ID, audit.Filter{Action: "institution"}, "", 10)
 		if err != nil || len(list) != 1 || fmt.Sprint(list[0].Detail) != "map[refuse_active:map[from:false to:true]]" {
-			t.Errorf("entries of the policy = %+v, err = %v, want one change", list, err)
+			t.Errorf("entries of the audit log for the policy = %+v, err = %v, want one change of refuse_active", list, err)
 		}
 	})
 }
 
 // BenchmarkRecord measures the cost of the audit log for an upload. It alternates transactions with
-// and without an entry, each committed durably, and reports medians.
+// and without an entry in the audit log, and reports the median time of each kind.
 func BenchmarkRecord(b *testing.B) {
 	each := map[string]func(b *testing.B) *db.DB{
 		"sqlite":   func(b *testing.B) *db.DB { return dbtest.Open(b, b.TempDir(), "") },

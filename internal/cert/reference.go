@@ -12,7 +12,7 @@ const (
 	crockford = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 	// codeLen is the number of characters for 80 random bits, at five bits each.
 	codeLen = 16
-	// minPrefixLen and maxPrefixLen are the limits of an institution's prefix.
+	// minPrefixLen and maxPrefixLen are the minimum and maximum length of an institution's prefix.
 	minPrefixLen, maxPrefixLen = 2, 10
 	// maxTyped bounds a typed reference id in bytes.
 	maxTyped = 128

@@ -9,8 +9,8 @@ import (
 	"github.com/certvault/certvault/internal/seal"
 )
 
-// If the response to the commit was lost, the worker deleted the file that the committed row
-// referred to. The result was an approved certificate without its verified PDF.
+// In an earlier version, a worker that lost the response to the commit deleted the file that the
+// committed row referred to. The result was an approved certificate without its verified PDF.
 func TestRegressionLostCommitResponseLosesNoFile(t *testing.T) {
 	t.Parallel()
 	proxy, proxied := dbtest.NewProxy(t, dbtest.PostgresURL(t))
@@ -21,7 +21,7 @@ func TestRegressionLostCommitResponseLosesNoFile(t *testing.T) {
 		return sealed(o, []byte(tailText), false)
 	}
 	if err := v.work(t.Context(), c, 1); err == nil {
-		t.Error("the response to the commit was not lost")
+		t.Error("the attempt whose response to the commit was lost returned no error")
 	}
 	got := v.get(c.UUID)
 	if got.Status != Approved {
@@ -36,7 +36,7 @@ func TestRegressionLostCommitResponseLosesNoFile(t *testing.T) {
 	}
 	// The next attempt of the queue finds the certificate approved.
 	if err := v.work(t.Context(), c, 2); err != nil || len(v.keys()) != 2 {
-		t.Errorf("second attempt: err = %v, files = %v, want 2", err, v.keys())
+		t.Errorf("second attempt: err = %v, files = %v, want no error and 2 files", err, v.keys())
 	}
 }
 
@@ -48,7 +48,7 @@ func TestSweepDeletesFileOfFailedAttempt(t *testing.T) {
 	c := v.upload(nil)
 	v.exec(`CREATE TRIGGER broken BEFORE UPDATE ON certificates WHEN new.status = 'approved' BEGIN SELECT raise(ABORT, 'broken'); END`)
 	if err := v.work(t.Context(), c, 1); err == nil || v.get(c.UUID).Status != Processing {
-		t.Fatalf("err = %v, status = %s, want an error and processing", err, v.get(c.UUID).Status)
+		t.Fatalf("attempt that cannot approve: err = %v, status = %s, want an error and processing", err, v.get(c.UUID).Status)
 	}
 	v.exec(`DROP TRIGGER broken`)
 	v.clock.Advance(minSweepAge + time.Hour)
@@ -56,7 +56,7 @@ func TestSweepDeletesFileOfFailedAttempt(t *testing.T) {
 		t.Fatal(err)
 	}
 	if keys := v.keys(); len(keys) != 1 || keys[0] != c.File.Key {
-		t.Errorf("files = %v, want only the original", keys)
+		t.Errorf("files after the sweep = %v, want only the original", keys)
 	}
 	v.approved(c)
 }

@@ -24,9 +24,9 @@ const (
 	maxRehash = 200
 )
 
-// Rehash reads stored verified PDFs, compares their digests and verifies their signatures. It finds
-// lost or changed files before they are needed. It stores a difference as a failed check, which the
-// public page shows, and logs an error.
+// Rehash calls CheckFiles for the certificates whose last check of the verified PDF is older than
+// rehashAge, up to the share of one turn. Rehash finds lost or changed files before the files are
+// needed.
 func (s *Service) Rehash(ctx context.Context) error {
 	due, err := s.rehashDue(ctx)
 	if err != nil {
@@ -44,9 +44,11 @@ func (s *Service) Rehash(ctx context.Context) error {
 	return nil
 }
 
-// CheckFiles reads the stored files of a certificate, compares their digests, verifies the signature
-// and stores the results. A file that is correct again passes its check, which ends the alarm. A
-// damaged file is no error, but a check that failed. then may be nil.
+// CheckFiles reads the stored files of a certificate, compares their digests, verifies the
+// signature and stores the results. A damaged file is not an error. Its check has the result
+// FailedCheck, and CheckFiles logs an alarm. A file that is correct again passes its check. then
+// runs in the transaction that stores the results, unless the certificate or its files were
+// deleted. then may be nil.
 func (s *Service) CheckFiles(ctx context.Context, c *Certificate, then TxFunc) ([]Check, error) {
 	var checks []Check
 	if c.FilesDeletedAt == nil {
@@ -62,13 +64,13 @@ func (s *Service) CheckFiles(ctx context.Context, c *Certificate, then TxFunc) (
 	err := s.db.Tx(ctx, func(tx *db.Tx) error {
 		now, err := byUUID(ctx, tx, c.UUID)
 		if fault.Is(err, fault.NotFound) {
-			return nil // it was deleted during the check
+			return nil // the certificate was deleted during the check
 		}
 		if err != nil {
 			return err
 		}
 		if now.FilesDeletedAt != nil {
-			// The retention of its files ended, perhaps during the check.
+			// Retention deleted the files, perhaps during the check.
 			checks = nil
 			return deleteChecksTx(ctx, tx, c.ID)
 		}
@@ -139,8 +141,8 @@ func (s *Service) recheck(ctx context.Context, c *Certificate) (checks []Check, 
 	return append(checks, Check{Name: CheckSignature, Result: result}), errors.Join(err, e)
 }
 
-// recheckFile returns the result of a check of a file. It reads the whole file, whatever was read
-// before. err is the error of opening the file.
+// recheckFile returns the result of a check of a file. It always reads the whole file. err is the
+// error of opening the file.
 func recheckFile(name string, content *Content, err error, size int64, sum [sha256.Size]byte) (Check, error) {
 	if err == nil {
 		err = compareWhole(content, size, sum)
@@ -175,12 +177,12 @@ func (s *Service) OriginalDamaged(ctx context.Context, c *Certificate) (yes bool
 	return yes, nil
 }
 
-// Damaged counts the certificates of which a stored file or the signature failed its last check.
+// Damaged counts the certificates with a stored file or a signature that failed its last check.
 func (s *Service) Damaged(ctx context.Context) (n int, err error) {
 	return CountDamaged(ctx, s.db)
 }
 
-// CheckAll calls CheckFiles for all certificates that have files, and f with each result.
+// CheckAll calls CheckFiles for each certificate that has files, and then f with the results.
 func (s *Service) CheckAll(ctx context.Context, f func(c *Certificate, checks []Check)) error {
 	for after := int64(0); ; {
 		ids, err := db.Column[int64](s.db.QueryContext(ctx, `

@@ -57,7 +57,7 @@ func TestInterruptedAttemptDoesNotCount(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := v.get(c.UUID); got.Status != Approved {
-			t.Errorf("status = %s, failure = %+v, want approved", got.Status, got.Failure)
+			t.Errorf("status after the next process = %s, failure = %+v, want approved", got.Status, got.Failure)
 		}
 	})
 }
@@ -87,7 +87,7 @@ func TestInterruptedAttemptSnoozes(t *testing.T) {
 	c := v.upload(nil)
 	err := v.work(ctx, c, 1)
 	if _, ok := errors.AsType[*river.JobSnoozeError](err); !ok {
-		t.Errorf("err = %v, want a snooze", err)
+		t.Errorf("interrupted attempt: err = %v, want a snooze", err)
 	}
 	if got := v.get(c.UUID); got.Status != Processing {
 		t.Errorf("status = %s, want processing", got.Status)
@@ -113,7 +113,7 @@ func TestRescuedCountsCrashes(t *testing.T) {
 		for n := 1; n <= 2; n++ {
 			v.rescue(c.UUID, "seal")
 			if got := v.get(c.UUID); got.Status != Processing || got.crashes != n {
-				t.Fatalf("after %d crashes: status = %s, crashes = %d", n, got.Status, got.crashes)
+				t.Fatalf("after %d crashes: status = %s, crashes = %d, want processing and the number of crashes", n, got.Status, got.crashes)
 			}
 		}
 		v.rescue(c.UUID, "recipient")
@@ -133,12 +133,12 @@ func TestRescuedCountsCrashes(t *testing.T) {
 			t.Errorf("after the third crash: status = %s, failure = %+v, want crashed", got.Status, got.Failure)
 		}
 		if events := v.events(); len(events) != 2 || events[1].Name != "certificate_application.failed" {
-			t.Errorf("events = %+v, want the failure as the second", events)
+			t.Errorf("events = %+v, want two, the second certificate_application.failed", events)
 		}
-		// Later rescues of the certificate change nothing. A retry resets the count.
+		// A later crash does not change the failed certificate. A retry resets the count.
 		v.rescue(c.UUID, "seal")
 		if got := v.get(c.UUID); got.crashes != 3 || len(v.events()) != 2 {
-			t.Errorf("after a crash of a failed certificate: crashes = %d, events = %+v", got.crashes, v.events())
+			t.Errorf("after a crash of a failed certificate: crashes = %d, events = %+v, want 3 crashes and 2 events", got.crashes, v.events())
 		}
 		if _, err := v.Retry(t.Context(), v.inst.ID, c.UUID, nil); err != nil {
 			t.Fatal(err)
@@ -151,8 +151,8 @@ func TestRescuedCountsCrashes(t *testing.T) {
 	})
 }
 
-// Certificates that are sealed at the same time as one that crashes the process do not fail with
-// it: after the second crash, each is sealed alone.
+// Certificates that are sealed at the same time as a certificate that crashes the process do not
+// fail. Each of these certificates is sealed alone after the second crash.
 func TestNeighboursOfCrashingCertificateDoNotFail(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -166,7 +166,7 @@ func TestNeighboursOfCrashingCertificateDoNotFail(t *testing.T) {
 		}
 		crash()
 		crash()
-		// In the next process, the neighbours do not seal while the culprit does.
+		// In the next process, no other certificate is sealed while the culprit is sealed.
 		started, crashed, done := make(chan struct{}), make(chan struct{}), make(chan error)
 		v.sealer.seal = func(context.Context, seal.Original, seal.Stamp) (*seal.Verified, error) {
 			close(started)
@@ -177,17 +177,17 @@ func TestNeighboursOfCrashingCertificateDoNotFail(t *testing.T) {
 		<-started
 		fresh := v.upload(titled("fresh"))
 		if _, ok := errors.AsType[*river.JobSnoozeError](v.work(t.Context(), fresh, 1)); !ok {
-			t.Error("another certificate was sealed at the same time")
+			t.Error("the job of another certificate was not snoozed during the trial")
 		}
 		impatient, cancel := context.WithCancel(t.Context())
 		cancel()
 		if _, err := v.enter(impatient, v.get(first.UUID)); !errors.Is(err, errTrial) {
-			t.Errorf("a certificate with two crashes enters during a trial: %v", err)
+			t.Errorf("enter of a certificate with two crashes during a trial: err = %v, want errTrial", err)
 		}
 		all = append(all, fresh) // the jobs of all are running, although only one certificate is sealed
 		crash()
 		if got := v.get(culprit.UUID); got.Status != Failed || got.Failure.Code != "crashed" {
-			t.Errorf("the culprit is %s, %+v", got.Status, got.Failure)
+			t.Errorf("culprit: status = %s, failure = %+v, want failed with crashed", got.Status, got.Failure)
 		}
 		close(crashed)
 		<-done
@@ -199,14 +199,14 @@ func TestNeighboursOfCrashingCertificateDoNotFail(t *testing.T) {
 				t.Error(err)
 			}
 			if got := v.get(c.UUID); got.Status != Approved {
-				t.Errorf("%s is %s, %+v", c.Title, got.Status, got.Failure)
+				t.Errorf("certificate %s: status = %s, failure = %+v, want approved", c.Title, got.Status, got.Failure)
 			}
 		}
 	})
 }
 
-// A trial that ends without a crash clears its mark.
-func TestTrialWithoutCrash(t *testing.T) {
+// A trial that ends without a crash resets the number of crashes to trialCrashes.
+func TestTrialWithoutCrashIsNotCounted(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		v := newVault(t, d)
@@ -215,16 +215,16 @@ func TestTrialWithoutCrash(t *testing.T) {
 		v.rescue(c.UUID, "seal")
 		v.sealer.seal = func(context.Context, seal.Original, seal.Stamp) (*seal.Verified, error) {
 			if got := v.get(c.UUID); got.crashes != crashesInTrial {
-				t.Errorf("%d crashes during the trial, want %d", got.crashes, crashesInTrial)
+				t.Errorf("the record has %d crashes during the trial, want %d", got.crashes, crashesInTrial)
 			}
 			return nil, errors.New("the renderer is missing")
 		}
 		if err := v.work(t.Context(), c, 1); err == nil {
-			t.Error("the work succeeded")
+			t.Error("an attempt with a failing sealer returned no error")
 		}
 		v.rescue(c.UUID, "seal")
 		if got := v.get(c.UUID); got.Status != Processing || got.crashes != trialCrashes {
-			t.Errorf("%s with %d crashes, want %s with %d", got.Status, got.crashes, Processing, trialCrashes)
+			t.Errorf("after the trial and a crash: status = %s with %d crashes, want %s with %d", got.Status, got.crashes, Processing, trialCrashes)
 		}
 	})
 }

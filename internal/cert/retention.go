@@ -17,13 +17,13 @@ import (
 const (
 	// RetentionInterval is the interval of SweepExpired.
 	RetentionInterval = time.Hour
-	// maxDeletions bounds the records that one sweep deletes for an institution, so that the sweep
-	// does not delay other work.
+	// maxDeletions bounds the failed certificates, and the revoked certificates with files, that
+	// one sweep processes for an institution, so that the sweep does not delay other work.
 	maxDeletions = 1000
 )
 
-// ErrFilesPurged is returned for the files of a certificate whose retention has ended. Its kind is
-// NotFound, since the contract has no other status for it.
+// ErrFilesPurged is the error for files that retention has deleted. Its kind is NotFound, since the
+// contract has no other status for such files.
 var ErrFilesPurged = fault.New(fault.NotFound,
 	"The files of this certificate have ended: its institution keeps the files of revoked certificates for a limited time. The record remains.")
 
@@ -35,7 +35,8 @@ func (c *Certificate) checkFilesExist() error {
 	return nil
 }
 
-// cutoff returns the time before which a record has expired, in microseconds.
+// cutoff returns the time that is the given number of days before now, in microseconds. A record
+// that failed or was revoked before this time has expired.
 func cutoff(now time.Time, days int) int64 { return db.Micros(now.AddDate(0, 0, -days)) }
 
 const (
@@ -48,7 +49,7 @@ const (
 )
 
 // Expired returns the number of failed certificates, and the number of revoked certificates with
-// files, that the retention k deletes at a time.
+// files, that have expired under the retention k at the given time.
 func Expired(ctx context.Context, q db.Queryer, at time.Time, institutionID int64, k account.Retention) (failed, revoked int, err error) {
 	for _, rule := range []struct {
 		days  int
@@ -70,7 +71,8 @@ func (s *Service) Expired(ctx context.Context, institutionID int64, k account.Re
 	return Expired(ctx, s.db, s.now(), institutionID, k)
 }
 
-// deletion deletes a record, or its files, if it has expired before a time. days is the retention.
+// deletion deletes a certificate, or the files of a certificate, if the certificate failed or was
+// revoked before a time. Otherwise it returns ErrInvalidState. days is the retention.
 type deletion func(ctx context.Context, tx *db.Tx, id, before int64, days int) error
 
 // SweepExpired deletes expired failed certificates, and the files of expired revoked certificates.
@@ -120,7 +122,8 @@ func (s *Service) sweepExpired(ctx context.Context, institutionID int64, days in
 	return nil
 }
 
-// deleteFailedTx deletes a failed certificate with its events and checks.
+// deleteFailedTx deletes a failed certificate with its events and checks, and records the deletion
+// in the audit log.
 func (s *Service) deleteFailedTx(ctx context.Context, tx *db.Tx, id, before int64, days int) error {
 	// A concurrent retry waits and finds no record, or this statement waits for the retry.
 	c, err := Scan(tx.QueryRowContext(ctx, `
@@ -150,8 +153,9 @@ func (s *Service) deleteFailedTx(ctx context.Context, tx *db.Tx, id, before int6
 	return s.recordDeletionTx(ctx, tx, audit.CertificateExpired, c, detail)
 }
 
-// deleteFilesTx removes the files of a revoked certificate. The digests remain, so that the file is
-// still recognised as revoked. The checks are deleted, because the files no longer exist.
+// deleteFilesTx removes the references to the files from a revoked certificate, so that the sweep
+// of files deletes the files. The digests remain, so that the file is still recognised as revoked.
+// The checks are deleted, because the files no longer exist.
 func (s *Service) deleteFilesTx(ctx context.Context, tx *db.Tx, id, before int64, days int) error {
 	c, err := Scan(tx.QueryRowContext(ctx, `
 		UPDATE certificates SET files_ended_at = $3, original_key = '', tail_key = CASE WHEN tail_key IS NULL THEN NULL ELSE '' END, image_key = NULL

@@ -88,7 +88,8 @@ func (v *vault) failed(title string) *Certificate {
 	return v.get(c.UUID)
 }
 
-// Nothing expires unless the institution has set a retention. Then only old records expire.
+// No certificate expires if the institution has no retention. With a retention, only old failed
+// certificates expire.
 func TestSweepDeletesFailedCertificates(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -113,7 +114,7 @@ func TestSweepDeletesFailedCertificates(t *testing.T) {
 			t.Fatal("a certificate or file was deleted without a retention")
 		}
 		if failed, revoked, err := v.Expired(ctx, v.inst.ID, account.Retention{Failed: 30, Revoked: 30}); err != nil || failed != 1 || revoked != 0 {
-			t.Errorf("%d failed and %d revoked certificates expire, want 1 and 0; err = %v", failed, revoked, err)
+			t.Errorf("Expired = %d failed and %d revoked certificates, want 1 and 0; err = %v", failed, revoked, err)
 		}
 		v.setRetention(account.Retention{Failed: 30})
 		v.sweep()
@@ -129,12 +130,12 @@ func TestSweepDeletesFailedCertificates(t *testing.T) {
 			}
 		}
 		if n := v.queryInt(`SELECT count(*) FROM webhook_events WHERE payload LIKE '%"certificate_title":"old"%'`); n != 0 {
-			t.Errorf("%d events of the deleted certificate are left", n)
+			t.Errorf("%d events of the deleted certificate remain, want 0", n)
 		}
 		if got := v.deletions(audit.CertificateExpired); !slices.Equal(got, []string{old.ReferenceID}) || !slices.Equal(purged, []string{"old"}) {
-			t.Errorf("recorded %v, purged %v, want the expired certificate", got, purged)
+			t.Errorf("recorded deletions = %v, purged certificates = %v, want only the expired certificate", got, purged)
 		}
-		// Lists no longer count the certificate, and it can be uploaded again.
+		// Lists no longer count the certificate, and the same certificate can be uploaded again.
 		if n := v.queryInt(`SELECT sum(n) FROM certificate_counts WHERE status = 'failed'`); n != 1 {
 			t.Errorf("%d failed certificates are counted, want 1", n)
 		}
@@ -142,7 +143,7 @@ func TestSweepDeletesFailedCertificates(t *testing.T) {
 	})
 }
 
-// Other servers store the id of a certificate, so it is never reused.
+// The id of a certificate is never reused, because other servers store the id.
 func TestIDsOfDeletedCertificatesAreNotReused(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -158,7 +159,7 @@ func TestIDsOfDeletedCertificatesAreNotReused(t *testing.T) {
 		}
 		v.sweep()
 		if n := v.queryInt(`SELECT count(*) FROM certificates`); n != 1 {
-			t.Errorf("%d certificates are left, want 1", n)
+			t.Errorf("%d certificates remain after the second sweep, want 1", n)
 		}
 	})
 }
@@ -192,7 +193,7 @@ func TestSweepDeletesFilesOfRevokedCertificates(t *testing.T) {
 		v.clock.Advance(2 * day)
 		v.setRetention(account.Retention{Revoked: 30})
 		if _, revoked, err := v.Expired(ctx, v.inst.ID, account.Retention{Revoked: 30}); err != nil || revoked != 2 {
-			t.Errorf("%d revoked certificates expire, want 2; err = %v", revoked, err)
+			t.Errorf("Expired = %d revoked certificates, want 2; err = %v", revoked, err)
 		}
 		v.sweep()
 		for _, key := range []string{expired.Verified.TailKey, expired.imageKey} {
@@ -202,33 +203,34 @@ func TestSweepDeletesFilesOfRevokedCertificates(t *testing.T) {
 		}
 		// Another certificate was made from the same file, so the file remains.
 		if !v.exists(shared.Key) || !v.exists(other.Verified.TailKey) || !v.exists(young.File.Key) || !v.exists(young.Verified.TailKey) {
-			t.Error("a file of another certificate was deleted")
+			t.Error("the shared original, the tail of the other certificate or a file of the young certificate was deleted")
 		}
 		now := v.get(expired.UUID)
 		if now.Status != Revoked || now.RevocationReason != "Issued by mistake" || now.FilesDeletedAt == nil || now.Verified == nil ||
 			now.Verified.SHA256 != expired.Verified.SHA256 || now.File.SHA256 != expired.File.SHA256 || !now.UpdatedAt.Equal(expired.UpdatedAt) {
-			t.Errorf("record = %+v, want it unchanged except for the files", now)
+			t.Errorf("record = %+v, want a revoked certificate that is unchanged except for the files", now)
 		}
 		if v.get(unapproved.UUID).FilesDeletedAt == nil || v.get(young.UUID).FilesDeletedAt != nil {
-			t.Error("files of the wrong certificates were deleted")
+			t.Error("FilesDeletedAt is not set for the expired certificate without a verified PDF, or is set for the young certificate")
 		}
-		// A person who has the file can still find out that it was revoked.
+		// A person who has the file can still find out that the certificate was revoked.
 		if m, err := v.ByDigest(ctx, expired.Verified.SHA256); err != nil || m.Certificate.UUID != expired.UUID || m.Certificate.Status != Revoked {
 			t.Errorf("ByDigest = %+v, err = %v, want the revoked certificate", m, err)
 		}
 		for name, open := range map[string]func(context.Context, *Certificate) (*Content, error){"verified": v.OpenVerified, "image": v.OpenImage, "original": v.OpenOriginal} {
 			if _, err := open(ctx, now); !fault.Is(err, fault.NotFound) || !strings.Contains(err.Error(), "have ended") {
-				t.Errorf("opening the %s: err = %v, want NotFound", name, err)
+				t.Errorf("opening the %s: err = %v, want NotFound with the text that the files have ended", name, err)
 			}
 		}
 		checks, err := v.Checks(ctx, now)
 		if err != nil || checks[1].Result != NotRun || checks[2].Result != NotRun {
-			t.Errorf("checks = %+v, err = %v, want not_run", checks, err)
+			t.Errorf("checks = %+v, err = %v, want not_run for the file and the signature", checks, err)
 		}
 		if got := v.deletions(audit.FilesExpired); len(got) != 2 || !slices.Contains(got, expired.ReferenceID) || !slices.Contains(got, unapproved.ReferenceID) {
-			t.Errorf("recorded deletions = %v", got)
+			t.Errorf("recorded deletions of files = %v, want the expired and the unapproved certificate", got)
 		}
-		// The monthly check reports no missing file, even if a result arrives too late.
+		// The monthly check reports no missing file, even if the result of a check was stored after
+		// the deletion.
 		v.exec(`INSERT INTO certificate_checks (certificate_id, name, result, checked_at) VALUES ($1, $2, 'passed', 0)`, now.ID, CheckFile)
 		v.clock.Advance(rehashAge + time.Minute)
 		for range 5 {
@@ -240,12 +242,13 @@ func TestSweepDeletesFilesOfRevokedCertificates(t *testing.T) {
 			t.Errorf("%d certificates are damaged, want 0; err = %v", n, err)
 		}
 		if n := v.queryInt(`SELECT count(*) FROM certificate_checks WHERE certificate_id = $1`, now.ID); n != 0 {
-			t.Errorf("%d checks of deleted files are stored", n)
+			t.Errorf("%d checks of deleted files are stored, want 0", n)
 		}
 	})
 }
 
-// A certificate that is retried just before the sweep deletes it is not deleted.
+// The sweep does not delete a certificate that was retried after the sweep had listed the
+// certificate.
 func TestRetriedCertificateIsNotDeleted(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -260,7 +263,7 @@ func TestRetriedCertificateIsNotDeleted(t *testing.T) {
 		}
 		err := d.Tx(ctx, func(tx *db.Tx) error { return v.deleteFailedTx(ctx, tx, c.ID, before, 30) })
 		if !errors.Is(err, ErrInvalidState) || v.get(c.UUID).Status != Processing {
-			t.Errorf("err = %v, status = %s, want ErrInvalidState and processing", err, v.get(c.UUID).Status)
+			t.Errorf("deleting a retried certificate: err = %v, status = %s, want ErrInvalidState and processing", err, v.get(c.UUID).Status)
 		}
 		if err := d.Tx(ctx, func(tx *db.Tx) error { return v.deleteFilesTx(ctx, tx, c.ID, before, 30) }); !errors.Is(err, ErrInvalidState) {
 			t.Error(err)
@@ -268,7 +271,7 @@ func TestRetriedCertificateIsNotDeleted(t *testing.T) {
 	})
 }
 
-// Two nodes may sweep at the same time.
+// Two nodes can sweep at the same time. Each certificate is deleted and recorded once.
 func TestConcurrentSweeps(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -288,12 +291,12 @@ func TestConcurrentSweeps(t *testing.T) {
 			}
 		}
 		if got := v.deletions(audit.CertificateExpired); len(got) != 5 {
-			t.Errorf("recorded deletions = %v", got)
+			t.Errorf("recorded deletions = %v, want 5, one for each certificate but the newest", got)
 		}
 		v.rows(`SELECT count(*) FROM certificates`, func(rows *sql.Rows) error {
 			var n int
 			if err := rows.Scan(&n); err != nil || n != 1 {
-				t.Errorf("%d certificates are left, want 1", n)
+				t.Errorf("%d certificates remain after both sweeps, want 1 and no error", n)
 			}
 			return nil
 		})

@@ -10,7 +10,7 @@ import (
 )
 
 // Retry restarts the processing of a failed certificate. It returns BadRequest and changes nothing
-// if the certificate is not failed. then may be nil.
+// if the certificate is not failed. then runs in the same transaction. It may be nil.
 func (s *Service) Retry(ctx context.Context, institutionID int64, uuid string, then TxFunc) (*Certificate, error) {
 	if _, err := s.ByUUID(ctx, institutionID, uuid); err != nil {
 		return nil, err

@@ -11,7 +11,7 @@ import (
 // Revocation has the reason of a revocation, which is public, and a note, which is not public.
 type Revocation struct {
 	Reason, Note string
-	// Then may be nil.
+	// Then runs in the transaction of the revocation. It may be nil.
 	Then TxFunc
 }
 
@@ -22,7 +22,8 @@ func (r *Revocation) Check(bad *Problems) {
 }
 
 // Revoke revokes a certificate permanently. It returns Invalid with Problems for a bad reason or
-// note. A second revocation changes nothing and is not an error.
+// note. A second revocation does not change the certificate and is not an error. Revoke runs r.Then
+// in both cases.
 func (s *Service) Revoke(ctx context.Context, institutionID int64, uuid string, r Revocation) (*Certificate, error) {
 	var bad Problems
 	r.Check(&bad)

@@ -11,10 +11,10 @@ import (
 	"github.com/certvault/certvault/internal/account"
 )
 
-// SearchText returns the searchable text: name, title, e-mail and reference id, folded in Go
-// because SQLite folds ASCII only. Each part is on its own line, so that no search matches across
-// two parts. The name is on the first line. Each line begins with a space, so that every word
-// follows a space.
+// SearchText returns the searchable text: the name, the title, the e-mail as given, the folded
+// e-mail if it differs, and the reference id. Each part is folded in Go, because SQLite folds ASCII
+// only. Each part is on its own line, so that no search matches across two parts. The name is on
+// the first line. Each line begins with a space, so that every word follows a space.
 func SearchText(c *Certificate, email account.Email) string {
 	parts := []string{c.FullName, c.Title, c.Email, email.Folded, c.ReferenceID}
 	for i, p := range parts {

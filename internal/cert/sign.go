@@ -30,7 +30,8 @@ func (s *Service) signature(ctx context.Context, institution string) (*seal.Sign
 }
 
 // verifySignature verifies the signature of a stored verified PDF against the roots of this vault.
-// It returns NotRun if the signature cannot be verified at this time.
+// It returns NotRun if the signature cannot be verified at this time, and an error that wraps
+// errNotValid if the signature is not valid.
 func (s *Service) verifySignature(r io.ReaderAt, size int64, institution string) (Result, error) {
 	report, err := s.report(r, size, institution)
 	if err != nil {
@@ -76,7 +77,7 @@ func (s *Service) Signature(ctx context.Context, c *Certificate) (_ *pades.Repor
 }
 
 // stampRoots returns the root certificates of the operating system, which verify time stamps. It
-// returns nil if there are none. Time stamps are then not verified.
+// returns nil if the certificates cannot be read. Time stamps are then not verified.
 func stampRoots() *x509.CertPool {
 	pool, err := x509.SystemCertPool()
 	if err != nil {
@@ -97,8 +98,8 @@ func (s *Service) checkSigned(ctx context.Context, c *Certificate, v *Verified, 
 	return s.verifySignature(content, content.Size(), institution)
 }
 
-// signingFailure returns the failure for a fault of the key or of the time-stamp
-// authority, and false for other errors.
+// signingFailure returns the failure for a fault of the key or of the time-stamp authority and for
+// a signature that is not valid, and false for other errors.
 func signingFailure(err error) (Failure, bool) {
 	if f, ok := errors.AsType[*authority.Fault](err); ok {
 		return Failure{Code: f.Code, Message: f.Message()}, true

@@ -56,7 +56,7 @@ func TestSignsWithTheInstitutionsKey(t *testing.T) {
 				t.Fatal(err)
 			}
 			if !got.Signer.Chain[0].Equal(list[0].Chain[0]) || !got.Time.Equal(v.clock.Now()) {
-				t.Errorf("signed by %v at %v, want the current key and time", got.Signer.Chain[0].Subject, got.Time)
+				t.Errorf("signed by %v at %v, want the current key of the institution and the current time", got.Signer.Chain[0].Subject, got.Time)
 			}
 			if err := v.ring.Rotate(i.UUID, i.Name); err != nil {
 				t.Fatal(err)
@@ -74,8 +74,9 @@ func titleWithKeyCount(v *vault, institution string) string {
 	return "After " + string(rune('0'+len(list))) + " keys"
 }
 
-// A fault of the key or of the time-stamp authority is transient: the attempt is repeated, then the
-// certificate fails with its own code. A retry after the fault is fixed approves the certificate.
+// A fault of the key, of the time-stamp authority or of the signature is transient. The attempt is
+// repeated, and after the last attempt the certificate fails with the code of the fault. A retry
+// approves the certificate after the fault is fixed.
 func TestSigningFaultsAreTransient(t *testing.T) {
 	t.Parallel()
 	type repair func()
@@ -128,7 +129,7 @@ func TestSigningFaultsAreTransient(t *testing.T) {
 			if got.Status != Failed || got.Failure.Code != test.code || got.Failure.Message == "" {
 				t.Fatalf("status = %s, failure = %+v, want the code %s", got.Status, got.Failure, test.code)
 			}
-			// The failed attempts leave no files behind.
+			// The failed attempts leave no files in the store.
 			if keys := v.keys(); len(keys) != 1 {
 				t.Errorf("stored files = %v, want only the original", keys)
 			}
@@ -141,8 +142,9 @@ func TestSigningFaultsAreTransient(t *testing.T) {
 	}
 }
 
-// A certificate whose signing key expires within a day fails at once with its own code, because
-// time does not replace the key. A retry with another key approves it.
+// A certificate whose signing key expires within a day fails at the first attempt with the code
+// key_expired, because another attempt would use the same key. A retry with another key approves
+// the certificate.
 func TestExpiredSigningKeyFailsAtOnce(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.Open(t, t.TempDir(), ""))
@@ -170,18 +172,18 @@ func TestExpiredSigningKeyFailsAtOnce(t *testing.T) {
 	v.approved(c)
 }
 
-// If a signature cannot be verified at approval, the certificate is approved and the check is
-// NotRun.
+// A certificate is approved even if its signature cannot be verified. The result of the check is
+// then NotRun.
 func TestUnknownSignatureIsNotRun(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.Open(t, t.TempDir(), ""), func(c *Config) { c.Verify = verdict(pades.Unknown) })
 	if k := v.check(v.approved(v.upload(nil)), CheckSignature); k.Result != NotRun || k.CheckedAt != nil {
-		t.Errorf("check = %+v, want not_run without a time", k)
+		t.Errorf("check of a signature that cannot be verified = %+v, want not_run without a time", k)
 	}
 }
 
-// A signature that no longer verifies is reported even if the file still has its digest. If the
-// check cannot run, the last result does not change.
+// Rehash reports a signature that is no longer valid even if the file still has its digest. An
+// error of the verification does not change the last result.
 func TestRehashVerifiesSignatures(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -195,7 +197,7 @@ func TestRehashVerifiesSignatures(t *testing.T) {
 		recheck := func(verdict pades.Verdict, err error) Check {
 			v.verify = func(_ io.ReaderAt, size int64, o pades.Options) (*pades.Report, error) {
 				if size != c.Verified.Size || len(o.Roots) == 0 || !o.Now.Equal(v.clock.Now()) {
-					t.Errorf("verify was called with %d bytes and the options %+v", size, o)
+					t.Errorf("verify was called with %d bytes and the options %+v, want the size of the verified PDF, roots and the current time", size, o)
 				}
 				return &pades.Report{Verdict: verdict}, err
 			}
@@ -215,7 +217,7 @@ func TestRehashVerifiesSignatures(t *testing.T) {
 			t.Errorf("%d certificates are damaged, want 1; err = %v", n, err)
 		}
 		if k := v.check(c, CheckFile); k.Result != Passed {
-			t.Errorf("check of the file = %+v, want passed", k)
+			t.Errorf("check of the file with an invalid signature = %+v, want passed", k)
 		}
 		before := v.check(c, CheckSignature)
 		if k := recheck("", errors.New("disk error")); k.Result != before.Result || !k.CheckedAt.Equal(*before.CheckedAt) {

@@ -75,8 +75,8 @@ func optional(s string) any {
 
 var errNotFound = fault.New(fault.NotFound, "No such certificate.")
 
-// ByUUID returns a certificate of an institution. It returns a fault of kind NotFound for another
-// institution's certificate.
+// ByUUID returns a certificate of an institution. It returns a fault of kind NotFound for an
+// unknown certificate and for another institution's certificate.
 func (s *Service) ByUUID(ctx context.Context, institutionID int64, uuid string) (*Certificate, error) {
 	return scanRow(s.db.QueryRowContext(ctx,
 		`SELECT `+Columns+` FROM certificates WHERE uuid = $1 AND institution_id = $2`, uuid, institutionID))
@@ -93,8 +93,8 @@ func (s *Service) BySignedLink(ctx context.Context, uuid string) (*Certificate, 
 	return byUUID(ctx, s.db, uuid)
 }
 
-// ByIDs returns certificates of any institution in the order of the ids. Callers check
-// permissions.
+// ByIDs returns certificates of any institution in the order of the ids. It ignores unknown ids.
+// Callers check permissions.
 func (s *Service) ByIDs(ctx context.Context, ids []int64) (list []*Certificate, err error) {
 	if len(ids) == 0 {
 		return nil, nil
@@ -114,7 +114,7 @@ func (s *Service) ByIDs(ctx context.Context, ids []int64) (list []*Certificate, 
 	return list, nil
 }
 
-// ByReference returns the certificate of a typed reference id.
+// ByReference returns the certificate of a typed reference id, or a fault of kind NotFound.
 func (s *Service) ByReference(ctx context.Context, typed string) (*Certificate, error) {
 	folded := FoldReference(typed)
 	if folded == "" {

@@ -24,10 +24,10 @@ const (
 	Processing Status = "processing"
 	// Approved is the status of certificates with a valid verified PDF.
 	Approved Status = "approved"
-	// Failed is the status of certificates whose processing failed. They can be
+	// Failed is the status of certificates whose processing failed. A failed certificate can be
 	// retried.
 	Failed Status = "failed"
-	// Revoked is the status of certificates that the institution revoked. It is final.
+	// Revoked is the status of certificates that the institution revoked. This status is final.
 	Revoked Status = "revoked"
 )
 
@@ -62,8 +62,8 @@ type transition struct {
 	Seals, Recipient bool
 }
 
-// transitions is the state machine of a vault certificate. A status changes only by one of its
-// rows.
+// transitions is the state machine of a vault certificate. A status changes only by a row of this
+// table.
 var transitions = []transition{
 	{Trigger: triggerUpload, From: []Status{none}, To: Processing, Event: webhook.Created, Seals: true},
 	{Trigger: triggerSealed, From: []Status{Processing}, To: Approved, Event: webhook.Approved, Recipient: true},
@@ -89,7 +89,7 @@ type column struct {
 
 // moveTx changes the status of a certificate in the caller's transaction, if the current status
 // allows it, and creates the event and the job of the transition. No other function changes a
-// status. A future log of all certificates would be written here too.
+// status. moveTx returns ErrInvalidState if the current status does not allow the change.
 func (s *Service) moveTx(ctx context.Context, tx *db.Tx, by trigger, uuid string, set ...column) (*Certificate, error) {
 	row := transitionOf(by)
 	set = append([]column{{"status", string(row.To)}, {"updated_at", db.Micros(s.now())}}, set...)
@@ -137,7 +137,7 @@ func (s *Service) moveTx(ctx context.Context, tx *db.Tx, by trigger, uuid string
 	return c, err
 }
 
-// movedTx calls Config.Moved, and creates the event and the recipient job of a transition.
+// movedTx calls Config.StatusChanged, and creates the event and the recipient job of a transition.
 func (s *Service) movedTx(ctx context.Context, tx *db.Tx, row transition, c *Certificate) error {
 	if err := s.moved.runTx(ctx, tx, c); err != nil {
 		return err

@@ -12,7 +12,7 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// snapshot has everything that a transition may change.
+// snapshot has the record, all events and all jobs, which a transition may change.
 type snapshot struct {
 	Row    *Certificate
 	Events []event
@@ -58,8 +58,8 @@ type move struct {
 	job          string
 }
 
-// moves has the transitions of the specification. It is not derived from the table under test. All
-// other triggers must change nothing.
+// moves has the transitions of the specification. It is not derived from the table under test. A
+// trigger that is not listed for a status must change nothing.
 var moves = map[Status]map[trigger]move{
 	Processing: {
 		triggerSealed: {to: Approved, event: "certificate_application.approved", eventContext: "single_upload", job: "recipient"},
@@ -117,7 +117,7 @@ func checkRefusal(t *testing.T, name string, from Status, trigger trigger, err e
 	switch {
 	case trigger == triggerRetry:
 		if e, ok := errors.AsType[*fault.Error](err); !ok || e.Kind != fault.BadRequest || e.Message != "Invalid operation" {
-			t.Errorf("%s: err = %v, want BadRequest", name, err)
+			t.Errorf("%s: err = %v, want BadRequest with the message Invalid operation", name, err)
 		}
 	case trigger == triggerRevoke && from == Revoked:
 		if err != nil {
@@ -133,7 +133,7 @@ func (v *vault) checkTransition(name string, before, after snapshot, want move) 
 	t.Helper()
 	now := db.Time(db.Micros(v.clock.Now()))
 	if after.Row.Status != want.to || !after.Row.UpdatedAt.Equal(now) || after.Row.TriggerContext != SingleUpload {
-		t.Errorf("%s: status = %s, updated at %v, context %s", name, after.Row.Status, after.Row.UpdatedAt, after.Row.TriggerContext)
+		t.Errorf("%s: status = %s, updated at %v, context %s, want the new status, now and single_upload", name, after.Row.Status, after.Row.UpdatedAt, after.Row.TriggerContext)
 	}
 	if len(after.Events) != len(before.Events)+1 {
 		t.Fatalf("%s: %d events, want one more than %d", name, len(after.Events), len(before.Events))
@@ -169,11 +169,11 @@ func TestUploadCreatesRowEventAndJob(t *testing.T) {
 		}
 		want := event{Name: "certificate_application.created", UUID: c.UUID, Context: "single_upload", Status: "processing", Occurred: db.Micros(c.CreatedAt)}
 		if len(got.Events) != 1 || got.Events[0] != want {
-			t.Errorf("events = %+v, want %+v", got.Events, want)
+			t.Errorf("events after the upload = %+v, want only %+v", got.Events, want)
 		}
 		wantJob := jobRow{ID: got.Row.jobID, Kind: "seal", Queue: SealQueue, State: "available", MaxAttempts: 3}
 		if len(got.Jobs) != 1 || got.Jobs[0] != wantJob {
-			t.Errorf("jobs = %+v, want %+v", got.Jobs, wantJob)
+			t.Errorf("jobs after the upload = %+v, want only %+v", got.Jobs, wantJob)
 		}
 	})
 }
@@ -229,13 +229,13 @@ func TestTriggersOnUnknownCertificates(t *testing.T) {
 			}
 		}
 		if after := v.snapshot(unknownUUID); !reflect.DeepEqual(before, after) {
-			t.Errorf("the events or jobs changed:\n%+v\n%+v", before, after)
+			t.Errorf("triggers on an unknown certificate changed the events or jobs:\n%+v\n%+v", before, after)
 		}
 	})
 }
 
-// Events after a retry have its context, the record has its original context, and the failure is
-// removed.
+// Events after a retry have the context of the retry. The record has its original context. The
+// failure is removed.
 func TestRetryChangesOnlyTheEventContext(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -249,7 +249,7 @@ func TestRetryChangesOnlyTheEventContext(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got.Status != Processing || got.Failure != nil || got.TriggerContext != SingleUpload {
-			t.Errorf("after the retry: certificate = %+v", got)
+			t.Errorf("certificate after the retry = %+v, want processing, no failure and the context single_upload", got)
 		}
 		v.approved(c)
 		contexts := map[string]string{}
@@ -261,7 +261,7 @@ func TestRetryChangesOnlyTheEventContext(t *testing.T) {
 			"certificate_application.retried": "retry", "certificate_application.approved": "retry",
 		}
 		if !reflect.DeepEqual(contexts, want) {
-			t.Errorf("contexts = %v, want %v", contexts, want)
+			t.Errorf("contexts of the events = %v, want %v", contexts, want)
 		}
 	})
 }
@@ -278,10 +278,10 @@ func TestRevoke(t *testing.T) {
 			field string
 		}{
 			{"no reason", Revocation{Note: "x"}, "reason"},
-			{"only white space", Revocation{Reason: " \t\n"}, "reason"},
+			{"reason of white space", Revocation{Reason: " \t\n"}, "reason"},
 			{"reason too long", Revocation{Reason: repeat("é", 1001)}, "reason"},
 			{"note too long", Revocation{Reason: "x", Note: repeat("é", 1001)}, "note"},
-			{"NUL", Revocation{Reason: "a\x00b"}, "reason"},
+			{"reason with NUL", Revocation{Reason: "a\x00b"}, "reason"},
 		} {
 			_, err := v.Revoke(ctx, v.inst.ID, c.UUID, tc.r)
 			if fields := fieldsOf(err); len(fields) != 1 || fields[tc.field] == "" {
@@ -297,7 +297,7 @@ func TestRevoke(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got.RevocationReason != long || got.RevocationNote != "an inquiry" || got.RevokedAt == nil || !got.RevokedAt.Equal(got.UpdatedAt) {
-			t.Errorf("revoked certificate = %+v", got)
+			t.Errorf("revoked certificate = %+v, want the trimmed reason, the note and the time of the revocation", got)
 		}
 		v.clock.Advance(time.Hour)
 		again, err := v.Revoke(ctx, v.inst.ID, c.UUID, Revocation{Reason: "another reason"})

@@ -58,13 +58,13 @@ func TestSweepJobsRequeuesLostJobs(t *testing.T) {
 		}
 		after := v.jobs()
 		if len(after) != jobs+len(lost) {
-			t.Errorf("got %d jobs, want %d more than %d", len(after), len(lost), jobs)
+			t.Errorf("got %d jobs after the sweep, want %d more than %d", len(after), len(lost), jobs)
 		}
 		for _, c := range lost {
 			got := v.get(c.UUID)
 			at := slices.IndexFunc(after, func(j jobRow) bool { return j.ID == got.jobID })
 			if at < 0 || after[at].Kind != "seal" || after[at].State != "available" || got.Status != Processing {
-				t.Errorf("the certificate %q has no new job: %+v", c.Title, got)
+				t.Errorf("the certificate %q is not in processing with an available seal job: %+v", c.Title, got)
 			}
 			v.approved(c)
 		}
@@ -123,7 +123,7 @@ func TestSweepBlobsDeletesUnreferencedFiles(t *testing.T) {
 			t.Errorf("files after the sweep = %v, want %v", got, want)
 		}
 		if _, err := os.Stat(filepath.Join(v.root, unfinished)); !errors.Is(err, os.ErrNotExist) {
-			t.Errorf("the unfinished file still exists: %v", err)
+			t.Errorf("Stat of an unfinished file after the sweep: err = %v, want a missing file", err)
 		}
 	})
 }
@@ -158,14 +158,15 @@ func TestOpenVerifiedJoinsOriginalAndTail(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := iotest.TestReader(got, want); err != nil {
-			t.Errorf("reading the verified PDF, whole %t: %v", whole, err)
+			t.Errorf("the verified PDF with whole %t failed TestReader: %v", whole, err)
 		}
-		// Read every range across the boundary, and on each side of it.
+		// Read each short range near the boundary, across the boundary and on each side of the
+		// boundary.
 		for off := len(content) - 3; !whole && off <= len(content)+3; off++ {
 			for n := 1; n < 8; n++ {
 				p := make([]byte, n)
 				if read, err := got.ReadAt(p, int64(off)); read != n || err != nil || !bytes.Equal(p, want[off:off+n]) {
-					t.Errorf("ReadAt of %d bytes at %d = %d, %v, %q", n, off, read, err, p)
+					t.Errorf("ReadAt of %d bytes at %d = %d, %v, %q, want all bytes of the range", n, off, read, err, p)
 				}
 			}
 		}
@@ -183,9 +184,9 @@ func TestOpenVerifiedWithoutItsFile(t *testing.T) {
 		if err := v.folder.Delete(t.Context(), key); err != nil {
 			t.Fatal(err)
 		}
-		// The error is not a fault of kind NotFound, because the certificate exists.
+		// The error is not a fault of kind NotFound, because the certificate has a verified PDF.
 		if _, err := v.OpenVerified(t.Context(), c); !errors.Is(err, blob.ErrNotFound) || fault.Is(err, fault.NotFound) {
-			t.Errorf("err = %v, want blob.ErrNotFound", err)
+			t.Errorf("opening a verified PDF with a missing file: err = %v, want blob.ErrNotFound and not the kind NotFound", err)
 		}
 	}
 }
@@ -200,7 +201,7 @@ func TestRevokedCertificateHasItsFile(t *testing.T) {
 	}
 	content, err := v.OpenVerified(t.Context(), revoked)
 	if err != nil || content.Size() != c.Verified.Size {
-		t.Fatalf("err = %v, want the verified PDF", err)
+		t.Fatalf("opening the verified PDF of a revoked certificate: err = %v, want no error and the size at approval", err)
 	}
 	if err := content.Close(); err != nil {
 		t.Error(err)
@@ -238,7 +239,7 @@ func TestImageIsDrawnOnce(t *testing.T) {
 		}
 		stored := v.get(c.UUID)
 		if stored.imageKey == "" || len(v.keys()) != 3 || !stored.UpdatedAt.Equal(c.UpdatedAt) {
-			t.Errorf("image key = %q, files = %v, want a stored picture", stored.imageKey, v.keys())
+			t.Errorf("image key = %q, files = %v, want a key, 3 files and an unchanged time of update", stored.imageKey, v.keys())
 		}
 		v.checkImage(stored)
 		if n := drawn.Load(); n != 1 {
@@ -256,11 +257,11 @@ func (v *vault) checkImage(c *Certificate) {
 	}
 	got, err := io.ReadAll(content)
 	if err := errors.Join(err, content.Close()); err != nil || string(got) != "a picture" {
-		v.tb.Errorf("picture = %q, err = %v", got, err)
+		v.tb.Errorf("content of OpenImage = %q, err = %v, want a picture", got, err)
 	}
 }
 
-// If a picture cannot be drawn, nothing is stored and the next request draws it.
+// If a picture cannot be drawn, OpenImage stores nothing, and the next request draws the picture.
 func TestFailedImageIsDrawnAgain(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.Open(t, t.TempDir(), ""))
@@ -269,7 +270,7 @@ func TestFailedImageIsDrawnAgain(t *testing.T) {
 	draw := v.sealer.png
 	v.sealer.png = func(context.Context, io.ReaderAt, int64) ([]byte, error) { return nil, failure }
 	if _, err := v.OpenImage(t.Context(), c); !errors.Is(err, failure) || len(v.keys()) != 2 {
-		t.Errorf("err = %v, files = %v, want the error and no picture", err, v.keys())
+		t.Errorf("OpenImage with a failing sealer: err = %v, files = %v, want its error and 2 files", err, v.keys())
 	}
 	v.sealer.png = draw
 	v.checkImage(c)
@@ -283,7 +284,7 @@ func results(checks []Check) map[string]Result {
 	return m
 }
 
-func TestChecks(t *testing.T) {
+func TestChecksOfApprovedAndRevokedCertificates(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		v := newVault(t, d)
@@ -312,7 +313,7 @@ func TestChecks(t *testing.T) {
 		}
 		list, err = v.Checks(ctx, revoked)
 		if want := map[string]Result{"record": FailedCheck, "file": Passed, "signature": Passed}; err != nil || !reflect.DeepEqual(results(list), want) {
-			t.Errorf("checks of a revoked certificate = %+v, err = %v", list, err)
+			t.Errorf("checks of a revoked certificate = %+v, err = %v, want a failed record and a passed file and signature", list, err)
 		}
 		// A certificate that was revoked before approval has no file to check.
 		early := v.upload(titled("early"))
@@ -321,7 +322,7 @@ func TestChecks(t *testing.T) {
 		}
 		list, err = v.Checks(ctx, early)
 		if want := map[string]Result{"record": FailedCheck, "file": NotRun, "signature": NotRun}; err != nil || !reflect.DeepEqual(results(list), want) {
-			t.Errorf("checks of a certificate that was never approved = %+v, err = %v", list, err)
+			t.Errorf("checks of a certificate that was never approved = %+v, err = %v, want a failed record and not_run for the others", list, err)
 		}
 	})
 }
@@ -372,7 +373,7 @@ func TestRehashFindsDamagedFiles(t *testing.T) {
 		now := db.Time(db.Micros(v.clock.Now()))
 		for c, want := range map[*Certificate]Result{intact: Passed, missing: FailedCheck, changed: FailedCheck} {
 			if k := v.fileCheck(c); k.Result != want || !k.CheckedAt.Equal(now) {
-				t.Errorf("the check of %q = %s at %v, want %s now", c.Title, k.Result, k.CheckedAt, want)
+				t.Errorf("the check of %q = %s at %v, want %s at the current time", c.Title, k.Result, k.CheckedAt, want)
 			}
 		}
 		if n, err := v.Damaged(ctx); err != nil || n != 2 {

@@ -27,8 +27,8 @@ const (
 	minSweepAge = 2 * time.Hour
 )
 
-// SweepJobs enqueues certificates in processing that have no job in the queue. Certificates of
-// batches wait for their turn again. It then calls Feed.
+// SweepJobs enqueues certificates in processing whose job is lost. A certificate of a batch waits
+// for its turn again. SweepJobs then calls Feed.
 func (s *Service) SweepJobs(ctx context.Context) error {
 	err := s.db.Tx(ctx, func(tx *db.Tx) error {
 		uuids, err := db.Column[string](tx.QueryContext(ctx, `
@@ -71,10 +71,11 @@ func (s *Service) requeueTx(ctx context.Context, tx *db.Tx, uuid string) error {
 	return err
 }
 
-// SweepBlobs deletes files that no record refers to: uploads that stopped before the record was
-// created, and verified PDFs of a worker when another worker approved the certificate. The
-// functions in others report whether another package refers to a file. SweepBlobs calls them first,
-// because their files may become files of a certificate during the sweep, but never the reverse.
+// SweepBlobs deletes files that no record refers to and that are older than minSweepAge. Examples
+// are uploads that stopped before the record was created, verified PDFs of failed attempts, and
+// files whose retention has ended. The functions in others report whether another package refers to
+// a file. SweepBlobs calls these functions first, because a file of another package may become a
+// file of a certificate during the sweep. The reverse does not occur.
 func (s *Service) SweepBlobs(ctx context.Context, others ...func(ctx context.Context, key string) (bool, error)) error {
 	before := s.now().Add(-minSweepAge)
 	if err := s.blobs.Clean(ctx, before); err != nil {
@@ -102,8 +103,8 @@ func (s *Service) SweepBlobs(ctx context.Context, others ...func(ctx context.Con
 // archive, but the package that unpacks it does.
 const ArchiveKind = "archive"
 
-// refersTo reports whether a certificate refers to a blob. It also returns true for names of an
-// unknown form.
+// refersTo reports whether a certificate refers to a blob. It also returns true for keys with an
+// unknown suffix.
 func (s *Service) refersTo(ctx context.Context, key string) (bool, error) {
 	_, kind, _ := strings.Cut(key[strings.LastIndexByte(key, '/')+1:], ".")
 	if kind == ArchiveKind {

@@ -17,10 +17,10 @@ const (
 // Text has the fields of a certificate other than its file.
 type Text struct{ Title, FullName, Email, IssueDate, Details string }
 
-// Field is an input of a certificate. Each surface has its own names for fields.
+// Field is an input of an operation on certificates. Each surface has its own names for fields.
 type Field string
 
-// The fields of a certificate and of its revocation.
+// The fields of a certificate, of a revocation and of a selection of certificates.
 const (
 	FieldTitle     Field = "title"
 	FieldName      Field = "name"
@@ -72,8 +72,8 @@ func (f Field) Of(t *Text) *string {
 	}
 }
 
-// Check returns a text without leading and trailing white space, and its problem, or nil if the
-// text is valid. Lengths are in code points.
+// Check returns a valid text without leading and trailing white space. For a text that is not
+// valid, it returns "" and the problem. Lengths are in code points.
 func (f Field) Check(text string) (valid string, problem *Problem) {
 	valid = strings.TrimSpace(text)
 	r := rules[f]
@@ -116,7 +116,8 @@ func checkDate(text string) Code {
 // Today returns the issue date of a certificate that was uploaded without a date.
 func Today(now time.Time) string { return now.UTC().Format(dateLayout) }
 
-// read returns a text in its stored form, and adds its problem to bad.
+// read returns a valid text in its stored form. For a text that is not valid, it returns "" and
+// adds the problem to bad.
 func (f Field) read(bad *Problems, text string) string {
 	valid, problem := f.Check(text)
 	if problem != nil {
@@ -125,7 +126,8 @@ func (f Field) read(bad *Problems, text string) string {
 	return valid
 }
 
-// check returns the texts in their stored form, and adds their problems to bad.
+// check returns the texts in their stored form, and adds their problems to bad. An empty issue date
+// becomes the current day.
 func (t *Text) check(bad *Problems, now time.Time) (valid Text) {
 	for _, f := range Fields {
 		*f.Of(&valid) = f.read(bad, *f.Of(t))

@@ -15,21 +15,24 @@ const (
 	WrongCharacter Mistake = "character"
 	// TooShort means that characters are missing after the prefix.
 	TooShort Mistake = "short"
-	// TooLong means that the id has more than sixteen characters after the prefix.
+	// TooLong means that the id has more than sixteen characters after the prefix, or that the
+	// whole text is longer than a typed id can be.
 	TooLong Mistake = "long"
 )
 
-// Typo describes a mistake in a typed reference id. It is found without the database.
+// Typo describes a mistake in a typed reference id.
 type Typo struct {
 	Mistake Mistake
 	// Before, Character and After are the typed text around the wrong character. If there is no
-	// wrong character, Before is the whole text.
+	// wrong character, Before is the whole text, or "" for a text of more than 128 characters.
 	Before, Character, After string
-	// Count is the number of characters after the prefix, where sixteen are required.
+	// Count is the number of characters after the prefix, where sixteen are required. It is 0 if
+	// there is a wrong character, and the length of the whole text if the text has more than 128
+	// characters.
 	Count int
 }
 
-// FindTypo finds a mistake in a typed reference id.
+// FindTypo finds a mistake in the form of a typed reference id. It does not read the database.
 func FindTypo(typed string) Typo {
 	typed = strings.TrimSpace(strings.ToValidUTF8(typed, "\uFFFD"))
 	runes := []rune(typed)

@@ -24,7 +24,7 @@ type Upload struct {
 	Institution *account.Institution
 	Creator     Actor
 	Context     TriggerContext
-	// BatchID is the UUID of the batch of the certificate, "" for a single upload.
+	// BatchID is the UUID of the batch of the certificate, or "" for a single upload.
 	BatchID string
 
 	Title, FullName, Email, IssueDate, Details string
@@ -35,7 +35,7 @@ type Upload struct {
 	// Wanted is the requested position of the stamp, or nil for the institution's policy.
 	Wanted *RequestedPlacement
 
-	// Then may be nil.
+	// Then runs in the transaction of Upload. It may be nil. CreateTx does not use Then.
 	Then TxFunc
 }
 
@@ -51,9 +51,9 @@ func (f TxFunc) runTx(ctx context.Context, tx *db.Tx, c *Certificate) error {
 	return f(ctx, tx, c)
 }
 
-// Upload creates a certificate in status processing, its event and its job. It returns Invalid with
-// all Problems of the input. A duplicate is also a problem. The database detects duplicates, so
-// that only one of several concurrent uploads succeeds.
+// Upload creates a certificate in status processing, its event, its job and its entry in the audit
+// log. It returns Invalid with all Problems of the input. A duplicate is also a problem. The
+// database detects duplicates, so that only one of several concurrent uploads succeeds.
 func (s *Service) Upload(ctx context.Context, u Upload) (*Certificate, error) {
 	c, email, err := s.validate(&u)
 	if err != nil {
@@ -78,8 +78,8 @@ func (s *Service) Upload(ctx context.Context, u Upload) (*Certificate, error) {
 }
 
 // CreateTx creates a certificate of a batch as Upload does, in the caller's transaction. The
-// transaction can continue after an error of kind Invalid. CreateTx creates no job: FeedTx creates
-// the job when it is the certificate's turn.
+// transaction can continue after an error of kind Invalid. CreateTx creates no job and no entry in
+// the audit log. FeedTx creates the job later.
 func (s *Service) CreateTx(ctx context.Context, tx *db.Tx, u Upload) (*Certificate, error) {
 	c, email, err := s.validate(&u)
 	if err != nil {
@@ -124,8 +124,8 @@ func (s *Service) validate(u *Upload) (*Certificate, account.Email, error) {
 	return c, email, err
 }
 
-// fileName removes the path from a file's name, which some browsers send, and characters that
-// cannot be stored.
+// fileName removes the path, which some browsers send, and characters that cannot be stored from a
+// file's name. It shortens a name of more than maxFileName code points.
 func fileName(name string) string {
 	name = strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f || r == utf8.RuneError {
@@ -140,8 +140,9 @@ func fileName(name string) string {
 	return name
 }
 
-// insertTx stores a certificate, or returns the problem of a duplicate. After this error the caller
-// must roll back if the certificate has a job.
+// insertTx stores a certificate with its event. It also creates the job of a certificate that
+// belongs to no batch. It returns an error of kind Invalid for a duplicate. After this error the
+// caller must roll back unless the certificate belongs to a batch.
 func (s *Service) insertTx(ctx context.Context, tx *db.Tx, c *Certificate, email account.Email) (err error) {
 	row := transitionOf(triggerUpload)
 	c.Status = row.To

@@ -68,7 +68,7 @@ func TestUploadValidation(t *testing.T) {
 		{"e-mail with a display name", func(u *Upload) { u.Email = "Ada <ada@example.org>" }, "email"},
 		{"two e-mails", func(u *Upload) { u.Email = "ada@example.org, bo@example.org" }, "email"},
 		{"e-mail with a line end", func(u *Upload) { u.Email = "ada@example.org\nBcc: x@y.org" }, "email"},
-		{"date", func(u *Upload) { u.IssueDate = "2024-02-29" }, ""},
+		{"leap day", func(u *Upload) { u.IssueDate = "2024-02-29" }, ""},
 		{"no date", func(u *Upload) { u.IssueDate = " " }, ""},
 		{"date that does not exist", func(u *Upload) { u.IssueDate = "2023-02-29" }, "issue_date"},
 		{"short date", func(u *Upload) { u.IssueDate = "2024-2-9" }, "issue_date"},
@@ -94,7 +94,7 @@ func TestUploadValidation(t *testing.T) {
 			t.Errorf("%s: fields = %q, want %q; err = %v", tc.name, got, tc.fields, err)
 		}
 		if err == nil && v.get(c.UUID).Title != strings.TrimSpace(u.Title) {
-			t.Errorf("%s: stored title = %q, want it trimmed", tc.name, v.get(c.UUID).Title)
+			t.Errorf("%s: stored title = %q, want the submitted title without surrounding white space", tc.name, v.get(c.UUID).Title)
 		}
 	}
 }
@@ -109,22 +109,22 @@ func TestUploadStoresSubmittedText(t *testing.T) {
 		})
 		got := v.get(c.UUID)
 		if got.Title != "BSc  Physics" || got.FullName != "Ada  Ọ̀bí" || got.Email != "Ada.Obi@EXAMPLE.org" || got.Details != "with  honours" {
-			t.Errorf("stored certificate = %+v", got)
+			t.Errorf("stored certificate = %+v, want the submitted texts without surrounding white space", got)
 		}
 		if want := v.clock.Now().UTC().Format("2006-01-02"); got.IssueDate != want {
-			t.Errorf("issue date = %s, want today, %s", got.IssueDate, want)
+			t.Errorf("issue date of an upload without a date = %s, want the current day, %s", got.IssueDate, want)
 		}
 		if got.Creator != (Actor{Type: "token", ID: 7, Name: "Registry"}) || got.Source != Vault || got.File.Name != "diploma.pdf" {
-			t.Errorf("stored certificate = %+v", got)
+			t.Errorf("stored certificate = %+v, want the creator, the source and the file name of the upload", got)
 		}
 		if !got.CreatedAt.Equal(c.CreatedAt) || got.ReferenceID != c.ReferenceID || got.File.SHA256 != c.File.SHA256 {
-			t.Errorf("Upload returned %+v, but stored %+v", c, got)
+			t.Errorf("Upload returned %+v, but stored another time, reference id or digest: %+v", c, got)
 		}
 	})
 }
 
-// One of several concurrent uploads of the same certificate succeeds. The errors of the others have
-// its UUID.
+// One of several concurrent uploads of the same certificate succeeds. The errors of the other
+// uploads have the UUID of the stored certificate.
 func TestConcurrentDuplicates(t *testing.T) {
 	t.Parallel()
 	const uploaders = 12
@@ -210,13 +210,14 @@ func TestDuplicateRule(t *testing.T) {
 			u := v.input(v.inst)
 			u.Email = "ada@bücher.example"
 			if _, err := v.Upload(t.Context(), u); !slices.Equal(ProblemsOf(err), duplicateOf(first)) {
-				t.Errorf("duplicate of a certificate in status %s: err = %v", status, err)
+				t.Errorf("duplicate of a certificate in status %s: err = %v, want the problem of the duplicate", status, err)
 			}
 		}
 	})
 }
 
-// No operation reads or changes another institution's certificate, or reveals that it exists.
+// No operation reads or changes another institution's certificate, or reveals that the certificate
+// exists.
 func TestOtherInstitutionHasNoAccess(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -246,7 +247,7 @@ func TestOtherInstitutionHasNoAccess(t *testing.T) {
 			}
 		}
 		if after := v.snapshot(c.UUID); after.Row.Status != before.Row.Status || len(after.Events) != len(before.Events) {
-			t.Error("another institution changed the certificate")
+			t.Error("a call of another institution changed the status or the events of the certificate")
 		}
 	})
 }
@@ -262,19 +263,19 @@ func TestReferenceIDs(t *testing.T) {
 		}
 		code, ok := strings.CutPrefix(id, "NWU-")
 		if !ok || len(code) != 16 || strings.Trim(code, "0123456789ABCDEFGHJKMNPQRSTVWXYZ") != "" || seen[id] {
-			t.Fatalf("reference id = %q, want NWU- and 16 characters", id)
+			t.Fatalf("reference id = %q, want a new id of NWU- and 16 characters of base 32", id)
 		}
 		seen[id] = true
 		for _, c := range code {
 			letters[c] = true
 		}
 		if FoldReference(id) != "NWU"+code {
-			t.Fatalf("FoldReference(%q) = %q", id, FoldReference(id))
+			t.Fatalf("FoldReference(%q) = %q, want the id without the hyphen", id, FoldReference(id))
 		}
 	}
 	// The probability that one of 32 characters is missing in 32,000 random characters is 10^-440.
 	if len(letters) != 32 {
-		t.Errorf("got %d different characters, want 32", len(letters))
+		t.Errorf("the reference ids have %d different characters, want 32", len(letters))
 	}
 }
 
@@ -292,7 +293,7 @@ func TestFoldReference(t *testing.T) {
 	}
 	// A prefix is folded like the rest of the id.
 	if a, b := FoldReference("OIL-7K3M9QX2P4RTVW01"), FoldReference("0i1 7K3M9QX2P4RTVW01"); a != b || a == "" {
-		t.Errorf("the prefixes are folded to %q and %q, want the same", a, b)
+		t.Errorf("FoldReference returned %q and %q for two forms of one id, want the same text", a, b)
 	}
 	for _, typed := range []string{
 		"", " ", "-", "NWU", "7K3M9QX2P4RTVW01", "NWU-7K3M9QX2P4RTVW0/", "NWU-7K3M9QX2P4RTVW0\x00", "NWU_7K3M9QX2P4RTVW01", "ŃWU-7K3M9QX2P4RTVW01",

@@ -22,8 +22,8 @@ import (
 const (
 	// SealQueue has the jobs that make verified PDFs of single uploads.
 	SealQueue = "seal"
-	// BulkQueue has the jobs that make verified PDFs of batches. It has one worker fewer than
-	// SealQueue, so that a worker is always free for a single upload.
+	// BulkQueue has the jobs that make verified PDFs of batches. In the server, BulkQueue has one
+	// worker fewer than SealQueue.
 	BulkQueue = "seal_bulk"
 	// RecipientQueue has the jobs that find recipients.
 	RecipientQueue = "recipient"
@@ -31,7 +31,7 @@ const (
 	SealTimeout = time.Minute
 )
 
-// Sealer makes verified PDFs and pictures of them. seal.Sealer implements it.
+// Sealer makes verified PDFs and pictures of verified PDFs. seal.Sealer implements it.
 type Sealer interface {
 	Seal(ctx context.Context, o seal.Original, stamp seal.Stamp) (*seal.Verified, error)
 	PNG(ctx context.Context, pdf io.ReaderAt, size int64) ([]byte, error)
@@ -102,7 +102,7 @@ func (w *sealWorker) Work(ctx context.Context, j *river.Job[sealArgs]) error {
 		return s.fail(context.WithoutCancel(ctx), c, Failure{Code: r.Code, Message: r.Reason})
 	}
 	log := s.log.With(slog.String("certificate", c.UUID), slog.Int("attempt", j.Attempt), slog.Any("error", err))
-	// An expired key is replaced by a person and not by time.
+	// Another attempt does not help after a key has expired, because a person must replace the key.
 	if f, ok := errors.AsType[*authority.Fault](err); j.Attempt < j.MaxAttempts && (!ok || f.Code != authority.CodeExpired) {
 		log.WarnContext(ctx, "making a verified PDF failed; it will be retried")
 		return errors.Join(err, s.feedNext(context.WithoutCancel(ctx), c))
@@ -111,8 +111,8 @@ func (w *sealWorker) Work(ctx context.Context, j *river.Job[sealArgs]) error {
 	return s.fail(context.WithoutCancel(ctx), c, failureOf(err))
 }
 
-// waitForRoom returns an error that returns the job to the queue for a while. The attempt does not
-// count. It logs the full store at most once in blob.FullWait.
+// waitForRoom returns an error with which the queue runs the job again after blob.FullWait. The
+// attempt does not count. waitForRoom logs the full store at most once in blob.FullWait.
 func (s *Service) waitForRoom(ctx context.Context, err error) error {
 	now := db.Micros(s.now())
 	if last := s.fullLogged.Load(); now-last >= blob.FullWait.Microseconds() && s.fullLogged.CompareAndSwap(last, now) {
@@ -128,7 +128,7 @@ var (
 	errOtherOriginal = errors.New("the original has another size than at the upload")
 )
 
-// failureOf returns the failure that the institution sees for an error of the vault.
+// failureOf returns the failure that the institution sees for an error other than a refusal.
 func failureOf(err error) Failure {
 	if f, ok := signingFailure(err); ok {
 		return f
@@ -240,7 +240,7 @@ func (s *Service) approve(ctx context.Context, c *Certificate, verified *Verifie
 	})
 }
 
-// merge returns the notices of a, and those of b with other codes.
+// merge returns the notices of a, followed by the notices of b whose codes are not in a.
 func merge(a, b []seal.Notice) []seal.Notice {
 	list := append([]seal.Notice{}, a...)
 	seen := map[string]bool{}
@@ -270,7 +270,7 @@ func (s *Service) failTx(ctx context.Context, tx *db.Tx, uuid string, f Failure)
 	return err
 }
 
-// Waiting counts the certificates of all institutions in processing.
+// Waiting counts the certificates in processing of all institutions.
 func (s *Service) Waiting(ctx context.Context) (n int, err error) {
 	if err := s.db.QueryRowContext(ctx, `SELECT count(*) FROM certificates WHERE status = 'processing'`).Scan(&n); err != nil {
 		return 0, fmt.Errorf("counting certificates in processing: %w", err)

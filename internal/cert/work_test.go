@@ -19,7 +19,7 @@ import (
 	"github.com/certvault/certvault/internal/seal"
 )
 
-func TestSealing(t *testing.T) {
+func TestSealingStoresVerifiedPDF(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		v := newVault(t, d)
@@ -37,21 +37,21 @@ func TestSealing(t *testing.T) {
 		got := v.approved(c)
 		if stamp.ReferenceID != c.ReferenceID || stamp.VerifyURL != "https://vault.example/verify/"+c.ReferenceID ||
 			stamp.Institution != v.inst.Name || stamp.Placement.Mode != seal.Auto || stamp.Placement.Page != 1 {
-			t.Errorf("stamp = %+v", stamp)
+			t.Errorf("stamp = %+v, want the reference id, the address, the institution and the automatic placement on page 1", stamp)
 		}
 		if original.Type != seal.PDF || original.SHA256 != sha256.Sum256(content) || original.Size != int64(len(content)) || len(original.State) == 0 {
-			t.Errorf("original = %+v", original)
+			t.Errorf("original = %+v, want the type, digest, size and hash state of the uploaded file", original)
 		}
 		whole := append(bytes.Clone(content), tailText...)
 		if got.Verified.SHA256 != sha256.Sum256(whole) || got.Verified.Size != int64(len(whole)) || got.Verified.Whole {
-			t.Errorf("verified PDF = %+v", got.Verified)
+			t.Errorf("verified PDF = %+v, want the digest and size of the original and the tail", got.Verified)
 		}
 		now := db.Time(db.Micros(v.clock.Now()))
 		if got.ApprovedAt == nil || !got.ApprovedAt.Equal(now) || !got.UpdatedAt.Equal(now) || !got.CreatedAt.Equal(c.CreatedAt) {
-			t.Errorf("approved at %v, updated at %v, want %v", got.ApprovedAt, got.UpdatedAt, now)
+			t.Errorf("approved at %v, updated at %v, want both at %v, and an unchanged time of creation", got.ApprovedAt, got.UpdatedAt, now)
 		}
 		if got.Placement != "bottom-right" || got.PlacementPage != 1 || got.PlacementBox == nil || *got.PlacementBox != (seal.Box{0.5, 0.5, 0.75, 1}) {
-			t.Errorf("placement = %s, page = %d, box = %v", got.Placement, got.PlacementPage, got.PlacementBox)
+			t.Errorf("placement = %s, page = %d, box = %v, want the result of the sealer", got.Placement, got.PlacementPage, got.PlacementBox)
 		}
 		if want := []seal.Notice{{Code: "first", Message: "First."}, {Code: "second", Message: "Second."}}; !reflect.DeepEqual(got.Notices, want) {
 			t.Errorf("notices = %+v, want %+v", got.Notices, want)
@@ -62,7 +62,7 @@ func TestSealing(t *testing.T) {
 			t.Fatal(err)
 		}
 		if after := v.snapshot(c.UUID); !reflect.DeepEqual(before, after) || len(v.keys()) != 2 {
-			t.Errorf("the second run changed the record or the files: %+v, files = %v", after, v.keys())
+			t.Errorf("the second run of the job changed the record, events, jobs or files: %+v, files = %v", after, v.keys())
 		}
 	})
 }
@@ -80,11 +80,11 @@ func TestRefusalFailsWithoutRetry(t *testing.T) {
 		}
 		got := v.get(c.UUID)
 		if got.Status != Failed || got.Failure == nil || *got.Failure != (Failure{Code: "no_room", Message: "There is no room."}) {
-			t.Errorf("status = %s, failure = %+v, want failed", got.Status, got.Failure)
+			t.Errorf("status = %s, failure = %+v, want failed with the code and reason of the refusal", got.Status, got.Failure)
 		}
 		events := v.events()
 		if last := events[len(events)-1]; last.Name != "certificate_application.failed" {
-			t.Errorf("events = %+v", events)
+			t.Errorf("events = %+v, want certificate_application.failed as the last event", events)
 		}
 	})
 }
@@ -105,7 +105,7 @@ func TestTransientFaultIsRetried(t *testing.T) {
 				for n := 1; n < attempts; n++ {
 					before := v.snapshot(c.UUID)
 					if err := v.work(t.Context(), c, n); !errors.Is(err, transient) {
-						t.Errorf("attempt %d: err = %v, want the error, so that the queue retries", n, err)
+						t.Errorf("attempt %d: err = %v, want the transient error, so that the queue retries", n, err)
 					}
 					if after := v.snapshot(c.UUID); !reflect.DeepEqual(before, after) {
 						t.Errorf("attempt %d changed the record, events or jobs", n)
@@ -116,7 +116,7 @@ func TestTransientFaultIsRetried(t *testing.T) {
 				}
 				got := v.get(c.UUID)
 				if got.Status != Failed || got.Failure.Code != "processing_error" || strings.Contains(got.Failure.Message, transient.Error()) {
-					t.Errorf("status = %s, failure = %+v, want failed", got.Status, got.Failure)
+					t.Errorf("status = %s, failure = %+v, want failed with processing_error and without the text of the error", got.Status, got.Failure)
 				}
 				// A certificate that is approved after a retry has no failure.
 				v.sealer.seal = func(_ context.Context, o seal.Original, _ seal.Stamp) (*seal.Verified, error) {
@@ -126,7 +126,7 @@ func TestTransientFaultIsRetried(t *testing.T) {
 					t.Fatal(err)
 				}
 				if got := v.approved(c); got.Failure != nil {
-					t.Errorf("failure of an approved certificate = %+v, want none", got.Failure)
+					t.Errorf("failure of a certificate that was approved after a retry = %+v, want none", got.Failure)
 				}
 			})
 		})
@@ -174,7 +174,7 @@ func TestFailureCodes(t *testing.T) {
 	}
 }
 
-// deadlineContext is a context whose deadline is exceeded when done is closed.
+// deadlineContext is a context whose deadline is exceeded after done is closed.
 type deadlineContext struct {
 	context.Context //nolint:containedctx // the type implements a context
 
@@ -192,8 +192,8 @@ func (e deadlineContext) Err() error {
 	}
 }
 
-// A timeout of the context of the attempt is a transient fault. The failure is stored although the
-// context has ended.
+// A timeout counts as an attempt. The failure after the last attempt is stored although the context
+// has ended.
 func TestTimeoutCountsAsAnAttempt(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -209,7 +209,7 @@ func TestTimeoutCountsAsAnAttempt(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := v.get(c.UUID); got.Status != Failed || got.Failure.Code != "timeout" {
-			t.Errorf("status = %s, failure = %+v, want failed", got.Status, got.Failure)
+			t.Errorf("status = %s, failure = %+v, want failed with timeout", got.Status, got.Failure)
 		}
 	})
 }
@@ -217,11 +217,11 @@ func TestTimeoutCountsAsAnAttempt(t *testing.T) {
 func TestRevokedWhileSealingStaysRevoked(t *testing.T) {
 	t.Parallel()
 	for name, outcome := range map[string]func(o seal.Original) (*seal.Verified, error){
-		"success": func(o seal.Original) (*seal.Verified, error) { return sealed(o, []byte(tailText), false) },
-		"refusal": func(seal.Original) (*seal.Verified, error) {
+		"sealing succeeds": func(o seal.Original) (*seal.Verified, error) { return sealed(o, []byte(tailText), false) },
+		"sealer refuses": func(seal.Original) (*seal.Verified, error) {
 			return nil, &seal.Refusal{Code: "no_room", Reason: "No room."}
 		},
-		"fault": func(seal.Original) (*seal.Verified, error) { return nil, errors.New("a fault") },
+		"sealer fails": func(seal.Original) (*seal.Verified, error) { return nil, errors.New("a fault") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -239,11 +239,11 @@ func TestRevokedWhileSealingStaysRevoked(t *testing.T) {
 				}
 				got := v.get(c.UUID)
 				if got.Status != Revoked || got.Verified != nil || got.Failure != nil || got.ApprovedAt != nil {
-					t.Errorf("status = %s, verified %v, failure %v, want only revoked", got.Status, got.Verified, got.Failure)
+					t.Errorf("status = %s, verified PDF = %v, failure = %v, want revoked without verified PDF, failure and approval", got.Status, got.Verified, got.Failure)
 				}
 				events := v.events()
 				if len(events) != 2 || events[1].Name != "certificate_application.revoked" {
-					t.Errorf("events = %+v", events)
+					t.Errorf("events = %+v, want two, the second certificate_application.revoked", events)
 				}
 				if keys := v.keys(); len(keys) != 1 || keys[0] != c.File.Key {
 					t.Errorf("files = %v, want only the original", keys)
@@ -253,8 +253,8 @@ func TestRevokedWhileSealingStaysRevoked(t *testing.T) {
 	}
 }
 
-// If two workers seal the same certificate, one of them approves it. The file that the row refers
-// to remains, and the file of the other worker is deleted.
+// If two workers seal the same certificate, one worker approves the certificate. The file of this
+// worker remains, and the file of the other worker is deleted.
 func TestTwoWorkersOnOneCertificate(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -293,7 +293,7 @@ func TestTwoWorkersOnOneCertificate(t *testing.T) {
 	})
 }
 
-// Sealing first tries the earlier positions of the same institution.
+// An automatic placement gets the earlier positions of the same institution, the latest first.
 func TestEarlierPositionsAreReused(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -313,14 +313,14 @@ func TestEarlierPositionsAreReused(t *testing.T) {
 		v.clock.Advance(time.Second)
 		v.approved(v.upload(titled("second")))
 		if !reflect.DeepEqual(placement.EarlierLayouts, []seal.Layout{layout}) {
-			t.Errorf("earlier positions = %+v, want the first layout", placement.EarlierLayouts)
+			t.Errorf("earlier positions of the second file = %+v, want the layout of the first file", placement.EarlierLayouts)
 		}
 		v.clock.Advance(time.Second)
 		layout = seal.Layout{Width: 842, Height: 595, Box: seal.Box{0, 0, 0.5, 0.5}}
 		v.approved(v.upload(titled("third")))
 		v.approved(v.upload(titled("fourth")))
 		if len(placement.EarlierLayouts) != 2 || placement.EarlierLayouts[0] != layout {
-			t.Errorf("earlier positions = %+v, want the latest first", placement.EarlierLayouts)
+			t.Errorf("earlier positions of the fourth file = %+v, want 2, the latest first", placement.EarlierLayouts)
 		}
 		other := v.institution("OTH")
 		v.approved(v.upload(func(u *Upload) { u.Institution = other }))
@@ -337,7 +337,7 @@ func TestEarlierPositionsAreReused(t *testing.T) {
 	})
 }
 
-func TestPolicy(t *testing.T) {
+func TestPolicyIsCheckedAndStored(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		v := newVault(t, d)
@@ -348,11 +348,11 @@ func TestPolicy(t *testing.T) {
 			policy Policy
 			field  string
 		}{
-			{"corner", Policy{Placement: seal.TopLeft, Page: 3}, ""},
-			{"box", Policy{Placement: seal.Exact, Page: 1, Box: box(seal.Box{0, 0.25, 0.5, 1}), RefuseActive: true}, ""},
+			{"corner of page 3", Policy{Placement: seal.TopLeft, Page: 3}, ""},
+			{"exact box", Policy{Placement: seal.Exact, Page: 1, Box: box(seal.Box{0, 0.25, 0.5, 1}), RefuseActive: true}, ""},
 			{"auto again", Policy{Placement: seal.Auto, Page: 1}, ""},
-			{"unknown", Policy{Placement: "middle", Page: 1}, "placement"},
-			{"result only", Policy{Placement: seal.Cover, Page: 1}, "placement"},
+			{"unknown placement", Policy{Placement: "middle", Page: 1}, "placement"},
+			{"placement that cannot be chosen", Policy{Placement: seal.Cover, Page: 1}, "placement"},
 			{"page 0", Policy{Placement: seal.Auto}, "placement_page"},
 			{"page 10,001", Policy{Placement: seal.Auto, Page: 10_001}, "placement_page"},
 			{"exact without box", Policy{Placement: seal.Exact, Page: 1}, "placement_box"},
@@ -370,7 +370,7 @@ func TestPolicy(t *testing.T) {
 				want = before
 			}
 			if fields := fieldsOf(err); (err == nil) != (tc.field == "") || tc.field != "" && (len(fields) != 1 || fields[tc.field] == "") {
-				t.Errorf("%s: err = %v, want a problem of %q", tc.name, err, tc.field)
+				t.Errorf("%s: err = %v, want a problem of the field %q, or nil if the field is empty", tc.name, err, tc.field)
 			}
 			if got, err := ReadPolicy(ctx, d, v.inst.ID); err != nil || !reflect.DeepEqual(got, want) {
 				t.Errorf("%s: policy = %+v, err = %v; want %+v", tc.name, got, err, want)
@@ -379,8 +379,8 @@ func TestPolicy(t *testing.T) {
 	})
 }
 
-// TestRequestedPositionIsUsed seals one certificate with a requested position, and the next with the
-// position of the institution's policy.
+// TestRequestedPositionIsUsed seals one certificate with a requested position, and the next
+// certificate with the policy of the institution. An upload with an unknown placement is refused.
 func TestRequestedPositionIsUsed(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -1,6 +1,6 @@
-// Package colour implements the rules for an institution's colour: its
-// notation, its contrast (WCAG 2.2) and the colour of text on it. It does not
-// depend on where colours are used.
+// Package colour implements the rules for an institution's colour: its notation,
+// its contrast (WCAG 2.2), the shades for pages, and the colour of text on the
+// colour. The package does not depend on where colours are used.
 package colour
 
 import (
@@ -20,9 +20,9 @@ var (
 	White = Colour{0xff, 0xff, 0xff}
 	// Black is the text colour on colours that are too light for white text.
 	Black = Colour{}
-	// DarkBackground is the lightest background of pages and mail in the dark scheme. A
-	// colour with enough contrast to Night also has enough contrast to the
-	// darker backgrounds.
+	// DarkBackground is the lightest background of pages and mail in the dark
+	// scheme. A colour with enough contrast to DarkBackground also has enough
+	// contrast to the darker backgrounds.
 	DarkBackground = Colour{0x1b, 0x1f, 0x24}
 )
 
@@ -79,8 +79,9 @@ func Ratio(contrast float64) string {
 	return strconv.FormatFloat(math.Floor(contrast*10)/10, 'f', -1, 64) + ":1"
 }
 
-// TextColour returns the colour of text on c: white if its contrast reaches
-// Text, else black. Black reaches it on every colour on which white does not.
+// TextColour returns the colour of text on c: white if the contrast of white to c
+// is at least Text, else black. On every colour, white or black has at least that
+// contrast.
 func (c Colour) TextColour() Colour {
 	if Contrast(c, White) >= Text {
 		return White
@@ -95,8 +96,8 @@ func (c Colour) mix(to Colour, n int) Colour {
 	return Colour{step(c.R, to.R), step(c.G, to.G), step(c.B, to.B)}
 }
 
-// toward returns the first colour on the way from c to end that has at least
-// the given contrast to ground, or end if there is none.
+// toward returns the first colour on the way from c to end that has at least the
+// given contrast to ground, or end if no colour has it.
 func (c Colour) toward(end, ground Colour, contrast float64) Colour {
 	for n := range 256 {
 		if shade := c.mix(end, n); Contrast(shade, ground) >= contrast {

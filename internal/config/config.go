@@ -118,8 +118,8 @@ func (c *Serve) Finish() error {
 	return c.checkOutgoing()
 }
 
-// checkOrigins converts origins to the form in which browsers send them (RFC 6454, 6.2), because
-// they are compared as text.
+// checkOrigins checks the origins and converts them to the form in which browsers send origins (RFC
+// 6454, 6.2), because origins are compared as text.
 func (c *Serve) checkOrigins() error {
 	for i, origin := range c.CORSOrigin {
 		u, err := url.Parse(strings.ToLower(strings.TrimSuffix(origin, "/")))
@@ -134,9 +134,9 @@ func (c *Serve) checkOrigins() error {
 	return nil
 }
 
-// FinishBaseURL checks the base URL. If the base URL is not set, FinishBaseURL derives it from
-// other settings, but only if they are unambiguous, because the base URL is printed on
-// certificates. port is the actual port if --listen has port 0.
+// FinishBaseURL checks the base URL. If the base URL is not set, FinishBaseURL derives the base URL
+// from other settings, but only if the other settings are unambiguous, because the base URL is
+// printed on certificates. port is the actual port if --listen has port 0.
 func (c *Serve) FinishBaseURL(port string) error {
 	switch {
 	case c.BaseURL != "":

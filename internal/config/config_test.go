@@ -101,7 +101,7 @@ func TestErrorOmitsMailServerPassword(t *testing.T) {
 	t.Parallel()
 	_, err := parse(t, "--smtp", "ftp://user:hunter2@mail.example.org")
 	if err == nil || strings.Contains(err.Error(), "hunter2") {
-		t.Fatalf("error = %v", err)
+		t.Fatalf("error = %v, want an error without the password", err)
 	}
 }
 
@@ -117,11 +117,11 @@ func TestFlagOverridesEnvironmentOverridesFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	if c.RateLimit != 9 || c.BaseURL != "https://environment.example.org" || c.ProcessAttempts != 3 {
-		t.Fatalf("rate limit = %d, base URL = %s, process attempts = %d", c.RateLimit, c.BaseURL, c.ProcessAttempts)
+		t.Fatalf("rate limit = %d, base URL = %s, process attempts = %d, want 9, the URL of the environment and 3", c.RateLimit, c.BaseURL, c.ProcessAttempts)
 	}
 	proxies, err := c.Proxies()
 	if err != nil || len(proxies) != 1 || proxies[0].String() != "10.0.0.1/32" {
-		t.Fatalf("proxies = %v, %v", proxies, err)
+		t.Fatalf("proxies = %v, %v, want 10.0.0.1/32", proxies, err)
 	}
 }
 
@@ -132,6 +132,6 @@ func TestUnknownKeyInFileIsRejected(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := parse(t, "--config", file); err == nil || !strings.Contains(err.Error(), "base-ulr") {
-		t.Fatalf("error = %v", err)
+		t.Fatalf("error = %v, want an error that names base-ulr", err)
 	}
 }

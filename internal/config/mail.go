@@ -43,7 +43,7 @@ type MailServer struct {
 	TLS            TLSMode
 }
 
-// The ports are those of RFC 5321, RFC 6409 and RFC 8314.
+// The default ports (RFC 5321, RFC 6409 and RFC 8314).
 const (
 	portRelay       = 25
 	portSubmission  = 587
@@ -133,7 +133,8 @@ func (c *Serve) checkMail() error {
 	return err
 }
 
-// MailSender returns the sender address and the host name in it.
+// MailSender returns the sender address and the host name of the base URL. If the base URL has an
+// IP address and neither --mail-from nor --smtp is set, the host is localhost.
 func (c *Serve) MailSender() (from, host string, err error) {
 	u, err := url.Parse(c.BaseURL)
 	if err != nil {

@@ -30,7 +30,7 @@ func TestMailServer(t *testing.T) {
 	} {
 		m := config.Mail{SMTP: bad}
 		if got, err := m.MailServer(); err == nil {
-			t.Errorf("%s is accepted: %+v", bad, got)
+			t.Errorf("%s is accepted as %+v, want an error", bad, got)
 		}
 	}
 }

@@ -10,9 +10,9 @@ import (
 type reading struct{ server, local time.Time }
 
 // Now returns the time for leases and schedules, which all processes on a database compare. On
-// PostgreSQL it is the server's time at the last call of SyncClock and the time that has passed
-// since then on the monotonic clock, so that a wrong or changed clock of this host has no effect.
-// On SQLite it is this host's time.
+// PostgreSQL, the result is the server's time at the last call of SyncClock plus the time that has
+// passed since then on the monotonic clock, so that a wrong or changed clock of this host has no
+// effect. On SQLite, the result is this host's time.
 func (d *DB) Now() time.Time {
 	if r := d.clock.Load(); r != nil {
 		return r.server.Add(time.Since(r.local))
@@ -22,7 +22,8 @@ func (d *DB) Now() time.Time {
 
 // SyncClock reads the time of the database server for Now. It returns how far this host's clock is
 // ahead, which is negative if the clock is behind. The result is closer to zero than the real
-// difference by at most the time that the response took. On SQLite it is zero.
+// difference by at most the time that the response took. On SQLite, SyncClock reads nothing and the
+// result is zero.
 func (d *DB) SyncClock(ctx context.Context) (ahead time.Duration, err error) {
 	if d.Dialect == SQLite {
 		return 0, nil

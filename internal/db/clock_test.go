@@ -9,25 +9,25 @@ import (
 	"github.com/certvault/certvault/internal/db/dbtest"
 )
 
-// TestTimesOfLeasesComeFromTheDatabase checks a host whose clock is years behind: its times of
-// leases and schedules are those of the database server.
+// TestTimesOfLeasesComeFromTheDatabase checks that a host whose clock is years behind uses the time
+// of the database server for leases and schedules.
 func TestTimesOfLeasesComeFromTheDatabase(t *testing.T) {
 	t.Parallel()
 	database := dbtest.PostgresURL(t)
 	today := time.Now()
-	synctest.Test(t, func(t *testing.T) { // in which it is the year 2000
+	synctest.Test(t, func(t *testing.T) { // the clock in synctest begins in the year 2000
 		d, err := db.Open(t.Context(), "", database)
 		if err != nil {
 			t.Fatal(err)
 		}
 		ahead, err := d.SyncClock(t.Context())
 		if now := d.Now(); err != nil || ahead > -26*365*24*time.Hour || now.Sub(today).Abs() > time.Minute {
-			t.Errorf("the clock is %s ahead, %v, and the time of leases is %s", ahead, err, now)
+			t.Errorf("the clock is %s ahead, %v, and the time of leases is %s, want a clock that is years behind and today's time of leases", ahead, err, now)
 		}
 		before := d.Now()
 		time.Sleep(time.Hour)
 		if passed := d.Now().Sub(before); passed != time.Hour {
-			t.Errorf("after an hour, the time of leases is %s later", passed)
+			t.Errorf("after an hour, the time of leases is %s later, want one hour", passed)
 		}
 		if err := d.Close(); err != nil {
 			t.Error(err)

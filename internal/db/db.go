@@ -81,8 +81,9 @@ func (d *DB) Ping(ctx context.Context) error {
 	return nil
 }
 
-// Close closes all statements and pools. If connections to PostgreSQL are still in use after a few
-// seconds, because it does not respond, Close does not wait for them.
+// Close closes all statements and pools. If connections to PostgreSQL are still in use after
+// closeTime, because PostgreSQL does not respond, Close returns an error and does not wait for
+// these connections.
 func (d *DB) Close() error {
 	var err error
 	if d.statements != nil {
@@ -134,10 +135,9 @@ func (tx *Tx) Raw(f func(driverConn any) error) error { return tx.conn.Raw(f) }
 // worker that then reads the change. f is not called after a rollback.
 func (tx *Tx) AfterCommit(f func()) { tx.after = append(tx.after, f) }
 
-// Tx runs f in a transaction. It commits if f returns nil, and otherwise rolls back. f must use
-// only its Tx: on SQLite the transaction uses the only connection of the pool, so that a second
-// transaction inside f would deadlock.
-//
+// Tx runs f in a transaction. If f returns nil, Tx commits the transaction; otherwise Tx rolls it
+// back. f must use only its Tx: on SQLite the transaction uses the only connection of the pool, so
+// that a second transaction inside f would deadlock.
 // If PostgreSQL rolls the transaction back because of a deadlock or a serialization failure, Tx
 // calls f again. Everything that f changes outside the database must therefore be the same after a
 // second call: f assigns variables and does not add to them, and uses AfterCommit for effects.

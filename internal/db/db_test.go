@@ -103,7 +103,7 @@ func TestRelaxedTransactionRestoresDurability(t *testing.T) {
 			},
 		} {
 			if err := relaxed(); (err == nil) != (name == "committed") {
-				t.Errorf("%s: TxRelaxed = %v", name, err)
+				t.Errorf("%s: TxRelaxed = %v, want nil only after a commit", name, err)
 			}
 			for range 3 {
 				if err := d.Tx(ctx, expect(safe, nil)); err != nil {
@@ -166,8 +166,8 @@ func TestUniqueOn(t *testing.T) {
 	})
 }
 
-// TestConcurrentTransactionsSucceed runs transactions that read and then write on many goroutines.
-// With a deferred BEGIN, SQLite would return SQLITE_BUSY_SNAPSHOT.
+// TestConcurrentTransactionsSucceed checks that transactions on many goroutines change the same row
+// without an error and without a lost change.
 func TestConcurrentTransactionsSucceed(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -206,8 +206,8 @@ func TestConcurrentTransactionsSucceed(t *testing.T) {
 	})
 }
 
-// TestPanicRollsBack checks that a panic in a transaction rolls it back and propagates, and that
-// the connection is released for the next transaction.
+// TestPanicRollsBack checks that a panic in a transaction rolls the transaction back and
+// propagates, and that the connection is released for the next transaction.
 func TestPanicRollsBack(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -294,7 +294,7 @@ func TestMigrationToDeliveriesRetainsEvents(t *testing.T) {
 	exec := func(query string) {
 		t.Helper()
 		if _, err := old.ExecContext(t.Context(), query); err != nil {
-			t.Fatalf("%s: %v", query, err)
+			t.Fatalf("the statement %s failed: %v", query, err)
 		}
 	}
 	exec(`CREATE TABLE schema_migrations (version INTEGER PRIMARY KEY, name TEXT NOT NULL, applied_at BIGINT NOT NULL)`)
@@ -328,7 +328,7 @@ func TestMigrationToDeliveriesRetainsEvents(t *testing.T) {
 	if err := d.QueryRowContext(t.Context(), `
 		SELECT d.body, d.due_at, d.replay, e.uuid FROM webhook_deliveries d JOIN webhook_events e ON e.id = d.event_id WHERE d.id = 9 AND d.status = 'pending'`).
 		Scan(&body, &due, &replay, &event); err != nil || body != `{"a":1}` || due != 5 || replay || event != "w" {
-		t.Errorf("after the migration: body = %q, due_at = %d, replay = %v, event = %q, %v", body, due, replay, event, err)
+		t.Errorf("after the migration: body = %q, due_at = %d, replay = %v, event = %q, %v, want the values before the migration", body, due, replay, event, err)
 	}
 	if err := d.Tx(t.Context(), func(tx *db.Tx) error {
 		_, err := tx.ExecContext(t.Context(), `INSERT INTO webhook_deliveries (event_id, endpoint_id, body, status, due_at, created_at) VALUES (99, 1, '', 'pending', 0, 0)`)

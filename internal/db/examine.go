@@ -26,7 +26,7 @@ func (d *DB) QuickCheck(ctx context.Context) (problems []string, err error) {
 // errProbe rolls back the transaction of CheckWritable.
 var errProbe = errors.New("the transaction is rolled back")
 
-// CheckWritable returns an error if the database accepts no writes. It changes nothing.
+// CheckWritable returns an error if the database accepts no writes. CheckWritable changes no data.
 func (d *DB) CheckWritable(ctx context.Context) error {
 	err := d.Tx(ctx, func(tx *Tx) error {
 		// PostgreSQL rejects the statement in a read-only database, although it changes no row.
@@ -42,13 +42,14 @@ func (d *DB) CheckWritable(ctx context.Context) error {
 	return fmt.Errorf("the database accepts no writes: %w", err)
 }
 
-// maxBacklog is the number of pages in the write-ahead log of SQLite that cannot be moved to the
-// database before OldTransaction reports the transaction that prevents it: 64 MB.
+// maxBacklog is the number of pages in the write-ahead log of SQLite above which OldTransaction
+// reports a problem, if a transaction prevents the move of these pages to the database: 64 MB.
 const maxBacklog = 16384
 
 // OldTransaction describes the oldest transaction that is older than age, or returns "". Such a
 // transaction holds locks and prevents the removal of old versions of rows. SQLite does not list
-// transactions; there the description is of a write-ahead log that a transaction makes grow.
+// transactions, so on SQLite OldTransaction describes a write-ahead log that grows because of a
+// transaction, and ignores age.
 func (d *DB) OldTransaction(ctx context.Context, age time.Duration) (string, error) {
 	if d.Dialect == SQLite {
 		var busy, log, moved int

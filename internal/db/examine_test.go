@@ -16,7 +16,7 @@ func TestDamagedDatabaseIsDetected(t *testing.T) {
 	dir := t.TempDir()
 	d := dbtest.Open(t, dir, "")
 	if problems, err := d.QuickCheck(t.Context()); err != nil || len(problems) > 0 {
-		t.Fatalf("a new database has the problems %v, %v", problems, err)
+		t.Fatalf("a new database has the problems %v, %v, want none", problems, err)
 	}
 	var page int
 	if err := d.QueryRowContext(t.Context(), `SELECT rootpage FROM sqlite_master WHERE name = 'webhook_deliveries'`).Scan(&page); err != nil {
@@ -63,7 +63,7 @@ func TestReadOnlyDatabaseIsDetected(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := d.CheckWritable(ctx); err == nil || !db.IsOutage(err) {
-			t.Errorf("a read-only database: error = %v", err)
+			t.Errorf("a read-only database: error = %v, want an outage", err)
 		}
 	})
 }
@@ -73,7 +73,7 @@ func TestOldTransactionIsDetected(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		ctx := t.Context()
 		if text, err := d.OldTransaction(ctx, 0); err != nil || text != "" {
-			t.Fatalf("without a transaction: %q, %v", text, err)
+			t.Fatalf("without a transaction: OldTransaction = %q, %v, want an empty text", text, err)
 		}
 		if d.Dialect == db.SQLite {
 			return // the backlog would need 64 MB
@@ -84,7 +84,7 @@ func TestOldTransactionIsDetected(t *testing.T) {
 			}
 			text, err := d.OldTransaction(context.WithoutCancel(ctx), 0)
 			if !strings.Contains(text, "(certvault, idle in transaction) has a transaction since 20") {
-				t.Errorf("the description is %q", text)
+				t.Errorf("the description is %q, want a transaction of certvault that is idle", text)
 			}
 			return err
 		}); err != nil {

@@ -7,8 +7,8 @@ import (
 )
 
 // TestMigrationFindsAddressesOfAnotherMailbox checks that addresses get the folded form of the
-// mailbox that received their mail, and that accounts whose form changes are found and lose what
-// they claimed under the form before.
+// mailbox that received their mail, and that accounts whose form changes are found and lose the
+// certificates and links that they got under the form before.
 func TestMigrationFindsAddressesOfAnotherMailbox(t *testing.T) {
 	empty(t, func(t *testing.T, d *db.DB) {
 		ctx := t.Context()
@@ -19,10 +19,10 @@ func TestMigrationFindsAddressesOfAnotherMailbox(t *testing.T) {
 				_, err := tx.ExecContext(ctx, statement, args...)
 				return err
 			}); err != nil {
-				t.Fatalf("%s: %v", statement, err)
+				t.Fatalf("the statement %s failed: %v", statement, err)
 			}
 		}
-		if d.Dialect == db.PostgreSQL { // Migrate creates them before the first migration
+		if d.Dialect == db.PostgreSQL { // Migrate creates the extensions before the first migration
 			run(`CREATE EXTENSION pg_trgm`)
 			run(`CREATE EXTENSION btree_gin`)
 		}

@@ -8,7 +8,7 @@ import (
 )
 
 // KeyCheck returns the stored value that identifies the master key of this database. If no value is
-// stored, it stores value and returns it.
+// stored, KeyCheck first stores value.
 func (d *DB) KeyCheck(ctx context.Context, value []byte) (stored []byte, err error) {
 	err = d.Tx(ctx, func(tx *Tx) error {
 		if _, err := tx.ExecContext(ctx, `INSERT INTO key_checks (id, value) VALUES (1, $1) ON CONFLICT (id) DO NOTHING`, value); err != nil {

@@ -13,9 +13,9 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// The time limits of PostgreSQL. Without them, a host that vanishes leaves transactions whose locks
-// block all other processes, and a network that drops packets blocks this process. Parameters of the
-// database URL override the limits of the server.
+// The time limits of PostgreSQL. Without these limits, a host that vanishes leaves transactions
+// whose locks block all other processes, and a network that drops packets blocks this process.
+// Parameters of the database URL override the limits of the server.
 const (
 	// connectTime limits the time to establish a connection.
 	connectTime = 5 * time.Second
@@ -85,7 +85,8 @@ func limitConnections(ctx context.Context, cfg *pgxpool.Config, limits deadlines
 	}
 	cfg.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
 		_, err := conn.Exec(ctx, "SET client_connection_check_interval = "+millis(checkTime))
-		// Not every operating system of a server can check that (PostgreSQL documentation, 20.3.2).
+		// Not every operating system of a server can check whether the client is connected
+		// (PostgreSQL documentation, 20.3.2).
 		if hasState(err, "22023") {
 			return nil
 		}
@@ -94,8 +95,8 @@ func limitConnections(ctx context.Context, cfg *pgxpool.Config, limits deadlines
 }
 
 // deadlines limits the time of each statement, and of each wait for a connection. It is a tracer,
-// because the driver calls a tracer for all statements, including those of the queue, and uses the
-// context that the tracer returns.
+// because the driver calls a tracer for all statements, also for statements of the queue, and uses
+// the context that the tracer returns.
 type deadlines struct{ response, acquire time.Duration }
 
 // defaultDeadlines are the deadlines of a vault.
@@ -115,8 +116,9 @@ type (
 	unlimitedKey struct{}
 )
 
-// Unlimited returns a context whose statements have no deadline in this process. The statements of a
-// database that is opened with it have no time limit at all. It is for migrations and for tools that
+// Unlimited returns a context whose statements have no deadline in this process. If a database is
+// opened with the context, its statements have no statement_timeout on the server either; the
+// limits of locks and idle transactions remain. Unlimited is for migrations and for tools that
 // write very many rows.
 func Unlimited(ctx context.Context) context.Context {
 	return context.WithValue(ctx, unlimitedKey{}, true)

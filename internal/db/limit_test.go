@@ -25,7 +25,8 @@ func addNodes(t *testing.T, d *db.DB) {
 }
 
 // TestDeadlockIsRetried lets two transactions update two rows in different orders, which is a
-// deadlock on PostgreSQL. Both succeed, and the effects of the repeated one occur once.
+// deadlock on PostgreSQL. Both transactions must succeed, and the effects of the repeated
+// transaction must occur once.
 func TestDeadlockIsRetried(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -72,8 +73,8 @@ func TestDeadlockIsRetried(t *testing.T) {
 	})
 }
 
-// TestSerializationFailureIsRetried checks that a failure with SQLSTATE 40001 is retried, and that a
-// transaction which fails each time ends with the error.
+// TestSerializationFailureIsRetried checks that a failure with SQLSTATE 40001 is retried, and that
+// a transaction that fails each time ends with the error.
 func TestSerializationFailureIsRetried(t *testing.T) {
 	t.Parallel()
 	d := dbtest.Open(t, "", dbtest.PostgresURL(t))
@@ -95,7 +96,8 @@ func TestSerializationFailureIsRetried(t *testing.T) {
 	}
 }
 
-// TestPostgresHasTimeLimits checks the limits of a connection, and that the URL can change them.
+// TestPostgresHasTimeLimits checks the limits of a connection, and that the URL can change the
+// limits.
 func TestPostgresHasTimeLimits(t *testing.T) {
 	t.Parallel()
 	source := dbtest.PostgresURL(t)
@@ -123,7 +125,7 @@ func TestPostgresHasTimeLimits(t *testing.T) {
 }
 
 // TestTransactionOfVanishedHostReleasesItsLocks checks that PostgreSQL ends a transaction whose
-// process sends no statement, so that another process gets its locks.
+// process sends no statement, so that another process gets the locks.
 func TestTransactionOfVanishedHostReleasesItsLocks(t *testing.T) {
 	t.Parallel()
 	source := dbtest.PostgresURL(t)

@@ -10,11 +10,11 @@ import (
 	"github.com/certvault/certvault/internal/db/dbtest"
 )
 
-func TestPlaces(t *testing.T) {
+func TestPlaceholders(t *testing.T) {
 	t.Parallel()
 	for want, got := range map[string]string{"": db.Placeholders(1, 0), "$1": db.Placeholders(1, 1), "$9, $10, $11": db.Placeholders(9, 3)} {
 		if got != want {
-			t.Errorf("Places = %q, want %q", got, want)
+			t.Errorf("Placeholders = %q, want %q", got, want)
 		}
 	}
 }

@@ -30,12 +30,12 @@ const (
 	migrateLock = 0x63766c74
 	// migrateLockPoll is the interval at which a node tries to get the advisory lock.
 	migrateLockPoll = 200 * time.Millisecond
-	// migrateLockTime limits the wait of a migration for a lock on a table. While it waits, all
+	// migrateLockTime limits the wait of a migration for a lock on a table. During the wait, all
 	// statements on the table that begin later wait too.
 	migrateLockTime = 2 * time.Second
-	// migrateAttempts is the number of attempts to get the locks of a migration, and migratePause the
-	// pause between them, in which the other statements continue. Together they take about a minute
-	// and a half.
+	// migrateAttempts is the number of attempts to get the locks of a migration, and migratePause
+	// is the mean pause between two attempts, in which other statements continue. All attempts and
+	// pauses together take about a minute and a half.
 	migrateAttempts = 30
 	migratePause    = time.Second
 )
@@ -46,8 +46,9 @@ type migration struct {
 	sql     string
 }
 
-// Migrate applies the migrations that the database lacks, each in its own transaction, and those of
-// the queue. Other processes may use the database in the meantime.
+// Migrate applies the migrations that the database lacks, each in its own transaction, and the
+// migrations of the queue. Other processes may use the database in the meantime. If the schema is
+// too new for this binary, the error is ErrNewSchema.
 func (d *DB) Migrate(ctx context.Context) (err error) {
 	if err := d.CheckSchema(ctx); !errors.Is(err, ErrOldSchema) {
 		return err
@@ -116,11 +117,12 @@ func (d *DB) lockMigrations(ctx context.Context) (unlock func() error, err error
 	return unlock, nil
 }
 
-// extensions are the PostgreSQL extensions that the schema requires. It has an index on trigrams
-// that also includes the institution.
+// extensions are the PostgreSQL extensions that the schema requires: the schema has an index on
+// trigrams that also includes the institution.
 var extensions = []string{"pg_trgm", "btree_gin"}
 
-// createExtensions creates missing extensions. The owner of the database has the right to do that.
+// createExtensions creates missing extensions. The owner of the database may create these
+// extensions.
 func createExtensions(ctx context.Context, conn *pgxpool.Conn) error {
 	for _, name := range extensions {
 		if _, err := conn.Exec(ctx, "CREATE EXTENSION IF NOT EXISTS "+name); err != nil {
@@ -132,7 +134,8 @@ func createExtensions(ctx context.Context, conn *pgxpool.Conn) error {
 	return nil
 }
 
-// patiently calls f again while it fails because other transactions hold locks.
+// patiently calls f again if f fails because other transactions hold locks, at most migrateAttempts
+// times.
 func patiently(ctx context.Context, f func() error) error {
 	for attempt := 1; ; attempt++ {
 		err := f()

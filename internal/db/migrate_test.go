@@ -99,7 +99,7 @@ func TestMigrateWithoutExtensionRights(t *testing.T) {
 	run := func(ctx context.Context, statement string) {
 		t.Helper()
 		if _, err := owner.Writer().ExecContext(ctx, statement); err != nil {
-			t.Errorf("%s: %v", statement, err)
+			t.Errorf("the statement %s failed: %v", statement, err)
 		}
 	}
 	run(ctx, `CREATE ROLE `+role+` LOGIN`)
@@ -123,7 +123,7 @@ func TestMigrateWithoutExtensionRights(t *testing.T) {
 	run(ctx, `CREATE EXTENSION pg_trgm`)
 	run(ctx, `CREATE EXTENSION btree_gin`)
 	if err := errors.Join(d.Migrate(ctx), d.Close()); err != nil {
-		t.Errorf("Migrate after the extensions were created: %v", err)
+		t.Errorf("Migrate after the extensions were created failed: %v", err)
 	}
 }
 
@@ -140,7 +140,7 @@ func TestStatementEndsWithItsContext(t *testing.T) {
 			t.Fatalf("the endless statement returned %d, %v, want an error at the deadline", n, err)
 		}
 		if err := d.Ping(t.Context()); err != nil {
-			t.Errorf("Ping after the cancelled statement: %v", err)
+			t.Errorf("Ping after the cancelled statement failed: %v", err)
 		}
 		if d.Dialect == db.SQLite {
 			return
@@ -172,12 +172,12 @@ func exec(t *testing.T, d *db.DB, query string, args ...any) {
 		_, err := tx.ExecContext(t.Context(), query, args...)
 		return err
 	}); err != nil {
-		t.Fatalf("%s: %v", query, err)
+		t.Fatalf("the statement %s failed: %v", query, err)
 	}
 }
 
-// TestMigrationsAreASet checks that a migration is applied although one with a higher number was
-// applied before, for example by a binary of another branch.
+// TestMigrationsAreASet checks that a migration is applied although a migration with a higher
+// number was applied before, for example by a binary of another branch.
 func TestMigrationsAreASet(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -197,13 +197,13 @@ func TestMigrationsAreASet(t *testing.T) {
 		}
 		// A later release that this binary can work with is accepted.
 		if err := d.CheckSchema(t.Context()); err != nil {
-			t.Errorf("CheckSchema of a newer schema: %v", err)
+			t.Errorf("CheckSchema of a newer schema failed: %v", err)
 		}
 	})
 }
 
-// TestNewerSchemaIsRejected checks that the floor decides about binaries: neither Migrate nor
-// CheckSchema accepts a schema whose floor is above this binary.
+// TestNewerSchemaIsRejected checks that neither Migrate nor CheckSchema accepts a schema whose
+// floor is above the version of this binary, and that both accept a floor at this version.
 func TestNewerSchemaIsRejected(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -222,7 +222,7 @@ func TestNewerSchemaIsRejected(t *testing.T) {
 	})
 }
 
-// TestCheckSchemaChangesNothing checks that a command does not create a schema.
+// TestCheckSchemaChangesNothing checks that CheckSchema creates no schema in an empty database.
 func TestCheckSchemaChangesNothing(t *testing.T) {
 	empty(t, func(t *testing.T, d *db.DB) {
 		if err := d.CheckSchema(t.Context()); !errors.Is(err, db.ErrOldSchema) {
@@ -234,7 +234,8 @@ func TestCheckSchemaChangesNothing(t *testing.T) {
 	})
 }
 
-// TestFailedMigrationKeepsEarlierOnes checks that each migration has its own transaction.
+// TestFailedMigrationKeepsEarlierOnes checks that a failed migration does not undo the migrations
+// before, because each migration has its own transaction.
 func TestFailedMigrationKeepsEarlierOnes(t *testing.T) {
 	empty(t, func(t *testing.T, d *db.DB) {
 		if err := d.MigrateBelow(t.Context(), 25); err != nil {
@@ -250,13 +251,13 @@ func TestFailedMigrationKeepsEarlierOnes(t *testing.T) {
 		}
 		exec(t, d, `DROP TABLE installations`)
 		if err := d.Migrate(t.Context()); err != nil {
-			t.Errorf("Migrate after the cause was removed: %v", err)
+			t.Errorf("Migrate after the cause was removed failed: %v", err)
 		}
 	})
 }
 
-// TestMigrationDoesNotBlockReaders checks that a migration waits only briefly for a lock, so
-// that statements of a running server continue, and that it is applied later.
+// TestMigrationDoesNotBlockReaders checks that a migration waits only briefly for a lock, so that
+// statements of a running server continue, and that the migration is applied later.
 func TestMigrationDoesNotBlockReaders(t *testing.T) {
 	t.Parallel()
 	d, err := db.Open(t.Context(), "", dbtest.PostgresURL(t))
@@ -287,10 +288,10 @@ func TestMigrationDoesNotBlockReaders(t *testing.T) {
 		var n int
 		return d.QueryRowContext(ctx, `SELECT count(*) FROM allowances`).Scan(&n)
 	}); err != nil {
-		t.Errorf("a reader beside a migration that waits: %v", err)
+		t.Errorf("a reader beside a migration that waits failed: %v", err)
 	}
 	if err := <-migrated; err != nil {
-		t.Errorf("Migrate after the lock was released: %v", err)
+		t.Errorf("Migrate after the lock was released failed: %v", err)
 	}
 	if err := d.CheckSchema(ctx); err != nil {
 		t.Error(err)

@@ -45,10 +45,12 @@ func (noConnector) Driver() driver.Driver                        { return nil }
 var errNoConnection = errors.New("this pool has no connections")
 
 // IsOutage reports whether err, the error of a database operation, shows that the database cannot
-// work at the moment: it is not reachable, does not respond, is read-only or damaged, or has no
-// resources left. The same operation may succeed later.
+// work at the moment: it is not reachable, does not respond, is read-only or damaged, has no
+// resources left, or ended the transaction because of other transactions. The same operation may
+// succeed later.
 func IsOutage(err error) bool {
-	// A connection error may contain the server's response, for example a wrong password.
+	// A connection error is an outage even if it contains the server's response, for example about
+	// a wrong password.
 	if _, ok := errors.AsType[*pgconn.ConnectError](err); ok {
 		return true
 	}
@@ -79,8 +81,8 @@ func IsOutage(err error) bool {
 	return pgconn.Timeout(err)
 }
 
-// brokenConn is a connection whose end is an error of the network. Without it, IsOutage could not
-// distinguish a connection that the server closed from a file that ends too early.
+// brokenConn is a connection whose end is an error of the network. Without brokenConn, IsOutage
+// could not distinguish a connection that the server closed from a file that ends too early.
 type brokenConn struct{ net.Conn }
 
 // Read implements net.Conn.

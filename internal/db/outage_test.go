@@ -10,8 +10,8 @@ import (
 	"github.com/certvault/certvault/internal/db/dbtest"
 )
 
-// TestOutageIsDistinguishedFromOtherErrors checks the errors of a working database and of one that
-// cannot work.
+// TestOutageIsDistinguishedFromOtherErrors checks that IsOutage reports the errors of a database
+// that cannot work, and no errors of a working database.
 func TestOutageIsDistinguishedFromOtherErrors(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -60,7 +60,8 @@ func TestOutageIsDistinguishedFromOtherErrors(t *testing.T) {
 	})
 }
 
-// TestBrokenConnectionIsAnOutage checks a connection that ends without a message of the server.
+// TestBrokenConnectionIsAnOutage checks that a connection that ends without a message of the
+// server, and a connection that is refused, are outages.
 func TestBrokenConnectionIsAnOutage(t *testing.T) {
 	t.Parallel()
 	database := dbtest.PostgresURL(t)
@@ -72,10 +73,10 @@ func TestBrokenConnectionIsAnOutage(t *testing.T) {
 		return err
 	})
 	if !db.IsOutage(err) {
-		t.Errorf("%v is not an outage", err)
+		t.Errorf("the error of a broken connection, %v, is not an outage", err)
 	}
 	_, err = db.Open(t.Context(), "", "postgres://certvault@127.0.0.1:1/certvault")
 	if !db.IsOutage(err) {
-		t.Errorf("%v is not an outage", err)
+		t.Errorf("the error of a refused connection, %v, is not an outage", err)
 	}
 }

@@ -189,8 +189,8 @@ func violations(in ast.Node, pkg string, at func(token.Pos) token.Position) (lis
 	return list, allowed
 }
 
-// TestTablesHaveOneOwner checks that exactly one package writes each table. Other packages call the
-// operations of that package.
+// TestTablesHaveOneOwner checks that only its owner writes a table, and that only the owner and the
+// packages in joins read it. Other packages call the operations of the owner.
 func TestTablesHaveOneOwner(t *testing.T) {
 	t.Parallel()
 	allowed := 0
@@ -226,14 +226,15 @@ func TestTablesHaveOneOwner(t *testing.T) {
 	}
 }
 
-// TestEveryTableHasAnOwner checks that each table of the schema has an owner.
+// TestEveryTableHasAnOwner checks that each table of the schema has an owner, that each table in
+// owners and joins exists, and that each entry of joins has a reason.
 func TestEveryTableHasAnOwner(t *testing.T) {
 	t.Parallel()
 	tables := map[string]bool{"river_job": true, "river_leader": true, "schema_migrations": true}
 	for _, dialect := range []string{"sqlite", "postgres"} {
 		files, err := filepath.Glob("migrations/" + dialect + "/*.sql")
 		if err != nil || len(files) == 0 {
-			t.Fatalf("found %d migrations, %v", len(files), err)
+			t.Fatalf("found %d migrations, %v, want at least 1", len(files), err)
 		}
 		temporary := map[string]bool{}
 		for _, file := range files {
@@ -304,7 +305,7 @@ func TestViolations(t *testing.T) {
 		set := token.NewFileSet()
 		file, err := parser.ParseFile(set, "mail.go", "package mail\nvar x = f("+body+")", 0)
 		if err != nil {
-			t.Fatalf("%s: %v", body, err)
+			t.Fatalf("parsing %s failed: %v", body, err)
 		}
 		list, _ := violations(file, "mail", set.Position)
 		if (want == "") != (len(list) == 0) || want != "" && (len(list) != 1 || !strings.Contains(list[0], want)) {

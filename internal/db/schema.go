@@ -15,19 +15,18 @@ var (
 	// ErrOldSchema means that the database lacks migrations of this binary.
 	ErrOldSchema = errors.New("the schema of the database is older than this certvault: " +
 		"run certvault migrate, or start the server of this version, which migrates the database")
-	// ErrNewSchema means that the floor of the schema is above this binary.
+	// ErrNewSchema means that the floor of the schema is above the version of this binary.
 	ErrNewSchema = errors.New("the schema of the database is too new for this certvault")
 )
 
 // floorSince is the number of the migration that created the floor.
 const floorSince = 30
 
-// CheckSchema checks that this binary can use the database. It changes nothing.
-//
+// CheckSchema checks that this binary can use the database. CheckSchema changes nothing.
 // The error is ErrOldSchema if the database lacks a migration of this binary, and ErrNewSchema if
-// this binary is older than the oldest one that the schema allows. The table schema_floor names that
-// binary: with the number of its last migration, and with its release for people. A migration that
-// the previous release cannot work with raises the floor in the same transaction.
+// this binary is older than the oldest binary that the schema allows. The table schema_floor names
+// the oldest binary: by the number of its last migration, and by its release for people. A
+// migration that the previous release cannot work with raises the floor in the same transaction.
 func (d *DB) CheckSchema(ctx context.Context) error {
 	all, err := d.migrations()
 	if err != nil {
@@ -61,7 +60,8 @@ func (d *DB) CheckSchema(ctx context.Context) error {
 	return err
 }
 
-// checkFloor compares the floor with the number of this binary's last migration.
+// checkFloor returns ErrNewSchema if the floor is above known, the number of this binary's last
+// migration.
 func (d *DB) checkFloor(ctx context.Context, known int) error {
 	var version int
 	var release string
@@ -92,7 +92,7 @@ func (d *DB) tableExists(ctx context.Context, name string) (exists bool, err err
 }
 
 // missingQueueVersions returns the versions of the queue's schema that the database lacks. It does
-// not call River, which rejects a database with versions that it does not know.
+// not ask River, because River rejects a database with versions that River does not know.
 func (d *DB) missingQueueVersions(ctx context.Context) ([]int, error) {
 	versions, err := queueVersions(d.Dialect)
 	if err != nil {
@@ -132,7 +132,7 @@ func queueVersions(dialect Dialect) (list []int, err error) {
 	return list, nil
 }
 
-// SchemaVersion returns the number of the last applied migration, and the number of the last
+// SchemaVersion returns the highest number of an applied migration, and the number of the last
 // migration of this binary.
 func (d *DB) SchemaVersion(ctx context.Context) (applied, known int, err error) {
 	all, err := d.migrations()

@@ -21,15 +21,15 @@ const (
 // PostgreSQL's driver has its own cache.
 //
 // Statements are never evicted, because closing a statement would wait for the queries that use it.
-// Statements that all requests use reach usesToPrepare first, so they are cached first. Lists,
-// whose text depends on filter and order, use the remaining capacity.
+// Statements that all requests use reach usesToPrepare first, and are therefore cached first.
+// Lists, whose text depends on filter and order, use the remaining capacity.
 type statements struct {
 	pool  *sql.DB
 	limit int
 
 	mu       sync.RWMutex
 	prepared map[string]*sql.Stmt
-	// uses counts the uses of texts that are not prepared. It is cleared when it is full.
+	// uses counts the uses of texts that are not prepared. The map is cleared when it is full.
 	uses map[string]int
 }
 
@@ -37,7 +37,8 @@ func newStatements(pool *sql.DB, limit int) *statements {
 	return &statements{pool: pool, limit: limit, prepared: map[string]*sql.Stmt{}, uses: map[string]int{}}
 }
 
-// get returns the prepared statement of a text, or nil if there is none.
+// get returns the prepared statement of a text, or nil if there is none. It counts the use, and
+// prepares a statement that is used often if the cache has space.
 func (s *statements) get(ctx context.Context, text string) *sql.Stmt {
 	s.mu.RLock()
 	stmt, known := s.prepared[text]
@@ -58,9 +59,9 @@ func (s *statements) get(ctx context.Context, text string) *sql.Stmt {
 	return stmt
 }
 
-// countUse counts a use of a text. If the text is used often, countUse reserves an entry for it and
-// returns true. The caller then prepares the statement, while other callers run the query with its
-// text.
+// countUse counts a use of a text. If the text is used often and the cache has space, countUse
+// reserves an entry for the text and returns true. The caller then prepares the statement, while
+// other callers run the query with its text.
 func (s *statements) countUse(text string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -83,7 +83,7 @@ func TestStatementsAreBounded(t *testing.T) {
 		}
 	}
 	if len(d.statements.prepared) != 0 || len(d.statements.uses) > maxCounted {
-		t.Errorf("%d texts that were used once are prepared and %d are counted", len(d.statements.prepared), len(d.statements.uses))
+		t.Errorf("%d texts that were used once are prepared and %d are counted, want none and at most maxCounted", len(d.statements.prepared), len(d.statements.uses))
 	}
 	for range 3 * usesToPrepare {
 		for i := range 6 {

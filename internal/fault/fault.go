@@ -45,11 +45,11 @@ const (
 	// Unavailable is a temporary condition of the server. A later retry can succeed.
 	Unavailable
 	// Damaged is a stored file that is lost or does not have its recorded content. The cause is
-	// logged, and the message states that the file is not sent.
+	// logged. The message states that the file was not sent.
 	Damaged
 )
 
-// Field is one input field and its problems, in the order in which they were added.
+// Field is one input field. Its messages are in the order in which they were added.
 type Field struct {
 	Name     string
 	Messages []string
@@ -60,13 +60,14 @@ type Error struct {
 	Kind    Kind
 	Message string
 	Fields  []Field
-	// RetryAfter is a hint for Conflict, TooMany and Unavailable. Zero means no hint.
+	// RetryAfter is the time after which a retry may succeed, for the kinds Conflict, TooMany and
+	// Unavailable. Zero means that the time is not known.
 	RetryAfter time.Duration
 	// Err is the cause, which is only logged.
 	Err error
 }
 
-// Error returns the message followed by the cause.
+// Error returns the message, the problems of the fields and the cause, for the log.
 func (e *Error) Error() string {
 	var b strings.Builder
 	b.WriteString(e.Message)
@@ -96,8 +97,8 @@ func OfField(name, message string) *Error {
 	return &Error{Kind: Invalid, Fields: []Field{{Name: name, Messages: []string{message}}}}
 }
 
-// KindOf returns the kind of an error. It is Internal if the error is not an
-// *Error.
+// KindOf returns the kind of the first *Error in the chain of an error. It returns Internal if the
+// chain has none.
 func KindOf(err error) Kind {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Kind
@@ -105,11 +106,11 @@ func KindOf(err error) Kind {
 	return Internal
 }
 
-// Is reports whether an error is of a kind.
+// Is reports whether an error is not nil and of a kind.
 func Is(err error, kind Kind) bool { return err != nil && KindOf(err) == kind }
 
-// Fields collects the problems of an input, so that one error reports all of
-// them. The zero value is ready to use.
+// Fields collects the problems of an input, so that one error reports all problems. The zero value
+// is ready to use.
 type Fields struct{ list []Field }
 
 // Add adds a message for a field.

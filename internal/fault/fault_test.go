@@ -30,7 +30,7 @@ func TestFieldsKeepOrderAndMergeMessages(t *testing.T) {
 	t.Parallel()
 	var f fault.Fields
 	if f.Err() != nil {
-		t.Fatal("Err of empty Fields is not nil")
+		t.Fatal("Err of Fields without a message is not nil")
 	}
 	f.Add("b", "one.")
 	f.Add("a", "two.")

@@ -10,9 +10,10 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// RequestAddressChange mails a confirmation link to the new address of a signed-in person. Callers must check
-// first that the sign-in is recent. The requests of each person are limited. If the address belongs to another account, the owner of that
-// account gets a notice instead of the link, and the result is the same.
+// RequestAddressChange mails a confirmation link to the new address of a signed-in person. Callers
+// must check first that the sign-in is recent. The requests of each person are limited. If the
+// address belongs to another account, the owner of that account gets a notice instead of the link,
+// and the result is the same.
 func (s *Service) RequestAddressChange(ctx context.Context, session *Session, address string, from Origin) error {
 	email, err := account.ParseEmail(address)
 	if err != nil {
@@ -42,9 +43,10 @@ func (s *Service) RequestAddressChange(ctx context.Context, session *Session, ad
 	})
 }
 
-// ChangeAddress sets the address to which a link was mailed. It sends a notice to the old address,
-// and deletes the links that were mailed to it. Only a session of the same person can use the link,
-// so that a misdirected link does not permit access to an account.
+// ChangeAddress sets the address to which a link was mailed, and verifies it. It deletes all links
+// that were mailed to the person. If the address changes, it sends a notice to the old address.
+// Only a session of the same person can use the link, so that a misdirected link does not permit
+// access to an account. The error is ErrTaken if another account has the address.
 func (s *Service) ChangeAddress(ctx context.Context, session *Session, secret string) error {
 	return s.DB.Tx(ctx, func(tx *db.Tx) error {
 		if err := requireSessionTx(ctx, tx, session.ID); err != nil {

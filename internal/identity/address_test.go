@@ -2,13 +2,15 @@ package identity
 
 import (
 	"testing"
+	"time"
 
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/db/dbtest"
 )
 
 // A mail that verifies an address goes to exactly the folded form, which the account has after the
-// link is used. The last three pairs are equal in lower case, but are different mailboxes.
+// link is used. In the local part, letters other than ASCII keep their case, because an address
+// with the lower-case letter is a different mailbox.
 var foldedMailboxes = map[string]string{
 	"Ada@Example.ORG":         "ada@example.org",
 	"\u212aevin@example.org":  "kevin@example.org",
@@ -63,6 +65,7 @@ func TestAddressChangeMailGoesToTheFoldedAddress(t *testing.T) {
 		e := b.join("owner@example.org")
 		b.mails()
 		for typed, want := range foldedMailboxes {
+			b.Advance(time.Hour) // requests of one person are limited
 			if err := b.RequestAddressChange(ctx, &e.Session, typed, from("198.51.100.7")); err != nil {
 				t.Fatal(err)
 			}
@@ -76,7 +79,7 @@ func TestAddressChangeMailGoesToTheFoldedAddress(t *testing.T) {
 			}
 			p, err := b.Person(ctx, d, e.Session.Person.ID)
 			if err != nil || p.EmailFolded != want || !p.Verified {
-				t.Errorf("%+q: the account is %+v, %v, want the verified address %+q", typed, p, err, want)
+				t.Errorf("%+q: the account is %+v, error %v, want the verified address %+q", typed, p, err, want)
 			}
 			b.mails()
 		}
@@ -95,7 +98,7 @@ func TestAddressOfAnotherLetterIsAnotherAccount(t *testing.T) {
 		}
 		iris, err := b.SignUp(ctx, b.link(ToSignUp, "Iris@example.org"), NewPerson{Name: "Iris"}, home)
 		if err != nil {
-			t.Fatalf("signing up with the address iris@example.org: %v", err)
+			t.Fatalf("signing up with the address iris@example.org: error = %v, want none", err)
 		}
 		if iris.Session.Person.ID == other.Session.Person.ID || len(b.verified) != 2 || b.verified[0].EmailFolded == "iris@example.org" {
 			t.Errorf("the verified addresses are %+v, want two accounts", b.verified)

@@ -8,8 +8,8 @@ import (
 	"github.com/certvault/certvault/internal/db"
 )
 
-// PullBack ends the waits before a sign-in that are longer than the longest wait, because a clock
-// was ahead when they were set. It returns how many there were.
+// PullBack ends the waits before a try that are longer than the longest wait, because a clock was
+// ahead when they were set. It returns the number of these waits.
 func (s *Service) PullBack(ctx context.Context) (n int64, err error) {
 	var longest time.Duration
 	for _, r := range throttles {

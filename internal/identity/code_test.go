@@ -87,14 +87,14 @@ func TestEnrolment(t *testing.T) {
 			t.Fatal(err)
 		}
 		if again, err := b.Enrolment(ctx, e.Session.Person); err != nil || again != begun {
-			t.Errorf("after a second BeginCodes, the secret has changed: %v", err)
+			t.Errorf("the secret differs after a second BeginCodes; error %v", err)
 		}
 		if key, err := otp.NewKeyFromURL(begun.URI); err != nil || key.Issuer() != "vault.example" || key.AccountName() != address || key.Secret() != begun.Secret {
-			t.Errorf("the URI %s is wrong: %v", begun.URI, err)
+			t.Errorf("the URI %s does not have the issuer, the account and the secret; error %v", begun.URI, err)
 		}
 		var sealed []byte
 		if err := d.QueryRowContext(ctx, `SELECT secret FROM authenticators`).Scan(&sealed); err != nil || strings.Contains(string(sealed), begun.Secret) {
-			t.Errorf("the secret is stored unencrypted, %v", err)
+			t.Errorf("the secret is stored unencrypted; error %v", err)
 		}
 		if b.signIn().Session.Pending {
 			t.Error("a sign-in requires a second factor that is not confirmed")
@@ -104,7 +104,7 @@ func TestEnrolment(t *testing.T) {
 		}
 		recovery, err := b.ConfirmCodes(ctx, &e.Session, b.code(begun.URI), home)
 		if err != nil || len(recovery) != 10 {
-			t.Fatalf("ConfirmCodes = %v, %v", recovery, err)
+			t.Fatalf("ConfirmCodes = %v, error %v, want 10 recovery codes", recovery, err)
 		}
 		if b.count(`SELECT count(*) FROM recovery_codes WHERE hash = $1`, []byte(recovery[0])) != 0 {
 			t.Error("a recovery code is stored without hashing")
@@ -116,7 +116,7 @@ func TestEnrolment(t *testing.T) {
 			t.Errorf("a secret in use is shown again: error = %v, want ErrNoEnrolment", err)
 		}
 		if c, err := b.Codes(ctx, e.Session.Person.ID); err != nil || !c.On || c.Left != 10 {
-			t.Errorf("Codes = %+v, %v", c, err)
+			t.Errorf("Codes = %+v, error %v, want the second factor on and 10 recovery codes", c, err)
 		}
 		if err := b.EndCodes(ctx, &e.Session); err != nil {
 			t.Fatal(err)
@@ -139,7 +139,7 @@ func TestSecondFactor(t *testing.T) {
 		} {
 			e, err := begin()
 			if err != nil || !e.Session.Pending || e.Device != "" {
-				t.Fatalf("signing in by %s: %+v, %v", name, e, err)
+				t.Fatalf("signing in by %s: %+v, error %v, want a pending session and no device", name, e, err)
 			}
 			waiting := e.with(home)
 			if _, err := b.Session(ctx, waiting); !errors.Is(err, ErrNoSession) {
@@ -147,7 +147,7 @@ func TestSecondFactor(t *testing.T) {
 			}
 			list, err := b.Sessions(ctx, e.Session.Person.ID)
 			if err != nil || slices.ContainsFunc(list, func(s *Session) bool { return s.ID == e.Session.ID }) {
-				t.Errorf("the pending session is listed: %+v, %v", list, err)
+				t.Errorf("Sessions = %+v, want a list without the pending session; error %v", list, err)
 			}
 			if _, err := b.Code(ctx, "000000", waiting); !errors.Is(err, ErrCode) {
 				t.Errorf("signing in with a wrong code: error = %v, want ErrCode", err)
@@ -155,10 +155,10 @@ func TestSecondFactor(t *testing.T) {
 			code := b.code(uri)
 			done, err := b.Code(ctx, code[:3]+" "+code[3:], waiting)
 			if err != nil || done.Secret == e.Secret {
-				t.Fatalf("signing in by %s and code: %v", name, err)
+				t.Fatalf("signing in by %s and code: error %v, want a session with a new secret", name, err)
 			}
 			if _, err := b.Session(ctx, done.with(home)); err != nil {
-				t.Errorf("reading the session after signing in by %s and code: %v", name, err)
+				t.Errorf("reading the session after signing in by %s and code: error = %v, want none", name, err)
 			}
 			if _, err := b.Pending(ctx, waiting); !errors.Is(err, ErrNoSession) {
 				t.Errorf("reading the session with its old id: error = %v, want ErrNoSession", err)
@@ -175,11 +175,11 @@ func TestSecondFactor(t *testing.T) {
 		one := strings.ToLower(recovery[3])
 		for i, want := range []error{nil, ErrCode} {
 			if _, err := b.Code(ctx, one, b.signIn().with(home)); !errors.Is(err, want) {
-				t.Errorf("use %d of a recovery code: %v, want %v", i+1, err, want)
+				t.Errorf("use %d of a recovery code: error = %v, want %v", i+1, err, want)
 			}
 		}
 		if c, err := b.Codes(ctx, 1); err != nil || c.Left != 9 {
-			t.Errorf("Codes = %+v, %v", c, err)
+			t.Errorf("Codes = %+v, error %v, want 9 recovery codes", c, err)
 		}
 		waiting := b.signIn().with(home)
 		b.Advance(pendingLife)
@@ -231,7 +231,7 @@ func TestCodeTriesAreLimited(t *testing.T) {
 			_, err = b.Code(ctx, "000000", waiting)
 		}
 		if !fault.Is(err, fault.TooMany) {
-			t.Errorf("the sixth guess: error = %v, want fault.TooMany", err)
+			t.Errorf("the sixth try with a wrong code: error = %v, want fault.TooMany", err)
 		}
 	})
 }
@@ -246,13 +246,13 @@ func TestOperatorSetsPassword(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got, err := b.SignIn(ctx, address, "another horse", home); err != nil || !got.Session.Pending {
-			t.Errorf("signing in with the new password: %+v, %v", got, err)
+			t.Errorf("signing in with the new password: %+v, error %v, want a session that waits for the second factor", got, err)
 		}
 		if err := b.SetPassword(ctx, e.Session.Person.ID, password, Removal{Codes: true}); err != nil {
 			t.Fatal(err)
 		}
 		if b.signIn().Session.Pending {
-			t.Error("the second factor was not removed")
+			t.Error("a sign-in requires the second factor that SetPassword should have removed")
 		}
 		if err := b.SetPassword(ctx, 999, password, Removal{Codes: true}); !errors.Is(err, ErrNoPerson) {
 			t.Errorf("setting the password of an unknown person: error = %v, want ErrNoPerson", err)

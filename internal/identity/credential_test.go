@@ -18,7 +18,7 @@ func TestEndedSessionCannotChangeCredentials(t *testing.T) {
 		b.addPasskey(&e.Session)
 		list, err := b.Passkeys(ctx, e.Session.Person.ID)
 		if err != nil || len(list) != 1 {
-			t.Fatalf("Passkeys = %+v, %v", list, err)
+			t.Fatalf("Passkeys = %+v, error %v, want one passkey", list, err)
 		}
 		c, err := b.BeginNewPasskey(ctx, e.Session.Person)
 		if err != nil {
@@ -30,7 +30,7 @@ func TestEndedSessionCannotChangeCredentials(t *testing.T) {
 		}
 		link := b.secretIn(b.mails()[0], ToChangeAddress)
 		if err := b.CheckSession(ctx, e.with(home)); err != nil {
-			t.Errorf("CheckSession before the end of the session: %v", err)
+			t.Errorf("CheckSession before the end of the session: error = %v, want none", err)
 		}
 		if err := b.EndOthers(ctx, e.Session.Person.ID, 0); err != nil {
 			t.Fatal(err)
@@ -53,13 +53,13 @@ func TestEndedSessionCannotChangeCredentials(t *testing.T) {
 			}
 		}
 		if n := b.count(`SELECT count(*) FROM passkeys`); n != 1 {
-			t.Errorf("there are %d passkeys, want 1", n)
+			t.Errorf("there are %d passkeys after the refused changes, want 1", n)
 		}
 	})
 }
 
-// A person who resets the password chooses which passkeys to remove. Another person may have added
-// one.
+// A person who resets the password chooses which passkeys to remove, because another person may
+// have added a passkey.
 func TestResetRemovesChosenPasskeys(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -70,27 +70,27 @@ func TestResetRemovesChosenPasskeys(t *testing.T) {
 		secret := b.link(ToReset, address)
 		proof, err := b.Proof(ctx, ToReset, secret)
 		if err != nil || proof.PersonID() != e.Session.Person.ID {
-			t.Fatalf("Proof = %+v, %v", proof, err)
+			t.Fatalf("Proof = %+v, error %v, want the link of the person", proof, err)
 		}
 		list, err := b.Passkeys(ctx, proof.PersonID())
 		if err != nil || len(list) != 2 {
-			t.Fatalf("Passkeys = %+v, %v", list, err)
+			t.Fatalf("Passkeys = %+v, error %v, want two passkeys", list, err)
 		}
 		of, err := b.Passkeys(ctx, eve.Session.Person.ID)
 		if err != nil || len(of) != 1 {
-			t.Fatalf("Passkeys = %+v, %v", of, err)
+			t.Fatalf("Passkeys of the other person = %+v, error %v, want one passkey", of, err)
 		}
 		// The id of a passkey of another person is ignored.
 		if _, err := b.Reset(ctx, secret, "another horse", list[1].ID, of[0].ID); err != nil {
 			t.Fatal(err)
 		}
 		if list := b.mails(); len(list) != 2 || list[0].Subject != "Ein Passkey wurde entfernt" {
-			t.Errorf("the mails are %+v", list)
+			t.Errorf("the mails are %+v, want a notice of the removed passkey and a second mail", list)
 		}
 		left.count++
 		c := b.ceremony()
 		if _, err := b.SignInByPasskey(ctx, c.Secret, left.get(c), home); err != nil {
-			t.Errorf("signing in with the other passkey: %v", err)
+			t.Errorf("signing in with the passkey that was not removed: error = %v, want none", err)
 		}
 		removed.count++
 		c = b.ceremony()

@@ -13,7 +13,8 @@ import (
 // DeviceLife is the time without a sign-in after which a browser is unknown again.
 const DeviceLife = 365 * 24 * time.Hour
 
-// isKnownDevice reports whether a person has signed in to the account in this browser before.
+// isKnownDevice reports whether a person has signed in to the account in this browser within
+// DeviceLife.
 func (s *Service) isKnownDevice(ctx context.Context, folded, device string) (bool, error) {
 	if device == "" {
 		return false, nil
@@ -68,8 +69,8 @@ var (
 	systems = [][2]string{{"iPhone", "iPhone"}, {"iPad", "iPad"}, {"Android", "Android"}, {"CrOS", "ChromeOS"}, {"Windows", "Windows"}, {"Mac OS X", "macOS"}, {"Linux", "Linux"}}
 )
 
-// DeviceName returns a name for the browser from a User-Agent header, or "" if it is not
-// recognized.
+// DeviceName returns a name for the browser and its system from a User-Agent header. It returns ""
+// if neither is recognized.
 func DeviceName(userAgent string) string {
 	find := func(list [][2]string) string {
 		for _, e := range list {

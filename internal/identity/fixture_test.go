@@ -144,8 +144,8 @@ func (b *bench) mails() (list []mail.Message) {
 	return list
 }
 
-// link requests a link and returns its secret, from the only mail. It is sent although a mail was
-// sent a short time ago.
+// link requests a link, and returns the secret from the only mail. It first resets the counts of
+// mail, so that the mail is sent even if another mail was sent a short time ago.
 func (b *bench) link(purpose Purpose, email string) string {
 	b.t.Helper()
 	b.work()

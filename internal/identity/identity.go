@@ -73,7 +73,7 @@ type Entry struct {
 	Device string
 }
 
-// Errors that a person may see. Pages translate them into the person's language.
+// These are the errors that a person may see. Pages translate them into the person's language.
 var (
 	// ErrWrong means that the address and the password do not match.
 	ErrWrong = fault.New(fault.Invalid, "The address or the password is not right.")
@@ -124,7 +124,8 @@ type Service struct {
 	// only for host names.
 	passkeys *webauthn.WebAuthn
 	// dummyHash has the form of a hash, but no password matches it. A sign-in to an unknown address
-	// checks it, so that the sign-in takes as long as for a known address.
+	// or an account without a password compares the password with dummyHash, so that the sign-in
+	// takes as long as with a stored hash.
 	dummyHash string
 	// background counts the work that continues after the response.
 	background sync.WaitGroup

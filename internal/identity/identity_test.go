@@ -23,7 +23,7 @@ func TestSignUp(t *testing.T) {
 			t.Fatal("an account exists before the address was verified")
 		}
 		if p, err := b.Proof(ctx, ToSignUp, secret); err != nil || p.Email != address {
-			t.Fatalf("the link is for %+v, %v", p, err)
+			t.Fatalf("the link is for %+v, error %v, want the address of the request", p, err)
 		}
 		for name, n := range map[string]NewPerson{
 			"no name": {Name: " ", Password: password}, "a name with a bidi mark": {Name: "a\u202eb", Password: password}, "a short password": {Name: "Ada", Password: "short"},
@@ -38,14 +38,14 @@ func TestSignUp(t *testing.T) {
 		}
 		p := e.Session.Person
 		if !p.Verified || p.Email != address || p.EmailFolded != "ada@example.org" || p.Name != "Ada Bcc: x@example.org" || p.Language != "de" || p.Member || !p.HasPassword {
-			t.Errorf("the new person is %+v", p)
+			t.Errorf("the new person is %+v, want a verified person with a password and the normalized name", p)
 		}
 		if len(b.verified) != 1 || b.verified[0].ID != p.ID || !b.verified[0].Verified {
-			t.Errorf("the hook was called with %+v", b.verified)
+			t.Errorf("OnVerified was called with %+v, want the new person once", b.verified)
 		}
 		s, err := b.Session(ctx, e.with(home))
 		if err != nil || s.Person != p || !s.Recent(b.Now()) {
-			t.Errorf("the session is %+v, %v", s, err)
+			t.Errorf("the session is %+v, error %v, want a recent session of the new person", s, err)
 		}
 		if _, err := b.SignUp(ctx, secret, NewPerson{Name: "Eve", Password: password}, home); !errors.Is(err, ErrLink) {
 			t.Errorf("using the link for the second time: error = %v, want ErrLink", err)
@@ -67,7 +67,7 @@ func TestSignUpOfKnownAddress(t *testing.T) {
 		b.work()
 		list := b.mails()
 		if len(list) != 1 || list[0].To.Email != "ada@example.org" || list[0].Subject != "Sie haben bereits ein Konto" {
-			t.Fatalf("the mails are %+v", list)
+			t.Fatalf("the mails are %+v, want one to ada@example.org in German about the existing account", list)
 		}
 		if _, err := b.SignInByLink(ctx, b.secretIn(list[0], ToSignIn), home); err != nil {
 			t.Error(err)
@@ -92,11 +92,11 @@ func TestFailingHookRollsBack(t *testing.T) {
 			t.Fatal(err)
 		}
 		if n := b.count(`SELECT count(*) FROM users`) + b.count(`SELECT count(*) FROM sessions`); n != 0 {
-			t.Error("the transaction was not rolled back after the hook failed")
+			t.Error("the account or the session exists after the hook failed, want a rollback")
 		}
 		b.fail = nil
 		if _, err := b.SignUp(ctx, secret, NewPerson{Name: "Ada"}, home); err != nil {
-			t.Errorf("using the link after the rollback: %v", err)
+			t.Errorf("using the link after the rollback: error = %v, want none", err)
 		}
 	})
 }
@@ -123,7 +123,7 @@ func TestConcurrentSignUpsCreateOneAccount(t *testing.T) {
 			}
 		}
 		if done != 1 || b.count(`SELECT count(*) FROM users`) != 1 || len(b.verified) != 1 {
-			t.Errorf("%d calls succeeded and %d hooks were called, want 1 and 1", done, len(b.verified))
+			t.Errorf("%d calls succeeded and %d hooks were called, want 1 and 1, and one account", done, len(b.verified))
 		}
 	})
 }
@@ -139,18 +139,18 @@ func TestSignInByPassword(t *testing.T) {
 			t.Fatal(err)
 		}
 		if e.Secret == old.Session || len(e.Secret) < 52 {
-			t.Errorf("the new session id is %q", e.Secret)
+			t.Errorf("the new session id is %q, want another id of at least 52 characters", e.Secret)
 		}
 		if _, err := b.Session(ctx, old); !errors.Is(err, ErrNoSession) {
 			t.Errorf("reading the session with its old id: error = %v, want ErrNoSession", err)
 		}
 		if b.count(`SELECT count(*) FROM sessions WHERE hash = $1`, []byte(e.Secret)) != 0 || b.count(`SELECT count(*) FROM sessions WHERE hash = $1`, account.HashSecret(e.Secret)) != 1 {
-			t.Error("the session id is not stored as a hash")
+			t.Error("the session id is not stored, or not as a hash")
 		}
 		planted := home
 		planted.Session = "a-session-id-that-an-attacker-planted"
 		if e, err = b.SignIn(ctx, address, password, planted); err != nil || e.Secret == planted.Session {
-			t.Errorf("signing in with a planted session id: %v", err)
+			t.Errorf("signing in with a planted session id: error = %v, want a session with a new id", err)
 		}
 		for _, in := range [][2]string{{address, "wrong horse"}, {address, ""}, {"nobody@example.org", password}, {"no address", password}, {"", ""}} {
 			if _, err := b.SignIn(ctx, in[0], in[1], from("198.51.100.7")); !errors.Is(err, ErrWrong) {
@@ -166,7 +166,7 @@ func TestNoPasswordMatchesWithoutHash(t *testing.T) {
 		b, ctx := open(t, d), t.Context()
 		e, err := b.SignUp(ctx, b.link(ToSignUp, address), NewPerson{Name: "Ada"}, home)
 		if err != nil || e.Session.Person.HasPassword {
-			t.Fatalf("SignUp = %+v, %v", e, err)
+			t.Fatalf("SignUp = %+v, error %v, want a person without a password", e, err)
 		}
 		if _, err := b.SignIn(ctx, address, "", home); !errors.Is(err, ErrWrong) {
 			t.Errorf("signing in with an empty password: error = %v, want ErrWrong", err)
@@ -184,14 +184,14 @@ func TestOwnerVerifiesAddressByLink(t *testing.T) {
 		b.institution(address)
 		e, err := b.SignIn(ctx, address, password, home)
 		if err != nil || e.Session.Person.Verified || !e.Session.Person.Member || len(b.verified) != 0 {
-			t.Fatalf("signing in by password: %+v, %v", e, err)
+			t.Fatalf("signing in by password: %+v, error %v, want a member whose address is not verified", e, err)
 		}
 		e, err = b.SignInByLink(ctx, b.link(ToSignIn, address), home)
 		if err != nil || !e.Session.Person.Verified || len(b.verified) != 1 {
-			t.Fatalf("signing in by link: %+v, %v", e, err)
+			t.Fatalf("signing in by link: %+v, error %v, want a verified address and one call of OnVerified", e, err)
 		}
 		if _, err = b.SignInByLink(ctx, b.link(ToSignIn, address), home); err != nil || len(b.verified) != 1 {
-			t.Errorf("OnVerified was called %d times, want 1; %v", len(b.verified), err)
+			t.Errorf("OnVerified was called %d times after a second link, want 1; error %v", len(b.verified), err)
 		}
 	})
 }
@@ -287,10 +287,10 @@ func TestReset(t *testing.T) {
 			t.Errorf("signing in with the old password: error = %v, want ErrWrong", err)
 		}
 		if _, err := b.SignIn(ctx, address, "another horse", home); err != nil {
-			t.Errorf("signing in with the new password: %v", err)
+			t.Errorf("signing in with the new password: error = %v, want none", err)
 		}
 		if list := b.mails(); len(list) == 0 || list[0].Subject != "Ihr Passwort wurde geändert" {
-			t.Errorf("the mails are %+v", list)
+			t.Errorf("the mails are %+v, want a notice of the new password first", list)
 		}
 	})
 }
@@ -349,7 +349,7 @@ func TestEndedSessionCannotChangeAccount(t *testing.T) {
 		})
 		wg.Wait()
 		if n := b.count(`SELECT count(*) FROM sessions`); n != 0 {
-			t.Errorf("%d sessions with the old password are left", n)
+			t.Errorf("%d sessions with the old password exist, want 0", n)
 		}
 	})
 }
@@ -370,7 +370,7 @@ func TestChangePasswordEndsOtherSessions(t *testing.T) {
 			t.Errorf("reading the other session: error = %v, want ErrNoSession", err)
 		}
 		if _, err := b.Session(ctx, second.with(home)); err != nil {
-			t.Errorf("reading this session: %v", err)
+			t.Errorf("reading the session that changed the password: error = %v, want none", err)
 		}
 	})
 }
@@ -397,7 +397,7 @@ func TestChangeOfAddress(t *testing.T) {
 		}
 		to, secret := ask("lovelace@example.org")
 		if to != "lovelace@example.org" {
-			t.Fatalf("the link was mailed to %s", to)
+			t.Fatalf("the link was mailed to %s, want lovelace@example.org", to)
 		}
 		other := b.join("eve@example.org")
 		b.mails()
@@ -410,10 +410,10 @@ func TestChangeOfAddress(t *testing.T) {
 		}
 		p, err := b.Person(ctx, d, e.Session.Person.ID)
 		if err != nil || p.Email != "lovelace@example.org" || p.EmailFolded != p.Email || !p.Verified || len(b.verified) != 1 || b.verified[0].Email != p.Email {
-			t.Errorf("the person is %+v, the hook was called with %+v, %v", p, b.verified, err)
+			t.Errorf("the person is %+v, and OnVerified was called with %+v, want the verified new address and one call; error %v", p, b.verified, err)
 		}
 		if list := b.mails(); len(list) != 1 || list[0].To.Email != address || list[0].Subject != "Ihre E-Mail-Adresse wurde geändert" {
-			t.Errorf("the mails are %+v", list)
+			t.Errorf("the mails are %+v, want one notice to the old address", list)
 		}
 		if _, err := b.Reset(ctx, oldLink, "another horse"); !errors.Is(err, ErrLink) {
 			t.Errorf("using a link to the old address: error = %v, want ErrLink", err)
@@ -424,7 +424,7 @@ func TestChangeOfAddress(t *testing.T) {
 		// A person cannot change to the address of another account, even if that account was
 		// created after the link was requested.
 		if to, secret = ask("EVE@example.org"); to != "eve@example.org" || secret != "" {
-			t.Errorf("a link was mailed to %s, which is the address of another account", to)
+			t.Errorf("the mail to %s is wrong, want a notice without a link to eve@example.org, who has the address", to)
 		}
 		_, secret = ask("free@example.org")
 		b.join("free@example.org")
@@ -453,11 +453,11 @@ func TestDelete(t *testing.T) {
 		}
 		for _, table := range []string{"users", "sessions", "devices", "authenticators", "recovery_codes", "passkeys"} {
 			if n := b.count(`SELECT count(*) FROM ` + table); n != 0 {
-				t.Errorf("%d rows are left in %s", n, table)
+				t.Errorf("%d rows exist in %s after the deletion, want 0", n, table)
 			}
 		}
 		if len(b.deleted) != 2 || b.deleted[1].Email != address {
-			t.Errorf("the hook was called with %+v", b.deleted)
+			t.Errorf("OnDeleted was called with %+v, want two calls with the deleted person", b.deleted)
 		}
 		b.institution("owner@example.org")
 		owner, err := b.ByEmail(ctx, d, "owner@example.org")

@@ -16,8 +16,9 @@ var paths = map[Purpose]string{
 	ToSignUp: "/sign-up/", ToSignIn: "/sign-in/link/", ToReset: "/reset/", ToChangeAddress: "/account/address/",
 }
 
-// writeTx queues a mail. The section of the catalog with this name has the texts: the subject and
-// the text and, for a mail with a path, the label of the button and the lifetime of the link.
+// writeTx queues a mail, if the service sends mail. The section of the catalog with this name has
+// the texts: the subject and the text and, for a mail with a path, the label of the button and the
+// lifetime of the link.
 func (s *Service) writeTx(ctx context.Context, tx *db.Tx, to Person, name, path string, args ...any) error {
 	if s.Mailer == nil {
 		return nil
@@ -72,8 +73,8 @@ func (s *Service) notifyDeviceTx(ctx context.Context, tx *db.Tx, session *Sessio
 	return s.writeTx(ctx, tx, session.Person, "letter_device", "", "device", device, "address", address, "time", l.Time(session.CreatedAt))
 }
 
-// change is a change of a person's credentials. The person is notified, and the audit log records
-// it.
+// change is a change of a person's credentials. The person is notified of it, and the audit log
+// records the changes of members and operators.
 type change string
 
 const (
@@ -85,7 +86,8 @@ const (
 	addressChanged  change = "letter_moved"
 )
 
-// notifyTx notifies a person of a change and records it in the audit log.
+// notifyTx notifies a person of a change. If the person is a member or an operator, notifyTx
+// records the change in the audit log.
 func (s *Service) notifyTx(ctx context.Context, tx *db.Tx, p Person, c change) error {
 	if err := recordTx(ctx, tx, p, audit.SecurityChanged, strings.TrimPrefix(string(c), "letter_")); err != nil {
 		return err

@@ -144,7 +144,8 @@ func (s *Service) SignInByPasskey(ctx context.Context, secret string, response [
 	return e, err
 }
 
-// ConfirmByPasskey records that the person of a session used one of their passkeys again.
+// ConfirmByPasskey records that the person of a session used a passkey again. The error is
+// ErrPasskey if another person has the passkey.
 func (s *Service) ConfirmByPasskey(ctx context.Context, session *Session, secret string, response []byte) error {
 	h, credential, err := s.checkPasskey(ctx, secret, response)
 	if err != nil {

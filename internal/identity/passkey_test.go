@@ -62,7 +62,7 @@ func (k *token) challenge(c *Ceremony) string {
 		Challenge string `json:"challenge"`
 	}
 	if err := json.Unmarshal(text, &o); err != nil || o["publicKey"].Challenge == "" {
-		k.t.Fatalf("%s: %v", text, err)
+		k.t.Fatalf("the options %s have no challenge; error %v", text, err)
 	}
 	return o["publicKey"].Challenge
 }
@@ -153,14 +153,14 @@ func TestPasskey(t *testing.T) {
 		second := b.addPasskey(&joined.Session)
 		list, err := b.Passkeys(ctx, p.ID)
 		if err != nil || len(list) != 2 || list[0].Name != "My key" || list[0].UsedAt != nil {
-			t.Fatalf("Passkeys = %+v, %v", list, err)
+			t.Fatalf("Passkeys = %+v, error %v, want two unused passkeys, the first with the name My key", list, err)
 		}
 		k.count++
 		c := b.ceremony()
 		response := k.get(c)
 		e, err := b.SignInByPasskey(ctx, c.Secret, response, home)
 		if err != nil || e.Session.Person.ID != p.ID || e.Session.Pending {
-			t.Fatalf("SignInByPasskey = %+v, %v", e, err)
+			t.Fatalf("SignInByPasskey = %+v, error %v, want a session of the person that is not pending", e, err)
 		}
 		if _, err := b.Session(ctx, e.with(home)); err != nil {
 			t.Error(err)
@@ -214,7 +214,7 @@ func TestPasskey(t *testing.T) {
 			t.Error(err)
 		}
 		if s, err := b.Session(ctx, e.with(home)); err != nil || !s.Recent(b.Now()) {
-			t.Errorf("after the confirmation, the session is %+v, %v", s, err)
+			t.Errorf("the session after the confirmation is %+v, error %v, want a recent session", s, err)
 		}
 		if err := b.RemovePasskey(ctx, &joined.Session, list[0].ID); err != nil {
 			t.Fatal(err)
@@ -278,7 +278,7 @@ func TestPasskeysRequireHostName(t *testing.T) {
 	for base, want := range map[string]bool{"https://localhost:8443": true, "https://192.0.2.1": false, "https://[2001:db8::1]:8443": false, "": false} {
 		s, err := New(Config{BaseURL: base})
 		if err != nil || s.HasPasskeys() != want {
-			t.Errorf("with the base URL %q, HasPasskeys = %v, want %v; %v", base, s.HasPasskeys(), want, err)
+			t.Errorf("with the base URL %q, HasPasskeys = %v, want %v; error %v", base, s.HasPasskeys(), want, err)
 		}
 		if want {
 			continue

@@ -14,7 +14,7 @@ import (
 // Purpose is the purpose of a one-time secret.
 type Purpose string
 
-// Purposes of mailed links.
+// These are the purposes of mailed links.
 const (
 	ToSignUp        Purpose = "sign_up"
 	ToSignIn        Purpose = "sign_in"
@@ -22,7 +22,7 @@ const (
 	ToChangeAddress Purpose = "address"
 )
 
-// Purposes of challenges for passkeys.
+// These are the purposes of challenges for passkeys.
 const (
 	toUsePasskey Purpose = "passkey"
 	toAddPasskey Purpose = "new_passkey"
@@ -39,13 +39,16 @@ type Proof struct {
 	Purpose Purpose
 	// userID is the id of the person, or 0 if there is no person yet.
 	userID int64
-	// Email is the address to which the link was mailed.
+	// Email is the address to which the link was mailed, as it was entered, and EmailFolded is its
+	// normal form. They are "" for a challenge.
 	Email, EmailFolded string
-	// Data is the data of the page that the link opens.
+	// Data is the data of the page that the link opens, or the state of the ceremony of a
+	// challenge.
 	Data string
 }
 
-// PersonID returns the id of the person to whom the link was mailed, or 0 if there is no person yet.
+// PersonID returns the id of the person for whom the secret was created, or 0 if there is no person
+// yet.
 func (p *Proof) PersonID() int64 { return p.userID }
 
 // newProofTx creates a one-time secret.
@@ -63,7 +66,7 @@ func (s *Service) newProofTx(ctx context.Context, tx *db.Tx, p Proof) (secret st
 }
 
 // Proof returns the data of a link and does not redeem it, because some programs open every link in
-// a mail.
+// a mail. The error is ErrLink if the link is not valid.
 func (s *Service) Proof(ctx context.Context, purpose Purpose, secret string) (Proof, error) {
 	return s.scanProof(purpose, s.DB.QueryRowContext(ctx, `
 		SELECT user_id, email, email_folded, data FROM proofs WHERE hash = $1 AND purpose = $2 AND used_at IS NULL AND expires_at > $3`,
@@ -110,7 +113,8 @@ func (s *Service) redeemLinkTx(ctx context.Context, tx *db.Tx, purpose Purpose, 
 	return p, err
 }
 
-// deleteLinksTx deletes all mailed links of a person.
+// deleteLinksTx deletes all one-time secrets of a person, and resets the counts of mail to the
+// person's address.
 func deleteLinksTx(ctx context.Context, tx *db.Tx, p Person) error {
 	if _, err := tx.ExecContext(ctx, `DELETE FROM proofs WHERE user_id = $1`, p.ID); err != nil {
 		return fmt.Errorf("deleting mailed links: %w", err)

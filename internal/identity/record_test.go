@@ -39,27 +39,27 @@ func TestFailedSignInsAreRecorded(t *testing.T) {
 		b.Wait()
 		list, _, err := audit.New(d).List(t.Context(), inst.ID, audit.Filter{Action: "session"}, "", 10)
 		if err != nil || len(list) != 2 {
-			t.Fatalf("the log has %+v, %v", list, err)
+			t.Fatalf("the audit log has %+v, error %v, want two entries", list, err)
 		}
 		for _, e := range list {
 			if e.Subject.Name != "Ada" || e.Actor.Address != home.Address || e.Actor.RequestID != "REQUEST1" {
-				t.Errorf("the entry is %+v", e)
+				t.Errorf("the entry is %+v, want the subject Ada with the address and the id of the request", e)
 			}
 			switch e.Action {
 			case audit.SignInFailed:
 				if e.Actor.Name != "" || e.Actor.ID != "" || e.Actor.Type != audit.User {
-					t.Errorf("the actor of a failed sign-in is %+v", e.Actor)
+					t.Errorf("the actor of a failed sign-in is %+v, want a user without a name and an id", e.Actor)
 				}
 			case audit.SignedIn:
 				if e.Actor.Name != "Ada" {
-					t.Errorf("the actor of a sign-in is %+v", e.Actor)
+					t.Errorf("the actor of a sign-in is %+v, want Ada", e.Actor)
 				}
 			default:
-				t.Errorf("the log has an entry with the action %s", e.Action)
+				t.Errorf("the log has an entry with the action %s, want only sign-ins and failed sign-ins", e.Action)
 			}
 		}
 		if rest, _, err := audit.New(d).List(t.Context(), 0, audit.Filter{Action: "session"}, "", 10); err != nil || len(rest) != 0 {
-			t.Errorf("the log of the installation has %s, %v", fmt.Sprint(rest), err)
+			t.Errorf("the log of the installation has %s, want no entries; error %v", fmt.Sprint(rest), err)
 		}
 	})
 }
@@ -95,11 +95,11 @@ func TestFailedPasskeysAreRecorded(t *testing.T) {
 		b.Wait()
 		list, _, err := audit.New(d).List(t.Context(), inst.ID, audit.Filter{Action: string(audit.SignInFailed)}, "", 10)
 		if err != nil || len(list) != 2 {
-			t.Fatalf("the log has %+v, %v", list, err)
+			t.Fatalf("the audit log has %+v, error %v, want two failed sign-ins", list, err)
 		}
 		for _, e := range list {
 			if e.Subject.Name != "Ada" || e.Actor.Name != "" || e.Actor.Address != home.Address || e.Detail["by"] != string(ByPasskey) {
-				t.Errorf("the entry is %+v", e)
+				t.Errorf("the entry is %+v, want the subject Ada without an actor, the address, and the method passkey", e)
 			}
 		}
 	})

@@ -16,13 +16,13 @@ import (
 // requestAttempts is the maximum number of attempts of a job that sends a link.
 const requestAttempts = 8
 
-// RequestLink queues a request for a mailed link to an address. A worker checks later whether the address
-// has an account, so that the response and its duration are the same for all addresses. next is the
-// page to which the link finally leads; it may be empty.
+// RequestLink queues a request for a mailed link to an address. A worker checks later whether the
+// address has an account, so that the response and its duration are the same for all addresses.
+// next is the page to which the link finally leads; it may be empty.
 //
 // RequestLink does not refuse a request because of earlier requests for the same address, because
-// other people can make these. The worker sends no mail while the last mail is recent and its link
-// is valid. Only sign-ups, whose mail may go to any address, are limited for each network.
+// other people can make such requests. The worker sends no mail while the last mail is recent and
+// its link is valid. Only sign-ups, whose mail may go to any address, are limited for each network.
 func (s *Service) RequestLink(ctx context.Context, purpose Purpose, address, language, next string, from Origin) error {
 	email, err := account.ParseEmail(address)
 	if err != nil {
@@ -57,9 +57,10 @@ type worker struct {
 	service *Service
 }
 
-// Work sends the mail with the link. It sends no mail if the address has no account, or if the last
-// mail is recent and its link is valid. So if the process stops between the commit and the end of
-// the job, the job runs again and sends no second mail.
+// Work sends the mail with the link. If the address has no account, Work sends a mail only for a
+// sign-up. It sends no mail if the last mail is recent and its link is valid. Therefore, if the
+// process stops between the commit and the end of the job, the job runs again and sends no second
+// mail.
 func (w *worker) Work(ctx context.Context, j *river.Job[requestArgs]) error {
 	return w.service.sendLink(ctx, j.Args)
 }

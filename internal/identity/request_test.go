@@ -20,20 +20,20 @@ func TestRequesterOfLinkIsNeverRefused(t *testing.T) {
 		for _, purpose := range []Purpose{ToSignIn, ToReset, ToSignUp} {
 			for i := range 24 {
 				if err := b.RequestLink(ctx, purpose, address, "en", "", from(fmt.Sprintf("198.51.100.%d", i/6))); err != nil {
-					t.Fatalf("%s: request %d: %v", purpose, i+1, err)
+					t.Fatalf("purpose %s: request %d is refused: %v", purpose, i+1, err)
 				}
 			}
 			b.work()
 			// Each purpose has its own count: one mail is sent for each.
 			list := b.mails()
 			if len(list) != 1 {
-				t.Fatalf("%s: %d mails were sent, want 1", purpose, len(list))
+				t.Fatalf("purpose %s: %d mails were sent, want 1", purpose, len(list))
 			}
 			if purpose == ToSignUp {
 				purpose = ToSignIn
 			}
 			if _, err := b.Proof(ctx, purpose, b.secretIn(list[0], purpose)); err != nil {
-				t.Errorf("the link with the purpose %s is not valid after further requests: %v", purpose, err)
+				t.Errorf("the link with the purpose %s is not valid after further requests: error = %v, want none", purpose, err)
 			}
 		}
 	})
@@ -83,8 +83,8 @@ func TestMailPausesOnlyWhileLinkIsValid(t *testing.T) {
 	})
 }
 
-// The mail of sign-ups may go to any address, so it is limited for each network. Links to sign in are
-// not, because they go only to accounts.
+// The mail of sign-ups may go to any address, so it is limited for each network. The mail of
+// sign-ins is not limited for a network, because it goes only to accounts.
 func TestOnlySignUpsAreLimitedForNetwork(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -97,7 +97,7 @@ func TestOnlySignUpsAreLimitedForNetwork(t *testing.T) {
 			t.Errorf("210 sign-ups from one network: errors %v and %v, want fault.TooMany", refused, err)
 		}
 		if err := b.RequestLink(ctx, ToSignIn, address, "en", "", home); err != nil {
-			t.Errorf("requesting a link to sign in from that network: %v", err)
+			t.Errorf("requesting a link to sign in from the same network: error = %v, want none", err)
 		}
 	})
 }
@@ -118,7 +118,7 @@ func TestAddressChangeIsLimitedForRequester(t *testing.T) {
 			t.Errorf("ten requests of one person: error = %v, want fault.TooMany", refused)
 		}
 		if err := b.RequestAddressChange(ctx, &ada.Session, wanted, ada.with(home)); err != nil {
-			t.Errorf("the first request of another person for the same address: %v", err)
+			t.Errorf("the first request of another person for the same address: error = %v, want none", err)
 		}
 	})
 }

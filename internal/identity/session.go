@@ -17,7 +17,7 @@ import (
 // SessionLife is the maximum lifetime of a session.
 const SessionLife = 90 * 24 * time.Hour
 
-// Lifetimes of sessions. The sessions of members and operators expire earlier.
+// These are the lifetimes of sessions. The sessions of members and operators expire earlier.
 const (
 	idleLife           = 14 * 24 * time.Hour
 	absoluteLife       = SessionLife
@@ -38,7 +38,7 @@ const (
 // Method is the method of a sign-in.
 type Method string
 
-// Methods of signing in.
+// These are the methods of signing in.
 const (
 	ByPassword Method = "password"
 	ByLink     Method = "link"
@@ -53,7 +53,7 @@ type Session struct {
 	ID     int64
 	Person Person
 	Method Method
-	// Pending sessions wait for the second factor.
+	// Pending reports whether the session waits for the second factor.
 	Pending bool
 	// Address and UserAgent are from the last stored request. Address is "" if the address is
 	// unknown.
@@ -103,7 +103,8 @@ func scanSession(row interface{ Scan(dest ...any) error }) (*Session, error) {
 	return &s, nil
 }
 
-// Session returns the session of a request, or ErrNoSession.
+// Session returns the session of a request, and stores its use. The error is ErrNoSession if the
+// request has no session, or if the session has expired or waits for the second factor.
 func (s *Service) Session(ctx context.Context, from Origin) (*Session, error) {
 	session, err := s.anySession(ctx, from)
 	if err != nil {
@@ -127,8 +128,8 @@ func (s *Service) Session(ctx context.Context, from Origin) (*Session, error) {
 	return session, nil
 }
 
-// CheckSession returns ErrNoSession if the session of a request has ended. Unlike Session, it does
-// not count as a use of the session, so that an open event stream does not prolong it.
+// CheckSession returns ErrNoSession if Session would return it for a request. CheckSession does not
+// store the use of the session, so that an open event stream does not prolong the session.
 func (s *Service) CheckSession(ctx context.Context, from Origin) error {
 	session, err := s.anySession(ctx, from)
 	if err == nil && session.Pending {
@@ -137,7 +138,8 @@ func (s *Service) CheckSession(ctx context.Context, from Origin) error {
 	return err
 }
 
-// Pending returns the session of a request if it waits for its second factor.
+// Pending returns the session of a request if it waits for its second factor. Otherwise the error
+// is ErrNoSession.
 func (s *Service) Pending(ctx context.Context, from Origin) (*Session, error) {
 	session, err := s.anySession(ctx, from)
 	if err == nil && !session.Pending {
@@ -161,7 +163,8 @@ func (s *Service) anySession(ctx context.Context, from Origin) (*Session, error)
 	return session, nil
 }
 
-// Sessions returns the active sessions of a person, the most recently used first.
+// Sessions returns the active sessions of a person, at most 200, the most recently used first. A
+// session that waits for the second factor is not active.
 func (s *Service) Sessions(ctx context.Context, personID int64) (list []*Session, err error) {
 	rows, err := s.DB.QueryContext(ctx,
 		`SELECT `+sessionColumns+` FROM sessions s JOIN users u ON u.id = s.user_id WHERE s.user_id = $1 ORDER BY s.seen_at DESC, s.id DESC LIMIT 200`, personID)
@@ -182,7 +185,8 @@ func (s *Service) Sessions(ctx context.Context, personID int64) (list []*Session
 }
 
 // startSessionTx starts a session with a new id, and ends the browser's previous session. This
-// prevents session fixation.
+// prevents session fixation. Unless the session is pending, startSessionTx also records the sign-in
+// and notifies the person of an unknown browser.
 func (s *Service) startSessionTx(ctx context.Context, tx *db.Tx, p Person, method Method, pending bool, from Origin) (*Entry, error) {
 	now := db.Time(db.Micros(s.Now()))
 	if err := endTx(ctx, tx, `hash = $1`, account.HashSecret(from.Session)); err != nil {

@@ -56,7 +56,7 @@ func TestSessionExpires(t *testing.T) {
 			}
 		}
 		if used := b.Now().Sub(e.Session.CreatedAt); valid(e) || used < absoluteLifeMember {
-			t.Errorf("a member's session was valid for %s, want %s", used, absoluteLifeMember)
+			t.Errorf("a member's session was used for %s, want it to expire after %s", used, absoluteLifeMember)
 		}
 		if e, err = b.SignIn(ctx, "owner@example.org", password, home); err != nil {
 			t.Fatal(err)
@@ -73,7 +73,7 @@ func TestSessionExpires(t *testing.T) {
 			t.Fatal(err)
 		}
 		if n := b.count(`SELECT count(*) FROM sessions`) + b.count(`SELECT count(*) FROM proofs`) + b.count(`SELECT count(*) FROM throttles`); n != 0 {
-			t.Errorf("%d rows are left after the sweep", n)
+			t.Errorf("%d expired rows exist after the sweep, want 0", n)
 		}
 		if b.count(`SELECT count(*) FROM devices`) == 0 {
 			t.Error("the sweep deleted browsers too early")
@@ -94,20 +94,20 @@ func TestSessionUseIsStoredOncePerMinute(t *testing.T) {
 			}
 			list, err := b.Sessions(ctx, e.Session.Person.ID)
 			if err != nil || len(list) != 1 {
-				t.Fatalf("got %d sessions, want 1; %v", len(list), err)
+				t.Fatalf("the person has %d sessions, want 1; error %v", len(list), err)
 			}
 			if list[0].LastSeenAt.After(e.Session.CreatedAt) != (list[0].Address == "203.0.113.9") {
-				t.Errorf("the stored address is %s", list[0].Address)
+				t.Errorf("the stored address is %s, want 203.0.113.9 exactly if the use was stored", list[0].Address)
 			}
 			return list[0].LastSeenAt
 		}
 		b.Advance(seenEvery - time.Second)
 		if at := seen("203.0.113.9"); !at.Equal(e.Session.CreatedAt) {
-			t.Errorf("the use was stored too early: %s", at)
+			t.Errorf("the stored time of use is %s before the interval has passed, want the time of the sign-in", at)
 		}
 		b.Advance(time.Second)
 		if at := seen("203.0.113.9"); !at.Equal(b.Now()) {
-			t.Errorf("the use was not stored: %s", at)
+			t.Errorf("the stored time of use is %s after the interval has passed, want the time of the request", at)
 		}
 	})
 }
@@ -129,14 +129,14 @@ func TestListAndEndSessions(t *testing.T) {
 		}
 		list, err := b.Sessions(ctx, one.Session.Person.ID)
 		if err != nil || len(list) != 3 || list[0].ID != three.Session.ID || list[0].Device() != "Firefox · Linux" {
-			t.Fatalf("Sessions = %+v, %v", list, err)
+			t.Fatalf("Sessions = %+v, error %v, want three sessions with the last one first, in Firefox on Linux", list, err)
 		}
 		// A person cannot end the session of another person.
 		if err := b.EndSession(ctx, eve.Session.Person.ID, one.Session.ID); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := b.Session(ctx, one.with(home)); err != nil {
-			t.Errorf("the session was ended by another person: %v", err)
+			t.Errorf("reading a session that another person tried to end: error = %v, want none", err)
 		}
 		if err := b.EndSession(ctx, one.Session.Person.ID, one.Session.ID); err != nil {
 			t.Fatal(err)
@@ -152,7 +152,7 @@ func TestListAndEndSessions(t *testing.T) {
 		}
 		for _, e := range []*Entry{three, eve} {
 			if _, err := b.Session(ctx, e.with(home)); err != nil {
-				t.Errorf("EndOthers ended another session: %v", err)
+				t.Errorf("reading a session that EndOthers should not end: error = %v, want none", err)
 			}
 		}
 		if err := b.SignOut(ctx, three.with(home)); err != nil {
@@ -182,10 +182,10 @@ func TestConfirm(t *testing.T) {
 			t.Error("the sign-in is still recent")
 		}
 		if err := b.Confirm(ctx, &e.Session, "wrong horse", home); !errors.Is(err, ErrWrong) || recently() {
-			t.Errorf("confirming with a wrong password: %v", err)
+			t.Errorf("confirming with a wrong password: error = %v, want ErrWrong and no recent sign-in", err)
 		}
 		if err := b.Confirm(ctx, &e.Session, password, home); err != nil || !recently() {
-			t.Errorf("confirming with the password: %v", err)
+			t.Errorf("confirming with the password: error = %v, want none and a recent sign-in", err)
 		}
 	})
 }
@@ -206,11 +206,11 @@ func TestNoticeOfSignInFromUnknownBrowser(t *testing.T) {
 		other.Device = "planted"
 		got, err := b.SignIn(ctx, address, password, other)
 		if err != nil || got.Device == "planted" {
-			t.Fatalf("SignIn = %+v, %v", got, err)
+			t.Fatalf("SignIn = %+v, error %v, want a new device secret", got, err)
 		}
 		list := b.mails()
 		if len(list) != 1 || list[0].Subject != "Neue Anmeldung bei Ihrem Konto" {
-			t.Errorf("the mails are %+v", list)
+			t.Errorf("the mails are %+v, want one about the new sign-in", list)
 		}
 	})
 }

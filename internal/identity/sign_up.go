@@ -95,7 +95,8 @@ func (s *Service) insertTx(ctx context.Context, tx *db.Tx, email account.Email, 
 	if !created {
 		return 0, ErrTaken
 	}
-	// A link to sign up that was mailed before can no longer be used.
+	// A link to sign up that was mailed before can no longer be used, so that the mail with it does
+	// not count.
 	return id, resetMailTx(ctx, tx, email.Folded)
 }
 
@@ -142,7 +143,7 @@ func (s *Service) language(tag string) string {
 	return tag
 }
 
-// SetLanguage changes the language of mail to a person.
+// SetLanguage changes the language of mail to a person. An unsupported language becomes "".
 func (s *Service) SetLanguage(ctx context.Context, personID int64, tag string) error {
 	return s.DB.Tx(ctx, func(tx *db.Tx) error { return account.SetUserLanguageTx(ctx, tx, personID, s.language(tag)) })
 }

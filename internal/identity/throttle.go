@@ -143,8 +143,8 @@ func countedOf(k kind, r rule, parts ...string) counted {
 }
 
 // try counts a try before it is made, so that concurrent tries cannot bypass the limit. It returns
-// fault.TooMany if the try is too early. Callers must call resetTries after a successful try, to
-// subtract it from the counts.
+// fault.TooMany if the try is too early. After a successful try, callers must call resetTries,
+// which subtracts the try from the counts.
 func (s *Service) try(ctx context.Context, k kind, account string, from Origin) (resetTries func(context.Context), err error) {
 	known, err := s.isKnownDevice(ctx, account, from.Device)
 	if err != nil {

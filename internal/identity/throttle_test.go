@@ -36,13 +36,13 @@ func TestPasswordTriesAreLimited(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := open(t, d)
 		if tries, wait := b.tryOften(home); tries != 5 || wait != time.Second {
-			t.Errorf("refused after %d tries for %s, want 5 and 1s", tries, wait)
+			t.Errorf("refused at first after %d tries for %s, want 5 and 1s", tries, wait)
 		}
 		// Each wait is twice as long, and a refusal does not lengthen it.
 		for want := 2 * time.Second; want <= 16*time.Second; want *= 2 {
 			b.Advance(want / 2)
 			if tries, wait := b.tryOften(home); tries != 1 || wait != want {
-				t.Errorf("refused after %d tries for %s, want 1 and %s", tries, wait, want)
+				t.Errorf("refused after the wait after %d tries for %s, want 1 and %s", tries, wait, want)
 			}
 		}
 		// An attacker gets about a hundred tries a day.
@@ -83,17 +83,17 @@ func TestKnownBrowserIsNotLockedOut(t *testing.T) {
 			t.Errorf("signing in from an unknown browser: error = %v, want fault.TooMany", err)
 		}
 		if _, err := b.SignIn(ctx, address, password, e.with(home)); err != nil {
-			t.Errorf("signing in from a known browser: %v", err)
+			t.Errorf("signing in from a known browser: error = %v, want none", err)
 		}
 		if _, err := b.SignInByLink(ctx, b.link(ToSignIn, address), from("203.0.113.9")); err != nil {
-			t.Errorf("signing in by link: %v", err)
+			t.Errorf("signing in by link: error = %v, want none", err)
 		}
 		// A known browser has a separate limit, and is known only for one account.
 		if tries, _ := b.tryOften(e.with(home)); tries != 5 {
 			t.Errorf("a known browser is refused after %d tries, want 5", tries)
 		}
 		if known, err := b.isKnownDevice(ctx, "eve@example.org", e.Device); err != nil || known {
-			t.Errorf("isKnownDevice for another account = %v, %v", known, err)
+			t.Errorf("isKnownDevice for another account = %v, want false; error %v", known, err)
 		}
 	})
 }
@@ -142,13 +142,13 @@ func TestWideNetworksAreLimited(t *testing.T) {
 				t.Fatal(err)
 			}
 			if err := try(fmt.Sprintf(tc.other, 2)); err != nil {
-				t.Errorf("try %d from %s: %v", tc.free, tc.network, err)
+				t.Errorf("try %d from %s: error = %v, want none", tc.free, tc.network, err)
 			}
 			if err := try(fmt.Sprintf(tc.other, 3)); !fault.Is(err, fault.TooMany) {
 				t.Errorf("try %d from %s: error = %v, want fault.TooMany", tc.free+1, tc.network, err)
 			}
 			if err := try("2001:db8:3::1"); err != nil {
-				t.Errorf("a try from another network: %v", err)
+				t.Errorf("a try from another network: error = %v, want none", err)
 			}
 		}
 	})
@@ -201,13 +201,13 @@ func TestWaitOfAClockThatWasAheadEnds(t *testing.T) {
 		b.tryOften(home)
 		b.Advance(-365 * 24 * time.Hour)
 		if tries, wait := b.tryOften(home); tries != 0 || wait < 364*24*time.Hour {
-			t.Fatalf("refused after %d tries for %s, want a year", tries, wait)
+			t.Fatalf("refused after %d tries for %s, want no try and a wait of a year", tries, wait)
 		}
 		if n, err := b.PullBack(t.Context()); err != nil || n != 1 {
-			t.Fatalf("%d waits ended, %v, want 1", n, err)
+			t.Fatalf("PullBack ended %d waits, error %v, want 1", n, err)
 		}
 		if tries, wait := b.tryOften(home); tries != 1 || wait > 15*time.Minute {
-			t.Errorf("refused after %d tries for %s, want one try and the usual wait", tries, wait)
+			t.Errorf("refused after %d tries for %s, want one try and a wait of at most 15 minutes", tries, wait)
 		}
 	})
 }

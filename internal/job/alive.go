@@ -7,7 +7,7 @@ import (
 	"github.com/certvault/certvault/internal/db"
 )
 
-// aliveStates are the states of an unfinished job: it waits for a worker or has one.
+// aliveStates are the states of an unfinished job, which waits or is running.
 const aliveStates = `('available', 'pending', 'retryable', 'running', 'scheduled')`
 
 // UnfinishedTx reports whether there is an unfinished job of a kind.

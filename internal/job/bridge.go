@@ -49,7 +49,8 @@ func (b bridge) SendBatch(ctx context.Context, batch *pgx.Batch) pgx.BatchResult
 	return b.conn.SendBatch(ctx, batch)
 }
 
-// LargeObjects panics: an implementation would require a real pgx.Tx, and River does not call it.
+// LargeObjects panics: an implementation would require a real pgx.Tx, and River does not call this
+// method.
 func (b bridge) LargeObjects() pgx.LargeObjects {
 	panic(errLargeObjects) //nolint:forbidigo // the interface leaves no error to return
 }

@@ -12,9 +12,10 @@ import (
 // with which jobs are inserted.
 const maxWait = time.Hour
 
-// PullBack corrects times that were set while a clock was ahead, and returns how many there were. A
-// job that waits for more than an hour becomes due, a node whose last heartbeat is in the future
-// counts as alive for DeadAfter at most, and the leader of the queue with such a term loses it.
+// PullBack corrects times that were set while a clock was ahead, and returns the number of
+// corrected rows. A job that waits for more than maxWait becomes due. A heartbeat more than
+// DeadAfter in the future is set to the current time. A leader of the queue whose term ends after
+// more than maxWait is removed.
 func (q *Queue) PullBack(ctx context.Context) (n int64, err error) {
 	now, later := `now()`, fmt.Sprintf(`now() + interval '%d seconds'`, int(maxWait.Seconds()))
 	if q.db.Dialect == db.SQLite {

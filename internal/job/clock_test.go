@@ -12,8 +12,8 @@ import (
 	"github.com/certvault/certvault/internal/job"
 )
 
-// TestJobOfAClockThatWasAheadIsPulledBack checks jobs that wait for a year because the clock was a
-// year ahead, and a dead node whose last heartbeat is in the future.
+// TestJobOfAClockThatWasAheadIsPulledBack checks that PullBack corrects jobs that wait for a year
+// because the clock was a year ahead, and a dead node whose last heartbeat is in the future.
 func TestJobOfAClockThatWasAheadIsPulledBack(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -53,14 +53,14 @@ func TestJobOfAClockThatWasAheadIsPulledBack(t *testing.T) {
 		}
 		got := map[string]bool{<-done: true, <-done: true}
 		if !got["late"] || !got["available"] {
-			t.Errorf("the jobs %v were run, want those that were late", got)
+			t.Errorf("the jobs %v were run, want late and available", got)
 		}
 		if err := q.Stop(ctx); err != nil {
 			t.Error(err)
 		}
 		var alive bool
 		if err := d.QueryRowContext(ctx, `SELECT `+job.NodeAlive(`'dead'`, `$1`), db.Micros(time.Now().Add(2*job.DeadAfter))).Scan(&alive); err != nil || alive {
-			t.Errorf("the dead node is alive: %v, %v", alive, err)
+			t.Errorf("NodeAlive of the dead node = %v, %v, want false", alive, err)
 		}
 	})
 }

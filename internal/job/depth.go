@@ -11,8 +11,8 @@ import (
 // Depth is the number of jobs of a queue by state.
 type Depth struct {
 	Queue string
-	// Waiting jobs can start, Running jobs have started, Retrying jobs failed and wait for their
-	// next attempt, and Discarded jobs failed in their last attempt.
+	// Waiting jobs have not started and can start now or later, Running jobs have started, Retrying
+	// jobs failed and wait for their next attempt, and Discarded jobs failed in their last attempt.
 	Waiting, Running, Retrying, Discarded int
 }
 

@@ -42,9 +42,9 @@ const (
 
 // Config configures the queue of a process.
 type Config struct {
-	// NodeID identifies this process among those on the same database.
+	// NodeID identifies this process among the processes on the same database.
 	NodeID string
-	// Queues is the number of workers of each queue. If it is empty, this process only enqueues
+	// Queues is the number of workers of each queue. If Queues is empty, this process only enqueues
 	// jobs.
 	Queues map[string]int
 	// Background contains the queues whose jobs need not start at once. On SQLite, where each poll
@@ -156,8 +156,8 @@ func (q *Queue) Start(ctx context.Context) error {
 	return nil
 }
 
-// Stop starts no further job and waits for the running jobs. If ctx ends first, it cancels the
-// running jobs, and they return to the queue.
+// Stop starts no further job and waits for the running jobs. If ctx ends first, Stop cancels the
+// running jobs, and these jobs return to the queue.
 func (q *Queue) Stop(ctx context.Context) error {
 	err := q.client.Stop(ctx)
 	if err != nil && ctx.Err() != nil {

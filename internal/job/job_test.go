@@ -83,7 +83,7 @@ func TestJobIsInsertedInTheTransaction(t *testing.T) {
 		}
 		var alive int
 		if err := d.QueryRowContext(ctx, `SELECT count(*) FROM river_job j WHERE j.id = $1 AND `+job.Unfinished(`j.id`), id).Scan(&alive); err != nil || alive != 0 {
-			t.Errorf("Alive selects %d completed jobs, %v, want 0", alive, err)
+			t.Errorf("Unfinished selects %d completed jobs, %v, want 0", alive, err)
 		}
 		var n int
 		if err := d.QueryRowContext(ctx, `SELECT count(*) FROM river_job`).Scan(&n); err != nil || n != 1 {
@@ -136,12 +136,12 @@ func TestRescue(t *testing.T) {
 			// On SQLite only this process uses the data folder, so every other node is dead.
 			var n int
 			if err := d.QueryRowContext(ctx, `SELECT count(*) FROM nodes WHERE id = 'dies'`).Scan(&n); err != nil || n != 0 {
-				t.Fatalf("the dead node is still listed: %d rows, %v", n, err)
+				t.Fatalf("the dead node is listed in %d rows, %v, want 0", n, err)
 			}
 		}
 		var args noteArgs
 		if err := json.Unmarshal(rescued[0].Args, &args); err != nil || args.Text != "x" {
-			t.Fatalf("args = %s, %v", rescued[0].Args, err)
+			t.Fatalf("args = %s, %v, want the text x", rescued[0].Args, err)
 		}
 		if err := second.Start(ctx); err != nil {
 			t.Fatal(err)
@@ -149,9 +149,9 @@ func TestRescue(t *testing.T) {
 		if got := <-attempts; got != 1 {
 			t.Fatalf("attempt = %d, want 1: the interrupted attempt was counted", got)
 		}
-		// The node that was considered dead finishes the job later: its result is ignored. (If both
-		// nodes finish it at the same moment, River 0.47 on PostgreSQL may treat the row as an
-		// internal error and end the process, whose jobs then run elsewhere.)
+		// The node that was considered dead finishes the job later, and the result is ignored. (If
+		// both nodes finish the job at the same moment, River 0.47 on PostgreSQL may treat the row
+		// as an internal error and end the process, whose jobs then run elsewhere.)
 		if err := second.Stop(ctx); err != nil {
 			t.Fatal(err)
 		}

@@ -64,7 +64,8 @@ type waiting struct {
 	stmt *sql.Stmt // prepared when it is first needed, closed with the database
 }
 
-// hasJobs may report true for jobs that are scheduled for later; the fetch filters these jobs.
+// hasJobs reports whether a queue has an available job. The job may be scheduled for later; the
+// fetch omits such jobs.
 func (w *waiting) hasJobs(ctx context.Context, queue string) (found bool, err error) {
 	stmt, err := w.prepared(ctx) //nolint:sqlclosecheck // the statement is used again
 	if err == nil {

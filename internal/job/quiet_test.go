@@ -24,7 +24,7 @@ func (f *fetches) JobGetAvailable(context.Context, *riverdriver.JobGetAvailableP
 }
 
 // TestEmptyQueueIsNotFetched checks that jobs are fetched only from a queue that has jobs, even if
-// another connection, for example of the command line, has inserted them.
+// another connection, for example of the command line, has inserted the jobs.
 func TestEmptyQueueIsNotFetched(t *testing.T) {
 	t.Parallel()
 	ctx, folder := t.Context(), t.TempDir()

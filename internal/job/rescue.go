@@ -13,8 +13,8 @@ import (
 const (
 	// HeartbeatInterval is the interval of heartbeats.
 	HeartbeatInterval = 3 * time.Second
-	// DeadAfter is the time without a heartbeat after which a node is considered dead. With the
-	// interval Beat, a job of a dead node continues within less than 30 s.
+	// DeadAfter is the time without a heartbeat after which a node is considered dead. With
+	// HeartbeatInterval, a job of a dead node continues within less than 30 s.
 	DeadAfter = 4 * HeartbeatInterval
 )
 

@@ -11,10 +11,10 @@ import (
 
 // steadyPostgres is River's PostgreSQL driver for nodes that may be considered dead while they are
 // alive. If another transaction changes a job while the statement that ends the job runs, the
-// statement returns the old state of the job: running. River treats that as an internal error and
-// panics. It happens if another node rescues or ends the job at the moment at which the first node
-// ends it. The job then belongs to the other node, so the driver omits it from the result, and
-// River ignores it.
+// statement returns the old state of the job: running. River treats this state as an internal error
+// and panics. The state occurs if another node rescues or ends the job at the moment at which the
+// first node ends the job. The job then belongs to the other node, so the driver omits the job from
+// the result, and River ignores the job.
 type steadyPostgres struct{ *riverpgxv5.Driver }
 
 // GetExecutor implements [riverdriver.Driver].

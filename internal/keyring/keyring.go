@@ -53,8 +53,9 @@ type Ring struct{ master []byte }
 // ErrMissing means that the file of the master key does not exist.
 var ErrMissing = errors.New("the master key is missing")
 
-// Open reads the master key from dir/master.key. If the file does not exist, Open creates a key.
-// The file has 64 hexadecimal digits, and only its owner can read it.
+// Open reads the master key from dir/master.key. If the file does not exist, Open creates the
+// folder and a key. The file has 64 hexadecimal digits. Only the owner can read a file that Open
+// created.
 func Open(dir string) (*Ring, error) {
 	r, err := OpenExisting(dir)
 	if !errors.Is(err, ErrMissing) {
@@ -67,8 +68,8 @@ func Open(dir string) (*Ring, error) {
 }
 
 // OpenExisting is like Open, but it creates no key. The error is ErrMissing if the file does not
-// exist. It is for an installation whose database was already used with a key: another key could not
-// decrypt the secrets in the database.
+// exist. OpenExisting is for an installation whose database was already used with a key: another
+// key could not decrypt the secrets in the database.
 func OpenExisting(dir string) (*Ring, error) {
 	file := filepath.Join(dir, fileName)
 	text, err := os.ReadFile(file)
@@ -146,8 +147,8 @@ func (r *Ring) aead(use Use) (cipher.AEAD, error) {
 	return aead, nil
 }
 
-// Seal encrypts a secret. The same context must be passed to Ring.Open, so that the sealed secret
-// of one record cannot be used in another.
+// Seal encrypts a secret. Ring.Open needs the same use and context, so that the sealed secret of
+// one record cannot be used in another record.
 func (r *Ring) Seal(use Use, secret, context []byte) ([]byte, error) {
 	aead, err := r.aead(use)
 	if err != nil {
@@ -156,7 +157,7 @@ func (r *Ring) Seal(use Use, secret, context []byte) ([]byte, error) {
 	return aead.Seal(nil, nil, secret, context), nil //nolint:gosec // the cipher generates a random nonce itself
 }
 
-// Open decrypts the result of Seal.
+// Open decrypts the result of Seal with the same use and context.
 func (r *Ring) Open(use Use, sealed, context []byte) ([]byte, error) {
 	aead, err := r.aead(use)
 	if err != nil {

@@ -36,7 +36,7 @@ func TestConcurrentOpenSharesOneKey(t *testing.T) {
 	}
 	entries, err := os.ReadDir(dir)
 	if err != nil || len(entries) != 1 {
-		t.Fatalf("the folder contains %v; error %v", entries, err)
+		t.Fatalf("the folder contains %v, want only the key file; error %v", entries, err)
 	}
 	info, err := entries[0].Info()
 	if err != nil || info.Mode().Perm() != 0o600 {
@@ -58,7 +58,7 @@ func TestSealedSecretIsBoundToUseAndContext(t *testing.T) {
 		t.Fatal("the sealed secret contains the plain text")
 	}
 	if got, err := r.Open(keyring.WebhookSecret, sealed, []byte("endpoint 1")); err != nil || string(got) != "whsec" {
-		t.Fatalf("Open = %q, %v", got, err)
+		t.Fatalf("Open = %q, error %v; want whsec", got, err)
 	}
 	if _, err := r.Open(keyring.WebhookSecret, sealed, []byte("endpoint 2")); err == nil {
 		t.Fatal("Open accepts the secret with another context")
@@ -87,15 +87,15 @@ func TestOpenExistingCreatesNoKey(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	if _, err := keyring.OpenExisting(dir); !errors.Is(err, keyring.ErrMissing) {
-		t.Fatalf("OpenExisting = %v, want ErrMissing", err)
+		t.Fatalf("OpenExisting: error = %v, want ErrMissing", err)
 	}
 	if entries, err := os.ReadDir(dir); err != nil || len(entries) > 0 {
-		t.Fatalf("OpenExisting created %v, %v", entries, err)
+		t.Fatalf("after OpenExisting the folder contains %v, want no file; error %v", entries, err)
 	}
 	if _, err := keyring.Open(dir); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := keyring.OpenExisting(dir); err != nil {
-		t.Errorf("OpenExisting of an existing key: %v", err)
+		t.Errorf("OpenExisting of an existing key: error = %v", err)
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/certvault/certvault/internal/db"
 )
 
-// PullBack shortens the claims and responses of keys that expire later than their lifetime allows,
-// because a clock was ahead when they were stored. It returns how many there were.
+// PullBack moves the expiry of claims and responses to the latest time that their lifetime allows.
+// A later expiry was stored while a clock was ahead. PullBack returns the number of changed keys.
 func (k *Keys) PullBack(ctx context.Context) (n int64, err error) {
 	now := k.now()
 	err = k.db.Tx(ctx, func(tx *db.Tx) error {

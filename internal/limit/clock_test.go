@@ -22,7 +22,7 @@ func TestClaimOfAClockThatWasAheadExpires(t *testing.T) {
 		c.advance(-365 * 24 * time.Hour)
 		for _, want := range []int64{1, 0} {
 			if n, err := k.PullBack(t.Context()); err != nil || n != want {
-				t.Fatalf("changed %d keys, %v, want %d", n, err, want)
+				t.Fatalf("PullBack = %d changed keys, err = %v, want %d changed keys", n, err, want)
 			}
 		}
 		expectConflict(t, k, s)

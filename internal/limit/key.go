@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// KeyLifetime is the time for which a response is stored under its key.
+	// KeyLifetime is the time after which a stored response expires.
 	KeyLifetime = 24 * time.Hour
 	// MaxResponse is the maximum size of a stored response in bytes.
 	MaxResponse = 1 << 20
@@ -30,7 +30,8 @@ const (
 	SweepInterval = time.Minute
 	// sweepBatch limits the work of one transaction of a sweep.
 	sweepBatch = 500
-	// maxPendingReleases limits the claims that wait for their release. Other claims expire.
+	// maxPendingReleases limits the number of claims that wait for another release. A claim beyond
+	// the limit is not released. It expires.
 	maxPendingReleases = 10_000
 )
 
@@ -45,7 +46,7 @@ type Keys struct {
 	now  func() time.Time
 
 	mu sync.Mutex
-	// pendingReleases has the claims whose release failed. The next sweep releases them.
+	// pendingReleases has the claims whose release failed. The next sweep releases these claims.
 	pendingReleases []*Claim
 }
 
@@ -97,9 +98,9 @@ type Claim struct {
 	secret []byte
 }
 
-// Begin returns the response that is stored under a key, or claims the key for a new request. One
-// of the two results is nil. It returns a Conflict if another request on any node has claimed the
-// key.
+// Begin returns the response that is stored under a key, or claims the key for a new request. If
+// there is no error, exactly one of the first two results is nil. Begin returns a Conflict if
+// another request on any node has claimed the key.
 func (k *Keys) Begin(ctx context.Context, scope Scope) (*Claim, *StoredResponse, error) {
 	id := scope.digest()
 	found, err := k.stored(ctx, id, scope.InstitutionID)
@@ -121,7 +122,7 @@ func (k *Keys) Begin(ctx context.Context, scope Scope) (*Claim, *StoredResponse,
 	return nil, nil, errInFlight
 }
 
-// stored returns the response under a key, or nil if there is none.
+// stored returns the response under a key, or nil if the key has no response or has expired.
 func (k *Keys) stored(ctx context.Context, id []byte, institutionID int64) (*StoredResponse, error) {
 	var a StoredResponse
 	var fingerprint []byte
@@ -139,8 +140,9 @@ func (k *Keys) stored(ctx context.Context, id []byte, institutionID int64) (*Sto
 	return &a, nil
 }
 
-// claim claims a free key. A key is free if it is unclaimed or expired, or if the node of its claim
-// is dead. A process never takes over its own claims.
+// claim claims a free key. A key is free if it is not stored, if it has expired, or if it has no
+// response and its claim belongs to another node that is dead. A process takes over its own claims
+// only after they have expired. claim reports whether the key was free.
 func (k *Keys) claim(ctx context.Context, c *Claim) (claimed bool, err error) {
 	now := k.now()
 	// The transaction need not survive a power failure. Either the request is lost with its claim,
@@ -167,9 +169,10 @@ func (k *Keys) claim(ctx context.Context, c *Claim) (claimed bool, err error) {
 	return claimed, nil
 }
 
-// StoreTx stores the response in the transaction of the request, so that both are committed
-// together. It returns a Conflict if another request has claimed the key. The caller must then roll
-// back.
+// StoreTx stores the response in the transaction of the request, so that the response and the
+// changes of the request are committed together. It returns a Conflict if the claim was released,
+// was deleted after its expiry, or was replaced by the claim of another request. It returns an
+// error if the body is larger than MaxResponse. After an error the caller must roll back.
 func (c *Claim) StoreTx(ctx context.Context, tx *db.Tx, a *StoredResponse) error {
 	if len(a.Body) > MaxResponse {
 		return fmt.Errorf("storing a response: %d bytes exceed the limit", len(a.Body))
@@ -191,14 +194,15 @@ func (c *Claim) StoreTx(ctx context.Context, tx *db.Tx, a *StoredResponse) error
 	return nil
 }
 
-// Store stores the response to a request that changed nothing.
+// Store stores the response in a transaction of its own, for a request that changed nothing.
 func (c *Claim) Store(ctx context.Context, a *StoredResponse) error {
 	return c.keys.db.Tx(ctx, func(tx *db.Tx) error { return c.StoreTx(ctx, tx, a) })
 }
 
 // Release releases the key of a request that failed. It does not delete a stored response: if the
 // response of the database to a commit was lost, the stored response shows that the commit
-// succeeded. If Release fails, the next sweep repeats it.
+// succeeded. If Release fails, the next sweep repeats the release, unless maxPendingReleases claims
+// already wait.
 func (c *Claim) Release(ctx context.Context) error {
 	err := c.keys.db.Tx(ctx, func(tx *db.Tx) error {
 		_, err := tx.ExecContext(ctx, `DELETE FROM idempotency_keys WHERE id = $1 AND institution_id = $2 AND claim = $3 AND status IS NULL`,

@@ -49,7 +49,7 @@ func begin(t *testing.T, k *limit.Keys, s limit.Scope) *limit.Claim {
 	t.Helper()
 	c, stored, err := k.Begin(t.Context(), s)
 	if err != nil || stored != nil || c == nil {
-		t.Fatalf("Begin = %v, %v, want a claim", stored, err)
+		t.Fatalf("Begin: stored response = %v, err = %v, want a claim", stored, err)
 	}
 	return c
 }
@@ -59,7 +59,7 @@ func expectConflict(t *testing.T, k *limit.Keys, s limit.Scope) {
 	c, stored, err := k.Begin(t.Context(), s)
 	e, ok := errors.AsType[*fault.Error](err)
 	if c != nil || stored != nil || !ok || e.Kind != fault.Conflict || e.RetryAfter <= 0 {
-		t.Fatalf("Begin = %v, %v, %v, want Conflict", c, stored, err)
+		t.Fatalf("Begin: claim = %v, stored response = %v, err = %v, want a Conflict with RetryAfter", c, stored, err)
 	}
 }
 
@@ -82,13 +82,13 @@ func TestFirstResponseIsStoredForADay(t *testing.T) {
 		if err := d.Tx(t.Context(), func(tx *db.Tx) error { return c.StoreTx(t.Context(), tx, response("content", "first")) }); err != nil {
 			t.Fatal(err)
 		}
-		if err := c.Release(t.Context()); err != nil { // as after a commit whose response was lost
+		if err := c.Release(t.Context()); err != nil { // a request does this after a commit whose response was lost
 			t.Fatal(err)
 		}
 		at.advance(limit.KeyLifetime - time.Second)
 		_, stored, err := k.Begin(t.Context(), s)
 		if err != nil || stored == nil || stored.Status != 201 || string(stored.Body) != "first" || stored.Fingerprint != sha256.Sum256([]byte("content")) {
-			t.Fatalf("stored response = %+v, err = %v", stored, err)
+			t.Fatalf("before the response expires: stored response = %+v, err = %v, want the first response", stored, err)
 		}
 		at.advance(time.Second)
 		c = begin(t, k, s)
@@ -96,12 +96,13 @@ func TestFirstResponseIsStoredForADay(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, stored, err = k.Begin(t.Context(), s); err != nil || stored == nil || string(stored.Body) != "second" {
-			t.Fatalf("stored response = %+v, err = %v", stored, err)
+			t.Fatalf("after the first response expired: stored response = %+v, err = %v, want the second response", stored, err)
 		}
 	})
 }
 
-// The same key in another scope is independent. The boundaries of the parts of a scope matter.
+// The same key in another scope belongs to another request. Two scopes also differ if only the
+// boundaries between their parts differ.
 func TestScopesAreIndependent(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -139,14 +140,14 @@ func TestReleasedKeyIsFree(t *testing.T) {
 	})
 }
 
-// A transaction is rolled back if another request has claimed its key.
+// The transaction of a request is rolled back if another request has claimed the key.
 func TestLostClaimRollsBackTransaction(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		at := newClock()
 		s := limit.Scope{InstitutionID: institution(t, d, "AAA"), Key: "key"}
 		slow := begin(t, limit.NewKeys(d, "slow", at.now), s)
-		// The node sent no heartbeat for too long, and another node claimed the key.
+		// The node slow has no heartbeat, so another node can claim the key.
 		other := begin(t, limit.NewKeys(d, "other", at.now), s)
 		err := d.Tx(t.Context(), func(tx *db.Tx) error {
 			if _, err := tx.ExecContext(t.Context(), `INSERT INTO nodes (id, started_at, heartbeat_at) VALUES ('action', 0, 0)`); err != nil {
@@ -231,7 +232,7 @@ func TestConcurrentRequestsGetOneClaim(t *testing.T) {
 		}
 		wg.Wait()
 		if claimed.Load() != 1 || refused.Load() != 15 {
-			t.Fatalf("%d requests have the key and %d are refused, want 1 and 15", claimed.Load(), refused.Load())
+			t.Fatalf("%d requests claimed the key and %d were refused, want 1 and 15", claimed.Load(), refused.Load())
 		}
 	})
 }
@@ -255,12 +256,12 @@ func TestSweepDeletesExpiredKeys(t *testing.T) {
 		}
 		at.advance(limit.KeyLifetime / 2)
 		if err := k.Sweep(t.Context()); err != nil || rows(t, d) != 1 {
-			t.Fatalf("%d rows are left, want 1; err = %v", rows(t, d), err)
+			t.Fatalf("%d keys remain after the sweep, want 1; err = %v", rows(t, d), err)
 		}
 	})
 }
 
-// A sweep releases a key whose release failed.
+// A sweep repeats a release that failed.
 func TestSweepReleasesPendingClaims(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -16,14 +16,14 @@ import (
 const (
 	// Window is the period over which requests are counted.
 	Window = time.Minute
-	// maxKeys limits the memory that callers with many addresses can use. If there are more keys,
-	// new addresses are counted by their wide networks until the window ends, so that an attack from
-	// many addresses affects only new addresses near them.
+	// maxKeys limits the memory that callers with many addresses can use. If a counter has maxKeys
+	// keys, a new address is counted by its wide network until the window ends. Therefore an attack
+	// from up to maxKeys wide networks affects only new addresses in the same networks.
 	maxKeys = 200_000
 	// ipv6Network is the prefix length of the IPv6 network that one subscriber usually has.
 	ipv6Network = 64
-	// wideIPv4 and wideIPv6 are the prefix lengths of wide networks: networks that one organization
-	// or one region of a provider usually has.
+	// wideIPv4 and wideIPv6 are the prefix lengths of wide networks. A wide network usually belongs
+	// to one organization or to one region of a provider.
 	wideIPv4, wideIPv6 = 16, 48
 )
 
@@ -48,7 +48,7 @@ type Decision struct {
 	// Limit is 0 if there is no limit.
 	Limit, Remaining int
 	Allowed          bool
-	// RetryAfter is the time until the window ends.
+	// RetryAfter is the time until the window ends, or 0 if there is no limit.
 	RetryAfter time.Duration
 }
 
@@ -66,7 +66,8 @@ func (c *Counter) Take(key string) Decision {
 	}
 	if _, ok := c.count[key]; !ok && len(c.count) >= maxKeys {
 		key = wideKey(key)
-		// Wide networks have room for as many keys again. Beyond that, new ones share one count.
+		// The counter has up to maxKeys further keys for wide networks. All wide networks beyond
+		// this number share one count.
 		if _, ok := c.count[key]; !ok && len(c.count) >= 2*maxKeys {
 			key = ""
 		}
@@ -76,9 +77,9 @@ func (c *Counter) Take(key string) Decision {
 	return Decision{Limit: c.max, Remaining: max(0, c.max-n), Allowed: n <= c.max, RetryAfter: c.end.Sub(now)}
 }
 
-// AddressKey returns the key of a client's address. For IPv6 it is the /64 network, since one
-// subscriber can use all addresses of that network. All unknown addresses have the same key, which
-// is not the key of any address.
+// AddressKey returns the key of a client's address. The key of an IPv6 address is its /64 network,
+// since one subscriber can use all addresses of that network. All unknown addresses have the same
+// key, which is not the key of any address.
 func AddressKey(a netip.Addr) string {
 	a = a.Unmap().WithZone("")
 	if a.Is6() {
@@ -90,8 +91,8 @@ func AddressKey(a netip.Addr) string {
 	return a.String()
 }
 
-// Networks returns the keys of the /56 and the /48 network of an IPv6 address. An attacker can have
-// one of these networks, and with it many /64 networks. For other addresses it returns nil.
+// Networks returns the keys of the /56 and the /48 network of an IPv6 address. An attacker who has
+// one of these networks has many /64 networks. Networks returns nil for other addresses.
 func Networks(a netip.Addr) []string {
 	a = a.Unmap().WithZone("")
 	if !a.Is6() {
@@ -100,7 +101,8 @@ func Networks(a netip.Addr) []string {
 	return []string{network(a, 56), network(a, 48)}
 }
 
-// wideKey returns the key of the wide network of a key of AddressKey. For other keys it returns "".
+// wideKey returns the key of the wide network that contains a key of AddressKey. It returns "" for
+// a key without an address.
 func wideKey(key string) string {
 	address, _, _ := strings.Cut(key, "/")
 	a, err := netip.ParseAddr(address)

@@ -25,22 +25,22 @@ func TestCounterLimitsEachKeyInItsWindow(t *testing.T) {
 		now = now.Add(10 * time.Second)
 	}
 	if !c.Take("b").Allowed {
-		t.Fatal("requests of key a were counted for key b")
+		t.Fatal("the first request of key b was refused")
 	}
 	now = now.Add(30 * time.Second)
 	if !c.Take("a").Allowed {
-		t.Fatal("the new window has the counts of the old window")
+		t.Fatal("the first request of key a in a new window was refused")
 	}
 	unlimited := limit.NewCounter(0, time.Now)
 	for range 10_000 {
 		if a := unlimited.Take("a"); !a.Allowed || a.Limit != 0 {
-			t.Fatal("a request was refused or limited with the limit 0")
+			t.Fatal("with the limit 0, a request was refused or its decision has a limit")
 		}
 	}
 }
 
-// After an attack from very many addresses, new addresses are not all refused: they are counted by
-// their wide networks.
+// A counter with the maximum number of keys counts new addresses by their wide networks, so that an
+// attack from many addresses does not refuse all new addresses.
 func TestNewAddressesAreCountedByNetworkBeyondBound(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1000, 0)
@@ -58,7 +58,7 @@ func TestNewAddressesAreCountedByNetworkBeyondBound(t *testing.T) {
 			t.Errorf("%s was refused, because other addresses made many requests", text)
 		}
 	}
-	// Each address that has a count keeps it.
+	// An address that already has a count is not counted by its network.
 	if !take("192.0.2.1") {
 		t.Error("an address with a count was refused")
 	}
@@ -70,10 +70,10 @@ func TestNewAddressesAreCountedByNetworkBeyondBound(t *testing.T) {
 			}
 		}
 		if refused != 6 {
-			t.Errorf("%d of 10 requests from new addresses of one network with a count of 1 were refused, want 6", refused)
+			t.Errorf("%d of 10 requests from new addresses of a network with one counted request were refused, want 6", refused)
 		}
 	}
-	// The memory is bounded: beyond as many wide networks, new ones share one count.
+	// The memory is bounded: all wide networks beyond the second bound share one count.
 	for i := range 200_000 {
 		address[3], address[4], address[5] = byte(i>>16), byte(i>>8), byte(i)
 		c.Take(limit.AddressKey(netip.AddrFrom16(address)))
@@ -85,11 +85,11 @@ func TestNewAddressesAreCountedByNetworkBeyondBound(t *testing.T) {
 		}
 	}
 	if refused < 9 {
-		t.Errorf("%d of 10 requests beyond all bounds were refused, want at least 9", refused)
+		t.Errorf("%d of 10 requests from wide networks beyond the second bound were refused, want at least 9", refused)
 	}
 	now = now.Add(limit.Window)
 	if !take("100.1.0.1") {
-		t.Error("an address was refused in the next window")
+		t.Error("the first request of an address in the next window was refused")
 	}
 }
 
@@ -99,20 +99,20 @@ func TestAddressKey(t *testing.T) {
 		return limit.AddressKey(netip.MustParseAddr(a)) == limit.AddressKey(netip.MustParseAddr(b))
 	}
 	if !same("2001:db8:1:2::1", "2001:db8:1:2:ffff::9") || same("2001:db8:1:2::1", "2001:db8:1:3::1") {
-		t.Error("AddressKey is not the /64 network of an IPv6 address")
+		t.Error("AddressKey differs within a /64 network, or is the same for two /64 networks")
 	}
 	if same("192.0.2.1", "192.0.2.2") || !same("192.0.2.1", "::ffff:192.0.2.1") {
-		t.Error("AddressKey is not the same for both forms of an IPv4 address")
+		t.Error("AddressKey is the same for two IPv4 addresses, or differs for the two forms of one IPv4 address")
 	}
 	for _, a := range []string{"127.0.0.1", "::1", "0.0.0.0"} {
 		if limit.AddressKey(netip.Addr{}) == limit.AddressKey(netip.MustParseAddr(a)) {
-			t.Errorf("AddressKey of an unknown address is that of %s", a)
+			t.Errorf("AddressKey of an unknown address equals AddressKey of %s", a)
 		}
 	}
 	if got := limit.Networks(netip.MustParseAddr("2001:db8:1:2ff::1")); !slices.Equal(got, []string{"2001:db8:1:200::/56", "2001:db8:1::/48"}) {
-		t.Errorf("Networks returns %v", got)
+		t.Errorf("Networks of 2001:db8:1:2ff::1 = %v, want its /56 and its /48 network", got)
 	}
 	if got := limit.Networks(netip.MustParseAddr("::ffff:192.0.2.1")); got != nil {
-		t.Errorf("Networks of an IPv4 address returns %v", got)
+		t.Errorf("Networks of an IPv4 address = %v, want nil", got)
 	}
 }

@@ -13,17 +13,18 @@ import (
 // macSize is the length of the MAC in a cursor.
 const macSize = 16
 
-// maxCursor bounds a cursor in bytes. The longest cursor has a name of 255 characters.
+// maxCursor is the maximum length of a cursor in bytes. The longest cursor has a name of 255
+// characters.
 const maxCursor = 8 << 10
 
 var errCursor = fault.OfField("cursor", "The cursor does not belong to this list: its filters and its order must stay the same. Begin again with an empty cursor.")
 
 // Cursors makes and reads the cursors of lists of one kind.
 //
-// A cursor is a position in a list with a MAC over the position and the list. Forged cursors and
-// cursors of other lists are therefore refused. The position is the sort key of the last returned
-// record, and not a number of records. A record whose position does not change is therefore
-// returned exactly once, even if other records are added or deleted.
+// A cursor is a position in a list with a MAC over the position and the list. Therefore forged
+// cursors and cursors of other lists are refused. The position is the sort key of a record, and not
+// a number of records. Therefore a record whose sort key does not change is returned exactly once,
+// even if other records are added or deleted.
 type Cursors struct {
 	ring *keyring.Ring
 	kind string
@@ -33,8 +34,9 @@ type Cursors struct {
 // kind.
 func NewCursors(ring *keyring.Ring, kind string) Cursors { return Cursors{ring, kind} }
 
-// Make returns the cursor of the records after a position, with the JSON of the position. Its MAC
-// is also computed from the JSON of list, which has the institution, the filters and the order.
+// Make returns a cursor with the position place in a list. The cursor has the JSON of place, and a
+// MAC over the JSON of place and of list. The value list has the institution, the filters and the
+// order.
 func (c Cursors) Make(list, place any) (string, error) {
 	text, err := json.Marshal(place)
 	if err != nil {

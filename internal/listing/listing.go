@@ -10,12 +10,12 @@ import (
 )
 
 const (
-	// DefaultPage is the number of records of a page if the request has none.
+	// DefaultPage is the number of records of a page if the request does not specify a number.
 	DefaultPage = 15
 	// MaxPage is the largest number of records of a page.
 	MaxPage = 100
 	// MaxDepth is the position of the last record that pages by number can have. To find a page by
-	// its number, the database reads all records before it. A cursor does not have this cost.
+	// its number, the database reads all records before the page. A cursor does not have this cost.
 	MaxDepth = 10_000
 )
 
@@ -24,11 +24,11 @@ type Range struct {
 	PerPage int
 	// Page counts from 1. It is used if Cursor is nil.
 	Page int
-	// Cursor is the position after which the part begins. The empty cursor selects the first part.
-	// Each part has the cursor of the next part.
+	// Cursor is the position after which the part begins, or nil for a page by number. The empty
+	// cursor selects the first part. Each part has the cursor of the next part.
 	Cursor *string
-	// Back selects the part that ends before the position of the cursor. If there are fewer records
-	// before it than a part has, the range is the first part of the list.
+	// Back selects the part that ends before the position of the cursor. If fewer records than a
+	// part has are before the position, the range is the first part of the list.
 	Back bool
 }
 
@@ -52,10 +52,11 @@ func (r Range) HasCursor() bool { return r.Cursor != nil }
 // HasPosition reports whether the range has a cursor with a position.
 func (r Range) HasPosition() bool { return r.Cursor != nil && *r.Cursor != "" }
 
-// IsBackward reports whether the part ends before the position of the cursor.
+// IsBackward reports whether the range selects the part that ends before the position of the
+// cursor.
 func (r Range) IsBackward() bool { return r.Back && r.HasPosition() }
 
-// Offset returns the number of records before the part, which is 0 with a cursor.
+// Offset returns the number of records before the page. It returns 0 if the range has a cursor.
 func (r Range) Offset() int {
 	if r.HasCursor() {
 		return 0
@@ -65,8 +66,8 @@ func (r Range) Offset() int {
 
 // Part describes one part of a list.
 type Part struct {
-	// Total is the number of records of the list. It is nil if there are more records than are
-	// counted; there are then at least AtLeast records. A part by cursor has neither number.
+	// Total is the number of records of the list. It is nil if the list has more records than are
+	// counted. The list then has at least AtLeast records. A part by cursor has neither number.
 	Total   *int
 	AtLeast int
 	// More reports whether another part follows. Next is the cursor of that part, or empty at the

@@ -73,17 +73,17 @@ func TestCursorIsValidForOneList(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, open := range map[string]func() error{
-		"another list": func() error { return people.Open(list{2}, cursor, &at) },
-		"another kind": func() error { return NewCursors(ring, "batches").Open(list{1}, cursor, &at) },
-		"another key":  func() error { return NewCursors(other, "people").Open(list{1}, cursor, &at) },
-		"truncated":    func() error { return people.Open(list{1}, cursor[:len(cursor)-1], &at) },
-		"empty":        func() error { return people.Open(list{1}, "", &at) },
-		"only the MAC": func() error { return people.Open(list{1}, cursor[:20], &at) },
-		"too long":     func() error { return people.Open(list{1}, strings.Repeat("A", maxCursor+1), &at) },
+		"another list":       func() error { return people.Open(list{2}, cursor, &at) },
+		"another kind":       func() error { return NewCursors(ring, "batches").Open(list{1}, cursor, &at) },
+		"another key":        func() error { return NewCursors(other, "people").Open(list{1}, cursor, &at) },
+		"truncated":          func() error { return people.Open(list{1}, cursor[:len(cursor)-1], &at) },
+		"empty":              func() error { return people.Open(list{1}, "", &at) },
+		"shorter than a MAC": func() error { return people.Open(list{1}, cursor[:20], &at) },
+		"too long":           func() error { return people.Open(list{1}, strings.Repeat("A", maxCursor+1), &at) },
 	} {
 		e, ok := errors.AsType[*fault.Error](open())
 		if !ok || e.Kind != fault.Invalid || len(e.Fields) != 1 || e.Fields[0].Name != "cursor" {
-			t.Errorf("%s: err = %v, want a problem of the cursor", name, fmt.Sprint(open()))
+			t.Errorf("cursor %q: Open = %v, want an Invalid fault of the field cursor", name, fmt.Sprint(open()))
 		}
 	}
 }

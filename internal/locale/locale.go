@@ -1,6 +1,6 @@
 // Package locale owns the languages of pages and mails: the list of languages, the choice of a
 // language for a visitor, the messages, and the format of dates. It does not depend on pages or
-// mails. They select the messages by their keys.
+// mails. Pages and mails select messages by key.
 package locale
 
 import (
@@ -42,13 +42,13 @@ type Catalog struct {
 
 // Language is one language of a catalog.
 type Language struct {
-	// Tag is the BCP 47 tag. Name is the name of the language in the language itself.
+	// Tag is the BCP 47 tag. Name is the name of the language, in that language.
 	Tag, Name string
 	// Direction is "ltr" or "rtl".
 	Direction string
 
 	date, time string
-	// firstDay is the format of the first day of a month.
+	// firstDay is the text for the first day of a month, such as "1er".
 	firstDay string
 	months   []string
 	messages map[string]message
@@ -60,8 +60,8 @@ type message struct {
 	placeholders []string
 }
 
-// Load reads the catalogs. It returns an error if the languages do not have the same messages with
-// the same placeholders.
+// Load reads the catalogs. It returns an error if a catalog is not valid, or if the languages do
+// not have the same messages with the same placeholders.
 func Load() (*Catalog, error) {
 	c := &Catalog{}
 	known := make([]language.Tag, len(tags))
@@ -82,8 +82,8 @@ func Load() (*Catalog, error) {
 	return c, nil
 }
 
-// read reads the files of a language: language.toml describes its dates and direction, and each
-// other file has the messages of one group of pages or mails.
+// read reads the files of a language: language.toml has the name, the direction and the formats of
+// dates. Each other file has the messages of one group of pages or mails.
 func read(tag string) (*Language, error) {
 	folder := "catalog/" + tag
 	var meta struct {
@@ -170,7 +170,7 @@ func samePlaceholders(a, b string) bool { return slices.Equal(placeholders(a), p
 // Languages returns all languages.
 func (c *Catalog) Languages() []*Language { return slices.Clone(c.languages) }
 
-// Get returns the language with the tag.
+// Get returns the language with the tag, and reports whether the language exists.
 func (c *Catalog) Get(tag string) (*Language, bool) {
 	i := slices.IndexFunc(c.languages, func(l *Language) bool { return l.Tag == tag })
 	if i < 0 {
@@ -182,7 +182,8 @@ func (c *Catalog) Get(tag string) (*Language, bool) {
 // maxAccept is the maximum number of bytes of an Accept-Language header that Match reads.
 const maxAccept = 500
 
-// Match returns the language that best matches an Accept-Language header (RFC 9110, 12.5.4).
+// Match returns the language that best matches an Accept-Language header (RFC 9110, 12.5.4). It
+// returns the first language if no language matches or the header is not valid.
 func (c *Catalog) Match(accept string) *Language {
 	accepted, _, err := language.ParseAcceptLanguage(accept[:min(len(accept), maxAccept)])
 	if err != nil || len(accepted) == 0 {
@@ -198,13 +199,14 @@ func (l *Language) Keys() []string { return slices.Sorted(maps.Keys(l.messages))
 // Has reports whether there is a message with the key.
 func (l *Language) Has(key string) bool { return l.messages[key].text != "" }
 
-// Text returns a message. args has the name of each placeholder, followed by its value.
+// Text returns a message. args has the name of each placeholder, followed by its value. Text
+// returns an error if the message does not exist, or if args do not match its placeholders.
 func (l *Language) Text(key string, args ...any) (string, error) {
 	return l.fill(key, args, func(v any) string { return fmt.Sprint(v) })
 }
 
-// HTML returns a message as markup. Values are escaped and isolated, so that they do not change the
-// direction of the surrounding text. A value of type template.HTML is used unchanged.
+// HTML is like Text, but returns markup. Values are escaped, and isolated so that a value does not
+// change the direction of the surrounding text. A value of type template.HTML is used unchanged.
 func (l *Language) HTML(key string, args ...any) (template.HTML, error) {
 	text, err := l.fill(key, args, func(v any) string {
 		if markup, ok := v.(template.HTML); ok {
@@ -253,7 +255,7 @@ func expand(text string, value func(name string) string) string {
 	}
 }
 
-// Date formats the day of a time.
+// Date formats the day of a time in the location of the time.
 func (l *Language) Date(t time.Time) string {
 	day := strconv.Itoa(t.Day())
 	if t.Day() == 1 {
@@ -271,7 +273,7 @@ func (l *Language) Date(t time.Time) string {
 	})
 }
 
-// Time formats a time in UTC.
+// Time formats the day and the time of day in UTC.
 func (l *Language) Time(t time.Time) string {
 	t = t.UTC()
 	return expand(l.time, func(name string) string {

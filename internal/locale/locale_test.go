@@ -19,8 +19,8 @@ func load(t *testing.T) *locale.Catalog {
 	return c
 }
 
-// TestCatalogsAgree checks that all languages have the same messages. Load also checks the
-// placeholders.
+// TestCatalogsAgree checks that all languages have the same keys of messages, that their messages
+// are translated, and that only Arabic is written from right to left. Load checks the placeholders.
 func TestCatalogsAgree(t *testing.T) {
 	t.Parallel()
 	var tags []string
@@ -28,10 +28,10 @@ func TestCatalogsAgree(t *testing.T) {
 	for _, l := range load(t).Languages() {
 		tags = append(tags, l.Tag)
 		if !slices.Equal(l.Keys(), first.Keys()) {
-			t.Errorf("%s has other messages than %s", l.Tag, first.Tag)
+			t.Errorf("the keys of the messages of %s differ from the keys of %s", l.Tag, first.Tag)
 		}
 		if (l.Direction == "rtl") != (l.Tag == "ar") {
-			t.Errorf("the direction of %s is %s", l.Tag, l.Direction)
+			t.Errorf("the direction of %s is %s, want rtl only for ar", l.Tag, l.Direction)
 		}
 		// A message that equals the English message was probably not translated.
 		for _, key := range first.Keys() {
@@ -43,11 +43,11 @@ func TestCatalogsAgree(t *testing.T) {
 		}
 	}
 	if !slices.Equal(tags, []string{"en", "es", "fr", "de", "pt", "ar", "hi", "zh"}) {
-		t.Errorf("the languages are %v", tags)
+		t.Errorf("the languages are %v, want en, es, fr, de, pt, ar, hi and zh", tags)
 	}
 }
 
-func TestMatch(t *testing.T) {
+func TestMatchSelectsLanguage(t *testing.T) {
 	t.Parallel()
 	c := load(t)
 	for accept, want := range map[string]string{
@@ -59,11 +59,11 @@ func TestMatch(t *testing.T) {
 		}
 	}
 	if _, ok := c.Get("xx"); ok {
-		t.Error("Get(xx) returned a language")
+		t.Error("Get(xx) returned a language, want none")
 	}
 }
 
-func TestDates(t *testing.T) {
+func TestDatesAndTimesInEachLanguage(t *testing.T) {
 	t.Parallel()
 	c := load(t)
 	day := time.Date(2026, 3, 1, 23, 5, 0, 0, time.FixedZone("", -3600))
@@ -80,21 +80,21 @@ func TestDates(t *testing.T) {
 	}
 }
 
-func TestMessages(t *testing.T) {
+func TestMessagesReplacePlaceholders(t *testing.T) {
 	t.Parallel()
 	en, _ := load(t).Get("en")
 	if got, err := en.Text("revoked.text", "institution", "A & B"); err != nil || got != "A & B has taken this certificate back. It is no longer valid." {
-		t.Errorf("the message is %q, %v", got, err)
+		t.Errorf("message with a value = %q, err = %v, want the value unchanged in the text", got, err)
 	}
 	// Placeholders in a value are not replaced.
 	if got, err := en.Text("signatures.range", "from", "{end}", "end", "x"); err != nil || got != "{end} to x" {
-		t.Errorf("the message is %q, %v", got, err)
+		t.Errorf("message whose value has a placeholder = %q, err = %v, want the value unchanged", got, err)
 	}
 	if got, err := en.HTML("revoked.text", "institution", "<b>"); err != nil || !strings.HasPrefix(string(got), "<bdi>&lt;b&gt;</bdi> has") {
-		t.Errorf("the message is %q, %v", got, err)
+		t.Errorf("markup of a message with a value = %q, err = %v, want the value escaped and isolated", got, err)
 	}
 	if got, err := en.HTML("unknown.near", "link", template.HTML("<a>x</a>")); err != nil || got != "Did you mean <a>x</a>?" {
-		t.Errorf("the message is %q, %v", got, err)
+		t.Errorf("markup of a message with a value of type template.HTML = %q, err = %v, want the value unchanged", got, err)
 	}
 	for name, args := range map[string][]any{
 		"unknown message": {"no.such"}, "missing argument": {"revoked.text"}, "name without value": {"revoked.text", "institution"},

@@ -24,24 +24,26 @@ import (
 const (
 	// bouncePrefix is the prefix of addresses for reports of failed deliveries.
 	bouncePrefix = "bounce+"
-	// bounceMAC is the number of bytes of the MAC in these addresses. With the rest, in hexadecimal,
-	// they fill the 64 characters of a local part (RFC 5321, 4.5.3.1.1).
+	// bounceMAC is the number of bytes of the MAC in these addresses. The prefix, the id of the
+	// message, a hyphen and the MAC in hexadecimal have the 64 characters that a local part may
+	// have (RFC 5321, 4.5.3.1.1).
 	bounceMAC = 12
-	// maxParts is the maximum number of parts of a report.
+	// maxParts is the maximum number of parts of a report, and of groups of fields in a part, that
+	// are read.
 	maxParts = 10
 )
 
 // Report is a report that a message was not delivered, or that its delivery is delayed.
 type Report struct {
-	// Recipient is the address to which the report was sent. It identifies the message.
+	// Recipient is the address to which the report was sent. The address identifies the message.
 	Recipient string
 	// Status is an enhanced status code (RFC 3463).
 	Status string
 }
 
 // returnPath returns the address to which mail servers report that a message was not delivered. The
-// address identifies the message (VERP), and a MAC in it prevents forged reports. It is empty if
-// there is no domain for reports.
+// address identifies the message (VERP), and a MAC in the address prevents forged reports. The
+// result is empty if there is no domain for reports.
 func (m *Mailer) returnPath(id string) (string, error) {
 	if m.bounces == "" {
 		return "", nil
@@ -64,7 +66,8 @@ func (m *Mailer) bounceMAC(id string) (string, error) {
 // errNoBounce does not state which part of the address is wrong.
 var errNoBounce = fault.OfField("recipient", "This is not an address for reports about a message of this vault.")
 
-// bounced returns the id of the message that an address from returnPath identifies.
+// bounced returns the id of the message that an address from returnPath identifies. The error is
+// errNoBounce for any other address.
 func (m *Mailer) bounced(address string) (id string, err error) {
 	local, domain, _ := strings.Cut(address, "@")
 	local, ok := strings.CutPrefix(strings.ToLower(local), bouncePrefix)
@@ -88,7 +91,8 @@ var statusCode = regexp.MustCompile(`^[245]\.\d{1,3}\.\d{1,3}$`)
 
 // Bounced processes a report about the delivery of a message. Only a permanent failure, of class 5,
 // changes the message: a delayed message is delivered later or reported again. A second report
-// changes nothing.
+// changes nothing. The error is fault.Invalid if the status is not an enhanced status code, or the
+// address is not one from returnPath.
 func (m *Mailer) Bounced(ctx context.Context, r Report) error {
 	r.Status = strings.TrimSpace(r.Status)
 	if !statusCode.MatchString(r.Status) {
@@ -144,7 +148,8 @@ func ParseReport(message []byte) (Report, error) {
 	return r, nil
 }
 
-// reported returns the bounce address to which a report was sent.
+// reported returns the bounce address to which a report was sent, or "" if the header contains
+// none.
 func reported(h mail.Header) string {
 	for _, name := range []string{"Delivered-To", "X-Original-To", "Envelope-To", "To"} {
 		for _, value := range h[textproto.CanonicalMIMEHeaderKey(name)] {
@@ -156,8 +161,8 @@ func reported(h mail.Header) string {
 	return ""
 }
 
-// deliveryStatus returns the status in a report. A report has a group of fields for the message,
-// and then a group for each recipient. Messages of the vault have one recipient.
+// deliveryStatus returns the status in a report, or "". A report has a group of fields for the
+// message, and then a group for each recipient. Messages of the vault have one recipient.
 func deliveryStatus(r *bufio.Reader) (status string) {
 	fields := textproto.NewReader(r)
 	for range maxParts {

@@ -21,7 +21,7 @@ func withBounces(t *testing.T, b *fixture) {
 	b.ring, b.bounces = ring, "bounces.vault.example"
 }
 
-func TestBounce(t *testing.T) {
+func TestPermanentBounceFailsMessage(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := open(t, d)
@@ -38,7 +38,7 @@ func TestBounce(t *testing.T) {
 		address := b.fake.last.ReturnPath
 		local, domain, _ := strings.Cut(address, "@")
 		if len(local) > 64 || domain != "bounces.vault.example" || !strings.HasPrefix(local, "bounce+") {
-			t.Fatalf("the return path is %s", address)
+			t.Fatalf("the return path is %s, want bounce+ and at most 64 characters in all, at the domain for reports", address)
 		}
 		for name, r := range map[string]Report{
 			"another domain": {local + "@vault.example", "5.1.1"}, "changed MAC": {local[:len(local)-1] + "x@" + domain, "5.1.1"},
@@ -46,19 +46,19 @@ func TestBounce(t *testing.T) {
 			"another local part":     {"postmaster@" + domain, "5.1.1"}, "invalid status": {address, "550"}, "empty report": {},
 		} {
 			if err := b.Bounced(t.Context(), r); !fault.Is(err, fault.Invalid) {
-				t.Errorf("%s: %v", name, err)
+				t.Errorf("%s: error = %v, want fault.Invalid", name, err)
 			}
 		}
 		if err := b.Bounced(t.Context(), Report{address, "4.2.2"}); err != nil || b.status(other) != Sent {
-			t.Errorf("after a delay: error %v, status %s", err, b.status(other))
+			t.Errorf("after a report of a delay: error %v, status %s; want sent", err, b.status(other))
 		}
 		for range 2 {
 			if err := b.Bounced(t.Context(), Report{strings.ToUpper(address), "5.1.1"}); err != nil || b.status(other) != Failed || b.status(id) != Sent {
-				t.Fatalf("after a failure: error %v, status %s", err, b.status(other))
+				t.Fatalf("after a report of a failure: error %v, status %s; want failed, and the other message sent", err, b.status(other))
 			}
 		}
 		if len(finished) != 3 || finished[2].UUID != other || finished[2].Status != Failed || !strings.Contains(finished[2].Reason, "5.1.1") {
-			t.Errorf("the finished messages are %+v", finished)
+			t.Errorf("the finished messages are %+v, want 3, the last failed with the status 5.1.1", finished)
 		}
 	})
 }
@@ -82,10 +82,10 @@ func TestMessagesAreEncryptedAndRemoved(t *testing.T) {
 			return text
 		}
 		if stored := text(); strings.Contains(stored, "SECRET") || strings.Contains(stored, "example.org") || stored == "" {
-			t.Errorf("the message is stored as %q", stored)
+			t.Errorf("the message is stored as %q, want an encrypted message", stored)
 		}
 		if err := b.runJob(id, 1); err != nil || b.fake.last.Text != "https://vault.example/c/SECRET" {
-			t.Fatalf("the sent text is %q; error %v", b.fake.last.Text, err)
+			t.Fatalf("the sent text is %q, want the text of the message; error %v", b.fake.last.Text, err)
 		}
 		if text() != "" {
 			t.Error("the text is still stored after the message was sent")
@@ -105,7 +105,7 @@ func TestCancelledMessageIsNotSent(t *testing.T) {
 			if err := d.Tx(t.Context(), func(tx *db.Tx) error {
 				ok, err := CancelTx(t.Context(), tx, id, b.now())
 				if ok != want {
-					t.Errorf("CancelTx = %v, want %v", ok, want)
+					t.Errorf("CancelTx = %v for a message, want %v", ok, want)
 				}
 				return err
 			}); err != nil {
@@ -113,7 +113,7 @@ func TestCancelledMessageIsNotSent(t *testing.T) {
 			}
 		}
 		if err := b.runJob(id, 1); err != nil || len(b.fake.sent) != 1 || b.status(id) != Cancelled {
-			t.Errorf("%d messages were sent, want 1; status %s, error %v", len(b.fake.sent), b.status(id), err)
+			t.Errorf("%d messages were sent, want 1; status %s, want cancelled; error %v", len(b.fake.sent), b.status(id), err)
 		}
 	})
 }
@@ -171,7 +171,7 @@ func TestParseReport(t *testing.T) {
 	} {
 		got, err := ParseReport(tc.message)
 		if got != tc.want || (err == nil) != (tc.want != Report{}) {
-			t.Errorf("%s: ParseReport = %+v, %v, want %+v", name, got, err, tc.want)
+			t.Errorf("%s: ParseReport = %+v, error %v; want %+v", name, got, err, tc.want)
 		}
 	}
 }

@@ -20,8 +20,8 @@ type Signer struct {
 // minRSA is the minimum size of an RSA key in bits (RFC 8301, 3.2).
 const minRSA = 1024
 
-// NewSigner returns a signer with the private key in a PEM file, which is RSA or Ed25519 (RFC
-// 8463). The public key must be in DNS at selector._domainkey.domain.
+// NewSigner returns a signer with an RSA or Ed25519 (RFC 8463) private key from a PEM file. The
+// public key must be in DNS at selector._domainkey.domain.
 func NewSigner(domain, selector, file string) (*Signer, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -60,7 +60,7 @@ func (s *Signer) sign(m *gomail.Msg) error {
 		return fmt.Errorf("signing a message: %w", err)
 	}
 	_, err = m.WriteTo(d)
-	// Close must be called even after an error: it ends the goroutine of the signer.
+	// Close must be called even after an error, because Close ends the goroutine of the signer.
 	if e := d.Close(); err == nil {
 		err = e
 	}

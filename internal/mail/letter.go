@@ -12,8 +12,8 @@ import (
 )
 
 // Letter is the common form of all mails: a heading, paragraphs, a list, at most one button with
-// its full link, and a line that explains why the receiver gets the mail. It is rendered as plain
-// text and as HTML, without images and without requests to other hosts.
+// its full link, and a line that explains why the receiver gets the mail. A letter is rendered as
+// plain text and as HTML, without images and without requests to other hosts.
 type Letter struct {
 	// Language is a BCP 47 tag; empty is English.
 	Language string
@@ -28,7 +28,7 @@ type Letter struct {
 	After, Why string
 	// Unsubscribe is a link that unsubscribes the receiver, or nil.
 	Unsubscribe *Button
-	// Words are the texts of the institution in whose name the mail is sent, or nil.
+	// SenderText contains the texts of the institution in whose name the mail is sent, or is nil.
 	SenderText *SenderText
 	// Brand is the sender's colour for the band at the top and for the button. If it is nil, there
 	// is no band and the button has the colour of DefaultBrand.
@@ -40,8 +40,8 @@ func (Letter) DefaultBrand() *colour.Brand { return vaultBrand }
 
 var vaultBrand = colour.Colour{R: 0x0b, G: 0x5d, B: 0x4b}.Brand()
 
-// SenderText is plain text of an institution. It has its own direction, and its line breaks are
-// preserved. URLs in it are not converted to links.
+// SenderText is plain text of an institution. Its direction is that of its own characters, and its
+// line breaks are preserved. URLs in the text are not converted to links.
 type SenderText struct {
 	// Language is a BCP 47 tag.
 	Language string
@@ -56,8 +56,8 @@ func (*SenderText) Lines(text string) []string { return strings.Split(text, "\n"
 // Button is a link with its label.
 type Button struct{ Label, URL string }
 
-// letterPage is the HTML form of a letter. Mail programs that support dark mode use the dark colours in
-// it; the others always use the light colours.
+// letterPage is the HTML form of a letter. Mail programs that support dark mode use the dark
+// colours of the page; other programs always use the light colours.
 var letterPage = template.Must(template.New("letter").Parse(`{{$brand := or .Brand .DefaultBrand}}<!doctype html>
 <html lang="{{.Language}}" dir="{{.Direction}}">
 <head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><meta name="color-scheme" content="light dark">

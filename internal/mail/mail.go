@@ -49,7 +49,7 @@ type Message struct {
 }
 
 // Fits reports whether the message is at most 30 KB as transmitted. Some mailboxes truncate larger
-// messages. It counts the text in the shorter of the two encodings with its line ends, and the
+// messages. Fits counts the text in the shorter of the two encodings with its line ends, and the
 // headers as encoded words (RFC 2047), which need up to four bytes for each byte.
 func (m *Message) Fits() bool {
 	const others = 2 << 10 // all other headers, and the separators of the parts
@@ -57,8 +57,8 @@ func (m *Message) Fits() bool {
 }
 
 const (
-	// maxMessage is the maximum size of text and HTML together, in bytes. It keeps the transmitted
-	// message below 30 KB: see Fits.
+	// maxMessage is the maximum size of text and HTML together, in bytes. With this limit, the
+	// transmitted message is smaller than 30 KB: see Fits.
 	maxMessage = 21 << 10
 	// dense is the limit between the encodings: if more than one byte in dense is not ASCII, base64
 	// is shorter than quoted-printable. Quoted-printable needs three bytes for a non-ASCII byte,
@@ -66,7 +66,8 @@ const (
 	dense = 6
 )
 
-// check returns an error if the message cannot be sent.
+// check returns an error if the message has no valid address, no subject or no text, or is too
+// long.
 func (m *Message) check() error {
 	if _, err := mail.ParseAddress(m.To.Email); err != nil {
 		return errors.New("the message has no valid address")
@@ -84,7 +85,7 @@ func (m *Message) check() error {
 type Envelope struct {
 	Message
 
-	// ID is a UUID. It is the same at each attempt to send the message.
+	// ID is a UUID, which is the same at each attempt to send the message.
 	ID        string
 	From      Address
 	CreatedAt time.Time
@@ -92,7 +93,7 @@ type Envelope struct {
 	ReturnPath string
 }
 
-// Sender sends a message. SMTP and Outbox implement it.
+// Sender sends a message. SMTP and Outbox implement Sender.
 type Sender interface {
 	Send(ctx context.Context, e *Envelope) error
 }
@@ -107,7 +108,8 @@ func (e *RefusedError) Error() string { return "the message was refused: " + e.E
 func (e *RefusedError) Unwrap() error { return e.Err }
 
 // build returns the message in the form of RFC 5322. The Date and Message-ID headers are the same
-// at each attempt, so that receivers can recognize a second copy as a duplicate.
+// at each attempt, so that receivers can recognize a second copy as a duplicate. An error is a
+// *RefusedError.
 func (e *Envelope) build() (*gomail.Msg, error) {
 	to, err := toASCII(e.To.Email)
 	if err != nil {
@@ -147,8 +149,8 @@ func (e *Envelope) build() (*gomail.Msg, error) {
 	return m, nil
 }
 
-// toASCII returns an address with its domain in ASCII form (RFC 5891). It does not change the local
-// part, which may require a server with SMTPUTF8 (RFC 6531).
+// toASCII returns an address with its domain in ASCII form (RFC 5891). The local part is not
+// changed, and may require a server with SMTPUTF8 (RFC 6531).
 func toASCII(address string) (string, error) {
 	at := strings.LastIndexByte(address, '@')
 	domain, err := idna.Lookup.ToASCII(address[at+1:])
@@ -168,8 +170,9 @@ func countNonASCII(s string) (n int) {
 	return n
 }
 
-// oneLine returns a header value on one line. It breaks up sequences that look like encoded words:
-// readers would decode them, so that an attacker could hide text in them (RFC 2047, 2).
+// oneLine returns a header value on one line. It separates the characters of "=?", with which
+// encoded words begin: readers would decode an encoded word, so that an attacker could hide text in
+// it (RFC 2047, 2).
 func oneLine(s string) string {
 	return strings.ReplaceAll(strings.Join(strings.Fields(s), " "), "=?", "= ?")
 }

@@ -65,7 +65,7 @@ func readMessage(t *testing.T, text string) parsedMessage {
 	}
 }
 
-// checkMessage checks the headers that every message must have.
+// checkMessage checks the headers and the parts of the message from envelope.
 func checkMessage(t *testing.T, text string) {
 	t.Helper()
 	m := readMessage(t, text)
@@ -78,14 +78,14 @@ func checkMessage(t *testing.T, text string) {
 		}
 	}
 	if at, err := m.header.Date(); err != nil || !at.Equal(createdAt.Truncate(time.Second)) {
-		t.Errorf("Date = %v; error %v", at, err)
+		t.Errorf("Date = %v, want the creation time in whole seconds; error %v", at, err)
 	}
 	if subject, err := m.header.Subject(); err != nil || subject != "Störung Bcc: victim@example.org" {
-		t.Errorf("Subject = %q; error %v", subject, err)
+		t.Errorf("Subject = %q, want the subject on one line; error %v", subject, err)
 	}
 	to, err := m.header.AddressList("To")
 	if err != nil || len(to) != 1 || to[0].Name != `Zoë Ü., "Z"` || to[0].Address != "zoe@example.org" {
-		t.Errorf("To = %v; error %v", to, err)
+		t.Errorf("To = %v, want the name and the address of the receiver; error %v", to, err)
 	}
 	for kind, wants := range map[string][]string{
 		"text/plain": {"An <b>endpoint</b> fails", "Zoë & co.", "https://vault.example/x?a=1&b=2", "You are an owner."},
@@ -98,7 +98,7 @@ func checkMessage(t *testing.T, text string) {
 		}
 	}
 	if strings.Contains(m.parts["text/html"], "<img") || strings.Contains(m.parts["text/html"], "src=") || strings.Contains(m.parts["text/html"], "url(") {
-		t.Error("the HTML loads an image or a style")
+		t.Error("the HTML contains an image, a src attribute or a url()")
 	}
 }
 
@@ -116,7 +116,7 @@ func TestOutboxFilesAreReadable(t *testing.T) {
 	}
 	files, err := os.ReadDir(dir)
 	if err != nil || len(files) != 1 || files[0].Name() != "20260701T083000.123Z-0197c2a0-0000-7000-8000-000000000001.eml" {
-		t.Fatalf("the outbox has the files %v; error %v", files, err)
+		t.Fatalf("the outbox has the files %v, want one file with the time and the id as its name; error %v", files, err)
 	}
 	if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o700 {
 		t.Errorf("mode of the outbox = %v, want 0700; error %v", info.Mode(), err)

@@ -8,11 +8,11 @@ import (
 	"path/filepath"
 )
 
-// Outbox stores each message as a file that mail programs can open. It is for a vault without a
-// mail server.
+// Outbox stores each message as a file that mail programs can open. An outbox is for a vault
+// without a mail server.
 type Outbox struct{ dir string }
 
-// NewOutbox returns an outbox in a folder. It creates the folder if it does not exist.
+// NewOutbox returns an outbox in a folder, and creates the folder if it does not exist.
 func NewOutbox(dir string) (*Outbox, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("creating the outbox: %w", err)

@@ -27,9 +27,9 @@ const (
 	// maxAttempts is the maximum number of attempts to send a message. With the delays of the
 	// queue, the last attempt is about a day after the first.
 	maxAttempts = 56
-	// jobWait is how long a message must be unchanged before Sweep inserts a new job for it.
+	// jobWait is the time for which a message must be unchanged before Sweep inserts a new job.
 	jobWait = 30 * time.Second
-	// retention is how long the record of a sent, failed or cancelled message is stored.
+	// retention is the time for which the record of a sent, failed or cancelled message is stored.
 	retention  = 30 * 24 * time.Hour
 	sweepBatch = 500
 )
@@ -56,8 +56,9 @@ type Config struct {
 	Sender Sender
 	// From is the sender of all messages.
 	From Address
-	// Keyring encrypts stored messages, because they contain secret links. If it is nil, messages
-	// are stored as plain text.
+	// Keyring encrypts stored messages, because messages contain secret links, and signs the
+	// addresses for reports. If Keyring is nil, messages are stored as plain text, and Bounces must
+	// be empty.
 	Keyring *keyring.Ring
 	// Bounces is the domain of the addresses for reports of failed deliveries. If it is empty,
 	// reports go to From.
@@ -78,8 +79,8 @@ type Result struct {
 	Reason string
 }
 
-// Mailer stores messages until they are sent. The rows are authoritative, not the jobs: a message
-// whose job is missing gets a new job.
+// Mailer stores messages until they are sent. The rows are authoritative, not the jobs: if the job
+// of a message is missing, the message gets a new job.
 type Mailer struct {
 	db       *db.DB
 	queue    *job.Queue
@@ -185,8 +186,8 @@ type worker struct {
 	mailer *Mailer
 }
 
-// Work sends a message. It may run more than once for one message: it skips a message that is
-// already sent, and a message that is sent twice after a crash has the same Message-ID.
+// Work sends a message. Work may run more than once for one message: it skips a message that is no
+// longer queued, and a message that is sent twice after a crash has the same Message-ID.
 func (w *worker) Work(ctx context.Context, j *river.Job[jobArgs]) error {
 	m := w.mailer
 	e, err := m.queued(ctx, j.Args.UUID)
@@ -218,10 +219,12 @@ func (w *worker) Work(ctx context.Context, j *river.Job[jobArgs]) error {
 	return m.finish(ctx, e.ID, Failed, reason)
 }
 
-// errNotQueued means that the message was already sent, has failed or was cancelled.
+// errNotQueued means that the message was already sent, has failed, was cancelled or does not
+// exist.
 var errNotQueued = errors.New("the message is no longer queued")
 
-// queued returns a message that has the status Queued. Otherwise the error is errNotQueued.
+// queued returns a message that has the status Queued. The error is errNotQueued if the message has
+// another status or does not exist.
 func (m *Mailer) queued(ctx context.Context, id string) (*Envelope, error) {
 	e := &Envelope{ID: id, From: m.from}
 	var text string
@@ -255,7 +258,8 @@ func (m *Mailer) finish(ctx context.Context, id string, status Status, reason st
 	return nil
 }
 
-// finishTx stores the final status of a message if its status is from.
+// finishTx stores the final status of a message, deletes its text and calls the function finished.
+// If the status of the message is not from, finishTx does nothing.
 func (m *Mailer) finishTx(ctx context.Context, tx *db.Tx, e Result, from Status) error {
 	r, err := tx.ExecContext(ctx, `UPDATE mails SET status = $2, error = $3, message = '', updated_at = $4 WHERE uuid = $1 AND status = $5`,
 		e.UUID, string(e.Status), e.Reason, db.Micros(m.now()), string(from))
@@ -268,7 +272,8 @@ func (m *Mailer) finishTx(ctx context.Context, tx *db.Tx, e Result, from Status)
 	return m.finished(ctx, tx, e)
 }
 
-// Sweep inserts jobs for messages whose job is missing, and deletes old messages.
+// Sweep inserts jobs for messages whose job is missing, and deletes the records of messages that
+// were sent, failed or cancelled more than 30 days ago.
 func (m *Mailer) Sweep(ctx context.Context) error {
 	err := m.db.Tx(ctx, func(tx *db.Tx) error {
 		withoutJob, err := withoutJobTx(ctx, tx, db.Micros(m.now().Add(-jobWait)))

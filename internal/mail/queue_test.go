@@ -95,7 +95,7 @@ func TestEnqueueJoinsTransaction(t *testing.T) {
 		b := open(t, d)
 		b.enqueue(errors.New("rollback"))
 		if b.count("mails") != 0 || b.count("river_job") != 0 {
-			t.Fatal("a rollback left a message")
+			t.Fatal("a message or a job exists after a rollback")
 		}
 		id := b.enqueue(nil)
 		if err := b.queue.Start(t.Context()); err != nil {
@@ -106,7 +106,7 @@ func TestEnqueueJoinsTransaction(t *testing.T) {
 			t.Fatal(err)
 		}
 		if len(b.fake.sent) != 1 || b.fake.sent[0] != id || b.status(id) != Sent {
-			t.Errorf("sent messages = %v, want only %s", b.fake.sent, id)
+			t.Errorf("sent messages = %v, want only %s with the status sent", b.fake.sent, id)
 		}
 	})
 }
@@ -119,25 +119,25 @@ func TestSendErrors(t *testing.T) {
 		id := b.enqueue(nil)
 		b.fake.err = temporary
 		if err := b.runJob(id, 1); !errors.Is(err, temporary) || b.status(id) != Queued {
-			t.Errorf("after a temporary error: error %v, status %s", err, b.status(id))
+			t.Errorf("after a temporary error: error %v, status %s; want the temporary error and queued", err, b.status(id))
 		}
 		b.fake.err = nil
 		if err := b.runJob(id, 2); err != nil || b.status(id) != Sent {
-			t.Errorf("after the second attempt: error %v, status %s", err, b.status(id))
+			t.Errorf("after the second attempt: error %v, status %s; want no error and sent", err, b.status(id))
 		}
 		// The queue may run a job twice.
 		if err := b.runJob(id, 3); err != nil || len(b.fake.sent) != 2 {
-			t.Errorf("the message was sent %d times, want 2; error %v", len(b.fake.sent), err)
+			t.Errorf("Send was called %d times, want 2; error %v", len(b.fake.sent), err)
 		}
 		refused := b.enqueue(nil)
 		b.fake.err = &RefusedError{Err: errors.New("550")}
 		if err := b.runJob(refused, 1); err != nil || b.status(refused) != Failed {
-			t.Errorf("refused message: error %v, status %s", err, b.status(refused))
+			t.Errorf("refused message: error %v, status %s; want no error and failed", err, b.status(refused))
 		}
 		last := b.enqueue(nil)
 		b.fake.err = temporary
 		if err := b.runJob(last, maxAttempts); err != nil || b.status(last) != Failed {
-			t.Errorf("after the last attempt: error %v, status %s", err, b.status(last))
+			t.Errorf("after the last attempt: error %v, status %s; want no error and failed", err, b.status(last))
 		}
 	})
 }
@@ -154,7 +154,7 @@ func TestSweepInsertsJobsAndDeletesOldMessages(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := b.Sweep(t.Context()); err != nil || b.count("river_job") != 1 {
-			t.Fatalf("a new message got a second job; error %v", err)
+			t.Fatalf("the first sweep changed the number of jobs, want 1; error %v", err)
 		}
 		b.at = b.at.Add(time.Minute)
 		for range 2 {
@@ -167,7 +167,7 @@ func TestSweepInsertsJobsAndDeletesOldMessages(t *testing.T) {
 		}
 		b.at = b.at.Add(retention + time.Minute)
 		if err := b.Sweep(t.Context()); err != nil || b.count("mails") != 1 || b.status(queued) != Queued {
-			t.Errorf("%d messages are stored after a month, want 1; error %v", b.count("mails"), err)
+			t.Errorf("%d messages are stored after a month, want 1 that is queued; error %v", b.count("mails"), err)
 		}
 	})
 }

@@ -26,7 +26,7 @@ type server struct {
 
 	// startTLS, implicitTLS and auth enable STARTTLS, implicit TLS and AUTH.
 	startTLS, implicitTLS, auth bool
-	// user and password are the accepted credentials; if both are empty, all are accepted.
+	// user and password are the accepted credentials.
 	user, password string
 	// utf8 reports whether the server supports SMTPUTF8.
 	utf8 bool

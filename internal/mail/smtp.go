@@ -28,8 +28,8 @@ type SMTP struct {
 	time   time.Duration
 }
 
-// NewSMTP returns a sender. helo is the name with which it introduces itself to the server. signer
-// may be nil.
+// NewSMTP returns a sender. helo is the name with which the sender introduces itself to the server.
+// signer may be nil.
 func NewSMTP(server config.MailServer, helo string, signer *Signer) *SMTP {
 	return &SMTP{server: server, helo: helo, signer: signer, time: sendTime}
 }
@@ -37,7 +37,8 @@ func NewSMTP(server config.MailServer, helo string, signer *Signer) *SMTP {
 // errNoUTF8 means that the mail server does not support the address (RFC 6531, 3.1).
 var errNoUTF8 = errors.New("the mail server does not support addresses with characters outside ASCII (SMTPUTF8)")
 
-// Send sends the message over a new connection.
+// Send sends the message over a new connection. The error is a *RefusedError if the message must
+// not be sent again.
 func (s *SMTP) Send(ctx context.Context, e *Envelope) error {
 	m, err := e.build()
 	if err != nil {
@@ -96,8 +97,8 @@ func (s *SMTP) client() (*gomail.Client, error) {
 }
 
 // classify returns a RefusedError if the server refuses the message permanently (RFC 5321, 4.2.1: a
-// 5xx reply to the sender, the recipient or the message). Other errors are temporary. They include
-// a refused sign-in, because the operator can correct the credentials while the message waits. The
+// 5xx reply to the sender, the recipient or the message). Other errors are temporary, including a
+// refused sign-in, because the operator can correct the credentials while the message waits. The
 // text of the server's reply is left out, because it may contain addresses.
 func classify(err error) error {
 	const action = "sending a message to the mail server"

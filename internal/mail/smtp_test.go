@@ -20,7 +20,7 @@ import (
 	"github.com/certvault/certvault/internal/config"
 )
 
-// Results of sending a message.
+// These are the results of sending a message.
 const (
 	sent = iota
 	temporaryError
@@ -35,7 +35,7 @@ func resultOf(err error) int {
 	return map[bool]int{true: sent, false: temporaryError}[err == nil]
 }
 
-func TestSMTP(t *testing.T) {
+func TestSendOverSMTP(t *testing.T) {
 	t.Parallel()
 	const user, password = "user", "hunter2"
 	for name, tc := range map[string]struct {
@@ -76,7 +76,7 @@ func TestSMTP(t *testing.T) {
 			sender.roots = roots
 			err := sender.Send(t.Context(), envelope(t))
 			if got := resultOf(err); got != tc.result {
-				t.Fatalf("the result of Send is %v, want that of the constant %d", err, tc.result)
+				t.Fatalf("Send: error = %v, want the result %d (0 sent, 1 temporary error, 2 permanent error)", err, tc.result)
 			}
 			if err != nil && (strings.Contains(err.Error(), "zoe@") || strings.Contains(err.Error(), password)) {
 				t.Errorf("the error repeats an address or a password: %v", err)
@@ -84,16 +84,16 @@ func TestSMTP(t *testing.T) {
 			helo, secure, signedIn := s.last()
 			if tc.result != sent {
 				if len(s.received()) != 0 || signedIn {
-					t.Errorf("the message was sent")
+					t.Errorf("the message was sent or the client signed in")
 				}
 				return
 			}
 			if helo != "vault.example" || secure != tc.secure || signedIn != (tc.user != "") {
-				t.Errorf("the client introduced itself as %q, TLS %v, signed in %v", helo, secure, signedIn)
+				t.Errorf("the client introduced itself as %q, TLS %v, signed in %v; want vault.example and the TLS and sign-in of the case", helo, secure, signedIn)
 			}
 			got := s.received()
 			if len(got) != 1 || got[0].from != "no-reply@vault.example" || got[0].to != "zoe@example.org" {
-				t.Fatalf("the server received %d messages, want 1: %+v", len(got), got)
+				t.Fatalf("the server received %d messages, want 1 with the addresses of the envelope: %+v", len(got), got)
 			}
 			checkMessage(t, got[0].text)
 		})
@@ -114,7 +114,7 @@ func TestTemporaryFailureThenSent(t *testing.T) {
 				t.Fatalf("first attempt: error = %v, want a temporary error", err)
 			}
 			if err := sender.Send(t.Context(), envelope(t)); err != nil {
-				t.Fatalf("second attempt: %v", err)
+				t.Fatalf("second attempt: error = %v", err)
 			}
 			if got := s.received(); len(got) != 1 {
 				t.Fatalf("the server received %d messages, want 1", len(got))
@@ -172,7 +172,7 @@ func TestNonASCIIAddresses(t *testing.T) {
 			e := envelope(t)
 			e.To.Email = tc.address
 			if err := NewSMTP(s.MailServer, "vault.example", nil).Send(t.Context(), e); resultOf(err) != tc.result {
-				t.Fatalf("the result of Send is %v, want that of the constant %d", err, tc.result)
+				t.Fatalf("Send: error = %v, want the result %d (0 sent, 1 temporary error, 2 permanent error)", err, tc.result)
 			}
 			got := s.received()
 			if tc.result != sent {
@@ -189,7 +189,7 @@ func TestNonASCIIAddresses(t *testing.T) {
 	}
 }
 
-func TestSignature(t *testing.T) {
+func TestDKIMSignature(t *testing.T) {
 	t.Parallel()
 	ed25519Public, ed25519Key, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
@@ -237,7 +237,7 @@ func TestSignature(t *testing.T) {
 					t.Fatalf("the message has %d signatures, want 1; error %v", len(found), err)
 				}
 				if v := found[0]; v.Domain != "vault.example" || !covers(v.HeaderKeys, "From", "To", "Subject", "List-Unsubscribe", "List-Unsubscribe-Post") {
-					t.Errorf("the signature of %s covers only %v", v.Domain, v.HeaderKeys)
+					t.Errorf("the signature of %s covers only %v, want vault.example and the required headers", v.Domain, v.HeaderKeys)
 				}
 				return found[0].Err
 			}

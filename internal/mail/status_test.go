@@ -9,7 +9,7 @@ func TestStatusMeaning(t *testing.T) {
 		"5.9.1": "the mail server did not give a reason (550 5.9.1)", "": "the mail server did not give a reason (550)",
 	} {
 		if got := meaning(status, "550"); got != want {
-			t.Errorf("meaning of %q = %s, want %s", status, got, want)
+			t.Errorf("meaning(%q) = %s, want %s", status, got, want)
 		}
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/certvault/certvault/internal/db"
 )
 
-// Try sends a message at once and returns the error, as a test of the mail settings. It does not
-// store or retry the message.
+// Try sends a message at once and returns the error, as a test of the mail settings. The message is
+// neither stored nor retried.
 func (m *Mailer) Try(ctx context.Context, msg Message) error {
 	if err := msg.check(); err != nil {
 		return fmt.Errorf("sending a test message: %w", err)
@@ -21,7 +21,8 @@ func (m *Mailer) Try(ctx context.Context, msg Message) error {
 	return m.sender.Send(ctx, &Envelope{Message: msg, ID: uuid.Must(uuid.NewV7()).String(), From: m.from, CreatedAt: m.now()})
 }
 
-// OldestQueued returns the time at which the oldest waiting message was stored, or zero.
+// OldestQueued returns the time at which the oldest waiting message was stored, or the zero time if
+// no message waits.
 func OldestQueued(ctx context.Context, q db.Queryer) (time.Time, error) {
 	var at sql.NullInt64
 	if err := q.QueryRowContext(ctx, `SELECT min(created_at) FROM mails WHERE status = 'queued'`).Scan(&at); err != nil {

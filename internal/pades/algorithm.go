@@ -16,12 +16,14 @@ import (
 
 // Errors about keys and algorithms.
 var (
-	// ErrKey reports a key that cannot sign: its algorithm is not supported, or
-	// it does not belong to the certificate.
+	// ErrKey reports a key that cannot sign: the key or its certificate is
+	// missing, not supported, not valid at the time or not for signing documents,
+	// the key does not belong to the certificate, or it made a wrong signature.
 	ErrKey = errors.New("the key cannot be used to sign")
 
-	// errUnsupported reports a signature that this package cannot check: it
-	// uses an unsupported algorithm, such as SHA-1, or lacks required data.
+	// errUnsupported reports a signature that this package cannot check: the
+	// signature uses an unsupported algorithm, such as SHA-1, lacks required
+	// data, or exceeds a limit.
 	errUnsupported = errors.New("not supported")
 	// errMismatch reports that the key did not sign the data.
 	errMismatch = errors.New("the signature does not match")
@@ -182,7 +184,8 @@ func signatureHash(a algorithmIdentifier, hash crypto.Hash) (crypto.Hash, *rsa.P
 }
 
 // pssParams reads RSASSA-PSS-params (RFC 8017, A.2.3). The hash and the mask
-// generation function are required, because their defaults use SHA-1.
+// generation function are required, because their defaults use SHA-1, and must
+// use the same digest algorithm.
 func pssParams(params []byte) (crypto.Hash, *rsa.PSSOptions, error) {
 	fail := func(err error) (crypto.Hash, *rsa.PSSOptions, error) {
 		return 0, nil, fmt.Errorf("%w: PSS parameters: %w", errUnsupported, err)

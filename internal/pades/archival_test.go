@@ -17,8 +17,8 @@ import (
 	"github.com/certvault/certvault/internal/pdf"
 )
 
-// documentStamped adds a document time stamp (12.8.5) to a file, as the archival
-// of a signature does.
+// documentStamped returns file with a document time stamp (12.8.5), which the
+// archival of a signature adds.
 func documentStamped(t *testing.T, file []byte) []byte {
 	t.Helper()
 	doc, err := pdf.Open(bytes.NewReader(file), int64(len(file)))
@@ -56,9 +56,10 @@ func documentStamped(t *testing.T, file []byte) []byte {
 	return all
 }
 
-// A sealed file permits document time stamps, so that viewers accept them. The report does not call
-// the file changed, and has no verdict, because a time stamp does not prove the signer. Any other
-// signature makes a sealed file invalid.
+// A sealed file permits document time stamps, so that viewers accept a time
+// stamp. The report does not call the file changed, and its verdict is Unknown,
+// because a time stamp does not prove the signer. Any other signature makes a
+// sealed file invalid.
 func TestSealedFilePermitsDocumentTimeStamps(t *testing.T) {
 	t.Parallel()
 	c := newChain(t, shape{name: "x"})
@@ -86,8 +87,8 @@ func TestSealedFilePermitsDocumentTimeStamps(t *testing.T) {
 	}
 }
 
-// The form fields of a sealed file are locked, because its certification alone would permit changes
-// of what they show.
+// The form fields of a sealed file are locked, because the certification alone
+// would permit changes of the values of the fields.
 func TestFormFieldsOfASealedFileAreLocked(t *testing.T) {
 	t.Parallel()
 	c := newChain(t, shape{name: "x"})
@@ -116,8 +117,8 @@ func TestFormFieldsOfASealedFileAreLocked(t *testing.T) {
 	}
 }
 
-// testdata/sealed-without-changes.pdf was sealed when the certification was P=1 and /M ended in
-// Z00'00'. Such files are checked as before.
+// testdata/sealed-without-changes.pdf was sealed when the certification was P=1
+// and /M ended in Z00'00'. Such a file is valid, and any change makes it invalid.
 func TestFileThatPermitsNoChangesIsStillChecked(t *testing.T) {
 	t.Parallel()
 	file, err := os.ReadFile("testdata/sealed-without-changes.pdf")
@@ -136,7 +137,7 @@ func TestFileThatPermitsNoChangesIsStillChecked(t *testing.T) {
 	o := Options{Roots: []*x509.Certificate{root}, Now: time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC)}
 	s := requireValid(t, file, o).Signatures[0]
 	if s.Certification != 1 || s.ClaimedTime.Year() != 2026 || !bytes.Contains(file, []byte("Z00'00')")) {
-		t.Errorf("certification = %d, claimed time = %v, want 1 and a time in 2026", s.Certification, s.ClaimedTime)
+		t.Errorf("certification = %d, claimed time = %v, want 1, a time in 2026 and an /M that ends in Z00'00'", s.Certification, s.ClaimedTime)
 	}
 	c := newChain(t, shape{name: "x"})
 	o.Roots = append(o.Roots, c.root)

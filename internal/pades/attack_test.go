@@ -30,13 +30,14 @@ func requireNotValid(t *testing.T, name string, file []byte, o Options) *Report 
 	t.Helper()
 	report := verify(t, file, o)
 	if report.Verdict == Valid {
-		t.Errorf("%s: verdict = Valid, want another", name)
+		t.Errorf("%s: verdict = Valid, want Invalid or Unknown", name)
 	}
 	return report
 }
 
-// Universal signature forgery: an empty or malformed value is not a signature.
-// Only the gap can be changed without changing signed bytes.
+// Universal signature forgery replaces the value in the gap by an empty or
+// malformed value, because only the gap can be changed without changing signed
+// bytes. The forged file is not valid.
 func TestForgedContents(t *testing.T) {
 	t.Parallel()
 	c := newChain(t, shape{name: "x"})
@@ -85,8 +86,9 @@ func TestForgedContents(t *testing.T) {
 	}
 }
 
-// Signature wrapping: the signed bytes are unchanged but moved apart, and a
-// second byte range refers to the new positions.
+// Signature wrapping moves the signed bytes apart without changing them, and adds
+// a second byte range that refers to the new positions. The forged file is not
+// valid.
 func TestSignatureWrapping(t *testing.T) {
 	t.Parallel()
 	c := newChain(t, shape{name: "x"})
@@ -117,8 +119,8 @@ func TestSignatureWrapping(t *testing.T) {
 	}
 }
 
-// Incremental saving attack: appended bytes need not be a complete revision for
-// viewers to show them.
+// An incremental saving attack appends bytes that are not a complete revision,
+// but that viewers show. The file is invalid.
 func TestIncrementalSavingAttack(t *testing.T) {
 	t.Parallel()
 	c := newChain(t, shape{name: "x"})
@@ -189,10 +191,10 @@ func fileWithHiddenPage(t *testing.T, field int) []byte {
 	})...)
 }
 
-// Shadow attacks: a new cross-reference section activates an object that is
+// In a shadow attack, a new cross-reference section activates an object that is
 // hidden in the signed file. The changed file is invalid. If a trusted signer
-// signs it again, the report lists changed pages, although no page object was
-// written.
+// signs the changed file again, the report lists changed pages, although no page
+// object was written.
 func TestShadowAttack(t *testing.T) {
 	t.Parallel()
 	first, second := newChain(t, shape{name: "first"}), newChain(t, shape{name: "second"})

@@ -5,10 +5,9 @@ import "fmt"
 // maxBER is the maximum nesting depth of elements.
 const maxBER = 32
 
-// fromBER converts an element from BER (ITU-T X.690, 8), which many signers
-// write although DER is required. The result has definite lengths of minimal
-// size, and primitive strings. fromBER also returns the bytes after the
-// element.
+// fromBER converts an element from BER (ITU-T X.690, 8), which many signers write
+// although DER is required. The result has definite lengths of minimal size, and
+// primitive octet strings. fromBER also returns the bytes after the element.
 func fromBER(b []byte, depth int) (element, rest []byte, err error) {
 	if len(b) < 2 || depth > maxBER || b[0]&0x1f == 0x1f {
 		return nil, nil, errDER

@@ -82,9 +82,9 @@ func TestChangedAfterCertification(t *testing.T) {
 }
 
 // Signatures that were removed or left empty before the upload do not make the
-// file invalid. A cleared signature remains in the bytes, and an unused
-// signature has an arbitrary byte range. If a trusted signature was removed,
-// the file is invalid.
+// sealed file invalid. A cleared signature remains in the bytes, and an unused
+// signature has an arbitrary byte range. If a trusted signature was removed, or
+// the file has no new signature, the file is invalid.
 func TestEarlierSignatures(t *testing.T) {
 	t.Parallel()
 	c, untrusted := newChain(t, shape{name: "x"}), newChain(t, shape{name: "untrusted"})
@@ -102,7 +102,7 @@ func TestEarlierSignatures(t *testing.T) {
 	trusted := sign(t, onePage(t), c.signer())
 	clearedTrusted := append(bytes.Clone(trusted), updated(t, trusted, clearSignature)...)
 	if report := verify(t, sign(t, clearedTrusted, c.signer()), c.options()); report.Verdict != Invalid || !strings.Contains(report.Reason, "removed") {
-		t.Errorf("verdict after removing a trusted signature = %s (%s), want Invalid", report.Verdict, report.Reason)
+		t.Errorf("verdict after removing a trusted signature = %s (%s), want Invalid, because a signature was removed", report.Verdict, report.Reason)
 	}
 	if report := verify(t, cleared, c.options()); report.Verdict != Invalid {
 		t.Errorf("verdict on the cleared file without a new signature = %s (%s), want Invalid", report.Verdict, report.Reason)
@@ -138,7 +138,8 @@ func parsed(text string) (pdf.Object, error) {
 
 // Two objects have the same number. The bytes contain a signature, but the
 // cross-reference refers viewers to another signature in an object stream. The
-// signature in the bytes is rejected even if its signer is trusted.
+// signature in the bytes is rejected even if its signer is trusted. If the
+// cross-reference refers to the signature in the bytes, the file is valid.
 func TestSignatureBehindObjectStream(t *testing.T) {
 	t.Parallel()
 	c := newChain(t, shape{name: "x"})

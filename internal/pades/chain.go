@@ -15,8 +15,8 @@ type chainResult struct {
 	reason string // empty if the result is Passed
 }
 
-// trustAnchors holds the trust anchors for one role, and counts the checks
-// against them.
+// trustAnchors holds the trust anchors for one role, and counts the checks of
+// certificates.
 type trustAnchors struct {
 	pool *x509.CertPool // nil if there are no roots
 	list []*x509.Certificate
@@ -71,10 +71,11 @@ func (a *trustAnchors) validate(leaf *x509.Certificate, pool []*x509.Certificate
 	return chainResult{Failed, fmt.Sprintf("None of the given roots vouches for %s.", a.role)}
 }
 
-// unauthenticated lists the certificates in s that are not authenticated: the
-// signature does not identify them, and no other certificate or root has signed
-// them. A change of such a certificate would not be noticed. bound reports
-// whether the signature identifies its own certificate.
+// unauthenticated lists the certificates in s that are not authenticated. The
+// signature does not identify such a certificate, and no certificate in s and no
+// root has signed it, or the limit of checks is reached. A change of such a
+// certificate would not be noticed. bound reports whether the signature
+// identifies its own certificate.
 func (a *trustAnchors) unauthenticated(s *signedData, bound bool, now time.Time) []string {
 	var out []string
 	leaf := s.certificate()
@@ -88,6 +89,7 @@ func (a *trustAnchors) unauthenticated(s *signedData, bound bool, now time.Time)
 }
 
 // authenticated reports whether a certificate in others or a root has signed c.
+// It reports false if the limit of checks is reached.
 func (a *trustAnchors) authenticated(c *x509.Certificate, others []*x509.Certificate, now time.Time) bool {
 	for _, parent := range slices.Concat(others, a.list) {
 		if !bytes.Equal(parent.RawSubject, c.RawIssuer) {
@@ -107,8 +109,8 @@ func (a *trustAnchors) authenticated(c *x509.Certificate, others []*x509.Certifi
 	return err == nil
 }
 
-// countCheck counts a check of a certificate signature and reports whether it is
-// within the limit.
+// countCheck counts a check of a certificate signature and reports whether the
+// check is within the limit.
 func (a *trustAnchors) countCheck() bool {
 	if a.checked >= maxChecked {
 		return false
@@ -117,8 +119,8 @@ func (a *trustAnchors) countCheck() bool {
 	return true
 }
 
-// commonName returns the common name of the subject, or the whole subject if it
-// has none, for display.
+// commonName returns the common name of the subject, for display. If the subject
+// has no common name, it returns the whole subject.
 func commonName(c *x509.Certificate) string {
 	if c.Subject.CommonName != "" {
 		return printable([]byte(c.Subject.CommonName))

@@ -10,17 +10,17 @@ import (
 
 const (
 	maxChangedObjects = 1 << 14 // objects of a revision that are compared
-	maxEntries        = 1 << 10 // entries of a dictionary that are compared; each of them requires a search
+	maxEntries        = 1 << 10 // entries of a dictionary that are compared; each entry requires a search
 )
 
 // unlistedChange returns the list for a revision with too many or too unusual
 // changes: a single entry without counts.
 func unlistedChange() []Change { return []Change{{Kind: ChangedOther}} }
 
-// changes lists the kinds of objects that were added or replaced after a
-// revision. The list is for information; the verdict does not depend on it.
-// Both revisions are opened only for this purpose, so that a file which exceeds
-// a limit here does not affect other checks.
+// changes lists the kinds of objects that were added, replaced or removed after a
+// revision. checkChanges uses the list to decide whether the signature permits
+// the changes. Both revisions are opened only for this purpose, so that a file
+// which exceeds a limit here does not affect other checks.
 func changes(r io.ReaderAt, revision, size int64) ([]Change, error) {
 	before, err := pdf.Open(io.NewSectionReader(r, 0, revision), revision)
 	if err != nil {
@@ -51,7 +51,7 @@ func changes(r io.ReaderAt, revision, size int64) ([]Change, error) {
 }
 
 // readError returns err if it is an error of the reader. It returns nil for an
-// error of the file, which is part of the verdict.
+// error of the file, for which changes returns unlistedChange.
 func readError(err error) error {
 	if err == nil || unreadableVerdict(err) != "" {
 		return nil
@@ -93,7 +93,8 @@ func (c *comparison) count(kind ChangeKind, replaced bool) {
 }
 
 // trailer compares the trailers. Different catalogs count as a changed page,
-// because they can show another document even if no object was written.
+// because another catalog can show another document even if no object was
+// written.
 func (c *comparison) trailer() {
 	before, now := c.before.Trailer(), c.now.Trailer()
 	_, rootBefore := c.before.Catalog()
@@ -196,7 +197,8 @@ func kindOfArray(doc *pdf.Document, list pdf.Array) ChangeKind {
 	return kind
 }
 
-// onlyAnnotations reports whether two pages differ only in their annotations.
+// onlyAnnotations reports whether two pages differ only in their annotations and
+// their tab order.
 func onlyAnnotations(before, now *pdf.Dict) bool {
 	a, b := before.Clone(), now.Clone()
 	for _, key := range []pdf.Name{"Annots", "Tabs"} {
@@ -206,7 +208,8 @@ func onlyAnnotations(before, now *pdf.Dict) bool {
 	return equal(a, b, 0)
 }
 
-// equal compares direct objects. Streams are never equal.
+// equal compares direct objects. Streams are never equal. Objects that exceed a
+// limit count as different.
 func equal(a, b pdf.Object, depth int) bool {
 	if depth > maxNesting {
 		return false

@@ -18,7 +18,7 @@ type Signer struct {
 	// PKCS #1 v1.5.
 	Key crypto.Signer
 	// Chain is the certificate of the key followed by its issuers. The root may
-	// be omitted. It is not embedded in the file.
+	// be omitted, because it is not embedded in the file.
 	Chain []*x509.Certificate
 	// TimeStamps is the time-stamp authority; without it the signature has
 	// level B-B.
@@ -43,8 +43,9 @@ func (s *Signer) Check(at time.Time) error {
 	return nil
 }
 
-// check returns the signature scheme of the key, or an error if the key is not
-// supported.
+// check returns the signature scheme of the key. It returns an error if the key
+// or the certificate is missing, the certificate belongs to another key, or the
+// key is not supported.
 func (s *Signer) check() (scheme, error) {
 	if s.Key == nil || len(s.Chain) == 0 {
 		return scheme{}, fmt.Errorf("%w: the key or the certificate is missing", ErrKey)
@@ -74,10 +75,10 @@ func derAttribute(id, value []byte) []byte {
 	return tlv(tagSequence, id, tlv(tagSet, value))
 }
 
-// signedAttributes returns the signed attributes of a baseline signature (EN
-// 319 142-1, 6.3). The signing time is not among them; it is /M of the
-// signature dictionary. CMSAlgorithmProtection also signs the algorithm
-// identifiers, which are outside the attributes.
+// signedAttributes returns the signed attributes of a baseline signature (EN 319
+// 142-1, 6.3). The signing time is not an attribute; it is /M of the signature
+// dictionary. CMSAlgorithmProtection also signs the algorithm identifiers, which
+// are outside the attributes.
 func (s *Signer) signedAttributes(digest []byte, scheme scheme) []byte {
 	certificate := sha256.Sum256(s.Chain[0].Raw)
 	sha := derAlgorithm(oidSHA256)
@@ -130,7 +131,8 @@ func (s *Signer) encode(scheme scheme, attributes, signature, token []byte) []by
 	return tlv(tagSequence, derOID(oidSignedData), tlv(tagContextCons, signed))
 }
 
-// reserve returns the maximum length of the CMS object.
+// reserve returns the length to reserve for the CMS object. A time-stamp token
+// may need more space; see ErrReserve.
 func (s *Signer) reserve(scheme scheme) int {
 	attributes := s.signedAttributes(make([]byte, sha256.Size), scheme)
 	var token []byte

@@ -46,7 +46,7 @@ type signerInfo struct {
 	unsigned   []attribute
 }
 
-// attribute is an Attribute with a single value.
+// attribute is an Attribute. value is the content of its SET of values.
 type attribute struct {
 	id    asn1.ObjectIdentifier
 	value der
@@ -122,8 +122,8 @@ func (s *signedData) parse(body der) error {
 	if err := s.signer.parse(signer); err != nil {
 		return err
 	}
-	// Parts that no signature covers must have the value that the standard
-	// requires.
+	// Parts that no signature covers are unauthenticated unless they have the
+	// value that the standard requires.
 	want := 1
 	if s.signer.keyID != nil || !oidData.Equal(s.contentType) {
 		want = 3
@@ -257,8 +257,8 @@ func (s *signerInfo) parse(body der) error {
 	return err
 }
 
-// parseAttributes parses a SET OF Attribute. An attribute must not occur twice,
-// and known attributes have exactly one value (RFC 5652, 11).
+// parseAttributes parses a SET OF Attribute. An attribute must not occur twice
+// (RFC 5652, 11). The number of its values is not checked.
 func parseAttributes(list der) ([]attribute, error) {
 	var out []attribute
 	for len(list) > 0 {
@@ -285,7 +285,8 @@ func parseAttributes(list der) ([]attribute, error) {
 	return out, nil
 }
 
-// find returns the value of an attribute.
+// find returns the value of an attribute, and reports whether list has the
+// attribute.
 func find(list []attribute, id asn1.ObjectIdentifier) (der, bool) {
 	for _, a := range list {
 		if a.id.Equal(id) {
@@ -310,8 +311,8 @@ func (s *signedData) certificate() *x509.Certificate {
 
 // signatureCheck is the result of checking the signature of a CMS object.
 type signatureCheck struct {
-	digest    error // nil if the content matches the signed digest
-	signature error // nil if the certificate's key made the signature
+	digest    error // nil if the content matches the signed digest and the signed content type
+	signature error // nil if the certificate's key made the signature, and no signed attribute names another certificate or algorithm
 	bound     bool  // the signed attributes identify the certificate
 }
 

@@ -24,8 +24,8 @@ const (
 )
 
 // errDER reports bytes that are not DER, in which every value has a single
-// encoding (X.690, 10). With other encodings, a change of the encoding would
-// not be noticed.
+// encoding (X.690, 10), or not the expected element. With other encodings, a
+// change of the encoding would not be noticed.
 var errDER = errors.New("not DER")
 
 // der is a DER encoding. Its methods read one element after the other.

@@ -1,20 +1,22 @@
-// Package pades signs and verifies PDF files with PAdES baseline signatures
-// (ETSI EN 319 142-1) of level B-B and, with a time stamp, B-T.
+// Package pades signs and verifies PDF files with PAdES baseline signatures (ETSI
+// EN 319 142-1) of level B-B and, with a time stamp, B-T.
 //
 // It implements the signature dictionary and its field (ISO 32000-2, 12.8 and
 // 12.7.5.5), the CMS object in it (RFC 5652 with the attributes of ETSI EN 319
 // 122-1), time stamps (RFC 3161), and the verdict on a file. It does not manage
-// keys (package authority), write the syntax of files (package pdf), or draw
-// the visible stamp.
+// keys (package authority), write the syntax of files (package pdf), or draw the
+// visible stamp.
 //
 // Signing adds to a [pdf.Update] of the caller, so that stamp and signature are
 // one revision: call [Signer.Prepare] before the update is written, and
-// [Pending.Complete] on the written bytes. Complete hashes only those bytes.
-// For the bytes before them it uses a saved hash state.
+// [Pending.Complete] on the written bytes. Complete hashes only those bytes if
+// the caller has saved the hash state of the file before the update. Otherwise
+// Complete also reads that file.
 //
-// [Verify] does not use any data of the signing process. It searches the bytes
-// of the file for signature dictionaries, and uses package pdf only to find the
-// signatures that a viewer would show.
+// [Verify] does not use any data of the signing process. It searches the bytes of
+// the file for signature dictionaries, and uses package pdf to find the
+// signatures that a viewer would show, to list later changes, and to read an
+// original that is attached.
 //
 // The package uses no clock, network or storage: the caller passes the time and
 // the connection to a time-stamp authority.

@@ -92,8 +92,8 @@ func TestPdfsigAcceptsSignature(t *testing.T) {
 	}
 }
 
-// parts returns the value of the last signature of a file and the bytes that it
-// covers.
+// parts returns the value of the last signature of a file and the bytes that the
+// signature covers.
 func parts(t *testing.T, file []byte) (cms, content []byte) {
 	t.Helper()
 	list, _, err := scan(bytes.NewReader(file), int64(len(file)))
@@ -135,7 +135,8 @@ func TestOpenSSLAcceptsSignature(t *testing.T) {
 	}
 }
 
-// opensslCMS returns OpenSSL's result for a signature over content.
+// opensslCMS checks a signature over content with OpenSSL, and returns the output
+// and the error of OpenSSL.
 func opensslCMS(t *testing.T, cms, content []byte, root *x509.Certificate, more ...string) (string, error) {
 	t.Helper()
 	return run(t, "openssl", append([]string{
@@ -202,9 +203,10 @@ func corpusFiles(t *testing.T) []string {
 	return files
 }
 
-// Every accepted file can be signed. pdfsig, OpenSSL and Verify accept the
-// signature, qpdf finds no new problems, and pdfsig reports the same results
-// for existing signatures.
+// Every accepted file can be signed. pdfsig and OpenSSL accept the signature,
+// Verify accepts it unless an earlier certification permits no changes, qpdf
+// finds no new problems, and pdfsig reports the same results for existing
+// signatures.
 func TestCorpusSigned(t *testing.T) {
 	t.Parallel()
 	c := realChain(t)
@@ -263,7 +265,7 @@ func checkCorpusFile(t *testing.T, found pdf.Findings, signed []byte, o Options,
 	report := verify(t, signed, o)
 	certified := found.DocMDP == 1 // sealing uses another form for such files
 	if (report.Verdict == Valid) == certified {
-		t.Errorf("verdict = %s (%s), want Valid: %v\n%+v", report.Verdict, report.Reason, !certified, report.Signatures)
+		t.Errorf("verdict = %s (%s); whether Valid is wanted: %v\n%+v", report.Verdict, report.Reason, !certified, report.Signatures)
 	}
 	after := pdfsig(t, signed, nss)
 	if len(after) != len(before)+1 {
@@ -321,7 +323,7 @@ func TestCorpusOfForeignSignatures(t *testing.T) {
 			}
 			for i, s := range report.Signatures {
 				if i >= len(want.intact) || s.Intact() != want.intact[i] {
-					t.Errorf("signature %d = %+v, want intact: %v", i+1, s, want.intact)
+					t.Errorf("signature %d = %+v, want Intact of the signatures in order: %v", i+1, s, want.intact)
 				}
 			}
 			if len(report.Signatures) != len(want.intact) {
@@ -330,7 +332,7 @@ func TestCorpusOfForeignSignatures(t *testing.T) {
 			for _, j := range pdfsig(t, file, "") {
 				for _, s := range report.Signatures {
 					if strings.Contains(j.output, "Field Name: "+s.Field+"\n") && j.valid != (s.Digest == Passed && s.Value == Passed) {
-						t.Errorf("pdfsig reports another result for field %s: %s", s.Field, j.output)
+						t.Errorf("pdfsig and Verify disagree about the digest or the value of field %s; pdfsig reports: %s", s.Field, j.output)
 					}
 				}
 			}

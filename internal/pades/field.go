@@ -12,7 +12,8 @@ import (
 
 // Statement is the data that the signer states in the signature dictionary.
 type Statement struct {
-	// Name is the signer, Reason the reason for signing; either may be empty.
+	// Name is the name of the signer, and Reason is the reason for signing.
+	// Either may be empty.
 	Name, Reason string
 	// Time is the signing time according to the signer's clock.
 	Time time.Time
@@ -35,9 +36,9 @@ const (
 	Source Form = "source"
 )
 
-// Original is the private entry /Certvault of a signature dictionary, which
-// links the signed file to the uploaded file. It is in the signature dictionary
-// and not in the catalog, where a later revision could replace it. It uses
+// Original is the private entry /Certvault of a signature dictionary, which links
+// the signed file to the uploaded file. The entry is in the signature dictionary
+// and not in the catalog, where a later revision could replace it. The entry uses
 // names instead of strings, because names are not encrypted:
 //
 //	/Certvault <</Form/Prefix /Length 20971 /SHA256/0a1b... /ReferenceID/NWU-...>>
@@ -53,8 +54,8 @@ type Original struct {
 	Stream pdf.Ref
 }
 
-// keyOriginal is the key of the private entry. The other keys are keys in its
-// dictionary.
+// keyOriginal is the key of the private entry. The other keys are keys in the
+// dictionary of that entry.
 const (
 	keyOriginal    pdf.Name = "Certvault"
 	keyForm        pdf.Name = "Form"
@@ -90,12 +91,11 @@ type Pending struct {
 }
 
 // Prepare adds an invisible signature field and its signature dictionary to an
-// update of doc. found is the result of doc.Inspect. The field is added to
-// page, which may be any page of doc.
-//
-// The first signature of a file is a certification signature that permits
-// filling in forms and signing. A later signature is an approval signature. The
-// error wraps ErrKey.
+// update of doc. found is the result of doc.Inspect. The field is added to page,
+// which may be any page of doc. The first signature of a file is a certification
+// signature that permits filling in forms and signing, but locks existing form
+// fields. A later signature, or a signature of a file with usage rights, is an
+// approval signature. The error wraps ErrKey.
 func (s *Signer) Prepare(u *pdf.Update, doc *pdf.Document, found pdf.Findings, page *pdf.Page, st Statement) (*Pending, error) {
 	if err := s.Check(st.Time); err != nil {
 		return nil, err
@@ -138,16 +138,16 @@ func (s *Signer) Prepare(u *pdf.Update, doc *pdf.Document, found pdf.Findings, p
 	return p, nil
 }
 
-// permission is the P of a certification signature (12.8.2.2). It permits
-// filling in forms and signing, and so also document time stamps and the data
-// that they need (12.8.4.3, 12.8.5). With 1, viewers would reject a document
-// time stamp that is added years later, before the algorithms of the signature
-// become weak.
+// permission is the P of a certification signature (12.8.2.2). The value 2
+// permits filling in forms and signing, and so also document time stamps and the
+// data for their validation (12.8.4.3, 12.8.5). With 1, viewers would reject a
+// document time stamp that is added years later, before the algorithms of the
+// signature become weak.
 const permission = 2
 
 // restrictions returns the signature reference dictionaries of a certification
-// signature (12.8.1, table 256). If the document has form fields, all of them
-// are locked (12.8.2.4), so that viewers do not permit changes of what they show.
+// signature (12.8.1, table 256). If the document has form fields, all fields are
+// locked (12.8.2.4), so that viewers do not permit changes of the fields.
 func restrictions(u *pdf.Update, hasFields bool) pdf.Array {
 	reference := func(method pdf.Name, parms ...pdf.Entry) *pdf.Dict {
 		return pdf.NewDict(
@@ -164,8 +164,8 @@ func restrictions(u *pdf.Update, hasFields bool) pdf.Array {
 	return list
 }
 
-// lock adds the lock of all fields to a signature field (12.7.5.5, table 236),
-// which a signature with the FieldMDP transform has too.
+// lock adds a /Lock of all fields to a signature field (12.7.5.5, table 236). The
+// signature with the FieldMDP transform needs this entry in its field.
 func lock(u *pdf.Update, field pdf.Ref) {
 	u.Set(field, u.Dict(field).Clone().Set("Lock", u.Add(pdf.NewDict(
 		pdf.Entry{Key: "Type", Value: pdf.Name("SigFieldLock")},
@@ -176,8 +176,8 @@ func lock(u *pdf.Update, field pdf.Ref) {
 // maxAdded is larger than any update, in bytes.
 const maxAdded = 1 << 30
 
-// dictionary returns the signature dictionary (ISO 32000-2, 12.8.1, table 255;
-// EN 319 142-1, 6.3). references restrict the later changes.
+// dictionary returns the signature dictionary (ISO 32000-2, 12.8.1, table 255; EN
+// 319 142-1, 6.3). references are the restrictions of later changes, or nil.
 func (p *Pending) dictionary(st Statement, references pdf.Array) *pdf.Dict {
 	dict := pdf.NewDict(
 		pdf.Entry{Key: "Type", Value: pdf.Name("Sig")},
@@ -200,8 +200,7 @@ func (p *Pending) dictionary(st Statement, references pdf.Array) *pdf.Dict {
 	return dict.Set("ByteRange", p.byteRange).Set("Contents", p.contents)
 }
 
-// fieldName returns a partial field name that no other signature field of the
-// file has.
+// fieldName returns a partial field name that no signed field of the file has.
 func fieldName(found pdf.Findings, st Statement) string {
 	name := "Certvault"
 	if st.Original.ReferenceID != "" {
@@ -218,12 +217,12 @@ func fieldName(found pdf.Findings, st Statement) string {
 	return unique
 }
 
-// widget adds the signature field, merged with its annotation (12.7.5.5), to
-// the page. Its rectangle is empty and at the corner of the visible area: PDF/A
-// requires the annotation to be printed and not hidden (ISO 19005-2, 6.3.2),
-// and PDF/UA requires a structure element only for annotations within the crop
-// box (ISO 14289-1, 7.18.1). If setTabs is true and the page has no /Tabs, the
-// tab order is set to follow the structure.
+// widget adds the signature field, merged with its annotation (12.7.5.5), to the
+// page, and returns its reference. The rectangle of the annotation is empty and
+// at the corner of the visible area: PDF/A requires the annotation to be printed
+// and not hidden (ISO 19005-2, 6.3.2), and PDF/UA requires a structure element
+// only for annotations within the crop box (ISO 14289-1, 7.18.1). If setTabs is
+// true and the page has no /Tabs, the tab order is set to follow the structure.
 func (p *Pending) widget(u *pdf.Update, page *pdf.Page, value pdf.Ref, name string, setTabs bool) pdf.Ref {
 	const flags = 1<<2 | 1<<7 // Print, Locked (12.5.3)
 	box := page.Geometry().Box

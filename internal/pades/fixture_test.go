@@ -42,11 +42,11 @@ type chain struct {
 type shape struct {
 	name    string
 	key     crypto.Signer // nil means a new P-256 key
-	from    time.Time     // zero means signingTime
-	until   time.Time     // zero means a year later
+	from    time.Time     // zero means an hour before signingTime
+	until   time.Time     // zero means 30 years after signingTime
 	eku     []asn1.ObjectIdentifier
 	stamper bool // whether the leaf is for time stamping
-	fixed   byte // if not 0, the keys are derived from it and signatures are deterministic
+	fixed   byte // if not 0, the keys are derived from this number and signatures are deterministic
 }
 
 // newKey returns a new key on the curve.
@@ -140,7 +140,7 @@ type authority struct {
 	change func(info, token []byte) []byte // changes the token if not nil
 	status byte
 	err    error
-	nonce  *big.Int // replaces the requested nonce
+	nonce  *big.Int // replaces the requested nonce if not nil
 	calls  int
 }
 
@@ -233,8 +233,9 @@ func onePage(tb testing.TB) []byte {
 	return out.Bytes()
 }
 
-// signTail returns the update that signs a file. If edit is not nil, it first
-// changes the first page.
+// signTail returns the update that signs a file. If edit is not nil, the update
+// also contains the changes that edit makes to the first page. signTail tries a
+// second time after ErrReserve.
 func signTail(file []byte, s *Signer, edit func(u *pdf.Update, page *pdf.Page)) ([]byte, error) {
 	doc, err := pdf.Open(bytes.NewReader(file), int64(len(file)))
 	if err != nil {
@@ -312,8 +313,8 @@ func skip(tb testing.TB, reason string) {
 	tb.Skip(reason)
 }
 
-// tool returns the path of an external tool. It skips the test if the tool is
-// missing.
+// tool returns the path of an external tool. If the tool is missing, the test is
+// skipped; in CI it fails.
 func tool(tb testing.TB, name string) string {
 	tb.Helper()
 	path, err := exec.LookPath(name)

@@ -37,9 +37,9 @@ func attached(t *testing.T, data func(dataAt int) string) []byte {
 	return nil
 }
 
-// The file has thousands of /ByteRange keys for the same two megabytes. Each of
-// them would cause the two megabytes to be read and parsed, so the total work
-// is limited.
+// The file has thousands of /ByteRange keys for the same two megabytes. Each key
+// would cause the two megabytes to be read and parsed, so the total work is
+// limited.
 func TestManyByteRanges(t *testing.T) {
 	t.Parallel()
 	manyKeys := func(n int) string {
@@ -97,8 +97,9 @@ func TestHugeKeyIsRefused(t *testing.T) {
 	}
 }
 
-// If all certificates have the same name, each of them could be the issuer of
-// every other certificate.
+// The number of checks of certificates is limited. In this test all certificates
+// have the same name, so that each certificate could be the issuer of every other
+// certificate.
 func TestCertificateChecksAreLimited(t *testing.T) {
 	t.Parallel()
 	key := newKey(t, elliptic.P256())

@@ -56,7 +56,7 @@ func (v *verifier) isShown(field pdf.SignatureField, f *signatureDict) bool {
 // removedSignatures describes signatures that no viewer shows.
 type removedSignatures struct {
 	any     bool
-	trusted bool // the certificate of at least one of them may be trusted
+	trusted bool // the certificate of at least one such signature may be trusted
 }
 
 // checkOrphans checks signatures that are not the value of any field. Such a
@@ -76,7 +76,7 @@ func (v *verifier) checkOrphans(orphans []*signatureDict) (removedSignatures, er
 }
 
 // match returns for each field the index in list of the dictionary that is its
-// value, or -1.
+// value, or -1 if there is no such dictionary or more than one.
 func match(fields []pdf.SignatureField, list []signatureDict) []int {
 	out := make([]int, len(fields))
 	for i, field := range fields {
@@ -89,7 +89,7 @@ func match(fields []pdf.SignatureField, list []signatureDict) []int {
 			if list[j].number != number || !slices.Equal(list[j].ranges[:], field.ByteRange) {
 				continue
 			}
-			if out[i] >= 0 { // with two candidates, neither of them matches
+			if out[i] >= 0 { // with two candidates, neither candidate matches
 				out[i] = -1
 				break
 			}

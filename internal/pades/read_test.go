@@ -14,8 +14,9 @@ import (
 	"time"
 )
 
-// Signatures that OpenSSL makes with all kinds of keys are accepted for their
-// content, and rejected for other content.
+// Signatures that OpenSSL makes with all supported kinds of keys are accepted for
+// their content, and rejected for other content. A signature with SHA-1 or
+// without signed attributes is not supported.
 func TestSignaturesOfOpenSSL(t *testing.T) {
 	t.Parallel()
 	content := []byte("signed content")
@@ -44,7 +45,7 @@ func TestSignaturesOfOpenSSL(t *testing.T) {
 				"req", "-x509", "-nodes", "-keyout", dir + "/key", "-out", dir + "/cert", "-days", "30", "-subj", "/CN=x", "-newkey",
 			}, test.key...)
 			if output, err := run(t, "openssl", args...); err != nil {
-				t.Fatalf("openssl: %v\n%s", err, output)
+				t.Fatalf("creating the key with openssl: %v\n%s", err, output)
 			}
 			args = append([]string{
 				"cms", "-sign", "-binary", "-outform", "DER", "-in", in, "-out", out, "-signer", dir + "/cert", "-inkey", dir + "/key",
@@ -53,7 +54,7 @@ func TestSignaturesOfOpenSSL(t *testing.T) {
 				args = append(args, "-cades")
 			}
 			if output, err := run(t, "openssl", args...); err != nil {
-				t.Fatalf("openssl: %v\n%s", err, output)
+				t.Fatalf("signing with openssl: %v\n%s", err, output)
 			}
 			cms, err := os.ReadFile(out)
 			if err != nil {
@@ -162,13 +163,13 @@ func TestParseDate(t *testing.T) {
 		"D:20261304050607Z":       "0001-01-01T00:00:00Z",
 	} {
 		if got := parseDate(text).Format(time.RFC3339); got != want {
-			t.Errorf("%q: %s, want %s", text, got, want)
+			t.Errorf("parseDate(%q) = %s, want %s", text, got, want)
 		}
 	}
 }
 
-// A certificate for time stamping cannot sign documents, and a document that it
-// signed is not accepted.
+// A certificate for time stamping cannot sign documents, and Verify does not
+// accept a document that its key signed.
 func TestCertificateForAnotherPurpose(t *testing.T) {
 	t.Parallel()
 	c := newChain(t, shape{name: "x", stamper: true})
@@ -222,7 +223,7 @@ func TestEd25519(t *testing.T) {
 		"another key":       checkSignature(&newKey(t, elliptic.P256()).PublicKey, a, crypto.SHA512, message, signature),
 	} {
 		if err == nil {
-			t.Errorf("the signature is accepted for %s", name)
+			t.Errorf("the signature is accepted for %s, want an error", name)
 		}
 	}
 }

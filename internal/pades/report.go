@@ -22,10 +22,11 @@ const (
 	// root, that the last signature covers the whole file, and that the file is
 	// unchanged since then.
 	Valid Verdict = "valid"
-	// Invalid means that the file differs from what a trusted signer signed.
+	// Invalid means that the file was changed after it was signed, that its
+	// signature is wrong or of an untrusted signer, or that the file is damaged.
 	Invalid Verdict = "invalid"
-	// Unknown means that the file does not contain enough information for a
-	// verdict.
+	// Unknown means that a verdict is not possible: the file has no signature or
+	// exceeds a limit, a format is not supported, or no trusted root was given.
 	Unknown Verdict = "unknown"
 )
 
@@ -49,8 +50,9 @@ type Signature struct {
 	SubFilter string `json:"sub_filter"`
 
 	Signer string `json:"signer"` // the common name, or the whole name if there is none
-	// Prefix is the prefix of the signer's reference ids, from the reference id in the signature, or
-	// "" if there is none. Names of signers may look the same; prefixes of one vault never do.
+	// Prefix is the prefix of the signer's reference ids, from the reference id
+	// in the signature, or "" if there is none. The names of two signers may look
+	// the same, but their prefixes differ within one vault.
 	Prefix        string    `json:"prefix"`
 	Subject       string    `json:"subject"`
 	Issuer        string    `json:"issuer"`
@@ -60,21 +62,24 @@ type Signature struct {
 	ValidUntil    time.Time `json:"valid_until,omitzero"`
 	ClaimedTime   time.Time `json:"claimed_time,omitzero"` // as the signer states it; zero if absent
 	Certification int       `json:"certification"`
-	// ByteRange is /ByteRange, or nil if it is not four ascending numbers.
+	// ByteRange is /ByteRange, or nil if it is not four integers.
 	ByteRange []int64 `json:"byte_range"`
-	// Revision is the length of the file at the time of signing.
+	// Revision is the length of the file at the time of signing, or 0 if the
+	// signature was not found in the bytes of the file.
 	Revision   int64 `json:"revision"`
 	CoversFile bool  `json:"covers_file"`
 
 	// Coverage reports whether the byte range omits only the value of this
-	// signature and ends where a revision ends.
+	// signature and ends where a revision ends, and whether viewers show this
+	// signature.
 	Coverage Result `json:"coverage"`
 	// Digest reports whether the covered bytes match the signed digest.
 	Digest Result `json:"digest"`
 	// Value reports whether the key of the certificate made the signature.
 	Value Result `json:"value"`
-	// Chain reports whether the certificate chains to a trusted root and was
-	// valid at the time of signing.
+	// Chain reports whether the certificate is for signing documents, chains to a
+	// trusted root, and was valid at the time that a time stamp proves, or else
+	// is valid now.
 	Chain Result `json:"chain"`
 	// Changes reports whether the signature permits the later changes.
 	Changes Result `json:"changes"`
@@ -101,8 +106,9 @@ func (s *Signature) SignerWithPrefix() string {
 	return s.Signer + " (" + s.Prefix + ")"
 }
 
-// Intact reports whether the covered bytes are unchanged. It does not depend on
-// whether the signer is trusted.
+// Intact reports whether the covered bytes are unchanged and the signature was
+// made by the key of its certificate. The result does not depend on whether the
+// signer is trusted.
 func (s *Signature) Intact() bool {
 	return s.Coverage == Passed && s.Digest == Passed && s.Value == Passed
 }
@@ -118,7 +124,7 @@ type TimeStamp struct {
 	// trusted root.
 	Chain Result `json:"chain"`
 	// Problem is a sentence with the reason why the stamp does not prove the
-	// time, or with the assumption of the proof. It is empty if there is
+	// time, or with the assumption of the proof. Problem is empty if there is
 	// neither.
 	Problem string `json:"problem"`
 }
@@ -139,7 +145,8 @@ const (
 	ChangedOther      ChangeKind = "other"
 )
 
-// Change counts the objects of a kind that were added or replaced.
+// Change counts the objects of a kind that were added or replaced. A removed
+// object counts as replaced.
 type Change struct {
 	Kind     ChangeKind `json:"kind"`
 	Added    int        `json:"added"`

@@ -17,7 +17,7 @@ type signatureDict struct {
 	dict       node
 	text       []byte // the buffer of the nodes of dict
 	value      []byte // value of /Contents
-	paddingErr error  // error of the padding of the value, or nil
+	paddingErr error  // error of the hexadecimal form or of the padding of the value, or nil
 	cms        []byte // the value of /Contents without padding, in DER
 	isBER      bool   // the value is BER and not DER
 }
@@ -103,8 +103,9 @@ func window(r io.ReaderAt, from, to int64, buf []byte) ([]byte, error) {
 	return buf, nil
 }
 
-// inspect parses the dictionary around the key at an offset. ok is false if its
-// byte range does not match its position, as in an attached file.
+// inspect parses the dictionary around the key at an offset. ok is false if there
+// is no such dictionary, or its /Contents is not exactly in the gap of the byte
+// range, as in an attached file.
 func (c *scanner) inspect(at int64) (f signatureDict, ok bool, err error) {
 	value, err := window(c.r, at, min(at+256, c.size), nil)
 	if err != nil {
@@ -141,8 +142,9 @@ func (c *scanner) inspect(at int64) (f signatureDict, ok bool, err error) {
 	return f, false, nil
 }
 
-// readRanges sets the byte range if it has two parts. The first part begins at
-// the start of the file, and the second part is after it and within the file.
+// readRanges sets the byte range and reports whether it has two valid parts: the
+// first part begins at the start of the file, and the second part is after the
+// first part and within the file.
 func (f *signatureDict) readRanges(array *node, size int64) bool {
 	if array.kind != kindArray || len(array.items) != len(f.ranges) {
 		return false
@@ -157,8 +159,8 @@ func (f *signatureDict) readRanges(array *node, size int64) bool {
 	return f.ranges[0] == 0 && f.ranges[1] > 0 && f.ranges[1] < f.ranges[2] && f.ranges[2] <= size && f.ranges[3] <= size-f.ranges[2]
 }
 
-// readObject parses the indirect object whose keyword obj is at i, and finds
-// the dictionary in it that has the key at offset at.
+// readObject parses the indirect object whose keyword obj is at i, and reports
+// whether a dictionary in the object has the key at offset at.
 func (c *scanner) readObject(f *signatureDict, i, at int) bool {
 	number, ok := objectNumber(f.text[:i])
 	if !ok {
@@ -174,7 +176,8 @@ func (c *scanner) readObject(f *signatureDict, i, at int) bool {
 	return f.within(&object, at)
 }
 
-// objectNumber parses the two numbers at the end of text (7.3.10).
+// objectNumber returns the object number at the end of text, which the generation
+// must follow (7.3.10).
 func objectNumber(text []byte) (int, bool) {
 	fields := bytes.FieldsFunc(text[max(0, len(text)-32):], func(r rune) bool { return strings.ContainsRune(" \n\r\t\f\x00", r) })
 	if len(fields) < 2 {
@@ -194,7 +197,8 @@ func objectNumber(text []byte) (int, bool) {
 	return int(number), err == nil && number > 0
 }
 
-// within finds the dictionary that has a key at an offset.
+// within sets the dictionary to the dictionary in n that has a key at an offset,
+// and reports whether there is one.
 func (f *signatureDict) within(n *node, at int) bool {
 	if at < n.start || at >= n.end {
 		return false
@@ -238,8 +242,8 @@ func (f *signatureDict) readContents(from, to int) bool {
 	return true
 }
 
-// Errors of the bytes in /Contents that are not signed. They must have their
-// only valid form.
+// Errors of the bytes in /Contents that are not signed. These bytes must have
+// their only valid form.
 var (
 	errHex     = fmt.Errorf("%w: the hexadecimal string of the signature is not canonical", errSyntax)
 	errPadding = fmt.Errorf("%w: data follows the signature", errSyntax)

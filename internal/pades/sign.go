@@ -22,11 +22,11 @@ type BaseFile struct {
 	R    io.ReaderAt
 	Size int64
 	// State is the marshalled state of crypto/sha256 after the last byte of the
-	// file. If it is missing or does not fit, the file is read.
+	// file. If State is missing or does not fit, the file is read.
 	State []byte
 }
 
-// digest returns the hash after the head.
+// digest returns the hash state after the last byte of the file.
 func (h BaseFile) digest() (hash.Hash, error) {
 	d := sha256.New()
 	state, ok := d.(encoding.BinaryUnmarshaler)
@@ -41,8 +41,8 @@ func (h BaseFile) digest() (hash.Hash, error) {
 }
 
 // stateFits reports whether the state was saved after exactly as many bytes as
-// the head has. The number is at the end of the state. The state of another
-// file would produce an invalid signature.
+// the file has. The number is at the end of the state. The state of another file
+// would produce an invalid signature.
 func (h BaseFile) stateFits() bool {
 	n := len(h.State) - 8
 	return n >= 0 && binary.BigEndian.Uint64(h.State[n:]) == uint64(h.Size) //nolint:gosec // no file has a negative size
@@ -50,7 +50,8 @@ func (h BaseFile) stateFits() bool {
 
 // Complete signs head followed by tail, the written bytes of the update, and
 // inserts the signature in tail, whose length does not change. The error wraps
-// ErrKey, ErrTimeStamp, ErrReserve or the error of the key.
+// ErrKey, ErrTimeStamp, ErrReserve, the error of the key or of reading head, or
+// says that tail is not of this update.
 func (p *Pending) Complete(ctx context.Context, head BaseFile, tail []byte) error {
 	from := p.contents.Offset - head.Size
 	to := from + int64(len(p.contents.Text))
@@ -84,6 +85,6 @@ func (p *Pending) Complete(ctx context.Context, head BaseFile, tail []byte) erro
 // the Pending.
 var errOtherUpdate = errors.New("the tail does not belong to the update")
 
-// Size returns the number of bytes that the value of the signature adds to the
-// update.
+// Size returns the number of bytes that the values of /Contents and /ByteRange
+// add to the update.
 func (p *Pending) Size() int { return len(p.contents.Text) + len(p.byteRange.Text) }

@@ -70,7 +70,7 @@ func TestCompleteIgnoresWrongHashState(t *testing.T) {
 	for name, state := range map[string][]byte{"none": nil, "of another file": hashed(t, file[1:]), "truncated": hashed(t, file)[1:], "invalid": []byte("x")} {
 		p, tail := prepared(t, file, c.signer(), Statement{Time: signingTime})
 		if err := p.Complete(t.Context(), BaseFile{R: bytes.NewReader(file), Size: int64(len(file)), State: state}, tail); err != nil {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("state %q: Complete returned %v, want no error", name, err)
 		}
 		requireValid(t, append(bytes.Clone(file), tail...), c.options())
 	}
@@ -166,7 +166,7 @@ func TestTimeStamp(t *testing.T) {
 	// report states.
 	o.Now = tsa.leaf.NotAfter.AddDate(1, 0, 0)
 	if ts := requireValid(t, signed, o).Signatures[0].TimeStamp; ts.Chain != Passed || !strings.Contains(ts.Problem, "expired") {
-		t.Errorf("time stamp after the certificate of the authority expired = %+v, want a note about it", ts)
+		t.Errorf("time stamp after the certificate of the authority expired = %+v, want a passed chain and a problem that names the expiry", ts)
 	}
 }
 

@@ -27,12 +27,13 @@ const (
 type node struct {
 	kind       kind
 	start, end int    // offsets in the buffer
-	text       string // of a name: with #xx decoded; of a number or keyword: unchanged
+	text       string // of a name: with #xx decoded; of a number or keyword: unchanged; of a reference: the object number
 	keys       []node // of a dictionary, parallel to items
 	items      []node // of an array or a dictionary
 }
 
-// get returns the value of a key of a dictionary.
+// get returns the value of a key of a dictionary, and reports whether the
+// dictionary has the key.
 func (n *node) get(key string) (*node, bool) {
 	for i := range n.keys {
 		if n.keys[i].text == key {
@@ -42,7 +43,7 @@ func (n *node) get(key string) (*node, bool) {
 	return nil, false
 }
 
-// name returns the value of a key if it is a name.
+// name returns the value of a key if the value is a name, otherwise "".
 func (n *node) name(key string) string {
 	if v, ok := n.get(key); ok && v.kind == kindName {
 		return v.text
@@ -50,7 +51,8 @@ func (n *node) name(key string) string {
 	return ""
 }
 
-// integer returns the value of a number without sign or fraction.
+// integer returns the value of a number. It reports false if the number has a
+// sign, a fraction or more than 15 digits.
 func (n *node) integer() (int64, bool) {
 	if n.kind != kindNumber || len(n.text) > 15 {
 		return 0, false

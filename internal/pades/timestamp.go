@@ -28,7 +28,7 @@ const (
 	// tokenSlack is the tolerance for tokens of one authority: serial numbers,
 	// fractions of seconds and ECDSA signatures vary in length.
 	tokenSlack = 64
-	// maxToken is the maximum size of a token in a file.
+	// maxToken is the maximum size of a token in a response.
 	maxToken = 64 << 10
 )
 
@@ -41,8 +41,8 @@ type TimeStampAuthority struct {
 }
 
 // NewTimeStampAuthority returns an authority to which send sends requests. send
-// takes the DER of a TimeStampReq and returns the DER of the TimeStampResp.
-// Over HTTP it is a POST of application/timestamp-query (RFC 3161, 3.4). send
+// takes the DER of a TimeStampReq and returns the DER of the TimeStampResp. Over
+// HTTP, a request is a POST of application/timestamp-query (RFC 3161, 3.4). send
 // should limit the size of the response.
 func NewTimeStampAuthority(send func(ctx context.Context, request []byte) ([]byte, error)) *TimeStampAuthority {
 	return &TimeStampAuthority{send: send}
@@ -56,7 +56,7 @@ func (t *TimeStampAuthority) reserve() int {
 	return firstToken
 }
 
-// stamp requests the time-stamp token for a signature value.
+// stamp requests the time-stamp token for a signature value, and checks it.
 func (t *TimeStampAuthority) stamp(ctx context.Context, signature []byte) ([]byte, error) {
 	digest := sha256.Sum256(signature)
 	nonce, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 64))
@@ -135,8 +135,8 @@ func parseTimeStampResponse(response []byte) ([]byte, error) {
 	return token, nil
 }
 
-// printable returns the beginning of an external text without control
-// characters.
+// printable returns the first 200 bytes of an external text without characters
+// that cannot be printed.
 func printable(text []byte) string {
 	text = text[:min(len(text), 200)]
 	return string(bytes.Map(func(r rune) rune {

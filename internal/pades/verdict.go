@@ -23,7 +23,7 @@ func sentence(text string) string {
 }
 
 // signingTime returns the signingTime attribute (RFC 5652, 11.3), or the zero
-// time if it is absent.
+// time if it is absent or invalid.
 func (s *signerInfo) signingTime() time.Time {
 	value, _ := find(s.signed, oidSigningTime)
 	var t time.Time
@@ -33,9 +33,9 @@ func (s *signerInfo) signingTime() time.Time {
 	return t.UTC()
 }
 
-// setVerdict sets the verdict. removed describes signatures that no viewer
-// shows. hasRoots reports whether there is a root for the validation of
-// signers.
+// setVerdict sets the verdict, and the result Changes of a sealed signature after
+// which the file was signed again. removed describes signatures that no viewer
+// shows. hasRoots reports whether there is a root for the validation of signers.
 func (r *Report) setVerdict(size int64, removed removedSignatures, hasRoots bool) {
 	verdict := func(v Verdict, format string, args ...any) {
 		r.Verdict, r.Reason = v, fmt.Sprintf(format, args...)
@@ -95,10 +95,10 @@ func (r *Report) setVerdict(size int64, removed removedSignatures, hasRoots bool
 	}
 }
 
-// signedAgain reports whether one of the signatures is not a document time
-// stamp. The certification of a sealed file permits signing, because a document
-// time stamp is a signature too (ISO 32000-2, 12.8.5). No other signature is
-// accepted, because the vault never adds one to a file that it sealed.
+// signedAgain reports whether one of the signatures is not a document time stamp.
+// The certification of a sealed file permits signing, because a document time
+// stamp is a signature too (ISO 32000-2, 12.8.5). No other signature is accepted,
+// because the vault never adds another signature to a file that it sealed.
 func signedAgain(later []Signature) bool {
 	return slices.ContainsFunc(later, func(s Signature) bool { return s.SubFilter != documentTimeStamp })
 }
@@ -163,7 +163,8 @@ const (
 	maxPrefix = 10
 )
 
-// prefixOf returns the prefix of a reference id, which is before the hyphen, or "".
+// prefixOf returns the prefix of a reference id: the part before the first
+// hyphen. It returns "" if that part is not 2 to 10 letters A to Z and digits.
 func prefixOf(referenceID string) string {
 	prefix, _, found := strings.Cut(referenceID, "-")
 	if !found || len(prefix) < minPrefix || len(prefix) > maxPrefix || strings.ContainsFunc(prefix, func(r rune) bool { return (r < 'A' || r > 'Z') && (r < '0' || r > '9') }) {
@@ -175,8 +176,8 @@ func prefixOf(referenceID string) string {
 // errNoOriginal reports that a signature dictionary names no original.
 var errNoOriginal = errors.New("the signature names no original")
 
-// original checks that the file contains the original that a signature names.
-// The error is errNoOriginal if the signature names none, as in signatures of
+// original checks that the file contains the original that a signature names. The
+// error is errNoOriginal if the signature names no original, as in signatures of
 // other programs.
 func (v *verifier) original(f *signatureDict) (*OriginalReport, error) {
 	o, err := readOriginal(&f.dict)

@@ -26,8 +26,8 @@ type Options struct {
 	// Roots are the trusted roots of signers. Without a root, the verdict is
 	// never Valid.
 	Roots []*x509.Certificate
-	// TimeStampRoots are the trusted roots of time-stamp authorities, such as
-	// the roots of the system. Without them a time stamp does not prove the
+	// TimeStampRoots are the trusted roots of time-stamp authorities, such as the
+	// roots of the system. Without these roots, a time stamp does not prove the
 	// time.
 	TimeStampRoots *x509.CertPool
 	// Now is the time at which certificates without a time stamp must be valid.
@@ -101,7 +101,7 @@ func unreadableVerdict(err error) Verdict {
 }
 
 // unreadableReport returns the report on a file that could not be read
-// completely, or err if it is not an error of the file.
+// completely. It returns err if err is not an error of the file.
 func unreadableReport(err error) (*Report, error) {
 	for _, u := range unreadable {
 		if errors.Is(err, u.err) {
@@ -112,7 +112,7 @@ func unreadableReport(err error) (*Report, error) {
 }
 
 // run compares the signatures that a viewer shows with the signatures in the
-// bytes, and checks them.
+// bytes, and checks the signatures.
 func (v *verifier) run() (*Report, error) {
 	doc, err := pdf.Open(v.r, v.size)
 	if err != nil {
@@ -293,10 +293,11 @@ func (v *verifier) checkValue(s *Signature, f *signatureDict) error {
 	return nil
 }
 
-// checkChanges sets the result for the changes after a signature (12.8.2.2). If
-// a certification permits some changes and no page was changed, the result
-// remains NotRun, because the reader of the report must assess the list of
-// changes.
+// checkChanges sets the result for the changes after a signature (12.8.2.2). The
+// result remains NotRun, because the reader of the report must assess the list of
+// changes, if a certification permits some changes and no page was changed, or if
+// visible objects were changed after a signature that is not a certification. A
+// change of the content of a sealed file is a failure.
 func (s *Signature) checkChanges() {
 	pages := slices.ContainsFunc(s.Changed, func(c Change) bool { return c.Kind == ChangedPage })
 	// The content of a page can be replaced without changing the page object.
@@ -327,8 +328,8 @@ func (s *Signature) setCertificate(c *x509.Certificate) {
 	s.Fingerprint, s.ValidFrom, s.ValidUntil = hex.EncodeToString(sum[:]), c.NotBefore.UTC(), c.NotAfter.UTC()
 }
 
-// setError sets the result of a check that returned err. An unsupported
-// signature does not count as a failure.
+// setError sets the result of a check that returned err. An unsupported or
+// malformed signature does not count as a failure.
 func (s *Signature) setError(result *Result, err error, problem string) {
 	switch {
 	case err == nil:
@@ -395,8 +396,9 @@ func (v *verifier) checkChain(s *Signature, leaf *x509.Certificate, signed *sign
 	}
 }
 
-// checkUnsigned checks the time stamp in the unsigned attributes, and returns
-// the time that it proves.
+// checkUnsigned checks the time stamp in the unsigned attributes, and returns the
+// time that the time stamp proves, or the zero time. Other unsigned attributes
+// are unauthenticated.
 func (v *verifier) checkUnsigned(s *Signature, signed *signedData) (proven time.Time) {
 	for _, a := range signed.signer.unsigned {
 		if !oidTimeStampToken.Equal(a.id) {

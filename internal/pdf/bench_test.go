@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// benchFile returns a file with the number of pages. Each page has content of
-// about contentSize bytes, and all pages share an incompressible image of
+// benchFile returns a file with the given number of pages. Each page has content
+// of about contentSize bytes, and all pages share an incompressible image of
 // imageSize bytes.
 func benchFile(tb testing.TB, pages, contentSize, imageSize int) []byte {
 	tb.Helper()
@@ -62,7 +62,9 @@ func stampFile(r io.ReaderAt, size int64) ([]byte, error) {
 	return stampPage(d, page)
 }
 
-// stampPage appends a small form to the content of a page.
+// stampPage returns an update that appends a small form to the content of a page.
+// The update also balances the content and rewrites its streams that have a wrong
+// /Length.
 func stampPage(d *Document, page *Page) ([]byte, error) {
 	balance, err := d.ContentBalance(page)
 	if err != nil {

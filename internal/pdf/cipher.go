@@ -13,8 +13,8 @@ import (
 	"io"
 )
 
-// objectKey returns the key for the strings and streams of an object
-// (algorithm 1).
+// objectKey returns the key for the strings and streams of an object (algorithms
+// 1 and 1.A).
 func (c *crypt) objectKey(ref Ref, method cryptMethod) []byte {
 	if method == cryptAESV3 {
 		return c.key
@@ -31,8 +31,9 @@ func (c *crypt) objectKey(ref Ref, method cryptMethod) []byte {
 	return h.Sum(nil)[:min(16, len(c.key)+5)]
 }
 
-// decryptStrings returns an object that was just read with its strings
-// decrypted. It changes containers in place.
+// decryptStrings returns an object that was just read with its strings decrypted.
+// It changes containers in place. The strings of a cross-reference stream and the
+// /Contents of a signature are not encrypted.
 func (c *crypt) decryptStrings(obj Object, ref Ref) Object {
 	if c.strings == cryptIdentity {
 		return obj
@@ -72,7 +73,8 @@ func (c *crypt) decryptObject(obj Object, key []byte) Object {
 // never encrypted (7.6.2).
 func isSignature(d *Dict) bool { return d.Has("ByteRange") && d.Has("Contents") }
 
-// decryptBytes decrypts data, in place if possible.
+// decryptBytes decrypts data in place and returns the decrypted part of data. It
+// returns nil if the data for AES is shorter than two blocks.
 func decryptBytes(data, key []byte, method cryptMethod) []byte {
 	switch method {
 	case cryptIdentity:
@@ -91,8 +93,8 @@ func decryptBytes(data, key []byte, method cryptMethod) []byte {
 	return data
 }
 
-// unpad removes the padding of RFC 8018, 6.1.1. It returns data unchanged if
-// the padding is invalid.
+// unpad removes the padding of RFC 8018, 6.1.1. It reads only the last byte, and
+// returns data unchanged if that byte is not a valid length of the padding.
 func unpad(data []byte) []byte {
 	if len(data) == 0 {
 		return data
@@ -103,9 +105,10 @@ func unpad(data []byte) []byte {
 	return data
 }
 
-// encryptBytes encrypts the data of an object. The initialization vector is
-// derived from the key, the object and the data: it is unpredictable without
-// the key, and the same update always produces the same bytes.
+// encryptBytes encrypts the data of an object. For AES, the initialization vector
+// is derived from the file key, the object number and the data. The vector is
+// unpredictable without the key, and the same update always produces the same
+// bytes.
 func (c *crypt) encryptBytes(data []byte, ref Ref, method cryptMethod) []byte {
 	key := c.objectKey(ref, method)
 	switch method {
@@ -134,8 +137,10 @@ func (c *crypt) encryptBytes(data []byte, ref Ref, method cryptMethod) []byte {
 	return data
 }
 
-// streamMethod returns the encryption method of a stream: the method of its
-// Crypt filter (7.4.10) if it has one, else the default method for streams.
+// streamMethod returns the encryption method of a stream. A cross-reference
+// stream is not encrypted. A stream whose first filter is Crypt (7.4.10) has the
+// method of that filter. Metadata is not encrypted if /EncryptMetadata is false.
+// All other streams have the default method for streams.
 func (c *crypt) streamMethod(d *Document, dict *Dict) cryptMethod {
 	kind := d.Name(dict.Get("Type"))
 	if kind == "XRef" {
@@ -150,7 +155,7 @@ func (c *crypt) streamMethod(d *Document, dict *Dict) cryptMethod {
 	return c.streams
 }
 
-// streamReader returns the decrypted data of a stream.
+// streamReader returns a reader that decrypts in, the data of a stream.
 func (c *crypt) streamReader(d *Document, s *Stream, in *bufio.Reader) (*bufio.Reader, error) {
 	method := c.streamMethod(d, s.Dict)
 	key := c.objectKey(s.ref, method)
@@ -179,7 +184,7 @@ type cbcReader struct {
 	block   cipher.Block
 	mode    cipher.BlockMode
 	buf     [chunkOverlap]byte
-	last    [aes.BlockSize]byte // the last block, which may contain the padding
+	last    [aes.BlockSize]byte // the last decrypted block, which may contain the padding
 	hasLast bool
 	unread  []byte // decoded bytes that are not yet read
 	err     error
@@ -197,7 +202,8 @@ func (r *cbcReader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// fill decrypts as much as fits in the buffer and holds back the last block.
+// fill decrypts as much as fits in the buffer. It holds back the last block until
+// the end of the data, where it removes the padding.
 func (r *cbcReader) fill() {
 	if r.mode == nil {
 		iv := make([]byte, aes.BlockSize)

@@ -8,9 +8,9 @@ import (
 	"slices"
 )
 
-// Balance describes which constructs a page's content leaves open, and the
-// content that must be added before and after it so that more content can be
-// appended safely.
+// Balance holds the content to add before and after a page's content, so that
+// more content can be appended safely, and reports the faults of the page's
+// content.
 type Balance struct {
 	// Prefix is content to insert before the existing content: a q for each
 	// unmatched Q, and one more q that encloses everything.
@@ -19,21 +19,24 @@ type Balance struct {
 	// constructs (strings, paths, text objects, marked content, graphics
 	// states) and then the graphics state that Prefix opened.
 	Suffix []byte
-	// Clean reports whether the content leaves nothing open. It may still have
-	// changed the matrix or the colour, so Prefix and Suffix are always needed.
+	// Clean reports whether the content leaves nothing open and has no unmatched
+	// Q. Clean content may still have changed the matrix or the colour, so Prefix
+	// and Suffix are always needed.
 	Clean bool
-	// Faulty reports whether an operator has too few operands or is not defined
-	// in the standard. Some viewers stop at such an operator and do not show
-	// appended content.
+	// Faulty reports whether an operator has too few operands or a number has an
+	// exponent. Some viewers stop at such a fault and do not show appended
+	// content.
 	Faulty bool
 	// WrongLength lists the content streams of the page whose /Length is wrong.
-	// Some viewers do not find the end of such a stream. Update.Set with the
-	// same stream rewrites it.
+	// Some viewers do not find the end of such a stream. Update.Set with the same
+	// stream rewrites the stream with its actual length. ScanContent does not set
+	// WrongLength.
 	WrongLength []Ref
 }
 
 // ContentBalance reads the decoded content of the page, at most 32 MB, and
-// returns its balance. The error is ErrLimit if the content is larger.
+// returns its balance. The error is ErrLimit if the content is larger or nested
+// too deeply, or an error of the reader.
 func (d *Document) ContentBalance(p *Page) (Balance, error) {
 	streams := make([]io.Reader, 0, 8)
 	for _, part := range p.Contents() {
@@ -61,8 +64,8 @@ func (d *Document) ContentBalance(p *Page) (Balance, error) {
 	return b, nil
 }
 
-// contentPart is a content stream that is opened when it is read. As in
-// viewers, a stream with an unknown filter counts as empty.
+// contentPart is a content stream that is opened at the first read. As in
+// viewers, a stream that cannot be decoded counts as empty.
 type contentPart struct {
 	stream *Stream
 	in     io.Reader
@@ -95,8 +98,9 @@ const (
 	openKinds
 )
 
-// maxOpen is the maximum number of open constructs. Real files nest a few dozen
-// levels deep.
+// maxOpen is the maximum number of open constructs of one kind, of unmatched Q,
+// of open containers and of nested parentheses in a string. Real files nest a few
+// dozen levels deep.
 const maxOpen = 1 << 14
 
 // contentScanner tracks what a content stream opens and closes.
@@ -108,8 +112,9 @@ type contentScanner struct {
 	unmatchedQ int              // number of Q without a matching q
 }
 
-// ScanContent reads a content stream (7.8.2) to its end and returns its
-// balance. It returns an error of r, or ErrLimit.
+// ScanContent reads a content stream (7.8.2) to its end and returns its balance.
+// It returns ErrLimit or an error of r. An error of r for damaged data or an
+// unknown filter is not returned, but ends the content.
 func ScanContent(r io.Reader) (Balance, error) {
 	s := contentScanner{contentReader: newContentReader(r)}
 	for {
@@ -175,8 +180,9 @@ func (s *contentScanner) begin(kind construct) error {
 	return nil
 }
 
-// end closes the innermost open construct of the kind, even if a construct
-// within it is still open. It reports whether a construct of the kind was open.
+// end closes the innermost open construct of the kind, even if constructs of
+// other kinds within that construct are still open. It reports whether a
+// construct of the kind was open.
 func (s *contentScanner) end(kind construct) bool {
 	n := len(s.open[kind])
 	if n == 0 {

@@ -16,7 +16,7 @@ type contentReader struct {
 	word     [16]byte
 	image    inlineImage
 	operands int    // operands read since the last operator
-	faulty   bool   // an operator had too few operands, or is unknown to some viewers
+	faulty   bool   // an operator had too few operands, or a number had an exponent
 	nesting  []byte // closing delimiters of the open arrays and dictionaries
 	unclosed []byte // bytes that close the token or container in which the data ended
 }
@@ -43,7 +43,7 @@ func newContentReader(r io.Reader) contentReader {
 }
 
 // isFatal reports whether err must end the scan with an error. The end of the
-// data, damaged data and an unknown filter only end the data.
+// data, damaged data and an unknown filter only end the content.
 func isFatal(err error) bool {
 	return !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, ErrFilter) && !errors.Is(err, ErrDamaged)
 }
@@ -88,8 +88,9 @@ func (r *contentReader) next() (string, error) {
 	}
 }
 
-// end handles a read error. At the end of the data it records the bytes that
-// close the current token.
+// end returns err if err is fatal. Any other error ends the data: end records
+// closing, the bytes that close the current token, and the bytes that close the
+// open containers, and returns nil.
 func (r *contentReader) end(err error, closing []byte) error {
 	if isFatal(err) {
 		return err
@@ -184,8 +185,8 @@ func (r *contentReader) openAngle() error {
 	}
 }
 
-// regular reads the rest of a run of regular characters, of which n bytes were
-// read already. It truncates a run that does not fit in word.
+// regular reads the rest of a run of regular characters, whose first n bytes are
+// already in word. It truncates a run that does not fit in word.
 func (r *contentReader) regular(n int) ([]byte, error) {
 	for {
 		c, err := r.in.ReadByte()
@@ -227,9 +228,9 @@ func (r *contentReader) name() error {
 	return err
 }
 
-// number reads a number. The number ends where another token begins, as in
-// "0g". Some viewers reject a number with an exponent, which the standard does
-// not define.
+// number reads a number. The number ends where another token begins, as in "0g".
+// A number with an exponent is a fault: the standard does not define exponents,
+// and some viewers reject such a number.
 func (r *contentReader) number(first byte) error {
 	r.word[0] = first
 	n := 1
@@ -328,7 +329,8 @@ func (i *inlineImage) boolean(v bool) {
 	}
 }
 
-// size returns the number of bytes of the data if the dictionary determines it.
+// size returns the number of bytes of the data, and reports whether the
+// dictionary determines that number.
 func (i *inlineImage) size() (int, bool) {
 	if i.length > 0 {
 		return i.length, true
@@ -350,16 +352,17 @@ func (i *inlineImage) size() (int, bool) {
 	return row * i.height, true
 }
 
-// skipInlineImage skips the data of an inline image and its EI. If the length
-// is unknown or wrong, the end is an EI that is a separate token and is
-// followed by plausible content.
+// skipInlineImage skips the data of an inline image and its EI. If the length is
+// unknown, wrong or too large for the buffer, the end is an EI that is a separate
+// token and is followed by plausible content.
 func (r *contentReader) skipInlineImage() error {
 	image := r.image
 	r.image = inlineImage{}
 	if !image.within { // ID without BI
 		return nil
 	}
-	// ID is followed by one white-space character, or by CR LF.
+	// ID is followed by one white-space character. The LF of a CR LF counts as a
+	// part of the data.
 	c, err := r.in.ReadByte()
 	if err != nil {
 		return r.end(err, []byte("\nEI"))
@@ -388,8 +391,9 @@ func (r *contentReader) skipInlineImage() error {
 	}
 }
 
-// skipExact skips n bytes of an image and the EI after them, and reports true.
-// If no EI follows the bytes, it skips nothing.
+// skipExact skips n bytes of an image and the EI after them, and reports true. If
+// no EI follows the bytes, or the bytes do not fit in the buffer, it skips
+// nothing and reports false.
 func (r *contentReader) skipExact(n int) (bool, error) {
 	const slack = 4
 	if n+slack > contentBuffer {
@@ -413,7 +417,7 @@ func (r *contentReader) skipExact(n int) (bool, error) {
 	return true, err
 }
 
-// eofIfNil returns err, or io.EOF, which is never fatal, if err is nil.
+// eofIfNil returns err, or io.EOF if err is nil. io.EOF is never fatal.
 func eofIfNil(err error) error {
 	if err == nil {
 		return io.EOF
@@ -421,9 +425,9 @@ func eofIfNil(err error) error {
 	return err
 }
 
-// endsImage reports whether the E that was just read begins the EI at the end
-// of an image: the bytes after it must be text that begins with an operand or
-// an operator.
+// endsImage reports whether the E that was just read begins the EI at the end of
+// an image: EI must be followed by the end of the data, or by white space and
+// text that begins with an operand, a comment or an operator.
 func (r *contentReader) endsImage() bool {
 	const ahead = 24
 	text, _ := r.in.Peek(ahead) // shorter at the end of the data

@@ -21,22 +21,22 @@ func TestScanContent(t *testing.T) {
 		{"q left open", "q q Q q", "q\n", "\nQ\nQ\nQ\n"},
 		{"one Q too many", "Q q Q Q", "q\nq\nq\n", "\nQ\n"},
 		{"one Q too many, then q left open", "Q q", "q\nq\n", "\nQ\nQ\n"},
-		{"text object", "BT /F1 12 Tf (a) Tj", "q\n", "\nET\nQ\n"},
+		{"open text object", "BT /F1 12 Tf (a) Tj", "q\n", "\nET\nQ\n"},
 		{"nested text objects", "BT BT ET", "q\n", "\nQ\n"},
-		{"marked content", "/P BMC /Span <</Lang(en)>> BDC EMC", "q\n", "\nEMC\nQ\n"},
+		{"open marked content", "/P BMC /Span <</Lang(en)>> BDC EMC", "q\n", "\nEMC\nQ\n"},
 		{"all constructs, innermost first", "q BT /A BMC BX", "q\n", "\nEX\nEMC\nET\nQ\nQ\n"},
 		{"crossed constructs", "q BT Q", "q\n", "\nET\nQ\n"},
-		{"path", "0 0 m 10 10 l", "q\n", "\nn\nQ\n"},
-		{"path to clip", "0 0 10 10 re W", "q\n", "\nn\nQ\n"},
+		{"open path", "0 0 m 10 10 l", "q\n", "\nn\nQ\n"},
+		{"open path to clip", "0 0 10 10 re W", "q\n", "\nn\nQ\n"},
 		{"painted path", "0 0 10 10 re W n 0 0 m f*", "q\n", "\nQ\n"},
-		{"string", "(q) Tj (a\\)q", "q\n", ")\nQ\n"},
-		{"string that ends in an escape", "(q\\", "q\n", " )\nQ\n"},
-		{"nested string", "q (a(b", "q\n", "))\nQ\nQ\n"},
-		{"hexadecimal string", "<41", "q\n", ">\nQ\n"},
-		{"array", "[(a) 1", "q\n", "]\nQ\n"},
-		{"string in array", "[(a", "q\n", ")]\nQ\n"},
-		{"dictionary", "/P <</A [1", "q\n", "]>>\nQ\n"},
-		{"comment", "% q q q\rq", "q\n", "\nQ\nQ\n"},
+		{"open string", "(q) Tj (a\\)q", "q\n", ")\nQ\n"},
+		{"open string that ends in an escape", "(q\\", "q\n", " )\nQ\n"},
+		{"open nested string", "q (a(b", "q\n", "))\nQ\nQ\n"},
+		{"open hexadecimal string", "<41", "q\n", ">\nQ\n"},
+		{"open array", "[(a) 1", "q\n", "]\nQ\n"},
+		{"open string in array", "[(a", "q\n", ")]\nQ\n"},
+		{"open dictionary", "/P <</A [1", "q\n", "]>>\nQ\n"},
+		{"operators in a comment", "% q q q\rq", "q\n", "\nQ\nQ\n"},
 		{"comment at the end", "Q % q", "q\nq\n", "\nQ\n"},
 		{"operators in strings and names", "(q q) /q <71> [(q)] Q", "q\nq\n", "\nQ\n"},
 		{"operators that run together with operands", "q(a)Tj[(b)]TJ/F 1 Tf Q", "q\n", "\nQ\n"},
@@ -82,13 +82,13 @@ func TestScanContentFaulty(t *testing.T) {
 		"1 0 0 % 1\n1 0 cm":                                         true,
 	} {
 		if b, err := ScanContent(strings.NewReader(content)); err != nil || b.Faulty != want {
-			t.Errorf("%s: Faulty = %v, %v, want %v", content, b.Faulty, err, want)
+			t.Errorf("%s: Faulty = %v (error %v), want %v", content, b.Faulty, err, want)
 		}
 	}
 }
 
 // A stream with a wrong /Length can be rewritten.
-func TestContentBalanceMisread(t *testing.T) {
+func TestContentBalanceWrongLength(t *testing.T) {
 	t.Parallel()
 	bodies := onePage("")
 	bodies[3] = "<</Length 5>>\nstream\n0 0 10 10 re f\nendstream"
@@ -99,8 +99,8 @@ func TestContentBalanceMisread(t *testing.T) {
 	stamped(t, file)
 }
 
-// requireBalanced fails the test unless content is balanced with the prefix and
-// the suffix around it.
+// requireBalanced fails the test unless content is balanced between its prefix
+// and its suffix. Content that exceeds a limit passes.
 func requireBalanced(tb testing.TB, content string) {
 	tb.Helper()
 	b, err := ScanContent(strings.NewReader(content))
@@ -156,7 +156,7 @@ func TestContentBalanceLimits(t *testing.T) {
 				t.Errorf("ContentBalance returned %v, want ErrLimit", err)
 			}
 			if _, err := d.Update().Bytes(); !errors.Is(err, ErrLimit) {
-				t.Errorf("the update returned %v, want ErrLimit", err)
+				t.Errorf("Bytes of the update returned %v, want ErrLimit", err)
 			}
 		})
 	}

@@ -12,10 +12,12 @@ import (
 // corpus is the folder of real and hostile files, next to the repository.
 const corpus = "../../../shared/corpus"
 
-// corpusFile is a line of the corpus manifest.
+// corpusFile is the path of a file and the expected outcome, accept or reject,
+// from a line of the corpus manifest.
 type corpusFile struct{ path, expected string }
 
-// corpusFiles returns the PDF files of the corpus.
+// corpusFiles returns the PDF files of the corpus. If the corpus is missing, the
+// test is skipped; in CI it fails.
 func corpusFiles(tb testing.TB) []corpusFile {
 	tb.Helper()
 	manifest, err := os.ReadFile(filepath.Join(corpus, "MANIFEST.tsv"))
@@ -63,14 +65,16 @@ func TestCorpus(t *testing.T) {
 	}
 }
 
-// checkStamped compares a stamped file with the original.
+// checkStamped checks that a stamped file shows the stamp, needs no repair, can
+// be stamped again and causes no new problems in qpdf. The tail of an acceptable
+// file must be small.
 func checkStamped(t *testing.T, f corpusFile, file, tail []byte) {
 	t.Helper()
 	out := append(bytes.Clone(file), tail...)
 	d := open(t, out)
 	page := firstPage(t, d)
 	if page.Resources().Get("XObject") == nil || d.Err() != nil {
-		t.Errorf("the first page has no stamp (document error %v)", d.Err())
+		t.Errorf("the first page has no /XObject, or the document has an error: %v", d.Err())
 	}
 	if d.Repaired() {
 		t.Error("the stamped file needs a repair")
@@ -83,10 +87,10 @@ func checkStamped(t *testing.T, f corpusFile, file, tail []byte) {
 	}
 	for _, out := range [][]byte{out, append(out, again...)} {
 		// Exit code 2 means errors and 3 means warnings. Errors may become
-		// warnings if the repair of this package recovers more objects than
-		// qpdf's.
+		// warnings if the repair of this package recovers more objects than the
+		// repair of qpdf.
 		if after, output := qpdfCheck(t, out); after != before && after != 0 && before != 2 {
-			t.Errorf("qpdf --check exits with %d, want %d as before the stamp\n%s", after, before, output)
+			t.Errorf("qpdf --check exits with %d, want 0 or %d as before the stamp\n%s", after, before, output)
 		}
 	}
 	if f.expected == "accept" && len(tail) > 3000 {
@@ -115,7 +119,7 @@ func TestCorpusErrors(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := stampFile(bytes.NewReader(file), int64(len(file))); !errors.Is(err, want) {
-			t.Errorf("%s: got %v, want %v", path, err, want)
+			t.Errorf("%s: opening and stamping returned %v, want %v", path, err, want)
 		}
 	}
 }

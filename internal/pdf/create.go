@@ -9,7 +9,8 @@ type Writer struct {
 	next int
 }
 
-// NewWriter writes the header of a new file to w.
+// NewWriter writes the header of a new file to w and returns a Writer for the
+// rest of the file.
 func NewWriter(w io.Writer) *Writer {
 	s := newSerializer(w, 0, nil)
 	// The comment marks the file as binary (7.5.2).
@@ -42,9 +43,10 @@ func (w *Writer) Written() int64 { return w.s.written }
 // Err returns the first error.
 func (w *Writer) Err() error { return w.s.err }
 
-// Close writes the cross-reference and the trailer with the catalog and, unless
-// it is the zero Ref, the document information dictionary. Reserved objects
-// that were never set are null.
+// Close writes the cross-reference and the trailer. The trailer refers to root,
+// the catalog, and to info, the document information dictionary, unless info is
+// the zero Ref. Reserved objects that were never set are null. Close returns the
+// first error of the Writer.
 func (w *Writer) Close(root, info Ref) error {
 	entries := []numberedEntry{{0, entry{generation: 65535}}}
 	for _, e := range w.s.entries {

@@ -30,8 +30,9 @@ const (
 // Encrypted reports whether the file has an encryption dictionary.
 func (d *Document) Encrypted() bool { return d.xref.trailer.Has("Encrypt") }
 
-// Permissions returns the permissions of a user who opens the file with the
-// user password. Everything is permitted if the file is not encrypted.
+// Permissions returns the permissions of a user who opens the file with the user
+// password. Everything is permitted if the file is not encrypted or only embedded
+// files are encrypted.
 func (d *Document) Permissions() Permissions {
 	if d.crypt == nil {
 		return ^Permissions(0)
@@ -59,7 +60,8 @@ type crypt struct {
 	permissions     Permissions
 }
 
-// encryption is the encryption dictionary (7.6.2, 7.6.4.2).
+// encryption holds the encryption dictionary (7.6.2, 7.6.4.2) and the first file
+// identifier.
 type encryption struct {
 	v, r            int
 	o, u, oe, ue    []byte
@@ -72,7 +74,8 @@ type encryption struct {
 // startCrypt reads the encryption dictionary and computes the key. It returns
 // ErrPassword if the user password is not empty, even if the owner password is
 // empty: viewers try an empty password only as the user password, and ask for a
-// password if that fails.
+// password if the empty password fails. It returns ErrEncryption if the
+// encryption is not supported or the copy of the permissions does not match.
 func (d *Document) startCrypt() error {
 	value := d.xref.trailer.Get("Encrypt")
 	if value == nil || d.crypt != nil {
@@ -125,9 +128,9 @@ func (d *Document) startCrypt() error {
 		return err
 	}
 	if c.strings == cryptIdentity && c.streams == cryptIdentity {
-		// Only embedded files are encrypted. They are never read here, and new
-		// objects are written unencrypted. The password is checked all the
-		// same, because some readers do not open the document without it.
+		// Only embedded files are encrypted. This package never reads embedded
+		// files, and new objects are written unencrypted. The password is checked
+		// all the same, because some readers do not open the document without it.
 		return nil
 	}
 	d.clearCaches() // the objects in the caches were read without the key
@@ -205,8 +208,8 @@ func (e *encryption) legacyKey(lengths []int) ([]byte, error) {
 	return nil, ErrPassword
 }
 
-// userKey computes the key of a padded user password (algorithm 2) and
-// reports whether it is correct (algorithms 4 to 6).
+// userKey computes the key of n bytes for a padded user password (algorithm 2)
+// and reports whether the password is correct (algorithms 4 to 6).
 func (e *encryption) userKey(password []byte, n int) ([]byte, bool) {
 	h := md5.New() //nolint:gosec // required by the standard
 	h.Write(password)
@@ -281,8 +284,9 @@ func (e *encryption) aes256Key() ([]byte, error) {
 }
 
 // checkPermissions compares the encrypted copy of the permissions with /P and
-// /EncryptMetadata (algorithm 13). Viewers such as PDFium do not open a file in
-// which they differ, unless only the copy says that metadata is not encrypted.
+// /EncryptMetadata (algorithm 13). Viewers such as PDFium do not open a file
+// without a valid copy, or in which the copy differs. The copy may say that
+// metadata is not encrypted even if /EncryptMetadata is true.
 func (e *encryption) checkPermissions(key []byte) error {
 	block, err := aes.NewCipher(key)
 	if err != nil {

@@ -201,7 +201,7 @@ func TestEncrypted(t *testing.T) {
 	}
 }
 
-// The file is encrypted by qpdf, which also checks the update.
+// qpdf encrypts the files, and checks the stamped files.
 func TestEncryptedByQPDF(t *testing.T) {
 	t.Parallel()
 	qpdf := tool(t, "qpdf")
@@ -221,7 +221,7 @@ func TestEncryptedByQPDF(t *testing.T) {
 					command := []string{"--allow-weak-crypto", "--object-streams=" + streams, "--encrypt", passwords[0], passwords[1]}
 					command = append(command, strings.Fields(args)...)
 					if out, err := exec.Command(qpdf, append(command, "--", plain, path)...).CombinedOutput(); err != nil { //nolint:noctx // a fixture
-						t.Fatalf("%v: %s", err, out)
+						t.Fatalf("encrypting with qpdf: %v: %s", err, out)
 					}
 					file, err := os.ReadFile(path)
 					if err != nil {
@@ -232,7 +232,7 @@ func TestEncryptedByQPDF(t *testing.T) {
 					// password is empty.
 					needsPassword := passwords[0] != ""
 					if errors.Is(err, ErrPassword) != needsPassword {
-						t.Fatalf("Open returned %v, want ErrPassword: %v", err, needsPassword)
+						t.Fatalf("Open returned %v; whether ErrPassword is wanted: %v", err, needsPassword)
 					}
 					if !needsPassword {
 						stamped(t, file)
@@ -272,8 +272,8 @@ func TestEncryptionLength(t *testing.T) {
 	}
 }
 
-// A file whose encrypted permissions do not match /P is refused, because viewers
-// do not open it.
+// A file is refused if its encrypted permissions are missing, or do not match /P
+// and /EncryptMetadata. Viewers do not open such a file.
 func TestChangedPermissions(t *testing.T) {
 	t.Parallel()
 	for _, how := range []int{encryptAES256R5, encryptAES256} {

@@ -5,8 +5,9 @@ import (
 	"testing"
 )
 
-// A page that is a direct object of /Kids becomes an indirect object of the
-// update that changes it, with a new number in each further update.
+// A page that is a direct object of /Kids becomes an indirect object of each
+// update that changes the page. Several updates of the same document are
+// independent of each other.
 func TestRepeatedUpdatesOfDirectPage(t *testing.T) {
 	t.Parallel()
 	file := []byte("%PDF-1.4\n1 0 obj\n<</Type/Catalog/Pages 2 0 R>>\nendobj\n2 0 obj\n<</Type/Pages/Count 1/Kids[<</Type/Page/MediaBox[0 0 9 9]>>]>>\nendobj\n" +

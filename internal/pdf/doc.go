@@ -2,14 +2,16 @@
 // new files.
 //
 // It implements the file structure: lexical conventions, cross-reference tables
-// and streams, object streams, encryption, filters, the page tree, the balance
-// of content streams and the serialisation of objects. It has no code for the
-// stamp, the content of signatures, or storage.
+// and streams, object streams, encryption, filters, the page tree, page geometry,
+// the balance of content streams, the inspection of features and the
+// serialisation of objects. It has no code for the stamp, the content of
+// signatures, or storage.
 //
 // A [Document] reads through an io.ReaderAt and reads only what is needed: the
 // tail, the cross-reference chain and the resolved objects. If the
 // cross-reference is unusable, it scans the file once, in windows of limited
-// size. An [Update] returns the bytes to append, never the original.
+// size. AvoidReferenced also reads the whole file. An [Update] writes the bytes
+// to append, never the original.
 //
 // Everything that comes from the file is limited: depth, counts, decoded bytes
 // and the total work. A file that exceeds a limit causes [ErrLimit].

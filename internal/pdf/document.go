@@ -17,7 +17,7 @@ type Document struct {
 
 	xref          xref
 	repaired      bool
-	lenient       bool // some readers cannot use the cross-reference, although this one can
+	lenient       bool // some readers cannot use the cross-reference, although this package can
 	maxReferenced int  // the highest object number in a reference, as far as known
 	repairing     bool // a repair is in progress
 	frozen        bool // object numbers must not change, because an update has begun
@@ -38,9 +38,10 @@ type Document struct {
 	tree       *treeState // nil until the page tree is checked
 }
 
-// Open reads the tail, the cross-reference chain and the encryption dictionary
-// of the file of size bytes, and finds its catalog and first page. It returns
-// an error of this package, or an error that wraps an error of r.
+// Open reads the tail, the cross-reference chain and the encryption dictionary of
+// the file of size bytes, and finds its catalog and first page. If the
+// cross-reference is unusable, Open rebuilds it. Open returns an error of this
+// package, or an error that wraps an error of r.
 func Open(r io.ReaderAt, size int64) (*Document, error) {
 	if size <= 0 {
 		return nil, ErrEmpty
@@ -52,8 +53,8 @@ func Open(r io.ReaderAt, size int64) (*Document, error) {
 	}
 	err = d.openByXref()
 	if err != nil && d.base > 0 && errors.Is(err, ErrDamaged) && d.src.err == nil {
-		// Some writers count offsets from the beginning of the file. Some
-		// readers do not find any object then.
+		// Some writers count offsets from the beginning of the file. Some readers
+		// do not find any object in such a file.
 		d.base = 0
 		if err = d.openByXref(); err == nil {
 			d.lenient = true
@@ -85,7 +86,7 @@ func (d *Document) openResult(err error) (*Document, error) {
 }
 
 // findHeader searches for the header (7.5.2) in the first 1024 bytes, as common
-// viewers do.
+// viewers do. It reports whether there is a header.
 func (d *Document) findHeader() (bool, error) {
 	const header = 1024
 	text, err := d.src.window(0, header+len("%!PS-Adobe-3.0 PDF-1.7"))
@@ -117,7 +118,8 @@ func (d *Document) findHeader() (bool, error) {
 	return false, nil
 }
 
-// reset discards everything that was read.
+// reset discards the cross-reference, the encryption, the page tree and the
+// objects that were read.
 func (d *Document) reset() {
 	d.xref = xref{}
 	d.crypt, d.cryptRef = nil, 0
@@ -136,7 +138,7 @@ func (d *Document) clearCaches() {
 // openByXref reads the file through its cross-reference.
 func (d *Document) openByXref() error {
 	d.reset()
-	d.repairing = true // Object must not repair the file, because Open does that if this fails
+	d.repairing = true // Object must not repair the file, because Open repairs it if openByXref fails
 	defer func() { d.repairing = false }()
 	if err := d.loadXref(); err != nil {
 		return err
@@ -181,7 +183,8 @@ func (d *Document) Size() int64 { return d.src.size }
 func (d *Document) HeaderOffset() int64 { return d.headerAt }
 
 // Version returns the later of the versions in the header and in the catalog,
-// such as "1.7". It is empty if neither is valid.
+// such as "1.7". It does not check the version in the catalog. It returns "" if
+// there is no version.
 func (d *Document) Version() string {
 	return max(d.header, string(d.Name(d.catalog.Get("Version"))))
 }
@@ -218,10 +221,10 @@ func (d *Document) Resolve(obj Object) Object {
 	return nil
 }
 
-// Object returns the object that ref refers to, or nil if there is none.
-//
-// It ignores the generation, as viewers do: they show a file whose generations
-// disagree.
+// Object returns the object that ref refers to. It returns nil if the object is
+// missing or cannot be read; see Err. If the object is not at its offset, Object
+// tries to repair the document. Object ignores the generation, because viewers
+// show a file whose generations disagree.
 func (d *Document) Object(ref Ref) Object {
 	number := ref.Number
 	if obj, ok := d.objects[number]; ok {
@@ -251,7 +254,8 @@ func (d *Document) Object(ref Ref) Object {
 }
 
 // repairLate rebuilds the cross-reference after an object was not found at its
-// offset, and reports whether it succeeded.
+// offset, and reports whether the repair succeeded. If the repair fails, the
+// document stays as it was and is never repaired again.
 func (d *Document) repairLate() bool {
 	if d.repaired || d.repairing || d.frozen {
 		return false
@@ -265,7 +269,8 @@ func (d *Document) repairLate() bool {
 	return true
 }
 
-// readObject reads an object from the file or from its object stream.
+// readObject reads an object from the file or from its object stream. It also
+// returns the number of nodes in the object.
 func (d *Document) readObject(number int) (Object, int, error) {
 	e, err := d.lookup(number)
 	if err != nil {
@@ -310,25 +315,28 @@ func asDict(obj Object) *Dict {
 	return nil
 }
 
-// Array resolves obj and returns it as an array, or nil if it is not one.
+// Array resolves obj and returns it as an array. It returns nil if obj is not an
+// array.
 func (d *Document) Array(obj Object) Array {
 	a, _ := d.Resolve(obj).(Array)
 	return a
 }
 
-// Name resolves obj and returns it as a name, or "" if it is not one.
+// Name resolves obj and returns it as a name. It returns "" if obj is not a name.
 func (d *Document) Name(obj Object) Name {
 	n, _ := d.Resolve(obj).(Name)
 	return n
 }
 
-// Text resolves obj and returns a text string (7.9.2.2) as UTF-8.
+// Text resolves obj and returns a text string (7.9.2.2) as UTF-8. It returns ""
+// if obj is not a string.
 func (d *Document) Text(obj Object) string {
 	s, _ := d.Resolve(obj).(String)
 	return s.Text()
 }
 
-// Int resolves obj and returns it as an integer; a real number is truncated.
+// Int resolves obj and returns it as an integer. A real number is truncated. It
+// reports false if obj is not a number or is too large.
 func (d *Document) Int(obj Object) (int, bool) {
 	switch v := d.Resolve(obj).(type) {
 	case Integer:
@@ -341,7 +349,8 @@ func (d *Document) Int(obj Object) (int, bool) {
 	return 0, false
 }
 
-// Float resolves obj and returns it as a finite number.
+// Float resolves obj and returns it as a number. It reports false if obj is not a
+// finite number.
 func (d *Document) Float(obj Object) (float64, bool) {
 	switch v := d.Resolve(obj).(type) {
 	case Integer:

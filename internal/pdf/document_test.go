@@ -51,7 +51,7 @@ func TestOpen(t *testing.T) {
 		{name: "no trailer that refers to the catalog", file: []byte(strings.ReplaceAll(string(plain), "/Root 1 0 R", "")), repaired: true},
 		{name: "no catalog", file: []byte(strings.NewReplacer("/Root 1 0 R", "", "/Type/Catalog/Pages 2 0 R", "/Type/Nothing/Pages 2 0 R").Replace(string(plain))), repaired: true},
 		{name: "no page tree", file: replaceOnce(t, plain, "/Kids[3 0 R]", "/Kids 99 0 R"), repaired: true},
-		{name: "broken object stream header", file: repairedObjectStream(t), repaired: true},
+		{name: "object stream without a cross-reference", file: repairedObjectStream(t), repaired: true},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -76,8 +76,8 @@ func TestOpen(t *testing.T) {
 	}
 }
 
-// Other readers find the objects of files whose cross-reference only this reader
-// understands, such as a document behind a program.
+// After a stamp, other readers find the objects of a file whose cross-reference
+// only this package understands, such as a PDF file that follows a program.
 func TestReadersFindObjectsOfStampedFile(t *testing.T) {
 	t.Parallel()
 	program := "\n%PDF-1.4\nMZ" + strings.Repeat("\x00\x01PE", 2000)
@@ -98,15 +98,15 @@ func TestReadersFindObjectsOfStampedFile(t *testing.T) {
 			for reader, args := range map[string][]string{"pdfinfo": {path}, "qpdf": {"--show-npages", path}} {
 				out, err := exec.CommandContext(t.Context(), tool(t, reader), args...).CombinedOutput()
 				if text := string(out); err != nil || text != "1\n" && !regexp.MustCompile(`(?m)^Pages: +1$`).MatchString(text) {
-					t.Errorf("%s: %v\n%s", reader, err, text)
+					t.Errorf("%s did not find exactly one page (error %v)\n%s", reader, err, text)
 				}
 			}
 		})
 	}
 }
 
-// junkInOffsets returns a file with junk before the header, which its offsets
-// include.
+// junkInOffsets returns a file with junk before the header. The offsets in the
+// file count the junk.
 func junkInOffsets(tb testing.TB) []byte {
 	tb.Helper()
 	junk := strings.Repeat("x", 500) + "\n"
@@ -123,7 +123,7 @@ func junkInOffsets(tb testing.TB) []byte {
 	return moveStartxref(tb, []byte(junk+head+strings.Join(lines, "")), len(junk))
 }
 
-// moveStartxref adds to the offset of startxref.
+// moveStartxref returns file with by added to the offset after startxref.
 func moveStartxref(tb testing.TB, file []byte, by int) []byte {
 	tb.Helper()
 	head, tail, ok := strings.Cut(string(file), "startxref\n")
@@ -134,7 +134,8 @@ func moveStartxref(tb testing.TB, file []byte, by int) []byte {
 	return fmt.Appendf(nil, "%sstartxref\n%d\n%%%%EOF\n", head, at+by)
 }
 
-// repairedObjectStream returns a compressed file without its cross-reference.
+// repairedObjectStream returns a compressed file whose cross-reference cannot be
+// found.
 func repairedObjectStream(tb testing.TB) []byte {
 	tb.Helper()
 	file := moveStartxref(tb, compressed(tb), 100)

@@ -2,8 +2,9 @@ package pdf
 
 import "errors"
 
-// Errors for files that are refused. Open and the methods of Document return
-// errors that wrap them. Their text may be shown to users.
+// Errors for files that are refused, and for streams that cannot be decoded. Open
+// and the methods of Document and Stream return errors that wrap these errors.
+// The text of these errors may be shown to users.
 var (
 	// ErrEmpty means that the file has no bytes.
 	ErrEmpty = errors.New("the file is empty")
@@ -13,13 +14,14 @@ var (
 	ErrTruncated = errors.New("the PDF is cut off: its end is missing")
 	// ErrDamaged means that the file cannot be read and could not be repaired.
 	ErrDamaged = errors.New("the PDF is damaged beyond repair")
-	// ErrPassword means that neither an empty user password nor an empty owner
-	// password opens the file.
+	// ErrPassword means that an empty user password does not open the file.
 	ErrPassword = errors.New("the PDF needs a password")
-	// ErrEncryption means that the encryption is not supported: a public-key
-	// security handler, or an unknown algorithm.
+	// ErrEncryption means that the encryption is not supported: a security
+	// handler other than Standard, an unknown algorithm, or permissions that do
+	// not match their encrypted copy.
 	ErrEncryption = errors.New("the PDF is encrypted in an unsupported way")
-	// ErrNoPages means that the document has no pages.
+	// ErrNoPages means that the document has no pages, or no page with the
+	// requested index.
 	ErrNoPages = errors.New("the PDF has no page")
 	// ErrLimit means that the file needs more memory or time than any real
 	// file.

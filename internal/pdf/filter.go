@@ -47,7 +47,7 @@ func (d *Document) filters(dict *Dict) ([]filter, error) {
 	return out, nil
 }
 
-// decoder returns the decoded data of a stream of the document.
+// decoder returns a reader of the decoded data of a stream of the document.
 func (d *Document) decoder(s *Stream) (io.Reader, error) {
 	filters, err := d.filters(s.Dict)
 	if err != nil {
@@ -135,8 +135,8 @@ func (l *limitedReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// flateReader decodes FlateDecode (7.4.4). Damaged or truncated data ends
-// early; the checksum is ignored.
+// flateReader decodes FlateDecode (7.4.4). Damaged or truncated data ends early
+// without an error, and the checksum is ignored.
 type flateReader struct {
 	in      *bufio.Reader
 	inflate io.ReadCloser
@@ -172,8 +172,9 @@ func (f *flateReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// skipHeader skips the zlib header (RFC 1950, 2.2) and white space before it.
-// Data without a header is read as raw deflate data.
+// skipHeader skips line ends and the zlib header (RFC 1950, 2.2) after them, even
+// if the check bits of the header are wrong. Data without a header is read as raw
+// deflate data.
 func (f *flateReader) skipHeader() {
 	for {
 		head, err := f.in.Peek(2)
@@ -270,7 +271,8 @@ func (a *ascii85Reader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// group decodes five characters, or fewer at the end.
+// group decodes the next group: five characters, a single z, or fewer characters
+// at the end.
 func (a *ascii85Reader) group() error {
 	var value uint32
 	digits := 0

@@ -31,14 +31,15 @@ func onePageFile() []byte { return pdftest.File("", onePage("0 0 10 10 re f")...
 // stream, with a cross-reference stream.
 func compressed(tb testing.TB) []byte { return compressedAt(tb, 0) }
 
-// compressedAt is compressed for a file that follows start bytes, which its
-// offsets include.
+// compressedAt is like compressed, for a file that follows start other bytes. The
+// offsets in the file count those bytes.
 func compressedAt(tb testing.TB, start int64) []byte {
 	tb.Helper()
 	return compressedBodies(tb, start, onePage("0 0 10 10 re f"))
 }
 
-// compressedBodies is like compressedAt, with the first three of the bodies.
+// compressedBodies is like compressedAt, with the first three bodies as the
+// objects of the object stream.
 func compressedBodies(tb testing.TB, start int64, bodies []string) []byte {
 	tb.Helper()
 	var out, header, data bytes.Buffer
@@ -150,8 +151,8 @@ func skip(tb testing.TB, reason string) {
 	tb.Skip(reason)
 }
 
-// qpdfCheck returns the exit code of qpdf --check, 0 if it finds no problems,
-// and its output.
+// qpdfCheck returns the exit code of qpdf --check, which is 0 if qpdf finds no
+// problems, and the output of qpdf.
 func qpdfCheck(tb testing.TB, file []byte) (int, string) {
 	tb.Helper()
 	path := filepath.Join(tb.TempDir(), "check.pdf")
@@ -176,7 +177,8 @@ func requireClean(tb testing.TB, file []byte) {
 	}
 }
 
-// replaceOnce replaces the only occurrence of old.
+// replaceOnce replaces the only occurrence of old, and fails the test unless
+// there is exactly one.
 func replaceOnce(tb testing.TB, file []byte, old, replacement string) []byte {
 	tb.Helper()
 	if strings.Count(string(file), old) != 1 {

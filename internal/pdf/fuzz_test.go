@@ -12,8 +12,9 @@ import (
 	"github.com/certvault/certvault/internal/pdf/pdftest"
 )
 
-// FuzzOpen opens, inspects and stamps a file. For any input, this must end
-// within the limits. If it succeeds, the stamped file must be valid.
+// FuzzOpen opens, inspects and stamps a file. Any input must lead to a stamped
+// file or to an error of this package. A stamped file must have the stamp and a
+// valid page tree, unless reading it exceeds a limit.
 func FuzzOpen(f *testing.F) {
 	for _, file := range [][]byte{
 		onePageFile(), compressed(f), hybrid(f), repairedObjectStream(f), moveStartxref(f, onePageFile(), -50),
@@ -31,7 +32,7 @@ func FuzzOpen(f *testing.F) {
 					return
 				}
 			}
-			t.Fatalf("unexpected error: %v", err)
+			t.Fatalf("stamping returned %v, want nil or an error of this package", err)
 		}
 		stamped := append(bytes.Clone(file), tail...)
 		d, err := Open(bytes.NewReader(stamped), int64(len(stamped)))
@@ -51,7 +52,8 @@ func FuzzOpen(f *testing.F) {
 }
 
 // FuzzAvoidReferenced searches a file for references. The search never fails and
-// does not change whether the document has an error.
+// does not change whether the document has an error. New objects get numbers
+// above the references.
 func FuzzAvoidReferenced(f *testing.F) {
 	for _, file := range [][]byte{onePageFile(), compressed(f), hybrid(f), repairedObjectStream(f), encrypted(f, encryptAES256, "", "o")} {
 		f.Add(file)
@@ -71,8 +73,8 @@ func FuzzAvoidReferenced(f *testing.F) {
 	})
 }
 
-// FuzzLexer parses an object and writes it. Parsing the written text must
-// return the same object.
+// FuzzLexer parses an object and writes it. Parsing and writing the text again
+// must produce the same text.
 func FuzzLexer(f *testing.F) {
 	for _, text := range []string{
 		"<</Type/Page/Kids[12 0 R]/A(b\\)\\053c)/B<4142>/C 12.5/D true/E null>>", "[1 --2 .5 +3 1e5 /A#20B () <>]", "(a(b)\\\r\nc", "<</A[1 2>>",
@@ -104,6 +106,7 @@ func FuzzLexer(f *testing.F) {
 }
 
 // FuzzFilters decodes data by each filter, with parameters from the input.
+// Decoding must not fail, except that parameters may exceed a limit.
 func FuzzFilters(f *testing.F) {
 	for _, data := range [][]byte{
 		zlibOf(f, []byte("some data that is packed")), lzwOf(f, []byte("abababababab")), earlyLZW([]byte("abababab")),
@@ -125,7 +128,7 @@ func FuzzFilters(f *testing.F) {
 				t.Fatal(err)
 			}
 			if _, err := io.Copy(io.Discard, io.LimitReader(r, 1<<20)); err != nil {
-				t.Fatalf("%s: %v", name, err)
+				t.Fatalf("decoding by %s failed: %v", name, err)
 			}
 		}
 	})
@@ -143,7 +146,8 @@ func FuzzContent(f *testing.F) {
 	f.Fuzz(func(t *testing.T, content []byte) { requireBalanced(t, string(content)) })
 }
 
-// FuzzCrypt opens files with arbitrary encryption dictionaries.
+// FuzzCrypt opens and stamps files with arbitrary encryption dictionaries. The
+// only allowed errors are those for refused files.
 func FuzzCrypt(f *testing.F) {
 	for _, how := range []int{encryptRC440, encryptRC4128, encryptAES128, encryptAES256R5, encryptAES256} {
 		file := encrypted(f, how, "", "o")
@@ -164,7 +168,7 @@ func FuzzCrypt(f *testing.F) {
 			}
 		}
 		if err != nil {
-			t.Fatalf("unexpected error: %v", err)
+			t.Fatalf("stamping returned %v, want nil or an error of this package", err)
 		}
 	})
 }

@@ -17,7 +17,8 @@ func (r Rectangle) Array() Array {
 	return Array{Number(r.X0), Number(r.Y0), Number(r.X1), Number(r.Y1)}
 }
 
-// Intersect returns the intersection of r and s. ok is false if it has no area.
+// Intersect returns the intersection of r and s. ok is false if the intersection
+// has no area.
 func (r Rectangle) Intersect(s Rectangle) (common Rectangle, ok bool) {
 	common = Rectangle{max(r.X0, s.X0), max(r.Y0, s.Y0), min(r.X1, s.X1), min(r.Y1, s.Y1)}
 	return common, common.X1 > common.X0 && common.Y1 > common.Y0
@@ -35,11 +36,14 @@ const maxExtent = 1e7
 type Geometry struct {
 	// MediaBox is the media box, or US Letter if it is missing or invalid.
 	MediaBox Rectangle
-	// Box is the visible area: the crop box within the media box.
+	// Box is the visible area: the part of the crop box within the media box, or
+	// the media box if there is no such part.
 	Box Rectangle
-	// Rotate is 0, 90, 180 or 270, clockwise. Other values count as 0.
+	// Rotate is 0, 90, 180 or 270, clockwise. Other multiples of 90 are reduced
+	// to these values, and all other values count as 0.
 	Rotate int
-	// UserUnit is the size of a unit in 1/72 inch, or 1 if it is invalid.
+	// UserUnit is the size of a unit in 1/72 inch, or 1 if it is missing or
+	// invalid.
 	UserUnit float64
 	// IsDefault reports whether the media box was missing or invalid.
 	IsDefault bool
@@ -93,7 +97,8 @@ func (g Geometry) Matrix() [6]float64 {
 }
 
 // Rectangle parses a rectangle; the corners may be in any order. ok is false
-// unless obj has four finite numbers and the rectangle has an area.
+// unless obj begins with four finite numbers and the rectangle has an area.
+// Coordinates are limited to maxExtent.
 func (d *Document) Rectangle(obj Object) (r Rectangle, ok bool) {
 	a := d.Array(obj)
 	if len(a) < 4 {

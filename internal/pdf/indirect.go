@@ -57,7 +57,7 @@ func (d *Document) parseAt(offset int64) (obj Object, err error) {
 // readIndirect parses "n g obj ..." (7.3.10) at an absolute offset. If want is
 // not 0, the object must have that number. Strings remain encrypted. An object
 // that is still open at the end of the file is damaged, because appended bytes
-// would continue it.
+// would continue the object.
 func (d *Document) readIndirect(offset int64, want int) (in indirect, err error) {
 	err = d.parseWith(offset, func(l *lexer) error {
 		in, err = parseIndirect(l, want)

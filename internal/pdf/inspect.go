@@ -1,15 +1,15 @@
 package pdf
 
 // Findings lists the features of a document that decide whether it can be
-// accepted and how it may be changed. Inspect finds them in the catalog, the
-// interactive form, the outline, and the first pages with their annotations.
+// accepted and how it may be changed. Inspect finds the features in the catalog,
+// the interactive form, the outline, and the first pages with their annotations.
 type Findings struct {
 	// Signatures are the signed signature fields in the order of the form.
 	Signatures []SignatureField
 	// DocMDP is the permission to change the document after signing: the
-	// strictest P of the DocMDP transform of a certification signature and of
-	// the locks of signature fields. 1 permits nothing, 2 permits filling in
-	// and signing, 3 also permits annotating (12.8.2.2, 12.7.5.5). It is 0 if
+	// strictest P of the DocMDP transform of a certification signature and of the
+	// locks of signed fields. 1 permits nothing, 2 permits filling in and
+	// signing, 3 also permits annotating (12.8.2.2, 12.7.5.5). DocMDP is 0 if
 	// there is no restriction.
 	DocMDP int
 	// Certified reports whether there is a certification signature.
@@ -22,7 +22,7 @@ type Findings struct {
 
 	AcroForm         bool // an interactive form with at least one field
 	XFA              bool // an XFA form (12.7.8)
-	JavaScript       bool // a JavaScript action (12.6.4.17), or a link to a javascript: URI
+	JavaScript       bool // a JavaScript action (12.6.4.17), a rendition action with a script, or a link to a javascript: URI
 	Launch           bool // a launch action (12.6.4.6)
 	OpenAction       bool // an open action that does more than go to a place in the document
 	AdditionalAction bool // an /AA entry (12.6.3)
@@ -33,7 +33,8 @@ type Findings struct {
 	ExternalActions  bool // actions that access other files or hosts: SubmitForm, ImportData, GoToR, GoToE
 
 	// Incomplete reports whether a limit ended the traversal early. Signatures
-	// are complete even then, unless there are more than 65,536 fields.
+	// are complete even then, unless there are more than 65,536 fields or fields
+	// are nested more than 64 levels deep.
 	Incomplete bool
 }
 
@@ -55,7 +56,7 @@ const (
 	maxSeenPages    = 48
 	maxSeenAnnots   = 512
 	maxSeenOutlines = 128
-	maxActions      = 64      // in a chain
+	maxActions      = 64      // in a chain; also the limit of an /AA entry and of a /Reference
 	maxAllActions   = 1 << 15 // in all chains
 )
 
@@ -101,13 +102,14 @@ func (d *Document) Inspect() Findings {
 	return i.f
 }
 
-// hasNames reports whether a name tree (7.9.6) contains a name.
+// hasNames reports whether the root of a name tree (7.9.6) has names or kids.
 func (i *inspector) hasNames(root Object) bool {
 	node := i.d.Dict(root)
 	return len(i.d.Array(node.Get("Names"))) > 0 || len(i.d.Array(node.Get("Kids"))) > 0
 }
 
-// firstVisit reports whether an object is visited for the first time.
+// firstVisit reports whether an object is visited for the first time. It reports
+// true for every direct object.
 func (i *inspector) firstVisit(obj Object) bool {
 	ref, ok := obj.(Ref)
 	if !ok {
@@ -181,8 +183,8 @@ func (i *inspector) action(obj Object) {
 	}
 }
 
-// RunsScript reports whether an action (12.6.2), without those in its /Next,
-// runs JavaScript: by itself, or in the browser that opens its URI.
+// RunsScript reports whether an action (12.6.2), without the actions in its
+// /Next, runs JavaScript: by itself, or in the browser that opens its URI.
 func (d *Document) RunsScript(action *Dict) bool {
 	switch d.Name(action.Get("S")) {
 	case "JavaScript":
@@ -195,8 +197,8 @@ func (d *Document) RunsScript(action *Dict) bool {
 	return false
 }
 
-// isScript reports whether a URI has the scheme javascript, as browsers read
-// it: they ignore case, white space and control characters.
+// isScript reports whether a URI has the scheme javascript, as browsers read a
+// URI: browsers ignore case, white space and control characters.
 func isScript(uri string) bool {
 	const scheme = "javascript:"
 	n := 0

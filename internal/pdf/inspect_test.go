@@ -33,7 +33,7 @@ func TestInspect(t *testing.T) {
 		{name: "additional actions", catalog: "/AA<</WC" + js + ">>", want: Findings{AdditionalAction: true, JavaScript: true}},
 		{name: "additional action of a page", page: "/AA<</O<</S/SubmitForm>>>>", want: Findings{AdditionalAction: true, ExternalActions: true}},
 		{name: "action of an annotation", page: "/Annots[<</Subtype/Link/A<</S/Launch>>>><</Subtype/Link/A<</S/URI>>>>]", want: Findings{Launch: true}},
-		{name: "link", page: "/Annots[<</Subtype/Link/A<</S/URI/URI(https://example.org/javascript:)>>>>]"},
+		{name: "link to a web page", page: "/Annots[<</Subtype/Link/A<</S/URI/URI(https://example.org/javascript:)>>>>]"},
 		{name: "link to a script", page: "/Annots[<</Subtype/Link/A<</S/URI/URI( java\\nScript\\072alert\\(1\\))>>>>]", want: Findings{JavaScript: true}},
 		{name: "link to a script in another object", page: "/Annots[<</Subtype/Link/A<</S/URI/URI 5 0 R>>>>]", others: []string{"(JAVASCRIPT:x)"}, want: Findings{JavaScript: true}},
 		{name: "action of an outline item", catalog: "/Outlines<</First 5 0 R>>", others: []string{"<</A<</S/GoToR>>/Next 5 0 R>>"}, want: Findings{ExternalActions: true}},
@@ -67,7 +67,7 @@ func TestInspect(t *testing.T) {
 			want:   Findings{AcroForm: true, Certified: true, DocMDP: 2, Signatures: []SignatureField{field}},
 		},
 		{
-			name: "lock", catalog: "/AcroForm<</Fields[5 0 R]>>/Perms<</DocMDP 6 0 R>>",
+			name: "certification with a lock", catalog: "/AcroForm<</Fields[5 0 R]>>/Perms<</DocMDP 6 0 R>>",
 			others: []string{"<</FT/Sig/T(S)/V 6 0 R/Lock<</Action/All/P 1>>>>", certified("3")},
 			want:   Findings{AcroForm: true, Certified: true, DocMDP: 1, FieldsLocked: true, Signatures: []SignatureField{field}},
 		},
@@ -85,7 +85,7 @@ func TestInspect(t *testing.T) {
 			bodies[2] = "<</Type/Page/Parent 2 0 R" + test.page + ">>"
 			d := open(t, pdftest.File("", append(bodies, test.others...)...))
 			if got := d.Inspect(); !reflect.DeepEqual(got, test.want) {
-				t.Errorf("got %+v\nwant %+v", got, test.want)
+				t.Errorf("Inspect() = %+v\nwant %+v", got, test.want)
 			}
 			if d.Err() != nil || d.Repaired() {
 				t.Errorf("Err() = %v, Repaired() = %v, want nil and false", d.Err(), d.Repaired())

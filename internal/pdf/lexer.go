@@ -7,8 +7,8 @@ import (
 )
 
 // lexer parses objects from a buffer (7.2, 7.3). It is as tolerant as viewers:
-// unclosed containers end with the data, and unexpected tokens in them are
-// skipped.
+// unclosed containers end with the data or at the end of the object, and
+// unexpected tokens in a container are skipped or count as null.
 type lexer struct {
 	buf    []byte
 	pos    int
@@ -20,8 +20,8 @@ type lexer struct {
 
 var errEnd = errors.New("end of data")
 
-// keyword is a token that is neither an object nor a delimiter: obj, endobj, R,
-// an operator. It is internal to the package.
+// keyword is a token that is not an object: obj, endobj, R, an operator, or a
+// delimiter that does not begin an object. It is internal to the package.
 type keyword string
 
 func (keyword) object() {}
@@ -202,8 +202,8 @@ func (l *lexer) literalString() String {
 	}
 }
 
-// escape parses an escape sequence after its reverse solidus. ok is false if it
-// produces no byte.
+// escape parses an escape sequence after its reverse solidus. It reports false if
+// the sequence produces no byte.
 func (l *lexer) escape() (byte, bool) {
 	if l.pos >= len(l.buf) {
 		l.short = true
@@ -277,8 +277,9 @@ func (l *lexer) hexString() String {
 	return String(out)
 }
 
-// endsObject reports whether obj is a keyword that ends an object, so that the
-// open containers were never closed. If it is, endsObject unreads it.
+// endsObject reports whether obj is a keyword that ends an object or begins its
+// stream, and unreads that keyword. The open containers, which were never closed,
+// then end too.
 func (l *lexer) endsObject(obj Object) bool {
 	if w, ok := obj.(keyword); ok && (w == "endobj" || w == "stream" || w == "endstream") {
 		l.pos -= len(w)
@@ -336,8 +337,8 @@ func (l *lexer) dict(depth int, refs bool) (Object, error) {
 	}
 }
 
-// array parses an array (7.3.6). A keyword in it counts as null, so that later
-// elements keep their indices.
+// array parses an array (7.3.6). A keyword in the array counts as null unless it
+// ends the array, so that later elements keep their indices.
 func (l *lexer) array(depth int, refs bool) (Object, error) {
 	l.pos++
 	a := Array{}
@@ -460,7 +461,7 @@ func parseInt(text []byte) (int64, bool) {
 }
 
 // commonNames contains the names that occur in nearly every file, so that the
-// lexer does not allocate them for each object.
+// lexer does not allocate these names for each object.
 var commonNames = func() map[string]Name {
 	names := map[string]Name{}
 	for _, n := range []Name{

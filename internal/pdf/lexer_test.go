@@ -52,7 +52,7 @@ func TestLexer(t *testing.T) {
 		l := lexer{buf: []byte(test.text)}
 		got, err := l.object(0, true)
 		if err != nil || !reflect.DeepEqual(got, test.want) {
-			t.Errorf("%q: got %#v, want %#v (%v)", test.text, got, test.want, err)
+			t.Errorf("%q: got %#v, want %#v (error %v)", test.text, got, test.want, err)
 		}
 	}
 }
@@ -87,7 +87,7 @@ func TestLexerReportsShortInput(t *testing.T) {
 		l := lexer{buf: []byte(text[:n])}
 		got, err := l.object(0, true)
 		if !l.short && (err != nil || !reflect.DeepEqual(got, want)) {
-			t.Errorf("the first %d bytes = %v, %v and not short, want %v", n, got, err, want)
+			t.Errorf("the first %d bytes are parsed as %v (error %v) and not short, want short or %v", n, got, err, want)
 		}
 	}
 }
@@ -123,7 +123,7 @@ func TestDict(t *testing.T) {
 	}
 	var none *Dict
 	if none.Get("A") != nil || none.Len() != 0 || none.Clone() == nil {
-		t.Error("a nil dictionary is not empty")
+		t.Error("a nil dictionary has a value, a length other than 0 or a nil clone")
 	}
 	for range none.All() {
 		t.Error("a nil dictionary has entries")

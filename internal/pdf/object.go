@@ -53,9 +53,9 @@ type Entry struct {
 type Dict struct{ entries []Entry }
 
 // Placeholder is a value whose text is written verbatim, never encrypted, and
-// whose position is known after it was written. The /ByteRange and /Contents of
-// a signature (12.8.1) are placeholders, because their values depend on the
-// written bytes.
+// whose position is known after the value was written. The /ByteRange and
+// /Contents of a signature (12.8.1) are placeholders, because their values depend
+// on the written bytes.
 type Placeholder struct {
 	// Text is the text to write.
 	Text []byte
@@ -170,7 +170,9 @@ func Number(v float64) Object {
 }
 
 // Float64 returns the value of the number. If the text is not a valid number,
-// it returns the value of the longest valid prefix.
+// Float64 skips all signs at its beginning and returns the value of the longest
+// valid prefix of the rest, or 0 if there is none. The value is negative if one
+// of the signs is a minus.
 func (r Real) Float64() float64 {
 	if v, err := strconv.ParseFloat(string(r), 64); err == nil && isPlainNumber(string(r)) {
 		return v
@@ -196,8 +198,8 @@ func (r Real) Float64() float64 {
 	return v
 }
 
-// isPlainNumber reports whether text has none of the forms that only Go accepts
-// as a number, such as 0x1p-2, 1_000 or inf.
+// isPlainNumber reports whether text has only digits, points and signs. Go also
+// accepts other forms as a number, such as 1e3, 0x1p-2, 1_000 or inf.
 func isPlainNumber(text string) bool {
 	for i := range len(text) {
 		if c := text[i]; !isDigit(c) && c != '.' && c != '-' && c != '+' {

@@ -13,8 +13,8 @@ type objectStream struct {
 	offsets []int // offsets of the objects in data
 }
 
-// objectStream decodes the object stream with the given number. The cache holds
-// up to maxDecoded bytes.
+// objectStream returns the decoded object stream with the given number. The cache
+// of object streams holds up to maxDecoded bytes.
 func (d *Document) objectStream(number int) (*objectStream, error) {
 	if s, ok := d.objectStreams[number]; ok {
 		return s, nil
@@ -42,7 +42,9 @@ func (d *Document) objectStream(number int) (*objectStream, error) {
 	return s, nil
 }
 
-// readHeader parses the pairs of object number and offset.
+// readHeader parses the pairs of object number and offset, until the first pair
+// that is not two integers. A pair with an invalid number or offset becomes
+// object 0.
 func (s *objectStream) readHeader(count, first int) {
 	if first < 0 || first > len(s.data) {
 		return

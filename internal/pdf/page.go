@@ -51,7 +51,8 @@ func (d *Document) walkPages(from int, trust bool, visit func(*Page) (more bool)
 }
 
 // Page returns the page with the index, counted from 0. The error is ErrNoPages
-// if there is none.
+// if there is no such page. The error can also be an error of the reader, or
+// ErrLimit.
 func (d *Document) Page(index int) (*Page, error) {
 	if index == 0 && d.first != nil {
 		return d.first, nil
@@ -139,14 +140,14 @@ func (d *Document) treeEntry(obj Object) (treeEntry, bool) {
 		e.kids = kids
 		return e, true
 	}
-	// An entry without /Type counts as a page, unless it has no attributes of a
-	// page.
+	// An indirect dictionary counts as a page unless its /Type is Pages. A direct
+	// dictionary must also have the /Type Page, /Contents or /MediaBox.
 	e.leaf = true
 	return e, kind != "Pages" && (indirect || kind == "Page" || dict.Has("Contents") || dict.Has("MediaBox"))
 }
 
-// kids returns the kids of a node. /Kids may be a single kid instead of an
-// array.
+// kids returns the kids of a node. /Kids may be a single kid instead of an array.
+// It returns false if /Kids is neither.
 func (d *Document) kids(node *Dict) (Array, bool) {
 	value := node.Get("Kids")
 	switch v := d.Resolve(value).(type) {
@@ -181,7 +182,8 @@ func (p *Page) Resources() *Dict { return p.doc.Dict(p.Inherited("Resources")) }
 const maxContents = 1 << 14
 
 // Contents returns the references of the page's content streams, or direct
-// streams, in order. It omits everything else.
+// streams, in order. It omits everything else, and all elements after the first
+// maxContents.
 func (p *Page) Contents() []Object {
 	value := p.Dict.Get("Contents")
 	switch v := p.doc.Resolve(value).(type) {

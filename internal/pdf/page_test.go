@@ -46,7 +46,7 @@ func TestPageTree(t *testing.T) {
 					t.Fatal(err)
 				}
 				if got, _ := d.Int(page.Dict.Get("N")); got != want || page.Index != i {
-					t.Errorf("page %d: got %d (index %d), want %d", i, got, page.Index, want)
+					t.Errorf("/N of page %d = %d (index %d), want %d", i, got, page.Index, want)
 				}
 			}
 			for _, index := range []int{-1, len(test.want), 1 << 30} {
@@ -71,7 +71,7 @@ func checkRepairedTree(t *testing.T, file []byte, want []int) {
 	t.Helper()
 	d := open(t, file)
 	if !d.FaultyPageTree() {
-		t.Error("the page tree is valid")
+		t.Error("FaultyPageTree() = false before the update, want true")
 	}
 	tail, err := d.Update().Bytes()
 	if err != nil {
@@ -79,7 +79,7 @@ func checkRepairedTree(t *testing.T, file []byte, want []int) {
 	}
 	d = open(t, append(file, tail...))
 	if d.FaultyPageTree() || d.PageCount() != len(want) {
-		t.Errorf("after an update: faulty = %v, %d pages, want %d", d.FaultyPageTree(), d.PageCount(), len(want))
+		t.Errorf("after an update: FaultyPageTree() = %v, PageCount() = %d, want false and %d", d.FaultyPageTree(), d.PageCount(), len(want))
 	}
 	for i, want := range want {
 		page, err := d.Page(i)
@@ -87,12 +87,12 @@ func checkRepairedTree(t *testing.T, file []byte, want []int) {
 			t.Fatal(err)
 		}
 		if got, _ := d.Int(page.Dict.Get("N")); got != want {
-			t.Errorf("after an update: page %d is %d, want %d", i, got, want)
+			t.Errorf("after an update: /N of page %d = %d, want %d", i, got, want)
 		}
 	}
 }
 
-// An update does not touch a valid page tree.
+// An update does not change a valid page tree.
 func TestUpdateKeepsValidPageTree(t *testing.T) {
 	t.Parallel()
 	for name, file := range map[string][]byte{
@@ -103,7 +103,7 @@ func TestUpdateKeepsValidPageTree(t *testing.T) {
 	} {
 		d := open(t, file)
 		if u := d.Update(); d.FaultyPageTree() || len(u.order) > 0 {
-			t.Errorf("%s: faulty = %v, the update has the objects %v", name, d.FaultyPageTree(), u.order)
+			t.Errorf("%s: FaultyPageTree() = %v, the update has the objects %v, want false and none", name, d.FaultyPageTree(), u.order)
 		}
 	}
 }

@@ -7,8 +7,8 @@ import (
 
 const (
 	// maxReference is the highest number in a reference that counts for the
-	// numbers of new objects. It leaves room below 4,194,304, the highest object
-	// number of PDFium.
+	// numbers of new objects. The limit leaves room below 4,194,304, the highest
+	// object number of PDFium.
 	maxReference = maxNumber/2 - 1000
 	// referenceLength is more than the length of a reference in the usual form,
 	// "8388607 65535 R" with a few spaces.
@@ -16,13 +16,15 @@ const (
 )
 
 // AvoidReferenced makes updates number new objects above the highest number in
-// the references of the file. Otherwise a new object could become the target of
-// a reference to a missing object. It returns only errors of the reader.
+// the references of the file. It ignores numbers above maxReference. Without
+// AvoidReferenced, a new object could become the target of a reference to a
+// missing object. AvoidReferenced returns only errors of the reader.
 //
-// AvoidReferenced reads the whole file, but parses no objects: it searches the
-// bytes of the file and of the object streams. Text in other streams that looks
-// like a reference counts too, which only leaves numbers unused. A stream that
-// cannot be decoded has no references, because viewers cannot read them either.
+// AvoidReferenced reads the whole file, but does not parse the objects: it
+// searches the bytes of the file and of the object streams. Text in other streams
+// that looks like a reference counts too, which only leaves numbers unused. An
+// object stream that cannot be decoded is skipped, because viewers cannot read
+// its references either.
 func (d *Document) AvoidReferenced() error {
 	buf := make([]byte, min(scanWindow, d.src.size))
 	for at := int64(0); at < d.src.size; at += scanWindow - referenceLength {
@@ -45,7 +47,7 @@ func (d *Document) AvoidReferenced() error {
 		}
 	}
 	if d.src.err != nil && failure == nil {
-		d.clearCaches() // they contain null for objects beyond the limit
+		d.clearCaches() // the caches contain null for objects beyond the limit
 	}
 	d.src.work, d.src.err, d.frozen = work, failure, frozen
 	return nil
@@ -70,8 +72,8 @@ func (d *Document) objectStreamNumbers() map[int]bool {
 	return numbers
 }
 
-// highestIn returns the highest object number in the references in text, or 0
-// if there are none.
+// highestIn returns the highest object number up to maxReference in the
+// references in text, or 0 if there are none.
 func highestIn(text []byte) int {
 	highest := 0
 	for from := 0; ; {

@@ -32,12 +32,14 @@ type repairer struct {
 	pageTrees     []int // object numbers of page trees
 	nextObj       int64 // offset of the next "obj" that was found
 	lastStart     int64 // offset of the last object
-	closed        bool  // the last object is followed by a trailer or startxref
+	closed        bool  // the last object is a cross-reference stream, or is followed by a trailer or startxref
 }
 
-// repair rebuilds the cross-reference and calls start. It returns ErrTruncated
-// if the file ends within an object, and ErrDamaged if there is neither a
-// catalog nor a page tree.
+// repair rebuilds the cross-reference and finds the catalog and the first page.
+// If there is no valid catalog or page tree, repair creates one for the objects
+// in the file. It returns ErrTruncated if the file ends within its last object,
+// ErrDamaged if there is neither a catalog nor a page, and ErrNoPages if there is
+// a catalog without a page.
 func (d *Document) repair() error {
 	d.reset()
 	d.repaired, d.repairing = true, true
@@ -74,8 +76,8 @@ func (d *Document) repair() error {
 	return r.synthesizePageTree()
 }
 
-// synthesizeCatalog creates a catalog for the last page tree of a document that has
-// no catalog.
+// synthesizeCatalog creates a catalog for the last page tree with a page, and
+// reports whether there is such a tree.
 func (r *repairer) synthesizeCatalog() bool {
 	d := r.d
 	for _, number := range slices.Backward(r.pageTrees) {
@@ -164,7 +166,7 @@ func (r *repairer) scan() error {
 // window.
 func (r *repairer) step(window []byte, at, pos int64) (int64, error) {
 	end := at + int64(len(window))
-	if r.nextObj < pos { // the result is reused, because many trailers may come before it
+	if r.nextObj < pos { // the result is reused, because many trailers may precede the object
 		r.nextObj = end
 		if i := bytes.Index(window[pos-at:], []byte("obj")); i >= 0 {
 			r.nextObj = pos + int64(i)
@@ -215,7 +217,8 @@ func objectStart(text []byte) (int, bool) {
 	return i, true
 }
 
-// trailerAt parses a trailer dictionary.
+// trailerAt records the trailer dictionary at pos, and returns the offset at
+// which to continue.
 func (r *repairer) trailerAt(pos int64) (int64, error) {
 	r.closed = true
 	if err := r.d.src.charge(chunkOverlap / 2); err != nil { // real files have few trailers
@@ -236,7 +239,7 @@ func (r *repairer) trailerAt(pos int64) (int64, error) {
 
 // objectAt records the object that begins at start, and skips the data of a
 // stream. It returns the offset at which to continue: the end of the data of a
-// stream, or the parameter after for any other object.
+// stream, or the parameter after if there is no stream.
 func (r *repairer) objectAt(start, after int64) (int64, error) {
 	d := r.d
 	text, err := d.src.window(start, chunkOverlap)
@@ -286,7 +289,7 @@ func (r *repairer) objectAt(start, after int64) (int64, error) {
 	}
 	stream.doc, stream.offset, stream.length = d, start+in.end, -1
 	if _, indirect := dict.Get("Length").(Ref); indirect {
-		stream.Dict = nil // its entries cannot be resolved yet
+		stream.Dict = nil // an indirect /Length cannot be resolved yet
 	}
 	if err := d.measure(stream); err != nil {
 		return 0, err
@@ -334,8 +337,9 @@ func (r *repairer) section() section {
 	return s
 }
 
-// trailer returns a trailer with the entries of all found trailers. A later
-// trailer takes precedence over an earlier trailer.
+// trailer returns a trailer with those entries of all found trailers that
+// inheritedTrailer lists. A later trailer takes precedence over an earlier
+// trailer.
 func (r *repairer) trailer() *Dict {
 	trailer := &Dict{}
 	for _, t := range slices.Backward(r.trailers) {
@@ -389,7 +393,9 @@ func (r *repairer) readObjectStreams() error {
 }
 
 // findCatalog returns the catalog of the last trailer that refers to a valid
-// catalog, otherwise the last valid catalog in the file.
+// catalog, otherwise the last valid catalog in the file. If the file has none
+// outside of object streams, it searches the object streams and records their
+// page trees.
 func (r *repairer) findCatalog() (Object, bool) {
 	d := r.d
 	valid := func(root Object) bool { return d.Dict(d.Dict(root).Get("Pages")) != nil }

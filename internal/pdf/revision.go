@@ -6,14 +6,15 @@ import (
 	"slices"
 )
 
-// maxCompared is the maximum number of objects that Moved compares.
+// maxCompared is the maximum number of objects that MovedObjects compares.
 const maxCompared = 1 << 20
 
-// MovedObjects returns the numbers of the objects whose position in d differs from the
-// position in before, an earlier revision of the same file, and of the objects
-// that only one of the two revisions has. It compares the cross-references and
-// not the bytes, because a revision can make a hidden object visible without
-// writing any object. The error is ErrLimit if there are too many objects.
+// MovedObjects returns the numbers of the objects whose position in d differs
+// from the position in before, an earlier revision of the same file, and of the
+// objects that only one of the two revisions has. The objects in an object stream
+// move with the stream. MovedObjects compares the cross-references and not the
+// bytes, because a revision can make a hidden object visible without writing any
+// object. The error is ErrLimit if there are too many objects.
 func (d *Document) MovedObjects(before *Document) ([]int, error) {
 	numbers, err := numbersOf(d, before)
 	if err != nil {

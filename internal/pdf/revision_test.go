@@ -9,13 +9,13 @@ import (
 	"github.com/certvault/certvault/internal/pdf/pdftest"
 )
 
-func TestMoved(t *testing.T) {
+func TestMovedObjects(t *testing.T) {
 	t.Parallel()
 	plain := onePageFile()
 	for name, file := range map[string][]byte{"table": plain, "streams": compressed(t), "hybrid": hybrid(t)} {
 		before := open(t, file)
 		if moved, err := open(t, file).MovedObjects(before); err != nil || len(moved) > 0 {
-			t.Errorf("%s: Moved for the same file = %v, %v, want no objects", name, moved, err)
+			t.Errorf("%s: MovedObjects for the same file = %v (error %v), want no objects", name, moved, err)
 		}
 		u := before.Update()
 		added := u.Add(NewDict())
@@ -27,7 +27,7 @@ func TestMoved(t *testing.T) {
 		}
 		moved, err := open(t, append(slices.Clone(file), tail...)).MovedObjects(open(t, file))
 		if err != nil || !slices.Contains(moved, added.Number) || !slices.Contains(moved, page.Ref.Number) || slices.Contains(moved, page.Ref.Number-1) {
-			t.Errorf("%s: Moved = %v, %v, want %d and %d", name, moved, err, page.Ref.Number, added.Number)
+			t.Errorf("%s: MovedObjects = %v (error %v), want %d and %d, but not the object before the page", name, moved, err, page.Ref.Number, added.Number)
 		}
 	}
 
@@ -39,11 +39,12 @@ func TestMoved(t *testing.T) {
 		hidden, open(t, file).xref.start, len(file))
 	moved, err := open(t, append(slices.Clone(file), more...)).MovedObjects(open(t, file))
 	if err != nil || !slices.Equal(moved, []int{4, 5}) {
-		t.Errorf("Moved for a new cross-reference = %v, %v, want [4 5]", moved, err)
+		t.Errorf("MovedObjects for a new cross-reference = %v (error %v), want [4 5]", moved, err)
 	}
 }
 
-// An object keeps its index in its object stream, but the stream changes.
+// The objects of an object stream count as moved if the stream is written again,
+// even if their indices in the stream are the same.
 func TestMovedObjectStream(t *testing.T) {
 	t.Parallel()
 	file := compressed(t)
@@ -61,16 +62,16 @@ func TestMovedObjectStream(t *testing.T) {
 	moved, err := open(t, append(slices.Clone(file), tail...)).MovedObjects(open(t, file))
 	for _, number := range []int{1, 2, 3, 5} {
 		if err != nil || !slices.Contains(moved, number) {
-			t.Errorf("Moved = %v, %v, want object %d in the list", moved, err, number)
+			t.Errorf("MovedObjects = %v (error %v), want object %d in the list", moved, err, number)
 		}
 	}
 }
 
-func TestMovedIsLimited(t *testing.T) {
+func TestMovedObjectsIsLimited(t *testing.T) {
 	t.Parallel()
 	a, b := open(t, onePageFile()), open(t, onePageFile())
 	a.xref.sections = append(a.xref.sections, section{subsections: []subsection{{first: 10, count: maxCompared}}})
 	if moved, err := a.MovedObjects(b); !errors.Is(err, ErrLimit) {
-		t.Errorf("Moved = %d objects, %v, want ErrLimit", len(moved), err)
+		t.Errorf("MovedObjects = %d objects (error %v), want ErrLimit", len(moved), err)
 	}
 }

@@ -6,8 +6,8 @@ import (
 	"io"
 )
 
-// Limits on the cost of one document. An ordinary certificate uses less than a
-// hundredth of each.
+// Limits on the cost of one document. An ordinary certificate remains far below
+// each limit.
 const (
 	maxDecoded    = 32 << 20  // bytes that one stream may decode to
 	maxWork       = 160 << 20 // bytes parsed and decoded for one document, see charge
@@ -15,7 +15,7 @@ const (
 	maxNodes      = 1 << 19   // objects within one indirect object
 	maxDepth      = 256       // nesting depth of arrays and dictionaries
 	maxNumber     = 8_388_607 // object number (Annex C.2)
-	maxCached     = 1 << 20   // objects kept in memory
+	maxCached     = 1 << 20   // objects in the cache
 )
 
 const (
@@ -38,7 +38,8 @@ func newSource(r io.ReaderAt, size int64) *source {
 	return &source{r: r, size: size, chunks: make(map[int64][]byte)}
 }
 
-// fail records the first error, which the document reports.
+// fail records err if it is the first error, which the document reports, and
+// returns err.
 func (s *source) fail(err error) error {
 	if s.err == nil {
 		s.err = err

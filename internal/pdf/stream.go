@@ -24,8 +24,8 @@ type Stream struct {
 	encoded bool // the data already has the form that Dict's /Filter describes
 }
 
-// NewStream returns a stream with data. The data is compressed if that makes it
-// smaller and dict has no filter. dict may be nil and is not changed.
+// NewStream returns a stream with data. The data is compressed if dict has no
+// filter and the compressed data is smaller. dict may be nil and is not changed.
 func NewStream(dict *Dict, data []byte) *Stream { return &Stream{Dict: dict.Clone(), data: data} }
 
 // NewRawStream returns a stream with data that is already encoded as the
@@ -35,8 +35,8 @@ func NewRawStream(dict *Dict, data []byte) *Stream {
 }
 
 // NewStreamFrom returns a stream of exactly length bytes that are copied from
-// body when the stream is written. It can be written only once. The bytes must
-// already be encoded, as for NewRawStream.
+// body when the stream is written. The stream can be written only once. The bytes
+// must already be encoded, as for NewRawStream.
 func NewStreamFrom(dict *Dict, body io.Reader, length int64) *Stream {
 	return &Stream{Dict: dict.Clone(), body: body, bodyLen: length, encoded: true}
 }
@@ -49,7 +49,8 @@ func (s *Stream) WithDict(dict *Dict) *Stream {
 	return &t
 }
 
-// Raw returns the data as in the file, decrypted but not decoded.
+// Raw returns the data as in the file, decrypted but not decoded. For a new
+// stream, it returns the data that the stream was created with.
 func (s *Stream) Raw() (io.Reader, error) {
 	if s.doc == nil {
 		if s.body != nil {
@@ -60,10 +61,11 @@ func (s *Stream) Raw() (io.Reader, error) {
 	return s.doc.rawReader(s)
 }
 
-// Decoded returns the data decoded by all filters. The error is ErrLimit if the
-// decoded data exceeds 32 MB, and ErrFilter if the stream has an image filter.
-// Data that is truncated or fails its checksum ends early without an error, as
-// in viewers.
+// Decoded returns the data decoded by all filters. For a new stream, it is the
+// same as Raw. The error, or the error of a read, is ErrLimit if the decoded data
+// exceeds 32 MB, and ErrFilter if the stream has an image filter or an unknown
+// filter. Data that is truncated or fails its checksum ends early without an
+// error, as in viewers.
 func (s *Stream) Decoded() (io.Reader, error) {
 	if s.doc == nil {
 		return s.Raw()
@@ -71,7 +73,7 @@ func (s *Stream) Decoded() (io.Reader, error) {
 	return s.doc.decoder(s)
 }
 
-// rawReader returns the decrypted data of a stream of the document.
+// rawReader returns a reader of the decrypted data of a stream of the document.
 func (d *Document) rawReader(s *Stream) (*bufio.Reader, error) {
 	if err := d.measure(s); err != nil {
 		return nil, err
@@ -84,7 +86,8 @@ func (d *Document) rawReader(s *Stream) (*bufio.Reader, error) {
 }
 
 // measure determines the length of the data. The length is /Length if endstream
-// follows there. Otherwise the data ends before the next endstream.
+// or endobj follows there. Otherwise the data ends where findEndstream finds the
+// end.
 func (d *Document) measure(s *Stream) error {
 	if s.length >= 0 {
 		return nil
@@ -114,8 +117,9 @@ func (d *Document) measure(s *Stream) error {
 // scanWindow is the window size for searches in the file.
 const scanWindow = 256 << 10
 
-// findEndstream returns the end of the stream data that begins at offset:
-// before the end-of-line marker that precedes endstream, or else endobj.
+// findEndstream returns the end of the stream data that begins at offset: before
+// the next endstream or endobj, whichever comes first, and before the end-of-line
+// marker that precedes it. Without both keywords, the data ends with the file.
 func (d *Document) findEndstream(offset int64) (int64, error) {
 	const overlap = 16
 	for pos, n := offset, chunkOverlap; pos < d.src.size; pos, n = pos+int64(n-overlap), scanWindow {

@@ -63,9 +63,9 @@ func utf16String(s string) String {
 // grammar has no offset there, although some readers accept one.
 func Date(t time.Time) String { return String(t.UTC().Format("D:20060102150405Z")) }
 
-// Text decodes a text string in PDFDocEncoding, UTF-16BE, UTF-8, or UTF-16LE.
-// The standard does not define UTF-16LE, but viewers support it. It removes
-// language escapes (14.9.2.2).
+// Text decodes a text string in PDFDocEncoding, UTF-16BE, UTF-8, or UTF-16LE. The
+// standard does not define UTF-16LE, but viewers support it. Text removes the
+// language escapes (14.9.2.2) of Unicode strings.
 func (s String) Text() string {
 	text := string(s)
 	switch {

@@ -17,7 +17,7 @@ func TestTextString(t *testing.T) {
 	} {
 		got := TextString(test.text)
 		if got != test.want {
-			t.Errorf("%q: got %q, want %q", test.text, got, test.want)
+			t.Errorf("TextString(%q) = %q, want %q", test.text, got, test.want)
 		}
 		if back := got.Text(); back != test.text {
 			t.Errorf("%q is encoded and decoded as %q", test.text, back)

@@ -22,7 +22,8 @@ func (d *Document) PageCount() int { return d.checkTree().pages }
 // An Update replaces such a tree.
 func (d *Document) FaultyPageTree() bool { return d.checkTree().faulty }
 
-// checkTree checks the page tree once.
+// checkTree checks the page tree at the first call, and returns the same result
+// at later calls.
 func (d *Document) checkTree() treeState {
 	for d.tree == nil {
 		repaired := d.repaired
@@ -81,8 +82,8 @@ func (c *treeCheck) count(obj, parent Object, depth int) (int, bool) {
 	return total, c.d.Resolve(dict.Get("Count")) == Integer(total)
 }
 
-// refersTo reports whether obj refers to the same object as the reference
-// target, whatever its generation.
+// refersTo reports whether obj refers to the same object as the reference target.
+// It ignores the generations.
 func refersTo(obj, target Object) bool {
 	a, ok := obj.(Ref)
 	b, isRef := target.(Ref)
@@ -116,8 +117,9 @@ func (u *Update) repairTree() {
 	}
 }
 
-// node replaces an element of /Kids, and everything below it, where necessary.
-// It returns its new reference, or the zero Ref if the element contains no page.
+// node replaces an element of /Kids, and everything below the element, where
+// necessary. It returns the reference of the element in the update, or the zero
+// Ref if the element contains no page.
 func (r *treeRepair) node(obj Object, parent Ref, depth int) Ref {
 	d := r.u.doc
 	if r.visited++; r.visited > maxTreeNodes {

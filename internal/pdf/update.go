@@ -8,7 +8,7 @@ import (
 )
 
 // Update is an incremental update (7.5.6) of a document. If the file is
-// encrypted, it encrypts new strings and streams too.
+// encrypted, the update encrypts new strings and streams too.
 type Update struct {
 	doc     *Document
 	first   int // the first new object number
@@ -17,15 +17,15 @@ type Update struct {
 	objects map[int]Object
 	refs    map[int]Ref
 	pages   map[int]Ref // by index: pages that are direct objects of /Kids in the document
-	catalog Ref         // zero if a repair created it
+	catalog Ref         // zero if the catalog is not an indirect object
 	trailer []Entry
 	written bool
 }
 
 var errWritten = errors.New("the update is already written")
 
-// Update begins an incremental update, which replaces a faulty page tree. From
-// then on the document is never repaired.
+// Update begins an incremental update. The update replaces a faulty page tree.
+// Update also ends all repairs of the document.
 func (d *Document) Update() *Update {
 	faulty := d.FaultyPageTree()
 	d.frozen = true
@@ -45,8 +45,8 @@ func (d *Document) Update() *Update {
 	return u
 }
 
-// Reserve returns the reference of a new object that the caller sets later. If
-// it is never set, it is null.
+// Reserve returns the reference of a new object that the caller sets later. An
+// object that is never set is null.
 func (u *Update) Reserve() Ref {
 	ref := Ref{Number: u.next}
 	u.next++
@@ -57,8 +57,8 @@ func (u *Update) Reserve() Ref {
 func (u *Update) Add(obj Object) Ref { return u.Set(u.Reserve(), obj) }
 
 // Set sets a new value for the object of ref, which is in the document or
-// reserved. It returns the reference to use from then on, which has the
-// generation of the object in the file.
+// reserved. It returns the reference of the object, which has the generation of
+// the object in the file.
 func (u *Update) Set(ref Ref, obj Object) Ref {
 	if ref.Number < u.first {
 		ref = u.doc.currentRef(ref)
@@ -105,8 +105,8 @@ func (u *Update) Catalog() *Dict {
 	return u.doc.catalog
 }
 
-// CatalogRef returns the reference of the document catalog, which may be a new
-// object.
+// CatalogRef returns the reference of the document catalog. If the catalog is not
+// an indirect object, CatalogRef adds it as a new object.
 func (u *Update) CatalogRef() Ref {
 	if u.catalog == (Ref{}) {
 		u.SetCatalog(u.doc.catalog)
@@ -116,14 +116,14 @@ func (u *Update) CatalogRef() Ref {
 
 // SetCatalog replaces the document catalog.
 func (u *Update) SetCatalog(catalog *Dict) {
-	if u.catalog == (Ref{}) { // a repair created it
+	if u.catalog == (Ref{}) { // the catalog is not an indirect object
 		u.catalog = u.Reserve()
 	}
 	u.Set(u.catalog, catalog)
 }
 
 // SetPage sets a new dictionary for the page, a changed copy of PageDict, and
-// returns its reference.
+// returns the reference of the page.
 func (u *Update) SetPage(p *Page, dict *Dict) Ref { return u.Set(u.PageRef(p), dict) }
 
 // PageRef returns the reference of a page. A page that is a direct object of
@@ -146,15 +146,15 @@ func (u *Update) PageDict(p *Page) *Dict {
 	return p.Dict
 }
 
-// SetTrailer sets an entry of the new trailer, such as Info. Root, Size, Prev,
-// ID and Encrypt cannot be set.
+// SetTrailer sets an entry of the new trailer, such as Info. Root, Size, Prev, ID
+// and Encrypt must not be set, because the update sets these entries.
 func (u *Update) SetTrailer(key Name, value Object) {
 	u.trailer = append(u.trailer, Entry{key, value})
 }
 
-// WriteTo writes the tail: the bytes that follow the original. They begin with
-// a newline if the original does not end with one. WriteTo can be called only
-// once.
+// WriteTo writes the tail: the bytes that follow the original. The tail begins
+// with a newline if the original does not end with a newline. WriteTo can be
+// called only once.
 func (u *Update) WriteTo(w io.Writer) (int64, error) {
 	d := u.doc
 	if u.written {
@@ -164,7 +164,7 @@ func (u *Update) WriteTo(w io.Writer) (int64, error) {
 	if d.src.err != nil {
 		return 0, d.src.err
 	}
-	u.CatalogRef() // creates the catalog if there is none in the file
+	u.CatalogRef() // adds the catalog if it is not an indirect object
 	last, err := d.src.window(d.src.size-1, 1)
 	if err != nil {
 		return 0, err
@@ -211,7 +211,8 @@ var structural = []Name{
 }
 
 // newTrailer returns the trailer of the update: the entries of the previous
-// trailer (7.5.6) and a new second file identifier (14.4).
+// trailer (7.5.6), the entries of SetTrailer, and a new second file identifier
+// (14.4). An encrypted file without a first identifier gets none.
 func (u *Update) newTrailer(identifier String) (*Dict, error) {
 	d := u.doc
 	trailer := d.xref.trailer.Clone()
@@ -240,7 +241,8 @@ func (u *Update) newTrailer(identifier String) (*Dict, error) {
 }
 
 // complete adds the entries of all other objects of the document to the entries
-// of an update, because readers cannot use the cross-reference of the document.
+// of an update, because some readers cannot use the cross-reference of the
+// document.
 func (u *Update) complete(entries []numberedEntry) ([]numberedEntry, error) {
 	d := u.doc
 	numbers, err := numbersOf(d)
@@ -266,7 +268,8 @@ func (u *Update) complete(entries []numberedEntry) ([]numberedEntry, error) {
 	return entries, nil
 }
 
-// Bytes returns the tail that WriteTo writes.
+// Bytes calls WriteTo and returns the tail. Like WriteTo, it can be called only
+// once.
 func (u *Update) Bytes() ([]byte, error) {
 	var out bytes.Buffer
 	out.Grow(chunkOverlap)

@@ -46,7 +46,8 @@ func TestUpdateKeepsXrefForm(t *testing.T) {
 	}
 }
 
-// The update of a repaired file is valid for every reader.
+// The update of a repaired file has a complete cross-reference without /Prev,
+// because the earlier cross-reference is unusable.
 func TestUpdateOfRepairedFileIsComplete(t *testing.T) {
 	t.Parallel()
 	for name, file := range map[string][]byte{
@@ -141,8 +142,9 @@ func TestUpdateBeginsOnNewLine(t *testing.T) {
 	}
 }
 
-// New objects have numbers above every number that the file refers to, even if
-// no object has that number. Otherwise a dangling reference would get a target.
+// New objects have numbers above every number that the file refers to, even if no
+// object has that number. Otherwise a dangling reference would get a target.
+// References above maxReference are ignored.
 func TestNewObjectsAreNotReferencedByTheOriginal(t *testing.T) {
 	t.Parallel()
 	// bodies returns the objects of a file whose page refers to a missing object.
@@ -159,8 +161,8 @@ func TestNewObjectsAreNotReferencedByTheOriginal(t *testing.T) {
 		"on two lines":         {pdftest.File("", bodies("21\r\n00000 \tR")...), 22},
 		"in the trailer":       {pdftest.File("/Info 4711 0 R", onePage("")...), 4712},
 		"in an object stream":  {compressedBodies(t, 0, bodies("30 0 R")), 31},
-		"defined":              {onePageFile(), 5},
-		"beyond every viewer":  {pdftest.File("/Info 8000000 0 R", onePage("")...), 5},
+		"no missing object":    {onePageFile(), 5},
+		"above the limit":      {pdftest.File("/Info 8000000 0 R", onePage("")...), 5},
 		"in an encrypted file": {encrypted(t, encryptAES256, "", "owner"), 6},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -211,8 +213,8 @@ func TestPlaceholder(t *testing.T) {
 	}
 }
 
-// The page, its parents and the page tree may be direct objects, up to the
-// catalog.
+// An update can change a page that is a direct object, even if its parents are
+// direct objects up to the catalog.
 func TestUpdateOfDirectPage(t *testing.T) {
 	t.Parallel()
 	page := "<</Type/Page/MediaBox[0 0 9 9]>>"
@@ -282,7 +284,7 @@ func TestSerialize(t *testing.T) {
 		s := newSerializer(io.Discard, 0, nil)
 		s.object(test.obj, Ref{}, false, 0)
 		if string(s.buf) != test.want || s.err != nil {
-			t.Errorf("got %s, want %s (%v)", s.buf, test.want, s.err)
+			t.Errorf("got %s, want %s (error %v)", s.buf, test.want, s.err)
 		}
 		l := lexer{buf: s.buf}
 		obj, err := l.object(0, true)
@@ -336,8 +338,8 @@ func TestWriter(t *testing.T) {
 	}
 }
 
-// A stream of the document with another dictionary keeps its data, which is
-// encrypted again.
+// A stream of the document with another dictionary has the same data. In an
+// encrypted file, the data is encrypted again.
 func TestStreamWithDict(t *testing.T) {
 	t.Parallel()
 	for name, file := range map[string][]byte{"plain": onePageFile(), "encrypted": encrypted(t, encryptAES128, "", "owner")} {

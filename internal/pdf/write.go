@@ -19,7 +19,7 @@ type serializer struct {
 	w       io.Writer
 	start   int64 // offset in the complete file at which writing starts
 	written int64
-	digest  hash.Hash // digest of the written bytes; for copied streams, of their checksum
+	digest  hash.Hash // digest of the written bytes; for copied streams, of their checksum and length
 	buf     []byte    // bytes not yet written
 	doc     *Document // nil for a new file
 	entries []writtenEntry
@@ -210,7 +210,8 @@ func (s *serializer) stream(ref Ref, stream *Stream, encryptStrings bool) {
 		c := s.doc.crypt
 		method := c.streamMethod(s.doc, dict)
 		if method == cryptIdentity && dict.Get("Type") == Name("Metadata") && !dict.Has("Filter") {
-			// This is for readers that ignore /EncryptMetadata (7.6.6).
+			// The Crypt filter is for readers that ignore /EncryptMetadata
+			// (7.6.6).
 			dict.Set("Filter", Array{Name("Crypt")})
 			dict.Set("DecodeParms", Array{NewDict(Entry{"Type", Name("CryptFilterDecodeParms")}, Entry{"Name", Name("Identity")})})
 		}
@@ -237,7 +238,8 @@ func (s *serializer) stream(ref Ref, stream *Stream, encryptStrings bool) {
 	s.buf = append(s.buf, "\nendstream"...)
 }
 
-// source returns a reader of a stream's data, or nil if the data is in memory.
+// source returns a reader of a stream's data and the length of the data. The
+// reader is nil if the data of a new stream is in memory.
 func (s *Stream) source() (io.Reader, int64, error) {
 	if s.doc == nil {
 		return s.body, s.bodyLen, nil

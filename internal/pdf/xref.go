@@ -27,8 +27,8 @@ type entry struct {
 }
 
 // subsection is a range of object numbers in a cross-reference section. The
-// entries of a stream and of a table in the usual form are read on demand, so
-// that the time to open a file does not depend on the number of its objects.
+// entries of a stream and of a table in the usual form are parsed on demand, so
+// that a file with many objects opens quickly.
 type subsection struct {
 	first, count int
 
@@ -157,7 +157,7 @@ func (d *Document) entryAt(sub *subsection, i int) (entry, error) {
 }
 
 // row parses an entry of a cross-reference stream (7.5.8.3). An entry of an
-// unknown type is a reference to the null object.
+// unknown type, or with a number out of range, counts as free.
 func (s *subsection) row(i int) entry {
 	width := s.widths[0] + s.widths[1] + s.widths[2]
 	row := s.rows[i*width : (i+1)*width]
@@ -248,7 +248,7 @@ func (d *Document) loadXref() error {
 	return nil
 }
 
-// inherit copies entries that only an older trailer has.
+// inherit copies the entries of inheritedTrailer that only the older trailer has.
 func (x *xref) inherit(older *Dict) {
 	for _, key := range inheritedTrailer {
 		if v := older.Get(key); v != nil && x.trailer.Get(key) == nil {
@@ -257,7 +257,8 @@ func (x *xref) inherit(older *Dict) {
 	}
 }
 
-// findStartXref returns the offset in the last startxref of the file.
+// findStartXref returns the offset after the last startxref of the file. It
+// searches at most the last 64 kB.
 func (d *Document) findStartXref() (int64, error) {
 	const tail = 1024
 	for n := int64(tail); ; n *= 4 {
@@ -286,13 +287,13 @@ type sectionPart struct {
 	section section
 	trailer *Dict
 	stream  bool
-	at      int64 // its actual offset
+	at      int64 // offset of the section, from the header
 }
 
 // readSection reads the section at an offset from the header. If the section is
 // not there, readSection does not search nearby. Other readers rebuild such a
-// file from its objects. If an update contained the wrong offset as /Prev, they
-// would not find any object of the original.
+// file from its objects. If an update contained the wrong offset as /Prev, those
+// readers would not find any object of the original.
 func (d *Document) readSection(at int64) (sectionPart, error) {
 	if at < 0 || at+d.base >= d.src.size {
 		return sectionPart{}, fmt.Errorf("%w: offset %d is outside the file", errXref, at)
@@ -371,7 +372,7 @@ func (d *Document) readXrefStream(at int64) (sectionPart, error) {
 	return part, nil
 }
 
-// size returns one more than the highest object number that is in use.
+// size returns one more than the highest object number in the cross-reference.
 func (x *xref) size() int {
 	size := 1
 	for _, s := range x.sections {

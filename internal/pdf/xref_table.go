@@ -47,7 +47,7 @@ func (d *Document) readTable(at int64) (sectionPart, error) {
 			return part, err
 		}
 		// The first entry belongs to object 0, even if the header states 1. Some
-		// readers assign every entry to the next number.
+		// readers follow the header, so that every entry gets the next number.
 		if len(part.section.subsections) == 0 && sub.first == 1 {
 			if e, err := d.entryAt(&sub, 0); err == nil && e.kind == entryFree && e.generation == 65535 {
 				sub.first, d.lenient = 0, true
@@ -65,8 +65,8 @@ func (l *lexer) integer() (int64, bool) {
 }
 
 // measureTable determines the stride of the entries, which is 20 bytes by the
-// standard. The stride is 0 if the first and the last entry show that the
-// entries have different lengths.
+// standard. The stride remains 0 if the first entry is not in the usual form, or
+// the last entry is not where the stride puts it.
 func (d *Document) measureTable(sub *subsection) error {
 	text, err := d.src.window(sub.offset, 24)
 	if err != nil {
@@ -96,8 +96,9 @@ func (d *Document) measureTable(sub *subsection) error {
 	return nil
 }
 
-// endOfTable returns the offset of the end of the subsection. A subsection in
-// an unusual form, or shorter than its header states, is read token by token.
+// endOfTable returns the offset of the end of the subsection. A subsection in an
+// unusual form, or with another length than its header states, is read token by
+// token.
 func (d *Document) endOfTable(sub *subsection) (int64, error) {
 	if sub.stride > 0 {
 		end := sub.offset + int64(sub.count-1)*int64(sub.stride) + 18
@@ -123,7 +124,8 @@ func (d *Document) endOfTable(sub *subsection) (int64, error) {
 	return d.readEntries(sub)
 }
 
-// readEntries reads the entries of a subsection token by token.
+// readEntries reads the entries of a subsection token by token, up to its count
+// or the trailer, and returns the offset of the end.
 func (d *Document) readEntries(sub *subsection) (int64, error) {
 	pos := sub.offset
 	for len(sub.entries) < sub.count {

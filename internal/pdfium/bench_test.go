@@ -18,8 +18,8 @@ func BenchmarkInstrument(b *testing.B) {
 	}
 }
 
-// BenchmarkWarm measures the start of the renderer without and with a cache.
-func BenchmarkWarm(b *testing.B) {
+// BenchmarkCompile measures the start of the renderer without and with a cache.
+func BenchmarkCompile(b *testing.B) {
 	for _, bc := range []struct {
 		name string
 		dir  func() string

@@ -51,9 +51,9 @@ func module(files fs.FS) ([]byte, error) {
 	return wasm, nil
 }
 
-// Licences returns the licence texts of PDFium and of its WebAssembly build.
-// They must accompany every binary that contains PDFium. It returns "" in a
-// binary without PDFium.
+// Licences returns the licence texts of PDFium and of its WebAssembly build. The
+// texts must accompany every binary that contains PDFium. Licences returns "" in
+// a binary without the texts.
 func Licences() (string, error) {
 	var b strings.Builder
 	for _, name := range []string{"wasm/LICENSE", "wasm/LICENSE.pdfium"} {

@@ -83,9 +83,10 @@ func (i *instance) lastError(ctx context.Context) error {
 	}
 }
 
-// run calls work with a context that ends with ctx, after the renderer's
-// timeout, or when the renderer is closed. The caller holds d.mu, or d is not
-// shared yet. run converts the error of work to an error for the caller.
+// run calls work with a context that ends with ctx, after the renderer's timeout,
+// or when the renderer is closed. The caller holds d.mu, or d is not shared yet.
+// run converts the error of work to an error for the caller. After an error that
+// makes the instance unusable, run returns that error without a call of work.
 func (d *Document) run(ctx context.Context, work func(ctx context.Context) error) error {
 	if d.instance == nil {
 		return ErrClosed

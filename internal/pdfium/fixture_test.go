@@ -70,8 +70,8 @@ var sharedRenderer = sync.OnceValues(func() (*Renderer, error) {
 	return New(context.Background(), Options{CacheDir: cacheDir})
 })
 
-// shared returns the shared renderer, or skips the test in a binary without
-// PDFium.
+// shared returns the shared renderer. Without PDFium the test is skipped; in CI
+// it fails.
 func shared(tb testing.TB) *Renderer {
 	tb.Helper()
 	r, err := sharedRenderer()

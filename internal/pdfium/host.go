@@ -11,8 +11,8 @@ import (
 )
 
 // The host functions implement the imports of PDFium. Emscripten's libc passes
-// addresses and numbers on a stack, which also receives the result. Imports
-// that are not in hostFuncs fail with ENOSYS.
+// addresses and numbers on a stack, which also receives the result. Imports that
+// neither hostFuncs nor package emscripten implements fail with ENOSYS.
 
 // The document is the only file that PDFium can open.
 const (
@@ -20,8 +20,8 @@ const (
 	documentFD   = 3
 )
 
-// Error numbers of WASI and Emscripten's libc; system calls return them
-// negated.
+// Error numbers of WASI and Emscripten's libc; system calls return the negated
+// number.
 const (
 	errnoBadFile = 8
 	errnoInvalid = 28

@@ -50,8 +50,8 @@ func (i *instance) call(ctx context.Context, name string, args ...uint64) (uint6
 	return res[0], nil
 }
 
-// copyIn copies bytes into the instance and returns their address. The memory
-// is freed with the instance.
+// copyIn copies bytes into the instance and returns their address. The memory is
+// freed with the instance, unless the caller frees it earlier.
 func (i *instance) copyIn(ctx context.Context, b []byte) (uint64, error) {
 	addr, err := i.call(ctx, "malloc", uint64(len(b)))
 	if err != nil {
@@ -63,7 +63,7 @@ func (i *instance) copyIn(ctx context.Context, b []byte) (uint64, error) {
 	return addr, nil
 }
 
-// floats reads n float32 values.
+// floats reads n float32 values at an address of the instance.
 func (i *instance) floats(addr uint64, n uint32) ([]float64, error) {
 	b, ok := i.module.Memory().Read(uint32(addr), 4*n)
 	if !ok {

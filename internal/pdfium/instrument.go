@@ -49,11 +49,9 @@ const (
 // end the running call, and while it runs, the scheduler can preempt the
 // goroutine. Compiled code cannot be preempted, so a long loop without the
 // counter would block the garbage collector and therefore the whole process,
-// including timers.
-//
-// wazero has such a function (WithCloseOnContextDone), but it leaves the
-// compiled code in every iteration, which makes PDFium five to eight times
-// slower.
+// including timers. wazero has an option with the same purpose
+// (WithCloseOnContextDone). With this option, the compiled code calls Go in every
+// iteration, which makes PDFium five to eight times slower.
 //
 // Recursion needs no counter: wazero's stack limits its depth.
 func instrument(module []byte) ([]byte, error) {

@@ -69,7 +69,7 @@ func TestInstrument(t *testing.T) {
 				close(collected)
 			}()
 			if _, err := m.ExportedFunction("loop").Call(ctx); !errors.Is(err, errStop) {
-				t.Errorf("error = %v, want the error of the clock", err)
+				t.Errorf("the endless loop returned %v, want the error of the clock", err)
 			}
 		})
 	}
@@ -79,7 +79,7 @@ func TestInstrumentErrors(t *testing.T) {
 	t.Parallel()
 	for n := range len(loops) {
 		if _, err := instrument([]byte(loops[:n])); !errors.Is(err, errWasm) {
-			t.Errorf("the first %d bytes: error %v, want errWasm", n, err)
+			t.Errorf("instrumenting the first %d bytes returned %v, want errWasm", n, err)
 		}
 	}
 	for _, tc := range []struct{ name, old, new string }{
@@ -91,7 +91,7 @@ func TestInstrumentErrors(t *testing.T) {
 		{"endless number", "\x06\x06", "\x06\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff"},
 	} {
 		if _, err := instrument([]byte(strings.Replace(loops, tc.old, tc.new, 1))); !errors.Is(err, errWasm) {
-			t.Errorf("%s: error %v, want errWasm", tc.name, err)
+			t.Errorf("instrumenting the module %q returned %v, want errWasm", tc.name, err)
 		}
 	}
 }

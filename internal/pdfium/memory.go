@@ -12,11 +12,11 @@ const (
 	maxMemory = 1 << 31
 )
 
-// memory is the linear memory of one instance. It reserves address space for
-// the limit at once, but a page uses memory only after its first access.
-// Therefore growing the memory never copies it, which would need up to twice
-// the limit, and freeing it returns all memory to the system without waiting
-// for the garbage collector.
+// memory is the linear memory of one instance. It reserves address space for the
+// limit at once, so that the memory can grow without a copy, which would need up
+// to twice the limit. On Unix, a page uses memory only after its first access,
+// and release returns all memory to the system without waiting for the garbage
+// collector.
 type memory struct {
 	reserved []byte
 }
@@ -32,7 +32,7 @@ func (m *memory) Reallocate(size uint64) []byte {
 }
 
 // Free implements experimental.LinearMemory. It does nothing, because wazero
-// calls it for some closed modules and not for others. release frees the
+// calls Free for some closed modules and not for others. release frees the
 // memory.
 func (m *memory) Free() {}
 

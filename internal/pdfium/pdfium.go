@@ -52,8 +52,8 @@ const (
 // Options configures a Renderer. Zero fields have the default values.
 type Options struct {
 	// CacheDir is a folder for compiled machine code, which a later process can
-	// reuse. It is created if it is missing. Its content is executed, so only
-	// the user of this process may be able to write to it. If CacheDir is
+	// reuse. The folder is created if it is missing. Its content is executed, so
+	// only the user of this process may be able to write to it. If CacheDir is
 	// empty, every start compiles PDFium.
 	CacheDir string
 	// Instances is the maximum number of open documents. Open waits for a free
@@ -62,7 +62,7 @@ type Options struct {
 	// MemoryLimit is the maximum memory in bytes of each open document.
 	MemoryLimit int64
 	// Timeout limits the work of each call, in addition to the deadline of its
-	// context. It does not include the wait for a free instance or for the
+	// context. Timeout does not include the wait for a free instance or for the
 	// first compilation.
 	Timeout time.Duration
 }
@@ -95,10 +95,10 @@ type Renderer struct {
 	open map[*Document]struct{}
 }
 
-// New returns a renderer without compiling PDFium, which Warm or the first use
-// does. The error is ErrUnavailable in a binary built without PDFium. The
-// renderer uses the values of ctx but ignores its cancellation. It remains open
-// until Close.
+// New returns a renderer without compiling PDFium, which Compile or the first use
+// does. The error wraps ErrUnavailable in a binary built without PDFium, or if
+// the memory limit is too small or too large. The renderer uses the values of ctx
+// but ignores its cancellation. The renderer remains open until Close.
 func New(ctx context.Context, opts Options) (*Renderer, error) {
 	if err := available(files); err != nil {
 		return nil, err
@@ -191,12 +191,12 @@ func (r *Renderer) Render(ctx context.Context, src Source, req Request) (*Page, 
 }
 
 // Close ends calls in progress, closes open documents and frees all memory. It
-// stops waiting when ctx is done. It may then be called again.
+// stops waiting when ctx is done. Close may then be called again.
 func (r *Renderer) Close(ctx context.Context) error {
 	r.stop()
 	r.closeMu.Lock()
 	defer r.closeMu.Unlock()
-	r.startOnce.Do(func() { // it was never started, and cannot be started after this
+	r.startOnce.Do(func() { // the renderer was never started, and cannot start after Close
 		r.startErr = ErrClosed
 		close(r.started)
 	})

@@ -16,7 +16,7 @@ import (
 func TestWithoutBinary(t *testing.T) {
 	t.Parallel()
 	if err := available(fstest.MapFS{"wasm/README.md": {}}); !errors.Is(err, ErrUnavailable) {
-		t.Errorf("error %v, want ErrUnavailable", err)
+		t.Errorf("available returned %v, want ErrUnavailable", err)
 	}
 }
 
@@ -27,7 +27,7 @@ func TestWrongBinary(t *testing.T) {
 		sumName:    {Data: []byte("5e4cd023  pdfium.wasm\n")},
 	}
 	if _, err := module(other); err == nil {
-		t.Error("a module with another hash was accepted")
+		t.Error("a module with another hash was accepted, want an error")
 	}
 }
 
@@ -45,11 +45,11 @@ func TestLicences(t *testing.T) {
 	}
 }
 
-func TestOptions(t *testing.T) {
+func TestTooSmallMemoryLimitIsRefused(t *testing.T) {
 	t.Parallel()
 	shared(t)
 	if _, err := New(t.Context(), Options{MemoryLimit: 1 << 20}); !errors.Is(err, ErrUnavailable) {
-		t.Errorf("1 MiB of memory: error %v, want ErrUnavailable", err)
+		t.Errorf("New with a limit of 1 MiB returned %v, want ErrUnavailable", err)
 	}
 }
 
@@ -69,7 +69,7 @@ func TestDeadline(t *testing.T) {
 		{"deadline of the caller", func(ctx context.Context) (context.Context, context.CancelFunc) {
 			return context.WithTimeout(ctx, 50*time.Millisecond)
 		}, ErrTimeout, nil},
-		{"canceled", func(ctx context.Context) (context.Context, context.CancelFunc) {
+		{"cancellation by the caller", func(ctx context.Context) (context.Context, context.CancelFunc) {
 			ctx, cancel := context.WithCancelCause(ctx)
 			timer := time.AfterFunc(50*time.Millisecond, func() { cancel(cause) })
 			return ctx, func() { timer.Stop(); cancel(nil) }
@@ -85,7 +85,7 @@ func TestDeadline(t *testing.T) {
 			ctx, cancel := tc.ctx(t.Context())
 			defer cancel()
 			if _, err = d.Render(ctx, Request{MaxSide: 400}); !errors.Is(err, tc.want) || tc.wantNot != nil && errors.Is(err, tc.wantNot) {
-				t.Errorf("error %v, want %v", err, tc.want)
+				t.Errorf("rendering returned %v, want %v and no other error of this test", err, tc.want)
 			}
 			if _, again := d.Render(t.Context(), Request{MaxSide: 400}); again == nil || again.Error() != err.Error() {
 				t.Errorf("a second call returned %v, want %v", again, err)
@@ -104,10 +104,10 @@ func TestMemoryLimit(t *testing.T) {
 	t.Parallel()
 	r := newRenderer(t, Options{MemoryLimit: minMemory, Instances: 1})
 	if _, err := r.Render(t.Context(), source(bomb(t, 4*minMemory)), Request{MaxSide: 400}); !errors.Is(err, ErrMemory) {
-		t.Errorf("a decompression bomb: error %v, want ErrMemory", err)
+		t.Errorf("rendering a decompression bomb returned %v, want ErrMemory", err)
 	}
 	if _, err := r.Render(t.Context(), source(quarters("")), Request{MaxSide: 4000}); !errors.Is(err, ErrMemory) {
-		t.Errorf("an image larger than the memory limit: error %v, want ErrMemory", err)
+		t.Errorf("rendering an image larger than the memory limit returned %v, want ErrMemory", err)
 	}
 	if _, err := r.Render(t.Context(), source(quarters("")), Request{MaxSide: 400}); err != nil {
 		t.Errorf("rendering the next document: %v", err)
@@ -154,7 +154,7 @@ func TestWaitForInstance(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
 	if _, err := r.Open(ctx, source(quarters(""))); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("while the only instance is in use: error %v, want DeadlineExceeded", err)
+		t.Errorf("Open while the only instance is in use returned %v, want DeadlineExceeded", err)
 	}
 	d.Close()
 	d.Close()
@@ -185,16 +185,16 @@ func TestClose(t *testing.T) {
 	closed := make(chan error)
 	go func() { closed <- r.Close(t.Context()) }()
 	if err := <-ended; !errors.Is(err, ErrClosed) {
-		t.Errorf("running call: error %v, want ErrClosed", err)
+		t.Errorf("the running call returned %v after Close, want ErrClosed", err)
 	}
 	if err := <-closed; err != nil {
 		t.Error(err)
 	}
 	if _, err := idle.Render(t.Context(), Request{MaxSide: 400}); !errors.Is(err, ErrClosed) {
-		t.Errorf("open document: error %v, want ErrClosed", err)
+		t.Errorf("rendering an open document after Close returned %v, want ErrClosed", err)
 	}
 	if _, err := r.Open(t.Context(), source(quarters(""))); !errors.Is(err, ErrClosed) {
-		t.Errorf("new document: error %v, want ErrClosed", err)
+		t.Errorf("opening a document after Close returned %v, want ErrClosed", err)
 	}
 }
 
@@ -205,7 +205,7 @@ func TestCloseUnused(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := r.Open(t.Context(), source(quarters(""))); !errors.Is(err, ErrClosed) {
-		t.Errorf("error %v, want ErrClosed", err)
+		t.Errorf("Open after Close returned %v, want ErrClosed", err)
 	}
 }
 

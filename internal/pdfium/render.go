@@ -14,7 +14,7 @@ const (
 	maxSide = 1 << 20
 	// margin is the number of pixels that are rendered around a part and then
 	// removed. PDFium may omit glyphs that the edge of its bitmap cuts, and may
-	// draw the glyphs next to them differently.
+	// draw adjacent glyphs differently.
 	margin = 32
 	// maxPixels is the maximum number of pixels in one image, which uses 64 MiB
 	// in the sandbox.
@@ -40,11 +40,12 @@ type Page struct {
 	Width, Height float64         // size of the page as PageSize returns it
 }
 
-// Render renders one page or a part of it. A part has the same pixel grid as
-// the whole page and the same pixels, except for rounding at its border: up to
-// 4 of 255 levels. The error wraps an error of this package, the cause of ctx,
-// or an error of reading the source. After ErrTimeout, ErrMemory, ErrAborted
-// and read errors, all further calls return the same error.
+// Render renders one page or a part of it. A part has the same pixel grid as the
+// whole page and the same pixels, except for rounding at its border: up to 4 of
+// 255 levels. The error wraps an error of this package, the cause of ctx, or an
+// error of reading the source. After a timeout, a cancellation, ErrAborted or a
+// read error, or if PDFium exceeded the memory limit, all further calls return
+// the same error.
 func (d *Document) Render(ctx context.Context, req Request) (*Page, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -199,7 +200,7 @@ const (
 // page.
 //
 // PDFium lays out the page at full size, shifted so that the part is on the
-// bitmap. This preserves the pixel grid of the whole page.
+// bitmap. The shift preserves the pixel grid of the whole page.
 func (d *Document) draw(ctx context.Context, req Request, raster image.Point, box image.Rectangle) (img image.Image, err error) {
 	i := d.instance
 	drawn := box.Inset(-margin).Intersect(image.Rectangle{Max: raster})

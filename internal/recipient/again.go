@@ -10,9 +10,10 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// Resend mails an approved certificate once more, as a notice of its own. It calls then, unless
-// then is nil, in the same transaction. The error is fault.BadRequest if the certificate is not
-// approved or the address is unsubscribed, and fault.TooMany if the daily limit is reached.
+// Resend mails an approved certificate once more, as a notice of its own. Resend calls then, unless
+// then is nil, in the same transaction. The error is fault.NotFound if the institution has no such
+// certificate, fault.BadRequest if the certificate is not approved, or if it is unassigned and its
+// address is unsubscribed, and fault.TooMany if the daily limit is reached.
 func (s *Service) Resend(ctx context.Context, institutionID int64, uuid string, then cert.TxFunc) error {
 	c, err := s.certs.ByUUID(ctx, institutionID, uuid)
 	if err != nil {
@@ -49,7 +50,7 @@ func (s *Service) Resend(ctx context.Context, institutionID int64, uuid string, 
 	})
 }
 
-// mailAgainTx mails a certificate that may have been mailed before. The mail replaces the waiting
+// mailAgainTx mails a certificate that may have been mailed before. The mail replaces the unsent
 // notices of the certificate.
 func (s *Service) mailAgainTx(ctx context.Context, tx *db.Tx, c *cert.Certificate, email account.Email, reason Reason) error {
 	if err := s.withdrawTx(ctx, tx, c.ID); err != nil {
@@ -64,8 +65,9 @@ func (s *Service) mailAgainTx(ctx context.Context, tx *db.Tx, c *cert.Certificat
 
 // CorrectEmail corrects the address of a certificate of an institution. If a person has verified
 // the new address, the certificate is assigned to that person. An approved certificate is mailed
-// again. Links that were mailed to the wrong address, and links that its holder created, no longer
-// open the certificate. CorrectEmail calls then, unless then is nil, in the same transaction.
+// again. Links that were mailed to the wrong address, and links that the certificate's holder
+// created, no longer open the certificate. CorrectEmail calls then, unless then is nil, in the same
+// transaction.
 func (s *Service) CorrectEmail(ctx context.Context, institutionID int64, uuid, address string, then cert.TxFunc) (*cert.Certificate, error) {
 	before, err := s.certs.ByUUID(ctx, institutionID, uuid)
 	if err != nil {

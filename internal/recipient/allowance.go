@@ -24,7 +24,8 @@ const (
 // for mail that is sent again.
 var dailyLimits = map[limitedAction]int{sharing: 50, correcting: 5, exporting: 5, resending: 10, trying: 30}
 
-// allowTx counts an action of a holder. The error is fault.TooMany if the daily limit is exceeded.
+// allowTx counts an action of a holder, or of a certificate for mail that is sent again. The error
+// is fault.TooMany if the daily limit is exceeded.
 func (s *Service) allowTx(ctx context.Context, tx *db.Tx, holder string, action limitedAction) error {
 	now := s.now().UTC()
 	var n int
@@ -42,7 +43,7 @@ func (s *Service) allowTx(ctx context.Context, tx *db.Tx, holder string, action 
 	return nil
 }
 
-// deleteAllowances deletes the counts of past days.
+// deleteAllowances deletes the counts of the days before yesterday.
 func (s *Service) deleteAllowances(ctx context.Context) error {
 	yesterday := s.now().UTC().AddDate(0, 0, -1).Format(time.DateOnly)
 	var found bool

@@ -2,9 +2,9 @@ package recipient
 
 import "time"
 
-// Assignments records the effects of other services' changes on recipients, in the transaction of the
-// change: customer numbers and notices. It uses no other service. Therefore its operations can be
-// passed to cert and mail, which Service uses.
+// Assignments records the effects of other services' changes on recipients, in the transaction of
+// the change: customer numbers and notices. Assignments uses no other service, so that its
+// operations can be passed to cert and mail, which Service uses.
 type Assignments struct {
 	now func() time.Time
 }

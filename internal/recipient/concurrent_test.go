@@ -13,8 +13,9 @@ import (
 	"github.com/certvault/certvault/internal/recipient"
 )
 
-// The transaction that ends a message locks the message and then its notices. A revocation locks the
-// notices first, so that it must not wait for the message. SQLite has one writer and no row locks.
+// TestRevokeDoesNotWaitForTheEndOfAMessage checks that a revocation does not wait for the
+// transaction that ends a message. That transaction locks the message and then its notices, but a
+// revocation locks the notices first. SQLite has one writer and no row locks.
 func TestRevokeDoesNotWaitForTheEndOfAMessage(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -34,7 +35,7 @@ func TestRevokeDoesNotWaitForTheEndOfAMessage(t *testing.T) {
 			revoked := *c
 			revoked.Status = cert.Revoked
 			if err := d.Tx(ctx, func(tx *db.Tx) error { return b.MovedTx(ctx, tx, &revoked) }); err != nil {
-				t.Errorf("revoking while the message ends: %v", err)
+				t.Errorf("revoking while the message ends failed: %v", err)
 			}
 			return b.MailFinishedTx(ctx, tx, mail.Result{UUID: id, Status: mail.Sent})
 		})

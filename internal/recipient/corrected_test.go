@@ -12,8 +12,9 @@ import (
 	"github.com/certvault/certvault/internal/recipient"
 )
 
-// A person to whom a certificate was mailed by mistake must not get a link that survives the
-// correction of the address, even if the link is created while the address is corrected.
+// TestCorrectionInvalidatesConcurrentShare checks that a person to whom a certificate was mailed by
+// mistake gets no link that survives the correction of the address, even if the link is created
+// during the correction.
 func TestCorrectionInvalidatesConcurrentShare(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

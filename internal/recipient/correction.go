@@ -37,8 +37,8 @@ type Correction struct {
 }
 
 // RequestCorrection stores a holder's request to correct a certificate. It mails the request to the
-// institution's owners and to its contact, if the contact is an address. The error is fault.Invalid
-// or fault.TooMany.
+// institution's owners, and to the institution's contact if the contact is an e-mail address. The
+// error is fault.Invalid or fault.TooMany.
 func (s *Service) RequestCorrection(ctx context.Context, h Holder, c *cert.Certificate, text string) error {
 	text = strings.TrimSpace(text)
 	if n := len([]rune(text)); n < 1 || n > maxCorrection || !account.CleanText(text) {
@@ -124,7 +124,8 @@ func (s *Service) OpenCorrections(ctx context.Context, institutionID int64, limi
 	return list, total, err
 }
 
-// CorrectionsOf returns the requests for a certificate, the newest first.
+// CorrectionsOf returns the requests for a certificate, the newest first, at most
+// maxShownCorrections requests.
 func (s *Service) CorrectionsOf(ctx context.Context, c *cert.Certificate) ([]*Correction, error) {
 	return s.corrections(ctx, `r.certificate_id = $1 AND r.institution_id = $2 ORDER BY r.id DESC LIMIT $3`, c.ID, c.InstitutionID, maxShownCorrections)
 }
@@ -154,7 +155,7 @@ func (s *Service) corrections(ctx context.Context, where string, args ...any) ([
 
 // SettleCorrection records that an institution has handled a request. A second call changes
 // nothing. If the request was open, SettleCorrection calls then, unless then is nil, in the same
-// transaction.
+// transaction. The error is fault.NotFound if the certificate has no such request.
 func (s *Service) SettleCorrection(ctx context.Context, c *cert.Certificate, id string, then cert.TxFunc) error {
 	return s.db.Tx(ctx, func(tx *db.Tx) error {
 		r, err := tx.ExecContext(ctx, `UPDATE corrections SET settled_at = $1 WHERE uuid = $2 AND certificate_id = $3 AND institution_id = $4 AND settled_at IS NULL`,

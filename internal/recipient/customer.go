@@ -20,7 +20,8 @@ import (
 const secondClaimDelay = time.Minute
 
 // LookUpTx returns the customer number that the person with a verified address has in an
-// institution, or 0 if there is no such person. It implements cert.Config.Recipient.
+// institution, or 0 if there is no such person. If the person has no number, LookUpTx assigns the
+// next number. LookUpTx is the callback cert.Config.Recipient.
 func (l *Assignments) LookUpTx(ctx context.Context, tx *db.Tx, institutionID int64, emailFolded string) (int64, error) {
 	u, err := account.VerifiedUser(ctx, tx, emailFolded)
 	if fault.Is(err, fault.NotFound) {
@@ -34,7 +35,7 @@ func (l *Assignments) LookUpTx(ctx context.Context, tx *db.Tx, institutionID int
 
 // numberTx returns a person's number in an institution. A new person gets the next number; of two
 // concurrent transactions, the second waits for the first. A caller that also changes certificates
-// must call numberTx before it changes them, to avoid a deadlock.
+// must call numberTx before these changes, to avoid a deadlock.
 func (l *Assignments) numberTx(ctx context.Context, tx *db.Tx, institutionID, userID int64) (number int64, err error) {
 	const selectNumber = `SELECT number FROM customers WHERE user_id = $1 AND institution_id = $2`
 	err = tx.QueryRowContext(ctx, selectNumber, userID, institutionID).Scan(&number)
@@ -75,8 +76,8 @@ func (s *Service) assignTx(ctx context.Context, tx *db.Tx, c *cert.Certificate, 
 	return s.certs.AssignTx(ctx, tx, c, emailFolded, number)
 }
 
-// ClaimTx assigns all unassigned certificates with an address to a person, in all institutions. It
-// runs in the transaction that verifies the address.
+// ClaimTx assigns all unassigned certificates with an address to a person, in all institutions, and
+// enqueues the second claim. ClaimTx runs in the transaction that verifies the address.
 func (s *Service) ClaimTx(ctx context.Context, tx *db.Tx, userID int64, emailFolded string) error {
 	if err := s.claimTx(ctx, tx, userID, emailFolded); err != nil {
 		return err
@@ -106,9 +107,9 @@ func (s *Service) claimTx(ctx context.Context, tx *db.Tx, userID int64, emailFol
 	return nil
 }
 
-// ForgetTx removes an account that is about to be deleted from all records. The certificates remain
-// in their institutions, unassigned, and links that the person shared stop working. The customer
-// number is not reused.
+// ForgetTx removes an account that is about to be deleted from the records of recipients. The
+// certificates remain in their institutions, unassigned, and links that the person shared stop
+// working. The customer number is not reused.
 func (s *Service) ForgetTx(ctx context.Context, tx *db.Tx, userID int64) error {
 	rows, err := tx.QueryContext(ctx, `SELECT institution_id, number FROM customers WHERE user_id = $1 ORDER BY institution_id`, userID)
 	if err != nil {

@@ -209,7 +209,7 @@ func TestDeletedAccountLeavesCertificates(t *testing.T) {
 			return err
 		})
 		if got := b.get(c.UUID); got.CustomerID != 0 || got.Status != cert.Approved || got.Email != "ada@example.org" {
-			t.Errorf("the certificate has status %s, customer %d and address %s", got.Status, got.CustomerID, got.Email)
+			t.Errorf("the certificate has status %s, customer %d and address %s, want approved, 0 and ada@example.org", got.Status, got.CustomerID, got.Email)
 		}
 		if _, _, err := b.Shared(t.Context(), secret); err == nil {
 			t.Error("a link that the deleted account shared still opens")

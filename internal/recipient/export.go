@@ -28,13 +28,14 @@ const (
 	exportMissing = "missing-files.txt"
 )
 
-// Export has all data of the vault about a person, except for the files.
+// Export has all data of the vault about a person, except for the files. Export.Write adds the
+// certificates.
 type Export struct {
 	service *Service
 	userID  int64
 	about   exported
-	// missing has the names of the files that are not in the export, because the vault's stored
-	// files are damaged or missing.
+	// missing has the names in the archive of files that are not in the export, because the vault's
+	// stored files are damaged or missing.
 	missing []string
 }
 
@@ -45,8 +46,8 @@ type exported struct {
 	Certificates []exportedCertificate `json:"certificates"`
 	Sessions     []exportedSession     `json:"sessions"`
 	Passkeys     []exportedPasskey     `json:"passkeys"`
-	// Unsubscribed has the institutions whose mail the address refused before the account existed.
-	// It is empty unless the person has verified the address.
+	// Unsubscribed has the institutions from whose mail the address is unsubscribed. It is empty
+	// unless the person has verified the address.
 	Unsubscribed []exportedUnsubscribe `json:"unsubscribed"`
 }
 
@@ -126,8 +127,9 @@ type exportedCorrection struct {
 	CreatedAt time.Time `json:"created_at"`
 }
 
-// Export reads all data of the vault about a person, except for the files, which Export.Write
-// reads. The error is fault.TooMany if the daily limit is reached.
+// Export counts the export and reads the account and its unsubscribed institutions. Export.SignIns
+// adds sessions and passkeys; Export.Write reads the certificates and their files. The error is
+// fault.TooMany if the daily limit is reached.
 func (s *Service) Export(ctx context.Context, userID int64) (*Export, error) {
 	if err := s.db.Tx(ctx, func(tx *db.Tx) error { return s.allowTx(ctx, tx, Holder{userID: userID}.key(), exporting) }); err != nil {
 		return nil, err
@@ -191,9 +193,9 @@ func (e *Export) SignIns(sessions []*identity.Session, passkeys []identity.Passk
 }
 
 // Write writes the export as a ZIP file: export.json, and a folder with the files of each
-// certificate. It reads records page by page and copies files in parts, to use little memory. A file
-// that is damaged or missing is not in the export, which lists it in export.json and in a file of
-// its own.
+// certificate. Write reads records page by page and copies files in parts, to use little memory. A
+// file that is damaged or missing is not in the export; its name is listed in export.json and in
+// missing-files.txt.
 func (e *Export) Write(ctx context.Context, w io.Writer) error {
 	s := e.service
 	names := map[int64]string{}
@@ -319,9 +321,9 @@ func readTimed[V, T any](ctx context.Context, q db.Queryer, of func(value V, at 
 // opener opens a stored file of a certificate.
 type opener func(context.Context, *cert.Certificate) (*cert.Content, error)
 
-// addFile adds a stored file to the archive and returns its name. It does not compress the file,
-// because stored files are already compressed. If the file is damaged or missing, addFile records
-// that and returns "".
+// addFile adds a stored file to the archive and returns its name. addFile does not compress the
+// file, because stored files are already compressed. If the file is damaged or missing, addFile
+// records the name as missing and returns "".
 func (e *Export) addFile(ctx context.Context, z *zip.Writer, x *exportedCertificate, name string, c *cert.Certificate, open opener) (added string, err error) {
 	content, err := open(ctx, c)
 	if fault.Is(err, fault.Damaged) {

@@ -7,7 +7,7 @@ const (
 	JobWait    = jobWait
 )
 
-// The daily limits of a holder.
+// The daily limits of a holder, and of the mail about a certificate.
 var (
 	AllowedShares      = dailyLimits[sharing]
 	AllowedCorrections = dailyLimits[correcting]

@@ -45,8 +45,7 @@ func (b *fixture) institution(prefix string) *account.Institution {
 	return b.Institution(prefix, "University "+prefix)
 }
 
-// user creates an account. The parameter verified is whether the address of the account is
-// verified.
+// user creates an account. verified reports whether the address of the account is verified.
 func (b *fixture) user(email string, verified bool) (id int64) {
 	b.t.Helper()
 	e, err := account.ParseEmail(email)
@@ -213,7 +212,7 @@ func (b *fixture) link(n int) string {
 	b.t.Helper()
 	m := mailLink.FindStringSubmatch(b.mails()[n].Text)
 	if m == nil {
-		b.t.Fatalf("no link in %q", b.mails()[n].Text)
+		b.t.Fatalf("the message has no mailed link: %q", b.mails()[n].Text)
 	}
 	return m[1]
 }

@@ -23,14 +23,14 @@ type MailLink struct {
 	// Certificates are the certificates that the link shows, including revoked certificates, in the
 	// order of the mail.
 	Certificates []*cert.Certificate
-	// More reports that the mail had more certificates than the link shows.
+	// More reports whether the mail had more certificates than the link shows.
 	More bool
 
 	id int64
 }
 
-// errNoLink is the error for an unknown link and for a revoked link, so that they cannot be
-// distinguished.
+// errNoLink is the error for an unknown link and for a revoked link, so that a client cannot
+// distinguish the two cases.
 var errNoLink = fault.New(fault.NotFound, "No such link.")
 
 // MailLink returns the content of a mailed link. It omits certificates whose address was corrected
@@ -146,8 +146,8 @@ func (s *Service) Unsubscribe(ctx context.Context, secret string) (*Unsubscribe,
 	return &u, err
 }
 
-// SetUnsubscribed stops the institution's mail to the address if done is true, and resumes it
-// otherwise. A second call is not an error.
+// SetUnsubscribed stops the institution's mail to the address if done is true, and otherwise
+// resumes the mail. A second call is not an error.
 func (s *Service) SetUnsubscribed(ctx context.Context, secret string, done bool) (*Unsubscribe, error) {
 	u, err := s.Unsubscribe(ctx, secret)
 	if err != nil {

@@ -70,8 +70,9 @@ type Notice struct {
 	CreatedAt, UpdatedAt time.Time
 }
 
-// MovedTx creates a notice if the certificate is approved, and withdraws its notices if it is
-// revoked. It is the callback cert.Config.Moved and runs in the transaction of the change.
+// MovedTx creates a notice if the certificate is approved, and withdraws the certificate's notices
+// if it is revoked. MovedTx is the callback cert.Config.StatusChanged and runs in the transaction
+// of the change.
 func (l *Assignments) MovedTx(ctx context.Context, tx *db.Tx, c *cert.Certificate) error {
 	switch c.Status {
 	case cert.Approved:
@@ -115,8 +116,8 @@ func (l *Assignments) insertTx(ctx context.Context, tx *db.Tx, c *cert.Certifica
 	return id, nil
 }
 
-// withdrawTx cancels the unsent notices of a certificate. If a message has notices of other
-// certificates too, these wait for a new message.
+// withdrawTx cancels the unsent notices of a certificate. If a message also has notices of other
+// certificates, the notices of the other certificates wait for a new message.
 func (l *Assignments) withdrawTx(ctx context.Context, tx *db.Tx, certificateID int64) error {
 	// All notices of the same messages are locked in one order, so that concurrent withdrawals do
 	// not deadlock.
@@ -170,7 +171,7 @@ func (l *Assignments) withdrawTx(ctx context.Context, tx *db.Tx, certificateID i
 }
 
 // MailFinishedTx records whether a message was sent or failed. It ignores messages without a
-// notice. It is the callback mail.Config.Finished.
+// notice. MailFinishedTx is the callback mail.Config.Finished.
 func (l *Assignments) MailFinishedTx(ctx context.Context, tx *db.Tx, e mail.Result) error {
 	status := Sent
 	if e.Status == mail.Failed {
@@ -183,8 +184,9 @@ func (l *Assignments) MailFinishedTx(ctx context.Context, tx *db.Tx, e mail.Resu
 	return nil
 }
 
-// notify handles an approved certificate. It assigns the certificate to the person with its address
-// and writes the mail, unless the mail has to wait for other entries of the batch.
+// notify handles an approved certificate. It assigns the certificate to the person with its
+// address, creates a missing notice, and writes the mail, unless the mail has to wait for other
+// entries of the batch.
 func (s *Service) notify(ctx context.Context, uuid string) error {
 	c, err := s.certs.BySignedLink(ctx, uuid)
 	if err != nil {
@@ -217,8 +219,9 @@ func (s *Service) notify(ctx context.Context, uuid string) error {
 	})
 }
 
-// readyTx reports whether the mail about a batch to an address can be written. This is so if all
-// entries with the address have ended, or if the first notice has waited for maxWait.
+// readyTx reports whether the mail about a batch to an address can be written: the batch is
+// expanded and no entry with the address is in processing, or the first notice has waited for
+// maxWait.
 func (s *Service) readyTx(ctx context.Context, tx *db.Tx, batch, emailFolded string) (ready bool, err error) {
 	err = tx.QueryRowContext(ctx, `
 		SELECT (EXISTS (SELECT 1 FROM batches WHERE uuid = $1 AND expanded)
@@ -231,8 +234,8 @@ func (s *Service) readyTx(ctx context.Context, tx *db.Tx, batch, emailFolded str
 	return ready, nil
 }
 
-// Sweep writes mail that is due, handles notices whose job is missing, and deletes old counts. It
-// reads the rows of the notices, so that no mail depends on the queue alone.
+// Sweep writes mail that is due, handles notices whose job is missing, and deletes old counts.
+// Sweep reads the rows of the notices, so that no mail depends on the queue alone.
 func (s *Service) Sweep(ctx context.Context) error {
 	now := s.now()
 	rows, err := s.db.QueryContext(ctx, `

@@ -49,7 +49,7 @@ func TestApprovalSendsOneMail(t *testing.T) {
 			if !known {
 				l, err := b.MailLink(t.Context(), b.link(i))
 				if err != nil || len(l.Certificates) != 1 || l.Certificates[0].Email != m.To.Email {
-					t.Errorf("the link mailed to %s shows %+v; error %v", m.To.Email, l, err)
+					t.Errorf("the link mailed to %s shows %+v, want only the certificate of this address; error %v", m.To.Email, l, err)
 				}
 			}
 		}
@@ -82,7 +82,7 @@ func TestBatchIsMailedAfterItsLastEntry(t *testing.T) {
 		b.wantSent("B@example.org", "a@example.org", "c@example.org")
 		l, err := b.MailLink(t.Context(), b.link(0))
 		if err != nil || len(l.Certificates) != 4 || l.Certificates[0].ID != list[0].ID {
-			t.Fatalf("the link shows %+v; error %v", l, err)
+			t.Fatalf("the link shows %+v, want 4 certificates in the order of the batch; error %v", l, err)
 		}
 		for _, c := range l.Certificates {
 			if !strings.Contains(b.mails()[0].Text, c.Title) {
@@ -108,7 +108,7 @@ func TestBatchWaitsAtMostFifteenMinutes(t *testing.T) {
 		b.wantSent("a@example.org")
 		l, err := b.MailLink(t.Context(), b.link(0))
 		if err != nil || len(l.Certificates) != 2 {
-			t.Fatalf("the link shows %+v; error %v", l, err)
+			t.Fatalf("the link shows %+v, want 2 certificates; error %v", l, err)
 		}
 		// The last certificate gets its own mail.
 		b.approve(list[2])
@@ -179,7 +179,7 @@ func TestRevokedBeforeMailIsSent(t *testing.T) {
 		mails := b.mails()
 		last := mails[len(mails)-1]
 		if mails[len(mails)-2].status != "cancelled" || strings.Contains(last.Text, list[1].Title) || !strings.Contains(last.Text, list[2].Title) {
-			t.Errorf("the text of the new mail is %q", last.Text)
+			t.Errorf("the text of the new mail is %q, want the other certificates only, and the old mail cancelled", last.Text)
 		}
 	})
 }
@@ -217,7 +217,7 @@ func TestFailedMailIsRecordedForEachCertificate(t *testing.T) {
 		}
 		for _, c := range list {
 			if n := latest[c.ID]; n == nil || n.Status != recipient.Failed || n.Error != "The mail server responded with 550." || n.Email != "a@example.org" {
-				t.Errorf("the notice of %s is %+v", c.Title, n)
+				t.Errorf("the notice of %s is %+v, want failed with the response of the server", c.Title, n)
 			}
 		}
 		b.Advance(time.Hour)
@@ -255,7 +255,7 @@ func TestResend(t *testing.T) {
 			t.Errorf("beyond the daily limit: error = %v, want fault.TooMany", err)
 		}
 		if got := len(b.statuses(c)); got != 1+recipient.AllowedResends || len(b.sent()) != got {
-			t.Errorf("%d notices and %d mails, want the same number", got, len(b.sent()))
+			t.Errorf("%d notices and %d mails, want one more of each than AllowedResends", got, len(b.sent()))
 		}
 		// Earlier links still work.
 		for _, n := range []int{0, len(b.mails()) - 1} {
@@ -265,7 +265,7 @@ func TestResend(t *testing.T) {
 		}
 		b.Advance(24 * time.Hour)
 		if err := b.Resend(ctx, b.inst.ID, c.UUID, nil); err != nil {
-			t.Errorf("resending on the next day: %v", err)
+			t.Errorf("resending on the next day failed: %v", err)
 		}
 	})
 }
@@ -295,7 +295,7 @@ func TestCorrectEmail(t *testing.T) {
 		}
 		got, err := b.CorrectEmail(ctx, b.inst.ID, c.UUID, " right@example.org ", nil)
 		if err != nil || got.Email != "right@example.org" || got.CustomerID != 1 || b.get(c.UUID).CustomerID != 1 {
-			t.Fatalf("the corrected certificate is %+v; error %v", got, err)
+			t.Fatalf("the corrected certificate is %+v, want the new address and customer 1; error %v", got, err)
 		}
 		b.wantSent("right@example.org", "wrong@example.org")
 		if _, err := b.Certificate(ctx, right, c.UUID); err != nil {
@@ -304,7 +304,7 @@ func TestCorrectEmail(t *testing.T) {
 		// The old link shows only the other certificate, and the share of the corrected certificate
 		// no longer works.
 		if link, err = b.MailLink(ctx, b.link(0)); err != nil || len(link.Certificates) != 1 || link.Certificates[0].ID != other.ID {
-			t.Errorf("the old link shows %+v; error %v", link, err)
+			t.Errorf("the old link shows %+v, want only the other certificate; error %v", link, err)
 		}
 		if _, _, err := b.Shared(ctx, secret); !fault.Is(err, fault.NotFound) {
 			t.Errorf("the old share: error = %v, want fault.NotFound", err)
@@ -348,11 +348,11 @@ func TestUnsubscribe(t *testing.T) {
 		b.approve(first)
 		secret := unsubscribeLink.FindStringSubmatch(b.mails()[0].Text)[1]
 		if b.mails()[0].Unsubscribe != "https://vault.example/unsubscribe/"+secret {
-			t.Errorf("the unsubscribe header has the URL %s", b.mails()[0].Unsubscribe)
+			t.Errorf("the unsubscribe header has the URL %s, want the link in the text", b.mails()[0].Unsubscribe)
 		}
 		u, err := b.Unsubscribe(ctx, secret)
 		if err != nil || u.Done || u.Institution != b.inst.Name || u.Email != "ada@example.org" {
-			t.Fatalf("Unsubscribe = %+v, %v", u, err)
+			t.Fatalf("Unsubscribe = %+v, %v, want the institution and ada@example.org, not unsubscribed", u, err)
 		}
 		for range 2 {
 			if u, err = b.SetUnsubscribed(ctx, secret, true); err != nil || !u.Done {

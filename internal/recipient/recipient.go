@@ -54,7 +54,7 @@ type Service struct {
 }
 
 // New returns a service and registers its workers with the queue. Packages cert, mail and identity
-// call the methods whose names end in Tx; package vault connects them.
+// call the methods whose names end in Tx; package vault passes these methods to them.
 func New(c Config) *Service {
 	s := &Service{
 		Assignments: NewAssignments(c.Now), db: c.DB, certs: c.Certs, accounts: c.Accounts, mailer: c.Mailer, queue: c.Queue,

@@ -21,7 +21,7 @@ const (
 )
 
 // PurgedTx deletes the notices, shares and corrections of a certificate that is about to be
-// deleted. It is the callback cert.Config.Purged.
+// deleted. Package vault calls PurgedTx in the callback cert.Config.Purged.
 func PurgedTx(ctx context.Context, tx *db.Tx, c *cert.Certificate) error {
 	for _, statement := range []string{
 		`DELETE FROM notices WHERE certificate_id = $1`, `DELETE FROM shares WHERE certificate_id = $1`, `DELETE FROM corrections WHERE certificate_id = $1`,
@@ -34,8 +34,8 @@ func PurgedTx(ctx context.Context, tx *db.Tx, c *cert.Certificate) error {
 }
 
 // SweepExpired purges expired data of institutions with a limited retention period for mail: the
-// addresses of notices, and names and addresses in webhook events. It does not change mail that was
-// sent or the links in it.
+// addresses of notices, and names and addresses in webhook events. SweepExpired does not change
+// mail that was sent, or the links in that mail.
 func (s *Service) SweepExpired(ctx context.Context) error {
 	list, err := account.RetentionLimits(ctx, s.db)
 	if err != nil {
@@ -85,9 +85,10 @@ func (s *Service) purgeMail(ctx context.Context, limit account.RetentionLimit) (
 // cutoff returns the time before which data has expired, for a retention period in days.
 func cutoff(now time.Time, days int) time.Time { return now.AddDate(0, 0, -days) }
 
-// purgeNoticesTx purges the addresses of notices from before a time, in the order of their ids. It
-// starts after the last notice that was purged earlier. It returns the number of purged notices,
-// and whether there may be more.
+// purgeNoticesTx purges the addresses of notices that were last changed before a time, in the order
+// of their ids. It starts after the last notice that was purged earlier, and stops at the first
+// notice that is newer or not finished. It returns the number of purged notices, and whether there
+// may be more.
 func (*Service) purgeNoticesTx(ctx context.Context, tx *db.Tx, institutionID int64, before time.Time) (n int, more bool, err error) {
 	last, err := account.LastPurged(ctx, tx, institutionID, account.PurgedNotice)
 	if err != nil {

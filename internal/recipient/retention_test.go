@@ -72,7 +72,7 @@ func TestExpiredAddressesArePurged(t *testing.T) {
 		}
 		sweep()
 		if got := b.emails(old); !slices.Equal(got, []string{"ada@example.org"}) {
-			t.Fatalf("addresses after a sweep without a limited retention = %v", got)
+			t.Fatalf("addresses after a sweep without a limited retention = %v, want ada@example.org", got)
 		}
 		if err := b.Accounts.SetRetention(ctx, b.inst.ID, account.Retention{Mail: 30}); err != nil {
 			t.Fatal(err)
@@ -89,16 +89,16 @@ func TestExpiredAddressesArePurged(t *testing.T) {
 		for _, e := range b.eventTexts() {
 			retained := !strings.Contains(e, `"certificate_title":"old"`)
 			if strings.Contains(e, "ada@example.org") != retained || strings.Contains(e, "Ada Obi") != retained {
-				t.Errorf("an event has the wrong text: %s", e)
+				t.Errorf("name and address must be purged only from the event of the old certificate: %s", e)
 			}
 		}
 		// The history, the certificate and the mailed link do not change.
 		history, err := b.Certs.History(ctx, old)
 		if err != nil || len(history) == 0 || b.get(old.UUID).Email != "ada@example.org" {
-			t.Errorf("the history is %+v and the address %s; error %v", history, b.get(old.UUID).Email, err)
+			t.Errorf("the history is %+v and the address %s, want a history and ada@example.org; error %v", history, b.get(old.UUID).Email, err)
 		}
 		if l, err := b.MailLink(ctx, link); err != nil || len(l.Certificates) != 1 {
-			t.Errorf("the link shows %+v; error %v", l, err)
+			t.Errorf("the link shows %+v, want 1 certificate; error %v", l, err)
 		}
 		count := func() int {
 			list, _, err := audit.New(d).List(ctx, b.inst.ID, audit.Filter{Action: string(audit.MailExpired)}, "", 10)
@@ -127,7 +127,7 @@ func TestExpiredAddressesArePurged(t *testing.T) {
 	})
 }
 
-// One sweep purges the notices of several transactions.
+// TestManyAddressesArePurged checks that one sweep purges the notices of several transactions.
 func TestManyAddressesArePurged(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -153,7 +153,8 @@ func TestManyAddressesArePurged(t *testing.T) {
 	})
 }
 
-// The export of a person records that files were purged, and has all other data.
+// TestExportWithoutPurgedFiles checks that the export of a person states that files were purged,
+// and has all other data.
 func TestExportWithoutPurgedFiles(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -191,7 +192,7 @@ func TestExportWithoutPurgedFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 		if about := readAll(t, f); strings.Count(about, `"files_ended_at"`) != 1 || !strings.Contains(about, c.ReferenceID) {
-			t.Errorf("export.json is %s", about)
+			t.Errorf("export.json is %s, want one certificate with files_ended_at", about)
 		}
 	})
 }

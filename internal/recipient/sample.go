@@ -14,9 +14,9 @@ import (
 // sampleTitle is the title of a sample certificate, in the panel's language.
 const sampleTitle = "Bachelor of Science in Physics"
 
-// Sample returns the mail about a new certificate to a person without an account. It has the given
-// texts, or the institution's if texts is nil. The link in it opens the page that verifies
-// certificates.
+// Sample returns the mail about a new certificate to a person without an account. The mail has the
+// given texts, or the institution's texts if texts is nil. The link in the mail opens the page that
+// verifies certificates.
 func (s *Service) Sample(ctx context.Context, institutionID int64, tag string, texts *account.MailText, to mail.Address) (mail.Message, error) {
 	d, err := draftOf(ctx, s.db, institutionID)
 	if err != nil {

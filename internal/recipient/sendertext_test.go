@@ -26,8 +26,8 @@ func textDraft(t *testing.T, tag string, texts map[string]account.MailText) *dra
 	}
 }
 
-// The mail has the institution's texts unchanged. The institution sets the name of the sender, but
-// not its address.
+// TestSenderTexts checks that the mail has the institution's texts unchanged, and that the
+// institution sets the name of the sender, but not its address.
 func TestSenderTexts(t *testing.T) {
 	t.Parallel()
 	texts := map[string]account.MailText{
@@ -57,32 +57,32 @@ func TestSenderTexts(t *testing.T) {
 	}
 	from, err := header.AddressList("From")
 	if err != nil || len(from) != 1 || from[0].Name != "Registrar's Office" || from[0].Address != "no-reply@vault.example" {
-		t.Errorf("the sender is %v; error %v", from, err)
+		t.Errorf("the sender is %v, want Registrar's Office with the vault's address; error %v", from, err)
 	}
 	reply, err := header.AddressList("Reply-To")
 	if err != nil || len(reply) != 1 || reply[0].Address != "registry@xn--exmple-cua.org" {
-		t.Errorf("the address for replies is %v; error %v", reply, err)
+		t.Errorf("the address for replies is %v, want registry@xn--exmple-cua.org; error %v", reply, err)
 	}
 
 	// If there are several certificates, the placeholders have the data of the first.
 	d.items = append(d.items, d.items[0], d.items[0])
 	if m, err = d.message(); err != nil || !strings.Contains(m.Text, "your BSc <Physics> and 2 more of Northern") {
-		t.Errorf("the text is %s; error %v", m.Text, err)
+		t.Errorf("the text is %s, want the first title and 2 more; error %v", m.Text, err)
 	}
 
 	// A language without texts uses the texts of the default language.
 	if m, err = textDraft(t, "ar", texts).message(); err != nil || !strings.Contains(m.HTML, `<p dir="auto" lang="ar"`) || strings.Contains(m.Text, "Dear") {
-		t.Errorf("the text is %s; error %v", m.Text, err)
+		t.Errorf("the text is %s, want the Arabic closing only; error %v", m.Text, err)
 	}
 	if m, err = textDraft(t, "de", texts).message(); err != nil || !strings.Contains(m.HTML, `<p dir="auto" lang="en"`) || !strings.Contains(m.Text, "Dear Ada Obi") {
-		t.Errorf("the text is %s; error %v", m.Text, err)
+		t.Errorf("the text is %s, want the English texts; error %v", m.Text, err)
 	}
 	if m, err = textDraft(t, "de", nil).message(); err != nil || strings.Contains(m.HTML, `dir="auto"`) {
-		t.Errorf("the text is %s; error %v", m.Text, err)
+		t.Errorf("the text is %s, want no text of the institution; error %v", m.Text, err)
 	}
 }
 
-// A name of an institution or a person cannot add a header.
+// TestSenderIsOneHeader checks that the name of a sender cannot add a header or change the address.
 func TestSenderIsOneHeader(t *testing.T) {
 	t.Parallel()
 	for _, text := range hostile {
@@ -95,7 +95,7 @@ func TestSenderIsOneHeader(t *testing.T) {
 		header, _, _ := delivered(t, m)
 		from, err := header.AddressList("From")
 		if err != nil || len(from) != 1 || from[0].Address != "no-reply@vault.example" || header.Has("Bcc") {
-			t.Errorf("sender %q: the header is %v; error %v", text, from, err)
+			t.Errorf("sender %q: the header is %v, want only the vault's address; error %v", text, from, err)
 		}
 	}
 }
@@ -113,7 +113,7 @@ func TestSample(t *testing.T) {
 		t.Errorf("the sender is %q, want NWU", m.Sender)
 	}
 	if err != nil || !strings.Contains(m.Text, "Dear Regina") || m.Unsubscribe != "" || strings.Contains(m.Text, "/c/") || strings.Contains(m.Text, "unsubscribe") {
-		t.Errorf("the text is %s; error %v", m.Text, err)
+		t.Errorf("the text is %s, want the name Regina and no link of a recipient; error %v", m.Text, err)
 	}
 	if _, err := s.sample(&d, "tlh", mail.Address{}); err == nil {
 		t.Error("an unsupported language is accepted")

@@ -24,7 +24,7 @@ const (
 	maxShareLife = 10 * 366 * 24 * time.Hour
 )
 
-// Share is a link that a certificate's holder creates to show it to others.
+// Share is a link that a certificate's holder creates to show the certificate to others.
 type Share struct {
 	UUID string
 	// Label is the holder's note on the purpose of the link; it may be empty.
@@ -140,7 +140,7 @@ func (s *Service) Shares(ctx context.Context, c *cert.Certificate) ([]*Share, er
 }
 
 // RevokeShare revokes a link to a certificate. The caller has checked the holder. A second call is
-// not an error.
+// not an error. The error is fault.NotFound if the certificate has no such link.
 func (s *Service) RevokeShare(ctx context.Context, c *cert.Certificate, id string) error {
 	return s.db.Tx(ctx, func(tx *db.Tx) error {
 		r, err := tx.ExecContext(ctx, `UPDATE shares SET revoked_at = coalesce(revoked_at, $1) WHERE certificate_id = $2 AND uuid = $3`,

@@ -48,7 +48,7 @@ func TestShares(t *testing.T) {
 		}
 		secret, share, err := b.CreateShare(ctx, ada, c, recipient.NewShare{Label: " for \n the job ", Public: true})
 		if err != nil || len(secret) < 26 || share.Label != "for the job" {
-			t.Fatalf("CreateShare = %q, %+v, %v", secret, share, err)
+			t.Fatalf("CreateShare = %q, %+v, %v, want a secret and the label for the job", secret, share, err)
 		}
 		today, _, err := b.CreateShare(ctx, ada, c, recipient.NewShare{Expires: "2026-07-01"})
 		if err != nil || today == secret {
@@ -60,7 +60,7 @@ func TestShares(t *testing.T) {
 		}
 		got, shown, err := b.Shared(ctx, secret)
 		if err != nil || !got.Public || shown.ID != c.ID {
-			t.Fatalf("Shared = %+v, %v", got, err)
+			t.Fatalf("Shared = %+v, %v, want a public link to the certificate", got, err)
 		}
 		b.Advance(16 * time.Hour) // 2 July, 0:00
 		if _, _, err := b.Shared(ctx, today); !fault.Is(err, fault.NotFound) {
@@ -68,7 +68,7 @@ func TestShares(t *testing.T) {
 		}
 		list, err := b.Shares(ctx, c)
 		if err != nil || len(list) != 2 || !list[0].Open || list[1].Open || list[0].UUID != share.UUID {
-			t.Errorf("Shares = %+v, %v", list, err)
+			t.Errorf("Shares = %+v, %v, want the open link before the expired link", list, err)
 		}
 		if err := b.RevokeShare(ctx, other, share.UUID); !fault.Is(err, fault.NotFound) {
 			t.Errorf("revoking with another certificate: error = %v, want fault.NotFound", err)
@@ -107,7 +107,7 @@ func TestShareShowsRevokedCertificate(t *testing.T) {
 		}
 		b.move(c, cert.Revoked)
 		if _, got, err := b.Shared(t.Context(), secret); err != nil || got.Status != cert.Revoked {
-			t.Errorf("the share shows %+v; error %v", got, err)
+			t.Errorf("the share shows %+v, want the revoked certificate; error %v", got, err)
 		}
 		if _, _, err := b.CreateShare(t.Context(), link.Holder(), c, recipient.NewShare{}); !fault.Is(err, fault.BadRequest) {
 			t.Errorf("new share of a revoked certificate: error = %v, want fault.BadRequest", err)
@@ -145,7 +145,7 @@ func TestWallet(t *testing.T) {
 			}
 			w, err := b.Wallet(ctx, ada, tc.filter)
 			if err != nil {
-				t.Fatalf("%s: %v", name, err)
+				t.Fatalf("%s: Wallet failed: %v", name, err)
 			}
 			var got []string
 			for _, c := range w.Certificates {
@@ -156,7 +156,7 @@ func TestWallet(t *testing.T) {
 			}
 			for i := range w.Issuers {
 				if brand := w.Issuers[i].Brand(); (w.Issuers[i].ID == kth.ID) != (brand != nil) || brand != nil && brand.Day.String() != "#1a237e" {
-					t.Errorf("issuer %s has the colour %v", w.Issuers[i].Slug, brand)
+					t.Errorf("issuer %s has the colour %v, want #1a237e only for KTH", w.Issuers[i].Slug, brand)
 				}
 			}
 		}
@@ -209,18 +209,18 @@ func TestCorrections(t *testing.T) {
 		}
 		b.wantSent(append([]string{"ada@example.org"}, strings.Split(strings.Repeat("owner@example.org,", 5)+strings.Repeat("second@example.org,", 4)+"second@example.org", ",")...)...)
 		if last := b.mails()[1]; !strings.Contains(last.Text, "My name is Zoë.") || !strings.Contains(last.Text, c.ReferenceID) {
-			t.Errorf("the text of the mail is %q", last.Text)
+			t.Errorf("the text of the mail is %q, want the request on one line and the reference id", last.Text)
 		}
 		if want := "https://vault.example/panel/" + b.inst.Slug + "/certificates/" + c.UUID + "#corrections"; !strings.Contains(b.mails()[1].Text, want) {
 			t.Errorf("the mail does not link to %s: %q", want, b.mails()[1].Text)
 		}
 		list, n, err := b.OpenCorrections(ctx, b.inst.ID, 2)
 		if err != nil || n != 5 || len(list) != 2 || list[0].Text != "My name is\nZoë." || list[0].Certificate != c.UUID || list[0].FullName != c.FullName {
-			t.Fatalf("OpenCorrections = %+v, %d, %v", list, n, err)
+			t.Fatalf("OpenCorrections = %+v, %d, %v, want 2 of 5 requests for the certificate", list, n, err)
 		}
 		kth := b.institution("KTH")
 		if list, n, err := b.OpenCorrections(ctx, kth.ID, 2); err != nil || n != 0 || len(list) != 0 {
-			t.Errorf("another institution has %d requests: %+v; error %v", n, list, err)
+			t.Errorf("another institution has %d requests, want none: %+v; error %v", n, list, err)
 		}
 		foreign, other := *c, b.upload(to("eve@example.org"))
 		foreign.InstitutionID = kth.ID
@@ -229,7 +229,7 @@ func TestCorrections(t *testing.T) {
 				t.Errorf("settling as %s: error = %v, want fault.NotFound", name, err)
 			}
 			if list, err := b.CorrectionsOf(ctx, of); err != nil || len(list) != 0 {
-				t.Errorf("%s has the requests %+v; error %v", name, list, err)
+				t.Errorf("%s has the requests %+v, want none; error %v", name, list, err)
 			}
 		}
 		calls := 0
@@ -243,7 +243,7 @@ func TestCorrections(t *testing.T) {
 		}
 		all, err := b.CorrectionsOf(ctx, c)
 		if err != nil || len(all) != 5 || all[4].UUID != list[0].UUID || all[4].SettledAt == nil || all[0].SettledAt != nil {
-			t.Errorf("CorrectionsOf = %+v, %v", all, err)
+			t.Errorf("CorrectionsOf = %+v, %v, want 5 requests, of which only the oldest is settled", all, err)
 		}
 	})
 }
@@ -288,7 +288,7 @@ func TestExport(t *testing.T) {
 			files[f.Name] = readAll(t, r)
 		}
 		if len(files) != 3 || files[c.ReferenceID+"/original.pdf"] != "the original" || files[c.ReferenceID+"/"+c.ReferenceID+".pdf"] != "the original and a tail" {
-			t.Errorf("the files are %v", files)
+			t.Errorf("the files are %v, want export.json, the original and the verified PDF", files)
 		}
 		var about recipient.Exported
 		if err := json.Unmarshal([]byte(files["export.json"]), &about); err != nil {
@@ -296,20 +296,20 @@ func TestExport(t *testing.T) {
 		}
 		if about.Account.Email != "ada@example.org" || len(about.Certificates) != 1 || about.Certificates[0].UUID != c.UUID ||
 			len(about.Certificates[0].ShareLinks) != 1 || len(about.Certificates[0].Mails) != 1 || strings.Contains(files["export.json"], "eve@") {
-			t.Errorf("export.json is %s", files["export.json"])
+			t.Errorf("export.json is %s, want only the certificate of Ada, with one link and one mail", files["export.json"])
 		}
 		if len(about.Sessions) != 1 || about.Sessions[0].Address != "192.0.2.1" || len(about.Passkeys) != 1 || about.Passkeys[0].Name != "Ada's phone" {
-			t.Errorf("export.json has the sessions %+v and the passkeys %+v", about.Sessions, about.Passkeys)
+			t.Errorf("export.json has the sessions %+v and the passkeys %+v, want one of each", about.Sessions, about.Passkeys)
 		}
 		if n := about.Unsubscribed; len(n) != 1 || n[0].Institution != about.Certificates[0].Institution || n[0].At.Year() != 2023 {
-			t.Errorf("export.json has the unsubscribed institutions %+v", n)
+			t.Errorf("export.json has the unsubscribed institutions %+v, want only the institution of the certificate", n)
 		}
 		eve, err := b.Export(ctx, b.user("eve@example.org", false))
 		if err != nil {
 			t.Fatal(err)
 		}
 		if n := eve.About().Unsubscribed; len(n) != 0 {
-			t.Errorf("the export for an unverified address has the unsubscribed institutions %+v", n)
+			t.Errorf("the export for an unverified address has the unsubscribed institutions %+v, want none", n)
 		}
 		for range recipient.AllowedExports - 1 {
 			if _, err := b.Export(ctx, id); err != nil {
@@ -322,8 +322,8 @@ func TestExport(t *testing.T) {
 	})
 }
 
-// An export continues without files that are damaged or missing, and lists them in the language of
-// the person.
+// TestExportContinuesWithoutDamagedFiles checks that an export continues without files that are
+// damaged or missing, and lists these files in the language of the person.
 func TestExportContinuesWithoutDamagedFiles(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -366,10 +366,10 @@ func TestExportContinuesWithoutDamagedFiles(t *testing.T) {
 		original := func(c *cert.Certificate) string { return c.ReferenceID + "/original.pdf" }
 		verified := func(c *cert.Certificate) string { return c.ReferenceID + "/" + c.ReferenceID + ".pdf" }
 		if len(files) != 5 || files[original(changed)] != "a diploma" || files[original(intact)] != "a diploma" || files[verified(intact)] != "a diploma and a tail" {
-			t.Errorf("the files are %v", files)
+			t.Errorf("the files are %v, want only the files that are neither damaged nor missing", files)
 		}
 		if text := files["missing-files.txt"]; !strings.Contains(text, "beschädigt") || !strings.HasSuffix(text, "\n\n"+strings.Join([]string{original(missing), verified(missing), verified(changed)}, "\n")+"\n") {
-			t.Errorf("the list of missing files is %s", text)
+			t.Errorf("the list of missing files is %s, want 3 names and German text", text)
 		}
 		var about recipient.Exported
 		if err := json.Unmarshal([]byte(files["export.json"]), &about); err != nil {
@@ -377,14 +377,15 @@ func TestExportContinuesWithoutDamagedFiles(t *testing.T) {
 		}
 		for i, want := range []int{2, 1, 0} {
 			if got := about.Certificates[i]; len(got.MissingFiles) != want || (got.VerifiedFile == "") != (want > 0) || (got.OriginalFile == "") != (want == 2) {
-				t.Errorf("certificate %d of export.json has the files %q and %q and lacks %v", i, got.OriginalFile, got.VerifiedFile, got.MissingFiles)
+				t.Errorf("certificate %d has the files %q and %q and lacks %v, want 2, 1 and 0 missing files", i, got.OriginalFile, got.VerifiedFile, got.MissingFiles)
 			}
 		}
 	})
 }
 
-// A mailed link that was revoked for one certificate still shows the other certificates.
-func TestEndMailed(t *testing.T) {
+// TestRevokedMailLinkShowsOtherCertificates checks that a mailed link that was revoked for one
+// certificate still shows the other certificates.
+func TestRevokedMailLinkShowsOtherCertificates(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := open(t, d)
@@ -394,7 +395,7 @@ func TestEndMailed(t *testing.T) {
 		b.sweep()
 		for i, c := range list {
 			if mailed, err := b.HasMailLink(ctx, c); err != nil || !mailed {
-				t.Fatal("no mailed link opens the certificate", err)
+				t.Fatal("no mailed link opens the certificate, want a link:", err)
 			}
 			for range 2 {
 				if err := b.RevokeMailLinks(ctx, c); err != nil {
@@ -402,21 +403,22 @@ func TestEndMailed(t *testing.T) {
 				}
 			}
 			if mailed, err := b.HasMailLink(ctx, c); err != nil || mailed {
-				t.Fatal("a mailed link still opens the certificate", err)
+				t.Fatal("a mailed link opens the certificate after the revocation, want none:", err)
 			}
 			link, err := b.MailLink(ctx, b.link(0))
 			if left := list[i+1:]; len(left) == 0 {
 				if !fault.Is(err, fault.NotFound) {
-					t.Errorf("the link shows %+v; error %v", link, err)
+					t.Errorf("the link shows %+v, want fault.NotFound; error %v", link, err)
 				}
 			} else if err != nil || len(link.Certificates) != len(left) || link.Certificates[0].ID != left[0].ID {
-				t.Errorf("the link shows %+v; error %v", link, err)
+				t.Errorf("the link shows %+v, want only the certificates that were not revoked; error %v", link, err)
 			}
 		}
 	})
 }
 
-// A link shows a limited number of certificates and reports that there are more.
+// TestMailLinkOfManyCertificates checks that a link shows a limited number of certificates and
+// reports whether there are more.
 func TestMailLinkOfManyCertificates(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

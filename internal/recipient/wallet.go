@@ -43,12 +43,13 @@ type Wallet struct {
 // Pages returns the number of pages of the list, at least 1.
 func (w *Wallet) Pages() int { return max(1, (w.Total+WalletPage-1)/WalletPage) }
 
-// issued selects the certificates of a person that were approved, including those that have been
-// revoked since. Certificates in processing or failed are internal to the institution.
+// issued selects the certificates of a person that were approved, including certificates that have
+// been revoked since. Certificates in processing or failed are internal to the institution.
 const issued = ` FROM customers k JOIN certificates c ON c.institution_id = k.institution_id AND c.customer_id = k.number
 	WHERE k.user_id = $1 AND c.status IN ('approved', 'revoked') AND c.approved_at IS NOT NULL`
 
-// Wallet returns a page of a person's certificates, the latest first.
+// Wallet returns a page of a person's certificates, the latest issue date first. The error is
+// fault.Invalid if the page or a text of the filter is invalid.
 func (s *Service) Wallet(ctx context.Context, userID int64, f Filter) (*Wallet, error) {
 	if !account.CleanText(f.Text) || len([]rune(f.Text)) > maxFilter || !account.CleanText(f.Issuer) || f.Page < 1 || f.Page > maxPages {
 		return nil, fault.OfField("search", "There is no such page, or the text is too long.")

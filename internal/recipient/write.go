@@ -36,8 +36,9 @@ type item struct {
 	owner *account.User
 }
 
-// writeTx writes the mail of the waiting notices that where selects, one mail for each person. It
-// drops notices of certificates that have been revoked.
+// writeTx writes the mail of the waiting notices that where selects, one mail for each owner of
+// certificates and one for the notices without an owner. It drops notices of certificates that are
+// not approved.
 func (s *Service) writeTx(ctx context.Context, tx *db.Tx, where string, args ...any) error {
 	items, err := waitingTx(ctx, tx, where, args...)
 	if err != nil {
@@ -104,7 +105,8 @@ func waitingTx(ctx context.Context, tx *db.Tx, where string, args ...any) ([]ite
 	return list, nil
 }
 
-// settleTx stores the status of notices, with their message and their link if there is one.
+// settleTx stores the status of notices, with their message and their link. mailUUID is "" and link
+// is 0 if there is none.
 func (s *Service) settleTx(ctx context.Context, tx *db.Tx, items []item, status Status, mailUUID string, link int64) error {
 	for _, i := range items {
 		if _, err := tx.ExecContext(ctx, `UPDATE notices SET status = $1, mail_uuid = $2, link_id = $3, updated_at = $4 WHERE id = $5`,
@@ -116,7 +118,9 @@ func (s *Service) settleTx(ctx context.Context, tx *db.Tx, items []item, status 
 	return nil
 }
 
-// writeOneTx writes one mail about certificates of one institution to one person.
+// writeOneTx writes one mail about certificates of one institution to one person. If the person has
+// no account and the address is unsubscribed, writeOneTx marks the notices as unsubscribed and
+// writes no mail.
 func (s *Service) writeOneTx(ctx context.Context, tx *db.Tx, items []item) error {
 	first := items[0]
 	d, err := draftOf(ctx, tx, first.institution)
@@ -172,7 +176,8 @@ func draftOf(ctx context.Context, q db.Queryer, institutionID int64) (d draft, e
 	return d, err
 }
 
-// language returns the first of the languages that the vault supports, or the default language.
+// language returns the first of the given languages that the vault supports, or the vault's first
+// language if it supports none of these.
 func (s *Service) language(tags ...string) *locale.Language {
 	for _, tag := range tags {
 		if l, ok := s.catalog.Get(tag); ok {
@@ -188,7 +193,7 @@ type draft struct {
 	institution string
 	brand       *colour.Brand
 	sender      account.MailSender
-	// texts has the institution's texts by language. A language without texts uses those of
+	// texts has the institution's texts by language. A language without texts uses the texts of
 	// fallback, the language of the institution's mail.
 	texts       map[string]account.MailText
 	fallback    string
@@ -198,7 +203,7 @@ type draft struct {
 	unsubscribe string
 }
 
-// translator returns messages of the catalog in one language. It collects the errors in err.
+// translator returns messages of the catalog in one language. It joins all errors in err.
 type translator struct {
 	language *locale.Language
 	// maxLength is the maximum length of a name or title in a message, in characters.
@@ -218,8 +223,8 @@ func (w *translator) text(key string, args ...any) string {
 	return t
 }
 
-// senderText returns the institution's texts with their placeholders replaced, or nil if there are
-// no texts.
+// senderText returns the institution's texts in the language of the mail, or else in the fallback
+// language, with their placeholders replaced. It returns nil if there are no texts.
 func (d *draft) senderText(w *translator) *mail.SenderText {
 	tag := d.language.Tag
 	texts, ok := d.texts[tag]
@@ -250,10 +255,10 @@ func (d *draft) senderText(w *translator) *mail.SenderText {
 }
 
 // sizes has the limits of a mail: the number of certificates that it lists, and the length of names
-// and titles. The mail uses the first size for which Message.Fits reports true.
+// and titles. The mail uses the first size for which Message.Fits reports true, or the last size.
 var sizes = []struct{ list, title int }{{maxListed, titleInText}, {5, titleInText}, {2, titleInText}, {2, 100}, {1, 50}}
 
-// message returns the mail.
+// message returns the mail in the first size that fits, or in the last size.
 func (d *draft) message() (m mail.Message, err error) {
 	for _, size := range sizes {
 		if m, err = d.sized(size.list, size.title); err != nil || m.Fits() {
@@ -290,7 +295,8 @@ func (d *draft) sized(maxItems, maxTitle int) (mail.Message, error) {
 	}
 	to := mail.Address{Name: first.name, Email: first.email}
 	if d.owner != nil {
-		// The address of the account is verified; that of the certificate may be an earlier one.
+		// The address of the account is verified. The address in the certificate may be an earlier
+		// address of the person.
 		to = mail.Address{Name: d.owner.Name, Email: d.owner.Email}
 		letter.Paragraphs = append(letter.Paragraphs, w.text("in_account"))
 		letter.Why = w.text("why_account", "email", d.owner.Email)

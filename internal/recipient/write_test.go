@@ -105,14 +105,14 @@ func TestMailInEveryLanguage(t *testing.T) {
 				}
 			}
 			if largest > 30<<10 {
-				t.Errorf("the largest mail has %d bytes", largest)
+				t.Errorf("the largest mail has %d bytes, want at most 30 KiB", largest)
 			}
 			t.Logf("the largest mail has %d bytes", largest)
 		})
 	}
 }
 
-// checkMail checks a mail as its receiver gets it, and returns its size in bytes.
+// checkMail checks a mail as its receiver gets it, and returns the size of the mail in bytes.
 func checkMail(t *testing.T, l *locale.Language, m mail.Message, invitation bool) (size int) {
 	t.Helper()
 	header, parts, size := delivered(t, m)
@@ -127,11 +127,11 @@ func checkMail(t *testing.T, l *locale.Language, m mail.Message, invitation bool
 	}
 	subject, err := header.Subject()
 	if err != nil || strings.ContainsAny(subject, "\r\n\u202e") || subject == "" {
-		t.Errorf("the subject is %q; error %v", subject, err)
+		t.Errorf("the subject is %q, want one line without a change of direction; error %v", subject, err)
 	}
 	to, err := header.AddressList("To")
 	if err != nil || len(to) != 1 || to[0].Address != "ada@example.org" {
-		t.Errorf("the receiver is %v; error %v", to, err)
+		t.Errorf("the receiver is %v, want ada@example.org; error %v", to, err)
 	}
 	text, html := parts["text/plain"], parts["text/html"]
 	for _, want := range []string{
@@ -144,7 +144,7 @@ func checkMail(t *testing.T, l *locale.Language, m mail.Message, invitation bool
 	}
 	for _, not := range []string{"<script", "<img", "src=", "url(", "\u202e", "{institution}", "{title}", "<link"} {
 		if strings.Contains(html, not) || strings.Contains(text, "\u202e") {
-			t.Errorf("the mail contains %q", not)
+			t.Errorf("the HTML contains %q, or the text changes the direction", not)
 		}
 	}
 	if !strings.Contains(text, "https://vault.example/c/SECRET") || strings.Contains(text, "unsubscribe/OTHER") != invitation {
@@ -164,6 +164,6 @@ func TestNamesAreIsolated(t *testing.T) {
 		}
 	}
 	if got := mail.Quote(strings.Repeat("é", 30), 10, "ltr"); got != strings.Repeat("é", 9)+"…" {
-		t.Errorf("Quote of a long text = %q", got)
+		t.Errorf("Quote of a long text = %q, want 9 letters and an ellipsis", got)
 	}
 }

@@ -19,8 +19,8 @@ import (
 // ErrBlocked reports an address that must not be dialled.
 var ErrBlocked = errors.New("this address is not allowed")
 
-// HandshakeError reports a failed TLS handshake: the certificate is untrusted, expired or for
-// another name, or the peer does not support TLS.
+// HandshakeError reports a failed TLS handshake: for example, the certificate is untrusted, expired
+// or for another name, or the peer does not support TLS 1.2.
 type HandshakeError struct{ Err error }
 
 // Error returns the message of the cause.
@@ -36,7 +36,7 @@ type Options struct {
 	// PlainHTTP allows plain http to public addresses too. Without it, only
 	// networks in Allow may be reached by plain http.
 	PlainHTTP bool
-	// Timeout limits a dial, including the handshake, for callers without a deadline; 0 means 15 s.
+	// Timeout limits a dial, including the handshake; 0 means 15 s.
 	Timeout time.Duration
 	// Resolver resolves names; nil means the system's resolver.
 	Resolver *net.Resolver
@@ -54,9 +54,9 @@ const (
 	defaultTimeout = 15 * time.Second
 )
 
-// Transport returns a transport that reaches only addresses that the options allow. It uses no
-// proxy, not even a proxy from the environment, because a proxy would dial without these checks. It
-// neither requests nor decodes compression.
+// Transport returns a transport that reaches only addresses that the options allow. The transport
+// uses no proxy, not even a proxy from the environment, because a proxy would dial without these
+// checks. The transport neither requests nor decodes compression.
 func Transport(o Options) *http.Transport {
 	if o.Timeout == 0 {
 		o.Timeout = defaultTimeout
@@ -80,8 +80,8 @@ func Transport(o Options) *http.Transport {
 	}
 }
 
-// Client returns a client that uses Transport. It follows no redirects, so that a response always
-// comes from the server of the request's URL.
+// Client returns a client that uses Transport. The client follows no redirects, so that a response
+// always comes from the server of the request's URL.
 func Client(o Options) *http.Client {
 	return &http.Client{
 		Transport:     Transport(o),

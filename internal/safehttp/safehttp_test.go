@@ -89,7 +89,7 @@ func TestLoopbackIsBlockedInEverySpelling(t *testing.T) {
 				t.Fatal(err)
 			}
 			if err := get(t, c, scheme+"://"+host+":"+u.Port()+"/"); err == nil {
-				t.Errorf("the request to %s://%s succeeded", scheme, host)
+				t.Errorf("the request to %s://%s succeeded, want an error", scheme, host)
 			}
 		}
 	}
@@ -108,7 +108,7 @@ func TestAllowedNetworksAreReached(t *testing.T) {
 	server, requests := countingServer(t, httptest.NewServer)
 	allow := []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}
 	if err := get(t, safehttp.Client(safehttp.Options{Allow: allow}), server.URL); err != nil || requests.Load() != 1 {
-		t.Errorf("allowed address: error = %v, %d requests", err, requests.Load())
+		t.Errorf("allowed address: error = %v, %d requests; want no error and 1 request", err, requests.Load())
 	}
 	other := []netip.Prefix{netip.MustParsePrefix("127.0.0.2/32"), netip.MustParsePrefix("10.0.0.0/8")}
 	if err := get(t, safehttp.Client(safehttp.Options{Allow: other}), server.URL); !errors.Is(err, safehttp.ErrBlocked) {
@@ -116,13 +116,14 @@ func TestAllowedNetworksAreReached(t *testing.T) {
 	}
 }
 
-// Plain http is only for allowed networks: anyone on the path to a public address could read it.
+// Plain http is only for allowed networks: anyone on the path to a public address could read the
+// request.
 func TestPlainHTTPIsForAllowedNetworks(t *testing.T) {
 	t.Parallel()
 	c := safehttp.Client(safehttp.Options{Timeout: time.Second})
 	err := get(t, c, "http://192.31.196.1/")
 	if !errors.Is(err, safehttp.ErrBlocked) || !strings.Contains(err.Error(), "https") {
-		t.Errorf("plain http to a public address: error = %v, want ErrBlocked", err)
+		t.Errorf("plain http to a public address: error = %v, want ErrBlocked and the advice to use https", err)
 	}
 }
 
@@ -143,7 +144,7 @@ func TestNoRedirectsAndNoProxies(t *testing.T) {
 	}
 	defer res.Body.Close()
 	if res.StatusCode != http.StatusTemporaryRedirect || requests.Load() != 0 {
-		t.Errorf("status = %d, want 307; the target got %d requests, want 0", res.StatusCode, requests.Load())
+		t.Errorf("status = %d, want 307; the target and proxy got %d requests, want 0", res.StatusCode, requests.Load())
 	}
 }
 
@@ -165,7 +166,7 @@ func TestHandshakeErrors(t *testing.T) {
 	roots := x509.NewCertPool()
 	roots.AddCert(secure.Certificate())
 	if err := get(t, safehttp.Client(safehttp.Options{Allow: allow, Roots: roots}), secure.URL); err != nil {
-		t.Errorf("trusted certificate: %v", err)
+		t.Errorf("trusted certificate: error = %v", err)
 	}
 	wrong := "https://localhost:" + strings.TrimPrefix(secure.URL, "https://127.0.0.1:")
 	if err := get(t, safehttp.Client(safehttp.Options{Allow: append(allow, netip.MustParsePrefix("::1/128")), Roots: roots}), wrong); !isHandshake(err) {
@@ -194,8 +195,8 @@ func TestSilentServerTimesOut(t *testing.T) {
 	}
 }
 
-// A name that resolves to an allowed address first and to a private address the second time is
-// refused.
+// A name that resolves to an allowed address first, and the second time to a private address that
+// is not allowed, is refused the second time.
 func TestDNSRebindingIsBlocked(t *testing.T) {
 	t.Parallel()
 	server, requests := countingServer(t, httptest.NewServer)
@@ -209,11 +210,11 @@ func TestDNSRebindingIsBlocked(t *testing.T) {
 	c := safehttp.Client(safehttp.Options{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}, Resolver: resolver})
 	target := "http://hooks.example.org:" + server.URL[strings.LastIndexByte(server.URL, ':')+1:]
 	if err := get(t, c, target); err != nil || requests.Load() != 1 {
-		t.Fatalf("first request: %v", err)
+		t.Fatalf("first request: error = %v, want one request at the server", err)
 	}
 	c.CloseIdleConnections()
 	if err := get(t, c, target); !errors.Is(err, safehttp.ErrBlocked) || requests.Load() != 1 {
-		t.Errorf("second request: error = %v, want ErrBlocked; the server got %d requests in total", err, requests.Load())
+		t.Errorf("second request: error = %v, want ErrBlocked; the server got %d requests in total, want 1", err, requests.Load())
 	}
 }
 

@@ -26,8 +26,8 @@ type blankMap struct {
 	sums []int32 // summed-area table of busy
 }
 
-// newBlankMap builds the map from a picture of the page. The boxes count as not blank, whatever the
-// picture shows there.
+// newBlankMap builds the map from a picture of the page. The boxes count as not blank, even if
+// the picture shows nothing there.
 func newBlankMap(img *image.Gray, boxes []Box) *blankMap {
 	w, h := img.Rect.Dx(), img.Rect.Dy()
 	busy := make([]bool, w*h)
@@ -77,7 +77,8 @@ func (m *blankMap) sum() {
 	}
 }
 
-// blank reports whether r contains neither edges nor pixels of the boxes.
+// blank reports whether r is not empty, is inside the page, and contains no edges, no pixels of the
+// boxes and no ink from a close-up.
 func (m *blankMap) blank(r image.Rectangle) bool {
 	if !r.In(m.img.Rect) || r.Empty() {
 		return false
@@ -87,7 +88,7 @@ func (m *blankMap) blank(r image.Rectangle) bool {
 	return at(r.Max.X, r.Max.Y)-at(r.Min.X, r.Max.Y)-at(r.Max.X, r.Min.Y)+at(r.Min.X, r.Min.Y) == 0
 }
 
-// flat reports whether r is of one colour; it also detects gradients that are too gradual for an
+// flat reports whether r is of one colour. It also detects gradients that are too gradual for an
 // edge.
 func (m *blankMap) flat(r image.Rectangle) bool {
 	low, high := byte(255), byte(0)
@@ -100,7 +101,8 @@ func (m *blankMap) flat(r image.Rectangle) bool {
 }
 
 // corners lists the corners in order of preference. cost is the penalty of a corner as a fraction
-// of the page: a clearly shorter distance to another corner outweighs it.
+// of the page: if another corner has a blank place that is nearer by more than the difference of
+// the penalties, that place is chosen.
 var corners = []struct {
 	mode Mode
 	cost float64
@@ -152,7 +154,8 @@ func (s *search) nearest(best []candidate) {
 	}
 }
 
-// scan tries every place on the page and updates the candidates.
+// scan tries every place on the page and updates the candidates. If flat is true, scan uses only
+// places that are flat.
 func (s *search) scan(best []candidate, flat bool) {
 	page := s.m.img.Rect
 	for y := s.edgeY; y+s.figure.Y+s.edgeY <= page.Dy(); y++ {
@@ -170,11 +173,12 @@ func (s *search) scan(best []candidate, flat bool) {
 	}
 }
 
-// farFromCorner is the distance from which a place no longer counts as in the corner, as a fraction
-// of the page.
+// farFromCorner is the distance from which a place no longer counts as in a requested corner, as a
+// fraction of the page.
 const farFromCorner = 0.4
 
-// find returns the blank place nearest to each corner, best first. pad is the width of the blank
+// find returns the blank place nearest to each corner, best first. If only is not Auto, find
+// considers only this corner, and no place that is far from it. pad is the width of the blank
 // margin around the figure, and edge the minimum distance from the edge of the page, both in
 // points.
 func (m *blankMap) find(f frame, fig *figure, side, pad, edge float64, only Mode) []spot {
@@ -215,8 +219,8 @@ func (m *blankMap) find(f frame, fig *figure, side, pad, edge float64, only Mode
 // near reports whether two places differ by less than a point.
 func (s spot) near(o spot) bool { return math.Abs(o.x-s.x) < 1 && math.Abs(o.y-s.y) < 1 }
 
-// places returns the blank places of the page for the largest figure that fits anywhere. It tries
-// the sizes of the QR code in turn.
+// places returns the blank places of the page for the largest QR code that fits anywhere. It tries
+// the sizes of the QR code in turn, each with a wide and a narrow margin and in all shapes.
 func (m *blankMap) places(f frame, figures []*figure, sides []float64, only Mode) []spot {
 	for _, side := range sides {
 		for _, room := range []struct{ pad, edge float64 }{{2 * millimetre, margin}, {0.8 * millimetre, margin / 2}} {
@@ -230,7 +234,8 @@ func (m *blankMap) places(f frame, figures []*figure, sides []float64, only Mode
 	return nil
 }
 
-// annotationBoxes returns the boxes of the annotations on the page, including form fields.
+// annotationBoxes returns the boxes of the first 10,000 annotations on the page, including form
+// fields, except pop-ups.
 func annotationBoxes(doc *pdf.Document, page *pdf.Page, f frame) []Box {
 	const maxBoxes = 10000
 	annotations, _ := page.Annotations()
@@ -246,7 +251,8 @@ func annotationBoxes(doc *pdf.Document, page *pdf.Page, f frame) []Box {
 	return out
 }
 
-// shown returns a rectangle of the default user space as fractions of the page.
+// shown returns a rectangle of the default user space as fractions of the page, or the whole page
+// if the matrix of the page cannot be inverted.
 func (f frame) shown(r pdf.Rectangle) Box {
 	m := f.matrix
 	det := m[0]*m[3] - m[1]*m[2]

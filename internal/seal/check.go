@@ -8,12 +8,12 @@ import (
 	"github.com/certvault/certvault/internal/pdf"
 )
 
-// maxChecked is the maximum size of image data that Check decodes, in bytes; only Seal decodes
-// larger data.
+// maxChecked is the maximum size of the decoded data of a PNG image that Check decodes, in bytes.
+// Only Seal decodes larger images.
 const maxChecked = 8 << 20
 
-// An image that expands to more than bombSize bytes and by more than bombRatio is a decompression
-// bomb.
+// A PNG image that expands to more than bombSize bytes and by more than bombRatio is a
+// decompression bomb.
 const (
 	bombSize  = 256 << 20
 	bombRatio = 200
@@ -93,7 +93,7 @@ func checkPDF(o Original) (Report, error) {
 	if err != nil {
 		return Report{}, pdfError(err)
 	}
-	// Content that cannot be decoded is accepted; a decompression bomb is not.
+	// Content that cannot be decoded is accepted; a decompression bomb is refused.
 	if _, err := doc.ContentBalance(page); errors.Is(err, pdf.ErrLimit) {
 		return Report{}, pdfError(err)
 	}

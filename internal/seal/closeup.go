@@ -11,11 +11,12 @@ import (
 )
 
 const (
-	// closeUpPixels is the size of a module in a close-up, about 400 dots per inch on a usual page.
-	// In the coarse picture of the search, fine ornaments have almost the colour of the paper.
+	// closeUpPixels is the size of a module in a close-up, in pixels: about 400 dots per inch on a
+	// usual page. In the coarse picture of the search, fine ornaments have almost the colour of the
+	// paper.
 	closeUpPixels = 8
 	// inkTolerance is the difference of grey values from the background from which a pixel is ink.
-	// It is less than 10 % of the range, because smoothing makes the edges of ink with a contrast
+	// inkTolerance is less than 10 % of the range, because smoothing makes the edges of ink with a contrast
 	// of 10 % lighter. A scan of blank paper varies less.
 	inkTolerance = 20
 	// maxSearches bounds the number of searches on one page. Each search avoids the ink that the
@@ -23,8 +24,8 @@ const (
 	maxSearches = 4
 )
 
-// pageSearch searches for blank places on a page in a coarse picture of the page, and checks them
-// in close-ups. It occupies a renderer until it is closed.
+// pageSearch searches for blank places on a page in a coarse picture of the page, and checks the
+// places in close-ups. A pageSearch occupies a renderer until close is called.
 type pageSearch struct {
 	*blankMap
 
@@ -34,7 +35,7 @@ type pageSearch struct {
 	frame frame
 }
 
-// newPageSearch renders a page in low resolution.
+// newPageSearch renders a page in low resolution. The boxes of the annotations count as not blank.
 func (j *job) newPageSearch(ctx context.Context, page *pdf.Page, f frame) (*pageSearch, error) {
 	doc, err := j.openPages(ctx, j.source)
 	if err != nil {

@@ -68,7 +68,7 @@ func (c corpusCase) read(t testing.TB) []byte {
 	return data
 }
 
-// original returns an Original with data, as an upload would.
+// original returns an Original with data, as an upload creates it.
 func original(t testing.TB, name string, data []byte) Original {
 	t.Helper()
 	h := sha256.New()
@@ -83,7 +83,7 @@ func original(t testing.TB, name string, data []byte) Original {
 	return o
 }
 
-// mustRefuse fails the test unless err is a *Refusal with a reason.
+// mustRefuse fails the test unless err is a *Refusal with a code and a reason.
 func mustRefuse(t testing.TB, err error) *Refusal {
 	t.Helper()
 	var r *Refusal

@@ -23,8 +23,8 @@ const (
 )
 
 // cover returns a new PDF of one page with the stamp, which contains the unchanged original as an
-// embedded file (ISO 32000-2, 7.11.4). It is for files that do not allow any change or that any
-// change would damage; reason is a sentence for the notice.
+// embedded file (ISO 32000-2, 7.11.4). It is for signed files that allow no change, that any change
+// would damage, or that have no blank place. reason is a sentence for the notice.
 func (j *job) cover(ctx context.Context, reason string) (*Verified, error) {
 	f := frame{coverWidth, coverHeight, [6]float64{1, 0, 0, 1, 0, 0}}
 	s := spot{scale: coverSide / float64(j.figures[idBeside].symbol.full()), figure: j.figures[idBeside]}
@@ -143,8 +143,9 @@ func (j *job) coverContent(f frame, s spot) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// fileName returns the name of the attachment: the original's name without folders and unprintable
-// characters.
+// fileName returns the name of the attachment: the original's name without folders, with a limited
+// length, and with '_' instead of unprintable characters and characters that are special in file
+// names. If no usable name remains, fileName returns "original.pdf".
 func fileName(name string) string {
 	name = path.Base(strings.ReplaceAll(name, `\`, "/"))
 	name = strings.Map(func(r rune) rune {

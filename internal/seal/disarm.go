@@ -12,9 +12,10 @@ const (
 	maxChain       = 16 // length of a chain of actions
 )
 
-// disarm removes the references to active content from the document:
-// JavaScript and links to it, launch and open actions, additional actions and XFA. The objects
-// stay in the original part of the file, but nothing refers to them.
+// disarm removes the references to active content from the document, within the limits above:
+// JavaScript and links to JavaScript, launch actions, open actions that do more than go to a place,
+// additional actions and XFA. The objects stay in the original part of the file, but nothing refers
+// to them.
 func (e *edit) disarm(f pdf.Findings) {
 	if !active(f) {
 		return
@@ -70,7 +71,7 @@ func (e *edit) changeDict(parent *pdf.Dict, key pdf.Name, change func(*pdf.Dict)
 }
 
 // isActiveDestination reports whether a destination or an action does more than go to a place in
-// the document.
+// the document. A chain of actions that is too long counts as active.
 func (e *edit) isActiveDestination(obj pdf.Object) bool {
 	for range maxChain {
 		action := e.update.Dict(obj)
@@ -85,7 +86,8 @@ func (e *edit) isActiveDestination(obj pdf.Object) bool {
 	return true
 }
 
-// isActive reports whether an action or one of the actions after it runs JavaScript or a program.
+// isActive reports whether an action or one of the actions after it runs JavaScript or a program. A
+// chain of actions that is too long counts as active.
 func (e *edit) isActive(obj pdf.Object, depth int) bool {
 	action := e.update.Dict(obj)
 	if action == nil {

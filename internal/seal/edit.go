@@ -46,7 +46,8 @@ func (e *edit) strip(page *pdf.Page, f frame, fig *figure) (frame, spot, error) 
 // show a stamp after it.
 var errViewersStop = errors.New("the page's content has errors at which viewers stop")
 
-// draw sets the content of a page: the old content, clipped if clip is set, and the stamp.
+// draw sets the content of a page: the old content, clipped if clip is set, and the stamp. It also
+// corrects wrong lengths of the old content streams.
 func (e *edit) draw(page *pdf.Page, dict *pdf.Dict, f frame, s spot, clip *pdf.Rectangle) error {
 	balance, err := e.doc.ContentBalance(page)
 	if err != nil {
@@ -131,8 +132,9 @@ func (e *edit) annotation(page *pdf.Page, f frame, s spot) {
 	e.update.SetPage(page, e.dict(page).Clone().Set("Annots", annotations))
 }
 
-// appended adds a page at the end, as large as the first page but not smaller than the stamp. It
-// returns the frame of the new page and the place of the stamp.
+// appended adds a page at the end. The page has the size of the frame first, but at least 216 and
+// at most maxPage points in each direction. appended returns the frame of the new page and the
+// place of the stamp.
 func (e *edit) appended(first frame, fig *figure) (frame, spot, error) {
 	catalog := e.update.Catalog()
 	root, ok := catalog.Get("Pages").(pdf.Ref)

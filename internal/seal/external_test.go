@@ -161,7 +161,7 @@ func comparePixels(t testing.TB, before, after string, v *Verified) {
 	dpi := 72 * min(2, 1000/max(w, h))
 	old, current := draw(t, before, v.Page, dpi, image.Rectangle{}), draw(t, after, v.Page, dpi, image.Rectangle{})
 	if v.Placement != Strip && old.Bounds() != current.Bounds() {
-		t.Fatalf("page size = %v, before sealing %v", current.Bounds(), old.Bounds())
+		t.Fatalf("page size after sealing = %v, want %v as before sealing", current.Bounds(), old.Bounds())
 	}
 	size := current.Bounds().Size()
 	stamp := image.Rect(
@@ -176,7 +176,7 @@ func comparePixels(t testing.TB, before, after string, v *Verified) {
 		}
 	}
 	if changed > 0 {
-		t.Errorf("%d pixels outside the stamp changed", changed)
+		t.Errorf("%d pixels outside the stamp changed, want 0", changed)
 	}
 }
 
@@ -196,7 +196,7 @@ func checkSignatures(t testing.TB, before, after string) {
 	}
 	old, current := results(before), results(after)
 	if fmt.Sprint(old) != fmt.Sprint(current) {
-		t.Errorf("pdfsig reports %v, before sealing %v", current, old)
+		t.Errorf("pdfsig reports %v, want %v as before sealing", current, old)
 	}
 }
 
@@ -207,7 +207,7 @@ func checkSyntax(t testing.TB, before, after string) {
 		return
 	}
 	if out, err := tool(t, "qpdf", "--check", after); err != nil || strings.Contains(out, "WARNING") {
-		t.Errorf("qpdf --check: %v\n%s", err, out)
+		t.Errorf("qpdf --check reports an error or a warning: %v\n%s", err, out)
 	}
 }
 
@@ -226,14 +226,14 @@ func TestCorpus(t *testing.T) {
 			}
 			if err != nil {
 				if r := mustRefuse(t, err); c.expected == "accept" {
-					t.Fatalf("refused: %v", r)
+					t.Fatalf("the file was refused, want a verified PDF: %v", r)
 				}
 				return
 			}
 			v, err := s.Seal(context.Background(), o, testStamp())
 			if err != nil {
 				if r := mustRefuse(t, err); c.expected == "accept" {
-					t.Fatalf("refused: %v", r)
+					t.Fatalf("the file was refused, want a verified PDF: %v", r)
 				}
 				return
 			}
@@ -258,7 +258,7 @@ func checkSealed(t *testing.T, c corpusCase, o Original, report Report, v *Verif
 		return
 	}
 	if v.Whole != (v.Placement == Cover) {
-		t.Errorf("placement = %s, whole = %v", v.Placement, v.Whole)
+		t.Errorf("placement = %s, whole = %v; want whole only for a cover", v.Placement, v.Whole)
 	}
 	checkPageCounts(t, data, mustOpen(t, data).PageCount())
 	before := file(t, "before.pdf", c.read(t))

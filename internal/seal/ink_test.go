@@ -20,8 +20,8 @@ func ornaments(x0, y0, x1, y1 int) string {
 	return b.String() + "f"
 }
 
-// inkUnder counts the pixels in poppler's picture of the original that are darker than the paper by
-// 10 % and under the stamp.
+// inkUnder counts the pixels in poppler's picture of the original that are under the stamp and
+// darker than 91 % of white.
 func inkUnder(t *testing.T, original []byte, v *Verified) int {
 	t.Helper()
 	const dpi = 400
@@ -40,7 +40,8 @@ func inkUnder(t *testing.T, original []byte, v *Verified) int {
 	return ink
 }
 
-// A place with faint, fine ornaments is not free.
+// A place with faint, fine ornaments is not blank, and a stamp at such an exact place causes a
+// notice.
 func TestFaintInkIsNotCovered(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -56,17 +57,17 @@ func TestFaintInkIsNotCovered(t *testing.T) {
 			original := pagePDF{media: "0 0 842 595", content: test.content}.bytes()
 			v, data := mustSeal(t, "a.pdf", original, Placement{})
 			if v.Placement != test.mode {
-				t.Errorf("placement %s, want %s", v.Placement, test.mode)
+				t.Errorf("placement = %s, want %s", v.Placement, test.mode)
 			}
 			if v.Placement != Strip {
 				if n := inkUnder(t, original, v); n > 0 {
-					t.Errorf("the stamp covers %d pixels of ink", n)
+					t.Errorf("the stamp covers %d pixels of ink, want 0", n)
 				}
 			}
 			checkQR(t, file(t, "after.pdf", data), v)
 			exact, _ := mustSeal(t, "a.pdf", original, Placement{Mode: Exact, Box: Box{0.88, 0.8, 0.98, 0.98}})
 			if !strings.Contains(codes(exact.Notices), "covers_content") {
-				t.Errorf("notices of an exact place with ornaments: %s", codes(exact.Notices))
+				t.Errorf("notices of an exact place with ornaments = %q, want covers_content", codes(exact.Notices))
 			}
 		})
 	}

@@ -45,7 +45,8 @@ type attempt struct {
 	spot       spot  // unused by Strip and Appended, which compute the place
 }
 
-// open reads the document and finds the page to stamp.
+// open reads the document, finds the page to stamp, and prepares the source for the renderer and
+// the notices about the document.
 func (j *job) open() error {
 	doc, err := pdf.Open(j.r, j.size)
 	if err != nil {
@@ -79,7 +80,8 @@ func (j *job) open() error {
 	return nil
 }
 
-// run tries the possible placements in turn until the stamp is readable.
+// run tries the possible placements in turn until the stamp is readable. A signed file that allows
+// no suitable change gets a cover. If no placement is possible, the error is a *Refusal.
 func (j *job) run(ctx context.Context) (*Verified, error) {
 	if err := j.open(); err != nil {
 		return nil, err
@@ -127,7 +129,7 @@ func (j *job) signed() bool { return len(j.findings.Signatures) > 0 || j.finding
 
 func (j *job) note(code, message string) { j.notices = append(j.notices, Notice{code, message}) }
 
-// addPlacementNotices adds the notices about the placement.
+// addPlacementNotices adds the notices about the placement, and sets the notices of v.
 func (j *job) addPlacementNotices(v *Verified) {
 	requested := j.stamp.Placement.Mode
 	if requested == "" {
@@ -208,12 +210,13 @@ func (j *job) attempts(ctx context.Context) ([]attempt, error) {
 	return append(out, strip, appended), nil
 }
 
-// maxSignedPages is the number of pages of a signed file that are searched for a blank place.
+// maxSignedPages is the number of pages at the start of a signed file that are searched for a blank
+// place, in addition to the requested page.
 const maxSignedPages = 5
 
-// annotations returns the blank places of a signed file, which may get an annotation but no larger
-// page. It searches the requested page first, if necessary for a smaller stamp than usual, and then
-// other pages.
+// annotations returns attempts at the blank places of a signed file, which may get an annotation
+// but no larger page. It searches the requested page first, if necessary for a smaller stamp than
+// usual, and then the first pages until a page has a blank place.
 func (j *job) annotations(ctx context.Context) ([]attempt, error) {
 	var out []attempt
 	for i := range min(j.doc.PageCount(), maxSignedPages) + 1 {
@@ -286,8 +289,10 @@ func (j *job) checkCovered(ctx context.Context, s spot) error {
 	return err
 }
 
-// remembered returns attempts at places that worked for earlier pages of this size. They need no
-// search: the picture that proves that the stamp is readable also proves that the place was blank.
+// remembered returns an attempt at the first place that worked for an earlier page of this size and
+// is not on an annotation. It returns nil if there is no such place, if the file is signed, or if
+// the requested mode is not Auto. The place needs no search: the picture that proves that the stamp
+// is readable also proves that the place was blank.
 func (j *job) remembered() []attempt {
 	p := j.stamp.Placement
 	if j.signed() || p.Mode != "" && p.Mode != Auto {
@@ -314,7 +319,7 @@ func wholePoints(v float64) int { return int(math.Round(v)) }
 // errNotReadable reports that an attempt did not produce a readable stamp.
 var errNotReadable = errors.New("the stamp is not readable")
 
-// try builds the update for an attempt and checks the stamp in the rendered page.
+// try builds the update for an attempt, checks the stamp in the rendered page and signs the update.
 func (j *job) try(ctx context.Context, a attempt) (*Verified, error) {
 	p, err := j.place(a, documentMetadata)
 	if err == nil && len(p.tail)-p.signature() > maxTail {
@@ -345,8 +350,9 @@ func (j *job) try(ctx context.Context, a attempt) (*Verified, error) {
 	return v, nil
 }
 
-// maxTail is the maximum length of the tail in bytes for rewriting the document's metadata. If the
-// tail is longer, the metadata of the stamp is added to the page instead.
+// maxTail is the maximum length of the tail in bytes, without the signature, for rewriting the
+// document's metadata. If the tail is longer, the metadata of the stamp is added to the page
+// instead.
 const maxTail = 3000
 
 // stampedUpdate is an update that contains the stamp.
@@ -368,7 +374,8 @@ func (p *stampedUpdate) signature() int {
 	return p.pending.Size() + fieldSize
 }
 
-// place builds the update for one attempt.
+// place builds the update for one attempt. The metadata describes the stamp at where, except in a
+// signed file, whose metadata stays unchanged.
 func (j *job) place(a attempt, where metadataPlace) (stampedUpdate, error) {
 	e := &edit{doc: j.doc, update: j.doc.Update(), stamp: j.stamp}
 	p := stampedUpdate{number: a.page.Index + 1, frame: a.frame, spot: a.spot, metadata: where}

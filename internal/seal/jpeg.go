@@ -259,8 +259,8 @@ func (j *jpegReader) readFrame(marker byte, body []byte) error {
 	return nil
 }
 
-// readProfile stores a chunk of an ICC profile (ICC.1, B.4) and reports whether body is such a
-// chunk.
+// readProfile stores a chunk of an ICC profile (ICC.1, B.4), unless the profile is too large, and
+// reports whether body is such a chunk.
 func (j *jpegReader) readProfile(body []byte) bool {
 	chunk, ok := bytes.CutPrefix(body, []byte("ICC_PROFILE\x00"))
 	if !ok || len(chunk) < 2 {

@@ -51,7 +51,7 @@ func TestJPEGIsCopiedWithoutMetadata(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(got, plain) || n != int64(len(plain)) {
-		t.Errorf("body has %d bytes, want the %d bytes of the image without metadata", len(got), len(plain))
+		t.Errorf("the body of %d bytes differs from the image without metadata, which has %d bytes", len(got), len(plain))
 	}
 }
 

@@ -63,8 +63,8 @@ func (s spot) rectangle(f frame) pdf.Rectangle {
 	return pdf.Rectangle{X0: min(x1, x2), Y0: min(y1, y2), X1: max(x1, x2), Y1: max(y1, y2)}
 }
 
-// sides returns the sizes of the QR code to try on a page, largest first. The code grows with the
-// page, so that it is readable even if a poster is viewed as a whole.
+// sides returns the sizes of the QR code to try on a page, largest first. A larger page gets a
+// larger code, so that the code is readable even if a poster is viewed as a whole.
 func (f frame) sides() []float64 {
 	side := max(minSide, 0.06*max(f.width, f.height))
 	out := []float64{side, minSide}
@@ -74,8 +74,8 @@ func (f frame) sides() []float64 {
 	return out
 }
 
-// corner returns the place of a figure in a corner of the page, as large as the
-// page allows.
+// corner returns the place of a figure in a corner of the page, with the first of sides or, on a
+// small page, smaller.
 func (f frame) corner(fig *figure, mode Mode) spot {
 	side := f.sides()[0]
 	shorter := min(f.width, f.height)
@@ -83,8 +83,8 @@ func (f frame) corner(fig *figure, mode Mode) spot {
 	scale := side / float64(fig.symbol.full())
 	scale = min(scale, (f.width-2*gap)/fig.width, (f.height-2*gap)/fig.height)
 	if limit := 0.3 * shorter / float64(fig.symbol.full()); scale > limit {
-		// On a small page the stamp is smaller, but never too small to be
-		// readable.
+		// On a small page the stamp is smaller, but not smaller than the normal minimum if that
+		// fits.
 		scale = max(limit, min(scale, minSide/float64(fig.symbol.full())))
 	}
 	s := spot{x: gap, y: gap, scale: scale, figure: fig}
@@ -98,7 +98,7 @@ func (f frame) corner(fig *figure, mode Mode) spot {
 }
 
 // within returns the largest place of a figure centred in a box. It returns false if the box is
-// empty or not on the page.
+// empty or not completely on the page.
 func (f frame) within(fig *figure, b Box) (spot, bool) {
 	for _, v := range b {
 		if math.IsNaN(v) || v < -1e-6 || v > 1+1e-6 {

@@ -79,13 +79,13 @@ func TestRememberedPlaceMustBeBlank(t *testing.T) {
 	} {
 		v, data := mustSeal(t, "a.pdf", pagePDF{content: c.content}.bytes(), p)
 		if near(v.Box, first.Box) != c.reused {
-			t.Errorf("%s: stamp at %v, remembered place %v", name, v.Box, first.Box)
+			t.Errorf("%s: stamp at %v, earlier place %v; want the earlier place only on a blank or light page", name, v.Box, first.Box)
 		}
 		checkQR(t, file(t, "after.pdf", data), v)
 	}
 	annotated := pagePDF{page: "/Annots[<</Type/Annot/Subtype/Link/Rect[0 700 300 842]/Border[0 0 0]>>]"}
 	if v, _ := mustSeal(t, "a.pdf", annotated.bytes(), p); near(v.Box, first.Box) {
-		t.Error("the stamp at the remembered place covers an annotation")
+		t.Error("the stamp is at the earlier place, which an annotation covers")
 	}
 }
 
@@ -95,7 +95,7 @@ func TestExactPlaceOverContentIsReported(t *testing.T) {
 	for content, want := range map[string]string{"": "", fullPage(): "covers_content"} {
 		v, _ := mustSeal(t, "a.pdf", pagePDF{content: content}.bytes(), Placement{Mode: Exact, Box: box})
 		if v.Placement != Exact || codes(v.Notices) != want {
-			t.Errorf("placement %s with notices %q, want %q", v.Placement, codes(v.Notices), want)
+			t.Errorf("placement %s with notices %q, want exact with notices %q", v.Placement, codes(v.Notices), want)
 		}
 	}
 }

@@ -126,8 +126,8 @@ func (p *pngReader) run() error {
 	}
 }
 
-// ancillary lists the ancillary chunks that affect the rendering; other ancillary chunks are
-// skipped.
+// ancillary lists the ancillary chunks, other than iCCP, that affect the rendering. Ancillary
+// chunks that are neither listed nor iCCP are skipped.
 var ancillary = map[string]bool{"tRNS": true, "pHYs": true, "gAMA": true, "sRGB": true, "eXIf": true}
 
 // checksum reports whether the CRC of the chunk whose type is at offset is correct.
@@ -162,7 +162,7 @@ func (p *pngReader) readData(offset int64, data span) error {
 	return nil
 }
 
-// readChunk reads a chunk other than IDAT. body is valid only during the call.
+// readChunk reads a chunk other than IDAT and IEND. body is valid only during the call.
 func (p *pngReader) readChunk(kind string, body []byte) error {
 	img := &p.img
 	switch kind {

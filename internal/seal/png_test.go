@@ -21,10 +21,10 @@ func decodedPNG(t *testing.T, img *pngImage, data []byte) *image.NRGBA64 {
 		return nil
 	})
 	if err != nil {
-		t.Fatalf("decoding: %v", err)
+		t.Fatalf("decoding the rows: error = %v", err)
 	}
 	if y != img.height {
-		t.Fatalf("got %d rows, want %d", y, img.height)
+		t.Fatalf("decoded %d rows, want %d", y, img.height)
 	}
 	return out
 }

@@ -30,11 +30,12 @@ func (p pass) size(width, height int) (w, h int) {
 // stride returns the length in bytes of a row with the given number of pixels.
 func (img *pngImage) stride(pixels int) int { return (pixels*img.samples()*img.depth + 7) / 8 }
 
-// rowFunc receives a row of unfiltered samples and the filter of the row.
+// rowFunc receives a row of unfiltered samples, and a filter that suits the row.
 type rowFunc func(row []byte, filter byte) error
 
-// rows decodes the image and calls f for each row, from top to bottom. row is valid only during the
-// call. An error is a *Refusal, an error of r, or an error of f.
+// rows decodes the image and calls f for each row, from top to bottom, with the filter of the row
+// in the file or, for an interlaced image, the filter Up. row is valid only during the call. An
+// error is a *Refusal, an error of r, an error of f, or the end of ctx.
 func (img *pngImage) rows(ctx context.Context, r io.ReaderAt, f rowFunc) error {
 	if !img.interlaced {
 		return img.decode(ctx, r, single, func(_, _ int, row []byte, filter byte) error { return f(row, filter) })

@@ -11,8 +11,8 @@ import (
 )
 
 // pngPicture copies the compressed data of a PNG image if PDF supports its form: FlateDecode with
-// the PNG predictors (ISO 32000-2, 7.4.4.4) supports neither interlacing nor alpha. Otherwise it
-// decompresses the data and compresses colour and alpha separately.
+// the PNG predictors (ISO 32000-2, 7.4.4.4) supports neither interlacing nor alpha. Otherwise
+// pngPicture decompresses the data, and compresses colour and alpha separately.
 func pngPicture(ctx context.Context, o Original) (*picture, error) {
 	img, err := readPNG(o.R, o.Size)
 	if err != nil {
@@ -95,8 +95,9 @@ func (img *pngImage) colourKey() pdf.Array {
 }
 
 // space returns the colour space of the image, based on the device or ICC colour space base.
-// Without a profile, base is calibrated to the gamma of the file. For a palette image, the result
-// is an indexed colour space.
+// Without a profile, base is calibrated to the gamma of the file, unless that is missing,
+// implausible or close to the usual 1/2.2. For a palette image, the result is an indexed colour
+// space.
 func (img *pngImage) space(base pdf.Object) pdf.Object {
 	if name, ok := base.(pdf.Name); ok && img.gamma > 0.1 && img.gamma < 10 && math.Abs(img.gamma*2.2-1) > 0.05 {
 		base = calibrated(name, 1/img.gamma)
@@ -127,8 +128,8 @@ func numbers(values ...float64) pdf.Array {
 	return out
 }
 
-// splitter compresses the rows of an image, colour and alpha separately. Each row keeps the filter
-// that its encoder chose.
+// splitter compresses the rows of an image, colour and alpha separately. Each row is filtered with
+// the filter that rows passes for it.
 type splitter struct {
 	img        *pngImage
 	alphaDepth int

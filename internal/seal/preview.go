@@ -20,10 +20,12 @@ type Preview struct {
 	// Signed reports whether the file has signatures; such a file can be stamped only in a blank
 	// place.
 	Signed bool
-	// Chosen is the place of the stamp for the requested placement. Its Box is
-	// nil for a strip and for an appended page.
+	// Chosen is the place of the stamp for the requested placement. Its Box is nil for a strip and
+	// for an appended page.
 	Chosen Candidate
-	// Candidates are the other possible places.
+	// Candidates are the places that a user can choose: the four corners and, if the file is not
+	// signed, a strip and an appended page. If the page cannot be rendered, only the appended page
+	// remains.
 	Candidates []Candidate
 	Notices    []Notice
 }
@@ -32,8 +34,8 @@ type Preview struct {
 type Candidate struct {
 	Mode Mode
 	Box  *Box
-	// Covers reports whether the stamp would cover content. Missing reports whether the page has no
-	// room there.
+	// Covers reports whether the stamp would cover content. NoRoom reports whether the page has no
+	// blank place in this corner.
 	Covers, NoRoom bool
 	// Remembered reports whether the place is that of an earlier stamp on a page of this size,
 	// found without a search.
@@ -44,8 +46,8 @@ type Candidate struct {
 var previewModes = []Mode{BottomRight, BottomLeft, TopRight, TopLeft}
 
 // Preview returns the place where a stamp would be. It searches like Seal but does not check that
-// the stamp is readable there; if it is not, Seal uses another place. If Seal would return a
-// *Refusal, Preview returns the same *Refusal.
+// the stamp is readable there; Seal uses another place for an unreadable stamp. If the original
+// cannot be opened, Preview returns the same *Refusal as Seal.
 func (s *Sealer) Preview(ctx context.Context, o Original, stamp Stamp) (*Preview, error) {
 	j, err := s.openOriginal(ctx, o, stamp)
 	if err != nil {
@@ -86,7 +88,8 @@ func (s *Sealer) Preview(ctx context.Context, o Original, stamp Stamp) (*Preview
 	return p, nil
 }
 
-// chosenCandidate returns the place of the stamp for the requested placement.
+// chosenCandidate returns the place of the stamp for the requested placement, or for Auto if the
+// requested placement is not possible.
 func (j *job) chosenCandidate(ctx context.Context, p *pageSearch, corners []Candidate) (Candidate, error) {
 	requested := j.stamp.Placement
 	switch requested.Mode {
@@ -124,7 +127,8 @@ func (j *job) chosenCandidate(ctx context.Context, p *pageSearch, corners []Cand
 	return Candidate{Mode: Auto, Box: &box}, nil
 }
 
-// openOriginal opens an original. It opens an image as the page that Seal would make of the image.
+// openOriginal returns a job for an original, with the document open. For an image, the document is
+// the page that Seal would make of the image.
 func (s *Sealer) openOriginal(ctx context.Context, o Original, stamp Stamp) (*job, error) {
 	j, err := s.newJob(o, stamp)
 	if err != nil {
@@ -139,7 +143,8 @@ func (s *Sealer) openOriginal(ctx context.Context, o Original, stamp Stamp) (*jo
 	return j, nil
 }
 
-// asPDF returns the bytes and size of an original, or of a PDF of one page for an image.
+// asPDF returns the bytes and the size of a PDF original, or of a PDF of one page that shows an
+// image.
 func asPDF(ctx context.Context, o Original) (io.ReaderAt, int64, error) {
 	if o.Type == PDF {
 		return o.R, o.Size, nil
@@ -155,7 +160,7 @@ func asPDF(ctx context.Context, o Original) (io.ReaderAt, int64, error) {
 	return bytes.NewReader(file.Bytes()), int64(file.Len()), nil
 }
 
-// Picture renders a page of an original without a stamp.
+// Picture renders a page of an original, from 1, without a stamp as PNG.
 func (s *Sealer) Picture(ctx context.Context, o Original, page int) ([]byte, error) {
 	if s.renderer == nil {
 		return nil, pdfium.ErrUnavailable

@@ -30,21 +30,21 @@ func TestPreviewMatchesSeal(t *testing.T) {
 		stamp.Placement = tc.placement
 		p, err := sealer(t).Preview(t.Context(), o, stamp)
 		if err != nil {
-			t.Fatalf("%s: Preview: %v", name, err)
+			t.Fatalf("%s: Preview: error = %v", name, err)
 		}
 		v, _ := mustSeal(t, "a.pdf", tc.data, tc.placement)
 		if p.Chosen.Remembered != (name == "remembered") {
-			t.Errorf("%s: Remembered = %t", name, p.Chosen.Remembered)
+			t.Errorf("%s: Remembered = %t, want the opposite", name, p.Chosen.Remembered)
 		}
 		if p.Chosen.Mode != v.Placement || p.Page != 1 || p.Pages != 1 || p.Width < 100 {
-			t.Errorf("%s: preview = %+v, sealed with placement %s", name, p, v.Placement)
+			t.Errorf("%s: preview = %+v, want page 1 of 1 with the placement %s of Seal", name, p, v.Placement)
 		}
 		if p.Chosen.Box == nil {
 			continue
 		}
 		for i, at := range p.Chosen.Box {
 			if math.Abs(at-v.Box[i]) > 0.01 {
-				t.Errorf("%s: previewed at %v, sealed at %v", name, *p.Chosen.Box, v.Box)
+				t.Errorf("%s: Preview returned the box %v, but the stamp is at %v", name, *p.Chosen.Box, v.Box)
 				break
 			}
 		}
@@ -63,7 +63,7 @@ func TestPicture(t *testing.T) {
 	}
 	picture, err := png.Decode(bytes.NewReader(raw))
 	if err != nil || max(picture.Bounds().Dx(), picture.Bounds().Dy()) != previewSide {
-		t.Errorf("the picture is not a PNG with a longer side of %d: %v", previewSide, err)
+		t.Errorf("the picture is not a PNG with a longer side of %d pixels: error = %v", previewSide, err)
 	}
 	broken := []byte("%PDF-1.7 broken")
 	_, err = sealer(t).Picture(t.Context(), Original{Name: "a.pdf", Type: PDF, R: bytes.NewReader(broken), Size: int64(len(broken))}, 1)

@@ -20,7 +20,9 @@ const (
 )
 
 // prove renders the place of the stamp on the finished page and checks every module of the QR code,
-// including the quiet zone. The error is errNotReadable if a module differs.
+// including the quiet zone. For a stamp without a white background, prove also checks that the
+// background is uniform. The error is errNotReadable if a check fails or if the page cannot be
+// rendered.
 func (j *job) prove(ctx context.Context, src pdfium.Source, p stampedUpdate) error {
 	f, s := p.frame, p.spot
 	req, ok := s.closeUp(f, p.number-1, modulePixels)
@@ -61,7 +63,7 @@ func (j *job) openPages(ctx context.Context, src pdfium.Source) (*pdfium.Documen
 	return j.sealer.renderer.Open(ctx, src)
 }
 
-// render renders a part of a page in grey. After a timeout it marks the job as slow.
+// render renders a part of a page in grey. After a timeout render marks the job as slow.
 func (j *job) render(ctx context.Context, doc *pdfium.Document, req pdfium.Request) (*pdfium.Page, *image.Gray, error) {
 	req.Annotations, req.Gray = true, true
 	bounded, cancel := context.WithTimeout(ctx, renderTimeout)

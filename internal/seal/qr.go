@@ -60,8 +60,8 @@ func (s *symbol) full() int { return s.side + 2*quietZone }
 type rect struct{ x, y, w, h int }
 
 // rects covers the dark modules with a small number of rectangles that do not overlap. Each
-// rectangle is a run of dark modules in a row, extended downwards while the rows below have the
-// same uncovered run.
+// rectangle is a run of uncovered dark modules in a row, extended downwards while the row below has
+// an uncovered run that is at least as long.
 func (s *symbol) rects() []rect {
 	var out []rect
 	done := make([]bool, len(s.dark))

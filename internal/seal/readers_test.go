@@ -57,8 +57,8 @@ func checkPageCounts(t *testing.T, data []byte, want int) {
 	}
 }
 
-// All readers find the same pages in a verified PDF, whatever the page tree of
-// the original.
+// All readers find the same pages in a verified PDF, even if the page tree of
+// the original is faulty.
 func TestReadersAgreeOnNumberOfPages(t *testing.T) {
 	t.Parallel()
 	const catalog, box = "<</Type/Catalog/Pages 2 0 R>>", "/MediaBox[0 0 300 300]"
@@ -95,7 +95,7 @@ func TestReadersAgreeOnNumberOfPages(t *testing.T) {
 			checkPageCounts(t, verified, test.want)
 			draw(t, file(t, "verified.pdf", verified), test.want, 9, image.Rectangle{}) // poppler reads the pages only now
 			if doc := mustOpen(t, verified); doc.FaultyPageTree() || doc.PageCount() != test.want {
-				t.Errorf("faulty = %v, pages = %d, want false and %d", doc.FaultyPageTree(), doc.PageCount(), test.want)
+				t.Errorf("verified PDF: FaultyPageTree = %v, pages = %d; want false and %d", doc.FaultyPageTree(), doc.PageCount(), test.want)
 			}
 			_, verified = mustSeal(t, "a.pdf", original, Placement{Mode: Appended})
 			checkPageCounts(t, verified, test.want+1)
@@ -104,14 +104,14 @@ func TestReadersAgreeOnNumberOfPages(t *testing.T) {
 }
 
 // A PDF is refused if its header comes so late that poppler does not find it.
-func TestHeaderThatReadersDoNotFind(t *testing.T) {
+func TestLateHeaderIsRefused(t *testing.T) {
 	t.Parallel()
 	for offset, want := range map[int]string{0: "", 1018: "", 1019: "leading_data", 1023: "leading_data", 8192: "type_mismatch"} {
 		data := append(bytes.Repeat([]byte{'\n'}, offset), pagePDF{}.bytes()...)
 		_, err := Check(t.Context(), original(t, "a.pdf", data))
 		if want != "" {
 			if r := mustRefuse(t, err); r.Code != want {
-				t.Errorf("header at %d: %s, want %s", offset, r.Code, want)
+				t.Errorf("header at offset %d: code = %s, want %s", offset, r.Code, want)
 			}
 			continue
 		}

@@ -1,9 +1,10 @@
 // Package seal converts an approved original (PDF, JPEG or PNG) to the verified PDF, which shows
 // the QR code of its public verification page. It also draws the QR code and the barcode as SVG.
 //
-// It owns the rules for accepted files, the place of the stamp, and the proof that the stamp is
-// readable and covers nothing. It does not own PDF syntax (package pdf) or rendering (package
-// pdfium). It uses no database, clock or network: the same input produces the same bytes.
+// The package owns the rules for accepted files, the place of the stamp, and the proof that the
+// stamp is readable and, except at an exact place, covers nothing. It does not own PDF syntax
+// (package pdf), rendering (package pdfium) or signatures (package pades). It uses no database and
+// no clock, and only the time stamp of a signature uses the network.
 package seal
 
 import "io"
@@ -36,8 +37,9 @@ type Original struct {
 type Report struct {
 	Pages   int // 1 for an image
 	Notices []Notice
-	// HasActiveContent reports whether the PDF has JavaScript, Launch or other actions that run
-	// automatically. Seal removes the references to them; a caller can return ErrActive instead.
+	// HasActiveContent reports whether the PDF has JavaScript, actions that start a program or run
+	// automatically, an XFA form, or video, sound or 3D content. Seal removes the references to
+	// them, except to video, sound and 3D content; a caller can return ErrActive instead.
 	HasActiveContent bool
 }
 
@@ -59,17 +61,17 @@ func (r *Refusal) Error() string { return r.Reason }
 type Mode string
 
 // These are the modes. If a mode is not possible, the next of auto, strip and appended is used, and
-// a Notice reports it.
+// a Notice reports the change. A signed file gets an annotation in a blank place or a cover instead.
 const (
-	Auto        Mode = "auto"         // a blank place on the page, preferably in a corner; otherwise a strip
-	TopLeft     Mode = "top-left"     // that corner of the page
-	TopRight    Mode = "top-right"    // that corner of the page
-	BottomLeft  Mode = "bottom-left"  // that corner of the page
-	BottomRight Mode = "bottom-right" // that corner of the page
-	Exact       Mode = "exact"        // Placement.Box
+	Auto        Mode = "auto"         // a blank place on the page, preferably near a corner; otherwise a strip
+	TopLeft     Mode = "top-left"     // in the top left corner of the page
+	TopRight    Mode = "top-right"    // in the top right corner of the page
+	BottomLeft  Mode = "bottom-left"  // in the bottom left corner of the page
+	BottomRight Mode = "bottom-right" // in the bottom right corner of the page
+	Exact       Mode = "exact"        // as large as fits in Placement.Box
 	Strip       Mode = "strip"        // a strip below the page, whose boxes are enlarged
 	Appended    Mode = "appended"     // a new page at the end
-	Annotation  Mode = "annotation"   // result only: an annotation on a page of a signed file
+	Annotation  Mode = "annotation"   // result only: an annotation on a page whose content is signed or cannot be extended
 	Cover       Mode = "cover"        // result only: a new file that contains the original as an embedded file
 )
 
@@ -119,8 +121,8 @@ type Verified struct {
 	Placement Mode
 	Page      int // page of the verified PDF with the stamp, from 1
 	Box       Box // place of the stamp on that page
-	// Layout is a value for Placement.Remembered; its Width is 0 if the place should not be
-	// remembered.
+	// Layout is a value for Placement.EarlierLayouts. Its Width is 0 if the place is not suitable
+	// for other certificates.
 	Layout  Layout
 	Notices []Notice
 }

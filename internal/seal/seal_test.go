@@ -42,11 +42,11 @@ func TestSignedPDF(t *testing.T) {
 			path := file(t, "cover.pdf", data)
 			out, err := tool(t, "qpdf", "--check", path)
 			if err != nil {
-				t.Errorf("qpdf --check: %v\n%s", err, out)
+				t.Errorf("qpdf --check reports an error in the cover: %v\n%s", err, out)
 			}
 			got, err := tool(t, "qpdf", "--show-attachment=diploma.pdf", path)
 			if err != nil || got != string(c.data) {
-				t.Errorf("the attachment differs from the original: %v", err)
+				t.Errorf("the attachment differs from the original, or qpdf failed: error = %v", err)
 			}
 			if out, _ := tool(t, "qpdf", "--json", "--json-stream-data=none", path); !strings.Contains(out, `"/AFRelationship": "/Source"`) {
 				t.Error("the cover has no /AFRelationship /Source")
@@ -82,7 +82,7 @@ func TestActiveContentIsUnreferenced(t *testing.T) {
 	}
 	_, sealed := mustSeal(t, "a.pdf", data, Placement{})
 	if f := mustOpen(t, sealed).Inspect(); f.JavaScript || f.Launch || f.OpenAction || f.AdditionalAction || f.XFA {
-		t.Errorf("the verified PDF is still active: %+v", f)
+		t.Errorf("the verified PDF has active content: %+v", f)
 	}
 	if !bytes.HasPrefix(sealed, data) {
 		t.Error("the verified PDF does not begin with the original")
@@ -131,12 +131,12 @@ func TestMetadataIsExtended(t *testing.T) {
 		packet := packetOf(t, sealed)
 		for _, want := range []string{testID, testURL, "Northwind University"} {
 			if !strings.Contains(packet, want) {
-				t.Errorf("%s: no %q in\n%s", name, want, packet)
+				t.Errorf("%s: the metadata does not contain %q:\n%s", name, want, packet)
 			}
 		}
 		if name == "extended" {
 			if !strings.Contains(packet, "Faculty") || strings.Count(packet, `rdf:about="uuid:1"`) != 2 {
-				t.Errorf("the metadata of the original is missing:\n%s", packet)
+				t.Errorf("the metadata of the original is missing, or the description of the stamp has another rdf:about:\n%s", packet)
 			}
 			if catalog, _ := mustOpen(t, sealed).Catalog(); mustOpen(t, sealed).Text(catalog.Get("Lang")) != "de" {
 				t.Error("the language of the document is missing")
@@ -152,7 +152,7 @@ func TestMetadataOfPDFADescribesItsProperties(t *testing.T) {
 	for _, packet := range []string{head + "</rdf:RDF>", head + schemas + "</rdf:RDF>"} {
 		got, ok := extendPacket(packet, testStamp())
 		if !ok || strings.Count(got, "<pdfaExtension:schemas>") != 1 || strings.Count(got, "<rdf:Bag>") != 1 || !strings.Contains(got, namespace+"</pdfaSchema:namespaceURI>") {
-			t.Errorf("extendPacket = %v:\n%s", ok, got)
+			t.Errorf("extendPacket = %v, want true and one extension schema in:\n%s", ok, got)
 		}
 	}
 }
@@ -163,7 +163,7 @@ func TestSealReturnsContextError(t *testing.T) {
 	cancel()
 	_, err := sealer(t).Seal(ctx, original(t, "a.pdf", pagePDF{}.bytes()), testStamp())
 	if !errors.Is(err, context.Canceled) {
-		t.Errorf("error = %v, want that of the context", err)
+		t.Errorf("error = %v, want context.Canceled", err)
 	}
 }
 
@@ -180,7 +180,7 @@ func TestPNGOfVerifiedPDF(t *testing.T) {
 	}
 	out, err := tool(t, "zbarimg", "-q", "--raw", "-Sdisable", "-Sqrcode.enable", file(t, "page.png", picture))
 	if err != nil || strings.TrimSpace(out) != testURL {
-		t.Errorf("zbarimg reads %q from the picture: %v", out, err)
+		t.Errorf("zbarimg reads %q from the picture, error = %v; want the verification URL", out, err)
 	}
 }
 

@@ -27,8 +27,8 @@ type Sealer struct {
 func New(r *pdfium.Renderer) *Sealer { return &Sealer{renderer: r} }
 
 // Seal returns the verified PDF of an original. An error is a *Refusal if the file can never be
-// sealed. Any other error is temporary: ctx ended, the original cannot be read, or the renderer
-// failed.
+// sealed. Any other error does not concern the file: ctx ended, the original cannot be read, the
+// stamp is invalid, or the renderer or the signature failed.
 func (s *Sealer) Seal(ctx context.Context, o Original, stamp Stamp) (*Verified, error) {
 	j, err := s.newJob(o, stamp)
 	if err != nil {
@@ -44,8 +44,8 @@ func (s *Sealer) Seal(ctx context.Context, o Original, stamp Stamp) (*Verified, 
 	return v, continueDigest(v, o)
 }
 
-// newJob prepares the figures of the stamp. For an image, the stamp is in a strip unless another
-// place is requested.
+// newJob returns a job with the figures of the stamp. For an image, the stamp is in a strip unless
+// another place is requested.
 func (s *Sealer) newJob(o Original, stamp Stamp) (*job, error) {
 	symbol, err := newSymbol(stamp.VerifyURL)
 	if err != nil {
@@ -148,7 +148,8 @@ func (s *Sealer) PNG(ctx context.Context, r io.ReaderAt, size int64) ([]byte, er
 	return s.draw(ctx, r, size, pdfium.Request{MaxSide: pictureSide, Annotations: true})
 }
 
-// draw returns a page of a PDF as PNG.
+// draw returns a page of a PDF as PNG. If the page cannot be rendered, the error contains a
+// *Refusal.
 func (s *Sealer) draw(ctx context.Context, r io.ReaderAt, size int64, want pdfium.Request) ([]byte, error) {
 	page, err := s.renderer.Render(ctx, pdfium.Source{Head: r, HeadSize: size}, want)
 	if errors.Is(err, pdfium.ErrPassword) {

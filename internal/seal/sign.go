@@ -40,7 +40,7 @@ func (j *job) prepare(u *pdf.Update, doc *pdf.Document, found pdf.Findings, page
 }
 
 // complete signs an update whose stamp was proved to be readable. If the time stamp needs more
-// space than reserved, it builds the update again with the required space.
+// space than reserved, complete builds the update again with the required space.
 func (j *job) complete(ctx context.Context, a attempt, p *stampedUpdate) error {
 	if p.pending == nil {
 		return nil
@@ -60,7 +60,8 @@ func (j *job) complete(ctx context.Context, a attempt, p *stampedUpdate) error {
 
 func (j *job) head() pades.BaseFile { return pades.BaseFile{R: j.r, Size: j.size, State: j.state} }
 
-// signWhole signs a complete new file with a second update.
+// signWhole signs a complete new file with a second update. If the time stamp needs more space than
+// reserved, signWhole repeats the update once.
 func (j *job) signWhole(ctx context.Context, file []byte) ([]byte, error) {
 	if j.stamp.Signature == nil {
 		return file, nil

@@ -83,14 +83,14 @@ func TestVerifiedPDFIsSigned(t *testing.T) {
 			checkQR(t, path, v)
 			out, err := tool(t, "pdfsig", "-nocert", path)
 			if err != nil || !strings.Contains(out, "Signature is Valid") || !strings.Contains(out, "Total document signed") {
-				t.Errorf("pdfsig: %v\n%s", err, out)
+				t.Errorf("pdfsig does not report a valid signature of the whole file: error = %v\n%s", err, out)
 			}
 			report, err := pades.Verify(bytes.NewReader(data), int64(len(data)), pades.Options{Roots: signature.Signer.Chain, Now: time.Now()})
 			if err != nil || report.Verdict != pades.Valid {
-				t.Fatalf("pades.Verify = %+v, %v", report, err)
+				t.Fatalf("pades.Verify = %+v, error = %v; want valid", report, err)
 			}
 			if report.Original == nil || report.Original.Form != tc.form || report.Original.SHA256 != hex.EncodeToString(o.SHA256[:]) {
-				t.Errorf("the signature names another original: %+v", report.Original)
+				t.Errorf("the signature names another original or another form: %+v", report.Original)
 			}
 		})
 	}

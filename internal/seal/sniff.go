@@ -18,8 +18,8 @@ const headLength = 1023
 // extensions maps file name extensions to their types.
 var extensions = map[string]MediaType{".pdf": PDF, ".jpg": JPEG, ".jpeg": JPEG, ".png": PNG}
 
-// otherSignatures lists the signatures of other file types. A PDF that begins with one of them is a
-// file of both types, and different programs show different content.
+// otherSignatures lists the signatures of other file types. A PDF that begins with one of these
+// signatures is a file of both types, and different programs show different content.
 var otherSignatures = []struct{ magic, what string }{
 	{"PK\x03\x04", "a ZIP archive"},
 	{"PK\x05\x06", "a ZIP archive"},
@@ -48,9 +48,10 @@ var otherSignatures = []struct{ magic, what string }{
 // markup lists beginnings of tags by which a browser detects HTML.
 var markup = []string{"<!doctype", "<html", "<head", "<body", "<script", "<svg", "<?xml", "<iframe", "<?php", "<!--"}
 
-// Sniff detects the type of a file from the extension of its name and its
-// content. If they disagree, or the type cannot be sealed, the error is a
-// *Refusal.
+// Sniff detects the type of a file from the extension of its name and its content. The error is a
+// *Refusal if the extension and the content disagree, if the type cannot be sealed, if the file is
+// empty, or if a PDF is also a file of another type. Any other error means that the file cannot be
+// read.
 func Sniff(name string, r io.ReaderAt, size int64) (MediaType, error) {
 	declared, ok := extensions[strings.ToLower(path.Ext(name))]
 	if !ok {
@@ -101,7 +102,7 @@ func describe(t MediaType) string {
 	return "something else"
 }
 
-// refusePolyglot refuses a PDF that is also a file of another type.
+// refusePolyglot returns a *Refusal for a PDF that is also a file of another type.
 func refusePolyglot(r io.ReaderAt, size int64, head []byte) error {
 	prefix := head[:max(0, bytes.Index(head, []byte("%PDF-")))]
 	for _, f := range otherSignatures {

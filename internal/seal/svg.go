@@ -36,10 +36,9 @@ func QRCodeSVG(url string) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// BarcodeSVG returns referenceID as a Code 128 barcode (ISO/IEC 15417) with the
-// id below it, as a self-contained SVG image; one unit is one module. An error
-// means that referenceID is too long or has characters other than A to Z, 0 to
-// 9 and '-'.
+// BarcodeSVG returns referenceID as a Code 128 barcode (ISO/IEC 15417) with the id below it, as a
+// self-contained SVG image; one unit is one module. An error means that referenceID is empty, is
+// too long, or has a character that the built-in font does not have, such as a lower case letter.
 func BarcodeSVG(referenceID string) ([]byte, error) {
 	if referenceID == "" || len(referenceID) > maxID {
 		return nil, fmt.Errorf("drawing the barcode: the id has %d bytes, want 1 to %d", len(referenceID), maxID)
@@ -87,7 +86,7 @@ func BarcodeSVG(referenceID string) ([]byte, error) {
 }
 
 // openSVG writes the start of an SVG image of w x h units on white, with scale pixels per unit.
-// title and desc describe it for screen readers.
+// title and desc describe the image for screen readers.
 func openSVG(b *bytes.Buffer, w, h, scale int, title, desc string) error {
 	fmt.Fprintf(b, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %d %d" role="img" aria-labelledby="t d"><title id="t">`, w*scale, h*scale, w, h)
 	if err := xml.EscapeText(b, []byte(title)); err != nil {

@@ -91,7 +91,7 @@ func TestFileThatNeedsAUserPasswordIsRefusedAtUpload(t *testing.T) {
 				path := filepath.Join(t.TempDir(), "encrypted.pdf")
 				command := append([]string{"--allow-weak-crypto", "--encrypt", "user", owner}, strings.Fields(args)...)
 				if out, err := tool(t, "qpdf", append(command, "--", plain, path)...); err != nil {
-					t.Fatalf("qpdf: %v: %s", err, out)
+					t.Fatalf("encrypting the file with qpdf: %v: %s", err, out)
 				}
 				data, err := os.ReadFile(path)
 				if err != nil {
@@ -106,8 +106,8 @@ func TestFileThatNeedsAUserPasswordIsRefusedAtUpload(t *testing.T) {
 	}
 }
 
-// A link to a javascript: URI is active content: it has a notice, and the verified PDF does not
-// refer to it. Other links stay.
+// A link to a javascript: URI is active content: Check reports the link, and the verified PDF does
+// not refer to it. Other links stay.
 func TestJavaScriptLinkIsActiveContent(t *testing.T) {
 	t.Parallel()
 	link := func(uri string) string {

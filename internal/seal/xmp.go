@@ -48,8 +48,8 @@ func newPacket(title string, s Stamp) string {
 	return b.String()
 }
 
-// extendPacket returns a packet with the properties of a stamp added. It returns false if the
-// structure of the packet is not recognised.
+// extendPacket returns a packet with the properties of a stamp added and without padding. It
+// returns false if the structure of the packet is not recognised.
 func extendPacket(packet string, s Stamp) (string, bool) {
 	end := strings.LastIndex(packet, "</rdf:RDF>")
 	if end < 0 || !utf8.ValidString(packet) {
@@ -128,7 +128,7 @@ const (
 )
 
 // metadata adds the stamp to the XMP metadata of the document or of a page. It creates the metadata
-// if there is none.
+// if there is none, and leaves metadata unchanged whose structure is not recognised.
 func (e *edit) metadata(where metadataPlace, page *pdf.Page) error {
 	owner, title := e.update.Catalog(), e.doc.Text(e.doc.Dict(e.doc.Trailer().Get("Info")).Get("Title"))
 	if where == pageMetadata {
@@ -178,7 +178,8 @@ func metadataDict(old *pdf.Dict) *pdf.Dict {
 	return dict.Set("Type", pdf.Name("Metadata")).Set("Subtype", pdf.Name("XML"))
 }
 
-// readMetadata returns the packet of a stream, or "" if it cannot be decoded or is too large.
+// readMetadata returns the packet of a stream, or "" if the packet cannot be decoded or is too
+// large.
 func readMetadata(stream *pdf.Stream) (string, error) {
 	r, err := stream.Decoded()
 	if errors.Is(err, pdf.ErrFilter) || errors.Is(err, pdf.ErrDamaged) {

@@ -17,8 +17,8 @@ const (
 	foldBatch = 5000
 )
 
-// total returns the number of certificates of the sources and statuses of a list. It
-// is exact, since each change is counted in the transaction that makes it.
+// total returns the number of certificates of the sources and statuses of a list. The number is
+// exact, since each change is counted in the transaction that makes the change.
 func (s *Service) total(ctx context.Context, v *view) (n int, err error) {
 	q := &statement{}
 	query := `SELECT coalesce(sum(c.n), 0) FROM certificate_counts c WHERE ` + and(v.base(q))
@@ -26,8 +26,8 @@ func (s *Service) total(ctx context.Context, v *view) (n int, err error) {
 	return n, err
 }
 
-// countBy returns the number of matches of a list, after its cursor if it has one. It counts at
-// most bounds.count + 1.
+// countBy returns the number of matches of a list. If the list has a cursor, it counts only the
+// matches after the cursor. It counts at most bounds.count + 1 matches.
 func (s *Service) countBy(ctx context.Context, v *view, by index) (n int, err error) {
 	q := &statement{}
 	query := `SELECT count(*) FROM (` + s.bounded(q, v, by, `1`) + `) AS counted`
@@ -107,8 +107,9 @@ func removeCounts(ctx context.Context, tx *db.Tx) (sums map[countKey]int64, n in
 	return sums, n, rows.Err()
 }
 
-// CountError returns the sum of the differences between the stored counts and the actual numbers of
-// certificates. It is 0 if the counts are correct.
+// CountError returns the sum of the absolute differences between the stored counts and the actual
+// numbers of certificates of each institution, source and status. It is 0 if the counts are
+// correct.
 func CountError(ctx context.Context, q db.Queryer) (n int, err error) {
 	if err := q.QueryRowContext(ctx, `
 		SELECT coalesce(sum(abs(wrong)), 0) FROM (

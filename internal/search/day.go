@@ -60,18 +60,20 @@ func (s *Service) Days(ctx context.Context, institutionID int64, n int) (list []
 	return list, rows.Err()
 }
 
-// FailureCount is the number of certificates with the same failure.
+// FailureCount is the number of certificates with the same failure code.
 type FailureCount struct {
 	cert.Failure
 
 	N int
 }
 
-// maxFailures bounds the failed certificates that Failures reads.
+// maxFailures is the maximum number of failed certificates of which Failures returns complete
+// counts.
 const maxFailures = 10_000
 
 // Failures counts the failed certificates of an institution by reason, the most frequent reason
-// first. It reads at most 10,000 certificates; more reports whether there are more than that.
+// first. If the institution has more than 10,000 failed certificates, more is true and the counts
+// are not complete.
 func (s *Service) Failures(ctx context.Context, institutionID int64) (list []FailureCount, more bool, err error) {
 	rows, err := s.db.QueryContext(ctx, `
 		SELECT code, n, coalesce((SELECT c.failure_message FROM certificates c

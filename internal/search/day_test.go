@@ -34,7 +34,7 @@ func TestDaysAndFailures(t *testing.T) {
 			}
 			yesterday, today := days[28], days[29]
 			if yesterday.Created != 6 || yesterday.Approved != 2 || yesterday.Failed != 2 || today.Created != 0 || today.Revoked != 1 {
-				t.Errorf("yesterday = %+v, today = %+v", yesterday, today)
+				t.Errorf("yesterday = %+v, want 6 created, 2 approved and 2 failed; today = %+v, want 0 created and 1 revoked", yesterday, today)
 			}
 			if !today.Date.Equal(v.clock.Now().Truncate(24 * time.Hour)) {
 				t.Errorf("date of the last day = %v, want today", today.Date)
@@ -47,7 +47,7 @@ func TestDaysAndFailures(t *testing.T) {
 		check()
 		var n int
 		if err := d.QueryRowContext(t.Context(), `SELECT count(*) FROM certificate_days`).Scan(&n); err != nil || n != 4 {
-			t.Errorf("%d rows after SweepCounts, want 4; err = %v", n, err)
+			t.Errorf("the daily counts have %d rows after SweepCounts, want 4; err = %v", n, err)
 		}
 		// A failed certificate that is revoked no longer counts as failed.
 		revoked := v.upload(titled("failed and revoked"))
@@ -57,7 +57,7 @@ func TestDaysAndFailures(t *testing.T) {
 		}
 		failures, more, err := v.Failures(t.Context(), v.inst.ID)
 		if err != nil || more || len(failures) != 1 || failures[0].Code != "no_room" || failures[0].N != 1 || failures[0].Message != "There is no room." {
-			t.Errorf("failures = %+v, err = %v, want no_room once", failures, err)
+			t.Errorf("failures = %+v, err = %v, want no_room with one certificate", failures, err)
 		}
 		for _, b := range []bounds{defaultBounds, {count: 10, scan: 2}} {
 			v.bounds = b
@@ -75,7 +75,7 @@ func TestDaysAndFailures(t *testing.T) {
 		}
 		other := v.institution("UTH")
 		if days, err := v.Days(t.Context(), other.ID, 9999); err != nil || len(days) != maxDays || days[maxDays-2].Created != 0 {
-			t.Errorf("days of another institution: got %d, err = %v, want %d", len(days), err, maxDays)
+			t.Errorf("days of an institution without certificates: got %d days, err = %v, want %d days without created certificates", len(days), err, maxDays)
 		}
 	})
 }

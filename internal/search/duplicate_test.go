@@ -8,7 +8,7 @@ import (
 	"github.com/certvault/certvault/internal/db/dbtest"
 )
 
-func TestDuplicates(t *testing.T) {
+func TestDuplicatesAndSimilarCertificates(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		v := newVault(t, d)
@@ -17,19 +17,19 @@ func TestDuplicates(t *testing.T) {
 		text := cert.Text{Title: " BSc Physics", FullName: "ada OBI", Email: "ADA@example.org", IssueDate: "2026-06-30"}
 		same, similar, err := v.Duplicates(t.Context(), v.inst.ID, text, c.File.SHA256)
 		if err != nil || same == nil || same.UUID != c.UUID || len(similar) != 0 {
-			t.Errorf("the same certificate: same = %v, similar = %v, err = %v", same, similar, err)
+			t.Errorf("text and file of a certificate: same = %v, similar = %v, err = %v, want the certificate and no similar one", same, similar, err)
 		}
 		text.Email = "ada.obi@example.org"
 		same, similar, err = v.Duplicates(t.Context(), v.inst.ID, text, [32]byte{})
 		if err != nil || same != nil || len(similar) != 1 {
-			t.Errorf("the same name and title: same = %v, similar = %v, err = %v", same, similar, err)
+			t.Errorf("another address and file: same = %v, similar = %v, err = %v, want no duplicate and one similar certificate", same, similar, err)
 		}
 		text.FullName = "Bob"
 		if same, similar, err = v.Duplicates(t.Context(), v.inst.ID, text, c.File.SHA256); err != nil || same != nil || len(similar) != 1 {
-			t.Errorf("the same file: same = %v, similar = %v, err = %v", same, similar, err)
+			t.Errorf("only the same file: same = %v, similar = %v, err = %v, want no duplicate and one similar certificate", same, similar, err)
 		}
 		if same, similar, err = v.Duplicates(t.Context(), v.institution("UTH").ID, text, c.File.SHA256); err != nil || same != nil || len(similar) != 0 {
-			t.Errorf("another institution: same = %v, similar = %v, err = %v", same, similar, err)
+			t.Errorf("another institution: same = %v, similar = %v, err = %v, want no certificate", same, similar, err)
 		}
 	})
 }

@@ -14,12 +14,12 @@ import (
 	"github.com/certvault/certvault/internal/listing"
 )
 
-// maxFilter limits the text of the filters in bytes. The escaped pattern is then shorter than the
-// 50,000 bytes that SQLite accepts.
+// maxFilter limits the total length of Search and Email in bytes. Therefore the escaped pattern is
+// shorter than the 50,000 bytes that SQLite accepts.
 const maxFilter = 4096
 
-// Sort is the order of a list. Records with the same key are ordered by their creation, and then by
-// their id.
+// Sort is the order of a list. Records with the same sort key are ordered by their creation, and
+// then by their id.
 type Sort string
 
 // The orders of a list.
@@ -29,13 +29,13 @@ const (
 	// ByUpdated orders by the last change.
 	ByUpdated Sort = "updated_at"
 	// ByGenerated orders by the time at which the verified PDF was made. Certificates without a
-	// verified PDF come before all others.
+	// verified PDF have the time 0, which is before all others.
 	ByGenerated Sort = "generated_at"
 	// ByIssueDate orders by the date of issue.
 	ByIssueDate Sort = "issue_date"
-	// ByName orders by the name without case, code point by code point.
+	// ByName orders by the folded name, code point by code point.
 	ByName Sort = "name"
-	// ByEmail orders by the e-mail address in the same way.
+	// ByEmail orders by the folded e-mail address, code point by code point.
 	ByEmail Sort = "email"
 	// ByStatus orders by the status, in the order of Filter.StatusOrder.
 	ByStatus Sort = "status"

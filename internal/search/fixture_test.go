@@ -78,7 +78,7 @@ func (v *vault) input() cert.Upload {
 	}
 }
 
-// upload stores a certificate. change may modify the usual input.
+// upload stores a certificate. change may modify the usual input, and may be nil.
 func (v *vault) upload(change func(u *cert.Upload)) *cert.Certificate {
 	v.tb.Helper()
 	u := v.input()

@@ -6,7 +6,7 @@ import (
 	"github.com/certvault/certvault/internal/db"
 )
 
-// index is the index of a filter, through which matches are found.
+// index identifies the database index that finds the matches of one filter.
 type index int
 
 const (
@@ -19,8 +19,9 @@ const (
 	generatedIndex
 )
 
-// narrowest returns the index that finds the matches of a filtered list. It prefers a range of
-// dates to a search if the range has at most bounds.count records.
+// narrowest returns the index that finds the matches of a filtered list. It prefers a batch, a
+// failure, a customer or an e-mail address, in this order. Otherwise it prefers a range of dates
+// with at most bounds.count records to a search.
 func (s *Service) narrowest(ctx context.Context, v *view) (index, error) {
 	switch {
 	case v.BatchID != "":
@@ -60,8 +61,9 @@ func (s *Service) narrowest(ctx context.Context, v *view) (index, error) {
 	return ranges[0], nil
 }
 
-// candidates returns the FROM and WHERE clauses of all matches. The query reads the index first,
-// which CROSS JOIN enforces in SQLite. It reads the record only for columns that the index lacks.
+// candidates returns the FROM and WHERE clauses of all matches. The query reads the index first.
+// CROSS JOIN enforces this order in SQLite. The query reads records only if it needs columns that
+// the index does not have.
 func (s *Service) candidates(q *statement, v *view, by index) string {
 	switch {
 	case by == searchIndex && s.db.Dialect == db.SQLite:

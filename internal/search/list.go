@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// listTime bounds the statements of one list.
+	// listTime is the time limit of the statements of one list.
 	listTime = 5 * time.Second
 	// listRetry is the time after which a client may request a list again that took too long.
 	listRetry = 5 * time.Second
@@ -52,8 +52,8 @@ func (s *Service) List(ctx context.Context, institutionID int64, f Filter) (*Lis
 	return l, nil
 }
 
-// Walk calls f for all certificates that a filter selects, in the order of the filter. It has at
-// most one page of certificates in memory. It returns the first error.
+// Walk calls f for all certificates that a filter selects, in the order of the filter. Walk has at
+// most one page of certificates in memory. It stops at the first error and returns it.
 func (s *Service) Walk(ctx context.Context, institutionID int64, filter Filter, f func(*cert.Certificate) error) error {
 	for next, more := "", true; more; more = next != "" {
 		filter.Range = listing.Range{PerPage: listing.MaxPage, Cursor: &next}
@@ -76,7 +76,8 @@ func (s *Service) Walk(ctx context.Context, institutionID int64, filter Filter, 
 	return nil
 }
 
-// open returns the view of a filter, with the position of its cursor.
+// open returns the view of a filter, with the position of its cursor. It returns a fault of kind
+// Invalid for a filter or cursor that is not valid.
 func (s *Service) open(institutionID int64, f Filter) (*view, error) {
 	v, err := f.read(institutionID)
 	if err != nil || !f.HasPosition() {
@@ -86,17 +87,17 @@ func (s *Service) open(institutionID int64, f Filter) (*view, error) {
 	return v, s.cursors.Open(v, *f.Cursor, v.after)
 }
 
-func (s *Service) list(ctx context.Context, v *view, walking bool) (*List, error) {
+func (s *Service) list(ctx context.Context, v *view, byCursor bool) (*List, error) {
 	items, total, err := s.page(ctx, v.reversed())
 	if err != nil {
 		return nil, err
 	}
 	if v.back && len(items) <= v.limit {
-		return s.list(ctx, v.fromStart(), walking)
+		return s.list(ctx, v.fromStart(), byCursor)
 	}
 	l := &List{}
 	switch {
-	case walking:
+	case byCursor:
 	case v.filtered() && total > s.bounds.count:
 		l.AtLeast = s.bounds.count
 	default:

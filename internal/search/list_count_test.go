@@ -31,8 +31,8 @@ func (v *vault) countRows() (n int) {
 	return n
 }
 
-// The counts are exact in every snapshot, while several writers add and change certificates and
-// sweeps run. A transaction that is rolled back does not change the counts.
+// The counts are exact in every snapshot, even while several writers add and change certificates
+// and sweeps run. A transaction that is rolled back does not change the counts.
 func TestCountsAreAlwaysExact(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -78,7 +78,7 @@ func TestCountsAreAlwaysExact(t *testing.T) {
 						t.Error(err)
 					}
 					if n, err := CountError(ctx, v.d); err != nil || n != 0 {
-						t.Errorf("Miscounted = %d, err = %v, want 0", n, err)
+						t.Errorf("CountError = %d, err = %v, want 0", n, err)
 					}
 				}
 			})
@@ -109,17 +109,17 @@ func TestFoldInSeveralTransactions(t *testing.T) {
 		v.exec(`INSERT INTO certificate_counts (institution_id, source, status, n)
 			WITH RECURSIVE n (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 12000) SELECT $1, 'vault', 'approved', CASE i % 2 WHEN 0 THEN 1 ELSE -1 END FROM n WHERE i > 0`, v.inst.ID)
 		if n := v.miscounted(); n != 0 {
-			t.Fatalf("Miscounted = %d, want 0", n)
+			t.Fatalf("before SweepCounts: CountError = %d, want 0", n)
 		}
 		if err := v.SweepCounts(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if n := v.miscounted(); n != 0 || v.countRows() > 3 {
-			t.Errorf("Miscounted = %d with %d rows, want 0 with at most 3", n, v.countRows())
+			t.Errorf("after SweepCounts: CountError = %d with %d rows, want 0 with at most 3", n, v.countRows())
 		}
 		v.exec(`UPDATE certificate_counts SET n = n + 5 WHERE id = (SELECT min(id) FROM certificate_counts)`)
 		if n := v.miscounted(); n != 5 {
-			t.Errorf("Miscounted = %d, want 5", n)
+			t.Errorf("a count that is too high by 5: CountError = %d, want 5", n)
 		}
 	})
 }
@@ -133,7 +133,7 @@ func TestCountsAfterChanges(t *testing.T) {
 		v.exec(`DELETE FROM certificates WHERE title IN ('Diploma 2', 'Diploma 7')`)
 		v.exec(`UPDATE certificates SET status = 'revoked' WHERE title = 'Diploma 3'`)
 		if n := v.miscounted(); n != 0 {
-			t.Errorf("Miscounted = %d, want 0", n)
+			t.Errorf("after deleting and changing rows: CountError = %d, want 0", n)
 		}
 		v.bounds = bounds{}
 		if got := titles(v.list(Filter{Search: "diploma 7"})); len(got) != 0 {

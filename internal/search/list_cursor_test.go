@@ -45,7 +45,7 @@ func TestCursorIsValidForOneList(t *testing.T) {
 			t.Helper()
 			e, ok := errors.AsType[*fault.Error](err)
 			if !ok || e.Kind != fault.Invalid || len(e.Fields) != 1 || e.Fields[0].Name != "cursor" {
-				t.Errorf("%s: err = %v, want a problem of the cursor", name, err)
+				t.Errorf("cursor with %s: err = %v, want an Invalid fault of the field cursor", name, err)
 			}
 		}
 		refused("another institution", open(other.ID, base, l.Next))
@@ -78,8 +78,8 @@ func withPage(f Filter) Filter {
 	return f
 }
 
-// The cursor of a record with the longest possible name is valid. The letters of the name become
-// longer when they are folded.
+// The cursor of a record with the longest possible name is valid. Folding makes the letters of this
+// name longer.
 func TestCursorAfterALongName(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -93,13 +93,13 @@ func TestCursorAfterALongName(t *testing.T) {
 	})
 }
 
-// While records are added and changed, a list that is read page by page returns each unchanged
-// record once.
+// A list that is read page by page returns each unchanged record once, even while other records are
+// added and changed.
 func TestWalkWhileRecordsChange(t *testing.T) {
 	t.Parallel()
 	for _, by := range []Sort{ByUpdated, ByCreated, ByStatus} {
 		for _, ascending := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s %v", by, ascending), func(t *testing.T) {
+			t.Run(fmt.Sprintf("order %s, ascending %v", by, ascending), func(t *testing.T) {
 				t.Parallel()
 				dbtest.Each(t, func(t *testing.T, d *db.DB) {
 					v := newVault(t, d)
@@ -145,8 +145,8 @@ func TestWalkWhileRecordsChange(t *testing.T) {
 	}
 }
 
-// Records that were added at the beginning appear on the previous pages, and the first page is
-// complete.
+// Records that were added at the beginning appear on the pages before the first read page, and the
+// first page is complete.
 func TestPreviousPageAfterInsertions(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -168,16 +168,16 @@ func TestPreviousPageAfterInsertions(t *testing.T) {
 		f.Cursor, f.Back = &second.Prev, true
 		back := v.list(f)
 		if got := ids(back); !slices.Equal(got, before[:5]) || back.Prev == "" {
-			t.Errorf("previous page = %v, want %v", got, before[:5])
+			t.Errorf("previous page = %v, want %v and a previous cursor", got, before[:5])
 		}
 		f.Cursor = &back.Prev
 		want := model(all, v.inst.ID, &f)[:5]
 		if top := v.list(f); !slices.Equal(ids(top), want) || top.Prev != "" || top.Next == "" {
-			t.Errorf("first page = %v, want %v; previous cursor %q", ids(top), want, top.Prev)
+			t.Errorf("first page = %v, want %v; previous cursor = %q, want none", ids(top), want, top.Prev)
 		}
 		v.exec(`DELETE FROM certificates`)
 		if l := v.list(f); len(l.Items) != 0 || l.Prev != "" || l.Next != "" {
-			t.Errorf("page of an empty list = %+v", l)
+			t.Errorf("page of an empty list = %+v, want no records and no cursors", l)
 		}
 	})
 }
@@ -191,11 +191,11 @@ func TestListTimeout(t *testing.T) {
 		_, err := v.List(t.Context(), v.inst.ID, Filter{Range: listing.Range{Page: 1, PerPage: 15}})
 		e, ok := errors.AsType[*fault.Error](err)
 		if !ok || e.Kind != fault.Unavailable || e.RetryAfter <= 0 {
-			t.Errorf("err = %v, want Unavailable with RetryAfter", err)
+			t.Errorf("List with a time limit of 1 ns: err = %v, want Unavailable with RetryAfter", err)
 		}
 		v.listTime = listTime
 		if l := v.list(Filter{}); len(l.Items) != 1 {
-			t.Errorf("the list has %d records after the timeout, want 1", len(l.Items))
+			t.Errorf("the list with the usual time limit has %d records, want 1", len(l.Items))
 		}
 	})
 }

@@ -28,7 +28,7 @@ type record struct {
 
 func (r *record) String() string { return fmt.Sprintf("%s(%d)", r.title, r.id) }
 
-// smallBounds are so small that the test records need each kind of query.
+// smallBounds are so small that the lists of the test records use each kind of query.
 var smallBounds = bounds{count: 12, scan: 25}
 
 // insert stores records directly, without the operations of package cert.
@@ -209,8 +209,8 @@ func (v *vault) byCursor(f Filter) (all []int64) {
 	return all
 }
 
-// checkBackwards reads a list to its end and then backwards. It expects the same pages in both
-// directions.
+// checkBackwards reads a list to its end and then backwards to its first page. It fails the test
+// unless the pages of the way back are the pages of want.
 func (v *vault) checkBackwards(f Filter, where string, want []int64) {
 	v.tb.Helper()
 	pages := slices.Collect(slices.Chunk(want, f.PerPage))
@@ -226,7 +226,7 @@ func (v *vault) checkBackwards(f Filter, where string, want []int64) {
 		f.Cursor = &l.Prev
 		l = v.list(f)
 		if got := ids(l); !slices.Equal(got, pages[at-1]) || l.Next == "" {
-			v.tb.Errorf("%s: backwards from page %d: %v, want %v", where, at, got, pages[at-1])
+			v.tb.Errorf("%s: the page before page %d = %v, want %v and a next cursor", where, at, got, pages[at-1])
 		}
 	}
 	if at > 0 || l.Prev != "" {
@@ -275,8 +275,9 @@ func TestListAgainstModel(t *testing.T) {
 				}
 				for _, f.Sort = range Sorts {
 					for _, f.Ascending = range []bool{false, true} {
-						// The race detector finds nothing new in more lists. The step is coprime to
-						// the number of combinations, so that each filter, order and bound occurs.
+						// A short run, such as a run with the race detector, tests one of five
+						// lists. Five is coprime to the number of combinations, so that each
+						// filter, order and bound occurs.
 						if cases++; testing.Short() && cases%5 != 0 {
 							continue
 						}

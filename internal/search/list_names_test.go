@@ -16,8 +16,8 @@ import (
 	"github.com/certvault/certvault/internal/listing"
 )
 
-// unusualNames returns unusual names of real people and malicious names. It skips the test if the
-// file with the names does not exist.
+// unusualNames returns unusual names of real people and malicious names. If the file with the names
+// does not exist, it fails the test in CI and skips the test elsewhere.
 func unusualNames(t *testing.T) (names []string) {
 	t.Helper()
 	text, err := os.ReadFile("../../../shared/corpus/recipients/names-tricky.json")
@@ -42,8 +42,8 @@ func unusualNames(t *testing.T) (names []string) {
 }
 
 // A search finds a name in any script by the whole name, its beginning, its middle and each of its
-// words, as the contract requires. It finds nothing else. The result is the same with and without
-// the index of searches.
+// words, as the contract requires. The search finds no other name. The result is the same with and
+// without the index of searches.
 func TestSearchForUnusualNames(t *testing.T) {
 	t.Parallel()
 	names := unusualNames(t)

@@ -29,7 +29,7 @@ func (v *vault) list(f Filter) *List {
 	}
 	l, err := v.List(v.tb.Context(), v.inst.ID, f)
 	if err != nil {
-		v.tb.Fatalf("List(%+v): %v", f, err)
+		v.tb.Fatalf("List(%+v) returned the error %v, want none", f, err)
 	}
 	return l
 }
@@ -40,7 +40,8 @@ func TestListPages(t *testing.T) {
 		v := newVault(t, d)
 		var newest []string
 		for i := range 7 {
-			// Pairs have the same time, so their ids determine the order.
+			// Each pair of certificates has the same time, so the ids determine the order of the
+			// pair.
 			if i%2 == 0 {
 				v.clock.Advance(time.Second)
 			}
@@ -58,7 +59,7 @@ func TestListPages(t *testing.T) {
 		} {
 			l := v.list(Filter{Range: listing.Range{Page: tc.page, PerPage: tc.per}})
 			if got := titles(l); !slices.Equal(got, tc.want) || (l.Next != "") != tc.more || l.Total == nil || *l.Total != len(newest) {
-				t.Errorf("page %d of %d records: %q, more %v, total %v; want %q, more %v", tc.page, tc.per, got, l.Next != "", l.Total, tc.want, tc.more)
+				t.Errorf("page %d with %d records per page: %q, more %v, total %v; want %q, more %v and the total of all", tc.page, tc.per, got, l.Next != "", l.Total, tc.want, tc.more)
 			}
 		}
 		for _, r := range []listing.Range{{Page: 0, PerPage: 1}, {Page: 1, PerPage: 0}, {Page: 1, PerPage: 101}, {Page: -1, PerPage: 10}} {
@@ -94,7 +95,8 @@ func TestListByStatus(t *testing.T) {
 	})
 }
 
-// population has titles, names and addresses like those at universities.
+// population has titles, names and addresses in several scripts, some with characters that LIKE
+// treats as special.
 var population = []struct{ title, name, email string }{
 	{"BSc Physics", "Ada Obi", "ada.obi@example.org"},
 	{"Diplôme d’État", "José Núñez", "JOSE@Example.ORG"},
@@ -155,7 +157,7 @@ func TestListSearch(t *testing.T) {
 			{`_`, ""},
 			{`\`, ""},
 			{"***", ""},
-			// Fewer than three letters or digits match only beginnings of words.
+			// A search with fewer than three letters and digits matches only beginnings of words.
 			{"ob", "BSc Physics"},
 			{"bi", ""},
 			{"bs", "BSc Physics"},
@@ -185,7 +187,7 @@ func TestListSearch(t *testing.T) {
 			}
 			l := v.list(Filter{Search: tc.search})
 			if got := titles(l); !slices.Equal(got, want) || *l.Total != len(want) {
-				t.Errorf("%q finds %q, want %q", tc.search, got, want)
+				t.Errorf("a search for %q finds %q, want %q and the same total", tc.search, got, want)
 			}
 		}
 	})
@@ -204,13 +206,13 @@ func TestListByEmail(t *testing.T) {
 		} {
 			got := titles(v.list(Filter{Email: email}))
 			if want == "" && len(got) != 0 || want != "" && !slices.Equal(got, []string{want}) {
-				t.Errorf("%q finds %q, want %q", email, got, want)
+				t.Errorf("the e-mail filter %q finds %q, want %q", email, got, want)
 			}
 		}
 	})
 }
 
-// For any text in a filter, List returns a list or a fault of kind Invalid. Text that a database
+// List returns a list or a fault of kind Invalid for any text in a filter. Text that a database
 // cannot store or match must not cause an internal error.
 func TestListAcceptsAnyText(t *testing.T) {
 	t.Parallel()

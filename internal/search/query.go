@@ -18,8 +18,9 @@ import (
 //   - matches reads the index of one filter and sorts all records that match all
 //     filters. It reads at most bounds.count + 1 matches.
 //   - If there are more matches, scan finds matches among the first records of the
-//     order. If these do not fill the page, sorted sorts all matches.
-//   - Two kinds of lists have a faster query: firstPerDay and firstFound.
+//     order. If these matches do not fill the page, sorted sorts all matches.
+//   - Two kinds of lists with many matches have a faster query: firstPerDay for a
+//     range of dates of issue, and firstFound for a search in SQLite.
 
 // bounds limit the work of a list. Tests use small bounds.
 type bounds struct {
@@ -182,7 +183,7 @@ func (v *view) orderTerms(q *statement) []string {
 	}
 }
 
-// scan returns a query for the page among the first n records of the order.
+// scan returns a query for the page among the given number of first records of the order.
 func (v *view) scan(q *statement, records int) string {
 	return `SELECT scan.id, scan.k, scan.created_at, 0 FROM (` + v.branches(q, records, 0) + `) AS scan CROSS JOIN certificates c
 		WHERE c.id = scan.id AND ` + and(v.filters(q)) + v.order("scan.k", "scan.created_at", "scan.id") +
@@ -191,7 +192,7 @@ func (v *view) scan(q *statement, records int) string {
 
 // sorted returns a query for the page from all matches. The key is written such that no index
 // matches it. Otherwise the database may scan the index of the order, although the matches may be
-// at its end.
+// at the end of this index.
 func (v *view) sorted(q *statement, from string) string {
 	key := v.key(q) + " + 0"
 	if v.textual() {
@@ -232,7 +233,7 @@ func (v *view) firstPerDay(q *statement) string {
 	terms := and([]string{"c.institution_id = " + q.arg(v.InstitutionID), in(q, "c.source", v.ofSources())})
 	afterCursor := v.afterCursor(q)
 	later := *v
-	later.IssuedTo = "" // SQLite uses one upper bound of an index, which is the day before
+	later.IssuedTo = "" // SQLite uses only one upper bound of an index, and c.issue_date < days.issued is this bound
 	want := q.arg(v.offset + v.limit + 1)
 	return `WITH RECURSIVE days (issued) AS (
 			SELECT max(c.issue_date) FROM certificates c WHERE ` + terms + ` AND ` + and(v.issuedTerms(q, "c.issue_date")) + `

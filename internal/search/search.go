@@ -15,13 +15,13 @@ import (
 type Service struct {
 	db      *db.DB
 	cursors listing.Cursors
-	// listTime bounds the statements of one list.
+	// listTime is the time limit of the statements of one list.
 	listTime time.Duration
 	bounds   bounds
 	now      func() time.Time
 }
 
-// New returns a service. The ring signs its cursors.
+// New returns a service. The ring signs the cursors of lists.
 func New(d *db.DB, ring *keyring.Ring, now func() time.Time) *Service {
 	return &Service{db: d, cursors: listing.NewCursors(ring, "certificates"), listTime: listTime, bounds: defaultBounds, now: now}
 }

@@ -10,8 +10,11 @@ import (
 	"github.com/certvault/certvault/internal/listing"
 )
 
-// CountByStatus counts the certificates that a filter selects by their status. It ignores the statuses
-// of the filter. ok is false if there are more than bounds.count certificates.
+// CountByStatus returns, for each status, the number of certificates that a filter selects. It
+// ignores the statuses of the filter. ok is false, and the numbers are not exact, if the filter has
+// a condition other than sources and selects more than bounds.count certificates. CountByStatus
+// returns a fault of kind Invalid for a filter that is not valid, and of kind Unavailable if
+// counting takes too long.
 func (s *Service) CountByStatus(ctx context.Context, institutionID int64, f Filter) (counts map[cert.Status]int, ok bool, err error) {
 	f.Range, f.Statuses, f.Sort = listing.Range{Page: 1, PerPage: 1}, cert.Statuses, ByCreated
 	v, err := f.read(institutionID)

@@ -26,7 +26,7 @@ func TestCountsByStatus(t *testing.T) {
 		} {
 			counts, ok, err := v.CountByStatus(t.Context(), v.inst.ID, tc.f)
 			if err != nil || !ok || fmt.Sprint(counts) != tc.want {
-				t.Errorf("%s: counts = %v, %t, err = %v; want %s", name, counts, ok, err, tc.want)
+				t.Errorf("%s: counts = %v, ok = %t, err = %v; want %s and ok", name, counts, ok, err, tc.want)
 			}
 		}
 		v.bounds.count = 5

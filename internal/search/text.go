@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// minSubstring is the number of letters and digits from which a search also matches inside
+	// minSubstring is the minimum number of letters and digits of a search that also matches inside
 	// words. A shorter search matches only beginnings of words.
 	minSubstring = 3
 	// minTrigrams and maxTrigrams are the numbers of trigrams that SQLite looks up for a short and
@@ -38,7 +38,8 @@ func matchText(search string) string {
 	return search
 }
 
-// like returns the term that compares a column with a search. The characters % and _ are literal.
+// like returns the term that selects the rows whose column contains the text of a search. The
+// characters % and _ are literal.
 func like(column string, q *statement, search string) string {
 	return column + ` LIKE ` + q.arg(pattern(search)) + ` ESCAPE '\'`
 }
@@ -88,15 +89,16 @@ func (v *view) withoutSearch(q *statement) []string {
 }
 
 // foundSQLite returns the FROM and WHERE clauses of the matches of a search. SQLite's index of
-// trigrams returns the records that have all trigrams. The query then compares their text.
+// trigrams returns the records that have all trigrams. The query then compares the text of these
+// records.
 func (v *view) foundSQLite(q *statement) string {
 	return `certificate_search CROSS JOIN certificates c WHERE certificate_search MATCH ` + q.arg(match(v.InstitutionID, v.Search)) +
 		` AND c.id = certificate_search.rowid AND ` + and(v.base(q), v.filters(q), v.afterCursor(q))
 }
 
 // match returns the query for SQLite's index of trigrams. It has some trigrams of the search text
-// with doubled white space, and the trigram of the institution. The migration writes the index in
-// the same form.
+// with doubled spaces, and the trigram of the institution. The migration writes the index in the
+// same form.
 func match(institutionID int64, search string) string {
 	text := []rune(strings.ReplaceAll(matchText(search), " ", "  "))
 	last := len(text) - 3
@@ -154,7 +156,8 @@ func (s *Service) firstFound(ctx context.Context, v *view) (items []item, err er
 }
 
 // lastBlock returns the last block of ids, in the order of the list, in which the institution has a
-// record created up to a time. The result is the block first or a later block.
+// record created up to a time. The result is the block first, or a block after it in the order of
+// the list.
 func (s *Service) lastBlock(ctx context.Context, v *view, first, created int64) (block int64, err error) {
 	query := `WITH RECURSIVE block (n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM block WHERE n < $1)
 		SELECT coalesce(min(n), $1) FROM block

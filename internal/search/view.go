@@ -30,12 +30,13 @@ type view struct {
 
 	limit, offset int
 	after         *position
-	// back reports whether the page ends before the position after. Otherwise it begins after it.
+	// back reports whether the page ends before the position after. Otherwise the page begins after
+	// this position.
 	back bool
 }
 
-// position is the position of a record in a list: the key that it is sorted by, a
-// text or a number, then its creation and its id.
+// position is the position of a record in a list. It has the sort key of the record, which is a
+// text or a number, the creation time and the id.
 type position struct {
 	Text    string `json:"t,omitempty"`
 	Number  int64  `json:"n,omitempty"`
@@ -46,8 +47,8 @@ type position struct {
 // allSources are the sources of certificates.
 var allSources = []cert.Source{cert.Vault}
 
-// sortColumns are the columns of the orders. ByStatus has no column, since the filter sets its
-// order.
+// sortColumns are the columns of the orders. ByStatus has no column, since Filter.StatusOrder sets
+// the order.
 var sortColumns = map[Sort]string{
 	ByCreated: "created_at", ByUpdated: "updated_at", ByGenerated: "generated_at", ByIssueDate: "issue_date", ByName: "name_folded", ByEmail: "email_folded",
 }
@@ -117,8 +118,9 @@ func (v *view) direction() string {
 	return " DESC"
 }
 
-// reversed returns the view in the order in which it is queried. A page that ends before a position
-// is the page after it in the reversed list.
+// reversed returns the view in the order in which it is queried. If back is true, this is the
+// opposite order: the page that ends before a position in the list begins after this position in
+// the reversed list.
 func (v *view) reversed() *view {
 	other := *v
 	other.Ascending = v.Ascending != v.back
@@ -132,7 +134,7 @@ func (v *view) fromStart() *view {
 	return &other
 }
 
-// beyond returns the comparison that selects records after a position.
+// beyond returns the comparison operator that selects records after a position.
 func (v *view) beyond() string {
 	if v.Ascending {
 		return " > "

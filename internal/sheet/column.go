@@ -39,13 +39,13 @@ var nameParts = map[string]Column{
 	"vorname": GivenName, "vornamen": GivenName, "nachname": FamilyName, "familienname": FamilyName,
 }
 
-// ColumnOf returns the meaning of a column by its header, or "" if the header is unknown. It does
-// not recognise the parts of a name.
+// ColumnOf returns the meaning of a column by its header, or "" if the header is unknown. ColumnOf
+// does not recognise the parts of a name.
 func ColumnOf(header string) Column { return meanings[Fold(header)] }
 
 // DetectColumns returns the index of each column whose header has a known meaning. If two columns
-// have the same meaning, it returns the first. It returns the parts of a name only if there is no
-// column with the whole name.
+// have the same meaning, DetectColumns returns the first column. The parts of a name are returned
+// only if there is no column with the whole name.
 func DetectColumns(header []string) map[Column]int {
 	places := map[Column]int{}
 	for i, name := range header {
@@ -64,8 +64,8 @@ func DetectColumns(header []string) map[Column]int {
 	return places
 }
 
-// Fold returns the name of a column in lower case and without separators, so that common spellings
-// of a name become equal.
+// Fold returns the name of a column in lower case and without spaces and the characters '_', '-',
+// '.', '*' and ':', so that common spellings of a name become equal.
 func Fold(name string) string {
 	return strings.Map(func(r rune) rune {
 		if r == ' ' || r == '_' || r == '-' || r == '.' || r == '\u00a0' || r == '*' || r == ':' {

@@ -32,9 +32,9 @@ const (
 	pivot = 49
 )
 
-// Date parses a date in common notations and returns it as YYYY-MM-DD, or "" if the text is not a
-// date. ambiguous reports that the text is a valid date in both orders and that the two dates
-// differ.
+// Date parses a date in common notations and returns the date as YYYY-MM-DD. A time of day is
+// ignored. date is "" if the text is not a date, or if it is ambiguous: without an order, the text
+// is a valid date in both orders, and the two dates differ.
 func Date(text string, order Order) (date string, ambiguous bool) {
 	text = strings.TrimSpace(text)
 	// Ignore the time of day.
@@ -133,7 +133,7 @@ func parseSerial(text string) (date string, ok bool) {
 	return at.Format(time.DateOnly), true
 }
 
-// parseNamed parses a date with the English name of the month.
+// parseNamed parses a date with the English name of the month, or a date in the form YYYYMMDD.
 func parseNamed(text string) (date string, ok bool) {
 	text = strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r == ' ' || r == '-' || r == '.' || r == ',' || r == '/' }), " ")
 	for _, layout := range []string{"2 January 2006", "2 Jan 2006", "January 2 2006", "Jan 2 2006", "2 Jan 06", "Jan 2 06", "2006 January 2", "2006 Jan 2", "20060102"} {

@@ -13,7 +13,7 @@ import (
 const (
 	// MaxFile is the maximum size of a list in bytes.
 	MaxFile = 32 << 20
-	// MaxRows is the maximum number of rows, without the header.
+	// MaxRows is the maximum number of rows that are not empty, without the header.
 	MaxRows = 10_000
 	// MaxColumns is the maximum number of columns.
 	MaxColumns = 100
@@ -62,8 +62,9 @@ func (r Row) Cell(column int) string {
 	return r.Cells[column]
 }
 
-// Read reads a list from an Excel workbook or from CSV. It detects the format from the content. It
-// returns a *Refusal if the list cannot be read.
+// Read reads a list from an Excel workbook or from CSV. Read detects the format from the content.
+// The error is a *Refusal if the list is not valid; any other error means that r failed or that ctx
+// ended.
 func Read(ctx context.Context, r io.Reader) (*Table, error) {
 	raw, err := io.ReadAll(io.LimitReader(r, MaxFile+1))
 	if err != nil {
@@ -122,7 +123,8 @@ func Excerpt(text string, characters int) string {
 	return string([]rune(text)[:characters-1]) + "…"
 }
 
-// add adds a row. It skips an empty row.
+// add adds a row: the first row that is not empty becomes the header, and empty rows are skipped.
+// The error is a *Refusal if the row or the table exceeds a limit.
 func (t *Table) add(number int, cells []string) error {
 	cells = slices.Clone(cells)
 	last := -1

@@ -61,7 +61,7 @@ func TestReadListsOfDifferentPrograms(t *testing.T) {
 		table := mustRead(t, raw)
 		if fmt.Sprint(table.Header) != "[Name File]" || len(table.Rows) != 2 ||
 			fmt.Sprintf("%q", table.Rows[0].Cells) != `["Zoë Müller" "z.pdf"]` || fmt.Sprintf("%q", table.Rows[1].Cells) != `["Ada, Countess" "a.pdf"]` {
-			t.Errorf("%s: table = %+v", name, table)
+			t.Errorf("%s: table = %+v, want the header Name, File and the 2 rows of the sample", name, table)
 		}
 	}
 	if table := mustRead(t, []byte(windows)); len(table.Notices) != 1 || !strings.Contains(table.Notices[0], "Windows-1252") {
@@ -93,12 +93,13 @@ func TestCellLongerThanTheLimitIsRefused(t *testing.T) {
 	} {
 		_, err := Read(t.Context(), bytes.NewReader(tc.raw))
 		if e, ok := errors.AsType[*Refusal](err); !ok || !strings.Contains(e.Message, tc.want) {
-			t.Errorf("%s: error = %v, want %q", name, err, tc.want)
+			t.Errorf("%s: error = %v, want a *Refusal with %q", name, err, tc.want)
 		}
 	}
 }
 
-// TestHiddenRowsAreReported checks that hidden rows are read and counted in the row numbers.
+// TestHiddenRowsAreReported checks that hidden rows are read, and that a notice reports their
+// number.
 func TestHiddenRowsAreReported(t *testing.T) {
 	t.Parallel()
 	for want, hidden := range map[string][]int{
@@ -201,7 +202,8 @@ func TestReadWorkbookDates(t *testing.T) {
 	}
 }
 
-// TestNumbersKeepTheirFormat reads numbers that are not dates.
+// TestNumbersKeepTheirFormat checks that numbers that are not dates are read as the workbook
+// displays them.
 func TestNumbersKeepTheirFormat(t *testing.T) {
 	t.Parallel()
 	raw := workbook(t, func(f *excelize.File) {
@@ -221,7 +223,7 @@ func TestNumbersKeepTheirFormat(t *testing.T) {
 	table := mustRead(t, raw)
 	for i, want := range []string{"01234", "1234.00", "1,234.00", "123400%"} {
 		if got := table.Rows[i].Cell(0); got != want {
-			t.Errorf("got %q, want %q", got, want)
+			t.Errorf("cell = %q, want %q", got, want)
 		}
 	}
 }
@@ -272,12 +274,12 @@ func TestReadRefusesInvalidLists(t *testing.T) {
 		table, err := Read(t.Context(), bytes.NewReader(tc.raw))
 		if tc.want == "" {
 			if err != nil {
-				t.Errorf("%s: %v", name, err)
+				t.Errorf("%s: error = %v, want a table", name, err)
 			}
 			continue
 		}
 		if r, ok := errors.AsType[*Refusal](err); !ok || !strings.Contains(r.Message, tc.want) {
-			t.Errorf("%s: table = %v, error = %v; want %q", name, table, err, tc.want)
+			t.Errorf("%s: table = %v, error = %v; want a *Refusal with %q", name, table, err, tc.want)
 		}
 	}
 }
@@ -367,13 +369,13 @@ func FuzzRead(f *testing.F) {
 		}
 		if err != nil {
 			if _, ok := errors.AsType[*Refusal](err); !ok {
-				t.Fatalf("error = %v, want a refusal", err)
+				t.Fatalf("error = %v, want a *Refusal", err)
 			}
 			return
 		}
 		for _, row := range table.Rows {
 			if row.Number < 1 || len(row.Cells) == 0 || len(row.Cells) > MaxColumns {
-				t.Fatalf("row = %+v", row)
+				t.Fatalf("row = %+v, want a positive number and 1 to 100 cells", row)
 			}
 		}
 	})

@@ -17,7 +17,7 @@ type templateColumn struct {
 	width                 float64
 }
 
-// templateColumns are the columns of the template. It has one column for the whole name;
+// templateColumns are the columns of the template. The template has one column for the whole name;
 // DetectColumns also accepts lists with separate columns for the parts of the name.
 var templateColumns = []templateColumn{
 	{Title, "Title", "The title of the award, as on the certificate. Required.", "Bachelor of Science in Physics", 36},
@@ -30,7 +30,7 @@ var templateColumns = []templateColumn{
 
 const (
 	// listSheet is the sheet for the user's rows. It is the first sheet, because Read reads the
-	// first sheet.
+	// first visible sheet that is not empty.
 	listSheet  = "Certificates"
 	guideSheet = "How to fill it in"
 )

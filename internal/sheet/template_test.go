@@ -36,17 +36,17 @@ func TestTemplateColumnsAreRecognised(t *testing.T) {
 	for name, list := range map[string]*bytes.Buffer{"CSV": &csv, "workbook": &filled} {
 		table, err := Read(t.Context(), list)
 		if err != nil {
-			t.Fatalf("%s: Read: %v", name, err)
+			t.Fatalf("%s: Read: error = %v", name, err)
 		}
 		places := DetectColumns(table.Header)
 		if len(places) != len(table.Header) || len(places) != 6 {
-			t.Errorf("%s: %d of the columns %q are recognised", name, len(places), table.Header)
+			t.Errorf("%s: %d of the columns %q are recognised, want all of 6 columns", name, len(places), table.Header)
 		}
 		want := map[Column]string{Title: "BSc", Name: "Ada Obi", Email: "ada@example.org", File: "007", IssueDate: "2026-06-30", Details: ""}
 		for column, text := range want {
 			at, ok := places[column]
 			if cells := table.Rows[0].Cells; !ok || at < len(cells) && cells[at] != text || at >= len(cells) && text != "" {
-				t.Errorf("%s: %s is not %q in %q", name, column, text, cells)
+				t.Errorf("%s: the cell of %s is not %q in %q", name, column, text, cells)
 			}
 		}
 		if len(table.Rows) != 1 {
@@ -69,11 +69,11 @@ func TestTemplateHasNoRows(t *testing.T) {
 	}
 	rows, err := f.GetRows(f.GetSheetName(0))
 	if err != nil || len(rows) != 1 {
-		t.Errorf("rows of the first sheet = %q, error = %v", rows, err)
+		t.Errorf("rows of the first sheet = %q, error = %v; want only the header", rows, err)
 	}
 	guide, err := f.GetRows(f.GetSheetName(1))
 	if err != nil || len(guide) != 7 {
-		t.Fatalf("rows of the guide = %q, error = %v", guide, err)
+		t.Fatalf("rows of the guide = %q, error = %v; want a header and 6 rows", guide, err)
 	}
 	for i, head := range rows[0] {
 		if !slices.Contains(guide[i+1], head) || len(guide[i+1]) != 3 {

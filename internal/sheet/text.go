@@ -25,8 +25,10 @@ func (e *EncodingError) Error() string { return fmt.Sprintf("line %d is not in U
 // ErrNotText reports a file that is not text.
 var ErrNotText = errors.New("not text")
 
-// Text converts text to UTF-8. It replaces carriage returns with line feeds if the text has no line
-// feed. A byte order mark selects the encoding (Unicode 16, 23.8).
+// Text converts text to UTF-8. A byte order mark selects the encoding (Unicode 16, 23.8); without
+// one, the text must be UTF-8. If the text has no line feed, Text replaces carriage returns with
+// line feeds. The error is an *EncodingError if the text is not valid UTF-8, and wraps ErrNotText
+// if the text contains a null byte or is damaged UTF-16.
 func Text(raw []byte) ([]byte, error) {
 	switch {
 	case bytes.HasPrefix(raw, []byte(byteOrderMark)):

@@ -19,7 +19,8 @@ const (
 	// maxParts is the maximum number of files in a workbook.
 	maxParts = 2000
 	// maxUnpacked is the maximum size of all unpacked parts in bytes. maxShared and maxStyles are
-	// lower, because shared strings and styles need many times their size in memory.
+	// lower, because shared strings, styles and the list of sheets need many times their size in
+	// memory.
 	maxUnpacked = 64 << 20
 	maxShared   = 24 << 20
 	maxStyles   = 4 << 20
@@ -33,7 +34,8 @@ const (
 
 var errBomb = refusal("The workbook unpacks to more than a list of 10,000 rows can need. Copy the rows to a new workbook, or save the list as CSV.")
 
-// readWorkbook reads the first visible sheet of an Excel workbook that is not empty.
+// readWorkbook reads the first visible sheet of an Excel workbook that is not empty, and adds
+// notices about other sheets and hidden rows.
 func (t *Table) readWorkbook(ctx context.Context, raw []byte) (err error) {
 	if err := checkParts(raw); err != nil {
 		return err

@@ -12,9 +12,10 @@ import (
 // byteOrderMark is the UTF-8 byte order mark, by which Excel recognises UTF-8.
 const byteOrderMark = "\uFEFF"
 
-// EscapeFormula returns a text as a CSV cell that no program evaluates as a formula. If the text begins like
-// a formula, Safe adds an apostrophe as a prefix, by which spreadsheets recognise text. The check
-// skips leading white space and treats full-width characters like their normal forms.
+// EscapeFormula returns a text as a CSV cell that no program evaluates as a formula. If the text
+// begins like a formula, EscapeFormula adds an apostrophe as a prefix, by which spreadsheets
+// recognise text. The check skips leading white space and treats full-width characters like their
+// normal forms. A text that begins with a tab or a line break gets the prefix too.
 func EscapeFormula(text string) string {
 	if strings.HasPrefix(text, "\t") || strings.HasPrefix(text, "\r") || strings.HasPrefix(text, "\n") {
 		return "'" + text
@@ -68,7 +69,8 @@ func (w *Writer) begin() error {
 	return nil
 }
 
-// Flush writes the buffered data and returns the first error of any Write.
+// Flush writes the buffered data, with the byte order mark if no row was written, and returns the
+// first error of any Write.
 func (w *Writer) Flush() error {
 	if err := w.begin(); err != nil {
 		return err

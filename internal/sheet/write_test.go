@@ -30,7 +30,7 @@ func TestNoCellIsAFormula(t *testing.T) {
 		"2026-06-30T10:00:00Z": "2026-06-30T10:00:00Z",
 	} {
 		if got := EscapeFormula(text); got != want {
-			t.Errorf("Safe(%q) = %q, want %q", text, got, want)
+			t.Errorf("EscapeFormula(%q) = %q, want %q", text, got, want)
 		}
 	}
 }
@@ -54,7 +54,7 @@ func TestWrittenRowsReadBack(t *testing.T) {
 	}
 	got, err := csv.NewReader(strings.NewReader(text)).ReadAll()
 	if err != nil || len(got) != 3 || got[1][0] != rows[1][0] || got[1][1] != rows[1][1] || got[2][0] != "'=1+1" {
-		t.Errorf("records = %q, error = %v", got, err)
+		t.Errorf("records = %q, error = %v; want the 3 written rows, with an apostrophe before the formula", got, err)
 	}
 }
 
@@ -78,6 +78,6 @@ func (brokenWriter) Write([]byte) (int, error) { return 0, errors.New("connectio
 func TestFlushReturnsWriteError(t *testing.T) {
 	t.Parallel()
 	if err := NewWriter(brokenWriter{}).Flush(); err == nil {
-		t.Error("Flush returned no error")
+		t.Error("Flush returned no error after a failed write")
 	}
 }

@@ -19,8 +19,9 @@ import (
 const (
 	// maxArchive is the maximum number of certificates of an archive.
 	maxArchive = 1000
-	// maxArchiveSize is the maximum size of an archive in bytes. Browsers can download it in one
-	// request, and all programs that open ZIP files can read it.
+	// maxArchiveSize is the maximum total size of the PDFs of an archive in bytes. Browsers can
+	// download an archive of this size in one request, and all programs that open ZIP files can
+	// read such an archive.
 	maxArchiveSize = 2 << 30
 	// maxFileName bounds the name and title in a file name, in bytes.
 	maxFileName = 120
@@ -36,7 +37,7 @@ const (
 type Archive struct {
 	service      *Service
 	list, others []*cert.Certificate
-	// damaged has the certificates of list whose stored files are damaged or missing.
+	// damaged has the certificates of list whose stored files Write found damaged or missing.
 	damaged map[*cert.Certificate]bool
 	// Size is the number of bytes that Write writes if no stored file is damaged.
 	Size int64
@@ -48,8 +49,9 @@ type Archive struct {
 var errManyFiles = fault.New(fault.Invalid, fmt.Sprintf(
 	"One ZIP can have %d certificates and %d GB. Narrow the list down, for example to one batch or month, and make several.", maxArchive, maxArchiveSize>>30))
 
-// Archive prepares an archive of the verified PDFs of a selection. It returns a fault of
-// kind Invalid, before anything is written, if the archive would be too large or empty.
+// Archive prepares an archive of the verified PDFs of a selection, and records the export in the
+// audit log. It returns a fault of kind Invalid if the selection is not valid, or if the archive
+// would be too large or would have no PDF.
 func (s *Service) Archive(ctx context.Context, institutionID int64, selection Selection) (*Archive, error) {
 	p := &Archive{service: s}
 	var size int64
@@ -82,9 +84,9 @@ func (s *Service) Archive(ctx context.Context, institutionID int64, selection Se
 func (p *Archive) Count() int { return len(p.list) }
 
 // Write writes the archive. It compares each file with its digest before it writes the file. A file
-// that is damaged or missing is not in the archive. The table, and a file of its own, state that it
-// is missing. If another error occurs, Write stops. The archive then lacks its directory, so no
-// program accepts it as complete.
+// that is damaged or missing is not in the archive. The table states this, and the file
+// archiveMissing lists the missing files. If another error occurs, Write stops. The archive then
+// lacks its directory, so no program accepts it as complete.
 func (p *Archive) Write(ctx context.Context, out io.Writer) error { return p.write(ctx, out, false) }
 
 // write writes the archive and sets its size. If sizeOnly is true, it omits the content of the
@@ -109,7 +111,7 @@ func (p *Archive) write(ctx context.Context, w io.Writer, sizeOnly bool) error {
 			return fmt.Errorf("writing certificate %s into an archive: %w", c.UUID, err)
 		}
 	}
-	// The tables are last, because only then is it known which files are missing.
+	// The tables are written last, because they state which files are missing.
 	table, err := p.table()
 	if err == nil {
 		err = p.text(z, archiveTable, table)
@@ -144,13 +146,13 @@ func (p *Archive) add(ctx context.Context, z *zip.Writer, c *cert.Certificate) (
 	return p.entry(z, fileName(c), c, content.Size(), sum.Sum32(), content)
 }
 
-// text writes a file that is not a certificate's.
+// text writes a text file into the archive.
 func (p *Archive) text(z *zip.Writer, name, text string) error {
 	return p.entry(z, name, nil, int64(len(text)), crc32.ChecksumIEEE([]byte(text)), strings.NewReader(text))
 }
 
-// entry writes one file of the archive. Its size and checksum precede it, because
-// programs that read an archive as a stream need them.
+// entry writes one file of the archive. The size and the checksum precede the content, because
+// programs that read an archive as a stream need them first.
 func (p *Archive) entry(z *zip.Writer, name string, c *cert.Certificate, size int64, sum uint32, body io.Reader) error {
 	const utf8Names = 1 << 11 // APPNOTE 6.3.10, 4.4.4, bit 11
 	h := &zip.FileHeader{Name: name, Method: zip.Store, Flags: utf8Names, CRC32: sum, UncompressedSize64: uint64(size), CompressedSize64: uint64(size)}
@@ -210,9 +212,9 @@ func (p *Archive) table() (string, error) {
 	return b.String(), nil
 }
 
-// fileName returns the name of a certificate's file: name, title and the unique reference id. It is
-// valid in every file system: it has no separators, no control characters and no characters that
-// Windows forbids.
+// fileName returns the name of a certificate's file: the name and the title, shortened if needed,
+// and the unique reference id. The file name is valid in every file system: it has no separators,
+// no control characters and no characters that Windows forbids.
 func fileName(c *cert.Certificate) string {
 	clean := func(r rune) rune {
 		switch {

@@ -21,7 +21,7 @@ import (
 
 // Other programs can open an archive. It has the stored files under names that are valid in every
 // file system, and its size is Archive.Size.
-func TestArchive(t *testing.T) {
+func TestArchiveOpensInOtherPrograms(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.Open(t, t.TempDir(), ""))
 	other := v.institution("OTH")
@@ -44,7 +44,7 @@ func TestArchive(t *testing.T) {
 		t.Fatal(err)
 	}
 	if int64(b.Len()) != a.Size || a.Count() != len(ids) || a.Missing != 1 {
-		t.Errorf("wrote %d bytes, Size = %d, Count = %d, Missing = %d", b.Len(), a.Size, a.Count(), a.Missing)
+		t.Errorf("wrote %d bytes, Size = %d, Count = %d, Missing = %d, want Size bytes, all approved certificates and 1 missing", b.Len(), a.Size, a.Count(), a.Missing)
 	}
 	z, err := zip.NewReader(bytes.NewReader(b.Bytes()), int64(b.Len()))
 	if err != nil {
@@ -53,7 +53,7 @@ func TestArchive(t *testing.T) {
 	first := of[z.File[0].Name].ReferenceID
 	for _, f := range z.File {
 		if strings.ContainsAny(f.Name, "/\\:*?\"<>|\x7f\u202e") || strings.HasPrefix(f.Name, ".") || len(f.Name) > 200 || f.Method != zip.Store || f.Flags&8 != 0 {
-			t.Errorf("entry %q has the method %d and the flags %x", f.Name, f.Method, f.Flags)
+			t.Errorf("entry %q has the method %d and the flags %x, want a valid name, the method Store and no data descriptor", f.Name, f.Method, f.Flags)
 		}
 		r, err := f.Open()
 		if err != nil {
@@ -66,17 +66,17 @@ func TestArchive(t *testing.T) {
 		if f.Name == archiveTable {
 			for _, id := range []string{waiting.ReferenceID, first} {
 				if !bytes.Contains(content, []byte(id)) {
-					t.Errorf("the table lacks %s", id)
+					t.Errorf("the table of the archive lacks %s", id)
 				}
 			}
 			if bytes.Contains(content, []byte(foreign.ReferenceID)) {
-				t.Error("the table has a certificate of another institution")
+				t.Error("the table of the archive has a certificate of another institution")
 			}
 			continue
 		}
 		c := of[f.Name]
 		if c == nil || sha256.Sum256(content) != c.Verified.SHA256 || f.Modified.Unix()/2 != c.ApprovedAt.Unix()/2 {
-			t.Errorf("entry %s differs from the certificate %+v; modified at %v", f.Name, c, f.Modified)
+			t.Errorf("entry %s differs in digest or time from the certificate %+v; modified at %v", f.Name, c, f.Modified)
 		}
 		delete(of, f.Name)
 	}
@@ -95,16 +95,16 @@ func TestArchive(t *testing.T) {
 		t.Skip("unzip is not installed")
 	}
 	if out, err := exec.CommandContext(t.Context(), unzip, "-t", path).CombinedOutput(); err != nil || !strings.Contains(string(out), "No errors detected") {
-		t.Errorf("unzip: %v\n%s", err, out)
+		t.Errorf("unzip -t failed: %v\n%s", err, out)
 	}
 }
 
-// An archive continues without files that are damaged or missing, and lists them.
+// Archive.Write continues without files that are damaged or missing, and lists these files.
 func TestArchiveContinuesWithoutDamagedFiles(t *testing.T) {
 	t.Parallel()
 	for name, damage := range map[string]func(v *vault, c *cert.Certificate) error{
-		"missing": func(v *vault, c *cert.Certificate) error { return v.folder.Delete(v.tb.Context(), c.Verified.TailKey) },
-		"changed": func(v *vault, c *cert.Certificate) error {
+		"missing file": func(v *vault, c *cert.Certificate) error { return v.folder.Delete(v.tb.Context(), c.Verified.TailKey) },
+		"changed file": func(v *vault, c *cert.Certificate) error {
 			file := filepath.Join(v.root, "blobs", filepath.FromSlash(c.Verified.TailKey))
 			content, err := os.ReadFile(file)
 			if err != nil {
@@ -139,21 +139,21 @@ func TestArchiveContinuesWithoutDamagedFiles(t *testing.T) {
 			files := contents(t, b.Bytes())
 			for _, c := range []*cert.Certificate{first, last} {
 				if sha256.Sum256(files[fileName(c)]) != c.Verified.SHA256 {
-					t.Errorf("the archive lacks %s", fileName(c))
+					t.Errorf("the archive lacks %s, or has it with another digest", fileName(c))
 				}
 			}
 			if _, ok := files[fileName(damaged)]; ok || len(files) != 4 {
 				t.Errorf("the archive has %d files and the damaged file: %t, want 4 and false", len(files), ok)
 			}
 			if list := string(files[archiveMissing]); !strings.Contains(list, fileName(damaged)) || strings.Contains(list, fileName(first)) {
-				t.Errorf("the list of missing files = %s", list)
+				t.Errorf("the list of missing files = %s, want only the damaged file", list)
 			}
 			table := string(files[archiveTable])
 			if strings.Count(table, "(none: the stored file is damaged or missing)") != 1 || strings.Contains(table, fileName(damaged)) || !strings.Contains(table, fileName(last)) {
 				t.Errorf("table = %s, want one damaged file", table)
 			}
 			if n, err := v.certs.Damaged(t.Context()); err != nil || n != 1 {
-				t.Errorf("%d certificates are damaged, want 1; err = %v", n, err)
+				t.Errorf("%d certificates have a failed check after Write, want 1; err = %v", n, err)
 			}
 		})
 	}
@@ -189,7 +189,7 @@ func TestArchiveIsBounded(t *testing.T) {
 	}
 	v.upload(titled("waiting"))
 	if _, err := v.Archive(t.Context(), v.inst.ID, Selection{Filter: search.Filter{Statuses: []cert.Status{cert.Processing}}}); !fault.Is(err, fault.Invalid) {
-		t.Errorf("archive without files: err = %v, want Invalid", err)
+		t.Errorf("archive of certificates without a verified PDF: err = %v, want Invalid", err)
 	}
 	big := v.institution("BIG")
 	v.exec(`INSERT INTO certificates (uuid, institution_id, reference_id, reference_folded, title, full_name, email, email_folded, issue_date,
@@ -220,6 +220,6 @@ func TestArchiveWithoutDeletedFiles(t *testing.T) {
 	}
 	files := contents(t, b.Bytes())
 	if table := string(files[archiveTable]); len(files) != 2 || !strings.Contains(table, "(none: its files have ended)") {
-		t.Errorf("files = %d, table = %s, want a certificate without files", len(files), table)
+		t.Errorf("the archive has %d files and the table %s, want 2 files and a certificate whose files have ended", len(files), table)
 	}
 }

@@ -13,8 +13,9 @@ import (
 	"github.com/certvault/certvault/internal/sheet"
 )
 
-// walk calls f for all certificates of a selection, in the order of the filter. It
-// returns the first error.
+// walk calls f for all certificates of a selection, in the order of the ids or of the filter. It
+// skips ids of certificates that the institution does not have. It stops at the first error and
+// returns it.
 func (s *Service) walk(ctx context.Context, institutionID int64, c Selection, f func(*cert.Certificate) error) error {
 	var bad cert.Problems
 	selected := checkSelected(&bad, c.Selected)
@@ -56,7 +57,7 @@ var exportHeader = []string{
 	"Failure", "Revocation reason", "File name", "SHA-256 of the original", "SHA-256 of the verified PDF", "Created", "Approved", "Revoked",
 }
 
-// WriteCSV writes all certificates of a selection as CSV.
+// WriteCSV records the export in the audit log, and writes all certificates of a selection as CSV.
 func (s *Service) WriteCSV(ctx context.Context, institutionID int64, c Selection, out io.Writer) error {
 	if err := s.recordExport(ctx, institutionID, "csv", c); err != nil {
 		return err

@@ -25,8 +25,8 @@ import (
 	"github.com/certvault/certvault/internal/webhook"
 )
 
-// vault is a service with its dependencies. The queue does not run: the tests call the steps of
-// tasks.
+// vault is a service with its dependencies. The queue does not run. The tests call the steps of
+// tasks directly.
 type vault struct {
 	*Service
 
@@ -37,7 +37,7 @@ type vault struct {
 	folder *blob.Folder
 	root   string
 	inst   *account.Institution
-	// moved is called for each change of status if it is set.
+	// moved is called for each change of status, unless it is nil.
 	moved cert.TxFunc
 }
 
@@ -97,7 +97,7 @@ func (v *vault) store(content []byte) string {
 	return key
 }
 
-// upload stores a certificate. change may modify the usual input.
+// upload stores a certificate. change may modify the usual input, and may be nil.
 func (v *vault) upload(change func(u *cert.Upload)) *cert.Certificate {
 	v.tb.Helper()
 	original := samplePDF()
@@ -132,7 +132,8 @@ func (v *vault) get(id string) *cert.Certificate {
 	return c
 }
 
-// approved changes a certificate as sealing does, and returns its record.
+// approved stores a tail and sets the status of a certificate to approved, without the state
+// machine. It returns the changed record.
 func (v *vault) approved(c *cert.Certificate) *cert.Certificate {
 	v.tb.Helper()
 	whole := append(samplePDF(), certtest.Tail...)

@@ -22,8 +22,8 @@ type Outcome string
 const (
 	// Succeeded is the outcome of a certificate that was changed.
 	Succeeded Outcome = "succeeded"
-	// Skipped is the outcome of a certificate in a status that does not allow the
-	// operation.
+	// Skipped is the outcome of a certificate that does not exist in the institution, or whose
+	// status did not allow the operation.
 	Skipped Outcome = "skipped"
 	// Failed is the outcome of a certificate that could not be changed because of a fault.
 	Failed Outcome = "failed"
@@ -38,7 +38,8 @@ type Result struct {
 	Number  int64
 	UUID    string
 	Outcome Outcome
-	// PreviousStatus is the status of a skipped certificate, or "" if there is no such certificate.
+	// PreviousStatus is the status of a skipped certificate. It is "" for the other outcomes, and
+	// if the institution has no such certificate.
 	PreviousStatus cert.Status
 	At             time.Time
 	// Certificate is the current state of the certificate. It is nil if the institution has no such
@@ -76,8 +77,8 @@ const maxResults, exportBatch = 100, 500
 type ResultQuery struct {
 	// Outcome limits the results to one outcome if it is not empty.
 	Outcome Outcome
-	// After selects the results after a number. Before selects the results directly before a
-	// number.
+	// After selects the results after a number. If Before is not 0, After is ignored, and Before
+	// selects the results directly before a number.
 	After, Before int64
 	// Limit is 1 to 100.
 	Limit int

@@ -95,8 +95,8 @@ func TestResultsOfTask(t *testing.T) {
 	})
 }
 
-// If the process ends between two steps, the next results follow the stored ones. Results are
-// deleted with their task.
+// The results of a step follow the stored results, even if the process ended between two steps.
+// Results are deleted with their task.
 func TestResultsAfterInterruptionAndPurge(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -118,11 +118,11 @@ func TestResultsAfterInterruptionAndPurge(t *testing.T) {
 			return nil
 		}
 		if _, err := v.step(t.Context(), task.id, stepSize); err == nil {
-			t.Fatal("the step returned no error")
+			t.Fatal("a step that fails at its last certificate returned no error")
 		}
 		v.moved = nil
 		if now, err := v.Task(t.Context(), v.inst.ID, task.UUID); err != nil || now.Succeeded != stepSize || now.Total() != stepSize {
-			t.Errorf("task = %+v, err = %v, want the results of one step", now, err)
+			t.Errorf("task after a failed step = %+v, err = %v, want only the results of the first step", now, err)
 		}
 		task = v.runAll(task, nil)
 		var out bytes.Buffer
@@ -130,7 +130,7 @@ func TestResultsAfterInterruptionAndPurge(t *testing.T) {
 			t.Fatal(err)
 		}
 		if n := strings.Count(out.String(), `"succeeded"`); task.Succeeded != 90 || n != 90 {
-			t.Errorf("the file has %d results, want 90; succeeded = %d", n, task.Succeeded)
+			t.Errorf("the file has %d results and the task has %d succeeded, want 90 each", n, task.Succeeded)
 		}
 		tasks, err := v.Tasks(t.Context(), v.inst.ID)
 		if err != nil || len(tasks) != 1 || tasks[0].UUID != task.UUID {

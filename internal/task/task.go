@@ -36,9 +36,9 @@ const (
 )
 
 const (
-	// maxSelected is the number of certificates that can be selected by their ids.
+	// maxSelected is the maximum number of certificates that can be selected by their ids.
 	maxSelected = 1000
-	// stepSize is the number of certificates of one transaction. It is large enough to
+	// stepSize is the maximum number of certificates of one transaction. It is large enough to
 	// share the cost of a commit, and small enough not to delay other writers.
 	stepSize = 25
 	// workTime is the time after which a job moves to the end of the queue.
@@ -114,7 +114,8 @@ type Task struct {
 	actor             audit.Actor
 }
 
-// checkSelected returns the selected UUIDs in their stored form, and adds their problem to bad.
+// checkSelected returns the selected UUIDs in their stored form. If there are too many, or one is
+// not a UUID, it adds the problem to bad and returns nil.
 func checkSelected(bad *cert.Problems, selected []string) []string {
 	if len(selected) > maxSelected {
 		*bad = append(*bad, cert.Problem{Field: cert.FieldSelected, Code: cert.CodeTooMany, Limit: maxSelected})
@@ -136,8 +137,9 @@ func checkSelected(bad *cert.Problems, selected []string) []string {
 var changeable = map[Kind][]cert.Status{Retry: {cert.Failed}, Revoke: {cert.Processing, cert.Approved, cert.Failed}}
 
 // Start starts a task. The task includes the certificates that its filter selects while the task
-// runs. Start returns a fault of kind Invalid for a selection that is not valid, and of kind
-// BadRequest if the filter excludes all statuses that allow the operation.
+// runs. Start returns a fault of kind Invalid if the selection, the reason or the note is not
+// valid. It returns a fault of kind BadRequest for an unknown kind of task, and if the filter
+// excludes all statuses that allow the operation.
 func (s *Service) Start(ctx context.Context, institutionID int64, n Request) (*Task, error) {
 	var bad cert.Problems
 	statuses, ok := changeable[n.Kind]
@@ -211,7 +213,7 @@ func scan(row interface{ Scan(dest ...any) error }) (*Task, error) {
 	return d, nil
 }
 
-// By returns the name of the person who started the task.
+// By returns the name of the actor who started the task.
 func (d *Task) By() string { return d.actor.Name }
 
 // Total returns the number of certificates that have a result.
@@ -249,7 +251,7 @@ type worker struct {
 }
 
 // Work runs steps until workTime has passed. Each step is one transaction, which also stores the
-// position after it.
+// position after the step. If a step fails, Work changes its certificates one at a time.
 func (w *worker) Work(ctx context.Context, j *river.Job[taskArgs]) error {
 	s := w.service
 	for began := s.now(); s.now().Sub(began) < workTime; {
@@ -270,7 +272,7 @@ func (w *worker) Work(ctx context.Context, j *river.Job[taskArgs]) error {
 	return river.JobSnooze(0)
 }
 
-// unfinished returns a task, and reports whether it is unfinished.
+// unfinished returns a task, and reports whether the task exists and is unfinished.
 func (s *Service) unfinished(ctx context.Context, id int64) (*Task, bool, error) {
 	d, err := scan(s.db.QueryRowContext(ctx, `SELECT `+columns+` FROM certificate_tasks WHERE id = $1`, id))
 	if errors.Is(err, sql.ErrNoRows) {
@@ -353,8 +355,8 @@ func (s *Service) recordFailure(ctx context.Context, id int64) (finished bool, e
 	return next == "", s.db.Tx(ctx, func(tx *db.Tx) error { return s.advanceTx(ctx, tx, d, next, results) })
 }
 
-// nextCertificates returns the certificates of the next step and the position after them, which is
-// empty after the last step.
+// nextCertificates returns the certificates of the next step and the position after these
+// certificates. The position is empty after the last step.
 func (s *Service) nextCertificates(ctx context.Context, d *Task, size int) (uuids []string, next string, err error) {
 	if list := d.selection.Selected; len(list) > 0 {
 		at, _ := slices.BinarySearch(list, d.position)
@@ -382,7 +384,7 @@ func (s *Service) nextCertificates(ctx context.Context, d *Task, size int) (uuid
 // changeTx changes the certificates of one step.
 func (s *Service) changeTx(ctx context.Context, tx *db.Tx, d *Task, uuids []string) (results []Result, err error) {
 	statuses := changeable[d.Kind]
-	// The audit log names the person who started the task.
+	// The entries in the audit log have the actor who started the task.
 	ctx = audit.WithActor(ctx, d.actor)
 	for _, id := range uuids {
 		r := Result{UUID: id, Outcome: Skipped}
@@ -409,8 +411,8 @@ func (s *Service) changeOneTx(ctx context.Context, tx *db.Tx, d *Task, id string
 	return err
 }
 
-// Sweep enqueues unfinished tasks that have no job, and deletes the tasks whose retention has
-// ended.
+// Sweep enqueues the unfinished tasks if the queue has no unfinished job of any task. It also
+// deletes the tasks whose retention has ended.
 func (s *Service) Sweep(ctx context.Context) error {
 	err := s.db.Tx(ctx, func(tx *db.Tx) error {
 		if alive, err := job.UnfinishedTx(ctx, tx, taskArgs{}.Kind()); err != nil || alive {

@@ -57,12 +57,13 @@ func TestManyAreRetriedAndRevoked(t *testing.T) {
 			t.Errorf("task with a selection = %+v, want 2 succeeded and 1 skipped", done)
 		}
 		if c := v.get(list[0].UUID); c.Status != cert.Revoked || c.RevocationReason != "Withdrawn" || c.RevocationNote != "secret" {
-			t.Errorf("certificate = %+v, want it revoked", c)
+			t.Errorf("certificate = %+v, want it revoked with the reason and the note of the task", c)
 		}
 		if c := v.get(foreign.UUID); c.Status != cert.Processing {
 			t.Errorf("status of another institution's certificate = %s, want processing", c.Status)
 		}
-		// Each certificate has a result with its reason, in the order of the step.
+		// Each selected certificate has a result. The results are numbered in the order of the
+		// step.
 		results, err := v.Results(t.Context(), done, ResultQuery{Limit: 10})
 		if err != nil || len(results) != 3 {
 			t.Fatalf("got %d results, err = %v, want 3", len(results), err)
@@ -70,7 +71,7 @@ func TestManyAreRetriedAndRevoked(t *testing.T) {
 		for i, r := range results {
 			switch {
 			case r.Number != int64(i+1):
-				t.Errorf("number of result %d = %d", i+1, r.Number)
+				t.Errorf("result %d has the number %d, want its position", i+1, r.Number)
 			case r.UUID == foreign.UUID:
 				if r.Outcome != Skipped || r.Certificate != nil || r.Reason(done.Kind) != "There is no such certificate." {
 					t.Errorf("result for another institution's certificate = %+v, want skipped", r)
@@ -79,7 +80,7 @@ func TestManyAreRetriedAndRevoked(t *testing.T) {
 				t.Errorf("result = %+v, want succeeded and revoked", r)
 			}
 		}
-		// If two workers run the same task, each step runs once.
+		// Each step runs once, even if two workers run the same task.
 		task, err := v.Start(t.Context(), v.inst.ID, Request{Kind: Revoke, Reason: "All"})
 		if err != nil {
 			t.Fatal(err)
@@ -137,10 +138,10 @@ func TestManyAreRetriedAndRevoked(t *testing.T) {
 			"invalid range":     {Kind: Retry, Selection: Selection{Filter: search.Filter{IssuedFrom: "x"}}},
 		} {
 			if _, err := v.Start(t.Context(), v.inst.ID, bad); !fault.Is(err, fault.Invalid) && !fault.Is(err, fault.BadRequest) {
-				t.Errorf("%s: err = %v, want Invalid or BadRequest", name, err)
+				t.Errorf("Start with %s: err = %v, want Invalid or BadRequest", name, err)
 			}
 		}
-		// A task without a job gets a new job.
+		// Sweep enqueues a task without a job.
 		if _, err := v.Start(t.Context(), v.inst.ID, Request{Kind: Retry}); err != nil {
 			t.Fatal(err)
 		}
@@ -153,12 +154,12 @@ func TestManyAreRetriedAndRevoked(t *testing.T) {
 			t.Fatal(err)
 		}
 		if jobs != 1 {
-			t.Errorf("got %d jobs, want 1", jobs)
+			t.Errorf("the queue has %d jobs of tasks after Sweep, want 1", jobs)
 		}
 	})
 }
 
-func TestExports(t *testing.T) {
+func TestExportsAsCSVAndZIP(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		v := newVault(t, d)
@@ -170,11 +171,11 @@ func TestExports(t *testing.T) {
 		}
 		rows, err := csv.NewReader(strings.NewReader(strings.TrimPrefix(b.String(), "\uFEFF"))).ReadAll()
 		if err != nil || len(rows) != 8 || rows[1][0] != formulas.ReferenceID || rows[1][2] != "'=1+1" || rows[7][3] != "Person 0" {
-			t.Errorf("rows = %q, err = %v", rows, err)
+			t.Errorf("rows = %q, err = %v, want a header and 7 certificates, the newest first, with escaped formulas", rows, err)
 		}
 		b.Reset()
 		if err := v.WriteCSV(t.Context(), v.inst.ID, Selection{Selected: []string{list[2].UUID}}, &b); err != nil || strings.Count(b.String(), "\n") != 2 || !strings.Contains(b.String(), list[2].ReferenceID) {
-			t.Errorf("export of one certificate = %q, err = %v", b.String(), err)
+			t.Errorf("export of one certificate = %q, err = %v, want the header and the certificate", b.String(), err)
 		}
 
 		archive, err := v.Archive(t.Context(), v.inst.ID, Selection{})
@@ -182,7 +183,7 @@ func TestExports(t *testing.T) {
 			t.Fatalf("archive = %+v, err = %v, want 3 files and 4 missing", archive, err)
 		}
 		if _, err := v.Archive(t.Context(), v.inst.ID, Selection{Filter: search.Filter{Statuses: []cert.Status{cert.Failed}}}); !fault.Is(err, fault.Invalid) {
-			t.Errorf("archive without files: err = %v, want Invalid", err)
+			t.Errorf("archive of failed certificates: err = %v, want Invalid", err)
 		}
 	})
 }

@@ -41,7 +41,7 @@ type Token struct {
 	ID            int64
 	InstitutionID int64
 	Name          string
-	// Hint is the beginning of the secret. The owner recognises the token by it.
+	// Hint is the beginning of the secret, by which the owner recognises the token.
 	Hint        string
 	Permissions []Permission
 	// Creator is the name of the actor who created the token. It is empty for tokens that are older
@@ -163,7 +163,7 @@ func wellFormed(secret string) bool {
 
 const columns = `id, institution_id, name, hint, permissions, creator, created_at, expires_at, last_used_at, revoked_at`
 
-// scan reads a token from a row, and the columns that follow it into more.
+// scan reads a token from a row, and the columns after those of the token into more.
 func scan(row interface{ Scan(dest ...any) error }, more ...any) (*Token, error) {
 	var t Token
 	var permissions string
@@ -182,8 +182,8 @@ func scan(row interface{ Scan(dest ...any) error }, more ...any) (*Token, error)
 }
 
 // Authenticate returns the token with a secret, and the institution of the token. The error is
-// fault.Unauthorized if the token is unknown, expired or revoked. The secret is looked up by its
-// hash, so that the response time reveals nothing about it.
+// fault.Unauthorized if the secret is malformed or the token is unknown, expired or revoked. The
+// query uses the hash of the secret, so that the response time reveals nothing about the secret.
 func (s *Service) Authenticate(ctx context.Context, secret string) (*Token, *account.Institution, error) {
 	if !wellFormed(secret) {
 		return nil, nil, errUnauthorized
@@ -209,8 +209,8 @@ func (s *Service) Authenticate(ctx context.Context, secret string) (*Token, *acc
 }
 
 // CheckTx returns fault.Unauthorized if a token was revoked or has expired since it was
-// authenticated. An operation calls it in its transaction, because the body of a request may arrive
-// for minutes.
+// authenticated. An operation calls CheckTx in its transaction, because the body of a request may
+// arrive for minutes.
 func (s *Service) CheckTx(ctx context.Context, tx *db.Tx, t *Token) error {
 	current, err := getTx(ctx, tx, t.InstitutionID, t.ID)
 	if errors.Is(err, errNoToken) || err == nil && !current.ValidAt(s.now()) {
@@ -282,7 +282,8 @@ func getTx(ctx context.Context, q db.Queryer, institutionID, id int64) (*Token, 
 	return t, nil
 }
 
-// Revoke revokes a token. A token that is already revoked is not changed.
+// Revoke revokes a token. A token that is already revoked is not changed. The error is
+// fault.NotFound if the institution has no such token.
 func (s *Service) Revoke(ctx context.Context, institutionID, id int64) error {
 	err := s.db.Tx(ctx, func(tx *db.Tx) error {
 		t, err := scan(tx.QueryRowContext(ctx,

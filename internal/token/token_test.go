@@ -53,10 +53,10 @@ func TestTokenLifecycle(t *testing.T) {
 		}
 		got, inst, err := s.Authenticate(ctx, secret)
 		if err != nil || got.ID != created.ID || got.InstitutionID != mine || inst.ID != mine || inst.Prefix != "AAA" || got.Name != "CI" {
-			t.Fatalf("Authenticate = %+v, %v", got, err)
+			t.Fatalf("Authenticate = %+v, error %v; want the token CI and its institution", got, err)
 		}
 		if !got.Has(token.VaultList) || !got.Has(token.VaultCreate, token.VaultView) || got.Has(token.VaultCreate) {
-			t.Fatalf("permissions = %v", got.Permissions)
+			t.Fatalf("permissions = %v, want list and view, and not create", got.Permissions)
 		}
 		if err := s.Revoke(ctx, other, created.ID); !fault.Is(err, fault.NotFound) {
 			t.Fatalf("revoking a token of another institution: error = %v, want fault.NotFound", err)
@@ -75,15 +75,15 @@ func TestTokenLifecycle(t *testing.T) {
 		revoked := now
 		now = now.Add(time.Second)
 		if err := s.Revoke(ctx, mine, created.ID); err != nil {
-			t.Fatalf("revoking a revoked token: %v", err)
+			t.Fatalf("revoking a revoked token: error = %v", err)
 		}
 		if list, err := s.List(ctx, mine); err != nil || !list[0].RevokedAt.Equal(revoked) {
-			t.Errorf("the second revocation changed the time of the revocation; error %v", err)
+			t.Errorf("the second revocation changed the time of the revocation, or List failed: error %v", err)
 		}
 		entries, _, err := audit.New(d).List(ctx, mine, audit.Filter{Action: "token"}, "", 10)
 		if err != nil || len(entries) != 2 || entries[0].Action != audit.TokenRevoked || entries[1].Action != audit.TokenCreated || entries[1].Subject.Name != "CI" ||
 			strings.Contains(fmt.Sprint(entries), secret[4:]) {
-			t.Errorf("the audit entries are %+v; error %v", entries, err)
+			t.Errorf("the audit entries are %+v, want the creation and the revocation of CI without the secret; error %v", entries, err)
 		}
 	})
 }
@@ -145,14 +145,14 @@ func TestTouchWritesAtMostOnceAMinute(t *testing.T) {
 		}
 		list, err := s.List(t.Context(), inst)
 		if err != nil || len(list) != 1 || list[0].LastUsedAt == nil || !list[0].LastUsedAt.Equal(first) {
-			t.Fatalf("list = %+v, %v", list, err)
+			t.Fatalf("list = %+v, error %v; want one token with the time of the first use", list, err)
 		}
 		now = now.Add(time.Minute)
 		if err := s.Touch(t.Context(), created); err != nil {
 			t.Fatal(err)
 		}
 		if list, err = s.List(t.Context(), inst); err != nil || !list[0].LastUsedAt.Equal(now) {
-			t.Fatalf("last used at %v; error %v", list[0].LastUsedAt, err)
+			t.Fatalf("last used at %v, want the time a minute later; error %v", list[0].LastUsedAt, err)
 		}
 	})
 }
@@ -181,34 +181,34 @@ func TestRotation(t *testing.T) {
 		created, secret, before, err := s.Rotate(ctx, mine, old.ID, 24*time.Hour)
 		if err != nil || created.Name != "CI" || !slices.Equal(created.Permissions, old.Permissions) || created.Creator != "Jane Doe" ||
 			!created.ExpiresAt.Equal(now.AddDate(0, 0, 90)) || !before.ExpiresAt.Equal(now.Add(24*time.Hour)) {
-			t.Fatalf("Rotate = %+v, %+v, %v", created, before, err)
+			t.Fatalf("Rotate = %+v, %+v, error %v; want a new token with a full lifetime, and the end of the old token after the overlap", created, before, err)
 		}
 		works := func(secret string) bool {
 			_, _, err := s.Authenticate(ctx, secret)
 			return err == nil
 		}
 		if !works(secret) || !works(oldSecret) {
-			t.Error("both tokens must work during the overlap")
+			t.Error("a token does not work during the overlap, want both to work")
 		}
 		now = now.Add(24 * time.Hour)
 		if !works(secret) || works(oldSecret) {
-			t.Error("after the overlap only the new token must work")
+			t.Error("after the overlap the old token works or the new token does not")
 		}
 		if _, _, _, err := s.Rotate(ctx, mine, old.ID, 0); !fault.Is(err, fault.BadRequest) {
 			t.Errorf("rotating an expired token: error = %v, want fault.BadRequest", err)
 		}
 		_, third, before, err := s.Rotate(ctx, mine, created.ID, 0)
 		if err != nil || before.RevokedAt == nil || works(secret) || !works(third) {
-			t.Errorf("rotation without an overlap: the old token is %+v; error %v", before, err)
+			t.Errorf("rotation without an overlap: the old token is %+v, want it revoked, and only the new token works; error %v", before, err)
 		}
 		now = now.AddDate(0, 0, 89).Add(12 * time.Hour)
 		list, err := s.List(ctx, mine)
 		if err != nil || len(list) != 3 || list[0].Creator != "Jane Doe" {
-			t.Fatalf("the tokens are %+v; error %v", list, err)
+			t.Fatalf("the tokens are %+v, want 3, the newest by Jane Doe; error %v", list, err)
 		}
 		_, _, before, err = s.Rotate(ctx, mine, list[0].ID, 24*time.Hour)
 		if err != nil || !before.ExpiresAt.Equal(*list[0].ExpiresAt) {
-			t.Errorf("the old token expires at %v, later than without the rotation; error %v", before.ExpiresAt, err)
+			t.Errorf("the old token expires at %v, want the same time as without the rotation; error %v", before.ExpiresAt, err)
 		}
 	})
 }
@@ -223,11 +223,11 @@ func TestGroupsHaveEveryPermission(t *testing.T) {
 		}
 	}
 	if slices.Compare(slices.Sorted(slices.Values(grouped)), slices.Sorted(slices.Values(token.All))) != 0 {
-		t.Errorf("the groups have the permissions %v", grouped)
+		t.Errorf("the groups have the permissions %v, want every permission once", grouped)
 	}
 	for _, p := range token.Presets {
 		if slices.ContainsFunc(p.Permissions, func(p token.Permission) bool { return !p.Valid() }) || len(p.Permissions) == 0 {
-			t.Errorf("preset %s has the permissions %v", p.Name, p.Permissions)
+			t.Errorf("preset %s has the permissions %v, want at least one, and only valid permissions", p.Name, p.Permissions)
 		}
 	}
 }

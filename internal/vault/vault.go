@@ -1,7 +1,7 @@
 // Package vault wires the services of a vault. It owns the connections between them and the queues
-// of their jobs. It has no surfaces and reads no flags.
+// of their jobs. The package has no surfaces and reads no flags.
 //
-// It is a separate package, so that internal/app and the tests of the surfaces (internal/web/...)
+// The package is separate, so that internal/app and the tests of the surfaces (internal/web/...)
 // use the same wiring.
 package vault
 
@@ -54,7 +54,7 @@ type Deps struct {
 	// BaseURL is the origin of passkeys and the beginning of links in mail.
 	BaseURL string
 	Links   Links
-	// NodeID identifies this process among those on the same database.
+	// NodeID identifies this process among the processes on the same database.
 	NodeID string
 
 	Sealer cert.Sealer
@@ -69,18 +69,16 @@ type Deps struct {
 	// StagedQuota is the number of bytes of staged files that an institution may have.
 	StagedQuota int64
 
-	// Mail has the sender, its address, the keyring and the bounce domain. Wire sets
-	// the other fields.
+	// Mail has Sender, From, Keyring and Bounces. Wire sets the other fields.
 	Mail mail.Config
-	// Delivery has the transport, the delays between attempts and the metrics. Wire sets the other
-	// fields.
+	// Delivery has the settings of the deliverer. Wire sets Notify and Log.
 	Delivery webhook.DelivererConfig
 
 	// PasswordCost is the cost of hashing passwords.
 	PasswordCost account.Cost
 	Now          func() time.Time
-	// LeaseNow is the clock of leases and schedules, which all processes on the database compare. It
-	// is optional; the default is Now.
+	// LeaseNow is the clock of leases and schedules, which all processes on the database compare.
+	// It is optional. The default is Now for leases and time.Now for the schedules of the queue.
 	LeaseNow func() time.Time
 	Log      *slog.Logger
 }
@@ -106,7 +104,7 @@ type Services struct {
 	Deliverer       *webhook.Deliverer
 }
 
-// Wire creates the services and does not start them. Each service is created after the services
+// Wire creates the services and starts none of them. Each service is created after the services
 // that it uses.
 func Wire(d Deps) (*Services, error) {
 	leaseNow := d.LeaseNow
@@ -175,14 +173,15 @@ func queue(d Deps) (*job.Queue, error) {
 	})
 }
 
-// mailer returns the mailer, which reports to the ledger whether notices were sent.
+// mailer returns the mailer, which reports the final state of each message to the ledger.
 func mailer(d Deps, q *job.Queue, ledger *recipient.Assignments) *mail.Mailer {
 	c := d.Mail
 	c.DB, c.Queue, c.Finished, c.Now, c.Log = d.DB, q, ledger.MailFinishedTx, d.Now, d.Log
 	return mail.New(c)
 }
 
-// deliverer returns the deliverer, which mails owners about failing endpoints.
+// deliverer returns the deliverer, which sends mail about the health of an endpoint to the owners
+// of the institution.
 func deliverer(d Deps, s *Services) *webhook.Deliverer {
 	c := d.Delivery
 	c.Log = d.Log

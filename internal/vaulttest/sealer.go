@@ -16,13 +16,13 @@ const Picture = "\x89PNG\r\n\x1a\n"
 // Sealer adds certtest.Tail to files. It refuses files whose name begins with
 // "refuse".
 type Sealer struct {
-	// Notices are added to each verified PDF.
+	// Notices are the notices of each verified PDF.
 	Notices []seal.Notice
 
 	done atomic.Int64
 }
 
-// Seal adds the tail to an original.
+// Seal adds the tail to an original, or returns certtest.ErrRefused.
 func (s *Sealer) Seal(_ context.Context, o seal.Original, _ seal.Stamp) (*seal.Verified, error) {
 	defer s.done.Add(1)
 	if strings.HasPrefix(o.Name, "refuse") {
@@ -43,7 +43,8 @@ func (*Sealer) Picture(context.Context, seal.Original, int) ([]byte, error) {
 	return []byte(Picture), nil
 }
 
-// Preview returns a preview with the requested mode and several candidates.
+// Preview returns a preview with the requested mode and four candidates. The box does not depend on
+// the original.
 func (*Sealer) Preview(_ context.Context, _ seal.Original, stamp seal.Stamp) (*seal.Preview, error) {
 	box := seal.Box{0.7, 0.8, 0.9, 0.9}
 	return &seal.Preview{

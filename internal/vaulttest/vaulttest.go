@@ -60,7 +60,7 @@ type Vault struct {
 }
 
 // New creates a vault. Each change may replace dependencies before the services are created.
-// Messages in the database are not encrypted, since mail has no keyring.
+// Messages in the database are not encrypted, since the mail configuration has no keyring.
 func New(tb testing.TB, d *db.DB, changes ...func(*vault.Deps)) *Vault {
 	tb.Helper()
 	v := &Vault{TB: tb, DB: d, Clock: clocktest.At(time.Now().UTC().Truncate(time.Second)), Sealer: &Sealer{}, Mails: make(chan mail.Message, 1000)}
@@ -94,7 +94,7 @@ func (v *Vault) ok(err error) {
 	}
 }
 
-// Send receives a message that the queue sends.
+// Send adds a message that the queue sends to Mails.
 func (v *Vault) Send(_ context.Context, e *mail.Envelope) error {
 	v.Mails <- e.Message
 	return nil
@@ -136,7 +136,7 @@ func (v *Vault) Tx(f func(tx *db.Tx) error) {
 	v.ok(v.DB.Tx(v.TB.Context(), f))
 }
 
-// Exec executes a statement.
+// Exec executes a statement, which must succeed, in a transaction.
 func (v *Vault) Exec(query string, args ...any) {
 	v.TB.Helper()
 	v.Tx(func(tx *db.Tx) error {
@@ -161,7 +161,7 @@ func (v *Vault) Settle() {
 	})
 }
 
-// Run runs the queue until the test ends.
+// Run starts the queue, and stops it when the test ends.
 func (v *Vault) Run() {
 	v.TB.Helper()
 	v.ok(v.Queue.Start(v.TB.Context()))
@@ -172,8 +172,8 @@ func (v *Vault) Run() {
 	})
 }
 
-// Until runs the queue until the function holds returns true. The text what describes the
-// condition.
+// Until runs the queue until the function holds returns true. It fails the test after waitTime. The
+// text what describes the condition.
 func (v *Vault) Until(what string, holds func() bool) {
 	v.TB.Helper()
 	v.ok(v.Queue.Start(v.TB.Context()))

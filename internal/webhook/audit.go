@@ -9,8 +9,8 @@ import (
 	"github.com/certvault/certvault/internal/db"
 )
 
-// recordTx writes an action on an endpoint to its institution's audit log. It stores only the
-// origin of the URL, because path and query may contain a key.
+// recordTx writes an action on an endpoint to its institution's audit log. The entry contains only
+// the origin of the URL, because path and query may contain a key.
 func (s *Service) recordTx(ctx context.Context, tx *db.Tx, action audit.Action, institutionID int64, uuid, rawURL string, detail audit.Detail) error {
 	return recordTx(ctx, tx, s.now(), action, institutionID, uuid, rawURL, detail)
 }

@@ -60,10 +60,10 @@ func TestEndpointChangesAreAudited(t *testing.T) {
 			}
 		}
 		if want := []string{"created", "tested", "redelivered", "replayed", "rotated", "promoted", "paused", "resumed"}; !slices.Equal(got, want) {
-			t.Errorf("actions = %v, want %v", got, want)
+			t.Errorf("audited actions = %v, want %v", got, want)
 		}
 		if all := fmt.Sprint(list); strings.Contains(all, secret) || strings.Contains(all, "hidden") {
-			t.Errorf("the audit log contains a secret: %s", all)
+			t.Errorf("the audit log contains the signing secret or the path of the URL: %s", all)
 		}
 	})
 }

@@ -34,7 +34,7 @@ type rig struct {
 	url         string
 	mu          sync.Mutex
 	// committed contains the commit time of each event, and arrivals contains all received
-	// requests. Both are allocated in advance, so that the rig does not affect the memory
+	// requests. Both slices are allocated in advance, so that the rig does not affect the memory
 	// measurement.
 	committed []time.Time
 	arrivals  []arrival

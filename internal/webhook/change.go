@@ -93,9 +93,9 @@ func (s *Service) Update(ctx context.Context, institutionID int64, uuid string, 
 	return nil
 }
 
-// Delete deletes an endpoint. Nothing more is sent to the endpoint, and its secrets are removed at
-// once. The sweep removes its pending deliveries and its log. The events stay, because they are the
-// history of their certificates.
+// Delete deletes an endpoint. Its secrets and headers are removed at once, and no deliverer leases
+// the endpoint again. The sweep removes all deliveries of the endpoint, their attempts, and the
+// endpoint itself. The events stay, because they are the history of their certificates.
 func (s *Service) Delete(ctx context.Context, institutionID int64, uuid string) error {
 	err := s.db.Tx(ctx, func(tx *db.Tx) error {
 		e, err := endpointTx(ctx, tx, institutionID, uuid)
@@ -118,7 +118,7 @@ func (s *Service) Delete(ctx context.Context, institutionID int64, uuid string) 
 }
 
 // removeDeleted removes the deliveries and attempts of deleted endpoints in batches, because a log
-// may be long.
+// may be long, and then the endpoints.
 func (d *Deliverer) removeDeleted(ctx context.Context, _ time.Time) error {
 	dead, err := db.Column[int64](d.hooks.db.QueryContext(ctx, `SELECT id FROM webhook_endpoints WHERE status = 'deleted' ORDER BY id`))
 	if err != nil {

@@ -37,27 +37,27 @@ func TestChangedEndpoint(t *testing.T) {
 		}
 		got, err := f.Endpoint(t.Context(), mine, e.UUID)
 		if err != nil || got.URL != address || !slices.Equal(got.Events, []webhook.Name{webhook.Approved, webhook.Revoked}) {
-			t.Fatalf("after Update: endpoint = %+v, error = %v", got, err)
+			t.Fatalf("after Update: endpoint = %+v, error = %v; want the new URL and the events Approved and Revoked", got, err)
 		}
 		f.startDeliverer(t, webhook.DelivererConfig{})
 		if req := moved.next(t); req.header.Get("X-Gateway") != "new" || !strings.Contains(string(req.body), e.UUID) {
-			t.Errorf("headers = %v, want the new X-Gateway", req.header)
+			t.Errorf("headers = %v, want X-Gateway \"new\", and the endpoint's UUID in the body", req.header)
 		}
 		// Values that are not set stay unchanged.
 		if err := f.Update(t.Context(), mine, e.UUID, webhook.Change{Events: &[]webhook.Name{}}); err != nil {
 			t.Fatal(err)
 		}
 		if got, err = f.Endpoint(t.Context(), mine, e.UUID); err != nil || got.URL != address || len(got.Events) != 0 {
-			t.Errorf("after a change of the events: endpoint = %+v, error = %v", got, err)
+			t.Errorf("after a change of the events: endpoint = %+v, error = %v; want the same URL and no events", got, err)
 		}
 		f.emit(t, mine, certificate, 1)
 		if req := moved.next(t); req.header.Get("X-Gateway") != "new" {
-			t.Error("a change of the events changed the headers")
+			t.Error("after a change of the events, X-Gateway is not \"new\"")
 		}
 		var detail string
 		if err := d.QueryRowContext(t.Context(), `SELECT detail FROM audit_entries WHERE action = 'webhook.changed' ORDER BY id LIMIT 1`).Scan(&detail); err != nil ||
 			strings.Contains(detail, "key") || strings.Contains(detail, secret) || !strings.Contains(detail, "https://old.example.org") {
-			t.Errorf("audit detail = %s, error = %v", detail, err)
+			t.Errorf("audit detail = %s, error = %v; want the origin of the old URL, no path and no secret", detail, err)
 		}
 	})
 }
@@ -76,7 +76,7 @@ func TestChangeRefusesInvalidInput(t *testing.T) {
 		}
 	}
 	if !slices.Equal(fields, []string{"url", "events", "headers"}) {
-		t.Errorf("invalid fields = %v, error = %v", fields, err)
+		t.Errorf("invalid fields = %v, error = %v; want url, events, headers", fields, err)
 	}
 }
 
@@ -108,7 +108,7 @@ func TestDeletedEndpoint(t *testing.T) {
 		}
 		list, err := f.List(t.Context(), mine)
 		if err != nil || len(list) != 1 || list[0].UUID != remaining.UUID {
-			t.Errorf("after Delete: list = %+v, error = %v", list, err)
+			t.Errorf("after Delete: list = %+v, error = %v; want only the other endpoint", list, err)
 		}
 		f.emit(t, mine, certificate, 1)
 		if got := r.next(t); got.header.Get("X-Webhook-ID") != remaining.UUID {
@@ -136,7 +136,7 @@ func TestDeletedEndpoint(t *testing.T) {
 		var rows int
 		if err := d.QueryRowContext(t.Context(),
 			`SELECT (SELECT count(*) FROM webhook_endpoints WHERE id = $1) + (SELECT count(*) FROM webhook_deliveries WHERE endpoint_id = $1)`, e.ID).Scan(&rows); err != nil || rows != 0 {
-			t.Errorf("%d rows remain, error = %v", rows, err)
+			t.Errorf("after Sweep: %d rows of the deleted endpoint remain, want 0; error = %v", rows, err)
 		}
 		if n := f.count(t, "webhook_events"); n != 4 {
 			t.Errorf("%d events remain, want 4", n)
@@ -200,7 +200,7 @@ func TestLogSearch(t *testing.T) {
 		}
 		counts, err := f.Counts(t.Context(), mine, first.UUID)
 		if err != nil || counts[webhook.DeliveryExhausted] != 2 || counts[webhook.DeliveryPending] != 1 || counts[webhook.DeliveryDelivered] != 0 {
-			t.Errorf("counts = %v, error = %v", counts, err)
+			t.Errorf("counts = %v, error = %v; want 2 exhausted, 1 pending, 0 delivered", counts, err)
 		}
 	})
 }
@@ -232,11 +232,11 @@ func TestExamplesMatchTests(t *testing.T) {
 			switch key {
 			case "webhook_id", "event_id", "timestamp", "issue_date", "failure":
 				if _, ok := sent[key]; !ok {
-					t.Errorf("%s: the body of the test has no %s", name, key)
+					t.Errorf("%s: the body of the test delivery has no %s", name, key)
 				}
 			default:
 				if sent[key] != value {
-					t.Errorf("%s: %s = %v in the test, %v in the example", name, key, sent[key], value)
+					t.Errorf("%s: %s = %v in the test delivery, want %v as in the example", name, key, sent[key], value)
 				}
 			}
 		}

@@ -10,8 +10,9 @@ import (
 )
 
 // PullBack corrects times that were set while a clock was ahead, and returns how many rows it
-// changed: a delivery that waits longer than the longest wait becomes due, and an endpoint's pause
-// ends. A lease ends after the normal time, because its node may still use it.
+// changed. A delivery that waits longer than the longest wait becomes due. A backoff of an endpoint
+// that is longer than the longest backoff ends. A lease that is longer than leaseTime ends after
+// leaseTime, because its node may still use the lease.
 func (d *Deliverer) PullBack(ctx context.Context) (n int64, err error) {
 	now := d.hooks.now()
 	longest := max(time.Duration(float64(slices.Max(d.waits))*(1+spread)), maxRetryAfter)

@@ -27,11 +27,11 @@ func TestDeliveryOfAClockThatWasAheadIsPulledBack(t *testing.T) {
 		}
 		for _, want := range []int64{2, 0} {
 			if rows, err := n.PullBack(ctx); err != nil || rows != want {
-				t.Fatalf("pulled back %d rows, %v, want %d", rows, err, want)
+				t.Fatalf("PullBack = %d rows, error %v; want %d rows", rows, err, want)
 			}
 		}
 		if leases := n.leaseDue(t); len(leases) != 0 {
-			t.Error("the endpoint was leased although its node may still be alive")
+			t.Error("the endpoint was leased before its old lease ended")
 		}
 		n.at = epoch.Add(leaseTime)
 		leases := n.leaseDue(t)
@@ -58,7 +58,7 @@ func TestLongestScheduleIsNotPulledBack(t *testing.T) {
 			t.Fatal(err)
 		}
 		if rows, err := n.PullBack(ctx); err != nil || rows != 0 {
-			t.Errorf("pulled back %d rows, %v, want 0", rows, err)
+			t.Errorf("PullBack = %d rows, error %v; want 0 rows", rows, err)
 		}
 	})
 }

@@ -33,7 +33,7 @@ func TestDeliveryHasBothSignatures(t *testing.T) {
 		got := r.next(t)
 
 		if got.method != http.MethodPost || got.path != "/hook" || got.header.Get("Content-Type") != "application/json" {
-			t.Errorf("request = %s %s with headers %v", got.method, got.path, got.header)
+			t.Errorf("request = %s %s with headers %v, want POST /hook with Content-Type application/json", got.method, got.path, got.header)
 		}
 		if want := plainSignature(secret, got.body); got.header.Get("X-Webhook-Signature") != want {
 			t.Errorf("X-Webhook-Signature = %q, want %q", got.header.Get("X-Webhook-Signature"), want)
@@ -46,7 +46,7 @@ func TestDeliveryHasBothSignatures(t *testing.T) {
 			t.Errorf("X-Webhook-Timestamp = %q, want the current time in UTC", got.header.Get("X-Webhook-Timestamp"))
 		}
 		if seconds := got.header.Get("Webhook-Timestamp"); seconds != strconv.FormatInt(sent.Unix(), 10) {
-			t.Errorf("webhook-timestamp = %q, want the time of X-Webhook-Timestamp", seconds)
+			t.Errorf("webhook-timestamp = %q, want the Unix time of X-Webhook-Timestamp", seconds)
 		}
 		if want := standardSignature(t, secret, got); got.header.Get("Webhook-Signature") != want {
 			t.Errorf("webhook-signature = %q, want %q", got.header.Get("Webhook-Signature"), want)
@@ -59,7 +59,7 @@ func TestDeliveryHasBothSignatures(t *testing.T) {
 		}
 		var body map[string]any
 		if err := json.Unmarshal(got.body, &body); err != nil || body["webhook_id"] != e.UUID || body["event_id"] != got.header.Get("Webhook-Id") {
-			t.Errorf("body = %s, error = %v", got.body, err)
+			t.Errorf("body = %s, error = %v; want the endpoint's id and the event id of the header Webhook-Id", got.body, err)
 		}
 		if a := f.awaitAttempt(t, e.ID, 1); a.status != "delivered" || a.outcome != "delivered" || a.code != 204 {
 			t.Errorf("attempt = %+v, want delivered with status 204", a)
@@ -67,7 +67,7 @@ func TestDeliveryHasBothSignatures(t *testing.T) {
 		var logged string
 		if err := d.QueryRowContext(t.Context(), `SELECT request_headers FROM webhook_attempts`).Scan(&logged); err != nil ||
 			strings.Contains(logged, "gateway-key") || !strings.Contains(logged, "X-Gateway-Key") || !strings.Contains(logged, got.header.Get("Webhook-Signature")) {
-			t.Errorf("logged headers = %s, error = %v", logged, err)
+			t.Errorf("logged headers = %s, error = %v; want the signature, and X-Gateway-Key without its value", logged, err)
 		}
 	})
 }
@@ -111,7 +111,7 @@ func TestCustomHeadersMustNotReplaceReserved(t *testing.T) {
 		t.Error("the same header was accepted twice")
 	}
 	if _, _, err := f.Create(t.Context(), inst, "https://a.example", nil, webhook.Header{Name: "Authorization", Value: "Bearer x"}); err != nil {
-		t.Errorf("custom header Authorization: %v", err)
+		t.Errorf("creating an endpoint with the custom header Authorization: error = %v", err)
 	}
 }
 
@@ -135,14 +135,14 @@ func TestRetrySendsSameBody(t *testing.T) {
 		for _, again := range []request{second, third} {
 			if !bytes.Equal(again.body, first.body) || again.header.Get("Webhook-Id") != first.header.Get("Webhook-Id") ||
 				again.header.Get("X-Webhook-Signature") != first.header.Get("X-Webhook-Signature") {
-				t.Error("a retry differs from the first attempt")
+				t.Error("a retry has another body, id or X-Webhook-Signature than the first attempt")
 			}
 		}
 		if a := f.awaitAttempt(t, e.ID, 3); a.status != "delivered" || f.pending(t, 0) != 0 {
-			t.Errorf("third attempt = %+v, want delivered", a)
+			t.Errorf("third attempt = %+v, want delivered, and no pending delivery", a)
 		}
 		if a := f.awaitAttempt(t, e.ID, 1); a.outcome != "answered" || a.code != 500 {
-			t.Errorf("first attempt = %+v, want status 500", a)
+			t.Errorf("first attempt = %+v, want outcome answered with status 500", a)
 		}
 	})
 }

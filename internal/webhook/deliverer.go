@@ -35,16 +35,16 @@ type DelivererConfig struct {
 	Lanes int
 	// Poll is the interval between two searches for due deliveries; 0 means 200 ms.
 	Poll time.Duration
-	// Notify informs an endpoint's owners about its health, in the transaction that records it. If
-	// Notify is nil, owners get no notices.
+	// Notify informs the owners of an endpoint about the endpoint's health, in the transaction that
+	// records the health. If Notify is nil, owners get no notices.
 	Notify  func(ctx context.Context, tx *db.Tx, n Notice) error
 	Metrics *Metrics
 	Log     *slog.Logger
 }
 
 // Deliverer sends due deliveries. Any number of deliverers, in any number of processes, may work on
-// one database: each leases an endpoint before it serves the endpoint. An endpoint that does not
-// respond does not delay other endpoints.
+// one database: a deliverer leases an endpoint before it serves the endpoint. An endpoint that does
+// not respond does not delay other endpoints.
 type Deliverer struct {
 	hooks     *Service
 	transport http.RoundTripper
@@ -61,10 +61,10 @@ type Deliverer struct {
 	dispatcher, workers sync.WaitGroup
 	// freed receives a value when a lane becomes free.
 	freed chan struct{}
-	// busy counts the endpoints that are being served. unhealthy counts those of them whose last
-	// attempt failed.
+	// busy counts the endpoints that are being served. unhealthy counts those that had a failure count
+	// above 0 when they were leased.
 	busy, unhealthy atomic.Int64
-	// crowded reports whether endpoints wait for a lane.
+	// crowded is true if the last search found no free lane, or more endpoints than free lanes.
 	crowded atomic.Bool
 }
 
@@ -86,7 +86,8 @@ func NewDeliverer(s *Service, c DelivererConfig) *Deliverer {
 	return d
 }
 
-// Start starts delivering until Stop is called.
+// Start starts the delivery, which runs until Stop is called. The end of ctx does not end the
+// delivery.
 func (d *Deliverer) Start(ctx context.Context) {
 	ctx = context.WithoutCancel(ctx)
 	d.hard, d.stopHard = context.WithCancel(ctx)
@@ -94,8 +95,8 @@ func (d *Deliverer) Start(ctx context.Context) {
 	d.dispatcher.Go(d.dispatch)
 }
 
-// Stop starts no new attempts and waits for the running attempts. When ctx ends, it cancels them;
-// the next deliverer repeats them.
+// Stop starts no new attempts and waits for the running attempts. When ctx ends, Stop cancels the
+// running attempts; the next deliverer repeats them. Finally Stop closes the idle connections.
 func (d *Deliverer) Stop(ctx context.Context) {
 	if d.stopSoft == nil {
 		return
@@ -140,10 +141,11 @@ func (d *Deliverer) dispatch() {
 	}
 }
 
-// scan leases endpoints with due deliveries and serves each in its own lane. Endpoints whose last
-// attempt failed use at most half of the lanes, so that a large number of unresponsive endpoints
-// does not delay the others. If all other lanes are in use, one lane stays available to the failing
-// endpoints, so that an endpoint that works again is detected.
+// scan leases endpoints with due deliveries and serves each endpoint in its own lane. Endpoints
+// with a failure count above 0 use at most half of the lanes, so that a large number of
+// unresponsive endpoints does not delay the others. If no such endpoint is being served and more
+// than one lane is free, scan reserves one lane for such an endpoint, so that an endpoint that
+// works again is detected.
 func (d *Deliverer) scan(ctx context.Context) (leased int, err error) {
 	free, unhealthy := d.lanes-int(d.busy.Load()), int(d.unhealthy.Load())
 	if free <= 0 {

@@ -62,9 +62,9 @@ type failure struct {
 }
 
 // EmitTx writes an event, and a delivery with its final body for each subscribed endpoint of the
-// institution. It writes them in the transaction of the change: after a rollback neither exists,
-// after a commit both do. Paused and switched-off endpoints get deliveries too, which wait until
-// the endpoint is active again.
+// institution. EmitTx writes the event and the deliveries in the transaction of the change: after a
+// rollback none of them exists, after a commit all do. Paused and switched-off endpoints get
+// deliveries too, which wait until the endpoint is active again.
 func (s *Service) EmitTx(ctx context.Context, tx *db.Tx, e Event) error {
 	p := payload{
 		Event: e.Name, Timestamp: e.OccurredAt.UTC().Format(time.RFC3339Nano), ApplicationID: e.CertificateID, UUID: e.UUID,

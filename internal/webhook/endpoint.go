@@ -65,9 +65,10 @@ type Endpoint struct {
 }
 
 // Create creates an endpoint and returns its signing secret: "whsec_" and the base64 of 32 random
-// bytes, as Standard Webhooks defines. It refuses a URL without the scheme http or https, without a
-// host, or with a user name. It does not check the address: the node that sends a delivery checks
-// it each time. The headers are added to each delivery.
+// bytes, as Standard Webhooks defines. The headers are added to each delivery. Create refuses
+// unknown events, invalid or reserved headers, and a URL that is longer than 2,048 bytes, has no
+// scheme http or https, has no host, or has a user name. Create does not check the address of the
+// host: the node that sends a delivery checks the address each time.
 func (s *Service) Create(ctx context.Context, institutionID int64, rawURL string, events []Name, headers ...Header) (*Endpoint, string, error) {
 	rawURL = strings.TrimSpace(rawURL)
 	var bad fault.Fields

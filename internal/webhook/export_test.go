@@ -2,7 +2,8 @@ package webhook
 
 import "context"
 
-// CountDue returns the number of endpoints with due deliveries, without leasing them.
+// CountDue returns the number of endpoints with due deliveries, without leasing them. The numbers
+// of healthy and of failing endpoints are each limited to the number of lanes.
 func (d *Deliverer) CountDue(ctx context.Context) (int, error) {
 	n := 0
 	for _, unhealthy := range []bool{true, false} {

@@ -103,10 +103,10 @@ func TestReceiverBehaviours(t *testing.T) {
 				t.Errorf("attempt = %+v, want %+v", got, tc.want)
 			}
 			if got.responseBody != tc.body {
-				t.Errorf("logged response body = %.100q", got.responseBody)
+				t.Errorf("logged response body = %.100q, which is not the expected body", got.responseBody)
 			}
 			if got.code == 0 && got.failure == "" || strings.Contains(got.failure, "127.0.0.1") || strings.Contains(got.failure, "10.0.0.1") {
-				t.Errorf("logged error = %q, want a text without the address", got.failure)
+				t.Errorf("logged error = %q, want a text without the address, which is not empty if there was no response", got.failure)
 			}
 			if redirected.Load() != 0 {
 				t.Error("a redirect was followed")
@@ -205,14 +205,14 @@ func TestStatus410SwitchesOff(t *testing.T) {
 		f.startDeliverer(t, webhook.DelivererConfig{Notify: func(_ context.Context, _ *db.Tx, n webhook.Notice) error { notices <- n; return nil }})
 		f.emit(t, inst, f.certificate(t, inst), 1)
 		if a := f.awaitAttempt(t, e.ID, 1); a.status != "pending" || a.code != 410 {
-			t.Errorf("after status 410: attempt = %+v", a)
+			t.Errorf("after status 410: attempt = %+v, want a pending delivery with code 410", a)
 		}
 		if n := <-notices; n.Kind != webhook.NoticeSwitchedOff || n.Reason != webhook.ReasonGone || n.Endpoint != e.UUID || n.InstitutionID != inst {
-			t.Errorf("notice = %+v", n)
+			t.Errorf("notice = %+v, want switched off with reason gone for the endpoint", n)
 		}
 		now, err := f.Endpoint(t.Context(), inst, e.UUID)
 		if err != nil || now.Status != webhook.SwitchedOff || now.StopReason != webhook.ReasonGone || now.StoppedAt == nil {
-			t.Errorf("endpoint = %+v, error = %v", now, err)
+			t.Errorf("endpoint = %+v, error = %v; want switched off with reason gone and StoppedAt", now, err)
 		}
 	})
 }
@@ -239,7 +239,7 @@ func TestRetryAfterAppliesToEndpoint(t *testing.T) {
 	}
 	now, err := f.Endpoint(t.Context(), inst, e.UUID)
 	if err != nil || now.BreakerOpen || now.BackoffUntil == nil || time.Until(*now.BackoffUntil) < 119*time.Second {
-		t.Errorf("endpoint = %+v, error = %v", now, err)
+		t.Errorf("endpoint = %+v, error = %v; want a closed breaker and a backoff of 2m", now, err)
 	}
 }
 
@@ -329,6 +329,6 @@ func TestStaleConnectionIsRetried(t *testing.T) {
 	}
 	var failed int
 	if err := f.db.QueryRowContext(t.Context(), `SELECT count(*) FROM webhook_attempts WHERE outcome <> 'delivered'`).Scan(&failed); err != nil || failed != 0 {
-		t.Errorf("%d attempts at endpoint %d failed, error = %v", failed, e.ID, err)
+		t.Errorf("%d attempts at endpoint %d failed, want 0; error = %v", failed, e.ID, err)
 	}
 }

@@ -35,7 +35,7 @@ var reserved = map[string]bool{
 	"user-agent": true, "via": true,
 }
 
-// checkHeaders refuses headers that would replace reserved headers.
+// checkHeaders refuses too many headers, invalid names and values, reserved headers and duplicates.
 func checkHeaders(bad *fault.Fields, list []Header) {
 	if len(list) > maxCustom {
 		bad.Add("headers", fmt.Sprintf("There must not be more than %d headers.", maxCustom))
@@ -57,10 +57,12 @@ func checkHeaders(bad *fault.Fields, list []Header) {
 	}
 }
 
-// maxLogged is the maximum size in the log of a response's headers, and of its body.
+// maxLogged is the maximum size in the log of a request's headers, of a response's headers and of a
+// response's body, in bytes.
 const maxLogged = 4 << 10
 
-// logged returns headers as JSON for the log, without the values of custom headers.
+// logged returns headers as JSON for the log, without the values of custom headers. Headers that
+// exceed maxLogged are omitted.
 func logged(h http.Header, custom []Header) (string, error) {
 	if len(custom) > 0 {
 		h = h.Clone()

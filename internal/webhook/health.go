@@ -12,9 +12,11 @@ var RetryDelays = []time.Duration{
 }
 
 const (
-	// breakAfter is the number of consecutive failures that opens an endpoint's breaker.
+	// breakAfter is the number of counted failures that opens an endpoint's breaker. A success and a
+	// response that is not counted reset the number.
 	breakAfter = 10
-	// maxOpening is the longest time for which the breaker stays open before it allows one attempt.
+	// maxOpening is the longest time for which the breaker stays open before it allows one attempt,
+	// unless the first wait is longer.
 	maxOpening = 5 * time.Minute
 	// maxRetryAfter is the longest time for which a receiver can postpone a delivery.
 	maxRetryAfter = 24 * time.Hour
@@ -22,7 +24,7 @@ const (
 	// failed together are not retried together.
 	spread = 0.2
 	// streakGap ends a series of failures: if there was no attempt for this time, the next failure
-	// starts a new series. It is longer than the longest wait.
+	// starts a new series. streakGap is longer than the longest of RetryDelays.
 	streakGap = 48 * time.Hour
 )
 
@@ -36,15 +38,16 @@ const (
 	Responded Outcome = "answered"
 	// TimedOut means that no complete response arrived in time.
 	TimedOut Outcome = "timeout"
-	// Unreachable means that the connection failed.
+	// Unreachable means that the connection was refused, or that there is no route to the host.
 	Unreachable Outcome = "unreachable"
 	// Untrusted means that the TLS handshake failed.
 	Untrusted Outcome = "tls"
-	// Unresolved means that the host name has no address.
+	// Unresolved means that the lookup of the host name failed.
 	Unresolved Outcome = "dns"
 	// Blocked means that the guard against private addresses refused the connection.
 	Blocked Outcome = "blocked"
-	// Broken means that the connection broke or that the response is not HTTP.
+	// Broken means any other error: the connection broke, the response is not HTTP, or the URL is
+	// unusable.
 	Broken Outcome = "broken"
 )
 
@@ -52,18 +55,18 @@ const (
 var Outcomes = []Outcome{Delivered, Responded, TimedOut, Unreachable, Untrusted, Unresolved, Blocked, Broken}
 
 // health is the state of an endpoint's circuit breaker. The breaker is closed while openings is 0,
-// open until backoffUntil, and then half open: a single attempt decides whether it closes.
+// open until backoffUntil, and then half open: a single attempt decides whether the breaker closes.
 type health struct {
 	waits              []time.Duration
 	first, longest     time.Duration
 	failures, openings int
 	backoffUntil       time.Time
-	// failingSince is the start of the current series of failures. It is zero if the last attempt
+	// failingSince is the start of the current series of failures. The value is zero if the last attempt
 	// succeeded.
 	failingSince, failedAt, deliveredAt time.Time
-	// These report changes since the health was last recorded: recovered is a first success after
-	// failures, opened and closed are changes of the breaker, and gone is a response with status
-	// 410.
+	// The following fields report changes since the health was last recorded: recovered is a first
+	// success after failures, opened and closed are changes of the breaker, and gone is a response
+	// with status 410.
 	recovered, opened, closed, gone bool
 }
 
@@ -155,7 +158,7 @@ type verdict struct {
 	due    time.Time
 }
 
-// verdictOf returns the new state of a delivery. Call it after update.
+// verdictOf returns the new state of a delivery. Call update before verdictOf.
 func (h *health) verdictOf(r *result, now time.Time) verdict {
 	d := r.delivery
 	switch {

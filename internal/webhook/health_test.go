@@ -43,7 +43,7 @@ func TestBreakerCountsOnlyOutages(t *testing.T) {
 			h.update(&tc.results[i], epoch)
 		}
 		if h.halfOpen() != tc.open || h.inBackoff(epoch) != tc.open {
-			t.Errorf("%s: open = %v, want %v", name, h.halfOpen(), tc.open)
+			t.Errorf("%s: halfOpen = %v, want %v for halfOpen and inBackoff", name, h.halfOpen(), tc.open)
 		}
 		if tc.open && h.backoffUntil.Sub(epoch) != 5*time.Second {
 			t.Errorf("%s: the breaker opened for %v, want 5s", name, h.backoffUntil.Sub(epoch))
@@ -84,18 +84,18 @@ func TestBreakerDoublesToFiveMinutesAndCloses(t *testing.T) {
 		}
 	}
 	if _, inBackoff := open([]time.Duration{time.Hour}, 2, refused); inBackoff[0] != time.Hour || inBackoff[2] != time.Hour {
-		t.Errorf("first wait of an hour: openings last %v", inBackoff)
+		t.Errorf("first wait of an hour: openings last %v, want 1h each", inBackoff)
 	}
 	// Only a response closes the breaker. Otherwise a probe that found no address would cause the
 	// whole backlog to be sent.
 	for _, probe := range []result{{outcome: Unresolved}, {outcome: Blocked}, {outcome: Broken}} {
 		if h, _ := open(RetryDelays, 1, probe); !h.inBackoff(h.backoffUntil.Add(-1)) || h.openings != 2 {
-			t.Errorf("after a probe with outcome %s the breaker allows other attempts", probe.outcome)
+			t.Errorf("after a probe with outcome %s the breaker did not open a second time", probe.outcome)
 		}
 	}
 	for _, probe := range []result{success, responded(500), responded(404)} {
 		if h, _ := open(RetryDelays, 1, probe); h.halfOpen() || h.failures != 0 || !h.closed {
-			t.Errorf("after a probe with status %d the breaker is open", probe.code)
+			t.Errorf("after a probe with status %d the breaker is open, or the closing is not reported", probe.code)
 		}
 	}
 }
@@ -109,7 +109,7 @@ func TestVerdictFollowsSchedule(t *testing.T) {
 		h.update(r, epoch)
 		f := h.verdictOf(r, epoch)
 		if f.status != DeliveryPending || f.tries != i+1 {
-			t.Fatalf("after %d tries: verdict = %+v", i+1, f)
+			t.Fatalf("after %d tries: verdict = %+v, want pending with the same number of tries", i+1, f)
 		}
 		if got := f.due.Sub(epoch); got < wait*8/10 || got > wait*12/10 {
 			t.Errorf("after %d tries: wait = %v, want %v ± 20 %%", i+1, got, wait)
@@ -118,7 +118,7 @@ func TestVerdictFollowsSchedule(t *testing.T) {
 	}
 	r := &result{delivery: d, outcome: Responded, code: 500}
 	if f := h.verdictOf(r, epoch); f.status != DeliveryExhausted || f.tries != len(RetryDelays)+1 {
-		t.Errorf("after the last try: verdict = %+v, want exhausted", f)
+		t.Errorf("after the last try: verdict = %+v, want exhausted after all tries", f)
 	}
 }
 
@@ -146,7 +146,7 @@ func TestFailedProbeIsNotCounted(t *testing.T) {
 	r := &result{delivery: d, outcome: Unreachable, probe: true}
 	h.update(r, h.backoffUntil)
 	if f := h.verdictOf(r, epoch); f.status != DeliveryPending || f.tries != 9 || !f.due.Equal(h.backoffUntil) {
-		t.Errorf("after a failed probe: verdict = %+v", f)
+		t.Errorf("after a failed probe: verdict = %+v, want pending with 9 tries, due at backoffUntil", f)
 	}
 	// If the receiver responded to a probe, the response decides the state of the delivery.
 	r = &result{delivery: d, outcome: Responded, code: 500, probe: true}
@@ -190,7 +190,7 @@ func TestStatus410KeepsDeliveryPending(t *testing.T) {
 	r := &result{delivery: &delivery{tries: 9}, outcome: Responded, code: 410}
 	h.update(r, epoch)
 	if f := h.verdictOf(r, epoch); !h.gone || !h.inBackoff(epoch.Add(time.Hour)) || f.status != DeliveryPending || f.tries != 9 {
-		t.Errorf("after status 410: verdict = %+v, gone = %v", f, h.gone)
+		t.Errorf("after status 410: verdict = %+v, gone = %v; want pending with 9 tries, and a permanent backoff", f, h.gone)
 	}
 }
 
@@ -210,7 +210,7 @@ func TestFailingSince(t *testing.T) {
 	}
 	h.update(&result{outcome: Delivered}, later)
 	if !h.failingSince.IsZero() || !h.recovered {
-		t.Error("a success does not end the series of failures")
+		t.Error("a success does not end the series of failures, or recovered is false")
 	}
 }
 
@@ -233,7 +233,7 @@ func TestKeysAt(t *testing.T) {
 		r.promoted = tc.promoted
 		k, err := keysAt(tc.at, second, r)
 		if err != nil || k.plain != tc.plain || len(k.standard) != tc.standard || string(k.standard[0]) != "\x04\x05\x06" {
-			t.Errorf("%s: keys = %+v, error = %v", name, k, err)
+			t.Errorf("%s: keys = %+v, error = %v; want other keys", name, k, err)
 		}
 	}
 }

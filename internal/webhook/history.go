@@ -16,11 +16,11 @@ type PastEvent struct {
 	Deliveries []Delivery
 }
 
-// maxHistory is the maximum number of events read for one certificate.
+// maxHistory is the maximum number of events, and of deliveries, that are read for one certificate.
 const maxHistory = 200
 
-// History returns the events of an institution's certificate, oldest first. Each event has its
-// deliveries that are still in the log.
+// History returns the first 200 events of an institution's certificate, oldest first. Each event
+// has its deliveries that are still in the log; History reads at most 200 deliveries in total.
 func (s *Service) History(ctx context.Context, institutionID, certificateID int64) (list []PastEvent, err error) {
 	rows, err := s.db.QueryContext(ctx, `
 		SELECT id, uuid, name, payload, occurred_at FROM webhook_events WHERE certificate_id = $1 AND institution_id = $2 ORDER BY id LIMIT $3`,
@@ -60,7 +60,7 @@ func (s *Service) History(ctx context.Context, institutionID, certificateID int6
 	})
 }
 
-// delivered calls f for each delivery of a certificate's events, oldest first.
+// delivered calls f for each of the first 200 deliveries of a certificate's events, oldest first.
 func (s *Service) delivered(ctx context.Context, institutionID, certificateID int64, f func(Delivery)) (err error) {
 	rows, err := s.db.QueryContext(ctx, `
 		SELECT `+deliveryColumns+` FROM `+deliveryTables+`

@@ -45,9 +45,9 @@ func silent(t *testing.T) http.HandlerFunc {
 	}
 }
 
-// One endpoint with a long queue accepts connections and never responds. It must not delay the
-// other endpoints: all their deliveries arrive before the first attempts at the unresponsive
-// endpoint time out, and its backlog is not read.
+// One endpoint with a long queue accepts connections and never responds. The other endpoints are
+// not delayed: all their deliveries arrive before the first attempts at the unresponsive endpoint
+// time out, and the backlog of the unresponsive endpoint is not read.
 func TestDeadEndpointDoesNotDelayOthers(t *testing.T) {
 	t.Parallel()
 	const healthy = 50
@@ -122,7 +122,7 @@ func TestManyDeadEndpointsLeaveFreeLanes(t *testing.T) {
 		r.next(t)
 	}
 	if n := len(deadReceiver.arrived); n != 0 {
-		t.Errorf("dead endpoints use %d lanes more than half of them", n)
+		t.Errorf("dead endpoints use %d lanes more than half of the lanes", n)
 	}
 }
 
@@ -167,7 +167,7 @@ func TestDeliverersShareTheWork(t *testing.T) {
 		}
 		f.waitUntil(t, "all attempts are recorded", func() bool { return f.pending(t, 0) == 0 })
 		if len(r.arrived) != 0 || len(counts) != endpoints*events {
-			t.Errorf("%d deliveries arrived, %d of them twice", len(counts), len(r.arrived))
+			t.Errorf("%d different deliveries arrived, and %d additional requests; want all deliveries once", len(counts), len(r.arrived))
 		}
 		if maxActive > 4 {
 			t.Errorf("%d concurrent attempts at one endpoint, want at most 4", maxActive)
@@ -175,8 +175,8 @@ func TestDeliverersShareTheWork(t *testing.T) {
 	})
 }
 
-// Stop completes and records the running attempts and begins no new ones. If its context ends
-// before they are complete, the next deliverer repeats them.
+// Stop completes and records the running attempts and begins no new attempts. If the context of
+// Stop ends before the attempts are complete, the next deliverer repeats them.
 func TestStopCompletesAttempts(t *testing.T) {
 	t.Parallel()
 	for name, completed := range map[string]bool{"completed": true, "cancelled": false} {
@@ -213,11 +213,11 @@ func TestStopCompletesAttempts(t *testing.T) {
 				want = 6
 			}
 			if n := f.pending(t, e.ID); n != want {
-				t.Errorf("%d deliveries are pending, want %d", n, want)
+				t.Errorf("after Stop: %d deliveries are pending, want %d", n, want)
 			}
 			var leased int
 			if err := f.db.QueryRowContext(t.Context(), `SELECT count(*) FROM webhook_endpoints WHERE leased_until <> 0`).Scan(&leased); err != nil || leased != 0 {
-				t.Errorf("%d endpoints are still leased, error = %v", leased, err)
+				t.Errorf("after Stop: %d endpoints are leased, want 0; error = %v", leased, err)
 			}
 		})
 	}

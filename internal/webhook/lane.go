@@ -12,11 +12,11 @@ import (
 )
 
 const (
-	// quantum is the number of deliveries that are read, sent and recorded together.
+	// quantum is the maximum number of deliveries that are read, sent and recorded together.
 	quantum = 32
-	// width is the number of concurrent attempts at one endpoint.
+	// width is the maximum number of concurrent attempts at one endpoint.
 	width = 4
-	// replayShare divides quantum and width for replays, which halves their speed.
+	// replayShare divides quantum and width for replays, which halves the speed of replays.
 	replayShare = 2
 	// writeTime is the minimum time allowed for recording a quantum, even if its lease is about to
 	// expire.
@@ -32,7 +32,8 @@ type lane struct {
 	mu sync.Mutex
 }
 
-// run serves an endpoint: live deliveries while they fill a quantum, then one quantum of replays.
+// run serves an endpoint and releases it: live deliveries while they fill a quantum, then at most
+// one quantum of replays.
 func (d *Deliverer) run(l *lease) error {
 	n := &lane{Deliverer: d, lease: l}
 	replay := !l.fresh
@@ -73,7 +74,8 @@ func (n *lane) leave() bool {
 	return n.soft.Err() != nil || n.crowded.Load() || n.lease.health.inBackoff(now) || now.Sub(n.lease.leasedAt) >= beginTime
 }
 
-// fetch reads due deliveries, in the order of their due time.
+// fetch reads the due live deliveries of the endpoint, or its due replays, in the order of their
+// due time.
 func (n *lane) fetch(ctx context.Context, replay bool, limit int) (list []delivery, err error) {
 	rows, err := n.hooks.db.QueryContext(ctx, `
 		SELECT d.id, d.body, d.attempts, d.tries, e.uuid, e.name, e.certificate_id IS NULL
@@ -96,7 +98,8 @@ func (n *lane) fetch(ctx context.Context, replay bool, limit int) (list []delive
 	return list, rows.Err()
 }
 
-// attempt sends deliveries concurrently, until begin reports that no more attempts may begin.
+// attempt sends deliveries concurrently, until begin reports that no more attempts may begin. The
+// results do not contain attempts that this process cancelled.
 func (n *lane) attempt(list []delivery, replay bool) (results []*result) {
 	workers := width
 	if replay {
@@ -134,8 +137,8 @@ func (n *lane) attempt(list []delivery, replay bool) (results []*result) {
 	return results
 }
 
-// begin reports whether one more attempt may begin, and whether it is a probe, which decides
-// whether the breaker closes. Concurrent attempts may change both.
+// begin reports whether one more attempt may begin, and whether the attempt is a probe, which
+// decides whether the breaker closes. Concurrent attempts may change both values.
 func (n *lane) begin() (probe, ok bool) {
 	if n.soft.Err() != nil {
 		return false, false
@@ -147,14 +150,15 @@ func (n *lane) begin() (probe, ok bool) {
 }
 
 // record stores the results of attempts, and releases the endpoint or renews its lease, in one
-// transaction.
+// transaction. If the lease has ended, record logs a warning and stores nothing.
 func (n *lane) record(results []*result, leave bool) error {
 	began := n.hooks.now()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(n.hard), max(writeTime, n.lease.renewedAt.Add(leaseTime).Sub(began)))
 	defer cancel()
 	err := n.hooks.db.Tx(ctx, func(tx *db.Tx) error { return n.recordTx(ctx, tx, results, leave, began) })
 	if errors.Is(err, errFenced) {
-		// Another deliverer serves the endpoint and repeats these attempts.
+		// If the endpoint still exists, another deliverer serves the endpoint and repeats these
+		// attempts.
 		n.log.WarnContext(ctx, "attempts at an endpoint took longer than its lease and are not recorded", slog.String("endpoint", n.lease.uuid),
 			slog.Int("attempts", len(results)))
 		return nil
@@ -167,7 +171,7 @@ func (n *lane) record(results []*result, leave bool) error {
 	return nil
 }
 
-// logHealth logs the changes of an endpoint's health and resets them.
+// logHealth logs the changes of an endpoint's health, and resets recovered, opened and closed.
 func (n *lane) logHealth(ctx context.Context, results []*result) {
 	if len(results) == 0 {
 		return

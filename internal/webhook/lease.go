@@ -24,7 +24,8 @@ const (
 	beginTime = 3 * time.Second
 )
 
-// errFenced means that another deliverer has leased the endpoint.
+// errFenced means that the lease of the endpoint has ended: another deliverer leased the endpoint,
+// the endpoint was deleted, or FreeLeases was called.
 var errFenced = errors.New("another deliverer has leased the endpoint")
 
 // dueEndpoint is an endpoint with due deliveries.
@@ -40,7 +41,8 @@ type lease struct {
 
 	uuid, url     string
 	institutionID int64
-	// number is the fencing token: it grows with each lease, and each write must specify it.
+	// number is the fencing token: it increases with each lease, and each write must specify it.
+	// The deletion of the endpoint and FreeLeases increase it too.
 	number int64
 	// leasedAt is the start of the lease, and renewedAt its start or last renewal.
 	leasedAt, renewedAt time.Time
@@ -49,10 +51,10 @@ type lease struct {
 	health              health
 }
 
-// due returns endpoints with due deliveries that have no lease. The endpoint that was served
-// longest ago comes first. If unhealthy is true, it returns the endpoints whose last attempt
-// failed, otherwise the others. It reads one or two index entries per endpoint and never scans a
-// backlog.
+// due returns active endpoints with due deliveries that have no lease and are not in backoff. The
+// endpoint that was served longest ago comes first. If unhealthy is true, due returns the endpoints
+// with a failure count above 0, otherwise the others. The query reads two index entries per
+// endpoint and never scans a backlog.
 func (d *Deliverer) due(ctx context.Context, unhealthy bool, limit int) (list []dueEndpoint, err error) {
 	if limit <= 0 {
 		return nil, nil
@@ -83,8 +85,8 @@ func (d *Deliverer) due(ctx context.Context, unhealthy bool, limit int) (list []
 	return list, rows.Err()
 }
 
-// leaseAll leases endpoints in one transaction. It omits endpoints that another deliverer leased
-// first.
+// leaseAll leases endpoints in one transaction. It omits endpoints that were leased, stopped or put
+// in backoff since the search, and endpoints whose keys cannot be read.
 func (d *Deliverer) leaseAll(ctx context.Context, take []dueEndpoint) (list []*lease, err error) {
 	now := d.hooks.now()
 	// A fixed order prevents deadlocks between two deliverers.
@@ -145,7 +147,8 @@ func (d *Deliverer) leaseTx(ctx context.Context, tx *db.Tx, f dueEndpoint, now t
 	return l, nil
 }
 
-// decrypt decrypts the secrets and headers of an endpoint.
+// decrypt decrypts the secrets and headers of an endpoint, and sets the keys and headers of the
+// lease.
 func (s *Service) decrypt(l *lease, sealed, previous, custom []byte, r rotation, now time.Time) error {
 	secret, err := s.ring.Open(keyring.WebhookSecret, sealed, []byte(l.uuid))
 	if err != nil {

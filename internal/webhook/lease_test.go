@@ -134,7 +134,7 @@ func TestLeaseOfDeadDelivererExpires(t *testing.T) {
 			second.at = first.at.Add(leaseTime)
 			again := second.leaseDue(t)
 			if len(again) != 1 || again[0].number != leases[0].number+1 {
-				t.Fatalf("%s: after the lease expired, leased %d endpoints, want 1", stopped, len(again))
+				t.Fatalf("%s: after the lease expired, leased %d endpoints, want 1 with the next lease number", stopped, len(again))
 			}
 			if stopped == "before sending" {
 				// The second deliverer stops too.
@@ -175,7 +175,7 @@ func TestLateDelivererIsFenced(t *testing.T) {
 		}
 		if count(t, d, `webhook_attempts`) != 0 || count(t, d, `webhook_deliveries WHERE status = 'pending'`) != 1 ||
 			count(t, d, `webhook_endpoints WHERE leased_until > 0`) != 1 {
-			t.Error("the late deliverer changed the database")
+			t.Error("the late deliverer recorded an attempt, finished the delivery or ended the new lease")
 		}
 	})
 }
@@ -188,7 +188,7 @@ func TestNoAttemptBeginsLate(t *testing.T) {
 	l := n.leaseDue(t)[0]
 	n.at = n.at.Add(beginTime)
 	if _, results := n.sendAll(t, l); len(results) != 0 || n.sent != 0 {
-		t.Errorf("%d attempts began after beginTime, want 0", n.sent)
+		t.Errorf("%d requests were sent after beginTime, want 0, and no results", n.sent)
 	}
 	if beginTime+attemptTime >= leaseTime {
 		t.Error("an attempt can run longer than its lease")

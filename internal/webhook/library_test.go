@@ -29,7 +29,7 @@ type testDelivery struct {
 }
 
 // testDeliveries returns real deliveries from before, during and after a rotation, and modified
-// copies of the first one.
+// copies of the delivery from before the rotation.
 func testDeliveries(t *testing.T) map[string]testDelivery {
 	t.Helper()
 	f := open(t, dbtest.Open(t, t.TempDir(), "")).withRealClock()
@@ -103,7 +103,7 @@ func TestGoLibraryVerifiesDeliveries(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := w.Verify(l.Body, l.header()); (err == nil) != l.standard {
-			t.Errorf("%s: Verify = %v", name, err)
+			t.Errorf("%s: Verify returned the error %v, want the opposite result", name, err)
 		}
 	}
 }
@@ -144,7 +144,7 @@ func TestNodeLibrariesVerifyDeliveries(t *testing.T) {
 	for i, name := range names {
 		_, delivery, _ := strings.Cut(name, ": ")
 		if (lines[i] == "good") != list[delivery].standard {
-			t.Errorf("%s: verify.mjs reports %s", name, lines[i])
+			t.Errorf("%s: verify.mjs reports %s, want the opposite result", name, lines[i])
 		}
 	}
 }

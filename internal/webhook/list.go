@@ -43,7 +43,7 @@ func scanEndpoint(row interface{ Scan(dest ...any) error }) (*Endpoint, error) {
 	return &e, nil
 }
 
-// endpointTx reads an institution's endpoint in a transaction.
+// endpointTx reads an institution's endpoint. q is a transaction or the database.
 func endpointTx(ctx context.Context, q db.Queryer, institutionID int64, uuid string) (*Endpoint, error) {
 	return scanEndpoint(q.QueryRowContext(ctx,
 		`SELECT `+endpointColumns+` FROM webhook_endpoints WHERE institution_id = $1 AND uuid = $2 AND status <> 'deleted'`, institutionID, uuid))

@@ -74,15 +74,15 @@ const (
 type LogQuery struct {
 	// Status selects one status; empty means all.
 	Status DeliveryStatus
-	// Before selects deliveries older than the delivery with this id; After selects the next newer
-	// deliveries. 0 starts with the newest.
+	// Before selects deliveries older than the delivery with this id. After selects the next newer
+	// deliveries and overrides Before. If both are 0, the page begins with the newest delivery.
 	Before, After int64
 	// Limit is 1 to 100.
 	Limit int
 	// Event selects one event name; empty means all.
 	Event Name
 	// EventID selects the deliveries of one event, by its UUID. CertificateID selects the
-	// deliveries of all events of a certificate.
+	// deliveries of all events of a certificate; it has no effect if EventID is set.
 	EventID       string
 	CertificateID int64
 }
@@ -194,8 +194,8 @@ func (s *Service) endpoints(ctx context.Context, institutionID int64, uuid strin
 	return ids, nil
 }
 
-// logOfEvents returns the deliveries of one event or of the events of one certificate. Their number
-// is small, and the query starts from the event.
+// logOfEvents returns the deliveries of one event or of the events of one certificate. The number
+// of these deliveries is small, and the query starts from the event.
 func (s *Service) logOfEvents(ctx context.Context, institutionID int64, endpoints []int64, statuses []DeliveryStatus, q LogQuery) ([]Delivery, error) {
 	events, arg := `e.uuid = $2`, any(q.EventID)
 	if q.EventID == "" {
@@ -221,8 +221,8 @@ func (s *Service) logOfEvents(ctx context.Context, institutionID int64, endpoint
 // maxCount is the maximum value of a count.
 const maxCount = 10_000
 
-// Counts returns the number of deliveries in each status for an institution's endpoint, up to
-// 10,000 each.
+// Counts returns the number of deliveries in each status, up to 10,000 each, for an institution's
+// endpoint or, if uuid is empty, for all its endpoints together.
 func (s *Service) Counts(ctx context.Context, institutionID int64, uuid string) (map[DeliveryStatus]int, error) {
 	endpoints, err := s.endpoints(ctx, institutionID, uuid)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/certvault/certvault/internal/db"
 )
 
-// Metrics counts attempts.
+// Metrics counts attempts and measures their duration.
 type Metrics struct {
 	outcomes *prometheus.CounterVec
 	seconds  prometheus.Histogram
@@ -46,19 +46,20 @@ func (m *Metrics) attempt(r *result) {
 
 // Condition is the state of all deliveries of an installation at one moment.
 type Condition struct {
-	// OldestDue is the time for which the oldest due delivery has been due at endpoints whose
-	// breaker is closed. OldestBackoff is the same at endpoints whose breaker is open.
+	// OldestDue is the time for which the oldest due delivery has been due at active endpoints with
+	// a closed breaker and without a backoff. OldestBackoff is the same at active endpoints whose
+	// breaker is open. Replays, tests and redeliveries are not considered.
 	OldestDue, OldestBackoff time.Duration
-	// Open is the number of endpoints whose breaker is open. Off is the number of endpoints that
-	// are switched off.
+	// Open is the number of active endpoints whose breaker is open. Off is the number of endpoints
+	// that the vault has switched off.
 	Open, Off int
 }
 
-// Condition reads the state of all endpoints. It reads two index entries per endpoint and counts no
-// backlog.
+// Condition reads the state of all endpoints. It reads one entry of each endpoint's queue and
+// counts no backlog.
 func (s *Service) Condition(ctx context.Context) (Condition, error) {
-	// Deliveries with the due time 0 are sent before all others; their due time does not show how
-	// long they have waited.
+	// Deliveries with the due time 0 are sent before all others, and their due time does not show
+	// how long they have waited.
 	const oldest = `(SELECT d.due_at FROM webhook_deliveries d WHERE d.endpoint_id = e.id AND d.status = 'pending' AND d.replay = false AND d.due_at > 0
 		ORDER BY d.due_at, d.id LIMIT 1)`
 	now := s.now()
@@ -91,8 +92,8 @@ type conditions struct {
 	due, open, off *prometheus.Desc
 }
 
-// Conditions returns a collector of the gauges of the deliveries. If reading them fails, it passes
-// the error to log and omits the gauges, so that an alert on absent series fires.
+// Conditions returns a collector of the gauges of the deliveries. If the gauges cannot be read, the
+// collector passes the error to log and omits the gauges, so that an alert on absent series fires.
 func (s *Service) Conditions(log func(error)) prometheus.Collector {
 	return &conditions{
 		hooks: s, log: log,
@@ -113,7 +114,7 @@ func (c *conditions) Describe(ch chan<- *prometheus.Desc) {
 // collectTime is the longest time that a scrape may take.
 const collectTime = 2 * time.Second
 
-// Collect sends the gauges.
+// Collect sends the gauges, or passes an error to the log.
 func (c *conditions) Collect(ch chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), collectTime)
 	defer cancel()

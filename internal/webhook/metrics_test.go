@@ -16,7 +16,7 @@ import (
 	"github.com/certvault/certvault/internal/webhook"
 )
 
-// gather returns all values by name and labels.
+// gather returns all values by name and labels. The value of a histogram is its number of samples.
 func gather(t *testing.T, reg *prometheus.Registry) map[string]float64 {
 	t.Helper()
 	families, err := reg.Gather()
@@ -53,7 +53,7 @@ func TestMetrics(t *testing.T) {
 		metrics := webhook.NewMetrics(reg)
 		reg.MustRegister(f.Conditions(func(err error) { t.Error(err) }))
 		if got := gather(t, reg); got["certvault_webhook_oldest_due_seconds closed"] != 0 || got["certvault_webhook_breakers_open"] != 0 {
-			t.Errorf("metrics without endpoints = %v", got)
+			t.Errorf("metrics without endpoints = %v, want 0 for the oldest due delivery and the open breakers", got)
 		}
 		served, _ := f.endpointAt(t, inst, "https://served.example")
 		inBackoff, _ := f.endpointAt(t, inst, "https://held.example")
@@ -116,7 +116,7 @@ func TestDashboardMetricsExist(t *testing.T) {
 		} `json:"panels"`
 	}
 	if err := json.Unmarshal(text, &dashboard); err != nil || dashboard.Title == "" || dashboard.UID == "" || len(dashboard.Panels) == 0 {
-		t.Fatalf("dashboard = %+v, error = %v", dashboard, err)
+		t.Fatalf("dashboard = %+v, error = %v; want a title, a uid and panels", dashboard, err)
 	}
 	reg := prometheus.NewRegistry()
 	webhook.NewMetrics(reg)

@@ -16,7 +16,7 @@ const (
 	NoticeFailing NoticeKind = "failing"
 	// NoticeStillFailing means that no delivery has succeeded for three days.
 	NoticeStillFailing NoticeKind = "still_failing"
-	// NoticeSwitchedOff means that nothing more is sent.
+	// NoticeSwitchedOff means that the vault switched the endpoint off and sends nothing more.
 	NoticeSwitchedOff NoticeKind = "switched_off"
 	// NoticeRecovered means that deliveries succeed again.
 	NoticeRecovered NoticeKind = "recovered"
@@ -30,13 +30,13 @@ type Notice struct {
 	Endpoint, URL string
 	// Since is the time at which the endpoint began to fail, or recovered.
 	Since time.Time
-	// Reason is the reason why the endpoint was switched off.
+	// Reason is the reason why the endpoint was switched off. It is empty in other notices.
 	Reason Reason
 }
 
-// Letter returns the text of the notice. The parameter vault is the base URL, by which the reader
-// identifies the installation. The text contains only the host of the endpoint's URL, because the
-// path may contain a secret.
+// Letter returns the text of the notice and its subject. The parameter vault is the base URL of the
+// installation, which is the sender of the notice. The text contains only the host
+// of the endpoint's URL, because the path may contain a secret.
 func (n Notice) Letter(vault string) (letter mail.Letter, subject string) {
 	host := n.URL
 	if u, err := url.Parse(n.URL); err == nil {

@@ -37,7 +37,8 @@ type receiver struct {
 	arrived chan request
 }
 
-// startReceiver starts a receiver with a handler; nil responds with 204.
+// startReceiver starts a receiver with a handler. If the handler is nil, the receiver responds with
+// status 204.
 func startReceiver(t *testing.T, handler http.HandlerFunc) *receiver {
 	t.Helper()
 	r := &receiver{arrived: make(chan request, 100_000)}

@@ -69,8 +69,9 @@ func optional(t time.Time) *int64 {
 }
 
 // deliveriesTx updates deliveries: the delivered ones, which are the majority, in one statement,
-// the others one by one. The lease guarantees that they belong to this deliverer. A condition on
-// their status could make PostgreSQL choose the index of pending deliveries and scan the backlog.
+// the others one by one. The lease guarantees that no other deliverer changes these deliveries. A
+// condition on their status could make PostgreSQL choose the index of pending deliveries and scan
+// the backlog.
 func (n *lane) deliveriesTx(ctx context.Context, tx *db.Tx, results []*result, now time.Time) error {
 	args := []any{db.Micros(now)}
 	for _, r := range results {
@@ -140,7 +141,8 @@ func attemptsTx(ctx context.Context, tx *db.Tx, l *lease, results []*result) err
 	return err
 }
 
-// healthTx stores the endpoint's health and informs its owners.
+// healthTx switches the endpoint off after a response with status 410, and informs its owners if
+// deliveries succeed again after failures.
 func (n *lane) healthTx(ctx context.Context, tx *db.Tx, now time.Time) error {
 	h := &n.lease.health
 	if h.gone {

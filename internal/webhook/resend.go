@@ -22,8 +22,9 @@ const replayBatch = 1000
 
 var errStopped = fault.New(fault.BadRequest, "This endpoint is paused or switched off: resume it first.")
 
-// Test sends an example of an event to an endpoint once, before all other pending deliveries. It
-// returns the id of the delivery; the log contains its outcome.
+// Test queues one attempt to send an example of an event to an active endpoint, before all other
+// pending deliveries, and ends a backoff of the endpoint. Test returns the id of the delivery; the
+// log will contain the outcome.
 func (s *Service) Test(ctx context.Context, institutionID int64, endpoint string, name Name) (delivery int64, err error) {
 	if !slices.Contains(Names, name) {
 		return 0, fault.OfField("event", fmt.Sprintf("There is no event %q; there are: %s.", string(name), joinNames(Names)))
@@ -61,7 +62,8 @@ func (s *Service) Test(ctx context.Context, institutionID int64, endpoint string
 	return delivery, nil
 }
 
-// activeTx runs a statement that selects an active endpoint.
+// activeTx runs a statement that selects an active endpoint, and returns its id and URL. If the
+// statement selects no row, activeTx returns errStopped for an endpoint that exists.
 func (s *Service) activeTx(ctx context.Context, tx *db.Tx, query string, institutionID int64, endpoint string) (id int64, rawURL string, err error) {
 	err = tx.QueryRowContext(ctx, query, institutionID, endpoint).Scan(&id, &rawURL)
 	if !errors.Is(err, sql.ErrNoRows) {
@@ -73,8 +75,8 @@ func (s *Service) activeTx(ctx context.Context, tx *db.Tx, query string, institu
 	return 0, "", errStopped
 }
 
-// Redeliver sends a delivery again, in any status, before all other pending deliveries of its
-// endpoint. A delivery that waits for a retry is sent now.
+// Redeliver queues a delivery of an active endpoint again, in any status, before all other pending
+// deliveries of the endpoint. A delivery that waits for a retry becomes due at once.
 func (s *Service) Redeliver(ctx context.Context, institutionID, delivery int64) error {
 	err := s.db.Tx(ctx, func(tx *db.Tx) error {
 		var endpoint string
@@ -107,10 +109,10 @@ func (s *Service) Redeliver(ctx context.Context, institutionID, delivery int64) 
 	return nil
 }
 
-// Replay queues all exhausted deliveries of an endpoint that were created since a time. They are
-// sent after live deliveries and at half their speed. Replay returns their number, which has no
-// limit. If the call is interrupted, the deliveries queued so far are sent, and a second call
-// queues the rest.
+// Replay queues all exhausted deliveries of an active endpoint that were created since a time,
+// except tests. The deliveries are sent after live deliveries and at half their speed. Replay
+// returns the number of queued deliveries, which has no limit. If the call is interrupted, the
+// deliveries queued so far are sent, and a second call queues the rest.
 func (s *Service) Replay(ctx context.Context, institutionID int64, endpoint string, since time.Time) (total int, err error) {
 	e, err := s.Endpoint(ctx, institutionID, endpoint)
 	if err != nil {
@@ -119,7 +121,7 @@ func (s *Service) Replay(ctx context.Context, institutionID int64, endpoint stri
 	if e.Status != Active {
 		return 0, errStopped
 	}
-	// Deliveries that fail during the replay are not part of it.
+	// Deliveries that are created during the replay are not part of it.
 	began, after := s.now(), int64(0)
 	if err := s.db.Tx(ctx, func(tx *db.Tx) error {
 		return s.recordTx(ctx, tx, audit.WebhookReplayed, institutionID, endpoint, e.URL, audit.Detail{"since": since.UTC()})

@@ -83,7 +83,7 @@ func TestReplayIsSentAfterLiveDeliveries(t *testing.T) {
 	})
 }
 
-// A replay includes all exhausted deliveries since a time, in any number, but no tests.
+// A replay includes all exhausted deliveries since a time, in any number, but no test deliveries.
 func TestReplaySelectsExhaustedSince(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -104,7 +104,7 @@ func TestReplaySelectsExhaustedSince(t *testing.T) {
 		}
 		list, err := f.Log(t.Context(), inst, e.UUID, webhook.LogQuery{Status: webhook.DeliveryPending, Limit: 100})
 		if err != nil || len(list) != 100 || !list[0].Replay || list[0].Tries != 0 || list[0].DueAt == nil || list[0].FinishedAt != nil {
-			t.Errorf("got %d pending deliveries, error = %v: %+v", len(list), err, list)
+			t.Errorf("got %d pending deliveries, error = %v: %+v; want 100 replays with 0 tries and a due time", len(list), err, list)
 		}
 		if err := f.Pause(t.Context(), inst, e.UUID); err != nil {
 			t.Fatal(err)
@@ -115,7 +115,8 @@ func TestReplaySelectsExhaustedSince(t *testing.T) {
 	})
 }
 
-// A test is sent before all pending deliveries, even if the breaker is open, and only once.
+// A test delivery is sent before all pending deliveries, even if the breaker is open, and only
+// once.
 func TestTestIsSentFirst(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -138,7 +139,7 @@ func TestTestIsSentFirst(t *testing.T) {
 		var body map[string]any
 		if err := json.Unmarshal(r.next(t).body, &body); err != nil || body["test"] != true || body["event"] != "certificate_application.revoked" || body["webhook_id"] != e.UUID ||
 			body["trigger_context"] != "test" || body["uuid"] != "00000000-0000-0000-0000-000000000000" || body["application_id"] != 0.0 {
-			t.Errorf("body of the test = %v, error = %v", body, err)
+			t.Errorf("body of the test = %v, error = %v; want an example of the event revoked without a certificate", body, err)
 		}
 		f.waitUntil(t, "the test delivery is exhausted", func() bool {
 			got, err := f.Delivery(t.Context(), inst, id)
@@ -153,7 +154,7 @@ func TestTestIsSentFirst(t *testing.T) {
 	})
 }
 
-// A delivery can be sent again in every status.
+// A finished delivery can be sent again, but not to a paused endpoint.
 func TestRedeliver(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -167,7 +168,7 @@ func TestRedeliver(t *testing.T) {
 		f.waitUntil(t, "the attempt is recorded", func() bool { return f.pending(t, 0) == 0 })
 		list, err := f.Log(t.Context(), inst, "", webhook.LogQuery{Limit: 10})
 		if err != nil || len(list) != 1 {
-			t.Fatalf("log = %+v, error = %v", list, err)
+			t.Fatalf("log = %+v, error = %v; want one delivery", list, err)
 		}
 		if err := f.Redeliver(t.Context(), inst, list[0].ID); err != nil {
 			t.Fatal(err)
@@ -216,19 +217,19 @@ func TestEndpointsAreIsolatedByInstitution(t *testing.T) {
 			}
 		}
 		if all, err := f.Log(ctx, theirs, "", webhook.LogQuery{Limit: 10}); err != nil || len(all) != 0 {
-			t.Errorf("log of another institution = %v, error = %v", all, err)
+			t.Errorf("log of another institution = %v, error = %v; want no deliveries", all, err)
 		}
 		if all, err := f.List(ctx, theirs); err != nil || len(all) != 0 {
-			t.Errorf("endpoints of another institution = %v, error = %v", all, err)
+			t.Errorf("endpoints of another institution = %v, error = %v; want no endpoints", all, err)
 		}
 		now, err := f.Endpoint(ctx, mine, e.UUID)
 		if err != nil || now.Status != webhook.Active || now.OverlapUntil != nil || f.pending(t, e.ID) != 0 {
-			t.Errorf("another institution changed the endpoint: %+v, %v", now, err)
+			t.Errorf("after the operations of another institution: endpoint = %+v, error = %v; want no change", now, err)
 		}
 	})
 }
 
-// The pages of the log have no gaps, also with all statuses together.
+// The pages of the log have no gaps, for one endpoint and for all endpoints.
 func TestLogPages(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -259,7 +260,7 @@ func TestLogPages(t *testing.T) {
 				}
 				for _, delivery := range list {
 					if before != 0 && delivery.ID >= before || endpoint != "" && delivery.Endpoint != endpoint {
-						t.Fatalf("delivery %d is listed after delivery %d", delivery.ID, before)
+						t.Fatalf("delivery %d is listed after delivery %d or belongs to another endpoint", delivery.ID, before)
 					}
 					before = delivery.ID
 					total++
@@ -281,7 +282,7 @@ func TestLogPages(t *testing.T) {
 				}
 				for i := range list {
 					if list[i].ID <= after || i > 0 && list[i].ID >= list[i-1].ID {
-						t.Fatalf("delivery %d is on the page after delivery %d", list[i].ID, after)
+						t.Fatalf("delivery %d is on the page after delivery %d, or the page is not sorted", list[i].ID, after)
 					}
 				}
 				after = list[0].ID
@@ -317,7 +318,7 @@ func TestPausedEndpointKeepsItsEvents(t *testing.T) {
 	f.emit(t, inst, certificate, 5)
 	list, err := f.List(t.Context(), inst)
 	if err != nil || len(list) != 1 || list[0].Status != webhook.Paused || list[0].Waiting != 5 || strings.Contains(list[0].URL, "whsec_") {
-		t.Errorf("list = %+v, error = %v", list, err)
+		t.Errorf("list = %+v, error = %v; want one paused endpoint with 5 waiting deliveries and without its secret", list, err)
 	}
 	if err := f.Resume(t.Context(), inst, e.UUID); err != nil {
 		t.Fatal(err)

@@ -37,10 +37,10 @@ type oldEvent struct {
 }
 
 // RedactEventsTx removes names and addresses from the payloads of an institution's events that
-// occurred before a time, oldest first. It continues where the last call stopped. It returns the
-// number of changed events and whether more may follow. The events themselves stay, because they
-// are the history of their certificates. Deliveries have their own bodies, which are removed with
-// the log.
+// occurred before a time, oldest first, except the events of tests. One call reads at most 500
+// events and continues after the events of the last call. RedactEventsTx returns the number of
+// changed events and whether more may follow. The events themselves stay, because they are the
+// history of their certificates. Deliveries have their own bodies, which are removed with the log.
 func (*Service) RedactEventsTx(ctx context.Context, tx *db.Tx, institutionID int64, before time.Time) (n int, more bool, err error) {
 	previous, err := account.LastPurged(ctx, tx, institutionID, account.PurgedEvent)
 	if err != nil {
@@ -95,8 +95,8 @@ func oldEventsTx(ctx context.Context, tx *db.Tx, institutionID, after int64) ([]
 	})
 }
 
-// CountUnredacted returns the number of events of an institution from before a time that still contain
-// names and addresses.
+// CountUnredacted returns the number of events of an institution that occurred before a time and
+// still contain names and addresses.
 func CountUnredacted(ctx context.Context, q db.Queryer, institutionID int64, before time.Time) (n int, err error) {
 	last, err := account.LastPurged(ctx, q, institutionID, account.PurgedEvent)
 	if err != nil {

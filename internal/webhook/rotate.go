@@ -13,9 +13,10 @@ import (
 	"github.com/certvault/certvault/internal/keyring"
 )
 
-// Rotate replaces the signing secret of an endpoint. For 24 hours both secrets sign in
-// webhook-signature. X-Webhook-Signature, which contains one signature, uses the old secret until
-// Promote is called or the 24 hours end.
+// Rotate replaces the signing secret of an endpoint, and returns the new secret and the end of the
+// overlap. For 24 hours both secrets sign in webhook-signature. X-Webhook-Signature, which contains
+// one signature, uses the old secret until Promote is called or the 24 hours end. Rotate refuses a
+// second rotation in this time if the new secret is not promoted.
 func (s *Service) Rotate(ctx context.Context, institutionID int64, uuid string) (secret string, until time.Time, err error) {
 	if secret, err = newSecret(); err != nil {
 		return "", time.Time{}, err
@@ -63,7 +64,7 @@ func (s *Service) Promote(ctx context.Context, institutionID int64, uuid string)
 		"No rotation is under way.", db.Micros(s.now()))
 }
 
-// removeOldSecrets removes expired secrets.
+// removeOldSecrets removes the old secrets of rotations whose overlap has ended.
 func (s *Service) removeOldSecrets(ctx context.Context, now time.Time) error {
 	return s.db.Tx(ctx, func(tx *db.Tx) error {
 		_, err := tx.ExecContext(ctx,

@@ -21,5 +21,5 @@ var (
 	samplePython string
 )
 
-// Samples are all samples; a test runs each of them on deliveries.
+// Samples are the samples in all languages. A test runs each sample on real deliveries.
 var Samples = []Sample{{"go", "Go", sampleGo}, {"js", "Node.js", sampleNode}, {"php", "PHP", samplePHP}, {"python", "Python", samplePython}}

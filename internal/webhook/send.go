@@ -42,7 +42,7 @@ type result struct {
 	began   time.Time
 	took    time.Duration
 	outcome Outcome
-	// err explains to the institution why there was no response.
+	// err explains to the institution why there was no complete response.
 	err            string
 	requestHeader  http.Header
 	code           int
@@ -55,8 +55,8 @@ type result struct {
 	verdict verdict
 }
 
-// send makes one attempt, which decides whether the breaker closes if probe is true. One deadline
-// applies to the whole attempt.
+// send makes one attempt. If probe is true, the attempt decides whether the breaker closes. One
+// deadline applies to the whole attempt.
 func (d *Deliverer) send(ctx context.Context, e *lease, dl *delivery, probe bool) *result {
 	r := &result{delivery: dl, probe: probe, began: d.hooks.now()}
 	began := time.Now()
@@ -101,8 +101,8 @@ func (e *lease) headers(dl *delivery, at time.Time) http.Header {
 	return h
 }
 
-// classify sets the outcome. The log gets fixed texts, because network errors contain addresses
-// that the institution must not see.
+// classify sets the outcome and err. Except for the error of a TLS handshake, err is a fixed text,
+// because network errors contain addresses that the institution must not see.
 func (r *result) classify(parent, deadline context.Context, err error) {
 	switch {
 	case err == nil && r.code >= 200 && r.code < 300:
@@ -153,8 +153,8 @@ func sanitized(b []byte) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(string(b), "\uFFFD"), "\x00", "\uFFFD")
 }
 
-// retryAfter parses Retry-After (RFC 9110, 10.2.3): seconds or a date. It returns 0 for an invalid
-// value.
+// retryAfter parses Retry-After (RFC 9110, 10.2.3): seconds or a date. It returns at most
+// maxRetryAfter, and 0 for an invalid value or a time in the past.
 func retryAfter(value string, now time.Time) time.Duration {
 	if value == "" {
 		return 0

@@ -38,7 +38,8 @@ type keys struct {
 	standard [][]byte
 }
 
-// rotation is a replaced secret.
+// rotation is a replaced secret. until is the time until which the secret also signs, and promoted
+// reports whether the new secret is already the key of X-Webhook-Signature.
 type rotation struct {
 	secret   string
 	until    time.Time
@@ -67,9 +68,10 @@ func keysAt(now time.Time, secret string, r rotation) (keys, error) {
 	return k, nil
 }
 
-// sign sets the signature headers of one attempt. X-Webhook-Signature is defined by the interface:
-// the HMAC of the body alone. The webhook-* headers are those of Standard Webhooks 1.0: the
-// signature covers id, time and body, which prevents the replay of a recorded delivery.
+// sign sets the headers of one attempt that identify and sign the delivery. X-Webhook-Signature is
+// defined by the interface: the HMAC of the body alone. The webhook-* headers are those of Standard
+// Webhooks 1.0: the signature covers id, time and body, which prevents the replay of a recorded
+// delivery.
 func (k keys) sign(h http.Header, endpoint, eventID string, name Name, body []byte, at time.Time) {
 	seconds := strconv.FormatInt(at.Unix(), 10)
 	signatures := make([]string, len(k.standard))

@@ -103,8 +103,8 @@ func (d *Deliverer) switchOff(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// expire exhausts deliveries that waited too long for a stopped endpoint. It reads only the oldest
-// deliveries; later deliveries have not expired.
+// expire exhausts deliveries that waited too long for a stopped endpoint. It reads the oldest
+// deliveries in batches, until a batch contains a delivery that has not expired.
 func (d *Deliverer) expire(ctx context.Context, now time.Time) error {
 	before := db.Micros(now.Add(-stoppedRetention))
 	stopped, err := db.Column[int64](d.hooks.db.QueryContext(ctx,
@@ -134,8 +134,8 @@ func (d *Deliverer) expire(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// removeOldLog removes deliveries that finished long ago, with their attempts, and the events of
-// tests. The events of certificates are their history and stay.
+// removeOldLog removes deliveries that finished long ago, with their attempts, and the old events
+// of tests. The events of certificates are their history and stay.
 func (d *Deliverer) removeOldLog(ctx context.Context, now time.Time) error {
 	before := db.Micros(now.Add(-logRetention))
 	for {

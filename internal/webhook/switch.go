@@ -22,7 +22,8 @@ const (
 	ReasonFailing Reason = "failing"
 )
 
-// Pause stops sending to an endpoint until Resume. Running attempts are completed.
+// Pause stops sending to an endpoint until Resume. Running attempts are completed, and a node that
+// serves the endpoint may begin attempts for at most three more seconds.
 func (s *Service) Pause(ctx context.Context, institutionID int64, uuid string) error {
 	return s.setStatus(ctx, audit.WebhookPaused, institutionID, uuid, `
 		UPDATE webhook_endpoints SET status = 'paused', stopped_at = $3, stop_reason = NULL
@@ -38,8 +39,8 @@ func (s *Service) Resume(ctx context.Context, institutionID int64, uuid string) 
 		WHERE institution_id = $1 AND uuid = $2 AND status NOT IN ('active', 'deleted') RETURNING url`, "This endpoint is active already.")
 }
 
-// setStatus changes the status of an endpoint. If update selects no row, it returns a fault with
-// the message refusal.
+// setStatus changes the status or the rotation of an endpoint. If update selects no row, setStatus
+// returns a fault with the message refusal.
 func (s *Service) setStatus(ctx context.Context, action audit.Action, institutionID int64, uuid, update, refusal string, args ...any) error {
 	err := s.db.Tx(ctx, func(tx *db.Tx) error {
 		var rawURL string
@@ -83,7 +84,7 @@ func (d *Deliverer) switchOffTx(ctx context.Context, tx *db.Tx, id int64, reason
 }
 
 // recoveredTx informs the owners that deliveries to an endpoint succeed again, if they got a notice
-// that it fails.
+// that the endpoint fails.
 func (d *Deliverer) recoveredTx(ctx context.Context, tx *db.Tx, id int64, now time.Time) error {
 	n := Notice{Kind: NoticeRecovered, Since: now}
 	err := tx.QueryRowContext(ctx, `UPDATE webhook_endpoints SET warned = 0 WHERE id = $1 AND warned > 0 RETURNING institution_id, uuid, url`, id).

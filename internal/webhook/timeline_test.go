@@ -165,7 +165,7 @@ func TestScheduleOfOneDelivery(t *testing.T) {
 		}
 		list, err := b.Log(t.Context(), b.institution, b.endpoint.UUID, webhook.LogQuery{Limit: 10})
 		if err != nil || len(list) != 1 || list[0].Status != webhook.DeliveryExhausted || list[0].Attempts != 10 || list[0].FinishedAt == nil || list[0].DueAt != nil {
-			t.Errorf("log = %+v, error = %v", list, err)
+			t.Errorf("log = %+v, error = %v; want one exhausted delivery with 10 attempts", list, err)
 		}
 	})
 }
@@ -192,10 +192,10 @@ func TestOutageOfTwoDays(t *testing.T) {
 			t.Errorf("%d attempts in two days, want 500 to %d", attempts, maxAttempts)
 		}
 		if e := b.readEndpoint(t); !e.BreakerOpen || e.FailingSince == nil {
-			t.Errorf("endpoint = %+v, want an open breaker", e)
+			t.Errorf("endpoint = %+v, want an open breaker and FailingSince", e)
 		}
 		if notices := b.received(); len(notices) != 1 || notices[0].Kind != webhook.NoticeFailing {
-			t.Errorf("notices = %+v", notices)
+			t.Errorf("notices = %+v, want failing", notices)
 		}
 		list, err := b.Log(t.Context(), b.institution, b.endpoint.UUID, webhook.LogQuery{Limit: 100})
 		if err != nil {
@@ -203,7 +203,7 @@ func TestOutageOfTwoDays(t *testing.T) {
 		}
 		for _, d := range list {
 			if d.Status != webhook.DeliveryPending || d.Tries > 3 {
-				t.Errorf("delivery during the outage = %+v", d)
+				t.Errorf("delivery during the outage = %+v, want pending with at most 3 tries", d)
 			}
 		}
 		b.sleepUntil(outage + 7*time.Minute)
@@ -211,10 +211,10 @@ func TestOutageOfTwoDays(t *testing.T) {
 			t.Errorf("%d deliveries are pending after the outage", n)
 		}
 		if notices := b.received(); len(notices) != 2 || notices[1].Kind != webhook.NoticeRecovered {
-			t.Errorf("notices = %+v", notices)
+			t.Errorf("notices = %+v, want failing and recovered", notices)
 		}
 		if e := b.readEndpoint(t); e.BreakerOpen || e.FailingSince != nil || e.DeliveredAt == nil {
-			t.Errorf("endpoint after the outage = %+v", e)
+			t.Errorf("endpoint after the outage = %+v, want a closed breaker, no FailingSince and DeliveredAt", e)
 		}
 	})
 }
@@ -239,7 +239,7 @@ func TestFailingEndpointIsSwitchedOff(t *testing.T) {
 			var got []webhook.NoticeKind
 			for _, n := range b.received() {
 				if n.InstitutionID != b.institution || n.Endpoint != b.endpoint.UUID || n.URL != "https://receiver.example/hook" || n.Since.Sub(b.start).Abs() > time.Minute {
-					t.Errorf("notice = %+v", n)
+					t.Errorf("notice = %+v, want the institution, endpoint and URL of the test, and its start", n)
 				}
 				got = append(got, n.Kind)
 			}
@@ -259,7 +259,7 @@ func TestFailingEndpointIsSwitchedOff(t *testing.T) {
 		notices(119*time.Hour, webhook.NoticeFailing, webhook.NoticeStillFailing)
 		notices(121*time.Hour, webhook.NoticeFailing, webhook.NoticeStillFailing, webhook.NoticeSwitchedOff)
 		if e := b.readEndpoint(t); e.Status != webhook.SwitchedOff || e.StopReason != webhook.ReasonFailing {
-			t.Errorf("endpoint = %+v, want switched off", e)
+			t.Errorf("endpoint = %+v, want switched off with reason failing", e)
 		}
 		n := b.sent()
 		// The endpoint still gets events, and they are stored.
@@ -282,7 +282,7 @@ func TestFailingEndpointIsSwitchedOff(t *testing.T) {
 		}
 		b.sleepUntil(19*day + 3*time.Hour)
 		if b.pending(t, 0) != 0 || b.sent() != n+1 {
-			t.Errorf("after Resume the endpoint received %d events, want 1", b.sent()-n)
+			t.Errorf("after Resume the endpoint received %d events, want 1, and no pending delivery", b.sent()-n)
 		}
 		replayed, err := b.Replay(t.Context(), b.institution, b.endpoint.UUID, b.start)
 		if err != nil || replayed != 21 {
@@ -337,7 +337,7 @@ func TestRotation(t *testing.T) {
 				t.Errorf("%s: X-Webhook-Signature uses another secret", when)
 			}
 			if len(got) != len(standard) {
-				t.Fatalf("%s: webhook-signature = %v", when, got)
+				t.Fatalf("%s: webhook-signature = %v, want one signature for each secret", when, got)
 			}
 			for i, secret := range standard {
 				if got[i] != standardSignature(t, secret, r) {
@@ -348,7 +348,7 @@ func TestRotation(t *testing.T) {
 		check("before the rotation", b.secret, b.secret)
 		second, until, err := b.Rotate(t.Context(), b.institution, b.endpoint.UUID)
 		if err != nil || second == b.secret || time.Until(until) != 24*time.Hour {
-			t.Fatalf("Rotate = %q, %v, %v", second, until, err)
+			t.Fatalf("Rotate = %q, %v, %v; want a new secret and an overlap of 24h", second, until, err)
 		}
 		check("during the overlap", b.secret, second, b.secret)
 		if _, _, err := b.Rotate(t.Context(), b.institution, b.endpoint.UUID); err == nil {
@@ -372,7 +372,7 @@ func TestRotation(t *testing.T) {
 		check("after a day", third, third)
 		var stored int
 		if err := b.db.QueryRowContext(t.Context(), `SELECT count(*) FROM webhook_endpoints WHERE previous_secret IS NOT NULL`).Scan(&stored); err != nil || stored != 0 {
-			t.Errorf("the old secret is still stored, error = %v", err)
+			t.Errorf("the old secret is still stored, or the query failed: error = %v", err)
 		}
 		if err := b.Promote(t.Context(), b.institution, b.endpoint.UUID); err == nil {
 			t.Error("Promote without a rotation succeeded")

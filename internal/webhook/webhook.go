@@ -1,7 +1,8 @@
-// Package webhook owns the endpoints of institutions, the outbox of events and deliveries, and
-// their delivery: leases, signatures, attempts and their log, and the health of endpoints. Events
-// and deliveries are written in the transaction of the change that they report. The package uses a
-// certificate only as the payload of an event, and does not read the owners of an institution.
+// Package webhook owns the endpoints of institutions, and the outbox of events and deliveries. It
+// sends the deliveries, with leases, signatures, attempts and their log, and owns the health of
+// endpoints. Events and deliveries are written in the transaction of the change that they report.
+// The package uses a certificate only as the payload of an event, and does not read the owners of
+// an institution.
 package webhook
 
 import (
@@ -41,8 +42,8 @@ type Service struct {
 	db   *db.DB
 	ring *keyring.Ring
 	now  func() time.Time
-	// wake receives a value when a commit of this process makes a delivery due; generation counts
-	// these commits.
+	// wake receives a value when a commit of this process may make a delivery due. generation
+	// counts these commits.
 	wake       chan struct{}
 	generation atomic.Int64
 }

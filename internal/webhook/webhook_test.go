@@ -104,7 +104,7 @@ func TestEventGoesToSubscribersOnly(t *testing.T) {
 			t.Fatal(err)
 		}
 		if e, n := f.count(t, "webhook_events"), f.count(t, "webhook_deliveries"); e != 0 || n != 0 {
-			t.Fatalf("after a rollback %d events and %d deliveries exist", e, n)
+			t.Fatalf("after a rollback %d events and %d deliveries exist, want 0", e, n)
 		}
 		if err := d.Tx(t.Context(), func(tx *db.Tx) error { return f.EmitTx(t.Context(), tx, event) }); err != nil {
 			t.Fatal(err)
@@ -174,7 +174,7 @@ func TestSecretFormatAndEncryption(t *testing.T) {
 		}
 		key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(secret, "whsec_"))
 		if err != nil || len(key) != 32 || !strings.HasPrefix(secret, "whsec_") {
-			t.Fatalf("secret = %q, error = %v", secret, err)
+			t.Fatalf("secret = %q, error = %v; want whsec_ and the base64 of 32 bytes", secret, err)
 		}
 		var stored []byte
 		if err := d.QueryRowContext(t.Context(), `SELECT secret FROM webhook_endpoints WHERE id = $1`, e.ID).Scan(&stored); err != nil {
@@ -184,7 +184,7 @@ func TestSecretFormatAndEncryption(t *testing.T) {
 			t.Fatal("the stored secret is not encrypted")
 		}
 		if got, err := f.ring.Open(keyring.WebhookSecret, stored, []byte(e.UUID)); err != nil || string(got) != secret {
-			t.Fatalf("decrypted secret = %q, error = %v", got, err)
+			t.Fatalf("decrypted secret = %q, error = %v; want the secret that Create returned", got, err)
 		}
 	})
 }
@@ -204,7 +204,7 @@ func TestCreateRefusesInvalidURLs(t *testing.T) {
 	// The address is checked at each delivery.
 	for _, good := range []string{"http://127.0.0.1:1/", "https://[::1]/x?y=z", " https://hooks.example.org "} {
 		if _, _, err := f.Create(t.Context(), inst, good, nil); err != nil {
-			t.Errorf("%q: %v", good, err)
+			t.Errorf("valid URL %q: error = %v", good, err)
 		}
 	}
 	if _, _, err := f.Create(t.Context(), inst, "https://a.example", []webhook.Name{"certificate.approved"}); !fault.Is(err, fault.Invalid) {

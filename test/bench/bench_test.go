@@ -25,8 +25,8 @@ import (
 )
 
 const (
-	// pairs is the number of uploads in a measurement. The same number of floor measurements is made
-	// between them.
+	// pairs is the number of uploads in a measurement. The floor is measured once before each
+	// upload.
 	pairs = 200
 	// crowd is the number of certificates in a measurement from upload to approval. uploaders is the
 	// number of concurrent uploaders.
@@ -44,7 +44,8 @@ func each(b *testing.B, f func(b *testing.B, database string)) {
 	b.Run("postgres", func(b *testing.B) { f(b, dbtest.PostgresURL(b)) })
 }
 
-// start starts a vault without rate limits and returns a client for it.
+// start starts a vault without rate limits and creates an institution. It returns the vault and a
+// client of the institution.
 func start(b *testing.B, database string) (*vault.Vault, *vault.Client) {
 	b.Helper()
 	v, err := vault.Start(b.Context(), vault.Options{
@@ -128,9 +129,9 @@ func awaitApproval(b *testing.B, c *vault.Client, uuid string) {
 }
 
 // BenchmarkUpload measures the upload of a 100 kB PDF from the first byte sent to the end of the
-// 201 response, over HTTPS on a reused connection. Between two uploads, after the approval of the
-// first, it measures the floor: the minimum work that stores an upload durably before it is
-// acknowledged.
+// 201 response, over HTTPS on a reused connection. Before each upload, when the previous
+// certificate is approved, it measures the floor: the minimum work that stores an upload durably
+// before the response.
 func BenchmarkUpload(b *testing.B) {
 	each(b, func(b *testing.B, database string) {
 		v, c := start(b, database)

@@ -43,7 +43,7 @@ func BenchmarkBulk(b *testing.B) {
 			acked := time.Since(began)
 			beside, smallBeside := probe(b, c, other, small)
 			if now, err := c.Batch(b.Context(), id, 1, 1); err != nil || now.Status != "processing" {
-				b.Fatalf("the large batch is not in processing after the measurements: %+v, %v", now, err)
+				b.Fatalf("the large batch is not processing after the measurements: %+v, %v", now, err)
 			}
 			awaitBatch(b, c, id)
 			b.ReportMetric(0, "ns/op") // hides the time of a batch
@@ -61,7 +61,7 @@ func BenchmarkBulk(b *testing.B) {
 	})
 }
 
-// neighbour creates another institution and returns a client for it.
+// neighbour creates another institution and returns a client of the institution.
 func neighbour(b *testing.B, v *vault.Vault) *vault.Client {
 	b.Helper()
 	institution, err := v.CreateInstitution(b.Context(), "Eastwind College", "EWC")
@@ -103,7 +103,7 @@ func stageMany(b *testing.B, c *vault.Client, n int) []string {
 	return list
 }
 
-// submit submits a batch of n entries.
+// submit submits a batch of n entries that share the files, and returns the batch's id.
 func submit(b *testing.B, c *vault.Client, files []string, n int) string {
 	b.Helper()
 	entries := make([]vault.Entry, n)
@@ -172,7 +172,8 @@ func probe(b *testing.B, c, other *vault.Client, files []string) (singles, small
 
 var highWater = regexp.MustCompile(`VmHWM:\s+(\d+) kB`)
 
-// peakMB returns the peak memory of a process, or 0 if the system does not report it.
+// peakMB returns the peak memory of a process in MiB, or 0 if the system does not report the peak
+// memory.
 func peakMB(b *testing.B, pid int) float64 {
 	b.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))

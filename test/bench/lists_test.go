@@ -19,11 +19,11 @@ import (
 	"github.com/certvault/certvault/test/vault"
 )
 
-// Environment variables for the size of the institution. If a folder or a
-// database is set, it has the data that this or an earlier version of test/scale/fill wrote. Otherwise
-// a new institution gets the given number of records, by default fewRecords. To measure a database
-// twice, set a folder too: it stores the keys of the database, and no later server can use the
-// database without them.
+// These environment variables select the institution. A folder or database that is set must contain
+// the data that this or an earlier version of test/scale/fill wrote. Otherwise a new institution
+// gets the given number of records, by default fewRecords. To measure a database twice, set a
+// folder too: the folder stores the keys of the database, and no later server can use the database
+// without these keys.
 const (
 	recordsVariable  = "CERTVAULT_BENCH_RECORDS"
 	folderVariable   = "CERTVAULT_BENCH_FOLDER"
@@ -33,11 +33,11 @@ const (
 
 const (
 	generalPath = "/business/certificates"
-	// measured is the number of measured requests of each query, each with different values. warmed is
-	// the number of requests before them.
+	// measured is the number of measured requests of each query, each with different values. warmed
+	// is the number of requests before the measured requests.
 	measured = 200
 	warmed   = 5
-	// samples is the number of records from which filter values are taken.
+	// samples is the number of records that provide the values of filters.
 	samples = 400
 	slug    = "nwu"
 )
@@ -84,7 +84,7 @@ func (n *institution) list(b *testing.B, path string) *listed {
 	}
 	l := &listed{}
 	if err := json.Unmarshal(a.Body, l); err != nil || a.Status != 200 {
-		b.Fatalf("%s: %d %s, %v", path, a.Status, a.Body, err)
+		b.Fatalf("GET %s: status %d, want 200 and a list: %s: %v", path, a.Status, a.Body, err)
 	}
 	return l
 }
@@ -99,7 +99,8 @@ func (n *institution) day(b *testing.B, back int) time.Time {
 	return time.Now().AddDate(0, 0, -n.random.IntN(back))
 }
 
-// large starts a server with a large institution.
+// large starts a server with a large institution, and returns the institution with values from its
+// records.
 func large(b *testing.B, database string) *institution {
 	b.Helper()
 	data, filled := os.Getenv(folderVariable), true
@@ -155,7 +156,7 @@ func records(b *testing.B) int {
 	}
 	n, err := strconv.Atoi(given)
 	if err != nil {
-		b.Fatalf("%s: %v", recordsVariable, err)
+		b.Fatalf("%s is not a number: %v", recordsVariable, err)
 	}
 	return n
 }
@@ -323,7 +324,7 @@ func queries() []query {
 		query{"search/chinese/none", searched, search("没有这个人", "毕业证明", "王王王王")},
 		query{"search/chinese/short", searched, search("王", "王小", "龘")},
 		query{"search/signs", other, search("***", "100%", "%", "_")})
-	// The last page that can be requested by its number.
+	// These requests are for the last page that can be requested by its number.
 	var deep []string
 	for _, filter := range []string{"search=example", "search=northwind", "issue_date_from=2000-01-01", "generated_at_from=2000-01-01", "search=example&issue_date_from=2020-01-01"} {
 		for _, field := range sortFields {
@@ -375,8 +376,8 @@ func (n *institution) deep(b *testing.B) []query {
 	return list
 }
 
-// Statements that drop the database objects for lists, by purpose. Objects that exist only in one of
-// the databases are dropped only there.
+// These statements drop the database objects for lists, by purpose. Objects that exist only in one
+// of the databases are dropped only there.
 var (
 	searchSchema = map[db.Dialect]string{
 		db.SQLite:     `DROP TRIGGER certificates_search_insert; DROP TABLE certificate_search`,
@@ -392,7 +393,8 @@ var (
 		DROP INDEX certificates_customer_id_idx; DROP INDEX IF EXISTS certificates_block_idx`
 )
 
-// stripped returns a filled database without some of the objects for lists.
+// stripped executes the statements in parts, which drop objects for lists, and then fills the
+// database.
 func stripped(b *testing.B, database string, parts ...string) *db.DB {
 	b.Helper()
 	data := b.TempDir()
@@ -413,9 +415,9 @@ func stripped(b *testing.B, database string, parts ...string) *db.DB {
 	return d
 }
 
-// BenchmarkListsOnInsert stores single records in a large institution, each in its own transaction:
-// with all objects for lists, then without the objects for searches, then also without the indexes, and
-// then also without the counts.
+// BenchmarkListsOnInsert stores single records in a large institution, each in its own transaction.
+// It stores each record in four databases: with all objects for lists, without the objects for
+// searches, also without the indexes, and also without the counts.
 func BenchmarkListsOnInsert(b *testing.B) {
 	const inserts = 400
 	each(b, func(b *testing.B, database string) {

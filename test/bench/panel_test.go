@@ -41,7 +41,7 @@ type panelPage struct {
 	path func() string
 }
 
-// pages are the pages of the panel whose time depends on the number of certificates.
+// pages returns the pages of the panel that the benchmark measures.
 func (n *institution) pages(b *testing.B) []panelPage {
 	b.Helper()
 	at := "/panel/" + slug
@@ -90,7 +90,7 @@ func (n *institution) open(b *testing.B, path func() string) {
 			began := time.Now()
 			a, err := n.Get(b.Context(), target)
 			if err != nil || a.Status != http.StatusOK {
-				b.Fatalf("%s: %+v, %v", target, a, err)
+				b.Fatalf("GET %s: response %+v, %v; want status 200", target, a, err)
 			}
 			if i >= warmed {
 				took = append(took, time.Since(began))

@@ -31,8 +31,8 @@ const (
 )
 
 // BenchmarkRows uploads a spreadsheet and a ZIP with a file for each row through the panel, as a
-// browser without JavaScript does. It ends when all certificates are approved and the file of
-// results has a unique reference id for each row.
+// browser without JavaScript does. It waits until all certificates are approved, and checks that
+// the file of results has a unique reference id for each row.
 func BenchmarkRows(b *testing.B) {
 	rows := defaultRows
 	if text := os.Getenv("CERTVAULT_BENCH_ROWS"); text != "" {
@@ -152,7 +152,7 @@ func (r *registrar) check(rows int, text string) {
 	seen := map[string]bool{}
 	for n, row := range list[1:] {
 		if row[5] != strconv.Itoa(n+2) || row[6] != "approved" || row[7] == "" || seen[row[7]] {
-			r.b.Fatalf("a row of results.csv is not as expected: %q", row)
+			r.b.Fatalf("a row of results.csv has a wrong line number, is not approved, or has no unique reference id: %q", row)
 		}
 		seen[row[7]] = true
 	}
@@ -165,7 +165,7 @@ func (r *registrar) get(path string) string {
 		r.b.Fatal(err)
 	}
 	if a.Status != http.StatusOK {
-		r.b.Fatalf("%s: status = %d", path, a.Status)
+		r.b.Fatalf("GET %s: status = %d, want 200", path, a.Status)
 	}
 	return string(a.Body)
 }
@@ -178,7 +178,7 @@ func (r *registrar) post(path string, form url.Values) string {
 		r.b.Fatal(err)
 	}
 	if a.Status != http.StatusSeeOther {
-		r.b.Fatalf("%s: status = %d", path, a.Status)
+		r.b.Fatalf("POST %s: status = %d, want 303", path, a.Status)
 	}
 	return a.Header.Get("Location")
 }
@@ -208,7 +208,7 @@ func (r *registrar) send(path, field, name string, content []byte) {
 		r.b.Fatal(err)
 	}
 	if a.Status != http.StatusSeeOther {
-		r.b.Fatalf("%s: status = %d", path, a.Status)
+		r.b.Fatalf("POST %s: status = %d, want 303", path, a.Status)
 	}
 }
 

@@ -34,9 +34,9 @@ const (
 	verifySample = 50_000
 )
 
-// BenchmarkVerify measures the page behind a QR code, as a browser requests it, on SQLite with a
-// million certificates. The floor is a response of two bytes over the same connections: the time of
-// TLS, HTTP, the log and the clients.
+// BenchmarkVerify measures the page to which a QR code links, as a browser requests the page, on
+// SQLite with a million certificates. The floor is a response of two bytes over the same
+// connections: the time of TLS, HTTP, the log and the clients.
 func BenchmarkVerify(b *testing.B) {
 	v, c := start(b, "")
 	f := form(0)
@@ -63,8 +63,8 @@ func BenchmarkVerify(b *testing.B) {
 	b.ReportMetric(float64(public.bytes.Load()), "bytes/page")
 }
 
-// multiply copies the only certificate, with its checks and new ids, until there are n, and returns
-// some of the reference ids.
+// multiply copies the only certificate, with its checks and new ids, until there are n
+// certificates, and returns some of the reference ids.
 func multiply(b *testing.B, file string, n int) []string {
 	b.Helper()
 	d, err := sql.Open("sqlite", "file:"+file+"?_pragma=busy_timeout(60000)&_pragma=synchronous(OFF)&_pragma=cache_size(-400000)")
@@ -189,9 +189,9 @@ func (p *visitor) visit(ctx context.Context) error {
 	return err
 }
 
-// steadily sends requests at a constant rate. The latency of a page is measured from the time at
-// which its request was due, so that a pause of the vault counts for all requests that were due during
-// the pause.
+// steadily sends requests at a constant rate. The latency of a page begins at the time for which
+// the request was planned, so that a pause of the vault counts for all requests that were planned
+// for the pause.
 func (p *visitor) steadily(b *testing.B) (took []time.Duration) {
 	b.Helper()
 	var mu sync.Mutex

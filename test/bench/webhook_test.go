@@ -72,7 +72,7 @@ func BenchmarkEventDelivery(b *testing.B) {
 	})
 }
 
-// createSubscriber creates an institution with an endpoint and returns a client for it.
+// createSubscriber creates an institution with an endpoint and returns a client of the institution.
 func createSubscriber(b *testing.B, v *vault.Vault, url string) *vault.Client {
 	b.Helper()
 	ctx := b.Context()

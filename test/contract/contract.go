@@ -1,5 +1,5 @@
-// Package contract checks the requests to a vault and its responses against its OpenAPI document. It
-// is for tests only.
+// Package contract checks the requests to a vault and the responses of the vault against the
+// vault's OpenAPI document. The package is for tests only.
 package contract
 
 import (
@@ -24,7 +24,8 @@ import (
 // maxBody is the maximum size of a request body that is checked.
 const maxBody = 1 << 20
 
-// generalHeaders are headers of HTTP and of browser security. The document need not list them.
+// generalHeaders are headers of HTTP and of browser security. The document need not list these
+// headers.
 var generalHeaders = []string{
 	"Accept-Ranges", "Alt-Svc", "Cache-Control", "Connection", "Content-Encoding", "Content-Length", "Content-Security-Policy", "Content-Type", "Date",
 	"Etag", "Last-Modified", "Referrer-Policy", "Refresh", "Strict-Transport-Security", "Vary", "X-Content-Type-Options", "X-Robots-Tag",
@@ -138,8 +139,9 @@ func (t *teeBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// check checks one exchange against the document. It checks the request only if it succeeded, because
-// tests send invalid requests on purpose.
+// check checks one exchange against the document. It checks the request only if the request
+// succeeded, because tests send invalid requests on purpose. It does not check the response to a
+// HEAD request.
 func (c *Checker) check(req *http.Request, sent []byte, res *http.Response, received []byte) error {
 	route, params, err := c.router.FindRoute(req)
 	if err != nil {
@@ -185,8 +187,9 @@ func (c *Checker) check(req *http.Request, sent []byte, res *http.Response, rece
 	return nil
 }
 
-// checkUnknown checks the response of an operation that the document does not have: it must be an
-// error in the documented form.
+// checkUnknown checks the response to a route or a method that the document does not have. The
+// response must be an HTML page or a documented error, with a status of 400 or more. A response
+// with the status 405 must have an Allow header.
 func (c *Checker) checkUnknown(res *http.Response, received []byte) error {
 	if res.StatusCode < http.StatusBadRequest {
 		return errors.New("the document does not have this route")
@@ -219,7 +222,8 @@ func parameters(route *routers.Route, req *http.Request) error {
 	return nil
 }
 
-// headers returns an error if the response has a header that the document does not have.
+// headers returns an error if the response has a header that is neither in the document nor a
+// general header, such as a header for rate limits or CORS.
 func headers(o *openapi3.Operation, res *http.Response) error {
 	documented := o.Responses.Status(res.StatusCode).Value.Headers
 	for name := range res.Header {
@@ -231,7 +235,8 @@ func headers(o *openapi3.Operation, res *http.Response) error {
 	return nil
 }
 
-// Delivery checks a webhook delivery against the document. If header is nil, it checks only the body.
+// Delivery checks a webhook delivery against the document. If header is nil, Delivery checks only
+// the body.
 func (c *Checker) Delivery(header http.Header, body []byte) error {
 	var event struct {
 		Event string `json:"event"`

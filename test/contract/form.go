@@ -14,8 +14,9 @@ import (
 	"github.com/getkin/kin-openapi/openapi3filter"
 )
 
-// registerForms registers a reader that decodes forms as objects of strings. The library's
-// readers support only fields that a schema lists, not fields that match a pattern.
+// registerForms registers readers that decode multipart and URL-encoded forms as objects of
+// strings. The library's readers support only fields that a schema lists, not fields that match a
+// pattern.
 var registerForms = sync.OnceFunc(func() {
 	openapi3filter.RegisterBodyDecoder("multipart/form-data", readMultipart)
 	openapi3filter.RegisterBodyDecoder("application/x-www-form-urlencoded", readURLEncoded)

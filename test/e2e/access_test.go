@@ -23,7 +23,8 @@ const (
 var permissions = append(slices.Clone(vault.Permissions),
 	"certificate-template:list", "batch:list", "batch:view", "certificate:list", "certificate:view", "certificate:download")
 
-// routes returns the routes of the API for a record, each with the permissions that allow it.
+// routes returns routes of the API for the certificate uuid, each with the permissions that allow
+// it.
 func routes(uuid string) []struct {
 	method, path string
 	allowed      []string
@@ -45,7 +46,7 @@ func routes(uuid string) []struct {
 
 const unknownUUID = "0198c0de-0000-7000-8000-000000000000"
 
-// send sends a request with a body that no route accepts.
+// send sends a request. A POST request has a body that no route accepts.
 func send(t *testing.T, c *vault.Client, method, path string) *vault.Response {
 	t.Helper()
 	var req *http.Request
@@ -65,9 +66,9 @@ func send(t *testing.T, c *vault.Client, method, path string) *vault.Response {
 	return a
 }
 
-// TestPermissions sends a request to every route with every permission. Without the required
-// permission, the status is 403 before any other check. With it, the response reports the error in the
-// request.
+// TestPermissions sends a request to each of the routes with each permission. Without a permission
+// that allows the route, the status is 403 before any other check. With such a permission, the
+// status is that of outcome.
 func TestPermissions(t *testing.T) {
 	t.Parallel()
 	f := start(t, "")
@@ -94,7 +95,7 @@ func TestPermissions(t *testing.T) {
 	}
 }
 
-// outcome returns the status of a permitted request with an invalid body.
+// outcome returns the expected status of a permitted request that send sent.
 func outcome(method, path string, exists bool) int {
 	switch {
 	case path == vault.CertificatesPath && method == http.MethodPost:
@@ -112,7 +113,8 @@ func outcome(method, path string, exists bool) int {
 	}
 }
 
-// TestTokens sends requests to every route with invalid, expired and revoked tokens.
+// TestTokens sends requests to each of the routes without a token, and with invalid, expired and
+// revoked tokens.
 func TestTokens(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, database string) {
@@ -164,7 +166,8 @@ func withOtherCharacter(token string) string {
 	return token[:at] + "x" + token[at+1:]
 }
 
-// revokedToken creates a token, uses it, and revokes it.
+// revokedToken creates a token, uses the token for a request, and revokes the token. It returns the
+// revoked token.
 func (f *fixture) revokedToken(t *testing.T) string {
 	t.Helper()
 	token := f.token(t, "", vault.Permissions...)
@@ -180,7 +183,7 @@ func (f *fixture) revokedToken(t *testing.T) string {
 		ID json.Number `json:"id"`
 	}
 	if err := json.Unmarshal([]byte(res.Stdout), &list); err != nil || len(list) == 0 {
-		t.Fatalf("token list: %v: %s", err, res.Stdout)
+		t.Fatalf("token list printed no JSON list of tokens: %v: %s", err, res.Stdout)
 	}
 	res, err = vault.Run(t.Context(), f.Options, "", "token", "revoke", "--institution", f.institution.Slug, list[0].ID.String())
 	if err != nil || res.Code != 0 {
@@ -189,7 +192,8 @@ func (f *fixture) revokedToken(t *testing.T) string {
 	return token
 }
 
-// TestOtherInstitution checks that the records of another institution are not found.
+// TestOtherInstitution checks that an institution cannot find the records of another institution,
+// and can create the same certificate.
 func TestOtherInstitution(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, database string) {

@@ -79,19 +79,19 @@ func TestRequestIDs(t *testing.T) {
 		a := exchange(t, f, c.method, c.method+" "+c.target+" HTTP/1.1\r\nHost: "+secret+"\r\nConnection: close\r\n"+c.head+"\r\n"+c.body)
 		id := a.Header.Get("X-Request-Id")
 		if a.Status != c.status || a.Header.Get("Allow") != c.allow || len(id) < 8 {
-			t.Errorf("%s %s: status %d, Allow %q, request id %q: %.200s", c.method, c.target, a.Status, a.Header.Get("Allow"), id, a.Body)
+			t.Errorf("%s %s: status %d, Allow %q, request id %q; want those of the case, and an id: %.200s", c.method, c.target, a.Status, a.Header.Get("Allow"), id, a.Body)
 		}
-		if !strings.Contains(f.Log(), `"request_id":"`+id+`"`) {
-			t.Errorf("%s %s: the log has no line with the request id", c.method, c.target)
-		}
+		eventually(t, 10*time.Second, "the log has a line with the request id of "+c.method+" "+c.target, func() bool {
+			return strings.Contains(f.Log(), `"request_id":"`+id+`"`)
+		})
 	}
 	if log := f.Log(); strings.Contains(log, secret) || strings.Contains(log, `"status":500`) {
-		t.Error("the log contains text of a request, or a status 500")
+		t.Error("the log contains text of a request or a status 500, want neither")
 	}
 }
 
-// TestWrongContentLength sends bodies that are longer or shorter than Content-Length, and chunked
-// bodies.
+// TestWrongContentLength sends bodies that are longer or shorter than Content-Length, and valid and
+// invalid chunked bodies.
 func TestWrongContentLength(t *testing.T) {
 	t.Parallel()
 	f := start(t, "")
@@ -137,8 +137,8 @@ func TestWrongContentLength(t *testing.T) {
 	}
 }
 
-// TestSlowBody starts uploads and then sends no more data. The vault cancels these uploads and frees
-// their resources. Meanwhile it processes other requests.
+// TestSlowBody starts uploads and then sends no more data. The vault cancels these uploads and
+// frees their resources. Meanwhile the vault processes other requests.
 func TestSlowBody(t *testing.T) {
 	t.Parallel()
 	f := start(t, "")
@@ -175,8 +175,9 @@ func TestSlowBody(t *testing.T) {
 	wantStatus(t, mustUploadKeyed(t, f.client, "slow", form("Jane Doe")), 201)
 }
 
-// TestMemoryExhaustion sends forms that are made to exhaust memory: with huge headers of parts, preambles,
-// numbers of parts, names or values. All are refused, and the memory of the process stays small.
+// TestMemoryExhaustion sends forms that are made to exhaust memory, for example with long headers
+// or values, or with many parts. The vault rejects each form with the status 422, and the memory of
+// the process stays small.
 func TestMemoryExhaustion(t *testing.T) {
 	t.Parallel()
 	f := start(t, "")
@@ -213,7 +214,7 @@ func TestMemoryExhaustion(t *testing.T) {
 	}
 	wg.Wait()
 	if used := peak(t, f.PID()); used > maxResident {
-		t.Errorf("peak resident memory = %d MB", used>>10)
+		t.Errorf("peak resident memory = %d MB, which is over the limit maxResident", used>>10)
 	} else {
 		t.Logf("peak resident memory: %d MB", used>>10)
 	}

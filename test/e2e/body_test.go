@@ -20,7 +20,7 @@ import (
 
 const maxBody = 24 << 20
 
-// bodyOf returns a form whose body has exactly size bytes. Most of the bytes are an invalid file.
+// bodyOf returns a form with an invalid file, encoded in exactly size bytes.
 func bodyOf(t *testing.T, size int) (contentType string, body *vault.Body) {
 	t.Helper()
 	upload := form("Jane Doe")
@@ -81,8 +81,9 @@ func TestLargeBody(t *testing.T) { //nolint:tparallel // the code after the subt
 	nothingStored(t, f)
 }
 
-// TestBodyBeforeResponse uses a simple client that writes the whole body before it reads. The client
-// must receive the response even if the server closes the connection.
+// TestBodyBeforeResponse uses a simple client that writes the whole body before it reads the
+// response. The client must receive the response even if the server closes the connection
+// afterwards.
 func TestBodyBeforeResponse(t *testing.T) {
 	t.Parallel()
 	f := start(t, "")
@@ -132,7 +133,7 @@ func TestBodyBeforeResponse(t *testing.T) {
 	}
 }
 
-// head returns the head of a POST request.
+// head returns the head of a POST request over HTTP/1.1.
 func head(f *fixture, path, token, contentType string, size int) string {
 	return "POST " + path + " HTTP/1.1\r\nHost: " + f.Address + "\r\nAuthorization: Bearer " + token + "\r\nAccept: application/json\r\nContent-Type: " +
 		contentType + "\r\nContent-Length: " + strconv.Itoa(size) + "\r\n\r\n"
@@ -150,14 +151,14 @@ func dial(t *testing.T, f *fixture) *tls.Conn {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = conn.Close() }) // the server may have closed it
+	t.Cleanup(func() { _ = conn.Close() }) // the server may have closed the connection
 	if err := conn.SetDeadline(time.Now().Add(time.Minute)); err != nil {
 		t.Fatal(err)
 	}
 	return conn.(*tls.Conn)
 }
 
-// TestBrokenForms sends bodies that are not forms, and truncated forms.
+// TestBrokenForms sends bodies that are not forms, and invalid forms, for example truncated forms.
 func TestBrokenForms(t *testing.T) { //nolint:tparallel // the code after the subtests waits for them
 	t.Parallel()
 	f := start(t, "")

@@ -67,8 +67,8 @@ func (s *mailSession) Data(r io.Reader) error {
 func (s *mailSession) Reset()        {}
 func (s *mailSession) Logout() error { return nil }
 
-// report is a delivery status notification (RFC 3464) that Exim sends to the envelope sender. Its order
-// and its texts differ from those of Postfix.
+// report is a delivery status notification (RFC 3464) that Exim sends to the envelope sender. The
+// order of its fields and its texts differ from those of Postfix.
 const report = `Received: from Debian-exim by mx.example.org with local (Exim 4.98)
 	id 1vMabc-000000001AB-0Abc
 	for %[1]s;
@@ -105,8 +105,8 @@ From: Northwind University <no-reply@vault.example>
 --1795255200-eximdsn-1804289383--
 `
 
-// TestUndeliverableMail uses a mail server that refuses one address immediately, and reports a failed
-// delivery to another address later. The panel shows both.
+// TestUndeliverableMail uses a mail server that refuses one address immediately. For another
+// address, the test later sends the report of a failed delivery. The panel shows both failures.
 func TestUndeliverableMail(t *testing.T) {
 	t.Parallel()
 	server := &mailServer{unknown: "unknown.mailbox@example.org", got: map[string]string{}}
@@ -136,7 +136,7 @@ func TestUndeliverableMail(t *testing.T) {
 			r.AddCookie(&http.Cookie{Name: vault.SessionCookie, Value: session})
 			a, err := f.client.Send(r)
 			if err != nil || a.Status != http.StatusOK {
-				t.Fatalf("the page of the certificate: %+v, %v", a, err)
+				t.Fatalf("requesting the page of the certificate: %+v, %v; want status 200", a, err)
 			}
 			return string(a.Body)
 		}

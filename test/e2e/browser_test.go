@@ -39,15 +39,15 @@ var chromium = sync.OnceValues(func() (context.Context, error) {
 	return browser, chromedp.Do(browser)
 })
 
-// tab is the browser of one person, which shares no cookies with other tests.
+// tab is the browser of one person. It shares no cookies with other tabs.
 type tab struct {
 	t    *testing.T
 	ctx  context.Context //nolint:containedctx // the context identifies the browser's tab
 	base string
 }
 
-// browse opens a new browser for a vault. If Chromium is missing, it skips the test, but with CI=true
-// it fails the test.
+// browse opens a new tab for a vault. If Chromium is missing, browse skips the test, or fails the
+// test if CI is true.
 func browse(t *testing.T, v *vault.Vault) *tab {
 	t.Helper()
 	browser, err := chromium()
@@ -118,7 +118,7 @@ func (b *tab) screenshot(name string) {
 	b.t.Logf("screenshot: %s", file)
 }
 
-// text returns the address of the page and its text.
+// text returns the address and the text of the page, or an error message.
 func (b *tab) text() string {
 	ctx, cancel := context.WithTimeout(b.ctx, seeTime)
 	defer cancel()
@@ -152,12 +152,13 @@ func (b *tab) see(texts ...string) {
 	}
 }
 
-// until waits until a condition, a script on the page, is true.
+// until waits until a condition, which is a script on the page, is true. After seeTime it fails the
+// test with the message problem.
 func (b *tab) until(problem, condition string) {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, seeTime)
 	defer cancel()
-	// The condition is polled from here, because a navigation discards the timers of a page.
+	// The test polls the condition, because a navigation discards the timers of a page.
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for {
@@ -172,7 +173,7 @@ func (b *tab) until(problem, condition string) {
 	}
 }
 
-// fill types into the control with a name.
+// fill replaces the text of the control that has the given name.
 func (b *tab) fill(name, text string) {
 	b.t.Helper()
 	control := chromedp.CSS(fmt.Sprintf(`[name=%q]:not([type=hidden])`, name))

@@ -51,14 +51,14 @@ func TestBulk(t *testing.T) {
 		eventually(t, batchTime, "the batch is finished", func() bool { return f.batch(t, id).Status != "processing" })
 		b, made := f.batch(t, id), f.entriesOf(t, id)
 		if b.Status != "completed_with_errors" || b.Approved != 2 || b.Rejected != 1 || b.CompletedAt == nil || b.Progress != 100 || len(made) != 3 {
-			t.Fatalf("got batch %+v with %d entries", b, len(made))
+			t.Fatalf("got batch %+v with %d entries, want 2 approved and 1 rejected, completed with errors", b, len(made))
 		}
 		if e := made[1]; e.Index != 100 || e.Status != "rejected" || e.ExistingUUID == nil || *e.ExistingUUID != single.UUID {
 			t.Errorf("entry of the duplicate = %+v, want rejected with the existing certificate", e)
 		}
 		e := made[2]
 		if e.Index != 999_999 || e.Status != "approved" || e.UUID == nil || e.ReferenceID == nil {
-			t.Fatalf("entry = %+v, want approved", e)
+			t.Fatalf("entry = %+v, want the approved entry 999999 with a UUID and a reference id", e)
 		}
 		c := f.await(t, *e.UUID, "approved")
 		if c.FullName != "名前" || c.IssueDate != "2024-02-29" || c.Details == nil || *c.Details != "with honours" || c.TriggerContext != "bulk_upload" || c.ReferenceID != *e.ReferenceID {
@@ -66,7 +66,7 @@ func TestBulk(t *testing.T) {
 		}
 		file := f.verified(t, c.UUID)
 		if sum := sha256.Sum256(file); c.VerifiedSHA256 == nil || *c.VerifiedSHA256 != hex.EncodeToString(sum[:]) || !bytes.HasPrefix(file, sample("Two")) {
-			t.Error("the verified PDF does not begin with the file of the entry")
+			t.Error("the verified PDF does not begin with the file of the entry, or does not have the hash verified_sha256")
 		}
 		// If the same entries are submitted again together with a new entry, only the certificate of the
 		// new entry is created.
@@ -74,7 +74,7 @@ func TestBulk(t *testing.T) {
 		eventually(t, batchTime, "the batch is finished", func() bool { return f.batch(t, again).Status != "processing" })
 		made = f.entriesOf(t, again)
 		if b := f.batch(t, again); b.Approved != 1 || b.Rejected != 3 || made[0].Index != 0 || made[1].Index != 7 || made[1].Status != "approved" {
-			t.Errorf("batch with the same entries = %+v, want 1 approved and 3 rejected", b)
+			t.Errorf("batch with the same entries = %+v, want 1 approved and 3 rejected, and the entry 7 second and approved", b)
 		}
 		var listed []string
 		for b, err := range f.api(t).Batches(t.Context()) {
@@ -89,8 +89,9 @@ func TestBulk(t *testing.T) {
 	})
 }
 
-// TestBulkKill kills the vault just after it accepted a batch, while it creates the certificates of the
-// entries, and while it seals them. Finally each certificate exists exactly once.
+// TestBulkKill kills the vault just after the vault accepted a batch, while the vault creates the
+// certificates of the entries, and while the vault seals the certificates. At the end each
+// certificate exists exactly once.
 func TestBulkKill(t *testing.T) {
 	t.Parallel()
 	const n, same = 400, 20
@@ -156,7 +157,8 @@ func TestBulkTerminate(t *testing.T) {
 	})
 }
 
-// TestBulkMemory sends several bodies of the maximum size with the longest texts at the same time.
+// TestBulkMemory sends several bodies of the maximum size with the longest texts at the same time,
+// and checks the peak memory of the vault.
 func TestBulkMemory(t *testing.T) {
 	f := startIn(t, t.TempDir(), "")
 	file := f.stage(t, "Jane Doe")

@@ -39,7 +39,7 @@ func (f *fixture) program(t *testing.T, token string) *client.Client {
 	return c
 }
 
-// TestClient processes a certificate through package client.
+// TestClient uploads, downloads, verifies and revokes a certificate with package client.
 func TestClient(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, database string) {
@@ -55,11 +55,11 @@ func TestClient(t *testing.T) {
 		var sent int64
 		made, err := c.Upload(ctx, n, client.Progress(func(done, _ int64) { sent = done }))
 		if err != nil || sent != int64(len(original)) {
-			t.Fatalf("sent %d of %d bytes, %v", sent, len(original), err)
+			t.Fatalf("Upload sent %d of %d bytes, %v; want all bytes", sent, len(original), err)
 		}
 		_, err = c.Upload(ctx, n)
 		if refused, ok := errors.AsType[*client.Error](err); !ok || !errors.Is(err, client.ErrDuplicate) || refused.Existing() != made.UUID || refused.RequestID == "" {
-			t.Errorf("uploading the same certificate again: got %v, want ErrDuplicate", err)
+			t.Errorf("uploading the same certificate again: got %v, want ErrDuplicate with the existing UUID and a request id", err)
 		}
 		approved, err := c.Await(ctx, made.UUID)
 		if err != nil || approved.Status.Value != client.Approved {
@@ -67,7 +67,7 @@ func TestClient(t *testing.T) {
 		}
 		var pdf bytes.Buffer
 		if err := c.Download(ctx, made.UUID, &pdf); err != nil || !bytes.HasPrefix(pdf.Bytes(), original) {
-			t.Errorf("the verified PDF (%d bytes, %v) does not begin with the original", pdf.Len(), err)
+			t.Errorf("Download wrote %d bytes, %v; want the verified PDF, which begins with the original", pdf.Len(), err)
 		}
 		run(t, "qpdf", "--check", writeTemp(t, "verified.pdf", pdf.Bytes()))
 		page, err := c.VaultCertificatePage(ctx, client.VaultFilter{Search: "lovelace"}, 1, 10)
@@ -86,7 +86,7 @@ func TestClient(t *testing.T) {
 	})
 }
 
-// command runs a command that uses the API of the vault.
+// command runs a command of the binary with a token and the address of the vault.
 func (f *fixture) command(t *testing.T, token string, args ...string) vault.Result {
 	t.Helper()
 	dir := t.TempDir()
@@ -101,7 +101,7 @@ func (f *fixture) command(t *testing.T, token string, args ...string) vault.Resu
 	return res
 }
 
-// TestUploadCommand uploads from the command line.
+// TestUploadCommand uploads a certificate from the command line, and tests three errors.
 func TestUploadCommand(t *testing.T) {
 	t.Parallel()
 	f := start(t, "")
@@ -146,7 +146,7 @@ func TestBulkCommand(t *testing.T) {
 		for run := range 2 {
 			res := f.command(t, token, "bulk", path)
 			if res.Code != 1 || !strings.HasPrefix(res.Stdout, "40 approved, 1 rejected, 1 refused of 42 rows\n") {
-				t.Fatalf("run %d: got %+v, want exit code 1", run, res)
+				t.Fatalf("run %d: got %+v, want exit code 1 and 40 approved rows", run, res)
 			}
 		}
 		file, err := os.Open(filepath.Join(dir, "class.results.csv"))
@@ -156,7 +156,7 @@ func TestBulkCommand(t *testing.T) {
 		defer file.Close()
 		results, err := csv.NewReader(file).ReadAll()
 		if err != nil || len(results) != rows+3 {
-			t.Fatalf("got %d results, %v; want %d", len(results), err, rows+3)
+			t.Fatalf("the file of results has %d lines, %v; want %d", len(results), err, rows+3)
 		}
 		public := f.as(t, "")
 		for _, r := range results[1 : rows+1] {
@@ -180,7 +180,7 @@ func TestUntrustedCertificate(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := c.Verify(t.Context(), "NWU-0000000000000000"); err == nil || errors.Is(err, client.ErrNotFound) {
-		t.Errorf("the client trusts an unknown self-signed certificate: %v", err)
+		t.Errorf("Verify with an unknown self-signed certificate: error = %v, want a TLS error", err)
 	}
 	pem, err := os.ReadFile(filepath.Join(f.Data, "tls", "cert.pem"))
 	if err != nil {
@@ -192,6 +192,6 @@ func TestUntrustedCertificate(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := c.Verify(t.Context(), "NWU-0000000000000000"); !errors.Is(err, client.ErrNotFound) {
-		t.Errorf("got %v, want ErrNotFound", err)
+		t.Errorf("Verify with the configured certificate: error = %v, want ErrNotFound", err)
 	}
 }

@@ -17,8 +17,9 @@ import (
 	"github.com/certvault/certvault/test/vault"
 )
 
-// corpus returns the folder of the shared corpus, and the paths of its files that must be accepted, or
-// of all its files.
+// corpus returns the folder of the shared corpus, and the paths of all its files or, if all is
+// false, of the files that the vault must accept. If the corpus is missing, corpus skips the test,
+// or fails the test if CI is true.
 func corpus(t *testing.T, all bool) (root string, files []string) {
 	t.Helper()
 	repository, err := vault.Root()
@@ -41,7 +42,7 @@ func corpus(t *testing.T, all bool) (root string, files []string) {
 	return root, files
 }
 
-// validations returns what pdfsig prints about the validity of each signature.
+// validations returns the line that pdfsig prints about the validity of each signature.
 func validations(t *testing.T, file []byte) (list []string) {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "pdfsig", "-nocert", writeTemp(t, "signatures.pdf", file)).Output()
@@ -51,13 +52,13 @@ func validations(t *testing.T, file []byte) (list []string) {
 		}
 	}
 	if err != nil && !strings.Contains(string(out), "does not contain any signatures") {
-		t.Fatalf("pdfsig: %v: %s", err, out)
+		t.Fatalf("pdfsig cannot read the signatures: %v: %s", err, out)
 	}
 	return list
 }
 
-// TestCorpusSigned uploads every acceptable file. With the public root, pdfsig trusts the signature of
-// the vault and openssl verifies it. The signatures of the original stay valid.
+// TestCorpusSigned uploads every acceptable file. With the public root, pdfsig trusts the signature
+// of the vault and openssl verifies the signature. The signatures of the original stay valid.
 func TestCorpusSigned(t *testing.T) {
 	t.Parallel()
 	tool(t, "pdfsig")
@@ -93,19 +94,19 @@ func TestCorpusSigned(t *testing.T) {
 			}
 			after := validations(t, file)
 			if len(after) != len(before)+1 {
-				t.Fatalf("signatures of the original: %v, of the verified PDF: %v; want one more", before, after)
+				t.Fatalf("signatures of the original: %v, of the verified PDF: %v; want one more in the verified PDF", before, after)
 			}
 			for i, validation := range before {
 				if after[i] != validation {
-					t.Errorf("signature %d: pdfsig prints %q, for the original %q", i+1, after[i], validation)
+					t.Errorf("signature %d: pdfsig prints %q, want %q, as for the original", i+1, after[i], validation)
 				}
 			}
 		})
 	}
 }
 
-// TestCorpusMemory uploads all files of the corpus, four at a time, also those that try to use too much
-// memory.
+// TestCorpusMemory uploads all files of the corpus, four at a time, including files that are made
+// to exhaust memory, and checks the peak memory of the vault.
 func TestCorpusMemory(t *testing.T) {
 	dir, files := corpus(t, true)
 	f := startIn(t, t.TempDir(), "")
@@ -118,7 +119,7 @@ func TestCorpusMemory(t *testing.T) {
 			for path := range next {
 				_, err := api.Upload(t.Context(), certificate(t, form(path).WithFile(filepath.Base(path), read(t, filepath.Join(dir, path)))))
 				if err != nil && !errors.Is(err, client.ErrInvalid) {
-					t.Errorf("%s: %v", path, err)
+					t.Errorf("uploading %s: %v, want no error or ErrInvalid", path, err)
 				}
 			}
 		})

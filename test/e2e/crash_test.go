@@ -33,7 +33,8 @@ type uploader struct {
 	acked []string
 }
 
-// run uploads with several clients until ctx ends or the vault stops.
+// run uploads from several goroutines until ctx ends or an upload fails. It fails the test if the
+// vault rejects an upload.
 func (u *uploader) run(ctx context.Context, t *testing.T, c *client.Client, clients int) {
 	t.Helper()
 	var wg sync.WaitGroup
@@ -44,7 +45,7 @@ func (u *uploader) run(ctx context.Context, t *testing.T, c *client.Client, clie
 				made, err := c.Upload(ctx, certificate(t, form(fmt.Sprintf("%s %d", u.prefix, n))))
 				if err != nil {
 					if _, responded := errors.AsType[*client.Error](err); responded {
-						t.Errorf("upload %d: %v", n, err)
+						t.Errorf("upload %d was rejected: %v", n, err)
 					}
 					return // the vault stopped, or ctx ended
 				}
@@ -57,8 +58,8 @@ func (u *uploader) run(ctx context.Context, t *testing.T, c *client.Client, clie
 	wg.Wait()
 }
 
-// checkAll checks that every acknowledged upload is approved in time, and that its stored files are
-// complete.
+// checkAll checks that every acknowledged upload is approved in time with a complete verified PDF,
+// and that each certificate has exactly one event of each kind.
 func (u *uploader) checkAll(t *testing.T, f *fixture) {
 	t.Helper()
 	d := f.database(t)
@@ -73,7 +74,7 @@ func (u *uploader) checkAll(t *testing.T, f *fixture) {
 			t.Fatalf("reading the certificate of an acknowledged upload: %v", err)
 		}
 		if c.Status.Value != "approved" {
-			t.Errorf("certificate %s is %s: %+v", uuid, c.Status.Value, c.Failure)
+			t.Errorf("certificate %s is %s, want approved: %+v", uuid, c.Status.Value, c.Failure)
 			continue
 		}
 		sum := sha256.Sum256(f.verified(t, uuid))
@@ -82,7 +83,7 @@ func (u *uploader) checkAll(t *testing.T, f *fixture) {
 		}
 	}
 	if n := count(t, d, `SELECT count(*) FROM certificates WHERE status <> 'approved'`); n != 0 {
-		t.Errorf("%d certificates are not approved", n)
+		t.Errorf("%d certificates are not approved, want 0", n)
 	}
 	for name, query := range map[string]string{
 		"created":  `SELECT count(*) FROM certificates c WHERE (SELECT count(*) FROM webhook_events e WHERE e.certificate_id = c.id AND e.name LIKE '%.created') <> 1`,
@@ -94,7 +95,8 @@ func (u *uploader) checkAll(t *testing.T, f *fixture) {
 	}
 }
 
-// TestKill kills the vault at random moments during uploads.
+// TestKill kills the vault at random moments during uploads. The vault loses no acknowledged
+// upload.
 func TestKill(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, database string) {
@@ -158,7 +160,7 @@ func TestTerminate(t *testing.T) {
 	})
 }
 
-// TestDroppedConnection interrupts uploads. The vault stores neither a row nor a file.
+// TestDroppedConnection interrupts uploads. The vault stores no certificate and removes the files.
 func TestDroppedConnection(t *testing.T) {
 	t.Parallel()
 	f := start(t, "")

@@ -3,13 +3,13 @@
 // Package e2e tests the built binary from outside: its HTTP responses, exit codes and output, the rows
 // and files that it stores, and with independent tools the files that it creates.
 //
-// Operations that programs usually perform use package client (operation_test.go): uploads, downloads,
-// retries, revocations, batches, and the errors that have a type there. A test creates requests itself,
-// with fixture.client, in three cases. First, package client cannot send the request: bodies with a
-// wrong length, slow or huge bodies, missing or repeated fields, wrong types and methods, invalid tokens.
-// Second, the test checks the HTTP response: status and message for each route and permission, headers,
-// links between pages, compression, ranges, protocols, repeated keys. Third, the request is public and
-// has no token.
+// Operations that programs usually perform use package client (operation_test.go): uploads,
+// downloads, retries, revocations, batches, and the errors for which package client has a type. A
+// test uses fixture.client to create requests itself in three cases. First, package client cannot
+// send the request: bodies with a wrong length, slow or huge bodies, missing or repeated fields,
+// wrong types and methods, invalid tokens. Second, the test checks the HTTP response: status and
+// message for each route and permission, headers, links between pages, compression, ranges,
+// protocols, repeated keys. Third, the request is public and has no token.
 package e2e
 
 import (
@@ -33,7 +33,8 @@ import (
 // approvalTime is the maximum time until an acknowledged upload is approved, even after a crash.
 const approvalTime = 30 * time.Second
 
-// fixture is a running vault with one institution, and a client with all permissions.
+// fixture is a running vault with one institution, and a client with the permissions
+// vault.Permissions.
 type fixture struct {
 	*vault.Vault
 
@@ -41,7 +42,7 @@ type fixture struct {
 	client      *vault.Client
 }
 
-// each runs a test on both databases. It passes the database's URL, or "" for the embedded one.
+// each runs a test on both databases. It passes the database's URL, or "" for SQLite.
 func each(t *testing.T, f func(t *testing.T, database string)) {
 	t.Helper()
 	t.Run("sqlite", func(t *testing.T) {
@@ -61,7 +62,7 @@ func start(t *testing.T, database string, args ...string) *fixture {
 	return startIn(t, warm(t), database, args...)
 }
 
-// startIn is like start, with a given data folder.
+// startIn is like start, but uses the given data folder.
 func startIn(t *testing.T, data, database string, args ...string) *fixture {
 	t.Helper()
 	f := &fixture{Vault: serve(t, vault.Options{Data: data, Database: database, Args: unlimited(args)})}
@@ -88,7 +89,8 @@ func unlimited(args []string) []string {
 	return append([]string{"--rate-limit", "0", "--public-rate-limit", "0"}, args...)
 }
 
-// serve starts a vault and stops it when the test ends.
+// serve starts a vault and stops the vault when the test ends. It then checks the exit code, and
+// logs the end of the vault's log if the test failed.
 func serve(t *testing.T, o vault.Options) *vault.Vault {
 	t.Helper()
 	v, err := vault.Start(t.Context(), o)
@@ -132,7 +134,7 @@ func (f *fixture) token(t *testing.T, expires string, permissions ...string) str
 	return token
 }
 
-// as returns a client with a token, or without one for public requests.
+// as returns a client with a token. If the token is empty, the client sends public requests.
 func (f *fixture) as(t *testing.T, token string) *vault.Client {
 	t.Helper()
 	c, err := f.Client(token)
@@ -197,7 +199,7 @@ func wantProblem(t *testing.T, a *vault.Response, status int, message string) *v
 	}
 	p, err := a.Problem()
 	if got := a.Header.Get("Content-Type"); got != "application/json" || err != nil {
-		t.Errorf("the error has content type %q, want JSON: %v", got, err)
+		t.Errorf("the error has content type %q, want application/json and a valid body: %v", got, err)
 		return &vault.Problem{}
 	}
 	if message != "" && p.Message != message {
@@ -268,8 +270,8 @@ func eventually(t *testing.T, limit time.Duration, what string, done func() bool
 	}
 }
 
-// tool returns the path of an independent program. If the program is missing, tool skips the test, but
-// with CI=true it fails the test.
+// tool returns the path of an independent program. If the program is missing, tool skips the test,
+// or fails the test if CI is true.
 func tool(t *testing.T, name string) string {
 	t.Helper()
 	path, err := exec.LookPath(name)
@@ -283,17 +285,17 @@ func tool(t *testing.T, name string) string {
 	return ""
 }
 
-// run runs an independent program, which must succeed, and returns its output.
+// run runs an independent program, which must succeed, and returns the output.
 func run(t *testing.T, name string, args ...string) string {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), tool(t, name), args...).CombinedOutput()
 	if err != nil {
-		t.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, out)
+		t.Fatalf("running %s %s: %v\n%s", name, strings.Join(args, " "), err, out)
 	}
 	return string(out)
 }
 
-// writeTemp writes a file for an independent program.
+// writeTemp writes a temporary file for an independent program and returns the path of the file.
 func writeTemp(t *testing.T, name string, content []byte) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)

@@ -73,7 +73,7 @@ func checkCreated(t *testing.T, c *client.VaultCertificate, i int, name, mime st
 	}
 	if c.CertificateTitle != "Diploma in Cartography" || c.FullName != "Zoë Übermuth" || c.ApplicantEmail != fmt.Sprintf("Zoe.%d@Example.org", i) ||
 		c.IssueDate != "2026-02-28" || c.Details == nil || *c.Details != "With distinction" {
-		t.Errorf("the fields are not as submitted: %+v", c)
+		t.Errorf("the certificate does not have the submitted values: %+v", c)
 	}
 	if !referenceID.MatchString(c.ReferenceID) {
 		t.Errorf("reference id = %q, want %s", c.ReferenceID, referenceID)
@@ -83,7 +83,7 @@ func checkCreated(t *testing.T, c *client.VaultCertificate, i int, name, mime st
 		t.Errorf("file = %+v, want %+v", c.File, want)
 	}
 	if c.ID == 0 || c.PDFPath != nil || c.ImagePath != nil || c.VerifiedSHA256 != nil || c.ApprovedAt != nil || c.Failure != nil {
-		t.Errorf("a field of an approved or failed certificate is set: %+v", c)
+		t.Errorf("the id is not set, or a field of an approved or failed certificate is set: %+v", c)
 	}
 }
 
@@ -122,12 +122,12 @@ func checkFiles(t *testing.T, f *fixture, public *vault.Client, c *client.VaultC
 	image := get(t, public, *c.ImagePath, 200)
 	checkAsset(t, image, "image/png")
 	if _, err := png.Decode(bytes.NewReader(image.Body)); err != nil {
-		t.Errorf("image_path: %v", err)
+		t.Errorf("image_path is not a PNG: %v", err)
 	}
 	checkScan(t, c.VerificationURL, writeTemp(t, "image.png", image.Body))
 	for _, broken := range changedLinks(t, *c.PDFPath) {
 		if a, err := public.Get(t.Context(), broken); err != nil || a.Status != 404 {
-			t.Errorf("a changed link does not return 404 (%v): %s", err, broken)
+			t.Errorf("requesting a changed link: want status 404 (error %v): %s", err, broken)
 		}
 	}
 
@@ -140,7 +140,8 @@ func checkFiles(t *testing.T, f *fixture, public *vault.Client, c *client.VaultC
 	return a.Body
 }
 
-// checkAsset checks the headers that prevent a file from running code in a browser.
+// checkAsset checks the content type of a file, and the headers that prevent the file from running
+// code in a browser or being cached publicly.
 func checkAsset(t *testing.T, a *vault.Response, mediaType string) {
 	t.Helper()
 	if got := a.Header.Get("Content-Type"); got != mediaType {
@@ -148,7 +149,7 @@ func checkAsset(t *testing.T, a *vault.Response, mediaType string) {
 	}
 	if a.Header.Get("X-Content-Type-Options") != "nosniff" || !strings.Contains(a.Header.Get("Content-Security-Policy"), "sandbox") ||
 		!strings.Contains(a.Header.Get("Cache-Control"), "private") {
-		t.Errorf("the file has wrong security headers: %v", a.Header)
+		t.Errorf("headers of the file = %v, want nosniff, a sandbox and private caching", a.Header)
 	}
 }
 
@@ -200,7 +201,7 @@ func changedLinks(t *testing.T, link string) (list []string) {
 func checkPublic(t *testing.T, f *fixture, public *vault.Client, c *client.VaultCertificate) {
 	t.Helper()
 	if c.VerificationURL != f.URL+"/verify/"+c.ReferenceID {
-		t.Errorf("verification_url = %q", c.VerificationURL)
+		t.Errorf("verification_url = %q, want the address of the vault, /verify/ and the reference id", c.VerificationURL)
 	}
 	folded := strings.ToLower(strings.ReplaceAll(c.ReferenceID, "-", ""))
 	for _, typed := range []string{c.VerificationURL, f.URL + "/verify/" + folded, f.URL + "/verify/" + url.PathEscape(" "+c.ReferenceID+" ")} {
@@ -210,11 +211,11 @@ func checkPublic(t *testing.T, f *fixture, public *vault.Client, c *client.Vault
 		}
 		if v.ReferenceID != c.ReferenceID || v.Status != "valid" || v.Institution != "Northwind University" || v.FullName != c.FullName ||
 			v.CertificateTitle != c.CertificateTitle || v.IssueDate != c.IssueDate || v.ApprovedAt == nil || v.RevokedAt != nil || v.Reason != nil {
-			t.Errorf("verification of %s = %+v", typed, v)
+			t.Errorf("verification of %s = %+v, want valid with the data of the certificate", typed, v)
 		}
 		for _, k := range v.Checks {
 			if (k.Result == "not_run") != (k.CheckedAt == nil) || k.Result == "failed" {
-				t.Errorf("a check has failed, or has a time and did not run: %+v", k)
+				t.Errorf("a check has failed, has a time and did not run, or ran and has no time: %+v", k)
 			}
 		}
 	}
@@ -230,7 +231,7 @@ func checkPublic(t *testing.T, f *fixture, public *vault.Client, c *client.Vault
 	}
 }
 
-// verifyPage returns the HTML of a verification.
+// verifyPage returns the HTML page of a verification.
 func verifyPage(t *testing.T, public *vault.Client, target string) string {
 	t.Helper()
 	req, err := public.Request(t.Context(), "GET", target, nil)
@@ -249,7 +250,8 @@ func verifyPage(t *testing.T, public *vault.Client, target string) string {
 	return string(a.Body)
 }
 
-// revoke revokes a certificate and checks its state after the revocation.
+// revoke revokes a certificate twice and checks the certificate, its events, its files and its
+// verification.
 func revoke(t *testing.T, f *fixture, public *vault.Client, c *client.VaultCertificate, verified []byte) {
 	t.Helper()
 	events := func() int {
@@ -263,7 +265,7 @@ func revoke(t *testing.T, f *fixture, public *vault.Client, c *client.VaultCerti
 		revoked := f.revoke(t, c.UUID, reason, "Case 17: internal")
 		if revoked.Status.Value != "revoked" || revoked.RevokedAt == nil || revoked.RevocationReason == nil || *revoked.RevocationReason != reason ||
 			revoked.PDFPath != nil || revoked.ImagePath != nil {
-			t.Errorf("revoked certificate = %+v", revoked)
+			t.Errorf("revoked certificate = %+v, want the status revoked with a time and the reason, and no links to files", revoked)
 		}
 		if n := events(); n != 3 {
 			t.Errorf("got %d events after the revocation, want 3", n)
@@ -280,7 +282,7 @@ func revoke(t *testing.T, f *fixture, public *vault.Client, c *client.VaultCerti
 		t.Fatal(err)
 	}
 	if v.Status != "revoked" || v.RevokedAt == nil || v.Reason == nil || *v.Reason != reason {
-		t.Errorf("verification after the revocation = %+v", v)
+		t.Errorf("verification after the revocation = %+v, want revoked with a time and the reason", v)
 	}
 	page := verifyPage(t, public, c.VerificationURL)
 	if !strings.Contains(page, reason) || strings.Contains(page, "Case 17") {

@@ -17,7 +17,8 @@ import (
 	"github.com/certvault/certvault/test/vault"
 )
 
-// TestHead sends HEAD requests to every resource that supports GET.
+// TestHead sends GET and HEAD requests to several resources. Both responses must have the same
+// status and headers.
 func TestHead(t *testing.T) {
 	t.Parallel()
 	f := start(t, "")
@@ -28,7 +29,8 @@ func TestHead(t *testing.T) {
 		"/verify", made.VerificationURL, made.QRCodePath, made.BarcodePath, *made.PDFPath, *made.ImagePath, "/healthz", "/readyz", "/",
 	} {
 		whole, head := f.getAndHead(t, target)
-		// Some responses contain the current time, whose length differs if its fraction ends with zeros.
+		// Some responses contain the current time, whose length differs if the fraction of the
+		// second ends with zeros.
 		for range 5 {
 			if head.Header.Get("Content-Length") == whole.Header.Get("Content-Length") {
 				break
@@ -36,14 +38,14 @@ func TestHead(t *testing.T) {
 			whole, head = f.getAndHead(t, target)
 		}
 		if head.Status != whole.Status || len(head.Body) != 0 {
-			t.Errorf("HEAD %s: status %d with %d bytes, GET has status %d", target, head.Status, len(head.Body), whole.Status)
+			t.Errorf("HEAD %s: status %d with %d bytes, want status %d, as for GET, and no bytes", target, head.Status, len(head.Body), whole.Status)
 		}
 		for _, name := range []string{"Content-Type", "ETag", "Accept-Ranges", "Cache-Control", "Content-Disposition", "Vary", "Content-Length"} {
 			if name == "Content-Length" && whole.Status != 200 {
 				continue
 			}
 			if got, want := strings.Join(head.Header.Values(name), ", "), strings.Join(whole.Header.Values(name), ", "); got != want {
-				t.Errorf("HEAD %s: %s is %q, GET has %q", target, name, got, want)
+				t.Errorf("HEAD %s: %s = %q, want %q, as for GET", target, name, got, want)
 			}
 		}
 	}
@@ -121,13 +123,14 @@ func TestCompression(t *testing.T) {
 		}
 		plain, err := io.ReadAll(z)
 		if err != nil || len(plain) < len(a.Body)*3/2 {
-			t.Errorf("%s: %d bytes are compressed to %d, %v", c.what, len(plain), len(a.Body), err)
+			t.Errorf("%s: %d bytes are compressed to %d, %v; want at most two thirds", c.what, len(plain), len(a.Body), err)
 		}
 		t.Logf("%s: %d bytes are compressed to %d", c.what, len(plain), len(a.Body))
 	}
 }
 
-// TestHTTP2 sends a form, a download, a range and a conditional request with curl over HTTP/2.
+// TestHTTP2 uses curl over HTTP/2 to upload a form and to download a file, a part of the file, and
+// the file on condition that the file has changed.
 func TestHTTP2(t *testing.T) {
 	t.Parallel()
 	f := start(t, "")
@@ -149,7 +152,7 @@ func TestHTTP2(t *testing.T) {
 	status, version, body := curl("--form", "certificate_title=Diploma", "--form", "full_name=Jane Doe", "--form", "applicant_email=jane.doe@example.org",
 		"--form", "certificate_file=@"+pdf, f.URL+vault.CertificatesPath)
 	if status != "201" || version != "2" {
-		t.Fatalf("upload: status %s over HTTP/%s: %s", status, version, body)
+		t.Fatalf("upload: status %s over HTTP/%s, want 201 over HTTP/2: %s", status, version, body)
 	}
 	made, err := (&vault.Response{Body: []byte(body)}).Certificate()
 	if err != nil {
@@ -159,14 +162,14 @@ func TestHTTP2(t *testing.T) {
 	download := f.URL + vault.CertificatesPath + "/" + made.UUID + "/download"
 	status, version, whole := curl(download)
 	if status != "200" || version != "2" || !strings.HasPrefix(whole, "%PDF-") {
-		t.Fatalf("download: status %s over HTTP/%s", status, version)
+		t.Fatalf("download: status %s over HTTP/%s, want 200 over HTTP/2 and a PDF", status, version)
 	}
 	if status, _, part := curl("--range", "5-99", download); status != "206" || part != whole[5:100] {
-		t.Errorf("range request: status %s, %d bytes", status, len(part))
+		t.Errorf("range request: status %s, %d bytes; want 206 and the bytes 5 to 99", status, len(part))
 	}
 	etag := get(t, f.client, vault.CertificatesPath+"/"+made.UUID+"/download", 200).Header.Get("ETag")
 	if status, _, body := curl("--header", "If-None-Match: "+etag, download); status != "304" || body != "" {
-		t.Errorf("conditional request: status %s, %d bytes", status, len(body))
+		t.Errorf("conditional request: status %s, %d bytes; want 304 and none", status, len(body))
 	}
 	if status, _, _ := curl("--header", "Authorization: Bearer unknown", "--form", "certificate_file=@"+pdf, f.URL+vault.CertificatesPath); status != "401" {
 		t.Errorf("upload with an invalid token: status = %s, want 401", status)
@@ -174,7 +177,7 @@ func TestHTTP2(t *testing.T) {
 }
 
 // TestExpectContinue uses a client that waits for 100 Continue before it sends its body. The vault
-// refuses invalid requests before the body is sent.
+// refuses invalid requests before the client sends the body.
 func TestExpectContinue(t *testing.T) {
 	t.Parallel()
 	f := start(t, "")

@@ -46,8 +46,8 @@ func mustUploadKeyed(t *testing.T, c *vault.Client, key string, form *vault.Form
 
 func replayed(a *vault.Response) bool { return a.Header.Get("Idempotency-Replayed") == "true" }
 
-// TestIdempotency repeats a request over both versions of HTTP. The vault executes it once, and each
-// response has the same body.
+// TestIdempotency repeats a request over both versions of HTTP. The vault executes the request
+// once, and each response has the same body.
 func TestIdempotency(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, database string) {
@@ -78,11 +78,11 @@ func TestIdempotency(t *testing.T) {
 		}
 		p := wantProblem(t, mustUploadKeyed(t, f.client, "order-1", upload.With("full_name", "John Doe")), 422, "")
 		if len(p.Errors["Idempotency-Key"]) != 1 {
-			t.Errorf("other content with the same key: got %+v, want an error for Idempotency-Key", p)
+			t.Errorf("other content with the same key: got %+v, want one error for Idempotency-Key", p)
 		}
 		wantProblem(t, mustUploadKeyed(t, f.client, "two words", upload), 422, "")
 		if files := f.files(t, "blobs"); len(files) != stored {
-			t.Errorf("repeated uploads stored files: %v", files)
+			t.Errorf("repeated uploads changed the number of stored files: %v", files)
 		}
 		d := f.database(t)
 		if n := count(t, d, `SELECT count(*) FROM certificates`); n != 1 {
@@ -114,9 +114,9 @@ func TestIdempotency(t *testing.T) {
 	})
 }
 
-// TestIdempotencyAcrossKill kills the vault at random moments while clients upload with keys. Each
-// client repeats the requests that had no response. The response must be 201 with the only certificate,
-// not a duplicate error.
+// TestIdempotencyAcrossKill kills the vault at random moments while clients upload with keys. After
+// each restart the test repeats the requests that had no response. The response must be 201 with
+// the only certificate, not a duplicate error.
 func TestIdempotencyAcrossKill(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, database string) {
@@ -147,7 +147,7 @@ func TestIdempotencyAcrossKill(t *testing.T) {
 							return // the vault stopped
 						}
 						if a.Status != 201 || replayed(a) {
-							t.Errorf("upload %d: status %d: %s", n, a.Status, a.Body)
+							t.Errorf("upload %d: status %d, want 201 for a first request: %s", n, a.Status, a.Body)
 						}
 						responses[person(n)] = a.Body
 						mu.Unlock()
@@ -166,7 +166,7 @@ func TestIdempotencyAcrossKill(t *testing.T) {
 					return a.Status != http.StatusConflict
 				})
 				if a.Status != 201 {
-					t.Errorf("upload %d, sent again: status %d: %s", n, a.Status, a.Body)
+					t.Errorf("upload %d, sent again: status %d, want 201: %s", n, a.Status, a.Body)
 				}
 				if replayed(a) {
 					again++
@@ -177,10 +177,10 @@ func TestIdempotencyAcrossKill(t *testing.T) {
 		t.Logf("%d uploads to %d processes; %d uploads without a response had been executed", next, rounds+1, again)
 		d := f.database(t)
 		if n := count(t, d, `SELECT count(*) FROM certificates`); n != next || len(responses) != next {
-			t.Errorf("got %d certificates and %d responses for %d uploads", n, len(responses), next)
+			t.Errorf("got %d certificates and %d responses for %d uploads, want one of each for each upload", n, len(responses), next)
 		}
 		if n := count(t, d, `SELECT count(*) FROM webhook_events WHERE name LIKE '%.created'`); n != next {
-			t.Errorf("got %d events for %d uploads", n, next)
+			t.Errorf("got %d created events for %d uploads, want one for each upload", n, next)
 		}
 		for who, body := range responses {
 			made, err := (&vault.Response{Status: 201, Body: body}).Certificate()
@@ -188,7 +188,7 @@ func TestIdempotencyAcrossKill(t *testing.T) {
 				t.Fatal(err)
 			}
 			if n := count(t, d, `SELECT count(*) FROM certificates WHERE uuid = $1 AND full_name = $2`, made.UUID, who); n != 1 {
-				t.Errorf("the response for %s has certificate %s of another person", who, made.UUID)
+				t.Errorf("the response for %s has the certificate %s, which does not exist or is for another person", who, made.UUID)
 			}
 		}
 	})

@@ -18,7 +18,7 @@ import (
 	"github.com/certvault/certvault/test/vault"
 )
 
-// maxResident is the maximum memory of the process in kB.
+// maxResident is the maximum peak of the vault's resident memory in kB.
 const maxResident = 300 << 10
 
 // TestMemory uploads 50 files of about 20 MB at the same time: PDFs with large data outside of pages, PDFs
@@ -69,7 +69,8 @@ func TestMemory(t *testing.T) {
 
 var highWater = regexp.MustCompile(`VmHWM:\s+(\d+) kB`)
 
-// peak returns the peak memory of a process in kB.
+// peak returns the peak resident memory of a process in kB. It skips the test if the system does
+// not report the memory.
 func peak(t *testing.T, pid int) int {
 	t.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
@@ -99,7 +100,8 @@ func TestFullDisk(t *testing.T) {
 	first := f.upload(t, form("First"))
 	f.await(t, first.UUID, "approved") // the compiled renderer is on the disk now
 
-	// The upload of a file that is larger than the free space fails while it is received.
+	// The upload of a file that is larger than the free space fails while the vault receives the
+	// file.
 	ballast := filepath.Join(data, "ballast")
 	fill(t, data, ballast, size*8/100)
 	heavy, err := vault.Sample{Title: "Heavy", Name: "Jane Doe"}.PDFOfSize(maxFile)
@@ -110,7 +112,8 @@ func TestFullDisk(t *testing.T) {
 	if left := f.files(t, "incoming"); len(left) != 0 {
 		t.Errorf("the failed upload left files: %v", left)
 	}
-	// Smaller uploads are accepted until less than 5 % is free. They are processed even later.
+	// The vault accepts smaller uploads until less than 5 % is free. It processes the accepted
+	// uploads even later.
 	acked := []*client.VaultCertificate{first}
 	for i := range 10 {
 		acked = append(acked, f.upload(t, form(person(i))))
@@ -135,7 +138,7 @@ func TestFullDisk(t *testing.T) {
 		f.await(t, c.UUID, "approved")
 	}
 	if n := count(t, f.database(t), `SELECT count(*) FROM certificates`); n != len(acked) {
-		t.Errorf("got %d certificates for %d acknowledged uploads", n, len(acked))
+		t.Errorf("got %d certificates for %d acknowledged uploads, want one for each upload", n, len(acked))
 	}
 }
 
@@ -148,7 +151,8 @@ func uploadToFullDisk(t *testing.T, f *fixture, form *vault.Form) {
 	}
 }
 
-// smallDisk mounts a disk of the given size until the test ends.
+// smallDisk mounts a disk of the given size until the test ends, and returns its folder. If the
+// disk cannot be mounted, smallDisk skips the test.
 func smallDisk(t *testing.T, size int) string {
 	t.Helper()
 	if os.Getuid() != 0 {

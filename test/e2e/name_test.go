@@ -18,8 +18,8 @@ import (
 	"github.com/certvault/certvault/test/vault"
 )
 
-// TestUnusualNames creates certificates for unusual names and checks the uses of a name: record,
-// verification and page.
+// TestUnusualNames uploads certificates for unusual names. It checks that invalid names are
+// rejected, and that the record, the verification and the page of each other certificate are valid.
 func TestUnusualNames(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, database string) {
@@ -37,7 +37,7 @@ func TestUnusualNames(t *testing.T) {
 			}
 			c := f.upload(t, upload)
 			if c.FullName != trimmed || c.CertificateTitle != trimmed {
-				t.Errorf("name and title %q are stored as %q and %q", trimmed, c.FullName, c.CertificateTitle)
+				t.Errorf("name and title %q are stored as %q and %q, want no change", trimmed, c.FullName, c.CertificateTitle)
 			}
 			made = append(made, c)
 		}
@@ -54,7 +54,7 @@ func TestUnusualNames(t *testing.T) {
 			req.Header.Set("Accept", "text/html")
 			page, err := public.Send(req)
 			if err != nil || page.Status != 200 || bytes.Contains(page.Body, []byte("<img src=x")) || bytes.Contains(page.Body, []byte("<script>alert")) {
-				t.Errorf("the page of %q is not shown, or contains HTML of the name: %v", c.FullName, err)
+				t.Errorf("requesting the page of %q: error = %v, or a status other than 200, or a page with HTML of the name", c.FullName, err)
 			}
 		}
 		t.Logf("%d names", len(made))
@@ -71,7 +71,7 @@ func fileNameOf(name string) string {
 	}, name) + ".pdf"
 }
 
-// names returns unusual names, and those of the corpus beside the repository if it exists.
+// names returns unusual names, and the names of the corpus in ../shared if the corpus exists.
 func names(t *testing.T) []string {
 	t.Helper()
 	list := []string{

@@ -14,8 +14,8 @@ import (
 
 // The functions below perform the operations that most tests need with package client.
 
-// api returns a client of package client with the fixture's token. It never sends a request again,
-// because that would hide errors from the test.
+// api returns a client of package client with the fixture's token. The client sends each request
+// only once, because repeated requests would hide errors from the test.
 func (f *fixture) api(t *testing.T) *client.Client {
 	t.Helper()
 	c, err := client.New(client.Config{URL: f.URL, Token: f.client.Token, HTTP: f.client.HTTP, Retry: client.Retry{Attempts: 1}})
@@ -39,14 +39,14 @@ func certificate(t *testing.T, form *vault.Form) client.NewCertificate {
 	for _, field := range form.Fields {
 		target, ok := targets[field.Name]
 		if !ok || *target != "" {
-			t.Fatalf("package client cannot send the field %q, or cannot repeat it", field.Name)
+			t.Fatalf("package client cannot send the field %q, or cannot send the field twice", field.Name)
 		}
 		*target = field.Value
 	}
 	return n
 }
 
-// upload uploads a form that must be accepted.
+// upload uploads a form, which the vault must accept.
 func (f *fixture) upload(t *testing.T, form *vault.Form) *client.VaultCertificate {
 	t.Helper()
 	made, err := f.api(t).Upload(t.Context(), certificate(t, form))
@@ -56,8 +56,8 @@ func (f *fixture) upload(t *testing.T, form *vault.Form) *client.VaultCertificat
 	return made
 }
 
-// await waits until a certificate is no longer in processing, and checks its status. It polls more often
-// than a usual program, so that tests are fast.
+// await waits until a certificate is no longer in processing, and checks its status. It polls more
+// often than Client.Await, so that tests are fast.
 func (f *fixture) await(t *testing.T, uuid, status string) *client.VaultCertificate {
 	t.Helper()
 	api := f.api(t)
@@ -105,7 +105,7 @@ func (f *fixture) revoke(t *testing.T, uuid, reason, note string) *client.VaultC
 	return c
 }
 
-// stage uploads the sample of a person for a batch and returns the id of the file.
+// stage uploads the sample of a person for batches and returns the id of the file.
 func (f *fixture) stage(t *testing.T, name string) string {
 	t.Helper()
 	file, err := client.SeekFile("diploma.pdf", bytes.NewReader(sample(name)))
@@ -119,17 +119,17 @@ func (f *fixture) stage(t *testing.T, name string) string {
 	return stored.FileID
 }
 
-// submit submits a batch that must be accepted, and returns its id.
+// submit submits a batch, which the vault must accept, and returns the id of the batch.
 func (f *fixture) submit(t *testing.T, list []client.Entry) string {
 	t.Helper()
 	b, err := f.api(t).SubmitBatch(t.Context(), list)
 	if err != nil || b.Total != len(list) || b.Status != "processing" {
-		t.Fatalf("submitting a batch: got %+v, %v", b, err)
+		t.Fatalf("submitting a batch: got %+v, %v; want all entries in a batch in processing", b, err)
 	}
 	return b.BatchID
 }
 
-// batch returns a batch and checks its counts.
+// batch returns a batch and checks that the sum of its counts is the total.
 func (f *fixture) batch(t *testing.T, id string) *client.Batch {
 	t.Helper()
 	b, err := f.api(t).Batch(t.Context(), id)
@@ -154,13 +154,13 @@ func (f *fixture) entriesOf(t *testing.T, id string) (list []*client.BatchEntry)
 	return list
 }
 
-// wantClientError checks that a call failed with a kind of error, and with a message unless message is
-// empty.
+// wantClientError checks that a call failed with a kind of error and a request id, and with a
+// message unless message is empty.
 func wantClientError(t *testing.T, err, kind error, message string) *client.Error {
 	t.Helper()
 	e, ok := errors.AsType[*client.Error](err)
 	if !ok || !errors.Is(err, kind) || message != "" && e.Message != message || e.RequestID == "" {
-		t.Errorf("error = %v, want %v: %q", err, kind, message)
+		t.Errorf("error = %v, want %v with a request id and the message %q, if not empty", err, kind, message)
 		return &client.Error{}
 	}
 	return e

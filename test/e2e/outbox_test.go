@@ -53,7 +53,7 @@ func letters(t *testing.T, v *vault.Vault) (list []letter) {
 		}
 		l, err := readLetter(string(text))
 		if err != nil {
-			t.Fatalf("%s: %v", file, err)
+			t.Fatalf("reading the mail %s: %v", file, err)
 		}
 		list = append(list, l)
 	}
@@ -98,7 +98,8 @@ func readLetter(text string) (letter, error) {
 	}
 }
 
-// awaitLetter waits for a mail to an address that contains a text, and returns the latest.
+// awaitLetter waits for a mail to an address whose text or subject contains a text, and returns the
+// latest such mail.
 func awaitLetter(t *testing.T, v *vault.Vault, to, text string) letter {
 	t.Helper()
 	end := time.NewTimer(mailTime)

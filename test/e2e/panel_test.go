@@ -16,7 +16,7 @@ import (
 	"github.com/certvault/certvault/test/vault"
 )
 
-// signInOwner signs in as the owner of the fixture's institution.
+// signInOwner opens a new tab and signs in as the owner of the fixture's institution.
 func (f *fixture) signInOwner(t *testing.T) *tab {
 	t.Helper()
 	b := browse(t, f.Vault)
@@ -25,7 +25,7 @@ func (f *fixture) signInOwner(t *testing.T) *tab {
 	return b
 }
 
-// scriptless disables scripts in the browser.
+// scriptless disables the scripts of pages in the tab.
 func (b *tab) scriptless() {
 	b.t.Helper()
 	if _, err := chromedp.Call(b.ctx, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true}); err != nil {
@@ -40,13 +40,13 @@ func (f *fixture) tokenWorks(t *testing.T, token string) bool {
 	t.Helper()
 	a, err := f.as(t, token).Get(t.Context(), vault.CertificatesPath)
 	if err != nil || a.Status != http.StatusOK && a.Status != http.StatusUnauthorized {
-		t.Fatalf("listing certificates with a token: %+v, %v", a, err)
+		t.Fatalf("listing certificates with a token: %+v, %v; want status 200 or 401", a, err)
 	}
 	return a.Status == http.StatusOK
 }
 
-// TestTokensInBrowser creates a token, uses it with the command that the page shows, rotates it and
-// revokes it, all without a script.
+// TestTokensInBrowser creates a token, uses the token with the command that the page shows, rotates
+// the token and revokes the new token, all without scripts.
 func TestTokensInBrowser(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, database string) {
@@ -73,7 +73,7 @@ func TestTokensInBrowser(t *testing.T) {
 			Data []json.RawMessage `json:"data"`
 		}
 		if err != nil || json.Unmarshal(out, &response) != nil || response.Data == nil {
-			t.Errorf("%s: output %s, %v", line, out, err)
+			t.Errorf("running %s: output %s, %v; want a list as JSON", line, out, err)
 		}
 		b.press("I have kept it")
 		b.see("In use", "Student system", "by Owner")
@@ -86,7 +86,7 @@ func TestTokensInBrowser(t *testing.T) {
 		b.see("Your new token", "still works and ends in 24 hours")
 		second := shownToken.FindString(b.text())
 		if token == second || !f.tokenWorks(t, token) || !f.tokenWorks(t, second) {
-			t.Error("the old or the new token does not work after the rotation")
+			t.Error("the old or the new token does not work after the rotation, or both tokens are equal")
 		}
 		b.press("I have kept it")
 		b.see("Ends soon")
@@ -136,7 +136,7 @@ func TestWebhooksInBrowser(t *testing.T) {
 		secret := f.secret(t, b)
 		b.press("I have kept it")
 		b.press("Promote the new secret")
-		b.see("The new secret alone keys")
+		b.see("only the new secret signs")
 
 		b.press("Send the test")
 		b.see("Delivered: 204 No Content")
@@ -171,7 +171,7 @@ func TestWebhooksInBrowser(t *testing.T) {
 		b.open("/panel/" + f.institution.Slug + "/webhooks")
 		b.press("127.0.0.1")
 		b.press("Replay")
-		b.see("What had failed is sent again")
+		b.see("Failed deliveries are being sent again")
 		b.until("the page does not show three successful deliveries", `document.querySelectorAll("tbody .badge.good").length == 3 || void location.reload()`)
 		b.screenshot("endpoint")
 		b.press("Pause")

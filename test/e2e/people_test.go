@@ -21,8 +21,8 @@ import (
 	"github.com/certvault/certvault/test/vault"
 )
 
-// awaitLetterText waits for a mail to an address whose subject contains a text, and returns the decoded
-// text of the mail.
+// awaitLetterText waits for a mail to an address. The mail's subject must contain the text subject.
+// It returns the decoded text of the mail.
 func awaitLetterText(t *testing.T, v *vault.Vault, address, subject string) (text string) {
 	t.Helper()
 	eventually(t, approvalTime, "the outbox has a mail to "+address, func() bool {
@@ -71,7 +71,8 @@ func plainText(t *testing.T, m *mail.Message) string {
 
 var invitationLink = regexp.MustCompile(`https://\S+/invitation/\S+`)
 
-// setUp sets up a vault with the link that the vault printed, and returns the browser of the first owner.
+// setUp sets up a vault with the link that the vault printed, and returns the tab of the first
+// owner.
 func setUp(t *testing.T, v *vault.Vault) *tab {
 	t.Helper()
 	var link []string
@@ -113,7 +114,7 @@ func TestPeople(t *testing.T) {
 		owner.press("Send the invitation")
 		owner.see("The invitation is on its way", "Bo@nwu.example", "Open")
 
-		link := invitationLink.FindString(awaitLetterText(t, v, "Bo@nwu.example", "Northwind University"))
+		link := invitationLink.FindString(awaitLetterText(t, v, "bo@nwu.example", "Northwind University"))
 		guest := browse(t, v)
 		guest.open(link)
 		guest.see("Ada Owner invites Bo@nwu.example", "Issuer", "Make your account")
@@ -195,7 +196,7 @@ func (b *tab) exported(t *testing.T, button string) [][]string {
 	b.press(button)
 	var file string
 	var text []byte
-	// The file is empty until the download is complete.
+	// The file is empty or missing until the download is complete.
 	eventually(t, seeTime, "the file is downloaded", func() bool {
 		files, err := filepath.Glob(filepath.Join(dir, "*.csv"))
 		if err != nil {
@@ -212,7 +213,7 @@ func (b *tab) exported(t *testing.T, button string) [][]string {
 	})
 	rows, err := csv.NewReader(strings.NewReader(strings.TrimPrefix(string(text), "\ufeff"))).ReadAll()
 	if err != nil || len(rows) < 2 {
-		t.Fatalf("%s: %d rows, %v", file, len(rows), err)
+		t.Fatalf("the exported file %s has %d rows, %v; want at least 2", file, len(rows), err)
 	}
 	return rows
 }

@@ -17,7 +17,8 @@ import (
 	"github.com/certvault/certvault/test/vault"
 )
 
-// TestSecondServe starts a second vault on a data folder in use.
+// TestSecondServe starts a second vault on a data folder in use. The second vault exits with 1, and
+// the first continues.
 func TestSecondServe(t *testing.T) {
 	t.Parallel()
 	f := start(t, "")
@@ -31,7 +32,8 @@ func TestSecondServe(t *testing.T) {
 	f.await(t, f.upload(t, form("Ada Obi")).UUID, "approved")
 }
 
-// TestUsage checks the exit codes, which scripts rely on.
+// TestUsage checks the exit codes of commands, which scripts use, and that each failure has an
+// error message without a password.
 func TestUsage(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()
@@ -90,7 +92,7 @@ func TestUsage(t *testing.T) {
 	}
 }
 
-// TestPlainHTTP sends requests without TLS.
+// TestPlainHTTP sends requests without TLS. The vault must not respond with a success.
 func TestPlainHTTP(t *testing.T) {
 	t.Parallel()
 	f := start(t, "")
@@ -103,8 +105,8 @@ func TestPlainHTTP(t *testing.T) {
 	}
 }
 
-// TestBehindProxy sends requests like a proxy. The vault accepts a forwarded request only if it used
-// https and comes from a trusted address.
+// TestBehindProxy sends requests like a proxy. The vault accepts a forwarded request only if the
+// client used https and the proxy has a trusted address.
 func TestBehindProxy(t *testing.T) {
 	t.Parallel()
 	v := serve(t, vault.Options{Data: warm(t), Proxy: true, Args: []string{"--public-rate-limit", "3"}})
@@ -170,7 +172,7 @@ func TestBehindProxy(t *testing.T) {
 	}
 }
 
-// TestRateLimit exhausts the limit of a token.
+// TestRateLimit exhausts the limit of a token and the limit of public requests.
 func TestRateLimit(t *testing.T) {
 	t.Parallel()
 	f := start(t, "", "--rate-limit", "5", "--public-rate-limit", "5")
@@ -188,7 +190,7 @@ func TestRateLimit(t *testing.T) {
 		}
 		wantProblem(t, a, 429, "")
 		if a.Header.Get("Retry-After") == "" || a.Header.Get("X-RateLimit-Remaining") != "0" {
-			t.Errorf("a response with the status 429 has the headers %v", a.Header)
+			t.Errorf("headers of a response with the status 429 = %v, want Retry-After and X-RateLimit-Remaining: 0", a.Header)
 		}
 	}
 	get(t, f.as(t, f.token(t, "", "certificate-vault:list")), vault.CertificatesPath, 200) // each token has a separate limit
@@ -198,13 +200,14 @@ func TestRateLimit(t *testing.T) {
 	}
 	a := get(t, public, "/verify", 429)
 	if a.Header.Get("Retry-After") == "" {
-		t.Errorf("a response with the status 429 has the headers %v", a.Header)
+		t.Errorf("headers of a public response with the status 429 = %v, want Retry-After", a.Header)
 	}
 }
 
 var setupLink = regexp.MustCompile(`https://\S+/setup\?token=(\S+)`)
 
-// TestSecrets uses most functions of the vault. Then it searches the log for secrets and personal data.
+// TestSecrets uses many functions of the vault and checks that the log contains no secrets and no
+// personal data.
 func TestSecrets(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, database string) {
@@ -264,7 +267,8 @@ func TestSecrets(t *testing.T) {
 	})
 }
 
-// TestMetrics checks that metrics are available only on their own port.
+// TestMetrics checks that metrics are available on the address of --metrics, and not on the address
+// of the vault.
 func TestMetrics(t *testing.T) {
 	t.Parallel()
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "localhost:0")

@@ -9,8 +9,9 @@ import (
 	"testing"
 )
 
-// pyHankoValidates validates a file with its root as pyHanko does by default, which parses strictly.
-// It then adds a document time stamp and validates the signature again.
+// pyHankoValidates is a Python program. It validates the signature of a file with the root, and
+// parses the file strictly, as pyHanko does by default. It then adds a document time stamp and
+// validates the signature again.
 const pyHankoValidates = `
 import io, sys
 from asn1crypto import keys, pem, x509
@@ -41,16 +42,17 @@ stamped = signers.PdfTimeStamper(timestamps.DummyTimeStamper(tsa, key)).timestam
 check("stamped", stamped.getvalue())
 `
 
-// pyHanko accepts a verified PDF: its syntax with the date of the signature, the signature, and the
-// root. It permits a document time stamp after the signature.
+// TestPyHankoAcceptsVerifiedPDF checks that pyHanko accepts a verified PDF with its signature and
+// the root, and permits a document time stamp after the signature.
 //
-// The test needs pyHanko 0.20.1 or newer, pyhanko-certvalidator and what they import. If python3
-// does not find them, the test is skipped; PYTHONPATH may name a folder with their source.
+// The test needs pyHanko 0.20.1 or newer, pyhanko-certvalidator and the dependencies of both. If
+// python3 does not find these packages, the test is skipped. PYTHONPATH may name a folder with the
+// packages.
 func TestPyHankoAcceptsVerifiedPDF(t *testing.T) {
 	t.Parallel()
 	python, openssl := tool(t, "python3"), tool(t, "openssl")
 	if out, err := exec.CommandContext(t.Context(), python, "-c", "import pyhanko.sign.validation, pyhanko_certvalidator").CombinedOutput(); err != nil {
-		t.Skipf("python3 does not find pyHanko: install it, or let PYTHONPATH name its source\n%s", out)
+		t.Skipf("python3 does not find pyHanko: install pyHanko, or set PYTHONPATH to its folder\n%s", out)
 	}
 	dir := t.TempDir()
 	run(t, openssl, "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", dir+"/tsa.key", "-out", dir+"/tsa.pem", "-days", "30",
@@ -61,7 +63,7 @@ func TestPyHankoAcceptsVerifiedPDF(t *testing.T) {
 	out := run(t, python, "-c", pyHankoValidates, root, writeTemp(t, "verified.pdf", file), dir+"/tsa.pem", dir+"/tsa.key")
 	for _, want := range []string{"sealed True ENTIRE_FILE NONE FILL_FORMS ", "stamped True ENTIRE_REVISION LTA_UPDATES FILL_FORMS "} {
 		if !strings.Contains(out, want) {
-			t.Errorf("pyHanko does not say %q:\n%s", want, out)
+			t.Errorf("the program with pyHanko does not print %q:\n%s", want, out)
 		}
 	}
 }

@@ -24,7 +24,8 @@ import (
 	"github.com/certvault/certvault/test/vault"
 )
 
-// singleTime is the maximum time from the approval of a single upload to its mail.
+// singleTime is the maximum time from the approval of a single upload to the mail about the
+// certificate.
 const singleTime = 10 * time.Second
 
 // notified returns the recipients of the mails about certificates, sorted.
@@ -39,7 +40,7 @@ func notified(t *testing.T, v *vault.Vault) (to []string) {
 	return to
 }
 
-// visit sends a request without cookies. If body is not empty, it is a form.
+// visit sends a request without cookies. The content type is that of a form if body is not empty.
 func visit(t *testing.T, f *fixture, method, target, body string) (status int, header http.Header, text []byte) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, f.URL+strings.TrimPrefix(target, f.URL), strings.NewReader(body))
@@ -66,8 +67,9 @@ func visit(t *testing.T, f *fixture, method, target, body string) (status int, h
 	return response.StatusCode, response.Header, content
 }
 
-// TestRecipientInBrowser uses a certificate as its recipient: the mail, the account, the list of
-// certificates, a share link, and the pages after a revocation.
+// TestRecipientInBrowser uses certificates as their recipient does. It checks the mail, the
+// account, the list of certificates, a share link, a request for a correction, the pages after a
+// revocation, and the deletion of the account.
 func TestRecipientInBrowser(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, database string) {
@@ -76,20 +78,21 @@ func TestRecipientInBrowser(t *testing.T) {
 		first := f.upload(t, form("Zoe Obi"))
 		f.await(t, first.UUID, "approved")
 		if c := f.await(t, first.UUID, "approved"); c.CustomerID != nil {
-			t.Errorf("before the sign-up, the certificate belongs to customer %d", *c.CustomerID)
+			t.Errorf("before the sign-up, the certificate belongs to customer %d, want no customer", *c.CustomerID)
 		}
 		link := awaitLink(t, f.Vault, email, "/c/")
 
-		// A mail scanner may request all links of the mail several times. That changes nothing.
+		// A mail scanner may request all links of the mail several times. These requests change
+		// nothing.
 		letter := awaitLetter(t, f.Vault, email, "Your certificate")
 		if letter.Size > 30<<10 || letter.Header.Get("Auto-Submitted") != "auto-generated" || letter.Header.Get("List-Unsubscribe-Post") != "List-Unsubscribe=One-Click" {
-			t.Errorf("the mail has %d bytes and the headers %v", letter.Size, letter.Header)
+			t.Errorf("the mail has %d bytes and the headers %v, want at most 30 kB, Auto-Submitted and List-Unsubscribe-Post", letter.Size, letter.Header)
 		}
 		for _, found := range regexp.MustCompile(`https://\S+`).FindAllString(letter.Text, -1) {
 			for range 2 {
 				status, h, _ := visit(t, f, http.MethodGet, found, "")
 				if status != http.StatusOK || h.Get("Referrer-Policy") != "no-referrer" || h.Get("Cache-Control") != "no-store" || h.Get("Set-Cookie") != "" {
-					t.Errorf("%s: status %d, headers %v", found, status, h)
+					t.Errorf("GET %s: status %d, headers %v; want 200, no-referrer, no-store and no cookie", found, status, h)
 				}
 			}
 		}
@@ -109,19 +112,19 @@ func TestRecipientInBrowser(t *testing.T) {
 			"certUrl": f.URL + "/verify/" + first.ReferenceID, "issueYear": today.Format("2006"), "issueMonth": today.Format("1"),
 		} {
 			if q.Get(name) != want || len(q) != 7 {
-				t.Errorf("the link to LinkedIn has %s=%q, want %q: %v", name, q.Get(name), want, q)
+				t.Errorf("the link to LinkedIn has %s=%q, want %q and 7 parameters: %v", name, q.Get(name), want, q)
 			}
 		}
 		for _, file := range []string{"certificate.pdf", "image.png", "original"} {
 			status, _, content := visit(t, f, http.MethodGet, link+"/"+first.UUID+"/"+file, "")
 			if status != http.StatusOK || file == "original" && !bytes.Equal(content, sample("Zoe Obi")) {
-				t.Errorf("%s: status %d, %d bytes", file, status, len(content))
+				t.Errorf("file %s of the mailed link: status %d, %d bytes; want 200 and the file", file, status, len(content))
 			}
 		}
 		b.screenshot("mail-link")
 
-		// The page fills in the address. Signing up with it claims the existing certificate and all later
-		// certificates.
+		// The page fills in the address. An account for this address claims the existing
+		// certificate and all later certificates.
 		b.press("Create an account")
 		b.at("/sign-up")
 		b.press("Send the link")
@@ -160,7 +163,7 @@ func TestRecipientInBrowser(t *testing.T) {
 		path := strings.TrimPrefix(share, f.URL)
 		for file, want := range map[string]int{"certificate.pdf": http.StatusOK, "image.png": http.StatusOK, "original": http.StatusNotFound} {
 			if status, _, _ := visit(t, f, http.MethodGet, path+"/"+file, ""); status != want {
-				t.Errorf("%s behind the share link: status = %d, want %d", file, status, want)
+				t.Errorf("file %s of the share link: status = %d, want %d", file, status, want)
 			}
 		}
 		if status, _, _ := visit(t, f, http.MethodPost, link+"/"+second.UUID+"/shares", "label=x"); status != http.StatusNotFound {
@@ -178,7 +181,7 @@ func TestRecipientInBrowser(t *testing.T) {
 		}
 		awaitLetter(t, f.Vault, "owner@nwu.example", "My name is Zoë Obi.")
 
-		// After the revocation the page shows the revocation and has no files.
+		// The page of a revoked certificate shows the revocation and has no files.
 		post(t, f.client, "/business/certificate-vault/"+second.UUID+"/revoke", `{"reason":"Issued in error"}`, http.StatusOK)
 		other.open(share)
 		other.see("Revoked on", "Issued in error")
@@ -210,12 +213,13 @@ func TestRecipientInBrowser(t *testing.T) {
 		b.open("/account")
 		b.at("/sign-in")
 		if c := f.await(t, first.UUID, "approved"); c.CustomerID != nil {
-			t.Error("the certificate still belongs to a customer")
+			t.Error("the certificate of the deleted account still belongs to a customer")
 		}
 	})
 }
 
-// export downloads the ZIP file with the data of the signed-in person and checks its content.
+// export downloads the ZIP file with the data of the signed-in person and checks the names of its
+// files and the sessions in export.json.
 func export(t *testing.T, f *fixture, b *tab, reference string) {
 	t.Helper()
 	b.open("/account/export")
@@ -248,14 +252,14 @@ func export(t *testing.T, f *fixture, b *tab, reference string) {
 	}
 	z, err := zip.NewReader(bytes.NewReader(content), int64(len(content)))
 	if err != nil {
-		t.Fatalf("export: status %d: %v", response.StatusCode, err)
+		t.Fatalf("the export with status %d is not a ZIP file: %v", response.StatusCode, err)
 	}
 	var names []string
 	for _, file := range z.File {
 		names = append(names, file.Name)
 	}
 	if !slices.Contains(names, "export.json") || !slices.Contains(names, reference+"/"+reference+".pdf") || len(names) != 5 {
-		t.Errorf("the export contains the files %v", names)
+		t.Errorf("the export contains the files %v, want 5 with export.json and the PDF of the certificate", names)
 	}
 	about, err := fs.ReadFile(z, "export.json")
 	if err != nil || !strings.Contains(string(about), "Chrome/") {
@@ -263,8 +267,8 @@ func export(t *testing.T, f *fixture, b *tab, reference string) {
 	}
 }
 
-// TestNoticesSurviveKill kills the vault between approvals and the mails about them. Finally there is
-// exactly one mail about each certificate.
+// TestNoticesSurviveKill kills the vault between the approvals of certificates and the mails about
+// the certificates. At the end there is exactly one mail about each certificate.
 func TestNoticesSurviveKill(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, database string) {
@@ -277,7 +281,8 @@ func TestNoticesSurviveKill(t *testing.T) {
 				want = append(want, mailbox(name))
 			}
 			d := f.database(t)
-			// At this time a certificate is approved. Its mail is not yet created, or not yet sent.
+			// Each round waits for the first notice of the round. At this time the mail may not be
+			// sent yet.
 			eventually(t, approvalTime, "a certificate is approved", func() bool {
 				return count(t, d, `SELECT count(*) FROM notices`) > 4*i
 			})
@@ -296,7 +301,8 @@ func TestNoticesSurviveKill(t *testing.T) {
 	})
 }
 
-// TestBatchIsMailedOncePerAddress sends twelve entries to three addresses.
+// TestBatchIsMailedOncePerAddress submits a batch with twelve entries for three addresses. The
+// vault sends one mail to each address.
 func TestBatchIsMailedOncePerAddress(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, database string) {
@@ -336,7 +342,8 @@ func TestSingleUploadIsMailed(t *testing.T) {
 	eventually(t, singleTime, "the mail is in the outbox", func() bool { return len(notified(t, f.Vault)) == 1 })
 }
 
-// TestUnsubscribeAndBounce unsubscribes an address, and sends invalid reports of failed deliveries.
+// TestUnsubscribeAndBounce unsubscribes an address, which then gets no more mail. It also sends
+// invalid reports of failed deliveries.
 func TestUnsubscribeAndBounce(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, database string) {
@@ -346,7 +353,7 @@ func TestUnsubscribeAndBounce(t *testing.T) {
 		link := awaitLink(t, f.Vault, "ada.obi@example.org", "/unsubscribe/")
 		// A mail program sends this request without showing a page (RFC 8058).
 		if status, _, text := visit(t, f, http.MethodPost, link, "List-Unsubscribe=One-Click"); status != http.StatusOK || !bytes.Contains(text, []byte("You get no more mail")) {
-			t.Errorf("unsubscribing: status = %d, want 200", status)
+			t.Errorf("unsubscribing: status = %d, want 200 and a page that confirms", status)
 		}
 		next := f.upload(t, vault.NewForm("Second", "Ada Obi", "ada.obi@example.org", "a.pdf", sample("Ada")))
 		f.await(t, next.UUID, "approved")
@@ -362,7 +369,7 @@ func TestUnsubscribeAndBounce(t *testing.T) {
 			"/hooks/bounce/" + secret: http.StatusUnprocessableEntity, "/unsubscribe/UNKNOWN": http.StatusNotFound,
 		} {
 			if status, _, _ := visit(t, f, http.MethodPost, target, "Status: 5.1.1"); status != want {
-				t.Errorf("%s: status = %d, want %d", target, status, want)
+				t.Errorf("POST %s: status = %d, want %d", target, status, want)
 			}
 		}
 		mails, err := filepath.Glob(filepath.Join(f.Data, "outbox", "*.eml"))
@@ -371,7 +378,7 @@ func TestUnsubscribeAndBounce(t *testing.T) {
 		}
 		text, err := os.ReadFile(mails[0])
 		if err != nil || bytes.Contains(text, []byte("bounce+")) {
-			t.Errorf("the text of the mail contains the envelope sender: %v", err)
+			t.Errorf("reading the mail: error = %v, or the mail contains the envelope sender", err)
 		}
 	})
 }

@@ -18,7 +18,7 @@ import (
 const duplicate = "A vault certificate with this email, title, and issue date already exists"
 
 // TestDuplicates uploads the same certificate twelve times at the same time. The vault accepts one
-// upload, and the other responses contain the UUID of its certificate.
+// upload, and the other responses contain the UUID of the accepted certificate.
 func TestDuplicates(t *testing.T) {
 	t.Parallel()
 	const uploads = 12
@@ -58,13 +58,13 @@ func TestDuplicates(t *testing.T) {
 			return count(t, d, `SELECT count(*) FROM certificates WHERE status = 'processing'`) == 0
 		})
 		if n := len(f.files(t, "blobs")); n != 3*4*2 {
-			t.Errorf("got %d files, want an original and a tail for each certificate", n)
+			t.Errorf("got %d files, want 24: an original and a tail for each certificate", n)
 		}
 	})
 }
 
-// onlyCertificate checks that exactly one of the concurrent uploads was accepted, and returns the UUID of
-// its certificate.
+// onlyCertificate checks that exactly one of the concurrent uploads was accepted and that each
+// other error is that of a duplicate. It returns the UUID of the certificate.
 func onlyCertificate(t *testing.T, made []*client.VaultCertificate, errs []error) (uuid string) {
 	t.Helper()
 	for _, c := range made {
@@ -100,8 +100,8 @@ type payload struct {
 	TriggerContext   string `json:"trigger_context"`
 }
 
-// TestOutbox reads the tables of events and deliveries. An event and its deliveries are stored together
-// with the state of the certificate that they report.
+// TestOutbox reads the tables of events and deliveries. The vault stores an event and its
+// deliveries together with the state of the certificate that the event reports.
 func TestOutbox(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, database string) {
@@ -131,14 +131,14 @@ func TestOutbox(t *testing.T) {
 		f.await(t, made.UUID, "approved")
 		approved := f.deliveries(t, "certificate_application.approved")
 		if len(approved) != 2 || approved[0].WebhookID != all || approved[1].WebhookID != onlyApproved || approved[0].UUID != made.UUID || approved[0].ApplicationID != made.ID {
-			t.Errorf("deliveries after the approval = %+v, want 2", approved)
+			t.Errorf("deliveries after the approval = %+v, want 2: one for each endpoint of the institution", approved)
 		}
 		if n := count(t, d, `SELECT count(*) FROM river_job WHERE kind = 'recipient'`); n != 1 {
 			t.Errorf("got %d jobs of the kind recipient, want 1", n)
 		}
 		f.revoke(t, made.UUID, "Issued in error", "")
 		if revoked := f.deliveries(t, "certificate_application.revoked"); len(revoked) != 1 || revoked[0].WebhookID != all {
-			t.Errorf("deliveries after the revocation = %+v, want 1", revoked)
+			t.Errorf("deliveries after the revocation = %+v, want 1 for the endpoint of all events", revoked)
 		}
 		// Refused requests store no event and no delivery.
 		uploadInvalid(t, f, form("Ada Obi").With("applicant_email", "invalid"), "applicant_email")
@@ -149,7 +149,8 @@ func TestOutbox(t *testing.T) {
 	})
 }
 
-// webhook creates an endpoint and returns its id.
+// webhook creates an endpoint for events, or for all events if events is empty, and returns the
+// endpoint's id.
 func (f *fixture) webhook(t *testing.T, events ...string) string {
 	t.Helper()
 	h, err := f.CreateWebhook(t.Context(), f.institution.Slug, "https://hooks.example.org/in", events...)
@@ -162,7 +163,8 @@ func (f *fixture) webhook(t *testing.T, events ...string) string {
 	return h.ID
 }
 
-// deliveries returns the bodies of the deliveries of an event, in their order.
+// deliveries returns the bodies of the deliveries of all events with a name, in the order of
+// creation.
 func (f *fixture) deliveries(t *testing.T, event string) (list []payload) {
 	t.Helper()
 	rows, err := f.database(t).QueryContext(t.Context(), `
@@ -212,7 +214,7 @@ type list struct {
 	} `json:"meta"`
 }
 
-// TestList follows the links between pages, and requests invalid pages.
+// TestList follows the links between pages, filters the list, and sends invalid queries.
 func TestList(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, database string) {
@@ -236,7 +238,7 @@ func TestList(t *testing.T) {
 			}
 			if l.Meta.Total == nil || *l.Meta.Total != 5 || l.Meta.LastPage == nil || *l.Meta.LastPage != 3 || l.Meta.PerPage != 2 ||
 				l.Meta.CurrentPage == nil || *l.Meta.CurrentPage != pages || (l.Links.Prev == nil) != (pages == 1) || pages > 3 {
-				t.Fatalf("page %d has wrong links or numbers: %s", pages, a.Body)
+				t.Fatalf("page %d: want 5 certificates on 3 pages, the number of the page, and a link to the previous page except on page 1: %s", pages, a.Body)
 			}
 			next = l.Links.Next
 		}

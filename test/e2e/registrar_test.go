@@ -19,7 +19,7 @@ import (
 	"github.com/certvault/certvault/test/vault"
 )
 
-// graduates is the number of rows in the list.
+// graduates is the number of rows in the list, without the row of titles.
 const graduates = 300
 
 // faulty are the changes that make rows of the list invalid, by the number of the row.
@@ -79,7 +79,7 @@ func registrarFiles(t *testing.T) (list, archive string) {
 	return writeTemp(t, "graduates.xlsx", sheet.Bytes()), writeTemp(t, "diplomas.zip", b.Bytes())
 }
 
-// sendFiles selects files in a control and submits its form.
+// sendFiles selects files in a control and presses a button.
 func (b *tab) sendFiles(control, button string, files ...string) {
 	b.t.Helper()
 	b.until("there is no control "+control, fmt.Sprintf(`document.readyState == "complete" && Boolean(document.querySelector(%q))`, control))
@@ -87,8 +87,8 @@ func (b *tab) sendFiles(control, button string, files ...string) {
 	b.press(button)
 }
 
-// TestRegistrar makes a bulk upload of 300 rows from a spreadsheet and a ZIP with ten faults, until the
-// file of results is complete. The vault is killed twice during the upload.
+// TestRegistrar makes a bulk upload of 300 rows from a spreadsheet with ten faults and a ZIP, until
+// the file of results is complete. The test kills the vault twice during the upload.
 func TestRegistrar(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, database string) {
@@ -110,9 +110,10 @@ func TestRegistrar(t *testing.T) {
 		draft := evaluate[string](b, `location.pathname.replace("/rows", "")`)
 		b.open(draft)
 		b.sendFiles("#files", "Add the files", archive)
-		b.see("The files were taken.")
+		b.see("The files were added.")
 
-		// The vault is killed during unpacking and continues after the restart.
+		// The test kills the vault, possibly during unpacking. The vault continues after the
+		// restart.
 		f.Kill()
 		f.restart(t)
 		b.base = f.URL
@@ -140,7 +141,7 @@ func TestRegistrar(t *testing.T) {
 		b.see("of 297 rows are done")
 		b.screenshot("progress")
 
-		// The vault is killed again while it creates certificates.
+		// The test kills the vault again while the vault creates certificates.
 		f.Kill()
 		f.restart(t)
 		b.base = f.URL
@@ -202,7 +203,8 @@ func TestRegistrar(t *testing.T) {
 	})
 }
 
-// TestUploadInBrowser uploads certificates with a preview of the stamp, with a script and without.
+// TestUploadInBrowser uploads two certificates with a chosen placement of the stamp, first with
+// scripts and then without scripts.
 func TestUploadInBrowser(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, database string) {

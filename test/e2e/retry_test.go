@@ -13,8 +13,8 @@ import (
 )
 
 // TestRetry removes the original of a certificate while the vault is stopped: processing fails and
-// the public page does not show the certificate. After the file is restored, a retry approves the
-// certificate.
+// the public page does not show the certificate. A retry approves the certificate after the test
+// has restored the file.
 func TestRetry(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, database string) {
@@ -43,7 +43,7 @@ func TestRetry(t *testing.T) {
 		f.restart(t, "--process-attempts", "1")
 		failed := f.await(t, uuid, "failed")
 		if failed.Failure == nil || failed.Failure.Code == "" || failed.Failure.Message == "" || failed.PDFPath != nil {
-			t.Errorf("failed certificate = %+v, want a failure with a code and a message", failed)
+			t.Errorf("failed certificate = %+v, want a failure with a code and a message, and no pdf_path", failed)
 		}
 		wantClientError(t, f.api(t).Download(t.Context(), uuid, io.Discard), client.ErrNotFound, "Verified PDF not found. The certificate may still be processing.")
 		public := f.as(t, "")
@@ -59,7 +59,7 @@ func TestRetry(t *testing.T) {
 			t.Fatal(err)
 		}
 		if retried := f.retry(t, uuid); retried.Status.Value != "processing" || retried.Failure != nil || retried.TriggerContext != "single_upload" {
-			t.Errorf("retried certificate = %+v, want processing", retried)
+			t.Errorf("retried certificate = %+v, want processing without a failure, and the context single_upload", retried)
 		}
 		f.await(t, uuid, "approved")
 		f.checkEvents(t, failed.ID)
@@ -73,7 +73,7 @@ func TestRetry(t *testing.T) {
 }
 
 // interrupt uploads a certificate and kills the vault. If the certificate was still in processing,
-// it returns its UUID and the path of its original.
+// interrupt returns the UUID and the path of the original; otherwise it returns empty strings.
 func (f *fixture) interrupt(t *testing.T, who string) (uuid, original string) {
 	t.Helper()
 	before := f.files(t, "blobs")
@@ -91,11 +91,12 @@ func (f *fixture) interrupt(t *testing.T, who string) (uuid, original string) {
 			return made.UUID, file
 		}
 	}
-	t.Fatalf("there is no file %s", key)
+	t.Fatalf("there is no new file for the key %s", key)
 	return "", ""
 }
 
-// checkEvents checks the events of a certificate that failed once, in order.
+// checkEvents checks that a certificate has the events created, failed, retried and approved in
+// this order, and that the deliveries have the expected trigger context.
 func (f *fixture) checkEvents(t *testing.T, id int64) {
 	t.Helper()
 	rows, err := f.database(t).QueryContext(t.Context(), `SELECT name FROM webhook_events WHERE certificate_id = $1 ORDER BY id`, id)

@@ -21,12 +21,12 @@ import (
 // continues with the new certificate.
 func TestHangUpReloadsTheCertificate(t *testing.T) {
 	t.Parallel()
-	// The self-signed certificates of two vaults are the certificates of the third.
+	// The third vault uses the self-signed certificates of the other two vaults.
 	data := warm(t)
 	other := serve(t, vault.Options{Data: warm(t)})
 	f := serve(t, vault.Options{Data: data})
 	if code, err := f.Stop(); code != 0 || err != nil {
-		t.Fatalf("exit code = %d, %v", code, err)
+		t.Fatalf("exit code = %d, %v; want 0", code, err)
 	}
 	pair := func(name string) string { return filepath.Join(data, "tls", name) }
 	f = serve(t, vault.Options{Data: data, Args: []string{"--tls-cert", pair("cert.pem"), "--tls-key", pair("key.pem")}})
@@ -40,7 +40,7 @@ func TestHangUpReloadsTheCertificate(t *testing.T) {
 		defer conn.Close()
 		c, ok := conn.(*tls.Conn)
 		if !ok {
-			t.Fatalf("the connection is a %T", conn)
+			t.Fatalf("the connection is a %T, want a TLS connection", conn)
 		}
 		return c.ConnectionState().PeerCertificates[0].SerialNumber.String()
 	}
@@ -57,21 +57,22 @@ func TestHangUpReloadsTheCertificate(t *testing.T) {
 	if err := f.Signal(syscall.SIGHUP); err != nil {
 		t.Fatal(err)
 	}
-	// SIGHUP reloads at once; without it, the change is noticed after 10 s.
+	// The vault reloads the files immediately after SIGHUP. Without SIGHUP, the vault notices the
+	// change after up to 10 s.
 	deadline := time.Now().Add(5 * time.Second)
 	for served() == first && time.Now().Before(deadline) {
 		time.Sleep(20 * time.Millisecond)
 	}
 	if served() == first {
-		t.Errorf("the old certificate is still used: %s", f.Log())
+		t.Errorf("5 s after SIGHUP, the vault still uses the old certificate: %s", f.Log())
 	}
 	if code, err := f.Stop(); code != 0 || err != nil {
-		t.Errorf("exit code = %d, %v", code, err)
+		t.Errorf("exit code = %d, %v; want 0", code, err)
 	}
 }
 
-// TestDeadReaderOfTheLogDoesNotEndTheVault closes the pipe that standard output and standard error
-// are written to. The vault serves, and exits with 0.
+// TestDeadReaderOfTheLogDoesNotEndTheVault closes the pipe to which the vault writes standard
+// output and standard error. The vault still serves requests, and exits with 0 after SIGTERM.
 func TestDeadReaderOfTheLogDoesNotEndTheVault(t *testing.T) {
 	t.Parallel()
 	data := warm(t)

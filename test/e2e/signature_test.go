@@ -20,24 +20,26 @@ import (
 	"github.com/certvault/certvault/test/vault"
 )
 
-// certvault runs a command on the storage of the vault. The command must succeed.
+// certvault runs a command on the storage of the vault and returns the standard output. The command
+// must succeed.
 func (f *fixture) certvault(t *testing.T, stdin string, args ...string) string {
 	t.Helper()
 	res, err := vault.Run(t.Context(), f.Options, stdin, args...)
 	if err != nil || res.Code != 0 {
-		t.Fatalf("certvault %s exited with %d, %v: %s", strings.Join(args, " "), res.Code, err, res.Stderr)
+		t.Fatalf("certvault %s exited with %d, %v; want 0: %s", strings.Join(args, " "), res.Code, err, res.Stderr)
 	}
 	return res.Stdout
 }
 
-// uploadApproved uploads a sample, waits for the approval, and returns the verified PDF.
+// uploadApproved uploads a sample, waits for the approval, and returns the certificate and the
+// verified PDF.
 func (f *fixture) uploadApproved(t *testing.T, who string) (*client.VaultCertificate, []byte) {
 	t.Helper()
 	c := f.await(t, f.upload(t, form(who)).UUID, "approved")
 	return c, f.verified(t, c.UUID)
 }
 
-// trust returns a trust store with the root of a PEM file.
+// trust creates a trust store with the root of a PEM file and returns the location of the store.
 func trust(t *testing.T, pem string) string {
 	t.Helper()
 	dir := "sql:" + t.TempDir()
@@ -46,7 +48,8 @@ func trust(t *testing.T, pem string) string {
 	return dir
 }
 
-// checkTrusted checks with pdfsig that a file has one signature, and that it is valid and trusted.
+// checkTrusted checks with pdfsig that a file has one signature, and that the signature is valid
+// and trusted.
 func checkTrusted(t *testing.T, store string, file []byte) {
 	t.Helper()
 	out := run(t, "pdfsig", "-nssdir", store, writeTemp(t, "signed.pdf", file))
@@ -56,7 +59,7 @@ func checkTrusted(t *testing.T, store string, file []byte) {
 		}
 	}
 	if strings.Contains(out, "Signature #2") {
-		t.Errorf("the file has two signatures: %s", out)
+		t.Errorf("the file has two signatures, want one: %s", out)
 	}
 }
 
@@ -73,7 +76,7 @@ func TestSignature(t *testing.T) {
 		root := writeTemp(t, "root.pem", pem.Body)
 		checkTrusted(t, trust(t, root), file)
 
-		// The page, the file and openssl show the same fingerprint.
+		// The page and the file show the fingerprint that openssl computes.
 		_, digest, _ := strings.Cut(strings.TrimSpace(run(t, tool(t, "openssl"), "x509", "-noout", "-fingerprint", "-sha256", "-in", root)), "=")
 		for what, text := range map[string]string{"the page": string(get(t, public, "/signatures", http.StatusOK).Body), "the file": string(pem.Body)} {
 			if digest == "" || !strings.Contains(text, digest) {
@@ -88,14 +91,14 @@ func TestSignature(t *testing.T) {
 		}
 		for _, k := range v.Checks {
 			if k.Name == "signature" && (k.Result != "passed" || k.CheckedAt == nil) {
-				t.Errorf("the check of the signature in the public response is %+v", k)
+				t.Errorf("the check of the signature in the public response is %+v, want passed with a time", k)
 			}
 		}
 		if n := count(t, f.database(t), `SELECT count(*) FROM certificate_checks WHERE name = 'signature' AND result = 'passed'`); n != 1 {
 			t.Errorf("got %d passed checks of signatures, want 1", n)
 		}
 
-		// After a rotation of key and root, older signatures stay valid.
+		// Older signatures stay valid after a rotation of the key and the root.
 		f.certvault(t, "", "key", "root", "--rotate")
 		f.certvault(t, "", "key", "rotate", "--institution", f.institution.Slug)
 		_, second := f.uploadApproved(t, "Signed later")
@@ -107,13 +110,13 @@ func TestSignature(t *testing.T) {
 		checkTrusted(t, trust(t, writeTemp(t, "new.pem", []byte(roots[0]))), second)
 		checkTrusted(t, trust(t, writeTemp(t, "old.pem", []byte(roots[1]))), file)
 		if list := f.certvault(t, "", "key", "list", "--institution", f.institution.Slug); strings.Count(list, "Northwind University") != 2 {
-			t.Errorf("key list printed %s", list)
+			t.Errorf("key list printed %s, want two keys of Northwind University", list)
 		}
 	})
 }
 
-// checkCMS verifies the CMS object of the last signature of a file with openssl, over the byte range. It
-// also checks that openssl refuses changed content.
+// checkCMS verifies the CMS object of the last signature of a file with openssl. The content is the
+// byte range of the signature. It also checks that openssl refuses changed content.
 func checkCMS(t *testing.T, root string, file []byte) {
 	t.Helper()
 	m := regexp.MustCompile(`/ByteRange\s*\[\s*0 (\d+) (\d+) (\d+)`).FindAllSubmatch(file, -1)
@@ -155,8 +158,8 @@ func nibble(c byte) byte {
 	}
 }
 
-// TestTimeStamps signs with a time-stamp authority that uses openssl. While the authority is not
-// reachable, processing fails with a specific code. A later retry approves the certificate.
+// TestTimeStamps signs with a time-stamp authority that uses openssl. Processing fails with a
+// specific code while the authority is not reachable. A later retry approves the certificate.
 func TestTimeStamps(t *testing.T) {
 	t.Parallel()
 	openssl := tool(t, "openssl")
@@ -192,7 +195,7 @@ ess_cert_id_alg = sha256
 		}
 		if out, err := exec.CommandContext(r.Context(), openssl, "ts", "-reply", "-queryfile", call+"/query", "-config", config, "-section", "tsa_config",
 			"-out", call+"/reply").CombinedOutput(); err != nil {
-			t.Errorf("openssl ts: %v: %s", err, out)
+			t.Errorf("openssl cannot create a time stamp: %v: %s", err, out)
 		}
 		reply, err := os.ReadFile(call + "/reply")
 		if err != nil {
@@ -234,9 +237,9 @@ ess_cert_id_alg = sha256
 	}
 }
 
-// TestLostKeys removes the signing keys of a running vault. Processing then fails with a specific code,
-// but other functions work, even after a restart. After the keys are restored, a retry approves the
-// certificate.
+// TestLostKeys removes the signing keys of a running vault. Processing then fails with a specific
+// code, but other functions work, even after a restart. A retry approves the certificate after the
+// test has restored the keys.
 func TestLostKeys(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, database string) {
@@ -270,7 +273,7 @@ func TestLostKeys(t *testing.T) {
 		f.retry(t, failed.UUID)
 		f.await(t, failed.UUID, "approved")
 		if res, err := vault.Run(t.Context(), f.Options, "", "doctor"); err != nil || !strings.Contains(res.Stdout, "ok     signing keys") {
-			t.Errorf("doctor: exit code = %d, %v; want that the keys are ok: %s", res.Code, err, res.Stdout)
+			t.Errorf("doctor: exit code = %d, %v; want signing keys that are ok: %s", res.Code, err, res.Stdout)
 		}
 	})
 }
@@ -305,7 +308,7 @@ func TestImportedKeys(t *testing.T) {
 	_, file = f.uploadApproved(t, "Program")
 	checkTrusted(t, store, file)
 	if list := f.certvault(t, "", "key", "list", "--institution", f.institution.Slug); !strings.Contains(list, "program") || !strings.Contains(list, "brought") || !strings.Contains(list, "issued") {
-		t.Errorf("key list printed %s", list)
+		t.Errorf("key list printed %s, want an issued key, an imported key and a program", list)
 	}
 }
 
@@ -318,8 +321,8 @@ func read(t *testing.T, name string) []byte {
 	return b
 }
 
-// TestProtectedKeys protects the signing keys of a vault with a passphrase. Without the passphrase,
-// processing fails with a specific code.
+// TestProtectedKeys protects the signing keys of a vault with a passphrase. Processing fails with a
+// specific code without the passphrase. With the passphrase, a retry approves the certificate.
 func TestProtectedKeys(t *testing.T) {
 	t.Parallel()
 	f := start(t, "", "--process-attempts", "1")

@@ -17,7 +17,7 @@ import (
 
 const newPassword = "correct horse battery"
 
-// signUp creates an account in the browser.
+// signUp creates an account in the browser. The account has no password if password is empty.
 func signUp(t *testing.T, b *tab, v *vault.Vault, email, name, password string) {
 	t.Helper()
 	b.open("/sign-up")
@@ -56,11 +56,11 @@ func TestSignUpInBrowser(t *testing.T) {
 
 		l := awaitLetter(t, f.Vault, email, "Confirm your e-mail address")
 		if l.Header.Get("Auto-Submitted") != "auto-generated" || l.Size > 30<<10 || strings.Contains(l.HTML, "<img") || !strings.Contains(l.HTML, f.URL+"/sign-up/") {
-			t.Errorf("the mail has a wrong header, size or content: %+v", l)
+			t.Errorf("the mail = %+v, want Auto-Submitted, at most 30 kB, no picture, and a link to /sign-up/", l)
 		}
 
-		// The person signs out, signs in by password, and then by link. A mail scanner requested the link
-		// before.
+		// The person signs out, signs in by password, and then by link. A mail scanner requests the
+		// link first.
 		b.press("Ada")
 		b.press("Sign out")
 		b.see("You are signed out.")
@@ -79,7 +79,7 @@ func TestSignUpInBrowser(t *testing.T) {
 		for range 3 {
 			a, err := scanner.Get(t.Context(), strings.TrimPrefix(link, f.URL))
 			if err != nil || a.Status != http.StatusOK || a.Header.Get("Set-Cookie") != "" {
-				t.Fatalf("request of a mail scanner: status %d, headers %v, %v", a.Status, a.Header, err)
+				t.Fatalf("request of a mail scanner: status %d, headers %v, %v; want 200 and no cookie", a.Status, a.Header, err)
 			}
 		}
 		other.open(link)
@@ -98,7 +98,7 @@ func TestSignUpInBrowser(t *testing.T) {
 	})
 }
 
-// TestPasskeyInBrowser adds a passkey, signs in with it, and removes it.
+// TestPasskeyInBrowser adds a passkey, signs in with the passkey, and removes the passkey.
 func TestPasskeyInBrowser(t *testing.T) {
 	t.Parallel()
 	f := start(t, "")
@@ -117,7 +117,7 @@ func TestPasskeyInBrowser(t *testing.T) {
 	b.at("/account/security")
 	b.see("last used")
 	awaitLetter(t, f.Vault, "ada@example.org", "A passkey was added")
-	// The policy blocked no style or module, and no request went to another host.
+	// The page sends no request to another host.
 	if n := evaluate[int](b, `performance.getEntriesByType("resource").filter((r) => !r.name.startsWith(location.origin)).length`); n != 0 {
 		t.Errorf("the page sent %d requests to another host", n)
 	}
@@ -166,8 +166,8 @@ func TestSecondFactorInBrowser(t *testing.T) {
 	other.fill("code", "000000")
 	other.press("Sign in")
 	other.see("The code is not right")
-	// The code of the next time step is accepted, because a clock may be fast. The current code was used
-	// above.
+	// The vault accepts the code of the next time step, because a clock may be fast. The test has
+	// already used the current code.
 	used := code(time.Now().Add(30 * time.Second))
 	other.fill("code", used)
 	other.press("Sign in")
@@ -211,7 +211,8 @@ func TestResetInBrowser(t *testing.T) {
 	other.see("This link does not work any more")
 }
 
-// TestUserCommands sets the password of a person and ends sessions from the command line.
+// TestUserCommands sets the password of a person and ends sessions from the command line. Both
+// commands sign the person out.
 func TestUserCommands(t *testing.T) {
 	t.Parallel()
 	f := start(t, "")
@@ -236,8 +237,9 @@ func TestUserCommands(t *testing.T) {
 	run(1, "short\n", "reset-password", "--email", "ada@example.org", "--password-stdin")
 }
 
-// TestWrongPasswords checks that the vault delays repeated wrong passwords in the same way for addresses
-// with and without an account, but not in a browser that the person used before.
+// TestWrongPasswords checks that the vault delays repeated wrong passwords in the same way for
+// addresses with and without an account, and that the delay does not apply to a browser that the
+// person used before.
 func TestWrongPasswords(t *testing.T) {
 	t.Parallel()
 	f := start(t, "")
@@ -273,7 +275,7 @@ func TestWrongPasswords(t *testing.T) {
 	for i := range 5 {
 		same(fmt.Sprintf("guess %d", i+1), guess("known@example.org"), guess("other@example.org"), http.StatusUnprocessableEntity)
 	}
-	// The wait grows with each guess, so that even a slow machine sends a guess during a wait.
+	// The wait grows with each guess. Therefore even a slow machine sends a guess during a wait.
 	refused := func(email string) (a response) {
 		t.Helper()
 		for range 20 {

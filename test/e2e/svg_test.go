@@ -23,8 +23,8 @@ const unit = 6
 // bar matches a filled rectangle of a path: a move to a corner and lines along three sides.
 var bar = regexp.MustCompile(`M(\d+) (\d+)h(\d+)v(\d+)h-\d+z`)
 
-// rasterise draws the filled rectangles of an SVG image for a scanner. QR codes and barcodes consist only
-// of such rectangles. It returns the path of a PNG file.
+// rasterise draws the filled rectangles of an SVG image for a scanner and returns the path of a PNG
+// file. QR codes and barcodes consist only of such rectangles.
 func rasterise(t *testing.T, svg []byte) string {
 	t.Helper()
 	var img *image.Gray
@@ -49,7 +49,7 @@ func rasterise(t *testing.T, svg []byte) string {
 		case "svg":
 			box := strings.Fields(attr["viewBox"])
 			if element.Name.Space != "http://www.w3.org/2000/svg" || len(box) != 4 {
-				t.Fatalf("not an SVG image with a view box: %.200s", svg)
+				t.Fatalf("the file is not an SVG image with a view box: %.200s", svg)
 			}
 			img = image.NewGray(image.Rect(0, 0, number(t, box[2])*unit, number(t, box[3])*unit))
 			draw.Draw(img, img.Bounds(), image.White, image.Point{}, draw.Src)
@@ -63,7 +63,7 @@ func rasterise(t *testing.T, svg []byte) string {
 		}
 	}
 	if img == nil {
-		t.Fatalf("not an SVG image: %.200s", svg)
+		t.Fatalf("the file is not an SVG image: %.200s", svg)
 	}
 	var b bytes.Buffer
 	if err := png.Encode(&b, img); err != nil {

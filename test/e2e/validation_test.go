@@ -16,7 +16,8 @@ import (
 
 const maxFile = 20_971_520
 
-// TestLimits sets every field to its maximum length in code points, and to one code point more.
+// TestLimits sets each text field and the address to the maximum length in code points, and to a
+// greater length.
 func TestLimits(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, database string) {
@@ -53,12 +54,13 @@ func TestLimits(t *testing.T) {
 		accepted++
 		uploadInvalid(t, f, form("Longer Address").With("applicant_email", local+"@x"+host), "applicant_email")
 		if n := count(t, f.database(t), `SELECT count(*) FROM certificates`); n != accepted {
-			t.Errorf("got %d certificates for %d uploads", n, accepted)
+			t.Errorf("got %d certificates for %d accepted uploads, want one for each upload", n, accepted)
 		}
 	})
 }
 
-// uploadInvalid uploads a form that must be refused because of a field, and returns the message.
+// uploadInvalid uploads a form that the vault must refuse because of a field, and returns the
+// message for the field.
 func uploadInvalid(t *testing.T, f *fixture, form *vault.Form, field string) string {
 	t.Helper()
 	a, err := f.client.Upload(t.Context(), form)
@@ -67,7 +69,7 @@ func uploadInvalid(t *testing.T, f *fixture, form *vault.Form, field string) str
 	}
 	p := wantProblem(t, a, 422, "")
 	if len(p.Errors[field]) != 1 || p.Errors[field][0] == "" {
-		t.Errorf("the response has no error for %s: %s", field, a.Body)
+		t.Errorf("the response does not have exactly one error for %s: %s", field, a.Body)
 		return p.Message
 	}
 	if len(p.Errors) == 1 && p.Message != p.Errors[field][0] {
@@ -76,7 +78,8 @@ func uploadInvalid(t *testing.T, f *fixture, form *vault.Form, field string) str
 	return p.Errors[field][0]
 }
 
-// TestValidation uploads invalid values of each field. The vault stores none of them.
+// TestValidation uploads forms with invalid and missing fields. The vault stores nothing. It also
+// checks the date of valid forms.
 func TestValidation(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, database string) {
@@ -110,7 +113,7 @@ func TestValidation(t *testing.T) {
 		}
 		p := wantProblem(t, a, 422, "")
 		if len(p.Errors) != 4 || !strings.HasSuffix(p.Message, " (and 3 more errors)") {
-			t.Errorf("upload of an empty form: got %s, want 4 errors", a.Body)
+			t.Errorf("upload of an empty form: got %s, want 4 errors and a message with their number", a.Body)
 		}
 		uploadInvalid(t, f, good.Without("certificate_file").With("certificate_file", "only text"), "certificate_file")
 		nothingStored(t, f)
@@ -180,17 +183,17 @@ func TestFiles(t *testing.T) { //nolint:tparallel // the code after the subtests
 		t.Run(c.what, func(t *testing.T) {
 			message := uploadInvalid(t, f, form("Jane Doe").WithFile(c.name, c.content), "certificate_file")
 			if !strings.HasSuffix(message, ".") || strings.ContainsAny(message, "%\x00") || strings.Contains(message, "seal:") {
-				t.Errorf("the message is not a plain sentence: %q", message)
+				t.Errorf("the message %q is not a sentence for people", message)
 			}
 			t.Log(message)
 		})
 	}
 	nothingStored(t, f)
-	// Unusual file names are accepted and stored without a path.
+	// The vault accepts unusual file names and stores each name without a path.
 	for i, name := range []string{"../../etc/passwd.pdf", `C:\temp\diploma.PDF`, "Übung 證書 🎓.pdf", strings.Repeat("n", 400) + ".pdf", ".pdf", "a\"b;c.pdf"} {
 		made := f.upload(t, form(person(i)).WithFile(name, pdf))
 		if strings.ContainsAny(made.File.Name, `/\`) || !strings.HasSuffix(strings.ToLower(made.File.Name), ".pdf") || len([]rune(made.File.Name)) > 255 {
-			t.Errorf("file name %q is stored as %q", name, made.File.Name)
+			t.Errorf("file name %q is stored as %q, want a name without a path that ends in .pdf", name, made.File.Name)
 		}
 		f.await(t, made.UUID, "approved")
 	}

@@ -9,8 +9,9 @@ import (
 	"github.com/certvault/certvault/test/vault"
 )
 
-// TestCertificatesInBrowser searches a certificate, corrects its address, and revokes it after a preview
-// of the public text, all without a script. The public page shows exactly this text.
+// TestCertificatesInBrowser searches for a certificate, corrects the address, and revokes the
+// certificate after a preview of the public text, all without scripts. The public page shows the
+// text of the preview.
 func TestCertificatesInBrowser(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, database string) {
@@ -48,7 +49,8 @@ func TestCertificatesInBrowser(t *testing.T) {
 	})
 }
 
-// TestSettingsInBrowser changes settings that the public page shows, and creates a new signing key.
+// TestSettingsInBrowser changes settings that the public page shows, and creates a new signing key,
+// all without scripts.
 func TestSettingsInBrowser(t *testing.T) {
 	t.Parallel()
 	f := start(t, "")
@@ -58,11 +60,11 @@ func TestSettingsInBrowser(t *testing.T) {
 	b.open(at)
 	b.fill("name", "Northern Lights University")
 	b.press("Keep these settings")
-	b.see("The settings were kept.")
+	b.see("The settings were saved.")
 	b.press("What the public sees")
 	b.fill("contact", "registry@nwu.example")
 	b.press("Keep these settings")
-	b.see("The settings were kept.")
+	b.see("The settings were saved.")
 	b.press("Signing key")
 	b.see("The key that signs now", "Download root.pem")
 	b.press("Make a new signing key")

@@ -18,7 +18,8 @@ import (
 	"github.com/certvault/certvault/test/vault"
 )
 
-// TestVerifyOffline verifies files that OpenSSL signed, without a running vault and without a network.
+// TestVerifyOffline verifies a file that OpenSSL signed, changed variants of the file, and other
+// files, without a running vault.
 func TestVerifyOffline(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -56,12 +57,12 @@ func TestVerifyOffline(t *testing.T) {
 		}
 	}
 	if printed := runIn(t, dir, "pdfsig", "-nocert", "valid.pdf"); !strings.Contains(printed, "Signature is Valid") {
-		t.Errorf("pdfsig: the signature is not valid: %s", printed)
+		t.Errorf("pdfsig does not print that the signature is valid: %s", printed)
 	}
 }
 
-// TestVerifyRevoked verifies the PDF of a revoked certificate without the vault. The file does not show
-// the revocation, and the output explains this.
+// TestVerifyRevoked verifies the PDF of a revoked certificate from the command line. The file does
+// not show the revocation, and the output says that the vault may have revoked the certificate.
 func TestVerifyRevoked(t *testing.T) {
 	t.Parallel()
 	f := start(t, "")
@@ -90,7 +91,7 @@ func TestVerifyRevoked(t *testing.T) {
 	}
 }
 
-// runOffline runs the binary, without a network if the machine supports that.
+// runOffline runs the binary, without a network if the command unshare works.
 func runOffline(t *testing.T, args ...string) (code int, stdout string) {
 	t.Helper()
 	binary, err := vault.Binary()
@@ -109,14 +110,14 @@ func runOffline(t *testing.T, args ...string) (code int, stdout string) {
 	return cmd.ProcessState.ExitCode(), string(out)
 }
 
-// runIn runs an independent program in a folder, which must succeed.
+// runIn runs an independent program in a folder and returns the output. The program must succeed.
 func runIn(t *testing.T, dir, name string, args ...string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), tool(t, name), args...)
 	cmd.Dir = dir
 	out, err := cmd.CombinedOutput()
 	if err != nil {
-		t.Fatalf("%s: %v: %s", name, err, out)
+		t.Fatalf("running %s: %v: %s", name, err, out)
 	}
 	return string(out)
 }
@@ -136,7 +137,7 @@ func signingRoot(t *testing.T, dir string) string {
 	return filepath.Join(dir, "root.pem")
 }
 
-// signedByOpenSSL returns a PDF that OpenSSL signed, without the code of the vault.
+// signedByOpenSSL returns a PDF that OpenSSL signed with the key and the certificate in a folder.
 func signedByOpenSSL(t *testing.T, dir string) []byte {
 	t.Helper()
 	const ranges = "[0 0000000000 0000000000 0000000000]"

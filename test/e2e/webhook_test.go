@@ -18,7 +18,7 @@ import (
 	"github.com/certvault/certvault/test/vault"
 )
 
-// receive starts a receiver and closes it at the end of the test.
+// receive starts a receiver, and closes the receiver at the end of the test.
 func receive(t *testing.T, handler func(w http.ResponseWriter, d *vault.Delivered)) *vault.Receiver {
 	t.Helper()
 	r, err := vault.Receive(t.Context(), handler)
@@ -43,7 +43,8 @@ func (f *fixture) endpoint(t *testing.T, r *vault.Receiver) *vault.Webhook {
 	return h
 }
 
-// hook runs a webhook command and checks its exit code.
+// hook runs a webhook command, checks the exit code, and decodes the output, unless into
+// is nil.
 func (f *fixture) hook(t *testing.T, code int, into any, command string, args ...string) {
 	t.Helper()
 	got, err := f.Hook(t.Context(), f.institution.Slug, into, command, args...)
@@ -52,7 +53,7 @@ func (f *fixture) hook(t *testing.T, code int, into any, command string, args ..
 	}
 }
 
-// events returns the deliveries about a certificate, by event.
+// events returns the last delivery of each event of a certificate, by the event's name.
 func events(t *testing.T, r *vault.Receiver, uuid string) map[string]*vault.Delivered {
 	t.Helper()
 	out := map[string]*vault.Delivered{}
@@ -95,18 +96,18 @@ func TestWebhooks(t *testing.T) {
 		eventually(t, approvalTime, "both events have arrived", func() bool { return len(events(t, r, made.UUID)) == 2 })
 		for name, d := range events(t, r, made.UUID) {
 			if err := d.Signed(h.Secret); err != nil {
-				t.Errorf("%s: %v", name, err)
+				t.Errorf("event %s: the signatures are not valid: %v", name, err)
 			}
 			e, err := d.Event()
 			if err != nil {
 				t.Fatal(err)
 			}
 			if d.Header.Get("X-Webhook-Event") != "certificate_application."+name || d.Header.Get("X-Webhook-Id") != h.ID || d.Header.Get("Content-Type") != "application/json" {
-				t.Errorf("%s: the headers are wrong: %v", name, d.Header)
+				t.Errorf("event %s: headers = %v, want the name of the event, the id of the endpoint and JSON", name, d.Header)
 			}
 			if e.WebhookID != h.ID || e.ApplicationID != made.ID || e.CertificateTitle != made.CertificateTitle || e.ApplicantEmail != made.ApplicantEmail ||
 				e.Source != "vault" || e.TriggerContext != "single_upload" {
-				t.Errorf("%s: the payload is wrong: %s", name, d.Body)
+				t.Errorf("event %s: payload = %s, want the endpoint and the values of the certificate", name, d.Body)
 			}
 			for what, at := range map[string]string{"timestamp": e.Timestamp, "X-Webhook-Timestamp": d.Header.Get("X-Webhook-Timestamp")} {
 				if parsed, err := time.Parse(time.RFC3339, at); err != nil || time.Since(parsed).Abs() > time.Minute || !strings.HasSuffix(at, "Z") {
@@ -118,13 +119,13 @@ func TestWebhooks(t *testing.T) {
 	})
 }
 
-// operate runs the webhook commands on an endpoint: test, pause, rotate and redeliver.
+// operate runs the webhook commands on an endpoint, such as test, pause, rotate and redeliver.
 func operate(t *testing.T, f *fixture, r *vault.Receiver, h *vault.Webhook) {
 	t.Helper()
 	var test deliveryRow
 	f.hook(t, 0, &test, "test", h.ID)
 	if test.Status != "delivered" || !test.Test || len(test.Log) != 1 || test.Log[0].ResponseBody != "thank you" || test.Log[0].RequestHeaders["X-Webhook-ID"][0] != h.ID {
-		t.Errorf("delivery of the test = %+v", test)
+		t.Errorf("delivery of the test = %+v, want delivered after one attempt with the id of the endpoint and the text of the response", test)
 	}
 	f.hook(t, 0, nil, "pause", h.ID)
 	f.hook(t, 1, nil, "pause", h.ID)
@@ -142,7 +143,7 @@ func operate(t *testing.T, f *fixture, r *vault.Receiver, h *vault.Webhook) {
 	}
 	f.hook(t, 0, &list, "list")
 	if len(list) != 1 || list[0].ID != h.ID || list[0].Status != "paused" || list[0].Waiting != 2 {
-		t.Errorf("list of endpoints = %+v", list)
+		t.Errorf("list of endpoints = %+v, want the paused endpoint with 2 waiting deliveries", list)
 	}
 	f.hook(t, 0, nil, "resume", h.ID)
 	eventually(t, approvalTime, "the waiting deliveries have arrived", func() bool { return len(events(t, r, waiting.UUID)) == 2 })
@@ -152,18 +153,19 @@ func operate(t *testing.T, f *fixture, r *vault.Receiver, h *vault.Webhook) {
 	f.hook(t, 0, nil, "test", h.ID)
 	last := r.Got()[len(r.Got())-1]
 	if err := last.Signed(h.Secret); err != nil {
-		t.Errorf("both secrets are active, old secret: %v", err)
+		t.Errorf("both secrets are active, but the signature with the old secret is not valid: %v", err)
 	}
 	if err := last.SignedStandard(rotated.Secret); err != nil {
-		t.Errorf("both secrets are active, new secret: %v", err)
+		t.Errorf("both secrets are active, but the signature with the new secret is not valid: %v", err)
 	}
 	f.hook(t, 0, nil, "rotate", h.ID, "--promote")
 	f.hook(t, 0, nil, "test", h.ID)
 	if err := r.Got()[len(r.Got())-1].Signed(rotated.Secret); err != nil {
-		t.Errorf("after the promotion of the new secret: %v", err)
+		t.Errorf("after the promotion of the new secret, the signatures are not valid: %v", err)
 	}
 
-	// The receiver fails until no attempt is left. Then all deliveries are sent again.
+	// The receiver fails until no attempt is left. Then the test lets the vault send the deliveries
+	// of both events again.
 	r.Answer(func(w http.ResponseWriter, _ *vault.Delivered) { w.WriteHeader(http.StatusInternalServerError) })
 	f.hook(t, 1, &test, "test", h.ID)
 	failing := f.upload(t, form("Failing"))
@@ -194,13 +196,13 @@ func operate(t *testing.T, f *fixture, r *vault.Receiver, h *vault.Webhook) {
 			first[old.Header.Get("Webhook-Id")] = true
 		}
 		if !first[d.Header.Get("Webhook-Id")] {
-			t.Errorf("%s: the repeated delivery has another id", name)
+			t.Errorf("event %s: the repeated delivery has another id than the first delivery", name)
 		}
 	}
 	var detail deliveryRow
 	f.hook(t, 0, &detail, "log", "--delivery", fmt.Sprint(exhausted[0].ID))
 	if detail.Status != "delivered" || len(detail.Log) != 4 || detail.Log[0].StatusCode != http.StatusInternalServerError || detail.Log[3].StatusCode != http.StatusNoContent {
-		t.Errorf("log of the delivery = %+v", detail)
+		t.Errorf("log of the delivery = %+v, want delivered after 4 attempts, the first with status 500 and the last with 204", detail)
 	}
 	f.hook(t, 1, nil, "log", "00000000-0000-0000-0000-000000000000")
 	f.hook(t, 1, nil, "redeliver", "999999")
@@ -216,12 +218,12 @@ func TestWebhookGuard(t *testing.T) {
 	var test deliveryRow
 	f.hook(t, 1, &test, "test", h.ID)
 	if len(test.Log) != 1 || test.Log[0].Outcome != "blocked" || !strings.Contains(test.Log[0].Error, "--webhook-allow") || len(r.Got()) != 0 {
-		t.Errorf("delivery without --webhook-allow = %+v, want blocked", test)
+		t.Errorf("delivery without --webhook-allow = %+v, want one blocked attempt, and no request to the receiver", test)
 	}
 }
 
-// TestWebhookGone checks that the vault disables an endpoint that responds with 410, and that the owner
-// gets a mail about it.
+// TestWebhookGone checks that the vault disables an endpoint that responds with 410, and that the
+// owner gets a mail about the endpoint.
 func TestWebhookGone(t *testing.T) {
 	t.Parallel()
 	f := start(t, "", "--webhook-allow", "127.0.0.1")
@@ -255,12 +257,13 @@ func TestWebhookGone(t *testing.T) {
 	}
 	f.hook(t, 0, &list, "list")
 	if len(list) != 1 || list[0].Status != "switched_off" || list[0].StopReason != "gone" {
-		t.Errorf("list of endpoints = %+v", list)
+		t.Errorf("list of endpoints = %+v, want an endpoint that is switched off with the reason gone", list)
 	}
 }
 
-// TestWebhookKill kills the vault at critical moments: before the receiver responds to a delivery, and
-// after the response but before it is stored. Every event arrives, possibly more than once.
+// TestWebhookKill kills the vault at critical moments: before the receiver responds to a delivery,
+// and after the response but before the vault stores the response. Every event arrives, possibly
+// more than once.
 func TestWebhookKill(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, database string) {
@@ -270,8 +273,8 @@ func TestWebhookKill(t *testing.T) {
 		}
 		args := []string{"--webhook-allow", "127.0.0.1", "--webhook-retry", "1s,1s,1s,1s,1s,1s,1s,1s,1s"}
 		f := start(t, database, args...)
-		// killAt is the number of deliveries until the vault is killed. responds reports whether the
-		// receiver responds before.
+		// killAt is the number of deliveries until the receiver kills the vault. responds is true
+		// if the receiver responds to the last delivery before it kills the vault.
 		var killAt atomic.Int64
 		var responds atomic.Bool
 		var mu sync.Mutex
@@ -309,13 +312,13 @@ func TestWebhookKill(t *testing.T) {
 			select {
 			case <-killed:
 			case <-time.After(approvalTime):
-				t.Fatal("the vault sent too few deliveries")
+				t.Fatal("the vault sent too few deliveries, so the receiver did not kill the vault")
 			}
 			mu.Lock()
 			f.restart(t, args...)
 			mu.Unlock()
-			// The vault is killed only after the approval, because a certificate fails if the vault is killed
-			// three times while it processes the certificate.
+			// The next round begins only after the approvals, because a certificate fails if the
+			// vault is killed three times while it processes the certificate.
 			for _, uuid := range uuids {
 				f.await(t, uuid, "approved")
 			}
@@ -333,12 +336,12 @@ func TestWebhookKill(t *testing.T) {
 		for _, g := range all {
 			id := g.Header.Get("Webhook-Id")
 			if first, again := seen[id]; again && first != string(g.Body) {
-				t.Errorf("the second delivery of %s has another body", id)
+				t.Errorf("a repeated delivery of %s has another body than the first delivery", id)
 			}
 			seen[id] = string(g.Body)
 		}
 		if n := count(t, d, `SELECT count(*) FROM webhook_events`); n != len(seen) {
-			t.Errorf("got %d of %d events", len(seen), n)
+			t.Errorf("got %d of %d events, want all", len(seen), n)
 		}
 		t.Logf("%d kills: %d events arrived, with %d repetitions", rounds, len(seen), len(all)-len(seen))
 	})

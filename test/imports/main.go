@@ -1,6 +1,6 @@
-// Command imports writes the linter's rules and the table of layers from
-// docs/imports.txt, which defines the allowed imports between packages. It
-// fails if a package is not listed.
+// Command imports reads docs/imports.txt, which defines the allowed imports between packages. It
+// writes the linter's rules into .golangci.yaml and the table of layers into docs/architecture.md.
+// It fails if the list does not match the packages below internal.
 package main
 
 import (
@@ -46,7 +46,7 @@ func run(root string) error {
 	)
 }
 
-// packages returns the folders below internal that contain Go files.
+// packages returns the folders below internal that contain Go files, relative to internal.
 func packages(internal string) ([]string, error) {
 	var found []string
 	err := filepath.WalkDir(internal, func(path string, d os.DirEntry, err error) error {
@@ -62,7 +62,8 @@ func packages(internal string) ([]string, error) {
 	return found, err
 }
 
-// replace writes text between the lines that contain begin and end.
+// replace replaces the lines between the line that contains begin and the line that contains end
+// with text.
 func replace(file, begin, end, text string) error {
 	old, err := os.ReadFile(file)
 	if err != nil {

@@ -16,8 +16,9 @@ outside: client ->
 outside: app -> db
 `
 
-// TestRules checks that the rules deny a package to its own layer and to lower layers, match its whole
-// name, and allow it to its own files and to higher layers.
+// TestRules checks the rules for each kind of package. A rule denies a package to the other
+// packages of its layer and to lower layers, and allows the package to its own files and to higher
+// layers. A rule matches only the whole name of the package.
 func TestRules(t *testing.T) {
 	parsed, err := parse(list)
 	if err != nil {
@@ -62,7 +63,7 @@ func TestCheck(t *testing.T) {
 			}
 			err = parsed.check(c.folders)
 			if c.want == "" && err != nil || c.want != "" && (err == nil || err.Error() != c.want) {
-				t.Errorf("got %v, want %q", err, c.want)
+				t.Errorf("check = %v, want the error %q, or no error if empty", err, c.want)
 			}
 		})
 	}
@@ -71,7 +72,7 @@ func TestCheck(t *testing.T) {
 func TestParseInvalid(t *testing.T) {
 	for _, text := range []string{"layer", "layer:", ": db", "outside: client", "outside: client db"} {
 		if parsed, err := parse(text); err == nil {
-			t.Errorf("%q is accepted as %+v", text, parsed)
+			t.Errorf("parse(%q) = %+v, want an error", text, parsed)
 		}
 	}
 }

@@ -10,11 +10,11 @@ import (
 // client is the only package in the list that is not below internal.
 const client = "client"
 
-// table is the parsed list.
+// table is the parsed content of docs/imports.txt.
 type table struct {
 	layers  []layer // from top to bottom
 	tests   []string
-	harness []string // the tests of every package may import these
+	harness []string // packages that the tests of every package may import
 	pure    []string
 	outside []outsider
 }
@@ -61,7 +61,7 @@ func parse(text string) (*table, error) {
 	return t, nil
 }
 
-// listed returns the packages of all layers, and those for tests.
+// listed returns the packages for tests and the packages of all layers.
 func (t *table) listed() []string {
 	names := slices.Clone(t.tests)
 	for _, l := range t.layers {
@@ -70,7 +70,8 @@ func (t *table) listed() []string {
 	return names
 }
 
-// check compares the list with the folders below internal.
+// check returns an error if the list does not match the folders below internal, lists a package
+// twice, or marks a package that is in no layer.
 func (t *table) check(folders []string) error {
 	listed := t.listed()
 	var errs []error

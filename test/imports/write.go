@@ -9,7 +9,7 @@ import (
 // rule is a rule of depguard.
 type rule struct {
 	name string
-	// files are patterns; one that begins with ! is an exception.
+	// files are patterns. A pattern that begins with ! is an exception.
 	files []string
 	// allow and deny are import paths. A path is a prefix; $ marks its end. The longer of two
 	// matching prefixes applies.
@@ -19,9 +19,10 @@ type rule struct {
 
 const internal = "github.com/certvault/certvault/internal/"
 
-// rules returns the rules of depguard as YAML. Each package has one rule. It denies the package to
-// every file that is neither in the package nor in a layer above it. Therefore a package that is in
-// no layer may import none of the listed packages.
+// rules returns the rules of depguard as YAML. Each package of a layer has one rule. The rule
+// denies the package to every file below internal that is neither in the package, nor in a layer
+// above the package, nor in a package for tests. Further rules are for pure packages, for packages
+// outside of the layers, and for code that is not a test.
 func (t *table) rules() string {
 	var all []rule
 	var above []string
@@ -96,7 +97,7 @@ func quoted(list []string) string {
 	return `"` + strings.Join(list, `", "`) + `"`
 }
 
-// folders returns patterns for the files of packages.
+// folders returns a pattern for the files of packages.
 func folders(names []string) string {
 	if len(names) == 1 {
 		return "**/internal/" + names[0] + "/**"
@@ -112,7 +113,7 @@ func paths(names []string) []string {
 	return list
 }
 
-// markdown returns the table of layers.
+// markdown returns the table of layers, and the sentences about the other packages, as Markdown.
 func (t *table) markdown() string {
 	var b strings.Builder
 	b.WriteString("\n| Layer | Packages |\n|---|---|\n")

@@ -9,10 +9,10 @@ import (
 )
 
 // account is the system account of the server. PostgreSQL refuses to run as root, so root uses the
-// account of the installed package. Other users use their current account.
+// account postgres of the installed package. Other users use their current account.
 type account struct {
 	uid, gid uint32
-	drop     bool // true if it differs from the current account
+	drop     bool // true if the account differs from the current account
 }
 
 // serverAccount returns the account for the server.
@@ -35,7 +35,8 @@ func serverAccount() (account, error) {
 	return account{uid: uint32(uid), gid: uint32(gid), drop: true}, nil
 }
 
-// chown changes the owner of the folder to the account.
+// chown changes the owner of the folder to the account if the account differs from the current
+// account.
 func (a account) chown(folder string) error {
 	if !a.drop {
 		return nil
@@ -43,8 +44,9 @@ func (a account) chown(folder string) error {
 	return os.Chown(folder, int(a.uid), int(a.gid))
 }
 
-// attributes make a process run under the account, in its own process group, so that an interrupt
-// from the terminal reaches the command and not the server.
+// attributes returns attributes with which a process runs under the account and in its own process
+// group, so that an interrupt from the terminal does not reach the server. On Linux, the process
+// stops if this process is killed.
 func (a account) attributes() *syscall.SysProcAttr {
 	attr := &syscall.SysProcAttr{Setpgid: true}
 	if a.drop {

@@ -21,8 +21,8 @@ const (
 	superuser    = "postgres"
 	startTimeout = time.Minute           // time limit for the server's start
 	stopTimeout  = 10 * time.Second      // time limit for the server's exit, after which it is killed
-	pollInterval = 20 * time.Millisecond // between two attempts to connect
-	logTail      = 4 << 10               // bytes of the server's log shown with a failure
+	pollInterval = 20 * time.Millisecond // wait between two attempts to connect
+	logTail      = 4 << 10               // bytes of the server's log that an error contains
 )
 
 // cluster is a running server with all its data in one folder: data, socket and log. Other accounts
@@ -33,14 +33,14 @@ type cluster struct {
 	ended  chan struct{} // closed when the server has exited
 }
 
-// start creates a cluster with the programs in bin, starts it and waits until it responds. If
-// start fails, it removes the cluster.
+// start creates a cluster with the programs in bin, starts the server and waits until the server
+// responds. If start fails, it stops the server and removes the folder.
 func start(ctx context.Context, bin string, fsync bool, stderr io.Writer) (*cluster, error) {
 	acc, err := serverAccount()
 	if err != nil {
 		return nil, err
 	}
-	folder, err := os.MkdirTemp("", "certvault-pg-") // short: a socket's path has at most 103 bytes
+	folder, err := os.MkdirTemp("", "certvault-pg-") // short, because a socket's path has at most 103 bytes
 	if err != nil {
 		return nil, fmt.Errorf("creating the cluster's folder: %w", err)
 	}
@@ -61,9 +61,9 @@ func start(ctx context.Context, bin string, fsync bool, stderr io.Writer) (*clus
 	return c, nil
 }
 
-// locales are tried in turn. Each has arguments of initdb, and a message if it is not the first. The
-// vault requires byte order and Unicode letters, which C.UTF-8 provides. A system library without
-// C.UTF-8 may have an equivalent under another name.
+// locales are the locales that initialise tries in turn. Each has arguments of initdb. The second
+// also has a message. The vault requires byte order and Unicode letters, which C.UTF-8 provides. A
+// system library without C.UTF-8 may have an equivalent under another name.
 var locales = []struct {
 	args    []string
 	message string
@@ -75,7 +75,7 @@ var locales = []struct {
 	},
 }
 
-// initialise creates the data folder.
+// initialise creates the data folder with the first locale that the system has.
 func (c *cluster) initialise(ctx context.Context, bin string, acc account, stderr io.Writer) error {
 	var err error
 	for _, locale := range locales {
@@ -100,7 +100,7 @@ func (c *cluster) initialise(ctx context.Context, bin string, acc account, stder
 	return err
 }
 
-// launch starts the server.
+// launch starts the server and does not wait until the server responds.
 func (c *cluster) launch(bin string, acc account, fsync bool) error {
 	settings := []string{
 		"listen_addresses=", // only the socket: no port conflict, no access from outside
@@ -157,7 +157,7 @@ func (c *cluster) await(ctx context.Context) error {
 	}
 }
 
-// ping connects once.
+// ping connects once and executes an empty query.
 func (c *cluster) ping(ctx context.Context) error {
 	conn, err := pgx.Connect(ctx, c.url())
 	if err != nil {
@@ -179,7 +179,8 @@ func (c *cluster) stop() error {
 	return failure
 }
 
-// halt stops the server immediately, because its data is not needed.
+// halt stops the server immediately, because the data is not needed. If the server does not exit
+// within stopTimeout, halt kills the server.
 func (c *cluster) halt() error {
 	select {
 	case <-c.ended:
@@ -201,8 +202,8 @@ func (c *cluster) halt() error {
 	return nil
 }
 
-// program returns a command that runs one of the server's programs, without the PG* and locale
-// variables of this process. The output is in English.
+// program returns a command that runs one of the server's programs as the account acc, without the
+// PG* and locale variables of this process. The output is in English.
 func (c *cluster) program(ctx context.Context, acc account, bin, name string, args ...string) *exec.Cmd {
 	//nolint:gosec // the programs belong to the installed PostgreSQL
 	cmd := exec.CommandContext(ctx, filepath.Join(bin, name), args...)

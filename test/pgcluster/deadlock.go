@@ -12,14 +12,15 @@ import (
 // onPurpose is a comment in the statements of a test that provokes a deadlock.
 const onPurpose = "/* deadlock on purpose */"
 
-// entry matches the first line of an entry of the server's log, with the default log_line_prefix.
-// Other lines continue an entry.
+// entry matches the first line of an entry of the server's log, with the default log_line_prefix. A
+// line that does not match continues an entry.
 var entry = regexp.MustCompile(`^\d{4}-\d\d-\d\d [^[]*(\[\d+\]) (\w+): `)
 
 // maxLine is the maximum length of a line in the server's log.
 const maxLine = 16 << 20
 
-// deadlocks returns the reports of deadlocks in the server's log, except those that a test provoked.
+// deadlocks returns the reports of deadlocks in the server's log, except the reports of deadlocks
+// that a test provoked.
 func (c *cluster) deadlocks() (reports []string, err error) {
 	log, err := os.Open(c.log())
 	if err != nil {

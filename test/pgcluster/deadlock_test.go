@@ -11,8 +11,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// TestDeadlockFailsTheRun runs a command that causes two deadlocks, one on purpose. Only the other one
-// is reported, and fails the run.
+// TestDeadlockFailsTheRun runs a command that causes two deadlocks. The statements of one deadlock
+// have the comment onPurpose. The program reports only the other deadlock, and exits with 1.
 func TestDeadlockFailsTheRun(t *testing.T) {
 	t.Parallel()
 	serverPrograms(t)
@@ -24,7 +24,7 @@ func TestDeadlockFailsTheRun(t *testing.T) {
 	cmd := exec.CommandContext(t.Context(), self, "-fsync=off", "--", self)
 	cmd.Env = append(os.Environ(), "PGCLUSTER_TEST_MAIN=1", variable+"=", deadlockVariable+"=1")
 	cmd.Stderr = &stderr
-	_ = cmd.Run() // the exit code is checked
+	_ = cmd.Run() // the test checks the exit code below
 	if got := cmd.ProcessState.ExitCode(); got != exitFailed {
 		t.Errorf("exit code = %d, want %d", got, exitFailed)
 	}
@@ -41,8 +41,9 @@ func TestDeadlockFailsTheRun(t *testing.T) {
 // deadlockVariable makes the test binary cause deadlocks.
 const deadlockVariable = "PGCLUSTER_TEST_DEADLOCK"
 
-// causeDeadlocks causes a deadlock on purpose and one by mistake: two transactions update two rows in
-// different orders. The connections end with the process.
+// causeDeadlocks causes two deadlocks, first with the comment onPurpose and then without the
+// comment. In each, two transactions update two rows in different orders. The connections end with
+// the process.
 func causeDeadlocks(ctx context.Context) error {
 	var pair [2]*pgx.Conn
 	for i := range pair {
@@ -80,7 +81,7 @@ func causeDeadlocks(ctx context.Context) error {
 			}
 			done <- err
 		}()
-		_ = update(0, "2") // PostgreSQL ends one of the two
+		_ = update(0, "2") // PostgreSQL cancels one of the two transactions
 		if _, err := pair[0].Exec(ctx, `ROLLBACK`); err != nil {
 			return err
 		}

@@ -11,15 +11,16 @@ import (
 	"syscall"
 )
 
-// Exit codes as in a shell.
+// These exit codes are those of a shell.
 const (
 	exitNotFound = 127 // the command could not be started
 	exitSignal   = 128 // added to the number of the signal that ended the command
 )
 
 // execute runs the command with the standard streams of this process and the given environment,
-// forwards signals to it, and returns its exit code. It returns only when the command has exited,
-// regardless of signals.
+// forwards signals to the command, and returns the command's exit code. It returns only after the
+// command has exited, even if it receives a signal. If the command cannot be started, it returns
+// exitNotFound.
 func execute(command, env []string, stderr io.Writer) int {
 	signals := make(chan os.Signal, len(forwarded))
 	signal.Notify(signals, forwarded...)
@@ -49,7 +50,8 @@ func execute(command, env []string, stderr io.Writer) int {
 	}
 }
 
-// exitCode returns the exit code of the command, in the form of a shell.
+// exitCode returns the exit code of the command, as a shell does. It prints an error that is not an
+// exit code.
 func exitCode(state *os.ProcessState, err error, stderr io.Writer) int {
 	if _, ok := errors.AsType[*exec.ExitError](err); err != nil && !ok {
 		fmt.Fprintln(stderr, "pgcluster:", err)

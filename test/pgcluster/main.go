@@ -2,17 +2,18 @@
 //
 //	go run ./test/pgcluster -- go test ./...
 //
-// It creates a new cluster in a temporary folder with the installed server programs, starts it on a
-// Unix socket in that folder, and passes its address to the command as CERTVAULT_TEST_POSTGRES.
-// When the command has exited, it stops and removes the cluster. Its exit code is that of the command.
-// If the server's log reports a deadlock, pgcluster prints the report and exits with 1. A test that
-// provokes a deadlock writes the comment /* deadlock on purpose */ into its statements.
+// It creates a new cluster in a temporary folder with the installed server programs, starts the
+// server on a Unix socket in that folder, and passes the address of the server to the command as
+// CERTVAULT_TEST_POSTGRES. After the command has exited, pgcluster stops the server and removes the
+// cluster. The exit code of pgcluster is that of the command. If the server's log reports a
+// deadlock, pgcluster prints the report and exits with an error even if the command succeeded. A
+// test that provokes a deadlock writes the comment /* deadlock on purpose */ into its statements.
 //
-// If CERTVAULT_TEST_POSTGRES is already set, it only runs the command. If no server is installed
-// and none can be installed, it prints a message and runs the command without the variable, so that
-// tests of PostgreSQL are skipped. With CI=true it exits with 1 instead.
+// If CERTVAULT_TEST_POSTGRES is already set, pgcluster only runs the command. If no server is
+// installed and pgcluster cannot install a server, it prints a message and runs the command without
+// the variable, so that tests of PostgreSQL are skipped. If CI is true, it exits with 1 instead.
 //
-// It manages only the cluster: package dbtest creates databases and schemas.
+// Command pgcluster manages only the cluster. Package dbtest creates databases and schemas.
 package main
 
 import (
@@ -31,18 +32,19 @@ import (
 // database "postgres".
 const variable = "CERTVAULT_TEST_POSTGRES"
 
-// Exit codes of this program, in addition to those of the command.
+// These exit codes of this program are in addition to those of the command.
 const (
 	exitFailed = 1
 	exitUsage  = 2
 )
 
-// forwarded are the signals that stop pgcluster. Each is also sent to the command.
+// forwarded are the signals that pgcluster forwards to the command. Before the command starts,
+// these signals stop pgcluster.
 var forwarded = []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT}
 
 func main() {
-	// The kernel sends a signal to the server when the thread that started it exits, see dieWithParent.
-	// The main thread exits only with the process.
+	// The kernel sends a signal to the server when the thread that started the server exits, see
+	// dieWithParent. The main thread exits only with the process.
 	runtime.LockOSThread()
 	os.Exit(run(os.Args[1:], os.Stderr))
 }
@@ -78,7 +80,7 @@ func run(args []string, stderr io.Writer) int {
 		fmt.Fprintln(stderr, "pgcluster:", err)
 		return exitFailed
 	}
-	if err := ctx.Err(); err != nil { // interrupted while the server started
+	if err := ctx.Err(); err != nil { // a signal arrived while the server started
 		fmt.Fprintln(stderr, "pgcluster:", errors.Join(err, c.stop()))
 		return exitFailed
 	}
@@ -103,7 +105,7 @@ type options struct {
 	command []string // the command and its arguments, never empty
 }
 
-// parse reads the command line.
+// parse parses the command line. It returns flag.ErrHelp if the help was requested.
 func parse(args []string, stderr io.Writer) (options, error) {
 	flags := flag.NewFlagSet("pgcluster", flag.ContinueOnError)
 	flags.SetOutput(stderr)

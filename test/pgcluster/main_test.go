@@ -36,7 +36,7 @@ func TestParse(t *testing.T) {
 			got, err := parse(tt.args, io.Discard)
 			if tt.command == nil {
 				if err == nil {
-					t.Fatalf("got %+v, want an error", got)
+					t.Fatalf("parse = %+v, want an error", got)
 				}
 				return
 			}
@@ -44,7 +44,7 @@ func TestParse(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got.fsync != tt.fsync || !slices.Equal(got.command, tt.command) {
-				t.Errorf("got %+v, want fsync %v and command %q", got, tt.fsync, tt.command)
+				t.Errorf("parse = %+v, want fsync %v and command %q", got, tt.fsync, tt.command)
 			}
 		})
 	}
@@ -73,8 +73,8 @@ func TestExitCode(t *testing.T) {
 	}
 }
 
-// serverPrograms returns the folder of the installed server. Without a server it skips the test, but
-// with CI=true it fails the test.
+// serverPrograms returns the folder of the installed server. Without a server it skips the test, or
+// fails the test if CI is true.
 func serverPrograms(t *testing.T) string {
 	t.Helper()
 	bin, err := defaultSearch().find(t.Context())
@@ -113,7 +113,7 @@ func TestClusterSettings(t *testing.T) {
 				t.Fatal(err)
 			}
 			if encoding != "UTF8" || !strings.HasPrefix(order, "C") || !superuser || !letters {
-				t.Errorf("encoding %s, order %s, superuser %v, letters beyond ASCII %v", encoding, order, superuser, letters)
+				t.Errorf("encoding %s, order %s, superuser %v, letters beyond ASCII %v; want UTF8, C, true, true", encoding, order, superuser, letters)
 			}
 			if want := map[bool]string{true: "on", false: "off"}[fsync]; durable != want {
 				t.Errorf("fsync is %s, want %s", durable, want)
@@ -125,7 +125,7 @@ func TestClusterSettings(t *testing.T) {
 				t.Error(err)
 			}
 			if _, err := os.Stat(c.folder); !os.IsNotExist(err) {
-				t.Errorf("%s still exists: %v", c.folder, err)
+				t.Errorf("the folder %s still exists after stop: %v", c.folder, err)
 			}
 		})
 	}
@@ -158,12 +158,12 @@ func TestFailedStartRemovesFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(left) > 0 {
-		t.Errorf("%s still exists", left[0].Name())
+		t.Errorf("%s still exists after the failed start", left[0].Name())
 	}
 }
 
-// TestInterruptReachesTheCommand runs this program in a process and interrupts it: the command
-// handles the signal and determines the exit code.
+// TestInterruptReachesTheCommand runs this program as a process and sends SIGTERM to the process.
+// The command handles the signal and determines the exit code.
 func TestInterruptReachesTheCommand(t *testing.T) {
 	t.Parallel()
 	self, err := os.Executable()
@@ -194,7 +194,8 @@ func TestInterruptReachesTheCommand(t *testing.T) {
 	}
 }
 
-// TestMain lets the test binary run as the program itself.
+// TestMain runs the test binary as the program, or as the command that causes deadlocks, if an
+// environment variable is set.
 func TestMain(m *testing.M) {
 	if os.Getenv(deadlockVariable) != "" && os.Getenv(variable) != "" {
 		if err := causeDeadlocks(context.Background()); err != nil {

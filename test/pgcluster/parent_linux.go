@@ -2,6 +2,6 @@ package main
 
 import "syscall"
 
-// dieWithParent makes the kernel stop the server if this process is killed: SIGQUIT is PostgreSQL's
-// immediate shutdown.
+// dieWithParent sets that the kernel sends SIGQUIT to the server if this process is killed. SIGQUIT
+// is PostgreSQL's immediate shutdown.
 func dieWithParent(attr *syscall.SysProcAttr) { attr.Pdeathsig = syscall.SIGQUIT }

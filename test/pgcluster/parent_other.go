@@ -4,6 +4,6 @@ package main
 
 import "syscall"
 
-// dieWithParent does nothing outside Linux: there the server continues to run if this process is
-// killed.
+// dieWithParent does nothing on systems other than Linux. On these systems the server continues to
+// run if this process is killed.
 func dieWithParent(*syscall.SysProcAttr) {}

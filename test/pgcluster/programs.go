@@ -17,11 +17,12 @@ import (
 // errNoServer means that no folder with the server's programs was found.
 var errNoServer = errors.New("no PostgreSQL server is installed")
 
-// installer installs Debian packages if it runs as root. Its path is relative to the root of the
-// checkout, where pgcluster runs.
+// installer is a program that installs Debian packages if it runs as root. The path is relative to
+// the root of the checkout, where pgcluster runs.
 const installer = ".ci/tools"
 
-// locate finds the folder of the server's programs. If there is none, it runs the installer.
+// locate finds the folder of the server's programs. If there is no such folder, locate runs the
+// installer as root and searches again.
 func locate(ctx context.Context, stderr io.Writer) (string, error) {
 	s := defaultSearch()
 	bin, err := s.find(ctx)
@@ -64,8 +65,8 @@ func defaultSearch() search {
 }
 
 // find returns the first folder that has the server's programs: the newest version of each known
-// layout in turn, then PATH, then the folder of pg_config. If there is none, the error is
-// errNoServer.
+// layout in turn, then PATH, then the folder of pg_config. If no folder has the programs, the error
+// is errNoServer.
 func (s search) find(ctx context.Context) (string, error) {
 	for _, glob := range s.globs {
 		dirs, err := filepath.Glob(glob)
@@ -78,7 +79,8 @@ func (s search) find(ctx context.Context) (string, error) {
 		}
 	}
 	if initdb, err := s.lookPath("initdb"); err == nil {
-		// The programs load their libraries from the folder of the real file, not from that of the link.
+		// The programs load their libraries from the folder of the real file, not from the folder
+		// of the link.
 		if file, err := filepath.EvalSymlinks(initdb); err == nil && complete(filepath.Dir(file)) {
 			return filepath.Dir(file), nil
 		}
@@ -106,7 +108,7 @@ func version(bin string) []int {
 }
 
 // complete reports whether dir has the two programs that a cluster needs. A machine that has only
-// the client also has pg_config and a bin folder.
+// the client programs may also have pg_config and a bin folder.
 func complete(dir string) bool {
 	for _, program := range []string{"initdb", "postgres"} {
 		info, err := os.Stat(filepath.Join(dir, program))

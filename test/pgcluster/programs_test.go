@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// layout creates files in a new folder; a trailing ! makes a file executable.
+// layout creates files in a new folder and returns the folder. A file whose name ends in ! is
+// created without the ! and is executable.
 func layout(t *testing.T, files ...string) string {
 	t.Helper()
 	root := t.TempDir()
@@ -106,7 +107,7 @@ func TestFind(t *testing.T) {
 			got, err := s.find(t.Context())
 			if tt.want == "" {
 				if !errors.Is(err, errNoServer) {
-					t.Fatalf("got %q, %v; want errNoServer", got, err)
+					t.Fatalf("find = %q, %v; want errNoServer", got, err)
 				}
 				return
 			}
@@ -114,7 +115,7 @@ func TestFind(t *testing.T) {
 				t.Fatal(err)
 			}
 			if want := filepath.Join(root, tt.want); got != want {
-				t.Errorf("got %s, want %s", got, want)
+				t.Errorf("find = %s, want %s", got, want)
 			}
 		})
 	}
@@ -140,6 +141,6 @@ func TestFindFollowsLinkOnPath(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got != want {
-		t.Errorf("got %s, want %s", got, want)
+		t.Errorf("find = %s, want %s", got, want)
 	}
 }

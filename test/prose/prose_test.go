@@ -1,5 +1,5 @@
-// Package prose checks the language of comments. docs/glossary.md defines one standard term for each
-// thing; comments must not use the retired terms.
+// Package prose checks the language of comments. Comments must not use retired words, or begin a
+// sentence with a relative clause. docs/glossary.md defines one standard term for each thing.
 package prose
 
 import (
@@ -15,7 +15,8 @@ import (
 	"testing"
 )
 
-// retired are the words and phrases that comments do not use, each with the standard term.
+// retired are patterns of words and phrases that comments must not use, each with the words to use
+// instead.
 var retired = []struct{ pattern, instead string }{
 	{`deeds?`, "action, operation or task"},
 	{`gives`, "returns"},

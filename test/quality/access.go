@@ -10,8 +10,8 @@ import (
 	"github.com/certvault/certvault/test/vault"
 )
 
-// access adds the pages about members, the audit log and the installation, as an owner who is also
-// an operator sees them.
+// access adds the pages about invitations, members, the audit log and the installation. It makes
+// the owner an operator, and the pages are those that this person sees.
 func (f *fixture) access(ctx context.Context, v *vault.Vault, owner *vault.Client) error {
 	res, err := vault.Run(ctx, v.Options, "", "operator", "add", "owner@nwu.example")
 	if err != nil || res.Code != 0 {

@@ -32,33 +32,35 @@ type page struct {
 	Scored bool `json:"scored"`
 	// Session is the value of the session cookie, or "" if signed out.
 	Session string `json:"session,omitempty"`
-	// Form is sent to the URL by POST, if it is set.
+	// Form is the form that the check sends to the URL by POST. If Form is empty, the check uses
+	// GET.
 	Form url.Values `json:"form,omitempty"`
-	// Heavy pages are not public and may be as large as those of the panel.
+	// Heavy pages may be as large as the pages of the panel.
 	Heavy bool `json:"heavy,omitempty"`
-	// Indexed pages must allow search engines to index them.
+	// Indexed is true if the page must allow search engines to index the page.
 	Indexed bool `json:"indexed"`
 }
 
-// fixture is a vault with a certificate in every publicly visible state.
+// fixture is a vault with a certificate in every publicly visible state, and a second vault that is
+// not set up.
 type fixture struct {
 	Pages []page `json:"pages"`
-	// File is the path of a verified PDF. FilePage is the page to which a browser is redirected
-	// after it submits this file. Changed is the same file with one byte changed.
+	// File is the path of a verified PDF. FilePage is the page that a browser shows after a person
+	// selects this file. Changed is the path of a copy of the file with one byte changed.
 	File     string `json:"file"`
 	FilePage string `json:"file_page"`
 	Changed  string `json:"changed"`
-	// Reference is the reference id of that file.
+	// Reference is the reference id of the verified PDF.
 	Reference string `json:"reference"`
 
 	dir    string
 	vaults []*vault.Vault
 	client *vault.Client
-	// sample is the last created file.
+	// sample is the last file that make created.
 	sample []byte
 	// waiting and done are the paths of the bulk uploads that bulks creates.
 	waiting, done string
-	// both is the path of the link mailed for two certificates.
+	// both is the path of the mailed link to two certificates of one person.
 	both string
 }
 
@@ -95,7 +97,7 @@ func (f *fixture) start(ctx context.Context, folder string, args ...string) (*va
 	return v, nil
 }
 
-// close stops the vaults and removes their data.
+// close stops the vaults and removes the data of the fixture.
 func (f *fixture) close() error {
 	var errs []error
 	for _, v := range f.vaults {
@@ -105,7 +107,7 @@ func (f *fixture) close() error {
 	return errors.Join(append(errs, os.RemoveAll(f.dir))...)
 }
 
-// setup starts a vault without an owner.
+// setup starts a vault without an owner and adds the set-up page.
 func (f *fixture) setup(ctx context.Context) error {
 	v, err := f.start(ctx, "new")
 	if err != nil {
@@ -140,7 +142,7 @@ func (f *fixture) show(name, address string, status int, session string) *page {
 	return p
 }
 
-// make uploads a certificate and waits until it is processed.
+// make uploads a certificate and waits until the certificate is approved.
 func (f *fixture) make(ctx context.Context, title, name string) (*vault.Certificate, error) {
 	f.sample = vault.Sample{
 		Institution: "Northern & Western University", Title: title, Name: name, Line: "has completed the course of study.", Date: "30 June 2026", Emblem: 120,
@@ -167,7 +169,7 @@ func (f *fixture) upload(ctx context.Context, title, name string, file []byte, w
 	return made, err
 }
 
-// fill creates the certificates and adds all pages that show them.
+// fill creates the certificates and adds all pages except the set-up page.
 func (f *fixture) fill(ctx context.Context) error {
 	v, err := f.start(ctx, "data")
 	if err != nil {
@@ -205,7 +207,7 @@ func (f *fixture) fill(ctx context.Context) error {
 	if err := f.uploadOwned(ctx); err != nil {
 		return err
 	}
-	// A revoked certificate causes no mail.
+	// The mail must arrive before the revocation, because a revoked certificate causes no mail.
 	if _, err := awaitMail(ctx, v.Data, made["revoked"].CertificateTitle); err != nil {
 		return err
 	}
@@ -226,7 +228,7 @@ func (f *fixture) fill(ctx context.Context) error {
 	if err := f.damage(ctx, filepath.Join(v.Data, "certvault.db"), made); err != nil {
 		return err
 	}
-	// If the time-stamp authority does not respond, certificates stay in processing.
+	// A certificate stays in processing if the time-stamp authority does not respond.
 	if _, err := v.Stop(); err != nil {
 		return err
 	}
@@ -278,9 +280,9 @@ func (f *fixture) fill(ctx context.Context) error {
 	return f.prolong(ctx, filepath.Join(second.Data, "certvault.db"))
 }
 
-// prolong lets the vault treat all sign-ins as recent, and the mailed links as valid, for a day. The
-// checks may take longer than the 10 minutes after a sign-in in which the vault requires no
-// confirmation. After that time it would redirect from pages that show secrets.
+// prolong lets the vault treat all sign-ins as recent, and the mailed links as valid, for a day.
+// The checks may take longer than the 10 minutes after a sign-in in which the vault requires no
+// confirmation. After 10 minutes, the vault would redirect from pages that show secrets.
 func (f *fixture) prolong(ctx context.Context, file string) error {
 	d, err := sql.Open("sqlite", "file:"+file+"?_pragma=busy_timeout(5000)")
 	if err != nil {
@@ -300,7 +302,8 @@ func (f *fixture) prolong(ctx context.Context, file string) error {
 	return d.Close()
 }
 
-// public enables everything that an institution can make public.
+// public enables the public image and the public download of the institution's certificates, and
+// sets a colour, a contact and a logo.
 func (f *fixture) public(ctx context.Context, v *vault.Vault, slug string) error {
 	logo, err := vault.PNG(320, 120)
 	if err != nil {
@@ -330,7 +333,8 @@ func (f *fixture) saveFiles(ctx context.Context, c *vault.Certificate) error {
 	return errors.Join(os.WriteFile(f.File, a.Body, 0o600), os.WriteFile(f.Changed, changed, 0o600))
 }
 
-// damage creates states that no client can cause: a check that did not run, and a check that failed.
+// damage creates states that a client cannot cause: a check that did not run, and a check that
+// failed.
 func (f *fixture) damage(ctx context.Context, file string, made map[string]*vault.Certificate) error {
 	d, err := sql.Open("sqlite", "file:"+file+"?_pragma=busy_timeout(5000)")
 	if err != nil {
@@ -346,7 +350,7 @@ func (f *fixture) damage(ctx context.Context, file string, made map[string]*vaul
 	return d.Close()
 }
 
-// list adds the public pages in every state.
+// list adds the public pages for verification in every state, and the page of an unknown address.
 func (f *fixture) list(base string, made map[string]*vault.Certificate, twice [sha256.Size]byte) {
 	verify := func(name string) string { return base + "/verify/" + made[name].ReferenceID }
 	id := made["valid"].ReferenceID

@@ -20,7 +20,8 @@ var (
 	revokeLink = regexp.MustCompile(`/invitations/[0-9a-f-]{36}/revoke`)
 )
 
-// forms adds pages with the response to a form: to a valid one, and to one with problems.
+// forms adds pages that show the response to a form: responses to valid forms, and responses to
+// forms with problems.
 func (f *fixture) forms(v *vault.Vault, slug, session string, made map[string]*vault.Certificate) {
 	panel := "/panel/" + slug
 	for _, one := range []struct {
@@ -51,8 +52,8 @@ func (f *fixture) forms(v *vault.Vault, slug, session string, made map[string]*v
 	}
 }
 
-// member adds the pages of a member of two institutions who signs in with a code, as the owner and
-// as the member see them.
+// member adds pages about a member of two institutions who signs in with a code. Some pages are
+// those that the owner of the first institution sees, and some are those that the member sees.
 func (f *fixture) member(ctx context.Context, v *vault.Vault, slug, session string) error {
 	if _, err := v.CreateInstitution(ctx, "Southern College", "SOC"); err != nil {
 		return err
@@ -141,7 +142,7 @@ func requestMail(ctx context.Context, c *vault.Client, path, email string) error
 	return err
 }
 
-// requestLink requests a mailed link and returns it.
+// requestLink requests a mailed link and returns the link.
 func requestLink(ctx context.Context, v *vault.Vault, c *vault.Client, path, email string) (string, error) {
 	if err := requestMail(ctx, c, path, email); err != nil {
 		return "", err
@@ -165,7 +166,8 @@ func (f *fixture) links(ctx context.Context, v *vault.Vault) error {
 	return nil
 }
 
-// bundle creates two certificates of one person in one batch. The person gets one link to both.
+// bundle creates two certificates of one person in one batch. The person gets one link to both
+// certificates.
 func (f *fixture) bundle(ctx context.Context, v *vault.Vault) error {
 	const email = "both@example.org"
 	var entries []vault.Entry

@@ -16,7 +16,8 @@ import (
 // mailTime is the maximum wait for a mail.
 const mailTime = 10 * time.Second
 
-// people adds the pages for signing in, and the pages for signed-in people.
+// people adds the pages for signing in and signing up, the pages about the security of an account,
+// and the pages of access.
 func (f *fixture) people(ctx context.Context, v *vault.Vault) error {
 	for _, name := range []string{"sign-in", "sign-up", "reset"} {
 		p := f.add(name, v.URL+"/"+name, http.StatusOK)
@@ -48,7 +49,7 @@ func (f *fixture) people(ctx context.Context, v *vault.Vault) error {
 	return f.access(ctx, v, client)
 }
 
-// signUpLink requests a link to sign up and returns it.
+// signUpLink requests a link to sign up and returns the link.
 func (f *fixture) signUpLink(ctx context.Context, v *vault.Vault) (string, error) {
 	client, err := v.Client("")
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 )
 
 // programs adds the pages of the panel about API tokens and webhooks, with a failing endpoint and
-// its log.
+// the log of a delivery.
 func (f *fixture) programs(ctx context.Context, v *vault.Vault, slug string) error {
 	session, err := v.SignIn(ctx, "owner@nwu.example", vault.OwnerPassword)
 	if err != nil {

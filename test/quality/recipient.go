@@ -28,7 +28,8 @@ var (
 	shareLink       = regexp.MustCompile(`/s/[A-Z2-7]{26}`)
 )
 
-// recipients adds the pages that recipients open with mailed links.
+// recipients adds the pages that recipients open with mailed links, the pages of share links, and
+// the page after the deletion of an account.
 func (f *fixture) recipients(ctx context.Context, base, data string, made map[string]*vault.Certificate) error {
 	for page, name := range map[string]string{"mail-link": "valid", "mail-link-revoked": "revoked", "mail-link-long": "long", "mail-link-arabic": "arabic"} {
 		text, err := awaitMail(ctx, data, made[name].CertificateTitle)
@@ -75,7 +76,7 @@ func (f *fixture) accountPages(ctx context.Context, v *vault.Vault) error {
 	if err != nil {
 		return err
 	}
-	// A mailed link verifies the address, which claims the certificates.
+	// The use of a mailed link verifies the address and claims the certificates of the address.
 	client, err := v.Client("")
 	if err != nil {
 		return err
@@ -95,7 +96,8 @@ func (f *fixture) accountPages(ctx context.Context, v *vault.Vault) error {
 	return nil
 }
 
-// share creates an unlisted share link, and a public share link that search engines may list.
+// share creates an unlisted share link, and a public share link that search engines may list, and
+// adds the pages of both links.
 func (f *fixture) share(ctx context.Context, base, page string) error {
 	for _, one := range []struct{ name, listed string }{{"share", "unlisted"}, {"share-public", "public"}} {
 		a, err := f.client.PostForm(ctx, strings.TrimPrefix(page, base)+"/shares", url.Values{"label": {"Application"}, "listed": {one.listed}})
@@ -107,7 +109,7 @@ func (f *fixture) share(ctx context.Context, base, page string) error {
 	return nil
 }
 
-// awaitMail waits for the mail that contains a title, and returns its text.
+// awaitMail waits for a mail whose text contains a title, and returns the text.
 func awaitMail(ctx context.Context, data, title string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, mailTime)
 	defer cancel()
@@ -135,7 +137,7 @@ func awaitMail(ctx context.Context, data, title string) (string, error) {
 	}
 }
 
-// mailText returns the plain text of a message.
+// mailText returns the first part of a message, which is the plain text.
 func mailText(file string) (text string, err error) {
 	content, err := os.Open(file)
 	if err != nil {

@@ -13,7 +13,8 @@ import (
 	"github.com/certvault/certvault/test/vault"
 )
 
-// work adds the pages for uploads, bulk uploads and tasks, as the owner sees them.
+// work adds the pages of the panel about certificates, uploads, bulk uploads and tasks, as the
+// owner sees these pages.
 func (f *fixture) work(ctx context.Context, v *vault.Vault, slug, session string, made map[string]*vault.Certificate) error {
 	c, err := v.Client("")
 	if err != nil {
@@ -100,8 +101,8 @@ func (f *fixture) bulks(ctx context.Context, v *vault.Vault, slug string) error 
 	return awaitPage(ctx, c, f.done+"/progress", func(a *vault.Response) bool { return bytes.Contains(a.Body, []byte("rows are done:")) })
 }
 
-// retryAll starts a task that retries certificates, waits until it is finished, and returns the path
-// of its page. The certificates have not failed, so the task skips them.
+// retryAll starts a task that retries certificates, waits until the task is finished, and returns
+// the path of the task's page. The certificates have not failed, so the task skips them.
 func retryAll(ctx context.Context, c *vault.Client, panel string, uuids ...string) (string, error) {
 	a, err := c.PostForm(ctx, panel+"/certificates/retry", url.Values{"selected": uuids})
 	if err != nil || a.Status != http.StatusSeeOther {
@@ -114,7 +115,7 @@ func retryAll(ctx context.Context, c *vault.Client, panel string, uuids ...strin
 // workTime is the maximum wait for the vault's background work.
 const workTime = time.Minute
 
-// awaitPage requests a page until a condition is true.
+// awaitPage requests a page until a condition is true. It returns an error after workTime.
 func awaitPage(ctx context.Context, c *vault.Client, path string, done func(*vault.Response) bool) error {
 	ctx, cancel := context.WithTimeout(ctx, workTime)
 	defer cancel()

@@ -29,19 +29,20 @@ const (
 	years = 6
 	// chunk is the number of rows stored in one transaction.
 	chunk = 50_000
-	// batchSize is the number of certificates in a batch. single is the percentage of certificates
-	// outside batches.
+	// batchSize is the number of consecutive certificates that are in the same batch or in no
+	// batch. single is the percentage of certificates in no batch.
 	batchSize = 2500
 	single    = 30
 )
 
-// Fill stores certificates of an institution, spread evenly over the last years. The same seed
-// creates the same certificates.
+// Fill stores certificates of an institution, spread evenly over the last years. The same count and
+// seed create the same random values; the times and the values derived from them depend on the
+// current time.
 type Fill struct {
 	InstitutionID int64
 	Count         int
 	Seed          uint64
-	// Progress is called at intervals if it is set.
+	// Progress is called after each transaction, unless Progress is nil.
 	Progress func(done int)
 }
 
@@ -53,7 +54,7 @@ var columns = []string{
 	"placement_box", "created_at", "updated_at", "approved_at", "revoked_at", "revocation_reason", "job_id",
 }
 
-// Run fills the database.
+// Run stores the certificates of an existing institution.
 func (f Fill) Run(ctx context.Context, d *db.DB) error {
 	var prefix string
 	if err := d.QueryRowContext(ctx, `SELECT prefix FROM institutions WHERE id = $1`, f.InstitutionID).Scan(&prefix); err != nil {
@@ -85,8 +86,9 @@ func (f Fill) Run(ctx context.Context, d *db.DB) error {
 	return nil
 }
 
-// Into opens a database, in a data folder or by its URL, migrates its schema, and fills it for the
-// institution with a slug, which it creates if necessary.
+// Into opens the database in a data folder, or the database of a URL, migrates the schema, and
+// stores the certificates of the institution with a slug. If there is no such institution, Into
+// creates an institution. Finally it updates the search index.
 func (f Fill) Into(ctx context.Context, data, database, slug string) (err error) {
 	d, err := db.Open(db.Unlimited(ctx), data, database)
 	if err != nil {
@@ -120,8 +122,8 @@ func institution(ctx context.Context, d *db.DB, slug string) (id int64, err erro
 	return id, nil
 }
 
-// farJob creates a job that is due in 2099. Certificates in processing refer to it, so that a server
-// does not process them.
+// farJob creates a job that is due in 2099. The certificates refer to this job, so that a server
+// does not process the certificates in processing.
 func farJob(ctx context.Context, d *db.DB) (id int64, err error) {
 	err = d.Tx(ctx, func(tx *db.Tx) error {
 		return tx.QueryRowContext(ctx, `

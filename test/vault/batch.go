@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Routes of bulk uploads.
+// These are the routes of bulk uploads.
 const (
 	UploadFilePath = CertificatesPath + "/upload-file"
 	BulkPath       = CertificatesPath + "/bulk"
@@ -48,7 +48,7 @@ func EncodeEntries(entries []Entry) (contentType string, body []byte, err error)
 	return w.FormDataContentType(), b.Bytes(), nil
 }
 
-// Stage uploads a file for entries, and returns its id.
+// Stage uploads a file for entries, and returns the id of the file.
 func (c *Client) Stage(ctx context.Context, name string, file []byte) (fileID string, err error) {
 	form := &Form{FileField: "file", FileName: name, File: file}
 	contentType, body, err := form.Encode()
@@ -70,7 +70,7 @@ func (c *Client) Stage(ctx context.Context, name string, file []byte) (fileID st
 	return made.Data.FileID, nil
 }
 
-// Bulk submits entries.
+// Bulk submits entries as a batch.
 func (c *Client) Bulk(ctx context.Context, entries []Entry) (*Response, error) {
 	contentType, body, err := EncodeEntries(entries)
 	if err != nil {
@@ -127,7 +127,7 @@ func (c *Client) Batch(ctx context.Context, id string, page, perPage int) (*Batc
 	return a.Batch()
 }
 
-// AwaitBatch waits until a batch is finished.
+// AwaitBatch waits until a batch is finished, a request fails, or ctx is done.
 func (c *Client) AwaitBatch(ctx context.Context, id string) (*Batch, error) {
 	tick := time.NewTicker(pollTime)
 	defer tick.Stop()

@@ -107,7 +107,7 @@ func (a *Response) Problem() (*Problem, error) {
 	return p, nil
 }
 
-// Client sends requests to a vault with one token, and reuses connections.
+// Client sends requests to a vault with a token or a session, and reuses connections.
 type Client struct {
 	URL   string
 	Token string
@@ -116,7 +116,7 @@ type Client struct {
 	HTTP    *http.Client
 }
 
-// Client returns a client of the vault for HTTP/1.1. It does not follow redirects.
+// Client returns a client of the vault for HTTP/1.1. The client does not follow redirects.
 func (v *Vault) Client(token string) (*Client, error) {
 	transport, err := v.Transport()
 	if err != nil {
@@ -125,7 +125,7 @@ func (v *Vault) Client(token string) (*Client, error) {
 	return newClient(v.URL, token, transport), nil
 }
 
-// HTTP2Client returns a client of the vault that uses only HTTP/2.
+// HTTP2Client returns a client of the vault that uses only HTTP/2 and does not follow redirects.
 func (v *Vault) HTTP2Client(token string) (*Client, error) {
 	transport, err := v.Transport()
 	if err != nil {
@@ -143,7 +143,8 @@ func newClient(url, token string, transport http.RoundTripper) *Client {
 	}}
 }
 
-// Request returns a request with the client's token; target is a path or a URL.
+// Request returns a request with the client's token and session, if they are set; target is a path
+// or a URL.
 func (c *Client) Request(ctx context.Context, method, target string, body io.Reader) (*http.Request, error) {
 	if strings.HasPrefix(target, "/") {
 		target = c.URL + target
@@ -190,7 +191,7 @@ func (c *Client) PostJSON(ctx context.Context, target, body string) (*Response, 
 	return c.do(ctx, http.MethodPost, target, contentType, strings.NewReader(body))
 }
 
-// Upload uploads a certificate.
+// Upload uploads a certificate and returns the response with any status.
 func (c *Client) Upload(ctx context.Context, f *Form) (*Response, error) {
 	contentType, body, err := f.Encode()
 	if err != nil {
@@ -222,7 +223,8 @@ func (c *Client) View(ctx context.Context, uuid string) (*Certificate, error) {
 	return a.Certificate()
 }
 
-// Await waits until a certificate is no longer in processing, and returns it.
+// Await waits until a certificate is no longer in processing, a request fails, or ctx is done. It
+// returns the certificate.
 func (c *Client) Await(ctx context.Context, uuid string) (*Certificate, error) {
 	tick := time.NewTicker(pollTime)
 	defer tick.Stop()

@@ -23,8 +23,8 @@ type Result struct {
 	Code           int
 }
 
-// command returns a command that runs the binary on the storage of o, without environment variables
-// of the caller that could configure it.
+// command returns a command that runs the binary on the storage of o, without the caller's
+// environment variables that could configure the binary.
 func command(ctx context.Context, o Options, args ...string) (*exec.Cmd, error) {
 	binary, err := Binary()
 	if err != nil {
@@ -45,7 +45,7 @@ func command(ctx context.Context, o Options, args ...string) (*exec.Cmd, error) 
 	return cmd, nil
 }
 
-// Run runs a command of the binary on the storage of o.
+// Run runs a command of the binary on the storage of o. An exit code other than 0 is not an error.
 func Run(ctx context.Context, o Options, stdin string, args ...string) (Result, error) {
 	cmd, err := command(ctx, o, args...)
 	if err != nil {
@@ -60,7 +60,7 @@ func Run(ctx context.Context, o Options, stdin string, args ...string) (Result, 
 	return Result{Stdout: stdout.String(), Stderr: stderr.String(), Code: cmd.ProcessState.ExitCode()}, nil
 }
 
-// runJSON runs a command with --json and decodes its output.
+// runJSON runs a command with --json and decodes the output. An exit code other than 0 is an error.
 func runJSON(ctx context.Context, o Options, into any, stdin string, args ...string) error {
 	res, err := Run(ctx, o, stdin, append(args, "--json")...)
 	if err != nil {
@@ -83,7 +83,8 @@ type Institution struct {
 	Prefix string `json:"prefix"`
 }
 
-// CreateInstitution creates an institution. The owner's address is derived from the prefix.
+// CreateInstitution creates an institution with an owner, whose password is OwnerPassword. The
+// owner's address is derived from the prefix.
 func (v *Vault) CreateInstitution(ctx context.Context, name, prefix string) (*Institution, error) {
 	i := &Institution{}
 	return i, runJSON(ctx, v.Options, i, OwnerPassword+"\n", "institution", "create", "--name", name, "--prefix", prefix,
@@ -111,7 +112,8 @@ type Webhook struct {
 	Secret string `json:"secret"`
 }
 
-// CreateWebhook creates a webhook endpoint for the given events, or for all events if none is given.
+// CreateWebhook creates a webhook endpoint for the given events, or for all events if no event is
+// given.
 func (v *Vault) CreateWebhook(ctx context.Context, slug, url string, events ...string) (*Webhook, error) {
 	args := []string{"webhook", "create", "--institution", slug, "--url", url}
 	for _, e := range events {

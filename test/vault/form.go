@@ -13,7 +13,7 @@ type Field struct{ Name, Value string }
 
 // Form is the form of an upload.
 type Form struct {
-	// Fields are sent in this order, before the file.
+	// Fields are the text fields, in the order in which they are sent before the file.
 	Fields []Field
 	// FileField is the name of the field with the file; empty means that there is no file.
 	FileField string
@@ -21,7 +21,8 @@ type Form struct {
 	File      []byte
 }
 
-// NewForm returns a valid form. A vault accepts it once; a second upload is a duplicate.
+// NewForm returns a form with a file and without optional fields. A vault rejects a second upload
+// of the form as a duplicate.
 func NewForm(title, name, email, fileName string, file []byte) *Form {
 	return &Form{
 		Fields:    []Field{{"certificate_title", title}, {"full_name", name}, {"applicant_email", email}},
@@ -43,7 +44,8 @@ func (f *Form) With(name, value string) *Form {
 	return &changed
 }
 
-// Without returns a copy of the form without a field.
+// Without returns a copy of the form without a text field, or without the file if name is
+// FileField.
 func (f *Form) Without(name string) *Form {
 	changed := *f
 	changed.Fields = slices.DeleteFunc(slices.Clone(f.Fields), func(x Field) bool { return x.Name == name })
@@ -60,7 +62,8 @@ func (f *Form) WithFile(name string, file []byte) *Form {
 	return &changed
 }
 
-// Encode returns the form as multipart/form-data. The body does not copy the file.
+// Encode returns the form as multipart/form-data with the content type. The body does not copy the
+// file.
 func (f *Form) Encode() (contentType string, body *Body, err error) {
 	var head bytes.Buffer
 	w := multipart.NewWriter(&head)
@@ -87,7 +90,7 @@ func (f *Form) Encode() (contentType string, body *Body, err error) {
 type Body struct {
 	io.Reader
 
-	// Size is its length in bytes.
+	// Size is the length of the body in bytes.
 	Size int64
 }
 

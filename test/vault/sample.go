@@ -18,7 +18,8 @@ import (
 // Sample is a certificate as an institution might create it.
 type Sample struct {
 	Institution, Title, Name, Line, Date string
-	// Width and Height are the size of the page in points; 0 is A4, landscape.
+	// Width and Height are the size of the page in points. If Width is 0, the size is A4,
+	// landscape.
 	Width, Height float64
 	// Emblem is the side length in pixels of a picture on the page; 0 means no picture. The picture has
 	// three bytes per pixel, which cannot be compressed much.
@@ -45,7 +46,8 @@ type page struct {
 	width, height float64
 }
 
-// line writes centred text, at a height given as a fraction of the page.
+// line writes centred text in a size and a color. at is the height as a fraction of the page's
+// height.
 func (p *page) line(at, size, red, green, blue float64, text string) {
 	var width float64
 	var shown strings.Builder
@@ -134,7 +136,7 @@ func emblem(side int, seed string) string {
 	return pdftest.Stream(head, b.String())
 }
 
-// PDFOfSize returns the certificate as a file of exactly size bytes, most of them in a stream
+// PDFOfSize returns the certificate as a file of exactly size bytes, most of which are in a stream
 // outside of pages. The size must be at least a few kilobytes.
 func (s Sample) PDFOfSize(size int) ([]byte, error) {
 	const room = 200
@@ -147,7 +149,7 @@ func (s Sample) PDFOfSize(size int) ([]byte, error) {
 	return pdf, nil
 }
 
-// picture draws a certificate without text.
+// picture returns a picture of a certificate without text.
 func picture(width, height int) image.Image {
 	img := image.NewRGBA(image.Rect(0, 0, width, height))
 	fill := func(x0, y0, x1, y1 int, c color.Color) {
@@ -163,7 +165,7 @@ func picture(width, height int) image.Image {
 	return img
 }
 
-// JPEG returns a picture of a certificate.
+// JPEG returns a picture of a certificate as a JPEG file.
 func JPEG(width, height int) ([]byte, error) {
 	var b bytes.Buffer
 	if err := jpeg.Encode(&b, picture(width, height), nil); err != nil {
@@ -172,7 +174,7 @@ func JPEG(width, height int) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// PNG returns a picture of a certificate.
+// PNG returns a picture of a certificate as a PNG file.
 func PNG(width, height int) ([]byte, error) {
 	var b bytes.Buffer
 	if err := png.Encode(&b, picture(width, height)); err != nil {
@@ -181,8 +183,8 @@ func PNG(width, height int) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// HeavyPNG returns a picture of random pixels. It cannot be compressed much and has about three bytes
-// per pixel.
+// HeavyPNG returns a PNG file with random pixels. The file has about three bytes per pixel, because
+// random pixels cannot be compressed much.
 func HeavyPNG(width, height int) ([]byte, error) {
 	img := image.NewNRGBA(image.Rect(0, 0, width, height))
 	grain := rand.New(rand.NewChaCha8([32]byte{})) //nolint:gosec // a picture

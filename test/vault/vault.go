@@ -1,6 +1,6 @@
-// Package vault runs the built binary and uses it like an external client: as a process, on the command
-// line and over HTTP. It does not use the code of the vault. It is only for tests and for the programs
-// in test.
+// Package vault runs the built binary and uses the binary like an external client: as a process, on
+// the command line and over HTTP. The package does not use the code of the vault. It is only for
+// tests and for the programs in the folder test.
 package vault
 
 import (
@@ -29,15 +29,15 @@ const (
 	// must exit.
 	stopTime = 40 * time.Second
 	pollTime = 10 * time.Millisecond
-	// portTries is the number of attempts to start on another port if one is in use.
+	// portTries is the maximum number of attempts to start a vault, each on another port.
 	portTries = 3
 )
 
-// Options configures the start of a vault.
+// Options configures a vault. Commands use only the storage: Data and Database.
 type Options struct {
-	// Data is its data folder, which must exist.
+	// Data is the data folder of the vault. The folder must exist.
 	Data string
-	// Database is a postgres:// URL; empty means the embedded database.
+	// Database is a postgres:// URL; empty means SQLite.
 	Database string
 	// Args are additional flags of serve.
 	Args []string
@@ -45,13 +45,13 @@ type Options struct {
 	Proxy bool
 }
 
-// Vault is a running certvault serve.
+// Vault is a process that runs certvault serve.
 type Vault struct {
 	Options
 
-	// URL is its base URL, which links and QR codes contain.
+	// URL is the base URL of the vault. Links and QR codes contain this URL.
 	URL string
-	// Address is its host and port.
+	// Address is the host and port on which the vault listens.
 	Address string
 	// ReadyAfter is the time from the start of the process to the first 200 of
 	// /readyz.
@@ -81,7 +81,7 @@ func Binary() (string, error) {
 	return path, nil
 }
 
-// Root returns the folder of this repository, from any folder in it.
+// Root returns the folder of this repository. The current folder must be in the repository.
 func Root() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -99,8 +99,9 @@ func Root() (string, error) {
 	}
 }
 
-// Warm links the shared cache, with the renderer that an earlier vault compiled, into a new data
-// folder, because compiling takes most of the time of a start. For the vault this is like a restart.
+// Warm links a cache that all tests share into a new data folder. The cache has the renderer that
+// an earlier vault compiled. Therefore the first start of the new vault is as fast as a restart,
+// because compiling takes most of the time of a start.
 func Warm(data string) error {
 	cache, err := os.UserCacheDir()
 	if err != nil {
@@ -116,8 +117,8 @@ func Warm(data string) error {
 	return nil
 }
 
-// Start starts a vault on a free port and waits until it is ready. ctx limits only
-// the wait: the vault continues to run after ctx is done. The caller must call Stop or Kill.
+// Start starts a vault on a free port and waits until the vault is ready. ctx limits only the wait:
+// the vault continues to run after ctx is done. The caller must call Stop or Kill.
 func Start(ctx context.Context, o Options) (*Vault, error) {
 	var err error
 	for range portTries {
@@ -230,7 +231,8 @@ func (v *Vault) ready(ctx context.Context) bool {
 	return errors.Join(res.Body.Close()) == nil && res.StatusCode == http.StatusOK
 }
 
-// Transport returns a new transport that trusts only the vault's self-signed certificate.
+// Transport returns a new transport that trusts only the vault's self-signed certificate. If the
+// vault runs without TLS, Transport does not read a certificate.
 func (v *Vault) Transport() (*http.Transport, error) {
 	t := &http.Transport{TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}, MaxIdleConnsPerHost: 64}
 	if v.Proxy {
@@ -250,7 +252,7 @@ func (v *Vault) Transport() (*http.Transport, error) {
 // PID returns the id of the process.
 func (v *Vault) PID() int { return v.cmd.Process.Pid }
 
-// CPU returns the processor time of the process, or 0 if the system does not report it.
+// CPU returns the processor time of the process, or 0 if the system does not report this time.
 func (v *Vault) CPU() time.Duration {
 	const tick = 10 * time.Millisecond // one clock tick; programs on Linux have 100 per second
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", v.PID()))
@@ -258,7 +260,7 @@ func (v *Vault) CPU() time.Duration {
 		return 0
 	}
 	// The name, in brackets, may contain spaces; user and system time are the 12th and 13th field
-	// after it (proc_pid_stat(5)).
+	// after the name (proc_pid_stat(5)).
 	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
 	if len(fields) < 13 {
 		return 0
@@ -282,14 +284,14 @@ func (v *Vault) Signal(s os.Signal) error {
 	return nil
 }
 
-// Kill kills the process, like a crash, and waits until it has exited.
+// Kill kills the process, like a crash, and waits until the process has exited.
 func (v *Vault) Kill() {
-	_ = v.cmd.Process.Kill() // it may have exited already
+	_ = v.cmd.Process.Kill() // the process may have exited already
 	<-v.done
 }
 
-// Stop sends SIGTERM to the process and returns its exit code. If the process does not exit in time,
-// Stop kills it and returns an error.
+// Stop sends SIGTERM to the process and returns the exit code. If the process does not exit in
+// time, Stop kills the process and returns an error.
 func (v *Vault) Stop() (code int, err error) {
 	if err := v.Signal(syscall.SIGTERM); err != nil {
 		return 0, err
@@ -297,8 +299,8 @@ func (v *Vault) Stop() (code int, err error) {
 	return v.Wait(stopTime)
 }
 
-// Wait waits for the process to exit and returns its exit code. If the process does not exit in time,
-// Wait kills it and returns an error.
+// Wait waits for the process to exit and returns the exit code. If the process does not exit within
+// limit, Wait kills the process and returns an error.
 func (v *Vault) Wait(limit time.Duration) (code int, err error) {
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
@@ -314,10 +316,10 @@ func (v *Vault) Wait(limit time.Duration) (code int, err error) {
 // Done returns a channel that is closed when the process has exited.
 func (v *Vault) Done() <-chan struct{} { return v.done }
 
-// Stdout returns the standard output of the process.
+// Stdout returns the standard output of the process up to now.
 func (v *Vault) Stdout() string { return contents(v.out) }
 
-// Log returns the standard error of the process.
+// Log returns the standard error of the process up to now, which is the log.
 func (v *Vault) Log() string { return contents(v.log) }
 
 func contents(file string) string {

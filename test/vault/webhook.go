@@ -24,7 +24,7 @@ type Delivered struct {
 	At     time.Time
 }
 
-// Event decodes the payload.
+// Event decodes the payload of the delivery.
 func (d *Delivered) Event() (*Event, error) {
 	e := &Event{}
 	if err := json.Unmarshal(d.Body, e); err != nil {
@@ -86,7 +86,7 @@ func (r *Receiver) serve(w http.ResponseWriter, req *http.Request) {
 	handler(w, d)
 }
 
-// Answer replaces the receiver's handler.
+// Answer replaces the receiver's handler. If handler is nil, the receiver responds with 204.
 func (r *Receiver) Answer(handler func(w http.ResponseWriter, d *Delivered)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -100,7 +100,7 @@ func (r *Receiver) Got() []*Delivered {
 	return append([]*Delivered(nil), r.got...)
 }
 
-// Close closes the receiver.
+// Close stops the receiver and closes all connections.
 func (r *Receiver) Close() error {
 	if err := r.server.Close(); err != nil {
 		return fmt.Errorf("closing a receiver: %w", err)
@@ -108,8 +108,8 @@ func (r *Receiver) Close() error {
 	return nil
 }
 
-// Signed checks that X-Webhook-Signature, and one of the signatures in webhook-signature, are made with
-// a secret.
+// Signed checks that X-Webhook-Signature, and at least one of the signatures in webhook-signature,
+// match a secret.
 func (d *Delivered) Signed(secret string) error {
 	m := hmac.New(sha256.New, []byte(secret))
 	m.Write(d.Body)
@@ -119,7 +119,8 @@ func (d *Delivered) Signed(secret string) error {
 	return d.SignedStandard(secret)
 }
 
-// SignedStandard checks only webhook-signature, the header of Standard Webhooks.
+// SignedStandard checks that at least one of the signatures in webhook-signature, the header of
+// Standard Webhooks, matches a secret.
 func (d *Delivered) SignedStandard(secret string) error {
 	key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(secret, "whsec_"))
 	if err != nil {
@@ -136,8 +137,8 @@ func (d *Delivered) SignedStandard(secret string) error {
 	return errors.New("no signature in webhook-signature matches the secret")
 }
 
-// Hook runs a webhook command for an institution with --json, decodes its output if into is not
-// nil, and returns the exit code.
+// Hook runs a webhook command for an institution with --json, decodes the command's output if into
+// is not nil, and returns the exit code.
 func (v *Vault) Hook(ctx context.Context, slug string, into any, command string, args ...string) (code int, err error) {
 	res, err := Run(ctx, v.Options, "", append([]string{"webhook", command, "--institution", slug, "--json"}, args...)...)
 	if err != nil {

@@ -28,18 +28,18 @@ func Run(t *testing.T, open func(t *testing.T) blob.Store) {
 		} {
 			n, err := s.Put(t.Context(), key, iotest.OneByteReader(bytes.NewReader(content)))
 			if err != nil || n != int64(len(content)) {
-				t.Fatalf("Put(%s) = %d, %v", key, n, err)
+				t.Fatalf("Put(%s) = %d, %v, want the size of the content and no error", key, n, err)
 			}
 			if got := read(t, s, key); !bytes.Equal(got, content) {
 				t.Fatalf("%s: read %d bytes that differ from the %d stored bytes", key, len(got), len(content))
 			}
 		}
 	})
-	t.Run("open of an unknown blob returns ErrNotFound", func(t *testing.T) {
+	t.Run("open of an unknown blob returns ErrNotFound and delete returns no error", func(t *testing.T) {
 		t.Parallel()
 		s := open(t)
 		if _, err := s.Open(t.Context(), "a/b"); !errors.Is(err, blob.ErrNotFound) {
-			t.Fatalf("Open = %v, want ErrNotFound", err)
+			t.Fatalf("Open of an unknown blob = %v, want ErrNotFound", err)
 		}
 		if err := s.Delete(t.Context(), "a/b"); err != nil {
 			t.Fatalf("Delete of an unknown blob = %v, want nil", err)
@@ -58,12 +58,12 @@ func Run(t *testing.T, open func(t *testing.T) blob.Store) {
 		}
 		r = io.MultiReader(strings.NewReader("the first half"), iotest.ErrReader(io.ErrUnexpectedEOF))
 		if _, err := s.Put(t.Context(), "a/b", r); !errors.Is(err, io.ErrUnexpectedEOF) {
-			t.Fatalf("Put = %v, want io.ErrUnexpectedEOF", err)
+			t.Fatalf("Put of a reader that fails with io.ErrUnexpectedEOF = %v, want io.ErrUnexpectedEOF", err)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		if _, err := s.Put(ctx, "a/b", strings.NewReader("x")); !errors.Is(err, context.Canceled) {
-			t.Fatalf("Put = %v, want context.Canceled", err)
+			t.Fatalf("Put with a canceled context = %v, want context.Canceled", err)
 		}
 		if keys := walk(t, s); len(keys) != 0 {
 			t.Fatalf("stored blobs = %v, want none", keys)
@@ -82,7 +82,7 @@ func Run(t *testing.T, open func(t *testing.T) blob.Store) {
 		}
 		keys := walk(t, s)
 		if len(keys) != 2 || !keys["a/1"] || !keys["b/3"] {
-			t.Fatalf("Walk returned %v, want a/1 and b/3", keys)
+			t.Fatalf("Walk visited %v, want a/1 and b/3", keys)
 		}
 	})
 	t.Run("invalid key returns ErrKey", func(t *testing.T) {
@@ -100,7 +100,7 @@ func Run(t *testing.T, open func(t *testing.T) blob.Store) {
 			}
 		}
 	})
-	t.Run("another file has another version", func(t *testing.T) {
+	t.Run("version changes if the blob is replaced", func(t *testing.T) {
 		t.Parallel()
 		s := open(t)
 		version := func() blob.Version {
@@ -120,13 +120,13 @@ func Run(t *testing.T, open func(t *testing.T) blob.Store) {
 		}
 		first := version()
 		if again := version(); again != first {
-			t.Fatalf("the version of an unchanged blob = %+v, then %+v", first, again)
+			t.Fatalf("the version of an unchanged blob changed from %+v to %+v", first, again)
 		}
 		if _, err := s.PutReserved(t.Context(), "a/1", strings.NewReader("y")); err != nil {
 			t.Fatal(err)
 		}
 		if now := version(); now == first {
-			t.Fatalf("the version of another blob = %+v, want another one", now)
+			t.Fatalf("the version of a replaced blob is still %+v, want another version", now)
 		}
 	})
 	t.Run("clean does not remove stored blobs", func(t *testing.T) {
@@ -139,7 +139,7 @@ func Run(t *testing.T, open func(t *testing.T) blob.Store) {
 			t.Fatal(err)
 		}
 		if got := read(t, s, "a/1"); string(got) != "x" {
-			t.Fatalf("content = %q, want x", got)
+			t.Fatalf("content of a stored blob after Clean = %q, want x", got)
 		}
 	})
 }
@@ -148,7 +148,7 @@ func read(t *testing.T, s blob.Store, key string) []byte {
 	t.Helper()
 	o, err := s.Open(t.Context(), key)
 	if err != nil {
-		t.Fatalf("Open(%s): %v", key, err)
+		t.Fatalf("Open(%s) returned the error %v, want none", key, err)
 	}
 	b, err := io.ReadAll(io.NewSectionReader(o, 0, o.Size()))
 	if err := errors.Join(err, o.Close()); err != nil {

@@ -1,6 +1,6 @@
 // Package certtest has test doubles for the dependencies of cert, and creates institutions with
-// keys. It does not import cert, because the tests of cert use it. Tests of packages that use cert
-// use vaulttest where they can.
+// keys. It does not import cert, because the internal tests of cert import certtest. Tests of
+// packages that use cert should use vaulttest if possible.
 package certtest
 
 import (

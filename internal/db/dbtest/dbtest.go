@@ -1,5 +1,5 @@
-// Package dbtest provides tests with a new, migrated database of each dialect. It is for tests
-// only.
+// Package dbtest provides tests with new, migrated databases of each dialect, and with a proxy that
+// breaks connections to PostgreSQL. It is for tests only.
 package dbtest
 
 import (
@@ -43,7 +43,8 @@ func SQLite(tb testing.TB) *db.DB {
 	return Open(tb, tb.TempDir(), "")
 }
 
-// Open opens and migrates a database, and closes it when the test ends.
+// Open opens and migrates a database, and closes the database when the test ends. A new SQLite
+// database is a copy of a migrated template.
 func Open(tb testing.TB, dataDir, databaseURL string) *db.DB {
 	tb.Helper()
 	if databaseURL == "" {
@@ -72,7 +73,8 @@ func PostgresURL(tb testing.TB) string {
 	return create(tb, server(tb), emptyDatabase)
 }
 
-// server returns the URL of the test server.
+// server returns the URL of the test server. If there is no server, the test is skipped, or fails
+// if CI=true.
 func server(tb testing.TB) string {
 	tb.Helper()
 	server := os.Getenv(Variable)
@@ -96,7 +98,7 @@ func create(tb testing.TB, server, options string) string {
 	})
 	u, err := url.Parse(server)
 	if err != nil {
-		tb.Fatalf("%s: %v", Variable, err)
+		tb.Fatalf("%s is not a URL: %v", Variable, err)
 	}
 	u.Path = "/" + name
 	return u.String()
@@ -113,6 +115,6 @@ func admin(tb testing.TB, ctx context.Context, server, statement string) {
 		err = e
 	}
 	if err != nil {
-		tb.Fatalf("%s: %v", statement, err)
+		tb.Fatalf("the statement %s failed: %v", statement, err)
 	}
 }

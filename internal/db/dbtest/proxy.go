@@ -14,8 +14,8 @@ import (
 	"testing"
 )
 
-// Proxy is a proxy between a vault and PostgreSQL. It can break a connection at a commit, and stop
-// to forward data.
+// Proxy is a proxy between a vault and PostgreSQL. It can break a connection at a commit, and it
+// can stop forwarding data.
 type Proxy struct {
 	listener net.Listener
 	network  string
@@ -68,14 +68,15 @@ func NewProxy(tb testing.TB, databaseURL string) (_ *Proxy, proxied string) {
 	return p, u.String()
 }
 
-// LoseResponse forwards the next commit and breaks the connection before PostgreSQL's response. It
-// applies to a connection that has sent marker, or to any connection if marker is "".
+// LoseResponse makes the proxy forward the next commit and break the connection before PostgreSQL's
+// response. The commit is the next commit of a connection that has sent marker, or of any
+// connection if marker is "".
 func (p *Proxy) LoseResponse(marker string) {
 	p.armed.Store(&breach{marker: []byte(marker), commits: true})
 }
 
-// LoseCommit breaks the connection before the next commit is forwarded, so that PostgreSQL does not
-// commit. marker is as in LoseResponse.
+// LoseCommit makes the proxy break the connection before the next commit is forwarded, so that
+// PostgreSQL does not commit. marker is as in LoseResponse.
 func (p *Proxy) LoseCommit(marker string) { p.armed.Store(&breach{marker: []byte(marker)}) }
 
 // Silence stops the proxy from forwarding data. The connections stay open, and new connections are
@@ -88,7 +89,7 @@ func (p *Proxy) Silence() {
 	}
 }
 
-// Resume ends Silence. The proxy forwards the data that it got in the meantime.
+// Resume ends Silence. The proxy then forwards the data that it received during the silence.
 func (p *Proxy) Resume() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -108,7 +109,7 @@ func (p *Proxy) wait() {
 	}
 }
 
-// Armed reports whether the proxy still waits for the commit.
+// Armed reports whether the commit of LoseResponse or LoseCommit has not occurred yet.
 func (p *Proxy) Armed() bool { return p.armed.Load() != nil }
 
 func (p *Proxy) serve() {

@@ -49,7 +49,7 @@ func TestAuthentication(t *testing.T) {
 			a := v.do(r)
 			if tc.valid {
 				if a.Status == http.StatusUnauthorized {
-					t.Errorf("%s: status = 401", tc.name)
+					t.Errorf("%s: status = 401, want any other status", tc.name)
 				}
 				continue
 			}
@@ -79,8 +79,8 @@ func TestExpiredToken(t *testing.T) {
 	}
 }
 
-// Each route requires exactly its permissions. Responses to tokens without them do not reveal
-// anything else.
+// Each route requires exactly its permissions. The response to a token without the permissions of a
+// route reveals nothing else.
 func TestPermissionMatrix(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.SQLite(t), 0)
@@ -116,10 +116,10 @@ func TestPermissionMatrix(t *testing.T) {
 			a := v.do(r)
 			forbidden := a.Status == http.StatusForbidden
 			if forbidden == slices.Contains(allowed, permission) {
-				t.Errorf("%s with %s: status = %d", target, permission, a.Status)
+				t.Errorf("%s with %s: status = %d, want 403 exactly without one of the permissions of the route", target, permission, a.Status)
 			}
 			if forbidden && a.problem(t).Message != "Forbidden - Insufficient permissions" {
-				t.Errorf("%s with %s: the body is %s", target, permission, a.Body)
+				t.Errorf("%s with %s: the body is %s, want the message for insufficient permissions", target, permission, a.Body)
 			}
 		}
 	}
@@ -151,10 +151,10 @@ func TestUnknownRoutesAndMethods(t *testing.T) {
 	} {
 		a := v.do(v.request(tc.method, tc.path, http.NoBody))
 		if a.Status != tc.status || a.Header.Get("Allow") != tc.allow || a.problem(t).Message == "" {
-			t.Errorf("%s %s: status = %d and Allow = %q, want %d and %q", tc.method, tc.path, a.Status, a.Header.Get("Allow"), tc.status, tc.allow)
+			t.Errorf("%s %s: status = %d and Allow = %q, want %d and %q, and a message", tc.method, tc.path, a.Status, a.Header.Get("Allow"), tc.status, tc.allow)
 		}
 		if a.Header.Get("X-Request-Id") == "" || a.Header.Get("Cache-Control") != "no-store" {
-			t.Errorf("%s %s: the header is %v", tc.method, tc.path, a.Header)
+			t.Errorf("%s %s: the header is %v, want X-Request-Id and no-store", tc.method, tc.path, a.Header)
 		}
 	}
 }
@@ -223,6 +223,6 @@ func TestTemplatesResponse(t *testing.T) {
 	v := newVault(t, dbtest.SQLite(t), 0)
 	a := v.get("/business/certificate-templates")
 	if a.Status != http.StatusOK || strings.TrimSpace(string(a.Body)) != "[]" || a.Header.Get("Content-Type") != "application/json" {
-		t.Errorf("status = %d, want 200; body %s", a.Status, a.Body)
+		t.Errorf("the list of templates: status = %d, want 200 with an empty JSON array; body %s", a.Status, a.Body)
 	}
 }

@@ -49,8 +49,9 @@ type call struct {
 // endpoint handles a call that is authenticated and permitted.
 type endpoint func(w http.ResponseWriter, c *call) error
 
-// Handler returns the handler for all routes. It authenticates each request before it routes it, so
-// that responses do not reveal to a client without a valid token which routes exist.
+// Handler returns the handler for all routes. The handler authenticates each request before it
+// matches the route, so that responses do not reveal to a client without a valid token which routes
+// exist.
 func (a *API) Handler() http.Handler {
 	mux := http.NewServeMux()
 	route := func(pattern string, f endpoint, allowed ...token.Permission) {

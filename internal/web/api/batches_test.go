@@ -41,12 +41,12 @@ func checkBatch(t *testing.T, record map[string]any, id, status string, counts m
 		t.Errorf("total = %v, but the sum of the counts is %v", record["total"], sum)
 	}
 	if (record["completed_at"] == nil) != (status == "processing") {
-		t.Errorf("%s: completed_at = %v", status, record["completed_at"])
+		t.Errorf("%s: completed_at = %v, want null exactly while the batch is processing", status, record["completed_at"])
 	}
 	for _, name := range []string{"created_at", "completed_at"} {
 		s, ok := record[name].(string)
 		if at, err := time.Parse(time.RFC3339Nano, s); ok && (err != nil || !strings.HasSuffix(s, "Z") || time.Since(at) > time.Hour) {
-			t.Errorf("%s is %q", name, s)
+			t.Errorf("%s is %q, want a recent time in UTC", name, s)
 		}
 	}
 }
@@ -64,13 +64,13 @@ func TestBatchLifecycle(t *testing.T) {
 		record := data(t, v.get(path))
 		checkBatch(t, record, id, "processing", map[string]float64{"processing": 4})
 		if record["progress"] != 0.0 {
-			t.Errorf("progress = %v", record["progress"])
+			t.Errorf("progress at first = %v, want 0", record["progress"])
 		}
 		v.Work(3)
 		record = data(t, v.get(path))
 		checkBatch(t, record, id, "completed_with_errors", map[string]float64{"approved": 2, "failed": 1, "rejected": 1})
 		if record["progress"] != 100.0 {
-			t.Errorf("progress = %v", record["progress"])
+			t.Errorf("progress at the end = %v, want 100", record["progress"])
 		}
 		entries := record["entries"].([]any)
 		first := entries[0].(map[string]any)["uuid"].(string)
@@ -85,7 +85,7 @@ func TestBatchLifecycle(t *testing.T) {
 		} {
 			got := entries[i].(map[string]any)
 			if len(got) != 7 || (i < 3) != (got["uuid"] != nil && got["reference_id"] != nil) {
-				t.Errorf("the entry is %v", got)
+				t.Errorf("the entry is %v, want 7 fields, and an id and a reference id unless it is rejected", got)
 			}
 			for name, value := range want {
 				if got[name] != value {
@@ -95,10 +95,10 @@ func TestBatchLifecycle(t *testing.T) {
 		}
 		certificate := data(t, v.get("/business/certificate-vault/"+first))
 		if certificate["batch_id"] != id || certificate["trigger_context"] != "bulk_upload" || certificate["full_name"] != "Person 0" {
-			t.Errorf("the certificate is %v", certificate)
+			t.Errorf("the certificate is %v, want the bulk upload of Person 0 in the batch", certificate)
 		}
 		if a := v.get("/business/certificate-vault/" + first + "/download"); a.Status != http.StatusOK {
-			t.Errorf("downloading: status = %d, want 200", a.Status)
+			t.Errorf("downloading the first certificate: status = %d, want 200", a.Status)
 		}
 		// A retry reopens the batch.
 		failed := entries[2].(map[string]any)["uuid"].(string)
@@ -123,7 +123,7 @@ func (v *vault) walk(path string, records func(data any) []any) (all []any) {
 		meta, links := body["meta"].(map[string]any), body["links"].(map[string]any)
 		if meta["current_page"] != nil || meta["last_page"] != nil || meta["total"] != nil || links["last"] != nil || links["prev"] != nil ||
 			(links["next"] == nil) != (meta["next_cursor"] == nil) {
-			v.tb.Errorf("%s: meta = %v, links = %v", next, meta, links)
+			v.tb.Errorf("%s: meta = %v, links = %v, want no page numbers, and a next link exactly with a next cursor", next, meta, links)
 		}
 		if links["next"] == nil {
 			return all
@@ -158,11 +158,11 @@ func TestBatchPages(t *testing.T) {
 		body := a.json(t)
 		list := body["data"].(map[string]any)["entries"].([]any)
 		if len(list) != want.n || want.n > 0 && list[0].(map[string]any)["index"] != float64(want.first) {
-			t.Errorf("%q: the entries are %v", query, list)
+			t.Errorf("%q: the entries are %v, want those of the page", query, list)
 		}
 		meta, links := body["meta"].(map[string]any), body["links"].(map[string]any)
 		if meta["total"] != 23.0 || meta["path"] != base+path || (links["next"] != nil) != want.next {
-			t.Errorf("%q: meta = %v, links = %v", query, meta, links)
+			t.Errorf("%q: meta = %v, links = %v, want the total 23, the path, and a next link except on the last page", query, meta, links)
 		}
 	}
 	for _, query := range []string{"?page=0", "?per_page=101", "?page=x", "?status=failed", "?page=1&page=2", "?page=101&per_page=100", "?%zz"} {
@@ -181,12 +181,12 @@ func TestBatchPages(t *testing.T) {
 	}
 	for i, e := range walked {
 		if e.(map[string]any)["index"] != float64(i*3) {
-			t.Errorf("in the list by cursor, entry %d is %v", i, e)
+			t.Errorf("in the list by cursor, entry %d is %v, want an index that is three times this number", i, e)
 		}
 	}
 	for _, wrong := range []string{unknownID, "x", strings.ToUpper(unknownID) + "0", "%7B" + id + "%7D"} {
 		if a := v.get("/business/batches/" + wrong + "?page=0"); a.Status != http.StatusNotFound || a.problem(t).Message != "No such batch." {
-			t.Errorf("%s: status = %d, want 404; body %s", wrong, a.Status, a.Body)
+			t.Errorf("the batch %s: status = %d, want 404; body %s", wrong, a.Status, a.Body)
 		}
 	}
 	if a := v.get("/business/batches/" + strings.ToUpper(id)); a.Status != http.StatusOK {
@@ -221,12 +221,12 @@ func TestBatchesPerInstitution(t *testing.T) {
 			body := a.json(t)
 			list, _ := body["data"].([]any)
 			if a.Status != http.StatusOK || len(list) != 2 || list[0].(map[string]any)["id"] != ids[2] || list[1].(map[string]any)["id"] != ids[1] {
-				t.Fatalf("with %s: status = %d, want 200; body %s", what, a.Status, a.Body)
+				t.Fatalf("the list with %s: status = %d, want 200 with the two newest batches; body %s", what, a.Status, a.Body)
 			}
 			checkBatch(t, list[0].(map[string]any), ids[2], "processing", map[string]float64{"processing": 1})
 			links := body["links"].(map[string]any)
 			if next := fmt.Sprint(links["next"]); !strings.HasPrefix(next, base+"/business/batches?") || !strings.Contains(next, "page=2") {
-				t.Errorf("the links are %v", links)
+				t.Errorf("the links are %v, want a next link to page 2", links)
 			}
 		}
 		v.secret = allPermissions
@@ -236,7 +236,7 @@ func TestBatchesPerInstitution(t *testing.T) {
 				got = append(got, b.(map[string]any)["id"].(string))
 			}
 			if !slices.Equal(got, []string{ids[2], ids[1], ids[0]}) {
-				t.Errorf("the list by cursor with %s batches per page is %v", size, got)
+				t.Errorf("the list by cursor with %s batches per page is %v, want all three, newest first", size, got)
 			}
 		}
 		// A cursor is valid only for the list that returned it.
@@ -265,7 +265,7 @@ func TestBatchesPerInstitution(t *testing.T) {
 		v.exec(`UPDATE batches SET source = 'template' WHERE uuid = $1`, ids[2])
 		v.secret = v.token(v.inst, nil, token.VaultList, token.VaultView)
 		if a := v.get("/business/batches"); len(a.json(t)["data"].([]any)) != 2 {
-			t.Errorf("the list has a batch of another source: %s", a.Body)
+			t.Errorf("the list is %s, want only the two batches of vault certificates", a.Body)
 		}
 		if a := v.get("/business/batches/" + ids[2]); a.Status != http.StatusNotFound {
 			t.Errorf("a batch of another source: status = %d, want 404", a.Status)

@@ -11,9 +11,9 @@ import (
 	"github.com/certvault/certvault/internal/db/dbtest"
 )
 
-// BenchmarkKey sends an upload without a key, an upload with a new key, and the latter a second
-// time, in turn, so that all are measured under the same load. It reports the median durations, and
-// their ratios to an upload without a key.
+// BenchmarkKey sends an upload without a key, an upload with a new key, and the upload with the key
+// a second time, in turn, so that the three are measured under the same load. It reports the median
+// durations, and their ratios to the duration of an upload without a key.
 func BenchmarkKey(b *testing.B) {
 	each := map[string]func(b *testing.B) *vault{
 		"sqlite":   func(b *testing.B) *vault { return newVault(b, dbtest.SQLite(b), 0) },

@@ -70,7 +70,8 @@ type bulkInput struct {
 	fields   int
 }
 
-// reader returns the function that reads the body of the request, according to its media type.
+// reader returns the function that reads the body of the request, according to its media type. The
+// error is fault.Unsupported if the media type is none of the three.
 func (in *bulkInput) reader(w http.ResponseWriter, r *http.Request) (read func() error, err error) {
 	mediaType, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil {
@@ -148,7 +149,8 @@ func (in *bulkInput) set(n fieldName, value []byte) error {
 	return in.draft.Set(n.index, n.known(), string(value))
 }
 
-// name handles a field by its name only. It refuses the field, or ignores it if it is unknown.
+// name handles a field that has no text for an entry. It refuses the field, ignores it if it is
+// unknown, or records only that its entry exists.
 func (in *bulkInput) name(n fieldName) error {
 	in.fingerprint(n.index, n.field+n.key, []byte{byte(n.kind)})
 	switch n.kind {

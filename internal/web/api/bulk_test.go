@@ -71,12 +71,12 @@ func (v *vault) batches() (n int) {
 func (v *vault) accept(a *response, total int) string {
 	v.tb.Helper()
 	if a.Status != http.StatusAccepted {
-		v.tb.Fatalf("status = %d, want 202; body %s", a.Status, a.Body)
+		v.tb.Fatalf("the bulk upload: status = %d, want 202; body %s", a.Status, a.Body)
 	}
 	d := data(v.tb, a)
 	id, ok := d["batch_id"].(string)
 	if _, isID := parseUUID(id); !ok || !isID || d["total"] != float64(total) || d["status"] != "processing" || len(d) != 3 || a.json(v.tb)["message"] == "" {
-		v.tb.Fatalf("the response to an accepted batch is %s", a.Body)
+		v.tb.Fatalf("the response to an accepted batch is %s, want its id, the total, the status processing and a message", a.Body)
 	}
 	return id
 }
@@ -115,7 +115,7 @@ func TestBulkAcceptsThreeMediaTypes(t *testing.T) {
 			record := data(t, v.get("/business/batches/"+id))
 			for i, index := range []float64{0, 4, 999_999} {
 				if e := record["entries"].([]any)[i].(map[string]any); e["index"] != index || e["status"] != "queued" {
-					t.Errorf("%s: the entry is %v", name, e)
+					t.Errorf("%s: the entry is %v, want a queued entry with the index in ascending order", name, e)
 				}
 			}
 			var inputs []string
@@ -136,12 +136,12 @@ func TestBulkAcceptsThreeMediaTypes(t *testing.T) {
 			rows.Close()
 			var last map[string]string
 			if err := json.Unmarshal([]byte(inputs[2]), &last); err != nil || last["details"] != "名誉 & =%" || last["issue_date"] != "2024-02-29" || last["full_name"] != "Person 999999" {
-				t.Errorf("%s: the stored inputs are %v, %v", name, inputs, err)
+				t.Errorf("%s: the stored inputs are %v, error %v, want the details, the date and the name of the last entry", name, inputs, err)
 			}
 		}
 		id := v.accept(v.postBulk("application/json", []byte(`{"entries": [{"certificate_title": "MSc", "full_name": "A", "applicant_email": "a@example.org", "file_id": "`+file+`"}]}`)), 1)
 		if e := data(t, v.get("/business/batches/"+id))["entries"].([]any)[0].(map[string]any); e["index"] != 0.0 {
-			t.Errorf("an array of entries: the entry is %v", e)
+			t.Errorf("an array of entries: the entry is %v, want the index 0", e)
 		}
 	})
 }
@@ -203,7 +203,7 @@ func TestBulkRefusals(t *testing.T) {
 				continue
 			}
 			if a.Status != http.StatusUnprocessableEntity || a.fields(t) != tc.fields {
-				t.Errorf("%s, %s: status = %d, body %s, want %q", tc.name, kind, a.Status, a.Body, tc.fields)
+				t.Errorf("%s, %s: status = %d, body %s, want 422 with the fields %q", tc.name, kind, a.Status, a.Body, tc.fields)
 			}
 		}
 	}
@@ -295,11 +295,11 @@ func TestBulkRefusalsInJSON(t *testing.T) {
 			n++
 		case "-":
 			if a.Status != http.StatusUnprocessableEntity || len(a.problem(t).Errors) != 0 {
-				t.Errorf("%s: status = %d, want 422; body %.300s", tc.name, a.Status, a.Body)
+				t.Errorf("%s: status = %d, want 422 without fields; body %.300s", tc.name, a.Status, a.Body)
 			}
 		default:
 			if a.Status != http.StatusUnprocessableEntity || a.fields(t) != tc.fields {
-				t.Errorf("%s: status = %d, body %.300s, want %q", tc.name, a.Status, a.Body, tc.fields)
+				t.Errorf("%s: status = %d, body %.300s, want 422 with the fields %q", tc.name, a.Status, a.Body, tc.fields)
 			}
 		}
 	}
@@ -343,7 +343,7 @@ func TestBulkBodies(t *testing.T) {
 	} {
 		a := v.postBulk(tc.contentType, tc.body)
 		if a.Status != tc.status || a.fields(t) != tc.fields {
-			t.Errorf("%s: status = %d, body %s, want %d %q", name, a.Status, a.Body, tc.status, tc.fields)
+			t.Errorf("%s: status = %d, body %s, want %d with the fields %q", name, a.Status, a.Body, tc.status, tc.fields)
 		}
 	}
 	if n := v.batches(); n != 0 {
@@ -393,9 +393,9 @@ func TestBulkLimits(t *testing.T) {
 			case tc.fields == "":
 				v.accept(a, 5000)
 			case a.Status != http.StatusUnprocessableEntity:
-				t.Errorf("%+v, %s: status = %d, body %s", tc, contentType, a.Status, a.Body)
+				t.Errorf("%+v, %s: status = %d, want 422; body %s", tc, contentType, a.Status, a.Body)
 			case strings.Trim(tc.fields, "-") != a.fields(t):
-				t.Errorf("%+v, %s: the wrong fields are refused: %s", tc, contentType, a.Body)
+				t.Errorf("%+v, %s: the refused fields are not those of the test case; body %s", tc, contentType, a.Body)
 			}
 		}
 	}
@@ -426,10 +426,10 @@ func TestBulkErrorLimit(t *testing.T) {
 	a := v.postBulk("application/x-www-form-urlencoded", urlencodedOf(fields))
 	r := a.problem(t)
 	if a.Status != http.StatusUnprocessableEntity || len(r.Errors) != 1000 || r.Message != "The certificate title field is required. (and 19999 more errors)" {
-		t.Errorf("status = %d, %d errors, message %q", a.Status, len(r.Errors), r.Message)
+		t.Errorf("20,000 errors: status = %d, %d listed errors, message %q, want 422, 1000 and the number of the other errors", a.Status, len(r.Errors), r.Message)
 	}
 	if _, ok := r.Errors["entries.249.file_id"]; !ok {
-		t.Error("the listed errors are not those of the first entries")
+		t.Error("the listed errors do not contain that of entry 249, want those of the first 250 entries")
 	}
 }
 
@@ -439,7 +439,7 @@ func TestBulkRefusalWhileSending(t *testing.T) {
 	v := newVault(t, dbtest.SQLite(t), 0)
 	body := append([]byte("entries%=&"), bytes.Repeat([]byte("x=y&"), 12<<20)...)
 	if a := v.postBulk("application/x-www-form-urlencoded", body); a.Status != http.StatusUnprocessableEntity || a.problem(t).Message == "" {
-		t.Errorf("status = %d, want 422; body %s", a.Status, a.Body)
+		t.Errorf("a refused body of 48 MB: status = %d, want 422; body %s", a.Status, a.Body)
 	}
 }
 
@@ -481,10 +481,10 @@ func FuzzReadName(f *testing.F) {
 	f.Fuzz(func(t *testing.T, name string) {
 		n := readName(name)
 		if n.kind == entryField && n.field != "" && fmt.Sprintf("entries[%d][%s]", n.index, n.field) != name {
-			t.Errorf("readName(%q) = %+v", name, n)
+			t.Errorf("readName(%q) = %+v, want the index and the field of the name", name, n)
 		}
 		if n.kind == malformedName && (n.key == "" || len(n.key) > 3*maxNameShown || !utf8.ValidString(n.key)) {
-			t.Errorf("the key of %q is %q", name, n.key)
+			t.Errorf("the key of the malformed name %q is %q, want a short text in UTF-8", name, n.key)
 		}
 	})
 }

@@ -20,7 +20,7 @@ const (
 )
 
 // json reads {"entries": [{...}, ...]} or {"entries": {"<n>": {...}, ...}}, one field at a time. It
-// ignores unknown members.
+// ignores unknown members. The error is fault.Invalid if the body is malformed.
 func (in *bulkInput) json(body io.Reader) error {
 	guard := &tokenGuard{r: body, left: maxToken}
 	d := &jsonInput{bulkInput: in, guard: guard, dec: json.NewDecoder(guard)}

@@ -41,7 +41,7 @@ type fieldName struct {
 // known returns the field of the certificate, or "" for an unknown field.
 func (n *fieldName) known() cert.Field { return entryFields[n.field] }
 
-// text reports whether this is the name of a text field of an entry.
+// text reports whether n is the name of a text field of an entry.
 func (n *fieldName) text() bool { return n.kind == entryField && n.known() != "" }
 
 // readName parses entries[<n>][<field>].
@@ -72,7 +72,7 @@ func readName(name string) fieldName {
 	}
 }
 
-// brackets parses [a][b].
+// brackets parses a text such as [a][b] into its keys. ok reports whether the text is well-formed.
 func brackets(s string) (keys []string, ok bool) {
 	for s != "" {
 		rest, opened := strings.CutPrefix(s, "[")

@@ -11,8 +11,8 @@ import (
 )
 
 // Stored fingerprints are compared for 24 hours, also after an upgrade. Their format must not
-// change: for each part, the SHA-256 of the kind, the length of the name, the name, and the SHA-256
-// of the content.
+// change: the SHA-256 of all parts, each with the kind, the length of the name, the name, and the
+// SHA-256 of the content.
 func TestFingerprintFormat(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.SQLite(t), 0)
@@ -37,11 +37,11 @@ func TestFingerprintFormat(t *testing.T) {
 		key := strings.ReplaceAll(what, " ", "-")
 		a := v.postFormWithKey(key, parts...)
 		if a.Status != http.StatusCreated && a.Status != http.StatusUnprocessableEntity {
-			t.Errorf("%s: status = %d, body %s", what, a.Status, a.Body)
+			t.Errorf("%s: status = %d, want 201 or 422; body %s", what, a.Status, a.Body)
 		}
 		var n int
 		if err := v.DB.QueryRowContext(t.Context(), `SELECT count(*) FROM idempotency_keys WHERE fingerprint = $1`, h.Sum(nil)).Scan(&n); err != nil || n != 1 {
-			t.Errorf("%s: the fingerprint has changed: %v", what, err)
+			t.Errorf("%s: the number of stored keys with the expected fingerprint is not 1; error %v", what, err)
 		}
 	}
 }

@@ -111,7 +111,7 @@ func (a *response) json(tb testing.TB) map[string]any {
 	tb.Helper()
 	var m map[string]any
 	if err := json.Unmarshal(a.Body, &m); err != nil || a.Header.Get("Content-Type") != "application/json" {
-		tb.Fatalf("the response is not JSON: status = %d, type %s, body %s, %v", a.Status, a.Header.Get("Content-Type"), a.Body, err)
+		tb.Fatalf("the response is not JSON: status = %d, type %s, body %s, error %v", a.Status, a.Header.Get("Content-Type"), a.Body, err)
 	}
 	return m
 }
@@ -126,7 +126,7 @@ func (a *response) problem(tb testing.TB) problem {
 	tb.Helper()
 	var r problem
 	if err := json.Unmarshal(a.Body, &r); err != nil || a.Header.Get("Content-Type") != "application/json" || r.Message == "" {
-		tb.Fatalf("the response is not an error in JSON: status = %d, type %s, body %s, %v", a.Status, a.Header.Get("Content-Type"), a.Body, err)
+		tb.Fatalf("the response is not an error in JSON: status = %d, type %s, body %s, error %v", a.Status, a.Header.Get("Content-Type"), a.Body, err)
 	}
 	return r
 }
@@ -151,11 +151,11 @@ func (v *vault) do(r *http.Request) *response {
 	v.tb.Helper()
 	res, err := v.server.Client().Do(r)
 	if err != nil {
-		v.tb.Fatalf("%s %s: %v", r.Method, r.URL.Path, err)
+		v.tb.Fatalf("sending %s %s: %v", r.Method, r.URL.Path, err)
 	}
 	body, err := io.ReadAll(res.Body)
 	if e := res.Body.Close(); err != nil || e != nil {
-		v.tb.Fatalf("%s %s: %v, %v", r.Method, r.URL.Path, err, e)
+		v.tb.Fatalf("%s %s: reading the body: %v; closing it: %v", r.Method, r.URL.Path, err, e)
 	}
 	return &response{Status: res.StatusCode, Header: res.Header, Body: body}
 }
@@ -233,7 +233,7 @@ func (v *vault) upload(file string) map[string]any {
 	v.tb.Helper()
 	a := v.post(form(v.tb, append(v.validFields(), part{name: "certificate_file", file: file, content: samplePDF(0)})...))
 	if a.Status != http.StatusCreated {
-		v.tb.Fatalf("status = %d, want 201; body %s", a.Status, a.Body)
+		v.tb.Fatalf("uploading a certificate: status = %d, want 201; body %s", a.Status, a.Body)
 	}
 	return data(v.tb, a)
 }

@@ -70,7 +70,7 @@ var generalStatuses = []generalStatus{
 }
 
 // allows reports whether a token may access a certificate: either the token has the permission p
-// for certificates of every source, or it is a vault certificate.
+// for certificates of every source, or the certificate is a vault certificate.
 func allows(t *token.Token, p token.Permission, c *cert.Certificate) bool {
 	return t.Has(p) || c.Source == cert.Vault
 }

@@ -34,7 +34,7 @@ func checkGeneral(t *testing.T, status string, record map[string]any) {
 	}
 	for name, null := range generalFields {
 		if (record[name] == nil) != strings.Contains(null, status[:1]) {
-			t.Errorf("%s: %s = %v", status, name, record[name])
+			t.Errorf("%s: %s = %v, want null exactly in the statuses of generalFields", status, name, record[name])
 		}
 	}
 	want := map[string]string{"processing": "processing", "approved": "generated", "failed": "failed", "revoked": "revoked"}[status]
@@ -78,7 +78,7 @@ func TestGeneralRecordInEachStatus(t *testing.T) {
 		}
 		creator, _ := processing["creator"].(map[string]any)
 		if len(creator) != 3 || creator["type"] != "token" || creator["name"] != "Registry" || creator["id"] == nil {
-			t.Errorf("the creator is %v", creator)
+			t.Errorf("the creator is %v, want the token Registry with its id", creator)
 		}
 		failing := v.upload("refuse.pdf")["uuid"].(string)
 		v.Work(2)
@@ -86,17 +86,17 @@ func TestGeneralRecordInEachStatus(t *testing.T) {
 		approved := view(id)
 		checkGeneral(t, "approved", approved)
 		if vault := data(t, v.get("/business/certificate-vault/"+id)); approved["generated_at"] != vault["approved_at"] || approved["updated_at"] != vault["updated_at"] {
-			t.Errorf("generated_at = %v and updated_at = %v; the vault certificate is %v", approved["generated_at"], approved["updated_at"], vault)
+			t.Errorf("generated_at = %v and updated_at = %v, want the times of the vault certificate %v", approved["generated_at"], approved["updated_at"], vault)
 		}
 		if a := v.get("/business/certificates/" + id + "/download"); a.Status != http.StatusOK || !bytes.Equal(a.Body, append(samplePDF(0), tail...)) ||
 			a.Header.Get("Content-Type") != "application/pdf" {
-			t.Errorf("downloading: status = %d, %d bytes", a.Status, len(a.Body))
+			t.Errorf("downloading: status = %d, %d bytes, want 200 with the verified PDF", a.Status, len(a.Body))
 		}
 		if a := v.get("/business/certificates/" + failing + "/download"); a.Status != http.StatusNotFound {
 			t.Errorf("downloading a failed certificate: status = %d, want 404", a.Status)
 		}
 		if a := v.postJSON("/business/certificate-vault/"+id+"/revoke", `{"reason": "x"}`); a.Status != http.StatusOK {
-			t.Fatalf("status = %d, want 200; body %s", a.Status, a.Body)
+			t.Fatalf("revoking: status = %d, want 200; body %s", a.Status, a.Body)
 		}
 		revoked := view(id)
 		checkGeneral(t, "revoked", revoked)
@@ -109,15 +109,15 @@ func TestGeneralRecordInEachStatus(t *testing.T) {
 		}
 		for _, path := range []string{"/business/certificates/", "/business/certificate-vault/"} {
 			if a := v.get(path + id + "/download"); a.Status != http.StatusNotFound || !strings.Contains(string(a.Body), "The files of this certificate have ended") {
-				t.Errorf("%s: status = %d, want 404; body %s", path, a.Status, a.Body)
+				t.Errorf("downloading purged files from %s: status = %d, want 404 with the reason; body %s", path, a.Status, a.Body)
 			}
 		}
 		if again := view(id); !reflect.DeepEqual(again, revoked) {
-			t.Errorf("the record changed to %v", again)
+			t.Errorf("the record after the purge is %v, want the same record", again)
 		}
 		list := v.get("/business/certificates").json(t)["data"].([]any)
 		if len(list) != 2 || !reflect.DeepEqual(list[1], any(revoked)) {
-			t.Errorf("the list has %v, want %v", list, revoked)
+			t.Errorf("the list is %v, want two records with this one last: %v", list, revoked)
 		}
 	})
 }
@@ -140,10 +140,10 @@ func TestGeneralBatch(t *testing.T) {
 		}
 	}
 	if got := v.general("?batch_id=" + strings.ToUpper(first)); !slices.Equal(got, []string{named}) {
-		t.Errorf("the list of the batch is %v", got)
+		t.Errorf("the list of the batch is %v, want its certificate", got)
 	}
 	if got := v.general("?batch_id=" + uuid.NewString()); len(got) != 0 {
-		t.Errorf("the list of an unknown batch is %v", got)
+		t.Errorf("the list of an unknown batch is %v, want none", got)
 	}
 	if got := v.general(""); len(got) != 3 {
 		t.Errorf("the list is %v, want 3 certificates", got)
@@ -172,12 +172,12 @@ func TestGeneralForVaultTokens(t *testing.T) {
 			t.Errorf("%s, a vault certificate: status = %d, want 200; body %s", tc.permission, a.Status, a.Body)
 		}
 		if a := v.get("/business/certificates/" + others + tc.path); a.Status != tc.other {
-			t.Errorf("%s, a certificate of another source: status = %d, body %s", tc.permission, a.Status, a.Body)
+			t.Errorf("%s, a certificate of another source: status = %d, want 200 only with the permission for every source; body %s", tc.permission, a.Status, a.Body)
 		}
 	}
 	v.secret = v.token(v.inst, nil, token.VaultList)
 	if got := v.general(""); !slices.Equal(got, []string{vaults}) {
-		t.Errorf("the list with the permission for vault certificates is %v", got)
+		t.Errorf("the list with the permission for vault certificates is %v, want only the vault certificate", got)
 	}
 }
 
@@ -258,12 +258,12 @@ func TestListByCursor(t *testing.T) {
 					"current_page": nil, "from": nil, "last_page": nil, "path": base + path, "per_page": 2.0, "to": nil, "total": nil, "next_cursor": meta["next_cursor"],
 				}
 				if !reflect.DeepEqual(meta, wantMeta) || links["first"] != base+path+"?cursor=&per_page=2&search=ada+obi" || links["last"] != nil || links["prev"] != nil {
-					t.Errorf("the page is %s", a.Body)
+					t.Errorf("the page is %s, want the path, the page size and the first link, and no page numbers", a.Body)
 				}
 				if next != nil {
 					last = meta["next_cursor"].(string)
 					if next != base+path+"?cursor="+last+"&per_page=2&search=ada+obi" {
-						t.Errorf("the next link is %v, but the cursor is %s", next, last)
+						t.Errorf("the next link is %v, want one with the cursor %s and the filters", next, last)
 					}
 				}
 			}
@@ -280,7 +280,7 @@ func TestListByCursor(t *testing.T) {
 			}
 			for _, query := range []string{"?page=101&per_page=100", "?page=10001&per_page=1", "?page=667", "?page=2147483647"} {
 				if a := v.get(path + query); a.Status != http.StatusUnprocessableEntity || a.fields(t) != "page" || !strings.Contains(a.problem(t).Message, "cursor=") {
-					t.Errorf("%s is too deep: status = %d, want 422; body %s", query, a.Status, a.Body)
+					t.Errorf("the page %s is too deep: status = %d, want 422; body %s", query, a.Status, a.Body)
 				}
 			}
 		}
@@ -295,17 +295,17 @@ func TestCursorAfterLastPage(t *testing.T) {
 	r := listing.Range{Page: 100, PerPage: 100}
 	p := paged("/list", query, r, listing.Part{Total: &total, More: true, Next: "abc"}, 100, nil)
 	if p.Links.Next == nil || *p.Links.Next != "/list?cursor=abc&per_page=100&search=x" || p.Meta.NextCursor == nil || *p.Meta.NextCursor != "abc" {
-		t.Errorf("the next link is %v and the next cursor is %v", p.Links.Next, p.Meta.NextCursor)
+		t.Errorf("the next link is %v and the next cursor is %v, want a link with the cursor abc, and abc", p.Links.Next, p.Meta.NextCursor)
 	}
 	if p.Meta.LastPage == nil || *p.Meta.LastPage != 10_000 || *p.Meta.Total != total || p.Links.Last != nil {
-		t.Errorf("the last page is %v and its link is %v", p.Meta.LastPage, p.Links.Last)
+		t.Errorf("the last page is %v and its link is %v, want 10,000 and no link", p.Meta.LastPage, p.Links.Last)
 	}
 	r.Page = 99
 	p = paged("/list", query, r, listing.Part{AtLeast: 10_000, More: true, Next: "abc"}, 100, nil)
 	if p.Links.Next == nil || *p.Links.Next != "/list?page=100&per_page=100&search=x" || p.Meta.NextCursor != nil {
-		t.Errorf("the next link is %v", p.Links.Next)
+		t.Errorf("the next link before the last page with a number is %v, want one to page 100 without a cursor", p.Links.Next)
 	}
 	if p.Meta.Total != nil || p.Meta.LastPage != nil || p.Links.Last != nil || p.Meta.TotalAtLeast == nil || *p.Meta.TotalAtLeast != 10_000 {
-		t.Errorf("the meta data is %+v", p.Meta)
+		t.Errorf("the meta data is %+v, want only the minimum total of 10,000", p.Meta)
 	}
 }

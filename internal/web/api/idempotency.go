@@ -70,8 +70,9 @@ func (a *API) begin(c *call) (*exchange, error) {
 // isRepeated reports whether a response is already stored for the key of the request.
 func (x *exchange) isRepeated() bool { return x.stored != nil }
 
-// errRepeated ends the handling of a repeated request: its content is only compared with the
-// content of the first request. Handlers do not return this error: end sends the stored response.
+// errRepeated ends the handling of a repeated request. The content of such a request is only
+// compared with the content of the first request. Handlers do not return errRepeated: end sends the
+// stored response.
 var errRepeated = errors.New("the request has a stored response")
 
 // complete records that all content is in the fingerprint. If the request is repeated, it returns
@@ -84,8 +85,9 @@ func (x *exchange) complete() error {
 	return nil
 }
 
-// respondTx sets the response, and stores it in the transaction of the operation. It returns an
-// error if the token is no longer valid, so that no operation is committed for a revoked token.
+// respondTx sets the response and, if the request has a key, stores the response in the transaction
+// of the operation. It returns an error if the token is no longer valid, so that no operation is
+// committed for a revoked token.
 func (x *exchange) respondTx(ctx context.Context, tx *db.Tx, status int, content any) (err error) {
 	if err := x.api.Tokens.CheckTx(ctx, tx, x.call.token); err != nil {
 		return err
@@ -97,7 +99,7 @@ func (x *exchange) respondTx(ctx context.Context, tx *db.Tx, status int, content
 	return x.claim.StoreTx(ctx, tx, &x.response)
 }
 
-// withCertificate returns a cert.Then that sets the response to the certificate of an operation.
+// withCertificate returns a cert.TxFunc that sets the response to the certificate of an operation.
 func (x *exchange) withCertificate(status int, text string) cert.TxFunc {
 	return func(ctx context.Context, tx *db.Tx, c *cert.Certificate) error {
 		data, err := x.api.wire(c, x.call.institution)
@@ -108,9 +110,11 @@ func (x *exchange) withCertificate(status int, text string) cert.TxFunc {
 	}
 }
 
-// end sends the response, or returns the error for the response. err is the error of reading the
-// request or of the operation. If it is fault.Invalid, end also stores the response, unless the
-// content was not read to its end and therefore has no fingerprint.
+// end sends the response, or returns the error for the response. For a repeated request, it sends
+// the stored response. err is the error of reading the request or of the operation. If err is
+// fault.Invalid and the request has a key, end also stores the response, unless the content was not
+// read to its end and therefore has no fingerprint, or the response is larger than
+// limit.MaxResponse.
 func (x *exchange) end(w http.ResponseWriter, err error) error {
 	switch {
 	case x.isRepeated() && x.whole:
@@ -136,7 +140,8 @@ func (x *exchange) end(w http.ResponseWriter, err error) error {
 	return err
 }
 
-// replay sends the stored response if the content of the request is the same.
+// replay sends the stored response if the content of the request is the same. Otherwise it returns
+// fault.Invalid.
 func (x *exchange) replay(w http.ResponseWriter) error {
 	if x.fingerprint() != x.stored.Fingerprint {
 		return fault.OfField(keyHeader, "This Idempotency-Key was used with other content. Another request needs another key.")

@@ -21,7 +21,7 @@ func TestBulkRunsOncePerKey(t *testing.T) {
 		}
 		first := stage(samplePDF(30_000))
 		if first.Status != http.StatusCreated {
-			t.Fatalf("status = %d, want 201; body %s", first.Status, first.Body)
+			t.Fatalf("the first upload of the file: status = %d, want 201; body %s", first.Status, first.Body)
 		}
 		checkReplay(t, "the file", first, stage(samplePDF(30_000)))
 		checkOtherContent(t, "another file", stage(samplePDF(30_001)))
@@ -57,7 +57,7 @@ func TestBulkRunsOncePerKey(t *testing.T) {
 			checkOtherContent(t, what, send(what, "Bo", id))
 			wrong := send(what+"-wrong", "Ada", unknownID)
 			if wrong.Status != http.StatusUnprocessableEntity {
-				t.Errorf("%s: status = %d, want 422; body %s", what, wrong.Status, wrong.Body)
+				t.Errorf("%s with an unknown file: status = %d, want 422; body %s", what, wrong.Status, wrong.Body)
 			}
 			checkReplay(t, what+", refused", wrong, send(what+"-wrong", "Ada", unknownID))
 		}

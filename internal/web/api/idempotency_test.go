@@ -54,7 +54,7 @@ func checkReplay(t *testing.T, what string, first, again *response) {
 func checkOtherContent(t *testing.T, what string, a *response) {
 	t.Helper()
 	if a.Status != http.StatusUnprocessableEntity || a.fields(t) != "Idempotency-Key" || replayed(a) {
-		t.Errorf("%s: status = %d, want 422; body %s", what, a.Status, a.Body)
+		t.Errorf("%s: status = %d, want 422 for the Idempotency-Key, and no replay; body %s", what, a.Status, a.Body)
 	}
 }
 
@@ -67,7 +67,7 @@ func TestUploadRunsOncePerKey(t *testing.T) {
 		all := append(slices.Clone(fields), pdfFile(content))
 		first := v.postFormWithKey("k1", all...)
 		if first.Status != http.StatusCreated || replayed(first) {
-			t.Fatalf("status = %d, want 201; body %s", first.Status, first.Body)
+			t.Fatalf("the first request: status = %d, want 201, and no replay; body %s", first.Status, first.Body)
 		}
 		checkReplay(t, "the same request", first, v.postFormWithKey("k1", all...))
 		// The boundary of the form and the content types of its parts may differ.
@@ -110,7 +110,7 @@ func TestErrorsAreStored(t *testing.T) {
 	fields := v.validFields()
 	valid := append(slices.Clone(fields), pdfFile(samplePDF(0)))
 	if a := v.post(form(t, valid...)); a.Status != http.StatusCreated {
-		t.Fatalf("status = %d, want 201; body %s", a.Status, a.Body)
+		t.Fatalf("the first upload: status = %d, want 201; body %s", a.Status, a.Body)
 	}
 	rows, files := v.stored()
 	for what, parts := range map[string][]part{
@@ -129,7 +129,7 @@ func TestErrorsAreStored(t *testing.T) {
 	} {
 		first := v.postFormWithKey(strings.ReplaceAll(what, " ", "-"), parts...)
 		if first.Status != http.StatusUnprocessableEntity || replayed(first) {
-			t.Errorf("%s: status = %d, want 422; body %s", what, first.Status, first.Body)
+			t.Errorf("%s: status = %d, want 422, and no replay; body %s", what, first.Status, first.Body)
 		}
 		checkReplay(t, what, first, v.postFormWithKey(strings.ReplaceAll(what, " ", "-"), parts...))
 		checkOtherContent(t, what, v.postFormWithKey(strings.ReplaceAll(what, " ", "-"), append(slices.Clone(v.validFields()), pdfFile(samplePDF(10_000)))...))
@@ -139,11 +139,11 @@ func TestErrorsAreStored(t *testing.T) {
 		return append(slices.Clone(fields), text("details", strings.Repeat("x", 100_000)+last))
 	}
 	if a := v.postFormWithKey("long", long("a")...); a.Status != http.StatusUnprocessableEntity {
-		t.Errorf("status = %d, want 422; body %s", a.Status, a.Body)
+		t.Errorf("a field over the limit: status = %d, want 422; body %s", a.Status, a.Body)
 	}
 	checkOtherContent(t, "another end of a long field", v.postFormWithKey("long", long("b")...))
 	if r, f := v.stored(); r != rows || f != files {
-		t.Errorf("%d rows and %d files are left", r-rows, f-files)
+		t.Errorf("the refused requests stored %d rows and %d files, want none", r-rows, f-files)
 	}
 }
 
@@ -175,7 +175,7 @@ func TestFailedRequestReleasesKey(t *testing.T) {
 		}
 	}
 	if rows, files := v.stored(); rows != 0 || files != 0 {
-		t.Errorf("%d rows and %d files are left", rows, files)
+		t.Errorf("the failed requests stored %d rows and %d files, want none", rows, files)
 	}
 	if a := v.postFormWithKey("k", all...); a.Status != http.StatusCreated || replayed(a) {
 		t.Errorf("the complete form: status = %d, want 201; body %s", a.Status, a.Body)
@@ -209,7 +209,7 @@ func TestConcurrentRequestWithKey(t *testing.T) {
 		}
 		wg.Wait()
 		if first.Status != http.StatusCreated {
-			t.Fatalf("status = %d, want 201; body %s", first.Status, first.Body)
+			t.Fatalf("the interrupted request: status = %d, want 201; body %s", first.Status, first.Body)
 		}
 		checkReplay(t, "after the first request", first, v.postFormWithKey("k", all...))
 		if rows, files := v.stored(); rows != 1 || files != 1 {
@@ -237,7 +237,7 @@ func TestConcurrentRequestsWithOneKey(t *testing.T) {
 			case a.Status == http.StatusCreated && !replayed(a):
 				made++
 			case a.Status != http.StatusCreated && a.Status != http.StatusConflict:
-				t.Errorf("status = %d, body %s", a.Status, a.Body)
+				t.Errorf("a concurrent request: status = %d, want 201 or 409; body %s", a.Status, a.Body)
 			}
 		}
 		if rows, files := v.stored(); made != 1 || rows != 1 || files != 1 {
@@ -253,7 +253,7 @@ func TestKeysArePerToken(t *testing.T) {
 	v := newVault(t, dbtest.SQLite(t), 0)
 	all := append(v.validFields(), pdfFile(samplePDF(0)))
 	if a := v.postFormWithKey("k", all...); a.Status != http.StatusCreated {
-		t.Fatalf("status = %d, want 201; body %s", a.Status, a.Body)
+		t.Fatalf("the first upload: status = %d, want 201; body %s", a.Status, a.Body)
 	}
 	original := v.secret
 	for what, tc := range map[string]struct {
@@ -289,12 +289,12 @@ func TestMalformedKeys(t *testing.T) {
 		v.api.Handler().ServeHTTP(w, r) // the client of net/http does not send all of these headers
 		a := &response{w.Code, w.Header(), w.Body.Bytes()}
 		if a.Status != http.StatusUnprocessableEntity || a.fields(t) != "Idempotency-Key" {
-			t.Errorf("%q: status = %d, want 422; body %s", values, a.Status, a.Body)
+			t.Errorf("the keys %q: status = %d, want 422 for the Idempotency-Key; body %s", values, a.Status, a.Body)
 		}
 	}
 	for _, key := range []string{"k", strings.Repeat("k", 255), `"8e03978e-40d5-43dd-bc93-6894a57f9324"`, "!~,;"} {
 		if a := v.postFormWithKey(key, append(v.validFields(), pdfFile(samplePDF(0)))...); a.Status != http.StatusCreated {
-			t.Errorf("%q: status = %d, want 201; body %s", key, a.Status, a.Body)
+			t.Errorf("the key %q: status = %d, want 201; body %s", key, a.Status, a.Body)
 		}
 	}
 }
@@ -317,7 +317,7 @@ func TestRetryAndRevokeRunOncePerKey(t *testing.T) {
 		// With another key the retry is an invalid operation. The response to an invalid operation
 		// is not stored.
 		if a := v.postWithKey("other", vaultPath+"/"+id+"/retry", "", http.NoBody); a.Status != http.StatusBadRequest || replayed(a) {
-			t.Errorf("status = %d, want 400; body %s", a.Status, a.Body)
+			t.Errorf("a second retry with another key: status = %d, want 400, and no replay; body %s", a.Status, a.Body)
 		}
 		v.Work(1)
 		if a := v.postWithKey("other", vaultPath+"/"+id+"/retry", "", http.NoBody); a.Status != http.StatusOK || replayed(a) || events() != 2 {
@@ -329,7 +329,7 @@ func TestRetryAndRevokeRunOncePerKey(t *testing.T) {
 		}
 		wrong := v.postWithKey("bad", vaultPath+"/"+id+"/revoke", "application/json", strings.NewReader(`{"reason": ""}`))
 		if wrong.Status != http.StatusUnprocessableEntity {
-			t.Errorf("status = %d, want 422; body %s", wrong.Status, wrong.Body)
+			t.Errorf("revoking without a reason: status = %d, want 422; body %s", wrong.Status, wrong.Body)
 		}
 		checkReplay(t, "an invalid revocation", wrong, v.postWithKey("bad", vaultPath+"/"+id+"/revoke", "application/json", strings.NewReader(`{"reason":""}`)))
 		first = revoke(`{"reason": "withdrawn", "note": "x"}`)
@@ -342,7 +342,7 @@ func TestRetryAndRevokeRunOncePerKey(t *testing.T) {
 		// Revoking a revoked certificate changes nothing. The response is also stored.
 		again := v.postWithKey("k2", vaultPath+"/"+id+"/revoke", "application/json", strings.NewReader(`{"reason": "again"}`))
 		if again.Status != http.StatusOK || replayed(again) || data(t, again)["revocation_reason"] != "withdrawn" {
-			t.Errorf("status = %d, want 200; body %s", again.Status, again.Body)
+			t.Errorf("revoking with another key: status = %d, want 200 with the first reason, and no replay; body %s", again.Status, again.Body)
 		}
 		checkReplay(t, "a second revocation", again, v.postWithKey("k2", vaultPath+"/"+id+"/revoke", "application/json", strings.NewReader(`{"reason": "again"}`)))
 		if events() != 3 {
@@ -391,23 +391,23 @@ func TestResponseIsStoredWithOperation(t *testing.T) {
 		succeed := func(context.Context, *db.Tx) error { return nil }
 		broken := errors.New("broken")
 		if _, err := upload("broken", func(context.Context, *db.Tx) error { return broken }); !errors.Is(err, broken) {
-			t.Errorf("the error is %v, want %v", err, broken)
+			t.Errorf("an upload whose transaction fails: error = %v, want %v", err, broken)
 		}
 		func() {
 			defer func() { _ = recover() }()
 			_, _ = upload("panic", func(context.Context, *db.Tx) error { panic("nil map") })
 		}()
 		if n := v.count(`SELECT count(*) FROM idempotency_keys`) + v.count(`SELECT count(*) FROM certificates`); n != 0 {
-			t.Fatalf("%d rows are left after the rollback", n)
+			t.Fatalf("%d rows exist after the rollback, want 0", n)
 		}
 		for _, key := range []string{"broken", "panic"} {
 			first, err := upload(key, succeed)
 			if err != nil || first.Code != http.StatusCreated {
-				t.Fatalf("%s: status = %d, want 201; body %s, %v", key, first.Code, first.Body, err)
+				t.Fatalf("%s: status = %d, want 201; body %s, error %v", key, first.Code, first.Body, err)
 			}
 			again, err := upload(key, succeed)
 			if err != nil || again.Body.String() != first.Body.String() || again.Header().Get("Idempotency-Replayed") != "true" {
-				t.Errorf("%s: status = %d, body %s, %v", key, again.Code, again.Body, err)
+				t.Errorf("the second upload with the key %s: status = %d, body %s, error %v, want a replay", key, again.Code, again.Body, err)
 			}
 		}
 		if n := v.count(`SELECT count(*) FROM certificates`); n != 2 {
@@ -431,7 +431,7 @@ func TestAbortedRequestReleasesKey(t *testing.T) {
 		defer close(done)
 		res, err := v.server.Client().Do(r)
 		if err == nil {
-			t.Errorf("the aborted request got the status %d", res.StatusCode)
+			t.Errorf("the aborted request got the status %d, want an error", res.StatusCode)
 			_ = res.Body.Close()
 		}
 	}()
@@ -444,7 +444,7 @@ func TestAbortedRequestReleasesKey(t *testing.T) {
 	<-done
 	await(t, func() bool { return v.count(`SELECT count(*) FROM idempotency_keys`) == 0 })
 	if a := v.postFormWithKey("k", all...); a.Status != http.StatusCreated || replayed(a) {
-		t.Errorf("status = %d, want 201; body %s", a.Status, a.Body)
+		t.Errorf("the request after the aborted one: status = %d, want 201, and no replay; body %s", a.Status, a.Body)
 	}
 }
 

@@ -84,12 +84,12 @@ func TestTrickyText(t *testing.T) {
 					fields = "certificate_title details full_name"
 				}
 				if a.Status != http.StatusUnprocessableEntity || a.fields(t) != fields {
-					t.Errorf("%.60q: status = %d, want 422; body %s", s, a.Status, a.Body)
+					t.Errorf("the text %.60q: status = %d, want 422 with the text fields; body %s", s, a.Status, a.Body)
 				}
 				continue
 			}
 			if a.Status != http.StatusCreated {
-				t.Errorf("%.60q: status = %d, want 201; body %s", s, a.Status, a.Body)
+				t.Errorf("the text %.60q: status = %d, want 201; body %s", s, a.Status, a.Body)
 				continue
 			}
 			made := data(t, a)
@@ -105,7 +105,7 @@ func TestTrickyText(t *testing.T) {
 			for _, filter := range []string{"search", "applicant_email", "status", "page", s} {
 				a := v.get(vaultPath + "?" + url.QueryEscape(filter) + "=" + url.QueryEscape(s))
 				if a.Status != http.StatusOK && a.Status != http.StatusUnprocessableEntity {
-					t.Errorf("%s=%.60q: status = %d, body %s", filter, s, a.Status, a.Body)
+					t.Errorf("the list with %s=%.60q: status = %d, want 200 or 422; body %s", filter, s, a.Status, a.Body)
 				}
 			}
 			if a := v.get(vaultPath + "/" + url.PathEscape(s)); a.Status != http.StatusNotFound {
@@ -120,7 +120,7 @@ func TestTrickyText(t *testing.T) {
 			}
 			a := v.postJSON(vaultPath+"/"+last+"/revoke", string(encoded))
 			if clean := utf8.ValidString(s) && !strings.ContainsRune(s, 0) && strings.TrimSpace(s) != ""; (a.Status == http.StatusOK) != clean || a.Status >= 500 {
-				t.Errorf("the reason %.60q: status = %d, body %s", s, a.Status, a.Body)
+				t.Errorf("the reason %.60q: status = %d, want 200 exactly if it is valid text; body %s", s, a.Status, a.Body)
 			}
 		}
 		if strings.Contains(v.log.String(), `"level":"ERROR"`) {
@@ -141,7 +141,7 @@ func TestIssueDates(t *testing.T) {
 	} {
 		a := v.post(form(t, append(v.validFields(), text("issue_date", date), pdfFile(samplePDF(0)))...))
 		if a.Status != status || status == 422 && a.fields(t) != "issue_date" {
-			t.Errorf("%q: status = %d, want %d; body %s", date, a.Status, status, a.Body)
+			t.Errorf("the date %q: status = %d, want %d; body %s", date, a.Status, status, a.Body)
 		}
 	}
 }
@@ -217,7 +217,7 @@ func TestOddForms(t *testing.T) {
 		if a.Status == http.StatusCreated {
 			made := data(t, a)
 			if name := made["file"].(map[string]any)["name"].(string); strings.ContainsAny(name, "/\\\x00") || !utf8.ValidString(name) || len([]rune(name)) > 255 {
-				t.Errorf("%s: the name of the file is %q", tc.what, name)
+				t.Errorf("%s: the name of the file is %q, want at most 255 characters of UTF-8 without a path", tc.what, name)
 			}
 			continue
 		}
@@ -225,7 +225,7 @@ func TestOddForms(t *testing.T) {
 			t.Errorf("%s: the refused fields are %q, want %q: %s", tc.what, got, tc.fields, a.Body)
 		}
 		if r, f := v.stored(); r != rows || f != files {
-			t.Errorf("%s: %d rows and %d files are left", tc.what, r-rows, f-files)
+			t.Errorf("%s: the refused form stored %d rows and %d files, want none", tc.what, r-rows, f-files)
 		}
 	}
 }
@@ -243,7 +243,7 @@ func TestLateBody(t *testing.T) {
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, late("multipart/form-data; boundary="+boundary))
 	if w.Code != http.StatusRequestTimeout || !json.Valid(w.Body.Bytes()) {
-		t.Errorf("status = %d, want 408; body %s", w.Code, w.Body)
+		t.Errorf("a body that arrives too late: status = %d, want 408 as JSON; body %s", w.Code, w.Body)
 	}
 	id := v.upload("diploma.pdf")["uuid"].(string)
 	r := late("application/json")
@@ -251,6 +251,6 @@ func TestLateBody(t *testing.T) {
 	w = httptest.NewRecorder()
 	h.ServeHTTP(w, r)
 	if w.Code != http.StatusRequestTimeout || !json.Valid(w.Body.Bytes()) {
-		t.Errorf("status = %d, want 408; body %s", w.Code, w.Body)
+		t.Errorf("a body that arrives too late: status = %d, want 408 as JSON; body %s", w.Code, w.Body)
 	}
 }

@@ -30,7 +30,7 @@ var entryFields = map[string]cert.Field{
 	"details": cert.FieldDetails, fileID: cert.FieldFile,
 }
 
-// Codes of malformed requests for a bulk upload.
+// These are the codes of malformed requests for a bulk upload.
 const (
 	// codeNotString means that a value is not text.
 	codeNotString cert.Code = "not_string"
@@ -118,8 +118,8 @@ func entryProblemText(p batch.Problem) (name, text string) {
 	}
 }
 
-// rejectionText returns the message for a rejected entry. If the stored entry has no code, it has
-// the message itself.
+// rejectionText returns the reason why an entry failed or was rejected, or "". If the stored entry
+// has no problem, it has the reason as text.
 func rejectionText(e *batch.Entry) string {
 	if e.Problem == nil {
 		return e.Error

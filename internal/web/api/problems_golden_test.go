@@ -47,7 +47,8 @@ var varying = []struct {
 	{regexp.MustCompile(`Bulk upload of [-0-9: ]+ UTC`), "(name)"},
 }
 
-// record adds the status and the body of a response, with varying values masked.
+// record adds the status and the body of a response, with varying values masked. It fails the test
+// if the response is not a client error.
 func (r *recorder) record(name string, a *response) {
 	r.tb.Helper()
 	body := string(a.Body)
@@ -63,8 +64,8 @@ func (r *recorder) record(name string, a *response) {
 	fmt.Fprintf(&r.b, "%s\n%d %s\n", name, a.Status, body)
 }
 
-// TestRecordedProblems compares the body of each error response of the API, byte by byte, with the
-// body in testdata.
+// TestRecordedProblems compares the status and the body of error responses of the API, byte by
+// byte, with those in testdata.
 func TestRecordedProblems(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -95,7 +96,7 @@ func TestRecordedProblems(t *testing.T) {
 					t.Fatalf("line %d after %q:\n got %s\nwant %s", i+1, lines[max(0, i-1)], lines[i], recorded[i])
 				}
 			}
-			t.Fatalf("got %d lines, want %d", len(lines), len(recorded))
+			t.Fatalf("the recorded responses have %d lines, want %d", len(lines), len(recorded))
 		}
 	})
 }
@@ -142,7 +143,7 @@ func (r *recorder) recordUploads() {
 	}
 	first := form(r.tb, append(r.validFields(), file)...)
 	if a := r.post(first); a.Status != http.StatusCreated {
-		r.tb.Fatalf("status = %d, want 201; body %s", a.Status, a.Body)
+		r.tb.Fatalf("the first upload: status = %d, want 201; body %s", a.Status, a.Body)
 	}
 	r.record("upload: a duplicate", r.post(first))
 }

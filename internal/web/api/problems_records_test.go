@@ -225,7 +225,7 @@ func (r *recorder) recordKeys() {
 	q.Header["Idempotency-Key"] = []string{"one", "two"}
 	r.record("key: two", r.do(q))
 	if a := r.postFormWithKey("kept", valid...); a.Status != http.StatusCreated {
-		r.tb.Fatalf("status = %d, want 201; body %s", a.Status, a.Body)
+		r.tb.Fatalf("the upload with a key: status = %d, want 201; body %s", a.Status, a.Body)
 	}
 	r.record("key: other content", r.postFormWithKey("kept", append(r.validFields(), file)...))
 	for range 2 {

@@ -20,7 +20,7 @@ import (
 
 // recordFields has the name of each field of a certificate, and the statuses in which the field is
 // null: p(rocessing), a(pproved), f(ailed), r(evoked after approval). New fields must be added
-// here. Fields must not be removed, because clients depend on them.
+// here. Fields must not be removed, because clients depend on the fields.
 var recordFields = map[string]string{
 	"id": "", "uuid": "", "reference_id": "", "certificate_title": "", "full_name": "", "applicant_email": "", "source": "", "status": "",
 	"issue_date": "", "details": "pafr", "trigger_context": "", "batch_id": "pafr", "customer_id": "pafr", "institution": "",
@@ -36,7 +36,7 @@ func checkRecord(t *testing.T, status string, record map[string]any) {
 	}
 	for name, null := range recordFields {
 		if (record[name] == nil) != strings.Contains(null, status[:1]) {
-			t.Errorf("%s: %s = %v", status, name, record[name])
+			t.Errorf("%s: %s = %v, want null exactly in the statuses of recordFields", status, name, record[name])
 		}
 	}
 	for _, name := range []string{"created_at", "updated_at", "approved_at", "revoked_at"} {
@@ -45,12 +45,12 @@ func checkRecord(t *testing.T, status string, record map[string]any) {
 			continue
 		}
 		if at, err := time.Parse(time.RFC3339Nano, s); err != nil || !strings.HasSuffix(s, "Z") || time.Since(at) > time.Hour {
-			t.Errorf("%s: %s is %q", status, name, s)
+			t.Errorf("%s: %s is %q, want a recent time in UTC", status, name, s)
 		}
 	}
 	state, _ := record["status"].(map[string]any)
 	if len(state) != 3 || state["value"] != status || state["label"] == "" || state["description"] == "" {
-		t.Errorf("%s: the status is %v", status, state)
+		t.Errorf("%s: the status is %v, want this value with a label and a description", status, state)
 	}
 }
 
@@ -90,19 +90,19 @@ func TestRecordInEachStatus(t *testing.T) {
 		failed := view(failing)
 		checkRecord(t, "failed", failed)
 		if want := map[string]any{"code": "no_room", "message": "There is no room for the stamp."}; !reflect.DeepEqual(failed["failure"], want) {
-			t.Errorf("the failure is %v", failed["failure"])
+			t.Errorf("the failure is %v, want no_room with its message", failed["failure"])
 		}
 		approved := view(id)
 		checkRecord(t, "approved", approved)
 		if approved["verified_sha256"] != hexOf(append(content, tail...)) || approved["placement"] != "bottom-right" || approved["placement_page"] != 1.0 ||
 			!reflect.DeepEqual(approved["placement_box"], []any{0.5, 0.5, 0.75, 1.0}) ||
 			!reflect.DeepEqual(approved["notices"], []any{map[string]any{"code": "form", "message": "The PDF has form fields."}}) {
-			t.Errorf("the approved record is %v", approved)
+			t.Errorf("the approved record is %v, want the digest of the verified PDF, the placement and the notice", approved)
 		}
 		for _, kind := range []string{"pdf", "image"} {
 			u, err := url.Parse(approved[kind+"_path"].(string))
 			if err != nil || !strings.HasPrefix(u.String(), base+"/files/"+id+"/"+kind+"?") || u.Query().Get("signature") == "" {
-				t.Errorf("%s_path is %v", kind, approved[kind+"_path"])
+				t.Errorf("%s_path is %v, want a capability URL of the file", kind, approved[kind+"_path"])
 			}
 		}
 		a := v.postJSON("/business/certificate-vault/"+id+"/revoke", `{"reason": " Withdrawn ", "note": "never shown"}`)
@@ -112,7 +112,7 @@ func TestRecordInEachStatus(t *testing.T) {
 		revoked := view(id)
 		checkRecord(t, "revoked", revoked)
 		if !reflect.DeepEqual(revoked, data(t, a)) || revoked["revocation_reason"] != "Withdrawn" {
-			t.Errorf("the revoked record is %v", revoked)
+			t.Errorf("the revoked record is %v, want that of the response with the reason Withdrawn", revoked)
 		}
 		// A revoked certificate has no failure, because a failure suggests a retry.
 		a = v.postJSON("/business/certificate-vault/"+failing+"/revoke", `{"reason": "Withdrawn"}`)
@@ -138,7 +138,7 @@ func TestListEnvelope(t *testing.T) {
 		got := a.json(t)
 		list, ok := got["data"].([]any)
 		if a.Status != http.StatusOK || !ok || len(list) != records || len(got) != 3 {
-			t.Errorf("%q: status = %d, want 200; body %s", query, a.Status, a.Body)
+			t.Errorf("%q: status = %d, want 200 with the records of the page; body %s", query, a.Status, a.Body)
 		}
 		if !reflect.DeepEqual(got["links"], links) {
 			t.Errorf("%q: the links are %v, want %v", query, got["links"], links)
@@ -210,10 +210,10 @@ func TestListFilters(t *testing.T) {
 		}
 	}
 	if got := v.get("/business/certificate-vault?status=x").problem(t).Message; got != "The value is invalid; it must be one of processing, approved, failed, revoked." {
-		t.Errorf("the message is %q", got)
+		t.Errorf("the message of an invalid status is %q, want one with the valid statuses", got)
 	}
 	if got := v.get("/business/certificate-vault?page=0&per_page=0&status=x").problem(t).Message; !strings.HasSuffix(got, " (and 2 more errors)") {
-		t.Errorf("the message is %q", got)
+		t.Errorf("the message of three errors is %q, want one with the number of the others", got)
 	}
 }
 
@@ -230,7 +230,7 @@ func TestRetry(t *testing.T) {
 	v.Work(1)
 	a := retry()
 	if a.Status != http.StatusOK || a.json(t)["message"] == "" {
-		t.Fatalf("status = %d, want 200; body %s", a.Status, a.Body)
+		t.Fatalf("retrying a failed certificate: status = %d, want 200; body %s", a.Status, a.Body)
 	}
 	checkRecord(t, "processing", data(t, a))
 	if a := retry(); a.Status != http.StatusBadRequest {
@@ -245,7 +245,7 @@ func TestDownload(t *testing.T) {
 	path := "/business/certificate-vault/" + record["uuid"].(string)
 	if a := v.get(path + "/download"); a.Status != http.StatusNotFound ||
 		a.problem(t).Message != "Verified PDF not found. The certificate may still be processing." {
-		t.Errorf("downloading a processing certificate: status = %d, body %s", a.Status, a.Body)
+		t.Errorf("downloading a processing certificate: status = %d, want 404 with the reason; body %s", a.Status, a.Body)
 	}
 	v.Work(1)
 	want := append(samplePDF(0), tail...)
@@ -253,14 +253,14 @@ func TestDownload(t *testing.T) {
 		t.Helper()
 		a := v.get(path + "/download")
 		if a.Status != http.StatusOK || !bytes.Equal(a.Body, want) || a.Header.Get("Content-Type") != "application/pdf" {
-			t.Errorf("%s: status = %d, %d bytes, header %v", name, a.Status, len(a.Body), a.Header)
+			t.Errorf("%s: status = %d, %d bytes, header %v, want 200 with the verified PDF", name, a.Status, len(a.Body), a.Header)
 		}
 		if got := a.Header.Get("Content-Disposition"); got != "attachment; filename="+record["reference_id"].(string)+".pdf" {
-			t.Errorf("%s: Content-Disposition = %s", name, got)
+			t.Errorf("%s: Content-Disposition = %s, want an attachment with the reference id", name, got)
 		}
 		if !strings.HasPrefix(a.Header.Get("Cache-Control"), "private") || a.Header.Get("X-Content-Type-Options") != "nosniff" ||
 			a.Header.Get("ETag") != `"`+hexOf(want)+`"` {
-			t.Errorf("%s: the header is %v", name, a.Header)
+			t.Errorf("%s: the header is %v, want a private cache, nosniff and the digest as ETag", name, a.Header)
 		}
 	}
 	check("approved")
@@ -275,7 +275,7 @@ func TestDownload(t *testing.T) {
 		t.Errorf("HEAD: status = %d, want 200; header %v", a.Status, a.Header)
 	}
 	if a := v.postJSON(path+"/revoke", `{"reason": "x"}`); a.Status != http.StatusOK {
-		t.Fatalf("status = %d, want 200; body %s", a.Status, a.Body)
+		t.Fatalf("revoking the certificate: status = %d, want 200; body %s", a.Status, a.Body)
 	}
 	check("revoked")
 }
@@ -330,7 +330,7 @@ func TestRevokeBody(t *testing.T) {
 	r := v.request(http.MethodPost, path, strings.NewReader(`{"reason": "x\ud83d\ude00\\ud83d", "unknown": [1]}`))
 	r.Header.Set("Content-Type", "Application/JSON; charset=utf-8")
 	if a := v.do(r); a.Status != http.StatusOK {
-		t.Errorf("status = %d, want 200; body %s", a.Status, a.Body)
+		t.Errorf("revoking with an emoji as escapes: status = %d, want 200; body %s", a.Status, a.Body)
 	}
 	r = v.request(http.MethodPost, path, strings.NewReader(`{"reason": "x"}`))
 	r.Header.Set("Content-Type", "application/json")
@@ -339,7 +339,7 @@ func TestRevokeBody(t *testing.T) {
 		t.Errorf("a compressed body: status = %d, want 415; body %s", a.Status, a.Body)
 	}
 	if a := v.postJSON(path, `{"reason": "another"}`); a.Status != http.StatusOK || data(t, a)["revocation_reason"] != `x😀\ud83d` {
-		t.Errorf("revoking for the second time: status = %d, want 200; body %s", a.Status, a.Body)
+		t.Errorf("revoking for the second time: status = %d, want 200 with the first reason; body %s", a.Status, a.Body)
 	}
 }
 
@@ -374,6 +374,6 @@ func TestDamagedFileIsNotSentByTheInterface(t *testing.T) {
 		}
 	}
 	if n := v.count(`SELECT count(*) FROM certificate_checks WHERE name = 'file' AND result = 'failed'`); n != 1 {
-		t.Errorf("%d checks failed, want 1", n)
+		t.Errorf("%d failed checks of the file are stored, want 1", n)
 	}
 }

@@ -42,13 +42,13 @@ func TestTokenRevokedDuringUploadIsRefused(t *testing.T) {
 			{"/business/certificate-vault/upload-file", form(t, part{name: "file", file: "a.pdf", content: samplePDF(0)})},
 		} {
 			v.secret = v.token(v.inst, nil, "certificate-vault:create")
-			// The lines before the first boundary fill the client's buffer, so that it sends them
-			// before it reads on. The server ignores them (RFC 2046, 5.1.1).
+			// The lines before the first boundary fill the client's buffer, so that the client
+			// sends the lines before it reads on. The server ignores them (RFC 2046, 5.1.1).
 			body := io.MultiReader(bytes.NewReader(bytes.Repeat([]byte("line\r\n"), 10_000)), revoke, bytes.NewReader(target.body))
 			r := v.request(http.MethodPost, target.path, body)
 			r.Header.Set("Content-Type", "multipart/form-data; boundary="+boundary)
 			if a := v.do(r); a.Status != http.StatusUnauthorized {
-				t.Errorf("%s: status = %d, want 401: %s", target.path, a.Status, a.Body)
+				t.Errorf("%s: status = %d, want 401; body %s", target.path, a.Status, a.Body)
 			}
 		}
 		if rows, files := v.stored(); rows != 0 || files != 0 {

@@ -26,7 +26,7 @@ func (v *vault) stage(name string) string {
 	a := v.postFile(part{name: "file", file: name, content: samplePDF(0)})
 	id, _ := data(v.tb, a)["file_id"].(string)
 	if a.Status != http.StatusCreated || id == "" {
-		v.tb.Fatalf("status = %d, want 201; body %s", a.Status, a.Body)
+		v.tb.Fatalf("staging a file: status = %d, want 201 with an id; body %s", a.Status, a.Body)
 	}
 	return id
 }
@@ -59,20 +59,20 @@ func TestUploadFile(t *testing.T) {
 		a := v.postFile(file("../diploma 1.pdf", content))
 		record := data(t, a)
 		if a.Status != http.StatusCreated || a.json(t)["message"] == "" {
-			t.Fatalf("status = %d, want 201; body %s", a.Status, a.Body)
+			t.Fatalf("staging a file: status = %d, want 201 with a message; body %s", a.Status, a.Body)
 		}
 		if record["file_name"] != "diploma 1.pdf" || record["mime_type"] != "application/pdf" || record["size"] != float64(len(content)) {
-			t.Errorf("the record is %v", record)
+			t.Errorf("the record is %v, want the base name, the type and the size of the file", record)
 		}
 		if id, ok := parseUUID(record["file_id"].(string)); !ok || id != record["file_id"] {
-			t.Errorf("the file id is %v", record["file_id"])
+			t.Errorf("the file id is %v, want a UUID", record["file_id"])
 		}
 		end, err := time.Parse(time.RFC3339Nano, record["expires_at"].(string))
 		if left := time.Until(end); err != nil || left < 23*time.Hour || left > 24*time.Hour {
-			t.Errorf("expires_at = %v, %v", record["expires_at"], err)
+			t.Errorf("expires_at = %v, want a time in 23 to 24 hours; error %v", record["expires_at"], err)
 		}
 		if len(record) != 5 {
-			t.Errorf("the record is %v", record)
+			t.Errorf("the record is %v, want 5 fields", record)
 		}
 		before := v.files()
 		for name, tc := range map[string]struct {
@@ -95,7 +95,7 @@ func TestUploadFile(t *testing.T) {
 				t.Errorf("%s: status = %d, want 422; body %s", name, a.Status, a.Body)
 			}
 			if n := v.files(); n != before {
-				t.Errorf("%s: %d files are left", name, n-before)
+				t.Errorf("%s: the refused upload stored %d files, want none", name, n-before)
 			}
 		}
 		if a := v.postFile(file("a.pdf", samplePDF(20_971_520))); a.Status != http.StatusCreated || data(t, a)["size"] != float64(20_971_520) {
@@ -116,10 +116,10 @@ func TestStagedQuota(t *testing.T) {
 		a := v.postFile(part{name: "file", file: "a.pdf", content: samplePDF(0)})
 		wait, err := strconv.Atoi(a.Header.Get("Retry-After"))
 		if a.Status != http.StatusTooManyRequests || err != nil || wait < 23*3600 || wait > 25*3600 || a.problem(t).Message == "" {
-			t.Errorf("%d bytes left: status = %d, Retry-After %q, body %s", left, a.Status, a.Header.Get("Retry-After"), a.Body)
+			t.Errorf("%d bytes left: status = %d, Retry-After %q, body %s, want 429 and about a day", left, a.Status, a.Header.Get("Retry-After"), a.Body)
 		}
 		if n := v.files(); n != before {
-			t.Errorf("with %d bytes left, %d files of the refused upload are stored", left, n-before)
+			t.Errorf("with %d bytes left, the refused upload stored %d files, want none", left, n-before)
 		}
 	}
 	// The quota is per institution.
@@ -146,6 +146,6 @@ func TestUploadFileBody(t *testing.T) {
 		t.Errorf("a body over the limit: status = %d, want 413; body %s", a.Status, a.Body)
 	}
 	if n := v.files(); n != 0 {
-		t.Errorf("%d files are left", n)
+		t.Errorf("the refused uploads stored %d files, want none", n)
 	}
 }

@@ -146,7 +146,8 @@ func (f *uploadForm) rest(x *exchange, first *cert.Incoming) error {
 	return f.bad.Err()
 }
 
-// text stores the value of a text field. An unknown field is ignored.
+// text stores the value of a text field, or records the problem of a field that is malformed or
+// repeated. An unknown field is ignored.
 func (f *uploadForm) text(name, value string, isFile bool) {
 	field, _, isList := strings.Cut(name, "[")
 	_, repeated := f.values[name]

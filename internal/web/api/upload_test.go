@@ -68,7 +68,7 @@ func TestUploadRefusals(t *testing.T) {
 			t.Errorf("%s: the refused fields are %q, want %q: %s", tc.name, got, tc.fields, a.Body)
 		}
 		if r, f := v.stored(); r != rows || f != files {
-			t.Errorf("%s: %d rows and %d files are left", tc.name, r-rows, f-files)
+			t.Errorf("%s: the refused upload stored %d rows and %d files, want none", tc.name, r-rows, f-files)
 		}
 	}
 }
@@ -97,7 +97,7 @@ func TestUploadDuplicate(t *testing.T) {
 	const message = "A vault certificate with this email, title, and issue date already exists"
 	r := a.problem(t)
 	if a.Status != http.StatusUnprocessableEntity || r.Message != message || !strings.Contains(string(a.Body), data(t, first)["uuid"].(string)) {
-		t.Errorf("status = %d, want 422; body %s", a.Status, a.Body)
+		t.Errorf("a duplicate: status = %d, want 422 with the message and the UUID of the first certificate; body %s", a.Status, a.Body)
 	}
 	if rows, files := v.stored(); rows != 1 || files != 1 {
 		t.Errorf("%d rows and %d files are stored, want 1 and 1", rows, files)
@@ -123,7 +123,7 @@ func TestUploadBodyType(t *testing.T) {
 		// Two of the bodies are valid: the status of the first is 201, and of the second 422. A map
 		// has no fixed order.
 		if a := v.do(r); a.Status != status && (a.Status != 201 && a.Status != 422 || status != 201 && status != 422) {
-			t.Errorf("%q: status = %d, body %s", contentType, a.Status, a.Body)
+			t.Errorf("type %q: status = %d, want that of the test case, or 201 or 422 for the two valid bodies; body %s", contentType, a.Status, a.Body)
 		}
 	}
 }
@@ -146,7 +146,7 @@ func TestMalformedBodies(t *testing.T) {
 			t.Errorf("%s: status = %d, want 422; body %s", name, a.Status, a.Body)
 		}
 		if rows, files := v.stored(); rows != 0 || files != 0 {
-			t.Errorf("%s: %d rows and %d files are left", name, rows, files)
+			t.Errorf("%s: the request stored %d rows and %d files, want none", name, rows, files)
 		}
 	}
 }
@@ -185,7 +185,7 @@ func TestUploadLimits(t *testing.T) {
 		}
 	}
 	if r, f := v.stored(); r != rows || f != files {
-		t.Errorf("%d rows and %d files of refused bodies are left", r-rows, f-files)
+		t.Errorf("the refused bodies stored %d rows and %d files, want none", r-rows, f-files)
 	}
 }
 
@@ -253,12 +253,12 @@ func TestDisconnectedClient(t *testing.T) {
 			t.Error(err)
 		}
 		if rows, files := v.stored(); rows != 0 || files != 0 {
-			t.Errorf("%s: %d rows and %d files are left", name, rows, files)
+			t.Errorf("%s: the request stored %d rows and %d files, want none", name, rows, files)
 		}
 	}
 	// A truncated body is a client error, which the log must not contain as an internal error.
 	if log := v.log.String(); strings.Contains(log, "unexpected EOF") {
-		t.Errorf("the log has errors: %s", log)
+		t.Errorf("the log has an unexpected EOF, which is a client error: %s", log)
 	}
 }
 

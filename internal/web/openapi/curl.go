@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// curl returns a command line that calls an operation. The token and the required parameters are
-// shell variables, such as $TOKEN. The body has example values.
+// curl returns a command line that calls an operation. The token, the parameters in the path and
+// the required query parameters are shell variables, such as $TOKEN. The body has example values.
 func (d *document) curl(method, path string, o *operation) string {
 	var lines []string
 	query := ""

@@ -59,7 +59,7 @@ func TestDocumentHasBaseURL(t *testing.T) {
 		t.Fatal(err)
 	}
 	if doc.OpenAPI != "3.1.0" || !reflect.DeepEqual(doc.Servers, []map[string]string{{"url": base}}) || len(doc.Paths) == 0 {
-		t.Errorf("the document has the version %s, the servers %v and %d paths", doc.OpenAPI, doc.Servers, len(doc.Paths))
+		t.Errorf("the document has the version %s, the servers %v and %d paths, want 3.1.0, only the base URL, and at least one path", doc.OpenAPI, doc.Servers, len(doc.Paths))
 	}
 	for name, hook := range doc.Webhooks {
 		if len(hook.Post.Parameters) == 0 {
@@ -67,7 +67,7 @@ func TestDocumentHasBaseURL(t *testing.T) {
 		}
 	}
 	if w.Code != http.StatusOK || w.Header().Get("Content-Type") != "application/json" {
-		t.Errorf("status = %d, Content-Type = %s", w.Code, w.Header().Get("Content-Type"))
+		t.Errorf("status = %d, Content-Type = %s, want 200 and application/json", w.Code, w.Header().Get("Content-Type"))
 	}
 	if again := get(h, "/openapi.json", "If-None-Match", w.Header().Get("ETag")); again.Code != http.StatusNotModified {
 		t.Errorf("a request with If-None-Match: status = %d, want 304", again.Code)
@@ -139,18 +139,18 @@ func TestPages(t *testing.T) {
 		w := get(h, target)
 		body := w.Body.String()
 		if w.Code != http.StatusOK || w.Header().Get("Content-Security-Policy") != policy || !strings.HasPrefix(w.Header().Get("Content-Type"), "text/html") {
-			t.Errorf("%s: status = %d, want 200; header %v", target, w.Code, w.Header())
+			t.Errorf("%s: status = %d, want 200 with the policy and text/html; header %v", target, w.Code, w.Header())
 		}
 		if found := foreign.FindString(body); found != "" {
 			t.Errorf("%s contains %s, which the policy forbids", target, found)
 		}
 		if found := unresolved.FindString(body); found != "" {
-			t.Errorf("%s contains %s", target, found)
+			t.Errorf("%s contains %s, which is the mark of a failed template action", target, found)
 		}
 		for _, m := range address.FindAllStringSubmatch(body, -1) {
 			path, fragment, _ := strings.Cut(m[1], "#")
 			if path != "" && !strings.HasPrefix(path, "/") {
-				t.Errorf("%s has a link to %s", target, m[1])
+				t.Errorf("%s has a link to %s, want an absolute path or a fragment", target, m[1])
 				continue
 			}
 			page := body
@@ -204,11 +204,11 @@ func TestUnknownPage(t *testing.T) {
 	for _, target := range []string{"/docs/no-such-page", "/docs/assets/no-such-file", "/docs/a/b/c"} {
 		w := get(h, target)
 		if w.Code != http.StatusNotFound || !strings.Contains(w.Body.String(), "<h1>Not Found</h1>") || w.Header().Get("Content-Security-Policy") != policy {
-			t.Errorf("%s: status = %d, want 404; body %s", target, w.Code, w.Body)
+			t.Errorf("%s: status = %d, want 404 as a page with the policy; body %s", target, w.Code, w.Body)
 		}
 		w = get(h, target, "Accept", "application/json")
 		if w.Code != http.StatusNotFound || !json.Valid(w.Body.Bytes()) {
-			t.Errorf("%s as JSON: status = %d, want 404; body %s", target, w.Code, w.Body)
+			t.Errorf("%s: status = %d, want 404 as JSON; body %s", target, w.Code, w.Body)
 		}
 	}
 }
@@ -218,11 +218,11 @@ func TestPagesAreLimited(t *testing.T) {
 	_, h := newDocs(t, 2)
 	for i, want := range []int{200, 200, 429} {
 		if w := get(h, "/docs"); w.Code != want || w.Header().Get("X-RateLimit-Limit") != "2" {
-			t.Errorf("request %d: status = %d, X-RateLimit-Limit = %q", i, w.Code, w.Header().Get("X-RateLimit-Limit"))
+			t.Errorf("request %d: status = %d, X-RateLimit-Limit = %q, want the limit 2 and the statuses 200, 200, 429", i, w.Code, w.Header().Get("X-RateLimit-Limit"))
 		}
 	}
 	if w := get(h, "/openapi.json"); w.Code != http.StatusTooManyRequests || w.Header().Get("Retry-After") == "" || !json.Valid(w.Body.Bytes()) {
-		t.Errorf("/openapi.json: status = %d, want 429; body %s", w.Code, w.Body)
+		t.Errorf("/openapi.json: status = %d, want 429 with Retry-After, as JSON; body %s", w.Code, w.Body)
 	}
 }
 
@@ -249,7 +249,7 @@ func TestReadInvalidDocument(t *testing.T) {
 		"no servers":                  "paths: {}",
 	} {
 		if _, err := read([]byte(text), base); err == nil {
-			t.Errorf("%s: read returned no error", name)
+			t.Errorf("reading a document with %s: no error, want one", name)
 		}
 	}
 }

@@ -28,7 +28,7 @@ func TestUploadListAndFiles(t *testing.T) {
 		for _, button := range []string{"/list", "/files"} {
 			draft := begin()
 			w := o.followRedirect(t, "issuer", o.sendFields(draft+button, classList, classFiles), draft+"/columns")
-			checkPage(t, "the list and the files "+button, w, http.StatusOK, "The list was read: 2 rows. The files were taken.")
+			checkPage(t, "the list and the files "+button, w, http.StatusOK, "The list was read: 2 rows. The files were added.")
 			checkPage(t, "the page of files "+button, o.get("issuer", draft), http.StatusOK, "class.csv , 2 rows.", "2 files .", "Go on to the columns", "ends by itself on")
 			o.followRedirect(t, "issuer", o.post("issuer", draft+"/columns", url.Values{"title": {"0"}, "full_name": {"1"}, "email": {"2"}, "file": {"3"}}), draft+"/rows?show=problems")
 			checkPage(t, "after assigning the columns "+button, o.get("issuer", draft), http.StatusOK, "Go on to the rows", "Rows (1 to correct)")

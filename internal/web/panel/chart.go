@@ -69,12 +69,12 @@ func newChart(days []search.Day) *chart {
 	return c
 }
 
-// roundUp returns the smallest round number for an axis that is at least n and at least 4.
+// roundUp returns the smallest even round number for an axis that is at least n and at least 4.
 func roundUp(n int) int {
 	step := 1
 	for {
 		for _, factor := range []int{1, 2, 4, 5, 10} {
-			if top := factor * step; top >= n && top >= 4 {
+			if top := factor * step; top >= n && top >= 4 && top%2 == 0 {
 				return top
 			}
 		}
@@ -112,7 +112,7 @@ func (c *chart) Description() string {
 	}
 	text := fmt.Sprintf("In the last %d days %s approved and %s failed.", c.Days, number(c.Sum.Approved), number(c.Sum.Failed))
 	if best.Approved > 0 {
-		text += fmt.Sprintf(" The most in a %s were %s, %s.", c.Unit(), number(best.Approved), c.when(best))
+		text += fmt.Sprintf(" The highest number in a %s was %s, %s.", c.Unit(), number(best.Approved), c.when(best))
 	}
 	return text
 }

@@ -88,7 +88,7 @@ func TestRevocationSendsNoMail(t *testing.T) {
 	checkPage(t, "the revocation form", o.get("issuer", at+"/revoke"), http.StatusOK, "No mail is sent.", "The vault does not tell "+c.FullName+" : write to "+c.Email+" yourself", "Refresh the preview")
 	checkPage(t, "the revocation form for many certificates", o.post("issuer", o.pathOf("certificates/revoke"), url.Values{"selected": {c.UUID}}), http.StatusOK, "No mail is sent.", "write to them yourself")
 	w := o.followRedirect(t, "issuer", o.post("issuer", at+"/revoke", url.Values{"reason": {"Issued in error."}}), at)
-	checkPage(t, "after the revocation", w, http.StatusOK, "No mail was sent: tell its person yourself.", "No mail was sent about the revocation", "Write to "+c.Email+" yourself")
+	checkPage(t, "after the revocation", w, http.StatusOK, "No mail was sent: please inform the recipient.", "No mail was sent about the revocation", "Write to "+c.Email+" yourself")
 	var mails int
 	if err := o.DB.QueryRowContext(t.Context(), `SELECT count(*) FROM mails`).Scan(&mails); err != nil || mails != 0 {
 		t.Errorf("got %d mails, want 0; error %v", mails, err)

@@ -19,7 +19,7 @@ func TestMailSettings(t *testing.T) {
 		page := o.pathOf("settings/mail")
 		checkPage(t, "the initial settings", o.get("admin", page), http.StatusOK, "Sender's name", "Your certificate from Northern & Western University", "Send a test mail to me", "English default")
 		checkPage(t, "a changed sender", o.followRedirect(t, "admin", o.post("admin", page, url.Values{"mail_sender": {"Registrar"}, "reply_to": {"registry@example.org"}}), page),
-			http.StatusOK, "The settings were kept.", "Registrar , at the vault's address", "registry@example.org")
+			http.StatusOK, "The settings were saved.", "Registrar , at the vault's address", "registry@example.org")
 		checkPage(t, "an invalid sender", o.post("admin", page, url.Values{"mail_sender": {"a@b"}, "reply_to": {"x"}}), http.StatusUnprocessableEntity, "without @, < and >")
 		texts := page + "/words"
 		w := o.post("admin", texts, url.Values{"language": {"en"}, "paragraph": {"Dear {name}, <b>well done</b>."}, "look": {"1"}})

@@ -45,7 +45,7 @@ func TestRetention(t *testing.T) {
 			t.Errorf("a retention period without confirmation was saved: %+v", saved())
 		}
 		form.Set("confirm", "Northern & Western University")
-		checkPage(t, "saved settings", o.followRedirect(t, "admin", o.post("admin", page, form), page), http.StatusOK, "The settings were kept.")
+		checkPage(t, "saved settings", o.followRedirect(t, "admin", o.post("admin", page, form), page), http.StatusOK, "The settings were saved.")
 		if saved() != (account.Retention{Failed: 30, Revoked: 60}) || !o.hasAuditEntry(audit.InstitutionChanged) {
 			t.Errorf("the saved retention periods are %+v", saved())
 		}

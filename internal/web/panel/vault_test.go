@@ -172,7 +172,7 @@ func TestSettings(t *testing.T) {
 		page := o.pathOf("settings")
 		checkPage(t, "the initial settings", o.get("admin", page), http.StatusOK, "NWU", "There is none yet", "English")
 		w := o.followRedirect(t, "admin", o.post("admin", page, url.Values{"name": {" Northern University "}, "mail_language": {"de"}}), page)
-		checkPage(t, "after changing the name", w, http.StatusOK, "The settings were kept.")
+		checkPage(t, "after changing the name", w, http.StatusOK, "The settings were saved.")
 		profile, err := o.panel.Accounts.PublicProfile(t.Context(), o.inst.ID)
 		if err != nil || profile.Name != "Northern University" {
 			t.Errorf("the public profile is %+v, %v", profile, err)

@@ -101,7 +101,7 @@ func TestPauseEndpointAndRotateSecret(t *testing.T) {
 	}
 	checkPage(t, "during the overlap", o.get("owner", at), http.StatusOK, "still keyed with the old one", "Promote the new secret")
 	checkPage(t, "a second rotation during the overlap", o.post("owner", at+"/rotate", nil), http.StatusBadRequest, "A rotation is under way")
-	checkPage(t, "after promoting the new secret", o.followRedirect(t, "owner", o.post("owner", at+"/promote", nil), at), http.StatusOK, "The new secret alone keys")
+	checkPage(t, "after promoting the new secret", o.followRedirect(t, "owner", o.post("owner", at+"/promote", nil), at), http.StatusOK, "only the new secret signs")
 	for status, want := range map[string]string{
 		"status = 'switched_off', stop_reason = 'gone', stopped_at = 1": "It answered 410 Gone", "status = 'switched_off', stop_reason = 'failing', stopped_at = 1": "took nothing for five days",
 		"status = 'active', openings = 1, failing_since = 1, failed_at = 1": "It does not answer", "status = 'active', openings = 0, failing_since = 1": "Nothing was taken",

@@ -23,7 +23,7 @@ func TestColourOfInstitution(t *testing.T) {
 		page := "/verify/" + c.ReferenceID
 		fills := func(target string) []string { return attributes(t, v.get(target), "rect", "fill") }
 		if got := fills(page); len(got) != 0 {
-			t.Errorf("the fills without a colour are %v", got)
+			t.Errorf("the fills without a colour are %v, want none", got)
 		}
 		if err := v.pages.Accounts.SetColour(t.Context(), v.inst.ID, "#1a237e"); err != nil {
 			t.Fatal(err)
@@ -31,7 +31,7 @@ func TestColourOfInstitution(t *testing.T) {
 		w := v.get(page)
 		checkPage(t, "valid", w, http.StatusOK, "This certificate is valid")
 		if got := fills(page); len(got) != 2 || got[0] != "#1a237e" || got[1] == got[0] {
-			t.Errorf("the fills for light and dark pages are %v", got)
+			t.Errorf("the fills for light and dark pages are %v, want #1a237e and another shade", got)
 		}
 		if strings.Contains(w.Body.String(), "style=") || strings.Contains(w.Body.String(), "<style") {
 			t.Error("the page has an inline style, which its policy forbids")
@@ -64,6 +64,6 @@ func TestStyleBackgrounds(t *testing.T) {
 	// On a lighter dark background, the shades of the colours would have too little contrast.
 	dark, err := colour.Parse("#18201e")
 	if err != nil || colour.Contrast(dark, colour.White) < colour.Contrast(colour.DarkBackground, colour.White) {
-		t.Errorf("the dark background is lighter than %s, %v", colour.DarkBackground, err)
+		t.Errorf("the dark background is lighter than %s; error %v", colour.DarkBackground, err)
 	}
 }

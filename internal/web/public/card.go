@@ -86,8 +86,8 @@ func (p *Pages) cardLanguage(r *http.Request) *locale.Language {
 	return p.view.Languages()[0]
 }
 
-// drawable reports whether the fonts have every character of a text. Other texts are omitted
-// completely, because a partial name would be wrong.
+// drawable reports whether a text is not blank and the fonts have all its characters. Other texts
+// are omitted completely, because a partial name would be wrong.
 func drawable(text string) bool {
 	fonts, err := cardFonts()
 	if err != nil {

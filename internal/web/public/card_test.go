@@ -24,14 +24,14 @@ func TestOpenGraph(t *testing.T) {
 	v.Work(1)
 	w := v.get("/verify/" + c.ReferenceID)
 	if content := attributes(t, w, "meta", "content"); !slices.Contains(content, base+"/verify/"+c.ReferenceID+"/card.png") || !slices.Contains(content, "BSc Physics · Ada Obi") || !slices.Contains(content, "noindex") {
-		t.Errorf("the meta data of the page is %v", content)
+		t.Errorf("the meta data of the page is %v, want the URL of the card, the title with the name, and noindex", content)
 	}
 	card := func() image.Image {
 		t.Helper()
 		w := v.get("/verify/" + c.ReferenceID + "/card.png")
 		m, err := png.Decode(w.Body)
 		if err != nil || w.Header().Get("Content-Type") != "image/png" || w.Header().Get("Cache-Control") != "no-store" || m.Bounds() != image.Rect(0, 0, 1200, 630) {
-			t.Fatalf("the card: status = %d, header %v, %v", w.Code, w.Header(), err)
+			t.Fatalf("the card: status = %d, header %v, error %v, want a PNG of 1200 x 630 pixels that is not stored", w.Code, w.Header(), err)
 		}
 		return m
 	}
@@ -42,12 +42,12 @@ func TestOpenGraph(t *testing.T) {
 	}
 	for _, target := range []string{"/verify", "/signatures"} {
 		if w := v.get(target); w.Header().Get("X-Robots-Tag") != "" || slices.Contains(attributes(t, w, "meta", "content"), "noindex") {
-			t.Errorf("%s has noindex", target)
+			t.Errorf("%s has noindex, want no noindex", target)
 		}
 	}
 	for _, target := range []string{"/verify/" + c.ReferenceID, "/verify/" + unknownID, "/nothing", "/verify/file/" + digestOf("x")} {
 		if w := v.get(target); w.Header().Get("X-Robots-Tag") != "noindex" {
-			t.Errorf("%s does not have noindex", target)
+			t.Errorf("%s does not have noindex, want X-Robots-Tag: noindex", target)
 		}
 	}
 }
@@ -64,7 +64,7 @@ func TestDrawable(t *testing.T) {
 	}
 	d := &drawing{Image: image.NewNRGBA(image.Rect(0, 0, 10, 10))}
 	if lines := d.wrap("one two three four five six seven eight nine ten", 60, true, 300, 2); len(lines) != 2 || strings.Join(lines, " ") != "one two three four five six seven eight nine ten" {
-		t.Errorf("wrap = %q", lines)
+		t.Errorf("wrap = %q, want the ten words on two lines", lines)
 	}
 	if got := shorten("abcdef", func(s string) bool { return len([]rune(s)) <= 4 }); got != "abc…" {
 		t.Errorf("shorten = %q, want abc…", got)

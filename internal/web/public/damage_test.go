@@ -14,7 +14,7 @@ import (
 )
 
 // A damaged file is never sent, neither by a capability URL nor by the public page. The response
-// explains the reason, and the public page shows that a check failed from then on.
+// states the reason. After the first request, the public page shows that a check failed.
 func TestDamagedFileIsNotSentToThePublic(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -39,7 +39,7 @@ func TestDamagedFileIsNotSentToThePublic(t *testing.T) {
 			public := page + "/certificate.pdf"
 			for _, target := range []string{u.RequestURI(), public} {
 				if w := v.get(target); w.Code != http.StatusOK || w.Body.String() != string(vaulttest.PDF)+tail {
-					t.Fatalf("%s before the damage: status = %d, want 200", target, w.Code)
+					t.Fatalf("%s before the damage: status = %d, want 200 and the verified PDF", target, w.Code)
 				}
 			}
 			key := c.File.Key
@@ -56,10 +56,10 @@ func TestDamagedFileIsNotSentToThePublic(t *testing.T) {
 			checkPage(t, part+": the first request", v.get(first), http.StatusInternalServerError, message)
 			checkPage(t, part+": the page", v.get(page), http.StatusOK, "A check did not pass")
 			if w := v.get(second); w.Code == http.StatusOK || strings.Contains(w.Body.String(), "another file") {
-				t.Errorf("%s: the second request: status = %d, body %s", part, w.Code, w.Body)
+				t.Errorf("%s: the second request: status = %d, body %s, want an error without the file", part, w.Code, w.Body)
 			}
 			if w := v.getJSON(u.RequestURI()); w.Code != http.StatusInternalServerError || !strings.Contains(w.Body.String(), "The stored file is damaged or missing") {
-				t.Errorf("%s: status = %d, body %s, want 500 and the reason", part, w.Code, w.Body)
+				t.Errorf("%s as JSON: status = %d, body %s, want 500 and the reason", part, w.Code, w.Body)
 			}
 			checkPage(t, part+": in German", v.get(u.RequestURI()+"&lang=de"), http.StatusInternalServerError, "Die gespeicherte Datei ist beschädigt")
 		}

@@ -24,11 +24,11 @@ type fileMatch struct {
 	// Count is the number of certificates that the file matches.
 	Count int           `json:"count"`
 	Data  *verification `json:"data,omitempty"`
-	// Records has the certificate of each institution, if several institutions have one of the file.
-	// An institution with several certificates of the file is not in it.
+	// Records has the certificate of each institution with exactly one certificate of the file, if
+	// several institutions have certificates of the file.
 	Records []*verification `json:"records,omitempty"`
 
-	// Issuers are these institutions, for pages.
+	// Issuers are all institutions with certificates of the file, if there are several, for pages.
 	Issuers []issuer `json:"-"`
 }
 
@@ -121,8 +121,8 @@ func (p *Pages) match(r *http.Request, sum [sha256.Size]byte) (*fileMatch, error
 	return result, err
 }
 
-// addIssuers adds the record of each institution to the result, so that no institution can hide the
-// record of another one by uploading the same file.
+// addIssuers adds each institution, and its record if it has only one, to the result, so that no
+// institution can hide the record of another institution by uploading the same file.
 func (p *Pages) addIssuers(ctx context.Context, result *fileMatch, list []cert.Issuer) error {
 	for _, i := range list {
 		if i.Certificate == nil {

@@ -30,7 +30,7 @@ func assetHeaders(w http.ResponseWriter, mediaType string) {
 }
 
 // file writes a verified PDF, or a picture of it, if the request has a valid capability URL. For a
-// revoked certificate it returns errNoFile.
+// certificate that is not approved it returns errNoFile.
 func (p *Pages) file(w http.ResponseWriter, r *http.Request) error {
 	ctx := r.Context()
 	id, err := uuid.Parse(r.PathValue("uuid"))
@@ -55,8 +55,8 @@ func (p *Pages) file(w http.ResponseWriter, r *http.Request) error {
 	return p.send(w, r, c, kind)
 }
 
-// publicFile writes the verified PDF with a reference id, or a picture of it, if the institution
-// permits it.
+// publicFile writes the verified PDF of the certificate with a reference id, or a picture of the
+// PDF, if the institution permits it. Otherwise it returns errNoFile.
 func (p *Pages) publicFile(w http.ResponseWriter, r *http.Request, kind web.Kind) error {
 	v, err := p.find(r.Context(), r.PathValue("reference_id"))
 	if fault.Is(err, fault.NotFound) {
@@ -92,7 +92,8 @@ func (p *Pages) send(w http.ResponseWriter, r *http.Request, c *cert.Certificate
 	return web.ServeContent(w, r, content, tag)
 }
 
-// logo writes an institution's logo. Its URL contains its digest, so that it can be cached.
+// logo writes an institution's logo. The URL contains the digest of the logo, so that browsers can
+// cache the logo without a time limit.
 func (p *Pages) logo(w http.ResponseWriter, r *http.Request) error {
 	content, err := p.Accounts.Logo(r.Context(), r.PathValue("slug"), r.PathValue("digest"))
 	if err != nil {
@@ -112,8 +113,8 @@ func (p *Pages) barcode(w http.ResponseWriter, r *http.Request) error {
 	return p.symbol(w, r, seal.BarcodeSVG)
 }
 
-// symbol writes the QR code or the barcode of a certificate that can be verified. Both contain no
-// other data of the certificate than the reference id.
+// symbol writes the QR code or the barcode of a certificate, unless the certificate is unknown or
+// failed. Both contain no other data of the certificate than the reference id.
 func (p *Pages) symbol(w http.ResponseWriter, r *http.Request, draw func(referenceID string) ([]byte, error)) error {
 	v, err := p.find(r.Context(), r.PathValue("reference_id"))
 	if err != nil {

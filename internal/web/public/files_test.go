@@ -32,11 +32,11 @@ func TestPublicFiles(t *testing.T) {
 			for target, want := range map[string]int{pdf: pdfCode, picture: pictureCode} {
 				w := v.get(target)
 				if w.Code != want || w.Code == 200 && (w.Header().Get("Cache-Control") != "private, no-cache" || !strings.Contains(w.Header().Get("Content-Security-Policy"), "sandbox")) {
-					t.Errorf("%s, %s: status = %d, header %v", name, target, w.Code, w.Header())
+					t.Errorf("%s, %s: status = %d, header %v, want the status of the settings and, with 200, no shared cache and a sandbox", name, target, w.Code, w.Header())
 				}
 				linked := slices.Contains(append(attributes(t, v.get("/verify/"+c.ReferenceID), "a", "href"), attributes(t, v.get("/verify/"+c.ReferenceID), "img", "src")...), target)
 				if linked != (want == 200) {
-					t.Errorf("%s: the page has a link to %s: %v", name, target, linked)
+					t.Errorf("%s: the page has a link to %s: %v, want the opposite", name, target, linked)
 				}
 			}
 		}
@@ -50,7 +50,7 @@ func TestPublicFiles(t *testing.T) {
 		v.setPublic(account.Public{AllowDownload: true})
 		check("only the file", 200, 404)
 		if got := v.get(pdf).Body.String(); got != string(vaulttest.PDF)+tail {
-			t.Errorf("the file is %q", got)
+			t.Errorf("the file is %q, want the original and the tail", got)
 		}
 		// A hidden name stays hidden even if the settings in the database contradict each other.
 		v.Exec(`UPDATE institutions SET hide_name = $1, public_image = $1, public_download = $1`, true)
@@ -75,14 +75,14 @@ func TestFilesByDigest(t *testing.T) {
 			w := v.getJSON(target)
 			var got map[string]any
 			if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil || w.Header().Get("Cache-Control") != "no-store" {
-				t.Fatalf("%s: %s %v, %v", target, w.Body, w.Header(), err)
+				t.Fatalf("%s: body %s, header %v, error %v, want JSON with no-store", target, w.Body, w.Header(), err)
 			}
 			return w, got
 		}
 		unknown := func(name, digest string) {
 			t.Helper()
 			if w, _ := fetch("/verify/file/" + digest); w.Code != http.StatusNotFound || strings.Contains(w.Body.String(), "NWU") {
-				t.Errorf("%s: status = %d, want 404; body %s", name, w.Code, w.Body)
+				t.Errorf("the digest (%s): status = %d, want 404; body %s", name, w.Code, w.Body)
 			}
 		}
 		// A staged file and the files of pending or failed certificates are unknown.
@@ -96,14 +96,14 @@ func TestFilesByDigest(t *testing.T) {
 		unknown("processing", verified)
 		target := "/verify/file/" + original + "?reference_id=" + c.ReferenceID
 		if w, got := fetch(target); w.Code != 200 || got["match"] != "different" || got["data"].(map[string]any)["status"] != "processing" {
-			t.Errorf("a comparison with a processing certificate: %s", w.Body)
+			t.Errorf("a comparison with a processing certificate: body %s, want 200 with different and processing", w.Body)
 		}
 		checkPage(t, "a comparison with a processing certificate", v.get(target), http.StatusOK, "not ready yet")
 		v.Work(2)
 		for _, malformed := range []string{"x", verified[:62], verified + "00", strings.Repeat("z", 64), "%00"} {
 			unknown(malformed, malformed)
 			if w := v.get("/verify/file/" + malformed); w.Code != http.StatusNotFound {
-				t.Errorf("%q: status = %d, want 404", malformed, w.Code)
+				t.Errorf("the page of the digest %q: status = %d, want 404", malformed, w.Code)
 			}
 		}
 		unknown("an unknown file", digestOf("x"))
@@ -113,7 +113,7 @@ func TestFilesByDigest(t *testing.T) {
 			_, got := fetch("/verify/file/" + target)
 			data, _ := got["data"].(map[string]any)
 			if got["match"] != want || got["count"] != 1.0 || data["reference_id"] != c.ReferenceID || data["status"] != "valid" {
-				t.Errorf("the match is %v, want %s", got, want)
+				t.Errorf("the result is %v, want the match %s with the valid certificate", got, want)
 			}
 		}
 		checkPage(t, "verified", v.get("/verify/file/"+verified), http.StatusOK, "This certificate is valid", "is, byte for byte, the one that was issued", "Ada Obi")
@@ -121,7 +121,7 @@ func TestFilesByDigest(t *testing.T) {
 
 		changed := "/verify/file/" + digestOf("changed") + "?reference_id=" + strings.ToLower(c.ReferenceID)
 		if w, got := fetch(changed); w.Code != 200 || got["match"] != "different" || got["count"] != 0.0 || got["data"].(map[string]any)["status"] != "valid" {
-			t.Errorf("a changed file: %s", w.Body)
+			t.Errorf("a changed file: body %s, want 200 with different, 0 and the valid certificate", w.Body)
 		}
 		w := v.get(changed)
 		checkPage(t, "changed", w, http.StatusOK, "This file is not the one issued", "What differs", digestOf("changed"), verified, "What still holds", "BSc Physics")
@@ -132,8 +132,8 @@ func TestFilesByDigest(t *testing.T) {
 			t.Errorf("a changed file and an unknown reference id: status = %d, want 404", w.Code)
 		}
 
-		// If another institution has a certificate of the same original, the record of each of them is
-		// shown. The file does not identify one certificate.
+		// If another institution has a certificate of the same original, the page shows the record
+		// of each institution. The file does not identify one certificate.
 		first := v.inst
 		v.inst = v.Institution("OTH", "Other")
 		approve := func(c *cert.Certificate) {
@@ -145,26 +145,27 @@ func TestFilesByDigest(t *testing.T) {
 		records, _ := got["records"].([]any)
 		if w.Code != 200 || got["match"] != "original" || got["count"] != 2.0 || got["data"] != nil || len(records) != 2 ||
 			records[0].(map[string]any)["reference_id"] != c.ReferenceID || records[1].(map[string]any)["institution"] != "Other" {
-			t.Errorf("a file of two institutions: %s", w.Body)
+			t.Errorf("a file of two institutions: body %s, want 200 with the records of both", w.Body)
 		}
 		checkPage(t, "a file of two institutions", v.get("/verify/file/"+original), http.StatusOK, "Several certificates were made of this file",
 			"Northern & Western University", "Ada Obi", c.ReferenceID, "Other", "Somebody Else", other.ReferenceID)
-		// If one of them has two, only their number is shown, as if it were the only institution.
+		// If one of the institutions has two certificates, the page shows only their number, as if
+		// it were the only institution.
 		another := v.upload("Another", "Somebody Else", "diploma.pdf")
 		approve(another)
 		if w, got := fetch("/verify/file/" + original); got["count"] != 3.0 || got["data"] != nil || len(got["records"].([]any)) != 1 || strings.Contains(w.Body.String(), "Somebody") {
-			t.Errorf("a file of three certificates: %s", w.Body)
+			t.Errorf("a file of three certificates: body %s, want the count 3 and only the record of the first institution", w.Body)
 		}
 		w = v.get("/verify/file/" + original)
 		checkPage(t, "a file of three certificates", w, http.StatusOK, "Several certificates were made of this file", "Ada Obi", "2 certificates")
 		if text := textOf(t, w); strings.Contains(text, "Somebody") || strings.Contains(text, other.ReferenceID) {
-			t.Errorf("the page of a file of three certificates: %s", text)
+			t.Errorf("the page of a file of three certificates names a certificate of the other institution: %s", text)
 		}
 		// Revoked certificates of another institution do not count.
 		v.revoke(other, "x")
 		v.revoke(another, "x")
 		if w, got := fetch("/verify/file/" + original); got["count"] != 1.0 || got["data"].(map[string]any)["reference_id"] != c.ReferenceID || got["records"] != nil {
-			t.Errorf("after the other institution revoked its certificates: %s", w.Body)
+			t.Errorf("after the other institution revoked its certificates: body %s, want the count 1 and the certificate", w.Body)
 		}
 		checkPage(t, "after the other institution revoked its certificates", v.get("/verify/file/"+original), http.StatusOK, "This certificate is valid", "Ada Obi")
 		approve(other)
@@ -172,12 +173,12 @@ func TestFilesByDigest(t *testing.T) {
 		v.inst = first
 		w, got = fetch("/verify/file/" + original)
 		if got["count"] != 3.0 || got["data"] != nil || got["records"] != nil || strings.Contains(w.Body.String(), "Ada") {
-			t.Errorf("a file of several certificates of one institution: %s", w.Body)
+			t.Errorf("a file of several certificates of one institution: body %s, want the count 3 and no record", w.Body)
 		}
 		w = v.get("/verify/file/" + original)
 		checkPage(t, "a file of several certificates of one institution", w, http.StatusOK, "Several certificates were made of this file", "3")
 		if text := textOf(t, w); strings.Contains(text, "Ada") || strings.Contains(text, "Somebody") || strings.Contains(text, c.ReferenceID) {
-			t.Errorf("the page of a file of several certificates of one institution: %s", text)
+			t.Errorf("the page of a file of several certificates of one institution names a certificate: %s", text)
 		}
 		checkPage(t, "a file of two certificates and a reference id", v.get("/verify/file/"+original+"?reference_id="+c.ReferenceID), http.StatusOK, "Ada Obi", "is the original")
 		checkPage(t, "the file of another certificate", v.get("/verify/file/"+verified+"?reference_id="+other.ReferenceID), http.StatusOK,
@@ -185,7 +186,7 @@ func TestFilesByDigest(t *testing.T) {
 
 		v.revoke(c, "Issued by mistake")
 		if w, got := fetch("/verify/file/" + verified); got["match"] != "verified" || got["data"].(map[string]any)["status"] != "revoked" {
-			t.Errorf("the file of a revoked certificate: %s", w.Body)
+			t.Errorf("the file of a revoked certificate: body %s, want verified and revoked", w.Body)
 		}
 		checkPage(t, "revoked", v.get("/verify/file/"+verified), http.StatusOK, "Revoked on", "Issued by mistake", "is, byte for byte")
 		checkPage(t, "changed, revoked", v.get(changed), http.StatusOK, "This file is not the one issued", "no longer valid", "Issued by mistake")
@@ -205,11 +206,11 @@ func TestSymbols(t *testing.T) {
 			h := w.Header()
 			if w.Code != http.StatusOK || h.Get("Content-Type") != "image/svg+xml" || h.Get("X-Content-Type-Options") != "nosniff" ||
 				!strings.HasPrefix(h.Get("Cache-Control"), "private") || !strings.Contains(h.Get("Content-Security-Policy"), "sandbox") {
-				t.Errorf("%s: status = %d, header %v", name, w.Code, h)
+				t.Errorf("%s: status = %d, header %v, want 200 with SVG, a private cache and a sandbox", name, w.Code, h)
 			}
 			var root struct{ XMLName xml.Name }
 			if err := xml.Unmarshal(w.Body.Bytes(), &root); err != nil || root.XMLName.Local != "svg" || root.XMLName.Space != "http://www.w3.org/2000/svg" {
-				t.Errorf("%s: the root element is %v, %v", name, root.XMLName, err)
+				t.Errorf("%s: the root element is %v, want svg; error %v", name, root.XMLName, err)
 			}
 			drawn = append(drawn, w.Body.String())
 		}
@@ -221,10 +222,10 @@ func TestSymbols(t *testing.T) {
 	check()
 	// The symbols are the same in all states of the certificate.
 	if drawn[0] == drawn[1] || drawn[0] != drawn[2] || drawn[2] != drawn[4] || drawn[1] != drawn[3] || drawn[3] != drawn[5] {
-		t.Error("the symbols differ between the states")
+		t.Error("a symbol differs between the states, or the QR code and the barcode are equal")
 	}
 	if w := v.get("/verify/" + strings.ToLower(c.ReferenceID) + "/qrcode.svg"); w.Body.String() != drawn[0] {
-		t.Errorf("the QR code for the reference id in lower case is different: status = %d", w.Code)
+		t.Errorf("the QR code for the reference id in lower case differs from that in upper case: status = %d", w.Code)
 	}
 	if w := v.get("/verify/" + unknownID + "/qrcode.svg"); w.Code != http.StatusNotFound {
 		t.Errorf("an unknown reference id: status = %d, want 404", w.Code)
@@ -272,7 +273,7 @@ func TestCapabilityFiles(t *testing.T) {
 		if w.Code != http.StatusOK || w.Body.String() != want.body || h.Get("Content-Type") != want.mediaType ||
 			h.Get("Content-Disposition") != "inline; filename="+want.name || !strings.HasPrefix(h.Get("Cache-Control"), "private") ||
 			!strings.Contains(h.Get("Content-Security-Policy"), "sandbox") || h.Get("X-Content-Type-Options") != "nosniff" {
-			t.Errorf("%s: status = %d, header %v", kind, w.Code, h)
+			t.Errorf("%s: status = %d, header %v, want 200 with the file, its media type and name, a private cache and a sandbox", kind, w.Code, h)
 		}
 	}
 	if w := v.get(links["original"]); w.Code != http.StatusNotFound {
@@ -287,7 +288,7 @@ func TestCapabilityFiles(t *testing.T) {
 		"a truncated signature": links[web.PDFFile][:len(links[web.PDFFile])-4],
 	} {
 		if w := v.get(link); w.Code != http.StatusNotFound {
-			t.Errorf("%s: status = %d, want 404", name, w.Code)
+			t.Errorf("a link with %s: status = %d, want 404", name, w.Code)
 		}
 	}
 	begin := v.Now()

@@ -33,7 +33,7 @@ func TestLanguages(t *testing.T) {
 		w := get(tc.target, tc.accept)
 		if !strings.Contains(textOf(t, w), tc.text) || w.Header().Get("Content-Language") != tc.tag || !slices.Contains(w.Header().Values("Vary"), "Accept-Language") ||
 			!slices.Equal(attributes(t, w, "html", "lang"), []string{tc.tag}) || !slices.Equal(attributes(t, w, "html", "dir"), []string{tc.dir}) {
-			t.Errorf("%s with Accept-Language %q: header %v, text %s", tc.target, tc.accept, w.Header(), textOf(t, w))
+			t.Errorf("%s with Accept-Language %q: header %v, text %s, want the page in the language of the test case", tc.target, tc.accept, w.Header(), textOf(t, w))
 		}
 	}
 	// Links contain the language that the visitor has chosen, but not a language that only the
@@ -53,7 +53,7 @@ func TestLanguages(t *testing.T) {
 		t.Errorf("the links contain a language that was not chosen: %v", links)
 	}
 	if w := get("/verify?lang=fr&reference_id="+c.ReferenceID, ""); w.Header().Get("Location") != "/verify/"+c.ReferenceID+"?lang=fr" {
-		t.Errorf("the lookup redirects to %s", w.Header().Get("Location"))
+		t.Errorf("the lookup redirects to %s, want the page of the certificate in French", w.Header().Get("Location"))
 	}
 }
 
@@ -76,7 +76,7 @@ func TestLinksOfHostileAddress(t *testing.T) {
 		}
 		for _, link := range links {
 			if u, err := url.Parse(link); err != nil || u.Host != "" || strings.HasPrefix(link, "//") || strings.Contains(link, `\`) {
-				t.Errorf("%s: the page has a link to %s, %v", target, link, err)
+				t.Errorf("%s: the page has a link to %s, want a path of the vault; error %v", target, link, err)
 			}
 		}
 	}
@@ -116,7 +116,7 @@ func TestEveryStateInEveryLanguage(t *testing.T) {
 			u.RawQuery = q.Encode()
 			w := v.get(u.String())
 			if w.Code >= 500 || w.Header().Get("Content-Language") != l.Tag {
-				t.Errorf("%s in %s: status = %d", target, l.Tag, w.Code)
+				t.Errorf("%s in %s: status = %d, want a status below 500 and this language", target, l.Tag, w.Code)
 			}
 			text := textOf(t, w)
 			if l.Tag == "en" {

@@ -9,7 +9,8 @@ import (
 )
 
 // lookUp shows the form for a reference id. For an entered reference id, or a link with a reference
-// id, it redirects to the page of the certificate.
+// id, it redirects to the page of the certificate. For other text, it shows that there is no such
+// certificate.
 func (p *Pages) lookUp(w http.ResponseWriter, r *http.Request) error {
 	typed := referenceIn(r.URL.Query().Get("reference_id"))
 	if typed == "" {

@@ -1,6 +1,7 @@
 // Package public owns the public pages: the verification of a certificate as a page and as JSON,
-// its QR code and barcode, and the files with capability URLs. Responses never contain an e-mail
-// address. The response for a failed certificate is the same as for an unknown certificate.
+// its QR code and barcode, and the files with capability URLs. Responses never contain a
+// recipient's e-mail address. The response for a failed certificate is the same as for an unknown
+// certificate.
 package public
 
 import (
@@ -22,7 +23,7 @@ import (
 var templates embed.FS
 
 // Assets has the assets of the public pages. The files of the QR code decoder are listed
-// separately, so that a build without them fails.
+// separately, so that a build without these files fails.
 //
 //go:embed assets assets/qr/decode.js assets/qr/index.js
 var Assets embed.FS

@@ -38,7 +38,7 @@ func checkPage(t *testing.T, name string, w *httptest.ResponseRecorder, status i
 	h := w.Header()
 	if w.Code != status || h.Get("Content-Type") != "text/html; charset=utf-8" || h.Get("X-Content-Type-Options") != "nosniff" ||
 		h.Get("Referrer-Policy") != "no-referrer" || h.Get("X-Request-Id") == "" {
-		t.Errorf("%s: status = %d, header %v", name, w.Code, h)
+		t.Errorf("%s: status = %d, header %v, want the status of the page with HTML and the security headers", name, w.Code, h)
 	}
 	policy := h.Get("Content-Security-Policy")
 	for _, directive := range []string{"default-src 'none'", "base-uri 'none'", "frame-ancestors 'none'", "form-action 'self'", "script-src 'self'",
@@ -48,7 +48,7 @@ func checkPage(t *testing.T, name string, w *httptest.ResponseRecorder, status i
 		}
 	}
 	if strings.Contains(policy, "unsafe") || strings.Contains(policy, "http") || strings.Contains(policy, "*") {
-		t.Errorf("%s: the policy %q allows other origins", name, policy)
+		t.Errorf("%s: the policy %q allows unsafe code or other origins", name, policy)
 	}
 }
 
@@ -82,12 +82,12 @@ func TestVerificationOfEachStatus(t *testing.T) {
 		w = v.get("/verify/" + waiting.ReferenceID)
 		checkPage(t, "processing", w, http.StatusOK, "not ready yet", waiting.ReferenceID)
 		if text := textOf(t, w); strings.Contains(text, "Ada") || strings.Contains(text, "Waiting") || w.Header().Get("Refresh") == "" {
-			t.Errorf("the page of a processing certificate: text %s, header %v", text, w.Header())
+			t.Errorf("the page of a processing certificate: text %s, header %v, want Refresh and neither the name nor the title", text, w.Header())
 		}
 		for _, c := range []*cert.Certificate{valid, withdrawn, early, waiting, failed} {
 			for _, w := range []*httptest.ResponseRecorder{v.get("/verify/" + c.ReferenceID), v.getJSON("/verify/" + c.ReferenceID)} {
 				if w.Header().Get("Cache-Control") != "no-store" || !slices.Contains(w.Header().Values("Vary"), "Accept") {
-					t.Errorf("%s: the response may be cached: %v", c.Title, w.Header())
+					t.Errorf("%s: the header is %v, want no-store and Vary with Accept", c.Title, w.Header())
 				}
 			}
 		}
@@ -117,7 +117,7 @@ func TestVerificationOfEachStatus(t *testing.T) {
 			w := v.getJSON("/verify/" + c.ReferenceID)
 			var got map[string]any
 			if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil || w.Code != http.StatusOK || w.Header().Get("Content-Type") != "application/json" {
-				t.Errorf("%s: status = %d, want 200; body %s, %v", c.Title, w.Code, w.Body, err)
+				t.Errorf("%s: status = %d, want 200 as JSON; body %s, error %v", c.Title, w.Code, w.Body, err)
 			}
 			if !reflect.DeepEqual(got, map[string]any{"data": want}) {
 				t.Errorf("%s: the data is %v, want %v", c.Title, got["data"], want)
@@ -166,7 +166,7 @@ func TestTypedReferenceIDsAreFolded(t *testing.T) {
 	for _, typed := range []string{lower, strings.ReplaceAll(c.ReferenceID, "-", ""), " " + c.ReferenceID + " "} {
 		w := v.getJSON("/verify/" + url.PathEscape(typed))
 		if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), c.ReferenceID) {
-			t.Errorf("%q: status = %d, want 200; body %s", typed, w.Code, w.Body)
+			t.Errorf("the reference id %q: status = %d, want 200 and the certificate; body %s", typed, w.Code, w.Body)
 		}
 	}
 }
@@ -193,7 +193,7 @@ func TestHostileTextIsEscaped(t *testing.T) {
 			checkPage(t, name, w, http.StatusOK, strings.Join(strings.Fields(text), " "))
 			var got struct{ Data verification }
 			if err := json.Unmarshal(v.getJSON("/verify/"+made[i].ReferenceID).Body.Bytes(), &got); err != nil || *got.Data.FullName != text {
-				t.Errorf("%s: the data is %+v, %v", name, got, err)
+				t.Errorf("%s: the data is %+v, error %v, want the name as it was uploaded", name, got, err)
 			}
 		}
 		check("valid")
@@ -212,15 +212,15 @@ func checkMarkup(t *testing.T, w *httptest.ResponseRecorder) {
 	}
 	for n := range doc.Descendants() {
 		if n.Type == html.CommentNode || n.Type == html.ElementNode && slices.Contains([]string{"b", "iframe", "object", "style"}, n.Data) {
-			t.Errorf("the page has the node <%s>", n.Data)
+			t.Errorf("the page has a comment or the element <%s>, which no template has", n.Data)
 		}
 		if n.Type == html.ElementNode && n.Data == "script" && n.FirstChild != nil {
-			t.Errorf("the page has the script %s", n.FirstChild.Data)
+			t.Errorf("the page has the inline script %s", n.FirstChild.Data)
 		}
 		for _, a := range n.Attr {
 			local := strings.HasPrefix(a.Val, "/") || strings.HasPrefix(a.Val, "#")
 			if strings.HasPrefix(a.Key, "on") || (a.Key == "src" || a.Key == "href" || a.Key == "action") && !local {
-				t.Errorf("<%s> has the attribute %s=%q", n.Data, a.Key, a.Val)
+				t.Errorf("<%s> has the attribute %s=%q, which is an event handler or not a local link", n.Data, a.Key, a.Val)
 			}
 		}
 	}
@@ -238,7 +238,7 @@ func TestHostileReferenceIDs(t *testing.T) {
 			checkMarkup(t, w)
 		}
 		if w := v.getJSON("/verify/" + url.PathEscape(typed)); w.Code != http.StatusNotFound || !json.Valid(w.Body.Bytes()) {
-			t.Errorf("%q: status = %d, want 404; body %s", typed, w.Code, w.Body)
+			t.Errorf("the reference id %q as JSON: status = %d, want 404; body %s", typed, w.Code, w.Body)
 		}
 	}
 }
@@ -263,12 +263,12 @@ func TestLookUp(t *testing.T) {
 	} {
 		w := v.get("/verify?reference_id=" + url.QueryEscape(typed))
 		if w.Code != http.StatusSeeOther || w.Header().Get("Location") != want {
-			t.Errorf("%q: status = %d, Location = %q, want %q", typed, w.Code, w.Header().Get("Location"), want)
+			t.Errorf("the lookup of %q: status = %d, Location = %q, want 303 and %q", typed, w.Code, w.Header().Get("Location"), want)
 		}
 	}
 	w := v.get("/")
 	if w.Code != http.StatusSeeOther || w.Header().Get("Location") != "/verify" {
-		t.Errorf("/: status = %d, want 303; header %v", w.Code, w.Header())
+		t.Errorf("/: status = %d, want 303 to /verify; header %v", w.Code, w.Header())
 	}
 }
 
@@ -286,13 +286,13 @@ func TestRateLimit(t *testing.T) {
 	asPage, asJSON := func(*http.Request) {}, func(r *http.Request) { r.Header.Set("Accept", "application/json") }
 	for i, address := range []string{"[2001:db8:1:2::1]:1000", "[2001:db8:1:2:ffff::9]:2000"} {
 		if w := from(address, asPage); w.Code != http.StatusOK || w.Header().Get("X-RateLimit-Limit") != "2" || w.Header().Get("X-RateLimit-Remaining") != strconv.Itoa(1-i) {
-			t.Errorf("%s: status = %d, want 200; header %v", address, w.Code, w.Header())
+			t.Errorf("the first requests, from %s: status = %d, want 200 and the limit 2 with the remaining requests; header %v", address, w.Code, w.Header())
 		}
 	}
 	w := from("[2001:db8:1:2::3]:1000", asPage)
 	checkPage(t, "over the limit", w, http.StatusTooManyRequests, "Too many requests")
 	if w.Header().Get("Retry-After") != "60" || w.Header().Get("X-RateLimit-Remaining") != "0" {
-		t.Errorf("over the limit: the header is %v", w.Header())
+		t.Errorf("over the limit: the header is %v, want Retry-After: 60 and no remaining requests", w.Header())
 	}
 	var body struct{ Message string }
 	if w := from("[2001:db8:1:2::3]:1000", asJSON); w.Code != http.StatusTooManyRequests || json.Unmarshal(w.Body.Bytes(), &body) != nil || body.Message == "" {
@@ -300,7 +300,7 @@ func TestRateLimit(t *testing.T) {
 	}
 	for _, other := range []string{"[2001:db8:1:3::1]:1000", "198.51.100.7:1000"} {
 		if w := from(other, asPage); w.Code != http.StatusOK {
-			t.Errorf("%s: status = %d, want 200", other, w.Code)
+			t.Errorf("a request from the other network %s: status = %d, want 200", other, w.Code)
 		}
 	}
 	v.Advance(time.Minute)
@@ -316,7 +316,7 @@ func TestUnknownPagesAndMethods(t *testing.T) {
 	r := request(http.MethodPost, "/verify/"+unknownID)
 	r.Header.Set("Accept", "application/json")
 	if w := v.do(r); w.Code != http.StatusMethodNotAllowed || w.Header().Get("Allow") != "GET, HEAD" || !json.Valid(w.Body.Bytes()) {
-		t.Errorf("POST: status = %d, want 405; header %v, body %s", w.Code, w.Header(), w.Body)
+		t.Errorf("POST: status = %d, want 405 with Allow: GET, HEAD, as JSON; header %v, body %s", w.Code, w.Header(), w.Body)
 	}
 	for accept, asJSON := range map[string]bool{
 		"": false, "*/*": false, "application/json": true, "application/json, */*;q=0.1": true, "text/html,application/xhtml+xml": false,
@@ -325,7 +325,7 @@ func TestUnknownPagesAndMethods(t *testing.T) {
 		r := request(http.MethodGet, "/verify/"+unknownID)
 		r.Header.Set("Accept", accept)
 		if w := v.do(r); (w.Header().Get("Content-Type") == "application/json") != asJSON {
-			t.Errorf("Accept %q: Content-Type = %s", accept, w.Header().Get("Content-Type"))
+			t.Errorf("Accept %q: Content-Type = %s, want application/json only if Accept prefers it", accept, w.Header().Get("Content-Type"))
 		}
 	}
 }
@@ -351,7 +351,7 @@ func TestAssetsOfPage(t *testing.T) {
 	for asset := range found {
 		w := v.get(asset)
 		if w.Code != http.StatusOK || w.Body.Len() == 0 || !strings.Contains(w.Header().Get("Cache-Control"), "immutable") {
-			t.Errorf("%s: status = %d, want 200; header %v", asset, w.Code, w.Header())
+			t.Errorf("%s: status = %d, want 200 with a body and an immutable cache; header %v", asset, w.Code, w.Header())
 		}
 	}
 	if w := v.get("/assets/style.css"); w.Code != http.StatusNotFound {
@@ -386,7 +386,7 @@ func TestInternalErrorIsNotUnknown(t *testing.T) {
 			t.Errorf("%s: there is no Retry-After", target)
 		}
 		if strings.Contains(w.Body.String(), "database is closed") || !strings.Contains(v.log.String(), "database is closed") {
-			t.Errorf("%s: the page contains %s, the log contains %s", target, w.Body, v.log)
+			t.Errorf("%s: the page is %s, and the log is %s, want the cause only in the log", target, w.Body, v.log)
 		}
 		if w := v.getJSON(target); w.Code != http.StatusServiceUnavailable || !strings.Contains(w.Body.String(), `"The vault cannot answer now. `) {
 			t.Errorf("%s as JSON: status = %d, want 503; body %s", target, w.Code, w.Body)

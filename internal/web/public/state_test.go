@@ -49,19 +49,19 @@ func TestChecksThatDidNotPass(t *testing.T) {
 			w := v.get("/verify/" + c.ReferenceID)
 			checkPage(t, tc.class, w, http.StatusOK, tc.text, "Ada Obi")
 			if !slices.Contains(attributes(t, w, "div", "class"), tc.class) {
-				t.Errorf("%s: the classes are %v", tc.text, attributes(t, w, "div", "class"))
+				t.Errorf("%s: the classes are %v, want that of the verdict", tc.text, attributes(t, w, "div", "class"))
 			}
 			if tc.class != "verdict valid" && strings.Contains(textOf(t, w), "is valid") {
 				t.Errorf("%s: the page contains \"is valid\": %s", tc.text, textOf(t, w))
 			}
 			if w := v.get("/verify/" + c.ReferenceID + "/certificate.pdf"); w.Code != tc.download {
-				t.Errorf("%s: downloading the file: status = %d", tc.text, w.Code)
+				t.Errorf("%s: downloading the file: status = %d, want 404 if a check failed and otherwise 200", tc.text, w.Code)
 			}
 			var got struct{ Data verification }
 			if err := json.Unmarshal(v.getJSON("/verify/"+c.ReferenceID).Body.Bytes(), &got); err != nil ||
 				got.Data.Checks[1].Result != string(tc.file) || got.Data.Checks[2].Result != string(tc.signature) ||
 				(got.Data.Checks[1].CheckedAt == nil) != (tc.file == cert.NotRun) {
-				t.Errorf("%s: the checks are %+v, %v", tc.text, got.Data.Checks, err)
+				t.Errorf("%s: the checks are %+v, want the stored results, with a time only for a check that ran; error %v", tc.text, got.Data.Checks, err)
 			}
 		}
 	})
@@ -84,7 +84,7 @@ func TestHiddenName(t *testing.T) {
 				var got struct{ Data map[string]any }
 				body := v.getJSON(target).Body
 				if err := json.Unmarshal(body.Bytes(), &got); err != nil || got.Data["certificate_title"] != "BSc Physics" {
-					t.Errorf("%s: body %s, %v", target, body, err)
+					t.Errorf("%s: body %s, want the title BSc Physics; error %v", target, body, err)
 				}
 				if name, present := got.Data["full_name"]; !present || name != nil {
 					t.Errorf("%s: full_name = %v (present: %v), want null", target, name, present)
@@ -116,7 +116,7 @@ func TestUnknownPageSuggestsCorrections(t *testing.T) {
 	w := v.get(near)
 	checkPage(t, "near", w, http.StatusNotFound, "No such certificate", "Did you mean "+example+" ?")
 	if !slices.Contains(attributes(t, w, "a", "href"), "/verify/"+example) || !slices.Contains(attributes(t, w, "input", "value"), "NWU-7K3M9QX2P4RTVWBZ") {
-		t.Errorf("the page for a similar reference id: %s", w.Body)
+		t.Errorf("the page for a similar reference id does not have the link to it or the entered text: %s", w.Body)
 	}
 	checkPage(t, "wrong character", v.get("/verify/NWU-7K3M9QX2P4RTVWUH"), http.StatusNotFound, "The marked character, U , cannot be right")
 	checkPage(t, "too short", v.get("/verify?reference_id=NWU-7K3M9QX2P4"), http.StatusNotFound, "there are 10 characters")
@@ -138,7 +138,7 @@ func TestPublicProfile(t *testing.T) {
 		checkPage(t, contact, w, http.StatusOK, "Contact of the institution", contact)
 		outside := slices.DeleteFunc(attributes(t, w, "a", "href"), func(s string) bool { return strings.HasPrefix(s, "/") || strings.HasPrefix(s, "#") })
 		if strings.Join(outside, " ") != link {
-			t.Errorf("for the contact %s, the external links are %v", contact, outside)
+			t.Errorf("the external links for the contact %s are %v, want only that to the contact, if it is an address or an https URL", contact, outside)
 		}
 	}
 	var logo bytes.Buffer
@@ -156,7 +156,7 @@ func TestPublicProfile(t *testing.T) {
 	}
 	w := v.get(found)
 	if w.Code != http.StatusOK || w.Header().Get("Content-Type") != "image/png" || !strings.Contains(w.Header().Get("Cache-Control"), "immutable") {
-		t.Errorf("the logo at %q: status = %d, want 200; header %v", found, w.Code, w.Header())
+		t.Errorf("the logo at %q: status = %d, want 200 with a PNG and an immutable cache; header %v", found, w.Code, w.Header())
 	}
 	for _, target := range []string{"/logos/other" + strings.TrimPrefix(found, "/logos/nwu"), "/logos/nwu/" + digestOf("x"), "/logos/nwu/x"} {
 		if w := v.get(target); w.Code != http.StatusNotFound {
@@ -175,7 +175,7 @@ func TestPagesAreCompressed(t *testing.T) {
 			r.Header.Set("Accept-Encoding", accept)
 			w := v.do(r)
 			if (w.Header().Get("Content-Encoding") == "gzip") != want || !slices.Contains(w.Header().Values("Vary"), "Accept-Encoding") {
-				t.Errorf("%s, Accept-Encoding %q: header %v", target, accept, w.Header())
+				t.Errorf("%s, Accept-Encoding %q: header %v, want gzip only if accepted, and Vary", target, accept, w.Header())
 			}
 			body := io.Reader(w.Body)
 			if want {
@@ -188,7 +188,7 @@ func TestPagesAreCompressed(t *testing.T) {
 				}
 			}
 			if got, err := io.ReadAll(body); err != nil || string(got) != plain {
-				t.Errorf("%s, Accept-Encoding %q: the decoded body is different, %v", target, accept, err)
+				t.Errorf("%s, Accept-Encoding %q: the decoded body differs from the body without compression; error %v", target, accept, err)
 			}
 		}
 	}

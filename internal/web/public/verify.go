@@ -55,7 +55,7 @@ type check struct {
 	Failed bool `json:"-"`
 }
 
-// Verdicts of the public page.
+// These are the verdicts of the public page.
 const (
 	valid      = "valid"
 	revoked    = "revoked"
@@ -103,8 +103,8 @@ func (v *verification) Downloadable() bool { return v.filesPublic() && v.Profile
 // Pictured reports whether the public may see the picture.
 func (v *verification) Pictured() bool { return v.filesPublic() && v.Profile.AllowImage }
 
-// filesPublic reports whether the file may be public: the certificate is valid, the file is not
-// known to be damaged, and it does not show a hidden name.
+// filesPublic reports whether the files may be public: the certificate is valid, its file is not
+// known to be damaged, and the institution does not hide the name, which the files show.
 func (v *verification) filesPublic() bool {
 	return v.Status == valid && v.Verdict != damaged && !v.Profile.HideName
 }
@@ -163,8 +163,8 @@ func (p *Pages) show(w http.ResponseWriter, r *http.Request, v *verification) er
 	return p.view.Draw(w, r, http.StatusOK, "certificate.html", v)
 }
 
-// find returns the public information about the certificate with an entered reference id, or
-// errUnknown.
+// find returns the public information about the certificate with an entered reference id. It
+// returns errUnknown if there is no such certificate or if it failed.
 func (p *Pages) find(ctx context.Context, typed string) (*verification, error) {
 	c, err := p.Certs.ByReference(ctx, typed)
 	if fault.Is(err, fault.NotFound) {
@@ -176,7 +176,8 @@ func (p *Pages) find(ctx context.Context, typed string) (*verification, error) {
 	return p.describe(ctx, c)
 }
 
-// describe returns the public information about a certificate. For a failed certificate it returns
+// describe returns the public information about a certificate. For a certificate that is
+// processing, it returns only the reference id and the status. For a failed certificate it returns
 // errUnknown.
 func (p *Pages) describe(ctx context.Context, c *cert.Certificate) (*verification, error) {
 	v := &verification{ReferenceID: c.ReferenceID, Checks: []check{}, certificate: c}

@@ -18,15 +18,15 @@ type security struct {
 	Passkeys  []identity.Passkey
 	Codes     identity.SecondFactor
 	Languages []*locale.Language
-	// HasPasskeys reports whether browsers support passkeys for this vault.
-	HasPasskeys bool
+	// PasskeysSupported reports whether browsers support passkeys for this vault.
+	PasskeysSupported bool
 	// Name is the person's name or the submitted name. Email is the submitted address.
 	Name, Email string
 }
 
 func (p *Pages) securityData(r *http.Request) (*security, error) {
 	s, _ := p.Person(r)
-	d := &security{Session: s, Languages: p.view.Languages(), HasPasskeys: p.People.HasPasskeys(), Name: s.Person.Name}
+	d := &security{Session: s, Languages: p.view.Languages(), PasskeysSupported: p.People.HasPasskeys(), Name: s.Person.Name}
 	var err error
 	if d.Sessions, err = p.People.Sessions(r.Context(), s.Person.ID); err != nil {
 		return nil, err

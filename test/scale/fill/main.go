@@ -1,5 +1,6 @@
-// Command fill stores very many certificates in a vault's database, to test lists at the size of
-// many years; see package scale. If there is no institution with the slug, it creates one.
+// Command fill stores very many certificates in a vault's database, to test lists that are as large
+// as after many years; see package scale. If there is no institution with the slug, fill creates an
+// institution.
 //
 //	go run ./test/scale/fill -data ./certvault-data -institution nwu -count 1000000
 package main

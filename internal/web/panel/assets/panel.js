@@ -111,7 +111,7 @@ for (const form of document.querySelectorAll("form[data-upload]")) {
       let text = problemOf(request.responseText) || "This did not work. Please try again.";
       for (const name of (request.getResponseHeader("Upload-Taken") ?? "").split(" ").filter(Boolean)) {
         form.elements[name].value = "";
-        text += name === "list" ? " The list was read." : " The files were taken.";
+        text += name === "list" ? " The list was read." : " The files were added.";
       }
       stop(text);
     });
