@@ -14,8 +14,8 @@ import (
 // rowsPerPage is the number of rows per page.
 const rowsPerPage = 100
 
-// rowsView is one page of the list of a bulk upload's rows. Found is the number of rows on all
-// pages: those that Show selects, but for ShowProblems only those in ToCorrect.
+// rowsView is one page of the list of a bulk upload's rows. Found is the number of rows that
+// Show selects. On this page, ShowProblems selects the rows in ToCorrect.
 type rowsView struct {
 	*draftPage
 

@@ -279,8 +279,8 @@ func (l *batchList) Older() string {
 	return l.Newest() + "?cursor=" + l.List.Next
 }
 
-// batches shows one page of the batches with their progress. If the page is empty, batches
-// redirects to the first page.
+// batches shows one page of the batches with their progress. If a page other than the first is
+// empty, batches redirects to the first page.
 func (p *Panel) batches(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	l := &batchList{Visit: v}
 	f := batch.Filter{Range: rangeOf(r.URL.Query())}
