@@ -30,8 +30,8 @@ import (
 // running code in the vault's origin.
 const filePolicy = "default-src 'none'; sandbox"
 
-// status is the label of a certificate's status or of an entry of its history, and the tone in
-// which pages show the label.
+// status is the label of a certificate's status or of an entry of its history. Tone selects the
+// colour of the label.
 type status struct{ Text, Tone string }
 
 var statuses = map[cert.Status]status{
