@@ -218,8 +218,8 @@ func TestAccess(t *testing.T) {
 	}
 }
 
-// Forms of other sites are refused. The header Sec-Fetch-Site, or Origin of an older browser, tells
-// whether a form is of another site.
+// Forms of other sites are refused. The vault checks the header Sec-Fetch-Site, or Origin for an
+// older browser.
 func TestFormsOfOtherSitesAreRefused(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
