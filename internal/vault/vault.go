@@ -123,7 +123,9 @@ func Wire(d Deps) (*Services, error) {
 		return nil, err
 	}
 	ledger := recipient.NewAssignments(d.Now)
-	s.Mailer = mailer(d, s.Queue, ledger)
+	if s.Mailer, err = mailer(d, s.Queue, ledger); err != nil {
+		return nil, err
+	}
 	s.Invitations = account.NewInvitations(account.InvitationsConfig{
 		Accounts: s.Accounts, Send: s.Mailer.EnqueueTx, Languages: s.Languages, Link: d.Links.To,
 	})
@@ -174,7 +176,7 @@ func queue(d Deps) (*job.Queue, error) {
 }
 
 // mailer returns the mailer, which reports the final state of each message to the ledger.
-func mailer(d Deps, q *job.Queue, ledger *recipient.Assignments) *mail.Mailer {
+func mailer(d Deps, q *job.Queue, ledger *recipient.Assignments) (*mail.Mailer, error) {
 	c := d.Mail
 	c.DB, c.Queue, c.Finished, c.Now, c.Log = d.DB, q, ledger.MailFinishedTx, d.Now, d.Log
 	return mail.New(c)
