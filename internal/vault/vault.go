@@ -78,7 +78,7 @@ type Deps struct {
 	PasswordCost account.Cost
 	Now          func() time.Time
 	// LeaseNow is the clock of leases and schedules, which all processes on the database compare.
-	// It is optional. The default is Now for leases and time.Now for the schedules of the queue.
+	// It is optional. The default is Now.
 	LeaseNow func() time.Time
 	Log      *slog.Logger
 }
@@ -107,13 +107,12 @@ type Services struct {
 // Wire creates the services and starts none of them. Each service is created after the services
 // that it uses.
 func Wire(d Deps) (*Services, error) {
-	leaseNow := d.LeaseNow
-	if leaseNow == nil {
-		leaseNow = d.Now
+	if d.LeaseNow == nil {
+		d.LeaseNow = d.Now
 	}
 	s := &Services{
-		Accounts: account.New(d.DB, d.Now, account.WithCost(d.PasswordCost)), Tokens: token.New(d.DB, d.Now), IdempotencyKeys: limit.NewKeys(d.DB, d.NodeID, leaseNow),
-		Hooks: webhook.New(d.DB, d.Keyring, leaseNow),
+		Accounts: account.New(d.DB, d.Now, account.WithCost(d.PasswordCost)), Tokens: token.New(d.DB, d.Now), IdempotencyKeys: limit.NewKeys(d.DB, d.NodeID, d.LeaseNow),
+		Hooks: webhook.New(d.DB, d.Keyring, d.LeaseNow),
 	}
 	var err error
 	if s.Languages, err = locale.Load(); err != nil {
