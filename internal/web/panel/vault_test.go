@@ -13,6 +13,7 @@ import (
 
 	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/audit"
+	"github.com/certvault/certvault/internal/blob/blobtest"
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/cert/certtest"
 	"github.com/certvault/certvault/internal/db"
@@ -143,18 +144,14 @@ func TestDamagedFileInThePanel(t *testing.T) {
 	if text := visibleText(t, o.get("auditor", at)); strings.Contains(text, note) {
 		t.Errorf("the page of an intact file reports damage: %s", text)
 	}
-	if _, err := o.Blobs.Put(t.Context(), c.File.Key, strings.NewReader("another file")); err != nil {
-		t.Fatal(err)
-	}
+	blobtest.Replace(t, o.Blobs, c.File.Key, "another file")
 	w := o.followRedirect(t, "auditor", o.post("auditor", at+"/check", nil), at)
 	checkPage(t, "the check of a damaged file", w, http.StatusOK, "The stored files were checked.", note, "The stored file is unchanged No", "By Auditor Person")
 	for _, file := range []string{"verified.pdf", "original", "page.png"} {
 		checkPage(t, file, o.get("auditor", at+"/"+file), http.StatusInternalServerError, "The stored file is damaged, so it was not sent.")
 	}
 	checkPage(t, "the signature of a damaged file", o.get("auditor", at+"?signature=1"), http.StatusOK, "The file could not be read now.", note)
-	if _, err := o.Blobs.Put(t.Context(), c.File.Key, bytes.NewReader(vaulttest.PDF)); err != nil {
-		t.Fatal(err)
-	}
+	blobtest.Replace(t, o.Blobs, c.File.Key, string(vaulttest.PDF))
 	if w := o.get("auditor", at+"/verified.pdf"); w.Code != http.StatusOK {
 		t.Errorf("the restored file: status = %d, want 200", w.Code)
 	}
