@@ -25,7 +25,7 @@ func certvault(t *testing.T, stdin string, args ...string) (code int, stdout, st
 	return code, out.String(), errs.String()
 }
 
-// runJSON runs a command that must succeed and decodes its JSON output.
+// runJSON runs a command with --json and decodes its output. If the command fails, the test fails.
 func runJSON(t *testing.T, stdin string, into any, args ...string) {
 	t.Helper()
 	code, out, errs := certvault(t, stdin, append(args, "--json")...)

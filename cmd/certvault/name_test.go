@@ -25,7 +25,8 @@ func change(t *testing.T, dir, statement string) {
 	}
 }
 
-// refuse runs a command that must fail, with a text in its output.
+// refuse runs certvault with args and checks that it refuses: the exit code is exitRefused and the
+// output contains want.
 func refuse(t *testing.T, want string, args ...string) {
 	t.Helper()
 	if code, out, errs := certvault(t, "correct horse\n", args...); code != exitRefused || !strings.Contains(out+errs, want) {
@@ -33,7 +34,8 @@ func refuse(t *testing.T, want string, args ...string) {
 	}
 }
 
-// succeed runs a command that must succeed, with a text in its output.
+// succeed runs certvault with args and checks that it succeeds: the exit code is exitDone and the
+// standard output contains want.
 func succeed(t *testing.T, want string, args ...string) {
 	t.Helper()
 	if code, out, errs := certvault(t, "correct horse\n", args...); code != exitDone || !strings.Contains(out, want) {
@@ -41,8 +43,9 @@ func succeed(t *testing.T, want string, args ...string) {
 	}
 }
 
-// TestOperatorConsentsToSameName checks that two institutions have names that look the same only if
-// an operator sets the flag, and that without the flag no new key gets such a name.
+// TestOperatorConsentsToSameName checks that an institution can get a name that looks the same as
+// the name of another institution only with --allow-same-name, and that no signing key is created
+// for such a name without it.
 func TestOperatorConsentsToSameName(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir() + "/vault"
@@ -64,16 +67,17 @@ func TestOperatorConsentsToSameName(t *testing.T) {
 	succeed(t, "ok     institution names: ", "doctor", "--data", dir)
 }
 
-// TestDoctorReportsAddressesOfAnotherMailbox checks the finding about accounts that the migration
-// found, and how an operator clears it.
+// TestDoctorReportsAddressesOfAnotherMailbox checks that doctor reports an account whose folded
+// address a migration changed to the address of another mailbox, and that the report disappears
+// after user accept-address.
 func TestDoctorReportsAddressesOfAnotherMailbox(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir() + "/vault"
 	createInstitution(t, dir)
 	succeed(t, "ok     addresses: ", "doctor", "--data", dir)
 	change(t, dir, "UPDATE users SET email = '\u0130ris@example.org', email_folded = '\u0130ris@example.org', email_folded_before = 'iris@example.org', operator = 1")
-	refuse(t, `WRONG  addresses: these accounts were verified for a mailbox, but had the rights of an address with other letters: `+
-		`"\u0130ris@example.org" had the rights of "iris@example.org", member of 1 institution, operator`, "doctor", "--data", dir)
+	refuse(t, `WRONG  addresses: before version 0.2, each of these accounts was treated as the account of another address, so it may have rights of the person with that address: `+
+		`"\u0130ris@example.org" was treated as "iris@example.org", member of 1 institution, operator`, "doctor", "--data", dir)
 	refuse(t, "There is no such person", "user", "accept-address", "--data", dir, "--email", "iris@example.org")
 	accept := []string{"user", "accept-address", "--data", dir, "--email", "\u0130RIS@example.org"}
 	succeed(t, "The account of \u0130ris@example.org was accepted.", accept...)

@@ -16,8 +16,8 @@ import (
 	"github.com/certvault/certvault/internal/pades"
 )
 
-// verifyCommand verifies a PDF with only certificates. It opens no database and uses no network, so
-// that it also works outside the vault.
+// verifyCommand verifies a PDF. It uses only root certificates, and neither a database nor the
+// network, so it also works outside the vault.
 type verifyCommand struct {
 	File    string   `arg:"" help:"The verified PDF."`
 	Root    []string `help:"Root certificates of the vault, PEM; may be repeated." placeholder:"FILE" sep:"none"`
@@ -92,12 +92,12 @@ func (v *verifyCommand) print(c *console, report *pades.Report, trusted roots) e
 	return c.print(report, nil)
 }
 
-// errNoRoot explains how to name a root if the output is JSON. The text report contains its own
-// explanation.
-var errNoRoot = errors.New("no root certificate is named; specify it with --root FILE or --data DIR, " +
+// errNoRoot explains how to specify a root. It is printed with a JSON report if no root is specified
+// or the data folder of --data has no roots. The text report contains its own explanation.
+var errNoRoot = errors.New("there is no root certificate; specify one with --root FILE or --data DIR, " +
 	"with CERTVAULT_ROOT or CERTVAULT_DATA, or with root or data in the file of --config")
 
-// verifyFile verifies the file with a name.
+// verifyFile verifies the named file.
 func verifyFile(ctx context.Context, name string, o pades.Options) (*pades.Report, error) {
 	f, size, err := openRegular(name, maxVerified)
 	if err != nil {
@@ -122,7 +122,7 @@ func openRegular(name string, limit int64) (*os.File, int64, error) {
 		return nil, 0, fmt.Errorf("%q is not a regular file but %s", name, kindOfFile(info.Mode()))
 	}
 	if info.Size() > limit {
-		return nil, 0, fmt.Errorf("%q has %d MB; at most %d MB can be checked", name, info.Size()>>20, limit>>20)
+		return nil, 0, fmt.Errorf("%q is too large: %d bytes; the limit is %d MB", name, info.Size(), limit>>20)
 	}
 	f, err := os.Open(name)
 	if err != nil {
@@ -246,7 +246,7 @@ func readRoots(flag, name string) ([]*x509.Certificate, error) {
 		}
 	}
 	if len(list) == 0 {
-		return nil, fmt.Errorf("%s: %q contains no PEM certificate, which begins with -----BEGIN CERTIFICATE-----", flag, name)
+		return nil, fmt.Errorf("%s: %q contains no PEM certificate: no block begins with -----BEGIN CERTIFICATE-----", flag, name)
 	}
 	return list, nil
 }

@@ -18,8 +18,8 @@ import (
 // deletes characters and begins a line.
 const hostileText = "\x1b[2J\x1b]0;title\x07 \u202eDILAV\u202c \u009b1A \x7f\u2066x\u2069\r\n\x08end"
 
-// TestVerifyEscapesControlCharacters checks that a name in a certificate, a field or a file can
-// neither send control characters to the terminal nor forge a line of the output.
+// TestVerifyEscapesControlCharacters checks that the name of a signer, a field or a file can neither
+// send control characters to the terminal nor add a line to the output.
 func TestVerifyEscapesControlCharacters(t *testing.T) {
 	t.Parallel()
 	v := newSigningVault(t, "Evil "+hostileText)
@@ -54,7 +54,7 @@ func TestVerifyEscapesControlCharacters(t *testing.T) {
 			}
 		}
 		if strings.Contains(out, "\nend") {
-			t.Errorf("a name forged a line of the output:\n%s", out)
+			t.Errorf("a name added a line to the output:\n%s", out)
 		}
 	}
 	if _, out, _ := certvault(t, "", "verify", path, "--data", v.data); !strings.Contains(out, "Field ") || !strings.Contains(out, "Evil ") {
@@ -62,8 +62,9 @@ func TestVerifyEscapesControlCharacters(t *testing.T) {
 	}
 }
 
-// TestVerifyRejectsInvalidInput checks that the command does not wait for a file that is not
-// regular, and that an unreadable file gets no verdict.
+// TestVerifyRejectsInvalidInput checks that the command fails with exitUnknown and prints no report
+// if its arguments are invalid or if the file or a root cannot be read, and that it never blocks on
+// a pipe or a device.
 func TestVerifyRejectsInvalidInput(t *testing.T) {
 	t.Parallel()
 	v := newSigningVault(t, "Northwest University")
@@ -87,7 +88,7 @@ func TestVerifyRejectsInvalidInput(t *testing.T) {
 		"a folder":         {[]string{dir}, "a folder"},
 		"a pipe":           {[]string{pipe}, "a pipe"},
 		"a device":         {[]string{"/dev/zero"}, "a device"},
-		"too large":        {[]string{large}, "at most 256 MB"},
+		"too large":        {[]string{large}, "the limit is 256 MB"},
 		"no argument":      {nil, "expected \"<file>\""},
 		"two files":        {[]string{file, file}, "unexpected argument"},
 		"no such root":     {[]string{file, "--root", filepath.Join(dir, "none.pem")}, "--root: "},

@@ -412,8 +412,8 @@ func checkTrusted(t *testing.T, path, nss string) {
 	}
 }
 
-// runTool runs a program that must succeed, and returns its output. A missing program fails the
-// test in CI and skips it elsewhere.
+// runTool runs a program and returns its output. If the program fails, the test fails. If the program
+// is not installed, the test fails in CI and is skipped elsewhere.
 func runTool(t *testing.T, name string, args ...string) string {
 	t.Helper()
 	if _, err := exec.LookPath(name); err != nil {

@@ -15,13 +15,14 @@ import (
 // maxEmail is the maximum length of an address in code points.
 const maxEmail = 255
 
-// Email is an address in two forms: as entered, and as compared.
+// Email is an address in two forms: Text is the address as entered, and Folded is for comparisons.
 type Email struct {
 	Text string
 	// Folded has the local part in NFC with its ASCII letters in lower case, and the domain in ASCII
 	// (RFC 5891). Two addresses are the same if their folded forms are equal. A mail that verifies
-	// an address goes to its folded form, so that it reaches the mailbox that is compared. Other
-	// letters are not folded: the lower case of İ is i, so that two mailboxes would be one account.
+	// an address is sent to its folded form, so that the owner of exactly that mailbox is verified.
+	// Letters outside ASCII are not converted to lower case: the lower case of İ is i, so two
+	// mailboxes would be one account.
 	Folded string
 }
 
@@ -75,8 +76,9 @@ func isInvisible(r rune) bool { return !unicode.IsGraphic(r) || unicode.IsSpace(
 // checks.
 func isJoiner(r rune) bool { return r == '\u200c' || r == '\u200d' }
 
-// hostName reports whether a domain has more than one label, no label over 63 octets (RFC 1035,
-// 2.3.4), and a last label that is not a number, as in an IP address (RFC 3696, 2).
+// hostName reports whether a domain has more than one label, no label longer than 63 octets
+// (RFC 1035, 2.3.4), and a last label that does not consist only of digits (RFC 3696, 2), unlike an
+// IP address.
 func hostName(ascii string) bool {
 	for label := range strings.SplitSeq(ascii, ".") {
 		if len(label) > 63 {
@@ -87,6 +89,5 @@ func hostName(ascii string) bool {
 	return dot > 0 && strings.Trim(ascii[dot+1:], "0123456789") != ""
 }
 
-// CleanText reports whether text can be stored and shown everywhere: valid UTF-8 without NUL, which
-// PostgreSQL cannot store.
+// CleanText reports whether s is valid UTF-8 and contains no NUL, which PostgreSQL cannot store.
 func CleanText(s string) bool { return utf8.ValidString(s) && !strings.ContainsRune(s, 0) }

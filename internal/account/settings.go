@@ -31,11 +31,11 @@ type Settings struct {
 	Policy
 }
 
-// Policy has the position of an institution's stamps and the files that it accepts. Package cert
-// checks and applies it.
+// Policy specifies where an institution's stamps are placed and which files the institution accepts.
+// Package cert checks and applies the policy.
 type Policy struct {
 	Placement string `json:"placement"`
-	// Page counts from 1.
+	// Page is the page number; the first page is 1.
 	Page int `json:"placement_page"`
 	// Box is the position of an exact placement, or nil.
 	Box          *[4]float64 `json:"placement_box"`
@@ -83,8 +83,9 @@ func readSettings(ctx context.Context, q db.Queryer, id int64, lock string) (*Se
 
 // Change changes the settings of an institution in one transaction: it stores all changes that f
 // makes and records them in the audit log, or it changes nothing. It returns the settings after the
-// change. The error is fault.Invalid, with a field for each setting that is not allowed, or
-// fault.NotFound.
+// change. If settings are not allowed, the error is fault.Invalid, with a field for each of them. If
+// there is no such institution, the error is fault.NotFound. If f returns an error, Change returns
+// it unchanged. Change does not check the Policy.
 func (s *Service) Change(ctx context.Context, id int64, f func(c *Changes) error) (c *Changes, err error) {
 	if err := s.db.Tx(ctx, func(tx *db.Tx) error {
 		c, err = s.changeTx(ctx, tx, id, f)
@@ -287,7 +288,7 @@ func (c *Changes) storeLogoTx(ctx context.Context, tx *db.Tx, at time.Time, id i
 	return audit.RecordTx(ctx, tx, audit.Entry{InstitutionID: id, At: at, Action: audit.LogoChanged, Detail: detail})
 }
 
-// set changes one group of settings.
+// set is like Change, but f returns no error, and set does not return the settings.
 func (s *Service) set(ctx context.Context, id int64, f func(c *Changes)) error {
 	_, err := s.Change(ctx, id, func(c *Changes) error {
 		f(c)

@@ -87,10 +87,10 @@ func TestChangeStoresAllOrNothing(t *testing.T) {
 				t.Errorf("an invalid %s: error = %v, want fault.Invalid with this field", field, err)
 			}
 			if now, texts, picture := state(one.ID); !reflect.DeepEqual(now, was) || len(texts) != 0 || picture != "" {
-				t.Errorf("the settings after the refused %s are %+v, %v, %q, want those before", field, now, texts, picture)
+				t.Errorf("after a change with an invalid %s: settings %+v, mail texts %v, logo %q; want settings %+v, no mail texts and no logo", field, now, texts, picture, was)
 			}
 			if now := recorded(); !reflect.DeepEqual(now, log) {
-				t.Errorf("the log after the refused %s has %v, want %v", field, now, log)
+				t.Errorf("after a change with an invalid %s: the numbers of log entries are %v, want %v as before", field, now, log)
 			}
 		}
 		done, err := s.Change(ctx, one.ID, change)

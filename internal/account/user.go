@@ -93,7 +93,7 @@ func VerifyUserTx(ctx context.Context, tx *db.Tx, id int64, at time.Time) (chang
 // another user has the address or if there is no such user.
 func SetEmailTx(ctx context.Context, tx *db.Tx, id int64, email Email) (changed bool, err error) {
 	// The condition detects an address in use without a failed statement. After a failed statement,
-	// PostgreSQL refuses every other statement of the transaction. The unique index detects
+	// PostgreSQL refuses all further statements of the transaction. The unique index detects
 	// conflicts between concurrent transactions.
 	changed, err = updateUserTx(ctx, tx, `
 		UPDATE users SET email = $2, email_folded = $3, email_folded_before = NULL, confirmed_at = NULL

@@ -58,8 +58,8 @@ func (d *driver) driveErrors() {
 	want("", contract.Operation{ID: "an unknown route"}, d.send(http.MethodGet, "/business/no-such-thing", all, nil, ""), http.StatusNotFound)
 }
 
-// permissionsOf returns the permissions of an operation. A token requires only one of these
-// permissions.
+// permissionsOf returns the permissions of an operation. A token with any one of these permissions
+// may call the operation.
 func permissionsOf(o contract.Operation) []token.Permission {
 	var list []token.Permission
 	for _, alternative := range *o.Security {
@@ -104,13 +104,13 @@ func (d *driver) driveRanges() {
 	if !served("error of a range") {
 		res := d.unchecked(http.MethodGet, targets[0], secret, http.Header{"Range": {"bytes=999999999-"}}, "")
 		if res.header.Get("Content-Type") == "application/json" {
-			d.Error("ranges outside of a file are served, but they are listed as unserved")
+			d.Error("a range outside of the file got a JSON response, but \"error of a range\" is listed as unserved")
 		}
 	}
 }
 
-// driveRepetitions sends the same request twice with the same key, and another request with that
-// key.
+// driveRepetitions sends the same request several times with one idempotency key, and then a
+// different request with that key.
 func (d *driver) driveRepetitions() {
 	d.Helper()
 	created := d.approved()
@@ -122,7 +122,7 @@ func (d *driver) driveRepetitions() {
 	again := d.unchecked(http.MethodPost, path, secret, header, body)
 	replayed := again.header.Get("Idempotency-Replayed") == "true"
 	if first.status != http.StatusOK || again.status != http.StatusOK || replayed != served("idempotency") {
-		d.Errorf("statuses = %d and %d, replayed = %v, idempotency is listed as unserved = %v", first.status, again.status, replayed, !served("idempotency"))
+		d.Errorf("statuses = %d and %d, second response replayed = %v; want 200, 200 and %v", first.status, again.status, replayed, served("idempotency"))
 	}
 	if !served("idempotency") {
 		return

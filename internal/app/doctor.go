@@ -160,8 +160,8 @@ func institutionNames(ctx context.Context, d *db.DB) Finding {
 	return f
 }
 
-// addresses checks whether there are accounts whose address earlier versions compared in another
-// form.
+// addresses reports the accounts that earlier versions treated as the account of another address
+// and that an operator has not accepted.
 func addresses(ctx context.Context, d *db.DB) Finding {
 	list, err := account.RefoldedAccounts(ctx, d)
 	f := Finding{Name: "addresses", Good: err == nil && len(list) == 0, Detail: "every account was verified with the address that it has"}
@@ -178,7 +178,7 @@ func addresses(ctx context.Context, d *db.DB) Finding {
 			accounts = append(accounts, fmt.Sprintf("and %d more", len(list)-i))
 			break
 		}
-		text := fmt.Sprintf("%+q had the rights of %q", a.Folded, a.Before)
+		text := fmt.Sprintf("%+q was treated as %q", a.Folded, a.Before)
 		if a.Memberships > 0 {
 			text += ", member of " + count(a.Memberships, "institution")
 		}
@@ -187,8 +187,9 @@ func addresses(ctx context.Context, d *db.DB) Finding {
 		}
 		accounts = append(accounts, text)
 	}
-	f.Detail = "these accounts were verified for a mailbox, but had the rights of an address with other letters: " + strings.Join(accounts, "; ") +
-		"; check whether they are the same person, remove the memberships and operators that are wrong, then run certvault user accept-address --email ADDRESS"
+	f.Detail = "before version 0.2, each of these accounts was treated as the account of another address, so it may have rights of the person with that address: " +
+		strings.Join(accounts, "; ") + "; if the two addresses belong to different people, remove the rights with certvault member remove and certvault operator remove; " +
+		"then run certvault user accept-address --email ADDRESS"
 	return f
 }
 

@@ -31,7 +31,7 @@ func institution(t *testing.T, d *db.DB, name string) (id int64) {
 	return id
 }
 
-func record(t *testing.T, d *db.DB, ctx context.Context, e audit.Entry) { //nolint:revive // the context is not the first parameter because the test varies it
+func record(t *testing.T, d *db.DB, ctx context.Context, e audit.Entry) { //nolint:revive // ctx is beside e because it contains the actor of e
 	t.Helper()
 	if err := d.Tx(ctx, func(tx *db.Tx) error { return audit.RecordTx(ctx, tx, e) }); err != nil {
 		t.Fatal(err)
@@ -68,8 +68,8 @@ func TestEntryRoundTrip(t *testing.T) {
 	})
 }
 
-// TestEntryRollsBackWithItsAction checks that the action and its entry commit or roll back
-// together.
+// TestEntryRollsBackWithItsAction checks that an entry is not stored if its transaction is rolled
+// back, and that an entry with an unknown action is refused.
 func TestEntryRollsBackWithItsAction(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -184,8 +184,8 @@ func TestFiltersAndPages(t *testing.T) {
 			if len(seen) != tc.want {
 				t.Errorf("%s: %d entries, want %d", name, len(seen), tc.want)
 			}
-			// Read backwards from the last entry: every other entry is returned once more, and the
-			// last read reports that there are no newer entries.
+			// Read backwards from the last entry: each of the remaining entries is returned once more,
+			// and the last read reports that there are no newer entries.
 			returned := 1
 			for last != nil {
 				list, more, err := log.Before(t.Context(), mine, tc.f, last.Mark(), 4)
@@ -302,7 +302,7 @@ func TestEveryActionHasAPhrase(t *testing.T) {
 	for _, a := range audit.Actions {
 		group, verb, ok := strings.Cut(string(a.Action), ".")
 		if seen[a.Action] || !ok || group == "" || verb == "" || a.Phrase == "" || a.Action.Phrase() != a.Phrase {
-			t.Errorf("invalid entry of Actions: %+v, want a new action with a group, a verb and a phrase", a)
+			t.Errorf("invalid entry of Actions: %+v, want a unique action with a group, a verb and a phrase", a)
 		}
 		seen[a.Action] = true
 	}

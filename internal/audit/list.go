@@ -56,7 +56,7 @@ func parseMark(s string) (m mark, err error) {
 
 // List returns the entries of an institution's log, newest first. If institutionID is 0, List
 // returns the entries of the installation's log. after is "" for the first page, and the next value
-// of the previous page for every other page; next is "" on the last page.
+// of the previous page for each further page; next is "" on the last page.
 func (l *Log) List(ctx context.Context, institutionID int64, f Filter, after string, limit int) (list []Entry, next string, err error) {
 	var m *mark
 	if after != "" {

@@ -293,7 +293,8 @@ func TestTwoWorkersOnOneCertificate(t *testing.T) {
 	})
 }
 
-// An automatic placement gets the earlier positions of the same institution, the latest first.
+// TestEarlierPositionsAreReused checks that the sealer gets the earlier positions of the stamps of
+// the same institution as EarlierLayouts, latest first, if the placement is automatic.
 func TestEarlierPositionsAreReused(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -308,24 +309,24 @@ func TestEarlierPositionsAreReused(t *testing.T) {
 		}
 		v.approved(v.upload(titled("first")))
 		if len(placement.EarlierLayouts) != 0 {
-			t.Errorf("earlier positions of the first file = %+v, want none", placement.EarlierLayouts)
+			t.Errorf("EarlierLayouts passed to the sealer for the first file = %+v, want none", placement.EarlierLayouts)
 		}
 		v.clock.Advance(time.Second)
 		v.approved(v.upload(titled("second")))
 		if !reflect.DeepEqual(placement.EarlierLayouts, []seal.Layout{layout}) {
-			t.Errorf("earlier positions of the second file = %+v, want the layout of the first file", placement.EarlierLayouts)
+			t.Errorf("EarlierLayouts passed to the sealer for the second file = %+v, want the layout of the first file", placement.EarlierLayouts)
 		}
 		v.clock.Advance(time.Second)
 		layout = seal.Layout{Width: 842, Height: 595, Box: seal.Box{0, 0, 0.5, 0.5}}
 		v.approved(v.upload(titled("third")))
 		v.approved(v.upload(titled("fourth")))
 		if len(placement.EarlierLayouts) != 2 || placement.EarlierLayouts[0] != layout {
-			t.Errorf("earlier positions of the fourth file = %+v, want 2, the latest first", placement.EarlierLayouts)
+			t.Errorf("EarlierLayouts passed to the sealer for the fourth file = %+v, want 2 layouts, latest first", placement.EarlierLayouts)
 		}
 		other := v.institution("OTH")
 		v.approved(v.upload(func(u *Upload) { u.Institution = other }))
 		if len(placement.EarlierLayouts) != 0 {
-			t.Errorf("earlier positions of another institution = %+v, want none", placement.EarlierLayouts)
+			t.Errorf("EarlierLayouts passed to the sealer for a file of another institution = %+v, want none", placement.EarlierLayouts)
 		}
 		if err := SetPolicy(t.Context(), d, other.ID, &Policy{Placement: seal.TopLeft, Page: 2}); err != nil {
 			t.Fatal(err)

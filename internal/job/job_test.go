@@ -133,7 +133,7 @@ func TestRescue(t *testing.T) {
 			t.Fatalf("rescued jobs = %+v, want job %d", rescued, id)
 		}
 		if d.Dialect == db.SQLite {
-			// On SQLite only this process uses the data folder, so every other node is dead.
+			// On SQLite only this process uses the data folder, so all other nodes are dead.
 			var n int
 			if err := d.QueryRowContext(ctx, `SELECT count(*) FROM nodes WHERE id = 'dies'`).Scan(&n); err != nil || n != 0 {
 				t.Fatalf("the dead node is listed in %d rows, %v, want 0", n, err)

@@ -38,7 +38,7 @@ func TestPermanentBounceFailsMessage(t *testing.T) {
 		address := b.fake.last.ReturnPath
 		local, domain, _ := strings.Cut(address, "@")
 		if len(local) > 64 || domain != "bounces.vault.example" || !strings.HasPrefix(local, "bounce+") {
-			t.Fatalf("the return path is %s, want bounce+ and at most 64 characters in all, at the domain for reports", address)
+			t.Fatalf("the return path is %s, want a local part of at most 64 characters that begins with bounce+, and the domain bounces.vault.example", address)
 		}
 		for name, r := range map[string]Report{
 			"another domain": {local + "@vault.example", "5.1.1"}, "changed MAC": {local[:len(local)-1] + "x@" + domain, "5.1.1"},
@@ -118,7 +118,8 @@ func TestCancelledMessageIsNotSent(t *testing.T) {
 	})
 }
 
-// reportTemplate is a delivery status notification in the form of Postfix, with an address and a status.
+// reportTemplate is the format string of a delivery status notification as Postfix writes it. Its
+// arguments are the address to which the notification is sent and the status.
 const reportTemplate = `Return-Path: <>
 Delivered-To: %[1]s
 From: MAILER-DAEMON@mx.example (Mail Delivery System)

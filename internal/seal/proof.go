@@ -21,8 +21,8 @@ const (
 
 // prove renders the place of the stamp on the finished page and checks every module of the QR code,
 // including the quiet zone. For a stamp without a white background, prove also checks that the
-// background is uniform. The error is errNotReadable if a check fails or if the page cannot be
-// rendered.
+// background is uniform. The error wraps errNotReadable if a check fails, or if the page cannot be
+// rendered and a retry would fail in the same way. After any other error, a retry may succeed.
 func (j *job) prove(ctx context.Context, src pdfium.Source, p stampedUpdate) error {
 	f, s := p.frame, p.spot
 	req, ok := s.closeUp(f, p.number-1, modulePixels)
@@ -42,7 +42,7 @@ func (j *job) prove(ctx context.Context, src pdfium.Source, p stampedUpdate) err
 	return nil
 }
 
-// renderTimeout is the time limit for one picture, without the wait for a free renderer.
+// renderTimeout is the time limit for one picture, excluding the wait for a free renderer.
 const renderTimeout = 2500 * time.Millisecond
 
 // draw opens a document and renders a part of a page in grey.
@@ -63,7 +63,7 @@ func (j *job) openPages(ctx context.Context, src pdfium.Source) (*pdfium.Documen
 	return j.sealer.renderer.Open(ctx, src)
 }
 
-// render renders a part of a page in grey. After a timeout render marks the job as slow.
+// render renders a part of a page in grey. If rendering times out, render marks the job as slow.
 func (j *job) render(ctx context.Context, doc *pdfium.Document, req pdfium.Request) (*pdfium.Page, *image.Gray, error) {
 	req.Annotations, req.Gray = true, true
 	bounded, cancel := context.WithTimeout(ctx, renderTimeout)
@@ -104,8 +104,8 @@ func readable(img *image.Gray, picture *pdfium.Page, f frame, s spot) bool {
 	return true
 }
 
-// isPermanent reports whether an error of the renderer is caused by the document, so that a retry
-// would fail in the same way.
+// isPermanent reports whether err is an error of the renderer that would occur again in a retry. It
+// returns false if ctx has ended, because the error may then be caused by that.
 func isPermanent(ctx context.Context, err error) bool {
 	if ctx.Err() != nil {
 		return false

@@ -22,8 +22,9 @@ func Throttle(w http.ResponseWriter, c *limit.Counter, key string) error {
 	return nil
 }
 
-// Throttled counts the requests of an address before it calls next, including requests to unknown
-// paths. If the limit is exceeded, Throttled renders the error and does not call next.
+// Throttled returns a handler that counts the requests of each client address, including requests
+// for unknown paths, and then calls next. If a client exceeds the limit, the handler renders the
+// error and does not call next.
 func Throttled(c *limit.Counter, render Renderer, next http.Handler) http.Handler {
 	return Handler(render, func(w http.ResponseWriter, r *http.Request) error {
 		if err := Throttle(w, c, limit.AddressKey(Client(r))); err != nil {

@@ -19,7 +19,7 @@ import (
 	"github.com/certvault/certvault/test/vault"
 )
 
-// program returns a client of package client. Each of its exchanges is checked against the OpenAPI
+// program returns a client.Client that sends token and checks each exchange against the OpenAPI
 // document of the vault.
 func (f *fixture) program(t *testing.T, token string) *client.Client {
 	t.Helper()

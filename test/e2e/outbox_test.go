@@ -70,13 +70,19 @@ func readLetter(text string) (letter, error) {
 		return letter{}, err
 	}
 	to, err := m.Header.AddressList("To")
-	if err != nil || len(to) != 1 {
-		return letter{}, fmt.Errorf("recipients %v, want one: %w", to, err)
+	if err != nil {
+		return letter{}, err
+	}
+	if len(to) != 1 {
+		return letter{}, fmt.Errorf("recipients %v, want one", to)
 	}
 	l.To = to[0].Address
 	kind, params, err := mime.ParseMediaType(m.Header.Get("Content-Type"))
-	if err != nil || kind != "multipart/alternative" {
-		return letter{}, fmt.Errorf("content type %s, want multipart/alternative: %w", kind, err)
+	if err != nil {
+		return letter{}, err
+	}
+	if kind != "multipart/alternative" {
+		return letter{}, fmt.Errorf("content type %s, want multipart/alternative", kind)
 	}
 	for parts := multipart.NewReader(m.Body, params["boundary"]); ; {
 		part, err := parts.NextPart()
@@ -98,8 +104,8 @@ func readLetter(text string) (letter, error) {
 	}
 }
 
-// awaitLetter waits for a mail to an address whose text or subject contains a text, and returns the
-// latest such mail.
+// awaitLetter waits for mail that is addressed to the address to and contains text in its subject or
+// body, and returns the latest such mail.
 func awaitLetter(t *testing.T, v *vault.Vault, to, text string) letter {
 	t.Helper()
 	end := time.NewTimer(mailTime)
@@ -114,13 +120,14 @@ func awaitLetter(t *testing.T, v *vault.Vault, to, text string) letter {
 		}
 		select {
 		case <-end.C:
-			t.Fatalf("no mail to %s contains %q", to, text)
+			t.Fatalf("no mail to %s contains %q in its subject or body", to, text)
 		case <-tick.C:
 		}
 	}
 }
 
-// awaitLink waits for a mail to an address with a link below a path, and returns the link.
+// awaitLink waits for mail that is addressed to the address to and contains a link to the vault that
+// begins with path, and returns the link.
 func awaitLink(t *testing.T, v *vault.Vault, to, path string) string {
 	t.Helper()
 	end := time.NewTimer(mailTime)
@@ -137,7 +144,7 @@ func awaitLink(t *testing.T, v *vault.Vault, to, path string) string {
 		}
 		select {
 		case <-end.C:
-			t.Fatalf("no mail to %s has a link below %s", to, path)
+			t.Fatalf("no mail to %s contains a link that begins with %s", to, path)
 		case <-tick.C:
 		}
 	}

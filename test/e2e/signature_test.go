@@ -20,8 +20,8 @@ import (
 	"github.com/certvault/certvault/test/vault"
 )
 
-// certvault runs a command on the storage of the vault and returns the standard output. The command
-// must succeed.
+// certvault runs a command on the storage of the vault and returns the standard output. If the
+// command fails, the test fails.
 func (f *fixture) certvault(t *testing.T, stdin string, args ...string) string {
 	t.Helper()
 	res, err := vault.Run(t.Context(), f.Options, stdin, args...)

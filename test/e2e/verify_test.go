@@ -110,7 +110,8 @@ func runOffline(t *testing.T, args ...string) (code int, stdout string) {
 	return cmd.ProcessState.ExitCode(), string(out)
 }
 
-// runIn runs an independent program in a folder and returns the output. The program must succeed.
+// runIn runs an independent program in a folder and returns the output. If the program fails, the
+// test fails.
 func runIn(t *testing.T, dir, name string, args ...string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), tool(t, name), args...)

@@ -10,9 +10,10 @@ import (
 	"github.com/certvault/certvault/internal/db/dbtest"
 )
 
-// Stored fingerprints are compared for 24 hours, also after an upgrade. Their format must not
-// change: the SHA-256 of all parts, each with the kind, the length of the name, the name, and the
-// SHA-256 of the content.
+// TestFingerprintFormat checks the format of stored fingerprints. They are compared with those of
+// later requests for 24 hours, even across an upgrade, so the format must not change. A fingerprint
+// is the SHA-256 of all parts of the form. Each part is written as its kind, the length of its name,
+// its name, and the SHA-256 of its content.
 func TestFingerprintFormat(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.SQLite(t), 0)
@@ -41,7 +42,7 @@ func TestFingerprintFormat(t *testing.T) {
 		}
 		var n int
 		if err := v.DB.QueryRowContext(t.Context(), `SELECT count(*) FROM idempotency_keys WHERE fingerprint = $1`, h.Sum(nil)).Scan(&n); err != nil || n != 1 {
-			t.Errorf("%s: the number of stored keys with the expected fingerprint is not 1; error %v", what, err)
+			t.Errorf("%s: got %d stored keys with the expected fingerprint, error %v; want 1", what, n, err)
 		}
 	}
 }
