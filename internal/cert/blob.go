@@ -61,10 +61,14 @@ func referencedQuery(d *db.DB, kinds map[string][]string) (query string, args []
 // until visit returns an error.
 func BlobKeys(ctx context.Context, q db.Queryer, visit func(key string) error) error {
 	for _, kind := range []string{"original", "verified", "image"} {
-		column := blobColumns[kind]
-		if err := db.Ascend(ctx, q, `SELECT DISTINCT `+column+` FROM certificates WHERE `+column+` > $1 ORDER BY 1 LIMIT $2`, visit); err != nil {
+		if err := db.Ascend(ctx, q, keysQuery(blobColumns[kind]), visit); err != nil {
 			return fmt.Errorf("listing the files of certificates: %w", err)
 		}
 	}
 	return nil
+}
+
+// keysQuery returns the query for the next keys in a column.
+func keysQuery(column string) string {
+	return `SELECT DISTINCT ` + column + ` FROM certificates WHERE ` + column + ` > $1 ORDER BY 1 LIMIT $2`
 }

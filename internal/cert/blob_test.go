@@ -57,6 +57,18 @@ func TestReferencedBlobsUsesIndexes(t *testing.T) {
 	})
 }
 
+func TestBlobKeysUsesIndexes(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		for _, column := range blobColumns {
+			plan := dbtest.Plan(t, d, keysQuery(column), "a", 1000)
+			if !strings.Contains(plan, "certificates_"+column+"_idx") || strings.Contains(plan, "B-TREE") || strings.Contains(plan, "Sort") {
+				t.Errorf("reading %s does not follow its index:\n%s", column, plan)
+			}
+		}
+	})
+}
+
 // countingQueryer counts the statements.
 type countingQueryer struct {
 	db.Queryer

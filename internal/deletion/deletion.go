@@ -9,8 +9,8 @@
 // A file that no row refers to never gets a row again, so nothing can change between the look-up and
 // the deletion:
 //
-//   - A new file has a random key, and its first row is written within seconds. The sweep ignores
-//     files that are younger than two hours.
+//   - A new file has a random key, and its first row is written within the time limit of a request.
+//     The sweep ignores files that are younger than two hours.
 //   - A row gets the key of an older file only from another row, in one transaction with that row:
 //     the certificate of an entry gets the key of the staged file. The look-up in the rows that pass
 //     keys on precedes the look-up in the rows that receive keys. If the first finds no row, the
