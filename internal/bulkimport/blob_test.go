@@ -37,8 +37,10 @@ func TestReferencedArchives(t *testing.T) {
 		check()
 		condition, arg, err := d.OneOf("blob_key", 2, []string{key})
 		k.ok(err)
-		if plan := dbtest.Plan(t, d, bulkimport.ReferencedQuery+condition, "unpacking", arg); !strings.Contains(plan, "bulk_import_archives_blob_key_idx") {
-			t.Errorf("the look-up does not use the index of the keys:\n%s", plan)
+		plan := dbtest.Plan(t, d, bulkimport.ReferencedQuery+condition, "unpacking", arg)
+		// PostgreSQL may prefer the index of the few archives that are not unpacked.
+		if !strings.Contains(plan, "bulk_import_archives_blob_key_idx") && !strings.Contains(plan, "bulk_import_archives_open_idx") || strings.Contains(plan, "Seq Scan") {
+			t.Errorf("the look-up does not use an index:\n%s", plan)
 		}
 	})
 }
