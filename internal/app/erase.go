@@ -2,8 +2,8 @@ package app
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
-	"path/filepath"
 	"time"
 
 	"github.com/certvault/certvault/internal/blob"
@@ -18,13 +18,12 @@ import (
 // running. It returns an error if the files belong to another installation than the database, since
 // the files of the certificate would remain elsewhere.
 func (b *Base) Erase(ctx context.Context, s config.Storage, referenceID, reason string) (*cert.Erasure, error) {
-	files := store{dir: filepath.Join(s.Data, "files")}
-	if err := files.checkInstallation(ctx, b.DB); err != nil {
+	if err := checkInstallation(ctx, s, b.DB); err != nil {
 		return nil, err
 	}
-	blobs, err := blob.NewFolder(files.dir)
-	if err != nil {
-		return nil, err
+	blobs := blob.OpenFolder(filesDir(s))
+	if _, err := blobs.Installation(); err != nil {
+		return nil, fmt.Errorf("%s: %w; set --data to the data folder of the vault, or start certvault serve once", blobs.Location(), err)
 	}
 	log := slog.New(slog.DiscardHandler)
 	queue, err := job.New(b.DB, job.Config{NodeID: "erase", MaxAttempts: 1, Timeout: cert.SealTimeout, Logger: log})

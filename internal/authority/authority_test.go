@@ -336,6 +336,9 @@ func TestPassphraseEncryptsIdentity(t *testing.T) {
 // The default work for a passphrase is the default of age, 2^18.
 func TestPassphraseWork(t *testing.T) {
 	t.Parallel()
+	if testing.Short() {
+		t.Skip("skipping a passphrase of full strength in short mode")
+	}
 	dir := t.TempDir()
 	o := options()
 	o.Passphrase = "correct horse"

@@ -30,6 +30,8 @@ type memory struct {
 	files map[string]time.Time
 	// deleted counts the calls of Delete.
 	deleted int
+	// broken is a key that Delete refuses.
+	broken string
 	// visited is called for each file that Walk visits. It may be nil.
 	visited func(key string) error
 }
@@ -51,6 +53,9 @@ func (m *memory) keys() []string {
 func (m *memory) Delete(_ context.Context, key string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if key == m.broken {
+		return blob.ErrKey
+	}
 	m.deleted++
 	delete(m.files, key)
 	return nil

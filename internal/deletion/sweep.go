@@ -174,10 +174,12 @@ func (w *sweep) page(ctx context.Context, files []blob.Info, last bool) error {
 				c.add = append(c.add, f.Key)
 			}
 		default:
-			if err := w.delete(ctx, f); err != nil {
+			if w.delete(ctx, f) {
+				c.drop(f.Key, r, known)
+			}
+			if err := ctx.Err(); err != nil {
 				return err
 			}
-			c.drop(f.Key, r, known)
 		}
 		if !known && !used[f.Key] {
 			w.found++
@@ -212,14 +214,18 @@ func (w *sweep) due(r record, known bool, now time.Time) int64 {
 	}
 }
 
-func (w *sweep) delete(ctx context.Context, f blob.Info) error {
-	w.log.InfoContext(ctx, "deleting a file without references", slog.String("key", f.Key), slog.Int64("size", f.Size))
+// delete deletes a file. It reports whether the file was deleted. A file that cannot be deleted does
+// not stop the sweep, and the next sweep tries again.
+func (w *sweep) delete(ctx context.Context, f blob.Info) bool {
+	log := w.log.With(slog.String("key", f.Key), slog.Int64("size", f.Size))
 	if err := w.blobs.Delete(ctx, f.Key); err != nil {
-		return err
+		log.ErrorContext(ctx, "a file without references could not be deleted", slog.Any("error", err))
+		return false
 	}
+	log.InfoContext(ctx, "deleted a file without references")
 	w.deleted++
 	w.size += f.Size
-	return nil
+	return true
 }
 
 // records returns the records of the keys after w.after, up to end, or all if last is true.

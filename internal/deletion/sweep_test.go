@@ -74,6 +74,22 @@ func TestChangedSettingAppliesToRecordedFiles(t *testing.T) {
 	})
 }
 
+// A file that cannot be deleted does not keep other files from being deleted.
+func TestFileThatCannotBeDeleted(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		f := newFixture(t, d)
+		f.store.broken = "i/a.original"
+		f.store.put(f.Now(), "i/a.original", "i/b.original")
+		f.sweep(day)
+		f.sweep(keep)
+		f.want("after a deletion failed", "i/a.original")
+		f.store.broken = ""
+		f.sweep(day)
+		f.want("after the deletion works again")
+	})
+}
+
 // No file is deleted, or recorded, while a restore is not accepted.
 func TestPendingRestoreHoldsTheSweep(t *testing.T) {
 	t.Parallel()
