@@ -249,6 +249,9 @@ func TestExitCodesAndMessages(t *testing.T) {
 		"reversed box":        {[]string{"institution", "set", "--data", dir, "--institution", "northwest-university", "--placement", "exact", "--placement-box", "0.5,0,0.4,1"}, exitRefused, "x0 < x1"},
 		"colour too light":    {[]string{"institution", "set", "--data", dir, "--institution", "northwest-university", "--colour", "#ffcc00"}, exitRefused, "1.5:1"},
 		"retention too short": {[]string{"institution", "set", "--data", dir, "--institution", "northwest-university", "--keep-failed", "7"}, exitRefused, "from 30 to 3653"},
+		"unknown certificate": {[]string{"erase", "--data", dir, "--certificate", "NWU-0000000000000000"}, exitRefused, "installation"},
+		"no certificate":      {[]string{"erase", "--data", dir}, exitUsage, "--certificate"},
+		"negative time":       {[]string{"serve", "--data", dir, "--blob-keep=-1d"}, exitUsage, "14d"},
 		"invalid base URL":    {[]string{"serve", "--data", dir, "--base-url", "http://x"}, exitUsage, "https"},
 	} {
 		code, out, errs := certvault(t, "correct horse\n", tc.args...)

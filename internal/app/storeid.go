@@ -101,7 +101,7 @@ var errFound = errors.New("found a file")
 // checkNewDatabase returns errNewDatabase if the store has files, to which a new database has no
 // records.
 func checkNewDatabase(ctx context.Context, c config.Storage, store *blob.Folder) error {
-	err := store.Walk(ctx, func(blob.Info) error { return errFound })
+	err := store.Walk(ctx, "", func(blob.Info) error { return errFound })
 	if errors.Is(err, errFound) {
 		return fmt.Errorf("%w: the database is %s, and the files are in %s; restore the database from a backup, or set --data to another folder",
 			errNewDatabase, databasePlace(c), store.Location())

@@ -120,7 +120,7 @@ func (c *Copier) copyAll(ctx context.Context) error {
 			}
 		})
 	}
-	err := c.From.Walk(ctx, func(i Info) error {
+	err := c.From.Walk(ctx, "", func(i Info) error {
 		select {
 		case keys <- i.Key:
 			return nil

@@ -207,7 +207,7 @@ func TestCopyOfStoreInUse(t *testing.T) {
 	if r = copyStore(t.Context(), from, to); r.err != nil {
 		t.Fatalf("the second copy = %+v", r)
 	}
-	if err := f.Walk(t.Context(), func(i blob.Info) error {
+	if err := f.Walk(t.Context(), "", func(i blob.Info) error {
 		_, err := os.Stat(filepath.Join(to, "blobs", i.Key))
 		return err
 	}); err != nil {

@@ -12,6 +12,9 @@ import (
 // JobWait is the age at which Sweep inserts a job for a submitted draft without a job.
 const JobWait = jobWait
 
+// ReferencedQuery is the query of ReferencedBlobs without the condition for the keys.
+const ReferencedQuery = referencedQuery
+
 // ErrConcurrent is the error for an archive that another process is unpacking.
 var ErrConcurrent = errConcurrent
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/binary"
 	"io"
 	"net"
 	"net/url"
@@ -22,6 +23,8 @@ type Proxy struct {
 	target   string
 	armed    atomic.Pointer[breach]
 	running  sync.WaitGroup
+	// statements is the number of statements that clients sent.
+	statements atomic.Int64
 
 	mu sync.Mutex
 	// silent is not nil while the proxy forwards no data. It is closed when the proxy resumes.
@@ -125,8 +128,10 @@ func (p *Proxy) serve() {
 		}
 		var lost atomic.Bool
 		var marked *breach
+		var messages messages
 		p.running.Go(func() {
 			forward(server, client, func(sent []byte) bool {
+				p.statements.Add(messages.statements(sent))
 				p.wait()
 				b := p.armed.Load()
 				if b == nil {
@@ -150,6 +155,45 @@ func (p *Proxy) serve() {
 			})
 		})
 	}
+}
+
+// Statements returns the number of statements that clients have sent.
+func (p *Proxy) Statements() int64 { return p.statements.Load() }
+
+// messages reads the messages of a client (PostgreSQL documentation, 55.7).
+type messages struct {
+	// head is the part of the current message's head that has arrived. rest is the number of bytes of
+	// the message that have not arrived.
+	head    []byte
+	rest    int
+	started bool
+}
+
+// statements reads the next part of the stream and returns the number of statements that it begins.
+func (m *messages) statements(sent []byte) (n int64) {
+	for len(sent) > 0 {
+		if m.rest > 0 {
+			k := min(m.rest, len(sent))
+			m.rest, sent = m.rest-k, sent[k:]
+			continue
+		}
+		size := 4 // the first message has no type
+		if m.started {
+			size = 5
+		}
+		k := min(size-len(m.head), len(sent))
+		m.head, sent = append(m.head, sent[:k]...), sent[k:]
+		if len(m.head) < size {
+			return n
+		}
+		m.rest = int(binary.BigEndian.Uint32(m.head[size-4:])) - 4
+		if m.started && (m.head[0] == 'Q' || m.head[0] == 'E') {
+			n++
+		}
+		// After the request for TLS, which has 8 bytes, comes the first message.
+		m.started, m.head = m.started || m.rest != 4, m.head[:0]
+	}
+	return n
 }
 
 // forward copies data until one of the connections ends or allow returns false, and closes both

@@ -1,0 +1,67 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/certvault/certvault/client"
+	"github.com/certvault/certvault/test/vault"
+)
+
+// TestErase erases a revoked certificate with the command while the server runs. The files are gone
+// at once, and the public still finds out that the file was revoked.
+func TestErase(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, database string) {
+		f := start(t, database)
+		erase := func(reference string) vault.Result {
+			t.Helper()
+			res, err := vault.Run(t.Context(), f.Options, "", "erase", "--certificate", reference, "--reason", "Request of the person", "--json")
+			if err != nil {
+				t.Fatal(err)
+			}
+			return res
+		}
+		c, pdf := f.uploadApproved(t, "Ada Obi")
+		other, _ := f.uploadApproved(t, "Bo Li")
+		public := f.as(t, "")
+		get(t, public, c.VerificationURL, http.StatusOK)
+		if res := erase(c.ReferenceID); res.Code != 1 || !strings.Contains(res.Stderr, "Revoke it first") || res.Stdout != "" {
+			t.Errorf("erasing an approved certificate = %+v, want exit code 1 and what to do", res)
+		}
+		f.revoke(t, c.UUID, "Issued in error.", "")
+		before := len(f.files(t, "blobs"))
+		var done struct {
+			ReferenceID   string `json:"reference_id"`
+			FilesDeleted  int    `json:"files_deleted"`
+			RecordDeleted bool   `json:"record_deleted"`
+		}
+		res := erase(strings.ToLower(c.ReferenceID))
+		if err := json.Unmarshal([]byte(res.Stdout), &done); err != nil || res.Code != 0 || done.ReferenceID != c.ReferenceID || done.FilesDeleted != 2 || done.RecordDeleted {
+			t.Fatalf("erase = %+v, %v, want exit code 0, two deleted files and a record that remains", res, err)
+		}
+		if after := len(f.files(t, "blobs")); after != before-2 {
+			t.Errorf("%d files after the erasure, want 2 fewer than %d", after, before)
+		}
+		wantClientError(t, f.api(t).Download(t.Context(), c.UUID, io.Discard), client.ErrNotFound, "The files of this certificate have ended: they were erased, "+
+			"or its institution keeps the files of revoked certificates for a limited time. The record remains.")
+		sum := sha256.Sum256(pdf)
+		if a := get(t, public, "/verify/file/"+hex.EncodeToString(sum[:]), http.StatusOK); !strings.Contains(string(a.Body), c.ReferenceID) {
+			t.Errorf("the look-up of the erased file = %s, want the revoked certificate", a.Body)
+		}
+		f.verified(t, other.UUID)
+		if n := count(t, f.database(t), `SELECT count(*) FROM audit_entries WHERE action = 'certificate.erased' AND subject_id = $1`, c.UUID); n != 1 {
+			t.Errorf("%d erasures in the audit log, want 1", n)
+		}
+		if res := erase(c.ReferenceID); res.Code != 0 {
+			t.Errorf("a second erasure = %+v, want exit code 0", res)
+		}
+	})
+}
