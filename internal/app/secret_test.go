@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/certvault/certvault/internal/account"
@@ -326,5 +327,49 @@ func TestOpenSecretsAreReported(t *testing.T) {
 		if err := examineSecrets(s); (err == nil) != want || err != nil && !strings.Contains(err.Error(), "chmod 600") {
 			t.Errorf("mode %v: error = %v, want none: %v", mode, err, want)
 		}
+	}
+}
+
+// TestFirstStartOfSeveralServers checks that one of several servers, which start on an empty
+// database with their own data folders, creates both secrets, and that the others are refused.
+func TestFirstStartOfSeveralServers(t *testing.T) {
+	t.Parallel()
+	database := dbtest.PostgresURL(t)
+	if _, err := Migrate(t.Context(), config.Storage{Data: filepath.Join(t.TempDir(), "data"), Database: database}, slog.New(slog.DiscardHandler)); err != nil {
+		t.Fatal(err)
+	}
+	d := dbtest.Open(t, "", database)
+	for _, table := range []string{"key_checks", "signing_identities"} {
+		if _, err := d.Writer().ExecContext(t.Context(), `DELETE FROM `+table); err != nil {
+			t.Fatal(err)
+		}
+	}
+	servers := make([]config.Storage, 4)
+	refused := make([]error, len(servers))
+	var wait sync.WaitGroup
+	for i := range servers {
+		servers[i] = config.Storage{Data: filepath.Join(t.TempDir(), "data"), Database: database}
+		wait.Go(func() {
+			base, err := OpenBase(t.Context(), servers[i], "")
+			if refused[i] = err; err == nil {
+				refused[i] = base.DB.Close()
+			}
+		})
+	}
+	wait.Wait()
+	winners := 0
+	for i, err := range refused {
+		switch {
+		case err == nil:
+			winners++
+			if err := openVault(t, servers[i]).Keys.CheckIdentity(t.Context()); err != nil {
+				t.Errorf("the identity of the server whose master key is that of the database: error = %v", err)
+			}
+		case !errors.Is(err, errOtherMasterKey):
+			t.Errorf("server %d: error = %v, want errOtherMasterKey", i, err)
+		}
+	}
+	if winners != 1 {
+		t.Errorf("%d servers started, want one", winners)
 	}
 }
