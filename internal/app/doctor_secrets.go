@@ -37,7 +37,7 @@ func examineSecrets(s config.Storage) error {
 }
 
 // examineSecretsOf checks that the master key and the identity of the signing keys belong to the
-// database. It changes nothing.
+// database. It stores only the identity of a database whose keys an earlier version created.
 func examineSecretsOf(ctx context.Context, d *db.DB, s config.Storage, keys *authority.Authority) error {
 	known, err := d.HasKey(ctx)
 	if err != nil {
