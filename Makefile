@@ -73,12 +73,9 @@ STRIPPED := -ldflags='-s -w'
 test: deps ## run all tests, on SQLite and a private PostgreSQL
 	go run ./test/pgcluster -fsync=off -- go test $(STRIPPED) -timeout 8m ./...
 
-# PARTLY are the packages with tests of which -short runs only a part or nothing.
-PARTLY = $(shell grep -rl --include='*_test.go' 'testing.Short()' client cmd internal | xargs -n 1 dirname | sort -u | sed 's|^|./|')
-
 .PHONY: test/long
-test/long: deps ## run the tests of packages of which test/race runs only a part
-	go run ./test/pgcluster -fsync=off -- go test $(STRIPPED) -timeout 8m $(PARTLY)
+test/long: deps ## run in full the tests of which test/race runs only a part
+	go run ./test/pgcluster -fsync=off -- go run ./test/long $(STRIPPED) -timeout 8m
 
 .PHONY: test/quick
 test/quick: $(EMBEDDED) ## test changed packages and their importers, on SQLite, in 20 s

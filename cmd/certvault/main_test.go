@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/certvault/certvault/internal/db/dbtest"
 )
 
 // certvault runs a command line in this process.
@@ -35,8 +37,10 @@ func runJSON(t *testing.T, stdin string, into any, args ...string) {
 	}
 }
 
+// createInstitution creates an institution in a new data folder.
 func createInstitution(t *testing.T, dir string) {
 	t.Helper()
+	dbtest.CopyTemplate(t, dir)
 	var created struct {
 		ID                 int64
 		UUID, Slug, Prefix string

@@ -131,8 +131,12 @@ func OpenBase(ctx context.Context, c config.Storage, base string) (*Base, error)
 	return openBase(ctx, c, base, checkSchema)
 }
 
-// CreateBase is like OpenBase, but it creates the schema if the database is empty.
+// CreateBase is like OpenBase, but it creates the schema if the database is empty and the file store
+// has no files.
 func CreateBase(ctx context.Context, c config.Storage, base string) (*Base, error) {
+	if err := verifyInstallation(ctx, c); err != nil {
+		return nil, err
+	}
 	b, err := openBase(ctx, c, base, createSchema)
 	if err != nil {
 		return nil, err
@@ -144,8 +148,11 @@ func CreateBase(ctx context.Context, c config.Storage, base string) (*Base, erro
 }
 
 // Migrate migrates the schema to this version and returns its number. It also imports the signing
-// keys of an earlier version.
+// keys of an earlier version. It changes nothing if the file store belongs to another installation.
 func Migrate(ctx context.Context, c config.Storage, log *slog.Logger) (version int, err error) {
+	if err := verifyInstallation(ctx, c); err != nil {
+		return 0, err
+	}
 	s, err := openStorage(ctx, c, "", migrateSchema)
 	if err != nil {
 		return 0, err
@@ -181,6 +188,8 @@ type App struct {
 	log    *slog.Logger
 	stdout io.Writer
 	lock   *flock.Flock
+	// locked is the file of lock.
+	locked os.FileInfo
 	store  store
 	// previous is the id of the server that locked this data folder before.
 	previous string
@@ -222,13 +231,18 @@ func New(ctx context.Context, cfg *config.Serve, log *slog.Logger, stdout io.Wri
 		cfg: cfg, log: log, stdout: stdout, fatal: make(chan error, 3), registry: prometheus.NewRegistry(), startedAt: time.Now(),
 		requestTime: requestTime, exitTime: exitTime,
 	}
-	a.store = store{dir: filepath.Join(cfg.Data, "files"), node: nodeID()}
+	a.store = store{dir: filesDir(cfg.Storage), node: nodeID()}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, a.close(context.WithoutCancel(ctx)))
+			err = errors.Join(explainDamage(cfg.Storage, err), a.close(context.WithoutCancel(ctx)))
 		}
 	}()
-	if err := a.lockData(); err != nil {
+	if err := a.lockData(ctx); err != nil {
+		return nil, err
+	}
+	// Nothing is bound or migrated for the files of another installation. The check changes nothing,
+	// so that a port in use is reported before any change.
+	if err := verifyInstallation(ctx, cfg.Storage); err != nil {
 		return nil, err
 	}
 	if err := a.listen(ctx); err != nil {
@@ -247,6 +261,9 @@ func New(ctx context.Context, cfg *config.Serve, log *slog.Logger, stdout io.Wri
 		return nil, err
 	}
 	if a.blobs, err = blob.NewFolder(a.store.dir); err != nil {
+		return nil, err
+	}
+	if err := claimStore(ctx, cfg.Storage, a.DB, a.blobs, time.Now()); err != nil {
 		return nil, err
 	}
 	if a.renderer, err = pdfium.New(ctx, pdfium.Options{CacheDir: filepath.Join(cfg.Data, "cache")}); err != nil {
@@ -293,8 +310,10 @@ func (a *App) wire() error {
 }
 
 // lockData makes the data folder private, locks it for this process, and writes the id of this node
-// to the lock. The operating system releases the lock when the process ends.
-func (a *App) lockData() error {
+// to the lock. The operating system releases the lock when the process ends. If the folder is a copy
+// of the folder of a running server, lockData first checks the database; a damaged copy stays
+// recognizable, so that no later start uses it.
+func (a *App) lockData(ctx context.Context) error {
 	denied, err := makePrivate(a.cfg.Data)
 	if err != nil {
 		return err
@@ -311,8 +330,21 @@ func (a *App) lockData() error {
 		return fmt.Errorf("%w: %s", ErrRunning, a.cfg.Data)
 	}
 	a.lock = lock
-	a.previous, err = signLock(lock.Path(), a.store.node)
-	return err
+	if a.locked, err = os.Stat(lock.Path()); err != nil {
+		return fmt.Errorf("locking the data folder: %w", err)
+	}
+	var copied bool
+	if a.previous, copied, err = readLock(lock.Path()); err != nil {
+		return err
+	}
+	if copied {
+		if err := checkCopy(ctx, a.cfg.Storage); err != nil {
+			return err
+		}
+		a.log.WarnContext(ctx, "this data folder is a copy of the folder of a running server, or of one that crashed; the copy may lack certificates and files; "+
+			"run certvault doctor --files, and use certvault backup for backups")
+	}
+	return signLock(lock.Path(), a.store.node)
 }
 
 func nodeID() string {
@@ -336,7 +368,7 @@ func (a *App) Run(ctx context.Context) (err error) {
 	}()
 	limitMemory()
 	if err := a.start(ctx); err != nil {
-		return err
+		return explainDamage(a.cfg.Storage, err)
 	}
 	select {
 	case <-ctx.Done():
@@ -452,6 +484,9 @@ func (a *App) close(ctx context.Context) error {
 		add(a.DB.Close())
 	}
 	if a.lock != nil {
+		if a.Services != nil && len(errs) == 0 {
+			add(clearLock(a.locked, a.lock.Path()))
+		}
 		add(a.lock.Unlock())
 	}
 	return errors.Join(errs...)

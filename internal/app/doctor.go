@@ -62,11 +62,18 @@ func Examine(ctx context.Context, s config.Storage) []Finding {
 	_, err = masterKey(s, false)
 	add("master key", "readable", err)
 	add("secret files", "private", examineSecrets(s))
-	store, err := blob.NewFolder(filepath.Join(s.Data, "files"))
-	if err == nil {
-		err = store.Probe()
+	installation := examineInstallation(ctx, s)
+	list = append(list, installation)
+	if installation.Good {
+		store, err := blob.NewFolder(filesDir(s))
+		if err == nil {
+			err = store.Probe()
+		}
+		add("file store", "usable", err)
+	} else {
+		// Probe writes a file, and the store may belong to another installation.
+		add("file store", "", errors.New("not checked, because the installation is wrong"))
 	}
-	add("file store", "usable", err)
 	r, err := pdfium.New(ctx, pdfium.Options{CacheDir: filepath.Join(s.Data, "cache")})
 	if err == nil {
 		err = r.Close(ctx)

@@ -61,6 +61,9 @@ func examineFiles(ctx context.Context, s config.Storage, f func(c *cert.Certific
 	if applied != known {
 		return 0, fmt.Errorf("the schema has version %d, and this program supports version %d", applied, known)
 	}
+	if err := checkInstallation(ctx, s, d); err != nil {
+		return 0, err
+	}
 	certs, err := certsOf(s, d)
 	if err != nil {
 		return 0, err
@@ -74,7 +77,7 @@ func examineFiles(ctx context.Context, s config.Storage, f func(c *cert.Certific
 
 // certsOf returns a service that checks files. It runs no jobs.
 func certsOf(s config.Storage, d *db.DB) (*cert.Service, error) {
-	files := filepath.Join(s.Data, "files")
+	files := filesDir(s)
 	if _, err := os.Stat(files); err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/certvault/certvault/internal/blob"
+	"github.com/certvault/certvault/internal/blob/blobtest"
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/cert/certtest"
 	"github.com/certvault/certvault/internal/config"
@@ -33,9 +34,7 @@ func TestDoctorChecksAllFiles(t *testing.T) {
 	}
 	check := func(name string, tail string, damages int, want string) {
 		t.Helper()
-		if _, err := folder.Put(t.Context(), damaged.Verified.TailKey, strings.NewReader(tail)); err != nil {
-			t.Fatal(err)
-		}
+		blobtest.Replace(t, folder, damaged.Verified.TailKey, tail)
 		list := ExamineFiles(t.Context(), config.Storage{Data: dir})
 		if len(list) != 1+damages || list[0].Good != (damages == 0) || !strings.Contains(list[0].Detail, want) {
 			t.Errorf("%s: findings = %+v, want %q and %d certificates", name, list, want, damages)

@@ -13,21 +13,16 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/google/uuid"
-
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/job"
 )
 
-// The database refers to files in the folder of files, so both must belong together: they carry the
-// same installation id, and all servers on one database use the same folder. A copy of the folder
-// has the id too, but the copy does not get the files of the other server. Each server on
-// PostgreSQL therefore writes its heartbeats to the database and to a mark in the folder. If
-// another server's heartbeats arrive in the database and not in the folder, the folder is a copy.
+// All servers on one database use the same folder of files. A copy of the folder has the id of the
+// installation too (see storeid.go), but the copy does not get the files of the other server. Each
+// server on PostgreSQL therefore writes its heartbeats to the database and to a mark in the folder.
+// If another server's heartbeats arrive in the database and not in the folder, the folder is a copy.
 
 const (
-	// idFile is the file with the id of the installation, in the folder of files.
-	idFile = "installation"
 	// marksDir has a file for each server that uses the folder of files.
 	marksDir = "nodes"
 	// markTime is the time after a heartbeat until its mark is visible to other servers.
@@ -38,69 +33,13 @@ const (
 	oldMark = time.Hour
 )
 
-var (
-	errOtherInstallation = errors.New("the files belong to another installation than the database")
-	errCopiedFolder      = errors.New("another server uses this database with another folder of files: " +
-		"each server would lack the files of the other; stop it first, or share its folder")
-)
+var errCopiedFolder = errors.New("another server uses this database with another folder of files: " +
+	"each server would lack the files of the other; stop it first, or share its folder")
 
 // store is the folder of files of a server.
 type store struct {
 	dir  string
 	node string
-}
-
-// checkInstallation checks that the folder and the database belong to the same installation. If the
-// database has no id, because it is new or was used only by earlier releases, checkInstallation
-// stores the id of the folder in the database, and first creates the id if the folder has none.
-func (s store) checkInstallation(ctx context.Context, d *db.DB) error {
-	file := filepath.Join(s.dir, idFile)
-	stored, err := d.Installation(ctx)
-	if err != nil {
-		return err
-	}
-	if stored == "" {
-		// If the process dies before the id is in the database, the next start uses the file.
-		if err := createID(file); err != nil {
-			return fmt.Errorf("storing the installation id: %w", err)
-		}
-	}
-	text, err := os.ReadFile(file)
-	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%w: %s does not exist; set --data to the data folder of the database. "+
-			"If this is that folder, restored from a backup without the file, write %s to the file", errOtherInstallation, file, stored)
-	}
-	if err != nil {
-		return fmt.Errorf("reading the installation id: %w", err)
-	}
-	id := strings.TrimSpace(string(text))
-	if stored == "" {
-		if err := d.SetInstallation(ctx, id); err != nil {
-			return err
-		}
-		// Another server may have stored its id first.
-		if stored, err = d.Installation(ctx); err != nil {
-			return err
-		}
-	}
-	if id != stored {
-		return fmt.Errorf("%w: %s has the id %s, and the database has the id %s; set --data to the data folder of the database",
-			errOtherInstallation, file, id, stored)
-	}
-	return nil
-}
-
-// createID writes a new id to a file, unless the file exists.
-func createID(file string) error {
-	f, err := os.OpenFile(file, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
-	if errors.Is(err, fs.ErrExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	_, err = f.WriteString(uuid.NewString() + "\n")
-	return errors.Join(err, f.Sync(), f.Close())
 }
 
 // await returns nil when all other servers of the database are known to use the same folder or to be
@@ -195,11 +134,11 @@ func (s store) removeMarks(now time.Time) error {
 	return errors.Join(errs...)
 }
 
-// checkStore checks that the folder of files and the database belong together. On SQLite, the
-// database is in the data folder, which is locked.
+// checkStore checks that no other server uses the database with a copy of the folder of files. On
+// SQLite, the database is in the data folder, which is locked.
 func (a *App) checkStore(ctx context.Context) error {
-	if err := a.store.checkInstallation(ctx, a.DB); err != nil || a.DB.Dialect == db.SQLite {
-		return err
+	if a.DB.Dialect == db.SQLite {
+		return nil
 	}
 	if err := a.store.await(ctx, a.Queue, a.previous); err != nil {
 		return err
@@ -210,28 +149,63 @@ func (a *App) checkStore(ctx context.Context) error {
 	return nil
 }
 
-// signLock writes the id of this server to the lock file, and returns the id of the last server
-// that locked the same file, or "" if there is none. The text includes the number of the file's
-// inode. A copy of the file has another number and names no previous server, because the server
-// that wrote the text may be alive.
-func signLock(file, node string) (previous string, err error) {
+// lockText returns the text that this process writes to the lock file: the number of the file's
+// inode, and the id of this server.
+func lockText(file, node string) (string, error) {
 	info, err := os.Stat(file)
 	if err != nil {
 		return "", fmt.Errorf("locking the data folder: %w", err)
 	}
-	inode := ""
+	inode := uint64(0)
 	if stat, ok := info.Sys().(*syscall.Stat_t); ok {
-		inode = strconv.FormatUint(stat.Ino, 10)
+		inode = stat.Ino
 	}
+	return fmt.Sprintf("%d %s\n", inode, node), nil
+}
+
+// readLock returns the last server that locked the file and did not end in order, or "" if there is
+// none. A copy of the lock file has another inode: it names no previous server, because the server
+// that wrote the text may be alive, and copied is true.
+func readLock(file string) (previous string, copied bool, err error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
-		return "", fmt.Errorf("locking the data folder: %w", err)
+		return "", false, fmt.Errorf("locking the data folder: %w", err)
 	}
-	if number, id, ok := strings.Cut(strings.TrimSpace(string(text)), " "); ok && number == inode && inode != "" {
-		previous = id
+	_, node, found := strings.Cut(strings.TrimSpace(string(text)), " ")
+	if !found {
+		return "", false, nil
 	}
-	if err := os.WriteFile(file, []byte(inode+" "+node+"\n"), 0o600); err != nil {
-		return "", fmt.Errorf("locking the data folder: %w", err)
+	original, err := lockText(file, node)
+	if err != nil {
+		return "", false, err
 	}
-	return previous, nil
+	if original != string(text) {
+		return "", true, nil
+	}
+	return node, false, nil
+}
+
+// signLock writes the id of this server to the lock file.
+func signLock(file, node string) error {
+	text, err := lockText(file, node)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		return fmt.Errorf("locking the data folder: %w", err)
+	}
+	return nil
+}
+
+// clearLock removes the id of this server from the lock file, because the server ended in order. A
+// copy of the folder is complete from now on. clearLock does not change the lock file of a folder
+// that has replaced the locked folder.
+func clearLock(locked os.FileInfo, file string) error {
+	if now, err := os.Stat(file); err != nil || !os.SameFile(locked, now) {
+		return nil //nolint:nilerr // the folder was moved
+	}
+	if err := os.Truncate(file, 0); err != nil {
+		return fmt.Errorf("unlocking the data folder: %w", err)
+	}
+	return nil
 }

@@ -132,61 +132,26 @@ func TestCopyOfFolderIsRejected(t *testing.T) {
 	}
 }
 
-// TestFilesOfAnotherInstallationAreRejected checks that the folder of files and the database must
-// have the same id.
-func TestFilesOfAnotherInstallationAreRejected(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		ctx := t.Context()
-		s := store{dir: t.TempDir()}
-		file := filepath.Join(s.dir, idFile)
-		check := func() error { return s.checkInstallation(ctx, d) }
-		// A process may die after it wrote the file.
-		if err := createID(file); err != nil {
-			t.Fatal(err)
-		}
-		for range 2 {
-			if err := check(); err != nil {
-				t.Fatalf("a new database: checkInstallation failed: %v", err)
-			}
-		}
-		id, err := d.Installation(ctx)
-		if err != nil || len(id) != 36 {
-			t.Fatalf("the id of the database = %q, %v, want 36 characters", id, err)
-		}
-		if err := os.WriteFile(file, []byte("another id\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := check(); !errors.Is(err, errOtherInstallation) || !strings.Contains(err.Error(), id) {
-			t.Errorf("a folder with another id: error = %v, want errOtherInstallation", err)
-		}
-		if err := os.Remove(file); err != nil {
-			t.Fatal(err)
-		}
-		if err := check(); !errors.Is(err, errOtherInstallation) || !strings.Contains(err.Error(), "write "+id+" to the file") {
-			t.Errorf("a folder without an id: error = %v, want errOtherInstallation with advice", err)
-		}
-		if err := os.WriteFile(file, []byte(id), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := check(); err != nil {
-			t.Errorf("a folder whose id was restored: checkInstallation failed: %v", err)
-		}
-	})
-}
-
 // TestLockNamesThePreviousServer checks that the lock file names the server that locked the file
-// before, but that a copy of the lock file names none.
+// before and did not end in order, and that a copy of the lock file is recognized and names none.
 func TestLockNamesThePreviousServer(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "lock")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, step := range []struct{ node, previous string }{{"a", ""}, {"b", "a"}} {
-		if got, err := signLock(file, step.node); err != nil || got != step.previous {
-			t.Errorf("the server before %s = %q, %v, want %q", step.node, got, err, step.previous)
+	check := func(file, previous string, copied bool) {
+		t.Helper()
+		if got, c, err := readLock(file); err != nil || got != previous || c != copied {
+			t.Errorf("readLock = %q, %t, %v, want %q, %t", got, c, err, previous, copied)
 		}
+	}
+	check(file, "", false)
+	for _, node := range []string{"a", "b"} {
+		if err := signLock(file, node); err != nil {
+			t.Fatal(err)
+		}
+		check(file, node, false)
 	}
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -196,9 +161,16 @@ func TestLockNamesThePreviousServer(t *testing.T) {
 	if err := os.WriteFile(file+".copy", text, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := signLock(file+".copy", "c"); err != nil || got != "" {
-		t.Errorf("the server before, from a copy = %q, %v, want none", got, err)
+	check(file+".copy", "", true)
+	locked, err := os.Stat(file)
+	if err != nil {
+		t.Fatal(err)
 	}
+	if err := errors.Join(clearLock(locked, file+".copy"), clearLock(locked, file)); err != nil {
+		t.Fatal(err)
+	}
+	check(file, "", false)
+	check(file+".copy", "", true) // it is another file than the locked one
 }
 
 // TestServerRefusesANewerSchema checks that neither the server nor a command works on a schema

@@ -41,7 +41,7 @@ func (a *App) startTasks(ctx context.Context) {
 	a.every(ctx, "sweep of bulk uploads", bulkimport.SweepInterval, a.BulkImports.Sweep)
 	a.every(ctx, "sweep of batches", batch.SweepInterval, a.Batches.Sweep)
 	a.every(ctx, "sweep of idempotency keys", limit.SweepInterval, a.IdempotencyKeys.Sweep)
-	a.every(ctx, "check of stored files", cert.RehashEvery, a.Certs.Rehash)
+	a.every(ctx, "check of stored files", cert.RehashEvery, a.withStore(a.Certs.Rehash))
 	a.every(ctx, "creation of signing keys", keysEvery, a.CreateKeys)
 	a.every(ctx, "sweep of sign-ins", identity.SweepInterval, a.People.Sweep)
 	a.every(ctx, "sweep of mail", mail.SweepInterval, a.Mailer.Sweep)
@@ -52,6 +52,18 @@ func (a *App) startTasks(ctx context.Context) {
 	a.every(ctx, "check of due times", pullBackInterval, a.pullBack)
 	if a.DB.Dialect == db.PostgreSQL {
 		a.every(ctx, "rescue", job.HeartbeatInterval, func(ctx context.Context) error { return a.Queue.Rescue(ctx, a.DB.Now(), a.Certs.Rescued) })
+	}
+}
+
+// withStore returns a task that runs f only if the file store still belongs to the database. While
+// the file system of the store is not mounted, or another one is mounted in its place, all files
+// would seem to be missing.
+func (a *App) withStore(f func(context.Context) error) func(context.Context) error {
+	return func(ctx context.Context) error {
+		if err := checkInstallation(ctx, a.cfg.Storage, a.DB); err != nil {
+			return err
+		}
+		return f(ctx)
 	}
 }
 

@@ -57,6 +57,9 @@ func TestPassphraseEncryptsIdentity(t *testing.T) {
 // The default work for a passphrase is the default of age, 2^18.
 func TestPassphraseWork(t *testing.T) {
 	t.Parallel()
+	if testing.Short() {
+		t.Skip("skipping a passphrase of full strength in short mode")
+	}
 	o := options()
 	o.Folder, o.Passphrase = t.TempDir(), "correct horse"
 	if _, err := New(nil, o).CreateIdentity(); err != nil {

@@ -16,6 +16,8 @@ var (
 	// ErrFull reports that the store has too little free space for another
 	// blob.
 	ErrFull = errors.New("the store is nearly full")
+	// ErrExists reports that there is a blob under the key already. Keys are never used again.
+	ErrExists = errors.New("the blob exists already")
 	// ErrKey reports a key that is not valid in every store.
 	ErrKey = errors.New("invalid blob key")
 )
@@ -24,8 +26,9 @@ var (
 // and ".", which are joined by "/". Each segment begins with a letter or a digit.
 type Store interface {
 	// Put reads r to its end and stores the content under key. It returns after the blob is
-	// durable. It returns ErrFull if the store has too little free space besides the reserve. If
-	// reading from r fails, Put stores nothing and the returned error wraps the error of r.
+	// durable. It returns ErrFull if the store has too little free space besides the reserve, and
+	// ErrExists if there is a blob under the key. If Put returns an error, it has stored nothing. If
+	// reading from r fails, the error wraps the error of r.
 	Put(ctx context.Context, key string, r io.Reader) (size int64, err error)
 	// PutReserved is like Put, but may also use the reserve. The reserve is free space that Put
 	// does not use. PutReserved is for the files that the vault makes from accepted uploads.

@@ -39,31 +39,45 @@ type Folder struct {
 	buffers sync.Pool
 	// made has the directories that exist and are durable.
 	made sync.Map
+	// syncDir makes the entries of a directory durable. Tests replace it.
+	syncDir func(dir string) error
 }
 
 var _ Store = (*Folder)(nil)
 
 // NewFolder opens a folder as a store. It creates the folder if needed.
 func NewFolder(root string) (*Folder, error) {
-	f := &Folder{root: root, buffers: sync.Pool{New: func() any { b := make([]byte, copyBuffer); return &b }}}
+	f := OpenFolder(root)
+	return f, f.create()
+}
+
+// OpenFolder is like NewFolder, but it creates nothing, and does not check whether the folder
+// exists.
+func OpenFolder(root string) *Folder {
+	f := &Folder{root: root, buffers: sync.Pool{New: func() any { b := make([]byte, copyBuffer); return &b }}, syncDir: syncDir}
 	f.free = f.freeShare
+	return f
+}
+
+// create creates the folders of the store if needed.
+func (f *Folder) create() error {
 	for _, dir := range []string{blobsDir, incomingDir} {
-		if err := os.MkdirAll(filepath.Join(root, dir), 0o700); err != nil {
-			return nil, fmt.Errorf("creating the file store: %w", err)
+		if err := os.MkdirAll(filepath.Join(f.root, dir), 0o700); err != nil {
+			return fmt.Errorf("creating the file store: %w", err)
 		}
 	}
-	if err := syncDir(root); err != nil {
-		return nil, fmt.Errorf("creating the file store: %w", err)
+	if err := syncDir(f.root); err != nil {
+		return fmt.Errorf("creating the file store: %w", err)
 	}
-	return f, nil
+	return nil
 }
 
 func (f *Folder) file(key string) string {
 	return filepath.Join(f.root, blobsDir, filepath.FromSlash(key))
 }
 
-// Put writes to a temporary file and renames the complete file to the key's name. It syncs the
-// data, the name and the directory, since a rename alone can be lost in a power failure.
+// Put writes to a temporary file and links the complete file to the key's name. It syncs the data,
+// the name and the directory, since a link alone can be lost in a power failure.
 func (f *Folder) Put(ctx context.Context, key string, r io.Reader) (int64, error) {
 	return f.put(ctx, key, r, minFree)
 }
@@ -90,11 +104,13 @@ func (f *Folder) put(ctx context.Context, key string, r io.Reader, least float64
 		err = storeError(e)
 	}
 	if err == nil {
-		err = f.rename(file.Name(), key)
+		err = f.link(file.Name(), key)
 	}
-	if err != nil {
-		return 0, errors.Join(err, ignoreMissing(os.Remove(file.Name())))
+	if e := os.Remove(file.Name()); err != nil {
+		return 0, errors.Join(err, ignoreMissing(e))
 	}
+	// If the temporary file was not removed, the blob is stored nevertheless, and Clean removes the
+	// temporary file later.
 	return size, nil
 }
 
@@ -140,17 +156,22 @@ func readBuffer(r io.Reader, p []byte) (n int, err error) {
 	return n, err
 }
 
-func (f *Folder) rename(from, key string) error {
+// link makes a complete file the blob of a key. Unlike a rename, a link does not replace an existing
+// file. If the link cannot be made durable, link removes it: no row may refer to a blob whose Put
+// failed, and the file of an unfinished Put is not found under the key.
+func (f *Folder) link(from, key string) error {
 	to := f.file(key)
 	dir := filepath.Dir(to)
 	if err := f.makeDir(dir); err != nil {
 		return storeError(err)
 	}
-	if err := os.Rename(from, to); err != nil {
+	if err := os.Link(from, to); errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("%s: %w", key, ErrExists)
+	} else if err != nil {
 		return storeError(err)
 	}
-	if err := syncDir(dir); err != nil {
-		return storeError(err)
+	if err := f.syncDir(dir); err != nil {
+		return errors.Join(storeError(err), ignoreMissing(os.Remove(to)))
 	}
 	return nil
 }
@@ -169,7 +190,7 @@ func (f *Folder) makeDir(dir string) error {
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	if err := syncDir(parent); err != nil {
+	if err := f.syncDir(parent); err != nil {
 		return err
 	}
 	f.made.Store(dir, true)

@@ -2,6 +2,7 @@ package blob
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 )
@@ -19,8 +20,9 @@ func TestSealingHasItsOwnReserve(t *testing.T) {
 		upload, seals bool
 	}{{0.5, true, true}, {0.051, true, true}, {0.049, false, true}, {0.011, false, true}, {0.009, false, false}, {0, false, false}} {
 		f.free = func() (float64, error) { return test.free, nil }
-		_, upload := f.Put(t.Context(), "a/upload", strings.NewReader("x"))
-		_, reserved := f.PutReserved(t.Context(), "a/tail", strings.NewReader("x"))
+		key := fmt.Sprintf("a/%.0f", 1000*test.free)
+		_, upload := f.Put(t.Context(), key+".original", strings.NewReader("x"))
+		_, reserved := f.PutReserved(t.Context(), key+".verified", strings.NewReader("x"))
 		check := f.CheckReserve(t.Context())
 		for name, got := range map[string]struct {
 			err  error

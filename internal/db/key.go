@@ -41,8 +41,11 @@ func (d *DB) HasKey(ctx context.Context) (known bool, err error) {
 }
 
 // Installation returns the id of the installation to which the database belongs, or "" if it
-// belongs to none.
+// belongs to none, for example because its schema is older.
 func (d *DB) Installation(ctx context.Context) (id string, err error) {
+	if exists, err := d.tableExists(ctx, "installations"); err != nil || !exists {
+		return "", err
+	}
 	err = d.QueryRowContext(ctx, `SELECT uuid FROM installations WHERE id = 1`).Scan(&id)
 	if errors.Is(err, sql.ErrNoRows) {
 		return "", nil

@@ -56,7 +56,10 @@ func open(t testing.TB, d *db.DB) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
-	mailer := mail.New(mail.Config{DB: d, Queue: q, From: mail.Address{Email: "no-reply@vault.example"}, Now: b.Now, Log: log})
+	mailer, err := mail.New(mail.Config{DB: d, Queue: q, From: mail.Address{Email: "no-reply@vault.example"}, Now: b.Now, Log: log})
+	if err != nil {
+		t.Fatal(err)
+	}
 	b.Service, err = New(Config{
 		DB: d, Keyring: ring, Queue: q, Mailer: mailer, Languages: languages, BaseURL: "https://vault.example:8443", PasswordCost: certtest.Cost, Now: b.Now, Log: log,
 		OnVerified: func(_ context.Context, _ *db.Tx, p Person) error {

@@ -93,13 +93,17 @@ type Mailer struct {
 	log      *slog.Logger
 }
 
-// New returns a Mailer and registers its worker with the queue.
-func New(c Config) *Mailer {
+// New returns a Mailer and registers its worker with the queue. It returns an error if Bounces is
+// set without Keyring, because anyone could forge reports for addresses that are not signed.
+func New(c Config) (*Mailer, error) {
+	if c.Bounces != "" && c.Keyring == nil {
+		return nil, errors.New("mail.Config has Bounces but no Keyring")
+	}
 	m := &Mailer{
 		db: c.DB, queue: c.Queue, sender: c.Sender, from: c.From, ring: c.Keyring, bounces: c.Bounces, finished: c.Finished, now: c.Now, log: c.Log,
 	}
 	job.Add(c.Queue, &worker{mailer: m})
-	return m
+	return m, nil
 }
 
 // jobArgs is the job that sends a message.

@@ -50,9 +50,12 @@ func open(t *testing.T, d *db.DB) *fixture {
 		t.Fatal(err)
 	}
 	b := &fixture{t: t, d: d, fake: &fake{notified: make(chan struct{}, 1)}, at: time.Now()}
-	b.Mailer = New(Config{
+	b.Mailer, err = New(Config{
 		DB: d, Queue: q, Sender: b.fake, From: Address{Email: "no-reply@vault.example"}, Now: func() time.Time { return b.at }, Log: slog.New(slog.DiscardHandler),
 	})
+	if err != nil {
+		t.Fatal(err)
+	}
 	return b
 }
 
@@ -170,4 +173,13 @@ func TestSweepInsertsJobsAndDeletesOldMessages(t *testing.T) {
 			t.Errorf("%d messages are stored after a month, want 1 that is queued; error %v", b.count("mails"), err)
 		}
 	})
+}
+
+// TestReportsNeedAKeyring checks that addresses for reports are refused without the key that signs
+// them: the first message would otherwise end the process.
+func TestReportsNeedAKeyring(t *testing.T) {
+	t.Parallel()
+	if m, err := New(Config{Bounces: "bounces.vault.example"}); err == nil || m != nil {
+		t.Errorf("New with Bounces and without Keyring = %v, %v, want an error", m, err)
+	}
 }

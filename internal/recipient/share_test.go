@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/blob/blobtest"
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/db/dbtest"
@@ -340,9 +341,7 @@ func TestExportContinuesWithoutDamagedFiles(t *testing.T) {
 		if err := b.Blobs.Delete(ctx, missing.File.Key); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := b.Blobs.Put(ctx, changed.Verified.TailKey, strings.NewReader(" or a tail!")); err != nil {
-			t.Fatal(err)
-		}
+		blobtest.Replace(t, b.Blobs, changed.Verified.TailKey, " or a tail!")
 		e, err := b.Export(ctx, id)
 		if err != nil {
 			t.Fatal(err)

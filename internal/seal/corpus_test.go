@@ -21,7 +21,7 @@ type corpusCase struct {
 }
 
 // shortStep is the distance of the cases that corpus returns with -short.
-const shortStep = 5
+const shortStep = 25
 
 // corpus returns the cases whose path begins with prefix, or a part of them with -short.
 func corpus(t testing.TB, prefix string) []corpusCase {

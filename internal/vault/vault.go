@@ -78,7 +78,7 @@ type Deps struct {
 	PasswordCost account.Cost
 	Now          func() time.Time
 	// LeaseNow is the clock of leases and schedules, which all processes on the database compare.
-	// It is optional. The default is Now for leases and time.Now for the schedules of the queue.
+	// It is optional. The default is Now.
 	LeaseNow func() time.Time
 	Log      *slog.Logger
 }
@@ -107,13 +107,12 @@ type Services struct {
 // Wire creates the services and starts none of them. Each service is created after the services
 // that it uses.
 func Wire(d Deps) (*Services, error) {
-	leaseNow := d.LeaseNow
-	if leaseNow == nil {
-		leaseNow = d.Now
+	if d.LeaseNow == nil {
+		d.LeaseNow = d.Now
 	}
 	s := &Services{
-		Accounts: account.New(d.DB, d.Now, account.WithCost(d.PasswordCost)), Tokens: token.New(d.DB, d.Now), IdempotencyKeys: limit.NewKeys(d.DB, d.NodeID, leaseNow),
-		Hooks: webhook.New(d.DB, d.Keyring, leaseNow),
+		Accounts: account.New(d.DB, d.Now, account.WithCost(d.PasswordCost)), Tokens: token.New(d.DB, d.Now), IdempotencyKeys: limit.NewKeys(d.DB, d.NodeID, d.LeaseNow),
+		Hooks: webhook.New(d.DB, d.Keyring, d.LeaseNow),
 	}
 	var err error
 	if s.Languages, err = locale.Load(); err != nil {
@@ -123,7 +122,9 @@ func Wire(d Deps) (*Services, error) {
 		return nil, err
 	}
 	ledger := recipient.NewAssignments(d.Now)
-	s.Mailer = mailer(d, s.Queue, ledger)
+	if s.Mailer, err = mailer(d, s.Queue, ledger); err != nil {
+		return nil, err
+	}
 	s.Invitations = account.NewInvitations(account.InvitationsConfig{
 		Accounts: s.Accounts, Send: s.Mailer.EnqueueTx, Languages: s.Languages, Link: d.Links.To,
 	})
@@ -174,7 +175,7 @@ func queue(d Deps) (*job.Queue, error) {
 }
 
 // mailer returns the mailer, which reports the final state of each message to the ledger.
-func mailer(d Deps, q *job.Queue, ledger *recipient.Assignments) *mail.Mailer {
+func mailer(d Deps, q *job.Queue, ledger *recipient.Assignments) (*mail.Mailer, error) {
 	c := d.Mail
 	c.DB, c.Queue, c.Finished, c.Now, c.Log = d.DB, q, ledger.MailFinishedTx, d.Now, d.Log
 	return mail.New(c)

@@ -14,8 +14,8 @@ const (
 	// compressFrom is the minimum size in bytes of a compressed response. A smaller response fits
 	// into one packet anyway.
 	compressFrom = 1 << 10
-	// padding is the maximum number of random bytes added to a compressed response, so that its
-	// length reveals nothing about its content.
+	// padding is the maximum number of pseudo-random bytes added to a compressed response, so that
+	// the length does not reveal the exact size of the compressed content.
 	padding = 32
 )
 
@@ -23,8 +23,8 @@ const (
 // list, because such files are already compressed.
 var compressible = []string{"application/json", "text/html", "text/css", "text/javascript", "image/svg+xml"}
 
-// Compress returns the middleware that compresses responses for clients that accept gzip (RFC 9110,
-// 12.5.3). It never compresses a part of a file.
+// Compress returns the middleware that compresses responses of the compressible types for clients
+// that accept gzip (RFC 9110, 12.5.3). The middleware never compresses a part of a file.
 func Compress() (func(http.Handler) http.Handler, error) {
 	wrap, err := gzhttp.NewWrapper(
 		gzhttp.EnableZstd(false), gzhttp.CompressionLevel(gzip.BestSpeed), gzhttp.MinSize(compressFrom), gzhttp.ContentTypes(compressible),
@@ -44,8 +44,9 @@ func Compress() (func(http.Handler) http.Handler, error) {
 	}, nil
 }
 
-// unsized writes the response to a HEAD request if the response to GET may be compressed. It omits
-// Content-Length, because the response to GET would have a different length (RFC 9110, 8.6).
+// unsized writes the response to a HEAD request of a client that accepts gzip. For a compressible
+// type, unsized omits Content-Length, because the compressed response to GET may have a different
+// length (RFC 9110, 8.6).
 type unsized struct {
 	http.ResponseWriter
 
@@ -62,8 +63,8 @@ func (w *unsized) WriteHeader(status int) {
 	w.ResponseWriter.WriteHeader(status)
 }
 
-// Write discards the body. A response to HEAD has no body, and net/http would compute the length
-// from it.
+// Write discards the body. A response to HEAD has no body, and net/http would compute
+// Content-Length from the bytes written.
 func (w *unsized) Write(p []byte) (int, error) {
 	if !w.headerSent {
 		w.WriteHeader(http.StatusOK)

@@ -14,10 +14,10 @@ import (
 // contentTime is the time limit for sending a response with a file.
 const contentTime = 10 * time.Minute
 
-// ServeContent sends a stored file. Its ETag is the tag, the digest of the file. Ranges and
-// conditions are handled by net/http (RFC 9110, 13 and 14). The caller sets the headers that
-// describe the file. If a range lies outside the file or a condition fails, ServeContent returns an
-// error, so that the surface can render it.
+// ServeContent sends a stored file with the tag, the digest of the file, as its ETag. Package
+// net/http handles ranges and conditions (RFC 9110, 13 and 14). The caller sets the headers that
+// describe the file. If the range is invalid or outside the file, or If-Match fails, ServeContent
+// returns an error, so that the surface can render the error.
 func ServeContent(w http.ResponseWriter, r *http.Request, content io.ReadSeeker, tag string) error {
 	if err := http.NewResponseController(w).SetWriteDeadline(time.Now().Add(contentTime)); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return fmt.Errorf("setting the download's deadline: %w", err)
@@ -44,7 +44,7 @@ func ServeContent(w http.ResponseWriter, r *http.Request, content io.ReadSeeker,
 	return nil
 }
 
-// rangeWriter suppresses the error response of net/http for an invalid range or an unmet condition.
+// rangeWriter suppresses the error response of net/http to an invalid range or a failed If-Match.
 type rangeWriter struct {
 	http.ResponseWriter
 

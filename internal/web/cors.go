@@ -16,9 +16,9 @@ const (
 	corsMaxAge = "600"
 )
 
-// CORS allows scripts of the given origins to read the responses of next (Fetch, 3.3). Credentials
-// are never allowed: a script sets the token in a header, and the API accepts no credential that a
-// browser adds. Without origins, CORS returns next.
+// CORS allows scripts of the given origins to read the responses of next (Fetch, 3.3), and responds
+// to their preflight requests. Credentials are never allowed: a script sets the token in a header,
+// and the API accepts no credential that a browser adds. Without origins, CORS returns next.
 func CORS(origins []string, next http.Handler) http.Handler {
 	if len(origins) == 0 {
 		return next

@@ -37,11 +37,12 @@ var statuses = map[fault.Kind]int{
 	fault.Damaged:            http.StatusInternalServerError,
 }
 
-// statusClientClosed is logged if the client closed the connection. It is never sent.
+// statusClientClosed is the status in the log for a request whose client closed the connection. No
+// client receives it.
 const statusClientClosed = 499
 
-// Explain returns the status and the public message of an error. It records an internal error for
-// the log, and sets the headers of the error.
+// Explain returns the status and the public message of an error. It sets the headers of the error.
+// It also records an internal error, an outage or a damaged file for the log.
 func Explain(w http.ResponseWriter, r *http.Request, err error) (status int, message string) {
 	if errors.Is(err, context.Canceled) && r.Context().Err() != nil {
 		return statusClientClosed, "Client Closed Request"
@@ -171,8 +172,8 @@ func WriteJSON(w http.ResponseWriter, status int, body any) error {
 	return nil
 }
 
-// SendJSON writes a JSON response that is already encoded. It ignores a failed write, because the
-// client has closed the connection.
+// SendJSON writes a JSON response that is already encoded. It ignores the error of a write, because
+// a write fails only if the client has closed the connection.
 func SendJSON(w http.ResponseWriter, status int, body []byte) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))

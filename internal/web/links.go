@@ -14,7 +14,7 @@ import (
 // linkLife is the time for which a capability URL is valid.
 const linkLife = 24 * time.Hour
 
-// Kind is the kind of file behind a capability URL.
+// Kind is the kind of file that a capability URL grants access to.
 type Kind string
 
 const (
@@ -24,7 +24,7 @@ const (
 	ImageFile Kind = "image"
 )
 
-// Links creates the public URLs of the vault.
+// Links creates the public URLs of the vault and checks capability URLs.
 type Links struct {
 	base string
 	ring *keyring.Ring
@@ -63,7 +63,7 @@ func (l *Links) File(uuid string, kind Kind) (string, error) {
 
 func encode(mac []byte) string { return base64.RawURLEncoding.EncodeToString(mac) }
 
-// FileAllowed reports whether a request for a file has a valid signature.
+// FileAllowed reports whether a request for a file has a valid signature and has not expired.
 func (l *Links) FileAllowed(uuid, kind string, query url.Values) (bool, error) {
 	end := query.Get("expires")
 	seconds, err := strconv.ParseInt(end, 10, 64)
@@ -78,7 +78,8 @@ func (l *Links) FileAllowed(uuid, kind string, query url.Values) (bool, error) {
 	return hmac.Equal([]byte(encode(mac)), []byte(query.Get("signature"))), nil
 }
 
-// mac returns the MAC of the parts of a capability URL. No part contains the separator.
+// mac returns the MAC of the parts of a capability URL. No part of a URL that File creates contains
+// the separator.
 func (l *Links) mac(uuid, kind, end string) ([]byte, error) {
 	return l.ring.MAC(keyring.CapabilityURL, []byte(strings.Join([]string{uuid, kind, end}, "\n")))
 }

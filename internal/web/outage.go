@@ -25,8 +25,8 @@ var fileOutages = []error{
 }
 
 // IsOutage reports whether the cause of an error is that the database or the file store cannot work
-// at the moment. Such an error has the status 503, although it has no kind: a domain cannot know
-// whether a transaction was committed before the connection broke.
+// at the moment. The response to such an error has the status 503, although the error has no kind:
+// a domain cannot know whether a transaction was committed before the connection broke.
 func IsOutage(err error) bool {
 	if err == nil || fault.KindOf(err) != fault.Internal {
 		return false
@@ -47,7 +47,8 @@ func Status(err error) int {
 	return statuses[fault.KindOf(err)]
 }
 
-// withOutage returns an outage as fault.Unavailable, and any other error unchanged.
+// withOutage returns fault.Unavailable with the cause err if err is an outage, and any other error
+// unchanged.
 func withOutage(err error) error {
 	if !IsOutage(err) {
 		return err

@@ -36,7 +36,7 @@ func TestOutageIsUnavailableWithRetryAfter(t *testing.T) {
 		w := httptest.NewRecorder()
 		web.WriteJSONError(w, secure(http.MethodGet, "/"), tc.err)
 		if w.Code != tc.status || w.Header().Get("Retry-After") != tc.retry || web.Status(tc.err) != tc.status {
-			t.Errorf("%s: status = %d, Retry-After = %q, want %d and %q", name, w.Code, w.Header().Get("Retry-After"), tc.status, tc.retry)
+			t.Errorf("%s: status = %d, Retry-After = %q, want %d and %q, and the same result of Status", name, w.Code, w.Header().Get("Retry-After"), tc.status, tc.retry)
 		}
 	}
 }

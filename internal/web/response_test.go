@@ -33,7 +33,7 @@ func typed(mediaType, body string) http.Handler {
 	})
 }
 
-func TestCompressionThreshold(t *testing.T) {
+func TestCompressionDependsOnTypeSizeAndClient(t *testing.T) {
 	t.Parallel()
 	compress, err := web.Compress()
 	if err != nil {
@@ -72,7 +72,7 @@ func TestCompressionThreshold(t *testing.T) {
 				t.Fatal(err)
 			}
 			if w.Body.Len() > len(tc.body)/2 || w.Header().Get("Content-Length") == fmt.Sprint(len(tc.body)) {
-				t.Errorf("%s: %d bytes were compressed to %d, header %v", tc.what, len(tc.body), w.Body.Len(), w.Header())
+				t.Errorf("%s: %d bytes were compressed to %d, want at most half and not the original Content-Length; header %v", tc.what, len(tc.body), w.Body.Len(), w.Header())
 			}
 		}
 		want := tc.body
@@ -80,7 +80,7 @@ func TestCompressionThreshold(t *testing.T) {
 			want = want[:2000]
 		}
 		if got != tc.compressed || string(body) != want || !strings.Contains(strings.Join(w.Header().Values("Vary"), ","), "Accept-Encoding") {
-			t.Errorf("%s: compressed = %v, want %v; %d bytes, want %d; header %v", tc.what, got, tc.compressed, len(body), len(want), w.Header())
+			t.Errorf("%s: compressed = %v, want %v; %d bytes, want %d; header %v, want Vary: Accept-Encoding", tc.what, got, tc.compressed, len(body), len(want), w.Header())
 		}
 		if !strings.Contains(log, fmt.Sprintf(`"bytes":%d`, w.Body.Len())) {
 			t.Errorf("%s: the size in the log differs from the bytes sent: %s", tc.what, log)
@@ -88,7 +88,8 @@ func TestCompressionThreshold(t *testing.T) {
 	}
 }
 
-// The response to HEAD has no length if the response to GET may be compressed (RFC 9110, 8.6).
+// TestHeadOmitsCompressedLength checks that the response to HEAD has no length if the response to
+// GET may be compressed (RFC 9110, 8.6).
 func TestHeadOmitsCompressedLength(t *testing.T) {
 	t.Parallel()
 	compress, err := web.Compress()
@@ -124,8 +125,8 @@ func TestHeadOmitsCompressedLength(t *testing.T) {
 	}
 }
 
-// The same text always has the same compressed length; a different length would reveal that the
-// content differs.
+// TestCompressedLengthIsDeterministic checks that the same text always has the same compressed
+// length. If the length varied for each response, a client could average the padding out.
 func TestCompressedLengthIsDeterministic(t *testing.T) {
 	t.Parallel()
 	compress, err := web.Compress()
@@ -176,7 +177,7 @@ func TestContentErrorsUseSurface(t *testing.T) {
 		}
 		if w.Code >= 400 && (!json.Valid(w.Body.Bytes()) || w.Header().Get("Content-Type") != "application/json" || w.Header().Get("Content-Disposition") != "" ||
 			tc.value == "bytes=10-" && w.Header().Get("Content-Range") != "bytes */10") {
-			t.Errorf("%s: %s: the error has the header %v and the body %s", tc.header, tc.value, w.Header(), w.Body)
+			t.Errorf("%s: %s: the error must be JSON, without Content-Disposition and with Content-Range for 416; header %v, body %s", tc.header, tc.value, w.Header(), w.Body)
 		}
 	}
 	for tag, status := range map[string]int{`"digest"`: 206, `"other"`: 200, `W/"digest"`: 200} {
@@ -222,19 +223,19 @@ func TestCORSAllowsListedOrigins(t *testing.T) {
 		w, _ := serve(web.Options{}, r, web.CORS([]string{"https://other.example", listed}, next))
 		h := w.Header()
 		if h.Get("Vary") != "Origin" || (h.Get("Access-Control-Allow-Origin") == listed) != tc.allowed || h.Get("Access-Control-Allow-Credentials") != "" {
-			t.Errorf("%s: the header is %v", tc.what, h)
+			t.Errorf("%s: Vary, Access-Control-Allow-Origin or Access-Control-Allow-Credentials is wrong: %v", tc.what, h)
 		}
 		if reached == tc.preflight || (w.Code == http.StatusNoContent) != tc.preflight || (h.Get("Access-Control-Allow-Methods") != "") != tc.preflight {
-			t.Errorf("%s: next was called: %v, status %d, header %v", tc.what, reached, w.Code, h)
+			t.Errorf("%s: next was called: %v, status %d, header %v; want 204 without next for a preflight, and next for any other request", tc.what, reached, w.Code, h)
 		}
 		if tc.preflight && !strings.Contains(h.Get("Access-Control-Allow-Headers"), "Idempotency-Key") {
 			t.Errorf("%s: Access-Control-Allow-Headers lacks Idempotency-Key: %v", tc.what, h)
 		}
-		// Without the setting there are no CORS headers.
+		// Without origins, CORS sets no headers.
 		w, _ = serve(web.Options{}, r, web.CORS(nil, next))
 		for name := range w.Header() {
 			if strings.HasPrefix(name, "Access-Control") || name == "Vary" {
-				t.Errorf("%s, without origins: the header is %v", tc.what, w.Header())
+				t.Errorf("%s, without origins: CORS set a header: %v", tc.what, w.Header())
 			}
 		}
 	}
@@ -252,7 +253,7 @@ func TestThrottleHeaders(t *testing.T) {
 		w, _ := serve(web.Options{}, secure(http.MethodGet, "/"), h)
 		if w.Code != want.status || w.Header().Get("X-RateLimit-Limit") != "2" || w.Header().Get("X-RateLimit-Remaining") != want.remaining ||
 			w.Header().Get("Retry-After") != want.wait {
-			t.Errorf("status %d, header %v, want %+v", w.Code, w.Header(), want)
+			t.Errorf("status %d, header %v, want the limit 2 and %+v", w.Code, w.Header(), want)
 		}
 	}
 }
@@ -265,12 +266,13 @@ func TestUnknownMethodIsNotLogged(t *testing.T) {
 	r.TLS, r.RemoteAddr = secure(http.MethodGet, "/").TLS, "203.0.113.9:1"
 	w, log := serve(web.Options{}, r, web.Routes(mux, web.WriteJSONError))
 	if w.Code != http.StatusMethodNotAllowed || strings.Contains(log+w.Body.String(), "SECRET") {
-		t.Errorf("status = %d, want 405; body %s, log %s", w.Code, w.Body, log)
+		t.Errorf("status = %d, want 405; the method must not be in the body %s or the log %s", w.Code, w.Body, log)
 	}
 }
 
-// Flushed data reaches the client before the handler returns, compressed or not.
-func TestFlush(t *testing.T) {
+// TestFlushSendsDataBeforeHandlerReturns checks that flushed data reaches the client before the
+// handler returns, with and without compression.
+func TestFlushSendsDataBeforeHandlerReturns(t *testing.T) {
 	t.Parallel()
 	compress, err := web.Compress()
 	if err != nil {
@@ -305,7 +307,7 @@ func TestFlush(t *testing.T) {
 		}
 		line, err := bufio.NewReader(resp.Body).ReadString('\n')
 		if err != nil || line != "data: 1\n" {
-			t.Errorf("%s: the first line is %q, %v", encoding, line, err)
+			t.Errorf("%s: the first line is %q, want data: 1; error %v", encoding, line, err)
 		}
 		received <- struct{}{}
 		cancel()

@@ -8,16 +8,17 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// Routes returns a handler that serves mux. For an unknown path or method, it renders an error in
-// the form of the surface.
+// Routes returns a handler that serves mux. For an unknown path or method, and for a path that is
+// not clean, the handler renders an error in the form of the surface.
 func Routes(mux *http.ServeMux, render Renderer) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// The mux would redirect to the cleaned path, which no client expects.
+		// For a path that is not clean, the mux would redirect to the clean path, which no client
+		// expects.
 		clean := path.Clean(r.URL.Path) == r.URL.Path || r.URL.Path == ""
 		handler, pattern := mux.Handler(r)
 		if pattern != "" && clean {
-			// Record the route here: if a surface has replaced the request, the pattern that the
-			// mux sets on it is lost.
+			// Record the route here. The mux sets the pattern only on the request that it gets, and
+			// a surface may have replaced the request of the middleware.
 			SetRoute(r, pattern)
 			mux.ServeHTTP(w, r)
 			return

@@ -8,8 +8,8 @@ import (
 	"github.com/certvault/certvault/internal/limit"
 )
 
-// Throttle counts a request for a key, sets the rate-limit headers, and returns an error if the
-// limit is exceeded.
+// Throttle counts a request for a key and returns an error if the limit is exceeded. If there is a
+// limit, Throttle also sets the rate-limit headers.
 func Throttle(w http.ResponseWriter, c *limit.Counter, key string) error {
 	result := c.Take(key)
 	if result.Limit > 0 {
@@ -22,8 +22,8 @@ func Throttle(w http.ResponseWriter, c *limit.Counter, key string) error {
 	return nil
 }
 
-// Throttled counts the requests of an address before a handler runs, including those to unknown
-// paths. It renders the error if the limit is exceeded.
+// Throttled counts the requests of an address before it calls next, including requests to unknown
+// paths. If the limit is exceeded, Throttled renders the error and does not call next.
 func Throttled(c *limit.Counter, render Renderer, next http.Handler) http.Handler {
 	return Handler(render, func(w http.ResponseWriter, r *http.Request) error {
 		if err := Throttle(w, c, limit.AddressKey(Client(r))); err != nil {

@@ -47,8 +47,9 @@ type request struct {
 	client netip.Addr
 	route  string
 	err    error
-	// warnUnknown logs that the address of the client is unknown. It is nil if the address is known.
-	// It is called when the address is used, because probes of a proxy need no address.
+	// warnUnknown logs that the address of the client is unknown. It is nil if the address is
+	// known. Client calls warnUnknown when a handler uses the address. A health check by the proxy
+	// has no client address and must not cause a warning.
 	warnUnknown func()
 }
 
@@ -64,8 +65,8 @@ func requestOf(r *http.Request) *request {
 func RequestID(r *http.Request) string { return requestOf(r).id }
 
 // Client returns the client address of a request. Behind a trusted proxy, this is the address that
-// the proxy reports. If the proxy reports no usable address, it is the zero Addr, which is not valid
-// and not a loopback address.
+// the proxy reports. If the proxy reports no usable address, Client logs a warning and returns the
+// zero Addr, which is not valid and not a loopback address.
 func Client(r *http.Request) netip.Addr {
 	q := requestOf(r)
 	if q.warnUnknown != nil {
@@ -78,7 +79,8 @@ func Client(r *http.Request) netip.Addr {
 // contain secrets.
 func SetRoute(r *http.Request, pattern string) { requestOf(r).route = pattern }
 
-// Record adds an error to a request's log line, if the response does not depend on it.
+// Record adds an error on which the response does not depend to a request's log line. If the line
+// already has an error, Record does nothing.
 func Record(r *http.Request, err error) {
 	if q := requestOf(r); q.err == nil {
 		q.err = err
@@ -88,8 +90,8 @@ func Record(r *http.Request, err error) {
 // Options configures the middleware.
 type Options struct {
 	Log *slog.Logger
-	// Proxies are the addresses whose forwarded headers are trusted. Without proxies, a request must
-	// use TLS directly.
+	// Proxies are the addresses whose forwarded headers are trusted. With proxies, requests from
+	// other addresses are rejected. Without proxies, a request must use TLS directly.
 	Proxies []netip.Prefix
 	// HSTS sends Strict-Transport-Security. It must be off with a self-signed certificate, because
 	// browsers would then refuse to continue.
@@ -98,8 +100,9 @@ type Options struct {
 	Now     func() time.Time
 }
 
-// Wrap applies the middleware to all routes. It sets the request id and the client's address,
-// requires HTTPS, recovers from panics, and writes the log and the metrics.
+// Wrap applies the middleware to all routes. It sets the request id, the client's address and the
+// security headers of all responses, requires HTTPS, recovers from panics, and writes the log and
+// the metrics.
 func Wrap(o Options, next http.Handler) http.Handler {
 	warned := &warnings{at: map[netip.Addr]time.Time{}}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -139,7 +142,8 @@ func Wrap(o Options, next http.Handler) http.Handler {
 	})
 }
 
-// peer returns the address of the other end of the connection.
+// peer returns the address of the other end of the connection, or the zero Addr if the address
+// cannot be parsed.
 func peer(r *http.Request) netip.Addr {
 	a, _ := parseHop(r.RemoteAddr)
 	return a
@@ -154,7 +158,8 @@ type warnings struct {
 	at map[netip.Addr]time.Time
 }
 
-// due reports whether a warning about a proxy is due, and records it.
+// due reports whether a warning about a proxy is due. If so, it records now as the time of the last
+// warning.
 func (w *warnings) due(proxy netip.Addr, now time.Time) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -177,8 +182,9 @@ func (o *Options) warnUnknown(r *http.Request, warned *warnings, now time.Time) 
 		slog.String("proxy", proxy.String()))
 }
 
-// locate determines the client's address and whether the request used TLS. It trusts forwarded
-// headers only from a trusted proxy.
+// locate determines the client's address and reports whether the client used HTTPS. If there are
+// trusted proxies, locate uses the forwarded headers of a trusted proxy, and a request from any
+// other address is not secure.
 func (o *Options) locate(r *http.Request, q *request) (secure bool) {
 	q.client = peer(r)
 	if len(o.Proxies) == 0 {
@@ -191,10 +197,11 @@ func (o *Options) locate(r *http.Request, q *request) (secure bool) {
 	return strings.EqualFold(r.Header.Get("X-Forwarded-Proto"), "https")
 }
 
-// forwardedFor returns the client's address that the trusted proxies report. In X-Forwarded-For it
-// uses only the entries that trusted proxies added, from the right. If there is no entry, or one of
-// them is not an address, it returns the zero Addr. The address of a proxy must not take its place:
-// the proxy may run on this machine, and loopback addresses have more rights.
+// forwardedFor returns the client's address that the trusted proxies report. From the right, it
+// uses only the entries of X-Forwarded-For that trusted proxies added. If there is no entry, or one
+// of the used entries is not an address, it returns the zero Addr. It must not return the address
+// of the proxy instead, because the proxy may run on this machine, and loopback addresses have more
+// rights.
 func (o *Options) forwardedFor(r *http.Request) (client netip.Addr) {
 	hops := strings.Split(strings.Join(r.Header.Values("X-Forwarded-For"), ","), ",")
 	for _, hop := range slices.Backward(hops) {
@@ -210,7 +217,8 @@ func (o *Options) forwardedFor(r *http.Request) (client netip.Addr) {
 	return client
 }
 
-// parseHop parses an address, with or without a port. An IPv6 address may be in brackets.
+// parseHop parses an address, with or without a port, and reports whether it is valid. An IPv6
+// address may be in brackets.
 func parseHop(text string) (netip.Addr, bool) {
 	if host, _, err := net.SplitHostPort(text); err == nil {
 		text = host
@@ -269,8 +277,8 @@ func methodOf(r *http.Request) string {
 
 var requestIDRule = regexp.MustCompile(`^[A-Za-z0-9_-]{8,64}$`)
 
-// requestIDOf returns the caller's request id if it is safe, so that both logs can be correlated,
-// or else a new id.
+// requestIDOf returns the caller's request id if it is safe, so that the logs of the caller and of
+// the vault can be correlated, or else a new id.
 func requestIDOf(r *http.Request) string {
 	if id := r.Header.Get("X-Request-Id"); requestIDRule.MatchString(id) {
 		return id
@@ -302,10 +310,10 @@ func (w *recorder) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// Flush sends the buffered data. The compressing writer only checks whether this type is an
-// http.Flusher.
+// Flush sends the buffered data to the client. Unwrap is not enough, because the compressing writer
+// only checks whether this type is an http.Flusher.
 func (w *recorder) Flush() {
-	// The next write reports a closed connection.
+	// Ignore an error here, because the next write reports a closed connection.
 	_ = http.NewResponseController(w.ResponseWriter).Flush()
 }
 

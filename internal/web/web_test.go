@@ -53,7 +53,7 @@ func TestRequestIDIsReusedIfSafe(t *testing.T) {
 		w, log := serve(web.Options{}, r, textHandler("ok"))
 		id := w.Header().Get("X-Request-Id")
 		if (id == given) != reused || len(id) < 8 {
-			t.Errorf("request id %q, response id %q", given, id)
+			t.Errorf("request id %q, response id %q; a safe id must be reused, and any other id replaced", given, id)
 		}
 		if !strings.Contains(log, `"request_id":"`+id+`"`) {
 			t.Errorf("the log lacks the request id %q: %s", id, log)
@@ -96,8 +96,8 @@ func TestPlainHTTPIsRefused(t *testing.T) {
 	}
 }
 
-// A proxy on this machine that does not report the client's address must not give the client the
-// rights of a loopback address.
+// TestUnknownForwardedAddressIsNotLoopback checks that a proxy on this machine that does not report
+// the client's address does not give the client the rights of a loopback address.
 func TestUnknownForwardedAddressIsNotLoopback(t *testing.T) {
 	t.Parallel()
 	proxies := []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32"), netip.MustParsePrefix("::1/128")}
@@ -133,15 +133,16 @@ func TestUnknownForwardedAddressIsNotLoopback(t *testing.T) {
 			t.Errorf("%s: status %d, client %s, want 200 and %q", tc.name, w.Code, client, tc.want)
 		}
 		if warned := strings.Contains(log, "misconfiguration"); warned != !want.IsValid() {
-			t.Errorf("%s: the log reports a misconfiguration: %t: %s", tc.name, warned, log)
+			t.Errorf("%s: the log must report a misconfiguration only if the client is unknown; reported: %t, log %s", tc.name, warned, log)
 		}
 		if limit.AddressKey(client) == limit.AddressKey(netip.MustParseAddr("127.0.0.1")) != (tc.want == "127.0.0.1") {
-			t.Errorf("%s: the client shares a limit with the proxy", tc.name)
+			t.Errorf("%s: a client must share a limit with the proxy only if both have the same address", tc.name)
 		}
 	}
 }
 
-// The log reports a misconfigured proxy once an hour, not at every request.
+// TestMisconfiguredProxyIsLoggedOnce checks that the log reports a misconfigured proxy once an
+// hour, not at every request.
 func TestMisconfiguredProxyIsLoggedOnce(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
@@ -167,7 +168,7 @@ func TestPanicIsServerErrorAndIsLogged(t *testing.T) {
 		panic("nil map")
 	}))
 	if w.Code != http.StatusInternalServerError || strings.Contains(w.Body.String(), "nil map") || !strings.Contains(w.Body.String(), "Server Error") {
-		t.Fatalf("status = %d, want 500; body %s", w.Code, w.Body)
+		t.Fatalf("status = %d, want 500; body %s, want Server Error without the value of the panic", w.Code, w.Body)
 	}
 	if !strings.Contains(log, "nil map") {
 		t.Fatalf("the log lacks the value of the panic: %s", log)
@@ -206,7 +207,7 @@ func TestErrorAsJSON(t *testing.T) {
 		w := httptest.NewRecorder()
 		web.WriteJSONError(w, secure(http.MethodGet, "/"), tc.err)
 		if w.Code != tc.status || strings.TrimSpace(w.Body.String()) != tc.body || w.Header().Get("Content-Type") != "application/json" {
-			t.Errorf("%s: status = %d, want %d; body %s, want %s", name, w.Code, tc.status, w.Body, tc.body)
+			t.Errorf("%s: status = %d, want %d; body %s, want %s as application/json", name, w.Code, tc.status, w.Body, tc.body)
 		}
 	}
 	w := httptest.NewRecorder()
@@ -216,7 +217,7 @@ func TestErrorAsJSON(t *testing.T) {
 		Errors  map[string][]string
 	}
 	if err := json.Unmarshal(w.Body.Bytes(), &body); err != nil || len(body.Errors) != 1000 || body.Message != "Bad. (and 1499 more errors)" {
-		t.Errorf("got %d errors, want 1000; message %q, %v", len(body.Errors), body.Message, err)
+		t.Errorf("got %d fields, want 1000; message %q, want the number 1499 of further errors; error %v", len(body.Errors), body.Message, err)
 	}
 	w = httptest.NewRecorder()
 	web.WriteJSONError(w, secure(http.MethodGet, "/"), &fault.Error{Kind: fault.TooMany, Message: "Too Many Requests", RetryAfter: 1500 * time.Millisecond})
@@ -243,7 +244,7 @@ func TestUnknownRoutesUseSurface(t *testing.T) {
 			t.Errorf("%s %s: status = %d, want %d; Allow = %q, want %q", tc.method, tc.path, w.Code, tc.status, w.Header().Get("Allow"), tc.allow)
 		}
 		if tc.status >= 400 && (!json.Valid(w.Body.Bytes()) || strings.Contains(w.Body.String(), "(other)")) {
-			t.Errorf("%s %s: the body is %s", tc.method, tc.path, w.Body)
+			t.Errorf("%s %s: the body must be JSON without (other): %s", tc.method, tc.path, w.Body)
 		}
 	}
 }
@@ -263,7 +264,7 @@ func TestCapabilityURLIsValidForOneFileAndOneDay(t *testing.T) {
 	}
 	u, err := url.Parse(link)
 	if err != nil || u.Host != "vault.example.org" || u.Path != "/files/"+uuid+"/pdf" {
-		t.Fatalf("the link is %s, %v", link, err)
+		t.Fatalf("the link is %s, want the address of the PDF at vault.example.org; error %v", link, err)
 	}
 	allowed := func(uuid, kind string, q url.Values) bool {
 		t.Helper()
@@ -287,7 +288,7 @@ func TestCapabilityURLIsValidForOneFileAndOneDay(t *testing.T) {
 	}
 	now = now.Add(24*time.Hour - time.Second)
 	if !allowed(uuid, "pdf", u.Query()) {
-		t.Error("the link is not valid until the end of the day")
+		t.Error("the link is not valid one second before it expires")
 	}
 	now = now.Add(time.Second)
 	if allowed(uuid, "pdf", u.Query()) {

@@ -209,3 +209,22 @@ func TestFreeLeases(t *testing.T) {
 		t.Errorf("after FreeLeases: leased %+v, want one endpoint with a higher lease number", again)
 	}
 }
+
+// brokenResult is the result of a statement whose response was lost.
+type brokenResult struct{ err error }
+
+func (r brokenResult) LastInsertId() (int64, error) { return 0, r.err }
+func (r brokenResult) RowsAffected() (int64, error) { return 0, r.err }
+
+// TestUnknownResultIsNoLostLease checks that an error of the database is not mistaken for a lease
+// that another deliverer has, which would drop the attempts without an error.
+func TestUnknownResultIsNoLostLease(t *testing.T) {
+	t.Parallel()
+	failure := errors.New("connection reset")
+	if err := checkLease(brokenResult{failure}); !errors.Is(err, failure) || errors.Is(err, errFenced) {
+		t.Errorf("checkLease = %v, want the error of the database", err)
+	}
+	if err := checkLease(brokenResult{}); !errors.Is(err, errFenced) {
+		t.Errorf("checkLease of no row = %v, want errFenced", err)
+	}
+}

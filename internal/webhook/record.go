@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 	"strings"
 	"time"
@@ -36,8 +37,8 @@ func (n *lane) recordTx(ctx context.Context, tx *db.Tx, results []*result, leave
 	if err != nil {
 		return err
 	}
-	if n, err := res.RowsAffected(); err != nil || n != 1 {
-		return errFenced
+	if err := checkLease(res); err != nil {
+		return err
 	}
 	if len(results) == 0 {
 		return nil
@@ -49,6 +50,18 @@ func (n *lane) recordTx(ctx context.Context, tx *db.Tx, results []*result, leave
 		return err
 	}
 	return n.healthTx(ctx, tx, now)
+}
+
+// checkLease returns errFenced if an update of the leased endpoint changed no row.
+func checkLease(res sql.Result) error {
+	n, err := res.RowsAffected()
+	if err != nil {
+		return fmt.Errorf("counting the changed endpoints: %w", err)
+	}
+	if n != 1 {
+		return errFenced
+	}
+	return nil
 }
 
 // zeroed returns a time for a column in which 0 means none.

@@ -122,11 +122,24 @@ func Run(t *testing.T, open func(t *testing.T) blob.Store) {
 		if again := version(); again != first {
 			t.Fatalf("the version of an unchanged blob changed from %+v to %+v", first, again)
 		}
-		if _, err := s.PutReserved(t.Context(), "a/1", strings.NewReader("y")); err != nil {
-			t.Fatal(err)
-		}
+		Replace(t, s, "a/1", "y")
 		if now := version(); now == first {
 			t.Fatalf("the version of a replaced blob is still %+v, want another version", now)
+		}
+	})
+	t.Run("put does not replace a blob", func(t *testing.T) {
+		t.Parallel()
+		s := open(t)
+		if _, err := s.Put(t.Context(), "a/1", strings.NewReader("first")); err != nil {
+			t.Fatal(err)
+		}
+		for name, put := range map[string]func(context.Context, string, io.Reader) (int64, error){"Put": s.Put, "PutReserved": s.PutReserved} {
+			if _, err := put(t.Context(), "a/1", strings.NewReader("second")); !errors.Is(err, blob.ErrExists) {
+				t.Errorf("%s under the key of a blob = %v, want ErrExists", name, err)
+			}
+		}
+		if got := read(t, s, "a/1"); string(got) != "first" {
+			t.Errorf("content after the refused calls = %q, want first", got)
 		}
 	})
 	t.Run("clean does not remove stored blobs", func(t *testing.T) {
@@ -142,6 +155,17 @@ func Run(t *testing.T, open func(t *testing.T) blob.Store) {
 			t.Fatalf("content of a stored blob after Clean = %q, want x", got)
 		}
 	})
+}
+
+// Replace replaces the content of a blob, as damage or a restore does.
+func Replace(tb testing.TB, s blob.Store, key, content string) {
+	tb.Helper()
+	if err := s.Delete(tb.Context(), key); err != nil {
+		tb.Fatal(err)
+	}
+	if _, err := s.Put(tb.Context(), key, strings.NewReader(content)); err != nil {
+		tb.Fatal(err)
+	}
 }
 
 func read(t *testing.T, s blob.Store, key string) []byte {

@@ -48,7 +48,7 @@ func SQLite(tb testing.TB) *db.DB {
 func Open(tb testing.TB, dataDir, databaseURL string) *db.DB {
 	tb.Helper()
 	if databaseURL == "" {
-		copyTemplate(tb, dataDir)
+		CopyTemplate(tb, dataDir)
 	}
 	d, err := db.Open(tb.Context(), dataDir, databaseURL)
 	if err != nil {

@@ -22,8 +22,8 @@ import (
 // A test gets a copy of a database that is migrated once per package, because running the
 // migrations would take longer than most tests.
 
-// copyTemplate copies a migrated SQLite database to a data folder that has no database.
-func copyTemplate(tb testing.TB, dataDir string) {
+// CopyTemplate copies a migrated SQLite database to a data folder that has no database.
+func CopyTemplate(tb testing.TB, dataDir string) {
 	tb.Helper()
 	if _, err := os.Stat(filepath.Join(dataDir, db.FileName)); !errors.Is(err, fs.ErrNotExist) {
 		return

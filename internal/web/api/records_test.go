@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/certvault/certvault/internal/blob/blobtest"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/db/dbtest"
 )
@@ -359,9 +360,7 @@ func TestDamagedFileIsNotSentByTheInterface(t *testing.T) {
 		for _, target := range []string{"/business/certificate-vault/", "/business/certificates/"} {
 			target += id + "/download"
 			for stored, want := range map[string]int{damaged: http.StatusInternalServerError, tail: http.StatusOK} {
-				if _, err := v.Blobs.Put(t.Context(), c.Verified.TailKey, strings.NewReader(stored)); err != nil {
-					t.Fatal(err)
-				}
+				blobtest.Replace(t, v.Blobs, c.Verified.TailKey, stored)
 				a := v.get(target)
 				body := content
 				if want != http.StatusOK {

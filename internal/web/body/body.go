@@ -37,18 +37,21 @@ const (
 type Limits struct {
 	// Size is the largest size in bytes.
 	Size int64
-	// Time is how long the whole body may take. Reading also ends if nothing arrives for 30
-	// seconds, or less than 1 kB per second over 30 seconds. If Time is zero, the server's own limit applies.
+	// Time is how long the whole body may take. With a time limit, reading also ends if nothing
+	// arrives for 30 seconds, or if less than 1 kB per second arrives over 30 seconds of waiting.
+	// If Time is zero, only the server's own limit applies.
 	Time time.Duration
 	// Parts is the largest number of parts of a multipart form.
 	Parts int
 	// TooLarge is the error of a body over Size. TooMany is the error of a form with more than
-	// Parts parts; it may be nil. Broken is the error of a body that cannot be read to its end.
+	// Parts parts; if it is nil, the form returns fault.Invalid. Broken is the error of a body that
+	// cannot be read to its end.
 	TooLarge, TooMany, Broken *fault.Error
 }
 
-// reader is the body of a request with its limits. All its errors except io.EOF are a *fault.Error,
-// so that a store that reads a file from the body returns the client's fault unchanged.
+// reader is the body of a request with its limits. If the client causes an error, the error is a
+// *fault.Error, so that a store that reads a file from the body returns the client's fault
+// unchanged.
 type reader struct {
 	io.ReadCloser
 
@@ -58,14 +61,15 @@ type reader struct {
 	// until is the end of the time limit; moved is the time of the last change of the deadline.
 	until, moved time.Time
 	// waited is how long Read has waited for the client since the last check of the rate, and
-	// arrived the number of bytes that arrived in that time.
+	// arrived is the number of bytes that arrived in that time.
 	waited  time.Duration
 	arrived int64
 	// headerLeft is the number of bytes that may still be read for the header of a part while
 	// inHeader is set.
 	headerLeft int
 	inHeader   bool
-	// touched reports whether the body was read, failed whether a read failed.
+	// touched reports whether the body was read. failed reports whether the connection failed or
+	// the body arrived too slowly.
 	touched, failed bool
 	err             error
 }
@@ -88,8 +92,9 @@ const tooLate = "The request did not arrive in time."
 
 var errNoLimits = errors.New("the body was read before its limits were set")
 
-// Limit bounds the body of r. A read that reaches a limit returns the error of that limit, or
-// fault.TimedOut. If the Content-Length is too large, the body is not read at all.
+// Limit bounds the body of r. A read beyond l.Size returns l.TooLarge, a read that is late or too
+// slow returns fault.TimedOut, and a read from a broken connection returns l.Broken. If the
+// Content-Length is larger than l.Size, the body is not read at all.
 func Limit(w http.ResponseWriter, r *http.Request, l Limits) {
 	b := watch(w, r)
 	b.limits, b.left, b.err = l, l.Size, nil
@@ -142,8 +147,8 @@ func (b *reader) Read(p []byte) (int, error) {
 	return n, b.err
 }
 
-// checkRate returns fault.TimedOut if the body arrives at less than minRate. The rest of the body
-// is not read.
+// checkRate returns fault.TimedOut if a body with a time limit arrived at less than minRate during
+// the last rateTime of waiting. After that error, the rest of the body is not read.
 func (b *reader) checkRate() error {
 	if b.until.IsZero() || b.waited < rateTime {
 		return nil
@@ -157,8 +162,9 @@ func (b *reader) checkRate() error {
 	return fault.Wrap(fault.TimedOut, tooLate, supported(b.control.SetReadDeadline(time.Now())))
 }
 
-// broken returns the error of a body that could not be read to its end. If Read has failed, it
-// returns the error of Read, because a parser may hide that error.
+// broken returns the error of a body that could not be read to its end. If Read has failed, broken
+// returns the error of Read, because a parser may hide that error. It returns fault.TimedOut for an
+// expired deadline, and limits.Broken with the cause err for any other error.
 func (b *reader) broken(err error) error {
 	if b.err != nil && !errors.Is(b.err, io.EOF) {
 		return b.err
@@ -170,7 +176,8 @@ func (b *reader) broken(err error) error {
 }
 
 // moveDeadline allows the next read to wait for stallTime, but not beyond the limit of the whole
-// body. With the first deadline of the body, it also sets the deadline of the response.
+// body. It moves the deadline at most once in deadlineStep. With the first deadline of the body, it
+// also sets the deadline of the response. A body without a time limit has no deadlines.
 func (b *reader) moveDeadline() error {
 	now := time.Now()
 	if b.until.IsZero() || now.Sub(b.moved) < deadlineStep {
@@ -206,10 +213,11 @@ func supported(err error) error {
 	return fmt.Errorf("setting a deadline: %w", err)
 }
 
-// Drain reads the part of the body of r that the handler did not read, within limits. Without
-// Drain, a client that is still writing would get a connection reset instead of the response. A
-// client that waits for 100 Continue (RFC 9110, 10.1.1) does not have to send the body, so Drain
-// does not read it.
+// Drain reads the part of the body of r that the handler did not read, within drainTime and
+// maxDrain. Without Drain, a client that is still writing would get a connection reset instead of
+// the response. Drain does not read a body after a failed read. It does not read the body of a
+// client that waits for 100 Continue either, because such a client does not have to send the body
+// (RFC 9110, 10.1.1).
 func Drain(r *http.Request) {
 	b, ok := r.Body.(*reader)
 	if !ok || b.failed || b.ReadCloser == http.NoBody || !b.touched && r.Header.Get("Expect") != "" {
@@ -220,8 +228,8 @@ func Drain(r *http.Request) {
 	}
 }
 
-// CheckEncoding returns fault.Unsupported if the body is compressed (RFC 9110,
-// 8.4).
+// CheckEncoding returns fault.Unsupported if the request names a Content-Encoding other than
+// identity (RFC 9110, 8.4).
 func CheckEncoding(r *http.Request) error {
 	if coding := r.Header.Get("Content-Encoding"); coding != "" && coding != "identity" {
 		return fault.New(fault.Unsupported, "The request body must not be compressed; Content-Encoding is not supported.")

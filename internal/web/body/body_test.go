@@ -30,7 +30,7 @@ func request(t *testing.T, content io.Reader) *http.Request {
 	return r
 }
 
-func TestSize(t *testing.T) {
+func TestBodyOverSizeIsTooLarge(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		size, limit int
@@ -48,7 +48,7 @@ func TestSize(t *testing.T) {
 			Limit(httptest.NewRecorder(), r, limits(int64(tc.limit)))
 			got, err := io.ReadAll(r.Body)
 			if len(got) != want || fault.Is(err, fault.TooLarge) != tc.over || !tc.over && err != nil {
-				t.Errorf("size %d, limit %d, known length %v: read %d bytes, want %d; error %v", tc.size, tc.limit, known, len(got), want, err)
+				t.Errorf("size %d, limit %d, known length %v: read %d bytes, want %d; error %v, want fault.TooLarge only for a body over the limit", tc.size, tc.limit, known, len(got), want, err)
 			}
 		}
 	}
@@ -56,7 +56,7 @@ func TestSize(t *testing.T) {
 	r := request(t, io.MultiReader(strings.NewReader("abc"), iotest.ErrReader(broken)))
 	Limit(httptest.NewRecorder(), r, limits(10))
 	if got, err := io.ReadAll(r.Body); string(got) != "abc" || !fault.Is(err, fault.Invalid) || !errors.Is(err, broken) {
-		t.Errorf("a broken body: read %q, error %v", got, err)
+		t.Errorf("a broken body: read %q, want abc; error %v, want fault.Invalid with its cause", got, err)
 	}
 	r = request(t, strings.NewReader("0123456789"))
 	Limit(httptest.NewRecorder(), r, limits(10))
@@ -64,7 +64,7 @@ func TestSize(t *testing.T) {
 	if _, err := io.ReadFull(r.Body, p); err != nil {
 		t.Fatal(err)
 	}
-	// At the limit, Read must return io.EOF. Otherwise its caller reads forever.
+	// At the limit, Read must return io.EOF. Otherwise its caller would read forever.
 	if n, err := r.Body.Read(p); n != 0 || err != io.EOF { // io.ReadAll compares with == too
 		t.Errorf("at the end: Read = %d, %v, want 0, io.EOF", n, err)
 	}
@@ -101,8 +101,8 @@ func (d *deadlines) SetWriteDeadline(at time.Time) error {
 	return nil
 }
 
-// A body that stalls ends early. A body that continues may use its whole time. The deadline is not
-// moved for each of many small reads.
+// TestDeadlines checks that a body that stalls ends early, and that a body that continues may use
+// its whole time. The deadline is not moved for each of many small reads.
 func TestDeadlines(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -130,7 +130,7 @@ func TestDeadlines(t *testing.T) {
 		}
 		want := []time.Duration{30 * time.Second, 50 * time.Second, 60 * time.Second, 60 * time.Second}
 		if fmt.Sprint(w.read) != fmt.Sprint(want) {
-			t.Errorf("deadlines %v, want %v", w.read, want)
+			t.Errorf("the read deadlines are %v, want %v", w.read, want)
 		}
 		if len(w.write) != 1 || w.write[0] != 2*time.Minute {
 			t.Errorf("the write deadlines are %v, want one deadline of 2m", w.write)
@@ -151,8 +151,8 @@ func (r *trickle) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// A body that arrives at less than 1 kB per second ends after 30 seconds. The time between two
-// reads belongs to the server and does not count.
+// TestSlowBodyEnds checks that a body that arrives at less than 1 kB per second ends after 30
+// seconds of waiting. The time between two reads belongs to the server and does not count.
 func TestSlowBodyEnds(t *testing.T) {
 	t.Parallel()
 	for rate, slow := range map[int]bool{1: true, 999: true, 1000: false, 9999: false} {
@@ -169,7 +169,7 @@ func TestSlowBodyEnds(t *testing.T) {
 			before := time.Now()
 			_, err := io.Copy(io.Discard, r.Body)
 			if fault.Is(err, fault.TimedOut) != slow || !slow && err != nil {
-				t.Errorf("%d bytes per second: %v", rate, err)
+				t.Errorf("%d bytes per second: error = %v, want fault.TimedOut for less than 1000 bytes per second, or else nil", rate, err)
 			}
 			if took := time.Since(before); slow && took != 30*time.Second {
 				t.Errorf("%d bytes per second: ended after %v, want 30s", rate, took)
@@ -182,7 +182,8 @@ func TestSlowBodyEnds(t *testing.T) {
 	}
 }
 
-// After the body has ended, a handler may work until the time limit.
+// TestDeadlineAfterEndOfBody checks that a handler may work until the time limit after the body has
+// ended.
 func TestDeadlineAfterEndOfBody(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -261,7 +262,7 @@ func form(t *testing.T, content io.Reader, size int64, maxParts int) *Form {
 	return f
 }
 
-func TestForm(t *testing.T) {
+func TestFormReturnsPartsAndErrors(t *testing.T) {
 	t.Parallel()
 	end := "--" + boundary + "--\r\n"
 	long := strings.Repeat("x", 3*maxPartHeader)
@@ -301,7 +302,7 @@ func TestForm(t *testing.T) {
 			t.Errorf("%s: values = %q, want %q", what, values.String(), tc.values)
 		}
 		if err := f.Err(); tc.kind < 0 && err != nil || tc.kind >= 0 && !fault.Is(err, tc.kind) {
-			t.Errorf("%s: error = %v, want kind %v", what, err, tc.kind)
+			t.Errorf("%s: error = %v, want kind %v (-1: no error)", what, err, tc.kind)
 		}
 		if f.Next() {
 			t.Errorf("%s: Next = true after the end", what)
@@ -309,7 +310,8 @@ func TestForm(t *testing.T) {
 	}
 }
 
-// Next skips the rest of a part that was not read. Err returns an error in that rest.
+// TestNextSkipsUnreadRest checks that Next skips the rest of a part that was not read, and that Err
+// returns an error in that rest.
 func TestNextSkipsUnreadRest(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("x", 3*maxPartHeader)
@@ -327,7 +329,7 @@ func TestNextSkipsUnreadRest(t *testing.T) {
 	}
 }
 
-func TestOpenFormRefuses(t *testing.T) {
+func TestOpenFormRefusesOtherTypesAndCompression(t *testing.T) {
 	t.Parallel()
 	for _, contentType := range []string{"", "application/json", "multipart/mixed; boundary=x", "multipart/form-data", `multipart/form-data; boundary="`} {
 		r := request(t, strings.NewReader(""))
@@ -346,14 +348,14 @@ func TestOpenFormRefuses(t *testing.T) {
 	}
 }
 
-func TestParseForm(t *testing.T) {
+func TestParseFormReturnsFaults(t *testing.T) {
 	t.Parallel()
 	for content, kind := range map[string]fault.Kind{"a=1&b=2": -1, "a=%zz": fault.BadRequest, "a=" + strings.Repeat("x", 100): fault.TooLarge} {
 		r := request(t, strings.NewReader(content))
 		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 		err := ParseForm(httptest.NewRecorder(), r, 50)
 		if kind < 0 && (err != nil || r.PostForm.Get("b") != "2") || kind >= 0 && !fault.Is(err, kind) {
-			t.Errorf("%q: error = %v, want kind %v", content, err, kind)
+			t.Errorf("%q: error = %v, want kind %v (-1: no error, and b=2)", content, err, kind)
 		}
 	}
 }

@@ -29,15 +29,15 @@ type Form struct {
 	err   error
 }
 
-// Part is one part of a form. Every error of its Read except io.EOF is a *fault.Error.
+// Part is one part of a form. If the client causes an error of Read, the error is a *fault.Error.
 type Part struct {
 	*multipart.Part
 
 	form *Form
 }
 
-// OpenForm returns the form in the body of r. The caller must have called Limit. It returns
-// fault.Unsupported if the body is of another type.
+// OpenForm returns the form in the body of r. The caller must have called Limit. OpenForm returns
+// fault.Unsupported if the body is of another type, has no boundary or is compressed.
 func OpenForm(r *http.Request) (*Form, error) {
 	mediaType, params, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil || mediaType != "multipart/form-data" {
@@ -53,8 +53,8 @@ func OpenForm(r *http.Request) (*Form, error) {
 	return &Form{body: b, parts: multipart.NewReader(b, params["boundary"])}, CheckEncoding(r)
 }
 
-// Next skips the rest of the current part and reports whether there is a next
-// part.
+// Next skips the rest of the current part and reports whether there is a next part. A part beyond
+// Limits.Parts is an error.
 func (f *Form) Next() bool {
 	if f.part != nil {
 		_, _ = io.Copy(io.Discard, f.part) // Read records the error
@@ -88,7 +88,7 @@ func (f *Form) Next() bool {
 // Part returns the current part.
 func (f *Form) Part() *Part { return f.part }
 
-// Err returns the error that ended the form, or nil if it was read to its end.
+// Err returns the error that ended the form, or nil if there was no error.
 func (f *Form) Err() error { return f.err }
 
 // Read implements io.Reader.
@@ -102,7 +102,8 @@ func (p *Part) Read(b []byte) (int, error) {
 }
 
 // Value returns the first limit bytes of the part, and writes the whole part to all. If the part
-// cannot be read to its end, Err of the form returns the error.
+// cannot be read to its end, Err of the form returns the error. Value ignores the errors of all, so
+// all must be a writer that does not fail.
 func (p *Part) Value(limit int, all io.Writer) []byte {
 	value, err := io.ReadAll(io.TeeReader(io.LimitReader(p, int64(limit)), all))
 	if err == nil {
@@ -111,8 +112,8 @@ func (p *Part) Value(limit int, all io.Writer) []byte {
 	return value
 }
 
-// ParseForm parses the URL-encoded form of r, of at most limit bytes, into
-// r.PostForm. It returns fault.TooLarge, fault.TimedOut or fault.BadRequest.
+// ParseForm parses the URL-encoded form in the body of r, of at most limit bytes, into r.PostForm.
+// An invalid form is fault.TooLarge, fault.TimedOut or fault.BadRequest.
 func ParseForm(w http.ResponseWriter, r *http.Request, limit int64) error {
 	Limit(w, r, Limits{
 		Size: limit, TooLarge: fault.New(fault.TooLarge, "The form is too large."), Broken: fault.New(fault.BadRequest, "The form could not be read."),

@@ -24,11 +24,13 @@ type Failure struct {
 	RequestID string
 	// Damaged reports whether the error is that a stored file is lost or damaged.
 	Damaged bool
-	// Form is the form of the request that can be submitted again after an outage, or nil.
+	// Form is the submitted form if the response is 503, so that the person can submit the form
+	// again, or nil.
 	Form url.Values
 }
 
-// Render writes an error: as JSON if the client prefers it, else as a page.
+// Render writes an error: as JSON if the client prefers JSON, or else as a page. If the page cannot
+// be rendered, Render writes plain text.
 func (s *Set) Render(w http.ResponseWriter, r *http.Request, err error) {
 	if WantsJSON(r) {
 		web.WriteJSONError(w, r, err)

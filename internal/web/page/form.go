@@ -80,8 +80,8 @@ func (s *Set) ShowAgain(w http.ResponseWriter, r *http.Request, name string, dat
 	return s.draw(w, r, status, name, data, problems)
 }
 
-// Describe returns the ARIA attributes of a field's control: the ids of its problem and its hints,
-// and whether it is invalid.
+// Describe returns the ARIA attributes of a field's control: the ids of the field's problem and of
+// the hints, and whether the control is invalid.
 func (g *Page) Describe(field string, hints ...string) template.HTMLAttr {
 	var b strings.Builder
 	if len(g.Problems.Of(field)) > 0 {
@@ -94,8 +94,8 @@ func (g *Page) Describe(field string, hints ...string) template.HTMLAttr {
 	return template.HTMLAttr(b.String()) //nolint:gosec // the text is escaped
 }
 
-// noticeCookie contains the name of the notice that the target of a redirect shows. A page shows
-// only notices that its surface defines.
+// noticeCookie contains the name and the numbers of the notice that the next page shows. A page
+// shows only notices that its surface defines.
 const (
 	noticeCookie = "__Host-notice"
 	noticeTime   = time.Minute
@@ -114,8 +114,8 @@ func (s *Set) Redirect(w http.ResponseWriter, r *http.Request, to, notice string
 	return nil
 }
 
-// Note makes the next page show a notice. It is for a response to a script, which then opens that
-// page itself. The numbers replace {1}, {2} and so on in the text.
+// Note makes the next page show a notice. A handler calls Note in the response to a script, if the
+// script opens the next page itself. The numbers replace {1}, {2} and so on in the text.
 func (*Set) Note(w http.ResponseWriter, notice string, numbers ...int) {
 	for _, n := range numbers {
 		notice += "." + strconv.Itoa(n)
@@ -125,7 +125,8 @@ func (*Set) Note(w http.ResponseWriter, notice string, numbers ...int) {
 	})
 }
 
-// notice returns the notice of a request, or "".
+// notice returns the text of the notice that the cookie of a request names, in the language of the
+// page, or "".
 func (s *Set) notice(r *http.Request, g *Page) string {
 	if len(s.options.Notices) == 0 {
 		return ""

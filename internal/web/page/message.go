@@ -9,11 +9,12 @@ import (
 )
 
 // inserter inserts the messages of a language into templates: it replaces {{.T "key"}} by text. If
-// a message has values or is an argument, it keeps the call, and checks the key against the
+// a message has values or is an argument, inserter keeps the call and checks the key against the
 // catalog. An unknown key is an error when the templates are loaded.
 type inserter struct {
 	language *locale.Language
-	// used are the templates that a processed template calls, and that are not processed yet.
+	// used are the names of the templates that the processed templates call. complete removes a
+	// name when it processes that template.
 	used []string
 }
 
@@ -88,7 +89,8 @@ func (s *inserter) insertInList(list *parse.ListNode) error {
 }
 
 // message returns the text of a command that calls .T, .H, $.T, .Page.T or similar with a constant
-// key. constant reports whether the message has no values.
+// key and no values. constant reports whether the command is such a call. Otherwise the text is
+// empty. A missing or unknown key is an error.
 func message(c *parse.CommandNode, l *locale.Language) (text string, constant bool, err error) {
 	var names []string
 	switch n := c.Args[0].(type) {

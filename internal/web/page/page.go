@@ -40,7 +40,7 @@ type Person struct {
 	Name, Email string
 	// Language is the tag of the person's language, or "".
 	Language string
-	// Member is true for members of an institution, Operator for operators.
+	// Member is true for members of an institution. Operator is true for operators.
 	Member, Operator bool
 }
 
@@ -52,8 +52,9 @@ type Pair struct {
 
 func pair(g *Page, value any) Pair { return Pair{g, value} }
 
-// Reader returns a Page with its reader and language: the language in the address, else the
-// person's language, else the language that the browser requests.
+// Reader returns a Page with the signed-in person and the language: the language in the address, or
+// else the person's language, or else the language that the browser requests. A surface in English
+// only uses English.
 func (s *Set) Reader(r *http.Request) *Page {
 	g := &Page{address: r.URL, languages: s.languages}
 	if s.options.Person != nil {
@@ -98,7 +99,7 @@ func (g *Page) H(key string, args ...any) (template.HTML, error) {
 	return g.Language.HTML(key, values(args)...)
 }
 
-// values dereferences pointers to strings, as templates do in their output.
+// values dereferences pointers to strings that are not nil, as templates do in their output.
 func values(args []any) []any {
 	for i, a := range args {
 		if s, ok := a.(*string); ok && s != nil {
@@ -127,8 +128,8 @@ func (g *Page) inLanguage(path string, q url.Values) string {
 	return path + "?" + q.Encode()
 }
 
-// LanguageLinks returns the links to this page in all languages. It is not a template, because
-// every page has these links, and a template would be slow for eight of them.
+// LanguageLinks returns the links to this page in all languages. The links are not a template,
+// because every page has them, and a template would be slow.
 func (g *Page) LanguageLinks() template.HTML {
 	// All other parameters of the address stay the same.
 	q := g.address.Query()
@@ -150,7 +151,8 @@ func (g *Page) LanguageLinks() template.HTML {
 	return template.HTML(b.String()) //nolint:gosec // untrusted parts are escaped
 }
 
-// Day returns a stored date, YYYY-MM-DD or RFC 3339, in the format of the page's language.
+// Day returns a stored date, YYYY-MM-DD or RFC 3339, in the format of the page's language. It
+// returns "" for nil or a short text, and any other text that is not a date unchanged.
 func (g *Page) Day(s *string) string {
 	if s == nil || len(*s) < len(time.DateOnly) {
 		return ""
@@ -162,7 +164,8 @@ func (g *Page) Day(s *string) string {
 	return g.Language.Date(t)
 }
 
-// Moment returns a stored time in UTC in the format of the page's language.
+// Moment returns a stored time, RFC 3339, in the format of the page's language. It returns "" for
+// nil, and any text that is not a time unchanged.
 func (g *Page) Moment(s *string) string {
 	if s == nil {
 		return ""
@@ -174,7 +177,8 @@ func (g *Page) Moment(s *string) string {
 	return g.Language.Time(t)
 }
 
-// Time returns a time element for a time in UTC, or nothing for a nil pointer.
+// Time returns a time element for a time.Time or *time.Time, or nothing for a nil pointer. Any
+// other type is an error.
 func (g *Page) Time(at any) (template.HTML, error) {
 	switch t := at.(type) {
 	case time.Time:
@@ -185,10 +189,10 @@ func (g *Page) Time(at any) (template.HTML, error) {
 	return "", fmt.Errorf("%T is not a time", at)
 }
 
-// DayTag returns a time element for a date.
+// DayTag returns a time element for a date, or nothing for nil.
 func (g *Page) DayTag(s *string) template.HTML { return timeTag(s, g.Day(s)) }
 
-// MomentTag returns a time element for a time.
+// MomentTag returns a time element for a time, or nothing for nil.
 func (g *Page) MomentTag(s *string) template.HTML { return timeTag(s, g.Moment(s)) }
 
 func timeTag(at *string, text string) template.HTML {
@@ -197,7 +201,7 @@ func timeTag(at *string, text string) template.HTML {
 	}
 	machine := *at
 	if t, err := time.Parse(time.RFC3339Nano, machine); err == nil {
-		// HTML allows at most three fractional digits of a second.
+		// Write whole seconds, because HTML allows at most three fractional digits.
 		machine = t.UTC().Format("2006-01-02T15:04:05Z")
 	}
 	return template.HTML(`<time datetime="`) + template.HTML(template.HTMLEscapeString(machine)) + template.HTML(`">`) + //nolint:gosec // the text is escaped

@@ -16,7 +16,8 @@ import (
 	"github.com/certvault/certvault/internal/locale"
 )
 
-// Every message and part that a template names exists.
+// TestTemplatesAreComplete checks that a template that names an unknown message or part is an
+// error.
 func TestTemplatesAreComplete(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -75,7 +76,7 @@ func get(target string) *http.Request {
 }
 
 // TestPageLargerThanTheLimitIsNotSent checks that a page with too much text becomes an error before
-// any of it is sent.
+// any byte of the page is sent.
 func TestPageLargerThanTheLimitIsNotSent(t *testing.T) {
 	t.Parallel()
 	set := surface(t, Options{})
@@ -113,25 +114,26 @@ func TestProblemsOfAForm(t *testing.T) {
 	w = httptest.NewRecorder()
 	if err := set.ShowAgain(w, get("/"), "form.html", "", fault.New(fault.Conflict, "The record has changed.")); err != nil || w.Code != http.StatusConflict ||
 		!strings.Contains(w.Body.String(), "<li>The record has changed.</li>") || !strings.Contains(w.Body.String(), ` aria-describedby="hint"`) {
-		t.Errorf("status = %d, want 409; body %s, error %v", w.Code, w.Body, err)
+		t.Errorf("status = %d, want 409 and a page with the problem of the whole form; body %s, error %v", w.Code, w.Body, err)
 	}
-	// Again returns an error that a person cannot correct.
+	// ShowAgain returns an error that a person cannot correct.
 	for _, err := range []error{io.ErrUnexpectedEOF, fault.New(fault.NotFound, "x"), fault.New(fault.Forbidden, "x")} {
 		w := httptest.NewRecorder()
 		if got := set.ShowAgain(w, get("/"), "form.html", "", err); !errors.Is(got, err) || w.Body.Len() > 0 {
-			t.Errorf("Again(%v) = %v, body %s, want the same error and no body", err, got, w.Body)
+			t.Errorf("ShowAgain(%v) = %v, body %s, want the same error and no body", err, got, w.Body)
 		}
 	}
 }
 
-// A notice is shown once, on the target of the redirect, and only if the surface defines it.
+// TestNotice checks that a notice is shown once, on the target of the redirect, and only if the
+// surface defines the notice.
 func TestNotice(t *testing.T) {
 	t.Parallel()
 	set := surface(t, Options{Notices: map[string]string{"copied": "layout.copied", "created": "The token was created.", "remaining": "Row {1} is done ({2} left)."}})
 	for name, want := range map[string]string{"copied": "Kopiert", "created": "The token was created.", "remaining.7.12": "Row 7 is done (12 left).", "remaining.7.x": "", "<script>": "", "other": ""} {
 		w := httptest.NewRecorder()
 		if err := set.Redirect(w, get("/"), "/next", name); err != nil || w.Code != http.StatusSeeOther || w.Header().Get("Location") != "/next" {
-			t.Fatalf("Redirect: status = %d, want 303; error %v", w.Code, err)
+			t.Fatalf("Redirect: status = %d, want 303 to /next; error %v", w.Code, err)
 		}
 		r := get("/next?lang=de")
 		for _, c := range w.Result().Cookies() {
@@ -147,12 +149,12 @@ func TestNotice(t *testing.T) {
 		shown := strings.Contains(w.Body.String(), `role="status">`+want+`</p>`)
 		deleted := len(w.Result().Cookies()) == 1 && w.Result().Cookies()[0].MaxAge < 0
 		if want == "" && (strings.Contains(w.Body.String(), `role="status"`) || deleted) || want != "" && (!shown || !deleted) {
-			t.Errorf("%s: cookies %v, body %s", name, w.Result().Cookies(), w.Body)
+			t.Errorf("%s: the page must show a defined notice and delete its cookie, and do neither for any other notice; cookies %v, body %s", name, w.Result().Cookies(), w.Body)
 		}
 	}
 }
 
-func TestSignedInPerson(t *testing.T) {
+func TestPageShowsSignedInPerson(t *testing.T) {
 	t.Parallel()
 	person := &Person{Name: "Ada <b>Obi", Email: "ada@example.org", Language: "fr", Member: true}
 	set := surface(t, Options{Person: func(*http.Request) *Person { return person }})
@@ -166,16 +168,16 @@ func TestSignedInPerson(t *testing.T) {
 		}
 	}
 	if h := w.Header(); h.Get("Cache-Control") != "no-store" || h.Get("Referrer-Policy") != "same-origin" || h.Get("Content-Language") != "fr" {
-		t.Errorf("the header of a page for a signed-in person is %v", h)
+		t.Errorf("the header of a page for a signed-in person is %v, want no-store, same-origin and the language fr", h)
 	}
 	w = httptest.NewRecorder()
 	if err := set.Draw(w, get("/?lang=ar"), http.StatusOK, "form.html", ""); err != nil || w.Header().Get("Content-Language") != "ar" {
-		t.Errorf("the address does not choose the language: %v, %v", w.Header(), err)
+		t.Errorf("the address does not choose the language: header %v, error %v", w.Header(), err)
 	}
 	person = nil
 	w = httptest.NewRecorder()
 	if err := set.Draw(w, get("/"), http.StatusOK, "form.html", ""); err != nil || strings.Contains(w.Body.String(), "sign-out") {
-		t.Errorf("a page for a signed-out visitor contains a sign-out form: %s, %v", w.Body, err)
+		t.Errorf("a page for a signed-out visitor must not contain a sign-out form: %s, error %v", w.Body, err)
 	}
 }
 
@@ -202,6 +204,6 @@ func TestAssetNamesAreUnique(t *testing.T) {
 	got := httptest.NewRecorder()
 	s.Assets(set.Render).ServeHTTP(got, get(address))
 	if got.Code != http.StatusOK || !strings.HasPrefix(got.Body.String(), string(s.files["style.css"])) || !strings.HasSuffix(got.Body.String(), "b{}") || got.Header().Get("Content-Type") != "text/css; charset=utf-8" {
-		t.Errorf("the joined style: status = %d, want 200; header %v, body %s", got.Code, got.Header(), got.Body)
+		t.Errorf("the joined style: status = %d, want 200 and both styles as text/css; header %v, body %s", got.Code, got.Header(), got.Body)
 	}
 }

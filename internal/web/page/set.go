@@ -22,7 +22,7 @@
 // [Set.Redirect] and a notice, or shows the form again with its problems:
 //
 //	if err := p.Identity.SignIn(ctx, form); err != nil {
-//		return p.set.Again(w, r, "signin.html", form, err)
+//		return p.set.ShowAgain(w, r, "signin.html", form, err)
 //	}
 //	return p.set.Redirect(w, r, "/account", "signed_in")
 //
@@ -114,7 +114,7 @@ func (s *Set) supportedLanguages() []*locale.Language {
 	return s.Languages()
 }
 
-// link writes the links to the style and to the modules of the surface. All styles are joined, so
+// link creates the links to the style and to the modules of the surface. All styles are joined, so
 // that a page needs one request for them.
 func (s *Set) link() error {
 	style, err := s.join(append([]string{"style.css"}, s.options.Styles...))
@@ -263,14 +263,15 @@ func (s *Set) draw(w http.ResponseWriter, r *http.Request, status int, name stri
 	return nil
 }
 
-// maxPage is the maximum size of a rendered page in bytes, before compression. A page stays in memory
-// until a slow reader has received it. The lists of a page and the texts in them have limits of their
+// maxPage is the maximum size of a rendered page in bytes, before compression. A page stays in
+// memory until a slow client has received it. The lists and texts of a page have limits of their
 // own, so that a page of valid data is much smaller.
 const maxPage = 2 << 20
 
 var errPageTooLarge = errors.New("the page is larger than 2 MB")
 
-// limitedBuffer is a buffer that fails when it becomes larger than maxPage.
+// limitedBuffer is a buffer whose Write returns errPageTooLarge if the content would become larger
+// than maxPage.
 type limitedBuffer struct{ bytes.Buffer }
 
 func (b *limitedBuffer) Write(p []byte) (int, error) {
@@ -293,7 +294,8 @@ func (s *Set) headers(h http.Header, g *Page) {
 	referrer := "no-referrer"
 	if s.options.Person != nil {
 		h.Set("Cache-Control", "no-store")
-		// For browsers without Fetch Metadata, the Referer is the only evidence of a form's origin.
+		// With no-referrer, a browser would send "Origin: null" with a form, and the vault would
+		// reject the form of a browser without Fetch Metadata.
 		referrer = "same-origin"
 	}
 	// The handler of a page with a secret address has already set a policy.

@@ -20,14 +20,14 @@ import (
 //go:embed assets
 var shared embed.FS
 
-// ErrUnknown means that there is no page at an address.
+// ErrUnknown means that there is no page or asset at an address.
 var ErrUnknown = fault.New(fault.NotFound, "There is no such page.")
 
 // Site holds the languages and assets that all surfaces of a vault share.
 type Site struct {
 	languages *locale.Catalog
-	// version is the digest of all assets and part of their addresses, so that browsers can cache
-	// assets forever, and modules can import each other by relative names.
+	// version is derived from the digest of all assets and is part of their addresses, so that
+	// browsers can cache assets forever, and modules can import each other by relative names.
 	version string
 	files   map[string][]byte
 }
@@ -76,7 +76,7 @@ func (s *Site) address(name string) (string, error) {
 	return AssetsPath + s.version + "/" + name, nil
 }
 
-// join concatenates assets to a new asset and returns its name.
+// join concatenates assets to a new asset and returns the name of the new asset.
 func (s *Site) join(names []string) (string, error) {
 	var stems []string
 	var content []byte

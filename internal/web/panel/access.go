@@ -22,15 +22,16 @@ type Access struct {
 	SetupRemote bool
 	// CreateKeys creates the signing keys of institutions that have no key.
 	CreateKeys func(ctx context.Context) error
-	// SendTestMail sends a message at once. If no mail server is configured, Outbox is the folder for
-	// mail; otherwise it is empty.
+	// SendTestMail sends a message at once. Outbox is the folder for mail if no mail server is
+	// configured, otherwise Outbox is empty.
 	SendTestMail func(ctx context.Context, m mail.Message) error
 	Outbox       string
-	// Status reports the state of the installation.
+	// Status returns the state of the installation.
 	Status func(ctx context.Context) (*Status, error)
 }
 
-// SessionStarter signs in a person who followed a link of the panel, such as an invitation.
+// SessionStarter signs in a person who followed a link of the panel: the link of an invitation or
+// of the set-up.
 type SessionStarter interface {
 	Origin(r *http.Request) identity.Origin
 	SetSession(w http.ResponseWriter, e *identity.Entry)

@@ -16,7 +16,7 @@ import (
 	"github.com/certvault/certvault/internal/web"
 )
 
-// signInRecorder records who was signed in.
+// signInRecorder records the entries for which a session was set.
 type signInRecorder struct{ entries []*identity.Entry }
 
 func (*signInRecorder) Origin(r *http.Request) identity.Origin {
@@ -27,11 +27,12 @@ func (d *signInRecorder) SetSession(_ http.ResponseWriter, e *identity.Entry) {
 	d.entries = append(d.entries, e)
 }
 
-// errMail is the response of a mail server that accepts no message.
+// errMail is the error of SendTestMail if the mail server rejects the message.
 var errMail = errors.New("550 no such mailbox here")
 
-// access returns the dependencies of the pages for members, invitations and the installation. It
-// captures their mail in sent.
+// access returns the dependencies of the pages for members, invitations, the audit log, the set-up
+// and the installation. The dependencies append their messages to o.sent. SendTestMail returns
+// errMail for an address that begins with "refuse".
 func (o *panelTest) access() Access {
 	o.signIns = &signInRecorder{}
 	return Access{
@@ -65,12 +66,12 @@ func (o *panelTest) access() Access {
 	}
 }
 
-// invitationSecret returns the secret in the link of the last mailed invitation.
+// invitationSecret returns the secret in the link of the invitation that was mailed last.
 func (o *panelTest) invitationSecret(t *testing.T) string {
 	t.Helper()
 	_, rest, ok := strings.Cut(o.sent[len(o.sent)-1].Text, account.InvitationPath)
 	if !ok {
-		t.Fatalf("the last message contains no invitation: %s", o.sent[len(o.sent)-1].Text)
+		t.Fatalf("the last message contains no link of an invitation: %s", o.sent[len(o.sent)-1].Text)
 	}
 	secret, _, _ := strings.Cut(rest, "\n")
 	return secret

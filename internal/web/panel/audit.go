@@ -18,11 +18,11 @@ import (
 
 const (
 	entriesPerPage = 50
-	// exportTime is the time limit of an export.
+	// exportTime is the time limit of a file that is generated while it is sent.
 	exportTime = 10 * time.Minute
 )
 
-// auditForm contains the filters of the log, as in the query string.
+// auditForm contains the filters of the log, as in the query string or the form.
 type auditForm struct {
 	Actor, Action, Subject, From, To string
 }
@@ -31,7 +31,8 @@ func auditFormOf(v url.Values) auditForm {
 	return auditForm{v.Get("actor"), v.Get("action"), v.Get("subject"), v.Get("from"), v.Get("to")}
 }
 
-// filter parses the filters. Dates are whole days in UTC.
+// filter parses the filters. From and To are whole days in UTC, and both days are included. The
+// error is fault.Invalid if a day does not exist.
 func (f auditForm) filter() (audit.Filter, error) {
 	filter := audit.Filter{Actor: f.Actor, Action: f.Action, Subject: f.Subject}
 	var bad fault.Fields
@@ -50,8 +51,8 @@ func (f auditForm) filter() (audit.Filter, error) {
 	return filter, bad.Err()
 }
 
-// query returns the query string for the filters that are set and more parameters. more are the
-// names of parameters, each followed by its value.
+// query returns a query string with the filters that are set and the parameters in more, or "" if
+// there are neither. more contains names of parameters, each followed by its value.
 func (f auditForm) query(more ...string) string {
 	q := url.Values{}
 	for name, value := range map[string]string{"actor": f.Actor, "action": f.Action, "subject": f.Subject, "from": f.From, "to": f.To} {
@@ -72,23 +73,25 @@ func (f auditForm) query(more ...string) string {
 type auditRow struct {
 	audit.Entry
 
-	// Phrase is the action, shown behind the actor's name.
+	// Phrase is the phrase of the action. The page shows it after the actor's name.
 	Phrase string
 	// Details are the details of the entry, formatted as lines of text.
 	Details []string
 	// ByActor and BySubject are links to all entries with the same actor or the same subject.
+	// ByActor is empty if the actor has no id. BySubject is empty if the subject has no id or is
+	// the actor.
 	ByActor, BySubject string
 }
 
 type auditList struct {
 	Form auditForm
-	// Path is the path of the page. Owner is the name of the log's institution, or the
-	// installation.
+	// Path is the path of the page. Owner is the name of the log's institution, or "the
+	// installation".
 	Path, Owner string
 	Rows        []auditRow
 	Groups      []actionGroup
-	// Newest, Newer and Older are links to other pages. Newer is empty on the first page, Older on
-	// the last page.
+	// Newest, Newer and Older are links to the first, the previous and the next page. Newer is
+	// empty on the first page, and Older is empty on the last page.
 	Newest, Newer, Older string
 	Filtered             bool
 }
@@ -100,7 +103,7 @@ type actionGroup struct {
 
 type actionChoice struct{ Action, Description string }
 
-// actionGroups are the actions that can be chosen as a filter.
+// actionGroups returns the actions that can be chosen as a filter, in groups.
 func actionGroups() []actionGroup {
 	var groups []actionGroup
 	for _, name := range audit.Groups() {
@@ -115,8 +118,9 @@ func actionGroups() []actionGroup {
 	return groups
 }
 
-// auditLog returns the institution, the path and the owner's name of the log that a visit shows:
-// the log of its institution, or the log of the installation.
+// auditLog identifies the log that a visit shows: the log of its institution or, if the path
+// contains no institution, the log of the installation, for which institutionID is 0. path is the
+// path of the page, and name is the name of the log's owner.
 func (v *Visit) auditLog() (institutionID int64, path, name string) {
 	if v.Member == nil {
 		return 0, "/operator/audit", "the installation"
@@ -124,7 +128,7 @@ func (v *Visit) auditLog() (institutionID int64, path, name string) {
 	return v.Institution().ID, v.Path("audit"), v.Institution().Name
 }
 
-// audit shows the log, newest first.
+// audit shows one page of the log, the newest entry first.
 func (p *Panel) audit(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	q := r.URL.Query()
 	institution, path, name := v.auditLog()
@@ -141,7 +145,8 @@ func (p *Panel) audit(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	return p.draw(w, r, "audit.html", list)
 }
 
-// fillAudit reads one page of entries: the page after or before the entry in the query.
+// fillAudit reads the page before or after the entry in the query, or the first page if the query
+// contains no entry. It also sets the links to other pages.
 func (p *Panel) fillAudit(r *http.Request, list *auditList, institution int64, filter audit.Filter) error {
 	q := r.URL.Query()
 	after, before := q.Get("after"), q.Get("before")
@@ -157,7 +162,8 @@ func (p *Panel) fillAudit(r *http.Request, list *auditList, institution int64, f
 		}
 	}
 	if !more {
-		// Fewer entries than a page precede that entry, so show the first page.
+		// If before is set, at most one page of entries precedes the entry in the query, so show
+		// the first page.
 		if before != "" {
 			after = ""
 		}
@@ -192,8 +198,8 @@ func auditRowOf(e *audit.Entry, path string) auditRow {
 	return row
 }
 
-// formatDetail formats a value of an entry's detail. The format of a change is its old and its new
-// value.
+// formatDetail formats a value of an entry's detail. It formats a change as the old value, an arrow
+// and the new value, and an empty value as "none".
 func formatDetail(value any) string {
 	switch v := value.(type) {
 	case nil:
@@ -220,12 +226,14 @@ func formatDetail(value any) string {
 	return string(text)
 }
 
-// confirmExportAudit exports the log after a recent sign-in.
+// confirmExportAudit exports the log if the person has signed in or confirmed the sign-in recently,
+// and otherwise redirects to the confirmation.
 func (p *Panel) confirmExportAudit(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	return p.afterRecentSignIn(w, r, func() error { return p.exportAudit(w, r, v) })
 }
 
-// exportAudit streams the log as a file. The log records the export, so the method is not GET.
+// exportAudit streams the entries that match the filters as a CSV or JSON Lines file. The log
+// records the export, so the method is not GET.
 func (p *Panel) exportAudit(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	institution, path, name := v.auditLog()
 	form := auditFormOf(r.PostForm)

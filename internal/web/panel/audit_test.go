@@ -14,7 +14,8 @@ import (
 	"github.com/certvault/certvault/internal/db/dbtest"
 )
 
-// recordAuditEntry records an entry of a person with a name.
+// recordAuditEntry records an entry with a token as subject. The actor is a person with the given
+// name.
 func (o *panelTest) recordAuditEntry(t *testing.T, institution int64, at time.Time, name string, action audit.Action, detail audit.Detail) {
 	t.Helper()
 	ctx := audit.WithActor(t.Context(), audit.Actor{Type: audit.User, ID: "u-" + name, Name: name})
@@ -53,7 +54,7 @@ func TestAuditPage(t *testing.T) {
 		w = o.get("auditor", o.linkTo(w, "Newer"))
 		checkPage(t, "back on the first page", w, http.StatusOK, "=cmd()", "Older")
 		if strings.Contains(visibleText(t, w), "Newest") {
-			t.Error("the first page has a link to newer entries")
+			t.Error("the first page has the link to the newest entries")
 		}
 		checkPage(t, "a filter", o.get("auditor", "/panel/nwu/audit?actor=person+0&from=2026-03-01&to=2026-03-01"), http.StatusOK, "Person 0", "Everything that is selected", "Clear")
 		checkPage(t, "a filter without matches", o.get("auditor", "/panel/nwu/audit?action=webhook"), http.StatusOK, "Nothing fits")
@@ -64,12 +65,12 @@ func TestAuditPage(t *testing.T) {
 		rows, err := csv.NewReader(strings.NewReader(strings.TrimPrefix(w.Body.String(), "\ufeff"))).ReadAll()
 		if err != nil || len(rows) != 2 || rows[1][4] != "'=cmd()" || !strings.HasPrefix(w.Header().Get("Content-Disposition"), `attachment; filename="audit-nwu-`) ||
 			!strings.HasPrefix(w.Header().Get("Content-Type"), "text/csv") {
-			t.Errorf("the CSV export: rows %v, error %v, header %v", rows, err, w.Header())
+			t.Errorf("the CSV export: rows %v, error %v, header %v; want the heading and one row with an escaped name, in an attachment of type text/csv", rows, err, w.Header())
 		}
 		w = o.post("auditor", "/panel/nwu/audit", url.Values{"format": {"jsonl"}})
-		// The log contains all entries and the record of the CSV export.
+		// The export contains the 61 entries of the institution and the records of both exports.
 		if n := strings.Count(w.Body.String(), "\n"); n != 63 || !strings.Contains(w.Body.String(), `"name":"Auditor Person"`) {
-			t.Errorf("got %d lines in the export, want 63", n)
+			t.Errorf("the JSON Lines export has %d lines, want 63 lines and an entry of Auditor Person", n)
 		}
 		checkPage(t, "an unknown format", o.post("auditor", "/panel/nwu/audit", url.Values{"format": {"xls"}}), http.StatusUnprocessableEntity, "Choose CSV or JSON lines")
 
@@ -83,7 +84,7 @@ func TestAuditPage(t *testing.T) {
 	})
 }
 
-// User input is escaped.
+// The page of the audit log escapes names, details and filters.
 func TestAuditPageEscapes(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
@@ -108,7 +109,7 @@ func TestOperatorPages(t *testing.T) {
 	w := o.followRedirect(t, "operator", o.post("operator", "/operator/institutions/new", form), "/operator/institutions")
 	checkPage(t, "after creating an institution", w, http.StatusOK, "The institution was created", "Third", "THD")
 	if len(o.sent) != 1 || o.sent[0].To.Email != "third@example.org" || !strings.Contains(o.sent[0].Text, "https://vault.example/sign-in") || !strings.Contains(o.sent[0].Text, "Operator Person") {
-		t.Errorf("got the messages %+v, want one message to the owner", o.sent)
+		t.Errorf("got the messages %+v, want one message to the owner, with the link to the sign-in and the name of the operator", o.sent)
 	}
 	form.Set("name", "Fourth")
 	checkPage(t, "a used prefix", o.post("operator", "/operator/institutions/new", form), http.StatusUnprocessableEntity, "belongs to another institution")
@@ -117,11 +118,11 @@ func TestOperatorPages(t *testing.T) {
 	w = o.post("operator", "/operator/institutions/new", form)
 	checkPage(t, "a name in use", w, http.StatusUnprocessableEntity, "looks the same as the name of another institution of this vault, with the prefix THD", "Allow this name")
 	if len(o.sent) != 1 {
-		t.Error("a rejected name sent a message")
+		t.Error("a message was sent for a rejected name")
 	}
 	checkPage(t, "an empty form", o.post("operator", "/operator/institutions/new", nil), http.StatusUnprocessableEntity, "The name must have")
 	if len(o.sent) != 1 {
-		t.Error("a rejected form sent a message")
+		t.Error("a message was sent for a rejected form")
 	}
 	form.Set("allow_same_name", "1")
 	w = o.followRedirect(t, "operator", o.post("operator", "/operator/institutions/new", form), "/operator/institutions")
@@ -136,6 +137,6 @@ func TestOperatorPages(t *testing.T) {
 	w = o.followRedirect(t, "operator", o.post("operator", at, form), "/operator/institutions")
 	checkPage(t, "after allowing the name", w, http.StatusOK, "The name was saved.")
 	if i, err := o.panel.Accounts.InstitutionBySlug(t.Context(), o.other.Slug); err != nil || i.Name != "Northern & Western University" {
-		t.Errorf("the institution is %+v, %v", i, err)
+		t.Errorf("the institution is %+v (error %v), want the name Northern & Western University", i, err)
 	}
 }

@@ -18,7 +18,8 @@ func (v *Visit) actor() cert.Actor {
 	return cert.Actor{Type: "user", ID: v.Person.ID, Name: v.Person.Name}
 }
 
-// bulk lists the bulk uploads of the person, both in preparation and submitted.
+// bulk lists the newest bulk uploads: those of the person, and the submitted bulk uploads of all
+// other members.
 func (p *Panel) bulk(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	list, err := p.BulkImports.List(r.Context(), v.Institution().ID, v.Person.ID)
 	if err != nil {
@@ -30,7 +31,7 @@ func (p *Panel) bulk(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	}{v, list})
 }
 
-// newBulk creates a bulk upload.
+// newBulk creates a bulk upload and redirects to its page.
 func (p *Panel) newBulk(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	d, err := p.BulkImports.Create(r.Context(), v.Institution(), v.actor())
 	if err != nil {
@@ -45,7 +46,7 @@ type draftPage struct {
 
 	Visit    *Visit
 	Archives []*bulkimport.Archive
-	// Step is the current step.
+	// Step is the name of the current step.
 	Step string
 	// ToCorrect are the rows with problems that a person can correct now. Awaited is the number of
 	// rows that lack only a file that can still be added.
@@ -53,7 +54,8 @@ type draftPage struct {
 	Awaited   int
 }
 
-// Path returns the address of a page of the bulk upload.
+// Path returns the address of a page of the bulk upload. The page "" is that of the list and the
+// files.
 func (d *draftPage) Path(page string) string {
 	address := d.Visit.Path("bulk/" + d.UUID)
 	if page != "" {
@@ -67,14 +69,15 @@ func (d *draftPage) Unpacking() bool {
 	return slices.ContainsFunc(d.Archives, func(a *bulkimport.Archive) bool { return !a.Done })
 }
 
-// NoFiles reports whether no file was added.
+// NoFiles reports whether the bulk upload has no file and no archive is being unpacked.
 func (d *draftPage) NoFiles() bool { return len(d.Files) == 0 && !d.Unpacking() }
 
-// Waiting reports whether files are still being added, so that a row without its file is not an
-// error yet.
+// Waiting reports whether the bulk upload has no file, or an archive is being unpacked. In both
+// cases, a row without its file is not an error yet.
 func (d *draftPage) Waiting() bool { return d.NoFiles() || d.Unpacking() }
 
-// Correctable returns the problems of a row that a person can correct now.
+// Correctable returns the problems of a row that a person can correct now. If Waiting is true, a
+// file that was not added yet is no such problem.
 func (d *draftPage) Correctable(row *bulkimport.Row) bulkimport.Problems {
 	if !d.Waiting() || row.File != nil || row.FileName == "" {
 		return row.Problems
@@ -82,7 +85,8 @@ func (d *draftPage) Correctable(row *bulkimport.Row) bulkimport.Problems {
 	return slices.DeleteFunc(slices.Clone(row.Problems), func(p bulkimport.Problem) bool { return p.Column == sheet.File })
 }
 
-// sort splits the rows with problems into ToCorrect and Awaited.
+// sort adds each row that a person can correct now to ToCorrect, and counts the other rows with
+// problems in Awaited. Skipped rows are in neither.
 func (d *draftPage) sort() {
 	for _, row := range d.Rows {
 		switch {
@@ -95,7 +99,8 @@ func (d *draftPage) sort() {
 	}
 }
 
-// draftOf returns the bulk upload in the path.
+// draftOf returns the bulk upload in the path. The error is fault.NotFound if the person cannot see
+// the bulk upload.
 func (p *Panel) draftOf(r *http.Request, v *Visit) (*bulkimport.Draft, error) {
 	id, err := uuid.Parse(r.PathValue("draft"))
 	if err != nil {
@@ -121,7 +126,8 @@ func (p *Panel) draftPage(r *http.Request, v *Visit, step string) (*draftPage, e
 	return page, nil
 }
 
-// draft shows the files of a bulk upload, and redirects to the progress if it is submitted.
+// draft shows the page of the list and the files of a bulk upload. If the bulk upload was
+// submitted, draft redirects to the progress.
 func (p *Panel) draft(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	page, err := p.draftPage(r, v, "files")
 	if err != nil {
@@ -136,7 +142,7 @@ func (p *Panel) draft(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	return p.draw(w, r, "bulk_files.html", page)
 }
 
-// filesAgain shows the page of files again, with the problems of a form.
+// filesAgain shows the page of the list and the files again, with the problems of its form.
 func (p *Panel) filesAgain(w http.ResponseWriter, r *http.Request, v *Visit, err error) error {
 	page, e := p.draftPage(r, v, "files")
 	if e != nil {
@@ -155,7 +161,8 @@ type columnField struct {
 	Same        bool
 }
 
-// columnLabels are the labels of the meanings. same reports whether all rows may share one value.
+// columnLabels are the meanings of columns with their labels and hints. same reports whether all
+// rows may share one value.
 var columnLabels = []struct {
 	column      sheet.Column
 	label, hint string
@@ -198,7 +205,7 @@ func (c *columnPage) Fields() []columnField {
 // sample returns the beginning of a text from a list.
 func sample(text string) string { return sheet.Excerpt(text, sheet.SampleLength) }
 
-// Sample returns the beginning of the values of a column in the first rows.
+// Sample returns the beginning of the values of a column in the first three rows.
 func (c *columnPage) Sample(at int) string {
 	var texts []string
 	for _, row := range c.Rows[:min(3, len(c.Rows))] {
@@ -209,7 +216,8 @@ func (c *columnPage) Sample(at int) string {
 	return sample(strings.Join(texts, ", "))
 }
 
-// columns shows the form for the meanings of the columns.
+// columns shows the form for the meanings of the columns. If there is no list, columns redirects to
+// the page of the list and the files.
 func (p *Panel) columns(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	page, err := p.draftPage(r, v, "columns")
 	if err != nil {
@@ -221,7 +229,7 @@ func (p *Panel) columns(w http.ResponseWriter, r *http.Request, v *Visit) error 
 	return p.draw(w, r, "bulk_columns.html", &columnPage{page, page.Mapping})
 }
 
-// setColumns saves the meanings of the columns.
+// setColumns saves the meanings of the columns and redirects to the rows with problems.
 func (p *Panel) setColumns(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	page, err := p.draftPage(r, v, "columns")
 	if err != nil {
@@ -242,7 +250,7 @@ func (p *Panel) setColumns(w http.ResponseWriter, r *http.Request, v *Visit) err
 	return p.redirect(w, r, v, "bulk/"+page.UUID+"/rows?show=problems", "columns_saved")
 }
 
-// discard deletes a bulk upload that was not submitted.
+// discard deletes a bulk upload that was not submitted, with its files.
 func (p *Panel) discard(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	d, err := p.draftOf(r, v)
 	if err != nil {

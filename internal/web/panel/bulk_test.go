@@ -21,7 +21,7 @@ import (
 	"github.com/certvault/certvault/internal/vaulttest"
 )
 
-// stageFile stages a file of an institution.
+// stageFile stages a file of an institution and returns its UUID.
 func (o *panelTest) stageFile(inst account.Institution) string {
 	o.tb.Helper()
 	var staged *batch.StagedFile
@@ -35,8 +35,9 @@ func (o *panelTest) stageFile(inst account.Institution) string {
 	return staged.UUID
 }
 
-// createDraft creates a bulk upload with one row. It lets earlier bulk uploads expire, so that they
-// do not count toward the limit of open uploads.
+// createDraft creates a bulk upload of an institution with one row. Before, it lets the
+// institution's other bulk uploads expire, so that they do not count toward the limit of open bulk
+// uploads.
 func (o *panelTest) createDraft(inst account.Institution) *bulkimport.Draft {
 	o.tb.Helper()
 	if err := o.DB.Tx(o.tb.Context(), func(tx *db.Tx) error {
@@ -67,7 +68,7 @@ type field struct {
 	files []formFile
 }
 
-// sendFiles submits a form with files, as the issuer.
+// sendFiles submits a form with one file control, as the issuer.
 func (o *panelTest) sendFiles(target, name string, files ...formFile) *httptest.ResponseRecorder {
 	o.tb.Helper()
 	return o.sendFields(target, field{name, files})
@@ -109,7 +110,7 @@ func TestSingleUpload(t *testing.T) {
 		w := o.sendFiles(o.pathOf("upload"), "file", formFile{"ada.pdf", vaulttest.PDF})
 		page := w.Header().Get("Location")
 		if w.Code != http.StatusSeeOther || !strings.HasPrefix(page, o.pathOf("upload/")) {
-			t.Fatalf("the upload: status = %d, Location = %q, want 303: %s", w.Code, page, visibleText(t, w))
+			t.Fatalf("the upload: status = %d, Location = %q, want 303 and the page of the uploaded file: %s", w.Code, page, visibleText(t, w))
 		}
 		w = o.get("issuer", page)
 		checkPage(t, "the preview", w, http.StatusOK, "ada.pdf", "Where the QR code goes", "Bottom right", "Top left (no blank room)", "A strip below the page")
@@ -117,7 +118,7 @@ func TestSingleUpload(t *testing.T) {
 			t.Error("the page does not show the frame of the stamp")
 		}
 		if w := o.get("issuer", page+"/page.png"); w.Code != http.StatusOK || w.Header().Get("Content-Type") != "image/png" || !strings.Contains(w.Header().Get("Content-Security-Policy"), "sandbox") {
-			t.Errorf("the picture: status = %d, want 200; header %v", w.Code, w.Header())
+			t.Errorf("the picture: status = %d, header %v; want 200 and an image/png in a sandbox", w.Code, w.Header())
 		}
 		form := url.Values{"certificate_title": {"BSc"}, "full_name": {""}, "applicant_email": {"not an address"}}
 		checkPage(t, "invalid fields", o.post("issuer", page, form), http.StatusUnprocessableEntity, "The name is missing", "This e-mail address has no @")
@@ -128,16 +129,17 @@ func TestSingleUpload(t *testing.T) {
 		form.Set("placement", "top-left")
 		w = o.post("issuer", page, form)
 		if w.Code != http.StatusSeeOther || !strings.HasPrefix(w.Header().Get("Location"), o.pathOf("certificates/")) {
-			t.Fatalf("the form: status = %d, want 303: %s", w.Code, visibleText(t, w))
+			t.Fatalf("the form: status = %d, want 303 and a redirect to the certificate: %s", w.Code, visibleText(t, w))
 		}
 		if w := o.post("issuer", page, form); w.Code != http.StatusNotFound {
 			t.Errorf("submitting the form twice: status = %d, want 404: %s", w.Code, visibleText(t, w))
 		}
 		var wanted, context string
 		if err := d.QueryRowContext(t.Context(), `SELECT wanted_placement, trigger_context FROM certificates`).Scan(&wanted, &context); err != nil || !strings.Contains(wanted, "top-left") || context != "panel_upload" {
-			t.Errorf("the certificate has the placement %s and the context %s, %v", wanted, context, err)
+			t.Errorf("the certificate has the placement %s and the context %s (error %v), want top-left and panel_upload", wanted, context, err)
 		}
-		// The page warns of a duplicate before the certificate is created.
+		// If the certificate may already exist, the page shows a warning and creates no
+		// certificate.
 		page = o.sendFiles(o.pathOf("upload"), "file", formFile{"ada.pdf", append(vaulttest.PDF, "% other"...)}).Header().Get("Location")
 		checkPage(t, "a duplicate", o.post("issuer", page, form), http.StatusConflict, "This certificate is there already", "Look at the certificates below first")
 		form.Set("applicant_email", "ada.b@example.org")
@@ -154,7 +156,8 @@ func TestSingleUpload(t *testing.T) {
 	})
 }
 
-// checkPlacements chooses a placement for all rows, and another placement for row 2.
+// checkPlacements checks that a person can choose one placement for all rows and another placement
+// for row 2.
 func (o *panelTest) checkPlacements(t *testing.T, draft string) {
 	t.Helper()
 	w := o.get("issuer", draft+"/placement")
@@ -167,7 +170,7 @@ func (o *panelTest) checkPlacements(t *testing.T, draft string) {
 	_, rest, _ := strings.Cut(w.Body.String(), `<image href="`)
 	picture, _, _ := strings.Cut(rest, `"`)
 	if w := o.get("issuer", picture); w.Code != http.StatusOK || w.Header().Get("Content-Type") != "image/png" {
-		t.Errorf("the picture of a row: status = %d, want 200; header %v", w.Code, w.Header())
+		t.Errorf("the picture of a row: status = %d, header %v; want 200 and an image/png", w.Code, w.Header())
 	}
 	if w := o.get("admin", picture); w.Code != http.StatusNotFound {
 		t.Errorf("the picture of a row for another member: status = %d, want 404", w.Code)
@@ -186,7 +189,8 @@ func (o *panelTest) checkPlacements(t *testing.T, draft string) {
 	checkPage(t, "the row's placement on the page for all rows", o.get("issuer", draft+"/placement"), http.StatusOK, "1 row has a place of their own", "Row 2")
 }
 
-// A long cell is refused. The pages of a list that was stored before with long cells are small.
+// A list with a cell that is too long is rejected. If a list with long cells is already stored, its
+// pages are small.
 func TestPagesOfAListWithLongCellsAreSmall(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
@@ -215,8 +219,8 @@ func TestPagesOfAListWithLongCellsAreSmall(t *testing.T) {
 	}
 }
 
-// A file can be removed. Its row then lacks a file. The row is complete again with another file of
-// that name.
+// After a file is removed, the row that names the file has a problem. After another file with the
+// same name is added, the row is valid again.
 func TestRemoveFile(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -244,7 +248,8 @@ func TestRemoveFile(t *testing.T) {
 	})
 }
 
-// The pages show rows that may assign a certificate to the wrong person, with links to these rows.
+// The pages show the rows that may assign a certificate to the wrong person, with links to these
+// rows, until the rows are skipped.
 func TestDoubtfulRowsAreShown(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -257,13 +262,13 @@ func TestDoubtfulRowsAreShown(t *testing.T) {
 		w := o.get("issuer", draft+"/submit")
 		checkPage(t, "the page before the submission", w, http.StatusOK, "1 file is used by several rows", "row 2, Ada ; row 3, Bea", "1 e-mail address seems misspelt", "bea@gmial.com – is gmail.com meant?", "Submit 2 certificates")
 		if body := w.Body.String(); !strings.Contains(body, `href="`+draft+`/rows/3"`) || !strings.Contains(body, `<section class="note wait"><h2>1 file`) {
-			t.Error("the page lacks the links to the doubtful rows")
+			t.Error("the page lacks the link to row 3 or the section about the file that several rows use")
 		}
 		checkPage(t, "the list of doubtful rows", o.get("issuer", draft+"/rows?show=doubtful"), http.StatusOK, "To look at 2", "Look at it", "also be that of row 3 , Bea", "Is gmail.com meant")
 		checkPage(t, "the form of a doubtful row", o.get("issuer", draft+"/rows/3"), http.StatusOK, "Look whether this is right", "also be that of row 2 , Ada", "Is gmail.com meant")
 		o.post("issuer", draft+"/rows/3", url.Values{"do": {"skip"}})
 		if text := visibleText(t, o.get("issuer", draft+"/submit")); strings.Contains(text, "used by several") || strings.Contains(text, "misspelt") {
-			t.Errorf("the page still warns of the skipped row: %s", text)
+			t.Errorf("the page still shows a warning about the skipped row: %s", text)
 		}
 	})
 }
@@ -306,7 +311,7 @@ func TestBulkUpload(t *testing.T) {
 		checkPage(t, "rows", o.get("issuer", draft+"/rows?show=problems"), http.StatusOK, "With problems 2", "In order 2", "This e-mail address has no @", "No file with the name", "Files that no row names", "other.pdf")
 		w = o.get("issuer", draft+"/errors.csv")
 		if rows, err := csv.NewReader(strings.NewReader(strings.TrimPrefix(w.Body.String(), "\uFEFF"))).ReadAll(); err != nil || len(rows) != 3 {
-			t.Errorf("errors.csv: rows %v, error %v", rows, err)
+			t.Errorf("errors.csv: rows %v, error %v; want the heading and 2 rows", rows, err)
 		}
 		checkPage(t, "submitting rows with problems", o.post("issuer", draft+"/submit", nil), http.StatusBadRequest, "2 rows have problems")
 		checkPage(t, "an invalid correction", o.post("issuer", draft+"/rows/3", url.Values{"email": {"still no address"}}), http.StatusOK, "This e-mail address has no @", "Row 3 was saved, but something is wrong with it still.")
@@ -326,17 +331,17 @@ func TestBulkUpload(t *testing.T) {
 		}
 		checkPage(t, "the list of bulk uploads", o.get("issuer", o.pathOf("bulk")), http.StatusOK, "class.csv 4 rows Done")
 		if w := o.get("auditor", draft+"/events"); w.Header().Get("Content-Type") != "text/event-stream" || !strings.Contains(w.Body.String(), `"approved":2,"failed":1,"rejected":0,"finished":true`) {
-			t.Errorf("the event stream: header %v, body %s", w.Header(), w.Body)
+			t.Errorf("the event stream: header %v, body %s; want the type text/event-stream and a finished upload with 2 approved and 1 failed", w.Header(), w.Body)
 		}
 		w = o.get("issuer", draft+"/results.csv")
 		rows, err := csv.NewReader(strings.NewReader(strings.TrimPrefix(w.Body.String(), "\uFEFF"))).ReadAll()
 		if err != nil || len(rows) != 5 || rows[1][5] != "approved" || rows[3][5] != "skipped" || rows[4][5] != "failed" {
-			t.Errorf("results.csv: rows %q, error %v", rows, err)
+			t.Errorf("results.csv: rows %q, error %v; want the heading and 4 rows, of which the first is approved, the third skipped and the fourth failed", rows, err)
 		}
 		var ofRow, ofAll string
 		if err := d.QueryRowContext(t.Context(), `SELECT min(wanted_placement), max(wanted_placement) FROM certificates`).Scan(&ofRow, &ofAll); err != nil ||
 			ofRow != `{"mode":"exact","page":1,"box":[0.6,0.8,0.9,0.95]}` || ofAll != `{"mode":"strip","page":1}` {
-			t.Errorf("the certificates have the placements %s and %s, %v", ofRow, ofAll, err)
+			t.Errorf("the certificates have the placements %s and %s (error %v), want the exact box of row 2 and a strip", ofRow, ofAll, err)
 		}
 		checkPage(t, "batches", o.get("auditor", o.pathOf("batches")), http.StatusOK, "class.csv", "With errors")
 		w = o.post("issuer", draft+"/again", nil)

@@ -27,7 +27,7 @@ type filesView struct {
 	rows map[*bulkimport.File][]*bulkimport.Row
 }
 
-// RowsOf returns the rows that refer to a file.
+// RowsOf returns the rows whose file is f.
 func (l *filesView) RowsOf(f *bulkimport.File) []*bulkimport.Row { return l.rows[f] }
 
 // Prev returns the address of the previous page, or "" on the first page.
@@ -54,8 +54,8 @@ func (l *filesView) at(page int) string {
 	return l.Path("files") + "?" + q.Encode()
 }
 
-// draftFiles lists the files of a bulk upload. With each file it shows the rows that refer to the
-// file.
+// draftFiles shows one page of the files of a bulk upload. With each file it shows the rows that
+// refer to the file.
 func (p *Panel) draftFiles(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	page, err := p.draftPage(r, v, "files")
 	if err != nil {

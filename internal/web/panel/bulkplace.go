@@ -17,12 +17,12 @@ type placeView struct {
 	*draftPage
 	*placing
 
-	// File is the example, or nil if no file is usable.
+	// File is the example. If no file is usable, File and placing are nil.
 	File *bulkimport.File
 }
 
-// example returns the file on which the placement is shown: the file of the first valid row, or
-// else any usable file.
+// example returns the file on which the placement is shown: the file of the first valid row that is
+// not skipped, or else the first usable file, or nil if no file is usable.
 func (d *draftPage) example() *bulkimport.File {
 	for _, row := range d.Rows {
 		if !row.Skipped && len(row.Problems) == 0 && row.File != nil {
@@ -45,7 +45,7 @@ func (d *draftPage) rowDefault() string {
 	return defaultPlace
 }
 
-// PlaceOf returns the label of a row's own placement, or "".
+// PlaceOf returns the label of a row's own placement, or "" if the row has no placement of its own.
 func (*draftPage) PlaceOf(row *bulkimport.Row) string { return placeLabel(row.Wanted) }
 
 // PlaceOfAll returns the label of the placement of all rows without a placement of their own.
@@ -63,7 +63,7 @@ func placeLabel(w *cert.RequestedPlacement) string {
 	return modes[w.Mode]
 }
 
-// PlacedRows returns the rows with a placement of their own.
+// PlacedRows returns the rows with a placement of their own, except skipped rows.
 func (d *draftPage) PlacedRows() []*bulkimport.Row {
 	var list []*bulkimport.Row
 	for _, row := range d.Rows {
@@ -74,7 +74,8 @@ func (d *draftPage) PlacedRows() []*bulkimport.Row {
 	return list
 }
 
-// placingOf returns the possible placements of the stamp on a file of a bulk upload.
+// placingOf returns the possible placements of the stamp on a file of a bulk upload. The default is
+// defaultWanted, or the institution's default if defaultWanted is nil.
 func (p *Panel) placingOf(ctx context.Context, d *draftPage, f *bulkimport.File, defaultWanted *cert.RequestedPlacement, form url.Values) (*placing, error) {
 	staged, err := p.Batches.Staged(ctx, d.InstitutionID, f.StagedUUID)
 	if err != nil {
@@ -113,7 +114,7 @@ func (p *Panel) placement(w http.ResponseWriter, r *http.Request, v *Visit) erro
 	return p.draw(w, r, "bulk_placement.html", view)
 }
 
-// setPlacement saves the placement of all rows.
+// setPlacement saves the placement of all rows without a placement of their own.
 func (p *Panel) setPlacement(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	d, err := p.draftOf(r, v)
 	if err != nil {

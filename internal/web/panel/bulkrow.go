@@ -14,8 +14,8 @@ import (
 // rowsPerPage is the number of rows per page.
 const rowsPerPage = 100
 
-// rowsView is one page of the list of a bulk upload's rows. Found is the number of rows that Show
-// selects.
+// rowsView is one page of the list of a bulk upload's rows. Found is the number of rows that
+// Show selects. On this page, ShowProblems selects the rows in ToCorrect.
 type rowsView struct {
 	*draftPage
 
@@ -49,7 +49,8 @@ func (l *rowsView) at(page int) string {
 	return l.Path("rows") + "?" + q.Encode()
 }
 
-// rowState is the state of a row: the messages of its problems, and the label of its own placement.
+// rowState is the state of a row: the messages of the problems that a person can correct now, and
+// the label of the row's own placement.
 type rowState struct {
 	*bulkimport.Row
 
@@ -66,14 +67,15 @@ func (l *rowsView) State(row *bulkimport.Row) rowState {
 	return state
 }
 
-// maxShown is the maximum number of characters of a field in a list of rows. The fields of a valid
-// row are not longer.
+// maxShown is the maximum number of characters of a field in a list of rows. The title, the name,
+// the e-mail address and the issue date of a valid row are not longer.
 const maxShown = 255
 
 // shown returns the beginning of a field for a list of rows.
 func shown(text string) string { return sheet.Excerpt(text, maxShown) }
 
-// breaks splits an e-mail address or a path at the positions where a line may break.
+// breaks splits an e-mail address or a path at the positions where a line may break: after each @,
+// / and _.
 func breaks(text string) (parts []string) {
 	for {
 		at := strings.IndexAny(text, "@/_") + 1
@@ -84,13 +86,14 @@ func breaks(text string) (parts []string) {
 	}
 }
 
-// Folder reports whether the path of the row's file and the file name in the row differ only by the
-// folder. The page does not show such a path.
+// Folder reports whether the path of the row's file is the file name in the row, or is that name in
+// a folder. The page does not show such a path.
 func (*rowsView) Folder(row *bulkimport.Row) bool {
 	return row.File != nil && strings.HasSuffix("/"+row.File.Path, "/"+row.FileName)
 }
 
-// rows lists the rows with their problems.
+// rows shows one page of the rows with their problems. If the meanings of the columns are not saved
+// yet, rows redirects to their form.
 func (p *Panel) rows(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	page, err := p.draftPage(r, v, "rows")
 	if err != nil {
@@ -116,20 +119,21 @@ func (p *Panel) rows(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	return p.draw(w, r, "bulk_rows.html", l)
 }
 
-// rowView is the form of one row.
+// rowView is the data of the form of one row.
 type rowView struct {
 	*draftPage
 	// placing is nil if no file of the row can be shown.
 	*placing
 
 	Row *bulkimport.Row
-	// Next is the number of the next row with a problem, or 0.
+	// Next is the number of the next row that a person can correct now, or 0 if there is none.
 	Next int
 	// StillInvalid reports whether the row was saved but still has a problem.
 	StillInvalid bool
 }
 
-// ProblemOf returns the message of the first problem of a field, or "".
+// ProblemOf returns the message of the first problem of a field that a person can correct now, or
+// "".
 func (l *rowView) ProblemOf(c sheet.Column) string {
 	for _, problem := range l.Correctable(l.Row) {
 		if problem.Column == c {
@@ -166,7 +170,7 @@ func (p *Panel) rowView(r *http.Request, v *Visit) (*rowView, error) {
 	return view, nil
 }
 
-// drawRow shows the form of one row, with the problem of the submitted form unless it is nil.
+// drawRow shows the form of one row. If problem is not nil, the form shows it.
 func (p *Panel) drawRow(w http.ResponseWriter, r *http.Request, view *rowView, problem error) error {
 	if err := p.placeRow(r, view); err != nil {
 		return err
@@ -188,7 +192,7 @@ func (p *Panel) placeRow(r *http.Request, view *rowView) error {
 	}
 	l, err := p.placingOf(r.Context(), view.draftPage, view.Row.File, view.Wanted, form)
 	if fault.Is(err, fault.Invalid) || fault.Is(err, fault.NotFound) {
-		return nil // package cert reports the problem of the file when it creates the certificate
+		return nil // the creation of the certificate reports the problem of the file
 	}
 	if err != nil {
 		return err
@@ -222,7 +226,9 @@ func (p *Panel) place(r *http.Request, view *rowView) error {
 	return p.BulkImports.Place(r.Context(), view.Draft, view.Row.Number, wanted)
 }
 
-// fixRow corrects a row or skips it, and redirects to the next row with a problem.
+// fixRow corrects a row, skips it or includes it again. If the row still has a problem, fixRow
+// shows its form again. Otherwise fixRow redirects to the next row with a problem, or to the list
+// of these rows if no such row follows.
 func (p *Panel) fixRow(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	view, err := p.rowView(r, v)
 	if err != nil {
@@ -270,7 +276,8 @@ func (p *Panel) fixRow(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	return p.redirect(w, r, v, rows+"?show=problems", notice, number)
 }
 
-// skipRows skips all rows of a kind, such as all rows with problems.
+// skipRows skips all rows with problems, all duplicates of other rows, or all rows whose
+// certificate already exists.
 func (p *Panel) skipRows(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	d, err := p.draftOf(r, v)
 	if err != nil {

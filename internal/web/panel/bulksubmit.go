@@ -17,7 +17,8 @@ import (
 // batchesPerPage is the number of batches per page.
 const batchesPerPage = 25
 
-// dryRun shows which certificates the submission of a bulk upload would create.
+// dryRun shows which certificates the submission of a bulk upload would create. If the meanings of
+// the columns are not saved yet, dryRun redirects to their form.
 func (p *Panel) dryRun(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	view, err := p.dryRunView(r, v)
 	if err != nil {
@@ -41,7 +42,8 @@ type dryRunView struct {
 // Rejected returns the number of valid rows that the submission would reject.
 func (d *dryRunView) Rejected() int { return d.Valid - d.Run.Certificates }
 
-// Nothing reports whether the list has valid rows, but the submission would create no certificate.
+// Nothing reports whether the bulk upload has valid rows and no rows with problems, but the
+// submission would create no certificate.
 func (d *dryRunView) Nothing() bool { return d.Invalid == 0 && d.Valid > 0 && d.Run.Certificates == 0 }
 
 func (p *Panel) dryRunView(r *http.Request, v *Visit) (*dryRunView, error) {
@@ -56,7 +58,8 @@ func (p *Panel) dryRunView(r *http.Request, v *Visit) (*dryRunView, error) {
 	return &dryRunView{page, run}, nil
 }
 
-// submit submits the bulk upload. A second click has no effect.
+// submit submits the bulk upload. If the submission would create no certificate or is rejected,
+// submit shows the dry run again. A second click has no effect.
 func (p *Panel) submit(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	d, err := p.draftOf(r, v)
 	if err != nil {
@@ -86,10 +89,11 @@ type progressView struct {
 	*draftPage
 
 	Progress *bulkimport.Progress
-	// Rest is a text about the speed and the remaining time.
+	// Rest is a text about the speed and the remaining time, or "" if all rows are finished.
 	Rest string
-	// NotIssued are the rows that became no certificate. It is set when all rows are finished.
-	// CorrectableRows is the number of these rows that can be corrected and submitted again.
+	// NotIssued are the rows that became no certificate. The list is empty until all rows are
+	// finished. CorrectableRows is the number of these rows that can be corrected and submitted
+	// again, or 0 if the member must not upload.
 	NotIssued       []*bulkimport.Result
 	CorrectableRows int
 }
@@ -130,7 +134,7 @@ func (l *progressView) Summary() string {
 	return all + ": " + strings.Join(parts, ", ") + "."
 }
 
-// loadNotIssued reads the rows that became no certificate, if all rows are finished.
+// loadNotIssued sets NotIssued and CorrectableRows if all rows are finished.
 func (p *Panel) loadNotIssued(r *http.Request, view *progressView) error {
 	done := view.Progress
 	if !done.Finished() || done.Failed+done.Rejected+done.Refused+done.Skipped == 0 {
@@ -152,7 +156,7 @@ func (p *Panel) loadNotIssued(r *http.Request, view *progressView) error {
 	return nil
 }
 
-// rest returns a text about the speed and the remaining time.
+// rest returns a text about the speed and the remaining time, or "" if all rows are finished.
 func rest(p *bulkimport.Progress) string {
 	switch {
 	case p.Finished():
@@ -166,7 +170,8 @@ func rest(p *bulkimport.Progress) string {
 	}
 }
 
-// progress shows the progress of a bulk upload.
+// progress shows the progress of a submitted bulk upload. For a bulk upload that was not submitted,
+// progress redirects to the page of the list and the files.
 func (p *Panel) progress(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	d, err := p.draftOf(r, v)
 	if err != nil {
@@ -223,7 +228,7 @@ func (p *Panel) resultsCSV(w http.ResponseWriter, r *http.Request, v *Visit) err
 	return p.finishStream(r, p.BulkImports.WriteResults(r.Context(), d, p.Links.Verify, resultMessage, w))
 }
 
-// retryDraft retries the failed certificates of the bulk upload.
+// retryDraft retries the failed certificates of a bulk upload.
 func (p *Panel) retryDraft(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	d, err := p.draftOf(r, v)
 	if err != nil {
@@ -235,7 +240,8 @@ func (p *Panel) retryDraft(w http.ResponseWriter, r *http.Request, v *Visit) err
 	return p.redirect(w, r, v, "bulk/"+d.UUID+"/progress", "retried")
 }
 
-// draftAgain creates another bulk upload with the rows that became no certificate.
+// draftAgain creates another bulk upload with the rows that became no certificate and can be
+// corrected.
 func (p *Panel) draftAgain(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	d, err := p.draftOf(r, v)
 	if err != nil {
@@ -273,7 +279,8 @@ func (l *batchList) Older() string {
 	return l.Newest() + "?cursor=" + l.List.Next
 }
 
-// batches lists batches with their progress.
+// batches shows one page of the batches with their progress. If a page other than the first is
+// empty, batches redirects to the first page.
 func (p *Panel) batches(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	l := &batchList{Visit: v}
 	f := batch.Filter{Range: rangeOf(r.URL.Query())}

@@ -16,8 +16,8 @@ import (
 const (
 	// maxBulkFiles is the maximum number of files in a form.
 	maxBulkFiles = 5000
-	// storedHeader is the response header with the names of the controls whose files were stored,
-	// if the form has a problem. The script of the page reads it.
+	// storedHeader is the response header with the names of the controls whose content was stored,
+	// if the form has a problem. The script of the page reads the header.
 	storedHeader = "Upload-Taken"
 )
 
@@ -31,17 +31,18 @@ type bulkUpload struct {
 	panel *Panel
 	visit *Visit
 	draft *bulkimport.Draft
-	// list reports whether a list was stored. files is the number of files in the form.
+	// list reports whether a list was stored. files is the number of files that were read.
 	list  bool
 	files int
-	// bad are the problems of the list, or of the file at which reading stopped. Files that follow
-	// an invalid list are still stored. stopped reports whether a file stopped the reading.
+	// bad are the problems of the list and of the file at which reading stopped. Files that follow
+	// an invalid list are still stored. stopped reports whether an invalid file stopped the
+	// reading.
 	bad     fault.Fields
 	stopped bool
 }
 
-// uploadList stores the chosen list and files, as uploadFiles does. They differ only in the error
-// for an empty form.
+// uploadList stores the chosen list and files, as uploadFiles does. The two handlers differ only in
+// the error for a form without a list and without files.
 func (p *Panel) uploadList(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	return p.uploadBulk(w, r, v, fault.OfField("list", "Choose the list first."))
 }
@@ -79,7 +80,8 @@ func (p *Panel) uploadBulk(w http.ResponseWriter, r *http.Request, v *Visit, mis
 	return p.redirect(w, r, v, "bulk/"+d.UUID+"/columns", notice+"_taken", d.Total)
 }
 
-// stored returns the names of the controls whose files were stored, separated by spaces.
+// stored returns the names of the controls whose content was completely stored, separated by
+// spaces.
 func (u *bulkUpload) stored() string {
 	var names []string
 	if u.list {
@@ -91,7 +93,7 @@ func (u *bulkUpload) stored() string {
 	return strings.Join(names, " ")
 }
 
-// form reads and stores the parts of a form.
+// form reads the form and stores its list and its files.
 func (u *bulkUpload) form(r *http.Request) error {
 	form, err := body.OpenForm(r)
 	if err != nil {

@@ -37,23 +37,23 @@ func TestUploadListAndFiles(t *testing.T) {
 			w = o.sendFields(draft+button, brokenList, classFiles)
 			checkPage(t, "an invalid list "+button, w, http.StatusUnprocessableEntity, "no rows below it", "2 files .")
 			if got := w.Header().Get(storedHeader); got != "files" {
-				t.Errorf("stored with an invalid list: %q, want files", got)
+				t.Errorf("the controls stored with an invalid list are %q, want files", got)
 			}
 			w = o.sendFields(draft+button, classList, brokenFiles)
 			checkPage(t, "an invalid ZIP "+button, w, http.StatusUnprocessableEntity, "The ZIP is damaged", "class.csv , 2 rows.")
 			if got := w.Header().Get(storedHeader); got != "list" {
-				t.Errorf("stored with an invalid ZIP: %q, want list", got)
+				t.Errorf("the controls stored with an invalid ZIP are %q, want list", got)
 			}
 			if w = o.sendFields(draft+button, brokenList, brokenFiles); w.Code != http.StatusUnprocessableEntity || w.Header().Get(storedHeader) != "" {
-				t.Errorf("an invalid list and an invalid ZIP: status = %d, want 422; stored %q, want nothing", w.Code, w.Header().Get(storedHeader))
+				t.Errorf("an invalid list and an invalid ZIP: status = %d, want 422; stored controls %q, want none", w.Code, w.Header().Get(storedHeader))
 			}
 			o.post("issuer", draft+"/discard", nil)
 		}
 	})
 }
 
-// If no file was uploaded yet, a row without its file is not reported as a problem, and the list
-// cannot be submitted.
+// Until a file is uploaded, a missing file is not reported as a problem of its row, and the list
+// cannot be submitted. After the upload, the list can be submitted when its rows have no problem.
 func TestRowsWithoutFiles(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -63,7 +63,7 @@ func TestRowsWithoutFiles(t *testing.T) {
 		w := o.followRedirect(t, "issuer", o.post("issuer", draft+"/columns", url.Values{"title": {"0"}, "full_name": {"1"}, "email": {"2"}, "file": {"3"}}), draft+"/rows?show=problems")
 		checkPage(t, "no files", w, http.StatusOK, "No files yet 1 row waits for its file.", "Rows (1 to correct)", "With problems 1", "This e-mail address has no @")
 		if text := visibleText(t, w); strings.Contains(text, "was uploaded") || strings.Contains(text, "Skip all") {
-			t.Errorf("a file that can still be uploaded is reported as a problem: %s", text)
+			t.Errorf("the page reports a file that can still be uploaded as a problem, or has the button to skip all rows: %s", text)
 		}
 		checkPage(t, "a row without its file", o.get("issuer", draft+"/rows"), http.StatusOK, "Waits for its file")
 		w = o.get("issuer", draft+"/submit")
@@ -79,12 +79,12 @@ func TestRowsWithoutFiles(t *testing.T) {
 		checkPage(t, "after the correction", w, http.StatusOK, "Row 3 was saved. No row has a problem any more.")
 		o.followRedirect(t, "issuer", o.post("issuer", draft+"/submit", nil), draft+"/progress")
 
-		// Existing certificates are not submitted a second time.
+		// A list whose certificates all exist cannot be submitted.
 		o.processUntil("all rows are done", func() bool {
 			return strings.Contains(visibleText(t, o.get("issuer", draft+"/progress")), "All 2 rows are done: 2 made.")
 		})
 		if text := visibleText(t, o.get("issuer", draft+"/progress")); strings.Contains(text, "became no certificate") || strings.Contains(text, "Correct") {
-			t.Errorf("the page lists rows without a certificate: %s", text)
+			t.Errorf("every row became a certificate, but the page lists rows that did not, or has the button to correct rows: %s", text)
 		}
 		again := o.post("issuer", o.pathOf("bulk"), nil).Header().Get("Location")
 		list := field{"list", []formFile{{"class.csv", []byte("Title,Name,Email,File\nBSc,Ada,ada@example.org,ada.pdf\n")}}}

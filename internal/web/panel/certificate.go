@@ -30,7 +30,8 @@ import (
 // running code in the vault's origin.
 const filePolicy = "default-src 'none'; sandbox"
 
-// status is the label of a certificate's status.
+// status is the label of a certificate's status or of an entry of its history. Tone selects the
+// colour of the label.
 type status struct{ Text, Tone string }
 
 var statuses = map[cert.Status]status{
@@ -44,7 +45,7 @@ func statusOf(s cert.Status) status {
 	return status{Text: string(s)}
 }
 
-// size formats a number of bytes with its unit.
+// size formats a number of bytes in bytes, kB or MB.
 func size(n int64) string {
 	switch {
 	case n < 1000:
@@ -56,7 +57,7 @@ func size(n int64) string {
 	}
 }
 
-// modes are the labels of the stamp's placements.
+// modes are the labels of the modes of placements.
 var modes = map[seal.Mode]string{
 	seal.Auto: "A blank place on the page", seal.TopLeft: "Top left", seal.TopRight: "Top right", seal.BottomLeft: "Bottom left", seal.BottomRight: "Bottom right",
 	seal.Exact: "The place you chose", seal.Strip: "A strip below the page", seal.Appended: "A page of its own at the end",
@@ -82,16 +83,19 @@ type certificatePage struct {
 	Checks  []cert.Check
 	History []cert.HistoryEntry
 	Mails   []*recipient.Notice
-	// Corrections are the correction requests of its recipient.
+	// Corrections are the correction requests for the certificate.
 	Corrections []*recipient.Correction
-	// Batch is the name of its batch, Verify the address of its public page.
+	// Batch is the name of the certificate's batch, or "" if the certificate is in no batch. Verify
+	// is the address of the certificate's public page.
 	Batch, Verify string
 	Reason, Note  string
-	// Signature describes the file's signature, or is nil if it was not requested. Unread is the
-	// message if the signature could not be read.
+	// Signature is the report on the signatures of the verified PDF. It is nil if the report was
+	// not requested or the file could not be read. In the latter case, Unread is a message about
+	// the failure.
 	Signature *pades.Report
 	Unread    string
-	// OriginalDamaged reports whether the last check of the original failed.
+	// OriginalDamaged reports whether the last check of the original failed. An original that is a
+	// part of the verified PDF has no such check.
 	OriginalDamaged bool
 	Now             time.Time
 }
@@ -138,7 +142,7 @@ func (c *certificatePage) PublicReason() string {
 	return c.Reason
 }
 
-// Ran reports whether the check with a name ran.
+// Ran reports whether the check with the given name has run.
 func (c *certificatePage) Ran(name string) bool {
 	return slices.ContainsFunc(c.Checks, func(k cert.Check) bool { return k.Name == name && k.Result != cert.NotRun })
 }
@@ -148,7 +152,8 @@ func (c *certificatePage) Damaged() bool {
 	return c.OriginalDamaged || slices.ContainsFunc(c.Checks, func(k cert.Check) bool { return k.Name == cert.CheckFile && k.Result == cert.FailedCheck })
 }
 
-// Signed returns the last signature of the file, which covers the whole file.
+// Signed returns the last signature of the verified PDF, or nil if there is no report or the report
+// contains no signature.
 func (c *certificatePage) Signed() *pades.Signature {
 	if c.Signature == nil || len(c.Signature.Signatures) == 0 {
 		return nil
@@ -157,7 +162,7 @@ func (c *certificatePage) Signed() *pades.Signature {
 }
 
 // IssuerName returns the name of the issuer of the signer's certificate: the common name if the
-// name has no other part, or else the whole name.
+// issuer's name has no other part, or else the whole name. There must be a signature.
 func (c *certificatePage) IssuerName() string {
 	issuer := c.Signed().Issuer
 	if name, ok := strings.CutPrefix(issuer, "CN="); ok && !strings.ContainsAny(name, ",+") {
@@ -169,19 +174,20 @@ func (c *certificatePage) IssuerName() string {
 // CheckName returns the label of a check.
 func (*certificatePage) CheckName(name string) string { return checkNames[name] }
 
-// NotYet reports whether a check cannot run yet: the record is checked after the certificate is
-// processed.
+// NotYet reports whether a check is the check of the record of a certificate in processing. The
+// page then shows "Not yet" instead of a failed check.
 func (c *certificatePage) NotYet(k cert.Check) bool {
 	return k.Name == cert.CheckRecord && c.C.Status == cert.Processing
 }
 
-// Original returns the digest of the original.
+// Original returns the SHA-256 digest of the original as hexadecimal digits.
 func (c *certificatePage) Original() string { return hex.EncodeToString(c.C.File.SHA256[:]) }
 
-// HasFile reports whether the vault has the verified PDF.
+// HasFile reports whether the certificate has a verified PDF that retention has not deleted.
 func (c *certificatePage) HasFile() bool { return c.C.Verified != nil && c.C.FilesDeletedAt == nil }
 
-// Verified returns the digest of the verified PDF, or "".
+// Verified returns the SHA-256 digest of the verified PDF as hexadecimal digits, or "" if the
+// certificate has no verified PDF.
 func (c *certificatePage) Verified() string {
 	if c.C.Verified == nil {
 		return ""
@@ -189,7 +195,7 @@ func (c *certificatePage) Verified() string {
 	return hex.EncodeToString(c.C.Verified.SHA256[:])
 }
 
-// Place returns the label of the stamp's placement.
+// Place returns the label of the stamp's placement, or "" if the certificate has no stamp.
 func (c *certificatePage) Place() string { return modes[seal.Mode(c.C.Placement)] }
 
 // Source returns the label of the certificate's source.
@@ -201,13 +207,14 @@ var eventLabels = map[webhook.Name]status{
 	webhook.Failed: {"Processing failed", "bad"}, webhook.Retried: {"Retried; processing began again", "wait"}, webhook.Revoked: {"Revoked", "bad"},
 }
 
-// actionLabels are the labels of actions on one certificate, which the audit log records.
+// actionLabels are the labels of actions on one certificate that the audit log records. Every other
+// action has its phrase in the audit log as its label.
 var actionLabels = map[audit.Action]string{
 	audit.CertificateMailed: "Mailed again", audit.CertificateAddress: "The e-mail address was corrected", audit.CorrectionClosed: "A correction request was marked as done",
 	audit.CertificateChecked: "The stored files were checked",
 }
 
-// EventLabel returns the label of an event or action.
+// EventLabel returns the label of an entry of the history, which is an event or an action.
 func (*certificatePage) EventLabel(m cert.HistoryEntry) status {
 	if known, ok := eventLabels[m.Event]; ok {
 		return known
@@ -219,8 +226,8 @@ func (*certificatePage) EventLabel(m cert.HistoryEntry) status {
 	return status{Text: strings.ToUpper(phrase[:1]) + phrase[1:]}
 }
 
-// certificateOf returns the certificate in the path. A certificate of another institution is not
-// found.
+// certificateOf returns the certificate in the path. The error is fault.NotFound if the institution
+// has no such certificate.
 func (p *Panel) certificateOf(r *http.Request, v *Visit) (*cert.Certificate, error) {
 	id, err := uuid.Parse(r.PathValue("certificate"))
 	if err != nil {
@@ -229,7 +236,8 @@ func (p *Panel) certificateOf(r *http.Request, v *Visit) (*cert.Certificate, err
 	return p.Certs.ByUUID(r.Context(), v.Institution().ID, id.String())
 }
 
-// certificate shows one certificate.
+// certificate shows one certificate, and the report on the signatures of the verified PDF if the
+// query requests the report.
 func (p *Panel) certificate(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	page, err := p.certificatePage(r, v)
 	if err != nil {
@@ -242,7 +250,8 @@ func (p *Panel) certificate(w http.ResponseWriter, r *http.Request, v *Visit) er
 		report, err := p.Certs.Signature(r.Context(), page.C)
 		if err != nil {
 			p.Log.ErrorContext(r.Context(), "the signature of a certificate could not be read", slog.String("certificate", page.C.UUID), slog.Any("error", err))
-			// The result of the check may have changed.
+			// Read the certificate again, because Signature may have stored a failed check of the
+			// file.
 			if page, err = p.certificatePage(r, v); err != nil {
 				return err
 			}
@@ -289,7 +298,8 @@ func (p *Panel) certificatePage(r *http.Request, v *Visit) (*certificatePage, er
 	return page, nil
 }
 
-// checkFiles reads the stored files of a certificate and stores the results of the checks.
+// checkFiles checks the stored files and the signature of a certificate, stores the results, and
+// records the check in the audit log.
 func (p *Panel) checkFiles(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	c, err := p.certificateOf(r, v)
 	if err != nil {
@@ -301,7 +311,7 @@ func (p *Panel) checkFiles(w http.ResponseWriter, r *http.Request, v *Visit) err
 	return p.redirect(w, r, v, "certificates/"+c.UUID, "files_checked")
 }
 
-// retryCertificate starts the processing of a failed certificate again.
+// retryCertificate restarts the processing of a failed certificate.
 func (p *Panel) retryCertificate(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	c, err := p.certificateOf(r, v)
 	if err != nil {
@@ -325,7 +335,8 @@ func (p *Panel) askRevokeCertificate(w http.ResponseWriter, r *http.Request, v *
 	return p.draw(w, r, "certificate_revoke.html", page)
 }
 
-// revokeCertificate revokes a certificate after the preview was confirmed.
+// revokeCertificate revokes a certificate. If the form requests the preview, revokeCertificate only
+// shows the form again, with the entered reason in the preview.
 func (p *Panel) revokeCertificate(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	page, err := p.certificatePage(r, v)
 	if err != nil {
@@ -341,7 +352,7 @@ func (p *Panel) revokeCertificate(w http.ResponseWriter, r *http.Request, v *Vis
 	return p.redirect(w, r, v, "certificates/"+page.C.UUID, "revoked")
 }
 
-// certificateImage sends the image of a certificate's first page.
+// certificateImage sends the image of the first page of a certificate's verified PDF.
 func (p *Panel) certificateImage(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	c, err := p.certificateOf(r, v)
 	if err != nil {
@@ -361,7 +372,7 @@ func (p *Panel) verifiedFile(w http.ResponseWriter, r *http.Request, v *Visit) e
 	return p.sendFile(w, r, content, err, file{mediaType: "application/pdf", tag: c.UUID + "-verified", name: c.ReferenceID + ".pdf"})
 }
 
-// originalFile sends the original.
+// originalFile sends a certificate's original.
 func (p *Panel) originalFile(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	c, err := p.certificateOf(r, v)
 	if err != nil {
@@ -371,8 +382,8 @@ func (p *Panel) originalFile(w http.ResponseWriter, r *http.Request, v *Visit) e
 	return p.sendFile(w, r, content, err, file{mediaType: string(c.File.Type), tag: c.UUID + "-original", name: c.File.Name})
 }
 
-// file is the description of a file that is sent. If name is set, the browser saves the file
-// instead of showing it.
+// file describes a file that is sent. tag identifies the content of the file for caches. If name is
+// set, the browser saves the file instead of showing the file.
 type file struct{ mediaType, tag, name string }
 
 func (p *Panel) sendFile(w http.ResponseWriter, r *http.Request, content *cert.Content, err error, f file) error {
@@ -397,8 +408,9 @@ func (p *Panel) sendFile(w http.ResponseWriter, r *http.Request, content *cert.C
 	return web.ServeContent(w, r, content, f.tag)
 }
 
-// finishStream closes the connection if a response that has begun cannot be completed, because a
-// partial file must not look complete.
+// finishStream handles the error of a response that has begun. If err is nil or the client has
+// cancelled the request, finishStream returns nil. Otherwise finishStream closes the connection,
+// because a partial file must not look complete.
 func (p *Panel) finishStream(r *http.Request, err error) error {
 	if err == nil || errors.Is(err, r.Context().Err()) {
 		return nil

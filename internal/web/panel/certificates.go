@@ -43,8 +43,8 @@ var sorts = []sorting{
 	{"changed", "Last changed", search.ByUpdated, false},
 }
 
-// columns are the headings that order the list. first is the order after the first click, again the
-// order after the second click.
+// columns are the headings that order the list. first is the order after the first click. again is
+// the order after the second click.
 var columns = map[string]struct{ first, again string }{
 	"Person": {"name", "name-desc"}, "Status": {"status", "status-desc"}, "Issued": {"issued", "issued-asc"}, "Added": {"", "oldest"},
 }
@@ -53,7 +53,7 @@ var columns = map[string]struct{ first, again string }{
 // direction of the order, or "" if another column orders the list.
 type column struct{ Label, Href, Order string }
 
-// selectionFields are the parameters of an address that select certificates.
+// selectionFields are the parameters of an address that select certificates and their order.
 var selectionFields = []string{"status", "q", "from", "to", "batch", "email", "failure", "sort"}
 
 // certificateList is one page of the list of certificates.
@@ -63,14 +63,16 @@ type certificateList struct {
 	Filter search.Filter
 	List   *search.List
 	Counts map[cert.Status]int
-	// Counted reports whether Counts are exact. All is the sum of Counts.
+	// Counted reports whether Counts are exact. All is the sum of Counts. Counts do not depend on
+	// the status that the filter selects.
 	Counted bool
 	All     int
 	// BatchName is the name of the batch by which the list is filtered.
 	BatchName string
 }
 
-// Column returns the heading of a column.
+// Column returns the heading of a column. The link of the heading orders the list by the column, or
+// reverses the order if the column already orders the list.
 func (l *certificateList) Column(label string) column {
 	c, now := columns[label], l.Query.Get("sort")
 	col := column{Label: label, Href: l.With("sort", c.first)}
@@ -95,7 +97,8 @@ func (l *certificateList) Filtered() bool {
 	return slices.ContainsFunc([]string{"q", "from", "to", "batch", "email", "failure"}, func(name string) bool { return l.Query.Get(name) != "" })
 }
 
-// With returns the address of the list with one parameter changed.
+// With returns the address of the list with one parameter changed and without the position of the
+// current page.
 func (l *certificateList) With(key, value string) string {
 	q := url.Values{}
 	for _, name := range selectionFields {
@@ -113,7 +116,7 @@ func (l *certificateList) With(key, value string) string {
 }
 
 // Matching returns the number of certificates on all pages of the list, or "" if there are too many
-// to count.
+// certificates to count.
 func (l *certificateList) Matching() string {
 	if !l.Counted {
 		return ""
@@ -151,7 +154,7 @@ func (l *certificateList) Next() string {
 	return l.With("cursor", l.List.Next)
 }
 
-// Fields returns the hidden fields of the forms of the list. They select the certificates that the
+// Fields returns the hidden fields of the list's forms. The fields select the certificates that the
 // list shows.
 func (l *certificateList) Fields() [][2]string {
 	var list [][2]string
@@ -163,7 +166,8 @@ func (l *certificateList) Fields() [][2]string {
 	return list
 }
 
-// filterOf parses the filter in a query string or a form.
+// filterOf parses the filter and the order in a query string or a form. An unknown order means the
+// newest certificate first. The error is fault.Invalid for an unknown status.
 func filterOf(q url.Values) (search.Filter, error) {
 	f := search.Filter{
 		Search: strings.TrimSpace(q.Get("q")), IssuedFrom: q.Get("from"), IssuedTo: q.Get("to"), BatchID: q.Get("batch"),
@@ -183,7 +187,7 @@ func filterOf(q url.Values) (search.Filter, error) {
 	return f, nil
 }
 
-// certificates shows the list of certificates.
+// certificates shows one page of the list of certificates.
 func (p *Panel) certificates(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	l := &certificateList{Visit: v, Query: r.URL.Query()}
 	err := p.fill(r, v, l)
@@ -202,7 +206,8 @@ func (p *Panel) certificates(w http.ResponseWriter, r *http.Request, v *Visit) e
 	return p.draw(w, r, "certificates.html", l)
 }
 
-// rangeOf parses the position of a page: after or before a cursor.
+// rangeOf parses the position of a page, which is after or before a cursor. Without a cursor,
+// rangeOf returns the first page.
 func rangeOf(q url.Values) listing.Range {
 	cursor, before := q.Get("cursor"), q.Get("before")
 	if before != "" {
@@ -219,7 +224,8 @@ func (p *Panel) fill(r *http.Request, v *Visit, l *certificateList) error {
 	f := l.Filter
 	f.Range = rangeOf(l.Query)
 	f.PerPage = certificatesPerPage
-	// For a search, both queries scan the same thousands of records, so run them at the same time.
+	// For a search, the list and the counts scan the same thousands of records, so run both queries
+	// at the same time.
 	group, ctx := errgroup.WithContext(r.Context())
 	group.Go(func() (err error) {
 		l.List, err = p.Search.List(ctx, v.Institution().ID, f)
@@ -251,8 +257,8 @@ func withControls(err error) error {
 	return renameFields(err, names)
 }
 
-// renameFields returns the error with other names of its fields. An error that is not fault.Invalid
-// is returned unchanged.
+// renameFields returns an error whose fields have the names to which names maps the old names. It
+// does not change other fields, and returns an error that is not fault.Invalid unchanged.
 func renameFields(err error, names map[string]string) error {
 	e, ok := errors.AsType[*fault.Error](err)
 	if !ok || e.Kind != fault.Invalid {
@@ -271,7 +277,7 @@ func renameFields(err error, names map[string]string) error {
 var errNothingSelected = fault.New(fault.BadRequest, "Select certificates in the list first, or choose all that it shows.")
 
 // selectionOf parses the selection of a form of the list: the ticked certificates, or all
-// certificates that match the list's filter.
+// certificates that match the list's filter. The error is errNothingSelected if neither is chosen.
 func selectionOf(form url.Values) (task.Selection, error) {
 	var c task.Selection
 	f, err := filterOf(form)
@@ -315,7 +321,8 @@ type revokeManyForm struct {
 	List     *certificateList
 	Selected []string
 	All      bool
-	// N is the number of certificates, or "" if there are too many to count.
+	// N is the number of selected certificates or, if All is set, of all matching certificates that
+	// are not revoked. N is "" if there are too many certificates to count.
 	N            string
 	Reason, Note string
 }
@@ -323,7 +330,7 @@ type revokeManyForm struct {
 // Visit returns the visit, for the template.
 func (m *revokeManyForm) Visit() *Visit { return m.List.Visit }
 
-// revokeMany first shows the form for the reason. When that form is submitted, it starts a task
+// revokeMany shows the form for the reason. When that form is submitted, revokeMany starts a task
 // that revokes the certificates.
 func (p *Panel) revokeMany(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	c, err := selectionOf(r.PostForm)
@@ -363,7 +370,7 @@ func (p *Panel) countRevocable(r *http.Request, v *Visit, f search.Filter) (stri
 	return strconv.Itoa(n), nil
 }
 
-// download sets the headers of a file that is generated while it is sent.
+// download sets the headers and the time limit of a file that is generated while it is sent.
 func download(w http.ResponseWriter, mediaType, name string) error {
 	if err := http.NewResponseController(w).SetWriteDeadline(time.Now().Add(exportTime)); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return fmt.Errorf("setting the download's deadline: %w", err)
@@ -377,7 +384,7 @@ func download(w http.ResponseWriter, mediaType, name string) error {
 	return nil
 }
 
-// export calls send with the selected certificates. The export of all certificates that a filter
+// export calls send with the selection of the form. The export of all certificates that a filter
 // selects requires a recent sign-in, because a stolen session must not suffice to copy everything.
 func (p *Panel) export(w http.ResponseWriter, r *http.Request, v *Visit, send func(c task.Selection) error) error {
 	c, err := selectionOf(r.PostForm)
@@ -395,8 +402,8 @@ func (p *Panel) exportCSV(w http.ResponseWriter, r *http.Request, v *Visit) erro
 	return p.export(w, r, v, func(c task.Selection) error { return p.sendCSV(w, r, v, c) })
 }
 
-// sendCSV sends a CSV file. After the first byte, an error closes the connection, because a partial
-// file must not look complete.
+// sendCSV sends a CSV file. An error while the file is written closes the connection, because a
+// partial file must not look complete.
 func (p *Panel) sendCSV(w http.ResponseWriter, r *http.Request, v *Visit, c task.Selection) error {
 	if err := download(w, "text/csv; charset=utf-8", v.Institution().Slug+"-certificates-"+p.Now().UTC().Format(time.DateOnly)+".csv"); err != nil {
 		return err

@@ -49,7 +49,7 @@ func TestListOfCertificates(t *testing.T) {
 		w := o.get("auditor", o.pathOf("certificates"))
 		checkPage(t, "all certificates", w, http.StatusOK, "All 30", "Failed 10", "Approved 20", "Person Number 29", "There is no room for the stamp.", "Next page")
 		if text := visibleText(t, w); strings.Contains(text, "Foreign") || strings.Contains(text, "Revoke…") || strings.Contains(text, "Number 4 ") {
-			t.Errorf("the list shows a certificate of another institution or page, or an action that the auditor must not do: %s", text)
+			t.Errorf("the list shows a certificate of another institution or of another page, or an action that an auditor must not perform: %s", text)
 		}
 		if body := w.Body.String(); strings.Index(body, "Export CSV") > strings.Index(body, "Person Number 29") {
 			t.Error("the actions are below the certificates")
@@ -82,12 +82,12 @@ func TestListOfCertificates(t *testing.T) {
 		w = o.post("auditor", o.pathOf("certificates/csv"), url.Values{"which": {"all"}, "status": {"failed"}})
 		rows, err := csv.NewReader(strings.NewReader(strings.TrimPrefix(w.Body.String(), "\uFEFF"))).ReadAll()
 		if err != nil || len(rows) != 11 || !strings.Contains(w.Header().Get("Content-Disposition"), "attachment") {
-			t.Errorf("the CSV export: got %d rows, want 11; error %v, header %v", len(rows), err, w.Header())
+			t.Errorf("the CSV export: got %d rows, error %v, header %v; want the heading and 10 rows in an attachment", len(rows), err, w.Header())
 		}
 		w = o.post("auditor", o.pathOf("certificates/zip"), url.Values{"selected": {list.Items[0].UUID, list.Items[1].UUID, list.Items[2].UUID}})
 		archive, err := zip.NewReader(bytes.NewReader(w.Body.Bytes()), int64(w.Body.Len()))
 		if err != nil || len(archive.File) != 3 {
-			t.Errorf("the ZIP export: status %d, error %v, want 3 files", w.Code, err)
+			t.Errorf("the ZIP export: status = %d, error %v; want a ZIP with 3 files", w.Code, err)
 		}
 		checkPage(t, "nothing selected", o.post("issuer", o.pathOf("certificates/zip"), url.Values{}), http.StatusBadRequest, "Select certificates in the list first")
 
@@ -113,7 +113,7 @@ func TestListOfCertificates(t *testing.T) {
 		checkPage(t, "after the revocation", o.get("owner", o.pathOf("certificates?status=revoked")), http.StatusOK, "Revoked 2")
 		var n int
 		if err := d.QueryRowContext(t.Context(), `SELECT count(*) FROM audit_entries WHERE action = 'certificate.revoked' AND actor_name = 'Owner Person'`).Scan(&n); err != nil || n != 2 {
-			t.Errorf("got %d entries in the audit log, want 2; error %v", n, err)
+			t.Errorf("got %d entries about revocations by the owner in the audit log, want 2; error %v", n, err)
 		}
 	})
 }
@@ -140,7 +140,7 @@ func TestOneCertificate(t *testing.T) {
 		w := o.get("auditor", page+path)
 		if w.Code != http.StatusOK || w.Header().Get("Content-Type") != mediaType || !strings.Contains(w.Header().Get("Content-Security-Policy"), "sandbox") ||
 			(path != "/page.png") != strings.HasPrefix(w.Header().Get("Content-Disposition"), "attachment") {
-			t.Errorf("%s: status = %d, want 200; header %v", path, w.Code, w.Header())
+			t.Errorf("%s: status = %d, header %v; want 200, the type of the file, a sandbox, and an attachment unless the file is the image", path, w.Code, w.Header())
 		}
 	}
 	o.followRedirect(t, "issuer", o.post("issuer", o.pathOf("certificates/"+bad.UUID+"/retry"), nil), o.pathOf("certificates/"+bad.UUID))

@@ -10,28 +10,31 @@ import (
 )
 
 const (
-	// chartWidth and chartHeight are in the chart's own units. The page scales it.
+	// chartWidth and chartHeight are the size of the chart in its own units. The page scales the
+	// chart.
 	chartWidth, chartHeight = 1000.0, 200.0
-	// weekly is the number of days above which each bar stands for a week.
+	// weekly is the maximum number of days for which each bar represents one day. For more days,
+	// each bar represents a week.
 	weekly = 120
 	// gap is the fraction of a bar's slot that stays empty.
 	gap = 0.28
 )
 
-// chart shows how many certificates were approved and failed over time, as bars and as a table with
-// the same numbers.
+// chart is the data of a chart and of a table. The chart shows how many certificates were approved
+// and failed over time. The table also contains the numbers of created and revoked certificates.
 type chart struct {
 	Days int
-	// Weeks reports whether each row is a week.
+	// Weeks reports whether each row is a week instead of a day.
 	Weeks bool
 	Rows  []chartRow
 	// Top is the number at the upper edge of the chart.
 	Top int
-	// Sum is the total of all rows.
+	// Sum is the total of all rows. If each row is a week, Sum does not include the days before the
+	// first row.
 	Sum chartRow
 }
 
-// chartRow contains the numbers of one day or one week. From is its first day.
+// chartRow contains the numbers of one day or one week. From is the first day of the row.
 type chartRow struct {
 	From                               time.Time
 	Created, Approved, Failed, Revoked int
@@ -47,7 +50,8 @@ func (r *chartRow) add(d search.Day) {
 // Any reports whether a number of the row is not zero.
 func (r *chartRow) Any() bool { return r.Created+r.Approved+r.Failed+r.Revoked > 0 }
 
-// newChart groups days into rows. The last week ends today, so that every row is a complete week.
+// newChart groups days, of which there must be at least one, into rows. The last week ends today.
+// The oldest days that do not fill a week are left out, so that every row is a complete week.
 func newChart(days []search.Day) *chart {
 	c := &chart{Days: len(days), Weeks: len(days) > weekly}
 	span := 1
@@ -69,7 +73,8 @@ func newChart(days []search.Day) *chart {
 	return c
 }
 
-// roundUp returns the smallest even round number for an axis that is at least n and at least 4.
+// roundUp returns the smallest even number that is at least n, at least 4, and 1, 2, 4 or 5 times a
+// power of ten.
 func roundUp(n int) int {
 	step := 1
 	for {
@@ -102,7 +107,7 @@ func (c *chart) Unit() string {
 	return "day"
 }
 
-// Description returns a description of the chart as text.
+// Description returns the totals and the row with the most approved certificates as text.
 func (c *chart) Description() string {
 	best := &c.Rows[0]
 	for i := range c.Rows {
@@ -125,9 +130,9 @@ func (c *chart) when(r *chartRow) string {
 	return "on " + text
 }
 
-// Draw returns the bars as SVG: approved certificates, with failed certificates on top. It uses
-// attributes only, because the page's policy allows no inline style. The bars of failed
-// certificates have stripes, for people who cannot see the colours.
+// Draw returns the chart as SVG. Each bar shows the approved certificates, with the failed
+// certificates on top. The SVG has no inline style, because the page's policy does not allow inline
+// styles. The bars of failed certificates have stripes, for people who cannot see the colours.
 func (c *chart) Draw() template.HTML {
 	var b strings.Builder
 	fmt.Fprintf(&b, `<svg class="bars" viewBox="0 0 %g %g" preserveAspectRatio="none" role="img" aria-labelledby="chart-says">`, chartWidth, chartHeight)
@@ -158,7 +163,8 @@ func (c *chart) Draw() template.HTML {
 	return template.HTML(b.String()) //nolint:gosec // it contains only numbers and dates
 }
 
-// height returns the height of a bar. A bar that is not zero is always visible.
+// height returns the height of a bar for n certificates. If n is not 0, the height is at least 2,
+// so that the bar is visible.
 func (c *chart) height(n int) float64 {
 	if n == 0 {
 		return 0

@@ -14,7 +14,7 @@ type colourView struct {
 	// Paper and NightPaper are the background colours.
 	Paper, NightPaper colour.Colour
 	// ByDay and ByNight are the contrasts of the band with its background. TextByDay and
-	// TextByNight are the contrasts of the text on the button.
+	// TextByNight are the contrasts of the button's text with the button.
 	ByDay, ByNight, TextByDay, TextByNight string
 }
 
@@ -34,10 +34,10 @@ func (v *colourView) NightSample() colourSample {
 	return colourSample{"By night", "A band and a button on a dark page", v.NightPaper, colour.White, v.Night, v.TextOnNight}
 }
 
-// Lightened reports whether the dark theme uses another shade.
+// Lightened reports whether the dark theme uses a lighter shade of the colour.
 func (v *colourView) Lightened() bool { return v.Day != v.Night }
 
-// viewColour returns the preview of a colour, or nil for no colour.
+// viewColour returns the preview of a colour, or nil if text is not a colour.
 func viewColour(text string) *colourView {
 	b := account.BrandOf(text)
 	if b == nil {
@@ -54,8 +54,8 @@ func viewColour(text string) *colourView {
 // vaultColour is the vault's own colour, which applies if an institution has none.
 const vaultColour = "#0b5d4b"
 
-// PickerColour returns the initial value of the colour picker: the institution's colour, or else
-// the vault's own colour.
+// PickerColour returns the initial value of the colour picker: the submitted or saved colour if it
+// is valid, or else the vault's own colour.
 func (s *institutionSettings) PickerColour() string {
 	if c, err := colour.Parse(s.Colour); err == nil {
 		return c.String()
@@ -63,7 +63,8 @@ func (s *institutionSettings) PickerColour() string {
 	return vaultColour
 }
 
-// setColour saves a colour, or shows a preview of it.
+// setColour saves the colour in the form. If the form requests a preview, setColour shows the
+// preview and does not save the colour.
 func (p *Panel) setColour(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	text := r.PostForm.Get("colour")
 	preview := r.PostForm.Get("look") != ""

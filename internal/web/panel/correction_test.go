@@ -14,8 +14,8 @@ import (
 	"github.com/certvault/certvault/internal/recipient"
 )
 
-// requestCorrection submits a correction request for a certificate and returns the UUID of the
-// request.
+// requestCorrection submits a correction request of a new person for a certificate, and returns the
+// UUID of the request.
 func (o *panelTest) requestCorrection(c *cert.Certificate, text string) string {
 	o.tb.Helper()
 	o.peopleCount++
@@ -30,7 +30,8 @@ func (o *panelTest) requestCorrection(c *cert.Certificate, text string) string {
 	return list[0].UUID
 }
 
-// The pages show a correction request until a member closes it.
+// The dashboard and the page of the certificate show a correction request. After a member marks the
+// request as done, the dashboard does not show the request any more.
 func TestCorrectionRequests(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -46,11 +47,11 @@ func TestCorrectionRequests(t *testing.T) {
 		w := o.get("auditor", "/panel/nwu")
 		checkPage(t, "the dashboard", w, http.StatusOK, "Correction requests", c.FullName+" , "+c.Title, "It is Zoë, <b>not</b> Zoe.", "2 more requests wait.")
 		if text := visibleText(t, w); strings.Contains(text, "Nothing needs you") || strings.Contains(text, "foreign") {
-			t.Errorf("the dashboard shows a wrong list of requests: %s", text)
+			t.Errorf("the dashboard shows a request to another institution, or says that nothing needs attention: %s", text)
 		}
 		at := o.pathOf("certificates/" + c.UUID)
 		if o.linkTo(w, "<bdi>"+c.FullName+"</bdi>, <bdi>"+c.Title+"</bdi>") != at+"#corrections" {
-			t.Error("the dashboard does not link to the request")
+			t.Error("the dashboard does not link to the requests on the page of the certificate")
 		}
 		w = o.get("issuer", at)
 		checkPage(t, "the page of the certificate", w, http.StatusOK, "It is Zoë, <b>not</b> Zoe.", "Mark as done")
@@ -58,28 +59,29 @@ func TestCorrectionRequests(t *testing.T) {
 			t.Error("the page has no element with the id corrections")
 		}
 		if strings.Contains(visibleText(t, o.get("auditor", at)), "Mark as done") {
-			t.Error("the page for an auditor has the button to close requests")
+			t.Error("the page for an auditor has the button to mark requests as done")
 		}
 
 		done := func(id string) string { return at + "/corrections/" + id + "/done" }
 		for _, unknown := range []string{foreign, "no-request"} {
 			if w := o.post("issuer", done(unknown), nil); w.Code != http.StatusNotFound {
-				t.Errorf("closing the unknown request %s: status = %d, want 404", unknown, w.Code)
+				t.Errorf("marking the unknown request %s as done: status = %d, want 404", unknown, w.Code)
 			}
 		}
 		w = o.followRedirect(t, "issuer", o.post("issuer", done(id), nil), at)
 		checkPage(t, "after closing the request", w, http.StatusOK, "The request is marked as done.", "done just now", "A correction request was marked as done", "By Issuer Person")
 		checkPage(t, "closing the request twice", o.followRedirect(t, "issuer", o.post("issuer", done(id), nil), at), http.StatusOK, "The request is marked as done.")
 		if !o.hasAuditEntry(audit.CorrectionClosed) {
-			t.Error("the audit log lacks the closing of the request")
+			t.Error("the audit log has no entry for the request that was marked as done")
 		}
 		if text := visibleText(t, o.get("auditor", "/panel/nwu")); strings.Contains(text, "Zoë") || !strings.Contains(text, "Request 0.") {
-			t.Errorf("the dashboard shows a wrong list of requests: %s", text)
+			t.Errorf("the dashboard shows the request that is done, or lacks the oldest open request: %s", text)
 		}
 	})
 }
 
-// The vault sends no mail about a revocation, and the forms for revocation state this.
+// The vault sends no mail about a revocation. The forms for revocations and the page of the revoked
+// certificate say so.
 func TestRevocationSendsNoMail(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))

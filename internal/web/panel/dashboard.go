@@ -25,7 +25,7 @@ const (
 	// shownBatches is the maximum number of batches on the dashboard.
 	shownBatches = 5
 	// bounceTime is the period for which undelivered mail is reported. shownBounces is the maximum
-	// number of these mails on the dashboard.
+	// number of undelivered mails on the dashboard.
 	bounceTime   = 30 * 24 * time.Hour
 	shownBounces = 5
 	// shownCorrections is the maximum number of correction requests on the dashboard.
@@ -36,14 +36,14 @@ const (
 var periods = []int{30, 90, 365}
 
 // dashboard is the data of the first page of an institution: the numbers of certificates, the
-// batches in progress, and everything that needs attention.
+// batches in progress, everything that needs attention, and suggested next steps.
 type dashboard struct {
 	Visit  *Visit
 	Counts map[cert.Status]int
 	All    int
 	Chart  *chart
-	// Failures are the most frequent reasons of failed certificates. MoreFailures reports whether
-	// there are more reasons.
+	// Failures are the reasons of failed certificates with their numbers, the most frequent reason
+	// first. MoreFailures reports whether there are more failed certificates than were counted.
 	Failures     []search.FailureCount
 	MoreFailures bool
 	Batches      []*batch.Batch
@@ -51,14 +51,14 @@ type dashboard struct {
 	Many      bool
 	Endpoints []webhook.Endpoint
 	// Undelivered are the latest mails that were not delivered in the period. Bounces is the number
-	// of all undelivered mails in the period.
+	// of all undelivered mails in the period, counted up to 1,000.
 	Undelivered []recipient.Undelivered
 	Bounces     int
 	// Corrections are the oldest open correction requests. OpenCorrections is the number of all
-	// open requests.
+	// open correction requests.
 	Corrections     []*recipient.Correction
 	OpenCorrections int
-	// Key is the signing key if its certificate expires soon, otherwise nil.
+	// Key is the signing key if its certificate expires soon or has expired, otherwise nil.
 	Key   *keyRow
 	Steps []step
 }
@@ -80,12 +80,12 @@ func (d *dashboard) Failed(code string) string {
 	return d.Visit.Path("certificates") + "?" + url.Values{"status": {"failed"}, "failure": {code}}.Encode()
 }
 
-// NeedsAttention reports whether an endpoint needs attention.
+// NeedsAttention reports whether an endpoint was switched off, or is active and failing.
 func (*dashboard) NeedsAttention(e *webhook.Endpoint) bool {
 	return e.Status == webhook.SwitchedOff || e.FailingSince != nil && e.Status == webhook.Active
 }
 
-// AllClear reports whether nothing needs attention.
+// AllClear reports whether nothing needs attention and no batch is in progress.
 func (d *dashboard) AllClear() bool {
 	return d.Key == nil && len(d.Failures) == 0 && d.OpenCorrections == 0 && d.Bounces == 0 && len(d.Batches) == 0 &&
 		!slices.ContainsFunc(d.Endpoints, func(e webhook.Endpoint) bool { return d.NeedsAttention(&e) })
@@ -120,7 +120,7 @@ func (p *Panel) dashboard(w http.ResponseWriter, r *http.Request, v *Visit) erro
 }
 
 // load reads the data of the dashboard. Each query uses an index or totals that the database
-// maintains, so that it is fast for an institution of any size.
+// maintains, so that the dashboard is fast for an institution of any size.
 func (p *Panel) load(r *http.Request, v *Visit, d *dashboard, days int) error {
 	ctx, id := r.Context(), v.Institution().ID
 	var err error
@@ -163,8 +163,9 @@ func (p *Panel) load(r *http.Request, v *Visit, d *dashboard, days int) error {
 	return p.steps(r, v, d)
 }
 
-// expiringKey returns the signing key of the institution if its certificate expires soon, otherwise
-// nil. A key that cannot be read is the subject of another page.
+// expiringKey returns the signing key of the institution if the key's certificate expires soon or
+// has expired, otherwise nil. It also returns nil for a key that cannot be read, because another
+// page reports such a key.
 func (p *Panel) expiringKey(ctx context.Context, v *Visit) *keyRow {
 	list, err := p.Keys.Certificates(ctx, v.Institution().UUID)
 	if err != nil {
@@ -176,7 +177,7 @@ func (p *Panel) expiringKey(ctx context.Context, v *Visit) *keyRow {
 	return nil
 }
 
-// steps adds the suggested next steps of a new institution for which the member has permission.
+// steps adds the suggested next steps for which the member has permission.
 func (p *Panel) steps(r *http.Request, v *Visit, d *dashboard) error {
 	add := func(may account.Permission, path, text, description string, done bool) {
 		if v.Can(may) {
@@ -203,7 +204,7 @@ func (p *Panel) steps(r *http.Request, v *Visit, d *dashboard) error {
 	return nil
 }
 
-// host returns the part of an endpoint's URL by which people recognise it.
+// host returns the host of an endpoint's URL. It returns an address that cannot be parsed unchanged.
 func host(address string) string {
 	u, err := url.Parse(address)
 	if err != nil {

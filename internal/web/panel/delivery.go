@@ -20,7 +20,7 @@ var errNoDelivery = fault.New(fault.NotFound, "No such delivery.")
 // deliveryRow is a delivery as pages show it.
 type deliveryRow struct{ *webhook.Delivery }
 
-// ShortEvent returns the event's name without the prefix that all events share.
+// ShortEvent returns the name of the event without the prefix that all names of events share.
 func (d deliveryRow) ShortEvent() string { return shortEvent(d.Event) }
 
 func shortEvent(name webhook.Name) string {
@@ -31,7 +31,7 @@ func shortEvent(name webhook.Name) string {
 	return after
 }
 
-// Pending reports whether another attempt is scheduled.
+// Pending reports whether the delivery is pending, so that another attempt will follow.
 func (d deliveryRow) Pending() bool { return d.Status == webhook.DeliveryPending }
 
 func deliveryRows(list []webhook.Delivery) []deliveryRow {
@@ -45,8 +45,8 @@ func deliveryRows(list []webhook.Delivery) []deliveryRow {
 // deliveriesPage is the delivery log of the institution or of one endpoint.
 type deliveriesPage struct {
 	Visit *Visit
-	// Endpoint is an endpoint's UUID, Status a status and Event an event type. If one of them is
-	// empty, the log is not filtered by it.
+	// Endpoint is the UUID of an endpoint, Status is a status, and Event is the name of an event.
+	// Each of these filters that is empty has no effect on the log.
 	Endpoint, Status, Event string
 	// Search is the search text.
 	Search string
@@ -65,7 +65,7 @@ type tab struct {
 	Current            bool
 }
 
-// Events returns each event type with its short name.
+// Events returns the name of each event with its short name.
 func (*deliveriesPage) Events() [][2]string {
 	list := make([][2]string, len(webhook.Names))
 	for i, name := range webhook.Names {
@@ -79,7 +79,8 @@ const deliveriesPerPage = 25
 
 var deliveryTabs = []struct{ status, label string }{{"", "All"}, {"pending", "Waiting"}, {"delivered", "Delivered"}, {"exhausted", "Failed"}}
 
-// deliveries shows the log of sent and scheduled deliveries.
+// deliveries shows one page of the log of deliveries. If the search text is the id of a delivery,
+// deliveries redirects to the page of that delivery.
 func (p *Panel) deliveries(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	query := r.URL.Query()
 	page := &deliveriesPage{
@@ -120,7 +121,8 @@ func (p *Panel) deliveries(w http.ResponseWriter, r *http.Request, v *Visit) err
 	return p.draw(w, r, "deliveries.html", page)
 }
 
-// fillDeliveries reads one page of the log. It returns NotFound for an unknown endpoint.
+// fillDeliveries sets the tabs of the log and reads one page of the log. The error is
+// fault.NotFound for an unknown endpoint.
 func (p *Panel) fillDeliveries(r *http.Request, v *Visit, page *deliveriesPage, q webhook.LogQuery) error {
 	q.Status, q.Event = webhook.DeliveryStatus(page.Status), webhook.Name(page.Event)
 	counts, err := p.Hooks.Counts(r.Context(), v.Institution().ID, page.Endpoint)
@@ -144,7 +146,8 @@ func (p *Panel) fillDeliveries(r *http.Request, v *Visit, page *deliveriesPage, 
 		return err
 	}
 	if q.After != 0 && len(log) <= deliveriesPerPage {
-		// Fewer deliveries than a page precede that delivery, so show the first page.
+		// At most one page of deliveries is newer than the delivery q.After, so show the first
+		// page.
 		q.After = 0
 		if log, err = p.Hooks.Log(r.Context(), v.Institution().ID, page.Endpoint, q); err != nil {
 			return err
@@ -154,8 +157,8 @@ func (p *Panel) fillDeliveries(r *http.Request, v *Visit, page *deliveriesPage, 
 	return nil
 }
 
-// turn sets the rows of the page from log, and the links to the pages before and after. log
-// contains one more delivery if there is another page.
+// turn sets the rows of the page from log, and the links to other pages. log contains one more
+// delivery than a page if there is another page in the direction of q.
 func (g *deliveriesPage) turn(log []webhook.Delivery, q webhook.LogQuery) {
 	more := len(log) > deliveriesPerPage
 	switch {
@@ -174,9 +177,9 @@ func (g *deliveriesPage) turn(log []webhook.Delivery, q webhook.LogQuery) {
 	g.Rows = deliveryRows(log)
 }
 
-// resolveSearch adds the search text to q. The text is the id of an event, or the UUID or the
-// reference id of a certificate. found is false if the institution has no certificate with the
-// reference id.
+// resolveSearch adds the search text to q. The text is a UUID or a reference id. If the institution
+// has no certificate with the UUID, the UUID is used as the id of an event. found is false if the
+// institution has no certificate with the reference id.
 func (p *Panel) resolveSearch(r *http.Request, v *Visit, text string, q *webhook.LogQuery) (found bool, err error) {
 	id, parseErr := uuid.Parse(text)
 	if parseErr != nil {
@@ -202,7 +205,8 @@ func (p *Panel) resolveSearch(r *http.Request, v *Visit, text string, q *webhook
 	return true, nil
 }
 
-// at returns the address of the log for a status, before or after a delivery.
+// at returns the address of the page of the log for a status. side is "before" or "after" the
+// delivery with the id, or "" for the first page.
 func (g *deliveriesPage) at(status, side string, id int64) string {
 	q := url.Values{}
 	for name, value := range map[string]string{"endpoint": g.Endpoint, "status": status, "event": g.Event, "q": g.Search} {
@@ -219,7 +223,7 @@ func (g *deliveriesPage) at(status, side string, id int64) string {
 	return g.Visit.Path("deliveries") + "?" + q.Encode()
 }
 
-// deliveryPage is one delivery with its requests and responses.
+// deliveryPage is one delivery with its attempts.
 type deliveryPage struct {
 	Visit    *Visit
 	Delivery deliveryRow
@@ -243,7 +247,8 @@ func (a attemptView) Good() bool { return a.Outcome == webhook.Delivered }
 // Took returns the duration of the attempt.
 func (a attemptView) Took() string { return strconv.FormatInt(a.Duration.Milliseconds(), 10) + " ms" }
 
-// Reason returns the reason phrase of the status.
+// Reason returns the reason phrase of the status code, or "" if the attempt received no known
+// status code.
 func (a attemptView) Reason() string { return http.StatusText(a.StatusCode) }
 
 // outcomes are the labels of the outcomes of attempts.
@@ -255,10 +260,11 @@ var outcomes = map[webhook.Outcome]string{
 // Description returns the label of the attempt's outcome.
 func (a attemptView) Description() string { return outcomes[a.Outcome] }
 
-// refreshEvery is the time in seconds after which the browser reloads the page of a due delivery.
+// refreshEvery is the time in seconds after which the browser reloads the page of a delivery that
+// is due.
 const refreshEvery = "3"
 
-// delivery shows one delivery with its attempts.
+// delivery shows one delivery with its attempts, the latest attempt first.
 func (p *Panel) delivery(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	id, err := strconv.ParseInt(r.PathValue("delivery"), 10, 64)
 	if err != nil {
@@ -300,7 +306,7 @@ func indented(body string) string {
 	return b.String()
 }
 
-// redeliver sends a delivery again.
+// redeliver queues a delivery again.
 func (p *Panel) redeliver(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	id, err := strconv.ParseInt(r.PathValue("delivery"), 10, 64)
 	if err != nil {

@@ -34,11 +34,11 @@ import (
 type people struct {
 	persons map[string]Person
 	members map[int64][]account.Membership
-	// stale are the people whose sign-in is too old for RequireRecent and RequireRecentForSubmit. slow are
-	// the people whose sign-in is too old for RequireRecent only: they may submit a form, but not
-	// open it.
+	// stale are the ids of the people whose sign-in is too old for RequireRecent and
+	// RequireRecentForSubmit. slow are the ids of the people whose sign-in is too old for
+	// RequireRecent only. People in slow may submit a form, but not open it.
 	stale, slow map[int64]bool
-	// ended are the people whose session ends while a request runs.
+	// ended are the ids of the people whose session ends while a request runs.
 	ended map[int64]bool
 }
 
@@ -93,7 +93,7 @@ func (g *people) Memberships(_ context.Context, userID int64) ([]account.Members
 	return g.members[userID], nil
 }
 
-// finder finds its certificates by reference id or UUID.
+// finder maps reference ids to certificates.
 type finder map[string]*cert.Certificate
 
 var errNoCertificate = fault.New(fault.NotFound, "No such certificate.")
@@ -114,7 +114,7 @@ func (f finder) ByReference(_ context.Context, typed string) (*cert.Certificate,
 	return nil, errNoCertificate
 }
 
-// panelTest is the panel with its middleware and two institutions.
+// panelTest is a test of the panel with its middleware and two institutions.
 type panelTest struct {
 	*vaulttest.Vault
 
@@ -123,16 +123,18 @@ type panelTest struct {
 	panel   *Panel
 	handler http.Handler
 	log     *bytes.Buffer
-	// certificateCount is the number of sample certificates.
+	// certificateCount is the number of certificates that approvedCertificate has created.
 	certificateCount int
-	// uploader is the person who creates sample bulk uploads. Only this person can see them.
+	// uploader is the id of the person who creates sample bulk uploads. Only this person can see
+	// these bulk uploads.
 	uploader int64
 	// inst is the institution of the test; other is another institution.
 	inst, other account.Institution
-	// signIns records who was signed in. sent contains the sent messages.
+	// signIns records for whom a session was set. sent contains the messages that the dependencies
+	// in Access sent.
 	signIns *signInRecorder
 	sent    []mail.Message
-	// peopleCount is the number of sample people.
+	// peopleCount is the number of addresses that helper methods have created with a number.
 	peopleCount int
 }
 
@@ -177,7 +179,7 @@ func (o *panelTest) institution(prefix, name string) account.Institution {
 // pathOf returns the address of a page of the test's institution.
 func (o *panelTest) pathOf(page string) string { return "/panel/" + o.inst.Slug + "/" + page }
 
-// upload creates a certificate of an institution. Sealing rejects files whose name begins with
+// upload creates a certificate of an institution. The sealer refuses files whose name begins with
 // "refuse".
 func (o *panelTest) upload(inst account.Institution, name, file string) *cert.Certificate {
 	o.tb.Helper()
@@ -186,8 +188,8 @@ func (o *panelTest) upload(inst account.Institution, name, file string) *cert.Ce
 	})
 }
 
-// processAll creates the keys of the institutions, and runs the queue until all certificates are
-// processed.
+// processAll creates the missing keys of the institutions, and runs the queue until all
+// certificates are processed.
 func (o *panelTest) processAll() {
 	o.tb.Helper()
 	for _, inst := range []account.Institution{o.inst, o.other} {
@@ -207,7 +209,8 @@ func (o *panelTest) processUntil(what string, condition func() bool) {
 	o.Until(what, condition)
 }
 
-// person creates an account. name is the part of its address before the @.
+// person creates an account, whose address is the name at example.org, and lets the account sign
+// in.
 func (o *panelTest) person(name string) Person {
 	o.tb.Helper()
 	p := Person{UUID: uuid.NewString(), Name: strings.ToUpper(name[:1]) + name[1:] + " Person", Email: name + "@example.org"}
@@ -219,14 +222,15 @@ func (o *panelTest) person(name string) Person {
 	return p
 }
 
-// makeOperator makes a person an operator of the installation.
+// makeOperator makes the person with the name an operator of the installation.
 func (o *panelTest) makeOperator(name string) {
 	p := o.people.persons[name]
 	p.Operator = true
 	o.people.persons[name] = p
 }
 
-// addMember makes a person a member. If no account has the name, it creates an account.
+// addMember makes the person with the name a member of an institution. If there is no such person,
+// addMember creates an account.
 func (o *panelTest) addMember(name string, inst account.Institution, role account.Role) {
 	p, ok := o.people.persons[name]
 	if !ok {
@@ -236,7 +240,7 @@ func (o *panelTest) addMember(name string, inst account.Institution, role accoun
 	o.people.members[p.ID] = append(o.people.members[p.ID], account.Membership{Institution: inst, UserID: p.ID, Role: role})
 }
 
-// request returns a request of a person that a page of the vault sends.
+// request returns a request of a person, as a browser sends the request from a page of the vault.
 func (o *panelTest) request(person, method, target string, form url.Values) *http.Request {
 	r := httptest.NewRequestWithContext(context.Background(), method, "https://vault.example"+target, strings.NewReader(form.Encode()))
 	r.TLS = &tls.ConnectionState{}
@@ -261,7 +265,7 @@ func (o *panelTest) send(r *http.Request) *httptest.ResponseRecorder {
 	return w
 }
 
-// listener receives one event and then closes the connection.
+// listener closes the connection after the first flush, which follows the first event.
 type listener struct {
 	*httptest.ResponseRecorder
 
@@ -301,7 +305,7 @@ func visibleText(t *testing.T, w *httptest.ResponseRecorder) string {
 	return strings.Join(strings.Fields(b.String()), " ")
 }
 
-// checkPage checks the status and the text of a page.
+// checkPage checks the status, the texts and the security headers of a page.
 func checkPage(t *testing.T, name string, w *httptest.ResponseRecorder, status int, want ...string) {
 	t.Helper()
 	text := visibleText(t, w)
@@ -312,14 +316,16 @@ func checkPage(t *testing.T, name string, w *httptest.ResponseRecorder, status i
 	}
 	h := w.Header()
 	if w.Code != status || h.Get("Content-Type") != "text/html; charset=utf-8" || h.Get("Cache-Control") != "no-store" || h.Get("X-Content-Type-Options") != "nosniff" {
-		t.Errorf("%s: status = %d, want %d; header %v", name, w.Code, status, h)
+		t.Errorf("%s: status = %d, want %d and an HTML page with the headers no-store and nosniff; header %v", name, w.Code, status, h)
 	}
 	if policy := h.Get("Content-Security-Policy"); !strings.Contains(policy, "default-src 'none'") || strings.Contains(policy, "unsafe") || !strings.Contains(policy, "frame-ancestors 'none'") {
-		t.Errorf("%s: the content security policy is %s", name, policy)
+		t.Errorf("%s: the content security policy is %s, want 'none' for default-src and frame-ancestors, and nothing unsafe", name, policy)
 	}
 }
 
-// followRedirect checks that a response redirects to a page, and returns that page with its notice.
+// followRedirect checks that a response redirects a person to an address, and returns the response
+// to the person's request for that address. The request has the cookies of the redirect, such as
+// that of a notice.
 func (o *panelTest) followRedirect(t *testing.T, person string, w *httptest.ResponseRecorder, to string) *httptest.ResponseRecorder {
 	t.Helper()
 	if w.Code != http.StatusSeeOther || w.Header().Get("Location") != to {

@@ -25,20 +25,22 @@ var (
 	errForm      = fault.New(fault.BadRequest, "The form could not be read. Please go back and try again.")
 )
 
-// Visit is the person of a request and the person's rights.
+// Visit is the person of a request and the person's rights. The id of Person is 0 if no person is
+// signed in.
 type Visit struct {
 	Person Person
-	// Member is the person's membership of the institution in the path, or nil if the path contains
-	// no institution.
+	// Member is the person's membership of the institution in the path. It is nil if the path
+	// contains no institution, and before admit has checked the membership.
 	Member *account.Membership
 	// All are all memberships of the person.
 	All []account.Membership
 }
 
-// Institution returns the institution in the path.
+// Institution returns the institution in the path. The path must contain an institution.
 func (v *Visit) Institution() *account.Institution { return &v.Member.Institution }
 
-// Path returns the address of a page of the institution, such as "tokens".
+// Path returns the address of a page of the institution, such as "tokens". The page "" is the first
+// page.
 func (v *Visit) Path(page string) string {
 	address := "/panel/" + url.PathEscape(v.Institution().Slug)
 	if page != "" {
@@ -47,7 +49,7 @@ func (v *Visit) Path(page string) string {
 	return address
 }
 
-// Can reports whether the member has a permission.
+// Can reports whether the person is a member of the institution in the path and has a permission.
 func (v *Visit) Can(may account.Permission) bool { return v.Member != nil && v.Member.Can(may) }
 
 type contextKey struct{}
@@ -61,9 +63,10 @@ func visitOf(r *http.Request) *Visit {
 	return v
 }
 
-// guard returns the handler of a route. It checks the requirements in this order: sign-in,
-// membership, permission, recent sign-in. For a person who is not a member, the institution is not
-// found.
+// guard returns the handler of a route. Unless the route is open to everyone, the handler first
+// requires a sign-in. The handler then checks, in this order, the number of the person's requests,
+// the role of an operator or the membership, the permission, the form and the recent sign-in. A
+// person without the role or the membership gets the error page for an unknown address.
 func (p *Panel) guard(rt route) web.Func {
 	handle := func(w http.ResponseWriter, r *http.Request) error { return rt.handler(w, r, visitOf(r)) }
 	if rt.recent {
@@ -93,9 +96,10 @@ func (p *Panel) guard(rt route) web.Func {
 	return p.Gate.Require(check)
 }
 
-// renderer returns the renderer for the errors of a route. After an outage, the error page of a form
-// for signed-in people contains the typed input, which can be submitted again. The form with files
-// is not kept, and neither are the forms for other visitors, because they contain passwords.
+// renderer returns the renderer for the errors of a route. After an outage, the error page of a
+// form for signed-in people contains the typed input, which can be submitted again. The error page
+// does not contain the input of a form with files. It also does not contain the input of a form
+// that is open to everyone, because that input may include a password.
 func (p *Panel) renderer(rt route) web.Renderer {
 	return func(w http.ResponseWriter, r *http.Request, err error) {
 		if web.Status(err) == http.StatusServiceUnavailable && r.Method == http.MethodPost {
@@ -103,7 +107,7 @@ func (p *Panel) renderer(rt route) web.Renderer {
 			case rt.limits != nil || rt.scope == ofEveryone:
 				r.PostForm = nil
 			case r.PostForm == nil && body.ParseForm(w, r, maxForm) != nil:
-				// The page then only explains the outage.
+				// The form cannot be read, so the page only explains the outage.
 				r.PostForm = nil
 			}
 		}
@@ -117,7 +121,8 @@ func (p *Panel) afterRecentSignIn(w http.ResponseWriter, r *http.Request, f func
 	return p.Gate.RequireRecent(func(http.ResponseWriter, *http.Request) error { return f() })(w, r)
 }
 
-// visit identifies the person and returns the request with the visit in its context.
+// visit identifies the person of a request. The returned request has the visit and the actor for
+// the audit log in its context.
 func (p *Panel) visit(r *http.Request) (*Visit, *http.Request, error) {
 	v := &Visit{}
 	ctx := r.Context()
@@ -132,7 +137,8 @@ func (p *Panel) visit(r *http.Request) (*Visit, *http.Request, error) {
 	return v, r.WithContext(audit.WithActor(context.WithValue(ctx, contextKey{}, v), actor)), err
 }
 
-// admit returns an error if a visit is not allowed. For a POST request it also limits the body, and
+// admit checks the number of the person's requests, and that the route allows the visit. It sets
+// the membership of the visit. For a POST request, admit also limits the size of the body, and
 // parses the form unless the handler reads the body itself.
 func (p *Panel) admit(w http.ResponseWriter, r *http.Request, v *Visit, rt route) error {
 	if v.Person.ID != 0 {
@@ -167,7 +173,7 @@ func (p *Panel) admit(w http.ResponseWriter, r *http.Request, v *Visit, rt route
 	return nil
 }
 
-// person returns the signed-in person, for the menu in the header.
+// person returns the signed-in person for the menu in the header, or nil.
 func (p *Panel) person(r *http.Request) *page.Person {
 	v := visitOf(r)
 	if v == nil || v.Person.ID == 0 {

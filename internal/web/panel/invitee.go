@@ -15,7 +15,7 @@ import (
 	"github.com/certvault/certvault/internal/web"
 )
 
-// hashTime is how long a request waits until it can hash a password.
+// hashTime is the maximum time for which a request waits until it can hash a password.
 const hashTime = 10 * time.Second
 
 // inviteePage is the data of the page of an invitation. Everyone who has the link can open the
@@ -24,14 +24,16 @@ type inviteePage struct {
 	Invitation *account.Invitation
 	// Path is the path of the page.
 	Path string
-	// Yours reports whether the invited person is signed in, and Other whether another person is.
-	// Known reports whether the visitor is signed out and the address has an account.
+	// Yours reports whether the invited person is signed in. Other reports whether another person
+	// is signed in. Known reports whether the visitor is signed out and the invited address has an
+	// account.
 	Yours, Other, Known bool
 	Person              Person
 	Name                string
 }
 
-// invitee reads the invitation of a link.
+// invitee reads the invitation of a link, and compares the invited address with the signed-in
+// person. The error is fault.NotFound if the invitation is no longer open.
 func (p *Panel) invitee(w http.ResponseWriter, r *http.Request, v *Visit) (*inviteePage, error) {
 	w.Header().Set("Referrer-Policy", "no-referrer")
 	if err := web.Throttle(w, p.Limit, limit.AddressKey(web.Client(r))); err != nil {
@@ -55,7 +57,8 @@ func (p *Panel) invitee(w http.ResponseWriter, r *http.Request, v *Visit) (*invi
 	return g, nil
 }
 
-// invitation shows an invitation. It changes nothing, because mail scanners follow links too.
+// invitation shows an invitation. The request changes nothing, because mail scanners follow links
+// too.
 func (p *Panel) invitation(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	g, err := p.invitee(w, r, v)
 	if fault.Is(err, fault.NotFound) {
@@ -67,8 +70,9 @@ func (p *Panel) invitation(w http.ResponseWriter, r *http.Request, v *Visit) err
 	return p.draw(w, r, "invitation.html", g)
 }
 
-// acceptInvitation makes the signed-in person a member. It also verifies the person's address,
-// because the link was mailed to that address.
+// acceptInvitation makes the signed-in person a member. In the same transaction, acceptInvitation
+// verifies the person's address, because the link was mailed to that address. If the invitation is
+// for another address, acceptInvitation redirects to the page of the invitation.
 func (p *Panel) acceptInvitation(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	g, err := p.invitee(w, r, v)
 	if err != nil {
@@ -89,8 +93,9 @@ func (p *Panel) acceptInvitation(w http.ResponseWriter, r *http.Request, v *Visi
 	return p.view.Redirect(w, r, "/panel/"+g.Invitation.Slug, "joined")
 }
 
-// joinByInvitation creates an account for the invited address, makes its person a member and signs
-// the person in, in one transaction.
+// joinByInvitation creates an account for the invited address, makes the account's person a member
+// and signs the person in. If a person is signed in or the address has an account, joinByInvitation
+// redirects to the page of the invitation.
 func (p *Panel) joinByInvitation(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	g, err := p.invitee(w, r, v)
 	if err != nil {
@@ -137,8 +142,8 @@ func (p *Panel) join(r *http.Request, g *inviteePage) (entry *identity.Entry, er
 	return entry, err
 }
 
-// declineInvitation declines an invitation. Mail programs call it with one click (RFC 8058), people
-// with the button on the page.
+// declineInvitation declines an invitation. Mail programs send this request with one click (RFC
+// 8058), and people send it with the button on the page.
 func (p *Panel) declineInvitation(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	if _, err := p.invitee(w, r, v); err != nil {
 		return err

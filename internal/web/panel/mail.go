@@ -39,7 +39,7 @@ func (p *Panel) recorded(action audit.Action) cert.TxFunc {
 	}
 }
 
-// resend mails a certificate again.
+// resend mails a certificate again, and records the action in the audit log.
 func (p *Panel) resend(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	page, err := p.certificatePage(r, v)
 	if err != nil {
@@ -61,7 +61,7 @@ func (c *certificatePage) OpenCorrections() (n int) {
 	return n
 }
 
-// settleCorrection closes a correction request.
+// settleCorrection closes an open correction request, and records the action in the audit log.
 func (p *Panel) settleCorrection(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	c, err := p.certificateOf(r, v)
 	if err != nil {
@@ -89,7 +89,7 @@ func (p *Panel) addressForm(w http.ResponseWriter, r *http.Request, v *Visit) er
 	return p.draw(w, r, "certificate_email.html", &addressPage{v, c, c.Email})
 }
 
-// correctAddress saves the correct address.
+// correctAddress saves the correct address, and records the action in the audit log.
 func (p *Panel) correctAddress(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	c, err := p.certificateOf(r, v)
 	if err != nil {

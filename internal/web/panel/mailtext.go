@@ -30,16 +30,16 @@ type mailSettings struct {
 	// Language is the language of the texts.
 	Language  *locale.Language
 	Languages []mailLanguage
-	// Preview is a preview of the mail. Unsaved reports whether the preview has texts that are not
-	// saved.
+	// Preview is a preview of the mail, or nil if the page shows a problem of a form. Unsaved
+	// reports whether the preview has texts that are not saved.
 	Preview *mail.Message
 	Unsaved bool
 	// MaxParagraph and MaxClosing are the maximum lengths of the texts.
 	MaxParagraph, MaxClosing int
 }
 
-// mailPage returns the data of the page for a language, or for the default language if the tag is
-// unknown.
+// mailPage returns the data of the page, without a preview, for the language of the tag. If the
+// vault does not support that language, mailPage uses the default language of the institution.
 func (p *Panel) mailPage(r *http.Request, v *Visit, tag string) (*mailSettings, error) {
 	ctx, id := r.Context(), v.Institution().ID
 	from, err := p.Accounts.MailSender(ctx, id)
@@ -70,7 +70,8 @@ func (p *Panel) mailPage(r *http.Request, v *Visit, tag string) (*mailSettings, 
 	return s, nil
 }
 
-// preview adds a preview of the mail with the given texts, or with the saved texts if text is nil.
+// preview adds a preview of the mail to the data of the page. The mail has the given texts, or the
+// saved texts if text is nil.
 func (p *Panel) preview(r *http.Request, s *mailSettings, text *account.MailText) error {
 	person := s.Visit.Person
 	m, err := p.Mail.Sample(r.Context(), s.Visit.Institution().ID, s.Language.Tag, text, mail.Address{Name: person.Name, Email: person.Email})
@@ -90,8 +91,8 @@ func (p *Panel) mailSettings(w http.ResponseWriter, r *http.Request, v *Visit) e
 	return p.draw(w, r, "settings_mail.html", s)
 }
 
-// setMailSender saves the sender of mail. Another address for replies requires a recent sign-in,
-// because replies of recipients may be confidential.
+// setMailSender saves the sender of mail and the address for replies. A change of this address
+// requires a recent sign-in, because replies of recipients may be confidential.
 func (p *Panel) setMailSender(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	from := account.MailSender{Sender: r.PostForm.Get("mail_sender"), ReplyTo: r.PostForm.Get("reply_to")}
 	saved, err := p.Accounts.MailSender(r.Context(), v.Institution().ID)
@@ -117,7 +118,8 @@ func (p *Panel) saveMailSender(w http.ResponseWriter, r *http.Request, v *Visit,
 	return p.showAgain(w, r, "settings_mail.html", s, err)
 }
 
-// setMailText saves the texts, or shows a preview of them.
+// setMailText saves the texts, or shows a preview of the mail with the texts and does not save the
+// texts.
 func (p *Panel) setMailText(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	f := r.PostForm
 	tag, text, preview := f.Get("language"), account.MailText{Paragraph: f.Get("paragraph"), Closing: f.Get("closing")}, f.Get("look") != ""
@@ -142,7 +144,7 @@ func (p *Panel) setMailText(w http.ResponseWriter, r *http.Request, v *Visit) er
 	return p.draw(w, r, "settings_mail.html", s)
 }
 
-// tryMailText mails a test message to the signed-in person.
+// tryMailText mails a test message with the saved texts to the signed-in person.
 func (p *Panel) tryMailText(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	tag := r.PostForm.Get("language")
 	err := p.Mail.Try(r.Context(), v.Institution().ID, tag, v.Person.ID, mail.Address{Name: v.Person.Name, Email: v.Person.Email})

@@ -12,7 +12,7 @@ import (
 
 var errNoMember = fault.New(fault.NotFound, "This institution has no such member.")
 
-// memberRow is a member as pages show it.
+// memberRow is the data of a member on a page.
 type memberRow struct {
 	account.Member
 
@@ -25,12 +25,12 @@ type memberList struct {
 	Visit       *Visit
 	Members     []memberRow
 	Invitations []invitationRow
-	// Manage reports whether the visitor may invite.
+	// Manage reports whether the visitor may invite people.
 	Manage bool
 	Table  roleTable
 }
 
-// roleTable is the table of roles that the page shows.
+// roleTable is the table of roles on the page of the members.
 type roleTable struct {
 	Roles []account.RoleInfo
 	Rows  []roleRow
@@ -63,7 +63,7 @@ func (v *Visit) memberRow(m account.Member) memberRow {
 	return memberRow{Member: m, Self: m.UserID == v.Person.ID, MayChange: v.mayManage(m.Role)}
 }
 
-// members lists members and open invitations, and explains the roles.
+// members lists members and invitations that are open or have expired, and explains the roles.
 func (p *Panel) members(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	id := v.Institution().ID
 	members, err := p.Accounts.Members(r.Context(), id)
@@ -107,7 +107,7 @@ func (v *Visit) submittedRole(r *http.Request) roleForm {
 	return v.roleForm(account.Role(r.PostFormValue("role")), r.PostFormValue("manage_webhooks") != "")
 }
 
-// memberOf returns the member in the path.
+// memberOf returns the member in the path, or errNoMember.
 func (p *Panel) memberOf(r *http.Request, v *Visit) (memberRow, error) {
 	list, err := p.Accounts.Members(r.Context(), v.Institution().ID)
 	if err != nil {
@@ -183,7 +183,7 @@ func (p *Panel) leave(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	return p.view.Redirect(w, r, "/panel", "member_left")
 }
 
-// invitationRow is an invitation as pages show it.
+// invitationRow is the data of an invitation on a page.
 type invitationRow struct {
 	account.Invitation
 
@@ -222,7 +222,7 @@ type invitationConfirmation struct {
 	Invitation invitationRow
 }
 
-// invitationOf returns the open invitation in the path.
+// invitationOf returns the invitation in the path. The invitation is open or has expired.
 func (p *Panel) invitationOf(r *http.Request, v *Visit) (invitationConfirmation, error) {
 	list, err := p.Invitations.List(r.Context(), v.Institution().ID)
 	if err != nil {

@@ -24,10 +24,10 @@ func TestMembersPage(t *testing.T) {
 	checkPage(t, "the list for an owner", o.get("owner", "/panel/nwu/members"), http.StatusOK, "Owner Person (you)", "issuer@example.org", "Change Issuer Person", "What each role may do", "Invite somebody")
 	text := visibleText(t, o.get("admin", "/panel/nwu/members"))
 	if strings.Contains(text, "Change Owner Person") || !strings.Contains(text, "Change Issuer Person") {
-		t.Errorf("the list for an admin contains wrong actions: %s", text)
+		t.Errorf("list for an admin = %s, want a link to change Issuer Person and no link to change Owner Person", text)
 	}
 	if text := visibleText(t, o.get("auditor", "/panel/nwu/members")); strings.Contains(text, "Change Issuer") || strings.Contains(text, "Invite somebody") || !strings.Contains(text, "Owner Person") {
-		t.Errorf("the list for an auditor contains wrong actions: %s", text)
+		t.Errorf("list for an auditor = %s, want Owner Person, but no link to change or invite a person", text)
 	}
 	// An admin cannot choose the role of owner, and a forged request with that role is refused.
 	if text := visibleText(t, o.get("admin", o.memberPath("issuer"))); strings.Contains(text, "Does everything") {
@@ -50,7 +50,7 @@ func TestMembersPage(t *testing.T) {
 }
 
 // If a change of the last owner is refused, the page of the form shows the reason.
-func TestLastOwnerIsRefused(t *testing.T) {
+func TestChangesOfTheLastOwnerAreRefused(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
 	for target, form := range map[string]url.Values{
@@ -60,7 +60,7 @@ func TestLastOwnerIsRefused(t *testing.T) {
 	}
 	checkPage(t, "the page that asks for confirmation", o.get("issuer", "/panel/nwu/leave"), http.StatusOK, "Leave “ Northern & Western University ”?")
 	if w := o.post("issuer", "/panel/nwu/leave", nil); w.Code != http.StatusSeeOther || w.Header().Get("Location") != "/panel" {
-		t.Errorf("an issuer leaves the institution: status = %d, want 303", w.Code)
+		t.Errorf("an issuer leaves the institution: status = %d, want a redirect (303) to /panel", w.Code)
 	}
 }
 
@@ -71,7 +71,7 @@ func TestInvitationsPages(t *testing.T) {
 	w := o.followRedirect(t, "admin", o.post("admin", "/panel/nwu/members/invite", form), "/panel/nwu/members")
 	checkPage(t, "after inviting a person", w, http.StatusOK, "on its way", "new@example.org", "by Admin Person", "Send again")
 	if m := o.sent[0]; m.To.Email != "new@example.org" || !strings.Contains(m.Text, "Voir l'invitation") {
-		t.Errorf("the mailed invitation is %+v", m)
+		t.Errorf("mailed invitation = %+v, want a mail in French to new@example.org", m)
 	}
 	checkPage(t, "a second invitation of an address", o.post("admin", "/panel/nwu/members/invite", form), http.StatusUnprocessableEntity, "already has an invitation")
 	checkPage(t, "an invalid form", o.post("admin", "/panel/nwu/members/invite", url.Values{"email": {"x"}, "language": {"xx"}}), http.StatusUnprocessableEntity,
@@ -81,7 +81,7 @@ func TestInvitationsPages(t *testing.T) {
 	}
 	list, err := o.panel.Invitations.List(t.Context(), o.inst.ID)
 	if err != nil || len(list) != 1 {
-		t.Fatalf("got the invitations %v, want one; error %v", list, err)
+		t.Fatalf("invitations = %v, error %v, want one invitation", list, err)
 	}
 	at := "/panel/nwu/invitations/" + list[0].UUID
 	checkPage(t, "resending at once", o.followRedirect(t, "admin", o.post("admin", at+"/resend", nil), "/panel/nwu/members"), http.StatusOK, "a moment ago")
@@ -94,7 +94,7 @@ func TestInvitationsPages(t *testing.T) {
 }
 
 // An invited person without an account creates an account on the page of the link. The address is
-// then verified, and the person is signed in.
+// then verified, the person is a member, and the person is signed in.
 func TestJoinByInvitation(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -116,27 +116,27 @@ func TestJoinByInvitation(t *testing.T) {
 		checkPage(t, "a short password", o.post("", at+"/join", url.Values{"name": {"New Person"}, "password": {"short"}}), http.StatusUnprocessableEntity, "8 to 1000 characters", "New@example.org")
 		checkPage(t, "an empty name", o.post("", at+"/join", url.Values{"name": {" "}, "password": {"correct horse"}}), http.StatusUnprocessableEntity, "the name must have")
 		if w := o.post("", at+"/join", url.Values{"name": {"New Person"}, "password": {"correct horse"}}); w.Code != http.StatusSeeOther || w.Header().Get("Location") != "/panel/nwu" {
-			t.Fatalf("joining: status = %d, want 303: %s", w.Code, visibleText(t, w))
+			t.Fatalf("joining: status = %d, want a redirect (303) to /panel/nwu; page %s", w.Code, visibleText(t, w))
 		}
 		if len(o.signIns.entries) != 1 || o.signIns.entries[0].Session.Person.Name != "New Person" || !o.signIns.entries[0].Session.Person.Verified {
-			t.Fatalf("the signed-in people are %+v, want the new person", o.signIns.entries)
+			t.Fatalf("signed-in people = %+v, want only New Person with a verified address", o.signIns.entries)
 		}
 		m, err := o.panel.Accounts.Membership(t.Context(), o.signIns.entries[0].Session.Person.ID, "nwu")
 		if err != nil || m.Role != account.Auditor {
-			t.Errorf("the membership is %+v, %v, want the role of auditor", m, err)
+			t.Errorf("membership = %+v, error %v, want the role of auditor", m, err)
 		}
 		checkPage(t, "a used invitation", o.get("", at), http.StatusNotFound, "This invitation is over")
 		if w := o.post("", at+"/join", url.Values{"name": {"Second"}, "password": {"correct horse"}}); w.Code != http.StatusNotFound || len(o.signIns.entries) != 1 {
-			t.Errorf("using the invitation twice: status = %d, want 404", w.Code)
+			t.Errorf("using the invitation twice: status = %d, want 404 and no further sign-in", w.Code)
 		}
 		list, _, err := o.panel.Audit.List(t.Context(), o.inst.ID, audit.Filter{Action: "invitation.accepted"}, "", 5)
 		if err != nil || len(list) != 1 || list[0].Actor.Name != "New Person" || list[0].Actor.Address.String() != "203.0.113.9" {
-			t.Errorf("the entries in the audit log are %+v, %v", list, err)
+			t.Errorf("entries in the audit log = %+v, error %v, want one entry of New Person from 203.0.113.9", list, err)
 		}
 	})
 }
 
-// An invited person with an account signs in first. The link verifies the address.
+// An invited person with an account signs in first. Accepting the invitation verifies the address.
 func TestAcceptInvitation(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
@@ -147,23 +147,23 @@ func TestAcceptInvitation(t *testing.T) {
 	w := o.get("", at)
 	checkPage(t, "the page for a signed-out visitor", w, http.StatusOK, "Sign in to accept")
 	if !strings.Contains(w.Body.String(), `href="/sign-in?next=`+strings.ReplaceAll(at, "/", "%2f")+`"`) || w.Header().Get("Referrer-Policy") != "no-referrer" {
-		t.Errorf("the page lacks the link to the sign-in, or sends its address to other hosts: %s", w.Body)
+		t.Errorf("the page lacks the link to the sign-in, or its Referrer-Policy is not no-referrer: %s", w.Body)
 	}
 	if w := o.post("", at, nil); w.Code != http.StatusSeeOther || !strings.HasPrefix(w.Header().Get("Location"), "/sign-in") {
 		t.Errorf("a signed-out visitor accepts: status = %d, want a redirect to the sign-in", w.Code)
 	}
 	if w := o.post("", at+"/join", url.Values{"name": {"Other Person"}, "password": {"correct horse"}}); w.Header().Get("Location") != at || len(o.signIns.entries) != 0 {
-		t.Errorf("joining with the address of an existing account: status = %d, want a redirect to the invitation", w.Code)
+		t.Errorf("joining with the address of an existing account: status = %d, want a redirect to the invitation and no sign-in", w.Code)
 	}
 	checkPage(t, "the page for the invited person", o.get("guest", at), http.StatusOK, "Accept")
 	if w := o.post("guest", at, nil); w.Header().Get("Location") != "/panel/nwu" {
-		t.Fatalf("accepting: status = %d, want 303: %s", w.Code, visibleText(t, w))
+		t.Fatalf("accepting: status = %d, want a redirect to /panel/nwu; page %s", w.Code, visibleText(t, w))
 	}
 	p, err := o.panel.People.Person(t.Context(), o.DB, o.people.persons["guest"].ID)
 	if err != nil || !p.Verified || !p.Member {
-		t.Errorf("the person is %+v, %v, want a verified member", p, err)
+		t.Errorf("person = %+v, error %v, want a verified address and a membership", p, err)
 	}
-	// A mail program declines with one click: it sends neither cookies nor an origin.
+	// A mail program declines with one click. Its request has neither cookies nor an origin.
 	if _, err := o.panel.Invitations.Invite(t.Context(), o.people.persons["owner"].ID, o.inst.ID, account.NewInvitation{Email: "second@example.org", Role: account.Issuer}); err != nil {
 		t.Fatal(err)
 	}

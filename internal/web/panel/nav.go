@@ -10,7 +10,8 @@ import (
 
 // entry is a line of the navigation.
 type entry struct {
-	// path is relative to the institution's path. It is empty for the institution's first page.
+	// path is relative to the institution's path, and empty for the institution's first page. In
+	// operatorEntries, path is absolute.
 	path, label, icon string
 	may               account.Permission
 }
@@ -34,7 +35,7 @@ var entries = [][]entry{
 }
 
 // elsewhere maps the path of an entry to the path of pages that belong to the entry but are not
-// below its path.
+// below the entry's path.
 var elsewhere = map[string]string{"webhooks": "deliveries", "certificates": "tasks", "members": "invitations"}
 
 // operatorEntries are the lines of the installation's navigation.
@@ -45,7 +46,7 @@ var operatorEntries = [][]entry{{
 	{"/operator/audit", "Audit log", "audit", ""},
 }}
 
-// item is an entry as the layout shows it.
+// item is the data of an entry in the layout.
 type item struct {
 	Path, Label, Icon string
 	Current           bool
@@ -69,7 +70,7 @@ type frame struct {
 	Groups [][]item
 }
 
-// frame returns the data of the layout, or nil if no person is signed in.
+// frame returns the data of the layout, or a nil *frame if no person is signed in.
 func (p *Panel) frame(r *http.Request) any {
 	v := visitOf(r)
 	if v == nil || v.Person.ID == 0 {
@@ -91,7 +92,8 @@ func (p *Panel) frame(r *http.Request) any {
 	return f
 }
 
-// groups returns the entries whose pages exist and that the visitor may use.
+// groups returns the entries that the visitor may use and whose routes exist and are not hidden. It
+// marks the entry of the requested page.
 func (p *Panel) groups(r *http.Request, all [][]entry, resolve func(entry) (path, pattern string, may bool)) [][]item {
 	var groups [][]item
 	for _, group := range all {
@@ -115,7 +117,7 @@ func (p *Panel) groups(r *http.Request, all [][]entry, resolve func(entry) (path
 	return groups
 }
 
-// mark marks the entry of a page: the entry with the longest matching path.
+// mark marks the entry to which a page belongs: the entry with the longest matching path.
 func mark(groups [][]item, path string) {
 	var best *item
 	for _, group := range groups {
@@ -131,8 +133,8 @@ func mark(groups [][]item, path string) {
 	}
 }
 
-// start lists a person's institutions. If there is only one institution, it redirects to that
-// institution.
+// start lists a person's institutions. If a person who is not an operator has only one institution,
+// start redirects to that institution.
 func (p *Panel) start(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	if len(v.All) == 1 && !v.Person.Operator {
 		v.Member = &v.All[0]
@@ -141,7 +143,8 @@ func (p *Panel) start(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	return p.draw(w, r, "start.html", v)
 }
 
-// redirectToFirst redirects to the first page of the institution that the member may see.
+// redirectToFirst redirects to the first page in the member's navigation, or shows a page that says
+// that the role has no pages.
 func (p *Panel) redirectToFirst(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	f, ok := p.frame(r).(*frame)
 	if ok && f != nil && len(f.Groups) > 0 {

@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// notices are the messages that pages show after an action.
+// notices are the messages that pages show after an action. {1}, {2} and {3} are the numbers of a
+// notice.
 var notices = map[string]string{ //nolint:gosec // the texts contain no tokens
 	"retried":          "Processing began again.",
 	"files_checked":    "The stored files were checked. The results are below.",
@@ -76,8 +77,8 @@ func plural(n int, one, many string) string {
 	return strconv.Itoa(n) + " " + many
 }
 
-// ago returns a time element with the time since or until a time, and the exact time as its title.
-// It returns "" for a nil pointer.
+// ago returns an HTML time element with the time since or until at, and the exact time as its
+// title. at is a time.Time or a *time.Time. ago returns "" for a nil pointer.
 func (p *Panel) ago(at any) (template.HTML, error) {
 	var t time.Time
 	switch value := at.(type) {
@@ -103,8 +104,8 @@ func span(d time.Duration) string {
 	form := "%s ago"
 	const day = 24 * time.Hour
 	if d < 0 {
-		// A duration in the future is rounded to the nearest unit, so that a week is still shown as
-		// 7 days after one second.
+		// The time until a future time is rounded to the nearest unit, so that a week is still
+		// shown as 7 days after one second.
 		d, form = -d, "in %s"
 		switch {
 		case d >= 2*day-time.Hour/2:

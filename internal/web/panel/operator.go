@@ -13,7 +13,8 @@ import (
 	"github.com/certvault/certvault/internal/mail"
 )
 
-// Status is the state of the installation. It contains numbers, but no content of institutions.
+// Status is the state of the installation. It contains names and numbers of institutions, but no
+// certificates.
 type Status struct {
 	Version, Go, Database, BaseURL string
 	// Schema is the version of the schema. SchemaKnown is the newest version that this binary
@@ -84,7 +85,7 @@ func (p *Panel) institutionForm(w http.ResponseWriter, r *http.Request, _ *Visit
 	return p.draw(w, r, "operator_new.html", institutionForm{Language: "en", Languages: p.Site.Languages()})
 }
 
-// makeInstitution creates an institution and notifies its owner by mail.
+// makeInstitution creates an institution and its signing key, and notifies the owner by mail.
 func (p *Panel) makeInstitution(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	f := institutionForm{
 		Name: r.PostFormValue("name"), Prefix: r.PostFormValue("prefix"), OwnerName: r.PostFormValue("owner_name"),
@@ -102,7 +103,9 @@ func (p *Panel) makeInstitution(w http.ResponseWriter, r *http.Request, v *Visit
 	return p.view.Redirect(w, r, "/operator/institutions", "institution_made")
 }
 
-// nameForm is the form in which an operator changes or allows the name of an institution.
+// nameForm is the data of the form in which an operator changes the name of an institution. Allowed
+// reports whether the operator allows a name that looks the same as the name of another
+// institution.
 type nameForm struct {
 	Institution *account.Institution
 	Name        string

@@ -11,8 +11,8 @@ import (
 )
 
 // TestOutageIsNeverABareServerError requests every route while the database does not work. Pages
-// that need the database respond with 503 and Retry-After, and the page after a form contains the
-// typed input.
+// that need the database respond with 503 and Retry-After. After a form without files of a
+// signed-in person, the page has a form, and the error page contains the typed input.
 func TestOutageIsNeverABareServerError(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
@@ -41,18 +41,18 @@ func TestOutageIsNeverABareServerError(t *testing.T) {
 		}
 		w := o.do(owner, r.method, r.target, form)
 		if w.Code == http.StatusInternalServerError || w.Code == http.StatusServiceUnavailable && w.Header().Get("Retry-After") == "" {
-			t.Errorf("%s: status = %d, Retry-After = %q, want 503: %s", r.pattern, w.Code, w.Header().Get("Retry-After"), visibleText(t, w))
+			t.Errorf("%s: status = %d, Retry-After = %q, want no 500, and Retry-After with a 503; page %s", r.pattern, w.Code, w.Header().Get("Retry-After"), visibleText(t, w))
 		}
 		if w.Code != http.StatusServiceUnavailable {
 			continue
 		}
 		unavailable++
-		// The form with the input is either the page's own or the one of the error page.
+		// The form is either the page's own form or the form of the error page.
 		if r.method == http.MethodPost && r.scope != ofEveryone && r.limits == nil && !strings.Contains(w.Body.String(), "<form") {
-			t.Errorf("%s: the page has no form", r.pattern)
+			t.Errorf("%s: the page of status 503 has no form", r.pattern)
 		}
 		if strings.Contains(w.Body.String(), "Submit again") && !strings.Contains(w.Body.String(), `name="name" value="Typed by Ada &amp; &#34;Obi&#34;"`) {
-			t.Errorf("%s: the page does not contain the typed input", r.pattern)
+			t.Errorf("%s: the form of the error page does not contain the typed input", r.pattern)
 		}
 	}
 	if unavailable < 90 {
@@ -60,8 +60,8 @@ func TestOutageIsNeverABareServerError(t *testing.T) {
 	}
 }
 
-// TestOutageOfWritesKeepsTheForm checks a form whose page can still be read: it is shown again with
-// the typed input.
+// TestOutageOfWritesKeepsTheForm submits a form while the database can be read but not written. The
+// page shows the form again with the typed input.
 func TestOutageOfWritesKeepsTheForm(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
@@ -70,7 +70,7 @@ func TestOutageOfWritesKeepsTheForm(t *testing.T) {
 	}
 	w := o.do(string(account.Owner), http.MethodPost, "/panel/"+o.inst.Slug+"/settings", url.Values{"name": {"Typed by Ada"}, "mail_language": {"en"}})
 	if w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" {
-		t.Fatalf("status = %d, Retry-After = %q, want 503", w.Code, w.Header().Get("Retry-After"))
+		t.Fatalf("status = %d, Retry-After = %q, want 503 and a Retry-After header", w.Code, w.Header().Get("Retry-After"))
 	}
 	for _, want := range []string{`name="name" type="text" value="Typed by Ada"`, "The vault cannot answer now. Please try again in a moment."} {
 		if !strings.Contains(w.Body.String(), want) {

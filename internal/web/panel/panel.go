@@ -1,29 +1,34 @@
 // Package panel serves the pages on which members work with their institution and operators with
-// the installation. It owns these pages and their access checks: sign-in, membership, permission.
-// Operations and their rules belong to the domain packages: a handler reads a form, calls an
-// operation and redirects. The panel is in English only.
+// the installation, and the pages for invitations and the set-up. It owns these pages and their
+// access checks: sign-in, membership, permission, recent sign-in. Operations and their rules belong
+// to the domain packages: a handler reads a form, calls an operation and redirects. The panel is in
+// English only.
 //
 // # How to add a page
 //
-//  1. Add a line to the table in routes.go: method and path, the required
-//     permission, the handler. Set "recent" if the page shows or creates a secret:
-//     it requires a recent sign-in.
+//  1. Add a line to a table of routes (routes.go, access.go, vault.go): method and
+//     path, the required permission, the handler. Set "recent" if the page shows or
+//     creates a secret, changes access, or changes where data goes. The route then
+//     requires a recent sign-in.
 //  2. Write the handler: func (p *Panel) things(w http.ResponseWriter, r
 //     *http.Request, v *Visit) error. v.Institution() is the institution. Every
-//     query filters by its id, so that another institution's record is not found.
-//  3. Write templates/things.html, which defines "title" and "main". Its heading is
-//     in a <div class="head">. parts.html contains the shared parts, for example
-//     copy, codeblock and pager. panel.css contains the styles, for example card,
-//     list, tabs, empty and timeline.
-//  4. p.draw shows a form; p.showAgain shows it again with its problems. A completed
-//     action ends with p.redirect, which redirects to a page with a notice from the
-//     map notices (notice.go). An irreversible action has a separate page that asks
-//     for confirmation and shows the name of its object.
-//  5. Add the page to the navigation in nav.go. The navigation shows an entry if its
-//     route exists and the member has permission.
-//  6. TestAccess requests every route of the table with every role and institution.
-//     If the path has a new {name}, add a sample for it to panel_test.go. Add the
-//     page to test/quality/fixture.go, so that its accessibility is checked.
+//     query filters by the id of the institution, so that a record of another
+//     institution is not found.
+//  3. Write templates/things.html, which defines "title" and "main". The heading of
+//     the page is in a <div class="head">. The files parts.html of this package and
+//     of package page contain the shared parts, for example codeblock, pager and
+//     copy. panel.css contains the styles, for example card, list, tabs, empty and
+//     timeline.
+//  4. p.draw shows a form; p.showAgain shows the form again with its problems. A
+//     completed action ends with p.redirect, which redirects to a page with a notice
+//     from the map notices (notice.go). An irreversible action has a separate page
+//     that asks for confirmation and shows the name of the object.
+//  5. Add the page to the navigation in nav.go. The navigation shows an entry if the
+//     route of the entry exists and the member has permission.
+//  6. TestAccess requests every route of the tables with every role, in the own and
+//     in another institution. If the path has a new {name}, add a sample for the
+//     name to panel_test.go. Add the page to the fixture in test/quality, so that
+//     the accessibility of the page is checked.
 package panel
 
 import (
@@ -72,8 +77,9 @@ type Gate interface {
 	// Person returns the signed-in person, or false.
 	Person(r *http.Request) (Person, bool)
 	// Require wraps a handler that requires a sign-in. RequireRecent wraps a handler that requires
-	// a recent sign-in or confirmation. RequireRecentForSubmit wraps a handler that receives a form whose
-	// page used RequireRecent; it allows more time, in which the person fills in the form.
+	// a recent sign-in or confirmation. RequireRecentForSubmit wraps a handler that receives a form
+	// whose page used RequireRecent. RequireRecentForSubmit allows an older sign-in, because the
+	// person needs time to fill in the form.
 	Require(f web.Func) web.Func
 	RequireRecent(f web.Func) web.Func
 	RequireRecentForSubmit(f web.Func) web.Func
@@ -134,7 +140,7 @@ type Panel struct {
 // Prefixes are the path prefixes of all pages of the panel.
 var Prefixes = []string{"/panel", "/operator", "/invitation", "/setup"}
 
-// Handler returns the handler for all routes.
+// Handler prepares the table of routes and the pages, and returns the handler for all routes.
 func (p *Panel) Handler() (http.Handler, error) {
 	p.table = slices.Concat(p.routes(), p.accessRoutes(), p.vaultRoutes())
 	var err error
@@ -155,19 +161,21 @@ func (p *Panel) Handler() (http.Handler, error) {
 	return web.SameOrigin(p.view.Render, web.Routes(mux, p.view.Render)), nil
 }
 
-// Patterns returns the routes of Handler.
+// Patterns returns the patterns of all routes. The result is empty before Handler is called.
 func (p *Panel) Patterns() []string { return p.patterns }
 
 func (p *Panel) draw(w http.ResponseWriter, r *http.Request, name string, data any) error {
 	return p.view.Draw(w, r, http.StatusOK, name, data)
 }
 
-// showAgain shows a form again, with its problems.
+// showAgain shows a form again with the problems in err. It returns err if the person cannot
+// correct the input, unless err is an outage.
 func (p *Panel) showAgain(w http.ResponseWriter, r *http.Request, name string, data any, err error) error {
 	return p.view.ShowAgain(w, r, name, data, withMessages(err, r.PostForm))
 }
 
-// redirect redirects to a page of the visit's institution, which shows a notice with its numbers.
+// redirect redirects to a page of the visit's institution. The page shows the notice with the
+// numbers, or no notice if notice is empty.
 func (p *Panel) redirect(w http.ResponseWriter, r *http.Request, v *Visit, path, notice string, numbers ...int) error {
 	if r.Header.Get(scriptHeader) != "" {
 		w = scriptResponse{w}
@@ -176,14 +184,15 @@ func (p *Panel) redirect(w http.ResponseWriter, r *http.Request, v *Visit, path,
 }
 
 // scriptHeader is the header of requests of the script that shows the progress of an upload. For
-// such a request, a redirect has the status 200. If the script followed the redirect itself, its
-// request would consume the notice.
+// such a request, a redirect has the status 200. With another status, the browser would follow the
+// redirect for the script, and this request would consume the notice.
 const scriptHeader = "Upload-Script"
 
-// scriptResponse writes a redirect with the status 200, so that the script can read its Location.
+// scriptResponse writes a redirect with the status 200, so that the script can read the Location
+// header.
 type scriptResponse struct{ http.ResponseWriter }
 
-// WriteHeader replaces the status of a redirect.
+// WriteHeader replaces the status 303 of a redirect by 200.
 func (s scriptResponse) WriteHeader(status int) {
 	if status == http.StatusSeeOther {
 		status = http.StatusOK

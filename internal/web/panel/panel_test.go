@@ -22,8 +22,8 @@ import (
 	"github.com/certvault/certvault/internal/webhook"
 )
 
-// samples creates records for the placeholders in the paths of routes, each when it is first
-// needed.
+// samples creates records for the placeholders in the paths of routes. It creates each record when
+// a test first needs the record.
 type samples struct {
 	t    *testing.T
 	o    *panelTest
@@ -43,7 +43,7 @@ func (s *samples) under(slug string) *samples {
 	return &samples{s.t, s.o, s.inst, ids}
 }
 
-// of returns the sample for a placeholder.
+// of returns the value of a placeholder, and creates the record if necessary.
 func (s *samples) of(name string) string {
 	if id, ok := s.ids[name]; ok {
 		return id
@@ -122,7 +122,8 @@ func (s *samples) create(name string) (string, error) {
 	return "", errors.New("the test has no sample for this placeholder")
 }
 
-// invitation creates an open invitation.
+// invitation revokes the earlier invitations of an institution, creates an open invitation and
+// returns its UUID.
 func (o *panelTest) invitation(t *testing.T, inst account.Institution) (string, error) {
 	t.Helper()
 	o.peopleCount++
@@ -154,7 +155,8 @@ func path(t *testing.T, pattern string, samples *samples) (method, target string
 }
 
 // TestAccess requests every route with every role, in the person's own institution and in another
-// institution. The table of roles decides access, and records of another institution are not found.
+// institution. The role's permissions decide access to the person's own institution. Pages and
+// records of another institution are not found.
 func TestAccess(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
@@ -170,12 +172,12 @@ func TestAccess(t *testing.T) {
 			w := o.do(person, method, target, nil)
 			allowed := rt.may == "" || s.Role.Can(rt.may)
 			switch {
-			case rt.scope == ofOperator, strings.Contains(rt.pattern, " /setup"): // only the set-up link grants access
+			case rt.scope == ofOperator, strings.Contains(rt.pattern, " /setup"): // no role grants access to these pages
 				if w.Code != http.StatusNotFound {
 					t.Errorf("%s as %s: status = %d, want 404", rt.pattern, person, w.Code)
 				}
 			case allowed && (w.Code == http.StatusForbidden || w.Code == http.StatusNotFound || w.Code >= http.StatusInternalServerError):
-				t.Errorf("%s as %s: status = %d, want access: %s", rt.pattern, person, w.Code, visibleText(t, w))
+				t.Errorf("%s as %s: status = %d, want neither 403, 404 nor a server error; page %s", rt.pattern, person, w.Code, visibleText(t, w))
 			case !allowed && w.Code != http.StatusForbidden:
 				t.Errorf("%s as %s: status = %d, want 403", rt.pattern, person, w.Code)
 			}
@@ -184,20 +186,20 @@ func TestAccess(t *testing.T) {
 			}
 			method, target = path(t, rt.pattern, foreign)
 			if w := o.do(person, method, target, nil); w.Code != http.StatusNotFound || strings.Contains(visibleText(t, w), "South East") {
-				t.Errorf("%s of another institution as %s: status = %d, want 404: %s", rt.pattern, person, w.Code, visibleText(t, w))
+				t.Errorf("%s of another institution as %s: status = %d, want 404 and no name of that institution; page %s", rt.pattern, person, w.Code, visibleText(t, w))
 			}
-			// A record of another institution, in a path with the slug of the person's own
+			// Request a record of another institution in a path with the slug of the person's own
 			// institution.
 			if method, target = path(t, rt.pattern, foreign.under(o.inst.Slug)); allowed && strings.Count(rt.pattern, "{") > 1 {
 				if w := o.do(person, method, target, nil); w.Code != http.StatusNotFound {
-					t.Errorf("%s with a record of another institution as %s: status = %d, want 404: %s", rt.pattern, person, w.Code, visibleText(t, w))
+					t.Errorf("%s with a record of another institution as %s: status = %d, want 404; page %s", rt.pattern, person, w.Code, visibleText(t, w))
 				}
 			}
 		}
 		if rt.scope == ofOperator {
 			method, target := path(t, rt.pattern, o.samples(t, o.inst))
 			if w := o.do("operator", method, target, nil); w.Code == http.StatusNotFound || w.Code == http.StatusForbidden || w.Code >= http.StatusInternalServerError {
-				t.Errorf("%s as an operator: status = %d, want access", rt.pattern, w.Code)
+				t.Errorf("%s as an operator: status = %d, want neither 403, 404 nor a server error", rt.pattern, w.Code)
 			}
 		}
 		if rt.scope == ofEveryone {
@@ -216,8 +218,9 @@ func TestAccess(t *testing.T) {
 	}
 }
 
-// Forms of other sites are refused, by Sec-Fetch-Site or, for older browsers, by Origin.
-func TestFormsOfOtherSites(t *testing.T) {
+// Forms of other sites are refused. The vault checks the header Sec-Fetch-Site, or Origin for an
+// older browser.
+func TestFormsOfOtherSitesAreRefused(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
 	for header, value := range map[string]string{"Sec-Fetch-Site": "cross-site", "Origin": "https://evil.example"} {
@@ -227,7 +230,7 @@ func TestFormsOfOtherSites(t *testing.T) {
 		checkPage(t, header, o.send(r), http.StatusForbidden, "another site")
 	}
 	if list, err := o.panel.Tokens.List(t.Context(), o.inst.ID); err != nil || len(list) != 0 {
-		t.Errorf("got the tokens %v, %v, want none", list, err)
+		t.Errorf("tokens = %v, error %v, want none", list, err)
 	}
 }
 
@@ -246,13 +249,14 @@ func TestStartPage(t *testing.T) {
 	}
 }
 
-// The navigation contains the existing pages that the role may see, and nothing else.
+// The navigation contains only existing pages that the role may see, and marks the entry of the
+// current page.
 func TestNavigation(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
 	text := visibleText(t, o.get("developer", "/panel/nwu/tokens"))
 	if !strings.Contains(text, "API tokens") || strings.Contains(text, "Audit log") {
-		t.Errorf("the navigation of a developer has wrong entries: %s", text)
+		t.Errorf("navigation of a developer = %s, want API tokens and no Audit log", text)
 	}
 	w := o.get("developer", "/panel/nwu/tokens/new")
 	if n := strings.Count(w.Body.String(), `aria-current="page"`); n != 1 || !strings.Contains(w.Body.String(), `href="/panel/nwu/tokens" aria-current="page"`) {

@@ -22,8 +22,8 @@ type placing struct {
 	Preview *seal.Preview
 	// Form is the submitted choice.
 	Form url.Values
-	// DefaultLabel is the label of the default choice. The form shows it before the placement to
-	// which the default resolves. Picture is the address of the page's picture.
+	// DefaultLabel is the label of the default choice. The form shows this label before the label
+	// of the placement to which the default resolves. Picture is the address of the page's picture.
 	DefaultLabel, Picture string
 	// Width and Height are the size of the page in the units of the drawing. The longer side has
 	// 1000 units.
@@ -61,7 +61,7 @@ func (p *Panel) placing(ctx context.Context, v *Visit, f *batch.StagedFile, defa
 	return l, nil
 }
 
-// withAuto adds the automatic placement, a blank area of the page, as a separate choice.
+// withAuto adds the automatic placement as a separate choice.
 func (p *Panel) withAuto(ctx context.Context, v *Visit, f *batch.StagedFile, l *placing) error {
 	auto, err := p.Certs.Preview(ctx, v.Institution().ID, &f.File, &cert.RequestedPlacement{Mode: seal.Auto, Page: 1})
 	if err != nil {
@@ -78,7 +78,8 @@ func (l *placing) drawn(b *seal.Box) *drawnBox {
 	return &drawnBox{b[0] * l.Width, b[1] * l.Height, (b[2] - b[0]) * l.Width, (b[3] - b[1]) * l.Height}
 }
 
-// resolvedLabel returns the label of the placement that the default resolves to.
+// resolvedLabel returns the label of the placement to which the default resolves, with a small
+// first letter.
 func (l *placing) resolvedLabel() string {
 	name := modes[l.Preview.Chosen.Mode]
 	if l.Preview.Chosen.Remembered {
@@ -108,7 +109,8 @@ func (l *placing) Places() []place {
 	return list
 }
 
-// Spot returns the frame of the chosen placement, or nil if it is not on this page.
+// Spot returns the frame of the chosen placement, or nil if the chosen placement has no box on this
+// page.
 func (l *placing) Spot() *drawnBox {
 	for _, choice := range l.Places() {
 		if choice.Chosen {
@@ -121,7 +123,8 @@ func (l *placing) Spot() *drawnBox {
 // edges are the names of the fields of an exact box.
 var edges = []string{"x", "y", "width", "height"}
 
-// wantedOf parses the chosen placement. It returns nil for the default.
+// wantedOf parses the chosen placement. It returns nil for the default, and an error if the four
+// numbers of an exact box are not valid.
 func wantedOf(form url.Values) (*cert.RequestedPlacement, error) {
 	mode := seal.Mode(form.Get("placement"))
 	if mode == "" {
@@ -143,10 +146,11 @@ func wantedOf(form url.Values) (*cert.RequestedPlacement, error) {
 	return w, nil
 }
 
-// share converts percent to a fraction, rounded to a hundredth of a percent.
+// share converts percent to a fraction of at most 1, rounded to a hundredth of a percent.
 func share(percent float64) float64 { return min(1, math.Round(100*percent)/10_000) }
 
-// formOf is the inverse of wantedOf.
+// formOf returns the fields of the form for a placement. It rounds the numbers of a box to a tenth
+// of a percent.
 func formOf(w *cert.RequestedPlacement) url.Values {
 	form := url.Values{}
 	if w == nil {

@@ -8,8 +8,9 @@ import (
 	"github.com/certvault/certvault/internal/db/dbtest"
 )
 
-// The page shows the placement of the QR code on the file. The automatic placement is that of the
-// last upload of the same size.
+// The page shows the placement of the QR code on the file. The automatic placement is the placement
+// on the last upload with the same page size. A corner in the institution's settings replaces the
+// automatic placement.
 func TestPlacementIsShown(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))

@@ -17,8 +17,8 @@ import (
 	"github.com/certvault/certvault/internal/sheet"
 )
 
-// controlOf maps the fields of a certificate to the controls of forms. nouns maps them to their
-// names in messages.
+// controlOf maps the fields of a certificate to the controls of forms. nouns maps the fields to
+// their names in messages.
 var (
 	controlOf = map[cert.Field]string{
 		cert.FieldTitle: "certificate_title", cert.FieldName: "full_name", cert.FieldEmail: "applicant_email", cert.FieldIssueDate: "issue_date",
@@ -31,8 +31,8 @@ var (
 )
 
 // messages maps a code to the message for people. {noun} is the name of the field, {limit} and
-// {detail} are the limit and the detail of the problem. Messages that depend on the text are in
-// problemMessage.
+// {detail} are the limit and the detail of the problem. Messages that depend on the text or on
+// other data are in problemMessage and listMessage.
 var messages = map[cert.Code]string{
 	cert.CodeNotText:             "The {noun} has a character that cannot be stored. Type it again.",
 	cert.CodeRequired:            "The {noun} is missing.",
@@ -51,7 +51,7 @@ var messages = map[cert.Code]string{
 	bulkimport.CodeNoOrder:       "Choose how dates are written.",
 }
 
-// unmapped are the messages for required meanings without a column.
+// unmapped maps a meaning that a column must have to the message if no column has this meaning.
 var unmapped = map[sheet.Column]string{
 	sheet.Title: "Choose the column with the certificate's title, or write the title that all of them have.",
 	sheet.Name:  "Choose the column with the full name, or the two with its parts.",
@@ -115,8 +115,8 @@ func rowMessage(row *bulkimport.Row, p bulkimport.Problem) string {
 	return listMessage(p, text)
 }
 
-// resultMessage returns the reason why a row became no certificate, or "" if the row became a
-// certificate.
+// resultMessage returns the reasons why a row became no certificate or the certificate failed.
+// Otherwise it returns "".
 func resultMessage(r *bulkimport.Result) string {
 	if len(r.Reasons) == 0 {
 		return r.Error
@@ -128,8 +128,8 @@ func resultMessage(r *bulkimport.Result) string {
 	return strings.Join(texts, " ")
 }
 
-// columnMessage returns the message for a problem of the meaning of a column, and the control that
-// it belongs to.
+// columnMessage returns the message for a problem of the meaning of a column, and the control of
+// the form to which the message belongs.
 func columnMessage(p bulkimport.Problem, form url.Values) (control, text string) {
 	control = string(p.Column)
 	switch p.Code {

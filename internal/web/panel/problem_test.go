@@ -7,7 +7,8 @@ import (
 	"github.com/certvault/certvault/internal/cert"
 )
 
-// TestProblemMessages checks the messages of problems, which contain no field names of the API.
+// TestProblemMessages checks the messages of problems. The messages contain no field names of the
+// API.
 func TestProblemMessages(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
@@ -32,7 +33,7 @@ func TestProblemMessages(t *testing.T) {
 			got = problemMessage(*problem, tc.text)
 		}
 		if got != tc.want {
-			t.Errorf("%s %q: %q, want %q", tc.field, tc.text, got, tc.want)
+			t.Errorf("%s %q: message = %q, want %q", tc.field, tc.text, got, tc.want)
 		}
 	}
 }

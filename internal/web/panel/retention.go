@@ -12,24 +12,25 @@ import (
 type retentionSettings struct {
 	settingsPage
 
-	// Failed, Revoked and Mail are the submitted numbers of days. An empty text means that records
-	// are stored forever.
+	// Failed, Revoked and Mail are the saved or submitted numbers of days. An empty text means that
+	// the data is stored forever.
 	Failed, Revoked, Mail string
 	Retention             account.Retention
 	// Min and Max are the limits of a number of days.
 	Min, Max int
-	// Expired contains the numbers of records that would be deleted at once. It is set only on the
-	// page that asks for confirmation.
+	// Expired is set only on the page that asks for confirmation.
 	Expired *expired
 }
 
-// expired is the number of records that would be deleted at once.
+// expired contains the numbers of items that new retention periods would affect at once: failed
+// certificates to delete, revoked certificates whose files are deleted, and mails and webhook
+// events whose addresses are removed.
 type expired struct{ Failed, Revoked, Mails, Events int }
 
-// Nothing reports whether no record would be deleted.
+// Nothing reports whether nothing would be deleted or removed at once.
 func (o *expired) Nothing() bool { return *o == expired{} }
 
-// days formats a number of days. It returns "" for 0, which means forever.
+// days formats a number of days. It returns "" for 0, because 0 means forever.
 func days(n int) string {
 	if n == 0 {
 		return ""
@@ -44,7 +45,7 @@ func newRetentionSettings(v *Visit, k account.Retention) *retentionSettings {
 	}
 }
 
-// retentionPage shows how long records are stored.
+// retentionPage shows how long data is stored.
 func (p *Panel) retentionPage(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	k, err := p.Accounts.Retention(r.Context(), v.Institution().ID)
 	if err != nil {
@@ -53,8 +54,8 @@ func (p *Panel) retentionPage(w http.ResponseWriter, r *http.Request, v *Visit) 
 	return p.draw(w, r, "settings_retention.html", newRetentionSettings(v, k))
 }
 
-// setRetention changes the retention periods. If a period becomes shorter, a page first shows how
-// many records would be deleted at once, and the person must type the name of the institution.
+// setRetention changes the retention periods. If a period becomes shorter, a page first shows what
+// would be deleted at once, and the person must type the name of the institution.
 func (p *Panel) setRetention(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	ctx, id, f := r.Context(), v.Institution().ID, r.PostForm
 	s := newRetentionSettings(v, account.Retention{})
@@ -79,7 +80,8 @@ func (p *Panel) setRetention(w http.ResponseWriter, r *http.Request, v *Visit) e
 	return p.redirect(w, r, v, "settings/retention", "settings_kept")
 }
 
-// askRetention asks for confirmation before old records are deleted.
+// askRetention asks for confirmation before old data is deleted. submitted reports whether the
+// person has typed a wrong name.
 func (p *Panel) askRetention(w http.ResponseWriter, r *http.Request, s *retentionSettings, submitted bool) (err error) {
 	ctx, id := r.Context(), s.Visit.Institution().ID
 	s.Expired = &expired{}
@@ -95,7 +97,7 @@ func (p *Panel) askRetention(w http.ResponseWriter, r *http.Request, s *retentio
 	return p.draw(w, r, "retention_confirm.html", s)
 }
 
-// readRetention parses the numbers of days.
+// readRetention parses and checks the numbers of days.
 func readRetention(s *retentionSettings) (k account.Retention, err error) {
 	var bad fault.Fields
 	for _, field := range []struct {

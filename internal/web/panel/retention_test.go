@@ -47,13 +47,13 @@ func TestRetention(t *testing.T) {
 		form.Set("confirm", "Northern & Western University")
 		checkPage(t, "saved settings", o.followRedirect(t, "admin", o.post("admin", page, form), page), http.StatusOK, "The settings were saved.")
 		if saved() != (account.Retention{Failed: 30, Revoked: 60}) || !o.hasAuditEntry(audit.InstitutionChanged) {
-			t.Errorf("the saved retention periods are %+v", saved())
+			t.Errorf("saved retention periods = %+v, want 30 days for Failed, 60 days for Revoked, and an entry in the audit log", saved())
 		}
 		// A change that shortens no retention period needs no confirmation.
 		o.followRedirect(t, "admin", o.post("admin", page, url.Values{"keep_failed": {"90"}, "keep_revoked": {"60"}}), page)
 		o.followRedirect(t, "admin", o.post("admin", page, url.Values{"keep_revoked": {"60"}}), page)
 		if saved() != (account.Retention{Revoked: 60}) {
-			t.Errorf("the saved retention periods are %+v", saved())
+			t.Errorf("saved retention periods = %+v, want only 60 days for Revoked", saved())
 		}
 		o.Advance(30 * 24 * time.Hour)
 		if err := o.panel.Certs.SweepExpired(t.Context()); err != nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/certvault/certvault/internal/web/body"
 )
 
-// Handler handles a request of a person who may open the page.
+// Handler handles a request that has passed the access checks of its route.
 type Handler func(w http.ResponseWriter, r *http.Request, v *Visit) error
 
 // scope is the audience of a route.
@@ -26,24 +26,26 @@ const (
 
 // route is an entry of the table of routes.
 type route struct {
-	// pattern is the method and path. {institution} in it is a slug.
+	// pattern is the method and path. {institution} in the path is a slug.
 	pattern string
-	// may is the permission that the member needs. If it is empty, every member has access.
+	// may is the permission that a member needs for a route of an institution. If may is empty,
+	// every member has access.
 	may     account.Permission
 	handler Handler
-	// recent requires a recent sign-in. It is set for pages that show or create secrets, that change
-	// access, or that change where data goes. A handler calls afterRecentSignIn if only some of its
-	// requests require a recent sign-in.
+	// recent requires a recent sign-in. recent is set for pages that show or create secrets, that
+	// change access, or that change where data goes. A handler calls afterRecentSignIn if only some
+	// of its requests require a recent sign-in.
 	recent bool
 	scope  scope
-	// hidden excludes a route that only redirects from the navigation.
+	// hidden reports whether the route only redirects. The navigation does not show such a route.
 	hidden bool
-	// limits bounds a multipart form, which the handler reads itself. Without limits,
-	// the form is URL-encoded, and it is parsed before the handler is called.
+	// limits bounds a multipart form, which the handler reads itself. Without limits, the form is
+	// URL-encoded and is parsed before the handler is called.
 	limits *body.Limits
 }
 
-// routes returns the routes for the start page, certificates, uploads, tokens and webhooks.
+// routes returns the routes for the start page, certificates, tasks, uploads, bulk uploads,
+// batches, tokens, webhooks and deliveries.
 func (p *Panel) routes() []route {
 	return []route{
 		{pattern: "GET /panel", handler: p.start, scope: ofPerson},

@@ -52,7 +52,7 @@ type institutionSettings struct {
 
 	Profile *account.PublicProfile
 	Name    string
-	// Language is the language of mail to people who have not chosen one.
+	// Language is the language of mail to people who have not chosen a language.
 	Language  string
 	Languages []*locale.Language
 	// Colour is the submitted or saved colour. Preview is the preview of this colour. Unsaved
@@ -77,7 +77,7 @@ func (p *Panel) institutionPage(r *http.Request, v *Visit) (*institutionSettings
 	}, nil
 }
 
-// settings shows the name, the colour and the logo.
+// settings shows the name, the language of mail, the colour and the logo.
 func (p *Panel) settings(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	s, err := p.institutionPage(r, v)
 	if err != nil {
@@ -182,8 +182,8 @@ type stampSettings struct {
 	settingsPage
 
 	Placement seal.Mode
-	// Page and Box are the submitted texts. Box contains the edges of the box in percent of the
-	// page, from its top left corner.
+	// Page and Box are the saved or submitted texts. Box contains the edges of the box in percent
+	// of the page, measured from the top left corner of the page.
 	Page         string
 	Box          [4]string
 	RefuseActive bool
@@ -192,7 +192,7 @@ type stampSettings struct {
 // boxFields are the names of the box's edges, in the order of seal.Box.
 var boxFields = [4]string{"left", "top", "right", "bottom"}
 
-// Edges returns the edges of the box for the form.
+// Edges returns the field, the label and the text of each edge of the box.
 func (s *stampSettings) Edges() [][3]string {
 	var list [][3]string
 	for i, name := range boxFields {
@@ -201,7 +201,7 @@ func (s *stampSettings) Edges() [][3]string {
 	return list
 }
 
-// placements are the modes that can be chosen, with their labels.
+// placements are the modes that can be chosen, with labels and descriptions.
 var placements = []struct {
 	Mode               seal.Mode
 	Label, Description string
@@ -275,18 +275,19 @@ func (p *Panel) setStamps(w http.ResponseWriter, r *http.Request, v *Visit) erro
 // within reports whether two edges are on the page and in this order.
 func within(from, to float64) bool { return 0 <= from && from < to && to <= 1 }
 
-// percent parses a percentage with a decimal point or comma, and with or without a percent sign.
+// percent parses a percentage. The text may have a decimal point or comma, and a percent sign.
 func percent(text string) (float64, error) {
 	text = strings.TrimSuffix(strings.TrimSpace(strings.ReplaceAll(text, ",", ".")), "%")
 	return strconv.ParseFloat(strings.TrimSpace(text), 64)
 }
 
-// keyRow is the X.509 certificate of a key as the page shows it.
+// keyRow is the data of the X.509 certificate of a key on a page.
 type keyRow struct {
 	Kind, Name, Issuer, Fingerprint string
 	From, Until                     time.Time
-	// Expiry is the time at which the first certificate of its chain expires. Soon reports whether
-	// that is within 90 days, Expired whether the key signs nothing any more.
+	// Expiry is the earliest expiry in the chain of the certificate. Soon reports whether Expiry is
+	// less than 90 days away or has passed. Expired reports whether Expiry is less than a day away
+	// or has passed: the key then signs nothing.
 	Expiry        time.Time
 	Soon, Expired bool
 }
@@ -306,15 +307,15 @@ func (p *Panel) keyRow(kind string, chain []*x509.Certificate) keyRow {
 type keySettings struct {
 	settingsPage
 
-	// Key is the current signing key, or nil if it cannot be read. Why is the reason in that case.
-	// Past are the earlier keys.
+	// Key is the current signing key, or nil if there is no key or the keys cannot be read. Why is
+	// the reason if Key is nil. Past are the earlier keys, and Roots the root certificates.
 	Key   *keyRow
 	Why   string
 	Past  []keyRow
 	Roots []keyRow
 }
 
-// keySettings shows the signing key and the root certificate.
+// keySettings shows the signing keys and the root certificates.
 func (p *Panel) keySettings(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	s, err := p.keyPage(r.Context(), v)
 	if err != nil {

@@ -29,18 +29,20 @@ type setupForm struct {
 	Name, Prefix          string
 	// Outbox is the folder for mail if no mail server is configured, and empty otherwise.
 	BaseURL, Outbox string
-	// Elsewhere is the address at which the page was opened, if it differs from BaseURL.
+	// Elsewhere is the address at which the page was opened if the host of that address differs
+	// from the host of BaseURL, and empty otherwise.
 	Elsewhere string
 	Mail      *mailResult
 }
 
-// mailResult is the result of a test message.
+// mailResult is the result of a test message. Problem is empty if the message was sent.
 type mailResult struct {
 	To, Problem string
 }
 
 // checkSetup returns the form of a request with a valid set-up link, and page.ErrUnknown for other
-// requests. Requests from other machines must be allowed by the configuration.
+// requests. Requests from other machines are allowed only if SetupRemote is set. checkSetup also
+// limits the number of requests from an address.
 func (p *Panel) checkSetup(w http.ResponseWriter, r *http.Request) (*setupForm, error) {
 	w.Header().Set("Referrer-Policy", "no-referrer")
 	if !p.SetupRemote && !web.Client(r).IsLoopback() {
@@ -70,7 +72,7 @@ func (p *Panel) checkSetup(w http.ResponseWriter, r *http.Request) (*setupForm, 
 	return f, nil
 }
 
-// setup shows the page of the link that the server prints when it starts.
+// setup shows the page of the set-up link, which the server prints when the server starts.
 func (p *Panel) setup(w http.ResponseWriter, r *http.Request, _ *Visit) error {
 	f, err := p.checkSetup(w, r)
 	if err != nil {
@@ -79,7 +81,7 @@ func (p *Panel) setup(w http.ResponseWriter, r *http.Request, _ *Visit) error {
 	return p.draw(w, r, "setup.html", f)
 }
 
-// trySetupMail sends a message to the owner's address and reports the result.
+// trySetupMail sends a test message to the owner's address and shows the result on the set-up page.
 func (p *Panel) trySetupMail(w http.ResponseWriter, r *http.Request, _ *Visit) error {
 	f, err := p.checkSetup(w, r)
 	if err != nil {
@@ -108,7 +110,8 @@ func (p *Panel) trySetupMail(w http.ResponseWriter, r *http.Request, _ *Visit) e
 	return p.draw(w, r, "setup.html", f)
 }
 
-// setUp creates the first institution and its owner, and signs the owner in.
+// setUp creates the first institution with its signing key and owner, and signs the owner in. If
+// the owner had an account already, setUp redirects to the sign-in instead.
 func (p *Panel) setUp(w http.ResponseWriter, r *http.Request, _ *Visit) error {
 	f, err := p.checkSetup(w, r)
 	if err != nil {
@@ -137,7 +140,8 @@ func (p *Panel) setUp(w http.ResponseWriter, r *http.Request, _ *Visit) error {
 	return p.view.Redirect(w, r, "/panel/"+inst.Slug, "set_up")
 }
 
-// makeKeys creates the signing key of a new institution. If that fails, a periodic job tries again.
+// makeKeys creates the signing key of a new institution. If an error occurs, makeKeys logs the
+// error, and a periodic job tries again.
 func (p *Panel) makeKeys(r *http.Request) {
 	if err := p.CreateKeys(audit.WithActor(r.Context(), audit.Certvault)); err != nil {
 		p.Log.ErrorContext(r.Context(), "a signing key could not be created", slog.String("request_id", web.RequestID(r)), slog.Any("error", err))

@@ -47,7 +47,7 @@ func TestSetup(t *testing.T) {
 		w = o.sendLocally(http.MethodPost, "/setup/mail", form)
 		checkPage(t, "a sent test message", w, http.StatusOK, "The mail server took a test message to first@example.org .")
 		if !strings.Contains(w.Body.String(), `value="First University"`) || !strings.Contains(w.Body.String(), `value="FST"`) || len(o.sent) != 1 || o.sent[0].To.Email != "first@example.org" {
-			t.Errorf("the page lacks the submitted input, or the test message was not sent: %+v", o.sent)
+			t.Errorf("the page lacks the submitted input, or the sent messages are not one message to first@example.org: %+v", o.sent)
 		}
 		checkPage(t, "a test message without an address", o.sendLocally(http.MethodPost, "/setup/mail", url.Values{"token": {secret}}), http.StatusUnprocessableEntity, "must look like")
 		form.Set("prefix", "NWU")
@@ -61,20 +61,20 @@ func TestSetup(t *testing.T) {
 		}
 		form.Set("prefix", "FST")
 		if w := o.sendLocally(http.MethodPost, "/setup", form); w.Code != http.StatusSeeOther || w.Header().Get("Location") != "/panel/first-university" {
-			t.Fatalf("the set-up: status = %d, want 303: %s", w.Code, visibleText(t, w))
+			t.Fatalf("the set-up: status = %d, want a redirect (303) to /panel/first-university; page %s", w.Code, visibleText(t, w))
 		}
 		if len(o.signIns.entries) != 1 || o.signIns.entries[0].Session.Person.Email != "first@example.org" || o.signIns.entries[0].Session.Person.Verified {
-			t.Fatalf("the signed-in people are %+v, want the owner", o.signIns.entries)
+			t.Fatalf("signed-in people = %+v, want only the owner with an unverified address", o.signIns.entries)
 		}
 		if operators, err := o.panel.Accounts.Operators(t.Context()); err != nil || len(operators) != 1 || operators[0].Email != "first@example.org" {
-			t.Errorf("the operators are %v, %v, want the owner", operators, err)
+			t.Errorf("operators = %v, error %v, want only the owner", operators, err)
 		}
 		if w := o.sendLocally(http.MethodGet, at, nil); w.Code != http.StatusNotFound {
 			t.Errorf("the link after the set-up: status = %d, want 404", w.Code)
 		}
 		list, _, err := o.panel.Audit.List(t.Context(), 0, audit.Filter{}, "", 5)
 		if err != nil || len(list) != 2 || list[0].Actor.Name != "First Owner" || !list[0].Actor.Address.IsLoopback() {
-			t.Errorf("the entries in the audit log are %+v, %v", list, err)
+			t.Errorf("entries in the audit log = %+v, error %v, want two, and First Owner at the loopback address as the last actor", list, err)
 		}
 	})
 }
@@ -95,18 +95,18 @@ func TestSetupWithExistingAccount(t *testing.T) {
 		"token": {secret}, "owner_name": {"X"}, "owner_email": {"guest@example.org"}, "owner_password": {"correct horse"}, "name": {"Other"}, "prefix": {"OTH"},
 	})
 	if w.Header().Get("Location") != "/sign-in" || len(o.signIns.entries) != 0 {
-		t.Errorf("the set-up: status = %d, Location = %q, want a redirect to the sign-in; signed in %v", w.Code, w.Header().Get("Location"), o.signIns.entries)
+		t.Errorf("the set-up: status = %d, Location = %q, want a redirect to the sign-in and no sign-in; signed-in people %v", w.Code, w.Header().Get("Location"), o.signIns.entries)
 	}
 	if notice := w.Header().Get("Set-Cookie"); !strings.Contains(notice, "owner_known") {
 		t.Errorf("the cookie %q does not have the notice about the account", notice)
 	}
 	m, err := o.panel.Accounts.Membership(t.Context(), o.people.persons["guest"].ID, "other")
 	if err != nil || m.Role != account.Owner {
-		t.Errorf("the membership is %+v, %v, want the role of owner", m, err)
+		t.Errorf("membership = %+v, error %v, want the role of owner", m, err)
 	}
 }
 
-// The link expires after an hour, and the log does not contain it.
+// The set-up link expires after an hour, and the log does not contain the secret of the link.
 func TestSetupLinkExpires(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
@@ -117,14 +117,14 @@ func TestSetupLinkExpires(t *testing.T) {
 	o.Advance(time.Hour - time.Second)
 	w := o.sendLocally(http.MethodGet, "/setup?token="+secret, nil)
 	if w.Code != http.StatusOK || w.Header().Get("Referrer-Policy") != "no-referrer" {
-		t.Errorf("before an hour has passed: status = %d, want 200; header %v", w.Code, w.Header())
+		t.Errorf("before an hour has passed: status = %d, want 200 and the Referrer-Policy no-referrer; header %v", w.Code, w.Header())
 	}
 	o.Advance(time.Second)
 	if w := o.sendLocally(http.MethodGet, "/setup?token="+secret, nil); w.Code != http.StatusNotFound {
 		t.Errorf("after an hour: status = %d, want 404", w.Code)
 	}
 	if strings.Contains(o.log.String(), secret) {
-		t.Error("the log contains the link")
+		t.Error("the log contains the secret of the link")
 	}
 }
 

@@ -13,12 +13,13 @@ import (
 // resultsPerPage is the number of results of a task on one page.
 const resultsPerPage = 50
 
-// taskView is a task as pages show it.
+// taskView is the data of a task on a page.
 type taskView struct {
 	*task.Task
 
 	Visit *Visit
-	// Outcome selects the results with this outcome. If it is empty, all results are shown.
+	// Outcome is the outcome of the shown results. If Outcome is empty, the page shows results with
+	// any outcome.
 	Outcome task.Outcome
 	Results []*task.Result
 	Tabs    []tab
@@ -26,14 +27,15 @@ type taskView struct {
 	Prev, Next string
 }
 
-// Retries reports whether the task retries certificates. Otherwise it revokes certificates.
+// Retries reports whether the task retries certificates. Other tasks revoke certificates.
 func (t *taskView) Retries() bool { return t.Kind == task.Retry }
 
 // Path returns the address of the task.
 func (t *taskView) Path() string { return t.Visit.Path("tasks/" + t.UUID) }
 
-// at returns the address of the results with an outcome. side is "before" or "after" the result
-// with the number, or "" for the first page.
+// at returns the address of the results with an outcome, or of all results if outcome is empty.
+// side is "before" or "after" for the page before or after the result with the number, or "" for
+// the first page.
 func (t *taskView) at(outcome task.Outcome, side string, number int64) string {
 	q := url.Values{}
 	if outcome != "" {
@@ -112,14 +114,15 @@ func (p *Panel) taskEvents(w http.ResponseWriter, r *http.Request, v *Visit) err
 	})
 }
 
-// fillTask reads the page of results that the query selects.
+// fillTask reads the page of results that the query selects, and sets the links to the previous and
+// the next page.
 func (p *Panel) fillTask(r *http.Request, t *taskView, query url.Values) error {
 	q := task.ResultQuery{Outcome: t.Outcome, Limit: resultsPerPage + 1}
 	q.After, _ = strconv.ParseInt(query.Get("after"), 10, 64) // with an invalid number, the page shows the first results
 	q.Before, _ = strconv.ParseInt(query.Get("before"), 10, 64)
 	list, err := p.Tasks.Results(r.Context(), t.Task, q)
 	if err == nil && q.Before > 0 && len(list) <= resultsPerPage {
-		// Fewer results than a page precede that result, so show the first page.
+		// At most one page of results precedes the result, so show the first page.
 		q.Before, q.After = 0, 0
 		list, err = p.Tasks.Results(r.Context(), t.Task, q)
 	}

@@ -15,8 +15,8 @@ import (
 
 // After a bulk revocation, the page of the task lists the revoked certificates, the skipped
 // certificates and the reasons. The results are also available as a file, and the list of tasks
-// links to the page.
-func TestResultsOfATask(t *testing.T) {
+// shows how many certificates have each outcome.
+func TestProgressAndResultsOfATask(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		o := newPanelTest(t, d)
@@ -40,18 +40,18 @@ func TestResultsOfATask(t *testing.T) {
 
 		w := o.get("auditor", task+"/events")
 		if got := w.Body.String(); w.Header().Get("Content-Type") != "text/event-stream" || got != `data: {"done":59,"skipped":1,"failed":0,"finished":true}`+"\n\n" {
-			t.Errorf("the event stream: header %v, body %s", w.Header(), got)
+			t.Errorf("event stream: header %v, body %s, want the type text/event-stream and one event with the final counts", w.Header(), got)
 		}
 		w = o.get("auditor", task)
 		checkPage(t, "the first page", w, http.StatusOK, "All 60", "Revoked 59", "Skipped 1", "Failed 0", "Next page", "Person Number 3 ")
 		w = o.get("auditor", o.linkTo(w, "Next page"))
 		checkPage(t, "the second page", w, http.StatusOK, "Person Number", "Previous page")
 		if n := strings.Count(w.Body.String(), "<tr>"); n != 11 {
-			t.Errorf("got %d rows on the second page, want 11", n)
+			t.Errorf("rows on the second page = %d, want 11 with the header row", n)
 		}
 		w = o.get("auditor", o.linkTo(w, "Previous page"))
 		if n := strings.Count(w.Body.String(), "<tr>"); n != resultsPerPage+1 || strings.Contains(visibleText(t, w), "Previous page") {
-			t.Errorf("got %d rows on the first page, or a link to a previous page", n)
+			t.Errorf("rows on the first page = %d, want 51 with the header row, and no link to a previous page", n)
 		}
 		w = o.get("auditor", task+"?show=skipped")
 		checkPage(t, "the skipped certificates", w, http.StatusOK, "Person Number 3", "It was revoked already.")
@@ -63,12 +63,12 @@ func TestResultsOfATask(t *testing.T) {
 		w = o.get("auditor", task+"/results.csv")
 		rows, err := csv.NewReader(strings.NewReader(strings.TrimPrefix(w.Body.String(), "\uFEFF"))).ReadAll()
 		if err != nil || len(rows) != 61 || !strings.Contains(w.Header().Get("Content-Disposition"), "results.csv") {
-			t.Errorf("results.csv: got %d rows, want 61; error %v, header %v", len(rows), err, w.Header())
+			t.Errorf("results.csv: rows = %d, want 61; error %v, header %v", len(rows), err, w.Header())
 		}
 		checkPage(t, "the list of tasks", o.get("auditor", o.pathOf("tasks")), http.StatusOK, "Revoke", "by Owner Person", "59 1 0")
 		for _, path := range []string{"", "/results.csv"} {
 			if w := o.get("owner", strings.Replace(task, o.inst.Slug, o.other.Slug, 1)+path); w.Code != http.StatusNotFound {
-				t.Errorf("the task of another institution: status = %d, want 404", w.Code)
+				t.Errorf("the task under the path of another institution: status = %d, want 404", w.Code)
 			}
 		}
 	})

@@ -8,7 +8,7 @@ import (
 	"github.com/certvault/certvault/internal/sheet"
 )
 
-// templateWorkbook sends an empty list for a bulk upload as an Excel workbook.
+// templateWorkbook sends the template of a list for a bulk upload as an Excel workbook.
 func (*Panel) templateWorkbook(w http.ResponseWriter, _ *http.Request, _ *Visit) error {
 	var b bytes.Buffer
 	if err := sheet.WriteTemplateWorkbook(&b); err != nil {
@@ -17,7 +17,7 @@ func (*Panel) templateWorkbook(w http.ResponseWriter, _ *http.Request, _ *Visit)
 	return sendTemplate(w, "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet", "certificates.xlsx", b.Bytes())
 }
 
-// templateCSV sends an empty list for a bulk upload as a CSV file.
+// templateCSV sends the template of a list for a bulk upload as a CSV file.
 func (*Panel) templateCSV(w http.ResponseWriter, _ *http.Request, _ *Visit) error {
 	var b bytes.Buffer
 	if err := sheet.WriteTemplate(&b); err != nil {

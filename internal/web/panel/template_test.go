@@ -10,8 +10,8 @@ import (
 	"github.com/certvault/certvault/internal/sheet"
 )
 
-// The page on which a bulk upload begins links to an empty list. Only members who may upload can
-// download the list.
+// The page on which a bulk upload begins links to the template of a list, as an Excel workbook and
+// as a CSV file. Only members who may upload can download the template.
 func TestTemplateOfAList(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
@@ -20,14 +20,14 @@ func TestTemplateOfAList(t *testing.T) {
 		w := o.get("issuer", o.linkTo(start, text))
 		h := w.Header()
 		if w.Code != http.StatusOK || !strings.HasPrefix(h.Get("Content-Type"), mediaType) || !strings.HasPrefix(h.Get("Content-Disposition"), "attachment") {
-			t.Errorf("%s: status = %d, want 200; header %v", text, w.Code, h)
+			t.Errorf("%s: status = %d, want 200 and an attachment of the right type; header %v", text, w.Code, h)
 		}
 		content := w.Body.Bytes()
 		if text == "CSV" {
 			content = append(content, "BSc,Ada Obi,ada@example.org,obi.pdf\r\n"...)
 			table, err := sheet.Read(t.Context(), bytes.NewReader(content))
 			if err != nil || len(table.Rows) != 1 || len(sheet.DetectColumns(table.Header)) != len(table.Header) {
-				t.Errorf("the CSV template with a row is read as %+v, %v", table, err)
+				t.Errorf("CSV template with a row = %+v, error %v, want one row and a meaning for each column", table, err)
 			}
 		}
 		if w := o.get("auditor", o.pathOf("bulk/template.xlsx")); w.Code != http.StatusForbidden {

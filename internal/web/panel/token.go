@@ -12,15 +12,16 @@ import (
 
 var errNoToken = fault.New(fault.NotFound, "This institution has no such token.")
 
-// tokenRow is a token as pages show it.
+// tokenRow is the data of a token on a page.
 type tokenRow struct {
 	*token.Token
 
-	// State is "active", "ends" (it expires within a week), "ended" or "revoked".
+	// State is "active", "ends" (the token expires within a week), "ended" (the token has expired)
+	// or "revoked".
 	State string
 }
 
-// endsSoon is how long before its expiry a token is marked.
+// endsSoon is the time before the expiry of a token in which its state is "ends".
 const endsSoon = 7 * 24 * time.Hour
 
 func (p *Panel) tokenRow(t *token.Token) tokenRow {
@@ -48,7 +49,8 @@ type tokenList struct {
 	Active, EndedCount int
 }
 
-// tokens lists the usable tokens, or the expired and revoked tokens.
+// tokens lists the usable tokens, or the expired and revoked tokens if the query string asks for
+// these.
 func (p *Panel) tokens(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	all, err := p.Tokens.List(r.Context(), v.Institution().ID)
 	if err != nil {
@@ -107,7 +109,7 @@ const defaultOverlap = "24h"
 // Overlaps returns the choices of the overlap.
 func (tokenConfirmation) Overlaps() []overlap { return overlaps }
 
-// askRotateToken asks for the overlap of a rotation.
+// askRotateToken shows the form for the rotation of a token, which asks for the overlap.
 func (p *Panel) askRotateToken(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	t, err := p.tokenOf(r, v)
 	if err != nil {
@@ -116,7 +118,7 @@ func (p *Panel) askRotateToken(w http.ResponseWriter, r *http.Request, v *Visit)
 	return p.draw(w, r, "token_rotate.html", tokenConfirmation{v, t, defaultOverlap})
 }
 
-// rotateToken creates the successor of a token and shows its secret once.
+// rotateToken creates the successor of a token, and shows the secret of the successor once.
 func (p *Panel) rotateToken(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	t, err := p.tokenOf(r, v)
 	if err != nil {

@@ -25,7 +25,7 @@ func TestTokenIsShownOnce(t *testing.T) {
 	secret := secretRule.FindString(w.Body.String())
 	created, inst, err := o.panel.Tokens.Authenticate(t.Context(), secret)
 	if err != nil || inst.ID != o.inst.ID || !created.Has(token.VaultCreate) || created.Has(token.VaultRevoke) || !created.ExpiresAt.Equal(o.Now().AddDate(0, 0, 30)) {
-		t.Fatalf("the new token is %+v, %v", created, err)
+		t.Fatalf("new token = %+v, error %v, want a token of the institution with VaultCreate, without VaultRevoke, that expires in 30 days", created, err)
 	}
 	if strings.Contains(w.Body.String(), "<system>") {
 		t.Error("the page contains the unescaped name")
@@ -37,7 +37,7 @@ func TestTokenIsShownOnce(t *testing.T) {
 	}
 }
 
-func TestProblemsOfATokenForm(t *testing.T) {
+func TestProblemsInATokenForm(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
 	w := o.post("owner", "/panel/nwu/tokens", url.Values{"name": {" "}, "permissions": {"batch:list", "no:such"}, "end": {"date"}, "date": {"2020-01-01"}})
@@ -56,11 +56,11 @@ func TestProblemsOfATokenForm(t *testing.T) {
 		"nothing": {},
 	} {
 		if w := o.post("owner", "/panel/nwu/tokens", form); w.Code != http.StatusUnprocessableEntity {
-			t.Errorf("%s: status = %d, want 422", name, w.Code)
+			t.Errorf("form with %s: status = %d, want 422", name, w.Code)
 		}
 	}
 	if list, err := o.panel.Tokens.List(t.Context(), o.inst.ID); err != nil || len(list) > 0 {
-		t.Errorf("got the tokens %v, %v, want none", list, err)
+		t.Errorf("tokens = %v, error %v, want none", list, err)
 	}
 }
 
@@ -70,17 +70,17 @@ func TestPresetsSelectPermissions(t *testing.T) {
 	for _, preset := range token.Presets {
 		body := o.get("owner", "/panel/nwu/tokens/new?preset="+preset.Name).Body.String()
 		if n := strings.Count(body, `name="permissions"`); n != len(token.All) {
-			t.Errorf("the form has %d checkboxes, want %d", n, len(token.All))
+			t.Errorf("the form has %d checkboxes for permissions, want %d", n, len(token.All))
 		}
 		for _, p := range token.All {
 			if has := (&token.Token{Permissions: preset.Permissions}).Has(p); strings.Contains(body, `value="`+string(p)+`" checked`) != has {
-				t.Errorf("preset %s: the checkbox of %s has the wrong state", preset.Name, p)
+				t.Errorf("preset %s: the checkbox of %s is checked although the preset lacks the permission, or the reverse", preset.Name, p)
 			}
 		}
 	}
 }
 
-func TestRevokeAsksByName(t *testing.T) {
+func TestRevokeTokenAsksForConfirmation(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
 	_, secret, err := o.panel.Tokens.Create(t.Context(), o.inst.ID, "Old system", token.All, nil)
@@ -99,8 +99,8 @@ func TestRevokeAsksByName(t *testing.T) {
 	checkPage(t, "the list of ended tokens", o.get("owner", "/panel/nwu/tokens?show=ended"), http.StatusOK, "Old system", "Revoked")
 }
 
-// Pages that show or create a secret require a recent sign-in.
-func TestSecretsRequireRecentSignIn(t *testing.T) {
+// Routes with recent require a recent sign-in, for example the pages that show or create a secret.
+func TestRecentRoutesRequireRecentSignIn(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
 	o.people.stale[o.people.persons["owner"].ID] = true
@@ -125,7 +125,8 @@ func TestMovingDataRequiresRecentSignIn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The stale sign-in is older than a form may be, the slow one is not.
+	// The sign-in of the owner is too old to open or to submit a form. The sign-in of the admin is
+	// only too old to open a form.
 	o.people.stale[o.people.persons["owner"].ID], o.people.slow[o.people.persons["admin"].ID] = true, true
 	for _, tc := range []struct {
 		person, method, page string
@@ -145,23 +146,23 @@ func TestMovingDataRequiresRecentSignIn(t *testing.T) {
 	} {
 		w := o.do(tc.person, tc.method, o.pathOf(tc.page), tc.form)
 		if confirm := strings.HasPrefix(w.Header().Get("Location"), "/account/confirm"); confirm != tc.confirm || w.Code >= http.StatusBadRequest {
-			t.Errorf("%s %s %v: status = %d, Location %q, want a confirmation: %t", tc.method, tc.page, tc.form, w.Code, w.Header().Get("Location"), tc.confirm)
+			t.Errorf("%s %s %v: status = %d, Location %q, want a redirect to the confirmation: %t", tc.method, tc.page, tc.form, w.Code, w.Header().Get("Location"), tc.confirm)
 		}
 	}
 	if e, err := o.Hooks.Endpoint(t.Context(), o.inst.ID, hook.UUID); err != nil || e.URL != "https://hooks.example.org/" {
-		t.Errorf("the endpoint is %+v, %v", e, err)
+		t.Errorf("endpoint = %+v, error %v, want the unchanged URL", e, err)
 	}
 	if from, err := o.Accounts.MailSender(t.Context(), o.inst.ID); err != nil || from.ReplyTo != "" || from.Sender != "Registrar" {
-		t.Errorf("the sender of mail is %+v, %v", from, err)
+		t.Errorf("sender of mail = %+v, error %v, want Registrar and no address for replies", from, err)
 	}
 	if got, err := o.Certs.ByUUID(t.Context(), o.inst.ID, c.UUID); err != nil || got.Email != c.Email {
-		t.Errorf("the address of the certificate is %s, %v", got.Email, err)
+		t.Errorf("address of the certificate = %s, error %v, want the unchanged address", got.Email, err)
 	}
 }
 
-// A person who fills in a form slowly can still submit it, although the person would have to
-// confirm the sign-in to open the form.
-func TestSlowForms(t *testing.T) {
+// A person who fills in a form slowly can still submit the form, although the person would have to
+// confirm the sign-in to open the form again.
+func TestFormsMayBeFilledInSlowly(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
 	o.people.slow[o.people.persons["owner"].ID] = true

@@ -41,7 +41,8 @@ func (*tokenForm) Groups() []token.Group { return token.Groups }
 // Ends returns the choices of how long a token is valid.
 func (*tokenForm) Ends() any { return ends }
 
-// newToken shows the form of a token. A preset in the query string selects permissions.
+// newToken shows the form of a new token. The query string may contain a name for the token, and a
+// preset that selects permissions.
 func (p *Panel) newToken(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	form := &tokenForm{Visit: v, End: defaultEnd, Chosen: map[token.Permission]bool{}, Name: r.URL.Query().Get("name")}
 	for _, preset := range token.Presets {
@@ -54,7 +55,7 @@ func (p *Panel) newToken(w http.ResponseWriter, r *http.Request, v *Visit) error
 	return p.draw(w, r, "token_new.html", form)
 }
 
-// createToken creates a token and shows its secret once.
+// createToken creates a token and shows the secret of the token once.
 func (p *Panel) createToken(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	form := &tokenForm{
 		Visit: v, Name: r.PostForm.Get("name"), End: r.PostForm.Get("end"), Date: strings.TrimSpace(r.PostForm.Get("date")), Chosen: map[token.Permission]bool{},
@@ -76,7 +77,7 @@ func (p *Panel) createToken(w http.ResponseWriter, r *http.Request, v *Visit) er
 	return p.showToken(w, r, v, created, secret)
 }
 
-// withTokenControls renames the fields of an error to the controls of the form.
+// withTokenControls renames the field "expires" of an error to "date", the control of the form.
 func withTokenControls(err error) error {
 	e, ok := errors.AsType[*fault.Error](err)
 	if !ok || e.Kind != fault.Invalid {
@@ -92,8 +93,8 @@ func withTokenControls(err error) error {
 	return &renamed
 }
 
-// end returns the time at which the token expires, or nil if it never expires. With a date, the
-// token is valid until the end of that day in UTC.
+// end returns the time at which the token expires, or nil if the token never expires. With a date,
+// the token is valid until the end of that day in UTC.
 func (f *tokenForm) end(now time.Time) (*time.Time, error) {
 	switch f.End {
 	case "never":
@@ -123,7 +124,7 @@ type createdToken struct {
 	Secret string
 	// Command is a command line that uses the token.
 	Command string
-	// Old is the token that it replaces, or nil.
+	// Old is the token that the new token replaces, or nil.
 	Old *tokenRow
 }
 
@@ -131,8 +132,9 @@ func (p *Panel) showToken(w http.ResponseWriter, r *http.Request, v *Visit, crea
 	return p.draw(w, r, "token_made.html", createdToken{Visit: v, Token: p.tokenRow(created), Secret: secret, Command: p.curlExample(created, secret)})
 }
 
-// curlExample returns a command line for a request that the token allows. It is a read-only request
-// if possible.
+// curlExample returns a command line for a request with a token. The request is a list that the
+// token allows, otherwise an upload if the token allows uploads, and otherwise the request for one
+// certificate with the placeholder UUID.
 func (p *Panel) curlExample(t *token.Token, secret string) string {
 	for _, example := range []struct {
 		may  token.Permission

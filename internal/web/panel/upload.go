@@ -13,7 +13,7 @@ import (
 	"github.com/certvault/certvault/internal/web/body"
 )
 
-// uploadLimits bounds a form with one file.
+// uploadLimits bounds the form for the upload of one file.
 var uploadLimits = &body.Limits{
 	Size: 24 << 20, Time: 10 * time.Minute, Parts: 100, TooLarge: errUploadTooLarge, Broken: errUpload,
 }
@@ -28,8 +28,8 @@ func (p *Panel) newUpload(w http.ResponseWriter, r *http.Request, v *Visit) erro
 	return p.draw(w, r, "upload.html", v)
 }
 
-// stageUpload stages the file. A page can then show it, and the file is stored until the
-// certificate is created.
+// stageUpload stages the file and redirects to the page of the file. The file stays staged until
+// the certificate is created, for at most batch.StagedLife.
 func (p *Panel) stageUpload(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	id, err := p.receiveUpload(r, v)
 	if err != nil {
@@ -38,7 +38,7 @@ func (p *Panel) stageUpload(w http.ResponseWriter, r *http.Request, v *Visit) er
 	return p.redirect(w, r, v, "upload/"+id, "")
 }
 
-// receiveUpload receives and stages the file of a form, and returns its UUID.
+// receiveUpload receives and stages the file of a form, and returns the UUID of the staged file.
 func (p *Panel) receiveUpload(r *http.Request, v *Visit) (id string, err error) {
 	form, err := body.OpenForm(r)
 	if err != nil {
@@ -71,7 +71,8 @@ func (p *Panel) receiveUpload(r *http.Request, v *Visit) (id string, err error) 
 }
 
 // uploadPage is the data of the page of an uploaded file that is not a certificate yet. Same is an
-// existing certificate with the same data, or nil. Alike are similar certificates.
+// existing certificate with the same address, title and issue date, or nil. Alike are other
+// certificates with the same file, or with the same name and title.
 type uploadPage struct {
 	*placing
 
@@ -95,8 +96,8 @@ func (p *Panel) uploaded(r *http.Request, v *Visit, form url.Values) (*uploadPag
 	return u, nil
 }
 
-// upload shows a page of the file with the placement of the QR code, and the form for the other
-// fields.
+// upload shows a page of the file with the placement of the QR code, and the form for the fields of
+// the certificate.
 func (p *Panel) upload(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	u, err := p.uploaded(r, v, url.Values{})
 	if err != nil {
@@ -114,8 +115,8 @@ func (p *Panel) uploadPicture(w http.ResponseWriter, r *http.Request, v *Visit) 
 	return p.picture(w, r, f)
 }
 
-// finishUpload creates the certificate. If there may be a duplicate, it first shows
-// the similar certificates.
+// finishUpload creates the certificate. If similar certificates exist, finishUpload first shows
+// these, and the person must confirm the upload.
 func (p *Panel) finishUpload(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	u, err := p.uploaded(r, v, r.PostForm)
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/audit"
+	"github.com/certvault/certvault/internal/blob/blobtest"
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/cert/certtest"
 	"github.com/certvault/certvault/internal/db"
@@ -26,9 +27,9 @@ func TestDashboard(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		o := newPanelTest(t, d)
 		checkPage(t, "a new institution", o.get("owner", "/panel/nwu"), http.StatusOK, "This is how to begin", "Upload the first certificate", "Upload many at once", "Make an API token", "Add a webhook", "Nothing was uploaded in the last 30 days")
-		// The page shows a step only to members who have permission for it.
+		// The page shows a step only to members who have permission for the step.
 		if text := visibleText(t, o.get("issuer", "/panel/nwu")); strings.Contains(text, "Make an API token") || !strings.Contains(text, "Upload the first certificate") {
-			t.Errorf("the dashboard of an issuer has wrong steps: %s", text)
+			t.Errorf("dashboard of an issuer = %s, want the step to upload and no step to make an API token", text)
 		}
 		ada := o.upload(o.inst, "Ada Obi", "a.pdf")
 		o.upload(o.inst, "Ben Two", "refuse.pdf")
@@ -53,9 +54,9 @@ func TestDashboard(t *testing.T) {
 		checkPage(t, "a period of a year", o.get("auditor", "/panel/nwu?days=365"), http.StatusOK, "Certificates per week", "In the last 365 days 1 approved")
 		checkPage(t, "an unknown period", o.get("auditor", "/panel/nwu?days=7"), http.StatusOK, "In the last 30 days")
 
-		// Undelivered mail links to its certificate.
+		// The dashboard links undelivered mail to the page of the certificate.
 		if w := o.post("issuer", "/panel/nwu/certificates/"+ada.UUID+"/resend", nil); w.Code != http.StatusSeeOther {
-			t.Fatalf("sending the mail again: status = %d, want 303: %s", w.Code, visibleText(t, w))
+			t.Fatalf("sending the mail again: status = %d, want 303; page %s", w.Code, visibleText(t, w))
 		}
 		o.Exec(`UPDATE notices SET status = 'failed', error = 'The mailbox is full.'`)
 		w = o.get("auditor", "/panel/nwu")
@@ -70,7 +71,8 @@ func TestDashboard(t *testing.T) {
 	})
 }
 
-// hasAuditEntry reports whether the audit log of the test's institution contains an action.
+// hasAuditEntry reports whether the audit log of the test's institution contains an action, and a
+// user did the action last.
 func (o *panelTest) hasAuditEntry(action audit.Action) bool {
 	o.tb.Helper()
 	list, _, err := o.panel.Audit.List(o.tb.Context(), o.inst.ID, audit.Filter{Action: string(action)}, "", 10)
@@ -99,12 +101,13 @@ func TestMailOfACertificate(t *testing.T) {
 	w = o.followRedirect(t, "issuer", o.post("issuer", o.pathOf(at)+"/email", url.Values{"applicant_email": {"ada@example.net"}}), o.pathOf(at))
 	checkPage(t, "after correcting the address", w, http.StatusOK, "The address was corrected.", "Sent to the corrected address, ada@example.net", "The e-mail address was corrected", "Issuer Person")
 	if !o.hasAuditEntry(audit.CertificateMailed) || !o.hasAuditEntry(audit.CertificateAddress) {
-		t.Error("the audit log lacks the actions")
+		t.Error("the audit log lacks the mail or the correction of the address")
 	}
 }
 
-// The panel's preview of the public page has the text of the public page.
-func TestPublicSettings(t *testing.T) {
+// The page of a certificate contains a preview of the public page, with the text of the public
+// page.
+func TestPreviewOfThePublicPage(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
 	good, bad := o.upload(o.inst, "Ada Obi", "a.pdf"), o.upload(o.inst, "Ben Two", "refuse.pdf")
@@ -121,12 +124,13 @@ func TestPublicSettings(t *testing.T) {
 	o.Exec(`DELETE FROM certificate_checks`)
 	checkPage(t, "a check that did not run", o.get("auditor", at), http.StatusOK, "Could not check the file and its signature now")
 	if w := o.post("signatory", at+"/revoke", url.Values{"reason": {"Issued in error."}}); w.Code != http.StatusSeeOther {
-		t.Fatalf("the revocation: status = %d, want 303: %s", w.Code, visibleText(t, w))
+		t.Fatalf("the revocation: status = %d, want 303; page %s", w.Code, visibleText(t, w))
 	}
 	checkPage(t, "a revoked certificate", o.get("auditor", at), http.StatusOK, "Revoked on ", "Reason given by the institution Issued in error.", "By Signatory Person")
 }
 
-// The panel does not send a damaged file. A member checks the file again after it was restored.
+// The panel does not send a damaged file. A member checks the file again after the file was
+// restored.
 func TestDamagedFileInThePanel(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
@@ -138,30 +142,26 @@ func TestDamagedFileInThePanel(t *testing.T) {
 	}
 	const note = "A stored file is damaged or missing, so the vault does not send it."
 	if text := visibleText(t, o.get("auditor", at)); strings.Contains(text, note) {
-		t.Errorf("the page of an intact file is %s", text)
+		t.Errorf("the page of an intact file reports damage: %s", text)
 	}
-	if _, err := o.Blobs.Put(t.Context(), c.File.Key, strings.NewReader("another file")); err != nil {
-		t.Fatal(err)
-	}
+	blobtest.Replace(t, o.Blobs, c.File.Key, "another file")
 	w := o.followRedirect(t, "auditor", o.post("auditor", at+"/check", nil), at)
 	checkPage(t, "the check of a damaged file", w, http.StatusOK, "The stored files were checked.", note, "The stored file is unchanged No", "By Auditor Person")
 	for _, file := range []string{"verified.pdf", "original", "page.png"} {
 		checkPage(t, file, o.get("auditor", at+"/"+file), http.StatusInternalServerError, "The stored file is damaged, so it was not sent.")
 	}
 	checkPage(t, "the signature of a damaged file", o.get("auditor", at+"?signature=1"), http.StatusOK, "The file could not be read now.", note)
-	if _, err := o.Blobs.Put(t.Context(), c.File.Key, bytes.NewReader(vaulttest.PDF)); err != nil {
-		t.Fatal(err)
-	}
+	blobtest.Replace(t, o.Blobs, c.File.Key, string(vaulttest.PDF))
 	if w := o.get("auditor", at+"/verified.pdf"); w.Code != http.StatusOK {
 		t.Errorf("the restored file: status = %d, want 200", w.Code)
 	}
 	w = o.followRedirect(t, "auditor", o.post("auditor", at+"/check", nil), at)
 	checkPage(t, "the check of the restored file", w, http.StatusOK, "The stored file is unchanged Yes")
 	if text := visibleText(t, w); strings.Contains(text, note) {
-		t.Errorf("the page of the restored file is %s", text)
+		t.Errorf("the page of the restored file reports damage: %s", text)
 	}
 	if !o.hasAuditEntry(audit.CertificateChecked) {
-		t.Error("the audit log lacks the checks")
+		t.Error("the audit log lacks the checks of the member")
 	}
 }
 
@@ -175,10 +175,10 @@ func TestSettings(t *testing.T) {
 		checkPage(t, "after changing the name", w, http.StatusOK, "The settings were saved.")
 		profile, err := o.panel.Accounts.PublicProfile(t.Context(), o.inst.ID)
 		if err != nil || profile.Name != "Northern University" {
-			t.Errorf("the public profile is %+v, %v", profile, err)
+			t.Errorf("public profile = %+v, error %v, want the name Northern University", profile, err)
 		}
 		if tag, err := o.panel.Accounts.MailLanguage(t.Context(), o.inst.ID); err != nil || tag != "de" {
-			t.Errorf("the language of mail is %q, %v, want de", tag, err)
+			t.Errorf("language of mail = %q, error %v, want de", tag, err)
 		}
 		for name, form := range map[string]url.Values{
 			"The name must have 1 to 255 characters.": {"name": {" "}, "mail_language": {"de"}},
@@ -188,14 +188,14 @@ func TestSettings(t *testing.T) {
 		} {
 			checkPage(t, name, o.post("admin", page, form), http.StatusUnprocessableEntity, name)
 		}
-		// If a value of a form is invalid, no value of the form is saved.
+		// If one value of a form is invalid, no value of the form is saved.
 		for _, form := range []url.Values{{"name": {"Another"}, "mail_language": {"xx"}}, {"name": {" "}, "mail_language": {"fr"}}} {
 			if w := o.post("admin", page, form); w.Code != http.StatusUnprocessableEntity {
 				t.Errorf("%v: status = %d, want 422", form, w.Code)
 			}
 			now, err := account.ReadSettings(t.Context(), d, o.inst.ID)
 			if err != nil || now.Name != "Northern University" || now.MailLanguage != "de" {
-				t.Errorf("after the form %v the settings are %+v, %v", form, now, err)
+				t.Errorf("after the form %v: settings = %+v, error %v, want the unchanged name and language", form, now, err)
 			}
 		}
 
@@ -210,21 +210,21 @@ func TestSettings(t *testing.T) {
 			t.Errorf("the preview contains the colour %d times, want 2", n)
 		}
 		if profile, err = o.panel.Accounts.PublicProfile(t.Context(), o.inst.ID); err != nil || profile.Colour != "" {
-			t.Errorf("the preview saved the colour: %+v, %v", profile, err)
+			t.Errorf("after the preview: public profile = %+v, error %v, want no colour", profile, err)
 		}
 		checkPage(t, "a saved colour", o.followRedirect(t, "admin", o.post("admin", at, url.Values{"colour": {"#1A237E"}}), page), http.StatusOK, "The colour was changed.", "a lighter shade is drawn there")
 		if !strings.Contains(o.get("admin", page).Body.String(), `<input type="color" value="#1a237e"`) {
 			t.Error("the initial value of the colour picker is not the saved colour")
 		}
 		if profile, err = o.panel.Accounts.PublicProfile(t.Context(), o.inst.ID); err != nil || profile.Colour != "#1a237e" {
-			t.Errorf("the public profile is %+v, %v", profile, err)
+			t.Errorf("public profile = %+v, error %v, want the colour #1a237e", profile, err)
 		}
 
 		checkPage(t, "the public profile", o.get("admin", page+"/public"), http.StatusOK, "Hide the person's name")
 		checkPage(t, "settings that exclude each other", o.post("admin", page+"/public", url.Values{"hide_name": {"1"}, "image": {"1"}}), http.StatusUnprocessableEntity, "not both")
 		o.followRedirect(t, "admin", o.post("admin", page+"/public", url.Values{"image": {"1"}, "contact": {"registry@example.org"}}), page+"/public")
 		if profile, err = o.panel.Accounts.PublicProfile(t.Context(), o.inst.ID); err != nil || !profile.AllowImage || profile.AllowDownload || profile.Contact != "registry@example.org" {
-			t.Errorf("the public profile is %+v, %v", profile, err)
+			t.Errorf("public profile = %+v, error %v, want the image, no download and the contact registry@example.org", profile, err)
 		}
 
 		stamps := page + "/stamps"
@@ -241,16 +241,16 @@ func TestSettings(t *testing.T) {
 		}), stamps)
 		policy, err := o.panel.Certs.Policy(t.Context(), o.inst.ID)
 		if err != nil || policy.Placement != seal.Exact || policy.Page != 2 || *policy.Box != (seal.Box{0.7, 0.805, 0.9, 0.95}) || !policy.RefuseActive {
-			t.Errorf("the saved policy is %+v, %v", policy, err)
+			t.Errorf("saved policy = %+v, error %v, want the submitted box on page 2, and no files with active content", policy, err)
 		}
 		if body := o.get("admin", stamps).Body.String(); !strings.Contains(body, `value="80.5"`) {
 			t.Error("the form does not show the saved edges")
 		}
 		if other, err := o.panel.Certs.Policy(t.Context(), o.other.ID); err != nil || *other != (cert.Policy{Placement: seal.Auto, Page: 1}) {
-			t.Errorf("the policy of another institution has changed: %+v, %v", other, err)
+			t.Errorf("policy of another institution = %+v, error %v, want the initial policy", other, err)
 		}
 		if !o.hasAuditEntry(audit.InstitutionChanged) {
-			t.Error("the audit log lacks the changes")
+			t.Error("the audit log lacks the changes of the settings")
 		}
 	})
 }
@@ -319,19 +319,19 @@ func TestSigningKeyInSettings(t *testing.T) {
 		t.Errorf("a rotation without a recent sign-in: status = %d, Location = %q, want a redirect to the confirmation", w.Code, w.Header().Get("Location"))
 	}
 	if list, err := o.Keys.Certificates(t.Context(), o.inst.UUID); err != nil || len(list) != 1 {
-		t.Fatalf("got %d keys, want 1; error %v", len(list), err)
+		t.Fatalf("keys = %d, want 1; error %v", len(list), err)
 	}
 	delete(o.people.stale, o.people.persons["owner"].ID)
 	checkPage(t, "the page that asks for confirmation", o.get("owner", page+"/rotate"), http.StatusOK, "Make a new signing key for “ Northern & Western University ”?", "This cannot be undone")
 	w := o.followRedirect(t, "owner", o.post("owner", page+"/rotate", nil), page)
 	checkPage(t, "after the rotation", w, http.StatusOK, "The new signing key is in use.", "Keys before")
 	if list, err := o.Keys.Certificates(t.Context(), o.inst.UUID); err != nil || len(list) != 2 {
-		t.Errorf("got %d keys, want 2; error %v", len(list), err)
+		t.Errorf("keys = %d, want 2; error %v", len(list), err)
 	}
 }
 
-// Members see on the dashboard, from 90 days before, that the certificate of the signing key
-// expires, and then that nothing can be signed.
+// The dashboard warns members if the certificate of the signing key expires within 90 days. In the
+// last 24 hours before the expiry, the dashboard reports that nothing can be signed.
 func TestDashboardWarnsOfAnExpiringSigningKey(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
@@ -341,7 +341,7 @@ func TestDashboardWarnsOfAnExpiringSigningKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	if text := visibleText(t, o.get("issuer", front)); strings.Contains(text, soon) || strings.Contains(text, never) {
-		t.Errorf("a new key: the page warns: %s", text)
+		t.Errorf("the dashboard warns although the signing key is new: %s", text)
 	}
 	until := o.Now().AddDate(0, 0, 89)
 	certtest.ExpiringKey(t, o.Keys, o.inst.UUID, o.Now().Add(-time.Hour), until)

@@ -12,15 +12,15 @@ import (
 	"github.com/certvault/certvault/internal/webhook"
 )
 
-// webhookRow is an endpoint as pages show it.
+// webhookRow is the data of an endpoint on a page.
 type webhookRow struct {
 	*webhook.Endpoint
 
 	now time.Time
 }
 
-// Host returns the host of the endpoint's URL. Pages show only the host, because the path may
-// contain a key.
+// Host returns the host of the endpoint's URL. Lists and headings show only the host, because the
+// path may contain a key.
 func (e webhookRow) Host() string {
 	u, err := url.Parse(e.URL)
 	if err != nil {
@@ -29,7 +29,8 @@ func (e webhookRow) Host() string {
 	return u.Host
 }
 
-// State returns "active", "failing", "held" (the circuit breaker is open), "paused" or "off".
+// State returns "active", "failing", "held" (the circuit breaker is open), "paused" or "off"
+// (switched off).
 func (e webhookRow) State() string {
 	switch {
 	case e.Status == webhook.Paused:
@@ -44,13 +45,13 @@ func (e webhookRow) State() string {
 	return "active"
 }
 
-// Stopped reports whether nothing is sent to the endpoint.
+// Stopped reports whether the endpoint is paused or switched off.
 func (e webhookRow) Stopped() bool { return e.Status != webhook.Active }
 
 // Rotating reports whether deliveries are signed with two secrets.
 func (e webhookRow) Rotating() bool { return e.OverlapUntil != nil && e.now.Before(*e.OverlapUntil) }
 
-// Gone reports whether the endpoint was disabled because its server responded with 410 Gone.
+// Gone reports whether the endpoint was switched off because its server responded with 410 Gone.
 func (e webhookRow) Gone() bool { return e.StopReason == webhook.ReasonGone }
 
 // WaitingCount returns the number of waiting deliveries, up to maxCounted.
@@ -101,7 +102,7 @@ type webhookPage struct {
 	Since string
 }
 
-// Count returns the number of deliveries in a status.
+// Count returns the number of deliveries in a status, up to maxCounted.
 func (g webhookPage) Count(status string) string {
 	return upTo(g.Counts[webhook.DeliveryStatus(status)])
 }
@@ -135,8 +136,8 @@ func (p *Panel) webhookPage(r *http.Request, v *Visit) (*webhookPage, error) {
 	return page, nil
 }
 
-// applyToWebhook applies an operation to the endpoint in the path, and redirects to its page with a
-// notice.
+// applyToWebhook applies an operation to the endpoint in the path, and redirects to the endpoint's
+// page with a notice.
 func (p *Panel) applyToWebhook(w http.ResponseWriter, r *http.Request, v *Visit, notice string, operation func(id string) error) error {
 	id := r.PathValue("webhook")
 	if err := operation(id); err != nil {
@@ -150,7 +151,7 @@ func (p *Panel) pauseWebhook(w http.ResponseWriter, r *http.Request, v *Visit) e
 	return p.applyToWebhook(w, r, v, "webhook_paused", func(id string) error { return p.Hooks.Pause(r.Context(), v.Institution().ID, id) })
 }
 
-// resumeWebhook resumes a paused or disabled endpoint.
+// resumeWebhook resumes a paused or switched-off endpoint.
 func (p *Panel) resumeWebhook(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	return p.applyToWebhook(w, r, v, "webhook_resumed", func(id string) error { return p.Hooks.Resume(r.Context(), v.Institution().ID, id) })
 }
@@ -161,7 +162,7 @@ func (p *Panel) promoteWebhook(w http.ResponseWriter, r *http.Request, v *Visit)
 	return p.applyToWebhook(w, r, v, "webhook_promoted", func(id string) error { return p.Hooks.Promote(r.Context(), v.Institution().ID, id) })
 }
 
-// testWebhook sends an example event, and redirects to its delivery.
+// testWebhook queues a delivery of an example event, and redirects to the page of the delivery.
 func (p *Panel) testWebhook(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	id, err := p.Hooks.Test(r.Context(), v.Institution().ID, r.PathValue("webhook"), webhook.Name(r.PostForm.Get("event")))
 	if err != nil {
@@ -170,7 +171,7 @@ func (p *Panel) testWebhook(w http.ResponseWriter, r *http.Request, v *Visit) er
 	return p.redirect(w, r, v, "deliveries/"+strconv.FormatInt(id, 10), "webhook_tested")
 }
 
-// replayWebhook sends all deliveries again that have failed since a day.
+// replayWebhook queues the failed deliveries that were created since a day, except tests.
 func (p *Panel) replayWebhook(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	since, err := time.Parse(time.DateOnly, strings.TrimSpace(r.PostForm.Get("since")))
 	if err != nil {

@@ -40,7 +40,7 @@ func TestCreateAndUpdateEndpoint(t *testing.T) {
 	secret := signingRule.FindString(w.Body.String())
 	list, err := o.panel.Hooks.List(t.Context(), o.inst.ID)
 	if err != nil || len(list) != 1 || secret == "" || !slices.Equal(list[0].Events, []webhook.Name{webhook.Approved, webhook.Revoked}) {
-		t.Fatalf("the endpoints are %+v, %v, want the new endpoint", list, err)
+		t.Fatalf("endpoints = %+v, error %v, want one endpoint with the submitted events, and a secret on the page", list, err)
 	}
 	at := "/panel/nwu/webhooks/" + list[0].UUID
 	checkPage(t, "the list of endpoints", o.get("developer", "/panel/nwu/webhooks"), http.StatusOK, "hooks.example.org", "2 events", "Active", "never")
@@ -51,7 +51,7 @@ func TestCreateAndUpdateEndpoint(t *testing.T) {
 	}
 	if body := o.get("developer", at+"/edit").Body.String(); !strings.Contains(body, `value="certificate_application.revoked" checked`) || !strings.Contains(body, `value="some" checked`) ||
 		strings.Contains(body, `value="certificate_application.created" checked`) {
-		t.Errorf("the form does not show the settings of the endpoint: %s", body)
+		t.Errorf("the form does not show the selected events of the endpoint: %s", body)
 	}
 	checkPage(t, "after changing the endpoint", o.followRedirect(t, "developer", o.post("developer", at+"/edit", url.Values{"url": {"https://b.example.org/"}, "which": {"all"}}), at), http.StatusOK,
 		"The endpoint was changed", "https://b.example.org/", "every event")
@@ -81,7 +81,7 @@ func TestEndpointFormProblems(t *testing.T) {
 	}
 	got, err := o.panel.Hooks.Endpoint(t.Context(), o.inst.ID, e.UUID)
 	if err != nil || got.URL != e.URL {
-		t.Errorf("the endpoint has changed: %+v, %v", got, err)
+		t.Errorf("endpoint = %+v, error %v, want the unchanged URL", got, err)
 	}
 }
 
@@ -143,16 +143,16 @@ func TestLogOfDeliveries(t *testing.T) {
 		checkPage(t, "the first page", w, http.StatusOK, "Waiting 1", "Failed 25", "Delivered 0", "next in 1 hour", "Older")
 		older := regexp.MustCompile(`href="([^"]+)" rel="next"`).FindStringSubmatch(w.Body.String())
 		if len(older) != 2 || strings.Contains(w.Body.String(), "/deliveries/"+strconv.FormatInt(ids[deliveriesPerPage], 10)+`"`) {
-			t.Fatalf("the first page lacks the link to older deliveries, or has too many deliveries: %v %s", older, w.Body)
+			t.Fatalf("the first page lacks the link to older deliveries, or contains the oldest delivery: link %v, page %s", older, w.Body)
 		}
 		w = o.get("owner", strings.ReplaceAll(older[1], "&amp;", "&"))
 		checkPage(t, "the second page", w, http.StatusOK, "Newer")
 		if !strings.Contains(w.Body.String(), "/deliveries/"+strconv.FormatInt(ids[deliveriesPerPage], 10)+`"`) || strings.Contains(w.Body.String(), `rel="next"`) {
-			t.Errorf("the second page has wrong deliveries or links: %s", w.Body)
+			t.Errorf("the second page lacks the oldest delivery, or has a link to older deliveries: %s", w.Body)
 		}
 		w = o.get("owner", o.linkTo(w, "Newer"))
 		if n := strings.Count(w.Body.String(), `"/panel/nwu/deliveries/`); n != deliveriesPerPage || strings.Contains(w.Body.String(), `rel="prev"`) || !strings.Contains(w.Body.String(), `rel="next"`) {
-			t.Errorf("the first page has %d deliveries or wrong links: %s", n, w.Body)
+			t.Errorf("deliveries on the first page = %d, want 25, a link to older deliveries and no link to newer deliveries; page %s", n, w.Body)
 		}
 		checkPage(t, "an event without deliveries", o.get("owner", "/panel/nwu/deliveries?event="+string(webhook.Revoked)), http.StatusOK, "None of this event", "Clear")
 		w = o.get("owner", "/panel/nwu/deliveries?event="+string(kind))
@@ -173,10 +173,10 @@ func TestLogOfDeliveries(t *testing.T) {
 		}
 		w = o.get("owner", "/panel/nwu/deliveries?q="+delivery.EventID)
 		if n := strings.Count(w.Body.String(), "/panel/nwu/deliveries/"); n != 1 {
-			t.Errorf("got %d deliveries of an event, want 1: %s", n, w.Body)
+			t.Errorf("deliveries of an event = %d, want 1; page %s", n, w.Body)
 		}
 		if w := o.get("owner", "/panel/nwu/deliveries?q="+strconv.FormatInt(ids[3], 10)); w.Header().Get("Location") != "/panel/nwu/deliveries/"+strconv.FormatInt(ids[3], 10) {
-			t.Errorf("the search for a number redirects to %q, want the delivery", w.Header().Get("Location"))
+			t.Errorf("the search for the number of a delivery redirects to %q, want the page of the delivery", w.Header().Get("Location"))
 		}
 		o.panel.Find = finder{
 			"NWU-1": {ID: 77, UUID: "00000000-0000-4000-8000-000000000001", InstitutionID: o.inst.ID}, "SEC-1": {ID: 78, InstitutionID: o.other.ID},
@@ -190,7 +190,7 @@ func TestLogOfDeliveries(t *testing.T) {
 	})
 }
 
-// A search by reference id shows the deliveries about the certificate.
+// A search by reference id shows the deliveries of the certificate.
 func TestDeliveriesOfACertificate(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
@@ -213,7 +213,7 @@ func TestDeliveriesOfACertificate(t *testing.T) {
 	w := o.get("owner", "/panel/nwu/deliveries?q=NWU-1")
 	checkPage(t, "the deliveries of a certificate", w, http.StatusOK, "created", "Waiting")
 	if n := strings.Count(w.Body.String(), "/panel/nwu/deliveries/"); n != 1 {
-		t.Errorf("got %d deliveries, want 1: %s", n, w.Body)
+		t.Errorf("deliveries of the certificate = %d, want 1; page %s", n, w.Body)
 	}
 }
 
@@ -250,7 +250,7 @@ func TestDeliveryAndItsAttempts(t *testing.T) {
 	}
 }
 
-func TestReplay(t *testing.T) {
+func TestReplayFormOfAnEndpoint(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
 	e := o.createEndpoint(t)
@@ -260,7 +260,7 @@ func TestReplay(t *testing.T) {
 }
 
 // The page shows the sample code of each programming language.
-func TestSamplesOfSignatures(t *testing.T) {
+func TestSampleCodeForSignatures(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
 	for _, s := range webhook.Samples {

@@ -20,12 +20,11 @@ type webhookForm struct {
 	// Endpoint is the endpoint to change, or nil for a new endpoint.
 	Endpoint *webhookRow
 	URL      string
-	// All reports whether the endpoint subscribes to every event. If it is false, Chosen are the
-	// selected events.
+	// All reports whether the endpoint subscribes to every event. Chosen are the selected events.
 	All    bool
 	Chosen map[webhook.Name]bool
-	// Headers are lines of name, colon and value. Replace reports whether they replace the existing
-	// headers.
+	// Headers are lines of name, colon and value. Replace reports whether Headers replace the
+	// existing headers of the endpoint.
 	Headers string
 	Replace bool
 	Events  []eventChoice
@@ -60,7 +59,7 @@ func eventChoices() ([]eventChoice, error) {
 	return list, nil
 }
 
-// submittedWebhook parses the submitted form.
+// submittedWebhook parses the submitted form, and adds the choices of event types.
 func submittedWebhook(r *http.Request, v *Visit) (*webhookForm, error) {
 	form := &webhookForm{
 		Visit: v, URL: strings.TrimSpace(r.PostForm.Get("url")), All: r.PostForm.Get("which") != "some", Chosen: map[webhook.Name]bool{},
@@ -74,7 +73,8 @@ func submittedWebhook(r *http.Request, v *Visit) (*webhookForm, error) {
 	return form, err
 }
 
-// events returns the event types to subscribe to, or nil for all event types.
+// events returns the event types to subscribe to, or nil for all event types. The error is
+// errAllAndChosen or errNoEvents if the selection is contradictory or empty.
 func (f *webhookForm) events(r *http.Request) ([]webhook.Name, error) {
 	switch chosen := len(r.PostForm["events"]); {
 	case f.All && chosen > 0:
@@ -103,7 +103,7 @@ func (f *webhookForm) headers() []webhook.Header {
 	return list
 }
 
-// newWebhook shows the form of an endpoint.
+// newWebhook shows the form of a new endpoint.
 func (p *Panel) newWebhook(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	events, err := eventChoices()
 	if err != nil {
@@ -112,17 +112,17 @@ func (p *Panel) newWebhook(w http.ResponseWriter, r *http.Request, v *Visit) err
 	return p.draw(w, r, "webhook_form.html", &webhookForm{Visit: v, All: true, Chosen: map[webhook.Name]bool{}, Events: events})
 }
 
-// webhookSecret is the data of the page that shows a new secret of an endpoint. The secret is shown
-// only once.
+// webhookSecret is the data of the page that shows a new secret of an endpoint once, and of the
+// page that asks for confirmation before a rotation.
 type webhookSecret struct {
 	Visit    *Visit
 	Endpoint webhookRow
 	Secret   string
-	// Until is the time at which the previous secret expires, or nil for a new endpoint.
+	// Until is the time at which the previous secret expires, or nil if no secret was rotated.
 	Until *time.Time
 }
 
-// createWebhook creates an endpoint and shows its secret once.
+// createWebhook creates an endpoint and shows the secret of the endpoint once.
 func (p *Panel) createWebhook(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	form, err := submittedWebhook(r, v)
 	if err != nil {
@@ -191,7 +191,7 @@ func (p *Panel) askRotateWebhook(w http.ResponseWriter, r *http.Request, v *Visi
 	return p.draw(w, r, "webhook_rotate.html", webhookSecret{Visit: v, Endpoint: e})
 }
 
-// rotateWebhook creates a new secret for an endpoint and shows it once.
+// rotateWebhook creates a new secret for an endpoint and shows the new secret once.
 func (p *Panel) rotateWebhook(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	e, err := p.webhookOf(r, v)
 	if err != nil {

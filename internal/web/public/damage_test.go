@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/blob/blobtest"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/db/dbtest"
 	"github.com/certvault/certvault/internal/vaulttest"
@@ -46,9 +47,7 @@ func TestDamagedFileIsNotSentToThePublic(t *testing.T) {
 			if part == "tail" {
 				key = c.Verified.TailKey
 			}
-			if _, err := v.Blobs.Put(t.Context(), key, strings.NewReader("another file")); err != nil {
-				t.Fatal(err)
-			}
+			blobtest.Replace(t, v.Blobs, key, "another file")
 			// The first request of a damaged file detects it, whichever link it uses.
 			targets := []string{u.RequestURI(), public}
 			first, second := targets[i], targets[1-i]

@@ -32,7 +32,7 @@ type accountPage struct {
 	Verified bool
 }
 
-// Issuer returns the institution of the list with the given id.
+// Issuer returns the institution of the list with the given id, or an empty Summary.
 func (w *accountPage) Issuer(id int64) *account.Summary {
 	for i := range w.Issuers {
 		if w.Issuers[i].ID == id {
@@ -55,7 +55,8 @@ func (p *Pages) accountCertificates(w http.ResponseWriter, r *http.Request) erro
 	}
 	list, err := p.Recipients.Wallet(r.Context(), s.Person.ID, f)
 	if err == nil && f.Page > list.Pages() {
-		// The list has become shorter since the link was created.
+		// The address requests a page after the last page, for example because the list has become
+		// shorter.
 		f.Page = list.Pages()
 		list, err = p.Recipients.Wallet(r.Context(), s.Person.ID, f)
 	}
@@ -75,7 +76,7 @@ func (p *Pages) accountCertificates(w http.ResponseWriter, r *http.Request) erro
 	return p.signedIn.Draw(w, r, http.StatusOK, "wallet.html", &data)
 }
 
-// pageOf returns the address of a page of the list.
+// pageOf returns the address of a page of the list. It changes q.
 func pageOf(q url.Values, n int) string {
 	q.Set("page", strconv.Itoa(n))
 	return "/account?" + q.Encode()

@@ -13,8 +13,8 @@ import (
 
 var fill = regexp.MustCompile(`<rect class="(?:day|night)"[^>]* fill="(#[0-9a-f]{6})"`)
 
-// All pages for recipients show the institution's colour above valid certificates only, so that no
-// colour contradicts the verdict.
+// TestColourAboveCertificates checks that all pages for recipients show the institution's colour
+// above valid certificates only, so that no colour contradicts the verdict.
 func TestColourAboveCertificates(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, 0)
@@ -33,7 +33,7 @@ func TestColourAboveCertificates(t *testing.T) {
 			fills = append(fills, f[1])
 		}
 		if w.Code != http.StatusOK || strings.Contains(w.Body.String(), "style=") {
-			t.Errorf("status = %d, want 200, or the page has an inline style: %s", w.Code, w.Body.String())
+			t.Errorf("status = %d, want 200 and no inline style: %s", w.Code, w.Body.String())
 		}
 		return strings.Join(fills, " ")
 	}

@@ -40,7 +40,8 @@ func (p *Pages) shareFile(w http.ResponseWriter, r *http.Request) error {
 	return p.send(w, r, s.Certificate)
 }
 
-// send writes a file of an approved certificate. The files of a revoked certificate are not found.
+// send writes a file of an approved certificate. It returns errNoFile for a certificate with
+// another status.
 func (p *Pages) send(w http.ResponseWriter, r *http.Request, c *cert.Certificate) (err error) {
 	if c.Status != cert.Approved || c.Verified == nil {
 		return errNoFile

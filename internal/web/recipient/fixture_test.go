@@ -29,7 +29,7 @@ import (
 
 const base = vaulttest.BaseURL
 
-// harness holds the pages in their middleware. It is also their Gate.
+// harness holds the pages in their middleware. It also implements Gate.
 type harness struct {
 	*vaulttest.Vault
 
@@ -46,7 +46,7 @@ type harness struct {
 	last mail.Message
 }
 
-// Person returns the session of the signed-in person.
+// Person returns the session of the signed-in person, and reports whether a person is signed in.
 func (h *harness) Person(*http.Request) (*identity.Session, bool) { return h.person, h.person != nil }
 
 // Require redirects to the sign-in unless a person is signed in.
@@ -60,7 +60,8 @@ func (h *harness) Require(f web.Func) web.Func {
 	}
 }
 
-// RequireRecent redirects to the confirmation unless the sign-in is recent.
+// RequireRecent redirects to the sign-in unless a person is signed in, and to the confirmation
+// unless the sign-in is recent.
 func (h *harness) RequireRecent(f web.Func) web.Func {
 	return h.Require(func(w http.ResponseWriter, r *http.Request) error {
 		if !h.recent {
@@ -105,7 +106,8 @@ func (h *harness) approvedCertificate(email, title string) *cert.Certificate {
 	return approved
 }
 
-// finishWork runs the queue until all certificates are processed and all notices are sent.
+// finishWork runs the queue until all certificates are processed and all notices are sent, and
+// stores the latest mail in last.
 func (h *harness) finishWork() {
 	h.t.Helper()
 	h.Until("all notices are sent", func() bool {
@@ -121,8 +123,8 @@ func (h *harness) finishWork() {
 
 var secret = regexp.MustCompile(base + `/(?:c|unsubscribe)/([A-Z2-7]+)`)
 
-// mailedSecrets returns the secrets of the links in the latest mail: the link to the certificates
-// and the link to unsubscribe.
+// mailedSecrets finishes all work, and returns the secrets of the links in the latest mail: the
+// link to the certificates and the link to unsubscribe.
 func (h *harness) mailedSecrets() (view, unsubscribe string) {
 	h.t.Helper()
 	h.finishWork()
@@ -130,7 +132,8 @@ func (h *harness) mailedSecrets() (view, unsubscribe string) {
 	return found[0][1], found[len(found)-1][1]
 }
 
-// signInToNewAccount creates an account with a verified address and signs its person in.
+// signInToNewAccount creates an account with the verified address ada@example.org, and signs the
+// person in.
 func (h *harness) signInToNewAccount() {
 	h.t.Helper()
 	const email = "ada@example.org"
@@ -174,7 +177,8 @@ func (h *harness) post(target string, fields ...string) *httptest.ResponseRecord
 	return h.send(http.MethodPost, target, form.Encode(), "Sec-Fetch-Site", "same-origin")
 }
 
-// checkPage checks the status and the source of a page.
+// checkPage checks the status and the source of a page, and that the page contains no unescaped
+// input.
 func (h *harness) checkPage(name string, w *httptest.ResponseRecorder, status int, want ...string) {
 	h.t.Helper()
 	body := w.Body.String()

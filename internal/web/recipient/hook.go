@@ -23,8 +23,8 @@ func (p *Pages) unsubscribePage(w http.ResponseWriter, r *http.Request) error {
 	return p.secret.Draw(w, r, http.StatusOK, "unsubscribe.html", u)
 }
 
-// unsubscribe ends or resumes mail of an institution. Mail programs call it with one click (RFC
-// 8058, 3.1), people with the button of the page.
+// unsubscribe ends or resumes the mail of an institution. A mail program sends the request with one
+// click (RFC 8058, 3.1), and a person with the button of the page.
 func (p *Pages) unsubscribe(w http.ResponseWriter, r *http.Request) error {
 	u, err := p.Recipients.SetUnsubscribed(r.Context(), r.PathValue("token"), r.PostFormValue("again") == "")
 	if err != nil {
@@ -36,7 +36,8 @@ func (p *Pages) unsubscribe(w http.ResponseWriter, r *http.Request) error {
 var errNoHook = fault.New(fault.Unauthorized, "The token of the hook is missing or wrong.")
 
 // bounce accepts a report of a failed delivery: as JSON with recipient and status, or as a delivery
-// status notification (RFC 3464).
+// status notification (RFC 3464). The token of the hook is in the path or in the Authorization
+// header.
 func (p *Pages) bounce(w http.ResponseWriter, r *http.Request) error {
 	given := r.PathValue("token")
 	if given == "" {

@@ -62,7 +62,8 @@ type Pages struct {
 	Now         func() time.Time
 	Log         *slog.Logger
 
-	// secret holds the pages behind secret links, signedIn the pages behind a sign-in.
+	// secret holds the pages that need no sign-in, such as the pages of secret links. signedIn
+	// holds the pages of an account.
 	secret, signedIn *page.Set
 	patterns         []string
 }
@@ -146,7 +147,7 @@ func (p *Pages) limited(maxSize int64, f web.Func) web.Func {
 	}
 }
 
-// reader returns the signed-in person for pages.
+// reader returns the signed-in person for pages, or nil.
 func (p *Pages) reader(r *http.Request) *page.Person {
 	s, ok := p.Gate.Person(r)
 	if !ok {
@@ -161,7 +162,8 @@ var problems = map[string]string{
 	"search": "recipient.problem_search",
 }
 
-// translate replaces the texts of an error by keys of the catalog.
+// translate replaces the texts of an error by keys of the catalog. Texts without a key stay the
+// same.
 func translate(err error) error {
 	e, ok := errors.AsType[*fault.Error](err)
 	if !ok {

@@ -13,7 +13,7 @@ import (
 	"github.com/certvault/certvault/internal/vaulttest"
 )
 
-func TestMailLink(t *testing.T) {
+func TestMailLinkShowsCertificateAndFiles(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, 0)
 	c, other := h.approvedCertificate("ada@example.org", "BSc"), h.approvedCertificate("eve@example.org", "Other")
@@ -29,7 +29,7 @@ func TestMailLink(t *testing.T) {
 		}
 	}
 	if policy := w.Header().Get("Content-Security-Policy"); !strings.Contains(policy, "default-src 'none'") || strings.Contains(policy, "unsafe") {
-		t.Errorf("the content security policy is %s", policy)
+		t.Errorf("the content security policy lacks default-src 'none' or contains unsafe: %s", policy)
 	}
 	if w.Body.Len() > 15<<10 {
 		t.Errorf("the page has %d bytes, want at most 15 KB", w.Body.Len())
@@ -42,7 +42,7 @@ func TestMailLink(t *testing.T) {
 	for file, want := range map[string]string{"certificate.pdf": string(vaulttest.PDF) + certtest.Tail, "original": string(vaulttest.PDF)} {
 		w := h.get("/c/" + view + "/" + c.UUID + "/" + file)
 		if w.Body.String() != want || w.Code != http.StatusOK || w.Header().Get("Content-Security-Policy") != sandbox || w.Header().Get("X-Content-Type-Options") != "nosniff" {
-			t.Errorf("%s: status %d, body %q, header %v", file, w.Code, w.Body.String(), w.Header())
+			t.Errorf("%s: status %d, body %q, header %v; want 200, the stored file, the sandbox policy and nosniff", file, w.Code, w.Body.String(), w.Header())
 		}
 	}
 	if w := h.get("/c/" + view + "/" + c.UUID + "/tail"); w.Code != http.StatusNotFound {
@@ -68,7 +68,8 @@ func TestMailLink(t *testing.T) {
 	}
 }
 
-// A GET request changes nothing, and cross-site forms are refused.
+// TestOnlySameSiteFormsChangeAnything checks that a GET request changes nothing, and that
+// cross-site forms are refused.
 func TestOnlySameSiteFormsChangeAnything(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, 0)
@@ -115,8 +116,9 @@ func TestOnlySameSiteFormsChangeAnything(t *testing.T) {
 	}
 }
 
-// If the certificate already belongs to an account, the page of the mailed link asks the visitor to
-// sign in. It does not offer to sign up, because a new account would not get the certificate.
+// TestMailLinkOfClaimedCertificate checks the page of the mailed link to a certificate that already
+// belongs to an account. The page asks the visitor to sign in. It does not offer to sign up,
+// because a new account would not get the certificate.
 func TestMailLinkOfClaimedCertificate(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, 0)
@@ -142,7 +144,7 @@ func TestMailLinkOfClaimedCertificate(t *testing.T) {
 	}
 	h.checkPage("the form to end the link", h.get(certificatePath), http.StatusOK, "End the mailed link")
 	if w := h.post(certificatePath + "/mailed/end"); w.Code != http.StatusSeeOther || w.Header().Get("Location") != certificatePath {
-		t.Errorf("ending the link: status = %d, want 303: %s", w.Code, w.Body.String())
+		t.Errorf("ending the link: status = %d, want 303 to the certificate: %s", w.Code, w.Body.String())
 	}
 	for _, path := range []string{"/c/" + view, "/c/" + view + "/" + c.UUID + "/original"} {
 		if w := h.get(path); w.Code != http.StatusNotFound {
@@ -154,7 +156,7 @@ func TestMailLinkOfClaimedCertificate(t *testing.T) {
 	}
 }
 
-func TestSharing(t *testing.T) {
+func TestShareLinkShowsOnlyPublicData(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, 0)
 	c := h.approvedCertificate("ada@example.org", "BSc")
@@ -182,7 +184,7 @@ func TestSharing(t *testing.T) {
 		w := h.get(path)
 		h.checkPage("a shared certificate", w, http.StatusOK, "This certificate is valid", "BSc")
 		if indexed := w.Header().Get("X-Robots-Tag") == "" && !strings.Contains(w.Body.String(), `content="noindex"`); indexed != (i == 1) || w.Header().Get("Referrer-Policy") != "no-referrer" {
-			t.Errorf("share link %d: the header is %v", i, w.Header())
+			t.Errorf("share link %d: only link 1 may be indexed, and the Referrer-Policy must be no-referrer; header %v", i, w.Header())
 		}
 		if strings.Contains(w.Body.String(), "example.org") || strings.Contains(w.Body.String(), "/original") || strings.Contains(w.Body.String(), "With a note") {
 			t.Errorf("share link %d shows the e-mail address, the details or the original", i)
@@ -201,7 +203,7 @@ func TestSharing(t *testing.T) {
 	}
 }
 
-func TestWalletPage(t *testing.T) {
+func TestWalletHasPagesAndFilters(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, 0)
 	h.signInToNewAccount()
@@ -234,13 +236,13 @@ func TestExportAndDeleteAccount(t *testing.T) {
 	h.recent = true
 	w := h.post("/account/export")
 	if w.Code != http.StatusOK || w.Header().Get("Content-Type") != "application/zip" || !strings.HasPrefix(w.Body.String(), "PK") {
-		t.Errorf("the export: status = %d, want 200; header %v", w.Code, w.Header())
+		t.Errorf("the export: status = %d, want 200 and a ZIP file; header %v", w.Code, w.Header())
 	}
 	h.checkPage("the page that asks for confirmation", h.get("/account/delete"), http.StatusOK, "Your certificates (1)", "ada@example.org")
 	h.checkPage("the wrong address", h.post("/account/delete", "confirm", "eve@example.org"), http.StatusUnprocessableEntity, "This is not the address")
 	w = h.post("/account/delete", "confirm", " ADA@example.org ")
 	if w.Code != http.StatusSeeOther || w.Header().Get("Location") != "/account/deleted" {
-		t.Errorf("deleting the account: status = %d, want 303: %s", w.Code, w.Body.String())
+		t.Errorf("deleting the account: status = %d, want 303 to /account/deleted: %s", w.Code, w.Body.String())
 	}
 	var n int
 	if err := h.DB.QueryRowContext(t.Context(), `SELECT count(*) FROM users`).Scan(&n); err != nil || n != 0 {
@@ -263,7 +265,7 @@ func TestDamagedFileIsNotSentToItsRecipient(t *testing.T) {
 	h.checkPage("the page", h.get("/c/"+view), http.StatusOK, "A check did not pass")
 }
 
-func TestUnsubscribePage(t *testing.T) {
+func TestUnsubscribeAndResume(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, 0)
 	h.approvedCertificate("ada@example.org", "BSc")
@@ -276,7 +278,7 @@ func TestUnsubscribePage(t *testing.T) {
 	h.checkPage("an unknown link", h.post("/unsubscribe/X"), http.StatusNotFound, "This link shows nothing")
 }
 
-func TestBounceHook(t *testing.T) {
+func TestBounceHookChecksTokenAndReport(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, 0)
 	const token = "Bearer 0123456789abcdef"

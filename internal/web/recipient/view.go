@@ -40,15 +40,15 @@ type certificateView struct {
 	// or nil.
 	Approved, Withdrawn *string
 	VerifyURL, LinkedIn string
-	// ForOthers reports whether the page is for people other than the recipient. It does not show
-	// the details, because the institution wrote them for the recipient.
+	// ForOthers reports whether the page is for people other than the recipient. Such a page does
+	// not show the details, because the institution wrote the details for the recipient.
 	ForOthers bool
 }
 
 // Downloadable reports whether the files of the certificate can be downloaded.
 func (s *certificateView) Downloadable() bool { return s.Verdict != revoked && s.Verified != nil }
 
-// Band returns the institution's colour for a valid certificate, or nil.
+// Band returns the institution's colour for a valid certificate, or nil for any other certificate.
 func (s *certificateView) Band() *colour.Brand {
 	if s.Verdict != valid {
 		return nil
@@ -56,7 +56,8 @@ func (s *certificateView) Band() *colour.Brand {
 	return s.Profile.Brand()
 }
 
-// certificateView returns the view of a certificate.
+// certificateView returns the view of an approved or revoked certificate, or errNoLink for any
+// other certificate.
 func (p *Pages) certificateView(ctx context.Context, c *cert.Certificate, base string) (*certificateView, error) {
 	profile, err := p.Accounts.PublicProfile(ctx, c.InstitutionID)
 	if err != nil {
@@ -96,8 +97,7 @@ func (p *Pages) certificateView(ctx context.Context, c *cert.Certificate, base s
 	return s, nil
 }
 
-// errNoLink is the error for all links that open no certificate, so that it does not reveal the
-// reason.
+// errNoLink is the error for a link that opens no certificate. Its text does not reveal the reason.
 var errNoLink = fault.New(fault.NotFound, "No such link.")
 
 // linkedIn returns the address of LinkedIn's form, filled in with a certificate.
@@ -157,16 +157,18 @@ type holderPage struct {
 	Shares []*recipient.Share
 	// NewLink is a share link that was just created; it is shown only once.
 	NewLink string
-	// The following fields are the input of a form that is shown again.
+	// Label, Expires, Text and Public are the input of a form that is shown again.
 	Label, Expires, Text string
 	Public               bool
 	Today                string
-	// Account reports whether the page is part of an account. If it is not, Invite asks the visitor
-	// to create an account, and More is the link to the other certificates of the mail.
+	// Account reports whether the page is part of an account. On any other page, Invite asks a
+	// visitor without a session to create an account, and More is the link to the other
+	// certificates of the mail.
 	Account bool
 	Invite  *invitation
 	More    string
-	// Mailed reports whether a mailed link opens the certificate too. It is set only if Account is.
+	// Mailed reports whether a mailed link opens the certificate too. It is set only on the page of
+	// an account.
 	Mailed bool
 }
 
@@ -225,8 +227,8 @@ func (p *Pages) certificate(w http.ResponseWriter, r *http.Request) error {
 	return h.view.Draw(w, r, http.StatusOK, "certificate.html", o)
 }
 
-// notFound shows the page for a link that opens no certificate, and returns any error other than
-// fault.NotFound.
+// notFound shows the page for a link that opens no certificate. If err is not fault.NotFound or the
+// client prefers JSON, notFound returns err.
 func (p *Pages) notFound(w http.ResponseWriter, r *http.Request, err error) error {
 	if !fault.Is(err, fault.NotFound) || page.WantsJSON(r) {
 		return err

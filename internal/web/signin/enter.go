@@ -10,8 +10,8 @@ import (
 	"github.com/certvault/certvault/internal/web/body"
 )
 
-// signInForm is the data of the forms for signing in, signing up and resetting a password. A form
-// that is shown again has the submitted input.
+// signInForm is the data of the forms for signing in, entering a code, signing up and resetting a
+// password. A form that is shown again has the submitted input.
 type signInForm struct {
 	Email, Next string
 	Passkeys    bool
@@ -38,8 +38,8 @@ func (p *Pages) signIn(w http.ResponseWriter, r *http.Request) error {
 	return p.finishSignIn(w, r, e, form.Next)
 }
 
-// finishSignIn sets the cookies of a session. It redirects to the page for the second factor if
-// that is required, or else to next.
+// finishSignIn sets the cookies of a session. It redirects to the page for the second factor if the
+// session waits for a code, or else to the start page: next, or the person's first page.
 func (p *Pages) finishSignIn(w http.ResponseWriter, r *http.Request, e *identity.Entry, next string) error {
 	p.SetSession(w, e)
 	if e.Session.Pending {
@@ -63,12 +63,12 @@ func (p *Pages) requestSignInLink(w http.ResponseWriter, r *http.Request) error 
 	return p.requestLink(w, r, identity.ToSignIn, "signin.html", "/sign-in/sent")
 }
 
-// sentPage asks the person to look into the mailbox. It does not show the address.
+// sentPage asks the person to check the mailbox. It does not show the address.
 func (p *Pages) sentPage(w http.ResponseWriter, r *http.Request) error {
 	return p.draw(w, r, "sent.html", r.URL.Path)
 }
 
-// linkForm is the page of a mailed link.
+// linkForm is the data of the page that a mailed link opens.
 type linkForm struct {
 	Email, Name string
 }
@@ -81,7 +81,8 @@ func (p *Pages) linkPage(w http.ResponseWriter, r *http.Request) error {
 	return p.draw(w, r, "link.html", linkForm{Email: proof.Email})
 }
 
-// invalidLink shows that a link is not valid, and how to get a new link.
+// invalidLink shows that a link is not valid, and how to get a new link, if err is
+// identity.ErrLink. It returns any other error.
 func (p *Pages) invalidLink(w http.ResponseWriter, r *http.Request, err error) error {
 	if !errors.Is(err, identity.ErrLink) {
 		return err
@@ -120,7 +121,8 @@ func (p *Pages) code(w http.ResponseWriter, r *http.Request) error {
 	return p.finishSignIn(w, r, e, form.Next)
 }
 
-// notPending redirects to the sign-in page if no session waits for a second factor.
+// notPending redirects to the sign-in page if err is identity.ErrNoSession: no session waits for a
+// second factor. It returns any other error.
 func (p *Pages) notPending(w http.ResponseWriter, r *http.Request, err error) error {
 	if !errors.Is(err, identity.ErrNoSession) {
 		return err

@@ -100,7 +100,7 @@ type browser struct {
 	*harness
 
 	cookies map[string]string
-	// client is its network address.
+	// client is the network address of the browser.
 	client string
 }
 
@@ -160,7 +160,7 @@ func (b *browser) checkRedirect(name string, w *httptest.ResponseRecorder, to st
 	}
 }
 
-// checkPage checks the status of a page, its visible text, and the headers of all pages.
+// checkPage checks the status of a page, its visible text, and the headers that all pages have.
 func (b *browser) checkPage(name string, w *httptest.ResponseRecorder, status int, want ...string) {
 	b.tb.Helper()
 	text := visibleText(b.tb, w)
@@ -171,10 +171,10 @@ func (b *browser) checkPage(name string, w *httptest.ResponseRecorder, status in
 	}
 	h := w.Header()
 	if w.Code != status || h.Get("Cache-Control") != "no-store" || h.Get("X-Content-Type-Options") != "nosniff" || h.Get("X-Robots-Tag") != "noindex" {
-		b.tb.Errorf("%s: status = %d, want %d; header %v", name, w.Code, status, h)
+		b.tb.Errorf("%s: status = %d, want %d; header %v, want no-store, nosniff and noindex", name, w.Code, status, h)
 	}
 	if policy := h.Get("Content-Security-Policy"); !strings.Contains(policy, "default-src 'none'") || strings.Contains(policy, "unsafe") {
-		b.tb.Errorf("%s: the policy is %s", name, policy)
+		b.tb.Errorf("%s: the policy lacks default-src 'none' or contains unsafe: %s", name, policy)
 	}
 }
 

@@ -42,7 +42,7 @@ func setCookie(w http.ResponseWriter, name, value string, life time.Duration) {
 // SetSession sets the cookies of a new session. Other surfaces call it after a sign-in with a link of
 // their own.
 func (p *Pages) SetSession(w http.ResponseWriter, e *identity.Entry) {
-	// The vault ends the session. The cookie must not expire before that.
+	// The vault ends the session, so the cookie must not expire before the session.
 	setCookie(w, sessionCookie, e.Secret, identity.SessionLife)
 	if e.Device != "" {
 		setCookie(w, deviceCookie, e.Device, identity.DeviceLife)
@@ -54,7 +54,7 @@ func (*Pages) Origin(r *http.Request) identity.Origin { return origin(r) }
 
 func clearSession(w http.ResponseWriter) { setCookie(w, sessionCookie, "", -time.Second) }
 
-// lazySession is the session of a request. It is read from the database when it is first used.
+// lazySession is the session of a request. The first use reads the session from the database.
 type lazySession struct {
 	once    sync.Once
 	session *identity.Session
@@ -63,8 +63,8 @@ type lazySession struct {
 
 type contextKey struct{}
 
-// WithSession returns a handler that reads the session of a request at most once. It must wrap all
-// surfaces that call Person.
+// WithSession returns a handler that reads the session of a request at most once. WithSession must
+// wrap all surfaces that call Person.
 func (p *Pages) WithSession(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		inner := r.WithContext(context.WithValue(r.Context(), contextKey{}, &lazySession{}))
@@ -74,8 +74,8 @@ func (p *Pages) WithSession(next http.Handler) http.Handler {
 	})
 }
 
-// Session returns the session of the signed-in person, identity.ErrNoSession, or the error of reading
-// the session.
+// Session returns the session of the signed-in person. The error is identity.ErrNoSession if the
+// visitor is not signed in.
 func (p *Pages) Session(r *http.Request) (*identity.Session, error) {
 	v, ok := r.Context().Value(contextKey{}).(*lazySession)
 	if !ok {
@@ -85,8 +85,9 @@ func (p *Pages) Session(r *http.Request) (*identity.Session, error) {
 	return v.session, v.err
 }
 
-// Person returns the session of the signed-in person. It is for pages that are also for visitors
-// who are not signed in: they do not fail if the session cannot be read.
+// Person returns the session of the signed-in person and reports whether there is one. If the
+// session cannot be read, Person records the error and reports false, so that pages that are also
+// for visitors who are not signed in do not fail.
 func (p *Pages) Person(r *http.Request) (*identity.Session, bool) {
 	s, err := p.Session(r)
 	if err != nil && !errors.Is(err, identity.ErrNoSession) {
@@ -95,10 +96,11 @@ func (p *Pages) Person(r *http.Request) (*identity.Session, bool) {
 	return s, err == nil
 }
 
-// reader returns the signed-in person for pages.
+// reader returns the signed-in person for pages, or nil.
 func (p *Pages) reader(r *http.Request) *page.Person { return ReaderOf(p.Person(r)) }
 
-// ReaderOf returns the data of a signed-in person for the pages of all surfaces.
+// ReaderOf returns the data of a signed-in person for the pages of all surfaces, or nil if ok is
+// false.
 func ReaderOf(s *identity.Session, ok bool) *page.Person {
 	if !ok {
 		return nil
@@ -106,15 +108,15 @@ func ReaderOf(s *identity.Session, ok bool) *page.Person {
 	return &page.Person{Name: s.Person.Name, Email: s.Person.Email, Language: s.Person.Language, Member: s.Person.Member, Operator: s.Person.Operator}
 }
 
-// CheckSession returns identity.ErrNoSession if the session of a request has ended since the request
-// began.
+// CheckSession returns identity.ErrNoSession if the session of a request has ended since the
+// request began, and nil if the session is still valid.
 func (p *Pages) CheckSession(r *http.Request) error {
 	return p.People.CheckSession(r.Context(), origin(r))
 }
 
 // Require returns a handler that calls f for a signed-in person, and redirects other visitors to
-// the sign-in. If the session cannot be read, it returns the error, because a person who may be
-// signed in cannot sign in again during an outage.
+// the sign-in. If the session cannot be read, the handler returns the error, because a person who
+// may be signed in cannot sign in again during an outage.
 func (p *Pages) Require(f web.Func) web.Func {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		switch _, err := p.Session(r); {
@@ -127,8 +129,9 @@ func (p *Pages) Require(f web.Func) web.Func {
 	}
 }
 
-// RequireRecent returns a handler that calls f after a recent sign-in or confirmation, and
-// otherwise redirects to the confirmation.
+// RequireRecent returns a handler that calls f for a signed-in person after a recent sign-in or
+// confirmation, and otherwise redirects to the confirmation. It redirects other visitors to the
+// sign-in.
 func (p *Pages) RequireRecent(f web.Func) web.Func {
 	return p.requireConfirmation((*identity.Session).Recent, f)
 }
@@ -148,8 +151,9 @@ func (p *Pages) requireConfirmation(recent func(s *identity.Session, now time.Ti
 	})
 }
 
-// redirectBackAfter redirects to the path via. That page leads back to the requested page, or to
-// the page of the submitted form.
+// redirectBackAfter redirects to the path via. The page at via leads back to the requested page, or
+// to the page of the submitted form. A client that prefers JSON gets the status 403 with the
+// address instead.
 func (p *Pages) redirectBackAfter(w http.ResponseWriter, r *http.Request, via string) error {
 	next := r.URL.RequestURI()
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
@@ -172,8 +176,9 @@ func pathWith(path, name, value string) string {
 	return path + "?" + url.Values{name: {value}}.Encode()
 }
 
-// Local returns an address if it is a path of the vault, or else "", so that a request cannot cause
-// a redirect to another host.
+// Local returns next if it is a path of the vault, or else "", so that a request cannot cause a
+// redirect to another host. It also returns "" for a path that begins with /sign- and for an
+// address of more than 2000 bytes.
 func Local(next string) string {
 	if len(next) > 2000 || !strings.HasPrefix(next, "/") || strings.HasPrefix(next, "//") {
 		return ""
@@ -189,7 +194,8 @@ func Local(next string) string {
 	return next
 }
 
-// startPage returns the target after a sign-in: next, or else the person's first page.
+// startPage returns the target after a sign-in: next if it is a path of the vault, or else the
+// person's first page.
 func startPage(s *identity.Session, next string) string {
 	if next = Local(next); next != "" {
 		return next

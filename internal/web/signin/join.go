@@ -70,7 +70,7 @@ func (p *Pages) newPasswordPage(w http.ResponseWriter, r *http.Request) error {
 }
 
 // newPasswordForm is the data of the page for a new password. It lists the passkeys of the account,
-// because a person who resets the password may no longer trust them.
+// because a person who resets the password may no longer trust all of these passkeys.
 type newPasswordForm struct {
 	Email    string
 	Passkeys []identity.Passkey

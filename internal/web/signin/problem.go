@@ -18,7 +18,8 @@ var fields = map[string]string{
 	"email": "problem.email", "password": "problem.password", "new_password": "problem.password", "name": "problem.name", "passkey_name": "problem.name",
 }
 
-// translate replaces the English texts of the domain by keys of the catalog.
+// translate replaces the English texts of the domain by keys of the catalog. It returns an error
+// without such a key unchanged.
 func translate(err error) error {
 	for known, message := range problems {
 		if errors.Is(err, known) {

@@ -20,7 +20,7 @@ type security struct {
 	Languages []*locale.Language
 	// PasskeysSupported reports whether browsers support passkeys for this vault.
 	PasskeysSupported bool
-	// Name and Email are the submitted input.
+	// Name is the person's name or the submitted name. Email is the submitted address.
 	Name, Email string
 }
 
@@ -249,8 +249,8 @@ func (f *confirmForm) target() string {
 	return "/account/security"
 }
 
-// confirmLink mails a link to a person with neither a password nor a passkey. The link signs the
-// person in again.
+// confirmLink mails a link that signs the person in again. The page offers the link to a person
+// without a password.
 func (p *Pages) confirmLink(w http.ResponseWriter, r *http.Request) error {
 	f, err := p.confirmForm(r)
 	if err != nil {

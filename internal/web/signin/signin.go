@@ -115,8 +115,9 @@ func (p *Pages) Handler() (http.Handler, error) {
 // Patterns returns the routes of Handler.
 func (p *Pages) Patterns() []string { return p.patterns }
 
-// limited reads a form of limited size before the handler runs, prevents caching of the response,
-// and adds the origin of the request for the audit log.
+// limited limits the size of the body and parses a form before the handler runs. It prevents
+// caching of the response, keeps the secret of a mailed link out of the Referer header, and adds
+// the origin of the request for the audit log.
 func (p *Pages) limited(f web.Func) web.Func {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		w.Header().Set("Cache-Control", "no-store")

@@ -19,7 +19,7 @@ import (
 	"github.com/certvault/certvault/internal/web"
 )
 
-func TestSignUpAndIn(t *testing.T) {
+func TestSignUpSignOutAndSignIn(t *testing.T) {
 	t.Parallel()
 	b := newHarness(t).browser()
 	b.checkPage("the sign-up page", b.get("/sign-up?email=ada%40example.org&lang=de"), http.StatusOK, "Konto anlegen")
@@ -61,7 +61,7 @@ func TestSignUpAndIn(t *testing.T) {
 	}
 }
 
-func TestMailedLink(t *testing.T) {
+func TestMailedLinkSignsInOnce(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
 	h.createAccount(address)
@@ -75,7 +75,7 @@ func TestMailedLink(t *testing.T) {
 	b.checkPage("using the link again", b.post(link), http.StatusNotFound, "does not work any more")
 }
 
-func TestReset(t *testing.T) {
+func TestResetSetsPasswordAndEndsSessions(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
 	h.createAccount(address)
@@ -93,7 +93,8 @@ func TestReset(t *testing.T) {
 	b.checkRedirect("the new password", b.post("/sign-in", "email", address, "password", "another horse"), "/account")
 }
 
-// The page for a new password lists the passkeys of the account and removes the chosen ones.
+// TestResetListsPasskeys checks that the page for a new password lists the passkeys of the account
+// and removes the chosen passkeys.
 func TestResetListsPasskeys(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -115,7 +116,7 @@ func TestResetListsPasskeys(t *testing.T) {
 	w := b.post(link, "password", "short", "remove_passkey", "2")
 	b.checkPage("a short password", w, http.StatusUnprocessableEntity, "8 to 1000 characters", "My phone")
 	if !strings.Contains(w.Body.String(), `value="2" checked`) || strings.Contains(w.Body.String(), `value="1" checked`) {
-		t.Errorf("the page does not show which passkeys are chosen: %s", w.Body)
+		t.Errorf("the page must show passkey 2 as chosen, and passkey 1 as not chosen: %s", w.Body)
 	}
 	b.checkRedirect("setting a password", b.post(link, "password", "another horse", "remove_passkey", "2"), "/sign-in?email=ada%40example.org")
 	list, err := h.People.Passkeys(t.Context(), me.ID)
@@ -124,8 +125,9 @@ func TestResetListsPasskeys(t *testing.T) {
 	}
 }
 
-// Requests by other people must not lock a person out of mailed links.
-func TestLinkRequestsAreAnsweredAsUsual(t *testing.T) {
+// TestManyLinkRequestsGetTheSameResponse checks that the response to a request for a link stays the
+// same after many requests, so that other people cannot lock a person out of mailed links.
+func TestManyLinkRequestsGetTheSameResponse(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
 	h.createAccount(address)
@@ -140,7 +142,7 @@ func TestLinkRequestsAreAnsweredAsUsual(t *testing.T) {
 
 var secretIn = regexp.MustCompile(`<code dir="ltr">([A-Z2-7]{32})</code>`)
 
-func TestSecondFactor(t *testing.T) {
+func TestSecondFactorIsRequiredOnceSetUp(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
 	h.createAccount(address)
@@ -209,7 +211,7 @@ func TestRecentSignInIsRequired(t *testing.T) {
 		w := b.send(r)
 		confirms := w.Header().Get("Location") == "/account/confirm?next=%2Faccount%2Fsecurity%3Flang%3Dde"
 		if unprotected := []string{"name", "language", "sessions/end", "sessions/end-others"}; confirms == slices.Contains(unprotected, strings.TrimPrefix(path, "/account/security/")) {
-			t.Errorf("%s: status %d, Location %q", pattern, w.Code, w.Header().Get("Location"))
+			t.Errorf("%s: status %d, Location %q; all changes except name, language and sessions require the confirmation", pattern, w.Code, w.Header().Get("Location"))
 		}
 	}
 	b.checkPage("the confirmation page", b.get("/account/confirm?next=%2Fpanel"), http.StatusOK, "Confirm that it is you")
@@ -218,7 +220,7 @@ func TestRecentSignInIsRequired(t *testing.T) {
 	b.checkRedirect("the action after the confirmation", b.post("/account/security/password", "new_password", "another horse"), "/account/security")
 }
 
-func TestSecurityPage(t *testing.T) {
+func TestSecurityPageChangesAccount(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
 	me := h.createAccount(address)
@@ -246,7 +248,8 @@ func TestSecurityPage(t *testing.T) {
 	b.checkPage("after the change of address", b.get("/account/security"), http.StatusOK, "Now it is lovelace@example.org .")
 }
 
-// The responses for an unknown and for a known address have the same status, headers and body.
+// TestResponsesDoNotRevealAccounts checks that the responses for an unknown and for a known address
+// have the same status, headers and body.
 func TestResponsesDoNotRevealAccounts(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -311,7 +314,7 @@ func TestCrossSiteFormsAreRefused(t *testing.T) {
 	b.checkPage("still signed in", b.get("/account/security"), http.StatusOK)
 }
 
-func TestGetRequestsChangeNothing(t *testing.T) {
+func TestGetOfPostRoutesDoesNotSignOut(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
 	h.createAccount(address)
@@ -382,20 +385,20 @@ func TestPasskeyResponsesAreJSON(t *testing.T) {
 	}
 	w := post("/sign-in/passkey/options", "{}")
 	if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), `"userVerification":"required"`) || !strings.Contains(w.Body.String(), `"rpId":"vault.example"`) {
-		t.Errorf("the options of a ceremony: status = %d, want 200: %s", w.Code, w.Body)
+		t.Errorf("the options of a ceremony: status = %d, want 200, the host as rpId, and required user verification: %s", w.Code, w.Body)
 	}
 	for _, body := range []string{"", "{}", "[]", `{"ceremony":"x","response":{}}`} {
 		if w := post("/sign-in/passkey", body); w.Code < 400 || w.Code >= 500 || w.Header().Get("Content-Type") != "application/json" || b.cookies[sessionCookie] != "" {
-			t.Errorf("%q: status = %d, want 4xx: %s", body, w.Code, w.Body)
+			t.Errorf("%q: status = %d, want 4xx with JSON and without a session: %s", body, w.Code, w.Body)
 		}
 	}
 	// If a sign-in is required first, the response contains the address of the sign-in page.
 	if w := post("/account/security/passkeys/options", "{}"); w.Code != http.StatusForbidden || !strings.Contains(w.Body.String(), `"location":"/sign-in"`) {
-		t.Errorf("the options without a sign-in: status = %d, want 403: %s", w.Code, w.Body)
+		t.Errorf("the options without a sign-in: status = %d, want 403 with the address of the sign-in: %s", w.Code, w.Body)
 	}
 }
 
-func TestGate(t *testing.T) {
+func TestRecentSignInExpires(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
 	h.createAccount(address)
@@ -417,9 +420,9 @@ func TestGate(t *testing.T) {
 	w := httptest.NewRecorder()
 	handler.ServeHTTP(w, b.request(http.MethodGet, "/panel/x?a=b", nil))
 	if reached != 1 || w.Header().Get("Location") != "/account/confirm?next="+url.QueryEscape("/panel/x?a=b") {
-		t.Errorf("the handler was called %d times, want 1; then status %d, Location %q", reached, w.Code, w.Header().Get("Location"))
+		t.Errorf("the handler was called %d times, want 1; then status %d, Location %q, want a redirect to the confirmation", reached, w.Code, w.Header().Get("Location"))
 	}
-	// A form may be submitted within half an hour.
+	// A form may be submitted for less than half an hour after the sign-in.
 	accepted := 0
 	slow := h.pages.WithSession(web.Handler(web.WriteJSONError, h.pages.RequireRecentForSubmit(func(http.ResponseWriter, *http.Request) error {
 		accepted++
@@ -436,7 +439,7 @@ func TestGate(t *testing.T) {
 	}
 }
 
-// Every problem and notice has a message in all languages.
+// TestMessagesExist checks that every problem, field and notice has a message in all languages.
 func TestMessagesExist(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -457,7 +460,7 @@ func TestMessagesExist(t *testing.T) {
 		w := b.get("/sign-in?lang=" + l.Tag)
 		title, err := l.Text("signin.title")
 		if err != nil || !strings.Contains(w.Body.String(), template.HTMLEscapeString(title)) || !strings.Contains(w.Body.String(), `dir="`+l.Direction+`"`) {
-			t.Errorf("%s: the sign-in page lacks its title or direction: %s, %v", l.Tag, w.Body, err)
+			t.Errorf("%s: the sign-in page lacks its title or direction: %s, error %v", l.Tag, w.Body, err)
 		}
 	}
 	if translate(identity.ErrWrong).Error() == identity.ErrWrong.Error() {

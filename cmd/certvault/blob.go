@@ -1,0 +1,93 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/certvault/certvault/internal/blob"
+)
+
+// progressTime is the interval at which a long copy prints its progress.
+const progressTime = 10 * time.Second
+
+type blobCommand struct {
+	Copy blobCopy `cmd:"" help:"Copy all files of a file store to another store. An interrupted copy can be continued with the same command."`
+}
+
+type blobCopy struct {
+	From string `arg:"" help:"The store to copy: the folder files of a data folder."`
+	To   string `arg:"" help:"The store that gets the files: a new folder, or one that has some of the files."`
+}
+
+// Run copies the files and prints their numbers. It returns an error if a file could not be copied
+// or differs.
+func (b *blobCopy) Run(c *console) error {
+	from, err := openStore("FROM", b.From)
+	if err != nil {
+		return err
+	}
+	to, err := openStore("TO", b.To)
+	if err != nil {
+		return err
+	}
+	var printing sync.Mutex
+	show := func(format string, args ...any) {
+		printing.Lock()
+		defer printing.Unlock()
+		printf(c.stderr, format, args...)
+	}
+	copier := &blob.Copier{From: from, To: to, Problem: func(key string, err error) { show("certvault: %s: %v\n", key, err) }}
+	stop := every(progressTime, func() { show("%s\n", countsText(copier.Counts())) })
+	err = copier.Run(c.ctx)
+	stop()
+	if err != nil && !errors.Is(err, blob.ErrIncompleteCopy) {
+		return fmt.Errorf("%w (%s; the same command continues the copy)", err, countsText(copier.Counts()))
+	}
+	counts := copier.Counts()
+	return errors.Join(err, c.print(counts, func(w io.Writer) { _, _ = fmt.Fprintf(w, "%s.\n", countsText(counts)) }))
+}
+
+// openStore returns the store of an argument.
+func openStore(name, location string) (*blob.Folder, error) {
+	store, err := blob.OpenURL(location)
+	if err != nil {
+		return nil, &usageError{fmt.Errorf("%s: %w", name, err)}
+	}
+	return store, nil
+}
+
+func countsText(n blob.CopyCounts) string {
+	text := fmt.Sprintf("Files copied: %d (%d bytes), already there: %d", n.Copied, n.Bytes, n.Skipped)
+	if n.Removed > 0 {
+		text += fmt.Sprintf(", removed from the source meanwhile: %d", n.Removed)
+	}
+	if n.Failed > 0 {
+		text += fmt.Sprintf(", failed: %d", n.Failed)
+	}
+	return text
+}
+
+// every calls f at an interval, until stop is called.
+func every(interval time.Duration, f func()) (stop func()) {
+	done, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		tick := time.NewTicker(interval)
+		defer tick.Stop()
+		for {
+			select {
+			case <-done:
+				return
+			case <-tick.C:
+				f()
+			}
+		}
+	}()
+	return func() {
+		close(done)
+		<-ended
+	}
+}

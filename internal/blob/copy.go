@@ -1,0 +1,248 @@
+package blob
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"sync"
+	"sync/atomic"
+)
+
+// copyWorkers is the number of blobs that are copied concurrently. Each mostly waits for the disk.
+const copyWorkers = 8
+
+var (
+	// ErrIncompleteCopy means that blobs could not be copied or that copies differ.
+	ErrIncompleteCopy = errors.New("the copy is not complete")
+	errDiffers        = errors.New("the file in the target differs from the source")
+	errNoBlob         = errors.New("the name is not that of a stored file; remove the file from the source")
+)
+
+// Copier copies all blobs of a store to another store, and then the installation. Blobs that the
+// target has are compared and not copied again, so that an interrupted copy can be continued. The
+// source may be in use: Copier ignores blobs that are removed in the meantime, and may miss blobs
+// that are added in the meantime.
+type Copier struct {
+	From, To *Folder
+	// Problem is called for each blob that could not be copied, or whose copy differs. Calls do not
+	// overlap.
+	Problem func(key string, err error)
+
+	reporting                                sync.Mutex
+	copied, skipped, removed, failed, volume atomic.Int64
+}
+
+// CopyCounts contains numbers of blobs.
+type CopyCounts struct {
+	// Copied are new in the target, and Bytes is their size.
+	Copied int64 `json:"copied"`
+	Bytes  int64 `json:"bytes"`
+	// Skipped were in the target already, with the same content.
+	Skipped int64 `json:"skipped"`
+	// Removed were removed from the source during the copy.
+	Removed int64 `json:"removed"`
+	// Failed could not be copied, or differ.
+	Failed int64 `json:"failed"`
+}
+
+// Counts returns the numbers so far.
+func (c *Copier) Counts() CopyCounts {
+	return CopyCounts{Copied: c.copied.Load(), Bytes: c.volume.Load(), Skipped: c.skipped.Load(), Removed: c.removed.Load(), Failed: c.failed.Load()}
+}
+
+// Run copies the blobs. If a blob cannot be read or differs, Run continues with the other blobs, and
+// the error is ErrIncompleteCopy. If the target accepts no writes, Run ends at once. The target gets
+// the installation after all blobs, so that no vault starts with an incomplete copy.
+func (c *Copier) Run(ctx context.Context) error {
+	installation, err := c.prepare()
+	if err != nil {
+		return err
+	}
+	if err := c.copyAll(ctx); err != nil {
+		return err
+	}
+	if n := c.failed.Load(); n > 0 {
+		return fmt.Errorf("%w: %d files of %s are not in %s, or differ", ErrIncompleteCopy, n, c.From.root, c.To.root)
+	}
+	return c.To.SetInstallation(installation)
+}
+
+// prepare checks both stores, and creates the target. It returns the installation of the source.
+func (c *Copier) prepare() (Installation, error) {
+	if err := c.From.exists(); err != nil {
+		return Installation{}, err
+	}
+	inside, err := c.From.contains(c.To.root)
+	if err != nil {
+		return Installation{}, err
+	}
+	if inside {
+		return Installation{}, fmt.Errorf("the target %s is the source %s, or is inside of it; name another folder", c.To.root, c.From.root)
+	}
+	installation, err := c.From.Installation()
+	if errors.Is(err, ErrNoInstallation) {
+		return Installation{}, fmt.Errorf("%s is an incomplete copy, or was used only by an earlier version; in the second case, start certvault serve once: %w", c.From.root, err)
+	}
+	if err != nil {
+		return Installation{}, err
+	}
+	target, err := c.To.Installation()
+	if err != nil && !errors.Is(err, ErrNoInstallation) {
+		return Installation{}, err
+	}
+	if err == nil && target.ID != installation.ID {
+		return Installation{}, fmt.Errorf("the target belongs to another installation: %s has the id %s, and %s has the id %s; name another folder",
+			c.To.InstallationPath(), target.ID, c.From.InstallationPath(), installation.ID)
+	}
+	return installation, c.To.createNew()
+}
+
+// copyAll copies all blobs with several workers. The first error that is not the problem of one blob
+// ends all of them.
+func (c *Copier) copyAll(ctx context.Context) error {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	keys := make(chan string)
+	var workers sync.WaitGroup
+	for range copyWorkers {
+		workers.Go(func() {
+			for key := range keys {
+				if ctx.Err() != nil {
+					return
+				}
+				if err := c.copyBlob(ctx, key); err != nil {
+					stop(err)
+				}
+			}
+		})
+	}
+	err := c.From.Walk(ctx, func(i Info) error {
+		select {
+		case keys <- i.Key:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	})
+	close(keys)
+	workers.Wait()
+	if cause := context.Cause(ctx); cause != nil {
+		return cause
+	}
+	return err
+}
+
+// copyBlob copies one blob, or reports its problem. It returns an error if further blobs would fail
+// too.
+func (c *Copier) copyBlob(ctx context.Context, key string) error {
+	source, err := c.From.Open(ctx, key)
+	switch {
+	case errors.Is(err, ErrKey):
+		c.report(key, errNoBlob)
+		return nil
+	case errors.Is(err, ErrNotFound):
+		c.removed.Add(1)
+		return nil
+	case err != nil:
+		c.report(key, err)
+		return nil
+	}
+	defer func() { _ = source.Close() }() // it was only read
+	reader := newDigestReader(source)
+	exists, err := c.hasTarget(ctx, key)
+	switch {
+	case err != nil:
+		c.report(key, err)
+		return nil
+	case exists:
+		_, err = io.Copy(io.Discard, reader)
+	default:
+		_, err = c.To.Put(ctx, key, reader)
+	}
+	if reader.err != nil {
+		c.report(key, reader.err)
+		return nil
+	}
+	if err != nil && !errors.Is(err, ErrExists) { // ErrExists: another copy of the store runs too
+		return fmt.Errorf("copying to %s: %w", c.To.root, err)
+	}
+	if err := c.compare(ctx, key, reader, source.Size()); err != nil {
+		if !exists {
+			err = errors.Join(err, c.To.Delete(ctx, key))
+		}
+		c.report(key, err)
+		return nil
+	}
+	if exists {
+		c.skipped.Add(1)
+		return nil
+	}
+	c.copied.Add(1)
+	c.volume.Add(source.Size())
+	return nil
+}
+
+// hasTarget reports whether the target has a blob.
+func (c *Copier) hasTarget(ctx context.Context, key string) (bool, error) {
+	o, err := c.To.Open(ctx, key)
+	if errors.Is(err, ErrNotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	return true, o.Close()
+}
+
+// compare reads a blob of the target, and compares it with what was read from the source.
+func (c *Copier) compare(ctx context.Context, key string, source *digestReader, size int64) error {
+	o, err := c.To.Open(ctx, key)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = o.Close() }()
+	if o.Size() != size {
+		return fmt.Errorf("%w: %d bytes instead of %d", errDiffers, o.Size(), size)
+	}
+	target := newDigestReader(o)
+	if _, err := io.Copy(io.Discard, target); err != nil {
+		return err
+	}
+	if !bytes.Equal(target.hash.Sum(nil), source.hash.Sum(nil)) {
+		return errDiffers
+	}
+	return nil
+}
+
+func (c *Copier) report(key string, err error) {
+	c.failed.Add(1)
+	c.reporting.Lock()
+	defer c.reporting.Unlock()
+	c.Problem(key, err)
+}
+
+// digestReader reads a blob and computes its SHA-256. err is the error of the blob, so that it can
+// be distinguished from an error of the store that gets the content.
+type digestReader struct {
+	r    io.Reader
+	hash hash.Hash
+	err  error
+}
+
+func newDigestReader(o Object) *digestReader {
+	return &digestReader{r: io.NewSectionReader(o, 0, o.Size()), hash: sha256.New()}
+}
+
+func (d *digestReader) Read(p []byte) (int, error) {
+	n, err := d.r.Read(p)
+	d.hash.Write(p[:n])
+	if err != nil && !errors.Is(err, io.EOF) {
+		d.err = fmt.Errorf("reading a file: %w", err)
+		err = d.err
+	}
+	return n, err
+}

@@ -1,0 +1,89 @@
+package blob
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// ErrLocation means that a text does not name a store.
+var ErrLocation = errors.New("not the location of a file store")
+
+// OpenURL returns the store at a location, which is the path of a folder. It creates nothing, and
+// does not check whether the store exists. The error is ErrLocation if the location is not valid.
+func OpenURL(location string) (*Folder, error) {
+	if scheme, _, found := strings.Cut(location, "://"); found {
+		return nil, fmt.Errorf("%w: %s: the scheme %s:// is not supported; name a folder, such as certvault-data/files", ErrLocation, location, scheme)
+	}
+	if location == "" {
+		return nil, fmt.Errorf("%w: the location is empty; name a folder, such as certvault-data/files", ErrLocation)
+	}
+	return OpenFolder(filepath.Clean(location)), nil
+}
+
+// Location returns the path of the store.
+func (f *Folder) Location() string { return f.root }
+
+// exists returns an error if the folder is not a store.
+func (f *Folder) exists() error {
+	if _, err := os.Stat(f.root); err != nil {
+		return fmt.Errorf("opening the file store: %w", err)
+	}
+	if _, err := os.Stat(filepath.Join(f.root, blobsDir)); err != nil {
+		return fmt.Errorf("%s is not a file store; name the folder files of a data folder, such as certvault-data/files: %w", f.root, err)
+	}
+	return nil
+}
+
+// createNew creates the folders of the store, unless the folder contains something else.
+func (f *Folder) createNew() error {
+	entries, err := os.ReadDir(f.root)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("creating the file store: %w", err)
+	}
+	if _, err := os.Stat(filepath.Join(f.root, blobsDir)); len(entries) > 0 && errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%s is not empty and is not a file store; name a new folder, or the folder files of a data folder", f.root)
+	}
+	return f.create()
+}
+
+// contains reports whether the folder is dir, or whether dir is below the folder. dir need not
+// exist. Symbolic links and mounts of the same folder are followed.
+func (f *Folder) contains(dir string) (bool, error) {
+	root, err := os.Stat(f.root)
+	if err != nil {
+		return false, fmt.Errorf("opening the file store: %w", err)
+	}
+	if dir, err = filepath.Abs(dir); err != nil {
+		return false, fmt.Errorf("opening the file store: %w", err)
+	}
+	// Resolve the links of the part that exists. The rest consists of plain names.
+	for {
+		resolved, err := filepath.EvalSymlinks(dir)
+		if err == nil {
+			dir = resolved
+			break
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			return false, fmt.Errorf("opening the file store: %w", err)
+		}
+		dir = filepath.Dir(dir)
+	}
+	for {
+		info, err := os.Stat(dir)
+		if err != nil {
+			return false, fmt.Errorf("opening the file store: %w", err)
+		}
+		if os.SameFile(root, info) {
+			return true, nil
+		}
+		parent := filepath.Dir(dir)
+		if parent == dir {
+			return false, nil
+		}
+		dir = parent
+	}
+}

@@ -1,0 +1,144 @@
+// Command long runs the tests of which -short skips a part, and no others. CI runs all tests with
+// -short under the race detector, and these tests in full without it. The arguments are flags of
+// go test.
+package main
+
+import (
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// roots are the folders with packages that are tested with -short.
+var roots = []string{"client", "cmd", "internal"}
+
+func main() {
+	tests, folders, err := find(roots)
+	if err == nil && len(tests) == 0 {
+		err = errors.New("no test calls testing.Short")
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "long:", err)
+		os.Exit(1)
+	}
+	args := append([]string{"test", "-run", "^(" + strings.Join(tests, "|") + ")$"}, os.Args[1:]...)
+	for _, f := range folders {
+		args = append(args, "./"+f)
+	}
+	c := exec.Command("go", args...) //nolint:gosec,noctx // the arguments are flags of go test
+	c.Stdout, c.Stderr = os.Stdout, os.Stderr
+	if err := c.Run(); err != nil {
+		fmt.Fprintln(os.Stderr, "long:", err)
+		os.Exit(1)
+	}
+}
+
+// find returns the names of the tests that call testing.Short, also through functions of their
+// folder, and the folders of these tests. Both lists are sorted.
+func find(roots []string) (tests, folders []string, err error) {
+	packages := map[string]functions{}
+	for _, root := range roots {
+		err := filepath.WalkDir(root, func(name string, _ fs.DirEntry, err error) error {
+			if err != nil || !strings.HasSuffix(name, "_test.go") {
+				return err
+			}
+			folder := filepath.Dir(name)
+			if packages[folder] == nil {
+				packages[folder] = functions{}
+			}
+			return packages[folder].add(name)
+		})
+		if err != nil {
+			return nil, nil, fmt.Errorf("reading tests: %w", err)
+		}
+	}
+	names := map[string]bool{}
+	for folder, f := range packages {
+		short := f.short()
+		for _, name := range short {
+			names[name] = true
+		}
+		if len(short) > 0 {
+			folders = append(folders, folder)
+		}
+	}
+	slices.Sort(folders)
+	return slices.Sorted(maps.Keys(names)), folders, nil
+}
+
+// functions maps the name of each function of a folder's tests to the names of the functions that
+// it calls. Functions and methods with the same name share an entry.
+type functions map[string]map[string]bool
+
+// shortCall is the name under which a call of testing.Short is recorded.
+const shortCall = "testing.Short"
+
+// add adds the functions of a file.
+func (f functions) add(name string) error {
+	file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
+	if err != nil {
+		return err
+	}
+	for _, d := range file.Decls {
+		function, ok := d.(*ast.FuncDecl)
+		if !ok {
+			continue
+		}
+		calls := f[function.Name.Name]
+		if calls == nil {
+			calls = map[string]bool{}
+			f[function.Name.Name] = calls
+		}
+		ast.Inspect(function, func(n ast.Node) bool {
+			call, ok := n.(*ast.CallExpr)
+			if !ok {
+				return true
+			}
+			switch called := call.Fun.(type) {
+			case *ast.Ident:
+				calls[called.Name] = true
+			case *ast.SelectorExpr:
+				if x, ok := called.X.(*ast.Ident); ok && x.Name == "testing" {
+					calls["testing."+called.Sel.Name] = true
+				}
+				calls[called.Sel.Name] = true
+			}
+			return true
+		})
+	}
+	return nil
+}
+
+// short returns the names of the tests that call testing.Short, directly or indirectly.
+func (f functions) short() (tests []string) {
+	reaches := map[string]bool{shortCall: true}
+	for added := true; added; {
+		added = false
+		for name, calls := range f {
+			if reaches[name] {
+				continue
+			}
+			for called := range calls {
+				if reaches[called] {
+					reaches[name], added = true, true
+					break
+				}
+			}
+		}
+	}
+	for name := range reaches {
+		if strings.HasPrefix(name, "Test") {
+			tests = append(tests, name)
+		}
+	}
+	return tests
+}
