@@ -166,7 +166,7 @@ func TestWrongStoreIsNotTouched(t *testing.T) {
 				if log.Len() > 0 || out.Len() > 0 {
 					t.Errorf("serve logged %q and printed %q, want nothing", log.String(), out.String())
 				}
-				if _, err := Migrate(ctx, c); !errors.Is(err, wrong.err) {
+				if _, err := Migrate(ctx, c, slog.New(slog.DiscardHandler)); !errors.Is(err, wrong.err) {
 					t.Errorf("migrate: error = %v, want %v", err, wrong.err)
 				}
 				if _, err := CreateBase(ctx, c, ""); !errors.Is(err, wrong.err) {
