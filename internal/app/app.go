@@ -21,6 +21,7 @@ import (
 
 	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/authority"
+	"github.com/certvault/certvault/internal/backup"
 	"github.com/certvault/certvault/internal/batch"
 	"github.com/certvault/certvault/internal/blob"
 	"github.com/certvault/certvault/internal/config"
@@ -170,6 +171,8 @@ type App struct {
 	// previous is the id of the server that locked this data folder before.
 	previous string
 	blobs    *blob.Folder
+	// backups is nil if --backup is not set.
+	backups  *backup.Schedule
 	renderer *pdfium.Renderer
 	links    *web.Links
 	registry *prometheus.Registry
@@ -216,6 +219,9 @@ func New(ctx context.Context, cfg *config.Serve, log *slog.Logger, stdout io.Wri
 	if err := a.lockData(); err != nil {
 		return nil, err
 	}
+	if err := a.checkBackups(); err != nil {
+		return nil, err
+	}
 	if err := a.listen(ctx); err != nil {
 		return nil, err
 	}
@@ -228,6 +234,7 @@ func New(ctx context.Context, cfg *config.Serve, log *slog.Logger, stdout io.Wri
 	if a.blobs, err = blob.NewFolder(a.store.dir); err != nil {
 		return nil, err
 	}
+	a.prepareBackups()
 	if a.renderer, err = pdfium.New(ctx, pdfium.Options{CacheDir: filepath.Join(cfg.Data, "cache")}); err != nil {
 		return nil, fmt.Errorf("preparing the PDF renderer: %w", err)
 	}
