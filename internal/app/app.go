@@ -263,7 +263,7 @@ func (a *App) wire() error {
 		Sealer: seal.New(a.renderer), Verify: pades.Verify,
 		// Batches have one worker fewer, so that an upload always finds a free worker.
 		SealWorkers: job.DefaultWorkers(), BulkWorkers: job.DefaultWorkers() - 1,
-		Attempts: a.cfg.ProcessAttempts, StagedQuota: batch.StagedQuota, Mail: sender, Delivery: delivery, PasswordCost: account.DefaultCost,
+		Attempts: a.cfg.ProcessAttempts, StagedQuota: batch.StagedQuota, BlobKeep: time.Duration(a.cfg.BlobKeep), Mail: sender, Delivery: delivery, PasswordCost: account.DefaultCost,
 		Now: time.Now, LeaseNow: a.DB.Now, Log: a.log,
 	}
 	if a.cfg.TSA != "" {

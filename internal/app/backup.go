@@ -9,7 +9,10 @@ import (
 	"time"
 
 	"github.com/certvault/certvault/internal/backup"
+	"github.com/certvault/certvault/internal/batch"
 	"github.com/certvault/certvault/internal/blob"
+	"github.com/certvault/certvault/internal/bulkimport"
+	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/config"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/keyring"
@@ -17,7 +20,9 @@ import (
 
 // backupConfig returns what a backup of the storage copies.
 func (s *Storage) backupConfig(data string, files blob.Store) backup.Config {
-	return backup.Config{DB: s.DB, Keyring: s.Keyring, Data: data, Files: files, Version: Version()}
+	return backup.Config{
+		DB: s.DB, Keyring: s.Keyring, Data: data, Files: files, Version: Version(), Keys: []backup.Keys{cert.BlobKeys, batch.BlobKeys, bulkimport.BlobKeys},
+	}
 }
 
 // Backup makes a backup of an existing vault and records it. The server may be running.

@@ -265,7 +265,7 @@ func (b *builder) allFiles(ctx context.Context) error {
 	if err := b.copyMark(ctx); err != nil {
 		return err
 	}
-	return b.Files.Walk(ctx, func(i blob.Info) error {
+	return b.Files.Walk(ctx, "", func(i blob.Info) error {
 		err := b.addBlob(ctx, i.Key)
 		if errors.Is(err, blob.ErrNotFound) {
 			return nil // deleted in the meantime

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/certvault/certvault/internal/backup"
+	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/db/dbtest"
 )
@@ -143,7 +144,7 @@ func TestBackupHasOneState(t *testing.T) {
 		f.config.Keys = []backup.Keys{func(ctx context.Context, q db.Queryer, visit func(string) error) error {
 			f.issue(2)
 			f.Exec(`UPDATE certificates SET tail_key = 'zz/another-verified' WHERE id = (SELECT min(id) FROM certificates)`)
-			return certKeys(ctx, q, visit)
+			return cert.BlobKeys(ctx, q, visit)
 		}}
 		var got []string
 		for _, e := range entries(t, f.backup(backup.Options{}).Dir) {
@@ -151,6 +152,8 @@ func TestBackupHasOneState(t *testing.T) {
 				got = append(got, key)
 			}
 		}
+		slices.Sort(got)
+		slices.Sort(before)
 		if !slices.Equal(got, before) {
 			t.Errorf("the backup has the files %v, want %v", got, before)
 		}
@@ -218,7 +221,7 @@ func TestFullDisk(t *testing.T) {
 		if size != "64k" {
 			_, err := f.Blobs.Put(t.Context(), "zz/large-original", bytes.NewReader(make([]byte, 2<<20)))
 			f.ok(err)
-			f.config.Keys = []backup.Keys{certKeys, func(_ context.Context, _ db.Queryer, visit func(string) error) error {
+			f.config.Keys = []backup.Keys{cert.BlobKeys, func(_ context.Context, _ db.Queryer, visit func(string) error) error {
 				return visit("zz/large-original")
 			}}
 		}

@@ -2,7 +2,6 @@ package backup_test
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"io/fs"
@@ -15,7 +14,9 @@ import (
 
 	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/backup"
+	"github.com/certvault/certvault/internal/batch"
 	"github.com/certvault/certvault/internal/blob"
+	"github.com/certvault/certvault/internal/bulkimport"
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/keyring"
@@ -53,7 +54,7 @@ func newFixtureIn(t *testing.T, d *db.DB, data string, n int) *fixture {
 	f.ok(os.WriteFile(filepath.Join(data, "files", "certvault.json"), []byte(`{"installation":"`+id+`"}`), 0o600))
 	f.Vault = vaulttest.New(t, d, func(deps *vault.Deps) { deps.Blobs, deps.Keyring = files, ring })
 	f.Blobs = files
-	f.config = backup.Config{DB: d, Keyring: ring, Data: data, Files: files, Keys: []backup.Keys{certKeys}, Version: "test"}
+	f.config = backup.Config{DB: d, Keyring: ring, Data: data, Files: files, Keys: []backup.Keys{cert.BlobKeys, batch.BlobKeys, bulkimport.BlobKeys}, Version: "test"}
 	f.inst = f.Institution("NWU", "Northwest University")
 	f.issue(n)
 	return f
@@ -69,26 +70,10 @@ func (f *fixture) issue(n int) {
 	f.Settle()
 }
 
-// certKeys calls visit with the keys of the files of certificates.
-func certKeys(ctx context.Context, q db.Queryer, visit func(key string) error) error {
-	list, err := db.Column[string](q.QueryContext(ctx, `
-		SELECT original_key FROM certificates WHERE original_key IS NOT NULL
-		UNION ALL SELECT tail_key FROM certificates WHERE tail_key IS NOT NULL ORDER BY 1`))
-	if err != nil {
-		return err
-	}
-	for _, key := range list {
-		if err := visit(key); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // keys returns the keys of all files of certificates.
 func (f *fixture) keys() (list []string) {
 	f.t.Helper()
-	f.ok(certKeys(f.t.Context(), f.DB, func(key string) error {
+	f.ok(cert.BlobKeys(f.t.Context(), f.DB, func(key string) error {
 		list = append(list, key)
 		return nil
 	}))

@@ -13,6 +13,7 @@ import (
 
 	"github.com/certvault/certvault/internal/backup"
 	"github.com/certvault/certvault/internal/blob"
+	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/db/dbtest"
 	"github.com/certvault/certvault/internal/keyring"
@@ -97,7 +98,9 @@ func TestVerifyRejectsChangedManifests(t *testing.T) {
 		"one line twice":         {lines(func(l [][]byte) [][]byte { return append(l[:2:2], l[1:]...) }), nil},
 		"another size":           {func(text []byte) []byte { return bytes.Replace(text, []byte(`"size":`), []byte(`"size":1`), 1) }, nil},
 		"a flipped byte":         {flip, nil},
-		"another name":           {func(text []byte) []byte { return bytes.Replace(text, []byte(`"files/blobs/`), []byte(`"files/../../`), 1) }, nil},
+		"another name": {func(text []byte) []byte {
+			return bytes.Replace(text, []byte(`"files/blobs/`), []byte(`"files/../../`), 1)
+		}, nil},
 		"another time": {func(text []byte) []byte {
 			return bytes.Replace(text, []byte(`"created_at":"2`), []byte(`"created_at":"1`), 1)
 		}, nil},
@@ -187,7 +190,7 @@ func TestInterruptedProcess(t *testing.T) {
 	}
 	_, err = backup.Create(t.Context(), backup.Config{
 		DB: d, Keyring: ring, Data: data, Files: files, Version: "test",
-		Keys: []backup.Keys{certKeys, func(context.Context, db.Queryer, func(string) error) error {
+		Keys: []backup.Keys{cert.BlobKeys, func(context.Context, db.Queryer, func(string) error) error {
 			_, _ = os.Stdout.WriteString("copied\n")
 			select {}
 		}},

@@ -24,6 +24,8 @@ var owners = map[string]string{
 	"batch_entries":            "batch",
 	"batch_turns":              "batch",
 	"batches":                  "batch",
+	"blob_deletions":           "deletion",
+	"blob_sweeps":              "deletion",
 	"certificate_checks":       "cert",
 	"certificate_counts":       "search",
 	"certificate_days":         "search",
