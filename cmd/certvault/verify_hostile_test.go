@@ -11,6 +11,7 @@ import (
 	"testing"
 	"unicode"
 
+	"github.com/certvault/certvault/internal/app"
 	"github.com/certvault/certvault/internal/pdf"
 )
 
@@ -74,7 +75,7 @@ func TestVerifyRejectsInvalidInput(t *testing.T) {
 		t.Fatal(err)
 	}
 	broken := newSigningVault(t, "x")
-	if err := os.WriteFile(filepath.Join(broken.data, "keys", "root", "0002.json"), []byte("{"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(broken.data, app.RootsFile), []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	file := writeFile(t, "diploma.pdf", v.sign(t, diploma(t)))
@@ -96,7 +97,7 @@ func TestVerifyRejectsInvalidInput(t *testing.T) {
 		"root is a PDF":    {[]string{file, "--root", file}, "contains no PEM certificate"},
 		"damaged root":     {[]string{file, "--root", damaged}, "damaged"},
 		"no TSA root":      {[]string{file, "--tsa-root", file}, "--tsa-root: "},
-		"broken keys":      {[]string{file, "--data", broken.data}, "specify the root with --root"},
+		"broken roots":     {[]string{file, "--data", broken.data}, "specify the root with --root"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -133,8 +134,8 @@ func TestVerifyCreatesNoFiles(t *testing.T) {
 	}
 	certvault(t, "", "verify", file, "--data", v.data)
 	list, err := os.ReadDir(v.data)
-	if err != nil || len(list) != 1 || list[0].Name() != "keys" {
-		t.Errorf("the data folder contains %v, %v, want only keys", list, err)
+	if err != nil || len(list) != 1 || list[0].Name() != app.RootsFile {
+		t.Errorf("the data folder contains %v, %v, want only the root certificates", list, err)
 	}
 }
 

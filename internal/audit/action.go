@@ -69,6 +69,8 @@ const (
 	KeyProgram     Action = "key.program"
 	KeyRootRotated Action = "key.root-rotated"
 	KeyProtected   Action = "key.protected"
+	KeySheet       Action = "key.sheet"
+	KeyIdentity    Action = "key.identity-replaced"
 
 	OperatorAdded   Action = "operator.added"
 	OperatorRemoved Action = "operator.removed"
@@ -132,6 +134,8 @@ var Actions = []struct {
 	{KeyProgram, "set a program that signs"},
 	{KeyRootRotated, "created a new root key"},
 	{KeyProtected, "protected the signing keys"},
+	{KeySheet, "printed the recovery sheet"},
+	{KeyIdentity, "replaced the lost identity of the signing keys"},
 	{OperatorAdded, "added an operator"},
 	{OperatorRemoved, "removed an operator"},
 	{AuditExported, "exported the audit log"},
