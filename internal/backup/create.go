@@ -115,7 +115,7 @@ func makeDir(dir string) (created bool, err error) {
 	if len(entries) > 0 {
 		return false, fmt.Errorf("the folder %s is not empty; name a new folder for each backup, and the last one with --since", dir)
 	}
-	if err := os.Chmod(dir, 0o700); err != nil {
+	if err := os.Chmod(dir, 0o700); err != nil { //nolint:gosec // a folder needs the right to search
 		return false, fmt.Errorf("making the folder of the backup private: %w", err)
 	}
 	return false, nil

@@ -66,7 +66,7 @@ func TestBackupIsPrivate(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, dbtest.SQLite(t), 1)
 	dir := filepath.Join(t.TempDir(), "backup")
-	f.ok(os.Mkdir(dir, 0o755)) //nolint:gosec // the folder is to be made private
+	f.ok(os.Mkdir(dir, 0o755))
 	f.backup(backup.Options{Dir: dir})
 	f.ok(filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
 		if err != nil {

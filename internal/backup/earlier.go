@@ -85,7 +85,7 @@ func (p *earlier) link(name, to string) (e earlierEntry, linked bool, err error)
 	from := filepath.Join(p.dir, filepath.FromSlash(name))
 	info, err := os.Lstat(from)
 	if err != nil || !info.Mode().IsRegular() || info.Size() != e.size {
-		return e, false, nil
+		return e, false, nil //nolint:nilerr // the file is then taken from the store
 	}
 	if err := os.Link(from, to); err != nil {
 		return e, false, ignoreLink(err)

@@ -83,7 +83,7 @@ func runProgram(ctx context.Context, databaseURL string, stdin *os.File, name st
 			env = append(env, "PGPASSWORD="+password)
 		}
 	}
-	c := exec.CommandContext(ctx, name, args...)
+	c := exec.CommandContext(ctx, name, args...) //nolint:gosec // the callers pass constant names
 	var messages bytes.Buffer
 	c.Env, c.Stderr = env, &messages
 	if stdin != nil {

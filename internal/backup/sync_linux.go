@@ -15,7 +15,7 @@ func syncAll(dir string) error {
 	if err != nil {
 		return fmt.Errorf("syncing %s: %w", dir, err)
 	}
-	if err := errors.Join(unix.Syncfs(int(d.Fd())), d.Close()); err != nil { //nolint:gosec // a descriptor fits in an int
+	if err := errors.Join(unix.Syncfs(int(d.Fd())), d.Close()); err != nil {
 		return fmt.Errorf("syncing %s: %w", dir, err)
 	}
 	return nil

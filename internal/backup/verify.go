@@ -73,7 +73,7 @@ type verifier struct {
 	damaged bool
 }
 
-func (v *verifier) add(file, format string, args ...any) {
+func (v *verifier) addf(file, format string, args ...any) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.report.Problems = append(v.report.Problems, Problem{file, fmt.Sprintf(format, args...)})
@@ -105,20 +105,20 @@ func (v *verifier) send(ctx context.Context, r *manifestReader, entries chan<- E
 		e, err := r.next()
 		if errors.Is(err, io.EOF) {
 			if !database {
-				v.add(databaseDir, "the manifest does not name the copy of the database")
+				v.addf(databaseDir, "the manifest does not name the copy of the database")
 			}
 			return nil
 		}
 		if errors.Is(err, ErrDamaged) {
 			v.damaged = true
-			v.add(manifestName, "%v", err)
+			v.addf(manifestName, "%v", err)
 			return nil
 		}
 		if err != nil {
 			return err
 		}
 		if e.Missing {
-			v.add(e.Name, "the file store lacked this file when the backup was made")
+			v.addf(e.Name, "the file store lacked this file when the backup was made")
 			continue
 		}
 		database = database || strings.HasPrefix(e.Name, databaseDir+"/")
@@ -135,29 +135,29 @@ func (v *verifier) entry(ctx context.Context, e Entry) {
 	info, err := os.Lstat(name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		v.add(e.Name, "the file is missing")
+		v.addf(e.Name, "the file is missing")
 		return
 	case err != nil:
-		v.add(e.Name, "the file cannot be read: %v", err)
+		v.addf(e.Name, "the file cannot be read: %v", err)
 		return
 	case !info.Mode().IsRegular():
-		v.add(e.Name, "it is not a regular file")
+		v.addf(e.Name, "it is not a regular file")
 		return
 	}
 	v.mu.Lock()
 	v.present++
 	v.mu.Unlock()
 	if info.Size() != e.Size {
-		v.add(e.Name, "it has %d bytes instead of %d", info.Size(), e.Size)
+		v.addf(e.Name, "it has %d bytes instead of %d", info.Size(), e.Size)
 		return
 	}
 	sum, err := fileDigest(ctx, name)
 	switch {
 	case ctx.Err() != nil: // the check was interrupted
 	case err != nil:
-		v.add(e.Name, "the file cannot be read: %v", err)
+		v.addf(e.Name, "the file cannot be read: %v", err)
 	case sum != e.SHA256:
-		v.add(e.Name, "the content has changed: the SHA-256 digest is %x instead of %x", sum, e.SHA256)
+		v.addf(e.Name, "the content has changed: the SHA-256 digest is %x instead of %x", sum, e.SHA256)
 	}
 }
 
@@ -206,7 +206,7 @@ func (v *verifier) additional(ctx context.Context, dir string, ring *keyring.Rin
 	}
 	return eachFile(ctx, dir, func(name string) {
 		if _, ok := known.has(name); !ok {
-			v.add(name, "the manifest does not name this file")
+			v.addf(name, "the manifest does not name this file")
 		}
 	})
 }
@@ -249,7 +249,7 @@ func (v *verifier) database(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		v.add(name, "the structure of the database: %v", err)
+		v.addf(name, "the structure of the database: %v", err)
 	}
 	return nil
 }

@@ -12,9 +12,9 @@ type Backups struct {
 	BackupKeep  int           `default:"14" help:"Number of backups to keep in --backup." name:"backup-keep" placeholder:"N"`
 }
 
-// check checks the settings if there is a folder. The folder itself is checked when the server
+// checkBackups checks the settings if there is a folder. The folder itself is checked when the server
 // starts.
-func (b *Backups) check() error {
+func (b *Backups) checkBackups() error {
 	if b.Backup == "" {
 		return nil
 	}

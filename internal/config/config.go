@@ -159,7 +159,7 @@ func (c *Serve) Finish() error {
 	if err := c.checkOrigins(); err != nil {
 		return err
 	}
-	if err := c.Backups.check(); err != nil {
+	if err := c.checkBackups(); err != nil {
 		return err
 	}
 	return c.checkOutgoing()
