@@ -50,6 +50,7 @@ type commands struct {
 	Erase       eraseCommand       `cmd:"" help:"Delete the files of a revoked certificate, or a failed certificate, at once."`
 	Blob        blobCommand        `cmd:"" help:"Copy the stored files."`
 	Doctor      doctorCommand      `cmd:"" help:"Check the installation and report problems."`
+	Backup      backupCommand      `cmd:"" help:"Make and check backups."`
 	Migrate     migrateCommand     `cmd:"" help:"Migrate the database to the schema of this version."`
 	Version     versionCommand     `cmd:"" help:"Print the version."`
 }

@@ -21,6 +21,7 @@ import (
 
 	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/authority"
+	"github.com/certvault/certvault/internal/backup"
 	"github.com/certvault/certvault/internal/batch"
 	"github.com/certvault/certvault/internal/blob"
 	"github.com/certvault/certvault/internal/config"
@@ -194,6 +195,8 @@ type App struct {
 	// previous is the id of the server that locked this data folder before.
 	previous string
 	blobs    *blob.Folder
+	// backups is nil if --backup is not set.
+	backups  *backup.Schedule
 	renderer *pdfium.Renderer
 	links    *web.Links
 	registry *prometheus.Registry
@@ -245,6 +248,9 @@ func New(ctx context.Context, cfg *config.Serve, log *slog.Logger, stdout io.Wri
 	if err := verifyInstallation(ctx, cfg.Storage); err != nil {
 		return nil, err
 	}
+	if err := a.checkBackups(); err != nil {
+		return nil, err
+	}
 	if err := a.listen(ctx); err != nil {
 		return nil, err
 	}
@@ -266,6 +272,7 @@ func New(ctx context.Context, cfg *config.Serve, log *slog.Logger, stdout io.Wri
 	if err := claimStore(ctx, cfg.Storage, a.DB, a.blobs, time.Now()); err != nil {
 		return nil, err
 	}
+	a.prepareBackups()
 	if a.renderer, err = pdfium.New(ctx, pdfium.Options{CacheDir: filepath.Join(cfg.Data, "cache")}); err != nil {
 		return nil, fmt.Errorf("preparing the PDF renderer: %w", err)
 	}

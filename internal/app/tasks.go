@@ -45,6 +45,7 @@ func (a *App) startTasks(ctx context.Context) {
 	a.every(ctx, "heartbeat", job.HeartbeatInterval, a.heartbeat)
 	a.every(ctx, "probe of the file store", probeInterval, a.probeFiles)
 	a.every(ctx, "check of due times", pullBackInterval, a.pullBack)
+	a.startBackups(ctx)
 	if a.DB.Dialect == db.PostgreSQL {
 		a.every(ctx, "rescue", job.HeartbeatInterval, func(ctx context.Context) error { return a.Queue.Rescue(ctx, a.DB.Now(), a.Certs.Rescued) })
 	}

@@ -87,6 +87,7 @@ type Serve struct {
 
 	Mail
 	Webhooks
+	Backups
 
 	TSA string `help:"RFC 3161 time-stamp authority." name:"tsa" placeholder:"URL"`
 }
@@ -156,6 +157,9 @@ func (c *Serve) Finish() error {
 		return err
 	}
 	if err := c.checkOrigins(); err != nil {
+		return err
+	}
+	if err := c.checkBackups(); err != nil {
 		return err
 	}
 	return c.checkOutgoing()

@@ -20,6 +20,7 @@ var owners = map[string]string{
 	"allowances":               "recipient",
 	"audit_entries":            "audit",
 	"authenticators":           "identity",
+	"backups":                  "backup",
 	"batch_entries":            "batch",
 	"batch_turns":              "batch",
 	"batches":                  "batch",
