@@ -13,6 +13,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"hash"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -43,6 +44,8 @@ const (
 	BounceAddress Use = "bounce address"
 	// CodeSecret encrypts the secrets of one-time passwords.
 	CodeSecret Use = "one-time password secret"
+	// BackupManifest signs the manifests of backups.
+	BackupManifest Use = "backup manifest"
 	// Check identifies a master key without revealing it.
 	Check Use = "check"
 )
@@ -129,6 +132,16 @@ func (r *Ring) MAC(use Use, data []byte) ([]byte, error) {
 	m := hmac.New(sha256.New, k)
 	m.Write(data)
 	return m.Sum(nil), nil
+}
+
+// Hash returns a hash that computes the HMAC-SHA256 of the data that is written to it, under the key
+// of a use. It is for data that is too large for MAC.
+func (r *Ring) Hash(use Use) (hash.Hash, error) {
+	k, err := r.key(use)
+	if err != nil {
+		return nil, err
+	}
+	return hmac.New(sha256.New, k), nil
 }
 
 func (r *Ring) aead(use Use) (cipher.AEAD, error) {

@@ -1,0 +1,56 @@
+// Package backup makes backups of a running vault, checks backups, and makes backups at intervals
+// while the vault runs. It owns the layout of a backup, and the record of the backups that were
+// made. It does not own the rows and files that it copies: other packages name the files that their
+// rows refer to.
+package backup
+
+import (
+	"errors"
+	"path"
+
+	"github.com/certvault/certvault/internal/db"
+)
+
+// The layout of a backup. All names are relative to the folder of the backup and have slashes.
+const (
+	// manifestName is the name of the manifest. A backup whose manifest has no last line is partial.
+	manifestName = "manifest.jsonl"
+
+	databaseDir = "database"
+	// sqliteName is the name of the copy of a SQLite database.
+	sqliteName = databaseDir + "/" + db.FileName
+	// dumpName is the name of the dump of a PostgreSQL database, in the custom format of pg_dump.
+	dumpName = databaseDir + "/certvault.dump"
+
+	// filesDir has the contents of the file store.
+	filesDir = "files"
+	// blobsDir has a file for each blob. The name of the file is the key of the blob.
+	blobsDir = filesDir + "/blobs"
+	// markName is the name of the file with the installation id of the file store.
+	markName = filesDir + "/certvault.json"
+
+	keysDir = "keys"
+	// masterKeyName is the name of the master key.
+	masterKeyName = keysDir + "/master.key"
+	// identityName and protectedIdentityName are the names of the age identity, which decrypts the
+	// signing keys. A passphrase protects the second one. A backup has at most one of them.
+	identityName          = keysDir + "/identity.txt"
+	protectedIdentityName = keysDir + "/identity.txt.age"
+)
+
+// folderTime is the layout of the name of a scheduled backup: the UTC time of its start.
+const folderTime = "20060102T150405Z"
+
+var (
+	// ErrNoBackup means that a folder contains no backup.
+	ErrNoBackup = errors.New("the folder contains no backup")
+	// ErrPartial means that a backup is not complete: its manifest has no last line.
+	ErrPartial = errors.New("the backup is partial")
+	// ErrWrongKey means that the manifest of a backup was signed with another master key.
+	ErrWrongKey = errors.New("the backup was made with another master key")
+	// ErrDamaged means that a file of a backup, or its manifest, is not as it was written.
+	ErrDamaged = errors.New("the backup is damaged")
+)
+
+// blobName returns the name in a backup of the blob with the given key.
+func blobName(key string) string { return path.Join(blobsDir, key) }
