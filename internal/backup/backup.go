@@ -5,10 +5,13 @@
 package backup
 
 import (
+	"context"
 	"errors"
 	"path"
 
+	"github.com/certvault/certvault/internal/blob"
 	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/keyring"
 )
 
 // The layout of a backup. All names are relative to the folder of the backup and have slashes.
@@ -28,6 +31,8 @@ const (
 	blobsDir = filesDir + "/blobs"
 	// markName is the name of the file with the installation id of the file store.
 	markName = filesDir + "/certvault.json"
+	// oldMarkName is the name of this file in stores of earlier versions.
+	oldMarkName = filesDir + "/installation"
 
 	keysDir = "keys"
 	// masterKeyName is the name of the master key.
@@ -48,9 +53,29 @@ var (
 	ErrPartial = errors.New("the backup is partial")
 	// ErrWrongKey means that the manifest of a backup was signed with another master key.
 	ErrWrongKey = errors.New("the backup was made with another master key")
+	// ErrOtherInstallation means that a backup belongs to another installation.
+	ErrOtherInstallation = errors.New("the backup belongs to another installation")
 	// ErrDamaged means that a file of a backup, or its manifest, is not as it was written.
 	ErrDamaged = errors.New("the backup is damaged")
 )
+
+// Keys calls visit with the key of each blob that the rows of one package refer to. q reads one
+// state of the database.
+type Keys func(ctx context.Context, q db.Queryer, visit func(key string) error) error
+
+// Config contains the parts of a vault that a backup copies.
+type Config struct {
+	DB      *db.DB
+	Keyring *keyring.Ring
+	// Data is the data folder.
+	Data string
+	// Files is the file store.
+	Files blob.Store
+	// Keys are the functions of all packages whose rows refer to blobs.
+	Keys []Keys
+	// Version is the version of this program.
+	Version string
+}
 
 // blobName returns the name in a backup of the blob with the given key.
 func blobName(key string) string { return path.Join(blobsDir, key) }

@@ -195,6 +195,23 @@ func (f *Folder) Open(_ context.Context, key string) (Object, error) {
 	return &folderObject{File: file, size: info.Size()}, nil
 }
 
+// Link creates a hard link with the name file to a blob. It returns ErrNotFound if the blob does not
+// exist. A blob is never written again, so the linked file keeps its content after the blob is
+// deleted.
+func (f *Folder) Link(key, file string) error {
+	if err := checkKey(key); err != nil {
+		return err
+	}
+	err := os.Link(f.file(key), file)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if _, e := os.Lstat(f.file(key)); errors.Is(e, fs.ErrNotExist) {
+		return fmt.Errorf("%s: %w", key, ErrNotFound)
+	}
+	return err
+}
+
 type folderObject struct {
 	*os.File
 

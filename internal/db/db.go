@@ -41,6 +41,8 @@ type DB struct {
 	write *sql.DB
 	// read is the pool for reads outside transactions.
 	read *sql.DB
+	// file is the file of the database; it is empty on PostgreSQL.
+	file string
 	// statements caches prepared statements of read; it is nil on PostgreSQL.
 	statements *statements
 	// pool is the PostgreSQL pool, which the queue's driver uses directly; it is nil on SQLite.

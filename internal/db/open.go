@@ -41,26 +41,15 @@ func openSQLite(ctx context.Context, file string) (*DB, error) {
 	if err := registerFunctions(); err != nil {
 		return nil, err
 	}
-	dsn := func(params ...string) string {
-		q := url.Values{}
-		for _, p := range []string{"journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(1)", "busy_timeout(10000)", "cache_size(-16000)", "temp_store(MEMORY)"} {
-			q.Add("_pragma", p)
-		}
-		for _, p := range params {
-			k, v, _ := strings.Cut(p, "=")
-			q.Add(k, v)
-		}
-		return (&url.URL{Scheme: "file", Opaque: (&url.URL{Path: file}).EscapedPath(), RawQuery: q.Encode()}).String()
-	}
 	// BEGIN IMMEDIATE acquires the write lock at once. A deferred transaction that reads and then
 	// writes fails if another transaction wrote in between.
-	write, err := sql.Open("sqlite", dsn("_txlock=immediate"))
+	write, err := sql.Open("sqlite", sqliteDSN(file, "_txlock=immediate"))
 	if err != nil {
 		return nil, fmt.Errorf("opening %s: %w", file, err)
 	}
 	write.SetMaxOpenConns(1)
 	write.SetMaxIdleConns(1)
-	read, err := sql.Open("sqlite", dsn("_pragma=query_only(1)"))
+	read, err := sql.Open("sqlite", sqliteDSN(file, "_pragma=query_only(1)"))
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("opening %s: %w", file, err), write.Close())
 	}
@@ -71,7 +60,25 @@ func openSQLite(ctx context.Context, file string) (*DB, error) {
 	if err := write.PingContext(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("opening %s: %w", file, err), write.Close(), read.Close())
 	}
-	return &DB{Dialect: SQLite, write: write, read: read, statements: newStatements(read, maxPrepared)}, nil
+	return &DB{Dialect: SQLite, file: file, write: write, read: read, statements: newStatements(read, maxPrepared)}, nil
+}
+
+// sqliteDSN returns the DSN of a SQLite database with the options of all connections and params.
+func sqliteDSN(file string, params ...string) string {
+	q := url.Values{}
+	for _, p := range []string{"journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(1)", "busy_timeout(10000)", "cache_size(-16000)", "temp_store(MEMORY)"} {
+		q.Add("_pragma", p)
+	}
+	return sqliteURL(file, q, params...)
+}
+
+// sqliteURL returns the DSN of a SQLite database with the options in q and params.
+func sqliteURL(file string, q url.Values, params ...string) string {
+	for _, p := range params {
+		k, v, _ := strings.Cut(p, "=")
+		q.Add(k, v)
+	}
+	return (&url.URL{Scheme: "file", Opaque: (&url.URL{Path: file}).EscapedPath(), RawQuery: q.Encode()}).String()
 }
 
 func openPostgres(ctx context.Context, databaseURL string, limits deadlines) (*DB, error) {

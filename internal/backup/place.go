@@ -1,0 +1,132 @@
+package backup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// leastFree is the share of the vault's own disk that a backup leaves free. The vault rejects
+	// uploads below this share.
+	leastFree = 0.05
+	// diskEvery is the interval at which the free space is checked.
+	diskEvery = 200 * time.Millisecond
+)
+
+// CheckFolder checks that scheduled backups can be written to a folder: that the folder exists, is
+// not a folder of the vault, and accepts files. data is the data folder.
+func CheckFolder(data, dir string) error {
+	info, err := os.Stat(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("the folder %s does not exist; create it, or mount its disk", dir)
+	}
+	if err != nil {
+		return fmt.Errorf("checking the folder of backups: %w", err)
+	}
+	if !info.IsDir() {
+		return fmt.Errorf("%s is not a folder", dir)
+	}
+	if err := checkPlace(data, filepath.Join(dir, folderTime)); err != nil {
+		return err
+	}
+	file, err := os.CreateTemp(dir, ".probe-")
+	if err != nil {
+		return fmt.Errorf("the folder of backups accepts no files: %w", err)
+	}
+	return errors.Join(file.Close(), os.Remove(file.Name()))
+}
+
+// checkPlace returns an error if a backup in dir would be in a folder of the vault, whose contents
+// the vault may copy, list or delete.
+func checkPlace(data, dir string) error {
+	place, err := realPath(dir)
+	if err != nil {
+		return err
+	}
+	root, err := realPath(data)
+	if err != nil {
+		return err
+	}
+	if place == root {
+		return fmt.Errorf("the folder %s is the data folder; choose another folder for the backup", dir)
+	}
+	for _, name := range []string{filesDir, keysDir, "tls", "outbox", "cache"} {
+		own, err := realPath(filepath.Join(root, name))
+		if err != nil {
+			return err
+		}
+		if place == own || strings.HasPrefix(place, own+string(filepath.Separator)) {
+			return fmt.Errorf("the folder %s is inside %s, which belongs to the vault; choose another folder for the backup", dir, filepath.Join(data, name))
+		}
+	}
+	return nil
+}
+
+// realPath returns the absolute path of a file that may not exist, without symbolic links.
+func realPath(name string) (string, error) {
+	name, err := filepath.Abs(name)
+	if err != nil {
+		return "", fmt.Errorf("resolving a path: %w", err)
+	}
+	resolved, err := filepath.EvalSymlinks(name)
+	if err == nil {
+		return resolved, nil
+	}
+	if !errors.Is(err, fs.ErrNotExist) || name == filepath.Dir(name) {
+		return "", fmt.Errorf("resolving a path: %w", err)
+	}
+	parent, err := realPath(filepath.Dir(name))
+	if err != nil {
+		return "", err
+	}
+	return filepath.Join(parent, filepath.Base(name)), nil
+}
+
+// watchDisk calls cancel with ErrFull if a backup on the vault's own disk leaves too little space to
+// the vault, which would have to reject uploads. The channel is closed after ctx has ended.
+func watchDisk(ctx context.Context, data, dir string, cancel context.CancelCauseFunc) <-chan struct{} {
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		if !sameDisk(data, dir) {
+			return
+		}
+		tick := time.NewTicker(diskEvery)
+		defer tick.Stop()
+		for {
+			if free, err := freeShare(dir); err == nil && free < leastFree {
+				cancel(fmt.Errorf("%w: it is also the disk of the vault, and has less than %.0f %% left", ErrFull, 100*leastFree))
+				return
+			}
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+			}
+		}
+	}()
+	return ended
+}
+
+// sameDisk reports whether two folders are on the same file system.
+func sameDisk(a, b string) bool {
+	var x, y unix.Stat_t
+	return unix.Stat(a, &x) == nil && unix.Stat(b, &y) == nil && x.Dev == y.Dev
+}
+
+// freeShare returns the free share of the disk of a folder. Tests replace it.
+var freeShare = func(dir string) (float64, error) {
+	var s unix.Statfs_t
+	if err := unix.Statfs(dir, &s); err != nil {
+		return 0, err
+	}
+	return float64(s.Bavail) / float64(s.Blocks), nil
+}

@@ -1,0 +1,141 @@
+package backup
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/certvault/certvault/internal/db"
+)
+
+const (
+	// killTime is the time in which a program of PostgreSQL must end after it was interrupted.
+	killTime = 5 * time.Second
+	// maxMessage is the maximum length of the messages of a program in an error.
+	maxMessage = 1000
+)
+
+// dump writes a dump of the state of a snapshot to a file.
+func dump(ctx context.Context, databaseURL string, s *db.Snapshot, file string) error {
+	version, err := programVersion(ctx, "pg_dump")
+	if errors.Is(err, exec.ErrNotFound) {
+		return fmt.Errorf("pg_dump is not installed; install the client programs of PostgreSQL %[1]d (package postgresql-client-%[1]d), "+
+			"or use --files-only beside a backup of the database by other means", s.Server)
+	}
+	if err != nil {
+		return err
+	}
+	if version < s.Server {
+		return fmt.Errorf("pg_dump has version %d, which cannot read a server of version %[2]d; install the client programs of PostgreSQL %[2]d "+
+			"(package postgresql-client-%[2]d), or use --files-only beside a backup of the database by other means", version, s.Server)
+	}
+	// The lowest compression takes a third of the time of the default.
+	return runProgram(ctx, databaseURL, nil, "pg_dump", "--format=custom", "--compress=1", "--snapshot="+s.ID, "--file="+file)
+}
+
+// listDump checks that pg_restore can read the contents of a dump.
+func listDump(ctx context.Context, file string) error {
+	if _, err := exec.LookPath("pg_restore"); err != nil {
+		return errors.New("it was not checked, because pg_restore is not installed; install the client programs of PostgreSQL (package postgresql-client)")
+	}
+	return runProgram(ctx, "", nil, "pg_restore", "--list", file)
+}
+
+// versionNumber matches the major version in the output of a program of PostgreSQL.
+var versionNumber = regexp.MustCompile(`\(PostgreSQL\) (\d+)`)
+
+// programVersion returns the major version of a program of PostgreSQL. The error is
+// [exec.ErrNotFound] if the program is not installed.
+func programVersion(ctx context.Context, name string) (int, error) {
+	out, err := exec.CommandContext(ctx, name, "--version").Output()
+	if err != nil {
+		return 0, fmt.Errorf("reading the version of %s: %w", name, err)
+	}
+	m := versionNumber.FindSubmatch(out)
+	if m == nil {
+		return 0, fmt.Errorf("reading the version of %s: the output is %q", name, out)
+	}
+	return strconv.Atoi(string(m[1]))
+}
+
+// runProgram runs a program of PostgreSQL on a database, unless the URL is empty. The password of
+// the URL is passed in the environment, because other users can see the arguments. An error
+// contains the end of the messages of the program.
+func runProgram(ctx context.Context, databaseURL string, stdin *os.File, name string, args ...string) error {
+	env := os.Environ()
+	if databaseURL != "" {
+		target, password, err := programURL(databaseURL)
+		if err != nil {
+			return err
+		}
+		args = append(args, "--no-password", "--dbname="+target)
+		if password != "" {
+			env = append(env, "PGPASSWORD="+password)
+		}
+	}
+	c := exec.CommandContext(ctx, name, args...)
+	var messages bytes.Buffer
+	c.Env, c.Stderr = env, &messages
+	if stdin != nil {
+		c.Stdin = stdin
+	}
+	c.Cancel = func() error { return c.Process.Signal(syscall.SIGTERM) }
+	c.WaitDelay = killTime
+	err := c.Run()
+	if err == nil {
+		return nil
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	text := strings.TrimSpace(messages.String())
+	if strings.Contains(text, syscall.ENOSPC.Error()) {
+		err = errors.Join(syscall.ENOSPC, err)
+	}
+	return fmt.Errorf("%s failed: %s: %w", name, text[max(0, len(text)-maxMessage):], err)
+}
+
+// programParameters are the parameters of a database URL that the programs of PostgreSQL accept
+// (PostgreSQL documentation, 34.1.2). They reject other parameters, which the vault's driver
+// accepts.
+var programParameters = []string{
+	"host", "hostaddr", "port", "dbname", "user", "passfile", "channel_binding", "connect_timeout", "options", "application_name",
+	"keepalives", "keepalives_idle", "keepalives_interval", "keepalives_count", "tcp_user_timeout", "gssencmode", "sslmode", "sslcert", "sslkey",
+	"sslpassword", "sslrootcert", "sslcrl", "sslcrldir", "sslsni", "requirepeer", "ssl_min_protocol_version", "ssl_max_protocol_version", "krbsrvname",
+	"service", "target_session_attrs",
+}
+
+// programURL returns a database URL for the programs of PostgreSQL, without the password, and the
+// password.
+func programURL(databaseURL string) (target, password string, err error) {
+	u, err := url.Parse(databaseURL)
+	if err != nil {
+		// The parser's message contains the URL with its password.
+		return "", "", errors.New("the database URL is invalid; see the PostgreSQL connection URI syntax")
+	}
+	if u.User != nil {
+		password, _ = u.User.Password()
+		u.User = url.User(u.User.Username())
+	}
+	query := u.Query()
+	if text := query.Get("password"); text != "" {
+		password = text
+	}
+	for name := range query {
+		if !slices.Contains(programParameters, name) {
+			query.Del(name)
+		}
+	}
+	u.RawQuery = strings.ReplaceAll(query.Encode(), "+", "%20")
+	return u.String(), password, nil
+}
