@@ -20,3 +20,12 @@ func EndLinksTx(ctx context.Context, tx *db.Tx, now time.Time) error {
 	}
 	return nil
 }
+
+// InstitutionIDs returns the ids of all institutions.
+func InstitutionIDs(ctx context.Context, q db.Queryer) ([]int64, error) {
+	ids, err := db.Column[int64](q.QueryContext(ctx, `SELECT id FROM institutions ORDER BY id`))
+	if err != nil {
+		return nil, fmt.Errorf("listing institutions: %w", err)
+	}
+	return ids, nil
+}

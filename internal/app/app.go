@@ -21,6 +21,7 @@ import (
 
 	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/authority"
+	"github.com/certvault/certvault/internal/backup"
 	"github.com/certvault/certvault/internal/batch"
 	"github.com/certvault/certvault/internal/blob"
 	"github.com/certvault/certvault/internal/config"
@@ -85,6 +86,9 @@ func createSchema(ctx context.Context, d *db.DB) error {
 // openStorage opens the storage and prepares the schema with prepare. base is the base URL, or
 // empty if it is unknown.
 func openStorage(ctx context.Context, c config.Storage, base string, prepare prepareSchema) (_ *Storage, err error) {
+	if err := backup.CheckInterrupted(ctx, c.Data, nil); err != nil {
+		return nil, err
+	}
 	if _, err := makePrivate(c.Data); err != nil {
 		return nil, err
 	}
@@ -101,6 +105,9 @@ func openStorage(ctx context.Context, c config.Storage, base string, prepare pre
 			err = errors.Join(err, d.Close())
 		}
 	}()
+	if err := d.CheckRestoring(ctx); err != nil {
+		return nil, err
+	}
 	if err := prepare(ctx, d); err != nil {
 		return nil, err
 	}
@@ -169,6 +176,8 @@ type App struct {
 	store  store
 	// previous is the id of the server that locked this data folder before.
 	previous string
+	// drill means that the vault is a drill of a restore. It sends no mail and no webhooks.
+	drill    bool
 	blobs    *blob.Folder
 	renderer *pdfium.Renderer
 	links    *web.Links
@@ -213,6 +222,9 @@ func New(ctx context.Context, cfg *config.Serve, log *slog.Logger, stdout io.Wri
 			err = errors.Join(err, a.close(context.WithoutCancel(ctx)))
 		}
 	}()
+	if err := backup.CheckInterrupted(ctx, cfg.Data, nil); err != nil {
+		return nil, err
+	}
 	if err := a.lockData(); err != nil {
 		return nil, err
 	}
@@ -220,6 +232,9 @@ func New(ctx context.Context, cfg *config.Serve, log *slog.Logger, stdout io.Wri
 		return nil, err
 	}
 	if a.Storage, err = openStorage(ctx, cfg.Storage, cfg.BaseURL, migrateSchema); err != nil {
+		return nil, err
+	}
+	if err := a.readRestore(ctx); err != nil {
 		return nil, err
 	}
 	if err := checkClock(ctx, a.DB); err != nil {
@@ -252,7 +267,7 @@ func (a *App) wire() error {
 	}
 	a.links = web.NewLinks(a.cfg.BaseURL, a.Keyring, time.Now)
 	d := vault.Deps{
-		DB: a.DB, Keyring: a.Keyring, Keys: a.Keys, Blobs: a.blobs, BaseURL: a.cfg.BaseURL, Links: a.links, NodeID: a.store.node,
+		DB: a.DB, Keyring: a.Keyring, Keys: a.Keys, Blobs: a.blobs, BaseURL: a.cfg.BaseURL, Links: a.links, Drill: a.drill, NodeID: a.store.node,
 		Sealer: seal.New(a.renderer), Verify: pades.Verify,
 		// Batches have one worker fewer, so that an upload always finds a free worker.
 		SealWorkers: job.DefaultWorkers(), BulkWorkers: job.DefaultWorkers() - 1,
@@ -362,6 +377,9 @@ func (a *App) start(ctx context.Context) error {
 // new one-time set-up link. The vault also serves if nothing reads its output.
 func (a *App) printSetupLink(ctx context.Context) error {
 	text := fmt.Sprintf("Certvault is available at %s\n", a.cfg.BaseURL)
+	if a.drill {
+		text += "This vault is a drill of a restore. It sends no mail and no webhooks.\n"
+	}
 	owned, err := a.Accounts.HasOwner(ctx)
 	if err != nil {
 		return err
