@@ -47,7 +47,9 @@ type commands struct {
 	Verify      verifyCommand      `cmd:"" help:"Check a verified PDF offline. Exit code: 0 valid, 1 not valid, 2 unknown."`
 	Upload      uploadCommand      `cmd:"" help:"Upload one certificate through the API."`
 	Bulk        bulkCommand        `cmd:"" help:"Upload a list of certificates through the API."`
+	Erase       eraseCommand       `cmd:"" help:"Delete the files of a revoked certificate, or a failed certificate, at once."`
 	Doctor      doctorCommand      `cmd:"" help:"Check the installation and report problems."`
+	Backup      backupCommand      `cmd:"" help:"Make and check backups."`
 	Restore     restoreCommand     `cmd:"" help:"Create a vault from a backup, accept a restored vault, or show its last restore."`
 	Migrate     migrateCommand     `cmd:"" help:"Migrate the database to the schema of this version."`
 	Version     versionCommand     `cmd:"" help:"Print the version."`

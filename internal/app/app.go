@@ -179,6 +179,8 @@ type App struct {
 	// drill means that the vault is a drill of a restore. It sends no mail and no webhooks.
 	drill    bool
 	blobs    *blob.Folder
+	// backups is nil if --backup is not set.
+	backups  *backup.Schedule
 	renderer *pdfium.Renderer
 	links    *web.Links
 	registry *prometheus.Registry
@@ -228,6 +230,9 @@ func New(ctx context.Context, cfg *config.Serve, log *slog.Logger, stdout io.Wri
 	if err := a.lockData(); err != nil {
 		return nil, err
 	}
+	if err := a.checkBackups(); err != nil {
+		return nil, err
+	}
 	if err := a.listen(ctx); err != nil {
 		return nil, err
 	}
@@ -243,6 +248,7 @@ func New(ctx context.Context, cfg *config.Serve, log *slog.Logger, stdout io.Wri
 	if a.blobs, err = blob.NewFolder(a.store.dir); err != nil {
 		return nil, err
 	}
+	a.prepareBackups()
 	if a.renderer, err = pdfium.New(ctx, pdfium.Options{CacheDir: filepath.Join(cfg.Data, "cache")}); err != nil {
 		return nil, fmt.Errorf("preparing the PDF renderer: %w", err)
 	}
@@ -271,7 +277,7 @@ func (a *App) wire() error {
 		Sealer: seal.New(a.renderer), Verify: pades.Verify,
 		// Batches have one worker fewer, so that an upload always finds a free worker.
 		SealWorkers: job.DefaultWorkers(), BulkWorkers: job.DefaultWorkers() - 1,
-		Attempts: a.cfg.ProcessAttempts, StagedQuota: batch.StagedQuota, Mail: sender, Delivery: delivery, PasswordCost: account.DefaultCost,
+		Attempts: a.cfg.ProcessAttempts, StagedQuota: batch.StagedQuota, BlobKeep: time.Duration(a.cfg.BlobKeep), Mail: sender, Delivery: delivery, PasswordCost: account.DefaultCost,
 		Now: time.Now, LeaseNow: a.DB.Now, Log: a.log,
 	}
 	if a.cfg.TSA != "" {

@@ -59,6 +59,8 @@ func examineStorage(ctx context.Context, d *db.DB, now time.Time) (list []Findin
 		err = fmt.Errorf("a message has been waiting since %s; the log of the server shows why", oldest.Format(time.RFC3339))
 	}
 	list = append(list, finding("mail", "no message waits for long", err))
+	detail, err := examineBackups(ctx, d)
+	list = append(list, finding("backups", detail, err))
 	damaged, err := cert.CountDamaged(ctx, d)
 	if damaged > 0 {
 		err = fmt.Errorf("%s with a file that failed its last check; restore the files from a backup", count(damaged, "certificate"))

@@ -112,6 +112,11 @@ func (a *App) findings(ctx context.Context, s *panel.Status) (list []panel.Findi
 		return nil, err
 	}
 	add("Stored files", damaged == 0, "%d damaged", damaged)
+	detail, err = examineBackups(ctx, a.DB)
+	if err != nil {
+		detail = err.Error()
+	}
+	add("Backups", err == nil, "%s", detail)
 	if expiring, err := a.expiringKeys(ctx, time.Now().Add(authority.ExpiresSoon)); err != nil {
 		add("Signing keys", false, "%v", err)
 	} else {

@@ -138,7 +138,13 @@ func (r *receiver) sweep() {
 			r.Fatal(err)
 		}
 	}
-	if err := r.app.Certs.SweepBlobs(r.Context(), r.app.BulkImports.RefersTo, r.app.Batches.RefersTo); err != nil {
+	if err := r.direct.Tx(r.Context(), func(tx *db.Tx) error {
+		_, err := tx.ExecContext(r.Context(), `UPDATE blob_sweeps SET next_at = 0`)
+		return err
+	}); err != nil {
+		r.Fatal(err)
+	}
+	if err := r.app.Deletions.Sweep(r.Context()); err != nil {
 		r.Fatal(err)
 	}
 }

@@ -133,6 +133,8 @@ func (a *App) handler() (http.Handler, error) {
 				return a.expiringKeys(ctx, time.Now().Add(authority.ExpiresSoon))
 			}),
 		a.gauge("certvault_files_damaged", "Certificates whose stored file failed its last check; the value should be 0.", a.Certs.Damaged),
+		a.gauge("certvault_backup_age_seconds", "Age of the last complete backup; -1 if there is none.", a.backupAge),
+		a.gauge("certvault_backup_problems", "1 if the last scheduled backup failed, is late or lacks files; the value should be 0.", a.backupProblems),
 	)
 	return web.Wrap(web.Options{
 		Log: a.log, Proxies: proxies, HSTS: a.cfg.TLSCert != "" || a.cfg.ACMEDomain != "" || len(proxies) > 0,

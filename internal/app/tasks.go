@@ -10,6 +10,7 @@ import (
 	"github.com/certvault/certvault/internal/bulkimport"
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/deletion"
 	"github.com/certvault/certvault/internal/identity"
 	"github.com/certvault/certvault/internal/job"
 	"github.com/certvault/certvault/internal/limit"
@@ -19,12 +20,8 @@ import (
 	"github.com/certvault/certvault/internal/webhook"
 )
 
-const (
-	// sweepBlobsEvery is the interval of the sweep of files that no row refers to.
-	sweepBlobsEvery = time.Hour
-	// firstTask is the maximum delay of the first run of a periodic task.
-	firstTask = time.Minute
-)
+// firstTask is the maximum delay of the first run of a periodic task.
+const firstTask = time.Minute
 
 // startTasks starts the periodic tasks. Several nodes can run each task at the same time.
 func (a *App) startTasks(ctx context.Context) {
@@ -32,9 +29,7 @@ func (a *App) startTasks(ctx context.Context) {
 	a.every(ctx, "check of the TLS certificate", checkCertificateEvery, a.reloadCertificate)
 	a.every(ctx, "sweep of jobs", cert.SweepInterval, a.Certs.SweepJobs)
 	a.every(ctx, "sweep of counts", search.FoldEvery, a.Search.SweepCounts)
-	a.every(ctx, "sweep of files", sweepBlobsEvery, func(ctx context.Context) error {
-		return a.Certs.SweepBlobs(ctx, a.BulkImports.RefersTo, a.Batches.RefersTo)
-	})
+	a.every(ctx, "sweep of files", deletion.TaskInterval, a.Deletions.Sweep)
 	a.every(ctx, "end of retention periods", cert.RetentionInterval, a.Certs.SweepExpired)
 	a.every(ctx, "removal of old addresses", cert.RetentionInterval, a.Recipients.SweepExpired)
 	a.every(ctx, "sweep of tasks", cert.SweepInterval, a.Tasks.Sweep)
@@ -50,6 +45,7 @@ func (a *App) startTasks(ctx context.Context) {
 	a.every(ctx, "heartbeat", job.HeartbeatInterval, a.heartbeat)
 	a.every(ctx, "probe of the file store", probeInterval, a.probeFiles)
 	a.every(ctx, "check of due times", pullBackInterval, a.pullBack)
+	a.startBackups(ctx)
 	if a.DB.Dialect == db.PostgreSQL {
 		a.every(ctx, "rescue", job.HeartbeatInterval, func(ctx context.Context) error { return a.Queue.Rescue(ctx, a.DB.Now(), a.Certs.Rescued) })
 	}

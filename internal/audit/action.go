@@ -21,6 +21,7 @@ const (
 	CorrectionClosed    Action = "certificate.correction"
 	CertificateExpired  Action = "certificate.ended"
 	FilesExpired        Action = "certificate.files-ended"
+	CertificateErased   Action = "certificate.erased"
 	MailExpired         Action = "certificate.mail-ended"
 	BatchAccepted       Action = "batch.accepted"
 
@@ -93,6 +94,7 @@ var Actions = []struct {
 	{CorrectionClosed, "closed a request to correct a certificate"},
 	{CertificateExpired, "removed a failed certificate after its retention period"},
 	{FilesExpired, "removed the files of a revoked certificate after their retention period"},
+	{CertificateErased, "erased the files of a certificate"},
 	{MailExpired, "removed names and addresses of old mail and events"},
 	{BatchAccepted, "uploaded a batch"},
 	{TokenCreated, "created an API token"},

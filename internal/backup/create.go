@@ -51,20 +51,26 @@ var ErrFull = errors.New("the disk is full")
 
 // Create makes a backup of a vault, which may be running. If Create fails, it removes what it wrote.
 // A file that the store lacks is no error; the result and the manifest name it.
-func Create(ctx context.Context, c Config, o Options) (_ *Result, err error) {
-	if err := checkPlace(c.Data, o.Dir); err != nil {
-		return nil, err
-	}
+func Create(ctx context.Context, c Config, o Options) (*Result, error) {
 	installation, err := c.DB.Installation(ctx)
 	if err != nil {
 		return nil, err
 	}
-	b := &builder{Config: c, Options: o, installation: installation, result: &Result{Dir: o.Dir}, made: map[string]bool{}}
+	var since *earlier
 	if o.Since != "" {
-		if b.since, err = openEarlier(o.Since, c.Keyring, installation); err != nil {
-			return nil, fmt.Errorf("the backup of --since: %w", err)
+		if since, err = openEarlier(o.Since, c.Keyring, installation); err != nil {
+			return nil, fmt.Errorf("--since: %w", err)
 		}
 	}
+	return create(ctx, c, o, installation, since)
+}
+
+// create is like Create. since may be nil, and o.Since is ignored.
+func create(ctx context.Context, c Config, o Options, installation string, since *earlier) (*Result, error) {
+	if err := checkPlace(c.Data, o.Dir); err != nil {
+		return nil, err
+	}
+	b := &builder{Config: c, Options: o, installation: installation, since: since, result: &Result{Dir: o.Dir}, made: map[string]bool{}}
 	created, err := makeDir(o.Dir)
 	if err != nil {
 		return nil, err
@@ -259,7 +265,7 @@ func (b *builder) allFiles(ctx context.Context) error {
 	if err := b.copyMark(ctx); err != nil {
 		return err
 	}
-	return b.Files.Walk(ctx, func(i blob.Info) error {
+	return b.Files.Walk(ctx, "", func(i blob.Info) error {
 		err := b.addBlob(ctx, i.Key)
 		if errors.Is(err, blob.ErrNotFound) {
 			return nil // deleted in the meantime

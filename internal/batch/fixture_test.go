@@ -18,6 +18,7 @@ import (
 	"github.com/certvault/certvault/internal/cert/certtest"
 	"github.com/certvault/certvault/internal/clocktest"
 	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/deletion"
 	"github.com/certvault/certvault/internal/job"
 	"github.com/certvault/certvault/internal/keyring"
 	"github.com/certvault/certvault/internal/listing"
@@ -61,6 +62,8 @@ type vault struct {
 	root   string
 	worker *expandWorker
 	inst   *account.Institution
+	// deletions deletes files at the next sweep.
+	deletions *deletion.Service
 }
 
 func newVault(tb testing.TB, d *db.DB) *vault {
@@ -87,6 +90,9 @@ func newVault(tb testing.TB, d *db.DB) *vault {
 		Verify:    certtest.Verify,
 		VerifyURL: func(id string) string { return "https://vault.example/verify/" + id }, Attempts: 8, BulkWorkers: 1, Now: v.clock.Now, Log: log,
 		Purged: PurgedTx,
+	})
+	v.deletions = deletion.New(deletion.Config{
+		DB: d, Blobs: v.folder, References: []deletion.References{ReferencedBlobs, cert.ReferencedBlobs}, Now: v.clock.Now, Log: log,
 	})
 	v.Service = New(Config{DB: d, Keyring: ring, Certs: certs, Queue: queue, Quota: 1 << 20, Now: v.clock.Now, Log: log})
 	v.worker = &expandWorker{service: v.Service}

@@ -230,17 +230,8 @@ func (s *Service) UseTx(ctx context.Context, tx *db.Tx, institutionID int64, id 
 	return releaseSpaceTx(ctx, tx, institutionID, freed[institutionID])
 }
 
-// RefersTo reports whether a staged file refers to a blob. The sweep of blobs uses it.
-func (s *Service) RefersTo(ctx context.Context, key string) (bool, error) {
-	var n int
-	if err := s.db.QueryRowContext(ctx, `SELECT count(*) FROM staged_files WHERE original_key = $1`, key).Scan(&n); err != nil {
-		return false, fmt.Errorf("finding the staged file of a blob: %w", err)
-	}
-	return n > 0, nil
-}
-
-// SweepStaged deletes the records of expired staged files for which no entry waits. The sweep of
-// blobs deletes the files, unless certificates refer to them.
+// SweepStaged deletes the records of expired staged files for which no entry waits. Package deletion
+// deletes the files later, unless certificates refer to them.
 func (s *Service) SweepStaged(ctx context.Context) error {
 	for {
 		n, err := s.sweepSome(ctx)

@@ -37,8 +37,9 @@ type Store interface {
 	Open(ctx context.Context, key string) (Object, error)
 	// Delete removes a blob. It returns no error if the blob does not exist.
 	Delete(ctx context.Context, key string) error
-	// Walk calls f for each blob, in any order, until f returns an error.
-	Walk(ctx context.Context, f func(Info) error) error
+	// Walk calls f for each blob whose key is greater than after, in the order of the keys, until f
+	// returns an error. With after = "", it calls f for all blobs.
+	Walk(ctx context.Context, after string, f func(Info) error) error
 	// Clean removes the files of unfinished calls of Put and PutReserved that were last written
 	// before the given time.
 	Clean(ctx context.Context, before time.Time) error

@@ -7,8 +7,9 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -241,29 +242,58 @@ func (f *Folder) Delete(_ context.Context, key string) error {
 	return nil
 }
 
-// Walk calls visit for each blob, until visit returns an error.
-func (f *Folder) Walk(ctx context.Context, visit func(Info) error) error {
-	base := filepath.Join(f.root, blobsDir)
-	return filepath.WalkDir(base, func(name string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return ignoreMissing(err)
-		}
+// Walk calls visit for each blob whose key is greater than after, in the order of the keys, until
+// visit returns an error.
+func (f *Folder) Walk(ctx context.Context, after string, visit func(Info) error) error {
+	return f.walk(ctx, "", after, visit)
+}
+
+// walk is Walk for the blobs in one folder, whose name is the beginning of their keys: "" or a name
+// that ends with "/".
+func (f *Folder) walk(ctx context.Context, folder, after string, visit func(Info) error) error {
+	entries, err := os.ReadDir(filepath.Join(f.root, blobsDir, filepath.FromSlash(folder)))
+	if err != nil {
+		return ignoreMissing(err)
+	}
+	// The key a.b is less than a/b, although the name a.b is greater than a.
+	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(keyName(a), keyName(b)) })
+	for _, e := range entries {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if d.IsDir() {
-			return nil
+		key := folder + keyName(e)
+		if key <= after && !strings.HasPrefix(after, key) {
+			continue
 		}
-		info, err := d.Info()
-		if err != nil {
-			return ignoreMissing(err)
+		if e.IsDir() {
+			if err := f.walk(ctx, key, after, visit); err != nil {
+				return err
+			}
+			continue
 		}
-		rel, err := filepath.Rel(base, name)
+		if key <= after {
+			continue
+		}
+		info, err := e.Info()
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // the blob was deleted in the meantime
+		}
 		if err != nil {
 			return fmt.Errorf("listing files: %w", err)
 		}
-		return visit(Info{Key: path.Clean(filepath.ToSlash(rel)), Size: info.Size(), Modified: info.ModTime()})
-	})
+		if err := visit(Info{Key: key, Size: info.Size(), Modified: info.ModTime()}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// keyName returns the name of an entry as a part of a key: the name of a folder ends with "/".
+func keyName(e fs.DirEntry) string {
+	if e.IsDir() {
+		return e.Name() + "/"
+	}
+	return e.Name()
 }
 
 // Clean removes the temporary files of interrupted calls of Put, PutReserved and Probe that were

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"path"
 	"slices"
 	"strings"
@@ -225,15 +224,14 @@ func (s *Service) unpack(ctx context.Context, id int64, maxTime time.Duration) (
 	return true, s.finish(ctx, a)
 }
 
+// finish stores that an archive is unpacked. Package deletion deletes its file later, because an
+// earlier state of the database refers to the file.
 func (s *Service) finish(ctx context.Context, a *Archive) error {
 	if err := s.db.Tx(ctx, func(tx *db.Tx) error {
 		_, err := tx.ExecContext(ctx, `UPDATE bulk_import_archives SET status = $1 WHERE id = $2`, string(unpacked), a.ID)
 		return err
 	}); err != nil {
 		return fmt.Errorf("finishing an archive: %w", err)
-	}
-	if err := s.blobs.Delete(ctx, a.key); err != nil {
-		s.log.WarnContext(ctx, "an unpacked archive could not be deleted; the sweep of files will delete it", slog.Any("error", err))
 	}
 	return nil
 }

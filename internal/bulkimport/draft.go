@@ -227,13 +227,3 @@ func (s *Service) Sweep(ctx context.Context) error {
 func scanDrafts(rows *sql.Rows) ([]*Draft, error) {
 	return db.Collect(rows, func(rows *sql.Rows) (*Draft, error) { return scanDraft(rows) })
 }
-
-// RefersTo reports whether an archive that is not unpacked refers to a blob. The sweep of blobs
-// uses it.
-func (s *Service) RefersTo(ctx context.Context, key string) (bool, error) {
-	var n int
-	if err := s.db.QueryRowContext(ctx, `SELECT count(*) FROM bulk_import_archives WHERE blob_key = $1 AND status = $2`, key, string(unpacking)).Scan(&n); err != nil {
-		return false, fmt.Errorf("finding the archive of a blob: %w", err)
-	}
-	return n > 0, nil
-}

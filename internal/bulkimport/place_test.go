@@ -11,6 +11,7 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 	"github.com/certvault/certvault/internal/seal"
 	"github.com/certvault/certvault/internal/sheet"
+	"github.com/certvault/certvault/internal/vaulttest"
 )
 
 // The placement for all rows and the placement for one row become those of the certificates, and
@@ -91,7 +92,9 @@ func TestRemovedFileIsDeleted(t *testing.T) {
 			t.Errorf("%d staged files with %d of %d bytes, want 1 file with half of the bytes", staged(), used(), full)
 		}
 		k.Advance(25 * time.Hour)
-		k.ok(k.Certs.SweepBlobs(t.Context(), k.Batches.RefersTo, k.RefersTo))
+		k.SweepFiles()
+		k.Advance(vaulttest.Keep)
+		k.SweepFiles()
 		o, err := k.Blobs.Open(t.Context(), remaining)
 		k.ok(err)
 		k.ok(o.Close())

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/certvault/certvault/internal/batch"
-	"github.com/certvault/certvault/internal/blob"
 	"github.com/certvault/certvault/internal/bulkimport"
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/db"
@@ -18,15 +17,6 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 	"github.com/certvault/certvault/internal/sheet"
 )
-
-func requireNoArchive(t *testing.T) func(blob.Info) error {
-	return func(i blob.Info) error {
-		if strings.HasSuffix(i.Key, "."+cert.ArchiveKind) {
-			t.Errorf("the archive %s still exists", i.Key)
-		}
-		return nil
-	}
-}
 
 // TestFromListToResults covers all steps of a list: duplicates of existing certificates and within
 // the list, a certificate that fails and is retried, and rejected rows that are corrected and

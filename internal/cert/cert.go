@@ -17,6 +17,7 @@ import (
 	"github.com/certvault/certvault/internal/authority"
 	"github.com/certvault/certvault/internal/blob"
 	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/deletion"
 	"github.com/certvault/certvault/internal/job"
 	"github.com/certvault/certvault/internal/pades"
 	"github.com/certvault/certvault/internal/seal"
@@ -97,8 +98,8 @@ type Certificate struct {
 	RevokedAt        *time.Time
 	RevocationReason string
 	RevocationNote   string
-	// FilesDeletedAt is the time at which the files of a revoked certificate were deleted by
-	// retention. It is nil while the files exist.
+	// FilesDeletedAt is the time at which the files of a revoked certificate were erased or their
+	// retention ended. It is nil while the record refers to the files.
 	FilesDeletedAt *time.Time
 
 	jobID    int64
@@ -137,6 +138,8 @@ type Config struct {
 	Queue  *job.Queue
 	Hooks  *webhook.Service
 	Sealer Sealer
+	// Deletions deletes the files of an erased certificate.
+	Deletions *deletion.Service
 	// Keys has the institutions' signing keys.
 	Keys *authority.Authority
 	// TimeStamps adds time stamps to signatures. If it is nil, signatures have only the time of the
@@ -168,6 +171,7 @@ type Config struct {
 type Service struct {
 	db          *db.DB
 	blobs       blob.Store
+	deletions   *deletion.Service
 	queue       *job.Queue
 	hooks       *webhook.Service
 	sealer      Sealer
@@ -193,7 +197,7 @@ type Service struct {
 // New returns a service and registers its workers with the queue.
 func New(c Config) *Service {
 	s := &Service{
-		db: c.DB, blobs: c.Blobs, queue: c.Queue, hooks: c.Hooks, sealer: c.Sealer, keys: c.Keys, timeStamps: c.TimeStamps,
+		db: c.DB, blobs: c.Blobs, deletions: c.Deletions, queue: c.Queue, hooks: c.Hooks, sealer: c.Sealer, keys: c.Keys, timeStamps: c.TimeStamps,
 		verify: c.Verify, verifyURL: c.VerifyURL, attempts: c.Attempts, jobsPerNode: jobsPerWorker * max(1, c.BulkWorkers),
 		recipient: c.Recipient, moved: c.StatusChanged, purged: c.Purged, now: c.Now, log: c.Log,
 		sealing: semaphore.NewWeighted(wholeProcess), checking: semaphore.NewWeighted(maxChecks),

@@ -24,6 +24,7 @@ import (
 	"github.com/certvault/certvault/internal/cert/certtest"
 	"github.com/certvault/certvault/internal/clocktest"
 	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/deletion"
 	"github.com/certvault/certvault/internal/job"
 	"github.com/certvault/certvault/internal/keyring"
 	"github.com/certvault/certvault/internal/pdf/pdftest"
@@ -78,6 +79,8 @@ type vault struct {
 	root    string
 	worker  *sealWorker
 	inst    *account.Institution
+	// sweeper deletes files at the next sweep.
+	sweeper *deletion.Service
 }
 
 type option func(*Config)
@@ -111,8 +114,9 @@ func newVault(tb testing.TB, d *db.DB, options ...option) *vault {
 		},
 		png: func(context.Context, io.ReaderAt, int64) ([]byte, error) { return []byte("a picture"), nil },
 	}
+	v.sweeper = deletion.New(deletion.Config{DB: d, Blobs: folder, References: []deletion.References{ReferencedBlobs}, Now: v.clock.Now, Log: log})
 	cfg := Config{
-		DB: d, Blobs: folder, Queue: queue, Hooks: webhook.New(d, ring, v.clock.Now), Sealer: v.sealer, Keys: v.ring,
+		DB: d, Blobs: folder, Deletions: v.sweeper, Queue: queue, Hooks: webhook.New(d, ring, v.clock.Now), Sealer: v.sealer, Keys: v.ring,
 		Verify:    certtest.Verify,
 		VerifyURL: func(id string) string { return "https://vault.example/verify/" + id }, Attempts: 8, Now: v.clock.Now, Log: log,
 	}
@@ -295,7 +299,7 @@ func (v *vault) rows(query string, scan func(rows *sql.Rows) error) {
 func (v *vault) keys() []string {
 	v.tb.Helper()
 	list := []string{}
-	if err := v.folder.Walk(v.tb.Context(), func(i blob.Info) error {
+	if err := v.folder.Walk(v.tb.Context(), "", func(i blob.Info) error {
 		list = append(list, i.Key)
 		return nil
 	}); err != nil {

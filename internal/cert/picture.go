@@ -84,10 +84,10 @@ func (s *Service) draw(ctx context.Context, c *Certificate) (png []byte, err err
 		return nil, err
 	}
 	// Another request may have stored the picture in the meantime.
-	stored, err := s.storedImage(ctx, now)
+	content, err := s.storedImage(ctx, now)
 	if err == nil {
-		png, err = io.ReadAll(stored)
-		return png, errors.Join(err, stored.Close())
+		png, err = io.ReadAll(content)
+		return png, errors.Join(err, content.Close())
 	}
 	if !errors.Is(err, errDiffers) {
 		return nil, err
@@ -113,12 +113,33 @@ func (s *Service) draw(ctx context.Context, c *Certificate) (png []byte, err err
 	if now.imageKey != "" {
 		s.log.WarnContext(ctx, "the stored picture of a certificate was damaged, or had no digest, and was drawn again", slog.String("certificate", c.UUID))
 	}
-	err = s.db.Tx(ctx, func(tx *db.Tx) error {
-		_, err := tx.ExecContext(ctx, `UPDATE certificates SET image_key = $1 WHERE uuid = $2 AND files_ended_at IS NULL`, key, c.UUID)
+	var stored int64
+	err = s.db.Tx(ctx, func(tx *db.Tx) (err error) {
+		stored, err = setImageTx(ctx, tx, c.UUID, key)
 		return err
 	})
+	if err == nil && stored == 0 {
+		// The files were erased or their retention ended in the meantime. No record ever referred to
+		// the picture, so it is deleted at once.
+		if err = s.blobs.Delete(ctx, key); err == nil {
+			err = ErrFilesPurged
+		}
+	}
 	if err != nil {
 		return nil, fmt.Errorf("storing the picture: %w", err)
 	}
 	return png, nil
+}
+
+// setImageTx sets the picture of a certificate that has files. It returns the number of changed
+// records, 0 or 1. The key of the previous picture remains in former_keys, for an erasure.
+func setImageTx(ctx context.Context, tx *db.Tx, uuid, key string) (int64, error) {
+	result, err := tx.ExecContext(ctx, `
+		UPDATE certificates SET image_key = $1,
+			former_keys = CASE WHEN image_key IS NULL THEN former_keys ELSE coalesce(former_keys || ' ', '') || image_key END
+		WHERE uuid = $2 AND files_ended_at IS NULL`, key, uuid)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
 }

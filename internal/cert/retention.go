@@ -22,12 +22,12 @@ const (
 	maxDeletions = 1000
 )
 
-// ErrFilesPurged is the error for files that retention has deleted. Its kind is NotFound, since the
-// contract has no other status for such files.
+// ErrFilesPurged is the error for files that were erased or whose retention has ended. Its kind is
+// NotFound, since the contract has no other status for such files.
 var ErrFilesPurged = fault.New(fault.NotFound,
-	"The files of this certificate have ended: its institution keeps the files of revoked certificates for a limited time. The record remains.")
+	"The files of this certificate have ended: they were erased, or its institution keeps the files of revoked certificates for a limited time. The record remains.")
 
-// checkFilesExist returns ErrFilesPurged if retention deleted the files.
+// checkFilesExist returns ErrFilesPurged if the files were erased or their retention has ended.
 func (c *Certificate) checkFilesExist() error {
 	if c.FilesDeletedAt != nil {
 		return ErrFilesPurged
@@ -71,13 +71,13 @@ func (s *Service) Expired(ctx context.Context, institutionID int64, k account.Re
 	return Expired(ctx, s.db, s.now(), institutionID, k)
 }
 
-// deletion deletes a certificate, or the files of a certificate, if the certificate failed or was
+// removal deletes a certificate, or the files of a certificate, if the certificate failed or was
 // revoked before a time. Otherwise it returns ErrInvalidState. days is the retention.
-type deletion func(ctx context.Context, tx *db.Tx, id, before int64, days int) error
+type removal func(ctx context.Context, tx *db.Tx, id, before int64, days int) error
 
 // SweepExpired deletes expired failed certificates, and the files of expired revoked certificates.
-// Each deletion has its own transaction, with an entry in the audit log. The sweep of files deletes
-// the blobs, unless other records refer to them.
+// Each deletion has its own transaction, with an entry in the audit log. Package deletion deletes
+// the blobs later, unless other records refer to them.
 func (s *Service) SweepExpired(ctx context.Context) error {
 	list, err := account.RetentionLimits(ctx, s.db)
 	if err != nil {
@@ -87,7 +87,7 @@ func (s *Service) SweepExpired(ctx context.Context) error {
 		for _, rule := range []struct {
 			days   int
 			where  string
-			remove deletion
+			remove removal
 		}{{k.Failed, expiredFailed, s.deleteFailedTx}, {k.Revoked, expiredRevoked, s.deleteFilesTx}} {
 			if rule.days == 0 {
 				continue
@@ -100,7 +100,7 @@ func (s *Service) SweepExpired(ctx context.Context) error {
 	return nil
 }
 
-func (s *Service) sweepExpired(ctx context.Context, institutionID int64, days int, where string, remove deletion) error {
+func (s *Service) sweepExpired(ctx context.Context, institutionID int64, days int, where string, remove removal) error {
 	before := cutoff(s.now(), days)
 	ids, err := db.Column[int64](s.db.QueryContext(ctx, `SELECT id`+where+` LIMIT $3`, institutionID, before, maxDeletions))
 	if err != nil {
@@ -122,28 +122,10 @@ func (s *Service) sweepExpired(ctx context.Context, institutionID int64, days in
 	return nil
 }
 
-// deleteFailedTx deletes a failed certificate with its events and checks, and records the deletion
-// in the audit log.
+// deleteFailedTx deletes an expired failed certificate, and records the deletion in the audit log.
 func (s *Service) deleteFailedTx(ctx context.Context, tx *db.Tx, id, before int64, days int) error {
-	// A concurrent retry waits and finds no record, or this statement waits for the retry.
-	c, err := Scan(tx.QueryRowContext(ctx, `
-		UPDATE certificates SET job_id = NULL WHERE id = $1 AND status = 'failed' AND updated_at < $2 RETURNING `+Columns, id, before))
-	if errors.Is(err, sql.ErrNoRows) {
-		return ErrInvalidState
-	}
+	c, err := s.removeFailedTx(ctx, tx, id, before)
 	if err != nil {
-		return err
-	}
-	if err := s.purged.runTx(ctx, tx, c); err != nil {
-		return err
-	}
-	if err := s.hooks.RemoveTx(ctx, tx, c.ID); err != nil {
-		return err
-	}
-	if err := deleteChecksTx(ctx, tx, c.ID); err != nil {
-		return err
-	}
-	if _, err := tx.ExecContext(ctx, `DELETE FROM certificates WHERE id = $1`, c.ID); err != nil {
 		return err
 	}
 	detail := audit.Detail{"days": days}
@@ -153,23 +135,57 @@ func (s *Service) deleteFailedTx(ctx context.Context, tx *db.Tx, id, before int6
 	return s.recordDeletionTx(ctx, tx, audit.CertificateExpired, c, detail)
 }
 
-// deleteFilesTx removes the references to the files from a revoked certificate, so that the sweep
-// of files deletes the files. The digests remain, so that the file is still recognised as revoked.
-// The checks are deleted, because the files no longer exist.
-func (s *Service) deleteFilesTx(ctx context.Context, tx *db.Tx, id, before int64, days int) error {
+// removeFailedTx deletes a certificate that failed before a time, with its events and checks.
+func (s *Service) removeFailedTx(ctx context.Context, tx *db.Tx, id, before int64) (*Certificate, error) {
+	// A concurrent retry waits and finds no record, or this statement waits for the retry.
 	c, err := Scan(tx.QueryRowContext(ctx, `
-		UPDATE certificates SET files_ended_at = $3, original_key = '', tail_key = CASE WHEN tail_key IS NULL THEN NULL ELSE '' END, image_key = NULL
-		WHERE id = $1 AND status = 'revoked' AND files_ended_at IS NULL AND revoked_at < $2 RETURNING `+Columns, id, before, db.Micros(s.now())))
+		UPDATE certificates SET job_id = NULL WHERE id = $1 AND status = 'failed' AND updated_at < $2 RETURNING `+Columns, id, before))
 	if errors.Is(err, sql.ErrNoRows) {
-		return ErrInvalidState
+		return nil, ErrInvalidState
 	}
+	if err != nil {
+		return nil, err
+	}
+	if err := s.purged.runTx(ctx, tx, c); err != nil {
+		return nil, err
+	}
+	if err := s.hooks.RemoveTx(ctx, tx, c.ID); err != nil {
+		return nil, err
+	}
+	if err := deleteChecksTx(ctx, tx, c.ID); err != nil {
+		return nil, err
+	}
+	_, err = tx.ExecContext(ctx, `DELETE FROM certificates WHERE id = $1`, c.ID)
+	return c, err
+}
+
+// deleteFilesTx removes the expired files of a revoked certificate, and records that in the audit
+// log.
+func (s *Service) deleteFilesTx(ctx context.Context, tx *db.Tx, id, before int64, days int) error {
+	c, err := s.removeFilesTx(ctx, tx, id, before)
 	if err != nil {
 		return err
 	}
-	if err := deleteChecksTx(ctx, tx, c.ID); err != nil {
-		return err
-	}
 	return s.recordDeletionTx(ctx, tx, audit.FilesExpired, c, audit.Detail{"days": days})
+}
+
+// removeFilesTx removes the references to the files from a certificate that was revoked before a
+// time, so that package deletion deletes the files. The digests remain, so that the file is still
+// recognised as revoked. The checks are deleted, because the files no longer exist. The keys remain
+// in former_keys, for an erasure before the files are deleted.
+func (s *Service) removeFilesTx(ctx context.Context, tx *db.Tx, id, before int64) (*Certificate, error) {
+	c, err := Scan(tx.QueryRowContext(ctx, `
+		UPDATE certificates SET files_ended_at = $3,
+			former_keys = coalesce(former_keys || ' ', '') || original_key || coalesce(' ' || tail_key, '') || coalesce(' ' || image_key, ''),
+			original_key = '', tail_key = CASE WHEN tail_key IS NULL THEN NULL ELSE '' END, image_key = NULL
+		WHERE id = $1 AND status = 'revoked' AND files_ended_at IS NULL AND revoked_at < $2 RETURNING `+Columns, id, before, db.Micros(s.now())))
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, ErrInvalidState
+	}
+	if err != nil {
+		return nil, err
+	}
+	return c, deleteChecksTx(ctx, tx, c.ID)
 }
 
 // deleteChecksTx deletes the results of a certificate's checks.

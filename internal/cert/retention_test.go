@@ -30,7 +30,17 @@ func (v *vault) setRetention(k account.Retention) {
 // sweep deletes expired records, and then files without references.
 func (v *vault) sweep() {
 	v.tb.Helper()
-	if err := errors.Join(v.SweepExpired(v.tb.Context()), v.SweepBlobs(v.tb.Context())); err != nil {
+	if err := v.SweepExpired(v.tb.Context()); err != nil {
+		v.tb.Fatal(err)
+	}
+	v.sweepFiles()
+}
+
+// sweepFiles runs the daily sweep of files, which deletes files without rows at once.
+func (v *vault) sweepFiles() {
+	v.tb.Helper()
+	v.exec(`UPDATE blob_sweeps SET next_at = 0`)
+	if err := v.sweeper.Sweep(v.tb.Context()); err != nil {
 		v.tb.Fatal(err)
 	}
 }

@@ -38,12 +38,15 @@ type Serve struct {
 	RateLimit       int `default:"1000" help:"Requests per minute for each API token; 0 means no limit."       name:"rate-limit"       placeholder:"N"`
 	PublicRateLimit int `default:"120"  help:"Requests per minute to public pages for each address; 0 means no limit." name:"public-rate-limit" placeholder:"N"`
 
+	BlobKeep Duration `default:"14d" help:"How long a file is kept after its last record is gone; 0 deletes it with the next daily sweep." name:"blob-keep" placeholder:"14d"`
+
 	CORSOrigin []string `help:"Origins whose scripts may use the API with their own token. Default: none." name:"cors-origin" placeholder:"ORIGIN"`
 
 	Metrics string `help:"Address for Prometheus metrics, separate from the public port." placeholder:"HOST:PORT"`
 
 	Mail
 	Webhooks
+	Backups
 
 	TSA string `help:"RFC 3161 time-stamp authority." name:"tsa" placeholder:"URL"`
 }
@@ -113,6 +116,9 @@ func (c *Serve) Finish() error {
 		return err
 	}
 	if err := c.checkOrigins(); err != nil {
+		return err
+	}
+	if err := c.Backups.check(); err != nil {
 		return err
 	}
 	return c.checkOutgoing()

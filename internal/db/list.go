@@ -1,8 +1,11 @@
 package db
 
 import (
+	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 )
@@ -18,6 +21,44 @@ func Placeholders(from, n int) string {
 		b.WriteString(strconv.Itoa(from + i))
 	}
 	return b.String()
+}
+
+// OneOf returns the condition that a column has one of the values, with the placeholder $n, and the
+// argument of the placeholder. The condition is the same for any number of values, so that the
+// statement stays prepared.
+func (d *DB) OneOf(column string, n int, values []string) (condition string, arg any, err error) {
+	if d.Dialect == PostgreSQL {
+		return fmt.Sprintf("%s = ANY($%d)", column, n), values, nil
+	}
+	text, err := json.Marshal(values)
+	if err != nil {
+		return "", nil, fmt.Errorf("encoding the values of a column: %w", err)
+	}
+	return fmt.Sprintf("%s IN (SELECT value FROM json_each($%d))", column, n), string(text), nil
+}
+
+// valuesAtOnce is the number of values that Ascend reads at once.
+const valuesAtOnce = 1000
+
+// Ascend calls visit for each value of a query, in pages, until visit returns an error. The query
+// returns at most $2 values of one text column that are greater than $1, in ascending order and each
+// value once.
+func Ascend(ctx context.Context, q Queryer, query string, visit func(value string) error) error {
+	for after := ""; ; {
+		page, err := Column[string](q.QueryContext(ctx, query, after, valuesAtOnce))
+		if err != nil {
+			return err
+		}
+		for _, value := range page {
+			if err := visit(value); err != nil {
+				return err
+			}
+		}
+		if len(page) < valuesAtOnce {
+			return nil
+		}
+		after = page[len(page)-1]
+	}
 }
 
 // Column returns the values of a query with one column. Its parameters are the results of

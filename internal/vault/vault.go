@@ -19,6 +19,7 @@ import (
 	"github.com/certvault/certvault/internal/bulkimport"
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/deletion"
 	"github.com/certvault/certvault/internal/identity"
 	"github.com/certvault/certvault/internal/job"
 	"github.com/certvault/certvault/internal/keyring"
@@ -76,6 +77,8 @@ type Deps struct {
 	// Delivery has the settings of the deliverer. Wire sets Notify and Log.
 	Delivery webhook.DelivererConfig
 
+	// BlobKeep is the time for which a file is kept after its last row is gone.
+	BlobKeep time.Duration
 	// PasswordCost is the cost of hashing passwords.
 	PasswordCost account.Cost
 	Now          func() time.Time
@@ -96,6 +99,7 @@ type Services struct {
 	Queue           *job.Queue
 	Languages       *locale.Catalog
 	Mailer          *mail.Mailer
+	Deletions       *deletion.Service
 	Certs           *cert.Service
 	Search          *search.Service
 	Tasks           *task.Service
@@ -129,13 +133,12 @@ func Wire(d Deps) (*Services, error) {
 	s.Invitations = account.NewInvitations(account.InvitationsConfig{
 		Accounts: s.Accounts, Send: s.Mailer.EnqueueTx, Languages: s.Languages, Link: d.Links.To,
 	})
+	s.Deletions = Deletions(deletion.Config{DB: d.DB, Blobs: d.Blobs, Keep: d.BlobKeep, Now: leaseNow, Log: d.Log})
 	s.Certs = cert.New(cert.Config{
-		DB: d.DB, Blobs: d.Blobs, Queue: s.Queue, Hooks: s.Hooks, Sealer: d.Sealer, VerifyURL: d.Links.Verify,
+		DB: d.DB, Blobs: d.Blobs, Deletions: s.Deletions, Queue: s.Queue, Hooks: s.Hooks, Sealer: d.Sealer, VerifyURL: d.Links.Verify,
 		Keys: d.Keys, TimeStamps: d.TimeStamps, Verify: d.Verify, Attempts: d.Attempts, BulkWorkers: d.BulkWorkers, Now: d.Now, Log: d.Log,
 		Recipient: ledger.LookUpTx, StatusChanged: ledger.MovedTx,
-		Purged: func(ctx context.Context, tx *db.Tx, c *cert.Certificate) error {
-			return errors.Join(batch.PurgedTx(ctx, tx, c), recipient.PurgedTx(ctx, tx, c))
-		},
+		Purged: PurgedTx,
 	})
 	s.Search = search.New(d.DB, d.Keyring, d.Now)
 	s.Tasks = task.New(task.Config{DB: d.DB, Queue: s.Queue, Certs: s.Certs, Search: s.Search, VerifyURL: d.Links.Verify, Now: d.Now, Log: d.Log})
@@ -161,6 +164,20 @@ func Wire(d Deps) (*Services, error) {
 	}
 	s.Deliverer = deliverer(d, s)
 	return s, nil
+}
+
+// Deletions returns the service that deletes files, with the look-ups of all packages whose rows
+// refer to files.
+func Deletions(c deletion.Config) *deletion.Service {
+	// Staged files pass their keys on to certificates.
+	c.References = []deletion.References{bulkimport.ReferencedBlobs, batch.ReferencedBlobs, cert.ReferencedBlobs}
+	return deletion.New(c)
+}
+
+// PurgedTx removes what other packages store about a certificate that is about to be deleted. It is
+// the callback cert.Config.Purged.
+func PurgedTx(ctx context.Context, tx *db.Tx, c *cert.Certificate) error {
+	return errors.Join(batch.PurgedTx(ctx, tx, c), recipient.PurgedTx(ctx, tx, c))
 }
 
 // queue creates the queue with the workers of this process.

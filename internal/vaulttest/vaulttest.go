@@ -37,6 +37,9 @@ import (
 // BaseURL is the base URL of the vault.
 const BaseURL = "https://vault.example"
 
+// Keep is the time for which files without rows are kept.
+const Keep = 14 * 24 * time.Hour
+
 // waitTime is the maximum time that a test waits for the queue.
 const waitTime = 2 * time.Minute
 
@@ -73,7 +76,7 @@ func New(tb testing.TB, d *db.DB, changes ...func(*vault.Deps)) *Vault {
 	v.Links = web.NewLinks(BaseURL, v.Keyring, v.Now)
 	deps := vault.Deps{
 		DB: d, Keyring: v.Keyring, Keys: v.Keys, Blobs: v.Blobs, BaseURL: BaseURL, Links: v.Links, NodeID: "test",
-		Sealer: v.Sealer, Verify: certtest.Verify, SealWorkers: 1, BulkWorkers: 2, Attempts: 1, StagedQuota: 1 << 30,
+		Sealer: v.Sealer, Verify: certtest.Verify, SealWorkers: 1, BulkWorkers: 2, Attempts: 1, StagedQuota: 1 << 30, BlobKeep: Keep,
 		Mail: mail.Config{Sender: v, From: mail.Address{Email: "no-reply@vault.example"}}, PasswordCost: certtest.Cost, Now: v.Now,
 		Log: slog.New(slog.DiscardHandler),
 	}
@@ -143,6 +146,13 @@ func (v *Vault) Exec(query string, args ...any) {
 		_, err := tx.ExecContext(v.TB.Context(), query, args...)
 		return err
 	})
+}
+
+// SweepFiles runs the daily sweep of files.
+func (v *Vault) SweepFiles() {
+	v.TB.Helper()
+	v.Exec(`UPDATE blob_sweeps SET next_at = 0`)
+	v.ok(v.Deletions.Sweep(v.TB.Context()))
 }
 
 // Work runs the queue until n more certificates have been sealed or refused.

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -53,7 +54,7 @@ func Run(t *testing.T, open func(t *testing.T) blob.Store) {
 		if _, err := s.Put(t.Context(), "a/b", r); !errors.Is(err, failure) {
 			t.Fatalf("Put = %v, want the error of the reader", err)
 		}
-		if keys := walk(t, s); len(keys) != 0 {
+		if keys := walk(t, s, ""); len(keys) != 0 {
 			t.Fatalf("stored blobs = %v, want none", keys)
 		}
 		r = io.MultiReader(strings.NewReader("the first half"), iotest.ErrReader(io.ErrUnexpectedEOF))
@@ -65,14 +66,14 @@ func Run(t *testing.T, open func(t *testing.T) blob.Store) {
 		if _, err := s.Put(ctx, "a/b", strings.NewReader("x")); !errors.Is(err, context.Canceled) {
 			t.Fatalf("Put with a canceled context = %v, want context.Canceled", err)
 		}
-		if keys := walk(t, s); len(keys) != 0 {
+		if keys := walk(t, s, ""); len(keys) != 0 {
 			t.Fatalf("stored blobs = %v, want none", keys)
 		}
 	})
-	t.Run("walk calls the function for each stored blob", func(t *testing.T) {
+	t.Run("walk calls the function for each stored blob in the order of the keys", func(t *testing.T) {
 		t.Parallel()
 		s := open(t)
-		for _, key := range []string{"a/1", "a/2", "b/3"} {
+		for _, key := range []string{"b/3", "a/2", "a/x/1", "a.b/1", "a/1", "a-b/1", "a/x.1", "a0", "a/x0"} {
 			if _, err := s.Put(t.Context(), key, strings.NewReader(key)); err != nil {
 				t.Fatal(err)
 			}
@@ -80,9 +81,24 @@ func Run(t *testing.T, open func(t *testing.T) blob.Store) {
 		if err := s.Delete(t.Context(), "a/2"); err != nil {
 			t.Fatal(err)
 		}
-		keys := walk(t, s)
-		if len(keys) != 2 || !keys["a/1"] || !keys["b/3"] {
-			t.Fatalf("Walk visited %v, want a/1 and b/3", keys)
+		want := []string{"a-b/1", "a.b/1", "a/1", "a/x.1", "a/x/1", "a/x0", "a0", "b/3"}
+		if keys := walk(t, s, ""); !slices.Equal(keys, want) {
+			t.Fatalf("Walk visited %v, want %v", keys, want)
+		}
+		for i, after := range want {
+			if keys := walk(t, s, after); !slices.Equal(keys, want[i+1:]) {
+				t.Errorf("Walk after %s visited %v, want %v", after, keys, want[i+1:])
+			}
+		}
+		for after, n := range map[string]int{"a": 8, "a/": 6, "a/2": 5, "a/x": 5, "a/x/": 4, "b": 1, "b/": 1, "c": 0} {
+			if keys := walk(t, s, after); !slices.Equal(keys, want[len(want)-n:]) {
+				t.Errorf("Walk after %s visited %v, want %v", after, keys, want[len(want)-n:])
+			}
+		}
+		stop := errors.New("stop")
+		calls := 0
+		if err := s.Walk(t.Context(), "", func(blob.Info) error { calls++; return stop }); !errors.Is(err, stop) || calls != 1 {
+			t.Errorf("Walk with a function that fails = %v after %d calls, want its error after one", err, calls)
 		}
 	})
 	t.Run("invalid key returns ErrKey", func(t *testing.T) {
@@ -157,11 +173,11 @@ func read(t *testing.T, s blob.Store, key string) []byte {
 	return b
 }
 
-func walk(t *testing.T, s blob.Store) map[string]bool {
+// walk returns the keys that Walk visits.
+func walk(t *testing.T, s blob.Store, after string) (keys []string) {
 	t.Helper()
-	keys := map[string]bool{}
-	if err := s.Walk(t.Context(), func(i blob.Info) error {
-		keys[i.Key] = true
+	if err := s.Walk(t.Context(), after, func(i blob.Info) error {
+		keys = append(keys, i.Key)
 		if i.Modified.IsZero() {
 			t.Errorf("%s has no modification time", i.Key)
 		}

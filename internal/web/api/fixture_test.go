@@ -253,7 +253,7 @@ func (v *vault) stored() (rows, files int) {
 	if err := v.DB.QueryRowContext(v.tb.Context(), `SELECT count(*) FROM certificates`).Scan(&rows); err != nil {
 		v.tb.Fatal(err)
 	}
-	if err := v.Blobs.Walk(v.tb.Context(), func(blob.Info) error { files++; return nil }); err != nil {
+	if err := v.Blobs.Walk(v.tb.Context(), "", func(blob.Info) error { files++; return nil }); err != nil {
 		v.tb.Fatal(err)
 	}
 	return rows, files

@@ -44,7 +44,7 @@ func (v *vault) exec(query string, args ...any) {
 // files counts the stored files.
 func (v *vault) files() (n int) {
 	v.tb.Helper()
-	if err := v.Blobs.Walk(v.tb.Context(), func(blob.Info) error { n++; return nil }); err != nil {
+	if err := v.Blobs.Walk(v.tb.Context(), "", func(blob.Info) error { n++; return nil }); err != nil {
 		v.tb.Fatal(err)
 	}
 	return n

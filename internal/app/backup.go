@@ -1,0 +1,149 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/certvault/certvault/internal/backup"
+	"github.com/certvault/certvault/internal/batch"
+	"github.com/certvault/certvault/internal/blob"
+	"github.com/certvault/certvault/internal/bulkimport"
+	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/config"
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/keyring"
+)
+
+// backupConfig returns what a backup of the storage copies.
+func (s *Storage) backupConfig(data string, files blob.Store) backup.Config {
+	return backup.Config{
+		DB: s.DB, Keyring: s.Keyring, Data: data, Files: files, Version: Version(), Keys: []backup.Keys{cert.BlobKeys, batch.BlobKeys, bulkimport.BlobKeys},
+	}
+}
+
+// Backup makes a backup of an existing vault and records it. The server may be running.
+func Backup(ctx context.Context, c config.Storage, o backup.Options) (_ *backup.Result, err error) {
+	s, err := openStorage(ctx, c, "", checkSchema)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, s.DB.Close()) }()
+	files := filepath.Join(c.Data, "files")
+	if _, err := os.Stat(files); err != nil {
+		return nil, fmt.Errorf("the data folder has no files: %w; set --data to the data folder of the vault", err)
+	}
+	store, err := blob.NewFolder(files)
+	if err != nil {
+		return nil, err
+	}
+	result, err := backup.Create(ctx, s.backupConfig(c.Data, store), o)
+	if err != nil {
+		return nil, err
+	}
+	return result, backup.RecordResult(ctx, s.DB, result)
+}
+
+// VerifyBackup checks a backup. It uses the master key of the data folder, or if the data folder has
+// none, the master key in the backup. ownKey reports that it used the key in the backup, which does
+// not show who made the backup.
+func VerifyBackup(ctx context.Context, c config.Storage, dir string) (report *backup.Report, ownKey bool, err error) {
+	if _, err := backup.ReadHeader(dir); err != nil {
+		return nil, false, err
+	}
+	ring, err := keyring.OpenExisting(filepath.Join(c.Data, "keys"))
+	if errors.Is(err, keyring.ErrMissing) {
+		ring, err = keyring.OpenExisting(filepath.Join(dir, "keys"))
+		ownKey = true
+	}
+	if errors.Is(err, keyring.ErrMissing) {
+		return nil, false, fmt.Errorf("the backup %s contains no master key, which is needed to check its signature; "+
+			"set --data to a data folder with the master key of its vault", dir)
+	}
+	if err != nil {
+		return nil, false, err
+	}
+	report, err = backup.Verify(ctx, dir, ring)
+	if errors.Is(err, backup.ErrWrongKey) && !ownKey {
+		err = fmt.Errorf("%w than that in %s; set --data to the data folder of the vault that made it", err, filepath.Join(c.Data, "keys"))
+	}
+	return report, ownKey, err
+}
+
+// checkBackups checks the folder of scheduled backups.
+func (a *App) checkBackups() error {
+	if a.cfg.Backup == "" {
+		return nil
+	}
+	if err := backup.CheckFolder(a.cfg.Data, a.cfg.Backup); err != nil {
+		return fmt.Errorf("--backup: %w", err)
+	}
+	return nil
+}
+
+// prepareBackups creates the schedule of backups, if --backup is set.
+func (a *App) prepareBackups() {
+	if a.cfg.Backup == "" {
+		return
+	}
+	a.backups = &backup.Schedule{
+		Config: a.backupConfig(a.cfg.Data, a.blobs), Dir: a.cfg.Backup, Every: a.cfg.BackupEvery, Keep: a.cfg.BackupKeep,
+		Node: a.store.node, Log: a.log,
+	}
+}
+
+// startBackups starts the schedule of backups, or records that there is none.
+func (a *App) startBackups(ctx context.Context) {
+	if a.backups != nil {
+		a.every(ctx, "backup", a.backups.Poll(), a.backups.Run)
+		return
+	}
+	a.tasks.Go(func() {
+		if err := backup.Stop(ctx, a.DB); err != nil {
+			a.log.WarnContext(ctx, "the schedule of backups was not removed", "error", err)
+		}
+	})
+}
+
+// backupAge returns the age of the last backup in seconds, or -1 if there is none.
+func (a *App) backupAge(ctx context.Context) (int, error) {
+	r, err := backup.LastRecord(ctx, a.DB)
+	if err != nil || r.CompletedAt.IsZero() {
+		return -1, err
+	}
+	return int(a.DB.Now().Sub(r.CompletedAt) / time.Second), nil
+}
+
+// backupProblems returns 1 if the backups have a problem, and otherwise 0.
+func (a *App) backupProblems(ctx context.Context) (int, error) {
+	r, err := backup.LastRecord(ctx, a.DB)
+	if err != nil || r.Problem(a.DB.Now()) == "" {
+		return 0, err
+	}
+	return 1, nil
+}
+
+// examineBackups describes the last backup. The error is the problem of the backups.
+func examineBackups(ctx context.Context, d *db.DB) (detail string, err error) {
+	r, err := backup.LastRecord(ctx, d)
+	if err != nil {
+		return "", err
+	}
+	now := d.Now()
+	detail = "none was made by certvault"
+	if !r.CompletedAt.IsZero() {
+		detail = fmt.Sprintf("the last one is %s old, in %s", now.Sub(r.CompletedAt).Round(time.Second), r.Dir)
+	}
+	if r.Every > 0 {
+		detail += fmt.Sprintf("; one is made every %s", r.Every)
+	} else {
+		detail += "; no server makes backups at intervals (--backup)"
+	}
+	if problem := r.Problem(now); problem != "" {
+		return "", fmt.Errorf("%s; %s", problem, detail)
+	}
+	return detail, nil
+}

@@ -1,0 +1,39 @@
+package app
+
+import (
+	"context"
+	"log/slog"
+	"path/filepath"
+	"time"
+
+	"github.com/certvault/certvault/internal/blob"
+	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/config"
+	"github.com/certvault/certvault/internal/deletion"
+	"github.com/certvault/certvault/internal/job"
+	"github.com/certvault/certvault/internal/vault"
+)
+
+// Erase deletes the files of a certificate at once; see cert.Service.Erase. The server may be
+// running. It returns an error if the files belong to another installation than the database, since
+// the files of the certificate would remain elsewhere.
+func (b *Base) Erase(ctx context.Context, s config.Storage, referenceID, reason string) (*cert.Erasure, error) {
+	files := store{dir: filepath.Join(s.Data, "files")}
+	if err := files.checkInstallation(ctx, b.DB); err != nil {
+		return nil, err
+	}
+	blobs, err := blob.NewFolder(files.dir)
+	if err != nil {
+		return nil, err
+	}
+	log := slog.New(slog.DiscardHandler)
+	queue, err := job.New(b.DB, job.Config{NodeID: "erase", MaxAttempts: 1, Timeout: cert.SealTimeout, Logger: log})
+	if err != nil {
+		return nil, err
+	}
+	certs := cert.New(cert.Config{
+		DB: b.DB, Blobs: blobs, Queue: queue, Hooks: b.Hooks, Purged: vault.PurgedTx, Now: time.Now, Log: log,
+		Deletions: vault.Deletions(deletion.Config{DB: b.DB, Blobs: blobs, Now: time.Now, Log: log}),
+	})
+	return certs.Erase(ctx, referenceID, reason)
+}

@@ -1,0 +1,288 @@
+package backup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/certvault/certvault/internal/db"
+)
+
+const (
+	// leaseTime is the time after which another server may make the next backup if the server that
+	// makes one has died.
+	leaseTime = time.Minute
+	// renewEvery is the interval at which a server renews its lease.
+	renewEvery = 10 * time.Second
+	// stopTime limits the last write to the database of a server that stops.
+	stopTime = time.Second
+	// retryAfter is the maximum time until a scheduled backup that failed is attempted again.
+	retryAfter = time.Hour
+	// maxPoll is the maximum interval at which a server checks whether a backup is due.
+	maxPoll = 10 * time.Second
+	// minPoll is the minimum of this interval.
+	minPoll = time.Second
+	// maxFailure is the maximum length of the stored error.
+	maxFailure = 2000
+)
+
+// errLost means that another server makes the backups now.
+var errLost = errors.New("the lease was lost, because this server was too slow; another server makes the next backup")
+
+// Schedule makes backups of a vault at intervals, in new folders of one folder. Of several servers
+// on one database, one makes each backup.
+type Schedule struct {
+	Config
+
+	// Dir is the folder of all backups. The name of a backup is the UTC time of its start.
+	Dir string
+	// Every is the interval. Keep is the number of complete backups that are kept.
+	Every time.Duration
+	Keep  int
+	// Node is the id of this server.
+	Node string
+	Log  *slog.Logger
+}
+
+// Poll returns the interval at which Run should be called.
+func (s *Schedule) Poll() time.Duration { return max(minPoll, min(maxPoll, s.Every/4)) }
+
+// Run makes a backup if one is due and no other server makes it. It stores and returns the error of
+// a backup that failed.
+func (s *Schedule) Run(ctx context.Context) error {
+	due, err := s.claim(ctx)
+	if err != nil || !due {
+		return err
+	}
+	result, err := s.leased(ctx)
+	if ctx.Err() != nil {
+		return errors.Join(ctx.Err(), s.interrupt(context.WithoutCancel(ctx)))
+	}
+	if err == nil {
+		err = RecordResult(ctx, s.DB, result)
+	}
+	return errors.Join(err, s.release(ctx, err))
+}
+
+// Stop records that no server makes backups at intervals. A server with a schedule records its
+// schedule again.
+func Stop(ctx context.Context, d *db.DB) error {
+	err := d.Tx(ctx, func(tx *db.Tx) error {
+		_, err := tx.ExecContext(ctx, `UPDATE backups SET every_seconds = 0, failure = '' WHERE id = 1 AND every_seconds <> 0`)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("recording that no backups are scheduled: %w", err)
+	}
+	return nil
+}
+
+// dueCondition is true if the next backup is due and no server makes one: the interval has passed,
+// the last backup failed some time ago, or its server has died, which leaves leased_by. A time that
+// is too late was written while a clock was ahead, and is ignored. $1 is the present time, $2 the
+// latest end of a lease, $3 the start of the interval, and $4 the start of the interval after a
+// failure.
+const dueCondition = `(leased_until < $1 OR leased_until > $2) AND (leased_by <> '' OR started_at <= $3 OR failure <> '' AND started_at <= $4 OR started_at > $1)`
+
+// claim records the schedule, and leases the next backup if it is due and no server makes one.
+func (s *Schedule) claim(ctx context.Context) (due bool, err error) {
+	now := s.DB.Now()
+	args := []any{db.Micros(now), db.Micros(now.Add(leaseTime)), db.Micros(now.Add(-s.Every)), db.Micros(now.Add(-min(s.Every, retryAfter)))}
+	var recorded int64
+	// Most calls find nothing to do, and should not write.
+	if err := s.DB.QueryRowContext(ctx, `SELECT every_seconds, `+dueCondition+` FROM backups WHERE id = 1`, args...).Scan(&recorded, &due); err != nil {
+		return false, fmt.Errorf("reading the schedule of backups: %w", err)
+	}
+	every := int64(s.Every / time.Second)
+	if !due && recorded == every {
+		return false, nil
+	}
+	err = s.DB.Tx(ctx, func(tx *db.Tx) error {
+		if _, err := tx.ExecContext(ctx, `UPDATE backups SET every_seconds = $1 WHERE id = 1`, every); err != nil {
+			return err
+		}
+		r, err := tx.ExecContext(ctx, `UPDATE backups SET leased_by = $5, leased_until = $2, started_at = $1 WHERE id = 1 AND `+dueCondition, append(args, s.Node)...)
+		if err != nil {
+			return err
+		}
+		n, err := r.RowsAffected()
+		due = n == 1
+		return err
+	})
+	if err != nil {
+		return false, fmt.Errorf("claiming a scheduled backup: %w", err)
+	}
+	return due, nil
+}
+
+// renew renews the lease until ctx ends, and calls lost if another server has it.
+func (s *Schedule) renew(ctx context.Context, lost context.CancelCauseFunc) {
+	tick := time.NewTicker(renewEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		var n int64
+		err := s.DB.Tx(ctx, func(tx *db.Tx) error {
+			r, err := tx.ExecContext(ctx, `UPDATE backups SET leased_until = $1 WHERE id = 1 AND leased_by = $2`, db.Micros(s.DB.Now().Add(leaseTime)), s.Node)
+			if err != nil {
+				return err
+			}
+			n, err = r.RowsAffected()
+			return err
+		})
+		// If the database does not respond for long, another server gets the lease, and the next
+		// attempt finds that.
+		if err == nil && n == 0 {
+			lost(errLost)
+			return
+		}
+	}
+}
+
+// interrupt ends the lease of a server that stops during a backup, so that the backup is due at
+// once.
+func (s *Schedule) interrupt(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, stopTime)
+	defer cancel()
+	err := s.DB.Tx(ctx, func(tx *db.Tx) error {
+		_, err := tx.ExecContext(ctx, `UPDATE backups SET leased_until = 0 WHERE id = 1 AND leased_by = $1`, s.Node)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("recording an interrupted backup: %w", err)
+	}
+	return nil
+}
+
+// release ends the lease and stores the result of the backup.
+func (s *Schedule) release(ctx context.Context, failed error) error {
+	text, at := "", int64(0)
+	if failed != nil {
+		text, at = failed.Error(), db.Micros(s.DB.Now())
+		text = text[:min(len(text), maxFailure)]
+	}
+	err := s.DB.Tx(ctx, func(tx *db.Tx) error {
+		_, err := tx.ExecContext(ctx, `UPDATE backups SET leased_by = '', leased_until = 0, failed_at = $1, failure = $2 WHERE id = 1 AND leased_by = $3`, at, text, s.Node)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("recording a scheduled backup: %w", err)
+	}
+	return nil
+}
+
+// leased makes a backup, and removes partial backups and the oldest complete backups.
+func (s *Schedule) leased(ctx context.Context) (*Result, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		s.renew(ctx, cancel)
+	}()
+	defer func() {
+		cancel(nil)
+		<-ended
+	}()
+	if err := CheckFolder(s.Data, s.Dir); err != nil {
+		return nil, err
+	}
+	complete, partial, err := s.list()
+	if err != nil {
+		return nil, err
+	}
+	// This server has the lease, so that no server is making them.
+	for _, dir := range partial {
+		s.Log.WarnContext(ctx, "a backup was interrupted and is removed", slog.String("folder", dir))
+		if err := removeBackup(dir); err != nil {
+			return nil, err
+		}
+	}
+	result, err := s.create(ctx, complete)
+	if cause := context.Cause(ctx); err != nil && errors.Is(cause, errLost) {
+		err = cause
+	}
+	if err != nil {
+		return nil, err
+	}
+	s.Log.InfoContext(ctx, "a backup was made", slog.String("folder", result.Dir), slog.Int("files", result.Files), slog.Int64("bytes", result.Bytes),
+		slog.Int64("copied_bytes", result.Copied))
+	if result.Missing > 0 {
+		// An older backup may be the last one that has the missing files.
+		s.Log.ErrorContext(ctx, "ALARM: the file store lacks files to which the database refers; old backups are kept", slog.Int("missing", result.Missing))
+		return result, nil
+	}
+	complete = append(complete, result.Dir)
+	for _, dir := range complete[:max(0, len(complete)-s.Keep)] {
+		if err := removeBackup(dir); err != nil {
+			return nil, err
+		}
+	}
+	return result, nil
+}
+
+// create makes a backup since the last complete backup. If the last backup cannot be used, for
+// example because it was made with another master key, create makes a backup without it.
+func (s *Schedule) create(ctx context.Context, complete []string) (*Result, error) {
+	installation, err := s.DB.Installation(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var since *earlier
+	if len(complete) > 0 {
+		last := complete[len(complete)-1]
+		if since, err = openEarlier(last, s.Keyring, installation); err != nil {
+			s.Log.WarnContext(ctx, "the last backup cannot be used for the next one", slog.Any("error", err))
+			since = nil
+		}
+	}
+	return create(ctx, s.Config, Options{Dir: filepath.Join(s.Dir, s.DB.Now().UTC().Format(folderTime))}, installation, since)
+}
+
+// list returns the folders of scheduled backups, ordered by time: those that are complete, and
+// those that are not.
+func (s *Schedule) list() (complete, partial []string, err error) {
+	entries, err := os.ReadDir(s.Dir)
+	if err != nil {
+		return nil, nil, fmt.Errorf("listing backups: %w", err)
+	}
+	for _, e := range entries {
+		if _, err := time.Parse(folderTime, e.Name()); err != nil || !e.IsDir() {
+			continue
+		}
+		dir := filepath.Join(s.Dir, e.Name())
+		switch _, err := ReadHeader(dir); {
+		case err == nil, errors.Is(err, ErrDamaged):
+			complete = append(complete, dir)
+		case errors.Is(err, ErrPartial), errors.Is(err, ErrNoBackup):
+			partial = append(partial, dir)
+		default:
+			return nil, nil, err
+		}
+	}
+	slices.Sort(complete)
+	return complete, partial, nil
+}
+
+// removeBackup removes a backup. It removes the manifest first, so that an interrupted removal
+// leaves a partial backup, which is not used and is removed later.
+func removeBackup(dir string) error {
+	if err := os.Remove(filepath.Join(dir, manifestName)); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("removing an old backup: %w", err)
+	}
+	if err := syncDir(dir); err != nil {
+		return err
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		return fmt.Errorf("removing an old backup: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,70 @@
+package cert
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/deletion"
+)
+
+// ArchiveKind is the suffix of the key of an archive of originals. No certificate refers to an
+// archive, but the package that unpacks it does.
+const ArchiveKind = "archive"
+
+// blobColumns has the column of certificates for the keys of each kind of file.
+var blobColumns = map[string]string{"original": "original_key", "verified": "tail_key", "image": "image_key"}
+
+// ReferencedBlobs returns those of the keys to which certificates refer. It also returns keys of an
+// unknown kind, which a later version may have written. It is a deletion.References. Staged files
+// pass their keys on to certificates, so the look-up in their rows must come first.
+func ReferencedBlobs(ctx context.Context, d *db.DB, keys []string) ([]string, error) {
+	var found []string
+	kinds := map[string][]string{}
+	for _, key := range keys {
+		kind := deletion.Kind(key)
+		if _, known := blobColumns[kind]; !known && kind != ArchiveKind {
+			found = append(found, key)
+			continue
+		}
+		kinds[kind] = append(kinds[kind], key)
+	}
+	query, args, err := referencedQuery(d, kinds)
+	if err != nil {
+		return nil, err
+	}
+	referenced, err := db.Column[string](d.QueryContext(ctx, query, args...))
+	if err != nil {
+		return nil, fmt.Errorf("finding the certificates of files: %w", err)
+	}
+	return append(found, referenced...), nil
+}
+
+// referencedQuery returns the query for those keys of each kind to which certificates refer.
+func referencedQuery(d *db.DB, kinds map[string][]string) (query string, args []any, err error) {
+	for i, kind := range []string{"original", "verified", "image"} {
+		// The empty list is not nil, which would be null.
+		condition, arg, err := d.OneOf(blobColumns[kind], i+1, append([]string{}, kinds[kind]...))
+		if err != nil {
+			return "", nil, err
+		}
+		if i > 0 {
+			query += ` UNION ALL `
+		}
+		query += `SELECT ` + blobColumns[kind] + ` FROM certificates WHERE ` + condition
+		args = append(args, arg)
+	}
+	return query, args, nil
+}
+
+// BlobKeys calls visit for the key of each file to which a certificate refers, once for each key,
+// until visit returns an error.
+func BlobKeys(ctx context.Context, q db.Queryer, visit func(key string) error) error {
+	for _, kind := range []string{"original", "verified", "image"} {
+		column := blobColumns[kind]
+		if err := db.Ascend(ctx, q, `SELECT DISTINCT `+column+` FROM certificates WHERE `+column+` > $1 ORDER BY 1 LIMIT $2`, visit); err != nil {
+			return fmt.Errorf("listing the files of certificates: %w", err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,28 @@
+package config
+
+import (
+	"errors"
+	"time"
+)
+
+// Backups contains the settings of the backups that the server makes.
+type Backups struct {
+	Backup      string        `help:"Existing folder in which the server makes backups, one folder for each." name:"backup" placeholder:"DIR" type:"path"`
+	BackupEvery time.Duration `default:"24h" help:"Interval of the backups in --backup." name:"backup-every" placeholder:"DURATION"`
+	BackupKeep  int           `default:"14" help:"Number of backups to keep in --backup." name:"backup-keep" placeholder:"N"`
+}
+
+// check checks the settings if there is a folder. The folder itself is checked when the server
+// starts.
+func (b *Backups) check() error {
+	if b.Backup == "" {
+		return nil
+	}
+	if b.BackupEvery < time.Second || b.BackupEvery%time.Second != 0 {
+		return errors.New("--backup-every must be 1 s or more, in whole seconds")
+	}
+	if b.BackupKeep < 1 {
+		return errors.New("--backup-keep must be 1 or more")
+	}
+	return nil
+}

@@ -1,0 +1,141 @@
+// Package deletion owns the deletion of files that no row refers to. It finds such files in the
+// store, waits, and then deletes them. The package does not depend on the packages whose rows refer
+// to files; each of them provides a References.
+//
+// A file is deleted a fixed time after its last row. Every state that the database had within that
+// time therefore fits the store: an older database can be put back beside newer files, and then the
+// newer database again.
+//
+// A file that no row refers to never gets a row again, so nothing can change between the look-up and
+// the deletion:
+//
+//   - A new file has a random key, and its first row is written within seconds. The sweep ignores
+//     files that are younger than two hours.
+//   - A row gets the key of an older file only from another row, in one transaction with that row:
+//     the certificate of an entry gets the key of the staged file. The look-up in the rows that pass
+//     keys on precedes the look-up in the rows that receive keys. If the first finds no row, the
+//     second sees the row that got the key.
+//
+// Erasure on request is the exception: ExpireTx and DeleteNow delete files without the wait.
+package deletion
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/certvault/certvault/internal/blob"
+	"github.com/certvault/certvault/internal/db"
+)
+
+// References returns those of the keys to which rows of a package refer. It may also return keys
+// that must not be deleted for another reason.
+type References func(ctx context.Context, d *db.DB, keys []string) ([]string, error)
+
+// Config has the dependencies of a Service.
+type Config struct {
+	DB    *db.DB
+	Blobs blob.Store
+	// References are the look-ups of all packages whose rows refer to files. If rows of one package
+	// pass keys on to rows of another, the look-up of the first comes first.
+	References []References
+	// Keep is the time for which a file is kept after its last row is gone.
+	Keep time.Duration
+	// Now is a clock that all nodes on the database share.
+	Now func() time.Time
+	Log *slog.Logger
+}
+
+// Service deletes files.
+type Service struct {
+	db         *db.DB
+	blobs      blob.Store
+	references []References
+	keep       time.Duration
+	now        func() time.Time
+	log        *slog.Logger
+}
+
+// New returns a service.
+func New(c Config) *Service {
+	return &Service{db: c.DB, blobs: c.Blobs, references: c.References, keep: c.Keep, now: c.Now, log: c.Log}
+}
+
+// ExpireTx records that files are erased, in the transaction that removes their rows. If the process
+// dies before DeleteNow, the next sweep deletes the files.
+func ExpireTx(ctx context.Context, tx *db.Tx, keys []string, now time.Time) error {
+	for _, key := range keys {
+		if _, err := tx.ExecContext(ctx, `
+			INSERT INTO blob_deletions (key, due_at, erased_at) VALUES ($1, $2, $2)
+			ON CONFLICT (key) DO UPDATE SET due_at = excluded.due_at, erased_at = excluded.erased_at`, key, db.Micros(now)); err != nil {
+			return fmt.Errorf("recording the erasure of a file: %w", err)
+		}
+	}
+	return nil
+}
+
+// Exist returns those of the keys whose files exist.
+func (s *Service) Exist(ctx context.Context, keys []string) (existing []string, err error) {
+	for _, key := range keys {
+		o, err := s.blobs.Open(ctx, key)
+		if errors.Is(err, blob.ErrNotFound) {
+			continue
+		}
+		if err == nil {
+			err = o.Close()
+		}
+		if err != nil {
+			return nil, fmt.Errorf("looking for a file: %w", err)
+		}
+		existing = append(existing, key)
+	}
+	return existing, nil
+}
+
+// DeleteNow deletes the files that no row refers to, without a wait, also while a restore is not
+// accepted. It returns the keys to which rows still refer.
+func (s *Service) DeleteNow(ctx context.Context, keys []string) (referenced []string, err error) {
+	used, err := s.referenced(ctx, keys)
+	if err != nil {
+		return nil, err
+	}
+	for _, key := range keys {
+		if used[key] {
+			referenced = append(referenced, key)
+			continue
+		}
+		if err := s.blobs.Delete(ctx, key); err != nil {
+			return nil, fmt.Errorf("deleting an erased file: %w", err)
+		}
+	}
+	return referenced, nil
+}
+
+// referenced returns those of the keys to which rows refer.
+func (s *Service) referenced(ctx context.Context, keys []string) (map[string]bool, error) {
+	used := map[string]bool{}
+	for _, references := range s.references {
+		remaining := slices.DeleteFunc(slices.Clone(keys), func(key string) bool { return used[key] })
+		if len(remaining) == 0 {
+			break
+		}
+		found, err := references(ctx, s.db, remaining)
+		if err != nil {
+			return nil, fmt.Errorf("finding the rows of files: %w", err)
+		}
+		for _, key := range found {
+			used[key] = true
+		}
+	}
+	return used, nil
+}
+
+// Kind returns the suffix of a key, which is the kind of the file.
+func Kind(key string) string {
+	_, kind, _ := strings.Cut(key[strings.LastIndexByte(key, '/')+1:], ".")
+	return kind
+}
