@@ -12,6 +12,7 @@ import (
 	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/app"
 	"github.com/certvault/certvault/internal/audit"
+	"github.com/certvault/certvault/internal/authority"
 	"github.com/certvault/certvault/internal/config"
 	"github.com/certvault/certvault/internal/db"
 )
@@ -92,16 +93,12 @@ func asCommand(ctx context.Context) context.Context {
 	return audit.WithActor(ctx, a)
 }
 
-// recordKey records a change of an institution's signing keys. It runs after the change, because
-// keys are files and cannot be changed in a transaction. inst is nil for the keys of the
-// installation.
-func (c *console) recordKey(base *app.Base, inst *account.Institution, action audit.Action) error {
+// recordKey records a change of an institution's signing keys. The result is called in the
+// transaction of the change. inst is nil for the keys of the installation.
+func (c *console) recordKey(inst *account.Institution, action audit.Action) authority.Record {
 	e := audit.Entry{Action: action}
 	if inst != nil {
 		e.InstitutionID, e.Subject = inst.ID, audit.Subject{Type: "institution", ID: inst.UUID, Name: inst.Name}
 	}
-	if err := base.DB.Tx(c.ctx, func(tx *db.Tx) error { return audit.RecordTx(c.ctx, tx, e) }); err != nil {
-		return fmt.Errorf("the keys were changed, but recording the change failed: %w", err)
-	}
-	return nil
+	return func(tx *db.Tx) error { return audit.RecordTx(c.ctx, tx, e) }
 }

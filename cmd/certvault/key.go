@@ -21,7 +21,9 @@ type keyCommand struct {
 	Import  keyImport  `cmd:"" help:"Import an institution's own signing key, from PKCS #12 or PEM."`
 	Program keyProgram `cmd:"" help:"Register a program that signs for an institution, for example with a key in an HSM."`
 	Root    keyRoot    `cmd:"" help:"Print the root certificates of the signing keys, or create a new root."`
-	Protect keyProtect `cmd:"" help:"Encrypt the signing keys with the passphrase of --key-passphrase-file."`
+	Protect keyProtect `cmd:"" help:"Encrypt the identity that decrypts the signing keys, with the passphrase of --key-passphrase-file."`
+	Sheet   keySheet   `cmd:"" help:"Print a recovery sheet with the master key and the identity, to keep on paper."`
+	Recover keyRecover `cmd:"" help:"Create the files of the master key and of the identity from a recovery sheet that was typed in."`
 }
 
 // keyRow is the certificate of a signing key or of a root in the output.
@@ -69,7 +71,7 @@ func (k *keyList) Run(c *console) error {
 
 // printKeys prints the certificates of an institution's signing keys.
 func (c *console) printKeys(base *app.Base, inst *account.Institution) error {
-	list, err := base.Keys.Certificates(inst.UUID)
+	list, err := base.Keys.Certificates(c.ctx, inst.UUID)
 	if err != nil {
 		return err
 	}
@@ -92,10 +94,7 @@ func (k *keyRotate) Run(c *console) error {
 		if err := base.Accounts.CheckKeyName(c.ctx, inst.ID); err != nil {
 			return err
 		}
-		if err := base.Keys.Rotate(inst.UUID, inst.Name); err != nil {
-			return err
-		}
-		if err := c.recordKey(base, inst, audit.KeyRotated); err != nil {
+		if err := base.Keys.Rotate(c.ctx, inst.UUID, inst.Name, c.recordKey(inst, audit.KeyRotated)); err != nil {
 			return err
 		}
 		return c.printKeys(base, inst)
@@ -118,17 +117,15 @@ func (k *keyImport) Run(c *console) error {
 		return &usageError{errors.New("specify --pkcs12, or --cert and --key")}
 	}
 	return c.institution(k.Storage, k.Institution, func(base *app.Base, inst *account.Institution) error {
-		if err := k.use(c, base.Keys, inst.UUID); err != nil {
-			return err
-		}
-		if err := c.recordKey(base, inst, audit.KeyImported); err != nil {
+		if err := k.use(c, base.Keys, inst); err != nil {
 			return err
 		}
 		return c.printKeys(base, inst)
 	})
 }
 
-func (k *keyImport) use(c *console, keys *authority.Authority, institution string) error {
+func (k *keyImport) use(c *console, keys *authority.Authority, inst *account.Institution) error {
+	record := c.recordKey(inst, audit.KeyImported)
 	if k.PKCS12 != "" {
 		password := ""
 		if k.PasswordStdin {
@@ -141,7 +138,7 @@ func (k *keyImport) use(c *console, keys *authority.Authority, institution strin
 		if err != nil {
 			return err
 		}
-		return keys.UsePKCS12(institution, data, password)
+		return keys.UsePKCS12(c.ctx, inst.UUID, data, password, record)
 	}
 	certificates, err := readKeyFile(k.Cert)
 	if err != nil {
@@ -151,7 +148,7 @@ func (k *keyImport) use(c *console, keys *authority.Authority, institution strin
 	if err != nil {
 		return err
 	}
-	return keys.UsePEM(institution, certificates, key)
+	return keys.UsePEM(c.ctx, inst.UUID, certificates, key, record)
 }
 
 // maxKeyFile is the maximum number of bytes that are read from a file; the keys themselves have
@@ -190,10 +187,7 @@ func (k *keyProgram) Run(c *console) error {
 		if err != nil {
 			return err
 		}
-		if err := base.Keys.UseProgram(c.ctx, inst.UUID, certificates, command); err != nil {
-			return err
-		}
-		if err := c.recordKey(base, inst, audit.KeyProgram); err != nil {
+		if err := base.Keys.UseProgram(c.ctx, inst.UUID, certificates, command, c.recordKey(inst, audit.KeyProgram)); err != nil {
 			return err
 		}
 		return c.printKeys(base, inst)
@@ -211,15 +205,12 @@ type keyRoot struct {
 func (k *keyRoot) Run(c *console) error {
 	return c.existing(k.Storage, func(base *app.Base) error {
 		if k.Rotate {
-			if err := base.Keys.RotateRoot(); err != nil {
-				return err
-			}
-			if err := c.recordKey(base, nil, audit.KeyRootRotated); err != nil {
+			if err := base.RotateRoot(c.ctx, c.recordKey(nil, audit.KeyRootRotated)); err != nil {
 				return err
 			}
 		}
 		if k.PEM {
-			text, err := base.Keys.RootsPEM()
+			text, err := base.Keys.RootsPEM(c.ctx)
 			if err != nil {
 				return err
 			}
@@ -227,7 +218,7 @@ func (k *keyRoot) Run(c *console) error {
 				PEM string `json:"pem"`
 			}{string(text)}, func(w io.Writer) { _, _ = w.Write(text) })
 		}
-		roots, err := base.Keys.Roots()
+		roots, err := base.Keys.Roots(c.ctx)
 		if err != nil {
 			return err
 		}
@@ -243,22 +234,22 @@ type keyProtect struct {
 	config.Storage
 }
 
-// Run encrypts the signing keys with the passphrase.
+// Run encrypts the identity with the passphrase.
 func (k *keyProtect) Run(c *console) error {
 	if k.KeyPassphraseFile == "" {
 		return &usageError{errors.New("specify the passphrase with --key-passphrase-file")}
 	}
 	return c.existing(k.Storage, func(base *app.Base) error {
-		if err := base.Keys.Protect(); err != nil {
+		if err := base.Keys.Protect(c.ctx); err != nil {
 			return err
 		}
-		if err := c.recordKey(base, nil, audit.KeyProtected); err != nil {
-			return err
+		if err := base.DB.Tx(c.ctx, c.recordKey(nil, audit.KeyProtected)); err != nil {
+			return fmt.Errorf("the identity was encrypted, but recording that failed: %w", err)
 		}
 		return c.print(struct {
 			Protected bool `json:"protected"`
 		}{true}, func(w io.Writer) {
-			printf(w, "The signing keys are encrypted. From now on, start the server with the same --key-passphrase-file.\n")
+			printf(w, "The identity of the signing keys is encrypted. From now on, start the server with the same --key-passphrase-file.\n")
 		})
 	})
 }

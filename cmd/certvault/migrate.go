@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"log/slog"
 
 	"github.com/certvault/certvault/internal/app"
 	"github.com/certvault/certvault/internal/config"
@@ -17,7 +18,7 @@ func (m *migrateCommand) Run(c *console) error {
 	if err := requireVault(m.Storage); err != nil {
 		return err
 	}
-	version, err := app.Migrate(c.ctx, m.Storage)
+	version, err := app.Migrate(c.ctx, m.Storage, slog.New(slog.NewTextHandler(c.stderr, nil)))
 	if err != nil {
 		return err
 	}

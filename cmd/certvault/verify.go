@@ -12,7 +12,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/certvault/certvault/internal/authority"
+	"github.com/certvault/certvault/internal/app"
 	"github.com/certvault/certvault/internal/pades"
 )
 
@@ -209,13 +209,12 @@ func (v *verifyCommand) roots() (roots, error) {
 	if v.Data == "" {
 		return roots{timeStampRoots: trusted.timeStampRoots}, nil
 	}
-	keys := filepath.Join(v.Data, "keys")
-	trusted.list, err = authority.New(keys, authority.Options{}).Roots()
-	if f, ok := errors.AsType[*authority.Fault](err); ok && f.Code == authority.CodeMissing {
+	file := filepath.Join(v.Data, app.RootsFile)
+	if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
 		return roots{timeStampRoots: trusted.timeStampRoots}, nil
 	}
-	if err != nil {
-		return trusted, fmt.Errorf("the roots in %q cannot be read: %w; specify the root with --root", keys, withoutName(err))
+	if trusted.list, err = readRoots("--data", file); err != nil {
+		return trusted, fmt.Errorf("%w; specify the root with --root", err)
 	}
 	trusted.from = fmt.Sprintf("the data folder %q", v.Data)
 	return trusted, nil

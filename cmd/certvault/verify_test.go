@@ -15,7 +15,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/certvault/certvault/internal/app"
 	"github.com/certvault/certvault/internal/authority"
+	"github.com/certvault/certvault/internal/db/dbtest"
 	"github.com/certvault/certvault/internal/pades"
 	"github.com/certvault/certvault/internal/pdf"
 )
@@ -25,7 +27,7 @@ const (
 	referenceID = "NWU-0123456789ABCDEF"
 )
 
-// signingVault is a data folder with the signing keys of an institution.
+// signingVault is a data folder with root certificates, and the signing keys of an institution.
 type signingVault struct {
 	data string
 	keys *authority.Authority
@@ -33,19 +35,33 @@ type signingVault struct {
 
 func newSigningVault(t *testing.T, name string) *signingVault {
 	t.Helper()
-	data := t.TempDir()
-	keys := authority.New(filepath.Join(data, "keys"), authority.Options{Now: time.Now, Installation: "vault.example"})
-	if err := errors.Join(keys.MakeRoot(), keys.Create(university, name)); err != nil {
+	keys := authority.New(dbtest.SQLite(t), authority.Options{Now: time.Now, Folder: t.TempDir(), Installation: "vault.example"})
+	_, err := keys.CreateIdentity()
+	if err := errors.Join(err, keys.MakeRoot(t.Context()), keys.Create(t.Context(), university, name, nil)); err != nil {
 		t.Fatal(err)
 	}
-	return &signingVault{data, keys}
+	v := &signingVault{t.TempDir(), keys}
+	v.publish(t)
+	return v
+}
+
+// publish writes the root certificates to the data folder, as the server does.
+func (v *signingVault) publish(t *testing.T) {
+	t.Helper()
+	text, err := v.keys.RootsPEM(t.Context())
+	if err == nil {
+		err = os.WriteFile(filepath.Join(v.data, app.RootsFile), text, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 // root writes the root certificates to a file, in the form in which a vault serves root
 // certificates.
 func (v *signingVault) root(t *testing.T) string {
 	t.Helper()
-	text, err := v.keys.RootsPEM()
+	text, err := v.keys.RootsPEM(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +71,7 @@ func (v *signingVault) root(t *testing.T) string {
 // sign returns a file signed by the institution.
 func (v *signingVault) sign(t *testing.T, file []byte) []byte {
 	t.Helper()
-	key, chain, err := v.keys.Signer(t.Context(), university)
+	signer, err := v.keys.Signer(t.Context(), university)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,8 +81,8 @@ func (v *signingVault) sign(t *testing.T, file []byte) []byte {
 		t.Fatal(err)
 	}
 	u := doc.Update()
-	pending, err := (&pades.Signer{Key: key, Chain: chain}).Prepare(u, doc, doc.Inspect(), page, pades.Statement{
-		Name: chain[0].Subject.CommonName, Time: time.Now(),
+	pending, err := (&pades.Signer{Key: signer.Key, Chain: signer.Chain}).Prepare(u, doc, doc.Inspect(), page, pades.Statement{
+		Name: signer.Chain[0].Subject.CommonName, Time: time.Now(),
 		Original: pades.Original{Form: pades.Prefix, Length: int64(len(file)), SHA256: sha256.Sum256(file), ReferenceID: referenceID},
 	})
 	if err != nil {
@@ -297,13 +313,14 @@ func TestVerifyAfterRotation(t *testing.T) {
 	firstRoot := v.root(t)
 	files := [][]byte{v.sign(t, diploma(t))}
 	for _, rotate := range []func() error{
-		func() error { return v.keys.Rotate(university, "Northwest University") },
-		v.keys.RotateRoot,
-		func() error { return v.keys.Rotate(university, "Northwest University") },
+		func() error { return v.keys.Rotate(t.Context(), university, "Northwest University", nil) },
+		func() error { return v.keys.RotateRoot(t.Context(), nil) },
+		func() error { return v.keys.Rotate(t.Context(), university, "Northwest University", nil) },
 	} {
 		if err := rotate(); err != nil {
 			t.Fatal(err)
 		}
+		v.publish(t)
 		files = append(files, v.sign(t, diploma(t)))
 	}
 	nss := trustStore(t, v.root(t))
@@ -354,7 +371,7 @@ func TestVerifyAsDocumented(t *testing.T) {
 		t.Fatal("the page has no script")
 	}
 	v := newSigningVault(t, "Northwest University")
-	roots, err := v.keys.RootsPEM()
+	roots, err := v.keys.RootsPEM(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

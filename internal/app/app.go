@@ -58,6 +58,8 @@ type Storage struct {
 	Keyring *keyring.Ring
 	// Keys contains the institutions' signing keys.
 	Keys *authority.Authority
+	// rootsFile is the file with the root certificates, for commands without the database.
+	rootsFile string
 }
 
 // prepareSchema makes a database usable, or returns an error.
@@ -92,7 +94,7 @@ func openStorage(ctx context.Context, c config.Storage, base string, prepare pre
 	if _, err := makePrivate(c.Data); err != nil {
 		return nil, err
 	}
-	keys, err := openKeys(c, base)
+	options, err := keyOptions(c, base)
 	if err != nil {
 		return nil, err
 	}
@@ -111,11 +113,12 @@ func openStorage(ctx context.Context, c config.Storage, base string, prepare pre
 	if err := prepare(ctx, d); err != nil {
 		return nil, err
 	}
-	ring, err := openKeyring(ctx, d, filepath.Join(c.Data, "keys"))
+	keys := authority.New(d, options)
+	ring, err := openKeyring(ctx, d, c, keys)
 	if err != nil {
 		return nil, err
 	}
-	return &Storage{DB: d, Keyring: ring, Keys: keys}, nil
+	return &Storage{DB: d, Keyring: ring, Keys: keys, rootsFile: filepath.Join(c.Data, RootsFile)}, nil
 }
 
 // Base contains the services that commands other than serve require.
@@ -137,17 +140,29 @@ func OpenBase(ctx context.Context, c config.Storage, base string) (*Base, error)
 
 // CreateBase is like OpenBase, but it creates the schema if the database is empty.
 func CreateBase(ctx context.Context, c config.Storage, base string) (*Base, error) {
-	return openBase(ctx, c, base, createSchema)
+	b, err := openBase(ctx, c, base, createSchema)
+	if err != nil {
+		return nil, err
+	}
+	if err := b.importKeys(ctx, slog.New(slog.DiscardHandler)); err != nil {
+		return nil, errors.Join(err, b.DB.Close())
+	}
+	return b, nil
 }
 
-// Migrate migrates the schema to this version and returns its number.
-func Migrate(ctx context.Context, c config.Storage) (version int, err error) {
+// Migrate migrates the schema to this version and returns its number. It also imports the signing
+// keys of an earlier version.
+func Migrate(ctx context.Context, c config.Storage, log *slog.Logger) (version int, err error) {
 	s, err := openStorage(ctx, c, "", migrateSchema)
 	if err != nil {
 		return 0, err
 	}
+	defer func() { err = errors.Join(err, s.DB.Close()) }()
+	if err := s.importKeys(ctx, log); err != nil {
+		return 0, err
+	}
 	version, _, err = s.DB.SchemaVersion(ctx)
-	return version, errors.Join(err, s.DB.Close())
+	return version, err
 }
 
 func openBase(ctx context.Context, c config.Storage, base string, prepare prepareSchema) (*Base, error) {
@@ -177,8 +192,8 @@ type App struct {
 	// previous is the id of the server that locked this data folder before.
 	previous string
 	// drill means that the vault is a drill of a restore. It sends no mail and no webhooks.
-	drill    bool
-	blobs    *blob.Folder
+	drill bool
+	blobs *blob.Folder
 	// backups is nil if --backup is not set.
 	backups  *backup.Schedule
 	renderer *pdfium.Renderer
@@ -240,6 +255,12 @@ func New(ctx context.Context, cfg *config.Serve, log *slog.Logger, stdout io.Wri
 		return nil, err
 	}
 	if err := a.readRestore(ctx); err != nil {
+		return nil, err
+	}
+	if err := a.importKeys(ctx, log); err != nil {
+		return nil, err
+	}
+	if err := a.checkIdentity(ctx, log); err != nil {
 		return nil, err
 	}
 	if err := checkClock(ctx, a.DB); err != nil {

@@ -18,7 +18,6 @@ import (
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/config"
 	"github.com/certvault/certvault/internal/db"
-	"github.com/certvault/certvault/internal/keyring"
 	"github.com/certvault/certvault/internal/pdfium"
 	"github.com/certvault/certvault/internal/search"
 	"github.com/certvault/certvault/internal/token"
@@ -62,8 +61,9 @@ func Examine(ctx context.Context, s config.Storage) []Finding {
 	add("data folder", s.Data, examinePermissions(s.Data))
 	detail, err := disk(s.Data)
 	add("disk", detail, err)
-	_, err = keyring.OpenExisting(filepath.Join(s.Data, "keys"))
+	_, err = masterKey(s, false)
 	add("master key", "readable", err)
+	add("secret files", "private", examineSecrets(s))
 	store, err := blob.NewFolder(filepath.Join(s.Data, "files"))
 	if err == nil {
 		err = store.Probe()
@@ -101,10 +101,11 @@ func database(ctx context.Context, s config.Storage) []Finding {
 	}
 	defer func() { _ = d.Close() }()
 	list := []Finding{{Name: "database", Good: true, Detail: string(d.Dialect)}}
-	keys, err := openKeys(s, "")
+	options, err := keyOptions(s, "")
 	if err != nil {
 		return append(list, Finding{Name: "signing keys", Detail: err.Error()})
 	}
+	keys := authority.New(d, options)
 	applied, known, err := d.SchemaVersion(ctx)
 	f := Finding{Name: "schema", Detail: fmt.Sprintf("version %d of %d", applied, known)}
 	if err == nil {
@@ -138,6 +139,11 @@ func database(ctx context.Context, s config.Storage) []Finding {
 		f.Detail = err.Error()
 	}
 	list = append(list, f, counts(ctx, d))
+	f = Finding{Name: "secrets of the database", Good: true, Detail: "the master key and the identity belong to the database"}
+	if err := examineSecretsOf(ctx, d, s, keys); err != nil {
+		f.Good, f.Detail = false, err.Error()
+	}
+	list = append(list, f)
 	f = Finding{Name: "signing keys", Good: true}
 	if f.Detail, err = examineKeys(ctx, d, keys, time.Now()); err != nil {
 		f.Good, f.Detail = false, err.Error()
@@ -217,15 +223,15 @@ func examineKeys(ctx context.Context, d *db.DB, keys *authority.Authority, now t
 		return "", err
 	}
 	for _, i := range list {
-		_, chain, err := keys.Signer(ctx, i.UUID)
+		signer, err := keys.Signer(ctx, i.UUID)
 		if err != nil {
 			return "", fmt.Errorf("%s: %w", i.Slug, err)
 		}
-		if expiry := authority.Expiry(chain); expiry.Before(now.Add(authority.ExpiresSoon)) {
+		if expiry := authority.Expiry(signer.Chain); expiry.Before(now.Add(authority.ExpiresSoon)) {
 			return "", fmt.Errorf("%s: the certificate of the key expires on %s; import another key, or run certvault key rotate", i.Slug, expiry.Format(time.DateOnly))
 		}
 	}
-	if _, err := keys.Roots(); len(list) > 0 && err != nil {
+	if _, err := keys.Roots(ctx); len(list) > 0 && err != nil {
 		return "", fmt.Errorf("reading the root certificates: %w", err)
 	}
 	return fmt.Sprintf("%d, all usable", len(list)), nil

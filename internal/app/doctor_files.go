@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/certvault/certvault/internal/authority"
 	"github.com/certvault/certvault/internal/blob"
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/config"
@@ -81,7 +82,7 @@ func certsOf(s config.Storage, d *db.DB) (*cert.Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	keys, err := openKeys(s, "")
+	options, err := keyOptions(s, "")
 	if err != nil {
 		return nil, err
 	}
@@ -90,7 +91,7 @@ func certsOf(s config.Storage, d *db.DB) (*cert.Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	return cert.New(cert.Config{DB: d, Blobs: blobs, Queue: queue, Keys: keys, Verify: pades.Verify, Now: time.Now, Log: log}), nil
+	return cert.New(cert.Config{DB: d, Blobs: blobs, Queue: queue, Keys: authority.New(d, options), Verify: pades.Verify, Now: time.Now, Log: log}), nil
 }
 
 // problems are the descriptions of checks that failed.

@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -70,14 +69,8 @@ func (a *App) rotateKey(ctx context.Context, inst *account.Institution) error {
 	if err := a.Accounts.CheckKeyName(ctx, inst.ID); err != nil {
 		return err
 	}
-	if err := a.Keys.Rotate(inst.UUID, inst.Name); err != nil {
-		return err
-	}
 	e := audit.Entry{InstitutionID: inst.ID, Action: audit.KeyRotated, Subject: audit.Subject{Type: "institution", ID: inst.UUID, Name: inst.Name}}
-	if err := a.DB.Tx(ctx, func(tx *db.Tx) error { return audit.RecordTx(ctx, tx, e) }); err != nil {
-		return fmt.Errorf("recording the rotation of the signing key: %w", err)
-	}
-	return nil
+	return a.Keys.Rotate(ctx, inst.UUID, inst.Name, func(tx *db.Tx) error { return audit.RecordTx(ctx, tx, e) })
 }
 
 // gate adapts the sign-in pages to the panel.

@@ -117,7 +117,7 @@ func (a *App) findings(ctx context.Context, s *panel.Status) (list []panel.Findi
 		detail = err.Error()
 	}
 	add("Backups", err == nil, "%s", detail)
-	if expiring, err := a.expiringKeys(ctx, time.Now().Add(authority.ExpiresSoon)); err != nil {
+	if expiring, err := a.Keys.Expiring(ctx, time.Now().Add(authority.ExpiresSoon)); err != nil {
 		add("Signing keys", false, "%v", err)
 	} else {
 		add("Signing keys", len(keyless) == 0 && expiring == 0, "%s without a signing key, %s with a certificate that has expired or expires within 90 days",

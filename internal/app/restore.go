@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"os"
 	"time"
 
 	"github.com/certvault/certvault/internal/backup"
@@ -23,7 +24,22 @@ type RestoreOptions struct {
 // Restore creates a vault in an empty storage from a backup.
 func Restore(ctx context.Context, c config.Storage, o RestoreOptions) (*backup.Restored, error) {
 	setUmask()
-	return backup.Restore(ctx, backup.RestoreOptions{Dir: o.Dir, At: o.At, Target: c, Drill: o.Drill, Now: time.Now})
+	options := backup.RestoreOptions{Dir: o.Dir, At: o.At, Target: c, Drill: o.Drill, Now: time.Now}
+	var err error
+	if c.MasterKey != "" || c.MasterKeyFile != "" {
+		if options.Keyring, err = masterKey(c, false); err != nil {
+			return nil, err
+		}
+	}
+	switch {
+	case c.KeyIdentity != "":
+		options.Identity = []byte(c.KeyIdentity)
+	case c.KeyIdentityFile != "":
+		if options.Identity, err = os.ReadFile(c.KeyIdentityFile); err != nil {
+			return nil, fmt.Errorf("--key-identity-file: %w", err)
+		}
+	}
+	return backup.Restore(ctx, options)
 }
 
 // Unknown returns what a restored vault cannot know.

@@ -130,7 +130,7 @@ func (a *App) handler() (http.Handler, error) {
 		a.gauge("certvault_jobs_waiting", "Certificates whose verified PDF is not generated yet.", a.Certs.Waiting),
 		a.gauge("certvault_signing_keys_expiring", "Institutions whose signing key has a certificate that has expired or expires within 90 days; the value should be 0.",
 			func(ctx context.Context) (int, error) {
-				return a.expiringKeys(ctx, time.Now().Add(authority.ExpiresSoon))
+				return a.Keys.Expiring(ctx, time.Now().Add(authority.ExpiresSoon))
 			}),
 		a.gauge("certvault_files_damaged", "Certificates whose stored file failed its last check; the value should be 0.", a.Certs.Damaged),
 		a.gauge("certvault_backup_age_seconds", "Age of the last complete backup; -1 if there is none.", a.backupAge),

@@ -1,12 +1,13 @@
 package app
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/url"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -23,44 +24,54 @@ const keysEvery = time.Minute
 // maxPassphrase is the maximum size of the passphrase file in bytes.
 const maxPassphrase = 4096
 
-// openKeys returns the signing keys. base is the base URL, or empty if it is unknown.
-func openKeys(s config.Storage, base string) (*authority.Authority, error) {
-	o := authority.Options{Now: time.Now}
+// RootsFile is the file with the root certificates in the data folder. certvault verify reads it.
+const RootsFile = "root.pem"
+
+// keyOptions returns the settings of the signing keys. base is the base URL, or empty if it is
+// unknown.
+func keyOptions(s config.Storage, base string) (authority.Options, error) {
+	o := authority.Options{Now: time.Now, Folder: s.KeyFolder(), IdentityFile: s.KeyIdentityFile, Identity: s.KeyIdentity}
 	if u, err := url.Parse(base); err == nil {
 		o.Installation = u.Hostname()
 	}
 	if s.KeyPassphraseFile != "" {
 		text, err := os.ReadFile(s.KeyPassphraseFile)
 		if err != nil {
-			return nil, fmt.Errorf("--key-passphrase-file: %w", err)
+			return o, fmt.Errorf("--key-passphrase-file: %w", err)
 		}
 		if o.Passphrase = strings.TrimRight(string(text), "\r\n"); o.Passphrase == "" || len(text) > maxPassphrase {
-			return nil, fmt.Errorf("--key-passphrase-file: %s must contain one line of at most %d bytes", s.KeyPassphraseFile, maxPassphrase)
+			return o, fmt.Errorf("--key-passphrase-file: %s must contain one line of at most %d bytes", s.KeyPassphraseFile, maxPassphrase)
 		}
 	}
-	return authority.New(filepath.Join(s.Data, "keys"), o), nil
+	return o, nil
 }
 
-// expiringKeys counts the institutions whose signing key has a certificate that expires before a
-// time. An institution whose key is missing is not counted: its uploads fail, and doctor names it.
-func (s *Storage) expiringKeys(ctx context.Context, before time.Time) (n int, err error) {
-	list, err := account.WithKey(ctx, s.DB)
+// importKeys imports the signing keys of an earlier version, which stored them as files.
+func (s *Storage) importKeys(ctx context.Context, log *slog.Logger) error {
+	n, left, err := s.Keys.ImportFiles(ctx)
 	if err != nil {
-		return 0, err
+		return err
 	}
-	for _, i := range list {
-		keys, err := s.Keys.Certificates(i.UUID)
-		if f, ok := errors.AsType[*authority.Fault](err); ok && f.Code == authority.CodeMissing {
-			continue
-		}
-		if err != nil {
-			return 0, fmt.Errorf("reading the signing key of %s: %w", i.UUID, err)
-		}
-		if authority.Expiry(keys[0].Chain).Before(before) {
-			n++
-		}
+	if n > 0 {
+		log.InfoContext(ctx, "the signing keys of an earlier version were imported into the database", slog.Int("keys", n))
 	}
-	return n, nil
+	if left != nil {
+		log.WarnContext(ctx, "imported key files could not be moved; they are not used any more", slog.Any("error", left))
+	}
+	return nil
+}
+
+// checkIdentity returns an error if the identity of the signing keys is not that of the database.
+// The vault also serves while the identity is missing, because only sealing needs it.
+func (s *Storage) checkIdentity(ctx context.Context, log *slog.Logger) error {
+	err := s.Keys.CheckIdentity(ctx)
+	if errors.Is(err, authority.ErrOtherIdentity) {
+		return err
+	}
+	if err != nil {
+		log.ErrorContext(ctx, "ALARM: the signing keys cannot be decrypted; certificates are not sealed until that is repaired", slog.Any("error", err))
+	}
+	return nil
 }
 
 // CreateKeys creates the signing key of each institution that never had a key, and the root key if no
@@ -72,7 +83,7 @@ func (s *Storage) CreateKeys(ctx context.Context) error {
 		return err
 	}
 	if len(withKey) == 0 {
-		if err := s.Keys.MakeRoot(); err != nil {
+		if err := s.Keys.MakeRoot(ctx); err != nil {
 			return fmt.Errorf("creating the root of signing keys: %w", err)
 		}
 	}
@@ -81,12 +92,41 @@ func (s *Storage) CreateKeys(ctx context.Context) error {
 		return err
 	}
 	for _, i := range missing {
-		if err := s.Keys.Create(i.UUID, i.Name); err != nil {
+		record := func(tx *db.Tx) error { return account.RecordKeyTx(ctx, tx, i, time.Now()) }
+		if err := s.Keys.Create(ctx, i.UUID, i.Name, record); err != nil {
 			return fmt.Errorf("creating the signing key of %s: %w", i.UUID, err)
 		}
-		if err := s.DB.Tx(ctx, func(tx *db.Tx) error { return account.RecordKeyTx(ctx, tx, i, time.Now()) }); err != nil {
-			return err
-		}
+	}
+	return s.publishRoots(ctx)
+}
+
+// publishRoots writes the root certificates to the data folder, if they have changed.
+func (s *Storage) publishRoots(ctx context.Context) error {
+	text, err := s.Keys.RootsPEM(ctx)
+	if f, ok := errors.AsType[*authority.Fault](err); ok && f.Code == authority.CodeMissing {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("reading the root certificates: %w", err)
+	}
+	if stored, err := os.ReadFile(s.rootsFile); err == nil && bytes.Equal(stored, text) {
+		return nil
+	}
+	err = os.WriteFile(s.rootsFile+".new", text, 0o600)
+	if err == nil {
+		err = os.Rename(s.rootsFile+".new", s.rootsFile)
+	}
+	if err != nil {
+		return fmt.Errorf("writing the root certificates: %w", err)
 	}
 	return nil
+}
+
+// RotateRoot creates a new root and records that. Keys of institutions remain under the old root
+// until they are rotated.
+func (s *Storage) RotateRoot(ctx context.Context, record authority.Record) error {
+	if err := s.Keys.RotateRoot(ctx, record); err != nil {
+		return err
+	}
+	return s.publishRoots(ctx)
 }

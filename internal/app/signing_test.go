@@ -2,7 +2,6 @@ package app
 
 import (
 	"errors"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -38,11 +37,11 @@ func TestKeysAreCreatedOnce(t *testing.T) {
 	if err := base.CreateKeys(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	roots, err := base.Keys.Roots()
+	roots, err := base.Keys.Roots(t.Context())
 	if err != nil || len(roots) != 1 || roots[0].Subject.CommonName != "Certvault document signing vault.example" {
 		t.Fatalf("roots = %v, %v, want one for vault.example", roots, err)
 	}
-	before, err := base.Keys.Certificates(first)
+	before, err := base.Keys.Certificates(t.Context(), first)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,17 +49,15 @@ func TestKeysAreCreatedOnce(t *testing.T) {
 	if err := base.CreateKeys(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if after, err := base.Keys.Certificates(first); err != nil || len(after) != 1 || !after[0].Chain[0].Equal(before[0].Chain[0]) {
+	if after, err := base.Keys.Certificates(t.Context(), first); err != nil || len(after) != 1 || !after[0].Chain[0].Equal(before[0].Chain[0]) {
 		t.Errorf("the first key was replaced, or cannot be read: %v, %v", after, err)
 	}
-	if _, _, err := base.Keys.Signer(t.Context(), second); err != nil {
+	if _, err := base.Keys.Signer(t.Context(), second); err != nil {
 		t.Error(err)
 	}
 
-	for _, lost := range []string{"institution", "root"} {
-		if err := os.RemoveAll(filepath.Join(dir, "keys", lost)); err != nil {
-			t.Fatal(err)
-		}
+	if _, err := base.DB.Writer().ExecContext(t.Context(), `DELETE FROM signing_keys`); err != nil {
+		t.Fatal(err)
 	}
 	if err := base.CreateKeys(t.Context()); err != nil {
 		t.Errorf("CreateKeys without an institution that requires a key failed: %v", err)
@@ -71,12 +68,12 @@ func TestKeysAreCreatedOnce(t *testing.T) {
 		t.Errorf("a new key without the lost root: error = %v, want CodeMissing", err)
 	}
 	for _, id := range []string{first, second, third} {
-		if _, _, err := base.Keys.Signer(t.Context(), id); err == nil {
+		if _, err := base.Keys.Signer(t.Context(), id); err == nil {
 			t.Errorf("the key of %s was created again", id)
 		}
 	}
-	if _, err := os.Stat(filepath.Join(dir, "keys", "root")); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("the root was created again, or os.Stat failed: %v", err)
+	if _, err := base.Keys.Roots(t.Context()); err == nil {
+		t.Error("the root was created again")
 	}
 }
 
@@ -105,7 +102,7 @@ func TestExpiringSigningKeyIsReported(t *testing.T) {
 	}{{91, 0}, {89, 1}, {2, 1}} {
 		until := now.Add(time.Duration(test.days) * 24 * time.Hour)
 		certtest.ExpiringKey(t, base.Keys, i.UUID, now.Add(-time.Hour), until)
-		if n, err := base.expiringKeys(t.Context(), now.Add(authority.ExpiresSoon)); err != nil || n != test.want {
+		if n, err := base.Keys.Expiring(t.Context(), now.Add(authority.ExpiresSoon)); err != nil || n != test.want {
 			t.Errorf("%d days before: %d institutions (error %v), want %d", test.days, n, err, test.want)
 		}
 		detail, err := examineKeys(t.Context(), base.DB, base.Keys, now)
@@ -114,7 +111,7 @@ func TestExpiringSigningKeyIsReported(t *testing.T) {
 		}
 	}
 	// On the last day, doctor reports that nothing can be signed.
-	expired := authority.New(filepath.Join(dir, "keys"), authority.Options{Now: func() time.Time { return now.Add(36 * time.Hour) }})
+	expired := authority.New(base.DB, authority.Options{Folder: filepath.Join(dir, "keys"), Now: func() time.Time { return now.Add(36 * time.Hour) }})
 	if _, err := examineKeys(t.Context(), base.DB, expired, now.Add(36*time.Hour)); err == nil || !strings.Contains(err.Error(), authority.CodeExpired) {
 		t.Errorf("on the last day: examineKeys returned %v, want key_expired", err)
 	}

@@ -69,6 +69,7 @@ const (
 	KeyProgram     Action = "key.program"
 	KeyRootRotated Action = "key.root-rotated"
 	KeyProtected   Action = "key.protected"
+	KeySheet       Action = "key.sheet"
 
 	OperatorAdded   Action = "operator.added"
 	OperatorRemoved Action = "operator.removed"
@@ -135,6 +136,7 @@ var Actions = []struct {
 	{KeyProgram, "set a program that signs"},
 	{KeyRootRotated, "created a new root key"},
 	{KeyProtected, "protected the signing keys"},
+	{KeySheet, "printed the recovery sheet"},
 	{OperatorAdded, "added an operator"},
 	{OperatorRemoved, "removed an operator"},
 	{AuditExported, "exported the audit log"},

@@ -1,8 +1,8 @@
 package authority
 
 import (
-	"bufio"
 	"bytes"
+	"context"
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/rand"
@@ -20,7 +20,8 @@ import (
 	"testing"
 	"time"
 
-	"filippo.io/age/armor"
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/db/dbtest"
 )
 
 var today = time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
@@ -29,28 +30,39 @@ func options() Options {
 	return Options{Now: func() time.Time { return today }, Installation: "vault.example", ProgramTimeout: 20 * time.Second}
 }
 
-func open(t *testing.T, dir string, o Options) *Authority {
+// open creates an identity in a new folder, and a root in the database.
+func open(t *testing.T, d *db.DB, o Options) *Authority {
 	t.Helper()
-	a := New(dir, o)
-	if err := a.MakeRoot(); err != nil {
+	if o.Folder == "" {
+		o.Folder = t.TempDir()
+	}
+	a := New(d, o)
+	if _, err := a.CreateIdentity(); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.MakeRoot(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	return a
 }
 
+// again returns another process on the same database and folder.
+func again(a *Authority) *Authority { return New(a.db, a.options) }
+
 const university = "0199d9a4-6f10-7cc4-b5b2-0c5a2f6d7a01"
 
 // requireSigning fails the test unless the institution's key makes valid signatures and its chain
-// ends at one of the roots. Without roots, the roots of a are used. requireSigning returns the
+// ends at one of the roots. Without roots, the anchors of the signer are used. requireSigning returns the
 // certificate of the key.
 func requireSigning(t *testing.T, a *Authority, roots ...*x509.Certificate) *x509.Certificate {
 	t.Helper()
-	key, chain, err := a.Signer(t.Context(), university)
+	signer, err := a.Signer(t.Context(), university)
 	if err != nil {
 		t.Fatal(err)
 	}
+	chain := signer.Chain
 	digest := sha256.Sum256([]byte("document"))
-	signature, err := key.Sign(rand.Reader, digest[:], crypto.SHA256)
+	signature, err := signer.Key.Sign(rand.Reader, digest[:], crypto.SHA256)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,9 +77,7 @@ func requireSigning(t *testing.T, a *Authority, roots ...*x509.Certificate) *x50
 		}
 	}
 	if len(roots) == 0 {
-		if roots, err = a.Roots(); err != nil {
-			t.Fatal(err)
-		}
+		roots = signer.Anchors
 	}
 	pool, intermediates := x509.NewCertPool(), x509.NewCertPool()
 	for _, r := range roots {
@@ -94,39 +104,69 @@ func requireFault(t *testing.T, err error, code string) {
 
 func TestCreateAndSign(t *testing.T) {
 	t.Parallel()
-	dir := filepath.Join(t.TempDir(), "data", "keys")
-	a := open(t, dir, options())
-	_, _, err := a.Signer(t.Context(), university)
-	requireFault(t, err, CodeMissing)
-	for range 2 { // the second call changes nothing
-		if err := a.Create(university, "Universität Ü"); err != nil {
-			t.Fatal(err)
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		a := open(t, d, options())
+		_, err := a.Signer(t.Context(), university)
+		requireFault(t, err, CodeMissing)
+		recorded := 0
+		for range 2 { // the second call changes nothing
+			if err := a.Create(t.Context(), university, "Universität Ü", func(*db.Tx) error { recorded++; return nil }); err != nil {
+				t.Fatal(err)
+			}
 		}
-	}
-	leaf := requireSigning(t, a)
-	if leaf.Subject.CommonName != "Universität Ü" || leaf.Subject.SerialNumber != university || leaf.IsCA ||
-		leaf.KeyUsage != x509.KeyUsageDigitalSignature|x509.KeyUsageContentCommitment ||
-		len(leaf.UnknownExtKeyUsage) != 1 || !leaf.UnknownExtKeyUsage[0].Equal(oidDocumentSigning) ||
-		len(leaf.ExtKeyUsage) != 1 || leaf.ExtKeyUsage[0] != x509.ExtKeyUsageEmailProtection {
-		t.Errorf("the certificate is %+v, want a certificate of the university for document signing only", leaf)
-	}
-	again := open(t, dir, options()) // another process
-	if got := requireSigning(t, again); !got.Equal(leaf) {
-		t.Error("another process uses another key")
-	}
-	if list, err := again.Certificates(university); err != nil || len(list) != 1 || list[0].Kind != Issued {
-		t.Errorf("Certificates = %v, error %v; want one issued certificate", list, err)
-	}
-	for _, id := range []string{"", "../root", "a/b", "x\x00", strings.Repeat("x", 100)} {
-		requireFault(t, a.Create(id, "x"), CodeMissing)
-	}
+		if recorded != 2 {
+			t.Errorf("the record was written %d times, want by both calls", recorded)
+		}
+		leaf := requireSigning(t, a)
+		if leaf.Subject.CommonName != "Universität Ü" || leaf.Subject.SerialNumber != university || leaf.IsCA ||
+			leaf.KeyUsage != x509.KeyUsageDigitalSignature|x509.KeyUsageContentCommitment ||
+			len(leaf.UnknownExtKeyUsage) != 1 || !leaf.UnknownExtKeyUsage[0].Equal(oidDocumentSigning) ||
+			len(leaf.ExtKeyUsage) != 1 || leaf.ExtKeyUsage[0] != x509.ExtKeyUsageEmailProtection {
+			t.Errorf("the certificate is %+v, want a certificate of the university for document signing only", leaf)
+		}
+		other := again(a)
+		if got := requireSigning(t, other); !got.Equal(leaf) {
+			t.Error("another process uses another key")
+		}
+		if list, err := other.Certificates(t.Context(), university); err != nil || len(list) != 1 || list[0].Kind != Issued {
+			t.Errorf("Certificates = %v, error %v; want one issued certificate", list, err)
+		}
+		for _, id := range []string{"", "../root", "a/b", "x\x00", strings.Repeat("x", 100)} {
+			requireFault(t, a.Create(t.Context(), id, "x", nil), CodeMissing)
+		}
+	})
+}
+
+// A change of the keys is undone if its record cannot be written.
+func TestKeyAndRecordAreStoredTogether(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		a := open(t, d, options())
+		failed := errors.New("the audit log is full")
+		fail := func(*db.Tx) error { return failed }
+		for name, change := range map[string]error{
+			"Create":     a.Create(t.Context(), university, "x", fail),
+			"Rotate":     a.Rotate(t.Context(), university, "x", fail),
+			"RotateRoot": a.RotateRoot(t.Context(), fail),
+		} {
+			if !errors.Is(change, failed) {
+				t.Errorf("%s: error = %v, want that of the record", name, change)
+			}
+		}
+		if _, err := a.Certificates(t.Context(), university); err == nil {
+			t.Error("a key without a record is stored")
+		}
+		if roots, err := a.Roots(t.Context()); err != nil || len(roots) != 1 {
+			t.Errorf("%d roots, %v; want the first root only", len(roots), err)
+		}
+	})
 }
 
 // The root cannot issue trusted certificates for servers, mailboxes or authorities.
 func TestRootIssuesOnlyForDocuments(t *testing.T) {
 	t.Parallel()
-	a := open(t, t.TempDir(), options())
-	roots, err := a.Roots()
+	a := open(t, dbtest.SQLite(t), options())
+	roots, err := a.Roots(t.Context())
 	if err != nil || len(roots) != 1 {
 		t.Fatal(roots, err)
 	}
@@ -134,14 +174,18 @@ func TestRootIssuesOnlyForDocuments(t *testing.T) {
 	if !root.IsCA || !root.MaxPathLenZero || root.MaxPathLen != 0 || !root.PermittedDNSDomainsCritical || len(root.UnknownExtKeyUsage) != 1 {
 		t.Errorf("the root is %+v, want an authority for document signing only, without authorities below it", root)
 	}
-	text, err := a.RootsPEM()
+	text, err := a.RootsPEM(t.Context())
 	if block, _ := pem.Decode(text); err != nil || block == nil || !bytes.Equal(block.Bytes, root.Raw) {
 		t.Errorf("RootsPEM = %s, error %v; want the root", text, err)
 	}
 	if f := Fingerprint(root); len(f) != 3*32-1 {
 		t.Errorf("Fingerprint = %q, want 32 pairs of digits", f)
 	}
-	key, err := a.private(first(t, a, rootFolder))
+	list, err := a.read(t.Context(), rootHolder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := a.private(t.Context(), list[rootHolder][0])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -181,265 +225,200 @@ func leafBelow(t *testing.T, parent *x509.Certificate, key crypto.Signer) *x509.
 	return c
 }
 
-// first returns the first key file of a folder.
-func first(t *testing.T, a *Authority, folder string) loaded {
-	t.Helper()
-	o, err := a.read(file(filepath.Join(a.dir, folder), 1))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return o
-}
-
-// After a rotation the new key signs, and old signatures can still be verified.
+// After a rotation the new key signs, also in another process that used the old key, and old
+// signatures can still be verified.
 func TestRotation(t *testing.T) {
 	t.Parallel()
-	a := open(t, t.TempDir(), options())
-	if err := a.Create(university, "x"); err != nil {
-		t.Fatal(err)
-	}
-	old := requireSigning(t, a)
-	if err := errors.Join(a.RotateRoot(), a.Rotate(university, "x")); err != nil {
-		t.Fatal(err)
-	}
-	roots, err := a.Roots()
-	if err != nil || len(roots) != 2 {
-		t.Fatal(roots, err)
-	}
-	if leaf := requireSigning(t, a, roots[0]); leaf.Equal(old) {
-		t.Error("the old key still signs")
-	}
-	list, err := a.Certificates(university)
-	if err != nil || len(list) != 2 || !list[1].Chain[0].Equal(old) || old.CheckSignatureFrom(roots[1]) != nil {
-		t.Errorf("Certificates = %v, error %v; want the new certificate and the old one, which the first root issued", list, err)
-	}
-	if n := bytes.Count(must(a.RootsPEM()), []byte("BEGIN CERTIFICATE")); n != 2 {
-		t.Errorf("RootsPEM has %d certificates, want 2", n)
-	}
-}
-
-// Roots can be read without the identity file, and reading them creates no folder.
-func TestRootsAreReadWithoutKey(t *testing.T) {
-	t.Parallel()
-	dir := filepath.Join(t.TempDir(), "keys")
-	_, err := New(dir, Options{}).Roots()
-	requireFault(t, err, CodeMissing)
-	if _, err := os.Stat(dir); err == nil {
-		t.Error("Roots created the folder")
-	}
-	a := open(t, dir, options())
-	if err := errors.Join(a.RotateRoot(), os.Remove(filepath.Join(dir, plainFile))); err != nil {
-		t.Fatal(err)
-	}
-	want, err := a.Roots()
-	if err != nil {
-		t.Fatal(err)
-	}
-	got, err := New(dir, Options{}).Roots()
-	if err != nil || len(got) != 2 || !got[0].Equal(want[0]) || !got[1].Equal(want[1]) {
-		t.Errorf("Roots = %v, error %v; want the same 2 roots", got, err)
-	}
-	if err := os.WriteFile(file(filepath.Join(dir, rootFolder), 3), []byte("{}"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	_, err = New(dir, Options{}).Roots()
-	requireFault(t, err, CodeBroken)
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		a := open(t, d, options())
+		if err := a.Create(t.Context(), university, "x", nil); err != nil {
+			t.Fatal(err)
+		}
+		old := requireSigning(t, a)
+		other := again(a)
+		if err := errors.Join(other.RotateRoot(t.Context(), nil), other.Rotate(t.Context(), university, "x", nil)); err != nil {
+			t.Fatal(err)
+		}
+		roots, err := a.Roots(t.Context())
+		if err != nil || len(roots) != 2 {
+			t.Fatal(roots, err)
+		}
+		if leaf := requireSigning(t, a, roots[0]); leaf.Equal(old) {
+			t.Error("the old key still signs")
+		}
+		list, err := a.Certificates(t.Context(), university)
+		if err != nil || len(list) != 2 || !list[1].Chain[0].Equal(old) || old.CheckSignatureFrom(roots[1]) != nil {
+			t.Errorf("Certificates = %v, error %v; want the new certificate and the old one, which the first root issued", list, err)
+		}
+		if n := bytes.Count(must(a.RootsPEM(t.Context())), []byte("BEGIN CERTIFICATE")); n != 2 {
+			t.Errorf("RootsPEM has %d certificates, want 2", n)
+		}
+	})
 }
 
 func must(text []byte, _ error) []byte { return text }
 
-// Processes that start at the same time use the same root and the same key.
+// Roots and certificates can be read without the identity.
+func TestCertificatesAreReadWithoutIdentity(t *testing.T) {
+	t.Parallel()
+	a := open(t, dbtest.SQLite(t), options())
+	if err := errors.Join(a.Create(t.Context(), university, "x", nil), os.Remove(a.options.identityFile())); err != nil {
+		t.Fatal(err)
+	}
+	other := again(a)
+	if roots, err := other.Roots(t.Context()); err != nil || len(roots) != 1 {
+		t.Errorf("Roots = %v, %v; want the root", roots, err)
+	}
+	if list, err := other.Certificates(t.Context(), university); err != nil || len(list) != 1 {
+		t.Errorf("Certificates = %v, %v; want the certificate", list, err)
+	}
+	requireFault(t, other.Rotate(t.Context(), university, "x", nil), CodeLocked)
+	_, err := New(dbtest.SQLite(t), Options{}).Roots(t.Context())
+	requireFault(t, err, CodeMissing)
+}
+
+// Processes that start at the same time on a new database use the same root and the same key. Keys
+// that they create at the same time are all stored.
 func TestConcurrentProcessesShareKeys(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	const n = 8
-	leaves := make([]*x509.Certificate, n)
-	var wait sync.WaitGroup
-	for i := range n {
-		wait.Go(func() {
-			a := New(dir, options())
-			if err := errors.Join(a.MakeRoot(), a.Create(university, "x")); err != nil {
-				t.Error(err)
-				return
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		o := options()
+		o.Folder = t.TempDir()
+		const n = 6
+		leaves := make([]*x509.Certificate, n)
+		concurrently := func(f func(i int) error) {
+			var wait sync.WaitGroup
+			for i := range n {
+				wait.Go(func() {
+					if err := f(i); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			wait.Wait()
+		}
+		concurrently(func(i int) error {
+			a := New(d, o)
+			_, err := a.CreateIdentity()
+			if err := errors.Join(err, a.MakeRoot(t.Context()), a.Create(t.Context(), university, "x", nil)); err != nil {
+				return err
 			}
 			leaves[i] = requireSigning(t, a)
+			return nil
 		})
-	}
-	wait.Wait()
-	for _, leaf := range leaves {
-		if leaf == nil || !leaf.Equal(leaves[0]) {
-			t.Error("two processes use different keys, or one process has no key")
+		for _, leaf := range leaves {
+			if leaf == nil || !leaf.Equal(leaves[0]) {
+				t.Error("two processes use different keys, or one process has no key")
+			}
 		}
-	}
-	for _, pattern := range []string{".new-*", "*/.new-*", "*/*/.new-*"} {
-		if left, _ := filepath.Glob(filepath.Join(dir, pattern)); len(left) > 0 {
+		concurrently(func(int) error { return New(d, o).Rotate(t.Context(), university, "x", nil) })
+		if list, err := New(d, o).Certificates(t.Context(), university); err != nil || len(list) != n+1 {
+			t.Errorf("%d certificates, %v; want the first one and one of each process", len(list), err)
+		}
+		if left, _ := filepath.Glob(filepath.Join(o.Folder, ".new-*")); len(left) > 0 {
 			t.Errorf("temporary files exist: %v, want none", left)
 		}
-	}
-}
-
-func TestFilePermissions(t *testing.T) {
-	t.Parallel()
-	dir := filepath.Join(t.TempDir(), "keys")
-	a := open(t, dir, options())
-	if err := a.Create(university, "x"); err != nil {
-		t.Fatal(err)
-	}
-	files := 0
-	err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		info, err := d.Info()
-		if err != nil {
-			return err
-		}
-		if info.Mode().Perm()&0o077 != 0 {
-			t.Errorf("%s has mode %v, want no permissions for the group and others", path, info.Mode())
-		}
-		if d.IsDir() {
-			return nil
-		}
-		files++
-		text, err := os.ReadFile(path)
-		if bytes.Contains(text, []byte("PRIVATE KEY")) {
-			t.Errorf("%s contains an unencrypted key", path)
-		}
-		return err
 	})
-	if err != nil || files != 3 {
-		t.Errorf("the folder has %d files, want 3; error %v", files, err)
-	}
 }
 
-func TestPassphraseEncryptsIdentity(t *testing.T) {
+// The database and the file of the identity contain no unencrypted key, and only the owner can read
+// the file.
+func TestKeysAreEncrypted(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
 	o := options()
-	o.Passphrase, o.WorkFactor = "correct horse", 10
-	a := open(t, dir, o)
-	if err := a.Create(university, "x"); err != nil {
+	o.Folder = filepath.Join(t.TempDir(), "data", "keys")
+	a := open(t, dbtest.SQLite(t), o)
+	if err := a.Create(t.Context(), university, "x", nil); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := os.Stat(filepath.Join(dir, plainFile)); err == nil {
-		t.Error("the identity is stored unencrypted")
+	texts, err := db.Column[string](a.db.QueryContext(t.Context(), `SELECT kind || certificates || private_key || command FROM signing_keys`))
+	if err != nil || len(texts) != 2 {
+		t.Fatalf("the database has %d keys, %v; want 2", len(texts), err)
 	}
-	requireSigning(t, open(t, dir, o))
-	for _, wrong := range []string{"battery staple", ""} {
-		o.Passphrase = wrong
-		a := open(t, dir, o) // reading the root needs no key
-		_, _, err := a.Signer(t.Context(), university)
-		requireFault(t, err, CodeLocked)
+	for _, text := range texts {
+		if strings.Contains(text, "PRIVATE KEY") || !strings.Contains(text, "BEGIN AGE ENCRYPTED FILE") {
+			t.Errorf("a stored key is not encrypted: %s", text)
+		}
+	}
+	for path, want := range map[string]os.FileMode{o.Folder: 0o700, a.options.identityFile(): 0o600} {
+		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != want {
+			t.Errorf("%s has mode %v, error %v; want %v", path, info.Mode(), err, want)
+		}
 	}
 }
 
-// The default work for a passphrase is the default of age, 2^18.
-func TestPassphraseWork(t *testing.T) {
+// A row that was lost or damaged is reported and not created again. Its key signs again after it is
+// restored.
+func TestLostOrDamagedRows(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	o := options()
-	o.Passphrase = "correct horse"
-	open(t, dir, o)
-	text, err := os.ReadFile(filepath.Join(dir, encryptedFile))
-	if err != nil {
-		t.Fatal(err)
-	}
-	header, err := bufio.NewReader(armor.NewReader(bytes.NewReader(text))).Peek(100)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, stanza, _ := strings.Cut(string(header), "-> scrypt "); !strings.HasSuffix(strings.SplitN(stanza, "\n", 2)[0], " 18") {
-		t.Errorf("the header of the identity file is %q, want the work 18", header)
-	}
-}
-
-// A missing or damaged file is reported and not created again. The operations that need the file
-// work again after it is restored.
-func TestMissingOrDamagedFiles(t *testing.T) {
-	t.Parallel()
-	for name, test := range map[string]struct {
-		path string
-		data []byte // nil removes the file
-		code string
-	}{
-		"missing identity": {plainFile, nil, CodeLocked},
-		"damaged identity": {plainFile, []byte("AGE-SECRET-KEY-1NONSENSE"), CodeBroken},
-		"another identity": {plainFile, []byte("AGE-SECRET-KEY-1GFPYYSJZGFPYYSJZGFPYYSJZGFPYYSJZGFPYYSJZGFPYYSJZGFPQ4EGAEX"), CodeLocked},
-		"missing key":      {"institution/" + university + "/0001.json", nil, CodeMissing},
-		"truncated key":    {"institution/" + university + "/0001.json", []byte(`{"kind":"issued"`), CodeBroken},
-		"empty key":        {"institution/" + university + "/0001.json", []byte(`{}`), CodeBroken},
-		"key too large":    {"institution/" + university + "/0001.json", make([]byte, maxFile+1), CodeBroken},
+	for name, test := range map[string]struct{ damage, repair, code string }{
+		"lost key":            {`UPDATE signing_keys SET holder = 'away' WHERE holder <> ''`, `UPDATE signing_keys SET holder = '` + university + `' WHERE holder = 'away'`, CodeMissing},
+		"lost root":           {`UPDATE signing_keys SET holder = 'away' WHERE holder = ''`, `UPDATE signing_keys SET holder = '' WHERE holder = 'away'`, CodeMissing},
+		"damaged certificate": {`UPDATE signing_keys SET certificates = 'x' || certificates`, `UPDATE signing_keys SET certificates = substr(certificates, 2)`, CodeBroken},
+		"damaged key":         {`UPDATE signing_keys SET private_key = 'x' || private_key`, `UPDATE signing_keys SET private_key = substr(private_key, 2)`, CodeLocked},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			dir := t.TempDir()
-			if err := open(t, dir, options()).Create(university, "x"); err != nil {
-				t.Fatal(err)
-			}
-			path := filepath.Join(dir, test.path)
-			saved, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := os.Remove(path); err != nil {
-				t.Fatal(err)
-			}
-			if test.data != nil {
-				if err := os.WriteFile(path, test.data, 0o600); err != nil {
+			dbtest.Each(t, func(t *testing.T, d *db.DB) {
+				a := open(t, d, options())
+				if err := a.Create(t.Context(), university, "x", nil); err != nil {
 					t.Fatal(err)
 				}
-			}
-			a := open(t, dir, options())
-			_, _, err = a.Signer(t.Context(), university)
-			requireFault(t, err, test.code)
-			if err := os.WriteFile(path, saved, 0o600); err != nil {
-				t.Fatal(err)
-			}
-			requireSigning(t, a)
+				exec := func(statement string) {
+					if _, err := d.Writer().ExecContext(t.Context(), statement); err != nil {
+						t.Fatal(err)
+					}
+				}
+				exec(test.damage)
+				other := again(a)
+				_, err := other.Signer(t.Context(), university)
+				requireFault(t, err, test.code)
+				if test.code == CodeMissing && name == "lost root" {
+					requireFault(t, other.Create(t.Context(), "0199d9a4-6f10-7cc4-b5b2-0c5a2f6d7a09", "x", nil), CodeMissing)
+				}
+				exec(test.repair)
+				requireSigning(t, again(a))
+			})
 		})
 	}
 }
 
-// Protect encrypts only the identity, and the existing keys still sign.
-func TestProtect(t *testing.T) {
+// An outage of the database is a temporary fault. Keys that are in memory do not sign during the
+// outage, because another process may have replaced them.
+func TestOutageIsAStorageFault(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	if err := open(t, dir, options()).Create(university, "x"); err != nil {
+	proxy, url := dbtest.NewProxy(t, dbtest.PostgresURL(t))
+	d := dbtest.Open(t, "", url)
+	a := open(t, d, options())
+	if err := a.Create(t.Context(), university, "x", nil); err != nil {
 		t.Fatal(err)
 	}
-	if err := New(dir, options()).Protect(); err == nil {
-		t.Error("Protect succeeds without a passphrase")
+	requireSigning(t, a)
+	proxy.Silence()
+	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+	defer cancel()
+	_, err := a.Signer(ctx, university)
+	requireFault(t, err, CodeStorage)
+	if !db.IsOutage(err) {
+		t.Errorf("error = %v, want an outage of the database", err)
 	}
-	protected := options()
-	protected.Passphrase, protected.WorkFactor = "correct horse", 10
-	if _, _, err := New(dir, protected).Signer(t.Context(), university); err == nil || !strings.Contains(err.Error(), "key protect") {
-		t.Errorf("with a passphrase before Protect: error = %v, want one that names key protect", err)
-	}
-	for range 2 {
-		if err := New(dir, protected).Protect(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if _, err := os.Stat(filepath.Join(dir, plainFile)); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("the unencrypted identity file exists after Protect: error of Stat = %v", err)
-	}
-	requireSigning(t, New(dir, protected))
-	_, _, err := New(dir, options()).Signer(t.Context(), university)
-	requireFault(t, err, CodeLocked)
-	wrong := options()
-	wrong.Passphrase = "battery staple"
-	requireFault(t, New(dir, wrong).Protect(), CodeLocked)
+	proxy.Resume()
+	requireSigning(t, a)
 }
 
-// An operation that needs a missing root does not create a root.
-func TestMissingRootIsNotReplaced(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	a := open(t, dir, options())
-	if err := os.RemoveAll(filepath.Join(dir, rootFolder)); err != nil {
-		t.Fatal(err)
+// A signature reads the numbers of the keys with one statement, and nothing else once the keys are
+// in memory.
+func BenchmarkSigner(b *testing.B) {
+	o := options()
+	o.Folder = b.TempDir()
+	a := New(dbtest.SQLite(b), o)
+	_, err := a.CreateIdentity()
+	if err := errors.Join(err, a.MakeRoot(b.Context()), a.Create(b.Context(), university, "x", nil)); err != nil {
+		b.Fatal(err)
 	}
-	requireFault(t, a.Create(university, "x"), CodeMissing)
-	_, err := a.RootsPEM()
-	requireFault(t, err, CodeMissing)
+	for b.Loop() {
+		if _, err := a.Signer(b.Context(), university); err != nil {
+			b.Fatal(err)
+		}
+	}
 }

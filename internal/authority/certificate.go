@@ -1,6 +1,7 @@
 package authority
 
 import (
+	"context"
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -12,7 +13,6 @@ import (
 	"fmt"
 	"math/big"
 	"net"
-	"path/filepath"
 	"strings"
 	"time"
 )
@@ -59,7 +59,7 @@ var oidDocumentSigning = asn1.ObjectIdentifier{1, 3, 6, 1, 5, 5, 7, 3, 36}
 // documents. Its extended key usage states this limit, for software that checks the usage. Its name
 // constraints (RFC 5280, 4.2.1.10) exclude all host names, IP addresses and mail addresses, so that
 // the root cannot issue a valid certificate for a server or a mailbox.
-func (a *Authority) newRoot() (entry, error) {
+func (a *Authority) newRoot(ctx context.Context) (entry, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return entry{}, &Fault{Code: CodeStorage, Err: fmt.Errorf("generating the root: %w", err)}
@@ -82,22 +82,26 @@ func (a *Authority) newRoot() (entry, error) {
 	if err != nil {
 		return entry{}, err
 	}
-	return a.seal(Issued, key, []*x509.Certificate{root})
+	return a.seal(ctx, Issued, key, []*x509.Certificate{root})
 }
 
 // newLeaf generates a key and its certificate, which the current root issues. Names of institutions
 // are not unique and can change. Therefore the serial number of the subject is the institution's
 // id, which distinguishes institutions with the same name (ITU-T X.520, 6.2.9).
-func (a *Authority) newLeaf(institution, name string) (entry, error) {
-	o, err := a.latest(filepath.Join(a.dir, rootFolder))
+func (a *Authority) newLeaf(ctx context.Context, institution, name string) (entry, error) {
+	list, err := a.read(ctx, rootHolder)
 	if err != nil {
 		return entry{}, err
 	}
-	rootKey, err := a.private(o)
+	roots, err := existing(list, rootHolder)
 	if err != nil {
 		return entry{}, err
 	}
-	root := o.chain[0]
+	rootKey, err := a.private(ctx, roots[0])
+	if err != nil {
+		return entry{}, err
+	}
+	root := roots[0].chain[0]
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return entry{}, &Fault{Code: CodeStorage, Err: fmt.Errorf("generating a key: %w", err)}
@@ -117,7 +121,7 @@ func (a *Authority) newLeaf(institution, name string) (entry, error) {
 	if err != nil {
 		return entry{}, err
 	}
-	return a.seal(Issued, key, []*x509.Certificate{leaf, root})
+	return a.seal(ctx, Issued, key, []*x509.Certificate{leaf, root})
 }
 
 // template returns the fields that all certificates have in common.

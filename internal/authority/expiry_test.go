@@ -5,6 +5,8 @@ import (
 	"encoding/pem"
 	"testing"
 	"time"
+
+	"github.com/certvault/certvault/internal/db/dbtest"
 )
 
 // A key signs nothing if the first certificate of its chain to expire has expired or expires within
@@ -14,11 +16,11 @@ func TestExpiredCertificateSignsNothing(t *testing.T) {
 	now := today
 	o := options()
 	o.Now = func() time.Time { return now }
-	a := open(t, t.TempDir(), o)
-	if err := a.Create(university, "x"); err != nil {
+	a := open(t, dbtest.SQLite(t), o)
+	if err := a.Create(t.Context(), university, "x", nil); err != nil {
 		t.Fatal(err)
 	}
-	list, err := a.Certificates(university)
+	list, err := a.Certificates(t.Context(), university)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,18 +29,18 @@ func TestExpiredCertificateSignsNothing(t *testing.T) {
 		t.Fatalf("Expiry = %v, want %v", got, expiry)
 	}
 	now = expiry.Add(-25 * time.Hour)
-	if _, _, err := a.Signer(t.Context(), university); err != nil {
+	if _, err := a.Signer(t.Context(), university); err != nil {
 		t.Errorf("Signer 25 hours before the expiry: error = %v", err)
 	}
 	for _, left := range []time.Duration{23 * time.Hour, 0, -time.Hour} {
 		now = expiry.Add(-left)
-		_, _, err := a.Signer(t.Context(), university)
+		_, err := a.Signer(t.Context(), university)
 		requireFault(t, err, CodeExpired)
 	}
-	if err := a.Rotate(university, "x"); err != nil {
+	if err := a.Rotate(t.Context(), university, "x", nil); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := a.Signer(t.Context(), university); err != nil {
+	if _, err := a.Signer(t.Context(), university); err != nil {
 		t.Errorf("Signer after the rotation: error = %v", err)
 	}
 }
@@ -52,11 +54,11 @@ func TestExpiryOfAChain(t *testing.T) {
 	if got := Expiry([]*x509.Certificate{long, short, long}); !got.Equal(short.NotAfter) {
 		t.Errorf("Expiry = %v, want %v", got, short.NotAfter)
 	}
-	a := open(t, t.TempDir(), options())
+	a := open(t, dbtest.SQLite(t), options())
 	b := newImported(t, newKey(t), func(c *x509.Certificate) { c.NotAfter = today.Add(23 * time.Hour) })
 	raw, err := x509.MarshalPKCS8PrivateKey(b.key)
 	if err != nil {
 		t.Fatal(err)
 	}
-	requireFault(t, a.UsePEM(university, encodePEM(b.chain), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: raw})), CodeRefused)
+	requireFault(t, a.UsePEM(t.Context(), university, encodePEM(b.chain), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: raw}), nil), CodeRefused)
 }

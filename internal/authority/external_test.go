@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/certvault/certvault/internal/db/dbtest"
 	"github.com/certvault/certvault/internal/pades"
 	"github.com/certvault/certvault/internal/pdf"
 )
@@ -43,11 +44,12 @@ func signed(t *testing.T, a *Authority, at time.Time) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	key, chain, err := a.Signer(t.Context(), university)
+	signer, err := a.Signer(t.Context(), university)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &pades.Signer{Key: key, Chain: chain}
+	chain := signer.Chain
+	s := &pades.Signer{Key: signer.Key, Chain: chain}
 	u := doc.Update()
 	p, err := s.Prepare(u, doc, doc.Inspect(), page, pades.Statement{
 		Name: chain[0].Subject.CommonName, Time: at,
@@ -75,19 +77,19 @@ func TestViewersTrustTheRoot(t *testing.T) {
 	dir, now := t.TempDir(), time.Now()
 	o := options()
 	o.Now = func() time.Time { return now }
-	a := open(t, filepath.Join(dir, "keys"), o)
-	if err := a.Create(university, "Universität Ü, www.example.org"); err != nil {
+	a := open(t, dbtest.SQLite(t), o)
+	if err := a.Create(t.Context(), university, "Universität Ü, www.example.org", nil); err != nil {
 		t.Fatal(err)
 	}
 	files := [][]byte{signed(t, a, now)}
-	if err := a.RotateRoot(); err != nil {
+	if err := a.RotateRoot(t.Context(), nil); err != nil {
 		t.Fatal(err)
 	}
-	if err := a.Rotate(university, "Universität Ü"); err != nil {
+	if err := a.Rotate(t.Context(), university, "Universität Ü", nil); err != nil {
 		t.Fatal(err)
 	}
 	files = append(files, signed(t, a, now))
-	roots, err := a.Roots()
+	roots, err := a.Roots(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

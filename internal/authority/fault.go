@@ -4,15 +4,14 @@ import "fmt"
 
 // These are the codes of faults. They are stable and are shown for a certificate that failed.
 const (
-	// CodeMissing means that there is no key, that its file is missing, or that the id of an
-	// institution is invalid.
+	// CodeMissing means that the database has no key, or that the id of an institution is invalid.
 	CodeMissing = "key_missing"
-	// CodeLocked means that the identity file or the passphrase cannot decrypt the key, or that the
-	// identity file is missing.
+	// CodeLocked means that the identity or the passphrase cannot decrypt the key, or that the
+	// identity is missing.
 	CodeLocked = "key_locked"
-	// CodeBroken means that a file of the folder is damaged.
+	// CodeBroken means that a key or the identity is damaged.
 	CodeBroken = "key_broken"
-	// CodeStorage means that the folder cannot be read or written.
+	// CodeStorage means that the database or the file of the identity cannot be read or written.
 	CodeStorage = "key_storage"
 	// CodeProgram means that the signer program failed or took too long.
 	CodeProgram = "key_program_failed"
@@ -25,8 +24,8 @@ const (
 )
 
 // Fault is the reason why a key is unavailable or an operation failed. Every fault except one with
-// CodeRefused can be temporary: a file can be restored from a backup, and a signer program can work
-// again.
+// CodeRefused can be temporary: the database can work again, a key or the identity can be restored
+// from a backup, and a signer program can work again.
 type Fault struct {
 	// Code is one of the codes of faults.
 	Code string
@@ -46,7 +45,7 @@ func (f *Fault) Message() string {
 	case CodeMissing:
 		return "The institution's signing key is missing. Restore it from a backup, then retry."
 	case CodeLocked:
-		return "The institution's signing key cannot be decrypted: the key file or the passphrase is not the right one."
+		return "The institution's signing key cannot be decrypted: the file or the passphrase that decrypts it is missing or not the right one."
 	case CodeBroken:
 		return "The institution's signing key is damaged. Restore it from a backup, then retry."
 	case CodeProgram:

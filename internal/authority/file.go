@@ -2,7 +2,6 @@ package authority
 
 import (
 	"crypto/x509"
-	"encoding/json"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -10,12 +9,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
-	"strconv"
-	"strings"
 )
 
-// entry is the JSON content of a key file.
+// entry is the content of a key. Earlier versions stored it as a JSON file.
 type entry struct {
 	Kind Kind `json:"kind"`
 	// Certificates is the chain in PEM, the certificate of the key first.
@@ -26,48 +22,8 @@ type entry struct {
 	Command []string `json:"command,omitempty"`
 }
 
-const (
-	extension = ".json"
-	maxFile   = 1 << 20 // maximum size of a file of the folder in bytes
-)
-
-// errExists means that a file with this name already exists.
-var errExists = errors.New("another process created the file first")
-
-func file(path string, number int) string {
-	return filepath.Join(path, fmt.Sprintf("%04d%s", number, extension))
-}
-
-// generations returns the sorted numbers of the key files in a folder. It returns nil if the folder
-// does not exist.
-func generations(path string) ([]int, error) {
-	list, err := os.ReadDir(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, &Fault{Code: CodeStorage, Err: fmt.Errorf("listing keys: %w", err)}
-	}
-	var numbers []int
-	for _, e := range list {
-		digits, ok := strings.CutSuffix(e.Name(), extension)
-		if n, err := strconv.Atoi(digits); ok && err == nil && n > 0 && filepath.Base(file(path, n)) == e.Name() {
-			numbers = append(numbers, n)
-		}
-	}
-	slices.Sort(numbers)
-	return numbers, nil
-}
-
-// addEntry writes a key file. The error is errExists if the file already exists, otherwise a
-// *Fault.
-func addEntry(path string, number int, e entry) error {
-	text, err := json.MarshalIndent(e, "", "\t")
-	if err != nil {
-		return &Fault{Code: CodeStorage, Err: fmt.Errorf("writing a key: %w", err)}
-	}
-	return createFile(file(path, number), append(text, '\n'))
-}
+// maxFile is the maximum size of a file of the folder in bytes.
+const maxFile = 1 << 20
 
 // createFile creates a file atomically and durably, with its folder. It never overwrites a file:
 // the error is errExists if the file already exists, otherwise a *Fault.
@@ -102,6 +58,28 @@ func createFile(name string, data []byte) (err error) {
 		return storage(err)
 	}
 	return storage(syncFolder(dir))
+}
+
+// replaceFile replaces the content of a file atomically and durably.
+func replaceFile(name string, data []byte) (err error) {
+	dir := filepath.Dir(name)
+	tmp, err := os.CreateTemp(dir, ".new-*") // with mode 0600
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.Remove(tmp.Name()))
+		}
+	}()
+	_, err = tmp.Write(data)
+	if err := errors.Join(err, tmp.Sync(), tmp.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(tmp.Name(), name); err != nil {
+		return err
+	}
+	return syncFolder(dir)
 }
 
 // makeFolder creates a folder and its parents durably.
@@ -150,23 +128,6 @@ func readFile(name string) ([]byte, error) {
 		return nil, &Fault{Code: CodeBroken, Err: fmt.Errorf("%s is too large", name)} //nolint:err113 // callers distinguish it by its code
 	}
 	return data, nil
-}
-
-// readEntry returns the content of a key file and its certificates. The error is a *Fault.
-func readEntry(name string) (entry, []*x509.Certificate, error) {
-	text, err := readFile(name)
-	if err != nil {
-		return entry{}, nil, err
-	}
-	var e entry
-	if err := json.Unmarshal(text, &e); err != nil {
-		return e, nil, &Fault{Code: CodeBroken, Err: fmt.Errorf("reading %s: %w", name, err)}
-	}
-	chain, err := parseChain([]byte(e.Certificates))
-	if err != nil {
-		return e, nil, &Fault{Code: CodeBroken, Err: fmt.Errorf("reading %s: %w", name, err)}
-	}
-	return e, chain, nil
 }
 
 // maxChain is the maximum number of certificates in a chain.

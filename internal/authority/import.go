@@ -19,7 +19,7 @@ import (
 // UsePKCS12 imports the key of a PKCS #12 file (RFC 7292), which becomes the current key of the
 // institution. Signatures include the certificates in the file that lead from the certificate of
 // the key to a root.
-func (a *Authority) UsePKCS12(institution string, data []byte, password string) error {
+func (a *Authority) UsePKCS12(ctx context.Context, institution string, data []byte, password string, record Record) error {
 	if len(data) > maxFile {
 		return refused(errTooLarge)
 	}
@@ -27,13 +27,13 @@ func (a *Authority) UsePKCS12(institution string, data []byte, password string) 
 	if err != nil {
 		return refused(fmt.Errorf("reading PKCS #12: %w", err))
 	}
-	return a.importKey(institution, key, append([]*x509.Certificate{leaf}, others...))
+	return a.importKey(ctx, institution, key, append([]*x509.Certificate{leaf}, others...), record)
 }
 
 // UsePEM imports a private key, which becomes the current key of the institution. The certificates
 // must include that of the key; their order does not matter. The private key must be unencrypted,
 // in PKCS #8, SEC 1 or PKCS #1.
-func (a *Authority) UsePEM(institution string, certificates, key []byte) error {
+func (a *Authority) UsePEM(ctx context.Context, institution string, certificates, key []byte, record Record) error {
 	if len(certificates) > maxFile || len(key) > maxFile {
 		return refused(errTooLarge)
 	}
@@ -45,15 +45,14 @@ func (a *Authority) UsePEM(institution string, certificates, key []byte) error {
 	if err != nil {
 		return refused(err)
 	}
-	return a.importKey(institution, private, chain)
+	return a.importKey(ctx, institution, private, chain, record)
 }
 
 // UseProgram makes the key of a signer program the current key of the institution; see programKey
 // for the protocol. The first of the certificates must be that of the key. UseProgram accepts the
 // program only if it produces a valid signature.
-func (a *Authority) UseProgram(ctx context.Context, institution string, certificates []byte, command []string) error {
-	path, err := a.path(institution)
-	if err != nil {
+func (a *Authority) UseProgram(ctx context.Context, institution string, certificates []byte, command []string, record Record) error {
+	if err := checkID(institution); err != nil {
 		return err
 	}
 	if len(certificates) > maxFile {
@@ -77,27 +76,27 @@ func (a *Authority) UseProgram(ctx context.Context, institution string, certific
 	if _, err := key.Sign(rand.Reader, trial, crypto.SHA256); err != nil {
 		return err
 	}
-	return a.appendEntry(path, entry{Kind: Program, Certificates: string(encodePEM(chain)), Command: command})
+	return a.add(ctx, institution, entry{Kind: Program, Certificates: string(encodePEM(chain)), Command: command}, record)
 }
 
 // importKey checks and stores a private key with its certificates, which may be in any order.
-func (a *Authority) importKey(institution string, private crypto.PrivateKey, chain []*x509.Certificate) error {
-	path, err := a.path(institution)
-	if err != nil {
+func (a *Authority) importKey(ctx context.Context, institution string, private crypto.PrivateKey, chain []*x509.Certificate, record Record) error {
+	if err := checkID(institution); err != nil {
 		return err
 	}
 	key, ok := private.(crypto.Signer)
 	if !ok {
 		return refused(errOtherKey)
 	}
-	if chain, err = a.check(key, chain); err != nil {
-		return err
-	}
-	e, err := a.seal(Imported, key, chain)
+	chain, err := a.check(key, chain)
 	if err != nil {
 		return err
 	}
-	return a.appendEntry(path, e)
+	e, err := a.seal(ctx, Imported, key, chain)
+	if err != nil {
+		return err
+	}
+	return a.add(ctx, institution, e, record)
 }
 
 // check returns the chain of a key in order. The error is a *Fault if the key cannot sign documents

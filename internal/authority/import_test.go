@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"software.sslmate.com/src/go-pkcs12"
+
+	"github.com/certvault/certvault/internal/db/dbtest"
 )
 
 // imported is a key with a chain of three certificates.
@@ -62,8 +64,8 @@ func newKey(t *testing.T) *ecdsa.PrivateKey {
 
 func TestImportedKeySigns(t *testing.T) {
 	t.Parallel()
-	a := open(t, t.TempDir(), options())
-	if err := a.Create(university, "x"); err != nil {
+	a := open(t, dbtest.SQLite(t), options())
+	if err := a.Create(t.Context(), university, "x", nil); err != nil {
 		t.Fatal(err)
 	}
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
@@ -75,8 +77,8 @@ func TestImportedKeySigns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	requireFault(t, a.UsePKCS12(university, file, "wrong"), CodeRefused)
-	if err := a.UsePKCS12(university, file, "secret"); err != nil {
+	requireFault(t, a.UsePKCS12(t.Context(), university, file, "wrong", nil), CodeRefused)
+	if err := a.UsePKCS12(t.Context(), university, file, "secret", nil); err != nil {
 		t.Fatal(err)
 	}
 	if leaf := requireSigning(t, a, b.chain[2]); !leaf.Equal(b.chain[0]) {
@@ -88,12 +90,12 @@ func TestImportedKeySigns(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: raw})
-	requireFault(t, a.UsePEM(university, encodePEM(b.chain), text), CodeRefused) // the key of another certificate
-	if err := a.UsePEM(university, encodePEM([]*x509.Certificate{c.chain[2], c.chain[0], c.chain[1]}), text); err != nil {
+	requireFault(t, a.UsePEM(t.Context(), university, encodePEM(b.chain), text, nil), CodeRefused) // the key of another certificate
+	if err := a.UsePEM(t.Context(), university, encodePEM([]*x509.Certificate{c.chain[2], c.chain[0], c.chain[1]}), text, nil); err != nil {
 		t.Fatal(err)
 	}
 	requireSigning(t, a, c.chain[2])
-	list, err := a.Certificates(university)
+	list, err := a.Certificates(t.Context(), university)
 	if err != nil || len(list) != 3 || list[0].Kind != Imported || len(list[0].Chain) != 3 || list[2].Kind != Issued {
 		t.Errorf("Certificates = %v, error %v; want 2 imported certificates before the issued one", list, err)
 	}
@@ -101,7 +103,7 @@ func TestImportedKeySigns(t *testing.T) {
 
 func TestImportRefusesKeys(t *testing.T) {
 	t.Parallel()
-	a := open(t, t.TempDir(), options())
+	a := open(t, dbtest.SQLite(t), options())
 	for name, change := range map[string]func(leaf *x509.Certificate){
 		"expired":            func(c *x509.Certificate) { c.NotAfter = today.Add(-time.Minute) },
 		"not yet valid":      func(c *x509.Certificate) { c.NotBefore = today.AddDate(1, 0, 0) },
@@ -113,12 +115,12 @@ func TestImportRefusesKeys(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := a.UsePEM(university, encodePEM(b.chain), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: raw})); err == nil {
+		if err := a.UsePEM(t.Context(), university, encodePEM(b.chain), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: raw}), nil); err == nil {
 			t.Errorf("a key whose certificate is %s is accepted", name)
 		} else {
 			requireFault(t, err, CodeRefused)
 		}
 	}
-	requireFault(t, a.UsePEM(university, nil, nil), CodeRefused)
-	requireFault(t, a.UsePKCS12(university, []byte("x"), ""), CodeRefused)
+	requireFault(t, a.UsePEM(t.Context(), university, nil, nil, nil), CodeRefused)
+	requireFault(t, a.UsePKCS12(t.Context(), university, []byte("x"), "", nil), CodeRefused)
 }

@@ -17,6 +17,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/certvault/certvault/internal/db/dbtest"
 )
 
 // writeScript writes a signer program and returns its path.
@@ -54,7 +56,7 @@ func TestProgramSigns(t *testing.T) {
 	for name, key := range map[string]crypto.Signer{"EC": newKey(t), "RSA": rsaKey} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			a := open(t, t.TempDir(), options())
+			a := open(t, dbtest.SQLite(t), options())
 			b := newImported(t, key, nil)
 			raw, err := x509.MarshalPKCS8PrivateKey(key)
 			if err != nil {
@@ -65,21 +67,21 @@ func TestProgramSigns(t *testing.T) {
 				t.Fatal(err)
 			}
 			program := writeScript(t, `[ "$CERTVAULT_HASH" = SHA256 ] && [ "$1" = "an argument" ] && exec openssl pkeyutl -sign -inkey "$2" -pkeyopt digest:sha256`)
-			if err := a.UseProgram(t.Context(), university, encodePEM(b.chain), []string{program, "an argument", file}); err != nil {
+			if err := a.UseProgram(t.Context(), university, encodePEM(b.chain), []string{program, "an argument", file}, nil); err != nil {
 				t.Fatal(err)
 			}
 			requireSigning(t, a, b.chain[2])
-			if list, err := a.Certificates(university); err != nil || list[0].Kind != Program {
+			if list, err := a.Certificates(t.Context(), university); err != nil || list[0].Kind != Program {
 				t.Errorf("Certificates = %v, error %v; want the kind program", list, err)
 			}
 			if err := os.Remove(file); err != nil {
 				t.Fatal(err)
 			}
-			signer, _, err := a.Signer(t.Context(), university)
+			signer, err := a.Signer(t.Context(), university)
 			if err != nil {
 				t.Fatal(err)
 			}
-			_, err = signer.Sign(nil, make([]byte, 32), crypto.SHA256)
+			_, err = signer.Key.Sign(nil, make([]byte, 32), crypto.SHA256)
 			requireFault(t, err, CodeProgram)
 		})
 	}
@@ -101,21 +103,21 @@ func TestProgramErrors(t *testing.T) {
 			t.Parallel()
 			o := options()
 			o.ProgramTimeout = time.Second
-			a := open(t, t.TempDir(), o)
-			err := a.UseProgram(t.Context(), university, encodePEM(b.chain), []string{writeScript(t, text)})
+			a := open(t, dbtest.SQLite(t), o)
+			err := a.UseProgram(t.Context(), university, encodePEM(b.chain), []string{writeScript(t, text)}, nil)
 			requireFault(t, err, CodeProgram)
 			if text := fmt.Sprint(err); len(text) > 6000 {
 				t.Errorf("the error has %d bytes, want at most 6000", len(text))
 			}
 		})
 	}
-	a := open(t, t.TempDir(), options())
-	requireFault(t, a.UseProgram(t.Context(), university, encodePEM(b.chain), []string{"sign"}), CodeRefused)
-	requireFault(t, a.UseProgram(t.Context(), university, encodePEM(b.chain), nil), CodeRefused)
-	requireFault(t, a.UseProgram(t.Context(), university, encodePEM(b.chain), []string{"/nowhere/sign"}), CodeProgram)
+	a := open(t, dbtest.SQLite(t), options())
+	requireFault(t, a.UseProgram(t.Context(), university, encodePEM(b.chain), []string{"sign"}, nil), CodeRefused)
+	requireFault(t, a.UseProgram(t.Context(), university, encodePEM(b.chain), nil, nil), CodeRefused)
+	requireFault(t, a.UseProgram(t.Context(), university, encodePEM(b.chain), []string{"/nowhere/sign"}, nil), CodeProgram)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	requireFault(t, a.UseProgram(ctx, university, encodePEM(b.chain), []string{writeScript(t, "exit 0")}), CodeProgram)
+	requireFault(t, a.UseProgram(ctx, university, encodePEM(b.chain), []string{writeScript(t, "exit 0")}, nil), CodeProgram)
 }
 
 // PKCS #11 modules return r and s concatenated, and the vault accepts this form.
@@ -191,8 +193,8 @@ func TestProgramWithPKCS11(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := newImported(t, publicKey{public: public}, nil)
-	a := open(t, t.TempDir(), options())
-	if err := a.UseProgram(t.Context(), university, encodePEM(b.chain), []string{writeScript(t, tool+"--sign --mechanism ECDSA --id 01")}); err != nil {
+	a := open(t, dbtest.SQLite(t), options())
+	if err := a.UseProgram(t.Context(), university, encodePEM(b.chain), []string{writeScript(t, tool+"--sign --mechanism ECDSA --id 01")}, nil); err != nil {
 		t.Fatal(err)
 	}
 	requireSigning(t, a, b.chain[2])

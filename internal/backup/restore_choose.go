@@ -87,7 +87,7 @@ func openBackupKeys(dir string, o *RestoreOptions) (*backupKeys, error) {
 		k.skip[masterKeyName] = true
 	} else {
 		var err error
-		k.ring, err = keyring.OpenExisting(filepath.Join(dir, keysDir))
+		k.ring, err = keyring.OpenExisting(filepath.Join(dir, filepath.FromSlash(masterKeyName)))
 		if errors.Is(err, keyring.ErrMissing) {
 			return nil, errNoMasterKey
 		}

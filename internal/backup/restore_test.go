@@ -73,7 +73,7 @@ func (o *original) makeBackup(t *testing.T, dir string) *backup.Result {
 	r, err := backup.Create(t.Context(), backup.Config{
 		DB: o.DB, Keyring: o.Keyring, Data: o.data, Files: o.Blobs, Version: "0.3.0",
 		Keys: []backup.Keys{func(ctx context.Context, _ db.Queryer, visit func(string) error) error {
-			return o.Blobs.Walk(ctx, func(i blob.Info) error { return visit(i.Key) })
+			return o.Blobs.Walk(ctx, "", func(i blob.Info) error { return visit(i.Key) })
 		}},
 	}, backup.Options{Dir: dir})
 	if err != nil {

@@ -107,15 +107,15 @@ func ListUnknown(ctx context.Context, accounts *account.Service, tokens *token.S
 		for _, m := range members {
 			u.Members = append(u.Members, UnknownMember{Institution: inst.Slug, Name: m.Name, Email: m.Email, Role: m.Role})
 		}
-		u.addKey(inst, keys)
+		u.addKey(ctx, inst, keys)
 	}
 	return u, nil
 }
 
 // addKey adds the newest signing key of an institution. It ignores a key that is missing or cannot
 // be read: uploads of the institution fail, and doctor reports the key.
-func (u *Unknown) addKey(inst *account.Institution, keys *authority.Authority) {
-	list, err := keys.Certificates(inst.UUID)
+func (u *Unknown) addKey(ctx context.Context, inst *account.Institution, keys *authority.Authority) {
+	list, err := keys.Certificates(ctx, inst.UUID)
 	if err != nil || len(list) == 0 {
 		return
 	}

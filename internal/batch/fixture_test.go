@@ -84,7 +84,7 @@ func newVault(tb testing.TB, d *db.DB) *vault {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	v.keys = certtest.Keys(tb, v.clock.Now)
+	v.keys = certtest.Keys(tb, d, v.clock.Now)
 	certs := cert.New(cert.Config{
 		DB: d, Blobs: v.folder, Queue: queue, Hooks: webhook.New(d, ring, v.clock.Now), Sealer: v.sealer, Keys: v.keys,
 		Verify:    certtest.Verify,

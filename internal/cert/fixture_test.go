@@ -69,16 +69,15 @@ const tailText = certtest.Tail
 type vault struct {
 	*Service
 
-	tb      testing.TB
-	d       *db.DB
-	clock   *clocktest.Clock
-	sealer  *fakeSealer
-	folder  *blob.Folder
-	ring    *authority.Authority
-	ringDir string
-	root    string
-	worker  *sealWorker
-	inst    *account.Institution
+	tb     testing.TB
+	d      *db.DB
+	clock  *clocktest.Clock
+	sealer *fakeSealer
+	folder *blob.Folder
+	ring   *authority.Authority
+	root   string
+	worker *sealWorker
+	inst   *account.Institution
 	// sweeper deletes files at the next sweep.
 	sweeper *deletion.Service
 }
@@ -103,11 +102,7 @@ func newVault(tb testing.TB, d *db.DB, options ...option) *vault {
 	}
 	// The queue uses the real clock, so the test clock starts at the current time.
 	v := &vault{tb: tb, d: d, clock: clocktest.At(time.Now()), folder: folder, root: root}
-	v.ringDir = tb.TempDir()
-	v.ring = authority.New(v.ringDir, authority.Options{Now: v.clock.Now})
-	if err := v.ring.MakeRoot(); err != nil {
-		tb.Fatal(err)
-	}
+	v.ring = certtest.Keys(tb, d, v.clock.Now)
 	v.sealer = &fakeSealer{
 		seal: func(_ context.Context, o seal.Original, _ seal.Stamp) (*seal.Verified, error) {
 			return sealed(o, []byte(tailText), false)
@@ -136,7 +131,7 @@ func (v *vault) institution(prefix string) *account.Institution {
 		return tx.QueryRowContext(v.tb.Context(), `INSERT INTO institutions (uuid, slug, name, prefix, created_at) VALUES ($1, $2, $3, $4, $5) RETURNING id`,
 			i.UUID, i.Slug, i.Name, i.Prefix, db.Micros(i.CreatedAt)).Scan(&i.ID)
 	})
-	if err := v.ring.Create(i.UUID, i.Name); err != nil {
+	if err := v.ring.Create(v.tb.Context(), i.UUID, i.Name, nil); err != nil {
 		v.tb.Fatal(err)
 	}
 	return i

@@ -133,7 +133,11 @@ func (s *Service) recheck(ctx context.Context, c *Certificate) (checks []Check, 
 	if e != nil {
 		return checks, errors.Join(err, e)
 	}
-	result, e := s.verifySignature(content, content.Size(), institution.UUID)
+	anchors, e := s.anchors(ctx, institution.UUID)
+	if e != nil {
+		return checks, errors.Join(err, e)
+	}
+	result, e := s.verifySignature(content, content.Size(), anchors)
 	if result == NotRun && e != nil {
 		// The last result and its date do not change.
 		return checks, errors.Join(err, e)

@@ -19,21 +19,31 @@ type Verifier func(r io.ReaderAt, size int64, o pades.Options) (*pades.Report, e
 // errNotValid is the error for a verified PDF whose signature is not valid.
 var errNotValid = errors.New("the signature of the verified PDF is not valid")
 
-// signature returns the signature settings of one attempt, with the current key of the institution.
-// The key can be used until ctx ends.
-func (s *Service) signature(ctx context.Context, institution string) (*seal.Signature, error) {
-	key, chain, err := s.keys.Signer(ctx, institution)
+// signature returns the signature settings of one attempt, with the current key of the institution,
+// and the trust anchors of the institution. The key can be used until ctx ends.
+func (s *Service) signature(ctx context.Context, institution string) (*seal.Signature, []*x509.Certificate, error) {
+	signer, err := s.keys.Signer(ctx, institution)
 	if err != nil {
-		return nil, fmt.Errorf("opening the signing key: %w", err)
+		return nil, nil, fmt.Errorf("opening the signing key: %w", err)
 	}
-	return &seal.Signature{Signer: &pades.Signer{Key: key, Chain: chain, TimeStamps: s.timeStamps}, Time: s.now()}, nil
+	return &seal.Signature{Signer: &pades.Signer{Key: signer.Key, Chain: signer.Chain, TimeStamps: s.timeStamps}, Time: s.now()}, signer.Anchors, nil
 }
 
-// verifySignature verifies the signature of a stored verified PDF against the roots of this vault.
+// anchors returns the trust anchors for the signatures of an institution.
+func (s *Service) anchors(ctx context.Context, institution string) ([]*x509.Certificate, error) {
+	anchors, err := s.keys.Anchors(ctx, institution)
+	if err != nil {
+		return nil, fmt.Errorf("reading the certificates of the signing key: %w", err)
+	}
+	return anchors, nil
+}
+
+// verifySignature verifies the signature of a stored verified PDF against the trust anchors of the
+// institution.
 // It returns NotRun if the signature cannot be verified at this time, and an error that wraps
 // errNotValid if the signature is not valid.
-func (s *Service) verifySignature(r io.ReaderAt, size int64, institution string) (Result, error) {
-	report, err := s.report(r, size, institution)
+func (s *Service) verifySignature(r io.ReaderAt, size int64, anchors []*x509.Certificate) (Result, error) {
+	report, err := s.report(r, size, anchors)
 	if err != nil {
 		return NotRun, err
 	}
@@ -49,11 +59,7 @@ func (s *Service) verifySignature(r io.ReaderAt, size int64, institution string)
 }
 
 // report verifies the signatures of a verified PDF.
-func (s *Service) report(r io.ReaderAt, size int64, institution string) (*pades.Report, error) {
-	anchors, err := s.keys.Anchors(institution)
-	if err != nil {
-		return nil, fmt.Errorf("reading the certificates of the signing key: %w", err)
-	}
+func (s *Service) report(r io.ReaderAt, size int64, anchors []*x509.Certificate) (*pades.Report, error) {
 	report, err := s.verify(r, size, pades.Options{Roots: anchors, TimeStampRoots: stampRoots(), Now: s.now()})
 	if err != nil {
 		return nil, fmt.Errorf("verifying the signature: %w", err)
@@ -68,12 +74,16 @@ func (s *Service) Signature(ctx context.Context, c *Certificate) (_ *pades.Repor
 	if err != nil {
 		return nil, err
 	}
+	anchors, err := s.anchors(ctx, institution.UUID)
+	if err != nil {
+		return nil, err
+	}
 	content, err := s.OpenVerified(ctx, c)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, content.Close()) }()
-	return s.report(content, content.Size(), institution.UUID)
+	return s.report(content, content.Size(), anchors)
 }
 
 // stampRoots returns the root certificates of the operating system, which verify time stamps. It
@@ -87,7 +97,7 @@ func stampRoots() *x509.CertPool {
 }
 
 // checkSigned verifies the signature of the stored file before the certificate is approved.
-func (s *Service) checkSigned(ctx context.Context, c *Certificate, v *Verified, institution string) (_ Result, err error) {
+func (s *Service) checkSigned(ctx context.Context, c *Certificate, v *Verified, anchors []*x509.Certificate) (_ Result, err error) {
 	stored := *c
 	stored.Verified = v
 	content, err := s.openVerified(ctx, &stored)
@@ -95,7 +105,7 @@ func (s *Service) checkSigned(ctx context.Context, c *Certificate, v *Verified, 
 		return NotRun, err
 	}
 	defer func() { err = errors.Join(err, content.Close()) }()
-	return s.verifySignature(content, content.Size(), institution)
+	return s.verifySignature(content, content.Size(), anchors)
 }
 
 // signingFailure returns the failure for a fault of the key or of the time-stamp authority and for

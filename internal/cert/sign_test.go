@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -51,14 +49,14 @@ func TestSignsWithTheInstitutionsKey(t *testing.T) {
 		i := v.institution(inst)
 		for range 2 {
 			v.approved(v.upload(func(u *Upload) { *u = v.input(i); u.Title = titleWithKeyCount(v, i.UUID) }))
-			list, err := v.ring.Certificates(i.UUID)
+			list, err := v.ring.Certificates(v.tb.Context(), i.UUID)
 			if err != nil {
 				t.Fatal(err)
 			}
 			if !got.Signer.Chain[0].Equal(list[0].Chain[0]) || !got.Time.Equal(v.clock.Now()) {
 				t.Errorf("signed by %v at %v, want the current key of the institution and the current time", got.Signer.Chain[0].Subject, got.Time)
 			}
-			if err := v.ring.Rotate(i.UUID, i.Name); err != nil {
+			if err := v.ring.Rotate(t.Context(), i.UUID, i.Name, nil); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -67,7 +65,7 @@ func TestSignsWithTheInstitutionsKey(t *testing.T) {
 
 // titleWithKeyCount returns a title with the number of keys of the institution.
 func titleWithKeyCount(v *vault, institution string) string {
-	list, err := v.ring.Certificates(institution)
+	list, err := v.ring.Certificates(v.tb.Context(), institution)
 	if err != nil {
 		v.tb.Fatal(err)
 	}
@@ -86,15 +84,14 @@ func TestSigningFaultsAreTransient(t *testing.T) {
 	}{
 		"the key is missing": {func(t *testing.T, v *vault) repair {
 			t.Helper()
-			from, to := filepath.Join(v.ringDir, "institution"), filepath.Join(v.ringDir, "away")
-			if err := os.Rename(from, to); err != nil {
-				t.Fatal(err)
+			rename := func(from, to string) {
+				v.tx(func(tx *db.Tx) error {
+					_, err := tx.ExecContext(t.Context(), `UPDATE signing_keys SET holder = $1 WHERE holder = $2`, to, from)
+					return err
+				})
 			}
-			return func() {
-				if err := os.Rename(to, from); err != nil {
-					t.Error(err)
-				}
-			}
+			rename(v.inst.UUID, "away")
+			return func() { rename("away", v.inst.UUID) }
 		}, authority.CodeMissing},
 		"the time-stamp authority is unavailable": {func(_ *testing.T, v *vault) repair {
 			ok := v.sealer.seal
@@ -148,7 +145,7 @@ func TestSigningFaultsAreTransient(t *testing.T) {
 func TestExpiredSigningKeyFailsAtOnce(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.Open(t, t.TempDir(), ""))
-	list, err := v.ring.Certificates(v.inst.UUID)
+	list, err := v.ring.Certificates(v.tb.Context(), v.inst.UUID)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -163,7 +160,7 @@ func TestExpiredSigningKeyFailsAtOnce(t *testing.T) {
 	if keys := v.keys(); len(keys) != 1 {
 		t.Errorf("stored files = %v, want the original only", keys)
 	}
-	if err := v.ring.Rotate(v.inst.UUID, v.inst.Name); err != nil {
+	if err := v.ring.Rotate(t.Context(), v.inst.UUID, v.inst.Name, nil); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := v.Retry(t.Context(), v.inst.ID, c.UUID, nil); err != nil {

@@ -162,7 +162,7 @@ func (s *Service) process(ctx context.Context, c *Certificate) (err error) {
 	if err != nil {
 		return err
 	}
-	signature, err := s.signature(ctx, inst.UUID)
+	signature, anchors, err := s.signature(ctx, inst.UUID)
 	if err != nil {
 		return err
 	}
@@ -195,7 +195,7 @@ func (s *Service) process(ctx context.Context, c *Certificate) (err error) {
 	if err := s.reread(ctx, c, &verified); err != nil {
 		return errors.Join(err, discard())
 	}
-	signed, err := s.checkSigned(ctx, c, &verified, inst.UUID)
+	signed, err := s.checkSigned(ctx, c, &verified, anchors)
 	if err != nil {
 		return errors.Join(err, discard())
 	}

@@ -9,6 +9,8 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
+	"os"
+	"path/filepath"
 	"strings"
 	"time"
 )
@@ -19,7 +21,46 @@ type Storage struct {
 	Data     string `default:"./certvault-data" help:"Data folder: embedded database, files, keys, outbox." placeholder:"DIR"`
 	Database string `help:"PostgreSQL database, postgres://..., instead of the embedded one." placeholder:"URL"`
 
-	KeyPassphraseFile string `help:"File with the passphrase that protects the signing keys at rest." name:"key-passphrase-file" placeholder:"FILE" type:"path"`
+	MasterKeyFile     string `help:"File of the master key. Default: keys/master.key in the data folder. CERTVAULT_MASTER_KEY may contain the key itself." name:"master-key-file" placeholder:"FILE" type:"path"`
+	KeyIdentityFile   string `help:"File of the identity that decrypts the signing keys. Default: keys/identity.txt in the data folder. CERTVAULT_KEY_IDENTITY may contain the identity itself." name:"key-identity-file" placeholder:"FILE" type:"path"`
+	KeyPassphraseFile string `help:"File with the passphrase that protects the identity." name:"key-passphrase-file" placeholder:"FILE" type:"path"`
+
+	// MasterKey and KeyIdentity are the secrets themselves. They come only from the environment,
+	// because other users of the machine can read the arguments of a process.
+	MasterKey   string `kong:"-"`
+	KeyIdentity string `kong:"-"`
+}
+
+// These environment variables contain the secrets themselves.
+const (
+	MasterKeyVariable   = "CERTVAULT_MASTER_KEY"
+	KeyIdentityVariable = "CERTVAULT_KEY_IDENTITY"
+)
+
+// AfterApply reads the secrets from the environment. The parser of the command line calls it.
+func (s *Storage) AfterApply() error {
+	s.MasterKey, s.KeyIdentity = os.Getenv(MasterKeyVariable), os.Getenv(KeyIdentityVariable)
+	if s.MasterKey != "" && s.MasterKeyFile != "" {
+		return fmt.Errorf("only one of --master-key-file and %s can be set", MasterKeyVariable)
+	}
+	if s.KeyIdentity != "" && s.KeyIdentityFile != "" {
+		return fmt.Errorf("only one of --key-identity-file and %s can be set", KeyIdentityVariable)
+	}
+	return nil
+}
+
+// KeyFolder returns the folder of the keys in the data folder.
+func (s *Storage) KeyFolder() string { return filepath.Join(s.Data, "keys") }
+
+// MasterKeyPath returns the file of the master key, or "" if the key is in the environment.
+func (s *Storage) MasterKeyPath() string {
+	switch {
+	case s.MasterKey != "":
+		return ""
+	case s.MasterKeyFile != "":
+		return s.MasterKeyFile
+	}
+	return filepath.Join(s.KeyFolder(), "master.key")
 }
 
 // Serve contains the settings of the server.

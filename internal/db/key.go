@@ -8,11 +8,21 @@ import (
 )
 
 // KeyCheck returns the stored value that identifies the master key of this database. If no value is
-// stored, KeyCheck first stores value.
-func (d *DB) KeyCheck(ctx context.Context, value []byte) (stored []byte, err error) {
+// stored, KeyCheck first stores value, and calls first in the same transaction.
+func (d *DB) KeyCheck(ctx context.Context, value []byte, first func(tx *Tx) error) (stored []byte, err error) {
 	err = d.Tx(ctx, func(tx *Tx) error {
-		if _, err := tx.ExecContext(ctx, `INSERT INTO key_checks (id, value) VALUES (1, $1) ON CONFLICT (id) DO NOTHING`, value); err != nil {
+		result, err := tx.ExecContext(ctx, `INSERT INTO key_checks (id, value) VALUES (1, $1) ON CONFLICT (id) DO NOTHING`, value)
+		if err != nil {
 			return err
+		}
+		n, err := result.RowsAffected()
+		if err != nil {
+			return err
+		}
+		if n > 0 {
+			if err := first(tx); err != nil {
+				return err
+			}
 		}
 		return tx.QueryRowContext(ctx, `SELECT value FROM key_checks WHERE id = 1`).Scan(&stored)
 	})

@@ -67,6 +67,8 @@ var owners = map[string]string{
 	"sessions":                 "identity",
 	"setup_links":              "account",
 	"shares":                   "recipient",
+	"signing_identities":       "authority",
+	"signing_keys":             "authority",
 	"staged_files":             "batch",
 	"staged_usage":             "batch",
 	"stamp_layouts":            "cert",

@@ -23,7 +23,7 @@ import (
 // keySize is the length of the master key and of every derived key in bytes.
 const keySize = 32
 
-// fileName is the name of the file of the master key.
+// fileName is the name of the file of the master key in a folder.
 const fileName = "master.key"
 
 // Use is the purpose of a derived key. Two uses never share a key.
@@ -53,28 +53,38 @@ const (
 // Ring derives keys from the master key.
 type Ring struct{ master []byte }
 
-// ErrMissing means that the file of the master key does not exist.
-var ErrMissing = errors.New("the master key is missing")
+var (
+	// ErrMissing means that the file of the master key does not exist.
+	ErrMissing = errors.New("the master key is missing")
+	// ErrOther means that a file has another master key.
+	ErrOther = errors.New("the file has another master key")
+)
 
-// Open reads the master key from dir/master.key. If the file does not exist, Open creates the
-// folder and a key. The file has 64 hexadecimal digits. Only the owner can read a file that Open
+// Open is OpenFile for the file master.key in a folder.
+func Open(dir string) (*Ring, error) { return OpenFile(filepath.Join(dir, fileName)) }
+
+// OpenFile reads the master key from a file. If the file does not exist, OpenFile creates its folder
+// and a key. The file has 64 hexadecimal digits. Only the owner can read a file that OpenFile
 // created.
-func Open(dir string) (*Ring, error) {
-	r, err := OpenExisting(dir)
+func OpenFile(file string) (*Ring, error) {
+	r, err := OpenExisting(file)
 	if !errors.Is(err, ErrMissing) {
 		return r, err
 	}
-	if err := create(dir, filepath.Join(dir, fileName)); err != nil {
+	master := make([]byte, keySize)
+	if _, err := rand.Read(master); err != nil {
+		return nil, fmt.Errorf("generating the master key: %w", err)
+	}
+	if err := create(file, master); err != nil {
 		return nil, err
 	}
-	return OpenExisting(dir)
+	return OpenExisting(file)
 }
 
-// OpenExisting is like Open, but it creates no key. The error is ErrMissing if the file does not
+// OpenExisting is like OpenFile, but it creates no key. The error is ErrMissing if the file does not
 // exist. OpenExisting is for an installation whose database was already used with a key: another
 // key could not decrypt the secrets in the database.
-func OpenExisting(dir string) (*Ring, error) {
-	file := filepath.Join(dir, fileName)
+func OpenExisting(file string) (*Ring, error) {
 	text, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%w: %s does not exist", ErrMissing, file)
@@ -82,22 +92,46 @@ func OpenExisting(dir string) (*Ring, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the master key: %w", err)
 	}
-	master, err := hex.DecodeString(strings.TrimSpace(string(text)))
+	return Parse(string(text), file)
+}
+
+// Parse reads the master key from a text. place is the place of the text, for messages.
+func Parse(text, place string) (*Ring, error) {
+	master, err := hex.DecodeString(strings.TrimSpace(text))
 	if err != nil || len(master) != keySize {
-		return nil, fmt.Errorf("the master key %s must be %d hexadecimal digits: restore the file from a backup", file, 2*keySize)
+		return nil, fmt.Errorf("the master key %s must be %d hexadecimal digits: restore it from a backup or a recovery sheet", place, 2*keySize)
 	}
 	return &Ring{master: master}, nil
 }
 
-// create writes a new key to a temporary file and links it to its final name, so that two processes
-// that start at the same time read the same key.
-func create(dir, file string) (err error) {
+// Text returns the master key as Parse reads it, for a recovery sheet.
+func (r *Ring) Text() string { return hex.EncodeToString(r.master) }
+
+// Equal reports whether two keyrings have the same master key.
+func (r *Ring) Equal(other *Ring) bool { return hmac.Equal(r.master, other.master) }
+
+// Restore creates the file of a lost master key. It changes nothing if the file has this key. The
+// error is ErrOther if the file has another key.
+func (r *Ring) Restore(file string) error {
+	if err := create(file, r.master); err != nil {
+		return err
+	}
+	stored, err := OpenExisting(file)
+	if err != nil {
+		return err
+	}
+	if !stored.Equal(r) {
+		return fmt.Errorf("%w: %s; move it away first", ErrOther, file)
+	}
+	return nil
+}
+
+// create writes a key to a temporary file and links it to its final name, so that two processes
+// that start at the same time read the same key. It does not change an existing file.
+func create(file string, master []byte) (err error) {
+	dir := filepath.Dir(file)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("creating the key folder: %w", err)
-	}
-	master := make([]byte, keySize)
-	if _, err := rand.Read(master); err != nil {
-		return fmt.Errorf("generating the master key: %w", err)
 	}
 	tmp, err := os.CreateTemp(dir, ".master-*")
 	if err != nil {

@@ -86,7 +86,7 @@ func TestDamagedKeyFileIsNotReplaced(t *testing.T) {
 func TestOpenExistingCreatesNoKey(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	if _, err := keyring.OpenExisting(dir); !errors.Is(err, keyring.ErrMissing) {
+	if _, err := keyring.OpenExisting(filepath.Join(dir, "master.key")); !errors.Is(err, keyring.ErrMissing) {
 		t.Fatalf("OpenExisting: error = %v, want ErrMissing", err)
 	}
 	if entries, err := os.ReadDir(dir); err != nil || len(entries) > 0 {
@@ -95,7 +95,7 @@ func TestOpenExistingCreatesNoKey(t *testing.T) {
 	if _, err := keyring.Open(dir); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := keyring.OpenExisting(dir); err != nil {
+	if _, err := keyring.OpenExisting(filepath.Join(dir, "master.key")); err != nil {
 		t.Errorf("OpenExisting of an existing key: error = %v", err)
 	}
 }

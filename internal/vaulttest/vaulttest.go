@@ -72,7 +72,7 @@ func New(tb testing.TB, d *db.DB, changes ...func(*vault.Deps)) *Vault {
 	v.ok(err)
 	v.Keyring, err = keyring.Open(tb.TempDir())
 	v.ok(err)
-	v.Keys = certtest.Keys(tb, v.Now)
+	v.Keys = certtest.Keys(tb, d, v.Now)
 	v.Links = web.NewLinks(BaseURL, v.Keyring, v.Now)
 	deps := vault.Deps{
 		DB: d, Keyring: v.Keyring, Keys: v.Keys, Blobs: v.Blobs, BaseURL: BaseURL, Links: v.Links, NodeID: "test",

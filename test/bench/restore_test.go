@@ -107,7 +107,7 @@ func largeBackup(b *testing.B, records int, database string) string {
 	_, err = backup.Create(b.Context(), backup.Config{
 		DB: d, Keyring: ring, Data: data, Files: store, Version: "test",
 		Keys: []backup.Keys{func(ctx context.Context, _ db.Queryer, visit func(string) error) error {
-			return store.Walk(ctx, func(i blob.Info) error { return visit(i.Key) })
+			return store.Walk(ctx, "", func(i blob.Info) error { return visit(i.Key) })
 		}},
 	}, backup.Options{Dir: dir})
 	ok(err)

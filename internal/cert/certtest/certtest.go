@@ -53,11 +53,14 @@ func Verify(io.ReaderAt, int64, pades.Options) (*pades.Report, error) {
 // Cost is the lowest cost of hashing a password.
 var Cost = account.Cost{Time: 1, Memory: 8, Threads: 1}
 
-// Keys makes an authority with a root.
-func Keys(tb testing.TB, now func() time.Time) *authority.Authority {
+// Keys makes an authority with an identity and a root.
+func Keys(tb testing.TB, d *db.DB, now func() time.Time) *authority.Authority {
 	tb.Helper()
-	keys := authority.New(tb.TempDir(), authority.Options{Now: now})
-	if err := keys.MakeRoot(); err != nil {
+	keys := authority.New(d, authority.Options{Now: now, Folder: tb.TempDir()})
+	if _, err := keys.CreateIdentity(); err != nil {
+		tb.Fatal(err)
+	}
+	if err := keys.MakeRoot(tb.Context()); err != nil {
 		tb.Fatal(err)
 	}
 	return keys
@@ -82,7 +85,7 @@ func ExpiringKey(tb testing.TB, keys *authority.Authority, institution string, f
 	if err != nil {
 		tb.Fatal(err)
 	}
-	if err := keys.UsePEM(institution, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})); err != nil {
+	if err := keys.UsePEM(tb.Context(), institution, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}), nil); err != nil {
 		tb.Fatal(err)
 	}
 }
@@ -98,7 +101,7 @@ func Institution(tb testing.TB, d *db.DB, keys *authority.Authority, prefix, nam
 		tb.Fatal(err)
 	}
 	if keys != nil {
-		if err := keys.Create(i.UUID, i.Name); err != nil {
+		if err := keys.Create(tb.Context(), i.UUID, i.Name, nil); err != nil {
 			tb.Fatal(err)
 		}
 	}

@@ -1,6 +1,7 @@
 package panel
 
 import (
+	"context"
 	"net/http"
 	"net/url"
 	"slices"
@@ -158,14 +159,14 @@ func (p *Panel) load(r *http.Request, v *Visit, d *dashboard, days int) error {
 	if d.Corrections, d.OpenCorrections, err = p.Mail.OpenCorrections(ctx, id, shownCorrections); err != nil {
 		return err
 	}
-	d.Key = p.expiringKey(v)
+	d.Key = p.expiringKey(ctx, v)
 	return p.steps(r, v, d)
 }
 
 // expiringKey returns the signing key of the institution if its certificate expires soon, otherwise
 // nil. A key that cannot be read is the subject of another page.
-func (p *Panel) expiringKey(v *Visit) *keyRow {
-	list, err := p.Keys.Certificates(v.Institution().UUID)
+func (p *Panel) expiringKey(ctx context.Context, v *Visit) *keyRow {
+	list, err := p.Keys.Certificates(ctx, v.Institution().UUID)
 	if err != nil {
 		return nil
 	}

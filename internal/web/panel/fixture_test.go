@@ -150,8 +150,10 @@ func newPanelTest(tb testing.TB, d *db.DB) *panelTest {
 		Access: o.access(),
 		Site:   site, Gate: o.people, Members: o.people, Tokens: o.Tokens, Hooks: o.Hooks, Find: finder{}, Limit: limit.NewCounter(0, o.Now),
 		Certs: o.Certs, Search: o.Search, Tasks: o.Tasks, Batches: o.Batches, BulkImports: o.BulkImports, Links: o.Links, Mail: o.Recipients, Keys: o.Keys,
-		RotateKey: func(_ context.Context, inst *account.Institution) error { return o.Keys.Rotate(inst.UUID, inst.Name) },
-		BaseURL:   vaulttest.BaseURL, Now: o.Now, Log: slog.New(slog.DiscardHandler),
+		RotateKey: func(ctx context.Context, inst *account.Institution) error {
+			return o.Keys.Rotate(ctx, inst.UUID, inst.Name, nil)
+		},
+		BaseURL: vaulttest.BaseURL, Now: o.Now, Log: slog.New(slog.DiscardHandler),
 	}
 	inner, err := o.panel.Handler()
 	if err != nil {
@@ -189,8 +191,8 @@ func (o *panelTest) upload(inst account.Institution, name, file string) *cert.Ce
 func (o *panelTest) processAll() {
 	o.tb.Helper()
 	for _, inst := range []account.Institution{o.inst, o.other} {
-		if _, err := o.Keys.Anchors(inst.UUID); err != nil {
-			if err := o.Keys.Create(inst.UUID, inst.Name); err != nil {
+		if _, err := o.Keys.Anchors(o.tb.Context(), inst.UUID); err != nil {
+			if err := o.Keys.Create(o.tb.Context(), inst.UUID, inst.Name, nil); err != nil {
 				o.tb.Fatal(err)
 			}
 		}

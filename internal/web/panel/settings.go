@@ -1,6 +1,7 @@
 package panel
 
 import (
+	"context"
 	"crypto/x509"
 	"errors"
 	"fmt"
@@ -315,24 +316,24 @@ type keySettings struct {
 
 // keySettings shows the signing key and the root certificate.
 func (p *Panel) keySettings(w http.ResponseWriter, r *http.Request, v *Visit) error {
-	s, err := p.keyPage(v)
+	s, err := p.keyPage(r.Context(), v)
 	if err != nil {
 		return err
 	}
 	return p.draw(w, r, "settings_keys.html", s)
 }
 
-func (p *Panel) keyPage(v *Visit) (*keySettings, error) {
+func (p *Panel) keyPage(ctx context.Context, v *Visit) (*keySettings, error) {
 	s := &keySettings{settingsPage: settingsPage{v, "settings/keys"}}
-	roots, err := p.Keys.Roots()
+	roots, err := p.Keys.Roots(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("reading the root certificates: %w", err)
 	}
 	for _, c := range roots {
 		s.Roots = append(s.Roots, p.keyRow("", []*x509.Certificate{c}))
 	}
-	list, err := p.Keys.Certificates(v.Institution().UUID)
-	if f, ok := errors.AsType[*authority.Fault](err); ok {
+	list, err := p.Keys.Certificates(ctx, v.Institution().UUID)
+	if f, ok := errors.AsType[*authority.Fault](err); ok && f.Code != authority.CodeStorage {
 		s.Why = f.Message()
 		return s, nil
 	}
@@ -352,7 +353,7 @@ func (p *Panel) keyPage(v *Visit) (*keySettings, error) {
 
 // askRotateKey asks for confirmation before a new key is created.
 func (p *Panel) askRotateKey(w http.ResponseWriter, r *http.Request, v *Visit) error {
-	s, err := p.keyPage(v)
+	s, err := p.keyPage(r.Context(), v)
 	if err != nil {
 		return err
 	}
@@ -362,7 +363,7 @@ func (p *Panel) askRotateKey(w http.ResponseWriter, r *http.Request, v *Visit) e
 // rotateKey creates a new signing key.
 func (p *Panel) rotateKey(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	if err := p.RotateKey(r.Context(), v.Institution()); err != nil {
-		if f, ok := errors.AsType[*authority.Fault](err); ok {
+		if f, ok := errors.AsType[*authority.Fault](err); ok && f.Code != authority.CodeStorage {
 			return fault.Wrap(fault.Conflict, f.Message(), err)
 		}
 		return err

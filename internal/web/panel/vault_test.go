@@ -309,7 +309,7 @@ func TestSigningKeyInSettings(t *testing.T) {
 	o := newPanelTest(t, dbtest.SQLite(t))
 	page := o.pathOf("settings/keys")
 	checkPage(t, "no signing key", o.get("admin", page), http.StatusOK, "No certificate can be signed now.", "The root that vouches for it", "root.pem")
-	if err := o.Keys.Create(o.inst.UUID, o.inst.Name); err != nil {
+	if err := o.Keys.Create(t.Context(), o.inst.UUID, o.inst.Name, nil); err != nil {
 		t.Fatal(err)
 	}
 	checkPage(t, "one signing key", o.get("admin", page), http.StatusOK, "The key that signs now", "Made by this vault", "Owners can make a new one.")
@@ -318,14 +318,14 @@ func TestSigningKeyInSettings(t *testing.T) {
 	if w := o.post("owner", page+"/rotate", nil); w.Code != http.StatusSeeOther || !strings.HasPrefix(w.Header().Get("Location"), "/account/confirm") {
 		t.Errorf("a rotation without a recent sign-in: status = %d, Location = %q, want a redirect to the confirmation", w.Code, w.Header().Get("Location"))
 	}
-	if list, err := o.Keys.Certificates(o.inst.UUID); err != nil || len(list) != 1 {
+	if list, err := o.Keys.Certificates(t.Context(), o.inst.UUID); err != nil || len(list) != 1 {
 		t.Fatalf("got %d keys, want 1; error %v", len(list), err)
 	}
 	delete(o.people.stale, o.people.persons["owner"].ID)
 	checkPage(t, "the page that asks for confirmation", o.get("owner", page+"/rotate"), http.StatusOK, "Make a new signing key for “ Northern & Western University ”?", "This cannot be undone")
 	w := o.followRedirect(t, "owner", o.post("owner", page+"/rotate", nil), page)
 	checkPage(t, "after the rotation", w, http.StatusOK, "The new signing key is in use.", "Keys before")
-	if list, err := o.Keys.Certificates(o.inst.UUID); err != nil || len(list) != 2 {
+	if list, err := o.Keys.Certificates(t.Context(), o.inst.UUID); err != nil || len(list) != 2 {
 		t.Errorf("got %d keys, want 2; error %v", len(list), err)
 	}
 }
@@ -337,7 +337,7 @@ func TestDashboardWarnsOfAnExpiringSigningKey(t *testing.T) {
 	o := newPanelTest(t, dbtest.SQLite(t))
 	front, page := "/panel/"+o.inst.Slug, o.pathOf("settings/keys")
 	const soon, never = "The signing key needs a new certificate.", "No certificate can be signed now."
-	if err := o.Keys.Create(o.inst.UUID, o.inst.Name); err != nil {
+	if err := o.Keys.Create(t.Context(), o.inst.UUID, o.inst.Name, nil); err != nil {
 		t.Fatal(err)
 	}
 	if text := visibleText(t, o.get("issuer", front)); strings.Contains(text, soon) || strings.Contains(text, never) {

@@ -23,7 +23,7 @@ type root struct {
 // signatures shows the page that explains how to verify a signature with only the file and the root
 // certificate.
 func (p *Pages) signatures(w http.ResponseWriter, r *http.Request) error {
-	list, err := p.Keys.Roots()
+	list, err := p.Keys.Roots(r.Context())
 	if err != nil {
 		return fmt.Errorf("reading the root certificates: %w", err)
 	}
@@ -41,8 +41,8 @@ func (p *Pages) signatures(w http.ResponseWriter, r *http.Request) error {
 // root writes the root certificates as PEM, the current certificate first. The name and the
 // fingerprint of each certificate are above its PEM block. Parsers ignore text outside of PEM
 // blocks (RFC 7468, 5.2).
-func (p *Pages) root(w http.ResponseWriter, _ *http.Request) error {
-	list, err := p.Keys.Roots()
+func (p *Pages) root(w http.ResponseWriter, r *http.Request) error {
+	list, err := p.Keys.Roots(r.Context())
 	if err != nil {
 		return fmt.Errorf("reading the root certificates: %w", err)
 	}

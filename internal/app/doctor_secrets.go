@@ -1,0 +1,57 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"github.com/certvault/certvault/internal/authority"
+	"github.com/certvault/certvault/internal/config"
+	"github.com/certvault/certvault/internal/db"
+)
+
+// openSecret are the permissions of a secret file that doctor reports. The group may read a file
+// outside the data folder, because platforms that mount secrets give them to a group.
+const openSecret fs.FileMode = 0o027
+
+// examineSecrets returns an error if other users can read the files of secrets that the flags name.
+// The data folder is private.
+func examineSecrets(s config.Storage) error {
+	var errs []error
+	for _, file := range []string{s.MasterKeyFile, s.KeyIdentityFile, s.KeyPassphraseFile} {
+		if file == "" {
+			continue
+		}
+		info, err := os.Stat(file)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		if info.Mode()&openSecret != 0 {
+			errs = append(errs, fmt.Errorf("other users have permissions to %[1]s; run chmod 600 %[1]q", file))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// examineSecretsOf checks that the master key and the identity of the signing keys belong to the
+// database. It changes nothing.
+func examineSecretsOf(ctx context.Context, d *db.DB, s config.Storage, keys *authority.Authority) error {
+	known, err := d.HasKey(ctx)
+	if err != nil {
+		return err
+	}
+	if !known {
+		return errors.New("the database has no master key yet: start the server")
+	}
+	ring, err := masterKey(s, false)
+	if err != nil {
+		return err
+	}
+	if err := checkKey(ctx, d, ring, func(*db.Tx) error { return errOtherMasterKey }); err != nil {
+		return err
+	}
+	return keys.CheckIdentity(ctx)
+}
