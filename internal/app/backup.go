@@ -68,7 +68,7 @@ func VerifyBackup(ctx context.Context, c config.Storage, dir string) (report *ba
 	}
 	report, err = backup.Verify(ctx, dir, ring)
 	if errors.Is(err, backup.ErrWrongKey) && !ownKey {
-		err = fmt.Errorf("%w than that in %s; set --data to the data folder of the vault that made it", err, filepath.Join(c.Data, "keys"))
+		err = fmt.Errorf("%w; the key in %s does not match, set --data to the data folder of the vault that made the backup", err, filepath.Join(c.Data, "keys"))
 	}
 	return report, ownKey, err
 }

@@ -34,7 +34,7 @@ func TestDoctorDetectsBrokenStorage(t *testing.T) {
 		if d.Dialect == db.SQLite {
 			only = "database structure"
 		}
-		for _, name := range []string{only, "database writes", "database transactions", "mail", "stored files"} {
+		for _, name := range []string{only, "database writes", "database transactions", "mail", "backups", "stored files"} {
 			if _, ok := good[name]; !ok {
 				t.Errorf("there is no finding %s", name)
 			}
@@ -55,10 +55,12 @@ func TestDoctorDetectsBrokenStorage(t *testing.T) {
 		}
 		exec(`INSERT INTO mails (uuid, message, status, created_at, updated_at) VALUES ('m', '', 'queued', $1, $1)`, db.Micros(now.Add(-2*time.Hour)))
 		exec(`INSERT INTO certificate_checks (certificate_id, name, result, checked_at) VALUES (1, 'file', 'failed', 1)`)
+		exec(`UPDATE backups SET every_seconds = 3600, started_at = $1, completed_at = $1, dir = '/backups/a'`, db.Micros(now.Add(-3*time.Hour)))
 		exec(readOnly)
 		found := findings()
 		for name, want := range map[string]string{
 			"mail": "has been waiting since", "stored files": "1 certificate with a file that failed", "database writes": "accepts no writes",
+			"backups": "although one is made every 1h",
 		} {
 			if f := found[name]; f.Good || !strings.Contains(f.Detail, want) {
 				t.Errorf("%s: finding = %+v, want %s", name, f, want)

@@ -193,11 +193,12 @@ func (b *builder) run(ctx context.Context) error {
 
 // begin writes the header of the manifest. q reads the state that the backup contains.
 func (b *builder) begin(ctx context.Context, q db.Queryer) (err error) {
-	h := Header{
-		Installation: b.installation, CreatedAt: b.result.CreatedAt, Version: b.Version, Dialect: b.DB.Dialect, FilesOnly: b.FilesOnly,
+	schema, err := db.AppliedVersion(ctx, q)
+	if err != nil {
+		return err
 	}
-	if err := q.QueryRowContext(ctx, `SELECT max(version) FROM schema_migrations`).Scan(&h.Schema); err != nil {
-		return fmt.Errorf("reading the schema's version: %w", err)
+	h := Header{
+		Installation: b.installation, CreatedAt: b.result.CreatedAt, Version: b.Version, Schema: schema, Dialect: b.DB.Dialect, FilesOnly: b.FilesOnly,
 	}
 	b.manifest, err = createManifest(b.Dir, b.Keyring, h)
 	return err

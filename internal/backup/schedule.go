@@ -83,16 +83,15 @@ func Stop(ctx context.Context, d *db.DB) error {
 }
 
 // dueCondition is true if the next backup is due and no server makes one: the interval has passed,
-// the last backup failed some time ago, or its server has died, which leaves leased_by. A time that
-// is too late was written while a clock was ahead, and is ignored. $1 is the present time, $2 the
-// latest end of a lease, $3 the start of the interval, and $4 the start of the interval after a
-// failure.
-const dueCondition = `(leased_until < $1 OR leased_until > $2) AND (leased_by <> '' OR started_at <= $3 OR failure <> '' AND started_at <= $4 OR started_at > $1)`
+// the last backup failed some time ago, or its server has died, which leaves leased_by. A time after
+// $2 was written while a clock was ahead, and is ignored. $1 is the present time, $2 is later than
+// any lease, $3 is the start of the interval, and $4 is the start of the interval after a failure.
+const dueCondition = `(leased_until < $1 OR leased_until > $2) AND (leased_by <> '' OR started_at <= $3 OR failure <> '' AND started_at <= $4 OR started_at > $2)`
 
 // claim records the schedule, and leases the next backup if it is due and no server makes one.
 func (s *Schedule) claim(ctx context.Context) (due bool, err error) {
 	now := s.DB.Now()
-	args := []any{db.Micros(now), db.Micros(now.Add(leaseTime)), db.Micros(now.Add(-s.Every)), db.Micros(now.Add(-min(s.Every, retryAfter)))}
+	args := []any{db.Micros(now), db.Micros(now.Add(2 * leaseTime)), db.Micros(now.Add(-s.Every)), db.Micros(now.Add(-min(s.Every, retryAfter)))}
 	var recorded int64
 	// Most calls find nothing to do, and should not write.
 	if err := s.DB.QueryRowContext(ctx, `SELECT every_seconds, `+dueCondition+` FROM backups WHERE id = 1`, args...).Scan(&recorded, &due); err != nil {
@@ -106,7 +105,8 @@ func (s *Schedule) claim(ctx context.Context) (due bool, err error) {
 		if _, err := tx.ExecContext(ctx, `UPDATE backups SET every_seconds = $1 WHERE id = 1`, every); err != nil {
 			return err
 		}
-		r, err := tx.ExecContext(ctx, `UPDATE backups SET leased_by = $5, leased_until = $2, started_at = $1 WHERE id = 1 AND `+dueCondition, append(args, s.Node)...)
+		r, err := tx.ExecContext(ctx, `UPDATE backups SET leased_by = $5, leased_until = $6, started_at = $1 WHERE id = 1 AND `+dueCondition,
+			append(args, s.Node, db.Micros(now.Add(leaseTime)))...)
 		if err != nil {
 			return err
 		}

@@ -140,8 +140,14 @@ func (d *DB) SchemaVersion(ctx context.Context) (applied, known int, err error) 
 		return 0, 0, err
 	}
 	known = all[len(all)-1].version
-	if err := d.QueryRowContext(ctx, `SELECT max(version) FROM schema_migrations`).Scan(&applied); err != nil {
-		return 0, known, fmt.Errorf("reading the schema's version: %w", err)
+	applied, err = AppliedVersion(ctx, d)
+	return applied, known, err
+}
+
+// AppliedVersion returns the highest number of a migration of the database that q reads.
+func AppliedVersion(ctx context.Context, q Queryer) (version int, err error) {
+	if err := q.QueryRowContext(ctx, `SELECT max(version) FROM schema_migrations`).Scan(&version); err != nil {
+		return 0, fmt.Errorf("reading the schema's version: %w", err)
 	}
-	return applied, known, nil
+	return version, nil
 }

@@ -1,0 +1,100 @@
+package app
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/certvault/certvault/internal/backup"
+	"github.com/certvault/certvault/internal/config"
+)
+
+// TestServerMakesBackups checks that a running vault makes backups, and that doctor, the status page
+// and the metrics show the last one.
+func TestServerMakesBackups(t *testing.T) {
+	t.Parallel()
+	data, dir := warmFolder(t), t.TempDir()
+	var out bytes.Buffer
+	a := newApp(t, data, &out, func(c *config.Serve) {
+		c.Backup, c.BackupEvery, c.BackupKeep = dir, time.Second, 2
+	})
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- a.Run(ctx) }()
+	var r *backup.Record
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
+		var err error
+		if r, err = backup.LastRecord(t.Context(), a.DB); err != nil {
+			t.Fatal(err)
+		}
+		entries, err := os.ReadDir(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		// The first backup was removed after the third.
+		if len(entries) >= 2 && !r.CompletedAt.IsZero() && r.CompletedAt.Sub(r.StartedAt) < time.Second && filepath.Base(r.Dir) == entries[len(entries)-1].Name() {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("record = %+v, backups = %v, want two backups", r, entries)
+		}
+	}
+	if detail, err := examineBackups(t.Context(), a.DB); err != nil || !strings.Contains(detail, dir) || !strings.Contains(detail, "one is made every 1s") {
+		t.Errorf("detail = %q, error = %v, want the last backup and the interval", detail, err)
+	}
+	status, err := a.status(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := false
+	for _, f := range status.Findings {
+		found = found || f.Name == "Backups" && f.Good
+	}
+	if !found {
+		t.Errorf("findings = %+v, want good backups", status.Findings)
+	}
+	families, err := a.registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	metrics := map[string]float64{}
+	for _, m := range families {
+		if strings.HasPrefix(m.GetName(), "certvault_backup_") {
+			metrics[m.GetName()] = m.GetMetric()[0].GetGauge().GetValue()
+		}
+	}
+	if age := metrics["certvault_backup_age_seconds"]; age < 0 || age > 60 || metrics["certvault_backup_problems"] != 0 || len(metrics) != 2 {
+		t.Errorf("metrics = %v, want the age of the last backup and no problem", metrics)
+	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Errorf("the vault stopped with the error %v", err)
+	}
+	report, ownKey, err := VerifyBackup(t.Context(), config.Storage{Data: data}, r.Dir)
+	if err == nil && len(report.Problems) != 0 || err != nil && !strings.Contains(err.Error(), "no such file") && !strings.Contains(err.Error(), "contains no backup") || ownKey {
+		t.Errorf("report = %+v, error = %v, want an intact backup", report, err)
+	}
+}
+
+// TestFolderOfBackupsIsCheckedAtTheStart checks that a vault with an unusable folder of backups does
+// not start.
+func TestFolderOfBackupsIsCheckedAtTheStart(t *testing.T) {
+	t.Parallel()
+	data := t.TempDir()
+	if err := os.Mkdir(filepath.Join(data, "files"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for dir, want := range map[string]string{filepath.Join(data, "files"): "belongs to the vault", filepath.Join(data, "none"): "does not exist"} {
+		cfg := settings(t, data)
+		cfg.Backup, cfg.BackupEvery, cfg.BackupKeep = dir, time.Hour, 1
+		if _, err := New(t.Context(), cfg, slog.New(slog.DiscardHandler), io.Discard); err == nil || !strings.HasPrefix(err.Error(), "--backup: ") || !strings.Contains(err.Error(), want) {
+			t.Errorf("--backup %s: error = %v, want an error that contains %q", dir, err, want)
+		}
+	}
+}
