@@ -199,11 +199,21 @@ type keyRoot struct {
 
 	Rotate bool `help:"Create a new root. Keys that the old root issued remain in use until they are rotated."`
 	PEM    bool `help:"Print the certificates as PEM." name:"pem"`
+
+	NewIdentity bool `help:"With --rotate: replace an identity that is lost for good. No old key signs any more; rotate the key of each institution afterwards." name:"new-identity"`
 }
 
 // Run prints the roots. With --rotate, Run first creates a new root.
 func (k *keyRoot) Run(c *console) error {
+	if k.NewIdentity && !k.Rotate {
+		return &usageError{errors.New("--new-identity requires --rotate")}
+	}
 	return c.existing(k.Storage, func(base *app.Base) error {
+		if k.NewIdentity {
+			if err := base.Keys.ReplaceIdentity(c.ctx, c.recordKey(nil, audit.KeyIdentity)); err != nil {
+				return err
+			}
+		}
 		if k.Rotate {
 			if err := base.RotateRoot(c.ctx, c.recordKey(nil, audit.KeyRootRotated)); err != nil {
 				return err

@@ -26,16 +26,22 @@ func (k *keySheet) Run(c *console) error {
 		if err != nil {
 			return err
 		}
-		if err := base.DB.Tx(c.ctx, c.recordKey(nil, audit.KeySheet)); err != nil {
-			return fmt.Errorf("recording in the audit log that the sheet is printed: %w", err)
+		record := func() error {
+			if err := base.DB.Tx(c.ctx, c.recordKey(nil, audit.KeySheet)); err != nil {
+				return fmt.Errorf("recording in the audit log that the sheet is printed: %w", err)
+			}
+			return nil
 		}
 		if k.Out == "" {
+			if err := record(); err != nil {
+				return err
+			}
 			return c.print(struct {
 				Sheet string `json:"sheet"`
 			}{text}, func(w io.Writer) { _, _ = io.WriteString(w, text) })
 		}
-		if err := createPrivate(k.Out, text); err != nil {
-			return fmt.Errorf("--out: %w", err)
+		if err := createPrivate(k.Out, text, record); err != nil {
+			return err
 		}
 		return c.print(struct {
 			File string `json:"file"`
@@ -45,16 +51,19 @@ func (k *keySheet) Run(c *console) error {
 	})
 }
 
-// createPrivate writes a new file that only its owner can read.
-func createPrivate(name, text string) error {
+// createPrivate writes a new file that only its owner can read. It calls record before it writes the
+// text.
+func createPrivate(name, text string, record func() error) error {
 	f, err := os.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("%q exists; name a new file", name)
+		return fmt.Errorf("--out: %q exists; name a new file", name)
 	}
 	if err != nil {
-		return fmt.Errorf("writing the sheet: %w", err)
+		return fmt.Errorf("--out: %w", err)
 	}
-	_, err = f.WriteString(text)
+	if err = record(); err == nil {
+		_, err = f.WriteString(text)
+	}
 	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return fmt.Errorf("writing the sheet: %w", errors.Join(err, os.Remove(name)))
 	}

@@ -96,7 +96,7 @@ func TestVerifyRejectsInvalidInput(t *testing.T) {
 		"root is a PDF":    {[]string{file, "--root", file}, "contains no PEM certificate"},
 		"damaged root":     {[]string{file, "--root", damaged}, "damaged"},
 		"no TSA root":      {[]string{file, "--tsa-root", file}, "--tsa-root: "},
-		"broken keys":      {[]string{file, "--data", broken.data}, "specify the root with --root"},
+		"broken roots":     {[]string{file, "--data", broken.data}, "specify the root with --root"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -70,6 +70,7 @@ const (
 	KeyRootRotated Action = "key.root-rotated"
 	KeyProtected   Action = "key.protected"
 	KeySheet       Action = "key.sheet"
+	KeyIdentity    Action = "key.identity-replaced"
 
 	OperatorAdded   Action = "operator.added"
 	OperatorRemoved Action = "operator.removed"
@@ -137,6 +138,7 @@ var Actions = []struct {
 	{KeyRootRotated, "created a new root key"},
 	{KeyProtected, "protected the signing keys"},
 	{KeySheet, "printed the recovery sheet"},
+	{KeyIdentity, "replaced the lost identity of the signing keys"},
 	{OperatorAdded, "added an operator"},
 	{OperatorRemoved, "removed an operator"},
 	{AuditExported, "exported the audit log"},

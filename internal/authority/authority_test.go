@@ -383,6 +383,24 @@ func TestLostOrDamagedRows(t *testing.T) {
 	}
 }
 
+// A process that knows the keys reads only their numbers for a signature.
+func TestKnownKeysAreNotReadAgain(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		a := open(t, d, options())
+		if err := a.Create(t.Context(), university, "x", nil); err != nil {
+			t.Fatal(err)
+		}
+		requireSigning(t, a)
+		if _, err := d.Writer().ExecContext(t.Context(), `UPDATE signing_keys SET certificates = '', private_key = 'x'`); err != nil {
+			t.Fatal(err)
+		}
+		requireSigning(t, a)
+		_, err := again(a).Signer(t.Context(), university)
+		requireFault(t, err, CodeBroken)
+	})
+}
+
 // An outage of the database is a temporary fault. Keys that are in memory do not sign during the
 // outage, because another process may have replaced them.
 func TestOutageIsAStorageFault(t *testing.T) {

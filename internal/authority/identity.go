@@ -133,6 +133,33 @@ func (a *Authority) CreateIdentity() (recipient string, err error) {
 	return identity.Recipient().String(), nil
 }
 
+// ReplaceIdentity makes another identity that of the database, because the old one is lost for good.
+// It uses the identity at its place, or creates one. The existing keys remain for the verification
+// of their signatures, but no key signs until it is rotated, the root first. ReplaceIdentity
+// refuses to replace an identity that can be read.
+func (a *Authority) ReplaceIdentity(ctx context.Context, record Record) error {
+	err := a.CheckIdentity(ctx)
+	if err == nil {
+		return refused(errors.New("the identity is not lost: it decrypts the signing keys")) //nolint:err113 // no caller distinguishes it
+	}
+	if f, ok := errors.AsType[*Fault](err); !ok || f.Code != CodeLocked {
+		return err
+	}
+	recipient, err := a.CreateIdentity()
+	if err != nil {
+		return err
+	}
+	return storage(a.db.Tx(ctx, func(tx *db.Tx) error {
+		_, err := tx.ExecContext(ctx, `
+			INSERT INTO signing_identities (id, recipient) VALUES (1, $1)
+			ON CONFLICT (id) DO UPDATE SET recipient = excluded.recipient`, recipient)
+		if err != nil {
+			return fmt.Errorf("storing the identity of the database: %w", err)
+		}
+		return record(tx)
+	}))
+}
+
 // hasOtherFile reports whether the folder has the encrypted identity although there is no
 // passphrase.
 func (a *Authority) hasOtherFile() bool {

@@ -279,3 +279,33 @@ func TestRestoreIdentity(t *testing.T) {
 		t.Errorf("Identity = %q, want an identity of age", secret)
 	}
 }
+
+// A lost identity can be replaced, which an identity that can be read cannot. New keys then sign, and
+// the certificates of old signatures remain.
+func TestReplaceIdentity(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		a := open(t, d, options())
+		if err := a.Create(t.Context(), university, "x", nil); err != nil {
+			t.Fatal(err)
+		}
+		none := func(*db.Tx) error { return nil }
+		requireFault(t, again(a).ReplaceIdentity(t.Context(), none), CodeRefused)
+		if err := os.Remove(a.options.identityFile()); err != nil {
+			t.Fatal(err)
+		}
+		b := again(a)
+		if err := errors.Join(b.ReplaceIdentity(t.Context(), none), b.RotateRoot(t.Context(), nil)); err != nil {
+			t.Fatal(err)
+		}
+		_, err := b.Signer(t.Context(), university)
+		requireFault(t, err, CodeLocked)
+		if err := b.Rotate(t.Context(), university, "x", nil); err != nil {
+			t.Fatal(err)
+		}
+		requireSigning(t, again(b))
+		if list, err := b.Certificates(t.Context(), university); err != nil || len(list) != 2 {
+			t.Errorf("%d certificates, %v; want the old one and the new one", len(list), err)
+		}
+	})
+}

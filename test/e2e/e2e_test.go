@@ -211,9 +211,15 @@ func wantProblem(t *testing.T, a *vault.Response, status int, message string) *v
 // database opens the fixture's database for reading.
 func (f *fixture) database(t *testing.T) *sql.DB {
 	t.Helper()
+	return f.openDatabase(t, "&_pragma=query_only(1)")
+}
+
+// openDatabase opens the fixture's database. options are options of SQLite.
+func (f *fixture) openDatabase(t *testing.T, options string) *sql.DB {
+	t.Helper()
 	driver, source := "pgx", f.Database
 	if source == "" {
-		driver, source = "sqlite", "file:"+filepath.Join(f.Data, "certvault.db")+"?_pragma=busy_timeout(10000)&_pragma=query_only(1)"
+		driver, source = "sqlite", "file:"+filepath.Join(f.Data, "certvault.db")+"?_pragma=busy_timeout(10000)"+options
 	}
 	d, err := sql.Open(driver, source)
 	if err != nil {

@@ -296,24 +296,16 @@ func TestIdempotencyInFlight(t *testing.T) {
 	})
 }
 
-// join starts another vault on the same database, with the same master key and the same files.
+// join starts another vault on the same database, with the same secrets and the same files.
 func (f *fixture) join(t *testing.T) *fixture {
 	t.Helper()
 	data := t.TempDir()
-	key, err := os.ReadFile(filepath.Join(f.Data, "keys", "master.key"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Mkdir(filepath.Join(data, "keys"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(data, "keys", "master.key"), key, 0o600); err != nil {
-		t.Fatal(err)
-	}
 	if err := os.Symlink(filepath.Join(f.Data, "files"), filepath.Join(data, "files")); err != nil {
 		t.Fatal(err)
 	}
-	other := &fixture{Vault: serve(t, vault.Options{Data: data, Database: f.Database, Args: unlimited(nil)}), institution: f.institution}
+	other := &fixture{Vault: serve(t, vault.Options{Data: data, Database: f.Database, Args: unlimited([]string{
+		"--master-key-file", filepath.Join(f.Data, "keys", "master.key"), "--key-identity-file", filepath.Join(f.Data, "keys", "identity.txt"),
+	})}), institution: f.institution}
 	other.client = other.as(t, f.client.Token)
 	return other
 }

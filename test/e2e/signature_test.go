@@ -3,14 +3,12 @@
 package e2e
 
 import (
-	"errors"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -245,14 +243,13 @@ func TestLostKeys(t *testing.T) {
 	each(t, func(t *testing.T, database string) {
 		f := start(t, database, "--process-attempts", "1")
 		before, _ := f.uploadApproved(t, "Before")
-		keys := filepath.Join(f.Data, "keys")
-		saved := filepath.Join(t.TempDir(), "institution")
-		move := func(from, to string) {
-			if err := os.Rename(from, to); err != nil {
+		d := f.openDatabase(t, "")
+		move := func(statement string) {
+			if _, err := d.ExecContext(t.Context(), statement); err != nil {
 				t.Fatal(err)
 			}
 		}
-		move(filepath.Join(keys, "institution"), saved)
+		move(`UPDATE signing_keys SET holder = 'away-' || holder WHERE holder <> ''`)
 		failed := f.await(t, f.upload(t, form("During")).UUID, "failed")
 		if failed.Failure == nil || failed.Failure.Code != "key_missing" {
 			t.Errorf("failure without a key = %+v, want key_missing", failed.Failure)
@@ -266,10 +263,10 @@ func TestLostKeys(t *testing.T) {
 		}
 		f.restart(t, "--process-attempts", "1")
 		f.verified(t, before.UUID)
-		if _, err := os.Stat(filepath.Join(keys, "institution")); !errors.Is(err, os.ErrNotExist) {
-			t.Fatalf("the vault created a lost key again: %v", err)
+		if n := count(t, d, `SELECT count(*) FROM signing_keys WHERE holder <> '' AND holder NOT LIKE 'away-%'`); n != 0 {
+			t.Fatalf("the vault created %d lost keys again", n)
 		}
-		move(saved, filepath.Join(keys, "institution"))
+		move(`UPDATE signing_keys SET holder = replace(holder, 'away-', '')`)
 		f.retry(t, failed.UUID)
 		f.await(t, failed.UUID, "approved")
 		if res, err := vault.Run(t.Context(), f.Options, "", "doctor"); err != nil || !strings.Contains(res.Stdout, "ok     signing keys") {
