@@ -130,7 +130,7 @@ func TestInterruptedRestore(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(o.Data, "restoring"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	for _, args := range [][]string{{"serve"}, {"migrate"}, {"restore", backup}} {
+	for _, args := range [][]string{{"serve"}, {"restore", backup}} {
 		if r, err := vault.Run(t.Context(), o, "", args...); err != nil || r.Code != 1 || !strings.Contains(r.Stderr, "interrupted restore") {
 			t.Errorf("certvault %s = %d, %v, %s; want 1 and that there is an interrupted restore", args[0], r.Code, err, r.Stderr)
 		}
@@ -188,7 +188,7 @@ func TestDrill(t *testing.T) {
 		if a.Header.Get("Certvault-Drill") != "true" {
 			t.Errorf("header Certvault-Drill = %q, want true", a.Header.Get("Certvault-Drill"))
 		}
-		for _, path := range []string{"/verify", "/verify?lang=ar", "/sign-in", "/docs", "/no-such-page"} {
+		for _, path := range []string{"/verify", "/verify?lang=ar", "/sign-in", "/docs", "/signatures"} {
 			p, err := drill.as(t, "").Get(t.Context(), path)
 			if err != nil || !strings.Contains(string(p.Body), `class="drill"`) {
 				t.Errorf("%s has no banner of a drill: %v", path, err)
