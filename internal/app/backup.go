@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -47,28 +48,29 @@ func Backup(ctx context.Context, c config.Storage, o backup.Options) (_ *backup.
 	return result, backup.RecordResult(ctx, s.DB, result)
 }
 
-// VerifyBackup checks a backup. It uses the master key of the data folder, or if the data folder has
-// none, the master key in the backup. ownKey reports that it used the key in the backup, which does
-// not show who made the backup.
+// VerifyBackup checks a backup. It uses the master key of the vault, or if there is none, the master
+// key in the backup. ownKey reports that it used the key in the backup, which does not show who made
+// the backup.
 func VerifyBackup(ctx context.Context, c config.Storage, dir string) (report *backup.Report, ownKey bool, err error) {
 	if _, err := backup.ReadHeader(dir); err != nil {
 		return nil, false, err
 	}
-	ring, err := keyring.OpenExisting(filepath.Join(c.Data, "keys"))
+	ring, err := masterKey(c, false)
 	if errors.Is(err, keyring.ErrMissing) {
-		ring, err = keyring.OpenExisting(filepath.Join(dir, "keys"))
+		ring, err = keyring.OpenExisting(filepath.Join(dir, "keys", "master.key"))
 		ownKey = true
 	}
 	if errors.Is(err, keyring.ErrMissing) {
 		return nil, false, fmt.Errorf("the backup %s contains no master key, which is needed to check its signature; "+
-			"set --data to a data folder with the master key of its vault", dir)
+			"set --data to a data folder with the master key of its vault, or set --master-key-file", dir)
 	}
 	if err != nil {
 		return nil, false, err
 	}
 	report, err = backup.Verify(ctx, dir, ring)
 	if errors.Is(err, backup.ErrWrongKey) && !ownKey {
-		err = fmt.Errorf("%w; the key in %s does not match, set --data to the data folder of the vault that made the backup", err, filepath.Join(c.Data, "keys"))
+		err = fmt.Errorf("%w; the key %s does not match, set --data to the data folder of the vault that made the backup, or set --master-key-file",
+			err, cmp.Or(c.MasterKeyPath(), "in "+config.MasterKeyVariable))
 	}
 	return report, ownKey, err
 }

@@ -296,7 +296,8 @@ func mount(t *testing.T, size string) string {
 		t.Skipf("a file system cannot be mounted: %s", out)
 	}
 	t.Cleanup(func() {
-		if out, err := exec.CommandContext(context.WithoutCancel(t.Context()), "umount", dir).CombinedOutput(); err != nil {
+		// Another test may just be starting a process, which has all open files for a moment.
+		if out, err := exec.CommandContext(context.WithoutCancel(t.Context()), "umount", "--lazy", dir).CombinedOutput(); err != nil {
 			t.Errorf("the file system was not unmounted: %s", out)
 		}
 	})

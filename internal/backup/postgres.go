@@ -99,7 +99,7 @@ func runProgram(ctx context.Context, databaseURL string, stdin *os.File, name st
 		return context.Cause(ctx)
 	}
 	text := strings.TrimSpace(messages.String())
-	if strings.Contains(text, syscall.ENOSPC.Error()) {
+	if strings.Contains(strings.ToLower(text), syscall.ENOSPC.Error()) {
 		err = errors.Join(syscall.ENOSPC, err)
 	}
 	return fmt.Errorf("%s failed: %s: %w", name, text[max(0, len(text)-maxMessage):], err)

@@ -55,6 +55,7 @@ func TestScheduleKeepsTheLastBackups(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		f := newFixture(t, d, 1)
+		old := f.keys()[0]
 		s := f.schedule("a")
 		f.ok(s.Run(t.Context()))
 		f.ok(s.Run(t.Context()))
@@ -75,9 +76,9 @@ func TestScheduleKeepsTheLastBackups(t *testing.T) {
 		if len(list) != 3 || list[0] != filepath.Base(first) || list[2] != "mine" {
 			t.Fatalf("backups = %v, want the last two and the other folder", list)
 		}
-		a, err := os.Stat(filepath.Join(first, "files", "blobs", f.keys()[0]))
+		a, err := os.Stat(filepath.Join(first, "files", "blobs", old))
 		f.ok(err)
-		b, err := os.Stat(filepath.Join(s.Dir, list[1], "files", "blobs", f.keys()[0]))
+		b, err := os.Stat(filepath.Join(s.Dir, list[1], "files", "blobs", old))
 		f.ok(err)
 		if !os.SameFile(a, b) {
 			t.Error("the second backup copied a file of the first")

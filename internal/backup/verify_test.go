@@ -184,7 +184,7 @@ func TestInterruptedProcess(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ring, err := keyring.OpenExisting(filepath.Join(data, "keys"))
+	ring, err := keyring.OpenExisting(filepath.Join(data, "keys", "master.key"))
 	if err != nil {
 		t.Fatal(err)
 	}
