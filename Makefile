@@ -143,6 +143,10 @@ bench: deps build ## run benchmarks; BENCH selects, BENCHTIME (2s) is the durati
 bench/lists: deps build ## measure lists of RECORDS (1000000) certificates, which it creates first
 	CERTVAULT_BENCH_RECORDS=$(RECORDS) go run ./test/pgcluster -fsync=on -- go test -run '^$$' -bench Lists -benchtime 1x -timeout 2h ./test/bench
 
+.PHONY: bench/restore
+bench/restore: deps ## measure the restore of RECORDS (1000000) certificates, beside cp and tar of the same files
+	CERTVAULT_BENCH_RECORDS=$(RECORDS) go run ./test/pgcluster -fsync=on -- go test -run '^$$' -bench Restore -benchtime 1x -timeout 2h ./test/bench
+
 .PHONY: clean
 clean: ## remove all built files
 	rm -rf bin web-deps/node_modules test/receivers/node_modules $(CHECKERS) test/screenshots $(PDFIUM) $(dir $(PDFIUM))LICENSE* $(dir $(DECODER))

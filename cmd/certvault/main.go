@@ -51,6 +51,7 @@ type commands struct {
 	Blob        blobCommand        `cmd:"" help:"Copy the stored files."`
 	Doctor      doctorCommand      `cmd:"" help:"Check the installation and report problems."`
 	Backup      backupCommand      `cmd:"" help:"Make and check backups."`
+	Restore     restoreCommand     `cmd:"" help:"Create a vault from a backup, accept a restored vault, or show its last restore."`
 	Migrate     migrateCommand     `cmd:"" help:"Migrate the database to the schema of this version."`
 	Version     versionCommand     `cmd:"" help:"Print the version."`
 }

@@ -11,7 +11,6 @@ import (
 	"testing"
 	"unicode"
 
-	"github.com/certvault/certvault/internal/app"
 	"github.com/certvault/certvault/internal/pdf"
 )
 
@@ -76,7 +75,7 @@ func TestVerifyRejectsInvalidInput(t *testing.T) {
 		t.Fatal(err)
 	}
 	broken := newSigningVault(t, "x")
-	if err := os.WriteFile(filepath.Join(broken.data, app.RootsFile), []byte("{"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(broken.data, "keys", "root", "0002.json"), []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	file := writeFile(t, "diploma.pdf", v.sign(t, diploma(t)))
@@ -135,8 +134,8 @@ func TestVerifyCreatesNoFiles(t *testing.T) {
 	}
 	certvault(t, "", "verify", file, "--data", v.data)
 	list, err := os.ReadDir(v.data)
-	if err != nil || len(list) != 1 || list[0].Name() != app.RootsFile {
-		t.Errorf("the data folder contains %v, %v, want only the root certificates", list, err)
+	if err != nil || len(list) != 1 || list[0].Name() != "keys" {
+		t.Errorf("the data folder contains %v, %v, want only keys", list, err)
 	}
 }
 

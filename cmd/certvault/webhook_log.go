@@ -195,5 +195,5 @@ func parseSince(s string, now time.Time) (time.Time, error) {
 	if end, err := parseEnd(s, now); err == nil && end != nil {
 		return now.Add(-end.Sub(now)).UTC(), nil
 	}
-	return time.Time{}, fmt.Errorf("--since: %q is neither a date such as 2026-07-01, nor a time such as 2026-07-01T08:30:00Z, nor a duration such as 7d or 24h", s)
+	return time.Time{}, fmt.Errorf("%q is neither a date such as 2026-07-01, nor a time such as 2026-07-01T08:30:00Z, nor a duration such as 7d or 24h", s)
 }

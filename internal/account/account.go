@@ -228,8 +228,9 @@ func slugOf(name, prefix string) string {
 
 func (s *Service) insertTx(ctx context.Context, tx *db.Tx, inst *Institution, ownerName string, email Email, hash sql.NullString) (userID int64, err error) {
 	now := db.Micros(inst.CreatedAt)
+	column, id := db.NewID(tx, "institutions")
 	if err := tx.QueryRowContext(ctx, `
-		INSERT INTO institutions (uuid, slug, name, prefix, created_at) VALUES ($1, $2, $3, $4, $5) RETURNING id`,
+		INSERT INTO institutions (`+column+`uuid, slug, name, prefix, created_at) VALUES (`+id+`$1, $2, $3, $4, $5) RETURNING id`,
 		inst.UUID, inst.Slug, inst.Name, inst.Prefix, now).Scan(&inst.ID); err != nil {
 		return 0, err
 	}

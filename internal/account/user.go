@@ -67,8 +67,9 @@ type NewUser struct {
 // InsertUserTx creates an account for an address. If the address already has an account, it changes
 // nothing and returns the id of that account.
 func InsertUserTx(ctx context.Context, tx *db.Tx, n NewUser, at time.Time) (id int64, created bool, err error) {
+	column, next := db.NewID(tx, "users")
 	err = tx.QueryRowContext(ctx, `
-		INSERT INTO users (uuid, email, email_folded, name, password_hash, language, created_at) VALUES ($1, $2, $3, $4, $5, $6, $7)
+		INSERT INTO users (`+column+`uuid, email, email_folded, name, password_hash, language, created_at) VALUES (`+next+`$1, $2, $3, $4, $5, $6, $7)
 		ON CONFLICT (email_folded) DO NOTHING RETURNING id`,
 		uuid.Must(uuid.NewV7()).String(), n.Email.Text, n.Email.Folded, n.Name, n.Hash, n.Language, db.Micros(at)).Scan(&id)
 	if err == nil {

@@ -88,6 +88,9 @@ func createSchema(ctx context.Context, d *db.DB) error {
 // openStorage opens the storage and prepares the schema with prepare. base is the base URL, or
 // empty if it is unknown.
 func openStorage(ctx context.Context, c config.Storage, base string, prepare prepareSchema) (_ *Storage, err error) {
+	if err := backup.CheckInterrupted(ctx, c.Data, nil); err != nil {
+		return nil, err
+	}
 	if _, err := makePrivate(c.Data); err != nil {
 		return nil, err
 	}
@@ -104,6 +107,9 @@ func openStorage(ctx context.Context, c config.Storage, base string, prepare pre
 			err = errors.Join(err, d.Close())
 		}
 	}()
+	if err := d.CheckRestoring(ctx); err != nil {
+		return nil, err
+	}
 	if err := prepare(ctx, d); err != nil {
 		return nil, err
 	}
@@ -194,7 +200,9 @@ type App struct {
 	store  store
 	// previous is the id of the server that locked this data folder before.
 	previous string
-	blobs    *blob.Folder
+	// drill means that the vault is a drill of a restore. It sends no mail and no webhooks.
+	drill bool
+	blobs *blob.Folder
 	// backups is nil if --backup is not set.
 	backups  *backup.Schedule
 	renderer *pdfium.Renderer
@@ -240,6 +248,9 @@ func New(ctx context.Context, cfg *config.Serve, log *slog.Logger, stdout io.Wri
 			err = errors.Join(explainDamage(cfg.Storage, err), a.close(context.WithoutCancel(ctx)))
 		}
 	}()
+	if err := backup.CheckInterrupted(ctx, cfg.Data, nil); err != nil {
+		return nil, err
+	}
 	if err := a.lockData(ctx); err != nil {
 		return nil, err
 	}
@@ -255,6 +266,9 @@ func New(ctx context.Context, cfg *config.Serve, log *slog.Logger, stdout io.Wri
 		return nil, err
 	}
 	if a.Storage, err = openStorage(ctx, cfg.Storage, cfg.BaseURL, migrateSchema); err != nil {
+		return nil, err
+	}
+	if err := a.readRestore(ctx); err != nil {
 		return nil, err
 	}
 	if err := a.importKeys(ctx, log); err != nil {
@@ -297,7 +311,7 @@ func (a *App) wire() error {
 	}
 	a.links = web.NewLinks(a.cfg.BaseURL, a.Keyring, time.Now)
 	d := vault.Deps{
-		DB: a.DB, Keyring: a.Keyring, Keys: a.Keys, Blobs: a.blobs, BaseURL: a.cfg.BaseURL, Links: a.links, NodeID: a.store.node,
+		DB: a.DB, Keyring: a.Keyring, Keys: a.Keys, Blobs: a.blobs, BaseURL: a.cfg.BaseURL, Links: a.links, Drill: a.drill, NodeID: a.store.node,
 		Sealer: seal.New(a.renderer), Verify: pades.Verify,
 		// Batches have one worker fewer, so that an upload always finds a free worker.
 		SealWorkers: job.DefaultWorkers(), BulkWorkers: job.DefaultWorkers() - 1,
@@ -422,6 +436,9 @@ func (a *App) start(ctx context.Context) error {
 // new one-time set-up link. The vault also serves if nothing reads its output.
 func (a *App) printSetupLink(ctx context.Context) error {
 	text := fmt.Sprintf("Certvault is available at %s\n", a.cfg.BaseURL)
+	if a.drill {
+		text += "This vault is a drill of a restore. It sends no mail and no webhooks.\n"
+	}
 	owned, err := a.Accounts.HasOwner(ctx)
 	if err != nil {
 		return err

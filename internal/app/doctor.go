@@ -13,12 +13,14 @@ import (
 
 	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/authority"
+	"github.com/certvault/certvault/internal/backup"
 	"github.com/certvault/certvault/internal/blob"
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/config"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/pdfium"
 	"github.com/certvault/certvault/internal/search"
+	"github.com/certvault/certvault/internal/token"
 )
 
 // Finding is the result of one check.
@@ -123,6 +125,15 @@ func database(ctx context.Context, s config.Storage) []Finding {
 	}
 	f.Good = true
 	list = append(list, f)
+	restore, err := examineRestore(ctx, d, func(ctx context.Context) (*backup.Unknown, error) {
+		return backup.ListUnknown(ctx, account.New(d, time.Now), token.New(d, time.Now), keys, time.Now())
+	})
+	if err != nil {
+		restore = &Finding{Name: "restore", Detail: err.Error()}
+	}
+	if restore != nil {
+		list = append(list, *restore)
+	}
 	stuck, err := cert.Stuck(ctx, d, time.Now().Add(-stuckAfter))
 	totals, e := search.Totals(ctx, d)
 	err = errors.Join(err, e)

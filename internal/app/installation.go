@@ -10,6 +10,7 @@ import (
 	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/audit"
 	"github.com/certvault/certvault/internal/authority"
+	"github.com/certvault/certvault/internal/backup"
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/job"
 	"github.com/certvault/certvault/internal/search"
@@ -83,6 +84,15 @@ func (a *App) findings(ctx context.Context, s *panel.Status) (list []panel.Findi
 		list = append(list, panel.Finding{Name: name, Good: good, Detail: fmt.Sprintf(format, args...)})
 	}
 	add("Database", s.Schema >= s.SchemaKnown, "%s, schema %d of %d", s.Database, s.Schema, s.SchemaKnown)
+	f, err := examineRestore(ctx, a.DB, func(ctx context.Context) (*backup.Unknown, error) {
+		return backup.ListUnknown(ctx, a.Accounts, a.Tokens, a.Keys, time.Now())
+	})
+	if err != nil {
+		return nil, err
+	}
+	if f != nil {
+		add("Restore", f.Good, "%s", f.Detail)
+	}
 	detail, err := disk(a.cfg.Data)
 	if err != nil {
 		detail = err.Error()

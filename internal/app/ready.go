@@ -102,7 +102,11 @@ func (a *App) ready(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	plain(w, http.StatusOK, "ready\n")
+	text := "ready\n"
+	if a.drill {
+		text += "This vault is a drill of a restore. It sends no mail and no webhooks.\n"
+	}
+	plain(w, http.StatusOK, text)
 }
 
 func plain(w http.ResponseWriter, status int, text string) {

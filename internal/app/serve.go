@@ -90,13 +90,16 @@ func (a *App) handler() (http.Handler, error) {
 		return nil, err
 	}
 	publicLimit := limit.NewCounter(a.cfg.PublicRateLimit, time.Now)
-	docs, err := openapi.New(a.cfg.BaseURL, publicLimit)
+	docs, err := openapi.New(a.cfg.BaseURL, publicLimit, a.drill)
 	if err != nil {
 		return nil, err
 	}
 	site, err := page.NewSite(a.Languages, public.Assets, signin.Assets, panel.Assets, recipientpages.Assets)
 	if err != nil {
 		return nil, err
+	}
+	if a.drill {
+		site.ShowDrill()
 	}
 	pages := &public.Pages{
 		Site: site, Accounts: a.Accounts, Certs: a.Certs, Links: a.links, Limit: publicLimit, Now: time.Now,
@@ -135,7 +138,7 @@ func (a *App) handler() (http.Handler, error) {
 	)
 	return web.Wrap(web.Options{
 		Log: a.log, Proxies: proxies, HSTS: a.cfg.TLSCert != "" || a.cfg.ACMEDomain != "" || len(proxies) > 0,
-		Metrics: web.NewMetrics(a.registry), Now: time.Now,
+		Drill: a.drill, Metrics: web.NewMetrics(a.registry), Now: time.Now,
 	}, surfaces(web.CORS(a.cfg.CORSOrigin, compress(businessHandler)), web.Routes(mux, web.WriteJSONError), compress(docsHandler),
 		compress(site.Assets(pages.Render)), compress(people))), nil
 }

@@ -76,6 +76,9 @@ const (
 	OperatorRemoved Action = "operator.removed"
 
 	AuditExported Action = "audit.exported"
+
+	VaultRestored   Action = "vault.restored"
+	RestoreAccepted Action = "vault.accepted"
 )
 
 // Actions lists all actions with their phrases. A phrase follows the name of the actor.
@@ -139,6 +142,8 @@ var Actions = []struct {
 	{OperatorAdded, "added an operator"},
 	{OperatorRemoved, "removed an operator"},
 	{AuditExported, "exported the audit log"},
+	{VaultRestored, "restored the vault from a backup"},
+	{RestoreAccepted, "accepted the restored vault"},
 }
 
 // Phrase returns the phrase of the action, which follows the name of the actor. The phrase of an

@@ -124,10 +124,11 @@ func RecordTx(ctx context.Context, tx *db.Tx, e Entry) error {
 	if a.Address.IsValid() {
 		address = a.Address.String()
 	}
+	column, id := db.NewID(tx, "audit_entries")
 	if _, err := tx.ExecContext(ctx, `
-		INSERT INTO audit_entries (institution_id, at, actor_type, actor_id, actor_name, actor_folded, action,
+		INSERT INTO audit_entries (`+column+`institution_id, at, actor_type, actor_id, actor_name, actor_folded, action,
 			subject_type, subject_id, subject_name, subject_folded, detail, address, request_id)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)`,
+		VALUES (`+id+`$1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)`,
 		institution, db.Micros(e.At), string(a.Type), a.ID, a.Name, fold(a.Name), string(e.Action),
 		e.Subject.Type, e.Subject.ID, e.Subject.Name, fold(e.Subject.Name), string(detail), address, a.RequestID); err != nil {
 		return fmt.Errorf("recording %s: %w", e.Action, err)

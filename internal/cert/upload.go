@@ -164,11 +164,12 @@ func (s *Service) insertTx(ctx context.Context, tx *db.Tx, c *Certificate, email
 	}
 	// A conflict returns no row. An error of the statement would abort the transaction on
 	// PostgreSQL.
+	column, id := db.NewID(tx, "certificates")
 	err = tx.QueryRowContext(ctx, `
-		INSERT INTO certificates (uuid, institution_id, reference_id, reference_folded, title, full_name, email, email_folded, issue_date, details,
+		INSERT INTO certificates (`+column+`uuid, institution_id, reference_id, reference_folded, title, full_name, email, email_folded, issue_date, details,
 			search_text, source, trigger_context, event_context, status, batch_id, creator_type, creator_id, creator_name,
 			file_name, mime_type, size, sha256, sha256_state, original_key, notices, job_id, created_at, updated_at, customer_id)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $28, $29)
+		VALUES (`+id+`$1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $28, $29)
 		ON CONFLICT (institution_id, email_folded, title, issue_date) WHERE source = 'vault' DO NOTHING
 		RETURNING id`,
 		c.UUID, c.InstitutionID, c.ReferenceID, FoldReference(c.ReferenceID), c.Title, c.FullName, c.Email, email.Folded, c.IssueDate, optional(c.Details),

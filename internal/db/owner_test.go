@@ -37,6 +37,7 @@ var owners = map[string]string{
 	"customer_numbers":         "recipient",
 	"customers":                "recipient",
 	"devices":                  "identity",
+	"id_floors":                "db",
 	"idempotency_keys":         "limit",
 	"institution_logos":        "account",
 	"institution_words":        "account",

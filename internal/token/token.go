@@ -118,9 +118,10 @@ func insertTx(ctx context.Context, tx *db.Tx, t *Token) (secret string, err erro
 		return "", err
 	}
 	t.Hint, t.Creator = secret[:hintLen], audit.ActorOf(ctx).Name
+	column, id := db.NewID(tx, "tokens")
 	return secret, tx.QueryRowContext(ctx, `
-		INSERT INTO tokens (institution_id, name, hash, hint, permissions, creator, created_at, expires_at)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8) RETURNING id`,
+		INSERT INTO tokens (`+column+`institution_id, name, hash, hint, permissions, creator, created_at, expires_at)
+		VALUES (`+id+`$1, $2, $3, $4, $5, $6, $7, $8) RETURNING id`,
 		t.InstitutionID, t.Name, account.HashSecret(secret), t.Hint, join(t.Permissions), t.Creator, db.Micros(t.CreatedAt), micros(t.ExpiresAt)).Scan(&t.ID)
 }
 

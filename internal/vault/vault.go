@@ -55,6 +55,8 @@ type Deps struct {
 	// BaseURL is the origin of passkeys and the beginning of links in mail.
 	BaseURL string
 	Links   Links
+	// Drill means that the vault sends no mail and no webhooks. They stay queued.
+	Drill bool
 	// NodeID identifies this process among the processes on the same database.
 	NodeID string
 
@@ -181,11 +183,14 @@ func PurgedTx(ctx context.Context, tx *db.Tx, c *cert.Certificate) error {
 
 // queue creates the queue with the workers of this process.
 func queue(d Deps) (*job.Queue, error) {
+	queues := map[string]int{
+		cert.SealQueue: d.SealWorkers, cert.BulkQueue: d.BulkWorkers, batch.Queue: 1, bulkimport.Queue: 1, task.Queue: 1, cert.RecipientQueue: recipient.Workers,
+	}
+	if !d.Drill {
+		queues[mail.QueueName] = mailWorkers
+	}
 	return job.New(d.DB, job.Config{
-		NodeID: d.NodeID, Queues: map[string]int{
-			cert.SealQueue: d.SealWorkers, cert.BulkQueue: d.BulkWorkers, batch.Queue: 1, bulkimport.Queue: 1, task.Queue: 1, mail.QueueName: mailWorkers,
-			cert.RecipientQueue: recipient.Workers,
-		},
+		NodeID: d.NodeID, Queues: queues,
 		Background:  []string{cert.BulkQueue, batch.Queue, bulkimport.Queue, task.Queue, cert.RecipientQueue, mail.QueueName},
 		MaxAttempts: d.Attempts, Timeout: cert.SealTimeout, Now: d.LeaseNow, Logger: queueLogger(d.Log),
 	})
@@ -195,6 +200,9 @@ func queue(d Deps) (*job.Queue, error) {
 func mailer(d Deps, q *job.Queue, ledger *recipient.Assignments) (*mail.Mailer, error) {
 	c := d.Mail
 	c.DB, c.Queue, c.Finished, c.Now, c.Log = d.DB, q, ledger.MailFinishedTx, d.Now, d.Log
+	if d.Drill {
+		c.Sender = mail.NoSender{}
+	}
 	return mail.New(c)
 }
 
@@ -202,7 +210,7 @@ func mailer(d Deps, q *job.Queue, ledger *recipient.Assignments) (*mail.Mailer, 
 // of the institution.
 func deliverer(d Deps, s *Services) *webhook.Deliverer {
 	c := d.Delivery
-	c.Log = d.Log
+	c.Log, c.Off = d.Log, d.Drill
 	c.Notify = func(ctx context.Context, tx *db.Tx, n webhook.Notice) error {
 		owners, err := s.Accounts.OwnersTx(ctx, tx, n.InstitutionID)
 		if err != nil {

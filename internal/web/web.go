@@ -87,6 +87,9 @@ func Record(r *http.Request, err error) {
 	}
 }
 
+// drillHeader is the response header of a vault that is a drill.
+const drillHeader = "Certvault-Drill"
+
 // Options configures the middleware.
 type Options struct {
 	Log *slog.Logger
@@ -95,7 +98,9 @@ type Options struct {
 	Proxies []netip.Prefix
 	// HSTS sends Strict-Transport-Security. It must be off with a self-signed certificate, because
 	// browsers would then refuse to continue.
-	HSTS    bool
+	HSTS bool
+	// Drill sends the header Certvault-Drill, because the vault is a drill of a restore.
+	Drill   bool
 	Metrics *Metrics
 	Now     func() time.Time
 }
@@ -112,6 +117,9 @@ func Wrap(o Options, next http.Handler) http.Handler {
 		rec := &recorder{ResponseWriter: w}
 		rec.Header().Set("X-Request-Id", q.id)
 		rec.Header().Set("X-Content-Type-Options", "nosniff")
+		if o.Drill {
+			rec.Header().Set(drillHeader, "true")
+		}
 		if o.HSTS {
 			rec.Header().Set("Strict-Transport-Security", "max-age=31536000")
 		}

@@ -40,6 +40,8 @@ type DelivererConfig struct {
 	Notify  func(ctx context.Context, tx *db.Tx, n Notice) error
 	Metrics *Metrics
 	Log     *slog.Logger
+	// Off means that the deliverer sends nothing. Deliveries stay due.
+	Off bool
 }
 
 // Deliverer sends due deliveries. Any number of deliverers, in any number of processes, may work on
@@ -54,6 +56,7 @@ type Deliverer struct {
 	notify    func(ctx context.Context, tx *db.Tx, n Notice) error
 	metrics   *Metrics
 	log       *slog.Logger
+	off       bool
 
 	// soft ends when no new attempt may begin. hard ends when running attempts are cancelled.
 	soft, hard          context.Context //nolint:containedctx // the contexts belong to the deliverer, not to a request
@@ -71,7 +74,7 @@ type Deliverer struct {
 // NewDeliverer returns a Deliverer; call Start to run it.
 func NewDeliverer(s *Service, c DelivererConfig) *Deliverer {
 	d := &Deliverer{
-		hooks: s, transport: c.Transport, waits: c.Waits, lanes: c.Lanes, poll: c.Poll, notify: c.Notify, metrics: c.Metrics, log: c.Log,
+		hooks: s, transport: c.Transport, waits: c.Waits, lanes: c.Lanes, poll: c.Poll, notify: c.Notify, metrics: c.Metrics, log: c.Log, off: c.Off,
 		freed: make(chan struct{}, 1),
 	}
 	if len(d.waits) == 0 {
@@ -87,8 +90,11 @@ func NewDeliverer(s *Service, c DelivererConfig) *Deliverer {
 }
 
 // Start starts the delivery, which runs until Stop is called. The end of ctx does not end the
-// delivery.
+// delivery. Start does nothing if the deliverer is off.
 func (d *Deliverer) Start(ctx context.Context) {
+	if d.off {
+		return
+	}
 	ctx = context.WithoutCancel(ctx)
 	d.hard, d.stopHard = context.WithCancel(ctx)
 	d.soft, d.stopSoft = context.WithCancel(d.hard)

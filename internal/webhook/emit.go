@@ -114,6 +114,7 @@ const emitBatch = 50
 // the body contains the id of the endpoint.
 func deliverTx(ctx context.Context, tx *db.Tx, eventID int64, p *payload, at time.Time, endpoints []Endpoint) error {
 	const columns = 6
+	column, id := db.NewID(tx, "webhook_deliveries")
 	var rows strings.Builder
 	args := make([]any, 0, columns*len(endpoints))
 	for i, endpoint := range endpoints {
@@ -124,11 +125,14 @@ func deliverTx(ctx context.Context, tx *db.Tx, eventID int64, p *payload, at tim
 		}
 		if i > 0 {
 			rows.WriteString(", ")
+			if id != "" {
+				id = "NULL, "
+			}
 		}
-		fmt.Fprintf(&rows, "(%s)", db.Placeholders(len(args)+1, columns))
+		fmt.Fprintf(&rows, "(%s%s)", id, db.Placeholders(len(args)+1, columns))
 		args = append(args, eventID, endpoint.ID, string(body), string(DeliveryPending), db.Micros(at), db.Micros(at))
 	}
-	_, err := tx.ExecContext(ctx, `INSERT INTO webhook_deliveries (event_id, endpoint_id, body, status, due_at, created_at) VALUES `+rows.String(), args...)
+	_, err := tx.ExecContext(ctx, `INSERT INTO webhook_deliveries (`+column+`event_id, endpoint_id, body, status, due_at, created_at) VALUES `+rows.String(), args...)
 	return err
 }
 

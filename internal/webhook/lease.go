@@ -177,11 +177,12 @@ func (s *Service) decrypt(l *lease, sealed, previous, custom []byte, r rotation,
 // FreeLeases ends all leases. Call it only if no other process can have a lease, for example after
 // a crash.
 func (s *Service) FreeLeases(ctx context.Context) error {
-	err := s.db.Tx(ctx, func(tx *db.Tx) error {
-		_, err := tx.ExecContext(ctx, `UPDATE webhook_endpoints SET lease = lease + 1, leased_until = 0 WHERE leased_until <> 0`)
-		return err
-	})
-	if err != nil {
+	return s.db.Tx(ctx, func(tx *db.Tx) error { return FreeLeasesTx(ctx, tx) })
+}
+
+// FreeLeasesTx is FreeLeases in the caller's transaction.
+func FreeLeasesTx(ctx context.Context, tx *db.Tx) error {
+	if _, err := tx.ExecContext(ctx, `UPDATE webhook_endpoints SET lease = lease + 1, leased_until = 0 WHERE leased_until <> 0`); err != nil {
 		return fmt.Errorf("ending leases: %w", err)
 	}
 	return nil

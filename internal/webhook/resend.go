@@ -52,8 +52,9 @@ func (s *Service) Test(ctx context.Context, institutionID int64, endpoint string
 			return err
 		}
 		s.wakeTx(tx)
+		column, first := db.NewID(tx, "webhook_deliveries")
 		return tx.QueryRowContext(ctx, `
-			INSERT INTO webhook_deliveries (event_id, endpoint_id, body, status, due_at, created_at) VALUES ($1, $2, $3, 'pending', 0, $4) RETURNING id`,
+			INSERT INTO webhook_deliveries (`+column+`event_id, endpoint_id, body, status, due_at, created_at) VALUES (`+first+`$1, $2, $3, 'pending', 0, $4) RETURNING id`,
 			event, id, string(body), db.Micros(now)).Scan(&delivery)
 	})
 	if err != nil {

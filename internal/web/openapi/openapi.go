@@ -52,8 +52,8 @@ func newContent(kind string, body []byte) *content {
 }
 
 // New renders the document and its pages for a vault at a base URL. counter limits the requests of
-// each address.
-func New(base string, counter *limit.Counter) (*Docs, error) {
+// each address. If drill is true, each page shows that the vault is a drill of a restore.
+func New(base string, counter *limit.Counter, drill bool) (*Docs, error) {
 	doc, err := read(source, base)
 	if err != nil {
 		return nil, fmt.Errorf("reading the OpenAPI document: %w", err)
@@ -62,6 +62,7 @@ func New(base string, counter *limit.Counter) (*Docs, error) {
 	if d.view, err = newView(d.assets); err != nil {
 		return nil, err
 	}
+	d.view.drill = drill
 	for name, p := range pagesOf(doc) {
 		body, err := d.view.draw(p)
 		if err != nil {

@@ -24,7 +24,7 @@ const base = "https://vault.example.org"
 
 func newDocs(t *testing.T, perMinute int) (*Docs, http.Handler) {
 	t.Helper()
-	d, err := New(base, limit.NewCounter(perMinute, time.Now))
+	d, err := New(base, limit.NewCounter(perMinute, time.Now), false)
 	if err != nil {
 		t.Fatal(err)
 	}

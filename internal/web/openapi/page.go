@@ -19,6 +19,8 @@ type page struct {
 	Intro   *introView
 	Shown   *operationView
 	Error   string
+	// Drill means that the vault is a drill of a restore.
+	Drill bool
 }
 
 // group contains the operations of one tag.

@@ -22,7 +22,11 @@ var templates embed.FS
 var assetFiles embed.FS
 
 // view renders pages.
-type view struct{ template *template.Template }
+type view struct {
+	template *template.Template
+	// drill shows the banner of a drill on every page.
+	drill bool
+}
 
 // newView parses the templates and adds the assets to served. The name of each asset contains its
 // digest.
@@ -58,6 +62,7 @@ func newView(served map[string]*content) (*view, error) {
 }
 
 func (v *view) draw(p *page) ([]byte, error) {
+	p.Drill = v.drill
 	var b bytes.Buffer
 	if err := v.template.Execute(&b, p); err != nil {
 		return nil, fmt.Errorf("rendering the page %q: %w", p.Title, err)

@@ -19,6 +19,8 @@ type Page struct {
 	Chosen bool
 	// Indexed reports whether search engines may index the page.
 	Indexed bool
+	// Drill reports whether the vault is a drill of a restore.
+	Drill bool
 	// Person is the signed-in person, or nil.
 	Person *Person
 	// Notice is the text of the notice about the last action, or "".
@@ -56,7 +58,7 @@ func pair(g *Page, value any) Pair { return Pair{g, value} }
 // else the person's language, or else the language that the browser requests. A surface in English
 // only uses English.
 func (s *Set) Reader(r *http.Request) *Page {
-	g := &Page{address: r.URL, languages: s.languages}
+	g := &Page{address: r.URL, languages: s.languages, Drill: s.drill}
 	if s.options.Person != nil {
 		g.Person = s.options.Person(r)
 	}

@@ -30,7 +30,13 @@ type Site struct {
 	// browsers can cache assets forever, and modules can import each other by relative names.
 	version string
 	files   map[string][]byte
+	// drill shows the banner of a drill on every page.
+	drill bool
 }
+
+// ShowDrill shows on every page that the vault is a drill of a restore. Call it before the first
+// request.
+func (s *Site) ShowDrill() { s.drill = true }
 
 // NewSite loads the shared assets and the assets of the surfaces. The assets of a surface are the
 // files in the folder "assets" of its file system.

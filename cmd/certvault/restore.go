@@ -1,0 +1,157 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/certvault/certvault/internal/app"
+	"github.com/certvault/certvault/internal/backup"
+	"github.com/certvault/certvault/internal/config"
+)
+
+type restoreCommand struct {
+	config.Storage
+
+	Dir    string `arg:"" help:"Backup, or folder of scheduled backups. Default: show the last restore of the vault." optional:"" type:"path"`
+	At     string `help:"Restore the newest scheduled backup that is not newer than this date, time or age such as 24h." placeholder:"TIME"`
+	Drill  bool   `help:"Restore the vault as a trial that sends no mail and no webhooks."`
+	Accept bool   `help:"Accept the restored vault, so that it deletes files again."`
+}
+
+// restoreResult is the JSON form of a restore.
+type restoreResult struct {
+	*backup.Restored
+
+	Unknown *backup.Unknown `json:"unknown"`
+}
+
+// restoreState is the JSON form of the last restore of a vault.
+type restoreState struct {
+	CopiedAt   time.Time       `json:"copied_at"`
+	RestoredAt time.Time       `json:"restored_at"`
+	AcceptedAt *time.Time      `json:"accepted_at"`
+	Drill      bool            `json:"drill"`
+	Unknown    *backup.Unknown `json:"unknown,omitempty"`
+}
+
+// Run restores a backup, accepts a restored vault, or shows its last restore.
+func (r *restoreCommand) Run(c *console) error {
+	switch {
+	case r.Dir != "" && r.Accept:
+		return &usageError{errors.New("--accept needs no DIR: run it later, on the restored vault")}
+	case r.Dir == "" && (r.At != "" || r.Drill):
+		return &usageError{errors.New("--at and --drill require DIR")}
+	case r.Accept:
+		return r.accept(c)
+	case r.Dir == "":
+		return r.show(c)
+	}
+	o := app.RestoreOptions{Dir: r.Dir, Drill: r.Drill}
+	if r.At != "" {
+		var err error
+		if o.At, err = parseSince(r.At, time.Now()); err != nil {
+			return &usageError{fmt.Errorf("--at: %w", err)}
+		}
+	}
+	restored, err := app.Restore(c.ctx, r.Storage, o)
+	if err != nil {
+		return err
+	}
+	return c.existing(r.Storage, func(base *app.Base) error {
+		unknown, err := base.Unknown(c.ctx)
+		if err != nil {
+			return err
+		}
+		return c.print(restoreResult{restored, unknown}, func(w io.Writer) {
+			printRestored(w, restored)
+			printUnknown(w, unknown)
+			printNext(w, r.Drill)
+		})
+	})
+}
+
+// accept accepts the restored vault.
+func (r *restoreCommand) accept(c *console) error {
+	return c.existing(r.Storage, func(base *app.Base) error {
+		accepted, err := backup.Accept(c.ctx, base.DB, time.Now())
+		if err != nil {
+			return err
+		}
+		return c.print(restoreState{CopiedAt: accepted.CopiedAt, RestoredAt: accepted.RestoredAt, AcceptedAt: &accepted.AcceptedAt}, func(w io.Writer) {
+			printf(w, "The restore of %s is accepted. The vault deletes files again.\n", accepted.RestoredAt.Format(time.RFC3339))
+		})
+	})
+}
+
+// show prints the last restore, and what it could not know.
+func (r *restoreCommand) show(c *console) error {
+	return c.existing(r.Storage, func(base *app.Base) error {
+		last, err := base.DB.LastRestore(c.ctx)
+		if err != nil {
+			return err
+		}
+		if last == nil {
+			return backup.ErrNotRestored
+		}
+		state := restoreState{CopiedAt: last.CopiedAt, RestoredAt: last.RestoredAt, Drill: last.Drill}
+		if last.Pending() {
+			if state.Unknown, err = base.Unknown(c.ctx); err != nil {
+				return err
+			}
+		} else {
+			state.AcceptedAt = &last.AcceptedAt
+		}
+		return c.print(state, func(w io.Writer) {
+			printf(w, "The vault was restored on %s from a copy of %s.\n", last.RestoredAt.Format(time.RFC3339), last.CopiedAt.Format(time.RFC3339))
+			if state.AcceptedAt != nil {
+				printf(w, "The restore was accepted on %s.\n", last.AcceptedAt.Format(time.RFC3339))
+				return
+			}
+			printUnknown(w, state.Unknown)
+			printNext(w, last.Drill)
+		})
+	})
+}
+
+func printRestored(w io.Writer, r *backup.Restored) {
+	printf(w, "The vault is restored from %s, a copy of %s: %d files, %d bytes.\n", r.Backup, r.CopiedAt.Format(time.RFC3339), r.Files, r.Bytes)
+	printf(w, "Changes after the copy are lost. Sessions, mailed links, set-up links and open invitations are ended.\n")
+	if len(r.Missing) > 0 {
+		printf(w, "\n%d files were missing when the backup was made, and are missing now:\n", len(r.Missing))
+		for _, name := range r.Missing {
+			printf(w, "  %s\n", name)
+		}
+	}
+}
+
+// printUnknown prints the tokens, people and keys that a person must check.
+func printUnknown(w io.Writer, u *backup.Unknown) {
+	printf(w, "\nThe vault does not know which of the following were revoked, removed or replaced after the copy. Check each of them.\n")
+	printf(w, "\nTokens (%d)\n", len(u.Tokens))
+	for _, t := range u.Tokens {
+		printf(w, "  %s  %d  %s  %s  created %s\n", t.Institution, t.ID, t.Hint, t.Name, t.CreatedAt.Format(time.DateOnly))
+	}
+	printf(w, "\nMembers (%d)\n", len(u.Members))
+	for _, m := range u.Members {
+		printf(w, "  %s  %s  %s  %s\n", m.Institution, m.Role, m.Email, m.Name)
+	}
+	printf(w, "\nOperators (%d)\n", len(u.Operators))
+	for _, p := range u.Operators {
+		printf(w, "  %s  %s\n", p.Email, p.Name)
+	}
+	printf(w, "\nSigning keys (%d)\n", len(u.Keys))
+	for _, k := range u.Keys {
+		printf(w, "  %s  %s  serial %s  created %s\n", k.Institution, k.Kind, k.Serial, k.CreatedAt.Format(time.DateOnly))
+	}
+}
+
+// printNext prints what to do next.
+func printNext(w io.Writer, drill bool) {
+	if drill {
+		printf(w, "\nThis vault is a drill. It sends no mail and no webhooks, and it is never accepted.\n")
+		return
+	}
+	printf(w, "\nThe vault deletes no files until you have checked the list and run certvault restore --accept.\n")
+}

@@ -1,0 +1,87 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/certvault/certvault/internal/backup"
+	"github.com/certvault/certvault/internal/config"
+	"github.com/certvault/certvault/internal/db"
+)
+
+// RestoreOptions select a backup and how it is restored.
+type RestoreOptions struct {
+	// Dir is a backup, or a folder of scheduled backups.
+	Dir string
+	// At selects the newest backup of Dir that is not newer. The zero value selects the newest.
+	At    time.Time
+	Drill bool
+}
+
+// Restore creates a vault in an empty storage from a backup.
+func Restore(ctx context.Context, c config.Storage, o RestoreOptions) (*backup.Restored, error) {
+	setUmask()
+	options := backup.RestoreOptions{Dir: o.Dir, At: o.At, Target: c, Drill: o.Drill, Now: time.Now}
+	var err error
+	if c.MasterKey != "" || c.MasterKeyFile != "" {
+		if options.Keyring, err = masterKey(c, false); err != nil {
+			return nil, err
+		}
+	}
+	switch {
+	case c.KeyIdentity != "":
+		options.Identity = []byte(c.KeyIdentity)
+	case c.KeyIdentityFile != "":
+		if options.Identity, err = os.ReadFile(c.KeyIdentityFile); err != nil {
+			return nil, fmt.Errorf("--key-identity-file: %w", err)
+		}
+	}
+	return backup.Restore(ctx, options)
+}
+
+// Unknown returns what a restored vault cannot know.
+func (b *Base) Unknown(ctx context.Context) (*backup.Unknown, error) {
+	return backup.ListUnknown(ctx, b.Accounts, b.Tokens, b.Keys, time.Now())
+}
+
+// readRestore finds out whether the vault is a drill, and logs the state of a restore.
+func (a *App) readRestore(ctx context.Context) error {
+	r, err := a.DB.LastRestore(ctx)
+	if err != nil {
+		return err
+	}
+	a.drill = r != nil && r.Drill
+	if r.Pending() {
+		text := "the restore of this vault is not accepted: no file is deleted until certvault restore --accept"
+		if r.Drill {
+			text = "this vault is a drill of a restore: it sends no mail and no webhooks"
+		}
+		a.log.WarnContext(ctx, text, slog.Time("copied_at", r.CopiedAt), slog.Time("restored_at", r.RestoredAt))
+	}
+	return nil
+}
+
+// examineRestore returns the finding about the last restore, or nil if there is nothing to report.
+func examineRestore(ctx context.Context, d *db.DB, unknown func(context.Context) (*backup.Unknown, error)) (*Finding, error) {
+	r, err := d.LastRestore(ctx)
+	if err != nil || !r.Pending() {
+		return nil, err
+	}
+	u, err := unknown(ctx)
+	if err != nil {
+		return nil, err
+	}
+	f := &Finding{Name: "restore", Detail: fmt.Sprintf(
+		"restored on %s from a copy of %s; it is unknown which of %s changed after the copy: "+
+			"check the list of certvault restore, then run certvault restore --accept; no file is deleted until then",
+		r.RestoredAt.Format(time.RFC3339), r.CopiedAt.Format(time.RFC3339), u.Summary())}
+	if r.Drill {
+		f.Good = true
+		f.Detail = fmt.Sprintf("this vault is a drill, restored on %s from a copy of %s; it sends no mail and no webhooks, and is never accepted",
+			r.RestoredAt.Format(time.RFC3339), r.CopiedAt.Format(time.RFC3339))
+	}
+	return f, nil
+}

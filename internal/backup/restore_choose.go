@@ -1,0 +1,133 @@
+package backup
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/certvault/certvault/internal/keyring"
+)
+
+// choose returns the backup to restore: dir, or the newest complete backup in dir that is not newer
+// than at. The zero time selects the newest.
+func choose(dir string, at time.Time) (string, Header, error) {
+	fits := func(h Header) bool { return at.IsZero() || !h.CreatedAt.After(at) }
+	h, err := ReadHeader(dir)
+	if err == nil && !fits(h) {
+		return "", h, fmt.Errorf("%w that is not newer than %s: %s is from %s", ErrNoBackup, at.Format(time.RFC3339), dir, h.CreatedAt.Format(time.RFC3339))
+	}
+	if !errors.Is(err, ErrNoBackup) {
+		return dir, h, err
+	}
+	entries, readErr := os.ReadDir(dir)
+	if errors.Is(readErr, fs.ErrNotExist) {
+		return "", h, fmt.Errorf("the folder %s does not exist", dir)
+	}
+	if readErr != nil {
+		return "", h, fmt.Errorf("reading the folder of backups: %w", readErr)
+	}
+	scheduled := false
+	// The names are times, so the last one is the newest.
+	for _, e := range slices.Backward(entries) {
+		if _, err := time.Parse(folderTime, e.Name()); err != nil || !e.IsDir() {
+			continue
+		}
+		scheduled = true
+		sub := filepath.Join(dir, e.Name())
+		h, err := ReadHeader(sub)
+		if errors.Is(err, ErrPartial) || errors.Is(err, ErrNoBackup) {
+			continue // the backup is still running, or was interrupted
+		}
+		if err != nil {
+			return "", h, err
+		}
+		if fits(h) {
+			return sub, h, nil
+		}
+	}
+	if !scheduled {
+		return "", h, err
+	}
+	if at.IsZero() {
+		return "", h, fmt.Errorf("%w that is complete: %s", ErrNoBackup, dir)
+	}
+	return "", h, fmt.Errorf("%w that is complete and not newer than %s: %s", ErrNoBackup, at.Format(time.RFC3339), dir)
+}
+
+var (
+	errNoMasterKey = errors.New("the backup contains no master key; set --master-key-file to the file with the master key of the vault")
+	errNoIdentity  = errors.New("the backup contains no age identity, which decrypts the signing keys; " +
+		"set --key-identity-file to the file with the age identity of the vault")
+	errOtherIdentity = errors.New("the file of --key-identity-file is not the age identity of the backup")
+)
+
+// backupKeys are the secrets with which a backup is restored.
+type backupKeys struct {
+	dir  string
+	ring *keyring.Ring
+	// identity is the content of the age identity that the vault will use, or nil if the backup
+	// contains it.
+	identity []byte
+	// skip has the names of the files of the backup that the vault does not need, because it reads
+	// the secrets elsewhere.
+	skip map[string]bool
+}
+
+// openBackupKeys returns the secrets for a backup: those of the options, or else those in the
+// backup.
+func openBackupKeys(dir string, o *RestoreOptions) (*backupKeys, error) {
+	k := &backupKeys{dir: dir, ring: o.Keyring, identity: o.Identity, skip: map[string]bool{}}
+	if k.ring != nil {
+		k.skip[masterKeyName] = true
+	} else {
+		var err error
+		k.ring, err = keyring.OpenExisting(filepath.Join(dir, filepath.FromSlash(masterKeyName)))
+		if errors.Is(err, keyring.ErrMissing) {
+			return nil, errNoMasterKey
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	if k.identity != nil {
+		k.skip[identityName], k.skip[protectedIdentityName] = true, true
+	}
+	return k, nil
+}
+
+// check checks that the backup contains the secrets that the options lack, and that the identity of
+// the options is that of the backup.
+func (k *backupKeys) check(v inventory) error {
+	if k.identity == nil && !v.names[identityName] && !v.names[protectedIdentityName] {
+		return errNoIdentity
+	}
+	if !k.skip[masterKeyName] && !v.names[masterKeyName] {
+		// The folder has a master key that does not belong to the backup.
+		return errNoMasterKey
+	}
+	if k.identity == nil {
+		return nil
+	}
+	for _, name := range []string{identityName, protectedIdentityName} {
+		if !v.names[name] {
+			continue
+		}
+		stored, err := os.ReadFile(filepath.Join(k.dir, filepath.FromSlash(name)))
+		if err != nil {
+			return fmt.Errorf("reading the age identity of the backup: %w", err)
+		}
+		if !bytes.Equal(bytes.TrimSpace(stored), bytes.TrimSpace(k.identity)) {
+			return errOtherIdentity
+		}
+	}
+	return nil
+}
+
+// isStored reports whether a name of a backup belongs to the file store.
+func isStored(name string) bool { return strings.HasPrefix(name, filesDir+"/") }

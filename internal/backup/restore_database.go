@@ -1,0 +1,180 @@
+package backup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+
+	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/audit"
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/identity"
+	"github.com/certvault/certvault/internal/job"
+	"github.com/certvault/certvault/internal/limit"
+	"github.com/certvault/certvault/internal/recipient"
+	"github.com/certvault/certvault/internal/webhook"
+)
+
+// finishSQLite prepares the copied database and moves it to its place. Before the move, no process
+// finds a database in the data folder.
+func (t *target) finishSQLite(ctx context.Context, r db.Restore) error {
+	dir := filepath.Join(t.data, restoringDir)
+	ctx = db.Unlimited(ctx)
+	d, err := db.Open(ctx, dir, "")
+	if err != nil {
+		return err
+	}
+	// The last connection writes the log of SQLite to the database and removes the log.
+	if err := errors.Join(prepare(ctx, d, r), d.Close()); err != nil {
+		return err
+	}
+	from, to := filepath.Join(dir, db.FileName), filepath.Join(t.data, db.FileName)
+	if _, err := os.Stat(from + "-wal"); err == nil {
+		return fmt.Errorf("completing the restore: %s-wal exists", from)
+	}
+	if err := syncAll(dir); err != nil {
+		return err
+	}
+	if err := os.Rename(from, to); err != nil {
+		return fmt.Errorf("completing the restore: %w", err)
+	}
+	return syncDir(t.data)
+}
+
+// openDatabase opens the PostgreSQL database of the target, checks its content and marks it.
+func (t *target) openDatabase(ctx context.Context) (err error) {
+	if _, err := programVersion(ctx, "pg_restore"); errors.Is(err, exec.ErrNotFound) && !t.header.FilesOnly {
+		return errors.New("pg_restore is not installed; install the client programs of PostgreSQL (package postgresql-client)")
+	}
+	// The limits of statements are for requests.
+	if t.db, err = db.Open(db.Unlimited(ctx), t.data, t.database); err != nil {
+		return err
+	}
+	if err := t.db.CheckRestoring(ctx); err != nil {
+		return err
+	}
+	if t.header.FilesOnly {
+		err = t.checkRestoredDatabase(ctx)
+	} else {
+		err = t.checkEmptyDatabase(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	if err := t.db.BeginRestore(ctx); err != nil {
+		return err
+	}
+	t.marked = true
+	return nil
+}
+
+// checkEmptyDatabase returns ErrNotEmpty if the database contains anything.
+func (t *target) checkEmptyDatabase(ctx context.Context) error {
+	name, err := t.db.FirstTable(ctx)
+	if err == nil && name != "" {
+		err = fmt.Errorf("%w: the database of --database has the table %s; create a new database for the restore", ErrNotEmpty, name)
+	}
+	return err
+}
+
+// checkRestoredDatabase checks that the database, which was restored by other means, belongs to the
+// installation of a backup without a database, and that no server uses it.
+func (t *target) checkRestoredDatabase(ctx context.Context) error {
+	empty, err := t.db.IsEmpty(ctx)
+	if err != nil {
+		return err
+	}
+	if empty {
+		return errors.New("the backup contains no database; restore the database of --database first by the means with which it was backed up")
+	}
+	id, err := t.db.Installation(ctx)
+	if err != nil {
+		return err
+	}
+	if id != t.header.Installation {
+		return fmt.Errorf("%w: the database of --database has the installation id %s, and the backup has %s", ErrOtherInstallation, id, t.header.Installation)
+	}
+	if _, err := t.db.SyncClock(ctx); err != nil {
+		return err
+	}
+	alive, err := job.Alive(ctx, t.db, t.db.Now())
+	if err == nil && alive > 0 {
+		err = fmt.Errorf("%w: a server uses the database of --database", ErrInUse)
+	}
+	return err
+}
+
+// finishPostgres loads the dump of a backup into the database, and prepares the database.
+func (t *target) finishPostgres(ctx context.Context, dir string, r db.Restore) error {
+	if !t.header.FilesOnly {
+		// A comment on an extension may be changed only by the extension's owner.
+		if err := runProgram(ctx, t.database, nil, "pg_restore", "--exit-on-error", "--single-transaction", "--no-owner", "--no-privileges", "--no-comments",
+			filepath.Join(dir, filepath.FromSlash(dumpName))); err != nil {
+			return fmt.Errorf("loading the dump into the database: %w", err)
+		}
+		t.loaded = true
+		// The statistics of the planner are not in the dump.
+		if err := t.db.Analyze(ctx); err != nil {
+			return err
+		}
+	}
+	return prepare(db.Unlimited(ctx), t.db, r)
+}
+
+// abandonDatabase removes the mark from the database after a restore failed, unless the database
+// has data of the backup.
+func (t *target) abandonDatabase(ctx context.Context) error {
+	if !t.marked {
+		return nil
+	}
+	if t.loaded {
+		return db.ErrRestoring
+	}
+	return t.db.Tx(ctx, func(tx *db.Tx) error { return db.EndRestoreTx(ctx, tx) })
+}
+
+// prepare migrates a restored database to the schema of this binary, and makes it usable: it ends
+// what may have been ended after the backup, and what processes hold that no longer exist.
+func prepare(ctx context.Context, d *db.DB, r db.Restore) error {
+	if err := d.Migrate(ctx); err != nil {
+		return err
+	}
+	err := d.Tx(ctx, func(tx *db.Tx) error {
+		institutions, err := account.InstitutionIDs(ctx, tx)
+		if err != nil {
+			return err
+		}
+		for _, step := range []func() error{
+			func() error { return db.AdvanceIDsTx(ctx, tx) },
+			func() error { return recipient.AdvanceNumbersTx(ctx, tx, institutions) },
+			func() error { return identity.EndAllTx(ctx, tx) },
+			func() error { return account.EndLinksTx(ctx, tx, r.RestoredAt) },
+			func() error { return job.ForgetNodesTx(ctx, tx) },
+			func() error { return limit.ReleaseAllTx(ctx, tx) },
+			func() error { return webhook.FreeLeasesTx(ctx, tx) },
+			func() error { return db.RecordRestoreTx(ctx, tx, r) },
+			func() error { return recordTx(ctx, tx, audit.VaultRestored, r.RestoredAt, &r) },
+			func() error { return db.EndRestoreTx(ctx, tx) },
+		} {
+			if err := step(); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("preparing the restored database: %w", err)
+	}
+	return nil
+}
+
+// recordTx writes an entry about a restore to the audit log of the installation.
+func recordTx(ctx context.Context, tx *db.Tx, action audit.Action, at time.Time, r *db.Restore) error {
+	return audit.RecordTx(ctx, tx, audit.Entry{
+		At: at, Action: action, Subject: audit.Subject{Type: "vault"}, Detail: audit.Detail{"copied_at": r.CopiedAt, "restored_at": r.RestoredAt, "drill": r.Drill},
+	})
+}

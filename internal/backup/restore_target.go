@@ -1,0 +1,272 @@
+package backup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/gofrs/flock"
+
+	"github.com/certvault/certvault/internal/db"
+)
+
+const (
+	// restoringDir exists in a data folder while a restore is not complete. A SQLite database is in
+	// it until then.
+	restoringDir = "restoring"
+	// lockName is the file that certvault serve locks.
+	lockName = "lock"
+)
+
+var (
+	// ErrInUse means that a server uses the target of a restore.
+	ErrInUse = errors.New("a certvault serve is using the target of the restore; stop it, or use another folder and database")
+	// ErrNotEmpty means that the target of a restore contains a vault or other data.
+	ErrNotEmpty = errors.New("the target of the restore is not empty")
+	// ErrInterrupted means that a data folder contains the rest of an interrupted restore.
+	ErrInterrupted = errors.New("the folder contains the rest of an interrupted restore")
+)
+
+// CheckInterrupted returns ErrInterrupted or db.ErrRestoring if the storage of a vault contains the
+// rest of an interrupted restore. No process may use such a storage. d may be nil.
+func CheckInterrupted(ctx context.Context, data string, d *db.DB) error {
+	if _, err := os.Lstat(filepath.Join(data, restoringDir)); err == nil {
+		return fmt.Errorf("%w: %s exists; delete %s, %s and %[2]s, then run certvault restore again",
+			ErrInterrupted, filepath.Join(data, restoringDir), filepath.Join(data, filesDir), filepath.Join(data, keysDir))
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("looking for an interrupted restore: %w", err)
+	}
+	if d == nil {
+		return nil
+	}
+	return d.CheckRestoring(ctx)
+}
+
+// target is the vault that a restore creates.
+type target struct {
+	data, database string
+	header         Header
+	// created has the files and folders that the restore created around the files of the backup, in
+	// this order.
+	created []string
+	lock    *flock.Flock
+	// empty means that the data folder was empty, so that the restore may remove what is in it.
+	empty bool
+	// db is the PostgreSQL database, or nil.
+	db *db.DB
+	// marked means that the database has the mark of BeginRestore, and loaded that it has the data
+	// of the backup.
+	marked, loaded bool
+}
+
+// openTarget locks the target of a restore, checks that it is empty, and marks it as incomplete.
+func openTarget(ctx context.Context, o *RestoreOptions, h Header) (_ *target, err error) {
+	t := &target{data: o.Target.Data, database: o.Target.Database, header: h}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, t.close(context.WithoutCancel(ctx), false))
+		}
+	}()
+	if err := t.create(t.data); err != nil {
+		return nil, err
+	}
+	if err := t.lockData(); err != nil {
+		return nil, err
+	}
+	if err := CheckInterrupted(ctx, t.data, nil); err != nil {
+		return nil, err
+	}
+	if err := t.checkEmpty(); err != nil {
+		return nil, err
+	}
+	t.empty = true
+	if t.database != "" {
+		if err := t.openDatabase(ctx); err != nil {
+			return nil, err
+		}
+	}
+	for _, dir := range []string{restoringDir, filesDir, keysDir} {
+		if err := t.create(filepath.Join(t.data, dir)); err != nil {
+			return nil, err
+		}
+		// The mark is durable before anything else exists.
+		if err := syncDir(t.data); err != nil {
+			return nil, err
+		}
+	}
+	return t, nil
+}
+
+// checkEmpty returns ErrNotEmpty if the data folder has a database, stored files or keys. Other
+// files, such as a TLS certificate, are allowed.
+func (t *target) checkEmpty() error {
+	entries, err := os.ReadDir(t.data)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("reading the data folder: %w", err)
+	}
+	for _, e := range entries {
+		name := filepath.Join(t.data, e.Name())
+		if strings.HasPrefix(e.Name(), db.FileName) {
+			return fmt.Errorf("%w: %s exists; set --data to another folder", ErrNotEmpty, name)
+		}
+		if e.Name() != filesDir && e.Name() != keysDir {
+			continue
+		}
+		first, err := firstFile(name)
+		if err != nil {
+			return err
+		}
+		if first != "" {
+			return fmt.Errorf("%w: %s exists; set --data to another folder", ErrNotEmpty, first)
+		}
+	}
+	return nil
+}
+
+// firstFile returns a file in a folder or its subfolders, or "" if there is none.
+func firstFile(dir string) (first string, err error) {
+	err = filepath.WalkDir(dir, func(name string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		first = name
+		return fs.SkipAll
+	})
+	if err != nil {
+		return "", fmt.Errorf("reading the data folder: %w", err)
+	}
+	return first, nil
+}
+
+// create creates a folder with its parents, unless it exists, and remembers what it created.
+func (t *target) create(dir string) error {
+	if _, err := os.Stat(dir); err == nil {
+		return nil
+	}
+	if parent := filepath.Dir(dir); parent != dir {
+		if err := t.create(parent); err != nil {
+			return err
+		}
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return fmt.Errorf("creating the data folder: %w", err)
+	}
+	t.created = append(t.created, dir)
+	return nil
+}
+
+// lockData locks the data folder as certvault serve does.
+func (t *target) lockData() error {
+	file := filepath.Join(t.data, lockName)
+	if _, err := os.Lstat(file); errors.Is(err, fs.ErrNotExist) {
+		t.created = append(t.created, file)
+	}
+	lock := flock.New(file)
+	locked, err := lock.TryLock()
+	if err != nil {
+		return fmt.Errorf("locking the data folder: %w", err)
+	}
+	if !locked {
+		return fmt.Errorf("%w: %s is locked", ErrInUse, file)
+	}
+	t.lock = lock
+	return nil
+}
+
+// path returns the name in the target of a file of the backup, or "" if the file is not copied.
+func (t *target) path(name string) (string, error) {
+	switch {
+	case name == dumpName:
+		return "", nil // pg_restore reads it
+	case name == sqliteName:
+		return filepath.Join(t.data, restoringDir, db.FileName), nil
+	case isStored(name), name == masterKeyName, name == identityName, name == protectedIdentityName:
+		return filepath.Join(t.data, filepath.FromSlash(name)), nil
+	default:
+		return "", fmt.Errorf("%w: the manifest names the unknown file %s", ErrDamaged, name)
+	}
+}
+
+// finish completes a restore whose files are all copied: it prepares the database, makes everything
+// durable, and removes the mark. dir is the backup.
+func (t *target) finish(ctx context.Context, dir string, r db.Restore) error {
+	if err := t.sync(); err != nil {
+		return err
+	}
+	if t.database != "" {
+		if err := t.finishPostgres(ctx, dir, r); err != nil {
+			return err
+		}
+	} else if err := t.finishSQLite(ctx, r); err != nil {
+		return err
+	}
+	if err := os.Remove(filepath.Join(t.data, restoringDir)); err != nil {
+		return fmt.Errorf("completing the restore: %w", err)
+	}
+	return syncDir(t.data)
+}
+
+// sync makes all files of the target durable.
+func (t *target) sync() error {
+	// The store may be on another file system than the data folder.
+	for _, dir := range []string{filepath.Join(t.data, filesDir), filepath.Join(t.data, keysDir), t.data} {
+		if err := syncAll(dir); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// close releases the target. If the restore failed, close first removes what it created, the mark
+// last.
+func (t *target) close(ctx context.Context, done bool) error {
+	var errs []error
+	if t.db != nil {
+		if !done {
+			errs = append(errs, t.abandonDatabase(ctx))
+		}
+		errs = append(errs, t.db.Close())
+	}
+	if !done && t.empty {
+		for _, dir := range []string{filesDir, keysDir} {
+			errs = append(errs, removeContents(filepath.Join(t.data, dir)))
+		}
+		if errors.Join(errs...) == nil {
+			errs = append(errs, os.RemoveAll(filepath.Join(t.data, restoringDir)))
+		}
+	}
+	if !done {
+		for _, name := range slices.Backward(t.created) {
+			// A folder that is not empty has files of others, or the mark.
+			_ = os.Remove(name)
+		}
+	}
+	if t.lock != nil {
+		errs = append(errs, t.lock.Unlock())
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("closing the target of the restore: %w", err)
+	}
+	return nil
+}
+
+// removeContents removes everything in a folder. The folder may not exist.
+func removeContents(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	var errs []error
+	for _, e := range entries {
+		errs = append(errs, os.RemoveAll(filepath.Join(dir, e.Name())))
+	}
+	return errors.Join(append(errs, err)...)
+}

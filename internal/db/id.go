@@ -1,0 +1,45 @@
+package db
+
+import (
+	"context"
+	"fmt"
+)
+
+// IDGap is the number of ids that a restore skips. The lost database may have used these ids after
+// the copy, and other systems may know them.
+const IDGap = 1_000_000
+
+// publicIDs are the tables whose ids other systems may know, from the API, events, commands, the
+// panel or exports. A statement that inserts into one of them uses NewID.
+var publicIDs = []string{"audit_entries", "certificates", "institutions", "tokens", "users", "webhook_deliveries"}
+
+// NewID returns the beginning of the list of columns and of the list of values of an INSERT into a
+// table of publicIDs. The value is the next id if a restore has skipped ids, and otherwise NULL,
+// for which SQLite assigns the next id. If an INSERT has several rows, the value of each other row
+// must be NULL. On PostgreSQL both texts are empty.
+func NewID(tx *Tx, table string) (column, value string) {
+	if tx.dialect == PostgreSQL {
+		return "", ""
+	}
+	return "id, ", "(SELECT next FROM id_floors WHERE name = '" + table + "' AND next > (SELECT coalesce(max(id), 0) FROM " + table + ")), "
+}
+
+// AdvanceIDsTx makes the next id of each table with public ids greater by IDGap.
+func AdvanceIDsTx(ctx context.Context, tx *Tx) error {
+	for _, table := range publicIDs {
+		var err error
+		if tx.dialect == PostgreSQL {
+			_, err = tx.ExecContext(ctx, `
+				SELECT setval(pg_get_serial_sequence($1, 'id'), nextval(pg_get_serial_sequence($1, 'id')) + $2 - 1)`, table, int64(IDGap))
+		} else {
+			_, err = tx.ExecContext(ctx, `
+				INSERT INTO id_floors (name, next)
+				SELECT $1, $2 + max(coalesce((SELECT max(id) + 1 FROM `+table+`), 1), coalesce((SELECT next FROM id_floors WHERE name = $1), 1)) WHERE true
+				ON CONFLICT (name) DO UPDATE SET next = excluded.next`, table, int64(IDGap))
+		}
+		if err != nil {
+			return fmt.Errorf("advancing the ids of %s: %w", table, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,15 @@
+package mail
+
+import (
+	"context"
+
+	"github.com/certvault/certvault/internal/fault"
+)
+
+// NoSender is the Sender of a vault that must send nothing, because it is a drill of a restore.
+type NoSender struct{}
+
+var errDrill = fault.New(fault.Conflict, "This vault is a drill of a restore. It sends no mail.")
+
+// Send returns an error of kind Conflict.
+func (NoSender) Send(context.Context, *Envelope) error { return errDrill }
