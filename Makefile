@@ -15,6 +15,8 @@ FUZZTIME  ?= 30s
 BENCHTIME ?= 2s
 BENCH     ?= .
 RECORDS   ?= 1000000
+LOAD      ?= 10m
+RESTORES  ?= 20
 
 # Embedded files from npm: PDFium's WebAssembly build, and a QR decoder for
 # browsers that have no decoder.
@@ -146,6 +148,11 @@ bench/lists: deps build ## measure lists of RECORDS (1000000) certificates, whic
 .PHONY: bench/restore
 bench/restore: deps ## measure the restore of RECORDS (1000000) certificates, beside cp and tar of the same files
 	CERTVAULT_BENCH_RECORDS=$(RECORDS) go run ./test/pgcluster -fsync=on -- go test -run '^$$' -bench Restore -benchtime 1x -timeout 2h ./test/bench
+
+.PHONY: bench/backup
+bench/backup: deps build ## make backups every 5 s for LOAD (10m) of uploads, and restore RESTORES (20) of them
+	CERTVAULT_BACKUP_LOAD=$(LOAD) CERTVAULT_BACKUP_RESTORES=$(RESTORES) go run ./test/pgcluster -fsync=on -- \
+		go test -v -count=1 -parallel 1 -timeout 3h -tags e2e -run TestBackupsUnderLoad ./test/e2e
 
 .PHONY: clean
 clean: ## remove all built files
