@@ -114,14 +114,17 @@ func (p *Panel) draftPage(r *http.Request, v *Visit, step string) (*draftPage, e
 	if err != nil {
 		return nil, err
 	}
+	// The archives are read before the files: if an archive ends in between, the page looks again.
+	// In the other order, the page could show files of a finished archive as missing.
+	archives, err := p.BulkImports.Archives(r.Context(), d)
+	if err != nil {
+		return nil, err
+	}
 	review, err := p.BulkImports.Review(r.Context(), d)
 	if err != nil {
 		return nil, err
 	}
-	page := &draftPage{Review: review, Visit: v, Step: step}
-	if page.Archives, err = p.BulkImports.Archives(r.Context(), d); err != nil {
-		return nil, err
-	}
+	page := &draftPage{Review: review, Visit: v, Archives: archives, Step: step}
 	page.sort()
 	return page, nil
 }
