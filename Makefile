@@ -116,7 +116,7 @@ quality: deps build $(CHECKERS) ## check the pages in a browser: axe, markup, be
 .PHONY: quality/quick
 quality/quick: deps build $(CHECKERS) ## check the pages in fewer variants, for CI
 	.ci/tools chromium
-	go run ./test/quality pages-quick scores-quick behaviour
+	go run ./test/quality pages-quick behaviour
 
 .PHONY: screenshots
 screenshots: deps build $(CHECKERS) ## write every page and state to test/screenshots, and the README's pictures

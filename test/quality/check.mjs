@@ -1,6 +1,6 @@
 // Checks the pages in pages.json, the file that the Go command in this folder writes:
 //
-//   node check.mjs pages|pages-quick|behaviour|scores|scores-quick|screenshots|pictures pages.json
+//   node check.mjs pages|pages-quick|behaviour|scores|screenshots|pictures pages.json
 import { mkdir, readFile, rm } from "node:fs/promises";
 import { launch } from "./browser.mjs";
 import { checkBehaviour } from "./behaviour.mjs";
@@ -24,9 +24,6 @@ switch (what) {
     break;
   case "scores":
     faults = await checkScores(plan, { runs: 3, categories: ["performance", "accessibility", "best-practices", "seo"] });
-    break;
-  case "scores-quick":
-    faults = await checkScores(plan, { runs: 1, categories: ["accessibility"] });
     break;
   case "screenshots": {
     const folder = new URL("../screenshots/", import.meta.url);

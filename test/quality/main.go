@@ -2,10 +2,9 @@
 // The vault has a certificate in every state.
 //
 //	go run ./test/quality pages         accessibility and markup, on every page and state
-//	go run ./test/quality pages-quick   the same, with fewer variants for signed-in pages
+//	go run ./test/quality pages-quick   the same, with fewer variants
 //	go run ./test/quality behaviour     actions on the pages: files, camera, keyboard
 //	go run ./test/quality scores        Lighthouse, medians of three, and weights
-//	go run ./test/quality scores-quick  only Lighthouse's accessibility
 //	go run ./test/quality screenshots   every page and state, to test/screenshots
 //	go run ./test/quality pictures      the pictures of the README, to docs/images
 //	go run ./test/quality serve         only the vault, until it is interrupted
@@ -39,7 +38,7 @@ func main() {
 
 func run(ctx context.Context, args []string) (err error) {
 	if len(args) == 0 {
-		return errors.New("usage: quality pages, pages-quick, behaviour, scores, scores-quick, screenshots, pictures or serve")
+		return errors.New("usage: quality pages, pages-quick, behaviour, scores, screenshots, pictures or serve")
 	}
 	root, err := vault.Root()
 	if err != nil {
