@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -129,12 +130,12 @@ func TestBlobCopyContinuesAfterKill(t *testing.T) {
 	const n = 3000
 	from, to := sourceStore(t, n), filepath.Join(t.TempDir(), "copy")
 	kills := 0
-	for _, min := range []int{20, 200} {
+	for _, files := range []int{20, 200} {
 		cmd, _, stderr := process(t, nil, "blob", "copy", from, to)
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		for deadline := time.Now().Add(time.Minute); len(storedFiles(t, to)) < min && time.Now().Before(deadline); {
+		for deadline := time.Now().Add(time.Minute); len(storedFiles(t, to)) < files && time.Now().Before(deadline); {
 			time.Sleep(time.Millisecond)
 		}
 		if err := cmd.Process.Kill(); err != nil {
@@ -237,6 +238,18 @@ func TestBlobCopyWithoutPermission(t *testing.T) {
 		if err := os.Chmod(dir, 0o755); err != nil {
 			t.Fatal(err)
 		}
+	}
+	// Another test of this process may have set the umask to 077.
+	if err := filepath.WalkDir(filepath.Join(from, "blobs"), func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			return os.Chmod(name, 0o755)
+		}
+		return os.Chmod(name, 0o644)
+	}); err != nil {
+		t.Fatal(err)
 	}
 	to := filepath.Join(base, "open")
 	if err := errors.Join(os.Mkdir(to, 0o777), os.Chmod(to, 0o777), os.Mkdir(closed, 0o500), os.Chmod(filepath.Join(from, "certvault.json"), 0o644),

@@ -200,7 +200,7 @@ type keyRoot struct {
 	Rotate bool `help:"Create a new root. Keys that the old root issued remain in use until they are rotated."`
 	PEM    bool `help:"Print the certificates as PEM." name:"pem"`
 
-	NewIdentity bool `help:"With --rotate: replace an identity that is lost for good. No old key signs any more; rotate the key of each institution afterwards." name:"new-identity"`
+	NewIdentity bool `help:"With --rotate: replace an identity that is lost for good. Old keys no longer sign; rotate the key of each institution afterwards." name:"new-identity"`
 }
 
 // Run prints the roots. With --rotate, Run first creates a new root.

@@ -75,7 +75,7 @@ func TestVerifyRejectsInvalidInput(t *testing.T) {
 		t.Fatal(err)
 	}
 	broken := newSigningVault(t, "x")
-	if err := os.WriteFile(filepath.Join(broken.data, "keys", "root", "0002.json"), []byte("{"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(broken.data, "root.pem"), []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	file := writeFile(t, "diploma.pdf", v.sign(t, diploma(t)))
@@ -134,8 +134,8 @@ func TestVerifyCreatesNoFiles(t *testing.T) {
 	}
 	certvault(t, "", "verify", file, "--data", v.data)
 	list, err := os.ReadDir(v.data)
-	if err != nil || len(list) != 1 || list[0].Name() != "keys" {
-		t.Errorf("the data folder contains %v, %v, want only keys", list, err)
+	if err != nil || len(list) != 1 || list[0].Name() != "root.pem" {
+		t.Errorf("the data folder contains %v, %v, want only root.pem", list, err)
 	}
 }
 

@@ -168,7 +168,7 @@ type webhookReplay struct {
 func (h *webhookReplay) Run(c *console) error {
 	since, err := parseSince(h.Since, time.Now())
 	if err != nil {
-		return &usageError{err}
+		return &usageError{fmt.Errorf("--since: %w", err)}
 	}
 	return h.run(c, func(hooks *webhook.Service, institution int64) error {
 		n, err := hooks.Replay(c.ctx, institution, h.ID, since)

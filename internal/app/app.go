@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/gofrs/flock"
-	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/certvault/certvault/internal/account"
@@ -315,7 +314,8 @@ func (a *App) wire() error {
 		Sealer: seal.New(a.renderer), Verify: pades.Verify,
 		// Batches have one worker fewer, so that an upload always finds a free worker.
 		SealWorkers: job.DefaultWorkers(), BulkWorkers: job.DefaultWorkers() - 1,
-		Attempts: a.cfg.ProcessAttempts, StagedQuota: batch.StagedQuota, BlobKeep: time.Duration(a.cfg.BlobKeep), Mail: sender, Delivery: delivery, PasswordCost: account.DefaultCost,
+		Attempts: a.cfg.ProcessAttempts, StagedQuota: batch.StagedQuota, BlobKeep: time.Duration(a.cfg.BlobKeep),
+		Mail: sender, Delivery: delivery, PasswordCost: account.DefaultCost,
 		Now: time.Now, LeaseNow: a.DB.Now, Log: a.log,
 	}
 	if a.cfg.TSA != "" {
@@ -328,52 +328,6 @@ func (a *App) wire() error {
 		a.log.Warn("reading the condition of webhooks failed", slog.Any("error", err))
 	}))
 	return nil
-}
-
-// lockData makes the data folder private, locks it for this process, and writes the id of this node
-// to the lock. The operating system releases the lock when the process ends. If the folder is a copy
-// of the folder of a running server, lockData first checks the database; a damaged copy stays
-// recognizable, so that no later start uses it.
-func (a *App) lockData(ctx context.Context) error {
-	denied, err := makePrivate(a.cfg.Data)
-	if err != nil {
-		return err
-	}
-	if denied != nil {
-		a.log.Warn("other users keep permissions to the data folder", slog.Any("error", denied))
-	}
-	lock := flock.New(filepath.Join(a.cfg.Data, "lock"))
-	ok, err := lock.TryLock()
-	if err != nil {
-		return fmt.Errorf("locking the data folder: %w", err)
-	}
-	if !ok {
-		return fmt.Errorf("%w: %s", ErrRunning, a.cfg.Data)
-	}
-	a.lock = lock
-	if a.locked, err = os.Stat(lock.Path()); err != nil {
-		return fmt.Errorf("locking the data folder: %w", err)
-	}
-	var copied bool
-	if a.previous, copied, err = readLock(lock.Path()); err != nil {
-		return err
-	}
-	if copied {
-		if err := checkCopy(ctx, a.cfg.Storage); err != nil {
-			return err
-		}
-		a.log.WarnContext(ctx, "this data folder is a copy of the folder of a running server, or of one that crashed; the copy may lack certificates and files; "+
-			"run certvault doctor --files, and use certvault backup for backups")
-	}
-	return signLock(lock.Path(), a.store.node)
-}
-
-func nodeID() string {
-	host, err := os.Hostname()
-	if err != nil {
-		host = "node"
-	}
-	return fmt.Sprintf("%.50s_%s", host, uuid.NewString())
 }
 
 // Run starts the vault, serves requests until ctx is done or a part fails, and stops the vault. If

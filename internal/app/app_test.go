@@ -28,11 +28,12 @@ func settings(t *testing.T, dir string) *config.Serve {
 	return c
 }
 
-// warmFolder returns a data folder with a compiled renderer. Compiling takes about a minute with
-// the race detector.
+// warmFolder returns a data folder with a compiled renderer and a migrated database. Compiling takes
+// about a minute with the race detector.
 func warmFolder(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
+	dbtest.CopyTemplate(t, dir)
 	if err := vault.Warm(dir); err != nil {
 		t.Fatal(err)
 	}
@@ -195,7 +196,7 @@ func TestExamineReportsProblems(t *testing.T) {
 
 func TestOtherMasterKeyIsRejected(t *testing.T) {
 	t.Parallel()
-	database := dbtest.PostgresURL(t)
+	database := dbtest.MigratedURL(t)
 	storage := config.Storage{Data: t.TempDir(), Database: database}
 	for range 2 {
 		base, err := CreateBase(t.Context(), storage, "")

@@ -17,11 +17,11 @@ import (
 // host whose clock is years behind is rejected.
 func TestClockThatDiffersFromTheDatabaseIsRejected(t *testing.T) {
 	t.Parallel()
-	d := dbtest.Open(t, "", dbtest.PostgresURL(t))
+	d := dbtest.Open(t, "", dbtest.MigratedURL(t))
 	if err := checkClock(t.Context(), d); err != nil {
 		t.Errorf("equal clocks: error = %v, want nil", err)
 	}
-	database := dbtest.PostgresURL(t)
+	database := dbtest.MigratedURL(t)
 	synctest.Test(t, func(t *testing.T) { // the clock in synctest begins in the year 2000
 		d, err := db.Open(t.Context(), "", database)
 		if err != nil {

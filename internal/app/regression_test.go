@@ -36,7 +36,7 @@ type receiver struct {
 
 func newReceiver(t *testing.T) *receiver {
 	t.Helper()
-	database := dbtest.PostgresURL(t)
+	database := dbtest.MigratedURL(t)
 	r := &receiver{T: t}
 	var proxied string
 	r.proxy, proxied = dbtest.NewProxy(t, database)

@@ -55,11 +55,12 @@ func (a *App) readRestore(ctx context.Context) error {
 	}
 	a.drill = r != nil && r.Drill
 	if r.Pending() {
-		text := "the restore of this vault is not accepted: no file is deleted until certvault restore --accept"
+		log := a.log.With(slog.Time("copied_at", r.CopiedAt), slog.Time("restored_at", r.RestoredAt))
 		if r.Drill {
-			text = "this vault is a drill of a restore: it sends no mail and no webhooks"
+			log.WarnContext(ctx, "this vault is a drill of a restore: it sends no mail and no webhooks")
+		} else {
+			log.WarnContext(ctx, "the restore of this vault is not accepted: no file is deleted until certvault restore --accept")
 		}
-		a.log.WarnContext(ctx, text, slog.Time("copied_at", r.CopiedAt), slog.Time("restored_at", r.RestoredAt))
 	}
 	return nil
 }

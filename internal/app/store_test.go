@@ -85,7 +85,7 @@ func kill(t *testing.T, a *App) {
 // restarted, also after a crash.
 func TestCopyOfFolderIsRejected(t *testing.T) {
 	t.Parallel()
-	database := dbtest.PostgresURL(t)
+	database := dbtest.MigratedURL(t)
 	useDatabase := func(c *config.Serve) { c.Database = database }
 	dir := warmFolder(t)
 	start := func(dir string) (*App, error) {

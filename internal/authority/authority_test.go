@@ -405,7 +405,7 @@ func TestKnownKeysAreNotReadAgain(t *testing.T) {
 // outage, because another process may have replaced them.
 func TestOutageIsAStorageFault(t *testing.T) {
 	t.Parallel()
-	proxy, url := dbtest.NewProxy(t, dbtest.PostgresURL(t))
+	proxy, url := dbtest.NewProxy(t, dbtest.MigratedURL(t))
 	d := dbtest.Open(t, "", url)
 	a := open(t, d, options())
 	if err := a.Create(t.Context(), university, "x", nil); err != nil {

@@ -13,7 +13,7 @@ import (
 
 // TestUnusablePgDump checks the errors if pg_dump is missing, older than the server, or fails.
 func TestUnusablePgDump(t *testing.T) {
-	url := dbtest.PostgresURL(t)
+	url := dbtest.MigratedURL(t)
 	f := newFixture(t, dbtest.Open(t, "", url), 1)
 	for script, want := range map[string]string{
 		"":                                   "pg_dump is not installed; install",
@@ -42,7 +42,7 @@ func TestUnusablePgDump(t *testing.T) {
 // TestDumpIsRestored restores a dump with pg_restore into an empty database, and compares the rows.
 func TestDumpIsRestored(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, dbtest.Open(t, "", dbtest.PostgresURL(t)), 3)
+	f := newFixture(t, dbtest.Open(t, "", dbtest.MigratedURL(t)), 3)
 	dir := f.backup(backup.Options{}).Dir
 	target := dbtest.PostgresURL(t)
 	out, err := exec.CommandContext(t.Context(), "pg_restore", "--no-owner", "--exit-on-error", "--dbname="+target, filepath.Join(dir, "database", "certvault.dump")).CombinedOutput()

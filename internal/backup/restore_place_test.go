@@ -89,7 +89,7 @@ func TestPostgresTargetIsRejected(t *testing.T) {
 // restore was interrupted.
 func TestInterruptedPostgresRestore(t *testing.T) {
 	t.Parallel()
-	d := dbtest.Open(t, "", dbtest.PostgresURL(t))
+	d := dbtest.Open(t, "", dbtest.MigratedURL(t))
 	o := newOriginal(t, d)
 	s := target(t, d)
 	interrupted, err := db.Open(t.Context(), "", s.Database)

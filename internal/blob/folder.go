@@ -49,7 +49,10 @@ var _ Store = (*Folder)(nil)
 // NewFolder opens a folder as a store. It creates the folder if needed.
 func NewFolder(root string) (*Folder, error) {
 	f := OpenFolder(root)
-	return f, f.create()
+	if err := f.create(); err != nil {
+		return nil, err
+	}
+	return f, nil
 }
 
 // OpenFolder is like NewFolder, but it creates nothing, and does not check whether the folder
@@ -107,11 +110,11 @@ func (f *Folder) put(ctx context.Context, key string, r io.Reader, least float64
 	if err == nil {
 		err = f.link(file.Name(), key)
 	}
-	if e := os.Remove(file.Name()); err != nil {
-		return 0, errors.Join(err, ignoreMissing(e))
+	// The blob is stored even if its temporary name cannot be removed. Clean removes the name later.
+	removed := os.Remove(file.Name())
+	if err != nil {
+		return 0, errors.Join(err, ignoreMissing(removed))
 	}
-	// If the temporary file was not removed, the blob is stored nevertheless, and Clean removes the
-	// temporary file later.
 	return size, nil
 }
 

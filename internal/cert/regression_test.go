@@ -13,7 +13,7 @@ import (
 // committed row referred to. The result was an approved certificate without its verified PDF.
 func TestRegressionLostCommitResponseLosesNoFile(t *testing.T) {
 	t.Parallel()
-	proxy, proxied := dbtest.NewProxy(t, dbtest.PostgresURL(t))
+	proxy, proxied := dbtest.NewProxy(t, dbtest.MigratedURL(t))
 	v := newVault(t, dbtest.Open(t, "", proxied))
 	c := v.upload(nil)
 	v.sealer.seal = func(_ context.Context, o seal.Original, _ seal.Stamp) (*seal.Verified, error) {

@@ -21,8 +21,8 @@ type Storage struct {
 	Data     string `default:"./certvault-data" help:"Data folder: embedded database, files, keys, outbox." placeholder:"DIR"`
 	Database string `help:"PostgreSQL database, postgres://..., instead of the embedded one." placeholder:"URL"`
 
-	MasterKeyFile     string `help:"File of the master key. Default: keys/master.key in the data folder. CERTVAULT_MASTER_KEY may contain the key itself." name:"master-key-file" placeholder:"FILE" type:"path"`
-	KeyIdentityFile   string `help:"File of the identity that decrypts the signing keys. Default: keys/identity.txt in the data folder. CERTVAULT_KEY_IDENTITY may contain the identity itself." name:"key-identity-file" placeholder:"FILE" type:"path"`
+	MasterKeyFile     string `help:"File of the master key. Default: keys/master.key." name:"master-key-file" placeholder:"FILE" type:"path"`
+	KeyIdentityFile   string `help:"File of the identity that decrypts the signing keys. Default: keys/identity.txt." name:"key-identity-file" placeholder:"FILE" type:"path"`
 	KeyPassphraseFile string `help:"File with the passphrase that protects the identity." name:"key-passphrase-file" placeholder:"FILE" type:"path"`
 
 	// MasterKey and KeyIdentity are the secrets themselves. They come only from the environment,

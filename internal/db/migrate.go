@@ -2,6 +2,7 @@ package db
 
 import (
 	"context"
+	"crypto/sha256"
 	"embed"
 	"errors"
 	"fmt"
@@ -23,6 +24,17 @@ import (
 //
 //go:embed migrations
 var migrations embed.FS
+
+// MigrationsDigest returns a digest of all migrations for a database, with hexadecimal digits. It is
+// for tests, which share migrated databases.
+func MigrationsDigest(dialect Dialect) (string, error) {
+	d := &DB{Dialect: dialect}
+	list, err := d.migrations()
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%x", sha256.Sum256(fmt.Append(nil, list)))[:16], nil
+}
 
 const (
 	// migrateLock is the key of the advisory lock that allows only one of several starting nodes to

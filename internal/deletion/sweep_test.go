@@ -280,7 +280,7 @@ func TestErasedFiles(t *testing.T) {
 // thousand.
 func TestSweepNeedsFewStatements(t *testing.T) {
 	t.Parallel()
-	proxy, proxied := dbtest.NewProxy(t, dbtest.PostgresURL(t))
+	proxy, proxied := dbtest.NewProxy(t, dbtest.MigratedURL(t))
 	f := newFixture(t, dbtest.Open(t, "", proxied))
 	statements := func(n int) int64 {
 		for i := range n {

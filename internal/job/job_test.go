@@ -167,7 +167,7 @@ func TestRescue(t *testing.T) {
 // run once more.
 func TestRescueWhileTheJobEnds(t *testing.T) {
 	t.Parallel()
-	d := dbtest.Open(t, "", dbtest.PostgresURL(t))
+	d := dbtest.Open(t, "", dbtest.MigratedURL(t))
 	ctx := t.Context()
 	working, end, ended := make(chan int, 3), make(chan struct{}), make(chan struct{})
 	silent := open(t, d, "silent", func(_ context.Context, _ string, attempt int) error {

@@ -52,9 +52,11 @@ type Vault struct {
 	DB      *db.DB
 	Keyring *keyring.Ring
 	Keys    *authority.Authority
-	Blobs   *blob.Folder
-	Links   *web.Links
-	Sealer  *Sealer
+	// KeyFolder contains the identity that decrypts the keys.
+	KeyFolder string
+	Blobs     *blob.Folder
+	Links     *web.Links
+	Sealer    *Sealer
 	// Mails receives the messages that the queue sends.
 	Mails chan mail.Message
 
@@ -66,13 +68,13 @@ type Vault struct {
 // Messages in the database are not encrypted, since the mail configuration has no keyring.
 func New(tb testing.TB, d *db.DB, changes ...func(*vault.Deps)) *Vault {
 	tb.Helper()
-	v := &Vault{TB: tb, DB: d, Clock: clocktest.At(time.Now().UTC().Truncate(time.Second)), Sealer: &Sealer{}, Mails: make(chan mail.Message, 1000)}
+	v := &Vault{TB: tb, DB: d, Clock: clocktest.At(time.Now().UTC().Truncate(time.Second)), Sealer: &Sealer{}, Mails: make(chan mail.Message, 1000), KeyFolder: tb.TempDir()}
 	var err error
 	v.Blobs, err = blob.NewFolder(tb.TempDir())
 	v.ok(err)
 	v.Keyring, err = keyring.Open(tb.TempDir())
 	v.ok(err)
-	v.Keys = certtest.Keys(tb, d, v.Now)
+	v.Keys = certtest.KeysIn(tb, d, v.Now, v.KeyFolder)
 	v.Links = web.NewLinks(BaseURL, v.Keyring, v.Now)
 	deps := vault.Deps{
 		DB: d, Keyring: v.Keyring, Keys: v.Keys, Blobs: v.Blobs, BaseURL: BaseURL, Links: v.Links, NodeID: "test",

@@ -51,7 +51,7 @@ func each(t *testing.T, f func(t *testing.T, database string)) {
 	})
 	t.Run("postgres", func(t *testing.T) {
 		t.Parallel()
-		f(t, dbtest.PostgresURL(t))
+		f(t, dbtest.MigratedURL(t))
 	})
 }
 
@@ -74,8 +74,16 @@ func startIn(t *testing.T, data, database string, args ...string) *fixture {
 	return f
 }
 
-// warm returns a new data folder with a compiled renderer.
+// warm returns a new data folder with a compiled renderer and a migrated database.
 func warm(t *testing.T) string {
+	t.Helper()
+	data := empty(t)
+	dbtest.CopyTemplate(t, data)
+	return data
+}
+
+// empty returns a new data folder with a compiled renderer and no database.
+func empty(t *testing.T) string {
 	t.Helper()
 	data := t.TempDir()
 	if err := vault.Warm(data); err != nil {

@@ -40,7 +40,7 @@ func command(t *testing.T, o vault.Options, code int, args ...string) vault.Resu
 // another returns an empty storage for a restore of a vault.
 func (f *fixture) another(t *testing.T) vault.Options {
 	t.Helper()
-	o := vault.Options{Data: warm(t)}
+	o := vault.Options{Data: empty(t)}
 	if f.Database != "" {
 		o.Database = dbtest.PostgresURL(t)
 	}

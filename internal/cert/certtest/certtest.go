@@ -56,7 +56,13 @@ var Cost = account.Cost{Time: 1, Memory: 8, Threads: 1}
 // Keys makes an authority with an identity and a root.
 func Keys(tb testing.TB, d *db.DB, now func() time.Time) *authority.Authority {
 	tb.Helper()
-	keys := authority.New(d, authority.Options{Now: now, Folder: tb.TempDir()})
+	return KeysIn(tb, d, now, tb.TempDir())
+}
+
+// KeysIn is like Keys. The identity is in folder, and is created there if there is none.
+func KeysIn(tb testing.TB, d *db.DB, now func() time.Time, folder string) *authority.Authority {
+	tb.Helper()
+	keys := authority.New(d, authority.Options{Now: now, Folder: folder})
 	if _, err := keys.CreateIdentity(); err != nil {
 		tb.Fatal(err)
 	}

@@ -33,7 +33,7 @@ func Each(t *testing.T, f func(t *testing.T, d *db.DB)) {
 	})
 	t.Run("postgres", func(t *testing.T) {
 		t.Parallel()
-		f(t, Open(t, "", migratedURL(t)))
+		f(t, Open(t, "", MigratedURL(t)))
 	})
 }
 

@@ -17,7 +17,7 @@ func Plan(tb testing.TB, d *db.DB, query string, args ...any) string {
 	if err := d.Tx(tb.Context(), func(tx *db.Tx) error {
 		explain, columns := `EXPLAIN QUERY PLAN `, 4
 		if tx.Dialect() == db.PostgreSQL {
-			if _, err := tx.ExecContext(tb.Context(), `SET LOCAL enable_seqscan = off`); err != nil {
+			if _, err := tx.ExecContext(tb.Context(), `SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off`); err != nil {
 				return err
 			}
 			explain, columns = `EXPLAIN `, 1

@@ -19,8 +19,9 @@ import (
 	"github.com/certvault/certvault/internal/db"
 )
 
-// A test gets a copy of a database that is migrated once per package, because running the
-// migrations would take longer than most tests.
+// A test gets a copy of a migrated database, because running the migrations would take longer than
+// most tests. All packages that are tested share one template, which is found by the digest of the
+// migrations.
 
 // CopyTemplate copies a migrated SQLite database to a data folder that has no database.
 func CopyTemplate(tb testing.TB, dataDir string) {
@@ -37,21 +38,47 @@ func CopyTemplate(tb testing.TB, dataDir string) {
 	}
 }
 
-var sqliteTemplate = sync.OnceValues(func() (_ fs.FS, err error) {
-	folder, err := os.MkdirTemp("", "certvault-template-")
-	if err != nil {
-		return nil, fmt.Errorf("creating the template database: %w", err)
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
-	if err := migrate(folder, ""); err != nil {
-		return nil, err
-	}
-	data, err := os.ReadFile(filepath.Join(folder, db.FileName))
+var sqliteTemplate = sync.OnceValues(func() (fs.FS, error) {
+	data, err := cachedSQLite()
 	if err != nil {
 		return nil, fmt.Errorf("creating the template database: %w", err)
 	}
 	return fstest.MapFS{db.FileName: {Data: data, Mode: 0o600}}, nil
 })
+
+// cachedSQLite returns the content of a migrated database, which it creates once for all packages.
+func cachedSQLite() (_ []byte, err error) {
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return nil, err
+	}
+	digest, err := db.MigrationsDigest(db.SQLite)
+	if err != nil {
+		return nil, err
+	}
+	cache = filepath.Join(cache, "certvault-test")
+	name := filepath.Join(cache, "template-"+digest+".db")
+	data, err := os.ReadFile(name)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return data, err
+	}
+	if err := os.MkdirAll(cache, 0o700); err != nil {
+		return nil, err
+	}
+	folder, err := os.MkdirTemp(cache, "new-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
+	if err := migrate(folder, ""); err != nil {
+		return nil, err
+	}
+	// Another package may create the same template at the same time.
+	if err := os.Rename(filepath.Join(folder, db.FileName), name); err != nil {
+		return nil, err
+	}
+	return os.ReadFile(name)
+}
 
 // migrate opens and migrates a database, and closes it.
 func migrate(dataDir, databaseURL string) error {
@@ -63,9 +90,9 @@ func migrate(dataDir, databaseURL string) error {
 	return errors.Join(d.Migrate(ctx), d.Close())
 }
 
-// migratedURL creates a migrated database on the test server and returns its URL. The database is
+// MigratedURL creates a migrated database on the test server and returns its URL. The database is
 // dropped when the test ends.
-func migratedURL(tb testing.TB) string {
+func MigratedURL(tb testing.TB) string {
 	tb.Helper()
 	server := server(tb)
 	template, err := postgresTemplate()
@@ -75,33 +102,55 @@ func migratedURL(tb testing.TB) string {
 	return create(tb, server, `TEMPLATE `+template)
 }
 
-// postgresTemplate creates the template database once. The template is not dropped, because the
-// test server is temporary.
+// postgresTemplate creates the template database if no other package has created it. The template
+// is not dropped, because the test server is temporary.
 var postgresTemplate = sync.OnceValues(func() (string, error) {
-	return createPostgresTemplate(context.Background(), os.Getenv(Variable))
+	name, err := createPostgresTemplate(context.Background(), os.Getenv(Variable))
+	if err != nil {
+		return "", fmt.Errorf("creating the template database: %w", err)
+	}
+	return name, nil
 })
 
 func createPostgresTemplate(ctx context.Context, server string) (name string, err error) {
+	digest, err := db.MigrationsDigest(db.PostgreSQL)
+	if err != nil {
+		return "", err
+	}
+	name = "cv_template_" + digest
 	conn, err := pgx.Connect(ctx, server)
 	if err != nil {
-		return "", fmt.Errorf("connecting to the test server: %w", err)
+		return "", err
 	}
 	defer func() { err = errors.Join(err, conn.Close(ctx)) }()
-	name = "cv_template_" + strings.ToLower(rand.Text())
-	if _, err := conn.Exec(ctx, `CREATE DATABASE `+name+` `+emptyDatabase); err != nil {
-		return "", fmt.Errorf("creating the template database: %w", err)
+	// The lock ends with the connection.
+	if _, err := conn.Exec(ctx, `SELECT pg_advisory_lock($1)`, templateLock); err != nil {
+		return "", err
+	}
+	var exists bool
+	if err := conn.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM pg_database WHERE datname = $1)`, name).Scan(&exists); err != nil || exists {
+		return name, err
+	}
+	unfinished := "cv_new_" + strings.ToLower(rand.Text())
+	if _, err := conn.Exec(ctx, `CREATE DATABASE `+unfinished+` `+emptyDatabase); err != nil {
+		return "", err
 	}
 	u, err := url.Parse(server)
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", Variable, err)
 	}
-	u.Path = "/" + name
+	u.Path = "/" + unfinished
 	if err := migrate("", u.String()); err != nil {
 		return "", err
 	}
 	// A database that has connections cannot be copied. Autovacuum also opens connections.
-	if _, err := conn.Exec(ctx, `ALTER DATABASE `+name+` ALLOW_CONNECTIONS false`); err != nil {
-		return "", fmt.Errorf("creating the template database: %w", err)
+	for _, statement := range []string{`ALTER DATABASE ` + unfinished + ` ALLOW_CONNECTIONS false`, `ALTER DATABASE ` + unfinished + ` RENAME TO ` + name} {
+		if _, err := conn.Exec(ctx, statement); err != nil {
+			return "", err
+		}
 	}
 	return name, nil
 }
+
+// templateLock is the advisory lock of the packages that create the template.
+const templateLock = 7250131

@@ -1,4 +1,4 @@
-package deletion_test
+package vault_test
 
 import (
 	"bytes"
@@ -12,14 +12,18 @@ import (
 	"time"
 
 	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/authority"
 	"github.com/certvault/certvault/internal/batch"
 	"github.com/certvault/certvault/internal/blob"
 	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/cert/certtest"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/db/dbtest"
 	"github.com/certvault/certvault/internal/vault"
 	"github.com/certvault/certvault/internal/vaulttest"
 )
+
+const day = 24 * time.Hour
 
 // restorable is a vault whose database can be copied and put back while no process uses it.
 type restorable struct {
@@ -35,15 +39,18 @@ type restorable struct {
 func (r *restorable) start(location string) (*vaulttest.Vault, func()) {
 	r.t.Helper()
 	d := r.open(location)
+	var keys *authority.Authority
 	v := vaulttest.New(r.t, d, func(deps *vault.Deps) {
 		if r.first != nil {
-			deps.Blobs, deps.Keys, deps.Keyring = r.first.Blobs, r.first.Keys, r.first.Keyring
+			deps.Blobs, deps.Keyring = r.first.Blobs, r.first.Keyring
+			deps.Keys = certtest.KeysIn(r.t, d, r.first.Now, r.first.KeyFolder)
 		}
+		keys = deps.Keys
 	})
 	if r.first == nil {
 		r.first = v
 	}
-	v.Blobs, v.Keys, v.Keyring = r.first.Blobs, r.first.Keys, r.first.Keyring
+	v.Blobs, v.Keys, v.Keyring = r.first.Blobs, keys, r.first.Keyring
 	return v, func() {
 		v.People.Wait()
 		if err := d.Close(); err != nil {
@@ -73,7 +80,7 @@ func eachRestorable(t *testing.T, f func(t *testing.T, r *restorable, empty stri
 		f(t, &restorable{
 			t: t, open: func(url string) *db.DB { return dbtest.Open(t, "", url) },
 			copy: func(url string) string { return dbtest.CopyPostgres(t, url) },
-		}, dbtest.PostgresURL(t))
+		}, dbtest.MigratedURL(t))
 	})
 }
 

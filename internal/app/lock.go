@@ -1,0 +1,58 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+
+	"github.com/gofrs/flock"
+	"github.com/google/uuid"
+)
+
+// lockData makes the data folder private, locks it for this process, and writes the id of this node
+// to the lock. The operating system releases the lock when the process ends. If the folder is a copy
+// of the folder of a running server, lockData first checks the database; a damaged copy stays
+// recognizable, so that no later start uses it.
+func (a *App) lockData(ctx context.Context) error {
+	denied, err := makePrivate(a.cfg.Data)
+	if err != nil {
+		return err
+	}
+	if denied != nil {
+		a.log.WarnContext(ctx, "other users keep permissions to the data folder", slog.Any("error", denied))
+	}
+	lock := flock.New(filepath.Join(a.cfg.Data, "lock"))
+	ok, err := lock.TryLock()
+	if err != nil {
+		return fmt.Errorf("locking the data folder: %w", err)
+	}
+	if !ok {
+		return fmt.Errorf("%w: %s", ErrRunning, a.cfg.Data)
+	}
+	a.lock = lock
+	if a.locked, err = os.Stat(lock.Path()); err != nil {
+		return fmt.Errorf("locking the data folder: %w", err)
+	}
+	var copied bool
+	if a.previous, copied, err = readLock(lock.Path()); err != nil {
+		return err
+	}
+	if copied {
+		if err := checkCopy(ctx, a.cfg.Storage); err != nil {
+			return err
+		}
+		a.log.WarnContext(ctx, "this data folder is a copy of the folder of a running server, or of one that crashed; the copy may lack certificates and files; "+
+			"run certvault doctor --files, and use certvault backup for backups")
+	}
+	return signLock(lock.Path(), a.store.node)
+}
+
+func nodeID() string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "node"
+	}
+	return fmt.Sprintf("%.50s_%s", host, uuid.NewString())
+}
