@@ -63,8 +63,9 @@ func TestDeadlockIsRetried(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := map[db.Dialect]int{db.SQLite: 2, db.PostgreSQL: 3}[d.Dialect]
-		if len(calls) != want || len(committed) != 2 {
-			t.Errorf("%d calls and %d commits, want %d and 2", len(calls), len(committed), want)
+		// A repeated transaction may meet the other one again.
+		if len(calls) < want || len(committed) != 2 {
+			t.Errorf("%d calls and %d commits, want at least %d and 2", len(calls), len(committed), want)
 		}
 		var sum int
 		if err := d.QueryRowContext(ctx, `SELECT sum(heartbeat_at) FROM nodes`).Scan(&sum); err != nil || sum != 4 {
