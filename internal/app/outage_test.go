@@ -30,7 +30,7 @@ type direct struct {
 // newDirect returns a vault with an institution, whose owner is signed in.
 func newDirect(t *testing.T) *direct {
 	t.Helper()
-	d := &direct{T: t, app: newApp(t, t.TempDir(), &bytes.Buffer{})}
+	d := &direct{T: t, app: newApp(t, warmFolder(t), &bytes.Buffer{})}
 	t.Cleanup(func() { _ = d.app.close(context.WithoutCancel(t.Context())) })
 	var err error
 	if d.inst, err = d.app.Accounts.CreateInstitution(t.Context(), account.NewInstitution{
