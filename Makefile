@@ -84,12 +84,11 @@ test/quick: $(EMBEDDED) ## test changed packages and their importers, on SQLite,
 	.ci/quick
 
 # The C code of SQLite, translated to Go, has its own locks, and is five times slower
-# under the race detector. The key derivations, compression and pictures compute on the
-# data of one goroutine. All other packages are checked. A package with generic
+# under the race detector. All other packages are checked. A package with generic
 # functions must be checked, because the linker keeps one copy of each function for
 # the whole program, and could keep a copy that is not instrumented. vet is off,
 # because `make lint` includes it.
-UNWATCHED := $(foreach p,modernc.org/sqlite/lib golang.org/x/crypto/argon2 golang.org/x/crypto/scrypt compress/flate image/jpeg image/png,-gcflags='$p=-race=false')
+UNWATCHED := -gcflags='modernc.org/sqlite/lib=-race=false'
 
 .PHONY: test/race
 test/race: deps ## run the tests under the race detector (-short: only a part of large corpora)
