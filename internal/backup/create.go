@@ -188,7 +188,7 @@ func (b *builder) run(ctx context.Context) error {
 		return err
 	}
 	// The names of the manifest and of the folder must be durable too.
-	return errors.Join(syncDir(b.Dir), syncDir(filepath.Dir(b.Dir)))
+	return errors.Join(blob.SyncDir(b.Dir), blob.SyncDir(filepath.Dir(b.Dir)))
 }
 
 // begin writes the header of the manifest. q reads the state that the backup contains.

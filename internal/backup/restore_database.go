@@ -11,6 +11,7 @@ import (
 
 	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/audit"
+	"github.com/certvault/certvault/internal/blob"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/identity"
 	"github.com/certvault/certvault/internal/job"
@@ -42,7 +43,7 @@ func (t *target) finishSQLite(ctx context.Context, r db.Restore) error {
 	if err := os.Rename(from, to); err != nil {
 		return fmt.Errorf("completing the restore: %w", err)
 	}
-	return syncDir(t.data)
+	return blob.SyncDir(t.data)
 }
 
 // openDatabase opens the PostgreSQL database of the target, checks its content and marks it.

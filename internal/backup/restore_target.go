@@ -12,6 +12,7 @@ import (
 
 	"github.com/gofrs/flock"
 
+	"github.com/certvault/certvault/internal/blob"
 	"github.com/certvault/certvault/internal/db"
 )
 
@@ -95,7 +96,7 @@ func openTarget(ctx context.Context, o *RestoreOptions, h Header) (_ *target, er
 			return nil, err
 		}
 		// The mark is durable before anything else exists.
-		if err := syncDir(t.data); err != nil {
+		if err := blob.SyncDir(t.data); err != nil {
 			return nil, err
 		}
 	}
@@ -211,7 +212,7 @@ func (t *target) finish(ctx context.Context, dir string, r db.Restore) error {
 	if err := os.Remove(filepath.Join(t.data, restoringDir)); err != nil {
 		return fmt.Errorf("completing the restore: %w", err)
 	}
-	return syncDir(t.data)
+	return blob.SyncDir(t.data)
 }
 
 // sync makes all files of the target durable.

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/certvault/certvault/internal/blob"
 	"github.com/certvault/certvault/internal/db"
 )
 
@@ -278,7 +279,7 @@ func removeBackup(dir string) error {
 	if err := os.Remove(filepath.Join(dir, manifestName)); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("removing an old backup: %w", err)
 	}
-	if err := syncDir(dir); err != nil {
+	if err := blob.SyncDir(dir); err != nil {
 		return err
 	}
 	if err := os.RemoveAll(dir); err != nil {

@@ -58,7 +58,7 @@ func NewFolder(root string) (*Folder, error) {
 // OpenFolder is like NewFolder, but it creates nothing, and does not check whether the folder
 // exists.
 func OpenFolder(root string) *Folder {
-	f := &Folder{root: root, buffers: sync.Pool{New: func() any { b := make([]byte, copyBuffer); return &b }}, syncDir: syncDir}
+	f := &Folder{root: root, buffers: sync.Pool{New: func() any { b := make([]byte, copyBuffer); return &b }}, syncDir: SyncDir}
 	f.free = f.freeShare
 	return f
 }
@@ -70,7 +70,7 @@ func (f *Folder) create() error {
 			return fmt.Errorf("creating the file store: %w", err)
 		}
 	}
-	if err := syncDir(f.root); err != nil {
+	if err := SyncDir(f.root); err != nil {
 		return fmt.Errorf("creating the file store: %w", err)
 	}
 	return nil
@@ -380,8 +380,8 @@ func ignoreMissing(err error) error {
 	return err
 }
 
-// syncDir makes the entries of a directory durable.
-func syncDir(dir string) error {
+// SyncDir makes the entries of a directory durable.
+func SyncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {
 		return err

@@ -116,7 +116,7 @@ func (f *Folder) writeInstallation(i Installation) error {
 		err = os.Link(file.Name(), f.InstallationPath())
 	}
 	if err == nil {
-		err = syncDir(f.root)
+		err = SyncDir(f.root)
 	}
 	return errors.Join(err, os.Remove(file.Name()))
 }
