@@ -11,6 +11,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/certvault/certvault/internal/fault"
@@ -28,15 +29,21 @@ const policy = "default-src 'none'; style-src 'self'; img-src 'self'; base-uri '
 
 var errNoPage = fault.New(fault.NotFound, "There is no such page.")
 
-// Docs has the document and its pages, which New renders.
+// Docs has the document and its pages. The first request renders them, because most vaults never
+// show them, and every start would be slower.
 type Docs struct {
-	counter *limit.Counter
-	json    *content
-	pages   map[string]*content
-	assets  map[string]*content
-	view    *view
+	counter  *limit.Counter
+	rendered func() (*rendered, error)
+	assets   map[string]*content
+	view     *view
 
 	patterns []string
+}
+
+// rendered is the document, and its pages by name.
+type rendered struct {
+	json  *content
+	pages map[string]*content
 }
 
 // content is the response of a route.
@@ -51,26 +58,34 @@ func newContent(kind string, body []byte) *content {
 	return &content{body: body, kind: kind, tag: base64.RawURLEncoding.EncodeToString(sum[:12])}
 }
 
-// New renders the document and its pages for a vault at a base URL. counter limits the requests of
+// New returns the document and its pages for a vault at a base URL. counter limits the requests of
 // each address. If drill is true, each page shows that the vault is a drill of a restore.
 func New(base string, counter *limit.Counter, drill bool) (*Docs, error) {
-	doc, err := read(source, base)
-	if err != nil {
-		return nil, fmt.Errorf("reading the OpenAPI document: %w", err)
-	}
-	d := &Docs{counter: counter, json: newContent("application/json", doc.json), pages: map[string]*content{}, assets: map[string]*content{}}
+	d := &Docs{counter: counter, assets: map[string]*content{}}
+	var err error
 	if d.view, err = newView(d.assets); err != nil {
 		return nil, err
 	}
 	d.view.drill = drill
+	d.rendered = sync.OnceValues(func() (*rendered, error) { return d.view.drawAll(base) })
+	return d, nil
+}
+
+// drawAll renders the document and its pages.
+func (v *view) drawAll(base string) (*rendered, error) {
+	doc, err := read(source, base)
+	if err != nil {
+		return nil, fmt.Errorf("reading the OpenAPI document: %w", err)
+	}
+	r := &rendered{json: newContent("application/json", doc.json), pages: map[string]*content{}}
 	for name, p := range pagesOf(doc) {
-		body, err := d.view.draw(p)
+		body, err := v.draw(p)
 		if err != nil {
 			return nil, err
 		}
-		d.pages[name] = newContent("text/html; charset=utf-8", body)
+		r.pages[name] = newContent("text/html; charset=utf-8", body)
 	}
-	return d, nil
+	return r, nil
 }
 
 // Handler returns the handler of all routes.
@@ -85,7 +100,7 @@ func (d *Docs) Handler() http.Handler {
 			return f(w, r)
 		}))
 	}
-	route("GET /openapi.json", func(w http.ResponseWriter, r *http.Request) error { return d.json.serve(w, r) })
+	route("GET /openapi.json", d.document)
 	route("GET /docs", d.page)
 	route("GET /docs/{page}", d.page)
 	mux.Handle("GET /docs/assets/{file}", web.Handler(d.render, d.asset))
@@ -95,8 +110,20 @@ func (d *Docs) Handler() http.Handler {
 // Patterns returns the patterns of the routes, except for assets. Call Handler first.
 func (d *Docs) Patterns() []string { return d.patterns }
 
+func (d *Docs) document(w http.ResponseWriter, r *http.Request) error {
+	all, err := d.rendered()
+	if err != nil {
+		return err
+	}
+	return all.json.serve(w, r)
+}
+
 func (d *Docs) page(w http.ResponseWriter, r *http.Request) error {
-	p, ok := d.pages[r.PathValue("page")]
+	all, err := d.rendered()
+	if err != nil {
+		return err
+	}
+	p, ok := all.pages[r.PathValue("page")]
 	if !ok {
 		return errNoPage
 	}

@@ -131,10 +131,11 @@ var (
 func TestPages(t *testing.T) {
 	t.Parallel()
 	d, h := newDocs(t, 0)
-	if len(d.pages) < 20 {
-		t.Fatalf("there are %d pages, want at least 20", len(d.pages))
+	all, err := d.rendered()
+	if err != nil || len(all.pages) < 20 {
+		t.Fatalf("rendering the pages: %v; want at least 20 pages", err)
 	}
-	for name := range d.pages {
+	for name := range all.pages {
 		target := strings.TrimSuffix("/docs/"+name, "/")
 		w := get(h, target)
 		body := w.Body.String()

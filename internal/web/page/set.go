@@ -41,6 +41,7 @@ import (
 	"path"
 	"regexp"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/certvault/certvault/internal/locale"
@@ -86,21 +87,26 @@ type Set struct {
 	*Site
 
 	options Options
-	// pages are the templates by language and name.
-	pages map[string]map[string]*template.Template
+	// pages are the functions that return the templates, by language and name. The first call for a
+	// language creates the template, because most vaults use few of the languages.
+	pages map[string]map[string]func() (*template.Template, error)
 	// links is the markup of the links to the surface's styles and modules.
 	links template.HTML
 }
 
-// Set loads the templates of a surface.
+// Set loads the templates of a surface, and checks them in the first language. The catalogs of all
+// languages have the same messages.
 func (s *Site) Set(o Options) (*Set, error) {
-	set := &Set{Site: s, options: o, pages: map[string]map[string]*template.Template{}}
+	set := &Set{Site: s, options: o, pages: map[string]map[string]func() (*template.Template, error){}}
 	if err := set.link(); err != nil {
 		return nil, err
 	}
-	for _, l := range set.supportedLanguages() {
-		if err := set.load(l); err != nil {
-			return nil, fmt.Errorf("reading templates for %s: %w", l.Tag, err)
+	if err := set.load(); err != nil {
+		return nil, fmt.Errorf("reading templates: %w", err)
+	}
+	for _, page := range set.pages[set.supportedLanguages()[0].Tag] {
+		if _, err := page(); err != nil {
+			return nil, err
 		}
 	}
 	return set, nil
@@ -137,9 +143,9 @@ func (s *Set) link() error {
 	return nil
 }
 
-// load parses the templates once for each language, so that constant messages are part of the
-// template and need no lookup later.
-func (s *Set) load(l *locale.Language) error {
+// load parses the templates. Each language has its own copies, so that constant messages are part
+// of the template and need no lookup later.
+func (s *Set) load() error {
 	files := map[string]fs.FS{}
 	for _, from := range []fs.FS{templates, s.options.Templates} {
 		names, err := fs.Glob(from, "templates/*.html")
@@ -164,27 +170,38 @@ func (s *Set) load(l *locale.Language) error {
 			return err
 		}
 	}
-	s.pages[l.Tag] = map[string]*template.Template{}
+	for _, l := range s.supportedLanguages() {
+		s.pages[l.Tag] = map[string]func() (*template.Template, error){}
+	}
 	for name, from := range files {
 		if name == layout || name == "parts.html" {
 			continue
 		}
-		t, err := template.New(name).Funcs(funcs).ParseFS(from, "templates/"+name)
+		parsed, err := template.New(name).Funcs(funcs).ParseFS(from, "templates/"+name)
 		if err != nil {
 			return err
 		}
-		if err := complete(t, frame, l); err != nil {
-			return fmt.Errorf("%s: %w", name, err)
+		for _, l := range s.supportedLanguages() {
+			s.pages[l.Tag][name] = sync.OnceValues(func() (*template.Template, error) {
+				t, err := complete(parsed, frame, l)
+				if err != nil {
+					return nil, fmt.Errorf("template %s in %s: %w", name, l.Tag, err)
+				}
+				return t, nil
+			})
 		}
-		s.pages[l.Tag][name] = t.Lookup(layout)
 	}
 	return nil
 }
 
-// complete adds the layout and the used parts to a page's own templates, and inserts the messages.
-// If each page had a copy of all parts, the templates would need more memory than the rest of an
-// idle vault.
-func complete(page, frame *template.Template, l *locale.Language) error {
+// complete returns a copy of a page's own templates with the layout, the used parts and the
+// messages. If each page had a copy of all parts, the templates would need more memory than the
+// rest of an idle vault.
+func complete(parsed, frame *template.Template, l *locale.Language) (*template.Template, error) {
+	page, err := parsed.Clone()
+	if err != nil {
+		return nil, err
+	}
 	set := inserter{language: l, used: []string{layout}}
 	done := map[string]bool{}
 	for len(set.used) > 0 {
@@ -198,18 +215,17 @@ func complete(page, frame *template.Template, l *locale.Language) error {
 		if t == nil {
 			part := frame.Lookup(name)
 			if part == nil {
-				return fmt.Errorf("there is no template %s", name)
+				return nil, fmt.Errorf("there is no template %s", name)
 			}
-			var err error
 			if t, err = page.AddParseTree(name, part.Tree.Copy()); err != nil {
-				return err
+				return nil, err
 			}
 		}
 		if err := set.insert(t.Tree.Root); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	return nil
+	return page.Lookup(layout), nil
 }
 
 // day returns the input of a date control if it is a date (HTML, 4.10.5.1.7), or else "". Invalid
@@ -240,9 +256,13 @@ func (s *Set) Draw(w http.ResponseWriter, r *http.Request, status int, name stri
 // and not a truncated page.
 func (s *Set) draw(w http.ResponseWriter, r *http.Request, status int, name string, data any, problems Problems) error {
 	g := s.Reader(r)
-	t, ok := s.pages[g.Language.Tag][name]
+	page, ok := s.pages[g.Language.Tag][name]
 	if !ok {
 		return fmt.Errorf("there is no page %s", name)
+	}
+	t, err := page()
+	if err != nil {
+		return err
 	}
 	g.Data, g.Problems, g.Extras = data, problems, s.links
 	g.Indexed = status == http.StatusOK && slices.Contains(s.options.Indexed, name)
