@@ -83,12 +83,12 @@ test/long: deps ## run in full the tests of which test/race runs only a part
 test/quick: $(EMBEDDED) ## test changed packages and their importers, on SQLite, in 20 s
 	.ci/quick
 
-# The C code of SQLite, translated to Go, has its own locks, and is five times slower
-# under the race detector. All other packages are checked. A package with generic
-# functions must be checked, because the linker keeps one copy of each function for
-# the whole program, and could keep a copy that is not instrumented. vet is off,
-# because `make lint` includes it.
-UNWATCHED := -gcflags='modernc.org/sqlite/lib=-race=false'
+# The C code of SQLite and its C library, translated to Go, have their own locks and
+# memory, and are five times slower under the race detector. All other packages are
+# checked. A package with generic functions must be checked, because the linker keeps
+# one copy of each function for the whole program, and could keep a copy that is not
+# instrumented. vet is off, because `make lint` includes it.
+UNWATCHED := $(foreach package,sqlite/lib libc memory,-gcflags='modernc.org/$(package)=-race=false')
 
 .PHONY: test/race
 test/race: deps ## run the tests under the race detector (-short: only a part of large corpora)

@@ -40,6 +40,15 @@ func warmFolder(t *testing.T) string {
 	return dir
 }
 
+// createBase is CreateBase on a migrated database.
+func createBase(t *testing.T, s config.Storage, baseURL string) (*Base, error) {
+	t.Helper()
+	if s.Database == "" {
+		dbtest.CopyTemplate(t, s.Data)
+	}
+	return CreateBase(t.Context(), s, baseURL)
+}
+
 // newApp creates a vault. If the renderer is missing, newApp skips the test, but in CI the test
 // fails. make downloads the renderer.
 func newApp(t *testing.T, dir string, stdout *bytes.Buffer, change ...func(*config.Serve)) *App {
@@ -148,7 +157,7 @@ func TestSelfSignedCertificateIsRenewedBeforeExpiry(t *testing.T) {
 func TestExamineReportsProblems(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "data")
-	base, err := CreateBase(t.Context(), config.Storage{Data: dir}, "")
+	base, err := createBase(t, config.Storage{Data: dir}, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -199,7 +208,7 @@ func TestOtherMasterKeyIsRejected(t *testing.T) {
 	database := dbtest.MigratedURL(t)
 	storage := config.Storage{Data: t.TempDir(), Database: database}
 	for range 2 {
-		base, err := CreateBase(t.Context(), storage, "")
+		base, err := createBase(t, storage, "")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -42,7 +42,7 @@ func served(id string) bool { return !slices.Contains(unserved, id) }
 // both databases.
 func TestDocumentMatchesVault(t *testing.T) {
 	t.Parallel()
-	for name, database := range map[string]func(testing.TB) string{"sqlite": func(testing.TB) string { return "" }, "postgres": dbtest.PostgresURL} {
+	for name, database := range map[string]func(testing.TB) string{"sqlite": func(testing.TB) string { return "" }, "postgres": dbtest.MigratedURL} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			newDriver(t, database(t)).drive()

@@ -45,7 +45,7 @@ func copyFile(t *testing.T, from, to, name string) {
 func TestDamagedCopyOfRunningServerIsRejected(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	base, err := CreateBase(t.Context(), config.Storage{Data: dir}, "")
+	base, err := createBase(t, config.Storage{Data: dir}, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,7 +95,7 @@ func TestDamagedCopyOfRunningServerIsRejected(t *testing.T) {
 func TestDamagedDatabaseIsExplained(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	base, err := CreateBase(t.Context(), config.Storage{Data: dir}, "")
+	base, err := createBase(t, config.Storage{Data: dir}, "")
 	if err != nil {
 		t.Fatal(err)
 	}

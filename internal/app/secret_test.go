@@ -20,10 +20,10 @@ import (
 // otherIdentity is an identity that no vault uses.
 const otherIdentity = "AGE-SECRET-KEY-1GFPYYSJZGFPYYSJZGFPYYSJZGFPYYSJZGFPYYSJZGFPYYSJZGFPQ4EGAEX"
 
-// eachStorage runs a test with settings for both databases. The data folder does not exist yet.
+// eachStorage runs a test with settings for both databases.
 func eachStorage(t *testing.T, f func(t *testing.T, s config.Storage)) {
 	t.Helper()
-	for name, database := range map[string]func(testing.TB) string{"sqlite": func(testing.TB) string { return "" }, "postgres": dbtest.PostgresURL} {
+	for name, database := range map[string]func(testing.TB) string{"sqlite": func(testing.TB) string { return "" }, "postgres": dbtest.MigratedURL} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f(t, config.Storage{Data: filepath.Join(t.TempDir(), "data"), Database: database(t)})
@@ -46,7 +46,7 @@ func openVault(t *testing.T, s config.Storage) *Base {
 // institution's id.
 func newSigningVault(t *testing.T, s config.Storage) string {
 	t.Helper()
-	base, err := CreateBase(t.Context(), s, "https://vault.example")
+	base, err := createBase(t, s, "https://vault.example")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,7 +95,7 @@ func requireCode(t *testing.T, err error, code string) {
 // the keys of the database once the identity is there.
 func TestCopyWithOnlyTheMasterKey(t *testing.T) {
 	t.Parallel()
-	first := config.Storage{Data: filepath.Join(t.TempDir(), "data"), Database: dbtest.PostgresURL(t)}
+	first := config.Storage{Data: filepath.Join(t.TempDir(), "data"), Database: dbtest.MigratedURL(t)}
 	id := newSigningVault(t, first)
 	roots, err := openVault(t, first).Keys.RootsPEM(t.Context())
 	if err != nil {
@@ -215,7 +215,7 @@ func TestPlacesOfSecrets(t *testing.T) {
 func TestKeyFilesAreImported(t *testing.T) {
 	t.Parallel()
 	eachStorage(t, func(t *testing.T, s config.Storage) {
-		base, err := CreateBase(t.Context(), s, "")
+		base, err := createBase(t, s, "")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -18,7 +18,7 @@ import (
 func TestKeysAreCreatedOnce(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "data")
-	base, err := CreateBase(t.Context(), config.Storage{Data: dir}, "https://vault.example")
+	base, err := createBase(t, config.Storage{Data: dir}, "https://vault.example")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +82,7 @@ func TestKeysAreCreatedOnce(t *testing.T) {
 func TestExpiringSigningKeyIsReported(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "data")
-	base, err := CreateBase(t.Context(), config.Storage{Data: dir}, "https://vault.example")
+	base, err := createBase(t, config.Storage{Data: dir}, "https://vault.example")
 	if err != nil {
 		t.Fatal(err)
 	}

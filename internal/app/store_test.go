@@ -20,11 +20,11 @@ import (
 // key, and that the installation works again after the key is restored.
 func TestMissingMasterKeyIsNotCreatedAgain(t *testing.T) {
 	t.Parallel()
-	for name, database := range map[string]func(testing.TB) string{"sqlite": func(testing.TB) string { return "" }, "postgres": dbtest.PostgresURL} {
+	for name, database := range map[string]func(testing.TB) string{"sqlite": func(testing.TB) string { return "" }, "postgres": dbtest.MigratedURL} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := config.Storage{Data: t.TempDir(), Database: database(t)}
-			base, err := CreateBase(t.Context(), s, "")
+			base, err := createBase(t, s, "")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -178,7 +178,7 @@ func TestLockNamesThePreviousServer(t *testing.T) {
 func TestServerRefusesANewerSchema(t *testing.T) {
 	t.Parallel()
 	s := config.Storage{Data: t.TempDir()}
-	base, err := CreateBase(t.Context(), s, "")
+	base, err := createBase(t, s, "")
 	if err != nil {
 		t.Fatal(err)
 	}

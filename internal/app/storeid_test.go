@@ -105,12 +105,12 @@ func snapshot(t *testing.T, dir string) string {
 // the store, and that other commands do not touch the store either.
 func TestWrongStoreIsNotTouched(t *testing.T) {
 	t.Parallel()
-	for name, database := range map[string]func(testing.TB) string{"sqlite": func(testing.TB) string { return "" }, "postgres": dbtest.PostgresURL} {
+	for name, database := range map[string]func(testing.TB) string{"sqlite": func(testing.TB) string { return "" }, "postgres": dbtest.MigratedURL} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			ctx := t.Context()
 			c := config.Storage{Data: t.TempDir(), Database: database(t)}
-			base, err := CreateBase(ctx, c, "")
+			base, err := createBase(t, c, "")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -253,7 +253,7 @@ func TestPortInUseIsReportedBeforeAnyChange(t *testing.T) {
 func TestDoctorReportsInstallation(t *testing.T) {
 	t.Parallel()
 	c := config.Storage{Data: t.TempDir()}
-	base, err := CreateBase(t.Context(), c, "")
+	base, err := createBase(t, c, "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -286,11 +286,16 @@ func TestSubmitIncompleteDraft(t *testing.T) {
 	}
 }
 
-// TestLongestList submits a list of the maximum size.
+// TestLongestList submits a list of the maximum size. With -short, the list is only longer than a
+// batch.
 func TestLongestList(t *testing.T) {
 	t.Parallel()
+	count := sheet.MaxRows
+	if testing.Short() {
+		count = batch.MaxEntries + 1
+	}
 	k := newFixture(t, dbtest.Open(t, t.TempDir(), ""))
-	text := rows(sheet.MaxRows)
+	text := rows(count)
 	draft := k.create()
 	k.file(draft, "one.pdf")
 	k.ok(k.SetList(t.Context(), draft, "all.csv", strings.NewReader(text)))
@@ -299,7 +304,7 @@ func TestLongestList(t *testing.T) {
 	delete(m.Columns, sheet.File)
 	m.Columns[sheet.File] = 0
 	k.ok(k.SetMapping(t.Context(), draft, m))
-	if v := k.review(draft); v.Invalid != sheet.MaxRows {
+	if v := k.review(draft); v.Invalid != count {
 		t.Fatalf("%d invalid rows, want all", v.Invalid)
 	}
 	// All rows use one file, because the column of titles is also the column of file names.
@@ -307,14 +312,14 @@ func TestLongestList(t *testing.T) {
 	began := time.Now()
 	v := k.review(draft)
 	t.Logf("the review of %d rows took %v", len(v.Rows), time.Since(began))
-	if v.Valid != sheet.MaxRows {
+	if v.Valid != count {
 		t.Fatalf("%d rows are valid, want all", v.Valid)
 	}
 	k.ok(k.Submit(t.Context(), k.reload(draft), nil))
 	k.ok(k.Service.Work(t.Context(), draft.ID))
 	p, err := k.Progress(t.Context(), k.reload(draft))
 	k.ok(err)
-	if p.Total != sheet.MaxRows || p.Processing != sheet.MaxRows || len(p.Batches) != 2 || p.Waiting != 0 {
+	if p.Total != count || p.Processing != count || len(p.Batches) != 2 || p.Waiting != 0 {
 		t.Errorf("the progress is %+v, want all rows processing in 2 batches", p)
 	}
 }

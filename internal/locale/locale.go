@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/BurntSushi/toml"
@@ -60,9 +61,11 @@ type message struct {
 	placeholders []string
 }
 
-// Load reads the catalogs. It returns an error if a catalog is not valid, or if the languages do
+// Load reads the catalogs, once. All callers share the result. It returns an error if a catalog is not valid, or if the languages do
 // not have the same messages with the same placeholders.
-func Load() (*Catalog, error) {
+func Load() (*Catalog, error) { return load() }
+
+var load = sync.OnceValues(func() (*Catalog, error) {
 	c := &Catalog{}
 	known := make([]language.Tag, len(tags))
 	for i, tag := range tags {
@@ -80,7 +83,7 @@ func Load() (*Catalog, error) {
 	}
 	c.matcher = language.NewMatcher(known)
 	return c, nil
-}
+})
 
 // read reads the files of a language: language.toml has the name, the direction and the formats of
 // dates. Each other file has the messages of one group of pages or mails.

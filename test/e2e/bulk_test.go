@@ -94,7 +94,7 @@ func TestBulk(t *testing.T) {
 // certificate exists exactly once.
 func TestBulkKill(t *testing.T) {
 	t.Parallel()
-	const n, same = 400, 20
+	const n, same = 200, 20
 	each(t, func(t *testing.T, database string) {
 		f := start(t, database)
 		names := people("Kill", n)
@@ -102,9 +102,9 @@ func TestBulkKill(t *testing.T) {
 		d := f.database(t)
 		for i, moment := range []string{
 			`SELECT count(*) FROM batches`,
-			`SELECT count(*) FROM certificates WHERE id > 60`,
-			`SELECT count(*) FROM certificates WHERE id > 300`,
-			`SELECT count(*) / 200 FROM certificates WHERE status = 'approved'`,
+			`SELECT count(*) FROM certificates WHERE id > 30`,
+			`SELECT count(*) FROM certificates WHERE id > 150`,
+			`SELECT count(*) / 100 FROM certificates WHERE status = 'approved'`,
 		} {
 			eventually(t, batchTime, moment, func() bool { return count(t, d, moment) > 0 })
 			f.Kill()
@@ -143,7 +143,7 @@ func TestBulkTerminate(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, database string) {
 		f := start(t, database)
-		id := f.submit(t, entries(f.stage(t, "Jane Doe"), people("Terminate", 300)...))
+		id := f.submit(t, entries(f.stage(t, "Jane Doe"), people("Terminate", 150)...))
 		d := f.database(t)
 		eventually(t, batchTime, "50 certificates are created", func() bool { return count(t, d, `SELECT count(*) FROM certificates`) > 50 })
 		if code, err := f.Stop(); code != 0 || err != nil {
@@ -151,8 +151,8 @@ func TestBulkTerminate(t *testing.T) {
 		}
 		f.restart(t)
 		eventually(t, batchTime, "the batch is finished", func() bool { return f.batch(t, id).Status != "processing" })
-		if b := f.batch(t, id); b.Approved != 300 {
-			t.Errorf("batch = %+v, want 300 approved", b)
+		if b := f.batch(t, id); b.Approved != 150 {
+			t.Errorf("batch = %+v, want 150 approved", b)
 		}
 	})
 }

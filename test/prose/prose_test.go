@@ -58,6 +58,9 @@ func text(group *ast.CommentGroup) string {
 
 func TestComments(t *testing.T) {
 	t.Parallel()
+	if testing.Short() {
+		t.Skip("-short skips the parsing of all files")
+	}
 	for _, root := range []string{"client", "cmd", "internal", "test"} {
 		err := filepath.WalkDir(filepath.Join("..", "..", root), func(name string, entry fs.DirEntry, err error) error {
 			switch {

@@ -29,7 +29,7 @@ func Each(t *testing.T, f func(t *testing.T, d *db.DB)) {
 	t.Helper()
 	t.Run("sqlite", func(t *testing.T) {
 		t.Parallel()
-		f(t, Open(t, t.TempDir(), ""))
+		f(t, SQLite(t))
 	})
 	t.Run("postgres", func(t *testing.T) {
 		t.Parallel()
