@@ -43,8 +43,6 @@ type DB struct {
 	read *sql.DB
 	// file is the file of the database; it is empty on PostgreSQL.
 	file string
-	// statements caches prepared statements of read; it is nil on PostgreSQL.
-	statements *statements
 	// pool is the PostgreSQL pool, which the queue's driver uses directly; it is nil on SQLite.
 	pool *pgxpool.Pool
 	// clock is the last reading of the server's clock; it is nil on SQLite.
@@ -53,17 +51,11 @@ type DB struct {
 
 // QueryContext runs a query outside a transaction.
 func (d *DB) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
-	if d.statements != nil {
-		return d.statements.query(ctx, query, args)
-	}
 	return d.read.QueryContext(ctx, query, args...)
 }
 
 // QueryRowContext runs a query for one row outside a transaction.
 func (d *DB) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
-	if d.statements != nil {
-		return d.statements.queryRow(ctx, query, args)
-	}
 	return d.read.QueryRowContext(ctx, query, args...)
 }
 
@@ -83,15 +75,11 @@ func (d *DB) Ping(ctx context.Context) error {
 	return nil
 }
 
-// Close closes all statements and pools. If connections to PostgreSQL are still in use after
+// Close closes all pools. If connections to PostgreSQL are still in use after
 // closeTime, because PostgreSQL does not respond, Close returns an error and does not wait for
 // these connections.
 func (d *DB) Close() error {
-	var err error
-	if d.statements != nil {
-		err = d.statements.close()
-	}
-	err = errors.Join(err, d.read.Close())
+	err := d.read.Close()
 	if d.write != d.read {
 		err = errors.Join(err, d.write.Close())
 	}

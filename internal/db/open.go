@@ -43,13 +43,13 @@ func openSQLite(ctx context.Context, file string) (*DB, error) {
 	}
 	// BEGIN IMMEDIATE acquires the write lock at once. A deferred transaction that reads and then
 	// writes fails if another transaction wrote in between.
-	write, err := sql.Open("sqlite", sqliteDSN(file, "_txlock=immediate"))
+	write, err := openPool(sqliteDSN(file, "_txlock=immediate"))
 	if err != nil {
 		return nil, fmt.Errorf("opening %s: %w", file, err)
 	}
 	write.SetMaxOpenConns(1)
 	write.SetMaxIdleConns(1)
-	read, err := sql.Open("sqlite", sqliteDSN(file, "_pragma=query_only(1)"))
+	read, err := openPool(sqliteDSN(file, "_pragma=query_only(1)"))
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("opening %s: %w", file, err), write.Close())
 	}
@@ -60,7 +60,16 @@ func openSQLite(ctx context.Context, file string) (*DB, error) {
 	if err := write.PingContext(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("opening %s: %w", file, err), write.Close(), read.Close())
 	}
-	return &DB{Dialect: SQLite, file: file, write: write, read: read, statements: newStatements(read, maxPrepared)}, nil
+	return &DB{Dialect: SQLite, file: file, write: write, read: read}, nil
+}
+
+// openPool returns a pool of connections that cache prepared statements.
+func openPool(dsn string) (*sql.DB, error) {
+	c, err := sqlite.NewConnector(dsn)
+	if err != nil {
+		return nil, err
+	}
+	return sql.OpenDB(preparing{c, maxPrepared}), nil
 }
 
 // sqliteDSN returns the DSN of a SQLite database with the options of all connections and params.

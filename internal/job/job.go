@@ -122,7 +122,7 @@ func New(d *db.DB, cfg Config) (*Queue, error) {
 				rc.Queues[name] = c
 			}
 		}
-		c, err := river.NewClient(newQuietSQLite(d.Writer()), rc)
+		c, err := river.NewClient(newQuietSQLite(d), rc)
 		if err != nil {
 			return nil, fmt.Errorf("creating the queue: %w", err)
 		}

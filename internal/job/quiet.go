@@ -4,31 +4,33 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"sync"
 
 	"github.com/riverqueue/river/riverdriver"
 	"github.com/riverqueue/river/riverdriver/riversqlite"
 	"github.com/riverqueue/river/rivertype"
+
+	"github.com/certvault/certvault/internal/db"
 )
 
-// quietSQLite is River's SQLite driver without two features that use more processor time of an idle
-// vault than all its other work.
+// quietSQLite is River's SQLite driver with less work.
 //
 // The driver imitates notifications: it writes a row for each job, and polls for the row on the
 // only connection that writes. Polling for the jobs themselves is as fast and requires no such
 // rows.
 //
-// A fetch is an UPDATE that SQLite parses each time, and nearly every fetch finds no job.
-// quietSQLite therefore checks with a prepared statement whether there is a job.
+// A fetch is an UPDATE, and nearly every fetch of an idle vault finds no job. quietSQLite therefore
+// checks with a query whether there is a job.
+//
+// The commits of a fetch and of the end of a job do not wait for the disk. After a power failure, a
+// job whose fetch was lost is fetched again, and a job whose end was lost is rescued and runs
+// again, as after any other crash. The rows of a job's own transactions say what is done.
 type quietSQLite struct {
 	*riversqlite.Driver
 
-	waiting *waiting
+	db *db.DB
 }
 
-func newQuietSQLite(pool *sql.DB) quietSQLite {
-	return quietSQLite{riversqlite.New(pool), &waiting{pool: pool}}
-}
+func newQuietSQLite(d *db.DB) quietSQLite { return quietSQLite{riversqlite.New(d.Writer()), d} }
 
 // SupportsListener implements [riverdriver.Driver].
 func (quietSQLite) SupportsListener() bool { return false }
@@ -38,50 +40,46 @@ func (quietSQLite) SupportsListenNotify() bool { return false }
 
 // GetExecutor implements [riverdriver.Driver].
 func (d quietSQLite) GetExecutor() riverdriver.Executor {
-	return quietExecutor{d.Driver.GetExecutor(), d.waiting}
+	return quietExecutor{d.Driver.GetExecutor(), d.db, d.UnwrapExecutor}
 }
 
+// quietExecutor is the executor outside transactions.
 type quietExecutor struct {
 	riverdriver.Executor
 
-	waiting *waiting
+	db *db.DB
+	// in returns the executor of a transaction.
+	in func(tx *sql.Tx) riverdriver.ExecutorTx
 }
 
 // JobGetAvailable implements [riverdriver.Executor].
-func (e quietExecutor) JobGetAvailable(ctx context.Context, params *riverdriver.JobGetAvailableParams) ([]*rivertype.JobRow, error) {
-	if found, err := e.waiting.hasJobs(ctx, params.Queue); err != nil || !found {
+func (e quietExecutor) JobGetAvailable(ctx context.Context, params *riverdriver.JobGetAvailableParams) (jobs []*rivertype.JobRow, err error) {
+	if found, err := e.hasJobs(ctx, params.Queue); err != nil || !found {
 		return nil, err
 	}
-	return e.Executor.JobGetAvailable(ctx, params)
+	err = e.db.TxRelaxed(ctx, func(tx *db.Tx) (err error) {
+		jobs, err = e.in(tx.Tx).JobGetAvailable(ctx, params)
+		return err
+	})
+	return jobs, err
 }
 
-// waiting checks whether a queue has jobs to fetch. It uses the connection of the fetch, so that
-// list queries, which use the other connections, do not delay jobs.
-type waiting struct {
-	pool *sql.DB
-
-	mu   sync.Mutex
-	stmt *sql.Stmt // prepared when it is first needed, closed with the database
+// JobSetStateIfRunningMany implements [riverdriver.Executor].
+func (e quietExecutor) JobSetStateIfRunningMany(ctx context.Context, params *riverdriver.JobSetStateIfRunningManyParams) (jobs []*rivertype.JobRow, err error) {
+	err = e.db.TxRelaxed(ctx, func(tx *db.Tx) (err error) {
+		jobs, err = e.in(tx.Tx).JobSetStateIfRunningMany(ctx, params)
+		return err
+	})
+	return jobs, err
 }
 
 // hasJobs reports whether a queue has an available job. The job may be scheduled for later; the
-// fetch omits such jobs.
-func (w *waiting) hasJobs(ctx context.Context, queue string) (found bool, err error) {
-	stmt, err := w.prepared(ctx) //nolint:sqlclosecheck // the statement is used again
-	if err == nil {
-		err = stmt.QueryRowContext(ctx, queue).Scan(&found)
-	}
+// fetch omits such jobs. The query uses the connection of the fetch, so that list queries, which use
+// the other connections, do not delay jobs.
+func (e quietExecutor) hasJobs(ctx context.Context, queue string) (found bool, err error) {
+	err = e.db.Writer().QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM river_job WHERE state = 'available' AND queue = $1 AND priority >= 0)`, queue).Scan(&found)
 	if err != nil {
 		return false, fmt.Errorf("querying jobs of the queue %s: %w", queue, err)
 	}
 	return found, nil
-}
-
-func (w *waiting) prepared(ctx context.Context) (stmt *sql.Stmt, err error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.stmt == nil {
-		w.stmt, err = w.pool.PrepareContext(ctx, `SELECT EXISTS (SELECT 1 FROM river_job WHERE state = 'available' AND queue = $1 AND priority >= 0)`)
-	}
-	return w.stmt, err
 }

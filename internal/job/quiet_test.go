@@ -2,6 +2,7 @@ package job
 
 import (
 	"context"
+	"database/sql"
 	"testing"
 
 	"github.com/riverqueue/river/riverdriver"
@@ -13,7 +14,7 @@ import (
 
 // fetches is an executor that counts its fetches.
 type fetches struct {
-	riverdriver.Executor
+	riverdriver.ExecutorTx
 
 	n int
 }
@@ -30,7 +31,7 @@ func TestEmptyQueueIsNotFetched(t *testing.T) {
 	ctx, folder := t.Context(), t.TempDir()
 	d, other := dbtest.Open(t, folder, ""), dbtest.Open(t, folder, "")
 	counted := &fetches{}
-	e := quietExecutor{counted, newQuietSQLite(d.Writer()).waiting}
+	e := quietExecutor{nil, d, func(*sql.Tx) riverdriver.ExecutorTx { return counted }}
 	fetch := func(queue string) int {
 		t.Helper()
 		counted.n = 0

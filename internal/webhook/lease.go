@@ -91,7 +91,8 @@ func (d *Deliverer) leaseAll(ctx context.Context, take []dueEndpoint) (list []*l
 	now := d.hooks.now()
 	// A fixed order prevents deadlocks between two deliverers.
 	slices.SortFunc(take, func(a, b dueEndpoint) int { return cmp.Compare(a.id, b.id) })
-	err = d.hooks.db.Tx(ctx, func(tx *db.Tx) error {
+	// A lease that is lost with the power only expires earlier.
+	err = d.hooks.db.TxRelaxed(ctx, func(tx *db.Tx) error {
 		list = list[:0]
 		for _, f := range take {
 			l, err := d.leaseTx(ctx, tx, f, now)
