@@ -77,7 +77,7 @@ test: deps ## run all tests, on SQLite and a private PostgreSQL
 
 .PHONY: test/long
 test/long: deps ## run in full the tests of which test/race runs only a part
-	go run ./test/pgcluster -fsync=off -- go run ./test/long $(STRIPPED) -timeout 8m
+	go run ./test/pgcluster -fsync=off -- go run ./test/long $(STRIPPED) -vet=off -timeout 8m
 
 .PHONY: test/quick
 test/quick: $(EMBEDDED) ## test changed packages and their importers, on SQLite, in 20 s
@@ -97,9 +97,15 @@ test/race: deps ## run the tests under the race detector (-short: only a part of
 # The test cache is off, because Go does not detect that the binary changed. Four
 # tests run in parallel even on two cores, because tests that kill the server wait
 # most of the time.
+E2E := go run ./test/pgcluster -- go test $(STRIPPED) -vet=off -count=1 -parallel 4 -timeout 15m -tags e2e
+
 .PHONY: test/e2e
 test/e2e: deps build ## run the end-to-end tests on the built binary
-	go run ./test/pgcluster -- go test -count=1 -parallel 4 -timeout 15m -tags e2e ./test/e2e/...
+	$(E2E) ./test/e2e/...
+
+.PHONY: test/e2e-short
+test/e2e-short: deps build ## run the end-to-end tests, those in a browser on SQLite only
+	$(E2E) -short ./test/e2e/...
 
 # The tools that check pages. Their lock file pins the versions. They are not shipped.
 CHECKERS := test/quality/node_modules

@@ -156,6 +156,18 @@ func (b *tab) see(texts ...string) {
 // test with the message problem.
 func (b *tab) until(problem, condition string) {
 	b.t.Helper()
+	b.poll(problem, condition, nil)
+}
+
+// untilReloaded is like until, but loads the page again before it repeats the check.
+func (b *tab) untilReloaded(problem, condition string) {
+	b.t.Helper()
+	b.poll(problem, condition, chromedp.Reload())
+}
+
+// poll checks a condition until it is true. between is done between two checks, or is nil.
+func (b *tab) poll(problem, condition string, between chromedp.Action[chromedp.Void]) {
+	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, seeTime)
 	defer cancel()
 	// The test polls the condition, because a navigation discards the timers of a page.
@@ -169,6 +181,12 @@ func (b *tab) until(problem, condition string) {
 		case <-ctx.Done():
 			b.t.Fatalf("%s; the page is %s", problem, b.text())
 		case <-tick.C:
+		}
+		if between == nil {
+			continue
+		}
+		if err := chromedp.Do(ctx, between); err != nil && ctx.Err() == nil {
+			b.t.Fatalf("%s: %v", problem, err)
 		}
 	}
 }

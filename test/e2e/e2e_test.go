@@ -55,6 +55,17 @@ func each(t *testing.T, f func(t *testing.T, database string)) {
 	})
 }
 
+// eachInBrowser is like each. With -short, it runs the test only on SQLite, because the tests of the
+// packages that own the pages use both databases.
+func eachInBrowser(t *testing.T, f func(t *testing.T, database string)) {
+	t.Helper()
+	if !testing.Short() {
+		each(t, f)
+		return
+	}
+	f(t, "")
+}
+
 // start starts a vault in a new folder and creates an institution and a token. At the end of the test
 // it stops the vault, which must exit with 0.
 func start(t *testing.T, database string, args ...string) *fixture {

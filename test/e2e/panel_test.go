@@ -49,7 +49,7 @@ func (f *fixture) tokenWorks(t *testing.T, token string) bool {
 // the token and revokes the new token, all without scripts.
 func TestTokensInBrowser(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, database string) {
+	eachInBrowser(t, func(t *testing.T, database string) {
 		f := start(t, database)
 		b := f.signInOwner(t)
 		b.scriptless()
@@ -113,7 +113,7 @@ func (f *fixture) secret(t *testing.T, b *tab) string {
 // that fail.
 func TestWebhooksInBrowser(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, database string) {
+	eachInBrowser(t, func(t *testing.T, database string) {
 		f := start(t, database, "--webhook-allow", "127.0.0.1", "--webhook-retry", "100ms")
 		r := receive(t, nil)
 		b := f.signInOwner(t)
@@ -154,7 +154,7 @@ func TestWebhooksInBrowser(t *testing.T) {
 		made := f.upload(t, form("Ada Obi"))
 		f.await(t, made.UUID, "approved")
 		b.open("/panel/" + f.institution.Slug + "/deliveries")
-		b.until("the page does not show two failed deliveries", `(document.querySelectorAll("tbody .badge.bad").length == 2) || void location.reload()`)
+		b.untilReloaded("the page does not show two failed deliveries", `document.querySelectorAll("tbody .badge.bad").length == 2`)
 		b.press("Failed")
 		b.fill("q", made.ReferenceID)
 		b.press("Search")
@@ -166,13 +166,13 @@ func TestWebhooksInBrowser(t *testing.T) {
 		r.Answer(nil)
 		b.press("Send it again")
 		b.see("The delivery is sent again.")
-		b.until("the page does not show the delivery", `document.body.innerText.includes("Delivered: 204") || void location.reload()`)
+		b.untilReloaded("the page does not show the delivery", `document.body.innerText.includes("Delivered: 204")`)
 
 		b.open("/panel/" + f.institution.Slug + "/webhooks")
 		b.press("127.0.0.1")
 		b.press("Replay")
 		b.see("Failed deliveries are being sent again")
-		b.until("the page does not show three successful deliveries", `document.querySelectorAll("tbody .badge.good").length == 3 || void location.reload()`)
+		b.untilReloaded("the page does not show three successful deliveries", `document.querySelectorAll("tbody .badge.good").length == 3`)
 		b.screenshot("endpoint")
 		b.press("Pause")
 		b.see("The endpoint is paused.")

@@ -104,7 +104,7 @@ func setUp(t *testing.T, v *vault.Vault) *tab {
 // permissions of the member's role, that the last owner cannot leave, and the entries in the audit log.
 func TestPeople(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, database string) {
+	eachInBrowser(t, func(t *testing.T, database string) {
 		v := serve(t, vault.Options{Data: warm(t), Database: database, Args: unlimited(nil)})
 		owner := setUp(t, v)
 

@@ -19,7 +19,7 @@ import (
 )
 
 // roots are the folders with packages that are tested with -short.
-var roots = []string{"client", "cmd", "internal", "test"}
+var roots = []string{"client", "cmd", "internal", "test/prose"}
 
 func main() {
 	tests, folders, err := find(roots)
