@@ -3,11 +3,13 @@
 package e2e
 
 import (
+	"bytes"
 	"encoding/json"
 	"log/slog"
 	"net"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -137,6 +139,53 @@ func TestInterruptedRestore(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(o.Data, "certvault.db")); err == nil {
 		t.Error("a command created a database beside an interrupted restore")
+	}
+}
+
+// TestKilledRestore kills a restore while it writes. Nothing uses the rest, and the restore can be
+// repeated in another folder.
+func TestKilledRestore(t *testing.T) {
+	t.Parallel()
+	f := start(t, "")
+	heavy, err := vault.Sample{Title: "Heavy", Name: "Ada Obi"}.PDFOfSize(maxFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	uuid := f.upload(t, form("Ada Obi").WithFile("heavy.pdf", heavy)).UUID
+	f.await(t, uuid, "approved")
+	backup := filepath.Join(t.TempDir(), "backup")
+	command(t, f.Options, 0, "backup", backup)
+	killed := f.another(t)
+	binary, err := vault.Binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), binary, "restore", backup, "--data", killed.Data) //nolint:gosec // the binary under test
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for began := time.Now(); ; time.Sleep(time.Millisecond) {
+		if _, err := os.Stat(filepath.Join(killed.Data, "restoring")); err == nil {
+			break
+		}
+		if time.Since(began) > approvalTime {
+			t.Fatal("the restore did not begin")
+		}
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err == nil {
+		t.Fatal("the restore ended before it was killed")
+	}
+	for _, args := range [][]string{{"serve"}, {"restore", backup}} {
+		if r, err := vault.Run(t.Context(), killed, "", args...); err != nil || r.Code != 1 || !strings.Contains(r.Stderr, "interrupted restore") {
+			t.Errorf("certvault %s = %d, %v, %s; want 1 and that there is an interrupted restore", args[0], r.Code, err, r.Stderr)
+		}
+	}
+	n := f.restoredFrom(t, backup, nil, nil)
+	if got, want := n.verified(t, uuid), f.verified(t, uuid); !bytes.Equal(got, want) {
+		t.Errorf("the file of the second restore has %d bytes, want the %d bytes of the vault", len(got), len(want))
 	}
 }
 
