@@ -61,8 +61,8 @@ type message struct {
 	placeholders []string
 }
 
-// Load reads the catalogs, once. All callers share the result. It returns an error if a catalog is not valid, or if the languages do
-// not have the same messages with the same placeholders.
+// Load reads the catalogs. It returns an error if a catalog is not valid, or if the languages do
+// not have the same messages with the same placeholders. All callers share the result.
 func Load() (*Catalog, error) { return load() }
 
 var load = sync.OnceValues(func() (*Catalog, error) {
