@@ -189,6 +189,35 @@ func TestKilledRestore(t *testing.T) {
 	}
 }
 
+// TestFilesOnlyBackup restores a backup of the files beside a database that PostgreSQL restored to
+// an earlier state.
+func TestFilesOnlyBackup(t *testing.T) {
+	t.Parallel()
+	f := start(t, dbtest.MigratedURL(t))
+	c, file := f.uploadApproved(t, "Ada Obi")
+	if code, err := f.Stop(); err != nil || code != 0 {
+		t.Fatalf("stopping the vault = %d, %v, want 0", code, err)
+	}
+	earlier := dbtest.CopyPostgres(t, f.Database)
+	f.restart(t)
+	later, _ := f.uploadApproved(t, "Ben Fox")
+	backup := filepath.Join(t.TempDir(), "backup")
+	command(t, f.Options, 0, "backup", "--files-only", backup)
+	command(t, f.Options, 0, "backup", "verify", backup)
+
+	o := vault.Options{Data: empty(t), Database: earlier, Args: unlimited(nil)}
+	command(t, o, 0, "restore", backup)
+	n := &fixture{Vault: serve(t, o), institution: f.institution}
+	n.client = n.as(t, f.client.Token)
+	if got := n.verified(t, c.UUID); !bytes.Equal(got, file) {
+		t.Errorf("the file has %d bytes, want the %d bytes of the vault", len(got), len(file))
+	}
+	get(t, n.client, vault.CertificatesPath+"/"+later.UUID, http.StatusNotFound)
+	if r, err := vault.Run(t.Context(), o, "", "doctor"); err != nil || !strings.Contains(r.Stdout, "WRONG  restore: restored on") {
+		t.Errorf("doctor printed %s, %v; want that the restore is not accepted", r.Stdout, err)
+	}
+}
+
 // TestDrill checks that a drill sends no mail and no webhooks, and says so, and that a real restore
 // of the same backup sends them.
 func TestDrill(t *testing.T) {
