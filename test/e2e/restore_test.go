@@ -157,7 +157,7 @@ func TestKilledRestore(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), binary, "restore", backup, "--data", killed.Data) //nolint:gosec // the binary under test
+	cmd := exec.CommandContext(t.Context(), binary, "restore", backup, "--data", killed.Data)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
