@@ -43,13 +43,13 @@ func openSQLite(ctx context.Context, file string) (*DB, error) {
 	}
 	// BEGIN IMMEDIATE acquires the write lock at once. A deferred transaction that reads and then
 	// writes fails if another transaction wrote in between.
-	write, err := openPool(sqliteDSN(file, "_txlock=immediate"))
+	write, err := openPool(sqliteDSN(file, "_txlock=immediate"), maxPrepared)
 	if err != nil {
 		return nil, fmt.Errorf("opening %s: %w", file, err)
 	}
 	write.SetMaxOpenConns(1)
 	write.SetMaxIdleConns(1)
-	read, err := openPool(sqliteDSN(file, "_pragma=query_only(1)"))
+	read, err := openPool(sqliteDSN(file, "_pragma=query_only(1)"), maxPrepared)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("opening %s: %w", file, err), write.Close())
 	}
@@ -63,13 +63,13 @@ func openSQLite(ctx context.Context, file string) (*DB, error) {
 	return &DB{Dialect: SQLite, file: file, write: write, read: read}, nil
 }
 
-// openPool returns a pool of connections that cache prepared statements.
-func openPool(dsn string) (*sql.DB, error) {
+// openPool returns a pool of connections that cache at most limit prepared statements each.
+func openPool(dsn string, limit int) (*sql.DB, error) {
 	c, err := sqlite.NewConnector(dsn)
 	if err != nil {
 		return nil, err
 	}
-	return sql.OpenDB(preparing{c, maxPrepared}), nil
+	return sql.OpenDB(preparing{c, limit}), nil
 }
 
 // sqliteDSN returns the DSN of a SQLite database with the options of all connections and params.

@@ -18,8 +18,8 @@ const (
 )
 
 // preparing is a Connector whose connections cache prepared statements. Without the cache, the
-// driver parses the text for each use, which is a sixth of the instructions that a certificate
-// needs. PostgreSQL's driver has its own cache.
+// driver parses the text for each use, which is a sixth of the processor time that a
+// certificate needs. PostgreSQL's driver has its own cache.
 type preparing struct {
 	driver.Connector
 

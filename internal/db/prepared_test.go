@@ -9,18 +9,15 @@ import (
 	"strings"
 	"sync"
 	"testing"
-
-	"modernc.org/sqlite"
 )
 
 // openPreparing opens a new database with one connection, which caches at most limit statements.
 func openPreparing(t *testing.T, limit int) *sql.DB {
 	t.Helper()
-	c, err := sqlite.NewConnector(sqliteDSN(filepath.Join(t.TempDir(), FileName)))
+	d, err := openPool(sqliteDSN(filepath.Join(t.TempDir(), FileName)), limit)
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := sql.OpenDB(preparing{c, limit})
 	d.SetMaxOpenConns(1)
 	t.Cleanup(func() {
 		if err := d.Close(); err != nil {
