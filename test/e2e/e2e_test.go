@@ -42,8 +42,14 @@ type fixture struct {
 	client      *vault.Client
 }
 
-// each runs a test on both databases. It passes the database's URL, or "" for SQLite.
+// each runs a test on both databases. It passes the URL of a migrated database, or "" for SQLite.
 func each(t *testing.T, f func(t *testing.T, database string)) {
+	t.Helper()
+	eachOf(t, dbtest.MigratedURL, f)
+}
+
+// eachOf is like each, but postgres creates the PostgreSQL database.
+func eachOf(t *testing.T, postgres func(testing.TB) string, f func(t *testing.T, database string)) {
 	t.Helper()
 	t.Run("sqlite", func(t *testing.T) {
 		t.Parallel()
@@ -51,7 +57,7 @@ func each(t *testing.T, f func(t *testing.T, database string)) {
 	})
 	t.Run("postgres", func(t *testing.T) {
 		t.Parallel()
-		f(t, dbtest.MigratedURL(t))
+		f(t, postgres(t))
 	})
 }
 

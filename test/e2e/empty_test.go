@@ -12,17 +12,8 @@ import (
 // migrates itself. Other tests start with a migrated database.
 func TestEmptyStorage(t *testing.T) {
 	t.Parallel()
-	check := func(t *testing.T, database string) {
-		t.Helper()
+	eachOf(t, dbtest.PostgresURL, func(t *testing.T, database string) {
 		f := startIn(t, empty(t), database)
 		f.uploadApproved(t, "Ada Obi")
-	}
-	t.Run("sqlite", func(t *testing.T) {
-		t.Parallel()
-		check(t, "")
-	})
-	t.Run("postgres", func(t *testing.T) {
-		t.Parallel()
-		check(t, dbtest.PostgresURL(t))
 	})
 }

@@ -46,10 +46,15 @@ func (f *fixture) another(t *testing.T) vault.Options {
 	return o
 }
 
-// restoredFrom restores a backup and starts the restored vault.
+// restoredFrom restores a backup to an empty storage and starts the restored vault.
 func (f *fixture) restoredFrom(t *testing.T, backup string, flags, serveArgs []string) *fixture {
 	t.Helper()
-	o := f.another(t)
+	return f.restoredTo(t, f.another(t), backup, flags, serveArgs)
+}
+
+// restoredTo restores a backup to a storage and starts the restored vault.
+func (f *fixture) restoredTo(t *testing.T, o vault.Options, backup string, flags, serveArgs []string) *fixture {
+	t.Helper()
 	r := command(t, o, 0, append([]string{"restore", backup, "--json"}, flags...)...)
 	var restored struct {
 		Files   int `json:"files"`
@@ -118,6 +123,17 @@ func TestRestoredVault(t *testing.T) {
 	})
 }
 
+// checkUnusable checks that neither a server nor another restore uses a storage with the rest of an
+// interrupted restore.
+func checkUnusable(t *testing.T, o vault.Options, backup string) {
+	t.Helper()
+	for _, args := range [][]string{{"serve"}, {"restore", backup}} {
+		if r, err := vault.Run(t.Context(), o, "", args...); err != nil || r.Code != 1 || !strings.Contains(r.Stderr, "interrupted restore") {
+			t.Errorf("certvault %s = %d, %v, %s; want 1 and that there is an interrupted restore", args[0], r.Code, err, r.Stderr)
+		}
+	}
+}
+
 // TestInterruptedRestore checks that nothing uses a folder with the rest of an interrupted restore.
 func TestInterruptedRestore(t *testing.T) {
 	t.Parallel()
@@ -129,11 +145,7 @@ func TestInterruptedRestore(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(o.Data, "restoring"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	for _, args := range [][]string{{"serve"}, {"restore", backup}} {
-		if r, err := vault.Run(t.Context(), o, "", args...); err != nil || r.Code != 1 || !strings.Contains(r.Stderr, "interrupted restore") {
-			t.Errorf("certvault %s = %d, %v, %s; want 1 and that there is an interrupted restore", args[0], r.Code, err, r.Stderr)
-		}
-	}
+	checkUnusable(t, o, backup)
 	if _, err := os.Stat(filepath.Join(o.Data, "certvault.db")); err == nil {
 		t.Error("a command created a database beside an interrupted restore")
 	}
@@ -175,11 +187,7 @@ func TestKilledRestore(t *testing.T) {
 	if err := cmd.Wait(); err == nil {
 		t.Fatal("the restore ended before it was killed")
 	}
-	for _, args := range [][]string{{"serve"}, {"restore", backup}} {
-		if r, err := vault.Run(t.Context(), killed, "", args...); err != nil || r.Code != 1 || !strings.Contains(r.Stderr, "interrupted restore") {
-			t.Errorf("certvault %s = %d, %v, %s; want 1 and that there is an interrupted restore", args[0], r.Code, err, r.Stderr)
-		}
-	}
+	checkUnusable(t, killed, backup)
 	n := f.restoredFrom(t, backup, nil, nil)
 	if got, want := n.verified(t, uuid), f.verified(t, uuid); !bytes.Equal(got, want) {
 		t.Errorf("the file of the second restore has %d bytes, want the %d bytes of the vault", len(got), len(want))
@@ -202,15 +210,12 @@ func TestFilesOnlyBackup(t *testing.T) {
 	command(t, f.Options, 0, "backup", "--files-only", backup)
 	command(t, f.Options, 0, "backup", "verify", backup)
 
-	o := vault.Options{Data: empty(t), Database: earlier, Args: unlimited(nil)}
-	command(t, o, 0, "restore", backup)
-	n := &fixture{Vault: serve(t, o), institution: f.institution}
-	n.client = n.as(t, f.client.Token)
+	n := f.restoredTo(t, vault.Options{Data: empty(t), Database: earlier}, backup, nil, nil)
 	if got := n.verified(t, c.UUID); !bytes.Equal(got, file) {
 		t.Errorf("the file has %d bytes, want the %d bytes of the vault", len(got), len(file))
 	}
 	get(t, n.client, vault.CertificatesPath+"/"+later.UUID, http.StatusNotFound)
-	if r, err := vault.Run(t.Context(), o, "", "doctor"); err != nil || !strings.Contains(r.Stdout, "WRONG  restore: restored on") {
+	if r, err := vault.Run(t.Context(), n.Options, "", "doctor"); err != nil || !strings.Contains(r.Stdout, "WRONG  restore: restored on") {
 		t.Errorf("doctor printed %s, %v; want that the restore is not accepted", r.Stdout, err)
 	}
 }
