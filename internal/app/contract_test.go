@@ -16,7 +16,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/certvault/certvault/client"
-	"github.com/certvault/certvault/internal/db/dbtest"
+	"github.com/certvault/certvault/internal/config"
 	"github.com/certvault/certvault/internal/token"
 	"github.com/certvault/certvault/internal/webhook"
 )
@@ -42,12 +42,9 @@ func served(id string) bool { return !slices.Contains(unserved, id) }
 // both databases.
 func TestDocumentMatchesVault(t *testing.T) {
 	t.Parallel()
-	for name, database := range map[string]func(testing.TB) string{"sqlite": func(testing.TB) string { return "" }, "postgres": dbtest.MigratedURL} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			newDriver(t, database(t)).drive()
-		})
-	}
+	eachStorage(t, func(t *testing.T, s config.Storage) {
+		newDriver(t, s.Database).drive()
+	})
 }
 
 // drive calls all operations.

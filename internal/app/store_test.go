@@ -20,40 +20,36 @@ import (
 // key, and that the installation works again after the key is restored.
 func TestMissingMasterKeyIsNotCreatedAgain(t *testing.T) {
 	t.Parallel()
-	for name, database := range map[string]func(testing.TB) string{"sqlite": func(testing.TB) string { return "" }, "postgres": dbtest.MigratedURL} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := config.Storage{Data: t.TempDir(), Database: database(t)}
-			base, err := createBase(t, s, "")
-			if err != nil {
-				t.Fatal(err)
+	eachStorage(t, func(t *testing.T, s config.Storage) {
+		base, err := createBase(t, s, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := base.DB.Close(); err != nil {
+			t.Fatal(err)
+		}
+		keys := filepath.Join(s.Data, "keys")
+		if err := os.Rename(keys, keys+".lost"); err != nil {
+			t.Fatal(err)
+		}
+		for _, prepare := range []prepareSchema{checkSchema, createSchema, migrateSchema} {
+			if _, err := openStorage(t.Context(), s, "", prepare); !errors.Is(err, keyring.ErrMissing) || !strings.Contains(err.Error(), "restore it") {
+				t.Errorf("without its master key: error = %v, want ErrMissing with advice", err)
 			}
-			if err := base.DB.Close(); err != nil {
-				t.Fatal(err)
-			}
-			keys := filepath.Join(s.Data, "keys")
-			if err := os.Rename(keys, keys+".lost"); err != nil {
-				t.Fatal(err)
-			}
-			for _, prepare := range []prepareSchema{checkSchema, createSchema, migrateSchema} {
-				if _, err := openStorage(t.Context(), s, "", prepare); !errors.Is(err, keyring.ErrMissing) || !strings.Contains(err.Error(), "restore it") {
-					t.Errorf("without its master key: error = %v, want ErrMissing with advice", err)
-				}
-			}
-			if _, err := os.Stat(filepath.Join(keys, "master.key")); !errors.Is(err, os.ErrNotExist) {
-				t.Errorf("a master key was created, or os.Stat failed: %v", err)
-			}
-			if err := errors.Join(os.RemoveAll(keys), os.Rename(keys+".lost", keys)); err != nil {
-				t.Fatal(err)
-			}
-			if base, err = OpenBase(t.Context(), s, ""); err != nil {
-				t.Fatal(err)
-			}
-			if err := base.DB.Close(); err != nil {
-				t.Error(err)
-			}
-		})
-	}
+		}
+		if _, err := os.Stat(filepath.Join(keys, "master.key")); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("a master key was created, or os.Stat failed: %v", err)
+		}
+		if err := errors.Join(os.RemoveAll(keys), os.Rename(keys+".lost", keys)); err != nil {
+			t.Fatal(err)
+		}
+		if base, err = OpenBase(t.Context(), s, ""); err != nil {
+			t.Fatal(err)
+		}
+		if err := base.DB.Close(); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // copyFolder copies a data folder like cp -a.

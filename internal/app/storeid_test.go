@@ -105,100 +105,96 @@ func snapshot(t *testing.T, dir string) string {
 // the store, and that other commands do not touch the store either.
 func TestWrongStoreIsNotTouched(t *testing.T) {
 	t.Parallel()
-	for name, database := range map[string]func(testing.TB) string{"sqlite": func(testing.TB) string { return "" }, "postgres": dbtest.MigratedURL} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			ctx := t.Context()
-			c := config.Storage{Data: t.TempDir(), Database: database(t)}
-			base, err := createBase(t, c, "")
-			if err != nil {
+	eachStorage(t, func(t *testing.T, c config.Storage) {
+		ctx := t.Context()
+		base, err := createBase(t, c, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		store, err := blob.NewFolder(filesDir(c))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := claimStore(ctx, c, base.DB, store, time.Now()); err != nil {
+			t.Fatal(err)
+		}
+		id, err := base.DB.Installation(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := store.Put(ctx, "a/1", strings.NewReader("a file")); err != nil {
+			t.Fatal(err)
+		}
+		for _, statement := range []string{`DROP TABLE restores`, `DELETE FROM schema_migrations WHERE version = 34`} {
+			if _, err := base.DB.Writer().ExecContext(ctx, statement); err != nil {
 				t.Fatal(err)
 			}
-			store, err := blob.NewFolder(filesDir(c))
-			if err != nil {
+		}
+		if err := base.DB.Close(); err != nil {
+			t.Fatal(err)
+		}
+		// The port is in use, so that an error about the store shows that the check came first.
+		var listen net.ListenConfig
+		l, err := listen.Listen(ctx, "tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = l.Close() }()
+		for _, wrong := range []struct {
+			text string
+			err  error
+		}{{`{"installation":"` + otherID + `","format":1}`, errOtherInstallation}, {"", errNoInstallation}} {
+			if err := os.Remove(store.InstallationPath()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 				t.Fatal(err)
 			}
-			if err := claimStore(ctx, c, base.DB, store, time.Now()); err != nil {
-				t.Fatal(err)
-			}
-			id, err := base.DB.Installation(ctx)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if _, err := store.Put(ctx, "a/1", strings.NewReader("a file")); err != nil {
-				t.Fatal(err)
-			}
-			for _, statement := range []string{`DROP TABLE restores`, `DELETE FROM schema_migrations WHERE version = 34`} {
-				if _, err := base.DB.Writer().ExecContext(ctx, statement); err != nil {
+			if wrong.text != "" {
+				if err := os.WriteFile(store.InstallationPath(), []byte(wrong.text), 0o600); err != nil {
 					t.Fatal(err)
 				}
 			}
-			if err := base.DB.Close(); err != nil {
-				t.Fatal(err)
+			before := snapshot(t, filesDir(c))
+			cfg := settings(t, c.Data)
+			cfg.Database, cfg.Listen = c.Database, l.Addr().String()
+			var log, out bytes.Buffer
+			_, err := New(ctx, cfg, slog.New(slog.NewTextHandler(&log, nil)), &out)
+			if !errors.Is(err, wrong.err) || !strings.Contains(err.Error(), id) || strings.Contains(err.Error(), "postgres:postgres") {
+				t.Errorf("serve: error = %v, want %v with the id %s", err, wrong.err, id)
 			}
-			// The port is in use, so that an error about the store shows that the check came first.
-			var listen net.ListenConfig
-			l, err := listen.Listen(ctx, "tcp", "127.0.0.1:0")
-			if err != nil {
-				t.Fatal(err)
+			if log.Len() > 0 || out.Len() > 0 {
+				t.Errorf("serve logged %q and printed %q, want nothing", log.String(), out.String())
 			}
-			defer func() { _ = l.Close() }()
-			for _, wrong := range []struct {
-				text string
-				err  error
-			}{{`{"installation":"` + otherID + `","format":1}`, errOtherInstallation}, {"", errNoInstallation}} {
-				if err := os.Remove(store.InstallationPath()); err != nil && !errors.Is(err, fs.ErrNotExist) {
-					t.Fatal(err)
-				}
-				if wrong.text != "" {
-					if err := os.WriteFile(store.InstallationPath(), []byte(wrong.text), 0o600); err != nil {
-						t.Fatal(err)
-					}
-				}
-				before := snapshot(t, filesDir(c))
-				cfg := settings(t, c.Data)
-				cfg.Database, cfg.Listen = c.Database, l.Addr().String()
-				var log, out bytes.Buffer
-				_, err := New(ctx, cfg, slog.New(slog.NewTextHandler(&log, nil)), &out)
-				if !errors.Is(err, wrong.err) || !strings.Contains(err.Error(), id) || strings.Contains(err.Error(), "postgres:postgres") {
-					t.Errorf("serve: error = %v, want %v with the id %s", err, wrong.err, id)
-				}
-				if log.Len() > 0 || out.Len() > 0 {
-					t.Errorf("serve logged %q and printed %q, want nothing", log.String(), out.String())
-				}
-				if _, err := Migrate(ctx, c, slog.New(slog.DiscardHandler)); !errors.Is(err, wrong.err) {
-					t.Errorf("migrate: error = %v, want %v", err, wrong.err)
-				}
-				if _, err := CreateBase(ctx, c, ""); !errors.Is(err, wrong.err) {
-					t.Errorf("institution create: error = %v, want %v", err, wrong.err)
-				}
-				for _, f := range Examine(ctx, c) {
-					if bad := f.Name == "installation" || f.Name == "file store"; bad && (f.Good || f.Name == "installation" && !strings.Contains(f.Detail, wrong.err.Error())) {
-						t.Errorf("doctor: finding = %+v, want the problem of the installation", f)
-					}
-				}
-				if after := snapshot(t, filesDir(c)); after != before {
-					t.Errorf("the store changed from\n%s\nto\n%s", before, after)
+			if _, err := Migrate(ctx, c, slog.New(slog.DiscardHandler)); !errors.Is(err, wrong.err) {
+				t.Errorf("migrate: error = %v, want %v", err, wrong.err)
+			}
+			if _, err := CreateBase(ctx, c, ""); !errors.Is(err, wrong.err) {
+				t.Errorf("institution create: error = %v, want %v", err, wrong.err)
+			}
+			for _, f := range Examine(ctx, c) {
+				if bad := f.Name == "installation" || f.Name == "file store"; bad && (f.Good || f.Name == "installation" && !strings.Contains(f.Detail, wrong.err.Error())) {
+					t.Errorf("doctor: finding = %+v, want the problem of the installation", f)
 				}
 			}
-			d, err := db.Open(ctx, c.Data, c.Database)
-			if err != nil {
-				t.Fatal(err)
+			if after := snapshot(t, filesDir(c)); after != before {
+				t.Errorf("the store changed from\n%s\nto\n%s", before, after)
 			}
-			if err := d.CheckSchema(ctx); !errors.Is(err, db.ErrOldSchema) {
-				t.Errorf("CheckSchema = %v, want ErrOldSchema: the database was migrated", err)
-			}
-			if err := d.Migrate(ctx); err != nil {
-				t.Fatal(err)
-			}
-			if err := d.Close(); err != nil {
-				t.Fatal(err)
-			}
-			if list := ExamineFiles(ctx, c); len(list) != 1 || list[0].Good || !strings.Contains(list[0].Detail, errNoInstallation.Error()) {
-				t.Errorf("doctor --files: findings = %+v, want the missing installation", list)
-			}
-		})
-	}
+		}
+		d, err := db.Open(ctx, c.Data, c.Database)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := d.CheckSchema(ctx); !errors.Is(err, db.ErrOldSchema) {
+			t.Errorf("CheckSchema = %v, want ErrOldSchema: the database was migrated", err)
+		}
+		if err := d.Migrate(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if err := d.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if list := ExamineFiles(ctx, c); len(list) != 1 || list[0].Good || !strings.Contains(list[0].Detail, errNoInstallation.Error()) {
+			t.Errorf("doctor --files: findings = %+v, want the missing installation", list)
+		}
+	})
 }
 
 // TestNewDatabaseBesideFilesIsRejected checks that no database is created beside the files of a
