@@ -43,14 +43,12 @@ type store struct {
 }
 
 // await returns nil when all other servers of the database are known to use the same folder or to be
-// dead. previous is the last server of this data folder, which is dead. The error is errCopiedFolder
-// if another server is alive and uses another folder.
-func (s store) await(ctx context.Context, q *job.Queue, previous string) error {
+// dead. The error is errCopiedFolder if another server is alive and uses another folder.
+func (s store) await(ctx context.Context, q *job.Queue) error {
 	others, err := q.Others(ctx, time.Now())
 	if err != nil {
 		return err
 	}
-	delete(others, previous)
 	began := time.Now()
 	beats := map[string]time.Time{} // when this process saw the next heartbeat of a server
 	for len(others) > 0 && time.Since(began) < job.DeadAfter {
@@ -135,12 +133,19 @@ func (s store) removeMarks(now time.Time) error {
 }
 
 // checkStore checks that no other server uses the database with a copy of the folder of files. On
-// SQLite, the database is in the data folder, which is locked.
+// SQLite, the database is in the data folder, which is locked. The last server of this data folder
+// is dead, because this process has its lock: checkStore removes it from the list of nodes, so that
+// this start does not wait for it, and neither does the next one.
 func (a *App) checkStore(ctx context.Context) error {
 	if a.DB.Dialect == db.SQLite {
 		return nil
 	}
-	if err := a.store.await(ctx, a.Queue, a.previous); err != nil {
+	if a.previous != "" {
+		if err := a.Queue.Remove(ctx, a.previous); err != nil {
+			return err
+		}
+	}
+	if err := a.store.await(ctx, a.Queue); err != nil {
 		return err
 	}
 	if err := a.store.removeMarks(time.Now()); err != nil {

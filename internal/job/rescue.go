@@ -77,13 +77,17 @@ func (q *Queue) Others(ctx context.Context, now time.Time) (map[string]int64, er
 func (q *Queue) Nodes() int { return max(1, int(q.nodes.Load())) }
 
 // Leave removes this node from the list of nodes when it stops.
-func (q *Queue) Leave(ctx context.Context) error {
+func (q *Queue) Leave(ctx context.Context) error { return q.Remove(ctx, q.nodeID) }
+
+// Remove removes a node that is known to be dead from the list of nodes, so that its work is rescued
+// before DeadAfter.
+func (q *Queue) Remove(ctx context.Context, node string) error {
 	err := q.db.Tx(ctx, func(tx *db.Tx) error {
-		_, err := tx.ExecContext(ctx, `DELETE FROM nodes WHERE id = $1`, q.nodeID)
+		_, err := tx.ExecContext(ctx, `DELETE FROM nodes WHERE id = $1`, node)
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("removing this node: %w", err)
+		return fmt.Errorf("removing node %s: %w", node, err)
 	}
 	return nil
 }

@@ -100,13 +100,9 @@ func (u *uploader) checkAll(t *testing.T, f *fixture) {
 func TestKill(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, database string) {
-		rounds := 5
-		if database != "" {
-			rounds = 2 // on PostgreSQL, a killed node is detected only after some time
-		}
 		f := start(t, database)
 		u := &uploader{prefix: "Kill"}
-		for range rounds {
+		for range 5 {
 			run, api := make(chan struct{}), f.api(t)
 			go func() {
 				defer close(run)
