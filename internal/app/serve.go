@@ -19,6 +19,7 @@ import (
 	"golang.org/x/crypto/acme/autocert"
 
 	"github.com/certvault/certvault/internal/authority"
+	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/limit"
 	"github.com/certvault/certvault/internal/web"
 	"github.com/certvault/certvault/internal/web/api"
@@ -73,6 +74,7 @@ func (a *App) prepareServers() error {
 		IdleTimeout: idleTime, MaxHeaderBytes: maxHeader, ErrorLog: slog.NewLogLogger(a.log.Handler(), slog.LevelDebug),
 		// OPTIONS * is handled like any other request, with a request id and a log entry.
 		DisableGeneralOptionsHandler: true,
+		BaseContext:                  func(net.Listener) context.Context { return db.Urgent(context.Background()) },
 	}
 	if a.metricsAt == nil {
 		return nil

@@ -89,7 +89,9 @@ func TestSignalEndsStalledUploadAndUnreadDownload(t *testing.T) {
 func TestSignalEndsWithADeadDatabase(t *testing.T) {
 	t.Parallel()
 	release := make(chan struct{})
+	var vault *App
 	signalled(t, func(a *App) { a.exitTime = 100 * time.Millisecond }, func(a *App) {
+		vault = a
 		dial(t, a)
 		began := make(chan struct{})
 		go func() {
@@ -102,4 +104,7 @@ func TestSignalEndsWithADeadDatabase(t *testing.T) {
 		<-began
 	})
 	close(release)
+	for vault.DB.Ping(t.Context()) == nil { // until the vault has closed the database
+		time.Sleep(10 * time.Millisecond)
+	}
 }

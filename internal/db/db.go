@@ -7,7 +7,6 @@ package db
 import (
 	"context"
 	"database/sql"
-	"database/sql/driver"
 	"errors"
 	"fmt"
 	"sync/atomic"
@@ -43,6 +42,8 @@ type DB struct {
 	read *sql.DB
 	// file is the file of the database; it is empty on PostgreSQL.
 	file string
+	// group shares the transactions of SQLite between callers.
+	group group
 	// pool is the PostgreSQL pool, which the queue's driver uses directly; it is nil on SQLite.
 	pool *pgxpool.Pool
 	// clock is the last reading of the server's clock; it is nil on SQLite.
@@ -112,11 +113,38 @@ type Tx struct {
 
 	conn    *sql.Conn
 	dialect Dialect
+	shared  *shared // nil on PostgreSQL
 	after   []func()
 }
 
 // Dialect returns the dialect of the transaction's database.
 func (tx *Tx) Dialect() Dialect { return tx.dialect }
+
+// Context returns the context for a statement in the transaction. On SQLite, it is not cancelled
+// with ctx, because an interrupted INSERT would roll back the transactions of other callers that
+// share the commit (sqlite.org/c3ref/interrupt.html). A context that is already cancelled is
+// returned as it is.
+func (tx *Tx) Context(ctx context.Context) context.Context {
+	if tx.shared == nil || ctx.Err() != nil {
+		return ctx
+	}
+	return tx.shared.ctx
+}
+
+// ExecContext runs a statement.
+func (tx *Tx) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
+	return tx.Tx.ExecContext(tx.Context(ctx), query, args...)
+}
+
+// QueryContext runs a query.
+func (tx *Tx) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	return tx.Tx.QueryContext(tx.Context(ctx), query, args...)
+}
+
+// QueryRowContext runs a query for one row.
+func (tx *Tx) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
+	return tx.Tx.QueryRowContext(tx.Context(ctx), query, args...)
+}
 
 // Raw calls f with the driver's connection of the transaction.
 func (tx *Tx) Raw(f func(driverConn any) error) error { return tx.conn.Raw(f) }
@@ -127,7 +155,8 @@ func (tx *Tx) AfterCommit(f func()) { tx.after = append(tx.after, f) }
 
 // Tx runs f in a transaction. If f returns nil, Tx commits the transaction; otherwise Tx rolls it
 // back. f must use only its Tx: on SQLite the transaction uses the only connection of the pool, so
-// that a second transaction inside f would deadlock.
+// that a second transaction inside f would deadlock. There, transactions that wait for the
+// connection share one commit, see group.
 // If PostgreSQL rolls the transaction back because of a deadlock or a serialization failure, Tx
 // calls f again. Everything that f changes outside the database must therefore be the same after a
 // second call: f assigns variables and does not add to them, and uses AfterCommit for effects.
@@ -141,8 +170,12 @@ func (d *DB) TxRelaxed(ctx context.Context, f func(tx *Tx) error) error {
 }
 
 func (d *DB) run(ctx context.Context, level durability, f func(tx *Tx) error) error {
+	run := d.tx
+	if d.Dialect == SQLite {
+		run = d.sharedTx
+	}
 	for attempt, wait := 1, firstPause; ; attempt, wait = attempt+1, 2*wait {
-		after, err := d.tx(ctx, level, f)
+		after, err := run(ctx, level, f)
 		if err == nil {
 			for _, f := range after {
 				f()
@@ -163,26 +196,7 @@ const (
 	relaxed durability = false
 )
 
-// relaxSync sets synchronous=NORMAL on a SQLite connection and returns a function
-// that restores FULL.
-func relaxSync(ctx context.Context, conn *sql.Conn) (restore func() error, err error) {
-	// In WAL mode, a commit with NORMAL does not wait for the disk, and that is the only difference
-	// from FULL (sqlite.org/pragma.html, synchronous).
-	if _, err := conn.ExecContext(ctx, `PRAGMA synchronous = NORMAL`); err != nil {
-		return nil, fmt.Errorf("setting synchronous=NORMAL: %w", err)
-	}
-	return func() error {
-		_, err := conn.ExecContext(context.WithoutCancel(ctx), `PRAGMA synchronous = FULL`)
-		if err == nil {
-			return nil
-		}
-		// The setting is unknown, so the connection is closed.
-		_ = conn.Raw(func(any) error { return driver.ErrBadConn })
-		return fmt.Errorf("restoring synchronous=FULL: %w", err)
-	}, nil
-}
-
-// tx runs a transaction and returns the functions to call after its commit.
+// tx runs a transaction on PostgreSQL and returns the functions to call after its commit.
 func (d *DB) tx(ctx context.Context, level durability, f func(tx *Tx) error) (after []func(), err error) {
 	conn, err := d.write.Conn(ctx)
 	if err != nil {
@@ -193,13 +207,6 @@ func (d *DB) tx(ctx context.Context, level durability, f func(tx *Tx) error) (af
 			err = fmt.Errorf("releasing a connection: %w", e)
 		}
 	}()
-	if level == relaxed && d.Dialect == SQLite {
-		end, e := relaxSync(ctx, conn)
-		if e != nil {
-			return nil, e
-		}
-		defer func() { err = errors.Join(err, end()) }()
-	}
 	sqlTx, err := conn.BeginTx(ctx, nil)
 	if err != nil {
 		return nil, fmt.Errorf("beginning a transaction: %w", err)
@@ -211,7 +218,7 @@ func (d *DB) tx(ctx context.Context, level durability, f func(tx *Tx) error) (af
 		}
 	}()
 	tx := &Tx{Tx: sqlTx, conn: conn, dialect: d.Dialect}
-	if level == relaxed && d.Dialect == PostgreSQL {
+	if level == relaxed {
 		_, err = tx.ExecContext(ctx, `SET LOCAL synchronous_commit = off`)
 	}
 	if err == nil {

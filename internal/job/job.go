@@ -175,7 +175,7 @@ func (q *Queue) Stop(ctx context.Context) error {
 type sqliteClient struct{ *river.Client[*sql.Tx] }
 
 func (c sqliteClient) insertTx(ctx context.Context, tx *db.Tx, args river.JobArgs, opts *river.InsertOpts) (int64, error) {
-	res, err := c.InsertTx(ctx, tx.Tx, args, opts)
+	res, err := c.InsertTx(tx.Context(ctx), tx.Tx, args, opts)
 	if err != nil {
 		return 0, err
 	}

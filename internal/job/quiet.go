@@ -58,7 +58,7 @@ func (e quietExecutor) JobGetAvailable(ctx context.Context, params *riverdriver.
 		return nil, err
 	}
 	err = e.db.TxRelaxed(ctx, func(tx *db.Tx) (err error) {
-		jobs, err = e.in(tx.Tx).JobGetAvailable(ctx, params)
+		jobs, err = e.in(tx.Tx).JobGetAvailable(tx.Context(ctx), params)
 		return err
 	})
 	return jobs, err
@@ -67,7 +67,7 @@ func (e quietExecutor) JobGetAvailable(ctx context.Context, params *riverdriver.
 // JobSetStateIfRunningMany implements [riverdriver.Executor].
 func (e quietExecutor) JobSetStateIfRunningMany(ctx context.Context, params *riverdriver.JobSetStateIfRunningManyParams) (jobs []*rivertype.JobRow, err error) {
 	err = e.db.TxRelaxed(ctx, func(tx *db.Tx) (err error) {
-		jobs, err = e.in(tx.Tx).JobSetStateIfRunningMany(ctx, params)
+		jobs, err = e.in(tx.Tx).JobSetStateIfRunningMany(tx.Context(ctx), params)
 		return err
 	})
 	return jobs, err
