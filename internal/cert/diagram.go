@@ -42,12 +42,8 @@ func name(s Status) string {
 }
 
 func jobOf(row transition) string {
-	switch {
-	case row.Seals:
+	if row.Seals {
 		return "make the verified PDF"
-	case row.Recipient:
-		return "find the recipient"
-	default:
-		return ""
 	}
+	return ""
 }

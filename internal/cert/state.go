@@ -57,16 +57,15 @@ type transition struct {
 	To      Status
 	// Event is the webhook event.
 	Event webhook.Name
-	// Seals reports whether the transition enqueues the job that makes the verified PDF. Recipient
-	// reports whether it enqueues the job that finds the recipient.
-	Seals, Recipient bool
+	// Seals reports whether the transition enqueues the job that makes the verified PDF.
+	Seals bool
 }
 
 // transitions is the state machine of a vault certificate. A status changes only by a row of this
 // table.
 var transitions = []transition{
 	{Trigger: triggerUpload, From: []Status{none}, To: Processing, Event: webhook.Created, Seals: true},
-	{Trigger: triggerSealed, From: []Status{Processing}, To: Approved, Event: webhook.Approved, Recipient: true},
+	{Trigger: triggerSealed, From: []Status{Processing}, To: Approved, Event: webhook.Approved},
 	{Trigger: triggerError, From: []Status{Processing}, To: Failed, Event: webhook.Failed},
 	{Trigger: triggerRetry, From: []Status{Failed}, To: Processing, Event: webhook.Retried, Seals: true},
 	{Trigger: triggerRevoke, From: []Status{Processing, Approved, Failed}, To: Revoked, Event: webhook.Revoked},
@@ -137,15 +136,10 @@ func (s *Service) moveTx(ctx context.Context, tx *db.Tx, by trigger, uuid string
 	return c, err
 }
 
-// movedTx calls Config.StatusChanged, and creates the event and the recipient job of a transition.
+// movedTx calls Config.StatusChanged and creates the event of a transition.
 func (s *Service) movedTx(ctx context.Context, tx *db.Tx, row transition, c *Certificate) error {
 	if err := s.moved.runTx(ctx, tx, c); err != nil {
 		return err
-	}
-	if row.Recipient {
-		if _, err := s.queue.InsertTx(ctx, tx, RecipientArgs{UUID: c.UUID}, recipientOptions); err != nil {
-			return err
-		}
 	}
 	e := webhook.Event{
 		Name: row.Event, InstitutionID: c.InstitutionID, CertificateID: c.ID, OccurredAt: c.UpdatedAt, UUID: c.UUID, Title: c.Title,

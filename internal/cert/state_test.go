@@ -62,7 +62,7 @@ type move struct {
 // trigger that is not listed for a status must change nothing.
 var moves = map[Status]map[trigger]move{
 	Processing: {
-		triggerSealed: {to: Approved, event: "certificate_application.approved", eventContext: "single_upload", job: "recipient"},
+		triggerSealed: {to: Approved, event: "certificate_application.approved", eventContext: "single_upload"},
 		triggerError:  {to: Failed, event: "certificate_application.failed", eventContext: "single_upload"},
 		triggerRevoke: {to: Revoked, event: "certificate_application.revoked", eventContext: "single_upload"},
 	},

@@ -25,8 +25,6 @@ const (
 	// BulkQueue has the jobs that make verified PDFs of batches. In the server, BulkQueue has one
 	// worker fewer than SealQueue.
 	BulkQueue = "seal_bulk"
-	// RecipientQueue has the jobs that find recipients.
-	RecipientQueue = "recipient"
 	// SealTimeout is the limit of one attempt at sealing.
 	SealTimeout = time.Minute
 )
@@ -48,17 +46,6 @@ func (sealArgs) Kind() string { return "seal" }
 func (s *Service) sealOptions(queue string) *river.InsertOpts {
 	return &river.InsertOpts{Queue: queue, MaxAttempts: s.attempts}
 }
-
-// RecipientArgs are the arguments of the job that finds the recipient of an approved
-// certificate. Package recipient has its worker.
-type RecipientArgs struct {
-	UUID string `json:"uuid"`
-}
-
-// Kind returns the kind of the job.
-func (RecipientArgs) Kind() string { return "recipient" }
-
-var recipientOptions = &river.InsertOpts{Queue: RecipientQueue}
 
 type sealWorker struct {
 	river.WorkerDefaults[sealArgs]

@@ -83,7 +83,7 @@ func (s *Service) ClaimTx(ctx context.Context, tx *db.Tx, userID int64, emailFol
 		return err
 	}
 	_, err := s.queue.InsertTx(ctx, tx, claimArgs{UserID: userID, Email: emailFolded},
-		&river.InsertOpts{Queue: cert.RecipientQueue, ScheduledAt: s.now().Add(secondClaimDelay)})
+		&river.InsertOpts{Queue: Queue, ScheduledAt: s.now().Add(secondClaimDelay)})
 	return err
 }
 

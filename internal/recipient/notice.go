@@ -10,6 +10,7 @@ import (
 	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/fault"
 	"github.com/certvault/certvault/internal/mail"
 )
 
@@ -70,27 +71,56 @@ type Notice struct {
 	CreatedAt, UpdatedAt time.Time
 }
 
-// MovedTx creates a notice if the certificate is approved, and withdraws the certificate's notices
-// if it is revoked. MovedTx is the callback cert.Config.StatusChanged and runs in the transaction
-// of the change.
-func (l *Assignments) MovedTx(ctx context.Context, tx *db.Tx, c *cert.Certificate) error {
+// MovedTx creates a notice and writes the mail if the certificate is approved, and withdraws the
+// certificate's notices if it is revoked. MovedTx is the callback cert.Config.StatusChanged and runs
+// in the transaction of the change.
+func (s *Service) MovedTx(ctx context.Context, tx *db.Tx, c *cert.Certificate) error {
 	switch c.Status {
 	case cert.Approved:
-		return l.approvedTx(ctx, tx, c)
+		return s.approvedTx(ctx, tx, c)
 	case cert.Revoked:
-		return l.withdrawTx(ctx, tx, c.ID)
+		return s.withdrawTx(ctx, tx, c.ID)
 	default:
 		return nil
 	}
 }
 
-func (l *Assignments) approvedTx(ctx context.Context, tx *db.Tx, c *cert.Certificate) error {
+func (s *Service) approvedTx(ctx context.Context, tx *db.Tx, c *cert.Certificate) error {
 	email, err := account.ParseEmail(c.Email)
 	if err != nil {
 		return fmt.Errorf("reading the address of a certificate: %w", err)
 	}
-	_, err = l.insertTx(ctx, tx, c, email, Approval, c.BatchID)
+	if _, err := s.insertTx(ctx, tx, c, email, Approval, c.BatchID); err != nil {
+		return err
+	}
+	if c.CustomerID != 0 {
+		return s.writeDueTx(ctx, tx, c, email)
+	}
+	_, err = account.VerifiedUser(ctx, tx, email.Folded)
+	if fault.Is(err, fault.NotFound) {
+		return s.writeDueTx(ctx, tx, c, email)
+	}
+	if err != nil {
+		return err
+	}
+	// The person verified the address during the processing. A job assigns the certificate, because
+	// this transaction has already changed it: see numberTx.
+	_, err = s.queue.InsertTx(ctx, tx, noticeArgs{UUID: c.UUID}, noticeOptions)
 	return err
+}
+
+// writeDueTx writes the mail of an approved certificate, unless the mail has to wait for other
+// entries of the batch. If the last two entries are approved at the same time on PostgreSQL, each
+// transaction sees the other entry in processing, and Sweep writes the mail.
+func (s *Service) writeDueTx(ctx context.Context, tx *db.Tx, c *cert.Certificate, email account.Email) error {
+	if c.BatchID == "" {
+		return s.writeTx(ctx, tx, `certificate_id = $1`, c.ID)
+	}
+	ready, err := s.readyTx(ctx, tx, c.BatchID, email.Folded)
+	if err != nil || !ready {
+		return err
+	}
+	return s.writeTx(ctx, tx, `batch_id = $1 AND email_folded = $2`, c.BatchID, email.Folded)
 }
 
 // insertTx inserts a notice for a certificate's recipient and returns its id. A certificate has
@@ -205,17 +235,10 @@ func (s *Service) notify(ctx context.Context, uuid string) error {
 			return err
 		}
 		// A certificate that was approved by an earlier release has no notice.
-		if err := s.approvedTx(ctx, tx, c); err != nil {
+		if _, err := s.insertTx(ctx, tx, c, email, Approval, c.BatchID); err != nil {
 			return err
 		}
-		if c.BatchID != "" {
-			ready, err := s.readyTx(ctx, tx, c.BatchID, email.Folded)
-			if err != nil || !ready {
-				return err
-			}
-			return s.writeTx(ctx, tx, `batch_id = $1 AND email_folded = $2`, c.BatchID, email.Folded)
-		}
-		return s.writeTx(ctx, tx, `certificate_id = $1`, c.ID)
+		return s.writeDueTx(ctx, tx, c, email)
 	})
 }
 

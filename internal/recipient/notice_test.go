@@ -27,11 +27,14 @@ func TestApprovalSendsOneMail(t *testing.T) {
 		for _, c := range list {
 			b.move(c, cert.Approved)
 		}
-		b.wantSent() // the job writes the mail
+		late := b.upload(to("late@example.org"))
+		b.user("late@example.org", true)
+		b.move(late, cert.Approved)
+		b.wantSent("known@example.org", "new@example.org", "unverified@example.org") // a job writes the mail to late@example.org
 		var work sync.WaitGroup
-		errs := make([]error, 9)
+		errs := make([]error, 12)
 		for i := range errs { // the queue may run a job twice, and on two nodes at once
-			work.Go(func() { errs[i] = b.Notify(t.Context(), list[i%3].UUID) })
+			work.Go(func() { errs[i] = b.Notify(t.Context(), append(list, late)[i%4].UUID) })
 		}
 		work.Wait()
 		if err := errors.Join(errs...); err != nil {
@@ -39,10 +42,17 @@ func TestApprovalSendsOneMail(t *testing.T) {
 		}
 		b.Advance(time.Hour)
 		b.sweep()
-		b.wantSent("known@example.org", "new@example.org", "unverified@example.org")
+		b.wantSent("known@example.org", "late@example.org", "new@example.org", "unverified@example.org")
 		for i, m := range b.mails() {
-			known := m.To.Email == "known@example.org"
-			if strings.Contains(m.Text, "https://vault.example/account/certificates/"+list[0].UUID) != known ||
+			known, c := true, list[0]
+			switch m.To.Email {
+			case "known@example.org":
+			case "late@example.org":
+				c = late
+			default:
+				known = false
+			}
+			if strings.Contains(m.Text, "https://vault.example/account/certificates/"+c.UUID) != known ||
 				mailLink.MatchString(m.Text) == known || (m.Unsubscribe == "") != known || unsubscribeLink.MatchString(m.Text) == known {
 				t.Errorf("the mail to %s has the wrong links: %s", m.To.Email, m.Text)
 			}
@@ -152,7 +162,8 @@ func TestRevokedBeforeMailIsSent(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := open(t, d)
-		waiting, queued, sent := b.upload(titled("waiting")), b.upload(titled("queued")), b.upload(titled("sent"))
+		waiting, queued, sent := b.upload(titled("waiting"), to("late@example.org")), b.upload(titled("queued")), b.upload(titled("sent"))
+		b.user("late@example.org", true)
 		b.move(waiting, cert.Approved)
 		b.approve(queued, sent)
 		b.finish(b.mails()[1].uuid, mail.Sent, "")
@@ -188,19 +199,20 @@ func TestSweepHandlesNoticeWithoutJob(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := open(t, d)
-		c := b.upload()
+		c := b.upload(to("late@example.org"))
+		b.user("late@example.org", true)
 		b.move(c, cert.Approved)
 		b.Exec(`DELETE FROM river_job`)
 		b.sweep()
 		b.wantSent() // the sweep leaves the notice to its job until JobWait has passed
 		b.Advance(recipient.JobWait)
 		b.sweep()
-		b.wantSent("ada@example.org")
+		b.wantSent("late@example.org")
 		// A certificate that was approved by an earlier release has no notice.
 		old := b.upload(titled("old"))
 		b.Exec(`UPDATE certificates SET status = 'approved', approved_at = 1 WHERE id = $1`, old.ID)
 		b.runJob(old)
-		b.wantSent("ada@example.org", "ada@example.org")
+		b.wantSent("ada@example.org", "late@example.org")
 	})
 }
 

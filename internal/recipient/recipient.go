@@ -20,8 +20,12 @@ import (
 	"github.com/certvault/certvault/internal/mail"
 )
 
-// Workers is the number of jobs of cert.RecipientQueue that a process runs at once.
-const Workers = 2
+const (
+	// Queue has the jobs of recipients.
+	Queue = "recipient"
+	// Workers is the number of jobs of Queue that a process runs at once.
+	Workers = 2
+)
 
 // Config has the dependencies of a Service.
 type Config struct {
@@ -65,15 +69,25 @@ func New(c Config) *Service {
 	return s
 }
 
+// noticeArgs is the job that assigns an approved certificate and mails its recipient.
+type noticeArgs struct {
+	UUID string `json:"uuid"`
+}
+
+// Kind returns the name of the job.
+func (noticeArgs) Kind() string { return "recipient" }
+
+var noticeOptions = &river.InsertOpts{Queue: Queue}
+
 type noticeWorker struct {
-	river.WorkerDefaults[cert.RecipientArgs]
+	river.WorkerDefaults[noticeArgs]
 
 	service *Service
 }
 
 // Work assigns an approved certificate and mails its recipient. It may run more than once for one
 // certificate.
-func (w *noticeWorker) Work(ctx context.Context, j *river.Job[cert.RecipientArgs]) error {
+func (w *noticeWorker) Work(ctx context.Context, j *river.Job[noticeArgs]) error {
 	return w.service.notify(ctx, j.Args.UUID)
 }
 

@@ -138,7 +138,8 @@ func Wire(d Deps) (*Services, error) {
 	s.Certs = cert.New(cert.Config{
 		DB: d.DB, Blobs: d.Blobs, Deletions: s.Deletions, Queue: s.Queue, Hooks: s.Hooks, Sealer: d.Sealer, VerifyURL: d.Links.Verify,
 		Keys: d.Keys, TimeStamps: d.TimeStamps, Verify: d.Verify, Attempts: d.Attempts, BulkWorkers: d.BulkWorkers, Now: d.Now, Log: d.Log,
-		Recipient: ledger.LookUpTx, StatusChanged: ledger.MovedTx,
+		Recipient: ledger.LookUpTx,
+		StatusChanged: func(ctx context.Context, tx *db.Tx, c *cert.Certificate) error { return s.Recipients.MovedTx(ctx, tx, c) },
 		Purged: PurgedTx,
 	})
 	s.Search = search.New(d.DB, d.Keyring, d.Now)
@@ -184,14 +185,14 @@ func PurgedTx(ctx context.Context, tx *db.Tx, c *cert.Certificate) error {
 // queue creates the queue with the workers of this process.
 func queue(d Deps) (*job.Queue, error) {
 	queues := map[string]int{
-		cert.SealQueue: d.SealWorkers, cert.BulkQueue: d.BulkWorkers, batch.Queue: 1, bulkimport.Queue: 1, task.Queue: 1, cert.RecipientQueue: recipient.Workers,
+		cert.SealQueue: d.SealWorkers, cert.BulkQueue: d.BulkWorkers, batch.Queue: 1, bulkimport.Queue: 1, task.Queue: 1, recipient.Queue: recipient.Workers,
 	}
 	if !d.Drill {
 		queues[mail.QueueName] = mailWorkers
 	}
 	return job.New(d.DB, job.Config{
 		NodeID: d.NodeID, Queues: queues,
-		Background:  []string{cert.BulkQueue, batch.Queue, bulkimport.Queue, task.Queue, cert.RecipientQueue, mail.QueueName},
+		Background:  []string{cert.BulkQueue, batch.Queue, bulkimport.Queue, task.Queue, recipient.Queue, mail.QueueName},
 		MaxAttempts: d.Attempts, Timeout: cert.SealTimeout, Now: d.LeaseNow, Logger: queueLogger(d.Log),
 	})
 }
