@@ -312,8 +312,8 @@ func (a *App) wire() error {
 	d := vault.Deps{
 		DB: a.DB, Keyring: a.Keyring, Keys: a.Keys, Blobs: a.blobs, BaseURL: a.cfg.BaseURL, Links: a.links, Drill: a.drill, NodeID: a.store.node,
 		Sealer: seal.New(a.renderer), Verify: pades.Verify,
-		// Batches have one worker fewer, so that an upload always finds a free worker.
-		SealWorkers: job.DefaultWorkers(), BulkWorkers: job.DefaultWorkers() - 1,
+		// A worker waits for the disk about as long as it uses a processor.
+		SealWorkers: 3 * job.DefaultWorkers(), BulkWorkers: 2*job.DefaultWorkers() - 1, Processors: job.DefaultWorkers(),
 		Attempts: a.cfg.ProcessAttempts, StagedQuota: batch.StagedQuota, BlobKeep: time.Duration(a.cfg.BlobKeep),
 		Mail: sender, Delivery: delivery, PasswordCost: account.DefaultCost,
 		Now: time.Now, LeaseNow: a.DB.Now, Log: a.log,

@@ -151,8 +151,12 @@ type Config struct {
 	// Attempts is the number of attempts at sealing after which a transient fault
 	// becomes a failure.
 	Attempts int
-	// BulkWorkers is the number of batch certificates that a process seals concurrently.
+	// BulkWorkers is the number of batch certificates that a process handles concurrently.
 	BulkWorkers int
+	// Processors is the number of files that the Sealer handles concurrently, of which the files of
+	// batches leave one place free. If it is 0, there is no limit. More workers than processors are
+	// useful, because a worker also waits for the disk.
+	Processors int
 	// Recipient returns the number of the recipient with an address in an institution,
 	// or 0 if the address is not verified. It is called in the transaction that
 	// creates a certificate. It may be nil.
@@ -189,6 +193,7 @@ type Service struct {
 	images      singleflight.Group
 	sealing     *semaphore.Weighted // limits the certificates that are sealed at a time; see enter
 	checking    *semaphore.Weighted // limits the files that are checked at a time
+	processors  processors
 	intact      intactFiles
 	// fullLogged is the time at which a full store was last logged, in microseconds.
 	fullLogged atomic.Int64
@@ -201,6 +206,7 @@ func New(c Config) *Service {
 		verify: c.Verify, verifyURL: c.VerifyURL, attempts: c.Attempts, jobsPerNode: jobsPerWorker * max(1, c.BulkWorkers),
 		recipient: c.Recipient, moved: c.StatusChanged, purged: c.Purged, now: c.Now, log: c.Log,
 		sealing: semaphore.NewWeighted(wholeProcess), checking: semaphore.NewWeighted(maxChecks),
+		processors: newProcessors(c.Processors),
 	}
 	job.Add(c.Queue, &sealWorker{service: s})
 	return s

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -164,18 +165,15 @@ func (s *Service) process(ctx context.Context, c *Certificate) (err error) {
 	if o.Size() != c.File.Size {
 		return errOtherOriginal
 	}
-	v, err := s.sealer.Seal(ctx, original(&c.File, o), seal.Stamp{
+	// Each attempt uses a new name, so that two concurrent attempts do not overwrite each other's
+	// file.
+	key := blobKey(inst.UUID, uuid.Must(uuid.NewV7()).String(), "verified")
+	v, err := s.sealAndStore(ctx, c, o, key, seal.Stamp{
 		ReferenceID: c.ReferenceID, VerifyURL: s.verifyURL(c.ReferenceID), Institution: inst.Name, Placement: placement,
 		Signature: signature,
 	})
 	if err != nil {
-		return fmt.Errorf("sealing the original: %w", err)
-	}
-	// Each attempt uses a new name, so that two concurrent attempts do not overwrite each other's
-	// file.
-	key := blobKey(inst.UUID, uuid.Must(uuid.NewV7()).String(), "verified")
-	if _, err := s.blobs.PutReserved(ctx, key, v.Body); err != nil {
-		return fmt.Errorf("storing the verified PDF: %w", err)
+		return err
 	}
 	discard := func() error { return s.blobs.Delete(context.WithoutCancel(ctx), key) }
 	verified := Verified{TailKey: key, Whole: v.Whole, SHA256: v.SHA256, Size: v.Size}
@@ -196,6 +194,27 @@ func (s *Service) process(ctx context.Context, c *Certificate) (err error) {
 		return err
 	}
 	return nil
+}
+
+// sealAndStore seals an original when a processor is free, and stores the result.
+func (s *Service) sealAndStore(ctx context.Context, c *Certificate, o io.ReaderAt, key string, stamp seal.Stamp) (*seal.Verified, error) {
+	release, err := s.processors.acquire(ctx, c.BatchID != "")
+	if err != nil {
+		return nil, fmt.Errorf("waiting for a processor: %w", err)
+	}
+	release = sync.OnceFunc(release)
+	defer release()
+	v, err := s.sealer.Seal(ctx, original(&c.File, o), stamp)
+	if err != nil {
+		return nil, fmt.Errorf("sealing the original: %w", err)
+	}
+	if !v.Whole {
+		release() // a whole file is in memory until it is stored
+	}
+	if _, err := s.blobs.PutReserved(ctx, key, v.Body); err != nil {
+		return nil, fmt.Errorf("storing the verified PDF: %w", err)
+	}
+	return v, nil
 }
 
 func (s *Service) approve(ctx context.Context, c *Certificate, verified *Verified, v *seal.Verified, signed Result) error {

@@ -65,8 +65,9 @@ type Deps struct {
 	// TimeStamps is optional. Without it, signatures have the time of this process.
 	TimeStamps *pades.TimeStampAuthority
 	// SealWorkers and BulkWorkers are the numbers of single uploads and of certificates of batches
-	// that are sealed concurrently.
-	SealWorkers, BulkWorkers int
+	// that are handled concurrently. Processors is the number of files that are sealed concurrently,
+	// or 0 for no limit.
+	SealWorkers, BulkWorkers, Processors int
 	// Attempts is the maximum number of attempts of a job.
 	Attempts int
 	// StagedQuota is the number of bytes of staged files that an institution may have.
@@ -137,7 +138,7 @@ func Wire(d Deps) (*Services, error) {
 	s.Deletions = Deletions(deletion.Config{DB: d.DB, Blobs: d.Blobs, Keep: d.BlobKeep, Now: d.LeaseNow, Log: d.Log})
 	s.Certs = cert.New(cert.Config{
 		DB: d.DB, Blobs: d.Blobs, Deletions: s.Deletions, Queue: s.Queue, Hooks: s.Hooks, Sealer: d.Sealer, VerifyURL: d.Links.Verify,
-		Keys: d.Keys, TimeStamps: d.TimeStamps, Verify: d.Verify, Attempts: d.Attempts, BulkWorkers: d.BulkWorkers, Now: d.Now, Log: d.Log,
+		Keys: d.Keys, TimeStamps: d.TimeStamps, Verify: d.Verify, Attempts: d.Attempts, BulkWorkers: d.BulkWorkers, Processors: d.Processors, Now: d.Now, Log: d.Log,
 		Recipient: ledger.LookUpTx,
 		StatusChanged: func(ctx context.Context, tx *db.Tx, c *cert.Certificate) error { return s.Recipients.MovedTx(ctx, tx, c) },
 		Purged: PurgedTx,
