@@ -194,14 +194,12 @@ func (d *Document) Close() {
 	<-r.slots
 }
 
-// release discards the instance. It does not close the objects of PDFium,
-// because all memory of the instance is freed.
+// release puts the instance back. It does not close the objects of PDFium,
+// because all memory of the instance is reset or freed.
 func (d *Document) release() {
 	if d.instance == nil {
 		return
 	}
-	// A caller could not handle an error of closing the module or unmapping its
-	// memory.
-	_ = d.instance.release()
+	d.renderer.engine.put(d.instance, d.failed == nil)
 	d.instance = nil
 }

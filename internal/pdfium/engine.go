@@ -2,7 +2,9 @@ package pdfium
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"sync"
 
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/experimental"
@@ -14,6 +16,10 @@ type engine struct {
 	module  wazero.CompiledModule
 	cache   wazero.CompilationCache // nil if none
 	limit   int64
+
+	mu    sync.Mutex
+	start *state      // nil until the first instance exists
+	idle  []*instance // instances with the state start
 }
 
 // newEngine compiles PDFium, or loads the compiled code from cacheDir. If the
@@ -60,8 +66,39 @@ func compile(ctx context.Context, wasm []byte, cache wazero.CompilationCache, li
 	return &engine{runtime: runtime, module: module, cache: cache, limit: limit}, nil
 }
 
-// instance creates an instance of PDFium. The caller must release it.
+// instance returns an instance of PDFium in its first state. The caller must put
+// it back.
 func (e *engine) instance(ctx context.Context) (*instance, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if n := len(e.idle); n > 0 {
+		i := e.idle[n-1]
+		e.idle = e.idle[:n-1]
+		return i, nil
+	}
+	i, err := e.create(ctx)
+	if err == nil && e.start == nil {
+		e.start = stateOf(i)
+	}
+	return i, err
+}
+
+// put takes an instance back. It keeps the instance if its state can be reset,
+// which costs less than a new instance. usable reports whether all calls of the
+// instance succeeded.
+func (e *engine) put(i *instance, usable bool) {
+	if usable && e.start.reset(i) {
+		e.mu.Lock()
+		e.idle = append(e.idle, i)
+		e.mu.Unlock()
+		return
+	}
+	// A caller could not handle an error of closing the module or unmapping its
+	// memory.
+	_ = i.release()
+}
+
+func (e *engine) create(ctx context.Context) (*instance, error) {
 	mem, err := reserve(e.limit / wasmPage * wasmPage)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrMemory, err)
@@ -83,12 +120,16 @@ func (e *engine) instance(ctx context.Context) (*instance, error) {
 	return i, nil
 }
 
+// close frees the engine. All instances must have been put back.
 func (e *engine) close(ctx context.Context) error {
-	err := e.runtime.Close(ctx)
+	var err error
+	for _, i := range e.idle {
+		err = errors.Join(err, i.release())
+	}
+	e.idle = nil
+	err = errors.Join(err, e.runtime.Close(ctx))
 	if e.cache != nil {
-		if cacheErr := e.cache.Close(ctx); err == nil {
-			err = cacheErr
-		}
+		err = errors.Join(err, e.cache.Close(ctx))
 	}
 	if err != nil {
 		return fmt.Errorf("freeing the compiled code: %w", err)

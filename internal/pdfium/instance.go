@@ -11,7 +11,8 @@ import (
 )
 
 // instance is one instance of PDFium with its memory. It is used for one
-// document, by one goroutine at a time.
+// document at a time, by one goroutine at a time. Nothing remains of a document
+// when the next one is opened.
 type instance struct {
 	module api.Module
 	memory *memory

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"strconv"
 )
 
 // clockModule and clockName identify the import that an instrumented module
@@ -12,6 +13,10 @@ const (
 	clockModule = "env"
 	clockName   = "emscripten_date_now" // no parameters, returns f64
 )
+
+// globalPrefix begins the names under which an instrumented module exports its
+// mutable globals. A number follows.
+const globalPrefix = "certvault.global."
 
 // clockInterval is the number of loop iterations between two calls of the
 // clock. The time between two calls is far below a millisecond, and the calls
@@ -24,9 +29,11 @@ var errWasm = errors.New("the WebAssembly module has an unexpected form")
 const (
 	sectionImport = 2
 	sectionGlobal = 6
+	sectionExport = 7
 	sectionCode   = 10
 
-	externFunc = 0
+	externFunc   = 0
+	externGlobal = 3
 
 	opUnreachable = 0x00
 	opBlock       = 0x02
@@ -37,6 +44,7 @@ const (
 	opDrop        = 0x1a
 	opGlobalGet   = 0x23
 	opGlobalSet   = 0x24
+	opTableSet    = 0x26
 	opI32Const    = 0x41
 	opI32Eqz      = 0x45
 	opI32Sub      = 0x6b
@@ -54,6 +62,10 @@ const (
 // iteration, which makes PDFium five to eight times slower.
 //
 // Recursion needs no counter: wazero's stack limits its depth.
+//
+// instrument also exports all mutable globals, and returns an error if the module
+// can change its tables or drop its segments. So the state of an instance is its
+// memory and these globals, and an instance can be reset.
 func instrument(module []byte) ([]byte, error) {
 	const header = "\x00asm\x01\x00\x00\x00"
 	if len(module) < len(header) || string(module[:len(header)]) != header {
@@ -63,6 +75,7 @@ func instrument(module []byte) ([]byte, error) {
 	out = append(out, header...)
 	in := &reader{buf: module[len(header):]}
 	var clock, counter uint32
+	var mutable []uint32
 	var seen int
 	for in.err == nil && len(in.buf) > 0 {
 		id := in.byte()
@@ -77,7 +90,14 @@ func instrument(module []byte) ([]byte, error) {
 			clock, err = findClock(content)
 		case sectionGlobal:
 			seen++
+			if mutable, err = mutableGlobals(content); err != nil {
+				return nil, err
+			}
 			counter, content, err = addGlobal(content)
+			mutable = append(mutable, counter)
+		case sectionExport:
+			seen++
+			content, err = addExports(content, mutable)
 		case sectionCode:
 			seen++
 			content, err = addCounting(content, counter, clock)
@@ -92,7 +112,7 @@ func instrument(module []byte) ([]byte, error) {
 	if in.err != nil {
 		return nil, in.err
 	}
-	if seen != 3 {
+	if seen != 4 {
 		return nil, fmt.Errorf("%w: sections are missing or repeated", errWasm)
 	}
 	return out, nil
@@ -118,6 +138,38 @@ func findClock(section []byte) (uint32, error) {
 		return 0, fmt.Errorf("%w: it does not import a clock", errWasm)
 	}
 	return clock, in.err
+}
+
+// mutableGlobals returns the indices of the mutable globals.
+func mutableGlobals(section []byte) ([]uint32, error) {
+	in := &reader{buf: section}
+	n := in.u32()
+	var list []uint32
+	for k := uint32(0); k < n && in.err == nil; k++ {
+		in.byte() // type
+		if in.byte() != 0 {
+			list = append(list, k)
+		}
+		for in.err == nil && in.instruction() != opEnd { //nolint:revive // the initial value is not needed
+		}
+	}
+	return list, in.err
+}
+
+// addExports exports globals with names that are globalPrefix and a number, from 0.
+func addExports(section []byte, globals []uint32) ([]byte, error) {
+	in := &reader{buf: section}
+	n := in.u32()
+	out := binary.AppendUvarint(nil, uint64(n)+uint64(len(globals)))
+	out = append(out, in.buf...)
+	for order, k := range globals {
+		name := globalPrefix + strconv.Itoa(order)
+		out = binary.AppendUvarint(out, uint64(len(name)))
+		out = append(out, name...)
+		out = append(out, externGlobal)
+		out = binary.AppendUvarint(out, uint64(k))
+	}
+	return out, in.err
 }
 
 // addGlobal appends a mutable i32 with the initial value clockInterval and
@@ -180,6 +232,9 @@ func addCounting(section []byte, counter, clock uint32) ([]byte, error) {
 		if fn.err != nil {
 			return nil, fn.err
 		}
+		if fn.lasting {
+			return nil, fmt.Errorf("%w: it changes a table or drops a segment", errWasm)
+		}
 		body = append(body, code[done:]...)
 		out = binary.AppendUvarint(out, uint64(len(body)))
 		out = append(out, body...)
@@ -201,6 +256,9 @@ func appendSigned(b []byte, v uint32) []byte {
 type reader struct {
 	buf []byte
 	err error
+	// lasting means that an instruction changes state other than memory and
+	// globals.
+	lasting bool
 }
 
 func (r *reader) failf(format string, args ...any) {
@@ -254,6 +312,7 @@ func (r *reader) u32() uint32 {
 // instruction reads one instruction with its immediates (5.4) and returns its opcode.
 func (r *reader) instruction() byte {
 	op := r.byte()
+	r.lasting = r.lasting || op == opTableSet
 	switch {
 	case op == opUnreachable, op == 0x01, op == 0x05, op == opEnd, op == 0x0f, // nop, else, return
 		op == opDrop, op == 0x1b, op == 0xd1, // drop, select, ref.is_null
@@ -290,7 +349,10 @@ func (r *reader) instruction() byte {
 
 // extended reads the rest of an instruction with the prefix 0xfc.
 func (r *reader) extended() {
-	switch sub := r.u32(); {
+	sub := r.u32()
+	// data.drop, and the instructions for tables but table.size
+	r.lasting = r.lasting || sub == 9 || sub >= 12 && sub != 16
+	switch {
 	case sub <= 7: // saturating truncation
 	case sub == 9, sub == 11, sub == 13, sub >= 15 && sub <= 17: // one index
 		r.leb()

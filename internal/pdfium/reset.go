@@ -1,0 +1,58 @@
+package pdfium
+
+import (
+	"bytes"
+	"strconv"
+
+	"github.com/tetratelabs/wazero/api"
+)
+
+// state is the state of an instance before its first document. Instances are
+// equal then, because PDFium's initialization depends on nothing else.
+type state struct {
+	// memory is the beginning of the linear memory. The rest is zero.
+	memory []byte
+	// size is the size of the linear memory in bytes.
+	size    uint32
+	globals []uint64
+}
+
+// stateOf copies the state of an instance.
+func stateOf(i *instance) *state {
+	size := i.module.Memory().Size()
+	all := i.memory.reserved[:size]
+	used := len(bytes.TrimRight(all, "\x00"))
+	used = min((used+wasmPage-1)/wasmPage*wasmPage, len(all))
+	s := &state{memory: bytes.Clone(all[:used]), size: size}
+	for _, g := range mutable(i) {
+		s.globals = append(s.globals, g.Get())
+	}
+	return s
+}
+
+// mutable returns the mutable globals of an instance, see instrument.
+func mutable(i *instance) (list []api.MutableGlobal) {
+	for k := 0; ; k++ {
+		g, ok := i.module.ExportedGlobal(globalPrefix + strconv.Itoa(k)).(api.MutableGlobal)
+		if !ok {
+			return list
+		}
+		list = append(list, g)
+	}
+}
+
+// reset gives an instance the state s, so that nothing of its document remains.
+// It reports whether it could: not if the memory has grown, because memory cannot
+// shrink, and not on systems on which zeroing memory costs more than a new
+// instance. The last call of the instance must have succeeded.
+func (s *state) reset(i *instance) bool {
+	if i.module.Memory().Size() != s.size || !i.memory.zero(len(s.memory), int(s.size)) {
+		return false
+	}
+	copy(i.memory.reserved, s.memory)
+	for k, g := range mutable(i) {
+		g.Set(s.globals[k])
+	}
+	i.file, i.readErr, i.exceeded = nil, nil, false
+	return true
+}
