@@ -33,7 +33,7 @@ GOLANGCI := go tool -modfile=tools/go.mod golangci-lint
 
 .PHONY: build
 build: $(EMBEDDED) ## build bin/certvault
-	go build -trimpath -buildvcs=$(BUILDVCS) -o bin/certvault ./cmd/certvault
+	go build -trimpath -buildvcs=$(BUILDVCS) -ldflags='-s -w' -o bin/certvault ./cmd/certvault
 
 # The lock file pins each package by its digest, which npm checks. The licence
 # texts are embedded together with the files.

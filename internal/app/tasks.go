@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"runtime/debug"
 	"time"
 
 	"github.com/certvault/certvault/internal/batch"
@@ -91,5 +92,7 @@ func (a *App) warmRenderer(ctx context.Context) {
 		if err := a.renderer.Compile(context.WithoutCancel(ctx)); err != nil {
 			a.log.ErrorContext(ctx, "preparing the PDF renderer failed", slog.Any("error", err))
 		}
+		// Loading or compiling PDFium leaves more garbage than the memory that an idle vault needs.
+		debug.FreeOSMemory()
 	})
 }

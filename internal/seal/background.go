@@ -88,5 +88,6 @@ func segmentDistance(p, a, b [2]float64) float64 {
 	if n := dx*dx + dy*dy; n > 0 {
 		t = max(0, min(1, ((p[0]-a[0])*dx+(p[1]-a[1])*dy)/n))
 	}
-	return math.Hypot(p[0]-a[0]-t*dx, p[1]-a[1]-t*dy)
+	x, y := p[0]-a[0]-t*dx, p[1]-a[1]-t*dy
+	return math.Sqrt(x*x + y*y) // math.Hypot also avoids overflow, which takes longer
 }

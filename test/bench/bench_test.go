@@ -48,8 +48,14 @@ func each(b *testing.B, f func(b *testing.B, database string)) {
 // client of the institution.
 func start(b *testing.B, database string) (*vault.Vault, *vault.Client) {
 	b.Helper()
+	return startTraced(b, database, nil)
+}
+
+// startTraced is like start. tracer starts the vault, see vault.Options.
+func startTraced(b *testing.B, database string, tracer []string) (*vault.Vault, *vault.Client) {
+	b.Helper()
 	v, err := vault.Start(b.Context(), vault.Options{
-		Data: b.TempDir(), Database: database, Args: []string{"--rate-limit", "0", "--public-rate-limit", "0"},
+		Data: b.TempDir(), Database: database, Args: []string{"--rate-limit", "0", "--public-rate-limit", "0"}, Tracer: tracer,
 	})
 	if err != nil {
 		b.Fatal(err)

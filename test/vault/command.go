@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 )
 
@@ -24,13 +25,14 @@ type Result struct {
 }
 
 // command returns a command that runs the binary on the storage of o, without the caller's
-// environment variables that could configure the binary.
-func command(ctx context.Context, o Options, args ...string) (*exec.Cmd, error) {
+// environment variables that could configure the binary. tracer may be nil, see Options.
+func command(ctx context.Context, o Options, tracer []string, args ...string) (*exec.Cmd, error) {
 	binary, err := Binary()
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.CommandContext(ctx, binary, args...) //nolint:gosec // the binary under test
+	args = slices.Concat(tracer, []string{binary}, args)
+	cmd := exec.CommandContext(ctx, args[0], args[1:]...) //nolint:gosec // the binary under test
 	for _, e := range os.Environ() {
 		if !strings.HasPrefix(e, "CERTVAULT_") {
 			cmd.Env = append(cmd.Env, e)
@@ -45,9 +47,18 @@ func command(ctx context.Context, o Options, args ...string) (*exec.Cmd, error) 
 	return cmd, nil
 }
 
+// CanTrace returns an error if the system does not allow strace to trace a process, as in some
+// containers, or if strace is missing.
+func CanTrace(ctx context.Context) error {
+	if out, err := exec.CommandContext(ctx, "strace", "-o", os.DevNull, "true").CombinedOutput(); err != nil {
+		return fmt.Errorf("strace: %w: %s", err, out)
+	}
+	return nil
+}
+
 // Run runs a command of the binary on the storage of o. An exit code other than 0 is not an error.
 func Run(ctx context.Context, o Options, stdin string, args ...string) (Result, error) {
-	cmd, err := command(ctx, o, args...)
+	cmd, err := command(ctx, o, nil, args...)
 	if err != nil {
 		return Result{}, err
 	}

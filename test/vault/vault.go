@@ -43,6 +43,9 @@ type Options struct {
 	Args []string
 	// Proxy starts the vault without TLS, for the requests of a proxy on this machine.
 	Proxy bool
+	// Tracer is a command that starts serve, such as strace with options. The process that it starts
+	// must be that of the vault (strace -D).
+	Tracer []string
 }
 
 // Vault is a process that runs certvault serve.
@@ -144,7 +147,7 @@ func start(ctx context.Context, o Options) (*Vault, error) {
 	if o.Proxy {
 		args = append(args, "--behind-proxy", "127.0.0.1,::1", "--base-url", v.URL)
 	}
-	v.cmd, err = command(context.WithoutCancel(ctx), o, append(args, o.Args...)...)
+	v.cmd, err = command(context.WithoutCancel(ctx), o, o.Tracer, append(args, o.Args...)...)
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,70 @@
+package bench
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"testing"
+	"time"
+
+	"github.com/certvault/certvault/test/vault"
+)
+
+// settleTime is the time in which the work after an approval ends, such as the mail.
+const settleTime = time.Second
+
+var syncCall = regexp.MustCompile(`(?m)^\d+ +f(data)?sync\(`)
+
+// BenchmarkDisk measures how much the vault waits for the disk, from the upload to the mail: the
+// syncs for each certificate, and the certificates per second on this disk and on one whose sync
+// takes 4 ms longer, as on many cloud disks. strace counts and delays the calls.
+func BenchmarkDisk(b *testing.B) {
+	if err := vault.CanTrace(b.Context()); err != nil {
+		b.Skipf("this system does not allow strace: %v", err)
+	}
+	for _, delay := range []time.Duration{0, 4 * time.Millisecond} {
+		for _, c := range []struct {
+			name  string
+			count int // certificates that are uploaded at once
+		}{{"alone", 1}, {"load", crowd}} {
+			b.Run(fmt.Sprintf("%s/delay=%v", c.name, delay), func(b *testing.B) { benchmarkDisk(b, delay, c.count) })
+		}
+	}
+}
+
+func benchmarkDisk(b *testing.B, delay time.Duration, count int) {
+	b.Helper()
+	log := filepath.Join(b.TempDir(), "strace.log")
+	tracer := []string{"strace", "-D", "-f", "--seccomp-bpf", "-qq", "-e", "signal=none", "-e", "trace=fsync,fdatasync", "-o", log}
+	if delay > 0 {
+		tracer = append(tracer, "-e", fmt.Sprintf("inject=fsync,fdatasync:delay_exit=%d", delay.Microseconds()))
+	}
+	_, c := startTraced(b, "", tracer)
+	warm(b, c)
+	time.Sleep(settleTime)
+	syncs := func() int {
+		text, err := os.ReadFile(log)
+		if err != nil {
+			b.Fatal(err)
+		}
+		return len(syncCall.FindAll(text, -1))
+	}
+	var spent time.Duration
+	total, first, all := 0, approved(b, c), syncs()
+	for b.Loop() {
+		forms := make([]*vault.Form, count)
+		for i := range forms {
+			forms[i] = form(0)
+		}
+		began := time.Now()
+		uploadAll(b, c, forms)
+		total += count
+		awaitAll(b, c, first+total)
+		spent += time.Since(began)
+	}
+	time.Sleep(settleTime)
+	b.ReportMetric(0, "ns/op") // hides the time of all certificates
+	b.ReportMetric(float64(total)/spent.Seconds(), "certificates/s")
+	b.ReportMetric(float64(syncs()-all)/float64(total), "syncs/certificate")
+}
