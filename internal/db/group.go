@@ -65,7 +65,7 @@ type shared struct {
 	restore func() error // restores the setting of a relaxed transaction
 	began   time.Time
 	members int
-	urgent  bool // a member is urgent
+	urgent  bool  // a member is urgent
 	broken  error // set if SQLite has rolled back the transaction
 
 	done chan struct{} // closed when err is set

@@ -112,7 +112,7 @@ func TestFailureOfAMemberChangesNothingElse(t *testing.T) {
 	}
 	panicked := false
 	results := together(t, d,
-		insertNote(ctx, 1), then(insertNote(ctx, 2), boom), insertNote(ctx, 1), insertNote(ctx, 3),
+		insertNote(ctx, 1), then(insertNote(ctx, 2), boom), insertNote(ctx, 1), insertNote(ctx, 3), //nolint:gocritic // the second insert of 1 fails
 		func(tx *Tx) (err error) {
 			defer func() { panicked = recover() != nil; err = boom }()
 			if err := insertNote(ctx, 4)(tx); err != nil {

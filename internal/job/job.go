@@ -31,9 +31,9 @@ const (
 	fetchCooldown = 2 * time.Millisecond
 	// pollInterval is the longest delay of a job if no notification arrives.
 	pollInterval = 200 * time.Millisecond
-	// sqlitePollInterval is the poll interval on SQLite. It is shorter because SQLite has no
-	// notifications. A poll that finds nothing is one read of an index.
-	sqlitePollInterval = 50 * time.Millisecond
+	// sqlitePollInterval is the poll interval on SQLite. It applies to jobs that other processes
+	// enqueue, which are commands, and to jobs that become due.
+	sqlitePollInterval = time.Second
 	// keepCompleted is the minimum time for which completed jobs are stored.
 	keepCompleted = time.Hour
 	// stuckAfter is the minimum time after which River considers a running job dead. Rescue finds the jobs
@@ -48,9 +48,6 @@ type Config struct {
 	// Queues is the number of workers of each queue. If Queues is empty, this process only enqueues
 	// jobs.
 	Queues map[string]int
-	// Background contains the queues whose jobs need not start at once. On SQLite, where each poll
-	// of a queue costs time, these queues are polled less often.
-	Background []string
 	// MaxAttempts is the maximum number of attempts of a job whose InsertOpts do not specify one.
 	MaxAttempts int
 	// Timeout is the maximum duration of one attempt.
@@ -116,17 +113,12 @@ func New(d *db.DB, cfg Config) (*Queue, error) {
 		q.client = postgresClient{c}
 	case db.SQLite:
 		rc.FetchPollInterval = sqlitePollInterval
-		for _, name := range cfg.Background {
-			if c, ok := rc.Queues[name]; ok {
-				c.FetchPollInterval = pollInterval
-				rc.Queues[name] = c
-			}
-		}
-		c, err := river.NewClient(newQuietSQLite(d), rc)
+		driver := newQuietSQLite(d)
+		c, err := river.NewClient(driver, rc)
 		if err != nil {
 			return nil, fmt.Errorf("creating the queue: %w", err)
 		}
-		q.client = sqliteClient{c}
+		q.client = sqliteClient{c, driver.listener}
 	}
 	return q, nil
 }
@@ -172,13 +164,18 @@ func (q *Queue) Stop(ctx context.Context) error {
 	return nil
 }
 
-type sqliteClient struct{ *river.Client[*sql.Tx] }
+type sqliteClient struct {
+	*river.Client[*sql.Tx]
+
+	listener *listener
+}
 
 func (c sqliteClient) insertTx(ctx context.Context, tx *db.Tx, args river.JobArgs, opts *river.InsertOpts) (int64, error) {
 	res, err := c.InsertTx(tx.Context(ctx), tx.Tx, args, opts)
 	if err != nil {
 		return 0, err
 	}
+	tx.AfterCommit(func() { c.listener.notify(res.Job.Queue) })
 	return res.Job.ID, nil
 }
 

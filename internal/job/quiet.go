@@ -15,10 +15,10 @@ import (
 // quietSQLite is River's SQLite driver with less work.
 //
 // The driver imitates notifications: it writes a row for each job, and polls for the row on the
-// only connection that writes. Polling for the jobs themselves is as fast and requires no such
-// rows.
+// only connection that writes. quietSQLite has a listener instead, which Queue.InsertTx notifies
+// after the commit.
 //
-// A fetch is an UPDATE, and nearly every fetch of an idle vault finds no job. quietSQLite therefore
+// A fetch is an UPDATE, and nearly every poll of an idle vault finds no job. quietSQLite therefore
 // checks with a query whether there is a job.
 //
 // The commits of a fetch and of the end of a job do not wait for the disk. After a power failure, a
@@ -27,15 +27,24 @@ import (
 type quietSQLite struct {
 	*riversqlite.Driver
 
-	db *db.DB
+	db       *db.DB
+	listener *listener
 }
 
-func newQuietSQLite(d *db.DB) quietSQLite { return quietSQLite{riversqlite.New(d.Writer()), d} }
+func newQuietSQLite(d *db.DB) quietSQLite {
+	return quietSQLite{riversqlite.New(d.Writer()), d, newListener()}
+}
 
 // SupportsListener implements [riverdriver.Driver].
-func (quietSQLite) SupportsListener() bool { return false }
+func (quietSQLite) SupportsListener() bool { return true }
 
-// SupportsListenNotify implements [riverdriver.Driver].
+// GetListener implements [riverdriver.Driver].
+func (d quietSQLite) GetListener(*riverdriver.GetListenenerParams) riverdriver.Listener {
+	return d.listener
+}
+
+// SupportsListenNotify implements [riverdriver.Driver]. River sends no notifications, because it
+// would send them before the commit.
 func (quietSQLite) SupportsListenNotify() bool { return false }
 
 // GetExecutor implements [riverdriver.Driver].

@@ -140,7 +140,9 @@ func Wire(d Deps) (*Services, error) {
 		DB: d.DB, Blobs: d.Blobs, Deletions: s.Deletions, Queue: s.Queue, Hooks: s.Hooks, Sealer: d.Sealer, VerifyURL: d.Links.Verify,
 		Keys: d.Keys, TimeStamps: d.TimeStamps, Verify: d.Verify, Attempts: d.Attempts, BulkWorkers: d.BulkWorkers, Processors: d.Processors, Now: d.Now, Log: d.Log,
 		Recipient: ledger.LookUpTx,
-		StatusChanged: func(ctx context.Context, tx *db.Tx, c *cert.Certificate) error { return s.Recipients.MovedTx(ctx, tx, c) },
+		StatusChanged: func(ctx context.Context, tx *db.Tx, c *cert.Certificate) error {
+			return s.Recipients.MovedTx(ctx, tx, c)
+		},
 		Purged: PurgedTx,
 	})
 	s.Search = search.New(d.DB, d.Keyring, d.Now)
@@ -193,7 +195,6 @@ func queue(d Deps) (*job.Queue, error) {
 	}
 	return job.New(d.DB, job.Config{
 		NodeID: d.NodeID, Queues: queues,
-		Background:  []string{cert.BulkQueue, batch.Queue, bulkimport.Queue, task.Queue, recipient.Queue, mail.QueueName},
 		MaxAttempts: d.Attempts, Timeout: cert.SealTimeout, Now: d.LeaseNow, Logger: queueLogger(d.Log),
 	})
 }

@@ -50,7 +50,7 @@ func command(ctx context.Context, o Options, tracer []string, args ...string) (*
 // CanTrace returns an error if the system does not allow strace to trace a process, as in some
 // containers, or if strace is missing.
 func CanTrace(ctx context.Context) error {
-	if out, err := exec.CommandContext(ctx, "strace", "-o", os.DevNull, "true").CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(ctx, "strace", "-o", "/dev/null", "true").CombinedOutput(); err != nil {
 		return fmt.Errorf("strace: %w: %s", err, out)
 	}
 	return nil
