@@ -224,8 +224,8 @@ func (c *Changes) storeTx(ctx context.Context, tx *db.Tx, at time.Time, id int64
 	return nil
 }
 
-// groups returns the settings in groups, with their names in the audit log. Each group is short
-// enough for one entry.
+// groups returns the settings in groups. The JSON name of a setting is its name in the audit log.
+// Each group is short enough for one entry.
 func (v *Settings) groups() []any {
 	return []any{
 		struct {

@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// maxClockError is the largest difference between the clock of this host and the clock of the
-	// database server with which the vault starts.
+	// maxClockError is the maximum difference between the clocks of this host and of the database
+	// server. If the difference is larger, the vault does not start.
 	maxClockError = 2 * time.Second
 	// pullBackInterval is the interval at which times that are too far in the future are pulled
 	// back.
@@ -38,8 +38,8 @@ func checkClock(ctx context.Context, d *db.DB) error {
 	return fmt.Errorf("%w: this host is %s %s; synchronize both clocks, for example with chrony", errClock, ahead.Abs().Round(time.Second/10), side)
 }
 
-// pullBack makes rows due whose time is later than the longest schedule allows, because a clock was
-// ahead when the time was set. If the clocks of this host and of the database server differ,
+// pullBack corrects times that were set while a clock was ahead, and that are therefore later than
+// the longest schedule allows. If the clocks of this host and of the database server differ,
 // pullBack logs a warning.
 func (a *App) pullBack(ctx context.Context) error {
 	if err := checkClock(ctx, a.DB); errors.Is(err, errClock) {

@@ -56,7 +56,7 @@ func createCertificate(dir, certFile, keyFile, host string, now time.Time) error
 		return err
 	}
 	template := &x509.Certificate{
-		SerialNumber: serial, Subject: pkix.Name{CommonName: host, Organization: []string{"Certvault, made by itself"}},
+		SerialNumber: serial, Subject: pkix.Name{CommonName: host, Organization: []string{"Certvault, self-signed"}},
 		NotBefore: now.Add(-time.Hour), NotAfter: now.Add(selfSignedLifetime), KeyUsage: x509.KeyUsageDigitalSignature,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, BasicConstraintsValid: true,
 		DNSNames: []string{"localhost"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback},

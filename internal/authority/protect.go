@@ -74,7 +74,7 @@ func (a *Authority) protectFolder(ctx context.Context, plain string, text []byte
 		return err
 	}
 	if b.identity.String() != identity.String() {
-		return &Fault{Code: CodeLocked, Err: fmt.Errorf("%s belongs to other keys", file)} //nolint:err113 // callers distinguish it by its code
+		return &Fault{Code: CodeLocked, Err: fmt.Errorf("%s has another identity", file)} //nolint:err113 // callers distinguish it by its code
 	}
 	if err := os.Remove(plain); err != nil {
 		return &Fault{Code: CodeStorage, Err: fmt.Errorf("removing the unencrypted identity: %w", err)}

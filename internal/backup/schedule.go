@@ -20,7 +20,7 @@ const (
 	leaseTime = time.Minute
 	// renewEvery is the interval at which a server renews its lease.
 	renewEvery = 10 * time.Second
-	// stopTime limits the last write to the database of a server that stops.
+	// stopTime is the maximum duration of the last database write of a server that stops.
 	stopTime = time.Second
 	// retryAfter is the maximum time until a scheduled backup that failed is attempted again.
 	retryAfter = time.Hour
@@ -35,8 +35,8 @@ const (
 // errLost means that another server makes the backups now.
 var errLost = errors.New("the lease was lost, because this server was too slow; another server makes the next backup")
 
-// Schedule makes backups of a vault at intervals, in new folders of one folder. Of several servers
-// on one database, one makes each backup.
+// Schedule makes backups of a vault at intervals, in new folders of one folder. If several servers
+// use one database, only one of them makes each backup.
 type Schedule struct {
 	Config
 
@@ -70,8 +70,8 @@ func (s *Schedule) Run(ctx context.Context) error {
 	return errors.Join(err, s.release(ctx, err))
 }
 
-// Stop records that no server makes backups at intervals. A server with a schedule records its
-// schedule again.
+// Stop records that no server makes backups at intervals. If another server still has a schedule,
+// it records the schedule again when it runs.
 func Stop(ctx context.Context, d *db.DB) error {
 	err := d.Tx(ctx, func(tx *db.Tx) error {
 		_, err := tx.ExecContext(ctx, `UPDATE backups SET every_seconds = 0, failure = '' WHERE id = 1 AND every_seconds <> 0`)
@@ -83,10 +83,11 @@ func Stop(ctx context.Context, d *db.DB) error {
 	return nil
 }
 
-// dueCondition is true if the next backup is due and no server makes one: the interval has passed,
-// the last backup failed some time ago, or its server has died, which leaves leased_by. A time after
-// $2 was written while a clock was ahead, and is ignored. $1 is the present time, $2 is later than
-// any lease, $3 is the start of the interval, and $4 is the start of the interval after a failure.
+// dueCondition is true if the next backup is due and no server is making one. A backup is due if
+// the interval has passed, if the last backup failed some time ago, or if the server that was
+// making it has died. In the last case, leased_by is still set. A time after $2 was written while a
+// clock was ahead, and is ignored. $1 is the present time, $2 is later than any lease, $3 is the
+// start of the interval, and $4 is the start of the interval after a failure.
 const dueCondition = `(leased_until < $1 OR leased_until > $2) AND (leased_by <> '' OR started_at <= $3 OR failure <> '' AND started_at <= $4 OR started_at > $2)`
 
 // claim records the schedule, and leases the next backup if it is due and no server makes one.
@@ -140,8 +141,8 @@ func (s *Schedule) renew(ctx context.Context, lost context.CancelCauseFunc) {
 			n, err = r.RowsAffected()
 			return err
 		})
-		// If the database does not respond for long, another server gets the lease, and the next
-		// attempt finds that.
+		// An error is ignored: if the lease expires before it is renewed, another server may take it,
+		// and the next attempt detects this.
 		if err == nil && n == 0 {
 			lost(errLost)
 			return
@@ -200,7 +201,7 @@ func (s *Schedule) leased(ctx context.Context) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	// This server has the lease, so that no server is making them.
+	// This server has the lease, so no other server is writing the partial backups.
 	for _, dir := range partial {
 		s.Log.WarnContext(ctx, "a backup was interrupted and is removed", slog.String("folder", dir))
 		if err := removeBackup(dir); err != nil {
@@ -230,8 +231,9 @@ func (s *Schedule) leased(ctx context.Context) (*Result, error) {
 	return result, nil
 }
 
-// create makes a backup since the last complete backup. If the last backup cannot be used, for
-// example because it was made with another master key, create makes a backup without it.
+// create makes a backup that links the unchanged files of the last complete backup. If the last
+// backup cannot be used, for example because it was made with another master key, create makes a
+// backup without it.
 func (s *Schedule) create(ctx context.Context, complete []string) (*Result, error) {
 	installation, err := s.DB.Installation(ctx)
 	if err != nil {

@@ -40,9 +40,9 @@ type Report struct {
 }
 
 // Verify checks a backup: the signature of the manifest, the digest of each file, missing and
-// additional files, and the structure of the database. Problems of the backup are in the report. The
-// error is ErrNoBackup if dir contains no backup, ErrPartial if the backup is not complete, and
-// ErrWrongKey if another master key than that of ring signed it.
+// additional files, and the structure of the database. Problems of the backup are in the report.
+// The error is ErrNoBackup if dir contains no backup, ErrPartial if the backup is not complete, and
+// ErrWrongKey if the backup was signed with a master key other than that of ring.
 func Verify(ctx context.Context, dir string, ring *keyring.Ring) (_ *Report, err error) {
 	r, err := openManifest(dir, ring)
 	if err != nil {
@@ -67,7 +67,7 @@ func Verify(ctx context.Context, dir string, ring *keyring.Ring) (_ *Report, err
 type verifier struct {
 	report *Report
 	mu     sync.Mutex
-	// present is the number of entries whose files exist, in regular files.
+	// present is the number of entries whose file exists and is a regular file.
 	present int
 	// damaged means that the manifest is damaged, so that its entries are not all known.
 	damaged bool
@@ -190,8 +190,8 @@ func (r contextReader) Read(p []byte) (int, error) {
 }
 
 // additional finds the files that the manifest does not name. A signed manifest names each file
-// once. Therefore, there are additional files only if there are more files than entries, and the
-// names are compared only then.
+// once. Therefore, there are additional files only if there are more files than entries whose file
+// is present, and the names are compared only then.
 func (v *verifier) additional(ctx context.Context, dir string, ring *keyring.Ring) error {
 	count := 0
 	if err := eachFile(ctx, dir, func(string) { count++ }); err != nil {
@@ -211,7 +211,7 @@ func (v *verifier) additional(ctx context.Context, dir string, ring *keyring.Rin
 	})
 }
 
-// eachFile calls visit with the name of each file of a backup but the manifest.
+// eachFile calls visit with the name of each file of a backup except the manifest.
 func eachFile(ctx context.Context, dir string, visit func(name string)) error {
 	err := filepath.WalkDir(dir, func(file string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {

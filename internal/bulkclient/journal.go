@@ -18,7 +18,7 @@ import (
 const fileLifetime = 23 * time.Hour
 
 // ErrBusy means that another run uses the same list.
-var ErrBusy = errors.New("another certvault bulk is processing this list")
+var ErrBusy = errors.New("another run of certvault bulk is processing this list")
 
 // journal records the progress of a list in a file in the same folder, one JSON object per line, so
 // that the next run can continue.

@@ -30,7 +30,8 @@ const (
 	Rejected Status = "rejected"
 	// Revoked rows have a certificate that was revoked later.
 	Revoked Status = "revoked"
-	// Refused rows are invalid. They were not submitted, or the vault rejected them.
+	// Refused rows are invalid: this program did not submit them, or the vault did not accept them
+	// into a batch.
 	Refused Status = "refused"
 	// Unfinished rows are continued by the next run.
 	Unfinished Status = "unfinished"
@@ -205,8 +206,9 @@ func entryOf(row *Row, index int, fileID string) client.Entry {
 // submit stores the files of rows and submits the rows as one batch. If the vault rejects some
 // rows, submit marks these rows as refused and submits the remaining rows.
 func (r *Run) submit(ctx context.Context, rows []*work) error {
-	// A round ends without a batch only if the vault has removed a file or rejects rows. The limit
-	// ends the loop if the vault never accepts the remaining rows.
+	// The loop repeats only if the vault did not accept the batch, because it has removed a file or
+	// because rows are invalid. The limit ends the loop if the vault never accepts the remaining
+	// rows.
 	for range len(rows) + 2 {
 		if err := r.storeFiles(ctx, rows); err != nil {
 			return err
@@ -302,8 +304,9 @@ func remaining(rows []*work) []*work {
 	return list
 }
 
-// storeFiles stores each file of the rows once, at most parallel files at the same time. It does
-// not store a file that the journal has, and it refuses rows whose file cannot be used.
+// storeFiles stores each file of the rows once. The constant parallel limits the number of
+// concurrent uploads. storeFiles does not store a file that the journal has, and it refuses rows
+// whose file cannot be used.
 func (r *Run) storeFiles(ctx context.Context, rows []*work) error {
 	type job struct {
 		source *source

@@ -32,8 +32,7 @@ var errDiffers = errors.New("a stored file is missing or differs from what was s
 // damagedMessage is the message for a caller who requested a damaged file.
 const damagedMessage = "The stored file is damaged or missing, so it was not sent. The operator of this vault has been alerted."
 
-// intactFile identifies a content by the versions of its stored files, and has the digest of the
-// content.
+// intactFile identifies a Content by the versions of its stored files and by its digest.
 type intactFile struct {
 	versions [2]blob.Version
 	sum      [sha256.Size]byte
@@ -61,7 +60,8 @@ func (i *intactFiles) add(f intactFile) {
 }
 
 // compare returns errDiffers if the content does not have the given size and digest. It reads the
-// whole content, except if a large file of the same versions had the digest before.
+// whole content, unless the content is large and an earlier call found this digest for the same
+// versions of the files.
 func (s *Service) compare(content *Content, size int64, sum [sha256.Size]byte) error {
 	if size <= largeFile || content.Size() != size {
 		return compareWhole(content, size, sum)
@@ -106,8 +106,8 @@ func isDamage(err error) bool {
 
 // check returns the content of a stored file if it has the size and the digest of the record. If
 // the file is damaged or missing, check closes the content, stores that the check with the given
-// name failed, and returns a fault of kind Damaged. err is the error of opening the content. check
-// returns other errors unchanged.
+// name failed, and returns a fault of kind Damaged. err is the error of opening the content. An
+// error that does not mean damage is returned unchanged.
 func (s *Service) check(ctx context.Context, c *Certificate, name string, content *Content, err error, size int64, sum [sha256.Size]byte) (*Content, error) {
 	if err == nil {
 		if err = s.compare(content, size, sum); err == nil {

@@ -42,7 +42,7 @@ func (s *Service) OpenImage(ctx context.Context, c *Certificate) (*Content, erro
 }
 
 // storedImage opens the stored picture of a certificate. The error is errDiffers if there is no
-// picture, or if it does not have the digest in its key.
+// stored picture, if its key has no digest, or if its digest is not the one in the key.
 func (s *Service) storedImage(ctx context.Context, c *Certificate) (*Content, error) {
 	sum, ok := imageDigest(c.imageKey)
 	if !ok {
@@ -111,7 +111,7 @@ func (s *Service) draw(ctx context.Context, c *Certificate) (png []byte, err err
 		return nil, fmt.Errorf("storing the picture: %w", err)
 	}
 	if now.imageKey != "" {
-		s.log.WarnContext(ctx, "the stored picture of a certificate was damaged, or had no digest, and was drawn again", slog.String("certificate", c.UUID))
+		s.log.WarnContext(ctx, "the stored picture of a certificate was missing or damaged, or had no digest; it was drawn again", slog.String("certificate", c.UUID))
 	}
 	var stored int64
 	err = s.db.Tx(ctx, func(tx *db.Tx) (err error) {
@@ -132,7 +132,8 @@ func (s *Service) draw(ctx context.Context, c *Certificate) (png []byte, err err
 }
 
 // setImageTx sets the picture of a certificate that has files. It returns the number of changed
-// records, 0 or 1. The key of the previous picture remains in former_keys, for an erasure.
+// records, 0 or 1. The key of the previous picture is added to former_keys, so that an erasure also
+// deletes that picture.
 func setImageTx(ctx context.Context, tx *db.Tx, uuid, key string) (int64, error) {
 	result, err := tx.ExecContext(ctx, `
 		UPDATE certificates SET image_key = $1,

@@ -19,8 +19,8 @@ import (
 const (
 	// MaxFile is the largest file in bytes: 20 MB.
 	MaxFile = 20 << 20
-	// maxChecks is the number of files that are checked at a time. A file that is made to use as much
-	// memory as the limits of package pdf allow uses about 60 MB.
+	// maxChecks is the number of files that are checked at a time. The check of a file uses at most
+	// about 60 MB, even if the file was made to reach the limits of package pdf.
 	maxChecks = 2
 	// maxFileName bounds a file's name in code points.
 	maxFileName = 255

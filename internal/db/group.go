@@ -27,7 +27,7 @@ const (
 type urgentKey struct{}
 
 // Urgent returns a context whose transactions pass those of other contexts on SQLite, for a short
-// time, and do not wait for them to commit. It is for requests, because somebody waits for them.
+// time, and do not wait for them to commit. It is for requests, because a person or a program waits for the response.
 func Urgent(ctx context.Context) context.Context { return context.WithValue(ctx, urgentKey{}, true) }
 
 func isUrgent(ctx context.Context) bool { return ctx.Value(urgentKey{}) != nil }
@@ -289,7 +289,7 @@ func (s *shared) undo() {
 	}
 }
 
-// errDiscarded is the result of a shared transaction whose only member failed. Nobody waits for it.
+// errDiscarded is the result of a shared transaction whose only member failed. No caller waits for it.
 var errDiscarded = errors.New("the transaction was rolled back")
 
 // end commits the transaction, or rolls it back if it is broken.

@@ -15,18 +15,18 @@ var (
 	// ErrOldSchema means that the database lacks migrations of this binary.
 	ErrOldSchema = errors.New("the schema of the database is older than this certvault: " +
 		"run certvault migrate, or start the server of this version, which migrates the database")
-	// ErrNewSchema means that the floor of the schema is above the version of this binary.
+	// ErrNewSchema means that the schema requires a newer binary.
 	ErrNewSchema = errors.New("the schema of the database is too new for this certvault")
 )
 
-// floorSince is the number of the migration that created the floor.
+// floorSince is the number of the migration that created the table schema_floor.
 const floorSince = 30
 
-// CheckSchema checks that this binary can use the database. CheckSchema changes nothing.
-// The error is ErrOldSchema if the database lacks a migration of this binary, and ErrNewSchema if
-// this binary is older than the oldest binary that the schema allows. The table schema_floor names
-// the oldest binary: by the number of its last migration, and by its release for people. A
-// migration that the previous release cannot work with raises the floor in the same transaction.
+// CheckSchema checks that this binary can use the database. CheckSchema changes nothing. The error
+// is ErrOldSchema if the database lacks a migration of this binary, and ErrNewSchema if this binary
+// is older than the oldest binary that the schema allows. The table schema_floor names this binary
+// by the number of its last migration, and by its release, which messages show. A migration that
+// the previous release cannot work with raises the floor in the same transaction.
 func (d *DB) CheckSchema(ctx context.Context) error {
 	all, err := d.migrations()
 	if err != nil {
@@ -74,7 +74,7 @@ func (d *DB) checkFloor(ctx context.Context, known int) error {
 	return nil
 }
 
-// IsEmpty reports whether the database has no schema, because it is new.
+// IsEmpty reports whether the database has no schema yet.
 func (d *DB) IsEmpty(ctx context.Context) (bool, error) {
 	exists, err := d.tableExists(ctx, "schema_migrations")
 	return !exists, err
@@ -92,7 +92,8 @@ func (d *DB) tableExists(ctx context.Context, name string) (exists bool, err err
 }
 
 // missingQueueVersions returns the versions of the queue's schema that the database lacks. It does
-// not ask River, because River rejects a database with versions that River does not know.
+// not use River's check, because that check rejects a database with versions that River does not
+// know.
 func (d *DB) missingQueueVersions(ctx context.Context) ([]int, error) {
 	versions, err := queueVersions(d.Dialect)
 	if err != nil {

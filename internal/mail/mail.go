@@ -57,11 +57,11 @@ func (m *Message) Fits() bool {
 }
 
 const (
-	// maxMessage is the maximum size of text and HTML together, in bytes. With this limit, the
-	// transmitted message is smaller than 30 KB: see Fits.
+	// maxMessage is the maximum size of text and HTML together, in bytes. The transmitted
+	// message is about 30 KB then. Fits reports whether it is smaller.
 	maxMessage = 21 << 10
-	// dense is the limit between the encodings: if more than one byte in dense is not ASCII, base64
-	// is shorter than quoted-printable. Quoted-printable needs three bytes for a non-ASCII byte,
+	// dense is the limit between the encodings: if more than 1/dense of the bytes are not ASCII,
+	// base64 is shorter than quoted-printable. Quoted-printable needs three bytes for a non-ASCII byte,
 	// and base64 needs four bytes for any three bytes.
 	dense = 6
 )

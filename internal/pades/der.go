@@ -23,9 +23,8 @@ const (
 	tagContextCons     = 0xa0 // [0], constructed
 )
 
-// errDER reports bytes that are not DER, in which every value has a single
-// encoding (X.690, 10), or not the expected element. With other encodings, a
-// change of the encoding would not be noticed.
+// errDER means that bytes are not DER or are not the expected element. In DER, every value has
+// exactly one encoding (X.690, 10), so that no byte can change without a change of the value.
 var errDER = errors.New("not DER")
 
 // der is a DER encoding. Its methods read one element after the other.

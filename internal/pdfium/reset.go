@@ -41,7 +41,7 @@ func mutable(i *instance) (list []api.MutableGlobal) {
 	}
 }
 
-// reset gives an instance the state s, so that nothing of its document remains.
+// reset restores the state s of an instance, so that nothing of its document remains.
 // It reports whether it could: not if the memory has grown, because memory cannot
 // shrink, and not on systems on which zeroing memory costs more than a new
 // instance. The last call of the instance must have succeeded.

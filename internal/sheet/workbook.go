@@ -32,9 +32,9 @@ const (
 	rowsPerCheck = 500
 )
 
-var errBomb = refusal("The workbook unpacks to more than a list of 10,000 rows can need. Copy the rows to a new workbook, or save the list as CSV.")
+var errBomb = refusal("The unpacked workbook is too large for a list of 10,000 rows. Copy the rows to a new workbook, or save the list as CSV.")
 
-// readWorkbook reads the first visible sheet of an Excel workbook that is not empty, and adds
+// readWorkbook reads the first sheet of an Excel workbook that is visible and not empty. It adds
 // notices about other sheets and hidden rows.
 func (t *Table) readWorkbook(ctx context.Context, raw []byte) (err error) {
 	if err := checkParts(raw); err != nil {
@@ -87,7 +87,7 @@ func (t *Table) readWorkbook(ctx context.Context, raw []byte) (err error) {
 	return nil
 }
 
-var errDamaged = refusal("The workbook is damaged and cannot be read. Save it anew, or save the list as CSV.")
+var errDamaged = refusal("The workbook is damaged and cannot be read. Save it again, or save the list as CSV.")
 
 // checkParts checks the sizes of a workbook's parts in the archive's directory before any part is
 // unpacked. Unpacking stops at the declared size.
@@ -192,7 +192,7 @@ func (s *sheetReader) date(shown, stored string) string {
 		if err != nil {
 			return ""
 		}
-		// One number may be both the day and the month.
+		// If the day and the month are equal, the first number is the day and the second is the month.
 		switch {
 		case n == at.Year(), len(part) == 2 && !year && n == at.Year()%100 && day:
 			year = true

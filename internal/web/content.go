@@ -14,9 +14,9 @@ import (
 // contentTime is the time limit for sending a response with a file.
 const contentTime = 10 * time.Minute
 
-// ServeContent sends a stored file with the tag, the digest of the file, as its ETag. Package
-// net/http handles ranges and conditions (RFC 9110, 13 and 14). The caller sets the headers that
-// describe the file. If the range is invalid or outside the file, or If-Match fails, ServeContent
+// ServeContent sends a stored file with tag as its ETag. Different files must have different tags.
+// Package net/http handles ranges and conditions (RFC 9110, 13 and 14). The caller sets the headers
+// that describe the file. If the range is invalid or outside the file, or If-Match fails, ServeContent
 // returns an error, so that the surface can render the error.
 func ServeContent(w http.ResponseWriter, r *http.Request, content io.ReadSeeker, tag string) error {
 	if err := http.NewResponseController(w).SetWriteDeadline(time.Now().Add(contentTime)); err != nil && !errors.Is(err, http.ErrNotSupported) {

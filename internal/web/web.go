@@ -23,7 +23,7 @@ import (
 // Func is a handler that returns its error instead of writing it.
 type Func func(w http.ResponseWriter, r *http.Request) error
 
-// Renderer writes an error in the form of its surface: JSON or a page.
+// Renderer writes an error as the response: as JSON, or as a page.
 type Renderer func(w http.ResponseWriter, r *http.Request, err error)
 
 // Handler returns an http.Handler that calls f and renders its error.
@@ -79,7 +79,7 @@ func Client(r *http.Request) netip.Addr {
 // contain secrets.
 func SetRoute(r *http.Request, pattern string) { requestOf(r).route = pattern }
 
-// Record adds an error on which the response does not depend to a request's log line. If the line
+// Record adds an error to a request's log line. The error does not affect the response. If the line
 // already has an error, Record does nothing.
 func Record(r *http.Request, err error) {
 	if q := requestOf(r); q.err == nil {
@@ -96,8 +96,8 @@ type Options struct {
 	// Proxies are the addresses whose forwarded headers are trusted. With proxies, requests from
 	// other addresses are rejected. Without proxies, a request must use TLS directly.
 	Proxies []netip.Prefix
-	// HSTS sends Strict-Transport-Security. It must be off with a self-signed certificate, because
-	// browsers would then refuse to continue.
+	// HSTS sends Strict-Transport-Security. It must be off with a self-signed certificate: with
+	// HSTS, browsers do not let people continue after the warning.
 	HSTS bool
 	// Drill sends the header Certvault-Drill, because the vault is a drill of a restore.
 	Drill   bool
@@ -205,11 +205,11 @@ func (o *Options) locate(r *http.Request, q *request) (secure bool) {
 	return strings.EqualFold(r.Header.Get("X-Forwarded-Proto"), "https")
 }
 
-// forwardedFor returns the client's address that the trusted proxies report. From the right, it
-// uses only the entries of X-Forwarded-For that trusted proxies added. If there is no entry, or one
-// of the used entries is not an address, it returns the zero Addr. It must not return the address
-// of the proxy instead, because the proxy may run on this machine, and loopback addresses have more
-// rights.
+// forwardedFor returns the client's address that the trusted proxies report. It reads the entries
+// of X-Forwarded-For from right to left, and stops at the first address that is not a trusted
+// proxy. If there is no entry, or one of the used entries is not an address, it returns the zero
+// Addr. It must not return the address of the proxy instead, because the proxy may run on this
+// machine, and loopback addresses have more rights.
 func (o *Options) forwardedFor(r *http.Request) (client netip.Addr) {
 	hops := strings.Split(strings.Join(r.Header.Values("X-Forwarded-For"), ","), ",")
 	for _, hop := range slices.Backward(hops) {

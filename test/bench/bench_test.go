@@ -166,6 +166,34 @@ func BenchmarkUpload(b *testing.B) {
 	})
 }
 
+// BenchmarkAcknowledge measures how many uploads of 100 kB a second the vault acknowledges to clients
+// that upload at the same time. The vault seals the certificates meanwhile.
+func BenchmarkAcknowledge(b *testing.B) {
+	for _, clients := range []int{8, 32} {
+		b.Run(fmt.Sprintf("clients=%d", clients), func(b *testing.B) {
+			each(b, func(b *testing.B, database string) {
+				_, c := start(b, database)
+				warm(b, c)
+				total, first := 0, approved(b, c)
+				var spent time.Duration
+				for b.Loop() {
+					forms := make([]*vault.Form, crowd)
+					for i := range forms {
+						forms[i] = form(0)
+					}
+					began := time.Now()
+					uploadAll(b, c, clients, forms)
+					spent += time.Since(began)
+					total += crowd
+					awaitAll(b, c, first+total)
+				}
+				b.ReportMetric(0, "ns/op") // hides the time of all certificates
+				b.ReportMetric(float64(total)/spent.Seconds(), "uploads/s")
+			})
+		})
+	}
+}
+
 func quantile(all []time.Duration, q float64) time.Duration {
 	sorted := slices.Sorted(slices.Values(all))
 	return sorted[min(len(sorted)-1, int(q*float64(len(sorted))))]
@@ -266,7 +294,7 @@ func BenchmarkEndToEnd(b *testing.B) {
 					}
 					before := approved(b, c)
 					began, busy := time.Now(), v.CPU()
-					uploadAll(b, c, forms)
+					uploadAll(b, c, uploaders, forms)
 					awaitAll(b, c, before+crowd)
 					spent += v.CPU() - busy
 					rates = append(rates, crowd/time.Since(began).Seconds())
@@ -280,11 +308,12 @@ func BenchmarkEndToEnd(b *testing.B) {
 	}
 }
 
-func uploadAll(b *testing.B, c *vault.Client, forms []*vault.Form) {
+// uploadAll uploads forms with a number of concurrent clients.
+func uploadAll(b *testing.B, c *vault.Client, clients int, forms []*vault.Form) {
 	b.Helper()
 	var wg sync.WaitGroup
 	work := make(chan *vault.Form)
-	for range uploaders {
+	for range clients {
 		wg.Go(func() {
 			for f := range work {
 				if _, err := upload(b.Context(), c, f); err != nil {

@@ -133,8 +133,8 @@ func TestOutbox(t *testing.T) {
 		if len(approved) != 2 || approved[0].WebhookID != all || approved[1].WebhookID != onlyApproved || approved[0].UUID != made.UUID || approved[0].ApplicationID != made.ID {
 			t.Errorf("deliveries after the approval = %+v, want 2: one for each endpoint of the institution", approved)
 		}
-		if n := count(t, d, `SELECT count(*) FROM river_job WHERE kind = 'recipient'`); n != 1 {
-			t.Errorf("got %d jobs of the kind recipient, want 1", n)
+		if n := count(t, d, `SELECT count(*) FROM river_job WHERE kind = 'mail'`); n != 1 {
+			t.Errorf("got %d jobs of the kind mail, want 1", n)
 		}
 		f.revoke(t, made.UUID, "Issued in error", "")
 		if revoked := f.deliveries(t, "certificate_application.revoked"); len(revoked) != 1 || revoked[0].WebhookID != all {

@@ -47,7 +47,8 @@ type search struct {
 	configDir func(ctx context.Context) (string, error) // like pg_config --bindir
 }
 
-// defaultSearch searches the folders of Debian, Homebrew and a build from source.
+// defaultSearch returns a search of the folders of Debian and Homebrew, of PATH, and of the folder
+// that pg_config names.
 func defaultSearch() search {
 	return search{
 		globs: []string{

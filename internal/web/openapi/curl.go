@@ -35,8 +35,9 @@ func (d *document) curl(method, path string, o *operation) string {
 	return strings.Join(lines, " \\\n    ")
 }
 
-// curlAccept returns the options for the response. A file is saved under the name that the vault
-// sends, and other responses are requested as JSON.
+// curlAccept returns the options for the response. A PDF is saved under the name that the vault
+// sends, and a picture under the name in the URL. Plain text needs no option. Other responses are
+// requested as JSON.
 func (d *document) curlAccept(o *operation) []string {
 	for _, r := range o.Responses {
 		if r.Name != "200" {

@@ -37,7 +37,7 @@ type Page struct {
 	languages *locale.Catalog
 }
 
-// Person is the signed-in person as the menu in the header shows it.
+// Person has what the menu in the header shows about the signed-in person.
 type Person struct {
 	Name, Email string
 	// Language is the tag of the person's language, or "".
@@ -55,8 +55,8 @@ type Pair struct {
 func pair(g *Page, value any) Pair { return Pair{g, value} }
 
 // Reader returns a Page with the signed-in person and the language: the language in the address, or
-// else the person's language, or else the language that the browser requests. A surface in English
-// only uses English.
+// else the person's language, or else the language that the browser requests. A surface that
+// exists only in English always uses English.
 func (s *Set) Reader(r *http.Request) *Page {
 	g := &Page{address: r.URL, languages: s.languages, Drill: s.drill}
 	if s.options.Person != nil {
