@@ -94,9 +94,9 @@ type BatchStatus string
 const (
 	// BatchProcessing batches have unfinished entries.
 	BatchProcessing BatchStatus = "processing"
-	// BatchCompleted batches have only approved entries.
+	// BatchCompleted batches are finished, and no entry failed or was rejected.
 	BatchCompleted BatchStatus = "completed"
-	// BatchCompletedWithErrors batches have entries that failed or were rejected.
+	// BatchCompletedWithErrors batches are finished, and some entries failed or were rejected.
 	BatchCompletedWithErrors BatchStatus = "completed_with_errors"
 )
 

@@ -30,8 +30,8 @@ type Config struct {
 	// RootCAs replaces the trusted certificates of the system. It is for a vault with a self-signed
 	// certificate.
 	RootCAs *x509.CertPool
-	// HTTP sends the requests instead of the built-in client; RootCAs then has no effect. The
-	// client never follows a redirect, because the redirected request could contain the token.
+	// HTTP sends the requests instead of the built-in client; RootCAs then has no effect. A Client
+	// never follows a redirect, because the redirected request could contain the token.
 	HTTP *http.Client
 	// Retry limits the attempts of a call. Fields that are zero or negative get the values of
 	// DefaultRetry. If Attempts is 1, no call is repeated.

@@ -14,7 +14,7 @@ type temporary struct{ err error }
 func (p *temporary) Error() string { return p.err.Error() }
 func (p *temporary) Unwrap() error { return p.err }
 
-// unmark returns the error that a temporary in err marks, or err if there is no mark.
+// unmark returns the error in the temporary that err wraps, or err if it wraps no temporary.
 func unmark(err error) error {
 	if p, ok := errors.AsType[*temporary](err); ok {
 		return p.err
@@ -28,7 +28,7 @@ func (r *Retry) after(err error, attempt int) (wait time.Duration, again bool) {
 	if attempt >= r.Attempts {
 		return 0, false
 	}
-	// Half of the wait is random, so that many clients do not retry at once.
+	// Half of the wait is random, so that many clients do not retry at the same time.
 	wait = min(r.Wait<<min(attempt-1, 20), r.MaxWait)
 	if wait <= 0 {
 		wait = r.MaxWait

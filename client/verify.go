@@ -48,9 +48,8 @@ type FileMatch struct {
 	Count int `json:"count"`
 	// Certificate is nil if several certificates were created from the file.
 	Certificate *Verification `json:"data"`
-	// Certificates has one certificate of each institution if several institutions created
-	// certificates from the file. It omits institutions that created several certificates from the
-	// file.
+	// Certificates is set if several institutions created certificates from the file. It has the
+	// certificate of each institution that created exactly one.
 	Certificates []*Verification `json:"records"`
 }
 

@@ -93,7 +93,7 @@ func asCommand(ctx context.Context) context.Context {
 	return audit.WithActor(ctx, a)
 }
 
-// recordKey records a change of an institution's signing keys. The result is called in the
+// recordKey returns a function that records a change of an institution's signing keys in the
 // transaction of the change. inst is nil for the keys of the installation.
 func (c *console) recordKey(inst *account.Institution, action audit.Action) authority.Record {
 	e := audit.Entry{Action: action}

@@ -22,8 +22,8 @@ type blobCopy struct {
 	To   string `arg:"" help:"The store that gets the files: a new folder, or one that has some of the files."`
 }
 
-// Run copies the files and prints their numbers. It returns an error if a file could not be copied
-// or differs.
+// Run copies the files and prints the counts. It returns an error if a file could not be copied or
+// its copy differs.
 func (b *blobCopy) Run(c *console) error {
 	from, err := openStore("FROM", b.From)
 	if err != nil {

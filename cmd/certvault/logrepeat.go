@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// repeatTime is the time in which a warning or an error is logged once.
+	// repeatTime is the time during which a repeated warning or error is not logged again.
 	repeatTime = time.Minute
 	// maxRepeats bounds the number of different records that are counted. Further records are logged
 	// each time.
@@ -18,16 +18,17 @@ const (
 	requestMessage = "request"
 )
 
-// repeatHandler logs a repeated warning or error once, and after each repeatTime with repetitions
-// again, with their number. During an outage, the same error would otherwise fill the log.
-// The line of a request is always logged, because an operator searches for its id. If the error of
-// the request is a repetition, the line has the level INFO and no error.
+// repeatHandler logs a repeated warning or error only once. After each repeatTime with repetitions,
+// repeatHandler logs the last repetition with the number of repetitions. During an outage, the same
+// error would otherwise fill the log. The line of a request is always logged, because an operator
+// searches for its id. If the error of the request is a repetition, the line has the level INFO and
+// no error.
 type repeatHandler struct {
 	slog.Handler
 
 	counts *repeatCounts
-	// scope distinguishes records with the same message and attributes of loggers with different
-	// attributes.
+	// scope has the attributes and groups of the logger. It distinguishes equal records of different
+	// loggers.
 	scope string
 }
 
@@ -82,8 +83,8 @@ func (h *repeatHandler) Handle(ctx context.Context, r slog.Record) error {
 }
 
 // key returns a text that is equal for records that are repetitions of each other. The text omits
-// the differences between two occurrences of one error: the attributes of a request except its
-// error, the request id, the stack, and the digits in the text of the error, for example in ports.
+// the differences between two occurrences of one error: the request id, the stack, the digits in
+// the text of the error (for example in ports), and all attributes of a request except its error.
 func (h *repeatHandler) key(r slog.Record) string {
 	var key strings.Builder
 	key.WriteString(h.scope + r.Level.String() + "\x00" + r.Message + "\x00")
@@ -127,8 +128,9 @@ func (c *repeatCounts) repeats(h *repeatHandler, r slog.Record) bool {
 	return false
 }
 
-// end ends the time in which a record is logged once. If the record was repeated, end logs it with
-// the number of repetitions and starts the time again. Otherwise end removes the record.
+// end ends the time during which a repeated record is not logged again. If the record was repeated,
+// end logs it with the number of repetitions and starts the time again. Otherwise end removes the
+// record.
 func (c *repeatCounts) end(key string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

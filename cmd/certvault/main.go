@@ -1,4 +1,4 @@
-// Command certvault is the certificate vault: the server, the commands that administer it, also
+// Command certvault is the certificate vault: the server, the commands that administer it, even
 // while the server is running, and the commands that upload and verify certificates.
 package main
 
@@ -79,7 +79,7 @@ func (c *console) print(value any, text func(w io.Writer)) error {
 	return nil
 }
 
-// vault opens the storage, which it creates if needed, and calls f.
+// vault opens the storage, creates it if needed, and calls f.
 func (c *console) vault(s config.Storage, f func(base *app.Base) error) error {
 	return c.with(s, app.CreateBase, f)
 }
@@ -93,7 +93,7 @@ func (c *console) existing(s config.Storage, f func(base *app.Base) error) error
 }
 
 // requireVault returns an error if the vault uses SQLite and the data folder has no database.
-// Otherwise a misspelt folder would create an empty vault.
+// Without this check, a command with a misspelt folder would create an empty vault.
 func requireVault(s config.Storage) error {
 	if s.Database != "" {
 		return nil

@@ -85,7 +85,7 @@ func (r *restoreCommand) accept(c *console) error {
 	})
 }
 
-// show prints the last restore, and what it could not know.
+// show prints the last restore and, until the restore is accepted, what a person must check.
 func (r *restoreCommand) show(c *console) error {
 	return c.existing(r.Storage, func(base *app.Base) error {
 		last, err := base.DB.LastRestore(c.ctx)

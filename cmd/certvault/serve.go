@@ -15,8 +15,8 @@ type serveCommand struct {
 	config.Serve
 }
 
-// Run serves until a signal. Log lines are JSON on standard error. Standard output has only
-// messages that the operator must read once.
+// Run serves requests until the process receives a signal. Log lines are JSON on standard error.
+// Standard output has only messages that the operator must read once.
 func (s *serveCommand) Run(c *console) error {
 	if err := s.Finish(); err != nil {
 		return &usageError{err}

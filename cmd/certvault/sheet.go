@@ -19,7 +19,7 @@ type keySheet struct {
 	Out     string `help:"Write the sheet to this new file, which only its owner can read. Default: standard output." placeholder:"FILE" type:"path"`
 }
 
-// Run prints the recovery sheet. The audit log records that before the sheet is printed.
+// Run records in the audit log that the recovery sheet is printed, and then prints the sheet.
 func (k *keySheet) Run(c *console) error {
 	return c.existing(k.Storage, func(base *app.Base) error {
 		text, err := base.Sheet(c.ctx, k.BaseURL)

@@ -80,8 +80,8 @@ func (u *userResetPassword) Run(c *console) error {
 	})
 }
 
-// passwordRow is the output after a new password was set. Passkeys are the passkeys that still sign
-// in to the account.
+// passwordRow is the output after a new password was set. Passkeys are the passkeys that the
+// account still has.
 type passwordRow struct {
 	userRow
 

@@ -17,7 +17,7 @@ import (
 )
 
 // verifyCommand verifies a PDF. It uses only root certificates, and neither a database nor the
-// network, so it also works outside the vault.
+// network, so it also works on a computer without a vault.
 type verifyCommand struct {
 	File    string   `arg:"" help:"The verified PDF."`
 	Root    []string `help:"Root certificates of the vault, PEM; may be repeated." placeholder:"FILE" sep:"none"`
@@ -220,7 +220,8 @@ func (v *verifyCommand) roots() (roots, error) {
 	return trusted, nil
 }
 
-// readRoots reads the certificates of a PEM file, of which there must be 1 to maxRootsInFile.
+// readRoots reads the certificates of a PEM file. The file must have 1 to maxRootsInFile
+// certificates.
 func readRoots(flag, name string) ([]*x509.Certificate, error) {
 	f, _, err := openRegular(name, maxRootFile)
 	if err != nil {

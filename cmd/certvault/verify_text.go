@@ -191,7 +191,7 @@ func changed(c pades.Change) string {
 	return changeWords[c.Kind] + ": " + strings.Join(counts, ", ")
 }
 
-// original writes the facts about the uploaded file that the last signature states.
+// original writes the facts that the last signature states about the uploaded file.
 func (t *textReport) original() {
 	o := t.report.Original
 	if o == nil {

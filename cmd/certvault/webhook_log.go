@@ -163,8 +163,8 @@ type webhookReplay struct {
 	Since string `help:"Start: a date, a time in the format of RFC 3339, or a duration before now such as 7d or 24h." placeholder:"TIME" required:""`
 }
 
-// Run makes the exhausted deliveries since a time pending. A running server then sends the
-// deliveries again.
+// Run changes the status of the exhausted deliveries since a time to pending. A running server then
+// sends the deliveries again.
 func (h *webhookReplay) Run(c *console) error {
 	since, err := parseSince(h.Since, time.Now())
 	if err != nil {
@@ -185,7 +185,7 @@ func (h *webhookReplay) Run(c *console) error {
 	})
 }
 
-// parseSince parses a time in the past: a date in UTC, a time, or a duration before now.
+// parseSince parses a date in UTC, a time, or a duration before now.
 func parseSince(s string, now time.Time) (time.Time, error) {
 	for _, layout := range []string{time.RFC3339, time.DateOnly} {
 		if at, err := time.Parse(layout, s); err == nil {

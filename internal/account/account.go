@@ -1,5 +1,5 @@
-// Package account owns institutions, their settings, members and invitations, and the users: the
-// address and the password that identify a person. It does not handle certificates.
+// Package account manages institutions with their settings, members and invitations, and the users
+// with their addresses and passwords. It does not handle certificates.
 package account
 
 import (
@@ -18,8 +18,8 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// Institution is a tenant of the vault. It issues certificates, and every record belongs to exactly
-// one institution.
+// Institution is a tenant of the vault. It issues certificates, and every certificate belongs to
+// exactly one institution.
 type Institution struct {
 	ID   int64
 	UUID string
@@ -55,7 +55,7 @@ type Service struct {
 // Option configures a service for New.
 type Option func(*Service)
 
-// WithCost sets the cost of hashing passwords, which is DefaultCost otherwise.
+// WithCost sets the cost of hashing passwords. The default is DefaultCost.
 func WithCost(c Cost) Option { return func(s *Service) { s.cost = c } }
 
 // New returns a service; now is the clock.
@@ -83,8 +83,8 @@ type NewInstitution struct {
 
 // CreateInstitution creates an institution and its owner. If the owner's address already has an
 // account, that account becomes the owner and does not change: its password stays the same, and an
-// account without a password gets none. The error is fault.Invalid with the fields that are not
-// allowed.
+// account without a password gets none. If fields are invalid, the error is fault.Invalid and names
+// these fields.
 func (s *Service) CreateInstitution(ctx context.Context, n NewInstitution) (*Institution, error) {
 	return s.createInstitution(ctx, n, steps{password: true})
 }
@@ -178,7 +178,7 @@ func (n *NewInstitution) validate(password bool) (Email, error) {
 	return email, bad.Err()
 }
 
-// SetName changes the name of an institution, which future pages and mail show. The texts of
+// SetName changes the name of an institution. Future pages and mail show the new name. The texts of
 // certificates do not change. Signatures show the name in the key's certificate until the next key
 // is created. SetName refuses a name that looks the same as the name of another institution.
 func (s *Service) SetName(ctx context.Context, id int64, name string) error {
@@ -203,7 +203,7 @@ func validPrefix(s string) bool {
 }
 
 // slugOf returns a slug made from the ASCII letters and digits of a name, without diacritics. If
-// the name has no such characters, it returns the prefix in lower case.
+// the name has no such characters, slugOf returns the prefix in lower case.
 func slugOf(name, prefix string) string {
 	var b strings.Builder
 	for _, c := range norm.NFKD.String(strings.ToLower(name)) {
@@ -261,7 +261,8 @@ func (s *Service) insertTx(ctx context.Context, tx *db.Tx, inst *Institution, ow
 	return userID, err
 }
 
-// HasOwner reports whether an institution has a member, which means that the vault has been set up.
+// HasOwner reports whether any institution has a member, which means that the vault has been set
+// up.
 func (s *Service) HasOwner(ctx context.Context) (bool, error) {
 	var n int
 	if err := s.db.QueryRowContext(ctx, `SELECT count(*) FROM (SELECT 1 FROM members LIMIT 1) AS one`).Scan(&n); err != nil {

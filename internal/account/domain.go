@@ -35,8 +35,8 @@ var misspeltCom = map[string]bool{
 	"cim": true, "ocm": true, "om": true, "co": true, "cm": true, "c0m": true, "como": true,
 }
 
-// minLabel is the minimum length of a label that is compared with those of providers: shorter
-// labels are similar to too many correct ones.
+// minLabel is the minimum length of a provider's label in which typing mistakes are recognized:
+// shorter labels are similar to too many correct labels.
 const minLabel = 5
 
 // SuggestedDomain returns the domain that was probably meant by a misspelt address, or "". It

@@ -22,7 +22,7 @@ type Email struct {
 	// (RFC 5891). Two addresses are the same if their folded forms are equal. A mail that verifies
 	// an address is sent to its folded form, so that the owner of exactly that mailbox is verified.
 	// Letters outside ASCII are not converted to lower case: the lower case of İ is i, so two
-	// mailboxes would be one account.
+	// mailboxes would share one account.
 	Folded string
 }
 
@@ -55,7 +55,7 @@ func ParseEmail(text string) (Email, error) {
 	return Email{Text: text, Folded: lowerASCII(norm.NFC.String(local)) + "@" + strings.ToLower(ascii)}, nil
 }
 
-// lowerASCII replaces the ASCII letters of a text with lower case. It does not change other
+// lowerASCII converts the ASCII letters of a text to lower case. It does not change other
 // characters.
 func lowerASCII(s string) string {
 	return strings.Map(func(r rune) rune {

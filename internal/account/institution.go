@@ -63,7 +63,7 @@ func InstitutionsOf(ctx context.Context, q db.Queryer, userID int64) ([]int64, e
 	return list, nil
 }
 
-// Summary is an institution as shown to the holders of its certificates.
+// Summary is an institution as shown to the recipients of its certificates.
 type Summary struct {
 	ID         int64
 	Slug, Name string
@@ -116,8 +116,8 @@ func WithoutKey(ctx context.Context, q db.Queryer) ([]*Institution, error) {
 	return institutions(q.QueryContext(ctx, `SELECT `+institutionColumns+` FROM institutions WHERE key_made_at IS NULL ORDER BY id`))
 }
 
-// RecordKeyTx records that an institution has a signing key, and the creation of the key in the
-// audit log.
+// RecordKeyTx records that an institution has a signing key, and records the creation of the key in
+// the audit log.
 func RecordKeyTx(ctx context.Context, tx *db.Tx, i *Institution, at time.Time) error {
 	if _, err := tx.ExecContext(ctx, `UPDATE institutions SET key_made_at = $1 WHERE id = $2 AND key_made_at IS NULL`, db.Micros(at), i.ID); err != nil {
 		return fmt.Errorf("recording the signing key of %s: %w", i.UUID, err)
@@ -128,13 +128,13 @@ func RecordKeyTx(ctx context.Context, tx *db.Tx, i *Institution, at time.Time) e
 }
 
 // Purge is a kind of record whose personal data is deleted after an institution's retention period.
-// Its value is the column with the id of the last record that was purged.
+// The value of a Purge is the column with the id of the last record that was purged.
 type Purge string
 
 const (
-	// PurgedNotice is the last notice to a recipient.
+	// PurgedNotice is the kind of notices to recipients.
 	PurgedNotice Purge = "ended_notice"
-	// PurgedEvent is the last webhook event.
+	// PurgedEvent is the kind of webhook events.
 	PurgedEvent Purge = "ended_event"
 )
 

@@ -18,8 +18,8 @@ import (
 
 const (
 	invitationLife = 7 * 24 * time.Hour
-	// maxInvitations is the maximum number of open invitations of an institution, and resendAfter
-	// is the minimum time between two mails of an institution to one address.
+	// maxInvitations is the maximum number of open invitations of an institution, and resendAfter is
+	// the minimum time between two invitation mails of an institution to one address.
 	maxInvitations = 200
 	resendAfter    = time.Minute
 )

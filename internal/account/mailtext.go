@@ -21,7 +21,7 @@ const (
 	// MaxClosing is the maximum length of the closing, in characters.
 	MaxClosing = 200
 	// maxPlaces is the maximum number of placeholders, and maxLines the maximum number of lines.
-	// They keep the mail short enough for mail programs to show it completely.
+	// Both limits keep the mail short enough for mail programs to show it completely.
 	maxPlaces = 4
 	maxLines  = 12
 	// maxLoggedText is the maximum length of a text in the audit log.
@@ -160,14 +160,14 @@ func (w MailText) Fill(value func(place string) string) MailText {
 	return MailText{fill(w.Paragraph), fill(w.Closing)}
 }
 
-// tidy returns text without surrounding white space and with LF as line end, which forms send as
-// CRLF.
+// tidy returns text without surrounding white space. It replaces each line end, which forms send as
+// CRLF, with LF.
 func tidy(text string) string {
 	return strings.TrimSpace(strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(text))
 }
 
-// plain reports whether text has only visible characters and line ends: no other control
-// characters, and no marks that change the direction of text.
+// plain reports whether text is valid UTF-8 and has no control characters except LF, no other line
+// separators, no byte order marks, and no marks that change the direction of text.
 func plain(text string) bool {
 	return CleanText(text) && !strings.ContainsFunc(text, func(r rune) bool {
 		return unicode.IsControl(r) && r != '\n' || unicode.Is(unicode.Bidi_Control, r) || r == '\u2028' || r == '\u2029' || r == '\ufeff'

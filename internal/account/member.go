@@ -13,8 +13,8 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// Installation is the user id for actions from the command line on the vault's machine. It has all
-// permissions.
+// Installation is the user id for actions from the command line on the vault's machine. This user
+// has all permissions.
 const Installation int64 = 0
 
 // Member is a person in an institution.
@@ -176,7 +176,7 @@ func allowTx(ctx context.Context, tx *db.Tx, by, institutionID int64, roles ...R
 	return nil
 }
 
-// keepOwnerTx refuses to remove the last owner. The caller has called lockMembersTx.
+// keepOwnerTx refuses to remove the last owner. The caller must have called lockMembersTx.
 func keepOwnerTx(ctx context.Context, tx *db.Tx, institutionID int64, m *Member) error {
 	if m.Role != Owner {
 		return nil
@@ -272,7 +272,7 @@ func (s *Service) Leave(ctx context.Context, institutionID, userID int64) error 
 }
 
 // LeaveAllTx removes a person from all institutions before the person's account is deleted. It
-// refuses the last owner of an institution.
+// returns an error if the person is the last owner of an institution.
 func (s *Service) LeaveAllTx(ctx context.Context, tx *db.Tx, userID int64) error {
 	list, err := memberships(ctx, tx, userID)
 	if err != nil {

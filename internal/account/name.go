@@ -41,9 +41,10 @@ func checkInstitutionName(name string) string {
 	return ""
 }
 
-// lookalike contains what two names that look the same have in common: their skeletons (UTS #39,
-// 4), as the names are written and without case. The two skeletons are compared separately, because
-// case changes what a letter looks like: I looks like l, and i does not.
+// lookalike contains two skeletons of a name (UTS #39, 4): of the name as it is written, and of the
+// name without case. Two names look the same if they have one of the skeletons in common. The
+// skeletons are compared separately, because case changes what a letter looks like: I looks like l,
+// and i does not.
 type lookalike struct{ exact, folded string }
 
 func lookalikeOf(name string) lookalike {
@@ -163,8 +164,8 @@ func (s *Service) CheckKeyName(ctx context.Context, id int64) error {
 	return nil
 }
 
-// NameConflicts returns the prefixes of the institutions whose names look the same and which no
-// operator has allowed, oldest first.
+// NameConflicts returns the prefixes of the institutions whose names look the same and were not
+// allowed by an operator. The oldest institution is first.
 func NameConflicts(ctx context.Context, q db.Queryer) (prefixes []string, err error) {
 	list, err := names(ctx, q)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 // Person is the name and the address of a person to whom mail is sent.
 type Person struct{ Name, Email string }
 
-// OwnersTx returns the owners of an institution, in the caller's transaction.
+// OwnersTx reads the owners of an institution in the caller's transaction.
 func (s *Service) OwnersTx(ctx context.Context, q db.Queryer, institutionID int64) (list []Person, err error) {
 	rows, err := q.QueryContext(ctx, `
 		SELECT u.name, u.email FROM members m JOIN users u ON u.id = m.user_id WHERE m.institution_id = $1 AND m.role = $2 ORDER BY u.id`,

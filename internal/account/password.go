@@ -16,7 +16,7 @@ import (
 
 // Cost is the cost of hashing a password by argon2id (RFC 9106, 3.1).
 type Cost struct {
-	// Time is the number of passes, Memory is in KiB.
+	// Time is the number of passes. Memory is in KiB.
 	Time, Memory uint32
 	Threads      uint8
 }
@@ -61,8 +61,8 @@ func (c Cost) key(ctx context.Context, password string, salt []byte, size uint32
 	return argon2.IDKey([]byte(password), salt, c.Time, c.Memory, c.Threads, size), nil
 }
 
-// Hash returns the hash of a password as a PHC string. Callers must have identified the person, by a
-// session, a mailed link or another way: Hash has the priority of known clients.
+// Hash returns the hash of a password as a PHC string. Callers must have identified the person, for
+// example by a session or a mailed link, because Hash has the priority of known clients.
 func (c Cost) Hash(ctx context.Context, password string) (string, error) {
 	salt := make([]byte, argonSalt)
 	if _, err := rand.Read(salt); err != nil {
@@ -89,8 +89,8 @@ func (c Cost) NoPassword() string {
 }
 
 // VerifyPassword reports whether a hash was computed from a password. known reports whether the
-// client is a known browser of the person. Such clients have priority. If too many other clients
-// wait, VerifyPassword returns ErrBusy to an unknown client at once.
+// client is a known browser of the person. Such clients have priority. If too many unknown clients
+// wait, VerifyPassword returns ErrBusy to another unknown client at once.
 func VerifyPassword(ctx context.Context, password, hash string, known bool) (bool, error) {
 	var version int
 	var c Cost

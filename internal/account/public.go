@@ -120,15 +120,15 @@ var (
 	errNoLogo        = fault.New(fault.NotFound, "No such logo.")
 )
 
-// Logo is a picture in the size and format that pages show.
+// Logo is a picture in the size and format in which it is stored.
 type Logo struct {
 	png []byte
 	sum [sha256.Size]byte
 }
 
-// DrawLogo draws a PNG or JPEG file in the size that pages show, so that no byte of the file
-// reaches a visitor. For a nil file it returns an empty logo. The error is fault.Invalid if the
-// file is too large or cannot be decoded.
+// DrawLogo draws a PNG or JPEG file as a new picture, so that no byte of the file reaches a
+// visitor. For a nil file it returns an empty logo. The error is fault.Invalid if the file is too
+// large or cannot be decoded.
 func DrawLogo(file []byte) (*Logo, error) {
 	if file == nil {
 		return &Logo{}, nil

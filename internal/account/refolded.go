@@ -22,7 +22,7 @@ type Refolded struct {
 	Operator    bool
 }
 
-// RefoldedAccounts returns the accounts that an operator has not accepted yet, oldest first.
+// RefoldedAccounts returns the refolded accounts that no operator has accepted yet, oldest first.
 func RefoldedAccounts(ctx context.Context, q db.Queryer) ([]Refolded, error) {
 	rows, err := q.QueryContext(ctx, `
 		SELECT u.email_folded, u.email_folded_before, u.operator, (SELECT count(*) FROM members m WHERE m.user_id = u.id)

@@ -10,8 +10,8 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// NewSetupLink returns the secret of a one-time set-up link. The link is valid for an hour, or
-// until there is an owner. The secret has at least 128 random bits and is stored as a hash. Earlier
+// NewSetupLink returns the secret of a one-time set-up link. The link is valid for an hour, but not
+// after there is an owner. The secret has at least 128 random bits and is stored as a hash. Earlier
 // links stop working.
 func (s *Service) NewSetupLink(ctx context.Context) (secret string, err error) {
 	secret = NewSecret()

@@ -11,20 +11,20 @@ const (
 	// waitingPerSlot limits the unknown clients that wait for each slot. A hash takes some hundred
 	// milliseconds, so the last client waits for a few seconds.
 	waitingPerSlot = 8
-	// knownShare is the share of slots for known clients while clients of both kinds wait: all but
-	// one of this number.
+	// knownShare defines the share of slots for known clients. While clients of both kinds wait, one
+	// of knownShare slots goes to an unknown client, and the others go to known clients.
 	knownShare = 4
 )
 
-// ErrBusy means that so many unknown clients wait to have a password checked that another one is
-// rejected at once.
+// ErrBusy means that an unknown client was rejected at once, because too many unknown clients wait
+// for a password check.
 var ErrBusy = errors.New("too many clients wait for a password check")
 
 // Busy reports whether VerifyPassword would return ErrBusy to an unknown client now.
 func Busy() bool { return hashing.busy() }
 
 // slots is a semaphore with two queues. Known clients have a share of the slots, so that many
-// requests of unknown clients do not delay them much.
+// requests of unknown clients do not delay known clients much.
 type slots struct {
 	maxUnknown int
 

@@ -225,7 +225,7 @@ type App struct {
 	stopTasks context.CancelFunc
 	fatal     chan error
 	startedAt time.Time
-	// requestTime and exitTime are the constants, except in tests.
+	// requestTime and exitTime have the values of the constants, except in tests.
 	requestTime, exitTime time.Duration
 	// databaseProbe and fileProbe are the results of the last test writes.
 	databaseProbe, fileProbe probe
@@ -253,8 +253,8 @@ func New(ctx context.Context, cfg *config.Serve, log *slog.Logger, stdout io.Wri
 	if err := a.lockData(ctx); err != nil {
 		return nil, err
 	}
-	// Nothing is bound or migrated for the files of another installation. The check changes nothing,
-	// so that a port in use is reported before any change.
+	// If the files belong to another installation, New opens no port and migrates nothing. The check
+	// changes nothing, so that a port in use is reported before any change.
 	if err := verifyInstallation(ctx, cfg.Storage); err != nil {
 		return nil, err
 	}

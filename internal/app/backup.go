@@ -19,7 +19,7 @@ import (
 	"github.com/certvault/certvault/internal/keyring"
 )
 
-// backupConfig returns what a backup of the storage copies.
+// backupConfig returns the configuration of a backup of the storage.
 func (s *Storage) backupConfig(data string, files blob.Store) backup.Config {
 	return backup.Config{
 		DB: s.DB, Keyring: s.Keyring, Data: data, Files: files, Version: Version(), Keys: []backup.Keys{cert.BlobKeys, batch.BlobKeys, bulkimport.BlobKeys},
@@ -48,9 +48,9 @@ func Backup(ctx context.Context, c config.Storage, o backup.Options) (_ *backup.
 	return result, backup.RecordResult(ctx, s.DB, result)
 }
 
-// VerifyBackup checks a backup. It uses the master key of the vault, or if there is none, the master
-// key in the backup. ownKey reports that it used the key in the backup, which does not show who made
-// the backup.
+// VerifyBackup checks a backup. It uses the master key of the vault, or if there is none, the
+// master key in the backup. ownKey reports whether it used the key in the backup. In this case, the
+// signature does not show who made the backup.
 func VerifyBackup(ctx context.Context, c config.Storage, dir string) (report *backup.Report, ownKey bool, err error) {
 	if _, err := backup.ReadHeader(dir); err != nil {
 		return nil, false, err

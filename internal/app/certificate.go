@@ -15,7 +15,8 @@ import (
 )
 
 // checkCertificateEvery is the interval at which the TLS certificate is read again. The files are
-// small, so their content is compared: a renewal is noticed however the files are replaced.
+// small, so their content is compared. This detects a renewal regardless of how the files are
+// replaced.
 const checkCertificateEvery = 10 * time.Second
 
 // serverCertificate is the TLS certificate of the server, which can be replaced while it is in use.
@@ -94,7 +95,7 @@ func (a *App) reloadCertificate(ctx context.Context) error {
 	return nil
 }
 
-// Reload reads the TLS certificate again. Without a call of Reload, a periodic task does this.
+// Reload reads the TLS certificate again, without waiting for the periodic task that does the same.
 func (a *App) Reload(ctx context.Context) {
 	a.log.InfoContext(ctx, "reloading")
 	if err := a.reloadCertificate(ctx); err != nil {

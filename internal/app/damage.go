@@ -13,8 +13,9 @@ import (
 	"github.com/certvault/certvault/internal/db"
 )
 
-// A copy of a data folder that a server uses is no backup: the database, its write-ahead log and the
-// files are copied at different moments. Such a copy may not start, or may lack certificates.
+// A copy of a data folder that a server uses is no backup: the database, its write-ahead log and
+// the files are copied at different moments. A vault may fail to start with such a copy, or the
+// copy may lack certificates.
 
 var (
 	errDamagedDatabase = errors.New("the database is damaged")

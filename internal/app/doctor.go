@@ -42,7 +42,8 @@ const (
 	maxAddresses = 20
 )
 
-// Examine checks an installation. It changes no records and no stored files.
+// Examine checks an installation. It changes no stored files and no records, except the identity as
+// described for examineSecretsOf.
 func Examine(ctx context.Context, s config.Storage) []Finding {
 	ctx, cancel := context.WithTimeout(ctx, examineTime)
 	defer cancel()
@@ -178,7 +179,7 @@ func institutionNames(ctx context.Context, d *db.DB) Finding {
 }
 
 // addresses reports the accounts that earlier versions treated as the account of another address
-// and that an operator has not accepted.
+// and that no operator has accepted.
 func addresses(ctx context.Context, d *db.DB) Finding {
 	list, err := account.RefoldedAccounts(ctx, d)
 	f := Finding{Name: "addresses", Good: err == nil && len(list) == 0, Detail: "every account was verified with the address that it has"}
@@ -223,8 +224,8 @@ func counts(ctx context.Context, d *db.DB) Finding {
 	return f
 }
 
-// examineKeys checks that the signing key of each institution that has one can sign, that no
-// certificate of these keys expires soon, and that the root certificates can be read.
+// examineKeys checks that the signing keys of the institutions can be used, that no certificate of
+// these keys expires soon, and that the root certificates can be read.
 func examineKeys(ctx context.Context, d *db.DB, keys *authority.Authority, now time.Time) (string, error) {
 	list, err := account.WithKey(ctx, d)
 	if err != nil {

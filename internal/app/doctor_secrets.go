@@ -13,11 +13,11 @@ import (
 )
 
 // openSecret are the permissions of a secret file that doctor reports. The group may read a file
-// outside the data folder, because platforms that mount secrets give them to a group.
+// outside the data folder, because some platforms make mounted secrets readable for a group.
 const openSecret fs.FileMode = 0o027
 
-// examineSecrets returns an error if other users can read the files of secrets that the flags name.
-// The data folder is private.
+// examineSecrets returns an error if a secret file that a flag names has a permission of
+// openSecret. Secret files in the data folder need no check, because the data folder is private.
 func examineSecrets(s config.Storage) error {
 	var errs []error
 	for _, file := range []string{s.MasterKeyFile, s.KeyIdentityFile, s.KeyPassphraseFile} {
@@ -37,7 +37,8 @@ func examineSecrets(s config.Storage) error {
 }
 
 // examineSecretsOf checks that the master key and the identity of the signing keys belong to the
-// database. It stores only the identity of a database whose keys an earlier version created.
+// database. If an earlier version created the keys, examineSecretsOf stores the public part of the
+// identity in the database.
 func examineSecretsOf(ctx context.Context, d *db.DB, s config.Storage, keys *authority.Authority) error {
 	known, err := d.HasKey(ctx)
 	if err != nil {

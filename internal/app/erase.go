@@ -15,8 +15,8 @@ import (
 )
 
 // Erase deletes the files of a certificate at once; see cert.Service.Erase. The server may be
-// running. It returns an error if the files belong to another installation than the database, since
-// the files of the certificate would remain elsewhere.
+// running. It returns an error if the files belong to another installation than the database,
+// because the files of the certificate would then not be deleted.
 func (b *Base) Erase(ctx context.Context, s config.Storage, referenceID, reason string) (*cert.Erasure, error) {
 	if err := checkInstallation(ctx, s, b.DB); err != nil {
 		return nil, err

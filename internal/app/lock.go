@@ -12,9 +12,9 @@ import (
 )
 
 // lockData makes the data folder private, locks it for this process, and writes the id of this node
-// to the lock. The operating system releases the lock when the process ends. If the folder is a copy
-// of the folder of a running server, lockData first checks the database; a damaged copy stays
-// recognizable, so that no later start uses it.
+// to the lock. The operating system releases the lock when the process ends. If the folder is a
+// copy of the folder of a running server, lockData first checks the database. If the copy is
+// damaged, lockData does not write to the lock, so that later starts detect the copy too.
 func (a *App) lockData(ctx context.Context) error {
 	denied, err := makePrivate(a.cfg.Data)
 	if err != nil {

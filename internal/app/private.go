@@ -13,14 +13,15 @@ import (
 // others are the permissions of all users but the owner.
 const others fs.FileMode = 0o077
 
-// setUmask makes the files and folders that this process creates private, also those of libraries.
+// setUmask makes all files and folders that this process creates private, including those that
+// libraries create.
 func setUmask() { syscall.Umask(int(others)) }
 
 // makePrivate creates the data folder if it does not exist, and removes the permissions of other
-// users to the data folder and to the files and folders directly in it. It also sets the umask, so
-// that all files that the process creates later are private. denied lists the permissions that
-// could not be changed, for example because another user owns the file. The vault works with such a
-// file, and the doctor reports it.
+// users on the data folder and on the files and folders directly in it. It also sets the umask, so
+// that all files that the process creates later are private. denied contains the errors of
+// permissions that could not be changed, for example because another user owns the file. The vault
+// works with such a file, and the doctor reports it.
 func makePrivate(dir string) (denied, err error) {
 	setUmask()
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -39,15 +40,15 @@ func makePrivate(dir string) (denied, err error) {
 	return errors.Join(failed...), nil
 }
 
-// openFile is a file or folder to which other users have permissions.
+// openFile is a file or folder on which other users have permissions.
 type openFile struct {
 	path string
 	mode fs.FileMode
 }
 
-// openToOthers returns the data folder and the files and folders in it to which other users have
-// permissions. It does not descend, because a private folder hides what it contains, and it does not
-// follow symbolic links, because their targets may be shared on purpose.
+// openToOthers returns the data folder and the files and folders directly in it, if other users
+// have permissions on them. It does not descend, because a private folder hides what it contains,
+// and it does not follow symbolic links, because their targets may be shared on purpose.
 func openToOthers(dir string) ([]openFile, error) {
 	info, err := os.Stat(dir)
 	if err != nil {
@@ -77,7 +78,7 @@ func openToOthers(dir string) ([]openFile, error) {
 	return list, nil
 }
 
-// examinePermissions returns an error if other users have permissions to the data folder or to
+// examinePermissions returns an error if other users have permissions on the data folder or on
 // files and folders directly in it. The error lists the commands that remove these permissions.
 func examinePermissions(dir string) error {
 	open, err := openToOthers(dir)

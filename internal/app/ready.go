@@ -21,7 +21,7 @@ const (
 	probeInterval = 5 * time.Second
 	// probeLate is the time without a finished probe after which the storage is considered broken,
 	// because a write to broken storage may never return. It is long enough for a write that waits
-	// for others on a busy SQLite database.
+	// for other writes on a busy SQLite database.
 	probeLate = 20 * time.Second
 	// heartbeatTime limits a heartbeat.
 	heartbeatTime = 15 * time.Second
@@ -44,8 +44,8 @@ func (p *probe) record(err error) {
 	}
 }
 
-// check returns the error of the last write, errProbeLate if the last write was too long ago, or
-// nil before the first write.
+// check returns the error of the last write. If the last write succeeded too long ago, the error is
+// errProbeLate. Before the first write, check returns nil.
 func (p *probe) check() error {
 	last := p.last.Load()
 	switch {

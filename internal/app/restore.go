@@ -12,16 +12,17 @@ import (
 	"github.com/certvault/certvault/internal/db"
 )
 
-// RestoreOptions select a backup and how it is restored.
+// RestoreOptions selects the backup to restore, and whether the restore is a drill.
 type RestoreOptions struct {
 	// Dir is a backup, or a folder of scheduled backups.
 	Dir string
-	// At selects the newest backup of Dir that is not newer. The zero value selects the newest.
+	// At selects the newest backup of Dir that is not newer than At. The zero value selects the
+	// newest.
 	At    time.Time
 	Drill bool
 }
 
-// Restore creates a vault in an empty storage from a backup.
+// Restore creates a vault from a backup. The storage must not contain a vault.
 func Restore(ctx context.Context, c config.Storage, o RestoreOptions) (*backup.Restored, error) {
 	setUmask()
 	options := backup.RestoreOptions{Dir: o.Dir, At: o.At, Target: c, Drill: o.Drill, Now: time.Now}
@@ -42,12 +43,13 @@ func Restore(ctx context.Context, c config.Storage, o RestoreOptions) (*backup.R
 	return backup.Restore(ctx, options)
 }
 
-// Unknown returns what a restored vault cannot know.
+// Unknown lists what may have been revoked, removed or replaced after the backup of a restored
+// vault.
 func (b *Base) Unknown(ctx context.Context) (*backup.Unknown, error) {
 	return backup.ListUnknown(ctx, b.Accounts, b.Tokens, b.Keys, time.Now())
 }
 
-// readRestore finds out whether the vault is a drill, and logs the state of a restore.
+// readRestore sets whether the vault is a drill, and logs a restore that is not accepted.
 func (a *App) readRestore(ctx context.Context) error {
 	r, err := a.DB.LastRestore(ctx)
 	if err != nil {

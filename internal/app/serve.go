@@ -33,7 +33,7 @@ import (
 
 const (
 	headerTime = 10 * time.Second
-	// bodyTime and responseTime limit requests that set no limit of their own.
+	// bodyTime and responseTime limit requests whose handlers set no other limits.
 	bodyTime     = 30 * time.Second
 	responseTime = 60 * time.Second
 	idleTime     = 2 * time.Minute
@@ -164,8 +164,8 @@ func surfaces(business, health, docs, assets, pages http.Handler) http.Handler {
 	})
 }
 
-// gauge returns a metric whose value is counted each time it is requested. The value is -1 if
-// counting failed.
+// gauge returns a metric whose value is counted each time the metric is requested. The value is -1
+// if counting failed.
 func (a *App) gauge(name, help string, count func(context.Context) (int, error)) prometheus.Collector {
 	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 {
 		ctx, cancel := context.WithTimeout(context.Background(), readyTime)
@@ -220,9 +220,9 @@ func (a *App) serve() {
 	}
 }
 
-// stopServing closes the ports, ends the responses that would otherwise not end, and waits for
-// running requests, up to requestTime. Then it closes the connections of the other requests, such
-// as an upload that has stopped or a download that the client does not read.
+// stopServing ends the responses that would otherwise not end, closes the ports, and waits up to
+// requestTime for running requests. Then it closes the connections of requests that are still
+// running, such as an upload that has stopped or a download that the client does not read.
 func (a *App) stopServing(ctx context.Context) error {
 	wait, cancel := context.WithTimeout(ctx, a.requestTime)
 	defer cancel()

@@ -70,7 +70,7 @@ func Recover(ctx context.Context, c config.Storage, sheet string) (files []strin
 			return nil, err
 		}
 	}
-	// The identity is first, because it is checked before it is written.
+	// The identity is restored first, because RestoreIdentity checks the identity before writing it.
 	identityFile, err := authority.New(d, options).RestoreIdentity(ctx, identity)
 	if err != nil {
 		return nil, err
@@ -81,8 +81,8 @@ func Recover(ctx context.Context, c config.Storage, sheet string) (files []strin
 	return []string{file, identityFile}, nil
 }
 
-// usableDatabase opens the database. It returns nil if there is none, or if its schema is not that
-// of this version: the next start compares the secrets after the migration.
+// usableDatabase opens the database. It returns nil if there is none, or if its schema is older
+// than this version: then the next start compares the secrets after the migration.
 func usableDatabase(ctx context.Context, c config.Storage) (*db.DB, error) {
 	if c.Database == "" {
 		if _, err := os.Stat(filepath.Join(c.Data, db.FileName)); errors.Is(err, os.ErrNotExist) {
@@ -102,7 +102,8 @@ func usableDatabase(ctx context.Context, c config.Storage) (*db.DB, error) {
 	return d, nil
 }
 
-// checkSheet checks that the master key of a sheet is that of the database, if it has one.
+// checkSheet checks that the master key of a sheet is that of the database, if the database has
+// one.
 func checkSheet(ctx context.Context, d *db.DB, ring *keyring.Ring) error {
 	known, err := d.HasKey(ctx)
 	if err != nil || !known {

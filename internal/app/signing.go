@@ -74,9 +74,9 @@ func (s *Storage) checkIdentity(ctx context.Context, log *slog.Logger) error {
 	return nil
 }
 
-// CreateKeys creates the signing key of each institution that never had a key, and the root key if no
-// institution has a key. It records that the key exists. If a key is lost, CreateKeys does not create
-// it again, so the error remains until the key is restored or explicitly replaced.
+// CreateKeys creates the signing key of each institution that never had a key, and the root key if
+// no institution has a key. It records that each key exists. If a key is lost, CreateKeys does not
+// create it again, so the error remains until the key is restored or explicitly replaced.
 func (s *Storage) CreateKeys(ctx context.Context) error {
 	withKey, err := account.WithKey(ctx, s.DB)
 	if err != nil {
@@ -122,8 +122,8 @@ func (s *Storage) publishRoots(ctx context.Context) error {
 	return nil
 }
 
-// RotateRoot creates a new root and records that. Keys of institutions remain under the old root
-// until they are rotated.
+// RotateRoot creates a new root, and calls record in the same transaction. The certificates of
+// institutions remain under the old root until the keys of the institutions are rotated.
 func (s *Storage) RotateRoot(ctx context.Context, record authority.Record) error {
 	if err := s.Keys.RotateRoot(ctx, record); err != nil {
 		return err

@@ -17,15 +17,16 @@ import (
 	"github.com/certvault/certvault/internal/job"
 )
 
-// All servers on one database use the same folder of files. A copy of the folder has the id of the
-// installation too (see storeid.go), but the copy does not get the files of the other server. Each
-// server on PostgreSQL therefore writes its heartbeats to the database and to a mark in the folder.
-// If another server's heartbeats arrive in the database and not in the folder, the folder is a copy.
+// All servers on one database must use the same folder of files. A copy of the folder has the id of
+// the installation too (see storeid.go), but lacks the files that the other servers store later.
+// Each server on PostgreSQL therefore writes its heartbeats to the database and to a mark in the
+// folder. If another server's heartbeats arrive in the database and not in the folder, the folder
+// is a copy.
 
 const (
 	// marksDir has a file for each server that uses the folder of files.
 	marksDir = "nodes"
-	// markTime is the time after a heartbeat until its mark is visible to other servers.
+	// markTime is the maximum time after a heartbeat until its mark is visible to other servers.
 	markTime = job.HeartbeatInterval
 	// markPoll is the interval at which heartbeats and marks are compared.
 	markPoll = 100 * time.Millisecond
@@ -50,7 +51,7 @@ func (s store) await(ctx context.Context, q *job.Queue) error {
 		return err
 	}
 	began := time.Now()
-	beats := map[string]time.Time{} // when this process saw the next heartbeat of a server
+	beats := map[string]time.Time{} // when this process first saw a newer heartbeat of a server
 	for len(others) > 0 && time.Since(began) < job.DeadAfter {
 		now, err := q.Others(ctx, time.Now())
 		if err != nil {
@@ -61,7 +62,7 @@ func (s store) await(ctx context.Context, q *job.Queue) error {
 			switch seen, beating := beats[node]; {
 			case !alive:
 				delete(others, node)
-			case last == first: // it may be dead
+			case last == first: // the server may be dead
 			case s.mark(node) > first:
 				delete(others, node)
 			case !beating:
@@ -92,7 +93,7 @@ func (s store) mark(node string) int64 {
 	return at
 }
 
-// setMark stores a heartbeat of this server. Other servers read the old mark or the new one.
+// setMark stores a heartbeat of this server atomically.
 func (s store) setMark(at time.Time) error {
 	file := filepath.Join(s.dir, marksDir, s.node)
 	err := os.MkdirAll(filepath.Dir(file), 0o700)
@@ -108,7 +109,7 @@ func (s store) setMark(at time.Time) error {
 	return nil
 }
 
-// removeMarks removes the mark of this server, and the marks of other servers that are older than
+// removeMarks removes the mark of this server, and other servers' marks that are older than
 // oldMark.
 func (s store) removeMarks(now time.Time) error {
 	dir := filepath.Join(s.dir, marksDir)
@@ -133,9 +134,9 @@ func (s store) removeMarks(now time.Time) error {
 }
 
 // checkStore checks that no other server uses the database with a copy of the folder of files. On
-// SQLite, the database is in the data folder, which is locked. The last server of this data folder
-// is dead, because this process has its lock: checkStore removes it from the list of nodes, so that
-// this start does not wait for it, and neither does the next one.
+// SQLite, there is nothing to check: the database is in the data folder, which is locked. The
+// previous server of this data folder is dead, because this process has locked the folder.
+// checkStore removes that server from the list of nodes, so that no start waits for it.
 func (a *App) checkStore(ctx context.Context) error {
 	if a.DB.Dialect == db.SQLite {
 		return nil
@@ -168,9 +169,9 @@ func lockText(file, node string) (string, error) {
 	return fmt.Sprintf("%d %s\n", inode, node), nil
 }
 
-// readLock returns the last server that locked the file and did not end in order, or "" if there is
-// none. A copy of the lock file has another inode: it names no previous server, because the server
-// that wrote the text may be alive, and copied is true.
+// readLock returns the id of the last server that locked the file, or "" if that server stopped
+// normally. If the file is a copy, which has another inode, readLock returns "" and sets copied,
+// because the server that wrote the text may be alive.
 func readLock(file string) (previous string, copied bool, err error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -202,8 +203,8 @@ func signLock(file, node string) error {
 	return nil
 }
 
-// clearLock removes the id of this server from the lock file, because the server ended in order. A
-// copy of the folder is complete from now on. clearLock does not change the lock file of a folder
+// clearLock removes the id of this server from the lock file when the server stops normally. A copy
+// of the folder that is made later is complete. clearLock does not change the lock file of a folder
 // that has replaced the locked folder.
 func clearLock(locked os.FileInfo, file string) error {
 	if now, err := os.Stat(file); err != nil || !os.SameFile(locked, now) {

@@ -71,8 +71,9 @@ func checkInstallation(ctx context.Context, c config.Storage, d *db.DB) error {
 	return compareInstallation(ctx, c, id, empty)
 }
 
-// compareInstallation compares the id of the database with the file store. The id is empty if the
-// database was not used by serve of this version yet; empty reports whether the database is new.
+// compareInstallation compares the id of the database with the file store. The id is empty if
+// certvault serve of this version has not used the database yet; empty reports whether the database
+// is new.
 func compareInstallation(ctx context.Context, c config.Storage, id string, empty bool) error {
 	store := blob.OpenFolder(filesDir(c))
 	stored, err := store.Installation()
@@ -98,8 +99,8 @@ func compareInstallation(ctx context.Context, c config.Storage, id string, empty
 // errFound ends a walk at the first blob.
 var errFound = errors.New("found a file")
 
-// checkNewDatabase returns errNewDatabase if the store has files, to which a new database has no
-// records.
+// checkNewDatabase returns errNewDatabase if the store has files, because a new database has no
+// records of files.
 func checkNewDatabase(ctx context.Context, c config.Storage, store *blob.Folder) error {
 	err := store.Walk(ctx, "", func(blob.Info) error { return errFound })
 	if errors.Is(err, errFound) {
@@ -113,8 +114,8 @@ func checkNewDatabase(ctx context.Context, c config.Storage, store *blob.Folder)
 }
 
 // claimStore assigns the same installation id to a new database and a new file store, and replaces
-// the file of development versions. Then it checks the ids again, because another server may have
-// assigned an id to the database in the meantime.
+// the installation file of a development version. Then it checks the ids again, because another
+// server may have assigned an id to the database in the meantime.
 func claimStore(ctx context.Context, c config.Storage, d *db.DB, store *blob.Folder, now time.Time) error {
 	if err := checkInstallation(ctx, c, d); err != nil {
 		return err

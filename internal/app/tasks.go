@@ -24,7 +24,7 @@ import (
 // firstTask is the maximum delay of the first run of a periodic task.
 const firstTask = time.Minute
 
-// startTasks starts the periodic tasks. Several nodes can run each task at the same time.
+// startTasks starts the periodic tasks. Several nodes can run the same task at the same time.
 func (a *App) startTasks(ctx context.Context) {
 	ctx, a.stopTasks = context.WithCancel(context.WithoutCancel(ctx))
 	a.every(ctx, "check of the TLS certificate", checkCertificateEvery, a.reloadCertificate)
@@ -53,8 +53,8 @@ func (a *App) startTasks(ctx context.Context) {
 }
 
 // withStore returns a task that runs f only if the file store still belongs to the database. While
-// the file system of the store is not mounted, or another one is mounted in its place, all files
-// would seem to be missing.
+// the file system of the store is not mounted, or another file system is mounted in its place, all
+// files would seem to be missing.
 func (a *App) withStore(f func(context.Context) error) func(context.Context) error {
 	return func(ctx context.Context) error {
 		if err := checkInstallation(ctx, a.cfg.Storage, a.DB); err != nil {

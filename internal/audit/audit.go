@@ -1,7 +1,7 @@
-// Package audit owns the audit log: the actor, the subject, the time and the client address of each
-// action. An entry is written in the transaction of its action, so that neither exists without the
-// other. The database rejects statements that change or delete entries. The package defines only
-// the names of the actions; the domain packages record them.
+// Package audit writes and reads the audit log: the actor, the subject, the time and the client
+// address of each action. An entry is written in the transaction of its action, so that neither
+// exists without the other. The database rejects statements that change or delete entries. The
+// package defines only the names of the actions; the domain packages record the actions.
 package audit
 
 import (
@@ -85,7 +85,8 @@ type Entry struct {
 	InstitutionID int64
 	// At is the time of the action. RecordTx replaces the zero value with the current time.
 	At time.Time
-	// Actor is the actor of the context. RecordTx ignores the value of the field.
+	// Actor is the person or program that performed the action. RecordTx ignores the field and
+	// stores the actor of the context.
 	Actor   Actor
 	Action  Action
 	Subject Subject
@@ -147,8 +148,9 @@ func short(s string) string {
 // fold returns text in the form that filters compare.
 func fold(s string) string { return strings.ToLower(norm.NFC.String(strings.TrimSpace(s))) }
 
-// Changes returns the fields of after whose value differs from before, with the old and the new
-// value of each field, or nil if no field differs. Both arguments must marshal to JSON objects.
+// Changes returns the fields of after whose values differ from those of before, with the old and
+// the new value of each field, or nil if no field differs. Both arguments must marshal to JSON
+// objects.
 func Changes(before, after any) (Detail, error) {
 	old, err := object(before)
 	if err != nil {

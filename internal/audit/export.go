@@ -55,9 +55,8 @@ func (e *Entry) row() row {
 	return r
 }
 
-// Export writes the entries that match a filter, newest first. Export writes each page before it
-// reads the next page. Before all pages, it records the export, so that an interrupted export is
-// recorded too.
+// Export writes the entries that match a filter, newest first. Export first records the export, so
+// that an interrupted export is recorded too. It writes each page before it reads the next page.
 func (l *Log) Export(ctx context.Context, w io.Writer, institutionID int64, f Filter, format Format) error {
 	if err := l.db.Tx(ctx, func(tx *db.Tx) error {
 		return RecordTx(ctx, tx, Entry{InstitutionID: institutionID, Action: AuditExported, Detail: f.detail(format)})

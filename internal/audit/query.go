@@ -9,16 +9,16 @@ import (
 	"github.com/certvault/certvault/internal/db"
 )
 
-// countLimit is the maximum number of entries that are counted to find the most selective of
-// several filters.
+// countLimit is the maximum number of entries that are counted for each term, to find the most
+// selective field of a filter.
 const countLimit = 20_000
 
 // term is a column and a value that a filter matches. Each column has an index
 // in the order of the log.
 type term struct{ column, value string }
 
-// conditions returns the terms of each filter that is set. An entry matches a filter if it matches
-// any of the filter's terms.
+// conditions returns the terms of each field of the filter that is set. An entry matches a field if
+// it matches any of the field's terms.
 func (f *Filter) conditions() (list [][]term) {
 	if subject := fold(f.Subject); subject != "" {
 		list = append(list, []term{{"subject_id", subject}, {"subject_folded", subject}})
@@ -47,9 +47,9 @@ func (q *statement) arg(value any) string {
 	return "$" + strconv.Itoa(len(q.args))
 }
 
-// filterCondition returns the SQL condition for the entries that match a filter. The condition
-// reads the terms of the most selective field of the filter, each by its own index and at most as
-// many entries as the page requires, and selects the first entries of their union.
+// filterCondition returns the SQL condition for the entries that match a filter. The condition uses
+// the indexes of the most selective field of the filter: it reads at most as many entries as the
+// page requires for each term of this field, and selects the first entries of the union.
 func (l *Log) filterCondition(ctx context.Context, q *statement, institutionID int64, f Filter, from *mark, back bool, limit int) (string, error) {
 	conditions := f.conditions()
 	selective, err := l.mostSelective(ctx, institutionID, conditions)
@@ -85,7 +85,7 @@ func (l *Log) filterCondition(ctx context.Context, q *statement, institutionID i
 	return `id IN (SELECT id FROM (` + strings.Join(branches, ` UNION `) + `) AS branches` + order + `)` + order, nil
 }
 
-// mostSelective returns the index of the filter that has the fewest entries.
+// mostSelective returns the index of the field whose terms match the fewest entries.
 func (l *Log) mostSelective(ctx context.Context, institutionID int64, conditions [][]term) (index int, err error) {
 	if len(conditions) < 2 {
 		return 0, nil

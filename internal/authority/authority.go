@@ -1,16 +1,16 @@
-// Package authority stores the keys that sign verified PDFs: the root of the installation, which is
-// unrelated to TLS, and one key for each institution.
+// Package authority stores the signing keys: the root of the installation, which is unrelated to
+// TLS, and one key for each institution, which signs verified PDFs.
 //
-// The package owns the tables of signing keys, the identity that decrypts the keys, the contents of
-// the certificates that the root issues (RFC 5280, RFC 9336), and the three kinds of keys:
-// generated here with a certificate issued by the root and encrypted at rest with age, imported as
-// PKCS #12 or PEM, or used through a signer program. It does not own document signatures (package
-// pades) and does not decide when a key is created.
+// The package manages the tables of signing keys, the identity that decrypts the keys, and the
+// contents of the certificates that the root issues (RFC 5280, RFC 9336). A key is generated here
+// with a certificate issued by the root, imported as PKCS #12 or PEM, or used through a signer
+// program. Generated and imported keys are encrypted at rest with age. The package does not sign
+// documents (see package pades) and does not decide when a key is created.
 //
 // Several processes may use one database. A row of a key never changes: a new key is a new row with
 // the next number, so that the certificates of old signatures remain available. If two processes
-// create the same row, one of them succeeds and both use its key. The identity is not in the
-// database, so that a copy of the database alone can sign nothing.
+// create the same row, one of them succeeds and both use the key of that process. The identity is
+// not in the database, so that no one can sign with a copy of the database alone.
 package authority
 
 import (
@@ -38,8 +38,8 @@ type Options struct {
 	IdentityFile string
 	// Identity is the identity itself, if it is not in a file.
 	Identity string
-	// Passphrase encrypts the file of the identity, which encrypts all keys. Without a passphrase
-	// only the permissions of this file protect the keys.
+	// Passphrase encrypts the file of the identity. The identity encrypts all keys, so without a
+	// passphrase only the permissions of this file protect the keys.
 	Passphrase string
 	// WorkFactor is the base-2 logarithm of the scrypt work for the passphrase; 0 means the default
 	// of age. Only tests set another value.
@@ -66,7 +66,7 @@ type Authority struct {
 }
 
 // New returns an Authority for the keys in a database. It reads nothing, so that a missing or
-// damaged identity fails only the operations that need the identity. These operations work again
+// damaged identity affects only the operations that need the identity. These operations work again
 // after the identity is restored.
 func New(d *db.DB, o Options) *Authority {
 	if o.ProgramTimeout == 0 {
@@ -268,7 +268,8 @@ func (a *Authority) Rotate(ctx context.Context, institution, name string, record
 
 // Signer is the current key of an institution.
 type Signer struct {
-	// Key can be used until the context of Authority.Signer ends. Its errors are a *Fault.
+	// Key can be used until the context of Authority.Signer ends. Errors of a signer program are a
+	// *Fault.
 	Key crypto.Signer
 	// Chain has the certificate of the key first.
 	Chain []*x509.Certificate
@@ -307,8 +308,9 @@ func (a *Authority) Signer(ctx context.Context, institution string) (*Signer, er
 	return s, err
 }
 
-// checkID refuses an institution's id that is empty or has other characters than letters, digits
-// and hyphens, because the id may come from a request, and from the name of a file.
+// checkID returns an error if an institution's id is empty, has more than 64 bytes, or has
+// characters other than letters, digits and hyphens. The id may come from a request or from the
+// name of a file.
 func checkID(institution string) error {
 	invalid := institution == "" || len(institution) > 64
 	for _, c := range institution {

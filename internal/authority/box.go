@@ -16,7 +16,8 @@ import (
 // box encrypts the private keys at rest with an X25519 identity of age.
 type box struct{ identity *age.X25519Identity }
 
-// open returns the box. It reads the identity and checks that the identity belongs to the database.
+// open returns the box. The first call reads the identity and checks that the identity belongs to
+// the database.
 func (a *Authority) open(ctx context.Context) (*box, error) {
 	a.opening.Lock()
 	defer a.opening.Unlock()

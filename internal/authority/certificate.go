@@ -20,15 +20,15 @@ import (
 const (
 	// rootYears is the validity of a root in years.
 	rootYears = 40
-	// leafYears is the validity of a key's certificate in years. The validity is much longer than the use of
-	// the key, because without a time stamp a signature can be verified only while its certificate
-	// is valid.
+	// leafYears is the validity of a key's certificate in years. The validity is much longer than
+	// the use of the key, because without a time stamp a signature can be verified only while its
+	// certificate is valid.
 	leafYears = 20
 	// ExpiresSoon is the time before the expiry of a key's certificates at which warnings begin. In
 	// this time the institution can obtain a certificate from an authority outside the vault.
 	ExpiresSoon = 90 * 24 * time.Hour
-	// lastDay is the time before the expiry in which a key signs nothing: without
-	// a time stamp, the signature could not be verified for longer.
+	// lastDay is the time before the expiry in which a key signs nothing: without a time stamp, the
+	// signature could be verified for less than a day.
 	lastDay = 24 * time.Hour
 	// skew is the tolerated difference between clocks.
 	skew = time.Hour
@@ -55,7 +55,7 @@ func Expired(chain []*x509.Certificate, at time.Time) bool {
 // oidDocumentSigning is id-kp-documentSigning (RFC 9336, 3.1).
 var oidDocumentSigning = asn1.ObjectIdentifier{1, 3, 6, 1, 5, 5, 7, 3, 36}
 
-// newRoot generates a key and a self-signed root. The root can only issue certificates that sign
+// newRoot generates a key and a self-signed root. The root can only issue certificates for signing
 // documents. Its extended key usage states this limit, for software that checks the usage. Its name
 // constraints (RFC 5280, 4.2.1.10) exclude all host names, IP addresses and mail addresses, so that
 // the root cannot issue a valid certificate for a server or a mailbox.

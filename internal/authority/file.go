@@ -22,7 +22,7 @@ type entry struct {
 	Command []string `json:"command,omitempty"`
 }
 
-// maxFile is the maximum size of a file of the folder in bytes.
+// maxFile is the maximum size of a file of the key folder in bytes.
 const maxFile = 1 << 20
 
 // createFile creates a file atomically and durably, with its folder. It never overwrites a file:

@@ -106,8 +106,8 @@ func sameTx(ctx context.Context, tx *db.Tx, f keyFile) error {
 	return nil
 }
 
-// checkImported returns an error if there are key files of a holder that has no key in the database.
-// A new key would prevent the import of the files.
+// checkImported returns an error if there are key files of a holder. It is called before the first
+// key of a holder is added, because a new key would prevent the import of the files.
 func (a *Authority) checkImported(holder string) error {
 	folder := holderFolder(holder)
 	numbers, err := generations(filepath.Join(a.options.Folder, folder))
@@ -201,7 +201,7 @@ func generations(path string) ([]int, error) {
 	return numbers, nil
 }
 
-// moveFiles moves imported files to the folder imported, and removes folders that are empty then.
+// moveFiles moves imported files to the folder imported, and removes folders that are then empty.
 // Another process may move the same files.
 func (a *Authority) moveFiles(files []keyFile) error {
 	var errs []error

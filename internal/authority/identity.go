@@ -133,10 +133,10 @@ func (a *Authority) CreateIdentity() (recipient string, err error) {
 	return identity.Recipient().String(), nil
 }
 
-// ReplaceIdentity makes another identity that of the database, because the old one is lost for good.
-// It uses the identity at its place, or creates one. The existing keys remain for the verification
-// of their signatures, but no key signs until it is rotated, the root first. ReplaceIdentity
-// refuses to replace an identity that can be read.
+// ReplaceIdentity replaces the identity of the database after the old identity was lost
+// permanently. It uses the identity at its place, or creates an identity there. The existing keys
+// remain for the verification of their signatures, but no key signs until it is rotated; the root
+// must be rotated first. ReplaceIdentity returns an error if the old identity can be read.
 func (a *Authority) ReplaceIdentity(ctx context.Context, record Record) error {
 	err := a.CheckIdentity(ctx)
 	if err == nil {
@@ -160,8 +160,7 @@ func (a *Authority) ReplaceIdentity(ctx context.Context, record Record) error {
 	}))
 }
 
-// hasOtherFile reports whether the folder has the encrypted identity although there is no
-// passphrase.
+// hasOtherFile reports whether the folder has an encrypted identity, which needs a passphrase.
 func (a *Authority) hasOtherFile() bool {
 	if a.options.IdentityFile != "" {
 		return false
@@ -194,7 +193,7 @@ func (a *Authority) writeIdentity(identity *age.X25519Identity) error {
 	return createFile(a.options.identityFile(), text)
 }
 
-// RecordIdentityTx stores the public recipient of the identity of a new database.
+// RecordIdentityTx stores the public recipient of the identity, unless the database has one.
 func (a *Authority) RecordIdentityTx(ctx context.Context, tx *db.Tx, recipient string) error {
 	if _, err := tx.ExecContext(ctx, `INSERT INTO signing_identities (id, recipient) VALUES (1, $1) ON CONFLICT (id) DO NOTHING`, recipient); err != nil {
 		return storage(fmt.Errorf("storing the identity of the database: %w", err))
@@ -203,7 +202,7 @@ func (a *Authority) RecordIdentityTx(ctx context.Context, tx *db.Tx, recipient s
 }
 
 // CheckIdentity returns an error if the identity cannot be read, or is not that of the database. In
-// the second case the error is ErrOtherIdentity. The error is a *Fault.
+// the second case the error wraps ErrOtherIdentity. Every error is a *Fault.
 func (a *Authority) CheckIdentity(ctx context.Context) error {
 	_, err := a.open(ctx)
 	return err
@@ -218,9 +217,9 @@ func (a *Authority) Identity(ctx context.Context) (string, error) {
 	return b.identity.String(), nil
 }
 
-// RestoreIdentity creates the file of a lost identity, which is encrypted if there is a passphrase,
-// and returns its name. It changes nothing if the file has the same identity. If the database is
-// known, the identity must be that of the database.
+// RestoreIdentity creates the file of a lost identity and returns the name of the file. The file is
+// encrypted if there is a passphrase. RestoreIdentity changes nothing if the file exists and has
+// the same identity. If there is a database, the identity must be that of the database.
 func (a *Authority) RestoreIdentity(ctx context.Context, text string) (file string, err error) {
 	if file = a.options.identityFile(); file == "" {
 		return "", refused(fmt.Errorf("%s is set: unset it to create the file of the identity", config.KeyIdentityVariable)) //nolint:err113 // no caller distinguishes it
@@ -248,9 +247,9 @@ func (a *Authority) RestoreIdentity(ctx context.Context, text string) (file stri
 	return file, nil
 }
 
-// compareIdentity checks that an identity is that of the database. If the database knows none,
-// because an earlier version created the identity, compareIdentity checks that the identity
-// decrypts a key, and stores it.
+// compareIdentity checks that an identity is that of the database. If the database has no
+// recipient, because an earlier version created the identity, compareIdentity checks that the
+// identity decrypts a key, and stores its recipient.
 func (a *Authority) compareIdentity(ctx context.Context, identity *age.X25519Identity) error {
 	own := identity.Recipient().String()
 	known, err := a.recipient(ctx)
@@ -276,7 +275,7 @@ func (a *Authority) compareIdentity(ctx context.Context, identity *age.X25519Ide
 	return nil
 }
 
-// recipient returns the recipient of the identity of the database, or "" if it knows none.
+// recipient returns the recipient of the identity of the database, or "" if the database has none.
 func (a *Authority) recipient(ctx context.Context) (recipient string, err error) {
 	err = a.db.QueryRowContext(ctx, `SELECT recipient FROM signing_identities WHERE id = 1`).Scan(&recipient)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {

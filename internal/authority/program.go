@@ -17,13 +17,13 @@ import (
 	"time"
 )
 
-// programKey signs through a program, so that the key can be in a hardware module or a service
-// without a driver in the server.
+// programKey signs through a program, so that the key can be in a hardware module or a service. The
+// server needs no driver for the module.
 //
 // The program is started for each signature, without a shell, and with the environment of the
 // server except for the server's own settings. The program reads the digest, 32 bytes of SHA-256,
-// from standard input; CERTVAULT_HASH is SHA256. The program writes only the signature to standard
-// output and exits with 0:
+// from standard input; the environment variable CERTVAULT_HASH is SHA256. The program writes only
+// the signature to standard output and exits with 0:
 //
 //   - for a key on an elliptic curve the DER of Ecdsa-Sig-Value (RFC 3279, 2.2.3), or
 //     r and s in full length, concatenated, as in PKCS #11;

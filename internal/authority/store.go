@@ -12,10 +12,10 @@ import (
 	"github.com/certvault/certvault/internal/db"
 )
 
-// rootHolder is the holder of the roots. The holder of another key is the id of an institution.
+// rootHolder is the holder of the roots. The holder of any other key is the id of an institution.
 const rootHolder = ""
 
-// keyID identifies a key. The highest number of a holder is its current key.
+// keyID identifies a key. The key with the highest number is the current key of its holder.
 type keyID struct {
 	holder string
 	number int
@@ -43,8 +43,8 @@ func storage(err error) error {
 	return &Fault{Code: CodeStorage, Err: err}
 }
 
-// read returns the keys of holders, the current ones first. Keys never change, so that read reads
-// only their numbers, unless it finds a key that this process has not read yet.
+// read returns the keys of holders, the current ones first. Keys never change, so read reads only
+// their numbers, unless there is a key that this process has not read yet.
 func (a *Authority) read(ctx context.Context, holders ...string) (map[string][]record, error) {
 	args := make([]any, len(holders))
 	for i, h := range holders {
@@ -83,7 +83,8 @@ func (a *Authority) read(ctx context.Context, holders ...string) (map[string][]r
 	return list, nil
 }
 
-// known returns keys that this process has read before, and false if one of them is new.
+// known returns keys that this process has read before. It returns false if the process has not
+// read one of the keys.
 func (a *Authority) known(ids []keyID) (map[string][]record, bool) {
 	list := map[string][]record{}
 	a.mu.Lock()
@@ -161,7 +162,8 @@ func (a *Authority) add(ctx context.Context, holder string, e entry, then Record
 	return storage(err)
 }
 
-// addFirst adds a key with the number 1, unless it exists or e is nil.
+// addFirst adds a key with the number 1, unless the holder has such a key or e is nil. It calls
+// then in both cases.
 func (a *Authority) addFirst(ctx context.Context, holder string, e *entry, then Record) error {
 	if err := a.checkImported(holder); e != nil && err != nil {
 		return err

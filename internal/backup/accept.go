@@ -18,7 +18,7 @@ var (
 )
 
 // Accept ends the time in which a restored vault deletes no files. It returns the restore. A second
-// call changes nothing. The errors are ErrNotRestored and ErrDrill.
+// call changes nothing. The errors include ErrNotRestored and ErrDrill.
 func Accept(ctx context.Context, d *db.DB, now time.Time) (*db.Restore, error) {
 	r, err := d.LastRestore(ctx)
 	switch {

@@ -1,7 +1,6 @@
-// Package backup makes backups of a running vault, checks backups, and makes backups at intervals
-// while the vault runs. It owns the layout of a backup, and the record of the backups that were
-// made. It does not own the rows and files that it copies: other packages name the files that their
-// rows refer to.
+// Package backup makes backups of a running vault, on request and at intervals, checks backups, and
+// restores vaults. It defines the layout of a backup, and records the backups that were made. Other
+// packages list the files to which their rows refer.
 package backup
 
 import (

@@ -49,8 +49,9 @@ const maxMissing = 20
 // ErrFull means that the disk of a backup is full.
 var ErrFull = errors.New("the disk is full")
 
-// Create makes a backup of a vault, which may be running. If Create fails, it removes what it wrote.
-// A file that the store lacks is no error; the result and the manifest name it.
+// Create makes a backup of a vault, which may be running. If Create fails, it removes what it
+// wrote. A file that the store lacks is not an error: the result counts it, and the manifest names
+// it.
 func Create(ctx context.Context, c Config, o Options) (*Result, error) {
 	installation, err := c.DB.Installation(ctx)
 	if err != nil {
@@ -90,7 +91,7 @@ func create(ctx context.Context, c Config, o Options, installation string, since
 	return b.result, nil
 }
 
-// explain adds what to do to the error of a full disk.
+// explain adds advice to the error of a full disk.
 func explain(err error, dir string) error {
 	if errors.Is(err, ErrFull) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || db.Full(err) {
 		return fmt.Errorf("%w: the backup in %s was not made; free space, or choose a folder on another disk: %w", ErrFull, dir, err)
@@ -98,8 +99,8 @@ func explain(err error, dir string) error {
 	return err
 }
 
-// makeDir creates the folder of a backup. It reports whether the folder did not exist. The error
-// names the folder if it is not empty.
+// makeDir creates the folder of a backup. It reports whether it created the folder. It returns an
+// error if the folder exists and is not empty.
 func makeDir(dir string) (created bool, err error) {
 	err = os.Mkdir(dir, 0o700)
 	if err == nil {

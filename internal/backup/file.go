@@ -18,8 +18,8 @@ import (
 const (
 	// copyBuffer is the size of the buffer through which a file is copied.
 	copyBuffer = 256 << 10
-	// syncEvery is the size of copied files after which they are written to the disk, so that the
-	// system does not write very many at once while uploads wait.
+	// syncEvery is the total size of copied files after which the files are synced, so that the
+	// system does not write very many files at once while uploads wait.
 	syncEvery = 64 << 20
 )
 
@@ -107,8 +107,8 @@ func (b *builder) linkBlob(ctx context.Context, key, to string) error {
 	return b.add(blobName(key), size, sum)
 }
 
-// ignoreLink returns nil for the error of a link that cannot be made, so that the file must be
-// copied: it would be on another file system, the file system has no links or no more links of the
+// ignoreLink returns nil if an error means that a file cannot be linked and must be copied: the
+// link would be on another file system, the file system supports no links or no more links to the
 // file, or the file belongs to another user (link(2)).
 func ignoreLink(err error) error {
 	for _, known := range []error{syscall.EXDEV, syscall.EPERM, syscall.EMLINK, syscall.EACCES, syscall.ENOTSUP} {
@@ -181,7 +181,7 @@ func (b *builder) digest(ctx context.Context, name string) (int64, Digest, error
 	return size, Digest(hash.Sum(nil)), nil
 }
 
-// stream copies from to to, slowly enough for other work.
+// stream copies the content of from to the writer to. It pauses to leave time for other work.
 func (b *builder) stream(ctx context.Context, to io.Writer, from io.Reader) (size int64, err error) {
 	buffer := make([]byte, copyBuffer)
 	for {
@@ -242,7 +242,8 @@ func (b *builder) copyKeys(ctx context.Context) error {
 	return nil
 }
 
-// pace limits the share of the time in which a backup works, so that uploads are not slower.
+// pace limits the share of the time in which a backup works, so that the backup does not slow down
+// uploads.
 type pace struct{ worked time.Time }
 
 // paceAfter is the time of work after which a backup rests for the same time.

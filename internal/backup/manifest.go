@@ -33,8 +33,8 @@ type Header struct {
 	Format string `json:"format"`
 	// Installation is the id of the installation.
 	Installation string `json:"installation"`
-	// CreatedAt is the time of the copy of the database, or if FilesOnly is set, the time at which
-	// the backup began. Later changes are not in the backup.
+	// CreatedAt is the time at which the backup began, just before the copy of the database. Later
+	// changes may not be in the backup.
 	CreatedAt time.Time `json:"created_at"`
 	// Version is the version of the program that made the backup.
 	Version string `json:"version"`
@@ -144,8 +144,8 @@ func (w *manifestWriter) add(e Entry) error {
 	return w.line(e)
 }
 
-// finish writes the last line, syncs the manifest and closes it. All files of the backup must be
-// durable, because the backup is complete after finish.
+// finish writes the last line, syncs the manifest and closes it. All other files of the backup must
+// already be durable, because the backup is complete after finish.
 func (w *manifestWriter) finish() error {
 	if err := w.line(trailer{Count: w.count, MAC: Digest(w.mac.Sum(nil))}); err != nil {
 		return errors.Join(err, w.close())
@@ -188,7 +188,7 @@ func ReadHeader(dir string) (Header, error) {
 
 // openManifest opens the manifest of the backup in dir. The errors are those of ReadHeader, and
 // ErrWrongKey if the manifest was signed with another master key. The caller must read all entries
-// with next and trusts none of them before next has returned io.EOF.
+// with next and must not trust any of them before next has returned io.EOF.
 func openManifest(dir string, ring *keyring.Ring) (*manifestReader, error) {
 	r, err := openManifestFile(dir)
 	if err != nil {

@@ -70,7 +70,7 @@ func checkPlace(data, dir string) error {
 	return nil
 }
 
-// realPath returns the absolute path of a file that may not exist, without symbolic links.
+// realPath returns the absolute path of a file and resolves symbolic links. The file may not exist.
 func realPath(name string) (string, error) {
 	name, err := filepath.Abs(name)
 	if err != nil {
@@ -90,8 +90,9 @@ func realPath(name string) (string, error) {
 	return filepath.Join(parent, filepath.Base(name)), nil
 }
 
-// watchDisk calls cancel with ErrFull if a backup on the vault's own disk leaves too little space to
-// the vault, which would have to reject uploads. The channel is closed after ctx has ended.
+// watchDisk calls cancel with ErrFull if a backup on the vault's own disk leaves too little space
+// to the vault, which would have to reject uploads. The channel is closed when the checks end, at
+// the latest after ctx has ended.
 func watchDisk(ctx context.Context, data, dir string, cancel context.CancelCauseFunc) <-chan struct{} {
 	ended := make(chan struct{})
 	go func() {

@@ -68,9 +68,9 @@ func programVersion(ctx context.Context, name string) (int, error) {
 	return strconv.Atoi(string(m[1]))
 }
 
-// runProgram runs a program of PostgreSQL on a database, unless the URL is empty. The password of
-// the URL is passed in the environment, because other users can see the arguments. An error
-// contains the end of the messages of the program.
+// runProgram runs a program of PostgreSQL. If the URL is not empty, the program uses that database.
+// The password of the URL is passed in the environment, because other users can see the arguments.
+// An error contains the end of the messages of the program.
 func runProgram(ctx context.Context, databaseURL string, stdin *os.File, name string, args ...string) error {
 	env := os.Environ()
 	if databaseURL != "" {
@@ -106,7 +106,7 @@ func runProgram(ctx context.Context, databaseURL string, stdin *os.File, name st
 }
 
 // programParameters are the parameters of a database URL that the programs of PostgreSQL accept
-// (PostgreSQL documentation, 34.1.2). They reject other parameters, which the vault's driver
+// (PostgreSQL documentation, 34.1.2). The programs reject other parameters that the vault's driver
 // accepts.
 var programParameters = []string{
 	"host", "hostaddr", "port", "dbname", "user", "passfile", "channel_binding", "connect_timeout", "options", "application_name",

@@ -18,7 +18,7 @@ type Record struct {
 	// that backup did not fail.
 	FailedAt time.Time
 	Failure  string
-	// CompletedAt is the time of the last complete backup, scheduled or not, or zero. The other
+	// CompletedAt is the time of the last complete backup, scheduled or not, or zero. The following
 	// fields describe this backup.
 	CompletedAt time.Time
 	Dir         string

@@ -16,10 +16,11 @@ import (
 type RestoreOptions struct {
 	// Dir is a backup, or a folder of scheduled backups.
 	Dir string
-	// At selects the newest backup of Dir that is not newer. The zero value selects the newest.
+	// At selects the newest backup of Dir that is not newer than At. The zero value selects the
+	// newest.
 	At time.Time
 	// Target is the storage of the new vault. Its folder must contain no vault, and its database
-	// must be empty.
+	// must be empty. If the backup contains no database, the database must already be restored.
 	Target config.Storage
 	// Keyring has the master key if the vault will not read it from its data folder, or is nil.
 	Keyring *keyring.Ring
@@ -38,17 +39,17 @@ type Restored struct {
 	CopiedAt   time.Time `json:"copied_at"`
 	RestoredAt time.Time `json:"restored_at"`
 	Drill      bool      `json:"drill"`
-	// Files and Bytes count the files of the backup.
+	// Files is the number of files in the backup, and Bytes is their size.
 	Files int   `json:"files"`
 	Bytes int64 `json:"bytes"`
 	// Missing are the names of files that the store lacked when the backup was made.
 	Missing []string `json:"missing"`
 }
 
-// Restore creates a vault from a backup. It checks each file of the backup while it copies it. If
-// Restore returns an error, it has removed what it created, as far as possible; what remains cannot
-// be started. The errors include those of ReadHeader, ErrWrongKey, ErrInUse, ErrNotEmpty and
-// ErrInterrupted.
+// Restore creates a vault from a backup. It checks each file of the backup while copying the file.
+// If Restore returns an error, it has removed what it created, as far as possible; an incomplete
+// vault cannot be started. The errors include those of ReadHeader, ErrWrongKey, ErrInUse,
+// ErrNotEmpty and ErrInterrupted.
 func Restore(ctx context.Context, o RestoreOptions) (_ *Restored, err error) {
 	dir, header, err := choose(o.Dir, o.At)
 	if err != nil {

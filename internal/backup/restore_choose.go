@@ -102,7 +102,7 @@ func openBackupKeys(dir string, o *RestoreOptions) (*backupKeys, error) {
 }
 
 // check checks that the backup contains the secrets that the options lack, and that the identity of
-// the options is that of the backup.
+// the options is that of the backup if the backup contains one.
 func (k *backupKeys) check(v inventory) error {
 	if k.identity == nil && !v.names[identityName] && !v.names[protectedIdentityName] {
 		return errNoIdentity

@@ -70,9 +70,9 @@ func (c *copier) run(ctx context.Context, ring *keyring.Ring, files int) error {
 	return g.Wait()
 }
 
-// checkAdditional checks that the folder of a backup has as many files as the manifest. The workers
-// check that each file of the manifest exists, so the number is correct only if there is no
-// additional file.
+// checkAdditional checks that the folder of a backup has no file that is not in the manifest. The
+// workers check that each file of the manifest exists, so there is an additional file only if the
+// folder has more files than the manifest.
 func (c *copier) checkAdditional(ctx context.Context, ring *keyring.Ring, want int) error {
 	n := 0
 	if err := eachFile(ctx, c.dir, func(string) { n++ }); err != nil || n <= want {

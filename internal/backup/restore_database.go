@@ -138,8 +138,9 @@ func (t *target) abandonDatabase(ctx context.Context) error {
 	return t.db.Tx(ctx, func(tx *db.Tx) error { return db.EndRestoreTx(ctx, tx) })
 }
 
-// prepare migrates a restored database to the schema of this binary, and makes it usable: it ends
-// what may have been ended after the backup, and what processes hold that no longer exist.
+// prepare migrates a restored database to the schema of this binary, and makes the database usable:
+// it ends sessions and links that may have been ended or used after the backup, and releases jobs,
+// keys and leases of processes that no longer exist.
 func prepare(ctx context.Context, d *db.DB, r db.Restore) error {
 	if err := d.Migrate(ctx); err != nil {
 		return err

@@ -18,7 +18,7 @@ import (
 
 const (
 	// restoringDir exists in a data folder while a restore is not complete. A SQLite database is in
-	// it until then.
+	// this folder until the restore is complete.
 	restoringDir = "restoring"
 	// lockName is the file that certvault serve locks.
 	lockName = "lock"
@@ -52,11 +52,12 @@ func CheckInterrupted(ctx context.Context, data string, d *db.DB) error {
 type target struct {
 	data, database string
 	header         Header
-	// created has the files and folders that the restore created around the files of the backup, in
-	// this order.
+	// created has the lock file and the folders of the target that the restore created, in the order
+	// of their creation.
 	created []string
 	lock    *flock.Flock
-	// empty means that the data folder was empty, so that the restore may remove what is in it.
+	// empty means that the data folder had no stored files and no keys, so a failed restore may
+	// remove them.
 	empty bool
 	// db is the PostgreSQL database, or nil.
 	db *db.DB
@@ -226,8 +227,8 @@ func (t *target) sync() error {
 	return nil
 }
 
-// close releases the target. If the restore failed, close first removes what it created, the mark
-// last.
+// close releases the target. If the restore failed, close first removes what the restore created.
+// It removes the mark after the copied files.
 func (t *target) close(ctx context.Context, done bool) error {
 	var errs []error
 	if t.db != nil {
@@ -246,7 +247,7 @@ func (t *target) close(ctx context.Context, done bool) error {
 	}
 	if !done {
 		for _, name := range slices.Backward(t.created) {
-			// A folder that is not empty has files of others, or the mark.
+			// A folder that is not empty has other files, or the mark.
 			_ = os.Remove(name)
 		}
 	}

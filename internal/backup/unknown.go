@@ -11,8 +11,8 @@ import (
 	"github.com/certvault/certvault/internal/token"
 )
 
-// Unknown lists what a restored vault accepts, but may have been revoked, removed or replaced after
-// the backup. A person must check the list.
+// Unknown lists what a restored vault accepts although it may have been revoked, removed or
+// replaced after the backup. A person must check the list.
 type Unknown struct {
 	Tokens    []UnknownToken  `json:"tokens"`
 	Members   []UnknownMember `json:"members"`
@@ -54,8 +54,8 @@ type UnknownKey struct {
 	ExpiresAt time.Time `json:"expires_at"`
 }
 
-// Summary returns the numbers of the lists, such as "2 tokens, 1 member, 1 operator and 1 signing
-// key".
+// Summary returns the lengths of the lists as text, such as "2 tokens, 1 member, 1 operator and 1
+// signing key".
 func (u *Unknown) Summary() string {
 	counts := make([]string, 0, 4)
 	for _, c := range []struct {
@@ -113,7 +113,7 @@ func ListUnknown(ctx context.Context, accounts *account.Service, tokens *token.S
 }
 
 // addKey adds the newest signing key of an institution. It ignores a key that is missing or cannot
-// be read: uploads of the institution fail, and doctor reports the key.
+// be read. In this case, uploads of the institution fail, and certvault doctor reports the key.
 func (u *Unknown) addKey(ctx context.Context, inst *account.Institution, keys *authority.Authority) {
 	list, err := keys.Certificates(ctx, inst.UUID)
 	if err != nil || len(list) == 0 {

@@ -1,7 +1,7 @@
-// Package batch owns bulk uploads: staged files, which are uploaded before the entries that refer
-// to them; the entries and their conversion to certificates; and the progress of a batch. It does
-// not own the content and the states of certificates (cert), and it does not depend on HTTP or on
-// how its values are shown.
+// Package batch manages bulk uploads: staged files, which are uploaded before the entries that
+// refer to them; the entries and their conversion to certificates; and the progress of a batch. It
+// does not manage the content and the states of certificates (see package cert), and it does not
+// depend on HTTP or on how its values are shown.
 package batch
 
 import (

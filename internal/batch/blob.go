@@ -8,7 +8,8 @@ import (
 )
 
 // ReferencedBlobs returns those of the keys to which staged files refer. It is a
-// deletion.References. Certificates get the keys of staged files.
+// deletion.References. The certificate of an entry refers to the same key as the staged file of the
+// entry.
 func ReferencedBlobs(ctx context.Context, d *db.DB, keys []string) ([]string, error) {
 	condition, arg, err := d.OneOf("original_key", 1, keys)
 	if err != nil {

@@ -19,9 +19,8 @@ type Entry struct {
 	Status string
 	// UUID and ReferenceID identify the entry's certificate; they are "" if there is none.
 	UUID, ReferenceID string
-	// ErrorCode is the reason of a failure or a rejection, or "". Error is the reason as text. It
-	// is set for a certificate that failed and for an entry that was rejected by a release without
-	// Problem.
+	// ErrorCode is the reason of a failure or a rejection, or "". Error is the reason as text. Error
+	// is set for a certificate that failed and for a rejection without Problem.
 	ErrorCode, Error string
 	// Problem is the reason of a rejection. It is nil if there is no rejection or if Error has the
 	// reason.

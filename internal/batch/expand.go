@@ -90,9 +90,9 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// expand creates the certificates of one slice of entries, of the institution that waited longest
-// and is not in skip. It returns the institution's id, or 0 if no other institution has queued
-// entries.
+// expand creates the certificates of one slice of entries, of the institution that has waited
+// longest and is not in skip. It returns the institution's id, or 0 if no other institution has
+// queued entries.
 func (s *Service) expand(ctx context.Context, skip []int64) (institution int64, err error) {
 	err = s.db.Tx(ctx, func(tx *db.Tx) error {
 		if institution, err = s.turnTx(ctx, tx, skip); err != nil || institution == 0 {
@@ -110,9 +110,9 @@ func (s *Service) expand(ctx context.Context, skip []int64) (institution int64, 
 	return institution, nil
 }
 
-// turnTx returns the institution that waited longest of those with queued entries that are not in
-// skip, or 0 if there is none. No other transaction can take the institution's turn until the
-// transaction ends.
+// turnTx returns the institution that has waited longest of the institutions that have queued
+// entries and are not in skip. It returns 0 if there is none. No other transaction can take the
+// institution's turn until the transaction ends.
 func (s *Service) turnTx(ctx context.Context, tx *db.Tx, skip []int64) (institution int64, err error) {
 	query := `SELECT t.institution_id FROM batch_turns t
 		WHERE EXISTS (SELECT 1 FROM batches b WHERE b.institution_id = t.institution_id AND NOT b.expanded)`
@@ -213,8 +213,8 @@ func waitingTx(ctx context.Context, tx *db.Tx, batchID int64) (list []waitingEnt
 	return list, rows.Err()
 }
 
-// makeTx creates the certificate of an entry, or rejects the entry. Of duplicates in one batch, the
-// entry with the lowest index becomes a certificate.
+// makeTx creates the certificate of an entry, or rejects the entry. If entries of one batch are
+// duplicates, the entry with the lowest index becomes a certificate.
 func (s *Service) makeTx(ctx context.Context, tx *db.Tx, b *open, w waitingEntry) error {
 	text, wanted, err := readInput(w.input)
 	if err != nil {
@@ -245,7 +245,7 @@ func (s *Service) makeTx(ctx context.Context, tx *db.Tx, b *open, w waitingEntry
 type rejection struct {
 	code string
 	// problem is a cert.Problem in JSON. If the error has no problem, such as for an impossible
-	// placement, message has its text instead.
+	// placement, message has the text of the error instead.
 	problem, message sql.NullString
 	// existing is the UUID of the existing certificate if the entry is a duplicate.
 	existing sql.NullString

@@ -8,9 +8,9 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// These are the codes of rules for batches, in addition to those for certificates. A caller of
-// Draft.Refuse and Draft.AddMalformed may use more codes, for problems of the form in which it receives
-// entries.
+// These are the codes of rules for batches, in addition to those for certificates. Callers of
+// Draft.Refuse and Draft.AddMalformed may use other codes, for problems of the format in which they
+// receive entries.
 const (
 	// CodeTooManyEntries means that a batch has more than Limit entries.
 	CodeTooManyEntries cert.Code = "too_many_entries"

@@ -37,7 +37,7 @@ type Batch struct {
 	Total, Processing, Approved, Failed, Rejected, Revoked int
 	CreatedAt                                              time.Time
 	// CompletedAt is the time at which the last entry finished. It is nil while an entry is
-	// processing, and again after a retry.
+	// unfinished, also during a retry.
 	CompletedAt *time.Time
 
 	id, institutionID int64
@@ -245,7 +245,7 @@ func (s *Service) Busy(ctx context.Context, institutionID int64, uuids []string)
 }
 
 // Pace returns the number of certificates of batches that were approved since a time. Pages
-// estimate the remaining time from it.
+// estimate the remaining time from this number.
 func (s *Service) Pace(ctx context.Context, list []*Batch, since time.Time) (n int, err error) {
 	if len(list) == 0 {
 		return 0, nil
@@ -258,7 +258,7 @@ func (s *Service) Pace(ctx context.Context, list []*Batch, since time.Time) (n i
 }
 
 // ByUUID returns a batch of an institution. If source is not "", the batch must have that source.
-// Otherwise the error is fault.NotFound.
+// The error is fault.NotFound if there is no such batch.
 func (s *Service) ByUUID(ctx context.Context, institutionID int64, uuid string, source cert.Source) (*Batch, error) {
 	b, err := scanBatch(s.db.QueryRowContext(ctx,
 		`SELECT `+batchColumns+` FROM batches WHERE uuid = $1 AND institution_id = $2 AND (source = $3 OR $3 = '')`,

@@ -39,8 +39,8 @@ type StagedFile struct {
 	ExpiresAt time.Time
 }
 
-// CheckQuota returns fault.TooMany if an institution has reached its quota of staged files. A caller can
-// use it to avoid the transfer of a file that Stage would reject.
+// CheckQuota returns fault.TooMany if an institution has reached its quota of staged files. A
+// caller can use it to avoid the transfer of a file that Stage would reject.
 func (s *Service) CheckQuota(ctx context.Context, institutionID int64) error {
 	var used int64
 	err := s.db.QueryRowContext(ctx, `SELECT bytes FROM staged_usage WHERE institution_id = $1`, institutionID).Scan(&used)
@@ -132,7 +132,7 @@ func releaseSpaceTx(ctx context.Context, tx *db.Tx, institutionID, size int64) e
 	return err
 }
 
-// find returns the ids of those of an institution's valid staged files that have one of the UUIDs.
+// find returns the ids of an institution's valid staged files with the given UUIDs, by UUID.
 func (s *Service) find(ctx context.Context, institutionID int64, uuids []string, now time.Time) (map[string]int64, error) {
 	found := make(map[string]int64, len(uuids))
 	for len(uuids) > 0 {
@@ -230,8 +230,8 @@ func (s *Service) UseTx(ctx context.Context, tx *db.Tx, institutionID int64, id 
 	return releaseSpaceTx(ctx, tx, institutionID, freed[institutionID])
 }
 
-// SweepStaged deletes the records of expired staged files for which no entry waits. Package deletion
-// deletes the files later, unless certificates refer to them.
+// SweepStaged deletes the records of expired staged files to which no entry refers. Package
+// deletion deletes the files later, unless certificates refer to them.
 func (s *Service) SweepStaged(ctx context.Context) error {
 	for {
 		n, err := s.sweepSome(ctx)
@@ -273,7 +273,7 @@ func (s *Service) sweepSome(ctx context.Context) (n int, err error) {
 	return n, err
 }
 
-// sumSizes returns the sum of the sizes by institution and the number of the rows.
+// sumSizes returns the sum of the sizes for each institution, and the number of rows.
 func sumSizes(rows *sql.Rows) (sums map[int64]int64, n int, err error) {
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	sums = map[int64]int64{}

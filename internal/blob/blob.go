@@ -18,7 +18,7 @@ var (
 	ErrFull = errors.New("the store is nearly full")
 	// ErrExists reports that there is a blob under the key already. Keys are never used again.
 	ErrExists = errors.New("the blob exists already")
-	// ErrKey reports a key that is not valid in every store.
+	// ErrKey reports that a key is invalid.
 	ErrKey = errors.New("invalid blob key")
 )
 
@@ -69,7 +69,7 @@ type Version struct {
 	Modified, Changed int64
 }
 
-// FullWait is the time after which a job that found the store full runs again.
+// FullWait is the time after which a job runs again if the store was full.
 const FullWait = 30 * time.Second
 
 // Info describes a blob in Walk.

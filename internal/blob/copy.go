@@ -12,7 +12,8 @@ import (
 	"sync/atomic"
 )
 
-// copyWorkers is the number of blobs that are copied concurrently. Each mostly waits for the disk.
+// copyWorkers is the number of blobs that are copied concurrently. Each worker mostly waits for the
+// disk.
 const copyWorkers = 8
 
 var (
@@ -38,14 +39,14 @@ type Copier struct {
 
 // CopyCounts contains numbers of blobs.
 type CopyCounts struct {
-	// Copied are new in the target, and Bytes is their size.
+	// Copied is the number of blobs that are new in the target, and Bytes is their size.
 	Copied int64 `json:"copied"`
 	Bytes  int64 `json:"bytes"`
-	// Skipped were in the target already, with the same content.
+	// Skipped is the number of blobs that the target already had, with the same content.
 	Skipped int64 `json:"skipped"`
-	// Removed were removed from the source during the copy.
+	// Removed is the number of blobs that were removed from the source during the copy.
 	Removed int64 `json:"removed"`
-	// Failed could not be copied, or differ.
+	// Failed is the number of blobs that could not be copied, or whose copies differ.
 	Failed int64 `json:"failed"`
 }
 
@@ -54,9 +55,10 @@ func (c *Copier) Counts() CopyCounts {
 	return CopyCounts{Copied: c.copied.Load(), Bytes: c.volume.Load(), Skipped: c.skipped.Load(), Removed: c.removed.Load(), Failed: c.failed.Load()}
 }
 
-// Run copies the blobs. If a blob cannot be read or differs, Run continues with the other blobs, and
-// the error is ErrIncompleteCopy. If the target accepts no writes, Run ends at once. The target gets
-// the installation after all blobs, so that no vault starts with an incomplete copy.
+// Run copies the blobs. If a blob cannot be read or differs, Run continues with the other blobs,
+// and the error is ErrIncompleteCopy. If the target accepts no writes, Run returns an error at
+// once. The target gets the installation after all blobs, so that no vault starts with an
+// incomplete copy.
 func (c *Copier) Run(ctx context.Context) error {
 	installation, err := c.prepare()
 	if err != nil {
@@ -101,8 +103,8 @@ func (c *Copier) prepare() (Installation, error) {
 	return installation, c.To.createNew()
 }
 
-// copyAll copies all blobs with several workers. The first error that is not the problem of one blob
-// ends all of them.
+// copyAll copies all blobs with several workers. The first error that is not the problem of one
+// blob ends all workers.
 func (c *Copier) copyAll(ctx context.Context) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -167,7 +169,7 @@ func (c *Copier) copyBlob(ctx context.Context, key string) error {
 		c.report(key, reader.err)
 		return nil
 	}
-	if err != nil && !errors.Is(err, ErrExists) { // ErrExists: another copy of the store runs too
+	if err != nil && !errors.Is(err, ErrExists) { // ErrExists: another process is copying the store too
 		return fmt.Errorf("copying to %s: %w", c.To.root, err)
 	}
 	if err := c.compare(ctx, key, reader, source.Size()); err != nil {
@@ -225,8 +227,8 @@ func (c *Copier) report(key string, err error) {
 	c.Problem(key, err)
 }
 
-// digestReader reads a blob and computes its SHA-256. err is the error of the blob, so that it can
-// be distinguished from an error of the store that gets the content.
+// digestReader reads a blob and computes its SHA-256. err is the error of reading the blob, so that
+// callers can distinguish it from an error of the store that receives the content.
 type digestReader struct {
 	r    io.Reader
 	hash hash.Hash

@@ -160,9 +160,9 @@ func readBuffer(r io.Reader, p []byte) (n int, err error) {
 	return n, err
 }
 
-// link makes a complete file the blob of a key. Unlike a rename, a link does not replace an existing
-// file. If the link cannot be made durable, link removes it: no row may refer to a blob whose Put
-// failed, and the file of an unfinished Put is not found under the key.
+// link makes a complete file the blob of a key. Unlike a rename, a link does not replace an
+// existing file. If the link cannot be made durable, link removes it, so that no blob remains under
+// the key after a failed Put.
 func (f *Folder) link(from, key string) error {
 	to := f.file(key)
 	dir := filepath.Dir(to)

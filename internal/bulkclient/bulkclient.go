@@ -1,7 +1,7 @@
-// Package bulkclient owns bulk uploads through a vault's interface. It reads a list of certificates
-// (a CSV file that names the files of the certificates), stores the files, and submits the rows in
-// batches. After an interruption, the next run continues. The package reports the result of each
-// row. It accesses the vault only through package client.
+// Package bulkclient makes bulk uploads through a vault's interface. It reads a list of
+// certificates (a CSV file that names the files of the certificates), stores the files, and submits
+// the rows in batches. After an interruption, the next run continues the upload. The package
+// reports the result of each row. It accesses the vault only through package client.
 package bulkclient
 
 import (

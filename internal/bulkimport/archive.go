@@ -30,7 +30,7 @@ const (
 	// declares, in bytes.
 	maxUnpacked = 20 << 30
 	// maxRatio is the maximum compression ratio of a file that is larger than smallFile bytes. PDFs
-	// and images are already compressed, so that an archive hardly makes them smaller.
+	// and images are already compressed, so an archive hardly makes them smaller.
 	maxRatio  = 100
 	smallFile = 1 << 20
 	// maxNotices is the maximum number of notices of one archive.
@@ -74,8 +74,8 @@ func scanArchive(row interface{ Scan(dest ...any) error }) (*Archive, error) {
 }
 
 // AddArchive stores a ZIP and starts the job that unpacks it into a draft. The error is
-// fault.Invalid if the ZIP is too large or cannot be unpacked as a whole. The error wraps an error
-// of r.
+// fault.Invalid if the ZIP is too large or cannot be unpacked as a whole. An error of r is wrapped
+// in the returned error.
 func (s *Service) AddArchive(ctx context.Context, inst *account.Institution, d *Draft, name string, r io.Reader) (*Archive, error) {
 	if err := s.batches.CheckQuota(ctx, inst.ID); err != nil {
 		return nil, err
@@ -224,8 +224,8 @@ func (s *Service) unpack(ctx context.Context, id int64, maxTime time.Duration) (
 	return true, s.finish(ctx, a)
 }
 
-// finish stores that an archive is unpacked. Package deletion deletes its file later, because an
-// earlier state of the database refers to the file.
+// finish stores that an archive is unpacked. The file remains, because a backup of an earlier state
+// of the database may refer to it. Package deletion deletes the file later.
 func (s *Service) finish(ctx context.Context, a *Archive) error {
 	if err := s.db.Tx(ctx, func(tx *db.Tx) error {
 		_, err := tx.ExecContext(ctx, `UPDATE bulk_import_archives SET status = $1 WHERE id = $2`, string(unpacked), a.ID)

@@ -1,8 +1,8 @@
-// Package bulkimport owns bulk uploads in the form in which people prepare them: a list and its
-// files, the meanings of the list's columns, the assignment of files to rows, the problems of each
-// row, the submission to batches, and the results. Everything is stored in the database from the
-// first file on, so that no data is lost when a page is reloaded or the server is restarted.
-// Package cert owns the rules for certificates, and package batch those for batches.
+// Package bulkimport implements bulk uploads in the form in which people prepare them: a list and
+// its files, the meanings of the list's columns, the assignment of files to rows, the problems of
+// each row, the submission to batches, and the results. Everything is stored in the database from
+// the first file on, so that no data is lost when a page is reloaded or the server is restarted.
+// Package cert has the rules for certificates, and package batch has the rules for batches.
 package bulkimport
 
 import (
@@ -27,7 +27,8 @@ const (
 	Queue = "bulk_import"
 	// Life is the time after which a draft that was not submitted expires.
 	Life = 7 * 24 * time.Hour
-	// ResultLifetime is the time for which a submitted draft is stored with its list, for its results.
+	// ResultLifetime is the time for which a submitted draft, its list and its results are
+	// available.
 	ResultLifetime = 30 * 24 * time.Hour
 	// fileGrace is the time for which a file is valid after its draft expires, so that a submission
 	// at the last moment finds its files.
@@ -40,8 +41,8 @@ const (
 	maxDrafts = 20
 	// rowsAtOnce is the maximum number of rows in one statement.
 	rowsAtOnce = 500
-	// workTime is the time after which a job returns to the end of the queue, so that a process can
-	// stop.
+	// workTime is the time after which a job that unpacks an archive returns to the end of the
+	// queue, so that a process can stop soon.
 	workTime = 15 * time.Second
 )
 
@@ -71,8 +72,8 @@ type Service struct {
 	log     *slog.Logger
 	// partSize is the maximum number of rows per batch; tests set a smaller one.
 	partSize int
-	// lists and reviews are semaphores. They limit the number of lists that are read and of reviews
-	// that run at the same time, and thereby the memory for lists and reviews.
+	// lists and reviews are semaphores that limit the use of memory. lists limits the lists that are
+	// read at the same time, and reviews limits the concurrent calls of Review.
 	lists, reviews chan struct{}
 }
 

@@ -36,8 +36,8 @@ type Draft struct {
 	InstitutionID int64
 	Creator       cert.Actor
 	Status        Status
-	// ListName is the file name of the list, or "" if there is no list. Header has the names of its
-	// columns, and Notices the notices of the reader of spreadsheets.
+	// ListName is the file name of the list, or "" if there is no list. Header has the names of the
+	// list's columns, and Notices has the notices from reading the list.
 	ListName string
 	Header   []string
 	Notices  []string
@@ -48,7 +48,7 @@ type Draft struct {
 	Wanted *cert.RequestedPlacement
 	// Total is the number of rows of the list.
 	Total int
-	// Done reports whether all submitted rows are finished. It is only set by List.
+	// Done reports whether all submitted rows are finished. Only List sets it.
 	Done        bool
 	CreatedAt   time.Time
 	ExpiresAt   time.Time
@@ -143,8 +143,8 @@ func (s *Service) List(ctx context.Context, institutionID, userID int64) (list [
 	return list, nil
 }
 
-// changeTx locks an open draft until the transaction ends, so that the state that is submitted is
-// the state that was reviewed. The error is fault.BadRequest if the draft is no longer open or has
+// changeTx locks an open draft until the transaction ends, so that the draft is not submitted
+// during the change. The error is fault.BadRequest if the draft was submitted or deleted, or has
 // expired.
 func (s *Service) changeTx(ctx context.Context, tx *db.Tx, d *Draft) error {
 	var id int64
@@ -157,7 +157,7 @@ func (s *Service) changeTx(ctx context.Context, tx *db.Tx, d *Draft) error {
 	return err
 }
 
-// update runs f in a transaction that locks the draft. what is the context of errors.
+// update runs f in a transaction that locks the draft. what describes the operation in errors.
 func (s *Service) update(ctx context.Context, d *Draft, what string, f func(tx *db.Tx) error) error {
 	err := s.db.Tx(ctx, func(tx *db.Tx) error {
 		if err := s.changeTx(ctx, tx, d); err != nil {

@@ -34,9 +34,10 @@ type File struct {
 // maxPath is the maximum length of a path in characters.
 const maxPath = 500
 
-// AddFile adds a file to a draft. It replaces the file with the same path. A file without a folder
-// replaces the only file with its name, which may be in a folder. If the file can never become a
-// certificate, only its path, its size and its problem are stored.
+// AddFile adds a file to a draft. It replaces the file with the same path. If the new file has no
+// folder and only one file of the draft has the same name, in any folder, the new file replaces
+// that file. If the file can never become a certificate, only its path, its size and its problem
+// are stored.
 func (s *Service) AddFile(ctx context.Context, inst *account.Institution, d *Draft, name string, r io.Reader) (*File, error) {
 	name, problem := cleanPath(name)
 	if problem != "" {
@@ -59,8 +60,9 @@ func (s *Service) AddFile(ctx context.Context, inst *account.Institution, d *Dra
 	return f, nil
 }
 
-// replaceTx changes the path of a file without a folder to the path of the file that it replaces:
-// the only file with its name, which may be in a folder.
+// replaceTx prepares the replacement of a file in a folder by f. If f has no folder and only one
+// file of the draft has the same name, in any folder, replaceTx sets the path of f to the path of
+// that file.
 func (s *Service) replaceTx(ctx context.Context, tx *db.Tx, d *Draft, f *File) error {
 	if strings.Contains(f.Path, "/") {
 		return nil
@@ -96,8 +98,8 @@ func cleanPath(name string) (clean, problem string) {
 }
 
 // receive checks and stages a file, and calls record in the transaction that stages it. If the file
-// is refused, receive calls record with the problem of the file, in a separate transaction. The
-// error wraps an error of r.
+// is refused, receive calls record with the problem of the file, in a separate transaction. If r
+// returns an error, the error of receive wraps that error.
 func (s *Service) receive(
 	ctx context.Context, inst *account.Institution, d *Draft, name string, r io.Reader, record func(ctx context.Context, tx *db.Tx, f *File) error,
 ) error {

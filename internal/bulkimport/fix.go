@@ -20,12 +20,13 @@ import (
 
 var errNoRow = fault.New(fault.NotFound, "No such row.")
 
-// maxFix is the maximum length of a correction in characters. It is far above the longest valid
-// text, so that the review reports a text that is too long.
+// maxFix is the maximum length of a correction in characters. It is much larger than the limit of
+// each field. Fix therefore accepts a text that is too long for its field, and the review reports
+// the text.
 const maxFix = 4096
 
-// Fix replaces texts of a row, by column. A text that equals the text in the list is not stored.
-// The row is no longer skipped.
+// Fix replaces texts of a row. texts has the new texts by column. A text that equals the text in
+// the list is not stored. If the row was skipped, Fix includes the row again.
 func (s *Service) Fix(ctx context.Context, d *Draft, number int, texts map[sheet.Column]string) error {
 	var bad Problems
 	for column, text := range texts {
@@ -141,7 +142,7 @@ func (v *Review) WriteErrors(out io.Writer, format func(*Row, Problem) string) e
 	return w.Flush()
 }
 
-// Duplicate is a row that would be rejected as a duplicate.
+// Duplicate is a row that would be rejected, because its certificate already exists.
 type Duplicate struct {
 	*Row
 

@@ -25,7 +25,8 @@ type Mapping struct {
 	Columns map[sheet.Column]int `json:"columns,omitempty"`
 	// Defaults are the values for rows whose own value is empty.
 	Defaults map[sheet.Column]string `json:"defaults,omitempty"`
-	// Dates is the order of day and month. With Unknown, the order is inferred from the list.
+	// Dates is the order of day and month. If it is sheet.Unknown, the order is inferred from the
+	// list.
 	Dates sheet.Order `json:"dates,omitempty"`
 }
 
@@ -46,14 +47,14 @@ type storedMapping struct {
 
 const (
 	maxListName = 255
-	// maxDefault is the maximum length of a default in characters, the same as that of the longest
+	// maxDefault is the maximum length of a default in characters, which is the limit of the longest
 	// field.
 	maxDefault = 1000
 )
 
-// SetList stores a list in a draft and replaces an earlier list. The meanings of its columns are
-// those of the last list with the same columns. If there is no such list, the meanings are
-// detected. The error is fault.Invalid if the list cannot be read.
+// SetList stores a list in a draft and replaces an earlier list. The columns of the new list get
+// the meanings that were confirmed for the last list with the same columns. If there is no such
+// list, the meanings are detected. The error is fault.Invalid if the list cannot be read.
 func (s *Service) SetList(ctx context.Context, d *Draft, name string, r io.Reader) error {
 	free, err := acquire(ctx, s.lists)
 	if err != nil {
@@ -102,7 +103,8 @@ func (s *Service) SetList(ctx context.Context, d *Draft, name string, r io.Reade
 }
 
 // listName returns the file name of a list or an archive without its path. A name that is empty or
-// cannot be stored becomes "list". Of a name that is too long, only the end is returned.
+// cannot be stored becomes "list". If the name is too long, listName returns only the end of the
+// name.
 func listName(name string) string {
 	name = name[strings.LastIndexAny(name, `/\`)+1:]
 	if name = strings.TrimSpace(name); !account.CleanText(name) || name == "" {
@@ -123,7 +125,7 @@ func insertRowsTx(ctx context.Context, tx *db.Tx, draftID int64, rows []sheet.Ro
 		}
 		query.WriteString("(" + db.Placeholders(columns*i+1, columns) + ")")
 		for c, cell := range row.Cells {
-			// The databases cannot store NUL, and no text of the vault contains it.
+			// No text of the vault contains NUL, because PostgreSQL cannot store NUL.
 			row.Cells[c] = strings.ReplaceAll(strings.ToValidUTF8(cell, string(utf8.RuneError)), "\x00", string(utf8.RuneError))
 		}
 		cells, err := encode(row.Cells)
@@ -205,7 +207,7 @@ func (m *Mapping) check(width int) error {
 	return bad.Err()
 }
 
-// checkDefault checks a text that applies to all rows. It returns nil if the text is valid.
+// checkDefault checks the default of a column. It returns nil if the default is valid.
 func checkDefault(column sheet.Column, value string, order sheet.Order) *cert.Problem {
 	if value == "" {
 		return nil

@@ -11,9 +11,9 @@ import (
 	"github.com/certvault/certvault/internal/sheet"
 )
 
-// fileIndex finds the files for the names in rows. People and programs write names differently: in
-// case, in the composition of accented letters, in folders and in extensions. A name matches if it
-// identifies a single file after these differences are removed.
+// fileIndex finds the files for the names in rows. Two names of one file may differ in case, in the
+// composition of accented letters, in folders and in the extension. A name matches if it identifies
+// a single file after these differences are removed.
 type fileIndex struct {
 	// byPath, byName and byStem have the files by path, by name without folders, and by name
 	// without extension.
@@ -74,8 +74,9 @@ func (s *fileIndex) find(name string) (*File, *Problem) {
 	return nil, fileProblem(cert.Problem{Code: CodeNoFile, Detail: name})
 }
 
-// ending returns the files whose paths end with the given path, and the files with whose paths the
-// given path ends: a list and an archive often have different top folders.
+// ending returns the files whose path ends with wanted and the files whose path is the end of
+// wanted, because a list and an archive often have different top folders. It returns nil if wanted
+// has no folder.
 func (s *fileIndex) ending(files []*File, wanted string) (list []*File) {
 	if !strings.Contains(wanted, "/") {
 		return nil

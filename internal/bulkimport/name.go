@@ -19,11 +19,11 @@ const (
 	unicodePathHead = 5
 )
 
-// entryName returns the name of an archive's entry, and whether the entry is a regular file that a
-// person added. If the entry has no UTF-8 flag, its name is that of the extra field. If there is no
-// such field, the name is read as UTF-8 if it is valid UTF-8, because macOS writes such names.
-// Otherwise it is read in the code page of the format, which Windows writes (APPNOTE.TXT, appendix
-// D).
+// entryName returns the name of an archive's entry, and whether the entry is a file that a person
+// added, and not a folder or a system file. If the entry has no UTF-8 flag, its name is the name in
+// the extra field. If there is no such field, the name is read as UTF-8 if it is valid UTF-8,
+// because macOS writes such names. Otherwise the name is read in code page 437, which is the
+// default of the format and which Windows writes (APPNOTE.TXT, appendix D).
 func entryName(f *zip.File) (name string, isFile bool) {
 	switch name = f.Name; {
 	case f.Flags&flagUTF8 != 0 && utf8.ValidString(name):

@@ -20,7 +20,8 @@ func (d *Draft) WantedOf(r *Row) *cert.RequestedPlacement {
 	return d.Wanted
 }
 
-// PlaceAll sets the placement for all rows without their own; nil means the institution's default.
+// PlaceAll sets the placement for all rows that have no placement of their own; nil means the
+// institution's default.
 func (s *Service) PlaceAll(ctx context.Context, d *Draft, w *cert.RequestedPlacement) error {
 	encoded, err := encodePlacement(w)
 	if err != nil {

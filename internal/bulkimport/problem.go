@@ -36,7 +36,7 @@ const (
 
 // Problem is a rule that a row or the mapping of the columns breaks.
 type Problem struct {
-	// Column is "" for a problem of another input.
+	// Column is "" for a problem that belongs to no column.
 	Column sheet.Column
 	Paths  []string
 

@@ -19,8 +19,8 @@ import (
 // each request.
 type Progress struct {
 	Batches []*batch.Batch
-	// Total is the number of submitted rows. The other numbers are those of rows by status: Waiting
-	// rows are in no batch yet, and Refused rows are in a batch that was not accepted.
+	// Total is the number of submitted rows. The other numbers are the numbers of rows by status:
+	// Waiting rows are in no batch yet, and Refused rows are in a batch that was not accepted.
 	Total, Waiting, Processing, Approved, Failed, Rejected, Revoked, Refused int
 	// Skipped is the number of rows of the list that were not submitted.
 	Skipped int
@@ -51,13 +51,13 @@ func (p *Progress) Percent() int {
 
 // Refusal is the reason why a batch was not accepted.
 type Refusal struct {
-	// Problem is the reason. It is nil for a batch that was refused by a release without problems;
-	// the reason is then in Text.
+	// Problem is the reason. It is nil if the batch was refused by an earlier release, which stored
+	// the reason as text. The reason is then in Text.
 	Problem *cert.Problem
 	Text    string
 }
 
-// part is a batch of a draft. If the batch was refused, it has no UUID but a refusal.
+// part is a batch of a draft. If the batch was refused, batchUUID is "", and refusal is the reason.
 type part struct {
 	batchUUID string
 	refusal   Refusal
@@ -123,7 +123,8 @@ func (s *Service) Progress(ctx context.Context, d *Draft) (*Progress, error) {
 	return p, s.pace(ctx, d, p)
 }
 
-// pace measures the speed of the last minute, or since the submission if that is later.
+// pace sets PerMinute and Remaining from the approvals of the last minute, or from the approvals
+// since the submission if the draft was submitted less than a minute ago.
 func (s *Service) pace(ctx context.Context, d *Draft, p *Progress) error {
 	if p.Finished() || d.SubmittedAt == nil {
 		return nil

@@ -24,8 +24,8 @@ type Result struct {
 	// Issued is the text of the certificate, including later corrections.
 	Issued cert.Text
 	// Reasons are the reasons why there is no certificate, or the problems of a skipped row. Error
-	// is the reason as text. It is set for a certificate that failed and for a row that was
-	// rejected by a release without problems.
+	// is the reason as text. It is set for a certificate that failed, and for a row that an earlier
+	// release rejected and for which it stored the reason as text.
 	Reasons      Problems
 	Error        string
 	ExistingUUID string
@@ -33,8 +33,8 @@ type Result struct {
 	Again bool
 }
 
-// Succeeded reports whether the row became a certificate, even if the certificate has been revoked
-// since.
+// Succeeded reports whether the row became a certificate that did not fail. The certificate may be
+// revoked.
 func (r *Result) Succeeded() bool { return r.UUID != "" && r.Status != string(cert.Failed) }
 
 // The statuses of rows that are in no batch.
@@ -134,8 +134,9 @@ func (s *Service) reasons(ctx context.Context, v *Review) (*reasons, error) {
 	return r, err
 }
 
-// explain sets the reason why a row was skipped. A row with a problem can be corrected and
-// submitted later. A row without a problem was skipped by a person.
+// explain sets the reason why a row was skipped. A row with problems can be corrected and submitted
+// later. A row without problems is a duplicate of another row or of an existing certificate, or was
+// skipped for another reason.
 func (r *reasons) explain(row *Result) {
 	if len(row.Problems) > 0 {
 		row.Reasons, row.Again = row.Problems, true

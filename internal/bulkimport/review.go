@@ -25,8 +25,8 @@ var fieldOf = map[sheet.Column]cert.Field{
 var Fields = []sheet.Column{sheet.Title, sheet.Name, sheet.Email, sheet.IssueDate, sheet.Details, sheet.File}
 
 // Review is a checked draft: the certificate that each row would become, and the problems of each
-// row. It is computed from the upload and the corrections each time, so that it is always up to
-// date.
+// row. A review is not stored. It is computed from the list and the corrections, so it is always up
+// to date.
 type Review struct {
 	*Draft
 
@@ -45,7 +45,8 @@ type Review struct {
 }
 
 // Shared is a file that several rows would use, with these rows. One of the rows may have the name
-// of the file by mistake, so that its recipient would receive another person's certificate.
+// of the file by mistake. The recipient of this row would then receive another person's
+// certificate.
 type Shared struct {
 	*File
 
@@ -86,7 +87,7 @@ type Row struct {
 	email account.Email
 }
 
-// Doubtful reports whether a valid row may still be wrong, so that a person must check it.
+// Doubtful reports whether a person must check a valid row, because the row may still be wrong.
 func (r *Row) Doubtful() bool {
 	return !r.Skipped && len(r.Problems) == 0 && (r.Shared != nil || r.SuggestedDomain != "")
 }
@@ -113,7 +114,7 @@ func (r *Row) MoreSharers(n int) int {
 	return r.Shared.More(n + 1)
 }
 
-// Value returns the text of a field as its form shows it.
+// Value returns the text of the row in a column, after corrections and defaults.
 func (r *Row) Value(column sheet.Column) string {
 	if column == sheet.File {
 		return r.FileName
@@ -150,7 +151,7 @@ func (s *Service) review(ctx context.Context, q db.Queryer, d *Draft) (*Review, 
 	return v, nil
 }
 
-// dates returns the values of the date column.
+// dates iterates over the values of the date column.
 func (v *Review) dates(yield func(string) bool) {
 	at := v.Mapping.column(sheet.IssueDate)
 	for _, row := range v.Rows {

@@ -26,10 +26,10 @@ func (s *Service) enqueueTx(ctx context.Context, tx *db.Tx, args river.JobArgs) 
 	return err
 }
 
-// Submit submits a draft. A job creates its batches, and the draft no longer changes. A second call
-// returns nil and has no effect. The first call calls then, unless then is nil, in its transaction.
-// The error is fault.BadRequest if the draft is not ready, and fault.NotFound if it was deleted or
-// has expired.
+// Submit submits a draft. A job then creates the batches of the draft, and the draft no longer
+// changes. The parameter then is nil or a function that runs in the transaction of the submission.
+// A second call of Submit returns nil and has no effect. The error is fault.BadRequest if the draft
+// is not ready, and fault.NotFound if the draft was deleted or has expired.
 func (s *Service) Submit(ctx context.Context, d *Draft, then func(ctx context.Context, tx *db.Tx) error) error {
 	if d.Status != Open {
 		return nil
@@ -107,7 +107,7 @@ func (s *Service) readyTx(ctx context.Context, tx *db.Tx, d *Draft) error {
 	return nil
 }
 
-// submitArgs is the job that creates the batches of a draft.
+// submitArgs are the arguments of the job that creates the batches of a draft.
 type submitArgs struct {
 	Draft int64 `json:"draft"`
 }
@@ -161,8 +161,8 @@ func (s *Service) submit(ctx context.Context, id int64) error {
 	return nil
 }
 
-// part creates a batch of a draft, unless the batch exists or was refused. If the batch is not
-// valid, part records the refusal. part is the number of the batch, from 1 to parts.
+// part creates a batch of a draft, unless the batch exists or was refused. It records the refusal
+// if the batch is not valid. The parameter part is the number of the batch, from 1 to parts.
 func (s *Service) part(ctx context.Context, inst *account.Institution, d *Draft, part, parts int, rows []*Row) error {
 	var exists bool
 	if err := s.db.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM bulk_import_batches WHERE draft_id = $1 AND part = $2)`, d.ID, part).Scan(&exists); err != nil || exists {
@@ -239,11 +239,12 @@ func storePartTx(ctx context.Context, tx *db.Tx, draftID int64, part int, batchU
 }
 
 // jobWait is the minimum age of a submitted draft before a sweep inserts a job for it. The job of a
-// newer draft may not be visible yet.
+// newer draft may have been inserted after the sweep looked for jobs.
 const jobWait = time.Minute
 
-// insertMissingJobs inserts jobs for archives that are not unpacked and for drafts without batches
-// if there is no job. The records of the archives and drafts determine the work, not the jobs.
+// insertMissingJobs inserts jobs for archives that are not unpacked yet and for submitted drafts
+// that do not have all their batches, if there is no unfinished job of the kind. The records of the
+// archives and drafts determine the work, not the jobs.
 func (s *Service) insertMissingJobs(ctx context.Context) error {
 	err := s.db.Tx(ctx, func(tx *db.Tx) error {
 		for _, work := range []struct {

@@ -7,9 +7,9 @@ import (
 	"github.com/certvault/certvault/internal/db"
 )
 
-// A certificate belongs to at most one customer of its institution: a person with an account and a
-// customer number, which package recipient assigns. An assignment does not change updated_at,
-// because it does not change the record.
+// A certificate belongs to at most one customer of its institution. A customer is a person with an
+// account and a customer number. Package recipient assigns the customer numbers. An assignment does
+// not change updated_at, because it does not change the certificate itself.
 
 // AssignTx assigns a certificate to a customer, if the certificate has the address emailFolded and
 // is unassigned.

@@ -8,16 +8,16 @@ import (
 	"github.com/certvault/certvault/internal/deletion"
 )
 
-// ArchiveKind is the suffix of the key of an archive of originals. No certificate refers to an
-// archive, but the package that unpacks it does.
+// ArchiveKind is the suffix of the key of an archive of originals. Certificates do not refer to
+// archives. Only rows of the package that unpacks archives refer to archives.
 const ArchiveKind = "archive"
 
-// blobColumns has the column of certificates for the keys of each kind of file.
+// blobColumns maps each kind of file to the column of certificates that has the keys of such files.
 var blobColumns = map[string]string{"original": "original_key", "verified": "tail_key", "image": "image_key"}
 
 // ReferencedBlobs returns those of the keys to which certificates refer. It also returns keys of an
 // unknown kind, which a later version may have written. It is a deletion.References. Staged files
-// pass their keys on to certificates, so the look-up in their rows must come first.
+// pass their keys on to certificates, so the look-up in the rows of staged files must come first.
 func ReferencedBlobs(ctx context.Context, d *db.DB, keys []string) ([]string, error) {
 	var found []string
 	kinds := map[string][]string{}
@@ -43,7 +43,7 @@ func ReferencedBlobs(ctx context.Context, d *db.DB, keys []string) ([]string, er
 // referencedQuery returns the query for those keys of each kind to which certificates refer.
 func referencedQuery(d *db.DB, kinds map[string][]string) (query string, args []any, err error) {
 	for i, kind := range []string{"original", "verified", "image"} {
-		// The empty list is not nil, which would be null.
+		// A nil list would be encoded as null, so the list is never nil.
 		condition, arg, err := d.OneOf(blobColumns[kind], i+1, append([]string{}, kinds[kind]...))
 		if err != nil {
 			return "", nil, err

@@ -1,4 +1,4 @@
-// Package cert owns the certificate: its record and states, receiving and uploading files, sealing,
+// Package cert implements certificates: records and states, receiving and uploading files, sealing,
 // retry, revocation and retention. Its rules apply to all callers: the API, the panel and batches.
 // It does not depend on HTTP or on the pages. Package search finds certificates, and package task
 // changes many certificates in the background.
@@ -27,8 +27,7 @@ import (
 // Source is the origin of a certificate.
 type Source string
 
-// Vault is the source of certificates whose files the institution had already
-// approved.
+// Vault is the source of certificates whose files the institution approved before the upload.
 const Vault Source = "vault"
 
 // TriggerContext is the cause of a record or of one of its events.
@@ -123,8 +122,7 @@ type File struct {
 
 // Verified describes the verified PDF.
 type Verified struct {
-	// TailKey is the blob that follows the original, or the whole file if Whole is
-	// true.
+	// TailKey is the key of the tail, or of the whole verified PDF if Whole is true.
 	TailKey string
 	Whole   bool
 	SHA256  [32]byte
@@ -148,18 +146,17 @@ type Config struct {
 	Verify     Verifier
 	// VerifyURL returns the address in the QR code of a reference id.
 	VerifyURL func(referenceID string) string
-	// Attempts is the number of attempts at sealing after which a transient fault
-	// becomes a failure.
+	// Attempts is the number of attempts at sealing after which a temporary error becomes a failure.
 	Attempts int
 	// BulkWorkers is the number of batch certificates that a process handles concurrently.
 	BulkWorkers int
-	// Processors is the number of files that the Sealer handles concurrently, of which the files of
-	// batches leave one place free. If it is 0, there is no limit. More workers than processors are
-	// useful, because a worker also waits for the disk.
+	// Processors is the maximum number of files that the Sealer handles concurrently. If it is more
+	// than 1, the files of batches leave one place free. If it is 0, there is no limit. More workers
+	// than processors are useful, because a worker also waits for the disk.
 	Processors int
-	// Recipient returns the number of the recipient with an address in an institution,
-	// or 0 if the address is not verified. It is called in the transaction that
-	// creates a certificate. It may be nil.
+	// Recipient returns the customer number that the recipient with an address has in an
+	// institution, or 0 if the address is not verified. It is called in the transaction that creates
+	// a certificate. It may be nil.
 	Recipient func(ctx context.Context, tx *db.Tx, institutionID int64, emailFolded string) (customerID int64, err error)
 	// StatusChanged is called when a certificate is created and for each change of its status, in
 	// the same transaction. It may be nil.

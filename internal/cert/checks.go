@@ -38,7 +38,7 @@ const (
 	CheckSignature = "signature"
 )
 
-// Check is the stored result of one check.
+// Check is the result of one check.
 type Check struct {
 	Name   string
 	Result Result

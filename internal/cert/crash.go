@@ -14,8 +14,8 @@ import (
 )
 
 // A crash of the process counts for every certificate that was being sealed, although only one of
-// them is the cause. Therefore the next attempt seals a certificate with two crashes alone. The
-// certificate fails only if the process crashes again in this trial.
+// them is the cause. Therefore a certificate with two crashes is sealed alone in the next attempt,
+// which is a trial. The certificate fails only if the process crashes again in the trial.
 const (
 	// trialCrashes is the number of crashes after which a certificate is sealed alone.
 	trialCrashes = 2
@@ -72,9 +72,9 @@ func (s *Service) setCrashes(ctx context.Context, c *Certificate, n int) error {
 	return nil
 }
 
-// Rescued is called for each job whose process crashed. It counts the crash of a seal job for the
-// certificate. If the certificate was sealed alone, the certificate is the cause, and Rescued
-// changes its status to failed.
+// Rescued is called for each job whose process crashed. If the job is a seal job, Rescued counts
+// the crash for the certificate of the job. If the certificate was sealed alone, the certificate is
+// the cause, and Rescued changes its status to failed.
 func (s *Service) Rescued(ctx context.Context, tx *db.Tx, r job.Rescued) error {
 	if r.Kind != (sealArgs{}).Kind() {
 		return nil

@@ -21,7 +21,7 @@ type Erasure struct {
 	// RecordDeleted reports whether the record was deleted too.
 	RecordDeleted bool
 	// Deleted are the keys of the files that were deleted. Kept are the keys of files to which other
-	// records refer; the sweep deletes them after the last of these records is gone.
+	// records refer; the sweep deletes these files after the last of these records is gone.
 	Deleted, Kept []string
 }
 
@@ -33,8 +33,9 @@ const anyTime = math.MaxInt64
 // digests, so that the file is still recognised. Erase also deletes the files of a revoked
 // certificate whose retention has ended, if they still exist. A second erasure changes nothing.
 //
-// The error is a fault: NotFound if there is no certificate with the reference id, Conflict with what
-// to do first if the certificate cannot be erased, and Invalid for a reason that is not valid.
+// The error is a fault: NotFound if there is no certificate with the reference id, Conflict if the
+// certificate cannot be erased, with a message that states what to do first, and Invalid for a
+// reason that is not valid.
 func (s *Service) Erase(ctx context.Context, referenceID, reason string) (*Erasure, error) {
 	var bad Problems
 	// Unlike the reason of a revocation, the reason of an erasure is optional.

@@ -15,8 +15,8 @@ const (
 	// time. The other certificates have no job yet. The first certificate of another institution's
 	// batch therefore waits only for these jobs. After that the institutions take turns.
 	jobsPerWorker = 1
-	// doubleShareLimit is the number of waiting certificates up to which an institution has a
-	// double share of the jobs. This number of certificates is finished soon and delays the other
+	// doubleShareLimit is the number of waiting certificates up to which an institution has a double
+	// share of the jobs. Such a small number of certificates is finished soon, and delays the other
 	// institutions little.
 	doubleShareLimit = 50
 )
@@ -67,7 +67,8 @@ func (s *Service) feedTx(ctx context.Context, tx *db.Tx, institutionID, exceptID
 	return nil
 }
 
-// enqueueTx enqueues the job of a certificate and stores the id of the job in its row.
+// enqueueTx enqueues the job of a certificate and stores the id of the job in the row of the
+// certificate.
 func (s *Service) enqueueTx(ctx context.Context, tx *db.Tx, uuid, queue string) (jobID int64, err error) {
 	if jobID, err = s.queue.InsertTx(ctx, tx, sealArgs{UUID: uuid}, s.sealOptions(queue)); err != nil {
 		return 0, err

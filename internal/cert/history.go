@@ -13,8 +13,8 @@ import (
 // HistoryEntry is one event in the history of a certificate.
 type HistoryEntry struct {
 	At time.Time
-	// Event is the webhook event, which is empty for an operation without an event. Action is the
-	// action of the audit log, which is empty if the audit log has no entry for the event.
+	// Event is the name of the webhook event, or "" for an operation without an event. Action is the
+	// action of the audit log, or "" if the audit log has no entry for the event.
 	Event  webhook.Name
 	Action audit.Action
 	// By is the person or token that acted. The zero value means the vault itself.

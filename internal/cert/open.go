@@ -13,9 +13,9 @@ import (
 var errNoPDF = fault.New(fault.NotFound, "Verified PDF not found. The certificate may still be processing.")
 
 // OpenVerified opens the verified PDF of a certificate. The certificate may be revoked. The error
-// is a fault of kind NotFound if the certificate has no verified PDF or its files were deleted by
-// retention, and of kind Damaged if the file is missing or does not have the size and digest that
-// were stored at approval.
+// is a fault of kind NotFound if the certificate has no verified PDF or its files were erased or
+// deleted by retention, and of kind Damaged if the file is missing or does not have the size and
+// digest that were stored at approval.
 func (s *Service) OpenVerified(ctx context.Context, c *Certificate) (*Content, error) {
 	content, err := s.openVerified(ctx, c)
 	if c.Verified == nil {

@@ -9,8 +9,8 @@ import (
 )
 
 // OpenOriginal opens the original of a certificate. The error is a fault of kind NotFound if the
-// files were deleted by retention, and of kind Damaged if the file is missing or does not have the
-// size and digest that were stored at the upload.
+// files were erased or deleted by retention, and of kind Damaged if the file is missing or does not
+// have the size and digest that were stored at the upload.
 func (s *Service) OpenOriginal(ctx context.Context, c *Certificate) (*Content, error) {
 	if err := c.checkFilesExist(); err != nil {
 		return nil, err

@@ -6,9 +6,9 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// processors limits the files that the Sealer handles at a time, because each needs a processor and
-// much memory. Files of batches never use all places, so that a single upload does not wait for
-// them.
+// processors limits the files that the Sealer handles at a time, because each file needs a
+// processor and much memory. If there is more than one place, files of batches never use all
+// places, so that a single upload does not wait for them.
 type processors struct{ all, bulk *semaphore.Weighted }
 
 // newProcessors returns processors for n files at a time, or without a limit if n is 0.

@@ -26,8 +26,9 @@ const (
 	// maxCount bounds the number of certificates of one original that ByDigest counts for one
 	// institution.
 	maxCount = 10_000
-	// maxIssuers bounds the number of institutions whose certificates of one original ByDigest finds.
-	// It finds the oldest institutions, so that new institutions cannot displace an older one.
+	// maxIssuers bounds the number of institutions whose certificates of one original ByDigest
+	// finds. ByDigest finds the oldest institutions, so that new institutions cannot displace an
+	// older one.
 	maxIssuers = 20
 )
 
@@ -55,8 +56,8 @@ type Issuer struct {
 	valid bool
 }
 
-// ByDigest returns the public information about a file with a SHA-256. It considers only approved
-// and revoked certificates, and returns a fault of kind NotFound for any other file.
+// ByDigest returns the public information about a file with a SHA-256 digest. It considers only
+// approved and revoked certificates, and returns a fault of kind NotFound for any other file.
 //
 // Any institution can upload any original. Therefore an institution whose certificates of an
 // original are all revoked is ignored while another institution has a certificate of this original

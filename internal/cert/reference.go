@@ -14,7 +14,8 @@ const (
 	codeLen = 16
 	// minPrefixLen and maxPrefixLen are the minimum and maximum length of an institution's prefix.
 	minPrefixLen, maxPrefixLen = 2, 10
-	// maxTyped bounds a typed reference id in bytes.
+	// maxTyped is the maximum length of a typed reference id: in bytes for FoldReference, and in
+	// characters for FindTypo.
 	maxTyped = 128
 )
 
@@ -54,8 +55,8 @@ func FoldReference(typed string) string {
 	return b.String()
 }
 
-// foldCharacter folds one character in upper case. It returns 0 for a separator, and
-// false if no reference id has the character.
+// foldCharacter folds one upper-case character. It returns 0 for a separator, and false if no
+// reference id has the character.
 func foldCharacter(c rune) (folded byte, ok bool) {
 	switch {
 	case c == 'O':

@@ -186,7 +186,7 @@ func (s *Service) Damaged(ctx context.Context) (n int, err error) {
 	return CountDamaged(ctx, s.db)
 }
 
-// CheckAll calls CheckFiles for each certificate that has files, and then f with the results.
+// CheckAll calls CheckFiles for each certificate that has files, and then calls f with the results.
 func (s *Service) CheckAll(ctx context.Context, f func(c *Certificate, checks []Check)) error {
 	for after := int64(0); ; {
 		ids, err := db.Column[int64](s.db.QueryContext(ctx, `

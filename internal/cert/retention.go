@@ -66,7 +66,7 @@ func Expired(ctx context.Context, q db.Queryer, at time.Time, institutionID int6
 	return failed, revoked, nil
 }
 
-// Expired returns the numbers of the function Expired for the current time.
+// Expired returns the results of the function Expired for the current time.
 func (s *Service) Expired(ctx context.Context, institutionID int64, k account.Retention) (failed, revoked int, err error) {
 	return Expired(ctx, s.db, s.now(), institutionID, k)
 }
@@ -159,8 +159,8 @@ func (s *Service) removeFailedTx(ctx context.Context, tx *db.Tx, id, before int6
 	return c, err
 }
 
-// deleteFilesTx removes the expired files of a revoked certificate, and records that in the audit
-// log.
+// deleteFilesTx removes the expired files of a revoked certificate, and records the deletion in the
+// audit log.
 func (s *Service) deleteFilesTx(ctx context.Context, tx *db.Tx, id, before int64, days int) error {
 	c, err := s.removeFilesTx(ctx, tx, id, before)
 	if err != nil {

@@ -39,9 +39,8 @@ func (s *Service) anchors(ctx context.Context, institution string) ([]*x509.Cert
 }
 
 // verifySignature verifies the signature of a stored verified PDF against the trust anchors of the
-// institution.
-// It returns NotRun if the signature cannot be verified at this time, and an error that wraps
-// errNotValid if the signature is not valid.
+// institution. It returns NotRun if the signature cannot be verified at this time, and an error
+// that wraps errNotValid if the signature is not valid.
 func (s *Service) verifySignature(r io.ReaderAt, size int64, anchors []*x509.Certificate) (Result, error) {
 	report, err := s.report(r, size, anchors)
 	if err != nil {

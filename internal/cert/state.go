@@ -61,8 +61,8 @@ type transition struct {
 	Seals bool
 }
 
-// transitions is the state machine of a vault certificate. A status changes only by a row of this
-// table.
+// transitions is the state machine of a vault certificate. A status changes only according to a row
+// of this table.
 var transitions = []transition{
 	{Trigger: triggerUpload, From: []Status{none}, To: Processing, Event: webhook.Created, Seals: true},
 	{Trigger: triggerSealed, From: []Status{Processing}, To: Approved, Event: webhook.Approved},

@@ -15,8 +15,8 @@ import (
 const (
 	// SweepInterval is the interval of SweepJobs.
 	SweepInterval = 30 * time.Second
-	// requeueAfter is the minimum time since the last change of a certificate for the sweep to enqueue
-	// it.
+	// requeueAfter is the minimum time after the last change of a certificate before SweepJobs
+	// enqueues the certificate again.
 	requeueAfter = 30 * time.Second
 	// sweepBatch bounds the rows of one transaction of a sweep.
 	sweepBatch = 500

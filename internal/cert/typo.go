@@ -23,8 +23,9 @@ const (
 // Typo describes a mistake in a typed reference id.
 type Typo struct {
 	Mistake Mistake
-	// Before, Character and After are the typed text around the wrong character. If there is no
-	// wrong character, Before is the whole text, or "" for a text of more than 128 characters.
+	// Character is the wrong character. Before and After are the typed text before and after the
+	// wrong character. If there is no wrong character, Before is the whole text, or "" for a text of
+	// more than 128 characters.
 	Before, Character, After string
 	// Count is the number of characters after the prefix, where sixteen are required. It is 0 if
 	// there is a wrong character, and the length of the whole text if the text has more than 128

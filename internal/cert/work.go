@@ -99,8 +99,8 @@ func (w *sealWorker) Work(ctx context.Context, j *river.Job[sealArgs]) error {
 	return s.fail(context.WithoutCancel(ctx), c, failureOf(err))
 }
 
-// waitForRoom returns an error with which the queue runs the job again after blob.FullWait. The
-// attempt does not count. waitForRoom logs the full store at most once in blob.FullWait.
+// waitForRoom returns an error that makes the queue run the job again after blob.FullWait. The
+// attempt does not count. waitForRoom logs the full store at most once per blob.FullWait.
 func (s *Service) waitForRoom(ctx context.Context, err error) error {
 	now := db.Micros(s.now())
 	if last := s.fullLogged.Load(); now-last >= blob.FullWait.Microseconds() && s.fullLogged.CompareAndSwap(last, now) {
@@ -186,7 +186,7 @@ func (s *Service) process(ctx context.Context, c *Certificate) (err error) {
 	}
 	if err := s.approve(ctx, c, &verified, v, signed); err != nil {
 		if errors.Is(err, ErrInvalidState) {
-			// Another worker approved the certificate in the meantime, or it was revoked.
+			// Another worker finished the certificate in the meantime, or the certificate was revoked.
 			return discard()
 		}
 		// If the response to the commit was lost, the row may refer to the file. If no row refers

@@ -1,4 +1,4 @@
-// Package config owns the settings of an operator: one struct with defaults, whose fields are set
+// Package config defines the settings of an operator: structs with defaults, whose fields are set
 // from flags, environment variables and a file. The package only checks the values; other packages
 // use them.
 package config
@@ -16,7 +16,7 @@ import (
 )
 
 // Storage contains the settings of the data folder and the database. Commands that run at the same
-// time as a server use it too.
+// time as a server use these settings too.
 type Storage struct {
 	Data     string `default:"./certvault-data" help:"Data folder: embedded database, files, keys, outbox." placeholder:"DIR"`
 	Database string `help:"PostgreSQL database, postgres://..., instead of the embedded one." placeholder:"URL"`
@@ -183,7 +183,7 @@ func (c *Serve) checkOrigins() error {
 
 // FinishBaseURL checks the base URL. If the base URL is not set, FinishBaseURL derives the base URL
 // from other settings, but only if the other settings are unambiguous, because the base URL is
-// printed on certificates. port is the actual port if --listen has port 0.
+// printed on certificates. port is the port of --listen, or the actual port if --listen has port 0.
 func (c *Serve) FinishBaseURL(port string) error {
 	switch {
 	case c.BaseURL != "":

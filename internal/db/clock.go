@@ -21,9 +21,9 @@ func (d *DB) Now() time.Time {
 }
 
 // SyncClock reads the time of the database server for Now. It returns how far this host's clock is
-// ahead, which is negative if the clock is behind. The result is closer to zero than the real
-// difference by at most the time that the response took. On SQLite, SyncClock reads nothing and the
-// result is zero.
+// ahead, which is negative if the clock is behind. The result may be closer to zero than the real
+// difference, by at most the time that the response took. On SQLite, SyncClock reads nothing and
+// the result is zero.
 func (d *DB) SyncClock(ctx context.Context) (ahead time.Duration, err error) {
 	if d.Dialect == SQLite {
 		return 0, nil

@@ -11,8 +11,8 @@ import (
 )
 
 // CopyTo writes a copy of a SQLite database to a new file. The copy has one state of the database
-// and no write-ahead log. Other connections read and write meanwhile. The copy is not durable
-// before the caller syncs the file.
+// and no write-ahead log. Other connections can read and write meanwhile. The copy is not durable
+// until the caller syncs the file.
 func (d *DB) CopyTo(ctx context.Context, file string) (err error) {
 	// The pool of readers rejects VACUUM INTO, and the only writing connection must stay free.
 	conn, err := sql.Open("sqlite", sqliteDSN(d.file))

@@ -1,7 +1,7 @@
-// Package db opens the database and runs transactions on it. The same SQL text, with $1
-// placeholders and listed columns, runs on SQLite and on PostgreSQL; the package handles the
-// differences, for example how a transaction begins and how a unique violation is reported. The
-// package owns the schema and its migrations. It contains no query of a domain.
+// Package db opens the database and runs transactions on it. The same SQL text, with placeholders
+// such as $1 and explicit lists of columns, runs on SQLite and on PostgreSQL; the package handles
+// the differences, for example how a transaction begins and how a unique violation is reported. The
+// package contains the schema and its migrations. The queries are in the packages that use db.
 package db
 
 import (
@@ -76,9 +76,8 @@ func (d *DB) Ping(ctx context.Context) error {
 	return nil
 }
 
-// Close closes all pools. If connections to PostgreSQL are still in use after
-// closeTime, because PostgreSQL does not respond, Close returns an error and does not wait for
-// these connections.
+// Close closes all pools. If connections to PostgreSQL are still in use after closeTime, because
+// PostgreSQL does not respond, Close returns an error and does not wait for these connections.
 func (d *DB) Close() error {
 	err := d.read.Close()
 	if d.write != d.read {
@@ -155,16 +154,16 @@ func (tx *Tx) AfterCommit(f func()) { tx.after = append(tx.after, f) }
 
 // Tx runs f in a transaction. If f returns nil, Tx commits the transaction; otherwise Tx rolls it
 // back. f must use only its Tx: on SQLite the transaction uses the only connection of the pool, so
-// that a second transaction inside f would deadlock. There, transactions that wait for the
-// connection share one commit, see group.
-// If PostgreSQL rolls the transaction back because of a deadlock or a serialization failure, Tx
-// calls f again. Everything that f changes outside the database must therefore be the same after a
-// second call: f assigns variables and does not add to them, and uses AfterCommit for effects.
+// a second transaction inside f would deadlock. On SQLite, transactions that wait for the
+// connection share one commit; see group. If PostgreSQL rolls the transaction back because of a
+// deadlock or a serialization failure, Tx calls f again. Everything that f changes outside the
+// database must therefore be the same after a second call: f assigns variables and does not add to
+// them, and uses AfterCommit for effects.
 func (d *DB) Tx(ctx context.Context, f func(tx *Tx) error) error { return d.run(ctx, durable, f) }
 
 // TxRelaxed is like Tx, but the commit does not wait for the disk. It is for state that is useless
-// after the process has ended, so that the loss of the state in a power failure is harmless. A
-// later durable commit makes the state durable too.
+// after the process has ended, so the loss of the state in a power failure is harmless. A later
+// durable commit makes the state durable too.
 func (d *DB) TxRelaxed(ctx context.Context, f func(tx *Tx) error) error {
 	return d.run(ctx, relaxed, f)
 }

@@ -42,8 +42,9 @@ func (d *DB) CheckWritable(ctx context.Context) error {
 	return fmt.Errorf("the database accepts no writes: %w", err)
 }
 
-// maxBacklog is the number of pages in the write-ahead log of SQLite above which OldTransaction
-// reports a problem, if a transaction prevents the move of these pages to the database: 64 MB.
+// maxBacklog is the maximum number of pages, 64 MB, in the write-ahead log of SQLite that cannot be
+// moved to the database because of a transaction. If there are more such pages, OldTransaction
+// reports a problem.
 const maxBacklog = 16384
 
 // OldTransaction describes the oldest transaction that is older than age, or returns "". Such a

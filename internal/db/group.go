@@ -16,29 +16,32 @@ const (
 	maxShared = 64
 	// sharingTime is the time after which a shared transaction accepts no other transaction.
 	sharingTime = 10 * time.Millisecond
-	// sharedLimit is the time limit of a shared transaction, except of an Unlimited one.
+	// sharedLimit is the time limit of a shared transaction, unless the context of its first caller
+	// is Unlimited.
 	sharedLimit = time.Minute
 	// commitTime is the time that a caller whose context is done waits for a commit.
 	commitTime = time.Second
-	// maxPassed is the time for which urgent transactions may pass another one that waits.
+	// maxPassed is the time for which urgent transactions may pass another transaction that waits.
 	maxPassed = 50 * time.Millisecond
 )
 
 type urgentKey struct{}
 
-// Urgent returns a context whose transactions pass those of other contexts on SQLite, for a short
-// time, and do not wait for them to commit. It is for requests, because a person or a program waits for the response.
+// Urgent returns a context for urgent transactions on SQLite. An urgent transaction passes the
+// waiting transactions of other contexts for a short time, and its commit does not wait for
+// transactions that are not urgent. Urgent is for requests, because a person or a program waits for
+// the response.
 func Urgent(ctx context.Context) context.Context { return context.WithValue(ctx, urgentKey{}, true) }
 
 func isUrgent(ctx context.Context) bool { return ctx.Value(urgentKey{}) != nil }
 
 // group lets the transactions of SQLite share commits, because each durable commit waits for the
 // disk and SQLite has one writer. Transactions that wait for the writer run one after the other in
-// the same transaction of SQLite, each in a savepoint of its own, and all return after its commit.
-// A transaction for which no other waits has its own commit, as without the group.
+// the same transaction of SQLite, each except the first in its own savepoint, and all return after
+// the shared commit. If no other transaction waits, a transaction has its own commit.
 //
-// The goroutine of each caller runs its transaction when it has the turn. It then commits the
-// shared transaction, or passes the turn on and waits for the commit.
+// The goroutine of each caller runs the caller's transaction when the caller has the turn. The
+// goroutine then commits the shared transaction, or passes the turn on and waits for the commit.
 type group struct {
 	mu      sync.Mutex
 	busy    bool      // a caller has the turn
@@ -66,7 +69,7 @@ type shared struct {
 	began   time.Time
 	members int
 	urgent  bool  // a member is urgent
-	broken  error // set if SQLite has rolled back the transaction
+	broken  error // the reason for which the transaction is rolled back, or nil
 
 	done chan struct{} // closed when err is set
 	err  error         // nil after the commit
@@ -140,8 +143,7 @@ func (g *group) enter(ctx context.Context, level durability) error {
 	return ctx.Err()
 }
 
-// leave commits the shared transaction, unless it is open for the next caller, and passes the turn
-// on.
+// leave commits the shared transaction, unless the next caller can join it, and passes the turn on.
 func (g *group) leave() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -161,8 +163,8 @@ func (g *group) leave() {
 	close(next.turn)
 }
 
-// next returns the caller that gets the turn next, or nil. An urgent caller passes others, unless
-// the first has waited too long.
+// next returns the caller that gets the turn next, or nil. An urgent caller passes other callers,
+// unless the first caller has waited too long.
 func (g *group) next() *waiter {
 	if len(g.waiting) == 0 {
 		return nil
@@ -187,9 +189,9 @@ func (g *group) anyDurable() bool {
 	return slices.ContainsFunc(g.waiting, func(w *waiter) bool { return w.level == durable })
 }
 
-// share adds the caller to the shared transaction, which it begins if necessary. A durable
-// transaction cannot join a relaxed one, because SQLite allows no change of synchronous within a
-// transaction.
+// share adds the caller to the shared transaction, and begins the shared transaction if necessary.
+// A durable transaction cannot join a relaxed transaction, because SQLite allows no change of
+// synchronous within a transaction.
 func (d *DB) share(ctx context.Context, level durability) (*shared, error) {
 	g := &d.group
 	if g.current != nil && g.current.level == relaxed && level == durable {
@@ -206,7 +208,8 @@ func (d *DB) share(ctx context.Context, level durability) (*shared, error) {
 		g.current = s
 	}
 	s := g.current
-	// The first caller needs no savepoint: without others, the whole transaction can be rolled back.
+	// The first caller needs no savepoint: if it fails, the whole transaction is rolled back before
+	// another caller joins.
 	if s.members > 0 {
 		if _, err := s.tx.ExecContext(s.ctx, `SAVEPOINT member`); err != nil {
 			s.broken = fmt.Errorf("sharing a transaction: %w", err)
@@ -241,8 +244,8 @@ func (d *DB) begin(ctx context.Context, level durability) (*shared, error) {
 }
 
 // await waits for the commit. It returns soon after the caller's context is done, even if the
-// function of another caller hangs. The transaction may then be committed, as after a lost response
-// of a database server.
+// function of another caller hangs. The transaction may be committed nevertheless, as after a lost
+// response of a database server.
 func (s *shared) await(ctx context.Context) error {
 	select {
 	case <-s.done:

@@ -6,17 +6,17 @@ import (
 )
 
 // IDGap is the number of ids that a restore skips. The lost database may have used these ids after
-// the copy, and other systems may know them.
+// the copy, and other systems may have stored the ids.
 const IDGap = 1_000_000
 
-// publicIDs are the tables whose ids other systems may know, from the API, events, commands, the
-// panel or exports. A statement that inserts into one of them uses NewID.
+// publicIDs are the tables whose ids other systems may have stored, from the API, events, commands,
+// the panel or exports. A statement that inserts into one of these tables must use NewID.
 var publicIDs = []string{"audit_entries", "certificates", "institutions", "tokens", "users", "webhook_deliveries"}
 
 // NewID returns the beginning of the list of columns and of the list of values of an INSERT into a
 // table of publicIDs. The value is the next id if a restore has skipped ids, and otherwise NULL,
-// for which SQLite assigns the next id. If an INSERT has several rows, the value of each other row
-// must be NULL. On PostgreSQL both texts are empty.
+// for which SQLite assigns the next id. If an INSERT has several rows, the value of each row after
+// the first must be NULL. On PostgreSQL both texts are empty.
 func NewID(tx *Tx, table string) (column, value string) {
 	if tx.dialect == PostgreSQL {
 		return "", ""

@@ -34,10 +34,10 @@ const (
 	// client is still connected.
 	checkTime = 5 * time.Second
 	// idleTransactionTime ends a transaction whose process sends no statement. No transaction of the
-	// vault waits for anything but the database.
+	// vault waits for anything except the database.
 	idleTransactionTime = 8 * time.Second
-	// lockTime limits the wait for a lock. It is longer than idleTransactionTime, so that a statement
-	// that waits for a transaction of a vanished host gets its lock.
+	// lockTime limits the wait for a lock. It is longer than idleTransactionTime, so that a
+	// statement that waits for a lock of a vanished host gets the lock.
 	lockTime = 10 * time.Second
 	// statementTime limits a statement on the server. It is longer than lockTime, so that a statement
 	// that waits for a lock gets the error of lockTime. On a million records, the slowest statement
@@ -95,8 +95,8 @@ func limitConnections(ctx context.Context, cfg *pgxpool.Config, limits deadlines
 }
 
 // deadlines limits the time of each statement, and of each wait for a connection. It is a tracer,
-// because the driver calls a tracer for all statements, also for statements of the queue, and uses
-// the context that the tracer returns.
+// because the driver calls a tracer for all statements, including the statements of the queue, and
+// uses the context that the tracer returns.
 type deadlines struct{ response, acquire time.Duration }
 
 // defaultDeadlines are the deadlines of a vault.
@@ -179,14 +179,14 @@ func (deadlines) TraceAcquireEnd(ctx context.Context, _ *pgxpool.Pool, _ pgxpool
 
 const (
 	// maxAttempts is the number of times that a transaction is attempted. In a deadlock one
-	// transaction succeeds, so that even many transactions that block each other end soon.
+	// transaction succeeds, so even many transactions that block each other end soon.
 	maxAttempts = 6
 	// firstPause is the mean pause after the first attempt. Each further pause is twice as long.
 	firstPause = 10 * time.Millisecond
 )
 
 // isRepeatable reports whether PostgreSQL rolled back a transaction only because of other
-// transactions, so that the same transaction may succeed now: after a deadlock or a serialization
+// transactions, so the same transaction may succeed now: after a deadlock or a serialization
 // failure (PostgreSQL documentation, 13.5).
 func isRepeatable(err error) bool { return hasState(err, "40P01") || hasState(err, "40001") }
 
@@ -196,8 +196,8 @@ func hasState(err error, state string) bool {
 	return ok && e.Code == state
 }
 
-// pause waits for a random time around d, so that two transactions do not meet again. It returns
-// false if ctx ends first.
+// pause waits for a random time around d, so that two transactions do not conflict again. It
+// returns false if ctx ends first.
 func pause(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d/2 + rand.N(d)) //nolint:gosec // the time is not secret
 	defer timer.Stop()

@@ -41,8 +41,8 @@ func (d *DB) OneOf(column string, n int, values []string) (condition string, arg
 const valuesAtOnce = 1000
 
 // Ascend calls visit for each value of a query, in pages, until visit returns an error. The query
-// returns at most $2 values of one text column that are greater than $1, in ascending order and each
-// value once.
+// must return at most $2 values of one text column that are greater than $1, in ascending order and
+// without repetition.
 func Ascend(ctx context.Context, q Queryer, query string, visit func(value string) error) error {
 	for after := ""; ; {
 		page, err := Column[string](q.QueryContext(ctx, query, after, valuesAtOnce))

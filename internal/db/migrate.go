@@ -20,13 +20,14 @@ import (
 
 // migrations contains one folder per dialect, with files NNNN_name.sql that are applied in the
 // order of their numbers. There are no down migrations. The binary of the previous release must
-// work with the new schema, or the migration raises the floor (see CheckSchema).
+// work with the new schema, or the migration must raise the version in the table schema_floor (see
+// CheckSchema).
 //
 //go:embed migrations
 var migrations embed.FS
 
-// MigrationsDigest returns a digest of all migrations for a database, with hexadecimal digits. It is
-// for tests, which share migrated databases.
+// MigrationsDigest returns a hexadecimal digest of all migrations for a dialect. It is for tests,
+// which share migrated databases.
 func MigrationsDigest(dialect Dialect) (string, error) {
 	d := &DB{Dialect: dialect}
 	list, err := d.migrations()
@@ -65,7 +66,7 @@ func (d *DB) Migrate(ctx context.Context) (err error) {
 	if err := d.CheckSchema(ctx); !errors.Is(err, ErrOldSchema) {
 		return err
 	}
-	// An index of a large table may take minutes.
+	// The creation of an index on a large table may take minutes.
 	ctx = Unlimited(ctx)
 	if d.Dialect == PostgreSQL {
 		unlock, err := d.lockMigrations(ctx)
@@ -96,8 +97,8 @@ func (d *DB) Migrate(ctx context.Context) (err error) {
 	return nil
 }
 
-// lockMigrations waits until no other node migrates, creates the extensions, and returns a function
-// that lets the next node migrate.
+// lockMigrations waits until no other node is migrating, creates the extensions, and returns a
+// function that lets the next node migrate.
 func (d *DB) lockMigrations(ctx context.Context) (unlock func() error, err error) {
 	conn, err := d.pool.Acquire(ctx)
 	if err != nil {

@@ -96,11 +96,11 @@ func openPostgres(ctx context.Context, databaseURL string, limits deadlines) (*D
 		// The parser's message contains the URL with its password.
 		return nil, errors.New("the database URL is invalid; see the PostgreSQL connection URI syntax")
 	}
-	// With a generic plan, the search took 320 ms, with a custom plan 1 ms.
+	// The search took 320 ms with a generic plan, and 1 ms with a custom plan.
 	cfg.ConnConfig.RuntimeParams["plan_cache_mode"] = "force_custom_plan"
 	// Lists read too few rows to benefit from JIT compilation.
 	cfg.ConnConfig.RuntimeParams["jit"] = "off"
-	// Most index pages are cached, so that a random page costs little more than a sequential page.
+	// Most index pages are cached, so a random page costs little more than a sequential page.
 	cfg.ConnConfig.RuntimeParams["random_page_cost"] = "1.1"
 	cfg.ConnConfig.RuntimeParams["timezone"] = "UTC"
 	cfg.ConnConfig.RuntimeParams["application_name"] = "certvault"
@@ -128,7 +128,7 @@ func openPostgres(ctx context.Context, databaseURL string, limits deadlines) (*D
 }
 
 // checkLocale rejects a database whose locale does not classify non-ASCII letters as letters. Names
-// with such letters have no trigrams in that database, so that a search would not find them.
+// with such letters have no trigrams in that database, so a search would not find these names.
 func (d *DB) checkLocale(ctx context.Context) error {
 	var encoding, ctype string
 	err := d.read.QueryRowContext(ctx,

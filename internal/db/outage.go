@@ -81,7 +81,7 @@ func IsOutage(err error) bool {
 	return pgconn.Timeout(err)
 }
 
-// brokenConn is a connection whose end is an error of the network. Without brokenConn, IsOutage
+// brokenConn is a connection that reports its end as a network error. Without brokenConn, IsOutage
 // could not distinguish a connection that the server closed from a file that ends too early.
 type brokenConn struct{ net.Conn }
 

@@ -107,9 +107,9 @@ func (c *preparingConn) Close() (err error) {
 	return errors.Join(err, c.sqliteConn.Close())
 }
 
-// statement returns the cached statement of a text, which it prepares if necessary. It returns nil
-// if the statement is in use, if it cannot be prepared, or if statements of its kind are not
-// cached. The caller then runs the text, which also returns the error of an invalid text.
+// statement returns the cached statement of a text. It prepares the statement if necessary. It
+// returns nil if the statement is in use, if it cannot be prepared, or if statements of its kind
+// are not cached. The caller then runs the text, which also returns the error of an invalid text.
 func (c *preparingConn) statement(ctx context.Context, text string) *prepared {
 	s, ok := c.statements[text]
 	if !ok {
@@ -162,7 +162,7 @@ func (c *preparingConn) discardOne() {
 }
 
 // cacheable are the first words of statements that are cached. SQLite runs some pragmas when they
-// are prepared (sqlite.org/pragma.html), so that a cached pragma would have no effect.
+// are prepared (sqlite.org/pragma.html), so a cached pragma would have no effect.
 var cacheable = []string{"SELECT", "INSERT", "UPDATE", "DELETE", "WITH"}
 
 // isCacheable reports whether a text is one statement that reads or changes rows.

@@ -20,8 +20,8 @@ type Restore struct {
 	Drill bool
 }
 
-// Pending reports whether the restore is not accepted yet. No file may be deleted until then. A
-// database that was never restored has no pending restore; r may be nil.
+// Pending reports whether the restore is not accepted yet. No file may be deleted while a restore
+// is pending. If r is nil, because the database was never restored, Pending returns false.
 func (r *Restore) Pending() bool { return r != nil && r.AcceptedAt.IsZero() }
 
 // LastRestore returns the last restore of the database, or nil if there was none.

@@ -1,10 +1,10 @@
-// Package deletion owns the deletion of files that no row refers to. It finds such files in the
-// store, waits, and then deletes them. The package does not depend on the packages whose rows refer
-// to files; each of them provides a References.
+// Package deletion finds files in the store to which no row refers, waits, and then deletes the
+// files. The package does not depend on the packages whose rows refer to files; each of them
+// provides a References.
 //
-// A file is deleted a fixed time after its last row. Every state that the database had within that
-// time therefore fits the store: an older database can be put back beside newer files, and then the
-// newer database again.
+// A file is deleted a fixed time after its last row is gone. Therefore the store contains the files
+// of every state that the database had within that time. An operator can replace the database with
+// an older copy, and later with the newer database again.
 //
 // A file that no row refers to never gets a row again, so nothing can change between the look-up and
 // the deletion:
@@ -16,7 +16,8 @@
 //     keys on precedes the look-up in the rows that receive keys. If the first finds no row, the
 //     second sees the row that got the key.
 //
-// Erasure on request is the exception: ExpireTx and DeleteNow delete files without the wait.
+// Erasure on request is the exception: with ExpireTx and DeleteNow, files are deleted without the
+// wait.
 package deletion
 
 import (
@@ -41,7 +42,8 @@ type Config struct {
 	DB    *db.DB
 	Blobs blob.Store
 	// References are the look-ups of all packages whose rows refer to files. If rows of one package
-	// pass keys on to rows of another, the look-up of the first comes first.
+	// pass keys on to rows of another package, the look-up of the package that passes keys on must
+	// come first.
 	References []References
 	// Keep is the time for which a file is kept after its last row is gone.
 	Keep time.Duration
@@ -96,8 +98,8 @@ func (s *Service) Exist(ctx context.Context, keys []string) (existing []string, 
 	return existing, nil
 }
 
-// DeleteNow deletes the files that no row refers to, without a wait, also while a restore is not
-// accepted. It returns the keys to which rows still refer.
+// DeleteNow deletes those of the files to which no row refers, without a wait, even while a restore
+// is not accepted. It returns the keys to which rows still refer.
 func (s *Service) DeleteNow(ctx context.Context, keys []string) (referenced []string, err error) {
 	used, err := s.referenced(ctx, keys)
 	if err != nil {

@@ -31,10 +31,10 @@ const (
 
 var errLost = errors.New("another node continues the sweep of files")
 
-// Sweep removes the files of interrupted uploads. If the last sweep of the store started a day ago
-// and no other node sweeps, it then records the files that no row refers to, and deletes the files
-// that were recorded long enough ago. It continues an interrupted sweep where that stopped. It does
-// not sweep the store while a restore is not accepted.
+// Sweep removes the files of interrupted uploads. If the last sweep of the store started at least a
+// day ago and no other node is sweeping, Sweep then records the files to which no row refers, and
+// deletes the files that were recorded long enough ago. It continues an interrupted sweep at the
+// file where the sweep stopped. It does not sweep the store while a restore is not accepted.
 func (s *Service) Sweep(ctx context.Context) error {
 	if err := s.blobs.Clean(ctx, s.now().Add(-minAge)); err != nil {
 		return fmt.Errorf("removing unfinished files: %w", err)
@@ -81,8 +81,8 @@ type sweep struct {
 	size                  int64
 }
 
-// claim claims the sweep for this node. It returns nil if the sweep is not due or another node
-// sweeps.
+// claim claims the sweep for this node. It returns nil if the sweep is not due or another node is
+// sweeping.
 func (s *Service) claim(ctx context.Context) (*sweep, error) {
 	now := s.now()
 	w := &sweep{Service: s, id: rand.Text()}
@@ -199,9 +199,9 @@ func (c *change) drop(key string, r record, known bool) {
 	}
 }
 
-// due returns the time from which a file without a row may be deleted: the recorded time, but at
-// most the time for which files are kept from now on. The recorded time is later if the setting was
-// longer, or if a clock was ahead.
+// due returns the time from which a file without a row may be deleted. This is the recorded time,
+// or now plus w.keep if there is no record or if the recorded time is later. The recorded time can
+// be later if w.keep was longer before, or if a clock was ahead. For an erased file, due returns 0.
 func (w *sweep) due(r record, known bool, now time.Time) int64 {
 	latest := db.Micros(now.Add(w.keep))
 	switch {
@@ -299,7 +299,7 @@ func addTx(ctx context.Context, tx *db.Tx, keys []string, due int64) error {
 	return err
 }
 
-// removeTx removes the records of files that exist no longer or have a row again.
+// removeTx removes the records of files that no longer exist or have a row again.
 func removeTx(ctx context.Context, tx *db.Tx, keys []string) error {
 	for len(keys) > 0 {
 		some := keys[:min(len(keys), pageSize)]

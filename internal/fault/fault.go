@@ -1,6 +1,6 @@
 // Package fault defines the one error type that operations return to surfaces. An error has a kind
-// and a message that is safe and useful for the caller; the cause is only for the log. The package
-// does not depend on HTTP: the surfaces map kinds to status codes.
+// and a message that is safe and useful for the caller; the text of the cause is only for the log.
+// The package does not depend on HTTP: the surfaces map kinds to status codes.
 package fault
 
 import (
@@ -16,7 +16,8 @@ type Kind int
 const (
 	// Internal is a failure of the server. Its cause is logged and never shown.
 	Internal Kind = iota
-	// Invalid is input that breaks a rule. Error.Fields has the fields.
+	// Invalid is input that breaks a rule. Error.Fields has the messages, unless the cause has the
+	// problems.
 	Invalid
 	// BadRequest is an operation that the current state does not allow.
 	BadRequest
@@ -30,7 +31,7 @@ const (
 	NotAllowed
 	// TimedOut is a body that did not arrive in time.
 	TimedOut
-	// Conflict is a request that conflicts with another one in progress.
+	// Conflict is a request that conflicts with another request or with an existing record.
 	Conflict
 	// TooLarge is a body that exceeds the limit.
 	TooLarge
@@ -63,7 +64,7 @@ type Error struct {
 	// RetryAfter is the time after which a retry may succeed, for the kinds Conflict, TooMany and
 	// Unavailable. Zero means that the time is not known.
 	RetryAfter time.Duration
-	// Err is the cause, which is only logged.
+	// Err is the cause. Its text is only logged.
 	Err error
 }
 

@@ -12,8 +12,8 @@ import (
 
 // RequestAddressChange mails a confirmation link to the new address of a signed-in person. Callers
 // must check first that the sign-in is recent. The requests of each person are limited. If the
-// address belongs to another account, the owner of that account gets a notice instead of the link,
-// and the result is the same.
+// address belongs to another account, the function mails a notice to the owner of that account
+// instead of the link, and returns the same result.
 func (s *Service) RequestAddressChange(ctx context.Context, session *Session, address string, from Origin) error {
 	email, err := account.ParseEmail(address)
 	if err != nil {
@@ -43,10 +43,11 @@ func (s *Service) RequestAddressChange(ctx context.Context, session *Session, ad
 	})
 }
 
-// ChangeAddress sets the address to which a link was mailed, and verifies it. It deletes all links
-// that were mailed to the person. If the address changes, it sends a notice to the old address.
-// Only a session of the same person can use the link, so that a misdirected link does not permit
-// access to an account. The error is ErrTaken if another account has the address.
+// ChangeAddress changes the address of a person to the address to which the link was mailed, and
+// marks the new address as verified. It deletes all links that were mailed to the person. If the
+// address changes, it sends a notice to the old address. Only a session of the same person can use
+// the link, so that a misdirected link does not permit access to an account. The error is ErrTaken
+// if another account has the address.
 func (s *Service) ChangeAddress(ctx context.Context, session *Session, secret string) error {
 	return s.DB.Tx(ctx, func(tx *db.Tx) error {
 		if err := requireSessionTx(ctx, tx, session.ID); err != nil {

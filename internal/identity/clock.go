@@ -8,8 +8,8 @@ import (
 	"github.com/certvault/certvault/internal/db"
 )
 
-// PullBack ends the waits before a try that are longer than the longest wait, because a clock was
-// ahead when they were set. It returns the number of these waits.
+// PullBack ends each wait before a try that is longer than the maximum wait of all rules. Such a
+// wait was set while a clock was ahead. PullBack returns the number of ended waits.
 func (s *Service) PullBack(ctx context.Context) (n int64, err error) {
 	var longest time.Duration
 	for _, r := range throttles {

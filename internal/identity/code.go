@@ -76,8 +76,8 @@ type Enrolment struct {
 func sealContext(personID int64) []byte { return []byte("user " + strconv.FormatInt(personID, 10)) }
 
 // BeginCodes creates a secret for one-time passwords. Sign-ins do not require a code until
-// ConfirmCodes has accepted the first code. If the person calls BeginCodes again before that, the
-// secret stays the same, so that an already scanned secret remains valid.
+// ConfirmCodes has accepted the first code. A repeated call keeps the secret, so a secret that was
+// already scanned remains valid.
 func (s *Service) BeginCodes(ctx context.Context, session *Session) error {
 	p := session.Person
 	return s.DB.Tx(ctx, func(tx *db.Tx) error {
@@ -101,8 +101,8 @@ func (s *Service) BeginCodes(ctx context.Context, session *Session) error {
 	})
 }
 
-// Enrolment returns the secret that BeginCodes created. After ConfirmCodes it returns
-// ErrNoEnrolment, because a secret in use is never shown again.
+// Enrolment returns the secret that BeginCodes created. The error is ErrNoEnrolment before
+// BeginCodes and after ConfirmCodes, because a secret in use is never shown again.
 func (s *Service) Enrolment(ctx context.Context, p Person) (Enrolment, error) {
 	secret, confirmed, err := s.authenticator(ctx, s.DB, p.ID)
 	if errors.Is(err, sql.ErrNoRows) || err == nil && confirmed {
@@ -116,8 +116,8 @@ func (s *Service) Enrolment(ctx context.Context, p Person) (Enrolment, error) {
 	return Enrolment{Secret: secret, URI: u.String()}, nil
 }
 
-// ErrNoEnrolment means that the person has not begun to set up a second factor, or that it is
-// already on.
+// ErrNoEnrolment means that the person has not begun to set up a second factor, or that the second
+// factor is already on.
 var ErrNoEnrolment = fault.New(fault.BadRequest, "There is no second factor being set up.")
 
 // authenticator reads a person's secret.
@@ -252,8 +252,8 @@ func (s *Service) Code(ctx context.Context, code string, from Origin) (*Entry, e
 	return e, nil
 }
 
-// codeTx reports whether a code is valid, and marks it as used. Recovery codes are accepted only if
-// recovery is true.
+// codeTx reports whether a code is valid, and marks a valid code as used. Recovery codes are
+// accepted only if recovery is true.
 func (s *Service) codeTx(ctx context.Context, tx *db.Tx, personID int64, code string, recovery bool) (bool, error) {
 	code = strings.ToUpper(strings.Map(func(r rune) rune {
 		if r == '-' || r == ' ' || r == '\u00a0' {

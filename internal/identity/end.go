@@ -13,9 +13,9 @@ import (
 const (
 	// SweepInterval is the interval at which Sweep should run.
 	SweepInterval = 10 * time.Minute
-	// proofRetention is the time after which expired one-time secrets are deleted.
+	// proofRetention is the time for which one-time secrets are kept after they have expired.
 	proofRetention = 24 * time.Hour
-	// throttleRetention is the time after the last try for which a count is needed: the maximum of
+	// throttleRetention is the time for which a count is kept after the last try: the maximum of
 	// rule.resetAfter.
 	throttleRetention = 24 * time.Hour
 )

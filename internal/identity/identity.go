@@ -1,7 +1,7 @@
-// Package identity owns the authentication of people. It verifies e-mail addresses, signs people in
-// and confirms sign-ins. It manages the credentials: passwords, passkeys, one-time passwords,
-// recovery codes and sessions. Recipients and issuers of certificates sign in the same way. Other
-// packages decide which actions a person may perform.
+// Package identity authenticates people. It verifies e-mail addresses, signs people in and confirms
+// sign-ins. It manages the credentials: passwords, passkeys, one-time passwords, recovery codes and
+// sessions. Recipients and issuers of certificates sign in the same way. Other packages decide
+// which actions a person may perform.
 package identity
 
 import (
@@ -91,8 +91,8 @@ var (
 	ErrNoPerson = fault.New(fault.NotFound, "There is no such person.")
 )
 
-// Hook is called in the transaction that changes a person. If it fails, the transaction is rolled
-// back.
+// Hook is called in the transaction that changes a person. If the hook fails, the transaction is
+// rolled back.
 type Hook func(ctx context.Context, tx *db.Tx, person Person) error
 
 // Config configures a Service.
@@ -109,7 +109,7 @@ type Config struct {
 	// OnVerified is called after an address was verified, and OnDeleted before a person is deleted.
 	// Both may be nil.
 	OnVerified, OnDeleted Hook
-	// PasswordCost is the cost of hashing passwords; zero is account.DefaultCost.
+	// PasswordCost is the cost of hashing passwords; zero means account.DefaultCost.
 	PasswordCost account.Cost
 	Now          func() time.Time
 	Log          *slog.Logger
@@ -190,7 +190,7 @@ func (s *Service) Person(ctx context.Context, q db.Queryer, id int64) (Person, e
 	return s.person(ctx, q, `u.id = $1`, id)
 }
 
-// ByEmail returns the person with an address, in its folded form.
+// ByEmail returns the person whose address has the given folded form.
 func (s *Service) ByEmail(ctx context.Context, q db.Queryer, folded string) (Person, error) {
 	return s.person(ctx, q, `u.email_folded = $1`, folded)
 }

@@ -16,9 +16,9 @@ var paths = map[Purpose]string{
 	ToSignUp: "/sign-up/", ToSignIn: "/sign-in/link/", ToReset: "/reset/", ToChangeAddress: "/account/address/",
 }
 
-// writeTx queues a mail, if the service sends mail. The section of the catalog with this name has
-// the texts: the subject and the text and, for a mail with a path, the label of the button and the
-// lifetime of the link.
+// writeTx queues a mail, if the service sends mail. The section of the catalog with the given name
+// has the subject and the text of the mail and, for a mail with a path, the label of the button and
+// the lifetime of the link.
 func (s *Service) writeTx(ctx context.Context, tx *db.Tx, to Person, name, path string, args ...any) error {
 	if s.Mailer == nil {
 		return nil
@@ -60,7 +60,7 @@ func (s *Service) writeTx(ctx context.Context, tx *db.Tx, to Person, name, path 
 	return err
 }
 
-// notifyDeviceTx notifies a person of a sign-in in an unknown browser.
+// notifyDeviceTx notifies a person of a sign-in from an unknown browser.
 func (s *Service) notifyDeviceTx(ctx context.Context, tx *db.Tx, session *Session) error {
 	if s.Mailer == nil {
 		return nil

@@ -79,8 +79,8 @@ type Ceremony struct {
 	Secret string
 }
 
-// BeginPasskey begins a ceremony with any passkey of this vault. The response identifies the
-// person.
+// BeginPasskey begins a ceremony that accepts any passkey of this vault. The response identifies
+// the person.
 func (s *Service) BeginPasskey(ctx context.Context) (*Ceremony, error) {
 	if s.passkeys == nil {
 		return nil, errNoPasskeys
@@ -162,10 +162,10 @@ func (s *Service) ConfirmByPasskey(ctx context.Context, session *Session, secret
 	})
 }
 
-// checkPasskey verifies an authenticator's response (WebAuthn, 7.2). If it refuses a response that
-// has the id of an existing passkey of a person, it also returns this person, so that the failed
-// sign-in is recorded. Such a response is not from an arbitrary client, because passkey ids are not
-// public.
+// checkPasskey verifies an authenticator's response (WebAuthn, 7.2). If checkPasskey refuses a
+// response with the id of an existing passkey, it also returns the person who has the passkey, so
+// that the caller can record the failed sign-in. An arbitrary client cannot send such a response,
+// because passkey ids are not public.
 func (s *Service) checkPasskey(ctx context.Context, secret string, response []byte) (*holder, *webauthn.Credential, error) {
 	if s.passkeys == nil {
 		return nil, nil, errNoPasskeys
@@ -346,8 +346,8 @@ func passkeys(ctx context.Context, q db.Queryer, personID int64) (list []Passkey
 	return list, rows.Err()
 }
 
-// RemovePasskey removes a passkey of a signed-in person. If the passkey does not exist, it returns
-// nil.
+// RemovePasskey removes a passkey of a signed-in person. If the passkey does not exist,
+// RemovePasskey returns nil.
 func (s *Service) RemovePasskey(ctx context.Context, session *Session, id int64) error {
 	return s.DB.Tx(ctx, func(tx *db.Tx) error {
 		if err := requireSessionTx(ctx, tx, session.ID); err != nil {

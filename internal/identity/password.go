@@ -10,8 +10,9 @@ import (
 )
 
 // Reset sets a new password with a link that was mailed for this purpose. The link also verifies
-// the address. Reset ends all sessions and deletes all links of the person, and removes the passkeys
-// with the ids in remove. It does not start a session, so that a second factor is still required.
+// the address. Reset ends all sessions and deletes all links of the person, and removes the
+// passkeys with the ids in remove. Reset does not start a session, so the next sign-in still
+// requires a second factor if the person has one.
 func (s *Service) Reset(ctx context.Context, secret, password string, remove ...int64) (Person, error) {
 	if _, err := s.Proof(ctx, ToReset, secret); err != nil {
 		return Person{}, err
@@ -100,8 +101,8 @@ func (s *Service) newHash(ctx context.Context, password string) (sql.NullString,
 	return s.hash(ctx, password)
 }
 
-// setPasswordTx stores a password's hash, ends all sessions except the session except, deletes all
-// mailed links, and notifies the person.
+// setPasswordTx stores a password's hash, ends all sessions except the session with the id in the
+// argument except, deletes all mailed links, and notifies the person.
 func (s *Service) setPasswordTx(ctx context.Context, tx *db.Tx, p Person, hash sql.NullString, except int64) error {
 	if err := account.SetPasswordTx(ctx, tx, p.ID, hash); err != nil {
 		return err

@@ -65,8 +65,8 @@ func (s *Service) newProofTx(ctx context.Context, tx *db.Tx, p Proof) (secret st
 	return secret, nil
 }
 
-// Proof returns the data of a link and does not redeem it, because some programs open every link in
-// a mail. The error is ErrLink if the link is not valid.
+// Proof returns the data of a link and does not redeem the link, because some programs open every
+// link in a mail. The error is ErrLink if the link is not valid.
 func (s *Service) Proof(ctx context.Context, purpose Purpose, secret string) (Proof, error) {
 	return s.scanProof(purpose, s.DB.QueryRowContext(ctx, `
 		SELECT user_id, email, email_folded, data FROM proofs WHERE hash = $1 AND purpose = $2 AND used_at IS NULL AND expires_at > $3`,

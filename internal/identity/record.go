@@ -11,8 +11,9 @@ import (
 )
 
 // recordTx records an action of a member or an operator in the audit log of each institution that
-// the person belongs to. If there is no institution, it uses the log of the installation. It does
-// not record actions of other people, because they may request deletion and the log is append-only.
+// the person belongs to. If there is no institution, recordTx uses the log of the installation. It
+// does not record actions of other people, because these people may request deletion and the log is
+// append-only.
 func recordTx(ctx context.Context, tx *db.Tx, p Person, action audit.Action, what string) error {
 	if !p.Member && !p.Operator {
 		return nil
@@ -31,7 +32,7 @@ func recordTx(ctx context.Context, tx *db.Tx, p Person, action audit.Action, wha
 		actor.Type, actor.ID, actor.Name = audit.User, p.UUID, p.Name
 	}
 	if action == audit.SignInFailed {
-		// A failed sign-in does not identify its actor.
+		// A failed sign-in does not prove the identity of the actor.
 		actor.ID, actor.Name = "", ""
 	}
 	ctx = audit.WithActor(ctx, actor)
@@ -48,9 +49,9 @@ func recordTx(ctx context.Context, tx *db.Tx, p Person, action audit.Action, wha
 // recordTimeout is the timeout for recording a failed sign-in.
 const recordTimeout = 10 * time.Second
 
-// recordFailure records a failed sign-in to the account of a person. If personID is 0, it records
-// nothing. It records after the response, so that the duration of the response does not reveal
-// whether the address has an account.
+// recordFailure records a failed sign-in to the account of a person. If personID is 0,
+// recordFailure records nothing. It works in the background, so that the duration of the response
+// does not reveal whether the address has an account.
 func (s *Service) recordFailure(ctx context.Context, personID int64, by string) {
 	if personID == 0 {
 		return

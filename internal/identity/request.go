@@ -16,7 +16,7 @@ import (
 // requestAttempts is the maximum number of attempts of a job that sends a link.
 const requestAttempts = 8
 
-// RequestLink queues a request for a mailed link to an address. A worker checks later whether the
+// RequestLink queues a job that mails a link to an address. A worker checks later whether the
 // address has an account, so that the response and its duration are the same for all addresses.
 // next is the page to which the link finally leads; it may be empty.
 //

@@ -9,7 +9,7 @@ import (
 
 // EndAllTx ends all sessions, and deletes all mailed links to sign up, to sign in, to reset a
 // password and to change an address. It is for a database that was restored from a backup: the
-// database does not know which of them were ended or used after the backup.
+// database does not show which sessions and links were ended or used after the backup.
 func EndAllTx(ctx context.Context, tx *db.Tx) error {
 	for _, statement := range []string{`DELETE FROM sessions`, `DELETE FROM proofs`} {
 		if _, err := tx.ExecContext(ctx, statement); err != nil {

@@ -27,10 +27,10 @@ const (
 	pendingLife = 10 * time.Minute
 	// recent is the time after a sign-in during which no confirmation is required.
 	recent = 10 * time.Minute
-	// filledIn is the longer time after a sign-in during which a form may be submitted whose page
-	// required a recent sign-in.
+	// filledIn is the time after a sign-in during which a person may submit a form if its page
+	// required a recent sign-in. It is longer than recent.
 	filledIn = 30 * time.Minute
-	// seenEvery is the interval at which the use of a session is stored.
+	// seenEvery is the minimum time between two updates of a session's last use.
 	seenEvery    = time.Minute
 	maxUserAgent = 300
 )
@@ -186,7 +186,7 @@ func (s *Service) Sessions(ctx context.Context, personID int64) (list []*Session
 
 // startSessionTx starts a session with a new id, and ends the browser's previous session. This
 // prevents session fixation. Unless the session is pending, startSessionTx also records the sign-in
-// and notifies the person of an unknown browser.
+// and notifies the person if storeDeviceTx reports a new browser.
 func (s *Service) startSessionTx(ctx context.Context, tx *db.Tx, p Person, method Method, pending bool, from Origin) (*Entry, error) {
 	now := db.Time(db.Micros(s.Now()))
 	if err := endTx(ctx, tx, `hash = $1`, account.HashSecret(from.Session)); err != nil {
@@ -255,7 +255,7 @@ func endTx(ctx context.Context, tx *db.Tx, where string, args ...any) error {
 	return nil
 }
 
-// SignOut ends the session of a request, in any state.
+// SignOut ends the session of a request, even if the session is pending or has expired.
 func (s *Service) SignOut(ctx context.Context, from Origin) error {
 	if from.Session == "" {
 		return nil
@@ -277,14 +277,15 @@ func (s *Service) EndSession(ctx context.Context, personID, sessionID int64) err
 	return s.DB.Tx(ctx, func(tx *db.Tx) error { return endTx(ctx, tx, `user_id = $1 AND id = $2`, personID, sessionID) })
 }
 
-// EndOthers ends all sessions of a person except the session except. If except is 0, it ends all.
+// EndOthers ends all sessions of a person, except the session with the id in the argument except.
+// If except is 0, EndOthers ends all sessions.
 func (s *Service) EndOthers(ctx context.Context, personID, except int64) error {
 	return s.DB.Tx(ctx, func(tx *db.Tx) error { return endTx(ctx, tx, `user_id = $1 AND id <> $2`, personID, except) })
 }
 
-// requireSessionTx returns ErrNoSession if the session no longer exists. It checks this in the
-// caller's transaction, so that a request of a session that a concurrent reset of the password has
-// ended does not change the account.
+// requireSessionTx returns ErrNoSession if the session no longer exists. The check is in the
+// caller's transaction: if a concurrent reset of the password has ended the session, the request
+// does not change the account.
 func requireSessionTx(ctx context.Context, tx *db.Tx, sessionID int64) error {
 	res, err := tx.ExecContext(ctx, `UPDATE sessions SET pending = pending WHERE id = $1`, sessionID)
 	if err != nil {

@@ -22,7 +22,8 @@ const (
 // ErrBusy means that too many passwords are being checked.
 var ErrBusy = &fault.Error{Kind: fault.Unavailable, Message: "Too many people are signing in. Please try again.", RetryAfter: busyRetry}
 
-// busyError returns ErrBusy with its cause if a password could not be hashed in time, or else err.
+// busyError returns ErrBusy with err as its cause if err means that a password could not be hashed
+// in time. Otherwise busyError returns err.
 func busyError(err error) error {
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, account.ErrBusy) {
 		return &fault.Error{Kind: ErrBusy.Kind, Message: ErrBusy.Message, RetryAfter: ErrBusy.RetryAfter, Err: errors.Join(ErrBusy, err)}
@@ -30,8 +31,9 @@ func busyError(err error) error {
 	return err
 }
 
-// verify reports whether a password matches a hash. If there is no hash, it takes the same time and
-// returns false. known reports whether the client has a session or a known browser of the person.
+// verify reports whether a password matches a hash. If hash is empty, verify takes the same time
+// and returns false. known reports whether the client has a session or a known browser of the
+// person.
 func (s *Service) verify(ctx context.Context, password, hash string, known bool) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, hashTime)
 	defer cancel()

@@ -55,7 +55,7 @@ func (s *Service) SignUp(ctx context.Context, secret string, n NewPerson, from O
 	if err := n.check(); err != nil {
 		return nil, err
 	}
-	// An invalid link is refused before the password is hashed, which is expensive.
+	// An invalid link is refused before the password is hashed, because hashing is expensive.
 	if _, err := s.Proof(ctx, ToSignUp, secret); err != nil {
 		return nil, err
 	}
@@ -95,8 +95,8 @@ func (s *Service) insertTx(ctx context.Context, tx *db.Tx, email account.Email, 
 	if !created {
 		return 0, ErrTaken
 	}
-	// A link to sign up that was mailed before can no longer be used, so that the mail with it does
-	// not count.
+	// The sign-up links that were mailed to the address can no longer be used, so these mails no
+	// longer count.
 	return id, resetMailTx(ctx, tx, email.Folded)
 }
 

@@ -34,13 +34,13 @@ func (r rule) wait(tries int) time.Duration {
 // one network, and for one account from all networks. The limit for a network also applies to the
 // wide networks of an IPv6 address, with more free tries.
 //
-// Tries of other people count for the last two rules. So that other people cannot lock a person
-// out, tries in a browser in which the person has signed in before do not count for these two
-// rules, and sign-ins with a passkey do not count at all.
+// Tries of other people count for the last two rules. Other people must not be able to lock a
+// person out. Therefore tries in a browser in which the person has signed in before do not count
+// for these two rules, and sign-ins with a passkey do not count at all.
 type rules struct{ here, network, account rule }
 
 // wideFactors multiply the free tries of a network for its /56 and its /48 network. An attacker can
-// have one of these, but an organization with many people can too.
+// have such a network, but so can an organization with many people.
 var wideFactors = [...]int{2, 5}
 
 // kind is the kind of a try.
@@ -50,8 +50,8 @@ const (
 	tryPassword kind = "password"
 	tryCode     kind = "code"
 	tryConfirm  kind = "confirm"
-	// tryAddress is a request of a signed-in person to change the address. The account of the count
-	// is the person's own account.
+	// tryAddress is a request of a signed-in person to change the address. The request is counted
+	// for the person's current address.
 	tryAddress kind = "address"
 	// trySignUp is a request for a link to sign up, whose mail may go to any address.
 	trySignUp kind = "sign_up"
@@ -87,8 +87,8 @@ var throttles = map[kind]rules{
 }
 
 const (
-	// mailPause is the time after a mail with a link in which no second mail of the same purpose is
-	// sent to the address. It doubles with each mail, up to maxMailPause.
+	// mailPause is the time after a mail with a link during which no second mail for the same
+	// purpose is sent to the address. The pause doubles with each mail, up to maxMailPause.
 	mailPause    = 2 * time.Minute
 	maxMailPause = time.Hour
 )
@@ -115,8 +115,8 @@ func (s *Service) countMailTx(ctx context.Context, tx *db.Tx, purpose Purpose, f
 	return err
 }
 
-// resetMailTx resets the counts of mail to an address, because its links were used or are no longer
-// valid. The next request then sends a mail at once.
+// resetMailTx resets the counts of mail to an address, because the mailed links were used or are no
+// longer valid. The next request then sends a mail at once.
 func resetMailTx(ctx context.Context, tx *db.Tx, folded string) error {
 	for _, purpose := range []Purpose{ToSignUp, ToSignIn, ToReset} {
 		if _, err := tx.ExecContext(ctx, `DELETE FROM throttles WHERE key = $1`, countedMail(purpose, folded, rule{}).key); err != nil {
@@ -212,7 +212,7 @@ func (s *Service) countTx(ctx context.Context, tx *db.Tx, c counted) (time.Durat
 	now := s.Now()
 	var tries int
 	var until int64
-	// A single statement reads and writes the row, so that PostgreSQL locks the row.
+	// A single statement reads and writes the row, so PostgreSQL locks the row.
 	err := tx.QueryRowContext(ctx, `
 		INSERT INTO throttles (key, tries, until, tried_at) VALUES ($1, 1, 0, $2)
 		ON CONFLICT (key) DO UPDATE SET tries = CASE WHEN throttles.tried_at < $3 THEN 1 ELSE throttles.tries + 1 END, tried_at = excluded.tried_at

@@ -13,7 +13,7 @@ import (
 // errOwned is returned if River tries to end a transaction that package database/sql manages.
 var errOwned = errors.New("the transaction is managed by database/sql")
 
-// errLargeObjects is the panic of LargeObjects, because River does not use large objects.
+// errLargeObjects is the value with which LargeObjects panics.
 var errLargeObjects = errors.New("large objects are not available in the queue's transaction")
 
 // bridge passes the connection of a database/sql transaction to River's driver as a pgx.Tx, so that

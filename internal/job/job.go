@@ -1,10 +1,10 @@
-// Package job implements the job queue. A job is work on one certificate or one mail. It is enqueued in the
-// transaction that makes the work necessary, and this process or another process runs it. The
-// package wraps River for both databases and owns the tables of River and the list of nodes. It
-// does not depend on the kinds of work.
+// Package job implements the job queue. A job is one piece of background work, such as the sealing
+// of a certificate. It is enqueued in the transaction that makes the work necessary, and this
+// process or another process runs it. The package wraps River for both databases and manages the
+// tables of River and the list of nodes. The package does not depend on the kinds of work.
 //
-// The queue is not the source of truth; the rows of the domain packages are. Workers are
-// idempotent, and a sweep enqueues unfinished work that has no job.
+// The rows of the domain packages are authoritative, not the queue. Workers are idempotent, and a
+// sweep enqueues unfinished work that has no job.
 package job
 
 import (
@@ -31,8 +31,8 @@ const (
 	fetchCooldown = 2 * time.Millisecond
 	// pollInterval is the longest delay of a job if no notification arrives.
 	pollInterval = 200 * time.Millisecond
-	// sqlitePollInterval is the poll interval on SQLite. It applies to jobs that other processes
-	// enqueue, which are commands, and to jobs that become due.
+	// sqlitePollInterval is the poll interval on SQLite. It applies to jobs that other processes,
+	// such as commands, enqueue, and to scheduled jobs that become due.
 	sqlitePollInterval = time.Second
 	// keepCompleted is the minimum time for which completed jobs are stored.
 	keepCompleted = time.Hour
@@ -52,8 +52,8 @@ type Config struct {
 	MaxAttempts int
 	// Timeout is the maximum duration of one attempt.
 	Timeout time.Duration
-	// Now returns the current time for schedules, which all processes on the database compare; nil
-	// means time.Now.
+	// Now returns the current time for schedules; nil means time.Now. All processes on the database
+	// compare these times.
 	Now    func() time.Time
 	Logger *slog.Logger
 }

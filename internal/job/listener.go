@@ -12,12 +12,12 @@ import (
 const insertTopic = "river_insert"
 
 // listener passes notifications about new jobs within this process, as PostgreSQL does between
-// processes. On SQLite one process has all jobs, so that no other notifications are necessary.
+// processes. On SQLite one process runs all jobs, so no other notifications are necessary.
 type listener struct {
 	mu sync.Mutex
-	// waiting are the queues with new jobs of which River was not notified yet.
+	// waiting has the queues with new jobs about which River was not notified yet.
 	waiting map[string]bool
-	// added is signalled when waiting gets a queue.
+	// added is signalled when a queue is added to waiting.
 	added chan struct{}
 }
 

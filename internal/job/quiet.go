@@ -12,18 +12,19 @@ import (
 	"github.com/certvault/certvault/internal/db"
 )
 
-// quietSQLite is River's SQLite driver with less work.
+// quietSQLite is River's SQLite driver, changed to do less work.
 //
 // The driver imitates notifications: it writes a row for each job, and polls for the row on the
 // only connection that writes. quietSQLite has a listener instead, which Queue.InsertTx notifies
 // after the commit.
 //
-// A fetch is an UPDATE, and nearly every poll of an idle vault finds no job. quietSQLite therefore
-// checks with a query whether there is a job.
+// A fetch is an UPDATE, and nearly every poll of an idle vault finds no job. Therefore quietSQLite
+// first checks with a query whether there is a job.
 //
 // The commits of a fetch and of the end of a job do not wait for the disk. After a power failure, a
 // job whose fetch was lost is fetched again, and a job whose end was lost is rescued and runs
-// again, as after any other crash. The rows of a job's own transactions say what is done.
+// again, as after any other crash. The rows that a job's own transactions wrote record which work
+// is done.
 type quietSQLite struct {
 	*riversqlite.Driver
 

@@ -48,8 +48,8 @@ func (q *Queue) Heartbeat(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// Others returns the last heartbeats of other nodes that may be alive, in microseconds, by the ids of
-// the nodes.
+// Others returns the times of the last heartbeats of the other nodes that may be alive, in
+// microseconds. The keys of the map are the ids of the nodes.
 func (q *Queue) Others(ctx context.Context, now time.Time) (map[string]int64, error) {
 	rows, err := q.db.QueryContext(ctx, `SELECT id, heartbeat_at FROM nodes WHERE id <> $1 AND heartbeat_at >= $2`, q.nodeID, db.Micros(now.Add(-DeadAfter)))
 	if err != nil {
@@ -79,8 +79,8 @@ func (q *Queue) Nodes() int { return max(1, int(q.nodes.Load())) }
 // Leave removes this node from the list of nodes when it stops.
 func (q *Queue) Leave(ctx context.Context) error { return q.Remove(ctx, q.nodeID) }
 
-// Remove removes a node that is known to be dead from the list of nodes, so that its work is rescued
-// before DeadAfter.
+// Remove removes a node that is known to be dead from the list of nodes, so that its work is
+// rescued before DeadAfter has passed.
 func (q *Queue) Remove(ctx context.Context, node string) error {
 	err := q.db.Tx(ctx, func(tx *db.Tx) error {
 		_, err := tx.ExecContext(ctx, `DELETE FROM nodes WHERE id = $1`, node)
@@ -93,9 +93,9 @@ func (q *Queue) Remove(ctx context.Context, node string) error {
 }
 
 // Rescue makes jobs of dead processes available again, without counting the interrupted attempt,
-// and calls f for each job in the same transaction. On SQLite only one process uses the data
-// folder: Rescue must be called when the process starts, before the queue runs, because every
-// running job is then dead. On PostgreSQL, Rescue makes available the jobs of nodes whose heartbeat
+// and calls f for each job in the same transaction. On SQLite only one process runs jobs, and
+// Rescue makes every running job available. There, Rescue must be called when the process starts,
+// before the queue runs. On PostgreSQL, Rescue makes available the jobs of nodes whose heartbeat
 // has stopped.
 func (q *Queue) Rescue(ctx context.Context, now time.Time, f func(context.Context, *db.Tx, Rescued) error) error {
 	err := q.db.Tx(ctx, func(tx *db.Tx) error {

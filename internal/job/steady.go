@@ -11,10 +11,10 @@ import (
 
 // steadyPostgres is River's PostgreSQL driver for nodes that may be considered dead while they are
 // alive. If another transaction changes a job while the statement that ends the job runs, the
-// statement returns the old state of the job: running. River treats this state as an internal error
-// and panics. The state occurs if another node rescues or ends the job at the moment at which the
-// first node ends the job. The job then belongs to the other node, so the driver omits the job from
-// the result, and River ignores the job.
+// statement returns the old state of the job: running. River treats the states running and pending
+// as internal errors and panics. The statement returns the state running if another node rescues or
+// ends the job at the same time. The job then belongs to the other node, so the driver omits the
+// job from the result, and River ignores the job.
 type steadyPostgres struct{ *riverpgxv5.Driver }
 
 // GetExecutor implements [riverdriver.Driver].

@@ -1,6 +1,6 @@
-// Package keyring has the installation's master key and derives a key from it for each use, such as
-// signing capability URLs and encrypting stored secrets. It does not have the signing keys of
-// institutions.
+// Package keyring reads the installation's master key and derives a key from the master key for
+// each use, such as signing capability URLs and encrypting stored secrets. It does not manage the
+// signing keys of institutions.
 package keyring
 
 import (
@@ -40,7 +40,7 @@ const (
 	WebhookHeaders Use = "webhook headers"
 	// MailMessage encrypts queued messages.
 	MailMessage Use = "mail message"
-	// BounceAddress signs the addresses to which failed deliveries are reported.
+	// BounceAddress signs the addresses to which mail servers report undelivered mail.
 	BounceAddress Use = "bounce address"
 	// CodeSecret encrypts the secrets of one-time passwords.
 	CodeSecret Use = "one-time password secret"
@@ -63,9 +63,9 @@ var (
 // Open is OpenFile for the file master.key in a folder.
 func Open(dir string) (*Ring, error) { return OpenFile(filepath.Join(dir, fileName)) }
 
-// OpenFile reads the master key from a file. If the file does not exist, OpenFile creates its folder
-// and a key. The file has 64 hexadecimal digits. Only the owner can read a file that OpenFile
-// created.
+// OpenFile reads the master key from a file. If the file does not exist, OpenFile creates the
+// folder and a file with a new key. The file has 64 hexadecimal digits. Only the owner can read a
+// file that OpenFile created.
 func OpenFile(file string) (*Ring, error) {
 	r, err := OpenExisting(file)
 	if !errors.Is(err, ErrMissing) {
@@ -110,8 +110,8 @@ func (r *Ring) Text() string { return hex.EncodeToString(r.master) }
 // Equal reports whether two keyrings have the same master key.
 func (r *Ring) Equal(other *Ring) bool { return hmac.Equal(r.master, other.master) }
 
-// Restore creates the file of a lost master key. It changes nothing if the file has this key. The
-// error is ErrOther if the file has another key.
+// Restore creates the file of a lost master key. It changes nothing if the file already has this
+// key. The error is ErrOther if the file has another key.
 func (r *Ring) Restore(file string) error {
 	if err := create(file, r.master); err != nil {
 		return err

@@ -7,8 +7,9 @@ import (
 	"github.com/certvault/certvault/internal/db"
 )
 
-// PullBack moves the expiry of claims and responses to the latest time that their lifetime allows.
-// A later expiry was stored while a clock was ahead. PullBack returns the number of changed keys.
+// PullBack shortens the expiry of claims and responses that expire later than their lifetime
+// allows. Such an expiry was stored while a clock was ahead. PullBack returns the number of changed
+// keys.
 func (k *Keys) PullBack(ctx context.Context) (n int64, err error) {
 	now := k.now()
 	err = k.db.Tx(ctx, func(tx *db.Tx) error {

@@ -30,8 +30,8 @@ const (
 	SweepInterval = time.Minute
 	// sweepBatch limits the work of one transaction of a sweep.
 	sweepBatch = 500
-	// maxPendingReleases limits the number of claims that wait for another release. A claim beyond
-	// the limit is not released. It expires.
+	// maxPendingReleases limits the number of claims that wait for another attempt to release them.
+	// A claim beyond the limit is not released, but expires.
 	maxPendingReleases = 10_000
 )
 
@@ -62,8 +62,8 @@ type Scope struct {
 	Method, Path, Key      string
 }
 
-// digest returns the hash of a scope. The length of each part precedes it, so
-// that different scopes never have the same input.
+// digest returns the hash of a scope. Each text follows its length, so that different scopes never
+// have the same input.
 func (s *Scope) digest() []byte {
 	h := sha256.New()
 	var n [8]byte

@@ -101,8 +101,8 @@ func Networks(a netip.Addr) []string {
 	return []string{network(a, 56), network(a, 48)}
 }
 
-// wideKey returns the key of the wide network that contains a key of AddressKey. It returns "" for
-// a key without an address.
+// wideKey returns the key of the wide network that contains the address in a key from AddressKey.
+// It returns "" for a key without an address.
 func wideKey(key string) string {
 	address, _, _ := strings.Cut(key, "/")
 	a, err := netip.ParseAddr(address)

@@ -13,7 +13,7 @@ import (
 // macSize is the length of the MAC in a cursor.
 const macSize = 16
 
-// maxCursor is the maximum length of a cursor in bytes. The longest cursor has a name of 255
+// maxCursor is the maximum length of a cursor in bytes. The longest cursor contains a name of 255
 // characters.
 const maxCursor = 8 << 10
 
@@ -30,8 +30,8 @@ type Cursors struct {
 	kind string
 }
 
-// NewCursors returns the cursors of a kind of lists. A cursor of one kind is not valid for another
-// kind.
+// NewCursors returns the Cursors for one kind of list. A cursor of one kind is not valid for
+// another kind.
 func NewCursors(ring *keyring.Ring, kind string) Cursors { return Cursors{ring, kind} }
 
 // Make returns a cursor with the position place in a list. The cursor has the JSON of place, and a
@@ -49,8 +49,8 @@ func (c Cursors) Make(list, place any) (string, error) {
 	return base64.RawURLEncoding.EncodeToString(append(mac, text...)), nil
 }
 
-// Open decodes the position of a cursor that Make returned for the same list into place. It returns
-// a fault of kind Invalid for any other cursor.
+// Open reads a cursor that Make returned for the same list, and stores its position in place. It
+// returns a fault of kind Invalid for any other cursor.
 func (c Cursors) Open(list any, cursor string, place any) error {
 	if len(cursor) > maxCursor {
 		return errCursor

@@ -1,5 +1,5 @@
-// Package listing owns the parts that all lists of records share: pages by number, which have a
-// limit, and cursors, which have no limit. It does not depend on the records or on their
+// Package listing implements the parts that all lists of records share: pages by number, which have
+// a limit, and cursors, which have no limit. It does not depend on the records or on their
 // presentation.
 package listing
 
@@ -14,8 +14,9 @@ const (
 	DefaultPage = 15
 	// MaxPage is the largest number of records of a page.
 	MaxPage = 100
-	// MaxDepth is the position of the last record that pages by number can have. To find a page by
-	// its number, the database reads all records before the page. A cursor does not have this cost.
+	// MaxDepth is the position of the last record that a page by number can contain. To find a page
+	// by its number, the database reads all records before the page. A cursor does not have this
+	// cost.
 	MaxDepth = 10_000
 )
 
@@ -27,8 +28,8 @@ type Range struct {
 	// Cursor is the position after which the part begins, or nil for a page by number. The empty
 	// cursor selects the first part. Each part has the cursor of the next part.
 	Cursor *string
-	// Back selects the part that ends before the position of the cursor. If fewer records than a
-	// part has are before the position, the range is the first part of the list.
+	// Back selects the part that ends before the position of the cursor. If fewer than PerPage
+	// records are before the position, the range is the first part of the list.
 	Back bool
 }
 
@@ -67,7 +68,8 @@ func (r Range) Offset() int {
 // Part describes one part of a list.
 type Part struct {
 	// Total is the number of records of the list. It is nil if the list has more records than are
-	// counted. The list then has at least AtLeast records. A part by cursor has neither number.
+	// counted. The list then has at least AtLeast records. A part that was selected by a cursor has
+	// neither number.
 	Total   *int
 	AtLeast int
 	// More reports whether another part follows. Next is the cursor of that part, or empty at the

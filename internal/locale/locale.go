@@ -1,5 +1,5 @@
-// Package locale owns the languages of pages and mails: the list of languages, the choice of a
-// language for a visitor, the messages, and the format of dates. It does not depend on pages or
+// Package locale implements the languages of pages and mails: the list of languages, the choice of
+// a language for a visitor, the messages, and the format of dates. It does not depend on pages or
 // mails. Pages and mails select messages by key.
 package locale
 
@@ -62,7 +62,7 @@ type message struct {
 }
 
 // Load reads the catalogs. It returns an error if a catalog is not valid, or if the languages do
-// not have the same messages with the same placeholders. All callers share the result.
+// not have the same message keys with the same placeholders. All callers share the result.
 func Load() (*Catalog, error) { return load() }
 
 var load = sync.OnceValues(func() (*Catalog, error) {

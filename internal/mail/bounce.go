@@ -25,8 +25,8 @@ const (
 	// bouncePrefix is the prefix of addresses for reports of failed deliveries.
 	bouncePrefix = "bounce+"
 	// bounceMAC is the number of bytes of the MAC in these addresses. The prefix, the id of the
-	// message, a hyphen and the MAC in hexadecimal have the 64 characters that a local part may
-	// have (RFC 5321, 4.5.3.1.1).
+	// message, a hyphen and the MAC in hexadecimal have 64 characters together, the maximum of a
+	// local part (RFC 5321, 4.5.3.1.1).
 	bounceMAC = 12
 	// maxParts is the maximum number of parts of a report, and of groups of fields in a part, that
 	// are read.
@@ -89,10 +89,10 @@ func (m *Mailer) bounced(address string) (id string, err error) {
 // statusCode is an enhanced status code: class, subject and detail (RFC 3463, 2).
 var statusCode = regexp.MustCompile(`^[245]\.\d{1,3}\.\d{1,3}$`)
 
-// Bounced processes a report about the delivery of a message. Only a permanent failure, of class 5,
-// changes the message: a delayed message is delivered later or reported again. A second report
-// changes nothing. The error is fault.Invalid if the status is not an enhanced status code, or the
-// address is not one from returnPath.
+// Bounced processes a report about the delivery of a message. Only a permanent failure (class 5)
+// changes the status of the message: a delayed message is delivered later or reported again. A
+// second report changes nothing. The error is fault.Invalid if the status is not an enhanced status
+// code, or if returnPath did not create the address.
 func (m *Mailer) Bounced(ctx context.Context, r Report) error {
 	r.Status = strings.TrimSpace(r.Status)
 	if !statusCode.MatchString(r.Status) {

@@ -38,7 +38,7 @@ func NewSigner(domain, selector, file string) (*Signer, error) {
 }
 
 // covered are the headers that a signature covers. Headers that are shown to the reader are listed
-// twice, so that a second header of that name makes the signature invalid (RFC 6376, 8.15). The
+// twice, so that a second header of the same name makes the signature invalid (RFC 6376, 8.15). The
 // headers for unsubscribing are included, because receivers accept them only if they are signed
 // (RFC 8058, 4).
 var covered = []string{
@@ -46,8 +46,8 @@ var covered = []string{
 	"List-Unsubscribe", "List-Unsubscribe-Post",
 }
 
-// sign adds a signature to a complete message; a nil signer does nothing. The first writing of a
-// message fixes its MIME boundaries, so that the bytes that are sent later are the signed bytes.
+// sign adds a signature to a complete message; a nil signer does nothing. The first call of WriteTo
+// sets the MIME boundaries of the message, so the bytes that are sent later are the signed bytes.
 func (s *Signer) sign(m *gomail.Msg) error {
 	if s == nil {
 		return nil

@@ -40,8 +40,8 @@ func (Letter) DefaultBrand() *colour.Brand { return vaultBrand }
 
 var vaultBrand = colour.Colour{R: 0x0b, G: 0x5d, B: 0x4b}.Brand()
 
-// SenderText is plain text of an institution. Its direction is that of its own characters, and its
-// line breaks are preserved. URLs in the text are not converted to links.
+// SenderText is plain text of an institution. The characters of the text determine its direction,
+// and its line breaks are preserved. URLs in the text are not converted to links.
 type SenderText struct {
 	// Language is a BCP 47 tag.
 	Language string

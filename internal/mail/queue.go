@@ -63,8 +63,8 @@ type Config struct {
 	// Bounces is the domain of the addresses for reports of failed deliveries. If it is empty,
 	// reports go to From.
 	Bounces string
-	// Finished is called when a message was sent or has failed, in the same transaction. It may be
-	// nil.
+	// Finished is called when a message was sent or has failed, in the transaction that stores this
+	// result. It may be nil.
 	Finished func(ctx context.Context, tx *db.Tx, e Result) error
 	Now      func() time.Time
 	Log      *slog.Logger
@@ -75,12 +75,12 @@ type Result struct {
 	// UUID identifies the message.
 	UUID   string
 	Status Status
-	// Reason is the reason of a failure, as a sentence without addresses.
+	// Reason is the reason for a failure, as a sentence without addresses.
 	Reason string
 }
 
-// Mailer stores messages until they are sent. The rows are authoritative, not the jobs: if the job
-// of a message is missing, the message gets a new job.
+// Mailer stores messages until they are sent. The rows of the messages are authoritative, not the
+// jobs: if the job of a message is missing, the message gets a new job.
 type Mailer struct {
 	db       *db.DB
 	queue    *job.Queue
@@ -191,7 +191,7 @@ type worker struct {
 }
 
 // Work sends a message. Work may run more than once for one message: it skips a message that is no
-// longer queued, and a message that is sent twice after a crash has the same Message-ID.
+// longer queued, and a message that is sent twice after a crash has the same Message-ID both times.
 func (w *worker) Work(ctx context.Context, j *river.Job[jobArgs]) error {
 	m := w.mailer
 	e, err := m.queued(ctx, j.Args.UUID)

@@ -2,8 +2,8 @@ package mail
 
 import "strings"
 
-// meanings explains permanent status codes (RFC 3463, 3; RFC 7372; RFC 7505, 4.2). Each entry is
-// for a whole code, or for the class and subject of all other codes.
+// meanings explains permanent status codes (RFC 3463, 3; RFC 7372; RFC 7505, 4.2). A key is a whole
+// code, or a class and a subject for all other codes with this class and subject.
 var meanings = map[string]string{
 	"5.1.1": "there is no such mailbox", "5.1.2": "there is no such domain, or it does not accept mail", "5.1.3": "the address is not a valid mail address",
 	"5.1.6": "the mailbox has moved", "5.1.10": "the domain does not accept mail", "5.1": "the address is wrong",
@@ -13,7 +13,8 @@ var meanings = map[string]string{
 	"5.7.26": "the sender's domain did not pass SPF or DKIM", "5.7": "the rules of the mail server do not allow the message",
 }
 
-// meaning returns an explanation of an enhanced status code, followed by the codes.
+// meaning returns an explanation of an enhanced status code, followed by codes and the status code
+// in parentheses.
 func meaning(status string, codes ...string) string {
 	subject := status
 	if parts := strings.SplitN(status, ".", 3); len(parts) == 3 {

@@ -16,9 +16,9 @@ import (
 
 // Errors about keys and algorithms.
 var (
-	// ErrKey reports a key that cannot sign: the key or its certificate is
-	// missing, not supported, not valid at the time or not for signing documents,
-	// the key does not belong to the certificate, or it made a wrong signature.
+	// ErrKey reports a key that cannot sign: the key or its certificate is missing, not supported,
+	// not valid at the time or not for signing documents, the key does not belong to the
+	// certificate, or the key made a wrong signature.
 	ErrKey = errors.New("the key cannot be used to sign")
 
 	// errUnsupported reports a signature that this package cannot check: the
@@ -107,9 +107,8 @@ func schemeOf(public crypto.PublicKey) (scheme, error) {
 	return scheme{}, fmt.Errorf("%w: keys of the type %T are not supported", ErrKey, public)
 }
 
-// checkSignature checks a signature over the message, the DER encoding of the
-// signed attributes. hash is the digestAlgorithm of the SignerInfo, which the
-// signature algorithm must match.
+// checkSignature checks a signature over the message, the DER encoding of the signed attributes.
+// hash is the digestAlgorithm of the SignerInfo. The signature algorithm must use the same hash.
 func checkSignature(public crypto.PublicKey, a algorithmIdentifier, hash crypto.Hash, message, signature []byte) error {
 	if oidEd25519.Equal(a.id) {
 		key, ok := public.(ed25519.PublicKey)
@@ -154,9 +153,8 @@ func mismatchUnless(ok bool) error {
 	return nil
 }
 
-// signatureHash returns the hash of a signature algorithm and the options of
-// PSS. If the algorithm does not determine the hash, it returns the parameter
-// hash.
+// signatureHash returns the hash of a signature algorithm and the options of PSS. If the algorithm
+// does not determine the hash, signatureHash returns the parameter hash.
 func signatureHash(a algorithmIdentifier, hash crypto.Hash) (crypto.Hash, *rsa.PSSOptions, error) {
 	if oidRSAPSS.Equal(a.id) {
 		return pssParams(a.params)
@@ -183,9 +181,8 @@ func signatureHash(a algorithmIdentifier, hash crypto.Hash) (crypto.Hash, *rsa.P
 	return 0, nil, fmt.Errorf("%w: the signature algorithm %v", errUnsupported, a.id)
 }
 
-// pssParams reads RSASSA-PSS-params (RFC 8017, A.2.3). The hash and the mask
-// generation function are required, because their defaults use SHA-1, and must
-// use the same digest algorithm.
+// pssParams reads RSASSA-PSS-params (RFC 8017, A.2.3). The hash and the mask generation function
+// are required, because their defaults use SHA-1. Both must use the same digest algorithm.
 func pssParams(params []byte) (crypto.Hash, *rsa.PSSOptions, error) {
 	fail := func(err error) (crypto.Hash, *rsa.PSSOptions, error) {
 		return 0, nil, fmt.Errorf("%w: PSS parameters: %w", errUnsupported, err)

@@ -71,10 +71,10 @@ func (a *trustAnchors) validate(leaf *x509.Certificate, pool []*x509.Certificate
 	return chainResult{Failed, fmt.Sprintf("None of the given roots vouches for %s.", a.role)}
 }
 
-// unauthenticated lists the certificates in s that are not authenticated. The
-// signature does not identify such a certificate, and no certificate in s and no
-// root has signed it, or the limit of checks is reached. A change of such a
-// certificate would not be noticed. bound reports whether the signature
+// unauthenticated lists the certificates in s that nothing authenticates: the signature does not
+// identify such a certificate, and no certificate in s and no root is known to have signed it. A
+// change of such a certificate would not be noticed. If the limit of checks is reached, the
+// remaining certificates also count as unauthenticated. bound reports whether the signature
 // identifies its own certificate.
 func (a *trustAnchors) unauthenticated(s *signedData, bound bool, now time.Time) []string {
 	var out []string

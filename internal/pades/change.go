@@ -17,10 +17,9 @@ const (
 // changes: a single entry without counts.
 func unlistedChange() []Change { return []Change{{Kind: ChangedOther}} }
 
-// changes lists the kinds of objects that were added, replaced or removed after a
-// revision. checkChanges uses the list to decide whether the signature permits
-// the changes. Both revisions are opened only for this purpose, so that a file
-// which exceeds a limit here does not affect other checks.
+// changes lists the kinds of objects that were added, replaced or removed after a revision.
+// checkChanges uses the list to decide whether the signature permits the changes. changes opens
+// both revisions itself, so a limit that is exceeded here does not affect other checks.
 func changes(r io.ReaderAt, revision, size int64) ([]Change, error) {
 	before, err := pdf.Open(io.NewSectionReader(r, 0, revision), revision)
 	if err != nil {

@@ -70,7 +70,7 @@ func (s *Signer) certificates() []byte {
 	return slices.Concat(set...)
 }
 
-// derAttribute encodes an Attribute of one value (RFC 5652, 5.3).
+// derAttribute encodes an Attribute with one value (RFC 5652, 5.3).
 func derAttribute(id, value []byte) []byte {
 	return tlv(tagSequence, id, tlv(tagSet, value))
 }
@@ -142,9 +142,8 @@ func (s *Signer) reserve(scheme scheme) int {
 	return len(s.encode(scheme, attributes, make([]byte, scheme.size), token))
 }
 
-// sign returns the CMS object for a document with the SHA-256 digest. It
-// verifies the signature before use, because an external program may have made
-// it.
+// sign returns the CMS object for a document with the given SHA-256 digest. It verifies the
+// signature that Key returned, because an external program may have made the signature.
 func (s *Signer) sign(ctx context.Context, digest []byte) ([]byte, error) {
 	scheme, err := s.check()
 	if err != nil {

@@ -257,8 +257,8 @@ func (s *signerInfo) parse(body der) error {
 	return err
 }
 
-// parseAttributes parses a SET OF Attribute. An attribute must not occur twice
-// (RFC 5652, 11). The number of its values is not checked.
+// parseAttributes parses a SET OF Attribute. An attribute must not occur twice (RFC 5652, 11). The
+// number of values is not checked.
 func parseAttributes(list der) ([]attribute, error) {
 	var out []attribute
 	for len(list) > 0 {
@@ -316,8 +316,8 @@ type signatureCheck struct {
 	bound     bool  // the signed attributes identify the certificate
 }
 
-// check checks the signature for content with the digest, which was computed
-// with the hash of the SignerInfo (RFC 5652, 5.4 and 5.6).
+// check checks the signature of content with the given digest. The digest must be computed with the
+// hash of the SignerInfo (RFC 5652, 5.4 and 5.6).
 func (s *signedData) check(digest []byte) signatureCheck {
 	leaf := s.certificate()
 	if leaf == nil {
@@ -347,7 +347,7 @@ func (s *signedData) check(digest []byte) signatureCheck {
 	return p
 }
 
-// checkAlgorithms compares the algorithms with the algorithms in
+// checkAlgorithms compares the algorithms of the SignerInfo with the algorithms in
 // CMSAlgorithmProtection (RFC 6211, 2), if that attribute is present.
 func (s *signerInfo) checkAlgorithms() error {
 	value, ok := find(s.signed, oidAlgorithmProtection)

@@ -7,11 +7,10 @@
 // keys (package authority), write the syntax of files (package pdf), or draw the
 // visible stamp.
 //
-// Signing adds to a [pdf.Update] of the caller, so that stamp and signature are
-// one revision: call [Signer.Prepare] before the update is written, and
-// [Pending.Complete] on the written bytes. Complete hashes only those bytes if
-// the caller has saved the hash state of the file before the update. Otherwise
-// Complete also reads that file.
+// Signing adds the signature to the caller's [pdf.Update], so that stamp and signature are one
+// revision: call [Signer.Prepare] before the update is written, and [Pending.Complete] on the
+// written bytes. Complete hashes only those bytes if the caller has saved the hash state of the
+// file before the update. Otherwise Complete also reads that file.
 //
 // [Verify] does not use any data of the signing process. It searches the bytes of
 // the file for signature dictionaries, and uses package pdf to find the

@@ -120,7 +120,7 @@ func (s *Signer) Prepare(u *pdf.Update, doc *pdf.Document, found pdf.Findings, p
 	if certify {
 		perms := u.Dict(catalog.Get("Perms")).Clone()
 		catalog.Set("Perms", perms.Set("DocMDP", value))
-		// The tab order of pages with annotations follows the structure (ISO
+		// PDF/UA requires that the tab order of a page with annotations follows the structure (ISO
 		// 14289-1, 7.18.3).
 		marked := u.Resolve(u.Dict(catalog.Get("MarkInfo")).Get("Marked")) == pdf.Boolean(true)
 		field := p.widget(u, page, value, fieldName(found, st), marked)
@@ -138,11 +138,10 @@ func (s *Signer) Prepare(u *pdf.Update, doc *pdf.Document, found pdf.Findings, p
 	return p, nil
 }
 
-// permission is the P of a certification signature (12.8.2.2). The value 2
-// permits filling in forms and signing, and so also document time stamps and the
-// data for their validation (12.8.4.3, 12.8.5). With 1, viewers would reject a
-// document time stamp that is added years later, before the algorithms of the
-// signature become weak.
+// permission is the value of /P in a certification signature (12.8.2.2). The value 2 permits
+// filling in forms and signing, and therefore also document time stamps and the data for their
+// validation (12.8.4.3, 12.8.5). With 1, viewers would reject a document time stamp that is added
+// years later, before the algorithms of the signature become weak.
 const permission = 2
 
 // restrictions returns the signature reference dictionaries of a certification
@@ -164,8 +163,8 @@ func restrictions(u *pdf.Update, hasFields bool) pdf.Array {
 	return list
 }
 
-// lock adds a /Lock of all fields to a signature field (12.7.5.5, table 236). The
-// signature with the FieldMDP transform needs this entry in its field.
+// lock adds a /Lock entry for all fields to a signature field (12.7.5.5, table 236). A signature
+// with the FieldMDP transform requires this entry in its field.
 func lock(u *pdf.Update, field pdf.Ref) {
 	u.Set(field, u.Dict(field).Clone().Set("Lock", u.Add(pdf.NewDict(
 		pdf.Entry{Key: "Type", Value: pdf.Name("SigFieldLock")},
@@ -176,8 +175,8 @@ func lock(u *pdf.Update, field pdf.Ref) {
 // maxAdded is larger than any update, in bytes.
 const maxAdded = 1 << 30
 
-// dictionary returns the signature dictionary (ISO 32000-2, 12.8.1, table 255; EN
-// 319 142-1, 6.3). references are the restrictions of later changes, or nil.
+// dictionary returns the signature dictionary (ISO 32000-2, 12.8.1, table 255; EN 319 142-1, 6.3).
+// references are the restrictions on later changes, or nil.
 func (p *Pending) dictionary(st Statement, references pdf.Array) *pdf.Dict {
 	dict := pdf.NewDict(
 		pdf.Entry{Key: "Type", Value: pdf.Name("Sig")},
@@ -217,12 +216,12 @@ func fieldName(found pdf.Findings, st Statement) string {
 	return unique
 }
 
-// widget adds the signature field, merged with its annotation (12.7.5.5), to the
-// page, and returns its reference. The rectangle of the annotation is empty and
-// at the corner of the visible area: PDF/A requires the annotation to be printed
-// and not hidden (ISO 19005-2, 6.3.2), and PDF/UA requires a structure element
-// only for annotations within the crop box (ISO 14289-1, 7.18.1). If setTabs is
-// true and the page has no /Tabs, the tab order is set to follow the structure.
+// widget adds the signature field, merged with its annotation (12.7.5.5), to the page, and returns
+// the reference of the field. The rectangle of the annotation is empty and at the corner of the
+// visible area: PDF/A requires the annotation to be printed and not hidden (ISO 19005-2, 6.3.2),
+// and PDF/UA requires a structure element only for annotations within the crop box (ISO 14289-1,
+// 7.18.1). If setTabs is true and the page has no /Tabs, the tab order is set to follow the
+// structure.
 func (p *Pending) widget(u *pdf.Update, page *pdf.Page, value pdf.Ref, name string, setTabs bool) pdf.Ref {
 	const flags = 1<<2 | 1<<7 // Print, Locked (12.5.3)
 	box := page.Geometry().Box

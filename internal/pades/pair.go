@@ -59,10 +59,9 @@ type removedSignatures struct {
 	trusted bool // the certificate of at least one such signature may be trusted
 }
 
-// checkOrphans checks signatures that are not the value of any field. Such a
-// signature does not affect the verdict if it was removed before the last
-// signature was made and its signer is not trusted, because clearing a
-// signature field leaves the signature in the file.
+// checkOrphans checks signatures that are not the value of any field. If a signature field is
+// cleared, its signature remains in the file. Such a signature does not affect the verdict if its
+// signer is not trusted and the file was signed again later.
 func (v *verifier) checkOrphans(orphans []*signatureDict) (removedSignatures, error) {
 	r := removedSignatures{any: len(orphans) > 0}
 	for _, f := range orphans {
@@ -75,8 +74,8 @@ func (v *verifier) checkOrphans(orphans []*signatureDict) (removedSignatures, er
 	return r, nil
 }
 
-// match returns for each field the index in list of the dictionary that is its
-// value, or -1 if there is no such dictionary or more than one.
+// match returns, for each field, the index in list of the dictionary that is the value of the
+// field, or -1 if there is no such dictionary or more than one.
 func match(fields []pdf.SignatureField, list []signatureDict) []int {
 	out := make([]int, len(fields))
 	for i, field := range fields {

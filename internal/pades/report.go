@@ -18,9 +18,8 @@ type Verdict string
 
 // The verdicts.
 const (
-	// Valid means that the certificate of the last signer chains to a trusted
-	// root, that the last signature covers the whole file, and that the file is
-	// unchanged since then.
+	// Valid means that the certificate of the last signer chains to a trusted root, that the last
+	// signature covers the whole file, and that the file is unchanged since that signature.
 	Valid Verdict = "valid"
 	// Invalid means that the file was changed after it was signed, that its
 	// signature is wrong or of an untrusted signer, or that the file is damaged.

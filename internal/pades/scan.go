@@ -33,9 +33,8 @@ const (
 	maxContents   = 2*maxCMS + 2
 	maxBacktracks = 8 // attempts to find the beginning of the object
 	maxFound      = 64
-	// maxScanWork limits the bytes that are read and parsed around all
-	// occurrences of the key. The parts may overlap, so that a file of 2 MB
-	// could take an hour without this limit.
+	// maxScanWork limits the bytes that are read and parsed around all occurrences of the key. The
+	// parts may overlap, so a file of 2 MB could take an hour without this limit.
 	maxScanWork = 256 << 20
 	nodeWork    = 256 // cost of a parsed object in bytes
 )
@@ -176,8 +175,8 @@ func (c *scanner) readObject(f *signatureDict, i, at int) bool {
 	return f.within(&object, at)
 }
 
-// objectNumber returns the object number at the end of text, which the generation
-// must follow (7.3.10).
+// objectNumber returns the object number if text ends with an object number and a generation number
+// (7.3.10).
 func objectNumber(text []byte) (int, bool) {
 	fields := bytes.FieldsFunc(text[max(0, len(text)-32):], func(r rune) bool { return strings.ContainsRune(" \n\r\t\f\x00", r) })
 	if len(fields) < 2 {
@@ -197,8 +196,8 @@ func objectNumber(text []byte) (int, bool) {
 	return int(number), err == nil && number > 0
 }
 
-// within sets the dictionary to the dictionary in n that has a key at an offset,
-// and reports whether there is one.
+// within sets f.dict to the dictionary in n that has a key at an offset, and reports whether there
+// is such a dictionary.
 func (f *signatureDict) within(n *node, at int) bool {
 	if at < n.start || at >= n.end {
 		return false
@@ -217,7 +216,7 @@ func (f *signatureDict) within(n *node, at int) bool {
 	return false
 }
 
-// readContents sets the value of /Contents, which must be exactly in the gap of
+// readContents reads the value of /Contents, and reports whether the value is exactly in the gap of
 // the byte range.
 func (f *signatureDict) readContents(from, to int) bool {
 	v, ok := f.dict.get("Contents")
@@ -242,8 +241,8 @@ func (f *signatureDict) readContents(from, to int) bool {
 	return true
 }
 
-// Errors of the bytes in /Contents that are not signed. These bytes must have
-// their only valid form.
+// These are the errors of the bytes in /Contents that no signature covers. Only one form of these
+// bytes is accepted.
 var (
 	errHex     = fmt.Errorf("%w: the hexadecimal string of the signature is not canonical", errSyntax)
 	errPadding = fmt.Errorf("%w: data follows the signature", errSyntax)

@@ -12,9 +12,8 @@ import (
 	"io"
 )
 
-// ErrReserve reports that a time stamp needs more space than was reserved.
-// After this error the required space is known, so that a new update with a new
-// Pending succeeds.
+// ErrReserve reports that a time stamp needs more space than was reserved. After this error the
+// required space is known, so a new update with a new Pending succeeds.
 var ErrReserve = errors.New("the signature needs more space than was reserved")
 
 // BaseFile describes the file before the update.
@@ -58,7 +57,7 @@ func (p *Pending) Complete(ctx context.Context, head BaseFile, tail []byte) erro
 	if at := p.byteRange.Offset - head.Size; at < 0 || from < 0 || to > int64(len(tail)) || at+int64(len(p.byteRange.Text)) > from {
 		return fmt.Errorf("completing the signature: %w", errOtherUpdate)
 	}
-	// 12.8.1: the whole file except the string that is the value of /Contents.
+	// The byte range is the whole file except the string that is the value of /Contents (12.8.1).
 	ranges := fmt.Sprintf("[0 %d %d %d]", head.Size+from, head.Size+to, int64(len(tail))-to)
 	if len(ranges) > len(p.byteRange.Text) {
 		return fmt.Errorf("completing the signature: %w", errOtherUpdate)

@@ -32,9 +32,8 @@ const (
 	maxToken = 64 << 10
 )
 
-// TimeStampAuthority requests time stamps (RFC 3161). It is safe for concurrent
-// use. Use one value for all signatures, because it records the size of the
-// tokens.
+// TimeStampAuthority requests time stamps (RFC 3161). It is safe for concurrent use. Use one value
+// for all signatures, because the value records the size of the tokens.
 type TimeStampAuthority struct {
 	send func(ctx context.Context, request []byte) ([]byte, error)
 	size atomic.Int64 // size of the largest token so far; 0 if there was none

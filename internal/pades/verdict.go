@@ -33,8 +33,8 @@ func (s *signerInfo) signingTime() time.Time {
 	return t.UTC()
 }
 
-// setVerdict sets the verdict, and the result Changes of a sealed signature after
-// which the file was signed again. removed describes signatures that no viewer
+// setVerdict sets the verdict. If the file was signed again after a sealed signature, setVerdict
+// also sets the result Changes of the sealed signature. removed describes signatures that no viewer
 // shows. hasRoots reports whether there is a root for the validation of signers.
 func (r *Report) setVerdict(size int64, removed removedSignatures, hasRoots bool) {
 	verdict := func(v Verdict, format string, args ...any) {
@@ -211,7 +211,7 @@ func (v *verifier) original(f *signatureDict) (*OriginalReport, error) {
 	}
 	h := sha256.New()
 	n, err := io.Copy(h, io.LimitReader(data, o.Length+1))
-	if err != nil && o.Form == Prefix { // for other forms the stream may be impossible to decrypt
+	if err != nil && o.Form == Prefix { // in the form Stream, the data may be impossible to decrypt
 		return nil, fmt.Errorf("reading the original: %w", err)
 	}
 	if n != o.Length || hex.EncodeToString(h.Sum(nil)) != report.SHA256 {

@@ -30,7 +30,7 @@ type Options struct {
 	// roots of the system. Without these roots, a time stamp does not prove the
 	// time.
 	TimeStampRoots *x509.CertPool
-	// Now is the time at which certificates without a time stamp must be valid.
+	// Now is the time at which the certificate of a signature without a time stamp must be valid.
 	Now time.Time
 }
 
@@ -293,11 +293,11 @@ func (v *verifier) checkValue(s *Signature, f *signatureDict) error {
 	return nil
 }
 
-// checkChanges sets the result for the changes after a signature (12.8.2.2). The
-// result remains NotRun, because the reader of the report must assess the list of
-// changes, if a certification permits some changes and no page was changed, or if
-// visible objects were changed after a signature that is not a certification. A
-// change of the content of a sealed file is a failure.
+// checkChanges sets the result for the changes after a signature (12.8.2.2). The result remains
+// NotRun in two cases: a certification permits some changes and no page was changed, or visible
+// objects were changed after a signature that is not a certification. In these cases the reader of
+// the report must assess the list of changes. A change of the content of a sealed file is a
+// failure.
 func (s *Signature) checkChanges() {
 	pages := slices.ContainsFunc(s.Changed, func(c Change) bool { return c.Kind == ChangedPage })
 	// The content of a page can be replaced without changing the page object.

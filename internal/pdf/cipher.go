@@ -31,9 +31,9 @@ func (c *crypt) objectKey(ref Ref, method cryptMethod) []byte {
 	return h.Sum(nil)[:min(16, len(c.key)+5)]
 }
 
-// decryptStrings returns an object that was just read with its strings decrypted.
-// It changes containers in place. The strings of a cross-reference stream and the
-// /Contents of a signature are not encrypted.
+// decryptStrings decrypts the strings of an object that was just read, and returns the object. It
+// changes containers in place. The strings of a cross-reference stream and the /Contents of a
+// signature are not encrypted.
 func (c *crypt) decryptStrings(obj Object, ref Ref) Object {
 	if c.strings == cryptIdentity {
 		return obj
@@ -186,7 +186,7 @@ type cbcReader struct {
 	buf     [chunkOverlap]byte
 	last    [aes.BlockSize]byte // the last decrypted block, which may contain the padding
 	hasLast bool
-	unread  []byte // decoded bytes that are not yet read
+	unread  []byte // decrypted bytes that are not yet read
 	err     error
 }
 

@@ -88,9 +88,8 @@ func (r *contentReader) next() (string, error) {
 	}
 }
 
-// end returns err if err is fatal. Any other error ends the data: end records
-// closing, the bytes that close the current token, and the bytes that close the
-// open containers, and returns nil.
+// end returns err if err is fatal. Any other error ends the data: end returns nil and records
+// closing, which closes the current token, followed by the bytes that close the open containers.
 func (r *contentReader) end(err error, closing []byte) error {
 	if isFatal(err) {
 		return err
@@ -352,9 +351,9 @@ func (i *inlineImage) size() (int, bool) {
 	return row * i.height, true
 }
 
-// skipInlineImage skips the data of an inline image and its EI. If the length is
-// unknown, wrong or too large for the buffer, the end is an EI that is a separate
-// token and is followed by plausible content.
+// skipInlineImage skips the data of an inline image and its EI. If the length is unknown, wrong or
+// too large for the buffer, the data ends at an EI that is a separate token and is followed by
+// plausible content.
 func (r *contentReader) skipInlineImage() error {
 	image := r.image
 	r.image = inlineImage{}

@@ -19,7 +19,7 @@ const (
 	placeTolerance = 6
 )
 
-// blankMap records which parts of a page as displayed are blank, that is of one colour.
+// blankMap records which parts of a displayed page are blank, that is, of one colour.
 type blankMap struct {
 	img  *image.Gray
 	busy []bool  // pixels that differ from a neighbour, are in a box, or contain ink in a close-up
@@ -88,8 +88,7 @@ func (m *blankMap) blank(r image.Rectangle) bool {
 	return at(r.Max.X, r.Max.Y)-at(r.Min.X, r.Max.Y)-at(r.Max.X, r.Min.Y)+at(r.Min.X, r.Min.Y) == 0
 }
 
-// flat reports whether r is of one colour. It also detects gradients that are too gradual for an
-// edge.
+// flat reports whether r is of one colour. A gradual change of colour without edges is not flat.
 func (m *blankMap) flat(r image.Rectangle) bool {
 	low, high := byte(255), byte(0)
 	for y := r.Min.Y; y < r.Max.Y; y++ {
@@ -101,8 +100,8 @@ func (m *blankMap) flat(r image.Rectangle) bool {
 }
 
 // corners lists the corners in order of preference. cost is the penalty of a corner as a fraction
-// of the page: if another corner has a blank place that is nearer by more than the difference of
-// the penalties, that place is chosen.
+// of the page. The search adds the penalty to the distance between a place and its corner, and
+// prefers the place with the lowest sum.
 var corners = []struct {
 	mode Mode
 	cost float64
@@ -173,19 +172,18 @@ func (s *search) scan(best []candidate, flat bool) {
 	}
 }
 
-// farFromCorner is the distance from which a place no longer counts as in a requested corner, as a
-// fraction of the page.
+// farFromCorner is the maximum distance between a place and the requested corner, as a fraction of
+// the page.
 const farFromCorner = 0.4
 
 // find returns the blank place nearest to each corner, best first. If only is not Auto, find
-// considers only this corner, and no place that is far from it. pad is the width of the blank
-// margin around the figure, and edge the minimum distance from the edge of the page, both in
-// points.
+// returns only a place near that corner. pad is the width of the blank margin around the figure,
+// and edge the minimum distance from the edge of the page, both in points.
 func (m *blankMap) find(f frame, fig *figure, side, pad, edge float64, only Mode) []spot {
 	px, py := float64(m.img.Rect.Dx())/f.width, float64(m.img.Rect.Dy())/f.height
 	up := func(v float64) int { return int(math.Ceil(v)) }
 	s := &search{m: m, spot: spot{scale: side / float64(fig.symbol.full()), figure: fig}, px: px, py: py}
-	// The figure may start between two pixels, so that it needs one more pixel.
+	// The figure may start between two pixels, so it needs one more pixel.
 	s.figure = image.Pt(up(s.spot.width()*px)+1, up(s.spot.height()*py)+1)
 	s.padX, s.padY, s.edgeX, s.edgeY = up(pad*px), up(pad*py), up(edge*px), up(edge*py)
 	var best []candidate
@@ -273,7 +271,7 @@ func (b Box) overlaps(o Box) bool {
 	return b[0] < o[2] && o[0] < b[2] && b[1] < o[3] && o[1] < b[3]
 }
 
-// pixels returns the pixels in a box.
+// pixels returns the pixels that are entirely inside a box.
 func (m *blankMap) pixels(b Box) image.Rectangle {
 	w, h := float64(m.img.Rect.Dx()), float64(m.img.Rect.Dy())
 	return image.Rect(int(math.Ceil(b[0]*w)), int(math.Ceil(b[1]*h)), int(b[2]*w), int(b[3]*h))

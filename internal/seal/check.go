@@ -104,7 +104,8 @@ func checkPDF(o Original) (Report, error) {
 	return Report{Pages: pages, Notices: notices(doc, findings), HasActiveContent: active(findings)}, nil
 }
 
-// refusals maps the errors of package pdf for files that can never be sealed.
+// refusals lists the errors of package pdf for files that can never be sealed, each with the code
+// and the reason of the refusal.
 var refusals = []struct {
 	err          error
 	code, reason string
@@ -119,7 +120,7 @@ var refusals = []struct {
 	{pdf.ErrDamaged, "damaged", "The PDF is damaged beyond repair."},
 }
 
-// pdfError converts an error of package pdf to a *Refusal, unless it is temporary.
+// pdfError converts an error of package pdf to a *Refusal, unless the error is temporary.
 func pdfError(err error) error {
 	for _, r := range refusals {
 		if errors.Is(err, r.err) {

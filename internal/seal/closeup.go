@@ -15,12 +15,12 @@ const (
 	// usual page. In the coarse picture of the search, fine ornaments have almost the colour of the
 	// paper.
 	closeUpPixels = 8
-	// inkTolerance is the difference of grey values from the background from which a pixel is ink.
-	// inkTolerance is less than 10 % of the range, because smoothing makes the edges of ink with a contrast
-	// of 10 % lighter. A scan of blank paper varies less.
+	// inkTolerance is the minimum difference between the grey values of ink and of the background.
+	// It is less than 10 % of the range, because smoothing makes the edges of ink with a contrast of
+	// 10 % lighter. The grey values of scanned blank paper vary less.
 	inkTolerance = 20
-	// maxSearches bounds the number of searches on one page. Each search avoids the ink that the
-	// close-ups before it showed.
+	// maxSearches bounds the number of searches on one page. Each search avoids the ink that earlier
+	// close-ups showed.
 	maxSearches = 4
 )
 
@@ -131,8 +131,9 @@ func median(img *image.Gray) int {
 	return 255
 }
 
-// closeUp returns the request for a picture of a place on a page, with a number of pixels per
-// module. It returns false if the picture is impossible.
+// closeUp returns the request for a picture of a place on a page, with the given number of pixels
+// per module. It returns false if the picture would be too large or if the place is outside the
+// page.
 func (s spot) closeUp(f frame, page, pixels int) (pdfium.Request, bool) {
 	side := math.Ceil(float64(pixels) * max(f.width, f.height) / s.scale)
 	b := s.box(f)

@@ -22,9 +22,9 @@ const (
 	coverSide   = 50 * millimetre // side of the QR code
 )
 
-// cover returns a new PDF of one page with the stamp, which contains the unchanged original as an
-// embedded file (ISO 32000-2, 7.11.4). It is for signed files that allow no change, that any change
-// would damage, or that have no blank place. reason is a sentence for the notice.
+// cover returns a new PDF of one page with the stamp. The PDF contains the unchanged original as an
+// embedded file (ISO 32000-2, 7.11.4). A cover is for signed files that allow no change, that any
+// change would damage, or that have no blank place. reason is a sentence for the notice.
 func (j *job) cover(ctx context.Context, reason string) (*Verified, error) {
 	f := frame{coverWidth, coverHeight, [6]float64{1, 0, 0, 1, 0, 0}}
 	s := spot{scale: coverSide / float64(j.figures[idBeside].symbol.full()), figure: j.figures[idBeside]}

@@ -17,15 +17,16 @@ type edit struct {
 	stamp  Stamp
 }
 
-// content appends the stamp to the content of a page, as an artifact (ISO 32000-2, 14.8.2.2) that
-// consists only of paths, so that it needs no resources. The existing content is enclosed so that
-// its graphics state does not affect the stamp.
+// content appends the stamp to the content of a page, as an artifact (ISO 32000-2, 14.8.2.2). The
+// artifact consists only of paths and therefore needs no resources. The existing content is
+// enclosed so that its graphics state does not affect the stamp.
 func (e *edit) content(page *pdf.Page, f frame, s spot) error {
 	return e.draw(page, e.dict(page).Clone(), f, s, nil)
 }
 
 // strip enlarges the boxes of a page by a strip below it and draws the stamp there. Content outside
-// the old box stays hidden. It returns the frame of the enlarged page and the place of the stamp.
+// the old box stays hidden. strip returns the frame of the enlarged page and the place of the
+// stamp.
 func (e *edit) strip(page *pdf.Page, f frame, fig *figure) (frame, spot, error) {
 	shown, s := f.strip(fig)
 	larger := f.enlarged(shown)
@@ -43,7 +44,7 @@ func (e *edit) strip(page *pdf.Page, f frame, fig *figure) (frame, spot, error) 
 }
 
 // errViewersStop reports that some viewers stop before the end of a page's content, and would not
-// show a stamp after it.
+// show a stamp after the content.
 var errViewersStop = errors.New("the page's content has errors at which viewers stop")
 
 // draw sets the content of a page: the old content, clipped if clip is set, and the stamp. It also
@@ -166,7 +167,7 @@ func (e *edit) appended(first frame, fig *figure) (frame, spot, error) {
 
 func bound(v, low, high float64) float64 { return max(low, min(v, high)) }
 
-// enlarged returns the frame of a page that displays the area shown, which is in points of f.
+// enlarged returns the frame of a page that displays the given area. The area is in points of f.
 func (f frame) enlarged(shown pdf.Rectangle) frame {
 	m := f.matrix
 	return frame{shown.Width(), shown.Height(), [6]float64{

@@ -78,7 +78,8 @@ func rational(tiff []byte, at int64, order binary.ByteOrder) float64 {
 	return float64(order.Uint32(tiff[at:])) / float64(denominator)
 }
 
-// These are the plausible resolutions in pixels per inch; other values are ignored.
+// These are the default resolution and the limits of plausible resolutions, in pixels per inch.
+// Values outside the limits are ignored.
 const (
 	defaultResolution = 96
 	minResolution     = 10

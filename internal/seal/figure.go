@@ -22,7 +22,7 @@ type idText struct {
 	rows       []string
 }
 
-// These are the shapes of the stamp. Page margins are either wide and low or narrow and high.
+// These are the shapes of the stamp: wide and low, or narrow and high, like the margins of a page.
 const (
 	idBeside = iota
 	idBelow

@@ -214,9 +214,9 @@ func (j *job) attempts(ctx context.Context) ([]attempt, error) {
 // place, in addition to the requested page.
 const maxSignedPages = 5
 
-// annotations returns attempts at the blank places of a signed file, which may get an annotation
-// but no larger page. It searches the requested page first, if necessary for a smaller stamp than
-// usual, and then the first pages until a page has a blank place.
+// annotations returns attempts at the blank places of a signed file. Such a file may get an
+// annotation, but no larger page. annotations searches the requested page first, and then the first
+// pages until a page has a blank place. The stamp may be smaller than usual.
 func (j *job) annotations(ctx context.Context) ([]attempt, error) {
 	var out []attempt
 	for i := range min(j.doc.PageCount(), maxSignedPages) + 1 {
@@ -275,7 +275,7 @@ func (j *job) blankPlaces(ctx context.Context, page *pdf.Page, f frame) ([]spot,
 }
 
 // checkCovered records whether a stamp at an exact place covers content of the page. If the page
-// cannot be rendered, it records nothing.
+// cannot be rendered, checkCovered records nothing.
 func (j *job) checkCovered(ctx context.Context, s spot) error {
 	p, err := j.newPageSearch(ctx, j.page, j.frame)
 	if isPermanent(ctx, err) {
@@ -350,7 +350,7 @@ func (j *job) try(ctx context.Context, a attempt) (*Verified, error) {
 	return v, nil
 }
 
-// maxTail is the maximum length of the tail in bytes, without the signature, for rewriting the
+// maxTail is the maximum length in bytes, without the signature, of a tail that rewrites the
 // document's metadata. If the tail is longer, the metadata of the stamp is added to the page
 // instead.
 const maxTail = 3000
@@ -374,8 +374,8 @@ func (p *stampedUpdate) signature() int {
 	return p.pending.Size() + fieldSize
 }
 
-// place builds the update for one attempt. The metadata describes the stamp at where, except in a
-// signed file, whose metadata stays unchanged.
+// place builds the update for one attempt. where selects the metadata that describes the stamp. The
+// metadata of a signed file stays unchanged.
 func (j *job) place(a attempt, where metadataPlace) (stampedUpdate, error) {
 	e := &edit{doc: j.doc, update: j.doc.Update(), stamp: j.stamp}
 	p := stampedUpdate{number: a.page.Index + 1, frame: a.frame, spot: a.spot, metadata: where}

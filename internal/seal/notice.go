@@ -7,8 +7,7 @@ func active(f pdf.Findings) bool {
 	return f.JavaScript || f.Launch || f.OpenAction || f.AdditionalAction || f.XFA || f.RichMedia
 }
 
-// notices returns a notice for each finding in a document that its institution should be informed
-// about.
+// notices returns the findings in a document as notices for the institution.
 func notices(doc *pdf.Document, f pdf.Findings) []Notice {
 	var out []Notice
 	add := func(found bool, code, message string) {

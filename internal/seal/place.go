@@ -74,8 +74,8 @@ func (f frame) sides() []float64 {
 	return out
 }
 
-// corner returns the place of a figure in a corner of the page, with the first of sides or, on a
-// small page, smaller.
+// corner returns the place of a figure in a corner of the page. The QR code has the first size that
+// sides returns, or a smaller size on a small page.
 func (f frame) corner(fig *figure, mode Mode) spot {
 	side := f.sides()[0]
 	shorter := min(f.width, f.height)
@@ -83,8 +83,8 @@ func (f frame) corner(fig *figure, mode Mode) spot {
 	scale := side / float64(fig.symbol.full())
 	scale = min(scale, (f.width-2*gap)/fig.width, (f.height-2*gap)/fig.height)
 	if limit := 0.3 * shorter / float64(fig.symbol.full()); scale > limit {
-		// On a small page the stamp is smaller, but not smaller than the normal minimum if that
-		// fits.
+		// On a small page the stamp is smaller, but not smaller than the normal minimum if the normal
+		// minimum fits.
 		scale = max(limit, min(scale, minSide/float64(fig.symbol.full())))
 	}
 	s := spot{x: gap, y: gap, scale: scale, figure: fig}

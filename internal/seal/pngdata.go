@@ -67,8 +67,8 @@ func (img *pngImage) rows(ctx context.Context, r io.ReaderAt, f rowFunc) error {
 	return nil
 }
 
-// copyPixel copies pixel j of from to pixel i of to. A pixel has the given number of bits, and its
-// bits in to must be zero.
+// copyPixel copies pixel j of the source row, from, to pixel i of the target row, to. A pixel has
+// the given number of bits, and pixel i must be zero before the call.
 func copyPixel(to []byte, i int, from []byte, j, bits int) {
 	if bits >= 8 {
 		n := bits / 8

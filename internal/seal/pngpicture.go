@@ -95,7 +95,7 @@ func (img *pngImage) colourKey() pdf.Array {
 }
 
 // space returns the colour space of the image, based on the device or ICC colour space base.
-// Without a profile, base is calibrated to the gamma of the file, unless that is missing,
+// Without a profile, base is calibrated to the gamma of the file, unless the gamma is missing,
 // implausible or close to the usual 1/2.2. For a palette image, the result is an indexed colour
 // space.
 func (img *pngImage) space(base pdf.Object) pdf.Object {
@@ -129,7 +129,7 @@ func numbers(values ...float64) pdf.Array {
 }
 
 // splitter compresses the rows of an image, colour and alpha separately. Each row is filtered with
-// the filter that rows passes for it.
+// the filter that pngImage.rows passes with the row.
 type splitter struct {
 	img        *pngImage
 	alphaDepth int

@@ -37,8 +37,8 @@ type Candidate struct {
 	// Covers reports whether the stamp would cover content. NoRoom reports whether the page has no
 	// blank place in this corner.
 	Covers, NoRoom bool
-	// Remembered reports whether the place is that of an earlier stamp on a page of this size,
-	// found without a search.
+	// Remembered reports whether the place was found without a search, because an earlier stamp on a
+	// page of this size was there.
 	Remembered bool
 }
 
@@ -160,7 +160,7 @@ func asPDF(ctx context.Context, o Original) (io.ReaderAt, int64, error) {
 	return bytes.NewReader(file.Bytes()), int64(file.Len()), nil
 }
 
-// Picture renders a page of an original, from 1, without a stamp as PNG.
+// Picture renders a page of an original without a stamp as PNG. The first page is page 1.
 func (s *Sealer) Picture(ctx context.Context, o Original, page int) ([]byte, error) {
 	if s.renderer == nil {
 		return nil, pdfium.ErrUnavailable

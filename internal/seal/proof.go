@@ -105,7 +105,7 @@ func readable(img *image.Gray, picture *pdfium.Page, f frame, s spot) bool {
 }
 
 // isPermanent reports whether err is an error of the renderer that would occur again in a retry. It
-// returns false if ctx has ended, because the error may then be caused by that.
+// returns false if ctx has ended, because the end of ctx may have caused the error.
 func isPermanent(ctx context.Context, err error) bool {
 	if ctx.Err() != nil {
 		return false

@@ -12,8 +12,8 @@ import (
 // 18004, 9.1).
 const quietZone = 4
 
-// maxURL limits the symbol to 57 modules (version 10), so that a module of an
-// 18 mm stamp is larger than a quarter of a millimetre.
+// maxURL is the maximum length of a URL in bytes. It limits the symbol to 57 modules (version 10),
+// so that a module of an 18 mm stamp is larger than a quarter of a millimetre.
 const maxURL = 200
 
 // symbol is a QR code: side x side modules without the quiet zone.

@@ -1,10 +1,11 @@
-// Package seal converts an approved original (PDF, JPEG or PNG) to the verified PDF, which shows
-// the QR code of its public verification page. It also draws the QR code and the barcode as SVG.
+// Package seal converts an original (PDF, JPEG or PNG) to the verified PDF. The verified PDF shows
+// the QR code of the public page that verifies the certificate. The package also draws the QR code
+// and the barcode as SVG.
 //
-// The package owns the rules for accepted files, the place of the stamp, and the proof that the
-// stamp is readable and, except at an exact place, covers nothing. It does not own PDF syntax
-// (package pdf), rendering (package pdfium) or signatures (package pades). It uses no database and
-// no clock, and only the time stamp of a signature uses the network.
+// The package decides which files are accepted and where the stamp is, and proves that the stamp is
+// readable and, except at an exact place, covers nothing. PDF syntax is in package pdf, rendering
+// in package pdfium, and signatures in package pades. The package uses no database and no clock,
+// and only the time stamp of a signature uses the network.
 package seal
 
 import "io"
@@ -20,15 +21,14 @@ const (
 )
 
 // Original is an uploaded file. R is read only with ReadAt, and must stay open until the Body of
-// its Verified is no longer needed.
+// the resulting Verified is no longer needed.
 type Original struct {
 	Name string
 	Type MediaType
 	R    io.ReaderAt
 	Size int64
-	// SHA256 is the digest of the whole file, and State the
-	// encoding.BinaryMarshaler state of crypto/sha256 after its last byte.
-	// Without State, Seal reads the file again.
+	// SHA256 is the digest of the whole file, and State the encoding.BinaryMarshaler state of
+	// crypto/sha256 after the last byte of the file. Without State, Seal reads the file again.
 	SHA256 [32]byte
 	State  []byte
 }
@@ -69,7 +69,7 @@ const (
 	BottomLeft  Mode = "bottom-left"  // in the bottom left corner of the page
 	BottomRight Mode = "bottom-right" // in the bottom right corner of the page
 	Exact       Mode = "exact"        // as large as fits in Placement.Box
-	Strip       Mode = "strip"        // a strip below the page, whose boxes are enlarged
+	Strip       Mode = "strip"        // a strip below the page; the boxes of the page are enlarged
 	Appended    Mode = "appended"     // a new page at the end
 	Annotation  Mode = "annotation"   // result only: an annotation on a page whose content is signed or cannot be extended
 	Cover       Mode = "cover"        // result only: a new file that contains the original as an embedded file
@@ -92,8 +92,8 @@ type Placement struct {
 	Mode Mode
 	Page int // from 1; 0 means 1
 	Box  Box // the place for Exact
-	// EarlierLayouts lists places that worked for earlier certificates of the same institution, latest
-	// first; Auto tries the places for the page's size first.
+	// EarlierLayouts lists places that worked for earlier certificates of the same institution,
+	// latest first; Auto first tries the first usable place for the size of the page.
 	EarlierLayouts []Layout
 }
 
@@ -111,7 +111,7 @@ type Stamp struct {
 type Verified struct {
 	// Body is the data to store. If Whole is true, Body is the entire verified PDF (of an image, or
 	// a cover); otherwise the verified PDF is the original followed by Body. Body may read from
-	// Original.R, so store it before the original is closed.
+	// Original.R, so store Body before the original is closed.
 	Body  *io.SectionReader
 	Whole bool
 

@@ -60,8 +60,8 @@ func (j *job) complete(ctx context.Context, a attempt, p *stampedUpdate) error {
 
 func (j *job) head() pades.BaseFile { return pades.BaseFile{R: j.r, Size: j.size, State: j.state} }
 
-// signWhole signs a complete new file with a second update. If the time stamp needs more space than
-// reserved, signWhole repeats the update once.
+// signWhole signs a complete new file in an incremental update. If the time stamp needs more space
+// than reserved, signWhole repeats the update once.
 func (j *job) signWhole(ctx context.Context, file []byte) ([]byte, error) {
 	if j.stamp.Signature == nil {
 		return file, nil

@@ -12,7 +12,7 @@ import (
 
 // headLength is the number of bytes at the start of the file in which the header of a PDF must be.
 // Poppler searches fewer bytes than other readers: if the header comes later, poppler computes
-// every offset wrongly, so that it cannot open some verified PDFs.
+// every offset wrongly and cannot open some verified PDFs.
 const headLength = 1023
 
 // extensions maps file name extensions to their types.
@@ -133,7 +133,7 @@ func polyglot(what string) *Refusal {
 	return refuse("polyglot", "The file is a PDF document and "+what+" at the same time. Save the document as a plain PDF.")
 }
 
-// endsInZIP reports whether the file ends with a ZIP archive (APPNOTE 4.3.16), that is with an end
+// endsInZIP reports whether the file ends with a ZIP archive (APPNOTE 4.3.16), that is, with an end
 // record whose comment ends at the end of the file. An archive that is an attachment does not
 // count, because the rest of the PDF follows it.
 func endsInZIP(r io.ReaderAt, size int64) (bool, error) {

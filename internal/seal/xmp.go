@@ -48,8 +48,8 @@ func newPacket(title string, s Stamp) string {
 	return b.String()
 }
 
-// extendPacket returns a packet with the properties of a stamp added and without padding. It
-// returns false if the structure of the packet is not recognised.
+// extendPacket adds the properties of a stamp to a packet and removes the padding. It returns false
+// if the structure of the packet is not recognised.
 func extendPacket(packet string, s Stamp) (string, bool) {
 	end := strings.LastIndex(packet, "</rdf:RDF>")
 	if end < 0 || !utf8.ValidString(packet) {
@@ -85,8 +85,8 @@ func property(name, kind, description string) string {
 		`</pdfaProperty:valueType><pdfaProperty:category>external</pdfaProperty:category><pdfaProperty:description>` + description + `</pdfaProperty:description></rdf:li>`
 }
 
-// withSchema adds the schema to the extension schemas of a packet, which have a single bag. It
-// returns false if the bag cannot be found.
+// withSchema adds the schema to the single bag of extension schemas in a packet. It returns false
+// if the packet has extension schemas but their bag cannot be found.
 func withSchema(head, about string) (string, bool) {
 	const open = "<pdfaExtension:schemas>"
 	at := strings.Index(head, open)
@@ -127,8 +127,8 @@ const (
 	pageMetadata                   // used if the document's metadata is too large to rewrite
 )
 
-// metadata adds the stamp to the XMP metadata of the document or of a page. It creates the metadata
-// if there is none, and leaves metadata unchanged whose structure is not recognised.
+// metadata adds the stamp to the XMP metadata of the document or of a page. It creates missing
+// metadata, and does not change metadata with an unknown structure.
 func (e *edit) metadata(where metadataPlace, page *pdf.Page) error {
 	owner, title := e.update.Catalog(), e.doc.Text(e.doc.Dict(e.doc.Trailer().Get("Info")).Get("Title"))
 	if where == pageMetadata {
@@ -151,7 +151,7 @@ func (e *edit) metadata(where metadataPlace, page *pdf.Page) error {
 	encryption := e.doc.Dict(e.doc.Trailer().Get("Encrypt"))
 	if archivalPart(packet) == '1' || e.doc.Resolve(encryption.Get("EncryptMetadata")) == pdf.Boolean(false) {
 		// ISO 19005-1, 6.7.2 allows no filter. Unencrypted metadata in an encrypted file (ISO
-		// 32000-2, 7.6.4.2) is for programs that do not parse PDF, so that it needs no filter
+		// 32000-2, 7.6.4.2) is for programs that do not parse PDF, and therefore has no filter
 		// either.
 		stream = pdf.NewRawStream(dict, []byte(packet))
 	}

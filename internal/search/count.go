@@ -26,8 +26,8 @@ func (s *Service) total(ctx context.Context, v *view) (n int, err error) {
 	return n, err
 }
 
-// countBy returns the number of matches of a list. If the list has a cursor, it counts only the
-// matches after the cursor. It counts at most bounds.count + 1 matches.
+// countBy returns the number of matches of a list. If the list has a cursor, countBy counts only
+// the matches after the cursor. countBy counts at most bounds.count + 1 matches.
 func (s *Service) countBy(ctx context.Context, v *view, by index) (n int, err error) {
 	q := &statement{}
 	query := `SELECT count(*) FROM (` + s.bounded(q, v, by, `1`) + `) AS counted`
@@ -80,8 +80,8 @@ type countKey struct {
 	source, status string
 }
 
-// removeCounts removes the rows of keys with several rows. It returns the sum of each key and the
-// number of removed rows.
+// removeCounts removes up to foldBatch rows of the keys that have several rows. It returns the sum
+// of the removed rows of each key and the number of removed rows.
 func removeCounts(ctx context.Context, tx *db.Tx) (sums map[countKey]int64, n int, err error) {
 	rows, err := tx.QueryContext(ctx, `
 		DELETE FROM certificate_counts WHERE id IN (

@@ -60,10 +60,10 @@ func (s *Service) existing(ctx context.Context, institutionID int64, keys []Key,
 // maxSimilar bounds the similar certificates that one query returns.
 const maxSimilar = 5
 
-// Duplicates returns the certificate with the same address, title and date as an upload, or nil.
-// Such an upload would be refused. Duplicates also returns up to maxSimilar other certificates with
-// the same file, and up to maxSimilar with the same name and title. Similar certificates do not
-// prevent the upload.
+// Duplicates returns the certificate with the same address, title and date as an upload, or nil. If
+// there is such a certificate, the upload would be refused. Duplicates also returns up to
+// maxSimilar other certificates with the same file, and up to maxSimilar with the same name and
+// title. Similar certificates do not prevent the upload.
 func (s *Service) Duplicates(ctx context.Context, institutionID int64, t cert.Text, digest [32]byte) (same *cert.Certificate, similar []*cert.Certificate, err error) {
 	if e, err := account.ParseEmail(t.Email); err == nil {
 		k := Key{EmailFolded: e.Folded, Title: strings.TrimSpace(t.Title), IssueDate: strings.TrimSpace(t.IssueDate)}

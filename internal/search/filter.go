@@ -61,10 +61,10 @@ type Filter struct {
 	IssuedFrom, IssuedTo       string
 	GeneratedFrom, GeneratedTo string
 
-	// Sort is ByCreated if it is empty.
+	// An empty Sort means ByCreated.
 	Sort      Sort
 	Ascending bool
-	// StatusOrder is the order of ByStatus, cert.Statuses if it is empty.
+	// StatusOrder is the order of ByStatus. An empty StatusOrder means cert.Statuses.
 	StatusOrder []cert.Status
 
 	listing.Range
@@ -131,7 +131,7 @@ func (f *Filter) read(institutionID int64) (*view, error) {
 	return v, bad.Err()
 }
 
-// date parses a date, which may be empty, and adds its problem to bad.
+// date parses a date, which may be empty. It adds a problem to bad if the date is not valid.
 func date(bad *fault.Fields, field, text string) time.Time {
 	if text == "" {
 		return time.Time{}

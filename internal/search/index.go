@@ -129,7 +129,7 @@ func (v *view) only(by index) bool {
 }
 
 // covers reports whether an index has all columns that the list needs. Each index has the source,
-// the creation and the id. All indexes but those of batches and customers have the status.
+// the creation and the id. All indexes except those of batches and customers have the status.
 func (v *view) covers(by index) bool {
 	order, ok := map[index]Sort{failureIndex: ByCreated, emailIndex: ByEmail, issuedIndex: ByIssueDate, generatedIndex: ByGenerated}[by]
 	return ok && v.only(by) && (v.Sort == ByCreated || v.Sort == ByStatus || v.Sort == order)

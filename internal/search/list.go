@@ -15,7 +15,8 @@ import (
 const (
 	// listTime is the time limit of the statements of one list.
 	listTime = 5 * time.Second
-	// listRetry is the time after which a client may request a list again that took too long.
+	// listRetry is the time after which a client may repeat the request for a list that took too
+	// long.
 	listRetry = 5 * time.Second
 	// walkPage is the number of records that Walk reads at a time.
 	walkPage = 1000

@@ -69,7 +69,7 @@ func (s *Service) page(ctx context.Context, v *view) ([]item, int, error) {
 	return items, n, err
 }
 
-// pageOfMany returns a page of a list that has more matches than are counted.
+// pageOfMany returns a page of a list that has more than bounds.count matches.
 func (s *Service) pageOfMany(ctx context.Context, v *view, by index) (items []item, err error) {
 	q := &statement{}
 	if v.only(issuedIndex) && v.Sort == ByCreated && len(v.Statuses) == 0 {
@@ -142,8 +142,8 @@ func (v *view) branches(q *statement, limit, offset int) string {
 		` LIMIT ` + q.arg(limit) + ` OFFSET ` + q.arg(offset)
 }
 
-// branch returns a query for the first records of one source, and of one status
-// unless it is empty.
+// branch returns a query for the first records of one source, and of one status unless status is
+// empty.
 func (v *view) branch(q *statement, source cert.Source, status cert.Status, rank, limit int) string {
 	terms := []string{"c.institution_id = " + q.arg(v.InstitutionID), "c.source = " + q.arg(string(source))}
 	if status != "" {

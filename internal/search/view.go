@@ -90,7 +90,7 @@ func (v *view) filtered() bool {
 	return v.Email != "" || v.Search != "" || v.BatchID != "" || v.FailureCode != "" || v.CustomerID != 0 || v.issued() || v.generated()
 }
 
-// statement collects the arguments of a query, whose parts may be written in any order.
+// statement collects the arguments of a query. The parts of the query may be written in any order.
 type statement struct{ args []any }
 
 // arg adds an argument and returns its placeholder.

@@ -33,8 +33,8 @@ const (
 )
 
 // Date parses a date in common notations and returns the date as YYYY-MM-DD. A time of day is
-// ignored. date is "" if the text is not a date, or if it is ambiguous: without an order, the text
-// is a valid date in both orders, and the two dates differ.
+// ignored. date is "" if the text is not a date, or if it is ambiguous. A text is ambiguous if
+// order is Unknown, the text is a valid date in both orders, and the two dates differ.
 func Date(text string, order Order) (date string, ambiguous bool) {
 	text = strings.TrimSpace(text)
 	// Ignore the time of day.

@@ -115,7 +115,7 @@ func (t *Table) checkCell(number, column int, text string) error {
 // SampleLength is the maximum number of characters of a text from a list in a message or a sample.
 const SampleLength = 100
 
-// Excerpt returns a text with at most a number of characters. An ellipsis replaces the rest.
+// Excerpt shortens a text to at most the given number of characters. An ellipsis replaces the rest.
 func Excerpt(text string, characters int) string {
 	if utf8.RuneCountInString(text) <= characters {
 		return text

@@ -11,8 +11,8 @@ import (
 // templateColumn is a column of the template.
 type templateColumn struct {
 	column Column
-	// header is the header, which DetectColumns recognises; hint and example explain the column to
-	// the user.
+	// header is the text of the header. DetectColumns recognises this text. hint and example explain
+	// the column to the user.
 	header, hint, example string
 	width                 float64
 }

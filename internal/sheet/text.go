@@ -76,8 +76,8 @@ func firstInvalidLine(raw []byte) int {
 }
 
 // Separator returns the field separator of a CSV text, and the text without the line in which Excel
-// declares it ("sep=;"). Without such a line, the separator is the candidate that occurs most often
-// in the header outside quotation marks.
+// declares it ("sep=;"). Without such a line, the separator is the comma, semicolon, tab or
+// vertical bar that occurs most often in the header outside quotation marks.
 func Separator(text []byte) (comma rune, rest []byte) {
 	first, rest, _ := bytes.Cut(text, []byte{'\n'})
 	if declared, ok := strings.CutPrefix(strings.ToLower(strings.TrimRight(string(first), "\r")), "sep="); ok {
@@ -109,8 +109,8 @@ func Separator(text []byte) (comma rune, rest []byte) {
 func (t *Table) readText(raw []byte) error {
 	text, err := Text(raw)
 	if _, ok := errors.AsType[*EncodingError](err); ok {
-		// The remaining case is the encoding that Excel writes on most computers. Every byte is
-		// valid in this encoding, so that other encodings cannot be detected.
+		// Otherwise assume the encoding that Excel writes on most computers. Every byte is valid in
+		// this encoding, so other encodings cannot be detected.
 		if text, err = charmap.Windows1252.NewDecoder().Bytes(raw); err != nil {
 			return refusal("The list is in an encoding that is not known. Save it as “CSV UTF-8” and choose it again.")
 		}

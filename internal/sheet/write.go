@@ -13,9 +13,9 @@ import (
 const byteOrderMark = "\uFEFF"
 
 // EscapeFormula returns a text as a CSV cell that no program evaluates as a formula. If the text
-// begins like a formula, EscapeFormula adds an apostrophe as a prefix, by which spreadsheets
-// recognise text. The check skips leading white space and treats full-width characters like their
-// normal forms. A text that begins with a tab or a line break gets the prefix too.
+// begins like a formula, EscapeFormula adds an apostrophe as a prefix. Spreadsheets treat a cell
+// with this prefix as text. The check skips leading white space and treats full-width characters
+// like their normal forms. A text that begins with a tab or a line break gets the prefix too.
 func EscapeFormula(text string) string {
 	if strings.HasPrefix(text, "\t") || strings.HasPrefix(text, "\r") || strings.HasPrefix(text, "\n") {
 		return "'" + text

@@ -1,6 +1,7 @@
-// Package task owns work on many certificates: the tasks that retry or revoke them step by step in
-// the queue, the result for each certificate, and exports as CSV and ZIP. Package search selects
-// the certificates, and package cert owns the operation on each certificate.
+// Package task performs bulk actions on certificates: tasks that retry or revoke many certificates
+// step by step in the queue, with a result for each certificate, and exports as CSV and ZIP.
+// Package search selects the certificates, and package cert performs the operation on each
+// certificate.
 package task
 
 import (
@@ -250,8 +251,9 @@ type worker struct {
 	service *Service
 }
 
-// Work runs steps until workTime has passed. Each step is one transaction, which also stores the
-// position after the step. If a step fails, Work changes its certificates one at a time.
+// Work runs steps until the task is finished or workTime has passed. Each step is one transaction,
+// which also stores the position after the step. If a step fails, Work changes the certificates of
+// the step one at a time.
 func (w *worker) Work(ctx context.Context, j *river.Job[taskArgs]) error {
 	s := w.service
 	for began := s.now(); s.now().Sub(began) < workTime; {

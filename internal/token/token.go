@@ -1,6 +1,6 @@
-// Package token owns API tokens. A token is created once, shown once, stored as a hash, belongs to
-// an institution and has a set of permissions. The package does not decide what a permission
-// allows: the API does.
+// Package token creates, checks and revokes API tokens. A token is created once, shown once, stored
+// as a hash, belongs to an institution and has a set of permissions. The API, not this package,
+// decides what a permission allows.
 package token
 
 import (
@@ -211,7 +211,7 @@ func (s *Service) Authenticate(ctx context.Context, secret string) (*Token, *acc
 
 // CheckTx returns fault.Unauthorized if a token was revoked or has expired since it was
 // authenticated. An operation calls CheckTx in its transaction, because the body of a request may
-// arrive for minutes.
+// take minutes to arrive.
 func (s *Service) CheckTx(ctx context.Context, tx *db.Tx, t *Token) error {
 	current, err := getTx(ctx, tx, t.InstitutionID, t.ID)
 	if errors.Is(err, errNoToken) || err == nil && !current.ValidAt(s.now()) {

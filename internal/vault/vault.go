@@ -1,8 +1,8 @@
-// Package vault wires the services of a vault. It owns the connections between them and the queues
-// of their jobs. The package has no surfaces and reads no flags.
+// Package vault creates the services of a vault, connects them, and configures the queues of their
+// jobs. The package has no web interface and reads no flags.
 //
-// The package is separate, so that internal/app and the tests of the surfaces (internal/web/...)
-// use the same wiring.
+// The package is separate so that internal/app and the tests below internal/web use the same
+// connections.
 package vault
 
 import (
@@ -78,13 +78,14 @@ type Deps struct {
 	// Delivery has the settings of the deliverer. Wire sets Notify and Log.
 	Delivery webhook.DelivererConfig
 
-	// BlobKeep is the time for which a file is kept after its last row is gone.
+	// BlobKeep is the time for which a file is kept after the last row that refers to the file is
+	// deleted.
 	BlobKeep time.Duration
 	// PasswordCost is the cost of hashing passwords.
 	PasswordCost account.Cost
 	Now          func() time.Time
-	// LeaseNow is the clock of leases and schedules, which all processes on the database compare.
-	// It is optional. The default is Now.
+	// LeaseNow is the clock of leases and schedules. All processes on the database compare the times
+	// of this clock. LeaseNow is optional. The default is Now.
 	LeaseNow func() time.Time
 	Log      *slog.Logger
 }
@@ -174,7 +175,8 @@ func Wire(d Deps) (*Services, error) {
 // Deletions returns the service that deletes files, with the look-ups of all packages whose rows
 // refer to files.
 func Deletions(c deletion.Config) *deletion.Service {
-	// Staged files pass their keys on to certificates.
+	// The look-up of certificates comes last, because the key of a staged file may become the key of
+	// a certificate during the look-ups.
 	c.References = []deletion.References{bulkimport.ReferencedBlobs, batch.ReferencedBlobs, cert.ReferencedBlobs}
 	return deletion.New(c)
 }

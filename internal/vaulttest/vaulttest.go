@@ -38,7 +38,7 @@ import (
 // BaseURL is the base URL of the vault.
 const BaseURL = "https://vault.example"
 
-// Keep is the time for which files without rows are kept.
+// Keep is the time for which a file is kept after the last row that refers to the file is deleted.
 const Keep = 14 * 24 * time.Hour
 
 // waitTime is the maximum time that a test waits for the queue.
@@ -100,7 +100,7 @@ func (v *Vault) ok(err error) {
 	}
 }
 
-// Send adds a message that the queue sends to Mails.
+// Send adds a message from the queue to Mails.
 func (v *Vault) Send(_ context.Context, e *mail.Envelope) error {
 	v.Mails <- e.Message
 	return nil
@@ -112,8 +112,8 @@ func (v *Vault) Institution(prefix, name string) *account.Institution {
 	return certtest.Institution(v.TB, v.DB, v.Keys, prefix, name)
 }
 
-// Upload creates a certificate in processing. Each change may modify the upload. The sealer refuses
-// a file whose name begins with "refuse".
+// Upload creates a certificate in the status processing. Each change may modify the upload. The
+// sealer refuses a file whose name begins with "refuse".
 func (v *Vault) Upload(inst *account.Institution, fullName, file string, changes ...func(*cert.Upload)) *cert.Certificate {
 	v.TB.Helper()
 	u := cert.Upload{

@@ -72,5 +72,5 @@ func (w *unsized) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Unwrap returns the wrapped writer to http.ResponseController.
+// Unwrap returns the wrapped writer, for http.ResponseController.
 func (w *unsized) Unwrap() http.ResponseWriter { return w.ResponseWriter }

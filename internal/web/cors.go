@@ -5,8 +5,9 @@ import (
 	"slices"
 )
 
-// Methods and headers that scripts of another origin may use, in addition to those that the Fetch
-// standard always allows.
+// corsMethods are the methods and corsSend are the request headers that scripts of another origin
+// may use. corsRead are the response headers that such scripts may read. The Fetch standard always
+// allows a few other headers.
 const (
 	corsMethods = "GET, HEAD, POST"
 	corsSend    = "Authorization, Content-Type, Idempotency-Key, If-None-Match, If-Range, Range, X-Request-Id"

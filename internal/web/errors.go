@@ -142,7 +142,7 @@ func ProblemOf(w http.ResponseWriter, r *http.Request, err error) (status int, p
 	return status, p
 }
 
-// WriteJSONError writes an error as {"message", "errors"?}.
+// WriteJSONError writes the Problem of an error as JSON.
 func WriteJSONError(w http.ResponseWriter, r *http.Request, err error) {
 	status, body := ProblemOf(w, r, err)
 	w.Header().Set("Cache-Control", "no-store")

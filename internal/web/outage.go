@@ -25,8 +25,8 @@ var fileOutages = []error{
 }
 
 // IsOutage reports whether the cause of an error is that the database or the file store cannot work
-// at the moment. The response to such an error has the status 503, although the error has no kind:
-// a domain cannot know whether a transaction was committed before the connection broke.
+// at the moment. Such an error has no kind, because a domain package cannot determine whether a
+// transaction was committed before the connection broke. The response still has the status 503.
 func IsOutage(err error) bool {
 	if err == nil || fault.KindOf(err) != fault.Internal {
 		return false

@@ -117,8 +117,8 @@ func (s *Service) Delete(ctx context.Context, institutionID int64, uuid string) 
 	return nil
 }
 
-// removeDeleted removes the deliveries and attempts of deleted endpoints in batches, because a log
-// may be long, and then the endpoints.
+// removeDeleted removes deleted endpoints, after their deliveries and attempts. It removes the
+// deliveries in batches, because a log may be long.
 func (d *Deliverer) removeDeleted(ctx context.Context, _ time.Time) error {
 	dead, err := db.Column[int64](d.hooks.db.QueryContext(ctx, `SELECT id FROM webhook_endpoints WHERE status = 'deleted' ORDER BY id`))
 	if err != nil {

@@ -10,9 +10,9 @@ import (
 )
 
 // PullBack corrects times that were set while a clock was ahead, and returns how many rows it
-// changed. A delivery that waits longer than the longest wait becomes due. A backoff of an endpoint
-// that is longer than the longest backoff ends. A lease that is longer than leaseTime ends after
-// leaseTime, because its node may still use the lease.
+// changed. A delivery that waits longer than the longest wait becomes due. An endpoint's backoff
+// ends if it is longer than the longest backoff. A lease that is longer than leaseTime is shortened
+// to leaseTime, but does not end at once, because its node may still use the lease.
 func (d *Deliverer) PullBack(ctx context.Context) (n int64, err error) {
 	now := d.hooks.now()
 	longest := max(time.Duration(float64(slices.Max(d.waits))*(1+spread)), maxRetryAfter)

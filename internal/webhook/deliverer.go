@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// lanes is the default number of endpoints that are served concurrently.
+	// lanes is the default of DelivererConfig.Lanes.
 	lanes = 64
 	// pollTime is the interval between two searches for due deliveries without a wake-up. It
 	// applies to retries, and to deliveries that other processes wrote.
@@ -67,7 +67,8 @@ type Deliverer struct {
 	// busy counts the endpoints that are being served. unhealthy counts those that had a failure count
 	// above 0 when they were leased.
 	busy, unhealthy atomic.Int64
-	// crowded is true if the last search found no free lane, or more endpoints than free lanes.
+	// crowded is true if the last search found no free lane, or more endpoints without failures than
+	// free lanes.
 	crowded atomic.Bool
 }
 
@@ -89,8 +90,8 @@ func NewDeliverer(s *Service, c DelivererConfig) *Deliverer {
 	return d
 }
 
-// Start starts the delivery, which runs until Stop is called. The end of ctx does not end the
-// delivery. Start does nothing if the deliverer is off.
+// Start starts the deliverer, which runs until Stop is called. The end of ctx does not stop the
+// deliverer. Start does nothing if the deliverer is off.
 func (d *Deliverer) Start(ctx context.Context) {
 	if d.off {
 		return
@@ -101,7 +102,7 @@ func (d *Deliverer) Start(ctx context.Context) {
 	d.dispatcher.Go(d.dispatch)
 }
 
-// Stop starts no new attempts and waits for the running attempts. When ctx ends, Stop cancels the
+// Stop prevents new attempts and waits for the running attempts. When ctx ends, Stop cancels the
 // running attempts; the next deliverer repeats them. Finally Stop closes the idle connections.
 func (d *Deliverer) Stop(ctx context.Context) {
 	if d.stopSoft == nil {

@@ -34,7 +34,7 @@ const (
 	// their data in batches.
 )
 
-// Endpoint is an HTTP server of an institution that receives its events.
+// Endpoint is the URL of an institution's server that receives the institution's events.
 type Endpoint struct {
 	ID            int64
 	UUID          string
@@ -113,8 +113,8 @@ func (s *Service) Create(ctx context.Context, institutionID int64, rawURL string
 	return e, secret, nil
 }
 
-// sealHeaders encrypts the headers that an institution adds, which may contain a key of its
-// gateway. It returns nil if there are none.
+// sealHeaders encrypts the headers that an institution adds, because they may contain a key for the
+// institution's gateway. It returns nil if there are no headers.
 func (s *Service) sealHeaders(endpoint string, headers []Header) ([]byte, error) {
 	if len(headers) == 0 {
 		return nil, nil

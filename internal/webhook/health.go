@@ -12,8 +12,8 @@ var RetryDelays = []time.Duration{
 }
 
 const (
-	// breakAfter is the number of counted failures that opens an endpoint's breaker. A success and a
-	// response that is not counted reset the number.
+	// breakAfter is the number of counted failures that opens an endpoint's breaker. A success, or a
+	// response that is not counted, resets the count.
 	breakAfter = 10
 	// maxOpening is the longest time for which the breaker stays open before it allows one attempt,
 	// unless the first wait is longer.
@@ -75,8 +75,8 @@ func schedule(waits []time.Duration) health {
 	return health{waits: waits, first: waits[0], longest: max(waits[0], maxOpening)}
 }
 
-// counts reports whether the breaker counts an outcome. It counts outcomes that show that a
-// receiver is down or overloaded. A response with status 500 concerns one delivery only.
+// counts reports whether the breaker counts an outcome. The breaker counts outcomes that show that
+// a receiver is down or overloaded. A response with status 500 concerns one delivery only.
 func (r *result) counts() bool {
 	switch r.outcome {
 	case TimedOut, Unreachable, Untrusted:
@@ -110,7 +110,7 @@ func (h *health) update(r *result, now time.Time) {
 		case h.openings == 0 && h.failures >= breakAfter:
 			h.open(now)
 		}
-		// Retry-After applies to the endpoint, not to one delivery.
+		// Retry-After applies to the endpoint, not only to one delivery.
 		if r.outcome == Responded && r.retryAfter > 0 {
 			if until := now.Add(min(r.retryAfter, h.longest)); until.After(h.backoffUntil) {
 				h.backoffUntil = until

@@ -32,8 +32,8 @@ type lane struct {
 	mu sync.Mutex
 }
 
-// run serves an endpoint and releases it: live deliveries while they fill a quantum, then at most
-// one quantum of replays.
+// run serves an endpoint and then releases it. It sends live deliveries until there are fewer than
+// a quantum, and then replays, at most half a quantum.
 func (d *Deliverer) run(l *lease) error {
 	n := &lane{Deliverer: d, lease: l}
 	replay := !l.fresh

@@ -52,15 +52,15 @@ type lease struct {
 }
 
 // due returns active endpoints with due deliveries that have no lease and are not in backoff. The
-// endpoint that was served longest ago comes first. If unhealthy is true, due returns the endpoints
-// with a failure count above 0, otherwise the others. The query reads two index entries per
-// endpoint and never scans a backlog.
+// endpoint that was served longest ago comes first. If unhealthy is true, due returns only
+// endpoints with a failure count above 0, otherwise only endpoints with the failure count 0. The
+// query reads two index entries per endpoint and never scans a backlog.
 func (d *Deliverer) due(ctx context.Context, unhealthy bool, limit int) (list []dueEndpoint, err error) {
 	if limit <= 0 {
 		return nil, nil
 	}
-	// The subquery selects the first entry of each queue, because the index has this order. With
-	// EXISTS, PostgreSQL may scan the table instead.
+	// The subquery reads the first entry of a queue in the order of the index. With EXISTS,
+	// PostgreSQL may scan the table instead.
 	const first = `(SELECT d.due_at FROM webhook_deliveries d WHERE d.endpoint_id = e.id AND d.status = 'pending' AND d.replay = `
 	const rest = ` ORDER BY d.due_at, d.id LIMIT 1)`
 	now := db.Micros(d.hooks.now())
@@ -91,7 +91,7 @@ func (d *Deliverer) leaseAll(ctx context.Context, take []dueEndpoint) (list []*l
 	now := d.hooks.now()
 	// A fixed order prevents deadlocks between two deliverers.
 	slices.SortFunc(take, func(a, b dueEndpoint) int { return cmp.Compare(a.id, b.id) })
-	// A lease that is lost with the power only expires earlier.
+	// If a power failure undoes the lease, the endpoint can be leased again immediately.
 	err = d.hooks.db.TxRelaxed(ctx, func(tx *db.Tx) error {
 		list = list[:0]
 		for _, f := range take {

@@ -138,8 +138,8 @@ func (s *Service) Log(ctx context.Context, institutionID int64, uuid string, q L
 		}
 		return q.page(list), nil
 	}
-	// The query reads a page for each endpoint and status and merges the pages. The index has this
-	// order, so that no unnecessary entry is read.
+	// Log reads a page for each endpoint and status, and merges the pages. The order is that of the
+	// index, so without an event name no unnecessary entry is read.
 	var list []Delivery
 	for _, endpoint := range endpoints {
 		for _, status := range statuses {
@@ -178,7 +178,8 @@ func (q *LogQuery) span() (condition, order string, id int64) {
 	return `d.id < `, ` ORDER BY d.id DESC`, q.Before
 }
 
-// endpoints returns the id of an institution's endpoint, or the ids of all if uuid is empty.
+// endpoints returns the id of an institution's endpoint, or the ids of all its endpoints if uuid is
+// empty.
 func (s *Service) endpoints(ctx context.Context, institutionID int64, uuid string) ([]int64, error) {
 	if uuid != "" {
 		e, err := s.Endpoint(ctx, institutionID, uuid)

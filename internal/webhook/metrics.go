@@ -46,9 +46,9 @@ func (m *Metrics) attempt(r *result) {
 
 // Condition is the state of all deliveries of an installation at one moment.
 type Condition struct {
-	// OldestDue is the time for which the oldest due delivery has been due at active endpoints with
-	// a closed breaker and without a backoff. OldestBackoff is the same at active endpoints whose
-	// breaker is open. Replays, tests and redeliveries are not considered.
+	// OldestDue is the time for which the oldest due delivery has been due, among active endpoints
+	// with a closed breaker and without a backoff. OldestBackoff is this time among active endpoints
+	// whose breaker is open. Replays, tests and redeliveries are not considered.
 	OldestDue, OldestBackoff time.Duration
 	// Open is the number of active endpoints whose breaker is open. Off is the number of endpoints
 	// that the vault has switched off.

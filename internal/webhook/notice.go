@@ -35,8 +35,8 @@ type Notice struct {
 }
 
 // Letter returns the text of the notice and its subject. The parameter vault is the base URL of the
-// installation, which is the sender of the notice. The text contains only the host
-// of the endpoint's URL, because the path may contain a secret.
+// installation, which is the sender of the notice. The text contains only the host of the
+// endpoint's URL, because the path may contain a secret.
 func (n Notice) Letter(vault string) (letter mail.Letter, subject string) {
 	host := n.URL
 	if u, err := url.Parse(n.URL); err == nil {

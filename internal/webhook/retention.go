@@ -37,8 +37,8 @@ type oldEvent struct {
 }
 
 // RedactEventsTx removes names and addresses from the payloads of an institution's events that
-// occurred before a time, oldest first, except the events of tests. One call reads at most 500
-// events and continues after the events of the last call. RedactEventsTx returns the number of
+// occurred before a time, oldest first, except the events of tests. Each call reads at most 500
+// events and continues after the events of the previous call. RedactEventsTx returns the number of
 // changed events and whether more may follow. The events themselves stay, because they are the
 // history of their certificates. Deliveries have their own bodies, which are removed with the log.
 func (*Service) RedactEventsTx(ctx context.Context, tx *db.Tx, institutionID int64, before time.Time) (n int, more bool, err error) {

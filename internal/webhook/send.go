@@ -50,7 +50,7 @@ type result struct {
 	responseHeader http.Header
 	responseBody   []byte
 	truncated      bool
-	// cut is true if this process cancelled the attempt, so that its result is unknown.
+	// cut is true if this process cancelled the attempt. The outcome is then unknown.
 	cut     bool
 	verdict verdict
 }

@@ -135,7 +135,7 @@ func (d *Deliverer) expire(ctx context.Context, now time.Time) error {
 }
 
 // removeOldLog removes deliveries that finished long ago, with their attempts, and the old events
-// of tests. The events of certificates are their history and stay.
+// of tests. The events of a certificate stay, because they are the certificate's history.
 func (d *Deliverer) removeOldLog(ctx context.Context, now time.Time) error {
 	before := db.Micros(now.Add(-logRetention))
 	for {

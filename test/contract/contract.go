@@ -83,8 +83,8 @@ func (c *Checker) Operations() []Operation {
 // Document returns the parsed document.
 func (c *Checker) Document() *openapi3.T { return c.doc }
 
-// Driven returns the operations that succeeded at least once with a request and a response that match
-// the document.
+// Driven returns the ids of the operations that succeeded at least once with a request and a
+// response that match the document.
 func (c *Checker) Driven() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -222,8 +222,8 @@ func parameters(route *routers.Route, req *http.Request) error {
 	return nil
 }
 
-// headers returns an error if the response has a header that is neither in the document nor a
-// general header, such as a header for rate limits or CORS.
+// headers returns an error if the response has a header that the document does not have, except
+// general headers and the headers for rate limits and CORS.
 func headers(o *openapi3.Operation, res *http.Response) error {
 	documented := o.Responses.Status(res.StatusCode).Value.Headers
 	for name := range res.Header {

@@ -120,7 +120,7 @@ func show(ctx context.Context, out io.Writer, v *vault.Vault, target string) err
 	return download(ctx, out, client, made, original, target)
 }
 
-// download saves the verified PDF, checks that the verified PDF begins with the original, and
+// download checks that the verified PDF begins with the original, saves the verified PDF, and
 // queries the public page.
 func download(ctx context.Context, out io.Writer, client *vault.Client, made *vault.Certificate, original []byte, target string) error {
 	a, err := client.Get(ctx, vault.CertificatesPath+"/"+made.UUID+"/download")

@@ -71,7 +71,7 @@ func (t *table) listed() []string {
 }
 
 // check returns an error if the list does not match the folders below internal, lists a package
-// twice, or marks a package that is in no layer.
+// twice, or marks a package that is neither in a layer nor for tests.
 func (t *table) check(folders []string) error {
 	listed := t.listed()
 	var errs []error

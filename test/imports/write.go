@@ -62,8 +62,8 @@ func (t *table) rules() string {
 	return b.String()
 }
 
-// prefixes returns the paths of a package and of the folders that belong to it,
-// and of no other package in the list.
+// prefixes returns patterns that match a package and the folders that belong to the package, but no
+// other package in the list.
 func (t *table) prefixes(name string) []string {
 	path := internal + name
 	shared := func(other string) bool {

@@ -1,6 +1,6 @@
-// Command long runs the tests of which -short skips a part, and no others. CI runs all tests with
-// -short under the race detector, and these tests in full without it. The arguments are flags of
-// go test.
+// Command long runs only the tests that call testing.Short, and runs them in full. CI runs all
+// tests with -short under the race detector, and runs this command without the race detector. The
+// arguments are flags of go test.
 package main
 
 import (
@@ -18,7 +18,7 @@ import (
 	"strings"
 )
 
-// roots are the folders with packages that are tested with -short.
+// roots are the folders that find searches for tests.
 var roots = []string{"client", "cmd", "internal", "test/prose"}
 
 func main() {
@@ -42,8 +42,8 @@ func main() {
 	}
 }
 
-// find returns the names of the tests that call testing.Short, also through functions of their
-// folder, and the folders of these tests. Both lists are sorted.
+// find returns the names of the tests that call testing.Short, directly or through test functions
+// of the same folder, and the folders of these tests. Both lists are sorted.
 func find(roots []string) (tests, folders []string, err error) {
 	packages := map[string]functions{}
 	for _, root := range roots {

@@ -44,9 +44,9 @@ func (a account) chown(folder string) error {
 	return os.Chown(folder, int(a.uid), int(a.gid))
 }
 
-// attributes returns attributes with which a process runs under the account and in its own process
-// group, so that an interrupt from the terminal does not reach the server. On Linux, the process
-// stops if this process is killed.
+// attributes returns the attributes of a process that runs under the account and in its own process
+// group. An interrupt from the terminal therefore does not reach the server. On Linux, the server
+// stops if pgcluster is killed.
 func (a account) attributes() *syscall.SysProcAttr {
 	attr := &syscall.SysProcAttr{Setpgid: true}
 	if a.drop {

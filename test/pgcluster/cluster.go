@@ -20,7 +20,7 @@ import (
 const (
 	superuser    = "postgres"
 	startTimeout = time.Minute           // time limit for the server's start
-	stopTimeout  = 10 * time.Second      // time limit for the server's exit, after which it is killed
+	stopTimeout  = 10 * time.Second      // time limit for the server's exit, after which the server is killed
 	pollInterval = 20 * time.Millisecond // wait between two attempts to connect
 	logTail      = 4 << 10               // bytes of the server's log that an error contains
 )
@@ -61,9 +61,9 @@ func start(ctx context.Context, bin string, fsync bool, stderr io.Writer) (*clus
 	return c, nil
 }
 
-// locales are the locales that initialise tries in turn. Each has arguments of initdb. The second
-// also has a message. The vault requires byte order and Unicode letters, which C.UTF-8 provides. A
-// system library without C.UTF-8 may have an equivalent under another name.
+// locales are the locales that initialise tries in turn. Each entry has arguments for initdb. The
+// second entry also has a message. The vault requires byte order and Unicode letters, which C.UTF-8
+// provides. A system library without C.UTF-8 may have an equivalent under another name.
 var locales = []struct {
 	args    []string
 	message string

@@ -42,7 +42,7 @@ func (c *cluster) deadlocks() (reports []string, err error) {
 			process = m[1]
 			switch m[2] {
 			case "DETAIL", "HINT", "CONTEXT", "STATEMENT", "QUERY", "LOCATION":
-			default: // a new report of the process
+			default: // a new entry of the process
 				finish(process)
 				if strings.Contains(lines.Text(), "deadlock detected") {
 					open[process] = &strings.Builder{}

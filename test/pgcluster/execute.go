@@ -18,9 +18,9 @@ const (
 )
 
 // execute runs the command with the standard streams of this process and the given environment,
-// forwards signals to the command, and returns the command's exit code. It returns only after the
-// command has exited, even if it receives a signal. If the command cannot be started, it returns
-// exitNotFound.
+// forwards signals to the command, and returns the command's exit code. Even if a signal arrives,
+// execute returns only after the command has exited. If the command cannot be started, execute
+// returns exitNotFound.
 func execute(command, env []string, stderr io.Writer) int {
 	signals := make(chan os.Signal, len(forwarded))
 	signal.Notify(signals, forwarded...)
@@ -50,8 +50,8 @@ func execute(command, env []string, stderr io.Writer) int {
 	}
 }
 
-// exitCode returns the exit code of the command, as a shell does. It prints an error that is not an
-// exit code.
+// exitCode returns the exit code that a shell would return for the command. If err is not an exit
+// status, exitCode prints err and returns exitFailed.
 func exitCode(state *os.ProcessState, err error, stderr io.Writer) int {
 	if _, ok := errors.AsType[*exec.ExitError](err); err != nil && !ok {
 		fmt.Fprintln(stderr, "pgcluster:", err)

@@ -5,5 +5,5 @@ package main
 import "syscall"
 
 // dieWithParent does nothing on systems other than Linux. On these systems the server continues to
-// run if this process is killed.
+// run if pgcluster is killed.
 func dieWithParent(*syscall.SysProcAttr) {}

@@ -11,7 +11,8 @@ import (
 )
 
 // access adds the pages about invitations, members, the audit log and the installation. It makes
-// the owner an operator, and the pages are those that this person sees.
+// the owner an operator, and adds all pages except those about invitations as this person sees
+// them.
 func (f *fixture) access(ctx context.Context, v *vault.Vault, owner *vault.Client) error {
 	res, err := vault.Run(ctx, v.Options, "", "operator", "add", "owner@nwu.example")
 	if err != nil || res.Code != 0 {
@@ -26,7 +27,8 @@ func (f *fixture) access(ctx context.Context, v *vault.Vault, owner *vault.Clien
 	if err != nil {
 		return err
 	}
-	// The List-Unsubscribe header for declining contains the link too.
+	// The first link in the mail may be that of the List-Unsubscribe header, which ends with
+	// /decline.
 	link, _, _ = strings.Cut(link, "/decline")
 	f.add("invitation", link, http.StatusOK).Heavy = true
 	f.add("invitation-over", v.URL+"/invitation/none", http.StatusNotFound).Heavy = true

@@ -17,7 +17,7 @@ import (
 const mailTime = 10 * time.Second
 
 // people adds the pages for signing in and signing up, the pages about the security of an account,
-// and the pages of access.
+// and the pages that access adds.
 func (f *fixture) people(ctx context.Context, v *vault.Vault) error {
 	for _, name := range []string{"sign-in", "sign-up", "reset"} {
 		p := f.add(name, v.URL+"/"+name, http.StatusOK)

@@ -63,8 +63,8 @@ var titles = []string{
 
 func pick[T any](r *rand.Rand, list []T) T { return list[r.IntN(len(list))] }
 
-// person returns a name. About half of the names in scripts with spaces have a middle name, because
-// many people of a large institution have the same first and last name.
+// person returns a name. About half of the names in scripts with spaces have a middle name. Without
+// middle names, too many people would have the same name.
 func person(r *rand.Rand) string {
 	n := r.IntN(100)
 	for _, s := range scripts {

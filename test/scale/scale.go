@@ -123,7 +123,7 @@ func institution(ctx context.Context, d *db.DB, slug string) (id int64, err erro
 }
 
 // farJob creates a job that is due in 2099. The certificates refer to this job, so that a server
-// does not process the certificates in processing.
+// does not process the certificates with the status processing.
 func farJob(ctx context.Context, d *db.DB) (id int64, err error) {
 	err = d.Tx(ctx, func(tx *db.Tx) error {
 		return tx.QueryRowContext(ctx, `

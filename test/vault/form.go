@@ -30,7 +30,7 @@ func NewForm(title, name, email, fileName string, file []byte) *Form {
 	}
 }
 
-// With returns a copy of the form with a field set. A new field is at the end.
+// With returns a copy of the form with a field set. A new field is added at the end.
 func (f *Form) With(name, value string) *Form {
 	changed := *f
 	changed.Fields = slices.Clone(f.Fields)
@@ -62,7 +62,7 @@ func (f *Form) WithFile(name string, file []byte) *Form {
 	return &changed
 }
 
-// Encode returns the form as multipart/form-data with the content type. The body does not copy the
+// Encode returns the form as multipart/form-data with the content type. Encode does not copy the
 // file.
 func (f *Form) Encode() (contentType string, body *Body, err error) {
 	var head bytes.Buffer

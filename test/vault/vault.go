@@ -1,6 +1,6 @@
 // Package vault runs the built binary and uses the binary like an external client: as a process, on
-// the command line and over HTTP. The package does not use the code of the vault. It is only for
-// tests and for the programs in the folder test.
+// the command line and over HTTP. The package imports no package of the vault except pdftest. It is
+// only for tests and for the programs in the folder test.
 package vault
 
 import (
@@ -23,7 +23,7 @@ import (
 )
 
 const (
-	// readyTime is the maximum wait for a started vault.
+	// readyTime is the maximum wait until a started vault is ready.
 	readyTime = 30 * time.Second
 	// stopTime is the maximum wait for a vault to exit. It is longer than the 30 s in which a vault
 	// must exit.
@@ -43,8 +43,8 @@ type Options struct {
 	Args []string
 	// Proxy starts the vault without TLS, for the requests of a proxy on this machine.
 	Proxy bool
-	// Tracer is a command that starts serve, such as strace with options. The process that it starts
-	// must be that of the vault (strace -D).
+	// Tracer is a command that starts serve, such as strace with options. The process that the test
+	// starts must become that of the vault, as with strace -D.
 	Tracer []string
 }
 
@@ -56,8 +56,8 @@ type Vault struct {
 	URL string
 	// Address is the host and port on which the vault listens.
 	Address string
-	// ReadyAfter is the time from the start of the process to the first 200 of
-	// /readyz.
+	// ReadyAfter is the time from the start of the process to the first response of /readyz with the
+	// status 200.
 	ReadyAfter time.Duration
 
 	cmd  *exec.Cmd
@@ -103,8 +103,8 @@ func Root() (string, error) {
 }
 
 // Warm links a cache that all tests share into a new data folder. The cache has the renderer that
-// an earlier vault compiled. Therefore the first start of the new vault is as fast as a restart,
-// because compiling takes most of the time of a start.
+// an earlier vault compiled. Compiling takes most of the time of a first start. With the cache, the
+// first start of the new vault is as fast as a restart.
 func Warm(data string) error {
 	cache, err := os.UserCacheDir()
 	if err != nil {
@@ -257,7 +257,7 @@ func (v *Vault) PID() int { return v.cmd.Process.Pid }
 
 // CPU returns the processor time of the process, or 0 if the system does not report this time.
 func (v *Vault) CPU() time.Duration {
-	const tick = 10 * time.Millisecond // one clock tick; programs on Linux have 100 per second
+	const tick = 10 * time.Millisecond // one clock tick; Linux reports times in hundredths of a second
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", v.PID()))
 	if err != nil {
 		return 0
@@ -322,7 +322,7 @@ func (v *Vault) Done() <-chan struct{} { return v.done }
 // Stdout returns the standard output of the process up to now.
 func (v *Vault) Stdout() string { return contents(v.out) }
 
-// Log returns the standard error of the process up to now, which is the log.
+// Log returns the log of the process up to now, which is its standard error.
 func (v *Vault) Log() string { return contents(v.log) }
 
 func contents(file string) string {

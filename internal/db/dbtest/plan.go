@@ -41,7 +41,7 @@ func Plan(tb testing.TB, d *db.DB, query string, args ...any) string {
 	return strings.Join(lines, "\n")
 }
 
-// CopyPostgres copies a database to which nothing is connected, and returns the URL of the copy,
+// CopyPostgres copies a database to which no client is connected, and returns the URL of the copy,
 // which is dropped when the test ends.
 func CopyPostgres(tb testing.TB, databaseURL string) string {
 	tb.Helper()

@@ -169,7 +169,8 @@ type messages struct {
 	started bool
 }
 
-// statements reads the next part of the stream and returns the number of statements that it begins.
+// statements reads the next part of the stream and returns the number of statements that begin in
+// this part.
 func (m *messages) statements(sent []byte) (n int64) {
 	for len(sent) > 0 {
 		if m.rest > 0 {
@@ -190,7 +191,7 @@ func (m *messages) statements(sent []byte) (n int64) {
 		if m.started && (m.head[0] == 'Q' || m.head[0] == 'E') {
 			n++
 		}
-		// After the request for TLS, which has 8 bytes, comes the first message.
+		// The first message follows the request for TLS, which has 8 bytes.
 		m.started, m.head = m.started || m.rest != 4, m.head[:0]
 	}
 	return n

@@ -20,8 +20,8 @@ import (
 )
 
 // A test gets a copy of a migrated database, because running the migrations would take longer than
-// most tests. All packages that are tested share one template, which is found by the digest of the
-// migrations.
+// most tests. All packages that are tested share one template per dialect. The name of a template
+// contains the digest of the migrations.
 
 // CopyTemplate copies a migrated SQLite database to a data folder that has no database.
 func CopyTemplate(tb testing.TB, dataDir string) {

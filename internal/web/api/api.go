@@ -1,6 +1,6 @@
 // Package api is the HTTP interface for the programs of institutions. Its routes are below
-// /business/, clients authenticate with bearer tokens, and responses are JSON. The package owns the
-// wire types and the permission of each route. Package cert owns the rules for certificates.
+// /business/, clients authenticate with bearer tokens, and responses are JSON. The package defines
+// the wire types and the permission of each route. Package cert has the rules for certificates.
 package api
 
 import (
@@ -82,8 +82,8 @@ func (a *API) Handler() http.Handler {
 	return a.authenticate(onlyPost(web.Routes(mux, web.WriteJSONError)))
 }
 
-// onlyPost refuses other methods than POST on the routes that the mux would otherwise match as the
-// UUID of a certificate.
+// onlyPost refuses methods other than POST on two paths whose last part the mux would otherwise
+// match as the UUID of a certificate.
 func onlyPost(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
@@ -175,8 +175,8 @@ func parseUUID(raw string) (id string, ok bool) {
 	return id, err == nil && len(raw) == len(id)
 }
 
-// templates responds with the list of certificate templates, which is empty and not within an
-// object. Clients use this route to test a connection.
+// templates responds with the list of certificate templates: an empty array, without an object
+// around the array. Clients use this route to test a connection.
 func (a *API) templates(w http.ResponseWriter, _ *call) error {
 	return web.WriteJSON(w, http.StatusOK, []struct{}{})
 }

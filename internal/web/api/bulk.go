@@ -20,7 +20,7 @@ const (
 	// maxBulkParts is the maximum number of fields: eight for each of 5,000 entries.
 	maxBulkParts = 40_000
 	// maxBulkValue is the maximum size of one value in bytes. It is far above the maximum length of
-	// a valid value, so that validation reports the problem of a long text.
+	// a valid value, so that validation can report a value that is too long.
 	maxBulkValue = 16 << 10
 )
 
@@ -71,7 +71,7 @@ type bulkInput struct {
 }
 
 // reader returns the function that reads the body of the request, according to its media type. The
-// error is fault.Unsupported if the media type is none of the three.
+// error is fault.Unsupported if the media type is not supported.
 func (in *bulkInput) reader(w http.ResponseWriter, r *http.Request) (read func() error, err error) {
 	mediaType, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil {
@@ -149,8 +149,8 @@ func (in *bulkInput) set(n fieldName, value []byte) error {
 	return in.draft.Set(n.index, n.known(), string(value))
 }
 
-// name handles a field that has no text for an entry. It refuses the field, ignores it if it is
-// unknown, or records only that its entry exists.
+// name handles a field that is not a text field of an entry. It refuses the field, records only
+// that the entry of the field exists, or ignores the field.
 func (in *bulkInput) name(n fieldName) error {
 	in.fingerprint(n.index, n.field+n.key, []byte{byte(n.kind)})
 	switch n.kind {

@@ -37,7 +37,7 @@ type jsonInput struct {
 
 	guard *tokenGuard
 	dec   *json.Decoder
-	// seen reports whether the document has had a member entries.
+	// seen reports whether the member entries was read before.
 	seen bool
 }
 
@@ -182,8 +182,8 @@ func (d *jsonInput) entry(index int) error {
 
 // field reads the value of a field of an entry: text, or null for no value.
 func (d *jsonInput) field(index int, name string, field cert.Field) error {
-	// This checks the raw text, because decoding replaces half a surrogate pair with the
-	// replacement character.
+	// Check the raw text, because decoding replaces half of a surrogate pair with the replacement
+	// character.
 	raw, err := d.value()
 	switch {
 	case err != nil:

@@ -140,8 +140,8 @@ func (x *exchange) end(w http.ResponseWriter, err error) error {
 	return err
 }
 
-// replay sends the stored response if the content of the request is the same. Otherwise it returns
-// fault.Invalid.
+// replay sends the stored response if the request has the same content as the first request.
+// Otherwise replay returns fault.Invalid.
 func (x *exchange) replay(w http.ResponseWriter) error {
 	if x.fingerprint() != x.stored.Fingerprint {
 		return fault.OfField(keyHeader, "This Idempotency-Key was used with other content. Another request needs another key.")
@@ -157,7 +157,7 @@ func (x *exchange) release() {
 	if x.claim == nil || x.settled {
 		return
 	}
-	// The client may have disconnected, which cancels its context.
+	// The client may have disconnected, which cancels the context of the request.
 	ctx := context.WithoutCancel(x.call.Context())
 	if err := x.claim.Release(ctx); err != nil {
 		x.api.Log.WarnContext(ctx, "releasing an idempotency key failed; it remains claimed until it expires", slog.Any("error", err))

@@ -26,9 +26,9 @@ var jsonLimits = body.Limits{
 }
 
 // readJSON reads the JSON object of a request into v, and its fields into the fingerprint. If a
-// field has the wrong type, the error contains the name of the field. Unlike package json, readJSON
-// rejects invalid UTF-8 and half surrogate pairs, which package json would replace, and repeated
-// fields, of which package json would use the last.
+// field has the wrong type, the error contains the name of the field. readJSON also rejects invalid
+// UTF-8, half surrogate pairs and repeated fields. Package json would replace the invalid
+// characters, and would use the last of the repeated fields.
 func readJSON(w http.ResponseWriter, x *exchange, v any) error {
 	r := x.call.Request
 	mediaType, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
@@ -65,7 +65,8 @@ func readJSON(w http.ResponseWriter, x *exchange, v any) error {
 const notObject = "The request body is not a JSON object."
 
 // addFields adds the fields of a JSON object to the fingerprint and calls exchange.complete. It
-// returns fault.Invalid if a field is repeated. Like package json, it ignores the case of names.
+// returns fault.Invalid if the text is not an object or if a field is repeated. Like package json,
+// it ignores the case of names.
 func addFields(x *exchange, object []byte) error {
 	dec := json.NewDecoder(bytes.NewReader(object))
 	if open, err := dec.Token(); err != nil || open != json.Delim('{') {

@@ -87,8 +87,9 @@ func (a *API) list(w http.ResponseWriter, c *call) error {
 }
 
 // readFilter parses a query with the given parameters and the parameters that every list has. It
-// ignores empty values of the given parameters. An empty cursor begins a list with cursors. The
-// error is fault.Invalid with each parameter that is unknown, repeated or invalid.
+// ignores empty values of the given parameters. An empty cursor selects the first page of a list
+// with cursors. The error is fault.Invalid with each parameter that is unknown, repeated or
+// invalid.
 func readFilter(c *call, parameters map[string]parameter, f search.Filter) (search.Filter, url.Values, error) {
 	query, err := url.ParseQuery(c.URL.RawQuery)
 	if err != nil {

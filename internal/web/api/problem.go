@@ -15,7 +15,7 @@ import (
 )
 
 // names has the names of the fields in requests. The name of the file is the name in a single
-// upload.
+// upload; a bulk upload uses fileID.
 var names = map[cert.Field]string{
 	cert.FieldTitle: "certificate_title", cert.FieldName: "full_name", cert.FieldEmail: "applicant_email", cert.FieldIssueDate: "issue_date",
 	cert.FieldDetails: "details", cert.FieldFile: "certificate_file", cert.FieldReason: "reason", cert.FieldNote: "note",
@@ -73,7 +73,7 @@ func problemText(name string, p cert.Problem) string {
 }
 
 // withMessages returns an error whose problems have the messages that the API promises. It returns
-// any other error unchanged.
+// an error without problems unchanged.
 func withMessages(err error) error {
 	var bad fault.Fields
 	if problems, ok := errors.AsType[batch.Problems](err); ok {
@@ -118,8 +118,8 @@ func entryProblemText(p batch.Problem) (name, text string) {
 	}
 }
 
-// rejectionText returns the reason why an entry failed or was rejected, or "". If the stored entry
-// has no problem, it has the reason as text.
+// rejectionText returns the reason why an entry failed or was rejected, or "". If e.Problem is nil,
+// the reason is the text in e.Error.
 func rejectionText(e *batch.Entry) string {
 	if e.Problem == nil {
 		return e.Error

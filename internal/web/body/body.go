@@ -19,8 +19,8 @@ const (
 	// partly written file and an idempotency key.
 	stallTime = 30 * time.Second
 	// minRate is the number of bytes per second that a body with a time limit must deliver on
-	// average while the server waits for it. The average is taken over rateTime of waiting.
-	// Otherwise a client that sends single bytes could occupy an upload for its whole time limit.
+	// average while the server waits for it. The average is taken over rateTime of waiting. Without
+	// this limit, a client that sends single bytes could occupy an upload for its whole time limit.
 	minRate  = 1000
 	rateTime = 30 * time.Second
 	// responseTime is how long the response may take after the body's time limit.
@@ -43,8 +43,8 @@ type Limits struct {
 	Time time.Duration
 	// Parts is the largest number of parts of a multipart form.
 	Parts int
-	// TooLarge is the error of a body over Size. TooMany is the error of a form with more than
-	// Parts parts; if it is nil, the form returns fault.Invalid. Broken is the error of a body that
+	// TooLarge is the error of a body over Size. TooMany is the error of a form with more than Parts
+	// parts; if TooMany is nil, the form returns fault.Invalid. Broken is the error of a body that
 	// cannot be read to its end.
 	TooLarge, TooMany, Broken *fault.Error
 }
@@ -68,8 +68,8 @@ type reader struct {
 	// inHeader is set.
 	headerLeft int
 	inHeader   bool
-	// touched reports whether the body was read. failed reports whether the connection failed or
-	// the body arrived too slowly.
+	// touched reports whether the reading of the body has begun. failed reports whether the
+	// connection failed or the body arrived too slowly.
 	touched, failed bool
 	err             error
 }
@@ -94,7 +94,7 @@ var errNoLimits = errors.New("the body was read before its limits were set")
 
 // Limit bounds the body of r. A read beyond l.Size returns l.TooLarge, a read that is late or too
 // slow returns fault.TimedOut, and a read from a broken connection returns l.Broken. If the
-// Content-Length is larger than l.Size, the body is not read at all.
+// Content-Length is larger than l.Size, the first read already returns l.TooLarge.
 func Limit(w http.ResponseWriter, r *http.Request, l Limits) {
 	b := watch(w, r)
 	b.limits, b.left, b.err = l, l.Size, nil
@@ -196,8 +196,9 @@ func (b *reader) moveDeadline() error {
 	return err
 }
 
-// endDeadline allows the handler to work until the time limit after the body has ended. The server
-// still watches the connection, and cancels the request when the deadline passes.
+// endDeadline is called when the body has ended. It allows the handler to work until the end of the
+// time limit. The server still watches the connection, and cancels the request when the deadline
+// passes.
 func (b *reader) endDeadline() error {
 	if b.until.IsZero() {
 		return nil
@@ -215,9 +216,9 @@ func supported(err error) error {
 
 // Drain reads the part of the body of r that the handler did not read, within drainTime and
 // maxDrain. Without Drain, a client that is still writing would get a connection reset instead of
-// the response. Drain does not read a body after a failed read. It does not read the body of a
-// client that waits for 100 Continue either, because such a client does not have to send the body
-// (RFC 9110, 10.1.1).
+// the response. Drain does not read a body if the connection failed or if the body arrived too
+// slowly. It does not read the body of a client that waits for 100 Continue either, because such a
+// client does not have to send the body (RFC 9110, 10.1.1).
 func Drain(r *http.Request) {
 	b, ok := r.Body.(*reader)
 	if !ok || b.failed || b.ReadCloser == http.NoBody || !b.touched && r.Header.Get("Expect") != "" {

@@ -37,7 +37,7 @@ type Part struct {
 }
 
 // OpenForm returns the form in the body of r. The caller must have called Limit. OpenForm returns
-// fault.Unsupported if the body is of another type, has no boundary or is compressed.
+// fault.Unsupported if the body is not multipart/form-data, has no boundary or is compressed.
 func OpenForm(r *http.Request) (*Form, error) {
 	mediaType, params, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil || mediaType != "multipart/form-data" {
@@ -66,7 +66,7 @@ func (f *Form) Next() bool {
 	part, err := f.parts.NextPart()
 	f.body.inHeader = false
 	switch {
-	case err == io.EOF: // the error is wrapped if the body ends without the last boundary
+	case err == io.EOF: // NextPart wraps io.EOF if the body ends without the last boundary
 		f.part, f.done = nil, true
 		// The bytes after the last boundary count toward the size.
 		_, f.err = io.Copy(io.Discard, f.body)
@@ -113,7 +113,7 @@ func (p *Part) Value(limit int, all io.Writer) []byte {
 }
 
 // ParseForm parses the URL-encoded form in the body of r, of at most limit bytes, into r.PostForm.
-// An invalid form is fault.TooLarge, fault.TimedOut or fault.BadRequest.
+// The error for an invalid form is fault.TooLarge, fault.TimedOut or fault.BadRequest.
 func ParseForm(w http.ResponseWriter, r *http.Request, limit int64) error {
 	Limit(w, r, Limits{
 		Size: limit, TooLarge: fault.New(fault.TooLarge, "The form is too large."), Broken: fault.New(fault.BadRequest, "The form could not be read."),

@@ -241,7 +241,7 @@ func follow[T any](place *T, ref, kind string, from map[string]T) error {
 }
 
 // schema returns a schema merged with the schema that it refers to. Keywords next to a reference
-// also apply (JSON Schema Core 2020-12, 8.2.3.1); of them, schema merges the description, the
+// also apply (JSON Schema Core 2020-12, 8.2.3.1). schema merges only these: the description, the
 // required members, and the constants of members. If the reference is unknown, schema returns s.
 func (d *document) schema(s *schema) *schema {
 	if s.Ref == "" {

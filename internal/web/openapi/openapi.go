@@ -29,8 +29,8 @@ const policy = "default-src 'none'; style-src 'self'; img-src 'self'; base-uri '
 
 var errNoPage = fault.New(fault.NotFound, "There is no such page.")
 
-// Docs has the document and its pages. The first request renders them, because most vaults never
-// show them, and every start would be slower.
+// Docs has the document and its pages. The first request renders both. Rendering at the start would
+// make every start slower, and most vaults never show the pages.
 type Docs struct {
 	counter  *limit.Counter
 	rendered func() (*rendered, error)
@@ -131,8 +131,8 @@ func (d *Docs) page(w http.ResponseWriter, r *http.Request) error {
 	return p.serve(w, r)
 }
 
-// asset writes a style or an image. Its name contains its digest, so browsers may cache it without
-// a time limit.
+// asset writes a style or an image. The name of the file contains a digest, so browsers may cache
+// the file without a time limit.
 func (d *Docs) asset(w http.ResponseWriter, r *http.Request) error {
 	a, ok := d.assets[r.PathValue("file")]
 	if !ok {

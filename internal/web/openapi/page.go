@@ -180,9 +180,9 @@ func (d *document) bodies(content ordered[*mediaType]) []bodyView {
 // maxNesting is the maximum depth of the members of a schema on a page.
 const maxNesting = 6
 
-// fields returns the members of an object, up to maxNesting levels deep. The members of a nested
-// object follow it, and their names are paths, such as data.status. For alternatives, fields
-// returns the members of the first one.
+// fields returns the members of an object and of its nested objects, up to maxNesting levels of
+// nesting. The members of a nested object follow the object, and their names are paths, such as
+// data.status. For alternatives, fields returns the members of the first alternative.
 func (d *document) fields(prefix string, s *schema, depth int) []field {
 	s = d.schema(s)
 	if s.Items != nil {
@@ -274,8 +274,8 @@ func rulesOf(s *schema) []string {
 	return rules
 }
 
-// exampleText returns an example as indented JSON. If the example is a string that is not JSON, it
-// returns the string.
+// exampleText returns an example as indented JSON. If the example is a string that is not JSON,
+// exampleText returns the string.
 func exampleText(v value) string {
 	var indented bytes.Buffer
 	if json.Indent(&indented, []byte(v.String()), "", "  ") != nil {

@@ -70,7 +70,8 @@ func (v *view) draw(p *page) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// render writes an error as JSON if the request accepts JSON, and otherwise as a page.
+// render writes an error as JSON if the request accepts JSON or is for /openapi.json, and otherwise
+// as a page.
 func (d *Docs) render(w http.ResponseWriter, r *http.Request, err error) {
 	if accept := r.Header.Get("Accept"); strings.Contains(accept, "application/json") || r.URL.Path == "/openapi.json" {
 		web.WriteJSONError(w, r, err)

@@ -24,8 +24,8 @@ type Failure struct {
 	RequestID string
 	// Damaged reports whether the error is that a stored file is lost or damaged.
 	Damaged bool
-	// Form is the submitted form if the response is 503, so that the person can submit the form
-	// again, or nil.
+	// Form is the submitted form if the status is 503, and nil otherwise. The person can submit this
+	// form again.
 	Form url.Values
 }
 

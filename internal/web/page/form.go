@@ -140,7 +140,7 @@ func (s *Set) notice(r *http.Request, g *Page) string {
 	if translated, err := g.Language.Text(text); err == nil {
 		text = translated
 	}
-	// The browser can change the cookie, so a page uses only numbers from it.
+	// A person can change the cookie, so the page shows only numbers from the cookie.
 	for i, part := range parts[1:min(len(parts), 1+noticeNumbers)] {
 		n, err := strconv.Atoi(part)
 		if err != nil {

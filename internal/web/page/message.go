@@ -13,8 +13,8 @@ import (
 // catalog. An unknown key is an error when the templates are loaded.
 type inserter struct {
 	language *locale.Language
-	// used are the names of the templates that the processed templates call. complete removes a
-	// name when it processes that template.
+	// used are the names of the templates that the processed templates call. complete removes the
+	// name of each template that it processes.
 	used []string
 }
 

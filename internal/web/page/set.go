@@ -26,7 +26,8 @@
 //	}
 //	return p.set.Redirect(w, r, "/account", "signed_in")
 //
-// The id of a control is the name of its field, so that the summary of problems can link to it.
+// The id of a control is the name of its field, so that the summary of problems can link to the
+// control.
 package page
 
 import (
@@ -61,9 +62,9 @@ const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src
 
 // Options configures the pages of a surface.
 type Options struct {
-	// Templates has a folder "templates" with one file for each page. A layout.html in it replaces
-	// the shared layout, a parts.html adds to the shared parts, and an error.html replaces the
-	// shared error page.
+	// Templates has a folder "templates" with one file for each page. A layout.html in the folder
+	// replaces the shared layout, a parts.html adds to the shared parts, and an error.html replaces
+	// the shared error page.
 	Templates fs.FS
 	// English is true for a surface that is in English only.
 	English bool
@@ -73,7 +74,7 @@ type Options struct {
 	Funcs template.FuncMap
 	// Indexed are the pages that search engines may index.
 	Indexed []string
-	// Person returns the signed-in person, or nil. If it is set, pages are not cached.
+	// Person returns the signed-in person, or nil. If Person is set, pages are not cached.
 	Person func(*http.Request) *Person
 	// Frame returns the data of the surface's own layout.
 	Frame func(*http.Request) any
@@ -87,15 +88,15 @@ type Set struct {
 	*Site
 
 	options Options
-	// pages are the functions that return the templates, by language and name. The first call for a
-	// language creates the template, because most vaults use few of the languages.
+	// pages are the functions that return the templates, by language and name. The first call of a
+	// function creates its template, because most vaults use only a few languages.
 	pages map[string]map[string]func() (*template.Template, error)
 	// links is the markup of the links to the surface's styles and modules.
 	links template.HTML
 }
 
-// Set loads the templates of a surface, and checks them in the first language. The catalogs of all
-// languages have the same messages.
+// Set loads the templates of a surface, and checks them only in the first language, because the
+// catalogs of all languages have the same messages.
 func (s *Site) Set(o Options) (*Set, error) {
 	set := &Set{Site: s, options: o, pages: map[string]map[string]func() (*template.Template, error){}}
 	if err := set.link(); err != nil {
@@ -229,7 +230,7 @@ func complete(parsed, frame *template.Template, l *locale.Language) (*template.T
 }
 
 // day returns the input of a date control if it is a date (HTML, 4.10.5.1.7), or else "". Invalid
-// input, for example from an address, is shown as a problem.
+// input, for example from a query string, is shown as a problem.
 func day(input string) string {
 	if _, err := time.Parse(time.DateOnly, input); err != nil {
 		return ""
@@ -285,7 +286,7 @@ func (s *Set) draw(w http.ResponseWriter, r *http.Request, status int, name stri
 
 // maxPage is the maximum size of a rendered page in bytes, before compression. A page stays in
 // memory until a slow client has received it. The lists and texts of a page have limits of their
-// own, so that a page of valid data is much smaller.
+// own, so a page of valid data is much smaller.
 const maxPage = 2 << 20
 
 var errPageTooLarge = errors.New("the page is larger than 2 MB")

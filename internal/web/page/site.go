@@ -82,7 +82,7 @@ func (s *Site) address(name string) (string, error) {
 	return AssetsPath + s.version + "/" + name, nil
 }
 
-// join concatenates assets to a new asset and returns the name of the new asset.
+// join concatenates assets into a new asset and returns the name of the new asset.
 func (s *Site) join(names []string) (string, error) {
 	var stems []string
 	var content []byte

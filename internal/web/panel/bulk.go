@@ -54,8 +54,8 @@ type draftPage struct {
 	Awaited   int
 }
 
-// Path returns the address of a page of the bulk upload. The page "" is that of the list and the
-// files.
+// Path returns the address of a page of the bulk upload. The page "" is the page of the list and
+// the files.
 func (d *draftPage) Path(page string) string {
 	address := d.Visit.Path("bulk/" + d.UUID)
 	if page != "" {
@@ -77,7 +77,7 @@ func (d *draftPage) NoFiles() bool { return len(d.Files) == 0 && !d.Unpacking() 
 func (d *draftPage) Waiting() bool { return d.NoFiles() || d.Unpacking() }
 
 // Correctable returns the problems of a row that a person can correct now. If Waiting is true, a
-// file that was not added yet is no such problem.
+// file that was not added yet is not among these problems.
 func (d *draftPage) Correctable(row *bulkimport.Row) bulkimport.Problems {
 	if !d.Waiting() || row.File != nil || row.FileName == "" {
 		return row.Problems
@@ -114,8 +114,9 @@ func (p *Panel) draftPage(r *http.Request, v *Visit, step string) (*draftPage, e
 	if err != nil {
 		return nil, err
 	}
-	// The archives are read before the files: if an archive ends in between, the page looks again.
-	// In the other order, the page could show files of a finished archive as missing.
+	// Read the archives before the files. If the unpacking of an archive ends between the two reads,
+	// the page is refreshed once more. In the other order, the page could show files of a finished
+	// archive as missing.
 	archives, err := p.BulkImports.Archives(r.Context(), d)
 	if err != nil {
 		return nil, err

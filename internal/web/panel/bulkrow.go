@@ -122,7 +122,7 @@ func (p *Panel) rows(w http.ResponseWriter, r *http.Request, v *Visit) error {
 // rowView is the data of the form of one row.
 type rowView struct {
 	*draftPage
-	// placing is nil if no file of the row can be shown.
+	// placing is nil if the row has no file that can be shown.
 	*placing
 
 	Row *bulkimport.Row
@@ -170,7 +170,7 @@ func (p *Panel) rowView(r *http.Request, v *Visit) (*rowView, error) {
 	return view, nil
 }
 
-// drawRow shows the form of one row. If problem is not nil, the form shows it.
+// drawRow shows the form of one row. If problem is not nil, the form shows the problem.
 func (p *Panel) drawRow(w http.ResponseWriter, r *http.Request, view *rowView, problem error) error {
 	if err := p.placeRow(r, view); err != nil {
 		return err
@@ -227,8 +227,8 @@ func (p *Panel) place(r *http.Request, view *rowView) error {
 }
 
 // fixRow corrects a row, skips it or includes it again. If the row still has a problem, fixRow
-// shows its form again. Otherwise fixRow redirects to the next row with a problem, or to the list
-// of these rows if no such row follows.
+// shows the form of the row again. Otherwise fixRow redirects to the next row with a problem, or to
+// the list of rows with problems if no such row follows.
 func (p *Panel) fixRow(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	view, err := p.rowView(r, v)
 	if err != nil {

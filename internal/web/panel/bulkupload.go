@@ -16,8 +16,8 @@ import (
 const (
 	// maxBulkFiles is the maximum number of files in a form.
 	maxBulkFiles = 5000
-	// storedHeader is the response header with the names of the controls whose content was stored,
-	// if the form has a problem. The script of the page reads the header.
+	// storedHeader is a header of the response to a form with a problem. It contains the names of
+	// the controls whose content was stored. The script of the page reads the header.
 	storedHeader = "Upload-Taken"
 )
 

@@ -100,7 +100,7 @@ type certificatePage struct {
 	Now             time.Time
 }
 
-// Verdict returns the verdict of the certificate's public page, which selects the text of the
+// Verdict returns the verdict of the certificate's public page. The verdict selects the text of the
 // preview.
 func (c *certificatePage) Verdict() string {
 	switch c.C.Status {
@@ -183,7 +183,7 @@ func (c *certificatePage) NotYet(k cert.Check) bool {
 // Original returns the SHA-256 digest of the original as hexadecimal digits.
 func (c *certificatePage) Original() string { return hex.EncodeToString(c.C.File.SHA256[:]) }
 
-// HasFile reports whether the certificate has a verified PDF that retention has not deleted.
+// HasFile reports whether the certificate has a verified PDF that was not deleted.
 func (c *certificatePage) HasFile() bool { return c.C.Verified != nil && c.C.FilesDeletedAt == nil }
 
 // Verified returns the SHA-256 digest of the verified PDF as hexadecimal digits, or "" if the

@@ -257,8 +257,8 @@ func withControls(err error) error {
 	return renameFields(err, names)
 }
 
-// renameFields returns an error whose fields have the names to which names maps the old names. It
-// does not change other fields, and returns an error that is not fault.Invalid unchanged.
+// renameFields returns an error with renamed fields. names maps old names to new names; a field
+// that is not in names keeps its name. An error that is not fault.Invalid is returned unchanged.
 func renameFields(err error, names map[string]string) error {
 	e, ok := errors.AsType[*fault.Error](err)
 	if !ok || e.Kind != fault.Invalid {

@@ -50,8 +50,8 @@ func (r *chartRow) add(d search.Day) {
 // Any reports whether a number of the row is not zero.
 func (r *chartRow) Any() bool { return r.Created+r.Approved+r.Failed+r.Revoked > 0 }
 
-// newChart groups days, of which there must be at least one, into rows. The last week ends today.
-// The oldest days that do not fill a week are left out, so that every row is a complete week.
+// newChart groups days into rows. There must be at least one day. If the rows are weeks, the last
+// week ends today, and the oldest days that do not fill a week are left out.
 func newChart(days []search.Day) *chart {
 	c := &chart{Days: len(days), Weeks: len(days) > weekly}
 	span := 1

@@ -50,8 +50,8 @@ type dashboard struct {
 	// Many reports whether the institution has uploaded a batch.
 	Many      bool
 	Endpoints []webhook.Endpoint
-	// Undelivered are the latest mails that were not delivered in the period. Bounces is the number
-	// of all undelivered mails in the period, counted up to 1,000.
+	// Undelivered are the latest of the mails in the period that were not delivered. Bounces is the
+	// number of all undelivered mails in the period, counted up to 1,000.
 	Undelivered []recipient.Undelivered
 	Bounces     int
 	// Corrections are the oldest open correction requests. OpenCorrections is the number of all
@@ -204,7 +204,8 @@ func (p *Panel) steps(r *http.Request, v *Visit, d *dashboard) error {
 	return nil
 }
 
-// host returns the host of an endpoint's URL. It returns an address that cannot be parsed unchanged.
+// host returns the host of an endpoint's URL. If the URL cannot be parsed, host returns the whole
+// URL.
 func host(address string) string {
 	u, err := url.Parse(address)
 	if err != nil {

@@ -31,7 +31,7 @@ func shortEvent(name webhook.Name) string {
 	return after
 }
 
-// Pending reports whether the delivery is pending, so that another attempt will follow.
+// Pending reports whether the delivery is pending: another attempt will follow.
 func (d deliveryRow) Pending() bool { return d.Status == webhook.DeliveryPending }
 
 func deliveryRows(list []webhook.Delivery) []deliveryRow {
@@ -46,7 +46,7 @@ func deliveryRows(list []webhook.Delivery) []deliveryRow {
 type deliveriesPage struct {
 	Visit *Visit
 	// Endpoint is the UUID of an endpoint, Status is a status, and Event is the name of an event.
-	// Each of these filters that is empty has no effect on the log.
+	// They are the filters of the log; an empty filter has no effect.
 	Endpoint, Status, Event string
 	// Search is the search text.
 	Search string
@@ -59,7 +59,7 @@ type deliveriesPage struct {
 	Newest, Newer, Older string
 }
 
-// tab is a link above a list that filters the list.
+// tab is a link that filters the list below the link.
 type tab struct {
 	Label, Path, Count string
 	Current            bool
@@ -205,8 +205,8 @@ func (p *Panel) resolveSearch(r *http.Request, v *Visit, text string, q *webhook
 	return true, nil
 }
 
-// at returns the address of the page of the log for a status. side is "before" or "after" the
-// delivery with the id, or "" for the first page.
+// at returns the address of the page of the log for a status. side is "before" or "after" for the
+// page before or after the delivery with the id, or "" for the first page.
 func (g *deliveriesPage) at(status, side string, id int64) string {
 	q := url.Values{}
 	for name, value := range map[string]string{"endpoint": g.Endpoint, "status": status, "event": g.Event, "q": g.Search} {

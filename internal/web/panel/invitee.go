@@ -32,8 +32,8 @@ type inviteePage struct {
 	Name                string
 }
 
-// invitee reads the invitation of a link, and compares the invited address with the signed-in
-// person. The error is fault.NotFound if the invitation is no longer open.
+// invitee reads the invitation of a link, and compares the invited address with the address of the
+// signed-in person. The error is fault.NotFound if the invitation is no longer open.
 func (p *Panel) invitee(w http.ResponseWriter, r *http.Request, v *Visit) (*inviteePage, error) {
 	w.Header().Set("Referrer-Policy", "no-referrer")
 	if err := web.Throttle(w, p.Limit, limit.AddressKey(web.Client(r))); err != nil {

@@ -63,7 +63,8 @@ func (v *Visit) memberRow(m account.Member) memberRow {
 	return memberRow{Member: m, Self: m.UserID == v.Person.ID, MayChange: v.mayManage(m.Role)}
 }
 
-// members lists members and invitations that are open or have expired, and explains the roles.
+// members lists the members, and the invitations that are open or have expired. It also explains
+// the roles.
 func (p *Panel) members(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	id := v.Institution().ID
 	members, err := p.Accounts.Members(r.Context(), id)

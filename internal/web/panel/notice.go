@@ -104,8 +104,8 @@ func span(d time.Duration) string {
 	form := "%s ago"
 	const day = 24 * time.Hour
 	if d < 0 {
-		// The time until a future time is rounded to the nearest unit, so that a week is still
-		// shown as 7 days after one second.
+		// The time until a future time is rounded to the nearest unit. Therefore a period of a week
+		// is still shown as 7 days one second later.
 		d, form = -d, "in %s"
 		switch {
 		case d >= 2*day-time.Hour/2:

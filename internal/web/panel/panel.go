@@ -25,9 +25,9 @@
 //     that asks for confirmation and shows the name of the object.
 //  5. Add the page to the navigation in nav.go. The navigation shows an entry if the
 //     route of the entry exists and the member has permission.
-//  6. TestAccess requests every route of the tables with every role, in the own and
-//     in another institution. If the path has a new {name}, add a sample for the
-//     name to panel_test.go. Add the page to the fixture in test/quality, so that
+//  6. TestAccess requests every route of the tables with every role, in the member's
+//     institution and in another one. If the path has a new {name}, add a sample for
+//     the name to panel_test.go. Add the page to the fixture in test/quality, so that
 //     the accessibility of the page is checked.
 package panel
 
@@ -185,7 +185,7 @@ func (p *Panel) redirect(w http.ResponseWriter, r *http.Request, v *Visit, path,
 
 // scriptHeader is the header of requests of the script that shows the progress of an upload. For
 // such a request, a redirect has the status 200. With another status, the browser would follow the
-// redirect for the script, and this request would consume the notice.
+// redirect for the script, and the request for the target would consume the notice.
 const scriptHeader = "Upload-Script"
 
 // scriptResponse writes a redirect with the status 200, so that the script can read the Location

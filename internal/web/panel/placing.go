@@ -78,7 +78,7 @@ func (l *placing) drawn(b *seal.Box) *drawnBox {
 	return &drawnBox{b[0] * l.Width, b[1] * l.Height, (b[2] - b[0]) * l.Width, (b[3] - b[1]) * l.Height}
 }
 
-// resolvedLabel returns the label of the placement to which the default resolves, with a small
+// resolvedLabel returns the label of the placement to which the default resolves, with a lower-case
 // first letter.
 func (l *placing) resolvedLabel() string {
 	name := modes[l.Preview.Chosen.Mode]
@@ -109,7 +109,7 @@ func (l *placing) Places() []place {
 	return list
 }
 
-// Spot returns the frame of the chosen placement, or nil if the chosen placement has no box on this
+// Spot returns the box of the chosen placement, or nil if the chosen placement has no box on this
 // page.
 func (l *placing) Spot() *drawnBox {
 	for _, choice := range l.Places() {

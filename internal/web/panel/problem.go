@@ -51,7 +51,8 @@ var messages = map[cert.Code]string{
 	bulkimport.CodeNoOrder:       "Choose how dates are written.",
 }
 
-// unmapped maps a meaning that a column must have to the message if no column has this meaning.
+// unmapped contains the message for each required meaning, for the case that no column has the
+// meaning.
 var unmapped = map[sheet.Column]string{
 	sheet.Title: "Choose the column with the certificate's title, or write the title that all of them have.",
 	sheet.Name:  "Choose the column with the full name, or the two with its parts.",

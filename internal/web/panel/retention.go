@@ -118,5 +118,5 @@ func readRetention(s *retentionSettings) (k account.Retention, err error) {
 	return k, k.Check()
 }
 
-// shorter reports whether the retention period to is shorter than from. 0 means forever.
+// shorter reports whether to is a shorter retention period than from. 0 means forever.
 func shorter(from, to int) bool { return to != 0 && (from == 0 || to < from) }

@@ -308,7 +308,7 @@ type keySettings struct {
 	settingsPage
 
 	// Key is the current signing key, or nil if there is no key or the keys cannot be read. Why is
-	// the reason if Key is nil. Past are the earlier keys, and Roots the root certificates.
+	// the reason if Key is nil. Past are the earlier keys, and Roots are the root certificates.
 	Key   *keyRow
 	Why   string
 	Past  []keyRow

@@ -45,7 +45,7 @@ type tokenList struct {
 	Rows  []tokenRow
 	// Ended reports whether the page lists the tokens that are no longer usable.
 	Ended bool
-	// Active is the number of usable tokens, EndedCount the number of expired and revoked tokens.
+	// Active is the number of usable tokens. EndedCount is the number of expired and revoked tokens.
 	Active, EndedCount int
 }
 

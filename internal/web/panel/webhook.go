@@ -171,7 +171,8 @@ func (p *Panel) testWebhook(w http.ResponseWriter, r *http.Request, v *Visit) er
 	return p.redirect(w, r, v, "deliveries/"+strconv.FormatInt(id, 10), "webhook_tested")
 }
 
-// replayWebhook queues the failed deliveries that were created since a day, except tests.
+// replayWebhook queues the failed deliveries that were created since the submitted day, except
+// tests.
 func (p *Panel) replayWebhook(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	since, err := time.Parse(time.DateOnly, strings.TrimSpace(r.PostForm.Get("since")))
 	if err != nil {
@@ -223,7 +224,7 @@ type signaturesPage struct {
 	Shown   webhook.Sample
 }
 
-// signatures shows sample code in one programming language that verifies signatures.
+// signatures shows sample code that verifies signatures, in one programming language.
 func (p *Panel) signatures(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	page := signaturesPage{Visit: v, Samples: webhook.Samples, Shown: webhook.Samples[0]}
 	i := slices.IndexFunc(webhook.Samples, func(s webhook.Sample) bool { return s.Name == r.URL.Query().Get("language") })

@@ -25,7 +25,8 @@ import (
 )
 
 // The card is the preview picture of a link in social networks and messengers (Open Graph). It
-// never states that a certificate is valid, because networks keep copies of it after a revocation.
+// never states that a certificate is valid, because networks keep copies of the card after a
+// revocation.
 const (
 	cardWidth, cardHeight = 1200, 630
 	cardMargin            = 80
@@ -233,8 +234,8 @@ func (d *drawing) wrap(text string, size int, bold bool, width, maxLines int) []
 	return append(lines, line)
 }
 
-// emblem draws the shield of the vault's icon. Its coordinates are those of the icon, which is 48
-// units wide and high.
+// emblem draws the shield of the vault's icon. The coordinates of the shield are the coordinates of
+// the icon, which is 48 units wide and high.
 func (d *drawing) emblem(x, y, size int) {
 	at := func(px, py float32) (float32, float32) { return px * float32(size) / 48, py * float32(size) / 48 }
 	shape := func(c color.Color, path func(r *vector.Rasterizer)) {

@@ -121,8 +121,9 @@ func (p *Pages) match(r *http.Request, sum [sha256.Size]byte) (*fileMatch, error
 	return result, err
 }
 
-// addIssuers adds each institution, and its record if it has only one, to the result, so that no
-// institution can hide the record of another institution by uploading the same file.
+// addIssuers adds each institution to the result, with the institution's record if there is only
+// one, so that no institution can hide the record of another institution by uploading the same
+// file.
 func (p *Pages) addIssuers(ctx context.Context, result *fileMatch, list []cert.Issuer) error {
 	for _, i := range list {
 		if i.Certificate == nil {
@@ -143,7 +144,7 @@ func (p *Pages) addIssuers(ctx context.Context, result *fileMatch, list []cert.I
 	return nil
 }
 
-// compare compares a file with a certificate. While a certificate is processing, its files are not
+// compare compares a file with a certificate. The files of a certificate in processing are not
 // public, so every file is different.
 func compare(v *verification, sum [sha256.Size]byte) *fileMatch {
 	c := v.certificate

@@ -114,7 +114,7 @@ func (p *Pages) barcode(w http.ResponseWriter, r *http.Request) error {
 }
 
 // symbol writes the QR code or the barcode of a certificate, unless the certificate is unknown or
-// failed. Both contain no other data of the certificate than the reference id.
+// has failed. The reference id is the only data of the certificate in both.
 func (p *Pages) symbol(w http.ResponseWriter, r *http.Request, draw func(referenceID string) ([]byte, error)) error {
 	v, err := p.find(r.Context(), r.PathValue("reference_id"))
 	if err != nil {

@@ -28,12 +28,12 @@ var templates embed.FS
 //go:embed assets assets/qr/decode.js assets/qr/index.js
 var Assets embed.FS
 
-// example is a reference id that is never issued, because its last sixteen characters are not
-// random.
+// example is a reference id that is never issued, because the random part of a reference id is
+// practically never equal to a given text.
 const example = "NWU-7K3M9QX2P4RTVW8Z"
 
-// maxMegabytes is the maximum size of a file that a browser hashes: 20 MB for an original, 20 MB
-// for its tail, and some reserve.
+// maxMegabytes is the maximum size of a file that a browser hashes: 20 MB for an original, and a
+// reserve of 20 MB for its tail.
 const maxMegabytes = 40
 
 // Pages has the handlers of the public pages.
@@ -49,7 +49,7 @@ type Pages struct {
 
 	view *page.Set
 	// cards limits the number of cards that are drawn concurrently, because each of them requires
-	// several megabytes.
+	// several megabytes of memory.
 	cards    chan struct{}
 	patterns []string
 }
@@ -93,7 +93,7 @@ func (p *Pages) Handler() (http.Handler, error) {
 	return web.Throttled(p.Limit, p.view.Render, web.Routes(mux, p.view.Render)), nil
 }
 
-// Patterns returns the patterns of the routes, except for styles and pictures. Call Handler first.
+// Patterns returns the patterns of all routes. Call Handler first.
 func (p *Pages) Patterns() []string { return p.patterns }
 
 // Render writes an error in the form of these pages.

@@ -32,7 +32,7 @@ type accountPage struct {
 	Verified bool
 }
 
-// Issuer returns the institution of the list with the given id, or an empty Summary.
+// Issuer returns the institution with the given id, or an empty Summary.
 func (w *accountPage) Issuer(id int64) *account.Summary {
 	for i := range w.Issuers {
 		if w.Issuers[i].ID == id {

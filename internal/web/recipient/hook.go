@@ -24,7 +24,7 @@ func (p *Pages) unsubscribePage(w http.ResponseWriter, r *http.Request) error {
 }
 
 // unsubscribe ends or resumes the mail of an institution. A mail program sends the request with one
-// click (RFC 8058, 3.1), and a person with the button of the page.
+// click (RFC 8058, 3.1), and a person sends it with the button of the page.
 func (p *Pages) unsubscribe(w http.ResponseWriter, r *http.Request) error {
 	u, err := p.Recipients.SetUnsubscribed(r.Context(), r.PathValue("token"), r.PostFormValue("again") == "")
 	if err != nil {
@@ -43,7 +43,8 @@ func (p *Pages) bounce(w http.ResponseWriter, r *http.Request) error {
 	if given == "" {
 		given, _ = strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	}
-	// Digests have equal length, so that the comparison reveals nothing about the secret.
+	// The digests have equal length, so the duration of the comparison reveals nothing about the
+	// secret.
 	want, got := sha256.Sum256([]byte(p.BounceToken)), sha256.Sum256([]byte(given))
 	if p.BounceToken == "" || subtle.ConstantTimeCompare(want[:], got[:]) != 1 {
 		return errNoHook

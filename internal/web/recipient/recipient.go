@@ -44,7 +44,7 @@ type Gate interface {
 	RequireRecent(f web.Func) web.Func
 }
 
-// Pages holds the dependencies of the pages and serves them.
+// Pages serves the pages and holds their dependencies.
 type Pages struct {
 	Site       *page.Site
 	Gate       Gate
@@ -68,12 +68,12 @@ type Pages struct {
 	patterns         []string
 }
 
-// Prefixes are the path prefixes of these pages, except those of signing in.
+// Prefixes are the path prefixes of these pages, except the pages for signing in.
 var Prefixes = []string{"/c", "/s", "/unsubscribe", "/account", "/hooks"}
 
 const (
-	// maxForm is the maximum size of a form, maxReport the maximum size of a delivery report, in
-	// bytes.
+	// maxForm is the maximum size of a form in bytes. maxReport is the maximum size of a delivery
+	// report in bytes.
 	maxForm   = 64 << 10
 	maxReport = 256 << 10
 )

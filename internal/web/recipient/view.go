@@ -175,8 +175,8 @@ type holderPage struct {
 // invitation asks the holder of a mailed link to sign up or to sign in.
 type invitation struct {
 	Email string
-	// Claimed reports whether all certificates on the page already belong to an account, so that
-	// signing up would not add them to another account.
+	// Claimed reports whether all certificates on the page already belong to an account. Signing up
+	// would then not add them to another account.
 	Claimed bool
 }
 

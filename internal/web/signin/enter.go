@@ -63,7 +63,7 @@ func (p *Pages) requestSignInLink(w http.ResponseWriter, r *http.Request) error 
 	return p.requestLink(w, r, identity.ToSignIn, "signin.html", "/sign-in/sent")
 }
 
-// sentPage asks the person to check the mailbox. It does not show the address.
+// sentPage asks the person to check the mailbox. The page does not show the e-mail address.
 func (p *Pages) sentPage(w http.ResponseWriter, r *http.Request) error {
 	return p.draw(w, r, "sent.html", r.URL.Path)
 }

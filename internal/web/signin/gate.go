@@ -14,8 +14,8 @@ import (
 	"github.com/certvault/certvault/internal/web/page"
 )
 
-// Cookies that identify a browser. With the prefix __Host-, other hosts of the domain cannot set
-// them (RFC 6265bis, 4.1.3.2).
+// Cookies that identify a browser. Because of the prefix __Host-, other hosts of the domain cannot
+// set these cookies (RFC 6265bis, 4.1.3.2).
 const (
 	sessionCookie = "__Host-session"
 	deviceCookie  = "__Host-device"
@@ -42,7 +42,7 @@ func setCookie(w http.ResponseWriter, name, value string, life time.Duration) {
 // SetSession sets the cookies of a new session. Other surfaces call it after a sign-in with a link of
 // their own.
 func (p *Pages) SetSession(w http.ResponseWriter, e *identity.Entry) {
-	// The vault ends the session, so the cookie must not expire before the session.
+	// The cookie must not expire before the vault ends the session.
 	setCookie(w, sessionCookie, e.Secret, identity.SessionLife)
 	if e.Device != "" {
 		setCookie(w, deviceCookie, e.Device, identity.DeviceLife)
@@ -86,8 +86,8 @@ func (p *Pages) Session(r *http.Request) (*identity.Session, error) {
 }
 
 // Person returns the session of the signed-in person and reports whether there is one. If the
-// session cannot be read, Person records the error and reports false, so that pages that are also
-// for visitors who are not signed in do not fail.
+// session cannot be read, Person records the error and reports false. Pages that are also for
+// visitors who are not signed in therefore do not fail.
 func (p *Pages) Person(r *http.Request) (*identity.Session, bool) {
 	s, err := p.Session(r)
 	if err != nil && !errors.Is(err, identity.ErrNoSession) {
@@ -115,8 +115,8 @@ func (p *Pages) CheckSession(r *http.Request) error {
 }
 
 // Require returns a handler that calls f for a signed-in person, and redirects other visitors to
-// the sign-in. If the session cannot be read, the handler returns the error, because a person who
-// may be signed in cannot sign in again during an outage.
+// the sign-in. If the session cannot be read, the handler returns the error: the person may be
+// signed in, and could not sign in again during an outage.
 func (p *Pages) Require(f web.Func) web.Func {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		switch _, err := p.Session(r); {

@@ -1,10 +1,10 @@
 // Package signin owns the pages for signing in, signing up, resetting a password, and managing
-// credentials. They are the same for recipients, issuers and operators. It owns the cookies that
-// identify a browser. Other surfaces use its checks before they show a page: whether a person is
-// signed in, and whether the sign-in is recent.
+// credentials. These pages are the same for recipients, issuers and operators. The package also
+// owns the cookies that identify a browser. Before other surfaces show a page, they use this
+// package to check whether a person is signed in, and whether the sign-in is recent.
 //
 // A GET request changes nothing, because programs follow the links in a mail before a person does.
-// Such a link leads to a page with one button.
+// A mailed link leads to a page with one button.
 package signin
 
 import (
@@ -30,7 +30,7 @@ var templates embed.FS
 //go:embed assets
 var Assets embed.FS
 
-// Pages holds the dependencies of the pages and serves them.
+// Pages serves the pages and contains their dependencies.
 type Pages struct {
 	Site   *page.Site
 	People *identity.Service
