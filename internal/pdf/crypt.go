@@ -75,7 +75,8 @@ type encryption struct {
 // ErrPassword if the user password is not empty, even if the owner password is
 // empty: viewers try an empty password only as the user password, and ask for a
 // password if the empty password fails. It returns ErrEncryption if the
-// encryption is not supported or the copy of the permissions does not match.
+// encryption is not supported or the encrypted copy of the permissions is missing
+// or does not match.
 func (d *Document) startCrypt() error {
 	value := d.xref.trailer.Get("Encrypt")
 	if value == nil || d.crypt != nil {
@@ -128,9 +129,9 @@ func (d *Document) startCrypt() error {
 		return err
 	}
 	if c.strings == cryptIdentity && c.streams == cryptIdentity {
-		// Only embedded files are encrypted. This package never reads embedded
-		// files, and new objects are written unencrypted. The password is checked
-		// all the same, because some readers do not open the document without it.
+		// Only embedded files are encrypted. This package never reads embedded files,
+		// and new objects are written unencrypted. The password is still checked,
+		// because some readers do not open the document without it.
 		return nil
 	}
 	d.clearCaches() // the objects in the caches were read without the key
@@ -285,8 +286,8 @@ func (e *encryption) aes256Key() ([]byte, error) {
 
 // checkPermissions compares the encrypted copy of the permissions with /P and
 // /EncryptMetadata (algorithm 13). Viewers such as PDFium do not open a file
-// without a valid copy, or in which the copy differs. The copy may say that
-// metadata is not encrypted even if /EncryptMetadata is true.
+// whose copy is missing, invalid or different. The copy may say that metadata is
+// not encrypted even if /EncryptMetadata is true.
 func (e *encryption) checkPermissions(key []byte) error {
 	block, err := aes.NewCipher(key)
 	if err != nil {

@@ -8,7 +8,7 @@
 // signatures, or storage.
 //
 // A [Document] reads through an io.ReaderAt and reads only what is needed: the
-// tail, the cross-reference chain and the resolved objects. If the
+// end of the file, the cross-reference chain and the resolved objects. If the
 // cross-reference is unusable, it scans the file once, in windows of limited
 // size. AvoidReferenced also reads the whole file. An [Update] writes the bytes
 // to append, never the original.

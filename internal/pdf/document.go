@@ -20,7 +20,7 @@ type Document struct {
 	lenient       bool // some readers cannot use the cross-reference, although this package can
 	maxReferenced int  // the highest object number in a reference, as far as known
 	repairing     bool // a repair is in progress
-	frozen        bool // object numbers must not change, because an update has begun
+	frozen        bool // the document must not be repaired, for example because an update has begun
 
 	crypt    *crypt
 	cryptRef int // object number of the encryption dictionary, whose strings are not encrypted
@@ -38,10 +38,10 @@ type Document struct {
 	tree       *treeState // nil until the page tree is checked
 }
 
-// Open reads the tail, the cross-reference chain and the encryption dictionary of
-// the file of size bytes, and finds its catalog and first page. If the
-// cross-reference is unusable, Open rebuilds it. Open returns an error of this
-// package, or an error that wraps an error of r.
+// Open opens a file of size bytes. It reads the end of the file, the
+// cross-reference chain and the encryption dictionary, and finds the catalog and
+// the first page. If the cross-reference is unusable, Open rebuilds it. Open
+// returns an error of this package, or an error that wraps an error of r.
 func Open(r io.ReaderAt, size int64) (*Document, error) {
 	if size <= 0 {
 		return nil, ErrEmpty
@@ -335,7 +335,7 @@ func (d *Document) Text(obj Object) string {
 	return s.Text()
 }
 
-// Int resolves obj and returns it as an integer. A real number is truncated. It
+// Int resolves obj and returns it as an integer. A real number is truncated. Int
 // reports false if obj is not a number or is too large.
 func (d *Document) Int(obj Object) (int, bool) {
 	switch v := d.Resolve(obj).(type) {

@@ -71,8 +71,8 @@ func (d *Document) decoder(s *Stream) (io.Reader, error) {
 	return out, nil
 }
 
-// decode returns the data of in decoded by one filter. It accepts the
-// abbreviations of inline images (8.9.7), as viewers do in all streams.
+// decode returns a reader that decodes the data of in with one filter. It accepts
+// the abbreviations of inline images (8.9.7), as viewers do in all streams.
 func (d *Document) decode(f filter, in *bufio.Reader) (io.Reader, error) {
 	switch f.name {
 	case "FlateDecode", "Fl":
@@ -93,7 +93,7 @@ func (d *Document) decode(f filter, in *bufio.Reader) (io.Reader, error) {
 }
 
 // decodeAll returns the decoded data of a stream of the file structure. Such a
-// stream is damaged if it has an unknown filter.
+// stream counts as damaged if it has an image filter or an unknown filter.
 func (d *Document) decodeAll(s *Stream) ([]byte, error) {
 	r, err := d.decoder(s)
 	if err == nil {

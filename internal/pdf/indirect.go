@@ -111,7 +111,7 @@ func parseIndirect(l *lexer, want int) (indirect, error) {
 	}
 	l.pos += len("stream")
 	// The keyword is followed by CR LF or LF (7.3.8.1); viewers also accept a
-	// single CR, and spaces before it.
+	// single CR, and spaces after the keyword.
 	for l.pos < len(l.buf) && l.buf[l.pos] == ' ' {
 		l.pos++
 	}

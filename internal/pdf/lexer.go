@@ -278,8 +278,7 @@ func (l *lexer) hexString() String {
 }
 
 // endsObject reports whether obj is a keyword that ends an object or begins its
-// stream, and unreads that keyword. The open containers, which were never closed,
-// then end too.
+// stream, and unreads that keyword. All open containers then end too.
 func (l *lexer) endsObject(obj Object) bool {
 	if w, ok := obj.(keyword); ok && (w == "endobj" || w == "stream" || w == "endstream") {
 		l.pos -= len(w)
@@ -337,8 +336,8 @@ func (l *lexer) dict(depth int, refs bool) (Object, error) {
 	}
 }
 
-// array parses an array (7.3.6). A keyword in the array counts as null unless it
-// ends the array, so that later elements keep their indices.
+// array parses an array (7.3.6). A keyword that does not end the array counts as
+// null, so that later elements keep their indices.
 func (l *lexer) array(depth int, refs bool) (Object, error) {
 	l.pos++
 	a := Array{}
@@ -400,7 +399,7 @@ func (l *lexer) number(refs bool) Object {
 	return Real(text)
 }
 
-// reference parses "g R" after the number text.
+// reference parses "g R" after the object number in text.
 func (l *lexer) reference(text []byte) (Ref, bool) {
 	rest := l.buf[l.pos:]
 	i := 0

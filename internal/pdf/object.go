@@ -53,7 +53,7 @@ type Entry struct {
 type Dict struct{ entries []Entry }
 
 // Placeholder is a value whose text is written verbatim, never encrypted, and
-// whose position is known after the value was written. The /ByteRange and
+// whose position is recorded when the value is written. The /ByteRange and
 // /Contents of a signature (12.8.1) are placeholders, because their values depend
 // on the written bytes.
 type Placeholder struct {

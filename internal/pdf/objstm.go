@@ -64,8 +64,8 @@ func (s *objectStream) readHeader(count, first int) {
 	}
 }
 
-// objectOf parses the object with the given number. If it is not at index,
-// objectOf searches the other positions.
+// objectOf parses the object with the given number. If the object is not at
+// index, objectOf searches the other positions.
 func (d *Document) objectOf(s *objectStream, number, index int) (Object, int, error) {
 	if index >= len(s.numbers) || s.numbers[index] != number {
 		if err := d.src.charge(int64(len(s.numbers) / 4)); err != nil {

@@ -30,8 +30,8 @@ const (
 	maxTreeNodes = 1 << 16
 )
 
-// treeWalk is a limited traversal of the page tree. It enters each indirect
-// node only once, so that loops and shared nodes do not prolong it.
+// treeWalk is a limited traversal of the page tree. It enters each indirect node
+// only once, so that loops and shared nodes do not prolong the traversal.
 type treeWalk struct {
 	d       *Document
 	visit   func(*Page) (more bool)
@@ -147,7 +147,7 @@ func (d *Document) treeEntry(obj Object) (treeEntry, bool) {
 }
 
 // kids returns the kids of a node. /Kids may be a single kid instead of an array.
-// It returns false if /Kids is neither.
+// kids returns false if /Kids is neither an array nor a dictionary.
 func (d *Document) kids(node *Dict) (Array, bool) {
 	value := node.Get("Kids")
 	switch v := d.Resolve(value).(type) {

@@ -15,10 +15,11 @@ const (
 	referenceLength = 64
 )
 
-// AvoidReferenced makes updates number new objects above the highest number in
-// the references of the file. It ignores numbers above maxReference. Without
-// AvoidReferenced, a new object could become the target of a reference to a
-// missing object. AvoidReferenced returns only errors of the reader.
+// AvoidReferenced causes later updates to assign numbers above the highest number
+// in the references of the file to new objects. AvoidReferenced ignores numbers
+// above maxReference. Without AvoidReferenced, a new object could become the
+// target of a reference to a missing object. AvoidReferenced returns only errors
+// of the reader.
 //
 // AvoidReferenced reads the whole file, but does not parse the objects: it
 // searches the bytes of the file and of the object streams. Text in other streams
@@ -85,7 +86,7 @@ func highestIn(text []byte) int {
 		if from < len(text) && isRegular(text[from]) {
 			continue
 		}
-		// Before R are the number, the generation and white space (7.3.10).
+		// The number, the generation and white space precede R (7.3.10).
 		rest, generation := lastNumber(text[max(0, from-1-referenceLength) : from-1])
 		if generation == nil {
 			continue
@@ -98,8 +99,9 @@ func highestIn(text []byte) int {
 	}
 }
 
-// lastNumber returns the digits at the end of text, which white space must
-// follow, and the text before them. The digits are nil if there are none.
+// lastNumber returns the digits before the white space at the end of text, and
+// the text before the digits. The digits are nil if text does not end with digits
+// and white space.
 func lastNumber(text []byte) (before, digits []byte) {
 	end := len(text)
 	for end > 0 && isSpace(text[end-1]) {

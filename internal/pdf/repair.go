@@ -132,8 +132,8 @@ func (r *repairer) synthesizePageTree() error {
 	return err
 }
 
-// scanOverlap is the number of bytes that two windows share: more than
-// "0000000000 00000 obj".
+// scanOverlap is the number of bytes that two windows share: more than the length
+// of "0000000000 00000 obj".
 const scanOverlap = 64
 
 // scan finds the objects and trailers.
@@ -393,9 +393,9 @@ func (r *repairer) readObjectStreams() error {
 }
 
 // findCatalog returns the catalog of the last trailer that refers to a valid
-// catalog, otherwise the last valid catalog in the file. If the file has none
-// outside of object streams, it searches the object streams and records their
-// page trees.
+// catalog, otherwise the last valid catalog in the file. If the file has no valid
+// catalog outside of object streams, findCatalog searches the object streams and
+// records their page trees.
 func (r *repairer) findCatalog() (Object, bool) {
 	d := r.d
 	valid := func(root Object) bool { return d.Dict(d.Dict(root).Get("Pages")) != nil }

@@ -38,8 +38,8 @@ func newSource(r io.ReaderAt, size int64) *source {
 	return &source{r: r, size: size, chunks: make(map[int64][]byte)}
 }
 
-// fail records err if it is the first error, which the document reports, and
-// returns err.
+// fail returns err, and records err if it is the first error. Document.Err
+// returns the recorded error.
 func (s *source) fail(err error) error {
 	if s.err == nil {
 		s.err = err

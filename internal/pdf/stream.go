@@ -19,7 +19,7 @@ type Stream struct {
 	searched bool // /Length was wrong, so the end was searched for
 
 	data    []byte    // data of a new stream
-	body    io.Reader // data of a new stream that is copied
+	body    io.Reader // data of a new stream, copied when the stream is written
 	bodyLen int64
 	encoded bool // the data already has the form that Dict's /Filter describes
 }
@@ -61,11 +61,11 @@ func (s *Stream) Raw() (io.Reader, error) {
 	return s.doc.rawReader(s)
 }
 
-// Decoded returns the data decoded by all filters. For a new stream, it is the
-// same as Raw. The error, or the error of a read, is ErrLimit if the decoded data
-// exceeds 32 MB, and ErrFilter if the stream has an image filter or an unknown
-// filter. Data that is truncated or fails its checksum ends early without an
-// error, as in viewers.
+// Decoded returns the data decoded by all filters. For a new stream, Decoded is
+// the same as Raw. The error of Decoded, or of a later read, is ErrLimit if the
+// decoded data exceeds 32 MB, and ErrFilter if the stream has an image filter or
+// an unknown filter. Damaged or truncated data ends early without an error, as in
+// viewers.
 func (s *Stream) Decoded() (io.Reader, error) {
 	if s.doc == nil {
 		return s.Raw()
@@ -86,8 +86,8 @@ func (d *Document) rawReader(s *Stream) (*bufio.Reader, error) {
 }
 
 // measure determines the length of the data. The length is /Length if endstream
-// or endobj follows there. Otherwise the data ends where findEndstream finds the
-// end.
+// or endobj follows data of this length. Otherwise findEndstream determines the
+// end of the data.
 func (d *Document) measure(s *Stream) error {
 	if s.length >= 0 {
 		return nil
@@ -119,7 +119,8 @@ const scanWindow = 256 << 10
 
 // findEndstream returns the end of the stream data that begins at offset: before
 // the next endstream or endobj, whichever comes first, and before the end-of-line
-// marker that precedes it. Without both keywords, the data ends with the file.
+// marker that precedes it. If neither keyword follows, the data ends with the
+// file.
 func (d *Document) findEndstream(offset int64) (int64, error) {
 	const overlap = 16
 	for pos, n := offset, chunkOverlap; pos < d.src.size; pos, n = pos+int64(n-overlap), scanWindow {

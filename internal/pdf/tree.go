@@ -50,7 +50,7 @@ type treeCheck struct {
 }
 
 // count returns the number of pages in an element of /Kids. It returns false if
-// there is a fault. A loop is found as a tree that is too deep.
+// there is a fault. A loop is detected as a tree that is too deep.
 func (c *treeCheck) count(obj, parent Object, depth int) (int, bool) {
 	ref, ok := obj.(Ref)
 	if c.visited++; !ok || c.visited > maxTreeNodes || depth > maxTreeDepth {
@@ -99,8 +99,8 @@ type treeRepair struct {
 	visited int
 }
 
-// repairTree replaces the entries of the page tree such that all readers find
-// the pages of PageCount.
+// repairTree replaces entries of the page tree so that all readers find the pages
+// that PageCount counts.
 func (u *Update) repairTree() {
 	r := treeRepair{u: u, seen: map[int]bool{}}
 	old := u.doc.catalog.Get("Pages")

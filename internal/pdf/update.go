@@ -25,7 +25,7 @@ type Update struct {
 var errWritten = errors.New("the update is already written")
 
 // Update begins an incremental update. The update replaces a faulty page tree.
-// Update also ends all repairs of the document.
+// After Update, the document is never repaired.
 func (d *Document) Update() *Update {
 	faulty := d.FaultyPageTree()
 	d.frozen = true

@@ -20,7 +20,7 @@ const (
 // entry is the position of an object.
 type entry struct {
 	kind       entryKind
-	offset     int64 // offset of an object in the file, from the header
+	offset     int64 // offset of an object in the file, relative to Document.base
 	generation int   // generation of an object in the file, or of the next use of a free object
 	stream     int   // object number of the object stream
 	index      int   // index in the object stream
@@ -52,7 +52,7 @@ type section struct {
 type xref struct {
 	sections []section
 	trailer  *Dict
-	start    int64 // offset of the newest section, from the header
+	start    int64 // offset of the newest section, relative to Document.base
 	stream   bool  // the newest section is a stream
 }
 
@@ -257,7 +257,7 @@ func (x *xref) inherit(older *Dict) {
 	}
 }
 
-// findStartXref returns the offset after the last startxref of the file. It
+// findStartXref returns the offset that the last startxref of the file states. It
 // searches at most the last 64 kB.
 func (d *Document) findStartXref() (int64, error) {
 	const tail = 1024
@@ -287,11 +287,11 @@ type sectionPart struct {
 	section section
 	trailer *Dict
 	stream  bool
-	at      int64 // offset of the section, from the header
+	at      int64 // offset of the section, relative to Document.base
 }
 
-// readSection reads the section at an offset from the header. If the section is
-// not there, readSection does not search nearby. Other readers rebuild such a
+// readSection reads the section at an offset relative to d.base. If the section
+// is not there, readSection does not search nearby. Other readers rebuild such a
 // file from its objects. If an update contained the wrong offset as /Prev, those
 // readers would not find any object of the original.
 func (d *Document) readSection(at int64) (sectionPart, error) {
@@ -315,8 +315,8 @@ func (d *Document) readSection(at int64) (sectionPart, error) {
 	return sectionPart{}, fmt.Errorf("%w: no section at offset %d", errXref, at)
 }
 
-// readXrefStream reads the cross-reference stream (7.5.8) at an offset from
-// the header.
+// readXrefStream reads the cross-reference stream (7.5.8) at an offset relative
+// to d.base.
 func (d *Document) readXrefStream(at int64) (sectionPart, error) {
 	in, err := d.readIndirect(at+d.base, 0)
 	if err != nil {

@@ -2,8 +2,8 @@ package pdf
 
 import "fmt"
 
-// readTable reads the cross-reference table (7.5.4) whose keyword is at an
-// offset from the header, and its trailer.
+// readTable reads the cross-reference table (7.5.4) whose keyword is at an offset
+// relative to d.base, and the trailer of the table.
 func (d *Document) readTable(at int64) (sectionPart, error) {
 	part := sectionPart{at: at}
 	pos := at + d.base + int64(len("xref"))
@@ -46,8 +46,9 @@ func (d *Document) readTable(at int64) (sectionPart, error) {
 		if pos, err = d.endOfTable(&sub); err != nil {
 			return part, err
 		}
-		// The first entry belongs to object 0, even if the header states 1. Some
-		// readers follow the header, so that every entry gets the next number.
+		// The first entry belongs to object 0, even if the header of the subsection
+		// states 1. Some readers follow that header, so their object numbers are one
+		// too high.
 		if len(part.section.subsections) == 0 && sub.first == 1 {
 			if e, err := d.entryAt(&sub, 0); err == nil && e.kind == entryFree && e.generation == 65535 {
 				sub.first, d.lenient = 0, true
@@ -64,9 +65,9 @@ func (l *lexer) integer() (int64, bool) {
 	return int64(v), err == nil && ok
 }
 
-// measureTable determines the stride of the entries, which is 20 bytes by the
+// measureTable determines the stride of the entries, which is 20 bytes in the
 // standard. The stride remains 0 if the first entry is not in the usual form, or
-// the last entry is not where the stride puts it.
+// the last entry is not at the position that the stride implies.
 func (d *Document) measureTable(sub *subsection) error {
 	text, err := d.src.window(sub.offset, 24)
 	if err != nil {
@@ -97,8 +98,7 @@ func (d *Document) measureTable(sub *subsection) error {
 }
 
 // endOfTable returns the offset of the end of the subsection. A subsection in an
-// unusual form, or with another length than its header states, is read token by
-// token.
+// unusual form, or whose length differs from its header, is read token by token.
 func (d *Document) endOfTable(sub *subsection) (int64, error) {
 	if sub.stride > 0 {
 		end := sub.offset + int64(sub.count-1)*int64(sub.stride) + 18

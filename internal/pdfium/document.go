@@ -24,7 +24,7 @@ type Document struct {
 	failed   error  // not nil if the instance can no longer be used
 }
 
-// load creates an instance and opens the document in it.
+// load gets an instance from the engine and opens the document in it.
 func (d *Document) load(ctx context.Context, src Source) error {
 	f, err := newFile(src)
 	if err != nil {
@@ -86,7 +86,7 @@ func (i *instance) lastError(ctx context.Context) error {
 // run calls work with a context that ends with ctx, after the renderer's timeout,
 // or when the renderer is closed. The caller holds d.mu, or d is not shared yet.
 // run converts the error of work to an error for the caller. After an error that
-// makes the instance unusable, run returns that error without a call of work.
+// makes the instance unusable, run returns that error without calling work.
 func (d *Document) run(ctx context.Context, work func(ctx context.Context) error) error {
 	if d.instance == nil {
 		return ErrClosed

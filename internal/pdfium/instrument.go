@@ -64,8 +64,8 @@ const (
 // Recursion needs no counter: wazero's stack limits its depth.
 //
 // instrument also exports all mutable globals, and returns an error if the module
-// can change its tables or drop its segments. So the state of an instance is its
-// memory and these globals, and an instance can be reset.
+// can change its tables or drop its segments. Therefore the state of an instance
+// is its memory and these globals, and an instance can be reset.
 func instrument(module []byte) ([]byte, error) {
 	const header = "\x00asm\x01\x00\x00\x00"
 	if len(module) < len(header) || string(module[:len(header)]) != header {
@@ -350,7 +350,7 @@ func (r *reader) instruction() byte {
 // extended reads the rest of an instruction with the prefix 0xfc.
 func (r *reader) extended() {
 	sub := r.u32()
-	// data.drop, and the instructions for tables but table.size
+	// data.drop, and the instructions for tables except table.size
 	r.lasting = r.lasting || sub == 9 || sub >= 12 && sub != 16
 	switch {
 	case sub <= 7: // saturating truncation

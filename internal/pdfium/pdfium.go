@@ -1,10 +1,10 @@
 // Package pdfium renders pages of PDF files to images.
 //
 // It runs the WebAssembly build of PDFium in a sandbox: wazero executes it in
-// this process, with a memory limit and a deadline. Each document has its own
-// instance, which is created and discarded with the document, so that no
-// document can affect the rendering of another document. The sandbox has no
-// file system, no network and no clock. It can only read the document.
+// this process, with a memory limit and a deadline. Each open document has its
+// own instance, which is reset or discarded after the document, so that no
+// document can affect the rendering of another document. The sandbox has no file
+// system, no network and no clock. It can only read the document.
 //
 // The package does not validate files, place stamps or encode images. A page
 // shows what PDFium draws. PDFium substitutes fonts that are neither embedded
@@ -95,7 +95,7 @@ type Renderer struct {
 	open map[*Document]struct{}
 }
 
-// New returns a renderer without compiling PDFium, which Compile or the first use
+// New returns a renderer. It does not compile PDFium: Compile or the first use
 // does. The error wraps ErrUnavailable in a binary built without PDFium, or if
 // the memory limit is too small or too large. The renderer uses the values of ctx
 // but ignores its cancellation. The renderer remains open until Close.

@@ -119,8 +119,8 @@ func layout(req Request, width, height float64) (raster image.Point, box image.R
 	return raster, box, nil
 }
 
-// openPage loads a page unless it is already open. Several parts of one page
-// then need only one interpretation of its content.
+// openPage loads a page unless it is already open. PDFium therefore interprets
+// the content of a page only once for several parts of the page.
 func (d *Document) openPage(ctx context.Context, index int) error {
 	i := d.instance
 	if d.page != 0 && d.index == index {

@@ -7,8 +7,8 @@ import (
 	"github.com/tetratelabs/wazero/api"
 )
 
-// state is the state of an instance before its first document. Instances are
-// equal then, because PDFium's initialization depends on nothing else.
+// state is the state of an instance before its first document. All instances
+// begin with the same state, because PDFium's initialization has no input.
 type state struct {
 	// memory is the beginning of the linear memory. The rest is zero.
 	memory []byte
@@ -41,10 +41,10 @@ func mutable(i *instance) (list []api.MutableGlobal) {
 	}
 }
 
-// reset restores the state s of an instance, so that nothing of its document remains.
-// It reports whether it could: not if the memory has grown, because memory cannot
-// shrink, and not on systems on which zeroing memory costs more than a new
-// instance. The last call of the instance must have succeeded.
+// reset restores the state s of an instance, so that nothing of its document
+// remains. It returns false if the memory has grown, because memory cannot
+// shrink, or if the system has no fast way to zero memory. The last call of the
+// instance must have succeeded.
 func (s *state) reset(i *instance) bool {
 	if i.module.Memory().Size() != s.size || !i.memory.zero(len(s.memory), int(s.size)) {
 		return false

@@ -10,8 +10,8 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// Resend mails an approved certificate once more, as a notice of its own. Resend calls then, unless
-// then is nil, in the same transaction. The error is fault.NotFound if the institution has no such
+// Resend mails an approved certificate again, with a new notice. Resend calls then, unless then is
+// nil, in the same transaction. The error is fault.NotFound if the institution has no such
 // certificate, fault.BadRequest if the certificate is not approved, or if it is unassigned and its
 // address is unsubscribed, and fault.TooMany if the daily limit is reached.
 func (s *Service) Resend(ctx context.Context, institutionID int64, uuid string, then cert.TxFunc) error {

@@ -20,12 +20,12 @@ const (
 	trying     limitedAction = "try"
 )
 
-// dailyLimits has the number of actions that are allowed in a day: per holder, or per certificate
-// for mail that is sent again.
+// dailyLimits has the number of actions that are allowed in a day: per certificate for resending,
+// per holder for the other actions.
 var dailyLimits = map[limitedAction]int{sharing: 50, correcting: 5, exporting: 5, resending: 10, trying: 30}
 
-// allowTx counts an action of a holder, or of a certificate for mail that is sent again. The error
-// is fault.TooMany if the daily limit is exceeded.
+// allowTx counts an action of a holder. For resending, holder is the certificate. The error is
+// fault.TooMany if the daily limit is exceeded.
 func (s *Service) allowTx(ctx context.Context, tx *db.Tx, holder string, action limitedAction) error {
 	now := s.now().UTC()
 	var n int

@@ -19,7 +19,8 @@ import (
 const (
 	// maxCorrection is the maximum length of a request in characters.
 	maxCorrection = 1000
-	// maxQuoted is the maximum length of the request in the mail, where it is one line of text.
+	// maxQuoted is the maximum length of the request in the mail, which shows the request as one
+	// line.
 	maxQuoted = maxCorrection
 	// maxShownCorrections is the maximum number of requests that are listed for one certificate.
 	maxShownCorrections = 50

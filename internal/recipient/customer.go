@@ -63,8 +63,8 @@ func (l *Assignments) numberTx(ctx context.Context, tx *db.Tx, institutionID, us
 	return number, nil
 }
 
-// assignTx assigns a certificate to the person who has verified its address, if there is one and
-// the certificate is unassigned.
+// assignTx assigns a certificate to the person who has verified its address, if there is such a
+// person and the certificate is unassigned.
 func (s *Service) assignTx(ctx context.Context, tx *db.Tx, c *cert.Certificate, emailFolded string) error {
 	if c.CustomerID != 0 {
 		return nil
@@ -92,7 +92,8 @@ func (s *Service) claimTx(ctx context.Context, tx *db.Tx, userID int64, emailFol
 	if err != nil {
 		return err
 	}
-	// All numbers are assigned before any certificate, in the order of institutions: see numberTx.
+	// All numbers are assigned before any certificate is assigned, in the order of institutions: see
+	// numberTx.
 	numbers := make([]int64, len(institutions))
 	for i, institution := range institutions {
 		if numbers[i], err = s.numberTx(ctx, tx, institution, userID); err != nil {
@@ -107,8 +108,8 @@ func (s *Service) claimTx(ctx context.Context, tx *db.Tx, userID int64, emailFol
 	return nil
 }
 
-// ForgetTx removes an account that is about to be deleted from the records of recipients. The
-// certificates remain in their institutions, unassigned, and links that the person shared stop
+// ForgetTx removes a person from the records of recipients before the person's account is deleted.
+// The certificates remain in their institutions, unassigned, and links that the person shared stop
 // working. The customer number is not reused.
 func (s *Service) ForgetTx(ctx context.Context, tx *db.Tx, userID int64) error {
 	rows, err := tx.QueryContext(ctx, `SELECT institution_id, number FROM customers WHERE user_id = $1 ORDER BY institution_id`, userID)

@@ -34,8 +34,8 @@ type Export struct {
 	service *Service
 	userID  int64
 	about   exported
-	// missing has the names in the archive of files that are not in the export, because the vault's
-	// stored files are damaged or missing.
+	// missing has the names of the files that are not in the archive, because the vault's stored
+	// files are damaged or missing.
 	missing []string
 }
 
@@ -127,9 +127,9 @@ type exportedCorrection struct {
 	CreatedAt time.Time `json:"created_at"`
 }
 
-// Export counts the export and reads the account and its unsubscribed institutions. Export.SignIns
-// adds sessions and passkeys; Export.Write reads the certificates and their files. The error is
-// fault.TooMany if the daily limit is reached.
+// Export counts the export for the daily limit, and reads the account and its unsubscribed
+// institutions. Export.SignIns adds sessions and passkeys; Export.Write reads the certificates and
+// their files. The error is fault.TooMany if the daily limit is reached.
 func (s *Service) Export(ctx context.Context, userID int64) (*Export, error) {
 	if err := s.db.Tx(ctx, func(tx *db.Tx) error { return s.allowTx(ctx, tx, Holder{userID: userID}.key(), exporting) }); err != nil {
 		return nil, err

@@ -67,8 +67,8 @@ func (s *Service) HasMailLink(ctx context.Context, c *cert.Certificate) (open bo
 	return open, nil
 }
 
-// RevokeMailLinks revokes the mailed links to a certificate, at the request of the person whose account
-// has the certificate. A second call is not an error.
+// RevokeMailLinks revokes the mailed links to a certificate at the request of the person whose
+// account has the certificate. A second call is not an error.
 func (s *Service) RevokeMailLinks(ctx context.Context, c *cert.Certificate) error {
 	return s.db.Tx(ctx, func(tx *db.Tx) error { return endMailedTx(ctx, tx, c.ID) })
 }

@@ -21,8 +21,8 @@ const (
 	// maxWait is the maximum time that the first approved entry of a batch waits for the other
 	// entries with its address.
 	maxWait = 15 * time.Minute
-	// jobWait is the time that a sweep waits for the job of a notice. A notice that is older is
-	// handled by the sweep.
+	// jobWait is the time that a sweep waits for the job of a notice. The sweep handles older
+	// notices.
 	jobWait    = 10 * time.Second
 	sweepBatch = 100
 )
@@ -311,8 +311,8 @@ func scanNotice(row interface{ Scan(dest ...any) error }, before ...any) (*Notic
 	return &n, nil
 }
 
-// Notices returns the notices of a certificate, the latest first. The caller has checked that the
-// certificate belongs to the institution.
+// Notices returns the notices of a certificate, the latest first. The caller has checked the access
+// to the certificate.
 func (s *Service) Notices(ctx context.Context, c *cert.Certificate) ([]*Notice, error) {
 	rows, err := s.db.QueryContext(ctx, `SELECT `+noticeColumns+` FROM notices WHERE certificate_id = $1 ORDER BY occasion DESC`, c.ID)
 	if err != nil {

@@ -1,7 +1,7 @@
 // Package recipient owns the data about the recipient of a certificate: the assignment to a person,
 // the mail about the certificate, the links that show the certificate to the person and to others,
 // and requests for correction. It does not own certificates (cert), accounts (account and identity)
-// and messages (mail).
+// or messages (mail).
 package recipient
 
 import (
@@ -58,7 +58,7 @@ type Service struct {
 }
 
 // New returns a service and registers its workers with the queue. Packages cert, mail and identity
-// call the methods whose names end in Tx; package vault passes these methods to them.
+// call the methods whose names end in Tx; package vault passes these methods to the three packages.
 func New(c Config) *Service {
 	s := &Service{
 		Assignments: NewAssignments(c.Now), db: c.DB, certs: c.Certs, accounts: c.Accounts, mailer: c.Mailer, queue: c.Queue,

@@ -49,8 +49,8 @@ type NewShare struct {
 
 // CreateShare creates a link to a certificate of the holder. It returns the secret, of which only
 // the hash is stored. The error is fault.Invalid, fault.BadRequest or fault.TooMany, or
-// fault.NotFound if the address of the certificate was corrected after the caller read c: the person
-// may no longer be its holder.
+// fault.NotFound if the address of the certificate was corrected after the caller read c: the
+// person may no longer be the holder of the certificate.
 func (s *Service) CreateShare(ctx context.Context, h Holder, c *cert.Certificate, n NewShare) (secret string, share *Share, err error) {
 	now := s.now().UTC().Truncate(time.Microsecond)
 	share = &Share{UUID: uuid.Must(uuid.NewV7()).String(), Label: strings.Join(strings.Fields(n.Label), " "), Public: n.Public, CreatedAt: now, Open: true}
@@ -123,8 +123,9 @@ func (s *Service) scanShare(row interface{ Scan(dest ...any) error }, before ...
 	return &x, nil
 }
 
-// Shares returns the links to a certificate: first the open links, then the closed links, each the
-// newest first. It returns at most twice maxShares links. The caller has checked the holder.
+// Shares returns the links to a certificate: first the open links, then the closed links, the
+// newest first in both groups. It returns at most twice maxShares links. The caller has checked the
+// holder.
 func (s *Service) Shares(ctx context.Context, c *cert.Certificate) ([]*Share, error) {
 	rows, err := s.db.QueryContext(ctx, `SELECT `+shareColumns+` FROM shares WHERE certificate_id = $1
 		ORDER BY CASE WHEN revoked_at IS NULL AND (expires_at IS NULL OR expires_at > $2) THEN 0 ELSE 1 END, id DESC LIMIT $3`,

@@ -75,7 +75,8 @@ func (s *Service) writeTx(ctx context.Context, tx *db.Tx, where string, args ...
 func waitingTx(ctx context.Context, tx *db.Tx, where string, args ...any) ([]item, error) {
 	query := `SELECT id FROM notices WHERE status = 'waiting' AND ` + where + ` ORDER BY id`
 	if tx.Dialect() == db.PostgreSQL {
-		// The second of two concurrent transactions finds that the notices are no longer waiting.
+		// The lock makes a concurrent transaction wait. That transaction then does not read the
+		// notices, because they are no longer waiting.
 		query += ` FOR UPDATE`
 	}
 	waiting, err := db.Column[int64](tx.QueryContext(ctx, query, args...))

@@ -1,7 +1,7 @@
-// Package recovery owns the recovery sheet: one page of plain text with the two secrets that are not
-// in the database, the master key and the identity of the signing keys. Each line of a secret has a
-// checksum, so that errors in a sheet that a person typed are found. The package does not read or
-// store secrets.
+// Package recovery owns the recovery sheet: one page of plain text with the two secrets that are
+// not in the database, the master key and the identity of the signing keys. Each line of a secret
+// has a checksum, so that errors in a sheet that a person typed are found. The package does not
+// read or write files.
 package recovery
 
 import (
@@ -40,7 +40,8 @@ const (
 	identityPrefix           = "AGE-SECRET-KEY-1"
 )
 
-// part is a secret on the sheet. Its lines are named by its letter and their number.
+// part is a secret on the sheet. The name of a line is the letter of the part and the number of the
+// line.
 type part struct {
 	letter string
 	title  string
@@ -55,16 +56,16 @@ var (
 // lines returns the number of lines of the secret.
 func (p part) lines() int { return (p.size + lineSize - 1) / lineSize }
 
-// label returns the name of a line, from 0.
+// label returns the name of a line. line counts from 0.
 func (p part) label(line int) string { return fmt.Sprintf("%s%d", p.letter, line+1) }
 
-// lineSize returns the number of characters of the secret in a line, from 0.
+// lineSize returns the number of characters of the secret in a line. line counts from 0.
 func (p part) lineSize(line int) int { return min(lineSize, p.size-line*lineSize) }
 
 // errSecret means that a secret cannot be printed on a sheet.
 var errSecret = errors.New("a secret does not have the form for a recovery sheet")
 
-// Text returns the sheet as text with at most 80 characters in a line.
+// Text returns the sheet as plain text in short lines.
 func (s *Sheet) Text() (string, error) {
 	identity, ok := strings.CutPrefix(strings.ToUpper(s.Identity), identityPrefix)
 	if !ok || len(identity) != identitySize || len(s.MasterKey) != masterSize {

@@ -1,6 +1,7 @@
 // Package safehttp makes connections to addresses that a user chose. It refuses addresses in
-// internal networks. It checks the resolved address at each dial, so that a name that resolves
-// differently the second time (DNS rebinding) is refused too. It does not own requests or retries.
+// internal networks. It checks the resolved address at each dial, so that a name that later
+// resolves to an internal address (DNS rebinding) is refused too. It does not own requests or
+// retries.
 package safehttp
 
 import (

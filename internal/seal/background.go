@@ -11,10 +11,11 @@ import (
 // background.
 const lightBackground = 200
 
-// onUniformBackground reports whether the background of a stamp without a white background has only
-// one light colour. In that case the stamp covers nothing on the page, so that one picture proves
-// both that the place was blank and that the stamp is readable. A mark on the page could be missed
-// only if it is smaller than a module, the only mark in the place, and exactly under a dark module.
+// onUniformBackground reports whether the page around the marks of a stamp without a white
+// background has only one light colour. In that case the stamp covers nothing on the page, so one
+// picture proves both that the place was blank and that the stamp is readable. A mark on the page
+// could be missed only if it is smaller than a module, the only mark in the place, and exactly
+// under a dark module.
 func onUniformBackground(img *image.Gray, picture *pdfium.Page, f frame, s spot) bool {
 	ink := inkMask(img.Rect, picture, f, s)
 	low, high := byte(255), byte(0)

@@ -1,5 +1,5 @@
 // Package pdftest writes small PDF files for tests. It does not import package
-// pdf, because the tests of pdf import it.
+// pdf, because the tests of pdf import pdftest.
 package pdftest
 
 import (
