@@ -197,7 +197,7 @@ func (t *textReport) original() {
 	if o == nil {
 		return
 	}
-	unverified := "" // added if the signature is not valid
+	unverified := "" // set below unless the verdict is Valid
 	if t.report.Verdict != pades.Valid {
 		unverified = " (stated by the signature, not verified)"
 	}

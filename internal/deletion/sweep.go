@@ -127,7 +127,7 @@ type record struct {
 	erased bool
 }
 
-// change has the changes of a page to the records of deletions.
+// change has the changes of the records of deletions that result from one page of files.
 type change struct {
 	// add are the keys that get a record or an earlier time.
 	add []string
@@ -228,7 +228,8 @@ func (w *sweep) delete(ctx context.Context, f blob.Info) bool {
 	return true
 }
 
-// records returns the records of the keys after w.after, up to end, or all if last is true.
+// records returns the records of the keys after w.after: up to end, or all of these if last is
+// true.
 func (w *sweep) records(ctx context.Context, end string, last bool) (_ map[string]record, err error) {
 	query, args := `SELECT key, due_at, erased_at IS NOT NULL FROM blob_deletions WHERE key > $1 AND key <= $2`, []any{w.after, end}
 	if last {
@@ -280,7 +281,7 @@ func (w *sweep) save(ctx context.Context, c change, end string, last bool, now t
 	return nil
 }
 
-// addTx stores that files without a row are due at a time.
+// addTx stores the time from which files without a row may be deleted.
 func addTx(ctx context.Context, tx *db.Tx, keys []string, due int64) error {
 	if len(keys) == 0 {
 		return nil

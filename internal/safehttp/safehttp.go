@@ -1,7 +1,7 @@
 // Package safehttp makes connections to addresses that a user chose. It refuses addresses in
 // internal networks. It checks the resolved address at each dial, so that a name that later
-// resolves to an internal address (DNS rebinding) is refused too. It does not own requests or
-// retries.
+// resolves to an internal address (DNS rebinding) is refused too. The callers build the requests
+// and retry them.
 package safehttp
 
 import (
@@ -21,7 +21,7 @@ import (
 var ErrBlocked = errors.New("this address is not allowed")
 
 // HandshakeError reports a failed TLS handshake: for example, the certificate is untrusted, expired
-// or for another name, or the peer does not support TLS 1.2.
+// or for another name, or the peer supports neither TLS 1.2 nor a later version.
 type HandshakeError struct{ Err error }
 
 // Error returns the message of the cause.

@@ -30,13 +30,13 @@ type view struct {
 
 	limit, offset int
 	after         *position
-	// back reports whether the page ends before the position after. Otherwise the page begins after
-	// this position.
+	// back is true if the page ends before the position in the field after, and false if the page
+	// begins after that position.
 	back bool
 }
 
-// position is the position of a record in a list. It has the sort key of the record, which is a
-// text or a number, the creation time and the id.
+// position is the position of a record in a list. It has the sort key of the record (a text or a
+// number), the creation time of the record and its id.
 type position struct {
 	Text    string `json:"t,omitempty"`
 	Number  int64  `json:"n,omitempty"`

@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// maxToken is the maximum number of encoded bytes of one name or value of a JSON body: the
-	// encoding of one byte may have six bytes.
+	// maxToken is the maximum number of encoded bytes of one name or value of a JSON body: JSON may
+	// encode a byte in six bytes, and the rest is room for white space.
 	maxToken      = 8 * maxBulkValue
 	malformedJSON = "The request body is not a JSON object, or incomplete."
 )
