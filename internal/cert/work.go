@@ -23,8 +23,8 @@ import (
 const (
 	// SealQueue has the jobs that make verified PDFs of single uploads.
 	SealQueue = "seal"
-	// BulkQueue has the jobs that make verified PDFs of batches. In the server, BulkQueue has one
-	// worker fewer than SealQueue.
+	// BulkQueue has the jobs that make verified PDFs of batches. In the server, BulkQueue has fewer
+	// workers than SealQueue.
 	BulkQueue = "seal_bulk"
 	// SealTimeout is the limit of one attempt at sealing.
 	SealTimeout = time.Minute

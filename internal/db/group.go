@@ -77,42 +77,40 @@ type shared struct {
 
 // sharedTx runs a transaction on SQLite and returns the functions to call after its commit.
 func (d *DB) sharedTx(ctx context.Context, level durability, f func(tx *Tx) error) (after []func(), err error) {
-	g := &d.group
-	if err := g.enter(ctx, level); err != nil {
+	if err := d.group.enter(ctx, level); err != nil {
 		return nil, fmt.Errorf("waiting for the database: %w", err)
 	}
-	left := false
-	defer func() {
-		if left {
-			return
-		}
-		// f panicked. Without this, all later transactions would wait forever.
-		if g.current != nil {
-			g.current.undo()
-		}
-		g.leave()
-	}()
-	s, err := d.share(ctx, level)
-	if err != nil {
-		left = true
-		g.leave()
-		return nil, err
-	}
-	tx := &Tx{Tx: s.tx, conn: s.conn, dialect: SQLite, shared: s}
-	if err = f(tx); err == nil {
-		err = s.keep()
-	} else {
-		s.undo()
-	}
-	left = true
-	g.leave()
+	tx, err := d.member(ctx, level, f)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.await(ctx); err != nil {
+	if err := tx.shared.await(ctx); err != nil {
 		return nil, err
 	}
 	return tx.after, nil
+}
+
+// member runs f as a member of the shared transaction, and passes the turn on. The changes of f are
+// discarded if f fails.
+func (d *DB) member(ctx context.Context, level durability, f func(tx *Tx) error) (*Tx, error) {
+	// Both calls are deferred because f may panic: otherwise all later transactions would wait forever.
+	defer d.group.leave()
+	s, err := d.share(ctx, level)
+	if err != nil {
+		return nil, err
+	}
+	succeeded := false
+	defer func() {
+		if !succeeded {
+			s.undo()
+		}
+	}()
+	tx := &Tx{Tx: s.tx, conn: s.conn, dialect: SQLite, shared: s}
+	if err := f(tx); err != nil {
+		return nil, err
+	}
+	succeeded = true
+	return tx, s.keep()
 }
 
 // enter waits for the turn.
@@ -287,9 +285,7 @@ func (s *shared) undo() {
 		s.broken = fmt.Errorf("a transaction that shared the commit failed: %w", err)
 		return
 	}
-	if err := s.keep(); err != nil {
-		s.broken = err
-	}
+	_ = s.keep() // the error is in s.broken
 }
 
 // errDiscarded is the result of a shared transaction whose only member failed. No caller waits for it.

@@ -79,23 +79,14 @@ func insertNote(ctx context.Context, n int) func(tx *Tx) error {
 	}
 }
 
+// insertMany is a statement that takes some time.
+const insertMany = `INSERT INTO note (n) WITH RECURSIVE c (n) AS (SELECT 100 UNION ALL SELECT n + 1 FROM c WHERE n < 100000) SELECT n FROM c`
+
 // notes returns the stored numbers, separated by spaces.
 func notes(t *testing.T, d *DB) string {
 	t.Helper()
-	rows, err := d.QueryContext(t.Context(), `SELECT n FROM note ORDER BY n`)
+	list, err := Column[string](d.QueryContext(t.Context(), `SELECT n FROM note ORDER BY n`))
 	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = rows.Close() }()
-	var list []string
-	for rows.Next() {
-		var n string
-		if err := rows.Scan(&n); err != nil {
-			t.Fatal(err)
-		}
-		list = append(list, n)
-	}
-	if err := rows.Err(); err != nil {
 		t.Fatal(err)
 	}
 	return strings.Join(list, " ")
@@ -193,7 +184,7 @@ func TestCancelledMemberChangesNothingElse(t *testing.T) {
 	}, func(tx *Tx) error {
 		// The statement is longer than the time until the cancellation.
 		go cancel()
-		_, err := tx.ExecContext(canceled, `INSERT INTO note (n) WITH RECURSIVE c (n) AS (SELECT 100 UNION ALL SELECT n + 1 FROM c WHERE n < 100000) SELECT n FROM c`)
+		_, err := tx.ExecContext(canceled, insertMany)
 		if err != nil {
 			return err
 		}
@@ -217,7 +208,7 @@ func TestFullDiskInAGroup(t *testing.T) {
 		t.Fatal(err)
 	}
 	fill := func(tx *Tx) error {
-		_, err := tx.ExecContext(t.Context(), `INSERT INTO note (n) WITH RECURSIVE c (n) AS (SELECT 100 UNION ALL SELECT n + 1 FROM c WHERE n < 100000) SELECT n FROM c`)
+		_, err := tx.ExecContext(t.Context(), insertMany)
 		return err
 	}
 	results := together(t, d, insertNote(t.Context(), 1), fill, insertNote(t.Context(), 2))

@@ -111,6 +111,7 @@ func (e *engine) create(ctx context.Context) (*instance, error) {
 		_ = mem.release()
 		return nil, fmt.Errorf("%w: starting PDFium: %w", ErrUnavailable, err)
 	}
+	i.globals = mutableOf(i.module)
 	for _, name := range []string{"__wasm_call_ctors", "FPDF_InitLibrary"} {
 		if _, err := i.call(ctx, name); err != nil {
 			_ = i.release()

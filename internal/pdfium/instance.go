@@ -16,6 +16,8 @@ import (
 type instance struct {
 	module api.Module
 	memory *memory
+	// globals are the mutable globals, see instrument.
+	globals []api.MutableGlobal
 
 	file     *file // the only file that the sandbox can read
 	readErr  error // first read error

@@ -24,16 +24,16 @@ func stateOf(i *instance) *state {
 	used := len(bytes.TrimRight(all, "\x00"))
 	used = min((used+wasmPage-1)/wasmPage*wasmPage, len(all))
 	s := &state{memory: bytes.Clone(all[:used]), size: size}
-	for _, g := range mutable(i) {
+	for _, g := range i.globals {
 		s.globals = append(s.globals, g.Get())
 	}
 	return s
 }
 
-// mutable returns the mutable globals of an instance, see instrument.
-func mutable(i *instance) (list []api.MutableGlobal) {
+// mutableOf returns the mutable globals of a module, see instrument.
+func mutableOf(module api.Module) (list []api.MutableGlobal) {
 	for k := 0; ; k++ {
-		g, ok := i.module.ExportedGlobal(globalPrefix + strconv.Itoa(k)).(api.MutableGlobal)
+		g, ok := module.ExportedGlobal(globalPrefix + strconv.Itoa(k)).(api.MutableGlobal)
 		if !ok {
 			return list
 		}
@@ -50,7 +50,7 @@ func (s *state) reset(i *instance) bool {
 		return false
 	}
 	copy(i.memory.reserved, s.memory)
-	for k, g := range mutable(i) {
+	for k, g := range i.globals {
 		g.Set(s.globals[k])
 	}
 	i.file, i.readErr, i.exceeded = nil, nil, false

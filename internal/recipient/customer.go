@@ -22,7 +22,7 @@ const secondClaimDelay = time.Minute
 // LookUpTx returns the customer number that the person with a verified address has in an
 // institution, or 0 if there is no such person. If the person has no number, LookUpTx assigns the
 // next number. LookUpTx is the callback cert.Config.Recipient.
-func (l *Assignments) LookUpTx(ctx context.Context, tx *db.Tx, institutionID int64, emailFolded string) (int64, error) {
+func (s *Service) LookUpTx(ctx context.Context, tx *db.Tx, institutionID int64, emailFolded string) (int64, error) {
 	u, err := account.VerifiedUser(ctx, tx, emailFolded)
 	if fault.Is(err, fault.NotFound) {
 		return 0, nil
@@ -30,13 +30,13 @@ func (l *Assignments) LookUpTx(ctx context.Context, tx *db.Tx, institutionID int
 	if err != nil {
 		return 0, err
 	}
-	return l.numberTx(ctx, tx, institutionID, u.ID)
+	return s.numberTx(ctx, tx, institutionID, u.ID)
 }
 
 // numberTx returns a person's number in an institution. A new person gets the next number; of two
 // concurrent transactions, the second waits for the first. A caller that also changes certificates
 // must call numberTx before these changes, to avoid a deadlock.
-func (l *Assignments) numberTx(ctx context.Context, tx *db.Tx, institutionID, userID int64) (number int64, err error) {
+func (s *Service) numberTx(ctx context.Context, tx *db.Tx, institutionID, userID int64) (number int64, err error) {
 	const selectNumber = `SELECT number FROM customers WHERE user_id = $1 AND institution_id = $2`
 	err = tx.QueryRowContext(ctx, selectNumber, userID, institutionID).Scan(&number)
 	if err == nil || !errors.Is(err, sql.ErrNoRows) {
@@ -57,7 +57,7 @@ func (l *Assignments) numberTx(ctx context.Context, tx *db.Tx, institutionID, us
 		return 0, fmt.Errorf("assigning a customer number: %w", err)
 	}
 	if _, err := tx.ExecContext(ctx, `INSERT INTO customers (institution_id, number, user_id, created_at) VALUES ($1, $2, $3, $4)`,
-		institutionID, number, userID, db.Micros(l.now())); err != nil {
+		institutionID, number, userID, db.Micros(s.now())); err != nil {
 		return 0, fmt.Errorf("assigning a customer number: %w", err)
 	}
 	return number, nil

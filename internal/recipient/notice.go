@@ -93,20 +93,19 @@ func (s *Service) approvedTx(ctx context.Context, tx *db.Tx, c *cert.Certificate
 	if _, err := s.insertTx(ctx, tx, c, email, Approval, c.BatchID); err != nil {
 		return err
 	}
-	if c.CustomerID != 0 {
-		return s.writeDueTx(ctx, tx, c, email)
+	if c.CustomerID == 0 {
+		_, err := account.VerifiedUser(ctx, tx, email.Folded)
+		if err == nil {
+			// The person verified the address during the processing. A job assigns the certificate,
+			// because this transaction has already changed it: see numberTx.
+			_, err = s.queue.InsertTx(ctx, tx, noticeArgs{UUID: c.UUID}, noticeOptions)
+			return err
+		}
+		if !fault.Is(err, fault.NotFound) {
+			return err
+		}
 	}
-	_, err = account.VerifiedUser(ctx, tx, email.Folded)
-	if fault.Is(err, fault.NotFound) {
-		return s.writeDueTx(ctx, tx, c, email)
-	}
-	if err != nil {
-		return err
-	}
-	// The person verified the address during the processing. A job assigns the certificate, because
-	// this transaction has already changed it: see numberTx.
-	_, err = s.queue.InsertTx(ctx, tx, noticeArgs{UUID: c.UUID}, noticeOptions)
-	return err
+	return s.writeDueTx(ctx, tx, c, email)
 }
 
 // writeDueTx writes the mail of an approved certificate, unless the mail has to wait for other
@@ -126,7 +125,7 @@ func (s *Service) writeDueTx(ctx context.Context, tx *db.Tx, c *cert.Certificate
 // insertTx inserts a notice for a certificate's recipient and returns its id. A certificate has
 // one notice for its approval, and one more for each later mail. If the certificate already has a
 // notice for its approval, insertTx returns 0.
-func (l *Assignments) insertTx(ctx context.Context, tx *db.Tx, c *cert.Certificate, email account.Email, reason Reason, batch string) (id int64, err error) {
+func (s *Service) insertTx(ctx context.Context, tx *db.Tx, c *cert.Certificate, email account.Email, reason Reason, batch string) (id int64, err error) {
 	occasion := 1
 	if reason != Approval {
 		if err := tx.QueryRowContext(ctx, `SELECT coalesce(max(occasion), 1) + 1 FROM notices WHERE certificate_id = $1`, c.ID).Scan(&occasion); err != nil {
@@ -136,7 +135,7 @@ func (l *Assignments) insertTx(ctx context.Context, tx *db.Tx, c *cert.Certifica
 	err = tx.QueryRowContext(ctx, `
 		INSERT INTO notices (certificate_id, occasion, institution_id, reason, batch_id, email, email_folded, status, created_at, updated_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, 'waiting', $8, $8) ON CONFLICT (certificate_id, occasion) DO NOTHING RETURNING id`,
-		c.ID, occasion, c.InstitutionID, string(reason), sql.NullString{String: batch, Valid: batch != ""}, email.Text, email.Folded, db.Micros(l.now())).Scan(&id)
+		c.ID, occasion, c.InstitutionID, string(reason), sql.NullString{String: batch, Valid: batch != ""}, email.Text, email.Folded, db.Micros(s.now())).Scan(&id)
 	if errors.Is(err, sql.ErrNoRows) {
 		return 0, nil
 	}
@@ -148,7 +147,7 @@ func (l *Assignments) insertTx(ctx context.Context, tx *db.Tx, c *cert.Certifica
 
 // withdrawTx cancels the unsent notices of a certificate. If a message also has notices of other
 // certificates, the notices of the other certificates wait for a new message.
-func (l *Assignments) withdrawTx(ctx context.Context, tx *db.Tx, certificateID int64) error {
+func (s *Service) withdrawTx(ctx context.Context, tx *db.Tx, certificateID int64) error {
 	// All notices of the same messages are locked in one order, so that concurrent withdrawals do
 	// not deadlock.
 	query := `SELECT id, certificate_id, status, coalesce(mail_uuid, '') FROM notices WHERE status IN ('waiting', 'queued')
@@ -173,13 +172,13 @@ func (l *Assignments) withdrawTx(ctx context.Context, tx *db.Tx, certificateID i
 	if err != nil {
 		return fmt.Errorf("withdrawing notices: %w", err)
 	}
-	now := db.Micros(l.now())
+	now := db.Micros(s.now())
 	for _, n := range list {
 		if n.certificate != certificateID {
 			continue
 		}
 		if n.status == Queued {
-			ok, err := mail.CancelTx(ctx, tx, n.mail, l.now())
+			ok, err := mail.CancelTx(ctx, tx, n.mail, s.now())
 			if err != nil {
 				return err
 			}
@@ -202,13 +201,13 @@ func (l *Assignments) withdrawTx(ctx context.Context, tx *db.Tx, certificateID i
 
 // MailFinishedTx records whether a message was sent or failed. It ignores messages without a
 // notice. MailFinishedTx is the callback mail.Config.Finished.
-func (l *Assignments) MailFinishedTx(ctx context.Context, tx *db.Tx, e mail.Result) error {
+func (s *Service) MailFinishedTx(ctx context.Context, tx *db.Tx, e mail.Result) error {
 	status := Sent
 	if e.Status == mail.Failed {
 		status = Failed
 	}
 	if _, err := tx.ExecContext(ctx, `UPDATE notices SET status = $1, error = $2, updated_at = $3 WHERE mail_uuid = $4`,
-		string(status), sql.NullString{String: e.Reason, Valid: e.Reason != ""}, db.Micros(l.now()), e.UUID); err != nil {
+		string(status), sql.NullString{String: e.Reason, Valid: e.Reason != ""}, db.Micros(s.now()), e.UUID); err != nil {
 		return fmt.Errorf("recording the result of a message: %w", err)
 	}
 	return nil

@@ -43,8 +43,6 @@ type Config struct {
 
 // Service provides the operations for recipients.
 type Service struct {
-	*Assignments
-
 	db       *db.DB
 	certs    *cert.Service
 	accounts *account.Service
@@ -52,6 +50,7 @@ type Service struct {
 	queue    *job.Queue
 	catalog  *locale.Catalog
 	to       func(string) string
+	now      func() time.Time
 	log      *slog.Logger
 	// maxShown is maxLinkCertificates; tests set a lower value.
 	maxShown int
@@ -61,8 +60,8 @@ type Service struct {
 // call the methods whose names end in Tx; package vault passes these methods to the three packages.
 func New(c Config) *Service {
 	s := &Service{
-		Assignments: NewAssignments(c.Now), db: c.DB, certs: c.Certs, accounts: c.Accounts, mailer: c.Mailer, queue: c.Queue,
-		catalog: c.Catalog, to: c.To, log: c.Log, maxShown: maxLinkCertificates,
+		db: c.DB, certs: c.Certs, accounts: c.Accounts, mailer: c.Mailer, queue: c.Queue,
+		catalog: c.Catalog, to: c.To, now: c.Now, log: c.Log, maxShown: maxLinkCertificates,
 	}
 	job.Add(c.Queue, &noticeWorker{service: s})
 	job.Add(c.Queue, &claimWorker{service: s})

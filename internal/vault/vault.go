@@ -129,8 +129,7 @@ func Wire(d Deps) (*Services, error) {
 	if s.Queue, err = queue(d); err != nil {
 		return nil, err
 	}
-	ledger := recipient.NewAssignments(d.Now)
-	if s.Mailer, err = mailer(d, s.Queue, ledger); err != nil {
+	if s.Mailer, err = mailer(d, s); err != nil {
 		return nil, err
 	}
 	s.Invitations = account.NewInvitations(account.InvitationsConfig{
@@ -140,7 +139,9 @@ func Wire(d Deps) (*Services, error) {
 	s.Certs = cert.New(cert.Config{
 		DB: d.DB, Blobs: d.Blobs, Deletions: s.Deletions, Queue: s.Queue, Hooks: s.Hooks, Sealer: d.Sealer, VerifyURL: d.Links.Verify,
 		Keys: d.Keys, TimeStamps: d.TimeStamps, Verify: d.Verify, Attempts: d.Attempts, BulkWorkers: d.BulkWorkers, Processors: d.Processors, Now: d.Now, Log: d.Log,
-		Recipient: ledger.LookUpTx,
+		Recipient: func(ctx context.Context, tx *db.Tx, institutionID int64, emailFolded string) (int64, error) {
+			return s.Recipients.LookUpTx(ctx, tx, institutionID, emailFolded)
+		},
 		StatusChanged: func(ctx context.Context, tx *db.Tx, c *cert.Certificate) error {
 			return s.Recipients.MovedTx(ctx, tx, c)
 		},
@@ -201,10 +202,14 @@ func queue(d Deps) (*job.Queue, error) {
 	})
 }
 
-// mailer returns the mailer, which reports the final state of each message to the ledger.
-func mailer(d Deps, q *job.Queue, ledger *recipient.Assignments) (*mail.Mailer, error) {
+// mailer returns the mailer, which reports the final state of each message to the recipients'
+// service.
+func mailer(d Deps, s *Services) (*mail.Mailer, error) {
 	c := d.Mail
-	c.DB, c.Queue, c.Finished, c.Now, c.Log = d.DB, q, ledger.MailFinishedTx, d.Now, d.Log
+	c.DB, c.Queue, c.Now, c.Log = d.DB, s.Queue, d.Now, d.Log
+	c.Finished = func(ctx context.Context, tx *db.Tx, e mail.Result) error {
+		return s.Recipients.MailFinishedTx(ctx, tx, e)
+	}
 	if d.Drill {
 		c.Sender = mail.NoSender{}
 	}

@@ -177,10 +177,7 @@ func BenchmarkAcknowledge(b *testing.B) {
 				total, first := 0, approved(b, c)
 				var spent time.Duration
 				for b.Loop() {
-					forms := make([]*vault.Form, crowd)
-					for i := range forms {
-						forms[i] = form(0)
-					}
+					forms := newForms(crowd, 1)
 					began := time.Now()
 					uploadAll(b, c, clients, forms)
 					spent += time.Since(began)
@@ -288,10 +285,7 @@ func BenchmarkEndToEnd(b *testing.B) {
 				var rates []float64
 				var spent time.Duration
 				for b.Loop() {
-					forms := make([]*vault.Form, crowd)
-					for i := range forms {
-						forms[i] = form(i % page.layouts)
-					}
+					forms := newForms(crowd, page.layouts)
 					before := approved(b, c)
 					began, busy := time.Now(), v.CPU()
 					uploadAll(b, c, uploaders, forms)
@@ -306,6 +300,15 @@ func BenchmarkEndToEnd(b *testing.B) {
 			})
 		})
 	}
+}
+
+// newForms returns n forms with a number of different layouts.
+func newForms(n, layouts int) []*vault.Form {
+	forms := make([]*vault.Form, n)
+	for i := range forms {
+		forms[i] = form(i % layouts)
+	}
+	return forms
 }
 
 // uploadAll uploads forms with a number of concurrent clients.

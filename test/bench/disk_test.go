@@ -55,10 +55,7 @@ func benchmarkDisk(b *testing.B, delay time.Duration, count int) {
 	var spent time.Duration
 	total, first, all, bytes := 0, approved(b, c), syncs(), written(b, v)
 	for b.Loop() {
-		forms := make([]*vault.Form, count)
-		for i := range forms {
-			forms[i] = form(0)
-		}
+		forms := newForms(count, 1)
 		began := time.Now()
 		uploadAll(b, c, uploaders, forms)
 		total += count

@@ -24,13 +24,7 @@ func TestUploadIsDurableBeforeTheResponse(t *testing.T) {
 		t.Skipf("this system does not allow strace: %v", err)
 	}
 	tracer := []string{"strace", "-D", "-f", "-y", "-s", "32", "-e", "signal=none", "-e", "trace=fsync,fdatasync,write", "-o", log}
-	f := start(t, "")
-	if code, err := f.Stop(); err != nil || code != 0 {
-		t.Fatalf("exit code = %d, %v; want 0", code, err)
-	}
-	token := f.client.Token
-	f.Vault = serve(t, vault.Options{Data: f.Data, Args: unlimited(nil), Proxy: true, Tracer: tracer})
-	f.client = f.as(t, token)
+	f := startWith(t, vault.Options{Data: warm(t), Args: unlimited(nil), Proxy: true, Tracer: tracer})
 	f.client.HTTP.Transport = asProxy{}
 	if a, err := f.client.Upload(t.Context(), form("Durable")); err != nil || a.Status != http.StatusCreated {
 		t.Fatalf("uploading: %+v, %v; want 201", a, err)

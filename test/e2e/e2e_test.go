@@ -82,7 +82,13 @@ func start(t *testing.T, database string, args ...string) *fixture {
 // startIn is like start, but uses the given data folder.
 func startIn(t *testing.T, data, database string, args ...string) *fixture {
 	t.Helper()
-	f := &fixture{Vault: serve(t, vault.Options{Data: data, Database: database, Args: unlimited(args)})}
+	return startWith(t, vault.Options{Data: data, Database: database, Args: unlimited(args)})
+}
+
+// startWith is like start, but uses the given options.
+func startWith(t *testing.T, o vault.Options) *fixture {
+	t.Helper()
+	f := &fixture{Vault: serve(t, o)}
 	var err error
 	if f.institution, err = f.CreateInstitution(t.Context(), "Northwind University", "NWU"); err != nil {
 		t.Fatal(err)

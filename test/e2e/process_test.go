@@ -109,13 +109,8 @@ func TestPlainHTTP(t *testing.T) {
 // client used https and the proxy has a trusted address.
 func TestBehindProxy(t *testing.T) {
 	t.Parallel()
-	v := serve(t, vault.Options{Data: warm(t), Proxy: true, Args: []string{"--public-rate-limit", "3"}})
-	f := &fixture{Vault: v}
-	var err error
-	if f.institution, err = v.CreateInstitution(t.Context(), "Northwind University", "NWU"); err != nil {
-		t.Fatal(err)
-	}
-	token := f.token(t, "", vault.Permissions...)
+	f := startWith(t, vault.Options{Data: warm(t), Proxy: true, Args: []string{"--public-rate-limit", "3"}})
+	v, token := f.Vault, f.client.Token
 	request := func(from, path string, headers map[string]string) int {
 		t.Helper()
 		d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
