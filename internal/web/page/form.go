@@ -137,16 +137,18 @@ func (s *Set) notice(r *http.Request, g *Page) string {
 	}
 	parts := strings.Split(c.Value, ".")
 	text := s.options.Notices[parts[0]]
-	if translated, err := g.Language.Text(text); err == nil {
-		text = translated
-	}
 	// A person can change the cookie, so the page shows only numbers from the cookie.
+	var numbers []any
 	for i, part := range parts[1:min(len(parts), 1+noticeNumbers)] {
 		n, err := strconv.Atoi(part)
 		if err != nil {
 			return ""
 		}
 		text = strings.ReplaceAll(text, "{"+strconv.Itoa(i+1)+"}", strconv.Itoa(n))
+		numbers = append(numbers, strconv.Itoa(i+1), n)
+	}
+	if translated, err := g.Language.Text(s.options.Notices[parts[0]], numbers...); err == nil {
+		return translated
 	}
 	return text
 }

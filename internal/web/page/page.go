@@ -96,6 +96,10 @@ func (g *Page) T(key string, args ...any) (string, error) {
 	return g.Language.Text(key, values(args)...)
 }
 
+// Message returns a message whose key is chosen at run time. The key of a call of T or H is a
+// constant, so that a missing message is found when the templates are loaded.
+func (g *Page) Message(key string, args ...any) (string, error) { return g.T(key, args...) }
+
 // H returns a message as markup.
 func (g *Page) H(key string, args ...any) (template.HTML, error) {
 	return g.Language.HTML(key, values(args)...)
