@@ -18,11 +18,12 @@ RECORDS   ?= 1000000
 LOAD      ?= 10m
 RESTORES  ?= 20
 
-# Embedded files from npm: PDFium's WebAssembly build, and a QR decoder for
-# browsers that have no decoder.
+# Embedded files from npm: PDFium's WebAssembly build, a QR decoder for browsers
+# that have no decoder, and fonts.
 PDFIUM := internal/pdfium/wasm/pdfium.wasm
 DECODER := internal/web/public/assets/qr/decode.js
-EMBEDDED := $(PDFIUM) $(DECODER)
+FONTS := internal/typeset/fonts/LICENSES.txt.zst
+EMBEDDED := $(PDFIUM) $(DECODER) $(FONTS)
 
 # The npm libraries with which receivers check webhooks, for the tests.
 RECEIVERS := test/receivers/node_modules/.package-lock.json
@@ -54,6 +55,10 @@ $(DECODER): web-deps/node_modules
 	mkdir -p $(@D)
 	cp web-deps/node_modules/qr/LICENSE-MIT web-deps/node_modules/qr/index.js web-deps/node_modules/qr/decode.js $(@D)
 	touch $@
+
+# The program checks the digest of each font and compresses it.
+$(FONTS): web-deps/node_modules internal/typeset/fonts/SHA256SUMS internal/typeset/gen/main.go
+	go run ./internal/typeset/gen
 
 .PHONY: run
 run: build ## build, and start the vault with its defaults
@@ -162,7 +167,7 @@ bench/backup: deps build ## make backups every 5 s for LOAD (10m) of uploads, an
 
 .PHONY: clean
 clean: ## remove all built files
-	rm -rf bin web-deps/node_modules test/receivers/node_modules $(CHECKERS) test/screenshots $(PDFIUM) $(dir $(PDFIUM))LICENSE* $(dir $(DECODER))
+	rm -rf bin web-deps/node_modules test/receivers/node_modules $(CHECKERS) test/screenshots $(PDFIUM) $(dir $(PDFIUM))LICENSE* $(dir $(DECODER)) $(dir $(FONTS))*.zst
 
 .PHONY: help
 help: ## list these targets

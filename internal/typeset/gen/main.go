@@ -1,0 +1,97 @@
+// Command gen writes the font archive that the binary embeds: it copies each font that SHA256SUMS
+// lists from the npm packages below -from to -to, compressed, after a check of its digest, and
+// joins the licences of the packages. Its output depends only on its input.
+package main
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/klauspost/compress/zstd"
+)
+
+func main() {
+	from := flag.String("from", "web-deps/node_modules/@expo-google-fonts", "folder of the npm packages")
+	to := flag.String("to", "internal/typeset/fonts", "folder of the archive")
+	flag.Parse()
+	if err := run(*from, *to); err != nil {
+		fmt.Fprintln(os.Stderr, "fonts:", err)
+		os.Exit(1)
+	}
+}
+
+func run(from, to string) error {
+	sums, err := os.ReadFile(filepath.Join(to, "SHA256SUMS"))
+	if err != nil {
+		return err
+	}
+	// One goroutine, so that the frames are the same on every machine.
+	encoder, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedBestCompression), zstd.WithEncoderConcurrency(1))
+	if err != nil {
+		return err
+	}
+	var licences bytes.Buffer
+	last := ""
+	for line := range strings.Lines(string(sums)) {
+		want, name, ok := strings.Cut(strings.TrimSpace(line), "  ")
+		if !ok {
+			return fmt.Errorf("SHA256SUMS: unexpected line %q", line)
+		}
+		path, err := find(from, name)
+		if err != nil {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		if got := sha256.Sum256(data); hex.EncodeToString(got[:]) != want {
+			return fmt.Errorf("%s: the SHA-256 is %x, want %s", name, got, want)
+		}
+		if err := os.WriteFile(filepath.Join(to, name+".zst"), encoder.EncodeAll(data, nil), 0o644); err != nil { //nolint:gosec // a file of the build
+			return err
+		}
+		if folder := filepath.Dir(filepath.Dir(path)); folder != last {
+			last = folder
+			if err := licence(&licences, folder); err != nil {
+				return err
+			}
+		}
+	}
+	return os.WriteFile(filepath.Join(to, "LICENSES.txt.zst"), encoder.EncodeAll(licences.Bytes(), nil), 0o644) //nolint:gosec // a file of the build
+}
+
+var errNotOne = errors.New("the packages must have exactly one such file")
+
+// find returns the path of a font in the packages.
+func find(from, name string) (string, error) {
+	paths, err := filepath.Glob(filepath.Join(from, "*", "*", name))
+	if err != nil {
+		return "", err
+	}
+	if len(paths) != 1 {
+		return "", fmt.Errorf("%s: %w", name, errNotOne)
+	}
+	return paths[0], nil
+}
+
+// licence adds the licences of a package: of the fonts and of the package itself.
+func licence(b *bytes.Buffer, folder string) error {
+	fmt.Fprintf(b, "==== @expo-google-fonts/%s ====\n\n", filepath.Base(folder))
+	for _, name := range []string{"LICENSE_FONT", "LICENSE"} {
+		text, err := os.ReadFile(filepath.Join(folder, name))
+		if err != nil {
+			return err
+		}
+		b.Write(bytes.TrimSpace(bytes.ReplaceAll(text, []byte("\r\n"), []byte("\n"))))
+		b.WriteString("\n\n")
+	}
+	return nil
+}
