@@ -1,0 +1,159 @@
+package typeset
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math"
+	"slices"
+	"strconv"
+
+	"github.com/go-text/typesetting/font"
+	"github.com/go-text/typesetting/font/opentype"
+)
+
+// Operators of Type 2 charstrings (Adobe Technical Note 5177).
+const (
+	opMoveTo, opLineTo, opCurveTo, opEnd = 21, 5, 8, 14
+)
+
+// compact returns the subset as a bare CID-keyed CFF font (Adobe Technical Note 5176), whose glyphs
+// are drawn anew from the outlines.
+func (s *subset) compact() []byte {
+	glyphs := make([][]byte, len(s.uses))
+	for id := range s.uses {
+		glyphs[id] = s.charstring(&s.uses[id])
+	}
+	n := len(glyphs)
+	chars := cffIndex(glyphs...)
+	names := cffIndex([]byte(s.face.name))
+	registry := cffIndex([]byte("Adobe"), []byte("Identity"))
+	none := cffIndex()
+	charset := []byte{0} // format 0, for .notdef alone
+	if n > 1 {
+		charset = []byte{2, 0, 1, byte((n - 2) >> 8 & 0xFF), byte((n - 2) & 0xFF)} // format 2: one range from 1
+	}
+	choice := []byte{3, 0, 1, 0, 0, 0, byte(n >> 8 & 0xFF), byte(n & 0xFF)} // FDSelect: all in font 0
+	private := slices.Concat(cffInt(0), []byte{20}, cffInt(0), []byte{21})  // defaultWidthX, nominalWidthX
+	// Offsets take five bytes each, so that the length of the dictionary does not depend on them.
+	top := func(charset, choice, chars, fonts int) []byte {
+		const firstString = 391
+		b := slices.Concat(cffInt(firstString), cffInt(firstString+1), cffInt(0), []byte{12, 30}) // ROS
+		if s.face.upem != 1000 {
+			unit := cffReal(1 / s.face.upem)
+			b = slices.Concat(b, unit, cffInt(0), cffInt(0), unit, cffInt(0), cffInt(0), []byte{12, 7}) // FontMatrix
+		}
+		return slices.Concat(b, cffInt(n), []byte{12, 34}, // CIDCount
+			cffOffset(charset), []byte{15}, cffOffset(choice), []byte{12, 37}, cffOffset(chars), []byte{17}, cffOffset(fonts), []byte{12, 36})
+	}
+	header := []byte{1, 0, 4, 4}
+	atCharset := len(header) + len(names) + len(cffIndex(top(0, 0, 0, 0))) + len(registry) + len(none)
+	atChoice := atCharset + len(charset)
+	atChars := atChoice + len(choice)
+	atPrivate := atChars + len(chars)
+	atFonts := atPrivate + len(private)
+	fonts := cffIndex(slices.Concat(cffOffset(len(private)), cffOffset(atPrivate), []byte{18}))
+	return slices.Concat(header, names, cffIndex(top(atCharset, atChoice, atChars, atFonts)), registry, none, charset, choice, chars, private, fonts)
+}
+
+// charstring returns the outlines of a character id as moves, lines and curves.
+func (s *subset) charstring(u *use) []byte {
+	b := cffInt(u.advance)
+	var x, y int // the pen, rounded
+	for _, p := range u.parts {
+		to := func(q opentype.SegmentPoint) {
+			nx, ny := int(math.Round(float64(q.X)))+int(p.x), int(math.Round(float64(q.Y)))+int(p.y)
+			b = append(append(b, cffInt(nx-x)...), cffInt(ny-y)...)
+			x, y = nx, ny
+		}
+		var pen opentype.SegmentPoint
+		for _, segment := range s.face.segments(p.glyph) {
+			a := segment.Args
+			switch segment.Op {
+			case opentype.SegmentOpMoveTo:
+				to(a[0])
+				b, pen = append(b, opMoveTo), a[0]
+			case opentype.SegmentOpLineTo:
+				to(a[0])
+				b, pen = append(b, opLineTo), a[0]
+			case opentype.SegmentOpQuadTo: // as a cubic curve
+				q, end := a[0], a[1]
+				to(opentype.SegmentPoint{X: pen.X + 2*(q.X-pen.X)/3, Y: pen.Y + 2*(q.Y-pen.Y)/3})
+				to(opentype.SegmentPoint{X: end.X + 2*(q.X-end.X)/3, Y: end.Y + 2*(q.Y-end.Y)/3})
+				to(end)
+				b, pen = append(b, opCurveTo), end
+			case opentype.SegmentOpCubeTo:
+				to(a[0])
+				to(a[1])
+				to(a[2])
+				b, pen = append(b, opCurveTo), a[2]
+			}
+		}
+	}
+	return append(b, opEnd)
+}
+
+// segments returns the outline of a glyph in font units.
+func (f *face) segments(glyph uint16) []opentype.Segment {
+	outline, ok := f.drawn.GlyphData(font.GID(glyph)).(font.GlyphOutline)
+	if !ok {
+		return nil
+	}
+	return outline.Segments
+}
+
+// cffIndex returns an INDEX with offsets of four bytes.
+func cffIndex(items ...[]byte) []byte {
+	if len(items) == 0 {
+		return []byte{0, 0}
+	}
+	const offsetSize = 4
+	b := append(binary.BigEndian.AppendUint16(nil, uint16(len(items))), offsetSize) //nolint:gosec // at most the glyphs of the font
+	at := uint32(1)
+	b = binary.BigEndian.AppendUint32(b, at)
+	for _, item := range items {
+		at += uint32(len(item)) //nolint:gosec // smaller than the font
+		b = binary.BigEndian.AppendUint32(b, at)
+	}
+	return append(b, bytes.Join(items, nil)...)
+}
+
+// cffInt returns an integer operand of at most 16 bits.
+func cffInt(v int) []byte {
+	v = int(narrow(v))
+	switch {
+	case v >= -107 && v <= 107:
+		return []byte{byte(v + 139)}
+	case v >= 108 && v <= 1131:
+		v -= 108
+		return []byte{byte(v>>8) + 247, byte(v & 0xFF)}
+	case v >= -1131 && v <= -108:
+		v = -v - 108
+		return []byte{byte(v>>8) + 251, byte(v & 0xFF)}
+	}
+	return []byte{28, byte(v >> 8 & 0xFF), byte(v & 0xFF)}
+}
+
+// cffOffset returns an integer operand of a dictionary in five bytes.
+func cffOffset(v int) []byte { return binary.BigEndian.AppendUint32([]byte{29}, uint32(v)) } //nolint:gosec // smaller than the font
+
+// cffReal returns a real operand of a dictionary: digits of four bits.
+func cffReal(v float64) []byte {
+	const point, end = 0xA, 0xF
+	var digits []byte
+	for _, c := range []byte(strconv.FormatFloat(v, 'f', -1, 64)) {
+		if c == '.' {
+			digits = append(digits, point)
+		} else {
+			digits = append(digits, c-'0')
+		}
+	}
+	digits = append(digits, end)
+	if len(digits)%2 == 1 {
+		digits = append(digits, end)
+	}
+	out := []byte{30}
+	for i := 0; i < len(digits); i += 2 {
+		out = append(out, digits[i]<<4|digits[i+1])
+	}
+	return out
+}

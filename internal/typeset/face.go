@@ -1,0 +1,177 @@
+package typeset
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"unicode"
+
+	"github.com/go-text/typesetting/font"
+	"github.com/go-text/typesetting/font/opentype"
+	"golang.org/x/text/unicode/norm"
+)
+
+// face is a font that was read. It does not change and can be used by several goroutines.
+type face struct {
+	name string // for the PDF: letters, digits and hyphens
+	font *font.Font
+	upem float64
+
+	// ascent, descent and capHeight are in ems; box is in font units.
+	ascent, descent, capHeight float64
+	box                        [4]int16
+
+	// drawn returns outlines. Only GlyphData is called, which has no cache.
+	drawn *font.Face
+
+	// These tables are for the subset. glyf is nil unless the outlines are TrueType; others are
+	// written as CFF.
+	glyf                   []byte
+	loca                   []uint32
+	head, hhea, hmtx, maxp []byte
+}
+
+// These are offsets in the tables of OpenType.
+const (
+	headLength, headBox, headLocaFormat   = 54, 36, 50
+	hheaLength, hheaMetrics               = 36, 34
+	maxpLength, maxpGlyphs                = 32, 4
+	os2Type                               = 8
+	restricted, noSubsetting, bitmapsOnly = 0x0002, 0x0100, 0x0200 // OS/2 fsType
+	minUnitsPerEm, maxUnitsPerEm          = 16, 16384              // OpenType, head
+)
+
+// readFace reads a TrueType or OpenType font, or the font with the index in a collection.
+func readFace(data []byte, index int, name string) (f *face, err error) {
+	defer func() { // the reader panics on some damaged fonts
+		if r := recover(); r != nil {
+			f, err = nil, fmt.Errorf("%w: %s is damaged: %v", ErrFont, name, r)
+		}
+	}()
+	loaders, err := opentype.NewLoaders(bytes.NewReader(data))
+	if err != nil {
+		return nil, fmt.Errorf("%w: reading %s: %w", ErrFont, name, err)
+	}
+	if index >= len(loaders) {
+		return nil, fmt.Errorf("%w: %s has %d fonts", ErrFont, name, len(loaders))
+	}
+	l := loaders[index]
+	table := func(tag string) []byte {
+		t, err := l.RawTable(opentype.MustNewTag(tag))
+		if err != nil {
+			return nil
+		}
+		return t
+	}
+	if os2 := table("OS/2"); len(os2) >= os2Type+2 && be16(os2, os2Type)&(restricted|noSubsetting|bitmapsOnly) != 0 {
+		return nil, fmt.Errorf("%w: the licence bits of %s forbid embedding", ErrFont, name)
+	}
+	if l.HasTable(opentype.MustNewTag("fvar")) {
+		return nil, fmt.Errorf("%w: %s is a variable font", ErrFont, name)
+	}
+	f = &face{name: postScriptName(name), head: table("head"), hhea: table("hhea"), hmtx: table("hmtx"), maxp: table("maxp")}
+	if f.font, err = font.NewFont(l); err != nil {
+		return nil, fmt.Errorf("%w: reading %s: %w", ErrFont, name, err)
+	}
+	f.upem = float64(f.font.Upem())
+	if len(f.head) < headLength || len(f.hhea) < hheaLength || f.upem < minUnitsPerEm || f.upem > maxUnitsPerEm {
+		return nil, fmt.Errorf("%w: %s has no metrics", ErrFont, name)
+	}
+	for i := range f.box {
+		f.box[i] = int16(be16(f.head, headBox+2*i)) //nolint:gosec // a signed number
+	}
+	f.drawn = font.NewFace(f.font)
+	if e, ok := f.drawn.FontHExtents(); ok {
+		f.ascent, f.descent = float64(e.Ascender)/f.upem, -float64(e.Descender)/f.upem
+	}
+	f.capHeight = float64(f.drawn.LineMetric(font.CapHeight)) / f.upem
+	if f.capHeight <= 0 || f.capHeight > 1 {
+		f.capHeight = 0.7
+	}
+	if err := f.outlines(table("glyf"), table("loca")); err != nil {
+		return nil, fmt.Errorf("%w: %s: %w", ErrFont, name, err)
+	}
+	return f, nil
+}
+
+// outlines sets glyf and loca.
+func (f *face) outlines(glyf, loca []byte) error {
+	if glyf == nil {
+		return nil
+	}
+	if len(f.maxp) < maxpLength {
+		return fmt.Errorf("%w: the table maxp is too short", ErrFont)
+	}
+	size, scale := 4, uint32(1)
+	if be16(f.head, headLocaFormat) == 0 {
+		size, scale = 2, 2
+	}
+	n := int(be16(f.maxp, maxpGlyphs))
+	if n+1 > len(loca)/size {
+		return fmt.Errorf("%w: the table loca is too short", ErrFont)
+	}
+	f.loca = make([]uint32, n+1)
+	for i := range f.loca {
+		if size == 2 {
+			f.loca[i] = scale * uint32(be16(loca, i*size))
+		} else {
+			f.loca[i] = binary.BigEndian.Uint32(loca[i*size:])
+		}
+		if int64(f.loca[i]) > int64(len(glyf)) || i > 0 && f.loca[i] < f.loca[i-1] {
+			return fmt.Errorf("%w: the table loca is wrong", ErrFont)
+		}
+	}
+	f.glyf = glyf
+	return nil
+}
+
+func be16(b []byte, i int) uint16 { return binary.BigEndian.Uint16(b[i:]) }
+
+// postScriptName returns the characters of a name that need no escape in PDF.
+func postScriptName(name string) string {
+	out := make([]byte, 0, len(name))
+	for i := range len(name) {
+		switch c := name[i]; {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '-':
+			out = append(out, c)
+		case c == '_':
+			out = append(out, '-')
+		}
+	}
+	return string(out)
+}
+
+// covers reports whether the face has glyphs for all visible characters of text.
+func (f *face) covers(text []rune) bool {
+	for _, r := range text {
+		if !f.has(r) {
+			return false
+		}
+	}
+	return true
+}
+
+// has reports whether the face has glyphs for a character, also as its canonical decomposition,
+// which the shaper uses then.
+func (f *face) has(r rune) bool {
+	if _, ok := f.font.NominalGlyph(r); ok || invisible(r) {
+		return true
+	}
+	parts := []rune(norm.NFD.String(string(r)))
+	if len(parts) < 2 {
+		return false
+	}
+	for _, p := range parts {
+		if _, ok := f.font.NominalGlyph(p); !ok {
+			return false
+		}
+	}
+	return true
+}
+
+// invisible reports whether a character needs no glyph: spaces, joiners, variation selectors and
+// controls of direction, but not the number signs of Arabic, which are format characters too.
+func invisible(r rune) bool {
+	return unicode.IsSpace(r) || unicode.Is(unicode.Variation_Selector, r) ||
+		unicode.Is(unicode.Cf, r) && !unicode.Is(unicode.Prepended_Concatenation_Mark, r)
+}

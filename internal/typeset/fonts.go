@@ -1,0 +1,189 @@
+package typeset
+
+import (
+	"io/fs"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/go-text/typesetting/language"
+)
+
+// Fonts is a set of fonts, in which each font is read when it is first needed. It can be used by
+// several goroutines.
+type Fonts struct {
+	entries []*entry
+
+	mu     sync.Mutex
+	large  []*entry // that are read, the one used last at the end
+	forgot int      // number of large fonts that were forgotten
+
+	shapers sync.Pool
+}
+
+// entry is a font that can be read.
+type entry struct {
+	name, family string
+	weight       int
+	script       language.Script // 0 for every script
+	region       string          // of a font for Han: SC, TC, HK, JP or KR
+	optional     bool            // from a folder: a text can do without it
+	large        bool
+	index        int // in a collection
+	read         func() ([]byte, error)
+
+	mu   sync.Mutex
+	face *face
+	err  error
+}
+
+// maxLarge is the number of large fonts in memory. A font for Han needs 30 to 45 MB.
+const maxLarge = 2
+
+// New returns the embedded fonts and the fonts of known names in the folders. It reads the names of
+// the files and no font. In a binary without fonts, New returns ErrUnavailable.
+func New(folders ...fs.FS) (*Fonts, error) {
+	f := &Fonts{}
+	if _, err := embedded.Open("fonts/" + embeddedFonts[0].file + ".zst"); err != nil {
+		return nil, ErrUnavailable
+	}
+	for _, e := range embeddedFonts {
+		f.entries = append(f.entries, &entry{
+			name: strings.TrimSuffix(e.file, ".ttf"), family: e.family, weight: e.weight, script: e.script,
+			read: func() ([]byte, error) { return readEmbedded(e.file) },
+		})
+	}
+	for _, folder := range folders {
+		f.entries = append(f.entries, scan(folder)...)
+	}
+	return f, nil
+}
+
+// load returns the face of an entry.
+func (f *Fonts) load(e *entry) (*face, error) {
+	e.mu.Lock()
+	if e.face == nil && e.err == nil {
+		data, err := e.read()
+		if err == nil {
+			e.face, err = readFace(data, e.index, e.name)
+		}
+		e.err = err
+	}
+	loaded, err := e.face, e.err
+	e.mu.Unlock()
+	if err == nil && e.large {
+		f.remember(e)
+	}
+	return loaded, err
+}
+
+// remember records the use of a large font, and forgets the one that was not used for the longest
+// time.
+func (f *Fonts) remember(e *entry) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if i := slices.Index(f.large, e); i >= 0 {
+		f.large = slices.Delete(f.large, i, i+1)
+	}
+	f.large = append(f.large, e)
+	if len(f.large) <= maxLarge {
+		return
+	}
+	old := f.large[0]
+	f.large = slices.Delete(f.large, 0, 1)
+	f.forgot++
+	old.mu.Lock()
+	old.face = nil
+	old.mu.Unlock()
+}
+
+// preferred returns the entry of the font of a style.
+func (f *Fonts) preferred(want Font) *entry {
+	weight := want.Weight
+	if weight == 0 {
+		weight = 400
+	}
+	best, distance := f.entries[0], math.MaxInt // Inter, if the family is unknown
+	for _, e := range f.entries {
+		if e.family != want.Family && e.family != Inter {
+			continue
+		}
+		d := max(e.weight-weight, weight-e.weight)
+		if e.family == want.Family {
+			d -= 1000 // before Inter
+		}
+		if d < distance {
+			best, distance = e, d
+		}
+	}
+	return best
+}
+
+// candidates returns the entries to try for a script, the best first: the preferred font, the fonts
+// of the script and the fonts for every script.
+func (f *Fonts) candidates(want Font, script language.Script, tag string) []*entry {
+	first := f.preferred(want)
+	out := []*entry{first}
+	if script.Strong() {
+		from := len(out)
+		for _, e := range f.entries {
+			if e != first && (e.script == script || e.script == language.Han && isHan(script)) {
+				out = append(out, e)
+			}
+		}
+		if region := hanRegion(script, tag); region != "" {
+			slices.SortStableFunc(out[from:], func(a, b *entry) int { return hanOrder(a, region) - hanOrder(b, region) })
+		}
+	}
+	for _, e := range f.entries {
+		if e != first && e.script == 0 {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// isHan reports whether fonts for Chinese, Japanese and Korean have the script.
+func isHan(s language.Script) bool {
+	return s == language.Han || s == language.Hiragana || s == language.Katakana || s == language.Hangul || s == language.Bopomofo
+}
+
+// hanRegion returns the region whose forms of Han characters a text needs.
+func hanRegion(s language.Script, tag string) string {
+	switch {
+	case s == language.Hiragana || s == language.Katakana:
+		return "JP"
+	case s == language.Hangul:
+		return "KR"
+	case s == language.Bopomofo:
+		return "TC"
+	case s != language.Han:
+		return ""
+	}
+	tag = strings.ToLower(tag)
+	base, rest, _ := strings.Cut(tag, "-")
+	switch {
+	case base == "ja":
+		return "JP"
+	case base == "ko":
+		return "KR"
+	case strings.Contains(rest, "hk") || strings.Contains(rest, "mo"):
+		return "HK"
+	case strings.Contains(rest, "hant") || strings.Contains(rest, "tw"):
+		return "TC"
+	}
+	return "SC"
+}
+
+// hanOrder returns the rank of a font for a region: the same region, traditional Chinese for Hong
+// Kong, others.
+func hanOrder(e *entry, region string) int {
+	switch {
+	case e.region == region:
+		return 0
+	case region == "HK" && e.region == "TC":
+		return 1
+	}
+	return 2
+}

@@ -1,0 +1,281 @@
+package typeset
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/go-text/typesetting/font"
+	"github.com/go-text/typesetting/font/opentype"
+	"github.com/go-text/typesetting/harfbuzz"
+	"github.com/go-text/typesetting/language"
+	"github.com/go-text/typesetting/segmenter"
+	"golang.org/x/text/unicode/norm"
+)
+
+// shaper turns text into clusters. It is used by one goroutine at a time, because the shaper of
+// go-text has caches.
+type shaper struct {
+	fonts   *Fonts
+	forgot  int // Fonts.forgot when it was created
+	buffer  *harfbuzz.Buffer
+	scaled  map[*face]*harfbuzz.Font
+	breaker segmenter.Segmenter
+}
+
+// shaper returns a shaper without references to forgotten fonts.
+func (f *Fonts) shaper() *shaper {
+	f.mu.Lock()
+	forgot := f.forgot
+	f.mu.Unlock()
+	if s, ok := f.shapers.Get().(*shaper); ok && s.forgot == forgot {
+		return s
+	}
+	return &shaper{fonts: f, forgot: forgot, buffer: harfbuzz.NewBuffer(), scaled: map[*face]*harfbuzz.Font{}}
+}
+
+// paragraph is a shaped paragraph: clusters in logical order.
+type paragraph struct {
+	text     []rune
+	level    uint8
+	clusters []cluster
+}
+
+// item is a part of a paragraph with one level, script and face.
+type item struct {
+	start, end int
+	level      uint8
+	script     language.Script
+	face       *face
+}
+
+// clean returns the composed form of text (NFC; fonts have é, but not always its parts) without
+// controls, soft hyphens and embeddings. Tabs become spaces.
+func clean(s string) string {
+	s = strings.Map(func(r rune) rune {
+		switch {
+		case r == '\t' || r == '\r' || r == '\v' || r == '\f' || r == '\u0085' || r == '\u2028' || r == '\u2029':
+			return ' '
+		case r == '\n':
+			return r
+		case unicode.Is(unicode.Cc, r) || r == '\u00AD' || r == '\uFEFF' || r >= '\u202A' && r <= '\u202E' || r >= '\uFFF9' && r <= '\uFFFB':
+			return -1
+		}
+		return r
+	}, strings.ReplaceAll(s, "\r\n", "\n"))
+	return norm.NFC.String(s)
+}
+
+// shape returns the clusters of a paragraph.
+func (s *shaper) shape(text string, style *Style) (*paragraph, error) {
+	p := &paragraph{text: []rune(text)}
+	if len(p.text) > maxText {
+		return nil, fmt.Errorf("%w: more than %d characters", ErrNoRoom, maxText)
+	}
+	levels, level := bidiLevels(p.text, style.Direction)
+	p.level = level
+	items, err := s.items(p.text, levels, style)
+	if err != nil {
+		return nil, err
+	}
+	p.clusters = make([]cluster, 0, len(p.text))
+	for _, it := range items {
+		p.clusters = s.run(p.clusters, p.text, it, style)
+	}
+	s.breaks(p)
+	return p, nil
+}
+
+// maxText is the maximum length of a text in characters.
+const maxText = 1 << 16
+
+// items splits a text by level and script, and chooses faces.
+func (s *shaper) items(text []rune, levels []uint8, style *Style) ([]item, error) {
+	var out []item
+	var missing []rune
+	for start := 0; start < len(text); {
+		end, script := start, language.Common
+		for ; end < len(text) && levels[end] == levels[start]; end++ {
+			own := language.LookupScript(text[end])
+			if !own.Strong() || own == script || isHan(own) && isHan(script) && own != language.Hangul && script != language.Hangul {
+				continue // UAX #24: common characters take the script of their neighbours; kana and Han are one text
+			}
+			if script.Strong() {
+				break
+			}
+			script = own
+		}
+		it := item{start: start, end: end, level: levels[start], script: script}
+		start = end
+		parts, absent, err := s.faces(text, it, style)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, parts...)
+		for _, r := range absent {
+			if !slices.Contains(missing, r) {
+				missing = append(missing, r)
+			}
+		}
+	}
+	if len(missing) > 0 {
+		return nil, &MissingError{missing}
+	}
+	return out, nil
+}
+
+// faces chooses the face of an item: the first that covers all of it. If none does, it splits the
+// item between graphemes. It also returns the characters that no font has.
+func (s *shaper) faces(text []rune, it item, style *Style) ([]item, []rune, error) {
+	var faces []*face
+	for _, e := range s.fonts.candidates(style.Font, it.script, style.Language) {
+		f, err := s.fonts.load(e)
+		if err != nil {
+			if e.optional {
+				continue
+			}
+			return nil, nil, err
+		}
+		if f.covers(text[it.start:it.end]) {
+			it.face = f
+			return []item{it}, nil, nil
+		}
+		faces = append(faces, f)
+	}
+	var out []item
+	var missing []rune
+	s.breaker.Init(text[it.start:it.end])
+	for graphemes := s.breaker.GraphemeIterator(); graphemes.Next(); {
+		g := graphemes.Grapheme()
+		i := slices.IndexFunc(faces, func(f *face) bool { return f.covers(g.Text) })
+		if i < 0 {
+			for _, r := range g.Text {
+				if !slices.ContainsFunc(faces, func(f *face) bool { return f.has(r) }) {
+					missing = append(missing, r)
+				}
+			}
+			if len(missing) == 0 { // each font has only a part of the grapheme
+				missing = append(missing, g.Text...)
+			}
+			continue
+		}
+		from := it.start + g.Offset
+		if n := len(out); n > 0 && out[n-1].face == faces[i] {
+			out[n-1].end = from + len(g.Text)
+			continue
+		}
+		part := it
+		part.start, part.end, part.face = from, from+len(g.Text), faces[i]
+		out = append(out, part)
+	}
+	return out, missing, nil
+}
+
+// noLigatures turns ligatures off, for letters with space between them.
+var noLigatures = []harfbuzz.Feature{
+	{Tag: opentype.MustNewTag("liga"), Start: harfbuzz.FeatureGlobalStart, End: harfbuzz.FeatureGlobalEnd},
+	{Tag: opentype.MustNewTag("clig"), Start: harfbuzz.FeatureGlobalStart, End: harfbuzz.FeatureGlobalEnd},
+}
+
+// wideTracking is the tracking in thousandths of an em from which ligatures look wrong.
+const wideTracking = 20
+
+// run shapes an item and appends its clusters in logical order.
+func (s *shaper) run(out []cluster, text []rune, it item, style *Style) []cluster {
+	scaled, ok := s.scaled[it.face]
+	if !ok {
+		scaled = harfbuzz.NewFont(font.NewFace(it.face.font))
+		s.scaled[it.face] = scaled
+	}
+	tracking := style.Tracking / 1000
+	var features []harfbuzz.Feature
+	if joins(it.script) {
+		tracking = 0
+	} else if style.Tracking > wideTracking {
+		features = noLigatures
+	}
+	b := s.buffer
+	b.Clear()
+	b.AddRunes(text, it.start, it.end-it.start)
+	b.Props = harfbuzz.SegmentProperties{Direction: harfbuzz.LeftToRight, Script: it.script, Language: languageOf(style)}
+	if it.level%2 == 1 {
+		b.Props.Direction = harfbuzz.RightToLeft
+	}
+	b.Shape(scaled, features)
+	first := len(out)
+	parts := make([]part, 0, len(b.Info))
+	for i := 0; i < len(b.Info); {
+		from, pen := len(parts), 0
+		at := b.Info[i].Cluster
+		for ; i < len(b.Info) && b.Info[i].Cluster == at; i++ {
+			pos := b.Pos[i]
+			parts = append(parts, part{uint16(b.Info[i].Glyph), narrow(pen + int(pos.XOffset)), narrow(int(pos.YOffset))}) //nolint:gosec // glyph ids have 16 bits
+			pen += int(pos.XAdvance)
+		}
+		out = append(out, cluster{face: it.face, parts: parts[from:len(parts):len(parts)], advance: float64(pen) / it.face.upem, start: at, level: it.level})
+	}
+	if it.level%2 == 1 {
+		slices.Reverse(out[first:])
+	}
+	kept := out[:first]
+	for i := first; i < len(out); i++ {
+		c := out[i]
+		c.end = it.end
+		if i+1 < len(out) {
+			c.end = out[i+1].start
+		}
+		runes := text[c.start:c.end]
+		if !slices.ContainsFunc(runes, func(r rune) bool { return !isControl(r) }) {
+			continue // it draws nothing, and its text is not for readers
+		}
+		c.text = string(slices.DeleteFunc(slices.Clone(runes), isControl))
+		c.space = !slices.ContainsFunc(runes, func(r rune) bool { return !unicode.IsSpace(r) })
+		c.advance += tracking
+		kept = append(kept, c)
+	}
+	return kept
+}
+
+// isControl reports whether a character only controls direction or line breaks: isolates, marks
+// of direction, the word joiner and the zero-width space.
+func isControl(r rune) bool {
+	return r >= '\u2066' && r <= '\u2069' || r == '\u200E' || r == '\u200F' || r == '\u061C' || r == '\u2060' || r == '\u200B'
+}
+
+func languageOf(style *Style) language.Language {
+	if style.Language == "" {
+		return "en"
+	}
+	return language.NewLanguage(style.Language)
+}
+
+// narrow returns v as 16 bits, the nearest if it does not fit.
+func narrow(v int) int16 { return int16(max(math.MinInt16, min(math.MaxInt16, v))) }
+
+// joins reports whether the letters of a script connect, so that space would tear them apart.
+func joins(s language.Script) bool {
+	return slices.Contains(joining, s)
+}
+
+var joining = []language.Script{language.Arabic, language.Syriac, language.Mongolian, language.Nko, language.Devanagari, language.Bengali, language.Gurmukhi}
+
+// breaks marks the clusters after which a line may end (UAX #14). Scripts without spaces, such as
+// Thai, are broken only at spaces, because no dictionary is embedded.
+func (s *shaper) breaks(p *paragraph) {
+	s.breaker.Init(p.text)
+	k := 0
+	for lines := s.breaker.LineIterator(); lines.Next(); {
+		l := lines.Line()
+		end := l.Offset + len(l.Text)
+		for k < len(p.clusters) && p.clusters[k].end < end {
+			k++
+		}
+		if k < len(p.clusters) && p.clusters[k].end == end {
+			p.clusters[k].breakAfter = true
+		} else if k > 0 && k <= len(p.clusters) && p.clusters[k-1].end <= end && (k == len(p.clusters) || p.clusters[k].start >= end) {
+			p.clusters[k-1].breakAfter = true // a control was left out after it
+		}
+	}
+}

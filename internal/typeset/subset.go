@@ -1,0 +1,205 @@
+package typeset
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"math"
+	"strconv"
+	"unicode/utf16"
+
+	"github.com/certvault/certvault/internal/pdf"
+)
+
+// Subsets collects the glyphs of a file or page, one subset per face, and writes the fonts. It must
+// be used by one goroutine at a time.
+type Subsets struct {
+	prefix string
+	list   []*subset
+}
+
+// NewSubsets returns an empty collection. The names of the fonts in the resources are the prefix
+// and a number; the resources must have no other font of such a name.
+func NewSubsets(prefix string) *Subsets { return &Subsets{prefix: prefix} }
+
+// Adder adds an object to a PDF. It is a *pdf.Update or a *pdf.Writer.
+type Adder interface {
+	Add(obj pdf.Object) pdf.Ref
+}
+
+// Objects adds the fonts to a PDF and returns the dictionary for /Font of the resources. The bytes
+// depend only on the blocks that were drawn, and on their order.
+func (s *Subsets) Objects(to Adder) *pdf.Dict {
+	fonts := pdf.NewDict()
+	for _, sub := range s.list {
+		fonts.Set(pdf.Name(sub.name), to.Add(sub.dict(to)))
+	}
+	return fonts
+}
+
+// subset returns the subset of a face.
+func (s *Subsets) subset(f *face) *subset {
+	for _, sub := range s.list {
+		if sub.face == f {
+			return sub
+		}
+	}
+	sub := newSubset(s.prefix+strconv.Itoa(len(s.list)), f)
+	s.list = append(s.list, sub)
+	return sub
+}
+
+// subset is the glyphs of a face that a file uses. A character id stands for the glyphs of a
+// cluster and its text, so that a glyph used for two texts is extracted correctly both times.
+type subset struct {
+	name string // in the resources
+	face *face
+	ids  map[string]int
+	uses []use // by character id; 0 is .notdef
+	key  []byte
+}
+
+// use is a character id of a subset.
+type use struct {
+	parts   []part
+	text    string
+	advance int // in font units
+}
+
+func newSubset(name string, f *face) *subset {
+	s := &subset{name: name, face: f, ids: map[string]int{}}
+	s.add(&cluster{parts: []part{{}}, advance: float64(f.advance(0)) / f.upem})
+	return s
+}
+
+// add returns the character id of a cluster.
+func (s *subset) add(c *cluster) int {
+	key := s.key[:0]
+	for _, p := range c.parts {
+		key = binary.BigEndian.AppendUint16(key, p.glyph)
+		key = binary.BigEndian.AppendUint16(key, uint16(p.x)) //nolint:gosec // only a key
+		key = binary.BigEndian.AppendUint16(key, uint16(p.y)) //nolint:gosec // only a key
+	}
+	key = append(append(key, 0xFF), c.text...) // text is UTF-8 and has no such byte
+	s.key = key
+	if id, ok := s.ids[string(key)]; ok {
+		return id
+	}
+	id := len(s.uses)
+	s.ids[string(key)] = id
+	u := use{parts: c.parts, text: c.text, advance: int(math.Round(c.advance * s.face.upem))}
+	if len(c.parts) == 1 { // without kerning, so that the width is the same in every file
+		u.advance = s.face.advance(c.parts[0].glyph)
+	}
+	s.uses = append(s.uses, u)
+	return id
+}
+
+// width returns the width of a character id in thousandths of an em, as the PDF has it.
+func (s *subset) width(id int) float64 {
+	return math.Round(float64(s.uses[id].advance) * 1000 / s.face.upem)
+}
+
+// advance returns the width of a glyph in font units.
+func (f *face) advance(glyph uint16) int {
+	n := min(int(be16(f.hhea, hheaMetrics)), len(f.hmtx)/4)
+	if n == 0 {
+		return 0
+	}
+	return int(be16(f.hmtx, 4*min(int(glyph), n-1)))
+}
+
+// dict adds the objects of a font and returns its dictionary (ISO 32000-2, 9.7.6).
+func (s *subset) dict(to Adder) *pdf.Dict {
+	f := s.face
+	var data []byte
+	kind, key, file := pdf.Name("CIDFontType2"), pdf.Name("FontFile2"), pdf.NewDict()
+	if f.glyf != nil {
+		data = s.trueType()
+		file.Set("Length1", pdf.Integer(len(data)))
+	} else {
+		data = s.compact()
+		kind, key = "CIDFontType0", "FontFile3"
+		file.Set("Subtype", pdf.Name("CIDFontType0C"))
+	}
+	sum := sha256.Sum256(append(data, s.toUnicode()...))
+	tag := make([]byte, 6, 7+len(f.name)) // 9.9.2
+	for i := range tag {
+		tag[i] = 'A' + sum[i]%26
+	}
+	name := pdf.Name(append(append(tag, '+'), f.name...))
+	widths := make(pdf.Array, len(s.uses))
+	for id := range s.uses {
+		widths[id] = pdf.Number(s.width(id))
+	}
+	const thousand = 1000
+	scale := thousand / f.upem
+	box := make(pdf.Array, len(f.box))
+	for i, v := range f.box {
+		box[i] = pdf.Number(math.Round(float64(v) * scale))
+	}
+	const symbolic, stem = 4, 80 // the glyphs are not of the standard Latin set; the stem is only a hint
+	descriptor := to.Add(pdf.NewDict(
+		pdf.Entry{Key: "Type", Value: pdf.Name("FontDescriptor")},
+		pdf.Entry{Key: "FontName", Value: name},
+		pdf.Entry{Key: "Flags", Value: pdf.Integer(symbolic)},
+		pdf.Entry{Key: "FontBBox", Value: box},
+		pdf.Entry{Key: "ItalicAngle", Value: pdf.Integer(0)},
+		pdf.Entry{Key: "Ascent", Value: pdf.Number(math.Round(f.ascent * thousand))},
+		pdf.Entry{Key: "Descent", Value: pdf.Number(math.Round(-f.descent * thousand))},
+		pdf.Entry{Key: "CapHeight", Value: pdf.Number(math.Round(f.capHeight * thousand))},
+		pdf.Entry{Key: "StemV", Value: pdf.Integer(stem)},
+		pdf.Entry{Key: key, Value: to.Add(pdf.NewStream(file, data))},
+	))
+	cid := pdf.NewDict(
+		pdf.Entry{Key: "Type", Value: pdf.Name("Font")},
+		pdf.Entry{Key: "Subtype", Value: kind},
+		pdf.Entry{Key: "BaseFont", Value: name},
+		pdf.Entry{Key: "CIDSystemInfo", Value: pdf.NewDict(
+			pdf.Entry{Key: "Registry", Value: pdf.String("Adobe")},
+			pdf.Entry{Key: "Ordering", Value: pdf.String("Identity")},
+			pdf.Entry{Key: "Supplement", Value: pdf.Integer(0)},
+		)},
+		pdf.Entry{Key: "FontDescriptor", Value: descriptor},
+		pdf.Entry{Key: "W", Value: pdf.Array{pdf.Integer(0), widths}},
+	)
+	if kind == "CIDFontType2" {
+		cid.Set("CIDToGIDMap", pdf.Name("Identity"))
+	}
+	return pdf.NewDict(
+		pdf.Entry{Key: "Type", Value: pdf.Name("Font")},
+		pdf.Entry{Key: "Subtype", Value: pdf.Name("Type0")},
+		pdf.Entry{Key: "BaseFont", Value: name},
+		pdf.Entry{Key: "Encoding", Value: pdf.Name("Identity-H")},
+		pdf.Entry{Key: "DescendantFonts", Value: pdf.Array{to.Add(cid)}},
+		pdf.Entry{Key: "ToUnicode", Value: to.Add(pdf.NewStream(nil, s.toUnicode()))},
+	)
+}
+
+// maxChars is the maximum number of entries of a section of a CMap.
+const maxChars = 100
+
+// toUnicode returns the CMap from character ids to text (ISO 32000-2, 9.10.3).
+func (s *subset) toUnicode() []byte {
+	var b bytes.Buffer
+	b.WriteString("/CIDInit /ProcSet findresource begin\n12 dict begin\nbegincmap\n" +
+		"/CIDSystemInfo <</Registry (Adobe) /Ordering (UCS) /Supplement 0>> def\n/CMapName /Adobe-Identity-UCS def\n/CMapType 2 def\n" +
+		"1 begincodespacerange\n<0000> <FFFF>\nendcodespacerange\n")
+	for from := 1; from < len(s.uses); from += maxChars {
+		to := min(from+maxChars, len(s.uses))
+		b.WriteString(strconv.Itoa(to - from))
+		b.WriteString(" beginbfchar\n")
+		for id := from; id < to; id++ {
+			b.WriteByte('<')
+			hex16(&b, id)
+			b.WriteString("> <")
+			for _, v := range utf16.Encode([]rune(s.uses[id].text)) {
+				hex16(&b, int(v))
+			}
+			b.WriteString(">\n")
+		}
+		b.WriteString("endbfchar\n")
+	}
+	b.WriteString("endcmap\nCMapName currentdict /CMap defineresource pop\nend end\n") //nolint:dupword // two dictionaries
+	return b.Bytes()
+}

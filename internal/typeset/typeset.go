@@ -1,0 +1,153 @@
+// Package typeset sets text in any script: it chooses fonts, shapes, breaks lines, fits the text to
+// a width and writes the result as PDF content or as an SVG path. Both show the same glyphs at the
+// same positions.
+//
+// [Fonts] has the fonts: those that the binary embeds, and those in folders of the machine, which
+// Chinese, Japanese and Korean need. [Fonts.Layout] returns a [Block]. [Block.Draw] writes the
+// operators of a content stream and records the glyphs in [Subsets], which then writes one font
+// subset per face:
+//
+//	block, err := fonts.Layout("José 王", typeset.Style{Font: typeset.Font{Family: typeset.Inter}, Size: 12}, 200)
+//	subsets := typeset.NewSubsets("CV")
+//	block.Draw(&content, subsets, 72, 700)
+//	resources.Set("Font", subsets.Objects(update))
+//
+// Rules:
+//
+//   - A run of one script is in one face, because a name in two faces looks broken. It is split
+//     between graphemes only if no face has all of its characters.
+//   - Text is never cut and never abbreviated: the error is [ErrNoRoom] or a [MissingError].
+//   - A letter and its marks are one glyph of the subset, so that readers extract exactly the text.
+//   - The output depends only on the input and the fonts. The package has no clock.
+//
+// The package does not know pages, colours, boxes or tags. The caller sets the colour and marks the
+// content.
+package typeset
+
+import "math"
+
+// Font identifies the font that the caller prefers. Characters that it does not have are in other
+// fonts.
+type Font struct {
+	// Family is the name of a family, such as Inter. An unknown family is treated as Inter.
+	Family string
+	// Weight is the weight from 100 to 900; 0 is 400. The nearest weight of the family is used.
+	Weight int
+}
+
+// These families have Latin, Greek and Cyrillic and are embedded.
+const (
+	Inter      = "Inter"       // sans serif, weights 400 and 600
+	EBGaramond = "EB Garamond" // serif, weights 400 and 600
+)
+
+// Align is the alignment of lines.
+type Align int
+
+const (
+	// Left aligns lines at the left in every script, so that a name in Arabic stays where the
+	// design has it.
+	Left Align = iota
+	// Center centers lines.
+	Center
+	// Right aligns lines at the right in every script.
+	Right
+	// Start aligns lines at the left, or at the right if the paragraph runs from right to left.
+	Start
+)
+
+// Direction is the direction of a paragraph.
+type Direction int
+
+const (
+	// Auto takes the direction of the first letter outside isolates (UAX #9, P2).
+	Auto Direction = iota
+	// LeftToRight is the direction of Latin.
+	LeftToRight
+	// RightToLeft is the direction of Arabic and Hebrew.
+	RightToLeft
+)
+
+// Unlimited as Style.Lines sets paragraphs: as many lines as the text needs, at the full size. A word
+// that is wider than the width is broken.
+const Unlimited = math.MaxInt
+
+// Style describes the appearance of a text. Lengths are in points.
+type Style struct {
+	// Font is the preferred font.
+	Font Font
+	// Size is the font size.
+	Size float64
+	// MinSize is the size to which the text may shrink to fit; 0 is Size.
+	MinSize float64
+	// Lines is the maximum number of lines; 0 is 1. Several lines are made even. With 1, a line
+	// feed in the text is a space; otherwise it begins a new line.
+	Lines int
+	// Height is the maximum height of several lines; 0 is no maximum.
+	Height float64
+	// Leading is the distance between two baselines as a multiple of the size; 0 is 1.2.
+	Leading float64
+	// Align is the alignment of the lines in the width of the layout.
+	Align Align
+	// Direction is the direction of the paragraphs.
+	Direction Direction
+	// Tracking is additional space between letters in thousandths of the size. It is not applied
+	// in scripts whose letters join.
+	Tracking float64
+	// Language is the BCP 47 tag of the text. It selects the forms of letters, and the font of Han
+	// characters. "" is "en".
+	Language string
+}
+
+// Block is text that is shaped and broken into lines. It does not change and can be used by several
+// goroutines.
+type Block struct {
+	// Size is the font size, which is Style.Size or smaller.
+	Size float64
+	// Width is the width of the widest line, and Height the distance from the top of the capitals
+	// of the first line to the baseline of the last line.
+	Width, Height float64
+	// Ascent, Descent and CapHeight are measures of the preferred font at Size, above and below
+	// the baseline. They do not depend on the text, so that the texts of a list look alike.
+	Ascent, Descent, CapHeight float64
+	// Leading is the distance between two baselines.
+	Leading float64
+	// RightToLeft reports whether the first paragraph runs from right to left.
+	RightToLeft bool
+
+	lines []line
+}
+
+// line is a line in visual order, from left to right. Lengths are in ems.
+type line struct {
+	clusters []cluster
+	x, width float64
+	rtl      bool // the paragraph runs from right to left
+}
+
+// cluster is one or more glyphs that stand for text and cannot be divided: a letter with its marks,
+// a ligature, a syllable.
+type cluster struct {
+	face       *face
+	parts      []part
+	advance    float64 // in ems
+	text       string
+	start, end int   // in the runes of the paragraph
+	level      uint8 // of UAX #9
+	space      bool  // consists of spaces
+	breakAfter bool  // a line may end after it
+}
+
+// part is a glyph of the face at an offset from the origin of its cluster, in font units.
+type part struct {
+	glyph uint16
+	x, y  int16
+}
+
+// Lines returns the number of lines.
+func (b *Block) Lines() int { return len(b.lines) }
+
+// Isolate returns value between the characters U+2068 and U+2069, so that its direction does not
+// reorder the sentence around it (UAX #9, FSI and PDI). Use it for each value that is inserted into
+// a sentence.
+func Isolate(value string) string { return "\u2068" + value + "\u2069" }

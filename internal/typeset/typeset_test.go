@@ -1,0 +1,85 @@
+package typeset
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/certvault/certvault/internal/pdf"
+)
+
+// document returns a PDF with a page per text, and draws each text with its style.
+func document(t testing.TB, width, height float64, blocks ...*Block) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	w := pdf.NewWriter(&out)
+	pages := w.Reserve()
+	subsets := NewSubsets("CV")
+	var contents []pdf.Ref
+	for _, b := range blocks {
+		var content bytes.Buffer
+		b.Draw(&content, subsets, 50, height-100)
+		contents = append(contents, w.Add(pdf.NewStream(nil, content.Bytes())))
+	}
+	fonts := subsets.Objects(w)
+	var kids pdf.Array
+	for _, content := range contents {
+		kids = append(kids, w.Add(pdf.NewDict(
+			pdf.Entry{Key: "Type", Value: pdf.Name("Page")},
+			pdf.Entry{Key: "Parent", Value: pages},
+			pdf.Entry{Key: "MediaBox", Value: pdf.Array{pdf.Integer(0), pdf.Integer(0), pdf.Number(width), pdf.Number(height)}},
+			pdf.Entry{Key: "Resources", Value: pdf.NewDict(pdf.Entry{Key: "Font", Value: fonts})},
+			pdf.Entry{Key: "Contents", Value: content},
+		)))
+	}
+	w.Set(pages, pdf.NewDict(
+		pdf.Entry{Key: "Type", Value: pdf.Name("Pages")},
+		pdf.Entry{Key: "Kids", Value: kids},
+		pdf.Entry{Key: "Count", Value: pdf.Integer(len(kids))},
+	))
+	root := w.Add(pdf.NewDict(pdf.Entry{Key: "Type", Value: pdf.Name("Catalog")}, pdf.Entry{Key: "Pages", Value: pages}))
+	if err := w.Close(root, pdf.Ref{}); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+// testFonts returns the embedded fonts.
+func testFonts(t testing.TB) *Fonts {
+	t.Helper()
+	f, err := New()
+	if err != nil {
+		skipOrFail(t, err.Error())
+	}
+	return f
+}
+
+// skipOrFail skips the test, but in CI it fails.
+func skipOrFail(t testing.TB, reason string) {
+	t.Helper()
+	if os.Getenv("CI") != "" {
+		t.Fatal(reason)
+	}
+	t.Skip(reason)
+}
+
+// tool runs a program on a file with the data and returns its output.
+func tool(t testing.TB, data []byte, name string, args ...string) (string, error) {
+	t.Helper()
+	if _, err := exec.LookPath(name); err != nil {
+		skipOrFail(t, name+" is not installed")
+	}
+	path := filepath.Join(t.TempDir(), "test.pdf")
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for i := range args {
+		if args[i] == "FILE" {
+			args[i] = path
+		}
+	}
+	out, err := exec.CommandContext(t.Context(), name, args...).CombinedOutput()
+	return string(out), err
+}
