@@ -32,71 +32,100 @@ func (w *RequestedPlacement) Check() error {
 type Previewer interface {
 	Preview(ctx context.Context, o seal.Original, stamp seal.Stamp) (*seal.Preview, error)
 	Picture(ctx context.Context, o seal.Original, page int) ([]byte, error)
+	Stamped(ctx context.Context, o seal.Original, stamp seal.Stamp) (*seal.Stamped, error)
+	Ink(ctx context.Context, o seal.Original, stamp seal.Stamp) ([]byte, error)
 }
 
 var errNoPreview = fault.New(fault.Unavailable, "This vault cannot draw previews.")
 
 // Preview returns the position of the stamp of a certificate made from a received file, and other
 // possible positions. It uses the requested position, or the institution's policy if wanted is nil.
-// It returns a fault of kind Invalid for a requested position that is not valid and for a file that
-// cannot be sealed.
-func (s *Service) Preview(ctx context.Context, institutionID int64, f *File, wanted *RequestedPlacement) (_ *seal.Preview, err error) {
-	previewer, ok := s.sealer.(Previewer)
-	if !ok {
-		return nil, errNoPreview
-	}
+// If f is nil, the file is a blank A4 page. Preview returns a fault of kind Invalid for a requested
+// position that is not valid and for a file that cannot be sealed.
+func (s *Service) Preview(ctx context.Context, institutionID int64, f *File, wanted *RequestedPlacement) (p *seal.Preview, err error) {
+	return p, s.preview(ctx, institutionID, f, wanted, func(v Previewer, o seal.Original, stamp seal.Stamp) (err error) {
+		p, err = v.Preview(ctx, o, stamp)
+		return err
+	})
+}
+
+// Stamped draws the page of a received file with the stamp, as processing would add it. The other
+// arguments and the errors are those of Preview.
+func (s *Service) Stamped(ctx context.Context, institutionID int64, f *File, wanted *RequestedPlacement) (p *seal.Stamped, err error) {
+	return p, s.preview(ctx, institutionID, f, wanted, func(v Previewer, o seal.Original, stamp seal.Stamp) (err error) {
+		p, err = v.Stamped(ctx, o, stamp)
+		return err
+	})
+}
+
+// Ink draws where a page of a received file has content, as a transparent PNG. Pages count from 1.
+func (s *Service) Ink(ctx context.Context, institutionID int64, f *File, page int) (ink []byte, err error) {
+	return ink, s.preview(ctx, institutionID, f, &RequestedPlacement{Mode: seal.Auto, Page: page}, func(v Previewer, o seal.Original, stamp seal.Stamp) (err error) {
+		ink, err = v.Ink(ctx, o, stamp)
+		return err
+	})
+}
+
+// Picture draws a page of a received file as PNG. Pages count from 1.
+func (s *Service) Picture(ctx context.Context, f *File, page int) (picture []byte, err error) {
+	return picture, s.withOriginal(ctx, f, func(v Previewer, o seal.Original) (err error) {
+		picture, err = v.Picture(ctx, o, page)
+		return err
+	})
+}
+
+// preview calls draw with a file and the stamp that the certificate would have.
+func (s *Service) preview(ctx context.Context, institutionID int64, f *File, wanted *RequestedPlacement, draw func(Previewer, seal.Original, seal.Stamp) error) error {
 	placement, err := s.placement(ctx, institutionID)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if wanted != nil {
 		if err := wanted.Check(); err != nil {
-			return nil, err
+			return err
 		}
 		placement = wanted.placement()
 	}
 	institution, err := account.InstitutionByID(ctx, s.db, institutionID)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	// The reference id of the certificate is not known yet. All reference ids of an institution
 	// have the same length.
 	id := institution.Prefix + "-" + strings.Repeat("0", codeLen)
+	stamp := seal.Stamp{ReferenceID: id, VerifyURL: s.verifyURL(id), Institution: institution.Name, Placement: placement}
+	return s.withOriginal(ctx, f, func(v Previewer, o seal.Original) error { return draw(v, o, stamp) })
+}
+
+// withOriginal calls draw with a received file, or with a blank A4 page if f is nil.
+func (s *Service) withOriginal(ctx context.Context, f *File, draw func(Previewer, seal.Original) error) (err error) {
+	previewer, ok := s.sealer.(Previewer)
+	if !ok {
+		return errNoPreview
+	}
+	if f == nil {
+		blank, err := seal.Blank()
+		if err != nil {
+			return err
+		}
+		return previewError(draw(previewer, blank))
+	}
 	o, err := s.blobs.Open(ctx, f.Key)
 	if err != nil {
-		return nil, fmt.Errorf("opening a file: %w", err)
+		return fmt.Errorf("opening a file: %w", err)
 	}
 	defer func() { err = errors.Join(err, o.Close()) }()
-	p, err := previewer.Preview(ctx, original(f, o), seal.Stamp{ReferenceID: id, VerifyURL: s.verifyURL(id), Placement: placement})
-	if err != nil {
-		return nil, previewError(err)
-	}
-	return p, nil
+	return previewError(draw(previewer, original(f, o)))
 }
 
 func previewError(err error) error {
+	if err == nil {
+		return nil
+	}
 	if refusal, ok := errors.AsType[*seal.Refusal](err); ok {
 		return fault.Wrap(fault.Invalid, refusal.Reason, err)
 	}
 	return fmt.Errorf("previewing a file: %w", err)
-}
-
-// Picture draws a page of a received file as PNG. Pages count from 1.
-func (s *Service) Picture(ctx context.Context, f *File, page int) (_ []byte, err error) {
-	previewer, ok := s.sealer.(Previewer)
-	if !ok {
-		return nil, errNoPreview
-	}
-	o, err := s.blobs.Open(ctx, f.Key)
-	if err != nil {
-		return nil, fmt.Errorf("opening a file: %w", err)
-	}
-	defer func() { err = errors.Join(err, o.Close()) }()
-	picture, err := previewer.Picture(ctx, original(f, o), page)
-	if err != nil {
-		return nil, previewError(err)
-	}
-	return picture, nil
 }
 
 func (w *RequestedPlacement) placement() seal.Placement {

@@ -151,7 +151,11 @@ func (s *Sealer) PNG(ctx context.Context, r io.ReaderAt, size int64) ([]byte, er
 // draw returns a page of a PDF as PNG. If the page cannot be rendered, the error contains a
 // *Refusal.
 func (s *Sealer) draw(ctx context.Context, r io.ReaderAt, size int64, want pdfium.Request) ([]byte, error) {
-	page, err := s.renderer.Render(ctx, pdfium.Source{Head: r, HeadSize: size}, want)
+	return s.drawSource(ctx, pdfium.Source{Head: r, HeadSize: size}, want)
+}
+
+func (s *Sealer) drawSource(ctx context.Context, src pdfium.Source, want pdfium.Request) ([]byte, error) {
+	page, err := s.renderer.Render(ctx, src, want)
 	if errors.Is(err, pdfium.ErrPassword) {
 		return nil, pdfError(pdf.ErrPassword)
 	}

@@ -43,6 +43,20 @@ func (*Sealer) Picture(context.Context, seal.Original, int) ([]byte, error) {
 	return []byte(Picture), nil
 }
 
+// Stamped returns Picture with the requested mode and a box that does not depend on the original.
+func (*Sealer) Stamped(_ context.Context, _ seal.Original, stamp seal.Stamp) (*seal.Stamped, error) {
+	box := stamp.Placement.Box
+	if stamp.Placement.Mode != seal.Exact {
+		box = seal.Box{0.7, 0.8, 0.9, 0.9}
+	}
+	return &seal.Stamped{PNG: []byte(Picture), Placement: stamp.Placement.Mode, Page: max(1, stamp.Placement.Page), Box: box}, nil
+}
+
+// Ink returns Picture.
+func (*Sealer) Ink(context.Context, seal.Original, seal.Stamp) ([]byte, error) {
+	return []byte(Picture), nil
+}
+
 // Preview returns a preview with the requested mode and four candidates. The box does not depend on
 // the original.
 func (*Sealer) Preview(_ context.Context, _ seal.Original, stamp seal.Stamp) (*seal.Preview, error) {
