@@ -24,6 +24,7 @@ type institutionSet struct {
 	Placement     *string `help:"Placement of the stamp: auto, top-left, top-right, bottom-left, bottom-right, exact, strip or appended." placeholder:"MODE"`
 	PlacementPage *int    `help:"Page of the stamp, from 1." placeholder:"N"`
 	PlacementBox  *string `help:"Position of an exact stamp, in fractions of the page, measured from its top left corner." placeholder:"X0,Y0,X1,Y1"`
+	PlainStamp    *bool   `help:"Plain stamps as in earlier versions: only the QR code and the reference id." negatable:""`
 	RefuseActive  *bool   `help:"Reject PDF files with JavaScript, Launch and other actions." negatable:""`
 
 	HideName       *bool   `help:"Hide recipients' names on public pages." negatable:""`
@@ -91,6 +92,9 @@ func (i *institutionSet) Run(c *console) error {
 			if v.Box != nil {
 				printf(w, ", box %v", *v.Box)
 			}
+			if v.PlainStamp {
+				printf(w, ", plain")
+			}
 			printf(w, "; active PDF files are %s.\n", map[bool]string{true: "rejected", false: "accepted and made harmless"}[v.RefuseActive])
 			text := map[bool]string{true: "yes", false: "no"}
 			printf(w, "Public name: %s; image: %s; download: %s; logo: %s; colour: %s; contact: %s.\n",
@@ -112,6 +116,7 @@ func (i *institutionSet) policy(p *cert.Policy, box *seal.Box) *cert.Policy {
 		p.Box = box
 	}
 	set(&p.RefuseActive, i.RefuseActive)
+	set(&p.PlainStamp, i.PlainStamp)
 	return p
 }
 

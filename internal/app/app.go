@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"net"
 	"net/http"
@@ -32,6 +33,7 @@ import (
 	"github.com/certvault/certvault/internal/pdfium"
 	"github.com/certvault/certvault/internal/seal"
 	"github.com/certvault/certvault/internal/token"
+	"github.com/certvault/certvault/internal/typeset"
 	"github.com/certvault/certvault/internal/vault"
 	"github.com/certvault/certvault/internal/web"
 	"github.com/certvault/certvault/internal/webhook"
@@ -205,6 +207,7 @@ type App struct {
 	// backups is nil if --backup is not set.
 	backups  *backup.Schedule
 	renderer *pdfium.Renderer
+	fonts    *typeset.Fonts
 	links    *web.Links
 	registry *prometheus.Registry
 	// patterns contains the routes of the interface, the documentation and the public pages. A test
@@ -289,6 +292,9 @@ func New(ctx context.Context, cfg *config.Serve, log *slog.Logger, stdout io.Wri
 	if a.renderer, err = pdfium.New(ctx, pdfium.Options{CacheDir: filepath.Join(cfg.Data, "cache")}); err != nil {
 		return nil, fmt.Errorf("preparing the PDF renderer: %w", err)
 	}
+	if a.fonts, err = typeset.New(a.fontFolders()...); err != nil {
+		return nil, fmt.Errorf("preparing the fonts: %w", err)
+	}
 	if err := a.wire(); err != nil {
 		return nil, err
 	}
@@ -296,6 +302,22 @@ func New(ctx context.Context, cfg *config.Serve, log *slog.Logger, stdout io.Wri
 		return nil, err
 	}
 	return a, nil
+}
+
+// systemFonts is the folder in which Linux distributions install fonts.
+const systemFonts = "/usr/share/fonts"
+
+// fontFolders returns the folders to search for fonts.
+func (a *App) fontFolders() []fs.FS {
+	paths := a.cfg.Fonts
+	if len(paths) == 0 {
+		paths = []string{filepath.Join(a.cfg.Data, "fonts"), systemFonts}
+	}
+	var folders []fs.FS
+	for _, path := range paths {
+		folders = append(folders, os.DirFS(path))
+	}
+	return folders
 }
 
 // wire creates the services.
@@ -311,7 +333,7 @@ func (a *App) wire() error {
 	a.links = web.NewLinks(a.cfg.BaseURL, a.Keyring, time.Now)
 	d := vault.Deps{
 		DB: a.DB, Keyring: a.Keyring, Keys: a.Keys, Blobs: a.blobs, BaseURL: a.cfg.BaseURL, Links: a.links, Drill: a.drill, NodeID: a.store.node,
-		Sealer: seal.New(a.renderer), Verify: pades.Verify,
+		Sealer: seal.New(a.renderer, a.fonts), Verify: pades.Verify,
 		// A worker waits for the disk about as long as it uses a processor.
 		SealWorkers: 3 * job.DefaultWorkers(), BulkWorkers: 2*job.DefaultWorkers() - 1, Processors: job.DefaultWorkers(),
 		Attempts: a.cfg.ProcessAttempts, StagedQuota: batch.StagedQuota, BlobKeep: time.Duration(a.cfg.BlobKeep),

@@ -158,6 +158,9 @@ type Config struct {
 	// institution, or 0 if the address is not verified. It is called in the transaction that creates
 	// a certificate. It may be nil.
 	Recipient func(ctx context.Context, tx *db.Tx, institutionID int64, emailFolded string) (customerID int64, err error)
+	// Sheet returns the contents of the verification sheet of a certificate. For a preview, the
+	// certificate has only an institution. It may be nil.
+	Sheet func(ctx context.Context, c *Certificate) (*seal.Sheet, error)
 	// StatusChanged is called when a certificate is created and for each change of its status, in
 	// the same transaction. It may be nil.
 	StatusChanged TxFunc
@@ -182,6 +185,7 @@ type Service struct {
 	verifyURL   func(string) string
 	attempts    int
 	jobsPerNode int
+	sheet       func(context.Context, *Certificate) (*seal.Sheet, error)
 	recipient   func(ctx context.Context, tx *db.Tx, institutionID int64, emailFolded string) (int64, error)
 	moved       TxFunc
 	purged      TxFunc
@@ -201,7 +205,7 @@ func New(c Config) *Service {
 	s := &Service{
 		db: c.DB, blobs: c.Blobs, deletions: c.Deletions, queue: c.Queue, hooks: c.Hooks, sealer: c.Sealer, keys: c.Keys, timeStamps: c.TimeStamps,
 		verify: c.Verify, verifyURL: c.VerifyURL, attempts: c.Attempts, jobsPerNode: jobsPerWorker * max(1, c.BulkWorkers),
-		recipient: c.Recipient, moved: c.StatusChanged, purged: c.Purged, now: c.Now, log: c.Log,
+		sheet: c.Sheet, recipient: c.Recipient, moved: c.StatusChanged, purged: c.Purged, now: c.Now, log: c.Log,
 		sealing: semaphore.NewWeighted(wholeProcess), checking: semaphore.NewWeighted(maxChecks),
 		processors: newProcessors(c.Processors),
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/colour"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/fault"
 	"github.com/certvault/certvault/internal/seal"
@@ -34,6 +35,8 @@ type Policy struct {
 	// Box is the position of the stamp for Exact, and nil for other placements.
 	Box          *seal.Box
 	RefuseActive bool
+	// PlainStamp selects the form of stamps of earlier versions.
+	PlainStamp bool
 }
 
 // ReadPolicy returns an institution's policy. It returns a fault of kind NotFound if the
@@ -48,7 +51,7 @@ func ReadPolicy(ctx context.Context, q db.Queryer, institutionID int64) (*Policy
 
 // PolicyOf returns the policy in an institution's settings.
 func PolicyOf(v *account.Settings) *Policy {
-	return &Policy{Placement: seal.Mode(v.Placement), Page: v.Page, Box: (*seal.Box)(v.Box), RefuseActive: v.RefuseActive}
+	return &Policy{Placement: seal.Mode(v.Placement), Page: v.Page, Box: (*seal.Box)(v.Box), RefuseActive: v.RefuseActive, PlainStamp: v.PlainStamp}
 }
 
 // Apply checks the policy and writes it to c, the changes of an institution's settings. It returns
@@ -58,7 +61,7 @@ func (p *Policy) Apply(c *account.Changes) error {
 	if err := p.check(); err != nil {
 		return err
 	}
-	c.Policy = account.Policy{Placement: string(p.Placement), Page: p.Page, Box: (*[4]float64)(p.Box), RefuseActive: p.RefuseActive}
+	c.Policy = account.Policy{Placement: string(p.Placement), Page: p.Page, Box: (*[4]float64)(p.Box), RefuseActive: p.RefuseActive, PlainStamp: p.PlainStamp}
 	return nil
 }
 
@@ -98,13 +101,36 @@ func (p *Policy) check() error {
 	return bad.Err()
 }
 
+// vaultColour is the colour of the frame of stamps of institutions without a colour.
+var vaultColour = colour.Colour{R: 0x0b, G: 0x5d, B: 0x4b}
+
+// stamp returns the stamp of a certificate, at the requested position, or at the position by the
+// institution's policy if wanted is nil.
+func (s *Service) stamp(ctx context.Context, c *Certificate, wanted *RequestedPlacement) (seal.Stamp, error) {
+	v, err := account.ReadSettings(ctx, s.db, c.InstitutionID)
+	if err != nil {
+		return seal.Stamp{}, err
+	}
+	stamp := seal.Stamp{
+		ReferenceID: c.ReferenceID, VerifyURL: s.verifyURL(c.ReferenceID), Institution: v.Name, Colour: vaultColour, Plain: v.PlainStamp,
+	}
+	if own, err := colour.Parse(v.Colour); err == nil {
+		stamp.Colour = own.Darker()
+	}
+	if s.sheet != nil {
+		stamp.Sheet = func(ctx context.Context) (*seal.Sheet, error) { return s.sheet(ctx, c) }
+	}
+	if wanted != nil {
+		stamp.Placement = wanted.placement()
+		return stamp, nil
+	}
+	stamp.Placement, err = s.placement(ctx, c.InstitutionID, PolicyOf(v))
+	return stamp, err
+}
+
 // placement returns the placement of the next stamp by the policy of an institution. For an
 // automatic placement, it includes the earlier positions of stamps.
-func (s *Service) placement(ctx context.Context, institutionID int64) (p seal.Placement, err error) {
-	policy, err := ReadPolicy(ctx, s.db, institutionID)
-	if err != nil {
-		return p, err
-	}
+func (s *Service) placement(ctx context.Context, institutionID int64, policy *Policy) (p seal.Placement, err error) {
 	p = seal.Placement{Mode: policy.Placement, Page: policy.Page}
 	if policy.Box != nil {
 		p.Box = *policy.Box

@@ -76,15 +76,10 @@ func (s *Service) Picture(ctx context.Context, f *File, page int) (picture []byt
 
 // preview calls draw with a file and the stamp that the certificate would have.
 func (s *Service) preview(ctx context.Context, institutionID int64, f *File, wanted *RequestedPlacement, draw func(Previewer, seal.Original, seal.Stamp) error) error {
-	placement, err := s.placement(ctx, institutionID)
-	if err != nil {
-		return err
-	}
 	if wanted != nil {
 		if err := wanted.Check(); err != nil {
 			return err
 		}
-		placement = wanted.placement()
 	}
 	institution, err := account.InstitutionByID(ctx, s.db, institutionID)
 	if err != nil {
@@ -92,8 +87,10 @@ func (s *Service) preview(ctx context.Context, institutionID int64, f *File, wan
 	}
 	// The reference id of the certificate is not known yet. All reference ids of an institution
 	// have the same length.
-	id := institution.Prefix + "-" + strings.Repeat("0", codeLen)
-	stamp := seal.Stamp{ReferenceID: id, VerifyURL: s.verifyURL(id), Institution: institution.Name, Placement: placement}
+	stamp, err := s.stamp(ctx, &Certificate{InstitutionID: institutionID, ReferenceID: institution.Prefix + "-" + strings.Repeat("0", codeLen)}, wanted)
+	if err != nil {
+		return err
+	}
 	return s.withOriginal(ctx, f, func(v Previewer, o seal.Original) error { return draw(v, o, stamp) })
 }
 
@@ -152,19 +149,18 @@ func storePlacementTx(ctx context.Context, tx *db.Tx, id int64, w *RequestedPlac
 	return nil
 }
 
-// placementOf returns the requested placement of the stamp of a certificate, or the placement by
-// the policy if none was requested.
-func (s *Service) placementOf(ctx context.Context, c *Certificate) (p seal.Placement, err error) {
+// requestedPlacement returns the requested position of the stamp of a certificate, or nil.
+func (s *Service) requestedPlacement(ctx context.Context, c *Certificate) (*RequestedPlacement, error) {
 	var text sql.NullString
 	if err := s.db.QueryRowContext(ctx, `SELECT wanted_placement FROM certificates WHERE id = $1`, c.ID).Scan(&text); err != nil {
-		return p, fmt.Errorf("reading the requested position of a stamp: %w", err)
+		return nil, fmt.Errorf("reading the requested position of a stamp: %w", err)
 	}
 	if !text.Valid {
-		return s.placement(ctx, c.InstitutionID)
+		return nil, nil //nolint:nilnil // the institution's policy applies
 	}
 	var w RequestedPlacement
 	if err := json.Unmarshal([]byte(text.String), &w); err != nil {
-		return p, fmt.Errorf("reading the requested position of a stamp: %w", err)
+		return nil, fmt.Errorf("reading the requested position of a stamp: %w", err)
 	}
-	return w.placement(), nil
+	return &w, nil
 }

@@ -146,7 +146,11 @@ func (s *Service) process(ctx context.Context, c *Certificate) (err error) {
 	if err != nil {
 		return err
 	}
-	placement, err := s.placementOf(ctx, c)
+	wanted, err := s.requestedPlacement(ctx, c)
+	if err != nil {
+		return err
+	}
+	stamp, err := s.stamp(ctx, c, wanted)
 	if err != nil {
 		return err
 	}
@@ -154,6 +158,7 @@ func (s *Service) process(ctx context.Context, c *Certificate) (err error) {
 	if err != nil {
 		return err
 	}
+	stamp.Signature = signature
 	o, err := s.blobs.Open(ctx, c.File.Key)
 	if errors.Is(err, blob.ErrNotFound) {
 		return fmt.Errorf("%w: %w", errNoOriginal, err)
@@ -168,10 +173,7 @@ func (s *Service) process(ctx context.Context, c *Certificate) (err error) {
 	// Each attempt uses a new name, so that two concurrent attempts do not overwrite each other's
 	// file.
 	key := blobKey(inst.UUID, uuid.Must(uuid.NewV7()).String(), "verified")
-	v, err := s.sealAndStore(ctx, c, o, key, seal.Stamp{
-		ReferenceID: c.ReferenceID, VerifyURL: s.verifyURL(c.ReferenceID), Institution: inst.Name, Placement: placement,
-		Signature: signature,
-	})
+	v, err := s.sealAndStore(ctx, c, o, key, stamp)
 	if err != nil {
 		return err
 	}

@@ -89,6 +89,8 @@ type Serve struct {
 	Webhooks
 	Backups
 
+	Fonts []string `help:"Folders with fonts for scripts that the vault has no font for, such as Chinese. Default: DATA/fonts and /usr/share/fonts." name:"fonts" placeholder:"DIR" type:"path"`
+
 	TSA string `help:"RFC 3161 time-stamp authority." name:"tsa" placeholder:"URL"`
 }
 

@@ -4,6 +4,8 @@ import (
 	"image"
 	"math"
 
+	"golang.org/x/image/vector"
+
 	"github.com/certvault/certvault/internal/pdfium"
 )
 
@@ -50,12 +52,21 @@ func inkMask(r image.Rectangle, picture *pdfium.Page, f frame, s spot) []bool {
 			}
 		}
 	}
-	ox, oy := s.figure.origin()
+	ox, oy := s.figure.codeX, s.figure.codeY
 	full := float64(s.figure.symbol.full())
 	for _, m := range s.figure.symbol.rects() {
 		x := ox + float64(quietZone+m.x)
 		y := oy + full - float64(quietZone+m.y+m.h)
 		mark(x, y, x+float64(m.w), y+float64(m.h), func(float64, float64) bool { return true })
+	}
+	s.figure.markLabels(mask, r, left, bottom, px, py)
+	if edge := s.figure.border; edge > 0 {
+		all := func(float64, float64) bool { return true }
+		w, h := s.figure.width, s.figure.height
+		mark(0, 0, w, edge, all)
+		mark(0, h-edge, w, h, all)
+		mark(0, 0, edge, h, all)
+		mark(w-edge, 0, w, h, all)
 	}
 	t := &s.figure.text
 	reach := strokeWidth/2 + 1.5/(min(px, py)*t.grid) // half a stroke and one and a half pixels, in grid units
@@ -76,6 +87,32 @@ func inkMask(r image.Rectangle, picture *pdfium.Page, f frame, s spot) []bool {
 		}
 	}
 	return mask
+}
+
+// markLabels marks the pixels of the labels and their neighbours.
+func (f *figure) markLabels(mask []bool, r image.Rectangle, left, bottom, px, py float64) {
+	if len(f.labels) == 0 {
+		return
+	}
+	w, h := r.Dx(), r.Dy()
+	z := vector.NewRasterizer(w, h)
+	for i := range f.labels {
+		f.labels[i].draw(z, left, bottom, px, py)
+	}
+	drawn := image.NewAlpha(image.Rect(0, 0, w, h))
+	z.Draw(drawn, drawn.Rect, image.Opaque, image.Point{})
+	for y := range h {
+		for x := range w {
+			if drawn.Pix[y*drawn.Stride+x] == 0 {
+				continue
+			}
+			for v := max(0, y-1); v <= min(h-1, y+1); v++ {
+				for u := max(0, x-1); u <= min(w-1, x+1); u++ {
+					mask[v*w+u] = true
+				}
+			}
+		}
+	}
 }
 
 func onGrid(p [2]int, baseline int) [2]float64 {

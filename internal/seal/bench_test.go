@@ -63,7 +63,7 @@ func BenchmarkCheckAndStamp(b *testing.B) {
 					b.Fatal(err)
 				}
 				j := benchJob(b, o)
-				p, err := j.place(attempt{mode: BottomRight, page: j.page, frame: j.frame, spot: j.frame.corner(j.figures[idBeside], BottomRight)}, documentMetadata)
+				p, err := j.place(attempt{mode: BottomRight, page: j.page, frame: j.frame, spot: j.frame.corner(j.figures[0], BottomRight)}, documentMetadata)
 				if err != nil {
 					b.Fatal(err)
 				}
@@ -82,7 +82,7 @@ func benchJob(b *testing.B, o Original) *job {
 	if err != nil {
 		b.Fatal(err)
 	}
-	fig, err := newFigure(s, testID, idBeside)
+	fig, err := newPlainFigure(s, testID, idBeside)
 	if err != nil {
 		b.Fatal(err)
 	}

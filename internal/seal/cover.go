@@ -26,12 +26,13 @@ const (
 // embedded file (ISO 32000-2, 7.11.4). A cover is for signed files that allow no change, that any
 // change would damage, or that have no blank place. reason is a sentence for the notice.
 func (j *job) cover(ctx context.Context, reason string) (*Verified, error) {
+	if err := j.loadSheet(ctx); err != nil {
+		return nil, err
+	}
 	f := frame{coverWidth, coverHeight, [6]float64{1, 0, 0, 1, 0, 0}}
-	s := spot{scale: coverSide / float64(j.figures[idBeside].symbol.full()), figure: j.figures[idBeside]}
-	s.x, s.y = (f.width-s.width())/2, f.height*0.5
 	var file bytes.Buffer
-	file.Grow(int(j.size) + 16<<10)
-	embedded, err := j.writeCover(&file, f, s)
+	file.Grow(int(j.size) + 32<<10)
+	embedded, s, err := j.writeCover(&file, f)
 	if err != nil {
 		return nil, err
 	}
@@ -53,8 +54,9 @@ func (j *job) cover(ctx context.Context, reason string) (*Verified, error) {
 	return v, nil
 }
 
-// writeCover writes the cover and returns the reference of the stream whose data is the original.
-func (j *job) writeCover(out io.Writer, f frame, s spot) (pdf.Ref, error) {
+// writeCover writes the cover. It returns the reference of the stream whose data is the original, and
+// the place of the stamp.
+func (j *job) writeCover(out io.Writer, f frame) (pdf.Ref, spot, error) {
 	w := pdf.NewWriter(out)
 	name := fileName(j.name)
 	stream := w.Add(pdf.NewStreamFrom(pdf.NewDict(
@@ -73,16 +75,16 @@ func (j *job) writeCover(out io.Writer, f frame, s spot) (pdf.Ref, error) {
 			pdf.Entry{Key: "UF", Value: stream},
 		)},
 	))
-	content, err := j.coverContent(f, s)
+	content, resources, s, err := j.coverPage(w, f)
 	if err != nil {
-		return stream, err
+		return stream, s, err
 	}
 	pages := w.Reserve()
 	page := w.Add(pdf.NewDict(
 		pdf.Entry{Key: "Type", Value: pdf.Name("Page")},
 		pdf.Entry{Key: "Parent", Value: pages},
 		pdf.Entry{Key: "MediaBox", Value: numbers(0, 0, f.width, f.height)},
-		pdf.Entry{Key: "Resources", Value: pdf.NewDict()},
+		pdf.Entry{Key: "Resources", Value: resources},
 		pdf.Entry{Key: "Contents", Value: w.Add(pdf.NewStream(nil, content))},
 	))
 	w.Set(pages, pdf.NewDict(
@@ -95,7 +97,7 @@ func (j *job) writeCover(out io.Writer, f frame, s spot) (pdf.Ref, error) {
 	root := w.Add(pdf.NewDict(
 		pdf.Entry{Key: "Type", Value: pdf.Name("Catalog")},
 		pdf.Entry{Key: "Pages", Value: pages},
-		pdf.Entry{Key: "Lang", Value: pdf.TextString("en")},
+		pdf.Entry{Key: "Lang", Value: pdf.TextString(j.language())},
 		pdf.Entry{Key: "Metadata", Value: metadata},
 		pdf.Entry{Key: "PageMode", Value: pdf.Name("UseAttachments")},
 		pdf.Entry{Key: "AF", Value: pdf.Array{attachment}},
@@ -105,9 +107,25 @@ func (j *job) writeCover(out io.Writer, f frame, s spot) (pdf.Ref, error) {
 	))
 	info := w.Add(pdf.NewDict(pdf.Entry{Key: "Title", Value: pdf.TextString(title)}))
 	if err := w.Close(root, info); err != nil {
-		return stream, fmt.Errorf("writing the cover: %w", err)
+		return stream, s, fmt.Errorf("writing the cover: %w", err)
 	}
-	return stream, nil
+	return stream, s, nil
+}
+
+// coverPage returns the content and the resources of the page, and the place of the stamp: the
+// verification sheet, or the stamp with an explanation.
+func (j *job) coverPage(w *pdf.Writer, f frame) ([]byte, *pdf.Dict, spot, error) {
+	if j.sheet != nil {
+		p, s, err := j.drawSheet(f, true)
+		if err != nil {
+			return nil, nil, s, err
+		}
+		return p.content.Bytes(), p.resources(w), s, nil
+	}
+	s := spot{scale: coverSide / float64(j.figures[0].symbol.full()), figure: j.figures[0]}
+	s.x, s.y = (f.width-s.width())/2, f.height*0.5
+	content, err := j.coverContent(f, s)
+	return content, pdf.NewDict(), s, err
 }
 
 // coverContent returns the content of the page: the stamp and an explanation below it.

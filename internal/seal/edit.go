@@ -27,8 +27,8 @@ func (e *edit) content(page *pdf.Page, f frame, s spot) error {
 // strip enlarges the boxes of a page by a strip below it and draws the stamp there. Content outside
 // the old box stays hidden. strip returns the frame of the enlarged page and the place of the
 // stamp.
-func (e *edit) strip(page *pdf.Page, f frame, fig *figure) (frame, spot, error) {
-	shown, s := f.strip(fig)
+func (e *edit) strip(page *pdf.Page, f frame, shapes []*figure) (frame, spot, error) {
+	shown, s := f.strip(shapes)
 	larger := f.enlarged(shown)
 	s.x, s.y = s.x-shown.X0, s.y-shown.Y0
 	g := page.Geometry()
@@ -133,36 +133,54 @@ func (e *edit) annotation(page *pdf.Page, f frame, s spot) {
 	e.update.SetPage(page, e.dict(page).Clone().Set("Annots", annotations))
 }
 
-// appended adds a page at the end. The page has the size of the frame first, but at least 216 and
-// at most maxPage points in each direction. appended returns the frame of the new page and the
-// place of the stamp.
-func (e *edit) appended(first frame, fig *figure) (frame, spot, error) {
-	catalog := e.update.Catalog()
-	root, ok := catalog.Get("Pages").(pdf.Ref)
-	tree := e.update.Dict(root)
-	if !ok || tree == nil {
-		return frame{}, spot{}, fmt.Errorf("appending a page: %w", pdf.ErrDamaged)
+// appended adds a page at the end: the verification sheet, or a page with only the stamp. It returns
+// the frame of the new page and the place of the stamp.
+func (e *edit) appended(first frame, j *job) (frame, spot, error) {
+	if j.sheet == nil {
+		return e.appendStamp(first, j.figures[min(1, len(j.figures)-1)])
 	}
+	f := newSheetFrame(first)
+	p, s, err := j.drawSheet(f, false)
+	if err != nil {
+		return frame{}, spot{}, err
+	}
+	return f, s, e.appendPage(f, p.resources(e.update), p.content.Bytes())
+}
+
+// appendStamp adds a page with only the stamp. The page has the size of the frame first, but at least
+// 216 and at most maxPage points in each direction.
+func (e *edit) appendStamp(first frame, fig *figure) (frame, spot, error) {
 	f := frame{width: bound(first.width, 216, maxPage), height: bound(first.height, 216, maxPage), matrix: [6]float64{1, 0, 0, 1, 0, 0}}
 	s := f.corner(fig, TopLeft)
 	s.x, s.y = (f.width-s.width())/2, (f.height-s.height())*2/3
 	var content bytes.Buffer
 	drawArtifact(&content, f, s)
+	return f, s, e.appendPage(f, pdf.NewDict(), content.Bytes())
+}
+
+// appendPage adds a page at the end.
+func (e *edit) appendPage(f frame, resources *pdf.Dict, content []byte) error {
+	catalog := e.update.Catalog()
+	root, ok := catalog.Get("Pages").(pdf.Ref)
+	tree := e.update.Dict(root)
+	if !ok || tree == nil {
+		return fmt.Errorf("appending a page: %w", pdf.ErrDamaged)
+	}
 	page := e.update.Add(pdf.NewDict(
 		pdf.Entry{Key: "Type", Value: pdf.Name("Page")},
 		pdf.Entry{Key: "Parent", Value: root},
 		pdf.Entry{Key: "MediaBox", Value: numbers(0, 0, f.width, f.height)},
 		pdf.Entry{Key: "CropBox", Value: numbers(0, 0, f.width, f.height)},
 		pdf.Entry{Key: "Rotate", Value: pdf.Integer(0)},
-		pdf.Entry{Key: "Resources", Value: pdf.NewDict()},
-		pdf.Entry{Key: "Contents", Value: e.update.Add(pdf.NewStream(nil, content.Bytes()))},
+		pdf.Entry{Key: "Resources", Value: resources},
+		pdf.Entry{Key: "Contents", Value: e.update.Add(pdf.NewStream(nil, content))},
 	))
 	kids := e.update.Array(tree.Get("Kids"))
 	tree = tree.Clone()
 	tree.Set("Kids", append(slices.Clip(kids), page))
 	tree.Set("Count", pdf.Integer(e.doc.PageCount()+1))
 	e.update.Set(root, tree)
-	return f, s, nil
+	return nil
 }
 
 func bound(v, low, high float64) float64 { return max(low, min(v, high)) }

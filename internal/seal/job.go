@@ -22,7 +22,9 @@ type job struct {
 	size          int64
 	name          string
 	state         []byte    // hash state of crypto/sha256 after the last byte of r; may be nil
-	figures       []*figure // idBeside, idBelow
+	figures       []*figure // the shapes of the stamp on a page
+	strips        []*figure // the shapes of the stamp in a strip
+	sheet         *Sheet    // set by loadSheet; nil for a page with only the stamp
 	stripProved   bool      // the stamp in the strip has already been proved to be readable
 	slow          bool      // rendering a page took too long
 	coversContent bool      // the exact place that was requested is not blank
@@ -246,12 +248,17 @@ func (j *job) annotations(ctx context.Context) ([]attempt, error) {
 	return out, nil
 }
 
-// fit returns the place in a box for the shape that is larger there. It returns false if no shape
-// fits.
+// muchSmaller is the part of the largest possible QR code below which a code is too small for the
+// sake of more text beside it.
+const muchSmaller = 0.75
+
+// fit returns the place in a box for the shape with the most text whose QR code is not much smaller
+// there than with another shape. It returns false if no shape fits.
 func (j *job) fit(b Box) (spot, bool) {
 	var best spot
 	for _, fig := range j.figures {
-		if s, ok := j.frame.within(fig, b); ok && s.scale > best.scale {
+		s, ok := j.frame.within(fig, b)
+		if ok && (s.scale*muchSmaller > best.scale || best.side() < minSide && s.scale > best.scale) {
 			best = s
 		}
 	}
@@ -305,7 +312,7 @@ func (j *job) remembered() []attempt {
 			continue
 		}
 		s, ok := j.fit(l.Box)
-		if !ok || slices.ContainsFunc(boxes, s.box(j.frame).overlaps) {
+		if !ok || s.side() < minSide-0.1 || slices.ContainsFunc(boxes, s.box(j.frame).overlaps) {
 			continue
 		}
 		s.transparent = true
@@ -321,6 +328,11 @@ var errNotReadable = errors.New("the stamp is not readable")
 
 // try builds the update for an attempt, checks the stamp in the rendered page and signs the update.
 func (j *job) try(ctx context.Context, a attempt) (*Verified, error) {
+	if a.mode == Appended {
+		if err := j.loadSheet(ctx); err != nil {
+			return nil, err
+		}
+	}
 	p, err := j.place(a, documentMetadata)
 	if err == nil && len(p.tail)-p.signature() > maxTail {
 		p, err = j.place(a, pageMetadata)
@@ -351,9 +363,9 @@ func (j *job) try(ctx context.Context, a attempt) (*Verified, error) {
 }
 
 // maxTail is the maximum length in bytes, without the signature, of a tail that rewrites the
-// document's metadata. If the tail is longer, the metadata of the stamp is added to the page
-// instead.
-const maxTail = 3000
+// document's metadata: about 5,500 of the stamp and 3,000 of other objects. If the tail is longer,
+// the metadata of the stamp is added to the page instead.
+const maxTail = 8500
 
 // stampedUpdate is an update that contains the stamp.
 type stampedUpdate struct {
@@ -388,9 +400,9 @@ func (j *job) place(a attempt, where metadataPlace) (stampedUpdate, error) {
 	var err error
 	switch {
 	case a.mode == Strip:
-		p.frame, p.spot, err = e.strip(a.page, a.frame, j.figures[idBeside])
+		p.frame, p.spot, err = e.strip(a.page, a.frame, j.strips)
 	case a.mode == Appended:
-		p.frame, p.spot, err = e.appended(a.frame, j.figures[idBelow])
+		p.frame, p.spot, err = e.appended(a.frame, j)
 		p.number = j.doc.PageCount() + 1
 	case a.annotation:
 		e.annotation(a.page, a.frame, a.spot)

@@ -34,6 +34,14 @@ type spot struct {
 	transparent bool // drawn on the existing background instead of a white background
 }
 
+// side returns the side of the QR code with its quiet zone in points, or 0 for the zero spot.
+func (s spot) side() float64 {
+	if s.figure == nil {
+		return 0
+	}
+	return s.scale * float64(s.figure.symbol.full())
+}
+
 func (s spot) width() float64  { return s.figure.width * s.scale }
 func (s spot) height() float64 { return s.figure.height * s.scale }
 
@@ -115,21 +123,30 @@ func (f frame) within(fig *figure, b Box) (spot, bool) {
 	return s, true
 }
 
-// strip returns the page enlarged by a strip below it for the figure, and the place of the figure
-// in the strip: on the right, or in the middle if the page had to be widened.
-func (f frame) strip(fig *figure) (larger pdf.Rectangle, s spot) {
+// strip returns the page enlarged by a strip below it for the first of the figures that is not wider
+// than the page, and the place of the figure in the strip: on the left, or in the middle if the page
+// had to be widened for the narrowest figure.
+func (f frame) strip(shapes []*figure) (larger pdf.Rectangle, s spot) {
 	side := max(minSide, 0.06*max(f.width, f.height))
 	gap := margin / 2
 	if f.width > 6*side {
 		side = max(side, min(preferredSide, f.width/6))
 	}
-	s = spot{scale: side / float64(fig.symbol.full()), figure: fig}
+	for _, fig := range shapes {
+		next := spot{scale: side / float64(fig.symbol.full()), figure: fig}
+		if s.figure == nil || next.width() < s.width() {
+			s = next
+		}
+		if s.width()+2*gap <= f.width {
+			break
+		}
+	}
 	high := s.height() + 2*gap
 	needed := s.width() + 2*gap
 	larger = pdf.Rectangle{X0: 0, Y0: -high, X1: f.width, Y1: f.height}
 	if needed > f.width {
 		larger.X0, larger.X1 = (f.width-needed)/2, (f.width+needed)/2
 	}
-	s.x, s.y = larger.X1-gap-s.width(), -high+gap
+	s.x, s.y = larger.X0+gap, -high+gap
 	return larger, s
 }

@@ -30,22 +30,22 @@ func TestPlacement(t *testing.T) {
 		page int
 		x, y float64 // the middle of the box
 	}{
-		{"empty page", pagePDF{}, Placement{}, Auto, 1, 0.9, 0.93},
+		{"empty page", pagePDF{}, Placement{}, Auto, 1, 0.8, 0.93},
 		{"only the top is blank", pagePDF{content: fullPage() + " 1 g 300 760 295 82 re f"}, Placement{}, Auto, 1, 0.9, 0.07},
-		{"full page", pagePDF{content: fullPage()}, Placement{}, Strip, 1, 0.9, 0.95},
-		{"page covered by an annotation", pagePDF{page: "/Annots[<</Type/Annot/Subtype/Link/Rect[0 0 595 842]/Border[0 0 0]>>]"}, Placement{}, Strip, 1, 0.9, 0.95},
-		{"requested corner", pagePDF{}, Placement{Mode: TopLeft}, TopLeft, 1, 0.1, 0.07},
-		{"requested corner is not blank", pagePDF{content: fullPage()}, Placement{Mode: TopLeft}, Strip, 1, 0.9, 0.95},
+		{"full page", pagePDF{content: fullPage()}, Placement{}, Strip, 1, 0.18, 0.95},
+		{"page covered by an annotation", pagePDF{page: "/Annots[<</Type/Annot/Subtype/Link/Rect[0 0 595 842]/Border[0 0 0]>>]"}, Placement{}, Strip, 1, 0.18, 0.95},
+		{"requested corner", pagePDF{}, Placement{Mode: TopLeft}, TopLeft, 1, 0.2, 0.07},
+		{"requested corner is not blank", pagePDF{content: fullPage()}, Placement{Mode: TopLeft}, Strip, 1, 0.18, 0.95},
 		{"exact place", pagePDF{}, Placement{Mode: Exact, Box: Box{0.4, 0.4, 0.6, 0.6}}, Exact, 1, 0.5, 0.5},
-		{"exact place outside the page", pagePDF{}, Placement{Mode: Exact, Box: Box{0.9, 0.9, 1.6, 1.6}}, Auto, 1, 0.9, 0.93},
-		{"requested strip", pagePDF{}, Placement{Mode: Strip}, Strip, 1, 0.9, 0.95},
+		{"exact place outside the page", pagePDF{}, Placement{Mode: Exact, Box: Box{0.9, 0.9, 1.6, 1.6}}, Auto, 1, 0.8, 0.93},
+		{"requested strip", pagePDF{}, Placement{Mode: Strip}, Strip, 1, 0.18, 0.95},
 		{"requested page at the end", pagePDF{content: bottomFilled}, Placement{Mode: Appended}, Appended, 2, 0.5, 0.35},
 		{"rotated by 90 degrees", pagePDF{page: "/Rotate 90"}, Placement{}, Auto, 1, 0.9, 0.9},
-		{"rotated by 180 degrees, with an offset", pagePDF{media: "-100 -200 495 642", page: "/Rotate 180"}, Placement{}, Auto, 1, 0.9, 0.93},
-		{"cropped and rotated", pagePDF{page: "/CropBox[100 100 400 500]/Rotate 270"}, Placement{}, Auto, 1, 0.85, 0.85},
-		{"user unit of an inch", pagePDF{media: "0 0 8 11", page: "/UserUnit 72"}, Placement{}, Auto, 1, 0.9, 0.93},
-		{"unbalanced graphics state", pagePDF{content: "0 1 -1 0 300 0 cm 2 0 0 2 0 0 cm q 1 w q BT"}, Placement{}, Auto, 1, 0.9, 0.93},
-		{"missing page", pagePDF{}, Placement{Page: 7}, Auto, 1, 0.9, 0.93},
+		{"rotated by 180 degrees, with an offset", pagePDF{media: "-100 -200 495 642", page: "/Rotate 180"}, Placement{}, Auto, 1, 0.8, 0.93},
+		{"cropped and rotated", pagePDF{page: "/CropBox[100 100 400 500]/Rotate 270"}, Placement{}, Auto, 1, 0.71, 0.82},
+		{"user unit of an inch", pagePDF{media: "0 0 8 11", page: "/UserUnit 72"}, Placement{}, Auto, 1, 0.8, 0.93},
+		{"unbalanced graphics state", pagePDF{content: "0 1 -1 0 300 0 cm 2 0 0 2 0 0 cm q 1 w q BT"}, Placement{}, Auto, 1, 0.8, 0.93},
+		{"missing page", pagePDF{}, Placement{Page: 7}, Auto, 1, 0.8, 0.93},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

@@ -83,7 +83,7 @@ func (j *job) render(ctx context.Context, doc *pdfium.Document, req pdfium.Reque
 // readable reports whether the centre of every module has the colour of the symbol's module.
 func readable(img *image.Gray, picture *pdfium.Page, f frame, s spot) bool {
 	symbol := s.figure.symbol
-	ox, oy := s.figure.origin()
+	ox, oy := s.figure.codeX, s.figure.codeY
 	for v := -quietZone; v < symbol.side+quietZone; v++ {
 		for u := -quietZone; u < symbol.side+quietZone; u++ {
 			x := s.x + (ox+float64(u+quietZone)+0.5)*s.scale

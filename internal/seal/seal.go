@@ -8,7 +8,12 @@
 // and only the time stamp of a signature uses the network.
 package seal
 
-import "io"
+import (
+	"context"
+	"io"
+
+	"github.com/certvault/certvault/internal/colour"
+)
 
 // MediaType is the media type of an original, as in Content-Type (RFC 9110).
 type MediaType string
@@ -103,6 +108,13 @@ type Stamp struct {
 	VerifyURL   string
 	Institution string
 	Placement   Placement
+	// Colour is the colour of the stamp's frame. Plain selects the plain form of earlier versions:
+	// the QR code and the reference id, without a frame.
+	Colour colour.Colour
+	Plain  bool
+	// Sheet returns the contents of the verification sheet. It is called only if the result has a
+	// sheet: for Appended and Cover. Without Sheet, and with Plain, the page has only the stamp.
+	Sheet func(context.Context) (*Sheet, error)
 	// Signature signs the verified PDF; nil leaves it unsigned.
 	Signature *Signature
 }

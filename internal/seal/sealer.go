@@ -13,6 +13,7 @@ import (
 	"github.com/certvault/certvault/internal/pades"
 	"github.com/certvault/certvault/internal/pdf"
 	"github.com/certvault/certvault/internal/pdfium"
+	"github.com/certvault/certvault/internal/typeset"
 )
 
 // pictureSide is the longer side in pixels of the pictures that PNG returns.
@@ -21,10 +22,12 @@ const pictureSide = 1600
 // Sealer seals originals. It is safe for concurrent use.
 type Sealer struct {
 	renderer *pdfium.Renderer
+	fonts    *typeset.Fonts
 }
 
-// New returns a Sealer that renders pages with r.
-func New(r *pdfium.Renderer) *Sealer { return &Sealer{renderer: r} }
+// New returns a Sealer that renders pages with r and sets text with the fonts. Without fonts, stamps
+// are plain.
+func New(r *pdfium.Renderer, fonts *typeset.Fonts) *Sealer { return &Sealer{renderer: r, fonts: fonts} }
 
 // Seal returns the verified PDF of an original. An error is a *Refusal if the file can never be
 // sealed. Any other error does not concern the file: ctx ended, the original cannot be read, the
@@ -55,12 +58,11 @@ func (s *Sealer) newJob(o Original, stamp Stamp) (*job, error) {
 		sealer: s, stamp: stamp, r: o.R, size: o.Size, state: o.State, name: o.Name,
 		original: pades.Original{Form: pades.Prefix, Length: o.Size, SHA256: o.SHA256, ReferenceID: stamp.ReferenceID},
 	}
-	for _, shape := range []int{idBeside, idBelow} {
-		fig, err := newFigure(symbol, stamp.ReferenceID, shape)
-		if err != nil {
-			return nil, err
-		}
-		j.figures = append(j.figures, fig)
+	if s.fonts == nil {
+		j.stamp.Plain = true
+	}
+	if j.figures, j.strips, err = newFigures(s.fonts, symbol, j.stamp); err != nil {
+		return nil, err
 	}
 	if o.Type != PDF {
 		j.original.Form, j.state = pades.Source, nil

@@ -28,6 +28,7 @@ import (
 	"github.com/certvault/certvault/internal/mail"
 	"github.com/certvault/certvault/internal/pades"
 	"github.com/certvault/certvault/internal/recipient"
+	"github.com/certvault/certvault/internal/seal"
 	"github.com/certvault/certvault/internal/search"
 	"github.com/certvault/certvault/internal/task"
 	"github.com/certvault/certvault/internal/token"
@@ -142,6 +143,7 @@ func Wire(d Deps) (*Services, error) {
 		Recipient: func(ctx context.Context, tx *db.Tx, institutionID int64, emailFolded string) (int64, error) {
 			return s.Recipients.LookUpTx(ctx, tx, institutionID, emailFolded)
 		},
+		Sheet: func(ctx context.Context, c *cert.Certificate) (*seal.Sheet, error) { return s.sheet(ctx, d, c) },
 		StatusChanged: func(ctx context.Context, tx *db.Tx, c *cert.Certificate) error {
 			return s.Recipients.MovedTx(ctx, tx, c)
 		},

@@ -1,0 +1,352 @@
+package seal
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"image"
+	"image/color"
+	"image/png"
+	"slices"
+	"strings"
+
+	xdraw "golang.org/x/image/draw"
+
+	"github.com/certvault/certvault/internal/pdf"
+	"github.com/certvault/certvault/internal/typeset"
+)
+
+// Sheet has the contents of the verification sheet: the page that is added at the end of a
+// certificate, or that carries an original as an attachment. Empty texts are left out.
+type Sheet struct {
+	Title, Name string
+	// Logo is the institution's logo as PNG, or nil.
+	Logo []byte
+	// Texts are the texts in the recipient's language, and in English if that is another language.
+	Texts []SheetTexts
+}
+
+// both returns a text in all languages of the sheet.
+func (s *Sheet) both(text func(*SheetTexts) string) string {
+	var texts []string
+	for i := range s.Texts {
+		texts = append(texts, typeset.Isolate(text(&s.Texts[i])))
+	}
+	return strings.Join(texts, " · ")
+}
+
+// SheetTexts are the texts of a verification sheet in one language. Labels name the values beside
+// them.
+type SheetTexts struct {
+	// Language is the BCP 47 tag. RightToLeft is the direction of its script.
+	Language    string
+	RightToLeft bool
+	// Heading is the title of the sheet. Page says what the sheet is for, and Cover the same for a
+	// sheet that has the original as an attachment.
+	Heading, Page, Cover string
+	// NameLabel, IssuerLabel, DateLabel, IDLabel and DigestLabel are labels. Date is the issue date.
+	NameLabel, IssuerLabel, DateLabel, IDLabel, DigestLabel, Date string
+	// Steps is the heading of the steps Phone, Web and Offline, which explain how to check the
+	// certificate.
+	Steps, Phone, Web, Offline string
+}
+
+// These are dimensions of the sheet in points. The sheet is in portrait format, as wide as A4 or
+// Letter.
+const (
+	sheetMargin  = 56
+	sheetBar     = 8               // height of the bar at the top
+	sheetCode    = 40 * millimetre // side of the QR code without its quiet zone
+	sheetGutter  = 24              // between two columns
+	letterWidth  = 612
+	letterHeight = 792
+	logoWidth    = 170
+	logoHeight   = 56
+	logoPixels   = 3 // of the logo for each point
+)
+
+// These are the sizes of the text of the sheet.
+const (
+	sheetTitle = 22
+	sheetName  = 16
+	sheetText  = 10
+	sheetSmall = 8.5
+)
+
+// loadSheet reads the contents of the verification sheet, if the stamp has one.
+func (j *job) loadSheet(ctx context.Context) (err error) {
+	if j.sheet != nil || j.stamp.Sheet == nil || j.stamp.Plain {
+		return nil
+	}
+	if j.sheet, err = j.stamp.Sheet(ctx); err != nil {
+		return fmt.Errorf("reading the contents of the verification sheet: %w", err)
+	}
+	return nil
+}
+
+// language returns the BCP 47 tag of the language of a cover.
+func (j *job) language() string {
+	if j.sheet != nil {
+		return j.sheet.Texts[0].Language
+	}
+	return "en"
+}
+
+// drawSheet draws the verification sheet with the QR code. cover reports whether the sheet has the
+// original as an attachment.
+func (j *job) drawSheet(f frame, cover bool) (*sheetPage, spot, error) {
+	p := &sheetPage{fonts: j.sealer.fonts, subsets: typeset.NewSubsets("CV"), frame: f}
+	p.content.WriteString("/Artifact BMC\nq\n")
+	place, err := p.draw(j, cover)
+	if err != nil {
+		return nil, spot{}, err
+	}
+	p.content.WriteString("Q\nEMC\n")
+	drawArtifact(&p.content, f, place)
+	if p.incomplete && !slices.ContainsFunc(j.notices, func(n Notice) bool { return n.Code == "sheet_incomplete" }) {
+		j.note("sheet_incomplete", "The verification sheet leaves out a text, because the vault has no font with all of its characters.")
+	}
+	return p, place, nil
+}
+
+// adder adds an object to a file.
+type adder interface{ Add(obj pdf.Object) pdf.Ref }
+
+// resources adds the fonts and the logo of the sheet to a file, and returns the resources of the page.
+func (p *sheetPage) resources(to adder) *pdf.Dict {
+	dict := pdf.NewDict(pdf.Entry{Key: "Font", Value: p.subsets.Objects(to)})
+	if p.logo != nil {
+		dict.Set("XObject", pdf.NewDict(pdf.Entry{Key: "Logo", Value: to.Add(p.logo)}))
+	}
+	return dict
+}
+
+// sheetPage draws a verification sheet. Heights are measured from the top of the page.
+type sheetPage struct {
+	fonts   *typeset.Fonts
+	subsets *typeset.Subsets
+	content bytes.Buffer
+	frame   frame
+	// incomplete reports whether a text is left out because no font has its characters.
+	incomplete bool
+	logo       *pdf.Stream
+}
+
+// newSheetFrame returns the frame of a sheet that follows a page.
+func newSheetFrame(page frame) frame {
+	f := frame{width: coverWidth, height: coverHeight, matrix: [6]float64{1, 0, 0, 1, 0, 0}}
+	if short, long := min(page.width, page.height), max(page.width, page.height); wholePoints(short) == letterWidth && wholePoints(long) == letterHeight {
+		f.width, f.height = letterWidth, letterHeight
+	}
+	return f
+}
+
+// draw draws the sheet and returns the place of the QR code.
+func (p *sheetPage) draw(j *job, cover bool) (spot, error) {
+	f, s, sheet := p.frame, &j.stamp, j.sheet
+	figure := newCodeFigure(j.figures[0].symbol)
+	place := spot{scale: sheetCode / float64(figure.symbol.side), figure: figure}
+	place.x = f.width - sheetMargin - place.width() + quietZone*place.scale
+
+	c := s.Colour
+	writeColour(&p.content, c)
+	p.content.WriteString("rg 0 ")
+	p.rectangle(f.height-sheetBar, f.width, sheetBar)
+	p.gray(0)
+
+	y := float64(sheetMargin)
+	if err := p.drawLogo(sheet.Logo, &y); err != nil {
+		return spot{}, err
+	}
+	inner := f.width - 2*sheetMargin
+	first := sheet.Texts[0]
+	p.gray(0.4)
+	if err := p.set(&y, inner, sheet.both(func(t *SheetTexts) string { return t.Heading }), typeset.Style{Size: sheetText, Lines: 2, Language: first.Language}); err != nil {
+		return spot{}, err
+	}
+	y += 10
+	p.gray(0)
+	if err := p.set(&y, inner, sheet.Title, typeset.Style{Font: bold, Size: sheetTitle, MinSize: 12, Lines: 3}); err != nil {
+		return spot{}, err
+	}
+	y += 24
+	// The facts and the QR code are side by side.
+	top := y
+	place.y = f.height - top - place.height() + quietZone*place.scale
+	left := place.x - sheetMargin - sheetGutter
+	for _, fact := range []struct {
+		label func(*SheetTexts) string
+		value string
+		size  float64
+	}{
+		{func(t *SheetTexts) string { return t.NameLabel }, sheet.Name, sheetName},
+		{func(t *SheetTexts) string { return t.IssuerLabel }, s.Institution, sheetText + 1},
+		{func(t *SheetTexts) string { return t.DateLabel }, first.Date, sheetText + 1},
+		{func(t *SheetTexts) string { return t.IDLabel }, strings.Join(idGroups(s.ReferenceID), " "), sheetText + 1},
+	} {
+		if fact.value == "" {
+			continue
+		}
+		p.gray(0.4)
+		if err := p.set(&y, left, sheet.both(fact.label), typeset.Style{Size: sheetSmall, Lines: 2, Language: first.Language}); err != nil {
+			return spot{}, err
+		}
+		y += 5
+		p.gray(0)
+		if err := p.set(&y, left, fact.value, typeset.Style{Font: bold, Size: fact.size, MinSize: 8, Lines: 3}); err != nil {
+			return spot{}, err
+		}
+		y += 14
+	}
+	below := top + sheetCode + quietZone*place.scale
+	_, address, _ := strings.Cut(s.VerifyURL, "://")
+	if err := p.setAt(f.width-sheetMargin-sheetCode, &below, sheetCode, address, typeset.Style{Size: 7, MinSize: 4, Lines: 4}); err != nil {
+		return spot{}, err
+	}
+	y = max(y, below+14)
+	p.line(y)
+	y += 20
+	if err := p.drawSteps(&y, sheet.Texts, cover); err != nil {
+		return spot{}, err
+	}
+	y += 6
+	p.line(y)
+	y += 16
+	p.gray(0.4)
+	if err := p.set(&y, inner, sheet.both(func(t *SheetTexts) string { return t.DigestLabel }), typeset.Style{Size: sheetSmall, Lines: 2, Language: first.Language}); err != nil {
+		return spot{}, err
+	}
+	y += 4
+	p.gray(0)
+	err := p.set(&y, inner, groupedDigest(j.original.SHA256[:]), typeset.Style{Size: sheetText, MinSize: 6})
+	return place, err
+}
+
+// bold is the font of headings and values.
+var bold = typeset.Font{Family: typeset.Inter, Weight: 600}
+
+// drawSteps draws the purpose of the sheet and the steps, in one column for each language.
+func (p *sheetPage) drawSteps(y *float64, languages []SheetTexts, cover bool) error {
+	n := float64(len(languages))
+	width := (p.frame.width - 2*sheetMargin - (n-1)*sheetGutter) / n
+	top, bottom := *y, *y
+	for i, t := range languages {
+		at := top
+		column := i
+		if languages[0].RightToLeft {
+			column = len(languages) - 1 - i
+		}
+		x := sheetMargin + float64(column)*(width+sheetGutter)
+		purpose := t.Page
+		if cover {
+			purpose = t.Cover
+		}
+		style := typeset.Style{Size: sheetText, Lines: typeset.Unlimited, Leading: 1.4, Align: typeset.Start, Language: t.Language}
+		heading := style
+		heading.Font = bold
+		for _, part := range []struct {
+			text  string
+			style typeset.Style
+			after float64
+		}{{purpose, style, 16}, {t.Steps, heading, 8}, {"1. " + t.Phone, style, 8}, {"2. " + t.Web, style, 8}, {"3. " + t.Offline, style, 8}} {
+			if err := p.setAt(x, &at, width, part.text, part.style); err != nil {
+				return err
+			}
+			at += part.after
+		}
+		bottom = max(bottom, at)
+	}
+	*y = bottom
+	return nil
+}
+
+// set draws a text at the left margin and moves y below it.
+func (p *sheetPage) set(y *float64, width float64, text string, style typeset.Style) error {
+	return p.setAt(sheetMargin, y, width, text, style)
+}
+
+// setAt draws a text and moves y below it. A text with characters that no font has is left out, and
+// one that does not fit is smaller than in style.
+func (p *sheetPage) setAt(x float64, y *float64, width float64, text string, style typeset.Style) error {
+	if text == "" {
+		return nil
+	}
+	block, err := p.fonts.Layout(text, style, width)
+	if errors.Is(err, typeset.ErrNoRoom) {
+		style.MinSize, style.Lines = style.Size, typeset.Unlimited
+		block, err = p.fonts.Layout(text, style, width)
+	}
+	if _, missing := errors.AsType[*typeset.MissingError](err); missing {
+		p.incomplete = true
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("setting a text of the verification sheet: %w", err)
+	}
+	block.Draw(&p.content, p.subsets, x, p.frame.height-*y-block.CapHeight)
+	*y += block.Height + block.Descent
+	return nil
+}
+
+func (p *sheetPage) gray(v float64) {
+	writeNumber(&p.content, v)
+	p.content.WriteString(" g\n")
+}
+
+// rectangle fills a rectangle at the left edge of the page, whose x is already written.
+func (p *sheetPage) rectangle(y, width, height float64) {
+	for _, v := range []float64{y, width, height} {
+		writeNumber(&p.content, v)
+		p.content.WriteByte(' ')
+	}
+	p.content.WriteString("re f\n")
+}
+
+// line draws a hairline between the margins.
+func (p *sheetPage) line(y float64) {
+	fmt.Fprintf(&p.content, "0.8 G 0.5 w %d %.2f m %.2f %.2f l S\n", sheetMargin, p.frame.height-y, p.frame.width-sheetMargin, p.frame.height-y)
+}
+
+// drawLogo draws the logo at the top, and moves y below it.
+func (p *sheetPage) drawLogo(file []byte, y *float64) error {
+	if len(file) == 0 {
+		return nil
+	}
+	img, err := png.Decode(bytes.NewReader(file))
+	if err != nil {
+		return fmt.Errorf("reading the logo: %w", err)
+	}
+	size := img.Bounds().Size()
+	scale := min(logoWidth/float64(size.X), logoHeight/float64(size.Y))
+	w, h := float64(size.X)*scale, float64(size.Y)*scale
+	pixels := image.Rect(0, 0, min(size.X, int(w*logoPixels)), min(size.Y, int(h*logoPixels)))
+	small := image.NewRGBA(pixels)
+	xdraw.Draw(small, pixels, image.NewUniform(color.White), image.Point{}, xdraw.Src)
+	xdraw.CatmullRom.Scale(small, pixels, img, img.Bounds(), xdraw.Over, nil)
+	samples := make([]byte, 0, pixels.Dx()*pixels.Dy()*3)
+	for i := 0; i < len(small.Pix); i += 4 {
+		samples = append(samples, small.Pix[i:i+3]...)
+	}
+	p.logo = pdf.NewStream(pdf.NewDict(
+		pdf.Entry{Key: "Type", Value: pdf.Name("XObject")},
+		pdf.Entry{Key: "Subtype", Value: pdf.Name("Image")},
+		pdf.Entry{Key: "Width", Value: pdf.Integer(pixels.Dx())},
+		pdf.Entry{Key: "Height", Value: pdf.Integer(pixels.Dy())},
+		pdf.Entry{Key: "ColorSpace", Value: pdf.Name("DeviceRGB")},
+		pdf.Entry{Key: "BitsPerComponent", Value: pdf.Integer(8)},
+	), samples)
+	fmt.Fprintf(&p.content, "q %.2f 0 0 %.2f %d %.2f cm /Logo Do Q\n", w, h, sheetMargin, p.frame.height-*y-h)
+	*y += h + 24
+	return nil
+}
+
+// groupedDigest returns a hexadecimal digest in groups of eight digits.
+func groupedDigest(sum []byte) string {
+	text := fmt.Sprintf("%x", sum)
+	var groups []string
+	for len(text) > 8 {
+		groups, text = append(groups, text[:8]), text[8:]
+	}
+	return strings.Join(append(groups, text), " ")
+}

@@ -1,0 +1,129 @@
+package seal
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/certvault/certvault/internal/colour"
+)
+
+// TestFigures checks that each shape of a stamp has the code at a legible size beside text of at least
+// five points, for a stamp of the usual size, and that a long host leaves out shapes instead of text.
+func TestFigures(t *testing.T) {
+	t.Parallel()
+	fonts, err := testFonts()
+	if err != nil {
+		skipOrFail(t, err.Error())
+	}
+	for host, want := range map[string]int{"example.edu": 5, "certificates.northwest-university.example.edu:8443": 2} {
+		s, err := newSymbol("https://" + host + "/verify/" + testID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		figures, strips, err := newFigures(fonts, s, Stamp{ReferenceID: testID, VerifyURL: "https://" + host + "/verify/" + testID, Institution: "東京大学"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(figures) < want {
+			t.Errorf("%s: %d shapes on a page, want at least %d", host, len(figures), want)
+		}
+		for i, f := range append(figures, strips...) {
+			for _, l := range f.labels {
+				if size := l.size * preferredSide / float64(s.full()); size < 4.5 {
+					t.Errorf("%s: shape %d has text of %.1f points", host, i, size)
+				}
+				if right := l.x + l.wide(l.size); right > f.width || l.y < 0 {
+					t.Errorf("%s: shape %d: a label ends at %.1f, %.1f outside of the figure, which is %.1f wide", host, i, right, l.y, f.width)
+				}
+			}
+		}
+	}
+}
+
+// TestPlainStamp checks that an institution can keep the stamp of earlier versions.
+func TestPlainStamp(t *testing.T) {
+	t.Parallel()
+	stamp := testStamp()
+	stamp.Plain = true
+	o := original(t, "a.pdf", pagePDF{}.bytes())
+	v, err := sealer(t).Seal(t.Context(), o, stamp)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The layout of the plain stamp: the code, and five short lines beside it.
+	if ratio := (v.Box[2] - v.Box[0]) * 595 / ((v.Box[3] - v.Box[1]) * 842); ratio > 1.5 || v.Body.Size() > 3000 {
+		t.Errorf("the plain stamp is %.1f times as wide as high and adds %d bytes; want at most 1.5 and 3000", ratio, v.Body.Size())
+	}
+	checkQR(t, file(t, "plain.pdf", wholeFile(t, o, v)), v)
+}
+
+// TestSheet reads the verification sheet with poppler: its text can be found, in both languages, and
+// the code is readable. A file that cannot be changed carries the same sheet as its cover.
+func TestSheet(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		data []byte
+		mode Mode
+	}{
+		"appended": {pagePDF{}.bytes(), Appended},
+		"cover":    {signedPDF(1, "0 g 0 0 595 842 re f"), Cover},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := original(t, "a.pdf", c.data)
+			stamp := testStamp()
+			stamp.Placement.Mode, stamp.Colour = Appended, colour.Colour{B: 200}
+			stamp.Sheet = func(context.Context) (*Sheet, error) {
+				return &Sheet{Title: "Diplôme d’ingénieur", Name: "سارة يوسف", Texts: []SheetTexts{
+					{Language: "fr", Heading: "Fiche de vérification", Page: "Avec le certificat.", Cover: "Original joint.", NameLabel: "Délivré à", Steps: "Étapes", Phone: "Scannez", Web: "Ouvrez", Offline: "Lisez"},
+					{Language: "en", Heading: "Verification sheet", Page: "With the certificate.", Cover: "Original attached.", NameLabel: "Issued to", Steps: "Steps", Phone: "Scan", Web: "Open", Offline: "Read"},
+				}}, nil
+			}
+			v, err := sealer(t).Seal(t.Context(), o, stamp)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if v.Placement != c.mode {
+				t.Fatalf("placement = %s, want %s", v.Placement, c.mode)
+			}
+			path := file(t, "sheet.pdf", wholeFile(t, o, v))
+			text, err := tool(t, "pdftotext", "-layout", path, "-")
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, want := range []string{"Diplôme d’ingénieur", "Fiche de vérification", "Issued to", "1. Scannez", "3. Read", "NWU-7K3M 9QXR ABCD EFGH", groupedDigest(o.SHA256[:])} {
+				if !strings.Contains(text, want) {
+					t.Errorf("the sheet does not contain %q:\n%s", want, text)
+				}
+			}
+			if purpose := map[Mode]string{Appended: "With the certificate.", Cover: "Original attached."}[c.mode]; !strings.Contains(text, purpose) {
+				t.Errorf("the sheet does not contain %q", purpose)
+			}
+			if fonts, err := tool(t, "pdffonts", path); err != nil || strings.Count(fonts, "yes yes yes") < 2 {
+				t.Errorf("pdffonts: %v\n%s\nwant embedded subsets with Unicode", err, fonts)
+			}
+			if out, err := tool(t, "qpdf", "--check", path); err != nil {
+				t.Errorf("qpdf: %v\n%s", err, out)
+			}
+			checkQR(t, path, v)
+		})
+	}
+}
+
+// TestSheetWithoutFont checks that a text that no font has is left out with a notice.
+func TestSheetWithoutFont(t *testing.T) {
+	t.Parallel()
+	stamp := testStamp()
+	stamp.Placement.Mode = Appended
+	stamp.Sheet = func(context.Context) (*Sheet, error) {
+		return &Sheet{Title: "学位記", Name: "Ada", Texts: []SheetTexts{{Language: "en", NameLabel: "Issued to"}}}, nil
+	}
+	v, err := sealer(t).Seal(t.Context(), original(t, "a.pdf", pagePDF{}.bytes()), stamp)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := testFonts(); err == nil && !strings.Contains(codes(v.Notices), "sheet_incomplete") {
+		t.Errorf("notices = %q, want sheet_incomplete", codes(v.Notices))
+	}
+}
