@@ -1,4 +1,4 @@
-// Package pdfium renders pages of PDF files to images.
+// Package pdfium renders pages of PDF files to images, and reads their text.
 //
 // It runs the WebAssembly build of PDFium in a sandbox: wazero executes it in
 // this process, with a memory limit and a deadline. Each open document has its

@@ -49,7 +49,11 @@ func (j *job) newPageSearch(ctx context.Context, page *pdf.Page, f frame) (*page
 	return &pageSearch{newBlankMap(img, annotationBoxes(j.doc, page, f)), j, doc, page.Index, f}, nil
 }
 
-func (p *pageSearch) close() { p.doc.Close() }
+// close reads the text of the document, if it is still needed, and frees the renderer.
+func (p *pageSearch) close(ctx context.Context) {
+	p.job.checkName(ctx, p.doc)
+	p.doc.Close()
+}
 
 // places returns up to n blank places for the largest figure that fits anywhere, best first.
 func (p *pageSearch) places(ctx context.Context, sides []float64, only Mode, n int) ([]spot, error) {

@@ -37,6 +37,7 @@ func (j *job) cover(ctx context.Context, reason string) (*Verified, error) {
 		return nil, err
 	}
 	j.original.Form, j.original.Stream = pades.Stream, embedded
+	j.checkNameOfOriginal(ctx)
 	data := file.Bytes()
 	src := pdfium.Source{Head: bytes.NewReader(data), HeadSize: int64(len(data))}
 	if err := j.prove(ctx, src, stampedUpdate{number: 1, frame: f, spot: s}); err != nil {

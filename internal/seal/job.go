@@ -28,6 +28,7 @@ type job struct {
 	stripProved   bool      // the stamp in the strip has already been proved to be readable
 	slow          bool      // rendering a page took too long
 	coversContent bool      // the exact place that was requested is not blank
+	recipient     string    // the name to find in the text of the document; "" if there is nothing to find
 
 	doc      *pdf.Document
 	source   pdfium.Source // the document for the renderer, without a stamp
@@ -197,7 +198,7 @@ func (j *job) attempts(ctx context.Context) ([]attempt, error) {
 		}
 		return nil, err
 	}
-	defer p.close()
+	defer p.close(ctx)
 	spots, err := p.places(ctx, j.frame.sides(), mode, maxPlaces)
 	if err != nil {
 		return nil, err
@@ -271,7 +272,7 @@ func (j *job) blankPlaces(ctx context.Context, page *pdf.Page, f frame) ([]spot,
 	if err != nil {
 		return nil, err
 	}
-	defer p.close()
+	defer p.close(ctx)
 	only := j.stamp.Placement.Mode
 	switch only {
 	case TopLeft, TopRight, BottomLeft, BottomRight:
@@ -291,7 +292,7 @@ func (j *job) checkCovered(ctx context.Context, s spot) error {
 	if err != nil {
 		return err
 	}
-	defer p.close()
+	defer p.close(ctx)
 	j.coversContent, err = p.covers(ctx, s)
 	return err
 }

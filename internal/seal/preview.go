@@ -64,7 +64,7 @@ func (s *Sealer) Preview(ctx context.Context, o Original, stamp Stamp) (*Preview
 		p.Candidates, p.Notices, p.Chosen = p.Candidates[1:], j.notices, Candidate{Mode: Appended}
 		return p, nil
 	}
-	defer blank.close()
+	defer blank.close(ctx)
 	if p.Signed {
 		p.Candidates = nil
 	}

@@ -52,7 +52,11 @@ func (j *job) draw(ctx context.Context, src pdfium.Source, req pdfium.Request) (
 		return nil, nil, err
 	}
 	defer doc.Close()
-	return j.render(ctx, doc, req)
+	picture, img, err := j.render(ctx, doc, req)
+	if err == nil {
+		j.checkName(ctx, doc)
+	}
+	return picture, img, err
 }
 
 // openPages opens a document in a renderer.

@@ -36,6 +36,9 @@ type Original struct {
 	// crypto/sha256 after the last byte of the file. Without State, Seal reads the file again.
 	SHA256 [32]byte
 	State  []byte
+	// Recipient is the name that the text of the file should contain. If it does not, a Notice of
+	// Seal reports it. If Recipient is empty, Seal does not read the text.
+	Recipient string
 }
 
 // Report is the result of Check for a file that can be sealed.

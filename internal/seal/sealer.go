@@ -58,6 +58,9 @@ func (s *Sealer) newJob(o Original, stamp Stamp) (*job, error) {
 		sealer: s, stamp: stamp, r: o.R, size: o.Size, state: o.State, name: o.Name,
 		original: pades.Original{Form: pades.Prefix, Length: o.Size, SHA256: o.SHA256, ReferenceID: stamp.ReferenceID},
 	}
+	if o.Type == PDF { // a picture has no text
+		j.recipient = o.Recipient
+	}
 	if s.fonts == nil {
 		j.stamp.Plain = true
 	}

@@ -72,7 +72,7 @@ func (s *Sealer) Ink(ctx context.Context, o Original, stamp Stamp) ([]byte, erro
 		}
 		return nil, err
 	}
-	defer p.close()
+	defer p.close(ctx)
 	w, h := p.img.Rect.Dx(), p.img.Rect.Dy()
 	ink := image.NewPaletted(image.Rect(0, 0, w, h), color.Palette{color.NRGBA{}, color.NRGBA{A: 255}})
 	for i, busy := range p.busy {

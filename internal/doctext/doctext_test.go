@@ -1,0 +1,157 @@
+package doctext_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/certvault/certvault/internal/doctext"
+)
+
+// TestLacks checks which texts contain a name in a form that a person would accept, and which
+// contain only the name of another person.
+func TestLacks(t *testing.T) {
+	for _, c := range []struct {
+		name, text string
+		lacks      bool
+	}{
+		{"Grace Hopper", "This is to certify that\nGrace Hopper\nhas completed the course", false},
+		{"Grace Hopper", "This is to certify that\nAda Lovelace\nhas completed the course", true},
+		{"Grace Hopper", "GRACE HOPPER has completed a course", false},
+		{"Grace Hopper", "HOPPER, Grace has completed", false},
+		{"Grace Hopper", "Grace\nHopper has completed", false},
+		{"Grace Hopper", "awarded to " + spaced("GRACE HOPPER") + " on Friday", false},
+		{"Grace Hopper", spaced("HOPPER") + "\n" + spaced("GRACE"), false},
+		{"Grace Hopper", "awarded to GraceHopper, 2026", false},
+		{"Grace Hopper", "awarded to Gra ce Hop-\nper in 2026", false},
+		{"Grace Hopper", "awarded to G. Hopper in 2026", false},
+		{"Grace Hopper", "awarded to Grace Brewster Hopper", false},
+		{"Grace Hopper", "Family name: Hopper\nGiven names: Grace Brewster\nDate of birth: 9 December 1906", false},
+		{"Grace Hopper", "awarded to Peter Hopper, a student", true},
+		{"Ada Hopper", "awarded to Grace Hopper, who completed a course", true},
+		{"Grace Hopper", "Grace Lovelace has completed the course of the Institute of Applied Mathematics and of the Naval Reserve. Dean: Ada Hopper", true},
+		{"Grace B. Hopper", "awarded to Grace Hopper", false},
+		{"Grace Brewster Hopper", "awarded to Grace Hopper", false},
+		{"Grace Brewster Hopper", "awarded to Grace B. Hopper", false},
+		{"Maria Clara Souza", "Certificamos que Maria Luiza Souza concluiu", true},
+		{"Maria de Souza", "Certificamos que Maria Souza concluiu", false},
+		{"Dr. Grace Hopper, PhD", "awarded to Grace Hopper", false},
+		{"Grace Hopper", "awarded to Prof. Dr. Grace Hopper", false},
+		{"Ann Lee", "awarded to Joann Leeds", true},
+		{"Ann Lee", "awarded to Ann\u200bLee", false},
+		{"Ann\u200bLee", "awarded to Ann Lee", false},
+		{"Anna", "awarded to Johanna Smith", true},
+		{"José Núñez", "otorgado a Jose\u0301 Nun\u0303ez", false},
+		{"Jose Nunez", "otorgado a JOSÉ NÚÑEZ", false},
+		{"Jürgen Müller", "verliehen an JUERGEN MUELLER", false},
+		{"Juergen Mueller", "verliehen an Jürgen Müller", false},
+		{"João Eduardo", "Certificamos que João Eduardo concluiu", false},
+		{"Manuel Goethe", "verliehen an Manuel Göthe", false},
+		{"Søren Ærøskøbing", "tildelt Soren Aeroskobing", false},
+		{"Łukasz Żółć", "zaświadcza się, że Lukasz Zolc", false},
+		{"Große Straße", "GROSSE STRASSE, Berlin", false},
+		{"İbrahim Işık", "IBRAHIM ISIK tarafından", false},
+		{"Nguyễn Thị Ngọc Ánh", "Nguyen Thi Ngoc Anh", false},
+		{"Sofia Griffith", "awarded to So\ufb01a Gri\ufb03th", false},
+		{"Sofia Griffith", "awarded to Soa Grith for work", false}, // ligatures without a character
+		{"Pat O’Brien-D'Arcy", "awarded to Pat O'Brien D’Arcy", false},
+		{"Pat O'Brien", "awarded to PAT OBRIEN", false},
+		{"Jean-Paul Martin", "décerné à Jean Paul MARTIN", false},
+		{"Jean-Paul Martin", "décerné à J.-P. Martin", false},
+		{"أحمد حسن", "تشهد الجامعة بأن أحـمـد حَسَن قد أتم", false},
+		{"أحمد حسن", "تشهد الجامعة بأن \ufe83\ufea3\ufee4\ufeaa \ufea3\ufeb4\ufee6 قد أتم", false}, // presentation forms
+		{"أحمد حسن", "نسح دمحا مساب ةداهش هذه", false},                                             // in the order of drawing
+		{"أحمد حسن", "تشهد الجامعة بأن محمد علي قد أتم", true},
+		{"علاء رضایی", "شهادة باسم علء رضايي", false}, // the ligature lam-alef lost its alef
+		{"श्रीकृष्ण द्विवेदी", "प्रमाणित किया जाता है कि श्रीकृष्ण द्विवेदी ने", false},
+		{"कविता शर्मा", "प्रमाणित किया जाता है कि कवतिा शमा\u0930\u094d ने", false}, // in the order of drawing
+		{"कविता शर्मा", "प्रमाणित किया जाता है कि राम वर्मा ने पाठ्यक्रम", true},
+		{"王小明", "兹证明王小明同学于2026年完成", false},
+		{"王小明", "兹证明 王 小 明 同学", false},
+		{"王小明", "兹证明李小红同学于2026年完成", true},
+		{"⻘木", "青木さん", true},                // CJK radicals have no decomposition
+		{"青木太郎", "修了証 青\u2f4a 太郎 殿", false}, // a radical with a decomposition
+		{"山田 タロウ", "修了証 山田 ﾀﾛｳ 殿", false},
+		{"ภาณุพงศ์ ศรีสุวรรณ์", "มอบให้ ภาณุพงศ์ศรีสุวรรณ์ เพื่อ", false},
+		{"김철수", "수료증 김철수 귀하", false},
+		{"Наталья Королёва", "Настоящим удостоверяется, что НАТАЛЬЯ КОРОЛЕВА", false},
+		{"Tuba", "awarded to Tuba", false},
+		{"Grace Hopper", "Page 1", false}, // a scan
+		{"Grace Hopper", "", false},
+		{"👍🏽", "awarded to somebody", false},
+		{strings.Repeat("A", 256), "awarded to Grace Hopper", false},
+		{strings.Repeat("Ab ", 85), strings.Repeat("Cd ", 200), true},
+	} {
+		if got := doctext.NewText(c.text).Lacks(c.name); got != c.lacks {
+			t.Errorf("Lacks(%q) in %q = %v, want %v", c.name, c.text, got, c.lacks)
+		}
+	}
+}
+
+// spaced returns a text with spaces between its letters.
+func spaced(s string) string { return strings.Join(strings.Split(s, ""), " ") }
+
+func TestSuggest(t *testing.T) {
+	for _, c := range []struct {
+		lines, name, date, email string
+	}{
+		{"Certificate of Completion|This is to certify that|Grace Hopper|has completed the course|November 21, 2026", "Grace Hopper", "2026-11-21", ""},
+		{"This is to certify that Ada Lovelace has completed|Issued on 3rd of July 2026|Born 10 December 1915", "Ada Lovelace", "2026-07-03", ""},
+		{"Diploma|awarded to|Mr|GRACE O'HARA|Date: 21.11.2026", "Grace O'Hara", "2026-11-21", ""},
+		{"Name: Grace Hopper|E-mail: grace.hopper@example.org|info@example.org", "Grace Hopper", "", "grace.hopper@example.org"},
+		{"Urkunde|Hiermit wird bescheinigt, dass|Frau Jürgen-Anna von der Müller|Berlin, den 1. März 2026", "Jürgen-Anna von der Müller", "2026-03-01", ""},
+		{"Diplôme|décerné à|Élodie Lefèvre|Fait à Paris, le 1er août 2026", "Élodie Lefèvre", "2026-08-01", ""},
+		{"La Universidad certifica que|María García López, con documento 1,|21 de noviembre de 2026", "María García López", "2026-11-21", ""},
+		{"Certificamos que João da Silva concluiu o curso em 2 de março de 2026", "João da Silva", "2026-03-02", ""},
+		{"شهادة|تشهد الجامعة بأن|أحمد حسن|التاريخ ٢١ نوفمبر ٢٠٢٦", "أحمد حسن", "2026-11-21", ""},
+		{"تشهد الجامعة بأن محمد علي قد أتم البرنامج", "محمد علي", "", ""},
+		{"شهادة|نشهد بأن|أحمد حسن|قد أتم البرنامج", "أحمد حسن", "", ""},
+		{"प्रमाणपत्र|प्रमाणित किया जाता है कि|कविता शर्मा|२१ नवंबर २०२६", "कविता शर्मा", "2026-11-21", ""},
+		{"结业证书|兹证明王小明同学于2026年11月21日完成", "王小明", "2026-11-21", ""},
+		{"荣誉证书|授予|李小红", "李小红", "", ""},
+		{"Certificate|05/06/2026", "", "", ""}, // the order of day and month is not known
+		{"Certificate|25/06/2026", "", "2026-06-25", ""},
+		{"Certificate|Valid until 21 November 2028|21 November 2026", "", "2026-11-21", ""},
+		{"invoice no 12|the quick brown fox", "", "", ""},
+	} {
+		var lines []doctext.Line
+		for l := range strings.SplitSeq(c.lines, "|") {
+			lines = append(lines, doctext.Line{Text: l})
+		}
+		s := doctext.Suggest(lines)
+		first := func(list []string) string { return append(slices.Clone(list), "")[0] }
+		if first(s.Names) != c.name || first(s.Dates) != c.date || first(s.Emails) != c.email {
+			t.Errorf("%q: %+v, want %q, %q, %q", c.lines, s, c.name, c.date, c.email)
+		}
+	}
+}
+
+// TestSuggestBySize checks that without a phrase the largest line that looks like a name is the
+// first suggestion.
+func TestSuggestBySize(t *testing.T) {
+	s := doctext.Suggest([]doctext.Line{
+		{"Northwest University", 40}, {"Certificate of Completion", 36}, {"Quantum Physics II", 12}, {"Grace Hopper", 30}, {"Peter Miller", 10}, {"Dean of Studies", 8},
+	})
+	if !slices.Equal(s.Names[:2], []string{"Grace Hopper", "Quantum Physics II"}) && !slices.Equal(s.Names[:2], []string{"Grace Hopper", "Peter Miller"}) {
+		t.Errorf("names = %q, want Grace Hopper first", s.Names)
+	}
+}
+
+func BenchmarkLacks(b *testing.B) {
+	text := "Certificate of Completion\n" + strings.Repeat("This is to certify that the person named below has completed the course.\n", 6) + "Grace Höpper"
+	for b.Loop() {
+		if doctext.NewText(text).Lacks("Grace Hopper") {
+			b.Fatal("the name was not found")
+		}
+	}
+}
+
+func FuzzDoctext(f *testing.F) {
+	f.Add("Grace Hopper", "This is to certify that Grace Hopper\n21 November 2026 a@b.cd")
+	f.Fuzz(func(t *testing.T, name, text string) {
+		if doctext.NewText(name+" "+text).Lacks(name) && len(strings.Fields(name)) == 1 && !strings.ContainsFunc(name, func(c rune) bool { return c > 0x7f }) {
+			t.Errorf("a text with %q lacks it", name)
+		}
+		doctext.Suggest([]doctext.Line{{Text: name}, {Text: text}})
+	})
+}

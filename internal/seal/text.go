@@ -1,0 +1,168 @@
+package seal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/certvault/certvault/internal/doctext"
+	"github.com/certvault/certvault/internal/pdf"
+	"github.com/certvault/certvault/internal/pdfium"
+)
+
+// The text of a file is read up to these limits. The usual certificate has one page of a few hundred
+// characters.
+const (
+	maxTextPages = 20
+	maxTextChars = 50_000
+	textTimeout  = 500 * time.Millisecond
+)
+
+// NoticeNameNotInFile is the code of the notice that the text of a file does not contain the name of
+// its recipient.
+const NoticeNameNotInFile = "name_not_in_file"
+
+// NameNotice returns the notice with the code NoticeNameNotInFile.
+func NameNotice() Notice {
+	return Notice{NoticeNameNotInFile, "The recipient's name does not appear in the file's text."}
+}
+
+// Text is the text of an original.
+type Text struct {
+	lines []doctext.Line
+	words *doctext.Text
+	// complete reports whether lines has the whole text of the file.
+	complete bool
+}
+
+// Lacks reports whether the file has text, and this text does not contain a name. It returns false
+// if the file has no text, like a scan, or if a part of its text cannot be read.
+func (t *Text) Lacks(name string) bool { return t.complete && t.words.Lacks(name) }
+
+// Size returns the length of the text in bytes.
+func (t *Text) Size() (n int) {
+	for _, l := range t.lines {
+		n += len(l.Text)
+	}
+	return n
+}
+
+// Suggest returns the name, the issue date and the address that the text probably contains.
+func (t *Text) Suggest() doctext.Suggestion { return doctext.Suggest(t.lines) }
+
+// Text reads the text of an original. Text that cannot be read is missing in the result. The error
+// is a *Refusal if the file cannot be opened, or temporary.
+func (s *Sealer) Text(ctx context.Context, o Original) (*Text, error) {
+	if o.Type != PDF {
+		return newText(nil, true), nil
+	}
+	if s.renderer == nil {
+		return nil, pdfium.ErrUnavailable
+	}
+	doc, err := s.renderer.Open(ctx, pdfium.Source{Head: o.R, HeadSize: o.Size})
+	if errors.Is(err, pdfium.ErrPassword) {
+		return nil, pdfError(pdf.ErrPassword)
+	}
+	if isPermanent(ctx, err) {
+		return newText(nil, false), nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer doc.Close()
+	bounded, cancel := context.WithTimeout(ctx, textTimeout)
+	defer cancel()
+	r := newTextReader(doc, doc.Pages(), true)
+	for r.next(bounded) {
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("reading the text of a file: %w", err)
+	}
+	return newText(r.lines, r.complete), nil
+}
+
+func newText(lines []doctext.Line, complete bool) *Text {
+	var all strings.Builder
+	for _, l := range lines {
+		all.WriteString(l.Text)
+		all.WriteByte('\n')
+	}
+	return &Text{lines: lines, words: doctext.NewText(all.String()), complete: complete}
+}
+
+// textReader reads the text of a document page by page, within the limits.
+type textReader struct {
+	doc         *pdfium.Document
+	page, pages int // the next page, from 0, and the number of pages
+	sizes       bool
+	chars       int
+
+	lines []doctext.Line
+	// complete reports whether the pages read so far were read completely, and after the last page
+	// whether the whole document was.
+	complete bool
+}
+
+func newTextReader(doc *pdfium.Document, pages int, sizes bool) *textReader {
+	return &textReader{doc: doc, pages: pages, sizes: sizes, complete: true}
+}
+
+// next reads the next page and reports whether there was one within the limits.
+func (r *textReader) next(ctx context.Context) bool {
+	if r.page >= r.pages || !r.complete {
+		return false
+	}
+	if r.page >= maxTextPages || r.chars >= maxTextChars {
+		r.complete = false
+		return false
+	}
+	t, err := r.doc.Text(ctx, r.page, maxTextChars-r.chars, r.sizes)
+	if err != nil {
+		r.complete = false
+		return false
+	}
+	r.page++
+	r.complete = t.Complete
+	for _, l := range t.Lines {
+		r.chars += len(l.Text)
+		r.lines = append(r.lines, doctext.Line(l))
+	}
+	return true
+}
+
+// checkName adds a notice if the text of the document lacks the name of the recipient. It does
+// nothing the second time. The last call of doc should be checkName, because a text that takes too
+// long makes doc unusable.
+func (j *job) checkName(ctx context.Context, doc *pdfium.Document) {
+	name := j.recipient
+	if name == "" {
+		return
+	}
+	j.recipient = ""
+	ctx, cancel := context.WithTimeout(ctx, textTimeout)
+	defer cancel()
+	r := newTextReader(doc, j.doc.PageCount(), false)
+	for read := 0; r.next(ctx); read = len(r.lines) {
+		if newText(r.lines[read:], true).words.Contains(name) {
+			return
+		}
+	}
+	if newText(r.lines, r.complete).Lacks(name) {
+		j.notices = append(j.notices, NameNotice())
+	}
+}
+
+// checkNameOfOriginal is like checkName, with a document of its own.
+func (j *job) checkNameOfOriginal(ctx context.Context) {
+	if j.recipient == "" {
+		return
+	}
+	doc, err := j.openPages(ctx, j.source)
+	if err != nil {
+		return
+	}
+	defer doc.Close()
+	j.checkName(ctx, doc)
+}
