@@ -89,6 +89,10 @@ type StoredFile struct {
 	SHA256   string `json:"sha256"`
 }
 
+// NameNotInFile is the code of the notice that the file has text that does not contain the name of
+// the recipient. The vault sets it when it approves the certificate.
+const NameNotInFile = "name_not_in_file"
+
 // Notice reports a property of the file that the institution should check.
 type Notice struct {
 	Code    string `json:"code"`

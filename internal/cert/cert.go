@@ -196,6 +196,7 @@ type Service struct {
 	checking    *semaphore.Weighted // limits the files that are checked at a time
 	processors  processors
 	intact      intactFiles
+	texts       textCache
 	// fullLogged is the time at which a full store was last logged, in microseconds.
 	fullLogged atomic.Int64
 }

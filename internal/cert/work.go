@@ -206,7 +206,9 @@ func (s *Service) sealAndStore(ctx context.Context, c *Certificate, o io.ReaderA
 	}
 	release = sync.OnceFunc(release)
 	defer release()
-	v, err := s.sealer.Seal(ctx, original(&c.File, o), stamp)
+	file := original(&c.File, o)
+	file.Recipient = c.FullName
+	v, err := s.sealer.Seal(ctx, file, stamp)
 	if err != nil {
 		return nil, fmt.Errorf("sealing the original: %w", err)
 	}

@@ -1,0 +1,86 @@
+package cert
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/certvault/certvault/internal/doctext"
+	"github.com/certvault/certvault/internal/seal"
+)
+
+// TextReader reads the text of originals. seal.Sealer implements it.
+type TextReader interface {
+	Text(ctx context.Context, o seal.Original) (*seal.Text, error)
+}
+
+// maxTexts is the length of all texts of files that a Service keeps in memory, in bytes.
+const maxTexts = 2 << 20
+
+// textCache has the texts of files by the keys of the files.
+type textCache struct {
+	mu    sync.Mutex
+	texts map[string]*seal.Text
+	size  int
+}
+
+func (c *textCache) get(key string) *seal.Text {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.texts[key]
+}
+
+// put adds a text. It drops all other texts if there are too many.
+func (c *textCache) put(key string, t *seal.Text) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	const overhead = 200 // of a text without lines
+	if c.size += t.Size() + overhead; c.texts == nil || c.size > maxTexts {
+		c.texts, c.size = map[string]*seal.Text{}, t.Size()+overhead
+	}
+	c.texts[key] = t
+}
+
+// Suggest returns the name, the issue date and the address that the text of a received file
+// probably contains. The suggestion is empty if the file has no text.
+func (s *Service) Suggest(ctx context.Context, f *File) (doctext.Suggestion, error) {
+	t, err := s.text(ctx, f)
+	if err != nil {
+		return doctext.Suggestion{}, err
+	}
+	return t.Suggest(), nil
+}
+
+// LacksName reports whether a received file has text, and this text does not contain a name. A
+// certificate of this file with this name gets the notice seal.NoticeNameNotInFile. The texts of
+// the latest files stay in memory, so that many names can be compared with them.
+func (s *Service) LacksName(ctx context.Context, f *File, name string) (bool, error) {
+	t, err := s.text(ctx, f)
+	if err != nil {
+		return false, err
+	}
+	return t.Lacks(name), nil
+}
+
+// text returns the text of a received file.
+func (s *Service) text(ctx context.Context, f *File) (_ *seal.Text, err error) {
+	t := s.texts.get(f.Key)
+	if t != nil {
+		return t, nil
+	}
+	reader, ok := s.sealer.(TextReader)
+	if !ok {
+		return nil, errNoPreview
+	}
+	o, err := s.blobs.Open(ctx, f.Key)
+	if err != nil {
+		return nil, fmt.Errorf("opening a file: %w", err)
+	}
+	defer func() { err = errors.Join(err, o.Close()) }()
+	if t, err = reader.Text(ctx, original(f, o)); err != nil {
+		return nil, previewError(err)
+	}
+	s.texts.put(f.Key, t)
+	return t, nil
+}
