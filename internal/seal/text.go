@@ -56,7 +56,7 @@ func (t *Text) Suggest() doctext.Suggestion { return doctext.Suggest(t.lines) }
 // is a *Refusal if the file cannot be opened, or temporary.
 func (s *Sealer) Text(ctx context.Context, o Original) (*Text, error) {
 	if o.Type != PDF {
-		return newText(nil, true), nil
+		return NewText(nil, true), nil
 	}
 	if s.renderer == nil {
 		return nil, pdfium.ErrUnavailable
@@ -66,7 +66,7 @@ func (s *Sealer) Text(ctx context.Context, o Original) (*Text, error) {
 		return nil, pdfError(pdf.ErrPassword)
 	}
 	if isPermanent(ctx, err) {
-		return newText(nil, false), nil
+		return NewText(nil, false), nil
 	}
 	if err != nil {
 		return nil, err
@@ -80,10 +80,11 @@ func (s *Sealer) Text(ctx context.Context, o Original) (*Text, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("reading the text of a file: %w", err)
 	}
-	return newText(r.lines, r.complete), nil
+	return NewText(r.lines, r.complete), nil
 }
 
-func newText(lines []doctext.Line, complete bool) *Text {
+// NewText returns a text of lines. complete reports whether the file has no other text.
+func NewText(lines []doctext.Line, complete bool) *Text {
 	var all strings.Builder
 	for _, l := range lines {
 		all.WriteString(l.Text)
@@ -145,11 +146,11 @@ func (j *job) checkName(ctx context.Context, doc *pdfium.Document) {
 	defer cancel()
 	r := newTextReader(doc, j.doc.PageCount(), false)
 	for read := 0; r.next(ctx); read = len(r.lines) {
-		if newText(r.lines[read:], true).words.Contains(name) {
+		if NewText(r.lines[read:], true).words.Contains(name) {
 			return
 		}
 	}
-	if newText(r.lines, r.complete).Lacks(name) {
+	if NewText(r.lines, r.complete).Lacks(name) {
 		j.notices = append(j.notices, NameNotice())
 	}
 }

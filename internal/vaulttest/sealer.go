@@ -3,10 +3,12 @@ package vaulttest
 import (
 	"context"
 	"io"
+	"regexp"
 	"strings"
 	"sync/atomic"
 
 	"github.com/certvault/certvault/internal/cert/certtest"
+	"github.com/certvault/certvault/internal/doctext"
 	"github.com/certvault/certvault/internal/seal"
 )
 
@@ -55,6 +57,22 @@ func (*Sealer) Stamped(_ context.Context, _ seal.Original, stamp seal.Stamp) (*s
 // Ink returns Picture.
 func (*Sealer) Ink(context.Context, seal.Original, seal.Stamp) ([]byte, error) {
 	return []byte(Picture), nil
+}
+
+// shown matches the text of a page of package pdftest.
+var shown = regexp.MustCompile(`\(([^)]*)\) Tj`)
+
+// Text returns the texts that the pages of a file show, if the file is from package pdftest.
+func (*Sealer) Text(_ context.Context, o seal.Original) (*seal.Text, error) {
+	data, err := io.ReadAll(io.NewSectionReader(o.R, 0, o.Size))
+	if err != nil {
+		return nil, err
+	}
+	var lines []doctext.Line
+	for _, m := range shown.FindAllSubmatch(data, -1) {
+		lines = append(lines, doctext.Line{Text: string(m[1])})
+	}
+	return seal.NewText(lines, true), nil
 }
 
 // Preview returns a preview with the requested mode and four candidates. The box does not depend on
