@@ -106,6 +106,9 @@ func (c *Client) send(ctx context.Context, k *call, read func(*http.Response) er
 		if !again || ctx.Err() != nil {
 			return fmt.Errorf("%s %s: %w", k.method, k.path, unmark(err))
 		}
+		if c.onRetry != nil {
+			c.onRetry(Retrying{Err: unmark(err), Attempt: attempt, Attempts: c.retry.Attempts, Wait: wait, Rest: c.retry.rest(wait, attempt)})
+		}
 		if e := c.sleep(ctx, wait); e != nil {
 			return fmt.Errorf("%s %s: %w", k.method, k.path, errors.Join(e, unmark(err)))
 		}

@@ -36,8 +36,22 @@ type Config struct {
 	// Retry limits the attempts of a call. Fields that are zero or negative get the values of
 	// DefaultRetry. If Attempts is 1, no call is repeated.
 	Retry Retry
+	// OnRetry is called before each wait for another attempt of a call. It may be nil. Concurrent
+	// calls call it concurrently.
+	OnRetry func(Retrying)
 	// UserAgent identifies the program in the vault's log. The default is certvault-client.
 	UserAgent string
+}
+
+// Retrying describes a call that failed and will be attempted again.
+type Retrying struct {
+	// Err is the reason.
+	Err error
+	// Attempt is the number of the attempt that failed, from 1, and Attempts the maximum number.
+	Attempt, Attempts int
+	// Wait is the wait before the next attempt. Rest is the longest total of this and all later
+	// waits, unless the vault requires longer waits.
+	Wait, Rest time.Duration
 }
 
 // Retry limits the attempts after temporary faults.
@@ -69,6 +83,7 @@ type Client struct {
 	userAgent string
 	http      *http.Client
 	retry     Retry
+	onRetry   func(Retrying)
 	sleep     func(ctx context.Context, d time.Duration) error
 }
 
@@ -85,7 +100,7 @@ func New(c Config) (*Client, error) {
 		return nil, errors.New("the token contains white space")
 	}
 	out := &Client{
-		base: strings.TrimRight(c.URL, "/"), token: c.Token, userAgent: c.UserAgent, retry: c.Retry, sleep: sleep,
+		base: strings.TrimRight(c.URL, "/"), token: c.Token, userAgent: c.UserAgent, retry: c.Retry, onRetry: c.OnRetry, sleep: sleep,
 	}
 	if out.userAgent == "" {
 		out.userAgent = "certvault-client"

@@ -221,6 +221,33 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
+// TestRetriesAreReported checks that each wait is reported before it begins, with its reason and the
+// longest time that all waits can take.
+func TestRetriesAreReported(t *testing.T) {
+	t.Parallel()
+	s := newStub(t, func(w http.ResponseWriter, _ *seen, _ int) { respond(w, 503, "{}") })
+	var reports []Retrying
+	s.client.retry = Retry{Attempts: 4, Wait: time.Second, MaxWait: 3 * time.Second}
+	s.client.onRetry = func(r Retrying) {
+		if len(s.waits) != len(reports) {
+			t.Errorf("report %d came after %d waits", len(reports)+1, len(s.waits))
+		}
+		reports = append(reports, r)
+	}
+	if _, err := s.client.VaultCertificate(t.Context(), "u"); !errors.Is(err, ErrUnavailable) {
+		t.Fatalf("error = %v, want ErrUnavailable", err)
+	}
+	if len(reports) != 3 {
+		t.Fatalf("%d reports, want 3", len(reports))
+	}
+	for i, later := range []time.Duration{5 * time.Second, 3 * time.Second, 0} {
+		r := reports[i]
+		if !errors.Is(r.Err, ErrUnavailable) || r.Attempt != i+1 || r.Attempts != 4 || r.Wait != s.waits[i] || r.Rest != r.Wait+later {
+			t.Errorf("report %d = %+v, want the wait %v and a rest of %v more", i+1, r, s.waits[i], later)
+		}
+	}
+}
+
 func TestCancelledContextEndsCall(t *testing.T) {
 	t.Parallel()
 	s := newStub(t, func(w http.ResponseWriter, _ *seen, _ int) { respond(w, 503, "{}") })
@@ -279,6 +306,9 @@ func TestErrorsHaveTypes(t *testing.T) {
 		case "duplicate":
 			if e.Existing() != existing {
 				t.Errorf("Existing() = %q, want %q", e.Existing(), existing)
+			}
+			if want := "The certificate already exists: " + existing; e.Detail() != want {
+				t.Errorf("Detail() = %q, want %q", e.Detail(), want)
 			}
 		case "fields":
 			if e.Detail() != "a: Third.; b: First. Second." {

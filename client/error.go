@@ -94,8 +94,11 @@ func (e *Error) Existing() string {
 }
 
 // Detail returns each field's name and messages in the order of the names, or Message if there are
-// no fields.
+// no fields. For a duplicate, Detail returns the message and the UUID of the existing certificate.
 func (e *Error) Detail() string {
+	if existing := e.Existing(); existing != "" {
+		return strings.TrimSuffix(e.Message, ".") + ": " + existing
+	}
 	if len(e.Fields) == 0 {
 		return e.Message
 	}

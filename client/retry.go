@@ -29,10 +29,7 @@ func (r *Retry) after(err error, attempt int) (wait time.Duration, again bool) {
 		return 0, false
 	}
 	// Half of the wait is random, so that many clients do not retry at the same time.
-	wait = min(r.Wait<<min(attempt-1, 20), r.MaxWait)
-	if wait <= 0 {
-		wait = r.MaxWait
-	}
+	wait = r.longest(attempt)
 	wait = wait/2 + rand.N(wait/2+1) //nolint:gosec // a wait is not secret
 	if e, ok := errors.AsType[*Error](err); ok {
 		if !e.temporary() || e.RetryAfter > r.MaxWait {
@@ -42,6 +39,22 @@ func (r *Retry) after(err error, attempt int) (wait time.Duration, again bool) {
 	}
 	_, again = errors.AsType[*temporary](err)
 	return wait, again
+}
+
+// rest returns the longest total of the wait after an attempt and of all later waits.
+func (r *Retry) rest(wait time.Duration, attempt int) time.Duration {
+	for later := attempt + 1; later < r.Attempts; later++ {
+		wait += r.longest(later)
+	}
+	return wait
+}
+
+// longest returns the longest wait after an attempt.
+func (r *Retry) longest(attempt int) time.Duration {
+	if wait := min(r.Wait<<min(attempt-1, 20), r.MaxWait); wait > 0 {
+		return wait
+	}
+	return r.MaxWait
 }
 
 // temporary reports whether a later attempt may succeed. 409 means that the same call is still in

@@ -44,7 +44,8 @@ type bulkResult struct {
 // Run uploads a list through the interface and writes a file with the result of each row. Run
 // returns an error if a row has no approved certificate.
 func (b *bulkCommand) Run(c *console) error {
-	vault, err := b.connect()
+	progress := newBar(c.stderr)
+	vault, err := b.connect(c.stderr, progress.end)
 	if err != nil {
 		return err
 	}
@@ -52,7 +53,6 @@ func (b *bulkCommand) Run(c *console) error {
 	if err != nil {
 		return &usageError{err}
 	}
-	progress := newBar(c.stderr)
 	run := &bulkclient.Run{
 		Client: vault, Vault: strings.TrimRight(b.URL, "/"), List: list, File: b.List, Dir: b.Files, Now: time.Now, Report: report(progress),
 	}
@@ -65,14 +65,14 @@ func (b *bulkCommand) Run(c *console) error {
 	results, err := run.Do(c.ctx)
 	progress.end()
 	if results == nil {
-		return userError(err)
+		return b.userError(err)
 	}
 	path := b.Results
 	if path == "" {
 		path = strings.TrimSuffix(b.List, filepath.Ext(b.List)) + ".results.csv"
 	}
 	if e := bulkclient.WriteResults(path, results); e != nil {
-		return errors.Join(userError(err), e)
+		return errors.Join(b.userError(err), e)
 	}
 	counts := bulkclient.Count(results)
 	result := bulkResult{
@@ -84,7 +84,7 @@ func (b *bulkCommand) Run(c *console) error {
 	}
 	switch {
 	case err != nil:
-		return fmt.Errorf("%w; run the same command again to continue", userError(err))
+		return fmt.Errorf("%w; run the same command again to continue", b.userError(err))
 	case result.Approved != result.Rows:
 		return fmt.Errorf("%d of %d rows have no approved certificate; see %s", result.Rows-result.Approved, result.Rows, path)
 	}

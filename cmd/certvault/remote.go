@@ -2,12 +2,16 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
+	"net/url"
 	"os"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/certvault/certvault/client"
@@ -22,14 +26,19 @@ type remote struct {
 	URL       string `default:"https://localhost:8443" help:"Base address of the vault." name:"url"`
 	TokenFile string `help:"File with the API token. Default: the environment variable CERTVAULT_TOKEN." placeholder:"FILE" type:"path"`
 	CA        string `help:"File with the certificate to trust, for a vault with a self-signed certificate." name:"ca" placeholder:"FILE" type:"path"`
+
+	retries *retryPrinter
 }
 
-func (r *remote) connect() (*client.Client, error) {
+// connect returns a client for the vault. It prints to stderr why a call has to be repeated, after
+// the function beforePrint, which may be nil, has removed what else is on the line.
+func (r *remote) connect(stderr io.Writer, beforePrint func()) (*client.Client, error) {
 	secret, err := r.token()
 	if err != nil {
 		return nil, err
 	}
-	config := client.Config{URL: r.URL, Token: secret, UserAgent: "certvault"}
+	r.retries = &retryPrinter{w: stderr, url: r.URL, beforePrint: beforePrint}
+	config := client.Config{URL: r.URL, Token: secret, UserAgent: "certvault", OnRetry: r.retries.print}
 	if r.CA != "" {
 		pem, err := os.ReadFile(r.CA)
 		if err != nil {
@@ -62,28 +71,89 @@ func (r *remote) token() (string, error) {
 	return secret, nil
 }
 
+// retryPrinter prints why a command waits: the first reason at once, and then at most one line per
+// retryEvery.
+type retryPrinter struct {
+	w           io.Writer
+	url         string
+	beforePrint func()
+
+	mu     sync.Mutex
+	last   time.Time
+	silent bool
+}
+
+// stop makes the printer print nothing more.
+func (p *retryPrinter) stop() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.silent = true
+}
+
+const retryEvery = 3 * time.Second
+
+func (p *retryPrinter) print(r client.Retrying) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	first := p.last.IsZero()
+	if p.silent || !first && time.Since(p.last) < retryEvery {
+		return
+	}
+	p.last = time.Now()
+	if p.beforePrint != nil {
+		p.beforePrint()
+	}
+	if first {
+		printf(p.w, "certvault: %s; retrying for up to %s\n", callError(p.url, r.Err), (r.Rest + time.Second - 1).Truncate(time.Second))
+		return
+	}
+	printf(p.w, "certvault: attempt %d of %d failed; next attempt in %s\n", r.Attempt, r.Attempts, r.Wait.Round(100*time.Millisecond))
+}
+
+// callError returns an error of a call without a response, or with an unsuccessful one, as a short
+// message for the user of the command.
+func callError(vault string, err error) error {
+	if e, ok := errors.AsType[*client.Error](err); ok {
+		text := e.Detail()
+		if text == "" {
+			text = http.StatusText(e.Status)
+		}
+		if e.RequestID != "" && e.Status >= 500 {
+			text += " (request " + e.RequestID + ")"
+		}
+		if e.Status >= 500 {
+			text = "the vault cannot serve the request: " + text
+		}
+		return errors.New(text)
+	}
+	if u, ok := errors.AsType[*url.Error](err); ok {
+		return fmt.Errorf("%s does not respond (%w)", vault, u.Err)
+	}
+	return err
+}
+
 // userError converts an error of the vault to a message for the user of the command. The message
 // has the invalid fields, and the request id if the vault failed. An interruption gets a short
-// message. Other errors are returned unchanged.
-func userError(err error) error {
+// message. An error without a response says what to check. Other errors are returned unchanged.
+func (r *remote) userError(err error) error {
 	if errors.Is(err, context.Canceled) {
 		return errors.New("interrupted")
 	}
-	e, ok := errors.AsType[*client.Error](err)
-	if !ok {
-		return err
+	if untrusted, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+		return fmt.Errorf("the TLS certificate of %s is not trusted (%w); if the vault uses its own certificate, set --ca to the file tls/cert.pem of its data folder", r.URL, untrusted.Err)
 	}
-	text := e.Detail()
-	if e.RequestID != "" && e.Status >= 500 {
-		text += " (request " + e.RequestID + ")"
+	if _, ok := errors.AsType[*url.Error](err); ok {
+		return fmt.Errorf("%w; check that the vault is running and that --url is its address", callError(r.URL, err))
 	}
-	return errors.New(text)
+	return callError(r.URL, err)
 }
 
 // bar is a progress bar. It is displayed only on a terminal.
 type bar struct {
 	w     io.Writer
 	width int
+
+	mu    sync.Mutex // the callbacks of a client run on other goroutines
 	last  time.Time
 	drawn int
 }
@@ -95,32 +165,60 @@ const (
 
 // newBar returns a bar on w, or nil if w is not a terminal or the terminal is dumb.
 func newBar(w io.Writer) *bar {
-	file, ok := w.(*os.File)
-	if !ok {
-		return nil
-	}
-	info, err := file.Stat()
-	if err != nil || info.Mode()&os.ModeCharDevice == 0 || os.Getenv("TERM") == "dumb" {
+	if !isTerminal(w) || os.Getenv("TERM") == "dumb" {
 		return nil
 	}
 	return &bar{w: w, width: barWidth}
 }
 
+// isTerminal reports whether a writer is a terminal.
+func isTerminal(w io.Writer) bool {
+	file, ok := w.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := file.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}
+
 // set draws the bar, at most once per barEvery until the bar is full.
 func (b *bar) set(done, total int64, text string) {
-	if b == nil || total <= 0 || time.Since(b.last) < barEvery && done < total {
+	if b == nil || total <= 0 {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if time.Since(b.last) < barEvery && done < total {
 		return
 	}
 	b.last = time.Now()
 	part := int(min(done, total) * int64(b.width) / total)
-	line := fmt.Sprintf("[%s%s] %3d %%  %s", strings.Repeat("#", part), strings.Repeat(".", b.width-part), min(done, total)*100/total, text)
+	b.draw(fmt.Sprintf("[%s%s] %3d %%  %s", strings.Repeat("#", part), strings.Repeat(".", b.width-part), min(done, total)*100/total, text))
+}
+
+// text draws a text in place of the bar.
+func (b *bar) text(line string) {
+	if b == nil {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.draw(line)
+}
+
+func (b *bar) draw(line string) {
 	_, _ = fmt.Fprintf(b.w, "\r%s%s", line, strings.Repeat(" ", max(0, b.drawn-len(line))))
 	b.drawn = len(line)
 }
 
 // end removes the bar.
 func (b *bar) end() {
-	if b == nil || b.drawn == 0 {
+	if b == nil {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.drawn == 0 {
 		return
 	}
 	_, _ = fmt.Fprintf(b.w, "\r%s\r", strings.Repeat(" ", b.drawn))

@@ -2,16 +2,23 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"encoding/pem"
+	"errors"
+	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/certvault/certvault/client"
 )
 
 // remoteVault is a fake vault whose responses the test defines, and a folder with the files that a
@@ -86,7 +93,10 @@ func TestFailedUpload(t *testing.T) {
 		status         int
 		response, want string
 	}{
-		"invalid":   {422, `{"message": "First. (and 1 more error)", "errors": {"full_name": ["Too long."], "applicant_email": ["Not an address."]}}`, "applicant_email: Not an address.; full_name: Too long."},
+		"invalid":   {422, `{"message": "First. (and 1 more error)", "errors": {"full_name": ["Too long."], "applicant_email": ["Not an address."]}}`, "--name: Too long.\n--email: Not an address."},
+		"required":  {422, `{"message": "x", "errors": {"full_name": ["The full name field is required."], "certificate_file": ["The file is empty."]}}`, "FILE: The file is empty.\n--name is required."},
+		"other":     {422, `{"message": "x", "errors": {"other": ["No."]}}`, "other: No."},
+		"duplicate": {422, `{"message": "The certificate already exists", "errors": {"applicant_email": ["The certificate already exists"], "existing_uuid": ["u"]}}`, "The certificate already exists: u"},
 		"forbidden": {403, `{"message": "Forbidden - Insufficient permissions"}`, "Forbidden - Insufficient permissions"},
 		"failed":    {201, `{"data": {"uuid": "u", "status": {"value": "failed"}, "failure": {"code": "x", "message": "The PDF is damaged."}}}`, "The PDF is damaged."},
 	} {
@@ -98,6 +108,110 @@ func TestFailedUpload(t *testing.T) {
 		if code != exitRefused || errs != "certvault: "+tc.want+"\n" {
 			t.Errorf("%s: exit code = %d, stderr = %q, want %q", name, code, errs, tc.want)
 		}
+	}
+}
+
+// TestUploadWarnsAboutTheName checks that the command warns if the file does not contain the
+// recipient's name, with and without --wait, and that a token that may not view certificates gets no
+// error.
+func TestUploadWarnsAboutTheName(t *testing.T) {
+	t.Parallel()
+	const warning = "warning: Grace Hopper does not appear in this file\n"
+	notice := `[{"code": "form", "message": "x"}, {"code": "name_not_in_file", "message": "x"}]`
+	for name, tc := range map[string]struct {
+		view    int
+		notices string
+		args    []string
+		want    string
+	}{
+		"waiting":          {200, notice, []string{"--wait"}, warning},
+		"not waiting":      {200, notice, nil, warning},
+		"JSON":             {200, notice, []string{"--json"}, warning},
+		"name in the file": {200, `[{"code": "form", "message": "x"}]`, []string{"--wait"}, ""},
+		"may not view":     {403, notice, nil, ""},
+		"vault restarts":   {503, notice, nil, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newRemoteVault(t, func(w http.ResponseWriter, r *http.Request) {
+				if r.Method == http.MethodPost {
+					w.WriteHeader(http.StatusCreated)
+					_, _ = io.WriteString(w, `{"data": {"uuid": "u", "notices": [], "status": {"value": "processing"}}}`)
+					return
+				}
+				w.WriteHeader(tc.view)
+				_, _ = io.WriteString(w, `{"data": {"uuid": "u", "status": {"value": "approved"}, "notices": `+tc.notices+`}}`)
+			})
+			code, _, errs := s.run(append([]string{"upload", s.file("a.pdf", "%PDF"), "--title", "BSc", "--name", "Grace Hopper", "--email", "g@example.org"}, tc.args...)...)
+			if code != exitDone || errs != tc.want {
+				t.Errorf("exit code = %d, stderr = %q, want %q", code, errs, tc.want)
+			}
+		})
+	}
+}
+
+// TestUploadSaysWhyItWaits checks that a refused connection is reported at once with the longest
+// wait, and that the last error says what to check.
+func TestUploadSaysWhyItWaits(t *testing.T) {
+	t.Parallel()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := "https://" + listener.Addr().String()
+	if err := listener.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s := newRemoteVault(t, func(http.ResponseWriter, *http.Request) {})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var errs firstLine
+	errs.written = cancel
+	var out bytes.Buffer
+	began := time.Now()
+	code := run(ctx, []string{"upload", s.file("a.pdf", "%PDF"), "--title", "BSc", "--name", "A", "--email", "a@example.org", "--url", address, "--token-file", s.remote[3]}, nil, &out, &errs)
+	lines := strings.Split(strings.TrimSpace(errs.String()), "\n")
+	if code != exitRefused || !strings.Contains(lines[0], address+" does not respond (dial tcp") || !strings.Contains(lines[0], "connection refused); retrying for up to 16s") {
+		t.Errorf("exit code = %d, stderr = %q, want the reason and the longest wait", code, errs.String())
+	}
+	if took := time.Since(began); took > 5*time.Second || lines[len(lines)-1] != "certvault: interrupted" {
+		t.Errorf("the first line came after %v, and the last is %q", took, lines[len(lines)-1])
+	}
+
+	var later bytes.Buffer
+	p := &retryPrinter{w: &later, url: address, last: time.Now().Add(-time.Minute)}
+	p.print(client.Retrying{Err: errors.New("x"), Attempt: 3, Attempts: 6, Wait: 1740 * time.Millisecond})
+	p.print(client.Retrying{Err: errors.New("x"), Attempt: 4, Attempts: 6, Wait: time.Second})
+	if want := "certvault: attempt 3 of 6 failed; next attempt in 1.7s\n"; later.String() != want {
+		t.Errorf("later lines = %q, want %q", later.String(), want)
+	}
+
+	refused := &url.Error{Op: "Post", URL: address, Err: errors.New("connection refused")}
+	r := remote{URL: address}
+	if got, want := r.userError(fmt.Errorf("POST /x: %w", refused)).Error(), address+" does not respond (connection refused); check that the vault is running and that --url is its address"; got != want {
+		t.Errorf("error = %q, want %q", got, want)
+	}
+}
+
+// firstLine is a buffer that calls written after the first write.
+type firstLine struct {
+	bytes.Buffer
+
+	written func()
+}
+
+func (f *firstLine) Write(p []byte) (int, error) {
+	defer f.written()
+	return f.Buffer.Write(p)
+}
+
+// TestUntrustedVault checks that the error for a vault with its own TLS certificate names --ca.
+func TestUntrustedVault(t *testing.T) {
+	t.Parallel()
+	s := newRemoteVault(t, func(http.ResponseWriter, *http.Request) { t.Error("the command sent a request") })
+	code, _, errs := certvault(t, "", append([]string{"upload", s.file("a.pdf", "%PDF"), "--title", "BSc", "--name", "A", "--email", "a@example.org"}, s.remote[:4]...)...)
+	if code != exitRefused || !strings.Contains(errs, "is not trusted (") || !strings.Contains(errs, "--ca") || strings.Contains(errs, "retrying") {
+		t.Errorf("exit code = %d, stderr = %q, want one line that names --ca", code, errs)
 	}
 }
 

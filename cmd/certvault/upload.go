@@ -1,9 +1,13 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
+	"time"
 
 	"github.com/certvault/certvault/client"
 )
@@ -12,18 +16,23 @@ type uploadCommand struct {
 	remote
 
 	File      string `arg:"" help:"The certificate: PDF, JPG, JPEG or PNG, up to 20 MB." type:"path"`
-	Title     string `help:"Title of the certificate." required:""`
-	Name      string `help:"The recipient's name." required:""`
-	Email     string `help:"The recipient's e-mail address." required:""`
-	IssueDate string `help:"Date of issue. Default: today, UTC." placeholder:"YYYY-MM-DD"`
-	Details   string `help:"Details for the recipient; they are not public."`
+	Title     string `help:"Title of the certificate." placeholder:"TITLE" required:""`
+	Name      string `help:"The recipient's name, as it is in the file." placeholder:"NAME" required:""`
+	Email     string `help:"The recipient's e-mail address." placeholder:"ADDRESS" required:""`
+	IssueDate string `help:"Issue date. Default: today, UTC." placeholder:"YYYY-MM-DD"`
+	Details   string `help:"Details that the recipient sees, but the public does not." placeholder:"TEXT"`
 	Wait      bool   `help:"Wait until the verified PDF exists. The exit code is 1 if processing fails."`
 }
 
-// Run uploads one certificate through the interface. With --wait, Run waits until the certificate
-// is processed.
+// noticeTime is how long an upload without --wait waits for notices about the file.
+const noticeTime = 2 * time.Second
+
+// Run uploads one certificate through the interface and prints its reference id, its status and its
+// address. With --wait, Run waits until the certificate is processed. Run warns on standard error if
+// the file does not contain the recipient's name.
 func (u *uploadCommand) Run(c *console) error {
-	vault, err := u.connect()
+	progress := newBar(c.stderr)
+	vault, err := u.connect(c.stderr, progress.end)
 	if err != nil {
 		return err
 	}
@@ -31,22 +40,24 @@ func (u *uploadCommand) Run(c *console) error {
 	if err != nil {
 		return &usageError{err}
 	}
-	progress := newBar(c.stderr)
 	created, err := vault.Upload(c.ctx, client.NewCertificate{
 		CertificateTitle: u.Title, FullName: u.Name, ApplicantEmail: u.Email, IssueDate: u.IssueDate, Details: u.Details, File: file,
 	}, client.Progress(func(sent, total int64) { progress.set(sent, total, "sent") }))
 	progress.end()
 	if err == nil && u.Wait {
+		progress.text("Waiting for the verified PDF")
 		created, err = vault.Await(c.ctx, created.UUID)
+		progress.end()
 	}
 	if err != nil {
-		return userError(err)
+		return u.uploadError(err)
 	}
 	if err := c.print(created, func(w io.Writer) {
 		printf(w, "%s %s\n%s\n", created.ReferenceID, created.Status.Value, created.VerificationURL)
 	}); err != nil {
 		return err
 	}
+	u.warn(c, vault, created)
 	switch {
 	case created.Failure != nil:
 		return errors.New(created.Failure.Message)
@@ -54,4 +65,49 @@ func (u *uploadCommand) Run(c *console) error {
 		return fmt.Errorf("the status of the certificate is %s", created.Status.Value)
 	}
 	return nil
+}
+
+// warn prints a warning if the file does not contain the recipient's name. The vault reports this
+// when the certificate is processed, so warn waits a short time for it. A token that may not view
+// certificates gets no warning.
+func (u *uploadCommand) warn(c *console, vault *client.Client, created *client.VaultCertificate) {
+	if created.Status.Value == client.Processing {
+		ctx, cancel := context.WithTimeout(c.ctx, noticeTime)
+		defer cancel()
+		u.retries.stop()
+		processed, err := vault.Await(ctx, created.UUID)
+		if err != nil {
+			return
+		}
+		created = processed
+	}
+	if slices.ContainsFunc(created.Notices, func(n client.Notice) bool { return n.Code == client.NameNotInFile }) {
+		printf(c.stderr, "warning: %s does not appear in this file\n", u.Name)
+	}
+}
+
+// uploadFlags has the flag of each field of the interface, in the order of the command's help.
+var uploadFlags = []struct{ field, flag string }{
+	{"certificate_file", "FILE"}, {"certificate_title", "--title"}, {"full_name", "--name"}, {"applicant_email", "--email"}, {"issue_date", "--issue-date"},
+	{"details", "--details"},
+}
+
+// uploadError converts an error of an upload to an error that names the flags of the command in
+// place of the fields of the interface.
+func (u *uploadCommand) uploadError(err error) error {
+	e, ok := errors.AsType[*client.Error](err)
+	if !ok || len(e.Fields) == 0 || e.Existing() != "" {
+		return u.userError(err)
+	}
+	var list []string
+	for _, f := range uploadFlags {
+		if messages := e.Fields[f.field]; len(messages) > 0 {
+			text := f.flag + ": " + strings.Join(messages, " ")
+			list = append(list, strings.Replace(text, ": The "+strings.ReplaceAll(f.field, "_", " ")+" field ", " ", 1))
+		}
+	}
+	if len(list) < len(e.Fields) { // another field
+		return u.userError(err)
+	}
+	return errors.New(strings.Join(list, "\n"))
 }
