@@ -34,7 +34,7 @@ func TestServerContinuesIfNothingReadsTheLog(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := &stalledWriter{release: make(chan struct{})}
-		l := newLogWriter(w)
+		l := newLogWriter(w, jsonHandler)
 		line := append(bytes.Repeat([]byte("x"), 1<<10-1), '\n')
 		for range 3 * maxPendingLog / len(line) {
 			if n, err := l.Write(line); n != len(line) || err != nil {
@@ -68,7 +68,7 @@ func TestServerContinuesIfNothingReadsTheLog(t *testing.T) {
 // logger.
 func TestServerContinuesIfTheReaderOfTheLogDies(t *testing.T) {
 	t.Parallel()
-	l := newLogWriter(brokenWriter{})
+	l := newLogWriter(brokenWriter{}, jsonHandler)
 	for range 3 {
 		if n, err := l.Write([]byte("x\n")); n != 2 || err != nil {
 			t.Errorf("Write = %d, %v, want 2 and no error", n, err)
@@ -103,6 +103,32 @@ func (b *logBuffer) Reset() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.buffer.Reset()
+}
+
+// TestLogFormat checks the formats of the log: JSON with all requests if standard error is not a
+// terminal, text without successful requests on a terminal, and what --log selects.
+func TestLogFormat(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		format   string
+		terminal bool
+		text     bool
+		requests int
+	}{
+		{"", false, false, 2}, {"", true, true, 1}, {"text", true, true, 2}, {"text", false, true, 2}, {"json", true, false, 2},
+	} {
+		var out bytes.Buffer
+		repeats := newRepeatHandler(logHandler(c.format, c.terminal)(&out))
+		log := slog.New(repeats).With("node", "a b\x1b")
+		log.Info("serving")
+		log.Info(requestMessage, slog.Int("status", 200))
+		log.Error(requestMessage, slog.Int("status", 500), slog.Any("error", errors.New("x")))
+		repeats.stop()
+		lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+		if got := strings.Count(out.String(), requestMessage); got != c.requests || len(lines) != c.requests+1 || json.Valid([]byte(lines[0])) == c.text || strings.Contains(out.String(), "\x1b") {
+			t.Errorf("--log %q, terminal %v: the log is %q, want text %v, and %d requests", c.format, c.terminal, out.String(), c.text, c.requests)
+		}
+	}
 }
 
 // TestRepeatedErrorsAreLoggedOnceWithACount checks that a repeated error is logged once and then

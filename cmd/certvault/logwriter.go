@@ -20,6 +20,8 @@ const (
 // standard error. Lines that exceed maxPendingLog are lost and counted.
 type logWriter struct {
 	w io.Writer
+	// newHandler returns a handler for the line about lost lines.
+	newHandler func(w io.Writer) slog.Handler
 	// wake reports pending lines; stopping ends the writer.
 	wake     chan struct{}
 	stopping chan chan struct{}
@@ -29,8 +31,8 @@ type logWriter struct {
 	lost    int
 }
 
-func newLogWriter(w io.Writer) *logWriter {
-	l := &logWriter{w: w, wake: make(chan struct{}, 1), stopping: make(chan chan struct{})}
+func newLogWriter(w io.Writer, newHandler func(w io.Writer) slog.Handler) *logWriter {
+	l := &logWriter{w: w, newHandler: newHandler, wake: make(chan struct{}, 1), stopping: make(chan chan struct{})}
 	go l.run()
 	return l
 }
@@ -78,7 +80,7 @@ func (l *logWriter) drain() {
 		_, _ = l.w.Write(lines) // there is no other place to report an error
 		if lost > 0 {
 			var line bytes.Buffer
-			slog.New(slog.NewJSONHandler(&line, nil)).Warn("log lines were lost because nothing read standard error", slog.Int("lines", lost))
+			slog.New(l.newHandler(&line)).Warn("log lines were lost because nothing read standard error", slog.Int("lines", lost))
 			_, _ = l.w.Write(line.Bytes())
 		}
 	}

@@ -15,8 +15,8 @@ type serveCommand struct {
 	config.Serve
 }
 
-// Run serves requests until the process receives a signal. Log lines are JSON on standard error.
-// Standard output has only messages that the operator must read once.
+// Run serves requests until the process receives a signal. The log is on standard error. Standard
+// output has only messages that the operator must read once.
 func (s *serveCommand) Run(c *console) error {
 	if err := s.Finish(); err != nil {
 		return &usageError{err}
@@ -28,9 +28,10 @@ func (s *serveCommand) Run(c *console) error {
 	signal.Notify(hangup, syscall.SIGHUP)
 	defer signal.Stop(hangup)
 
-	out := newLogWriter(c.stderr)
+	newHandler := logHandler(s.Log, isTerminal(c.stderr))
+	out := newLogWriter(c.stderr, newHandler)
 	defer out.stop()
-	repeats := newRepeatHandler(slog.NewJSONHandler(out, nil))
+	repeats := newRepeatHandler(newHandler(out))
 	defer repeats.stop()
 	// The actor of the server's own actions is Certvault, not the user of the command.
 	ctx := audit.WithActor(c.ctx, audit.Certvault)

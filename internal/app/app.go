@@ -408,13 +408,15 @@ func (a *App) start(ctx context.Context) error {
 	return a.printSetupLink(ctx)
 }
 
-// printSetupLink prints the base URL. If the vault has no owner yet, printSetupLink also prints a
-// new one-time set-up link. The vault also serves if nothing reads its output.
+// printSetupLink prints the base URL and, for a self-signed TLS certificate, what to do about the
+// warning of browsers. If the vault has no owner yet, printSetupLink also prints a new one-time
+// set-up link, in the last line. The vault also serves if nothing reads its output.
 func (a *App) printSetupLink(ctx context.Context) error {
 	text := fmt.Sprintf("Certvault is available at %s\n", a.cfg.BaseURL)
 	if a.drill {
 		text += "This vault is a drill of a restore. It sends no mail and no webhooks.\n"
 	}
+	text += a.certificateHint()
 	owned, err := a.Accounts.HasOwner(ctx)
 	if err != nil {
 		return err

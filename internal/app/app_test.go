@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/x509"
+	"encoding/pem"
 	"errors"
 	"log/slog"
 	"os"
@@ -110,6 +111,21 @@ func TestSetUpLinkIsPrintedAndNotLogged(t *testing.T) {
 	_, secret, found := strings.Cut(out.String(), "/setup?token=")
 	if !found || len(strings.TrimSpace(secret)) < 26 {
 		t.Fatalf("the output %q has no set-up link", out.String())
+	}
+	// The browser warns about the self-signed certificate. The operator can compare it.
+	text, err := os.ReadFile(filepath.Join(a.cfg.Data, "tls", "cert.pem"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	block, _ := pem.Decode(text)
+	for _, want := range []string{"Your browser will warn", fingerprint(block.Bytes), filepath.Join(a.cfg.Data, "tls", "cert.pem"), "--tls-cert"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("the output %q does not contain %q", out.String(), want)
+		}
+	}
+	a.cfg.TLSCert = "cert.pem"
+	if hint := a.certificateHint(); hint != "" {
+		t.Errorf("with --tls-cert, the output has %q", hint)
 	}
 	if strings.Contains(log.String(), strings.TrimSpace(secret)) || strings.Contains(log.String(), "/setup") {
 		t.Fatalf("the log contains the set-up link: %s", log.String())

@@ -3,12 +3,14 @@ package app
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"crypto/tls"
 	"fmt"
 	"log/slog"
 	"net/url"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -77,6 +79,32 @@ func (a *App) openCertificate() (err error) {
 		return selfSignedCertificate(filepath.Join(a.cfg.Data, "tls"), base.Hostname(), now)
 	})
 	return err
+}
+
+// certificateHint tells the operator how to trust a self-signed certificate. It returns "" for any
+// other certificate.
+func (a *App) certificateHint() string {
+	if a.certificate == nil || a.cfg.TLSCert != "" {
+		return ""
+	}
+	return fmt.Sprintf(`
+Your browser will warn that the connection is not private, because the vault
+created its own TLS certificate. Choose "Advanced" and continue to the page.
+  SHA-256 fingerprint:  %s
+  Trust it in programs: %s (certvault upload --ca, curl --cacert)
+  For other people:     use --tls-cert or --acme-domain
+
+`, fingerprint(a.certificate.current.Load().Leaf.Raw), filepath.Join(a.cfg.Data, "tls", "cert.pem"))
+}
+
+// fingerprint returns the SHA-256 fingerprint of a certificate as browsers show it.
+func fingerprint(der []byte) string {
+	sum := sha256.Sum256(der)
+	parts := make([]string, len(sum))
+	for i, b := range sum {
+		parts[i] = fmt.Sprintf("%02X", b)
+	}
+	return strings.Join(parts, ":")
 }
 
 // reloadCertificate reads the certificate again and uses it if it has changed. If a proxy or ACME

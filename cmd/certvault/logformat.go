@@ -1,0 +1,55 @@
+package main
+
+import (
+	"context"
+	"io"
+	"log/slog"
+)
+
+// logHandler returns the function that creates handlers for a format of --log. Without a format, the
+// log of a terminal is text without the lines of requests that succeed, because they would scroll
+// the set-up link away. Any other log is JSON.
+func logHandler(format string, terminal bool) func(w io.Writer) slog.Handler {
+	text := func(w io.Writer) slog.Handler {
+		return slog.NewTextHandler(w, &slog.HandlerOptions{ReplaceAttr: shortTime})
+	}
+	switch {
+	case format == "text":
+		return text
+	case format == "" && terminal:
+		return func(w io.Writer) slog.Handler { return quietHandler{text(w)} }
+	default:
+		return jsonHandler
+	}
+}
+
+func jsonHandler(w io.Writer) slog.Handler { return slog.NewJSONHandler(w, nil) }
+
+// shortTime shortens the time of a line to the time of day.
+func shortTime(groups []string, a slog.Attr) slog.Attr {
+	if len(groups) == 0 && a.Key == slog.TimeKey {
+		return slog.String(a.Key, a.Value.Time().Format("15:04:05"))
+	}
+	return a
+}
+
+// quietHandler omits the lines of requests without an error.
+type quietHandler struct{ slog.Handler }
+
+// Handle implements slog.Handler.
+func (h quietHandler) Handle(ctx context.Context, r slog.Record) error {
+	if r.Message == requestMessage && r.Level < slog.LevelWarn {
+		return nil
+	}
+	return h.Handler.Handle(ctx, r)
+}
+
+// WithAttrs implements slog.Handler.
+func (h quietHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return quietHandler{h.Handler.WithAttrs(attrs)}
+}
+
+// WithGroup implements slog.Handler.
+func (h quietHandler) WithGroup(name string) slog.Handler {
+	return quietHandler{h.Handler.WithGroup(name)}
+}
