@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"encoding/csv"
 	"fmt"
+	"html"
 	"mime/multipart"
 	"net/http"
 	"net/http/httptest"
@@ -113,10 +114,7 @@ func TestSingleUpload(t *testing.T) {
 			t.Fatalf("the upload: status = %d, Location = %q, want 303 and the page of the uploaded file: %s", w.Code, page, visibleText(t, w))
 		}
 		w = o.get("issuer", page)
-		checkPage(t, "the preview", w, http.StatusOK, "ada.pdf", "Where the QR code goes", "Bottom right", "Top left (no blank room)", "A strip below the page")
-		if !strings.Contains(w.Body.String(), `class="spot"`) {
-			t.Error("the page does not show the frame of the stamp")
-		}
+		checkPage(t, "the preview", w, http.StatusOK, "ada.pdf", "Position of the QR code", "Bottom right", "Top left (no free space)", "Strip", "Issue certificate")
 		if w := o.get("issuer", page+"/page.png"); w.Code != http.StatusOK || w.Header().Get("Content-Type") != "image/png" || !strings.Contains(w.Header().Get("Content-Security-Policy"), "sandbox") {
 			t.Errorf("the picture: status = %d, header %v; want 200 and an image/png in a sandbox", w.Code, w.Header())
 		}
@@ -129,8 +127,9 @@ func TestSingleUpload(t *testing.T) {
 		form.Set("placement", "top-left")
 		w = o.post("issuer", page, form)
 		if w.Code != http.StatusSeeOther || !strings.HasPrefix(w.Header().Get("Location"), o.pathOf("certificates/")) {
-			t.Fatalf("the form: status = %d, want 303 and a redirect to the certificate: %s", w.Code, visibleText(t, w))
+			t.Fatalf("the form: status = %d, want 303 and a redirect to the page of the result: %s", w.Code, visibleText(t, w))
 		}
+		checkPage(t, "the result", o.get("issuer", w.Header().Get("Location")), http.StatusOK, "Issuing the certificate of Ada", "ada@example.org is notified", "Upload another", "View certificate")
 		if w := o.post("issuer", page, form); w.Code != http.StatusNotFound {
 			t.Errorf("submitting the form twice: status = %d, want 404: %s", w.Code, visibleText(t, w))
 		}
@@ -141,9 +140,9 @@ func TestSingleUpload(t *testing.T) {
 		// If the certificate may already exist, the page shows a warning and creates no
 		// certificate.
 		page = o.sendFiles(o.pathOf("upload"), "file", formFile{"ada.pdf", append(vaulttest.PDF, "% other"...)}).Header().Get("Location")
-		checkPage(t, "a duplicate", o.post("issuer", page, form), http.StatusConflict, "This certificate is there already", "Look at the certificates below first")
+		checkPage(t, "a duplicate", o.post("issuer", page, form), http.StatusConflict, "This certificate already exists", "Check the certificates below first")
 		form.Set("applicant_email", "ada.b@example.org")
-		checkPage(t, "a similar certificate", o.post("issuer", page, form), http.StatusConflict, "This may be there already", "I looked at what is there")
+		checkPage(t, "a similar certificate", o.post("issuer", page, form), http.StatusConflict, "This certificate may already exist", "I checked these certificates")
 		form.Set("sure", "1")
 		if w := o.post("issuer", page, form); w.Code != http.StatusSeeOther {
 			t.Errorf("the confirmed form: status = %d, want 303: %s", w.Code, visibleText(t, w))
@@ -161,14 +160,15 @@ func TestSingleUpload(t *testing.T) {
 func (o *panelTest) checkPlacements(t *testing.T, draft string) {
 	t.Helper()
 	w := o.get("issuer", draft+"/placement")
-	checkPage(t, "the placement of all rows", w, http.StatusOK, "as an example", "Bottom right", "A page of its own", "As your settings say: a blank place on the page", "A blank place on the page")
+	checkPage(t, "the placement of all rows", w, http.StatusOK, "as an example", "Bottom right", "Extra page", "Default (free space on the page)", "Use this position")
 	checkPage(t, "an invalid placement", o.post("issuer", draft+"/placement", url.Values{"placement": {"exact"}, "x": {"a"}}), http.StatusUnprocessableEntity, "four numbers")
 	checkPage(t, "an unknown placement", o.post("issuer", draft+"/placement", url.Values{"placement": {"middle"}}), http.StatusUnprocessableEntity, "placement must be one of")
 	o.followRedirect(t, "issuer", o.post("issuer", draft+"/placement", url.Values{"placement": {"strip"}}), draft+"/submit")
 	w = o.get("issuer", draft+"/rows/2")
-	checkPage(t, "the placement of a row", w, http.StatusOK, "As for all rows", "Where the QR code goes")
-	_, rest, _ := strings.Cut(w.Body.String(), `<image href="`)
+	checkPage(t, "the placement of a row", w, http.StatusOK, "As for all rows (strip below the page)", "Position of the QR code")
+	_, rest, _ := strings.Cut(w.Body.String(), `dir="ltr"><img src="`)
 	picture, _, _ := strings.Cut(rest, `"`)
+	picture = html.UnescapeString(picture)
 	if w := o.get("issuer", picture); w.Code != http.StatusOK || w.Header().Get("Content-Type") != "image/png" {
 		t.Errorf("the picture of a row: status = %d, header %v; want 200 and an image/png", w.Code, w.Header())
 	}
@@ -185,8 +185,8 @@ func (o *panelTest) checkPlacements(t *testing.T, draft string) {
 	if body := w.Body.String(); !strings.Contains(body, `id="place-exact" name="placement" value="exact" checked`) || !strings.Contains(body, `name="x" type="number" min="0" max="100" step="any" value="60.0"`) {
 		t.Errorf("the form does not show the saved placement of the row: %s", body)
 	}
-	checkPage(t, "the row's placement in the list of rows", o.get("issuer", draft+"/rows"), http.StatusOK, "QR code: The place you chose")
-	checkPage(t, "the row's placement on the page for all rows", o.get("issuer", draft+"/placement"), http.StatusOK, "1 row has a place of their own", "Row 2")
+	checkPage(t, "the row's placement in the list of rows", o.get("issuer", draft+"/rows"), http.StatusOK, "QR code: Custom position")
+	checkPage(t, "the row's placement on the page for all rows", o.get("issuer", draft+"/placement"), http.StatusOK, "1 row has its own position", "Row 2")
 }
 
 // A list with a cell that is too long is rejected. If a list with long cells is already stored, its
@@ -318,7 +318,7 @@ func TestBulkUpload(t *testing.T) {
 		o.followRedirect(t, "issuer", o.post("issuer", draft+"/rows/3", url.Values{"email": {"bob@example.org"}}), draft+"/rows/4")
 		o.followRedirect(t, "issuer", o.post("issuer", draft+"/rows/4", url.Values{"do": {"skip"}}), draft+"/rows?show=problems")
 		o.checkPlacements(t, draft)
-		checkPage(t, "dry run", o.get("issuer", draft+"/submit"), http.StatusOK, "Submit 3 certificates", "2 files are not used", "A strip below the page", "1 row elsewhere")
+		checkPage(t, "dry run", o.get("issuer", draft+"/submit"), http.StatusOK, "Submit 3 certificates", "2 files are not used", "Strip below the page", "1 row elsewhere")
 		o.followRedirect(t, "issuer", o.post("issuer", draft+"/submit", nil), draft+"/progress")
 		o.followRedirect(t, "issuer", o.post("issuer", draft+"/submit", nil), draft+"/progress")
 		o.processUntil("all rows are done", func() bool {

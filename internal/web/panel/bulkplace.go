@@ -37,10 +37,10 @@ func (d *draftPage) example() *bulkimport.File {
 	return nil
 }
 
-// rowDefault returns the label of the default choice on the page of a row.
+// rowDefault returns the key of the text about the default choice on the page of a row.
 func (d *draftPage) rowDefault() string {
 	if d.Wanted != nil {
-		return "As for all rows"
+		return rowDefaultPlace
 	}
 	return defaultPlace
 }
@@ -51,7 +51,7 @@ func (*draftPage) PlaceOf(row *bulkimport.Row) string { return placeLabel(row.Wa
 // PlaceOfAll returns the label of the placement of all rows without a placement of their own.
 func (d *draftPage) PlaceOfAll() string {
 	if d.Wanted == nil {
-		return defaultPlace
+		return "Position of your settings"
 	}
 	return placeLabel(d.Wanted)
 }
@@ -85,8 +85,8 @@ func (p *Panel) placingOf(ctx context.Context, d *draftPage, f *bulkimport.File,
 	if err != nil {
 		return nil, err
 	}
-	l.Picture = d.Path("files/" + strconv.FormatInt(f.ID, 10) + "/page.png")
-	return l, p.withAuto(ctx, d.Visit, staged, l)
+	l.Base = d.Path("files/" + strconv.FormatInt(f.ID, 10))
+	return l, nil
 }
 
 func (p *Panel) placeView(r *http.Request, v *Visit, form url.Values) (*placeView, error) {
@@ -101,7 +101,9 @@ func (p *Panel) placeView(r *http.Request, v *Visit, form url.Values) (*placeVie
 	if form == nil {
 		form = formOf(page.Wanted)
 	}
-	view.placing, err = p.placingOf(r.Context(), page, view.File, nil, form)
+	if view.placing, err = p.placingOf(r.Context(), page, view.File, nil, form); err == nil {
+		view.CanShow = true
+	}
 	return view, err
 }
 
@@ -121,36 +123,71 @@ func (p *Panel) setPlacement(w http.ResponseWriter, r *http.Request, v *Visit) e
 		return err
 	}
 	wanted, err := wantedOf(r.PostForm)
-	if err == nil {
+	look := r.PostForm.Get("look") != ""
+	if err == nil && !look {
 		err = p.BulkImports.PlaceAll(r.Context(), d, wanted)
 	}
-	if err != nil {
+	if err != nil || look {
 		view, e := p.placeView(r, v, r.PostForm)
 		if e != nil {
 			return e
+		}
+		if err == nil {
+			return p.draw(w, r, "bulk_placement.html", view)
 		}
 		return p.showAgain(w, r, "bulk_placement.html", view, err)
 	}
 	return p.redirect(w, r, v, "bulk/"+d.UUID+"/submit", "place_kept")
 }
 
-// draftPicture sends an image of the first page of a file of a bulk upload.
+// draftPicture sends an image of a page of a file of a bulk upload.
 func (p *Panel) draftPicture(w http.ResponseWriter, r *http.Request, v *Visit) error {
-	d, err := p.draftOf(r, v)
+	_, f, err := p.draftFile(r, v)
 	if err != nil {
 		return err
+	}
+	return p.picture(w, r, f)
+}
+
+// draftStamped sends an image of the stamped page of a file of a bulk upload.
+func (p *Panel) draftStamped(w http.ResponseWriter, r *http.Request, v *Visit) error {
+	d, f, err := p.draftFile(r, v)
+	if err != nil {
+		return err
+	}
+	var defaultWanted *cert.RequestedPlacement
+	if r.URL.Query().Get("row") != "" {
+		defaultWanted = d.Wanted
+	}
+	return p.stamped(w, r, v, f, defaultWanted)
+}
+
+// draftInk sends an image of the content of a page of a file of a bulk upload.
+func (p *Panel) draftInk(w http.ResponseWriter, r *http.Request, v *Visit) error {
+	_, f, err := p.draftFile(r, v)
+	if err != nil {
+		return err
+	}
+	return p.ink(w, r, v, f)
+}
+
+// draftFile returns the bulk upload and its file in the path.
+func (p *Panel) draftFile(r *http.Request, v *Visit) (*bulkimport.Draft, *cert.File, error) {
+	d, err := p.draftOf(r, v)
+	if err != nil {
+		return nil, nil, err
 	}
 	id, err := strconv.ParseInt(r.PathValue("file"), 10, 64)
 	if err != nil {
-		return fault.New(fault.NotFound, "No such file.")
+		return nil, nil, fault.New(fault.NotFound, "No such file.")
 	}
 	f, err := p.BulkImports.File(r.Context(), d, id)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	staged, err := p.Batches.Staged(r.Context(), v.Institution().ID, f.StagedUUID)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
-	return p.picture(w, r, staged)
+	return d, &staged.File, nil
 }

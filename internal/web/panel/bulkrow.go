@@ -197,7 +197,7 @@ func (p *Panel) placeRow(r *http.Request, view *rowView) error {
 	if err != nil {
 		return err
 	}
-	l.DefaultLabel = view.rowDefault()
+	l.Default, l.ForRow = view.rowDefault(), true
 	view.placing = l
 	return nil
 }

@@ -59,9 +59,9 @@ func size(n int64) string {
 
 // modes are the labels of the modes of placements.
 var modes = map[seal.Mode]string{
-	seal.Auto: "A blank place on the page", seal.TopLeft: "Top left", seal.TopRight: "Top right", seal.BottomLeft: "Bottom left", seal.BottomRight: "Bottom right",
-	seal.Exact: "The place you chose", seal.Strip: "A strip below the page", seal.Appended: "A page of its own at the end",
-	seal.Annotation: "An annotation, since the file is signed", seal.Cover: "A cover page that carries the original",
+	seal.Auto: "Free space on the page", seal.TopLeft: "Top left", seal.TopRight: "Top right", seal.BottomLeft: "Bottom left", seal.BottomRight: "Bottom right",
+	seal.Exact: "Custom position", seal.Strip: "Strip below the page", seal.Appended: "Extra page at the end",
+	seal.Annotation: "Annotation, because the file is signed", seal.Cover: "Cover page with the original as an attachment",
 }
 
 // sources are the labels of the sources of certificates.
@@ -242,9 +242,6 @@ func (p *Panel) certificate(w http.ResponseWriter, r *http.Request, v *Visit) er
 	page, err := p.certificatePage(r, v)
 	if err != nil {
 		return err
-	}
-	if page.C.Status == cert.Processing {
-		w.Header().Set("Refresh", "5")
 	}
 	if r.URL.Query().Get("signature") != "" && page.HasFile() {
 		report, err := p.Certs.Signature(r.Context(), page.C)

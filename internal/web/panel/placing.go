@@ -2,10 +2,15 @@ package panel
 
 import (
 	"bytes"
+	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
 	"math"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -16,134 +21,259 @@ import (
 	"github.com/certvault/certvault/internal/web"
 )
 
-// placing is the data of the form for the placement of a stamp: a page of a file and the possible
-// placements.
+// placing is the data of the form for the placement of a stamp. The part "placing" shows it, with a
+// picture of the stamped page. The script placement.js shows each choice at once, and moves and
+// resizes the stamp on the page.
 type placing struct {
 	Preview *seal.Preview
 	// Form is the submitted choice.
 	Form url.Values
-	// DefaultLabel is the label of the default choice. The form shows this label before the label
-	// of the placement to which the default resolves. Picture is the address of the page's picture.
-	DefaultLabel, Picture string
-	// Width and Height are the size of the page in the units of the drawing. The longer side has
-	// 1000 units.
-	Width, Height float64
-
-	auto *seal.Candidate
+	// Base is the path below which the pictures are: stamped.png with the chosen placement in the
+	// query, page.png and ink.png.
+	Base string
+	// Default is the key of the text about the default choice, or "" if the form has no default.
+	Default string
+	// ForRow reports whether the default is the placement of all rows of a bulk upload.
+	ForRow bool
+	// CanShow reports whether the form has a button that shows the chosen placement without a
+	// script.
+	CanShow bool
 }
 
-// place is a choice of the form.
-type place struct {
-	Mode, Label    string
-	Box            *drawnBox
-	Chosen, Covers bool
-	Missing        bool
+// defaultPlace is the key of the text about the default, which follows the institution's settings.
+// rowDefaultPlace is the key for a row of a bulk upload that has a placement for all rows.
+const (
+	defaultPlace    = "placement.default_is"
+	rowDefaultPlace = "placement.default_rows"
+)
+
+// cornerChoice is the choice of the form for all corners. The field "corner" has the corner.
+const cornerChoice = "corner"
+
+// segment is a choice of the form. Key is the key of its label.
+type segment struct {
+	Value, Key string
+	Chosen     bool
 }
 
-// drawnBox is a box in the units of the drawing.
-type drawnBox struct{ X, Y, Width, Height float64 }
+// ID returns the id of the control.
+func (s segment) ID() string { return "place-" + s.Value }
 
-const sheetSide = 1000
+// corner is a corner of the page.
+type corner struct {
+	Mode           seal.Mode
+	Key            string
+	Chosen, NoRoom bool
+}
 
-// defaultPlace is the label of the default, which follows the institution's settings.
-const defaultPlace = "As your settings say"
-
-// placing returns the possible placements of the stamp on a staged file. The default is
-// defaultWanted, or the institution's default if defaultWanted is nil.
+// placing returns the possible placements of the stamp on a staged file, or on a blank page if f is
+// nil. The default is defaultWanted, or the institution's default if defaultWanted is nil.
 func (p *Panel) placing(ctx context.Context, v *Visit, f *batch.StagedFile, defaultWanted *cert.RequestedPlacement, form url.Values) (*placing, error) {
-	preview, err := p.Certs.Preview(ctx, v.Institution().ID, &f.File, defaultWanted)
+	var file *cert.File
+	if f != nil {
+		file = &f.File
+	}
+	preview, err := p.Certs.Preview(ctx, v.Institution().ID, file, defaultWanted)
 	if err != nil {
 		return nil, err
 	}
-	l := &placing{Preview: preview, Form: form, DefaultLabel: defaultPlace}
-	scale := sheetSide / max(preview.Width, preview.Height)
-	l.Width, l.Height = preview.Width*scale, preview.Height*scale
-	return l, nil
+	return &placing{Preview: preview, Form: form, Default: defaultPlace}, nil
 }
 
-// withAuto adds the automatic placement as a separate choice.
-func (p *Panel) withAuto(ctx context.Context, v *Visit, f *batch.StagedFile, l *placing) error {
-	auto, err := p.Certs.Preview(ctx, v.Institution().ID, &f.File, &cert.RequestedPlacement{Mode: seal.Auto, Page: 1})
-	if err != nil {
-		return err
-	}
-	l.auto = &auto.Chosen
-	return nil
+// modeKey returns the key of the text for a mode, with a prefix that selects the kind of text.
+func modeKey(prefix string, m seal.Mode) string {
+	return "placement." + prefix + strings.ReplaceAll(string(m), "-", "_")
 }
 
-func (l *placing) drawn(b *seal.Box) *drawnBox {
-	if b == nil {
-		return nil
-	}
-	return &drawnBox{b[0] * l.Width, b[1] * l.Height, (b[2] - b[0]) * l.Width, (b[3] - b[1]) * l.Height}
-}
-
-// resolvedLabel returns the label of the placement to which the default resolves, with a lower-case
-// first letter.
-func (l *placing) resolvedLabel() string {
-	name := modes[l.Preview.Chosen.Mode]
+// DefaultKey returns the key of the text for the placement to which the default resolves.
+func (l *placing) DefaultKey() string {
 	if l.Preview.Chosen.Remembered {
-		name = "Where it was on your last upload of this size"
+		return "placement.at_remembered"
 	}
-	return strings.ToLower(name[:1]) + name[1:]
+	return modeKey("at_", l.Preview.Chosen.Mode)
 }
 
-// Places returns the choices. The first is the default.
-func (l *placing) Places() []place {
-	chosen := l.Form.Get("placement")
-	defaultChoice := place{Mode: "", Label: l.DefaultLabel + ": " + l.resolvedLabel(), Box: l.drawn(l.Preview.Chosen.Box), Chosen: chosen == ""}
-	list := []place{defaultChoice}
-	if l.auto != nil && !l.Preview.Signed {
-		list = append(list, place{Mode: string(seal.Auto), Label: modes[seal.Auto], Box: l.drawn(l.auto.Box), Chosen: chosen == string(seal.Auto)})
+// DefaultMode returns the mode to which the default resolves.
+func (l *placing) DefaultMode() seal.Mode { return cmp.Or(l.Preview.Chosen.Mode, seal.Auto) }
+
+// isCorner reports whether a mode is one of the four corners.
+func isCorner(m seal.Mode) bool {
+	return slices.Contains([]seal.Mode{seal.TopLeft, seal.TopRight, seal.BottomLeft, seal.BottomRight}, m)
+}
+
+// chosen returns the chosen segment.
+func (l *placing) chosen() string {
+	mode := l.Form.Get("placement")
+	if isCorner(seal.Mode(mode)) {
+		return cornerChoice
 	}
-	for _, c := range l.Preview.Candidates {
-		list = append(list, place{Mode: string(c.Mode), Label: modes[c.Mode], Box: l.drawn(c.Box), Chosen: chosen == string(c.Mode), Covers: c.Covers, Missing: c.NoRoom})
+	if mode == "" && l.Default == "" {
+		return string(seal.Auto)
 	}
-	if !l.Preview.Signed {
-		exact := place{Mode: string(seal.Exact), Label: modes[seal.Exact], Chosen: chosen == string(seal.Exact)}
-		if w, err := wantedOf(l.Form); err == nil && w != nil {
-			exact.Box = l.drawn(w.Box)
+	return mode
+}
+
+// offers reports whether the file allows a mode.
+func (l *placing) offers(m seal.Mode) bool {
+	return slices.ContainsFunc(l.Preview.Candidates, func(c seal.Candidate) bool { return c.Mode == m })
+}
+
+// Segments returns the choices. If the form has a default, the default is first: as the automatic
+// placement, if it is the institution's default.
+func (l *placing) Segments() []segment {
+	var list []segment
+	add := func(value, key string) { list = append(list, segment{value, "placement." + key, l.chosen() == value}) }
+	if l.Default != "" {
+		key := "default"
+		if l.Default == defaultPlace && l.DefaultMode() == seal.Auto {
+			key = "auto"
 		}
-		list = append(list, exact)
+		add("", key)
+	}
+	onPage := slices.ContainsFunc(l.Preview.Candidates, func(c seal.Candidate) bool { return isCorner(c.Mode) })
+	if onPage && (len(list) == 0 || list[0].Key != "placement.auto") {
+		add(string(seal.Auto), "auto")
+	}
+	if onPage {
+		add(cornerChoice, cornerChoice)
+	}
+	if l.offers(seal.Strip) {
+		add(string(seal.Strip), "strip")
+	}
+	if l.offers(seal.Appended) {
+		add(string(seal.Appended), "appended")
+	}
+	if onPage && !l.Preview.Signed {
+		add(string(seal.Exact), "exact")
 	}
 	return list
 }
 
-// Spot returns the box of the chosen placement, or nil if the chosen placement has no box on this
-// page.
-func (l *placing) Spot() *drawnBox {
-	for _, choice := range l.Places() {
-		if choice.Chosen {
-			return choice.Box
+// Corners returns the corners. If none is chosen, the first with free space is.
+func (l *placing) Corners() []corner {
+	var list []corner
+	chosen := cmp.Or(l.Form.Get("corner"), string(seal.BottomRight))
+	if mode := l.Form.Get("placement"); isCorner(seal.Mode(mode)) {
+		chosen = mode
+	}
+	for _, mode := range []seal.Mode{seal.TopLeft, seal.TopRight, seal.BottomLeft, seal.BottomRight} {
+		for _, c := range l.Preview.Candidates {
+			if c.Mode == mode {
+				list = append(list, corner{mode, modeKey("corner_", mode), chosen == string(mode), c.NoRoom})
+			}
 		}
 	}
-	return nil
+	return list
+}
+
+// Number returns the text of a field of an exact box: the submitted number, or else the number of the
+// place to which the default resolves.
+func (l *placing) Number(name string) string {
+	if text := l.Form.Get(name); text != "" {
+		if n, err := percent(text); err == nil {
+			return strconv.FormatFloat(n, 'f', 1, 64)
+		}
+	}
+	box := l.Preview.Chosen.Box
+	if box == nil {
+		box = &seal.Box{0.7, 0.8, 0.92, 0.9}
+	}
+	return formOf(&cert.RequestedPlacement{Mode: seal.Exact, Page: 1, Box: box}).Get(name)
+}
+
+// Page returns the chosen page.
+func (l *placing) Page() int {
+	if n, err := strconv.Atoi(l.Form.Get("placement_page")); err == nil && n > 0 {
+		return n
+	}
+	return l.Preview.Page
+}
+
+// MaxPage returns the last page that can be chosen.
+func (l *placing) MaxPage() int {
+	if l.Default == "" {
+		return maxSettingsPage
+	}
+	return l.Preview.Pages
+}
+
+// maxSettingsPage is the last page that the settings accept, as cert.Policy does.
+const maxSettingsPage = 10_000
+
+// ManyPages reports whether the page can be chosen.
+func (l *placing) ManyPages() bool { return l.MaxPage() > 1 }
+
+// placementFields are the fields of the form, which are also the query of a stamped page.
+var placementFields = append([]string{"placement", "corner", "placement_page", "default_page", "default_mode"}, edges...)
+
+// Stamped returns the address of the picture of the stamped page with the chosen placement.
+func (l *placing) Stamped() string {
+	q := url.Values{}
+	if _, err := wantedOf(l.Form); err == nil {
+		for _, name := range placementFields {
+			if value := l.Form.Get(name); value != "" {
+				q.Set(name, value)
+			}
+		}
+	}
+	if l.ForRow {
+		q.Set("row", "1")
+	}
+	return l.Base + "/stamped.png?" + q.Encode()
 }
 
 // edges are the names of the fields of an exact box.
 var edges = []string{"x", "y", "width", "height"}
 
-// wantedOf parses the chosen placement. It returns nil for the default, and an error if the four
-// numbers of an exact box are not valid.
+// wantedOf parses the chosen placement. It returns nil for the default, and an error if the page or
+// the four numbers of an exact box are not valid. The default on another page than its own is its
+// mode on that page.
 func wantedOf(form url.Values) (*cert.RequestedPlacement, error) {
 	mode := seal.Mode(form.Get("placement"))
-	if mode == "" {
-		return nil, nil //nolint:nilnil // nil is the default placement
+	page := 1
+	if text := strings.TrimSpace(form.Get("placement_page")); text != "" {
+		var err error
+		if page, err = strconv.Atoi(text); err != nil || page < 1 {
+			return nil, fault.OfField("placement_page", "placement.bad_page")
+		}
 	}
-	w := &cert.RequestedPlacement{Mode: mode, Page: 1}
+	switch mode {
+	case cornerChoice:
+		mode = seal.Mode(cmp.Or(form.Get("corner"), string(seal.BottomRight)))
+	case "":
+		if other := form.Get("default_page"); other == "" || other == strconv.Itoa(page) {
+			return nil, nil //nolint:nilnil // nil is the default placement
+		}
+		mode = seal.Mode(cmp.Or(form.Get("default_mode"), string(seal.Auto)))
+	default:
+	}
+	w := &cert.RequestedPlacement{Mode: mode, Page: page}
 	if mode != seal.Exact {
 		return w, nil
 	}
 	var at [4]float64
 	for i, name := range edges {
-		n, err := strconv.ParseFloat(form.Get(name), 64)
-		if err != nil || n < 0 || n > 100 {
-			return nil, fault.OfField("placement", "Say where the QR code goes by four numbers from 0 to 100: left, top, width and height, in percent of the page.")
+		n, err := percent(form.Get(name))
+		if err != nil || n < 0 || n > 100 || i > 1 && n == 0 {
+			return nil, fault.OfField("placement_box", "placement.bad_box")
 		}
 		at[i] = n
 	}
 	w.Box = &seal.Box{share(at[0]), share(at[1]), share(at[0] + at[2]), share(at[1] + at[3])}
+	if w.Box[0] >= w.Box[2] || w.Box[1] >= w.Box[3] {
+		return nil, fault.OfField("placement_box", "placement.bad_box")
+	}
 	return w, nil
+}
+
+// percent parses a percentage. The text may have a decimal point or comma, and a percent sign.
+func percent(text string) (float64, error) {
+	text = strings.TrimSuffix(strings.TrimSpace(strings.ReplaceAll(text, ",", ".")), "%")
+	n, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
+	if err == nil && math.IsNaN(n) {
+		err = strconv.ErrRange
+	}
+	return n, err
 }
 
 // share converts percent to a fraction of at most 1, rounded to a hundredth of a percent.
@@ -157,6 +287,7 @@ func formOf(w *cert.RequestedPlacement) url.Values {
 		return form
 	}
 	form.Set("placement", string(w.Mode))
+	form.Set("placement_page", strconv.Itoa(w.Page))
 	if w.Box != nil {
 		for i, n := range []float64{w.Box[0], w.Box[1], w.Box[2] - w.Box[0], w.Box[3] - w.Box[1]} {
 			form.Set(edges[i], strconv.FormatFloat(100*n, 'f', 1, 64))
@@ -165,14 +296,62 @@ func formOf(w *cert.RequestedPlacement) url.Values {
 	return form
 }
 
-// picture sends an image of the first page of a staged file.
-func (p *Panel) picture(w http.ResponseWriter, r *http.Request, f *batch.StagedFile) error {
-	picture, err := p.Certs.Picture(r.Context(), &f.File, 1)
+// pageOf returns the page in the query of a picture.
+func pageOf(r *http.Request) int {
+	n, err := strconv.Atoi(r.URL.Query().Get("placement_page"))
+	if err != nil {
+		return 1
+	}
+	return max(1, n)
+}
+
+// picture sends an image of a page of a staged file, or of a blank page if f is nil.
+func (p *Panel) picture(w http.ResponseWriter, r *http.Request, f *cert.File) error {
+	picture, err := p.Certs.Picture(r.Context(), f, pageOf(r))
+	if err != nil {
+		return err
+	}
+	return sendPicture(w, r, picture)
+}
+
+// stamped sends an image of the stamped page of a staged file, or of a blank page if f is nil. The
+// query has the placement; defaultWanted is the placement if the query has the default. Headers
+// describe the stamp, because the placement in the query is not always possible.
+func (p *Panel) stamped(w http.ResponseWriter, r *http.Request, v *Visit, f *cert.File, defaultWanted *cert.RequestedPlacement) error {
+	wanted, err := wantedOf(r.URL.Query())
+	if err != nil {
+		return err
+	}
+	if wanted == nil {
+		wanted = defaultWanted
+	}
+	s, err := p.Certs.Stamped(r.Context(), v.Institution().ID, f, wanted)
 	if err != nil {
 		return err
 	}
 	h := w.Header()
+	h.Set("Stamp-Placement", string(s.Placement))
+	h.Set("Stamp-Page", strconv.Itoa(s.Page))
+	h.Set("Stamp-Box", fmt.Sprintf("%.4f,%.4f,%.4f,%.4f", s.Box[0], s.Box[1], s.Box[2], s.Box[3]))
+	for _, n := range s.Notices {
+		h.Add("Stamp-Notice", n.Code)
+	}
+	return sendPicture(w, r, s.PNG)
+}
+
+// ink sends an image of the content of a page of a staged file, or of a blank page if f is nil.
+func (p *Panel) ink(w http.ResponseWriter, r *http.Request, v *Visit, f *cert.File) error {
+	picture, err := p.Certs.Ink(r.Context(), v.Institution().ID, f, pageOf(r))
+	if err != nil {
+		return err
+	}
+	return sendPicture(w, r, picture)
+}
+
+func sendPicture(w http.ResponseWriter, r *http.Request, picture []byte) error {
+	h := w.Header()
 	h.Set("Content-Type", "image/png")
 	h.Set("Content-Security-Policy", filePolicy)
-	return web.ServeContent(w, r, bytes.NewReader(picture), f.UUID+"-preview")
+	digest := sha256.Sum256(picture)
+	return web.ServeContent(w, r, bytes.NewReader(picture), hex.EncodeToString(digest[:12]))
 }

@@ -2,27 +2,88 @@ package panel
 
 import (
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 
 	"github.com/certvault/certvault/internal/db/dbtest"
+	"github.com/certvault/certvault/internal/seal"
 )
 
-// The page shows the placement of the QR code on the file. The automatic placement is the placement
-// on the last upload with the same page size. A corner in the institution's settings replaces the
-// automatic placement.
+// The page shows the stamped page. The default is the placement on the last upload with the same page
+// size. A corner in the institution's settings replaces the automatic placement.
 func TestPlacementIsShown(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
 	at := o.pathOf("upload/" + o.stageFile(o.inst))
 	w := o.get("issuer", at)
-	checkPage(t, "automatic placement", w, http.StatusOK, "As your settings say: a blank place on the page")
-	if body := w.Body.String(); !strings.Contains(body, `<svg class="spot" x=`) {
-		t.Error("the page does not show the frame of the stamp")
+	checkPage(t, "automatic placement", w, http.StatusOK, "Auto Corner Strip Extra page Custom", "Default (free space on the page)")
+	if body := w.Body.String(); !strings.Contains(body, `<img src="`+at+`/stamped.png?`) {
+		t.Error("the page does not show the stamped page")
 	}
 	o.Exec(`INSERT INTO stamp_layouts (institution_id, width, height, box, updated_at) SELECT id, 595, 842, '[0.4,0.8,0.6,0.9]', 1 FROM institutions`)
-	checkPage(t, "the placement of the last upload", o.get("issuer", at), http.StatusOK, "As your settings say: where it was on your last upload of this size")
+	checkPage(t, "the placement of the last upload", o.get("issuer", at), http.StatusOK, "Default (the position of your last upload of this size)")
 	o.Exec(`UPDATE institutions SET placement = 'top-left'`)
-	checkPage(t, "a placement in the settings", o.get("issuer", at), http.StatusOK, "As your settings say: top left")
-	checkPage(t, "the settings", o.get("owner", o.pathOf("settings/stamps")), http.StatusOK, "A blank place on the page", "The place you chose")
+	checkPage(t, "a placement in the settings", o.get("issuer", at), http.StatusOK, "Default (top left)", "Default Auto Corner Strip")
+	checkPage(t, "the settings", o.get("owner", o.pathOf("settings/stamps")), http.StatusOK, "Auto Corner Strip Extra page Custom", "Left Top Width Height")
+}
+
+// A strip and an extra page have a picture like every other placement, also without a script. The
+// headers of a picture describe the stamp.
+func TestEveryPlacementHasAPicture(t *testing.T) {
+	t.Parallel()
+	o := newPanelTest(t, dbtest.SQLite(t))
+	at := o.pathOf("upload/" + o.stageFile(o.inst))
+	for query, want := range map[string]string{
+		"placement=strip": "strip", "placement=appended": "appended", "placement=corner&corner=top-left": "top-left", "placement=bottom-left": "bottom-left",
+		"placement=exact&x=10&y=20&width=30&height=40": "exact", "placement=&placement_page=2&default_page=1&default_mode=strip": "strip",
+		"placement=&placement_page=1&default_page=1&default_mode=strip": "auto",
+	} {
+		for _, base := range []string{at, o.pathOf("settings/stamps")} {
+			w := o.get("owner", base+"/stamped.png?"+query)
+			if got := w.Header().Get("Stamp-Placement"); w.Code != http.StatusOK || w.Header().Get("Content-Type") != "image/png" || got != want {
+				t.Errorf("%s: status = %d, placement %q, want 200 and %q", query, w.Code, got, want)
+			}
+		}
+	}
+	if box := o.get("issuer", at+"/stamped.png?placement=exact&x=10&y=20&width=30&height=40").Header().Get("Stamp-Box"); box != "0.1000,0.2000,0.4000,0.6000" {
+		t.Errorf("the box = %q, want the chosen one", box)
+	}
+	if w := o.get("issuer", at+"/stamped.png?placement=exact&x=10"); w.Code != http.StatusUnprocessableEntity {
+		t.Errorf("an invalid box: status = %d, want 422", w.Code)
+	}
+	form := url.Values{"placement": {"strip"}, "full_name": {"Ada Obi"}, "look": {"1"}}
+	w := o.post("issuer", at, form)
+	checkPage(t, "the preview without a script", w, http.StatusOK)
+	if body := w.Body.String(); !strings.Contains(body, `stamped.png?placement=strip"`) || !strings.Contains(body, `value="Ada Obi"`) || strings.Contains(body, `class="problems"`) {
+		t.Error("the preview does not show the strip and the fields, or shows a problem")
+	}
+	w = o.post("owner", o.pathOf("settings/stamps"), url.Values{"placement": {"appended"}, "look": {"1"}})
+	if body := w.Body.String(); w.Code != http.StatusOK || !strings.Contains(body, `stamped.png?placement=appended"`) {
+		t.Errorf("the preview of the settings: status = %d, want 200 and the extra page", w.Code)
+	}
+	checkPage(t, "the settings after the preview", o.get("owner", o.pathOf("settings/stamps")), http.StatusOK)
+	if body := o.get("owner", o.pathOf("settings/stamps")).Body.String(); !strings.Contains(body, `id="place-auto" name="placement" value="auto" checked`) {
+		t.Error("the preview changed the settings")
+	}
+}
+
+// The numbers of a box accept a decimal comma and must describe a box on the page.
+func TestWantedOf(t *testing.T) {
+	t.Parallel()
+	box := func(x, y, width, height string) url.Values {
+		return url.Values{"placement": {"exact"}, "x": {x}, "y": {y}, "width": {width}, "height": {height}}
+	}
+	for _, form := range []url.Values{
+		box("", "1", "2", "3"), box("-1", "1", "2", "3"), box("1", "1", "0", "3"), box("1", "1", "2", "101"), box("100", "1", "2", "3"), box("NaN", "1", "2", "3"),
+		{"placement": {"strip"}, "placement_page": {"0"}}, {"placement": {"strip"}, "placement_page": {"x"}},
+	} {
+		if w, err := wantedOf(form); err == nil {
+			t.Errorf("wantedOf(%v) = %+v, want an error", form, w)
+		}
+	}
+	w, err := wantedOf(box("70", "80,5 %", "40", "5"))
+	if err != nil || *w.Box != (seal.Box{0.7, 0.805, 1, 0.855}) {
+		t.Errorf("wantedOf = %+v, %v; want a box that ends at the edge of the page", w, err)
+	}
 }

@@ -7,16 +7,12 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/authority"
-	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/fault"
 	"github.com/certvault/certvault/internal/locale"
-	"github.com/certvault/certvault/internal/seal"
 	"github.com/certvault/certvault/internal/web/body"
 )
 
@@ -176,109 +172,6 @@ func (p *Panel) setPublic(w http.ResponseWriter, r *http.Request, v *Visit) erro
 		return e
 	}
 	return p.showAgain(w, r, "settings_public.html", &publicSettings{settingsPage{v, "settings/public"}, profile, public}, err)
-}
-
-type stampSettings struct {
-	settingsPage
-
-	Placement seal.Mode
-	// Page and Box are the saved or submitted texts. Box contains the edges of the box in percent
-	// of the page, measured from the top left corner of the page.
-	Page         string
-	Box          [4]string
-	RefuseActive bool
-}
-
-// boxFields are the names of the box's edges, in the order of seal.Box.
-var boxFields = [4]string{"left", "top", "right", "bottom"}
-
-// Edges returns the field, the label and the text of each edge of the box.
-func (s *stampSettings) Edges() [][3]string {
-	var list [][3]string
-	for i, name := range boxFields {
-		list = append(list, [3]string{name, strings.ToUpper(name[:1]) + name[1:], s.Box[i]})
-	}
-	return list
-}
-
-// placements are the modes that can be chosen, with labels and descriptions.
-var placements = []struct {
-	Mode               seal.Mode
-	Label, Description string
-}{
-	{seal.Auto, modes[seal.Auto], "The vault chooses a blank area, and uses the same place on the next file of the same size."},
-	{seal.BottomRight, "Bottom right", "A strip below the page where the corner is not blank."},
-	{seal.BottomLeft, "Bottom left", ""},
-	{seal.TopRight, "Top right", ""},
-	{seal.TopLeft, "Top left", ""},
-	{seal.Exact, modes[seal.Exact], "Give its edges below. Whatever is printed there is covered."},
-	{seal.Strip, "A strip below the page", "The page grows by a strip, and nothing is ever covered."},
-	{seal.Appended, "A page of its own at the end", "The pages of your file stay as they are."},
-}
-
-// Placements returns the choices of the placement.
-func (*stampSettings) Placements() any { return placements }
-
-// stampSettings shows the placement of QR codes and which files are accepted.
-func (p *Panel) stampSettings(w http.ResponseWriter, r *http.Request, v *Visit) error {
-	policy, err := p.Certs.Policy(r.Context(), v.Institution().ID)
-	if err != nil {
-		return err
-	}
-	s := &stampSettings{settingsPage: settingsPage{v, "settings/stamps"}, Placement: policy.Placement, Page: strconv.Itoa(policy.Page), RefuseActive: policy.RefuseActive}
-	if policy.Box != nil {
-		for i, edge := range policy.Box {
-			s.Box[i] = strconv.FormatFloat(edge*100, 'f', -1, 64)
-		}
-	}
-	return p.draw(w, r, "settings_stamps.html", s)
-}
-
-// setStamps saves the placement of QR codes and which files are accepted.
-func (p *Panel) setStamps(w http.ResponseWriter, r *http.Request, v *Visit) error {
-	f := r.PostForm
-	s := &stampSettings{
-		settingsPage: settingsPage{v, "settings/stamps"}, Placement: seal.Mode(f.Get("placement")), Page: f.Get("placement_page"),
-		RefuseActive: f.Get("refuse_active") != "",
-	}
-	policy := &cert.Policy{Placement: s.Placement, RefuseActive: s.RefuseActive}
-	var bad fault.Fields
-	var err error
-	if policy.Page, err = strconv.Atoi(strings.TrimSpace(s.Page)); err != nil {
-		bad.Add("placement_page", "The page must be a number from 1.")
-	}
-	for i, name := range boxFields {
-		s.Box[i] = f.Get(name)
-	}
-	if s.Placement == seal.Exact {
-		policy.Box = new(seal.Box)
-		for i, name := range boxFields {
-			edge, err := percent(s.Box[i])
-			if err != nil {
-				bad.Add("placement_box", fmt.Sprintf("The %s edge must be a number of percent from 0 to 100.", name))
-			}
-			policy.Box[i] = edge / 100
-		}
-		if b := policy.Box; bad.Err() == nil && (!within(b[0], b[2]) || !within(b[1], b[3])) {
-			bad.Add("placement_box", "The edges must lie on the page, from 0 to 100 percent: the right one to the right of the left one, the bottom below the top.")
-		}
-	}
-	if err = bad.Err(); err == nil {
-		err = p.Certs.SetPolicy(r.Context(), v.Institution().ID, policy)
-	}
-	if err != nil {
-		return p.showAgain(w, r, "settings_stamps.html", s, err)
-	}
-	return p.redirect(w, r, v, "settings/stamps", "settings_kept")
-}
-
-// within reports whether two edges are on the page and in this order.
-func within(from, to float64) bool { return 0 <= from && from < to && to <= 1 }
-
-// percent parses a percentage. The text may have a decimal point or comma, and a percent sign.
-func percent(text string) (float64, error) {
-	text = strings.TrimSuffix(strings.TrimSpace(strings.ReplaceAll(text, ",", ".")), "%")
-	return strconv.ParseFloat(strings.TrimSpace(text), 64)
 }
 
 // keyRow is the data of the X.509 certificate of a key on a page.

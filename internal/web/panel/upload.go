@@ -6,6 +6,8 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/certvault/certvault/internal/batch"
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/db"
@@ -23,19 +25,70 @@ var (
 	errUpload         = fault.New(fault.BadRequest, "The upload was interrupted. Please try again.")
 )
 
+// uploadPage is the data of the page for one certificate: the file and the fields. Without a script,
+// the page has two steps. In the first step, File and placing are nil. Same is an existing
+// certificate with the same address, title and issue date, or nil. Alike are other certificates with
+// the same file, or with the same name and title.
+type uploadPage struct {
+	*placing
+
+	Visit *Visit
+	File  *batch.StagedFile
+	// Fields are the values of the fields of the certificate.
+	Fields url.Values
+	// Like is the query that selects the certificate whose title and issue date fill the fields, or
+	// "".
+	Like  string
+	Same  *cert.Certificate
+	Alike []*cert.Certificate
+	// Mails reports whether the vault has a mail server. Otherwise the recipient is not notified.
+	Mails bool
+}
+
+// maxFile is the maximum size of a file in bytes, which the script checks before it sends the file.
+func (*uploadPage) MaxFile() int64 { return cert.MaxFile }
+
+// uploadPage returns the page without a file.
+func (p *Panel) uploadPage(r *http.Request, v *Visit) (*uploadPage, error) {
+	u := &uploadPage{Visit: v, Fields: url.Values{}, Mails: p.Outbox == ""}
+	id, err := uuid.Parse(r.URL.Query().Get("like"))
+	if err != nil {
+		return u, nil
+	}
+	c, err := p.Certs.ByUUID(r.Context(), v.Institution().ID, id.String())
+	if fault.Is(err, fault.NotFound) {
+		return u, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	u.Like = "?like=" + c.UUID
+	u.Fields.Set("certificate_title", c.Title)
+	u.Fields.Set("issue_date", c.IssueDate)
+	return u, nil
+}
+
 // newUpload shows the form for the file.
 func (p *Panel) newUpload(w http.ResponseWriter, r *http.Request, v *Visit) error {
-	return p.draw(w, r, "upload.html", v)
+	u, err := p.uploadPage(r, v)
+	if err != nil {
+		return err
+	}
+	return p.draw(w, r, "upload.html", u)
 }
 
 // stageUpload stages the file and redirects to the page of the file. The file stays staged until
 // the certificate is created, for at most batch.StagedLife.
 func (p *Panel) stageUpload(w http.ResponseWriter, r *http.Request, v *Visit) error {
+	u, err := p.uploadPage(r, v)
+	if err != nil {
+		return err
+	}
 	id, err := p.receiveUpload(r, v)
 	if err != nil {
-		return p.showAgain(w, r, "upload.html", v, err)
+		return p.showAgain(w, r, "upload.html", u, err)
 	}
-	return p.redirect(w, r, v, "upload/"+id, "")
+	return p.redirect(w, r, v, "upload/"+id+u.Like, "")
 }
 
 // receiveUpload receives and stages the file of a form, and returns the UUID of the staged file.
@@ -67,52 +120,71 @@ func (p *Panel) receiveUpload(r *http.Request, v *Visit) (id string, err error) 
 	if err := form.Err(); err != nil {
 		return "", err
 	}
-	return "", fault.OfField("file", "Choose a PDF, JPG or PNG file first.")
+	return "", fault.OfField("file", "upload.no_file")
 }
 
-// uploadPage is the data of the page of an uploaded file that is not a certificate yet. Same is an
-// existing certificate with the same address, title and issue date, or nil. Alike are other
-// certificates with the same file, or with the same name and title.
-type uploadPage struct {
-	*placing
-
-	Visit *Visit
-	File  *batch.StagedFile
-	Same  *cert.Certificate
-	Alike []*cert.Certificate
-}
-
-// uploaded returns the uploaded file in the path, with its preview.
+// uploaded returns the page of the uploaded file in the path, with the submitted form, or with the
+// fields that the vault knows if form is nil.
 func (p *Panel) uploaded(r *http.Request, v *Visit, form url.Values) (*uploadPage, error) {
 	f, err := p.Batches.Staged(r.Context(), v.Institution().ID, r.PathValue("upload"))
 	if err != nil {
 		return nil, err
 	}
-	u := &uploadPage{Visit: v, File: f}
+	u, err := p.uploadPage(r, v)
+	if err != nil {
+		return nil, err
+	}
+	u.File = f
+	if form != nil {
+		u.Fields = form
+	} else {
+		p.prefill(r.Context(), u)
+	}
 	if u.placing, err = p.placing(r.Context(), v, f, nil, form); err != nil {
 		return nil, err
 	}
-	u.Picture = v.Path("upload/" + f.UUID + "/page.png")
+	u.Base, u.CanShow = v.Path("upload/"+f.UUID), true
 	return u, nil
 }
+
+// prefill fills empty fields with values that the vault can find out about the file.
+func (*Panel) prefill(context.Context, *uploadPage) {}
 
 // upload shows a page of the file with the placement of the QR code, and the form for the fields of
 // the certificate.
 func (p *Panel) upload(w http.ResponseWriter, r *http.Request, v *Visit) error {
-	u, err := p.uploaded(r, v, url.Values{})
+	u, err := p.uploaded(r, v, nil)
 	if err != nil {
 		return err
 	}
-	return p.draw(w, r, "upload_details.html", u)
+	return p.draw(w, r, "upload.html", u)
 }
 
-// uploadPicture sends an image of the first page of an uploaded file.
+// uploadPicture sends an image of a page of an uploaded file.
 func (p *Panel) uploadPicture(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	f, err := p.Batches.Staged(r.Context(), v.Institution().ID, r.PathValue("upload"))
 	if err != nil {
 		return err
 	}
-	return p.picture(w, r, f)
+	return p.picture(w, r, &f.File)
+}
+
+// uploadStamped sends an image of the stamped page of an uploaded file.
+func (p *Panel) uploadStamped(w http.ResponseWriter, r *http.Request, v *Visit) error {
+	f, err := p.Batches.Staged(r.Context(), v.Institution().ID, r.PathValue("upload"))
+	if err != nil {
+		return err
+	}
+	return p.stamped(w, r, v, &f.File, nil)
+}
+
+// uploadInk sends an image of the content of a page of an uploaded file.
+func (p *Panel) uploadInk(w http.ResponseWriter, r *http.Request, v *Visit) error {
+	f, err := p.Batches.Staged(r.Context(), v.Institution().ID, r.PathValue("upload"))
+	if err != nil {
+		return err
+	}
+	return p.ink(w, r, v, &f.File)
 }
 
 // finishUpload creates the certificate. If similar certificates exist, finishUpload first shows
@@ -124,7 +196,10 @@ func (p *Panel) finishUpload(w http.ResponseWriter, r *http.Request, v *Visit) e
 	}
 	wanted, err := wantedOf(r.PostForm)
 	if err != nil {
-		return p.showAgain(w, r, "upload_details.html", u, err)
+		return p.showAgain(w, r, "upload.html", u, err)
+	}
+	if r.PostForm.Get("look") != "" {
+		return p.draw(w, r, "upload.html", u)
 	}
 	text := cert.Text{
 		Title: r.PostForm.Get("certificate_title"), FullName: r.PostForm.Get("full_name"), Email: r.PostForm.Get("applicant_email"),
@@ -134,7 +209,7 @@ func (p *Panel) finishUpload(w http.ResponseWriter, r *http.Request, v *Visit) e
 		return err
 	}
 	if r.PostForm.Get("sure") == "" && (u.Same != nil || len(u.Alike) > 0) {
-		return p.showAgain(w, r, "upload_details.html", u, fault.New(fault.Conflict, "Look at the certificates below first: this certificate may already exist."))
+		return p.showAgain(w, r, "upload.html", u, fault.New(fault.Conflict, "upload.look_first"))
 	}
 	c, err := p.Certs.Upload(r.Context(), cert.Upload{
 		Institution: v.Institution(), Creator: cert.Actor{Type: "user", ID: v.Person.ID, Name: v.Person.Name}, Context: cert.PanelUpload,
@@ -145,7 +220,87 @@ func (p *Panel) finishUpload(w http.ResponseWriter, r *http.Request, v *Visit) e
 		},
 	})
 	if err != nil {
-		return p.showAgain(w, r, "upload_details.html", u, err)
+		return p.showAgain(w, r, "upload.html", u, err)
 	}
-	return p.redirect(w, r, v, "certificates/"+c.UUID, "uploaded")
+	return p.redirect(w, r, v, "certificates/"+c.UUID+"/uploaded", "")
+}
+
+// uploadState is the state of a new certificate, which the page after an upload shows while the
+// certificate is processed.
+type uploadState struct {
+	Status cert.Status `json:"status"`
+	// Title and Text are shown on the page. Done and Finished are for the script of progress bars.
+	Title    string `json:"title"`
+	Text     string `json:"text"`
+	Done     int    `json:"done"`
+	Finished bool   `json:"finished"`
+}
+
+// doneKeys are the keys of the texts about a status.
+var doneKeys = map[cert.Status]string{
+	cert.Processing: "processing", cert.Approved: "approved", cert.Failed: "failed", cert.Revoked: "revoked",
+}
+
+// uploadState returns the state of a certificate in the language of the page.
+func (p *Panel) uploadState(r *http.Request, c *cert.Certificate) (*uploadState, error) {
+	l := p.view.Reader(r).Language
+	title, err := l.Text("upload_done."+doneKeys[c.Status]+"_title", "name", c.FullName)
+	if err != nil {
+		return nil, err
+	}
+	key := "upload_done." + doneKeys[c.Status] + "_text"
+	if p.Outbox != "" && (c.Status == cert.Processing || c.Status == cert.Approved) {
+		key = "upload_done." + doneKeys[c.Status] + "_unmailed"
+	}
+	text, err := l.Text(key, "email", c.Email)
+	if err != nil {
+		return nil, err
+	}
+	if c.Status == cert.Failed && c.Failure != nil {
+		text = c.Failure.Message + " " + text
+	}
+	s := &uploadState{Status: c.Status, Title: title, Text: text, Finished: c.Status != cert.Processing}
+	if s.Finished {
+		s.Done = 1
+	}
+	return s, nil
+}
+
+// uploadDonePage is the data of the page after an upload.
+type uploadDonePage struct {
+	Visit *Visit
+	C     *cert.Certificate
+	State *uploadState
+}
+
+// uploadDone shows the state of a new certificate and the next steps.
+func (p *Panel) uploadDone(w http.ResponseWriter, r *http.Request, v *Visit) error {
+	c, err := p.certificateOf(r, v)
+	if err != nil {
+		return err
+	}
+	state, err := p.uploadState(r, c)
+	if err != nil {
+		return err
+	}
+	return p.draw(w, r, "upload_done.html", &uploadDonePage{v, c, state})
+}
+
+// certificateEvents streams the state of a certificate until its processing ends.
+func (p *Panel) certificateEvents(w http.ResponseWriter, r *http.Request, v *Visit) error {
+	c, err := p.certificateOf(r, v)
+	if err != nil {
+		return err
+	}
+	return p.events(w, r, func(ctx context.Context) (any, bool, error) {
+		c, err := p.Certs.ByUUID(ctx, v.Institution().ID, c.UUID)
+		if err != nil {
+			return nil, false, err
+		}
+		state, err := p.uploadState(r, c)
+		if err != nil {
+			return nil, false, err
+		}
+		return state, state.Finished, nil
+	})
 }

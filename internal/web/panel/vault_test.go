@@ -229,15 +229,15 @@ func TestSettings(t *testing.T) {
 
 		stamps := page + "/stamps"
 		for problem, form := range map[string]url.Values{
-			"The placement must be one of":   {"placement": {"middle"}, "placement_page": {"1"}},
-			"The page must be a number":      {"placement": {"auto"}, "placement_page": {"x"}},
-			"The left edge must be a number": {"placement": {"exact"}, "placement_page": {"1"}, "left": {"x"}, "top": {"1"}, "right": {"2"}, "bottom": {"3"}},
-			"the bottom below the top":       {"placement": {"exact"}, "placement_page": {"1"}, "left": {"80"}, "top": {"80"}, "right": {"70"}, "bottom": {"90"}},
+			"The placement must be one of": {"placement": {"middle"}, "placement_page": {"1"}},
+			"The page must be a number":    {"placement": {"auto"}, "placement_page": {"x"}},
+			"four numbers from 0 to 100":   {"placement": {"exact"}, "placement_page": {"1"}, "x": {"x"}, "y": {"1"}, "width": {"2"}, "height": {"3"}},
+			"must be greater than 0":       {"placement": {"exact"}, "placement_page": {"1"}, "x": {"80"}, "y": {"80"}, "width": {"0"}, "height": {"10"}},
 		} {
 			checkPage(t, problem, o.post("admin", stamps, form), http.StatusUnprocessableEntity, problem)
 		}
 		o.followRedirect(t, "admin", o.post("admin", stamps, url.Values{
-			"placement": {"exact"}, "placement_page": {"2"}, "left": {"70"}, "top": {"80,5 %"}, "right": {"90"}, "bottom": {"95"}, "refuse_active": {"1"},
+			"placement": {"exact"}, "placement_page": {"2"}, "x": {"70"}, "y": {"80,5 %"}, "width": {"20"}, "height": {"14.5"}, "refuse_active": {"1"},
 		}), stamps)
 		policy, err := o.panel.Certs.Policy(t.Context(), o.inst.ID)
 		if err != nil || policy.Placement != seal.Exact || policy.Page != 2 || *policy.Box != (seal.Box{0.7, 0.805, 0.9, 0.95}) || !policy.RefuseActive {

@@ -129,53 +129,6 @@ function problemOf(text) {
   return list.replaceAll("&#34;", '"').replaceAll("&#39;", "'").replaceAll("&lt;", "<").replaceAll("&gt;", ">").replaceAll("&amp;", "&");
 }
 
-// The frame on the picture of a page shows the chosen placement, and can be dragged.
-for (const area of document.querySelectorAll("[data-placing]")) {
-  const svg = area.querySelector("svg");
-  const exact = area.querySelector("#place-exact");
-  const sheet = svg.viewBox.baseVal;
-  const fields = Object.fromEntries(["x", "y", "width", "height"].map((name) => [name, area.querySelector(`[name=${name}]`)]));
-  const spot = svg.querySelector(".spot");
-  const show = (box) => {
-    spot.setAttribute("display", box ? "inline" : "none");
-    if (box) for (const name of Object.keys(fields)) spot.setAttribute(name, box[name]);
-  };
-  const typed = () => ({
-    x: (fields.x.value * sheet.width) / 100, y: (fields.y.value * sheet.height) / 100,
-    width: (fields.width.value * sheet.width) / 100, height: (fields.height.value * sheet.height) / 100,
-  });
-  const update = () => {
-    const chosen = area.querySelector("[name=placement]:checked");
-    if (chosen && chosen === exact) show(typed());
-    else if (chosen?.dataset.x) show(chosen.dataset);
-    else show(null);
-  };
-  area.addEventListener("input", update);
-  update();
-  if (!exact) continue;
-  area.querySelector("[data-drag-hint]").hidden = false;
-  svg.addEventListener("pointerdown", (event) => {
-    event.preventDefault();
-    svg.setPointerCapture(event.pointerId);
-    const scale = sheet.width / svg.getBoundingClientRect().width;
-    const now = { x: +spot.getAttribute("x"), y: +spot.getAttribute("y"), width: +spot.getAttribute("width") || (22 * sheet.width) / 100, height: +spot.getAttribute("height") || (10 * sheet.height) / 100 };
-    const move = (to) => {
-      const frame = svg.getBoundingClientRect();
-      const x = Math.min(sheet.width - now.width, Math.max(0, (to.clientX - frame.left) * scale - now.width / 2));
-      const y = Math.min(sheet.height - now.height, Math.max(0, (to.clientY - frame.top) * scale - now.height / 2));
-      exact.checked = true;
-      fields.x.value = ((100 * x) / sheet.width).toFixed(1);
-      fields.y.value = ((100 * y) / sheet.height).toFixed(1);
-      fields.width.value = ((100 * now.width) / sheet.width).toFixed(1);
-      fields.height.value = ((100 * now.height) / sheet.height).toFixed(1);
-      update();
-    };
-    move(event);
-    svg.onpointermove = move;
-    svg.onpointerup = () => { svg.onpointermove = null; };
-  });
-}
-
 // The progress of a batch or a task arrives as server-sent events. If no events arrive, the page
 // is reloaded instead, because a proxy may reject or buffer events.
 for (const area of document.querySelectorAll("[data-progress]")) {

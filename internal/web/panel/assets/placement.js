@@ -1,0 +1,227 @@
+// The control for the position of a stamp. It shows the page as the vault would stamp it, for each
+// choice, and lets the person move and resize the stamp on the page. The vault draws every picture;
+// while the stamp is moved, its part of the last picture moves over the picture of the page.
+
+const step = 0.005;
+const largeStep = 0.05;
+const minWidth = 0.04;
+const onPage = ["auto", "exact", "annotation", "top-left", "top-right", "bottom-left", "bottom-right"];
+
+export function start(area) {
+  const stage = area.querySelector(".stage");
+  const image = stage.querySelector("img");
+  const says = area.querySelector(".says");
+  const exact = area.querySelector("#place-exact");
+  const field = (name) => area.querySelector(`[name=${name}]`);
+  const canvas = Object.assign(document.createElement("canvas"), { role: "img", ariaLabel: image.alt });
+  const context = canvas.getContext("2d");
+  const frame = Object.assign(document.createElement("button"), { type: "button", className: "frame", hidden: true });
+  const handle = Object.assign(document.createElement("span"), { className: "handle" });
+  frame.append(handle);
+  // pictures are the bitmaps of the plain page and its content, by page. last is the last stamped
+  // page, with the box of the stamp.
+  const pictures = new Map();
+  let last = null;
+  let request = null;
+  let timer = 0;
+  // moving is the box of the stamp while the last picture shows it elsewhere, or null. dragging
+  // reports whether a pointer moves it.
+  let moving = null;
+  let dragging = false;
+
+  for (const button of area.querySelectorAll("[data-show]")) button.hidden = true;
+
+  const query = () => {
+    const q = new URLSearchParams();
+    for (const name of ["placement", "corner", "placement_page", "default_page", "default_mode", "x", "y", "width", "height"]) {
+      const control = area.querySelector(`[name=${name}]:checked`) ?? field(name);
+      if (control && (control.type !== "radio" || control.checked)) q.set(name, control.value);
+    }
+    if ("row" in area.dataset) q.set("row", "1");
+    return q;
+  };
+  const load = async (name, q, signal) => {
+    const response = await fetch(`${area.dataset.placing}/${name}.png?${q}`, { signal });
+    if (!response.ok) throw new Error(`status ${response.status}`);
+    return [await createImageBitmap(await response.blob()), response.headers];
+  };
+  const chosen = () => area.querySelector("[name=placement]:checked")?.value;
+  const typed = () => ["x", "y", "width", "height"].map((name) => field(name).value / 100);
+
+  // show draws the page: as stamped, or with the moved stamp.
+  const show = () => {
+    if (!last) return;
+    const page = pictures.get(last.page);
+    const box = moving ?? (exact?.checked ? typed() : last.box);
+    const drawn = moving && page ? page.plain : last.bitmap;
+    canvas.width = drawn.width;
+    canvas.height = drawn.height;
+    context.drawImage(drawn, 0, 0);
+    const [x, y, w, h] = [box[0] * drawn.width, box[1] * drawn.height, box[2] * drawn.width, box[3] * drawn.height];
+    if (moving && page) {
+      const [sx, sy, sw, sh] = last.box.map((part, i) => part * (i % 2 ? last.bitmap.height : last.bitmap.width));
+      const scale = Math.min(w / sw, h / sh);
+      context.drawImage(last.bitmap, sx, sy, sw, sh, x + (w - sw * scale) / 2, y + (h - sh * scale) / 2, sw * scale, sh * scale);
+    }
+    frame.hidden = !exact || !onPage.includes(last.mode);
+    if (frame.hidden) return;
+    if (page && (moving || exact.checked)) {
+      context.save();
+      context.beginPath();
+      context.rect(x, y, w, h);
+      context.clip();
+      context.drawImage(page.hatch, 0, 0, drawn.width, drawn.height);
+      context.restore();
+    }
+    const percent = (n) => `${100 * n}%`;
+    Object.assign(frame.style, { left: percent(box[0]), top: percent(box[1]), width: percent(box[2]), height: percent(box[3]) });
+    frame.ariaLabel = area.dataset.frame.replace("{x}", Math.round(100 * box[0])).replace("{y}", Math.round(100 * box[1]));
+  };
+
+  const message = () => {
+    const place = area.dataset[`at${last.mode.replace(/(^|-)./g, (s) => s.at(-1).toUpperCase())}`] ?? last.mode;
+    says.classList.toggle("problem", false);
+    if (last.notices.includes("covers_content")) {
+      says.textContent = area.dataset.covers;
+      says.classList.add("problem");
+    } else if (last.notices.some((code) => ["placed_in_strip", "placed_on_appended_page", "placed_elsewhere", "cover"].includes(code))) {
+      says.textContent = area.dataset.moved.replace("{place}", place);
+    } else says.textContent = area.dataset.onPage.replace("{page}", last.page).replace("{place}", place);
+  };
+
+  // refresh shows the chosen placement as the vault draws it.
+  const refresh = async () => {
+    clearTimeout(timer);
+    timer = 0;
+    request?.abort();
+    const own = request = new AbortController();
+    const slow = setTimeout(() => { says.textContent = area.dataset.drawing; }, 400);
+    try {
+      const [bitmap, headers] = await load("stamped", query(), own.signal);
+      const [x0, y0, x1, y1] = headers.get("Stamp-Box").split(",").map(Number);
+      last = {
+        bitmap, box: [x0, y0, x1 - x0, y1 - y0], mode: headers.get("Stamp-Placement") || "auto", page: Number(headers.get("Stamp-Page")),
+        notices: (headers.get("Stamp-Notice") ?? "").split(", "),
+      };
+      if (!dragging && !timer) moving = null;
+      show();
+      message();
+      if (!frame.hidden) await loadPage(last.page);
+    } catch {
+      if (own.signal.aborted) return;
+      says.textContent = area.dataset.failed;
+      says.classList.add("problem");
+    } finally {
+      clearTimeout(slow);
+    }
+  };
+
+  // loadPage loads the plain page, and its content as hatching.
+  const loadPage = async (number) => {
+    if (pictures.has(number)) return;
+    const q = new URLSearchParams({ placement_page: number });
+    const [[plain], [ink]] = await Promise.all([load("page", q), load("ink", q)]);
+    pictures.set(number, { plain, hatch: hatched(ink, plain) });
+    show();
+  };
+
+  const later = () => {
+    clearTimeout(timer);
+    timer = setTimeout(refresh, 250);
+  };
+
+  // place makes a box the custom position.
+  const place = (box) => {
+    const w = Math.min(1, Math.max(minWidth, box[2]));
+    const h = Math.min(1, Math.max(box[3] * w / box[2], 0.01));
+    const x = Math.min(1 - w, Math.max(0, box[0]));
+    const y = Math.min(1 - h, Math.max(0, box[1]));
+    moving = [x, y, w, h];
+    for (const [i, name] of ["x", "y", "width", "height"].entries()) field(name).value = (100 * moving[i]).toFixed(2);
+    exact.checked = true;
+    show();
+    later();
+  };
+  const now = () => moving ?? (exact.checked ? typed() : last.box);
+
+  const drag = (event) => {
+    if (event.button || !last) return;
+    event.preventDefault();
+    frame.focus();
+    const sheet = canvas.getBoundingClientRect();
+    const begin = now();
+    const resize = event.target === handle;
+    dragging = true;
+    const moved = (to) => {
+      const dx = (to.clientX - event.clientX) / sheet.width;
+      const dy = (to.clientY - event.clientY) / sheet.height;
+      if (!moving && Math.abs(to.clientX - event.clientX) + Math.abs(to.clientY - event.clientY) < 3) return;
+      if (resize) {
+        const most = Math.min((1 - begin[0]) / begin[2], (1 - begin[1]) / begin[3]);
+        const scale = Math.min(most, Math.max(1 + dx / begin[2], 1 + dy / begin[3], minWidth / begin[2]));
+        place([begin[0], begin[1], begin[2] * scale, begin[3] * scale]);
+      } else place([begin[0] + dx, begin[1] + dy, begin[2], begin[3]]);
+    };
+    const end = () => {
+      frame.removeEventListener("pointermove", moved);
+      dragging = false;
+      if (moving) refresh();
+    };
+    frame.setPointerCapture(event.pointerId);
+    frame.addEventListener("pointermove", moved);
+    frame.addEventListener("pointerup", end, { once: true });
+    frame.addEventListener("pointercancel", end, { once: true });
+  };
+
+  frame.addEventListener("pointerdown", drag);
+  frame.addEventListener("keydown", (event) => {
+    if (!last || event.ctrlKey || event.metaKey || event.altKey) return;
+    const d = event.shiftKey ? largeStep : step;
+    const [x, y, w, h] = now();
+    const grow = (f) => place([x, y, w * Math.min(f, (1 - x) / w, (1 - y) / h), h * Math.min(f, (1 - x) / w, (1 - y) / h)]);
+    const action = {
+      ArrowLeft: () => place([x - d, y, w, h]), ArrowRight: () => place([x + d, y, w, h]),
+      ArrowUp: () => place([x, y - d, w, h]), ArrowDown: () => place([x, y + d, w, h]),
+      "+": () => grow(1.05), "=": () => grow(1.05), "-": () => grow(1 / 1.05),
+    }[event.key];
+    if (!action) return;
+    event.preventDefault();
+    action();
+  });
+  area.addEventListener("input", (event) => {
+    if (["x", "y", "width", "height"].includes(event.target.name)) {
+      exact.checked = true;
+      moving = null;
+      show();
+      later();
+      return;
+    }
+    if (event.target.name === "placement_page") for (const text of area.querySelectorAll("[data-room]")) text.hidden = true;
+    moving = null;
+    if (chosen() !== undefined) later();
+  });
+  image.replaceWith(canvas, frame);
+  return refresh();
+}
+
+// hatched returns a canvas of the size of a page, with red stripes where the page has content.
+function hatched(ink, plain) {
+  const tile = Object.assign(document.createElement("canvas"), { width: 8, height: 8 });
+  const lines = tile.getContext("2d");
+  lines.strokeStyle = "#c00";
+  lines.lineWidth = 2.5;
+  for (const offset of [-8, 0, 8]) {
+    lines.moveTo(offset - 2, 10);
+    lines.lineTo(offset + 10, -2);
+  }
+  lines.stroke();
+  const layer = Object.assign(document.createElement("canvas"), { width: plain.width, height: plain.height });
+  const context = layer.getContext("2d");
+  context.drawImage(ink, 0, 0, plain.width, plain.height);
+  context.globalCompositeOperation = "source-in";
+  context.fillStyle = context.createPattern(tile, "repeat");
+  context.fillRect(0, 0, plain.width, plain.height);
+  return layer;
+}
+
+for (const area of document.querySelectorAll("[data-placing]")) start(area);
