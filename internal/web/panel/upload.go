@@ -248,11 +248,15 @@ func (p *Panel) uploadState(r *http.Request, c *cert.Certificate) (*uploadState,
 	if err != nil {
 		return nil, err
 	}
-	key := "upload_done." + doneKeys[c.Status] + "_text"
-	if p.Outbox != "" && (c.Status == cert.Processing || c.Status == cert.Approved) {
+	key, args := "upload_done."+doneKeys[c.Status]+"_text", []any(nil)
+	switch {
+	case c.Status != cert.Processing && c.Status != cert.Approved:
+	case p.Outbox != "":
 		key = "upload_done." + doneKeys[c.Status] + "_unmailed"
+	default:
+		args = []any{"email", c.Email}
 	}
-	text, err := l.Text(key, "email", c.Email)
+	text, err := l.Text(key, args...)
 	if err != nil {
 		return nil, err
 	}

@@ -86,7 +86,7 @@ export function start(area) {
       says.classList.add("problem");
     } else if (last.notices.some((code) => ["placed_in_strip", "placed_on_appended_page", "placed_elsewhere", "cover"].includes(code))) {
       says.textContent = area.dataset.moved.replace("{place}", place);
-    } else says.textContent = area.dataset.onPage.replace("{page}", last.page).replace("{place}", place);
+    } else says.textContent = area.dataset.shown.replace("{page}", last.page).replace("{place}", place);
   };
 
   // refresh shows the chosen placement as the vault draws it.
@@ -98,6 +98,7 @@ export function start(area) {
     const slow = setTimeout(() => { says.textContent = area.dataset.drawing; }, 400);
     try {
       const [bitmap, headers] = await load("stamped", query(), own.signal);
+      clearTimeout(slow);
       const [x0, y0, x1, y1] = headers.get("Stamp-Box").split(",").map(Number);
       last = {
         bitmap, box: [x0, y0, x1 - x0, y1 - y0], mode: headers.get("Stamp-Placement") || "auto", page: Number(headers.get("Stamp-Page")),

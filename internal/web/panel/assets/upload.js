@@ -35,7 +35,7 @@ function upload(fields) {
   const input = () => document.getElementById("file");
   const prepare = () => {
     for (const hint of main.querySelectorAll("[data-drop-hint]")) hint.hidden = false;
-    for (const button of main.querySelectorAll("[data-continue]")) button.hidden = true;
+    for (const actions of main.querySelectorAll("[data-continue]")) actions.hidden = true;
     input()?.addEventListener("change", () => take(input().files));
     for (const link of main.querySelectorAll("[data-choose]")) {
       link.addEventListener("click", (event) => {
@@ -103,7 +103,7 @@ function upload(fields) {
   const take = async (list) => {
     if (!list.length) return;
     const [file] = list;
-    if (list.length > 1) return explain(texts.one);
+    if (list.length > 1) return explain(texts.single);
     if (!file.size) return explain(fill(texts.empty, { file: file.name }));
     if (file.size > texts.limit) return explain(fill(texts.large, { file: file.name, size: (file.size / 1048576).toFixed(1) }));
     let head;
@@ -112,7 +112,7 @@ function upload(fields) {
     } catch {
       return explain(texts.failed);
     }
-    if (!known(head)) return explain(fill(/\.(xlsx|csv|tsv|ods|xls)$/i.test(file.name) ? texts.list : texts.type, { file: file.name }));
+    if (!known(head)) return explain(fill(/\.(xlsx|csv|tsv|ods|xls)$/i.test(file.name) ? texts.list : texts.wrong, { file: file.name }));
     send(file);
   };
 

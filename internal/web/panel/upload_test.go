@@ -1,0 +1,87 @@
+package panel
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/certvault/certvault/internal/db/dbtest"
+	"github.com/certvault/certvault/internal/vaulttest"
+)
+
+// The page after an upload shows the state of the certificate. It promises a mail only if the vault
+// has a mail server. The event stream ends with the final state.
+func TestPageAfterUpload(t *testing.T) {
+	t.Parallel()
+	o := newPanelTest(t, dbtest.SQLite(t))
+	waiting := o.pathOf("certificates/" + o.upload(o.inst, "Ada Obi", "a.pdf").UUID)
+	checkPage(t, "processing", o.get("issuer", waiting+"/uploaded"), http.StatusOK, "Issuing the certificate of Ada Obi", "is notified", "Upload another")
+	if body := o.get("issuer", waiting+"/uploaded").Body.String(); !strings.Contains(body, `data-live="`+waiting+`/events"`) || !strings.Contains(body, "<noscript><meta http-equiv") {
+		t.Error("the page of a certificate in processing has no event stream, or does not refresh without a script")
+	}
+	o.panel.Outbox = "/var/lib/certvault/outbox"
+	checkPage(t, "processing without mail", o.get("issuer", waiting+"/uploaded"), http.StatusOK, "the recipient is not notified")
+	approved := o.pathOf("certificates/" + o.approvedCertificate(o.inst).UUID)
+	checkPage(t, "approved without mail", o.get("issuer", approved+"/uploaded"), http.StatusOK, "was issued", "the recipient was not notified")
+	w := o.get("issuer", approved+"/events")
+	var state uploadState
+	text, _ := strings.CutPrefix(strings.TrimSpace(w.Body.String()), "data: ")
+	if err := json.Unmarshal([]byte(text), &state); err != nil || w.Header().Get("Content-Type") != "text/event-stream" || !state.Finished || state.Status != "approved" {
+		t.Errorf("the event stream = %q, error %v; want one event of an approved certificate", w.Body, err)
+	}
+	o.panel.Outbox = ""
+	checkPage(t, "approved", o.get("issuer", approved+"/uploaded"), http.StatusOK, "was issued", "is notified by mail")
+	o.Exec(`UPDATE certificates SET status = 'revoked', revoked_at = 1, revocation_reason = 'x' WHERE status = 'approved'`)
+	checkPage(t, "revoked", o.get("issuer", approved+"/uploaded"), http.StatusOK, "was revoked")
+	if body := o.get("issuer", approved).Body.String(); strings.Contains(body, "/events") {
+		t.Error("the page of a processed certificate has an event stream")
+	}
+	w = o.get("issuer", waiting)
+	if body := w.Body.String(); w.Header().Get("Refresh") != "" || !strings.Contains(body, `data-progress="`+waiting+`/events"`) {
+		t.Error("the page of a certificate in processing reloads, or has no event stream")
+	}
+}
+
+// Another upload keeps the title and the issue date of the last one, in both steps without a script.
+// A certificate of another institution fills no field.
+func TestUploadAnother(t *testing.T) {
+	t.Parallel()
+	o := newPanelTest(t, dbtest.SQLite(t))
+	c, foreign := o.approvedCertificate(o.inst), o.approvedCertificate(o.other)
+	want := []string{`name="certificate_title" type="text" value="` + c.Title + `"`, `name="issue_date" type="date" value="` + c.IssueDate + `"`, `name="full_name" type="text" value=""`}
+	check := func(what, at string) {
+		t.Helper()
+		body := o.get("issuer", at).Body.String()
+		for _, text := range want {
+			if !strings.Contains(body, text) {
+				t.Errorf("%s: the page lacks %s", what, text)
+			}
+		}
+	}
+	first := o.pathOf("upload") + "?like=" + c.UUID
+	check("the first step", first)
+	second := o.sendFiles(first, "file", formFile{"b.pdf", append(vaulttest.PDF, "% b"...)}).Header().Get("Location")
+	check("the second step", second)
+	for _, query := range []string{foreign.UUID, "x", "00000000-0000-4000-8000-000000000000"} {
+		w := o.get("issuer", o.pathOf("upload")+"?"+url.Values{"like": {query}}.Encode())
+		if body := w.Body.String(); w.Code != http.StatusOK || !strings.Contains(body, `name="certificate_title" type="text" value=""`) {
+			t.Errorf("like=%s: status = %d, want 200 and an empty title", query, w.Code)
+		}
+	}
+}
+
+// The button names the address only if the vault has a mail server.
+func TestIssueButton(t *testing.T) {
+	t.Parallel()
+	o := newPanelTest(t, dbtest.SQLite(t))
+	at := o.pathOf("upload/" + o.stageFile(o.inst))
+	if body := o.get("issuer", at).Body.String(); !strings.Contains(body, `data-send="Issue and send to {email}"`) {
+		t.Error("the button lacks the text with the address")
+	}
+	o.panel.Outbox = "/var/lib/certvault/outbox"
+	if body := o.get("issuer", at).Body.String(); strings.Contains(body, "Issue and send") {
+		t.Error("the button promises a mail, but there is no mail server")
+	}
+}
