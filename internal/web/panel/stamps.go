@@ -16,7 +16,7 @@ type stampSettings struct {
 	RefuseActive bool
 }
 
-// stampPage returns the page with the placement in w, or with the submitted placement.
+// stampPage returns the page with the policy, or with the submitted form.
 func (p *Panel) stampPage(r *http.Request, v *Visit, policy *cert.Policy) (*stampSettings, error) {
 	form := formOf(&cert.RequestedPlacement{Mode: policy.Placement, Page: policy.Page, Box: policy.Box})
 	refuse := policy.RefuseActive
@@ -46,10 +46,14 @@ func (p *Panel) stampSettings(w http.ResponseWriter, r *http.Request, v *Visit) 
 
 // setStamps saves the placement of QR codes and which files are accepted.
 func (p *Panel) setStamps(w http.ResponseWriter, r *http.Request, v *Visit) error {
-	policy := &cert.Policy{RefuseActive: r.PostForm.Get("refuse_active") != ""}
+	policy, err := p.Certs.Policy(r.Context(), v.Institution().ID)
+	if err != nil {
+		return err
+	}
 	wanted, err := wantedOf(r.PostForm)
 	look := r.PostForm.Get("look") != ""
 	if err == nil && !look {
+		policy.RefuseActive = r.PostForm.Get("refuse_active") != ""
 		if wanted != nil {
 			policy.Placement, policy.Page, policy.Box = wanted.Mode, wanted.Page, wanted.Box
 		}
