@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"net/url"
 	"time"
 
 	"github.com/certvault/certvault/internal/db"
@@ -15,21 +16,25 @@ import (
 
 // mailTx queues the mail of an invitation.
 func (s *Invitations) mailTx(ctx context.Context, tx *db.Tx, i *Invitation, l *locale.Language, secret string) error {
-	m, err := i.message(l, s.Link(InvitationPath+secret))
+	head, err := MailHeadOf(ctx, tx, i.InstitutionID)
 	if err != nil {
 		return err
 	}
-	m.Unsubscribe, m.Sender = s.Link(InvitationPath+secret+"/decline"), MailSender{}.DisplayName(i.Institution)
+	m, err := i.message(head, l, s.Link(InvitationPath+secret))
+	if err != nil {
+		return err
+	}
+	m.Unsubscribe = s.Link(InvitationPath + secret + "/decline")
 	_, err = s.Send(ctx, tx, m)
 	return err
 }
 
 // message returns the mail of an invitation.
-func (i *Invitation) message(l *locale.Language, link string) (mail.Message, error) {
+func (i *Invitation) message(head MailHead, l *locale.Language, link string) (mail.Message, error) {
 	say, failed := sectionTexts(l, "invitation.")
 	role := say("role_" + string(i.Role))
 	letter := mail.Letter{
-		Language: l.Tag, Heading: say("heading", "institution", i.Institution),
+		Language: l.Tag, Direction: l.Direction, Heading: say("heading", "institution", i.Institution),
 		Paragraphs: []string{
 			say("text", "inviter", i.Inviter, "institution", i.Institution, "role", role),
 			say("ends", "date", l.Date(i.ExpiresAt.In(time.UTC))),
@@ -42,7 +47,7 @@ func (i *Invitation) message(l *locale.Language, link string) (mail.Message, err
 		return mail.Message{}, err
 	}
 	// The link verifies the folded form of the address, so the mail goes to this form.
-	return letter.Message(mail.Address{Email: i.folded}, subject)
+	return head.Write(letter, mail.Address{Email: i.folded}, subject)
 }
 
 // MailOwnerTx queues a mail to the owner of an institution that an operator has created for this
@@ -54,7 +59,7 @@ func (s *Invitations) MailOwnerTx(ctx context.Context, tx *db.Tx, i *Institution
 	}
 	say, failed := sectionTexts(l, "opened.")
 	letter := mail.Letter{
-		Language: l.Tag, Heading: say("heading", "institution", i.Name),
+		Language: l.Tag, Direction: l.Direction, Heading: say("heading", "institution", i.Name),
 		Paragraphs: []string{say("text", "inviter", operator, "institution", i.Name), say("how", "email", owner.Email)},
 		Button:     &mail.Button{Label: say("button"), URL: s.Link("/sign-in")},
 		Why:        say("why", "inviter", operator, "email", owner.Email),
@@ -63,7 +68,11 @@ func (s *Invitations) MailOwnerTx(ctx context.Context, tx *db.Tx, i *Institution
 	if err := failed(); err != nil {
 		return err
 	}
-	m, err := letter.Message(mail.Address{Name: owner.Name, Email: owner.Email}, subject)
+	head, err := MailHeadOf(ctx, tx, i.ID)
+	if err != nil {
+		return err
+	}
+	m, err := head.Write(letter, mail.Address{Name: owner.Name, Email: owner.Email}, subject)
 	if err != nil {
 		return err
 	}
@@ -90,6 +99,10 @@ func (s *Invitations) MailOperatorsTx(ctx context.Context, tx *db.Tx, r Renaming
 	if err != nil {
 		return fmt.Errorf("reading the operators: %w", err)
 	}
+	var head MailHead
+	if u, err := url.Parse(s.Link("/")); err == nil {
+		head.Name = mail.Host(u.Hostname())
+	}
 	for _, o := range readers {
 		l, ok := s.Languages.Get(o.language)
 		if !ok {
@@ -97,7 +110,7 @@ func (s *Invitations) MailOperatorsTx(ctx context.Context, tx *db.Tx, r Renaming
 		}
 		say, failed := sectionTexts(l, "renamed.")
 		letter := mail.Letter{
-			Language: l.Tag, Heading: say("heading", "prefix", r.Prefix),
+			Language: l.Tag, Direction: l.Direction, Heading: say("heading", "prefix", r.Prefix),
 			Paragraphs: []string{say("text", "prefix", r.Prefix, "before", r.Before, "after", r.After), say("what")},
 			Button:     &mail.Button{Label: say("button"), URL: s.Link("/operator/institutions")},
 			Why:        say("why"),
@@ -106,7 +119,7 @@ func (s *Invitations) MailOperatorsTx(ctx context.Context, tx *db.Tx, r Renaming
 		if err := failed(); err != nil {
 			return err
 		}
-		m, err := letter.Message(mail.Address{Name: o.Name, Email: o.Email}, subject)
+		m, err := head.Write(letter, mail.Address{Name: o.Name, Email: o.Email}, subject)
 		if err != nil {
 			return err
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/audit"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/mail"
@@ -15,6 +16,9 @@ import (
 var paths = map[Purpose]string{
 	ToSignUp: "/sign-up/", ToSignIn: "/sign-in/link/", ToReset: "/reset/", ToChangeAddress: "/account/address/",
 }
+
+// maxHost is the maximum length of the name of the vault in a mail, in characters.
+const maxHost = 120
 
 // writeTx queues a mail, if the service sends mail. The section of the catalog with the given name
 // has the subject and the text of the mail and, for a mail with a path, the label of the button and
@@ -35,10 +39,19 @@ func (s *Service) writeTx(ctx context.Context, tx *db.Tx, to Person, name, path 
 		}
 		return text
 	}
+	head, err := account.MailHeadFor(ctx, tx, to.ID, s.host)
+	if err != nil {
+		return err
+	}
+	// On a host without a name, the texts name the sender instead.
+	host := s.host
+	if mail.Host(host) != host {
+		host = mail.Quote(head.Name, maxHost, l.Direction)
+	}
 	subject := say(name + ".subject")
 	letter := mail.Letter{
-		Language: l.Tag, Heading: subject, Why: say("letter.why", "host", s.host),
-		Paragraphs: []string{say(name+".text", append([]any{"host", s.host}, args...)...)},
+		Language: l.Tag, Direction: l.Direction, Heading: subject, Why: say("letter.why", "host", host),
+		Paragraphs: []string{say(name+".text", append([]any{"host", host}, args...)...)},
 	}
 	if path != "" {
 		letter.Button = &mail.Button{Label: say(name + ".button"), URL: s.BaseURL + path}
@@ -47,12 +60,12 @@ func (s *Service) writeTx(ctx context.Context, tx *db.Tx, to Person, name, path 
 			letter.Paragraphs = append(letter.Paragraphs, say("letter.ignore"))
 		}
 	} else if name != "letter_taken" {
-		letter.Paragraphs = append(letter.Paragraphs, say("letter.not_you", "host", s.host))
+		letter.Paragraphs = append(letter.Paragraphs, say("letter.not_you", "host", host))
 	}
 	if failed != nil {
 		return failed
 	}
-	m, err := letter.Message(mail.Address{Name: to.Name, Email: to.Email}, subject)
+	m, err := head.Write(letter, mail.Address{Name: to.Name, Email: to.Email}, subject)
 	if err != nil {
 		return err
 	}

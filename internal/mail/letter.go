@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"html/template"
+	"net/netip"
 	"strings"
 
 	"golang.org/x/text/unicode/bidi"
@@ -11,31 +12,49 @@ import (
 	"github.com/certvault/certvault/internal/colour"
 )
 
-// Letter is the common form of all mails: a heading, paragraphs, a list, at most one button with
-// its full link, and a line that explains why the receiver gets the mail. A letter is rendered as
-// plain text and as HTML, without images and without requests to other hosts.
+// Letter is the common form of all mails: a card with a logo, a head in the sender's colour, a
+// heading, paragraphs, a list or a certificate, at most one button with its full link, and a line
+// that explains why the receiver gets the mail. A letter is rendered as plain text and as HTML
+// without requests to other hosts. It is complete without its pictures.
 type Letter struct {
 	// Language is a BCP 47 tag; empty is English.
 	Language string
 	// Direction is "ltr" or "rtl"; empty is "ltr".
-	Direction  string
+	Direction string
+	// From is the name of the institution or of the vault that writes. The head shows it, unless
+	// it is empty.
+	From string
+	// Logo is the source of the sender's logo, or "".
+	Logo       string
 	Heading    string
 	Paragraphs []string
-	// List follows the first paragraph.
-	List   []string
-	Button *Button
-	// After is the paragraph after the button. Why explains why the receiver gets the mail.
-	After, Why string
+	// List and Certificate follow the first paragraph.
+	List        []string
+	Certificate *Certificate
+	Button      *Button
+	// Links follow the button on one line.
+	Links []Button
+	// After has the paragraphs after the button. Why explains why the receiver gets the mail.
+	After []string
+	Why   string
 	// Unsubscribe is a link that unsubscribes the receiver, or nil.
 	Unsubscribe *Button
 	// SenderText contains the texts of the institution in whose name the mail is sent, or is nil.
 	SenderText *SenderText
-	// Brand is the sender's colour for the band at the top and for the button. If it is nil, there
-	// is no band and the button has the colour of DefaultBrand.
+	// Brand is the sender's colour for the head and for the button, or nil for DefaultBrand.
 	Brand *colour.Brand
 }
 
-// DefaultBrand returns the vault's colour, for the button of a mail without a Brand.
+// Certificate is the certificate that a letter shows.
+type Certificate struct {
+	// Title, Name and Issued are lines of text.
+	Title, Name, Issued string
+	// Picture is the source of a picture of the first page, or "". PictureText describes the
+	// picture.
+	Picture, PictureText string
+}
+
+// DefaultBrand returns the vault's colour, for a mail without a Brand.
 func (Letter) DefaultBrand() *colour.Brand { return vaultBrand }
 
 var vaultBrand = colour.Colour{R: 0x0b, G: 0x5d, B: 0x4b}.Brand()
@@ -45,8 +64,7 @@ var vaultBrand = colour.Colour{R: 0x0b, G: 0x5d, B: 0x4b}.Brand()
 type SenderText struct {
 	// Language is a BCP 47 tag.
 	Language string
-	// Paragraph follows the first paragraph and the list. Closing follows the text after the
-	// button.
+	// Paragraph precedes the button. Closing follows the text after the button.
 	Paragraph, Closing string
 }
 
@@ -56,35 +74,60 @@ func (*SenderText) Lines(text string) []string { return strings.Split(text, "\n"
 // Button is a link with its label.
 type Button struct{ Label, URL string }
 
-// letterPage is the HTML form of a letter. Mail programs that support dark mode use the dark
-// colours of the page; other programs always use the light colours.
-var letterPage = template.Must(template.New("letter").Parse(`{{$brand := or .Brand .DefaultBrand}}<!doctype html>
+// Host returns the name of the vault for mail: the host of its base URL, or the name of the product
+// if the host is localhost or an IP address, which is not a name that a receiver knows.
+func Host(host string) string {
+	if _, err := netip.ParseAddr(strings.Trim(host, "[]")); err == nil || host == "" || host == "localhost" || strings.HasSuffix(host, ".localhost") {
+		return "Certvault"
+	}
+	return host
+}
+
+// letterPage is the HTML form of a letter: tables, because some mail programs support no other
+// layout. Mail programs that support dark mode use the dark colours of the page; other programs
+// always use the light colours. The logo has a white background in both, because logos are drawn
+// for paper. open and close mark the elements that show a picture: see fillPictures.
+var letterPage = template.Must(template.New("letter").Funcs(template.FuncMap{"open": openPicture, "close": closePicture}).Parse(
+	`{{$brand := or .Brand .DefaultBrand}}<!doctype html>
 <html lang="{{.Language}}" dir="{{.Direction}}">
 <head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><meta name="color-scheme" content="light dark">
 <meta name="supported-color-schemes" content="light dark"><title>{{.Heading}}</title>
-<style>:root{color-scheme:light dark}@media(prefers-color-scheme:dark){.paper{background:#1b1f24!important;color:#e8eaed!important}.paper a{color:#8ab4f8}
-.paper a.button{background:{{$brand.Night}}!important;color:{{$brand.TextOnNight}}!important}.paper .band{background:{{$brand.Night}}!important}}</style></head>
-<body class="paper" style="margin:0;padding:24px;font:16px/1.5 system-ui,-apple-system,'Segoe UI',Roboto,'Noto Sans',sans-serif">
-<div dir="{{.Direction}}" style="max-width:36em;margin:0 auto">
-{{if .Brand}}<div class="band" style="height:6px;margin-bottom:24px;border-radius:3px;background:{{$brand.Day}}"></div>
-{{end}}<h1 style="font-size:22px;line-height:1.3;overflow-wrap:anywhere">{{.Heading}}</h1>
-{{range $i, $p := .Paragraphs}}<p style="overflow-wrap:anywhere">{{$p}}</p>
-{{if and (eq $i 0) $.List}}<ul style="padding-inline-start:20px">
-{{range $.List}}<li style="overflow-wrap:anywhere">{{.}}</li>
+<style>:root{color-scheme:light dark}h1{font-size:24px;line-height:1.25}@media(max-width:480px){.col{display:block!important;width:auto!important;padding-inline-end:0!important}.in{padding-inline:20px!important}}
+@media(prefers-color-scheme:dark){.page{background:#101418!important}.card{background:#1b1f24!important;color:#e8eaed!important}.card a{color:#8ab4f8!important}.quiet{color:#b3bcc4!important}
+.card .head,.card a.button{background:{{$brand.Night}}!important;color:{{$brand.TextOnNight}}!important}}</style></head>
+<body class="page" style="margin:0;background:#f1f4f3">
+<table role="presentation" class="page" width="100%" cellpadding="0" cellspacing="0" bgcolor="#f1f4f3" dir="{{.Direction}}"><tr><td align="center" style="padding:24px 8px">
+<table role="presentation" class="card" width="600" cellpadding="0" cellspacing="0" bgcolor="#ffffff" dir="{{.Direction}}" style="width:100%;max-width:600px;border-radius:12px;overflow:hidden;
+color:#16211e;font:16px/1.5 system-ui,-apple-system,'Segoe UI',Roboto,'Noto Sans',sans-serif;overflow-wrap:anywhere">
+{{if .Logo}}{{open "logo"}}<tr><td class="in" bgcolor="#ffffff" style="padding:20px 32px;background:#ffffff"><img src="cid:logo" alt="" style="display:block;max-width:100%;height:auto"></td></tr>
+{{close "logo"}}{{end}}<tr><td class="head in" bgcolor="{{$brand.Day}}" style="padding:20px 32px;background:{{$brand.Day}};color:{{$brand.TextOnDay}}">
+{{with .From}}<p style="margin:0 0 4px" dir="auto">{{.}}</p>
+{{end}}<h1 style="margin:0;font-size:24px;line-height:1.25">{{.Heading}}</h1></td></tr>
+<tr><td class="in" style="padding:12px 32px 24px">
+{{range $i, $p := .Paragraphs}}<p>{{$p}}</p>
+{{if eq $i 0}}{{with $.Certificate}}<table role="presentation" width="100%" cellpadding="0" cellspacing="0"><tr>
+{{if .Picture}}{{open "page"}}<td class="col" width="1" valign="top" style="padding:0 0 12px;padding-inline-end:20px"><a href="{{$.Button.URL}}"><img src="cid:page" alt="{{.PictureText}}" style="display:block;border:1px solid #8886"></a></td>
+{{close "page"}}{{end}}<td class="col" valign="top" style="padding:0 0 12px"><p style="margin:0;font-size:20px;line-height:1.3;font-weight:600" dir="auto">{{.Title}}</p>
+<p style="margin:8px 0 0" dir="auto">{{.Name}}</p>{{with .Issued}}
+<p class="quiet" style="margin:8px 0 0;color:#4d5b56">{{.}}</p>{{end}}</td></tr></table>
+{{end}}{{with $.List}}<ul style="padding-inline-start:20px">
+{{range .}}<li>{{.}}</li>
 {{end}}</ul>
-{{end}}{{if and (eq $i 0) $.SenderText}}{{with $.SenderText.Paragraph}}<p dir="auto" lang="{{$.SenderText.Language}}" style="overflow-wrap:anywhere">
-{{- range $n, $line := $.SenderText.Lines .}}{{if $n}}<br>
+{{end}}{{end}}{{end}}{{with .SenderText}}{{if .Paragraph}}<p dir="auto" lang="{{.Language}}">
+{{- range $n, $line := .Lines .Paragraph}}{{if $n}}<br>
 {{end}}{{$line}}{{end}}</p>
-{{end}}{{end}}{{end}}{{with .Button}}<p style="margin:24px 0"><a class="button" href="{{.URL}}" style="display:inline-block;padding:12px 20px;border-radius:8px;
-background:{{$brand.Day}};color:{{$brand.TextOnDay}};text-decoration:none;font-weight:600">{{.Label}}</a></p>
-<p dir="ltr" style="font-size:14px;overflow-wrap:anywhere"><a href="{{.URL}}">{{.URL}}</a></p>
-{{end}}{{with .After}}<p style="overflow-wrap:anywhere">{{.}}</p>
-{{end}}{{with .SenderText}}{{if .Closing}}<p dir="auto" lang="{{.Language}}" style="overflow-wrap:anywhere">
+{{end}}{{end}}{{with .Button}}<table role="presentation" cellpadding="0" cellspacing="0" style="margin:24px 0 12px"><tr><td bgcolor="{{$brand.Day}}" style="border-radius:8px"><a class="button" href="{{.URL}}" style="display:inline-block;padding:12px 24px;border-radius:8px;
+background:{{$brand.Day}};color:{{$brand.TextOnDay}};text-decoration:none;font-weight:600">{{.Label}}</a></td></tr></table>
+{{end}}{{with .Links}}<p style="margin:0 0 12px">{{range $i, $l := .}}{{if $i}} · {{end}}<a href="{{$l.URL}}" style="color:#0b57d0">{{$l.Label}}</a>{{end}}</p>
+{{end}}{{with .Button}}<p dir="ltr" style="margin:0;font-size:13px"><a href="{{.URL}}" style="color:#0b57d0">{{.URL}}</a></p>
+{{end}}{{range .After}}<p>{{.}}</p>
+{{end}}{{with .SenderText}}{{if .Closing}}<p dir="auto" lang="{{.Language}}">
 {{- range $n, $line := .Lines .Closing}}{{if $n}}<br>
 {{end}}{{$line}}{{end}}</p>
-{{end}}{{end}}{{if or .Why .Unsubscribe}}<p style="font-size:14px;border-top:1px solid #8888;padding-top:12px;overflow-wrap:anywhere">{{.Why}}{{with .Unsubscribe}}
-<a href="{{.URL}}">{{.Label}}</a>{{end}}</p>
-{{end}}</div>
+{{end}}{{end}}{{if or .Why .Unsubscribe}}<p class="quiet" style="margin:24px 0 0;padding-top:12px;border-top:1px solid #8886;font-size:13px;color:#4d5b56">{{.Why}}{{with .Unsubscribe}}
+<a href="{{.URL}}" style="color:#0b57d0">{{.Label}}</a>{{end}}</p>
+{{end}}</td></tr></table>
+</td></tr></table>
 </body>
 </html>
 `))
@@ -96,22 +139,39 @@ func (l Letter) Message(to Address, subject string) (Message, error) {
 	if err := letterPage.Execute(&html, l); err != nil {
 		return Message{}, fmt.Errorf("rendering a letter: %w", err)
 	}
+	m := Message{To: to, Subject: subject, Text: l.text(), HTML: html.String()}
+	if l.Logo != "" {
+		m.Pictures = append(m.Pictures, Picture{logoPicture, l.Logo})
+	}
+	if l.Certificate != nil && l.Certificate.Picture != "" {
+		m.Pictures = append(m.Pictures, Picture{pagePicture, l.Certificate.Picture})
+	}
+	return m, nil
+}
+
+// text returns the letter as plain text.
+func (l *Letter) text() string {
 	parts := []string{l.Heading}
 	for i, p := range l.Paragraphs {
 		parts = append(parts, p)
+		if i == 0 && l.Certificate != nil {
+			c := l.Certificate
+			parts = append(parts, strings.TrimSpace(c.Title+"\n"+c.Name+"\n"+c.Issued))
+		}
 		if i == 0 && len(l.List) > 0 {
 			parts = append(parts, "* "+strings.Join(l.List, "\n* "))
 		}
-		if i == 0 && l.SenderText != nil && l.SenderText.Paragraph != "" {
-			parts = append(parts, l.SenderText.Paragraph)
-		}
+	}
+	if l.SenderText != nil && l.SenderText.Paragraph != "" {
+		parts = append(parts, l.SenderText.Paragraph)
 	}
 	if l.Button != nil {
 		parts = append(parts, l.Button.Label+":\n"+l.Button.URL)
 	}
-	if l.After != "" {
-		parts = append(parts, l.After)
+	for _, link := range l.Links {
+		parts = append(parts, link.Label+":\n"+link.URL)
 	}
+	parts = append(parts, l.After...)
 	if l.SenderText != nil && l.SenderText.Closing != "" {
 		parts = append(parts, l.SenderText.Closing)
 	}
@@ -122,7 +182,7 @@ func (l Letter) Message(to Address, subject string) (Message, error) {
 	if footer != "" {
 		parts = append(parts, "-- \n"+footer)
 	}
-	return Message{To: to, Subject: subject, Text: strings.Join(parts, "\n\n") + "\n", HTML: html.String()}, nil
+	return strings.Join(parts, "\n\n") + "\n"
 }
 
 const (

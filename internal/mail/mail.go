@@ -39,6 +39,8 @@ type Message struct {
 	Text    string  `json:"text"`
 	// HTML is an alternative to the text; it may be empty.
 	HTML string `json:"html,omitempty"`
+	// Pictures are the pictures in the HTML, which are loaded when the message is sent.
+	Pictures []Picture `json:"pictures,omitempty"`
 	// Unsubscribe is a URL at which one request unsubscribes the receiver (RFC 8058); it may be
 	// empty.
 	Unsubscribe string `json:"unsubscribe,omitempty"`
@@ -48,8 +50,8 @@ type Message struct {
 	ReplyTo string `json:"reply_to,omitempty"`
 }
 
-// Fits reports whether the message is at most 30 KB as transmitted. Some mailboxes truncate larger
-// messages. Fits counts the text in the shorter of the two encodings with its line ends, and the
+// Fits reports whether the message without its pictures is at most 30 KB as transmitted. Some
+// mailboxes truncate larger messages. Fits counts the text in the shorter of the two encodings with its line ends, and the
 // headers as encoded words (RFC 2047), which need up to four bytes for each byte.
 func (m *Message) Fits() bool {
 	const others = 2 << 10 // all other headers, and the separators of the parts
@@ -91,6 +93,10 @@ type Envelope struct {
 	CreatedAt time.Time
 	// ReturnPath is the address for reports of failed delivery (RFC 5321, 4.4); empty means From.
 	ReturnPath string
+	// Images loads the images of the message's pictures. If it is nil, the message has no pictures.
+	// A Sender calls it when the mail server is connected, so that a server that cannot be reached
+	// causes no work.
+	Images func(ctx context.Context) map[string]*Image
 }
 
 // Sender sends a message. SMTP and Outbox implement Sender.
@@ -110,7 +116,7 @@ func (e *RefusedError) Unwrap() error { return e.Err }
 // build returns the message in the form of RFC 5322. The Date and Message-ID headers are the same
 // at each attempt, so that receivers can recognize a second copy as a duplicate. An error is a
 // *RefusedError.
-func (e *Envelope) build() (*gomail.Msg, error) {
+func (e *Envelope) build(ctx context.Context) (*gomail.Msg, error) {
 	to, err := toASCII(e.To.Email)
 	if err != nil {
 		return nil, &RefusedError{Err: err}
@@ -134,7 +140,8 @@ func (e *Envelope) build() (*gomail.Msg, error) {
 	}
 	m.Subject(oneLine(e.Subject))
 	m.SetDateWithValue(e.CreatedAt.UTC())
-	m.SetMessageIDWithValue(e.ID + "@" + e.From.Email[strings.LastIndexByte(e.From.Email, '@')+1:])
+	messageID := e.ID + "@" + e.From.Email[strings.LastIndexByte(e.From.Email, '@')+1:]
+	m.SetMessageIDWithValue(messageID)
 	// Auto-Submitted prevents automatic replies (RFC 3834, 5).
 	m.SetGenHeader("Auto-Submitted", "auto-generated")
 	if e.Unsubscribe != "" {
@@ -143,9 +150,24 @@ func (e *Envelope) build() (*gomail.Msg, error) {
 		}
 	}
 	m.SetBodyString(gomail.TypeTextPlain, e.Text)
-	if e.HTML != "" {
-		m.AddAlternativeString(gomail.TypeTextHTML, e.HTML)
+	if e.HTML == "" {
+		return m, nil
 	}
+	var images map[string]*Image
+	if e.Images != nil {
+		images = e.Images(ctx)
+	}
+	if len(images) == 0 {
+		m.AddAlternativeString(gomail.TypeTextHTML, e.fillPictures(nil, nil))
+		return m, nil
+	}
+	// The pictures belong to the HTML only (RFC 2046, 5.1.4): a program that shows the text does
+	// not show them as attachments.
+	r, err := newRelated(e, images, messageID, encoding == gomail.EncodingB64)
+	if err != nil {
+		return nil, fmt.Errorf("writing the pictures of a message: %w", err)
+	}
+	m.AddAlternativeWriter(gomail.ContentType(r.contentType), r.writeTo, gomail.WithPartEncoding(gomail.NoEncoding))
 	return m, nil
 }
 

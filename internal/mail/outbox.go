@@ -22,8 +22,8 @@ func NewOutbox(dir string) (*Outbox, error) {
 
 // Send writes the message to a file. The name of the file is the same at each attempt, so that a
 // repeated message has one file. The names sort by time.
-func (o *Outbox) Send(_ context.Context, e *Envelope) error {
-	m, err := e.build()
+func (o *Outbox) Send(ctx context.Context, e *Envelope) error {
+	m, err := e.build(ctx)
 	if err != nil {
 		return err
 	}

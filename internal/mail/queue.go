@@ -40,11 +40,13 @@ type Status string
 const (
 	// Queued messages wait to be sent.
 	Queued Status = "queued"
-	// Sent messages were accepted by the mail server or the outbox.
+	// Sent messages were accepted by the mail server.
 	Sent Status = "sent"
 	// Failed messages were refused, could not be sent for about a day, or were reported as not
 	// delivered.
 	Failed Status = "failed"
+	// Unsent messages were written to the outbox, because there is no mail server.
+	Unsent Status = "unsent"
 	// Cancelled messages were withdrawn before they were sent.
 	Cancelled Status = "cancelled"
 )
@@ -54,6 +56,8 @@ type Config struct {
 	DB     *db.DB
 	Queue  *job.Queue
 	Sender Sender
+	// NoServer means that there is no mail server and that Sender sends nothing: it is an Outbox.
+	NoServer bool
 	// From is the sender of all messages.
 	From Address
 	// Keyring encrypts stored messages, because messages contain secret links, and signs the
@@ -63,6 +67,9 @@ type Config struct {
 	// Bounces is the domain of the addresses for reports of failed deliveries. If it is empty,
 	// reports go to From.
 	Bounces string
+	// Picture loads a picture by its source. It returns nil if there is no such picture. If Picture
+	// is nil, messages have no pictures.
+	Picture func(ctx context.Context, source string) (*Image, error)
 	// Finished is called when a message was sent or has failed, in the transaction that stores this
 	// result. It may be nil.
 	Finished func(ctx context.Context, tx *db.Tx, e Result) error
@@ -85,7 +92,9 @@ type Mailer struct {
 	db       *db.DB
 	queue    *job.Queue
 	sender   Sender
+	noServer bool
 	from     Address
+	picture  func(ctx context.Context, source string) (*Image, error)
 	ring     *keyring.Ring
 	bounces  string
 	finished func(ctx context.Context, tx *db.Tx, e Result) error
@@ -100,7 +109,8 @@ func New(c Config) (*Mailer, error) {
 		return nil, errors.New("mail.Config has Bounces but no Keyring")
 	}
 	m := &Mailer{
-		db: c.DB, queue: c.Queue, sender: c.Sender, from: c.From, ring: c.Keyring, bounces: c.Bounces, finished: c.Finished, now: c.Now, log: c.Log,
+		db: c.DB, queue: c.Queue, sender: c.Sender, noServer: c.NoServer, from: c.From, picture: c.Picture, ring: c.Keyring, bounces: c.Bounces,
+		finished: c.Finished, now: c.Now, log: c.Log,
 	}
 	job.Add(c.Queue, &worker{mailer: m})
 	return m, nil
@@ -204,7 +214,7 @@ func (w *worker) Work(ctx context.Context, j *river.Job[jobArgs]) error {
 	err = m.sender.Send(ctx, e)
 	switch {
 	case err == nil:
-		return m.finish(ctx, e.ID, Sent, "")
+		return m.finish(ctx, e.ID, m.sentStatus(), "")
 	case context.Cause(ctx) != nil && !errors.Is(ctx.Err(), context.DeadlineExceeded):
 		// This process is stopping. The next process continues, and the attempt is not counted.
 		return river.JobSnooze(0)
@@ -222,6 +232,17 @@ func (w *worker) Work(ctx context.Context, j *river.Job[jobArgs]) error {
 	}
 	return m.finish(ctx, e.ID, Failed, reason)
 }
+
+// sentStatus returns the status of a message that the sender has accepted.
+func (m *Mailer) sentStatus() Status {
+	if m.noServer {
+		return Unsent
+	}
+	return Sent
+}
+
+// NoServer reports whether there is no mail server, so that messages reach no one.
+func (m *Mailer) NoServer() bool { return m.noServer }
 
 // errNotQueued means that the message was already sent, has failed, was cancelled or does not
 // exist.
@@ -247,6 +268,7 @@ func (m *Mailer) queued(ctx context.Context, id string) (*Envelope, error) {
 		return nil, fmt.Errorf("reading a message: %w", err)
 	}
 	e.CreatedAt = db.Time(created)
+	e.Images = func(ctx context.Context) map[string]*Image { return m.images(ctx, e.Pictures) }
 	return e, nil
 }
 
@@ -277,7 +299,7 @@ func (m *Mailer) finishTx(ctx context.Context, tx *db.Tx, e Result, from Status)
 }
 
 // Sweep inserts jobs for messages whose job is missing, and deletes the records of messages that
-// were sent, failed or cancelled more than 30 days ago.
+// were sent, written to the outbox, failed or cancelled more than 30 days ago.
 func (m *Mailer) Sweep(ctx context.Context) error {
 	err := m.db.Tx(ctx, func(tx *db.Tx) error {
 		withoutJob, err := withoutJobTx(ctx, tx, db.Micros(m.now().Add(-jobWait)))
@@ -294,7 +316,7 @@ func (m *Mailer) Sweep(ctx context.Context) error {
 			}
 			m.log.WarnContext(ctx, "a message had no job and has a new job", slog.String("message", id))
 		}
-		_, err = tx.ExecContext(ctx, `DELETE FROM mails WHERE status IN ('sent', 'failed', 'cancelled') AND updated_at < $1`, db.Micros(m.now().Add(-retention)))
+		_, err = tx.ExecContext(ctx, `DELETE FROM mails WHERE status IN ('sent', 'unsent', 'failed', 'cancelled') AND updated_at < $1`, db.Micros(m.now().Add(-retention)))
 		return err
 	})
 	if err != nil {

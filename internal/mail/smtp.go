@@ -40,13 +40,6 @@ var errNoUTF8 = errors.New("the mail server does not support addresses with char
 // Send sends the message over a new connection. The error is a *RefusedError if the message must
 // not be sent again.
 func (s *SMTP) Send(ctx context.Context, e *Envelope) error {
-	m, err := e.build()
-	if err != nil {
-		return err
-	}
-	if err := s.signer.sign(m); err != nil {
-		return err
-	}
 	c, err := s.client()
 	if err != nil {
 		return fmt.Errorf("creating the mail client: %w", err)
@@ -64,6 +57,13 @@ func (s *SMTP) Send(ctx context.Context, e *Envelope) error {
 	nonASCII := countNonASCII(e.To.Email[:strings.LastIndexByte(e.To.Email, '@')]) > 0
 	if supported, _ := conn.Extension("SMTPUTF8"); nonASCII && !supported {
 		return &RefusedError{Err: errNoUTF8}
+	}
+	m, err := e.build(ctx)
+	if err != nil {
+		return err
+	}
+	if err := s.signer.sign(m); err != nil {
+		return err
 	}
 	// SMTPUTF8 is requested only if it is needed, because not all servers support it.
 	conn.SkipSMTPUTF8(!nonASCII)

@@ -34,8 +34,22 @@ func OldestQueued(ctx context.Context, q db.Queryer) (time.Time, error) {
 	return db.Time(at.Int64), nil
 }
 
+// UnsentSince returns the number of messages since the last sent message that were only written to
+// the outbox, in the last 30 days. It is 0 if a mail server has accepted the latest message.
+func UnsentSince(ctx context.Context, q db.Queryer) (n int, err error) {
+	if err := q.QueryRowContext(ctx, `
+		SELECT count(*) FROM mails WHERE status = 'unsent' AND updated_at > coalesce((SELECT max(updated_at) FROM mails WHERE status = 'sent'), 0)`).Scan(&n); err != nil {
+		return 0, fmt.Errorf("counting messages that were not sent: %w", err)
+	}
+	return n, nil
+}
+
 // Count has the numbers of messages by status.
-type Count struct{ Queued, Sent, Failed int }
+type Count struct {
+	Queued, Sent, Failed int
+	// Unsent is the number of messages that were only written to the outbox.
+	Unsent int
+}
 
 // Count returns the numbers of stored messages: those that wait to be sent, and those that were
 // sent or have failed in the last 30 days.
@@ -56,6 +70,8 @@ func (m *Mailer) Count(ctx context.Context) (c Count, err error) {
 			c.Queued = n
 		case Sent:
 			c.Sent = n
+		case Unsent:
+			c.Unsent = n
 		case Failed:
 			c.Failed = n
 		case Cancelled: // not reported

@@ -43,7 +43,7 @@ type Correction struct {
 func (s *Service) RequestCorrection(ctx context.Context, h Holder, c *cert.Certificate, text string) error {
 	text = strings.TrimSpace(text)
 	if n := len([]rune(text)); n < 1 || n > maxCorrection || !account.CleanText(text) {
-		return fault.OfField("text", fmt.Sprintf("Say in 1 to %d characters what is wrong.", maxCorrection))
+		return fault.OfField("text", fmt.Sprintf("Describe the error in 1 to %d characters.", maxCorrection))
 	}
 	profile, err := s.accounts.PublicProfile(ctx, c.InstitutionID)
 	if err != nil {
@@ -76,6 +76,10 @@ func (s *Service) mailCorrectionTx(ctx context.Context, tx *db.Tx, h Holder, c *
 	}
 	// The mail links to the panel, because the certificate cannot be corrected on its public page.
 	page := s.to("/panel/" + profile.Slug + "/certificates/" + c.UUID + "#corrections")
+	head, err := account.MailHeadOf(ctx, tx, c.InstitutionID)
+	if err != nil {
+		return err
+	}
 	w := &translator{language: s.language(settings.MailLanguage), maxLength: titleInText}
 	name := h.Name
 	if name == "" {
@@ -100,7 +104,7 @@ func (s *Service) mailCorrectionTx(ctx context.Context, tx *db.Tx, h Holder, c *
 			continue
 		}
 		mailed[strings.ToLower(o.Email)] = true
-		m, err := letter.Message(mail.Address{Name: o.Name, Email: o.Email}, subject)
+		m, err := head.Write(letter, mail.Address{Name: o.Name, Email: o.Email}, subject)
 		if err != nil {
 			return err
 		}

@@ -37,6 +37,8 @@ const (
 	Queued Status = "queued"
 	// Sent notices were accepted by the mail server.
 	Sent Status = "sent"
+	// Unsent notices reached no one, because the vault has no mail server.
+	Unsent Status = "unsent"
 	// Failed notices will not arrive, because the mail server refused them or could not be reached.
 	Failed Status = "failed"
 	// Dropped notices belong to certificates that were revoked, or whose address was corrected,
@@ -199,12 +201,15 @@ func (s *Service) withdrawTx(ctx context.Context, tx *db.Tx, certificateID int64
 	return nil
 }
 
-// MailFinishedTx records whether a message was sent or failed. It ignores messages without a
+// MailFinishedTx records the result of a message. It ignores messages without a
 // notice. MailFinishedTx is the callback mail.Config.Finished.
 func (s *Service) MailFinishedTx(ctx context.Context, tx *db.Tx, e mail.Result) error {
 	status := Sent
-	if e.Status == mail.Failed {
+	switch e.Status { //nolint:exhaustive // the other results mean that the message was sent
+	case mail.Failed:
 		status = Failed
+	case mail.Unsent:
+		status = Unsent
 	}
 	if _, err := tx.ExecContext(ctx, `UPDATE notices SET status = $1, error = $2, updated_at = $3 WHERE mail_uuid = $4`,
 		string(status), sql.NullString{String: e.Reason, Valid: e.Reason != ""}, db.Micros(s.now()), e.UUID); err != nil {

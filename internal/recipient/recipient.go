@@ -36,9 +36,11 @@ type Config struct {
 	Queue    *job.Queue
 	Catalog  *locale.Catalog
 	// To returns the URL of a path of the vault.
-	To  func(path string) string
-	Now func() time.Time
-	Log *slog.Logger
+	To func(path string) string
+	// Verify returns the URL of the public page of a reference id.
+	Verify func(referenceID string) string
+	Now    func() time.Time
+	Log    *slog.Logger
 }
 
 // Service provides the operations for recipients.
@@ -50,6 +52,7 @@ type Service struct {
 	queue    *job.Queue
 	catalog  *locale.Catalog
 	to       func(string) string
+	verify   func(string) string
 	now      func() time.Time
 	log      *slog.Logger
 	// maxShown is maxLinkCertificates; tests set a lower value.
@@ -61,7 +64,7 @@ type Service struct {
 func New(c Config) *Service {
 	s := &Service{
 		db: c.DB, certs: c.Certs, accounts: c.Accounts, mailer: c.Mailer, queue: c.Queue,
-		catalog: c.Catalog, to: c.To, now: c.Now, log: c.Log, maxShown: maxLinkCertificates,
+		catalog: c.Catalog, to: c.To, verify: c.Verify, now: c.Now, log: c.Log, maxShown: maxLinkCertificates,
 	}
 	job.Add(c.Queue, &noticeWorker{service: s})
 	job.Add(c.Queue, &claimWorker{service: s})

@@ -3,6 +3,7 @@ package recipient
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/audit"
@@ -13,6 +14,9 @@ import (
 
 // sampleTitle is the title of a sample certificate, in the panel's language.
 const sampleTitle = "Bachelor of Science in Physics"
+
+// Page returns a mail as a page that loads nothing.
+func (s *Service) Page(ctx context.Context, m *mail.Message) string { return s.mailer.Page(ctx, m) }
 
 // Sample returns the mail about a new certificate to a person without an account. The mail has the
 // given texts, or the institution's texts if texts is nil. The link in the mail opens the page that
@@ -37,7 +41,13 @@ func (s *Service) sample(d *draft, tag string, to mail.Address) (mail.Message, e
 		return mail.Message{}, fault.OfField("language", "The vault does not support this language.")
 	}
 	d.language, d.url = l, s.to("/verify")
-	d.items = []item{{title: sampleTitle, name: to.Name, email: to.Email}}
+	d.download, d.linkedIn = d.url, d.url
+	band := d.brand
+	if band == nil {
+		band = mail.Letter{}.DefaultBrand()
+	}
+	d.picture = sampleSource + band.Day.String()
+	d.items = []item{{title: sampleTitle, name: to.Name, email: to.Email, issueDate: s.now().UTC().Format(time.DateOnly)}}
 	return d.message()
 }
 

@@ -3,6 +3,7 @@ package recipient
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/locale"
@@ -77,7 +78,7 @@ func TestSenderTexts(t *testing.T) {
 	if m, err = textDraft(t, "de", texts).message(); err != nil || !strings.Contains(m.HTML, `<p dir="auto" lang="en"`) || !strings.Contains(m.Text, "Dear Ada Obi") {
 		t.Errorf("the text is %s, want the English texts; error %v", m.Text, err)
 	}
-	if m, err = textDraft(t, "de", nil).message(); err != nil || strings.Contains(m.HTML, `dir="auto"`) {
+	if m, err = textDraft(t, "de", nil).message(); err != nil || strings.Contains(m.HTML, `dir="auto" lang=`) {
 		t.Errorf("the text is %s, want no text of the institution; error %v", m.Text, err)
 	}
 }
@@ -106,7 +107,7 @@ func TestSample(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &Service{catalog: catalog, to: func(path string) string { return "https://vault.example" + path }}
+	s := &Service{catalog: catalog, to: func(path string) string { return "https://vault.example" + path }, now: time.Now}
 	d := draft{institution: "NWU", fallback: "en", texts: map[string]account.MailText{"en": {Paragraph: "Dear {name}"}}}
 	m, err := s.sample(&d, "en", mail.Address{Name: "Regina", Email: "r@example.org"})
 	if m.Sender != "NWU" {

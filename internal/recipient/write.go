@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"strconv"
+	"time"
 
 	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/cert"
@@ -22,6 +24,8 @@ const (
 	// titleInList and titleInText are the maximum lengths of a title in a mail, in characters.
 	titleInList = 60
 	titleInText = 200
+	// maxFrom is the maximum length of the institution's name in the head, in characters.
+	maxFrom = 120
 	// titleInSenderText is the maximum length of a title in the institution's texts, in characters.
 	titleInSenderText = 100
 )
@@ -31,6 +35,7 @@ type item struct {
 	notice, certificate, institution int64
 	status                           cert.Status
 	uuid, title, name                string
+	reference, issueDate             string
 	email, folded                    string
 	// owner is the user to whom the certificate is assigned, or nil.
 	owner *account.User
@@ -89,10 +94,11 @@ func waitingTx(ctx context.Context, tx *db.Tx, where string, args ...any) ([]ite
 		var i item
 		var owner sql.NullInt64
 		if err := tx.QueryRowContext(ctx, `
-			SELECT n.id, c.id, c.institution_id, c.status, c.uuid, c.title, c.full_name, n.email, n.email_folded, k.user_id
+			SELECT n.id, c.id, c.institution_id, c.status, c.uuid, c.title, c.full_name, c.reference_id, c.issue_date, n.email, n.email_folded, k.user_id
 			FROM notices n JOIN certificates c ON c.id = n.certificate_id
 				LEFT JOIN customers k ON k.institution_id = c.institution_id AND k.number = c.customer_id
-			WHERE n.id = $1`, id).Scan(&i.notice, &i.certificate, &i.institution, &i.status, &i.uuid, &i.title, &i.name, &i.email, &i.folded, &owner); err != nil {
+			WHERE n.id = $1`, id).Scan(&i.notice, &i.certificate, &i.institution, &i.status, &i.uuid, &i.title, &i.name, &i.reference, &i.issueDate,
+			&i.email, &i.folded, &owner); err != nil {
 			return nil, err
 		}
 		if owner.Valid && owners[owner.Int64] == nil {
@@ -135,6 +141,7 @@ func (s *Service) writeOneTx(ctx context.Context, tx *db.Tx, items []item) error
 		d.url = s.to("/account")
 		if len(items) == 1 {
 			d.url = s.to("/account/certificates/" + url.PathEscape(first.uuid))
+			d.download = d.url + "/" + downloadFile
 		}
 	} else {
 		isUnsubscribed, err := unsubscribed(ctx, tx, first.institution, first.folded)
@@ -154,7 +161,9 @@ func (s *Service) writeOneTx(ctx context.Context, tx *db.Tx, items []item) error
 			return fmt.Errorf("creating a link: %w", err)
 		}
 		d.url, d.unsubscribe = s.to("/c/"+secret), s.to("/unsubscribe/"+unsubscribe)
+		d.download = d.url + "/" + url.PathEscape(first.uuid) + "/" + downloadFile
 	}
+	d.picture, d.linkedIn = pageSource+first.uuid, LinkedIn(first.title, d.institution, s.verify(first.reference), first.reference, first.issueDate)
 	message, err := d.message()
 	if err != nil {
 		return err
@@ -172,7 +181,11 @@ func draftOf(ctx context.Context, q db.Queryer, institutionID int64) (d draft, e
 	if err != nil {
 		return d, err
 	}
-	d.institution, d.fallback, d.brand, d.sender = i.Name, i.MailLanguage, account.BrandOf(i.Colour), i.MailSender
+	head, err := account.MailHeadOf(ctx, q, institutionID)
+	if err != nil {
+		return d, err
+	}
+	d.institution, d.fallback, d.brand, d.logo, d.sender = i.Name, i.MailLanguage, head.Brand, head.Logo, i.MailSender
 	d.texts, err = account.MailTexts(ctx, q, institutionID)
 	return d, err
 }
@@ -193,7 +206,9 @@ type draft struct {
 	items       []item
 	institution string
 	brand       *colour.Brand
-	sender      account.MailSender
+	// logo and picture are the sources of the pictures.
+	logo, picture string
+	sender        account.MailSender
 	// texts has the institution's texts by language. A language without texts uses the texts of
 	// fallback, the language of the institution's mail.
 	texts       map[string]account.MailText
@@ -202,6 +217,27 @@ type draft struct {
 	language    *locale.Language
 	url         string
 	unsubscribe string
+	// download and linkedIn are links of a mail about one certificate.
+	download, linkedIn string
+}
+
+// downloadFile is the name of the verified PDF below the address of a certificate.
+const downloadFile = "certificate.pdf"
+
+// maxLinkedIn is the maximum length of the link to LinkedIn in a mail, in bytes. The title in a
+// longer link would take the space of other texts.
+const maxLinkedIn = 1200
+
+// LinkedIn returns the address of LinkedIn's form for a certificate, filled in.
+func LinkedIn(title, institution, verifyURL, referenceID, issueDate string) string {
+	q := url.Values{
+		"startTask": {"CERTIFICATION_NAME"}, "name": {title}, "organizationName": {institution}, "certUrl": {verifyURL}, "certId": {referenceID},
+	}
+	if day, err := time.Parse(time.DateOnly, issueDate); err == nil {
+		q.Set("issueYear", strconv.Itoa(day.Year()))
+		q.Set("issueMonth", strconv.Itoa(int(day.Month())))
+	}
+	return "https://www.linkedin.com/profile/add?" + q.Encode()
 }
 
 // translator returns messages of the catalog in one language. It joins all errors in err.
@@ -274,14 +310,29 @@ func (d *draft) message() (m mail.Message, err error) {
 func (d *draft) sized(maxItems, maxTitle int) (mail.Message, error) {
 	w := &translator{language: d.language, maxLength: maxTitle}
 	first := d.items[0]
-	letter := mail.Letter{Language: d.language.Tag, Direction: d.language.Direction, Brand: d.brand}
+	letter := mail.Letter{
+		Language: d.language.Tag, Direction: d.language.Direction, From: mail.Quote(d.institution, min(maxFrom, maxTitle), d.language.Direction), Brand: d.brand, Logo: d.logo,
+	}
 	letter.SenderText = d.senderText(w)
 	var subject string
 	if len(d.items) == 1 {
 		subject = w.text("subject_one", "title", first.title, "institution", d.institution)
 		letter.Heading = w.text("heading_one")
-		letter.Paragraphs = []string{w.text("issued_one", "institution", d.institution, "title", first.title, "name", first.name)}
+		letter.Paragraphs = []string{w.text("issued_one", "institution", d.institution, "name", first.name)}
+		letter.Certificate = &mail.Certificate{
+			Title: mail.Quote(first.title, maxTitle, d.language.Direction), Name: mail.Quote(first.name, maxTitle, d.language.Direction),
+			Picture: d.picture, PictureText: w.text("picture"),
+		}
+		if day, err := time.Parse(time.DateOnly, first.issueDate); err == nil {
+			letter.Certificate.Issued = w.text("issued_on", "date", d.language.Date(day))
+		}
 		letter.Button = &mail.Button{Label: w.text("open_one"), URL: d.url}
+		if d.linkedIn != "" && len(d.linkedIn) <= maxLinkedIn {
+			letter.Links = append(letter.Links, mail.Button{Label: w.text("linkedin"), URL: d.linkedIn})
+		}
+		if d.download != "" {
+			letter.Links = append(letter.Links, mail.Button{Label: w.text("download"), URL: d.download})
+		}
 	} else {
 		subject = w.text("subject_many", "institution", d.institution, "count", len(d.items))
 		letter.Heading = w.text("heading_many")
@@ -294,16 +345,19 @@ func (d *draft) sized(maxItems, maxTitle int) (mail.Message, error) {
 		}
 		letter.Button = &mail.Button{Label: w.text("open_many"), URL: d.url}
 	}
+	number := "_many"
+	if len(d.items) == 1 {
+		number = "_one"
+	}
 	to := mail.Address{Name: first.name, Email: first.email}
 	if d.owner != nil {
 		// The address of the account is verified. The address in the certificate may be an earlier
 		// address of the person.
 		to = mail.Address{Name: d.owner.Name, Email: d.owner.Email}
-		letter.Paragraphs = append(letter.Paragraphs, w.text("in_account"))
+		letter.After = []string{w.text("in_account" + number)}
 		letter.Why = w.text("why_account", "email", d.owner.Email)
 	} else {
-		letter.Paragraphs = append(letter.Paragraphs, w.text("no_account"))
-		letter.After = w.text("sign_up", "email", first.email)
+		letter.After = []string{w.text("no_account" + number), w.text("sign_up", "email", first.email)}
 		letter.Why = w.text("why", "institution", d.institution, "email", first.email)
 		if d.unsubscribe != "" {
 			letter.Unsubscribe = &mail.Button{Label: w.text("unsubscribe"), URL: d.unsubscribe}

@@ -2,6 +2,7 @@ package recipient
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -27,7 +28,9 @@ func delivered(t *testing.T, m mail.Message) (header *gomail.Header, parts map[s
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := o.Send(t.Context(), &mail.Envelope{Message: m, ID: "id", From: mail.Address{Name: "Vault", Email: "no-reply@vault.example"}, CreatedAt: time.Now()}); err != nil {
+	e := &mail.Envelope{Message: m, ID: "id", From: mail.Address{Name: "Vault", Email: "no-reply@vault.example"}, CreatedAt: time.Now()}
+	e.Images = func(context.Context) map[string]*mail.Image { return largestImages }
+	if err := o.Send(t.Context(), e); err != nil {
 		t.Fatal(err)
 	}
 	files, err := filepath.Glob(filepath.Join(dir, "*.eml"))
@@ -60,6 +63,12 @@ func delivered(t *testing.T, m mail.Message) (header *gomail.Header, parts map[s
 	}
 }
 
+// largestImages are a logo and a page of the maximum size.
+var largestImages = map[string]*mail.Image{
+	"logo": {Type: "image/png", Content: make([]byte, mail.MaxLogo), Width: 240, Height: 64},
+	"page": {Type: "image/jpeg", Content: make([]byte, mail.MaxPage), Width: 200, Height: 260},
+}
+
 // hostile has texts that try to break a mail, in several scripts.
 var hostile = []string{
 	"BSc Physics", "Zoë\r\nBcc: victim@example.org", "محمد بن سلمان", "\u202egnp.exe\u202c", "李雷", "नमस्ते दुनिया", "<script>alert(1)</script>",
@@ -86,12 +95,14 @@ func TestMailInEveryLanguage(t *testing.T) {
 			for _, text := range hostile {
 				for _, n := range []int{1, 2, 5000} {
 					for _, owner := range []*account.User{nil, {ID: 1, Name: text, Email: "ada@example.org"}} {
-						d := draft{institution: text, brand: account.BrandOf("#1a237e"), owner: owner, language: l, url: "https://vault.example/c/SECRET"}
+						d := draft{institution: text, brand: account.BrandOf("#1a237e"), owner: owner, language: l, url: "https://vault.example/c/SECRET", logo: "logo:1", picture: "page:1"}
+						d.download = d.url + "/0197c2a0-0000-7000-8000-000000000001/certificate.pdf"
+						d.linkedIn = LinkedIn(text, text, "https://vault.example/verify/NWU-0123456789ABCDEF", "NWU-0123456789ABCDEF", "2026-06-30")
 						if owner == nil {
 							d.unsubscribe = "https://vault.example/unsubscribe/OTHER"
 						}
 						for range n {
-							d.items = append(d.items, item{title: text, name: text, email: "ada@example.org"})
+							d.items = append(d.items, item{title: text, name: text, email: "ada@example.org", issueDate: "2026-06-30"})
 						}
 						for _, texts := range []map[string]account.MailText{nil, {l.Tag: longTexts[0]}, {l.Tag: longTexts[1]}} {
 							d.texts = texts
@@ -99,13 +110,13 @@ func TestMailInEveryLanguage(t *testing.T) {
 							if err != nil {
 								t.Fatal(err)
 							}
-							largest = max(largest, checkMail(t, l, m, owner == nil))
+							largest = max(largest, checkMail(t, l, m, owner == nil, n == 1))
 						}
 					}
 				}
 			}
-			if largest > 30<<10 {
-				t.Errorf("the largest mail has %d bytes, want at most 30 KiB", largest)
+			if largest > 60<<10 {
+				t.Errorf("the largest mail has %d bytes, want at most 60 KiB", largest)
 			}
 			t.Logf("the largest mail has %d bytes", largest)
 		})
@@ -113,7 +124,7 @@ func TestMailInEveryLanguage(t *testing.T) {
 }
 
 // checkMail checks a mail as its receiver gets it, and returns the size of the mail in bytes.
-func checkMail(t *testing.T, l *locale.Language, m mail.Message, invitation bool) (size int) {
+func checkMail(t *testing.T, l *locale.Language, m mail.Message, invitation, one bool) (size int) {
 	t.Helper()
 	header, parts, size := delivered(t, m)
 	allowed := map[string]bool{
@@ -135,17 +146,26 @@ func checkMail(t *testing.T, l *locale.Language, m mail.Message, invitation bool
 	}
 	text, html := parts["text/plain"], parts["text/html"]
 	for _, want := range []string{
-		fmt.Sprintf(`<html lang=%q dir=%q>`, l.Tag, l.Direction), "prefers-color-scheme:dark", "background:#1a237e;color:#ffffff", `class="band"`,
-		`href="https://vault.example/c/SECRET"`,
+		fmt.Sprintf(`<html lang=%q dir=%q>`, l.Tag, l.Direction), "prefers-color-scheme:dark", "background:#1a237e;color:#ffffff", `class="head in" bgcolor="#1a237e"`,
+		`href="https://vault.example/c/SECRET"`, `src="cid:logo.id@vault.example" width="240" height="64"`,
 	} {
 		if !strings.Contains(html, want) {
 			t.Errorf("the HTML does not contain %s", want)
 		}
 	}
-	for _, not := range []string{"<script", "<img", "src=", "url(", "\u202e", "{institution}", "{title}", "<link"} {
+	for _, not := range []string{"<script", `src="http`, `src="//`, "url(", "<!--", "\u202e", "{institution}", "{title}", "<link"} {
 		if strings.Contains(html, not) || strings.Contains(text, "\u202e") {
 			t.Errorf("the HTML contains %q, or the text changes the direction", not)
 		}
+	}
+	if images := len(parts["image/png"]) == mail.MaxLogo && (len(parts["image/jpeg"]) == mail.MaxPage) == one; !images || strings.Contains(html, "cid:page.id@vault.example") != one {
+		t.Errorf("the mail has a logo of %d bytes and a page of %d bytes, want the logo, and the page only for one certificate", len(parts["image/png"]), len(parts["image/jpeg"]))
+	}
+	if strings.Contains(text, "/certificate.pdf") != one || strings.Contains(html, "/certificate.pdf") != one {
+		t.Error("the link to the PDF is not exactly in mail about one certificate")
+	}
+	if one && (!strings.Contains(text, l.Date(time.Date(2026, 6, 30, 0, 0, 0, 0, time.UTC))) || !strings.Contains(html, l.Date(time.Date(2026, 6, 30, 0, 0, 0, 0, time.UTC)))) {
+		t.Error("the mail does not have the issue date")
 	}
 	if !strings.Contains(text, "https://vault.example/c/SECRET") || strings.Contains(text, "unsubscribe/OTHER") != invitation {
 		t.Errorf("the text has the wrong links: %s", text)

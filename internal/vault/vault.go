@@ -156,7 +156,7 @@ func Wire(d Deps) (*Services, error) {
 		DB: d.DB, Certs: s.Certs, Search: s.Search, Tasks: s.Tasks, Batches: s.Batches, Blobs: d.Blobs, Queue: s.Queue, Now: d.Now, Log: d.Log,
 	})
 	s.Recipients = recipient.New(recipient.Config{
-		DB: d.DB, Certs: s.Certs, Accounts: s.Accounts, Mailer: s.Mailer, Queue: s.Queue, Catalog: s.Languages, To: d.Links.To, Now: d.Now, Log: d.Log,
+		DB: d.DB, Certs: s.Certs, Accounts: s.Accounts, Mailer: s.Mailer, Queue: s.Queue, Catalog: s.Languages, To: d.Links.To, Verify: d.Links.Verify, Now: d.Now, Log: d.Log,
 	})
 	s.People, err = identity.New(identity.Config{
 		DB: d.DB, Keyring: d.Keyring, Queue: s.Queue, Mailer: s.Mailer, Languages: s.Languages, BaseURL: d.BaseURL,
@@ -212,6 +212,9 @@ func mailer(d Deps, s *Services) (*mail.Mailer, error) {
 	c.Finished = func(ctx context.Context, tx *db.Tx, e mail.Result) error {
 		return s.Recipients.MailFinishedTx(ctx, tx, e)
 	}
+	c.Picture = func(ctx context.Context, source string) (*mail.Image, error) {
+		return s.Recipients.MailPicture(ctx, source)
+	}
 	if d.Drill {
 		c.Sender = mail.NoSender{}
 	}
@@ -228,9 +231,13 @@ func deliverer(d Deps, s *Services) *webhook.Deliverer {
 		if err != nil {
 			return err
 		}
-		letter, subject := n.Letter(d.BaseURL)
+		head, err := account.MailHeadOf(ctx, tx, n.InstitutionID)
+		if err != nil {
+			return err
+		}
+		letter, subject := n.Letter(head.Name)
 		for _, o := range owners {
-			m, err := letter.Message(mail.Address{Name: o.Name, Email: o.Email}, subject)
+			m, err := head.Write(letter, mail.Address{Name: o.Name, Email: o.Email}, subject)
 			if err != nil {
 				return err
 			}

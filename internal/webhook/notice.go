@@ -34,44 +34,44 @@ type Notice struct {
 	Reason Reason
 }
 
-// Letter returns the text of the notice and its subject. The parameter vault is the base URL of the
-// installation, which is the sender of the notice. The text contains only the host of the
-// endpoint's URL, because the path may contain a secret.
-func (n Notice) Letter(vault string) (letter mail.Letter, subject string) {
+// Letter returns the text of the notice and its subject. institution is the name of the endpoint's
+// institution. The text contains only the host of the endpoint's URL, because the path may contain a
+// secret.
+func (n Notice) Letter(institution string) (letter mail.Letter, subject string) {
 	host := n.URL
 	if u, err := url.Parse(n.URL); err == nil {
 		host = u.Host
 	}
 	since := n.Since.UTC().Format("2 January 2006, 15:04 UTC")
-	letter.Why = fmt.Sprintf("You get this because you own an institution in the certificate vault at %s. Endpoint: %s.", vault, n.Endpoint)
-	const logHint = "The delivery log shows each request and its answer: certvault webhook log."
+	letter.Why = fmt.Sprintf("You received this because you are an owner of %s. Endpoint: %s.", institution, n.Endpoint)
+	const logHint = "The delivery log shows each request and its response: certvault webhook log."
 	switch n.Kind {
 	case NoticeFailing:
 		subject = "Webhooks to " + host + " have failed for an hour"
 		letter.Paragraphs = []string{
-			fmt.Sprintf("Your server %s has not taken a single event since %s.", host, since),
-			"Nothing is lost: events wait, and are sent when it answers with a status of 2xx within 15 seconds.", logHint,
+			fmt.Sprintf("No delivery to %s has succeeded since %s.", host, since),
+			"No event is lost. The vault sends the waiting events when the server responds with a status of 2xx within 15 seconds.", logHint,
 		}
 	case NoticeStillFailing:
 		subject = "Webhooks to " + host + " have failed for three days"
 		letter.Paragraphs = []string{
-			fmt.Sprintf("Your server %s has not taken a single event since %s.", host, since),
-			"In two days its endpoint will be switched off. Events then wait for another 14 days.", logHint,
+			fmt.Sprintf("No delivery to %s has succeeded since %s.", host, since),
+			"The endpoint will be disabled in two days. Its events will then be kept for another 14 days.", logHint,
 		}
 	case NoticeSwitchedOff:
-		subject = "Webhooks to " + host + " were switched off"
-		why := fmt.Sprintf("Your server %s has not taken a single event since %s, so nothing is sent to it any more.", host, since)
+		subject = "Webhooks to " + host + " were disabled"
+		why := fmt.Sprintf("No delivery to %s has succeeded since %s, so the vault has disabled the endpoint.", host, since)
 		if n.Reason == ReasonGone {
-			why = fmt.Sprintf("Your server %s answered 410 Gone, which says that it wants no more events. Nothing is sent to it any more.", host)
+			why = fmt.Sprintf("The server %s responded with 410 Gone, so the vault has disabled the endpoint.", host)
 		}
 		letter.Paragraphs = []string{
-			why, "Its events are kept for 14 days. To have them sent, switch the endpoint on again: certvault webhook resume.", logHint,
+			why, "Its events are kept for 14 days. To send them, enable the endpoint again: certvault webhook resume.", logHint,
 		}
 	case NoticeRecovered:
-		subject = "Webhooks to " + host + " arrive again"
+		subject = "Webhooks to " + host + " work again"
 		letter.Paragraphs = []string{
-			fmt.Sprintf("Your server %s took an event on %s. What waited is being sent.", host, since),
-			"Events that had run out of attempts can be sent again: certvault webhook replay.",
+			fmt.Sprintf("A delivery to %s succeeded on %s. The vault is sending the waiting events.", host, since),
+			"Deliveries that have no attempt left can be sent again: certvault webhook replay.",
 		}
 	}
 	letter.Heading = subject

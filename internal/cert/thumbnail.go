@@ -1,0 +1,35 @@
+package cert
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"image"
+	"io"
+)
+
+// Thumbnailer draws small pictures of a verified PDF. The vault's Sealer is one.
+type Thumbnailer interface {
+	Thumbnail(ctx context.Context, pdf io.ReaderAt, size int64, side int) (image.Image, error)
+}
+
+// Thumbnail draws the first page of the verified PDF; the longer side has side pixels. The picture
+// is not stored, unlike that of OpenImage: a batch has thousands of certificates, and their pictures
+// are small and needed only once. The errors are those of OpenVerified, and errNoPreview if the
+// vault cannot draw.
+func (s *Service) Thumbnail(ctx context.Context, c *Certificate, side int) (_ image.Image, err error) {
+	t, ok := s.sealer.(Thumbnailer)
+	if !ok {
+		return nil, errNoPreview
+	}
+	pdf, err := s.OpenVerified(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, pdf.Close()) }()
+	picture, err := t.Thumbnail(ctx, pdf, pdf.Size(), side)
+	if err != nil {
+		return nil, fmt.Errorf("drawing the picture: %w", err)
+	}
+	return picture, nil
+}

@@ -1,0 +1,68 @@
+package recipient_test
+
+import (
+	"bytes"
+	"image"
+	"image/png"
+	"strings"
+	"testing"
+
+	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/db/dbtest"
+	"github.com/certvault/certvault/internal/mail"
+)
+
+// TestMailPicture checks the pictures of the mail about an approved certificate: they are loaded by
+// the sources in the stored message, and only while the certificate is approved.
+func TestMailPicture(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := open(t, d)
+		var logo bytes.Buffer
+		if err := png.Encode(&logo, image.NewGray(image.Rect(0, 0, 96, 32))); err != nil {
+			t.Fatal(err)
+		}
+		if err := b.Accounts.SetLogo(t.Context(), b.inst.ID, logo.Bytes()); err != nil {
+			t.Fatal(err)
+		}
+		c := b.upload(to("ada@example.org"))
+		b.store(c, "original")
+		b.approve(c)
+		m := b.mails()[0]
+		if len(m.Pictures) != 2 || m.Pictures[1].Source != "page:"+c.UUID {
+			t.Fatalf("the pictures are %v, want the logo and the page of the certificate", m.Pictures)
+		}
+		for _, p := range m.Pictures {
+			if got, err := b.MailPicture(t.Context(), p.Source); err != nil || got == nil || len(got.Content) == 0 {
+				t.Errorf("the picture %s is %v, error %v", p.Source, got, err)
+			}
+		}
+		for _, want := range []string{"https://www.linkedin.com/profile/add?certId=" + c.ReferenceID, "/" + c.UUID + "/certificate.pdf", "Issued on 30 June 2026"} {
+			if !strings.Contains(m.Text, want) {
+				t.Errorf("the text does not contain %q: %s", want, m.Text)
+			}
+		}
+		b.move(c, cert.Revoked)
+		if got, err := b.MailPicture(t.Context(), "page:"+c.UUID); err != nil || got != nil {
+			t.Errorf("the picture of a revoked certificate is %v, error %v, want none", got, err)
+		}
+		if got, err := b.MailPicture(t.Context(), "logo:999"); err != nil || got != nil {
+			t.Errorf("the logo of an unknown institution is %v, error %v, want none", got, err)
+		}
+	})
+}
+
+// TestUnsentNotice checks that a notice that reached no one is not recorded as sent.
+func TestUnsentNotice(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := open(t, d)
+		c := b.upload(to("ada@example.org"))
+		b.approve(c)
+		b.finish(b.mails()[0].uuid, mail.Unsent, "")
+		if got := b.statuses(c); len(got) != 1 || got[0] != "unsent" {
+			t.Errorf("statuses = %v, want unsent", got)
+		}
+	})
+}

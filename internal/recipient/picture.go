@@ -1,0 +1,159 @@
+package recipient
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"image"
+	"image/color"
+	"image/jpeg"
+	"image/png"
+	"strings"
+
+	"golang.org/x/image/draw"
+
+	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/colour"
+	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/mail"
+)
+
+const (
+	// pageWidth and pageHeight are the largest size at which a mail shows the picture of a page, and
+	// logoWidth and logoHeight that of a logo, in CSS pixels. Pictures have twice as many pixels, for
+	// screens with a high resolution.
+	pageWidth, pageHeight = 200, 260
+	logoWidth, logoHeight = 240, 64
+	density               = 2
+)
+
+// pageSource and sampleSource are the beginnings of the sources of pictures of a page. The UUID of
+// the certificate, or the colour of a sample, follows.
+const (
+	pageSource   = "page:"
+	sampleSource = "sample:"
+)
+
+// MailPicture loads a picture of a mail: a logo, or the first page of an approved certificate. It
+// returns nil if there is no such picture any more. MailPicture is the callback mail.Config.Picture,
+// which is called when the mail is sent and not in the transaction that approves the certificate.
+func (s *Service) MailPicture(ctx context.Context, source string) (*mail.Image, error) {
+	if id, ok := account.LogoSource(source); ok {
+		content, err := account.LogoPNG(ctx, s.db, id)
+		if err != nil || content == nil {
+			return nil, err
+		}
+		return logoImage(content)
+	}
+	if id, ok := strings.CutPrefix(source, pageSource); ok {
+		return s.pageImage(ctx, id)
+	}
+	if text, ok := strings.CutPrefix(source, sampleSource); ok {
+		return samplePage(text)
+	}
+	return nil, fmt.Errorf("unknown picture %q", source)
+}
+
+// pageImage draws the first page of a certificate, unless it is not approved or its files were
+// deleted.
+func (s *Service) pageImage(ctx context.Context, uuid string) (*mail.Image, error) {
+	c, err := s.certs.BySignedLink(ctx, uuid)
+	if fault.Is(err, fault.NotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if c.Status != cert.Approved {
+		return nil, nil
+	}
+	page, err := s.certs.Thumbnail(ctx, c, density*pageHeight)
+	if errors.Is(err, cert.ErrFilesPurged) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return fitJPEG(page, pageWidth, pageHeight, mail.MaxPage)
+}
+
+// logoImage returns a logo that is small enough for a mail. Logos are stored in twice the size at
+// which pages show them.
+func logoImage(content []byte) (*mail.Image, error) {
+	logo, err := png.Decode(bytes.NewReader(content))
+	if err != nil {
+		return nil, fmt.Errorf("reading a logo: %w", err)
+	}
+	width, height := shownSize(logo.Bounds(), logoWidth, logoHeight)
+	if len(content) <= mail.MaxLogo {
+		return &mail.Image{Type: "image/png", Content: content, Width: width, Height: height}, nil
+	}
+	// A photograph is smaller as JPEG. The mail shows logos on white, so transparency is not needed.
+	paper := image.NewNRGBA(logo.Bounds())
+	draw.Draw(paper, paper.Bounds(), image.White, image.Point{}, draw.Src)
+	draw.Draw(paper, paper.Bounds(), logo, logo.Bounds().Min, draw.Over)
+	return fitJPEG(paper, logoWidth, logoHeight, mail.MaxLogo)
+}
+
+// shownSize returns the size at which a mail shows a picture.
+func shownSize(b image.Rectangle, maxWidth, maxHeight int) (width, height int) {
+	scale := min(1, float64(density*maxWidth)/float64(b.Dx()), float64(density*maxHeight)/float64(b.Dy())) / density
+	return max(1, int(scale*float64(b.Dx()))), max(1, int(scale*float64(b.Dy())))
+}
+
+// fitJPEG returns a picture as JPEG of at most limit bytes. It reduces the quality first, then the
+// number of pixels. A picture with the fewest pixels always fits, unless limit is below the size of
+// an empty file.
+func fitJPEG(picture image.Image, maxWidth, maxHeight, limit int) (*mail.Image, error) {
+	width, height := shownSize(picture.Bounds(), maxWidth, maxHeight)
+	for scale := float64(density); scale > 1.0/8; scale *= 0.75 {
+		scaled := image.NewNRGBA(image.Rect(0, 0, max(1, int(scale*float64(width))), max(1, int(scale*float64(height)))))
+		draw.CatmullRom.Scale(scaled, scaled.Bounds(), picture, picture.Bounds(), draw.Src, nil)
+		for _, quality := range []int{82, 68, 55} {
+			var b bytes.Buffer
+			if err := jpeg.Encode(&b, scaled, &jpeg.Options{Quality: quality}); err != nil {
+				return nil, fmt.Errorf("drawing a picture for a mail: %w", err)
+			}
+			if b.Len() <= limit {
+				return &mail.Image{Type: "image/jpeg", Content: b.Bytes(), Width: width, Height: height}, nil
+			}
+		}
+	}
+	return nil, errors.New("the picture is too large for a mail")
+}
+
+// samplePage draws a page of a sample: paper with a band in a colour, lines of text and a QR code,
+// all as blocks.
+func samplePage(text string) (*mail.Image, error) {
+	band, err := colour.Parse(text)
+	if err != nil {
+		return nil, err
+	}
+	const width, height = density * pageWidth, density * pageWidth * 7 / 10
+	page := image.NewPaletted(image.Rect(0, 0, width, height), color.Palette{
+		color.White, color.NRGBA{band.R, band.G, band.B, 0xff}, color.NRGBA{0xc4, 0xcc, 0xc9, 0xff}, color.NRGBA{0x16, 0x21, 0x1e, 0xff},
+	})
+	fill := func(colour uint8, x, y, w, h int) {
+		draw.Draw(page, image.Rect(x, y, x+w, y+h), image.NewUniform(page.Palette[colour]), image.Point{}, draw.Src)
+	}
+	fill(1, 0, 0, width, 20)
+	fill(3, 100, 66, 200, 16)
+	fill(2, 140, 104, 120, 8)
+	fill(1, 80, 134, 240, 14)
+	for i := range 3 {
+		fill(2, 60+10*i, 170+16*i, 280-20*i, 6)
+	}
+	fill(2, 40, 246, 110, 3)
+	for i := range 36 {
+		if x, y := i%6, i/6; (x*x+3*y+x*y)%3 != 1 {
+			fill(3, 328+7*x, 212+7*y, 7, 7)
+		}
+	}
+	var b bytes.Buffer
+	if err := png.Encode(&b, page); err != nil {
+		return nil, fmt.Errorf("drawing a sample: %w", err)
+	}
+	return &mail.Image{Type: "image/png", Content: b.Bytes(), Width: width / density, Height: height / density}, nil
+}

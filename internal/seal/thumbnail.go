@@ -1,0 +1,21 @@
+package seal
+
+import (
+	"context"
+	"image"
+	"io"
+
+	"github.com/certvault/certvault/internal/pdfium"
+)
+
+// Thumbnail renders page one of the verified PDF in r; the longer side has side pixels.
+func (s *Sealer) Thumbnail(ctx context.Context, r io.ReaderAt, size int64, side int) (image.Image, error) {
+	if s.renderer == nil {
+		return nil, pdfium.ErrUnavailable
+	}
+	page, err := s.renderer.Render(ctx, pdfium.Source{Head: r, HeadSize: size}, pdfium.Request{MaxSide: side, Annotations: true})
+	if err != nil {
+		return nil, err
+	}
+	return page.Image, nil
+}
