@@ -26,6 +26,7 @@ func (a *App) sender() (mail.Config, error) {
 	}
 	c := mail.Config{From: from, Keyring: a.Keyring, Bounces: a.cfg.BounceDomain}
 	if a.cfg.SMTP == "" {
+		c.NoServer = true
 		c.Sender, err = mail.NewOutbox(a.outbox())
 		return c, err
 	}

@@ -58,6 +58,12 @@ func examineStorage(ctx context.Context, d *db.DB, now time.Time) (list []Findin
 	if err == nil && !oldest.IsZero() && now.Sub(oldest) > lateMail {
 		err = fmt.Errorf("a message has been waiting since %s; the log of the server shows why", oldest.Format(time.RFC3339))
 	}
+	if err == nil {
+		var unsent int
+		if unsent, err = mail.UnsentSince(ctx, d); err == nil && unsent > 0 {
+			err = fmt.Errorf("%s not sent, because no mail server is configured; start the server with --smtp", count(unsent, "message"))
+		}
+	}
 	list = append(list, finding("mail", "no message waits for long", err))
 	detail, err := examineBackups(ctx, d)
 	list = append(list, finding("backups", detail, err))

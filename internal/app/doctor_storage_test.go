@@ -69,6 +69,30 @@ func TestDoctorDetectsBrokenStorage(t *testing.T) {
 	})
 }
 
+// TestDoctorDetectsMissingMailServer checks that doctor reports messages that reached no one, until a
+// mail server has accepted one.
+func TestDoctorDetectsMissingMailServer(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		now := time.Now()
+		for _, step := range []struct {
+			status string
+			good   bool
+		}{{"unsent", false}, {"sent", true}, {"unsent", false}} {
+			now = now.Add(time.Minute)
+			if _, err := d.Writer().ExecContext(t.Context(), `INSERT INTO mails (uuid, message, status, created_at, updated_at) VALUES ($1, '', $2, $3, $3)`,
+				now.String(), step.status, db.Micros(now)); err != nil {
+				t.Fatal(err)
+			}
+			for _, f := range examineStorage(t.Context(), d, now) {
+				if f.Name == "mail" && (f.Good != step.good || !f.Good && !strings.Contains(f.Detail, "1 message not sent, because no mail server is configured")) {
+					t.Errorf("after a message that is %s: finding = %+v, want good = %v", step.status, f, step.good)
+				}
+			}
+		}
+	})
+}
+
 func TestDoctorDetectsExpiringTLSCertificate(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()

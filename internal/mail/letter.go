@@ -101,14 +101,14 @@ var letterPage = template.Must(template.New("letter").Funcs(template.FuncMap{"op
 color:#16211e;font:16px/1.5 system-ui,-apple-system,'Segoe UI',Roboto,'Noto Sans',sans-serif;overflow-wrap:anywhere">
 {{if .Logo}}{{open "logo"}}<tr><td class="in" bgcolor="#ffffff" style="padding:20px 32px;background:#ffffff"><img src="cid:logo" alt="" style="display:block;max-width:100%;height:auto"></td></tr>
 {{close "logo"}}{{end}}<tr><td class="head in" bgcolor="{{$brand.Day}}" style="padding:20px 32px;background:{{$brand.Day}};color:{{$brand.TextOnDay}}">
-{{with .From}}<p style="margin:0 0 4px" dir="auto">{{.}}</p>
+{{with .From}}<p style="margin:0 0 4px">{{.}}</p>
 {{end}}<h1 style="margin:0;font-size:24px;line-height:1.25">{{.Heading}}</h1></td></tr>
 <tr><td class="in" style="padding:12px 32px 24px">
 {{range $i, $p := .Paragraphs}}<p>{{$p}}</p>
 {{if eq $i 0}}{{with $.Certificate}}<table role="presentation" width="100%" cellpadding="0" cellspacing="0"><tr>
 {{if .Picture}}{{open "page"}}<td class="col" width="1" valign="top" style="padding:0 0 12px;padding-inline-end:20px"><a href="{{$.Button.URL}}"><img src="cid:page" alt="{{.PictureText}}" style="display:block;border:1px solid #8886"></a></td>
-{{close "page"}}{{end}}<td class="col" valign="top" style="padding:0 0 12px"><p style="margin:0;font-size:20px;line-height:1.3;font-weight:600" dir="auto">{{.Title}}</p>
-<p style="margin:8px 0 0" dir="auto">{{.Name}}</p>{{with .Issued}}
+{{close "page"}}{{end}}<td class="col" valign="top" style="padding:0 0 12px"><p style="margin:0;font-size:20px;line-height:1.3;font-weight:600">{{.Title}}</p>
+<p style="margin:8px 0 0">{{.Name}}</p>{{with .Issued}}
 <p class="quiet" style="margin:8px 0 0;color:#4d5b56">{{.}}</p>{{end}}</td></tr></table>
 {{end}}{{with $.List}}<ul style="padding-inline-start:20px">
 {{range .}}<li>{{.}}</li>

@@ -3,24 +3,56 @@ package panel
 import (
 	"context"
 	"errors"
+	"maps"
 	"net/http"
+	"slices"
 
+	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/audit"
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/fault"
 	"github.com/certvault/certvault/internal/recipient"
+	"github.com/certvault/certvault/internal/web/page"
 )
 
 // mailStates are the labels of the states of mail.
 var mailStates = map[recipient.Status]status{
-	recipient.Waiting: {"Waits for its batch", "wait"}, recipient.Queued: {"On its way", "wait"}, recipient.Sent: {"Sent", "good"}, recipient.Failed: {"Did not arrive", "bad"},
-	recipient.Dropped: {"Taken back", ""}, recipient.Unsubscribed: {"Unsubscribed", ""},
+	recipient.Waiting: {Text: "Waits for its batch", Tone: "wait"}, recipient.Queued: {Text: "On its way", Tone: "wait"},
+	recipient.Sent: {Text: "Sent", Tone: "good"}, recipient.Unsent: {Text: "Not sent: no mail server", Tone: "wait"}, recipient.Failed: {Text: "Not delivered", Tone: "bad"},
+	recipient.Dropped: {Text: "Canceled"}, recipient.Unsubscribed: {Text: "Unsubscribed"},
 }
 
 // mailReasons are the labels of the reasons for mail.
 var mailReasons = map[recipient.Reason]string{
 	recipient.Approval: "Notified of the certificate", recipient.Resent: "Sent again", recipient.Corrected: "Sent to the corrected address",
+}
+
+// unsentNotices replaces the notices about a sent mail if there is no mail server.
+var unsentNotices = map[string]string{
+	"sample_mailed": "sample_unsent", "mailed_again": "mailed_unsent", "address_kept": "address_unsent",
+	"invited": "invited_unsent", "invitation_resent": "invited_unsent", "institution_made": "institution_unsent",
+}
+
+// mailNotice returns the notice that is true for this vault. Without a mail server, a notice does
+// not state that mail was sent.
+func (p *Panel) mailNotice(notice string) string {
+	if unsent := unsentNotices[notice]; unsent != "" && p.Outbox != "" {
+		return unsent
+	}
+	return notice
+}
+
+// noticeWarns reports whether the page shows one of the notices about mail that was not sent.
+func noticeWarns(r *http.Request) bool {
+	name := page.NoticeName(r)
+	return slices.Contains(slices.Collect(maps.Values(unsentNotices)), name)
+}
+
+// noMail reports whether a page shows that the vault has no mail server: to owners, who can ask for
+// one.
+func (p *Panel) noMail(v *Visit) bool {
+	return p.Outbox != "" && v.Member != nil && v.Member.Role == account.Owner
 }
 
 // MailState returns the label of a mail's state.

@@ -1,6 +1,7 @@
 package panel
 
 import (
+	"io"
 	"net/http"
 	"net/url"
 	"strings"
@@ -30,10 +31,12 @@ type mailSettings struct {
 	// Language is the language of the texts.
 	Language  *locale.Language
 	Languages []mailLanguage
-	// Preview is a preview of the mail, or nil if the page shows a problem of a form. Unsaved
-	// reports whether the preview has texts that are not saved.
-	Preview *mail.Message
-	Unsaved bool
+	// Preview is a preview of the mail, or nil if the page shows a problem of a form. PreviewPath is
+	// the address of the preview as a page. Unsaved reports whether the preview has texts that are
+	// not saved.
+	Preview     *mail.Message
+	PreviewPath string
+	Unsaved     bool
 	// MaxParagraph and MaxClosing are the maximum lengths of the texts.
 	MaxParagraph, MaxClosing int
 }
@@ -70,13 +73,68 @@ func (p *Panel) mailPage(r *http.Request, v *Visit, tag string) (*mailSettings, 
 	return s, nil
 }
 
+// sample returns the mail about a sample to the visitor, in a language and with the given texts, or
+// the saved texts if text is nil.
+func (p *Panel) sample(r *http.Request, v *Visit, tag string, text *account.MailText) (mail.Message, error) {
+	return p.Mail.Sample(r.Context(), v.Institution().ID, tag, text, mail.Address{Name: v.Person.Name, Email: v.Person.Email})
+}
+
 // preview adds a preview of the mail to the data of the page. The mail has the given texts, or the
 // saved texts if text is nil.
 func (p *Panel) preview(r *http.Request, s *mailSettings, text *account.MailText) error {
-	person := s.Visit.Person
-	m, err := p.Mail.Sample(r.Context(), s.Visit.Institution().ID, s.Language.Tag, text, mail.Address{Name: person.Name, Email: person.Email})
-	s.Preview = &m
+	m, err := p.sample(r, s.Visit, s.Language.Tag, text)
+	q := url.Values{"language": {s.Language.Tag}}
+	if text != nil {
+		q["paragraph"], q["closing"], q["draft"] = []string{text.Paragraph}, []string{text.Closing}, []string{"1"}
+	}
+	s.Preview, s.PreviewPath = &m, s.Visit.Path("settings/mail/preview?"+q.Encode())
 	return err
+}
+
+// previewPolicy is the policy of the preview of a mail. The page loads nothing and runs nothing. Its
+// styles are inline, as in a mail, and its pictures are part of it. Only the panel can frame it.
+const previewPolicy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'self'; sandbox"
+
+// mailPreview writes the HTML of the mail as a page for a sandboxed frame. The query has the texts
+// of a draft, which may still have problems. The form shows these problems when it is submitted.
+func (p *Panel) mailPreview(w http.ResponseWriter, r *http.Request, v *Visit) error {
+	q := r.URL.Query()
+	var text *account.MailText
+	if q.Get("draft") != "" {
+		draft, _ := account.CheckMailText(account.MailText{Paragraph: firstRunes(q.Get("paragraph"), account.MaxParagraph), Closing: firstRunes(q.Get("closing"), account.MaxClosing)})
+		text = &draft
+	}
+	m, err := p.sample(r, v, q.Get("language"), text)
+	if err != nil {
+		return err
+	}
+	h := w.Header()
+	h.Set("Content-Type", "text/html; charset=utf-8")
+	h.Set("Content-Security-Policy", previewPolicy)
+	h.Set("Cache-Control", "no-store")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("X-Robots-Tag", "noindex")
+	_, _ = io.WriteString(w, p.Mail.Page(r.Context(), &m)) // a failed write means that the client has disconnected
+	return nil
+}
+
+// firstRunes returns the first n characters of a text.
+func firstRunes(text string, n int) string {
+	if runes := []rune(text); len(runes) > n {
+		return string(runes[:n])
+	}
+	return text
+}
+
+// framingResponse is the response with the page that shows the preview. It allows this page to frame
+// pages of the vault, which the policy of all other pages forbids.
+type framingResponse struct{ http.ResponseWriter }
+
+// WriteHeader adds the permission to the policy of the page.
+func (f framingResponse) WriteHeader(status int) {
+	const policy = "Content-Security-Policy"
+	f.Header().Set(policy, f.Header().Get(policy)+"; frame-src 'self'")
+	f.ResponseWriter.WriteHeader(status)
 }
 
 // mailSettings shows the sender of mail and the institution's texts.
@@ -88,7 +146,7 @@ func (p *Panel) mailSettings(w http.ResponseWriter, r *http.Request, v *Visit) e
 	if err := p.preview(r, s, nil); err != nil {
 		return err
 	}
-	return p.draw(w, r, "settings_mail.html", s)
+	return p.draw(framingResponse{w}, r, "settings_mail.html", s)
 }
 
 // setMailSender saves the sender of mail and the address for replies. A change of this address
@@ -141,7 +199,7 @@ func (p *Panel) setMailText(w http.ResponseWriter, r *http.Request, v *Visit) er
 	if err := p.preview(r, s, &text); err != nil {
 		return err
 	}
-	return p.draw(w, r, "settings_mail.html", s)
+	return p.draw(framingResponse{w}, r, "settings_mail.html", s)
 }
 
 // tryMailText mails a test message with the saved texts to the signed-in person.

@@ -17,13 +17,16 @@ func TestMailSettings(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		o := newPanelTest(t, d)
 		page := o.pathOf("settings/mail")
-		checkPage(t, "the initial settings", o.get("admin", page), http.StatusOK, "Sender's name", "Your certificate from Northern & Western University", "Send a test mail to me", "English default")
+		checkPage(t, "the initial settings", o.get("admin", page), http.StatusOK, "Sender's name", "Your certificate from Northern & Western University", "Send test mail", "English default")
 		checkPage(t, "a changed sender", o.followRedirect(t, "admin", o.post("admin", page, url.Values{"mail_sender": {"Registrar"}, "reply_to": {"registry@example.org"}}), page),
-			http.StatusOK, "The settings were saved.", "Registrar , at the vault's address", "registry@example.org")
+			http.StatusOK, "The settings were saved.", "Registrar , at the address of the vault", "registry@example.org")
 		checkPage(t, "an invalid sender", o.post("admin", page, url.Values{"mail_sender": {"a@b"}, "reply_to": {"x"}}), http.StatusUnprocessableEntity, "without @, < and >")
 		texts := page + "/words"
 		w := o.post("admin", texts, url.Values{"language": {"en"}, "paragraph": {"Dear {name}, <b>well done</b>."}, "look": {"1"}})
-		checkPage(t, "a preview", w, http.StatusOK, "which are not kept yet", "Dear Admin Person, <b>well done</b>.")
+		checkPage(t, "a preview", w, http.StatusOK, "This preview contains changes that are not saved.", "Dear Admin Person, <b>well done</b>.")
+		if got := w.Body.String(); !strings.Contains(got, `/settings/mail/preview?closing=&amp;draft=1&amp;language=en&amp;paragraph=Dear`) || !strings.Contains(got, `data-preview-unsaved>`) {
+			t.Error("the frame does not show the unsaved text")
+		}
 		if all, err := o.panel.Accounts.MailTexts(t.Context(), o.inst.ID); err != nil || len(all) != 0 {
 			t.Errorf("after the preview: saved texts = %v, error %v, want none", all, err)
 		}
@@ -34,7 +37,7 @@ func TestMailSettings(t *testing.T) {
 			t.Errorf("saved texts = %v, error %v, want the submitted closing line in Arabic", all, err)
 		}
 		w = o.followRedirect(t, "admin", o.post("admin", page+"/test", url.Values{"language": {"ar"}}), page+"?language=ar")
-		checkPage(t, "a test mail", w, http.StatusOK, "A test mail is on its way to you.")
+		checkPage(t, "a test mail", w, http.StatusOK, "The test mail is on its way to you.")
 		var message string
 		if err := o.DB.QueryRowContext(t.Context(), `SELECT message FROM mails ORDER BY id DESC LIMIT 1`).Scan(&message); err != nil ||
 			!strings.Contains(message, "مكتب التسجيل") || !strings.Contains(message, `"sender":"Registrar"`) || !strings.Contains(message, `"subject":"Test: `) {
@@ -47,5 +50,80 @@ func TestMailSettings(t *testing.T) {
 			o.post("admin", page+"/test", url.Values{"language": {"en"}})
 		}
 		checkPage(t, "too many test mails", o.post("admin", page+"/test", url.Values{"language": {"en"}}), http.StatusTooManyRequests, "30 times a day")
+	})
+}
+
+// TestMailPreview checks the page in the frame of the preview: it has the saved or the typed text, as
+// text, and it can load and run nothing.
+func TestMailPreview(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		o := newPanelTest(t, d)
+		page := o.pathOf("settings/mail")
+		if w := o.get("admin", page); !strings.HasSuffix(w.Header().Get("Content-Security-Policy"), "; frame-src 'self'") {
+			t.Errorf("the policy of the page is %q, want that it allows frames of the vault", w.Header().Get("Content-Security-Policy"))
+		}
+		if w := o.get("admin", o.pathOf("settings")); strings.Contains(w.Header().Get("Content-Security-Policy"), "frame-src") {
+			t.Error("another page allows frames")
+		}
+		o.post("admin", page+"/words", url.Values{"language": {"ar"}, "paragraph": {"النص"}})
+		for query, wants := range map[string][]string{
+			"?language=ar": {`<html lang="ar" dir="rtl">`, "النص", `src="data:image/png;base64,`, `<base target="_blank">`},
+			"?" + url.Values{"language": {"de"}, "draft": {"1"}, "paragraph": {"Dear {name} <script>alert(1)</script> {unknown}"}}.Encode(): {
+				`<html lang="de" dir="ltr">`, "Dear Admin Person &lt;script&gt;", "{unknown}", "Zertifikat ansehen",
+			},
+			"?language=de&draft=1&paragraph=" + strings.Repeat("x", 5000): {strings.Repeat("x", account.MaxParagraph) + "</p>"},
+		} {
+			w := o.get("admin", page+"/preview"+query)
+			if w.Code != http.StatusOK || w.Header().Get("Content-Security-Policy") != previewPolicy {
+				t.Errorf("%.40s: status %d, policy %q", query, w.Code, w.Header().Get("Content-Security-Policy"))
+			}
+			for _, want := range wants {
+				if !strings.Contains(w.Body.String(), want) {
+					t.Errorf("%.40s: the preview does not contain %.60q", query, want)
+				}
+			}
+			for _, not := range []string{"<script", "cid:", "<!--", `src="http`} {
+				if strings.Contains(w.Body.String(), not) {
+					t.Errorf("%.40s: the preview contains %q", query, not)
+				}
+			}
+		}
+		if w := o.get("issuer", page+"/preview"); w.Code != http.StatusForbidden {
+			t.Errorf("an issuer gets status %d, want 403", w.Code)
+		}
+	})
+}
+
+// TestNoMailServer checks that no page of a vault without a mail server states that mail was sent.
+func TestNoMailServer(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		o := newPanelTest(t, d)
+		const banner = "Mail is not sent: no mail server is configured."
+		if strings.Contains(o.get("owner", o.pathOf("certificates")).Body.String(), banner) {
+			t.Error("a vault with a mail server shows the banner")
+		}
+		o.panel.Outbox = "/var/lib/certvault/outbox"
+		checkPage(t, "a page of an owner", o.get("owner", o.pathOf("certificates")), http.StatusOK, banner, "--smtp")
+		if strings.Contains(o.get("issuer", o.pathOf("certificates")).Body.String(), banner) {
+			t.Error("an issuer sees the banner, want only owners")
+		}
+		page := o.pathOf("settings/mail")
+		w := o.followRedirect(t, "admin", o.post("admin", page+"/test", url.Values{"language": {"en"}}), page+"?language=en")
+		checkPage(t, "a test mail", w, http.StatusOK, "The test mail was not sent: no mail server is configured.")
+		if !strings.Contains(w.Body.String(), `<p class="note wait" role="status">The test mail was not sent`) {
+			t.Error("the notice about the test mail is not a warning")
+		}
+		c := o.upload(o.inst, "Ada Obi", "diploma.pdf")
+		o.processAll()
+		o.Exec(`UPDATE notices SET status = 'unsent'`)
+		w = o.get("owner", o.pathOf("certificates/"+c.UUID))
+		checkPage(t, "a certificate", w, http.StatusOK, "Not sent: no mail server")
+		w = o.followRedirect(t, "owner", o.post("owner", o.pathOf("certificates/"+c.UUID+"/resend"), nil), o.pathOf("certificates/"+c.UUID))
+		checkPage(t, "a mail that is sent again", w, http.StatusOK, "The mail was not sent: no mail server is configured.")
+		if strings.Contains(w.Body.String(), "on its way again") {
+			t.Error("the page states that the mail is on its way")
+		}
 	})
 }

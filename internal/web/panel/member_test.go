@@ -70,7 +70,7 @@ func TestInvitationsPages(t *testing.T) {
 	form := url.Values{"email": {"new@example.org"}, "role": {"issuer"}, "language": {"fr"}}
 	w := o.followRedirect(t, "admin", o.post("admin", "/panel/nwu/members/invite", form), "/panel/nwu/members")
 	checkPage(t, "after inviting a person", w, http.StatusOK, "on its way", "new@example.org", "by Admin Person", "Send again")
-	if m := o.sent[0]; m.To.Email != "new@example.org" || !strings.Contains(m.Text, "Voir l'invitation") {
+	if m := o.sent[0]; m.To.Email != "new@example.org" || !strings.Contains(m.Text, "Voir l’invitation") {
 		t.Errorf("mailed invitation = %+v, want a mail in French to new@example.org", m)
 	}
 	checkPage(t, "a second invitation of an address", o.post("admin", "/panel/nwu/members/invite", form), http.StatusUnprocessableEntity, "already has an invitation")

@@ -68,6 +68,9 @@ func (i *item) matches(path string) int {
 type frame struct {
 	Visit  *Visit
 	Groups [][]item
+	// NoMail reports whether the page shows that the vault has no mail server. NoticeWarns reports
+	// whether the notice on the page is a warning.
+	NoMail, NoticeWarns bool
 }
 
 // frame returns the data of the layout, or a nil *frame if no person is signed in.
@@ -76,7 +79,7 @@ func (p *Panel) frame(r *http.Request) any {
 	if v == nil || v.Person.ID == 0 {
 		return (*frame)(nil)
 	}
-	f := &frame{Visit: v}
+	f := &frame{Visit: v, NoMail: p.noMail(v), NoticeWarns: noticeWarns(r)}
 	switch {
 	case v.Member != nil:
 		f.Groups = p.groups(r, entries, func(e entry) (string, string, bool) {

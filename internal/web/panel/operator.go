@@ -100,7 +100,7 @@ func (p *Panel) makeInstitution(w http.ResponseWriter, r *http.Request, v *Visit
 		return p.showAgain(w, r, "operator_new.html", f, err)
 	}
 	p.makeKeys(r)
-	return p.view.Redirect(w, r, "/operator/institutions", "institution_made")
+	return p.view.Redirect(w, r, "/operator/institutions", p.mailNotice("institution_made"))
 }
 
 // nameForm is the data of the form in which an operator changes the name of an institution. Allowed

@@ -180,7 +180,7 @@ func (p *Panel) redirect(w http.ResponseWriter, r *http.Request, v *Visit, path,
 	if r.Header.Get(scriptHeader) != "" {
 		w = scriptResponse{w}
 	}
-	return p.view.Redirect(w, r, v.Path(path), notice, numbers...)
+	return p.view.Redirect(w, r, v.Path(path), p.mailNotice(notice), numbers...)
 }
 
 // scriptHeader is the header of requests of the script that shows the progress of an upload. For

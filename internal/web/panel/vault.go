@@ -20,6 +20,7 @@ func (p *Panel) vaultRoutes() []route {
 		{pattern: "GET /panel/{institution}/settings/public", may: account.MayManageSettings, handler: p.publicSettings},
 		{pattern: "POST /panel/{institution}/settings/public", may: account.MayManageSettings, handler: p.setPublic},
 		{pattern: "GET /panel/{institution}/settings/mail", may: account.MayManageSettings, handler: p.mailSettings},
+		{pattern: "GET /panel/{institution}/settings/mail/preview", may: account.MayManageSettings, handler: p.mailPreview},
 		{pattern: "POST /panel/{institution}/settings/mail", may: account.MayManageSettings, handler: p.setMailSender},
 		{pattern: "POST /panel/{institution}/settings/mail/words", may: account.MayManageSettings, handler: p.setMailText},
 		{pattern: "POST /panel/{institution}/settings/mail/test", may: account.MayManageSettings, handler: p.tryMailText},

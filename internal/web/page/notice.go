@@ -1,0 +1,16 @@
+package page
+
+import (
+	"net/http"
+	"strings"
+)
+
+// NoticeName returns the name of the notice that the next page of a person shows, or "".
+func NoticeName(r *http.Request) string {
+	c, err := r.Cookie(noticeCookie)
+	if err != nil {
+		return ""
+	}
+	name, _, _ := strings.Cut(c.Value, ".")
+	return name
+}
