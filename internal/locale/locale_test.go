@@ -99,7 +99,7 @@ func TestDatesAndTimesInEachLanguage(t *testing.T) {
 func TestMessagesReplacePlaceholders(t *testing.T) {
 	t.Parallel()
 	en, _ := load(t).Get("en")
-	if got, err := en.Text("revoked.text", "institution", "A & B"); err != nil || got != "A & B has taken this certificate back. It is no longer valid." {
+	if got, err := en.Text("revoked.text", "institution", "A & B"); err != nil || got != "A & B has revoked this certificate. It is no longer valid." {
 		t.Errorf("message with a value = %q, err = %v, want the value unchanged in the text", got, err)
 	}
 	// Placeholders in a value are not replaced.

@@ -96,7 +96,7 @@ func setUp(t *testing.T, v *vault.Vault) *tab {
 	owner.press("Set up the vault")
 	owner.see("Your vault is ready", "Northwind University", "Ada Owner")
 	owner.open(link[0])
-	owner.see("There is no such page")
+	owner.see("Page not found")
 	return owner
 }
 
@@ -129,7 +129,7 @@ func TestPeople(t *testing.T) {
 		}
 		for path, text := range map[string]string{
 			"/panel/northwind-university/members": "You may not do this", "/panel/northwind-university/audit": "You may not do this",
-			"/panel/another-university/members": "There is no such page", "/operator": "There is no such page",
+			"/panel/another-university/members": "Page not found", "/operator": "Page not found",
 		} {
 			guest.open(path)
 			guest.see(text)
@@ -177,7 +177,7 @@ func TestPeople(t *testing.T) {
 		owner.press("Remove “=Bo+Member()”")
 		owner.see("The member was removed")
 		guest.open("/panel/northwind-university")
-		guest.see("There is no such page")
+		guest.see("Page not found")
 		visitor := browse(t, v)
 		visitor.open("/panel/northwind-university/members")
 		visitor.at("/sign-in")

@@ -125,14 +125,14 @@ func TestRecipientInBrowser(t *testing.T) {
 
 		// The page fills in the address. An account for this address claims the existing
 		// certificate and all later certificates.
-		b.press("Create an account")
+		b.press("Create account")
 		b.at("/sign-up")
-		b.press("Send the link")
+		b.press("Send link")
 		b.at("/sign-up/sent")
 		b.open(awaitLink(t, f.Vault, email, "/sign-up/"))
 		b.fill("name", "Zoe Obi")
 		b.fill("password", newPassword)
-		b.press("Create the account")
+		b.press("Create account")
 		b.at("/account")
 		b.see("My certificates", "Diploma", "Certificates: 1")
 		if c := f.await(t, first.UUID, "approved"); c.CustomerID == nil || *c.CustomerID != 1 {
@@ -148,9 +148,9 @@ func TestRecipientInBrowser(t *testing.T) {
 		b.at("/account/certificates/" + second.UUID)
 
 		// A share link works in another browser.
-		b.press("Create a link")
+		b.press("Create a share link")
 		b.fill("label", "Application to Acme")
-		b.press("Create the link")
+		b.press("Create link")
 		b.see("Copy it now", "Application to Acme", "Unlisted")
 		share := evaluate[string](b, `document.querySelector(".made a").href`)
 		b.screenshot("shared")
@@ -171,9 +171,9 @@ func TestRecipientInBrowser(t *testing.T) {
 		}
 
 		// The recipient requests a correction.
-		b.press("Ask for a correction")
+		b.press("Request a correction")
 		b.fill("text", "My name is Zoë Obi.")
-		b.press("Send to the institution")
+		b.press("Send request")
 		b.see("Your request was sent to the institution.")
 		const covered = `document.querySelector("[role=status]").getBoundingClientRect().bottom > document.querySelector(".verdict").getBoundingClientRect().top`
 		if evaluate[bool](b, covered) {
@@ -196,7 +196,7 @@ func TestRecipientInBrowser(t *testing.T) {
 		b.press("Revoke")
 		b.see("The link was revoked.")
 		other.open(share)
-		other.see("This link shows nothing")
+		other.see("This link does not work")
 		if log := f.Log(); strings.Contains(log, path[len("/s/"):]) || strings.Contains(log, email) {
 			t.Error("the log contains a link or an address")
 		}
@@ -205,10 +205,10 @@ func TestRecipientInBrowser(t *testing.T) {
 		// The account is deleted, but the certificates are not.
 		b.open("/account/delete")
 		b.fill("confirm", "another@example.org")
-		b.press("Delete my account for good")
-		b.see("This is not the address of the account.")
+		b.press("Delete my account permanently")
+		b.see("This is not the address of your account.")
 		b.fill("confirm", email)
-		b.press("Delete my account for good")
+		b.press("Delete my account permanently")
 		b.at("/account/deleted")
 		b.open("/account")
 		b.at("/sign-in")
@@ -352,7 +352,7 @@ func TestUnsubscribeAndBounce(t *testing.T) {
 		f.await(t, f.upload(t, form("Ada Obi")).UUID, "approved")
 		link := awaitLink(t, f.Vault, "ada.obi@example.org", "/unsubscribe/")
 		// A mail program sends this request without showing a page (RFC 8058).
-		if status, _, text := visit(t, f, http.MethodPost, link, "List-Unsubscribe=One-Click"); status != http.StatusOK || !bytes.Contains(text, []byte("You get no more mail")) {
+		if status, _, text := visit(t, f, http.MethodPost, link, "List-Unsubscribe=One-Click"); status != http.StatusOK || !bytes.Contains(text, []byte("You are unsubscribed")) {
 			t.Errorf("unsubscribing: status = %d, want 200 and a page that confirms", status)
 		}
 		next := f.upload(t, vault.NewForm("Second", "Ada Obi", "ada.obi@example.org", "a.pdf", sample("Ada")))

@@ -22,15 +22,15 @@ func signUp(t *testing.T, b *tab, v *vault.Vault, email, name, password string) 
 	t.Helper()
 	b.open("/sign-up")
 	b.fill("email", email)
-	b.press("Send the link")
+	b.press("Send link")
 	b.at("/sign-up/sent")
 	b.open(awaitLink(t, v, email, "/sign-up/"))
-	b.see("Finish your account", email)
+	b.see("Complete your account", email)
 	b.fill("name", name)
 	if password != "" {
 		b.fill("password", password)
 	}
-	b.press("Create the account")
+	b.press("Create account")
 	b.at("/account")
 }
 
@@ -51,7 +51,7 @@ func TestSignUpInBrowser(t *testing.T) {
 		email := "ada@example.org"
 		signUp(t, b, f.Vault, email, "Ada <b>Obi</b>", newPassword)
 		b.open("/account/security")
-		b.see("Sign-in and security", "Ada <b>Obi</b>", email, "this one")
+		b.see("Sign-in and security", "Ada <b>Obi</b>", email, "this session")
 		b.screenshot("security")
 
 		l := awaitLetter(t, f.Vault, email, "Confirm your e-mail address")
@@ -65,14 +65,14 @@ func TestSignUpInBrowser(t *testing.T) {
 		b.press("Sign out")
 		b.see("You are signed out.")
 		signIn(b, email, "wrong horse battery")
-		b.see("Please check what you entered", "The address or the password is not right.")
+		b.see("Please correct the following", "The address or the password is incorrect.")
 		b.fill("password", newPassword)
 		b.press("Sign in")
 		b.at("/account")
 		other := browse(t, f.Vault)
 		other.open("/sign-in?next=/account/security")
 		other.fill("email", email)
-		other.press("Mail me a link")
+		other.press("Send me a sign-in link")
 		other.at("/sign-in/sent")
 		link := awaitLink(t, f.Vault, email, "/sign-in/link/")
 		scanner := f.as(t, "")
@@ -88,8 +88,8 @@ func TestSignUpInBrowser(t *testing.T) {
 		awaitLetter(t, f.Vault, email, "A new sign-in to your account")
 
 		// The second browser ends the session of the first.
-		other.press("Sign out everywhere else")
-		other.see("All other sessions were ended.")
+		other.press("Sign out all other sessions")
+		other.see("All other sessions were signed out.")
 		b.open("/account/security")
 		b.at("/sign-in")
 		if log := f.Log(); strings.Contains(log, link[len(link)-40:]) || strings.Contains(log, email) {
@@ -107,13 +107,13 @@ func TestPasskeyInBrowser(t *testing.T) {
 	signUp(t, b, f.Vault, "ada@example.org", "Ada", "")
 	b.open("/account/security")
 	b.fill("passkey_name", "Telephone")
-	b.press("Add a passkey")
+	b.press("Add passkey")
 	b.see("The passkey was added.", "Telephone")
 	b.press("Ada")
 	b.press("Sign out")
 	b.see("You are signed out.")
 	b.open("/sign-in?next=/account/security")
-	b.press("Use a passkey")
+	b.press("Sign in with a passkey")
 	b.at("/account/security")
 	b.see("last used")
 	awaitLetter(t, f.Vault, "ada@example.org", "A passkey was added")
@@ -127,7 +127,7 @@ func TestPasskeyInBrowser(t *testing.T) {
 	b.press("Sign out")
 	b.see("You are signed out.")
 	b.open("/sign-in")
-	b.press("Use a passkey")
+	b.press("Sign in with a passkey")
 	b.see("The passkey could not be used.")
 }
 
@@ -139,8 +139,8 @@ func TestSecondFactorInBrowser(t *testing.T) {
 	email := "ada@example.org"
 	signUp(t, b, f.Vault, email, "Ada", newPassword)
 	b.open("/account/security")
-	b.press("Set it up")
-	b.see("Scan this with your authenticator app.")
+	b.press("Set up two-step sign-in")
+	b.see("Scan this code with your authenticator app.")
 	b.screenshot("codes")
 	secret := evaluate[string](b, `document.querySelector("main details code").textContent`)
 	code := func(at time.Time) string {
@@ -152,11 +152,11 @@ func TestSecondFactorInBrowser(t *testing.T) {
 		return code
 	}
 	b.fill("code", code(time.Now()))
-	b.press("Turn it on")
+	b.press("Turn on")
 	b.see("Your recovery codes")
 	b.screenshot("recovery")
 	recovery := evaluate[[]string](b, `[...document.querySelectorAll(".recovery code")].map((c) => c.textContent)`)
-	b.press("I have kept them")
+	b.press("Done")
 	b.see("Unused recovery codes: 10.")
 
 	other := browse(t, f.Vault)
@@ -194,13 +194,13 @@ func TestResetInBrowser(t *testing.T) {
 	other := browse(t, f.Vault)
 	other.open("/reset")
 	other.fill("email", email)
-	other.press("Send the link")
+	other.press("Send link")
 	other.at("/reset/sent")
 	link := awaitLink(t, f.Vault, email, "/reset/")
 	other.open(link)
 	other.see("Choose a new password")
 	other.fill("password", "another horse battery")
-	other.press("Set the password")
+	other.press("Set password")
 	other.see("The password was set.")
 	other.fill("password", "another horse battery")
 	other.press("Sign in")
@@ -208,7 +208,7 @@ func TestResetInBrowser(t *testing.T) {
 	b.open("/account/security")
 	b.at("/sign-in")
 	other.open(link)
-	other.see("This link does not work any more")
+	other.see("This link no longer works")
 }
 
 // TestUserCommands sets the password of a person and ends sessions from the command line. Both

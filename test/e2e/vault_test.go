@@ -40,12 +40,12 @@ func TestCertificatesInBrowser(t *testing.T) {
 		b.press("Revoke")
 		b.fill("reason", "The thesis was withdrawn.")
 		b.press("Refresh the preview")
-		b.see("has taken this certificate back. It is no longer valid.", "The thesis was withdrawn.")
+		b.see("has revoked this certificate. It is no longer valid.", "The thesis was withdrawn.")
 		b.screenshot("revoke")
 		b.press("Revoke the certificate of")
 		b.see("The certificate was revoked.", "By Owner")
 		b.open("/verify/" + c.ReferenceID)
-		b.see("has taken this certificate back. It is no longer valid.", "The thesis was withdrawn.")
+		b.see("has revoked this certificate. It is no longer valid.", "The thesis was withdrawn.")
 	})
 }
 

@@ -101,9 +101,9 @@ export async function checkBehaviour(plan) {
   });
   await step("the notice after an action is shown in full above the certificate", {}, async (page) => {
     await page.goto(plan.pages.find((one) => one.name === "mail-link").url);
-    await page.getByText("Ask for a correction").click();
+    await page.getByText("Request a correction").click();
     await page.locator("#text").fill("My name has an accent.");
-    await page.getByRole("button", { name: "Send to the institution" }).click();
+    await page.getByRole("button", { name: "Send request" }).click();
     const notice = page.locator(".note[role=status]");
     assert.match(await notice.textContent(), /was sent/);
     const [message, verdict] = [await notice.boundingBox(), await page.locator(".verdict").boundingBox()];
@@ -185,7 +185,7 @@ async function checkCamera(base, plan) {
       }
       await page.goto(`${base}/verify`);
       assert.ok(!loaded.some((path) => path.includes("/qr/")), "the decoder is loaded before it is needed");
-      await page.getByRole("button", { name: "Scan the QR code" }).click();
+      await page.getByRole("button", { name: "Scan QR code" }).click();
       await page.waitForURL(decoder ? `**/verify/${plan.reference}` : "**/verify/NWU-0000000000000000");
       assert.equal(loaded.some((path) => path.includes("/qr/")), decoder);
       assert.deepEqual([...hosts], [new URL(base).host]);

@@ -25,7 +25,7 @@ const owner = "owner@nwu.example"
 var (
 	mailLink        = regexp.MustCompile(`/c/[A-Z2-7]{26}`)
 	unsubscribeLink = regexp.MustCompile(`/unsubscribe/[A-Z2-7]{26}`)
-	shareLink       = regexp.MustCompile(`/s/[A-Z2-7]{26}`)
+	shareCookie     = regexp.MustCompile(`__Host-share=([A-Z2-7]{26})`)
 )
 
 // recipients adds the pages that recipients open with mailed links, the pages of share links, and
@@ -101,10 +101,10 @@ func (f *fixture) accountPages(ctx context.Context, v *vault.Vault) error {
 func (f *fixture) share(ctx context.Context, base, page string) error {
 	for _, one := range []struct{ name, listed string }{{"share", "unlisted"}, {"share-public", "public"}} {
 		a, err := f.client.PostForm(ctx, strings.TrimPrefix(page, base)+"/shares", url.Values{"label": {"Application"}, "listed": {one.listed}})
-		if err != nil || a.Status != http.StatusOK {
+		if err != nil || a.Status != http.StatusSeeOther {
 			return fmt.Errorf("creating a share link: %+v: %w", a, err)
 		}
-		f.add(one.name, base+shareLink.FindString(string(a.Body)), http.StatusOK).Scored = one.listed == "unlisted"
+		f.add(one.name, base+"/s/"+shareCookie.FindStringSubmatch(a.Header.Get("Set-Cookie"))[1], http.StatusOK).Scored = one.listed == "unlisted"
 	}
 	return nil
 }

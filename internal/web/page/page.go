@@ -152,7 +152,7 @@ func (g *Page) LanguageLinks() template.HTML {
 		if l == g.Language {
 			current = ` aria-current="true"`
 		}
-		fmt.Fprintf(&b, `<li><a href="%s%s%s" lang="%[2]s" hreflang="%[2]s" dir="%[4]s"%[5]s>%[6]s</a></li>`, before, l.Tag, rest, l.Direction, current, l.Name)
+		fmt.Fprintf(&b, `<li><a href="%s%s%s" lang="%[2]s" hreflang="%[2]s"%[4]s>%[5]s</a></li>`, before, l.Tag, rest, current, l.Name)
 	}
 	return template.HTML(b.String()) //nolint:gosec // untrusted parts are escaped
 }

@@ -72,7 +72,7 @@ func TestOutageOfWritesKeepsTheForm(t *testing.T) {
 	if w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" {
 		t.Fatalf("status = %d, Retry-After = %q, want 503 and a Retry-After header", w.Code, w.Header().Get("Retry-After"))
 	}
-	for _, want := range []string{`name="name" type="text" value="Typed by Ada"`, "The vault cannot answer now. Please try again in a moment."} {
+	for _, want := range []string{`name="name" type="text" value="Typed by Ada"`, "The service is not available at the moment. Please try again shortly."} {
 		if !strings.Contains(w.Body.String(), want) {
 			t.Errorf("the page does not contain %s", want)
 		}

@@ -113,20 +113,20 @@ func TestPreviewOfThePublicPage(t *testing.T) {
 	good, bad := o.upload(o.inst, "Ada Obi", "a.pdf"), o.upload(o.inst, "Ben Two", "refuse.pdf")
 	o.processAll()
 	at := o.pathOf("certificates/" + good.UUID)
-	checkPage(t, "a valid certificate", o.get("auditor", at), http.StatusOK, "This certificate is valid", "Northern & Western University (NWU) issued it, and its record stands.")
-	checkPage(t, "a failed certificate", o.get("auditor", o.pathOf("certificates/"+bad.UUID)), http.StatusOK, "No such certificate here")
+	checkPage(t, "a valid certificate", o.get("auditor", at), http.StatusOK, "This certificate is valid", "Issued by Northern & Western University (NWU) . The record is current.")
+	checkPage(t, "a failed certificate", o.get("auditor", o.pathOf("certificates/"+bad.UUID)), http.StatusOK, "Certificate not found")
 	checkPage(t, "the signature of the file", o.get("auditor", at+"?signature=1"), http.StatusOK, "Valid", "Checked just now.")
 	w := o.post("signatory", at+"/revoke", url.Values{"reason": {"Issued to <b>the wrong</b> person."}, "look": {"1"}})
-	checkPage(t, "the preview of the revocation", w, http.StatusOK, "Revoked on "+o.Now().Format("2 January 2006"), "Northern & Western University (NWU) has taken this certificate back. It is no longer valid.",
-		"Reason given by the institution Issued to <b>the wrong</b> person.")
+	checkPage(t, "the preview of the revocation", w, http.StatusOK, "Revoked on "+o.Now().Format("2 January 2006"), "Northern & Western University (NWU) has revoked this certificate. It is no longer valid.",
+		"Reason stated by the institution Issued to <b>the wrong</b> person.")
 	o.Exec(`UPDATE certificate_checks SET result = 'failed' WHERE name = 'file'`)
-	checkPage(t, "a failed check", o.get("auditor", at), http.StatusOK, "A check did not pass")
+	checkPage(t, "a failed check", o.get("auditor", at), http.StatusOK, "A check failed")
 	o.Exec(`DELETE FROM certificate_checks`)
-	checkPage(t, "a check that did not run", o.get("auditor", at), http.StatusOK, "Could not check the file and its signature now")
+	checkPage(t, "a check that did not run", o.get("auditor", at), http.StatusOK, "The file and its signature could not be checked now")
 	if w := o.post("signatory", at+"/revoke", url.Values{"reason": {"Issued in error."}}); w.Code != http.StatusSeeOther {
 		t.Fatalf("the revocation: status = %d, want 303; page %s", w.Code, visibleText(t, w))
 	}
-	checkPage(t, "a revoked certificate", o.get("auditor", at), http.StatusOK, "Revoked on ", "Reason given by the institution Issued in error.", "By Signatory Person")
+	checkPage(t, "a revoked certificate", o.get("auditor", at), http.StatusOK, "Revoked on ", "Reason stated by the institution Issued in error.", "By Signatory Person")
 }
 
 // The panel does not send a damaged file. A member checks the file again after the file was

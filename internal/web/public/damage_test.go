@@ -51,9 +51,9 @@ func TestDamagedFileIsNotSentToThePublic(t *testing.T) {
 			// The first request of a damaged file detects it, whichever link it uses.
 			targets := []string{u.RequestURI(), public}
 			first, second := targets[i], targets[1-i]
-			const message = "The stored file is damaged, so it was not sent. The operator has been alerted."
+			const message = "The stored file is damaged, so it was not sent. The operator has been notified."
 			checkPage(t, part+": the first request", v.get(first), http.StatusInternalServerError, message)
-			checkPage(t, part+": the page", v.get(page), http.StatusOK, "A check did not pass")
+			checkPage(t, part+": the page", v.get(page), http.StatusOK, "A check failed")
 			if w := v.get(second); w.Code == http.StatusOK || strings.Contains(w.Body.String(), "another file") {
 				t.Errorf("%s: the second request: status = %d, body %s, want an error without the file", part, w.Code, w.Body)
 			}

@@ -107,7 +107,7 @@ func TestFilesByDigest(t *testing.T) {
 			}
 		}
 		unknown("an unknown file", digestOf("x"))
-		checkPage(t, "an unknown file", v.get("/verify/file/"+digestOf("x")), http.StatusNotFound, "does not know this file", "does not mean that it is a forgery", digestOf("x"))
+		checkPage(t, "an unknown file", v.get("/verify/file/"+digestOf("x")), http.StatusNotFound, "File not recognized", "does not mean that the file is forged", digestOf("x"))
 
 		for target, want := range map[string]string{verified: "verified", strings.ToUpper(verified): "verified", original: "original"} {
 			_, got := fetch("/verify/file/" + target)
@@ -116,15 +116,15 @@ func TestFilesByDigest(t *testing.T) {
 				t.Errorf("the result is %v, want the match %s with the valid certificate", got, want)
 			}
 		}
-		checkPage(t, "verified", v.get("/verify/file/"+verified), http.StatusOK, "This certificate is valid", "is, byte for byte, the one that was issued", "Ada Obi")
-		checkPage(t, "original", v.get("/verify/file/"+original), http.StatusOK, "This certificate is valid", "is the original, as it was submitted")
+		checkPage(t, "verified", v.get("/verify/file/"+verified), http.StatusOK, "This certificate is valid", "Your file is identical to the issued file", "Ada Obi")
+		checkPage(t, "original", v.get("/verify/file/"+original), http.StatusOK, "This certificate is valid", "Your file is the original file, as it was submitted")
 
 		changed := "/verify/file/" + digestOf("changed") + "?reference_id=" + strings.ToLower(c.ReferenceID)
 		if w, got := fetch(changed); w.Code != 200 || got["match"] != "different" || got["count"] != 0.0 || got["data"].(map[string]any)["status"] != "valid" {
 			t.Errorf("a changed file: body %s, want 200 with different, 0 and the valid certificate", w.Body)
 		}
 		w := v.get(changed)
-		checkPage(t, "changed", w, http.StatusOK, "This file is not the one issued", "What differs", digestOf("changed"), verified, "What still holds", "BSc Physics")
+		checkPage(t, "changed", w, http.StatusOK, "This file is not the one issued", "Difference", digestOf("changed"), verified, "The certificate with this reference id", "BSc Physics")
 		if strings.Contains(textOf(t, w), "is valid") {
 			t.Errorf("the page of a changed file contains \"is valid\": %s", textOf(t, w))
 		}
@@ -147,7 +147,7 @@ func TestFilesByDigest(t *testing.T) {
 			records[0].(map[string]any)["reference_id"] != c.ReferenceID || records[1].(map[string]any)["institution"] != "Other" {
 			t.Errorf("a file of two institutions: body %s, want 200 with the records of both", w.Body)
 		}
-		checkPage(t, "a file of two institutions", v.get("/verify/file/"+original), http.StatusOK, "Several certificates were made of this file",
+		checkPage(t, "a file of two institutions", v.get("/verify/file/"+original), http.StatusOK, "Several certificates were issued from this file",
 			"Northern & Western University", "Ada Obi", c.ReferenceID, "Other", "Somebody Else", other.ReferenceID)
 		// If one of the institutions has two certificates, the page shows only their number, as if
 		// it were the only institution.
@@ -157,7 +157,7 @@ func TestFilesByDigest(t *testing.T) {
 			t.Errorf("a file of three certificates: body %s, want the count 3 and only the record of the first institution", w.Body)
 		}
 		w = v.get("/verify/file/" + original)
-		checkPage(t, "a file of three certificates", w, http.StatusOK, "Several certificates were made of this file", "Ada Obi", "2 certificates")
+		checkPage(t, "a file of three certificates", w, http.StatusOK, "Several certificates were issued from this file", "Ada Obi", "2 certificates")
 		if text := textOf(t, w); strings.Contains(text, "Somebody") || strings.Contains(text, other.ReferenceID) {
 			t.Errorf("the page of a file of three certificates names a certificate of the other institution: %s", text)
 		}
@@ -176,7 +176,7 @@ func TestFilesByDigest(t *testing.T) {
 			t.Errorf("a file of several certificates of one institution: body %s, want the count 3 and no record", w.Body)
 		}
 		w = v.get("/verify/file/" + original)
-		checkPage(t, "a file of several certificates of one institution", w, http.StatusOK, "Several certificates were made of this file", "3")
+		checkPage(t, "a file of several certificates of one institution", w, http.StatusOK, "Several certificates were issued from this file", "3")
 		if text := textOf(t, w); strings.Contains(text, "Ada") || strings.Contains(text, "Somebody") || strings.Contains(text, c.ReferenceID) {
 			t.Errorf("the page of a file of several certificates of one institution names a certificate: %s", text)
 		}
@@ -188,7 +188,7 @@ func TestFilesByDigest(t *testing.T) {
 		if w, got := fetch("/verify/file/" + verified); got["match"] != "verified" || got["data"].(map[string]any)["status"] != "revoked" {
 			t.Errorf("the file of a revoked certificate: body %s, want verified and revoked", w.Body)
 		}
-		checkPage(t, "revoked", v.get("/verify/file/"+verified), http.StatusOK, "Revoked on", "Issued by mistake", "is, byte for byte")
+		checkPage(t, "revoked", v.get("/verify/file/"+verified), http.StatusOK, "Revoked on", "Issued by mistake", "is identical to the issued file")
 		checkPage(t, "changed, revoked", v.get(changed), http.StatusOK, "This file is not the one issued", "no longer valid", "Issued by mistake")
 		v.checkSecrets()
 	})

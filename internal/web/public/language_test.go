@@ -27,8 +27,8 @@ func TestLanguages(t *testing.T) {
 		{"/verify", "de-CH,de;q=0.9", "de", "ltr", "Zertifikat prüfen"},
 		{"/verify?lang=ar", "de", "ar", "rtl", "التحقق من شهادة"},
 		{"/verify?lang=xx", "fr", "fr", "ltr", "Vérifier un certificat"},
-		{"/verify/" + unknownID + "?lang=zh", "", "zh", "ltr", "此处没有这份证书"},
-		{"/no-such-page?lang=es", "", "es", "ltr", "No existe esta página"},
+		{"/verify/" + unknownID + "?lang=zh", "", "zh", "ltr", "未找到证书"},
+		{"/no-such-page?lang=es", "", "es", "ltr", "Página no encontrada"},
 	} {
 		w := get(tc.target, tc.accept)
 		if !strings.Contains(textOf(t, w), tc.text) || w.Header().Get("Content-Language") != tc.tag || !slices.Contains(w.Header().Values("Vary"), "Accept-Language") ||
@@ -54,6 +54,28 @@ func TestLanguages(t *testing.T) {
 	}
 	if w := get("/verify?lang=fr&reference_id="+c.ReferenceID, ""); w.Header().Get("Location") != "/verify/"+c.ReferenceID+"?lang=fr" {
 		t.Errorf("the lookup redirects to %s, want the page of the certificate in French", w.Header().Get("Location"))
+	}
+}
+
+// TestLanguageMenu checks that the header of a page has a menu with links to all languages, which
+// opens without a script, and that the menu marks the language of the page.
+func TestLanguageMenu(t *testing.T) {
+	t.Parallel()
+	v := newVault(t, dbtest.SQLite(t))
+	_, header, _ := strings.Cut(v.get("/verify?lang=de").Body.String(), "<header")
+	header, _, _ = strings.Cut(header, "</header>")
+	_, menu, found := strings.Cut(header, "<details")
+	if menu, _, _ = strings.Cut(menu, "</details>"); !found || !strings.Contains(menu, "<summary>") {
+		t.Fatalf("the header has no menu: %s", header)
+	}
+	for _, l := range v.pages.view.Languages() {
+		link := `<a href="/verify?lang=` + l.Tag + `" lang="` + l.Tag + `"`
+		if !strings.Contains(menu, link) {
+			t.Errorf("the menu has no link to %s: %s", l.Tag, menu)
+		}
+	}
+	if strings.Count(menu, "aria-current") != 1 || !strings.Contains(menu, `hreflang="de" aria-current="true"`) {
+		t.Errorf("the menu does not mark German as the language of the page: %s", menu)
 	}
 }
 

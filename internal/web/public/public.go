@@ -64,7 +64,7 @@ func (p *Pages) Handler() (http.Handler, error) {
 		Templates: templates, Indexed: []string{"lookup.html", "signatures.html"},
 		Funcs: template.FuncMap{
 			"example": func() template.HTML { return page.Code(example) }, "maxMegabytes": func() int { return maxMegabytes },
-			"anchor": anchor,
+			"anchor": anchor, "checkLine": p.checkLine,
 		},
 	}); err != nil {
 		return nil, err

@@ -68,17 +68,20 @@ func TestVerificationOfEachStatus(t *testing.T) {
 		original := sha256.Sum256(vaulttest.PDF)
 
 		w := v.get("/verify/" + valid.ReferenceID)
-		checkPage(t, "valid", w, http.StatusOK, "This certificate is valid", "Northern & Western University (NWU) issued it", "Issued by Northern & Western University (NWU)", "BSc Physics", "Ada Obi", "30 June 2026",
-			valid.ReferenceID, hex.EncodeToString(sum[:]), hex.EncodeToString(original[:]), "Passed")
+		checkPage(t, "valid", w, http.StatusOK, "This certificate is valid", "Issued by Northern & Western University (NWU) . The record is current.", "Issued by Northern & Western University (NWU)", "BSc Physics", "Ada Obi", "30 June 2026",
+			valid.ReferenceID, hex.EncodeToString(sum[:]), hex.EncodeToString(original[:]), "Issuer’s record : valid , checked just now", "Stored file : unchanged , checked just now", "Print")
+		v.Exec(`UPDATE certificate_checks SET checked_at = checked_at - 120000000 WHERE name = 'file'`)
+		checkPage(t, "a check two minutes ago", v.get("/verify/"+valid.ReferenceID), http.StatusOK, "Stored file : unchanged , checked on", "Digital signature : valid , checked just now")
+		v.Exec(`UPDATE certificate_checks SET checked_at = checked_at + 120000000 WHERE name = 'file'`)
 		w = v.get("/verify/" + withdrawn.ReferenceID)
-		checkPage(t, "revoked", w, http.StatusOK, "Revoked on", "Issued by mistake", "MSc Physics", "It is no longer valid", "Did not pass", "Verified on")
-		if strings.Contains(w.Body.String(), "Verified since") {
-			t.Error("the page of a revoked certificate contains \"Verified since\"")
+		checkPage(t, "revoked", w, http.StatusOK, "Revoked on", "Issued by mistake", "MSc Physics", "It is no longer valid", "not valid", "Recorded on")
+		if strings.Contains(w.Body.String(), "The record is current") {
+			t.Error("the page of a revoked certificate contains \"The record is current\"")
 		}
 		if text := textOf(t, w); strings.Contains(text, "is valid") {
 			t.Errorf("the page of a revoked certificate contains \"is valid\": %s", text)
 		}
-		checkPage(t, "revoked while processing", v.get("/verify/"+early.ReferenceID), http.StatusOK, "Revoked on", "Sent too early", "Not checked")
+		checkPage(t, "revoked while processing", v.get("/verify/"+early.ReferenceID), http.StatusOK, "Revoked on", "Sent too early", "not checked")
 		w = v.get("/verify/" + waiting.ReferenceID)
 		checkPage(t, "processing", w, http.StatusOK, "not ready yet", waiting.ReferenceID)
 		if text := textOf(t, w); strings.Contains(text, "Ada") || strings.Contains(text, "Waiting") || w.Header().Get("Refresh") == "" {
@@ -153,7 +156,7 @@ func TestFailedIsUnknown(t *testing.T) {
 			}
 		}
 	}
-	checkPage(t, "unknown", v.get("/verify/"+unknownID), http.StatusNotFound, "No such certificate here")
+	checkPage(t, "unknown", v.get("/verify/"+unknownID), http.StatusNotFound, "Certificate not found")
 	v.checkSecrets()
 }
 
@@ -234,7 +237,7 @@ func TestHostileReferenceIDs(t *testing.T) {
 	} {
 		for _, target := range []string{"/verify/" + url.PathEscape(typed), "/verify?reference_id=" + url.QueryEscape(typed)} {
 			w := v.get(target)
-			checkPage(t, target, w, http.StatusNotFound, "No such certificate here")
+			checkPage(t, target, w, http.StatusNotFound, "Certificate not found")
 			checkMarkup(t, w)
 		}
 		if w := v.getJSON("/verify/" + url.PathEscape(typed)); w.Code != http.StatusNotFound || !json.Valid(w.Body.Bytes()) {
@@ -312,7 +315,7 @@ func TestRateLimit(t *testing.T) {
 func TestUnknownPagesAndMethods(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.SQLite(t))
-	checkPage(t, "unknown", v.get("/no-such-page"), http.StatusNotFound, "There is no such page")
+	checkPage(t, "unknown", v.get("/no-such-page"), http.StatusNotFound, "Page not found")
 	r := request(http.MethodPost, "/verify/"+unknownID)
 	r.Header.Set("Accept", "application/json")
 	if w := v.do(r); w.Code != http.StatusMethodNotAllowed || w.Header().Get("Allow") != "GET, HEAD" || !json.Valid(w.Body.Bytes()) {
@@ -381,7 +384,7 @@ func TestInternalErrorIsNotUnknown(t *testing.T) {
 	for _, target := range []string{"/verify/" + unknownID, "/verify/" + unknownID + "/qrcode.svg", local(t, link)} {
 		v.log.Reset()
 		w := v.get(target)
-		checkPage(t, target, w, http.StatusServiceUnavailable, "The vault cannot answer now", w.Header().Get("X-Request-Id"))
+		checkPage(t, target, w, http.StatusServiceUnavailable, "The service is not available", w.Header().Get("X-Request-Id"))
 		if w.Header().Get("Retry-After") == "" {
 			t.Errorf("%s: there is no Retry-After", target)
 		}

@@ -39,11 +39,11 @@ func TestChecksThatDidNotPass(t *testing.T) {
 			download        int
 		}{
 			{cert.Passed, cert.Passed, "This certificate is valid", "verdict valid", 200},
-			{cert.NotRun, cert.Passed, "Could not check the stored file now", "verdict unchecked", 200},
-			{cert.Passed, cert.NotRun, "Could not check the signature now", "verdict unchecked", 200},
-			{cert.NotRun, cert.NotRun, "Could not check the file and its signature now", "verdict unchecked", 200},
-			{cert.FailedCheck, cert.Passed, "A check did not pass", "verdict damaged", 404},
-			{cert.NotRun, cert.FailedCheck, "A check did not pass", "verdict damaged", 404},
+			{cert.NotRun, cert.Passed, "The stored file could not be checked now", "verdict unchecked", 200},
+			{cert.Passed, cert.NotRun, "The signature could not be checked now", "verdict unchecked", 200},
+			{cert.NotRun, cert.NotRun, "The file and its signature could not be checked now", "verdict unchecked", 200},
+			{cert.FailedCheck, cert.Passed, "A check failed", "verdict damaged", 404},
+			{cert.NotRun, cert.FailedCheck, "A check failed", "verdict damaged", 404},
 		} {
 			set(tc.file, tc.signature)
 			w := v.get("/verify/" + c.ReferenceID)
@@ -80,7 +80,7 @@ func TestHiddenName(t *testing.T) {
 			t.Helper()
 			for _, target := range []string{"/verify/" + c.ReferenceID, "/verify/file/" + digestOf(string(vaulttest.PDF)+tail), "/verify/file/" + digestOf("x") + "?reference_id=" + c.ReferenceID} {
 				w := v.get(target)
-				checkPage(t, target, w, http.StatusOK, "does not show names", "BSc Physics")
+				checkPage(t, target, w, http.StatusOK, "does not publish names", "BSc Physics")
 				var got struct{ Data map[string]any }
 				body := v.getJSON(target).Body
 				if err := json.Unmarshal(body.Bytes(), &got); err != nil || got.Data["certificate_title"] != "BSc Physics" {
@@ -114,13 +114,13 @@ func TestUnknownPageSuggestsCorrections(t *testing.T) {
 	}
 	v.Exec(`UPDATE certificates SET status = 'approved' WHERE uuid = $1`, c.UUID)
 	w := v.get(near)
-	checkPage(t, "near", w, http.StatusNotFound, "No such certificate", "Did you mean "+example+" ?")
+	checkPage(t, "near", w, http.StatusNotFound, "Certificate not found", "Did you mean "+example+" ?")
 	if !slices.Contains(attributes(t, w, "a", "href"), "/verify/"+example) || !slices.Contains(attributes(t, w, "input", "value"), "NWU-7K3M9QX2P4RTVWBZ") {
 		t.Errorf("the page for a similar reference id does not have the link to it or the entered text: %s", w.Body)
 	}
-	checkPage(t, "wrong character", v.get("/verify/NWU-7K3M9QX2P4RTVWUH"), http.StatusNotFound, "The marked character, U , cannot be right")
-	checkPage(t, "too short", v.get("/verify?reference_id=NWU-7K3M9QX2P4"), http.StatusNotFound, "there are 10 characters")
-	checkPage(t, "too long", v.get("/verify/"+example+"00"), http.StatusNotFound, "there are 18 characters")
+	checkPage(t, "wrong character", v.get("/verify/NWU-7K3M9QX2P4RTVWUH"), http.StatusNotFound, "The marked character, U , cannot be in this position")
+	checkPage(t, "too short", v.get("/verify?reference_id=NWU-7K3M9QX2P4"), http.StatusNotFound, "There are 10 characters")
+	checkPage(t, "too long", v.get("/verify/"+example+"00"), http.StatusNotFound, "There are 18 characters")
 	checkPage(t, "well-formed id", v.get("/verify/"+unknownID), http.StatusNotFound, "Compare each character")
 }
 
@@ -135,7 +135,7 @@ func TestPublicProfile(t *testing.T) {
 	} {
 		v.setPublic(account.Public{Contact: contact})
 		w := v.get("/verify/" + c.ReferenceID)
-		checkPage(t, contact, w, http.StatusOK, "Contact of the institution", contact)
+		checkPage(t, contact, w, http.StatusOK, "Contact", contact)
 		outside := slices.DeleteFunc(attributes(t, w, "a", "href"), func(s string) bool { return strings.HasPrefix(s, "/") || strings.HasPrefix(s, "#") })
 		if strings.Join(outside, " ") != link {
 			t.Errorf("the external links for the contact %s are %v, want only that to the contact, if it is an address or an https URL", contact, outside)

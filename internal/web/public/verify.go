@@ -2,8 +2,10 @@ package public
 
 import (
 	"context"
+	"html/template"
 	"net/http"
 	"net/url"
+	"time"
 
 	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/cert"
@@ -37,8 +39,10 @@ type verification struct {
 	// Match is the relation between the certificate and the file that the visitor looked up, or "".
 	Match cert.Match `json:"-"`
 	// URL is the URL of the page, and CardURL is the URL of its preview picture.
-	URL         string `json:"-"`
-	CardURL     string `json:"-"`
+	URL string `json:"-"`
+	// ReadAt is the time at which the record was read.
+	ReadAt      *string `json:"-"`
+	CardURL     string  `json:"-"`
 	certificate *cert.Certificate
 }
 
@@ -53,6 +57,8 @@ type check struct {
 	File   bool `json:"-"`
 	Passed bool `json:"-"`
 	Failed bool `json:"-"`
+
+	at *time.Time
 }
 
 // These are the verdicts of the public page.
@@ -68,6 +74,40 @@ const (
 )
 
 var errUnknown = fault.New(fault.NotFound, "No such certificate here.")
+
+// recently is the age up to which a check was made "just now".
+const recently = time.Minute
+
+// checkLine returns a check with its result and its time as one line.
+func (p *Pages) checkLine(g *page.Page, k check) (template.HTML, error) {
+	name, err := g.Message("checks." + k.Name)
+	if err != nil {
+		return "", err
+	}
+	if k.at == nil {
+		return g.H("checks.line_not_run", "check", element("<strong>", name, "</strong>"))
+	}
+	result, err := g.Message("checks." + k.Name + "_" + k.Result)
+	if err != nil {
+		return "", err
+	}
+	var when template.HTML
+	if p.Now().Sub(*k.at) < recently {
+		text, err := g.Message("checks.just_now")
+		if err != nil {
+			return "", err
+		}
+		when = element(`<span title="`+template.HTMLEscapeString(g.Moment(k.CheckedAt))+`">`, text, "</span>")
+	} else if when, err = g.H("checks.checked", "time", g.MomentTag(k.CheckedAt)); err != nil {
+		return "", err
+	}
+	return g.H("checks.line", "check", element("<strong>", name, "</strong>"), "result", element(`<span class="tone">`, result, "</span>"), "time", when)
+}
+
+// element returns a text between two tags.
+func element(start, text, end string) template.HTML {
+	return template.HTML(start + template.HTMLEscapeString(text) + end) //nolint:gosec // the text is escaped
+}
 
 // verdict returns the verdict for the status of a record and the results of its checks.
 func verdict(status string, checks []check) string {
@@ -216,10 +256,11 @@ func (p *Pages) describe(ctx context.Context, c *cert.Certificate) (*verificatio
 	}
 	for _, k := range checks {
 		v.Checks = append(v.Checks, check{
-			Name: k.Name, Result: string(k.Result), CheckedAt: web.Timestamp(k.CheckedAt),
+			Name: k.Name, Result: string(k.Result), CheckedAt: web.Timestamp(k.CheckedAt), at: k.CheckedAt,
 			Record: k.Name == cert.CheckRecord, File: k.Name == cert.CheckFile, Passed: k.Result == cert.Passed, Failed: k.Result == cert.FailedCheck,
 		})
 	}
+	v.ReadAt = v.Checks[0].CheckedAt
 	v.Verdict = verdict(v.Status, v.Checks)
 	return v, nil
 }

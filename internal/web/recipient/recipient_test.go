@@ -37,8 +37,8 @@ func TestMailLinkShowsCertificateAndFiles(t *testing.T) {
 	for _, l := range []string{"es", "fr", "de", "pt", "ar", "hi", "zh"} {
 		h.checkPage(l, h.get("/c/"+view+"?lang="+l), http.StatusOK, `lang="`+l+`"`)
 	}
-	h.checkPage("an unknown link", h.get("/c/ABCDEFGHIJKLMNOPQRSTUVWXYZ"), http.StatusNotFound, "This link shows nothing")
-	h.checkPage("another certificate", h.get("/c/"+view+"/"+other.UUID), http.StatusNotFound, "This link shows nothing")
+	h.checkPage("an unknown link", h.get("/c/ABCDEFGHIJKLMNOPQRSTUVWXYZ"), http.StatusNotFound, "This link does not work")
+	h.checkPage("another certificate", h.get("/c/"+view+"/"+other.UUID), http.StatusNotFound, "This link does not work")
 	for file, want := range map[string]string{"certificate.pdf": string(vaulttest.PDF) + certtest.Tail, "original": string(vaulttest.PDF)} {
 		w := h.get("/c/" + view + "/" + c.UUID + "/" + file)
 		if w.Body.String() != want || w.Code != http.StatusOK || w.Header().Get("Content-Security-Policy") != sandbox || w.Header().Get("X-Content-Type-Options") != "nosniff" {
@@ -49,14 +49,14 @@ func TestMailLinkShowsCertificateAndFiles(t *testing.T) {
 		t.Errorf("an unknown file: status = %d, want 404", w.Code)
 	}
 	h.Exec(`UPDATE certificate_checks SET result = 'failed' WHERE name = 'file'`)
-	h.checkPage("a failed check", h.get("/c/"+view), http.StatusOK, "A check did not pass")
+	h.checkPage("a failed check", h.get("/c/"+view), http.StatusOK, "A check failed")
 	h.Exec(`UPDATE certificate_checks SET result = 'not_run' WHERE name = 'file'`)
-	h.checkPage("a check that did not run", h.get("/c/"+view), http.StatusOK, "Could not check the stored file now")
+	h.checkPage("a check that did not run", h.get("/c/"+view), http.StatusOK, "The stored file could not be checked now")
 	h.Exec(`UPDATE certificates SET status = 'revoked', revoked_at = $1, revocation_reason = 'In error' WHERE id = $2`, db.Micros(time.Now()), c.ID)
 	w = h.get("/c/" + view)
-	h.checkPage("a revoked certificate", w, http.StatusOK, "Revoked on", "In error", "Verified on")
-	if strings.Contains(w.Body.String(), "Verified since") {
-		t.Error("the page says that a revoked certificate is still verified")
+	h.checkPage("a revoked certificate", w, http.StatusOK, "Revoked on", "In error", "Recorded on")
+	if strings.Contains(w.Body.String(), "The record is current") {
+		t.Error("the page says that the record of a revoked certificate is current")
 	}
 	for _, file := range []string{"certificate.pdf", "original", "image.png"} {
 		if w := h.get("/c/" + view + "/" + c.UUID + "/" + file); w.Code != http.StatusNotFound {
@@ -124,12 +124,12 @@ func TestMailLinkOfClaimedCertificate(t *testing.T) {
 	h := newHarness(t, 0)
 	foreign, c := h.approvedCertificate("eve@example.org", "Other"), h.approvedCertificate("ada@example.org", "BSc")
 	view, _ := h.mailedSecrets()
-	h.checkPage("an unclaimed certificate", h.get("/c/"+view), http.StatusOK, "Sign up with", "/sign-up?email=ada%40example.org")
+	h.checkPage("an unclaimed certificate", h.get("/c/"+view), http.StatusOK, "Create an account with", "/sign-up?email=ada%40example.org")
 	h.signInToNewAccount()
 	ada := h.person
 	h.person = nil
 	w := h.get("/c/" + view)
-	h.checkPage("a claimed certificate", w, http.StatusOK, "Already in an account", `href="/sign-in?next=%2Faccount"`)
+	h.checkPage("a claimed certificate", w, http.StatusOK, "already in an account", `href="/sign-in?next=%2Faccount"`)
 	if strings.Contains(w.Body.String(), "/sign-up") {
 		t.Error("the page asks the visitor to sign up")
 	}
@@ -142,7 +142,7 @@ func TestMailLinkOfClaimedCertificate(t *testing.T) {
 	if w := h.post("/account/certificates/" + foreign.UUID + "/mailed/end"); w.Code != http.StatusNotFound {
 		t.Errorf("ending the link of another person: status = %d, want 404", w.Code)
 	}
-	h.checkPage("the form to end the link", h.get(certificatePath), http.StatusOK, "End the mailed link")
+	h.checkPage("the form to end the link", h.get(certificatePath), http.StatusOK, "Turn off the mailed link")
 	if w := h.post(certificatePath + "/mailed/end"); w.Code != http.StatusSeeOther || w.Header().Get("Location") != certificatePath {
 		t.Errorf("ending the link: status = %d, want 303 to the certificate: %s", w.Code, w.Body.String())
 	}
@@ -151,7 +151,7 @@ func TestMailLinkOfClaimedCertificate(t *testing.T) {
 			t.Errorf("%s after the link was ended: status = %d, want 404", path, w.Code)
 		}
 	}
-	if strings.Contains(h.get(certificatePath).Body.String(), "End the mailed link") {
+	if strings.Contains(h.get(certificatePath).Body.String(), "Turn off the mailed link") {
 		t.Error("the page still has the form to end the link")
 	}
 }
@@ -160,7 +160,7 @@ func TestShareLinkShowsOnlyPublicData(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, 0)
 	c := h.approvedCertificate("ada@example.org", "BSc")
-	foreign := h.approvedCertificate("eve@example.org", "Other")
+	foreign, own := h.approvedCertificate("eve@example.org", "Other"), h.approvedCertificate("ada@example.org", "MSc")
 	h.signInToNewAccount()
 	certificatePath := "/account/certificates/" + c.UUID
 	h.Exec(`UPDATE certificates SET details = 'With a note' WHERE id = $1`, c.ID)
@@ -170,13 +170,25 @@ func TestShareLinkShowsOnlyPublicData(t *testing.T) {
 		t.Errorf("sharing the certificate of another person: status = %d, want 404", w.Code)
 	}
 	h.checkPage("a day in the past", h.post(certificatePath+"/shares", "label", "kept", "expires", "2020-01-01"), http.StatusUnprocessableEntity,
-		"The last day must be", `href="#expires"`, `value="kept"`, `aria-invalid="true"`)
-	h.checkPage("a problem in German", h.post(certificatePath+"/shares?lang=de", "expires", "x"), http.StatusUnprocessableEntity, "Der letzte Tag muss")
+		"Enter a date from today on", `href="#expires"`, `value="kept"`, `aria-invalid="true"`)
+	h.checkPage("a problem in German", h.post(certificatePath+"/shares?lang=de", "expires", "x"), http.StatusUnprocessableEntity, "Geben Sie ein Datum ab heute")
 	link := regexp.MustCompile(`href="https://vault\.example(/s/[A-Z2-7]{26})"`)
 	var links []string
 	for _, listed := range []string{"unlisted", "public"} {
+		// Reloading the page after the redirect must neither create another link nor show the secret again.
 		w := h.post(certificatePath+"/shares", "label", "for <b>them</b>", "listed", listed)
+		cookie, _, _ := strings.Cut(w.Header().Get("Set-Cookie"), ";")
+		if w.Code != http.StatusSeeOther || w.Header().Get("Location") != certificatePath || !strings.HasPrefix(cookie, "__Host-share=") {
+			t.Fatalf("creating a share link: status = %d, headers %v; want 303, the page and a cookie", w.Code, w.Header())
+		}
+		if body := h.send(http.MethodGet, "/account/certificates/"+own.UUID, "", "Cookie", cookie).Body.String(); strings.Contains(body, "Copy it now") {
+			t.Error("the page of another certificate shows the new link")
+		}
+		w = h.send(http.MethodGet, certificatePath, "", "Cookie", cookie)
 		h.checkPage("a new share link", w, http.StatusOK, "Copy it now", "for &lt;b&gt;them&lt;/b&gt;")
+		if deleted := w.Header().Get("Set-Cookie"); !strings.Contains(deleted, "__Host-share=;") || !strings.Contains(deleted, "Max-Age=0") {
+			t.Errorf("after the page showed the link, Set-Cookie = %q, want the deletion of the cookie", deleted)
+		}
 		links = append(links, link.FindStringSubmatch(w.Body.String())[1])
 	}
 	h.person = nil // the visitors of a share link
@@ -216,11 +228,11 @@ func TestWalletHasPagesAndFilters(t *testing.T) {
 	h.checkPage("the second page", h.get("/account?page=2"), http.StatusOK, "BSc", "Page 2 of 2")
 	h.checkPage("a page after the last page", h.get("/account?page=9"), http.StatusOK, "BSc", "Page 2 of 2", "page=1")
 	h.checkPage("a filter", h.get("/account?search=course+b&status=approved&institution=nwu"), http.StatusOK, "Certificates: 1", "Course B", `value="course b"`)
-	h.checkPage("a filter that finds nothing", h.get("/account?search=no+such+course"), http.StatusOK, "No certificate fits this filter", "Show all")
+	h.checkPage("a filter that finds nothing", h.get("/account?search=no+such+course"), http.StatusOK, "No certificates match your search", "Show all")
 	for _, q := range []string{"?page=x", "?page=-1", "?status=failed", "?page=1&page=2"} {
 		h.checkPage(q, h.get("/account"+q), http.StatusOK, "Certificates: 25")
 	}
-	h.checkPage("a long search text", h.get("/account?search="+strings.Repeat("x", 300)), http.StatusUnprocessableEntity, "the search is too long")
+	h.checkPage("a long search text", h.get("/account?search="+strings.Repeat("x", 300)), http.StatusUnprocessableEntity, "the search text is too long")
 }
 
 func TestExportAndDeleteAccount(t *testing.T) {
@@ -262,7 +274,7 @@ func TestDamagedFileIsNotSentToItsRecipient(t *testing.T) {
 		w := h.get("/c/" + view + "/" + c.UUID + "/" + file)
 		h.checkPage(file, w, http.StatusInternalServerError, "The stored file is damaged, so it was not sent.")
 	}
-	h.checkPage("the page", h.get("/c/"+view), http.StatusOK, "A check did not pass")
+	h.checkPage("the page", h.get("/c/"+view), http.StatusOK, "A check failed")
 }
 
 func TestUnsubscribeAndResume(t *testing.T) {
@@ -270,12 +282,12 @@ func TestUnsubscribeAndResume(t *testing.T) {
 	h := newHarness(t, 0)
 	h.approvedCertificate("ada@example.org", "BSc")
 	_, link := h.mailedSecrets()
-	h.checkPage("the page of the link", h.get("/unsubscribe/"+link), http.StatusOK, "No more mail?", "ada@example.org")
+	h.checkPage("the page of the link", h.get("/unsubscribe/"+link), http.StatusOK, "Unsubscribe", "ada@example.org")
 	// A mail program sends neither cookie nor origin (RFC 8058, 3.1).
-	h.checkPage("one click", h.send(http.MethodPost, "/unsubscribe/"+link, "List-Unsubscribe=One-Click"), http.StatusOK, "You get no more mail")
-	h.checkPage("after unsubscribing", h.get("/unsubscribe/"+link), http.StatusOK, "You get no more mail")
-	h.checkPage("resuming mail", h.post("/unsubscribe/"+link, "again", "1"), http.StatusOK, "No more mail?")
-	h.checkPage("an unknown link", h.post("/unsubscribe/X"), http.StatusNotFound, "This link shows nothing")
+	h.checkPage("one click", h.send(http.MethodPost, "/unsubscribe/"+link, "List-Unsubscribe=One-Click"), http.StatusOK, "You are unsubscribed")
+	h.checkPage("after unsubscribing", h.get("/unsubscribe/"+link), http.StatusOK, "You are unsubscribed")
+	h.checkPage("resuming mail", h.post("/unsubscribe/"+link, "again", "1"), http.StatusOK, "Unsubscribe")
+	h.checkPage("an unknown link", h.post("/unsubscribe/X"), http.StatusNotFound, "This link does not work")
 }
 
 func TestBounceHookChecksTokenAndReport(t *testing.T) {

@@ -224,6 +224,9 @@ func (p *Pages) certificate(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return p.notFound(w, r, err)
 	}
+	if o.NewLink, err = p.newLink(w, r, h.certificate); err != nil {
+		return err
+	}
 	return h.view.Draw(w, r, http.StatusOK, "certificate.html", o)
 }
 
@@ -279,16 +282,49 @@ func (p *Pages) createShare(w http.ResponseWriter, r *http.Request) error {
 	}
 	n := recipient.NewShare{Label: r.PostFormValue("label"), Public: r.PostFormValue("listed") == "public", Expires: r.PostFormValue("expires")}
 	secret, _, actionErr := p.Recipients.CreateShare(r.Context(), h.holder, h.certificate, n)
-	o, err := p.page(r, h)
-	if err != nil {
-		return p.notFound(w, r, err)
-	}
 	if actionErr != nil {
+		o, err := p.page(r, h)
+		if err != nil {
+			return p.notFound(w, r, err)
+		}
 		o.Label, o.Expires, o.Public = n.Label, n.Expires, n.Public
 		return h.view.ShowAgain(w, r, "certificate.html", o, translate(actionErr))
 	}
-	o.NewLink = p.Links.To("/s/" + secret)
-	return h.view.Draw(w, r, http.StatusOK, "certificate.html", o)
+	setShareCookie(w, secret, shareTime)
+	return h.view.Redirect(w, r, h.view.Reader(r).Link(h.base), "")
+}
+
+// shareCookie contains the secret of a new share link, of which the vault stores only the hash. The
+// page of the certificate shows the link once. The secret must not be in the page's address, which
+// the browser keeps in its history.
+const (
+	shareCookie = "__Host-share"
+	shareTime   = time.Minute
+)
+
+// setShareCookie stores a secret for a limited time, or deletes it if the time is negative.
+func setShareCookie(w http.ResponseWriter, secret string, limit time.Duration) {
+	http.SetCookie(w, &http.Cookie{
+		Name: shareCookie, Value: secret, Path: "/", MaxAge: int(limit.Seconds()), Secure: true, HttpOnly: true, SameSite: http.SameSiteLaxMode,
+	})
+}
+
+// newLink returns the new share link in the cookie of a request and deletes the cookie. It returns
+// "" if there is no cookie, or if its link does not belong to the certificate.
+func (p *Pages) newLink(w http.ResponseWriter, r *http.Request, c *cert.Certificate) (string, error) {
+	cookie, err := r.Cookie(shareCookie)
+	if err != nil {
+		return "", nil //nolint:nilerr // there is no new link
+	}
+	_, shared, err := p.Recipients.Shared(r.Context(), cookie.Value)
+	if fault.Is(err, fault.NotFound) || err == nil && shared.ID != c.ID {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	setShareCookie(w, "", -time.Second)
+	return p.Links.To("/s/" + cookie.Value), nil
 }
 
 func (p *Pages) revokeShare(w http.ResponseWriter, r *http.Request) error {

@@ -23,23 +23,23 @@ func TestSignUpSignOutAndSignIn(t *testing.T) {
 	t.Parallel()
 	b := newHarness(t).browser()
 	b.checkPage("the sign-up page", b.get("/sign-up?email=ada%40example.org&lang=de"), http.StatusOK, "Konto anlegen")
-	b.checkPage("an invalid address", b.post("/sign-up", "email", "nobody"), http.StatusUnprocessableEntity, "must look like name@example.org")
+	b.checkPage("an invalid address", b.post("/sign-up", "email", "nobody"), http.StatusUnprocessableEntity, "such as name@example.org")
 	b.checkRedirect("requesting a link", b.post("/sign-up?lang=de", "email", address), "/sign-up/sent?lang=de")
-	b.checkPage("link requested", b.get("/sign-up/sent"), http.StatusOK, "on its way")
+	b.checkPage("link requested", b.get("/sign-up/sent"), http.StatusOK, "We have sent you a link")
 	link := b.mailedLink()
 	// A person can use the link even after programs have followed it.
 	for range 3 {
 		w := b.get(link)
-		b.checkPage("the link", w, http.StatusOK, "Finish your account", address)
+		b.checkPage("the link", w, http.StatusOK, "Complete your account", address)
 		if w.Header().Get("Referrer-Policy") != "no-referrer" {
 			t.Errorf("the Referer header may contain the link: %v", w.Header())
 		}
 	}
-	b.checkPage("a short password", b.post(link, "name", "Ada <Obi>", "password", "short"), http.StatusUnprocessableEntity, "8 to 1000 characters")
+	b.checkPage("a short password", b.post(link, "name", "Ada <Obi>", "password", "short"), http.StatusUnprocessableEntity, "8 to 1,000 characters")
 	b.checkRedirect("signing up", b.post(link, "name", "Ada <Obi>", "password", password), "/account")
-	b.checkPage("signed up", b.get("/account/security"), http.StatusOK, "Ada <Obi>", address, "Firefox · Linux", "this one")
-	b.checkPage("a used link", b.get(link), http.StatusNotFound, "does not work any more")
-	b.checkPage("posting a used link", b.post(link, "name", "Eve", "password", password), http.StatusNotFound, "does not work any more")
+	b.checkPage("signed up", b.get("/account/security"), http.StatusOK, "Ada <Obi>", address, "Firefox · Linux", "this session")
+	b.checkPage("a used link", b.get(link), http.StatusNotFound, "no longer works")
+	b.checkPage("posting a used link", b.post(link, "name", "Eve", "password", password), http.StatusNotFound, "no longer works")
 	b.checkRedirect("the sign-in page for a signed-in person", b.get("/sign-in"), "/account")
 	b.checkRedirect("signing out", b.post("/sign-out"), "/sign-in")
 	b.checkPage("signed out", b.get("/sign-in"), http.StatusOK, "You are signed out.")
@@ -72,7 +72,7 @@ func TestMailedLinkSignsInOnce(t *testing.T) {
 	b.checkPage("the sign-in page before the link is used", b.get("/sign-in"), http.StatusOK)
 	// The link works in another browser, without cookies.
 	b.checkRedirect("using the link", h.browser().post(link), "/c/abc")
-	b.checkPage("using the link again", b.post(link), http.StatusNotFound, "does not work any more")
+	b.checkPage("using the link again", b.post(link), http.StatusNotFound, "no longer works")
 }
 
 func TestResetSetsPasswordAndEndsSessions(t *testing.T) {
@@ -85,7 +85,7 @@ func TestResetSetsPasswordAndEndsSessions(t *testing.T) {
 	b.checkRedirect("requesting a reset", b.post("/reset", "email", address), "/reset/sent")
 	link := b.mailedLink()
 	b.checkPage("the link", b.get(link), http.StatusOK, "Choose a new password", address)
-	b.checkPage("a short password", b.post(link, "password", "short"), http.StatusUnprocessableEntity, "8 to 1000 characters")
+	b.checkPage("a short password", b.post(link, "password", "short"), http.StatusUnprocessableEntity, "8 to 1,000 characters")
 	b.checkRedirect("setting a password", b.post(link, "password", "another horse"), "/sign-in?email=ada%40example.org")
 	b.checkPage("after setting the password", b.get("/sign-in?email=ada%40example.org"), http.StatusOK, "The password was set.")
 	other.checkRedirect("a session from before the reset", other.get("/account/security"), "/sign-in?next=%2Faccount%2Fsecurity")
@@ -114,7 +114,7 @@ func TestResetListsPasskeys(t *testing.T) {
 	link := b.mailedLink()
 	b.checkPage("the link", b.get(link), http.StatusOK, "Remove passkeys", "My phone", "Stranger's key")
 	w := b.post(link, "password", "short", "remove_passkey", "2")
-	b.checkPage("a short password", w, http.StatusUnprocessableEntity, "8 to 1000 characters", "My phone")
+	b.checkPage("a short password", w, http.StatusUnprocessableEntity, "8 to 1,000 characters", "My phone")
 	if !strings.Contains(w.Body.String(), `value="2" checked`) || strings.Contains(w.Body.String(), `value="1" checked`) {
 		t.Errorf("the page must show passkey 2 as chosen, and passkey 1 as not chosen: %s", w.Body)
 	}
@@ -164,7 +164,7 @@ func TestSecondFactorIsRequiredOnceSetUp(t *testing.T) {
 		}
 		return code
 	}
-	b.checkPage("a wrong code", b.post("/account/security/codes", "code", "000000"), http.StatusUnprocessableEntity, "The code is not right")
+	b.checkPage("a wrong code", b.post("/account/security/codes", "code", "000000"), http.StatusUnprocessableEntity, "The code is incorrect")
 	w = b.post("/account/security/codes", "code", code())
 	b.checkPage("a right code", w, http.StatusOK, "Your recovery codes")
 	recovery := regexp.MustCompile(`<code>([A-Z2-7-]{19})</code>`).FindAllStringSubmatch(w.Body.String(), -1)
@@ -179,7 +179,7 @@ func TestSecondFactorIsRequiredOnceSetUp(t *testing.T) {
 	before := fresh.cookies[sessionCookie]
 	fresh.checkRedirect("a protected page before the second factor", fresh.get("/account/security"), "/sign-in?next=%2Faccount%2Fsecurity")
 	fresh.checkPage("the page for the code", fresh.get("/sign-in/code?next=%2Fpanel%2Fx"), http.StatusOK, "Enter your code")
-	fresh.checkPage("a wrong code", fresh.post("/sign-in/code", "code", "123"), http.StatusUnprocessableEntity, "The code is not right")
+	fresh.checkPage("a wrong code", fresh.post("/sign-in/code", "code", "123"), http.StatusUnprocessableEntity, "The code is incorrect")
 	used := code()
 	fresh.checkRedirect("a right code", fresh.post("/sign-in/code", "code", used, "next", "/panel/x"), "/panel/x")
 	if fresh.cookies[sessionCookie] == before {
@@ -187,11 +187,11 @@ func TestSecondFactorIsRequiredOnceSetUp(t *testing.T) {
 	}
 	fresh = h.browser()
 	fresh.checkRedirect("a second sign-in", fresh.post("/sign-in", "email", address, "password", password), "/sign-in/code")
-	fresh.checkPage("a used code", fresh.post("/sign-in/code", "code", used), http.StatusUnprocessableEntity, "The code is not right")
+	fresh.checkPage("a used code", fresh.post("/sign-in/code", "code", used), http.StatusUnprocessableEntity, "The code is incorrect")
 	fresh.checkRedirect("a recovery code", fresh.post("/sign-in/code", "code", recovery[0][1]), "/account")
 	fresh.checkPage("after using a recovery code", fresh.get("/account/security"), http.StatusOK, "Unused recovery codes: 9 .")
 	fresh.checkRedirect("turning the second factor off", fresh.post("/account/security/codes/end"), "/account/security")
-	fresh.checkPage("after turning the second factor off", fresh.get("/account/security"), http.StatusOK, "No code is asked for any more")
+	fresh.checkPage("after turning the second factor off", fresh.get("/account/security"), http.StatusOK, "Two-step sign-in is off")
 }
 
 func TestRecentSignInIsRequired(t *testing.T) {
@@ -214,8 +214,8 @@ func TestRecentSignInIsRequired(t *testing.T) {
 			t.Errorf("%s: status %d, Location %q; all changes except name, language and sessions require the confirmation", pattern, w.Code, w.Header().Get("Location"))
 		}
 	}
-	b.checkPage("the confirmation page", b.get("/account/confirm?next=%2Fpanel"), http.StatusOK, "Confirm that it is you")
-	b.checkPage("a wrong password", b.post("/account/confirm", "password", "wrong horse", "next", "/panel"), http.StatusUnprocessableEntity, "not right")
+	b.checkPage("the confirmation page", b.get("/account/confirm?next=%2Fpanel"), http.StatusOK, "Confirm your identity")
+	b.checkPage("a wrong password", b.post("/account/confirm", "password", "wrong horse", "next", "/panel"), http.StatusUnprocessableEntity, "is incorrect")
 	b.checkRedirect("the right password", b.post("/account/confirm", "password", password, "next", "/panel"), "/panel")
 	b.checkRedirect("the action after the confirmation", b.post("/account/security/password", "new_password", "another horse"), "/account/security")
 }
@@ -245,7 +245,7 @@ func TestSecurityPageChangesAccount(t *testing.T) {
 	b.checkPage("the link to the new address", b.get(link), http.StatusOK, "lovelace@example.org")
 	b.checkRedirect("the link used by a signed-out visitor", h.browser().post(link), "/sign-in")
 	b.checkRedirect("using the link", b.post(link), "/account/security")
-	b.checkPage("after the change of address", b.get("/account/security"), http.StatusOK, "Now it is lovelace@example.org .")
+	b.checkPage("after the change of address", b.get("/account/security"), http.StatusOK, "Your current address is lovelace@example.org .")
 }
 
 // TestResponsesDoNotRevealAccounts checks that the responses for an unknown and for a known address

@@ -1,5 +1,22 @@
-// Functions that need a script: copying text, looking a file up by its fingerprint, and
-// reading a QR code. Their controls are hidden until this module runs.
+// Functions that need a script: closing a menu, copying text, printing, looking a file up by its
+// fingerprint, and reading a QR code. Their controls are hidden until this module runs.
+
+// A menu closes if the person clicks outside it or presses Escape.
+for (const menu of document.querySelectorAll("details.menu")) {
+  document.addEventListener("click", (event) => {
+    if (!menu.contains(event.target)) menu.open = false;
+  });
+  menu.addEventListener("keydown", (event) => {
+    if (event.key !== "Escape" || !menu.open) return;
+    menu.open = false;
+    menu.querySelector("summary").focus();
+  });
+}
+
+for (const button of document.querySelectorAll("[data-print]")) {
+  button.hidden = false;
+  button.addEventListener("click", () => print());
+}
 
 // referenceID matches a reference id in the form in which the vault prints it.
 const referenceID = /\b[A-Z0-9]{2,10}-[0-9A-HJKMNP-TV-Z]{16}(?![0-9A-Z])/g;

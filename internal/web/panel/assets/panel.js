@@ -1,17 +1,5 @@
 // Functions of the panel that need a script.
 
-// A menu closes if the person clicks outside it or presses Escape.
-for (const menu of document.querySelectorAll("details.menu")) {
-  document.addEventListener("click", (event) => {
-    if (!menu.contains(event.target)) menu.open = false;
-  });
-  menu.addEventListener("keydown", (event) => {
-    if (event.key !== "Escape" || !menu.open) return;
-    menu.open = false;
-    menu.querySelector("summary").focus();
-  });
-}
-
 // A tick in a list of choices selects the option to which the list belongs.
 for (const picker of document.querySelectorAll("[data-picks]")) {
   picker.addEventListener("change", () => {
