@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"golang.org/x/text/unicode/bidi"
 )
@@ -96,7 +97,7 @@ func TestVisualOrder(t *testing.T) {
 			if c.level%2 == 1 {
 				slices.Reverse(runes)
 				for i, r := range runes {
-					runes[i] = []rune(bidi.ReverseString(string(r)))[0]
+					runes[i], _ = utf8.DecodeRuneInString(bidi.ReverseString(string(r)))
 				}
 			}
 			got.WriteString(string(runes))

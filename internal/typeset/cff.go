@@ -92,8 +92,13 @@ func (s *subset) charstring(u *use) []byte {
 	return append(b, opEnd)
 }
 
-// segments returns the outline of a glyph in font units.
-func (f *face) segments(glyph uint16) []opentype.Segment {
+// segments returns the outline of a glyph in font units, and none of a damaged glyph.
+func (f *face) segments(glyph uint16) (out []opentype.Segment) {
+	defer func() { // the reader may panic on a damaged font of a folder
+		if recover() != nil {
+			out = nil
+		}
+	}()
 	outline, ok := f.drawn.GlyphData(font.GID(glyph)).(font.GlyphOutline)
 	if !ok {
 		return nil

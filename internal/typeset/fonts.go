@@ -134,11 +134,40 @@ func (f *Fonts) candidates(want Font, script language.Script, tag string) []*ent
 		}
 		if region := hanRegion(script, tag); region != "" {
 			slices.SortStableFunc(out[from:], func(a, b *entry) int { return hanOrder(a, region) - hanOrder(b, region) })
+			out = out[:min(len(out), from+maxLarge)] // all have nearly the same characters, and reading them takes long
 		}
 	}
 	for _, e := range f.entries {
 		if e != first && e.script == 0 {
 			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// related returns further entries for the characters that several scripts share, such as
+// punctuation: those of the scripts of the text.
+func (f *Fonts) related(tried []*entry, text []rune, tag string) []*entry {
+	var out []*entry
+	var scripts []language.Script
+	for _, r := range text {
+		script := language.LookupScript(r)
+		switch { // punctuation of no script, whose fonts are those of one
+		case r >= 0x0600 && r <= 0x06FF:
+			script = language.Arabic
+		case r == 0x0964 || r == 0x0965:
+			script = language.Devanagari
+		case r >= 0x3000 && r <= 0x30FF || r >= 0xFF00 && r <= 0xFFEF:
+			script = language.Han
+		}
+		if !script.Strong() || slices.Contains(scripts, script) {
+			continue
+		}
+		scripts = append(scripts, script)
+		for _, e := range f.candidates(Font{}, script, tag) {
+			if !slices.Contains(tried, e) && !slices.Contains(out, e) {
+				out = append(out, e)
+			}
 		}
 	}
 	return out

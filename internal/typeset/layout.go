@@ -3,6 +3,7 @@ package typeset
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 )
@@ -15,6 +16,8 @@ const (
 	gain           = 1.2
 	step           = 0.97
 	bisections     = 12
+	smallest       = 0.01 // of the size, whatever the style allows
+	mostLines      = 100
 	defaultLeading = 1.2
 	tolerance      = 0.01 // points
 )
@@ -94,6 +97,9 @@ func (t *setting) fit() (float64, []line, error) {
 	if len(t.paragraphs) == 0 {
 		return style.Size, nil, nil
 	}
+	if !(style.Size > 0 && t.width > 0) || math.IsInf(style.Size, 1) { // also NaN
+		return 0, nil, ErrNoRoom
+	}
 	if style.Lines == Unlimited {
 		lines, ok := t.at(style.Size, Unlimited)
 		if !ok {
@@ -101,7 +107,7 @@ func (t *setting) fit() (float64, []line, error) {
 		}
 		return style.Size, t.aligned(lines, style.Size), nil
 	}
-	size, lines := t.largest(cmp.Or(min(style.MinSize, style.Size), style.Size))
+	size, lines := t.largest(max(cmp.Or(min(style.MinSize, style.Size), style.Size), smallest*style.Size))
 	if lines == nil {
 		return 0, nil, ErrNoRoom
 	}
@@ -114,7 +120,7 @@ func (t *setting) fit() (float64, []line, error) {
 // largest returns the largest size of at least low and its lines, or no lines.
 func (t *setting) largest(low float64) (size float64, best []line) {
 	style := &t.style
-	for n := len(t.paragraphs); n <= style.Lines; n++ {
+	for n := len(t.paragraphs); n <= min(style.Lines, mostLines); n++ {
 		at := style.Size
 		var lines []line
 		ok := false

@@ -129,20 +129,19 @@ func (s *shaper) items(text []rune, levels []uint8, style *Style) ([]item, error
 // faces chooses the face of an item: the first that covers all of it. If none does, it splits the
 // item between graphemes. It also returns the characters that no font has.
 func (s *shaper) faces(text []rune, it item, style *Style) ([]item, []rune, error) {
-	var faces []*face
-	for _, e := range s.fonts.candidates(style.Font, it.script, style.Language) {
-		f, err := s.fonts.load(e)
-		if err != nil {
-			if e.optional {
-				continue
-			}
-			return nil, nil, err
-		}
-		if f.covers(text[it.start:it.end]) {
-			it.face = f
-			return []item{it}, nil, nil
-		}
-		faces = append(faces, f)
+	tried := s.fonts.candidates(style.Font, it.script, style.Language)
+	f, faces, err := s.covering(text[it.start:it.end], tried)
+	if f == nil && err == nil {
+		var others []*face
+		f, others, err = s.covering(text[it.start:it.end], s.fonts.related(tried, text, style.Language))
+		faces = append(faces, others...)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	if f != nil {
+		it.face = f
+		return []item{it}, nil, nil
 	}
 	var out []item
 	var missing []rune
@@ -171,6 +170,26 @@ func (s *shaper) faces(text []rune, it item, style *Style) ([]item, []rune, erro
 		out = append(out, part)
 	}
 	return out, missing, nil
+}
+
+// covering returns the first face that covers a text, or all faces if none does. A font of a folder
+// that cannot be used is treated as absent.
+func (s *shaper) covering(text []rune, entries []*entry) (*face, []*face, error) {
+	var all []*face
+	for _, e := range entries {
+		f, err := s.fonts.load(e)
+		if err != nil && !e.optional {
+			return nil, nil, err
+		}
+		if err != nil {
+			continue
+		}
+		if f.covers(text) {
+			return f, nil, nil
+		}
+		all = append(all, f)
+	}
+	return nil, all, nil
 }
 
 // noLigatures turns ligatures off, for letters with space between them.

@@ -10,28 +10,40 @@ import (
 	"github.com/certvault/certvault/internal/pdf"
 )
 
-// document returns a PDF with a page per text, and draws each text with its style.
+// document returns a PDF with a page per block.
 func document(t testing.TB, width, height float64, blocks ...*Block) []byte {
+	t.Helper()
+	subsets := NewSubsets("CV")
+	contents := make([]string, len(blocks))
+	for i, b := range blocks {
+		var content bytes.Buffer
+		b.Draw(&content, subsets, 50, height-100)
+		contents[i] = content.String()
+	}
+	return pages(t, width, height, subsets, contents)
+}
+
+// page returns a PDF of one page without fonts.
+func page(t testing.TB, width, height float64, content string) []byte {
+	t.Helper()
+	return pages(t, width, height, NewSubsets(""), []string{content})
+}
+
+func pages(t testing.TB, width, height float64, subsets *Subsets, contents []string) []byte {
 	t.Helper()
 	var out bytes.Buffer
 	w := pdf.NewWriter(&out)
 	pages := w.Reserve()
-	subsets := NewSubsets("CV")
-	var contents []pdf.Ref
-	for _, b := range blocks {
-		var content bytes.Buffer
-		b.Draw(&content, subsets, 50, height-100)
-		contents = append(contents, w.Add(pdf.NewStream(nil, content.Bytes())))
-	}
 	fonts := subsets.Objects(w)
 	var kids pdf.Array
 	for _, content := range contents {
+		ref := w.Add(pdf.NewStream(nil, []byte(content)))
 		kids = append(kids, w.Add(pdf.NewDict(
 			pdf.Entry{Key: "Type", Value: pdf.Name("Page")},
 			pdf.Entry{Key: "Parent", Value: pages},
 			pdf.Entry{Key: "MediaBox", Value: pdf.Array{pdf.Integer(0), pdf.Integer(0), pdf.Number(width), pdf.Number(height)}},
 			pdf.Entry{Key: "Resources", Value: pdf.NewDict(pdf.Entry{Key: "Font", Value: fonts})},
-			pdf.Entry{Key: "Contents", Value: content},
+			pdf.Entry{Key: "Contents", Value: ref},
 		)))
 	}
 	w.Set(pages, pdf.NewDict(

@@ -1,0 +1,111 @@
+package typeset
+
+import (
+	"bytes"
+	"errors"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// FuzzLayout sets any text in any style. The result is a block with all of the text within the
+// width, or one of the errors of the package.
+func FuzzLayout(f *testing.F) {
+	fonts := testFonts(f)
+	f.Add("José محمد (12)", 20.0, 10.0, 100.0, 2, 0.0, "en")
+	f.Add("क्षितिज\u2068 שלום \u2069\nไทย", 20.0, 0.0, 60.0, Unlimited, 50.0, "ar")
+	f.Add("Z\u0351\u036b\u0343\u036a\u0302\u036b\u033d\u034f\u0334\u0319\u0324\u031e\u0349\u035a", 8.0, 8.0, 500.0, 1, 0.0, "")
+	f.Add("王 ! \u202Eabc\u202C \U000E0041", math.Inf(1), math.NaN(), 1e300, -1, -1e9, "x-\x00")
+	f.Add("‮‬ \u00AD\u200B\uFEFF ﷽", 1e-9, 1e-300, 1e-9, 7, 1.0, "ur-Arab-PK")
+	f.Fuzz(func(t *testing.T, text string, size, low, width float64, lines int, tracking float64, language string) {
+		style := Style{Size: size, MinSize: low, Lines: lines, Tracking: tracking, Language: language}
+		b, err := fonts.Layout(text, style, width)
+		if err != nil {
+			if errors.Is(err, ErrFont) || !errors.Is(err, ErrNoRoom) && !errors.As(err, new(*MissingError)) {
+				t.Fatal(err)
+			}
+			return
+		}
+		if math.IsNaN(tracking) || math.Abs(tracking) > 1e4 {
+			return // only the caller sets it
+		}
+		got := strings.Map(visible, strings.Join(logical(b), ""))
+		if want := strings.Map(visible, clean(text)); got != want {
+			t.Errorf("the block has the text %+q, want %+q", got, want)
+		}
+		if tracking >= 0 && b.Width > width+2*tolerance+width*1e-9 && lines != Unlimited {
+			t.Errorf("the block has the width %v, want at most %v", b.Width, width)
+		}
+		var content bytes.Buffer
+		subsets := NewSubsets("F")
+		b.Draw(&content, subsets, 1, 2)
+		if strings.Contains(content.String(), "NaN") || strings.Contains(b.SVGPath(1, 2), "NaN") {
+			t.Error("a position is not a number")
+		}
+		for _, s := range subsets.list {
+			if len(s.trueType()) < 12 {
+				t.Error("a subset is empty")
+			}
+		}
+	})
+}
+
+// visible leaves out spaces and controls.
+func visible(r rune) rune {
+	if isControl(r) || strings.ContainsRune(" \n", r) {
+		return -1
+	}
+	return r
+}
+
+// logical returns the text of each line in logical order.
+func logical(b *Block) []string {
+	var out []string
+	for _, l := range b.lines {
+		clusters := slices.Clone(l.clusters)
+		slices.SortStableFunc(clusters, func(a, b cluster) int { return a.start - b.start })
+		var s strings.Builder
+		for _, c := range clusters {
+			s.WriteString(c.text)
+		}
+		out = append(out, s.String())
+	}
+	return out
+}
+
+// FuzzFont reads any bytes as a font and sets a text in it. The result is a block or an error, and
+// the subset can be written.
+func FuzzFont(f *testing.F) {
+	fonts := testFonts(f)
+	for _, name := range []string{"NotoSansThai_400Regular.ttf", "NotoSansHebrew_400Regular.ttf"} {
+		data, err := readEmbedded(name)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data, 0)
+	}
+	f.Add([]byte("ttcf\x00\x01\x00\x00\x00\x00\x00\x01\x00\x00\x00\x00"), 3)
+	f.Fuzz(func(t *testing.T, data []byte, index int) {
+		if index < 0 {
+			return // only the package sets it
+		}
+		damaged := &entry{name: "Fuzz", family: "Fuzz", weight: 400, optional: true, index: index, read: func() ([]byte, error) { return data, nil }}
+		set := &Fonts{entries: append(slices.Clone(fonts.entries), damaged)}
+		b, err := set.Layout("ก้ำ שָׁלוֹם fi 12", Style{Font: Font{Family: "Fuzz"}, Size: 10, Lines: 3}, 500)
+		if err != nil {
+			return
+		}
+		var content bytes.Buffer
+		subsets := NewSubsets("F")
+		b.Draw(&content, subsets, 0, 0)
+		b.SVGPath(0, 0)
+		for _, s := range subsets.list {
+			if s.face.glyf != nil {
+				s.trueType()
+			}
+			s.compact()
+			s.toUnicode()
+		}
+	})
+}
