@@ -97,7 +97,7 @@ func TestTextIsExtracted(t *testing.T) {
 // Independent readers find no fault in the file and its fonts.
 func TestFileIsValid(t *testing.T) {
 	f := testFonts(t)
-	data := document(t, 600, 400, specimen(t, f))
+	data := document(t, specimen(t, f))
 	if out, err := tool(t, data, "qpdf", "--check", "FILE"); err != nil || strings.Contains(out, "WARNING") {
 		t.Errorf("qpdf: %v\n%s", err, out)
 	}
@@ -136,7 +136,7 @@ func specimen(t testing.TB, f *Fonts) *Block {
 // The bytes depend only on the text and the fonts, whatever was set before.
 func TestDeterministic(t *testing.T) {
 	f := testFonts(t)
-	want := document(t, 600, 400, specimen(t, f))
+	want := document(t, specimen(t, f))
 	var group sync.WaitGroup
 	for range 4 {
 		group.Go(func() {
@@ -147,10 +147,10 @@ func TestDeterministic(t *testing.T) {
 			if _, err := g.Layout("Čaj", Style{Size: 9}, 100); err != nil {
 				t.Error(err)
 			}
-			if got := document(t, 600, 400, specimen(t, g)); !bytes.Equal(got, want) {
+			if got := document(t, specimen(t, g)); !bytes.Equal(got, want) {
 				t.Error("the same text has other bytes")
 			}
-			if got := document(t, 600, 400, specimen(t, f)); !bytes.Equal(got, want) {
+			if got := document(t, specimen(t, f)); !bytes.Equal(got, want) {
 				t.Error("the same text has other bytes, with shared fonts")
 			}
 		})
@@ -162,7 +162,7 @@ func TestDeterministic(t *testing.T) {
 func TestSameLook(t *testing.T) {
 	f := testFonts(t)
 	b := specimen(t, f)
-	data := document(t, 600, 400, b)
+	data := document(t, b)
 	text := render(t, data)
 	ink := 0
 	for _, v := range text.Pix {
@@ -191,7 +191,7 @@ func TestSameLook(t *testing.T) {
 			c.face = faces[c.face]
 		}
 	}
-	data = document(t, 600, 400, &drawn)
+	data = document(t, &drawn)
 	checkSame(t, "CFF", text, render(t, data))
 	if out, err := tool(t, data, "qpdf", "--check", "FILE"); err != nil {
 		t.Errorf("qpdf: %v\n%s", err, out)

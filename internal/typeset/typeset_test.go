@@ -11,8 +11,9 @@ import (
 )
 
 // document returns a PDF with a page per block.
-func document(t testing.TB, width, height float64, blocks ...*Block) []byte {
+func document(t testing.TB, blocks ...*Block) []byte {
 	t.Helper()
+	const width, height = 600, 400
 	subsets := NewSubsets("CV")
 	contents := make([]string, len(blocks))
 	for i, b := range blocks {
