@@ -3,6 +3,7 @@ package typeset
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"unicode"
 
@@ -48,6 +49,9 @@ func readFace(data []byte, index int, name string) (f *face, err error) {
 			f, err = nil, fmt.Errorf("%w: %s is damaged: %v", ErrFont, name, r)
 		}
 	}()
+	if err := checkTables(data); err != nil {
+		return nil, fmt.Errorf("%w: %s: %w", ErrFont, name, err)
+	}
 	loaders, err := opentype.NewLoaders(bytes.NewReader(data))
 	if err != nil {
 		return nil, fmt.Errorf("%w: reading %s: %w", ErrFont, name, err)
@@ -92,6 +96,61 @@ func readFace(data []byte, index int, name string) (f *face, err error) {
 		return nil, fmt.Errorf("%w: %s: %w", ErrFont, name, err)
 	}
 	return f, nil
+}
+
+// Formats of font files (OpenType, otff).
+const (
+	magicTrueType   = 0x00010000
+	magicOpenType   = 0x4F54544F // OTTO
+	magicCollection = 0x74746366 // ttcf
+	maxCollected    = 64         // fonts of a collection
+	maxTables       = 64
+)
+
+var (
+	errFormat = errors.New("it is not a TrueType or OpenType font")
+	errTables = errors.New("its list of tables is damaged")
+)
+
+// checkTables checks that the tables of a font, or of all fonts of a collection, are within the file.
+// The reader of go-text allocates the length of a table before it reads it.
+func checkTables(data []byte) error {
+	const header, record = 12, 16
+	at := []uint32{0}
+	if len(data) < header {
+		return errFormat
+	}
+	if binary.BigEndian.Uint32(data) == magicCollection {
+		n := binary.BigEndian.Uint32(data[8:])
+		if n > maxCollected || int(n)*4+header > len(data) {
+			return errTables
+		}
+		at = make([]uint32, n)
+		for i := range at {
+			at[i] = binary.BigEndian.Uint32(data[header+4*i:])
+		}
+	}
+	for _, from := range at {
+		if int64(from)+header > int64(len(data)) {
+			return errTables
+		}
+		font := data[from:]
+		if magic := binary.BigEndian.Uint32(font); magic != magicTrueType && magic != magicOpenType {
+			return errFormat
+		}
+		n := int(be16(font, 4))
+		if n > maxTables || header+n*record > len(font) {
+			return errTables
+		}
+		for i := range n {
+			entry := font[header+i*record:]
+			offset, length := binary.BigEndian.Uint32(entry[8:]), binary.BigEndian.Uint32(entry[12:])
+			if int64(offset)+int64(length) > int64(len(data)) {
+				return errTables
+			}
+		}
+	}
+	return nil
 }
 
 // outlines sets glyf and loca.
