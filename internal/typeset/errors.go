@@ -35,6 +35,8 @@ func (e *MissingError) Error() string {
 	}
 	if p := e.Package(); p != "" {
 		b.WriteString(": install the fonts of the Debian package " + p + " or set the folder of such fonts")
+	} else {
+		b.WriteString(": write the text without it")
 	}
 	return b.String()
 }

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
 	"testing"
 
 	"github.com/certvault/certvault/internal/pdf"
@@ -59,10 +60,12 @@ func pages(t testing.TB, width, height float64, subsets *Subsets, contents []str
 	return out.Bytes()
 }
 
+var sharedFonts = sync.OnceValues(func() (*Fonts, error) { return New() })
+
 // testFonts returns the embedded fonts.
 func testFonts(t testing.TB) *Fonts {
 	t.Helper()
-	f, err := New()
+	f, err := sharedFonts()
 	if err != nil {
 		skipOrFail(t, err.Error())
 	}
