@@ -2,6 +2,7 @@ package mail
 
 import (
 	"cmp"
+	_ "embed" // letterHTML is embedded
 	"fmt"
 	"html/template"
 	"net/netip"
@@ -83,54 +84,15 @@ func Host(host string) string {
 	return host
 }
 
-// letterPage is the HTML form of a letter: tables, because some mail programs support no other
+// letterHTML is the HTML form of a letter: tables, because some mail programs support no other
 // layout. Mail programs that support dark mode use the dark colours of the page; other programs
 // always use the light colours. The logo has a white background in both, because logos are drawn
 // for paper. open and close mark the elements that show a picture: see fillPictures.
-var letterPage = template.Must(template.New("letter").Funcs(template.FuncMap{"open": openPicture, "close": closePicture}).Parse(
-	`{{$brand := or .Brand .DefaultBrand}}<!doctype html>
-<html lang="{{.Language}}" dir="{{.Direction}}">
-<head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><meta name="color-scheme" content="light dark">
-<meta name="supported-color-schemes" content="light dark"><title>{{.Heading}}</title>
-<style>:root{color-scheme:light dark}h1{font-size:24px;line-height:1.25}@media(max-width:480px){.col{display:block!important;width:auto!important;padding-inline-end:0!important}.in{padding-inline:20px!important}}
-@media(prefers-color-scheme:dark){.page{background:#101418!important}.card{background:#1b1f24!important;color:#e8eaed!important}.card a{color:#8ab4f8!important}.quiet{color:#b3bcc4!important}
-.card .head,.card a.button{background:{{$brand.Night}}!important;color:{{$brand.TextOnNight}}!important}}</style></head>
-<body class="page" style="margin:0;background:#f1f4f3">
-<table role="presentation" class="page" width="100%" cellpadding="0" cellspacing="0" bgcolor="#f1f4f3" dir="{{.Direction}}"><tr><td align="center" style="padding:24px 8px">
-<table role="presentation" class="card" width="600" cellpadding="0" cellspacing="0" bgcolor="#ffffff" dir="{{.Direction}}" style="width:100%;max-width:600px;border-radius:12px;overflow:hidden;
-color:#16211e;font:16px/1.5 system-ui,-apple-system,'Segoe UI',Roboto,'Noto Sans',sans-serif;overflow-wrap:anywhere">
-{{if .Logo}}{{open "logo"}}<tr><td class="in" bgcolor="#ffffff" style="padding:20px 32px;background:#ffffff"><img src="cid:logo" alt="" style="display:block;max-width:100%;height:auto"></td></tr>
-{{close "logo"}}{{end}}<tr><td class="head in" bgcolor="{{$brand.Day}}" style="padding:20px 32px;background:{{$brand.Day}};color:{{$brand.TextOnDay}}">
-{{with .From}}<p style="margin:0 0 4px">{{.}}</p>
-{{end}}<h1 style="margin:0;font-size:24px;line-height:1.25">{{.Heading}}</h1></td></tr>
-<tr><td class="in" style="padding:12px 32px 24px">
-{{range $i, $p := .Paragraphs}}<p>{{$p}}</p>
-{{if eq $i 0}}{{with $.Certificate}}<table role="presentation" width="100%" cellpadding="0" cellspacing="0"><tr>
-{{if .Picture}}{{open "page"}}<td class="col" width="1" valign="top" style="padding:0 0 12px;padding-inline-end:20px"><a href="{{$.Button.URL}}"><img src="cid:page" alt="{{.PictureText}}" style="display:block;border:1px solid #8886"></a></td>
-{{close "page"}}{{end}}<td class="col" valign="top" style="padding:0 0 12px"><p style="margin:0;font-size:20px;line-height:1.3;font-weight:600">{{.Title}}</p>
-<p style="margin:8px 0 0">{{.Name}}</p>{{with .Issued}}
-<p class="quiet" style="margin:8px 0 0;color:#4d5b56">{{.}}</p>{{end}}</td></tr></table>
-{{end}}{{with $.List}}<ul style="padding-inline-start:20px">
-{{range .}}<li>{{.}}</li>
-{{end}}</ul>
-{{end}}{{end}}{{end}}{{with .SenderText}}{{if .Paragraph}}<p dir="auto" lang="{{.Language}}">
-{{- range $n, $line := .Lines .Paragraph}}{{if $n}}<br>
-{{end}}{{$line}}{{end}}</p>
-{{end}}{{end}}{{with .Button}}<table role="presentation" cellpadding="0" cellspacing="0" style="margin:24px 0 12px"><tr><td bgcolor="{{$brand.Day}}" style="border-radius:8px"><a class="button" href="{{.URL}}" style="display:inline-block;padding:12px 24px;border-radius:8px;
-background:{{$brand.Day}};color:{{$brand.TextOnDay}};text-decoration:none;font-weight:600">{{.Label}}</a></td></tr></table>
-{{end}}{{with .Links}}<p style="margin:0 0 12px">{{range $i, $l := .}}{{if $i}} · {{end}}<a href="{{$l.URL}}" style="color:#0b57d0">{{$l.Label}}</a>{{end}}</p>
-{{end}}{{with .Button}}<p dir="ltr" style="margin:0;font-size:13px"><a href="{{.URL}}" style="color:#0b57d0">{{.URL}}</a></p>
-{{end}}{{range .After}}<p>{{.}}</p>
-{{end}}{{with .SenderText}}{{if .Closing}}<p dir="auto" lang="{{.Language}}">
-{{- range $n, $line := .Lines .Closing}}{{if $n}}<br>
-{{end}}{{$line}}{{end}}</p>
-{{end}}{{end}}{{if or .Why .Unsubscribe}}<p class="quiet" style="margin:24px 0 0;padding-top:12px;border-top:1px solid #8886;font-size:13px;color:#4d5b56">{{.Why}}{{with .Unsubscribe}}
-<a href="{{.URL}}" style="color:#0b57d0">{{.Label}}</a>{{end}}</p>
-{{end}}</td></tr></table>
-</td></tr></table>
-</body>
-</html>
-`))
+//
+//go:embed letter.html
+var letterHTML string
+
+var letterPage = template.Must(template.New("letter").Funcs(template.FuncMap{"open": openPicture, "close": closePicture}).Parse(letterHTML))
 
 // Message returns the letter as a message.
 func (l Letter) Message(to Address, subject string) (Message, error) {
@@ -150,7 +112,7 @@ func (l Letter) Message(to Address, subject string) (Message, error) {
 }
 
 // text returns the letter as plain text.
-func (l *Letter) text() string {
+func (l Letter) text() string {
 	parts := []string{l.Heading}
 	for i, p := range l.Paragraphs {
 		parts = append(parts, p)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"html/template"
 	"io"
@@ -18,11 +19,18 @@ import (
 const (
 	// pictureTime is the time limit for loading all pictures of a message.
 	pictureTime = 5 * time.Second
-	// MaxLogo and MaxPage are the maximum sizes of the pictures of a message in bytes. With them,
-	// a message has at most 60 KB as transmitted.
+)
+
+// The maximum sizes of the pictures of a message in bytes. With them, a message has at most 60 KB as
+// transmitted.
+const (
 	MaxLogo = 6 << 10
 	MaxPage = 15 << 10
 )
+
+// ErrNoPicture means that a picture does not exist, or exists no more. The message has no such
+// picture.
+var ErrNoPicture = errors.New("there is no such picture")
 
 // logoPicture and pagePicture are the names of the pictures of a letter.
 const (
@@ -64,7 +72,7 @@ func (m *Message) fillPictures(images map[string]*Image, address func(name strin
 		}
 		element, after, _ := strings.Cut(rest, string(closePicture(p.Name)))
 		if i := images[p.Name]; i != nil {
-			element = strings.Replace(element, `"cid:`+p.Name+`"`, fmt.Sprintf(`"%s" width="%d" height="%d"`, address(p.Name), i.Width, i.Height), 1)
+			element = strings.Replace(element, `"cid:`+p.Name+`"`, `"`+address(p.Name)+fmt.Sprintf(`" width="%d" height="%d"`, i.Width, i.Height), 1)
 		} else {
 			element = ""
 		}
@@ -113,16 +121,17 @@ func (m *Mailer) images(ctx context.Context, pictures []Picture) map[string]*Ima
 		if p.Name == logoPicture {
 			limit = MaxLogo
 		}
-		if r.err == nil && r.image != nil && len(r.image.Content) > limit {
+		if r.err == nil && len(r.image.Content) > limit {
 			r.err = fmt.Errorf("the picture has more than %d bytes", limit)
+		}
+		if errors.Is(r.err, ErrNoPicture) {
+			continue
 		}
 		if r.err != nil {
 			m.log.WarnContext(ctx, "a message has no picture", slog.String("picture", p.Name), slog.Any("error", r.err))
 			continue
 		}
-		if r.image != nil {
-			images[p.Name] = r.image
-		}
+		images[p.Name] = r.image
 	}
 	return images
 }

@@ -153,7 +153,7 @@ func TestMailWithoutPicture(t *testing.T) {
 		case "too large":
 			return &Image{"image/jpeg", make([]byte, MaxPage+1), 1, 1}, nil
 		case "none":
-			return nil, nil
+			return nil, ErrNoPicture
 		case "never":
 			<-stopped
 		}

@@ -67,8 +67,8 @@ type Config struct {
 	// Bounces is the domain of the addresses for reports of failed deliveries. If it is empty,
 	// reports go to From.
 	Bounces string
-	// Picture loads a picture by its source. It returns nil if there is no such picture. If Picture
-	// is nil, messages have no pictures.
+	// Picture loads a picture by its source. The error is ErrNoPicture if there is no such picture.
+	// If Picture is nil, messages have no pictures.
 	Picture func(ctx context.Context, source string) (*Image, error)
 	// Finished is called when a message was sent or has failed, in the transaction that stores this
 	// result. It may be nil.

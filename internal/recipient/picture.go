@@ -37,13 +37,17 @@ const (
 )
 
 // MailPicture loads a picture of a mail: a logo, or the first page of an approved certificate. It
-// returns nil if there is no such picture any more. MailPicture is the callback mail.Config.Picture,
-// which is called when the mail is sent and not in the transaction that approves the certificate.
+// returns mail.ErrNoPicture if there is no such picture any more. MailPicture is the callback
+// mail.Config.Picture, which is called when the mail is sent and not in the transaction that approves
+// the certificate.
 func (s *Service) MailPicture(ctx context.Context, source string) (*mail.Image, error) {
 	if id, ok := account.LogoSource(source); ok {
 		content, err := account.LogoPNG(ctx, s.db, id)
-		if err != nil || content == nil {
+		if err != nil {
 			return nil, err
+		}
+		if content == nil {
+			return nil, mail.ErrNoPicture
 		}
 		return logoImage(content)
 	}
@@ -61,17 +65,17 @@ func (s *Service) MailPicture(ctx context.Context, source string) (*mail.Image, 
 func (s *Service) pageImage(ctx context.Context, uuid string) (*mail.Image, error) {
 	c, err := s.certs.BySignedLink(ctx, uuid)
 	if fault.Is(err, fault.NotFound) {
-		return nil, nil
+		return nil, mail.ErrNoPicture
 	}
 	if err != nil {
 		return nil, err
 	}
 	if c.Status != cert.Approved {
-		return nil, nil
+		return nil, mail.ErrNoPicture
 	}
 	page, err := s.certs.Thumbnail(ctx, c, density*pageHeight)
 	if errors.Is(err, cert.ErrFilesPurged) {
-		return nil, nil
+		return nil, mail.ErrNoPicture
 	}
 	if err != nil {
 		return nil, err
@@ -146,10 +150,13 @@ func samplePage(text string) (*mail.Image, error) {
 		fill(2, 60+10*i, 170+16*i, 280-20*i, 6)
 	}
 	fill(2, 40, 246, 110, 3)
-	for i := range 36 {
-		if x, y := i%6, i/6; (x*x+3*y+x*y)%3 != 1 {
-			fill(3, 328+7*x, 212+7*y, 7, 7)
-		}
+	fill(3, 326, 206, 46, 46)
+	for _, corner := range []image.Point{{328, 208}, {354, 208}, {328, 234}} {
+		fill(0, corner.X, corner.Y, 16, 16)
+		fill(3, corner.X+4, corner.Y+4, 8, 8)
+	}
+	for _, dot := range []image.Point{{348, 214}, {348, 230}, {356, 234}, {364, 242}, {332, 228}, {356, 246}, {364, 230}} {
+		fill(0, dot.X, dot.Y, 4, 4)
 	}
 	var b bytes.Buffer
 	if err := png.Encode(&b, page); err != nil {

@@ -144,7 +144,7 @@ func TestUndeliverableMail(t *testing.T) {
 		refused := f.upload(t, form("Unknown Mailbox"))
 		eventually(t, singleTime+approvalTime, "the page shows the refusal", func() bool {
 			page := detail(refused.UUID)
-			return strings.Contains(page, "Did not arrive") && strings.Contains(page, "there is no such mailbox (550 5.1.1)")
+			return strings.Contains(page, "Not delivered") && strings.Contains(page, "there is no such mailbox (550 5.1.1)")
 		})
 
 		// Each database needs another address, because both use the same mail server.
@@ -172,13 +172,13 @@ func TestUndeliverableMail(t *testing.T) {
 		if status := postReport(forged); status != http.StatusUnprocessableEntity {
 			t.Errorf("report with an unknown address: status = %d, want 422", status)
 		}
-		if strings.Contains(detail(late.UUID), "Did not arrive") {
+		if strings.Contains(detail(late.UUID), "Not delivered") {
 			t.Error("a forged report marked the mail as undelivered")
 		}
 		if status := postReport(from); status/100 != 2 {
 			t.Errorf("valid report: status = %d, want 2xx", status)
 		}
-		if page := detail(late.UUID); !strings.Contains(page, "Did not arrive") || !strings.Contains(page, "the mailbox is full (5.2.2)") {
+		if page := detail(late.UUID); !strings.Contains(page, "Not delivered") || !strings.Contains(page, "the mailbox is full (5.2.2)") {
 			t.Errorf("the page does not show the failed delivery: %s", page)
 		}
 	})

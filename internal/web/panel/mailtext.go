@@ -101,7 +101,9 @@ func (p *Panel) mailPreview(w http.ResponseWriter, r *http.Request, v *Visit) er
 	q := r.URL.Query()
 	var text *account.MailText
 	if q.Get("draft") != "" {
-		draft, _ := account.CheckMailText(account.MailText{Paragraph: firstRunes(q.Get("paragraph"), account.MaxParagraph), Closing: firstRunes(q.Get("closing"), account.MaxClosing)})
+		draft, _ := account.CheckMailText(account.MailText{
+			Paragraph: firstRunes(q.Get("paragraph"), account.MaxParagraph), Closing: firstRunes(q.Get("closing"), account.MaxClosing),
+		})
 		text = &draft
 	}
 	m, err := p.sample(r, v, q.Get("language"), text)
@@ -114,7 +116,7 @@ func (p *Panel) mailPreview(w http.ResponseWriter, r *http.Request, v *Visit) er
 	h.Set("Cache-Control", "no-store")
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("X-Robots-Tag", "noindex")
-	_, _ = io.WriteString(w, p.Mail.Page(r.Context(), &m)) // a failed write means that the client has disconnected
+	_, _ = io.WriteString(w, p.Mail.Page(r.Context(), &m)) //nolint:gosec // the page is a template; a failed write means that the client has disconnected
 	return nil
 }
 
