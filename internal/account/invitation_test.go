@@ -303,3 +303,34 @@ func TestInvitationMail(t *testing.T) {
 		}
 	}
 }
+
+// TestMailOfInstitutionInEveryLanguage checks the size, the direction and the sender of the mail to
+// members and owners.
+func TestMailOfInstitutionInEveryLanguage(t *testing.T) {
+	t.Parallel()
+	d := dbtest.SQLite(t)
+	p, c := newOutbox(t, d)
+	long := strings.Repeat("𐎀", 255)
+	if err := d.Tx(t.Context(), func(tx *db.Tx) error {
+		_, err := tx.ExecContext(t.Context(), `UPDATE institutions SET name = $1, colour = '#1a237e'`, long)
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	inst, err := c.s.Institution(t.Context(), c.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range p.Languages.Languages() {
+		p.sent = nil
+		if err := d.Tx(t.Context(), func(tx *db.Tx) error {
+			return p.MailOwnerTx(t.Context(), tx, inst, account.Person{Name: long, Email: "owner@example.org"}, long, l.Tag)
+		}); err != nil {
+			t.Fatal(err)
+		}
+		m := p.sent[0]
+		if len(m.Text)+len(m.HTML) > 20<<10 || len(m.Pictures) > 1 || !strings.Contains(m.HTML, `<html lang="`+l.Tag+`" dir="`+l.Direction+`">`) || !strings.Contains(m.HTML, `bgcolor="#1a237e"`) || !strings.HasPrefix(m.Sender, "𐎀") {
+			t.Errorf("in %s: the mail has %d bytes of text and %d of HTML, the sender %q, or another direction or colour", l.Tag, len(m.Text), len(m.HTML), m.Sender)
+		}
+	}
+}

@@ -24,6 +24,7 @@ func (a *App) sender() (mail.Config, error) {
 	if err != nil {
 		return mail.Config{}, fmt.Errorf("--mail-from: %w", err)
 	}
+	from.Name = cmp.Or(from.Name, mail.Host(host))
 	c := mail.Config{From: from, Keyring: a.Keyring, Bounces: a.cfg.BounceDomain}
 	if a.cfg.SMTP == "" {
 		c.NoServer = true

@@ -220,7 +220,12 @@ func TestDKIMSignature(t *testing.T) {
 			sender := NewSMTP(s.MailServer, "vault.example", signer)
 			arabic := envelope(t)
 			arabic.Text, arabic.To.Name, arabic.ReplyTo = strings.Repeat("شهادة ", 200), "يوسف", "office@example.org"
-			for _, e := range []*Envelope{envelope(t), arabic} {
+			withPictures := envelope(t)
+			withPictures.HTML, withPictures.Pictures = pictured(t).HTML, pictured(t).Pictures
+			withPictures.Images = func(context.Context) map[string]*Image {
+				return map[string]*Image{"page": {"image/jpeg", make([]byte, MaxPage), 200, 141}}
+			}
+			for _, e := range []*Envelope{envelope(t), arabic, withPictures} {
 				if err := sender.Send(t.Context(), e); err != nil {
 					t.Fatal(err)
 				}

@@ -12,6 +12,7 @@ import (
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/db/dbtest"
 	"github.com/certvault/certvault/internal/mail"
+	"github.com/certvault/certvault/internal/recipient"
 )
 
 // TestMailPicture checks the pictures of the mail about an approved certificate: they are loaded by
@@ -66,4 +67,27 @@ func TestUnsentNotice(t *testing.T) {
 			t.Errorf("statuses = %v, want unsent", got)
 		}
 	})
+}
+
+// TestCorrectionMailInEveryLanguage checks that the longest request for a correction fits into a
+// mail in every language.
+func TestCorrectionMailInEveryLanguage(t *testing.T) {
+	t.Parallel()
+	b := open(t, dbtest.SQLite(t))
+	name := strings.Repeat("𐎀", 255)
+	b.Exec(`UPDATE institutions SET name = $1, contact = 'registry@example.org'`, name)
+	c := b.upload(to("ada@example.org"), func(u *cert.Upload) { u.Title, u.FullName = name, name })
+	for _, l := range b.Languages.Languages() {
+		b.Exec(`UPDATE institutions SET mail_language = $1`, l.Tag)
+		person := recipient.Person(b.user("x-"+l.Tag+"@example.org", true), name, "x@example.org")
+		for _, text := range []string{strings.Repeat("𐎀", 1000), strings.Repeat(`"`, 1000)} {
+			if err := b.RequestCorrection(t.Context(), person, c, text); err != nil {
+				t.Fatalf("in %s: %v", l.Tag, err)
+			}
+			list := b.mails()
+			if m := list[len(list)-1]; len(m.Text)+len(m.HTML) > 20<<10 || len(m.Pictures) > 1 || !strings.Contains(m.HTML, `<html lang="`+l.Tag+`" dir="`+l.Direction+`">`) {
+				t.Errorf("in %s: the mail has %d bytes of text and %d of HTML, or another language", l.Tag, len(m.Text), len(m.HTML))
+			}
+		}
+	}
 }
