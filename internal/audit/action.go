@@ -157,7 +157,8 @@ func (a Action) Phrase() string {
 	return string(a)
 }
 
-func (a Action) known() bool {
+// Known reports whether the action is in Actions.
+func (a Action) Known() bool {
 	for i := range Actions {
 		if Actions[i].Action == a {
 			return true

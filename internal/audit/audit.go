@@ -100,7 +100,7 @@ const (
 
 // RecordTx writes an entry in the transaction of its action. The actor is the actor of the context.
 func RecordTx(ctx context.Context, tx *db.Tx, e Entry) error {
-	if !e.Action.known() {
+	if !e.Action.Known() {
 		return fmt.Errorf("recording an action: unknown action %q", string(e.Action))
 	}
 	detail, err := json.Marshal(e.Detail)

@@ -328,8 +328,8 @@ func TestCombinedFilters(t *testing.T) {
 		if err != nil || len(all) != 72 {
 			t.Fatalf("%d entries, %v, want 72", len(all), err)
 		}
-		for _, actor := range []string{"", "u-1", "USER", "root", "unknown"} {
-			for _, subject := range []string{"", "s-1", "one", "unknown"} {
+		for _, actor := range []string{"", "u-1", "USER", "root", "unknown", "AN", "u", "%", "_"} {
+			for _, subject := range []string{"", "s-1", "one", "unknown", "n", "S-"} {
 				for _, action := range []string{"", "certificate", "certificate.revoked", "webhook.created", "certificate.revok", "cert"} {
 					for _, from := range []time.Time{{}, day.Add(5 * time.Hour)} {
 						f := audit.Filter{Actor: actor, Subject: subject, Action: action, From: from}
@@ -357,11 +357,45 @@ func TestCombinedFilters(t *testing.T) {
 	})
 }
 
+// TestPartsOfNamesAreBounded checks that a part of a name is found only in the newest entries of the
+// selected time, and a whole name everywhere.
+func TestPartsOfNamesAreBounded(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		inst := institution(t, d, "AAA")
+		record(t, d, jane(t.Context()), audit.Entry{InstitutionID: inst, At: day, Action: audit.CertificateUploaded})
+		if _, err := d.Writer().ExecContext(t.Context(), `
+			INSERT INTO audit_entries (id, institution_id, at, actor_type, actor_id, actor_name, actor_folded, action,
+				subject_type, subject_id, subject_name, subject_folded, detail, address, request_id)
+			WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < $1)
+			SELECT 1000 + i, $2, $3 + i, 'token', '7', 'CI', 'ci', 'token.revoked', 'x', 's', 'S', 's', '{}', '', '' FROM n`,
+			audit.PartialEntries, inst, db.Micros(day.Add(time.Hour))); err != nil {
+			t.Fatal(err)
+		}
+		log := audit.New(d)
+		for name, tc := range map[string]struct {
+			f    audit.Filter
+			want int
+		}{
+			"a part of an old name":                      {audit.Filter{Actor: "jane d"}, 0},
+			"a part of an old name and another field":    {audit.Filter{Actor: "jane d", Action: "certificate"}, 0},
+			"an old name":                                {audit.Filter{Actor: "jane doe"}, 1},
+			"a part of an old name in the selected time": {audit.Filter{Actor: "jane d", To: day.Add(time.Minute)}, 1},
+			"a part of a new name":                       {audit.Filter{Actor: "c", From: day.Add(time.Hour)}, 10},
+		} {
+			if list, _, err := log.List(t.Context(), inst, tc.f, "", 10); err != nil || len(list) != tc.want {
+				t.Errorf("%s: %d entries, error %v, want %d", name, len(list), err, tc.want)
+			}
+		}
+	})
+}
+
 func matches(e *audit.Entry, f *audit.Filter) bool {
 	is := func(value string, candidates ...string) bool {
 		return value == "" || slices.ContainsFunc(candidates, func(candidate string) bool { return strings.EqualFold(candidate, value) })
 	}
+	has := func(name, part string) bool { return strings.Contains(strings.ToLower(name), strings.ToLower(part)) }
 	group, _, _ := strings.Cut(string(e.Action), ".")
-	return is(f.Actor, e.Actor.ID, e.Actor.Name, string(e.Actor.Type)) && is(f.Subject, e.Subject.ID, e.Subject.Name) &&
+	return (is(f.Actor, e.Actor.ID, string(e.Actor.Type)) || has(e.Actor.Name, f.Actor)) && (is(f.Subject, e.Subject.ID) || has(e.Subject.Name, f.Subject)) &&
 		is(f.Action, string(e.Action), group) && !e.At.Before(f.From)
 }

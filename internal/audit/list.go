@@ -23,11 +23,12 @@ func New(d *db.DB) *Log { return &Log{db: d} }
 
 // Filter selects entries; a filter whose fields are empty selects all entries.
 type Filter struct {
-	// Actor is a name, an id or an actor type.
+	// Actor is a name, a part of a name, an id or an actor type. A part of a name is found only in the
+	// newest PartialEntries entries of the time of the filter.
 	Actor string
 	// Action is an action, or a noun that selects all its actions.
 	Action string
-	// Subject is the name or id of a subject.
+	// Subject is a name, a part of a name or an id of a subject, like Actor.
 	Subject string
 	// From is the first included time; To is the first excluded time.
 	From, To time.Time

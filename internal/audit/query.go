@@ -2,7 +2,10 @@ package audit
 
 import (
 	"context"
+	"database/sql"
+	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -13,28 +16,53 @@ import (
 // selective field of a filter.
 const countLimit = 20_000
 
-// term is a column and a value that a filter matches. Each column has an index
-// in the order of the log.
-type term struct{ column, value string }
+// PartialEntries is the number of entries in which a part of a name is found: the newest entries of
+// the log in the time of the filter. No index contains the parts of names, so the number bounds the
+// work of a page. A whole name, an id and a type are found in the whole log.
+const PartialEntries = 20_000
+
+// bound returns a condition that begins with AND, or "".
+type bound func(q *statement) string
+
+// term is a column and a value that a filter matches. Each column has an index in the order of the
+// log. If part is set, the value is a part of the column, and no index is used.
+type term struct {
+	column, value string
+	part          bool
+}
+
+// condition returns the SQL condition that an entry matches the term. Without indexed, the database
+// cannot use an index for the condition.
+func (t term) condition(q *statement, newest bound, indexed bool) string {
+	switch {
+	case t.part:
+		return t.column + " LIKE " + q.arg("%"+likeEscape.Replace(t.value)+"%") + ` ESCAPE '\'` + newest(q)
+	case indexed:
+		return t.column + " = " + q.arg(t.value)
+	}
+	return t.column + " || '' = " + q.arg(t.value)
+}
+
+var likeEscape = strings.NewReplacer(`\`, `\\`, "%", `\%`, "_", `\_`)
 
 // conditions returns the terms of each field of the filter that is set. An entry matches a field if
 // it matches any of the field's terms.
 func (f *Filter) conditions() (list [][]term) {
 	if subject := fold(f.Subject); subject != "" {
-		list = append(list, []term{{"subject_id", subject}, {"subject_folded", subject}})
+		list = append(list, []term{{"subject_id", subject, false}, {"subject_folded", subject, false}, {"subject_folded", subject, true}})
 	}
 	if f.Action != "" {
 		terms := []term{}
 		for i := range Actions {
 			name := string(Actions[i].Action)
 			if name == f.Action || strings.HasPrefix(name, f.Action+".") {
-				terms = append(terms, term{"action", name})
+				terms = append(terms, term{"action", name, false})
 			}
 		}
 		list = append(list, terms)
 	}
 	if actor := fold(f.Actor); actor != "" {
-		list = append(list, []term{{"actor_id", actor}, {"actor_folded", actor}, {"actor_type", actor}})
+		list = append(list, []term{{"actor_id", actor, false}, {"actor_folded", actor, false}, {"actor_type", actor, false}, {"actor_folded", actor, true}})
 	}
 	return list
 }
@@ -52,7 +80,11 @@ func (q *statement) arg(value any) string {
 // page requires for each term of this field, and selects the first entries of the union.
 func (l *Log) filterCondition(ctx context.Context, q *statement, institutionID int64, f Filter, from *mark, back bool, limit int) (string, error) {
 	conditions := f.conditions()
-	selective, err := l.mostSelective(ctx, institutionID, conditions)
+	newest, err := l.newest(ctx, institutionID, f, conditions)
+	if err != nil {
+		return "", err
+	}
+	selective, err := l.mostSelective(ctx, institutionID, conditions, newest)
 	if err != nil {
 		return "", err
 	}
@@ -64,7 +96,7 @@ func (l *Log) filterCondition(ctx context.Context, q *statement, institutionID i
 	others := []string{f.timeBounds(q)}
 	for i, terms := range conditions {
 		if i != selective {
-			others = append(others, anyTerm(q, terms))
+			others = append(others, anyTerm(q, terms, newest))
 		}
 	}
 	if from != nil {
@@ -75,7 +107,7 @@ func (l *Log) filterCondition(ctx context.Context, q *statement, institutionID i
 	}
 	var branches []string
 	for _, t := range conditions[selective] {
-		branches = append(branches, `SELECT id, at FROM (SELECT id, at FROM audit_entries WHERE `+ofInstitution(q, institutionID)+t.column+" = "+q.arg(t.value)+" AND "+
+		branches = append(branches, `SELECT id, at FROM (SELECT id, at FROM audit_entries WHERE `+ofInstitution(q, institutionID)+t.condition(q, newest, true)+" AND "+
 			strings.Join(others, " AND ")+order+`) AS branch`)
 	}
 	if len(branches) == 0 {
@@ -85,8 +117,29 @@ func (l *Log) filterCondition(ctx context.Context, q *statement, institutionID i
 	return `id IN (SELECT id FROM (` + strings.Join(branches, ` UNION `) + `) AS branches` + order + `)` + order, nil
 }
 
+// newest returns the bound for terms that match a part of a name: the newest PartialEntries entries
+// in the time of the filter.
+func (l *Log) newest(ctx context.Context, institutionID int64, f Filter, conditions [][]term) (bound, error) {
+	none := func(*statement) string { return "" }
+	if !slices.ContainsFunc(conditions, func(terms []term) bool { return slices.ContainsFunc(terms, func(t term) bool { return t.part }) }) {
+		return none, nil
+	}
+	q := &statement{}
+	query := `SELECT at, id FROM audit_entries WHERE ` + ofInstitution(q, institutionID) + f.timeBounds(q) +
+		` ORDER BY at DESC, id DESC LIMIT 1 OFFSET ` + q.arg(PartialEntries)
+	var first mark
+	err := l.db.QueryRowContext(ctx, query, q.args...).Scan(&first.at, &first.id)
+	if errors.Is(err, sql.ErrNoRows) {
+		return none, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("finding the newest entries of the audit log: %w", err)
+	}
+	return func(q *statement) string { return " AND (at, id) > (" + q.arg(first.at) + ", " + q.arg(first.id) + ")" }, nil
+}
+
 // mostSelective returns the index of the field whose terms match the fewest entries.
-func (l *Log) mostSelective(ctx context.Context, institutionID int64, conditions [][]term) (index int, err error) {
+func (l *Log) mostSelective(ctx context.Context, institutionID int64, conditions [][]term, newest bound) (index int, err error) {
 	if len(conditions) < 2 {
 		return 0, nil
 	}
@@ -95,7 +148,7 @@ func (l *Log) mostSelective(ctx context.Context, institutionID int64, conditions
 		sum := 0
 		for _, t := range terms {
 			q := &statement{}
-			query := `SELECT count(*) FROM (SELECT 1 FROM audit_entries WHERE ` + ofInstitution(q, institutionID) + t.column + " = " + q.arg(t.value) +
+			query := `SELECT count(*) FROM (SELECT 1 FROM audit_entries WHERE ` + ofInstitution(q, institutionID) + t.condition(q, newest, true) +
 				` LIMIT ` + q.arg(countLimit) + `) AS counted`
 			var n int
 			if err := l.db.QueryRowContext(ctx, query, q.args...).Scan(&n); err != nil {
@@ -120,13 +173,13 @@ func ofInstitution(q *statement, institutionID int64) string {
 
 // anyTerm returns the condition that an entry matches one of the terms. The database cannot use an
 // index for this form of the condition.
-func anyTerm(q *statement, condition []term) string {
+func anyTerm(q *statement, condition []term, newest bound) string {
 	if len(condition) == 0 {
 		return "1 = 0"
 	}
 	var terms []string
 	for _, t := range condition {
-		terms = append(terms, t.column+" || '' = "+q.arg(t.value))
+		terms = append(terms, t.condition(q, newest, false))
 	}
 	return "(" + strings.Join(terms, " OR ") + ")"
 }
