@@ -59,7 +59,7 @@ func (b *bench) signIn() *Entry {
 func (b *bench) enter() (e *Entry) {
 	b.t.Helper()
 	err := b.d.Tx(b.t.Context(), func(tx *db.Tx) (err error) {
-		e, err = b.EnterTx(b.t.Context(), tx, 1, home)
+		e, err = b.EnterTx(b.t.Context(), tx, 1, ByInvitation, home)
 		return err
 	})
 	if err != nil {

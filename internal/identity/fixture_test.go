@@ -192,7 +192,7 @@ func (b *bench) join(email string) (e *Entry) {
 		if err != nil {
 			return err
 		}
-		e, err = b.EnterTx(b.t.Context(), tx, p.ID, home)
+		e, err = b.EnterTx(b.t.Context(), tx, p.ID, ByInvitation, home)
 		return err
 	})
 	if err != nil {

@@ -43,9 +43,9 @@ const (
 	ByPassword Method = "password"
 	ByLink     Method = "link"
 	ByPasskey  Method = "passkey"
-	// ByInvitation is a link in the mail of an invitation, or another link that this package did
-	// not create.
+	// ByInvitation is the link in the mail of an invitation. BySetup is the set-up link.
 	ByInvitation Method = "invitation"
+	BySetup      Method = "set-up link"
 )
 
 // Session is the session of a person in one browser.
@@ -220,14 +220,14 @@ func (s *Service) startSessionTx(ctx context.Context, tx *db.Tx, p Person, metho
 	return e, nil
 }
 
-// EnterTx starts a session for a person whom another package has identified by a mailed link, such
-// as an invitation. If the person has a second factor, the session waits for it.
-func (s *Service) EnterTx(ctx context.Context, tx *db.Tx, personID int64, from Origin) (*Entry, error) {
+// EnterTx starts a session for a person whom another package has identified by a link: method is
+// ByInvitation or BySetup. If the person has a second factor, the session waits for it.
+func (s *Service) EnterTx(ctx context.Context, tx *db.Tx, personID int64, method Method, from Origin) (*Entry, error) {
 	p, err := s.Person(ctx, tx, personID)
 	if err != nil {
 		return nil, err
 	}
-	return s.afterFirstFactorTx(ctx, tx, p, ByInvitation, from)
+	return s.afterFirstFactorTx(ctx, tx, p, method, from)
 }
 
 // afterFirstFactorTx starts a session after the first factor. If the person has a second factor,

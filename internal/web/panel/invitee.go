@@ -136,7 +136,7 @@ func (p *Panel) join(r *http.Request, g *inviteePage) (entry *identity.Entry, er
 		if _, err := p.Invitations.AcceptTx(audit.WithActor(ctx, actor), tx, r.PathValue("secret"), account.Invitee{UserID: person.ID, Verified: true}); err != nil {
 			return err
 		}
-		entry, err = p.People.EnterTx(ctx, tx, person.ID, p.SignIn.Origin(r))
+		entry, err = p.People.EnterTx(ctx, tx, person.ID, identity.ByInvitation, p.SignIn.Origin(r))
 		return err
 	})
 	return entry, err
