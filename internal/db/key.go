@@ -57,6 +57,28 @@ func (d *DB) Installation(ctx context.Context) (id string, err error) {
 	return id, nil
 }
 
+// SetBaseURL stores the base URL with which a server was started. The database must have an
+// installation id.
+func (d *DB) SetBaseURL(ctx context.Context, base string) error {
+	if err := d.Tx(ctx, func(tx *Tx) error {
+		_, err := tx.ExecContext(ctx, `UPDATE installations SET base_url = $1 WHERE id = 1 AND base_url <> $1`, base)
+		return err
+	}); err != nil {
+		return fmt.Errorf("storing the base URL: %w", err)
+	}
+	return nil
+}
+
+// BaseURL returns the base URL with which a server was last started, or "" if no server has stored
+// one.
+func (d *DB) BaseURL(ctx context.Context) (base string, err error) {
+	err = d.QueryRowContext(ctx, `SELECT base_url FROM installations WHERE id = 1`).Scan(&base)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return "", fmt.Errorf("reading the base URL: %w", err)
+	}
+	return base, nil
+}
+
 // SetInstallation stores the id of the installation, unless the database has one.
 func (d *DB) SetInstallation(ctx context.Context, id string) error {
 	err := d.Tx(ctx, func(tx *Tx) error {

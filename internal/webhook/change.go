@@ -15,7 +15,9 @@ import (
 
 // Change contains the new values of an endpoint; nil leaves a value unchanged.
 type Change struct {
-	URL *string
+	// Name is the name of the endpoint; an empty name removes it.
+	Name *string
+	URL  *string
 	// Events replaces the list of subscribed events; an empty list means every event.
 	Events *[]Name
 	// Headers replaces the list of headers added to deliveries.
@@ -24,6 +26,11 @@ type Change struct {
 
 func (c *Change) check() error {
 	var bad fault.Fields
+	if c.Name != nil {
+		trimmed := strings.TrimSpace(*c.Name)
+		c.Name = &trimmed
+		checkName(&bad, trimmed)
+	}
 	if c.URL != nil {
 		trimmed := strings.TrimSpace(*c.URL)
 		c.URL = &trimmed
@@ -38,7 +45,7 @@ func (c *Change) check() error {
 	return bad.Err()
 }
 
-// Update changes the URL, the subscribed events and the headers of an endpoint. Pending deliveries
+// Update changes the name, the URL, the subscribed events and the headers of an endpoint. Pending deliveries
 // are sent to the new URL. Update creates no deliveries for past events that the endpoint did not
 // subscribe to. A new URL resets the endpoint's health.
 func (s *Service) Update(ctx context.Context, institutionID int64, uuid string, c Change) error {
@@ -58,6 +65,9 @@ func (s *Service) Update(ctx context.Context, institutionID int64, uuid string, 
 			return err
 		}
 		before := *e
+		if c.Name != nil {
+			e.Name = *c.Name
+		}
 		if c.Events != nil {
 			e.Events = sortedNames(*c.Events)
 		}
@@ -78,13 +88,13 @@ func (s *Service) Update(ctx context.Context, institutionID int64, uuid string, 
 				return err
 			}
 		}
-		if _, err := tx.ExecContext(ctx, `UPDATE webhook_endpoints SET url = $2, events = $3 WHERE id = $1`, e.ID, e.URL, list); err != nil {
+		if _, err := tx.ExecContext(ctx, `UPDATE webhook_endpoints SET url = $2, events = $3, name = $4 WHERE id = $1`, e.ID, e.URL, list, e.Name); err != nil {
 			return err
 		}
 		s.wakeTx(tx)
 		return s.recordTx(ctx, tx, audit.WebhookChanged, institutionID, uuid, e.URL, audit.Detail{
 			"url": map[string]string{"from": origin(before.URL), "to": origin(e.URL)}, "address_changed": before.URL != e.URL,
-			"events": append([]Name{}, e.Events...), "headers_changed": c.Headers != nil,
+			"events": append([]Name{}, e.Events...), "headers_changed": c.Headers != nil, "name": map[string]string{"from": before.Name, "to": e.Name},
 		})
 	})
 	if err != nil {

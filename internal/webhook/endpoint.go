@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/google/uuid"
@@ -18,7 +19,10 @@ import (
 	"github.com/certvault/certvault/internal/keyring"
 )
 
-const maxURL = 2048
+const (
+	maxURL  = 2048
+	maxName = 100
+)
 
 // Status is the state of an endpoint.
 type Status string
@@ -39,7 +43,9 @@ type Endpoint struct {
 	ID            int64
 	UUID          string
 	InstitutionID int64
-	URL           string
+	// Name is the name that members gave the endpoint, or "".
+	Name string
+	URL  string
 	// Events are the subscribed events; an empty list means all.
 	Events    []Name
 	Status    Status
@@ -70,8 +76,15 @@ type Endpoint struct {
 // scheme http or https, has no host, or has a user name. Create does not check the address of the
 // host: the node that sends a delivery checks the address each time.
 func (s *Service) Create(ctx context.Context, institutionID int64, rawURL string, events []Name, headers ...Header) (*Endpoint, string, error) {
-	rawURL = strings.TrimSpace(rawURL)
+	return s.CreateNamed(ctx, institutionID, "", rawURL, events, headers...)
+}
+
+// CreateNamed is like Create, but the endpoint has a name, which members of the institution see. An
+// empty name means no name.
+func (s *Service) CreateNamed(ctx context.Context, institutionID int64, name, rawURL string, events []Name, headers ...Header) (*Endpoint, string, error) {
+	name, rawURL = strings.TrimSpace(name), strings.TrimSpace(rawURL)
 	var bad fault.Fields
+	checkName(&bad, name)
 	checkURL(&bad, rawURL)
 	checkEvents(&bad, events)
 	checkHeaders(&bad, headers)
@@ -83,7 +96,7 @@ func (s *Service) Create(ctx context.Context, institutionID int64, rawURL string
 		return nil, "", err
 	}
 	e := &Endpoint{
-		UUID: uuid.NewString(), InstitutionID: institutionID, URL: rawURL,
+		UUID: uuid.NewString(), InstitutionID: institutionID, Name: name, URL: rawURL,
 		Events: sortedNames(events), Status: Active, CreatedAt: s.now().UTC(),
 	}
 	sealed, err := s.ring.Seal(keyring.WebhookSecret, []byte(secret), []byte(e.UUID))
@@ -100,12 +113,12 @@ func (s *Service) Create(ctx context.Context, institutionID int64, rawURL string
 	}
 	err = s.db.Tx(ctx, func(tx *db.Tx) error {
 		if err := tx.QueryRowContext(ctx, `
-			INSERT INTO webhook_endpoints (uuid, institution_id, url, events, secret, headers, status, created_at)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, $8) RETURNING id`,
-			e.UUID, institutionID, rawURL, list, sealed, custom, string(Active), db.Micros(e.CreatedAt)).Scan(&e.ID); err != nil {
+			INSERT INTO webhook_endpoints (uuid, institution_id, name, url, events, secret, headers, status, created_at)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) RETURNING id`,
+			e.UUID, institutionID, name, rawURL, list, sealed, custom, string(Active), db.Micros(e.CreatedAt)).Scan(&e.ID); err != nil {
 			return err
 		}
-		return s.recordTx(ctx, tx, audit.WebhookCreated, institutionID, e.UUID, rawURL, audit.Detail{"events": append([]Name{}, e.Events...)})
+		return s.recordTx(ctx, tx, audit.WebhookCreated, institutionID, e.UUID, rawURL, audit.Detail{"name": name, "events": append([]Name{}, e.Events...)})
 	})
 	if err != nil {
 		return nil, "", fmt.Errorf("creating the endpoint: %w", err)
@@ -138,6 +151,12 @@ func storedNames(events []Name) (string, error) {
 
 // sortedNames returns names sorted and without duplicates.
 func sortedNames(events []Name) []Name { return slices.Compact(slices.Sorted(slices.Values(events))) }
+
+func checkName(bad *fault.Fields, name string) {
+	if !utf8.ValidString(name) || utf8.RuneCountInString(name) > maxName || strings.ContainsFunc(name, unicode.IsControl) {
+		bad.Add("name", fmt.Sprintf("The name must not have more than %d characters.", maxName))
+	}
+}
 
 func checkURL(bad *fault.Fields, raw string) {
 	u, err := url.Parse(raw)

@@ -11,7 +11,7 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-const endpointColumns = `id, uuid, institution_id, url, events, status, created_at, stopped_at, stop_reason,
+const endpointColumns = `id, uuid, institution_id, name, url, events, status, created_at, stopped_at, stop_reason,
 	failures, openings, held_until, failing_since, failed_at, delivered_at, previous_until, promoted`
 
 func scanEndpoint(row interface{ Scan(dest ...any) error }) (*Endpoint, error) {
@@ -21,7 +21,7 @@ func scanEndpoint(row interface{ Scan(dest ...any) error }) (*Endpoint, error) {
 	var stopped, since, failed, delivered, previous sql.NullInt64
 	var reason sql.NullString
 	var failures, openings int
-	err := row.Scan(&e.ID, &e.UUID, &e.InstitutionID, &e.URL, &events, &e.Status, &created, &stopped, &reason,
+	err := row.Scan(&e.ID, &e.UUID, &e.InstitutionID, &e.Name, &e.URL, &events, &e.Status, &created, &stopped, &reason,
 		&failures, &openings, &inBackoff, &since, &failed, &delivered, &previous, &e.Promoted)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, fault.New(fault.NotFound, "No such endpoint.")
