@@ -288,6 +288,9 @@ func New(ctx context.Context, cfg *config.Serve, log *slog.Logger, stdout io.Wri
 	if err := claimStore(ctx, cfg.Storage, a.DB, a.blobs, time.Now()); err != nil {
 		return nil, err
 	}
+	if err := a.DB.SetBaseURL(ctx, a.cfg.BaseURL); err != nil {
+		return nil, err
+	}
 	a.prepareBackups()
 	if a.renderer, err = pdfium.New(ctx, pdfium.Options{CacheDir: filepath.Join(cfg.Data, "cache")}); err != nil {
 		return nil, fmt.Errorf("preparing the PDF renderer: %w", err)

@@ -21,6 +21,7 @@ import (
 	"github.com/certvault/certvault/internal/pdfium"
 	"github.com/certvault/certvault/internal/search"
 	"github.com/certvault/certvault/internal/token"
+	"github.com/certvault/certvault/internal/web"
 )
 
 // Finding is the result of one check.
@@ -42,8 +43,7 @@ const (
 	maxAddresses = 20
 )
 
-// Examine checks an installation. It changes no stored files and no records, except the identity as
-// described for examineSecretsOf.
+// Examine checks an installation. It changes no stored files and no records.
 func Examine(ctx context.Context, s config.Storage) []Finding {
 	ctx, cancel := context.WithTimeout(ctx, examineTime)
 	defer cancel()
@@ -113,6 +113,7 @@ func database(ctx context.Context, s config.Storage) []Finding {
 	if err != nil {
 		return append(list, Finding{Name: "signing keys", Detail: err.Error()})
 	}
+	options.ReadOnly = true
 	keys := authority.New(d, options)
 	applied, known, err := d.SchemaVersion(ctx)
 	f := Finding{Name: "schema", Detail: fmt.Sprintf("version %d of %d", applied, known)}
@@ -158,7 +159,7 @@ func database(ctx context.Context, s config.Storage) []Finding {
 	}
 	list = append(list, f)
 	if applied == known {
-		list = append(list, institutionNames(ctx, d), addresses(ctx, d))
+		list = append(list, institutionNames(ctx, d), addresses(ctx, d), examineAddress(ctx, d))
 	}
 	return append(list, examineStorage(ctx, d, time.Now())...)
 }
@@ -176,6 +177,30 @@ func institutionNames(ctx context.Context, d *db.DB) Finding {
 			"; run certvault institution set --institution SLUG with --name NAME, or with --allow-same-name to allow the name"
 	}
 	return f
+}
+
+// errLocalAddress means that other people cannot open the base URL.
+var errLocalAddress = errors.New("works only on this machine or in its own network, and is printed on every certificate; " +
+	"issue real certificates only after starting the server with a public address in --base-url")
+
+// checkAddress returns errLocalAddress for a base URL that other people cannot open.
+func checkAddress(base string) error {
+	if web.IsLocal(base) {
+		return fmt.Errorf("%s %w", base, errLocalAddress)
+	}
+	return nil
+}
+
+// examineAddress checks the base URL with which the server was last started.
+func examineAddress(ctx context.Context, d *db.DB) Finding {
+	base, err := d.BaseURL(ctx)
+	switch {
+	case err == nil && base == "":
+		base = "not known yet; the server stores it when it starts"
+	case err == nil:
+		err = checkAddress(base)
+	}
+	return finding("address", base, err)
 }
 
 // addresses reports the accounts that earlier versions treated as the account of another address

@@ -37,8 +37,7 @@ func examineSecrets(s config.Storage) error {
 }
 
 // examineSecretsOf checks that the master key and the identity of the signing keys belong to the
-// database. If an earlier version created the keys, examineSecretsOf stores the public part of the
-// identity in the database.
+// database.
 func examineSecretsOf(ctx context.Context, d *db.DB, s config.Storage, keys *authority.Authority) error {
 	known, err := d.HasKey(ctx)
 	if err != nil {

@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 	"runtime"
 	"strconv"
 	"time"
@@ -29,11 +30,20 @@ func (a *App) access(signIn panel.SessionStarter) panel.Access {
 		mailTransport = "no mail server, because --smtp is not set; messages are written to the folder " + outbox
 	}
 	return panel.Access{
-		Accounts: a.Accounts, Audit: audit.New(a.DB), People: a.People, SignIn: signIn, SetupRemote: a.cfg.SetupRemote,
+		Accounts: a.Accounts, Audit: audit.New(a.DB), People: a.People, SignIn: signIn, SetupRemote: a.cfg.SetupRemote, OwnCertificate: a.ownCertificate(),
 		Invitations: a.Invitations,
 		CreateKeys:  a.CreateKeys, SendTestMail: a.Mailer.Try, Outbox: outbox,
 		Status: func(ctx context.Context) (*panel.Status, error) { return a.status(ctx, mailTransport) },
 	}
+}
+
+// ownCertificate returns the file with the TLS certificate that the vault has created for itself, or
+// "" if it uses another certificate.
+func (a *App) ownCertificate() string {
+	if a.cfg.TLSCert != "" || a.cfg.ACMEDomain != "" || len(a.cfg.BehindProxy) > 0 {
+		return ""
+	}
+	return filepath.Join(a.cfg.Data, "tls", ownCertificateFile)
 }
 
 // status returns the state of the installation. It runs only quick checks.
@@ -84,6 +94,12 @@ func (a *App) findings(ctx context.Context, s *panel.Status) (list []panel.Findi
 		list = append(list, panel.Finding{Name: name, Good: good, Detail: fmt.Sprintf(format, args...)})
 	}
 	add("Database", s.Schema >= s.SchemaKnown, "%s, schema %d of %d", s.Database, s.Schema, s.SchemaKnown)
+	address := checkAddress(a.cfg.BaseURL)
+	if address == nil {
+		add("Address", true, "%s", a.cfg.BaseURL)
+	} else {
+		add("Address", false, "%v", address)
+	}
 	f, err := examineRestore(ctx, a.DB, func(ctx context.Context) (*backup.Unknown, error) {
 		return backup.ListUnknown(ctx, a.Accounts, a.Tokens, a.Keys, time.Now())
 	})

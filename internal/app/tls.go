@@ -24,12 +24,15 @@ const (
 	selfSignedRenewal = 30 * 24 * time.Hour
 )
 
+// ownCertificateFile is the name of the file with the self-signed certificate.
+const ownCertificateFile = "cert.pem"
+
 // selfSignedCertificate returns a self-signed TLS certificate for localhost and the host of the
 // base URL. It stores the certificate in dir, so that clients need to trust the certificate only
 // once and not again after each restart. It creates a new certificate if the stored certificate is
 // missing, expires soon or is for another host.
 func selfSignedCertificate(dir, host string, now time.Time) (tls.Certificate, error) {
-	certFile, keyFile := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+	certFile, keyFile := filepath.Join(dir, ownCertificateFile), filepath.Join(dir, "key.pem")
 	pair, err := tls.LoadX509KeyPair(certFile, keyFile)
 	if err == nil && pair.Leaf.VerifyHostname(host) == nil && now.Before(pair.Leaf.NotAfter.Add(-selfSignedRenewal)) {
 		return pair, nil

@@ -249,7 +249,7 @@ func (a *Authority) RestoreIdentity(ctx context.Context, text string) (file stri
 
 // compareIdentity checks that an identity is that of the database. If the database has no
 // recipient, because an earlier version created the identity, compareIdentity checks that the
-// identity decrypts a key, and stores its recipient.
+// identity decrypts a key, and stores its recipient unless Options.ReadOnly is set.
 func (a *Authority) compareIdentity(ctx context.Context, identity *age.X25519Identity) error {
 	own := identity.Recipient().String()
 	known, err := a.recipient(ctx)
@@ -259,6 +259,9 @@ func (a *Authority) compareIdentity(ctx context.Context, identity *age.X25519Ide
 	if known == "" {
 		if err := a.tryIdentity(ctx, identity); err != nil {
 			return err
+		}
+		if a.options.ReadOnly {
+			return nil
 		}
 		if err := a.db.Tx(ctx, func(tx *db.Tx) error { return a.RecordIdentityTx(ctx, tx, own) }); err != nil {
 			return storage(err)

@@ -26,6 +26,9 @@ type Access struct {
 	// configured, otherwise Outbox is empty.
 	SendTestMail func(ctx context.Context, m mail.Message) error
 	Outbox       string
+	// OwnCertificate is the file with the vault's own TLS certificate, which no program trusts
+	// without the file. It is empty if the vault uses another certificate.
+	OwnCertificate string
 	// Status returns the state of the installation.
 	Status func(ctx context.Context) (*Status, error)
 }
