@@ -312,7 +312,7 @@ func TestParseSince(t *testing.T) {
 			t.Errorf("parseSince(%q) = %v, %v, want %v", text, got, err, want)
 		}
 	}
-	for _, bad := range []string{"", "yesterday", "-1h", "2026-13-01", "0d"} {
+	for _, bad := range []string{"", "yesterday", "-1h", "2026-13-01", "0d", "2026-07-11", "2026-07-10T12:00:01Z"} {
 		if got, err := parseSince(bad, now); err == nil {
 			t.Errorf("parseSince(%q) = %v, want an error", bad, got)
 		}

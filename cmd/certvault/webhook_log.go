@@ -185,10 +185,14 @@ func (h *webhookReplay) Run(c *console) error {
 	})
 }
 
-// parseSince parses a date in UTC, a time, or a duration before now.
+// parseSince parses a date in UTC, a time, or a duration before now. The time must not be in the
+// future.
 func parseSince(s string, now time.Time) (time.Time, error) {
 	for _, layout := range []string{time.RFC3339, time.DateOnly} {
 		if at, err := time.Parse(layout, s); err == nil {
+			if at.After(now) {
+				return time.Time{}, fmt.Errorf("%q is in the future", s)
+			}
 			return at.UTC(), nil
 		}
 	}
