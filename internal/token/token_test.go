@@ -218,9 +218,7 @@ func TestGroupsHaveEveryPermission(t *testing.T) {
 	t.Parallel()
 	var grouped []token.Permission
 	for _, g := range token.Groups {
-		for _, p := range g.Permissions {
-			grouped = append(grouped, p.Permission)
-		}
+		grouped = append(grouped, g.Permissions...)
 	}
 	if slices.Compare(slices.Sorted(slices.Values(grouped)), slices.Sorted(slices.Values(token.All))) != 0 {
 		t.Errorf("the groups have the permissions %v, want every permission once", grouped)

@@ -203,6 +203,12 @@ func (b *tab) fill(name, text string) {
 	b.do("filling "+name, chromedp.SendKeys(control, text))
 }
 
+// enter presses Enter in the field with an id.
+func (b *tab) enter(id string) {
+	b.t.Helper()
+	b.do("pressing Enter in "+id, chromedp.SendKeys(chromedp.ID(id), "\r"))
+}
+
 // press clicks the first visible button, link or summary that contains a text.
 func (b *tab) press(text string) {
 	b.t.Helper()

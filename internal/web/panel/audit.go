@@ -42,7 +42,7 @@ func (f auditForm) filter() (audit.Filter, error) {
 		}
 		t, err := time.Parse(time.DateOnly, text)
 		if err != nil {
-			bad.Add(name, "The day must be a date that exists, as YYYY-MM-DD.")
+			bad.Add(name, "audit.bad_day")
 			return time.Time{}
 		}
 		return t.AddDate(0, 0, plus)
@@ -73,8 +73,9 @@ func (f auditForm) query(more ...string) string {
 type auditRow struct {
 	audit.Entry
 
-	// Phrase is the phrase of the action. The page shows it after the actor's name.
-	Phrase string
+	// Key is the key of the action's phrase, which the page shows after the actor's name. It is empty
+	// for an action that this version does not know.
+	Key string
 	// Details are the details of the entry, formatted as lines of text.
 	Details []string
 	// ByActor and BySubject are links to all entries with the same actor or the same subject.
@@ -85,32 +86,36 @@ type auditRow struct {
 
 type auditList struct {
 	Form auditForm
-	// Path is the path of the page. Owner is the name of the log's institution, or "the
-	// installation".
-	Path, Owner string
-	Rows        []auditRow
-	Groups      []actionGroup
+	// Path is the path of the page. Institution is the name of the log's institution, or empty for the
+	// log of the installation.
+	Path, Institution string
+	// Partial is the number of entries in which a part of a name is found.
+	Partial int
+	Rows    []auditRow
+	Groups  []actionGroup
 	// Newest, Newer and Older are links to the first, the previous and the next page. Newer is
 	// empty on the first page, and Older is empty on the last page.
 	Newest, Newer, Older string
 	Filtered             bool
 }
 
+// actionGroup is a group of actions. Key is the key of its label.
 type actionGroup struct {
-	Name, Label string
-	Actions     []actionChoice
+	Name, Key string
+	Actions   []actionChoice
 }
 
-type actionChoice struct{ Action, Description string }
+// actionChoice is an action. Key is the key of its phrase.
+type actionChoice struct{ Action, Key string }
 
 // actionGroups returns the actions that can be chosen as a filter, in groups.
 func actionGroups() []actionGroup {
 	var groups []actionGroup
 	for _, name := range audit.Groups() {
-		g := actionGroup{Name: name, Label: strings.ToUpper(name[:1]) + name[1:]}
+		g := actionGroup{Name: name, Key: "audit_groups." + name}
 		for _, a := range audit.Actions {
 			if strings.HasPrefix(string(a.Action), name+".") {
-				g.Actions = append(g.Actions, actionChoice{string(a.Action), a.Phrase})
+				g.Actions = append(g.Actions, actionChoice{string(a.Action), "audit_actions." + keyName(a.Action)})
 			}
 		}
 		groups = append(groups, g)
@@ -120,10 +125,10 @@ func actionGroups() []actionGroup {
 
 // auditLog identifies the log that a visit shows: the log of its institution or, if the path
 // contains no institution, the log of the installation, for which institutionID is 0. path is the
-// path of the page, and name is the name of the log's owner.
+// path of the page, and name is the name of the institution.
 func (v *Visit) auditLog() (institutionID int64, path, name string) {
 	if v.Member == nil {
-		return 0, "/operator/audit", "the installation"
+		return 0, "/operator/audit", ""
 	}
 	return v.Institution().ID, v.Path("audit"), v.Institution().Name
 }
@@ -132,7 +137,7 @@ func (v *Visit) auditLog() (institutionID int64, path, name string) {
 func (p *Panel) audit(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	q := r.URL.Query()
 	institution, path, name := v.auditLog()
-	list := auditList{Form: auditFormOf(q), Path: path, Owner: name, Groups: actionGroups()}
+	list := auditList{Form: auditFormOf(q), Path: path, Institution: name, Groups: actionGroups(), Partial: audit.PartialEntries}
 	list.Filtered = list.Form != auditForm{}
 	filter, err := list.Form.filter()
 	if err != nil {
@@ -185,7 +190,10 @@ func (p *Panel) fillAudit(r *http.Request, list *auditList, institution int64, f
 }
 
 func auditRowOf(e *audit.Entry, path string) auditRow {
-	row := auditRow{Entry: *e, Phrase: e.Action.Phrase()}
+	row := auditRow{Entry: *e}
+	if e.Action.Known() {
+		row.Key = "audit_actions." + keyName(e.Action)
+	}
 	if e.Actor.ID != "" {
 		row.ByActor = path + auditForm{Actor: e.Actor.ID}.query()
 	}
@@ -240,10 +248,10 @@ func (p *Panel) exportAudit(w http.ResponseWriter, r *http.Request, v *Visit) er
 	format := audit.Format(r.PostFormValue("format"))
 	filter, err := form.filter()
 	if err == nil && format != audit.CSV && format != audit.JSONL {
-		err = fault.OfField("format", "Choose CSV or JSON lines.")
+		err = fault.OfField("format", "audit.bad_format")
 	}
 	if err != nil {
-		return p.showAgain(w, r, "audit.html", auditList{Form: form, Path: path, Owner: name, Groups: actionGroups()}, err)
+		return p.showAgain(w, r, "audit.html", auditList{Form: form, Path: path, Institution: name, Groups: actionGroups(), Partial: audit.PartialEntries}, err)
 	}
 	file := "installation"
 	if v.Member != nil {

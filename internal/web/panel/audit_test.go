@@ -30,7 +30,7 @@ func TestAuditPage(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		o := newPanelTest(t, d)
-		checkPage(t, "an empty log", o.get("auditor", "/panel/nwu/audit"), http.StatusOK, "Nothing was done yet")
+		checkPage(t, "an empty log", o.get("auditor", "/panel/nwu/audit"), http.StatusOK, "No entries yet")
 		day := time.Date(2026, 3, 1, 9, 0, 0, 0, time.UTC)
 		for i := range 60 {
 			o.recordAuditEntry(t, o.inst.ID, day.Add(time.Duration(i)*time.Hour), fmt.Sprint("Person ", i%2), audit.TokenCreated, nil)
@@ -56,9 +56,11 @@ func TestAuditPage(t *testing.T) {
 		if strings.Contains(visibleText(t, w), "Newest") {
 			t.Error("the first page has the link to the newest entries")
 		}
-		checkPage(t, "a filter", o.get("auditor", "/panel/nwu/audit?actor=person+0&from=2026-03-01&to=2026-03-01"), http.StatusOK, "Person 0", "Everything that is selected", "Clear")
-		checkPage(t, "a filter without matches", o.get("auditor", "/panel/nwu/audit?action=webhook"), http.StatusOK, "Nothing fits")
-		checkPage(t, "an invalid date", o.get("auditor", "/panel/nwu/audit?from=2026-02-30"), http.StatusUnprocessableEntity, "must be a date that exists")
+		checkPage(t, "a filter", o.get("auditor", "/panel/nwu/audit?actor=person+0&from=2026-03-01&to=2026-03-01"), http.StatusOK, "Person 0", "Export the filtered entries", "Clear")
+		checkPage(t, "a part of a name", o.get("auditor", "/panel/nwu/audit?actor=SON+1"), http.StatusOK, "Person 1 (user) created an API token", "Export the filtered entries", "searched in the newest 20,000 entries")
+		checkPage(t, "a character of a pattern", o.get("auditor", "/panel/nwu/audit?actor=Pers%25"), http.StatusOK, "No entries found")
+		checkPage(t, "a filter without matches", o.get("auditor", "/panel/nwu/audit?action=webhook"), http.StatusOK, "No entries found")
+		checkPage(t, "an invalid date", o.get("auditor", "/panel/nwu/audit?from=2026-02-30"), http.StatusUnprocessableEntity, "Enter a date that exists")
 		checkPage(t, "an invalid cursor", o.get("auditor", "/panel/nwu/audit?after=x"), http.StatusUnprocessableEntity, "not known")
 
 		w = o.post("auditor", "/panel/nwu/audit", url.Values{"format": {"csv"}, "action": {"member"}})
@@ -72,7 +74,7 @@ func TestAuditPage(t *testing.T) {
 		if n := strings.Count(w.Body.String(), "\n"); n != 63 || !strings.Contains(w.Body.String(), `"name":"Auditor Person"`) {
 			t.Errorf("the JSON Lines export has %d lines, want 63 lines and an entry of Auditor Person", n)
 		}
-		checkPage(t, "an unknown format", o.post("auditor", "/panel/nwu/audit", url.Values{"format": {"xls"}}), http.StatusUnprocessableEntity, "Choose CSV or JSON lines")
+		checkPage(t, "an unknown format", o.post("auditor", "/panel/nwu/audit", url.Values{"format": {"xls"}}), http.StatusUnprocessableEntity, "Choose CSV or JSON Lines")
 
 		o.person("operator")
 		o.makeOperator("operator")
@@ -103,7 +105,7 @@ func TestOperatorPages(t *testing.T) {
 	o := newPanelTest(t, dbtest.SQLite(t))
 	o.person("operator")
 	o.makeOperator("operator")
-	checkPage(t, "the page of the installation", o.get("operator", "/operator"), http.StatusOK, "1 thing needs attention", "3 % free", "seal 4 0 0 0", "Institutions")
+	checkPage(t, "the page of the installation", o.get("operator", "/operator"), http.StatusOK, "1 check needs attention", "Needs attention disk", "OK database", "Certificates stay private to each institution.", "3 % free", "seal 4 0 0 0", "Institutions")
 	checkPage(t, "the list of institutions", o.get("operator", "/operator/institutions"), http.StatusOK, "Northern & Western University", "South East College", "15")
 	form := url.Values{"name": {"Third"}, "prefix": {"THD"}, "owner_name": {"Their Owner"}, "owner_email": {"third@example.org"}, "language": {"de"}}
 	w := o.followRedirect(t, "operator", o.post("operator", "/operator/institutions/new", form), "/operator/institutions")
@@ -129,7 +131,7 @@ func TestOperatorPages(t *testing.T) {
 	checkPage(t, "after allowing the name", w, http.StatusOK, "The institution was created", "THD", "THE")
 
 	at := "/operator/institutions/" + o.other.Slug + "/name"
-	checkPage(t, "the page of a name", o.get("operator", at), http.StatusOK, "Name of “ South East College ”", "SEC", "Allow this name")
+	checkPage(t, "the page of a name", o.get("operator", at), http.StatusOK, "Change the name of “ South East College ”", "SEC", "Allow a name that looks the same")
 	checkPage(t, "the name of an unknown institution", o.get("operator", "/operator/institutions/unknown/name"), http.StatusNotFound)
 	form = url.Values{"name": {"Northern & Western University"}}
 	checkPage(t, "a name in use", o.post("operator", at, form), http.StatusUnprocessableEntity, "with the prefix NWU")

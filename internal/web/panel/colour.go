@@ -1,6 +1,7 @@
 package panel
 
 import (
+	"encoding/json"
 	"net/http"
 
 	"github.com/certvault/certvault/internal/account"
@@ -11,27 +12,9 @@ import (
 type colourView struct {
 	*colour.Brand
 
-	// Paper and NightPaper are the background colours.
-	Paper, NightPaper colour.Colour
 	// ByDay and ByNight are the contrasts of the band with its background. TextByDay and
 	// TextByNight are the contrasts of the button's text with the button.
 	ByDay, ByNight, TextByDay, TextByNight string
-}
-
-// colourSample is the data of one picture in the preview of a colour.
-type colourSample struct {
-	Name, Description    string
-	Paper, Ink, Fill, On colour.Colour
-}
-
-// DaySample returns the picture on a white background.
-func (v *colourView) DaySample() colourSample {
-	return colourSample{"By day", "A band and a button on a white page", v.Paper, colour.Black, v.Day, v.TextOnDay}
-}
-
-// NightSample returns the picture on a dark background.
-func (v *colourView) NightSample() colourSample {
-	return colourSample{"By night", "A band and a button on a dark page", v.NightPaper, colour.White, v.Night, v.TextOnNight}
 }
 
 // Lightened reports whether the dark theme uses a lighter shade of the colour.
@@ -45,7 +28,7 @@ func viewColour(text string) *colourView {
 	}
 	ratio := func(x, y colour.Colour) string { return colour.Ratio(colour.Contrast(x, y)) }
 	return &colourView{
-		Brand: b, Paper: colour.White, NightPaper: colour.DarkBackground,
+		Brand: b,
 		ByDay: ratio(b.Day, colour.White), ByNight: ratio(b.Night, colour.DarkBackground),
 		TextByDay: ratio(b.TextOnDay, b.Day), TextByNight: ratio(b.TextOnNight, b.Night),
 	}
@@ -63,26 +46,57 @@ func (s *institutionSettings) PickerColour() string {
 	return vaultColour
 }
 
-// setColour saves the colour in the form. If the form requests a preview, setColour shows the
-// preview and does not save the colour.
-func (p *Panel) setColour(w http.ResponseWriter, r *http.Request, v *Visit) error {
-	text := r.PostForm.Get("colour")
-	preview := r.PostForm.Get("look") != ""
-	var err error
-	if preview {
-		_, err = account.CheckColour(text)
-	} else if err = p.Accounts.SetColour(r.Context(), v.Institution().ID, text); err == nil {
-		return p.redirect(w, r, v, "settings", "colour_kept")
+// publicSample is the data of one picture in the preview of the public page.
+type publicSample struct {
+	// Theme is "day" or "night".
+	Theme, Institution string
+	// Logo is the path of the logo, or empty.
+	Logo     string
+	Fill, On colour.Colour
+	// Branded reports whether the institution has a colour, and pages show a band.
+	Branded bool
+}
+
+// DaySample returns the preview on a light page.
+func (s *institutionSettings) DaySample() publicSample {
+	sample, v := s.sample("day")
+	sample.Fill, sample.On = v.Day, v.TextOnDay
+	return sample
+}
+
+// NightSample returns the preview on a dark page.
+func (s *institutionSettings) NightSample() publicSample {
+	sample, v := s.sample("night")
+	sample.Fill, sample.On = v.Night, v.TextOnNight
+	return sample
+}
+
+func (s *institutionSettings) sample(theme string) (publicSample, *colourView) {
+	sample := publicSample{Theme: theme, Institution: s.Name, Branded: s.Preview != nil}
+	if s.Profile.Logo != "" {
+		sample.Logo = "/logos/" + s.Profile.Slug + "/" + s.Profile.Logo
 	}
-	s, e := p.institutionPage(r, v)
-	if e != nil {
-		return e
+	if s.Preview != nil {
+		return sample, s.Preview
 	}
-	s.Colour, s.Preview = text, nil
-	if err != nil {
-		return p.showAgain(w, r, "settings.html", s, err)
+	return sample, viewColour(vaultColour)
+}
+
+// previewColour responds with the colours of public pages for the colour in the query string. The
+// script of the page settings shows them while the person chooses a colour.
+func (*Panel) previewColour(w http.ResponseWriter, r *http.Request, _ *Visit) error {
+	text := r.URL.Query().Get("colour")
+	if _, err := account.CheckColour(text); err != nil {
+		return err
 	}
-	s.Preview = viewColour(text)
-	s.Unsaved = true
-	return p.draw(w, r, "settings.html", s)
+	v, branded := viewColour(text), true
+	if v == nil {
+		v, branded = viewColour(vaultColour), false
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	return json.NewEncoder(w).Encode(map[string]any{
+		"branded": branded, "lightened": branded && v.Lightened(), "day": v.Day.String(), "night": v.Night.String(),
+		"text_day": v.TextOnDay.String(), "text_night": v.TextOnNight.String(),
+	})
 }

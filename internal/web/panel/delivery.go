@@ -49,9 +49,7 @@ type deliveriesPage struct {
 	// They are the filters of the log; an empty filter has no effect.
 	Endpoint, Status, Event string
 	// Search is the search text.
-	Search string
-	// Hosts maps an endpoint's UUID to its host.
-	Hosts     map[string]string
+	Search    string
 	Endpoints []webhookRow
 	Tabs      []tab
 	Rows      []deliveryRow
@@ -77,7 +75,7 @@ func (*deliveriesPage) Events() [][2]string {
 // deliveriesPerPage is the number of deliveries per page.
 const deliveriesPerPage = 25
 
-var deliveryTabs = []struct{ status, label string }{{"", "All"}, {"pending", "Waiting"}, {"delivered", "Delivered"}, {"exhausted", "Failed"}}
+var deliveryTabs = []struct{ status, label string }{{"", "deliveries.tab_all"}, {"pending", "deliveries.tab_pending"}, {"delivered", "deliveries.tab_delivered"}, {"exhausted", "deliveries.tab_exhausted"}}
 
 // deliveries shows one page of the log of deliveries. If the search text is the id of a delivery,
 // deliveries redirects to the page of that delivery.
@@ -85,16 +83,14 @@ func (p *Panel) deliveries(w http.ResponseWriter, r *http.Request, v *Visit) err
 	query := r.URL.Query()
 	page := &deliveriesPage{
 		Visit: v, Endpoint: query.Get("endpoint"), Status: query.Get("status"), Event: query.Get("event"),
-		Search: strings.TrimSpace(query.Get("q")), Hosts: map[string]string{},
+		Search: strings.TrimSpace(query.Get("q")),
 	}
 	list, err := p.Hooks.List(r.Context(), v.Institution().ID)
 	if err != nil {
 		return err
 	}
 	for i := range list {
-		row := webhookRow{&list[i], p.Now()}
-		page.Endpoints = append(page.Endpoints, row)
-		page.Hosts[row.UUID] = row.Host()
+		page.Endpoints = append(page.Endpoints, webhookRow{&list[i], p.Now()})
 	}
 	if page.Status != "" && !slices.Contains(webhook.DeliveryStatuses, webhook.DeliveryStatus(page.Status)) {
 		page.Status = ""
@@ -251,14 +247,13 @@ func (a attemptView) Took() string { return strconv.FormatInt(a.Duration.Millise
 // status code.
 func (a attemptView) Reason() string { return http.StatusText(a.StatusCode) }
 
-// outcomes are the labels of the outcomes of attempts.
-var outcomes = map[webhook.Outcome]string{
-	webhook.Delivered: "Delivered", webhook.Responded: "Refused", webhook.TimedOut: "No answer in time", webhook.Unreachable: "Not reachable",
-	webhook.Untrusted: "TLS failed", webhook.Unresolved: "Host not found", webhook.Blocked: "Address not allowed", webhook.Broken: "Connection broke",
+// Key returns the key of the label of the attempt's outcome.
+func (a attemptView) Key() string {
+	if !slices.Contains(webhook.Outcomes, a.Outcome) {
+		return "deliveries.failed"
+	}
+	return "deliveries.outcome_" + keyName(a.Outcome)
 }
-
-// Description returns the label of the attempt's outcome.
-func (a attemptView) Description() string { return outcomes[a.Outcome] }
 
 // refreshEvery is the time in seconds after which the browser reloads the page of a delivery that
 // is due.

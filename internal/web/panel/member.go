@@ -37,7 +37,8 @@ type roleTable struct {
 }
 
 type roleRow struct {
-	Description string
+	// Key is the key of the permission's description.
+	Key string
 	// May has one value per role, in the order of the roles.
 	May []bool
 }
@@ -45,7 +46,7 @@ type roleRow struct {
 func newRoleTable() roleTable {
 	t := roleTable{Roles: account.Roles}
 	for _, p := range account.Permissions {
-		row := roleRow{Description: p.Description}
+		row := roleRow{Key: "permissions." + keyName(p.Permission)}
 		for _, s := range account.Roles {
 			row.May = append(row.May, s.Role.Can(p.Permission))
 		}

@@ -21,12 +21,12 @@ func (o *panelTest) memberPath(name string) string {
 func TestMembersPage(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
-	checkPage(t, "the list for an owner", o.get("owner", "/panel/nwu/members"), http.StatusOK, "Owner Person (you)", "issuer@example.org", "Change Issuer Person", "What each role may do", "Invite somebody")
+	checkPage(t, "the list for an owner", o.get("owner", "/panel/nwu/members"), http.StatusOK, "Owner Person (you)", "issuer@example.org", "Change Issuer Person", "Permissions of each role", "Invite member")
 	text := visibleText(t, o.get("admin", "/panel/nwu/members"))
 	if strings.Contains(text, "Change Owner Person") || !strings.Contains(text, "Change Issuer Person") {
 		t.Errorf("list for an admin = %s, want a link to change Issuer Person and no link to change Owner Person", text)
 	}
-	if text := visibleText(t, o.get("auditor", "/panel/nwu/members")); strings.Contains(text, "Change Issuer") || strings.Contains(text, "Invite somebody") || !strings.Contains(text, "Owner Person") {
+	if text := visibleText(t, o.get("auditor", "/panel/nwu/members")); strings.Contains(text, "Change Issuer") || strings.Contains(text, "Invite member") || !strings.Contains(text, "Owner Person") {
 		t.Errorf("list for an auditor = %s, want Owner Person, but no link to change or invite a person", text)
 	}
 	// An admin cannot choose the role of owner, and a forged request with that role is refused.
@@ -39,7 +39,7 @@ func TestMembersPage(t *testing.T) {
 	checkPage(t, "an owner's page for an admin", o.get("admin", o.memberPath("owner")), http.StatusOK, "Only an owner")
 
 	w := o.followRedirect(t, "owner", o.post("owner", o.memberPath("issuer"), url.Values{"role": {"auditor"}, "manage_webhooks": {"yes"}}), "/panel/nwu/members")
-	checkPage(t, "after changing a member", w, http.StatusOK, "The member was changed.", "and Manage Webhooks")
+	checkPage(t, "after changing a member", w, http.StatusOK, "The member was changed.", "and Manage webhooks")
 	checkPage(t, "an unknown role", o.post("owner", o.memberPath("issuer"), url.Values{"role": {"king"}}), http.StatusUnprocessableEntity, "Choose one of the roles.")
 
 	checkPage(t, "the page that asks for confirmation", o.get("owner", o.memberPath("issuer")+"/remove"), http.StatusOK, "Remove “ Issuer Person ”?", "issuer@example.org")
@@ -69,7 +69,7 @@ func TestInvitationsPages(t *testing.T) {
 	o := newPanelTest(t, dbtest.SQLite(t))
 	form := url.Values{"email": {"new@example.org"}, "role": {"issuer"}, "language": {"fr"}}
 	w := o.followRedirect(t, "admin", o.post("admin", "/panel/nwu/members/invite", form), "/panel/nwu/members")
-	checkPage(t, "after inviting a person", w, http.StatusOK, "on its way", "new@example.org", "by Admin Person", "Send again")
+	checkPage(t, "after inviting a person", w, http.StatusOK, "The invitation was sent", "new@example.org", "by Admin Person", "Send again")
 	if m := o.sent[0]; m.To.Email != "new@example.org" || !strings.Contains(m.Text, "Voir l’invitation") {
 		t.Errorf("mailed invitation = %+v, want a mail in French to new@example.org", m)
 	}
@@ -88,9 +88,9 @@ func TestInvitationsPages(t *testing.T) {
 	o.Advance(time.Hour)
 	checkPage(t, "resending after an hour", o.followRedirect(t, "admin", o.post("admin", at+"/resend", nil), "/panel/nwu/members"), http.StatusOK, "with a new link")
 	o.Advance(8 * 24 * time.Hour)
-	checkPage(t, "an expired invitation", o.get("admin", "/panel/nwu/members"), http.StatusOK, "Ended")
-	checkPage(t, "the page that asks for confirmation", o.get("admin", at+"/revoke"), http.StatusOK, "Take the invitation of “ new@example.org ” back?")
-	checkPage(t, "after withdrawing the invitation", o.followRedirect(t, "admin", o.post("admin", at+"/revoke", nil), "/panel/nwu/members"), http.StatusOK, "The invitation was withdrawn.")
+	checkPage(t, "an expired invitation", o.get("admin", "/panel/nwu/members"), http.StatusOK, "Expired")
+	checkPage(t, "the page that asks for confirmation", o.get("admin", at+"/revoke"), http.StatusOK, "Cancel the invitation of “ new@example.org ”?")
+	checkPage(t, "after withdrawing the invitation", o.followRedirect(t, "admin", o.post("admin", at+"/revoke", nil), "/panel/nwu/members"), http.StatusOK, "The invitation was canceled.")
 }
 
 // An invited person without an account creates an account on the page of the link. The address is
@@ -104,7 +104,7 @@ func TestJoinByInvitation(t *testing.T) {
 		}
 		at := account.InvitationPath + o.invitationSecret(t)
 		for range 2 { // a GET changes nothing
-			checkPage(t, "the page of the invitation", o.get("", at), http.StatusOK, "Owner Person invites New@example.org", "Auditor", "Make your account", "Decline")
+			checkPage(t, "the page of the invitation", o.get("", at), http.StatusOK, "Owner Person invites New@example.org", "Auditor", "Create your account", "Decline")
 		}
 		checkPage(t, "the page for another person", o.get("issuer", at), http.StatusOK, "You are signed in as issuer@example.org", "Sign out")
 		if w := o.post("issuer", at, nil); w.Code != http.StatusSeeOther || w.Header().Get("Location") != at {
@@ -125,7 +125,7 @@ func TestJoinByInvitation(t *testing.T) {
 		if err != nil || m.Role != account.Auditor {
 			t.Errorf("membership = %+v, error %v, want the role of auditor", m, err)
 		}
-		checkPage(t, "a used invitation", o.get("", at), http.StatusNotFound, "This invitation is over")
+		checkPage(t, "a used invitation", o.get("", at), http.StatusNotFound, "This invitation is no longer valid")
 		if w := o.post("", at+"/join", url.Values{"name": {"Second"}, "password": {"correct horse"}}); w.Code != http.StatusNotFound || len(o.signIns.entries) != 1 {
 			t.Errorf("using the invitation twice: status = %d, want 404 and no further sign-in", w.Code)
 		}
@@ -171,5 +171,5 @@ func TestAcceptInvitation(t *testing.T) {
 	r := o.request("", http.MethodPost, at+"/decline", url.Values{"List-Unsubscribe": {"One-Click"}})
 	r.Header.Del("Sec-Fetch-Site")
 	checkPage(t, "declining with one click", o.send(r), http.StatusOK, "You declined")
-	checkPage(t, "a declined invitation", o.get("", at), http.StatusNotFound, "This invitation is over")
+	checkPage(t, "a declined invitation", o.get("", at), http.StatusNotFound, "This invitation is no longer valid")
 }

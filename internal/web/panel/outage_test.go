@@ -68,11 +68,11 @@ func TestOutageOfWritesKeepsTheForm(t *testing.T) {
 	if _, err := o.DB.Writer().ExecContext(t.Context(), `PRAGMA query_only = 1`); err != nil {
 		t.Fatal(err)
 	}
-	w := o.do(string(account.Owner), http.MethodPost, "/panel/"+o.inst.Slug+"/settings", url.Values{"name": {"Typed by Ada"}, "mail_language": {"en"}})
+	w := o.do(string(account.Owner), http.MethodPost, "/panel/"+o.inst.Slug+"/settings/public", url.Values{"contact": {"Typed by Ada"}})
 	if w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" {
 		t.Fatalf("status = %d, Retry-After = %q, want 503 and a Retry-After header", w.Code, w.Header().Get("Retry-After"))
 	}
-	for _, want := range []string{`name="name" type="text" value="Typed by Ada"`, "The service is not available at the moment. Please try again shortly."} {
+	for _, want := range []string{`name="contact" type="text" value="Typed by Ada"`, "The service is not available at the moment. Please try again shortly."} {
 		if !strings.Contains(w.Body.String(), want) {
 			t.Errorf("the page does not contain %s", want)
 		}

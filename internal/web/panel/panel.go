@@ -148,6 +148,7 @@ func (p *Panel) Handler() (http.Handler, error) {
 		Templates: templates, English: true, Styles: []string{"form.css", "panel.css"}, Modules: []string{"panel.js"},
 		Funcs: template.FuncMap{
 			"ago": p.ago, "plural": plural, "number": number, "host": host, "size": size, "status": statusOf, "breaks": breaks, "shown": shown, "sample": sample,
+			"testVault": func() bool { return web.IsLocal(p.BaseURL) }, "baseURL": func() string { return p.BaseURL },
 		},
 		Person: p.person, Frame: p.frame, Notices: notices,
 	}); err != nil {

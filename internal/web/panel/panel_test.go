@@ -243,7 +243,7 @@ func TestStartPage(t *testing.T) {
 	o.addMember("admin", o.other, account.Auditor)
 	w := o.get("admin", "/panel")
 	checkPage(t, "a member of two institutions", w, http.StatusOK, "Northern & Western University", "NWU · Admin", "South East College", "SEC · Auditor")
-	checkPage(t, "a member of no institution", o.get("guest", "/panel"), http.StatusOK, "You belong to no institution yet")
+	checkPage(t, "a member of no institution", o.get("guest", "/panel"), http.StatusOK, "You are not a member of an institution")
 	if w := o.get("owner", "/panel/nwu/"); w.Code != http.StatusNotFound {
 		t.Errorf("a path with a slash at its end: status = %d, want 404", w.Code)
 	}

@@ -92,7 +92,7 @@ func (p *Panel) askRetention(w http.ResponseWriter, r *http.Request, s *retentio
 		return err
 	}
 	if submitted {
-		return p.showAgain(w, r, "retention_confirm.html", s, fault.OfField("confirm", "Type the name of the institution as it is written here."))
+		return p.showAgain(w, r, "retention_confirm.html", s, fault.OfField("confirm", "settings.confirm_name"))
 	}
 	return p.draw(w, r, "retention_confirm.html", s)
 }
@@ -109,7 +109,7 @@ func readRetention(s *retentionSettings) (k account.Retention, err error) {
 			continue
 		}
 		if *field.n, err = strconv.Atoi(text); err != nil || *field.n < 0 {
-			bad.Add(field.name, "This must be a number of days, or empty for ever.")
+			bad.Add(field.name, "settings.not_a_number")
 		}
 	}
 	if err := bad.Err(); err != nil {

@@ -32,15 +32,15 @@ func TestRetention(t *testing.T) {
 			}
 			return k
 		}
-		checkPage(t, "the initial settings", o.get("admin", page), http.StatusOK, "Everything is kept for ever unless you say otherwise.")
+		checkPage(t, "the initial settings", o.get("admin", page), http.StatusOK, "Data is kept indefinitely by default.")
 		checkPage(t, "values outside the limits", o.post("admin", page, url.Values{"keep_failed": {"29"}, "keep_mail": {"4000"}}), http.StatusUnprocessableEntity, "from 30 to 3653")
-		checkPage(t, "an invalid number", o.post("admin", page, url.Values{"keep_failed": {"soon"}}), http.StatusUnprocessableEntity, "This must be a number of days")
+		checkPage(t, "an invalid number", o.post("admin", page, url.Values{"keep_failed": {"soon"}}), http.StatusUnprocessableEntity, "Enter a number of days")
 		form := url.Values{"keep_failed": {"30"}, "keep_revoked": {"60"}, "keep_mail": {""}}
 		o.Advance(31 * 24 * time.Hour)
-		checkPage(t, "the page that asks for confirmation", o.post("admin", page, form), http.StatusOK, "Let old data of Northern & Western University end?", "This would remove now, for good:",
-			"1 failed certificate, older than 30 days", "No file of a revoked certificate now; later those of each after 60 days")
+		checkPage(t, "the page that asks for confirmation", o.post("admin", page, form), http.StatusOK, "Delete expired data of “ Northern & Western University ”?", "This data will be deleted permanently:",
+			"Failed certificates older than 30 days 1", "Certificates revoked more than 60 days ago, whose files are deleted 0")
 		form.Set("confirm", "northern")
-		checkPage(t, "a wrong confirmation", o.post("admin", page, form), http.StatusUnprocessableEntity, "Type the name of the institution")
+		checkPage(t, "a wrong confirmation", o.post("admin", page, form), http.StatusUnprocessableEntity, "Enter the name of the institution")
 		if saved() != (account.Retention{}) {
 			t.Errorf("a retention period without confirmation was saved: %+v", saved())
 		}

@@ -22,16 +22,13 @@ const (
 )
 
 var logoLimits = &body.Limits{
-	Size: maxLogoForm, Parts: 4, TooLarge: fault.OfField("logo", "The logo must be a PNG or JPEG file of at most 1 MB."), Broken: errForm,
+	Size: maxLogoForm, Parts: 6, TooLarge: fault.OfField("logo", "settings.logo_limit"), Broken: errForm,
 }
 
-// settingsTab is one of the pages of settings.
-type settingsTab struct{ Path, Label string }
+// settingsTab is one of the pages of settings. The part "settings_tab" has the labels.
+type settingsTab struct{ Path string }
 
-var settingsTabs = []settingsTab{
-	{"settings", "Institution"}, {"settings/public", "What the public sees"}, {"settings/mail", "Mail"},
-	{"settings/stamps", "QR code and files"}, {"settings/retention", "Retention"}, {"settings/keys", "Signing key"},
-}
+var settingsTabs = []settingsTab{{"settings"}, {"settings/public"}, {"settings/mail"}, {"settings/stamps"}, {"settings/retention"}, {"settings/keys"}}
 
 // settingsPage is the data that all pages of settings share.
 type settingsPage struct {
@@ -51,8 +48,9 @@ type institutionSettings struct {
 	// Language is the language of mail to people who have not chosen a language.
 	Language  string
 	Languages []*locale.Language
-	// Colour is the submitted or saved colour. Preview is the preview of this colour. Unsaved
-	// reports whether the colour is not saved.
+	BaseURL   string
+	// Colour is the submitted or saved colour. Preview is the preview of this colour, or nil if it
+	// is not valid or empty. Unsaved reports whether the page shows input that is not saved.
 	Colour  string
 	Preview *colourView
 	Unsaved bool
@@ -69,7 +67,7 @@ func (p *Panel) institutionPage(r *http.Request, v *Visit) (*institutionSettings
 	}
 	return &institutionSettings{
 		settingsPage: settingsPage{v, "settings"}, Profile: profile, Name: profile.Name, Language: language, Languages: p.Site.Catalog().Languages(),
-		Colour: profile.Colour, Preview: viewColour(profile.Colour),
+		BaseURL: p.BaseURL, Colour: profile.Colour, Preview: viewColour(profile.Colour),
 	}, nil
 }
 
@@ -82,63 +80,86 @@ func (p *Panel) settings(w http.ResponseWriter, r *http.Request, v *Visit) error
 	return p.draw(w, r, "settings.html", s)
 }
 
-// setName saves the name and the language of mail.
-func (p *Panel) setName(w http.ResponseWriter, r *http.Request, v *Visit) error {
-	_, err := p.Accounts.Change(r.Context(), v.Institution().ID, func(c *account.Changes) error {
-		c.Name, c.MailLanguage = r.PostForm.Get("name"), r.PostForm.Get("mail_language")
+// setInstitution saves the name, the language of mail, the colour and the logo in one transaction.
+// If the form requests a preview of the colour, setInstitution shows the preview and saves nothing.
+func (p *Panel) setInstitution(w http.ResponseWriter, r *http.Request, v *Visit) error {
+	f, err := readInstitutionForm(r)
+	if err == nil && f.preview {
+		_, err = account.CheckColour(f.colour)
+	} else if err == nil {
+		if err = p.saveInstitution(r.Context(), v.Institution().ID, f); err == nil {
+			return p.redirect(w, r, v, "settings", "settings_kept")
+		}
+	}
+	s, e := p.institutionPage(r, v)
+	if e != nil {
+		return e
+	}
+	if f != nil {
+		s.Name, s.Language, s.Colour, s.Preview, s.Unsaved = f.name, f.language, f.colour, viewColour(f.colour), f.preview && err == nil
+	}
+	if err != nil {
+		return p.showAgain(w, r, "settings.html", s, err)
+	}
+	return p.draw(w, r, "settings.html", s)
+}
+
+func (p *Panel) saveInstitution(ctx context.Context, id int64, f *institutionInput) error {
+	var logo *account.Logo
+	if f.logo != nil || f.removeLogo {
+		var err error
+		if logo, err = account.DrawLogo(f.logo); err != nil {
+			return err
+		}
+	}
+	_, err := p.Accounts.Change(ctx, id, func(c *account.Changes) error {
+		c.Name, c.MailLanguage, c.Colour, c.Logo = f.name, f.language, f.colour, logo
 		return nil
 	})
-	if err == nil {
-		return p.redirect(w, r, v, "settings", "settings_kept")
-	}
-	s, e := p.institutionPage(r, v)
-	if e != nil {
-		return e
-	}
-	s.Name, s.Language = r.PostForm.Get("name"), r.PostForm.Get("mail_language")
-	return p.showAgain(w, r, "settings.html", s, err)
+	return err
 }
 
-var errNoLogoFile = fault.OfField("logo", "Choose a PNG or JPEG file first.")
-
-// setLogo saves or removes the logo.
-func (p *Panel) setLogo(w http.ResponseWriter, r *http.Request, v *Visit) error {
-	file, remove, err := logoOf(r)
-	if err == nil && !remove && len(file) == 0 {
-		err = errNoLogoFile
-	}
-	if err == nil {
-		notice := "logo_kept"
-		if remove {
-			file, notice = nil, "logo_gone"
-		}
-		if err = p.Accounts.SetLogo(r.Context(), v.Institution().ID, file); err == nil {
-			return p.redirect(w, r, v, "settings", notice)
-		}
-	}
-	s, e := p.institutionPage(r, v)
-	if e != nil {
-		return e
-	}
-	return p.showAgain(w, r, "settings.html", s, err)
+// institutionInput is the submitted form of the page settings. logo is nil if no file was chosen.
+type institutionInput struct {
+	name, language, colour string
+	logo                   []byte
+	removeLogo, preview    bool
 }
 
-// logoOf parses the form with a logo.
-func logoOf(r *http.Request) (file []byte, remove bool, err error) {
+// readInstitutionForm parses the form of the page settings.
+func readInstitutionForm(r *http.Request) (*institutionInput, error) {
 	form, err := body.OpenForm(r)
 	if err != nil {
-		return nil, false, err
+		return nil, err
 	}
+	f := &institutionInput{}
 	for form.Next() {
-		switch part := form.Part(); part.FormName() {
-		case "logo":
-			file = part.Value(maxLogoForm, io.Discard)
-		case "remove":
-			remove = true
+		part := form.Part()
+		if part.FormName() == "logo" {
+			if file := part.Value(maxLogoForm, io.Discard); len(file) > 0 {
+				f.logo = file
+			}
+			continue
+		}
+		value := string(part.Value(maxForm, io.Discard))
+		switch part.FormName() {
+		case "name":
+			f.name = value
+		case "mail_language":
+			f.language = value
+		case "colour":
+			f.colour = value
+		case "remove_logo":
+			f.removeLogo = true
+		case "look":
+			f.preview = true
 		default:
 		}
 	}
-	return file, remove, form.Err()
+	if err := form.Err(); err != nil {
+		return nil, err
+	}
+	return f, nil
 }
 
 type publicSettings struct {
@@ -176,6 +197,7 @@ func (p *Panel) setPublic(w http.ResponseWriter, r *http.Request, v *Visit) erro
 
 // keyRow is the data of the X.509 certificate of a key on a page.
 type keyRow struct {
+	// Kind is the key of the message for the kind of the key, or empty for a root certificate.
 	Kind, Name, Issuer, Fingerprint string
 	From, Until                     time.Time
 	// Expiry is the earliest expiry in the chain of the certificate. Soon reports whether Expiry is
@@ -185,8 +207,21 @@ type keyRow struct {
 	Soon, Expired bool
 }
 
+// keyKinds has the keys of the messages for the kinds of keys.
 var keyKinds = map[authority.Kind]string{
-	authority.Issued: "Made by this vault", authority.Imported: "Imported", authority.Program: "Held by a program",
+	authority.Issued: "settings_keys.kind_issued", authority.Imported: "settings_keys.kind_imported", authority.Program: "settings_keys.kind_program",
+}
+
+// Foreign reports whether the key was not created by the vault.
+func (k keyRow) Foreign() bool { return k.Kind != keyKinds[authority.Issued] }
+
+// FromDay and UntilDay return the first and the last day of the certificate.
+func (k keyRow) FromDay() *string  { return dayText(k.From) }
+func (k keyRow) UntilDay() *string { return dayText(k.Until) }
+
+func dayText(t time.Time) *string {
+	text := t.Format(time.DateOnly)
+	return &text
 }
 
 func (p *Panel) keyRow(kind string, chain []*x509.Certificate) keyRow {

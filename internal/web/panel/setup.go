@@ -2,6 +2,7 @@ package panel
 
 import (
 	"context"
+	"encoding/json"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -32,12 +33,26 @@ type setupForm struct {
 	// Elsewhere is the address at which the page was opened if the host of that address differs
 	// from the host of BaseURL, and empty otherwise.
 	Elsewhere string
-	Mail      *mailResult
+	// Private reports whether only the vault's own machine or network can open BaseURL. TestVault
+	// reports whether the person has confirmed that the vault is a test.
+	Private, TestVault bool
+	Mail               *mailResult
 }
 
-// mailResult is the result of a test message. Problem is empty if the message was sent.
+// mailResult is the result of a test message to the address To.
 type mailResult struct {
-	To, Problem string
+	To string
+	// Tone is the class of the note. Title is the key of the message, and text is the key of the
+	// explanation, or empty. Problem is the response of the mail server, or empty.
+	Tone, Title, text, Problem string
+}
+
+// Text returns the explanation of the result.
+func (m *mailResult) Text(g *page.Page) (string, error) {
+	if m.text == "" {
+		return m.Problem, nil
+	}
+	return g.Message(m.text)
 }
 
 // checkSetup returns the form of a request with a valid set-up link, and page.ErrUnknown for other
@@ -65,6 +80,7 @@ func (p *Panel) checkSetup(w http.ResponseWriter, r *http.Request) (*setupForm, 
 	f := &setupForm{
 		Token: token, OwnerName: r.PostFormValue("owner_name"), OwnerEmail: strings.TrimSpace(r.PostFormValue("owner_email")),
 		Name: r.PostFormValue("name"), Prefix: r.PostFormValue("prefix"), BaseURL: p.BaseURL, Outbox: p.Outbox,
+		Private: web.IsLocal(p.BaseURL), TestVault: r.PostFormValue("test_vault") != "",
 	}
 	if u, err := url.Parse(p.BaseURL); err == nil && !strings.EqualFold(u.Host, r.Host) {
 		f.Elsewhere = "https://" + r.Host
@@ -89,7 +105,11 @@ func (p *Panel) trySetupMail(w http.ResponseWriter, r *http.Request, _ *Visit) e
 	}
 	email, err := account.ParseEmail(f.OwnerEmail)
 	if err != nil {
-		return p.showAgain(w, r, "setup.html", f, fault.OfField("owner_email", sentence(err)))
+		err = fault.OfField("owner_email", sentence(err))
+		if page.WantsJSON(r) {
+			return err
+		}
+		return p.showAgain(w, r, "setup.html", f, err)
 	}
 	letter := mail.Letter{
 		Heading: "Certvault can send mail", Paragraphs: []string{"This message was sent from the set-up page of " + p.BaseURL + "."},
@@ -101,14 +121,39 @@ func (p *Panel) trySetupMail(w http.ResponseWriter, r *http.Request, _ *Visit) e
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), testMailTime)
 	defer cancel()
-	f.Mail = &mailResult{To: email.Text}
+	f.Mail = &mailResult{To: email.Text, Tone: "good", Title: "setup.mail_sent", text: "setup.mail_sent_text"}
+	if p.Outbox != "" {
+		f.Mail.Tone, f.Mail.Title, f.Mail.text = "wait", "setup.mail_written", "setup.mail_written_text"
+	}
 	if err := p.SendTestMail(ctx, m); err != nil {
 		// Show the response of the mail server, because the person who sets up the vault can
 		// correct the configuration.
-		f.Mail.Problem = err.Error()
+		f.Mail.Tone, f.Mail.Title, f.Mail.text, f.Mail.Problem = "bad", "setup.mail_failed", "", err.Error()
+	}
+	if page.WantsJSON(r) {
+		return p.writeMailResult(w, r, f.Mail)
 	}
 	return p.draw(w, r, "setup.html", f)
 }
+
+// writeMailResult responds with the result of a test message as JSON. The script of the page uses
+// it, so that the password stays in the form.
+func (p *Panel) writeMailResult(w http.ResponseWriter, r *http.Request, m *mailResult) error {
+	g := p.view.Reader(r)
+	title, err := g.Message(m.Title, "address", m.To)
+	if err != nil {
+		return err
+	}
+	text, err := m.Text(g)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	return json.NewEncoder(w).Encode(map[string]string{"tone": m.Tone, "title": title, "text": text})
+}
+
+var errTestVault = fault.OfField("test_vault", "setup.test_required")
 
 // setUp creates the first institution with its signing key and owner, and signs the owner in. If
 // the owner had an account already, setUp redirects to the sign-in instead.
@@ -116,6 +161,9 @@ func (p *Panel) setUp(w http.ResponseWriter, r *http.Request, _ *Visit) error {
 	f, err := p.checkSetup(w, r)
 	if err != nil {
 		return err
+	}
+	if f.Private && !f.TestVault {
+		return p.showAgain(w, r, "setup.html", f, errTestVault)
 	}
 	actor := audit.ActorOf(r.Context())
 	actor.Type, actor.Name = audit.User, strings.TrimSpace(f.OwnerName)
@@ -131,7 +179,7 @@ func (p *Panel) setUp(w http.ResponseWriter, r *http.Request, _ *Visit) error {
 	}
 	var entry *identity.Entry
 	if err := p.People.DB.Tx(r.Context(), func(tx *db.Tx) (err error) {
-		entry, err = p.People.EnterTx(r.Context(), tx, owner, p.SignIn.Origin(r))
+		entry, err = p.People.EnterTx(r.Context(), tx, owner, identity.BySetup, p.SignIn.Origin(r))
 		return err
 	}); err != nil {
 		return err

@@ -30,7 +30,7 @@ func TestSetup(t *testing.T) {
 			t.Fatal(err)
 		}
 		at := "/setup?token=" + secret
-		checkPage(t, "the set-up page", o.sendLocally(http.MethodGet, at, nil), http.StatusOK, "Set up your vault", "https://vault.example", "the address at which you opened", "Mail leaves by the mail server")
+		checkPage(t, "the set-up page", o.sendLocally(http.MethodGet, at, nil), http.StatusOK, "Set up your vault", "https://vault.example", "cannot be changed later", "Mail is sent through the mail server")
 		for name, w := range map[string]*httptest.ResponseRecorder{
 			"another machine": o.get("", at), "no token": o.sendLocally(http.MethodGet, "/setup", nil), "a wrong token": o.sendLocally(http.MethodGet, "/setup?token=guess", nil),
 			"a form without a token": o.sendLocally(http.MethodPost, at, url.Values{"name": {"X"}}), "a test message without a token": o.sendLocally(http.MethodPost, "/setup/mail", url.Values{"owner_email": {"a@b.example"}}),
@@ -45,7 +45,7 @@ func TestSetup(t *testing.T) {
 		checkPage(t, "a rejected test message", w, http.StatusOK, "could not be sent", "550 no such mailbox here")
 		form.Set("owner_email", "first@example.org")
 		w = o.sendLocally(http.MethodPost, "/setup/mail", form)
-		checkPage(t, "a sent test message", w, http.StatusOK, "The mail server took a test message to first@example.org .")
+		checkPage(t, "a sent test message", w, http.StatusOK, "The mail server accepted the test mail to first@example.org.")
 		if !strings.Contains(w.Body.String(), `value="First University"`) || !strings.Contains(w.Body.String(), `value="FST"`) || len(o.sent) != 1 || o.sent[0].To.Email != "first@example.org" {
 			t.Errorf("the page lacks the submitted input, or the sent messages are not one message to first@example.org: %+v", o.sent)
 		}
@@ -76,7 +76,74 @@ func TestSetup(t *testing.T) {
 		if err != nil || len(list) != 2 || list[0].Actor.Name != "First Owner" || !list[0].Actor.Address.IsLoopback() {
 			t.Errorf("entries in the audit log = %+v, error %v, want two, and First Owner at the loopback address as the last actor", list, err)
 		}
+		inst, err := o.panel.Accounts.InstitutionBySlug(t.Context(), "first-university")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if list, _, err = o.panel.Audit.List(t.Context(), inst.ID, audit.Filter{Action: string(audit.SignedIn)}, "", 5); err != nil || len(list) != 1 || list[0].Detail["by"] != "set-up link" {
+			t.Errorf("sign-ins in the audit log = %+v, error %v, want one by the set-up link", list, err)
+		}
 	})
+}
+
+// A person must confirm that the vault is a test if other people cannot open its address.
+func TestSetupOfATestVault(t *testing.T) {
+	t.Parallel()
+	o := newPanelTest(t, dbtest.SQLite(t))
+	const banner = "Test vault. The address https://localhost:8443 works only on this machine"
+	secret, err := o.panel.Accounts.NewSetupLink(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := "/setup?token=" + secret
+	if text := visibleText(t, o.sendLocally(http.MethodGet, at, nil)); strings.Contains(text, "This is a test vault") {
+		t.Errorf("the page asks about a test although the address is public: %s", text)
+	}
+	o.panel.BaseURL = "https://localhost:8443"
+	checkPage(t, "the set-up page", o.sendLocally(http.MethodGet, at, nil), http.StatusOK, "Only this machine or your own network can open this address.", "This is a test vault")
+	form := url.Values{
+		"token": {secret}, "owner_name": {"First Owner"}, "owner_email": {"first@example.org"}, "owner_password": {"correct horse"}, "name": {"First"}, "prefix": {"FST"},
+	}
+	w := o.sendLocally(http.MethodPost, "/setup", form)
+	checkPage(t, "without the confirmation", w, http.StatusUnprocessableEntity, "Select “This is a test vault”")
+	if !strings.Contains(w.Body.String(), `<a href="#test_vault">`) || len(o.signIns.entries) != 0 {
+		t.Error("the problem has no link to the checkbox, or the owner was signed in")
+	}
+	form.Set("test_vault", "1")
+	if w := o.sendLocally(http.MethodPost, "/setup", form); w.Header().Get("Location") != "/panel/first" {
+		t.Fatalf("the set-up: status = %d, want a redirect to /panel/first; page %s", w.Code, visibleText(t, w))
+	}
+	checkPage(t, "the settings", o.get("admin", "/panel/nwu/settings"), http.StatusOK, banner)
+	o.panel.BaseURL = "https://vault.example"
+	if text := visibleText(t, o.get("admin", "/panel/nwu/settings")); strings.Contains(text, banner) {
+		t.Errorf("the page has the banner of a test vault although the address is public: %s", text)
+	}
+}
+
+// In the form of the set-up, Enter sets up the vault and does not send the test mail: a browser then
+// uses the first submit button. The script of the page sends the test mail as JSON.
+func TestEnterInTheSetup(t *testing.T) {
+	t.Parallel()
+	o := newPanelTest(t, dbtest.SQLite(t))
+	secret, err := o.panel.Accounts.NewSetupLink(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, form, _ := strings.Cut(o.sendLocally(http.MethodGet, "/setup?token="+secret, nil).Body.String(), `action="/setup"`)
+	_, form, _ = strings.Cut(form, "<button")
+	if first, _, _ := strings.Cut(form, ">"); !strings.Contains(first, `type="submit"`) || strings.Contains(first, "formaction") {
+		t.Errorf("the first button of the form is <button%s>, want a button that submits the form", first)
+	}
+	for email, want := range map[string]string{
+		"first@example.org": `"tone":"good"`, "refuse@example.org": `"text":"550 no such mailbox here"`, "none": "must look like",
+	} {
+		r := o.request("", http.MethodPost, "/setup/mail", url.Values{"token": {secret}, "owner_email": {email}})
+		r.RemoteAddr = "127.0.0.1:4711"
+		r.Header.Set("Accept", "application/json")
+		if w := o.send(r); !strings.Contains(w.Body.String(), want) || w.Header().Get("Content-Type") != "application/json" {
+			t.Errorf("%s: Content-Type = %q, body = %s, want %s", email, w.Header().Get("Content-Type"), w.Body, want)
+		}
+	}
 }
 
 // The set-up link does not grant access to an existing account.
@@ -137,10 +204,10 @@ func TestSetupWithoutMailServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	checkPage(t, "the set-up page", o.sendLocally(http.MethodGet, "/setup?token="+secret, nil), http.StatusOK, "reaches nobody yet: it is written to the folder /var/lib/certvault/outbox", "Write a test message")
+	checkPage(t, "the set-up page", o.sendLocally(http.MethodGet, "/setup?token="+secret, nil), http.StatusOK, "No mail server is set, so no mail is sent. Mail is written to the folder /var/lib/certvault/outbox", "Write test mail")
 	w := o.sendLocally(http.MethodPost, "/setup/mail", url.Values{"token": {secret}, "owner_email": {"first@example.org"}})
-	checkPage(t, "a test message without a mail server", w, http.StatusOK, "A test message to first@example.org was written to the folder, and sent to nobody.")
-	if text := visibleText(t, w); strings.Contains(text, "mail server took") || strings.Contains(text, "whether it arrives") {
+	checkPage(t, "a test message without a mail server", w, http.StatusOK, "The test mail to first@example.org was written to the folder. It was not sent.")
+	if text := visibleText(t, w); strings.Contains(text, "mail server accepted") || strings.Contains(text, "Check that it arrives") {
 		t.Errorf("the page reports that a mail server accepted the message: %s", text)
 	}
 }

@@ -95,13 +95,11 @@ type tokenConfirmation struct {
 
 // overlap is a choice of how long the old token stays usable after a rotation.
 type overlap struct {
-	Value, Label string
-	Time         time.Duration
+	Value string
+	Time  time.Duration
 }
 
-var overlaps = []overlap{
-	{"0", "It ends at once", 0}, {"1h", "One hour", time.Hour}, {"24h", "One day", 24 * time.Hour}, {"7d", "One week", 7 * 24 * time.Hour},
-}
+var overlaps = []overlap{{"0", 0}, {"1h", time.Hour}, {"24h", 24 * time.Hour}, {"7d", 7 * 24 * time.Hour}}
 
 // defaultOverlap is the value of the overlap that is chosen initially.
 const defaultOverlap = "24h"
@@ -127,14 +125,14 @@ func (p *Panel) rotateToken(w http.ResponseWriter, r *http.Request, v *Visit) er
 	c := tokenConfirmation{v, t, r.PostForm.Get("overlap")}
 	i := slices.IndexFunc(overlaps, func(o overlap) bool { return o.Value == c.Overlap })
 	if i < 0 {
-		return p.showAgain(w, r, "token_rotate.html", c, fault.OfField("overlap", "Choose how long the old token stays valid."))
+		return p.showAgain(w, r, "token_rotate.html", c, fault.OfField("overlap", "tokens.choose_overlap"))
 	}
 	created, secret, old, err := p.Tokens.Rotate(r.Context(), v.Institution().ID, t.ID, overlaps[i].Time)
 	if err != nil {
 		return p.showAgain(w, r, "token_rotate.html", c, err)
 	}
 	oldRow := p.tokenRow(old)
-	return p.draw(w, r, "token_made.html", createdToken{Visit: v, Token: p.tokenRow(created), Secret: secret, Command: p.curlExample(created, secret), Old: &oldRow})
+	return p.showToken(w, r, v, created, secret, &oldRow)
 }
 
 // askRevokeToken asks for confirmation before a token is revoked.

@@ -17,7 +17,7 @@ var secretRule = regexp.MustCompile(`cvt_[0-9A-Za-z]{36}`)
 func TestTokenIsShownOnce(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
-	checkPage(t, "an empty list", o.get("developer", "/panel/nwu/tokens"), http.StatusOK, "No tokens yet", "Make the first token")
+	checkPage(t, "an empty list", o.get("developer", "/panel/nwu/tokens"), http.StatusOK, "No tokens yet", "Create token")
 	w := o.post("developer", "/panel/nwu/tokens", url.Values{
 		"name": {"Student <system>"}, "permissions": {string(token.VaultList), string(token.VaultCreate)}, "end": {"30"},
 	})
@@ -80,6 +80,38 @@ func TestPresetsSelectPermissions(t *testing.T) {
 	}
 }
 
+// A preset keeps what was entered before. Enter creates the token, because the first submit button of
+// the form is no preset.
+func TestPresetsKeepTheInput(t *testing.T) {
+	t.Parallel()
+	o := newPanelTest(t, dbtest.SQLite(t))
+	body := o.get("owner", "/panel/nwu/tokens/new?preset=issuing&name=Student+%22system%22&end=date&date=2031-01-02&permissions=certificate-vault:revoke").Body.String()
+	for _, want := range []string{`value="Student &#34;system&#34;"`, `value="date" checked`, `value="2031-01-02"`, `value="certificate-vault:create" checked`, `value="issuing" aria-current="true"`} {
+		if !strings.Contains(body, want) {
+			t.Errorf("the form lacks %s", want)
+		}
+	}
+	if strings.Contains(body, `value="certificate-vault:revoke" checked`) {
+		t.Error("the form has a permission that the preset lacks")
+	}
+	_, form, _ := strings.Cut(body, `action="/panel/nwu/tokens"`)
+	if first, _, _ := strings.Cut(form[strings.Index(form, "<button"):], ">"); strings.Contains(first, "formaction") {
+		t.Errorf("the first button of the form is %s>, want a button that creates the token", first)
+	}
+}
+
+// The example of a command trusts the vault's own TLS certificate.
+func TestCommandWithOwnCertificate(t *testing.T) {
+	t.Parallel()
+	o := newPanelTest(t, dbtest.SQLite(t))
+	form := url.Values{"name": {"CI"}, "end": {"never"}, "permissions": {string(token.VaultList)}}
+	if text := visibleText(t, o.post("owner", "/panel/nwu/tokens", form)); strings.Contains(text, "--cacert") {
+		t.Errorf("the command has --cacert although the certificate is trusted: %s", text)
+	}
+	o.panel.OwnCertificate = "/srv/it's/cert.pem"
+	checkPage(t, "with the vault's own certificate", o.post("owner", "/panel/nwu/tokens", form), http.StatusOK, `--cacert '/srv/it'\''s/cert.pem' \`, "copy the file there")
+}
+
 func TestRevokeTokenAsksForConfirmation(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
@@ -92,7 +124,7 @@ func TestRevokeTokenAsksForConfirmation(t *testing.T) {
 	if _, _, err := o.panel.Tokens.Authenticate(t.Context(), secret); err != nil {
 		t.Fatalf("the page that asks for confirmation revoked the token: %v", err)
 	}
-	checkPage(t, "after the revocation", o.followRedirect(t, "owner", o.post("owner", target, nil), "/panel/nwu/tokens"), http.StatusOK, "The token was revoked", "No tokens in use")
+	checkPage(t, "after the revocation", o.followRedirect(t, "owner", o.post("owner", target, nil), "/panel/nwu/tokens"), http.StatusOK, "The token was revoked", "No active tokens")
 	if _, _, err := o.panel.Tokens.Authenticate(t.Context(), secret); err == nil {
 		t.Error("the token is still valid after the revocation")
 	}

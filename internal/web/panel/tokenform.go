@@ -1,6 +1,7 @@
 package panel
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
 	"slices"
@@ -19,15 +20,15 @@ type tokenForm struct {
 	Chosen map[token.Permission]bool
 	// End is the value of one of the choices in ends. Date is the last day if End is "date".
 	End, Date string
+	// Preset is the name of the preset that was selected last, or empty.
+	Preset string
 }
 
 // ends are the choices of how long a token is valid.
 var ends = []struct {
-	Value, Label string
-	Days         int
-}{
-	{"30", "30 days", 30}, {"90", "90 days", 90}, {"365", "One year", 365}, {"date", "Until a date", 0}, {"never", "No end", 0},
-}
+	Value string
+	Days  int
+}{{"30", 30}, {"90", 90}, {"365", 365}, {"date", 0}, {"never", 0}}
 
 // defaultEnd is the value of the choice that is selected initially.
 const defaultEnd = "90"
@@ -35,18 +36,48 @@ const defaultEnd = "90"
 // Presets returns common sets of permissions.
 func (*tokenForm) Presets() []token.Preset { return token.Presets }
 
+// permissionGroup is a group of permissions on the page. Key is the key of its label.
+type permissionGroup struct {
+	Key         string
+	Permissions []permissionChoice
+}
+
+// permissionChoice is a permission on the page. Key is the key of its description.
+type permissionChoice struct {
+	Permission token.Permission
+	Key        string
+}
+
 // Groups returns all permissions, in groups.
-func (*tokenForm) Groups() []token.Group { return token.Groups }
+func (*tokenForm) Groups() []permissionGroup {
+	groups := make([]permissionGroup, len(token.Groups))
+	for i, g := range token.Groups {
+		groups[i].Key = "token_permissions.group_" + g.Name
+		for _, p := range g.Permissions {
+			groups[i].Permissions = append(groups[i].Permissions, permissionChoice{p, "token_permissions." + keyName(p)})
+		}
+	}
+	return groups
+}
+
+// keyName returns the name of a permission, an action or a similar constant as a part of a key of the
+// catalog.
+func keyName[T ~string](name T) string {
+	return strings.NewReplacer(".", "_", ":", "_", "-", "_").Replace(string(name))
+}
 
 // Ends returns the choices of how long a token is valid.
 func (*tokenForm) Ends() any { return ends }
 
-// newToken shows the form of a new token. The query string may contain a name for the token, and a
-// preset that selects permissions.
+// newToken shows the form of a new token. The query string may contain a preset that selects
+// permissions, and the input of the form, because the buttons of the presets submit the form.
 func (p *Panel) newToken(w http.ResponseWriter, r *http.Request, v *Visit) error {
-	form := &tokenForm{Visit: v, End: defaultEnd, Chosen: map[token.Permission]bool{}, Name: r.URL.Query().Get("name")}
+	q := r.URL.Query()
+	form := &tokenForm{
+		Visit: v, End: cmp.Or(q.Get("end"), defaultEnd), Date: q.Get("date"), Chosen: map[token.Permission]bool{}, Name: q.Get("name"), Preset: q.Get("preset"),
+	}
 	for _, preset := range token.Presets {
-		if preset.Name == r.URL.Query().Get("preset") {
+		if preset.Name == form.Preset {
 			for _, permission := range preset.Permissions {
 				form.Chosen[permission] = true
 			}
@@ -74,7 +105,7 @@ func (p *Panel) createToken(w http.ResponseWriter, r *http.Request, v *Visit) er
 	if err != nil {
 		return p.showAgain(w, r, "token_new.html", form, withTokenControls(err))
 	}
-	return p.showToken(w, r, v, created, secret)
+	return p.showToken(w, r, v, created, secret, nil)
 }
 
 // withTokenControls renames the field "expires" of an error to "date", the control of the form.
@@ -102,7 +133,7 @@ func (f *tokenForm) end(now time.Time) (*time.Time, error) {
 	case "date":
 		day, err := time.Parse(time.DateOnly, f.Date)
 		if err != nil {
-			return nil, fault.OfField("date", "Give the last day as YYYY-MM-DD.")
+			return nil, fault.OfField("date", "tokens.choose_date")
 		}
 		end := day.AddDate(0, 0, 1)
 		return &end, nil
@@ -113,7 +144,7 @@ func (f *tokenForm) end(now time.Time) (*time.Time, error) {
 			return &end, nil
 		}
 	}
-	return nil, fault.OfField("end", "Choose when the token ends.")
+	return nil, fault.OfField("end", "tokens.choose_end")
 }
 
 // createdToken is the data of the page that shows the secret of a new token. The secret is shown
@@ -122,20 +153,28 @@ type createdToken struct {
 	Visit  *Visit
 	Token  tokenRow
 	Secret string
-	// Command is a command line that uses the token.
-	Command string
+	// Command is a command line that uses the token. Certificate is the file with the vault's own
+	// TLS certificate that the command uses, or empty.
+	Command, Certificate string
 	// Old is the token that the new token replaces, or nil.
 	Old *tokenRow
 }
 
-func (p *Panel) showToken(w http.ResponseWriter, r *http.Request, v *Visit, created *token.Token, secret string) error {
-	return p.draw(w, r, "token_made.html", createdToken{Visit: v, Token: p.tokenRow(created), Secret: secret, Command: p.curlExample(created, secret)})
+func (p *Panel) showToken(w http.ResponseWriter, r *http.Request, v *Visit, created *token.Token, secret string, old *tokenRow) error {
+	return p.draw(w, r, "token_made.html", createdToken{
+		Visit: v, Token: p.tokenRow(created), Secret: secret, Command: p.curlExample(created, secret), Certificate: p.OwnCertificate, Old: old,
+	})
 }
 
 // curlExample returns a command line for a request with a token. The request is a list that the
 // token allows, otherwise an upload if the token allows uploads, and otherwise the request for one
 // certificate with the placeholder UUID.
 func (p *Panel) curlExample(t *token.Token, secret string) string {
+	path, form := "/business/certificate-vault/UUID", ""
+	if t.Has(token.VaultCreate) {
+		path = "/business/certificate-vault"
+		form = " \\\n  -F \"certificate_title=Test\" -F \"full_name=Test Person\" \\\n  -F \"applicant_email=you@example.org\" -F \"certificate_file=@certificate.pdf\""
+	}
 	for _, example := range []struct {
 		may  token.Permission
 		path string
@@ -144,12 +183,16 @@ func (p *Panel) curlExample(t *token.Token, secret string) string {
 		{token.BatchList, "/business/batches"}, {token.CertificateList, "/business/certificates"},
 	} {
 		if t.Has(example.may) {
-			return "curl \"" + p.BaseURL + example.path + "\" \\\n  -H \"Authorization: Bearer " + secret + "\" \\\n  -H \"Accept: application/json\""
+			path, form = example.path, ""
+			break
 		}
 	}
-	if t.Has(token.VaultCreate) {
-		return "curl \"" + p.BaseURL + "/business/certificate-vault\" \\\n  -H \"Authorization: Bearer " + secret + "\" \\\n  -H \"Accept: application/json\" \\\n" +
-			"  -F \"certificate_title=Test\" -F \"full_name=Test Person\" \\\n  -F \"applicant_email=you@example.org\" -F \"certificate_file=@diploma.pdf\""
+	command := "curl \"" + p.BaseURL + path + "\" \\\n"
+	if p.OwnCertificate != "" {
+		command += "  --cacert " + shellQuoted(p.OwnCertificate) + " \\\n"
 	}
-	return "curl \"" + p.BaseURL + "/business/certificate-vault/UUID\" \\\n  -H \"Authorization: Bearer " + secret + "\" \\\n  -H \"Accept: application/json\""
+	return command + "  -H \"Authorization: Bearer " + secret + "\" \\\n  -H \"Accept: application/json\"" + form
 }
+
+// shellQuoted returns a text as one word of a POSIX shell.
+func shellQuoted(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }

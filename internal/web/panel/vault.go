@@ -14,9 +14,8 @@ func (p *Panel) vaultRoutes() []route {
 		{pattern: "POST /panel/{institution}/certificates/{certificate}/corrections/{correction}/done", may: account.MayRetry, handler: p.settleCorrection},
 
 		{pattern: "GET /panel/{institution}/settings", may: account.MayManageSettings, handler: p.settings},
-		{pattern: "POST /panel/{institution}/settings", may: account.MayManageSettings, handler: p.setName},
-		{pattern: "POST /panel/{institution}/settings/colour", may: account.MayManageSettings, handler: p.setColour},
-		{pattern: "POST /panel/{institution}/settings/logo", may: account.MayManageSettings, handler: p.setLogo, limits: logoLimits},
+		{pattern: "POST /panel/{institution}/settings", may: account.MayManageSettings, handler: p.setInstitution, limits: logoLimits},
+		{pattern: "GET /panel/{institution}/settings/colour", may: account.MayManageSettings, handler: p.previewColour},
 		{pattern: "GET /panel/{institution}/settings/public", may: account.MayManageSettings, handler: p.publicSettings},
 		{pattern: "POST /panel/{institution}/settings/public", may: account.MayManageSettings, handler: p.setPublic},
 		{pattern: "GET /panel/{institution}/settings/mail", may: account.MayManageSettings, handler: p.mailSettings},

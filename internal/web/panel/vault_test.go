@@ -170,8 +170,8 @@ func TestSettings(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		o := newPanelTest(t, d)
 		page := o.pathOf("settings")
-		checkPage(t, "the initial settings", o.get("admin", page), http.StatusOK, "NWU", "There is none yet", "English")
-		w := o.followRedirect(t, "admin", o.post("admin", page, url.Values{"name": {" Northern University "}, "mail_language": {"de"}}), page)
+		checkPage(t, "the initial settings", o.get("admin", page), http.StatusOK, "NWU", "Preview of the public page", "English", "https://vault.example Printed on every certificate.")
+		w := o.followRedirect(t, "admin", o.send(o.settingsForm(url.Values{"name": {" Northern University "}, "mail_language": {"de"}}, nil)), page)
 		checkPage(t, "after changing the name", w, http.StatusOK, "The settings were saved.")
 		profile, err := o.panel.Accounts.PublicProfile(t.Context(), o.inst.ID)
 		if err != nil || profile.Name != "Northern University" {
@@ -186,11 +186,13 @@ func TestSettings(t *testing.T) {
 			"looks the same as the name of another institution of this vault, with the prefix SEC": {"name": {"S\u03bfuth East College"}, "mail_language": {"de"}, "allow_same_name": {"1"}},
 			"The name has a character that cannot be seen":                                         {"name": {"Northern\u200bUniversity"}, "mail_language": {"de"}},
 		} {
-			checkPage(t, name, o.post("admin", page, form), http.StatusUnprocessableEntity, name)
+			checkPage(t, name, o.send(o.settingsForm(form, nil)), http.StatusUnprocessableEntity, name)
 		}
 		// If one value of a form is invalid, no value of the form is saved.
-		for _, form := range []url.Values{{"name": {"Another"}, "mail_language": {"xx"}}, {"name": {" "}, "mail_language": {"fr"}}} {
-			if w := o.post("admin", page, form); w.Code != http.StatusUnprocessableEntity {
+		for _, form := range []url.Values{
+			{"name": {"Another"}, "mail_language": {"xx"}}, {"name": {" "}, "mail_language": {"fr"}}, {"name": {"Another"}, "mail_language": {"fr"}, "colour": {"#ffcc00"}},
+		} {
+			if w := o.send(o.settingsForm(form, nil)); w.Code != http.StatusUnprocessableEntity {
 				t.Errorf("%v: status = %d, want 422", form, w.Code)
 			}
 			now, err := account.ReadSettings(t.Context(), d, o.inst.ID)
@@ -199,28 +201,33 @@ func TestSettings(t *testing.T) {
 			}
 		}
 
-		at := page + "/colour"
+		form := url.Values{"name": {"Northern University"}, "mail_language": {"de"}, "colour": {"#ffcc00"}}
 		if !strings.Contains(o.get("admin", page).Body.String(), `<input type="color" value="#0b5d4b"`) {
 			t.Error("the initial value of the colour picker is not the vault's colour")
 		}
-		checkPage(t, "a light colour", o.post("admin", at, url.Values{"colour": {"#ffcc00"}}), http.StatusUnprocessableEntity, "is too light", "The nearest shade that is dark enough is #")
-		w = o.post("admin", at, url.Values{"colour": {"#1a237e"}, "look": {"1"}})
-		checkPage(t, "a preview of a colour", w, http.StatusOK, "It is not kept yet.", "a lighter shade is drawn there")
+		checkPage(t, "a light colour", o.send(o.settingsForm(form, nil)), http.StatusUnprocessableEntity, "is too light", "The nearest shade that is dark enough is #")
+		form.Set("colour", "#1a237e")
+		form.Set("name", "Southern University")
+		form.Set("look", "1")
+		w = o.send(o.settingsForm(form, nil))
+		checkPage(t, "a preview of a colour", w, http.StatusOK, "changes that are not saved yet", "a lighter shade is used", "Southern University This certificate is valid")
 		if n := strings.Count(w.Body.String(), `fill="#1a237e"`); n != 2 {
-			t.Errorf("the preview contains the colour %d times, want 2", n)
+			t.Errorf("the preview contains the colour %d times, want 2: the band and the button on the light page", n)
 		}
-		if profile, err = o.panel.Accounts.PublicProfile(t.Context(), o.inst.ID); err != nil || profile.Colour != "" {
-			t.Errorf("after the preview: public profile = %+v, error %v, want no colour", profile, err)
+		if profile, err = o.panel.Accounts.PublicProfile(t.Context(), o.inst.ID); err != nil || profile.Colour != "" || profile.Name != "Northern University" {
+			t.Errorf("after the preview: public profile = %+v, error %v, want no colour and the old name", profile, err)
 		}
-		checkPage(t, "a saved colour", o.followRedirect(t, "admin", o.post("admin", at, url.Values{"colour": {"#1A237E"}}), page), http.StatusOK, "The colour was changed.", "a lighter shade is drawn there")
+		form.Del("look")
+		form.Set("colour", "#1A237E")
+		checkPage(t, "a saved colour", o.followRedirect(t, "admin", o.send(o.settingsForm(form, nil)), page), http.StatusOK, "The settings were saved.", "a lighter shade is used")
 		if !strings.Contains(o.get("admin", page).Body.String(), `<input type="color" value="#1a237e"`) {
 			t.Error("the initial value of the colour picker is not the saved colour")
 		}
-		if profile, err = o.panel.Accounts.PublicProfile(t.Context(), o.inst.ID); err != nil || profile.Colour != "#1a237e" {
-			t.Errorf("public profile = %+v, error %v, want the colour #1a237e", profile, err)
+		if profile, err = o.panel.Accounts.PublicProfile(t.Context(), o.inst.ID); err != nil || profile.Colour != "#1a237e" || profile.Name != "Southern University" {
+			t.Errorf("public profile = %+v, error %v, want the submitted colour and name", profile, err)
 		}
 
-		checkPage(t, "the public profile", o.get("admin", page+"/public"), http.StatusOK, "Hide the person's name")
+		checkPage(t, "the public profile", o.get("admin", page+"/public"), http.StatusOK, "Hide the recipient's name")
 		checkPage(t, "settings that exclude each other", o.post("admin", page+"/public", url.Values{"hide_name": {"1"}, "image": {"1"}}), http.StatusUnprocessableEntity, "not both")
 		o.followRedirect(t, "admin", o.post("admin", page+"/public", url.Values{"image": {"1"}, "contact": {"registry@example.org"}}), page+"/public")
 		if profile, err = o.panel.Accounts.PublicProfile(t.Context(), o.inst.ID); err != nil || !profile.AllowImage || profile.AllowDownload || profile.Contact != "registry@example.org" {
@@ -255,30 +262,31 @@ func TestSettings(t *testing.T) {
 	})
 }
 
-// logoForm returns a request with the form of the logo.
-func (o *panelTest) logoForm(t *testing.T, file []byte, remove bool) (w *http.Request) {
-	t.Helper()
+// settingsForm returns a request of an admin with the form of the page settings, and with a logo
+// unless file is nil.
+func (o *panelTest) settingsForm(values url.Values, file []byte) *http.Request {
+	o.tb.Helper()
 	var b bytes.Buffer
 	form := multipart.NewWriter(&b)
-	part, err := form.CreateFormFile("logo", "logo.png")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := part.Write(file); err != nil {
-		t.Fatal(err)
-	}
-	if remove {
-		if err := form.WriteField("remove", "1"); err != nil {
-			t.Fatal(err)
+	for name := range values {
+		if err := form.WriteField(name, values.Get(name)); err != nil {
+			o.tb.Fatal(err)
 		}
 	}
-	if err := form.Close(); err != nil {
-		t.Fatal(err)
-	}
-	r := o.request("admin", http.MethodPost, o.pathOf("settings/logo"), nil)
-	upload, err := http.NewRequestWithContext(r.Context(), http.MethodPost, "https://vault.example"+o.pathOf("settings/logo"), &b)
+	part, err := form.CreateFormFile("logo", "logo.png")
 	if err != nil {
-		t.Fatal(err)
+		o.tb.Fatal(err)
+	}
+	if _, err := part.Write(file); err != nil {
+		o.tb.Fatal(err)
+	}
+	if err := form.Close(); err != nil {
+		o.tb.Fatal(err)
+	}
+	r := o.request("admin", http.MethodPost, o.pathOf("settings"), nil)
+	upload, err := http.NewRequestWithContext(r.Context(), http.MethodPost, "https://vault.example"+o.pathOf("settings"), &b)
+	if err != nil {
+		o.tb.Fatal(err)
 	}
 	upload.TLS, upload.RemoteAddr, upload.Header = r.TLS, r.RemoteAddr, r.Header
 	upload.Header.Set("Content-Type", form.FormDataContentType())
@@ -292,27 +300,53 @@ func TestLogoInSettings(t *testing.T) {
 	if err := png.Encode(&logo, image.NewGray(image.Rect(0, 0, 60, 20))); err != nil {
 		t.Fatal(err)
 	}
-	checkPage(t, "no logo chosen", o.send(o.logoForm(t, nil, false)), http.StatusUnprocessableEntity, "Choose a PNG or JPEG file first.")
-	checkPage(t, "a file that is no picture", o.send(o.logoForm(t, []byte("<svg onload=alert(1)>"), false)), http.StatusUnprocessableEntity, "must be a PNG or JPEG file")
-	checkPage(t, "a large logo", o.send(o.logoForm(t, make([]byte, maxLogoForm), false)), http.StatusUnprocessableEntity, "at most 1 MB")
-	w := o.followRedirect(t, "admin", o.send(o.logoForm(t, logo.Bytes(), false)), o.pathOf("settings"))
-	checkPage(t, "a saved logo", w, http.StatusOK, "The logo was changed.", "Take the logo away")
-	if !strings.Contains(w.Body.String(), `src="/logos/nwu/`) {
-		t.Error("the logo is not shown")
+	form := url.Values{"name": {"Third University"}, "mail_language": {"fr"}}
+	checkPage(t, "a file that is no picture", o.send(o.settingsForm(form, []byte("<svg onload=alert(1)>"))), http.StatusUnprocessableEntity, "must be a PNG or JPEG file", "Third University")
+	checkPage(t, "a large logo", o.send(o.settingsForm(form, make([]byte, maxLogoForm))), http.StatusUnprocessableEntity, "at most 1 MB")
+	if profile, err := o.panel.Accounts.PublicProfile(t.Context(), o.inst.ID); err != nil || profile.Name == "Third University" {
+		t.Errorf("public profile = %+v, error %v, want the old name after a rejected logo", profile, err)
 	}
-	w = o.followRedirect(t, "admin", o.send(o.logoForm(t, nil, true)), o.pathOf("settings"))
-	checkPage(t, "after removing the logo", w, http.StatusOK, "The logo was removed.", "There is none yet")
+	w := o.followRedirect(t, "admin", o.send(o.settingsForm(form, logo.Bytes())), o.pathOf("settings"))
+	checkPage(t, "a saved logo", w, http.StatusOK, "The settings were saved.", "Remove logo")
+	if !strings.Contains(w.Body.String(), `src="/logos/nwu/`) {
+		t.Error("the preview does not contain the logo")
+	}
+	w = o.followRedirect(t, "admin", o.send(o.settingsForm(form, nil)), o.pathOf("settings"))
+	if !strings.Contains(w.Body.String(), `src="/logos/nwu/`) {
+		t.Error("a form without a file removed the logo")
+	}
+	form.Set("remove_logo", "1")
+	w = o.followRedirect(t, "admin", o.send(o.settingsForm(form, nil)), o.pathOf("settings"))
+	if strings.Contains(w.Body.String(), `src="/logos/nwu/`) || strings.Contains(visibleText(t, w), "Remove logo") {
+		t.Error("the logo was not removed")
+	}
+}
+
+// The script of the settings reads the colours of the preview from the vault.
+func TestColoursOfThePreview(t *testing.T) {
+	t.Parallel()
+	o := newPanelTest(t, dbtest.SQLite(t))
+	for _, test := range []struct{ colour, want string }{
+		{"#1A237E", `"branded":true,"day":"#1a237e","lightened":true`}, {"", `"branded":false,"day":"#0b5d4b"`}, {"#ffcc00", "is too light"}, {"<b>", "must be a #"},
+	} {
+		r := o.request("admin", http.MethodGet, o.pathOf("settings/colour")+"?colour="+url.QueryEscape(test.colour), nil)
+		r.Header.Set("Accept", "application/json")
+		w := o.send(r)
+		if !strings.Contains(w.Body.String(), test.want) || w.Header().Get("Content-Type") != "application/json" {
+			t.Errorf("%q: Content-Type = %q, body = %s, want %s", test.colour, w.Header().Get("Content-Type"), w.Body, test.want)
+		}
+	}
 }
 
 func TestSigningKeyInSettings(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
 	page := o.pathOf("settings/keys")
-	checkPage(t, "no signing key", o.get("admin", page), http.StatusOK, "No certificate can be signed now.", "The root that vouches for it", "root.pem")
+	checkPage(t, "no signing key", o.get("admin", page), http.StatusOK, "No certificate can be signed now.", "Root certificate", "root.pem")
 	if err := o.Keys.Create(t.Context(), o.inst.UUID, o.inst.Name, nil); err != nil {
 		t.Fatal(err)
 	}
-	checkPage(t, "one signing key", o.get("admin", page), http.StatusOK, "The key that signs now", "Made by this vault", "Owners can make a new one.")
+	checkPage(t, "one signing key", o.get("admin", page), http.StatusOK, "Current signing key", "Created by this vault", "Only owners can create a new signing key.")
 	// A key rotation requires a recent sign-in.
 	o.people.stale[o.people.persons["owner"].ID] = true
 	if w := o.post("owner", page+"/rotate", nil); w.Code != http.StatusSeeOther || !strings.HasPrefix(w.Header().Get("Location"), "/account/confirm") {
@@ -322,9 +356,9 @@ func TestSigningKeyInSettings(t *testing.T) {
 		t.Fatalf("keys = %d, want 1; error %v", len(list), err)
 	}
 	delete(o.people.stale, o.people.persons["owner"].ID)
-	checkPage(t, "the page that asks for confirmation", o.get("owner", page+"/rotate"), http.StatusOK, "Make a new signing key for “ Northern & Western University ”?", "This cannot be undone")
+	checkPage(t, "the page that asks for confirmation", o.get("owner", page+"/rotate"), http.StatusOK, "Create a new signing key for “ Northern & Western University ”?", "This cannot be undone")
 	w := o.followRedirect(t, "owner", o.post("owner", page+"/rotate", nil), page)
-	checkPage(t, "after the rotation", w, http.StatusOK, "The new signing key is in use.", "Keys before")
+	checkPage(t, "after the rotation", w, http.StatusOK, "The new signing key is in use.", "Earlier keys")
 	if list, err := o.Keys.Certificates(t.Context(), o.inst.UUID); err != nil || len(list) != 2 {
 		t.Errorf("keys = %d, want 2; error %v", len(list), err)
 	}
@@ -348,8 +382,8 @@ func TestDashboardWarnsOfAnExpiringSigningKey(t *testing.T) {
 	date := until.UTC().Format("2 January 2006")
 	checkPage(t, "issuer, soon", o.get("issuer", front), http.StatusOK, soon, date, "Owners can make a new signing key.")
 	checkPage(t, "owner, soon", o.get("owner", front), http.StatusOK, soon, date, "Make a new signing key")
-	checkPage(t, "settings, soon", o.get("admin", page), http.StatusOK, "Its certificate expires on "+date)
+	checkPage(t, "settings, soon", o.get("admin", page), http.StatusOK, "The certificate of this key expires on "+date)
 	o.Advance(until.Sub(o.Now()) - 23*time.Hour)
 	checkPage(t, "issuer, on the last day", o.get("issuer", front), http.StatusOK, never)
-	checkPage(t, "settings, on the last day", o.get("admin", page), http.StatusOK, "Its certificate has expired or expires within a day")
+	checkPage(t, "settings, on the last day", o.get("admin", page), http.StatusOK, "The certificate of this key has expired or expires within a day")
 }

@@ -1,6 +1,7 @@
 package panel
 
 import (
+	"cmp"
 	"net/http"
 	"net/url"
 	"slices"
@@ -19,14 +20,33 @@ type webhookRow struct {
 	now time.Time
 }
 
-// Host returns the host of the endpoint's URL. Lists and headings show only the host, because the
-// path may contain a key.
-func (e webhookRow) Host() string {
+// Label returns the name of the endpoint, or its address if it has no name.
+func (e webhookRow) Label() string { return cmp.Or(e.Name, e.Address()) }
+
+// maxEnd is the number of characters of a URL's end that Address shows.
+const maxEnd = 12
+
+// Address returns the host of the endpoint's URL and the end of its path, so that two endpoints of
+// one host look different. It does not return the query, and at most a part of a long path, because
+// both may contain a key.
+func (e webhookRow) Address() string {
 	u, err := url.Parse(e.URL)
 	if err != nil {
 		return e.URL
 	}
-	return u.Host
+	parts := strings.FieldsFunc(u.Path, func(r rune) bool { return r == '/' })
+	if len(parts) == 0 {
+		return u.Host
+	}
+	end := []rune(parts[len(parts)-1])
+	prefix := "/"
+	if len(parts) > 1 {
+		prefix = "/…/"
+	}
+	if len(end) > maxEnd {
+		end, prefix = end[len(end)-maxEnd/2:], "/…"
+	}
+	return u.Host + prefix + string(end)
 }
 
 // State returns "active", "failing", "held" (the circuit breaker is open), "paused" or "off"
@@ -98,8 +118,8 @@ type webhookPage struct {
 	Counts   map[webhook.DeliveryStatus]int
 	Recent   []deliveryRow
 	Names    []webhook.Name
-	// Since is the submitted or suggested first day of a replay.
-	Since string
+	// Since is the submitted or suggested first day of a replay. Today is the last possible day.
+	Since, Today string
 }
 
 // Count returns the number of deliveries in a status, up to maxCounted.
@@ -124,7 +144,7 @@ func (p *Panel) webhookPage(r *http.Request, v *Visit) (*webhookPage, error) {
 	if err != nil {
 		return nil, err
 	}
-	page := &webhookPage{Visit: v, Endpoint: e, Names: webhook.Names, Since: p.Now().UTC().AddDate(0, 0, -1).Format(time.DateOnly)}
+	page := &webhookPage{Visit: v, Endpoint: e, Names: webhook.Names, Since: p.Now().UTC().AddDate(0, 0, -1).Format(time.DateOnly), Today: p.Now().UTC().Format(time.DateOnly)}
 	if page.Counts, err = p.Hooks.Counts(r.Context(), v.Institution().ID, e.UUID); err != nil {
 		return nil, err
 	}
@@ -176,7 +196,10 @@ func (p *Panel) testWebhook(w http.ResponseWriter, r *http.Request, v *Visit) er
 func (p *Panel) replayWebhook(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	since, err := time.Parse(time.DateOnly, strings.TrimSpace(r.PostForm.Get("since")))
 	if err != nil {
-		return p.webhookAgain(w, r, v, fault.OfField("since", "Give the first day as YYYY-MM-DD."))
+		return p.webhookAgain(w, r, v, fault.OfField("since", "webhooks.since_date"))
+	}
+	if since.After(p.Now()) {
+		return p.webhookAgain(w, r, v, fault.OfField("since", "webhooks.since_future"))
 	}
 	n, err := p.Hooks.Replay(r.Context(), v.Institution().ID, r.PathValue("webhook"), since)
 	if err != nil {

@@ -30,9 +30,9 @@ func (o *panelTest) createEndpoint(t *testing.T) *webhook.Endpoint {
 func TestCreateAndUpdateEndpoint(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
-	checkPage(t, "an empty list", o.get("developer", "/panel/nwu/webhooks"), http.StatusOK, "No endpoints yet", "Add the first endpoint")
+	checkPage(t, "an empty list", o.get("developer", "/panel/nwu/webhooks"), http.StatusOK, "No endpoints yet", "Add endpoint")
 	form := o.get("developer", "/panel/nwu/webhooks/new")
-	checkPage(t, "the form of an endpoint", form, http.StatusOK, "A certificate was revoked; the reason is with it.", `"revocation_reason": "An example of a reason."`)
+	checkPage(t, "the form of an endpoint", form, http.StatusOK, "A certificate was revoked. The event contains the reason.", `"revocation_reason": "An example of a reason."`)
 	w := o.post("developer", "/panel/nwu/webhooks", url.Values{
 		"url": {"https://hooks.example.org/in?key=k"}, "which": {"some"}, "events": {string(webhook.Approved), string(webhook.Revoked)}, "headers": {"X-Api-Key: s3cret\r\n\r\n"},
 	})
@@ -54,12 +54,40 @@ func TestCreateAndUpdateEndpoint(t *testing.T) {
 		t.Errorf("the form does not show the selected events of the endpoint: %s", body)
 	}
 	checkPage(t, "after changing the endpoint", o.followRedirect(t, "developer", o.post("developer", at+"/edit", url.Values{"url": {"https://b.example.org/"}, "which": {"all"}}), at), http.StatusOK,
-		"The endpoint was changed", "https://b.example.org/", "every event")
+		"The endpoint was changed", "https://b.example.org/", "All events")
 	checkPage(t, "the page that asks for confirmation", o.get("developer", at+"/delete"), http.StatusOK, "Delete b.example.org?", "cannot be undone")
 	checkPage(t, "after deleting the endpoint", o.followRedirect(t, "developer", o.post("developer", at+"/delete", nil), "/panel/nwu/webhooks"), http.StatusOK, "The endpoint was deleted", "No endpoints yet")
 	if w := o.get("developer", at); w.Code != http.StatusNotFound {
 		t.Errorf("the page of a deleted endpoint: status = %d, want 404", w.Code)
 	}
+}
+
+// Two endpoints of one host can be distinguished by their names or by the ends of their paths. The pages
+// do not show a key in the query, and only a part of a key in the path.
+func TestNamesOfEndpoints(t *testing.T) {
+	t.Parallel()
+	o := newPanelTest(t, dbtest.SQLite(t))
+	for _, form := range []url.Values{
+		{"url": {"https://hooks.example.org/a/students?key=k3y"}}, {"url": {"https://hooks.example.org/b/alumni"}, "name": {" Alumni system "}},
+		{"url": {"https://hooks.example.org/services/T0123456789ABCDEFGHIJ"}}, {"url": {"https://hooks.example.org"}},
+	} {
+		if w := o.post("owner", "/panel/nwu/webhooks", form); w.Code != http.StatusOK {
+			t.Fatalf("%v: status = %d, want 200: %s", form, w.Code, visibleText(t, w))
+		}
+	}
+	w := o.get("owner", "/panel/nwu/webhooks")
+	checkPage(t, "the list of endpoints", w, http.StatusOK, "hooks.example.org/…/students", "Alumni system hooks.example.org/…/alumni", "hooks.example.org/…EFGHIJ", "hooks.example.org All events")
+	if body := w.Body.String(); contains(body, "k3y", "T0123456789") {
+		t.Errorf("the list contains a key: %s", body)
+	}
+	checkPage(t, "the filter of deliveries", o.get("owner", "/panel/nwu/deliveries"), http.StatusOK, "Alumni system", "hooks.example.org/…/students")
+	list, err := o.panel.Hooks.List(t.Context(), o.inst.ID)
+	if err != nil || len(list) != 4 || list[2].Name != "Alumni system" {
+		t.Fatalf("endpoints = %+v, error %v, want four and the name of the second", list, err)
+	}
+	at := "/panel/nwu/webhooks/" + list[2].UUID
+	checkPage(t, "a long name", o.post("owner", at+"/edit", url.Values{"url": {list[2].URL}, "name": {strings.Repeat("x", 101)}}), http.StatusUnprocessableEntity, "more than 100 characters")
+	checkPage(t, "after removing the name", o.followRedirect(t, "owner", o.post("owner", at+"/edit", url.Values{"url": {list[2].URL}, "name": {""}}), at), http.StatusOK, "hooks.example.org/…/alumni")
 }
 
 func TestEndpointFormProblems(t *testing.T) {
@@ -77,7 +105,7 @@ func TestEndpointFormProblems(t *testing.T) {
 			}
 		}
 		checkPage(t, "no event chosen", o.post("owner", target, url.Values{"url": {"https://x.example"}, "which": {"some"}}), http.StatusUnprocessableEntity, "at least one event")
-		checkPage(t, "all events and single events chosen", o.post("owner", target, url.Values{"url": {"https://x.example"}, "which": {"all"}, "events": {string(webhook.Failed)}}), http.StatusUnprocessableEntity, "Only these")
+		checkPage(t, "all events and single events chosen", o.post("owner", target, url.Values{"url": {"https://x.example"}, "which": {"all"}, "events": {string(webhook.Failed)}}), http.StatusUnprocessableEntity, "Only selected events")
 	}
 	got, err := o.panel.Hooks.Endpoint(t.Context(), o.inst.ID, e.UUID)
 	if err != nil || got.URL != e.URL {
@@ -95,16 +123,16 @@ func TestPauseEndpointAndRotateSecret(t *testing.T) {
 	checkPage(t, "a test of a paused endpoint", o.post("owner", at+"/test", url.Values{"event": {string(webhook.Approved)}}), http.StatusBadRequest, "resume it first")
 	checkPage(t, "after resuming the endpoint", o.followRedirect(t, "owner", o.post("owner", at+"/resume", nil), at), http.StatusOK, "The endpoint is active")
 	w := o.post("owner", at+"/rotate", nil)
-	checkPage(t, "after the rotation", w, http.StatusOK, "new signing secret", "the old secret signs too")
+	checkPage(t, "after the rotation", w, http.StatusOK, "New signing secret", "The old secret also signs until")
 	if signingRule.FindString(w.Body.String()) == "" {
 		t.Error("the page lacks the new secret")
 	}
-	checkPage(t, "during the overlap", o.get("owner", at), http.StatusOK, "still keyed with the old one", "Promote the new secret")
+	checkPage(t, "during the overlap", o.get("owner", at), http.StatusOK, "X-Webhook-Signature still uses the old secret", "Promote new secret")
 	checkPage(t, "a second rotation during the overlap", o.post("owner", at+"/rotate", nil), http.StatusBadRequest, "A rotation is under way")
-	checkPage(t, "after promoting the new secret", o.followRedirect(t, "owner", o.post("owner", at+"/promote", nil), at), http.StatusOK, "only the new secret signs")
+	checkPage(t, "after promoting the new secret", o.followRedirect(t, "owner", o.post("owner", at+"/promote", nil), at), http.StatusOK, "X-Webhook-Signature now uses only the new secret")
 	for status, want := range map[string]string{
-		"status = 'switched_off', stop_reason = 'gone', stopped_at = 1": "It answered 410 Gone", "status = 'switched_off', stop_reason = 'failing', stopped_at = 1": "took nothing for five days",
-		"status = 'active', openings = 1, failing_since = 1, failed_at = 1": "It does not answer", "status = 'active', openings = 0, failing_since = 1": "Nothing was taken",
+		"status = 'switched_off', stop_reason = 'gone', stopped_at = 1": "answered 410 Gone", "status = 'switched_off', stop_reason = 'failing', stopped_at = 1": "No delivery succeeded for five days",
+		"status = 'active', openings = 1, failing_since = 1, failed_at = 1": "The server cannot be reached.", "status = 'active', openings = 0, failing_since = 1": "No successful delivery since",
 	} {
 		o.Exec(`UPDATE webhook_endpoints SET ` + status)
 		checkPage(t, status, o.get("owner", at), http.StatusOK, want)
@@ -131,7 +159,7 @@ func TestLogOfDeliveries(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		o := newPanelTest(t, d)
-		checkPage(t, "an empty list", o.get("owner", "/panel/nwu/deliveries"), http.StatusOK, "Nothing was sent yet", "Add an endpoint")
+		checkPage(t, "an empty list", o.get("owner", "/panel/nwu/deliveries"), http.StatusOK, "No deliveries yet", "Add an endpoint")
 		e, quiet := o.createEndpoint(t), o.createEndpoint(t)
 		ids := o.deliveriesOf(t, e, deliveriesPerPage+1)
 		o.Exec(`UPDATE webhook_deliveries SET status = 'pending', due_at = $1 WHERE id = $2`, db.Micros(o.Now())+3600e6, ids[0])
@@ -140,7 +168,7 @@ func TestLogOfDeliveries(t *testing.T) {
 			t.Fatal(err)
 		}
 		w := o.get("owner", "/panel/nwu/deliveries")
-		checkPage(t, "the first page", w, http.StatusOK, "Waiting 1", "Failed 25", "Delivered 0", "next in 1 hour", "Older")
+		checkPage(t, "the first page", w, http.StatusOK, "Waiting 1", "Failed 25", "Delivered 0", "next attempt in 1 hour", "Older")
 		older := regexp.MustCompile(`href="([^"]+)" rel="next"`).FindStringSubmatch(w.Body.String())
 		if len(older) != 2 || strings.Contains(w.Body.String(), "/deliveries/"+strconv.FormatInt(ids[deliveriesPerPage], 10)+`"`) {
 			t.Fatalf("the first page lacks the link to older deliveries, or contains the oldest delivery: link %v, page %s", older, w.Body)
@@ -154,16 +182,16 @@ func TestLogOfDeliveries(t *testing.T) {
 		if n := strings.Count(w.Body.String(), `"/panel/nwu/deliveries/`); n != deliveriesPerPage || strings.Contains(w.Body.String(), `rel="prev"`) || !strings.Contains(w.Body.String(), `rel="next"`) {
 			t.Errorf("deliveries on the first page = %d, want 25, a link to older deliveries and no link to newer deliveries; page %s", n, w.Body)
 		}
-		checkPage(t, "an event without deliveries", o.get("owner", "/panel/nwu/deliveries?event="+string(webhook.Revoked)), http.StatusOK, "None of this event", "Clear")
+		checkPage(t, "an event without deliveries", o.get("owner", "/panel/nwu/deliveries?event="+string(webhook.Revoked)), http.StatusOK, "No delivery of this event", "Clear")
 		w = o.get("owner", "/panel/nwu/deliveries?event="+string(kind))
 		checkPage(t, "an event with deliveries", w, http.StatusOK, "Older")
 		if next := o.linkTo(w, "Older"); !strings.Contains(next, "event="+string(kind)) {
 			t.Errorf("the link to older deliveries lacks the event: %s", next)
 		}
 		checkPage(t, "an unknown event", o.get("owner", "/panel/nwu/deliveries?event=x"), http.StatusOK, "Failed 25")
-		checkPage(t, "a status without deliveries", o.get("owner", "/panel/nwu/deliveries?status=delivered"), http.StatusOK, "None in this state")
+		checkPage(t, "a status without deliveries", o.get("owner", "/panel/nwu/deliveries?status=delivered"), http.StatusOK, "No delivery with this status")
 		checkPage(t, "an unknown status", o.get("owner", "/panel/nwu/deliveries?status=x&before=y"), http.StatusOK, "Failed 25")
-		checkPage(t, "an endpoint without deliveries", o.get("owner", "/panel/nwu/deliveries?endpoint="+quiet.UUID), http.StatusOK, "Nothing was sent yet")
+		checkPage(t, "an endpoint without deliveries", o.get("owner", "/panel/nwu/deliveries?endpoint="+quiet.UUID), http.StatusOK, "No deliveries yet")
 		if w := o.get("owner", "/panel/nwu/deliveries?endpoint=x"); w.Code != http.StatusNotFound {
 			t.Errorf("an unknown endpoint: status = %d, want 404", w.Code)
 		}
@@ -182,8 +210,8 @@ func TestLogOfDeliveries(t *testing.T) {
 			"NWU-1": {ID: 77, UUID: "00000000-0000-4000-8000-000000000001", InstitutionID: o.inst.ID}, "SEC-1": {ID: 78, InstitutionID: o.other.ID},
 		}
 		for text, want := range map[string]string{
-			"NWU-1": "Nothing found", "SEC-1": "Nothing found", "<b>": "Nothing found", "99999999999999": "Nothing found",
-			"00000000-0000-4000-8000-000000000001": "Nothing found",
+			"NWU-1": "No delivery found", "SEC-1": "No delivery found", "<b>": "No delivery found", "99999999999999": "No delivery found",
+			"00000000-0000-4000-8000-000000000001": "No delivery found",
 		} {
 			checkPage(t, text, o.get("owner", "/panel/nwu/deliveries?q="+url.QueryEscape(text)), http.StatusOK, want)
 		}
@@ -224,7 +252,7 @@ func TestDeliveryAndItsAttempts(t *testing.T) {
 	w := o.post("owner", "/panel/nwu/webhooks/"+e.UUID+"/test", url.Values{"event": {string(webhook.Failed)}})
 	at := w.Header().Get("Location")
 	next := o.followRedirect(t, "owner", w, at)
-	checkPage(t, "a new test delivery", next, http.StatusOK, "A test is on its way", "No attempt yet", "certificate_application.failed test", `"test": true`)
+	checkPage(t, "a new test delivery", next, http.StatusOK, "A test is being sent", "No attempt yet", "certificate_application.failed test", `"test": true`)
 	if next.Header().Get("Refresh") == "" {
 		t.Error("the page of a due delivery has no Refresh header")
 	}
@@ -237,12 +265,12 @@ func TestDeliveryAndItsAttempts(t *testing.T) {
 			SELECT id, `+strconv.Itoa(i+1)+`, false, $1, 123000, `+response+`, 'https://hooks.example.org/in', '{"webhook-id": ["the-event"]}', false FROM webhook_deliveries`, db.Micros(o.Now()))
 	}
 	w = o.get("owner", at)
-	checkPage(t, "the attempts of a delivery", w, http.StatusOK, "Failed", "Refused: 500 Internal Server Error", "Attempt 1, 123 ms", "No answer in time", "There was no complete answer within 15 s.",
+	checkPage(t, "the attempts of a delivery", w, http.StatusOK, "Failed", "Rejected: 500 Internal Server Error", "Attempt 1, 123 ms", "Timed out", "There was no complete answer within 15 s.",
 		"webhook-id the-event", "<b>nginx", "<script>alert(1)</script>", "POST https://hooks.example.org/in")
 	if strings.Contains(w.Body.String(), "<script>alert") || strings.Contains(w.Body.String(), "<b>nginx") || w.Header().Get("Refresh") != "" {
 		t.Error("the page contains unescaped text of a response, or has a Refresh header")
 	}
-	checkPage(t, "after redelivering", o.followRedirect(t, "owner", o.post("owner", at+"/redeliver", nil), at), http.StatusOK, "The delivery is sent again", "Waiting")
+	checkPage(t, "after redelivering", o.followRedirect(t, "owner", o.post("owner", at+"/redeliver", nil), at), http.StatusOK, "The delivery is being sent again", "Waiting")
 	for _, target := range []string{"/panel/nwu/deliveries/x", "/panel/nwu/deliveries/999", "/panel/sec" + strings.TrimPrefix(at, "/panel/nwu")} {
 		if w := o.get("outsider", target); w.Code != http.StatusNotFound {
 			t.Errorf("%s: status = %d, want 404", target, w.Code)
@@ -256,7 +284,9 @@ func TestReplayFormOfAnEndpoint(t *testing.T) {
 	e := o.createEndpoint(t)
 	at := "/panel/nwu/webhooks/" + e.UUID
 	checkPage(t, "an invalid day", o.post("owner", at+"/replay", url.Values{"since": {"yesterday"}}), http.StatusUnprocessableEntity, "YYYY-MM-DD")
-	checkPage(t, "a replay without failed deliveries", o.followRedirect(t, "owner", o.post("owner", at+"/replay", url.Values{"since": {"2026-01-01"}}), at), http.StatusOK, "Nothing has failed since then")
+	tomorrow := o.Now().UTC().AddDate(0, 0, 1).Format("2006-01-02")
+	checkPage(t, "a day in the future", o.post("owner", at+"/replay", url.Values{"since": {tomorrow}}), http.StatusUnprocessableEntity, "must not be in the future")
+	checkPage(t, "a replay without failed deliveries", o.followRedirect(t, "owner", o.post("owner", at+"/replay", url.Values{"since": {"2026-01-01"}}), at), http.StatusOK, "No delivery has failed since that day")
 }
 
 // The page shows the sample code of each programming language.

@@ -10,16 +10,16 @@ import (
 )
 
 var (
-	errNoEvents     = fault.OfField("events", "Choose at least one event, or every event.")
-	errAllAndChosen = fault.OfField("events", "Choose “Only these” for the events that are ticked, or untick them to have every event.")
+	errNoEvents     = fault.OfField("events", "webhooks.no_events")
+	errAllAndChosen = fault.OfField("events", "webhooks.all_and_chosen")
 )
 
 // webhookForm contains the submitted input for a new or changed endpoint.
 type webhookForm struct {
 	Visit *Visit
 	// Endpoint is the endpoint to change, or nil for a new endpoint.
-	Endpoint *webhookRow
-	URL      string
+	Endpoint  *webhookRow
+	Name, URL string
 	// All reports whether the endpoint subscribes to every event. Chosen are the selected events.
 	All    bool
 	Chosen map[webhook.Name]bool
@@ -30,21 +30,10 @@ type webhookForm struct {
 	Events  []eventChoice
 }
 
-// eventChoice is an event type with its description and a sample delivery.
+// eventChoice is an event type with the key of its description and a sample delivery.
 type eventChoice struct {
-	Name                 webhook.Name
-	Description, Example string
-}
-
-// eventDescriptions describes each event type.
-var eventDescriptions = map[webhook.Name]string{
-	webhook.Created:    "A certificate was uploaded.",
-	webhook.Processing: "An application was approved, and its certificate is being made.",
-	webhook.Approved:   "A certificate is signed and can be verified.",
-	webhook.Rejected:   "An application was refused.",
-	webhook.Failed:     "A certificate could not be made; the reason is with it.",
-	webhook.Retried:    "A failed certificate is tried again.",
-	webhook.Revoked:    "A certificate was revoked; the reason is with it.",
+	Name         webhook.Name
+	Key, Example string
 }
 
 func eventChoices() ([]eventChoice, error) {
@@ -54,7 +43,7 @@ func eventChoices() ([]eventChoice, error) {
 		if err != nil {
 			return nil, err
 		}
-		list[i] = eventChoice{name, eventDescriptions[name], example}
+		list[i] = eventChoice{name, "webhooks.event_" + keyName(webhook.Name(shortEvent(name))), example}
 	}
 	return list, nil
 }
@@ -62,7 +51,7 @@ func eventChoices() ([]eventChoice, error) {
 // submittedWebhook parses the submitted form, and adds the choices of event types.
 func submittedWebhook(r *http.Request, v *Visit) (*webhookForm, error) {
 	form := &webhookForm{
-		Visit: v, URL: strings.TrimSpace(r.PostForm.Get("url")), All: r.PostForm.Get("which") != "some", Chosen: map[webhook.Name]bool{},
+		Visit: v, Name: r.PostForm.Get("name"), URL: strings.TrimSpace(r.PostForm.Get("url")), All: r.PostForm.Get("which") != "some", Chosen: map[webhook.Name]bool{},
 		Headers: r.PostForm.Get("headers"), Replace: r.PostForm.Get("replace_headers") != "",
 	}
 	for _, name := range r.PostForm["events"] {
@@ -132,7 +121,7 @@ func (p *Panel) createWebhook(w http.ResponseWriter, r *http.Request, v *Visit) 
 	var created *webhook.Endpoint
 	var secret string
 	if err == nil {
-		created, secret, err = p.Hooks.Create(r.Context(), v.Institution().ID, form.URL, names, form.headers()...)
+		created, secret, err = p.Hooks.CreateNamed(r.Context(), v.Institution().ID, form.Name, form.URL, names, form.headers()...)
 	}
 	if err != nil {
 		return p.showAgain(w, r, "webhook_form.html", form, err)
@@ -146,7 +135,7 @@ func (p *Panel) editWebhook(w http.ResponseWriter, r *http.Request, v *Visit) er
 	if err != nil {
 		return err
 	}
-	form := &webhookForm{Visit: v, Endpoint: &e, URL: e.URL, All: len(e.Events) == 0, Chosen: map[webhook.Name]bool{}}
+	form := &webhookForm{Visit: v, Endpoint: &e, Name: e.Name, URL: e.URL, All: len(e.Events) == 0, Chosen: map[webhook.Name]bool{}}
 	for _, name := range e.Events {
 		form.Chosen[name] = true
 	}
@@ -169,7 +158,7 @@ func (p *Panel) updateWebhook(w http.ResponseWriter, r *http.Request, v *Visit) 
 	form.Endpoint = &e
 	names, err := form.events(r)
 	if err == nil {
-		change := webhook.Change{URL: &form.URL, Events: &names}
+		change := webhook.Change{Name: &form.Name, URL: &form.URL, Events: &names}
 		if form.Replace {
 			headers := form.headers()
 			change.Headers = &headers
