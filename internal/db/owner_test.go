@@ -64,6 +64,7 @@ var owners = map[string]string{
 	"river_leader":             "job",
 	"schema_floor":             "db",
 	"schema_migrations":        "db",
+	"saved_views":              "search",
 	"sessions":                 "identity",
 	"setup_links":              "account",
 	"shares":                   "recipient",

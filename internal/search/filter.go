@@ -14,7 +14,7 @@ import (
 	"github.com/certvault/certvault/internal/listing"
 )
 
-// maxFilter limits the total length of Search and Email in bytes. Therefore the escaped pattern is
+// maxFilter limits the total length of Search, Title and Email in bytes. Therefore the escaped pattern is
 // shorter than the 50,000 bytes that SQLite accepts.
 const maxFilter = 4096
 
@@ -51,7 +51,9 @@ type Filter struct {
 	Statuses []cert.Status
 	Email    string
 	Search   string
-	BatchID  string
+	// Title selects certificates with this title, in any case.
+	Title   string
+	BatchID string
 	// FailureCode selects failed certificates with this code.
 	FailureCode string
 	// CustomerID is the recipient's number.
@@ -88,11 +90,15 @@ func (f *Filter) read(institutionID int64) (*view, error) {
 	}
 	f.Range.Check(&bad)
 	v.offset = f.Offset()
-	if !account.CleanText(f.Search) || !account.CleanText(f.Email) || len(f.Search)+len(f.Email) > maxFilter {
+	if !account.CleanText(f.Search+f.Email+f.Title) || len(f.Search)+len(f.Email)+len(f.Title) > maxFilter {
 		bad.Add("search", fmt.Sprintf("The filters must be text in UTF-8 without NUL characters, of at most %d bytes.", maxFilter))
 		return nil, bad.Err()
 	}
-	v.Search = cert.FoldText(f.Search)
+	v.Search, v.Title = cert.FoldText(f.Search), cert.FoldText(f.Title)
+	if v.Search == "" {
+		// The index of the search finds the records of a title.
+		v.Search = v.Title
+	}
 	if v.FailureCode = f.FailureCode; !codeRule.MatchString(f.FailureCode) {
 		bad.Add("failure", "The failure must be named by its code, such as no_room.")
 	}

@@ -44,8 +44,11 @@ func like(column string, q *statement, search string) string {
 	return column + ` LIKE ` + q.arg(pattern(search)) + ` ESCAPE '\'`
 }
 
-func pattern(search string) string {
-	return "%" + strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`).Replace(matchText(search)) + "%"
+func pattern(search string) string { return "%" + escapeLike(matchText(search)) + "%" }
+
+// escapeLike escapes the characters of a text that have a meaning in a pattern.
+func escapeLike(text string) string {
+	return strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`).Replace(text)
 }
 
 // Pattern returns the pattern for comparing search_text with the text of a search, by LIKE with the

@@ -17,6 +17,7 @@ type view struct {
 	Statuses        []cert.Status `json:"statuses"`
 	Email           string        `json:"email"`
 	Search          string        `json:"search"`
+	Title           string        `json:"title,omitempty"`
 	BatchID         string        `json:"batch"`
 	FailureCode     string        `json:"failure,omitempty"`
 	CustomerID      int64         `json:"customer"`
@@ -87,7 +88,7 @@ func (v *view) generated() bool { return v.GeneratedFrom != 0 }
 // filtered reports whether the list has filters other than source and status. The database has no
 // counts for such filters.
 func (v *view) filtered() bool {
-	return v.Email != "" || v.Search != "" || v.BatchID != "" || v.FailureCode != "" || v.CustomerID != 0 || v.issued() || v.generated()
+	return v.Email != "" || v.Search != "" || v.Title != "" || v.BatchID != "" || v.FailureCode != "" || v.CustomerID != 0 || v.issued() || v.generated()
 }
 
 // statement collects the arguments of a query. The parts of the query may be written in any order.
@@ -214,6 +215,10 @@ func (v *view) filters(q *statement) (terms []string) {
 	}
 	if v.Search != "" {
 		terms = append(terms, like("c.search_text", q, v.Search))
+	}
+	if v.Title != "" {
+		// The title is a line of the text of the search, as is the address.
+		terms = append(terms, "c.email_folded <> "+q.arg(v.Title), `c.search_text LIKE `+q.arg("%\n "+escapeLike(v.Title)+"\n%")+` ESCAPE '\'`)
 	}
 	terms = append(terms, v.issuedTerms(q, "c.issue_date")...)
 	return append(terms, v.generatedTerms(q, "c.generated_at")...)
