@@ -32,7 +32,7 @@ func (s *Service) Undelivered(ctx context.Context, institutionID int64, since ti
 		return nil, 0, nil
 	}
 	rows, err := s.db.QueryContext(ctx, `
-		SELECT c.uuid, c.full_name, n.occasion, n.reason, n.email, n.status, coalesce(n.error, ''), n.created_at, n.updated_at
+		SELECT c.uuid, c.full_name, n.occasion, n.reason, n.email, n.status, coalesce(n.error, ''), n.created_at, n.updated_at, NULL
 		FROM (SELECT certificate_id, occasion, reason, email, status, error, created_at, updated_at FROM notices
 			WHERE institution_id = $1 AND status = 'failed' AND updated_at >= $2 ORDER BY updated_at DESC LIMIT $3) AS n
 		CROSS JOIN certificates c WHERE c.id = n.certificate_id ORDER BY n.updated_at DESC`, institutionID, db.Micros(since), limit)

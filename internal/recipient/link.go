@@ -37,8 +37,9 @@ var errNoLink = fault.New(fault.NotFound, "No such link.")
 // or whose holder ended the mailed links. If no certificate is left, the error is fault.NotFound.
 func (s *Service) MailLink(ctx context.Context, secret string) (*MailLink, error) {
 	var l MailLink
-	err := s.db.QueryRowContext(ctx, `SELECT id, institution_id, email, language FROM mail_links WHERE hash = $1`, account.HashSecret(secret)).
-		Scan(&l.id, &l.InstitutionID, &l.Email, &l.Language)
+	var opened bool
+	err := s.db.QueryRowContext(ctx, `SELECT id, institution_id, email, language, opened_at IS NOT NULL FROM mail_links WHERE hash = $1`, account.HashSecret(secret)).
+		Scan(&l.id, &l.InstitutionID, &l.Email, &l.Language, &opened)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, errNoLink
 	}
@@ -55,8 +56,26 @@ func (s *Service) MailLink(ctx context.Context, secret string) (*MailLink, error
 	if l.More = len(list) > s.maxShown; l.More {
 		list = list[:s.maxShown]
 	}
-	l.Certificates, err = s.certs.ByIDs(ctx, list)
+	if l.Certificates, err = s.certs.ByIDs(ctx, list); err != nil {
+		return nil, err
+	}
+	if !opened {
+		err = s.recordOpening(ctx, l.id)
+	}
 	return &l, err
+}
+
+// recordOpening records the first time at which a link was opened, which the institution sees. A
+// database that can only be read does not prevent people from opening their links.
+func (s *Service) recordOpening(ctx context.Context, id int64) error {
+	err := s.db.Tx(ctx, func(tx *db.Tx) error {
+		_, err := tx.ExecContext(ctx, `UPDATE mail_links SET opened_at = $1 WHERE id = $2 AND opened_at IS NULL`, db.Micros(s.now()), id)
+		return err
+	})
+	if err != nil && !db.IsOutage(err) {
+		return fmt.Errorf("recording the opening of a link: %w", err)
+	}
+	return nil
 }
 
 // HasMailLink reports whether any mailed link opens a certificate.

@@ -71,6 +71,8 @@ type Notice struct {
 	// Error is the reason of a failure, as a sentence.
 	Error                string
 	CreatedAt, UpdatedAt time.Time
+	// OpenedAt is the first time at which the link in the mail was opened, or nil.
+	OpenedAt *time.Time
 }
 
 // MovedTx creates a notice and writes the mail if the certificate is approved, and withdraws the
@@ -303,15 +305,20 @@ func (s *Service) Sweep(ctx context.Context) error {
 	return s.deleteAllowances(ctx)
 }
 
-const noticeColumns = `occasion, reason, email, status, coalesce(error, ''), created_at, updated_at`
+const noticeColumns = `occasion, reason, email, status, coalesce(error, ''), created_at, updated_at, (SELECT opened_at FROM mail_links WHERE id = link_id)`
 
 func scanNotice(row interface{ Scan(dest ...any) error }, before ...any) (*Notice, error) {
 	var n Notice
 	var created, updated int64
-	if err := row.Scan(append(before, &n.Occasion, &n.Reason, &n.Email, &n.Status, &n.Error, &created, &updated)...); err != nil {
+	var opened sql.NullInt64
+	if err := row.Scan(append(before, &n.Occasion, &n.Reason, &n.Email, &n.Status, &n.Error, &created, &updated, &opened)...); err != nil {
 		return nil, err
 	}
 	n.CreatedAt, n.UpdatedAt = db.Time(created), db.Time(updated)
+	if opened.Valid {
+		at := db.Time(opened.Int64)
+		n.OpenedAt = &at
+	}
 	return &n, nil
 }
 
