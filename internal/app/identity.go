@@ -57,10 +57,20 @@ func (a *App) peoplePages(site *page.Site, publicLimit *limit.Counter, public ht
 			panelHandler.ServeHTTP(w, r)
 		case below(recipientpages.Prefixes, r.URL.Path):
 			walletHandler.ServeHTTP(w, r)
+		case r.URL.Path == "/" && isMember(signInPages, r):
+			w.Header().Set("Cache-Control", "no-store")
+			http.Redirect(w, r, "/panel", http.StatusSeeOther)
 		default:
 			public.ServeHTTP(w, r)
 		}
 	})), nil
+}
+
+// isMember reports whether the request is from a signed-in member of an institution or operator, who
+// starts in the panel and not on the public pages.
+func isMember(pages *signin.Pages, r *http.Request) bool {
+	s, ok := pages.Person(r)
+	return ok && (s.Person.Member || s.Person.Operator)
 }
 
 // rotateKey creates a new signing key for an institution and records the rotation. It returns an
