@@ -32,10 +32,15 @@ const filePolicy = "default-src 'none'; sandbox"
 
 // status is the label of a certificate's status or of an entry of its history. Tone selects the
 // colour of the label.
-type status struct{ Text, Tone string }
+type status struct {
+	Text, Tone string
+	// Key is the key of Text in the catalog. Only the statuses of certificates have a key.
+	Key string
+}
 
 var statuses = map[cert.Status]status{
-	cert.Processing: {"Processing", "wait"}, cert.Approved: {"Approved", "good"}, cert.Failed: {"Failed", "bad"}, cert.Revoked: {"Revoked", "bad"},
+	cert.Processing: {"Processing", "wait", "status.processing"}, cert.Approved: {"Approved", "good", "status.approved"},
+	cert.Failed: {"Failed", "bad", "status.failed"}, cert.Revoked: {"Revoked", "bad", "status.revoked"},
 }
 
 func statusOf(s cert.Status) status {
@@ -64,15 +69,15 @@ var modes = map[seal.Mode]string{
 	seal.Annotation: "Annotation, because the file is signed", seal.Cover: "Cover page with the original as an attachment",
 }
 
-// sources are the labels of the sources of certificates.
+// sources are the keys of the labels of the sources of certificates.
 var sources = map[cert.TriggerContext]string{
-	cert.SingleUpload: "through the API", cert.BulkUpload: "in a bulk upload through the API", cert.PanelUpload: "in the panel",
-	cert.PanelBulkUpload: "in a bulk upload in the panel",
+	cert.SingleUpload: "certificate.source_api", cert.BulkUpload: "certificate.source_api_bulk", cert.PanelUpload: "certificate.source_panel",
+	cert.PanelBulkUpload: "certificate.source_panel_bulk",
 }
 
-// checkNames are the labels of the checks.
+// checkNames are the keys of the labels of the checks.
 var checkNames = map[string]string{
-	cert.CheckRecord: "The record stands", cert.CheckFile: "The stored file is unchanged", cert.CheckSignature: "The digital signature is valid",
+	cert.CheckRecord: "certificate.check_record", cert.CheckFile: "certificate.check_file", cert.CheckSignature: "certificate.check_signature",
 }
 
 // certificatePage is one certificate with all its details.
@@ -171,7 +176,7 @@ func (c *certificatePage) IssuerName() string {
 	return issuer
 }
 
-// CheckName returns the label of a check.
+// CheckName returns the key of the label of a check.
 func (*certificatePage) CheckName(name string) string { return checkNames[name] }
 
 // NotYet reports whether a check is the check of the record of a certificate in processing. The
@@ -198,20 +203,21 @@ func (c *certificatePage) Verified() string {
 // Place returns the label of the stamp's placement, or "" if the certificate has no stamp.
 func (c *certificatePage) Place() string { return modes[seal.Mode(c.C.Placement)] }
 
-// Source returns the label of the certificate's source.
+// Source returns the key of the label of the certificate's source.
 func (c *certificatePage) Source() string { return sources[c.C.TriggerContext] }
 
 // eventLabels are the labels of events.
 var eventLabels = map[webhook.Name]status{
-	webhook.Created: {"Uploaded; processing began", ""}, webhook.Approved: {"Approved: the verified PDF was made, signed and checked", "good"},
-	webhook.Failed: {"Processing failed", "bad"}, webhook.Retried: {"Retried; processing began again", "wait"}, webhook.Revoked: {"Revoked", "bad"},
+	webhook.Created: {Key: "certificate.event_created"}, webhook.Approved: {Key: "certificate.event_approved", Tone: "good"},
+	webhook.Failed: {Key: "certificate.event_failed", Tone: "bad"}, webhook.Retried: {Key: "certificate.event_retried", Tone: "wait"},
+	webhook.Revoked: {Key: "certificate.event_revoked", Tone: "bad"},
 }
 
 // actionLabels are the labels of actions on one certificate that the audit log records. Every other
 // action has its phrase in the audit log as its label.
 var actionLabels = map[audit.Action]string{
-	audit.CertificateMailed: "Mailed again", audit.CertificateAddress: "The e-mail address was corrected", audit.CorrectionClosed: "A correction request was marked as done",
-	audit.CertificateChecked: "The stored files were checked",
+	audit.CertificateMailed: "certificate.event_mailed", audit.CertificateAddress: "certificate.event_address",
+	audit.CorrectionClosed: "certificate.event_correction", audit.CertificateChecked: "certificate.event_checked",
 }
 
 // EventLabel returns the label of an entry of the history, which is an event or an action.
@@ -220,10 +226,82 @@ func (*certificatePage) EventLabel(m cert.HistoryEntry) status {
 		return known
 	}
 	if known, ok := actionLabels[m.Action]; ok {
-		return status{Text: known}
+		return status{Key: known}
 	}
 	phrase := m.Action.Phrase()
 	return status{Text: strings.ToUpper(phrase[:1]) + phrase[1:]}
+}
+
+var errNoSuch = fault.New(fault.NotFound, "This institution has no such certificate.")
+
+// moment is an entry of the timeline of a certificate: an event or a mail.
+type moment struct {
+	At    time.Time
+	Event *cert.HistoryEntry
+	Mail  *recipient.Notice
+}
+
+// Timeline returns the events and the mail of the certificate, the latest first.
+func (c *certificatePage) Timeline() []moment {
+	var list []moment
+	for i := range c.History {
+		list = append(list, moment{At: c.History[i].At, Event: &c.History[i]})
+	}
+	for _, m := range c.Mails {
+		list = append(list, moment{At: m.UpdatedAt, Mail: m})
+	}
+	slices.SortStableFunc(list, func(a, b moment) int { return b.At.Compare(a.At) })
+	return list
+}
+
+// CheckTone returns the tone of the line that sums up the checks.
+func (c *certificatePage) CheckTone() string {
+	switch {
+	case c.Damaged(), c.C.Status == cert.Revoked, c.Verdict() == "damaged":
+		return "bad"
+	case c.Verdict() == "valid":
+		return "good"
+	case c.Verdict() == "unchecked":
+		return "wait"
+	default:
+		return ""
+	}
+}
+
+// CheckKey returns the key of the line that sums up the checks.
+func (c *certificatePage) CheckKey() string {
+	switch {
+	case c.C.Status == cert.Revoked:
+		return "certificate.revoked_line"
+	case c.C.Status == cert.Failed:
+		return "certificate.failed_line"
+	case c.C.Status == cert.Processing:
+		return "certificate.processing_line"
+	case c.CheckTone() == "bad":
+		return "certificate.some_bad"
+	case c.CheckTone() == "good":
+		return "certificate.all_good"
+	default:
+		return "certificate.some_open"
+	}
+}
+
+// LastCheck returns the time of the oldest result of a valid certificate's checks of its files, or
+// nil if a check has not run.
+func (c *certificatePage) LastCheck() *time.Time {
+	var oldest *time.Time
+	for _, k := range c.Checks {
+		if k.CheckedAt == nil {
+			return nil
+		}
+		if oldest == nil || k.CheckedAt.Before(*oldest) {
+			oldest = k.CheckedAt
+		}
+	}
+	if c.CheckTone() != "good" {
+		return nil
+	}
+	return oldest
 }
 
 // certificateOf returns the certificate in the path. The error is fault.NotFound if the institution
@@ -231,7 +309,7 @@ func (*certificatePage) EventLabel(m cert.HistoryEntry) status {
 func (p *Panel) certificateOf(r *http.Request, v *Visit) (*cert.Certificate, error) {
 	id, err := uuid.Parse(r.PathValue("certificate"))
 	if err != nil {
-		return nil, fault.New(fault.NotFound, "This institution has no such certificate.")
+		return nil, errNoSuch
 	}
 	return p.Certs.ByUUID(r.Context(), v.Institution().ID, id.String())
 }
@@ -252,7 +330,7 @@ func (p *Panel) certificate(w http.ResponseWriter, r *http.Request, v *Visit) er
 			if page, err = p.certificatePage(r, v); err != nil {
 				return err
 			}
-			page.Unread = "The file could not be read now. That says nothing about the signature."
+			page.Unread = "The file could not be read now. This says nothing about the signature."
 		}
 		page.Signature = report
 	}

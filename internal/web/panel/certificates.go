@@ -12,9 +12,11 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/certvault/certvault/internal/batch"
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/fault"
 	"github.com/certvault/certvault/internal/listing"
+	"github.com/certvault/certvault/internal/recipient"
 	"github.com/certvault/certvault/internal/search"
 	"github.com/certvault/certvault/internal/task"
 )
@@ -22,7 +24,7 @@ import (
 // certificatesPerPage is the number of certificates on a page of the list.
 const certificatesPerPage = 25
 
-// sorting is an order of the list that a person can choose.
+// sorting is an order of the list that a person can choose. Label is the key of its name.
 type sorting struct {
 	Value, Label string
 	sort         search.Sort
@@ -31,30 +33,32 @@ type sorting struct {
 
 // sorts are all orders that a person can choose.
 var sorts = []sorting{
-	{"", "Newest first", search.ByCreated, false},
-	{"oldest", "Oldest first", search.ByCreated, true},
-	{"name", "Name, A to Z", search.ByName, true},
-	{"name-desc", "Name, Z to A", search.ByName, false},
-	{"email", "E-mail", search.ByEmail, true},
-	{"status", "Status", search.ByStatus, true},
-	{"status-desc", "Status, the other way round", search.ByStatus, false},
-	{"issued", "Issue date, latest first", search.ByIssueDate, false},
-	{"issued-asc", "Issue date, earliest first", search.ByIssueDate, true},
-	{"changed", "Last changed", search.ByUpdated, false},
+	{"", "list.order_newest", search.ByCreated, false},
+	{"oldest", "list.order_oldest", search.ByCreated, true},
+	{"name", "list.order_name", search.ByName, true},
+	{"name-desc", "list.order_name_desc", search.ByName, false},
+	{"email", "list.order_email", search.ByEmail, true},
+	{"email-desc", "list.order_email_desc", search.ByEmail, false},
+	{"status", "list.order_status", search.ByStatus, true},
+	{"status-desc", "list.order_status_desc", search.ByStatus, false},
+	{"issued", "list.order_issued", search.ByIssueDate, false},
+	{"issued-asc", "list.order_issued_asc", search.ByIssueDate, true},
+	{"changed", "list.order_changed", search.ByUpdated, false},
 }
 
 // columns are the headings that order the list. first is the order after the first click. again is
 // the order after the second click.
 var columns = map[string]struct{ first, again string }{
-	"Person": {"name", "name-desc"}, "Status": {"status", "status-desc"}, "Issued": {"issued", "issued-asc"}, "Added": {"", "oldest"},
+	"name": {"name", "name-desc"}, "email": {"email", "email-desc"}, "status": {"status", "status-desc"}, "issued": {"issued", "issued-asc"}, "added": {"", "oldest"},
 }
 
-// column is a heading as the page shows it. Href is the address of its link. Order is the current
-// direction of the order, or "" if another column orders the list.
-type column struct{ Label, Href, Order string }
+// column is a heading as the page shows it. Href is the address of its link, or "" if the column
+// cannot order the list. Order is the current direction of the order, or "" if another column orders
+// the list.
+type column struct{ Name, Href, Order string }
 
 // selectionFields are the parameters of an address that select certificates and their order.
-var selectionFields = []string{"status", "q", "from", "to", "batch", "email", "failure", "sort"}
+var selectionFields = []string{"status", "q", "title", "from", "to", "batch", "email", "failure", "sort"}
 
 // certificateList is one page of the list of certificates.
 type certificateList struct {
@@ -69,13 +73,25 @@ type certificateList struct {
 	All     int
 	// BatchName is the name of the batch by which the list is filtered.
 	BatchName string
+	Layout    listLayout
+	// Mails are the latest notices about the listed certificates, by their ids. Batches are the names
+	// of the batches of the listed certificates. Each is nil if the list has no such column.
+	Mails   map[int64]*recipient.Notice
+	Batches map[string]string
+	// Views are the member's saved views. Recent are the newest batches, for the filter.
+	Views  []search.SavedView
+	Recent []*batch.Batch
 }
 
 // Column returns the heading of a column. The link of the heading orders the list by the column, or
 // reverses the order if the column already orders the list.
-func (l *certificateList) Column(label string) column {
-	c, now := columns[label], l.Query.Get("sort")
-	col := column{Label: label, Href: l.With("sort", c.first)}
+func (l *certificateList) Column(name string) column {
+	c, ok := columns[name]
+	if !ok {
+		return column{Name: name}
+	}
+	now := l.Query.Get("sort")
+	col := column{Name: name, Href: l.With("sort", c.first)}
 	if now != c.first && now != c.again {
 		return col
 	}
@@ -94,7 +110,7 @@ func (*certificateList) Sorts() any { return sorts }
 
 // Filtered reports whether the list has a filter other than a status.
 func (l *certificateList) Filtered() bool {
-	return slices.ContainsFunc([]string{"q", "from", "to", "batch", "email", "failure"}, func(name string) bool { return l.Query.Get(name) != "" })
+	return slices.ContainsFunc([]string{"q", "title", "from", "to", "batch", "email", "failure"}, func(name string) bool { return l.Query.Get(name) != "" })
 }
 
 // With returns the address of the list with one parameter changed and without the position of the
@@ -171,7 +187,7 @@ func (l *certificateList) Fields() [][2]string {
 func filterOf(q url.Values) (search.Filter, error) {
 	f := search.Filter{
 		Search: strings.TrimSpace(q.Get("q")), IssuedFrom: q.Get("from"), IssuedTo: q.Get("to"), BatchID: q.Get("batch"),
-		Email: strings.TrimSpace(q.Get("email")), FailureCode: q.Get("failure"),
+		Email: strings.TrimSpace(q.Get("email")), Title: strings.TrimSpace(q.Get("title")), FailureCode: q.Get("failure"),
 	}
 	if s := cert.Status(q.Get("status")); s != "" {
 		if !slices.Contains(cert.Statuses, s) {
@@ -190,6 +206,12 @@ func filterOf(q url.Values) (search.Filter, error) {
 // certificates shows one page of the list of certificates.
 func (p *Panel) certificates(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	l := &certificateList{Visit: v, Query: r.URL.Query()}
+	if l.Query.Get("layout") != "" {
+		setLayout(w, l.Query)
+		w.Header().Set("Cache-Control", "no-store")
+		http.Redirect(w, r, l.With("", ""), http.StatusSeeOther)
+		return nil
+	}
 	err := p.fill(r, v, l)
 	if fault.Is(err, fault.Invalid) {
 		l.List = &search.List{}
@@ -222,8 +244,9 @@ func (p *Panel) fill(r *http.Request, v *Visit, l *certificateList) error {
 		return withControls(err)
 	}
 	f := l.Filter
+	l.Layout = layoutOf(r)
 	f.Range = rangeOf(l.Query)
-	f.PerPage = certificatesPerPage
+	f.PerPage = l.Layout.Rows
 	// For a search, the list and the counts scan the same thousands of records, so run both queries
 	// at the same time.
 	group, ctx := errgroup.WithContext(r.Context())
@@ -248,7 +271,15 @@ func (p *Panel) fill(r *http.Request, v *Visit, l *certificateList) error {
 		}
 		l.BatchName = names[l.Filter.BatchID]
 	}
-	return nil
+	if l.Views, err = p.Search.SavedViews(r.Context(), v.Institution().ID, v.Person.ID); err != nil {
+		return err
+	}
+	recent, err := p.Batches.List(r.Context(), v.Institution().ID, batch.Filter{Range: listing.Range{Page: 1, PerPage: recentBatches}})
+	if err != nil {
+		return err
+	}
+	l.Recent = recent.Items
+	return p.fillRows(r, v, l)
 }
 
 // withControls renames the fields of an error to the controls of the list's forms.
@@ -274,7 +305,7 @@ func renameFields(err error, names map[string]string) error {
 	return &renamed
 }
 
-var errNothingSelected = fault.New(fault.BadRequest, "Select certificates in the list first, or choose all that it shows.")
+var errNothingSelected = fault.New(fault.BadRequest, "Select at least one certificate first.")
 
 // selectionOf parses the selection of a form of the list: the ticked certificates, or all
 // certificates that match the list's filter. The error is errNothingSelected if neither is chosen.
@@ -294,26 +325,45 @@ func selectionOf(form url.Values) (task.Selection, error) {
 	return c, nil
 }
 
-// listAgain shows the list again, with the problems of one of its forms.
+// listAgain shows the list again, with the problems of one of its forms. A form without a selection
+// is not a problem: the person returns to the list, with a notice.
 func (p *Panel) listAgain(w http.ResponseWriter, r *http.Request, v *Visit, err error) error {
+	if errors.Is(err, errNothingSelected) {
+		return p.backToList(w, r, v, "nothing_selected")
+	}
 	l := &certificateList{Visit: v, Query: r.PostForm}
+	l.Query.Del("cursor")
+	l.Query.Del("before")
 	if e := p.fill(r, v, l); e != nil {
 		return e
 	}
 	return p.showAgain(w, r, "certificates.html", l, err)
 }
 
-// retryMany starts a task that retries many certificates.
+// retryMany starts a task that retries many certificates. If none of them has failed, it starts no
+// task.
 func (p *Panel) retryMany(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	c, err := selectionOf(r.PostForm)
-	var started *task.Task
-	if err == nil {
-		started, err = p.Tasks.Start(r.Context(), v.Institution().ID, task.Request{Kind: task.Retry, Selection: c})
+	if err != nil {
+		return p.listAgain(w, r, v, err)
 	}
+	applies, err := p.applies(r, v, c, cert.Failed)
+	if err != nil {
+		return p.listAgain(w, r, v, withControls(err))
+	}
+	if !applies {
+		return p.backToList(w, r, v, "nothing_failed")
+	}
+	started, err := p.Tasks.Start(r.Context(), v.Institution().ID, task.Request{Kind: task.Retry, Selection: c})
 	if err != nil {
 		return p.listAgain(w, r, v, err)
 	}
 	return p.redirect(w, r, v, "tasks/"+started.UUID, "")
+}
+
+// backToList redirects to the list with the filters of a form of the list.
+func (p *Panel) backToList(w http.ResponseWriter, r *http.Request, v *Visit, notice string) error {
+	return p.view.Redirect(w, r, (&certificateList{Visit: v, Query: r.PostForm}).With("", ""), notice)
 }
 
 // revokeManyForm is the data of the form for revoking many certificates.
@@ -325,7 +375,32 @@ type revokeManyForm struct {
 	// are not revoked. N is "" if there are too many certificates to count.
 	N            string
 	Reason, Note string
+	// Names are the first certificates that would be revoked. More is the number of the others, or
+	// "" if there are none or too many to count.
+	Names []*cert.Certificate
+	More  string
 }
+
+// shownNames is the number of certificates that the form for a revocation lists. From
+// typedNumber certificates, the person must type their number.
+const (
+	shownNames  = 10
+	typedNumber = 21
+)
+
+// Typed returns the number that the person must type, or "" if the selection is small.
+func (m *revokeManyForm) Typed() string {
+	if m.N == "" {
+		return strconv.Itoa(uncounted)
+	}
+	if n, err := strconv.Atoi(m.N); err == nil && n < typedNumber {
+		return ""
+	}
+	return m.N
+}
+
+// uncounted is the number to type for a selection that is too large to count.
+const uncounted = 10_000
 
 // Visit returns the visit, for the template.
 func (m *revokeManyForm) Visit() *Visit { return m.List.Visit }
@@ -341,19 +416,60 @@ func (p *Panel) revokeMany(w http.ResponseWriter, r *http.Request, v *Visit) err
 		List: &certificateList{Visit: v, Query: r.PostForm}, Selected: c.Selected, All: len(c.Selected) == 0, N: strconv.Itoa(len(c.Selected)),
 		Reason: r.PostForm.Get("reason"), Note: r.PostForm.Get("note"),
 	}
-	if m.All {
-		if m.N, err = p.countRevocable(r, v, c.Filter); err != nil {
-			return p.listAgain(w, r, v, withControls(err))
-		}
+	applies, err := p.applies(r, v, c, cert.Processing, cert.Approved, cert.Failed)
+	if err == nil && m.All {
+		m.N, err = p.countRevocable(r, v, c.Filter)
+	}
+	if err != nil {
+		return p.listAgain(w, r, v, withControls(err))
+	}
+	if !applies {
+		return p.backToList(w, r, v, "nothing_applies")
+	}
+	if err := p.fillNames(r, v, m, c); err != nil {
+		return err
 	}
 	if r.PostForm.Get("sure") == "" {
 		return p.draw(w, r, "revoke_many.html", m)
+	}
+	if typed := strings.NewReplacer(",", "", ".", "", " ", "").Replace(r.PostForm.Get("number")); m.Typed() != "" && typed != m.Typed() {
+		return p.showAgain(w, r, "revoke_many.html", m, fault.OfField("number", "revoke_many.number_differs"))
 	}
 	started, err := p.Tasks.Start(r.Context(), v.Institution().ID, task.Request{Kind: task.Revoke, Selection: c, Reason: m.Reason, Note: m.Note})
 	if err != nil {
 		return p.showAgain(w, r, "revoke_many.html", m, err)
 	}
 	return p.redirect(w, r, v, "tasks/"+started.UUID, "")
+}
+
+// fillNames reads the first certificates that would be revoked.
+func (p *Panel) fillNames(r *http.Request, v *Visit, m *revokeManyForm, c task.Selection) error {
+	if m.All {
+		f := c.Filter
+		f.Range = listing.Range{PerPage: shownNames, Cursor: new(string)}
+		if len(f.Statuses) == 0 {
+			f.Statuses = []cert.Status{cert.Processing, cert.Approved, cert.Failed}
+		}
+		list, err := p.Search.List(r.Context(), v.Institution().ID, f)
+		if err != nil {
+			return err
+		}
+		m.Names = list.Items
+	} else {
+		for _, id := range c.Selected[:min(len(c.Selected), shownNames)] {
+			found, err := p.selected(r, v, id)
+			if err != nil {
+				return err
+			}
+			if found != nil {
+				m.Names = append(m.Names, found)
+			}
+		}
+	}
+	if n, err := strconv.Atoi(m.N); err == nil && n > len(m.Names) && len(m.Names) > 0 {
+		m.More = number(n - len(m.Names))
+	}
+	return nil
 }
 
 func (p *Panel) countRevocable(r *http.Request, v *Visit, f search.Filter) (string, error) {

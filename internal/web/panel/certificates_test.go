@@ -54,14 +54,14 @@ func TestListOfCertificates(t *testing.T) {
 		if body := w.Body.String(); strings.Index(body, "Export CSV") > strings.Index(body, "Person Number 29") {
 			t.Error("the actions are below the certificates")
 		}
-		checkPage(t, "the number of all matching certificates", w, http.StatusOK, "All that match (30)")
-		checkPage(t, "the failed certificates", o.get("issuer", o.pathOf("certificates?status=failed")), http.StatusOK, "Person Number 27", "Retry failed", "All that match (10)")
+		checkPage(t, "the number of all matching certificates", w, http.StatusOK, "All 30 matching")
+		checkPage(t, "the failed certificates", o.get("issuer", o.pathOf("certificates?status=failed")), http.StatusOK, "Person Number 27", "Retry failed", "All 10 matching")
 		w = o.get("issuer", o.pathOf("certificates?q=number+1"))
 		checkPage(t, "a search", w, http.StatusOK, "All 11", "Person Number 13")
 		if strings.Contains(visibleText(t, w), "Number 2 ") {
 			t.Error("the search finds a certificate that does not match")
 		}
-		checkPage(t, "a search without matches", o.get("issuer", o.pathOf("certificates?q=unknown")), http.StatusOK, "No certificate matches", "Show all certificates")
+		checkPage(t, "a search without matches", o.get("issuer", o.pathOf("certificates?q=unknown")), http.StatusOK, "No matching certificates", "Show all certificates")
 		checkPage(t, "an invalid date", o.get("issuer", o.pathOf("certificates?from=2026-13-01")), http.StatusUnprocessableEntity, "must be one that exists")
 		checkPage(t, "an unknown status", o.get("issuer", o.pathOf("certificates?status=lost")), http.StatusUnprocessableEntity, "no such status")
 		checkPage(t, "an invalid cursor", o.get("issuer", o.pathOf("certificates?cursor=x")), http.StatusUnprocessableEntity, "cursor")
@@ -89,7 +89,10 @@ func TestListOfCertificates(t *testing.T) {
 		if err != nil || len(archive.File) != 3 {
 			t.Errorf("the ZIP export: status = %d, error %v; want a ZIP with 3 files", w.Code, err)
 		}
-		checkPage(t, "nothing selected", o.post("issuer", o.pathOf("certificates/zip"), url.Values{}), http.StatusBadRequest, "Select certificates in the list first")
+		for _, action := range []string{"zip", "csv", "retry", "revoke"} {
+			w := o.followRedirect(t, "issuer", o.post("issuer", o.pathOf("certificates/"+action), url.Values{"status": {"failed"}}), o.pathOf("certificates?status=failed"))
+			checkPage(t, "nothing selected, "+action, w, http.StatusOK, "Select at least one certificate first.")
+		}
 
 		// A bulk retry needs no reason. A bulk revocation requires a reason.
 		w = o.post("issuer", o.pathOf("certificates/retry"), url.Values{"which": {"all"}})
@@ -97,7 +100,7 @@ func TestListOfCertificates(t *testing.T) {
 			t.Fatalf("the bulk retry: status = %d, want 303: %s", w.Code, visibleText(t, w))
 		}
 		task := w.Header().Get("Location")
-		checkPage(t, "a running task", o.get("issuer", task), http.StatusOK, "Retrying certificates", "Under way")
+		checkPage(t, "a running task", o.get("issuer", task), http.StatusOK, "Retrying certificates", "In progress")
 		o.Until("all are retried", func() bool {
 			return strings.Contains(visibleText(t, o.get("issuer", task)), "Done 10 certificates retried")
 		})
@@ -122,7 +125,7 @@ func TestOneCertificate(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
 	good, bad := o.upload(o.inst, "Ada Lovelace", "ada.pdf"), o.upload(o.inst, "Bob \"B\" Best", "refuse.pdf")
-	checkPage(t, "a certificate in processing", o.get("issuer", o.pathOf("certificates/"+good.UUID)), http.StatusOK, "Processing", "looks again by itself", "The record stands Not yet")
+	checkPage(t, "a certificate in processing", o.get("issuer", o.pathOf("certificates/"+good.UUID)), http.StatusOK, "Processing", "refreshes automatically", "Record is current Not yet")
 	o.processAll()
 	good, err := o.panel.Certs.ByUUID(t.Context(), o.inst.ID, good.UUID)
 	if err != nil {
@@ -130,9 +133,9 @@ func TestOneCertificate(t *testing.T) {
 	}
 	page := o.pathOf("certificates/" + good.UUID)
 	checkPage(t, "an approved certificate", o.get("auditor", page), http.StatusOK, "Ada Lovelace", "Approved", good.ReferenceID, "ada.pdf",
-		fmt.Sprintf("%x", good.File.SHA256), fmt.Sprintf("%x", good.Verified.SHA256), "Bottom right, page 1", "The digital signature is valid Yes",
-		"Uploaded; processing began", "the verified PDF was made", "By Regina Registrar")
-	checkPage(t, "a failed certificate", o.get("issuer", o.pathOf("certificates/"+bad.UUID)), http.StatusOK, "Bob \"B\" Best", "There is no room for the stamp.", "Retry", "Processing failed", "The record stands No")
+		fmt.Sprintf("%x", good.File.SHA256), fmt.Sprintf("%x", good.Verified.SHA256), "Bottom right, page 1", "Digital signature is valid Yes",
+		"Uploaded, processing started", "the verified PDF was created", "By Regina Registrar")
+	checkPage(t, "a failed certificate", o.get("issuer", o.pathOf("certificates/"+bad.UUID)), http.StatusOK, "Bob \"B\" Best", "There is no room for the stamp.", "Retry", "Processing failed", "Record is current No")
 	if text := visibleText(t, o.get("auditor", o.pathOf("certificates/"+bad.UUID))); strings.Contains(text, "Retry") || strings.Contains(text, "Revoke…") {
 		t.Errorf("the page for an auditor has actions: %s", text)
 	}
@@ -146,11 +149,11 @@ func TestOneCertificate(t *testing.T) {
 	o.followRedirect(t, "issuer", o.post("issuer", o.pathOf("certificates/"+bad.UUID+"/retry"), nil), o.pathOf("certificates/"+bad.UUID))
 	checkPage(t, "a second retry", o.post("issuer", o.pathOf("certificates/"+bad.UUID+"/retry"), nil), http.StatusBadRequest, "no longer failed")
 
-	checkPage(t, "the revocation form", o.get("owner", page+"/revoke"), http.StatusOK, "What the public will see", "Ada Lovelace", "cannot be undone")
+	checkPage(t, "the revocation form", o.get("owner", page+"/revoke"), http.StatusOK, "Public page after the revocation", "Ada Lovelace", "cannot be undone")
 	checkPage(t, "a revocation without a reason", o.post("owner", page+"/revoke", url.Values{}), http.StatusUnprocessableEntity, "The reason is missing.")
 	form := url.Values{"reason": {"Awarded in error"}, "note": {"Ticket 7"}, "look": {"1"}}
 	checkPage(t, "the preview of the revocation", o.post("owner", page+"/revoke", form), http.StatusOK, "Awarded in error")
 	form.Del("look")
 	w := o.followRedirect(t, "owner", o.post("owner", page+"/revoke", form), page)
-	checkPage(t, "after the revocation", w, http.StatusOK, "The certificate was revoked.", "Awarded in error", "Note for members only: Ticket 7")
+	checkPage(t, "after the revocation", w, http.StatusOK, "The certificate was revoked, and the public page shows it.", "Awarded in error", "Internal note: Ticket 7")
 }

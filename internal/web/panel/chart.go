@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/certvault/certvault/internal/search"
+	"github.com/certvault/certvault/internal/web/page"
 )
 
 const (
@@ -29,8 +30,7 @@ type chart struct {
 	Rows  []chartRow
 	// Top is the number at the upper edge of the chart.
 	Top int
-	// Sum is the total of all rows. If each row is a week, Sum does not include the days before the
-	// first row.
+	// Sum is the total of all rows.
 	Sum chartRow
 }
 
@@ -51,17 +51,17 @@ func (r *chartRow) add(d search.Day) {
 func (r *chartRow) Any() bool { return r.Created+r.Approved+r.Failed+r.Revoked > 0 }
 
 // newChart groups days into rows. There must be at least one day. If the rows are weeks, the last
-// week ends today, and the oldest days that do not fill a week are left out.
+// week ends today, and the first row has the oldest days that do not fill a week.
 func newChart(days []search.Day) *chart {
 	c := &chart{Days: len(days), Weeks: len(days) > weekly}
 	span := 1
 	if c.Weeks {
 		span = 7
-		days = days[len(days)%span:]
 	}
+	first := len(days) % span
 	highest := 0
 	for i, d := range days {
-		if i%span == 0 {
+		if i == 0 || (i-first)%span == 0 {
 			c.Rows = append(c.Rows, chartRow{From: d.Date})
 		}
 		row := &c.Rows[len(c.Rows)-1]
@@ -99,41 +99,34 @@ func (c *chart) Half() time.Time { return c.Rows[len(c.Rows)/2].From }
 // Last returns the first day of the last row.
 func (c *chart) Last() time.Time { return c.Rows[len(c.Rows)-1].From }
 
-// Unit returns the name of a row's period.
-func (c *chart) Unit() string {
-	if c.Weeks {
-		return "week"
-	}
-	return "day"
-}
-
 // Description returns the totals and the row with the most approved certificates as text.
-func (c *chart) Description() string {
+func (c *chart) Description(g *page.Page) (string, error) {
 	best := &c.Rows[0]
 	for i := range c.Rows {
 		if c.Rows[i].Approved > best.Approved {
 			best = &c.Rows[i]
 		}
 	}
-	text := fmt.Sprintf("In the last %d days %s approved and %s failed.", c.Days, number(c.Sum.Approved), number(c.Sum.Failed))
-	if best.Approved > 0 {
-		text += fmt.Sprintf(" The highest number in a %s was %s, %s.", c.Unit(), number(best.Approved), c.when(best))
+	sum, err := g.Message("dashboard.summary", "n", c.Days, "approved", number(c.Sum.Approved), "failed", number(c.Sum.Failed))
+	if err != nil || best.Approved == 0 {
+		return sum, err
 	}
-	return text
-}
-
-func (c *chart) when(r *chartRow) string {
-	text := r.From.Format("2 January 2006")
+	key := "dashboard.peak_day"
 	if c.Weeks {
-		return "in the week from " + text
+		key = "dashboard.peak_week"
 	}
-	return "on " + text
+	peak, err := g.Message(key, "n", number(best.Approved), "date", best.From.Format("2 January 2006"))
+	return sum + " " + peak, err
 }
 
 // Draw returns the chart as SVG. Each bar shows the approved certificates, with the failed
 // certificates on top. The SVG has no inline style, because the page's policy does not allow inline
 // styles. The bars of failed certificates have stripes, for people who cannot see the colours.
-func (c *chart) Draw() template.HTML {
+func (c *chart) Draw(g *page.Page) (template.HTML, error) {
+	key := "dashboard.bar_day"
+	if c.Weeks {
+		key = "dashboard.bar_week"
+	}
 	var b strings.Builder
 	fmt.Fprintf(&b, `<svg class="bars" viewBox="0 0 %g %g" preserveAspectRatio="none" role="img" aria-labelledby="chart-says">`, chartWidth, chartHeight)
 	b.WriteString(`<defs><pattern id="stripes" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">` +
@@ -149,8 +142,12 @@ func (c *chart) Draw() template.HTML {
 		}
 		x, width := float64(i)*slot+slot*gap/2, slot*(1-gap)
 		approved, failed := c.height(r.Approved), c.height(r.Failed)
-		fmt.Fprintf(&b, `<g><title>%s: %s approved, %s failed</title><rect class="room" x="%.2f" width="%.2f" height="%g"/>`,
-			r.From.Format("2 Jan 2006"), number(r.Approved), number(r.Failed), float64(i)*slot, slot, chartHeight)
+		label, err := g.Message(key, "date", r.From.Format("2 January 2006"), "approved", number(r.Approved), "failed", number(r.Failed))
+		if err != nil {
+			return "", err
+		}
+		fmt.Fprintf(&b, `<g><title>%s</title><rect class="room" x="%.2f" width="%.2f" height="%g"/>`,
+			template.HTMLEscapeString(label), float64(i)*slot, slot, chartHeight)
 		if approved > 0 {
 			fmt.Fprintf(&b, `<rect class="approved" x="%.2f" y="%.2f" width="%.2f" height="%.2f"/>`, x, chartHeight-approved, width, approved)
 		}
@@ -160,7 +157,7 @@ func (c *chart) Draw() template.HTML {
 		b.WriteString(`</g>`)
 	}
 	b.WriteString(`</svg>`)
-	return template.HTML(b.String()) //nolint:gosec // it contains only numbers and dates
+	return template.HTML(b.String()), nil //nolint:gosec // the texts are escaped
 }
 
 // height returns the height of a bar for n certificates. If n is not 0, the height is at least 2,

@@ -39,14 +39,14 @@ func TestCorrectionRequests(t *testing.T) {
 		c := o.approvedCertificate(o.inst)
 		other := o.approvedCertificate(o.other)
 		foreign := o.requestCorrection(other, "A foreign request.")
-		checkPage(t, "a dashboard without requests", o.get("issuer", "/panel/nwu"), http.StatusOK, "Nothing needs you")
+		checkPage(t, "a dashboard without requests", o.get("issuer", "/panel/nwu"), http.StatusOK, "Nothing needs your attention")
 		id := o.requestCorrection(c, "It is Zoë, <b>not</b> Zoe.")
 		for i := range shownCorrections + 1 {
 			o.requestCorrection(c, fmt.Sprintf("Request %d.", i))
 		}
 		w := o.get("auditor", "/panel/nwu")
-		checkPage(t, "the dashboard", w, http.StatusOK, "Correction requests", c.FullName+" , "+c.Title, "It is Zoë, <b>not</b> Zoe.", "2 more requests wait.")
-		if text := visibleText(t, w); strings.Contains(text, "Nothing needs you") || strings.Contains(text, "foreign") {
+		checkPage(t, "the dashboard", w, http.StatusOK, "Correction requests", c.FullName+" , "+c.Title, "It is Zoë, <b>not</b> Zoe.", "2 more requests are open.")
+		if text := visibleText(t, w); strings.Contains(text, "Nothing needs your attention") || strings.Contains(text, "foreign") {
 			t.Errorf("the dashboard shows a request to another institution, or says that nothing needs attention: %s", text)
 		}
 		at := o.pathOf("certificates/" + c.UUID)
@@ -69,8 +69,8 @@ func TestCorrectionRequests(t *testing.T) {
 			}
 		}
 		w = o.followRedirect(t, "issuer", o.post("issuer", done(id), nil), at)
-		checkPage(t, "after closing the request", w, http.StatusOK, "The request is marked as done.", "done just now", "A correction request was marked as done", "By Issuer Person")
-		checkPage(t, "closing the request twice", o.followRedirect(t, "issuer", o.post("issuer", done(id), nil), at), http.StatusOK, "The request is marked as done.")
+		checkPage(t, "after closing the request", w, http.StatusOK, "The request was marked as done.", "done just now", "Correction request marked as done", "By Issuer Person")
+		checkPage(t, "closing the request twice", o.followRedirect(t, "issuer", o.post("issuer", done(id), nil), at), http.StatusOK, "The request was marked as done.")
 		if !o.hasAuditEntry(audit.CorrectionClosed) {
 			t.Error("the audit log has no entry for the request that was marked as done")
 		}
@@ -87,10 +87,10 @@ func TestRevocationSendsNoMail(t *testing.T) {
 	o := newPanelTest(t, dbtest.SQLite(t))
 	c := o.approvedCertificate(o.inst)
 	at := o.pathOf("certificates/" + c.UUID)
-	checkPage(t, "the revocation form", o.get("issuer", at+"/revoke"), http.StatusOK, "No mail is sent.", "The vault does not tell "+c.FullName+" : write to "+c.Email+" yourself", "Refresh the preview")
-	checkPage(t, "the revocation form for many certificates", o.post("issuer", o.pathOf("certificates/revoke"), url.Values{"selected": {c.UUID}}), http.StatusOK, "No mail is sent.", "write to them yourself")
+	checkPage(t, "the revocation form", o.get("issuer", at+"/revoke"), http.StatusOK, "The recipient is not notified.", "Write to "+c.Email, "Refresh preview")
+	checkPage(t, "the revocation form for many certificates", o.post("issuer", o.pathOf("certificates/revoke"), url.Values{"selected": {c.UUID}}), http.StatusOK, "The recipients are not notified.", "Write to them")
 	w := o.followRedirect(t, "issuer", o.post("issuer", at+"/revoke", url.Values{"reason": {"Issued in error."}}), at)
-	checkPage(t, "after the revocation", w, http.StatusOK, "No mail was sent: please inform the recipient.", "No mail was sent about the revocation", "Write to "+c.Email+" yourself")
+	checkPage(t, "after the revocation", w, http.StatusOK, "The certificate was revoked, and the public page shows it.", "The recipient was not notified of the revocation. Write to "+c.Email)
 	var mails int
 	if err := o.DB.QueryRowContext(t.Context(), `SELECT count(*) FROM mails`).Scan(&mails); err != nil || mails != 0 {
 		t.Errorf("got %d mails, want 0; error %v", mails, err)

@@ -63,7 +63,7 @@ type dashboard struct {
 	Steps []step
 }
 
-// step is a suggested next step for a new institution.
+// step is a suggested next step for a new institution. Text and Description are keys of messages.
 type step struct {
 	Path, Text, Description string
 	Done                    bool
@@ -184,23 +184,23 @@ func (p *Panel) steps(r *http.Request, v *Visit, d *dashboard) error {
 			d.Steps = append(d.Steps, step{v.Path(path), text, description, done})
 		}
 	}
-	add(account.MayUpload, "upload", "Upload the first certificate", "The vault signs it and gives it a QR code that anybody can check.", d.All > 0)
-	add(account.MayUpload, "bulk", "Upload many at once", "With a list in Excel or CSV and the files that it names. There is a template for the list.", d.Many)
+	add(account.MayUpload, "upload", "dashboard.step_upload", "dashboard.step_upload_text", d.All > 0)
+	add(account.MayUpload, "bulk", "dashboard.step_bulk", "dashboard.step_bulk_text", d.Many)
 	if v.Can(account.MayManageSettings) {
 		profile, err := p.Accounts.PublicProfile(r.Context(), v.Institution().ID)
 		if err != nil {
 			return err
 		}
-		add(account.MayManageSettings, "settings", "Add your logo", "The page behind the QR code shows it.", profile.Logo != "")
+		add(account.MayManageSettings, "settings", "dashboard.step_logo", "dashboard.step_logo_text", profile.Logo != "")
 	}
 	if v.Can(account.MayManageTokens) {
 		tokens, err := p.Tokens.List(r.Context(), v.Institution().ID)
 		if err != nil {
 			return err
 		}
-		add(account.MayManageTokens, "tokens/new", "Make an API token", "Your student system can upload with it.", len(tokens) > 0)
+		add(account.MayManageTokens, "tokens/new", "dashboard.step_token", "dashboard.step_token_text", len(tokens) > 0)
 	}
-	add(account.MayManageWebhooks, "webhooks", "Add a webhook", "Your systems are notified of the result of each certificate.", len(d.Endpoints) > 0)
+	add(account.MayManageWebhooks, "webhooks", "dashboard.step_webhook", "dashboard.step_webhook_text", len(d.Endpoints) > 0)
 	return nil
 }
 

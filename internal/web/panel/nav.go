@@ -12,25 +12,27 @@ import (
 type entry struct {
 	// path is relative to the institution's path, and empty for the institution's first page. In
 	// operatorEntries, path is absolute.
-	path, label, icon string
-	may               account.Permission
+	path string
+	// label is the key of the entry's text.
+	label, icon string
+	may         account.Permission
 }
 
 // entries are the lines of an institution's navigation, in groups.
 var entries = [][]entry{
 	{
-		{"", "Dashboard", "dashboard", account.MayView},
-		{"certificates", "Certificates", "certificates", account.MayView},
-		{"upload", "Upload", "upload", account.MayUpload},
-		{"bulk", "Bulk upload", "bulk", account.MayUpload},
-		{"batches", "Batches", "batches", account.MayView},
+		{"", "nav.dashboard", "dashboard", account.MayView},
+		{"certificates", "nav.certificates", "certificates", account.MayView},
+		{"upload", "nav.upload", "upload", account.MayUpload},
+		{"bulk", "nav.bulk", "bulk", account.MayUpload},
+		{"batches", "nav.batches", "batches", account.MayView},
 	},
 	{
-		{"members", "Members", "members", account.MaySeeMembers},
-		{"tokens", "API tokens", "tokens", account.MayManageTokens},
-		{"webhooks", "Webhooks", "webhooks", account.MayManageWebhooks},
-		{"audit", "Audit log", "audit", account.MayReadAudit},
-		{"settings", "Settings", "settings", account.MayManageSettings},
+		{"members", "nav.members", "members", account.MaySeeMembers},
+		{"tokens", "nav.tokens", "tokens", account.MayManageTokens},
+		{"webhooks", "nav.webhooks", "webhooks", account.MayManageWebhooks},
+		{"audit", "nav.audit", "audit", account.MayReadAudit},
+		{"settings", "nav.settings", "settings", account.MayManageSettings},
 	},
 }
 
@@ -40,10 +42,10 @@ var elsewhere = map[string]string{"webhooks": "deliveries", "certificates": "tas
 
 // operatorEntries are the lines of the installation's navigation.
 var operatorEntries = [][]entry{{
-	{"/operator", "Installation", "dashboard", ""},
-	{"/operator/institutions", "Institutions", "members", ""},
-	{"/operator/queue", "Queue", "batches", ""},
-	{"/operator/audit", "Audit log", "audit", ""},
+	{"/operator", "nav.installation", "dashboard", ""},
+	{"/operator/institutions", "nav.institutions", "members", ""},
+	{"/operator/queue", "nav.queue", "batches", ""},
+	{"/operator/audit", "nav.audit", "audit", ""},
 }}
 
 // item is the data of an entry in the layout.
@@ -71,6 +73,9 @@ type frame struct {
 	// NoMail reports whether the page shows that the vault has no mail server. NoticeWarns reports
 	// whether the notice on the page is a warning.
 	NoMail, NoticeWarns bool
+	// Find is the address that finds certificates of the institution, or "" if the person may not
+	// see them.
+	Find string
 }
 
 // frame returns the data of the layout, or a nil *frame if no person is signed in.
@@ -82,6 +87,9 @@ func (p *Panel) frame(r *http.Request) any {
 	f := &frame{Visit: v, NoMail: p.noMail(v), NoticeWarns: noticeWarns(r)}
 	switch {
 	case v.Member != nil:
+		if v.Can(account.MayView) {
+			f.Find = v.Path("certificates/find")
+		}
 		f.Groups = p.groups(r, entries, func(e entry) (string, string, bool) {
 			pattern := "GET /panel/{institution}"
 			if e.path != "" {
@@ -136,12 +144,15 @@ func mark(groups [][]item, path string) {
 	}
 }
 
-// start lists a person's institutions. If a person who is not an operator has only one institution,
-// start redirects to that institution.
+// start lists a person's institutions. If a person has only one institution, start redirects to that
+// institution. An operator without an institution is redirected to the installation.
 func (p *Panel) start(w http.ResponseWriter, r *http.Request, v *Visit) error {
-	if len(v.All) == 1 && !v.Person.Operator {
+	if len(v.All) == 1 {
 		v.Member = &v.All[0]
 		return p.redirect(w, r, v, "", "")
+	}
+	if len(v.All) == 0 && v.Person.Operator {
+		return p.view.Redirect(w, r, "/operator", "")
 	}
 	return p.draw(w, r, "start.html", v)
 }

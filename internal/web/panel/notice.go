@@ -10,8 +10,13 @@ import (
 // notices are the messages that pages show after an action. {1}, {2} and {3} are the numbers of a
 // notice.
 var notices = map[string]string{ //nolint:gosec // the texts contain no tokens
-	"retried":          "Processing began again.",
-	"files_checked":    "The stored files were checked. The results are below.",
+	"nothing_selected": "list.nothing_selected",
+	"nothing_applies":  "list.nothing_applies",
+	"nothing_failed":   "list.nothing_failed",
+	"view_saved":       "list.view_saved",
+	"view_deleted":     "list.view_deleted",
+	"retried":          "certificate.notice_retried",
+	"files_checked":    "certificate.notice_files_checked",
 	"uploaded":         "The certificate was uploaded. Its verified PDF is being made.",
 	"list_taken":       "The list was read: {1} rows.",
 	"list_one":         "The list was read: 1 row.",
@@ -31,7 +36,7 @@ var notices = map[string]string{ //nolint:gosec // the texts contain no tokens
 	"draft_discarded":  "The bulk upload was discarded.",
 	"submitted":        "The bulk upload was submitted.",
 	"begun_again":      "Here are the rows that were rejected, or skipped because of a problem, with their files. Correct them and submit again.",
-	"revoked":          "The certificate was revoked. The public page shows this from now on. No mail was sent: please inform the recipient.",
+	"revoked":          "certificate.notice_revoked",
 	"webhook_paused":   "webhooks.notice_paused",
 	"webhook_resumed":  "webhooks.notice_resumed",
 	"webhook_promoted": "webhooks.notice_promoted",
@@ -44,12 +49,12 @@ var notices = map[string]string{ //nolint:gosec // the texts contain no tokens
 
 	"token_revoked": "tokens.notice_revoked",
 
-	"correction_done": "The request is marked as done.",
+	"correction_done": "certificate.notice_correction",
 
-	"mailed_again":  "The mail is on its way again.",
+	"mailed_again":  "certificate.notice_mailed",
 	"mailed_unsent": "mail_notice.mailed_unsent", "address_unsent": "mail_notice.address_unsent", "sample_unsent": "mail_notice.sample_unsent",
 	"invited_unsent": "mail_notice.invited_unsent", "institution_unsent": "mail_notice.institution_unsent",
-	"address_kept":  "The address was corrected. Links that were mailed to the old address no longer open the certificate.",
+	"address_kept":  "certificate.notice_address",
 	"settings_kept": "settings.notice_saved",
 	"words_kept":    "The texts were saved. Mail uses them from now on.",
 	"sample_mailed": "mail_notice.sample_sent",
@@ -77,7 +82,7 @@ func plural(n int, one, many string) string {
 }
 
 // ago returns an HTML time element with the time since or until at, and the exact time as its
-// title. at is a time.Time or a *time.Time. ago returns "" for a nil pointer.
+// title. If it was more than a week ago, the text is the time itself. at is a time.Time or a *time.Time. ago returns "" for a nil pointer.
 func (p *Panel) ago(at any) (template.HTML, error) {
 	var t time.Time
 	switch value := at.(type) {
@@ -92,9 +97,29 @@ func (p *Panel) ago(at any) (template.HTML, error) {
 		return "", fmt.Errorf("%T is not a time", at)
 	}
 	t = t.UTC()
-	text := span(p.Now().Sub(t))
-	machine, title := t.Format("2006-01-02T15:04:05Z"), t.Format("2 January 2006, 15:04:05 UTC")
-	return template.HTML(`<time datetime="` + machine + `" title="` + title + `">` + text + `</time>`), nil //nolint:gosec // it contains only times and constant text
+	language := p.Site.Languages()[0]
+	machine, title, kind := t.Format("2006-01-02T15:04:05Z"), language.Date(t)+t.Format(", 15:04:05 UTC"), "ago"
+	text := ""
+	if passed := p.Now().Sub(t); passed < recentTime {
+		text = span(passed)
+	} else {
+		text, kind = language.Time(t), "exact"
+	}
+	return template.HTML(`<time datetime="` + machine + `" data-at="` + kind + `" title="` + template.HTMLEscapeString(title) + `">` + //nolint:gosec // the texts are escaped
+		template.HTMLEscapeString(text) + `</time>`), nil
+}
+
+// recentTime is the time for which a page shows how long ago something happened. After it, the page
+// shows when it happened.
+const recentTime = 7 * 24 * time.Hour
+
+// date formats a date, YYYY-MM-DD. It returns any other text unchanged.
+func (p *Panel) date(text string) string {
+	at, err := time.Parse(time.DateOnly, text)
+	if err != nil {
+		return text
+	}
+	return p.Site.Languages()[0].Date(at)
 }
 
 // span formats the duration since a time. A negative duration is the time until a time in the

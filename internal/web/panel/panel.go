@@ -145,9 +145,9 @@ func (p *Panel) Handler() (http.Handler, error) {
 	p.table = slices.Concat(p.routes(), p.accessRoutes(), p.vaultRoutes())
 	var err error
 	if p.view, err = p.Site.Set(page.Options{
-		Templates: templates, English: true, Styles: []string{"form.css", "panel.css"}, Modules: []string{"panel.js"},
+		Templates: templates, English: true, Styles: []string{"form.css", "panel.css"}, Modules: []string{"panel.js", "palette.js"},
 		Funcs: template.FuncMap{
-			"ago": p.ago, "plural": plural, "number": number, "host": host, "size": size, "status": statusOf, "breaks": breaks, "shown": shown, "sample": sample,
+			"ago": p.ago, "date": p.date, "plural": plural, "number": number, "host": host, "size": size, "status": statusOf, "breaks": breaks, "shown": shown, "sample": sample,
 			"testVault": func() bool { return web.IsLocal(p.BaseURL) }, "baseURL": func() string { return p.BaseURL },
 		},
 		Person: p.person, Frame: p.frame, Notices: notices,

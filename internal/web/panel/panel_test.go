@@ -76,6 +76,22 @@ func (s *samples) create(name string) (string, error) {
 	case "delivery":
 		delivery, err := o.panel.Hooks.Test(ctx, id, s.of("webhook"), webhook.Approved)
 		return strconv.FormatInt(delivery, 10), err
+	case "view":
+		user := o.people.persons["owner"].ID
+		if o.uploader != 0 {
+			user = o.uploader
+		}
+		if id == o.other.ID {
+			user = o.people.persons["outsider"].ID
+		}
+		if err := o.panel.Search.SaveView(ctx, id, user, "Sample", "status=failed"); err != nil {
+			return "", err
+		}
+		views, err := o.panel.Search.SavedViews(ctx, id, user)
+		if err != nil || len(views) == 0 {
+			return "", fmt.Errorf("reading the saved view: %w", err)
+		}
+		return views[0].UUID, nil
 	case "member":
 		o.peopleCount++
 		member, err := o.panel.Accounts.AddMember(ctx, id, account.NewMember{

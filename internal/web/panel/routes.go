@@ -51,6 +51,9 @@ func (p *Panel) routes() []route {
 		{pattern: "GET /panel", handler: p.start, scope: ofPerson},
 
 		{pattern: "GET /panel/{institution}/certificates", may: account.MayView, handler: p.certificates},
+		{pattern: "GET /panel/{institution}/certificates/find", may: account.MayView, handler: p.find, hidden: true},
+		{pattern: "POST /panel/{institution}/certificates/views", may: account.MayView, handler: p.saveView},
+		{pattern: "POST /panel/{institution}/certificates/views/{view}/delete", may: account.MayView, handler: p.deleteView},
 		{pattern: "POST /panel/{institution}/certificates/retry", may: account.MayRetry, handler: p.retryMany},
 		{pattern: "POST /panel/{institution}/certificates/revoke", may: account.MayRevoke, handler: p.revokeMany},
 		{pattern: "POST /panel/{institution}/certificates/csv", may: account.MayView, handler: p.exportCSV},

@@ -77,15 +77,15 @@ func (p *Panel) task(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	if !slices.Contains(task.Outcomes, t.Outcome) {
 		t.Outcome = ""
 	}
-	done := "Revoked"
+	done := "task.revoked"
 	if t.Retries() {
-		done = "Retried"
+		done = "task.retried"
 	}
 	for _, o := range []struct {
 		outcome task.Outcome
 		label   string
 		n       int
-	}{{"", "All", found.Total()}, {task.Succeeded, done, found.Succeeded}, {task.Skipped, "Skipped", found.Skipped}, {task.Failed, "Failed", found.Failed}} {
+	}{{"", "task.all", found.Total()}, {task.Succeeded, done, found.Succeeded}, {task.Skipped, "task.skipped", found.Skipped}, {task.Failed, "task.failed", found.Failed}} {
 		t.Tabs = append(t.Tabs, tab{Label: o.label, Path: t.at(o.outcome, "", 0), Count: strconv.Itoa(o.n), Current: o.outcome == t.Outcome})
 	}
 	if err := p.fillTask(r, t, query); err != nil {

@@ -31,8 +31,10 @@ func TestProgressAndResultsOfATask(t *testing.T) {
 		if _, err := o.panel.Certs.Revoke(t.Context(), o.inst.ID, list[3].UUID, cert.Revocation{Reason: "Before"}); err != nil {
 			t.Fatal(err)
 		}
+		checkPage(t, "a revocation without the number", o.post("owner", o.pathOf("certificates/revoke"), form), http.StatusUnprocessableEntity, "This is not the number of certificates.")
+		form.Set("number", "60")
 		task := o.post("owner", o.pathOf("certificates/revoke"), form).Header().Get("Location")
-		checkPage(t, "a running task", o.get("owner", task), http.StatusOK, "Revoking certificates", "Under way", "Begun by Owner Person",
+		checkPage(t, "a running task", o.get("owner", task), http.StatusOK, "Revoking certificates", "In progress", "Started by Owner Person",
 			"Revoked: 0 , skipped: 0 , failed: 0")
 		o.Until("all are revoked", func() bool {
 			return strings.Contains(visibleText(t, o.get("owner", task)), "Done 59 certificates revoked, 1 skipped.")
@@ -58,14 +60,14 @@ func TestProgressAndResultsOfATask(t *testing.T) {
 		if strings.Contains(visibleText(t, w), "Person Number 4") {
 			t.Error("the list of skipped certificates contains a revoked certificate")
 		}
-		checkPage(t, "the failed certificates", o.get("auditor", task+"?show=failed"), http.StatusOK, "No certificate of this task came out so")
+		checkPage(t, "the failed certificates", o.get("auditor", task+"?show=failed"), http.StatusOK, "No certificate of this task has this result")
 		checkPage(t, "an unknown outcome", o.get("auditor", task+"?show=x&after=y"), http.StatusOK, "Person Number 0")
 		w = o.get("auditor", task+"/results.csv")
 		rows, err := csv.NewReader(strings.NewReader(strings.TrimPrefix(w.Body.String(), "\uFEFF"))).ReadAll()
 		if err != nil || len(rows) != 61 || !strings.Contains(w.Header().Get("Content-Disposition"), "results.csv") {
 			t.Errorf("results.csv: rows = %d, want 61; error %v, header %v", len(rows), err, w.Header())
 		}
-		checkPage(t, "the list of tasks", o.get("auditor", o.pathOf("tasks")), http.StatusOK, "Revoke", "by Owner Person", "59 1 0")
+		checkPage(t, "the list of tasks", o.get("auditor", o.pathOf("tasks")), http.StatusOK, "Revoke", "By Owner Person", "59 1 0")
 		for _, path := range []string{"", "/results.csv"} {
 			if w := o.get("owner", strings.Replace(task, o.inst.Slug, o.other.Slug, 1)+path); w.Code != http.StatusNotFound {
 				t.Errorf("the task under the path of another institution: status = %d, want 404", w.Code)

@@ -26,10 +26,10 @@ func TestDashboard(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		o := newPanelTest(t, d)
-		checkPage(t, "a new institution", o.get("owner", "/panel/nwu"), http.StatusOK, "This is how to begin", "Upload the first certificate", "Upload many at once", "Make an API token", "Add a webhook", "Nothing was uploaded in the last 30 days")
+		checkPage(t, "a new institution", o.get("owner", "/panel/nwu"), http.StatusOK, "Welcome. Start here", "Upload the first certificate", "Upload many certificates", "Create an API token", "Add a webhook", "No certificates were uploaded in the last 30 days")
 		// The page shows a step only to members who have permission for the step.
-		if text := visibleText(t, o.get("issuer", "/panel/nwu")); strings.Contains(text, "Make an API token") || !strings.Contains(text, "Upload the first certificate") {
-			t.Errorf("dashboard of an issuer = %s, want the step to upload and no step to make an API token", text)
+		if text := visibleText(t, o.get("issuer", "/panel/nwu")); strings.Contains(text, "Create an API token") || !strings.Contains(text, "Upload the first certificate") {
+			t.Errorf("dashboard of an issuer = %s, want the step to upload and no step to create an API token", text)
 		}
 		ada := o.upload(o.inst, "Ada Obi", "a.pdf")
 		o.upload(o.inst, "Ben Two", "refuse.pdf")
@@ -39,7 +39,7 @@ func TestDashboard(t *testing.T) {
 			t.Fatal(err)
 		}
 		w := o.get("owner", "/panel/nwu")
-		checkPage(t, "an institution with certificates", w, http.StatusOK, "1 Approved", "1 Failed", "In the last 30 days 1 approved and 1 failed", "1 certificate no_room There is no room for the stamp.",
+		checkPage(t, "an institution with certificates", w, http.StatusOK, "1 Approved", "1 Failed", "Last 30 days: 1 approved, 1 failed.", "1 certificate no_room There is no room for the stamp.",
 			"hooks.example Working", "All 30 days 2 1 1 0", "Upload the first certificate Done")
 		body := w.Body.String()
 		for _, want := range []string{`href="/panel/nwu/certificates?failure=no_room&amp;status=failed"`, `role="img"`, `aria-labelledby="chart-says"`, `<title>`} {
@@ -50,9 +50,9 @@ func TestDashboard(t *testing.T) {
 		if strings.Contains(body, "secret") || strings.Contains(body, "style=") || strings.Contains(body, "Foreign") {
 			t.Error("the dashboard contains a secret, an inline style or a name of another institution")
 		}
-		checkPage(t, "the certificates of a failure", o.get("owner", "/panel/nwu/certificates?failure=no_room&status=failed"), http.StatusOK, "Failed because of no_room", "Ben Two", "All 1")
-		checkPage(t, "a period of a year", o.get("auditor", "/panel/nwu?days=365"), http.StatusOK, "Certificates per week", "In the last 365 days 1 approved")
-		checkPage(t, "an unknown period", o.get("auditor", "/panel/nwu?days=7"), http.StatusOK, "In the last 30 days")
+		checkPage(t, "the certificates of a failure", o.get("owner", "/panel/nwu/certificates?failure=no_room&status=failed"), http.StatusOK, "Cause of failure: no_room", "Ben Two", "All 1")
+		checkPage(t, "a period of a year", o.get("auditor", "/panel/nwu?days=365"), http.StatusOK, "Certificates per week", "Last 365 days: 1 approved", "All 365 days 2 1 1 0")
+		checkPage(t, "an unknown period", o.get("auditor", "/panel/nwu?days=7"), http.StatusOK, "Last 30 days:")
 
 		// The dashboard links undelivered mail to the page of the certificate.
 		if w := o.post("issuer", "/panel/nwu/certificates/"+ada.UUID+"/resend", nil); w.Code != http.StatusSeeOther {
@@ -60,7 +60,7 @@ func TestDashboard(t *testing.T) {
 		}
 		o.Exec(`UPDATE notices SET status = 'failed', error = 'The mailbox is full.'`)
 		w = o.get("auditor", "/panel/nwu")
-		checkPage(t, "undelivered mail", w, http.StatusOK, "Mail that did not arrive", "Ada Obi", "The mailbox is full.")
+		checkPage(t, "undelivered mail", w, http.StatusOK, "Undelivered mail", "Ada Obi", "The mailbox is full.")
 		if !strings.Contains(w.Body.String(), "/panel/nwu/certificates/"+ada.UUID+"#mail") {
 			t.Error("the undelivered mail has no link to its certificate")
 		}
@@ -90,16 +90,16 @@ func TestMailOfACertificate(t *testing.T) {
 	// Simulate a certificate that was approved by a version without mail.
 	o.Exec(`DELETE FROM notices`)
 	at := "certificates/" + c.UUID
-	checkPage(t, "a certificate without mail", o.get("issuer", o.pathOf(at)), http.StatusOK, "No mail was written about it.", "Send it again", "Correct the address")
-	if text := visibleText(t, o.get("auditor", o.pathOf(at))); strings.Contains(text, "Send it again") {
+	checkPage(t, "a certificate without mail", o.get("issuer", o.pathOf(at)), http.StatusOK, "The recipient was not notified.", "Send again", "Correct the address")
+	if text := visibleText(t, o.get("auditor", o.pathOf(at))); strings.Contains(text, "Send again") {
 		t.Error("the page for an auditor has the button to send mail")
 	}
 	w := o.followRedirect(t, "issuer", o.post("issuer", o.pathOf(at)+"/resend", nil), o.pathOf(at))
-	checkPage(t, "after sending the mail again", w, http.StatusOK, "The mail is on its way again.", "On its way Sent again, ada.obi@example.org", "Mailed again")
+	checkPage(t, "after sending the mail again", w, http.StatusOK, "The mail will be sent again.", "Sent again: ada.obi@example.org", "Mail requested again")
 	checkPage(t, "an invalid address", o.post("issuer", o.pathOf(at)+"/email", url.Values{"applicant_email": {"not an address"}}), http.StatusUnprocessableEntity, "This e-mail address has no @.")
 	checkPage(t, "an unchanged address", o.post("issuer", o.pathOf(at)+"/email", url.Values{"applicant_email": {"ada.obi@example.org"}}), http.StatusUnprocessableEntity, "This is the address that the certificate has.")
 	w = o.followRedirect(t, "issuer", o.post("issuer", o.pathOf(at)+"/email", url.Values{"applicant_email": {"ada@example.net"}}), o.pathOf(at))
-	checkPage(t, "after correcting the address", w, http.StatusOK, "The address was corrected.", "Sent to the corrected address, ada@example.net", "The e-mail address was corrected", "Issuer Person")
+	checkPage(t, "after correcting the address", w, http.StatusOK, "The address was corrected.", "Sent to the corrected address: ada@example.net", "E-mail address corrected", "Issuer Person")
 	if !o.hasAuditEntry(audit.CertificateMailed) || !o.hasAuditEntry(audit.CertificateAddress) {
 		t.Error("the audit log lacks the mail or the correction of the address")
 	}
@@ -140,13 +140,13 @@ func TestDamagedFileInThePanel(t *testing.T) {
 	if w := o.get("auditor", at+"/verified.pdf"); w.Code != http.StatusOK {
 		t.Fatalf("the intact file: status = %d, want 200", w.Code)
 	}
-	const note = "A stored file is damaged or missing, so the vault does not send it."
+	const note = "A stored file is damaged or missing, so it cannot be downloaded."
 	if text := visibleText(t, o.get("auditor", at)); strings.Contains(text, note) {
 		t.Errorf("the page of an intact file reports damage: %s", text)
 	}
 	blobtest.Replace(t, o.Blobs, c.File.Key, "another file")
 	w := o.followRedirect(t, "auditor", o.post("auditor", at+"/check", nil), at)
-	checkPage(t, "the check of a damaged file", w, http.StatusOK, "The stored files were checked.", note, "The stored file is unchanged No", "By Auditor Person")
+	checkPage(t, "the check of a damaged file", w, http.StatusOK, "The stored files were checked.", note, "Stored file is unchanged No", "By Auditor Person")
 	for _, file := range []string{"verified.pdf", "original", "page.png"} {
 		checkPage(t, file, o.get("auditor", at+"/"+file), http.StatusInternalServerError, "The stored file is damaged, so it was not sent.")
 	}
@@ -156,7 +156,7 @@ func TestDamagedFileInThePanel(t *testing.T) {
 		t.Errorf("the restored file: status = %d, want 200", w.Code)
 	}
 	w = o.followRedirect(t, "auditor", o.post("auditor", at+"/check", nil), at)
-	checkPage(t, "the check of the restored file", w, http.StatusOK, "The stored file is unchanged Yes")
+	checkPage(t, "the check of the restored file", w, http.StatusOK, "Stored file is unchanged Yes")
 	if text := visibleText(t, w); strings.Contains(text, note) {
 		t.Errorf("the page of the restored file reports damage: %s", text)
 	}
@@ -380,8 +380,8 @@ func TestDashboardWarnsOfAnExpiringSigningKey(t *testing.T) {
 	until := o.Now().AddDate(0, 0, 89)
 	certtest.ExpiringKey(t, o.Keys, o.inst.UUID, o.Now().Add(-time.Hour), until)
 	date := until.UTC().Format("2 January 2006")
-	checkPage(t, "issuer, soon", o.get("issuer", front), http.StatusOK, soon, date, "Owners can make a new signing key.")
-	checkPage(t, "owner, soon", o.get("owner", front), http.StatusOK, soon, date, "Make a new signing key")
+	checkPage(t, "issuer, soon", o.get("issuer", front), http.StatusOK, soon, date, "Owners can create a new signing key.")
+	checkPage(t, "owner, soon", o.get("owner", front), http.StatusOK, soon, date, "Create a new signing key")
 	checkPage(t, "settings, soon", o.get("admin", page), http.StatusOK, "The certificate of this key expires on "+date)
 	o.Advance(until.Sub(o.Now()) - 23*time.Hour)
 	checkPage(t, "issuer, on the last day", o.get("issuer", front), http.StatusOK, never)

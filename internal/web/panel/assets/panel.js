@@ -1,5 +1,13 @@
 // Functions of the panel that need a script.
 
+// Times are shown in the time zone of the browser. The title has the time in UTC.
+const local = new Intl.DateTimeFormat(document.documentElement.lang, { dateStyle: "long", timeStyle: "short" });
+for (const time of document.querySelectorAll("time[data-at]")) {
+  const at = local.format(new Date(time.dateTime));
+  if (time.dataset.at === "exact") time.textContent = at;
+  else time.title = `${at} (${time.title})`;
+}
+
 // A tick in a list of choices selects the option to which the list belongs.
 for (const picker of document.querySelectorAll("[data-picks]")) {
   picker.addEventListener("change", () => {
@@ -17,30 +25,6 @@ for (const picker of document.querySelectorAll("[data-picks-for]")) {
     const code = field.value.trim().toLowerCase();
     if (/^#[0-9a-f]{6}$/.test(code)) picker.value = code;
   });
-}
-
-// In a list with a checkbox for each row, one more checkbox ticks all rows of the page, and the
-// number of ticked rows is shown. A tick selects the option for the ticked rows, instead of the
-// option for all rows that match the filter.
-for (const form of document.querySelectorAll("form.many")) {
-  const rows = Array.from(form.querySelectorAll("[name=selected]"));
-  const all = form.querySelector("[data-every]");
-  const count = form.querySelector("[data-count]");
-  const show = () => {
-    const n = rows.filter((row) => row.checked).length;
-    all.checked = n === rows.length;
-    all.indeterminate = n > 0 && n < rows.length;
-    count.textContent = n ? ` (${n})` : "";
-  };
-  all.hidden = false;
-  form.addEventListener("change", (event) => {
-    if (event.target === all) for (const row of rows) row.checked = all.checked;
-    if (event.target.type === "checkbox") form.querySelector("#which-selected").checked = true;
-    show();
-  });
-  // A browser that returns to the page restores the ticks.
-  window.addEventListener("pageshow", show);
-  show();
 }
 
 // The upload of a form with files shows its progress and can be cancelled. The response is the
