@@ -31,6 +31,7 @@ type institutionSet struct {
 	PublicImage    *bool   `help:"Show an image of the certificate on public pages." negatable:""`
 	PublicDownload *bool   `help:"Allow the public to download the verified PDF." negatable:""`
 	Contact        *string `help:"Contact for the public: an e-mail address, an https link, or a line of text." placeholder:"TEXT"`
+	LinkedIn       *string `name:"linkedin" help:"Number of the institution's LinkedIn page; with it, LinkedIn shows the logo next to a certificate." placeholder:"NUMBER"`
 	Logo           *string `help:"PNG or JPEG file with the logo for public pages; an empty value removes the logo." placeholder:"FILE"`
 	Colour         *string `help:"Colour of public pages and mail as #rrggbb; empty means the vault's colour." placeholder:"#RRGGBB"`
 
@@ -63,6 +64,7 @@ func (i *institutionSet) Run(c *console) error {
 			set(&v.AllowImage, i.PublicImage)
 			set(&v.AllowDownload, i.PublicDownload)
 			set(&v.Contact, i.Contact)
+			set(&v.LinkedIn, i.LinkedIn)
 			set(&v.Colour, i.Colour)
 			v.Logo = logo
 			i.mailFlags.apply(v)
@@ -97,8 +99,8 @@ func (i *institutionSet) Run(c *console) error {
 			}
 			printf(w, "; active PDF files are %s.\n", map[bool]string{true: "rejected", false: "accepted and made harmless"}[v.RefuseActive])
 			text := map[bool]string{true: "yes", false: "no"}
-			printf(w, "Public name: %s; image: %s; download: %s; logo: %s; colour: %s; contact: %s.\n",
-				text[!v.HideName], text[v.AllowImage], text[v.AllowDownload], text[profile.Logo != ""], cmp.Or(v.Colour, "the vault's colour"), cmp.Or(v.Contact, "none"))
+			printf(w, "Public name: %s; image: %s; download: %s; logo: %s; colour: %s; contact: %s; LinkedIn page: %s.\n",
+				text[!v.HideName], text[v.AllowImage], text[v.AllowDownload], text[profile.Logo != ""], cmp.Or(v.Colour, "the vault's colour"), cmp.Or(v.Contact, "none"), cmp.Or(v.LinkedIn, "none"))
 			printMail(w, v)
 			printRetention(w, v.Retention)
 		})

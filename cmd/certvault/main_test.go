@@ -122,6 +122,7 @@ func TestPublicProfile(t *testing.T) {
 		Image    bool `json:"public_image"`
 		Download bool `json:"public_download"`
 		Contact  string
+		LinkedIn string
 		Logo     string `json:"logo_sha256"`
 		Colour   string
 	}
@@ -131,8 +132,8 @@ func TestPublicProfile(t *testing.T) {
 	if got != (public{}) {
 		t.Errorf("default profile = %+v, want an empty profile", got)
 	}
-	runJSON(t, "", &got, append(set, "--public-image", "--public-download", "--contact", "r@example.org", "--logo", logo, "--colour", "#1A237E")...)
-	if got.Colour != "#1a237e" || !got.Image || !got.Download || got.Contact != "r@example.org" || len(got.Logo) != 64 {
+	runJSON(t, "", &got, append(set, "--public-image", "--public-download", "--contact", "r@example.org", "--linkedin", "1234567", "--logo", logo, "--colour", "#1A237E")...)
+	if got.Colour != "#1a237e" || !got.Image || !got.Download || got.Contact != "r@example.org" || got.LinkedIn != "1234567" || len(got.Logo) != 64 {
 		t.Errorf("profile = %+v, want all given values, with the colour in lower case", got)
 	}
 	if code, _, errs := certvault(t, "", append(set, "--hide-name")...); code != exitRefused || !strings.Contains(errs, "show the name") {
@@ -140,8 +141,8 @@ func TestPublicProfile(t *testing.T) {
 	}
 	var hidden public
 	runJSON(t, "", &hidden, append(set, "--hide-name", "--no-public-image", "--no-public-download", "--logo", "", "--colour", "")...)
-	if hidden != (public{Hide: true, Contact: "r@example.org"}) {
-		t.Errorf("profile with a hidden name = %+v, want only hide_name and the contact", hidden)
+	if hidden != (public{Hide: true, Contact: "r@example.org", LinkedIn: "1234567"}) {
+		t.Errorf("profile with a hidden name = %+v, want only hide_name, the contact and the LinkedIn page", hidden)
 	}
 }
 

@@ -11,7 +11,11 @@ import (
 	"image"
 	_ "image/jpeg" // a logo may be a JPEG file
 	"image/png"
+	"net/url"
+	"regexp"
+	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/image/draw"
 
@@ -41,6 +45,8 @@ type Public struct {
 	AllowDownload bool `json:"public_download"`
 	// Contact is an e-mail address, a link, or a line of text for questions from the public, or "".
 	Contact string `json:"contact"`
+	// LinkedIn is the number of the institution's page on LinkedIn, or "".
+	LinkedIn string `json:"linkedin"`
 }
 
 // PublicProfile is the public information about an institution.
@@ -62,9 +68,9 @@ func (s *Service) PublicProfile(ctx context.Context, id int64) (*PublicProfile, 
 	var f PublicProfile
 	var logo []byte
 	err := s.db.QueryRowContext(ctx, `
-		SELECT i.name, i.slug, i.prefix, i.hide_name, i.public_image, i.public_download, i.contact, i.colour, l.sha256
+		SELECT i.name, i.slug, i.prefix, i.hide_name, i.public_image, i.public_download, i.contact, i.linkedin, i.colour, l.sha256
 		FROM institutions i LEFT JOIN institution_logos l ON l.institution_id = i.id WHERE i.id = $1`, id).
-		Scan(&f.Name, &f.Slug, &f.Prefix, &f.HideName, &f.AllowImage, &f.AllowDownload, &f.Contact, &f.Colour, &logo)
+		Scan(&f.Name, &f.Slug, &f.Prefix, &f.HideName, &f.AllowImage, &f.AllowDownload, &f.Contact, &f.LinkedIn, &f.Colour, &logo)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, errNoInstitution
 	}
@@ -78,6 +84,22 @@ func (s *Service) PublicProfile(ctx context.Context, id int64) (*PublicProfile, 
 // Issuer returns the name and the prefix, as pages show them. Two institutions may have names that
 // look the same, but not the same prefix.
 func (f *PublicProfile) Issuer() string { return f.Name + " (" + f.Prefix + ")" }
+
+// AddToLinkedIn returns the address of LinkedIn's form that adds a certificate to a profile. If the
+// institution's page is known, LinkedIn shows its logo.
+func (f *PublicProfile) AddToLinkedIn(title, issueDate, verifyURL, referenceID string) string {
+	q := url.Values{
+		"startTask": {"CERTIFICATION_NAME"}, "name": {title}, "organizationName": {f.Name}, "certUrl": {verifyURL}, "certId": {referenceID},
+	}
+	if f.LinkedIn != "" {
+		q.Set("organizationId", f.LinkedIn)
+	}
+	if day, err := time.Parse(time.DateOnly, issueDate); err == nil {
+		q.Set("issueYear", strconv.Itoa(day.Year()))
+		q.Set("issueMonth", strconv.Itoa(int(day.Month())))
+	}
+	return "https://www.linkedin.com/profile/add?" + q.Encode()
+}
 
 // SetPublic changes the settings for the public pages.
 func (s *Service) SetPublic(ctx context.Context, id int64, p Public) error {
@@ -93,8 +115,18 @@ func (p *Public) check() error {
 	if len([]rune(p.Contact)) > maxContact || !CleanText(p.Contact) || strings.ContainsAny(p.Contact, "\r\n") {
 		bad.Add("contact", fmt.Sprintf("The contact must be one line of at most %d characters.", maxContact))
 	}
+	number := linkedInPage.FindStringSubmatch(strings.TrimSpace(p.LinkedIn))
+	if number == nil {
+		bad.Add("linkedin", "Enter the number of the LinkedIn page. It is in the page's address when you manage the page, such as linkedin.com/company/1234567/admin.")
+	} else {
+		p.LinkedIn = number[1]
+	}
 	return bad.Err()
 }
+
+// linkedInPage matches the number of a page on LinkedIn, alone or in the address of the page, and an
+// empty text.
+var linkedInPage = regexp.MustCompile(`^(?:(?:https://)?(?:www\.)?linkedin\.com/company/)?([1-9][0-9]{0,18}|$)(?:[/?].*)?$`)
 
 // Logo returns the logo of an institution as PNG. The error is fault.NotFound if the institution
 // has no logo with the digest.

@@ -6,6 +6,8 @@ import (
 	"image/color"
 	"image/jpeg"
 	"image/png"
+	"net/url"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -35,20 +37,22 @@ func TestPublicSettings(t *testing.T) {
 		if err != nil || *profile != closed {
 			t.Fatalf("the default profile is %+v, error %v, want only the name, the slug and the prefix", profile, err)
 		}
-		open := account.Public{AllowImage: true, AllowDownload: true, Contact: "  registry@example.org "}
+		open := account.Public{AllowImage: true, AllowDownload: true, Contact: "  registry@example.org ", LinkedIn: " https://www.linkedin.com/company/1234567/admin/ "}
 		if err := s.SetPublic(ctx, one.ID, open); err != nil {
 			t.Fatal(err)
 		}
-		open.Contact = "registry@example.org"
+		open.Contact, open.LinkedIn = "registry@example.org", "1234567"
 		if profile, err = s.PublicProfile(ctx, one.ID); err != nil || profile.Public != open {
 			t.Errorf("the profile is %+v, want one with %+v; error %v", profile, open, err)
 		}
 		for name, p := range map[string]account.Public{
-			"a hidden name and a public picture": {HideName: true, AllowImage: true},
-			"a hidden name and a public file":    {HideName: true, AllowDownload: true},
-			"two lines":                          {Contact: "a\nb"},
-			"NUL":                                {Contact: "a\x00b"},
-			"too long":                           {Contact: strings.Repeat("ä", 256)},
+			"a hidden name and a public picture":  {HideName: true, AllowImage: true},
+			"a hidden name and a public file":     {HideName: true, AllowDownload: true},
+			"a page on LinkedIn without a number": {LinkedIn: "https://www.linkedin.com/company/northwind"},
+			"a page on another site":              {LinkedIn: "https://linkedin.com.example.org/company/1234567"},
+			"two lines":                           {Contact: "a\nb"},
+			"NUL":                                 {Contact: "a\x00b"},
+			"too long":                            {Contact: strings.Repeat("ä", 256)},
 		} {
 			if err := s.SetPublic(ctx, one.ID, p); !fault.Is(err, fault.Invalid) {
 				t.Errorf("%s: error = %v, want fault.Invalid", name, err)
@@ -149,4 +153,28 @@ func TestLogo(t *testing.T) {
 			}
 		}
 	})
+}
+
+func TestAddToLinkedIn(t *testing.T) {
+	t.Parallel()
+	f := account.PublicProfile{Name: "A & B"}
+	address := func() url.Values {
+		u, err := url.Parse(f.AddToLinkedIn("BSc Physics", "2026-03-01", "https://vault.example/verify/NWU-1", "NWU-1"))
+		if err != nil || u.Host != "www.linkedin.com" || u.Path != "/profile/add" {
+			t.Errorf("the address is %v, error %v, want LinkedIn's form", u, err)
+		}
+		return u.Query()
+	}
+	want := url.Values{
+		"startTask": {"CERTIFICATION_NAME"}, "name": {"BSc Physics"}, "organizationName": {"A & B"}, "issueYear": {"2026"}, "issueMonth": {"3"},
+		"certUrl": {"https://vault.example/verify/NWU-1"}, "certId": {"NWU-1"},
+	}
+	if got := address(); !reflect.DeepEqual(got, want) {
+		t.Errorf("the form without a LinkedIn page = %v, want %v", got, want)
+	}
+	f.LinkedIn = "1234567"
+	want.Set("organizationId", "1234567")
+	if got := address(); !reflect.DeepEqual(got, want) {
+		t.Errorf("the form with a LinkedIn page = %v, want %v", got, want)
+	}
 }

@@ -74,6 +74,7 @@ func TestChangeStoresAllOrNothing(t *testing.T) {
 			"colour":        func(c *account.Changes) { c.Colour = "#ffcc00" },
 			"mail_language": func(c *account.Changes) { c.MailLanguage = "xx" },
 			"hide_name":     func(c *account.Changes) { c.HideName = true },
+			"linkedin":      func(c *account.Changes) { c.LinkedIn = "northwind" },
 			"reply_to":      func(c *account.Changes) { c.ReplyTo = "nobody" },
 			"keep_mail":     func(c *account.Changes) { c.Mail = 3 },
 			"closing":       func(c *account.Changes) { c.MailTexts["de"] = account.MailText{Closing: "{}"} },

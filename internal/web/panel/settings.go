@@ -183,6 +183,7 @@ func (p *Panel) setPublic(w http.ResponseWriter, r *http.Request, v *Visit) erro
 	f := r.PostForm
 	public := account.Public{
 		HideName: f.Get("hide_name") != "", AllowImage: f.Get("image") != "", AllowDownload: f.Get("download") != "", Contact: f.Get("contact"),
+		LinkedIn: f.Get("linkedin"),
 	}
 	err := p.Accounts.SetPublic(r.Context(), v.Institution().ID, public)
 	if err == nil {

@@ -229,9 +229,9 @@ func TestSettings(t *testing.T) {
 
 		checkPage(t, "the public profile", o.get("admin", page+"/public"), http.StatusOK, "Hide the recipient's name")
 		checkPage(t, "settings that exclude each other", o.post("admin", page+"/public", url.Values{"hide_name": {"1"}, "image": {"1"}}), http.StatusUnprocessableEntity, "not both")
-		o.followRedirect(t, "admin", o.post("admin", page+"/public", url.Values{"image": {"1"}, "contact": {"registry@example.org"}}), page+"/public")
-		if profile, err = o.panel.Accounts.PublicProfile(t.Context(), o.inst.ID); err != nil || !profile.AllowImage || profile.AllowDownload || profile.Contact != "registry@example.org" {
-			t.Errorf("public profile = %+v, error %v, want the image, no download and the contact registry@example.org", profile, err)
+		o.followRedirect(t, "admin", o.post("admin", page+"/public", url.Values{"image": {"1"}, "contact": {"registry@example.org"}, "linkedin": {"linkedin.com/company/1234567/admin"}}), page+"/public")
+		if profile, err = o.panel.Accounts.PublicProfile(t.Context(), o.inst.ID); err != nil || !profile.AllowImage || profile.AllowDownload || profile.Contact != "registry@example.org" || profile.LinkedIn != "1234567" {
+			t.Errorf("public profile = %+v, error %v, want the image, no download, the contact registry@example.org and the LinkedIn page 1234567", profile, err)
 		}
 
 		stamps := page + "/stamps"

@@ -3,9 +3,7 @@ package recipient
 import (
 	"context"
 	"net/http"
-	"net/url"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/certvault/certvault/internal/account"
@@ -93,24 +91,12 @@ func (p *Pages) certificateView(ctx context.Context, c *cert.Certificate, base s
 	default:
 		return nil, errNoLink
 	}
-	s.LinkedIn = linkedIn(c, profile.Name, s.VerifyURL)
+	s.LinkedIn = profile.AddToLinkedIn(c.Title, c.IssueDate, s.VerifyURL, c.ReferenceID)
 	return s, nil
 }
 
 // errNoLink is the error for a link that opens no certificate. Its text does not reveal the reason.
 var errNoLink = fault.New(fault.NotFound, "No such link.")
-
-// linkedIn returns the address of LinkedIn's form, filled in with a certificate.
-func linkedIn(c *cert.Certificate, institution, verifyURL string) string {
-	q := url.Values{
-		"startTask": {"CERTIFICATION_NAME"}, "name": {c.Title}, "organizationName": {institution}, "certUrl": {verifyURL}, "certId": {c.ReferenceID},
-	}
-	if day, err := time.Parse(time.DateOnly, c.IssueDate); err == nil {
-		q.Set("issueYear", strconv.Itoa(day.Year()))
-		q.Set("issueMonth", strconv.Itoa(int(day.Month())))
-	}
-	return "https://www.linkedin.com/profile/add?" + q.Encode()
-}
 
 // holding is a certificate with its holder: the person who opened a mailed link, or the signed-in
 // person.
