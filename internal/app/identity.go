@@ -92,5 +92,5 @@ func (g gate) Person(r *http.Request) (panel.Person, bool) {
 	if !ok {
 		return panel.Person{}, false
 	}
-	return panel.Person{ID: s.Person.ID, UUID: s.Person.UUID, Name: s.Person.Name, Email: s.Person.Email, Operator: s.Person.Operator}, true
+	return panel.Person{ID: s.Person.ID, UUID: s.Person.UUID, Name: s.Person.Name, Email: s.Person.Email, Language: s.Person.Language, Operator: s.Person.Operator}, true
 }

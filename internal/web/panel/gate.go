@@ -179,5 +179,5 @@ func (p *Panel) person(r *http.Request) *page.Person {
 	if v == nil || v.Person.ID == 0 {
 		return nil
 	}
-	return &page.Person{Name: v.Person.Name, Email: v.Person.Email, Member: len(v.All) > 0, Operator: v.Person.Operator}
+	return &page.Person{Name: v.Person.Name, Email: v.Person.Email, Language: v.Person.Language, Member: len(v.All) > 0, Operator: v.Person.Operator}
 }

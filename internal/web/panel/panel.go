@@ -68,6 +68,8 @@ type Person struct {
 	ID          int64
 	UUID        string
 	Name, Email string
+	// Language is the tag of the language that the person has chosen, or "".
+	Language string
 	// Operator reports whether the person may see the installation.
 	Operator bool
 }
