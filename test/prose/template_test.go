@@ -1,0 +1,234 @@
+package prose
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"text/template/parse"
+	"unicode"
+
+	"golang.org/x/net/html"
+)
+
+// untranslated are the templates of the panel whose texts are not in the catalog yet. The list only
+// becomes shorter.
+var untranslated = []string{
+	"audit.html",
+	"batches.html",
+	"bulk.html",
+	"bulk_columns.html",
+	"bulk_filelist.html",
+	"bulk_files.html",
+	"bulk_placement.html",
+	"bulk_progress.html",
+	"bulk_row.html",
+	"bulk_rows.html",
+	"bulk_submit.html",
+	"certificate.html",
+	"certificate_email.html",
+	"certificate_revoke.html",
+	"certificates.html",
+	"dashboard.html",
+	"deliveries.html",
+	"delivery.html",
+	"error.html",
+	"invitation.html",
+	"invitation_declined.html",
+	"invitation_over.html",
+	"invitation_revoke.html",
+	"invite.html",
+	"key_rotate.html",
+	"leave.html",
+	"member.html",
+	"member_remove.html",
+	"members.html",
+	"nothing.html",
+	"operator.html",
+	"operator_institutions.html",
+	"operator_name.html",
+	"operator_new.html",
+	"parts.html",
+	"retention_confirm.html",
+	"revoke_many.html",
+	"settings.html",
+	"settings_keys.html",
+	"settings_mail.html",
+	"settings_public.html",
+	"settings_retention.html",
+	"settings_stamps.html",
+	"setup.html",
+	"start.html",
+	"task.html",
+	"tasks.html",
+	"token_made.html",
+	"token_new.html",
+	"token_revoke.html",
+	"token_rotate.html",
+	"tokens.html",
+	"upload.html",
+	"upload_details.html",
+	"webhook.html",
+	"webhook_delete.html",
+	"webhook_form.html",
+	"webhook_rotate.html",
+	"webhook_secret.html",
+	"webhook_signatures.html",
+	"webhooks.html",
+}
+
+// names are the texts that are the same in all languages.
+var names = []string{"Certvault", "SHA-256", "QR", "UTC", "CSV", "PDF", "ZIP", "JSON", "PEM", "URL", "API"}
+
+// visible are the attributes that people read or hear. The value of a control is visible on a button
+// only.
+var visible = []string{
+	"alt", "title", "aria-label", "aria-description", "aria-roledescription", "placeholder", "label", "data-copied", "data-reading", "data-large", "data-unreadable",
+	"data-denied", "data-foreign", "data-failed",
+}
+
+// TestTemplateTexts checks that the texts of all templates come from the catalog. The pages about the
+// API are in English only.
+func TestTemplateTexts(t *testing.T) {
+	t.Parallel()
+	root := filepath.Join("..", "..", "internal", "web")
+	files, err := filepath.Glob(filepath.Join(root, "*", "templates", "*.html"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("there are no templates in %s, error %v", root, err)
+	}
+	var left []string
+	for _, file := range files {
+		name, _ := filepath.Rel(root, file)
+		if strings.HasPrefix(name, "openapi") {
+			continue
+		}
+		source, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts, err := textsOf(string(source))
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		listed := slices.Contains(untranslated, filepath.Base(name)) && strings.HasPrefix(name, "panel")
+		switch {
+		case listed && len(texts) == 0:
+			t.Errorf("all texts of %s are in the catalog; remove it from the list untranslated", name)
+		case !listed && len(texts) > 0:
+			t.Errorf("%s has texts that are not in the catalog: %q", name, texts)
+		case listed:
+			left = append(left, name)
+		}
+	}
+	for _, name := range untranslated {
+		if _, err := os.Stat(filepath.Join(root, "panel", "templates", name)); err != nil {
+			t.Errorf("the list untranslated contains %s, which does not exist: %v", name, err)
+		}
+	}
+	t.Logf("templates with texts that are not in the catalog: %d", len(left))
+}
+
+// textsOf returns the texts of a template that people read and that are not actions.
+func textsOf(source string) ([]string, error) {
+	trees := map[string]*parse.Tree{}
+	tree := parse.New("page")
+	tree.Mode = parse.SkipFuncCheck
+	if _, err := tree.Parse(source, "", "", trees); err != nil {
+		return nil, err
+	}
+	var texts []string
+	for _, t := range trees {
+		var markup strings.Builder
+		write(&markup, t.Root)
+		texts = append(texts, textsIn(markup.String())...)
+	}
+	slices.Sort(texts)
+	return texts, nil
+}
+
+// write writes the markup of a node, without the actions.
+func write(b *strings.Builder, n parse.Node) {
+	branch := func(n *parse.BranchNode) {
+		write(b, n.List)
+		if n.ElseList != nil {
+			b.WriteByte(' ')
+			write(b, n.ElseList)
+		}
+	}
+	switch n := n.(type) {
+	case *parse.ListNode:
+		for _, child := range n.Nodes {
+			write(b, child)
+		}
+	case *parse.TextNode:
+		b.Write(n.Text)
+	case *parse.IfNode:
+		branch(&n.BranchNode)
+	case *parse.RangeNode:
+		branch(&n.BranchNode)
+	case *parse.WithNode:
+		branch(&n.BranchNode)
+	}
+}
+
+// textsIn returns the texts of markup. It ignores code, which is the same in all languages.
+func textsIn(markup string) (texts []string) {
+	add := func(text string) {
+		rest := text
+		for _, name := range names {
+			rest = strings.ReplaceAll(rest, name, "")
+		}
+		if strings.IndexFunc(rest, unicode.IsLetter) >= 0 {
+			texts = append(texts, strings.TrimSpace(text))
+		}
+	}
+	code := 0
+	// The tokenizer does not read the markup in a noscript element.
+	markup = strings.NewReplacer("<noscript>", "", "</noscript>", "").Replace(markup)
+	for z := html.NewTokenizer(strings.NewReader(markup)); ; {
+		kind := z.Next()
+		token := z.Token()
+		switch kind {
+		case html.ErrorToken:
+			return texts
+		case html.TextToken:
+			if code == 0 {
+				add(token.Data)
+			}
+		case html.EndTagToken:
+			if token.Data == "code" {
+				code--
+			}
+		case html.StartTagToken, html.SelfClosingTagToken:
+			if token.Data == "code" {
+				code++
+			}
+			button := slices.ContainsFunc(token.Attr, func(a html.Attribute) bool { return a.Key == "type" && (a.Val == "submit" || a.Val == "button") })
+			for _, a := range token.Attr {
+				if slices.Contains(visible, a.Key) || a.Key == "value" && token.Data == "input" && button {
+					add(a.Val)
+				}
+			}
+		case html.CommentToken, html.DoctypeToken:
+		}
+	}
+}
+
+func TestTextsOf(t *testing.T) {
+	t.Parallel()
+	for source, want := range map[string][]string{
+		`<p class="note">{{.T "a.b"}}</p>`:                                                  nil,
+		`<p>{{if .A}}Yes{{else}}No{{end}}</p>`:                                              {"Yes No"},
+		`{{define "x"}}<input value="A" placeholder="Name"{{if .B}} checked{{end}}>{{end}}`: {"Name"},
+		`<input type="submit" value="Save">`:                                                {"Save"},
+		`<p>{{.A}} · Certvault <code>certvault verify</code> &copy; 2026</p>`:               nil,
+		`<img alt="A picture of {{.Name}}">{{range .L}}, and {{.}}{{end}}`:                  {"A picture of", ", and"},
+	} {
+		got, err := textsOf(source)
+		slices.Sort(want)
+		if err != nil || !slices.Equal(got, want) {
+			t.Errorf("textsOf(%s) = %q, error %v, want %q", source, got, err, want)
+		}
+	}
+}
