@@ -24,14 +24,14 @@ type auditCommand struct {
 type auditExport struct {
 	config.Storage
 
-	Institution  string `help:"Slug of the institution." xor:"log"`
-	Installation bool   `help:"Export the log of the installation." xor:"log"`
-	Actor        string `help:"Only entries of this actor: a name, an id, or user, token, command or system."`
-	Action       string `help:"Only this action, such as token.revoked, or a group of actions, such as token."`
-	Subject      string `help:"Only entries about this subject: a name or an id."`
+	Institution  string `help:"Slug of the institution." placeholder:"SLUG" xor:"log"`
+	Installation bool   `help:"Export the log of the installation instead of an institution." xor:"log"`
+	Actor        string `help:"Only entries of this actor: a name, an id, or user, token, command or system." placeholder:"ACTOR"`
+	Action       string `help:"Only this action, such as token.revoked, or a group of actions, such as token." placeholder:"ACTION"`
+	Subject      string `help:"Only entries about this subject: a name or an id." placeholder:"SUBJECT"`
 	From         string `help:"Only entries since the start of this day, or since this time." placeholder:"DATE"`
 	To           string `help:"Only entries until the end of this day, or before this time." placeholder:"DATE"`
-	Format       string `help:"csv or jsonl; --json selects jsonl." default:"csv" enum:"csv,jsonl"`
+	Format       string `help:"Format: csv or jsonl. --json selects jsonl." default:"csv" enum:"csv,jsonl"`
 }
 
 // Run exports the log.

@@ -11,7 +11,7 @@ import (
 )
 
 type backupCommand struct {
-	Create backupCreateCommand `cmd:"" default:"withargs" help:"Make a backup of a vault, which may be running."`
+	Create backupCreateCommand `cmd:"" default:"withargs" help:"Create a backup of a vault. The vault may be running."`
 	Verify backupVerifyCommand `cmd:"" help:"Check a backup: signature, digests, missing and additional files, database."`
 }
 
@@ -20,8 +20,8 @@ type backupCreateCommand struct {
 
 	Dir         string `arg:"" help:"New or empty folder of the backup." type:"path"`
 	Since       string `help:"An earlier backup, whose files are linked and not copied again." placeholder:"DIR" type:"path"`
-	FilesOnly   bool   `help:"Leave out the database, of which another program makes backups; copy all files of the store." name:"files-only"`
-	WithoutKeys bool   `help:"Leave out the master key and the age identity." name:"without-keys"`
+	FilesOnly   bool   `help:"Copy all files of the store, but not the database. Another program must back up the database." name:"files-only"`
+	WithoutKeys bool   `help:"Copy neither the master key nor the age identity." name:"without-keys"`
 }
 
 // Run makes a backup. It returns an error if the store lacks files to which the database refers.

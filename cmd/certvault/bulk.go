@@ -23,9 +23,9 @@ type bulkCommand struct {
 
 // Help returns the details that do not fit into the one-line help.
 func (*bulkCommand) Help() string {
-	return `The list is CSV with commas, semicolons or tabs, in UTF-8 or UTF-16; the columns issue_date and details are optional. Run the same command
-again after an interruption: it continues with the help of the journal in the folder of the list. The results have the status of each row: approved, failed,
-rejected (the certificate already exists), refused (the row is invalid) or unfinished.`
+	return `The list is CSV with commas, semicolons or tabs, in UTF-8 or UTF-16. The columns issue_date and details are optional. After an interruption, run the same
+command again: it continues where it stopped, with the journal in the folder of the list. The results have the status of each row: approved, failed, rejected
+(the certificate already exists), refused (the row is invalid) or unfinished.`
 }
 
 // bulkResult is the output of the command: the number of rows with each status, and the path of the

@@ -12,7 +12,7 @@ import (
 type doctorCommand struct {
 	config.Storage
 
-	Files   bool   `help:"Read all stored files and verify their digests and signatures. Stores the results: the alarm about a file ends if it is correct."`
+	Files   bool   `help:"Read all stored files, check their digests and signatures, and store the results."`
 	TLSCert string `help:"Certificate chain for TLS, PEM, to check its expiry." name:"tls-cert" placeholder:"FILE" type:"path"`
 }
 

@@ -23,10 +23,10 @@ type institutionCommand struct {
 type institutionCreate struct {
 	config.Storage
 
-	Name               string `help:"Name of the institution." required:""`
-	Prefix             string `help:"Prefix of the institution's reference ids: 2 to 10 characters of A-Z and 0-9." required:""`
-	OwnerEmail         string `help:"E-mail address of the institution's first owner." required:""`
-	OwnerName          string `help:"Name of the institution's first owner." required:""`
+	Name               string `help:"Name of the institution." placeholder:"NAME" required:""`
+	Prefix             string `help:"Prefix of the institution's reference ids: 2 to 10 characters of A-Z and 0-9." placeholder:"PREFIX" required:""`
+	OwnerEmail         string `help:"E-mail address of the institution's first owner." placeholder:"ADDRESS" required:""`
+	OwnerName          string `help:"Name of the institution's first owner." placeholder:"NAME" required:""`
 	OwnerPasswordStdin bool   `help:"Read the owner's password from standard input." required:""`
 	AllowSameName      bool   `help:"Allow a name that looks the same as the name of another institution."`
 }

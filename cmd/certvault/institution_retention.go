@@ -18,7 +18,7 @@ type retentionFlags struct {
 	KeepFailed  *int `help:"Days to keep failed certificates, 30 to 3653; 0 means forever." placeholder:"DAYS"`
 	KeepRevoked *int `help:"Days to keep files of revoked certificates, 30 to 3653; 0 means forever." placeholder:"DAYS"`
 	KeepMail    *int `help:"Days to keep addresses of mail and webhook events, 30 to 3653; 0 means forever." placeholder:"DAYS"`
-	Yes         bool `help:"Remove the records that are older than the new number of days; without this flag, the command only counts them."`
+	Yes         bool `help:"Delete expired data. Without this flag, the command only counts it."`
 }
 
 // apply sets the values of the given flags in an institution's retention periods.

@@ -18,8 +18,8 @@ import (
 type institutionSet struct {
 	config.Storage
 
-	Institution   string  `help:"Slug of the institution." required:""`
-	Name          *string `help:"Name of the institution. Its signatures have the name of the time at which the key was created." placeholder:"NAME"`
+	Institution   string  `help:"Slug of the institution." placeholder:"SLUG" required:""`
+	Name          *string `help:"Name of the institution. Signatures keep the name that the institution had when its key was created." placeholder:"NAME"`
 	AllowSameName bool    `help:"Allow the name although it looks the same as the name of another institution."`
 	Placement     *string `help:"Placement of the stamp: auto, top-left, top-right, bottom-left, bottom-right, exact, strip or appended." placeholder:"MODE"`
 	PlacementPage *int    `help:"Page of the stamp, from 1." placeholder:"N"`
@@ -33,7 +33,7 @@ type institutionSet struct {
 	Contact        *string `help:"Contact for the public: an e-mail address, an https link, or a line of text." placeholder:"TEXT"`
 	LinkedIn       *string `name:"linkedin" help:"Number of the institution's LinkedIn page; with it, LinkedIn shows the logo next to a certificate." placeholder:"NUMBER"`
 	Logo           *string `help:"PNG or JPEG file with the logo for public pages; an empty value removes the logo." placeholder:"FILE"`
-	Colour         *string `help:"Colour of public pages and mail as #rrggbb; empty means the vault's colour." placeholder:"#RRGGBB"`
+	Colour         *string `help:"Color of public pages and mail as #rrggbb; empty means the vault's color." name:"color" aliases:"colour" placeholder:"#RRGGBB"`
 
 	mailFlags
 	retentionFlags
@@ -99,8 +99,8 @@ func (i *institutionSet) Run(c *console) error {
 			}
 			printf(w, "; active PDF files are %s.\n", map[bool]string{true: "rejected", false: "accepted and made harmless"}[v.RefuseActive])
 			text := map[bool]string{true: "yes", false: "no"}
-			printf(w, "Public name: %s; image: %s; download: %s; logo: %s; colour: %s; contact: %s; LinkedIn page: %s.\n",
-				text[!v.HideName], text[v.AllowImage], text[v.AllowDownload], text[profile.Logo != ""], cmp.Or(v.Colour, "the vault's colour"), cmp.Or(v.Contact, "none"), cmp.Or(v.LinkedIn, "none"))
+			printf(w, "Public name: %s; image: %s; download: %s; logo: %s; color: %s; contact: %s; LinkedIn page: %s.\n",
+				text[!v.HideName], text[v.AllowImage], text[v.AllowDownload], text[profile.Logo != ""], cmp.Or(v.Colour, "the vault's color"), cmp.Or(v.Contact, "none"), cmp.Or(v.LinkedIn, "none"))
 			printMail(w, v)
 			printRetention(w, v.Retention)
 		})

@@ -59,7 +59,7 @@ func keyTable(w io.Writer, rows []keyRow) {
 type keyList struct {
 	config.Storage
 
-	Institution string `help:"Slug of the institution." required:""`
+	Institution string `help:"Slug of the institution." placeholder:"SLUG" required:""`
 }
 
 // Run lists the certificates of the institution's signing keys.
@@ -85,7 +85,7 @@ func (c *console) printKeys(base *app.Base, inst *account.Institution) error {
 type keyRotate struct {
 	config.Storage
 
-	Institution string `help:"Slug of the institution." required:""`
+	Institution string `help:"Slug of the institution." placeholder:"SLUG" required:""`
 }
 
 // Run creates a new signing key, unless the institution has a name that CheckKeyName rejects.
@@ -104,7 +104,7 @@ func (k *keyRotate) Run(c *console) error {
 type keyImport struct {
 	config.Storage
 
-	Institution   string `help:"Slug of the institution." required:""`
+	Institution   string `help:"Slug of the institution." placeholder:"SLUG" required:""`
 	PKCS12        string `help:"PKCS #12 file with the key and its certificates." name:"pkcs12" placeholder:"FILE" type:"path" xor:"form"`
 	PasswordStdin bool   `help:"Read the password of the PKCS #12 file from standard input. Default: no password." and:"pkcs12"`
 	Cert          string `help:"The key's certificate and the certificates of its issuers, PEM." placeholder:"FILE" type:"path" and:"pem"`
@@ -171,7 +171,7 @@ func readKeyFile(name string) (_ []byte, err error) {
 type keyProgram struct {
 	config.Storage
 
-	Institution string   `help:"Slug of the institution." required:""`
+	Institution string   `help:"Slug of the institution." placeholder:"SLUG" required:""`
 	Cert        string   `help:"The key's certificate and the certificates of its issuers, PEM." placeholder:"FILE" required:"" type:"path"`
 	Command     []string `arg:"" help:"The full path of the program, and its arguments." passthrough:""`
 }

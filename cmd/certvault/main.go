@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -35,7 +36,7 @@ type commands struct {
 	Config kong.ConfigFlag `help:"Configuration file in TOML; the keys are the names of the flags." placeholder:"FILE" short:"c"`
 	JSON   bool            `help:"Print the result as JSON." name:"json"`
 
-	Serve       serveCommand       `cmd:"" help:"Run the vault."`
+	Serve       serveCommand       `cmd:"" help:"Start the vault."`
 	Institution institutionCommand `cmd:"" help:"Manage institutions."`
 	Member      memberCommand      `cmd:"" help:"Manage the members of an institution."`
 	Operator    operatorCommand    `cmd:"" help:"Manage the operators of the installation."`
@@ -47,10 +48,10 @@ type commands struct {
 	Verify      verifyCommand      `cmd:"" help:"Check a verified PDF offline. Exit code: 0 valid, 1 not valid, 2 unknown."`
 	Upload      uploadCommand      `cmd:"" help:"Upload one certificate through the API."`
 	Bulk        bulkCommand        `cmd:"" help:"Upload a list of certificates through the API."`
-	Erase       eraseCommand       `cmd:"" help:"Delete the files of a revoked certificate, or a failed certificate, at once."`
+	Erase       eraseCommand       `cmd:"" help:"Delete the files of a revoked certificate, or a failed certificate, immediately."`
 	Blob        blobCommand        `cmd:"" help:"Copy the stored files."`
 	Doctor      doctorCommand      `cmd:"" help:"Check the installation and report problems."`
-	Backup      backupCommand      `cmd:"" help:"Make and check backups."`
+	Backup      backupCommand      `cmd:"" help:"Create and check backups."`
 	Restore     restoreCommand     `cmd:"" help:"Create a vault from a backup, accept a restored vault, or show its last restore."`
 	Migrate     migrateCommand     `cmd:"" help:"Migrate the database to the schema of this version."`
 	Version     versionCommand     `cmd:"" help:"Print the version."`
@@ -136,7 +137,8 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	exited := -1
 	parser, err := kong.New(&c,
 		kong.Name("certvault"),
-		kong.Description("A certificate vault: verified, signed PDFs that anyone can check."),
+		kong.Description("A certificate vault: signed PDF certificates that anyone can verify.\n\n"+
+			"To begin, run certvault serve and open the link that it prints."),
 		kong.UsageOnError(),
 		kong.DefaultEnvars("CERTVAULT"),
 		kong.Configuration(config.Load),
@@ -172,7 +174,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		return exit.code
 	}
 	if err != nil {
-		printError(stderr, err)
+		printError(stderr, err, parsed.Flags()...)
 		return exitRefused
 	}
 	return exitDone
@@ -185,8 +187,8 @@ func (u *usageError) Error() string { return u.err.Error() }
 func (u *usageError) Unwrap() error { return u.err }
 
 // printError prints an error for the operator. If the input is invalid, it prints one line per
-// field.
-func printError(stderr io.Writer, err error) {
+// field, with the flag that sets the field.
+func printError(stderr io.Writer, err error, flags ...*kong.Flag) {
 	e, ok := errors.AsType[*fault.Error](err)
 	if !ok || len(e.Fields) == 0 {
 		if ok && e.Kind != fault.Internal {
@@ -196,6 +198,18 @@ func printError(stderr io.Writer, err error) {
 		return
 	}
 	for _, f := range e.Fields {
-		printf(stderr, "certvault: %s: %s\n", f.Name, strings.Join(f.Messages, " "))
+		printf(stderr, "certvault: %s: %s\n", flagOf(f.Name, flags), strings.Join(f.Messages, " "))
 	}
+}
+
+// flagOf returns the flag that sets a field, or the name of the field if there is none. A password
+// comes from standard input.
+func flagOf(field string, flags []*kong.Flag) string {
+	name := strings.ReplaceAll(field, "_", "-")
+	for _, f := range flags {
+		if f.Name == name || f.Name == name+"-stdin" || slices.Contains(f.Aliases, name) {
+			return "--" + f.Name
+		}
+	}
+	return strings.ReplaceAll(field, "_", " ")
 }

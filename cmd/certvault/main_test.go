@@ -132,7 +132,7 @@ func TestPublicProfile(t *testing.T) {
 	if got != (public{}) {
 		t.Errorf("default profile = %+v, want an empty profile", got)
 	}
-	runJSON(t, "", &got, append(set, "--public-image", "--public-download", "--contact", "r@example.org", "--linkedin", "1234567", "--logo", logo, "--colour", "#1A237E")...)
+	runJSON(t, "", &got, append(set, "--public-image", "--public-download", "--contact", "r@example.org", "--linkedin", "1234567", "--logo", logo, "--color", "#1A237E")...)
 	if got.Colour != "#1a237e" || !got.Image || !got.Download || got.Contact != "r@example.org" || got.LinkedIn != "1234567" || len(got.Logo) != 64 {
 		t.Errorf("profile = %+v, want all given values, with the colour in lower case", got)
 	}
@@ -204,11 +204,11 @@ func TestSettingsAreSavedTogether(t *testing.T) {
 	recorded := entries()
 	good := []string{
 		"--placement", "top-left", "--refuse-active", "--contact", "r@example.org", "--mail-language", "de", "--mail-sender", "Registrar",
-		"--mail-closing", "Ihr Büro", "--keep-failed", "90", "--colour", "#1a237e",
+		"--mail-closing", "Ihr Büro", "--keep-failed", "90", "--color", "#1a237e",
 	}
 	for want, bad := range map[string][]string{
-		"colour": {"--colour", "#ffcc00"}, "keep_mail": {"--keep-mail", "3"}, "{first_name}": {"--mail-paragraph", "{first_name}"},
-		"reply_to": {"--reply-to", "invalid"}, "hide_name": {"--hide-name", "--public-image"}, "placement_page": {"--placement-page", "0"},
+		"--color:": {"--color", "#ffcc00"}, "--keep-mail:": {"--keep-mail", "3"}, "{first_name}": {"--mail-paragraph", "{first_name}"},
+		"--reply-to:": {"--reply-to", "invalid"}, "--hide-name:": {"--hide-name", "--public-image"}, "--placement-page:": {"--placement-page", "0"},
 	} {
 		args := append(append(slices.Clone(set), good...), bad...)
 		if code, _, errs := certvault(t, "", args...); code != exitRefused || !strings.Contains(errs, want) {
@@ -239,7 +239,7 @@ func TestExitCodesAndMessages(t *testing.T) {
 		"unknown command":     {[]string{"unknown"}, exitUsage, "unexpected argument"},
 		"missing flag":        {[]string{"token", "create", "--data", dir}, exitUsage, "--institution"},
 		"used prefix":         {append(create, "--prefix", "nwu"), exitRefused, "belongs to another institution"},
-		"malformed prefix":    {append(create, "--prefix", "N-U"), exitRefused, "A-Z"},
+		"malformed prefix":    {append(create, "--prefix", "N-U"), exitRefused, "--prefix: The prefix must have 2 to 10 characters of A-Z"},
 		"unknown slug":        {[]string{"token", "list", "--data", dir, "--institution", "unknown"}, exitRefused, "No such institution"},
 		"unknown permission":  {[]string{"token", "create", "--data", dir, "--institution", "northwest-university", "--name", "x", "--permission", "all"}, exitRefused, "certificate-vault:create"},
 		"unknown event":       {[]string{"webhook", "create", "--data", dir, "--institution", "northwest-university", "--url", "https://a.example", "--event", "x"}, exitRefused, "certificate_application.created"},

@@ -11,7 +11,7 @@ import (
 
 type memberCommand struct {
 	List   memberList   `cmd:"" help:"List an institution's members."`
-	Add    memberAdd    `cmd:"" help:"Add a person as a member. If the person has no account, it is created, and the person signs in with a mailed link."`
+	Add    memberAdd    `cmd:"" help:"Add a member. An account is created if needed; the person then signs in with a mailed link."`
 	Remove memberRemove `cmd:"" help:"Remove a member from an institution."`
 	Role   memberRole   `cmd:"" help:"Change a member's role."`
 }
@@ -32,7 +32,7 @@ func newMemberRow(m *account.Member) memberRow {
 type memberList struct {
 	config.Storage
 
-	Institution string `help:"Slug of the institution." required:""`
+	Institution string `help:"Slug of the institution." placeholder:"SLUG" required:""`
 }
 
 // Run lists the members of the institution, in the order in which the members joined.
@@ -63,10 +63,10 @@ func (m *memberList) Run(c *console) error {
 type memberAdd struct {
 	config.Storage
 
-	Institution    string `help:"Slug of the institution." required:""`
-	Email          string `help:"The person's e-mail address." required:""`
-	Name           string `help:"The person's name; the name of an existing account is not changed." required:""`
-	Role           string `help:"Role: owner, admin, issuer, signatory, auditor or developer." required:""`
+	Institution    string `help:"Slug of the institution." placeholder:"SLUG" required:""`
+	Email          string `help:"The person's e-mail address." placeholder:"ADDRESS" required:""`
+	Name           string `help:"The person's name. The name of an existing account does not change." placeholder:"NAME" required:""`
+	Role           string `help:"Role: owner, admin, issuer, signatory, auditor or developer." placeholder:"ROLE" required:""`
 	ManageWebhooks bool   `help:"Grant Manage Webhooks in addition to the role."`
 }
 
@@ -88,7 +88,7 @@ func (m *memberAdd) Run(c *console) error {
 type memberRemove struct {
 	config.Storage
 
-	Institution string `help:"Slug of the institution." required:""`
+	Institution string `help:"Slug of the institution." placeholder:"SLUG" required:""`
 	Email       string `arg:"" help:"The member's e-mail address."`
 }
 
@@ -112,10 +112,10 @@ func (m *memberRemove) Run(c *console) error {
 type memberRole struct {
 	config.Storage
 
-	Institution    string `help:"Slug of the institution." required:""`
+	Institution    string `help:"Slug of the institution." placeholder:"SLUG" required:""`
 	Email          string `arg:"" help:"The member's e-mail address."`
 	Role           string `arg:"" help:"Role: owner, admin, issuer, signatory, auditor or developer."`
-	ManageWebhooks bool   `help:"Grant Manage Webhooks in addition to the role; without this flag, it is revoked."`
+	ManageWebhooks bool   `help:"Grant Manage Webhooks in addition to the role. Without this flag, the permission is revoked."`
 }
 
 // Run changes the role, and grants or revokes Manage Webhooks.

@@ -9,7 +9,7 @@ import (
 
 type operatorCommand struct {
 	List   operatorList   `cmd:"" help:"List the operators."`
-	Add    operatorAdd    `cmd:"" help:"Add a person as an operator, who can view institutions, the queue and the state of the installation, but no certificates."`
+	Add    operatorAdd    `cmd:"" help:"Add an operator. Operators see institutions, the queue and the health of the installation, but no certificates."`
 	Remove operatorRemove `cmd:"" help:"Remove an operator."`
 }
 
@@ -44,7 +44,7 @@ func (o *operatorList) Run(c *console) error {
 type operatorAdd struct {
 	config.Storage
 
-	Email string `arg:"" help:"E-mail address of a person who has an account."`
+	Email string `arg:"" help:"E-mail address of an existing account."`
 }
 
 // Run adds the person as an operator.

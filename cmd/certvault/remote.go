@@ -140,7 +140,8 @@ func (r *remote) userError(err error) error {
 		return errors.New("interrupted")
 	}
 	if untrusted, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
-		return fmt.Errorf("the TLS certificate of %s is not trusted (%w); if the vault uses its own certificate, set --ca to the file tls/cert.pem of its data folder", r.URL, untrusted.Err)
+		return fmt.Errorf("the TLS certificate of %s is not trusted (%w); if the vault uses its own certificate, set --ca to the file tls/cert.pem of its data folder",
+			r.URL, untrusted.Err)
 	}
 	if _, ok := errors.AsType[*url.Error](err); ok {
 		return fmt.Errorf("%w; check that the vault is running and that --url is its address", callError(r.URL, err))

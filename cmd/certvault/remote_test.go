@@ -154,7 +154,7 @@ func TestUploadWarnsAboutTheName(t *testing.T) {
 // wait, and that the last error says what to check.
 func TestUploadSaysWhyItWaits(t *testing.T) {
 	t.Parallel()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,9 +23,9 @@ type tokenCommand struct {
 type tokenCreate struct {
 	config.Storage
 
-	Institution string   `help:"Slug of the institution." required:""`
-	Name        string   `help:"Name of the token, for example its purpose." required:""`
-	Permission  []string `help:"A permission; may be repeated." required:"" placeholder:"P"`
+	Institution string   `help:"Slug of the institution." placeholder:"SLUG" required:""`
+	Name        string   `help:"Name of the token, for example its purpose." placeholder:"NAME" required:""`
+	Permission  []string `help:"Permission; may be repeated." required:"" placeholder:"P"`
 	Expires     string   `help:"Expiry: a duration such as 90d, 24h or 30s, or a date. Default: no expiry." placeholder:"90d|24h|30s|DATE"`
 }
 
@@ -80,7 +80,7 @@ func parseEnd(s string, now time.Time) (*time.Time, error) {
 type tokenRotate struct {
 	config.Storage
 
-	Institution string        `help:"Slug of the institution." required:""`
+	Institution string        `help:"Slug of the institution." placeholder:"SLUG" required:""`
 	ID          int64         `arg:"" help:"The token's id in the output of list."`
 	Overlap     time.Duration `default:"24h" help:"Time for which the old token remains valid; 0s revokes it immediately." placeholder:"24h"`
 }
@@ -106,7 +106,7 @@ func (t *tokenRotate) Run(c *console) error {
 type tokenList struct {
 	config.Storage
 
-	Institution string `help:"Slug of the institution." required:""`
+	Institution string `help:"Slug of the institution." placeholder:"SLUG" required:""`
 }
 
 type tokenRow struct {
@@ -163,7 +163,7 @@ func formatTime(t *time.Time) string {
 type tokenRevoke struct {
 	config.Storage
 
-	Institution string `help:"Slug of the institution." required:""`
+	Institution string `help:"Slug of the institution." placeholder:"SLUG" required:""`
 	ID          int64  `arg:"" help:"The token's id in the output of list."`
 }
 

@@ -13,7 +13,7 @@ import (
 )
 
 type userCommand struct {
-	ResetPassword  userResetPassword  `cmd:"" help:"Set the password of a person who cannot receive mail. All sessions of the person end."`
+	ResetPassword  userResetPassword  `cmd:"" help:"Set the password of a person who cannot receive mail, and end all sessions of the person."`
 	RevokeSessions userRevokeSessions `cmd:"" help:"End all sessions of a person."`
 	AcceptAddress  userAcceptAddress  `cmd:"" help:"Accept an account that doctor reports because earlier versions compared its address in another form."`
 }
@@ -22,7 +22,7 @@ type userCommand struct {
 type personFlags struct {
 	config.Storage
 
-	Email string `help:"E-mail address of the person." required:""`
+	Email string `help:"E-mail address of the person." placeholder:"ADDRESS" required:""`
 }
 
 // person opens the storage, finds the person and calls f.

@@ -21,7 +21,7 @@ import (
 type verifyCommand struct {
 	File    string   `arg:"" help:"The verified PDF."`
 	Root    []string `help:"Root certificates of the vault, PEM; may be repeated." placeholder:"FILE" sep:"none"`
-	TSARoot []string `help:"Root certificates of time-stamp authorities, PEM, besides the system's roots; may be repeated." name:"tsa-root" placeholder:"FILE" sep:"none"`
+	TSARoot []string `help:"Root certificates of time-stamp authorities, PEM, in addition to those of the system; may be repeated." name:"tsa-root" placeholder:"FILE" sep:"none"`
 	// Data has no default: the folder in which the command runs may belong to the sender of the file.
 	Data string `help:"Data folder of your own vault, whose roots are used if --root is not given." placeholder:"DIR"`
 }

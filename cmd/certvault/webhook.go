@@ -28,7 +28,7 @@ type webhookCommand struct {
 type endpointCommand struct {
 	config.Storage
 
-	Institution string `help:"Slug of the institution." required:""`
+	Institution string `help:"Slug of the institution." placeholder:"SLUG" required:""`
 	ID          string `arg:"" help:"The endpoint's id in the output of list."`
 }
 
@@ -40,8 +40,8 @@ func (e *endpointCommand) run(c *console, f func(hooks *webhook.Service, institu
 type webhookCreate struct {
 	config.Storage
 
-	Institution string   `help:"Slug of the institution." required:""`
-	URL         string   `help:"URL to which events are sent." required:"" name:"url"`
+	Institution string   `help:"Slug of the institution." placeholder:"SLUG" required:""`
+	URL         string   `help:"URL to which events are sent." placeholder:"URL" required:"" name:"url"`
 	Event       []string `help:"An event to send; may be repeated. Default: all events." placeholder:"E"`
 	Header      []string `help:"A header to add to each delivery; may be repeated." placeholder:"NAME:VALUE" sep:"none"`
 }
@@ -65,7 +65,7 @@ func (h *webhookCreate) Run(c *console) error {
 type webhookList struct {
 	config.Storage
 
-	Institution string `help:"Slug of the institution." required:""`
+	Institution string `help:"Slug of the institution." placeholder:"SLUG" required:""`
 }
 
 type endpointRow struct {

@@ -12,7 +12,7 @@ import (
 type webhookUpdate struct {
 	endpointCommand
 
-	URL       *string  `help:"New URL to which events are sent." name:"url"`
+	URL       *string  `help:"New URL to which events are sent." placeholder:"URL" name:"url"`
 	Event     []string `help:"An event to send; may be repeated. Replaces all events." placeholder:"E"`
 	AllEvents bool     `help:"Send every event."`
 	Header    []string `help:"A header to add to each delivery; may be repeated. Replaces all headers." placeholder:"NAME:VALUE" sep:"none"`

@@ -17,7 +17,7 @@ import (
 type webhookLog struct {
 	config.Storage
 
-	Institution string `help:"Slug of the institution." required:""`
+	Institution string `help:"Slug of the institution." placeholder:"SLUG" required:""`
 	ID          string `arg:"" help:"Only deliveries of this endpoint." optional:""`
 	Status      string `help:"Only deliveries that are pending, delivered or exhausted." placeholder:"STATUS"`
 	Limit       int    `default:"20" help:"Number of deliveries, 1 to 100." placeholder:"N"`
@@ -140,7 +140,7 @@ func printHeaders(w io.Writer, h http.Header) {
 type webhookRedeliver struct {
 	config.Storage
 
-	Institution string `help:"Slug of the institution." required:""`
+	Institution string `help:"Slug of the institution." placeholder:"SLUG" required:""`
 	Delivery    int64  `arg:"" help:"The delivery's number in the output of log."`
 }
 

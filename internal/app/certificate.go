@@ -81,7 +81,7 @@ func (a *App) openCertificate() (err error) {
 	return err
 }
 
-// certificateHint tells the operator how to trust a self-signed certificate. It returns "" for any
+// certificateHint returns a text that explains how to trust a self-signed certificate, or "" for any
 // other certificate.
 func (a *App) certificateHint() string {
 	if a.certificate == nil || a.cfg.TLSCert != "" {

@@ -83,7 +83,7 @@ type Serve struct {
 
 	CORSOrigin []string `help:"Origins whose scripts may use the API with their own token. Default: none." name:"cors-origin" placeholder:"ORIGIN"`
 
-	Log     string `default:"" enum:",text,json" help:"Format of the log: text or json. Default: on a terminal text without successful requests, otherwise json." name:"log" placeholder:"FORMAT"`
+	Log     string `default:"" enum:",text,json" help:"Format of the log: text or json. Default: on a terminal text without successful requests, otherwise json." placeholder:"FORMAT"`
 	Metrics string `help:"Address for Prometheus metrics, separate from the public port." placeholder:"HOST:PORT"`
 
 	Mail
