@@ -162,6 +162,7 @@ func (j *job) checkNameOfOriginal(ctx context.Context) {
 	}
 	doc, err := j.openPages(ctx, j.source)
 	if err != nil {
+		j.recipient = "" // the cover has the name too, and must not be searched
 		return
 	}
 	defer doc.Close()
