@@ -120,6 +120,135 @@ export async function checkBehaviour(plan) {
     await field.fill("green");
     assert.equal(await picker.inputValue(), "#33691e");
   });
+  const [upload, staged] = ["upload", "upload-details"].map((name) => plan.pages.find((one) => one.name === name));
+  const sample = async () => ({ name: "sample.pdf", mimeType: "application/pdf", buffer: await readFile(plan.sample) });
+  // drawn waits until the vault has drawn the stamped page after an action.
+  const drawn = async (page, action) => {
+    const [response] = await Promise.all([page.waitForResponse((r) => r.url().includes("/stamped.png") && r.ok()), action()]);
+    await page.locator(".frame, .stage canvas").first().waitFor();
+    await response.finished();
+    await page.waitForTimeout(200);
+    return response;
+  };
+  await step("a file is checked before it is sent, and the summary of problems gets the focus", {}, async (page) => {
+    await visit(page, upload, upload.url);
+    const sent = [];
+    page.on("request", (request) => sent.push(request.method()));
+    for (const [name, buffer, text] of [
+      ["large.pdf", Buffer.alloc((20 << 20) + 1, "%PDF-1.7 "), /at most 20 MB/], ["text.pdf", Buffer.from("no PDF"), /not a PDF, JPG or PNG/],
+      ["class.xlsx", Buffer.from("PK\x03\x04"), /is a list/], ["empty.pdf", Buffer.alloc(0), /is empty/],
+    ]) {
+      await page.locator("#file").setInputFiles({ name, mimeType: "application/pdf", buffer });
+      await page.locator(".problems").filter({ hasText: text }).waitFor();
+      assert.equal(await page.evaluate(() => document.activeElement.className), "problems");
+      assert.equal(await page.locator("#file").getAttribute("aria-invalid"), "true");
+      assert.match(await page.locator("#file-problem").textContent(), text);
+    }
+    assert.deepEqual(sent, []);
+  });
+  await step("after an error of the vault, the summary gets the focus and the field is marked", {}, async (page, messages) => {
+    await visit(page, upload, upload.url);
+    await page.locator("#file").setInputFiles({ name: "broken.pdf", mimeType: "application/pdf", buffer: Buffer.from("%PDF-1.7 broken") });
+    await page.locator(".problems").waitFor();
+    assert.equal(await page.evaluate(() => document.activeElement.className), "problems");
+    assert.equal(await page.locator("#file").getAttribute("aria-invalid"), "true");
+    assert.match(messages.splice(0).join(), /status of 422/);
+  });
+  await step("a dropped file is shown on the same screen, and the fields keep what was typed", {}, async (page) => {
+    await visit(page, upload, upload.url);
+    await page.locator("#applicant_email").fill("ada@example.org");
+    await drawn(page, async () => dropOn(page, await sample()));
+    assert.match(page.url(), /\/upload\/[0-9a-f-]{36}$/);
+    assert.equal(await page.evaluate(() => document.activeElement.id), "step");
+    assert.equal(await page.locator("#applicant_email").inputValue(), "ada@example.org");
+    assert.equal(await page.locator("#issue").isEnabled(), true);
+    await page.locator("#full_name").fill("Nobody Else");
+    await page.locator("#certificate_title").focus();
+    await page.locator("#name-warning").filter({ hasText: "Nobody Else does not appear in this file" }).waitFor();
+    await page.goto(page.url());
+    assert.equal(await page.evaluate(() => document.activeElement.id), "step");
+  });
+  await step("every position has a picture, and the stamp moves by pointer and keyboard", { viewport: { width: 1280, height: 900 } }, async (page) => {
+    await drawn(page, () => visit(page, staged, staged.url));
+    const size = () => page.locator(".stage canvas").evaluate((canvas) => canvas.width / canvas.height);
+    const plain = await size();
+    assert.equal((await drawn(page, () => page.locator("#place-strip").check())).headers()["stamp-placement"], "strip");
+    assert.ok((await size()) < plain, "the page with a strip is not higher");
+    assert.equal(await page.locator(".frame").isVisible(), false);
+    assert.equal((await drawn(page, () => page.locator("#place-appended").check())).headers()["stamp-page"], "2");
+    await drawn(page, () => page.locator("#place-corner").check());
+    const before = await page.locator(".frame").boundingBox();
+    const [x, y] = [before.x + 3, before.y + 3];
+    await page.mouse.move(x, y);
+    await page.mouse.down();
+    await page.mouse.move(x - 60, y - 100, { steps: 3 });
+    const moved = await page.locator(".frame").boundingBox();
+    // The stamp follows the pointer from where it was taken.
+    assert.ok(Math.abs(moved.x - before.x + 60) < 2 && Math.abs(moved.y - before.y + 100) < 2, `the stamp jumped from ${before.x}, ${before.y} to ${moved.x}, ${moved.y}`);
+    const response = await drawn(page, () => page.mouse.up());
+    assert.equal(response.headers()["stamp-placement"], "exact");
+    assert.equal(await page.locator("#place-exact").isChecked(), true);
+    const left = async () => Number(await page.locator("[name=x]").inputValue());
+    const start = await left();
+    await page.locator(".frame").press("ArrowLeft");
+    assert.ok(Math.abs(start - (await left()) - 0.5) < 0.02, `an arrow key moved the stamp from ${start} to ${await left()}`);
+    await page.locator(".frame").press("Shift+ArrowLeft");
+    assert.ok(Math.abs(start - (await left()) - 5.5) < 0.02, `an arrow key with shift moved the stamp to ${await left()}`);
+    const width = Number(await page.locator("[name=width]").inputValue());
+    const handle = await page.locator(".handle").boundingBox();
+    await page.mouse.move(handle.x + 8, handle.y + 8);
+    await page.mouse.down();
+    await page.mouse.move(handle.x + 48, handle.y + 30, { steps: 3 });
+    await drawn(page, () => page.mouse.up());
+    assert.ok(Number(await page.locator("[name=width]").inputValue()) > width + 2, "the handle did not change the size");
+    // The title is at the top of the page.
+    await page.locator("[name=x]").fill("20");
+    await page.locator("[name=width]").fill("60");
+    await page.locator("[name=height]").fill("40");
+    await drawn(page, () => page.locator("[name=y]").fill("5"));
+    await page.locator(".controls .says").filter({ hasText: "would cover content" }).waitFor();
+    const red = await page.locator(".stage canvas").evaluate((canvas) => {
+      const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+      let n = 0;
+      for (let i = 0; i < data.length; i += 4) if (data[i] > 150 && data[i + 1] < 60 && data[i + 2] < 60) n++;
+      return n;
+    });
+    assert.ok(red > 50, `${red} pixels are hatched`);
+  });
+  await step("the button names the address", {}, async (page) => {
+    await visit(page, staged, staged.url);
+    await page.locator("#issue").evaluate((button) => { button.dataset.send = "Issue and send to {email}"; });
+    await page.locator("#applicant_email").fill("ada@example.org");
+    assert.equal(await page.locator("#issue").textContent(), "Issue and send to ada@example.org");
+    await page.locator("#applicant_email").fill("ada@");
+    assert.equal(await page.locator("#issue").textContent(), "Issue certificate");
+  });
+  await step("the page after an upload shows the state without a reload", {}, async (page) => {
+    const waiting = plan.pages.find((one) => one.name === "upload-done");
+    await page.route("**/events", (route) => route.fulfill({
+      contentType: "text/event-stream", body: `data: ${JSON.stringify({ status: "approved", title: "It was issued", text: "Done.", done: 1, finished: true })}\n\n`,
+    }));
+    await page.route("**/page.png", async (route) => route.fulfill({ contentType: "image/svg+xml", body: '<svg xmlns="http://www.w3.org/2000/svg"/>' }));
+    let loads = 0;
+    page.on("load", () => loads++);
+    await visit(page, waiting, waiting.url);
+    await page.locator("h1").filter({ hasText: "It was issued" }).waitFor();
+    assert.equal(await page.locator("#done img").isHidden(), false);
+    await page.waitForTimeout(1500);
+    assert.equal(loads, 1);
+  });
+  await step("without JavaScript, a file and its preview take two steps", { javaScriptEnabled: false }, async (page) => {
+    await visit(page, upload, upload.url);
+    assert.equal(await page.locator("#details-card").isVisible(), false);
+    await page.locator("#file").setInputFiles(await sample());
+    await page.getByRole("button", { name: "Continue" }).click();
+    await page.locator("#full_name").fill("Ada Obi");
+    await page.locator("#place-strip").check();
+    await page.getByRole("button", { name: "Show preview" }).click();
+    assert.equal(await page.locator("#full_name").inputValue(), "Ada Obi");
+    assert.match(await page.locator(".stage img").getAttribute("src"), /placement=strip/);
+    await page.getByRole("button", { name: "Issue certificate" }).isVisible();
+  });
   await step("one checkbox selects all rows of a page, and a label shows their number", { viewport: { width: 1280, height: 500 } }, async (page) => {
     const list = plan.pages.find((one) => one.name === "certificates");
     await visit(page, list, list.url);
@@ -142,7 +271,7 @@ export async function checkBehaviour(plan) {
   });
   await browser.close();
   faults.push(...(await checkCamera(base, plan)));
-  console.log("behaviour: files, camera, copy, notices, colour, selection, keyboard, no JavaScript, Trusted Types");
+  console.log("behaviour: files, uploads, camera, copy, notices, colour, selection, keyboard, no JavaScript, Trusted Types");
   return faults.map((fault) => fault.replaceAll("\n", " "));
 }
 
@@ -156,6 +285,19 @@ async function drop(page, content) {
   await page.dispatchEvent(".drop", "dragover", { dataTransfer: transfer });
   assert.equal(await page.locator(".drop.over").count(), 1);
   await page.dispatchEvent(".drop", "drop", { dataTransfer: transfer });
+}
+
+// dropOn drops a file on the window.
+async function dropOn(page, { name, mimeType, buffer }) {
+  const transfer = await page.evaluateHandle(([bytes, name, type]) => {
+    const t = new DataTransfer();
+    t.items.add(new File([Uint8Array.from(bytes)], name, { type }));
+    return t;
+  }, [[...buffer], name, mimeType]);
+  await page.dispatchEvent("h1", "dragenter", { dataTransfer: transfer });
+  assert.equal(await page.locator(".dropveil").isVisible(), true);
+  await page.dispatchEvent("h1", "drop", { dataTransfer: transfer });
+  assert.equal(await page.locator(".dropveil").isVisible(), false);
 }
 
 // checkCamera scans a QR code with a simulated camera, which shows the content of a file.

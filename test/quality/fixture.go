@@ -50,6 +50,8 @@ type fixture struct {
 	File     string `json:"file"`
 	FilePage string `json:"file_page"`
 	Changed  string `json:"changed"`
+	// Sample is the path of a file that can be uploaded.
+	Sample string `json:"sample"`
 	// Reference is the reference id of the verified PDF.
 	Reference string `json:"reference"`
 
@@ -329,8 +331,9 @@ func (f *fixture) saveFiles(ctx context.Context, c *vault.Certificate) error {
 	}
 	f.Reference = c.ReferenceID
 	f.File, f.Changed = filepath.Join(f.dir, "verified.pdf"), filepath.Join(f.dir, "changed.pdf")
+	f.Sample = filepath.Join(f.dir, "sample.pdf")
 	changed := bytes.Replace(a.Body, []byte("%PDF-1."), []byte("%PDF-2."), 1)
-	return errors.Join(os.WriteFile(f.File, a.Body, 0o600), os.WriteFile(f.Changed, changed, 0o600))
+	return errors.Join(os.WriteFile(f.File, a.Body, 0o600), os.WriteFile(f.Changed, changed, 0o600), os.WriteFile(f.Sample, f.sample, 0o600))
 }
 
 // damage creates states that a client cannot cause: a check that did not run, and a check that

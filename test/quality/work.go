@@ -49,7 +49,8 @@ func (f *fixture) work(ctx context.Context, v *vault.Vault, slug, session string
 	for name, path := range map[string]string{
 		"certificates": panel + "/certificates", "certificates-none": panel + "/certificates?q=unknown+person", "certificate": panel + "/certificates/" + made["valid"].UUID,
 		"certificate-revoked": panel + "/certificates/" + made["revoked"].UUID, "certificate-revoke": panel + "/certificates/" + made["valid"].UUID + "/revoke",
-		"upload": panel + "/upload", "upload-details": upload, "bulk": panel + "/bulk", "bulk-files": draft, "bulk-columns": draft + "/columns",
+		"upload": panel + "/upload", "upload-details": upload, "upload-done": panel + "/certificates/" + made["processing"].UUID + "/uploaded",
+		"bulk": panel + "/bulk", "bulk-files": draft, "bulk-columns": draft + "/columns",
 		"bulk-rows": draft + "/rows?show=problems", "bulk-row": draft + "/rows/3", "bulk-row-place": draft + "/rows/2",
 		"bulk-placement": draft + "/placement", "bulk-filelist": draft + "/files", "bulk-submit": draft + "/submit",
 		"bulk-waits": f.waiting + "/rows", "bulk-done": f.done + "/progress", "batches": panel + "/batches",

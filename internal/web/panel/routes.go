@@ -78,6 +78,7 @@ func (p *Panel) routes() []route {
 		{pattern: "GET /panel/{institution}/upload/{upload}/page.png", may: account.MayUpload, handler: p.uploadPicture},
 		{pattern: "GET /panel/{institution}/upload/{upload}/stamped.png", may: account.MayUpload, handler: p.uploadStamped},
 		{pattern: "GET /panel/{institution}/upload/{upload}/ink.png", may: account.MayUpload, handler: p.uploadInk},
+		{pattern: "POST /panel/{institution}/upload/{upload}/name", may: account.MayUpload, handler: p.checkName},
 		{pattern: "POST /panel/{institution}/upload/{upload}", may: account.MayUpload, handler: p.finishUpload},
 		{pattern: "GET /panel/{institution}/certificates/{certificate}/uploaded", may: account.MayUpload, handler: p.uploadDone},
 

@@ -2,8 +2,11 @@ package panel
 
 import (
 	"context"
+	"io"
+	"log/slog"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -41,6 +44,11 @@ type uploadPage struct {
 	Like  string
 	Same  *cert.Certificate
 	Alike []*cert.Certificate
+	// Names are probable names of the recipient in the file. Found reports whether a field has a
+	// value from the file. NameWarning is the warning that the file does not contain the name, or "".
+	Names       []string
+	Found       bool
+	NameWarning string
 	// Mails reports whether the vault has a mail server. Otherwise the recipient is not notified.
 	Mails bool
 }
@@ -144,11 +152,54 @@ func (p *Panel) uploaded(r *http.Request, v *Visit, form url.Values) (*uploadPag
 		return nil, err
 	}
 	u.Base, u.CanShow = v.Path("upload/"+f.UUID), true
+	u.NameWarning = p.nameWarning(r, &f.File, u.Fields.Get("full_name"))
 	return u, nil
 }
 
-// prefill fills empty fields with values that the vault can find out about the file.
-func (*Panel) prefill(context.Context, *uploadPage) {}
+// prefill fills empty fields with what the text of the file probably contains. A file without text,
+// or whose text cannot be read, fills no field.
+func (p *Panel) prefill(ctx context.Context, u *uploadPage) {
+	found, err := p.Certs.Suggest(ctx, &u.File.File)
+	if err != nil {
+		p.Log.WarnContext(ctx, "the text of an uploaded file could not be read", slog.Any("error", err))
+		return
+	}
+	u.Names = found.Names
+	for name, values := range map[string][]string{"full_name": found.Names, "applicant_email": found.Emails, "issue_date": found.Dates} {
+		if u.Fields.Get(name) == "" && len(values) > 0 {
+			u.Fields.Set(name, values[0])
+			u.Found = true
+		}
+	}
+}
+
+// nameWarning returns the warning that a file does not contain a name, or "".
+func (p *Panel) nameWarning(r *http.Request, f *cert.File, name string) string {
+	if strings.TrimSpace(name) == "" {
+		return ""
+	}
+	if lacks, err := p.Certs.LacksName(r.Context(), f, name); err != nil || !lacks {
+		return "" // a warning must not prevent the upload
+	}
+	text, err := p.view.Reader(r).Language.Text("upload.name_missing", "name", name)
+	if err != nil {
+		return ""
+	}
+	return text
+}
+
+// checkName sends the warning that an uploaded file does not contain a name, as text. The response
+// is empty if there is no warning.
+func (p *Panel) checkName(w http.ResponseWriter, r *http.Request, v *Visit) error {
+	f, err := p.Batches.Staged(r.Context(), v.Institution().ID, r.PathValue("upload"))
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("Cache-Control", "no-store")
+	_, err = io.WriteString(w, p.nameWarning(r, &f.File, r.PostForm.Get("full_name")))
+	return err
+}
 
 // upload shows a page of the file with the placement of the QR code, and the form for the fields of
 // the certificate.
@@ -275,6 +326,8 @@ type uploadDonePage struct {
 	Visit *Visit
 	C     *cert.Certificate
 	State *uploadState
+	// NameWarning is the warning that the file does not contain the name, or "".
+	NameWarning string
 }
 
 // uploadDone shows the state of a new certificate and the next steps.
@@ -287,7 +340,7 @@ func (p *Panel) uploadDone(w http.ResponseWriter, r *http.Request, v *Visit) err
 	if err != nil {
 		return err
 	}
-	return p.draw(w, r, "upload_done.html", &uploadDonePage{v, c, state})
+	return p.draw(w, r, "upload_done.html", &uploadDonePage{v, c, state, p.nameWarning(r, &c.File, c.FullName)})
 }
 
 // certificateEvents streams the state of a certificate until its processing ends.

@@ -85,3 +85,34 @@ func TestIssueButton(t *testing.T) {
 		t.Error("the button promises a mail, but there is no mail server")
 	}
 }
+
+// The fields are filled from the text of the file. A warning says when the file does not contain the
+// name; the certificate can be issued anyway.
+func TestTextOfUploadedFile(t *testing.T) {
+	t.Parallel()
+	o := newPanelTest(t, dbtest.SQLite(t))
+	file := append(vaulttest.PDF, "\n(This certifies that) Tj\n(Grace Hopper) Tj\n(21 November 2026) Tj\n"...)
+	at := o.sendFiles(o.pathOf("upload"), "file", formFile{"grace.pdf", file}).Header().Get("Location")
+	w := o.get("issuer", at)
+	checkPage(t, "the filled fields", w, http.StatusOK, "Some fields were filled in from the text of the file")
+	for _, want := range []string{`name="full_name" type="text" value="Grace Hopper"`, `name="issue_date" type="date" value="2026-11-21"`, `<option value="Grace Hopper">`} {
+		if body := w.Body.String(); !strings.Contains(body, want) {
+			t.Errorf("the page lacks %s", want)
+		}
+	}
+	const warning = "Ada Obi does not appear in this file"
+	for name, want := range map[string]string{"Ada Obi": warning + ". Please check the name and the file.", "hopper GRACE": "", " ": ""} {
+		w := o.post("issuer", at+"/name", url.Values{"full_name": {name}})
+		if w.Code != http.StatusOK || w.Body.String() != want || w.Header().Get("Content-Type") != "text/plain; charset=utf-8" {
+			t.Errorf("the warning about %q: status = %d, %q, want %q", name, w.Code, w.Body, want)
+		}
+	}
+	form := url.Values{"certificate_title": {"BSc"}, "full_name": {"Ada Obi"}, "applicant_email": {"ada"}}
+	checkPage(t, "an invalid form", o.post("issuer", at, form), http.StatusUnprocessableEntity, warning)
+	form.Set("applicant_email", "ada@example.org")
+	w = o.post("issuer", at, form)
+	checkPage(t, "the page after the upload", o.get("issuer", w.Header().Get("Location")), http.StatusOK, warning, "Issuing the certificate")
+	if w := o.post("outsider", strings.Replace(at, o.inst.Slug, o.other.Slug, 1)+"/name", form); w.Code != http.StatusNotFound {
+		t.Errorf("the warning for another institution: status = %d, want 404", w.Code)
+	}
+}

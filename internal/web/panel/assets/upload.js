@@ -163,9 +163,12 @@ function upload(fields) {
       for (const part of ["#about", "#canvas", ".head"]) main.querySelector(part).replaceWith(document.importNode(page.querySelector(`main ${part}`), true));
       for (const control of next.querySelectorAll("#details-card :is(input, textarea)")) {
         const mine = document.getElementById(control.id);
-        if (mine && !mine.value) mine.value = control.value;
+        if (!mine || (mine.value && mine.value !== mine.dataset.found)) continue;
+        mine.value = mine.dataset.found = control.value;
       }
+      for (const part of ["found", "names"]) document.getElementById(part).replaceWith(document.importNode(page.getElementById(part), true));
       fields.action = next.getAttribute("action");
+      checkName();
       document.getElementById("sure")?.closest(".choice").remove();
       document.title = page.title;
       history.replaceState(null, "", address);
@@ -178,6 +181,21 @@ function upload(fields) {
     own.addEventListener("error", () => explain(texts.interrupted));
     own.send();
   };
+
+  // A warning says when the file does not contain the name.
+  const name = document.getElementById("full_name");
+  const checkName = async () => {
+    const address = fields.getAttribute("action");
+    const warning = document.getElementById("name-warning");
+    if (!address) return;
+    try {
+      const response = await fetch(`${address}/name`, { method: "POST", body: new URLSearchParams({ full_name: name.value }) });
+      if (response.ok) warning.textContent = await response.text();
+    } catch {
+      warning.textContent = "";
+    }
+  };
+  name.addEventListener("change", checkName);
 
   // A second click must not send the form again. A browser that returns to the page enables the
   // button.
