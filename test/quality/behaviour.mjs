@@ -134,17 +134,20 @@ export async function checkBehaviour(plan) {
     await visit(page, upload, upload.url);
     const sent = [];
     page.on("request", (request) => sent.push(request.method()));
-    for (const [name, buffer, text] of [
-      ["large.pdf", Buffer.alloc((20 << 20) + 1, "%PDF-1.7 "), /at most 20 MB/], ["text.pdf", Buffer.from("no PDF"), /not a PDF, JPG or PNG/],
-      ["class.xlsx", Buffer.from("PK\x03\x04"), /is a list/], ["empty.pdf", Buffer.alloc(0), /is empty/],
+    const folder = await mkdtemp(join(tmpdir(), "certvault-files-"));
+    for (const [name, content, text] of [
+      ["large.pdf", Buffer.alloc((20 << 20) + 1, "%PDF-1.7 "), /at most 20 MB/], ["text.pdf", "no PDF", /not a PDF, JPG or PNG/],
+      ["class.xlsx", "PK\x03\x04", /is a list/], ["empty.pdf", "", /is empty/],
     ]) {
-      await page.locator("#file").setInputFiles({ name, mimeType: "application/pdf", buffer });
+      await writeFile(join(folder, name), content);
+      await page.locator("#file").setInputFiles(join(folder, name));
       await page.locator(".problems").filter({ hasText: text }).waitFor();
       assert.equal(await page.evaluate(() => document.activeElement.className), "problems");
       assert.equal(await page.locator("#file").getAttribute("aria-invalid"), "true");
       assert.match(await page.locator("#file-problem").textContent(), text);
     }
     assert.deepEqual(sent, []);
+    await rm(folder, { recursive: true });
   });
   await step("after an error of the vault, the summary gets the focus and the field is marked", {}, async (page, messages) => {
     await visit(page, upload, upload.url);
@@ -233,7 +236,7 @@ export async function checkBehaviour(plan) {
     page.on("load", () => loads++);
     await visit(page, waiting, waiting.url);
     await page.locator("h1").filter({ hasText: "It was issued" }).waitFor();
-    assert.equal(await page.locator("#done img").isHidden(), false);
+    await page.locator("#done img").waitFor({ state: "attached" });
     await page.waitForTimeout(1500);
     assert.equal(loads, 1);
   });

@@ -216,7 +216,7 @@ function known(head) {
 function follow(area) {
   const source = new EventSource(area.dataset.live);
   const note = area.querySelector(".note");
-  const picture = area.querySelector("img");
+  const sheet = area.querySelector(".sheet");
   let failed = 0;
   source.addEventListener("message", (event) => {
     failed = 0;
@@ -228,10 +228,7 @@ function follow(area) {
     area.dataset.status = now.status;
     if (!now.finished) return;
     source.close();
-    if (now.status === "approved") {
-      picture.src = picture.dataset.src;
-      picture.hidden = false;
-    }
+    if (now.status === "approved") sheet.append(Object.assign(document.createElement("img"), { src: sheet.dataset.picture, alt: sheet.dataset.alt }));
   });
   source.addEventListener("error", () => {
     if (++failed < 4 && source.readyState !== EventSource.CLOSED) return;
