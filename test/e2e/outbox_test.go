@@ -27,6 +27,8 @@ type letter struct {
 	Header mail.Header
 	// To is the only recipient.
 	To, Subject, Text, HTML string
+	// Pictures are the types of the inline pictures.
+	Pictures []string
 	// Size is the size of the whole mail in bytes.
 	Size int
 }
@@ -84,22 +86,41 @@ func readLetter(text string) (letter, error) {
 	if kind != "multipart/alternative" {
 		return letter{}, fmt.Errorf("content type %s, want multipart/alternative", kind)
 	}
-	for parts := multipart.NewReader(m.Body, params["boundary"]); ; {
+	err = l.read(multipart.NewReader(m.Body, params["boundary"]))
+	return l, err
+}
+
+// read reads the parts of a mail: the text, and the HTML, which may be a part with its pictures.
+func (l *letter) read(parts *multipart.Reader) error {
+	for {
 		part, err := parts.NextPart()
 		if errors.Is(err, io.EOF) {
-			return l, nil
+			return nil
 		}
 		if err != nil {
-			return letter{}, err
+			return err
+		}
+		kind, params, err := mime.ParseMediaType(part.Header.Get("Content-Type"))
+		if err != nil {
+			return err
+		}
+		if kind == "multipart/related" {
+			if err := l.read(multipart.NewReader(part, params["boundary"])); err != nil {
+				return err
+			}
+			continue
 		}
 		body, err := io.ReadAll(part)
 		if err != nil {
-			return letter{}, err
+			return err
 		}
-		if strings.HasPrefix(part.Header.Get("Content-Type"), "text/html") {
-			l.HTML = string(body)
-		} else {
+		switch kind {
+		case "text/plain":
 			l.Text = string(body)
+		case "text/html":
+			l.HTML = string(body)
+		default:
+			l.Pictures = append(l.Pictures, kind)
 		}
 	}
 }
