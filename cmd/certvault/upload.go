@@ -25,7 +25,7 @@ type uploadCommand struct {
 }
 
 // noticeTime is how long an upload without --wait waits for notices about the file.
-const noticeTime = 2 * time.Second
+const noticeTime = 5 * time.Second
 
 // Run uploads one certificate through the interface and prints its reference id, its status and its
 // address. With --wait, Run waits until the certificate is processed. Run warns on standard error if
