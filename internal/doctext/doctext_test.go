@@ -1,9 +1,12 @@
 package doctext_test
 
 import (
+	"os"
 	"slices"
 	"strings"
 	"testing"
+
+	"golang.org/x/text/unicode/norm"
 
 	"github.com/certvault/certvault/internal/doctext"
 )
@@ -154,4 +157,58 @@ func FuzzDoctext(f *testing.F) {
 		}
 		doctext.Suggest([]doctext.Line{{Text: name}, {Text: text}})
 	})
+}
+
+// corpusNames returns the names of a list next to the repository. Without the list the test is
+// skipped, or fails in CI.
+func corpusNames(t *testing.T) (names []string) {
+	t.Helper()
+	text, err := os.ReadFile("../../../shared/corpus/recipients/names-faker-locales.tsv")
+	if err != nil {
+		if os.Getenv("CI") == "true" {
+			t.Fatal(err)
+		}
+		t.Skip(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		if fields := strings.Split(line, "\t"); len(fields) > 1 && fields[0] != "locale" {
+			names = append(names, fields[1])
+		}
+	}
+	return names
+}
+
+// TestNamesOfManyLanguages checks names of many languages in the forms in which certificates show
+// them, and that the name of another person is not found.
+func TestNamesOfManyLanguages(t *testing.T) {
+	forms := map[string]func(name string) string{
+		"as is":      func(name string) string { return name },
+		"capitals":   strings.ToUpper,
+		"decomposed": norm.NFD.String,
+		"family first": func(name string) string {
+			w := strings.Fields(name)
+			return strings.Join(append(w[len(w)-1:], w[:len(w)-1]...), " ")
+		},
+		"on several lines": func(name string) string { return strings.Join(strings.Fields(name), "\n") },
+		"spaced letters":   spaced,
+	}
+	names := corpusNames(t)
+	for i, name := range names {
+		for form, change := range forms {
+			text := doctext.NewText("Certificate of Completion\nThis is to certify that\n" + change(name) + "\nhas completed the course " + strings.Repeat("of the university ", 20))
+			if text.Lacks(name) {
+				t.Errorf("%s: %q is missing in %q", form, name, change(name))
+			}
+			other := names[(i+len(names)/2)%len(names)]
+			if !shareWord(name, other) && !text.Lacks(other) {
+				t.Errorf("%s: %q is found in the certificate of %q", form, other, name)
+			}
+		}
+	}
+}
+
+// shareWord reports whether two names share a word.
+func shareWord(a, b string) bool {
+	words := strings.Fields(strings.ToLower(b))
+	return slices.ContainsFunc(strings.Fields(strings.ToLower(a)), func(w string) bool { return slices.Contains(words, w) })
 }

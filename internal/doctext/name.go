@@ -78,18 +78,19 @@ func (t *Text) Lacks(name string) bool {
 // stands for any name that begins with it. A middle name may be missing in the text if the given and
 // the family name are next to each other.
 func (t *Text) Contains(name string) bool {
-	tokens := tokensOf(name)
-	if len(tokens) == 0 {
+	tokens, all := firstTokens(tokensOf(name)), firstTokens(wordsOf(name))
+	if len(all) == 0 {
 		return true
 	}
-	tokens = tokens[:min(len(tokens), maxTokens)]
 	for _, s := range []*spelling{&t.plain, &t.reduced} {
-		if s.containsWhole(tokens) || s.containsWords(tokens) {
+		if s.containsWhole(tokens) || s.containsWords(tokens) || len(all) > len(tokens) && s.containsWhole(all) {
 			return true
 		}
 	}
 	return false
 }
+
+func firstTokens(tokens []string) []string { return tokens[:min(len(tokens), maxTokens)] }
 
 // containsWhole reports whether the text contains all words of a name one after the other, even if
 // the text has other spaces than the name.
