@@ -120,7 +120,12 @@ func (t *setting) fit() (float64, []line, error) {
 // largest returns the largest size of at least low and its lines, or no lines.
 func (t *setting) largest(low float64) (size float64, best []line) {
 	style := &t.style
-	for n := len(t.paragraphs); n <= min(style.Lines, mostLines); n++ {
+	most := min(style.Lines, mostLines)
+	fewest, ok := t.at(low, most)
+	if !ok {
+		return 0, nil
+	}
+	for n := len(fewest); n <= most; n++ {
 		at := style.Size
 		var lines []line
 		ok := false

@@ -66,6 +66,9 @@ func TestFit(t *testing.T) {
 	if _, err := f.Layout(name, style, full*0.1); !errors.Is(err, ErrNoRoom) {
 		t.Errorf("with 10 %% of the room, the error is %v, want %v", err, ErrNoRoom)
 	}
+	if _, err := f.Layout(strings.Repeat("a", maxText+1), Style{Size: 10, Lines: Unlimited}, 100); !errors.Is(err, ErrNoRoom) {
+		t.Errorf("with too long a text, the error is %v, want %v", err, ErrNoRoom)
+	}
 	style.Height = 20
 	if _, err := f.Layout(name, style, full*0.25); !errors.Is(err, ErrNoRoom) {
 		t.Errorf("without height for two lines, the error is %v, want %v", err, ErrNoRoom)

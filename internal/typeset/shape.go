@@ -89,7 +89,7 @@ func (s *shaper) shape(text string, style *Style) (*paragraph, error) {
 }
 
 // maxText is the maximum length of a text in characters.
-const maxText = 1 << 16
+const maxText = 1 << 14
 
 // items splits a text by level and script, and chooses faces.
 func (s *shaper) items(text []rune, levels []uint8, style *Style) ([]item, error) {
