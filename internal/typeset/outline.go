@@ -15,8 +15,8 @@ type Outline struct {
 }
 
 // Segment is a part of a path: Op is 'M' for the start, 'L' for a line, 'Q' for a quadratic and 'C'
-// for a cubic Bézier curve. Points has one, one, two and three points, relative to the origin of the
-// glyph. The last one is the end of the segment.
+// for a cubic Bézier curve. 'M' and 'L' have one point, 'Q' two and 'C' three, relative to the origin of
+// the glyph. The last one is the end of the segment.
 type Segment struct {
 	Op     byte
 	Points [3][2]float64
