@@ -102,6 +102,41 @@ func TestBatchIsMailedAfterItsLastEntry(t *testing.T) {
 	})
 }
 
+// The institution sees when a mailed link was first opened.
+func TestOpeningOfALink(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := open(t, d)
+		list := b.batch(true, "a@example.org")
+		b.approve(list[0])
+		b.sweep()
+		opened := func() *time.Time {
+			latest, err := b.Latest(t.Context(), list)
+			notices, e := b.Notices(t.Context(), list[0])
+			if err != nil || e != nil || len(notices) != 1 || latest[list[0].ID] == nil {
+				t.Fatalf("notices = %+v and %+v, errors %v and %v; want one", latest, notices, err, e)
+			}
+			if at := latest[list[0].ID].OpenedAt; (at == nil) != (notices[0].OpenedAt == nil) {
+				t.Errorf("the lists disagree about the opening: %v and %v", at, notices[0].OpenedAt)
+			}
+			return notices[0].OpenedAt
+		}
+		if at := opened(); at != nil {
+			t.Errorf("a link that was not opened was opened at %v", at)
+		}
+		first := b.Now()
+		for range 2 {
+			if _, err := b.MailLink(t.Context(), b.link(0)); err != nil {
+				t.Fatal(err)
+			}
+			b.Advance(time.Hour)
+		}
+		if at := opened(); at == nil || at.Sub(first).Abs() > time.Minute {
+			t.Errorf("the link was opened at %v, want the first time, %v", at, first)
+		}
+	})
+}
+
 func TestBatchWaitsAtMostFifteenMinutes(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -256,25 +256,100 @@ export async function checkBehaviour(plan) {
     const list = plan.pages.find((one) => one.name === "certificates");
     await visit(page, list, list.url);
     const rows = page.locator("[name=selected]");
-    await page.locator("#which-all").check();
+    const actions = page.locator(".selection");
+    assert.equal(await actions.isVisible(), false);
     await page.getByLabel("Select all on this page").check();
     assert.equal(await page.locator("[name=selected]:checked").count(), await rows.count());
-    assert.equal(await page.locator("#which-selected").isChecked(), true);
     await rows.first().uncheck();
-    assert.equal((await page.locator("label[for=which-selected]").textContent()).trim(), `Selected (${(await rows.count()) - 1})`);
+    assert.equal((await actions.locator("[data-count]").textContent()).trim(), `${(await rows.count()) - 1} selected`);
     assert.equal(await page.getByLabel("Select all on this page").evaluate((checkbox) => checkbox.indeterminate), true);
-    // The bar of actions stays visible, and does not hide the element that has the focus.
-    await rows.last().focus();
-    const [actions, bar] = [await page.locator(".bulk-actions").boundingBox(), await page.locator(".bar").boundingBox()];
-    assert.ok(actions.y >= bar.height && actions.y + actions.height < 500, `the bar of actions is at ${actions.y}`);
+    // The actions stay visible, and do not hide the element that has the focus.
     for (let i = (await rows.count()) - 1; i >= 0; i--) {
       await rows.nth(i).focus();
-      assert.ok((await rows.nth(i).boundingBox()).y >= actions.y + actions.height, `row ${i} is hidden`);
+      const [row, bar, head, box] = [await rows.nth(i).boundingBox(), await page.locator(".bar").boundingBox(), await page.locator(".rowlist thead th").first().boundingBox(), await actions.boundingBox()];
+      assert.ok(box.y >= bar.height && box.y + box.height <= 500, `the actions are at ${box.y}`);
+      assert.ok(row.y >= bar.height && row.y >= head.y + head.height - 1 && row.y + row.height <= box.y, `row ${i} is hidden`);
     }
+  });
+  await step("actions appear with a selection to which they apply, also without JavaScript", { javaScriptEnabled: false }, async (page) => {
+    const list = plan.pages.find((one) => one.name === "certificates");
+    await visit(page, list, list.url);
+    const visible = () => page.locator(".selection button").evaluateAll((buttons) => buttons.filter((b) => b.checkVisibility()).map((b) => b.textContent.trim()));
+    assert.deepEqual(await visible(), []);
+    await page.locator(".is-revoked [name=selected]").first().check();
+    assert.deepEqual(await visible(), ["Download PDFs", "Export CSV", "Clear selection"]);
+    await page.locator(".is-approved [name=selected]").first().check();
+    assert.deepEqual(await visible(), ["Download PDFs", "Export CSV", "Revoke…", "Clear selection"]);
+    await page.getByRole("button", { name: "Clear selection" }).click();
+    assert.deepEqual(await visible(), []);
+  });
+  await step("the list works with the keyboard", {}, async (page) => {
+    const list = plan.pages.find((one) => one.name === "certificates");
+    await visit(page, list, list.url);
+    const focused = () => page.evaluate(() => document.activeElement.id || document.activeElement.textContent);
+    const names = await page.locator(".rowlist .c-name a").allTextContents();
+    await page.keyboard.press("j");
+    assert.equal(await focused(), names[0]);
+    await page.keyboard.press("j");
+    await page.keyboard.press("k");
+    await page.keyboard.press("x");
+    assert.equal(await page.locator("[name=selected]").first().isChecked(), true);
+    await page.keyboard.press("/");
+    assert.equal(await focused(), "q");
+    // In a field, the keys are text.
+    await page.keyboard.type("jx?");
+    assert.equal(await page.locator("#q").inputValue(), "jx?");
+    await page.locator("#q").blur();
+    await page.keyboard.press("?");
+    assert.equal(await page.locator("#shortcuts").isVisible(), true);
+    await page.getByLabel("Use shortcuts of a single key").uncheck();
+    await page.keyboard.press("Escape");
+    await page.keyboard.press("?");
+    assert.equal(await page.locator("#shortcuts").isVisible(), false);
+    await page.keyboard.press("Control+k");
+    await page.keyboard.type("web");
+    assert.equal(await page.locator("#palette [aria-selected=true]").textContent(), "Webhooks");
+    await page.keyboard.press("ArrowUp");
+    await page.keyboard.press("ArrowUp");
+    await page.keyboard.press("Enter");
+    await page.waitForURL(/\/webhooks$/);
+    await page.keyboard.press("Control+k");
+    await page.keyboard.type(plan.reference);
+    await page.keyboard.press("Enter");
+    await page.waitForURL(/\/certificates\/[0-9a-f-]{36}$/);
+  });
+  await step("a response to a key or a tick in a list takes at most 100 ms", {}, async (page) => {
+    const list = plan.pages.find((one) => one.name === "certificates");
+    await visit(page, list, list.url);
+    for (const act of [() => page.keyboard.press("j"), () => page.keyboard.press("x"), () => page.getByLabel("Select all on this page").click(), () => page.keyboard.press("Control+k")]) {
+      await page.evaluate(() => {
+        globalThis.slowest = 0;
+        const mark = (event) => {
+          const begin = event.timeStamp;
+          requestAnimationFrame(() => setTimeout(() => { globalThis.slowest = Math.max(globalThis.slowest, performance.now() - begin); }));
+        };
+        for (const name of ["keydown", "click"]) document.addEventListener(name, mark, { once: true, capture: true });
+      });
+      await act();
+      await page.waitForFunction(() => globalThis.slowest > 0);
+      const time = await page.evaluate(() => globalThis.slowest);
+      assert.ok(time <= 100, `a response took ${time} ms`);
+    }
+  });
+  await step("the chart shows the values of a bar", {}, async (page) => {
+    const dashboard = plan.pages.find((one) => one.name === "dashboard");
+    await visit(page, dashboard, dashboard.url);
+    const readout = page.locator("[data-readout]");
+    await page.locator("svg.bars g .room").last().hover();
+    const shown = await readout.textContent();
+    assert.match(shown, /: \d+ approved, \d+ failed$/);
+    await page.locator("svg.bars").focus();
+    await page.keyboard.press("Home");
+    assert.match(await readout.textContent(), /: \d+ approved, \d+ failed$/);
   });
   await browser.close();
   faults.push(...(await checkCamera(base, plan)));
-  console.log("behaviour: files, uploads, camera, copy, notices, colour, selection, keyboard, no JavaScript, Trusted Types");
+  console.log("behaviour: files, uploads, camera, copy, notices, colour, selection, palette, chart, keyboard, no JavaScript, Trusted Types");
   return faults.map((fault) => fault.replaceAll("\n", " "));
 }
 

@@ -32,22 +32,25 @@ const filePolicy = "default-src 'none'; sandbox"
 
 // status is the label of a certificate's status or of an entry of its history. Tone selects the
 // colour of the label.
-type status struct {
-	Text, Tone string
-	// Key is the key of Text in the catalog. Only the statuses of certificates have a key.
+type status struct{ Text, Tone string }
+
+// keyed is a status with the key of its label in the catalog. Text is empty or the label in English.
+type keyed struct {
+	status
+
 	Key string
 }
 
-var statuses = map[cert.Status]status{
-	cert.Processing: {"Processing", "wait", "status.processing"}, cert.Approved: {"Approved", "good", "status.approved"},
-	cert.Failed: {"Failed", "bad", "status.failed"}, cert.Revoked: {"Revoked", "bad", "status.revoked"},
+var statuses = map[cert.Status]keyed{
+	cert.Processing: {status{"Processing", "wait"}, "status.processing"}, cert.Approved: {status{"Approved", "good"}, "status.approved"},
+	cert.Failed: {status{"Failed", "bad"}, "status.failed"}, cert.Revoked: {status{"Revoked", "bad"}, "status.revoked"},
 }
 
-func statusOf(s cert.Status) status {
+func statusOf(s cert.Status) keyed {
 	if known, ok := statuses[s]; ok {
 		return known
 	}
-	return status{Text: string(s)}
+	return keyed{status: status{Text: string(s)}}
 }
 
 // size formats a number of bytes in bytes, kB or MB.
@@ -207,10 +210,10 @@ func (c *certificatePage) Place() string { return modes[seal.Mode(c.C.Placement)
 func (c *certificatePage) Source() string { return sources[c.C.TriggerContext] }
 
 // eventLabels are the labels of events.
-var eventLabels = map[webhook.Name]status{
-	webhook.Created: {Key: "certificate.event_created"}, webhook.Approved: {Key: "certificate.event_approved", Tone: "good"},
-	webhook.Failed: {Key: "certificate.event_failed", Tone: "bad"}, webhook.Retried: {Key: "certificate.event_retried", Tone: "wait"},
-	webhook.Revoked: {Key: "certificate.event_revoked", Tone: "bad"},
+var eventLabels = map[webhook.Name]keyed{
+	webhook.Created: {Key: "certificate.event_created"}, webhook.Approved: {status{Tone: "good"}, "certificate.event_approved"},
+	webhook.Failed: {status{Tone: "bad"}, "certificate.event_failed"}, webhook.Retried: {status{Tone: "wait"}, "certificate.event_retried"},
+	webhook.Revoked: {status{Tone: "bad"}, "certificate.event_revoked"},
 }
 
 // actionLabels are the labels of actions on one certificate that the audit log records. Every other
@@ -221,15 +224,15 @@ var actionLabels = map[audit.Action]string{
 }
 
 // EventLabel returns the label of an entry of the history, which is an event or an action.
-func (*certificatePage) EventLabel(m cert.HistoryEntry) status {
+func (*certificatePage) EventLabel(m *cert.HistoryEntry) keyed {
 	if known, ok := eventLabels[m.Event]; ok {
 		return known
 	}
 	if known, ok := actionLabels[m.Action]; ok {
-		return status{Key: known}
+		return keyed{Key: known}
 	}
 	phrase := m.Action.Phrase()
-	return status{Text: strings.ToUpper(phrase[:1]) + phrase[1:]}
+	return keyed{status: status{Text: strings.ToUpper(phrase[:1]) + phrase[1:]}}
 }
 
 var errNoSuch = fault.New(fault.NotFound, "This institution has no such certificate.")

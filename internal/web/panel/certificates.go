@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -364,126 +363,6 @@ func (p *Panel) retryMany(w http.ResponseWriter, r *http.Request, v *Visit) erro
 // backToList redirects to the list with the filters of a form of the list.
 func (p *Panel) backToList(w http.ResponseWriter, r *http.Request, v *Visit, notice string) error {
 	return p.view.Redirect(w, r, (&certificateList{Visit: v, Query: r.PostForm}).With("", ""), notice)
-}
-
-// revokeManyForm is the data of the form for revoking many certificates.
-type revokeManyForm struct {
-	List     *certificateList
-	Selected []string
-	All      bool
-	// N is the number of selected certificates or, if All is set, of all matching certificates that
-	// are not revoked. N is "" if there are too many certificates to count.
-	N            string
-	Reason, Note string
-	// Names are the first certificates that would be revoked. More is the number of the others, or
-	// "" if there are none or too many to count.
-	Names []*cert.Certificate
-	More  string
-}
-
-// shownNames is the number of certificates that the form for a revocation lists. From
-// typedNumber certificates, the person must type their number.
-const (
-	shownNames  = 10
-	typedNumber = 21
-)
-
-// Typed returns the number that the person must type, or "" if the selection is small.
-func (m *revokeManyForm) Typed() string {
-	if m.N == "" {
-		return strconv.Itoa(uncounted)
-	}
-	if n, err := strconv.Atoi(m.N); err == nil && n < typedNumber {
-		return ""
-	}
-	return m.N
-}
-
-// uncounted is the number to type for a selection that is too large to count.
-const uncounted = 10_000
-
-// Visit returns the visit, for the template.
-func (m *revokeManyForm) Visit() *Visit { return m.List.Visit }
-
-// revokeMany shows the form for the reason. When that form is submitted, revokeMany starts a task
-// that revokes the certificates.
-func (p *Panel) revokeMany(w http.ResponseWriter, r *http.Request, v *Visit) error {
-	c, err := selectionOf(r.PostForm)
-	if err != nil {
-		return p.listAgain(w, r, v, err)
-	}
-	m := &revokeManyForm{
-		List: &certificateList{Visit: v, Query: r.PostForm}, Selected: c.Selected, All: len(c.Selected) == 0, N: strconv.Itoa(len(c.Selected)),
-		Reason: r.PostForm.Get("reason"), Note: r.PostForm.Get("note"),
-	}
-	applies, err := p.applies(r, v, c, cert.Processing, cert.Approved, cert.Failed)
-	if err == nil && m.All {
-		m.N, err = p.countRevocable(r, v, c.Filter)
-	}
-	if err != nil {
-		return p.listAgain(w, r, v, withControls(err))
-	}
-	if !applies {
-		return p.backToList(w, r, v, "nothing_applies")
-	}
-	if err := p.fillNames(r, v, m, c); err != nil {
-		return err
-	}
-	if r.PostForm.Get("sure") == "" {
-		return p.draw(w, r, "revoke_many.html", m)
-	}
-	if typed := strings.NewReplacer(",", "", ".", "", " ", "").Replace(r.PostForm.Get("number")); m.Typed() != "" && typed != m.Typed() {
-		return p.showAgain(w, r, "revoke_many.html", m, fault.OfField("number", "revoke_many.number_differs"))
-	}
-	started, err := p.Tasks.Start(r.Context(), v.Institution().ID, task.Request{Kind: task.Revoke, Selection: c, Reason: m.Reason, Note: m.Note})
-	if err != nil {
-		return p.showAgain(w, r, "revoke_many.html", m, err)
-	}
-	return p.redirect(w, r, v, "tasks/"+started.UUID, "")
-}
-
-// fillNames reads the first certificates that would be revoked.
-func (p *Panel) fillNames(r *http.Request, v *Visit, m *revokeManyForm, c task.Selection) error {
-	if m.All {
-		f := c.Filter
-		f.Range = listing.Range{PerPage: shownNames, Cursor: new(string)}
-		if len(f.Statuses) == 0 {
-			f.Statuses = []cert.Status{cert.Processing, cert.Approved, cert.Failed}
-		}
-		list, err := p.Search.List(r.Context(), v.Institution().ID, f)
-		if err != nil {
-			return err
-		}
-		m.Names = list.Items
-	} else {
-		for _, id := range c.Selected[:min(len(c.Selected), shownNames)] {
-			found, err := p.selected(r, v, id)
-			if err != nil {
-				return err
-			}
-			if found != nil {
-				m.Names = append(m.Names, found)
-			}
-		}
-	}
-	if n, err := strconv.Atoi(m.N); err == nil && n > len(m.Names) && len(m.Names) > 0 {
-		m.More = number(n - len(m.Names))
-	}
-	return nil
-}
-
-func (p *Panel) countRevocable(r *http.Request, v *Visit, f search.Filter) (string, error) {
-	counts, exact, err := p.Search.CountByStatus(r.Context(), v.Institution().ID, f)
-	if err != nil || !exact {
-		return "", err
-	}
-	n := 0
-	for status, count := range counts {
-		if status != cert.Revoked && (len(f.Statuses) == 0 || slices.Contains(f.Statuses, status)) {
-			n += count
-		}
-	}
-	return strconv.Itoa(n), nil
 }
 
 // download sets the headers and the time limit of a file that is generated while it is sent.

@@ -186,7 +186,7 @@ func (p *Panel) fillRows(r *http.Request, v *Visit, l *certificateList) (err err
 // find opens the certificate with a reference id or UUID. For any other text, it opens the list with
 // the text as its search.
 func (p *Panel) find(w http.ResponseWriter, r *http.Request, v *Visit) error {
-	text := strings.TrimSpace(r.URL.Query().Get("q"))
+	text := strings.TrimSpace(r.URL.Query().Get("text"))
 	c, err := p.Find.ByReference(r.Context(), text)
 	if err == nil && c.InstitutionID != v.Institution().ID {
 		err = errNoSuch
@@ -194,16 +194,14 @@ func (p *Panel) find(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	if id, e := uuid.Parse(text); e == nil {
 		c, err = p.Find.ByUUID(r.Context(), v.Institution().ID, id.String())
 	}
-	w.Header().Set("Cache-Control", "no-store")
 	switch {
 	case err == nil:
-		http.Redirect(w, r, v.Path("certificates/"+c.UUID), http.StatusSeeOther)
+		return p.redirect(w, r, v, "certificates/"+c.UUID, "")
 	case fault.Is(err, fault.NotFound), fault.Is(err, fault.Invalid), fault.Is(err, fault.BadRequest):
-		http.Redirect(w, r, (&certificateList{Visit: v}).With("q", text), http.StatusSeeOther)
+		return p.view.Redirect(w, r, (&certificateList{Visit: v}).With("q", text), "")
 	default:
 		return err
 	}
-	return nil
 }
 
 // saveView saves the filters and the order of the list under a name.
@@ -261,22 +259,21 @@ func (p *Panel) applies(r *http.Request, v *Visit, c task.Selection, statuses ..
 	}
 	for _, id := range c.Selected {
 		found, err := p.selected(r, v, id)
-		if err != nil || found == nil || slices.Contains(statuses, found.Status) {
+		if fault.Is(err, fault.NotFound) {
+			return true, nil
+		}
+		if err != nil || slices.Contains(statuses, found.Status) {
 			return true, err
 		}
 	}
 	return false, nil
 }
 
-// selected returns the certificate with the UUID of a form, or nil if there is none.
+// selected returns the certificate with an id of a form, or a fault of kind NotFound.
 func (p *Panel) selected(r *http.Request, v *Visit, id string) (*cert.Certificate, error) {
 	parsed, err := uuid.Parse(id)
 	if err != nil {
-		return nil, nil //nolint:nilnil // the form of another program may have any text
+		return nil, errNoSuch
 	}
-	c, err := p.Certs.ByUUID(r.Context(), v.Institution().ID, parsed.String())
-	if fault.Is(err, fault.NotFound) {
-		return nil, nil //nolint:nilnil // see above
-	}
-	return c, err
+	return p.Certs.ByUUID(r.Context(), v.Institution().ID, parsed.String())
 }

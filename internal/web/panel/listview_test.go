@@ -182,7 +182,7 @@ func TestFind(t *testing.T) {
 		mine.ReferenceID: list + "/" + mine.UUID, strings.ToLower(mine.ReferenceID): list + "/" + mine.UUID, mine.UUID: list + "/" + mine.UUID,
 		foreign.ReferenceID: list + "?q=" + foreign.ReferenceID, foreign.UUID: list + "?q=" + foreign.UUID, "Ada & Bo": list + "?q=Ada+%26+Bo", "": list,
 	} {
-		if w := o.get("auditor", list+"/find?q="+url.QueryEscape(text)); w.Code != http.StatusSeeOther || w.Header().Get("Location") != want {
+		if w := o.get("auditor", list+"/find?text="+url.QueryEscape(text)); w.Code != http.StatusSeeOther || w.Header().Get("Location") != want {
 			t.Errorf("finding %q: status = %d, Location = %q; want 303 and %s", text, w.Code, w.Header().Get("Location"), want)
 		}
 	}

@@ -82,7 +82,8 @@ func plural(n int, one, many string) string {
 }
 
 // ago returns an HTML time element with the time since or until at, and the exact time as its
-// title. If it was more than a week ago, the text is the time itself. at is a time.Time or a *time.Time. ago returns "" for a nil pointer.
+// title. If it was more than a week ago, the text is the time itself. at is a time.Time or a
+// *time.Time. ago returns "" for a nil pointer.
 func (p *Panel) ago(at any) (template.HTML, error) {
 	var t time.Time
 	switch value := at.(type) {
@@ -99,7 +100,7 @@ func (p *Panel) ago(at any) (template.HTML, error) {
 	t = t.UTC()
 	language := p.Site.Languages()[0]
 	machine, title, kind := t.Format("2006-01-02T15:04:05Z"), language.Date(t)+t.Format(", 15:04:05 UTC"), "ago"
-	text := ""
+	var text string
 	if passed := p.Now().Sub(t); passed < recentTime {
 		text = span(passed)
 	} else {

@@ -42,7 +42,7 @@ if (palette) {
     const wanted = typed.toLocaleLowerCase();
     const matches = pages.filter((page) => page.label.toLocaleLowerCase().includes(wanted));
     if (typed && find) {
-      matches.push({ label: palette.dataset.find.replace("{text}", typed), href: `${find}?q=${encodeURIComponent(typed)}` });
+      matches.push({ label: palette.dataset.find.replace("{text}", typed), href: `${find}?text=${encodeURIComponent(typed)}` });
     }
     options = matches.map(({ label, href }, i) => {
       const option = document.createElement("div");
