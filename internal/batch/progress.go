@@ -177,6 +177,20 @@ func scanBatches(rows *sql.Rows) ([]*Batch, error) {
 	return db.Collect(rows, func(rows *sql.Rows) (*Batch, error) { return scanBatch(rows) })
 }
 
+// Recent returns the newest batches of an institution, at most limit batches, without their progress.
+// It reads only the batches, so its time does not depend on their size.
+func (s *Service) Recent(ctx context.Context, institutionID int64, limit int) ([]*Batch, error) {
+	rows, err := s.db.QueryContext(ctx, `SELECT `+batchColumns+` FROM batches WHERE institution_id = $1 ORDER BY created_at DESC, id DESC LIMIT $2`, institutionID, limit)
+	if err != nil {
+		return nil, fmt.Errorf("reading the newest batches: %w", err)
+	}
+	list, err := scanBatches(rows)
+	if err != nil {
+		return nil, fmt.Errorf("reading the newest batches: %w", err)
+	}
+	return list, nil
+}
+
 // Names returns the names of batches of an institution by UUID. There must be at most one page of
 // UUIDs.
 func (s *Service) Names(ctx context.Context, institutionID int64, uuids []string) (names map[string]string, err error) {

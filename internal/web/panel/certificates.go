@@ -273,11 +273,9 @@ func (p *Panel) fill(r *http.Request, v *Visit, l *certificateList) error {
 	if l.Views, err = p.Search.SavedViews(r.Context(), v.Institution().ID, v.Person.ID); err != nil {
 		return err
 	}
-	recent, err := p.Batches.List(r.Context(), v.Institution().ID, batch.Filter{Range: listing.Range{Page: 1, PerPage: recentBatches}})
-	if err != nil {
+	if l.Recent, err = p.Batches.Recent(r.Context(), v.Institution().ID, recentBatches); err != nil {
 		return err
 	}
-	l.Recent = recent.Items
 	return p.fillRows(r, v, l)
 }
 

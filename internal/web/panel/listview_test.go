@@ -7,11 +7,15 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/google/uuid"
 
 	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/db/dbtest"
 	"github.com/certvault/certvault/internal/recipient"
+	"github.com/certvault/certvault/internal/search"
 )
 
 // A person chooses columns and rows. The choice is stored in a cookie, and the address of the list
@@ -206,4 +210,67 @@ func TestOperatorLandsOnTheInstitution(t *testing.T) {
 	}
 	o.addMember("owner", o.other, account.Auditor)
 	checkPage(t, "an operator with two institutions", o.get("owner", "/panel"), http.StatusOK, "Your institutions", "South East College", "Installation")
+}
+
+// The filter by batch offers the newest batches of the institution, and the column shows their names.
+func TestBatchesInTheList(t *testing.T) {
+	t.Parallel()
+	o := newPanelTest(t, dbtest.SQLite(t))
+	id := uuid.NewString()
+	o.Exec(`INSERT INTO batches (uuid, institution_id, name, source, trigger_context, creator_type, creator_name, total, created_at) VALUES ($1, $2, 'Spring graduates', 'panel', 'bulk', 'user', 'Sample', 1, 1)`, id, o.inst.ID)
+	c := o.upload(o.inst, "Ada Obi", "a.pdf")
+	o.Exec(`UPDATE certificates SET batch_id = $1 WHERE uuid = $2`, id, c.UUID)
+	page := o.pathOf("certificates")
+	w := o.followRedirect(t, "issuer", o.get("issuer", page+"?layout=1&columns=batch"), page)
+	if body := w.Body.String(); !strings.Contains(body, `<td class="c-batch"><bdi>Spring graduates</bdi>`) || !strings.Contains(body, `<option value="`+id+`">Spring graduates`) {
+		t.Error("the list lacks the name of the batch in its column or in the filter")
+	}
+	checkPage(t, "the filter", o.get("issuer", page+"?batch="+id), http.StatusOK, "Batch: Spring graduates", "remove this filter", "Ada Obi")
+	if body := o.get("outsider", "/panel/sec/certificates").Body.String(); strings.Contains(body, "Spring") {
+		t.Error("another institution sees the batch")
+	}
+}
+
+// A chart of a year has all its days: the first week has the days that are left over.
+func TestChartHasAllDays(t *testing.T) {
+	t.Parallel()
+	first := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	for _, n := range []int{30, 90, 365, 371} {
+		days := make([]search.Day, n)
+		for i := range days {
+			days[i] = search.Day{Date: first.AddDate(0, 0, i), Created: 1, Approved: 1}
+		}
+		c := newChart(days)
+		rows := n
+		if n > weekly {
+			rows = (n + 6) / 7
+		}
+		if c.Sum.Created != n || len(c.Rows) != rows || !c.First().Equal(first) || c.Days != n {
+			t.Errorf("chart of %d days: sum %d, %d rows from %v; want all days in %d rows", n, c.Sum.Created, len(c.Rows), c.First(), rows)
+		}
+		if last := c.Rows[len(c.Rows)-1]; n > weekly && last.Created != 7 {
+			t.Errorf("the last week of %d days has %d, want 7", n, last.Created)
+		}
+	}
+}
+
+// The timeline has events and mail in one order, the latest first.
+func TestActivityOfACertificate(t *testing.T) {
+	t.Parallel()
+	o := newPanelTest(t, dbtest.SQLite(t))
+	c := o.upload(o.inst, "Ada Obi", "a.pdf")
+	o.processAll()
+	o.Exec(`UPDATE notices SET status = 'sent', updated_at = updated_at + 60000000`)
+	o.Advance(time.Hour)
+	at := o.pathOf("certificates/" + c.UUID)
+	o.post("issuer", at+"/revoke", url.Values{"reason": {"Withdrawn"}})
+	_, text, _ := strings.Cut(visibleText(t, o.get("issuer", at)), "Activity")
+	last := -1
+	for _, entry := range []string{"Revoked", "Sent", "Approved:", "Uploaded,"} {
+		i := strings.Index(text, entry)
+		if i <= last {
+			t.Errorf("%s is not after the entries before it: %s", entry, text)
+		}
+		last = i
+	}
 }
