@@ -287,7 +287,7 @@ export async function checkBehaviour(plan) {
     const list = plan.pages.find((one) => one.name === "certificates");
     await visit(page, list, list.url);
     const focused = () => page.evaluate(() => document.activeElement.id || document.activeElement.textContent);
-    const names = await page.locator(".rowlist .c-name a").allTextContents();
+    const names = await page.locator(".rowlist tbody .c-name a").allTextContents();
     await page.keyboard.press("j");
     assert.equal(await focused(), names[0]);
     await page.keyboard.press("j");
@@ -340,7 +340,7 @@ export async function checkBehaviour(plan) {
     const dashboard = plan.pages.find((one) => one.name === "dashboard");
     await visit(page, dashboard, dashboard.url);
     const readout = page.locator("[data-readout]");
-    await page.locator("svg.bars g .room").last().hover();
+    await page.locator("svg.bars g .room").last().hover({ force: true }); // the bar is above it
     const shown = await readout.textContent();
     assert.match(shown, /: \d+ approved, \d+ failed$/);
     await page.locator("svg.bars").focus();

@@ -42,7 +42,7 @@ func (f *fixture) work(ctx context.Context, v *vault.Vault, slug, session string
 	if err != nil || a.Status != http.StatusSeeOther {
 		return fmt.Errorf("saving the columns: %+v: %w", a, err)
 	}
-	task, err := retryAll(ctx, c, panel, made["valid"].UUID, made["revoked"].UUID)
+	task, err := f.revokeTwo(ctx, c, panel, made["revoked"].UUID)
 	if err != nil {
 		return err
 	}
@@ -102,15 +102,19 @@ func (f *fixture) bulks(ctx context.Context, v *vault.Vault, slug string) error 
 	return awaitPage(ctx, c, f.done+"/progress", func(a *vault.Response) bool { return bytes.Contains(a.Body, []byte("rows are done:")) })
 }
 
-// retryAll starts a task that retries certificates, waits until the task is finished, and returns
-// the path of the task's page. The certificates have not failed, so the task skips them.
-func retryAll(ctx context.Context, c *vault.Client, panel string, uuids ...string) (string, error) {
-	a, err := c.PostForm(ctx, panel+"/certificates/retry", url.Values{"selected": uuids})
+// revokeTwo starts a task that revokes a new certificate and skips a revoked one, waits until the task
+// is finished, and returns the path of the task's page.
+func (f *fixture) revokeTwo(ctx context.Context, c *vault.Client, panel, revoked string) (string, error) {
+	made, err := f.upload(ctx, "Certificate of Attendance", "Noor Diaz", f.sample, true)
+	if err != nil {
+		return "", err
+	}
+	a, err := c.PostForm(ctx, panel+"/certificates/revoke", url.Values{"selected": {made.UUID, revoked}, "reason": {"Issued in error."}, "sure": {"1"}})
 	if err != nil || a.Status != http.StatusSeeOther {
 		return "", fmt.Errorf("starting a task: %+v: %w", a, err)
 	}
 	task := a.Header.Get("Location")
-	return task, awaitPage(ctx, c, task, func(a *vault.Response) bool { return a.Header.Get("Refresh") == "" })
+	return task, awaitPage(ctx, c, task, func(a *vault.Response) bool { return bytes.Contains(a.Body, []byte("1 certificate revoked")) })
 }
 
 // workTime is the maximum wait for the vault's background work.
