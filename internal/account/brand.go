@@ -29,11 +29,11 @@ func CheckColour(text string) (*colour.Colour, error) {
 	}
 	c, err := colour.Parse(text)
 	if err != nil {
-		return nil, fault.OfField("colour", "The colour must be a # and six digits of 0-9 and a-f, like #0b5d4b.")
+		return nil, fault.OfField("colour", "The color must be a # and six digits of 0-9 and a-f, such as #0b5d4b.")
 	}
 	if has := colour.Contrast(c, colour.White); has < colour.Graphic {
 		return nil, fault.OfField("colour", fmt.Sprintf(
-			"%s is too light: not everybody can see it on a white page (its contrast is %s, and %s is needed). The nearest shade that is dark enough is %s.",
+			"%s is too light for a white page: its contrast is %s, and %s is required. The nearest shade that is dark enough is %s.",
 			c, colour.Ratio(has), colour.Ratio(colour.Graphic), c.Darker()))
 	}
 	return &c, nil

@@ -38,7 +38,7 @@ func TestColour(t *testing.T) {
 			t.Errorf("the brand is %+v, want #1a237e by day and another shade with enough contrast by night", b)
 		}
 		for text, want := range map[string]string{
-			"#ffcc00": "#ffcc00 is too light: not everybody can see it on a white page (its contrast is 1.5:1, and 3:1 is needed)",
+			"#ffcc00": "#ffcc00 is too light for a white page: its contrast is 1.5:1, and 3:1 is required",
 			"#fff":    "a # and six digits", "red": "a # and six digits",
 			`#0b5d4b"/><script>`: "a # and six digits", "#ffffff": "The nearest shade that is dark enough is #949494.",
 		} {

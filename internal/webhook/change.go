@@ -92,10 +92,14 @@ func (s *Service) Update(ctx context.Context, institutionID int64, uuid string, 
 			return err
 		}
 		s.wakeTx(tx)
-		return s.recordTx(ctx, tx, audit.WebhookChanged, institutionID, uuid, e.URL, audit.Detail{
+		detail := audit.Detail{
 			"url": map[string]string{"from": origin(before.URL), "to": origin(e.URL)}, "address_changed": before.URL != e.URL,
-			"events": append([]Name{}, e.Events...), "headers_changed": c.Headers != nil, "name": map[string]string{"from": before.Name, "to": e.Name},
-		})
+			"events": append([]Name{}, e.Events...), "headers_changed": c.Headers != nil,
+		}
+		if before.Name != e.Name {
+			detail["name"] = map[string]string{"from": before.Name, "to": e.Name}
+		}
+		return s.recordTx(ctx, tx, audit.WebhookChanged, institutionID, uuid, e.URL, detail)
 	})
 	if err != nil {
 		return fmt.Errorf("changing the endpoint: %w", err)

@@ -118,12 +118,21 @@ func (s *Service) CreateNamed(ctx context.Context, institutionID int64, name, ra
 			e.UUID, institutionID, name, rawURL, list, sealed, custom, string(Active), db.Micros(e.CreatedAt)).Scan(&e.ID); err != nil {
 			return err
 		}
-		return s.recordTx(ctx, tx, audit.WebhookCreated, institutionID, e.UUID, rawURL, audit.Detail{"name": name, "events": append([]Name{}, e.Events...)})
+		return s.recordTx(ctx, tx, audit.WebhookCreated, institutionID, e.UUID, rawURL, created(e))
 	})
 	if err != nil {
 		return nil, "", fmt.Errorf("creating the endpoint: %w", err)
 	}
 	return e, secret, nil
+}
+
+// created returns the detail of the entry about a new endpoint.
+func created(e *Endpoint) audit.Detail {
+	d := audit.Detail{"events": append([]Name{}, e.Events...)}
+	if e.Name != "" {
+		d["name"] = e.Name
+	}
+	return d
 }
 
 // sealHeaders encrypts the headers that an institution adds, because they may contain a key for the

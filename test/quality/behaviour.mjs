@@ -112,7 +112,7 @@ export async function checkBehaviour(plan) {
   await step("a colour can be picked or typed", {}, async (page) => {
     const settings = plan.pages.find((one) => one.name === "settings");
     await visit(page, settings, settings.url);
-    const [field, picker] = [page.locator("#colour"), page.getByLabel("Pick your colour")];
+    const [field, picker] = [page.locator("#colour"), page.getByLabel("Choose a color")];
     await picker.fill("#880e4f");
     assert.equal(await field.inputValue(), "#880e4f");
     await field.fill("#33691E");

@@ -105,7 +105,7 @@ func TestOperatorPages(t *testing.T) {
 	o := newPanelTest(t, dbtest.SQLite(t))
 	o.person("operator")
 	o.makeOperator("operator")
-	checkPage(t, "the page of the installation", o.get("operator", "/operator"), http.StatusOK, "1 check needs attention", "Needs attention disk", "OK database", "Certificates stay private to each institution.", "3 % free", "seal 4 0 0 0", "Institutions")
+	checkPage(t, "the page of the installation", o.get("operator", "/operator"), http.StatusOK, "1 check needs attention", "disk Needs attention 3 % free", "database OK", "Certificates stay private to each institution.", "3 % free", "seal 4 0 0 0", "Institutions")
 	checkPage(t, "the list of institutions", o.get("operator", "/operator/institutions"), http.StatusOK, "Northern & Western University", "South East College", "15")
 	form := url.Values{"name": {"Third"}, "prefix": {"THD"}, "owner_name": {"Their Owner"}, "owner_email": {"third@example.org"}, "language": {"de"}}
 	w := o.followRedirect(t, "operator", o.post("operator", "/operator/institutions/new", form), "/operator/institutions")

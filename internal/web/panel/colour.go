@@ -1,11 +1,15 @@
 package panel
 
 import (
+	"cmp"
 	"encoding/json"
+	"errors"
 	"net/http"
+	"strings"
 
 	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/colour"
+	"github.com/certvault/certvault/internal/fault"
 )
 
 // colourView is a preview of a colour: a band and a button on a light and on a dark page.
@@ -82,21 +86,34 @@ func (s *institutionSettings) sample(theme string) (publicSample, *colourView) {
 	return sample, viewColour(vaultColour)
 }
 
+// colourPreview contains the colours of public pages for a colour, or the problem of the colour.
+type colourPreview struct {
+	Problem   string `json:"problem"`
+	Branded   bool   `json:"branded"`
+	Lightened bool   `json:"lightened"`
+	Day       string `json:"day"`
+	Night     string `json:"night"`
+	TextDay   string `json:"text_day"`
+	TextNight string `json:"text_night"`
+}
+
 // previewColour responds with the colours of public pages for the colour in the query string. The
 // script of the page settings shows them while the person chooses a colour.
 func (*Panel) previewColour(w http.ResponseWriter, r *http.Request, _ *Visit) error {
 	text := r.URL.Query().Get("colour")
-	if _, err := account.CheckColour(text); err != nil {
-		return err
+	v := cmp.Or(viewColour(text), viewColour(vaultColour))
+	answer := colourPreview{
+		Branded: strings.TrimSpace(text) != "", Day: v.Day.String(), Night: v.Night.String(), TextDay: v.TextOnDay.String(), TextNight: v.TextOnNight.String(),
 	}
-	v, branded := viewColour(text), true
-	if v == nil {
-		v, branded = viewColour(vaultColour), false
+	answer.Lightened = answer.Branded && v.Lightened()
+	if _, err := account.CheckColour(text); err != nil {
+		e, ok := errors.AsType[*fault.Error](err)
+		if !ok {
+			return err
+		}
+		answer.Problem = strings.Join(e.Fields[0].Messages, " ")
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
-	return json.NewEncoder(w).Encode(map[string]any{
-		"branded": branded, "lightened": branded && v.Lightened(), "day": v.Day.String(), "night": v.Night.String(),
-		"text_day": v.TextOnDay.String(), "text_night": v.TextOnNight.String(),
-	})
+	return json.NewEncoder(w).Encode(answer)
 }

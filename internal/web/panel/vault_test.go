@@ -327,7 +327,7 @@ func TestColoursOfThePreview(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
 	for _, test := range []struct{ colour, want string }{
-		{"#1A237E", `"branded":true,"day":"#1a237e","lightened":true`}, {"", `"branded":false,"day":"#0b5d4b"`}, {"#ffcc00", "is too light"}, {"<b>", "must be a #"},
+		{"#1A237E", `"problem":"","branded":true,"lightened":true,"day":"#1a237e"`}, {"", `"problem":"","branded":false,"lightened":false,"day":"#0b5d4b"`}, {"#ffcc00", "is too light"}, {"<b>", "must be a #"},
 	} {
 		r := o.request("admin", http.MethodGet, o.pathOf("settings/colour")+"?colour="+url.QueryEscape(test.colour), nil)
 		r.Header.Set("Accept", "application/json")

@@ -39,6 +39,8 @@ for (const preview of document.querySelectorAll("[data-public-preview]")) {
   });
 
   // The server computes the colors, so that the preview and the public page are equal.
+  // The contrasts are those of the saved color.
+  const contrast = preview.querySelector("details");
   const state = document.getElementById("colour-state");
   let timer;
   let latest = 0;
@@ -47,19 +49,20 @@ for (const preview of document.querySelectorAll("[data-public-preview]")) {
     const response = await fetch(`${preview.dataset.colours}?colour=${encodeURIComponent(colour.value)}`, { headers: { Accept: "application/json" } });
     const answer = await response.json();
     if (number !== latest) return;
-    if (!response.ok) {
-      state.textContent = Object.values(answer.errors ?? {}).flat()[0] ?? answer.message ?? "";
+    if (answer.problem) {
+      state.textContent = answer.problem;
       return;
     }
     state.textContent = answer.lightened ? state.dataset.lightened : "";
     for (const sample of samples) {
-      const theme = sample.classList.contains("night") ? "night" : "day";
+      const theme = sample.classList.contains("sample-night") ? "night" : "day";
       sample.querySelector(".sample-band").classList.toggle("none", !answer.branded);
       for (const rect of sample.querySelectorAll("rect")) rect.setAttribute("fill", answer[theme]);
       sample.querySelector(".sample-button text").setAttribute("fill", answer[`text_${theme}`]);
     }
   };
   const changeColour = () => {
+    if (contrast) contrast.hidden = colour.value !== colour.defaultValue;
     clearTimeout(timer);
     timer = setTimeout(() => showColour().catch(() => { state.textContent = ""; }), 150);
   };
