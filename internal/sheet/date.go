@@ -4,6 +4,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/xuri/excelize/v2"
 )
@@ -36,7 +38,7 @@ const (
 // ignored. date is "" if the text is not a date, or if it is ambiguous. A text is ambiguous if
 // order is Unknown, the text is a valid date in both orders, and the two dates differ.
 func Date(text string, order Order) (date string, ambiguous bool) {
-	text = strings.TrimSpace(text)
+	text = cjkSeparators.Replace(asciiDigits(strings.TrimSpace(text)))
 	// Ignore the time of day.
 	if i := strings.IndexAny(text, " T"); i >= 8 && strings.Count(text, ":") >= 1 {
 		text = text[:i]
@@ -120,6 +122,62 @@ func fullYear(year, digits int) int {
 	}
 }
 
+// months are the names of the months in the languages of lists, besides English. Names are compared
+// without accents.
+var months = monthNames(
+	"januar jänner jan janvier janv enero janeiro gennaio يناير كانون_الثاني जनवरी",
+	"februar feber feb février févr febrero fevereiro febbraio فبراير شباط फरवरी फ़रवरी",
+	"märz mrz mars marzo março مارس آذار मार्च",
+	"april apr avril avr abril aprile أبريل نيسان अप्रैल",
+	"mai mayo maio maggio مايو أيار मई",
+	"juni jun juin junio junho giugno يونيو حزيران जून",
+	"juli jul juillet juil julio julho luglio يوليو تموز जुलाई",
+	"august aug août agosto ago أغسطس آب अगस्त",
+	"september sept septembre septiembre setembro settembre سبتمبر أيلول सितंबर सितम्बर",
+	"oktober okt octobre octubre outubro ottobre أكتوبر تشرين_الأول अक्टूबर अक्तूबर",
+	"november nov novembre noviembre novembro نوفمبر تشرين_الثاني नवंबर नवम्बर",
+	"dezember dez décembre déc diciembre dezembro dicembre dic ديسمبر كانون_الأول दिसंबर दिसम्बर",
+)
+
+func monthNames(names ...string) map[string]string {
+	byName := map[string]string{}
+	for i, list := range names {
+		for name := range strings.FieldsSeq(list) {
+			byName[headerKey(name)] = time.Month(i + 1).String()
+		}
+	}
+	return byName
+}
+
+// englishWords returns the words of a date with the English name of the month, and without the
+// words and endings of other languages: “1er”, “de”, “of”.
+func englishWords(words []string) (list []string) {
+	for i := 0; i < len(words); i++ {
+		word := words[i]
+		key := headerKey(word)
+		if i+1 < len(words) {
+			// Two months of Arabic calendars have names of two words.
+			if month, ok := months[key+headerKey(words[i+1])]; ok {
+				list = append(list, month)
+				i++
+				continue
+			}
+		}
+		switch month, ok := months[key]; {
+		case ok:
+			word = month
+		case key == "de" || key == "del" || key == "of" || key == "the" || key == "le" || key == "den":
+			continue
+		case word != "" && word[0] >= '0' && word[0] <= '9':
+			for _, ending := range []string{"er", "st", "nd", "rd", "th", "º", "°"} {
+				word = strings.TrimSuffix(word, ending)
+			}
+		}
+		list = append(list, word)
+	}
+	return list
+}
+
 // parseSerial parses a date that a spreadsheet stored as a serial number.
 func parseSerial(text string) (date string, ok bool) {
 	n, err := strconv.ParseFloat(text, 64)
@@ -133,9 +191,33 @@ func parseSerial(text string) (date string, ok bool) {
 	return at.Format(time.DateOnly), true
 }
 
-// parseNamed parses a date with the English name of the month, or a date in the form YYYYMMDD.
+// cjkSeparators replaces the separators of Chinese and Japanese dates.
+var cjkSeparators = strings.NewReplacer("年", "-", "月", "-", "日", "")
+
+// asciiDigits replaces the decimal digits of other scripts and removes marks of direction.
+func asciiDigits(text string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r < utf8.RuneSelf:
+			return r
+		case r == '\u200e', r == '\u200f', r == '\u061c':
+			return -1
+		case !unicode.IsDigit(r):
+			return r
+		}
+		// The ten digits of a script are consecutive.
+		digit := rune('0')
+		for unicode.IsDigit(r-(digit-'0')-1) && digit < '9' {
+			digit++
+		}
+		return digit
+	}, text)
+}
+
+// parseNamed parses a date with the name of the month, or a date in the form YYYYMMDD.
 func parseNamed(text string) (date string, ok bool) {
-	text = strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r == ' ' || r == '-' || r == '.' || r == ',' || r == '/' }), " ")
+	words := strings.FieldsFunc(text, func(r rune) bool { return r == ' ' || r == '\u00a0' || r == '-' || r == '.' || r == ',' || r == '/' })
+	text = strings.Join(englishWords(words), " ")
 	for _, layout := range []string{"2 January 2006", "2 Jan 2006", "January 2 2006", "Jan 2 2006", "2 Jan 06", "Jan 2 06", "2006 January 2", "2006 Jan 2", "20060102"} {
 		if at, err := time.Parse(layout, text); err == nil {
 			return at.Format(time.DateOnly), true

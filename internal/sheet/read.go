@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"path"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -60,6 +61,16 @@ func (r Row) Cell(column int) string {
 		return ""
 	}
 	return r.Cells[column]
+}
+
+// IsListName reports whether the extension of a file name is that of a list, and not of the file of
+// a certificate.
+func IsListName(name string) bool {
+	switch strings.ToLower(path.Ext(name)) {
+	case ".xlsx", ".xlsm", ".xls", ".ods", ".csv", ".tsv", ".txt":
+		return true
+	}
+	return false
 }
 
 // Read reads a list from an Excel workbook or from CSV. Read detects the format from the content.
