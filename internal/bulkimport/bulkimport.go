@@ -75,6 +75,9 @@ type Service struct {
 	// lists and reviews are semaphores that limit the use of memory. lists limits the lists that are
 	// read at the same time, and reviews limits the concurrent calls of Review.
 	lists, reviews chan struct{}
+	// comparing limits the reviews whose names are compared with files. verdicts has the results.
+	comparing chan struct{}
+	verdicts  verdicts
 }
 
 // New returns a service and registers its workers with the queue.
@@ -82,6 +85,7 @@ func New(c Config) *Service {
 	s := &Service{
 		db: c.DB, certs: c.Certs, search: c.Search, tasks: c.Tasks, batches: c.Batches, blobs: c.Blobs, queue: c.Queue, now: c.Now, log: c.Log,
 		partSize: batch.MaxEntries, lists: make(chan struct{}, 1), reviews: make(chan struct{}, 4),
+		comparing: make(chan struct{}, 1),
 	}
 	job.Add(c.Queue, &unpackWorker{service: s})
 	job.Add(c.Queue, &submitWorker{service: s})

@@ -28,9 +28,30 @@ const maxFix = 4096
 // Fix replaces texts of a row. texts has the new texts by column. A text that equals the text in
 // the list is not stored. If the row was skipped, Fix includes the row again.
 func (s *Service) Fix(ctx context.Context, d *Draft, number int, texts map[sheet.Column]string) error {
+	if err := checkFix(0, texts).Err(); err != nil {
+		return err
+	}
+	return s.fix(ctx, d, map[int]map[sheet.Column]string{number: texts}, nil)
+}
+
+// FixAll replaces texts of rows, as Fix does, and excludes other rows. It changes all of them or
+// none. Row is set in the problems of the error.
+func (s *Service) FixAll(ctx context.Context, d *Draft, texts map[int]map[sheet.Column]string, skip []int) error {
 	var bad Problems
-	for column, text := range texts {
-		switch field := fieldOf[column]; {
+	for _, number := range slices.Sorted(maps.Keys(texts)) {
+		bad = append(bad, checkFix(number, texts[number])...)
+	}
+	if err := bad.Err(); err != nil {
+		return err
+	}
+	return s.fix(ctx, d, texts, skip)
+}
+
+// checkFix checks the new texts of a row.
+func checkFix(number int, texts map[sheet.Column]string) (bad Problems) {
+	for _, column := range slices.Sorted(maps.Keys(texts)) {
+		text, field := texts[column], fieldOf[column]
+		switch {
 		case !slices.Contains(Fields, column):
 			bad = bad.with(column, cert.Problem{Code: CodeNoColumn})
 		case !account.CleanText(text):
@@ -39,38 +60,101 @@ func (s *Service) Fix(ctx context.Context, d *Draft, number int, texts map[sheet
 			bad = bad.with(column, cert.Problem{Field: field, Code: cert.CodeTooLong, Limit: maxFix})
 		}
 	}
-	if err := bad.Err(); err != nil {
+	for i := range bad {
+		bad[i].Row = number
+	}
+	return bad
+}
+
+func (s *Service) fix(ctx context.Context, d *Draft, texts map[int]map[sheet.Column]string, skip []int) error {
+	free, err := acquire(ctx, s.reviews)
+	if err != nil {
 		return err
 	}
-	return s.update(ctx, d, "correcting a row", func(tx *db.Tx) error {
+	defer free()
+	return s.update(ctx, d, "correcting rows", func(tx *db.Tx) error {
 		review, err := s.review(ctx, tx, d)
 		if err != nil {
 			return err
 		}
-		row, err := review.Row(number)
-		if err != nil {
-			return err
-		}
-		plain := &Row{Number: row.Number, Cells: row.Cells}
-		plain.read(&d.Mapping, review.Order)
-		fixed := map[sheet.Column]string{}
-		maps.Copy(fixed, row.Fixed)
-		for column, text := range texts {
-			if text = strings.TrimSpace(text); text == plain.Value(column) {
-				delete(fixed, column)
-			} else {
-				fixed[column] = text
+		for _, number := range slices.Sorted(maps.Keys(texts)) {
+			row, err := review.Row(number)
+			if err != nil {
+				return err
 			}
-		}
-		var encoded any
-		if len(fixed) > 0 {
-			if encoded, err = encode(fixed); err != nil {
+			if err := s.fixRowTx(ctx, tx, review, row, texts[number]); err != nil {
 				return err
 			}
 		}
-		_, err = tx.ExecContext(ctx, `UPDATE bulk_import_rows SET fixed = $1, skipped = false WHERE draft_id = $2 AND number = $3`, encoded, d.ID, number)
-		return err
+		return skipTx(ctx, tx, d, skip)
 	})
+}
+
+func (s *Service) fixRowTx(ctx context.Context, tx *db.Tx, review *Review, row *Row, texts map[sheet.Column]string) error {
+	plain := &Row{Number: row.Number, Cells: row.Cells}
+	plain.read(&review.Mapping, review.Order)
+	fixed := map[sheet.Column]string{}
+	maps.Copy(fixed, row.Fixed)
+	for column, text := range texts {
+		if text = strings.TrimSpace(text); text == plain.Value(column) {
+			delete(fixed, column)
+		} else {
+			fixed[column] = text
+		}
+	}
+	encoded, err := encodeFixed(fixed)
+	if err != nil {
+		return err
+	}
+	_, err = tx.ExecContext(ctx, `UPDATE bulk_import_rows SET fixed = $1, skipped = false WHERE draft_id = $2 AND number = $3`, encoded, review.ID, row.Number)
+	return err
+}
+
+// encodeFixed encodes the corrections of a row for the database. The result is nil if there are
+// none.
+func encodeFixed(fixed map[sheet.Column]string) (any, error) {
+	if len(fixed) == 0 {
+		return nil, nil //nolint:nilnil // nil is a valid value, which is NULL in the database
+	}
+	return encode(fixed)
+}
+
+// correct replaces the rows of a list by the rows of a corrected file of errors.
+func (s *Service) correct(ctx context.Context, d *Draft, table *sheet.Table) (int, error) {
+	err := s.update(ctx, d, "correcting rows", func(tx *db.Tx) error {
+		review := &Review{Draft: d}
+		var err error
+		if review.Rows, err = s.rows(ctx, tx, d); err != nil {
+			return err
+		}
+		for _, corrected := range table.Rows {
+			number, err := strconv.Atoi(corrected.Cell(len(d.Header)))
+			if err != nil {
+				return fault.OfField("list", fmt.Sprintf("Row %d of the corrected file has no number in the column “%s”.", corrected.Number, errorColumns[0]))
+			}
+			row, err := review.Row(number)
+			if err != nil {
+				return fault.OfField("list", fmt.Sprintf("The list has no row %d.", number))
+			}
+			// A correction of a text for which the list has no column is not in the file.
+			fixed := maps.Clone(row.Fixed)
+			maps.DeleteFunc(fixed, func(c sheet.Column, _ string) bool { return d.Mapping.column(c) >= 0 })
+			encoded, err := encodeFixed(fixed)
+			if err != nil {
+				return err
+			}
+			cells, err := encode(storable(corrected.Cells[:min(len(corrected.Cells), len(d.Header))]))
+			if err != nil {
+				return err
+			}
+			if _, err := tx.ExecContext(ctx, `UPDATE bulk_import_rows SET cells = $1, fixed = $2, skipped = false WHERE draft_id = $3 AND number = $4`,
+				cells, encoded, d.ID, number); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return len(table.Rows), err
 }
 
 // Skip excludes a row from the submission if skipped is true, and includes it otherwise.
@@ -90,6 +174,11 @@ func (s *Service) Skip(ctx context.Context, d *Draft, number int, skipped bool) 
 // SkipAll excludes all rows with problems, or all duplicates of other rows. It returns the number
 // of these rows. The error is fault.BadRequest if show selects other rows.
 func (s *Service) SkipAll(ctx context.Context, d *Draft, show Show) (n int, err error) {
+	free, err := acquire(ctx, s.reviews)
+	if err != nil {
+		return 0, err
+	}
+	defer free()
 	var numbers []int
 	err = s.update(ctx, d, "skipping rows", func(tx *db.Tx) error {
 		review, err := s.review(ctx, tx, d)
@@ -121,11 +210,15 @@ func skipTx(ctx context.Context, tx *db.Tx, d *Draft, numbers []int) error {
 	return nil
 }
 
-// WriteErrors writes the rows with problems as CSV: the columns of the list, the number of each
-// row, and its problems as formatted by format. The file can be corrected and uploaded as a list.
+// errorColumns are the columns that WriteErrors adds to the columns of a list.
+var errorColumns = []string{"Row in the list", "Errors"}
+
+// WriteErrors writes the rows with problems as CSV: the columns of the list with the corrections,
+// the number of each row, and its problems as formatted by format. Import accepts the corrected
+// file.
 func (v *Review) WriteErrors(out io.Writer, format func(*Row, Problem) string) error {
 	w := sheet.NewWriter(out)
-	if err := w.Write(append(slices.Clone(v.Header), "Row in the list", "What is wrong")...); err != nil {
+	if err := w.Write(append(slices.Clone(v.Header), errorColumns...)...); err != nil {
 		return err
 	}
 	for _, row := range v.Of(ShowProblems) {
@@ -135,6 +228,11 @@ func (v *Review) WriteErrors(out io.Writer, format func(*Row, Problem) string) e
 		}
 		cells := make([]string, len(v.Header))
 		copy(cells, row.Cells)
+		for column, text := range row.Fixed {
+			if at := v.Mapping.column(column); at >= 0 {
+				cells[at] = text
+			}
+		}
 		if err := w.Write(slices.Concat(cells, []string{strconv.Itoa(row.Number), strings.Join(wrong, " ")})...); err != nil {
 			return err
 		}

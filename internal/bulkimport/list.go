@@ -28,6 +28,8 @@ type Mapping struct {
 	// Dates is the order of day and month. If it is sheet.Unknown, the order is inferred from the
 	// list.
 	Dates sheet.Order `json:"dates,omitempty"`
+	// Remembered reports whether the mapping is that of the last list with the same columns.
+	Remembered bool `json:"remembered,omitempty"`
 }
 
 // column returns the index of the column with a meaning, or -1 if there is none.
@@ -56,19 +58,38 @@ const (
 // the meanings that were confirmed for the last list with the same columns. If there is no such
 // list, the meanings are detected. The error is fault.Invalid if the list cannot be read.
 func (s *Service) SetList(ctx context.Context, d *Draft, name string, r io.Reader) error {
+	_, err := s.setList(ctx, d, name, r, false)
+	return err
+}
+
+// Import is like SetList, but a list with the columns that WriteErrors adds to the draft's own list
+// does not replace the list. It replaces its rows, and Import returns their number. The rows are
+// included if they were skipped.
+func (s *Service) Import(ctx context.Context, d *Draft, name string, r io.Reader) (corrected int, err error) {
+	return s.setList(ctx, d, name, r, true)
+}
+
+func (s *Service) setList(ctx context.Context, d *Draft, name string, r io.Reader, correct bool) (corrected int, err error) {
 	free, err := acquire(ctx, s.lists)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer free()
 	table, err := sheet.Read(ctx, r)
 	if refusal, ok := errors.AsType[*sheet.Refusal](err); ok {
-		return fault.OfField("list", refusal.Message)
+		return 0, fault.OfField("list", refusal.Message)
 	}
 	if err != nil {
-		return err
+		return 0, err
 	}
-	mapping, err := s.lastMapping(ctx, d.InstitutionID, table.Header)
+	if correct && slices.Equal(table.Header, append(slices.Clone(d.Header), errorColumns...)) && len(d.Header) > 0 {
+		return s.correct(ctx, d, table)
+	}
+	return 0, s.replaceList(ctx, d, name, table)
+}
+
+func (s *Service) replaceList(ctx context.Context, d *Draft, name string, table *sheet.Table) error {
+	mapping, err := s.firstMapping(ctx, d, table)
 	if err != nil {
 		return err
 	}
@@ -124,11 +145,7 @@ func insertRowsTx(ctx context.Context, tx *db.Tx, draftID int64, rows []sheet.Ro
 			query.WriteString(", ")
 		}
 		query.WriteString("(" + db.Placeholders(columns*i+1, columns) + ")")
-		for c, cell := range row.Cells {
-			// No text of the vault contains NUL, because PostgreSQL cannot store NUL.
-			row.Cells[c] = strings.ReplaceAll(strings.ToValidUTF8(cell, string(utf8.RuneError)), "\x00", string(utf8.RuneError))
-		}
-		cells, err := encode(row.Cells)
+		cells, err := encode(storable(row.Cells))
 		if err != nil {
 			return err
 		}
@@ -136,6 +153,15 @@ func insertRowsTx(ctx context.Context, tx *db.Tx, draftID int64, rows []sheet.Ro
 	}
 	_, err := tx.ExecContext(ctx, query.String(), args...)
 	return err
+}
+
+// storable replaces the parts of texts that cannot be stored. No text of the vault contains NUL,
+// because PostgreSQL cannot store NUL.
+func storable(cells []string) []string {
+	for i, cell := range cells {
+		cells[i] = strings.ReplaceAll(strings.ToValidUTF8(cell, string(utf8.RuneError)), "\x00", string(utf8.RuneError))
+	}
+	return cells
 }
 
 // SetMapping sets the meanings of the columns as confirmed by a person, and stores them for the
@@ -166,6 +192,51 @@ func (s *Service) SetMapping(ctx context.Context, d *Draft, m Mapping) error {
 			d.InstitutionID, headersKey(d.Header), storedText, db.Micros(s.now()))
 		return err
 	})
+}
+
+// Suggest returns the mapping that the form for the columns proposes. Until a person confirms the
+// mapping, files that were added after the list help to recognise the column with their names.
+func (v *Review) Suggest() Mapping {
+	m := v.Mapping
+	if v.Mapped || m.Remembered {
+		return m
+	}
+	m.Columns = sheet.Detect(v.Header, v.table(), newFileIndex(v.Files).has, v.now)
+	return m
+}
+
+// table returns the rows as they are in the list.
+func (v *Review) table() []sheet.Row {
+	rows := make([]sheet.Row, len(v.Rows))
+	for i, row := range v.Rows {
+		rows[i] = sheet.Row{Number: row.Number, Cells: row.Cells}
+	}
+	return rows
+}
+
+// UnusedColumn is a column of the list without a meaning. Dates reports whether it contains dates,
+// although no column is the date of issue.
+type UnusedColumn struct {
+	At    int
+	Dates bool
+}
+
+// UnusedColumns returns the columns to which a mapping assigns no meaning, except empty columns.
+func (v *Review) UnusedColumns(m Mapping) (list []UnusedColumn) {
+	used := map[int]bool{}
+	for _, at := range m.Columns {
+		used[at] = true
+	}
+	var dates []int
+	if _, ok := m.Columns[sheet.IssueDate]; !ok {
+		dates = sheet.DateColumns(v.Header, v.table())
+	}
+	for i := range v.Header {
+		if !used[i] && slices.ContainsFunc(v.Rows, func(r *Row) bool { return r.cell(i) != "" }) {
+			list = append(list, UnusedColumn{i, slices.Contains(dates, i)})
+		}
+	}
+	return list
 }
 
 func (m *Mapping) check(width int) error {
@@ -238,10 +309,25 @@ func headersKey(header []string) []byte {
 	return sum[:]
 }
 
+// firstMapping returns the mapping of the last list with the columns of a table. If there is no such
+// list, it returns a detected mapping.
+func (s *Service) firstMapping(ctx context.Context, d *Draft, table *sheet.Table) (Mapping, error) {
+	mapping, err := s.lastMapping(ctx, d.InstitutionID, table.Header)
+	if err != nil || mapping.Remembered {
+		return mapping, err
+	}
+	files, err := s.files(ctx, s.db, d)
+	if err != nil {
+		return mapping, err
+	}
+	mapping.Columns = sheet.Detect(table.Header, table.Rows, newFileIndex(files).has, s.now())
+	return mapping, nil
+}
+
 // lastMapping returns the mapping of the last list with these columns. If there is no such list, it
-// returns a detected mapping.
+// returns an empty mapping.
 func (s *Service) lastMapping(ctx context.Context, institutionID int64, header []string) (Mapping, error) {
-	detected := Mapping{Columns: sheet.DetectColumns(header), Defaults: map[sheet.Column]string{}}
+	detected := Mapping{Columns: map[sheet.Column]int{}, Defaults: map[sheet.Column]string{}}
 	var text string
 	err := s.db.QueryRowContext(ctx, `SELECT mapping FROM bulk_import_mappings WHERE institution_id = $1 AND headers = $2`, institutionID, headersKey(header)).Scan(&text)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -254,7 +340,7 @@ func (s *Service) lastMapping(ctx context.Context, institutionID int64, header [
 	if err := decode(text, &stored); err != nil {
 		return detected, err
 	}
-	m := Mapping{Columns: map[sheet.Column]int{}, Defaults: stored.Defaults, Dates: stored.Dates}
+	m := Mapping{Columns: map[sheet.Column]int{}, Defaults: stored.Defaults, Dates: stored.Dates, Remembered: true}
 	for column, name := range stored.Columns {
 		if at := slices.IndexFunc(header, func(h string) bool { return sheet.Fold(h) == name }); at >= 0 {
 			m.Columns[column] = at

@@ -54,6 +54,12 @@ func fileProblem(p cert.Problem, paths ...string) *Problem {
 	return &Problem{Column: sheet.File, Paths: paths, Problem: p}
 }
 
+// has reports whether a name identifies a file.
+func (s *fileIndex) has(name string) bool {
+	f, _ := s.find(name)
+	return f != nil
+}
+
 // find returns the file that a name identifies, or the problem of the name.
 func (s *fileIndex) find(name string) (*File, *Problem) {
 	if name == "" {

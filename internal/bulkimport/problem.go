@@ -39,6 +39,8 @@ type Problem struct {
 	// Column is "" for a problem that belongs to no column.
 	Column sheet.Column
 	Paths  []string
+	// Row is the number of the row if the problem is one of several corrected rows, or 0.
+	Row int
 
 	cert.Problem
 }

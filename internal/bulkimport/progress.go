@@ -11,6 +11,7 @@ import (
 	"github.com/certvault/certvault/internal/batch"
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/fault"
 	"github.com/certvault/certvault/internal/search"
 	"github.com/certvault/certvault/internal/task"
 )
@@ -194,23 +195,27 @@ func (s *Service) ByBatch(ctx context.Context, institutionID int64, batchUUID st
 	return d, nil
 }
 
-// RetryFailed retries the failed certificates of a draft. It returns the tasks, one for each batch.
-// Each task is started with then as its task.Request.Then.
+// RetryFailed retries the failed certificates of a draft. It returns the tasks, one for each batch
+// with failed certificates, also if a later task could not be started. Each task is started with
+// then as its task.Request.Then. The error is fault.BadRequest if no certificate has failed.
 func (s *Service) RetryFailed(ctx context.Context, inst *account.Institution, d *Draft, then func(ctx context.Context, tx *db.Tx) error) ([]*task.Task, error) {
-	parts, err := s.parts(ctx, d)
+	progress, err := s.Progress(ctx, d)
 	if err != nil {
 		return nil, err
 	}
 	var started []*task.Task
-	for _, part := range parts {
-		if part.batchUUID == "" {
+	for _, b := range progress.Batches {
+		if b.Failed == 0 {
 			continue
 		}
-		t, err := s.tasks.Start(ctx, inst.ID, task.Request{Kind: task.Retry, Selection: task.Selection{Filter: search.Filter{BatchID: part.batchUUID}}, Then: then})
+		t, err := s.tasks.Start(ctx, inst.ID, task.Request{Kind: task.Retry, Selection: task.Selection{Filter: search.Filter{BatchID: b.UUID}}, Then: then})
 		if err != nil {
-			return nil, err
+			return started, err
 		}
 		started = append(started, t)
+	}
+	if len(started) == 0 {
+		return nil, fault.New(fault.BadRequest, "No certificate of this bulk upload has failed.")
 	}
 	return started, nil
 }

@@ -1,12 +1,14 @@
 package bulkimport
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/cert"
@@ -42,6 +44,8 @@ type Review struct {
 	Missing         []*Row
 	// Shared are the files that several rows would use, in the order of the list.
 	Shared []*Shared
+
+	now time.Time
 }
 
 // Shared is a file that several rows would use, with these rows. One of the rows may have the name
@@ -83,13 +87,31 @@ type Row struct {
 	// SuggestedDomain is the probable correct domain of the mail address, or "" if the domain is
 	// plausible.
 	SuggestedDomain string
+	// NameAbsent reports whether the file has text that does not contain the name. Only CompareNames
+	// sets it.
+	NameAbsent bool
 
 	email account.Email
 }
 
 // Doubtful reports whether a person must check a valid row, because the row may still be wrong.
 func (r *Row) Doubtful() bool {
-	return !r.Skipped && len(r.Problems) == 0 && (r.Shared != nil || r.SuggestedDomain != "")
+	return !r.Skipped && len(r.Problems) == 0 && (r.Shared != nil || r.SuggestedDomain != "" || r.NameAbsent)
+}
+
+// Person returns the name of the recipient, or else what else identifies the row to a person: the
+// address, the title or the name of the file.
+func (r *Row) Person() string {
+	return cmp.Or(strings.TrimSpace(r.Text.FullName), strings.TrimSpace(r.Text.Email), strings.TrimSpace(r.Text.Title), r.FileName)
+}
+
+// SuggestedEmail returns the mail address with the probable correct domain, or "".
+func (r *Row) SuggestedEmail() string {
+	at := strings.LastIndex(r.Text.Email, "@")
+	if r.SuggestedDomain == "" || at < 0 {
+		return ""
+	}
+	return r.Text.Email[:at+1] + r.SuggestedDomain
 }
 
 // Sharers returns up to n other rows that would use the same file. MoreSharers returns the number
@@ -136,7 +158,7 @@ func (s *Service) Review(ctx context.Context, d *Draft) (*Review, error) {
 }
 
 func (s *Service) review(ctx context.Context, q db.Queryer, d *Draft) (*Review, error) {
-	v := &Review{Draft: d, Order: d.Mapping.Dates}
+	v := &Review{Draft: d, Order: d.Mapping.Dates, now: s.now()}
 	var err error
 	if v.Rows, err = s.rows(ctx, q, d); err != nil {
 		return nil, err
@@ -147,7 +169,7 @@ func (s *Service) review(ctx context.Context, q db.Queryer, d *Draft) (*Review, 
 	if v.Order == sheet.Unknown {
 		v.Order = sheet.DetectOrder(v.dates)
 	}
-	v.evaluate(cert.Today(s.now()))
+	v.evaluate(cert.Today(v.now))
 	return v, nil
 }
 
@@ -230,6 +252,46 @@ func (v *Review) findShared(uses map[*File]*Shared) {
 			v.Shared = append(v.Shared, used)
 		}
 	}
+}
+
+// DateOrigins are the numbers of valid rows by the origin of their date of issue.
+type DateOrigins struct {
+	// List rows have the date of the list, Corrected rows the date of a correction, Same rows the
+	// date for rows without one. Today rows have no date: their date of issue is the day on which
+	// their certificate is created.
+	List, Corrected, Same, Today int
+	// First and Last are the earliest and the latest date of the rows that have one.
+	First, Last string
+	// Now is the current date.
+	Now string
+}
+
+// DateOrigins returns where the valid rows have their date of issue from.
+func (v *Review) DateOrigins() DateOrigins {
+	o := DateOrigins{Now: cert.Today(v.now)}
+	for _, row := range v.Rows {
+		if row.Skipped || len(row.Problems) > 0 {
+			continue
+		}
+		_, fixed := row.Fixed[sheet.IssueDate]
+		date := row.Text.IssueDate
+		switch {
+		case date == "":
+			o.Today++
+			continue
+		case fixed:
+			o.Corrected++
+		case row.cell(v.Mapping.column(sheet.IssueDate)) != "":
+			o.List++
+		default:
+			o.Same++
+		}
+		if o.First == "" || date < o.First {
+			o.First = date
+		}
+		o.Last = max(o.Last, date)
+	}
+	return o
 }
 
 // key returns a key that is equal for rows that would become the same certificate.

@@ -180,8 +180,8 @@ func TestMappingOfTheLastList(t *testing.T) {
 		draft := k.create()
 		k.ok(k.SetList(t.Context(), draft, "x.csv", strings.NewReader("Wer,Wohin,Was\nAda,a@example.org,a.pdf\n")))
 		draft = k.reload(draft)
-		if len(draft.Mapping.Columns) != 0 || draft.Mapped {
-			t.Fatalf("the detected mapping is %v, want none, and not confirmed", draft.Mapping)
+		if len(draft.Mapping.Columns) != 2 || draft.Mapping.Remembered || draft.Mapped {
+			t.Fatalf("the detected mapping is %v, want the address and the file, not remembered and not confirmed", draft.Mapping)
 		}
 		err := k.SetMapping(t.Context(), draft, bulkimport.Mapping{Columns: map[sheet.Column]int{sheet.Name: 0, sheet.Email: 7}})
 		if e, ok := err.(interface{ Unwrap() error }); err == nil || !ok || !fault.Is(err, fault.Invalid) {
@@ -201,7 +201,7 @@ func TestMappingOfTheLastList(t *testing.T) {
 		k.ok(k.SetList(t.Context(), other, "y.csv", strings.NewReader("WAS;wohin;wer\nb.pdf;b@example.org;Bea\n")))
 		k.file(other, "b.pdf")
 		v := k.review(other)
-		if v.Mapping.Columns[sheet.Name] != 2 || v.Rows[0].Text.FullName != "Bea" || v.Rows[0].Text.Title != "BSc Physik" || v.Order != sheet.DayFirst || v.Valid != 1 {
+		if v.Mapping.Columns[sheet.Name] != 2 || v.Rows[0].Text.FullName != "Bea" || v.Rows[0].Text.Title != "BSc Physik" || v.Order != sheet.DayFirst || v.Valid != 1 || !v.Mapping.Remembered {
 			t.Errorf("the mapping is %+v and the first row %+v, want the mapping of the last list with these columns and the valid row of Bea", v.Mapping, v.Rows[0])
 		}
 		// The mappings of one institution are not used for another institution.

@@ -38,6 +38,11 @@ func (s *Service) Submit(ctx context.Context, d *Draft, then func(ctx context.Co
 	if err != nil {
 		return err
 	}
+	free, err := acquire(ctx, s.reviews)
+	if err != nil {
+		return err
+	}
+	defer free()
 	err = s.db.Tx(ctx, func(tx *db.Tx) error {
 		now := s.now()
 		var id int64
@@ -92,15 +97,15 @@ func (s *Service) readyTx(ctx context.Context, tx *db.Tx, d *Draft) error {
 	}
 	switch {
 	case busy:
-		return fault.New(fault.BadRequest, "A ZIP is still being unpacked. Submit when it is done.")
+		return fault.New(fault.BadRequest, "A ZIP file is still being unpacked. Submit the list when it is unpacked.")
 	case len(review.Rows) == 0:
 		return fault.New(fault.BadRequest, "There is no list yet.")
 	case !now.Mapped:
-		return fault.New(fault.BadRequest, "Confirm what the columns mean first.")
+		return fault.New(fault.BadRequest, "Confirm the columns first.")
 	case review.Invalid == 1:
-		return fault.New(fault.BadRequest, "1 row has a problem. Correct or skip it first.")
+		return fault.New(fault.BadRequest, "1 row has errors. Correct or skip it first.")
 	case review.Invalid > 0:
-		return fault.New(fault.BadRequest, fmt.Sprintf("%d rows have problems. Correct or skip them first.", review.Invalid))
+		return fault.New(fault.BadRequest, fmt.Sprintf("%d rows have errors. Correct or skip them first.", review.Invalid))
 	case review.Valid == 0:
 		return fault.New(fault.BadRequest, "All rows are skipped, so there is nothing to submit.")
 	}

@@ -278,7 +278,7 @@ func TestSubmitIncompleteDraft(t *testing.T) {
 	k.ok(k.SetList(t.Context(), draft, "a.csv", strings.NewReader(rows(1))))
 	requireRefused("columns")
 	k.ok(k.SetMapping(t.Context(), k.reload(draft), k.reload(draft).Mapping))
-	requireRefused("1 row has a problem")
+	requireRefused("1 row has errors")
 	k.ok(k.Skip(t.Context(), draft, 2, true))
 	requireRefused("nothing to submit")
 	if _, err := k.Resubmit(t.Context(), k.reload(draft), k.person); !fault.Is(err, fault.BadRequest) {

@@ -1,0 +1,74 @@
+package bulkimport_test
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/certvault/certvault/internal/bulkimport"
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/db/dbtest"
+	"github.com/certvault/certvault/internal/pdf/pdftest"
+)
+
+// A row whose file has the name of another person must be checked.
+func TestNamesAreComparedWithFiles(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		k := newFixture(t, d)
+		draft := k.list(k.create(), "Title,Name,Email,File\nBSc,Ada Lovelace,ada@example.org,ada.pdf\nBSc,Grace Hopper,grace@example.org,other.pdf\nBSc,Bea Obi,bea@example.org,scan.png.pdf\nBSc,Cy,invalid,other.pdf\n")
+		for name, text := range map[string]string{"ada.pdf": "LOVELACE, Ada", "other.pdf": "We certify that Hedy Lamarr", "scan.png.pdf": ""} {
+			_, err := k.AddFile(t.Context(), k.inst, draft, name, bytes.NewReader(pdftest.Page(text)))
+			k.ok(err)
+		}
+		v := k.review(draft)
+		if left, err := k.CompareNames(t.Context(), v, v.Rows, 0); err != nil || left != 3 {
+			t.Fatalf("CompareNames() without time = %d, %v; want 3 rows that were not compared", left, err)
+		}
+		if left, err := k.CompareNames(t.Context(), v, v.Rows, time.Minute); err != nil || left != 0 {
+			t.Fatalf("CompareNames() = %d, %v; want all rows to be compared", left, err)
+		}
+		absent := func(v *bulkimport.Review) (list []int) {
+			for _, row := range v.Rows {
+				if row.NameAbsent {
+					list = append(list, row.Number)
+				}
+			}
+			return list
+		}
+		if got := absent(v); !slices.Equal(got, []int{3}) || !v.Rows[1].Doubtful() || v.Rows[0].Doubtful() {
+			t.Errorf("the rows without the name in the file are %v, want row 3, which must be checked", got)
+		}
+		// Another review knows the results without reading the files again.
+		v = k.review(draft)
+		if left, err := k.CompareNames(t.Context(), v, v.Rows, 0); err != nil || left != 0 || !slices.Equal(absent(v), []int{3}) {
+			t.Errorf("a second comparison left %d rows (%v) and found %v, want none and row 3", left, err, absent(v))
+		}
+	})
+}
+
+func TestSuggestedFiles(t *testing.T) {
+	t.Parallel()
+	k := newFixture(t, dbtest.SQLite(t))
+	draft := k.list(k.create(), `Title,Name,Email,File
+BSc,Zoë Müller-Groß,a@example.org,wrong.pdf
+BSc,Ada Obi,b@example.org,
+BSc,Cy Roth,c@example.org,Roth Cy (1) .pdf
+BSc,Di Ito,d@example.org,missing.pdf
+BSc,Eli Kim,e@example.org,eli.pdf
+`)
+	for _, name := range []string{"x/Groß_Zoe Müller.pdf", "obi-ada-2026.pdf", "roth_cy_1.pdf", "ito_di_1.pdf", "ito_di_2.pdf", "eli.pdf", "Kim.pdf"} {
+		k.file(draft, name)
+	}
+	v := k.review(draft)
+	got := map[int]string{}
+	for row, file := range v.SuggestedFiles() {
+		got[row.Number] = file.Path
+	}
+	want := map[int]string{2: "x/Groß_Zoe Müller.pdf", 3: "obi-ada-2026.pdf", 4: "roth_cy_1.pdf"}
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("the suggested files are %v, want %v and none for row 5, to which two files may belong", got, want)
+	}
+}
