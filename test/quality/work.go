@@ -50,10 +50,10 @@ func (f *fixture) work(ctx context.Context, v *vault.Vault, slug, session string
 		"certificates": panel + "/certificates", "certificates-none": panel + "/certificates?q=unknown+person", "certificate": panel + "/certificates/" + made["valid"].UUID,
 		"certificate-revoked": panel + "/certificates/" + made["revoked"].UUID, "certificate-revoke": panel + "/certificates/" + made["valid"].UUID + "/revoke",
 		"upload": panel + "/upload", "upload-details": upload, "upload-done": panel + "/certificates/" + made["processing"].UUID + "/uploaded",
-		"bulk": panel + "/bulk", "bulk-files": draft, "bulk-columns": draft + "/columns",
+		"bulk": panel + "/bulk", "bulk-list": draft, "bulk-columns": draft + "/columns",
 		"bulk-rows": draft + "/rows?show=problems", "bulk-row": draft + "/rows/3", "bulk-row-place": draft + "/rows/2",
-		"bulk-placement": draft + "/placement", "bulk-filelist": draft + "/files", "bulk-submit": draft + "/submit",
-		"bulk-waits": f.waiting + "/rows", "bulk-done": f.done + "/progress", "batches": panel + "/batches",
+		"bulk-placement": draft + "/placement", "bulk-files": draft + "/files", "bulk-discard": draft + "/discard", "bulk-submit": draft + "/submit",
+		"bulk-waits": f.waiting + "/rows", "bulk-all": draft + "/rows", "bulk-done": f.done + "/progress", "batches": panel + "/batches",
 		"tasks": panel + "/tasks", "task": task,
 	} {
 		f.show(name, v.URL+path, http.StatusOK, session)
@@ -99,7 +99,7 @@ func (f *fixture) bulks(ctx context.Context, v *vault.Vault, slug string) error 
 	if err != nil {
 		return fmt.Errorf("preparing bulk uploads: %w", err)
 	}
-	return awaitPage(ctx, c, f.done+"/progress", func(a *vault.Response) bool { return bytes.Contains(a.Body, []byte("rows are done:")) })
+	return awaitPage(ctx, c, f.done+"/progress", func(a *vault.Response) bool { return !bytes.Contains(a.Body, []byte("data-progress")) })
 }
 
 // revokeTwo starts a task that revokes a new certificate and skips a revoked one, waits until the task

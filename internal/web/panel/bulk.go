@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -52,6 +53,10 @@ type draftPage struct {
 	// rows that lack only a file that can still be added.
 	ToCorrect []*bulkimport.Row
 	Awaited   int
+	// Uncompared is the number of rows whose name was not compared with the file yet.
+	Uncompared int
+
+	texts texts
 }
 
 // Path returns the address of a page of the bulk upload. The page "" is the page of the list and
@@ -109,6 +114,26 @@ func (p *Panel) draftOf(r *http.Request, v *Visit) (*bulkimport.Draft, error) {
 	return p.BulkImports.ByUUID(r.Context(), v.Institution().ID, v.Person.ID, id.String())
 }
 
+// compareTime is the time for which a page may compare names with files. Only the pages that show
+// the result of all rows do this. The others show earlier results.
+const compareTime = 1500 * time.Millisecond
+
+// compare compares names with files for some time.
+func (p *Panel) compare(r *http.Request, d *draftPage) (err error) {
+	if d.Uncompared > 0 && r.Method != http.MethodPost {
+		d.Uncompared, err = p.BulkImports.CompareNames(r.Context(), d.Review, d.Rows, compareTime)
+	}
+	return err
+}
+
+// refresh makes a page reload itself while an archive is unpacked, or while names are compared with
+// files.
+func (d *draftPage) refresh(w http.ResponseWriter) {
+	if d.Unpacking() || d.Uncompared > 0 {
+		w.Header().Set("Refresh", "3")
+	}
+}
+
 func (p *Panel) draftPage(r *http.Request, v *Visit, step string) (*draftPage, error) {
 	d, err := p.draftOf(r, v)
 	if err != nil {
@@ -125,38 +150,32 @@ func (p *Panel) draftPage(r *http.Request, v *Visit, step string) (*draftPage, e
 	if err != nil {
 		return nil, err
 	}
-	page := &draftPage{Review: review, Visit: v, Archives: archives, Step: step}
+	page := &draftPage{Review: review, Visit: v, Archives: archives, Step: step, texts: p.texts(r)}
+	if page.Mapped && page.Status == bulkimport.Open {
+		if page.Uncompared, err = p.BulkImports.CompareNames(r.Context(), review, review.Rows, 0); err != nil {
+			return nil, err
+		}
+	}
 	page.sort()
 	return page, nil
 }
 
-// draft shows the page of the list and the files of a bulk upload. If the bulk upload was
-// submitted, draft redirects to the progress.
+// draft shows the page of the list of a bulk upload. If the bulk upload was submitted, draft
+// redirects to the progress.
 func (p *Panel) draft(w http.ResponseWriter, r *http.Request, v *Visit) error {
-	page, err := p.draftPage(r, v, "files")
+	page, err := p.draftPage(r, v, "list")
 	if err != nil {
 		return err
 	}
 	if page.Status != bulkimport.Open {
 		return p.redirect(w, r, v, "bulk/"+page.UUID+"/progress", "")
 	}
-	if page.Unpacking() {
-		w.Header().Set("Refresh", "3")
-	}
-	return p.draw(w, r, "bulk_files.html", page)
-}
-
-// filesAgain shows the page of the list and the files again, with the problems of its form.
-func (p *Panel) filesAgain(w http.ResponseWriter, r *http.Request, v *Visit, err error) error {
-	page, e := p.draftPage(r, v, "files")
-	if e != nil {
-		return e
-	}
-	return p.showAgain(w, r, "bulk_files.html", page, err)
+	return p.draw(w, r, "bulk_list.html", page)
 }
 
 // columnField is the form field that assigns a column of the list to one meaning. At is the index
-// of the chosen column, or -1. Same reports whether all rows may share the value Default.
+// of the chosen column, or -1. Same reports whether all rows may share the value Default. Hint is
+// the key of a hint, or "".
 type columnField struct {
 	Column      sheet.Column
 	Label, Hint string
@@ -165,25 +184,21 @@ type columnField struct {
 	Same        bool
 }
 
-// columnLabels are the meanings of columns with their labels and hints. same reports whether all
-// rows may share one value.
+// columnLabels are the meanings of columns with the keys of their labels and hints. same reports
+// whether all rows may share one value.
 var columnLabels = []struct {
 	column      sheet.Column
 	label, hint string
 	same        bool
 }{
-	{sheet.Title, "Certificate title", "Such as “Bachelor of Science”.", true},
-	{sheet.Name, "Full name", "", false},
-	{sheet.GivenName, "First name", "Only when the list has no column with the full name.", false},
-	{sheet.FamilyName, "Last name", "Only when the list has no column with the full name.", false},
-	{sheet.Email, "E-mail", "", false},
-	{sheet.File, "File name", "With or without folders and the extension.", false},
-	{sheet.IssueDate, "Issue date", "Without one, it is the day of the upload.", true},
-	{sheet.Details, "Details", "", true},
-}
-
-var fieldLabels = map[sheet.Column]string{
-	sheet.Title: "Title", sheet.Name: "Full name", sheet.Email: "E-mail", sheet.IssueDate: "Issue date", sheet.Details: "Details", sheet.File: "File",
+	{sheet.Title, "bulk_field.certificate_title", "bulk_columns.hint_title", true},
+	{sheet.Name, "bulk_field.full_name", "", false},
+	{sheet.GivenName, "bulk_field.given_name", "bulk_columns.hint_part", false},
+	{sheet.FamilyName, "bulk_field.family_name", "bulk_columns.hint_part", false},
+	{sheet.Email, "bulk_field.email", "", false},
+	{sheet.File, "bulk_field.file", "bulk_columns.hint_file", false},
+	{sheet.IssueDate, "bulk_field.issue_date", "bulk_columns.hint_issue_date", true},
+	{sheet.Details, "bulk_field.details", "", true},
 }
 
 // columnPage is the data of the form for the meanings of the columns.
@@ -206,18 +221,35 @@ func (c *columnPage) Fields() []columnField {
 	return list
 }
 
+// UnusedColumns returns the columns of the list that have no meaning.
+func (c *columnPage) UnusedColumns() []bulkimport.UnusedColumn {
+	return c.Review.UnusedColumns(c.Meaning)
+}
+
+// NoDate reports whether the list has no column and no common value for the date of issue.
+func (c *columnPage) NoDate() bool {
+	_, found := c.Meaning.Columns[sheet.IssueDate]
+	return !found && c.Meaning.Defaults[sheet.IssueDate] == ""
+}
+
 // sample returns the beginning of a text from a list.
 func sample(text string) string { return sheet.Excerpt(text, sheet.SampleLength) }
 
-// Sample returns the beginning of the values of a column in the first three rows.
+// maxSamples is the maximum number of values in a sample.
+const maxSamples = 3
+
+// Sample returns the beginning of the first different values of a column.
 func (c *columnPage) Sample(at int) string {
-	var texts []string
-	for _, row := range c.Rows[:min(3, len(c.Rows))] {
-		if at < len(row.Cells) && row.Cells[at] != "" {
-			texts = append(texts, sample(row.Cells[at]))
+	var list []string
+	for _, row := range c.Rows[:min(100, len(c.Rows))] {
+		if at >= len(row.Cells) || row.Cells[at] == "" || len(list) == maxSamples {
+			continue
+		}
+		if text := sample(row.Cells[at]); !slices.Contains(list, text) {
+			list = append(list, text)
 		}
 	}
-	return sample(strings.Join(texts, ", "))
+	return sample(strings.Join(list, ", "))
 }
 
 // columns shows the form for the meanings of the columns. If there is no list, columns redirects to
@@ -230,7 +262,7 @@ func (p *Panel) columns(w http.ResponseWriter, r *http.Request, v *Visit) error 
 	if len(page.Header) == 0 {
 		return p.redirect(w, r, v, "bulk/"+page.UUID, "")
 	}
-	return p.draw(w, r, "bulk_columns.html", &columnPage{page, page.Mapping})
+	return p.draw(w, r, "bulk_columns.html", &columnPage{page, page.Suggest()})
 }
 
 // setColumns saves the meanings of the columns and redirects to the rows with problems.
@@ -252,6 +284,18 @@ func (p *Panel) setColumns(w http.ResponseWriter, r *http.Request, v *Visit) err
 		return p.showAgain(w, r, "bulk_columns.html", &columnPage{page, m}, err)
 	}
 	return p.redirect(w, r, v, "bulk/"+page.UUID+"/rows?show=problems", "columns_saved")
+}
+
+// askDiscard asks for the confirmation to delete a bulk upload.
+func (p *Panel) askDiscard(w http.ResponseWriter, r *http.Request, v *Visit) error {
+	page, err := p.draftPage(r, v, "")
+	if err != nil {
+		return err
+	}
+	if page.Status != bulkimport.Open {
+		return p.redirect(w, r, v, "bulk/"+page.UUID+"/progress", "")
+	}
+	return p.draw(w, r, "bulk_discard.html", page)
 }
 
 // discard deletes a bulk upload that was not submitted, with its files.

@@ -230,21 +230,21 @@ func TestRemoveFile(t *testing.T) {
 		o.followRedirect(t, "issuer", o.post("issuer", draft+"/columns", url.Values{"title": {"0"}, "full_name": {"1"}, "email": {"2"}, "file": {"3"}}), draft+"/rows?show=problems")
 		checkPage(t, "no files", o.get("issuer", draft+"/files"), http.StatusOK, "No files yet")
 		checkPage(t, "the placement without a file", o.get("issuer", draft+"/placement"), http.StatusOK, "No file to show yet")
-		o.followRedirect(t, "issuer", o.sendFiles(draft+"/files", "files", formFile{"ada.pdf", vaulttest.PDF}, formFile{"other.pdf", vaulttest.PDF}), draft)
+		o.followRedirect(t, "issuer", o.sendFiles(draft+"/files", "files", formFile{"ada.pdf", vaulttest.PDF}, formFile{"other.pdf", vaulttest.PDF}), draft+"/files")
 		w := o.get("issuer", draft+"/files?q=ADA")
-		checkPage(t, "files", w, http.StatusOK, "1 file of 2", "ada.pdf", "Row 2")
-		checkPage(t, "valid rows", o.get("issuer", draft+"/rows"), http.StatusOK, "In order 1")
+		checkPage(t, "files", w, http.StatusOK, "1 file.", "ada.pdf", "Row 2")
+		checkPage(t, "valid rows", o.get("issuer", draft+"/rows"), http.StatusOK, "Ready 1")
 		_, rest, _ := strings.Cut(w.Body.String(), `name="file" value="`)
 		id, _, _ := strings.Cut(rest, `"`)
 		form := url.Values{"file": {id}, "page": {"1"}, "q": {"ada"}}
 		for range 2 { // a double click
 			o.followRedirect(t, "issuer", o.post("issuer", draft+"/files/remove", form), draft+"/files?page=1&q=ada")
 		}
-		checkPage(t, "after removing the file", o.get("issuer", draft+"/files?q=ada"), http.StatusOK, "No such file")
-		checkPage(t, "the row without its file", o.get("issuer", draft+"/rows?show=problems"), http.StatusOK, "With problems 1", "No file with the name")
-		checkPage(t, "submitting rows with problems", o.post("issuer", draft+"/submit", nil), http.StatusBadRequest, "1 row has a problem")
-		o.followRedirect(t, "issuer", o.sendFiles(draft+"/files", "files", formFile{"ada.pdf", vaulttest.PDF}), draft)
-		checkPage(t, "after adding the file again", o.get("issuer", draft+"/rows"), http.StatusOK, "In order 1")
+		checkPage(t, "after removing the file", o.get("issuer", draft+"/files?q=ada"), http.StatusOK, "No file matches")
+		checkPage(t, "the row without its file", o.get("issuer", draft+"/rows?show=problems"), http.StatusOK, "Errors 1", "The file “ada.pdf” was not found.")
+		checkPage(t, "submitting rows with problems", o.post("issuer", draft+"/submit", nil), http.StatusBadRequest, "1 row has errors")
+		o.followRedirect(t, "issuer", o.sendFiles(draft+"/files", "files", formFile{"ada.pdf", vaulttest.PDF}), draft+"/files")
+		checkPage(t, "after adding the file again", o.get("issuer", draft+"/rows"), http.StatusOK, "Ready 1")
 	})
 }
 
@@ -258,16 +258,16 @@ func TestDoubtfulRowsAreShown(t *testing.T) {
 		list := "Title,Name,Email,File\nBSc,Ada,ada@example.org,ada.pdf\nBSc,Bea,bea@gmial.com,ada.pdf\n"
 		o.followRedirect(t, "issuer", o.sendFiles(draft+"/list", "list", formFile{"class.csv", []byte(list)}), draft+"/columns")
 		o.followRedirect(t, "issuer", o.post("issuer", draft+"/columns", url.Values{"title": {"0"}, "full_name": {"1"}, "email": {"2"}, "file": {"3"}}), draft+"/rows?show=problems")
-		o.followRedirect(t, "issuer", o.sendFiles(draft+"/files", "files", formFile{"ada.pdf", vaulttest.PDF}), draft)
+		o.followRedirect(t, "issuer", o.sendFiles(draft+"/files", "files", formFile{"ada.pdf", vaulttest.PDF}), draft+"/files")
 		w := o.get("issuer", draft+"/submit")
-		checkPage(t, "the page before the submission", w, http.StatusOK, "1 file is used by several rows", "row 2, Ada ; row 3, Bea", "1 e-mail address seems misspelt", "bea@gmial.com – is gmail.com meant?", "Submit 2 certificates")
+		checkPage(t, "the page before the submission", w, http.StatusOK, "1 file is used by several rows", "Row 2 , Ada ; Row 3 , Bea", "1 e-mail address may be misspelled", "bea@gmial.com . Did you mean gmail.com in the e-mail address?", "Issue 2 certificates")
 		if body := w.Body.String(); !strings.Contains(body, `href="`+draft+`/rows/3"`) || !strings.Contains(body, `<section class="note wait"><h2>1 file`) {
 			t.Error("the page lacks the link to row 3 or the section about the file that several rows use")
 		}
-		checkPage(t, "the list of doubtful rows", o.get("issuer", draft+"/rows?show=doubtful"), http.StatusOK, "To look at 2", "Look at it", "also be that of row 3 , Bea", "Is gmail.com meant")
-		checkPage(t, "the form of a doubtful row", o.get("issuer", draft+"/rows/3"), http.StatusOK, "Look whether this is right", "also be that of row 2 , Ada", "Is gmail.com meant")
+		checkPage(t, "the list of doubtful rows", o.get("issuer", draft+"/rows?show=doubtful"), http.StatusOK, "Check 2", "The same file is used by Row 3 , Bea", "Did you mean gmail.com")
+		checkPage(t, "the form of a doubtful row", o.get("issuer", draft+"/rows/3"), http.StatusOK, "Please check this row.", "The same file is used by Row 2 , Ada", "Did you mean gmail.com")
 		o.post("issuer", draft+"/rows/3", url.Values{"do": {"skip"}})
-		if text := visibleText(t, o.get("issuer", draft+"/submit")); strings.Contains(text, "used by several") || strings.Contains(text, "misspelt") {
+		if text := visibleText(t, o.get("issuer", draft+"/submit")); strings.Contains(text, "used by several") || strings.Contains(text, "misspelled") {
 			t.Errorf("the page still shows a warning about the skipped row: %s", text)
 		}
 	})
@@ -281,12 +281,12 @@ func TestBulkUpload(t *testing.T) {
 		checkPage(t, "no bulk uploads", o.get("issuer", o.pathOf("bulk")), http.StatusOK, "No bulk uploads yet")
 		w := o.post("issuer", o.pathOf("bulk"), nil)
 		draft := w.Header().Get("Location")
-		checkPage(t, "a new bulk upload", o.get("issuer", draft), http.StatusOK, "1. The list", "2. The files")
-		checkPage(t, "no list", o.sendFiles(draft+"/list", "list"), http.StatusUnprocessableEntity, "Choose the list first")
+		checkPage(t, "a new bulk upload", o.get("issuer", draft), http.StatusOK, "Upload the list", "Files (optional)", "List missing")
+		checkPage(t, "no list", o.sendFiles(draft+"/list", "list"), http.StatusUnprocessableEntity, "Choose the list.")
 		checkPage(t, "an invalid list", o.sendFiles(draft+"/list", "list", formFile{"a.csv", []byte("a,b\n")}), http.StatusUnprocessableEntity, "no rows below it")
 		list := "Award,Person,Mail address,Document\nBSc,Ada,ada@example.org,ada.pdf\nBSc,Bob,not an address,bob.pdf\nBSc,Cy,cy@example.org,missing.pdf\nBSc,Di,di@example.org,refuse.pdf\n"
 		o.followRedirect(t, "issuer", o.sendFiles(draft+"/list", "list", formFile{"class.csv", []byte(list)}), draft+"/columns")
-		checkPage(t, "columns", o.get("issuer", draft+"/columns"), http.StatusOK, "Award: BSc,", "How dates are written")
+		checkPage(t, "columns", o.get("issuer", draft+"/columns"), http.StatusOK, "Award: BSc", "Date format", "No column is used for the issue date.")
 		checkPage(t, "missing columns", o.post("issuer", draft+"/columns", url.Values{"title": {"0"}, "email": {"2"}, "file": {"3"}}), http.StatusUnprocessableEntity, "Choose the column with the full name")
 		o.followRedirect(t, "issuer", o.post("issuer", draft+"/columns", url.Values{"title": {"0"}, "full_name": {"1"}, "email": {"2"}, "file": {"3"}}), draft+"/rows?show=problems")
 
@@ -305,27 +305,28 @@ func TestBulkUpload(t *testing.T) {
 			t.Fatal(err)
 		}
 		checkPage(t, "a broken ZIP", o.sendFiles(draft+"/files", "files", formFile{"a.zip", archive.Bytes()[:50]}), http.StatusUnprocessableEntity, "damaged")
-		o.followRedirect(t, "issuer", o.sendFiles(draft+"/files", "files", formFile{"a.zip", archive.Bytes()}, formFile{"refuse.pdf", vaulttest.PDF}, formFile{"other.pdf", vaulttest.PDF}, formFile{"bad.pdf", nil}), draft)
-		o.Until("the ZIP is unpacked", func() bool { return !strings.Contains(visibleText(t, o.get("issuer", draft)), "is being unpacked") })
-		checkPage(t, "files", o.get("issuer", draft), http.StatusOK, "5 files", "1 cannot be used", "bad.pdf")
-		checkPage(t, "rows", o.get("issuer", draft+"/rows?show=problems"), http.StatusOK, "With problems 2", "In order 2", "This e-mail address has no @", "No file with the name", "Files that no row names", "other.pdf")
+		o.followRedirect(t, "issuer", o.sendFiles(draft+"/files", "files", formFile{"a.zip", archive.Bytes()}, formFile{"refuse.pdf", vaulttest.PDF}, formFile{"other.pdf", vaulttest.PDF}, formFile{"bad.pdf", nil}), draft+"/files")
+		o.Until("the ZIP is unpacked", func() bool { return !strings.Contains(visibleText(t, o.get("issuer", draft+"/files")), "Unpacking") })
+		checkPage(t, "files", o.get("issuer", draft+"/files?show=refused"), http.StatusOK, "All files 5", "Invalid files 1", "bad.pdf", "Missing files 1", "Row 4 , Cy needs missing.pdf", "Files 1 missing")
+		checkPage(t, "rows", o.get("issuer", draft+"/rows?show=problems"), http.StatusOK, "Errors 2", "Ready 2", "This e-mail address has no @", "The file “missing.pdf” was not found.", "2 files are not used by any row.", "Rows 2 errors")
+		checkPage(t, "unused files", o.get("issuer", draft+"/files?show=unused"), http.StatusOK, "other.pdf")
 		w = o.get("issuer", draft+"/errors.csv")
 		if rows, err := csv.NewReader(strings.NewReader(strings.TrimPrefix(w.Body.String(), "\uFEFF"))).ReadAll(); err != nil || len(rows) != 3 {
 			t.Errorf("errors.csv: rows %v, error %v; want the heading and 2 rows", rows, err)
 		}
-		checkPage(t, "submitting rows with problems", o.post("issuer", draft+"/submit", nil), http.StatusBadRequest, "2 rows have problems")
-		checkPage(t, "an invalid correction", o.post("issuer", draft+"/rows/3", url.Values{"email": {"still no address"}}), http.StatusOK, "This e-mail address has no @", "Row 3 was saved, but something is wrong with it still.")
+		checkPage(t, "submitting rows with problems", o.post("issuer", draft+"/submit", nil), http.StatusBadRequest, "2 rows have errors")
+		checkPage(t, "an invalid correction", o.post("issuer", draft+"/rows/3", url.Values{"email": {"still no address"}}), http.StatusOK, "This e-mail address has no @", "Row 3 was saved, but it still has errors.")
 		o.followRedirect(t, "issuer", o.post("issuer", draft+"/rows/3", url.Values{"email": {"bob@example.org"}}), draft+"/rows/4")
 		o.followRedirect(t, "issuer", o.post("issuer", draft+"/rows/4", url.Values{"do": {"skip"}}), draft+"/rows?show=problems")
 		o.checkPlacements(t, draft)
-		checkPage(t, "dry run", o.get("issuer", draft+"/submit"), http.StatusOK, "Submit 3 certificates", "2 files are not used", "Strip below the page", "1 row elsewhere")
+		checkPage(t, "dry run", o.get("issuer", draft+"/submit"), http.StatusOK, "Issue 3 certificates", "2 unused files", "Strip below the page", "1 row has its own position", "All certificates get today’s date")
 		o.followRedirect(t, "issuer", o.post("issuer", draft+"/submit", nil), draft+"/progress")
 		o.followRedirect(t, "issuer", o.post("issuer", draft+"/submit", nil), draft+"/progress")
 		o.processUntil("all rows are done", func() bool {
-			return strings.Contains(visibleText(t, o.get("auditor", draft+"/progress")), "All 4 rows are done: 2 made, 1 failed, 1 skipped.")
+			return strings.Contains(visibleText(t, o.get("auditor", draft+"/progress")), "All 3 submitted rows are processed: 2 issued, 1 failed. 1 row of the list was skipped.")
 		})
-		checkPage(t, "a finished bulk upload", o.get("issuer", draft+"/progress"), http.StatusOK, "Approved 2", "Failed 1", "Skipped 1", "Retry 1 failed row", "2 rows that became no certificate",
-			"Row 4 , Cy : skipped. No file with the name", "Row 5 , Di : failed.", "Correct 1 row in a new bulk upload")
+		checkPage(t, "a finished bulk upload", o.get("issuer", draft+"/progress"), http.StatusOK, "Submitted 3", "Approved 2", "Failed 1", "Skipped 1", "Retry 1 failed row", "2 rows without a certificate",
+			"Row 4, Cy : skipped. The file “missing.pdf” was not found.", "Row 5, Di : failed.", "Correct 1 row in a new bulk upload")
 		if text := visibleText(t, o.get("auditor", draft+"/progress")); strings.Contains(text, "Correct 1 row") {
 			t.Errorf("the page for an auditor has the button to correct rows: %s", text)
 		}

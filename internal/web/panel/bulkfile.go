@@ -15,11 +15,12 @@ import (
 const filesPerPage = 100
 
 // filesView is one page of the list of a bulk upload's files. Found is the number of files that
-// match Search.
+// match Search and Show.
 type filesView struct {
 	*draftPage
 
 	Search    string
+	Show      string
 	Page      int
 	Found     int
 	PageFiles []*bulkimport.File
@@ -48,34 +49,71 @@ func (l *filesView) Next() string {
 
 func (l *filesView) at(page int) string {
 	q := url.Values{"page": {strconv.Itoa(page)}}
+	if l.Show != "" {
+		q.Set("show", l.Show)
+	}
 	if l.Search != "" {
 		q.Set("q", l.Search)
 	}
 	return l.Path("files") + "?" + q.Encode()
 }
 
-// draftFiles shows one page of the files of a bulk upload. With each file it shows the rows that
-// refer to the file.
+// These are the values of Show. Another value selects all files.
+const (
+	showUnused  = "unused"
+	showRefused = "refused"
+)
+
+// MissingShown returns the first rows whose file is missing. MoreMissing returns the number of the
+// others.
+func (l *filesView) MissingShown() []*bulkimport.Row {
+	return l.Missing[:min(len(l.Missing), maxMissing)]
+}
+
+// MoreMissing returns the number of rows after those of MissingShown.
+func (l *filesView) MoreMissing() int { return max(0, len(l.Missing)-maxMissing) }
+
+// maxMissing is the maximum number of rows without a file that a page names.
+const maxMissing = 50
+
+// filesView returns the view that a request selects.
+func (d *draftPage) filesView(r *http.Request) *filesView {
+	query := r.URL.Query()
+	l := &filesView{draftPage: d, Search: strings.TrimSpace(query.Get("q")), Show: query.Get("show"), Page: 1, rows: map[*bulkimport.File][]*bulkimport.Row{}}
+	if n, err := strconv.Atoi(query.Get("page")); err == nil && n > 0 && n <= bulkimport.MaxFiles {
+		l.Page = n
+	}
+	for _, row := range d.Rows {
+		if row.File != nil {
+			l.rows[row.File] = append(l.rows[row.File], row)
+		}
+	}
+	files := d.Files
+	switch l.Show {
+	case showUnused:
+		files = d.Unused
+	case showRefused:
+		files = d.Refused
+	}
+	search := strings.ToLower(l.Search)
+	found := slices.DeleteFunc(slices.Clone(files), func(f *bulkimport.File) bool { return !strings.Contains(strings.ToLower(f.Path), search) })
+	l.Found = len(found)
+	first := min(len(found), (l.Page-1)*filesPerPage)
+	l.PageFiles = found[first:min(len(found), first+filesPerPage)]
+	return l
+}
+
+// draftFiles shows the step of the files: the form to add files, and one page of the files. With
+// each file it shows the rows that refer to the file.
 func (p *Panel) draftFiles(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	page, err := p.draftPage(r, v, "files")
 	if err != nil {
 		return err
 	}
-	l := &filesView{draftPage: page, Search: strings.TrimSpace(r.URL.Query().Get("q")), Page: 1, rows: map[*bulkimport.File][]*bulkimport.Row{}}
-	if n, err := strconv.Atoi(r.URL.Query().Get("page")); err == nil && n > 0 && n <= bulkimport.MaxFiles {
-		l.Page = n
+	if page.Unpacking() {
+		page.refresh(w)
 	}
-	for _, row := range page.Rows {
-		if row.File != nil {
-			l.rows[row.File] = append(l.rows[row.File], row)
-		}
-	}
-	search := strings.ToLower(l.Search)
-	found := slices.DeleteFunc(slices.Clone(page.Files), func(f *bulkimport.File) bool { return !strings.Contains(strings.ToLower(f.Path), search) })
-	l.Found = len(found)
-	first := min(len(found), (l.Page-1)*filesPerPage)
-	l.PageFiles = found[first:min(len(found), first+filesPerPage)]
-	return p.draw(w, r, "bulk_filelist.html", l)
+	return p.draw(w, r, "bulk_files.html", page.filesView(r))
 }
 
 // removeFile removes a file and redirects to the page that contained the form.
@@ -92,13 +130,9 @@ func (p *Panel) removeFile(w http.ResponseWriter, r *http.Request, v *Visit) err
 	if err := p.BulkImports.RemoveFile(r.Context(), d, id); err != nil && !fault.Is(err, fault.NotFound) {
 		return err
 	}
-	to := "bulk/" + d.UUID
-	if r.PostForm.Has("page") {
-		l := &filesView{draftPage: &draftPage{Review: &bulkimport.Review{Draft: d}, Visit: v}, Search: r.PostForm.Get("q"), Page: 1}
-		if n, err := strconv.Atoi(r.PostForm.Get("page")); err == nil {
-			l.Page = n
-		}
-		to = strings.TrimPrefix(l.at(l.Page), v.Path("")+"/")
+	l := &filesView{draftPage: &draftPage{Review: &bulkimport.Review{Draft: d}, Visit: v}, Search: r.PostForm.Get("q"), Show: r.PostForm.Get("show"), Page: 1}
+	if n, err := strconv.Atoi(r.PostForm.Get("page")); err == nil {
+		l.Page = n
 	}
-	return p.redirect(w, r, v, to, "file_removed")
+	return p.redirect(w, r, v, strings.TrimPrefix(l.at(l.Page), v.Path("")+"/"), "file_removed")
 }

@@ -3,6 +3,7 @@ package panel
 import (
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -14,15 +15,20 @@ import (
 // rowsPerPage is the number of rows per page.
 const rowsPerPage = 100
 
-// rowsView is one page of the list of a bulk upload's rows. Found is the number of rows that
-// Show selects. On this page, ShowProblems selects the rows in ToCorrect.
+// rowsView is one page of the list of a bulk upload's rows. Found is the number of rows that Show
+// and Search select. On this page, ShowProblems selects the rows in ToCorrect.
 type rowsView struct {
 	*draftPage
 
 	Show     bulkimport.Show
+	Search   string
 	Page     int
 	PageRows []*bulkimport.Row
 	Found    int
+	// form has the submitted corrections if one of them was refused.
+	form url.Values
+	// suggested are the files that probably belong to rows without a file.
+	suggested map[*bulkimport.Row]*bulkimport.File
 }
 
 // Prev returns the address of the previous page, or "" on the first page.
@@ -46,7 +52,40 @@ func (l *rowsView) at(page int) string {
 	if l.Show != "" {
 		q.Set("show", string(l.Show))
 	}
+	if l.Search != "" {
+		q.Set("q", l.Search)
+	}
 	return l.Path("rows") + "?" + q.Encode()
+}
+
+// Inline reports whether the page shows fields to correct the rows.
+func (l *rowsView) Inline() bool {
+	return l.Show == bulkimport.ShowProblems || l.Show == bulkimport.ShowDoubtful
+}
+
+// Select returns the rows that show selects. ShowProblems selects only rows that a person can
+// correct now.
+func (d *draftPage) Select(show bulkimport.Show) []*bulkimport.Row {
+	if show == bulkimport.ShowProblems {
+		return d.ToCorrect
+	}
+	return d.Of(show)
+}
+
+// RowPath returns the address of the page of a row.
+func (d *draftPage) RowPath(row *bulkimport.Row) string {
+	return d.Path("rows/" + strconv.Itoa(row.Number))
+}
+
+// RowPath returns the address of the page of a row. The page leads to the other selected rows.
+func (l *rowsView) RowPath(row *bulkimport.Row) string { return rowPath(l.draftPage, row, l.Show) }
+
+func rowPath(d *draftPage, row *bulkimport.Row, show bulkimport.Show) string {
+	address := d.RowPath(row)
+	if show != bulkimport.ShowProblems {
+		address += "?show=" + string(show)
+	}
+	return address
 }
 
 // rowState is the state of a row: the messages of the problems that a person can correct now, and
@@ -62,9 +101,58 @@ type rowState struct {
 func (l *rowsView) State(row *bulkimport.Row) rowState {
 	state := rowState{Row: row, Place: l.PlaceOf(row)}
 	for _, problem := range l.Correctable(row) {
-		state.Messages = append(state.Messages, rowMessage(row, problem))
+		state.Messages = append(state.Messages, l.texts.rowMessage(row, problem))
 	}
 	return state
+}
+
+// fixField is a field of a row that has a problem or must be checked. Control is its name in a form
+// with several rows.
+type fixField struct {
+	Control, Label, Value, Problem string
+	// List is the id of the list of proposed values, or "".
+	List string
+	// Suggestion is a value that is probably meant, or "".
+	Suggestion string
+	// Long reports whether the value is too long for a form with several rows.
+	Long bool
+}
+
+// maxInline is the maximum length in bytes of a value in a form with several rows.
+const maxInline = 1500
+
+// FixFields returns the fields of a row that have a problem or must be checked.
+func (l *rowsView) FixFields(row *bulkimport.Row) (list []fixField) {
+	problems := l.Correctable(row)
+	for _, column := range bulkimport.Fields {
+		var messages []string
+		for _, p := range problems {
+			if p.Column == column {
+				messages = append(messages, l.texts.rowMessage(row, p))
+			}
+		}
+		doubtful := row.Doubtful() && (column == sheet.Email && row.SuggestedDomain != "" || column == sheet.File && (row.Shared != nil || row.NameAbsent) ||
+			column == sheet.Name && row.NameAbsent)
+		if len(messages) == 0 && !doubtful {
+			continue
+		}
+		f := fixField{Control: rowControl(row.Number, column), Label: "bulk_field." + string(column), Value: row.Value(column), Problem: strings.Join(messages, " ")}
+		if column == sheet.File && len(l.Unused) > 0 {
+			f.List = "unused"
+		}
+		switch file := l.suggested[row]; {
+		case column == sheet.File && file != nil:
+			f.Suggestion = file.Path
+		case column == sheet.Email:
+			f.Suggestion = row.SuggestedEmail()
+		}
+		if text, ok := l.form[f.Control]; ok {
+			f.Value = text[0]
+		}
+		f.Long = len(f.Value) > maxInline
+		list = append(list, f)
+	}
+	return list
 }
 
 // maxShown is the maximum number of characters of a field in a list of rows. The title, the name,
@@ -102,21 +190,36 @@ func (p *Panel) rows(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	if !page.Mapped {
 		return p.redirect(w, r, v, "bulk/"+page.UUID+"/columns", "")
 	}
-	if page.Unpacking() {
-		w.Header().Set("Refresh", "3")
+	if err := p.compare(r, page); err != nil {
+		return err
 	}
-	l := &rowsView{draftPage: page, Show: bulkimport.Show(r.URL.Query().Get("show")), Page: 1}
-	if n, err := strconv.Atoi(r.URL.Query().Get("page")); err == nil && n > 0 {
+	l := page.rowsView(r.URL.Query())
+	if page.Unpacking() || page.Uncompared > 0 && !l.Inline() {
+		// A form with corrections must not be reloaded while a person types.
+		page.refresh(w)
+	}
+	return p.draw(w, r, "bulk_rows.html", l)
+}
+
+// rowsView returns the view that a query selects.
+func (d *draftPage) rowsView(query url.Values) *rowsView {
+	l := &rowsView{draftPage: d, Show: bulkimport.Show(query.Get("show")), Search: strings.TrimSpace(query.Get("q")), Page: 1}
+	if l.Inline() && !d.Waiting() {
+		l.suggested = d.SuggestedFiles()
+	}
+	if n, err := strconv.Atoi(query.Get("page")); err == nil && n > 0 {
 		l.Page = n
 	}
-	found := page.Of(l.Show)
-	if l.Show == bulkimport.ShowProblems {
-		found = page.ToCorrect
+	found := d.Select(l.Show)
+	if search := strings.ToLower(l.Search); search != "" {
+		found = slices.DeleteFunc(slices.Clone(found), func(row *bulkimport.Row) bool {
+			return !strings.Contains(strings.ToLower(row.Text.FullName+"\n"+row.Text.Email+"\n"+row.FileName), search)
+		})
 	}
 	l.Found = len(found)
 	first := min(len(found), (l.Page-1)*rowsPerPage)
 	l.PageRows = found[first:min(len(found), first+rowsPerPage)]
-	return p.draw(w, r, "bulk_rows.html", l)
+	return l
 }
 
 // rowView is the data of the form of one row.
@@ -126,10 +229,37 @@ type rowView struct {
 	*placing
 
 	Row *bulkimport.Row
-	// Next is the number of the next row that a person can correct now, or 0 if there is none.
-	Next int
+	// Show selects the rows to which the page leads: Prev is the last selected row before this row,
+	// and Next the first one after it. They are nil if there is none. At is the position of the row
+	// among the Selected rows, or 0 if it is none of them.
+	Show         bulkimport.Show
+	Prev, Next   *bulkimport.Row
+	At, Selected int
 	// StillInvalid reports whether the row was saved but still has a problem.
 	StillInvalid bool
+}
+
+// PathOf returns the address of the page of another row, with the same selection.
+func (l *rowView) PathOf(row *bulkimport.Row) string { return rowPath(l.draftPage, row, l.Show) }
+
+// Back returns the address of the list of the selected rows.
+func (l *rowView) Back() string { return l.Path("rows?show=" + string(l.Show)) }
+
+// find sets the neighbors of the row among the selected rows.
+func (l *rowView) find() {
+	l.Prev, l.Next, l.At = nil, nil, 0
+	selected := l.Select(l.Show)
+	l.Selected = len(selected)
+	for i, row := range selected {
+		switch {
+		case row.Number < l.Row.Number:
+			l.Prev = row
+		case row.Number == l.Row.Number:
+			l.At = i + 1
+		case l.Next == nil:
+			l.Next = row
+		}
+	}
 }
 
 // ProblemOf returns the message of the first problem of a field that a person can correct now, or
@@ -137,7 +267,7 @@ type rowView struct {
 func (l *rowView) ProblemOf(c sheet.Column) string {
 	for _, problem := range l.Correctable(l.Row) {
 		if problem.Column == c {
-			return rowMessage(l.Row, problem)
+			return l.texts.rowMessage(l.Row, problem)
 		}
 	}
 	return ""
@@ -146,8 +276,8 @@ func (l *rowView) ProblemOf(c sheet.Column) string {
 // Fields returns the fields of a row.
 func (*rowView) Fields() []sheet.Column { return bulkimport.Fields }
 
-// Label returns the label of a field.
-func (*rowView) Label(c sheet.Column) string { return fieldLabels[c] }
+// Label returns the key of the label of a field.
+func (*rowView) Label(c sheet.Column) string { return "bulk_field." + string(c) }
 
 func (p *Panel) rowView(r *http.Request, v *Visit) (*rowView, error) {
 	page, err := p.draftPage(r, v, "rows")
@@ -158,15 +288,20 @@ func (p *Panel) rowView(r *http.Request, v *Visit) (*rowView, error) {
 	if err != nil {
 		return nil, fault.New(fault.NotFound, "There is no such row.")
 	}
-	view := &rowView{draftPage: page}
+	view := &rowView{draftPage: page, Show: bulkimport.ShowProblems}
 	if view.Row, err = page.Row(number); err != nil {
 		return nil, err
 	}
-	for _, row := range page.ToCorrect {
-		if row.Number > number && view.Next == 0 {
-			view.Next = row.Number
-		}
+	form := r.URL.Query()
+	if r.Method == http.MethodPost {
+		form = r.PostForm
+	} else if _, err := p.BulkImports.CompareNames(r.Context(), page.Review, []*bulkimport.Row{view.Row}, compareTime); err != nil {
+		return nil, err
 	}
+	if form.Has("show") {
+		view.Show = bulkimport.Show(form.Get("show"))
+	}
+	view.find()
 	return view, nil
 }
 
@@ -226,20 +361,22 @@ func (p *Panel) place(r *http.Request, view *rowView) error {
 	return p.BulkImports.Place(r.Context(), view.Draft, view.Row.Number, wanted)
 }
 
-// fixRow corrects a row, skips it or includes it again. If the row still has a problem, fixRow
-// shows the form of the row again. Otherwise fixRow redirects to the next row with a problem, or to
-// the list of rows with problems if no such row follows.
+// fixRow corrects a row, skips it, includes it again, or saves only its placement. If the row still
+// has a problem, fixRow shows the form of the row again. Otherwise fixRow redirects to the next
+// selected row, or to the list of the selected rows if there is none.
 func (p *Panel) fixRow(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	view, err := p.rowView(r, v)
 	if err != nil {
 		return err
 	}
-	number := view.Row.Number
-	switch r.PostForm.Get("do") {
+	number, action := view.Row.Number, r.PostForm.Get("do")
+	switch action {
 	case "skip":
 		err = p.BulkImports.Skip(r.Context(), view.Draft, number, true)
 	case "take":
 		err = p.BulkImports.Skip(r.Context(), view.Draft, number, false)
+	case "place":
+		err = p.place(r, view)
 	default:
 		texts := map[sheet.Column]string{}
 		for _, c := range bulkimport.Fields {
@@ -258,41 +395,39 @@ func (p *Panel) fixRow(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	if err != nil {
 		return err
 	}
-	if !after.Row.Skipped && len(after.Correctable(after.Row)) > 0 {
+	if !after.Row.Skipped && action != "place" && len(after.Correctable(after.Row)) > 0 {
 		after.StillInvalid = true
 		return p.drawRow(w, r, after, nil)
 	}
-	notice := "row_saved"
-	if after.Row.Skipped {
-		notice = "row_skipped"
-	}
-	rows, remaining := "bulk/"+view.UUID+"/rows", len(after.ToCorrect)
-	switch {
-	case after.Next != 0:
-		return p.redirect(w, r, v, rows+"/"+strconv.Itoa(after.Next), notice+"_next", number, after.Next, remaining)
-	case remaining > 0:
-		return p.redirect(w, r, v, rows+"?show=problems", notice+"_left", number, remaining)
-	}
-	return p.redirect(w, r, v, rows+"?show=problems", notice, number)
+	return p.afterRow(w, r, v, after, action)
 }
 
-// skipRows skips all rows with problems, all duplicates of other rows, or all rows whose
-// certificate already exists.
-func (p *Panel) skipRows(w http.ResponseWriter, r *http.Request, v *Visit) error {
-	d, err := p.draftOf(r, v)
-	if err != nil {
-		return err
+// afterRow redirects to the row that follows a finished row.
+func (p *Panel) afterRow(w http.ResponseWriter, r *http.Request, v *Visit, view *rowView, action string) error {
+	number, next := view.Row.Number, view.Next
+	if view.Show != bulkimport.ShowProblems {
+		notice := "row_kept"
+		if action == "place" {
+			notice = "row_placed"
+		}
+		to := view.Back()
+		if next != nil {
+			to = view.PathOf(next)
+		}
+		return p.redirect(w, r, v, strings.TrimPrefix(to, v.Path("")+"/"), notice, number)
 	}
-	to := "bulk/" + d.UUID + "/submit"
-	if r.PostForm.Get("skip") == "existing" {
-		_, err = p.BulkImports.SkipExisting(r.Context(), d)
-	} else {
-		_, err = p.BulkImports.SkipAll(r.Context(), d, bulkimport.Show(r.PostForm.Get("skip")))
+	notice := "row_saved"
+	if view.Row.Skipped {
+		notice = "row_skipped"
 	}
-	if err != nil {
-		return err
+	if next == nil && len(view.ToCorrect) > 0 {
+		next = view.ToCorrect[0]
 	}
-	return p.redirect(w, r, v, to, "rows_skipped")
+	rows := "bulk/" + view.UUID + "/rows"
+	if next == nil {
+		return p.redirect(w, r, v, rows+"?show=problems", notice, number)
+	}
+	return p.redirect(w, r, v, rows+"/"+strconv.Itoa(next.Number), notice+"_next", number, next.Number, len(view.ToCorrect))
 }
 
 // errorsCSV sends the rows with problems as a CSV file.
@@ -304,5 +439,5 @@ func (p *Panel) errorsCSV(w http.ResponseWriter, r *http.Request, v *Visit) erro
 	if err := download(w, "text/csv; charset=utf-8", "errors.csv"); err != nil {
 		return err
 	}
-	return p.finishStream(r, page.WriteErrors(w, rowMessage))
+	return p.finishStream(r, page.WriteErrors(w, page.texts.rowMessage))
 }

@@ -2,9 +2,8 @@ package panel
 
 import (
 	"context"
-	"fmt"
 	"net/http"
-	"strconv"
+	"slices"
 	"strings"
 	"time"
 
@@ -12,6 +11,7 @@ import (
 	"github.com/certvault/certvault/internal/batch"
 	"github.com/certvault/certvault/internal/bulkimport"
 	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/sheet"
 )
 
 // batchesPerPage is the number of batches per page.
@@ -27,9 +27,7 @@ func (p *Panel) dryRun(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	if !view.Mapped {
 		return p.redirect(w, r, v, "bulk/"+view.UUID+"/columns", "")
 	}
-	if view.Unpacking() {
-		w.Header().Set("Refresh", "3")
-	}
+	view.refresh(w)
 	return p.draw(w, r, "bulk_submit.html", view)
 }
 
@@ -46,9 +44,42 @@ func (d *dryRunView) Rejected() int { return d.Valid - d.Run.Certificates }
 // submission would create no certificate.
 func (d *dryRunView) Nothing() bool { return d.Invalid == 0 && d.Valid > 0 && d.Run.Certificates == 0 }
 
+// NameAbsent returns the rows whose file does not contain the name of the recipient.
+func (d *dryRunView) NameAbsent() []*bulkimport.Row {
+	return slices.DeleteFunc(d.Of(bulkimport.ShowValid), func(row *bulkimport.Row) bool { return !row.NameAbsent })
+}
+
+// FirstReady returns the first valid row, or nil.
+func (d *dryRunView) FirstReady() *bulkimport.Row {
+	if rows := d.Of(bulkimport.ShowValid); len(rows) > 0 {
+		return rows[0]
+	}
+	return nil
+}
+
+// OnlyToday reports whether all certificates would get the day on which they are issued.
+func (d *dryRunView) OnlyToday() bool {
+	o := d.DateOrigins()
+	return o.Today > 0 && o.Today == d.Valid
+}
+
+// DateColumn returns the name of the column with the date of issue, or "".
+func (d *dryRunView) DateColumn() string {
+	if at, ok := d.Mapping.Columns[sheet.IssueDate]; ok && at < len(d.Header) {
+		return sample(d.Header[at])
+	}
+	return ""
+}
+
+// SameDate returns the date of rows without one, as it was entered for all rows.
+func (d *dryRunView) SameDate() string { return d.Mapping.Defaults[sheet.IssueDate] }
+
 func (p *Panel) dryRunView(r *http.Request, v *Visit) (*dryRunView, error) {
 	page, err := p.draftPage(r, v, "submit")
 	if err != nil {
+		return nil, err
+	}
+	if err := p.compare(r, page); err != nil {
 		return nil, err
 	}
 	run, err := p.BulkImports.DryRun(r.Context(), page.Draft)
@@ -71,7 +102,7 @@ func (p *Panel) submit(w http.ResponseWriter, r *http.Request, v *Visit) error {
 			return err
 		}
 		if view.Nothing() {
-			return p.showAgain(w, r, "bulk_submit.html", view, fault.New(fault.BadRequest, "No certificate would be created, so there is nothing to submit."))
+			return p.showAgain(w, r, "bulk_submit.html", view, fault.New(fault.BadRequest, "bulk_summary.nothing"))
 		}
 	}
 	if err := p.BulkImports.Submit(r.Context(), d, nil); err != nil {
@@ -99,14 +130,19 @@ type progressView struct {
 }
 
 // Why returns the reason why a row became no certificate.
-func (*progressView) Why(r *bulkimport.Result) string { return resultMessage(r) }
+func (l *progressView) Why(r *bulkimport.Result) string { return l.texts.resultMessage(r) }
+
+// StatusKey returns the key of the label of a result without a certificate.
+func (*progressView) StatusKey(r *bulkimport.Result) string {
+	return "bulk_progress.status_" + r.Status
+}
 
 // Refusals returns the reasons why batches were not accepted.
 func (l *progressView) Refusals() []string {
 	texts := make([]string, len(l.Progress.Refusals))
 	for i, refusal := range l.Progress.Refusals {
 		if texts[i] = refusal.Text; refusal.Problem != nil {
-			texts[i] = problemMessage(*refusal.Problem, "")
+			texts[i] = l.texts.listMessage(bulkimport.Problem{Problem: *refusal.Problem}, "")
 		}
 	}
 	return texts
@@ -115,23 +151,19 @@ func (l *progressView) Refusals() []string {
 // MaxBatch returns the maximum number of rows of a batch.
 func (*progressView) MaxBatch() int { return batch.MaxEntries }
 
-// Summary returns a sentence with the results of all rows of the list.
+// Summary returns a sentence with the results of the submitted rows.
 func (l *progressView) Summary() string {
 	p := l.Progress
-	parts := []string{strconv.Itoa(p.Approved+p.Revoked) + " made"}
+	results := []string{l.texts.of("bulk_progress.issued", "n", p.Approved+p.Revoked)}
 	for _, count := range []struct {
-		n    int
-		what string
-	}{{p.Failed, "failed"}, {p.Rejected, "rejected"}, {p.Refused, "not taken"}, {p.Skipped, "skipped"}} {
+		n   int
+		key string
+	}{{p.Failed, "failed"}, {p.Rejected, "rejected"}, {p.Refused, "refused"}} {
 		if count.n > 0 {
-			parts = append(parts, strconv.Itoa(count.n)+" "+count.what)
+			results = append(results, l.texts.of("bulk_progress."+count.key, "n", count.n))
 		}
 	}
-	all := fmt.Sprintf("All %d rows are done", p.Total+p.Skipped)
-	if p.Total+p.Skipped == 1 {
-		all = "The only row is done"
-	}
-	return all + ": " + strings.Join(parts, ", ") + "."
+	return l.texts.count("bulk_progress.all", p.Total, "results", strings.Join(results, ", "))
 }
 
 // loadNotIssued sets NotIssued and CorrectableRows if all rows are finished.
@@ -157,16 +189,16 @@ func (p *Panel) loadNotIssued(r *http.Request, view *progressView) error {
 }
 
 // rest returns a text about the speed and the remaining time, or "" if all rows are finished.
-func rest(p *bulkimport.Progress) string {
+func (t texts) rest(p *bulkimport.Progress) string {
 	switch {
 	case p.Finished():
 		return ""
 	case p.PerMinute == 0:
-		return "The remaining time is not known yet."
+		return t.of("bulk_progress.unknown")
 	case p.Remaining < time.Minute:
-		return fmt.Sprintf("%d a minute; less than a minute left.", p.PerMinute)
+		return t.of("bulk_progress.pace_end", "n", number(p.PerMinute))
 	default:
-		return fmt.Sprintf("%d a minute; about %s left.", p.PerMinute, plural(int(p.Remaining.Round(time.Minute)/time.Minute), "minute", "minutes"))
+		return t.of("bulk_progress.pace", "n", number(p.PerMinute), "time", t.count("bulk.minutes", int(p.Remaining.Round(time.Minute)/time.Minute)))
 	}
 }
 
@@ -180,11 +212,11 @@ func (p *Panel) progress(w http.ResponseWriter, r *http.Request, v *Visit) error
 	if d.Status == bulkimport.Open {
 		return p.redirect(w, r, v, "bulk/"+d.UUID, "")
 	}
-	view := &progressView{draftPage: &draftPage{Review: &bulkimport.Review{Draft: d}, Visit: v, Step: "progress"}}
+	view := &progressView{draftPage: &draftPage{Review: &bulkimport.Review{Draft: d}, Visit: v, texts: p.texts(r)}}
 	if view.Progress, err = p.BulkImports.Progress(r.Context(), d); err != nil {
 		return err
 	}
-	view.Rest = rest(view.Progress)
+	view.Rest = view.texts.rest(view.Progress)
 	if err := p.loadNotIssued(r, view); err != nil {
 		return err
 	}
@@ -212,7 +244,7 @@ func (p *Panel) progressEvents(w http.ResponseWriter, r *http.Request, v *Visit)
 			Rejected int    `json:"rejected"`
 			Finished bool   `json:"finished"`
 			Rest     string `json:"rest"`
-		}{now.Done(), now.Approved, now.Failed, now.Rejected, now.Finished(), rest(now)}, now.Finished(), nil
+		}{now.Done(), now.Approved, now.Failed, now.Rejected, now.Finished(), p.texts(r).rest(now)}, now.Finished(), nil
 	})
 }
 
@@ -225,7 +257,7 @@ func (p *Panel) resultsCSV(w http.ResponseWriter, r *http.Request, v *Visit) err
 	if err := download(w, "text/csv; charset=utf-8", "results.csv"); err != nil {
 		return err
 	}
-	return p.finishStream(r, p.BulkImports.WriteResults(r.Context(), d, p.Links.Verify, resultMessage, w))
+	return p.finishStream(r, p.BulkImports.WriteResults(r.Context(), d, p.Links.Verify, p.texts(r).resultMessage, w))
 }
 
 // retryDraft retries the failed certificates of a bulk upload.

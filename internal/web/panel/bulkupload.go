@@ -31,9 +31,11 @@ type bulkUpload struct {
 	panel *Panel
 	visit *Visit
 	draft *bulkimport.Draft
-	// list reports whether a list was stored. files is the number of files that were read.
-	list  bool
-	files int
+	// list reports whether a list was stored. corrected is the number of rows that it replaced, if it
+	// has corrections of the list. files is the number of files that were read.
+	list      bool
+	corrected int
+	files     int
 	// bad are the problems of the list and of the file at which reading stopped. Files that follow
 	// an invalid list are still stored. stopped reports whether an invalid file stopped the
 	// reading.
@@ -41,17 +43,17 @@ type bulkUpload struct {
 	stopped bool
 }
 
-// uploadList stores the chosen list and files, as uploadFiles does. The two handlers differ only in
-// the error for a form without a list and without files.
+// uploadList stores the chosen list and files, as uploadFiles does. The two handlers differ in the
+// error for a form without a list and without files, and in the page that shows the problems.
 func (p *Panel) uploadList(w http.ResponseWriter, r *http.Request, v *Visit) error {
-	return p.uploadBulk(w, r, v, fault.OfField("list", "Choose the list first."))
+	return p.uploadBulk(w, r, v, "list", fault.OfField("list", "bulk_list.choose_list"))
 }
 
 func (p *Panel) uploadFiles(w http.ResponseWriter, r *http.Request, v *Visit) error {
-	return p.uploadBulk(w, r, v, fault.OfField("files", "Choose files, or a ZIP of them, first."))
+	return p.uploadBulk(w, r, v, "files", fault.OfField("files", "bulk_list.choose_files"))
 }
 
-func (p *Panel) uploadBulk(w http.ResponseWriter, r *http.Request, v *Visit, missing error) error {
+func (p *Panel) uploadBulk(w http.ResponseWriter, r *http.Request, v *Visit, step string, missing error) error {
 	d, err := p.draftOf(r, v)
 	if err != nil {
 		return err
@@ -62,10 +64,15 @@ func (p *Panel) uploadBulk(w http.ResponseWriter, r *http.Request, v *Visit, mis
 	}
 	if err != nil {
 		w.Header().Set(storedHeader, u.stored())
-		return p.filesAgain(w, r, v, err)
+		return p.uploadAgain(w, r, v, step, err)
 	}
-	if !u.list {
-		return p.redirect(w, r, v, "bulk/"+d.UUID, "files_taken")
+	switch {
+	case u.corrected == 1:
+		return p.redirect(w, r, v, "bulk/"+d.UUID+"/rows?show=problems", "corrected_one")
+	case u.corrected > 0:
+		return p.redirect(w, r, v, "bulk/"+d.UUID+"/rows?show=problems", "corrected_many", u.corrected)
+	case !u.list:
+		return p.redirect(w, r, v, "bulk/"+d.UUID+"/files", "files_taken")
 	}
 	if d, err = p.draftOf(r, v); err != nil {
 		return err
@@ -78,6 +85,18 @@ func (p *Panel) uploadBulk(w http.ResponseWriter, r *http.Request, v *Visit, mis
 		return p.redirect(w, r, v, "bulk/"+d.UUID+"/columns", notice+"_one")
 	}
 	return p.redirect(w, r, v, "bulk/"+d.UUID+"/columns", notice+"_taken", d.Total)
+}
+
+// uploadAgain shows the page of a step again, with the problems of its form.
+func (p *Panel) uploadAgain(w http.ResponseWriter, r *http.Request, v *Visit, step string, err error) error {
+	page, e := p.draftPage(r, v, step)
+	if e != nil {
+		return e
+	}
+	if step == "list" {
+		return p.showAgain(w, r, "bulk_list.html", page, err)
+	}
+	return p.showAgain(w, r, "bulk_files.html", page.filesView(r), err)
 }
 
 // stored returns the names of the controls whose content was completely stored, separated by
@@ -116,12 +135,14 @@ func (u *bulkUpload) part(r *http.Request, part *body.Part) error {
 	var err error
 	switch part.FormName() {
 	case "list":
-		if err = u.panel.BulkImports.SetList(r.Context(), u.draft, part.FileName(), part); err == nil {
-			u.list = true
-		}
+		err = u.setList(r, part)
 	case "files":
+		if sheet.IsListName(part.FileName()) {
+			err = u.listAmongFiles(r, part)
+			break
+		}
 		if u.files++; u.files > maxBulkFiles {
-			return fault.OfField("files", "Send at most 5,000 files at once, or put them into a ZIP.")
+			return fault.OfField("files", "bulk_list.too_many")
 		}
 		err = u.file(r, part.FileName(), part)
 	}
@@ -134,11 +155,30 @@ func (u *bulkUpload) part(r *http.Request, part *body.Part) error {
 			u.bad.Add(field.Name, message)
 		}
 	}
-	if part.FormName() == "list" {
+	if part.FormName() == "list" || sheet.IsListName(part.FileName()) {
 		return nil
 	}
 	u.stopped = true
 	return u.bad.Err()
+}
+
+// setList stores a list, or the corrections of the list that the bulk upload has.
+func (u *bulkUpload) setList(r *http.Request, part *body.Part) error {
+	n, err := u.panel.BulkImports.Import(r.Context(), u.draft, part.FileName(), part)
+	if err != nil {
+		return err
+	}
+	u.list, u.corrected = true, n
+	return nil
+}
+
+// listAmongFiles stores a list that was chosen as a file if the bulk upload has no list yet.
+// Otherwise the list is refused, because it would replace the list.
+func (u *bulkUpload) listAmongFiles(r *http.Request, part *body.Part) error {
+	if !u.list && u.draft.ListName == "" {
+		return u.setList(r, part)
+	}
+	return fault.OfField("files", u.panel.texts(r).of("bulk_list.is_list", "name", sheet.Excerpt(part.FileName(), sheet.SampleLength)))
 }
 
 func (u *bulkUpload) file(r *http.Request, name string, content io.Reader) error {

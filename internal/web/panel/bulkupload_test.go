@@ -28,19 +28,23 @@ func TestUploadListAndFiles(t *testing.T) {
 		for _, button := range []string{"/list", "/files"} {
 			draft := begin()
 			w := o.followRedirect(t, "issuer", o.sendFields(draft+button, classList, classFiles), draft+"/columns")
-			checkPage(t, "the list and the files "+button, w, http.StatusOK, "The list was read: 2 rows. The files were added.")
-			checkPage(t, "the page of files "+button, o.get("issuer", draft), http.StatusOK, "class.csv , 2 rows.", "2 files .", "Go on to the columns", "ends by itself on")
+			checkPage(t, "the list and the files "+button, w, http.StatusOK, "The list was uploaded: 2 rows. The files were added.", "Columns not confirmed", "Files (done)")
+			checkPage(t, "the page of the list "+button, o.get("issuer", draft), http.StatusOK, "class.csv , 2 rows", "Continue", "expires on")
 			o.followRedirect(t, "issuer", o.post("issuer", draft+"/columns", url.Values{"title": {"0"}, "full_name": {"1"}, "email": {"2"}, "file": {"3"}}), draft+"/rows?show=problems")
-			checkPage(t, "after assigning the columns "+button, o.get("issuer", draft), http.StatusOK, "Go on to the rows", "Rows (1 to correct)")
+			w = o.get("issuer", draft)
+			checkPage(t, "after assigning the columns "+button, w, http.StatusOK, "Columns (done)", "Rows 1 error")
+			if !strings.Contains(w.Body.String(), `<a class="button" href="`+draft+`/rows?show=problems">Continue</a>`) {
+				t.Error("the page of the list does not lead to the rows with errors")
+			}
 
 			draft = begin()
 			w = o.sendFields(draft+button, brokenList, classFiles)
-			checkPage(t, "an invalid list "+button, w, http.StatusUnprocessableEntity, "no rows below it", "2 files .")
+			checkPage(t, "an invalid list "+button, w, http.StatusUnprocessableEntity, "no rows below it", "Files (done)")
 			if got := w.Header().Get(storedHeader); got != "files" {
 				t.Errorf("the controls stored with an invalid list are %q, want files", got)
 			}
 			w = o.sendFields(draft+button, classList, brokenFiles)
-			checkPage(t, "an invalid ZIP "+button, w, http.StatusUnprocessableEntity, "The ZIP is damaged", "class.csv , 2 rows.")
+			checkPage(t, "an invalid ZIP "+button, w, http.StatusUnprocessableEntity, "The ZIP is damaged", "List (done)")
 			if got := w.Header().Get(storedHeader); got != "list" {
 				t.Errorf("the controls stored with an invalid ZIP are %q, want list", got)
 			}
@@ -61,29 +65,29 @@ func TestRowsWithoutFiles(t *testing.T) {
 		draft := o.post("issuer", o.pathOf("bulk"), nil).Header().Get("Location")
 		o.followRedirect(t, "issuer", o.sendFields(draft+"/list", classList), draft+"/columns")
 		w := o.followRedirect(t, "issuer", o.post("issuer", draft+"/columns", url.Values{"title": {"0"}, "full_name": {"1"}, "email": {"2"}, "file": {"3"}}), draft+"/rows?show=problems")
-		checkPage(t, "no files", w, http.StatusOK, "No files yet 1 row waits for its file.", "Rows (1 to correct)", "With problems 1", "This e-mail address has no @")
-		if text := visibleText(t, w); strings.Contains(text, "was uploaded") || strings.Contains(text, "Skip all") {
+		checkPage(t, "no files", w, http.StatusOK, "No files yet 1 row is waiting for its file.", "Rows 1 error", "Errors 1", "This e-mail address has no @")
+		if text := visibleText(t, w); strings.Contains(text, "was not found") || strings.Contains(text, "Skip all") {
 			t.Errorf("the page reports a file that can still be uploaded as a problem, or has the button to skip all rows: %s", text)
 		}
-		checkPage(t, "a row without its file", o.get("issuer", draft+"/rows"), http.StatusOK, "Waits for its file")
+		checkPage(t, "a row without its file", o.get("issuer", draft+"/rows"), http.StatusOK, "Waiting for its file")
 		w = o.get("issuer", draft+"/submit")
-		checkPage(t, "the submission without files", w, http.StatusOK, "No files yet: add them first")
-		if !strings.Contains(w.Body.String(), `<button type="submit" disabled>Submit</button>`) {
+		checkPage(t, "the submission without files", w, http.StatusOK, "No files yet. Add files")
+		if !strings.Contains(w.Body.String(), `<button type="submit" disabled>Issue certificates</button>`) {
 			t.Error("the button to submit is not disabled without files")
 		}
 
 		w = o.sendFields(draft+"/files", classFiles)
-		o.followRedirect(t, "issuer", w, draft)
-		checkPage(t, "the submission with one problem", o.get("issuer", draft+"/submit"), http.StatusOK, "1 row has a problem: correct or skip it")
+		o.followRedirect(t, "issuer", w, draft+"/files")
+		checkPage(t, "the submission with one problem", o.get("issuer", draft+"/submit"), http.StatusOK, "1 row has errors. correct or skip")
 		w = o.followRedirect(t, "issuer", o.post("issuer", draft+"/rows/3", url.Values{"email": {"bea@example.org"}}), draft+"/rows?show=problems")
-		checkPage(t, "after the correction", w, http.StatusOK, "Row 3 was saved. No row has a problem any more.")
+		checkPage(t, "after the correction", w, http.StatusOK, "Row 3 was saved. No errors are left.")
 		o.followRedirect(t, "issuer", o.post("issuer", draft+"/submit", nil), draft+"/progress")
 
 		// A list whose certificates all exist cannot be submitted.
 		o.processUntil("all rows are done", func() bool {
-			return strings.Contains(visibleText(t, o.get("issuer", draft+"/progress")), "All 2 rows are done: 2 made.")
+			return strings.Contains(visibleText(t, o.get("issuer", draft+"/progress")), "All 2 submitted rows are processed: 2 issued.")
 		})
-		if text := visibleText(t, o.get("issuer", draft+"/progress")); strings.Contains(text, "became no certificate") || strings.Contains(text, "Correct") {
+		if text := visibleText(t, o.get("issuer", draft+"/progress")); strings.Contains(text, "without a certificate") || strings.Contains(text, "Correct") {
 			t.Errorf("every row became a certificate, but the page lists rows that did not, or has the button to correct rows: %s", text)
 		}
 		again := o.post("issuer", o.pathOf("bulk"), nil).Header().Get("Location")
@@ -91,8 +95,8 @@ func TestRowsWithoutFiles(t *testing.T) {
 		o.followRedirect(t, "issuer", o.sendFields(again+"/list", list, classFiles), again+"/columns")
 		o.followRedirect(t, "issuer", o.post("issuer", again+"/columns", url.Values{"title": {"0"}, "full_name": {"1"}, "email": {"2"}, "file": {"3"}}), again+"/rows?show=problems")
 		w = o.get("issuer", again+"/submit")
-		checkPage(t, "an existing certificate", w, http.StatusOK, "Certificates that will be made 0", "No certificate would come of it: the row that is left is a certificate already.")
-		if !strings.Contains(w.Body.String(), `<button type="submit" disabled>Submit</button>`) {
+		checkPage(t, "an existing certificate", w, http.StatusOK, "Certificates to issue 0", "The remaining row already has a certificate.")
+		if !strings.Contains(w.Body.String(), `<button type="submit" disabled>Issue certificates</button>`) {
 			t.Error("the button to submit is not disabled for an existing certificate")
 		}
 		checkPage(t, "submitting an existing certificate", o.post("issuer", again+"/submit", nil), http.StatusBadRequest, "there is nothing to submit")

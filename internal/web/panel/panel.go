@@ -148,10 +148,10 @@ func (p *Panel) Handler() (http.Handler, error) {
 	var err error
 	if p.view, err = p.Site.Set(page.Options{
 		Templates: templates, English: true, Styles: []string{"form.css", "panel.css"}, Modules: []string{"panel.js", "palette.js"},
-		Funcs: template.FuncMap{
+		Funcs: withBulkFuncs(template.FuncMap{
 			"ago": p.ago, "date": p.date, "plural": plural, "number": number, "host": host, "size": size, "status": statusOf, "breaks": breaks, "shown": shown, "sample": sample,
 			"testVault": func() bool { return web.IsLocal(p.BaseURL) }, "baseURL": func() string { return p.BaseURL },
-		},
+		}),
 		Person: p.person, Frame: p.frame, Notices: notices,
 	}); err != nil {
 		return nil, err
@@ -174,7 +174,7 @@ func (p *Panel) draw(w http.ResponseWriter, r *http.Request, name string, data a
 // showAgain shows a form again with the problems in err. It returns err if the person cannot
 // correct the input, unless err is an outage.
 func (p *Panel) showAgain(w http.ResponseWriter, r *http.Request, name string, data any, err error) error {
-	return p.view.ShowAgain(w, r, name, data, withMessages(err, r.PostForm))
+	return p.view.ShowAgain(w, r, name, data, withMessages(p.texts(r), err, r.PostForm))
 }
 
 // redirect redirects to a page of the visit's institution. The page shows the notice with the

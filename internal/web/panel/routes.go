@@ -99,7 +99,7 @@ func (p *Panel) routes() []route {
 		{pattern: "GET /panel/{institution}/bulk/{draft}/columns", may: account.MayUpload, handler: p.columns},
 		{pattern: "POST /panel/{institution}/bulk/{draft}/columns", may: account.MayUpload, handler: p.setColumns},
 		{pattern: "GET /panel/{institution}/bulk/{draft}/rows", may: account.MayUpload, handler: p.rows},
-		{pattern: "POST /panel/{institution}/bulk/{draft}/rows", may: account.MayUpload, handler: p.skipRows},
+		{pattern: "POST /panel/{institution}/bulk/{draft}/rows", may: account.MayUpload, handler: p.changeRows},
 		{pattern: "GET /panel/{institution}/bulk/{draft}/rows/{row}", may: account.MayUpload, handler: p.row},
 		{pattern: "POST /panel/{institution}/bulk/{draft}/rows/{row}", may: account.MayUpload, handler: p.fixRow},
 		{pattern: "GET /panel/{institution}/bulk/{draft}/errors.csv", may: account.MayUpload, handler: p.errorsCSV},
@@ -110,6 +110,7 @@ func (p *Panel) routes() []route {
 		{pattern: "GET /panel/{institution}/bulk/{draft}/results.csv", may: account.MayView, handler: p.resultsCSV},
 		{pattern: "POST /panel/{institution}/bulk/{draft}/retry", may: account.MayRetry, handler: p.retryDraft},
 		{pattern: "POST /panel/{institution}/bulk/{draft}/again", may: account.MayUpload, handler: p.draftAgain},
+		{pattern: "GET /panel/{institution}/bulk/{draft}/discard", may: account.MayUpload, handler: p.askDiscard},
 		{pattern: "POST /panel/{institution}/bulk/{draft}/discard", may: account.MayUpload, handler: p.discard},
 		{pattern: "GET /panel/{institution}/batches", may: account.MayView, handler: p.batches},
 

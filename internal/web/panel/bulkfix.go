@@ -1,0 +1,86 @@
+package panel
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/certvault/certvault/internal/bulkimport"
+	"github.com/certvault/certvault/internal/sheet"
+)
+
+// changeRows corrects several rows, or skips rows.
+func (p *Panel) changeRows(w http.ResponseWriter, r *http.Request, v *Visit) error {
+	if r.PostForm.Get("do") == "fix" {
+		return p.fixRows(w, r, v)
+	}
+	return p.skipRows(w, r, v)
+}
+
+// fixRows saves the corrections of a page with several rows, and skips the marked rows.
+func (p *Panel) fixRows(w http.ResponseWriter, r *http.Request, v *Visit) error {
+	page, err := p.draftPage(r, v, "rows")
+	if err != nil {
+		return err
+	}
+	texts, skip := fixesOf(r.PostForm)
+	if err := p.BulkImports.FixAll(r.Context(), page.Draft, texts, skip); err != nil {
+		l := page.rowsView(r.PostForm)
+		l.form = r.PostForm
+		return p.showAgain(w, r, "bulk_rows.html", l, err)
+	}
+	if page, err = p.draftPage(r, v, "rows"); err != nil {
+		return err
+	}
+	to := "bulk/" + page.UUID + "/rows?show=" + url.QueryEscape(r.PostForm.Get("show"))
+	if left := len(page.ToCorrect); left > 0 {
+		return p.redirect(w, r, v, to, "rows_saved_left", left)
+	}
+	return p.redirect(w, r, v, to, "rows_saved")
+}
+
+// fixesOf returns the corrections and the skipped rows of a form with several rows.
+func fixesOf(form url.Values) (texts map[int]map[sheet.Column]string, skip []int) {
+	texts = map[int]map[sheet.Column]string{}
+	for _, text := range form["skip_row"] {
+		if number, err := strconv.Atoi(text); err == nil {
+			skip = append(skip, number)
+		}
+	}
+	for control, values := range form {
+		if accepted := form.Get("use-" + control); accepted != "" {
+			values = []string{accepted}
+		}
+		number, column, ok := strings.Cut(strings.TrimPrefix(control, "r"), "-")
+		n, err := strconv.Atoi(number)
+		if !ok || err != nil || !strings.HasPrefix(control, "r") || slices.Contains(skip, n) {
+			continue
+		}
+		if texts[n] == nil {
+			texts[n] = map[sheet.Column]string{}
+		}
+		texts[n][sheet.Column(column)] = values[0]
+	}
+	return texts, skip
+}
+
+// skipRows skips all rows with problems, all duplicates of other rows, or all rows whose
+// certificate already exists.
+func (p *Panel) skipRows(w http.ResponseWriter, r *http.Request, v *Visit) error {
+	d, err := p.draftOf(r, v)
+	if err != nil {
+		return err
+	}
+	to := "bulk/" + d.UUID + "/submit"
+	if r.PostForm.Get("skip") == "existing" {
+		_, err = p.BulkImports.SkipExisting(r.Context(), d)
+	} else {
+		_, err = p.BulkImports.SkipAll(r.Context(), d, bulkimport.Show(r.PostForm.Get("skip")))
+	}
+	if err != nil {
+		return err
+	}
+	return p.redirect(w, r, v, to, "rows_skipped")
+}

@@ -1,0 +1,112 @@
+package panel
+
+import (
+	"cmp"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/certvault/certvault/internal/bulkimport"
+	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/locale"
+	"github.com/certvault/certvault/internal/sheet"
+)
+
+// texts returns the messages of a language that Go code chooses.
+type texts struct{ language *locale.Language }
+
+func (p *Panel) texts(r *http.Request) texts { return texts{p.view.Reader(r).Language} }
+
+// of returns a message. A message that does not exist is returned as its key, so that a page is
+// shown nevertheless.
+func (t texts) of(key string, args ...any) string {
+	text, err := t.language.Text(key, args...)
+	if err != nil {
+		return key
+	}
+	return text
+}
+
+// count returns a message with a number: that of the key with the ending _one or _many.
+func (t texts) count(key string, n int, args ...any) string {
+	if n == 1 {
+		return t.of(key+"_one", args...)
+	}
+	return t.of(key+"_many", append([]any{"n", number(n)}, args...)...)
+}
+
+// listMessage returns the message for a problem of a text from a list. Dates in a list may have
+// more formats than dates in a form.
+func (t texts) listMessage(p bulkimport.Problem, text string) string {
+	switch p.Code {
+	case cert.CodeNotDate:
+		numbers := strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune("-/. ", r) })
+		if len(numbers) == 3 && strings.Trim(strings.Join(numbers, ""), "0123456789") == "" {
+			return t.of("bulk_problem.no_date_exists", "text", sample(text))
+		}
+		return t.of("bulk_problem.not_date", "text", sample(text))
+	case bulkimport.CodeAmbiguousDate:
+		return t.of("bulk_problem.ambiguous_date", "text", sample(p.Detail))
+	case bulkimport.CodeManyFiles:
+		return t.of("bulk_problem.many_files", "count", p.Limit, "name", sheet.Excerpt(p.Detail, maxDetail), "first", p.Paths[0], "second", p.Paths[1])
+	case bulkimport.CodeNoFile:
+		return t.of("bulk_problem.no_file", "name", sheet.Excerpt(p.Detail, maxDetail))
+	case bulkimport.CodeLostCharacter:
+		return t.of("bulk_problem.lost_character", "field", t.of("bulk_field."+string(p.Column)))
+	case bulkimport.CodeSameRow:
+		return t.of("bulk_problem.same_row", "row", p.Limit)
+	case bulkimport.CodeSkipped, bulkimport.CodeNoColumn, bulkimport.CodeNoDefault, bulkimport.CodeNoOrder:
+		return t.of("bulk_problem." + string(p.Code))
+	default:
+		return problemMessage(p.Problem, text)
+	}
+}
+
+// rowMessage returns the message for a problem of a row.
+func (t texts) rowMessage(row *bulkimport.Row, p bulkimport.Problem) string {
+	if p.Field == cert.FieldFile && p.Code == cert.CodeRequired {
+		return t.of("bulk_problem.missing_file")
+	}
+	text := ""
+	if of := p.Field.Of(&row.Text); of != nil {
+		text = *of
+	}
+	return t.listMessage(p, text)
+}
+
+// resultMessage returns the reasons why a row became no certificate or the certificate failed.
+// Otherwise it returns "".
+func (t texts) resultMessage(r *bulkimport.Result) string {
+	if len(r.Reasons) == 0 {
+		return r.Error
+	}
+	list := make([]string, len(r.Reasons))
+	for i, p := range r.Reasons {
+		list[i] = t.rowMessage(r.Row, p)
+	}
+	return strings.Join(list, " ")
+}
+
+// columnMessage returns the message for a problem of the meaning of a column or of a corrected row,
+// and the control of the form to which the message belongs.
+func (t texts) columnMessage(p bulkimport.Problem, form url.Values) (control, text string) {
+	control = string(p.Column)
+	if p.Row > 0 {
+		control = rowControl(p.Row, p.Column)
+		return control, t.listMessage(p, form.Get(control))
+	}
+	switch p.Code {
+	case cert.CodeRequired:
+		return control, t.of("bulk_problem.unmapped_" + control)
+	case bulkimport.CodeNoOrder:
+		return "dates", t.listMessage(p, "")
+	case bulkimport.CodeAmbiguousDate:
+		return control, t.of("bulk_problem.ambiguous_default", "text", sample(p.Detail))
+	default:
+		return control, t.listMessage(p, strings.TrimSpace(cmp.Or(form.Get("same_"+control), form.Get(control))))
+	}
+}
+
+// rowControl returns the name of the control for a field of a row on a page with several rows.
+func rowControl(number int, column sheet.Column) string { return fmt.Sprintf("r%d-%s", number, column) }
