@@ -125,16 +125,16 @@ func (r *registrar) work(rows int, list, archive []byte) {
 	report("list-s")
 	r.send(draft+"/files", "files", "class.zip", archive)
 	report("sent-s")
-	r.await("the ZIP is unpacked", draft, func(page string) bool { return !strings.Contains(page, "is being unpacked") })
+	r.await("the ZIP is unpacked", draft+"/files", func(page string) bool { return !strings.Contains(page, "Unpacking") })
 	report("unpacked-s")
 	began = time.Now()
-	if page := r.get(draft + "/submit"); !strings.Contains(page, fmt.Sprintf("Submit %d certificates", rows)) {
+	if page := r.get(draft + "/submit"); !strings.Contains(page, `<button type="submit">Issue`) || strings.Contains(page, "will be rejected") {
 		r.b.Fatalf("not all rows are valid: %s", page)
 	}
 	report("checked-s")
 	began = time.Now()
 	r.post(draft+"/submit", nil)
-	r.await("all rows are done", draft+"/progress", func(page string) bool { return strings.Contains(page, fmt.Sprintf("All %d rows are done", rows)) })
+	r.await("all rows are done", draft+"/progress", func(page string) bool { return strings.Contains(page, "submitted rows are processed") })
 	report("approved-s")
 	r.b.ReportMetric(float64(rows)/time.Since(began).Seconds(), "rows/s")
 	began = time.Now()

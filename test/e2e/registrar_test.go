@@ -97,19 +97,19 @@ func TestRegistrar(t *testing.T) {
 		list, archive := registrarFiles(t)
 		panel := "/panel/" + f.institution.Slug
 		b.open(panel + "/bulk")
-		b.press("Begin a bulk upload")
-		b.see("The list", "The files")
-		b.sendFiles("#list", "Read the list", list)
-		b.see("Say which column of", "Award: BSc Physics")
+		b.press("Start a bulk upload")
+		b.see("Upload the list", "Files (optional)")
+		b.sendFiles("#list", "Upload list", list)
+		b.see("Choose the column for each field", "Award: BSc Physics")
 		b.do("choosing columns", chromedp.Evaluate[chromedp.Void](`(() => {
 			for (const [name, at] of [["title", 0], ["full_name", 1], ["email", 2], ["file", 3], ["issue_date", 4], ["details", 5]]) document.getElementById(name).value = at;
 		})()`))
 		b.screenshot("columns")
-		b.press("Save and go on to the rows")
-		b.see("Rows (6 to correct)", "With problems 6", "No files yet", "294 rows wait for their files")
+		b.press("Save and review rows")
+		b.see("6 errors", "Errors 6", "No files yet", "294 rows are waiting for their files")
 		draft := evaluate[string](b, `location.pathname.replace("/rows", "")`)
-		b.open(draft)
-		b.sendFiles("#files", "Add the files", archive)
+		b.open(draft + "/files")
+		b.sendFiles("#files", "Add files", archive)
 		b.see("The files were added.")
 
 		// The test kills the vault, possibly during unpacking. The vault continues after the
@@ -121,7 +121,7 @@ func TestRegistrar(t *testing.T) {
 			b.open(draft + "/rows?show=problems")
 			return !strings.Contains(b.text(), "still being unpacked")
 		})
-		b.see("With problems 9", "31.02.2026 does not exist", "This e-mail address has no @", "The title is missing", "lost when the list was saved", "No file with the name “lost.pdf”")
+		b.see("Errors 9", "31.02.2026 does not exist", "This e-mail address has no @", "The title is missing", "lost when the list was saved", "The file “lost.pdf” was not found.")
 		b.screenshot("rows")
 
 		for row, change := range map[int][2]string{
@@ -133,12 +133,12 @@ func TestRegistrar(t *testing.T) {
 			b.see(fmt.Sprintf("Row %d was saved.", row))
 		}
 		b.open(draft + "/rows?show=problems")
-		b.see("With problems 3")
-		b.press("Skip all 3 rows with problems")
-		b.see("The rows were skipped.", "1 row doubles another of the list", "Certificates that will be made", "Submit 296 certificates")
+		b.see("Errors 3")
+		b.press("Skip all 3 rows with errors")
+		b.see("The rows were skipped.", "1 duplicate row", "Certificates to issue", "Issue 296 certificates")
 		b.screenshot("submit")
-		b.press("Submit 296 certificates")
-		b.see("of 297 rows are done")
+		b.press("Issue 296 certificates")
+		b.see("of 297 submitted rows processed")
 		b.screenshot("progress")
 
 		// The test kills the vault again while the vault creates certificates.
@@ -147,7 +147,7 @@ func TestRegistrar(t *testing.T) {
 		b.base = f.URL
 		b.open(draft + "/progress")
 		eventually(t, 4*time.Minute, "the page shows the result of all rows", func() bool {
-			return strings.Contains(b.text(), "All 300 rows are done: 296 made, 1 rejected, 3 skipped.")
+			return strings.Contains(b.text(), "All 297 submitted rows are processed: 296 issued, 1 rejected. 3 rows of the list were skipped.")
 		})
 		b.see("Approved 296", "Rejected 1")
 		b.screenshot("done")
