@@ -186,7 +186,7 @@ func TestPageContents(t *testing.T) {
 		"/docs/submitBatch":           {"entries[&lt;n&gt;][file_id]", "application/json", "entries[].full_name"},
 		"/docs/getBatch":              {"data.entries[].reference_id"},
 		"/docs/verify":                {"No token is needed."},
-		"/docs/certificateFailed":     {"webhook-signature", "always <code>certificate_application.failed</code>", "failure.code", "What you answer"},
+		"/docs/certificateFailed":     {"webhook-signature", "always <code>certificate_application.failed</code>", "failure.code", "Your response"},
 		"/docs/certificateApproved":   {"always <code>certificate_application.approved</code>"},
 		"/docs/retryVaultCertificate": {"-X POST"},
 	} {
