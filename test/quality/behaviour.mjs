@@ -48,7 +48,7 @@ export async function checkBehaviour(plan) {
     await page.goto(`${base}/verify/${plan.reference}`);
     await drop(page, await readFile(plan.file));
     await page.waitForURL(/reference_id=/);
-    assert.match(await page.locator(".match").textContent(), /byte for byte/);
+    assert.match(await page.locator(".match").textContent(), /identical to the issued file/);
   });
   await step("a file that is too large causes a message, and no other page", {}, async (page) => {
     await page.goto(`${base}/verify`);
@@ -71,6 +71,29 @@ export async function checkBehaviour(plan) {
     await page.locator("#reference_id").press("Enter");
     await page.waitForURL(/\/verify\/.*lang=fr/);
     assert.equal(await heading(page), "Ce certificat est valide");
+  });
+  await step("the language can be changed in the menu without JavaScript", { javaScriptEnabled: false }, async (page) => {
+    await page.goto(`${base}/verify?lang=en`);
+    assert.equal(await page.getByRole("link", { name: "Deutsch" }).isVisible(), false);
+    await page.locator(".language summary").click();
+    await page.getByRole("link", { name: "Deutsch" }).click();
+    assert.equal(await heading(page), "Zertifikat prüfen");
+  });
+  await step("the menu of languages closes with Escape and with a click outside", {}, async (page) => {
+    await page.goto(`${base}/verify?lang=en`);
+    const [summary, link] = [page.locator(".language summary"), page.getByRole("link", { name: "Deutsch" })];
+    for (const close of [() => page.keyboard.press("Escape"), () => page.locator("h1").click()]) {
+      await summary.click();
+      await link.waitFor({ state: "visible" });
+      await close();
+      await link.waitFor({ state: "hidden" });
+    }
+  });
+  await step("a certificate can be printed", {}, async (page) => {
+    await page.addInitScript(() => { globalThis.print = () => { document.documentElement.dataset.printed = "yes"; }; });
+    await page.goto(plan.pages.find((one) => one.name === "valid").url);
+    await page.getByRole("button", { name: "Print" }).click();
+    assert.equal(await page.evaluate(() => document.documentElement.dataset.printed), "yes");
   });
   await step("every control can be reached by keyboard, and the first link skips the header", {}, async (page) => {
     await page.goto(`${base}/verify`);
