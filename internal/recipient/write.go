@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"strconv"
 	"time"
 
 	"github.com/certvault/certvault/internal/account"
@@ -163,7 +162,7 @@ func (s *Service) writeOneTx(ctx context.Context, tx *db.Tx, items []item) error
 		d.url, d.unsubscribe = s.to("/c/"+secret), s.to("/unsubscribe/"+unsubscribe)
 		d.download = d.url + "/" + url.PathEscape(first.uuid) + "/" + downloadFile
 	}
-	d.picture, d.linkedIn = pageSource+first.uuid, LinkedIn(first.title, d.institution, s.verify(first.reference), first.reference, first.issueDate)
+	d.picture, d.linkedIn = pageSource+first.uuid, d.profile.AddToLinkedIn(first.title, first.issueDate, s.verify(first.reference), first.reference)
 	message, err := d.message()
 	if err != nil {
 		return err
@@ -186,6 +185,7 @@ func draftOf(ctx context.Context, q db.Queryer, institutionID int64) (d draft, e
 		return d, err
 	}
 	d.institution, d.fallback, d.brand, d.logo, d.sender = i.Name, i.MailLanguage, head.Brand, head.Logo, i.MailSender
+	d.profile = account.PublicProfile{Name: i.Name, Public: i.Public}
 	d.texts, err = account.MailTexts(ctx, q, institutionID)
 	return d, err
 }
@@ -205,6 +205,7 @@ func (s *Service) language(tags ...string) *locale.Language {
 type draft struct {
 	items       []item
 	institution string
+	profile     account.PublicProfile
 	brand       *colour.Brand
 	// logo and picture are the sources of the pictures.
 	logo, picture string
@@ -227,18 +228,6 @@ const downloadFile = "certificate.pdf"
 // maxLinkedIn is the maximum length of the link to LinkedIn in a mail, in bytes. The title in a
 // longer link would take the space of other texts.
 const maxLinkedIn = 1200
-
-// LinkedIn returns the address of LinkedIn's form for a certificate, filled in.
-func LinkedIn(title, institution, verifyURL, referenceID, issueDate string) string {
-	q := url.Values{
-		"startTask": {"CERTIFICATION_NAME"}, "name": {title}, "organizationName": {institution}, "certUrl": {verifyURL}, "certId": {referenceID},
-	}
-	if day, err := time.Parse(time.DateOnly, issueDate); err == nil {
-		q.Set("issueYear", strconv.Itoa(day.Year()))
-		q.Set("issueMonth", strconv.Itoa(int(day.Month())))
-	}
-	return "https://www.linkedin.com/profile/add?" + q.Encode()
-}
 
 // translator returns messages of the catalog in one language. It joins all errors in err.
 type translator struct {
