@@ -15,71 +15,19 @@ import (
 // untranslated are the templates of the panel whose texts are not in the catalog yet. The list only
 // becomes shorter.
 var untranslated = []string{
-	"audit.html",
-	"batches.html",
 	"bulk.html",
 	"bulk_columns.html",
 	"bulk_filelist.html",
 	"bulk_files.html",
-	"bulk_placement.html",
 	"bulk_progress.html",
 	"bulk_row.html",
 	"bulk_rows.html",
 	"bulk_submit.html",
-	"certificate.html",
-	"certificate_email.html",
-	"certificate_revoke.html",
-	"certificates.html",
-	"dashboard.html",
-	"deliveries.html",
-	"delivery.html",
-	"error.html",
-	"invitation.html",
-	"invitation_declined.html",
-	"invitation_over.html",
-	"invitation_revoke.html",
-	"invite.html",
-	"key_rotate.html",
-	"leave.html",
-	"member.html",
-	"member_remove.html",
-	"members.html",
-	"nothing.html",
-	"operator.html",
-	"operator_institutions.html",
-	"operator_name.html",
-	"operator_new.html",
 	"parts.html",
-	"retention_confirm.html",
-	"revoke_many.html",
-	"settings.html",
-	"settings_keys.html",
-	"settings_mail.html",
-	"settings_public.html",
-	"settings_retention.html",
-	"settings_stamps.html",
-	"setup.html",
-	"start.html",
-	"task.html",
-	"tasks.html",
-	"token_made.html",
-	"token_new.html",
-	"token_revoke.html",
-	"token_rotate.html",
-	"tokens.html",
-	"upload.html",
-	"upload_details.html",
-	"webhook.html",
-	"webhook_delete.html",
-	"webhook_form.html",
-	"webhook_rotate.html",
-	"webhook_secret.html",
-	"webhook_signatures.html",
-	"webhooks.html",
 }
 
 // names are the texts that are the same in all languages.
-var names = []string{"Certvault", "SHA-256", "QR", "UTC", "CSV", "PDF", "ZIP", "JSON", "PEM", "URL", "API"}
+var names = []string{"Certvault", "SHA-256", "QR", "UTC", "CSV", "PDF", "ZIP", "JSON Lines", "JSON", "PEM", "URL", "API", "UUID", "Standard Webhooks", "https://", "Go"}
 
 // visible are the attributes that people read or hear. The value of a control is visible on a button
 // only.
@@ -172,7 +120,7 @@ func write(b *strings.Builder, n parse.Node) {
 	}
 }
 
-// textsIn returns the texts of markup. It ignores code, which is the same in all languages.
+// textsIn returns the texts of markup. It ignores code and keys, which are the same in all languages.
 func textsIn(markup string) (texts []string) {
 	add := func(text string) {
 		rest := text
@@ -197,11 +145,11 @@ func textsIn(markup string) (texts []string) {
 				add(token.Data)
 			}
 		case html.EndTagToken:
-			if token.Data == "code" {
+			if token.Data == "code" || token.Data == "kbd" {
 				code--
 			}
 		case html.StartTagToken, html.SelfClosingTagToken:
-			if token.Data == "code" {
+			if token.Data == "code" || token.Data == "kbd" {
 				code++
 			}
 			button := slices.ContainsFunc(token.Attr, func(a html.Attribute) bool { return a.Key == "type" && (a.Val == "submit" || a.Val == "button") })
