@@ -216,18 +216,23 @@ func TestUploadInBrowser(t *testing.T) {
 				b.scriptless()
 			}
 			b.open("/panel/" + f.institution.Slug + "/upload")
-			b.sendFiles("#file", "Go on", writeTemp(t, fmt.Sprintf("diploma-%d.pdf", i), sample(fmt.Sprintf("Ada %d", i))))
-			b.see("Where the QR code goes", "Top left")
+			file := writeTemp(t, fmt.Sprintf("diploma-%d.pdf", i), sample(fmt.Sprintf("Ada %d", i)))
 			if script {
-				b.do("dragging the stamp", chromedp.MouseClickXY(960, 600))
+				b.until("there is no control for the file", `document.readyState == "complete" && Boolean(document.querySelector("#file"))`)
+				b.do("selecting the file", chromedp.SetUploadFiles(chromedp.CSS("#file"), []string{file}))
+				b.until("the page with the stamp is not shown", `Boolean(document.querySelector(".stage canvas"))`)
+			} else {
+				b.sendFiles("#file", "Continue", file)
 			}
+			b.see("Position of the QR code", "Certificate details")
 			b.screenshot(fmt.Sprintf("upload-%t", script))
-			b.do("choosing the placement", chromedp.Click(chromedp.CSS("#place-top-left")))
+			b.do("choosing a corner", chromedp.Click(chromedp.CSS("#place-corner")))
+			b.do("choosing the placement", chromedp.Click(chromedp.CSS("#corner-top-left")))
 			b.fill("certificate_title", "BSc")
 			b.fill("full_name", fmt.Sprintf("Ada %d", i))
 			b.fill("applicant_email", fmt.Sprintf("ada%d@example.org", i))
-			b.press("Make the certificate")
-			b.see("The certificate was uploaded.")
+			b.press("Issue certificate")
+			b.see("Upload another", "View certificate")
 		}
 		d := f.database(t)
 		eventually(t, time.Minute, "both certificates are approved with the chosen placement", func() bool {

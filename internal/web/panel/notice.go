@@ -17,7 +17,6 @@ var notices = map[string]string{ //nolint:gosec // the texts contain no tokens
 	"view_deleted":     "list.view_deleted",
 	"retried":          "certificate.notice_retried",
 	"files_checked":    "certificate.notice_files_checked",
-	"uploaded":         "The certificate was uploaded. Its verified PDF is being made.",
 	"list_taken":       "bulk_notice.list_many",
 	"list_one":         "bulk_notice.list_one",
 	"both_taken":       "bulk_notice.both_many",

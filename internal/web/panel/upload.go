@@ -59,11 +59,11 @@ func (*uploadPage) MaxFile() int64 { return cert.MaxFile }
 // uploadPage returns the page without a file.
 func (p *Panel) uploadPage(r *http.Request, v *Visit) (*uploadPage, error) {
 	u := &uploadPage{Visit: v, Fields: url.Values{}, Mails: p.Outbox == ""}
-	id, err := uuid.Parse(r.URL.Query().Get("like"))
-	if err != nil {
+	id := r.URL.Query().Get("like")
+	if uuid.Validate(id) != nil {
 		return u, nil
 	}
-	c, err := p.Certs.ByUUID(r.Context(), v.Institution().ID, id.String())
+	c, err := p.Certs.ByUUID(r.Context(), v.Institution().ID, id)
 	if fault.Is(err, fault.NotFound) {
 		return u, nil
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 
@@ -62,7 +63,7 @@ func TestUploadAnother(t *testing.T) {
 	}
 	first := o.pathOf("upload") + "?like=" + c.UUID
 	check("the first step", first)
-	second := o.sendFiles(first, "file", formFile{"b.pdf", append(vaulttest.PDF, "% b"...)}).Header().Get("Location")
+	second := o.sendFiles(first, "file", formFile{"b.pdf", slices.Concat(vaulttest.PDF, []byte("% b"))}).Header().Get("Location")
 	check("the second step", second)
 	for _, query := range []string{foreign.UUID, "x", "00000000-0000-4000-8000-000000000000"} {
 		w := o.get("issuer", o.pathOf("upload")+"?"+url.Values{"like": {query}}.Encode())
@@ -91,7 +92,7 @@ func TestIssueButton(t *testing.T) {
 func TestTextOfUploadedFile(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
-	file := append(vaulttest.PDF, "\n(This certifies that) Tj\n(Grace Hopper) Tj\n(21 November 2026) Tj\n"...)
+	file := slices.Concat(vaulttest.PDF, []byte("\n(This certifies that) Tj\n(Grace Hopper) Tj\n(21 November 2026) Tj\n"))
 	at := o.sendFiles(o.pathOf("upload"), "file", formFile{"grace.pdf", file}).Header().Get("Location")
 	w := o.get("issuer", at)
 	checkPage(t, "the filled fields", w, http.StatusOK, "Some fields were filled in from the text of the file")
