@@ -180,6 +180,18 @@ export async function checkBehaviour(plan) {
     assert.equal(await page.locator("#file").getAttribute("aria-invalid"), "true");
     assert.match(messages.splice(0).join(), /status of 422/);
   });
+  await step("after an error of a bulk upload, the message gets the focus and the field is marked", {}, async (page, messages) => {
+    const files = plan.pages.find((one) => one.name === "bulk-files");
+    await visit(page, files, files.url);
+    const list = page.locator("input[name=list]");
+    await list.setInputFiles({ name: "list.csv", mimeType: "text/csv", buffer: Buffer.from("") });
+    await list.evaluate((control) => control.form.requestSubmit(control.form.querySelector("[type=submit]")));
+    const problem = page.locator(".says.problem");
+    await problem.waitFor();
+    assert.equal(await problem.evaluate((message) => message === document.activeElement), true);
+    assert.equal(await list.getAttribute("aria-invalid"), "true");
+    assert.match(messages.splice(0).join(), /status of 4/);
+  });
   await step("a dropped file is shown on the same screen, and the fields keep what was typed", {}, async (page) => {
     await visit(page, upload, upload.url);
     await page.locator("#applicant_email").fill("ada@example.org");

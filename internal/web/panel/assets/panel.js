@@ -63,8 +63,12 @@ for (const form of document.querySelectorAll("form[data-upload]")) {
       cancel.hidden = true;
       status.textContent = text;
       status.classList.add("problem");
+      status.tabIndex = -1;
+      status.focus();
     };
     status.classList.remove("problem");
+    const controls = Array.from(form.querySelectorAll("input[type=file]"));
+    for (const control of controls) control.removeAttribute("aria-invalid");
     request.upload.addEventListener("progress", (step) => {
       if (!step.lengthComputable) return;
       bar.value = (100 * step.loaded) / step.total;
@@ -85,6 +89,7 @@ for (const form of document.querySelectorAll("form[data-upload]")) {
         form.elements[name].value = "";
         text += name === "list" ? " The list was read." : " The files were added.";
       }
+      for (const control of controls) if (control.files.length) control.ariaInvalid = "true";
       stop(text);
     });
     request.addEventListener("error", () => stop("The connection was interrupted. Please try again."));
