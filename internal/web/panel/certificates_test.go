@@ -125,7 +125,7 @@ func TestOneCertificate(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
 	good, bad := o.upload(o.inst, "Ada Lovelace", "ada.pdf"), o.upload(o.inst, "Bob \"B\" Best", "refuse.pdf")
-	checkPage(t, "a certificate in processing", o.get("issuer", o.pathOf("certificates/"+good.UUID)), http.StatusOK, "Processing", "refreshes automatically", "Record is current Not yet")
+	checkPage(t, "a certificate in processing", o.get("issuer", o.pathOf("certificates/"+good.UUID)), http.StatusOK, "Processing", "updates automatically", "Record is current Not yet")
 	o.processAll()
 	good, err := o.panel.Certs.ByUUID(t.Context(), o.inst.ID, good.UUID)
 	if err != nil {
