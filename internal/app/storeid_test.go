@@ -270,6 +270,36 @@ func TestDoctorReportsInstallation(t *testing.T) {
 	}
 }
 
+// TestDoctorReportsTheAddress checks the finding about the base URL before the first start, and with
+// a local and a public base URL.
+func TestDoctorReportsTheAddress(t *testing.T) {
+	t.Parallel()
+	c := config.Storage{Data: t.TempDir()}
+	base, err := createBase(t, c, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := base.DB.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	if f := examineAddress(t.Context(), base.DB); !f.Good || !strings.Contains(f.Detail, "not known yet") {
+		t.Errorf("before the first start: finding = %+v, want good", f)
+	}
+	if err := base.DB.SetInstallation(t.Context(), "an-installation"); err != nil {
+		t.Fatal(err)
+	}
+	for address, good := range map[string]bool{"https://localhost:8443": false, "https://192.168.1.5": false, "https://certs.example.org": true} {
+		if err := base.DB.SetBaseURL(t.Context(), address); err != nil {
+			t.Fatal(err)
+		}
+		if f := examineAddress(t.Context(), base.DB); f.Good != good || !strings.Contains(f.Detail, address) || f.Good == strings.Contains(f.Detail, "printed on every certificate") {
+			t.Errorf("%s: finding = %+v, want good = %v", address, f, good)
+		}
+	}
+}
+
 // TestFilesAreNotCheckedWithoutTheStore checks that a task about files does not run while the file
 // system of the store is not mounted, and runs again afterwards.
 func TestFilesAreNotCheckedWithoutTheStore(t *testing.T) {

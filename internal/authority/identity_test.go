@@ -154,6 +154,41 @@ func TestOtherIdentityIsNamed(t *testing.T) {
 	})
 }
 
+// A read-only authority checks the identity of a database that does not know its identity, and does
+// not store it.
+func TestReadOnlyCheckOfTheIdentity(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		a := open(t, d, options())
+		if err := d.Tx(t.Context(), func(tx *db.Tx) error {
+			_, err := tx.ExecContext(t.Context(), `DELETE FROM signing_identities`)
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+		for _, readOnly := range []bool{true, false} {
+			o := options()
+			o.Folder, o.ReadOnly = a.options.Folder, readOnly
+			if err := New(d, o).CheckIdentity(t.Context()); err != nil {
+				t.Errorf("read-only %v: error = %v, want none", readOnly, err)
+			}
+			if own, err := a.recipient(t.Context()); err != nil || (own == "") != readOnly {
+				t.Errorf("read-only %v: the recipient of the database = %q, error %v", readOnly, own, err)
+			}
+		}
+		other := Options{Now: options().Now, Identity: otherIdentity, ReadOnly: true}
+		if err := d.Tx(t.Context(), func(tx *db.Tx) error {
+			_, err := tx.ExecContext(t.Context(), `DELETE FROM signing_identities`)
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if err := New(d, other).CheckIdentity(t.Context()); !errors.Is(err, ErrOtherIdentity) {
+			t.Errorf("another identity: error = %v, want ErrOtherIdentity", err)
+		}
+	})
+}
+
 // The identity may be in a file outside the folder, or in the environment, also encrypted.
 func TestPlacesOfTheIdentity(t *testing.T) {
 	t.Parallel()

@@ -75,7 +75,10 @@ func (*deliveriesPage) Events() [][2]string {
 // deliveriesPerPage is the number of deliveries per page.
 const deliveriesPerPage = 25
 
-var deliveryTabs = []struct{ status, label string }{{"", "deliveries.tab_all"}, {"pending", "deliveries.tab_pending"}, {"delivered", "deliveries.tab_delivered"}, {"exhausted", "deliveries.tab_exhausted"}}
+// deliveryTabs are the filters by status, with the keys of their labels.
+var deliveryTabs = []struct{ status, label string }{
+	{"", "deliveries.tab_all"}, {"pending", "deliveries.tab_pending"}, {"delivered", "deliveries.tab_delivered"}, {"exhausted", "deliveries.tab_exhausted"},
+}
 
 // deliveries shows one page of the log of deliveries. If the search text is the id of a delivery,
 // deliveries redirects to the page of that delivery.
