@@ -44,7 +44,7 @@ func (k Retention) Check() error {
 		days int
 	}{{"keep_failed", k.Failed}, {"keep_revoked", k.Revoked}, {"keep_mail", k.Mail}} {
 		if f.days != 0 && (f.days < MinRetention || f.days > MaxRetention) {
-			bad.Add(f.name, fmt.Sprintf("The number of days must be from %d to %d, or 0 for ever.", MinRetention, MaxRetention))
+			bad.Add(f.name, fmt.Sprintf("The number of days must be from %d to %d, or 0 to keep the data indefinitely.", MinRetention, MaxRetention))
 		}
 	}
 	return bad.Err()

@@ -365,10 +365,10 @@ func TestPartsOfNamesAreBounded(t *testing.T) {
 		inst := institution(t, d, "AAA")
 		record(t, d, jane(t.Context()), audit.Entry{InstitutionID: inst, At: day, Action: audit.CertificateUploaded})
 		if _, err := d.Writer().ExecContext(t.Context(), `
-			INSERT INTO audit_entries (id, institution_id, at, actor_type, actor_id, actor_name, actor_folded, action,
+			INSERT INTO audit_entries (institution_id, at, actor_type, actor_id, actor_name, actor_folded, action,
 				subject_type, subject_id, subject_name, subject_folded, detail, address, request_id)
 			WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < $1)
-			SELECT 1000 + i, $2, $3 + i, 'token', '7', 'CI', 'ci', 'token.revoked', 'x', 's', 'S', 's', '{}', '', '' FROM n`,
+			SELECT $2, CAST($3 AS BIGINT) + i, 'token', '7', 'CI', 'ci', 'token.revoked', 'x', 's', 'S', 's', '{}', '', '' FROM n`,
 			audit.PartialEntries, inst, db.Micros(day.Add(time.Hour))); err != nil {
 			t.Fatal(err)
 		}

@@ -20,7 +20,7 @@ import (
 // writers are not blocked for the whole replay.
 const replayBatch = 1000
 
-var errStopped = fault.New(fault.BadRequest, "This endpoint is paused or switched off: resume it first.")
+var errStopped = fault.New(fault.BadRequest, "This endpoint is paused. Resume it first.")
 
 // Test queues one attempt to send an example of an event to an active endpoint, before all other
 // pending deliveries, and ends a backoff of the endpoint. Test returns the id of the delivery; the
