@@ -104,7 +104,7 @@ func TestOutageIsUnavailableEverywhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.expectUnavailable("upload", d.serve(http.MethodPost, vault.CertificatesPath, contentType, body))
-	d.expectUnavailable("settings without writes", d.form(panel+"/settings", url.Values{"name": {"Typed"}, "mail_language": {"en"}}))
+	d.expectUnavailable("settings without writes", d.form(panel+"/settings/public", url.Values{"contact": {"Typed"}}))
 	d.expectUnavailable("sign-in without writes", d.form("/sign-in", url.Values{"email": {"a@example.org"}, "password": {"wrong password"}}))
 
 	if err := d.app.DB.Close(); err != nil {
@@ -129,7 +129,7 @@ func TestOutageIsUnavailableEverywhere(t *testing.T) {
 		d.expectUnavailable(target, d.get(target))
 	}
 	for _, target := range []string{
-		panel + "/certificates/" + id + "/revoke", panel + "/settings", panel + "/settings/public", panel + "/webhooks", panel + "/tokens", "/account/security/name",
+		panel + "/certificates/" + id + "/revoke", panel + "/settings/public", panel + "/webhooks", panel + "/tokens", "/account/security/name",
 	} {
 		w := d.form(target, url.Values{"name": {"Typed by Ada"}})
 		d.expectUnavailable(target, w)
