@@ -141,7 +141,7 @@ type mailLabel struct{ Key, Tone string }
 
 var mailLabels = map[recipient.Status]mailLabel{
 	recipient.Waiting: {"list.mail_waiting", "wait"}, recipient.Queued: {"list.mail_waiting", "wait"}, recipient.Sent: {"list.mail_sent", "good"},
-	recipient.Failed: {"list.mail_bounced", "bad"}, recipient.Unsubscribed: {"list.mail_unsubscribed", ""},
+	recipient.Failed: {"list.mail_bounced", "bad"}, recipient.Unsent: {"list.mail_none", "wait"}, recipient.Unsubscribed: {"list.mail_unsubscribed", ""},
 }
 
 // MailOf returns the state of the latest mail about a certificate.

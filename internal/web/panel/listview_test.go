@@ -65,7 +65,7 @@ func TestMailInTheList(t *testing.T) {
 			{`UPDATE notices SET status = $1`, recipient.Queued, "Waiting"},
 			{`UPDATE notices SET status = $1`, recipient.Failed, "Not delivered"},
 			{`UPDATE notices SET status = $1`, recipient.Unsubscribed, "Unsubscribed"},
-			{`UPDATE notices SET status = $1`, "a later state", "Not sent"},
+			{`UPDATE notices SET status = $1`, recipient.Unsent, "Not sent"},
 			{`UPDATE notices SET status = $1`, recipient.Sent, "Sent"},
 		} {
 			o.Exec(step.statement, string(step.status))
