@@ -12,7 +12,7 @@ func TestThumbnail(t *testing.T) {
 	if err != nil || picture.Bounds().Dy() != 200 || picture.Bounds().Dx() >= 200 {
 		t.Errorf("Thumbnail = %v, error = %v; want a portrait of 200 pixels", picture, err)
 	}
-	if _, err := New(nil).Thumbnail(t.Context(), bytes.NewReader(data), int64(len(data)), 200); err == nil {
+	if _, err := New(nil, nil).Thumbnail(t.Context(), bytes.NewReader(data), int64(len(data)), 200); err == nil {
 		t.Error("a sealer without a renderer returns a picture")
 	}
 }
