@@ -13,22 +13,22 @@ type stampSettings struct {
 	settingsPage
 	*placing
 
-	RefuseActive bool
+	PlainStamp, RefuseActive bool
 }
 
 // stampPage returns the page with the policy, or with the submitted form.
 func (p *Panel) stampPage(r *http.Request, v *Visit, policy *cert.Policy) (*stampSettings, error) {
 	form := formOf(&cert.RequestedPlacement{Mode: policy.Placement, Page: policy.Page, Box: policy.Box})
-	refuse := policy.RefuseActive
+	plain, refuse := policy.PlainStamp, policy.RefuseActive
 	if r.Method == http.MethodPost {
-		form, refuse = r.PostForm, r.PostForm.Get("refuse_active") != ""
+		form, plain, refuse = r.PostForm, r.PostForm.Get("plain_stamp") != "", r.PostForm.Get("refuse_active") != ""
 	}
 	l, err := p.placing(r.Context(), v, nil, &cert.RequestedPlacement{Mode: seal.Auto, Page: 1}, form)
 	if err != nil {
 		return nil, err
 	}
 	l.Base, l.Default, l.CanShow = v.Path("settings/stamps"), "", true
-	return &stampSettings{settingsPage{v, "settings/stamps"}, l, refuse}, nil
+	return &stampSettings{settingsPage{v, "settings/stamps"}, l, plain, refuse}, nil
 }
 
 // stampSettings shows the placement of QR codes and which files are accepted.
@@ -53,7 +53,7 @@ func (p *Panel) setStamps(w http.ResponseWriter, r *http.Request, v *Visit) erro
 	wanted, err := wantedOf(r.PostForm)
 	look := r.PostForm.Get("look") != ""
 	if err == nil && !look {
-		policy.RefuseActive = r.PostForm.Get("refuse_active") != ""
+		policy.PlainStamp, policy.RefuseActive = r.PostForm.Get("plain_stamp") != "", r.PostForm.Get("refuse_active") != ""
 		if wanted != nil {
 			policy.Placement, policy.Page, policy.Box = wanted.Mode, wanted.Page, wanted.Box
 		}
