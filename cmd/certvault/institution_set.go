@@ -100,7 +100,8 @@ func (i *institutionSet) Run(c *console) error {
 			printf(w, "; active PDF files are %s.\n", map[bool]string{true: "rejected", false: "accepted and made harmless"}[v.RefuseActive])
 			text := map[bool]string{true: "yes", false: "no"}
 			printf(w, "Public name: %s; image: %s; download: %s; logo: %s; color: %s; contact: %s; LinkedIn page: %s.\n",
-				text[!v.HideName], text[v.AllowImage], text[v.AllowDownload], text[profile.Logo != ""], cmp.Or(v.Colour, "the vault's color"), cmp.Or(v.Contact, "none"), cmp.Or(v.LinkedIn, "none"))
+				text[!v.HideName], text[v.AllowImage], text[v.AllowDownload], text[profile.Logo != ""],
+				cmp.Or(v.Colour, "the vault's color"), cmp.Or(v.Contact, "none"), cmp.Or(v.LinkedIn, "none"))
 			printMail(w, v)
 			printRetention(w, v.Retention)
 		})

@@ -83,14 +83,14 @@ type Serve struct {
 
 	CORSOrigin []string `help:"Origins whose scripts may use the API with their own token. Default: none." name:"cors-origin" placeholder:"ORIGIN"`
 
-	Log     string `default:"" enum:",text,json" help:"Format of the log: text or json. Default: on a terminal text without successful requests, otherwise json." placeholder:"FORMAT"`
+	Log     string `default:"" enum:",text,json" help:"Format of the log: text or json. Default: text without successful requests on a terminal, else json." placeholder:"FORMAT"`
 	Metrics string `help:"Address for Prometheus metrics, separate from the public port." placeholder:"HOST:PORT"`
 
 	Mail
 	Webhooks
 	Backups
 
-	Fonts []string `help:"Folders with fonts for scripts that the vault has no font for, such as Chinese. Default: DATA/fonts and /usr/share/fonts." name:"fonts" placeholder:"DIR" type:"path"`
+	Fonts []string `help:"Folders with fonts for further scripts, such as Chinese. Default: DATA/fonts and /usr/share/fonts." name:"fonts" placeholder:"DIR" type:"path"`
 
 	TSA string `help:"RFC 3161 time-stamp authority." name:"tsa" placeholder:"URL"`
 }

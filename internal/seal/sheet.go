@@ -74,6 +74,17 @@ const (
 	sheetSmall = 8.5
 )
 
+// sheetPage draws a verification sheet. Heights are measured from the top of the page.
+type sheetPage struct {
+	fonts   *typeset.Fonts
+	subsets *typeset.Subsets
+	content bytes.Buffer
+	frame   frame
+	// incomplete reports whether a text is left out because no font has its characters.
+	incomplete bool
+	logo       *pdf.Stream
+}
+
 // loadSheet reads the contents of the verification sheet, if the stamp has one.
 func (j *job) loadSheet(ctx context.Context) (err error) {
 	if j.sheet != nil || j.stamp.Sheet == nil || j.stamp.Plain {
@@ -120,17 +131,6 @@ func (p *sheetPage) resources(to adder) *pdf.Dict {
 		dict.Set("XObject", pdf.NewDict(pdf.Entry{Key: "Logo", Value: to.Add(p.logo)}))
 	}
 	return dict
-}
-
-// sheetPage draws a verification sheet. Heights are measured from the top of the page.
-type sheetPage struct {
-	fonts   *typeset.Fonts
-	subsets *typeset.Subsets
-	content bytes.Buffer
-	frame   frame
-	// incomplete reports whether a text is left out because no font has its characters.
-	incomplete bool
-	logo       *pdf.Stream
 }
 
 // newSheetFrame returns the frame of a sheet that follows a page.
