@@ -19,7 +19,7 @@ type doctorCommand struct {
 var errUnhealthy = errors.New("the installation has problems; see the findings marked WRONG")
 
 // Run checks the installation and prints the findings. The server may be running. Run returns an
-// error if a finding is a problem.
+// error if a finding is a problem and not only a warning.
 func (d *doctorCommand) Run(c *console) error {
 	findings := append(app.Examine(c.ctx, d.Storage), app.ExamineTLS(d.Data, d.TLSCert, time.Now())...)
 	if d.Files {
@@ -27,12 +27,15 @@ func (d *doctorCommand) Run(c *console) error {
 	}
 	unhealthy := false
 	for _, f := range findings {
-		unhealthy = unhealthy || !f.Good
+		unhealthy = unhealthy || !f.Good && !f.Warning
 	}
 	err := c.print(findings, func(w io.Writer) {
 		for _, f := range findings {
 			mark := "ok   "
-			if !f.Good {
+			switch {
+			case f.Warning:
+				mark = "note "
+			case !f.Good:
 				mark = "WRONG"
 			}
 			printf(w, "%s  %s: %s\n", mark, f.Name, f.Detail)

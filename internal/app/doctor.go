@@ -26,10 +26,15 @@ import (
 
 // Finding is the result of one check.
 type Finding struct {
-	Name   string `json:"name"`
-	Good   bool   `json:"good"`
-	Detail string `json:"detail"`
+	Name string `json:"name"`
+	Good bool   `json:"good"`
+	// Warning reports whether a finding that is not good may be intended, as in a test vault.
+	Warning bool   `json:"warning"`
+	Detail  string `json:"detail"`
 }
+
+// warning is an error that may be intended.
+type warning struct{ error }
 
 const (
 	// lowDisk is the share of free disk space below which Examine warns.
@@ -198,7 +203,9 @@ func examineAddress(ctx context.Context, d *db.DB) Finding {
 	case err == nil && base == "":
 		base = "not known yet; the server stores it when it starts"
 	case err == nil:
-		err = checkAddress(base)
+		if err = checkAddress(base); err != nil {
+			err = warning{err}
+		}
 	}
 	return finding("address", base, err)
 }

@@ -31,7 +31,8 @@ const (
 // finding returns the result of a check: good with a detail if there is no error.
 func finding(name, detail string, err error) Finding {
 	if err != nil {
-		return Finding{Name: name, Detail: err.Error()}
+		_, intended := errors.AsType[warning](err)
+		return Finding{Name: name, Warning: intended, Detail: err.Error()}
 	}
 	return Finding{Name: name, Good: true, Detail: detail}
 }
@@ -61,7 +62,7 @@ func examineStorage(ctx context.Context, d *db.DB, now time.Time) (list []Findin
 	if err == nil {
 		var unsent int
 		if unsent, err = mail.UnsentSince(ctx, d); err == nil && unsent > 0 {
-			err = fmt.Errorf("%s not sent, because no mail server is configured; start the server with --smtp", count(unsent, "message"))
+			err = warning{fmt.Errorf("%s not sent, because no mail server is configured; start the server with --smtp", count(unsent, "message"))}
 		}
 	}
 	list = append(list, finding("mail", "no message waits for long", err))

@@ -306,8 +306,8 @@ func TestNoticesSurviveKill(t *testing.T) {
 			t.Errorf("mails were sent to %v, want %v", got, want)
 		}
 		d := f.database(t)
-		eventually(t, singleTime, "the status of all notices is sent", func() bool {
-			return count(t, d, `SELECT count(*) FROM notices WHERE status <> 'sent'`) == 0
+		eventually(t, singleTime, "all notices are written to the outbox folder", func() bool {
+			return count(t, d, `SELECT count(*) FROM notices WHERE status <> 'unsent'`) == 0
 		})
 	})
 }

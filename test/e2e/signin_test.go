@@ -85,7 +85,7 @@ func TestSignUpInBrowser(t *testing.T) {
 		other.open(link)
 		other.press("Sign in")
 		other.at("/account/security")
-		awaitLetter(t, f.Vault, email, "A new sign-in to your account")
+		awaitLetter(t, f.Vault, email, "New sign-in to your account")
 
 		// The second browser ends the session of the first.
 		other.press("Sign out all other sessions")
@@ -165,7 +165,7 @@ func TestSecondFactorInBrowser(t *testing.T) {
 	other.screenshot("code")
 	other.fill("code", "000000")
 	other.press("Sign in")
-	other.see("The code is not right")
+	other.see("The code is incorrect")
 	// The vault accepts the code of the next time step, because a clock may be fast. The test has
 	// already used the current code.
 	used := code(time.Now().Add(30 * time.Second))
@@ -176,7 +176,7 @@ func TestSecondFactorInBrowser(t *testing.T) {
 	signIn(again, email, newPassword)
 	again.fill("code", used)
 	again.press("Sign in")
-	again.see("The code is not right")
+	again.see("The code is incorrect")
 	again.fill("code", recovery[0])
 	again.press("Sign in")
 	again.at("/account")

@@ -243,7 +243,7 @@ func TestWebhookGone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"owner@nwu.example", "switched off", "410 Gone", h.ID, "From: <no-reply@localhost>"} {
+	for _, want := range []string{"owner@nwu.example", "were disabled", "410 Gone", h.ID, "<no-reply@localhost>"} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("the mail does not contain %q:\n%s", want, text)
 		}
