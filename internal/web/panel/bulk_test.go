@@ -307,7 +307,7 @@ func TestBulkUpload(t *testing.T) {
 		checkPage(t, "a broken ZIP", o.sendFiles(draft+"/files", "files", formFile{"a.zip", archive.Bytes()[:50]}), http.StatusUnprocessableEntity, "damaged")
 		o.followRedirect(t, "issuer", o.sendFiles(draft+"/files", "files", formFile{"a.zip", archive.Bytes()}, formFile{"refuse.pdf", vaulttest.PDF}, formFile{"other.pdf", vaulttest.PDF}, formFile{"bad.pdf", nil}), draft+"/files")
 		o.Until("the ZIP is unpacked", func() bool { return !strings.Contains(visibleText(t, o.get("issuer", draft+"/files")), "Unpacking") })
-		checkPage(t, "files", o.get("issuer", draft+"/files?show=refused"), http.StatusOK, "All files 5", "Invalid files 1", "bad.pdf", "Missing files 1", "Row 4 , Cy needs missing.pdf", "Files 1 missing")
+		checkPage(t, "files", o.get("issuer", draft+"/files?show=refused"), http.StatusOK, "All files 5", "Invalid files 1", "bad.pdf", "Missing files 1", "Row 4 , Cy : missing.pdf", "Files 1 missing")
 		checkPage(t, "rows", o.get("issuer", draft+"/rows?show=problems"), http.StatusOK, "Errors 2", "Ready 2", "This e-mail address has no @", "The file “missing.pdf” was not found.", "2 files are not used by any row.", "Rows 2 errors")
 		checkPage(t, "unused files", o.get("issuer", draft+"/files?show=unused"), http.StatusOK, "other.pdf")
 		w = o.get("issuer", draft+"/errors.csv")
