@@ -181,8 +181,8 @@ export async function checkBehaviour(plan) {
     assert.match(messages.splice(0).join(), /status of 422/);
   });
   await step("after an error of a bulk upload, the message gets the focus and the field is marked", {}, async (page, messages) => {
-    const files = plan.pages.find((one) => one.name === "bulk-files");
-    await visit(page, files, files.url);
+    const start = plan.pages.find((one) => one.name === "bulk-list");
+    await visit(page, start, start.url);
     const list = page.locator("input[name=list]");
     await list.setInputFiles({ name: "list.csv", mimeType: "text/csv", buffer: Buffer.from("") });
     await list.evaluate((control) => control.form.requestSubmit(control.form.querySelector("[type=submit]")));

@@ -52,6 +52,8 @@ export async function checkPages(browser, plan, { quick }) {
       }
       if (!markup.has(`${one.name}-${lang}`)) markup.set(`${one.name}-${lang}`, await response.text());
       for (const details of await page.locator("details").all()) await details.evaluate((d) => { d.open = true; });
+      // No script runs in a sandboxed frame, so axe would wait for it forever.
+      await page.evaluate(() => document.querySelectorAll("iframe[sandbox]").forEach((frame) => frame.remove()));
       const axe = await new AxeBuilder({ page }).withTags(rules).analyze();
       for (const v of axe.violations) faults.push(`${name}: axe ${v.id}: ${v.nodes.map((n) => n.target.join(" ")).join(", ")}`);
       const overflow = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
