@@ -295,3 +295,44 @@ func (l *Language) Time(t time.Time) string {
 		return t.Format("15:04")
 	})
 }
+
+// separators are the characters between groups of digits and before the decimals, for the languages
+// in which they are not a comma and a point.
+var separators = map[string][2]string{"de": {".", ","}, "es": {".", ","}, "fr": {"\u202f", ","}, "pt": {".", ","}}
+
+// Number formats a number with groups of three digits.
+func (l *Language) Number(n int) string {
+	separator := ","
+	if own, ok := separators[l.Tag]; ok {
+		separator = own[0]
+	}
+	text := strconv.Itoa(n)
+	var b strings.Builder
+	for i, c := range text {
+		if i > 0 && (len(text)-i)%3 == 0 && text[i-1] != '-' {
+			b.WriteString(separator)
+		}
+		b.WriteRune(c)
+	}
+	return b.String()
+}
+
+// Decimal formats a number with one decimal.
+func (l *Language) Decimal(n float64) string {
+	text := strconv.FormatFloat(n, 'f', 1, 64)
+	if own, ok := separators[l.Tag]; ok {
+		return strings.Replace(text, ".", own[1], 1)
+	}
+	return text
+}
+
+// Section returns the messages of a section by key, with their placeholders.
+func (l *Language) Section(name string) map[string]string {
+	section := map[string]string{}
+	for key, m := range l.messages {
+		if strings.HasPrefix(key, name+".") {
+			section[key] = m.text
+		}
+	}
+	return section
+}
