@@ -136,7 +136,6 @@ func (s *Set) notice(r *http.Request, g *Page) string {
 		return ""
 	}
 	parts := strings.Split(c.Value, ".")
-	text := s.options.Notices[parts[0]]
 	// A person can change the cookie, so the page shows only numbers from the cookie.
 	var numbers []any
 	for i, part := range parts[1:min(len(parts), 1+noticeNumbers)] {
@@ -144,11 +143,11 @@ func (s *Set) notice(r *http.Request, g *Page) string {
 		if err != nil {
 			return ""
 		}
-		text = strings.ReplaceAll(text, "{"+strconv.Itoa(i+1)+"}", strconv.Itoa(n))
 		numbers = append(numbers, strconv.Itoa(i+1), n)
 	}
-	if translated, err := g.Language.Text(s.options.Notices[parts[0]], numbers...); err == nil {
-		return translated
+	text, err := g.Language.Text(s.options.Notices[parts[0]], numbers...)
+	if err != nil {
+		return "" // the notice is unknown or has other numbers
 	}
 	return text
 }

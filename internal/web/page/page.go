@@ -62,10 +62,6 @@ func (s *Set) Reader(r *http.Request) *Page {
 	if s.options.Person != nil {
 		g.Person = s.options.Person(r)
 	}
-	if s.options.English {
-		g.Language = s.Languages()[0]
-		return g
-	}
 	if r.URL.RawQuery != "" {
 		g.Language, g.Chosen = s.languages.Get(r.URL.Query().Get("lang"))
 	}

@@ -31,7 +31,7 @@ func TestTemplatesAreComplete(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := complete(page, frame, s.Languages()[0]); (err == nil) != ok {
+		if _, err := complete(page, frame, s.Languages()[0], nil); (err == nil) != ok {
 			t.Errorf("%s: error = %v, want an error: %v", text, err, !ok)
 		}
 	}
@@ -129,8 +129,13 @@ func TestProblemsOfAForm(t *testing.T) {
 // surface defines the notice.
 func TestNotice(t *testing.T) {
 	t.Parallel()
-	set := surface(t, Options{Notices: map[string]string{"copied": "layout.copied", "created": "The token was created.", "remaining": "Row {1} is done ({2} left)."}})
-	for name, want := range map[string]string{"copied": "Kopiert", "created": "The token was created.", "remaining.7.12": "Row 7 is done (12 left).", "remaining.7.x": "", "<script>": "", "other": ""} {
+	set := surface(t, Options{Notices: map[string]string{"copied": "layout.copied", "left": "bulk_notice.rows_saved_left", "unknown": "no.such"}})
+	german, _ := loadCatalog(t).Get("de")
+	left, err := german.Text("bulk_notice.rows_saved_left", "1", 7)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{"copied": "Kopiert", "left.7": left, "left": "", "left.7.8": "", "left.x": "", "<script>": "", "other": "", "unknown": ""} {
 		w := httptest.NewRecorder()
 		if err := set.Redirect(w, get("/"), "/next", name); err != nil || w.Code != http.StatusSeeOther || w.Header().Get("Location") != "/next" {
 			t.Fatalf("Redirect: status = %d, want 303 to /next; error %v", w.Code, err)
@@ -191,14 +196,14 @@ func TestAssetNamesAreUnique(t *testing.T) {
 	if _, err := s.Set(Options{Templates: fstest.MapFS{}, Styles: []string{"owm.css"}}); err == nil {
 		t.Error("Set accepts an unknown style")
 	}
-	set, err := s.Set(Options{Templates: fstest.MapFS{}, Styles: []string{"form.css", "own.css"}, English: true})
+	set, err := s.Set(Options{Templates: fstest.MapFS{}, Styles: []string{"form.css", "own.css"}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	w := httptest.NewRecorder()
 	set.Render(w, get("/x?lang=de"), ErrUnknown)
 	address, err := s.address("style-form-own.css")
-	if err != nil || strings.Count(w.Body.String(), `<link rel="stylesheet"`) != 1 || !strings.Contains(w.Body.String(), `<link rel="stylesheet" href="`+address+`">`) || w.Header().Get("Content-Language") != "en" {
+	if err != nil || strings.Count(w.Body.String(), `<link rel="stylesheet"`) != 1 || !strings.Contains(w.Body.String(), `<link rel="stylesheet" href="`+address+`">`) || w.Header().Get("Content-Language") != "de" {
 		t.Errorf("the page does not link to the joined style %s: header %v, body %s, error %v", address, w.Header(), w.Body, err)
 	}
 	got := httptest.NewRecorder()

@@ -1,5 +1,5 @@
 // Package page renders the pages of all surfaces: one layout, one style and one set of parts, in
-// every language of the vault or in English alone. It owns the shared languages and assets, the
+// every language of the vault. It owns the shared languages and assets, the
 // security headers of pages, the notice about the last action, the problems of a form, and the
 // error page. The content of a page belongs to its surface.
 //
@@ -66,20 +66,20 @@ type Options struct {
 	// replaces the shared layout, a parts.html adds to the shared parts, and an error.html replaces
 	// the shared error page.
 	Templates fs.FS
-	// English is true for a surface that is in English only.
-	English bool
 	// Styles and Modules are assets of every page of the surface, in addition to the shared assets.
 	Styles, Modules []string
 	// Funcs are template functions in addition to asset, code, pair, day and numeral.
 	Funcs template.FuncMap
+	// LanguageFuncs returns template functions whose results depend on the language of the page, or
+	// nil. It returns functions with the same names for every language.
+	LanguageFuncs func(*locale.Language) template.FuncMap
 	// Indexed are the pages that search engines may index.
 	Indexed []string
 	// Person returns the signed-in person, or nil. If Person is set, pages are not cached.
 	Person func(*http.Request) *Person
 	// Frame returns the data of the surface's own layout.
 	Frame func(*http.Request) any
-	// Notices are the notices that can follow a redirect, by name: a key of the catalog, or a text
-	// of an English surface.
+	// Notices are the keys of the notices that can follow a redirect, by name.
 	Notices map[string]string
 }
 
@@ -105,20 +105,12 @@ func (s *Site) Set(o Options) (*Set, error) {
 	if err := set.load(); err != nil {
 		return nil, fmt.Errorf("reading templates: %w", err)
 	}
-	for _, page := range set.pages[set.supportedLanguages()[0].Tag] {
+	for _, page := range set.pages[set.Languages()[0].Tag] {
 		if _, err := page(); err != nil {
 			return nil, err
 		}
 	}
 	return set, nil
-}
-
-// supportedLanguages returns the languages of a surface.
-func (s *Set) supportedLanguages() []*locale.Language {
-	if s.options.English {
-		return s.Languages()[:1]
-	}
-	return s.Languages()
 }
 
 // link creates the links to the style and to the modules of the surface. All styles are joined, so
@@ -159,6 +151,7 @@ func (s *Set) load() error {
 	}
 	funcs := template.FuncMap{"asset": s.address, "code": Code, "pair": pair, "day": day, "numeral": numeral}
 	maps.Copy(funcs, s.options.Funcs)
+	maps.Copy(funcs, s.languageFuncs(s.Languages()[0]))
 	frame, err := template.New(layout).Funcs(funcs).ParseFS(files[layout], "templates/"+layout)
 	if err != nil {
 		return err
@@ -171,7 +164,7 @@ func (s *Set) load() error {
 			return err
 		}
 	}
-	for _, l := range s.supportedLanguages() {
+	for _, l := range s.Languages() {
 		s.pages[l.Tag] = map[string]func() (*template.Template, error){}
 	}
 	for name, from := range files {
@@ -182,9 +175,9 @@ func (s *Set) load() error {
 		if err != nil {
 			return err
 		}
-		for _, l := range s.supportedLanguages() {
+		for _, l := range s.Languages() {
 			s.pages[l.Tag][name] = sync.OnceValues(func() (*template.Template, error) {
-				t, err := complete(parsed, frame, l)
+				t, err := complete(parsed, frame, l, s.languageFuncs(l))
 				if err != nil {
 					return nil, fmt.Errorf("template %s in %s: %w", name, l.Tag, err)
 				}
@@ -195,14 +188,23 @@ func (s *Set) load() error {
 	return nil
 }
 
-// complete returns a copy of a page's own templates with the layout, the used parts and the
-// messages. If each page had a copy of all parts, the templates would need more memory than the
+// languageFuncs returns the functions of the surface that depend on the language.
+func (s *Set) languageFuncs(l *locale.Language) template.FuncMap {
+	if s.options.LanguageFuncs == nil {
+		return nil
+	}
+	return s.options.LanguageFuncs(l)
+}
+
+// complete returns a copy of a page's own templates with the layout, the used parts, the messages
+// and the functions of a language. If each page had a copy of all parts, the templates would need more memory than the
 // rest of an idle vault.
-func complete(parsed, frame *template.Template, l *locale.Language) (*template.Template, error) {
+func complete(parsed, frame *template.Template, l *locale.Language, funcs template.FuncMap) (*template.Template, error) {
 	page, err := parsed.Clone()
 	if err != nil {
 		return nil, err
 	}
+	page.Funcs(funcs)
 	set := inserter{language: l, used: []string{layout}}
 	done := map[string]bool{}
 	for len(set.used) > 0 {
@@ -306,9 +308,7 @@ func (b *limitedBuffer) Write(p []byte) (int, error) {
 func (s *Set) headers(h http.Header, g *Page) {
 	h.Set("Content-Type", "text/html; charset=utf-8")
 	h.Set("Content-Language", g.Language.Tag)
-	if !s.options.English {
-		h.Add("Vary", "Accept-Language")
-	}
+	h.Add("Vary", "Accept-Language")
 	h.Set("Content-Security-Policy", policy)
 	h.Set("Permissions-Policy", "camera=(self), microphone=(), geolocation=()")
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")

@@ -184,12 +184,12 @@ func (p *Panel) fillAudit(r *http.Request, list *auditList, institution int64, f
 		list.Newer = list.Path + list.Form.query("before", entries[0].Mark())
 	}
 	for i := range entries {
-		list.Rows = append(list.Rows, auditRowOf(&entries[i], list.Path))
+		list.Rows = append(list.Rows, p.texts(r).auditRow(&entries[i], list.Path))
 	}
 	return nil
 }
 
-func auditRowOf(e *audit.Entry, path string) auditRow {
+func (t texts) auditRow(e *audit.Entry, path string) auditRow {
 	row := auditRow{Entry: *e}
 	if e.Action.Known() {
 		row.Key = "audit_actions." + keyName(e.Action)
@@ -201,30 +201,39 @@ func auditRowOf(e *audit.Entry, path string) auditRow {
 		row.BySubject = path + auditForm{Subject: e.Subject.ID}.query()
 	}
 	for _, name := range slices.Sorted(maps.Keys(e.Detail)) {
-		row.Details = append(row.Details, strings.ReplaceAll(name, "_", " ")+": "+formatDetail(e.Detail[name]))
+		label, err := t.language.Text("audit_detail." + keyName(name))
+		if err != nil {
+			label = strings.ReplaceAll(name, "_", " ")
+		}
+		row.Details = append(row.Details, t.of("audit_detail.pair", "name", label, "value", t.formatDetail(name, e.Detail[name])))
 	}
 	return row
 }
 
-// formatDetail formats a value of an entry's detail. It formats a change as the old value, an arrow
+// formatDetail formats a value of an entry's detail with the name. It formats a change as the old value, an arrow
 // and the new value, and an empty value as "none".
-func formatDetail(value any) string {
+func (t texts) formatDetail(name string, value any) string {
 	switch v := value.(type) {
 	case nil:
-		return "none"
+		return t.of("audit_detail.none")
 	case string:
-		return cmp.Or(v, "none")
-	case bool:
-		return map[bool]string{true: "yes", false: "no"}[v]
-	case []any:
-		texts := make([]string, len(v))
-		for i, item := range v {
-			texts[i] = formatDetail(item)
+		if name == "role" && v != "" {
+			if role, err := t.language.Text("roles." + v); err == nil {
+				return role
+			}
 		}
-		return strings.Join(texts, ", ")
+		return cmp.Or(v, t.of("audit_detail.none"))
+	case bool:
+		return t.of(map[bool]string{true: "audit_detail.yes", false: "audit_detail.no"}[v])
+	case []any:
+		list := make([]string, len(v))
+		for i, item := range v {
+			list[i] = t.formatDetail(name, item)
+		}
+		return strings.Join(list, ", ")
 	case map[string]any:
 		if from, ok := v["from"]; ok && len(v) == 2 {
-			return formatDetail(from) + " → " + formatDetail(v["to"])
+			return t.formatDetail(name, from) + " → " + t.formatDetail(name, v["to"])
 		}
 	}
 	text, err := json.Marshal(value)

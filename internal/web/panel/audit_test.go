@@ -40,7 +40,7 @@ func TestAuditPage(t *testing.T) {
 		o.recordAuditEntry(t, 0, day, "Root", audit.KeyProtected, nil)
 
 		w := o.get("auditor", "/panel/nwu/audit")
-		checkPage(t, "the first page", w, http.StatusOK, "=cmd() (user) changed a member: CI role: issuer → admin", "Person 1 (user) created an API token", "Older")
+		checkPage(t, "the first page", w, http.StatusOK, "=cmd() (user) changed a member: CI Role: Issuer → Admin", "Person 1 (user) created an API token", "Older")
 		if text := visibleText(t, w); strings.Contains(text, "Foreigner") || strings.Contains(text, "Root") {
 			t.Errorf("the log contains entries of another institution or of the installation: %s", text)
 		}

@@ -46,21 +46,21 @@ func (d *draftPage) rowDefault() string {
 }
 
 // PlaceOf returns the label of a row's own placement, or "" if the row has no placement of its own.
-func (*draftPage) PlaceOf(row *bulkimport.Row) string { return placeLabel(row.Wanted) }
+func (d *draftPage) PlaceOf(row *bulkimport.Row) string { return d.placeLabel(row.Wanted) }
 
 // PlaceOfAll returns the label of the placement of all rows without a placement of their own.
 func (d *draftPage) PlaceOfAll() string {
 	if d.Wanted == nil {
-		return "Position of your settings"
+		return d.texts.of("placement_mode.default")
 	}
-	return placeLabel(d.Wanted)
+	return d.placeLabel(d.Wanted)
 }
 
-func placeLabel(w *cert.RequestedPlacement) string {
+func (d *draftPage) placeLabel(w *cert.RequestedPlacement) string {
 	if w == nil {
 		return ""
 	}
-	return modes[w.Mode]
+	return d.texts.of(modes[w.Mode])
 }
 
 // PlacedRows returns the rows with a placement of their own, except skipped rows.

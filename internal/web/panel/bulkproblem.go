@@ -3,38 +3,13 @@ package panel
 import (
 	"cmp"
 	"fmt"
-	"net/http"
 	"net/url"
 	"strings"
 
 	"github.com/certvault/certvault/internal/bulkimport"
 	"github.com/certvault/certvault/internal/cert"
-	"github.com/certvault/certvault/internal/locale"
 	"github.com/certvault/certvault/internal/sheet"
 )
-
-// texts returns the messages of a language that Go code chooses.
-type texts struct{ language *locale.Language }
-
-func (p *Panel) texts(r *http.Request) texts { return texts{p.view.Reader(r).Language} }
-
-// of returns a message. A message that does not exist is returned as its key, so that a page is
-// shown nevertheless.
-func (t texts) of(key string, args ...any) string {
-	text, err := t.language.Text(key, args...)
-	if err != nil {
-		return key
-	}
-	return text
-}
-
-// count returns a message with a number: that of the key with the ending _one or _many.
-func (t texts) count(key string, n int, args ...any) string {
-	if n == 1 {
-		return t.of(key+"_one", args...)
-	}
-	return t.of(key+"_many", append([]any{"n", number(n)}, args...)...)
-}
 
 // listMessage returns the message for a problem of a text from a list. Dates in a list may have
 // more formats than dates in a form.
@@ -59,7 +34,7 @@ func (t texts) listMessage(p bulkimport.Problem, text string) string {
 	case bulkimport.CodeSkipped, bulkimport.CodeNoColumn, bulkimport.CodeNoDefault, bulkimport.CodeNoOrder:
 		return t.of("bulk_problem." + string(p.Code))
 	default:
-		return problemMessage(p.Problem, text)
+		return t.problemMessage(p.Problem, text)
 	}
 }
 
@@ -79,7 +54,7 @@ func (t texts) rowMessage(row *bulkimport.Row, p bulkimport.Problem) string {
 // Otherwise it returns "".
 func (t texts) resultMessage(r *bulkimport.Result) string {
 	if len(r.Reasons) == 0 {
-		return r.Error
+		return t.domain(r.Error)
 	}
 	list := make([]string, len(r.Reasons))
 	for i, p := range r.Reasons {

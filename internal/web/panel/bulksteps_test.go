@@ -55,7 +55,7 @@ func TestRowsAreCorrectedTogether(t *testing.T) {
 		}
 		form := url.Values{"do": {"fix"}, "show": {"problems"}, "r2-email": {"ada@example.org\x00"}, "r3-full_name": {"Bea"}}
 		w = o.post("issuer", draft+"/rows", form)
-		checkPage(t, "a character that cannot be stored", w, http.StatusUnprocessableEntity, "has a character that cannot be stored", "Errors 4")
+		checkPage(t, "a character that cannot be stored", w, http.StatusUnprocessableEntity, "one character cannot be stored", "Errors 4")
 		if !strings.Contains(w.Body.String(), `name="r3-full_name" type="text" value="Bea"`) || !strings.Contains(w.Body.String(), `href="#r2-email"`) {
 			t.Error("the page lost the other correction, or the summary has no link to the field")
 		}

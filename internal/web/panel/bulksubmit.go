@@ -196,9 +196,9 @@ func (t texts) rest(p *bulkimport.Progress) string {
 	case p.PerMinute == 0:
 		return t.of("bulk_progress.unknown")
 	case p.Remaining < time.Minute:
-		return t.of("bulk_progress.pace_end", "n", number(p.PerMinute))
+		return t.of("bulk_progress.pace_end", "n", t.language.Number(p.PerMinute))
 	default:
-		return t.of("bulk_progress.pace", "n", number(p.PerMinute), "time", t.count("bulk.minutes", int(p.Remaining.Round(time.Minute)/time.Minute)))
+		return t.of("bulk_progress.pace", "n", t.language.Number(p.PerMinute), "time", t.count("bulk.minutes", int(p.Remaining.Round(time.Minute)/time.Minute)))
 	}
 }
 
@@ -230,7 +230,7 @@ func (p *Panel) progressEvents(w http.ResponseWriter, r *http.Request, v *Visit)
 		return err
 	}
 	if d.Status == bulkimport.Open {
-		return fault.New(fault.BadRequest, "This bulk upload was not submitted yet.")
+		return fault.New(fault.BadRequest, "panel_error.not_submitted")
 	}
 	return p.events(w, r, func(ctx context.Context) (any, bool, error) {
 		now, err := p.BulkImports.Progress(ctx, d)

@@ -1,21 +1,30 @@
 package panel
 
 import (
-	"regexp"
 	"testing"
 
 	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/audit"
+	"github.com/certvault/certvault/internal/batch"
+	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/locale"
+	"github.com/certvault/certvault/internal/recipient"
 	"github.com/certvault/certvault/internal/token"
 	"github.com/certvault/certvault/internal/webhook"
 )
 
-// noticeKey matches a notice that is a key of the catalog, and not a text.
-var noticeKey = regexp.MustCompile(`^[a-z_]+\.[a-z_0-9]+$`)
+// english returns the texts of English.
+func english(t *testing.T) texts {
+	t.Helper()
+	c, err := locale.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return texts{c.Languages()[0]}
+}
 
 // The catalog has a message for each constant whose message pages choose at run time, and for each
-// notice that is a key.
+// notice.
 func TestCatalogHasMessagesOfConstants(t *testing.T) {
 	t.Parallel()
 	c, err := locale.Load()
@@ -69,14 +78,38 @@ func TestCatalogHasMessagesOfConstants(t *testing.T) {
 	for _, k := range keyKinds {
 		keys = append(keys, k)
 	}
+	for _, label := range modes {
+		keys = append(keys, label)
+	}
+	for _, m := range []recipient.Status{recipient.Waiting, recipient.Queued, recipient.Sent, recipient.Unsent, recipient.Failed, recipient.Dropped, recipient.Unsubscribed} {
+		keys = append(keys, mailStates[m].Key)
+	}
+	for _, label := range mailReasons {
+		keys = append(keys, label)
+	}
+	for _, label := range actionLabels {
+		keys = append(keys, label)
+	}
+	for _, label := range eventLabels {
+		keys = append(keys, label.Key)
+	}
+	for field, name := range fieldKeys {
+		keys = append(keys, "cert_field."+name, "cert_problem.required_"+name)
+		if controlOf[field] == "" {
+			t.Errorf("the field %s has no control", field)
+		}
+	}
+	for _, code := range []cert.Code{cert.CodeDuplicate, cert.CodeUnchanged, cert.CodeNotCertificate, batch.CodeUnknownFile} {
+		keys = append(keys, "cert_problem."+string(code))
+	}
 	for _, key := range keys {
 		if !c.Languages()[0].Has(key) {
 			t.Errorf("the catalog lacks %s", key)
 		}
 	}
-	for name, text := range notices {
-		if noticeKey.MatchString(text) && !c.Languages()[0].Has(text) {
-			t.Errorf("notice %s: the catalog lacks %s", name, text)
+	for name, key := range notices {
+		if !c.Languages()[0].Has(key) {
+			t.Errorf("notice %s: the catalog lacks %s", name, key)
 		}
 	}
 }

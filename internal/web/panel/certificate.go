@@ -3,7 +3,6 @@ package panel
 import (
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"log/slog"
 
 	"mime"
@@ -30,46 +29,23 @@ import (
 // running code in the vault's origin.
 const filePolicy = "default-src 'none'; sandbox"
 
-// status is the label of a certificate's status or of an entry of its history. Tone selects the
-// colour of the label.
-type status struct{ Text, Tone string }
+// status is the label of a certificate's status, of an entry of its history or of a mail. Key is the
+// key of its text, and Tone selects its colour.
+type status struct{ Key, Tone string }
 
-// keyed is a status with the key of its label in the catalog. Text is empty or the label in English.
-type keyed struct {
-	status
-
-	Key string
+var statuses = map[cert.Status]status{
+	cert.Processing: {"status.processing", "wait"}, cert.Approved: {"status.approved", "good"}, cert.Failed: {"status.failed", "bad"},
+	cert.Revoked: {"status.revoked", "bad"},
 }
 
-var statuses = map[cert.Status]keyed{
-	cert.Processing: {status{"Processing", "wait"}, "status.processing"}, cert.Approved: {status{"Approved", "good"}, "status.approved"},
-	cert.Failed: {status{"Failed", "bad"}, "status.failed"}, cert.Revoked: {status{"Revoked", "bad"}, "status.revoked"},
-}
+func statusOf(s cert.Status) status { return statuses[s] }
 
-func statusOf(s cert.Status) keyed {
-	if known, ok := statuses[s]; ok {
-		return known
-	}
-	return keyed{status: status{Text: string(s)}}
-}
-
-// size formats a number of bytes in bytes, kB or MB.
-func size(n int64) string {
-	switch {
-	case n < 1000:
-		return plural(int(n), "byte", "bytes")
-	case n < 1_000_000:
-		return fmt.Sprintf("%d kB", (n+500)/1000)
-	default:
-		return fmt.Sprintf("%.1f MB", float64(n)/1e6)
-	}
-}
-
-// modes are the labels of the modes of placements.
+// modes are the keys of the labels of the modes of placements.
 var modes = map[seal.Mode]string{
-	seal.Auto: "Free space on the page", seal.TopLeft: "Top left", seal.TopRight: "Top right", seal.BottomLeft: "Bottom left", seal.BottomRight: "Bottom right",
-	seal.Exact: "Custom position", seal.Strip: "Strip below the page", seal.Appended: "Extra page at the end",
-	seal.Annotation: "Annotation, because the file is signed", seal.Cover: "Cover page with the original as an attachment",
+	seal.Auto: "placement_mode.auto", seal.TopLeft: "placement_mode.top_left", seal.TopRight: "placement_mode.top_right",
+	seal.BottomLeft: "placement_mode.bottom_left", seal.BottomRight: "placement_mode.bottom_right", seal.Exact: "placement_mode.exact",
+	seal.Strip: "placement_mode.strip", seal.Appended: "placement_mode.appended", seal.Annotation: "placement_mode.annotation",
+	seal.Cover: "placement_mode.cover",
 }
 
 // sources are the keys of the labels of the sources of certificates.
@@ -203,36 +179,37 @@ func (c *certificatePage) Verified() string {
 	return hex.EncodeToString(c.C.Verified.SHA256[:])
 }
 
-// Place returns the label of the stamp's placement, or "" if the certificate has no stamp.
+// Place returns the key of the label of the stamp's placement, or "" if the certificate has no stamp.
 func (c *certificatePage) Place() string { return modes[seal.Mode(c.C.Placement)] }
 
 // Source returns the key of the label of the certificate's source.
 func (c *certificatePage) Source() string { return sources[c.C.TriggerContext] }
 
 // eventLabels are the labels of events.
-var eventLabels = map[webhook.Name]keyed{
-	webhook.Created: {Key: "certificate.event_created"}, webhook.Approved: {status{Tone: "good"}, "certificate.event_approved"},
-	webhook.Failed: {status{Tone: "bad"}, "certificate.event_failed"}, webhook.Retried: {status{Tone: "wait"}, "certificate.event_retried"},
-	webhook.Revoked: {status{Tone: "bad"}, "certificate.event_revoked"},
+var eventLabels = map[webhook.Name]status{
+	webhook.Created: {Key: "certificate.event_created"}, webhook.Approved: {"certificate.event_approved", "good"},
+	webhook.Failed: {"certificate.event_failed", "bad"}, webhook.Retried: {"certificate.event_retried", "wait"},
+	webhook.Revoked: {"certificate.event_revoked", "bad"},
 }
 
-// actionLabels are the labels of actions on one certificate that the audit log records. Every other
-// action has its phrase in the audit log as its label.
+// actionLabels are the keys of the labels of actions on one certificate that the audit log records.
+// Every other action has its phrase in the audit log as its label.
 var actionLabels = map[audit.Action]string{
 	audit.CertificateMailed: "certificate.event_mailed", audit.CertificateAddress: "certificate.event_address",
 	audit.CorrectionClosed: "certificate.event_correction", audit.CertificateChecked: "certificate.event_checked",
+	audit.CertificateExported: "history.exported", audit.CertificateExpired: "history.expired", audit.FilesExpired: "history.files_expired",
+	audit.CertificateErased: "history.erased",
 }
 
 // EventLabel returns the label of an entry of the history, which is an event or an action.
-func (*certificatePage) EventLabel(m *cert.HistoryEntry) keyed {
+func (*certificatePage) EventLabel(m *cert.HistoryEntry) status {
 	if known, ok := eventLabels[m.Event]; ok {
 		return known
 	}
 	if known, ok := actionLabels[m.Action]; ok {
-		return keyed{Key: known}
+		return status{Key: known}
 	}
-	phrase := m.Action.Phrase()
-	return keyed{status: status{Text: strings.ToUpper(phrase[:1]) + phrase[1:]}}
+	return status{Key: "audit_actions." + keyName(m.Action)}
 }
 
 var errNoSuch = fault.New(fault.NotFound, "This institution has no such certificate.")
@@ -333,7 +310,7 @@ func (p *Panel) certificate(w http.ResponseWriter, r *http.Request, v *Visit) er
 			if page, err = p.certificatePage(r, v); err != nil {
 				return err
 			}
-			page.Unread = "The file could not be read now. This says nothing about the signature."
+			page.Unread = p.texts(r).of("history.unreadable")
 		}
 		page.Signature = report
 	}
@@ -397,7 +374,7 @@ func (p *Panel) retryCertificate(w http.ResponseWriter, r *http.Request, v *Visi
 	}
 	if _, err := p.Certs.Retry(r.Context(), v.Institution().ID, c.UUID, nil); err != nil {
 		if fault.Is(err, fault.BadRequest) {
-			err = fault.New(fault.BadRequest, "Only a failed certificate can be retried, and this certificate is no longer failed.")
+			err = fault.New(fault.BadRequest, "panel_error.not_failed")
 		}
 		return err
 	}
@@ -469,7 +446,8 @@ func (p *Panel) sendFile(w http.ResponseWriter, r *http.Request, content *cert.C
 		// Respond with a page here, because no kind of fault has the status 410 (RFC 9110,
 		// 15.5.11).
 		w.Header().Set("Cache-Control", "no-store")
-		return p.view.Draw(w, r, http.StatusGone, "error.html", page.Failure{Status: http.StatusGone, Text: cert.ErrFilesPurged.Message, RequestID: web.RequestID(r)})
+		text := p.texts(r).domain(cert.ErrFilesPurged.Message)
+		return p.view.Draw(w, r, http.StatusGone, "error.html", page.Failure{Status: http.StatusGone, Text: text, RequestID: web.RequestID(r)})
 	}
 	if err != nil {
 		return err

@@ -130,16 +130,16 @@ func (l *certificateList) With(key, value string) string {
 	return l.Visit.Path("certificates") + "?" + q.Encode()
 }
 
-// Matching returns the number of certificates on all pages of the list, or "" if there are too many
+// Matching returns the number of certificates on all pages of the list, or 0 if there are too many
 // certificates to count.
-func (l *certificateList) Matching() string {
+func (l *certificateList) Matching() int {
 	if !l.Counted {
-		return ""
+		return 0
 	}
 	if s := l.Query.Get("status"); s != "" {
-		return number(l.Counts[cert.Status(s)])
+		return l.Counts[cert.Status(s)]
 	}
-	return number(l.All)
+	return l.All
 }
 
 // Statuses returns the statuses, one for each tab.
@@ -190,7 +190,7 @@ func filterOf(q url.Values) (search.Filter, error) {
 	}
 	if s := cert.Status(q.Get("status")); s != "" {
 		if !slices.Contains(cert.Statuses, s) {
-			return f, fault.OfField("status", "There is no such status.")
+			return f, fault.OfField("status", "panel_error.no_status")
 		}
 		f.Statuses = []cert.Status{s}
 	}
@@ -302,7 +302,7 @@ func renameFields(err error, names map[string]string) error {
 	return &renamed
 }
 
-var errNothingSelected = fault.New(fault.BadRequest, "Select at least one certificate first.")
+var errNothingSelected = fault.New(fault.BadRequest, "panel_error.nothing_selected")
 
 // selectionOf parses the selection of a form of the list: the ticked certificates, or all
 // certificates that match the list's filter. The error is errNothingSelected if neither is chosen.

@@ -107,7 +107,7 @@ func (c *chart) Description(g *page.Page) (string, error) {
 			best = &c.Rows[i]
 		}
 	}
-	sum, err := g.Message("dashboard.summary", "n", c.Days, "approved", number(c.Sum.Approved), "failed", number(c.Sum.Failed))
+	sum, err := g.Message("dashboard.summary", "n", c.Days, "approved", g.Language.Number(c.Sum.Approved), "failed", g.Language.Number(c.Sum.Failed))
 	if err != nil || best.Approved == 0 {
 		return sum, err
 	}
@@ -115,7 +115,7 @@ func (c *chart) Description(g *page.Page) (string, error) {
 	if c.Weeks {
 		key = "dashboard.peak_week"
 	}
-	peak, err := g.Message(key, "n", number(best.Approved), "date", best.From.Format("2 January 2006"))
+	peak, err := g.Message(key, "n", g.Language.Number(best.Approved), "date", g.Language.Date(best.From))
 	return sum + " " + peak, err
 }
 
@@ -142,7 +142,7 @@ func (c *chart) Draw(g *page.Page) (template.HTML, error) {
 		}
 		x, width := float64(i)*slot+slot*gap/2, slot*(1-gap)
 		approved, failed := c.height(r.Approved), c.height(r.Failed)
-		label, err := g.Message(key, "date", r.From.Format("2 January 2006"), "approved", number(r.Approved), "failed", number(r.Failed))
+		label, err := g.Message(key, "date", g.Language.Date(r.From), "approved", g.Language.Number(r.Approved), "failed", g.Language.Number(r.Failed))
 		if err != nil {
 			return "", err
 		}

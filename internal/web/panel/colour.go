@@ -99,7 +99,7 @@ type colourPreview struct {
 
 // previewColour responds with the colours of public pages for the colour in the query string. The
 // script of the page settings shows them while the person chooses a colour.
-func (*Panel) previewColour(w http.ResponseWriter, r *http.Request, _ *Visit) error {
+func (p *Panel) previewColour(w http.ResponseWriter, r *http.Request, _ *Visit) error {
 	text := r.URL.Query().Get("colour")
 	v := cmp.Or(viewColour(text), viewColour(vaultColour))
 	answer := colourPreview{
@@ -111,7 +111,7 @@ func (*Panel) previewColour(w http.ResponseWriter, r *http.Request, _ *Visit) er
 		if !ok {
 			return err
 		}
-		answer.Problem = strings.Join(e.Fields[0].Messages, " ")
+		answer.Problem = p.texts(r).domain(strings.Join(e.Fields[0].Messages, " "))
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")

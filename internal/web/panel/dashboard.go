@@ -6,7 +6,6 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/certvault/certvault/internal/account"
@@ -212,17 +211,4 @@ func host(address string) string {
 		return address
 	}
 	return u.Host
-}
-
-// number formats a number with thousands separators.
-func number(n int) string {
-	text := strconv.Itoa(n)
-	var b strings.Builder
-	for i, c := range text {
-		if i > 0 && (len(text)-i)%3 == 0 && text[i-1] != '-' {
-			b.WriteByte(',')
-		}
-		b.WriteRune(c)
-	}
-	return b.String()
 }

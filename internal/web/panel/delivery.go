@@ -131,7 +131,7 @@ func (p *Panel) fillDeliveries(r *http.Request, v *Visit, page *deliveriesPage, 
 	for _, dt := range deliveryTabs {
 		t := tab{Label: dt.label, Path: page.at(dt.status, "", 0), Current: dt.status == page.Status}
 		if dt.status != "" && page.Search == "" && page.Event == "" {
-			t.Count = upTo(counts[webhook.DeliveryStatus(dt.status)])
+			t.Count = p.texts(r).upTo(counts[webhook.DeliveryStatus(dt.status)])
 		}
 		page.Tabs = append(page.Tabs, t)
 	}

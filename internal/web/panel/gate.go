@@ -21,8 +21,8 @@ import (
 const maxForm = 256 << 10
 
 var (
-	errForbidden = fault.New(fault.Forbidden, "Your role does not allow this. Ask an owner or admin of the institution if you need it.")
-	errForm      = fault.New(fault.BadRequest, "The form could not be read. Please go back and try again.")
+	errForbidden = fault.New(fault.Forbidden, "panel_error.forbidden")
+	errForm      = fault.New(fault.BadRequest, "panel_error.form")
 )
 
 // Visit is the person of a request and the person's rights. The id of Person is 0 if no person is
@@ -111,7 +111,7 @@ func (p *Panel) renderer(rt route) web.Renderer {
 				r.PostForm = nil
 			}
 		}
-		p.view.Render(w, r, err)
+		p.render(w, r, err)
 	}
 }
 

@@ -116,7 +116,7 @@ func (p *Panel) joinByInvitation(w http.ResponseWriter, r *http.Request, v *Visi
 func (p *Panel) join(r *http.Request, g *inviteePage) (entry *identity.Entry, err error) {
 	password := r.PostFormValue("password")
 	if err := account.CheckPassword(password); err != nil {
-		return nil, fault.OfField("password", sentence(err))
+		return nil, fault.OfField("password", err.Error())
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), hashTime)
 	defer cancel()
@@ -152,13 +152,4 @@ func (p *Panel) declineInvitation(w http.ResponseWriter, r *http.Request, v *Vis
 		return err
 	}
 	return p.draw(w, r, "invitation_declined.html", nil)
-}
-
-// sentence formats the text of an error as a sentence: with a capital letter and a full stop.
-func sentence(err error) string {
-	text := []rune(err.Error())
-	if len(text) > 0 && text[0] >= 'a' && text[0] <= 'z' {
-		text[0] -= 'a' - 'A'
-	}
-	return string(text) + "."
 }

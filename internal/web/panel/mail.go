@@ -18,14 +18,14 @@ import (
 
 // mailStates are the labels of the states of mail.
 var mailStates = map[recipient.Status]status{
-	recipient.Waiting: {Text: "Waits for its batch", Tone: "wait"}, recipient.Queued: {Text: "On its way", Tone: "wait"},
-	recipient.Sent: {Text: "Sent", Tone: "good"}, recipient.Unsent: {Text: "Not sent: no mail server", Tone: "wait"}, recipient.Failed: {Text: "Not delivered", Tone: "bad"},
-	recipient.Dropped: {Text: "Canceled"}, recipient.Unsubscribed: {Text: "Unsubscribed"},
+	recipient.Waiting: {"mail_state.waiting", "wait"}, recipient.Queued: {"mail_state.queued", "wait"}, recipient.Sent: {"mail_state.sent", "good"},
+	recipient.Unsent: {"mail_state.unsent", "wait"}, recipient.Failed: {"mail_state.failed", "bad"}, recipient.Dropped: {Key: "mail_state.dropped"},
+	recipient.Unsubscribed: {Key: "mail_state.unsubscribed"},
 }
 
-// mailReasons are the labels of the reasons for mail.
+// mailReasons are the keys of the labels of the reasons for mail.
 var mailReasons = map[recipient.Reason]string{
-	recipient.Approval: "Notified of the certificate", recipient.Resent: "Sent again", recipient.Corrected: "Sent to the corrected address",
+	recipient.Approval: "mail_reason.approval", recipient.Resent: "mail_reason.resent", recipient.Corrected: "mail_reason.corrected",
 }
 
 // unsentNotices replaces the notices about a sent mail if there is no mail server.
@@ -58,7 +58,7 @@ func (p *Panel) noMail(v *Visit) bool {
 // MailState returns the label of a mail's state.
 func (*certificatePage) MailState(s recipient.Status) status { return mailStates[s] }
 
-// MailReason returns the label of a mail's reason.
+// MailReason returns the key of the label of a mail's reason.
 func (*certificatePage) MailReason(r recipient.Reason) string { return mailReasons[r] }
 
 // recorded returns a function that records an action on a certificate in the audit log, in the

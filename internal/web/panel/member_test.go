@@ -114,7 +114,7 @@ func TestJoinByInvitation(t *testing.T) {
 			t.Errorf("another person joins: status = %d, want a redirect to the invitation", w.Code)
 		}
 		checkPage(t, "a short password", o.post("", at+"/join", url.Values{"name": {"New Person"}, "password": {"short"}}), http.StatusUnprocessableEntity, "8 to 1000 characters", "New@example.org")
-		checkPage(t, "an empty name", o.post("", at+"/join", url.Values{"name": {" "}, "password": {"correct horse"}}), http.StatusUnprocessableEntity, "the name must have")
+		checkPage(t, "an empty name", o.post("", at+"/join", url.Values{"name": {" "}, "password": {"correct horse"}}), http.StatusUnprocessableEntity, "The name must have 1 to 255 characters.")
 		if w := o.post("", at+"/join", url.Values{"name": {"New Person"}, "password": {"correct horse"}}); w.Code != http.StatusSeeOther || w.Header().Get("Location") != "/panel/nwu" {
 			t.Fatalf("joining: status = %d, want a redirect (303) to /panel/nwu; page %s", w.Code, visibleText(t, w))
 		}

@@ -3,13 +3,12 @@ package panel
 import (
 	"fmt"
 	"html/template"
-	"strconv"
 	"time"
 )
 
-// notices are the messages that pages show after an action. {1}, {2} and {3} are the numbers of a
-// notice. A text that is a key of the catalog is translated.
-var notices = map[string]string{ //nolint:gosec // the texts contain no tokens
+// notices are the keys of the messages that pages show after an action. {1}, {2} and {3} are the
+// numbers of a notice.
+var notices = map[string]string{ //nolint:gosec // the keys contain no tokens
 	"nothing_selected": "list.nothing_selected",
 	"nothing_applies":  "list.nothing_applies",
 	"nothing_failed":   "list.nothing_failed",
@@ -59,7 +58,7 @@ var notices = map[string]string{ //nolint:gosec // the texts contain no tokens
 	"invited_unsent": "mail_notice.invited_unsent", "institution_unsent": "mail_notice.institution_unsent",
 	"address_kept":  "certificate.notice_address",
 	"settings_kept": "settings.notice_saved",
-	"words_kept":    "The texts were saved. Mail uses them from now on.",
+	"words_kept":    "value_notice.texts_saved",
 	"sample_mailed": "mail_notice.sample_sent",
 	"key_rotated":   "settings.notice_key",
 
@@ -76,38 +75,29 @@ var notices = map[string]string{ //nolint:gosec // the texts contain no tokens
 	"institution_made":   "operator.notice_created",
 }
 
-// plural returns a number with its noun in the singular or plural.
-func plural(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return strconv.Itoa(n) + " " + many
-}
-
 // ago returns an HTML time element with the time since or until at, and the exact time as its
 // title. If it was more than a week ago, the text is the time itself. at is a time.Time or a
 // *time.Time. ago returns "" for a nil pointer.
-func (p *Panel) ago(at any) (template.HTML, error) {
-	var t time.Time
-	switch value := at.(type) {
+func (t texts) ago(now time.Time, value any) (template.HTML, error) {
+	var at time.Time
+	switch v := value.(type) {
 	case time.Time:
-		t = value
+		at = v
 	case *time.Time:
-		if value == nil {
+		if v == nil {
 			return "", nil
 		}
-		t = *value
+		at = *v
 	default:
-		return "", fmt.Errorf("%T is not a time", at)
+		return "", fmt.Errorf("%T is not a time", value)
 	}
-	t = t.UTC()
-	language := p.Site.Languages()[0]
-	machine, title, kind := t.Format("2006-01-02T15:04:05Z"), language.Date(t)+t.Format(", 15:04:05 UTC"), "ago"
+	at = at.UTC()
+	machine, title, kind := at.Format("2006-01-02T15:04:05Z"), t.language.Date(at)+at.Format(", 15:04:05 UTC"), "ago"
 	var text string
-	if passed := p.Now().Sub(t); passed < recentTime {
-		text = span(passed)
+	if passed := now.Sub(at); passed < recentTime {
+		text = t.span(passed)
 	} else {
-		text, kind = language.Time(t), "exact"
+		text, kind = t.language.Time(at), "exact"
 	}
 	return template.HTML(`<time datetime="` + machine + `" data-at="` + kind + `" title="` + template.HTMLEscapeString(title) + `">` + //nolint:gosec // the texts are escaped
 		template.HTMLEscapeString(text) + `</time>`), nil
@@ -117,45 +107,47 @@ func (p *Panel) ago(at any) (template.HTML, error) {
 // shows when it happened.
 const recentTime = 7 * 24 * time.Hour
 
-// date formats a date, YYYY-MM-DD. It returns any other text unchanged.
-func (p *Panel) date(text string) string {
-	at, err := time.Parse(time.DateOnly, text)
-	if err != nil {
-		return text
-	}
-	return p.Site.Languages()[0].Date(at)
-}
-
 // span formats the duration since a time. A negative duration is the time until a time in the
 // future.
-func span(d time.Duration) string {
-	form := "%s ago"
+func (t texts) span(d time.Duration) string {
 	const day = 24 * time.Hour
 	if d < 0 {
-		// The time until a future time is rounded to the nearest unit. Therefore a period of a week
-		// is still shown as 7 days one second later.
-		d, form = -d, "in %s"
-		switch {
-		case d >= 2*day-time.Hour/2:
-			d += day / 2
-		case d >= time.Hour-time.Minute/2:
-			d += time.Hour / 2
-		default:
-			d += time.Minute / 2
-		}
+		return t.until(-d)
 	}
 	switch {
-	case d < 10*time.Second && form == "%s ago":
-		return "just now"
-	case d < time.Minute && form == "in %s":
-		return "in less than a minute"
+	case d < 10*time.Second:
+		return t.of("ago.now")
 	case d < time.Minute:
-		return fmt.Sprintf(form, plural(int(d/time.Second), "second", "seconds"))
+		return t.count("ago.seconds", int(d/time.Second))
 	case d < time.Hour:
-		return fmt.Sprintf(form, plural(int(d/time.Minute), "minute", "minutes"))
+		return t.count("ago.minutes", int(d/time.Minute))
 	case d < 2*day:
-		return fmt.Sprintf(form, plural(int(d/time.Hour), "hour", "hours"))
+		return t.count("ago.hours", int(d/time.Hour))
 	default:
-		return fmt.Sprintf(form, plural(int(d/day), "day", "days"))
+		return t.count("ago.days", int(d/day))
+	}
+}
+
+// until formats the duration until a time. It is rounded to the nearest unit. Therefore a period of
+// a week is still shown as 7 days one second later.
+func (t texts) until(d time.Duration) string {
+	const day = 24 * time.Hour
+	unit := time.Minute
+	switch {
+	case d >= 2*day-time.Hour/2:
+		unit = day
+	case d >= time.Hour-time.Minute/2:
+		unit = time.Hour
+	}
+	d += unit / 2
+	switch {
+	case d < time.Minute:
+		return t.of("ago.soon")
+	case d < time.Hour:
+		return t.count("ago.in_minutes", int(d/time.Minute))
+	case d < 2*day:
+		return t.count("ago.in_hours", int(d/time.Hour))
+	default:
+		return t.count("ago.in_days", int(d/day))
 	}
 }

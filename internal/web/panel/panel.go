@@ -1,8 +1,8 @@
 // Package panel serves the pages on which members work with their institution and operators with
 // the installation, and the pages for invitations and the set-up. It owns these pages and their
 // access checks: sign-in, membership, permission, recent sign-in. Operations and their rules belong
-// to the domain packages: a handler reads a form, calls an operation and redirects. The panel is in
-// English only.
+// to the domain packages: a handler reads a form, calls an operation and redirects. Domain packages
+// have English texts; the panel shows them in the language of the page (text.go).
 //
 // # How to add a page
 //
@@ -147,12 +147,12 @@ func (p *Panel) Handler() (http.Handler, error) {
 	p.table = slices.Concat(p.routes(), p.accessRoutes(), p.vaultRoutes())
 	var err error
 	if p.view, err = p.Site.Set(page.Options{
-		Templates: templates, English: true, Styles: []string{"form.css", "panel.css"}, Modules: []string{"panel.js", "palette.js"},
+		Templates: templates, Styles: []string{"form.css", "panel.css"}, Modules: []string{"panel.js", "palette.js"},
 		Funcs: withBulkFuncs(template.FuncMap{
-			"ago": p.ago, "date": p.date, "plural": plural, "number": number, "host": host, "size": size, "status": statusOf, "breaks": breaks, "shown": shown, "sample": sample,
+			"host": host, "status": statusOf, "breaks": breaks, "shown": shown, "sample": sample,
 			"testVault": func() bool { return web.IsLocal(p.BaseURL) }, "baseURL": func() string { return p.BaseURL },
 		}),
-		Person: p.person, Frame: p.frame, Notices: notices,
+		LanguageFuncs: p.languageFuncs, Person: p.person, Frame: p.frame, Notices: notices,
 	}); err != nil {
 		return nil, err
 	}
@@ -161,7 +161,7 @@ func (p *Panel) Handler() (http.Handler, error) {
 		p.patterns = append(p.patterns, rt.pattern)
 		mux.Handle(rt.pattern, web.Handler(p.renderer(rt), p.guard(rt)))
 	}
-	return web.SameOrigin(p.view.Render, web.Routes(mux, p.view.Render)), nil
+	return web.SameOrigin(p.render, web.Routes(mux, p.render)), nil
 }
 
 // Patterns returns the patterns of all routes. The result is empty before Handler is called.
@@ -174,7 +174,7 @@ func (p *Panel) draw(w http.ResponseWriter, r *http.Request, name string, data a
 // showAgain shows a form again with the problems in err. It returns err if the person cannot
 // correct the input, unless err is an outage.
 func (p *Panel) showAgain(w http.ResponseWriter, r *http.Request, name string, data any, err error) error {
-	return p.view.ShowAgain(w, r, name, data, withMessages(p.texts(r), err, r.PostForm))
+	return p.view.ShowAgain(w, r, name, data, p.texts(r).translated(withMessages(p.texts(r), err, r.PostForm)))
 }
 
 // redirect redirects to a page of the visit's institution. The page shows the notice with the

@@ -18,19 +18,19 @@ func TestProblemMessages(t *testing.T) {
 		{cert.FieldTitle, "BSc", ""},
 		{cert.FieldTitle, " ", "The title is missing."},
 		{cert.FieldName, "", "The name is missing."},
-		{cert.FieldName, "a\x00b", "The name has a character that cannot be stored. Type it again."},
+		{cert.FieldName, "a\x00b", "Name: one character cannot be stored. Type it again."},
 		{cert.FieldEmail, "", "The e-mail address is missing."},
 		{cert.FieldEmail, "ada.example.org", "This e-mail address has no @."},
-		{cert.FieldEmail, "ada@", "This is no e-mail address. It must look like name@example.org."},
+		{cert.FieldEmail, "ada@", "This is not an e-mail address. It must look like name@example.org."},
 		{cert.FieldIssueDate, "", ""},
-		{cert.FieldIssueDate, "2026-02-31", "The day 2026-02-31 does not exist."},
-		{cert.FieldIssueDate, "in June", "“in June” is no date. Write it as 2026-06-30."},
-		{cert.FieldDetails, strings.Repeat("x", 1001), "The text of the details is too long: it has 1001 characters, and can have 1000."},
+		{cert.FieldIssueDate, "2026-02-31", "The date 2026-02-31 does not exist."},
+		{cert.FieldIssueDate, "in June", "“in June” is not a date. Write it as 2026-06-30."},
+		{cert.FieldDetails, strings.Repeat("x", 1001), "Details: this text is too long. It has 1,001 characters, and can have 1,000."},
 		{cert.FieldReason, "", "The reason is missing."},
 	} {
 		got := ""
 		if _, problem := tc.field.Check(tc.text); problem != nil {
-			got = problemMessage(*problem, tc.text)
+			got = english(t).problemMessage(*problem, tc.text)
 		}
 		if got != tc.want {
 			t.Errorf("%s %q: message = %q, want %q", tc.field, tc.text, got, tc.want)

@@ -61,7 +61,7 @@ func TestRetention(t *testing.T) {
 		}
 		at := o.pathOf("certificates/" + revoked.UUID)
 		w := o.get("auditor", at)
-		checkPage(t, "a certificate whose files were deleted", w, http.StatusOK, "The files were deleted", "The record and both digests remain", "Removed the files of a revoked certificate", "By Certvault", "Revoked on ")
+		checkPage(t, "a certificate whose files were deleted", w, http.StatusOK, "The files were deleted", "The record and both digests remain", "Files deleted after their retention period", "By Certvault", "Revoked on ")
 		if body := w.Body.String(); contains(body, "/verified.pdf", "/original\"", "/page.png") {
 			t.Error("the page links to deleted files")
 		}

@@ -22,10 +22,10 @@ type revokeManyForm struct {
 	// are not revoked. N is "" if there are too many certificates to count.
 	N            string
 	Reason, Note string
-	// Names are the first certificates that would be revoked. More is the number of the others, or
-	// "" if there are none or too many to count.
+	// Names are the first certificates that would be revoked. More is the number of the others, or 0
+	// if there are none or too many to count.
 	Names []*cert.Certificate
-	More  string
+	More  int
 }
 
 // shownNames is the number of certificates that the form for a revocation lists. From
@@ -79,7 +79,7 @@ func (p *Panel) revokeMany(w http.ResponseWriter, r *http.Request, v *Visit) err
 	if r.PostForm.Get("sure") == "" {
 		return p.draw(w, r, "revoke_many.html", m)
 	}
-	if typed := strings.NewReplacer(",", "", ".", "", " ", "").Replace(r.PostForm.Get("number")); m.Typed() != "" && typed != m.Typed() {
+	if typed := strings.NewReplacer(",", "", ".", "", " ", "", "\u00a0", "", "\u202f", "").Replace(r.PostForm.Get("number")); m.Typed() != "" && typed != m.Typed() {
 		return p.showAgain(w, r, "revoke_many.html", m, fault.OfField("number", "revoke_many.number_differs"))
 	}
 	started, err := p.Tasks.Start(r.Context(), v.Institution().ID, task.Request{Kind: task.Revoke, Selection: c, Reason: m.Reason, Note: m.Note})
@@ -115,7 +115,7 @@ func (p *Panel) fillNames(r *http.Request, v *Visit, m *revokeManyForm, c task.S
 		}
 	}
 	if n, err := strconv.Atoi(m.N); err == nil && n > len(m.Names) && len(m.Names) > 0 {
-		m.More = number(n - len(m.Names))
+		m.More = n - len(m.Names)
 	}
 	return nil
 }

@@ -105,17 +105,18 @@ func (p *Panel) trySetupMail(w http.ResponseWriter, r *http.Request, _ *Visit) e
 	}
 	email, err := account.ParseEmail(f.OwnerEmail)
 	if err != nil {
-		err = fault.OfField("owner_email", sentence(err))
+		err = fault.OfField("owner_email", err.Error())
 		if page.WantsJSON(r) {
 			return err
 		}
 		return p.showAgain(w, r, "setup.html", f, err)
 	}
+	t := p.texts(r)
 	letter := mail.Letter{
-		Heading: "Certvault can send mail", Paragraphs: []string{"This message was sent from the set-up page of " + p.BaseURL + "."},
-		Why: "You have it because somebody entered your address there.",
+		Heading: t.of("setup_mail.subject"), Paragraphs: []string{t.of("setup_mail.text", "address", p.BaseURL)}, Why: t.of("setup_mail.why"),
+		Language: t.language.Tag, Direction: t.language.Direction,
 	}
-	m, err := letter.Message(mail.Address{Name: f.OwnerName, Email: email.Text}, "Certvault can send mail")
+	m, err := letter.Message(mail.Address{Name: f.OwnerName, Email: email.Text}, t.of("setup_mail.subject"))
 	if err != nil {
 		return err
 	}

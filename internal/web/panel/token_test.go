@@ -212,7 +212,7 @@ func TestSpan(t *testing.T) {
 		0: "just now", 40 * time.Second: "40 seconds ago", time.Minute: "1 minute ago", 90 * time.Minute: "1 hour ago", -3 * 24 * time.Hour: "in 3 days",
 		-time.Second: "in less than a minute", -24*time.Hour + time.Second: "in 24 hours", -time.Minute: "in 1 minute", -7*24*time.Hour + 5*time.Hour: "in 7 days", -7*24*time.Hour + 20*time.Hour: "in 6 days", -90*time.Minute - time.Second: "in 2 hours", 47 * time.Hour: "47 hours ago",
 	} {
-		if got := span(d); got != want {
+		if got := english(t).span(d); got != want {
 			t.Errorf("span(%v) = %q, want %q", d, got, want)
 		}
 	}

@@ -24,8 +24,8 @@ var uploadLimits = &body.Limits{
 }
 
 var (
-	errUploadTooLarge = fault.New(fault.TooLarge, "The upload is too large.")
-	errUpload         = fault.New(fault.BadRequest, "The upload was interrupted. Please try again.")
+	errUploadTooLarge = fault.New(fault.TooLarge, "panel_error.upload_too_large")
+	errUpload         = fault.New(fault.BadRequest, "panel_error.upload_interrupted")
 )
 
 // uploadPage is the data of the page for one certificate: the file and the fields. Without a script,
@@ -312,7 +312,7 @@ func (p *Panel) uploadState(r *http.Request, c *cert.Certificate) (*uploadState,
 		return nil, err
 	}
 	if c.Status == cert.Failed && c.Failure != nil {
-		text = c.Failure.Message + " " + text
+		text = texts{l}.domain(c.Failure.Message) + " " + text
 	}
 	s := &uploadState{Status: c.Status, Title: title, Text: text, Finished: c.Status != cert.Processing}
 	if s.Finished {

@@ -97,7 +97,7 @@ func TestMailOfACertificate(t *testing.T) {
 	w := o.followRedirect(t, "issuer", o.post("issuer", o.pathOf(at)+"/resend", nil), o.pathOf(at))
 	checkPage(t, "after sending the mail again", w, http.StatusOK, "The mail will be sent again.", "Sent again: ada.obi@example.org", "Mail requested again")
 	checkPage(t, "an invalid address", o.post("issuer", o.pathOf(at)+"/email", url.Values{"applicant_email": {"not an address"}}), http.StatusUnprocessableEntity, "This e-mail address has no @.")
-	checkPage(t, "an unchanged address", o.post("issuer", o.pathOf(at)+"/email", url.Values{"applicant_email": {"ada.obi@example.org"}}), http.StatusUnprocessableEntity, "This is the address that the certificate has.")
+	checkPage(t, "an unchanged address", o.post("issuer", o.pathOf(at)+"/email", url.Values{"applicant_email": {"ada.obi@example.org"}}), http.StatusUnprocessableEntity, "The certificate already has this address.")
 	w = o.followRedirect(t, "issuer", o.post("issuer", o.pathOf(at)+"/email", url.Values{"applicant_email": {"ada@example.net"}}), o.pathOf(at))
 	checkPage(t, "after correcting the address", w, http.StatusOK, "The address was corrected.", "Sent to the corrected address: ada@example.net", "E-mail address corrected", "Issuer Person")
 	if !o.hasAuditEntry(audit.CertificateMailed) || !o.hasAuditEntry(audit.CertificateAddress) {

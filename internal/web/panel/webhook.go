@@ -74,18 +74,8 @@ func (e webhookRow) Rotating() bool { return e.OverlapUntil != nil && e.now.Befo
 // Gone reports whether the endpoint was switched off because its server responded with 410 Gone.
 func (e webhookRow) Gone() bool { return e.StopReason == webhook.ReasonGone }
 
-// WaitingCount returns the number of waiting deliveries, up to maxCounted.
-func (e webhookRow) WaitingCount() string { return upTo(e.Waiting) }
-
 // maxCounted is the number up to which deliveries are counted.
 const maxCounted = 10_000
-
-func upTo(n int) string {
-	if n >= maxCounted {
-		return "10,000 or more"
-	}
-	return strconv.Itoa(n)
-}
 
 type webhookList struct {
 	Visit *Visit
@@ -123,9 +113,7 @@ type webhookPage struct {
 }
 
 // Count returns the number of deliveries in a status, up to maxCounted.
-func (g webhookPage) Count(status string) string {
-	return upTo(g.Counts[webhook.DeliveryStatus(status)])
-}
+func (g webhookPage) Count(status string) int { return g.Counts[webhook.DeliveryStatus(status)] }
 
 // recentDeliveries is the number of deliveries on the page of an endpoint.
 const recentDeliveries = 10

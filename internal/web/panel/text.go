@@ -1,0 +1,203 @@
+package panel
+
+import (
+	"cmp"
+	"errors"
+	"html/template"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/locale"
+)
+
+// texts returns the messages of a language that Go code chooses.
+type texts struct{ language *locale.Language }
+
+func (p *Panel) texts(r *http.Request) texts { return texts{p.view.Reader(r).Language} }
+
+// languageFuncs returns the template functions whose results depend on the language.
+func (p *Panel) languageFuncs(l *locale.Language) template.FuncMap {
+	t := texts{l}
+	return template.FuncMap{
+		"ago":  func(at any) (template.HTML, error) { return t.ago(p.Now(), at) },
+		"date": t.date, "number": l.Number, "size": t.size, "upTo": t.upTo, "say": t.domain,
+	}
+}
+
+// of returns a message. A message that does not exist is returned as its key, so that a page is
+// shown nevertheless.
+func (t texts) of(key string, args ...any) string {
+	text, err := t.language.Text(key, args...)
+	if err != nil {
+		return key
+	}
+	return text
+}
+
+// count returns a message with a number: that of the key with the ending _one or _many.
+func (t texts) count(key string, n int, args ...any) string {
+	if n == 1 {
+		return t.of(key+"_one", args...)
+	}
+	return t.of(key+"_many", append([]any{"n", t.language.Number(n)}, args...)...)
+}
+
+// date formats a date, YYYY-MM-DD. It returns any other text unchanged.
+func (t texts) date(text string) string {
+	at, err := time.Parse(time.DateOnly, text)
+	if err != nil {
+		return text
+	}
+	return t.language.Date(at)
+}
+
+// size formats a number of bytes in bytes, kB or MB.
+func (t texts) size(n int64) string {
+	switch {
+	case n < 1000:
+		return t.count("size.bytes", int(n))
+	case n < 1_000_000:
+		return t.of("size.kilobytes", "n", t.language.Number(int((n+500)/1000)))
+	default:
+		return t.of("size.megabytes", "n", t.language.Decimal(float64(n)/1e6))
+	}
+}
+
+// upTo formats a number of deliveries, which are counted up to maxCounted.
+func (t texts) upTo(n int) string {
+	if n >= maxCounted {
+		return t.of("size.max", "n", t.language.Number(maxCounted))
+	}
+	return t.language.Number(n)
+}
+
+// domainPattern finds texts of a domain package that contain values.
+type domainPattern struct {
+	key        string
+	expression *regexp.Regexp
+	// names are the placeholders of the message.
+	names []string
+}
+
+// domainTexts returns the keys of the section "domain" by their English text, and the patterns of
+// the texts with values, the most specific first.
+var domainTexts = sync.OnceValues(func() (map[string]string, []domainPattern) {
+	c, err := locale.Load()
+	if err != nil {
+		return nil, nil // the vault does not start with such a catalog
+	}
+	exact := map[string]string{}
+	var patterns []domainPattern
+	for key, text := range c.Languages()[0].Section("domain") {
+		parts := strings.FieldsFunc(text, func(r rune) bool { return r == '{' || r == '}' })
+		if !strings.Contains(text, "{") {
+			exact[text] = key
+			continue
+		}
+		pattern := domainPattern{key: key}
+		var b strings.Builder
+		for i, part := range parts {
+			if (i%2 == 1) != strings.HasPrefix(text, "{") {
+				pattern.names = append(pattern.names, part)
+				if part == "n" {
+					b.WriteString(`(\d+)`)
+				} else {
+					b.WriteString("(.+?)")
+				}
+			} else {
+				b.WriteString(regexp.QuoteMeta(part))
+			}
+		}
+		pattern.expression = regexp.MustCompile("^(?s:" + b.String() + ")$")
+		patterns = append(patterns, pattern)
+	}
+	slices.SortFunc(patterns, func(a, b domainPattern) int {
+		return cmp.Or(cmp.Compare(len(b.expression.String()), len(a.expression.String())), cmp.Compare(a.key, b.key))
+	})
+	return exact, patterns
+})
+
+// domain translates a text of a domain package, which is a key of the catalog or one of the English
+// texts of the section "domain". It returns any other text unchanged. The domain packages have only
+// English texts, because the API, the command line and the database use them too.
+func (t texts) domain(text string) string {
+	if translated, err := t.language.Text(text); err == nil {
+		return translated
+	}
+	exact, patterns := domainTexts()
+	for _, form := range []string{text, sentence(text)} {
+		if key, ok := exact[form]; ok {
+			return t.of(key)
+		}
+		for _, p := range patterns {
+			values := p.expression.FindStringSubmatch(form)
+			if values == nil {
+				continue
+			}
+			var args []any
+			for i, name := range p.names {
+				args = append(args, name, t.value(name, values[i+1]))
+			}
+			return t.of(p.key, args...)
+		}
+	}
+	return text
+}
+
+// phrases are the placeholders whose values are a number with a noun.
+var phrases = []string{"without", "expiring", "messages", "endpoints"}
+
+// value translates the value of a placeholder in a text of a domain package.
+func (t texts) value(name, value string) string {
+	if slices.Contains(phrases, name) {
+		return t.domain(value)
+	}
+	return value
+}
+
+// sentence returns a text with a capital letter and a full stop.
+func sentence(text string) string {
+	first, size := utf8.DecodeRuneInString(text)
+	if first >= 'a' && first <= 'z' {
+		text = string(first-'a'+'A') + text[size:]
+	}
+	if text != "" && !strings.ContainsAny(text[len(text)-1:], ".?!") {
+		text += "."
+	}
+	return text
+}
+
+// translated returns an error whose messages are in the language. An error without messages for the
+// caller is returned unchanged.
+func (t texts) translated(err error) error {
+	e, ok := errors.AsType[*fault.Error](err)
+	if !ok {
+		return err
+	}
+	changed := &fault.Error{Kind: e.Kind, Message: t.domain(e.Message), RetryAfter: e.RetryAfter, Err: err}
+	for _, f := range e.Fields {
+		field := fault.Field{Name: f.Name}
+		for _, m := range f.Messages {
+			field.Messages = append(field.Messages, t.domain(m))
+		}
+		changed.Fields = append(changed.Fields, field)
+	}
+	return changed
+}
+
+// render writes the page or the JSON of an error in the language of the request.
+func (p *Panel) render(w http.ResponseWriter, r *http.Request, err error) {
+	t := p.texts(r)
+	translated := t.translated(err)
+	if e, ok := translated.(*fault.Error); ok && e.Message == "" && len(e.Fields) > 0 { //nolint:errorlint // translated returns this type
+		// The page has no controls at which the messages could be shown.
+		e.Message = strings.Join(e.Fields[0].Messages, " ")
+	}
+	p.view.Render(w, r, translated)
+}
