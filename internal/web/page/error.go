@@ -19,7 +19,7 @@ func WantsJSON(r *http.Request) bool {
 // Failure is the data of an error page.
 type Failure struct {
 	Status int
-	// Text is the message of the error, in English.
+	// Text is the message of the error. A surface translates it before it calls Render.
 	Text      string
 	RequestID string
 	// Damaged reports whether the error is that a stored file is lost or damaged.

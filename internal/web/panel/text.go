@@ -123,6 +123,26 @@ var domainTexts = sync.OnceValues(func() (map[string]string, []domainPattern) {
 	return exact, patterns
 })
 
+// findDomain returns the key of a text of a domain package, with the values of its placeholders, or
+// "" if the section "domain" does not have the text.
+func findDomain(text string) (key string, names, values []string) {
+	exact, patterns := domainTexts()
+	for _, form := range []string{text, sentence(text)} {
+		if key, ok := exact[form]; ok {
+			return key, nil, nil
+		}
+		for _, p := range patterns {
+			if values := p.expression.FindStringSubmatch(form); values != nil {
+				return p.key, p.names, values[1:]
+			}
+		}
+	}
+	return "", nil, nil
+}
+
+// phrases are the placeholders whose values are a number with a noun.
+var phrases = []string{"without", "expiring", "messages", "endpoints"}
+
 // domain translates a text of a domain package, which is a key of the catalog or one of the English
 // texts of the section "domain". It returns any other text unchanged. The domain packages have only
 // English texts, because the API, the command line and the database use them too.
@@ -130,35 +150,19 @@ func (t texts) domain(text string) string {
 	if translated, err := t.language.Text(text); err == nil {
 		return translated
 	}
-	exact, patterns := domainTexts()
-	for _, form := range []string{text, sentence(text)} {
-		if key, ok := exact[form]; ok {
-			return t.of(key)
-		}
-		for _, p := range patterns {
-			values := p.expression.FindStringSubmatch(form)
-			if values == nil {
-				continue
-			}
-			var args []any
-			for i, name := range p.names {
-				args = append(args, name, t.value(name, values[i+1]))
-			}
-			return t.of(p.key, args...)
-		}
+	key, names, values := findDomain(text)
+	if key == "" {
+		return text
 	}
-	return text
-}
-
-// phrases are the placeholders whose values are a number with a noun.
-var phrases = []string{"without", "expiring", "messages", "endpoints"}
-
-// value translates the value of a placeholder in a text of a domain package.
-func (t texts) value(name, value string) string {
-	if slices.Contains(phrases, name) {
-		return t.domain(value)
+	var args []any
+	for i, name := range names {
+		value := values[i]
+		if slices.Contains(phrases, name) {
+			value = t.domain(value)
+		}
+		args = append(args, name, value)
 	}
-	return value
+	return t.of(key, args...)
 }
 
 // sentence returns a text with a capital letter and a full stop.

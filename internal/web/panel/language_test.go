@@ -1,0 +1,173 @@
+package panel
+
+import (
+	"errors"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/BurntSushi/toml"
+	"golang.org/x/net/html"
+
+	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/authority"
+	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/db/dbtest"
+	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/locale"
+)
+
+// translatedMessages returns the English messages of the panel that are translated into a language, and
+// that have several words, so that a page does not contain them by chance.
+func translatedMessages(t *testing.T, english, other *locale.Language) []string {
+	t.Helper()
+	files, err := filepath.Glob("../../locale/catalog/en/pa[gn]*.toml")
+	if err != nil || len(files) < 10 {
+		t.Fatalf("found the files %v of the catalog, error %v", files, err)
+	}
+	var list, same []string
+	for _, file := range files {
+		var sections map[string]map[string]string
+		if _, err := toml.DecodeFile(file, &sections); err != nil {
+			t.Fatal(err)
+		}
+		for section, messages := range sections {
+			for key, text := range messages {
+				translated := other.Section(section)[section+"."+key]
+				switch {
+				case strings.Contains(translated, text):
+					same = append(same, text)
+				case len(text) >= 8 && strings.Contains(text, " ") && !strings.Contains(text, "{"):
+					list = append(list, text)
+				}
+			}
+		}
+	}
+	list = slices.DeleteFunc(list, func(text string) bool { return slices.Contains(same, text) })
+	if !slices.Contains(list, english.Section("layout")["layout.skip"]) {
+		t.Fatal("the messages lack the link that skips the navigation")
+	}
+	return list
+}
+
+// Every page and every form of the panel is in the language that the browser requests, and contains no
+// English message that has a translation.
+func TestPagesAreInTheLanguageOfTheVisitor(t *testing.T) {
+	t.Parallel()
+	o := newPanelTest(t, dbtest.SQLite(t))
+	o.makeOperator("owner")
+	o.uploader = o.people.persons["owner"].ID
+	german, _ := o.panel.Site.Catalog().Get("de")
+	texts := translatedMessages(t, o.panel.Site.Languages()[0], german)
+	samples, pages := o.samples(t, o.inst), 0
+	for _, method := range []string{http.MethodGet, http.MethodPost} {
+		for _, rt := range o.panel.table {
+			// The preview of a mail is in the language of the mail.
+			if !strings.HasPrefix(rt.pattern, method) || strings.HasSuffix(rt.pattern, "/settings/mail") {
+				continue
+			}
+			_, target := path(t, rt.pattern, samples)
+			r := o.request("owner", method, target, nil)
+			r.Header.Set("Accept-Language", "de-AT, en;q=0.5")
+			w := o.send(r)
+			if !strings.HasPrefix(w.Header().Get("Content-Type"), "text/html") || w.Code == http.StatusSeeOther || strings.HasSuffix(target, "/preview") && w.Code == http.StatusOK {
+				continue
+			}
+			pages++
+			if w.Header().Get("Content-Language") != "de" || !slices.Contains(w.Header().Values("Vary"), "Accept-Language") || !strings.Contains(w.Body.String(), `<html lang="de" dir="ltr">`) {
+				t.Errorf("%s: the page is not in German; header %v", rt.pattern, w.Header())
+			}
+			doc, err := html.Parse(w.Body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for n := range doc.Descendants() {
+				i := slices.IndexFunc(texts, func(text string) bool { return n.Type == html.TextNode && strings.Contains(n.Data, text) })
+				if i >= 0 {
+					t.Errorf("%s: the page contains the English message %q", rt.pattern, texts[i])
+				}
+			}
+		}
+	}
+	if pages < 70 {
+		t.Errorf("the test has seen %d pages, want at least 70", pages)
+	}
+}
+
+// A person's own language precedes the language of the browser.
+func TestLanguageOfThePerson(t *testing.T) {
+	t.Parallel()
+	o := newPanelTest(t, dbtest.SQLite(t))
+	person := o.people.persons["owner"]
+	person.Language = "ar"
+	o.people.persons["owner"] = person
+	r := o.request("owner", http.MethodGet, o.pathOf("members"), nil)
+	r.Header.Set("Accept-Language", "de")
+	w := o.send(r)
+	if w.Header().Get("Content-Language") != "ar" || !strings.Contains(w.Body.String(), `<html lang="ar" dir="rtl">`) {
+		t.Errorf("the page is not in Arabic; header %v", w.Header())
+	}
+}
+
+// The catalog has the texts of domain packages that forms of the panel show.
+func TestCatalogHasTextsOfDomains(t *testing.T) {
+	t.Parallel()
+	english := english(t)
+	check := func(err error) {
+		t.Helper()
+		messages := []string{}
+		if e, ok := errors.AsType[*fault.Error](err); ok {
+			for _, f := range e.Fields {
+				messages = append(messages, f.Messages...)
+			}
+		} else if err != nil {
+			messages = append(messages, err.Error())
+		}
+		if len(messages) == 0 {
+			t.Errorf("error = %v, want an error with a message", err)
+		}
+		for _, message := range messages {
+			if key, _, _ := findDomain(message); key == "" {
+				t.Errorf("the catalog lacks the text %q", message)
+			}
+		}
+	}
+	check(account.CheckPassword("short"))
+	_, err := account.ParseEmail("ada")
+	check(err)
+	_, err = account.CheckColour("blue")
+	check(err)
+	_, err = account.CheckColour("#ffff00")
+	check(err)
+	check(account.Retention{Failed: 1}.Check())
+	_, err = account.CheckMailText(account.MailText{Paragraph: strings.Repeat("x", account.MaxParagraph+1), Closing: strings.Repeat("x", account.MaxClosing+1)})
+	check(err)
+	_, err = account.DrawLogo([]byte("x"))
+	check(err)
+	for _, code := range []string{authority.CodeMissing, authority.CodeLocked, authority.CodeBroken, authority.CodeProgram, authority.CodeExpired, authority.CodeRefused, authority.CodeStorage} {
+		if key, _, _ := findDomain((&authority.Fault{Code: code}).Message()); key == "" {
+			t.Errorf("the catalog lacks the message of the fault %s of a signing key", code)
+		}
+	}
+	if key, _, _ := findDomain(cert.ErrFilesPurged.Message); key == "" {
+		t.Error("the catalog lacks the message about purged files")
+	}
+	key, names, values := findDomain("#ffff00 is too light for a white page: its contrast is 1.1, and 3 is required. The nearest shade that is dark enough is #888800.")
+	if key != "domain.colour_light" || !slices.Equal(names, []string{"color", "contrast", "minimum", "darker"}) || !slices.Equal(values, []string{"#ffff00", "1.1", "3", "#888800"}) {
+		t.Errorf("a light color: key %q, names %v, values %q", key, names, values)
+	}
+	for text, want := range map[string]string{
+		"no text of a domain":                               "no text of a domain",
+		"the password must be text":                         "The password must be text.",
+		"nav.settings":                                      "Settings",
+		"0 messages failed in 30 days, 2 waiting":           "0 messages failed in 30 days, 2 waiting",
+		"1 message failed in 30 days, 2 waiting to be sent": "1 message failed in 30 days, 2 waiting to be sent",
+		"14 % free": "14 % free",
+	} {
+		if got := english.domain(text); got != want {
+			t.Errorf("domain(%q) = %q, want %q", text, got, want)
+		}
+	}
+}
