@@ -210,6 +210,10 @@ func (t texts) auditRow(e *audit.Entry, path string) auditRow {
 	return row
 }
 
+// detailSections are the sections of the catalog with the texts of values, by the name of the detail.
+// Other values are names, addresses and codes, which are the same in every language.
+var detailSections = map[string]string{"role": "roles.", "by": "audit_by.", "placement": "placement_mode."}
+
 // formatDetail formats a value of an entry's detail with the name. It formats a change as the old value, an arrow
 // and the new value, and an empty value as "none".
 func (t texts) formatDetail(name string, value any) string {
@@ -217,9 +221,9 @@ func (t texts) formatDetail(name string, value any) string {
 	case nil:
 		return t.of("audit_detail.none")
 	case string:
-		if name == "role" && v != "" {
-			if role, err := t.language.Text("roles." + v); err == nil {
-				return role
+		if section := detailSections[name]; section != "" {
+			if text, err := t.language.Text(section + keyName(strings.ReplaceAll(v, " ", "_"))); err == nil {
+				return text
 			}
 		}
 		return cmp.Or(v, t.of("audit_detail.none"))

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/net/html"
 
 	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/audit"
 	"github.com/certvault/certvault/internal/authority"
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/db/dbtest"
@@ -108,6 +109,20 @@ func TestLanguageOfThePerson(t *testing.T) {
 	w := o.send(r)
 	if w.Header().Get("Content-Language") != "ar" || !strings.Contains(w.Body.String(), `<html lang="ar" dir="rtl">`) {
 		t.Errorf("the page is not in Arabic; header %v", w.Header())
+	}
+}
+
+// The details of the audit log are in the language of the page, except names, addresses and codes.
+func TestDetailsOfTheAuditLog(t *testing.T) {
+	t.Parallel()
+	row := english(t).auditRow(&audit.Entry{Action: audit.SignedIn, Detail: audit.Detail{
+		"by": "set-up link", "role": map[string]any{"from": "issuer", "to": ""}, "placement": "top-left", "public_image": true, "made_up": nil, "reason": "gone",
+	}}, "/audit")
+	want := []string{"By: set-up link", "made up: none", "Position of the QR code: Top left", "Public picture: yes", "Reason: gone", "Role: Issuer"}
+	for i, text := range want {
+		if i >= len(row.Details) || !strings.HasPrefix(row.Details[i], text) {
+			t.Fatalf("the details are %q, want %q", row.Details, want)
+		}
 	}
 }
 
