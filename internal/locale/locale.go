@@ -108,17 +108,13 @@ func read(tag string) (*Language, error) {
 		!samePlaceholders(l.date, "{day}{month}{year}") || !samePlaceholders(l.time, "{clock}{date}") {
 		return nil, errors.New("language.toml is incomplete or invalid")
 	}
-	files, err := fs.Glob(catalogs, "catalog/"+tags[0]+"/*.toml")
+	files, err := fs.Glob(catalogs, folder+"/*.toml")
 	if err != nil {
 		return nil, err
 	}
 	for _, file := range files {
 		if path.Base(file) == "language.toml" {
 			continue
-		}
-		// The panel is in English where a language does not have its messages yet.
-		if own := folder + "/" + path.Base(file); !strings.HasPrefix(path.Base(file), "panel_") || exists(own) {
-			file = own
 		}
 		var sections map[string]map[string]string
 		if _, err := toml.DecodeFS(catalogs, file, &sections); err != nil {
@@ -135,11 +131,6 @@ func read(tag string) (*Language, error) {
 		}
 	}
 	return l, nil
-}
-
-func exists(file string) bool {
-	_, err := fs.Stat(catalogs, file)
-	return err == nil
 }
 
 // compare returns an error if the messages of a language differ from those of the first language in

@@ -2,13 +2,11 @@ package locale_test
 
 import (
 	"html/template"
-	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/BurntSushi/toml"
 
 	"github.com/certvault/certvault/internal/locale"
 )
@@ -21,6 +19,11 @@ func load(t *testing.T) *locale.Catalog {
 	}
 	return c
 }
+
+var (
+	placeholder = regexp.MustCompile(`\{[^}]*\}`)
+	letter      = regexp.MustCompile(`\pL`)
+)
 
 // TestCatalogsAgree checks that all languages have the same keys of messages, that their messages
 // are translated, and that only Arabic is written from right to left. Load checks the placeholders.
@@ -40,7 +43,7 @@ func TestCatalogsAgree(t *testing.T) {
 		for _, key := range first.Keys() {
 			text, _ := l.Text(key)
 			english, _ := first.Text(key)
-			if l.Tag != first.Tag && text == english && strings.Contains(text, " ") && translated(key) {
+			if l.Tag != first.Tag && text == english && strings.Contains(placeholder.ReplaceAllString(text, ""), " ") && letter.MatchString(placeholder.ReplaceAllString(text, "")) {
 				t.Errorf("the message %s is in English in the catalog of %s: %q", key, l.Tag, text)
 			}
 		}
@@ -48,19 +51,6 @@ func TestCatalogsAgree(t *testing.T) {
 	if !slices.Equal(tags, []string{"en", "es", "fr", "de", "pt", "ar", "hi", "zh"}) {
 		t.Errorf("the languages are %v, want en, es, fr, de, pt, ar, hi and zh", tags)
 	}
-}
-
-// translated reports whether all languages have the section of a message.
-func translated(key string) bool {
-	section, _, _ := strings.Cut(key, ".")
-	files, _ := filepath.Glob("catalog/en/panel_*.toml")
-	for _, file := range files {
-		var sections map[string]map[string]string
-		if _, err := toml.DecodeFile(file, &sections); err == nil && sections[section] != nil {
-			return false
-		}
-	}
-	return true
 }
 
 func TestMatchSelectsLanguage(t *testing.T) {
