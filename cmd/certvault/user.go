@@ -55,7 +55,7 @@ type userResetPassword struct {
 
 	PasswordStdin bool `help:"Read the new password from standard input." required:""`
 	DropPasskeys  bool `help:"Also remove all passkeys of the person, for example after another person had access to the account."`
-	DropCodes     bool `help:"Also turn off two-factor sign-in, for a person who lost the authenticator app and the recovery codes."`
+	DropCodes     bool `help:"Also turn off two-step sign-in, for a person who lost the authenticator app and the recovery codes."`
 }
 
 // Run sets the password.

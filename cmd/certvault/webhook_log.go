@@ -180,7 +180,7 @@ func (h *webhookReplay) Run(c *console) error {
 			Since    time.Time `json:"since"`
 			Replayed int       `json:"replayed"`
 		}{h.ID, since, n}, func(w io.Writer) {
-			printf(w, "%d deliveries will be sent again, after live deliveries.\n", n)
+			printf(w, "Deliveries to send again: %d. New events are sent first.\n", n)
 		})
 	})
 }

@@ -126,7 +126,7 @@ func (s *Invitations) Invite(ctx context.Context, by, institutionID int64, n New
 		return s.mailTx(ctx, tx, i, language, secret)
 	})
 	if db.UniqueOn(err, "invitations", "email_folded") {
-		return nil, fault.OfField("email", "This address already has an invitation. Send it again, or revoke it first.")
+		return nil, fault.OfField("email", "This address already has an invitation. Send it again, or cancel it first.")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("inviting a member: %w", err)
@@ -167,7 +167,7 @@ func (s *Invitations) makeRoomTx(ctx context.Context, tx *db.Tx, institutionID i
 		return err
 	}
 	if open >= maxInvitations {
-		return fault.New(fault.TooMany, fmt.Sprintf("There are %d open invitations. Revoke some of them, or wait until they are accepted.", open))
+		return fault.New(fault.TooMany, fmt.Sprintf("There are %d open invitations. Cancel some of them, or wait until they are accepted.", open))
 	}
 	return nil
 }

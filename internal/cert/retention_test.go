@@ -228,8 +228,8 @@ func TestSweepDeletesFilesOfRevokedCertificates(t *testing.T) {
 			t.Errorf("ByDigest = %+v, err = %v, want the revoked certificate", m, err)
 		}
 		for name, open := range map[string]func(context.Context, *Certificate) (*Content, error){"verified": v.OpenVerified, "image": v.OpenImage, "original": v.OpenOriginal} {
-			if _, err := open(ctx, now); !fault.Is(err, fault.NotFound) || !strings.Contains(err.Error(), "have ended") {
-				t.Errorf("opening the %s: err = %v, want NotFound with the text that the files have ended", name, err)
+			if _, err := open(ctx, now); !fault.Is(err, fault.NotFound) || !strings.Contains(err.Error(), "are no longer available") {
+				t.Errorf("opening the %s: err = %v, want NotFound with the text that the files are no longer available", name, err)
 			}
 		}
 		checks, err := v.Checks(ctx, now)

@@ -22,6 +22,12 @@ func (s *Service) Thumbnail(ctx context.Context, c *Certificate, side int) (_ im
 	if !ok {
 		return nil, errNoPreview
 	}
+	// A picture needs a processor and memory like a file that is sealed, and is less urgent.
+	release, err := s.processors.acquire(ctx, true)
+	if err != nil {
+		return nil, fmt.Errorf("waiting for a processor: %w", err)
+	}
+	defer release()
 	pdf, err := s.OpenVerified(ctx, c)
 	if err != nil {
 		return nil, err

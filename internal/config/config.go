@@ -67,7 +67,7 @@ func (s *Storage) MasterKeyPath() string {
 type Serve struct {
 	Storage
 
-	Listen      string   `default:"localhost:8443" help:"Address of the server." placeholder:"HOST:PORT"`
+	Listen      string   `default:"localhost:8443" help:"Address and port to listen on." placeholder:"HOST:PORT"`
 	BaseURL     string   `help:"Base URL of links and QR codes. Default: https:// and --listen or --acme-domain." name:"base-url" placeholder:"URL"`
 	TLSCert     string   `help:"Certificate chain for TLS, PEM." name:"tls-cert" placeholder:"FILE" type:"path"`
 	TLSKey      string   `help:"Private key of the TLS certificate, PEM." name:"tls-key" placeholder:"FILE" type:"path"`
@@ -75,7 +75,7 @@ type Serve struct {
 	BehindProxy []string `help:"Serve plain HTTP to a proxy at these addresses that terminates TLS and sets X-Forwarded-Proto." name:"behind-proxy" placeholder:"CIDR"`
 	SetupRemote bool     `help:"Accept the set-up link from other machines too." name:"setup-remote"`
 
-	ProcessAttempts int `default:"8"    help:"Attempts before a certificate with a temporary failure is marked as failed." name:"process-attempts" placeholder:"N"`
+	ProcessAttempts int `default:"8"    help:"Attempts at processing before a certificate is marked as failed." name:"process-attempts" placeholder:"N"`
 	RateLimit       int `default:"1000" help:"Requests per minute for each API token; 0 means no limit."       name:"rate-limit"       placeholder:"N"`
 	PublicRateLimit int `default:"120"  help:"Requests per minute to public pages for each address; 0 means no limit." name:"public-rate-limit" placeholder:"N"`
 
@@ -92,7 +92,7 @@ type Serve struct {
 
 	Fonts []string `help:"Folders with fonts for further scripts, such as Chinese. Default: DATA/fonts and /usr/share/fonts." name:"fonts" placeholder:"DIR" type:"path"`
 
-	TSA string `help:"RFC 3161 time-stamp authority." name:"tsa" placeholder:"URL"`
+	TSA string `help:"URL of an RFC 3161 time-stamp authority for signatures." name:"tsa" placeholder:"URL"`
 }
 
 // Webhooks contains the settings of deliveries.

@@ -176,7 +176,7 @@ func (s *Service) try(ctx context.Context, k kind, account string, from Origin) 
 		if longest > 0 {
 			// A refused try is rolled back and does not count. Otherwise each refused try would
 			// extend the wait.
-			return &fault.Error{Kind: fault.TooMany, Message: "That was tried too often. Please wait a moment.", RetryAfter: longest}
+			return &fault.Error{Kind: fault.TooMany, Message: "Too many attempts. Please wait a moment.", RetryAfter: longest}
 		}
 		return nil
 	}); err != nil {

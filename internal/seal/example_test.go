@@ -11,5 +11,5 @@ func ExampleSniff() {
 	page := "<html>"
 	_, err := seal.Sniff("diploma.pdf", strings.NewReader(page), int64(len(page)))
 	fmt.Println(err)
-	// Output: The name of the file promises a PDF document, but its content is something else.
+	// Output: The file name says a PDF document, but its content is something else.
 }

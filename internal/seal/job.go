@@ -64,7 +64,7 @@ func (j *job) open() error {
 	number := max(1, j.stamp.Placement.Page)
 	if number > pages {
 		number = 1
-		j.note("page_missing", "The PDF does not have the page chosen for the stamp; page one was taken.")
+		j.note("page_missing", "The PDF does not have the chosen page; the first page was used.")
 	}
 	if j.page, err = doc.Page(number - 1); err != nil {
 		return pdfError(err)
@@ -141,15 +141,15 @@ func (j *job) addPlacementNotices(v *Verified) {
 	switch {
 	case v.Placement == Exact:
 		if j.coversContent {
-			j.note("covers_content", "The place chosen for the stamp was not blank; what stood there is covered.")
+			j.note("covers_content", "The chosen position was not empty; the stamp covers some content.")
 		}
 	case v.Placement == requested, requested == Auto && v.Placement != Strip && v.Placement != Appended:
 	case v.Placement == Strip:
-		j.note("placed_in_strip", "No blank place was found on the page; the QR code stands in a strip below it.")
+		j.note("placed_in_strip", "There was no free space on the page; the QR code is in a strip below it.")
 	case v.Placement == Appended:
-		j.note("placed_on_appended_page", "The QR code could not be placed on the page; it stands on a page added at the end.")
+		j.note("placed_on_appended_page", "The QR code could not be placed on the page; it is on an extra page at the end.")
 	default:
-		j.note("placed_elsewhere", "The QR code could not be placed where it was wanted.")
+		j.note("placed_elsewhere", "The QR code could not be placed at the chosen position.")
 	}
 	v.Notices = j.notices
 }
@@ -180,7 +180,7 @@ func (j *job) attempts(ctx context.Context) ([]attempt, error) {
 			}
 			return []attempt{{Exact, false, j.page, j.frame, s}, {Annotation, true, j.page, j.frame, s}, strip, appended}, nil
 		}
-		j.note("box_not_usable", "The place chosen for the stamp is not on the page.")
+		j.note("box_not_usable", "The chosen position is not on the page.")
 		mode = Auto
 	case Auto, TopLeft, TopRight, BottomLeft, BottomRight:
 	case Annotation, Cover:

@@ -68,7 +68,7 @@ func Sniff(name string, r io.ReaderAt, size int64) (MediaType, error) {
 		if declared == PDF && bytes.Contains(head, []byte("%PDF-")) {
 			return "", refuse("leading_data", "Other data precedes the PDF document, so that some programs cannot open it. Save the document as a plain PDF.")
 		}
-		return "", refuse("type_mismatch", fmt.Sprintf("The name of the file promises %s, but its content is %s.", describe(declared), describe(found)))
+		return "", refuse("type_mismatch", fmt.Sprintf("The file name says %s, but its content is %s.", describe(declared), describe(found)))
 	}
 	if declared == PDF {
 		if err := refusePolyglot(r, size, head); err != nil {

@@ -57,7 +57,7 @@ func (r *Result) Reason(kind Kind) string {
 	case slices.Contains(changeable[kind], r.PreviousStatus):
 		return "Another person or task changed it at the same time."
 	case r.PreviousStatus == cert.Revoked && kind == Revoke:
-		return "It was revoked already."
+		return "It was already revoked."
 	case r.PreviousStatus == cert.Revoked:
 		return "It is revoked, and only failed certificates can be retried."
 	case r.PreviousStatus == cert.Approved:

@@ -27,7 +27,7 @@ const (
 func (s *Service) Pause(ctx context.Context, institutionID int64, uuid string) error {
 	return s.setStatus(ctx, audit.WebhookPaused, institutionID, uuid, `
 		UPDATE webhook_endpoints SET status = 'paused', stopped_at = $3, stop_reason = NULL
-		WHERE institution_id = $1 AND uuid = $2 AND status = 'active' RETURNING url`, "This endpoint is stopped already.", db.Micros(s.now()))
+		WHERE institution_id = $1 AND uuid = $2 AND status = 'active' RETURNING url`, "This endpoint is already paused.", db.Micros(s.now()))
 }
 
 // Resume makes a paused or switched-off endpoint active again and resets its health. Waiting

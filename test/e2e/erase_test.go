@@ -50,8 +50,8 @@ func TestErase(t *testing.T) {
 		if after := len(f.files(t, "blobs")); after != before-2 {
 			t.Errorf("%d files after the erasure, want 2 fewer than %d", after, before)
 		}
-		wantClientError(t, f.api(t).Download(t.Context(), c.UUID, io.Discard), client.ErrNotFound, "The files of this certificate have ended: they were erased, "+
-			"or its institution keeps the files of revoked certificates for a limited time. The record remains.")
+		wantClientError(t, f.api(t).Download(t.Context(), c.UUID, io.Discard), client.ErrNotFound, "The files of this certificate are no longer available: they were erased, "+
+			"or deleted because the institution keeps the files of revoked certificates for a limited time. The record remains.")
 		sum := sha256.Sum256(pdf)
 		if a := get(t, public, "/verify/file/"+hex.EncodeToString(sum[:]), http.StatusOK); !strings.Contains(string(a.Body), c.ReferenceID) {
 			t.Errorf("the look-up of the erased file = %s, want the revoked certificate", a.Body)

@@ -114,7 +114,7 @@ func TestPeople(t *testing.T) {
 		owner.press("Invite member")
 		owner.fill("email", "Bo@nwu.example")
 		owner.press("Send invitation")
-		owner.see("The invitation was created, but not sent", "Bo@nwu.example", "Open")
+		owner.see("The invitation was created, but not sent", "Bo@nwu.example", "Pending")
 
 		link := invitationLink.FindString(awaitLetterText(t, v, "bo@nwu.example", "Northwind University"))
 		guest := browse(t, v)

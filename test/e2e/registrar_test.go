@@ -147,7 +147,7 @@ func TestRegistrar(t *testing.T) {
 		b.base = f.URL
 		b.open(draft + "/progress")
 		eventually(t, 4*time.Minute, "the page shows the result of all rows", func() bool {
-			return strings.Contains(b.text(), "All 297 submitted rows are processed: 296 issued, 1 rejected. 3 rows of the list were skipped.")
+			return strings.Contains(b.text(), "All 297 submitted rows are processed: 296 approved, 1 rejected. 3 rows of the list were skipped.")
 		})
 		b.see("Approved 296", "Rejected 1")
 		b.screenshot("done")

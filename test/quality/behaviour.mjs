@@ -159,7 +159,7 @@ export async function checkBehaviour(plan) {
     page.on("request", (request) => sent.push(request.method()));
     const folder = await mkdtemp(join(tmpdir(), "certvault-files-"));
     for (const [name, content, text] of [
-      ["large.pdf", Buffer.alloc((20 << 20) + 1, "%PDF-1.7 "), /at most 20 MB/], ["text.pdf", "no PDF", /not a PDF, JPG or PNG/],
+      ["large.pdf", Buffer.alloc((20 << 20) + 1, "%PDF-1.7 "), /limit is 20 MB/], ["text.pdf", "no PDF", /not a PDF, JPG or PNG/],
       ["class.xlsx", "PK\x03\x04", /is a list/], ["empty.pdf", "", /is empty/],
     ]) {
       await writeFile(join(folder, name), content);

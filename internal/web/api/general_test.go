@@ -108,7 +108,7 @@ func TestGeneralRecordInEachStatus(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, path := range []string{"/business/certificates/", "/business/certificate-vault/"} {
-			if a := v.get(path + id + "/download"); a.Status != http.StatusNotFound || !strings.Contains(string(a.Body), "The files of this certificate have ended") {
+			if a := v.get(path + id + "/download"); a.Status != http.StatusNotFound || !strings.Contains(string(a.Body), "The files of this certificate are no longer available") {
 				t.Errorf("downloading purged files from %s: status = %d, want 404 with the reason; body %s", path, a.Status, a.Body)
 			}
 		}

@@ -264,7 +264,7 @@ func TestDoubtfulRowsAreShown(t *testing.T) {
 		if body := w.Body.String(); !strings.Contains(body, `href="`+draft+`/rows/3"`) || !strings.Contains(body, `<section class="note wait"><h2>1 file`) {
 			t.Error("the page lacks the link to row 3 or the section about the file that several rows use")
 		}
-		checkPage(t, "the list of doubtful rows", o.get("issuer", draft+"/rows?show=doubtful"), http.StatusOK, "Check 2", "The same file is used by Row 3 , Bea", "Did you mean gmail.com")
+		checkPage(t, "the list of doubtful rows", o.get("issuer", draft+"/rows?show=doubtful"), http.StatusOK, "To check 2", "The same file is used by Row 3 , Bea", "Did you mean gmail.com")
 		checkPage(t, "the form of a doubtful row", o.get("issuer", draft+"/rows/3"), http.StatusOK, "Please check this row.", "The same file is used by Row 2 , Ada", "Did you mean gmail.com")
 		o.post("issuer", draft+"/rows/3", url.Values{"do": {"skip"}})
 		if text := visibleText(t, o.get("issuer", draft+"/submit")); strings.Contains(text, "used by several") || strings.Contains(text, "misspelled") {
@@ -323,7 +323,7 @@ func TestBulkUpload(t *testing.T) {
 		o.followRedirect(t, "issuer", o.post("issuer", draft+"/submit", nil), draft+"/progress")
 		o.followRedirect(t, "issuer", o.post("issuer", draft+"/submit", nil), draft+"/progress")
 		o.processUntil("all rows are done", func() bool {
-			return strings.Contains(visibleText(t, o.get("auditor", draft+"/progress")), "All 3 submitted rows are processed: 2 issued, 1 failed. 1 row of the list was skipped.")
+			return strings.Contains(visibleText(t, o.get("auditor", draft+"/progress")), "All 3 submitted rows are processed: 2 approved, 1 failed. 1 row of the list was skipped.")
 		})
 		checkPage(t, "a finished bulk upload", o.get("issuer", draft+"/progress"), http.StatusOK, "Submitted 3", "Approved 2", "Failed 1", "Skipped 1", "Retry 1 failed row", "2 rows without a certificate",
 			"Row 4, Cy : skipped. The file “missing.pdf” was not found.", "Row 5, Di : failed.", "Correct 1 row in a new bulk upload")

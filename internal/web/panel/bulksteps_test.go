@@ -65,7 +65,7 @@ func TestRowsAreCorrectedTogether(t *testing.T) {
 		w = o.followRedirect(t, "issuer", o.post("issuer", draft+"/rows", form), draft+"/rows?show=problems")
 		checkPage(t, "after the corrections", w, http.StatusOK, "The corrections were saved. No errors are left.", "Errors 0", "Ready 4", "Skipped 1", "Rows (done)")
 		w = o.get("issuer", draft+"/rows?show=doubtful")
-		checkPage(t, "rows to check", w, http.StatusOK, "Check 1", "Row 6 Eli", "Use eli@gmail.com")
+		checkPage(t, "rows to check", w, http.StatusOK, "To check 1", "Row 6 Eli", "Use eli@gmail.com")
 		o.followRedirect(t, "issuer", o.post("issuer", draft+"/rows", url.Values{"do": {"fix"}, "show": {"doubtful"}, "r6-email": {"eli@gmial.com"}, "use-r6-email": {"eli@gmail.com"}}), draft+"/rows?show=doubtful")
 		checkPage(t, "all rows", o.get("issuer", draft+"/rows?q=ELI"), http.StatusOK, "eli@ gmail.com", "All 5")
 		if text := visibleText(t, o.get("issuer", draft+"/rows?q=ELI")); strings.Contains(text, "bea@") {
@@ -151,7 +151,7 @@ func TestNameThatIsNotInTheFile(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
 	draft := o.beginBulk(t, "Title,Name,Email,File\nBSc,Ada,ada@example.org,ada.pdf\nBSc,Grace Hopper,grace@example.org,hedy.pdf\n", fourColumns, personPage("Ada"), formFile{"hedy.pdf", pdftest.Page("We certify that Hedy Lamarr")})
-	checkPage(t, "the rows to check", o.get("issuer", draft+"/rows?show=doubtful"), http.StatusOK, "Check 1", "Row 3 Grace Hopper", "Grace Hopper does not appear in this file.")
+	checkPage(t, "the rows to check", o.get("issuer", draft+"/rows?show=doubtful"), http.StatusOK, "To check 1", "Row 3 Grace Hopper", "Grace Hopper does not appear in this file.")
 	checkPage(t, "the row", o.get("issuer", draft+"/rows/3"), http.StatusOK, "Grace Hopper does not appear in this file.")
 	checkPage(t, "the summary", o.get("issuer", draft+"/submit"), http.StatusOK, "1 name does not appear in its file", "Row 3 , Grace Hopper : hedy.pdf", "Issue 2 certificates")
 	o.post("issuer", draft+"/rows", url.Values{"do": {"fix"}, "r3-full_name": {"Hedy Lamarr"}})
@@ -195,7 +195,7 @@ func TestRowWithoutANameIsIdentified(t *testing.T) {
 	o.processUntil("the row is processed", func() bool {
 		return strings.Contains(visibleText(t, o.get("issuer", draft+"/progress")), "is processed")
 	})
-	checkPage(t, "the result", o.get("issuer", draft+"/progress"), http.StatusOK, "The submitted row is processed: 1 issued. 1 row of the list was skipped.", "Row 3, bea@example.org : skipped. The name is missing.")
+	checkPage(t, "the result", o.get("issuer", draft+"/progress"), http.StatusOK, "The submitted row is processed: 1 approved. 1 row of the list was skipped.", "Row 3, bea@example.org : skipped. The name is missing.")
 }
 
 // Each key that Go code and templates choose at run time exists in the catalog.

@@ -123,7 +123,7 @@ func TestDetailsOfTheAuditLog(t *testing.T) {
 	row := english(t).auditRow(&audit.Entry{Action: audit.SignedIn, Detail: audit.Detail{
 		"by": "set-up link", "role": map[string]any{"from": "issuer", "to": ""}, "placement": "top-left", "public_image": true, "made_up": nil, "reason": "gone",
 	}}, "/audit")
-	want := []string{"By: set-up link", "made up: none", "Position of the QR code: Top left", "Public picture: yes", "Reason: gone", "Role: Issuer"}
+	want := []string{"Method: set-up link", "made up: none", "Position of the QR code: Top left", "Public picture: yes", "Reason: gone", "Role: Issuer"}
 	for i, text := range want {
 		if i >= len(row.Details) || !strings.HasPrefix(row.Details[i], text) {
 			t.Fatalf("the details are %q, want %q", row.Details, want)

@@ -38,7 +38,7 @@ func TestRetention(t *testing.T) {
 		form := url.Values{"keep_failed": {"30"}, "keep_revoked": {"60"}, "keep_mail": {""}}
 		o.Advance(31 * 24 * time.Hour)
 		checkPage(t, "the page that asks for confirmation", o.post("admin", page, form), http.StatusOK, "Delete expired data of “ Northern & Western University ”?", "This data will be deleted permanently:",
-			"Failed certificates older than 30 days 1", "Certificates revoked more than 60 days ago, whose files are deleted 0")
+			"Failed certificates older than 30 days 1", "Revoked more than 60 days ago: certificates whose files are deleted (the records are kept) 0")
 		form.Set("confirm", "northern")
 		checkPage(t, "a wrong confirmation", o.post("admin", page, form), http.StatusUnprocessableEntity, "Enter the name of the institution")
 		if saved() != (account.Retention{}) {
@@ -66,7 +66,7 @@ func TestRetention(t *testing.T) {
 			t.Error("the page links to deleted files")
 		}
 		for _, name := range []string{"/verified.pdf", "/original", "/page.png"} {
-			checkPage(t, name, o.get("auditor", at+name), http.StatusGone, "The files of this certificate have ended")
+			checkPage(t, name, o.get("auditor", at+name), http.StatusGone, "The files of this certificate are no longer available")
 		}
 		checkPage(t, "a failed certificate", o.get("auditor", o.pathOf("certificates/"+failed.UUID)), http.StatusOK, "Ben Two")
 	})

@@ -56,7 +56,7 @@ func TestProgressAndResultsOfATask(t *testing.T) {
 			t.Errorf("rows on the first page = %d, want 51 with the header row, and no link to a previous page", n)
 		}
 		w = o.get("auditor", task+"?show=skipped")
-		checkPage(t, "the skipped certificates", w, http.StatusOK, "Person Number 3", "It was revoked already.")
+		checkPage(t, "the skipped certificates", w, http.StatusOK, "Person Number 3", "It was already revoked.")
 		if strings.Contains(visibleText(t, w), "Person Number 4") {
 			t.Error("the list of skipped certificates contains a revoked certificate")
 		}

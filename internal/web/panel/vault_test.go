@@ -40,7 +40,7 @@ func TestDashboard(t *testing.T) {
 		}
 		w := o.get("owner", "/panel/nwu")
 		checkPage(t, "an institution with certificates", w, http.StatusOK, "1 Approved", "1 Failed", "Last 30 days: 1 approved, 1 failed.", "1 certificate no_room There is no room for the stamp.",
-			"hooks.example Working", "All 30 days 2 1 1 0", "Upload the first certificate Done")
+			"hooks.example Active", "All 30 days 2 1 1 0", "Upload the first certificate Done")
 		body := w.Body.String()
 		for _, want := range []string{`href="/panel/nwu/certificates?failure=no_room&amp;status=failed"`, `role="img"`, `aria-labelledby="chart-says"`, `<title>`} {
 			if !strings.Contains(body, want) {
@@ -342,7 +342,7 @@ func TestSigningKeyInSettings(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
 	page := o.pathOf("settings/keys")
-	checkPage(t, "no signing key", o.get("admin", page), http.StatusOK, "No certificate can be signed now.", "Root certificate", "root.pem")
+	checkPage(t, "no signing key", o.get("admin", page), http.StatusOK, "Certificates cannot be signed at the moment.", "Root certificate", "root.pem")
 	if err := o.Keys.Create(t.Context(), o.inst.UUID, o.inst.Name, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -370,7 +370,7 @@ func TestDashboardWarnsOfAnExpiringSigningKey(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
 	front, page := "/panel/"+o.inst.Slug, o.pathOf("settings/keys")
-	const soon, never = "The signing key needs a new certificate.", "No certificate can be signed now."
+	const soon, never = "The signing key expires soon.", "Certificates cannot be signed at the moment."
 	if err := o.Keys.Create(t.Context(), o.inst.UUID, o.inst.Name, nil); err != nil {
 		t.Fatal(err)
 	}

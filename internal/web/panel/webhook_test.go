@@ -119,7 +119,7 @@ func TestPauseEndpointAndRotateSecret(t *testing.T) {
 	e := o.createEndpoint(t)
 	at := "/panel/nwu/webhooks/" + e.UUID
 	checkPage(t, "a paused endpoint", o.followRedirect(t, "owner", o.post("owner", at+"/pause", nil), at), http.StatusOK, "The endpoint is paused", "Paused just now", "Resume")
-	checkPage(t, "pausing twice", o.post("owner", at+"/pause", nil), http.StatusBadRequest, "This endpoint is stopped already")
+	checkPage(t, "pausing twice", o.post("owner", at+"/pause", nil), http.StatusBadRequest, "This endpoint is already paused")
 	checkPage(t, "a test of a paused endpoint", o.post("owner", at+"/test", url.Values{"event": {string(webhook.Approved)}}), http.StatusBadRequest, "Resume it first")
 	checkPage(t, "after resuming the endpoint", o.followRedirect(t, "owner", o.post("owner", at+"/resume", nil), at), http.StatusOK, "The endpoint is active")
 	w := o.post("owner", at+"/rotate", nil)

@@ -74,7 +74,7 @@ func TestVerificationOfEachStatus(t *testing.T) {
 		checkPage(t, "a check two minutes ago", v.get("/verify/"+valid.ReferenceID), http.StatusOK, "Stored file : unchanged , checked on", "Digital signature : valid , checked just now")
 		v.Exec(`UPDATE certificate_checks SET checked_at = checked_at + 120000000 WHERE name = 'file'`)
 		w = v.get("/verify/" + withdrawn.ReferenceID)
-		checkPage(t, "revoked", w, http.StatusOK, "Revoked on", "Issued by mistake", "MSc Physics", "It is no longer valid", "not valid", "Recorded on")
+		checkPage(t, "revoked", w, http.StatusOK, "Revoked on", "Issued by mistake", "MSc Physics", "It is no longer valid", "not valid", "Added to the vault on")
 		if strings.Contains(w.Body.String(), "The record is current") {
 			t.Error("the page of a revoked certificate contains \"The record is current\"")
 		}

@@ -54,7 +54,7 @@ func TestMailLinkShowsCertificateAndFiles(t *testing.T) {
 	h.checkPage("a check that did not run", h.get("/c/"+view), http.StatusOK, "The stored file could not be checked now")
 	h.Exec(`UPDATE certificates SET status = 'revoked', revoked_at = $1, revocation_reason = 'In error' WHERE id = $2`, db.Micros(time.Now()), c.ID)
 	w = h.get("/c/" + view)
-	h.checkPage("a revoked certificate", w, http.StatusOK, "Revoked on", "In error", "Recorded on")
+	h.checkPage("a revoked certificate", w, http.StatusOK, "Revoked on", "In error", "Added to the vault on")
 	if strings.Contains(w.Body.String(), "The record is current") {
 		t.Error("the page says that the record of a revoked certificate is current")
 	}

@@ -72,8 +72,11 @@ for (const form of document.querySelectorAll("form[data-bulk-upload]")) {
       bar.hidden = true;
       cancel.hidden = true;
       say(message, true);
+      status.tabIndex = -1;
+      status.focus();
     };
     say("", false);
+    for (const control of [list, files]) control?.removeAttribute("aria-invalid");
     request.upload.addEventListener("progress", (step) => {
       if (!step.lengthComputable) return;
       bar.value = (100 * step.loaded) / step.total;
@@ -94,6 +97,8 @@ for (const form of document.querySelectorAll("form[data-bulk-upload]")) {
         if (form.elements[name]) form.elements[name].value = "";
         message += ` ${name === "list" ? text.listStored : text.filesStored}`;
       }
+      const invalid = request.responseText.match(/id="(list|files)-problem"/)?.[1];
+      if (invalid) form.elements[invalid]?.setAttribute("aria-invalid", "true");
       stop(message);
     });
     request.addEventListener("error", () => stop(text.interrupted));
