@@ -76,7 +76,7 @@ const (
 	TopRight    Mode = "top-right"    // in the top right corner of the page
 	BottomLeft  Mode = "bottom-left"  // in the bottom left corner of the page
 	BottomRight Mode = "bottom-right" // in the bottom right corner of the page
-	Exact       Mode = "exact"        // as large as fits in Placement.Box
+	Exact       Mode = "exact"        // in Placement.Box, about as large as fits
 	Strip       Mode = "strip"        // a strip below the page; the boxes of the page are enlarged
 	Appended    Mode = "appended"     // a new page at the end
 	Annotation  Mode = "annotation"   // result only: an annotation on a page whose content is signed or cannot be extended
