@@ -25,7 +25,8 @@ const (
 // ErrFilesPurged is the error for files that were erased or whose retention has ended. Its kind is
 // NotFound, since the contract has no other status for such files.
 var ErrFilesPurged = fault.New(fault.NotFound,
-	"The files of this certificate are no longer available: they were erased, or deleted because the institution keeps the files of revoked certificates for a limited time. The record remains.")
+	"The files of this certificate are no longer available: they were erased, or deleted because the institution keeps "+
+		"the files of revoked certificates for a limited time. The record remains.")
 
 // checkFilesExist returns ErrFilesPurged if the files were erased or their retention has ended.
 func (c *Certificate) checkFilesExist() error {
