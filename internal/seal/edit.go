@@ -92,10 +92,11 @@ func drawArtifact(b *bytes.Buffer, f frame, s spot) {
 		b.WriteByte(' ')
 	}
 	b.WriteString("cm\n")
+	backing, operators := s.figure.content()
 	if !s.transparent {
-		b.Write(s.figure.backing)
+		b.Write(backing)
 	}
-	b.Write(s.figure.operators)
+	b.Write(operators)
 	b.WriteString("Q\nEMC\n")
 }
 
@@ -104,13 +105,14 @@ func drawArtifact(b *bytes.Buffer, f frame, s spot) {
 func (e *edit) annotation(page *pdf.Page, f frame, s spot) {
 	m := s.matrix(f)
 	n := math.Hypot(m[0], m[1])
+	backing, operators := s.figure.content()
 	form := e.update.Add(pdf.NewStream(pdf.NewDict(
 		pdf.Entry{Key: "Type", Value: pdf.Name("XObject")},
 		pdf.Entry{Key: "Subtype", Value: pdf.Name("Form")},
 		pdf.Entry{Key: "BBox", Value: numbers(0, 0, s.figure.width, s.figure.height)},
 		pdf.Entry{Key: "Matrix", Value: numbers(m[0]/n, m[1]/n, m[2]/n, m[3]/n, 0, 0)},
 		pdf.Entry{Key: "Resources", Value: pdf.NewDict()},
-	), slices.Concat(s.figure.backing, s.figure.operators)))
+	), slices.Concat(backing, operators)))
 	const flags = 1<<2 | 1<<6 | 1<<7 // Print, ReadOnly, Locked (12.5.3)
 	dict := pdf.NewDict(
 		pdf.Entry{Key: "Type", Value: pdf.Name("Annot")},

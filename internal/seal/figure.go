@@ -3,6 +3,8 @@ package seal
 import (
 	"bytes"
 	"math"
+
+	"github.com/certvault/certvault/internal/colour"
 )
 
 // figure is the drawing of a stamp: the QR code on white, with text and a frame. The unit is one
@@ -11,11 +13,22 @@ type figure struct {
 	symbol        *symbol
 	width, height float64
 	codeX, codeY  float64 // lower left corner of the QR code with its quiet zone
-	backing       []byte  // content stream operators that paint the white background
-	operators     []byte  // operators of the figure itself; they change the graphics state
 	border        float64 // width of the frame's line, or 0
+	colour        colour.Colour
 	labels        []label
 	text          idText // the text of a plain stamp
+
+	// backing and operators are set by content, because only one shape of a stamp is drawn.
+	backing, operators []byte
+}
+
+// content returns the content stream operators that paint the white background, and those of the
+// figure itself, which change the graphics state.
+func (f *figure) content() (backing, operators []byte) {
+	if f.operators == nil {
+		f.draw()
+	}
+	return f.backing, f.operators
 }
 
 // drawCode sets the backing, and writes the operators that draw the QR code.

@@ -139,7 +139,7 @@ func outline(fonts *typeset.Fonts, text string, font typeset.Font) (line, error)
 	unit := func(v float64) int { return int(math.Round(v * emUnits)) }
 	l := line{width: unit(block.Width)}
 	for o := range block.Outlines() {
-		g := glyph{x: unit(o.X), y: unit(o.Y)}
+		g := glyph{x: unit(o.X), y: unit(o.Y), outline: make([]segment, 0, len(o.Segments))}
 		x, y := 0, 0
 		for _, s := range o.Segments {
 			at := func(i int) (int, int) { return unit(s.Points[i][0]), unit(s.Points[i][1]) }

@@ -178,7 +178,7 @@ func newFigure(s *symbol, shape form, frame colour.Colour, border float64) *figu
 	if border > 0 {
 		edge = border + borderGap
 	}
-	f := &figure{symbol: s, codeX: edge, codeY: edge, width: side + 2*edge, height: side + 2*edge, border: border}
+	f := &figure{symbol: s, codeX: edge, codeY: edge, width: side + 2*edge, height: side + 2*edge, border: border, colour: frame}
 	if shape.below {
 		below := decimal(high() + 2) // the quiet zone is above the text
 		f.height += below
@@ -198,19 +198,18 @@ func newFigure(s *symbol, shape form, frame colour.Colour, border float64) *figu
 		f.labels = append(f.labels, label{l, decimal(x), decimal(y), size})
 		y -= lineHeight * size
 	}
-	f.draw(frame)
 	return f
 }
 
 // draw sets the operators of the figure.
-func (f *figure) draw(frame colour.Colour) {
+func (f *figure) draw() {
 	var b bytes.Buffer
 	f.drawCode(&b)
 	for i := range f.labels {
 		f.labels[i].operators(&b)
 	}
 	if f.border > 0 {
-		writeColour(&b, frame)
+		writeColour(&b, f.colour)
 		b.WriteString("RG ")
 		writeNumber(&b, f.border)
 		b.WriteString(" w ")
@@ -225,9 +224,7 @@ func (f *figure) draw(frame colour.Colour) {
 
 // newCodeFigure returns a figure that is only the QR code.
 func newCodeFigure(s *symbol) *figure {
-	f := &figure{symbol: s, width: float64(s.full()), height: float64(s.full())}
-	f.draw(colour.Colour{})
-	return f
+	return &figure{symbol: s, width: float64(s.full()), height: float64(s.full())}
 }
 
 // writeColour writes the components of a colour.
