@@ -145,9 +145,11 @@ export async function checkBehaviour(plan) {
   });
   const [upload, staged] = ["upload", "upload-details"].map((name) => plan.pages.find((one) => one.name === name));
   const sample = async () => ({ name: "sample.pdf", mimeType: "application/pdf", buffer: await readFile(plan.sample) });
-  // drawn waits until the vault has drawn the stamped page after an action.
+  // drawn waits until the vault has drawn the stamped page for the script after an action. The page
+  // as sent has a picture of its own, for browsers without JavaScript.
   const drawn = async (page, action) => {
-    const [response] = await Promise.all([page.waitForResponse((r) => r.url().includes("/stamped.png") && r.ok()), action()]);
+    const scripted = (r) => r.url().includes("/stamped.png") && r.request().resourceType() === "fetch" && r.ok();
+    const [response] = await Promise.all([page.waitForResponse(scripted), action()]);
     await page.locator(".frame, .stage canvas").first().waitFor();
     await response.finished();
     await page.waitForTimeout(200);
