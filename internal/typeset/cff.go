@@ -4,16 +4,12 @@ import (
 	"bytes"
 	"encoding/binary"
 	"math"
+	"math/bits"
 	"slices"
 	"strconv"
 
 	"github.com/go-text/typesetting/font"
 	"github.com/go-text/typesetting/font/opentype"
-)
-
-// Operators of Type 2 charstrings (Adobe Technical Note 5177).
-const (
-	opMoveTo, opLineTo, opCurveTo, opEnd = 21, 5, 8, 14
 )
 
 // compact returns the subset as a bare CID-keyed CFF font (Adobe Technical Note 5176), whose glyphs
@@ -38,8 +34,8 @@ func (s *subset) compact() []byte {
 	top := func(charset, choice, chars, fonts int) []byte {
 		const firstString = 391
 		b := slices.Concat(cffInt(firstString), cffInt(firstString+1), cffInt(0), []byte{12, 30}) // ROS
-		if s.face.upem != 1000 {
-			unit := cffReal(1 / s.face.upem)
+		if upem := s.face.upem * s.face.cffScale(); upem != maxCFFUnits {
+			unit := cffReal(1 / upem)
 			b = slices.Concat(b, unit, cffInt(0), cffInt(0), unit, cffInt(0), cffInt(0), []byte{12, 7}) // FontMatrix
 		}
 		return slices.Concat(b, cffInt(n), []byte{12, 34}, // CIDCount
@@ -55,44 +51,29 @@ func (s *subset) compact() []byte {
 	return slices.Concat(header, names, cffIndex(top(atCharset, atChoice, atChars, atFonts)), registry, none, charset, choice, chars, private, fonts)
 }
 
-// charstring returns the outlines of a character id as moves, lines and curves.
+// charstring returns the outlines of a character id.
 func (s *subset) charstring(u *use) []byte {
-	b := cffInt(u.advance)
-	var x, y int // the pen, rounded
+	scale := s.face.cffScale()
+	c := charstring{data: cffInt(int(math.Round(float64(u.advance) * scale))), scale: scale}
 	for _, p := range u.parts {
-		to := func(q opentype.SegmentPoint) {
-			nx, ny := int(math.Round(float64(q.X)))+int(p.x), int(math.Round(float64(q.Y)))+int(p.y)
-			b = append(append(b, cffInt(nx-x)...), cffInt(ny-y)...)
-			x, y = nx, ny
-		}
-		var pen opentype.SegmentPoint
-		for _, segment := range s.face.segments(p.glyph) {
-			a := segment.Args
-			switch segment.Op {
-			case opentype.SegmentOpMoveTo:
-				to(a[0])
-				b, pen = append(b, opMoveTo), a[0]
-			case opentype.SegmentOpLineTo:
-				to(a[0])
-				b, pen = append(b, opLineTo), a[0]
-			case opentype.SegmentOpQuadTo: // as a cubic curve
-				q, end := a[0], a[1]
-				to(opentype.SegmentPoint{X: pen.X + 2*(q.X-pen.X)/3, Y: pen.Y + 2*(q.Y-pen.Y)/3})
-				to(opentype.SegmentPoint{X: end.X + 2*(q.X-end.X)/3, Y: end.Y + 2*(q.Y-end.Y)/3})
-				to(end)
-				b, pen = append(b, opCurveTo), end
-			case opentype.SegmentOpCubeTo:
-				to(a[0])
-				to(a[1])
-				to(a[2])
-				b, pen = append(b, opCurveTo), a[2]
-			}
+		segments := s.face.segments(p.glyph)
+		for i := range segments {
+			c.segment(&segments[i], p)
 		}
 	}
-	return append(b, opEnd)
+	c.flush()
+	return append(c.data, opEnd)
 }
 
-// segments returns the outline of a glyph in font units, and none of a damaged glyph.
+// maxCFFUnits is the number of units of an em in CFF fonts, as usual. Smaller numbers have fewer
+// bytes.
+const maxCFFUnits = 1000
+
+// cffScale returns the units of the CFF font in a unit of the face.
+func (f *face) cffScale() float64 { return min(1, maxCFFUnits/f.upem) }
+
+// segments returns the outline of a glyph in font units without quadratic curves, and none of a
+// damaged glyph.
 func (f *face) segments(glyph uint16) (out []opentype.Segment) {
 	defer func() { // the reader may panic on a damaged font of a folder
 		if recover() != nil {
@@ -103,23 +84,29 @@ func (f *face) segments(glyph uint16) (out []opentype.Segment) {
 	if !ok {
 		return nil
 	}
-	return outline.Segments
+	return joinCurves(slices.Clone(outline.Segments), float32(f.upem/maxCFFUnits/2))
 }
 
-// cffIndex returns an INDEX with offsets of four bytes.
+// cffIndex returns an INDEX.
 func cffIndex(items ...[]byte) []byte {
 	if len(items) == 0 {
 		return []byte{0, 0}
 	}
-	const offsetSize = 4
-	b := append(binary.BigEndian.AppendUint16(nil, uint16(len(items))), offsetSize) //nolint:gosec // at most the glyphs of the font
-	at := uint32(1)
-	b = binary.BigEndian.AppendUint32(b, at)
-	for _, item := range items {
-		at += uint32(len(item)) //nolint:gosec // smaller than the font
-		b = binary.BigEndian.AppendUint32(b, at)
+	data := bytes.Join(items, nil)
+	size := (bits.Len(uint(len(data)+1)) + 7) / 8                                   // of an offset in bytes
+	b := append(binary.BigEndian.AppendUint16(nil, uint16(len(items))), byte(size)) //nolint:gosec // at most the glyphs of the font
+	at := 1
+	offset := func() {
+		for i := size - 1; i >= 0; i-- {
+			b = append(b, byte(at>>(8*i)&0xFF))
+		}
 	}
-	return append(b, bytes.Join(items, nil)...)
+	offset()
+	for _, item := range items {
+		at += len(item)
+		offset()
+	}
+	return append(b, data...)
 }
 
 // cffInt returns an integer operand of at most 16 bits.

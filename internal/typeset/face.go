@@ -25,18 +25,13 @@ type face struct {
 	// drawn returns outlines. Only GlyphData is called, which has no cache.
 	drawn *font.Face
 
-	// These tables are for the subset. glyf is nil unless the outlines are TrueType; others are
-	// written as CFF.
-	glyf                   []byte
-	loca                   []uint32
-	head, hhea, hmtx, maxp []byte
+	hhea, hmtx []byte // tables
 }
 
 // These are offsets in the tables of OpenType.
 const (
-	headLength, headBox, headLocaFormat   = 54, 36, 50
+	headLength, headBox                   = 54, 36
 	hheaLength, hheaMetrics               = 36, 34
-	maxpLength, maxpGlyphs                = 32, 4
 	os2Type                               = 8
 	restricted, noSubsetting, bitmapsOnly = 0x0002, 0x0100, 0x0200 // OS/2 fsType
 	minUnitsPerEm, maxUnitsPerEm          = 16, 16384              // OpenType, head
@@ -73,16 +68,17 @@ func readFace(data []byte, index int, name string) (f *face, err error) {
 	if l.HasTable(opentype.MustNewTag("fvar")) {
 		return nil, fmt.Errorf("%w: %s is a variable font", ErrFont, name)
 	}
-	f = &face{name: postScriptName(name), head: table("head"), hhea: table("hhea"), hmtx: table("hmtx"), maxp: table("maxp")}
+	f = &face{name: postScriptName(name), hhea: table("hhea"), hmtx: table("hmtx")}
+	head := table("head")
 	if f.font, err = font.NewFont(l); err != nil {
 		return nil, fmt.Errorf("%w: reading %s: %w", ErrFont, name, err)
 	}
 	f.upem = float64(f.font.Upem())
-	if len(f.head) < headLength || len(f.hhea) < hheaLength || f.upem < minUnitsPerEm || f.upem > maxUnitsPerEm {
+	if len(head) < headLength || len(f.hhea) < hheaLength || f.upem < minUnitsPerEm || f.upem > maxUnitsPerEm {
 		return nil, fmt.Errorf("%w: %s has no metrics", ErrFont, name)
 	}
 	for i := range f.box {
-		f.box[i] = int16(be16(f.head, headBox+2*i)) //nolint:gosec // a signed number
+		f.box[i] = int16(be16(head, headBox+2*i)) //nolint:gosec // a signed number
 	}
 	f.drawn = font.NewFace(f.font)
 	if e, ok := f.drawn.FontHExtents(); ok {
@@ -91,9 +87,6 @@ func readFace(data []byte, index int, name string) (f *face, err error) {
 	f.capHeight = float64(f.drawn.LineMetric(font.CapHeight)) / f.upem
 	if f.capHeight <= 0 || f.capHeight > 1 {
 		f.capHeight = 0.7
-	}
-	if err := f.outlines(table("glyf"), table("loca")); err != nil {
-		return nil, fmt.Errorf("%w: %s: %w", ErrFont, name, err)
 	}
 	return f, nil
 }
@@ -150,37 +143,6 @@ func checkTables(data []byte) error {
 			}
 		}
 	}
-	return nil
-}
-
-// outlines sets glyf and loca.
-func (f *face) outlines(glyf, loca []byte) error {
-	if glyf == nil {
-		return nil
-	}
-	if len(f.maxp) < maxpLength {
-		return fmt.Errorf("%w: the table maxp is too short", ErrFont)
-	}
-	size, scale := 4, uint32(1)
-	if be16(f.head, headLocaFormat) == 0 {
-		size, scale = 2, 2
-	}
-	n := int(be16(f.maxp, maxpGlyphs))
-	if n+1 > len(loca)/size {
-		return fmt.Errorf("%w: the table loca is too short", ErrFont)
-	}
-	f.loca = make([]uint32, n+1)
-	for i := range f.loca {
-		if size == 2 {
-			f.loca[i] = scale * uint32(be16(loca, i*size))
-		} else {
-			f.loca[i] = binary.BigEndian.Uint32(loca[i*size:])
-		}
-		if int64(f.loca[i]) > int64(len(glyf)) || i > 0 && f.loca[i] < f.loca[i-1] {
-			return fmt.Errorf("%w: the table loca is wrong", ErrFont)
-		}
-	}
-	f.glyf = glyf
 	return nil
 }
 

@@ -112,16 +112,7 @@ func (f *face) advance(glyph uint16) int {
 // dict adds the objects of a font and returns its dictionary (ISO 32000-2, 9.7.6).
 func (s *subset) dict(to Adder) *pdf.Dict {
 	f := s.face
-	var data []byte
-	kind, key, file := pdf.Name("CIDFontType2"), pdf.Name("FontFile2"), pdf.NewDict()
-	if f.glyf != nil {
-		data = s.trueType()
-		file.Set("Length1", pdf.Integer(len(data)))
-	} else {
-		data = s.compact()
-		kind, key = "CIDFontType0", "FontFile3"
-		file.Set("Subtype", pdf.Name("CIDFontType0C"))
-	}
+	data := s.compact()
 	sum := sha256.Sum256(append(data, s.toUnicode()...))
 	tag := make([]byte, 6, 7+len(f.name)) // 9.9.2
 	for i := range tag {
@@ -149,11 +140,11 @@ func (s *subset) dict(to Adder) *pdf.Dict {
 		pdf.Entry{Key: "Descent", Value: pdf.Number(math.Round(-f.descent * thousand))},
 		pdf.Entry{Key: "CapHeight", Value: pdf.Number(math.Round(f.capHeight * thousand))},
 		pdf.Entry{Key: "StemV", Value: pdf.Integer(stem)},
-		pdf.Entry{Key: key, Value: to.Add(pdf.NewStream(file, data))},
+		pdf.Entry{Key: "FontFile3", Value: to.Add(pdf.NewStream(pdf.NewDict(pdf.Entry{Key: "Subtype", Value: pdf.Name("CIDFontType0C")}), data))},
 	))
 	cid := pdf.NewDict(
 		pdf.Entry{Key: "Type", Value: pdf.Name("Font")},
-		pdf.Entry{Key: "Subtype", Value: kind},
+		pdf.Entry{Key: "Subtype", Value: pdf.Name("CIDFontType0")},
 		pdf.Entry{Key: "BaseFont", Value: name},
 		pdf.Entry{Key: "CIDSystemInfo", Value: pdf.NewDict(
 			pdf.Entry{Key: "Registry", Value: pdf.String("Adobe")},
@@ -163,9 +154,6 @@ func (s *subset) dict(to Adder) *pdf.Dict {
 		pdf.Entry{Key: "FontDescriptor", Value: descriptor},
 		pdf.Entry{Key: "W", Value: pdf.Array{pdf.Integer(0), widths}},
 	)
-	if kind == "CIDFontType2" {
-		cid.Set("CIDToGIDMap", pdf.Name("Identity"))
-	}
 	return pdf.NewDict(
 		pdf.Entry{Key: "Type", Value: pdf.Name("Font")},
 		pdf.Entry{Key: "Subtype", Value: pdf.Name("Type0")},
