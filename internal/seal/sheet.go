@@ -59,6 +59,7 @@ const (
 	sheetBar     = 8               // height of the bar at the top
 	sheetCode    = 40 * millimetre // side of the QR code without its quiet zone
 	sheetGutter  = 24              // between two columns
+	sheetGap     = 3               // between the quiet zone of the QR code and the address
 	letterWidth  = 612
 	letterHeight = 792
 	logoWidth    = 170
@@ -80,6 +81,8 @@ type sheetPage struct {
 	subsets *typeset.Subsets
 	content bytes.Buffer
 	frame   frame
+	// rtl reports whether the first language runs from right to left: then the sheet is mirrored.
+	rtl bool
 	// incomplete reports whether a text is left out because no font has its characters.
 	incomplete bool
 	logo       *pdf.Stream
@@ -107,7 +110,7 @@ func (j *job) language() string {
 // drawSheet draws the verification sheet with the QR code. cover reports whether the sheet has the
 // original as an attachment.
 func (j *job) drawSheet(f frame, cover bool) (*sheetPage, spot, error) {
-	p := &sheetPage{fonts: j.sealer.fonts, subsets: typeset.NewSubsets("CV"), frame: f}
+	p := &sheetPage{fonts: j.sealer.fonts, subsets: typeset.NewSubsets("CV"), frame: f, rtl: j.sheet.Texts[0].RightToLeft}
 	p.content.WriteString("/Artifact BMC\nq\n")
 	place, err := p.draw(j, cover)
 	if err != nil {
@@ -147,7 +150,7 @@ func (p *sheetPage) draw(j *job, cover bool) (spot, error) {
 	f, s, sheet := p.frame, &j.stamp, j.sheet
 	figure := newCodeFigure(j.figures[0].symbol)
 	place := spot{scale: sheetCode / float64(figure.symbol.side), figure: figure}
-	place.x = f.width - sheetMargin - place.width() + quietZone*place.scale
+	place.x = p.atEnd(sheetCode) - quietZone*place.scale
 
 	c := s.Colour
 	writeColour(&p.content, c)
@@ -162,7 +165,7 @@ func (p *sheetPage) draw(j *job, cover bool) (spot, error) {
 	inner := f.width - 2*sheetMargin
 	first := sheet.Texts[0]
 	p.gray(0.4)
-	if err := p.set(&y, inner, sheet.both(func(t *SheetTexts) string { return t.Heading }), typeset.Style{Size: sheetText, Lines: 2, Language: first.Language}); err != nil {
+	if err := p.both(&y, inner, sheet, sheetText, func(t *SheetTexts) string { return t.Heading }); err != nil {
 		return spot{}, err
 	}
 	y += 10
@@ -174,7 +177,7 @@ func (p *sheetPage) draw(j *job, cover bool) (spot, error) {
 	// The facts and the QR code are side by side.
 	top := y
 	place.y = f.height - top - place.height() + quietZone*place.scale
-	left := place.x - sheetMargin - sheetGutter
+	column := inner - sheetCode - sheetGutter
 	for _, fact := range []struct {
 		label func(*SheetTexts) string
 		value string
@@ -189,19 +192,22 @@ func (p *sheetPage) draw(j *job, cover bool) (spot, error) {
 			continue
 		}
 		p.gray(0.4)
-		if err := p.set(&y, left, sheet.both(fact.label), typeset.Style{Size: sheetSmall, Lines: 2, Language: first.Language}); err != nil {
+		if err := p.both(&y, column, sheet, sheetSmall, fact.label); err != nil {
 			return spot{}, err
 		}
 		y += 5
 		p.gray(0)
-		if err := p.set(&y, left, fact.value, typeset.Style{Font: bold, Size: fact.size, MinSize: 8, Lines: 3}); err != nil {
+		if err := p.set(&y, column, fact.value, typeset.Style{Font: bold, Size: fact.size, MinSize: 8, Lines: 3}); err != nil {
 			return spot{}, err
 		}
 		y += 14
 	}
-	below := top + sheetCode + quietZone*place.scale
+	below := top + sheetCode + quietZone*place.scale + sheetGap
 	_, address, _ := strings.Cut(s.VerifyURL, "://")
-	if err := p.setAt(f.width-sheetMargin-sheetCode, &below, sheetCode, address, typeset.Style{Size: 7, MinSize: 4, Lines: 4}); err != nil {
+	if i := strings.LastIndexByte(address, '/'); i > 0 { // the reference id on a line of its own
+		address = address[:i+1] + "\n" + address[i+1:]
+	}
+	if err := p.setAt(p.atEnd(sheetCode), &below, sheetCode, address, typeset.Style{Size: 7, MinSize: 4, Lines: 4}); err != nil {
 		return spot{}, err
 	}
 	y = max(y, below+14)
@@ -214,7 +220,7 @@ func (p *sheetPage) draw(j *job, cover bool) (spot, error) {
 	p.line(y)
 	y += 16
 	p.gray(0.4)
-	if err := p.set(&y, inner, sheet.both(func(t *SheetTexts) string { return t.DigestLabel }), typeset.Style{Size: sheetSmall, Lines: 2, Language: first.Language}); err != nil {
+	if err := p.both(&y, inner, sheet, sheetSmall, func(t *SheetTexts) string { return t.DigestLabel }); err != nil {
 		return spot{}, err
 	}
 	y += 4
@@ -234,7 +240,7 @@ func (p *sheetPage) drawSteps(y *float64, languages []SheetTexts, cover bool) er
 	for i, t := range languages {
 		at := top
 		column := i
-		if languages[0].RightToLeft {
+		if p.rtl {
 			column = len(languages) - 1 - i
 		}
 		x := sheetMargin + float64(column)*(width+sheetGutter)
@@ -261,9 +267,30 @@ func (p *sheetPage) drawSteps(y *float64, languages []SheetTexts, cover bool) er
 	return nil
 }
 
-// set draws a text at the left margin and moves y below it.
+// set draws a text at the margin at which lines begin, and moves y below it.
 func (p *sheetPage) set(y *float64, width float64, text string, style typeset.Style) error {
-	return p.setAt(sheetMargin, y, width, text, style)
+	x := float64(sheetMargin)
+	if p.rtl {
+		x, style.Align = p.frame.width-sheetMargin-width, typeset.Right
+	}
+	return p.setAt(x, y, width, text, style)
+}
+
+// both draws a text in all languages, in the direction of the first one.
+func (p *sheetPage) both(y *float64, width float64, sheet *Sheet, size float64, text func(*SheetTexts) string) error {
+	style := typeset.Style{Size: size, Lines: 2, Language: sheet.Texts[0].Language}
+	if p.rtl {
+		style.Direction = typeset.RightToLeft
+	}
+	return p.set(y, width, sheet.both(text), style)
+}
+
+// atEnd returns the left edge of an area at the margin at which lines end.
+func (p *sheetPage) atEnd(width float64) float64 {
+	if p.rtl {
+		return sheetMargin
+	}
+	return p.frame.width - sheetMargin - width
 }
 
 // setAt draws a text and moves y below it. A text with characters that no font has is left out, and
@@ -336,7 +363,11 @@ func (p *sheetPage) drawLogo(file []byte, y *float64) error {
 		pdf.Entry{Key: "ColorSpace", Value: pdf.Name("DeviceRGB")},
 		pdf.Entry{Key: "BitsPerComponent", Value: pdf.Integer(8)},
 	), samples)
-	fmt.Fprintf(&p.content, "q %.2f 0 0 %.2f %d %.2f cm /Logo Do Q\n", w, h, sheetMargin, p.frame.height-*y-h)
+	x := float64(sheetMargin)
+	if p.rtl {
+		x = p.frame.width - sheetMargin - w
+	}
+	fmt.Fprintf(&p.content, "q %.2f 0 0 %.2f %.2f %.2f cm /Logo Do Q\n", w, h, x, p.frame.height-*y-h)
 	*y += h + 24
 	return nil
 }

@@ -1,7 +1,12 @@
 package seal
 
 import (
+	"bytes"
 	"context"
+	"image/png"
+	"os"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -125,5 +130,68 @@ func TestSheetWithoutFont(t *testing.T) {
 	}
 	if _, err := testFonts(); err == nil && !strings.Contains(codes(v.Notices), "sheet_incomplete") {
 		t.Errorf("notices = %q, want sheet_incomplete", codes(v.Notices))
+	}
+}
+
+// englishSheet returns a stamp with a verification sheet.
+func englishSheet(edit func(*Sheet)) Stamp {
+	stamp := testStamp()
+	stamp.Placement.Mode = Appended
+	stamp.Sheet = func(context.Context) (*Sheet, error) {
+		s := &Sheet{Title: "Certificate of Completion", Name: "Grace Hopper", Texts: []SheetTexts{{
+			Language: "en", Heading: "Verification sheet", Page: "This page belongs to the certificate. It explains how to check that the certificate is genuine.",
+			NameLabel: "Issued to", IssuerLabel: "Issued by", DateLabel: "Issue date", IDLabel: "Reference id",
+			DigestLabel: "Fingerprint of the original file (SHA-256)", Date: "22 November 2026", Steps: "How to verify this certificate",
+			Phone:   "Phone: scan the code with the camera. The page that opens must be at certs.university.example.",
+			Web:     "Web: open certs.university.example and enter the reference id.",
+			Offline: "Offline: open this file in a PDF reader that shows digital signatures and look at the signature.",
+		}}}
+		edit(s)
+		return s, nil
+	}
+	return stamp
+}
+
+// TestSheetPlaces checks that the address is not under the quiet zone of the QR code, and that a
+// sheet in a language that runs from right to left is mirrored.
+func TestSheetPlaces(t *testing.T) {
+	t.Parallel()
+	for _, rtl := range []bool{false, true} {
+		o := original(t, "a.pdf", pagePDF{}.bytes())
+		v, err := sealer(t).Seal(t.Context(), o, englishSheet(func(s *Sheet) { s.Texts[0].RightToLeft = rtl }))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if atLeft := v.Box[2] < 0.5; atLeft != rtl {
+			t.Errorf("right to left %v: the QR code is at %v", rtl, v.Box)
+		}
+		path := file(t, "sheet.pdf", wholeFile(t, o, v))
+		page := strconv.Itoa(v.Page)
+		picture := filepath.Join(t.TempDir(), "page")
+		if out, err := tool(t, "pdftoppm", "-r", "288", "-gray", "-png", "-singlefile", "-f", page, path, picture); err != nil {
+			t.Fatal(err, out)
+		}
+		data, err := os.ReadFile(picture + ".png")
+		if err != nil {
+			t.Fatal(err)
+		}
+		img, err := png.Decode(bytes.NewReader(data))
+		if err != nil {
+			t.Fatal(err)
+		}
+		size := img.Bounds().Size()
+		const point = 4
+		ink := -1
+		for y := int(v.Box[3] * float64(size.Y)); y < size.Y && ink < 0; y++ {
+			for x := int(v.Box[0] * float64(size.X)); x < int(v.Box[2]*float64(size.X)); x++ {
+				if r, _, _, _ := img.At(x, y).RGBA(); r < 0x8000 {
+					ink = y - int(v.Box[3]*float64(size.Y))
+					break
+				}
+			}
+		}
+		if ink < point || ink > 8*point {
+			t.Errorf("right to left %v: the address is %d pixels below the QR code", rtl, ink)
+		}
 	}
 }
