@@ -86,6 +86,7 @@ type sheetPage struct {
 	// incomplete reports whether a text is left out because no font has its characters.
 	incomplete bool
 	logo       *pdf.Stream
+	palette    []byte // the colours of the logo, or nil
 }
 
 // loadSheet reads the contents of the verification sheet, if the stamp has one.
@@ -131,6 +132,10 @@ type adder interface{ Add(obj pdf.Object) pdf.Ref }
 func (p *sheetPage) resources(to adder) *pdf.Dict {
 	dict := pdf.NewDict(pdf.Entry{Key: "Font", Value: p.subsets.Objects(to)})
 	if p.logo != nil {
+		if p.palette != nil {
+			last, colours := pdf.Integer(len(p.palette)/3-1), to.Add(pdf.NewStream(nil, p.palette))
+			p.logo.Dict.Set("ColorSpace", pdf.Array{pdf.Name("Indexed"), pdf.Name("DeviceRGB"), last, colours})
+		}
 		dict.Set("XObject", pdf.NewDict(pdf.Entry{Key: "Logo", Value: to.Add(p.logo)}))
 	}
 	return dict
@@ -351,18 +356,7 @@ func (p *sheetPage) drawLogo(file []byte, y *float64) error {
 	small := image.NewRGBA(pixels)
 	xdraw.Draw(small, pixels, image.NewUniform(color.White), image.Point{}, xdraw.Src)
 	xdraw.CatmullRom.Scale(small, pixels, img, img.Bounds(), xdraw.Over, nil)
-	samples := make([]byte, 0, pixels.Dx()*pixels.Dy()*3)
-	for i := 0; i < len(small.Pix); i += 4 {
-		samples = append(samples, small.Pix[i:i+3]...)
-	}
-	p.logo = pdf.NewStream(pdf.NewDict(
-		pdf.Entry{Key: "Type", Value: pdf.Name("XObject")},
-		pdf.Entry{Key: "Subtype", Value: pdf.Name("Image")},
-		pdf.Entry{Key: "Width", Value: pdf.Integer(pixels.Dx())},
-		pdf.Entry{Key: "Height", Value: pdf.Integer(pixels.Dy())},
-		pdf.Entry{Key: "ColorSpace", Value: pdf.Name("DeviceRGB")},
-		pdf.Entry{Key: "BitsPerComponent", Value: pdf.Integer(8)},
-	), samples)
+	p.logo, p.palette = logoImage(small)
 	x := float64(sheetMargin)
 	if p.rtl {
 		x = p.frame.width - sheetMargin - w
@@ -370,6 +364,59 @@ func (p *sheetPage) drawLogo(file []byte, y *float64) error {
 	fmt.Fprintf(&p.content, "q %.2f 0 0 %.2f %.2f %.2f cm /Logo Do Q\n", w, h, x, p.frame.height-*y-h)
 	*y += h + 24
 	return nil
+}
+
+// A logo with at most maxLogoColours groups of similar colours has a palette. The components of
+// similar colours differ by less than logoStep.
+const (
+	maxLogoColours = 256
+	logoStep       = 16
+)
+
+// logoImage returns a picture without transparency, and its palette if it has few colours. Most logos
+// have few colours and the mixtures at the edges between them.
+func logoImage(img *image.RGBA) (logo *pdf.Stream, palette []byte) {
+	type rgb = [3]byte
+	counts := map[rgb]int{}
+	for i := 0; i < len(img.Pix); i += 4 {
+		counts[rgb(img.Pix[i:i+3])]++
+	}
+	// The colour of each group of similar colours is the most frequent one.
+	group := func(c rgb) rgb { return rgb{c[0] / logoStep, c[1] / logoStep, c[2] / logoStep} }
+	best := map[rgb]rgb{}
+	for c, n := range counts {
+		old, ok := best[group(c)]
+		if !ok || n > counts[old] || n == counts[old] && bytes.Compare(c[:], old[:]) < 0 {
+			best[group(c)] = c
+		}
+	}
+	dict := pdf.NewDict(
+		pdf.Entry{Key: "Type", Value: pdf.Name("XObject")},
+		pdf.Entry{Key: "Subtype", Value: pdf.Name("Image")},
+		pdf.Entry{Key: "Width", Value: pdf.Integer(img.Rect.Dx())},
+		pdf.Entry{Key: "Height", Value: pdf.Integer(img.Rect.Dy())},
+		pdf.Entry{Key: "BitsPerComponent", Value: pdf.Integer(8)},
+	)
+	var samples []byte
+	if len(best) > maxLogoColours {
+		for i := 0; i < len(img.Pix); i += 4 {
+			samples = append(samples, img.Pix[i:i+3]...)
+		}
+		return pdf.NewStream(dict.Set("ColorSpace", pdf.Name("DeviceRGB")), samples), nil
+	}
+	indices := map[rgb]byte{}
+	for i := 0; i < len(img.Pix); i += 4 {
+		g := group(rgb(img.Pix[i : i+3]))
+		index, ok := indices[g]
+		if !ok {
+			index = byte(len(indices) & 0xFF)
+			indices[g] = index
+			c := best[g]
+			palette = append(palette, c[:]...)
+		}
+		samples = append(samples, index)
+	}
+	return pdf.NewStream(dict, samples), palette
 }
 
 // groupedDigest returns a hexadecimal digest in groups of eight digits.

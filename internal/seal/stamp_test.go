@@ -3,6 +3,7 @@ package seal
 import (
 	"bytes"
 	"context"
+	"image"
 	"image/png"
 	"os"
 	"path/filepath"
@@ -150,6 +151,35 @@ func englishSheet(edit func(*Sheet)) Stamp {
 		return s, nil
 	}
 	return stamp
+}
+
+// TestSheetTail limits the size of the verification sheet. A logo with few colours is small too.
+func TestSheetTail(t *testing.T) {
+	t.Parallel()
+	logo := image.NewRGBA(image.Rect(0, 0, 600, 200))
+	for i := range logo.Pix {
+		logo.Pix[i] = 255
+		if x, y := i/4%600-100, i/4/600-100; i%4 != 3 && x*x+y*y < 9000 {
+			logo.Pix[i] = []uint8{178, 34, 52}[i%4]
+		}
+	}
+	var file bytes.Buffer
+	if err := png.Encode(&file, logo); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		logo []byte
+		most int64
+	}{"sheet": {nil, 14_000}, "logo": {file.Bytes(), 16_000}} {
+		v, err := sealer(t).Seal(t.Context(), original(t, "a.pdf", pagePDF{}.bytes()), englishSheet(func(s *Sheet) { s.Logo = c.logo }))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Logf("%s: %d bytes", name, v.Body.Size())
+		if v.Body.Size() > c.most {
+			t.Errorf("%s: the tail has %d bytes, want at most %d", name, v.Body.Size(), c.most)
+		}
+	}
 }
 
 // TestSheetPlaces checks that the address is not under the quiet zone of the QR code, and that a
