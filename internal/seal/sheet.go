@@ -175,9 +175,11 @@ func (p *sheetPage) draw(j *job, cover bool) (spot, error) {
 	}
 	y += 10
 	p.gray(0)
-	if err := p.set(&y, inner, sheet.Title, typeset.Style{Font: bold, Size: sheetTitle, MinSize: 12, Lines: 3}); err != nil {
+	p.bold(sheetTitle)
+	if err := p.set(&y, inner, sheet.Title, typeset.Style{Size: sheetTitle, MinSize: 12, Lines: 3}); err != nil {
 		return spot{}, err
 	}
+	p.regular()
 	y += 24
 	// The facts and the QR code are side by side.
 	top := y
@@ -202,9 +204,11 @@ func (p *sheetPage) draw(j *job, cover bool) (spot, error) {
 		}
 		y += 5
 		p.gray(0)
-		if err := p.set(&y, column, fact.value, typeset.Style{Font: bold, Size: fact.size, MinSize: 8, Lines: 3}); err != nil {
+		p.bold(fact.size)
+		if err := p.set(&y, column, fact.value, typeset.Style{Size: fact.size, MinSize: 8, Lines: 3}); err != nil {
 			return spot{}, err
 		}
+		p.regular()
 		y += 14
 	}
 	below := top + sheetCode + quietZone*place.scale + sheetGap
@@ -234,9 +238,6 @@ func (p *sheetPage) draw(j *job, cover bool) (spot, error) {
 	return place, err
 }
 
-// bold is the font of headings and values.
-var bold = typeset.Font{Family: typeset.Inter, Weight: 600}
-
 // drawSteps draws the purpose of the sheet and the steps, in one column for each language.
 func (p *sheetPage) drawSteps(y *float64, languages []SheetTexts, cover bool) error {
 	n := float64(len(languages))
@@ -254,19 +255,22 @@ func (p *sheetPage) drawSteps(y *float64, languages []SheetTexts, cover bool) er
 			purpose = t.Cover
 		}
 		style := typeset.Style{Size: sheetText, Lines: typeset.Unlimited, Leading: 1.4, Align: typeset.Start, Language: t.Language}
-		heading := style
-		heading.Font = bold
-		for _, part := range []struct {
-			text  string
-			style typeset.Style
-			after float64
-		}{{purpose, style, 16}, {t.Steps, heading, 8}, {"1. " + t.Phone, style, 8}, {"2. " + t.Web, style, 8}, {"3. " + t.Offline, style, 8}} {
-			if err := p.setAt(x, &at, width, part.text, part.style); err != nil {
+		if err := p.setAt(x, &at, width, purpose, style); err != nil {
+			return err
+		}
+		at += 16
+		p.bold(style.Size)
+		if err := p.setAt(x, &at, width, t.Steps, style); err != nil {
+			return err
+		}
+		p.regular()
+		for _, step := range []string{"1. " + t.Phone, "2. " + t.Web, "3. " + t.Offline} {
+			at += 8
+			if err := p.setAt(x, &at, width, step, style); err != nil {
 				return err
 			}
-			at += part.after
 		}
-		bottom = max(bottom, at)
+		bottom = max(bottom, at+8)
 	}
 	*y = bottom
 	return nil
@@ -320,6 +324,15 @@ func (p *sheetPage) setAt(x float64, y *float64, width float64, text string, sty
 	*y += block.Height + block.Descent
 	return nil
 }
+
+// bold begins black text of a size that is drawn bold, by a stroke along the outlines. A second weight
+// of the font would make each file 4 kB larger, and the fonts of most scripts have only one.
+func (p *sheetPage) bold(size float64) {
+	fmt.Fprintf(&p.content, "q 2 Tr %.2f w 1 j 0 G\n", size/30)
+}
+
+// regular ends bold text.
+func (p *sheetPage) regular() { p.content.WriteString("Q\n") }
 
 func (p *sheetPage) gray(v float64) {
 	writeNumber(&p.content, v)

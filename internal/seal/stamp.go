@@ -30,6 +30,9 @@ type texts struct {
 	issuer         line   // the institution, without glyphs if the fonts do not have all characters
 }
 
+// semibold is the font of the texts that a reader looks for first.
+var semibold = typeset.Font{Family: typeset.Inter, Weight: 600}
+
 // newTexts sets the texts of a stamp.
 func newTexts(fonts *typeset.Fonts, s Stamp) (*texts, error) {
 	t := &texts{}
@@ -37,7 +40,7 @@ func newTexts(fonts *typeset.Fonts, s Stamp) (*texts, error) {
 	if t.verifyAt, err = outline(fonts, "Verify at", typeset.Font{}); err != nil {
 		return nil, err
 	}
-	if t.host, err = outline(fonts, hostOf(s.VerifyURL), bold); err != nil {
+	if t.host, err = outline(fonts, hostOf(s.VerifyURL), semibold); err != nil {
 		return nil, err
 	}
 	for _, g := range idGroups(s.ReferenceID) {
@@ -47,7 +50,7 @@ func newTexts(fonts *typeset.Fonts, s Stamp) (*texts, error) {
 		}
 		t.groups = append(t.groups, l)
 	}
-	t.issuer, err = outline(fonts, s.Institution, bold)
+	t.issuer, err = outline(fonts, s.Institution, semibold)
 	if _, missing := errors.AsType[*typeset.MissingError](err); missing {
 		return t, nil
 	}

@@ -170,7 +170,7 @@ func TestSheetTail(t *testing.T) {
 	for name, c := range map[string]struct {
 		logo []byte
 		most int64
-	}{"sheet": {nil, 14_000}, "logo": {file.Bytes(), 16_000}} {
+	}{"sheet": {nil, 10_500}, "logo": {file.Bytes(), 12_500}} {
 		v, err := sealer(t).Seal(t.Context(), original(t, "a.pdf", pagePDF{}.bytes()), englishSheet(func(s *Sheet) { s.Logo = c.logo }))
 		if err != nil {
 			t.Fatal(err)
