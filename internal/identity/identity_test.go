@@ -412,8 +412,9 @@ func TestChangeOfAddress(t *testing.T) {
 		if err != nil || p.Email != "lovelace@example.org" || p.EmailFolded != p.Email || !p.Verified || len(b.verified) != 1 || b.verified[0].Email != p.Email {
 			t.Errorf("the person is %+v, and OnVerified was called with %+v, want the verified new address and one call; error %v", p, b.verified, err)
 		}
-		if list := b.mails(); len(list) != 1 || list[0].To.Email != address || list[0].Subject != "Ihre E-Mail-Adresse wurde geändert" {
-			t.Errorf("the mails are %+v, want one notice to the old address", list)
+		if list := b.mails(); len(list) != 1 || list[0].To.Email != address || list[0].Subject != "Ihre E-Mail-Adresse wurde geändert" ||
+			!strings.Contains(list[0].Text, "Wenden Sie sich jetzt an Ihre Institution") || strings.Contains(list[0].Text, "Passwort") {
+			t.Errorf("the mails are %+v, want one notice to the old address, without advice to reset the password", list)
 		}
 		if _, err := b.Reset(ctx, oldLink, "another horse"); !errors.Is(err, ErrLink) {
 			t.Errorf("using a link to the old address: error = %v, want ErrLink", err)

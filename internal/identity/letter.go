@@ -22,7 +22,8 @@ const maxHost = 120
 
 // writeTx queues a mail, if the service sends mail. The section of the catalog with the given name
 // has the subject and the text of the mail and, for a mail with a path, the label of the button and
-// the lifetime of the link.
+// the lifetime of the link. It can also have its own advice for a reader who did not cause the
+// mail: at an address that no longer belongs to the account, a new password is not possible.
 func (s *Service) writeTx(ctx context.Context, tx *db.Tx, to Person, name, path string, args ...any) error {
 	if s.Mailer == nil {
 		return nil
@@ -60,7 +61,11 @@ func (s *Service) writeTx(ctx context.Context, tx *db.Tx, to Person, name, path 
 			letter.Paragraphs = append(letter.Paragraphs, say("letter.ignore"))
 		}
 	} else if name != "letter_taken" {
-		letter.Paragraphs = append(letter.Paragraphs, say("letter.not_you", "host", host))
+		notYou := "letter.not_you"
+		if l.Has(name + ".not_you") {
+			notYou = name + ".not_you"
+		}
+		letter.Paragraphs = append(letter.Paragraphs, say(notYou, "host", host))
 	}
 	if failed != nil {
 		return failed
