@@ -32,7 +32,7 @@ func TestCertificatesInBrowser(t *testing.T) {
 		b.see("Clear filters", "All 1", c.ReferenceID)
 		b.open(at + "/certificates/" + c.UUID)
 		b.see("Activity")
-		b.press("Valid: the record is current")
+		b.press("All checks passed")
 		b.see("This certificate is valid")
 		b.screenshot("certificate")
 		b.press("Check the signature")

@@ -125,7 +125,7 @@ func TestOneCertificate(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
 	good, bad := o.upload(o.inst, "Ada Lovelace", "ada.pdf"), o.upload(o.inst, "Bob \"B\" Best", "refuse.pdf")
-	checkPage(t, "a certificate in processing", o.get("issuer", o.pathOf("certificates/"+good.UUID)), http.StatusOK, "Processing", "updates automatically", "Record is current Not yet")
+	checkPage(t, "a certificate in processing", o.get("issuer", o.pathOf("certificates/"+good.UUID)), http.StatusOK, "Processing", "updates automatically", "Record is valid Not yet")
 	o.processAll()
 	good, err := o.panel.Certs.ByUUID(t.Context(), o.inst.ID, good.UUID)
 	if err != nil {
@@ -135,7 +135,7 @@ func TestOneCertificate(t *testing.T) {
 	checkPage(t, "an approved certificate", o.get("auditor", page), http.StatusOK, "Ada Lovelace", "Approved", good.ReferenceID, "ada.pdf",
 		fmt.Sprintf("%x", good.File.SHA256), fmt.Sprintf("%x", good.Verified.SHA256), "Bottom right, page 1", "Digital signature is valid Yes",
 		"Uploaded, processing started", "the verified PDF was created", "By Regina Registrar")
-	checkPage(t, "a failed certificate", o.get("issuer", o.pathOf("certificates/"+bad.UUID)), http.StatusOK, "Bob \"B\" Best", "There is no room for the stamp.", "Retry", "Processing failed", "Record is current No")
+	checkPage(t, "a failed certificate", o.get("issuer", o.pathOf("certificates/"+bad.UUID)), http.StatusOK, "Bob \"B\" Best", "There is no room for the stamp.", "Retry", "Processing failed", "Record is valid No")
 	if text := visibleText(t, o.get("auditor", o.pathOf("certificates/"+bad.UUID))); strings.Contains(text, "Retry") || strings.Contains(text, "Revoke…") {
 		t.Errorf("the page for an auditor has actions: %s", text)
 	}

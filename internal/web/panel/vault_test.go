@@ -113,7 +113,7 @@ func TestPreviewOfThePublicPage(t *testing.T) {
 	good, bad := o.upload(o.inst, "Ada Obi", "a.pdf"), o.upload(o.inst, "Ben Two", "refuse.pdf")
 	o.processAll()
 	at := o.pathOf("certificates/" + good.UUID)
-	checkPage(t, "a valid certificate", o.get("auditor", at), http.StatusOK, "This certificate is valid", "Issued by Northern & Western University (NWU) . The record is current.")
+	checkPage(t, "a valid certificate", o.get("auditor", at), http.StatusOK, "This certificate is valid", "Issued by Northern & Western University (NWU) . It has not been revoked.")
 	checkPage(t, "a failed certificate", o.get("auditor", o.pathOf("certificates/"+bad.UUID)), http.StatusOK, "Certificate not found")
 	checkPage(t, "the signature of the file", o.get("auditor", at+"?signature=1"), http.StatusOK, "Valid", "Checked just now.")
 	w := o.post("signatory", at+"/revoke", url.Values{"reason": {"Issued to <b>the wrong</b> person."}, "look": {"1"}})

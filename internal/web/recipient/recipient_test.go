@@ -55,8 +55,8 @@ func TestMailLinkShowsCertificateAndFiles(t *testing.T) {
 	h.Exec(`UPDATE certificates SET status = 'revoked', revoked_at = $1, revocation_reason = 'In error' WHERE id = $2`, db.Micros(time.Now()), c.ID)
 	w = h.get("/c/" + view)
 	h.checkPage("a revoked certificate", w, http.StatusOK, "Revoked on", "In error", "Added to the vault on")
-	if strings.Contains(w.Body.String(), "The record is current") {
-		t.Error("the page says that the record of a revoked certificate is current")
+	if strings.Contains(w.Body.String(), "not been revoked") {
+		t.Error("the page says that a revoked certificate has not been revoked")
 	}
 	for _, file := range []string{"certificate.pdf", "original", "image.png"} {
 		if w := h.get("/c/" + view + "/" + c.UUID + "/" + file); w.Code != http.StatusNotFound {
