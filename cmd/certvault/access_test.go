@@ -26,11 +26,11 @@ func TestAccessAdministration(t *testing.T) {
 	var member memberRow
 	runJSON(t, "", &member, with("member", "add", "--email", "i@example.org", "--name", "=Issuer", "--role", "issuer", "--manage-webhooks")...)
 	if member.Role != "issuer" || !member.ManageWebhooks {
-		t.Errorf("the added member = %+v, want an issuer with Manage Webhooks", member)
+		t.Errorf("the added member = %+v, want an issuer with Manage webhooks", member)
 	}
 	runJSON(t, "", &member, with("member", "role", "I@example.org", "admin")...)
 	if member.Role != "admin" || member.ManageWebhooks {
-		t.Errorf("the changed member = %+v, want an admin without Manage Webhooks", member)
+		t.Errorf("the changed member = %+v, want an admin without Manage webhooks", member)
 	}
 	for name, args := range map[string][]string{
 		"the last owner is removed":   with("member", "remove", "o@example.org"),

@@ -67,7 +67,7 @@ type memberAdd struct {
 	Email          string `help:"The person's e-mail address." placeholder:"ADDRESS" required:""`
 	Name           string `help:"The person's name. The name of an existing account does not change." placeholder:"NAME" required:""`
 	Role           string `help:"Role: owner, admin, issuer, signatory, auditor or developer." placeholder:"ROLE" required:""`
-	ManageWebhooks bool   `help:"Grant Manage Webhooks in addition to the role."`
+	ManageWebhooks bool   `help:"Grant Manage webhooks in addition to the role."`
 }
 
 // Run adds the member.
@@ -115,10 +115,10 @@ type memberRole struct {
 	Institution    string `help:"Slug of the institution." placeholder:"SLUG" required:""`
 	Email          string `arg:"" help:"The member's e-mail address."`
 	Role           string `arg:"" help:"Role: owner, admin, issuer, signatory, auditor or developer."`
-	ManageWebhooks bool   `help:"Grant Manage Webhooks in addition to the role. Without this flag, the permission is revoked."`
+	ManageWebhooks bool   `help:"Grant Manage webhooks in addition to the role. Without this flag, the permission is revoked."`
 }
 
-// Run changes the role, and grants or revokes Manage Webhooks.
+// Run changes the role, and grants or revokes Manage webhooks.
 func (m *memberRole) Run(c *console) error {
 	return c.institution(m.Storage, m.Institution, func(base *app.Base, inst *account.Institution) error {
 		member, err := base.Accounts.MemberByEmail(c.ctx, inst.ID, m.Email)

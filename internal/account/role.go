@@ -75,7 +75,7 @@ var Permissions = []struct {
 	{MayManageMembers, "Invite, change and remove members"},
 	{MayManageOwners, "Create, change and remove owners"},
 	{MayManageTokens, "Create and revoke API tokens"},
-	{MayManageWebhooks, "Manage webhook endpoints"},
+	{MayManageWebhooks, "Manage webhooks"},
 	{MayReadAudit, "Read and export the audit log"},
 	{MayManageSettings, "Change the institution's settings"},
 	{MayManageKeys, "Manage signing keys"},
