@@ -36,7 +36,8 @@ type setupForm struct {
 	// Private reports whether only the vault's own machine or network can open BaseURL. TestVault
 	// reports whether the person has confirmed that the vault is a test.
 	Private, TestVault bool
-	Mail               *mailResult
+	// Mail is the result of a test message, or nil if the address is not valid.
+	Mail *mailResult
 }
 
 // mailResult is the result of a test message to the address To.
@@ -97,7 +98,9 @@ func (p *Panel) setup(w http.ResponseWriter, r *http.Request, _ *Visit) error {
 	return p.draw(w, r, "setup.html", f)
 }
 
-// trySetupMail sends a test message to the owner's address and shows the result on the set-up page.
+// trySetupMail sends a test message to the owner's address and shows the result on a page of its own,
+// which a browser opens in a new tab. The set-up page stays open, with the password that was typed:
+// no page may contain it.
 func (p *Panel) trySetupMail(w http.ResponseWriter, r *http.Request, _ *Visit) error {
 	f, err := p.checkSetup(w, r)
 	if err != nil {
@@ -109,7 +112,7 @@ func (p *Panel) trySetupMail(w http.ResponseWriter, r *http.Request, _ *Visit) e
 		if page.WantsJSON(r) {
 			return err
 		}
-		return p.showAgain(w, r, "setup.html", f, err)
+		return p.showAgain(w, r, "setup_mail.html", f, err)
 	}
 	t := p.texts(r)
 	letter := mail.Letter{
@@ -134,11 +137,11 @@ func (p *Panel) trySetupMail(w http.ResponseWriter, r *http.Request, _ *Visit) e
 	if page.WantsJSON(r) {
 		return p.writeMailResult(w, r, f.Mail)
 	}
-	return p.draw(w, r, "setup.html", f)
+	return p.draw(w, r, "setup_mail.html", f)
 }
 
-// writeMailResult responds with the result of a test message as JSON. The script of the page uses
-// it, so that the password stays in the form.
+// writeMailResult responds with the result of a test message as JSON. The script of the page shows
+// it next to the address.
 func (p *Panel) writeMailResult(w http.ResponseWriter, r *http.Request, m *mailResult) error {
 	g := p.view.Reader(r)
 	title, err := g.Message(m.Title, "address", m.To)

@@ -1,5 +1,5 @@
-// The test mail of the set-up page is sent without leaving the page, so that the password stays in
-// the form.
+// The result of the test mail of the set-up page is shown next to the address. Without this module,
+// it is shown in a new tab.
 
 for (const button of document.querySelectorAll("[data-test-mail]")) {
   const result = document.getElementById("mail-result");
