@@ -57,6 +57,7 @@ func (o *panelTest) access() Access {
 			s := &Status{
 				Version: "v1", Go: "go1", Database: "sqlite", BaseURL: "https://vault.example", StartedAt: o.Now(), MailTransport: "the outbox folder",
 				Findings: []Finding{{"database", true, "sqlite"}, {"disk", false, "3 % free"}}, Queues: []job.Depth{{Queue: "seal", Waiting: 4}},
+				Mail: mail.Count{Queued: 1, Sent: 2, Unsent: 5, Failed: 3},
 			}
 			for _, i := range list {
 				s.Institutions = append(s.Institutions, InstitutionStatus{InstitutionCount: i, Approved: 12, Failed: 3})
