@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/certvault/certvault/client"
 	"github.com/certvault/certvault/internal/bulkclient"
 )
 
@@ -25,7 +26,8 @@ type bulkCommand struct {
 func (*bulkCommand) Help() string {
 	return `The list is CSV with commas, semicolons or tabs, in UTF-8 or UTF-16. The columns issue_date and details are optional. After an interruption, run the same
 command again: it continues where it stopped, with the journal in the folder of the list. The results have the status of each row: approved, failed, rejected
-(the certificate already exists), refused (the row is invalid) or unfinished.`
+(the certificate already exists), refused (the row is invalid) or unfinished. A warning names each row whose file does not contain the recipient's name; this
+requires a token with certificate-vault:list.`
 }
 
 // bulkResult is the output of the command: the number of rows with each status, and the path of the
@@ -39,10 +41,25 @@ type bulkResult struct {
 	Refused    int    `json:"refused"`
 	Unfinished int    `json:"unfinished"`
 	Results    string `json:"results"`
+	// NamesNotInFile is the number of Warnings. Both are null if the names could not be checked.
+	NamesNotInFile *int          `json:"names_not_in_file"`
+	Warnings       []bulkWarning `json:"warnings"`
 }
 
-// Run uploads a list through the interface and writes a file with the result of each row. Run
-// returns an error if a row has no approved certificate.
+// bulkWarning reports an approved row that a person should check. Code is client.NameNotInFile: the
+// file has text without the name of the recipient.
+type bulkWarning struct {
+	Row         int    `json:"row"`
+	UUID        string `json:"uuid"`
+	ReferenceID string `json:"reference_id"`
+	Code        string `json:"code"`
+
+	name, file string
+}
+
+// Run uploads a list through the interface and writes a file with the result of each row. It warns on
+// standard error about each file without the recipient's name. Run returns an error if a row has no
+// approved certificate.
 func (b *bulkCommand) Run(c *console) error {
 	progress := newBar(c.stderr)
 	vault, err := b.connect(c.stderr, progress.end)
@@ -79,6 +96,9 @@ func (b *bulkCommand) Run(c *console) error {
 		Rows: len(results), Approved: counts[bulkclient.Approved], Failed: counts[bulkclient.Failed], Rejected: counts[bulkclient.Rejected], Revoked: counts[bulkclient.Revoked],
 		Refused: counts[bulkclient.Refused], Unfinished: counts[bulkclient.Unfinished], Results: path,
 	}
+	if err == nil {
+		b.checkNames(c, run, results, &result)
+	}
 	if e := c.print(result, result.print); e != nil {
 		return e
 	}
@@ -91,6 +111,31 @@ func (b *bulkCommand) Run(c *console) error {
 	return nil
 }
 
+// checkNames adds a warning to the output for each approved row whose file does not contain the
+// recipient's name, and prints the warnings. The upload has succeeded even if the names cannot be
+// checked.
+func (b *bulkCommand) checkNames(c *console, run *bulkclient.Run, results []*bulkclient.Result, out *bulkResult) {
+	b.retries.stop()
+	if err := run.CheckNames(c.ctx, results); err != nil {
+		if errors.Is(err, client.ErrForbidden) {
+			err = errors.New("the token has no permission certificate-vault:list")
+		}
+		printf(c.stderr, "certvault: the names in the files were not checked: %s\n", err)
+		return
+	}
+	out.Warnings = []bulkWarning{}
+	for i, r := range results {
+		if row := run.List.Rows[i]; r.NameNotInFile {
+			out.Warnings = append(out.Warnings, bulkWarning{r.Row, r.UUID, r.ReferenceID, client.NameNotInFile, row.Name, row.File})
+		}
+	}
+	n := len(out.Warnings)
+	out.NamesNotInFile = &n
+	for _, w := range out.Warnings {
+		printf(c.stderr, "warning: row %d: %s does not appear in %s\n", w.Row, w.name, w.file)
+	}
+}
+
 func (a *bulkResult) print(w io.Writer) {
 	printf(w, "%d approved", a.Approved)
 	for _, other := range []struct {
@@ -101,7 +146,14 @@ func (a *bulkResult) print(w io.Writer) {
 			printf(w, ", %d %s", other.n, other.status)
 		}
 	}
-	printf(w, " of %d rows\n%s\n", a.Rows, a.Results)
+	printf(w, " of %d rows\n", a.Rows)
+	switch n := len(a.Warnings); {
+	case n == 1:
+		printf(w, "1 file does not contain the name of the recipient\n")
+	case n > 1:
+		printf(w, "%d files do not contain the name of the recipient\n", n)
+	}
+	printf(w, "%s\n", a.Results)
 }
 
 func (b *bulkCommand) read(stderr io.Writer) (_ *bulkclient.List, err error) {

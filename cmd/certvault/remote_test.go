@@ -224,6 +224,8 @@ func TestBulk(t *testing.T) {
 		case strings.HasSuffix(r.URL.Path, "bulk"):
 			w.WriteHeader(http.StatusAccepted)
 			_, _ = io.WriteString(w, `{"data": {"batch_id": "b", "total": 2, "status": "processing"}}`)
+		case strings.HasSuffix(r.URL.Path, "certificate-vault"):
+			_, _ = io.WriteString(w, `{"data": [{"uuid": "u2", "notices": []}], "links": {"next": null}}`)
 		default:
 			_, _ = io.WriteString(w, `{"data": {"id": "b", "status": "completed", "total": 2, "entries": [
 				{"index": 2, "status": "approved", "uuid": "u2", "reference_id": "NWU-2"}, {"index": 3, "status": "failed", "uuid": "u3", "reference_id": "NWU-3", "error": "Damaged."}
@@ -246,6 +248,61 @@ func TestBulk(t *testing.T) {
 	code, out, errs = s.run("bulk", filepath.Join(s.dir, "good.csv"), "--results", filepath.Join(s.dir, "out.csv"), "--json")
 	if err := json.Unmarshal([]byte(out), &result); code != exitDone || err != nil || result.Approved != 1 || result.Rows != 1 || errs != "" {
 		t.Errorf("exit code = %d, stdout = %s, stderr = %s, %v, want JSON with 1 approved row", code, out, errs, err)
+	}
+}
+
+// TestBulkWarnsAboutNames checks that the command names each row whose file does not contain the
+// recipient's name, and prints their number, and that it says so if a token may not list certificates.
+func TestBulkWarnsAboutNames(t *testing.T) {
+	t.Parallel()
+	const records = `{"data": [
+		{"uuid": "other", "notices": [{"code": "name_not_in_file", "message": "x"}], "created_at": "2026-11-22T10:00:02Z"},
+		{"uuid": "u3", "notices": [{"code": "form", "message": "x"}], "created_at": "2026-11-22T10:00:01Z"},
+		{"uuid": "u2", "notices": [{"code": "name_not_in_file", "message": "x"}], "created_at": "2026-11-22T10:00:00Z"},
+		{"uuid": "old", "notices": [], "created_at": "2026-11-22T09:00:00Z"}
+	], "links": {"next": "x"}, "meta": {"next_cursor": "older"}}`
+	list := "title,name,email,file\nBSc,Ada \x1b[2J,ada@example.org,a.pdf\nBSc,Bob,bob@example.org,a.pdf\nBSc,Revoked since,r@example.org,a.pdf\n"
+	vault := func(status int) *remoteVault {
+		s := newRemoteVault(t, func(w http.ResponseWriter, r *http.Request) {
+			switch {
+			case strings.HasSuffix(r.URL.Path, "upload-file"):
+				_, _ = io.WriteString(w, `{"data": {"file_id": "f", "expires_at": "2030-01-01T00:00:00Z"}}`)
+			case strings.HasSuffix(r.URL.Path, "bulk"):
+				w.WriteHeader(http.StatusAccepted)
+				_, _ = io.WriteString(w, `{"data": {"batch_id": "b", "total": 2, "status": "processing"}}`)
+			case strings.HasSuffix(r.URL.Path, "certificate-vault"):
+				if r.URL.Query().Get("status") != "approved" || r.URL.Query().Get("cursor") == "older" {
+					t.Errorf("the command read the list %s, want only the approved certificates since the batch", r.URL.RawQuery)
+				}
+				w.WriteHeader(status)
+				_, _ = io.WriteString(w, records)
+			default:
+				_, _ = io.WriteString(w, `{"data": {"id": "b", "status": "completed", "total": 2, "created_at": "2026-11-22T10:00:00.4Z", "entries": [
+					{"index": 2, "status": "approved", "uuid": "u2", "reference_id": "NWU-2"}, {"index": 3, "status": "approved", "uuid": "u3", "reference_id": "NWU-3"},
+					{"index": 4, "status": "approved", "uuid": "u4", "reference_id": "NWU-4"}
+				]}, "links": {"next": null}}`)
+			}
+		})
+		s.file("a.pdf", "%PDF")
+		s.file("class.csv", list)
+		return s
+	}
+	s := vault(http.StatusOK)
+	const warning = "warning: row 2: Ada \\x1b[2J does not appear in a.pdf\n"
+	code, out, errs := s.run("bulk", filepath.Join(s.dir, "class.csv"))
+	if code != exitDone || errs != warning || !strings.HasPrefix(out, "3 approved of 3 rows\n1 file does not contain the name of the recipient\n") {
+		t.Errorf("exit code = %d, stdout = %q, stderr = %q, want a warning about row 2", code, out, errs)
+	}
+	var result bulkResult
+	code, out, errs = s.run("bulk", filepath.Join(s.dir, "class.csv"), "--json")
+	if err := json.Unmarshal([]byte(out), &result); code != exitDone || err != nil || errs != warning || result.NamesNotInFile == nil || *result.NamesNotInFile != 1 ||
+		len(result.Warnings) != 1 || result.Warnings[0] != (bulkWarning{Row: 2, UUID: "u2", ReferenceID: "NWU-2", Code: client.NameNotInFile}) {
+		t.Errorf("exit code = %d, stdout = %s, stderr = %q, error %v, want JSON with a warning about row 2", code, out, errs, err)
+	}
+	s = vault(http.StatusForbidden)
+	code, out, errs = s.run("bulk", filepath.Join(s.dir, "class.csv"), "--json")
+	if code != exitDone || !strings.Contains(out, `"names_not_in_file":null,"warnings":null`) || errs != "certvault: the names in the files were not checked: the token has no permission certificate-vault:list\n" {
+		t.Errorf("without the permission: exit code = %d, stdout = %s, stderr = %q, want no warnings and the reason", code, out, errs)
 	}
 }
 

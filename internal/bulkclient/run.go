@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -43,6 +44,9 @@ type Result struct {
 	Status            Status
 	UUID, ReferenceID string
 	Error             string
+	// NameNotInFile reports whether the file of an approved row has text without the name of the
+	// recipient. [Run.CheckNames] sets it.
+	NameNotInFile bool
 }
 
 // Progress is the progress of a run, in rows.
@@ -72,6 +76,9 @@ type Run struct {
 	mu       sync.Mutex
 	progress Progress
 	results  map[string]*Result // by the row's hash
+
+	// began is the time at which the vault accepted the first batch of the list.
+	began time.Time
 }
 
 // work is a row that must be submitted.
@@ -377,12 +384,16 @@ func (r *Run) collect(ctx context.Context) error {
 			continue
 		}
 		before := 0
-		if _, err := r.Client.AwaitBatch(ctx, b.id, func(state *client.Batch) {
+		finished, err := r.Client.AwaitBatch(ctx, b.id, func(state *client.Batch) {
 			done := state.Total - state.Processing
 			r.advance(func(p *Progress) { p.Done += done - before })
 			before = done
-		}); err != nil {
+		})
+		if err != nil {
 			return err
+		}
+		if r.began.IsZero() || finished.CreatedAt.Before(r.began) {
+			r.began = finished.CreatedAt
 		}
 		if err := r.entries(ctx, b); err != nil {
 			return err
@@ -420,6 +431,35 @@ func (r *Run) entries(ctx context.Context, b *batch) error {
 		result.UUID, result.ReferenceID, result.Error = textOf(e.UUID), textOf(e.ReferenceID), textOf(e.Error)
 		if result.UUID == "" {
 			result.UUID = textOf(e.ExistingUUID)
+		}
+	}
+	return nil
+}
+
+// CheckNames sets NameNotInFile in the results that Do returned. The results of a batch do not have
+// the notices about a file, so CheckNames reads the list of approved certificates, which is ordered by
+// creation, back to the first batch.
+func (r *Run) CheckNames(ctx context.Context, results []*Result) error {
+	approved := map[string]*Result{}
+	for _, result := range results {
+		if result.Status == Approved {
+			approved[result.UUID] = result
+		}
+	}
+	if len(approved) == 0 {
+		return nil
+	}
+	for c, err := range r.Client.VaultCertificates(ctx, client.VaultFilter{Status: client.Approved}) {
+		if err != nil {
+			return err
+		}
+		if result := approved[c.UUID]; result != nil {
+			result.NameNotInFile = slices.ContainsFunc(c.Notices, func(n client.Notice) bool { return n.Code == client.NameNotInFile })
+			delete(approved, c.UUID)
+		}
+		// A time of the interface may have no fraction of a second.
+		if len(approved) == 0 || c.CreatedAt.Before(r.began.Add(-time.Second)) {
+			break
 		}
 	}
 	return nil
