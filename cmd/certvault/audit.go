@@ -25,7 +25,7 @@ type auditExport struct {
 	config.Storage
 
 	Institution  string `help:"Slug of the institution." placeholder:"SLUG" xor:"log"`
-	Installation bool   `help:"Export the log of the installation instead of an institution." xor:"log"`
+	Installation bool   `help:"Export the log of the installation instead of that of an institution." xor:"log"`
 	Actor        string `help:"Only entries of this actor: a name, an id, or user, token, command or system." placeholder:"ACTOR"`
 	Action       string `help:"Only this action, such as token.revoked, or a group of actions, such as token." placeholder:"ACTION"`
 	Subject      string `help:"Only entries about this subject: a name or an id." placeholder:"SUBJECT"`

@@ -32,7 +32,7 @@ type institutionSet struct {
 	PublicDownload *bool   `help:"Allow the public to download the verified PDF." negatable:""`
 	Contact        *string `help:"Contact for the public: an e-mail address, an https link, or a line of text." placeholder:"TEXT"`
 	LinkedIn       *string `name:"linkedin" help:"Number of the institution's LinkedIn page; with it, LinkedIn shows the logo next to a certificate." placeholder:"NUMBER"`
-	Logo           *string `help:"PNG or JPEG file with the logo for public pages; an empty value removes the logo." placeholder:"FILE"`
+	Logo           *string `help:"PNG or JPEG file with the logo for public pages and mail; an empty value removes the logo." placeholder:"FILE"`
 	Colour         *string `help:"Color of public pages and mail as #rrggbb; empty means the vault's color." name:"color" aliases:"colour" placeholder:"#RRGGBB"`
 
 	mailFlags

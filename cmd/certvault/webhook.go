@@ -17,11 +17,11 @@ type webhookCommand struct {
 	Delete    webhookDelete    `cmd:"" help:"Delete an endpoint with its pending deliveries and its log."`
 	Test      webhookTest      `cmd:"" help:"Send an example of an event to an endpoint, and wait for the result."`
 	Pause     webhookPause     `cmd:"" help:"Stop sending to an endpoint. Its events are stored for up to 14 days."`
-	Resume    webhookResume    `cmd:"" help:"Resume sending to a paused or switched-off endpoint."`
+	Resume    webhookResume    `cmd:"" help:"Resume sending to a paused endpoint."`
 	Rotate    webhookRotate    `cmd:"" help:"Create a new signing secret for an endpoint, or promote the new secret."`
 	Log       webhookLog       `cmd:"" help:"List an endpoint's deliveries, or print one delivery with its attempts."`
 	Redeliver webhookRedeliver `cmd:"" help:"Send one delivery again."`
-	Replay    webhookReplay    `cmd:"" help:"Send all exhausted deliveries again that were created since a time."`
+	Replay    webhookReplay    `cmd:"" help:"Resend the exhausted deliveries that were created since a time."`
 }
 
 // endpointCommand is a command for one endpoint.

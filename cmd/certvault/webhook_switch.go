@@ -20,7 +20,7 @@ const (
 type webhookTest struct {
 	endpointCommand
 
-	Event string `default:"certificate_application.approved" help:"The event of which an example is sent." placeholder:"E"`
+	Event string `default:"certificate_application.approved" help:"Event to send as an example." placeholder:"E"`
 }
 
 // errUndelivered means that a test was not delivered. The reason was already printed.
