@@ -358,7 +358,7 @@ func TestWebhookAdministration(t *testing.T) {
 		want string
 	}{
 		"rotated again":       {[]string{"rotate", hook.ID}, exitRefused, "promote"},
-		"resumed again":       {[]string{"resume", hook.ID}, exitRefused, "active already"},
+		"resumed again":       {[]string{"resume", hook.ID}, exitRefused, "already active"},
 		"reserved header":     {[]string{"create", "--url", "https://a.example", "--header", "X-Webhook-ID: x"}, exitRefused, "set by the vault"},
 		"invalid header name": {[]string{"create", "--url", "https://a.example", "--header", "invalid name: x"}, exitRefused, "not a valid header name"},
 		"unknown endpoint":    {[]string{"pause", "00000000-0000-0000-0000-000000000000"}, exitRefused, "No such endpoint"},

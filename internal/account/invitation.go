@@ -85,7 +85,7 @@ type NewInvitation struct {
 var (
 	errInvitation  = fault.New(fault.NotFound, "This invitation has expired or was revoked. Ask the person who invited you for a new one.")
 	errNotYours    = fault.New(fault.Forbidden, "This invitation is for another address. Sign in with the address that it was sent to.")
-	errNotVerified = fault.New(fault.Forbidden, "Verify your e-mail address first. Use the link in the mail that was sent to you.")
+	errNotVerified = fault.New(fault.Forbidden, "Confirm your e-mail address first. Use the link in the message that was sent to you.")
 )
 
 // Invite stores an invitation and mails it.
@@ -109,7 +109,7 @@ func (s *Invitations) Invite(ctx context.Context, by, institutionID int64, n New
 			return err
 		}
 		if _, err := memberTx(ctx, tx, institutionID, "u.email_folded = $2", email.Folded); !fault.Is(err, fault.NotFound) {
-			return errors.Join(err, fault.OfField("email", "This person is a member already."))
+			return errors.Join(err, fault.OfField("email", "This person is already a member."))
 		}
 		if err := s.makeRoomTx(ctx, tx, institutionID, now); err != nil {
 			return err
@@ -167,7 +167,7 @@ func (s *Invitations) makeRoomTx(ctx context.Context, tx *db.Tx, institutionID i
 		return err
 	}
 	if open >= maxInvitations {
-		return fault.New(fault.TooMany, fmt.Sprintf("There are %d open invitations. Cancel some of them, or wait until they are accepted.", open))
+		return fault.New(fault.TooMany, fmt.Sprintf("There are %d pending invitations. Cancel some of them, or wait until they are accepted.", open))
 	}
 	return nil
 }

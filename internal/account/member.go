@@ -350,7 +350,7 @@ func (s *Service) AddMember(ctx context.Context, institutionID int64, n NewMembe
 			return err
 		}
 		if !added {
-			return fault.OfField("email", "This person is a member already.")
+			return fault.OfField("email", "This person is already a member.")
 		}
 		if err := s.recordMemberTx(ctx, tx, audit.MemberAdded, institutionID, userID, memberDetail(n.Role, n.ManageWebhooks)); err != nil {
 			return err

@@ -110,7 +110,7 @@ func (p *Public) check() error {
 	p.Contact = strings.TrimSpace(p.Contact)
 	var bad fault.Fields
 	if p.HideName && (p.AllowImage || p.AllowDownload) {
-		bad.Add("hide_name", "The picture and the file show the name. Hide the name, or allow the picture and the download, but not both.")
+		bad.Add("hide_name", "The image and the file show the name. Hide the name, or allow the image and the download, but not both.")
 	}
 	if len([]rune(p.Contact)) > maxContact || !CleanText(p.Contact) || strings.ContainsAny(p.Contact, "\r\n") {
 		bad.Add("contact", fmt.Sprintf("The contact must be one line of at most %d characters.", maxContact))

@@ -97,9 +97,9 @@ func disk(dir string) (string, error) {
 	}
 	share := float64(st.Bavail) / float64(st.Blocks)
 	if share < lowDisk {
-		return "", fmt.Errorf("%.0f %% free; uploads are rejected below 5 %%, and sealing waits below 1 %%", 100*share)
+		return "", fmt.Errorf("%.0f%% free; uploads are rejected below 5%%, and sealing waits below 1%%", 100*share)
 	}
-	return fmt.Sprintf("%.0f %% free", 100*share), nil
+	return fmt.Sprintf("%.0f%% free", 100*share), nil
 }
 
 func database(ctx context.Context, s config.Storage) []Finding {

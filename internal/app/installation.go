@@ -142,7 +142,7 @@ func (a *App) findings(ctx context.Context, s *panel.Status) (list []panel.Findi
 	if a.cfg.SMTP == "" {
 		add("Mail", false, "no mail server is configured (--smtp); %s of the last 30 days not sent, only written to the outbox folder", count(s.Mail.Unsent, "message"))
 	} else {
-		add("Mail", s.Mail.Failed == 0, "%s failed in 30 days, %d waiting to be sent", count(s.Mail.Failed, "message"), s.Mail.Queued)
+		add("Mail", s.Mail.Failed == 0, "%s failed in the last 30 days, %d waiting to be sent", count(s.Mail.Failed, "message"), s.Mail.Queued)
 	}
 	hooks, err := a.Hooks.Condition(ctx)
 	if err != nil {

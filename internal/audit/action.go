@@ -134,7 +134,7 @@ var Actions = []struct {
 	{KeyCreated, "created a signing key"},
 	{KeyRotated, "rotated the signing key"},
 	{KeyImported, "imported a signing key"},
-	{KeyProgram, "set a program that signs"},
+	{KeyProgram, "registered a program that signs"},
 	{KeyRootRotated, "created a new root key"},
 	{KeyProtected, "protected the signing keys"},
 	{KeySheet, "printed the recovery sheet"},

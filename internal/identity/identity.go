@@ -86,7 +86,7 @@ var (
 	// ErrNoSession means that the request has no session.
 	ErrNoSession = fault.New(fault.Forbidden, "You are not signed in.")
 	// ErrTaken means that another account has the address.
-	ErrTaken = fault.New(fault.Conflict, "There is an account with this address already.")
+	ErrTaken = fault.New(fault.Conflict, "An account with this address already exists.")
 	// ErrNoPerson means that the person does not exist.
 	ErrNoPerson = fault.New(fault.NotFound, "There is no such person.")
 )

@@ -66,7 +66,7 @@ func Sniff(name string, r io.ReaderAt, size int64) (MediaType, error) {
 	}
 	if found := contentType(head); found != declared {
 		if declared == PDF && bytes.Contains(head, []byte("%PDF-")) {
-			return "", refuse("leading_data", "Other data precedes the PDF document, so that some programs cannot open it. Save the document as a plain PDF.")
+			return "", refuse("leading_data", "Other data precedes the PDF document, so some programs cannot open it. Save the document as a plain PDF.")
 		}
 		return "", refuse("type_mismatch", fmt.Sprintf("The file name says %s, but its content is %s.", describe(declared), describe(found)))
 	}

@@ -175,14 +175,14 @@ func checkURL(bad *fault.Fields, raw string) {
 	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
 		bad.Add("url", "The URL must begin with https:// and name a host.")
 	case u.User != nil:
-		bad.Add("url", "The URL must not hold a user name or password.")
+		bad.Add("url", "The URL must not contain a user name or password.")
 	}
 }
 
 func checkEvents(bad *fault.Fields, events []Name) {
 	for _, e := range events {
 		if !slices.Contains(Names, e) {
-			bad.Add("events", fmt.Sprintf("There is no event %q; there are: %s.", string(e), joinNames(Names)))
+			bad.Add("events", fmt.Sprintf("There is no event %q. The events are: %s.", string(e), joinNames(Names)))
 		}
 	}
 }

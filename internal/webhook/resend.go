@@ -27,7 +27,7 @@ var errStopped = fault.New(fault.BadRequest, "This endpoint is paused. Resume it
 // log will contain the outcome.
 func (s *Service) Test(ctx context.Context, institutionID int64, endpoint string, name Name) (delivery int64, err error) {
 	if !slices.Contains(Names, name) {
-		return 0, fault.OfField("event", fmt.Sprintf("There is no event %q; there are: %s.", string(name), joinNames(Names)))
+		return 0, fault.OfField("event", fmt.Sprintf("There is no event %q. The events are: %s.", string(name), joinNames(Names)))
 	}
 	now := s.now()
 	p := example(name, endpoint, uuid.Must(uuid.NewV7()).String(), now)

@@ -36,7 +36,7 @@ func (s *Service) Resume(ctx context.Context, institutionID int64, uuid string) 
 	return s.setStatus(ctx, audit.WebhookResumed, institutionID, uuid, `
 		UPDATE webhook_endpoints SET status = 'active', stopped_at = NULL, stop_reason = NULL, failures = 0, openings = 0, held_until = 0,
 			failing_since = NULL, failed_at = NULL, warned = 0
-		WHERE institution_id = $1 AND uuid = $2 AND status NOT IN ('active', 'deleted') RETURNING url`, "This endpoint is active already.")
+		WHERE institution_id = $1 AND uuid = $2 AND status NOT IN ('active', 'deleted') RETURNING url`, "This endpoint is already active.")
 }
 
 // setStatus changes the status or the rotation of an endpoint. If the endpoint exists but update

@@ -339,7 +339,7 @@ export async function checkBehaviour(plan) {
     await page.locator("#q").blur();
     await page.keyboard.press("?");
     assert.equal(await page.locator("#shortcuts").isVisible(), true);
-    await page.getByLabel("Use shortcuts of a single key").uncheck();
+    await page.getByLabel("Use single-key shortcuts").uncheck();
     await page.keyboard.press("Escape");
     await page.keyboard.press("?");
     assert.equal(await page.locator("#shortcuts").isVisible(), false);

@@ -56,7 +56,7 @@ func (o *panelTest) access() Access {
 			list, err := o.Accounts.Institutions(ctx)
 			s := &Status{
 				Version: "v1", Go: "go1", Database: "sqlite", BaseURL: "https://vault.example", StartedAt: o.Now(), MailTransport: "the outbox folder",
-				Findings: []Finding{{"database", true, "sqlite"}, {"disk", false, "3 % free"}}, Queues: []job.Depth{{Queue: "seal", Waiting: 4}},
+				Findings: []Finding{{"database", true, "sqlite"}, {"disk", false, "3% free"}}, Queues: []job.Depth{{Queue: "seal", Waiting: 4}},
 				Mail: mail.Count{Queued: 1, Sent: 2, Unsent: 5, Failed: 3},
 			}
 			for _, i := range list {

@@ -105,8 +105,8 @@ func TestOperatorPages(t *testing.T) {
 	o := newPanelTest(t, dbtest.SQLite(t))
 	o.person("operator")
 	o.makeOperator("operator")
-	checkPage(t, "the page of the installation", o.get("operator", "/operator"), http.StatusOK, "1 check needs attention", "disk Needs attention 3 % free", "database OK", "Certificates stay private to each institution.", "3 % free", "seal 4 0 0 0", "Institutions",
-		"Waiting 1 Sent in 30 days 2 Not sent in 30 days 5 Failed in 30 days 3")
+	checkPage(t, "the page of the installation", o.get("operator", "/operator"), http.StatusOK, "1 check needs attention", "disk Needs attention 3% free", "database OK", "Certificates stay private to each institution.", "3% free", "seal 4 0 0 0", "Institutions",
+		"Waiting 1 Sent in the last 30 days 2 Not sent in the last 30 days 5 Failed in the last 30 days 3")
 	checkPage(t, "the list of institutions", o.get("operator", "/operator/institutions"), http.StatusOK, "Northern & Western University", "South East College", "15")
 	form := url.Values{"name": {"Third"}, "prefix": {"THD"}, "owner_name": {"Their Owner"}, "owner_email": {"third@example.org"}, "language": {"de"}}
 	w := o.followRedirect(t, "operator", o.post("operator", "/operator/institutions/new", form), "/operator/institutions")

@@ -54,8 +54,8 @@ func TestListOfCertificates(t *testing.T) {
 		if body := w.Body.String(); strings.Index(body, "Export CSV") > strings.Index(body, "Person Number 29") {
 			t.Error("the actions are below the certificates")
 		}
-		checkPage(t, "the number of all matching certificates", w, http.StatusOK, "All 30 matching")
-		checkPage(t, "the failed certificates", o.get("issuer", o.pathOf("certificates?status=failed")), http.StatusOK, "Person Number 27", "Retry failed", "All 10 matching")
+		checkPage(t, "the number of all matching certificates", w, http.StatusOK, "All 30 in this list")
+		checkPage(t, "the failed certificates", o.get("issuer", o.pathOf("certificates?status=failed")), http.StatusOK, "Person Number 27", "Retry failed", "All 10 in this list")
 		w = o.get("issuer", o.pathOf("certificates?q=number+1"))
 		checkPage(t, "a search", w, http.StatusOK, "All 11", "Person Number 13")
 		if strings.Contains(visibleText(t, w), "Number 2 ") {

@@ -123,7 +123,7 @@ func TestDetailsOfTheAuditLog(t *testing.T) {
 	row := english(t).auditRow(&audit.Entry{Action: audit.SignedIn, Detail: audit.Detail{
 		"by": "set-up link", "role": map[string]any{"from": "issuer", "to": ""}, "placement": "top-left", "public_image": true, "made_up": nil, "reason": "gone",
 	}}, "/audit")
-	want := []string{"Method: set-up link", "made up: none", "Position of the QR code: Top left", "Public picture: yes", "Reason: gone", "Role: Issuer"}
+	want := []string{"Method: set-up link", "made up: none", "Position of the QR code: Top left", "Public image: yes", "Reason: gone", "Role: Issuer"}
 	for i, text := range want {
 		if i >= len(row.Details) || !strings.HasPrefix(row.Details[i], text) {
 			t.Fatalf("the details are %q, want %q", row.Details, want)
@@ -179,12 +179,12 @@ func TestCatalogHasTextsOfDomains(t *testing.T) {
 		t.Errorf("a light color: key %q, names %v, values %q", key, names, values)
 	}
 	for text, want := range map[string]string{
-		"no text of a domain":                               "no text of a domain",
-		"the password must be text":                         "The password must be text.",
-		"nav.settings":                                      "Settings",
-		"0 messages failed in 30 days, 2 waiting":           "0 messages failed in 30 days, 2 waiting",
-		"1 message failed in 30 days, 2 waiting to be sent": "1 message failed in 30 days, 2 waiting to be sent",
-		"14 % free": "14 % free",
+		"no text of a domain":       "no text of a domain",
+		"the password must be text": "The password must be text.",
+		"nav.settings":              "Settings",
+		"0 messages failed in the last 30 days, 2 waiting":           "0 messages failed in the last 30 days, 2 waiting",
+		"1 message failed in the last 30 days, 2 waiting to be sent": "1 message failed in the last 30 days, 2 waiting to be sent",
+		"14% free": "14% free",
 	} {
 		if got := english.domain(text); got != want {
 			t.Errorf("domain(%q) = %q, want %q", text, got, want)

@@ -33,7 +33,7 @@ func TestPageAfterUpload(t *testing.T) {
 		t.Errorf("the event stream = %q, error %v; want one event of an approved certificate", w.Body, err)
 	}
 	o.panel.Outbox = ""
-	checkPage(t, "approved", o.get("issuer", approved+"/uploaded"), http.StatusOK, "was issued", "is notified by mail")
+	checkPage(t, "approved", o.get("issuer", approved+"/uploaded"), http.StatusOK, "was issued", "is notified by e-mail")
 	o.Exec(`UPDATE certificates SET status = 'revoked', revoked_at = 1, revocation_reason = 'x' WHERE status = 'approved'`)
 	checkPage(t, "revoked", o.get("issuer", approved+"/uploaded"), http.StatusOK, "was revoked")
 	if body := o.get("issuer", approved).Body.String(); strings.Contains(body, "/events") {

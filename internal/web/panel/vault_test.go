@@ -26,7 +26,7 @@ func TestDashboard(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		o := newPanelTest(t, d)
-		checkPage(t, "a new institution", o.get("owner", "/panel/nwu"), http.StatusOK, "Welcome. Start here", "Upload the first certificate", "Upload many certificates", "Create an API token", "Add a webhook", "No certificates were uploaded in the last 30 days")
+		checkPage(t, "a new institution", o.get("owner", "/panel/nwu"), http.StatusOK, "Get started", "Upload the first certificate", "Upload many certificates", "Create an API token", "Add a webhook", "No certificates were uploaded in the last 30 days")
 		// The page shows a step only to members who have permission for the step.
 		if text := visibleText(t, o.get("issuer", "/panel/nwu")); strings.Contains(text, "Create an API token") || !strings.Contains(text, "Upload the first certificate") {
 			t.Errorf("dashboard of an issuer = %s, want the step to upload and no step to create an API token", text)
@@ -95,11 +95,11 @@ func TestMailOfACertificate(t *testing.T) {
 		t.Error("the page for an auditor has the button to send mail")
 	}
 	w := o.followRedirect(t, "issuer", o.post("issuer", o.pathOf(at)+"/resend", nil), o.pathOf(at))
-	checkPage(t, "after sending the mail again", w, http.StatusOK, "The mail will be sent again.", "Sent again: ada.obi@example.org", "Mail requested again")
+	checkPage(t, "after sending the mail again", w, http.StatusOK, "The mail will be sent again.", "Requested again: ada.obi@example.org", "Mail requested again")
 	checkPage(t, "an invalid address", o.post("issuer", o.pathOf(at)+"/email", url.Values{"applicant_email": {"not an address"}}), http.StatusUnprocessableEntity, "This e-mail address has no @.")
 	checkPage(t, "an unchanged address", o.post("issuer", o.pathOf(at)+"/email", url.Values{"applicant_email": {"ada.obi@example.org"}}), http.StatusUnprocessableEntity, "The certificate already has this address.")
 	w = o.followRedirect(t, "issuer", o.post("issuer", o.pathOf(at)+"/email", url.Values{"applicant_email": {"ada@example.net"}}), o.pathOf(at))
-	checkPage(t, "after correcting the address", w, http.StatusOK, "The address was corrected.", "Sent to the corrected address: ada@example.net", "E-mail address corrected", "Issuer Person")
+	checkPage(t, "after correcting the address", w, http.StatusOK, "The address was corrected.", "To the corrected address: ada@example.net", "E-mail address corrected", "Issuer Person")
 	if !o.hasAuditEntry(audit.CertificateMailed) || !o.hasAuditEntry(audit.CertificateAddress) {
 		t.Error("the audit log lacks the mail or the correction of the address")
 	}
