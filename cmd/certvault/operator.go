@@ -31,7 +31,7 @@ func (o *operatorList) Run(c *console) error {
 		}
 		rows := make([]operatorRow, len(list))
 		for i, p := range list {
-			rows[i] = operatorRow(p)
+			rows[i] = operatorRow{Name: p.Name, Email: p.Email}
 		}
 		return c.print(rows, func(w io.Writer) {
 			for _, r := range rows {

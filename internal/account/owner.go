@@ -9,12 +9,16 @@ import (
 )
 
 // Person is the name and the address of a person to whom mail is sent.
-type Person struct{ Name, Email string }
+type Person struct {
+	Name, Email string
+	// Language is the tag of the language that the person chose, or "".
+	Language string
+}
 
 // OwnersTx reads the owners of an institution in the caller's transaction.
 func (s *Service) OwnersTx(ctx context.Context, q db.Queryer, institutionID int64) (list []Person, err error) {
 	rows, err := q.QueryContext(ctx, `
-		SELECT u.name, u.email FROM members m JOIN users u ON u.id = m.user_id WHERE m.institution_id = $1 AND m.role = $2 ORDER BY u.id`,
+		SELECT u.name, u.email, u.language FROM members m JOIN users u ON u.id = m.user_id WHERE m.institution_id = $1 AND m.role = $2 ORDER BY u.id`,
 		institutionID, string(Owner))
 	if err != nil {
 		return nil, fmt.Errorf("reading the owners: %w", err)
@@ -22,7 +26,7 @@ func (s *Service) OwnersTx(ctx context.Context, q db.Queryer, institutionID int6
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	for rows.Next() {
 		var p Person
-		if err := rows.Scan(&p.Name, &p.Email); err != nil {
+		if err := rows.Scan(&p.Name, &p.Email, &p.Language); err != nil {
 			return nil, fmt.Errorf("reading the owners: %w", err)
 		}
 		list = append(list, p)

@@ -226,26 +226,48 @@ func mailer(d Deps, s *Services) (*mail.Mailer, error) {
 func deliverer(d Deps, s *Services) *webhook.Deliverer {
 	c := d.Delivery
 	c.Log, c.Off = d.Log, d.Drill
-	c.Notify = func(ctx context.Context, tx *db.Tx, n webhook.Notice) error {
-		owners, err := s.Accounts.OwnersTx(ctx, tx, n.InstitutionID)
-		if err != nil {
-			return err
-		}
-		head, err := account.MailHeadOf(ctx, tx, n.InstitutionID)
-		if err != nil {
-			return err
-		}
-		letter, subject := n.Letter(head.Name)
-		for _, o := range owners {
-			m, err := head.Write(letter, mail.Address{Name: o.Name, Email: o.Email}, subject)
-			if err != nil {
-				return err
-			}
-			if _, err := s.Mailer.EnqueueTx(ctx, tx, m); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
+	c.Notify = func(ctx context.Context, tx *db.Tx, n webhook.Notice) error { return notifyOwnersTx(ctx, tx, d, s, n) }
 	return webhook.NewDeliverer(s.Hooks, c)
+}
+
+// notifyOwnersTx queues a mail about an endpoint to each owner of its institution, in the owner's
+// language, or in the language of the institution's mail if the owner has chosen none.
+func notifyOwnersTx(ctx context.Context, tx *db.Tx, d Deps, s *Services, n webhook.Notice) error {
+	owners, err := s.Accounts.OwnersTx(ctx, tx, n.InstitutionID)
+	if err != nil {
+		return err
+	}
+	institution, err := account.InstitutionByID(ctx, tx, n.InstitutionID)
+	if err != nil {
+		return err
+	}
+	settings, err := account.ReadSettings(ctx, tx, n.InstitutionID)
+	if err != nil {
+		return err
+	}
+	head, err := account.MailHeadOf(ctx, tx, n.InstitutionID)
+	if err != nil {
+		return err
+	}
+	for _, o := range owners {
+		l, ok := s.Languages.Get(o.Language)
+		if !ok {
+			l, ok = s.Languages.Get(settings.MailLanguage)
+		}
+		if !ok {
+			l = s.Languages.Languages()[0]
+		}
+		letter, subject, err := n.Letter(l, head.Name, d.Links.To("/panel/"+institution.Slug+"/webhooks/"+n.Endpoint))
+		if err != nil {
+			return err
+		}
+		m, err := head.Write(letter, mail.Address{Name: o.Name, Email: o.Email}, subject)
+		if err != nil {
+			return err
+		}
+		if _, err := s.Mailer.EnqueueTx(ctx, tx, m); err != nil {
+			return err
+		}
+	}
+	return nil
 }

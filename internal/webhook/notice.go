@@ -1,10 +1,12 @@
 package webhook
 
 import (
+	"errors"
 	"fmt"
 	"net/url"
 	"time"
 
+	"github.com/certvault/certvault/internal/locale"
 	"github.com/certvault/certvault/internal/mail"
 )
 
@@ -34,46 +36,46 @@ type Notice struct {
 	Reason Reason
 }
 
-// Letter returns the text of the notice and its subject. institution is the name of the endpoint's
-// institution. The text contains only the host of the endpoint's URL, because the path may contain a
-// secret.
-func (n Notice) Letter(institution string) (letter mail.Letter, subject string) {
+// Letter returns the text of the notice and its subject in a language. institution is the name of the
+// endpoint's institution, and link is the address of the endpoint's page. The text contains only the
+// host of the endpoint's URL, because the path may contain a secret.
+func (n Notice) Letter(l *locale.Language, institution, link string) (letter mail.Letter, subject string, err error) {
 	host := n.URL
 	if u, err := url.Parse(n.URL); err == nil {
 		host = u.Host
 	}
-	since := n.Since.UTC().Format("2 January 2006, 15:04 UTC")
-	letter.Why = fmt.Sprintf("You received this because you are an owner of %s. Endpoint: %s.", institution, n.Endpoint)
-	const logHint = "The delivery log shows each request and its response: certvault webhook log."
+	var errs []error
+	say := func(key string, args ...any) string {
+		text, err := l.Text("webhook_mail."+key, args...)
+		errs = append(errs, err)
+		return text
+	}
+	letter = mail.Letter{
+		Language: l.Tag, Direction: l.Direction, Button: &mail.Button{Label: say("button"), URL: link},
+		Why: say("why", "institution", institution, "endpoint", n.Endpoint),
+	}
+	since := l.Time(n.Since)
 	switch n.Kind {
 	case NoticeFailing:
-		subject = "Webhooks to " + host + " have failed for an hour"
-		letter.Paragraphs = []string{
-			fmt.Sprintf("No delivery to %s has succeeded since %s.", host, since),
-			"No event is lost. The vault sends the waiting events when the server responds with a status of 2xx within 15 seconds.", logHint,
-		}
+		subject = say("failing_subject", "host", host)
+		letter.Paragraphs = []string{say("none_since", "host", host, "time", since), say("failing_kept"), say("log")}
 	case NoticeStillFailing:
-		subject = "Webhooks to " + host + " have failed for three days"
-		letter.Paragraphs = []string{
-			fmt.Sprintf("No delivery to %s has succeeded since %s.", host, since),
-			"The endpoint will be disabled in two days. Its events will then be kept for another 14 days.", logHint,
-		}
+		subject = say("still_subject", "host", host)
+		letter.Paragraphs = []string{say("none_since", "host", host, "time", since), say("still_kept"), say("log")}
 	case NoticeSwitchedOff:
-		subject = "Webhooks to " + host + " were disabled"
-		why := fmt.Sprintf("No delivery to %s has succeeded since %s, so the vault has disabled the endpoint.", host, since)
+		subject = say("off_subject", "host", host)
+		why := say("off_failing", "host", host, "time", since)
 		if n.Reason == ReasonGone {
-			why = fmt.Sprintf("The server %s responded with 410 Gone, so the vault has disabled the endpoint.", host)
+			why = say("off_gone", "host", host)
 		}
-		letter.Paragraphs = []string{
-			why, "Its events are kept for 14 days. To send them, enable the endpoint again: certvault webhook resume.", logHint,
-		}
+		letter.Paragraphs = []string{why, say("off_kept"), say("log")}
 	case NoticeRecovered:
-		subject = "Webhooks to " + host + " work again"
-		letter.Paragraphs = []string{
-			fmt.Sprintf("A delivery to %s succeeded on %s. The vault is sending the waiting events.", host, since),
-			"Deliveries that have no attempt left can be sent again: certvault webhook replay.",
-		}
+		subject = say("recovered_subject", "host", host)
+		letter.Paragraphs = []string{say("recovered_text", "host", host, "time", since), say("recovered_again")}
 	}
 	letter.Heading = subject
-	return letter, subject
+	if err := errors.Join(errs...); err != nil {
+		return mail.Letter{}, "", fmt.Errorf("writing a mail about an endpoint: %w", err)
+	}
+	return letter, subject, nil
 }

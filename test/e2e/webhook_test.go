@@ -223,12 +223,15 @@ func TestWebhookGuard(t *testing.T) {
 }
 
 // TestWebhookGone checks that the vault disables an endpoint that responds with 410, and that the
-// owner gets a mail about the endpoint.
+// owner gets a mail about the endpoint in the owner's language.
 func TestWebhookGone(t *testing.T) {
 	t.Parallel()
 	f := start(t, "", "--webhook-allow", "127.0.0.1")
 	r := receive(t, func(w http.ResponseWriter, _ *vault.Delivered) { w.WriteHeader(http.StatusGone) })
 	h := f.endpoint(t, r)
+	if _, err := f.openDatabase(t, "").ExecContext(t.Context(), `UPDATE users SET language = 'de'`); err != nil {
+		t.Fatal(err)
+	}
 	f.await(t, f.upload(t, form("Ada Obi")).UUID, "approved")
 	var messages []string
 	eventually(t, approvalTime, "the owner got a mail", func() bool {
@@ -243,7 +246,7 @@ func TestWebhookGone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"owner@nwu.example", "were disabled", "410 Gone", h.ID, "<no-reply@localhost>"} {
+	for _, want := range []string{"owner@nwu.example", "wurden deaktiviert", "410 Gone", "/webhooks/" + h.ID, "<no-reply@localhost>"} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("the mail does not contain %q:\n%s", want, text)
 		}
