@@ -43,16 +43,17 @@ var errNoPreview = fault.New(fault.Unavailable, "This vault cannot draw previews
 // If f is nil, the file is a blank A4 page. Preview returns a fault of kind Invalid for a requested
 // position that is not valid and for a file that cannot be sealed.
 func (s *Service) Preview(ctx context.Context, institutionID int64, f *File, wanted *RequestedPlacement) (p *seal.Preview, err error) {
-	return p, s.preview(ctx, institutionID, f, wanted, func(v Previewer, o seal.Original, stamp seal.Stamp) (err error) {
+	return p, s.preview(ctx, institutionID, f, wanted, Text{}, func(v Previewer, o seal.Original, stamp seal.Stamp) (err error) {
 		p, err = v.Preview(ctx, o, stamp)
 		return err
 	})
 }
 
-// Stamped draws the page of a received file with the stamp, as processing would add it. The other
+// Stamped draws the page of a received file with the stamp, as processing would add it. An extra page
+// has the title, the name and the date of t; it leaves out a text that is not valid. The other
 // arguments and the errors are those of Preview.
-func (s *Service) Stamped(ctx context.Context, institutionID int64, f *File, wanted *RequestedPlacement) (p *seal.Stamped, err error) {
-	return p, s.preview(ctx, institutionID, f, wanted, func(v Previewer, o seal.Original, stamp seal.Stamp) (err error) {
+func (s *Service) Stamped(ctx context.Context, institutionID int64, f *File, wanted *RequestedPlacement, t Text) (p *seal.Stamped, err error) {
+	return p, s.preview(ctx, institutionID, f, wanted, t, func(v Previewer, o seal.Original, stamp seal.Stamp) (err error) {
 		p, err = v.Stamped(ctx, o, stamp)
 		return err
 	})
@@ -60,7 +61,7 @@ func (s *Service) Stamped(ctx context.Context, institutionID int64, f *File, wan
 
 // Ink draws where a page of a received file has content, as a transparent PNG. Pages count from 1.
 func (s *Service) Ink(ctx context.Context, institutionID int64, f *File, page int) (ink []byte, err error) {
-	return ink, s.preview(ctx, institutionID, f, &RequestedPlacement{Mode: seal.Auto, Page: page}, func(v Previewer, o seal.Original, stamp seal.Stamp) (err error) {
+	return ink, s.preview(ctx, institutionID, f, &RequestedPlacement{Mode: seal.Auto, Page: page}, Text{}, func(v Previewer, o seal.Original, stamp seal.Stamp) (err error) {
 		ink, err = v.Ink(ctx, o, stamp)
 		return err
 	})
@@ -74,8 +75,8 @@ func (s *Service) Picture(ctx context.Context, f *File, page int) (picture []byt
 	})
 }
 
-// preview calls draw with a file and the stamp that the certificate would have.
-func (s *Service) preview(ctx context.Context, institutionID int64, f *File, wanted *RequestedPlacement, draw func(Previewer, seal.Original, seal.Stamp) error) error {
+// preview calls draw with a file and the stamp that a certificate with the texts t would have.
+func (s *Service) preview(ctx context.Context, institutionID int64, f *File, wanted *RequestedPlacement, t Text, draw func(Previewer, seal.Original, seal.Stamp) error) error {
 	if wanted != nil {
 		if err := wanted.Check(); err != nil {
 			return err
@@ -87,7 +88,13 @@ func (s *Service) preview(ctx context.Context, institutionID int64, f *File, wan
 	}
 	// The reference id of the certificate is not known yet. All reference ids of an institution
 	// have the same length.
-	stamp, err := s.stamp(ctx, &Certificate{InstitutionID: institutionID, ReferenceID: institution.Prefix + "-" + strings.Repeat("0", codeLen)}, wanted)
+	c := &Certificate{InstitutionID: institutionID, ReferenceID: institution.Prefix + "-" + strings.Repeat("0", codeLen)}
+	c.Title, _ = FieldTitle.Check(t.Title)
+	c.FullName, _ = FieldName.Check(t.FullName)
+	if c.IssueDate, _ = FieldIssueDate.Check(t.IssueDate); strings.TrimSpace(t.IssueDate) == "" {
+		c.IssueDate = Today(s.now())
+	}
+	stamp, err := s.stamp(ctx, c, wanted)
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package vaulttest
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"regexp"
 	"strings"
@@ -45,13 +46,22 @@ func (*Sealer) Picture(context.Context, seal.Original, int) ([]byte, error) {
 	return []byte(Picture), nil
 }
 
-// Stamped returns Picture with the requested mode and a box that does not depend on the original.
-func (*Sealer) Stamped(_ context.Context, _ seal.Original, stamp seal.Stamp) (*seal.Stamped, error) {
+// Stamped returns Picture with the requested mode and a box that does not depend on the original. The
+// texts of an extra page follow the picture.
+func (*Sealer) Stamped(ctx context.Context, _ seal.Original, stamp seal.Stamp) (*seal.Stamped, error) {
+	picture := []byte(Picture)
+	if stamp.Placement.Mode == seal.Appended && stamp.Sheet != nil {
+		sheet, err := stamp.Sheet(ctx)
+		if err != nil {
+			return nil, err
+		}
+		picture = fmt.Appendf(picture, "\n%s|%s|%s", sheet.Name, sheet.Title, sheet.Texts[0].Date)
+	}
 	box := stamp.Placement.Box
 	if stamp.Placement.Mode != seal.Exact {
 		box = seal.Box{0.7, 0.8, 0.9, 0.9}
 	}
-	return &seal.Stamped{PNG: []byte(Picture), Placement: stamp.Placement.Mode, Page: max(1, stamp.Placement.Page), Box: box}, nil
+	return &seal.Stamped{PNG: picture, Placement: stamp.Placement.Mode, Page: max(1, stamp.Placement.Page), Box: box}, nil
 }
 
 // Ink returns Picture.

@@ -9,12 +9,12 @@ export async function checkBehaviour(plan) {
   const base = new URL(plan.file_page).origin;
   const browser = await launch();
   const faults = [];
-  const step = async (name, options, f) => {
+  const step = async (name, options, f, host = new URL(base).host) => {
     const { context, page, messages, hosts } = await newPage(browser, options);
     try {
       await f(page, messages);
       assert.deepEqual(messages, []);
-      assert.deepEqual([...hosts], [new URL(base).host]);
+      assert.deepEqual([...hosts], [host]);
     } catch (error) {
       faults.push(`${name}: ${error.message}`);
     }
@@ -145,8 +145,7 @@ export async function checkBehaviour(plan) {
   });
   const [upload, staged] = ["upload", "upload-details"].map((name) => plan.pages.find((one) => one.name === name));
   const sample = async () => ({ name: "sample.pdf", mimeType: "application/pdf", buffer: await readFile(plan.sample) });
-  // drawn waits until the vault has drawn the stamped page for the script after an action. The page
-  // as sent has a picture of its own, for browsers without JavaScript.
+  // drawn waits until the vault has drawn the stamped page for the script after an action.
   const drawn = async (page, action) => {
     const scripted = (r) => r.url().includes("/stamped.png") && r.request().resourceType() === "fetch" && r.ok();
     const [response] = await Promise.all([page.waitForResponse(scripted), action()]);
@@ -255,6 +254,26 @@ export async function checkBehaviour(plan) {
     });
     assert.ok(red > 50, `${red} pixels are hatched`);
   });
+  await step("the stamped page is drawn once, and an extra page has the texts of the form", {}, async (page) => {
+    const sent = [];
+    page.on("request", (request) => { if (request.url().includes("/stamped.png")) sent.push(request); });
+    await drawn(page, () => visit(page, staged, staged.url));
+    await page.waitForLoadState("networkidle");
+    assert.equal(sent.length, 1, `the page requests ${sent.map((one) => one.url())}`);
+    await page.locator("#full_name").fill("Ada Obi");
+    await drawn(page, () => page.locator("#place-appended").check());
+    await page.locator("#certificate_title").fill("Doctor of Law");
+    await drawn(page, () => page.locator("#full_name").focus());
+    const last = new URLSearchParams(sent.at(-1).postData());
+    assert.deepEqual([last.get("full_name"), last.get("title"), last.get("placement")], ["Ada Obi", "Doctor of Law", "appended"]);
+    assert.ok(sent.every((one) => !one.url().includes("?")), "an address has the texts of the form");
+    const count = sent.length;
+    await drawn(page, () => page.locator("#place-strip").check());
+    await page.locator("#full_name").fill("Ada");
+    await page.locator("#certificate_title").focus();
+    await page.waitForTimeout(600);
+    assert.equal(sent.length, count + 1, "a name was drawn again although the strip does not have it");
+  });
   await step("the button names the address", {}, async (page) => {
     await visit(page, staged, staged.url);
     await page.locator("#issue").evaluate((button) => { button.dataset.send = "Issue and send to {email}"; });
@@ -277,6 +296,16 @@ export async function checkBehaviour(plan) {
     await page.waitForTimeout(1500);
     assert.equal(loads, 1);
   });
+  await step("without JavaScript, the test mail of the set-up keeps the form", { javaScriptEnabled: false }, async (page) => {
+    const setup = plan.pages.find((one) => one.name === "setup");
+    await visit(page, setup, setup.url);
+    await page.locator("#owner_email").fill("owner@example.org");
+    await page.locator("#owner_password").fill("correct horse battery");
+    const [result] = await Promise.all([page.waitForEvent("popup"), page.locator("[data-test-mail]").click()]);
+    await result.getByText("owner@example.org").waitFor();
+    assert.ok(!(await result.content()).includes("correct horse"), "the page with the result has the password");
+    assert.equal(await page.locator("#owner_password").inputValue(), "correct horse battery");
+  }, new URL(plan.pages.find((one) => one.name === "setup").url).host);
   await step("without JavaScript, a file and its preview take two steps", { javaScriptEnabled: false }, async (page) => {
     await visit(page, upload, upload.url);
     assert.equal(await page.locator("#details-card").isVisible(), false);

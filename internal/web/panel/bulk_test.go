@@ -161,12 +161,15 @@ func (o *panelTest) checkPlacements(t *testing.T, draft string) {
 	t.Helper()
 	w := o.get("issuer", draft+"/placement")
 	checkPage(t, "the placement of all rows", w, http.StatusOK, "as an example", "Bottom right", "Extra page", "Default (free space on the page)", "Use this position")
+	if body := w.Body.String(); !strings.Contains(body, ` data-full-name="Ada" data-title="BSc"`) {
+		t.Errorf("the extra page of the example has no texts: %s", body)
+	}
 	checkPage(t, "an invalid placement", o.post("issuer", draft+"/placement", url.Values{"placement": {"exact"}, "x": {"a"}}), http.StatusUnprocessableEntity, "four numbers")
 	checkPage(t, "an unknown placement", o.post("issuer", draft+"/placement", url.Values{"placement": {"middle"}}), http.StatusUnprocessableEntity, "placement must be one of")
 	o.followRedirect(t, "issuer", o.post("issuer", draft+"/placement", url.Values{"placement": {"strip"}}), draft+"/submit")
 	w = o.get("issuer", draft+"/rows/2")
 	checkPage(t, "the placement of a row", w, http.StatusOK, "As for all rows (strip below the page)", "Position of the QR code")
-	_, rest, _ := strings.Cut(w.Body.String(), `dir="ltr"><img src="`)
+	_, rest, _ := strings.Cut(w.Body.String(), `<noscript><img src="`)
 	picture, _, _ := strings.Cut(rest, `"`)
 	picture = html.UnescapeString(picture)
 	if w := o.get("issuer", picture); w.Code != http.StatusOK || w.Header().Get("Content-Type") != "image/png" {

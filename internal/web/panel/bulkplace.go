@@ -101,10 +101,17 @@ func (p *Panel) placeView(r *http.Request, v *Visit, form url.Values) (*placeVie
 	if form == nil {
 		form = formOf(page.Wanted)
 	}
-	if view.placing, err = p.placingOf(r.Context(), page, view.File, nil, form); err == nil {
-		view.CanShow = true
+	if view.placing, err = p.placingOf(r.Context(), page, view.File, nil, form); err != nil {
+		return nil, err
 	}
-	return view, err
+	view.CanShow = true
+	for _, row := range page.Rows {
+		if row.File == view.File && !row.Skipped && len(row.Problems) == 0 {
+			view.Sample = row.Text
+			break
+		}
+	}
+	return view, nil
 }
 
 // placement shows the form for the placement of all rows.
@@ -156,7 +163,7 @@ func (p *Panel) draftStamped(w http.ResponseWriter, r *http.Request, v *Visit) e
 		return err
 	}
 	var defaultWanted *cert.RequestedPlacement
-	if r.URL.Query().Get("row") != "" {
+	if queryOf(r).Get("row") != "" {
 		defaultWanted = d.Wanted
 	}
 	return p.stamped(w, r, v, f, defaultWanted)

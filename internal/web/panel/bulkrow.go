@@ -332,7 +332,7 @@ func (p *Panel) placeRow(r *http.Request, view *rowView) error {
 	if err != nil {
 		return err
 	}
-	l.Default, l.ForRow = view.rowDefault(), true
+	l.Default, l.ForRow, l.Sample = view.rowDefault(), true, view.Row.Text
 	view.placing = l
 	return nil
 }

@@ -35,6 +35,8 @@ type placing struct {
 	Default string
 	// ForRow reports whether the default is the placement of all rows of a bulk upload.
 	ForRow bool
+	// Sample has the texts of an extra page, unless the form has other texts in its fields.
+	Sample cert.Text
 	// CanShow reports whether the form has a button that shows the chosen placement without a
 	// script.
 	CanShow bool
@@ -296,6 +298,14 @@ func formOf(w *cert.RequestedPlacement) url.Values {
 	return form
 }
 
+// queryOf returns the query of a picture, or the form of a script.
+func queryOf(r *http.Request) url.Values {
+	if r.Method == http.MethodPost {
+		return r.PostForm
+	}
+	return r.URL.Query()
+}
+
 // pageOf returns the page in the query of a picture.
 func pageOf(r *http.Request) int {
 	n, err := strconv.Atoi(r.URL.Query().Get("placement_page"))
@@ -315,17 +325,20 @@ func (p *Panel) picture(w http.ResponseWriter, r *http.Request, f *cert.File) er
 }
 
 // stamped sends an image of the stamped page of a staged file, or of a blank page if f is nil. The
-// query has the placement; defaultWanted is the placement if the query has the default. Headers
-// describe the stamp, because the placement in the query is not always possible.
+// query has the placement; defaultWanted is the placement if the query has the default. The script of
+// the page sends a form instead, with the texts of an extra page: an address must not contain them.
+// Headers describe the stamp, because the placement in the query is not always possible.
 func (p *Panel) stamped(w http.ResponseWriter, r *http.Request, v *Visit, f *cert.File, defaultWanted *cert.RequestedPlacement) error {
-	wanted, err := wantedOf(r.URL.Query())
+	q := queryOf(r)
+	wanted, err := wantedOf(q)
 	if err != nil {
 		return err
 	}
 	if wanted == nil {
 		wanted = defaultWanted
 	}
-	s, err := p.Certs.Stamped(r.Context(), v.Institution().ID, f, wanted)
+	text := cert.Text{Title: q.Get("title"), FullName: q.Get("full_name"), IssueDate: q.Get("issue_date")}
+	s, err := p.Certs.Stamped(r.Context(), v.Institution().ID, f, wanted, text)
 	if err != nil {
 		return err
 	}

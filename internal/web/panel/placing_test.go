@@ -8,6 +8,7 @@ import (
 
 	"github.com/certvault/certvault/internal/db/dbtest"
 	"github.com/certvault/certvault/internal/seal"
+	"github.com/certvault/certvault/internal/vaulttest"
 )
 
 // The page shows the stamped page. The default is the placement on the last upload with the same page
@@ -65,6 +66,31 @@ func TestEveryPlacementHasAPicture(t *testing.T) {
 	checkPage(t, "the settings after the preview", o.get("owner", o.pathOf("settings/stamps")), http.StatusOK)
 	if body := o.get("owner", o.pathOf("settings/stamps")).Body.String(); !strings.Contains(body, `id="place-auto" name="placement" value="auto" checked`) {
 		t.Error("the preview changed the settings")
+	}
+}
+
+// The picture of an extra page has the texts of the form, which are not in its address. A text that is
+// not valid is left out.
+func TestExtraPageHasTheTextsOfTheForm(t *testing.T) {
+	t.Parallel()
+	o := newPanelTest(t, dbtest.SQLite(t))
+	at := o.pathOf("upload/" + o.stageFile(o.inst))
+	today := o.Now().UTC().Format("2 January 2006")
+	for want, form := range map[string]url.Values{
+		"Zoë Obi|Bachelor of Arts|4 March 2026": {"full_name": {" Zoë Obi "}, "title": {"Bachelor of Arts"}, "issue_date": {"2026-03-04"}},
+		"||" + today:                            {},
+		"|Art|":                                 {"full_name": {strings.Repeat("x", 256)}, "title": {"Art"}, "issue_date": {"4.3.2026"}},
+	} {
+		form.Set("placement", "appended")
+		for _, base := range []string{at, o.pathOf("settings/stamps")} {
+			w := o.post("owner", base+"/stamped.png", form)
+			if got := strings.TrimPrefix(w.Body.String(), vaulttest.Picture+"\n"); w.Code != http.StatusOK || got != want || w.Header().Get("Stamp-Placement") != "appended" {
+				t.Errorf("%s: status = %d, texts %q, want %q on an extra page", base, w.Code, got, want)
+			}
+		}
+	}
+	if strings.Contains(o.log.String(), "Bachelor") {
+		t.Errorf("the log contains a text of the form: %s", o.log.String())
 	}
 }
 

@@ -26,6 +26,7 @@ func (p *Panel) vaultRoutes() []route {
 		{pattern: "GET /panel/{institution}/settings/stamps", may: account.MayManageSettings, handler: p.stampSettings},
 		{pattern: "GET /panel/{institution}/settings/stamps/page.png", may: account.MayManageSettings, handler: p.samplePicture},
 		{pattern: "GET /panel/{institution}/settings/stamps/stamped.png", may: account.MayManageSettings, handler: p.sampleStamped},
+		{pattern: "POST /panel/{institution}/settings/stamps/stamped.png", may: account.MayManageSettings, handler: p.sampleStamped},
 		{pattern: "GET /panel/{institution}/settings/stamps/ink.png", may: account.MayManageSettings, handler: p.sampleInk},
 		{pattern: "POST /panel/{institution}/settings/stamps", may: account.MayManageSettings, handler: p.setStamps},
 		{pattern: "GET /panel/{institution}/settings/retention", may: account.MayManageSettings, handler: p.retentionPage},

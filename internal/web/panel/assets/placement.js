@@ -9,11 +9,10 @@ const onPage = ["auto", "exact", "annotation", "top-left", "top-right", "bottom-
 
 export function start(area) {
   const stage = area.querySelector(".stage");
-  const image = stage.querySelector("img");
   const says = area.querySelector(".says");
   const exact = area.querySelector("#place-exact");
   const field = (name) => area.querySelector(`[name=${name}]`);
-  const canvas = Object.assign(document.createElement("canvas"), { role: "img", ariaLabel: image.alt });
+  const canvas = Object.assign(document.createElement("canvas"), { role: "img", ariaLabel: stage.dataset.alt });
   const context = canvas.getContext("2d");
   const frame = Object.assign(document.createElement("button"), { type: "button", className: "frame", hidden: true });
   const handle = Object.assign(document.createElement("span"), { className: "handle" });
@@ -30,6 +29,8 @@ export function start(area) {
   let dragging = false;
 
   for (const button of area.querySelectorAll("[data-show]")) button.hidden = true;
+  // The texts of an extra page: the fields of the form, or those of an example.
+  const texts = ["full_name", "certificate_title", "title", "issue_date"].map((name) => area.closest("form")?.elements[name]).filter(Boolean);
 
   const query = () => {
     const q = new URLSearchParams();
@@ -38,13 +39,20 @@ export function start(area) {
       if (control && (control.type !== "radio" || control.checked)) q.set(name, control.value);
     }
     if ("row" in area.dataset) q.set("row", "1");
+    for (const [name, value] of [["full_name", area.dataset.fullName], ["title", area.dataset.title], ["issue_date", area.dataset.issueDate]]) if (value) q.set(name, value);
+    for (const control of texts) {
+      const name = control.name.replace("certificate_", "");
+      if (!q.has(name) || control.value !== control.defaultValue) q.set(name, control.value);
+    }
     return q;
   };
-  const load = async (name, q, signal) => {
-    const response = await fetch(`${area.dataset.placing}/${name}.png?${q}`, { signal });
+  const read = async (response) => {
     if (!response.ok) throw new Error(`status ${response.status}`);
     return [await createImageBitmap(await response.blob()), response.headers];
   };
+  const load = async (name, q) => read(await fetch(`${area.dataset.placing}/${name}.png?${q}`));
+  // The texts are in the body, because an address can be recorded.
+  const stamp = async (body, signal) => read(await fetch(`${area.dataset.placing}/stamped.png`, { method: "POST", body, signal }));
   const chosen = () => area.querySelector("[name=placement]:checked")?.value;
   const typed = () => ["x", "y", "width", "height"].map((name) => field(name).value / 100);
 
@@ -97,7 +105,7 @@ export function start(area) {
     const own = request = new AbortController();
     const slow = setTimeout(() => { says.textContent = area.dataset.drawing; }, 400);
     try {
-      const [bitmap, headers] = await load("stamped", query(), own.signal);
+      const [bitmap, headers] = await stamp(query(), own.signal);
       clearTimeout(slow);
       const [x0, y0, x1, y1] = headers.get("Stamp-Box").split(",").map(Number);
       last = {
@@ -201,7 +209,8 @@ export function start(area) {
     moving = null;
     if (chosen() !== undefined) later();
   });
-  image.replaceWith(canvas, frame);
+  for (const control of texts) control.addEventListener("change", () => { if (["appended", "cover"].includes(last?.mode)) later(); });
+  stage.replaceChildren(canvas, frame);
   return refresh();
 }
 

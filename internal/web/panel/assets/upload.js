@@ -160,6 +160,7 @@ function upload(fields) {
       }
       sending.hidden = true;
       main.querySelector(".lead")?.remove();
+      for (const picture of page.querySelectorAll("#canvas noscript")) picture.remove();
       for (const part of ["#about", "#canvas", ".head"]) main.querySelector(part).replaceWith(document.importNode(page.querySelector(`main ${part}`), true));
       for (const control of next.querySelectorAll("#details-card :is(input, textarea)")) {
         const mine = document.getElementById(control.id);
