@@ -33,29 +33,37 @@ func (b *Block) Draw(content *bytes.Buffer, subsets *Subsets, x, y float64) {
 	content.WriteString("ET\n")
 }
 
-// run writes clusters of one face as one string, with the distances that the shaper changed.
+// run writes clusters of one face: a string for each font of the PDF, with the distances that the
+// shaper changed.
 func (s *Subsets) run(content *bytes.Buffer, clusters []cluster, size, x, y float64) {
-	sub := s.subset(clusters[0].face)
-	content.WriteByte('/')
-	content.WriteString(sub.name)
-	content.WriteByte(' ')
-	number(content, size)
-	content.WriteString(" Tf 1 0 0 1 ")
-	number(content, x)
-	content.WriteByte(' ')
-	number(content, y)
-	content.WriteString(" Tm [<")
+	font := ""
 	owed := 0.0 // thousandths of an em by which the pen is behind
 	for i := range clusters {
+		c := s.char(&clusters[i])
+		if c.font != font {
+			if font != "" {
+				content.WriteString(">] TJ\n")
+			}
+			font, owed = c.font, 0
+			content.WriteByte('/')
+			content.WriteString(font)
+			content.WriteByte(' ')
+			number(content, size)
+			content.WriteString(" Tf 1 0 0 1 ")
+			number(content, x)
+			content.WriteByte(' ')
+			number(content, y)
+			content.WriteString(" Tm [<")
+		}
 		if d := math.Round(owed); d != 0 {
 			content.WriteByte('>')
 			content.Write(strconv.AppendInt(content.AvailableBuffer(), int64(-d), 10))
 			content.WriteByte('<')
 			owed -= d
 		}
-		id := sub.add(&clusters[i])
-		hex16(content, id)
-		owed += clusters[i].advance*1000 - sub.width(id)
+		hex16(content, c.id)
+		owed += clusters[i].advance*1000 - c.width
+		x += clusters[i].advance * size
 	}
 	content.WriteString(">] TJ\n")
 }

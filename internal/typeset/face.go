@@ -2,6 +2,7 @@ package typeset
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 
 // face is a font that was read. It does not change and can be used by several goroutines.
 type face struct {
+	id   string // the same for the same font, also if it is read again, and in other files
 	name string // for the PDF: letters, digits and hyphens
 	font *font.Font
 	upem float64
@@ -68,7 +70,7 @@ func readFace(data []byte, index int, name string) (f *face, err error) {
 	if l.HasTable(opentype.MustNewTag("fvar")) {
 		return nil, fmt.Errorf("%w: %s is a variable font", ErrFont, name)
 	}
-	f = &face{name: postScriptName(name), hhea: table("hhea"), hmtx: table("hmtx")}
+	f = &face{id: faceID(data, index), name: postScriptName(name), hhea: table("hhea"), hmtx: table("hmtx")}
 	head := table("head")
 	if f.font, err = font.NewFont(l); err != nil {
 		return nil, fmt.Errorf("%w: reading %s: %w", ErrFont, name, err)
@@ -89,6 +91,12 @@ func readFace(data []byte, index int, name string) (f *face, err error) {
 		f.capHeight = 0.7
 	}
 	return f, nil
+}
+
+// faceID returns the identity of a font: the digest of its file, and its index in a collection.
+func faceID(data []byte, index int) string {
+	sum := sha256.Sum256(data)
+	return fmt.Sprintf("%x.%d", sum[:16], index)
 }
 
 // Formats of font files (OpenType, otff).

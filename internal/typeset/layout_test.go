@@ -171,9 +171,9 @@ func TestOneFacePerRun(t *testing.T) {
 			t.Errorf("%s is in %d faces, want %d", text, len(faces), want)
 		}
 	}
-	regular := layout(t, f, "Anna", Style{Font: Font{EBGaramond, 500}, Size: 10}, 1000)
-	bold := layout(t, f, "Anna", Style{Font: Font{EBGaramond, 700}, Size: 10}, 1000)
-	unknown := layout(t, f, "Anna", Style{Font: Font{"Comic", 600}, Size: 10}, 1000)
+	regular := layout(t, f, "Anna", Style{Font: Font{Family: EBGaramond, Weight: 500}, Size: 10}, 1000)
+	bold := layout(t, f, "Anna", Style{Font: Font{Family: EBGaramond, Weight: 700}, Size: 10}, 1000)
+	unknown := layout(t, f, "Anna", Style{Font: Font{Family: "Comic", Weight: 600}, Size: 10}, 1000)
 	for b, want := range map[*Block]string{regular: "EBGaramond-400Regular", bold: "EBGaramond-600SemiBold", unknown: "Inter-600SemiBold"} {
 		if got := b.lines[0].clusters[0].face.name; got != want {
 			t.Errorf("the font is %s, want %s", got, want)

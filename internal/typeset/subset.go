@@ -16,6 +16,8 @@ import (
 type Subsets struct {
 	prefix string
 	list   []*subset
+	shared *Shared
+	key    []byte
 }
 
 // NewSubsets returns an empty collection. The names of the fonts in the resources are the prefix
@@ -40,7 +42,7 @@ func (s *Subsets) Objects(to Adder) *pdf.Dict {
 // subset returns the subset of a face.
 func (s *Subsets) subset(f *face) *subset {
 	for _, sub := range s.list {
-		if sub.face == f {
+		if sub.face.id == f.id { // a large font may have been read twice
 			return sub
 		}
 	}
@@ -56,7 +58,6 @@ type subset struct {
 	face *face
 	ids  map[string]int
 	uses []use // by character id; 0 is .notdef
-	key  []byte
 }
 
 // use is a character id of a subset.
@@ -68,20 +69,43 @@ type use struct {
 
 func newSubset(name string, f *face) *subset {
 	s := &subset{name: name, face: f, ids: map[string]int{}}
-	s.add(&cluster{parts: []part{{}}, advance: float64(f.advance(0)) / f.upem})
+	notdef := &cluster{parts: []part{{}}, advance: float64(f.advance(0)) / f.upem}
+	s.add(appendKey(nil, notdef.parts, notdef.text), notdef)
 	return s
 }
 
-// add returns the character id of a cluster.
-func (s *subset) add(c *cluster) int {
-	key := s.key[:0]
-	for _, p := range c.parts {
+// appendKey appends the identity of a cluster within its face.
+func appendKey(key []byte, parts []part, text string) []byte {
+	for _, p := range parts {
 		key = binary.BigEndian.AppendUint16(key, p.glyph)
 		key = binary.BigEndian.AppendUint16(key, uint16(p.x)) //nolint:gosec // only a key
 		key = binary.BigEndian.AppendUint16(key, uint16(p.y)) //nolint:gosec // only a key
 	}
-	key = append(append(key, 0xFF), c.text...) // text is UTF-8 and has no such byte
-	s.key = key
+	return append(append(key, 0xFF), text...) // text is UTF-8 and has no such byte
+}
+
+// char is a character id of a font of the PDF, with its width in thousandths of an em.
+type char struct {
+	font  string
+	id    int
+	width float64
+}
+
+// char returns the character id of a cluster: of a shared font, or of a subset.
+func (s *Subsets) char(c *cluster) char {
+	s.key = appendKey(s.key[:0], c.parts, c.text)
+	if s.shared != nil {
+		if found, ok := s.shared.char(c.face.id, s.key); ok {
+			return found
+		}
+	}
+	sub := s.subset(c.face)
+	id := sub.add(s.key, c)
+	return char{sub.name, id, sub.width(id)}
+}
+
+// add returns the character id of a cluster with its key.
+func (s *subset) add(key []byte, c *cluster) int {
 	if id, ok := s.ids[string(key)]; ok {
 		return id
 	}
@@ -96,8 +120,10 @@ func (s *subset) add(c *cluster) int {
 }
 
 // width returns the width of a character id in thousandths of an em, as the PDF has it.
-func (s *subset) width(id int) float64 {
-	return math.Round(float64(s.uses[id].advance) * 1000 / s.face.upem)
+func (s *subset) width(id int) float64 { return thousandths(s.uses[id].advance, s.face.upem) }
+
+func thousandths(advance int, upem float64) float64 {
+	return math.Round(float64(advance) * 1000 / upem)
 }
 
 // advance returns the width of a glyph in font units.

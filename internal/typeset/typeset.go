@@ -33,6 +33,8 @@ type Font struct {
 	Family string
 	// Weight is the weight from 100 to 900; 0 is 400. The nearest weight of the family is used.
 	Weight int
+	// Italic prefers the italic faces of the family, if it has any.
+	Italic bool
 }
 
 // These families have Latin, Greek and Cyrillic and are embedded.

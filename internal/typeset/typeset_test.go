@@ -33,10 +33,16 @@ func page(t testing.TB, width, height float64, content string) []byte {
 
 func pages(t testing.TB, width, height float64, subsets *Subsets, contents []string) []byte {
 	t.Helper()
+	return pagesWith(t, width, height, subsets.Objects, contents)
+}
+
+// pagesWith returns a PDF with a page per content, and the fonts that a function adds.
+func pagesWith(t testing.TB, width, height float64, add func(Adder) *pdf.Dict, contents []string) []byte {
+	t.Helper()
 	var out bytes.Buffer
 	w := pdf.NewWriter(&out)
 	pages := w.Reserve()
-	fonts := subsets.Objects(w)
+	fonts := add(w)
 	var kids pdf.Array
 	for _, content := range contents {
 		ref := w.Add(pdf.NewStream(nil, []byte(content)))

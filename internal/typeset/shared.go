@@ -1,0 +1,232 @@
+package typeset
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/go-text/typesetting/language"
+)
+
+// Shared is the fonts of a PDF that later updates of it use without writing them again. Certificates
+// of a template are such updates: the letters of most names are in the template.
+//
+// A publication prepares the fonts, draws the texts that never change with them, writes them and
+// stores the result:
+//
+//	subsets := typeset.NewSubsets("CV")
+//	err := subsets.Preload(fonts, font, typeset.Latin) // for each font of a field
+//	block.Draw(&content, subsets, 72, 700)             // texts of the template
+//	refs := subsets.Objects(update)                    // for /Font of the resources
+//	plan.Shared = subsets.Share()
+//
+// Each certificate adds fonts for the other glyphs alone. Its /Font of the resources has the entries
+// of both dictionaries:
+//
+//	subsets := plan.Shared.NewSubsets("CF")
+//	block.Draw(&content, subsets, 72, 700)
+//	own := subsets.Objects(update) // empty if the shared fonts have all glyphs
+//
+// A Shared is stored as JSON. It names a face by the digest of its font: if another version of a font
+// is installed later, drawings write their own subsets and do not use the shared one. It does not
+// change and can be used by several goroutines.
+//
+// Every later file contains the shared glyphs. So they must be a fixed set or those of the texts of
+// the template, and never those of a list of names, which would reveal the letters of other names.
+type Shared struct {
+	fonts []sharedFont
+	faces map[string]*sharedFont // by id
+}
+
+// sharedFont is a subset that was written.
+type sharedFont struct {
+	name, face string
+	upem       float64
+	uses       []use
+	ids        map[string]int
+}
+
+// Share returns the glyphs of the subsets as they are now. Call it after the last drawing, and write
+// the same subsets with Objects.
+func (s *Subsets) Share() *Shared {
+	out := &Shared{}
+	for _, sub := range s.list {
+		out.fonts = append(out.fonts, sharedFont{name: sub.name, face: sub.face.id, upem: sub.face.upem, uses: slices.Clone(sub.uses)})
+	}
+	out.index()
+	return out
+}
+
+// NewSubsets returns an empty collection that uses the shared fonts for the glyphs they have. The
+// prefix must differ from that of the shared fonts.
+func (s *Shared) NewSubsets(prefix string) *Subsets { return &Subsets{prefix: prefix, shared: s} }
+
+// index builds the maps.
+func (s *Shared) index() {
+	s.faces = map[string]*sharedFont{}
+	for i := range s.fonts {
+		f := &s.fonts[i]
+		f.ids = make(map[string]int, len(f.uses))
+		for id, u := range f.uses {
+			f.ids[string(appendKey(nil, u.parts, u.text))] = id
+		}
+		s.faces[f.face] = f
+	}
+}
+
+// char returns the character id of a cluster by its key.
+func (s *Shared) char(face string, key []byte) (char, bool) {
+	f := s.faces[face]
+	if f == nil {
+		return char{}, false
+	}
+	id, ok := f.ids[string(key)]
+	if !ok {
+		return char{}, false
+	}
+	return char{f.name, id, thousandths(f.uses[id].advance, f.upem)}, true
+}
+
+// sharedJSON is the form of a font of Shared in JSON. Chars are the character ids from 1; each is its
+// text, its advance and its parts, three numbers each.
+type sharedJSON struct {
+	Name  string   `json:"name"`
+	Face  string   `json:"face"`
+	Upem  float64  `json:"upem"`
+	Texts []string `json:"texts"`
+	Chars [][]int  `json:"chars"`
+}
+
+// MarshalJSON returns the fonts for storage.
+func (s *Shared) MarshalJSON() ([]byte, error) {
+	fonts := make([]sharedJSON, len(s.fonts))
+	for i := range s.fonts {
+		f := &s.fonts[i]
+		out := sharedJSON{Name: f.name, Face: f.face, Upem: f.upem}
+		for _, u := range f.uses {
+			c := []int{u.advance}
+			for _, p := range u.parts {
+				c = append(c, int(p.glyph), int(p.x), int(p.y))
+			}
+			out.Texts, out.Chars = append(out.Texts, u.text), append(out.Chars, c)
+		}
+		fonts[i] = out
+	}
+	return json.Marshal(fonts) //nolint:wrapcheck // it cannot fail
+}
+
+// UnmarshalJSON reads the result of MarshalJSON.
+func (s *Shared) UnmarshalJSON(data []byte) error {
+	var fonts []sharedJSON
+	if err := json.Unmarshal(data, &fonts); err != nil {
+		return fmt.Errorf("reading shared fonts: %w", err)
+	}
+	*s = Shared{}
+	for _, in := range fonts {
+		if len(in.Texts) != len(in.Chars) || in.Upem < minUnitsPerEm {
+			return fmt.Errorf("%w: the shared font %s is damaged", ErrFont, in.Name)
+		}
+		f := sharedFont{name: in.Name, face: in.Face, upem: in.Upem}
+		for i, c := range in.Chars {
+			if len(c)%3 != 1 {
+				return fmt.Errorf("%w: the shared font %s is damaged", ErrFont, in.Name)
+			}
+			u := use{text: in.Texts[i], advance: c[0]}
+			for c = c[1:]; len(c) > 0; c = c[3:] {
+				u.parts = append(u.parts, part{uint16(max(0, min(math.MaxUint16, c[0]))), narrow(c[1]), narrow(c[2])}) //nolint:gosec // it fits
+			}
+			f.uses = append(f.uses, u)
+		}
+		s.fonts = append(s.fonts, f)
+	}
+	s.index()
+	return nil
+}
+
+// Latin is the characters of most names and texts in the Latin script, for Preload: the letters of
+// the languages of Europe, of Turkish, Azerbaijani and Vietnamese, digits and punctuation.
+var Latin = latin()
+
+func latin() string {
+	var b strings.Builder
+	for _, span := range [][2]rune{{' ', '~'}, {'\u00A0', '\u00FF'}, {'\u0100', '\u017E'}, {'\u0218', '\u021B'}, {'\u1EA0', '\u1EF9'}} {
+		for r := span[0]; r <= span[1]; r++ {
+			if r != '\u00AD' { // the soft hyphen is not drawn
+				b.WriteRune(r)
+			}
+		}
+	}
+	b.WriteString("ƏəƠơƯưẞ–—‘’‚“”„†‡•…‹›€№™−")
+	return b.String()
+}
+
+// Preload adds the glyphs of characters in the face of a font, and those that the face puts in their
+// place next to each other: ligatures and alternates. It skips characters that the face does not
+// have.
+func (s *Subsets) Preload(fonts *Fonts, font Font, characters string) (err error) {
+	defer func() { // the shaper may panic on a damaged font
+		if r := recover(); r != nil {
+			err = fmt.Errorf("%w: its tables are damaged: %v", ErrFont, r)
+		}
+	}()
+	f, err := fonts.load(fonts.preferred(font))
+	if err != nil {
+		return err
+	}
+	sh := fonts.shaper()
+	text := clean(characters)
+	for _, features := range []float64{0, wideTracking + 1} { // with and without ligatures
+		for _, r := range text {
+			s.preload(sh, f, string(r), features)
+		}
+	}
+	for _, pair := range pairs(text) {
+		s.preload(sh, f, pair, 0)
+	}
+	fonts.shapers.Put(sh) // not after a panic
+	return nil
+}
+
+// preload adds the glyphs of a text in a face.
+func (s *Subsets) preload(sh *shaper, f *face, text string, tracking float64) {
+	runes := []rune(text)
+	if !f.covers(runes) {
+		return
+	}
+	script := language.Common
+	for _, r := range runes {
+		if own := language.LookupScript(r); own.Strong() {
+			script = own
+		}
+	}
+	for _, c := range sh.run(nil, runes, item{end: len(runes), script: script, face: f}, &Style{Tracking: tracking}) {
+		s.char(&c)
+	}
+}
+
+// pairs returns lines of all pairs of the ASCII letters of a text, and the longer sequences for which
+// fonts have ligatures.
+func pairs(text string) []string {
+	var letters []rune
+	for _, r := range text {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' {
+			letters = append(letters, r)
+		}
+	}
+	out := []string{}
+	for _, a := range letters {
+		var b strings.Builder
+		for _, c := range letters {
+			b.WriteRune(a)
+			b.WriteRune(c)
+			b.WriteByte(' ')
+		}
+		out = append(out, b.String())
+	}
+	if len(letters) > 0 {
+		out = append(out, "ffi ffl ffj fft ffb ffh ffk")
+	}
+	return out
+}

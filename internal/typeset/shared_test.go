@@ -1,0 +1,120 @@
+package typeset
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/certvault/certvault/internal/pdf"
+)
+
+// shareable returns shared fonts with the Latin letters of a font, as they are after storage, and the
+// subsets that they are written with.
+func shareable(t testing.TB, f *Fonts, fonts ...Font) (*Subsets, *Shared) {
+	t.Helper()
+	base := NewSubsets("CV")
+	for _, font := range fonts {
+		if err := base.Preload(f, font, Latin); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stored, err := json.Marshal(base.Share())
+	if err != nil {
+		t.Fatal(err)
+	}
+	shared := &Shared{}
+	if err := json.Unmarshal(stored, shared); err != nil {
+		t.Fatal(err)
+	}
+	return base, shared
+}
+
+// Names of Latin letters need no font of their own, and other names only the other glyphs. Readers
+// extract the whole names, and they look the same as without shared fonts.
+func TestShared(t *testing.T) {
+	f := testFonts(t)
+	for _, font := range []Font{{Family: Inter}, {Family: EBGaramond, Weight: 600}} {
+		base, shared := shareable(t, f, font)
+		var contents, plainContents []string
+		var want []string
+		own, alone := shared.NewSubsets("CF"), NewSubsets("CF")
+		draw := func(name string) {
+			b := layout(t, f, name, Style{Font: font, Size: 24}, 500)
+			var content, plainContent bytes.Buffer
+			b.Draw(&content, own, 50, 100)
+			b.Draw(&plainContent, alone, 50, 100)
+			contents, plainContents = append(contents, content.String()), append(plainContents, plainContent.String())
+			want = append(want, name)
+		}
+		for _, name := range names("Latin") {
+			draw(name)
+		}
+		if len(own.list) > 0 {
+			t.Errorf("%v: the Latin names add %d fonts, with %d glyphs", font, len(own.list), len(own.list[0].uses))
+		}
+		draw("Ḥasan Ŧurna") // two letters that are not shared
+		if len(own.list) != 1 || len(own.list[0].uses) > 3 {
+			t.Errorf("%v: a name with two other letters adds %d fonts", font, len(own.list))
+		}
+		draw("محمد Müller")
+		both := func(to Adder) *pdf.Dict {
+			fonts := base.Objects(to)
+			for name, ref := range own.Objects(to).All() {
+				fonts.Set(name, ref)
+			}
+			return fonts
+		}
+		file := pagesWith(t, 600, 200, both, contents)
+		out, err := tool(t, file, "pdftotext", "-enc", "UTF-8", "FILE", "-")
+		if err != nil {
+			t.Fatal(err, out)
+		}
+		for i, got := range strings.Split(strings.TrimSuffix(out, "\f"), "\f") {
+			if i < len(want)-1 && plain(got) != want[i] {
+				t.Errorf("%v: readers extract %q, want %q", font, plain(got), want[i])
+			}
+		}
+		for _, n := range []int{len(want) - 2, len(want) - 1} {
+			checkSame(t, want[n], render(t, pagesWith(t, 600, 200, both, contents[n:n+1])), render(t, pagesWith(t, 600, 200, alone.Objects, plainContents[n:n+1])))
+		}
+	}
+}
+
+// A face that is not the one that was shared is written again, so that no glyph is mistaken for
+// another one.
+func TestSharedOfOtherFont(t *testing.T) {
+	f := testFonts(t)
+	_, shared := shareable(t, f, Font{Family: Inter})
+	for i := range shared.fonts {
+		shared.fonts[i].face = "another version"
+	}
+	shared.index()
+	own := shared.NewSubsets("CF")
+	layout(t, f, "Anna", Style{Size: 24}, 500).Draw(&bytes.Buffer{}, own, 50, 100)
+	if len(own.list) != 1 || len(own.list[0].uses) != 4 {
+		t.Error("the glyphs of another font are used")
+	}
+	for _, damaged := range []string{`{}`, `[{"upem":1000,"texts":["a"],"chars":[]}]`, `[{"upem":1000,"texts":["a"],"chars":[[]]}]`, `[{"upem":0}]`} {
+		if err := json.Unmarshal([]byte(damaged), &Shared{}); err == nil {
+			t.Errorf("%s is accepted", damaged)
+		}
+	}
+}
+
+// The fonts of two publications are the same bytes.
+func TestSharedIsDeterministic(t *testing.T) {
+	f := testFonts(t)
+	var files [][]byte
+	for range 2 {
+		base, _ := shareable(t, f, Font{Family: EBGaramond}, Font{Family: Inter, Weight: 600})
+		var out bytes.Buffer
+		w := pdf.NewWriter(&out)
+		base.Objects(w)
+		files = append(files, out.Bytes())
+	}
+	if !slices.Equal(files[0], files[1]) {
+		t.Error("two publications of the same fonts differ")
+	}
+}
