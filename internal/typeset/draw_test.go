@@ -44,15 +44,13 @@ func unmarked(s string) string {
 // Readers extract exactly the text of all names in all scripts.
 func TestTextIsExtracted(t *testing.T) {
 	f := testFonts(t)
+	families := []string{Inter, EBGaramond, CormorantGaramond, Cinzel, PlayfairDisplay, Jost, GreatVibes, PinyonScript}
 	var blocks []*Block
 	var want []string
 	for _, script := range slices.Sorted(maps.Keys(nameParts)) {
 		for i, name := range names(script) {
-			family := Inter
-			if i%2 == 1 {
-				family = EBGaramond
-			}
-			blocks = append(blocks, layout(t, f, name, Style{Font: Font{Family: family}, Size: 14}, 900))
+			font := Font{Family: families[i%len(families)], Italic: i%3 == 0}
+			blocks = append(blocks, layout(t, f, name, Style{Font: font, Size: 14}, 900))
 			want = append(want, name)
 		}
 	}

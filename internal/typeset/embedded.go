@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 	"sync"
 
@@ -21,52 +22,62 @@ import (
 var embedded embed.FS
 
 // embeddedFonts are the fonts of the folder in the order in which a text without a preferred font
-// tries them. A font without scripts is tried for every script.
+// tries them. A font without scripts is tried for every script, unless it is only for texts that
+// prefer it.
 var embeddedFonts = []struct {
 	file, family string
 	weight       int
+	category     Category
 	script       language.Script
+	preferred    bool
 }{
-	{"Inter_400Regular.ttf", Inter, 400, 0},
-	{"Inter_600SemiBold.ttf", Inter, 600, 0},
-	{"EBGaramond_400Regular.ttf", EBGaramond, 400, 0},
-	{"EBGaramond_600SemiBold.ttf", EBGaramond, 600, 0},
-	{"NotoSerif_400Regular.ttf", "Noto Serif", 400, 0},
-	{"NotoNaskhArabic_500Medium.ttf", "Noto Naskh Arabic", 500, language.Arabic},
-	{"NotoSansHebrew_400Regular.ttf", "Noto Sans Hebrew", 400, language.Hebrew},
-	{"NotoSerifDevanagari_500Medium.ttf", "Noto Serif Devanagari", 500, language.Devanagari},
-	{"NotoSerifBengali_400Regular.ttf", "Noto Serif Bengali", 400, language.Bengali},
-	{"NotoSansGurmukhi_400Regular.ttf", "Noto Sans Gurmukhi", 400, language.Gurmukhi},
-	{"NotoSansGujarati_400Regular.ttf", "Noto Sans Gujarati", 400, language.Gujarati},
-	{"NotoSansTamil_400Regular.ttf", "Noto Sans Tamil", 400, language.Tamil},
-	{"NotoSerifTelugu_400Regular.ttf", "Noto Serif Telugu", 400, language.Telugu},
-	{"NotoSansKannada_400Regular.ttf", "Noto Sans Kannada", 400, language.Kannada},
-	{"NotoSansMalayalam_400Regular.ttf", "Noto Sans Malayalam", 400, language.Malayalam},
-	{"NotoSansSinhala_400Regular.ttf", "Noto Sans Sinhala", 400, language.Sinhala},
-	{"NotoSansThai_400Regular.ttf", "Noto Sans Thai", 400, language.Thai},
-	{"NotoSansLao_400Regular.ttf", "Noto Sans Lao", 400, language.Lao},
-	{"NotoSansKhmer_400Regular.ttf", "Noto Sans Khmer", 400, language.Khmer},
-	{"NotoSansMyanmar_400Regular.ttf", "Noto Sans Myanmar", 400, language.Myanmar},
-	{"NotoSansGeorgian_400Regular.ttf", "Noto Sans Georgian", 400, language.Georgian},
-	{"NotoSansArmenian_400Regular.ttf", "Noto Sans Armenian", 400, language.Armenian},
-	{"NotoSansEthiopic_400Regular.ttf", "Noto Sans Ethiopic", 400, language.Ethiopic},
+	{file: "Inter_400Regular.ttf", family: Inter, weight: 400, category: SansSerif},
+	{file: "Inter_600SemiBold.ttf", family: Inter, weight: 600, category: SansSerif},
+	{file: "EBGaramond_400Regular.ttf", family: EBGaramond, weight: 400, category: Serif},
+	{file: "EBGaramond_600SemiBold.ttf", family: EBGaramond, weight: 600, category: Serif},
+	{file: "NotoSerif_400Regular.ttf", family: "Noto Serif", weight: 400, category: Serif},
+	{file: "EBGaramond_400Regular_Italic.ttf", family: EBGaramond, weight: 400, category: Serif, preferred: true},
+	{file: "CormorantGaramond_600SemiBold.ttf", family: CormorantGaramond, weight: 600, category: Serif, preferred: true},
+	{file: "CormorantGaramond_500Medium_Italic.ttf", family: CormorantGaramond, weight: 500, category: Serif, preferred: true},
+	{file: "Cinzel_500Medium.ttf", family: Cinzel, weight: 500, category: Display, preferred: true},
+	{file: "PlayfairDisplay_700Bold.ttf", family: PlayfairDisplay, weight: 700, category: Display, preferred: true},
+	{file: "Jost_400Regular.ttf", family: Jost, weight: 400, category: SansSerif, preferred: true},
+	{file: "Jost_600SemiBold.ttf", family: Jost, weight: 600, category: SansSerif, preferred: true},
+	{file: "GreatVibes_400Regular.ttf", family: GreatVibes, weight: 400, category: Script, preferred: true},
+	{file: "PinyonScript_400Regular.ttf", family: PinyonScript, weight: 400, category: Script, preferred: true},
+	{file: "NotoNaskhArabic_500Medium.ttf", family: "Noto Naskh Arabic", weight: 500, category: Serif, script: language.Arabic},
+	{file: "NotoSansHebrew_400Regular.ttf", family: "Noto Sans Hebrew", weight: 400, category: SansSerif, script: language.Hebrew},
+	{file: "NotoSerifDevanagari_500Medium.ttf", family: "Noto Serif Devanagari", weight: 500, category: Serif, script: language.Devanagari},
+	{file: "NotoSerifBengali_400Regular.ttf", family: "Noto Serif Bengali", weight: 400, category: Serif, script: language.Bengali},
+	{file: "NotoSansGurmukhi_400Regular.ttf", family: "Noto Sans Gurmukhi", weight: 400, category: SansSerif, script: language.Gurmukhi},
+	{file: "NotoSansGujarati_400Regular.ttf", family: "Noto Sans Gujarati", weight: 400, category: SansSerif, script: language.Gujarati},
+	{file: "NotoSansTamil_400Regular.ttf", family: "Noto Sans Tamil", weight: 400, category: SansSerif, script: language.Tamil},
+	{file: "NotoSerifTelugu_400Regular.ttf", family: "Noto Serif Telugu", weight: 400, category: Serif, script: language.Telugu},
+	{file: "NotoSansKannada_400Regular.ttf", family: "Noto Sans Kannada", weight: 400, category: SansSerif, script: language.Kannada},
+	{file: "NotoSansMalayalam_400Regular.ttf", family: "Noto Sans Malayalam", weight: 400, category: SansSerif, script: language.Malayalam},
+	{file: "NotoSansSinhala_400Regular.ttf", family: "Noto Sans Sinhala", weight: 400, category: SansSerif, script: language.Sinhala},
+	{file: "NotoSansThai_400Regular.ttf", family: "Noto Sans Thai", weight: 400, category: SansSerif, script: language.Thai},
+	{file: "NotoSansLao_400Regular.ttf", family: "Noto Sans Lao", weight: 400, category: SansSerif, script: language.Lao},
+	{file: "NotoSansKhmer_400Regular.ttf", family: "Noto Sans Khmer", weight: 400, category: SansSerif, script: language.Khmer},
+	{file: "NotoSansMyanmar_400Regular.ttf", family: "Noto Sans Myanmar", weight: 400, category: SansSerif, script: language.Myanmar},
+	{file: "NotoSansGeorgian_400Regular.ttf", family: "Noto Sans Georgian", weight: 400, category: SansSerif, script: language.Georgian},
+	{file: "NotoSansArmenian_400Regular.ttf", family: "Noto Sans Armenian", weight: 400, category: SansSerif, script: language.Armenian},
+	{file: "NotoSansEthiopic_400Regular.ttf", family: "Noto Sans Ethiopic", weight: 400, category: SansSerif, script: language.Ethiopic},
 }
 
-// decoder decompresses the archive. It can be used by several goroutines.
-var decoder = sync.OnceValues(func() (*zstd.Decoder, error) {
-	return zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxFontSize))
-})
+// sum is a line of SHA256SUMS.
+type sum struct{ digest, name string }
 
-// digests returns the digests of the embedded fonts by file name.
-var digests = sync.OnceValues(func() (map[string]string, error) {
+// digests returns the digests of the embedded fonts.
+var digests = sync.OnceValues(func() ([]sum, error) {
 	sums, err := embedded.ReadFile("fonts/SHA256SUMS")
 	if err != nil {
 		return nil, fmt.Errorf("reading the digests of the fonts: %w", err)
 	}
-	out := map[string]string{}
+	var out []sum
 	for line := range strings.Lines(string(sums)) {
 		if digest, name, ok := strings.Cut(strings.TrimSpace(line), "  "); ok {
-			out[name] = digest
+			out = append(out, sum{digest, name})
 		}
 	}
 	return out, nil
@@ -83,13 +94,15 @@ func readEmbedded(name string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if got := sha256.Sum256(data); hex.EncodeToString(got[:]) != sums[name] {
-		return nil, fmt.Errorf("%w: the SHA-256 of %s is %x, want %s: run `make build` again", ErrFont, name, got, sums[name])
+	i := slices.IndexFunc(sums, func(s sum) bool { return s.name == name })
+	if got := sha256.Sum256(data); i < 0 || hex.EncodeToString(got[:]) != sums[i].digest {
+		return nil, fmt.Errorf("%w: the SHA-256 of %s is %x, which is not that of SHA256SUMS: run `make build` again", ErrFont, name, got)
 	}
 	return data, nil
 }
 
-// unpack returns the content of a file of the archive.
+// unpack returns the content of a file of the archive. The frame of a font may name another font as
+// its dictionary, by the line of SHA256SUMS.
 func unpack(name string) ([]byte, error) {
 	packed, err := embedded.ReadFile("fonts/" + name + ".zst")
 	if errors.Is(err, fs.ErrNotExist) {
@@ -98,10 +111,30 @@ func unpack(name string) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading %s: %w", name, err)
 	}
-	d, err := decoder()
+	var header zstd.Header
+	if err := header.Decode(packed); err != nil {
+		return nil, fmt.Errorf("decompressing %s: %w", name, err)
+	}
+	options := []zstd.DOption{zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxFontSize)}
+	if header.DictionaryID > 0 {
+		sums, err := digests()
+		if err != nil {
+			return nil, err
+		}
+		if int(header.DictionaryID) > len(sums) {
+			return nil, fmt.Errorf("%w: the dictionary of %s is missing: run `make build` again", ErrFont, name)
+		}
+		dictionary, err := unpack(sums[header.DictionaryID-1].name)
+		if err != nil {
+			return nil, err
+		}
+		options = append(options, zstd.WithDecoderDictRaw(header.DictionaryID, dictionary))
+	}
+	d, err := zstd.NewReader(nil, options...)
 	if err != nil {
 		return nil, fmt.Errorf("decompressing fonts: %w", err)
 	}
+	defer d.Close()
 	data, err := d.DecodeAll(packed, nil)
 	if err != nil {
 		return nil, fmt.Errorf("decompressing %s: %w", name, err)

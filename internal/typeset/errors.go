@@ -14,8 +14,36 @@ var ErrNoRoom = errors.New("the text does not fit at the smallest size")
 // ErrUnavailable reports that the binary was built without fonts.
 var ErrUnavailable = errors.New("this binary was built without fonts: build it with `make build`")
 
-// ErrFont reports a font file that is damaged, not supported, or may not be embedded.
+// ErrFont reports a font file that is damaged, not supported, or may not be embedded. Most such errors
+// are a *FontError.
 var ErrFont = errors.New("the font cannot be used")
+
+// These are the codes of FontError.
+const (
+	FontFormat        = "font_format"         // the file is of another format
+	FontTooLarge      = "font_too_large"      // the file has too many bytes, fonts or tables
+	FontDamaged       = "font_damaged"        // the file breaks the rules of its format
+	FontNotEmbeddable = "font_not_embeddable" // its licence bits forbid it in documents
+	FontNoOutlines    = "font_no_outlines"    // it has only pictures of characters
+)
+
+// FontError is the reason why a font cannot be used. It wraps ErrFont.
+type FontError struct {
+	// Code is one of the codes above.
+	Code string
+	// Reason is a sentence for people who know the font, with the remedy if there is one.
+	Reason string
+}
+
+// Error returns the reason.
+func (e *FontError) Error() string { return ErrFont.Error() + ": " + e.Reason }
+
+// Unwrap returns ErrFont.
+func (e *FontError) Unwrap() error { return ErrFont }
+
+func fontError(code, format string, args ...any) error {
+	return &FontError{code, fmt.Sprintf(format, args...)}
+}
 
 // MissingError reports characters that no font has.
 type MissingError struct {

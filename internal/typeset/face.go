@@ -24,37 +24,38 @@ type face struct {
 	ascent, descent, capHeight float64
 	box                        [4]int16
 
-	// drawn returns outlines. Only GlyphData is called, which has no cache.
-	drawn *font.Face
+	// drawn returns outlines and has the coordinates of an instance. Only GlyphData and
+	// HorizontalAdvance are called, which have no cache.
+	drawn    *font.Face
+	variable bool
 
 	hhea, hmtx []byte // tables
 }
 
 // These are offsets in the tables of OpenType.
 const (
-	headLength, headBox                   = 54, 36
+	headLength, headBox, headLocaFormat   = 54, 36, 50
 	hheaLength, hheaMetrics               = 36, 34
+	maxpLength, maxpGlyphs                = 32, 4
 	os2Type                               = 8
 	restricted, noSubsetting, bitmapsOnly = 0x0002, 0x0100, 0x0200 // OS/2 fsType
 	minUnitsPerEm, maxUnitsPerEm          = 16, 16384              // OpenType, head
 )
 
-// readFace reads a TrueType or OpenType font, or the font with the index in a collection.
-func readFace(data []byte, index int, name string) (f *face, err error) {
+// readFace reads a TrueType or OpenType font, or the font with the index in a collection. Instance is
+// 0, or the number of an instance of a variable font.
+func readFace(data []byte, index, instance int, name string) (f *face, err error) {
 	defer func() { // the reader panics on some damaged fonts
 		if r := recover(); r != nil {
-			f, err = nil, fmt.Errorf("%w: %s is damaged: %v", ErrFont, name, r)
+			f, err = nil, fontError(FontDamaged, "%s is damaged: %v", name, r)
 		}
 	}()
-	if err := checkTables(data); err != nil {
-		return nil, fmt.Errorf("%w: %s: %w", ErrFont, name, err)
-	}
-	loaders, err := opentype.NewLoaders(bytes.NewReader(data))
+	loaders, err := fontsOf(data, name)
 	if err != nil {
-		return nil, fmt.Errorf("%w: reading %s: %w", ErrFont, name, err)
+		return nil, err
 	}
 	if index >= len(loaders) {
-		return nil, fmt.Errorf("%w: %s has %d fonts", ErrFont, name, len(loaders))
+		return nil, fontError(FontDamaged, "%s has %d fonts", name, len(loaders))
 	}
 	l := loaders[index]
 	table := func(tag string) []byte {
@@ -64,25 +65,34 @@ func readFace(data []byte, index int, name string) (f *face, err error) {
 		}
 		return t
 	}
-	if os2 := table("OS/2"); len(os2) >= os2Type+2 && be16(os2, os2Type)&(restricted|noSubsetting|bitmapsOnly) != 0 {
-		return nil, fmt.Errorf("%w: the licence bits of %s forbid embedding", ErrFont, name)
+	if err := embeddable(table("OS/2"), name); err != nil {
+		return nil, err
 	}
-	if l.HasTable(opentype.MustNewTag("fvar")) {
-		return nil, fmt.Errorf("%w: %s is a variable font", ErrFont, name)
+	variable := l.HasTable(opentype.MustNewTag("fvar"))
+	if variable && instance == 0 {
+		return nil, fontError(FontFormat, "%s is a variable font", name)
 	}
-	f = &face{id: faceID(data, index), name: postScriptName(name), hhea: table("hhea"), hmtx: table("hmtx")}
+	f = &face{id: faceID(data, index, instance), name: postScriptName(name), hhea: table("hhea"), hmtx: table("hmtx")}
 	head := table("head")
 	if f.font, err = font.NewFont(l); err != nil {
-		return nil, fmt.Errorf("%w: reading %s: %w", ErrFont, name, err)
+		return nil, fontError(FontDamaged, "%s is damaged: %v", name, err)
 	}
 	f.upem = float64(f.font.Upem())
 	if len(head) < headLength || len(f.hhea) < hheaLength || f.upem < minUnitsPerEm || f.upem > maxUnitsPerEm {
-		return nil, fmt.Errorf("%w: %s has no metrics", ErrFont, name)
+		return nil, fontError(FontDamaged, "%s has no metrics", name)
 	}
 	for i := range f.box {
 		f.box[i] = int16(be16(head, headBox+2*i)) //nolint:gosec // a signed number
 	}
 	f.drawn = font.NewFace(f.font)
+	if variable {
+		list, err := instances(table("fvar"))
+		if err != nil || instance > len(list) {
+			return nil, fontError(FontDamaged, "%s has no instance %d", name, instance)
+		}
+		f.drawn.SetCoords(f.font.NormalizeVariations(list[instance-1].coordinates))
+		f.variable = true
+	}
 	if e, ok := f.drawn.FontHExtents(); ok {
 		f.ascent, f.descent = float64(e.Ascender)/f.upem, -float64(e.Descender)/f.upem
 	}
@@ -90,13 +100,52 @@ func readFace(data []byte, index int, name string) (f *face, err error) {
 	if f.capHeight <= 0 || f.capHeight > 1 {
 		f.capHeight = 0.7
 	}
+	if err := checkGlyphs(head, table("maxp"), table("glyf"), table("loca")); err != nil {
+		return nil, fontError(FontDamaged, "%s is damaged: %v", name, err)
+	}
 	return f, nil
 }
 
-// faceID returns the identity of a font: the digest of its file, and its index in a collection.
-func faceID(data []byte, index int) string {
+// fontsOf returns the fonts of a file.
+func fontsOf(data []byte, name string) ([]*opentype.Loader, error) {
+	switch err := checkTables(data); {
+	case errors.Is(err, errFormat):
+		return nil, fontError(FontFormat, "%s is not a TrueType or OpenType font: use a file that ends in .ttf, .otf or .ttc", name)
+	case err != nil:
+		return nil, fontError(FontDamaged, "%s is damaged: %v", name, err)
+	}
+	loaders, err := opentype.NewLoaders(bytes.NewReader(data))
+	if err != nil {
+		return nil, fontError(FontDamaged, "%s is damaged: %v", name, err)
+	}
+	return loaders, nil
+}
+
+// embeddable checks the licence bits of the table OS/2.
+func embeddable(os2 []byte, name string) error {
+	if len(os2) < os2Type+2 {
+		return nil
+	}
+	bits := be16(os2, os2Type)
+	var reason string
+	switch {
+	case bits&restricted != 0:
+		reason = "forbid the font in documents: use another font, or ask its maker for a file that allows it"
+	case bits&noSubsetting != 0:
+		reason = "allow only the whole font in a document, and certificates contain a part of it: use another font"
+	case bits&bitmapsOnly != 0:
+		reason = "allow only its bitmaps in documents: use another font"
+	default:
+		return nil
+	}
+	return fontError(FontNotEmbeddable, "the licence bits of %s (fsType 0x%04X) %s", name, bits, reason)
+}
+
+// faceID returns the identity of a font: the digest of its file, its index in a collection, and its
+// instance.
+func faceID(data []byte, index, instance int) string {
 	sum := sha256.Sum256(data)
-	return fmt.Sprintf("%x.%d", sum[:16], index)
+	return fmt.Sprintf("%x.%d.%d", sum[:16], index, instance)
 }
 
 // Formats of font files (OpenType, otff).
@@ -109,8 +158,14 @@ const (
 )
 
 var (
-	errFormat = errors.New("it is not a TrueType or OpenType font")
-	errTables = errors.New("its list of tables is damaged")
+	errFormat     = errors.New("it is not a TrueType or OpenType font")
+	errTables     = errors.New("its list of tables is damaged")
+	errMaxp       = errors.New("its table maxp is too short")
+	errLoca       = errors.New("its table loca is wrong")
+	errComponents = errors.New("a glyph has too many points")
+	errInstances  = errors.New("its table fvar is wrong")
+	errCFF        = errors.New("its table CFF is wrong")
+	errSteps      = errors.New("the outline of a glyph is too long")
 )
 
 // checkTables checks that the tables of a font, or of all fonts of a collection, are within the file.

@@ -91,12 +91,18 @@ func known(folder fs.FS, name string, size int64) []*entry {
 		return nil
 	}
 	e := entry{
-		name: strings.TrimSuffix(path.Base(name), path.Ext(name)), family: strings.TrimSpace("Noto " + m[1] + " " + m[2]), weight: 400,
+		name: strings.TrimSuffix(path.Base(name), path.Ext(name)), family: strings.TrimSpace("Noto " + m[1] + " " + m[2]), weight: 400, category: Serif,
 		large: size >= largeFont, read: func() ([]byte, error) { return readFile(folder, name) },
+	}
+	if m[1] == "Sans" {
+		e.category = SansSerif
 	}
 	var out []*entry
 	add := func(index int, script language.Script, region string) {
-		out = append(out, &entry{name: e.name, family: e.family, weight: e.weight, script: script, region: region, optional: true, large: e.large, index: index, read: e.read})
+		out = append(out, &entry{
+			name: e.name, family: e.family, weight: e.weight, category: e.category, script: script, region: region,
+			optional: true, large: e.large, index: index, read: e.read,
+		})
 	}
 	region, isRegion := hanRegions[m[2]]
 	switch {

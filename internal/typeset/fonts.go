@@ -14,23 +14,31 @@ import (
 // several goroutines.
 type Fonts struct {
 	entries []*entry
-
-	mu     sync.Mutex
-	large  []*entry // that are read, the one used last at the end
-	forgot int      // number of large fonts that were forgotten
-
+	cache   *cache
 	shapers sync.Pool
+}
+
+// cache is the large fonts that are read. Fonts and those derived from it with With have the same.
+type cache struct {
+	mu     sync.Mutex
+	large  []*entry // the one used last at the end
+	forgot int      // number of large fonts that were forgotten
 }
 
 // entry is a font that can be read.
 type entry struct {
 	name, family string
 	weight       int
+	italic       bool
+	category     Category
 	script       language.Script // 0 for every script
 	region       string          // of a font for Han: SC, TC, HK, JP or KR
-	optional     bool            // from a folder: a text can do without it
+	preferred    bool            // used only if a style asks for its family
+	optional     bool            // from a folder or uploaded: a text can do without it
+	uploaded     bool
 	large        bool
 	index        int // in a collection
+	instance     int // of a variable font, from 1; 0 for a font that is not variable
 	read         func() ([]byte, error)
 
 	mu   sync.Mutex
@@ -44,13 +52,14 @@ const maxLarge = 2
 // New returns the embedded fonts and the fonts of known names in the folders. It reads the names of
 // the files and no font. In a binary without fonts, New returns ErrUnavailable.
 func New(folders ...fs.FS) (*Fonts, error) {
-	f := &Fonts{}
+	f := &Fonts{cache: &cache{}}
 	if _, err := embedded.Open("fonts/" + embeddedFonts[0].file + ".zst"); err != nil {
 		return nil, ErrUnavailable
 	}
 	for _, e := range embeddedFonts {
 		f.entries = append(f.entries, &entry{
-			name: strings.TrimSuffix(e.file, ".ttf"), family: e.family, weight: e.weight, script: e.script,
+			name: strings.TrimSuffix(e.file, ".ttf"), family: e.family, weight: e.weight, italic: strings.HasSuffix(e.file, "_Italic.ttf"),
+			category: e.category, script: e.script, preferred: e.preferred,
 			read: func() ([]byte, error) { return readEmbedded(e.file) },
 		})
 	}
@@ -66,54 +75,59 @@ func (f *Fonts) load(e *entry) (*face, error) {
 	if e.face == nil && e.err == nil {
 		data, err := e.read()
 		if err == nil {
-			e.face, err = readFace(data, e.index, e.name)
+			e.face, err = readFace(data, e.index, e.instance, e.name)
 		}
 		e.err = err
 	}
 	loaded, err := e.face, e.err
 	e.mu.Unlock()
 	if err == nil && e.large {
-		f.remember(e)
+		f.cache.remember(e)
 	}
 	return loaded, err
 }
 
 // remember records the use of a large font, and forgets the one that was not used for the longest
 // time.
-func (f *Fonts) remember(e *entry) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if i := slices.Index(f.large, e); i >= 0 {
-		f.large = slices.Delete(f.large, i, i+1)
+func (c *cache) remember(e *entry) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if i := slices.Index(c.large, e); i >= 0 {
+		c.large = slices.Delete(c.large, i, i+1)
 	}
-	f.large = append(f.large, e)
-	if len(f.large) <= maxLarge {
+	c.large = append(c.large, e)
+	if len(c.large) <= maxLarge {
 		return
 	}
-	old := f.large[0]
-	f.large = slices.Delete(f.large, 0, 1)
-	f.forgot++
+	old := c.large[0]
+	c.large = slices.Delete(c.large, 0, 1)
+	c.forgot++
 	old.mu.Lock()
 	old.face = nil
 	old.mu.Unlock()
 }
 
-// preferred returns the entry of the font of a style.
+// preferred returns the entry of the font of a style: of its family, the face of the nearest weight
+// among those that are italic as the style is, and of two such faces the one that was added last.
 func (f *Fonts) preferred(want Font) *entry {
 	weight := want.Weight
 	if weight == 0 {
 		weight = 400
 	}
+	const otherSlant, otherFamily = 1000, 10_000
 	best, distance := f.entries[0], math.MaxInt // Inter, if the family is unknown
 	for _, e := range f.entries {
 		if e.family != want.Family && e.family != Inter {
 			continue
 		}
 		d := max(e.weight-weight, weight-e.weight)
-		if e.family == want.Family {
-			d -= 1000 // before Inter
+		if e.italic != want.Italic {
+			d += otherSlant
 		}
-		if d < distance {
+		if e.family != want.Family {
+			d += otherFamily
+		}
+		if d < distance || d == distance && e.uploaded {
 			best, distance = e, d
 		}
 	}
@@ -121,7 +135,8 @@ func (f *Fonts) preferred(want Font) *entry {
 }
 
 // candidates returns the entries to try for a script, the best first: the preferred font, the fonts
-// of the script and the fonts for every script.
+// of the script and the fonts for every script, of which those with serifs are first if the preferred
+// font is not a sans serif.
 func (f *Fonts) candidates(want Font, script language.Script, tag string) []*entry {
 	first := f.preferred(want)
 	out := []*entry{first}
@@ -137,12 +152,28 @@ func (f *Fonts) candidates(want Font, script language.Script, tag string) []*ent
 			out = out[:min(len(out), from+maxLarge)] // all have nearly the same characters, and reading them takes long
 		}
 	}
+	from := len(out)
 	for _, e := range f.entries {
-		if e != first && e.script == 0 {
+		if e != first && e.script == 0 && !e.preferred {
 			out = append(out, e)
 		}
 	}
+	if first.category != SansSerif && first.script == 0 {
+		slices.SortStableFunc(out[from:], func(a, b *entry) int { return sansRank(a) - sansRank(b) })
+	}
 	return out
+}
+
+// sansRank returns the rank of a font next to one with serifs: embedded fonts with serifs, other
+// embedded fonts, uploaded fonts.
+func sansRank(e *entry) int {
+	switch {
+	case e.uploaded:
+		return 2
+	case e.category == SansSerif:
+		return 1
+	}
+	return 0
 }
 
 // related returns further entries for the characters that several scripts share, such as

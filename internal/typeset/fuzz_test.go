@@ -92,7 +92,7 @@ func FuzzFont(f *testing.F) {
 			return // only the package sets it
 		}
 		damaged := &entry{name: "Fuzz", family: "Fuzz", weight: 400, optional: true, index: index, read: func() ([]byte, error) { return data, nil }}
-		set := &Fonts{entries: append(slices.Clone(fonts.entries), damaged)}
+		set := &Fonts{entries: append(slices.Clone(fonts.entries), damaged), cache: &cache{}}
 		b, err := set.Layout("ก้ำ שָׁלוֹם fi 12", Style{Font: Font{Family: "Fuzz"}, Size: 10, Lines: 3}, 500)
 		if err != nil {
 			return

@@ -19,7 +19,7 @@ import (
 // go-text has caches.
 type shaper struct {
 	fonts   *Fonts
-	forgot  int // Fonts.forgot when it was created
+	forgot  int // cache.forgot when it was created
 	buffer  *harfbuzz.Buffer
 	scaled  map[*face]*harfbuzz.Font
 	breaker segmenter.Segmenter
@@ -27,9 +27,9 @@ type shaper struct {
 
 // shaper returns a shaper without references to forgotten fonts.
 func (f *Fonts) shaper() *shaper {
-	f.mu.Lock()
-	forgot := f.forgot
-	f.mu.Unlock()
+	f.cache.mu.Lock()
+	forgot := f.cache.forgot
+	f.cache.mu.Unlock()
 	if s, ok := f.shapers.Get().(*shaper); ok && s.forgot == forgot {
 		return s
 	}
@@ -201,11 +201,17 @@ var noLigatures = []harfbuzz.Feature{
 // wideTracking is the tracking in thousandths of an em from which ligatures look wrong.
 const wideTracking = 20
 
+// wideKerning is the kerning in ems from which readers see a space between two letters, unless it is a
+// part of the width of the first one. Script fonts have such kerning after capitals.
+const wideKerning = 0.07
+
 // run shapes an item and appends its clusters in logical order.
 func (s *shaper) run(out []cluster, text []rune, it item, style *Style) []cluster {
 	scaled, ok := s.scaled[it.face]
 	if !ok {
-		scaled = harfbuzz.NewFont(font.NewFace(it.face.font))
+		own := font.NewFace(it.face.font)
+		own.SetCoords(it.face.drawn.Coords())
+		scaled = harfbuzz.NewFont(own)
 		s.scaled[it.face] = scaled
 	}
 	tracking := style.Tracking / 1000
@@ -233,7 +239,13 @@ func (s *shaper) run(out []cluster, text []rune, it item, style *Style) []cluste
 			parts = append(parts, part{uint16(b.Info[i].Glyph), narrow(pen + int(pos.XOffset)), narrow(int(pos.YOffset))}) //nolint:gosec // glyph ids have 16 bits
 			pen += int(pos.XAdvance)
 		}
-		out = append(out, cluster{face: it.face, parts: parts[from:len(parts):len(parts)], advance: float64(pen) / it.face.upem, start: at, level: it.level})
+		c := cluster{face: it.face, parts: parts[from:len(parts):len(parts)], advance: float64(pen) / it.face.upem, start: at, level: it.level}
+		if len(c.parts) == 1 {
+			if kern := pen - it.face.advance(c.parts[0].glyph); float64(kern) > wideKerning*it.face.upem {
+				c.wide = narrow(kern)
+			}
+		}
+		out = append(out, c)
 	}
 	if it.level%2 == 1 {
 		slices.Reverse(out[first:])

@@ -70,7 +70,7 @@ func (s *Shared) index() {
 		f := &s.fonts[i]
 		f.ids = make(map[string]int, len(f.uses))
 		for id, u := range f.uses {
-			f.ids[string(appendKey(nil, u.parts, u.text))] = id
+			f.ids[string(appendKey(nil, u.parts, u.wide, u.text))] = id
 		}
 		s.faces[f.face] = f
 	}
@@ -89,8 +89,8 @@ func (s *Shared) char(face string, key []byte) (char, bool) {
 	return char{f.name, id, thousandths(f.uses[id].advance, f.upem)}, true
 }
 
-// sharedJSON is the form of a font of Shared in JSON. Chars are the character ids from 1; each is its
-// text, its advance and its parts, three numbers each.
+// sharedJSON is the form of a font of Shared in JSON. Texts and Chars are by character id; of the
+// numbers, the first is the advance and the second the kerning in it. Each part has three.
 type sharedJSON struct {
 	Name  string   `json:"name"`
 	Face  string   `json:"face"`
@@ -106,7 +106,7 @@ func (s *Shared) MarshalJSON() ([]byte, error) {
 		f := &s.fonts[i]
 		out := sharedJSON{Name: f.name, Face: f.face, Upem: f.upem}
 		for _, u := range f.uses {
-			c := []int{u.advance}
+			c := []int{u.advance, int(u.wide)}
 			for _, p := range u.parts {
 				c = append(c, int(p.glyph), int(p.x), int(p.y))
 			}
@@ -130,12 +130,12 @@ func (s *Shared) UnmarshalJSON(data []byte) error {
 		}
 		f := sharedFont{name: in.Name, face: in.Face, upem: in.Upem}
 		for i, c := range in.Chars {
-			if len(c)%3 != 1 {
+			if len(c)%3 != 2 {
 				return fmt.Errorf("%w: the shared font %s is damaged", ErrFont, in.Name)
 			}
-			u := use{text: in.Texts[i], advance: c[0]}
-			for c = c[1:]; len(c) > 0; c = c[3:] {
-				u.parts = append(u.parts, part{uint16(max(0, min(math.MaxUint16, c[0]))), narrow(c[1]), narrow(c[2])}) //nolint:gosec // it fits
+			u := use{text: in.Texts[i], advance: c[0], wide: narrow(c[1])}
+			for c = c[2:]; len(c) > 0; c = c[3:] {
+				u.parts = append(u.parts, part{uint16(max(0, min(math.MaxUint16, c[0]))), narrow(c[1]), narrow(c[2])})
 			}
 			f.uses = append(f.uses, u)
 		}

@@ -96,7 +96,7 @@ func TestSharedOfOtherFont(t *testing.T) {
 	if len(own.list) != 1 || len(own.list[0].uses) != 4 {
 		t.Error("the glyphs of another font are used")
 	}
-	for _, damaged := range []string{`{}`, `[{"upem":1000,"texts":["a"],"chars":[]}]`, `[{"upem":1000,"texts":["a"],"chars":[[]]}]`, `[{"upem":0}]`} {
+	for _, damaged := range []string{`{}`, `[{"upem":1000,"texts":["a"],"chars":[]}]`, `[{"upem":1000,"texts":["a"],"chars":[[5]]}]`, `[{"upem":0}]`} {
 		if err := json.Unmarshal([]byte(damaged), &Shared{}); err == nil {
 			t.Errorf("%s is accepted", damaged)
 		}

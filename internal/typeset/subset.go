@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"unicode/utf16"
 
+	"github.com/go-text/typesetting/font"
+
 	"github.com/certvault/certvault/internal/pdf"
 )
 
@@ -63,6 +65,7 @@ type subset struct {
 // use is a character id of a subset.
 type use struct {
 	parts   []part
+	wide    int16
 	text    string
 	advance int // in font units
 }
@@ -70,16 +73,19 @@ type use struct {
 func newSubset(name string, f *face) *subset {
 	s := &subset{name: name, face: f, ids: map[string]int{}}
 	notdef := &cluster{parts: []part{{}}, advance: float64(f.advance(0)) / f.upem}
-	s.add(appendKey(nil, notdef.parts, notdef.text), notdef)
+	s.add(appendKey(nil, notdef.parts, 0, notdef.text), notdef)
 	return s
 }
 
 // appendKey appends the identity of a cluster within its face.
-func appendKey(key []byte, parts []part, text string) []byte {
+func appendKey(key []byte, parts []part, wide int16, text string) []byte {
 	for _, p := range parts {
 		key = binary.BigEndian.AppendUint16(key, p.glyph)
 		key = binary.BigEndian.AppendUint16(key, uint16(p.x)) //nolint:gosec // only a key
 		key = binary.BigEndian.AppendUint16(key, uint16(p.y)) //nolint:gosec // only a key
+	}
+	if wide != 0 {
+		key = binary.BigEndian.AppendUint16(append(key, 0xFE), uint16(wide)) //nolint:gosec // only a key
 	}
 	return append(append(key, 0xFF), text...) // text is UTF-8 and has no such byte
 }
@@ -93,7 +99,7 @@ type char struct {
 
 // char returns the character id of a cluster: of a shared font, or of a subset.
 func (s *Subsets) char(c *cluster) char {
-	s.key = appendKey(s.key[:0], c.parts, c.text)
+	s.key = appendKey(s.key[:0], c.parts, c.wide, c.text)
 	if s.shared != nil {
 		if found, ok := s.shared.char(c.face.id, s.key); ok {
 			return found
@@ -111,9 +117,9 @@ func (s *subset) add(key []byte, c *cluster) int {
 	}
 	id := len(s.uses)
 	s.ids[string(key)] = id
-	u := use{parts: c.parts, text: c.text, advance: int(math.Round(c.advance * s.face.upem))}
-	if len(c.parts) == 1 { // without kerning, so that the width is the same in every file
-		u.advance = s.face.advance(c.parts[0].glyph)
+	u := use{parts: c.parts, wide: c.wide, text: c.text, advance: int(math.Round(c.advance * s.face.upem))}
+	if len(c.parts) == 1 { // without other kerning, so that the width is the same in every file
+		u.advance = s.face.advance(c.parts[0].glyph) + int(c.wide)
 	}
 	s.uses = append(s.uses, u)
 	return id
@@ -128,6 +134,9 @@ func thousandths(advance int, upem float64) float64 {
 
 // advance returns the width of a glyph in font units.
 func (f *face) advance(glyph uint16) int {
+	if f.variable {
+		return int(math.Round(float64(f.drawn.HorizontalAdvance(font.GID(glyph)))))
+	}
 	n := min(int(be16(f.hhea, hheaMetrics)), len(f.hmtx)/4)
 	if n == 0 {
 		return 0

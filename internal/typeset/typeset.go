@@ -37,10 +37,17 @@ type Font struct {
 	Italic bool
 }
 
-// These families have Latin, Greek and Cyrillic and are embedded.
+// These families have Latin letters and are embedded. Inter and EB Garamond also have Greek, Cyrillic
+// and Vietnamese.
 const (
-	Inter      = "Inter"       // sans serif, weights 400 and 600
-	EBGaramond = "EB Garamond" // serif, weights 400 and 600
+	Inter             = "Inter"              // sans serif, weights 400 and 600
+	Jost              = "Jost"               // geometric sans serif, weights 400 and 600; with Cyrillic
+	EBGaramond        = "EB Garamond"        // serif, weights 400, 400 italic and 600
+	CormorantGaramond = "Cormorant Garamond" // light serif for large sizes, weights 600 and 500 italic; with Cyrillic
+	PlayfairDisplay   = "Playfair Display"   // headlines, weight 700; with Cyrillic
+	Cinzel            = "Cinzel"             // Roman capitals, weight 500
+	GreatVibes        = "Great Vibes"        // script, weight 400; with Cyrillic
+	PinyonScript      = "Pinyon Script"      // English round hand, weight 400
 )
 
 // Align is the alignment of lines.
@@ -133,6 +140,7 @@ type cluster struct {
 	face       *face
 	parts      []part
 	advance    float64 // in ems
+	wide       int16   // kerning in font units that is part of the width of the character
 	text       string
 	start, end int   // in the runes of the paragraph
 	level      uint8 // of UAX #9

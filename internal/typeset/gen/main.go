@@ -1,6 +1,10 @@
 // Command gen writes the font archive that the binary embeds: it copies each font that SHA256SUMS
 // lists from the npm packages below -from to -to, compressed, after a check of its digest, and
 // joins the licences of the packages. Its output depends only on its input.
+//
+// Fonts have much in common, such as the tables of a family and the licence in the names. So each
+// font is compressed with the first font of its family in SHA256SUMS as the dictionary, and the first
+// one with that of the first line. The id of the dictionary is the line from 1.
 package main
 
 import (
@@ -12,6 +16,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/klauspost/compress/zstd"
@@ -32,13 +37,9 @@ func run(from, to string) error {
 	if err != nil {
 		return err
 	}
-	// One goroutine, so that the frames are the same on every machine.
-	encoder, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedBestCompression), zstd.WithEncoderConcurrency(1))
-	if err != nil {
-		return err
-	}
 	var licences bytes.Buffer
 	last := ""
+	var fonts []font
 	for line := range strings.Lines(string(sums)) {
 		want, name, ok := strings.Cut(strings.TrimSpace(line), "  ")
 		if !ok {
@@ -55,9 +56,10 @@ func run(from, to string) error {
 		if got := sha256.Sum256(data); hex.EncodeToString(got[:]) != want {
 			return fmt.Errorf("%s: the SHA-256 is %x, want %s", name, got, want)
 		}
-		if err := os.WriteFile(filepath.Join(to, name+".zst"), encoder.EncodeAll(data, nil), 0o644); err != nil { //nolint:gosec // a file of the build
+		if err := write(filepath.Join(to, name+".zst"), data, dictionary(fonts, name)...); err != nil {
 			return err
 		}
+		fonts = append(fonts, font{name, data})
 		if folder := filepath.Dir(filepath.Dir(path)); folder != last {
 			last = folder
 			if err := licence(&licences, folder); err != nil {
@@ -65,7 +67,32 @@ func run(from, to string) error {
 			}
 		}
 	}
-	return os.WriteFile(filepath.Join(to, "LICENSES.txt.zst"), encoder.EncodeAll(licences.Bytes(), nil), 0o644) //nolint:gosec // a file of the build
+	return write(filepath.Join(to, "LICENSES.txt.zst"), licences.Bytes())
+}
+
+// font is a font of the archive.
+type font struct {
+	name string
+	data []byte
+}
+
+// dictionary returns the option for the dictionary of the next font.
+func dictionary(fonts []font, name string) []zstd.EOption {
+	if len(fonts) == 0 {
+		return nil
+	}
+	family, _, _ := strings.Cut(name, "_")
+	i := max(0, slices.IndexFunc(fonts, func(f font) bool { return strings.HasPrefix(f.name, family+"_") }))
+	return []zstd.EOption{zstd.WithEncoderDictRaw(uint32(i+1), fonts[i].data)} //nolint:gosec // a few fonts
+}
+
+// write compresses a file. One goroutine does it, so that the frames are the same on every machine.
+func write(path string, data []byte, options ...zstd.EOption) error {
+	encoder, err := zstd.NewWriter(nil, append(options, zstd.WithEncoderLevel(zstd.SpeedBestCompression), zstd.WithEncoderConcurrency(1))...)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, encoder.EncodeAll(data, nil), 0o644) //nolint:gosec // a file of the build
 }
 
 var errNotOne = errors.New("the packages must have exactly one such file")

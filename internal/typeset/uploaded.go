@@ -1,0 +1,310 @@
+package typeset
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/sha256"
+	"encoding/binary"
+	"math"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/go-text/typesetting/font"
+	"github.com/go-text/typesetting/font/opentype"
+	"github.com/go-text/typesetting/font/opentype/tables"
+)
+
+// Info is what a font file has. It is stored with the file as JSON.
+type Info struct {
+	// Family is the family of the first face.
+	Family string `json:"family"`
+	// Faces are the faces of the file: one, those of a collection, or the named instances of a
+	// variable font.
+	Faces []Face `json:"faces"`
+}
+
+// Face is a face of a font file.
+type Face struct {
+	Family string `json:"family"`
+	Style  string `json:"style"` // such as "Semibold Italic", for people
+	Weight int    `json:"weight"`
+	Italic bool   `json:"italic,omitempty"`
+	// Index is the font in a collection, and Instance the instance of a variable font, from 1.
+	Index    int `json:"index,omitempty"`
+	Instance int `json:"instance,omitempty"`
+}
+
+// Uploaded is a font file that an institution has stored.
+type Uploaded struct {
+	// SHA256 is the digest of the file, and Size its length.
+	SHA256 [sha256.Size]byte
+	Size   int64
+	// Info is the result of Inspect.
+	Info Info
+	// Read returns the file. It is called when a text first needs the font, and again after the font
+	// was removed from memory.
+	Read func() ([]byte, error)
+}
+
+// MaxFontSize is the maximum length of a font file in bytes.
+const MaxFontSize = maxFontSize
+
+// Limits of uploaded files.
+const (
+	maxFaces      = 64
+	maxAxes       = 16
+	maxInstances  = 1024
+	maxNameLength = 100 // characters of a family or style
+)
+
+// Inspect checks an uploaded font file and returns what it has: a TrueType or OpenType font, static
+// or variable, or a collection of such fonts. The error is a *FontError.
+func Inspect(data []byte) (info Info, err error) {
+	defer func() { // the reader panics on some damaged fonts
+		if r := recover(); r != nil {
+			info, err = Info{}, fontError(FontDamaged, "the file is damaged: %v", r)
+		}
+	}()
+	const name = "the file"
+	if len(data) > maxFontSize {
+		return Info{}, fontError(FontTooLarge, "the file has %d bytes, and %d are allowed", len(data), maxFontSize)
+	}
+	if _, err := fontsOf(data, name); err != nil {
+		return Info{}, err
+	}
+	data = hideTables(data)
+	loaders, err := fontsOf(data, name)
+	if err != nil {
+		return Info{}, err
+	}
+	for i, l := range loaders {
+		faces, err := facesOf(l)
+		if err != nil {
+			return Info{}, err
+		}
+		for _, face := range faces {
+			face.Index = i
+			same := func(have Face) bool {
+				return have.Family == face.Family && have.Weight == face.Weight && have.Italic == face.Italic
+			}
+			if !slices.ContainsFunc(info.Faces, same) {
+				info.Faces = append(info.Faces, face)
+			}
+		}
+		if len(info.Faces) > maxFaces {
+			return Info{}, fontError(FontTooLarge, "the file has more than %d faces", maxFaces)
+		}
+		if _, err := readFace(data, i, faces[0].Instance, name); err != nil {
+			return Info{}, err
+		}
+	}
+	if len(info.Faces) == 0 {
+		return Info{}, fontError(FontDamaged, "the file has no font")
+	}
+	info.Family = info.Faces[0].Family
+	return info, nil
+}
+
+// facesOf returns the face of a font, or the instances of a variable font.
+func facesOf(l *opentype.Loader) ([]Face, error) {
+	raw := func(tag string) []byte {
+		t, err := l.RawTable(opentype.MustNewTag(tag))
+		if err != nil {
+			return nil
+		}
+		return t
+	}
+	if err := embeddable(raw("OS/2"), "the font"); err != nil {
+		return nil, err
+	}
+	cff := raw("CFF ")
+	switch {
+	case raw("CFF2") != nil:
+		return nil, fontError(FontFormat, "the font is a variable font with outlines of the format CFF2: use its TrueType version (.ttf) or one of its static fonts")
+	case cff == nil && raw("glyf") == nil:
+		return nil, fontError(FontNoOutlines, "the font has only pictures of characters: use a font with outlines")
+	case cff != nil:
+		if err := checkCharstrings(cff); err != nil {
+			return nil, fontError(FontDamaged, "the font is damaged: %v", err)
+		}
+	}
+	names, _, err := tables.ParseName(raw("name"))
+	if err != nil {
+		return nil, fontError(FontDamaged, "the font is damaged: its table name cannot be read: %v", err)
+	}
+	about, _ := font.Describe(l, nil)
+	const subfamily, typographicSubfamily = 2, 17
+	face := Face{
+		Family: readable(about.Family), Style: cmp.Or(readable(names.Name(typographicSubfamily)), readable(names.Name(subfamily)), "Regular"),
+		Weight: weightOf(float64(about.Aspect.Weight)), Italic: about.Aspect.Style == font.StyleItalic,
+	}
+	if face.Family == "" {
+		return nil, fontError(FontDamaged, "the font is damaged: it has no name")
+	}
+	fvar := raw("fvar")
+	if fvar == nil {
+		return []Face{face}, nil
+	}
+	list, err := instances(fvar)
+	if err != nil {
+		return nil, fontError(FontDamaged, "the font is damaged: %v", err)
+	}
+	var out []Face
+	for i, instance := range list {
+		if instance.other {
+			continue
+		}
+		named := face
+		named.Instance = i + 1
+		named.Style = cmp.Or(readable(names.Name(tables.NameID(instance.name))), face.Style)
+		if instance.weight > 0 {
+			named.Weight = weightOf(instance.weight)
+		}
+		named.Italic = face.Italic || instance.italic
+		out = append(out, named)
+	}
+	return out, nil
+}
+
+// weightOf returns a weight from 1 to 1000. Old fonts have weights from 1 to 9.
+func weightOf(w float64) int {
+	if w > 0 && w < 10 {
+		w *= 100
+	}
+	return int(math.Round(max(1, min(1000, w))))
+}
+
+// readable returns a name without controls, shortened to the maximum length.
+func readable(s string) string {
+	s = strings.Map(func(r rune) rune {
+		if !unicode.IsGraphic(r) || r == unicode.ReplacementChar {
+			return -1
+		}
+		return r
+	}, s)
+	if runes := []rune(s); len(runes) > maxNameLength {
+		s = string(runes[:maxNameLength])
+	}
+	return strings.TrimSpace(s)
+}
+
+// hidden are the tables that are not read from uploaded fonts: layout for Apple systems, pictures and
+// vertical text.
+var hidden = []string{
+	"morx", "mort", "kerx", "trak", "feat", "ankr", "ltag", "just", "bsln", "prop", "opbd", "lcar",
+	"SVG ", "sbix", "CBDT", "CBLC", "EBDT", "EBLC", "EBSC", "bdat", "bloc", "bhed", "COLR", "CPAL",
+	"vhea", "vmtx", "VVAR", "VORG", "BASE", "JSTF", "MATH", "Silf", "Glat", "Gloc", "Sill", "Feat",
+}
+
+// hideTables returns a copy of a file whose lists of tables, which checkTables has checked, have other
+// tags for those tables.
+func hideTables(data []byte) []byte {
+	const header, record = 12, 16
+	data = bytes.Clone(data)
+	at := []uint32{0}
+	if binary.BigEndian.Uint32(data) == magicCollection {
+		at = make([]uint32, binary.BigEndian.Uint32(data[8:]))
+		for i := range at {
+			at[i] = binary.BigEndian.Uint32(data[header+4*i:])
+		}
+	}
+	for _, from := range at {
+		list := data[from:]
+		for i := range int(be16(list, 4)) {
+			if tag := list[header+i*record:][:4]; slices.Contains(hidden, string(tag)) {
+				copy(tag, "    ")
+			}
+		}
+	}
+	return data
+}
+
+// instance is a named instance of a variable font.
+type instance struct {
+	name        uint16
+	coordinates []float32
+	weight      float64 // 0 if it has none
+	italic      bool
+	other       bool // differs from the default in something else, such as the width
+}
+
+// instances returns the named instances of the table fvar, or the default instance if it has none
+// that differs from it only in weight and slant.
+func instances(fvar []byte) ([]instance, error) {
+	const header, axisSize, fixed = 16, 20, 1 << 16
+	if len(fvar) < header {
+		return nil, errInstances
+	}
+	from, axes, size := int(be16(fvar, 4)), int(be16(fvar, 8)), int(be16(fvar, 10))
+	count, length := int(be16(fvar, 12)), int(be16(fvar, 14))
+	if axes == 0 || axes > maxAxes || count > maxInstances || size != axisSize || length < 4+4*axes || from+axes*axisSize+count*length > len(fvar) {
+		return nil, errInstances
+	}
+	value := func(at int) float32 {
+		return float32(int32(binary.BigEndian.Uint32(fvar[at:]))) / fixed //nolint:gosec // a signed number
+	}
+	read := func(name uint16, coordinate func(axis int) float32) instance {
+		out := instance{name: name}
+		for axis := range axes {
+			at := from + axis*axisSize
+			v := coordinate(axis)
+			out.coordinates = append(out.coordinates, v)
+			switch string(fvar[at : at+4]) {
+			case "wght":
+				out.weight = float64(v)
+			case "ital", "slnt":
+				out.italic = out.italic || v != 0
+			case "opsz":
+			default:
+				out.other = out.other || v != value(at+8)
+			}
+		}
+		return out
+	}
+	var out []instance
+	usable := false
+	for i := range count {
+		at := from + axes*axisSize + i*length
+		next := read(be16(fvar, at), func(axis int) float32 { return value(at + 4 + 4*axis) })
+		usable = usable || !next.other
+		out = append(out, next)
+	}
+	if !usable {
+		out = append(out, read(0, func(axis int) float32 { return value(from + axis*axisSize + 8) }))
+	}
+	return out, nil
+}
+
+// With returns fonts that also have uploaded ones. A style selects them by their family. They come
+// before an embedded family of the same name, and of two faces of the same weight, the one that is
+// later in the list is used. Texts that prefer another family use them for characters that no other
+// font has. The fonts in memory are shared with f.
+func (f *Fonts) With(uploaded ...Uploaded) *Fonts {
+	out := &Fonts{entries: slices.Clone(f.entries), cache: f.cache}
+	for _, u := range uploaded {
+		for _, face := range u.Info.Faces {
+			out.entries = append(out.entries, &entry{
+				name: cmp.Or(postScriptName(strings.ReplaceAll(face.Family+"-"+face.Style, " ", "")), "Font"), family: face.Family,
+				weight: face.Weight, italic: face.Italic, optional: true, uploaded: true, large: u.Size >= largeFont,
+				index: face.Index, instance: face.Instance, read: u.read,
+			})
+		}
+	}
+	return out
+}
+
+// read returns the file after a check of its digest.
+func (u *Uploaded) read() ([]byte, error) {
+	data, err := u.Read()
+	if err != nil {
+		return nil, err
+	}
+	if sha256.Sum256(data) != u.SHA256 {
+		return nil, fontError(FontDamaged, "the file of %s has changed", u.Info.Family)
+	}
+	if _, err := fontsOf(data, u.Info.Family); err != nil {
+		return nil, err
+	}
+	return hideTables(data), nil
+}
