@@ -49,3 +49,50 @@ func BenchmarkName(b *testing.B) {
 	b.ReportMetric(float64(times[len(times)/2].Microseconds()), "p50-µs")
 	b.ReportMetric(float64(times[len(times)*99/100].Microseconds()), "p99-µs")
 }
+
+// BenchmarkLayout sets Latin names in each family, without drawing.
+func BenchmarkLayout(b *testing.B) {
+	f := testFonts(b)
+	list := names("Latin")
+	families := []string{Inter, EBGaramond, CormorantGaramond, Cinzel, PlayfairDisplay, Jost, GreatVibes, PinyonScript}
+	times := make([]time.Duration, 0, b.N)
+	set := func(i int) {
+		style := Style{Font: Font{Family: families[i%len(families)], Italic: i%3 == 0}, Size: 40, MinSize: 16, Lines: 2, Align: Center}
+		if _, err := f.Layout(list[i%len(list)], style, 500); err != nil {
+			b.Fatal(err)
+		}
+	}
+	for i := range 3 * len(families) { // reads the fonts
+		set(i)
+	}
+	b.ReportAllocs()
+	i := 0
+	for b.Loop() {
+		start := time.Now()
+		set(i)
+		times = append(times, time.Since(start))
+		i += 7
+	}
+	slices.Sort(times)
+	b.ReportMetric(float64(times[len(times)/2].Microseconds()), "p50-µs")
+	b.ReportMetric(float64(times[len(times)*99/100].Microseconds()), "p99-µs")
+}
+
+// BenchmarkRead decompresses and reads each embedded font.
+func BenchmarkRead(b *testing.B) {
+	testFonts(b)
+	for _, e := range embeddedFonts {
+		b.Run(e.file, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				data, err := readEmbedded(e.file)
+				if err != nil {
+					b.Fatal(err)
+				}
+				if _, err := readFace(data, 0, 0, e.file); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

@@ -1,7 +1,9 @@
 package typeset
 
 import (
+	"crypto/sha256"
 	"encoding/binary"
+	"slices"
 
 	interpreter "github.com/go-text/typesetting/font/cff/interpreter"
 )
@@ -10,17 +12,27 @@ import (
 // may draw without end.
 const (
 	maxGlyphSteps = 1 << 16
-	maxFontSteps  = 1 << 26
+	maxFileSteps  = 1 << 26
 )
 
-// checkCharstrings runs the charstrings of a CFF font (Adobe Technical Notes 5176 and 5177) without
-// drawing and checks the limits.
-func checkCharstrings(cff []byte) error {
+// charstrings checks the outlines of the CFF fonts of a file.
+type charstrings struct {
+	checked [][sha256.Size]byte // the fonts of a collection may have the same outlines
+	steps   int
+}
+
+// check runs the charstrings of a font (Adobe Technical Notes 5176 and 5177) without drawing and checks
+// the limits.
+func (s *charstrings) check(cff []byte) error {
+	digest := sha256.Sum256(cff)
+	if slices.Contains(s.checked, digest) {
+		return nil
+	}
+	s.checked = append(s.checked, digest)
 	font, err := readCFF(cff)
 	if err != nil {
 		return err
 	}
-	total := 0
 	for glyph, charstring := range font.charstrings {
 		var subrs [][]byte
 		if i := font.choice(glyph); i < len(font.subrs) {
@@ -32,7 +44,7 @@ func checkCharstrings(cff []byte) error {
 		if err := machine.Run(charstring, subrs, font.globals, counter); err == errSteps { //nolint:errorlint,err113 // it is not wrapped
 			return err
 		}
-		if total += counter.steps; total > maxFontSteps {
+		if s.steps += counter.steps; s.steps > maxFileSteps {
 			return errSteps
 		}
 	}

@@ -151,6 +151,7 @@ func faceID(data []byte, index, instance int) string {
 // Formats of font files (OpenType, otff).
 const (
 	magicTrueType   = 0x00010000
+	magicApple      = 0x74727565 // true
 	magicOpenType   = 0x4F54544F // OTTO
 	magicCollection = 0x74746366 // ttcf
 	maxCollected    = 64         // fonts of a collection
@@ -191,7 +192,7 @@ func checkTables(data []byte) error {
 			return errTables
 		}
 		font := data[from:]
-		if magic := binary.BigEndian.Uint32(font); magic != magicTrueType && magic != magicOpenType {
+		if magic := binary.BigEndian.Uint32(font); magic != magicTrueType && magic != magicApple && magic != magicOpenType {
 			return errFormat
 		}
 		n := int(be16(font, 4))

@@ -2,6 +2,7 @@ package typeset
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"errors"
 	"math"
 	"slices"
@@ -104,6 +105,46 @@ func FuzzFont(f *testing.F) {
 		for _, s := range subsets.list {
 			s.compact()
 			s.toUnicode()
+		}
+	})
+}
+
+// FuzzInspect uploads any file. If it is accepted, texts are set in all of its faces.
+func FuzzInspect(f *testing.F) {
+	base := testFonts(f)
+	thai := embeddedFont(f, "NotoSansThai_400Regular.ttf")
+	jost := embeddedFont(f, "Jost_400Regular.ttf")
+	f.Add(thai)
+	f.Add(jost)
+	f.Add(withCFF(f, thai))
+	f.Add(collected(thai, jost))
+	f.Add(variableFont(f))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		info, err := Inspect(data)
+		if err != nil {
+			if _, ok := errors.AsType[*FontError](err); !ok {
+				t.Fatal(err)
+			}
+			return
+		}
+		set := base.With(Uploaded{SHA256: sha256.Sum256(data), Size: int64(len(data)), Info: info, Read: func() ([]byte, error) { return data, nil }})
+		for _, face := range info.Faces[:min(3, len(info.Faces))] {
+			b, err := set.Layout("ก้ำ VAV ffi 12", Style{Font: Font{Family: face.Family, Weight: face.Weight, Italic: face.Italic}, Size: 10, Lines: 3}, 500)
+			if err != nil {
+				continue
+			}
+			var content bytes.Buffer
+			subsets := NewSubsets("F")
+			b.Draw(&content, subsets, 0, 0)
+			b.SVGPath(0, 0)
+			for _, s := range subsets.list {
+				if s.face.glyf != nil {
+					s.trueType()
+				} else {
+					s.compact()
+				}
+				s.toUnicode()
+			}
 		}
 	})
 }

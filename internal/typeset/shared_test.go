@@ -3,6 +3,7 @@ package typeset
 import (
 	"bytes"
 	"encoding/json"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -116,5 +117,32 @@ func TestSharedIsDeterministic(t *testing.T) {
 	}
 	if !slices.Equal(files[0], files[1]) {
 		t.Error("two publications of the same fonts differ")
+	}
+}
+
+// A name in Latin letters adds no font to a certificate, and a name in another script one that is
+// small.
+func TestSharedSizes(t *testing.T) {
+	f := testFonts(t)
+	font := Font{Family: CormorantGaramond, Weight: 600}
+	_, shared := shareable(t, f, font)
+	for _, script := range slices.Sorted(maps.Keys(nameParts)) {
+		total, largest, list := 0, 0, names(script)
+		for _, name := range list {
+			own := shared.NewSubsets("CF")
+			layout(t, f, name, Style{Font: font, Size: 24}, 1000).Draw(&bytes.Buffer{}, own, 0, 0)
+			var out bytes.Buffer
+			w := pdf.NewWriter(&out)
+			empty := out.Len()
+			if own.Objects(w).Len() == 0 {
+				continue
+			}
+			total, largest = total+out.Len()-empty, max(largest, out.Len()-empty)
+		}
+		mean := total / len(list)
+		t.Logf("%s: %d bytes on average, at most %d", script, mean, largest)
+		if script == "Latin" && mean > 0 || mean > 4000 {
+			t.Errorf("names in %s add %d bytes on average", script, mean)
+		}
 	}
 }

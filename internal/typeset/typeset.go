@@ -2,8 +2,9 @@
 // a width and writes the result as PDF content or as an SVG path. Both show the same glyphs at the
 // same positions.
 //
-// [Fonts] has the fonts: those that the binary embeds, and those in folders of the machine, which
-// Chinese, Japanese and Korean need. [Fonts.Layout] returns a [Block]. [Block.Draw] writes the
+// [Fonts] has the fonts: those that the binary embeds, those in folders of the machine, which
+// Chinese, Japanese and Korean need, and those that an institution uploads: [Inspect] checks a file,
+// and [Fonts.With] adds it. [Fonts.Layout] returns a [Block]. [Block.Draw] writes the
 // operators of a content stream and records the glyphs in [Subsets], which then writes one font
 // subset per face:
 //
@@ -11,6 +12,8 @@
 //	subsets := typeset.NewSubsets("CV")
 //	block.Draw(&content, subsets, 72, 700)
 //	resources.Set("Font", subsets.Objects(update))
+//
+// [Shared] is the subsets of a PDF that its later updates use.
 //
 // Rules:
 //

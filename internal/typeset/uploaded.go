@@ -78,8 +78,9 @@ func Inspect(data []byte) (info Info, err error) {
 	if err != nil {
 		return Info{}, err
 	}
+	outlines := &charstrings{}
 	for i, l := range loaders {
-		faces, err := facesOf(l)
+		faces, err := facesOf(l, outlines)
 		if err != nil {
 			return Info{}, err
 		}
@@ -107,7 +108,7 @@ func Inspect(data []byte) (info Info, err error) {
 }
 
 // facesOf returns the face of a font, or the instances of a variable font.
-func facesOf(l *opentype.Loader) ([]Face, error) {
+func facesOf(l *opentype.Loader, outlines *charstrings) ([]Face, error) {
 	raw := func(tag string) []byte {
 		t, err := l.RawTable(opentype.MustNewTag(tag))
 		if err != nil {
@@ -125,7 +126,7 @@ func facesOf(l *opentype.Loader) ([]Face, error) {
 	case cff == nil && raw("glyf") == nil:
 		return nil, fontError(FontNoOutlines, "the font has only pictures of characters: use a font with outlines")
 	case cff != nil:
-		if err := checkCharstrings(cff); err != nil {
+		if err := outlines.check(cff); err != nil {
 			return nil, fontError(FontDamaged, "the font is damaged: %v", err)
 		}
 	}
