@@ -93,6 +93,9 @@ func readCFF(cff []byte) (*cffFont, error) {
 		if err != nil {
 			return nil, err
 		}
+		if len(list) > maxFontDicts {
+			return nil, errCFF
+		}
 		fonts = nil
 		for _, dict := range list {
 			fonts = append(fonts, readDict(dict))
@@ -101,10 +104,14 @@ func readCFF(cff []byte) (*cffFont, error) {
 			f.choices = cff[at:]
 		}
 	}
+	total := 0
 	for _, dict := range fonts {
 		subrs, err := readSubrs(cff, dict)
 		if err != nil {
 			return nil, err
+		}
+		if total += len(subrs); total > maxSubroutines {
+			return nil, errCFF
 		}
 		f.subrs = append(f.subrs, subrs)
 	}

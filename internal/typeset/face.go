@@ -164,6 +164,8 @@ var (
 	errMaxp       = errors.New("its table maxp is too short")
 	errLoca       = errors.New("its table loca is wrong")
 	errComponents = errors.New("a glyph has too many points")
+	errItems      = errors.New("its tables have too many items")
+	errOffsets    = errors.New("its glyphs overlap in the file")
 	errInstances  = errors.New("its table fvar is wrong")
 	errCFF        = errors.New("its table CFF is wrong")
 	errSteps      = errors.New("the outline of a glyph is too long")

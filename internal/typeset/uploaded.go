@@ -130,6 +130,9 @@ func facesOf(l *opentype.Loader, outlines *charstrings) ([]Face, error) {
 			return nil, fontError(FontDamaged, "the font is damaged: %v", err)
 		}
 	}
+	if err := checkItems(l); err != nil {
+		return nil, fontError(FontDamaged, "the font is damaged: %v", err)
+	}
 	names, _, err := tables.ParseName(raw("name"))
 	if err != nil {
 		return nil, fontError(FontDamaged, "the font is damaged: its table name cannot be read: %v", err)

@@ -62,6 +62,28 @@ func replaceTable(t testing.TB, data []byte, tag string, content []byte) []byte 
 	return out
 }
 
+// replaceTables returns a font with another table.
+func replaceTables(t testing.TB, data []byte, with table) []byte {
+	t.Helper()
+	loaders, err := opentype.NewLoaders(bytes.NewReader(data))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list []table
+	for _, tag := range loaders[0].Tables() {
+		content, err := loaders[0].RawTable(tag)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if tag.String() == with.tag {
+			content = with.data
+		}
+		list = append(list, table{tag.String(), content})
+	}
+	out, _ := sfnt(list)
+	return out
+}
+
 // collected returns a collection of fonts.
 func collected(fonts ...[]byte) []byte {
 	out := append([]byte("ttcf\x00\x01\x00\x00"), 0, 0, 0, byte(len(fonts)))
@@ -276,6 +298,22 @@ func charstringBomb(t *testing.T, data []byte) []byte {
 	return replaceTable(t, data, "CFF ", slices.Concat([]byte{1, 0, 4, 4}, names, cffIndex(top(at)), none, globals, chars))
 }
 
+// layoutBomb returns a table GSUB of 20,000 lookups that are the same lookup, of 20,000 subtables that are
+// the same subtable.
+func layoutBomb() []byte {
+	const n = 20_000
+	b := []byte{0, 1, 0, 0, 0, 0, 0, 0, 0, 10}
+	b = binary.BigEndian.AppendUint16(b, n)
+	for range n {
+		b = binary.BigEndian.AppendUint16(b, 2+2*n)
+	}
+	b = binary.BigEndian.AppendUint16(append(b, 0, 1, 0, 0), n) // replaces one glyph
+	for range n {
+		b = binary.BigEndian.AppendUint16(b, 6)
+	}
+	return b
+}
+
 // A font that cannot be used is refused with a code and a reason that people understand.
 func TestRefusedUploads(t *testing.T) {
 	thai := embeddedFont(t, "NotoSansThai_400Regular.ttf")
@@ -311,6 +349,8 @@ func TestRefusedUploads(t *testing.T) {
 		{"damaged variations", renamed(thai, "GDEF", "fvar"), FontDamaged, "fvar"},
 		{"too many points", bomb(t, thai), FontDamaged, "too many points"},
 		{"outlines without end", charstringBomb(t, thai), FontDamaged, "too long"},
+		{"lookups without end", replaceTables(t, thai, table{"GSUB", layoutBomb()}), FontDamaged, "too many items"},
+		{"overlapping glyphs", replaceTables(t, thai, table{"loca", binary.BigEndian.AppendUint16([]byte{0, 9}, 3)}), FontDamaged, "overlap"},
 		{"empty collection", collected(), FontDamaged, "empty font collection"},
 	} {
 		info, err := Inspect(c.data)
