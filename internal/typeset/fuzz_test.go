@@ -138,11 +138,7 @@ func FuzzInspect(f *testing.F) {
 			b.Draw(&content, subsets, 0, 0)
 			b.SVGPath(0, 0)
 			for _, s := range subsets.list {
-				if s.face.glyf != nil {
-					s.trueType()
-				} else {
-					s.compact()
-				}
+				s.compact()
 				s.toUnicode()
 			}
 		}

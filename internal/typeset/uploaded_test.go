@@ -34,8 +34,16 @@ func withCFF(t testing.TB, data []byte) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
+	loaders, err := opentype.NewLoaders(bytes.NewReader(data))
+	if err != nil {
+		t.Fatal(err)
+	}
+	maxp, err := loaders[0].RawTable(opentype.MustNewTag("maxp"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	s := newSubset("F", f)
-	for glyph := 1; glyph+1 < len(f.loca); glyph++ {
+	for glyph := 1; glyph < int(be16(maxp, maxpGlyphs)); glyph++ {
 		c := &cluster{parts: []part{{glyph: uint16(glyph)}}, text: strconv.Itoa(glyph)}
 		s.add(appendKey(nil, c.parts, 0, c.text), c)
 	}
@@ -55,7 +63,7 @@ func replaceTable(t testing.TB, data []byte, tag string, content []byte) []byte 
 			list = append(list, table{tag, content})
 		}
 	}
-	out, _ := sfnt(list)
+	out := sfnt(list)
 	if tag == "CFF " {
 		copy(out, "OTTO")
 	}
@@ -80,8 +88,7 @@ func replaceTables(t testing.TB, data []byte, with table) []byte {
 		}
 		list = append(list, table{tag.String(), content})
 	}
-	out, _ := sfnt(list)
-	return out
+	return sfnt(list)
 }
 
 // collected returns a collection of fonts.
@@ -275,8 +282,7 @@ func bomb(t *testing.T, data []byte) []byte {
 		}
 		list = append(list, table{tag, content})
 	}
-	out, _ := sfnt(append(list, table{"loca", loca}))
-	return out
+	return sfnt(append(list, table{"loca", loca}))
 }
 
 // charstringBomb returns a CFF font whose subroutines call each other.
