@@ -1,0 +1,72 @@
+package design
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// Design is a PDF on which a template is built.
+type Design struct {
+	// PDF is the file to build on. It has no scripts, forms and attachments.
+	PDF   []byte
+	Pages []Page
+	// Warnings are remarks for the person who uploaded the file.
+	Warnings []Warning
+	// Fields are suggestions: the text fields of the form that the file had.
+	Fields []Field
+}
+
+// Page is the size of a page as displayed, in points.
+type Page struct{ Width, Height float64 }
+
+// Warning is a remark about a design that can be used. Code is a short stable identifier in
+// snake_case, Text a sentence for the user.
+type Warning struct{ Code, Text string }
+
+// Refusal is the reason why a file cannot be a design. Code is a short stable identifier in
+// snake_case, Reason a sentence for the user who uploaded the file.
+type Refusal struct{ Code, Reason string }
+
+// Error returns the reason.
+func (r *Refusal) Error() string { return r.Reason }
+
+func refuse(code, reason string) error { return &Refusal{Code: code, Reason: reason} }
+
+// Pictures returns a picture, PNG or JPEG, by its id: "logo", or the SHA-256 of a stored picture in
+// hexadecimal. The error is ErrNoPicture if there is no such picture.
+type Pictures func(id string) ([]byte, error)
+
+// ErrNoPicture reports that there is no picture with an id. A field for a logo stays empty then; any
+// other field is a problem.
+var ErrNoPicture = errors.New("there is no such picture")
+
+// Base is what all certificates of a published template share.
+type Base struct {
+	// PDF is the design followed by the shared tail. Each certificate of the template begins with
+	// these bytes.
+	PDF []byte
+	// Plan is what Open needs besides: the places in the file that a certificate fills in, as JSON.
+	Plan []byte
+}
+
+// Error lists the problems.
+func (p Problems) Error() string {
+	list := make([]string, len(p))
+	for i, problem := range p {
+		list[i] = problem.String()
+	}
+	return strings.Join(list, "; ")
+}
+
+// String returns the field, the code and the detail.
+func (p Problem) String() string {
+	s := p.Code
+	if p.Detail != "" {
+		s += " " + p.Detail
+	}
+	if p.Field != "" {
+		s = fmt.Sprintf("field %s: %s", p.Field, s)
+	}
+	return s
+}
