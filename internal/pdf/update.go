@@ -10,16 +10,17 @@ import (
 // Update is an incremental update (7.5.6) of a document. If the file is
 // encrypted, the update encrypts new strings and streams too.
 type Update struct {
-	doc     *Document
-	first   int // the first new object number
-	next    int
-	order   []int
-	objects map[int]Object
-	refs    map[int]Ref
-	pages   map[int]Ref // by index: pages that are direct objects of /Kids in the document
-	catalog Ref         // zero if the catalog is not an indirect object
-	trailer []Entry
-	written bool
+	doc      *Document
+	snapshot *Snapshot // of which it is an update, or nil
+	first    int       // the first new object number
+	next     int
+	order    []int
+	objects  map[int]Object
+	refs     map[int]Ref
+	pages    map[int]Ref // by index: pages that are direct objects of /Kids in the document
+	catalog  Ref         // zero if the catalog is not an indirect object
+	trailer  []Entry
+	written  bool
 }
 
 var errWritten = errors.New("the update is already written")
@@ -60,7 +61,7 @@ func (u *Update) Add(obj Object) Ref { return u.Set(u.Reserve(), obj) }
 // reserved. It returns the reference of the object, which has the generation of
 // the object in the file.
 func (u *Update) Set(ref Ref, obj Object) Ref {
-	if ref.Number < u.first {
+	if ref.Number < u.first && u.snapshot == nil {
 		ref = u.doc.currentRef(ref)
 	}
 	if _, ok := u.objects[ref.Number]; !ok {
@@ -78,7 +79,7 @@ func (u *Update) Resolve(obj Object) Object {
 		if !ok {
 			return obj
 		}
-		if changed, ok := u.objects[ref.Number]; ok {
+		if changed, ok := u.objects[ref.Number]; ok || u.snapshot != nil {
 			obj = changed
 		} else {
 			obj = u.doc.Object(ref)
@@ -165,12 +166,12 @@ func (u *Update) WriteTo(w io.Writer) (int64, error) {
 		return 0, d.src.err
 	}
 	u.CatalogRef() // adds the catalog if it is not an indirect object
-	last, err := d.src.window(d.src.size-1, 1)
+	newline, err := u.endsLine()
 	if err != nil {
 		return 0, err
 	}
 	s := newSerializer(w, d.src.size, d)
-	if len(last) == 1 && last[0] != '\n' {
+	if !newline {
 		s.buf = append(s.buf, '\n')
 	}
 	for _, number := range u.order {
@@ -201,6 +202,15 @@ func (u *Update) WriteTo(w io.Writer) (int64, error) {
 		s.err = d.src.err
 	}
 	return s.written, s.err
+}
+
+// endsLine reports whether the document ends with a newline.
+func (u *Update) endsLine() (bool, error) {
+	if u.snapshot != nil {
+		return u.snapshot.last == '\n', nil
+	}
+	last, err := u.doc.src.window(u.doc.src.size-1, 1)
+	return len(last) == 0 || last[0] == '\n', err
 }
 
 // structural lists the entries of a trailer or cross-reference stream that
