@@ -48,7 +48,7 @@ type Language struct {
 	// Direction is "ltr" or "rtl".
 	Direction string
 
-	date, time string
+	date, month, time string
 	// firstDay is the text for the first day of a month, such as "1er".
 	firstDay string
 	months   []string
@@ -93,6 +93,7 @@ func read(tag string) (*Language, error) {
 		Name      string   `toml:"name"`
 		Direction string   `toml:"direction"`
 		Date      string   `toml:"date"`
+		Month     string   `toml:"month"`
 		Time      string   `toml:"time"`
 		First     string   `toml:"first"`
 		Months    []string `toml:"months"`
@@ -101,11 +102,11 @@ func read(tag string) (*Language, error) {
 		return nil, err
 	}
 	l := &Language{
-		Tag: tag, Name: meta.Name, Direction: meta.Direction, date: meta.Date, time: meta.Time, firstDay: cmp.Or(meta.First, "1"), months: meta.Months,
+		Tag: tag, Name: meta.Name, Direction: meta.Direction, date: meta.Date, month: meta.Month, time: meta.Time, firstDay: cmp.Or(meta.First, "1"), months: meta.Months,
 		messages: map[string]message{},
 	}
 	if l.Name == "" || l.Direction != "ltr" && l.Direction != "rtl" || len(l.months) != monthsOfYear ||
-		!samePlaceholders(l.date, "{day}{month}{year}") || !samePlaceholders(l.time, "{clock}{date}") {
+		!samePlaceholders(l.date, "{day}{month}{year}") || !samePlaceholders(l.month, "{month}{year}") || !samePlaceholders(l.time, "{clock}{date}") {
 		return nil, errors.New("language.toml is incomplete or invalid")
 	}
 	files, err := fs.Glob(catalogs, folder+"/*.toml")
@@ -273,6 +274,16 @@ func (l *Language) Date(t time.Time) string {
 		default:
 			return strconv.Itoa(t.Year())
 		}
+	})
+}
+
+// Month formats the month and the year of a time in the location of the time.
+func (l *Language) Month(t time.Time) string {
+	return expand(l.month, func(name string) string {
+		if name == "month" {
+			return l.months[t.Month()-1]
+		}
+		return strconv.Itoa(t.Year())
 	})
 }
 
