@@ -49,13 +49,15 @@ type Field struct {
 	Box Box `json:"box"`
 	// Rotate is the angle about the center of the box.
 	Rotate float64 `json:"rotate,omitempty"`
-	// Text is the text with its placeholders, such as "{name}". Of a signature, it is the placeholder
-	// of the signatory, "{signatory:1}".
+	// Text is the text with its placeholders, such as "{name}". A field with placeholders whose values
+	// are all empty is not drawn. Of a signature, it is the placeholder of the signatory,
+	// "{signatory:1}".
 	Text string `json:"text,omitempty"`
 	// Label is the name of the field for people who edit the template.
 	Label string `json:"label,omitempty"`
 
-	Font    Font    `json:"font,omitzero"`
+	Font Font `json:"font,omitzero"`
+	// Size is the font size. Text that does not fit is smaller, down to MinSize; 0 is Size.
 	Size    float64 `json:"size,omitempty"`
 	MinSize float64 `json:"min_size,omitempty"`
 	// Lines is the maximum number of lines; 0 is 1. Leading is the distance between two baselines as
@@ -122,6 +124,7 @@ const (
 	CodeValueMissing      = "value_missing"      // a required value is empty; Detail is the placeholder
 	CodeValueUnknown      = "value_unknown"      // a value belongs to no placeholder; Detail is its name
 	CodeFieldInvalid      = "field_invalid"      // a property of the field is impossible; Detail names it
+	CodePlaceholder       = "placeholder"        // there is no such placeholder; Detail is its text
 	CodeQRMissing         = "qr_missing"         // the layout has no QR code, or more than one
 	CodeQRTooSmall        = "qr_too_small"       // the QR code is smaller than 20 mm
 	CodeQRCovered         = "qr_covered"         // a field overlaps the QR code; Detail is the id of the field
@@ -135,6 +138,8 @@ type Problem struct {
 	Code  string `json:"code"`
 	// Detail is explained at the code.
 	Detail string `json:"detail,omitempty"`
+	// Package is the Debian package whose fonts have the missing characters, or "".
+	Package string `json:"package,omitempty"`
 }
 
 // Problems are the problems of a layout or of one certificate. They are an error.

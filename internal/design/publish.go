@@ -1,0 +1,401 @@
+package design
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/certvault/certvault/internal/pdf"
+	"github.com/certvault/certvault/internal/typeset"
+)
+
+// plan is what Open needs besides the base: object numbers of the base, and the fonts in it.
+type plan struct {
+	Version int                  `json:"version"`
+	Prefix  string               `json:"prefix"`
+	Space   bool                 `json:"space,omitempty"` // colours are in the colour space of the resources
+	Pages   []pagePlan           `json:"pages"`
+	Fields  map[string]fieldPlan `json:"fields"` // by id: the variable fields
+	Fonts   *typeset.Shared      `json:"fonts"`
+}
+
+// planVersion is the version of the form of plans.
+const planVersion = 1
+
+// pagePlan is a page with variable fields: its index, the object number of the content stream that a
+// certificate replaces, and that of the dictionary of fonts, to which it adds its own.
+type pagePlan struct {
+	Page    int `json:"page"`
+	Content int `json:"content"`
+	Fonts   int `json:"fonts"`
+}
+
+// fieldPlan is a variable field: the number of its marked content, and the object number of its
+// structure element, or 0 without tags.
+type fieldPlan struct {
+	Mark    int `json:"mark"`
+	Element int `json:"element,omitempty"`
+}
+
+// publisher writes a base.
+type publisher struct {
+	doc      *pdf.Document
+	u        *pdf.Update
+	l        *Layout
+	fonts    *typeset.Fonts
+	pictures Pictures
+
+	subsets *typeset.Subsets
+	plan    plan
+	tags    *tags
+	space   pdf.Object // the colour space of our colours; nil for DeviceRGB
+	opaque  bool       // transparency is not allowed
+	drawn   map[string]pdf.Ref
+	sizes   map[string]*picture
+
+	problems Problems
+}
+
+// Publish draws everything that all certificates of a template share, and returns the base. The error
+// is Problems if the layout cannot be published, and a *Refusal if the design cannot.
+func Publish(d *Design, l *Layout, fonts *typeset.Fonts, pictures Pictures) (*Base, error) {
+	if problems := l.Check(d.Pages); len(problems) > 0 {
+		return nil, problems
+	}
+	doc, err := pdf.Open(bytes.NewReader(d.PDF), int64(len(d.PDF)))
+	if err != nil {
+		return nil, pdfError(err)
+	}
+	if err := doc.AvoidReferenced(); err != nil {
+		return nil, pdfError(err)
+	}
+	if n := doc.PageCount(); n != len(d.Pages) {
+		return nil, fmt.Errorf("the design has %d pages, want %d", n, len(d.Pages))
+	}
+	p := &publisher{doc: doc, u: doc.Update(), l: l, fonts: fonts, pictures: pictures, drawn: map[string]pdf.Ref{}, sizes: map[string]*picture{}}
+	tail, err := p.run()
+	if err != nil {
+		return nil, err
+	}
+	stored, err := json.Marshal(p.plan)
+	if err != nil {
+		return nil, fmt.Errorf("storing the plan of a template: %w", err)
+	}
+	return &Base{PDF: slices.Concat(d.PDF, tail), Plan: stored}, nil
+}
+
+func (p *publisher) run() ([]byte, error) {
+	p.plan = plan{Version: planVersion, Prefix: p.prefix(), Pages: []pagePlan{}, Fields: map[string]fieldPlan{}}
+	p.subsets = typeset.NewSubsets(p.plan.Prefix + "B")
+	packet := readMetadata(p.doc, p.u.Catalog())
+	p.colours(packet)
+	p.tags = newTags(p)
+	if err := p.preload(); err != nil {
+		return nil, err
+	}
+	pages := make([]*pageEdit, p.doc.PageCount())
+	for i := range pages {
+		edit, err := p.page(i)
+		if err != nil {
+			return nil, err
+		}
+		pages[i] = edit
+	}
+	if len(p.problems) > 0 {
+		return nil, p.problems
+	}
+	shared := p.subsets.Objects(p.u) // after the last drawing
+	for _, edit := range pages {
+		if edit != nil {
+			p.finishPage(edit, shared)
+		}
+	}
+	p.plan.Fonts = p.subsets.Share()
+	p.catalog(packet, !slices.Contains(pages, nil))
+	tail, err := p.u.Bytes()
+	if err != nil {
+		return nil, pdfError(err)
+	}
+	return tail, nil
+}
+
+// prefix returns a prefix that begins no name in the resources of the pages.
+func (p *publisher) prefix() string {
+	prefix := "Cv"
+	for i := 0; i < p.doc.PageCount(); i++ {
+		page, err := p.doc.Page(i)
+		if err != nil {
+			continue
+		}
+		for _, kind := range []pdf.Name{"Font", "XObject", "ColorSpace", "ExtGState"} {
+			for name := range p.doc.Dict(page.Resources().Get(kind)).All() {
+				if strings.HasPrefix(string(name), prefix) {
+					prefix += "x"
+					i = -1 // the earlier pages may have a name with the longer prefix
+				}
+			}
+		}
+	}
+	return prefix
+}
+
+// colours decides about the colour space and the transparency of what is added. A design that claims
+// PDF/A allows DeviceRGB only with an output intent of that space (ISO 19005-2, 6.2.4.3), and PDF/A-1
+// no transparency (ISO 19005-1, 6.4).
+func (p *publisher) colours(packet string) {
+	claim := pdfaPart.FindStringSubmatch(packet)
+	if claim == nil {
+		return
+	}
+	p.opaque = claim[1] == "1"
+	for _, intent := range p.doc.Array(p.u.Catalog().Get("OutputIntents")) {
+		profile := p.doc.Dict(p.doc.Dict(intent).Get("DestOutputProfile"))
+		if n, _ := p.doc.Int(profile.Get("N")); n == 3 {
+			return
+		}
+	}
+	p.plan.Space = true
+	p.space = pdf.Array{pdf.Name("ICCBased"), p.u.Add(profileStream(sRGB(), "DeviceRGB"))}
+}
+
+// preload adds the Latin letters of the fonts of the variable fields. The letters are a fixed set, so
+// that a template does not reveal the names of a list.
+func (p *publisher) preload() error {
+	done := map[typeset.Font]bool{}
+	for i := range p.l.Fields {
+		f := &p.l.Fields[i]
+		font := f.Font.typeset()
+		if !f.isVariable() || done[font] {
+			continue
+		}
+		done[font] = true
+		if err := p.subsets.Preload(p.fonts, font, typeset.Latin); err != nil {
+			return fmt.Errorf("reading the font of field %s: %w", f.ID, err)
+		}
+	}
+	return nil
+}
+
+// isVariable reports whether the text of the field has placeholders.
+func (f *Field) isVariable() bool { return f.isText() && placeholder.MatchString(f.Text) }
+
+// pageEdit is a page that gets fields.
+type pageEdit struct {
+	page     *pdf.Page
+	balance  pdf.Balance
+	static   bytes.Buffer
+	images   *pdf.Dict
+	variable bool
+	tags     *pageTags
+}
+
+// page draws what does not vary on a page. It returns nil for a page without fields.
+func (p *publisher) page(index int) (*pageEdit, error) {
+	if !slices.ContainsFunc(p.l.Fields, func(f Field) bool { return f.Page == index+1 && f.Kind != QR }) {
+		return nil, nil //nolint:nilnil // a page without fields is not an error
+	}
+	page, err := p.doc.Page(index)
+	if err != nil {
+		return nil, pdfError(err)
+	}
+	edit := &pageEdit{page: page, images: pdf.NewDict()}
+	if edit.balance, err = p.doc.ContentBalance(page); err != nil {
+		return nil, pdfError(err)
+	}
+	if edit.balance.Faulty {
+		return nil, errFaulty
+	}
+	edit.tags = p.tags.page(page)
+	g := page.Geometry()
+	for i := range p.l.Fields {
+		f := &p.l.Fields[i]
+		switch {
+		case f.Page != index+1 || f.Kind == QR:
+		case f.isPicture():
+			err = p.picture(edit, f, g)
+		case f.isVariable():
+			edit.variable = true
+			mark, element := edit.tags.field(f, p.heading() == f)
+			p.plan.Fields[f.ID] = fieldPlan{mark, element.Number}
+		default:
+			err = p.text(edit, f, g)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return edit, nil
+}
+
+// heading returns the field that is the heading of the document: its title, or the name.
+func (p *publisher) heading() *Field {
+	for _, kind := range []Kind{Title, Name} {
+		for i := range p.l.Fields {
+			if p.l.Fields[i].Kind == kind {
+				return &p.l.Fields[i]
+			}
+		}
+	}
+	return nil
+}
+
+// text draws a text that is the same on all certificates.
+func (p *publisher) text(edit *pageEdit, f *Field, g pdf.Geometry) error {
+	text, _ := fill(f, parse(f.Text), p.l, &Values{})
+	block, err := set(f, text, p.fonts)
+	if err != nil {
+		if problem, ok := f.problem(err); ok {
+			p.problems = append(p.problems, problem)
+			return nil
+		}
+		return fmt.Errorf("field %s: %w", f.ID, err)
+	}
+	mark, _ := edit.tags.field(f, p.heading() == f)
+	d := drawing{out: &edit.static, geometry: g, prefix: p.plan.Prefix, space: p.plan.Space}
+	d.text(f, block, p.subsets, edit.tags.tag(f, p.heading() == f), mark)
+	return nil
+}
+
+// resolution is the resolution in pixels per inch to which larger pictures are reduced.
+const resolution = 300
+
+// picture draws a picture into its box, as large as fits.
+func (p *publisher) picture(edit *pageEdit, f *Field, g pdf.Geometry) error {
+	pic, ok := p.sizes[f.Image]
+	if !ok {
+		data, err := p.pictures(f.Image)
+		switch {
+		case errors.Is(err, ErrNoPicture) && f.Image == logo:
+			return nil
+		case errors.Is(err, ErrNoPicture):
+			p.problems = append(p.problems, Problem{f.ID, CodeFieldInvalid, "image", ""})
+			return nil
+		case err != nil:
+			return fmt.Errorf("reading the picture of field %s: %w", f.ID, err)
+		}
+		if pic, err = readPicture(data); err != nil {
+			p.problems = append(p.problems, Problem{f.ID, CodeFieldInvalid, "image", ""})
+			return nil
+		}
+		p.sizes[f.Image] = pic
+	}
+	scale := min(f.Box[2]/float64(pic.width), f.Box[3]/float64(pic.height))
+	w, h := float64(pic.width)*scale, float64(pic.height)*scale
+	width := int(math.Ceil(w * resolution / 72))
+	if pic.width < 2*width { // not worth the loss
+		width = pic.width
+	}
+	key := f.Image + " " + strconv.Itoa(width)
+	ref, ok := p.drawn[key]
+	if !ok {
+		ref = pic.add(p.u, width, p.space, p.opaque)
+		p.drawn[key] = ref
+	}
+	name := p.plan.Prefix + "I" + strconv.Itoa(edit.images.Len())
+	edit.images.Set(pdf.Name(name), ref)
+	x, y := aligned(f, w, h)
+	mark := edit.tags.picture(f)
+	d := drawing{out: &edit.static, geometry: g}
+	d.open("Figure", mark)
+	d.transform(f)
+	d.numbers(w, 0, 0, h, x, y)
+	edit.static.WriteString("cm /" + name + " Do")
+	d.close(mark)
+	return nil
+}
+
+// aligned returns the lower left corner of something in the box of a field.
+func aligned(f *Field, w, h float64) (x, y float64) {
+	switch f.Align {
+	case "center":
+		x = (f.Box[2] - w) / 2
+	case "right":
+		x = f.Box[2] - w
+	}
+	switch f.VAlign {
+	case "top":
+		y = f.Box[3] - h
+	case "", "middle":
+		y = (f.Box[3] - h) / 2
+	}
+	return x, y
+}
+
+// finishPage sets the content and the resources of a page.
+func (p *publisher) finishPage(edit *pageEdit, shared *pdf.Dict) {
+	for _, ref := range edit.balance.WrongLength {
+		p.u.Set(ref, p.doc.Object(ref))
+	}
+	before := slices.Concat(edit.tags.begin(), edit.balance.Prefix)
+	after := slices.Concat(edit.balance.Suffix, []byte("\n"), edit.tags.end(), edit.static.Bytes())
+	contents := pdf.Array{p.u.Add(pdf.NewStream(nil, before))}
+	contents = append(contents, edit.page.Contents()...)
+	contents = append(contents, p.u.Add(pdf.NewStream(nil, after)))
+
+	resources := edit.page.Resources().Clone()
+	fonts := p.doc.Dict(resources.Get("Font")).Clone()
+	for name, ref := range shared.All() {
+		fonts.Set(name, ref)
+	}
+	resources.Set("Font", fonts)
+	if edit.variable {
+		plan := pagePlan{Page: edit.page.Index}
+		content := p.u.Add(pdf.NewRawStream(nil, nil))
+		dict := p.u.Add(fonts)
+		plan.Content, plan.Fonts = content.Number, dict.Number
+		p.plan.Pages = append(p.plan.Pages, plan)
+		contents = append(contents, content)
+		resources.Set("Font", dict)
+	}
+	merge := func(key pdf.Name, more *pdf.Dict) {
+		if more.Len() == 0 {
+			return
+		}
+		all := p.doc.Dict(resources.Get(key)).Clone()
+		for name, value := range more.All() {
+			all.Set(name, value)
+		}
+		resources.Set(key, all)
+	}
+	merge("XObject", edit.images)
+	if p.space != nil {
+		merge("ColorSpace", pdf.NewDict(pdf.Entry{Key: pdf.Name(p.plan.Prefix + "C"), Value: p.space}))
+	}
+	dict := p.u.PageDict(edit.page).Clone()
+	dict.Set("Contents", contents)
+	dict.Set("Resources", p.u.Add(resources))
+	edit.tags.finish(dict)
+	p.u.SetPage(edit.page, dict)
+}
+
+// catalog sets the language, the title and the structure tree of the document. all reports whether each
+// page has fields.
+func (p *publisher) catalog(packet string, all bool) {
+	catalog := p.u.Catalog().Clone()
+	if p.l.Language != "" && (!p.tags.existing || !catalog.Has("Lang")) {
+		catalog.Set("Lang", pdf.TextString(p.l.Language))
+	}
+	p.tags.write(catalog, all)
+	info := p.doc.Dict(p.doc.Trailer().Get("Info")).Clone()
+	if title := p.l.Title; title != "" {
+		changed, ok := withTitle(packet, title)
+		// PDF/A-1 requires the same title in both places (ISO 19005-1, 6.7.3).
+		if ok || pdfaPart.FindStringSubmatch(packet) == nil {
+			info.Set("Title", pdf.TextString(title))
+			p.u.SetTrailer("Info", p.u.Add(info))
+		}
+		if old, isRef := catalog.Get("Metadata").(pdf.Ref); ok && isRef {
+			p.u.Set(old, pdf.NewRawStream(metadataDict(), []byte(changed)))
+		}
+	}
+	if info.Has("Title") {
+		preferences := p.doc.Dict(catalog.Get("ViewerPreferences")).Clone()
+		catalog.Set("ViewerPreferences", preferences.Set("DisplayDocTitle", pdf.Boolean(true)))
+	}
+	p.u.SetCatalog(catalog)
+}

@@ -1,0 +1,307 @@
+package design
+
+import (
+	"cmp"
+	"io"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+
+	"github.com/certvault/certvault/internal/pdf"
+)
+
+// tags is the structure tree (ISO 32000-2, 14.7). The elements and the numbers of their marked content
+// are fixed in the base, so that a certificate adds no structure. A design without tags is a figure
+// with the alternative text of the layout. The elements of a tagged design stay as they are.
+type tags struct {
+	p        *publisher
+	off      bool // the tree of the design cannot be extended
+	existing bool
+	root     pdf.Ref
+	tree     *pdf.Dict // the root
+	parent   pdf.Ref   // to which elements are added: the root, or its element Document
+	space    pdf.Object
+	numbers  map[int]pdf.Object // the parent tree: elements by marked content, by page
+	next     int                // key of the parent tree
+	kids     pdf.Array          // of parent, new
+}
+
+// These are the limits of trees that are extended.
+const (
+	maxNumbers = 1 << 16
+	maxDepth   = 32
+	maxMarks   = 1 << 12 // of a page
+)
+
+func newTags(p *publisher) *tags {
+	t := &tags{p: p, numbers: map[int]pdf.Object{}}
+	value := p.u.Catalog().Get("StructTreeRoot")
+	tree, ok := p.doc.Resolve(value).(*pdf.Dict)
+	if !ok {
+		t.root, t.tree = p.u.Reserve(), pdf.NewDict(pdf.Entry{Key: "Type", Value: pdf.Name("StructTreeRoot")})
+		t.parent = p.u.Reserve()
+		return t
+	}
+	t.existing, t.tree = true, tree.Clone()
+	if t.root, ok = value.(pdf.Ref); !ok {
+		t.root = p.u.Reserve()
+	}
+	left := maxNumbers
+	t.off = !t.read(tree.Get("ParentTree"), &left, 0)
+	if next, ok := p.doc.Int(tree.Get("ParentTreeNextKey")); ok && next < maxNumbers {
+		t.next = next
+	}
+	for key := range t.numbers {
+		t.next = max(t.next, key+1)
+	}
+	t.parent = t.root
+	if kids := p.list(tree.Get("K")); len(kids) == 1 {
+		if ref, ok := kids[0].(pdf.Ref); ok && p.doc.Name(p.doc.Dict(ref).Get("S")) == "Document" {
+			t.parent, t.space = ref, p.doc.Dict(ref).Get("NS")
+		}
+	}
+	return t
+}
+
+// list returns the elements of /K, which may be one object instead of an array.
+func (p *publisher) list(obj pdf.Object) pdf.Array {
+	if obj == nil {
+		return nil
+	}
+	if a, ok := p.u.Resolve(obj).(pdf.Array); ok {
+		return slices.Clone(a)
+	}
+	return pdf.Array{obj}
+}
+
+// read reads a number tree (7.9.7), and reports whether it could.
+func (t *tags) read(obj pdf.Object, left *int, depth int) bool {
+	node := t.p.doc.Dict(obj)
+	numbers := t.p.doc.Array(node.Get("Nums"))
+	kids := t.p.doc.Array(node.Get("Kids"))
+	if *left -= 1 + len(numbers)/2; *left < 0 || depth > maxDepth {
+		return false
+	}
+	for ; len(numbers) >= 2; numbers = numbers[2:] {
+		key, ok := t.p.doc.Int(numbers[0])
+		if !ok || key < 0 || key >= maxNumbers {
+			return false
+		}
+		t.numbers[key] = numbers[1]
+	}
+	for _, kid := range kids {
+		if !t.read(kid, left, depth+1) {
+			return false
+		}
+	}
+	return true
+}
+
+// pageTags is the structure of a page.
+type pageTags struct {
+	*tags
+
+	page *pdf.Page
+	ref  pdf.Ref
+	off  bool
+	key  int
+	list pdf.Array // elements by the number of their marked content
+	wrap int       // number of the figure around the design, or -1
+}
+
+// page begins the structure of a page.
+func (t *tags) page(page *pdf.Page) *pageTags {
+	out := &pageTags{tags: t, page: page, ref: t.p.u.PageRef(page), off: t.off, wrap: -1}
+	if out.off {
+		return out
+	}
+	out.key = t.next
+	if key, ok := t.p.doc.Int(page.Dict.Get("StructParents")); ok && t.existing && key >= 0 {
+		if list, ok := t.p.doc.Resolve(t.numbers[key]).(pdf.Array); ok {
+			out.key, out.list = key, slices.Clone(list)
+		}
+	}
+	if n := t.p.marks(page); n < maxMarks && len(out.list) < maxNumbers {
+		for len(out.list) < n {
+			out.list = append(out.list, nil)
+		}
+	} else {
+		out.off = true
+		return out
+	}
+	t.next = max(t.next, out.key+1)
+	if !t.existing {
+		out.wrap = len(out.list)
+		g := page.Geometry()
+		out.add(out.figure(cmp.Or(t.p.l.Alt, t.p.l.Title, t.p.doc.Text(t.p.doc.Dict(t.p.doc.Trailer().Get("Info")).Get("Title")), defaultAlt), g.Box))
+	}
+	return out
+}
+
+// defaultAlt is the alternative text of a design if nobody wrote one.
+const defaultAlt = "Certificate"
+
+var markForm = regexp.MustCompile(`/MCID\s+(\d{1,9})`)
+
+// marks returns one more than the highest number of marked content on a page.
+func (p *publisher) marks(page *pdf.Page) (n int) {
+	for _, part := range page.Contents() {
+		stream, ok := p.doc.Resolve(part).(*pdf.Stream)
+		if !ok {
+			continue
+		}
+		in, err := stream.Decoded()
+		if err != nil {
+			continue
+		}
+		data, _ := io.ReadAll(in) //nolint:errcheck // damaged content ends early, as in viewers
+		for _, m := range markForm.FindAllSubmatch(data, -1) {
+			if v, err := strconv.Atoi(string(m[1])); err == nil {
+				n = max(n, v+1)
+			}
+		}
+	}
+	for _, properties := range p.doc.Dict(page.Resources().Get("Properties")).All() {
+		if v, ok := p.doc.Int(p.doc.Dict(properties).Get("MCID")); ok {
+			n = max(n, v+1)
+		}
+	}
+	return n
+}
+
+// add adds an element for the next number of marked content.
+func (t *pageTags) add(element *pdf.Dict) (mark int, ref pdf.Ref) {
+	mark = len(t.list)
+	element.Set("P", t.parent)
+	element.Set("Pg", t.ref)
+	element.Set("K", pdf.Integer(mark))
+	if t.space != nil {
+		element.Set("NS", t.space)
+	}
+	ref = t.p.u.Add(element)
+	t.list = append(t.list, ref)
+	t.kids = append(t.kids, ref)
+	return mark, ref
+}
+
+func element(kind string) *pdf.Dict {
+	return pdf.NewDict(pdf.Entry{Key: "Type", Value: pdf.Name("StructElem")}, pdf.Entry{Key: "S", Value: pdf.Name(kind)})
+}
+
+// figure returns an element for a picture in a rectangle.
+func (t *pageTags) figure(alt string, box pdf.Rectangle) *pdf.Dict {
+	return element("Figure").Set("Alt", pdf.TextString(alt)).Set("A", pdf.NewDict(
+		pdf.Entry{Key: "O", Value: pdf.Name("Layout")},
+		pdf.Entry{Key: "BBox", Value: box.Array()},
+	))
+}
+
+// tag returns the structure type of a text.
+func (t *pageTags) tag(_ *Field, heading bool) string {
+	if heading {
+		return "H1"
+	}
+	return "P"
+}
+
+// field adds the element of a text, and returns the number of its marked content or -1.
+func (t *pageTags) field(f *Field, heading bool) (mark int, ref pdf.Ref) {
+	if t.off {
+		return -1, ref
+	}
+	e := element(t.tag(f, heading))
+	if f.Language != "" && f.Language != t.p.l.Language {
+		e.Set("Lang", pdf.TextString(f.Language))
+	}
+	return t.add(e)
+}
+
+// picture adds the element of a picture.
+func (t *pageTags) picture(f *Field) int {
+	if t.off {
+		return -1
+	}
+	alt := f.Label
+	switch {
+	case alt != "":
+	case f.Kind == Signature:
+		alt = "Signature"
+	case f.Image == logo:
+		alt = "Logo"
+	default:
+		alt = "Picture"
+	}
+	mark, _ := t.add(t.figure(alt, t.extent(f)))
+	return mark
+}
+
+// extent returns the rectangle around a field in the units of the page.
+func (t *pageTags) extent(f *Field) pdf.Rectangle {
+	g := t.page.Geometry()
+	_, height := g.Size()
+	m := g.Matrix()
+	var r pdf.Rectangle
+	for i, c := range f.corners() {
+		y := height - c.y
+		px, py := c.x*m[0]+y*m[2]+m[4], c.x*m[1]+y*m[3]+m[5]
+		if i == 0 {
+			r = pdf.Rectangle{X0: px, Y0: py, X1: px, Y1: py}
+		}
+		r = pdf.Rectangle{X0: min(r.X0, px), Y0: min(r.Y0, py), X1: max(r.X1, px), Y1: max(r.Y1, py)}
+	}
+	return r
+}
+
+// begin and end enclose the content of a design without tags.
+func (t *pageTags) begin() []byte {
+	if t.wrap < 0 {
+		return nil
+	}
+	return []byte("/Figure <</MCID " + strconv.Itoa(t.wrap) + ">> BDC\n")
+}
+
+func (t *pageTags) end() []byte {
+	if t.wrap < 0 {
+		return nil
+	}
+	return []byte("EMC\n")
+}
+
+// finish sets what the dictionary of a page has of the structure.
+func (t *pageTags) finish(dict *pdf.Dict) {
+	if t.off {
+		return
+	}
+	t.numbers[t.key] = t.list
+	dict.Set("StructParents", pdf.Integer(t.key))
+	dict.Set("Tabs", pdf.Name("S"))
+}
+
+// write writes the tree. all reports whether it has the content of each page.
+func (t *tags) write(catalog *pdf.Dict, all bool) {
+	if t.off || len(t.kids) == 0 {
+		return
+	}
+	u := t.p.u
+	if !t.existing {
+		u.Set(t.parent, element("Document").Set("P", t.root).Set("K", t.kids))
+		t.tree.Set("K", pdf.Array{t.parent})
+	} else if t.parent == t.root {
+		t.tree.Set("K", append(t.p.list(t.tree.Get("K")), t.kids...))
+	} else {
+		document := u.Dict(t.parent).Clone()
+		u.Set(t.parent, document.Set("K", append(t.p.list(document.Get("K")), t.kids...)))
+	}
+	numbers := pdf.Array{}
+	for _, key := range slices.Sorted(maps.Keys(t.numbers)) {
+		numbers = append(numbers, pdf.Integer(key), t.numbers[key])
+	}
+	t.tree.Set("ParentTree", u.Add(pdf.NewDict(pdf.Entry{Key: "Nums", Value: numbers})))
+	t.tree.Set("ParentTreeNextKey", pdf.Integer(t.next))
+	u.Set(t.root, t.tree)
+	catalog.Set("StructTreeRoot", t.root)
+	if !t.existing && all { // otherwise the other pages would have no content for readers of tags
+		catalog.Set("MarkInfo", pdf.NewDict(pdf.Entry{Key: "Marked", Value: pdf.Boolean(true)}))
+	}
+}
