@@ -163,6 +163,9 @@ func (p *publisher) colours(packet string) {
 	p.space = pdf.Array{pdf.Name("ICCBased"), p.u.Add(profileStream(sRGB(), "DeviceRGB"))}
 }
 
+// inContext is punctuation between capitals, digits and small letters.
+const inContext = "NWU-7QF2-0123-AB-CD 0-1-2-3-4-5-6-7-8-9 2026-03-12 A–B 1–2 10:30 9:41 A:B 1/2 A/B 94 % 100% (A) (12) [A] {1} A·B 1·2 A @ 1 +1 1×2 #1 A_1 A&B <1> A→B «A» ‹1› ¿A? ¡A!"
+
 // preload adds the Latin letters of the fonts of the variable fields. The letters are a fixed set, so
 // that a template does not reveal the names of a list.
 func (p *publisher) preload() error {
@@ -176,6 +179,11 @@ func (p *publisher) preload() error {
 		done[font] = true
 		if err := p.subsets.Preload(p.fonts, font, typeset.Latin); err != nil {
 			return fmt.Errorf("reading the font of field %s: %w", f.ID, err)
+		}
+		// Fonts have other forms of punctuation next to capitals and digits.
+		block, err := p.fonts.Layout(inContext, typeset.Style{Font: font, Size: 1, Lines: typeset.Unlimited}, maxCoordinate)
+		if err == nil { // otherwise the font lacks Latin letters
+			block.Draw(&bytes.Buffer{}, p.subsets, 0, 0)
 		}
 	}
 	return nil
@@ -257,7 +265,7 @@ func (p *publisher) text(edit *pageEdit, f *Field, g pdf.Geometry) error {
 	}
 	mark, _ := edit.tags.field(f, p.heading() == f)
 	d := drawing{out: &edit.static, geometry: g, prefix: p.plan.Prefix, space: p.plan.Space}
-	d.text(f, block, p.subsets, edit.tags.tag(f, p.heading() == f), mark)
+	d.text(f, block, p.subsets, edit.tags.tag(p.heading() == f), mark)
 	return nil
 }
 

@@ -197,9 +197,9 @@ func (t *pageTags) figure(alt string, box pdf.Rectangle) *pdf.Dict {
 	))
 }
 
-// tag returns the structure type of a text.
-func (t *pageTags) tag(_ *Field, heading bool) string {
-	if heading {
+// tag returns the structure type of a text. A tagged design has its own headings.
+func (t *pageTags) tag(heading bool) string {
+	if heading && !t.existing {
 		return "H1"
 	}
 	return "P"
@@ -210,7 +210,7 @@ func (t *pageTags) field(f *Field, heading bool) (mark int, ref pdf.Ref) {
 	if t.off {
 		return -1, ref
 	}
-	e := element(t.tag(f, heading))
+	e := element(t.tag(heading))
 	if f.Language != "" && f.Language != t.p.l.Language {
 		e.Set("Lang", pdf.TextString(f.Language))
 	}
