@@ -9,6 +9,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
+
+	"golang.org/x/text/language"
 
 	"github.com/certvault/certvault/internal/pdf"
 	"github.com/certvault/certvault/internal/typeset"
@@ -166,8 +169,29 @@ func (p *publisher) colours(packet string) {
 // inContext is punctuation between capitals, digits and small letters.
 const inContext = "NWU-7QF2-0123-AB-CD 0-1-2-3-4-5-6-7-8-9 2026-03-12 A–B 1–2 10:30 9:41 A:B 1/2 A/B 94 % 100% (A) (12) [A] {1} A·B 1·2 A @ 1 +1 1×2 #1 A_1 A&B <1> A→B «A» ‹1› ¿A? ¡A!"
 
-// preload adds the Latin letters of the fonts of the variable fields. The letters are a fixed set, so
-// that a template does not reveal the names of a list.
+// alphabet returns the letters of the script of a language that fonts have besides Latin.
+func alphabet(tag string) string {
+	script, _ := language.Make(tag).Script()
+	var first, last rune
+	switch script.String() {
+	case "Cyrl":
+		first, last = 'Ѐ', 'ґ'
+	case "Grek":
+		first, last = 'Ά', 'ώ'
+	default:
+		return ""
+	}
+	var b strings.Builder
+	for r := first; r <= last; r++ {
+		if unicode.IsLetter(r) {
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
+// preload adds the letters of the fonts of the variable fields: those of Latin and of the language of
+// the template. They are a fixed set, so that a template does not reveal the names of a list.
 func (p *publisher) preload() error {
 	done := map[typeset.Font]bool{}
 	for i := range p.l.Fields {
@@ -177,8 +201,10 @@ func (p *publisher) preload() error {
 			continue
 		}
 		done[font] = true
-		if err := p.subsets.Preload(p.fonts, font, typeset.Latin); err != nil {
-			return fmt.Errorf("reading the font of field %s: %w", f.ID, err)
+		for _, characters := range []string{typeset.Latin, alphabet(p.l.Language)} {
+			if err := p.subsets.Preload(p.fonts, font, characters); err != nil {
+				return fmt.Errorf("reading the font of field %s: %w", f.ID, err)
+			}
 		}
 		// Fonts have other forms of punctuation next to capitals and digits.
 		block, err := p.fonts.Layout(inContext, typeset.Style{Font: font, Size: 1, Lines: typeset.Unlimited}, maxCoordinate)
