@@ -69,7 +69,7 @@ func (f *Field) invalid(pages []Page) (out []string) {
 		}
 	}
 	fail(f.Page < 1 || f.Page > len(pages), "page")
-	fail(!f.Box.valid() || math.IsNaN(f.Rotate) || math.IsInf(f.Rotate, 0), "box")
+	fail(!f.isPlaced(), "box")
 	switch {
 	case f.Kind == QR:
 		fail(f.Rotate != 0, "rotate")
@@ -141,7 +141,7 @@ func (l *Layout) checkQR(pages []Page) (out Problems) {
 	}
 	for i := range l.Fields {
 		f := &l.Fields[i]
-		if f != code && f.Page == code.Page && f.Box.valid() && overlap(f.corners(), code.corners()) {
+		if f != code && f.Page == code.Page && f.isPlaced() && overlap(f.corners(), code.corners()) {
 			out = append(out, Problem{code.ID, CodeQRCovered, f.ID, ""})
 		}
 	}
@@ -180,6 +180,11 @@ func (b Box) valid() bool {
 		}
 	}
 	return b[2] > 0 && b[3] > 0
+}
+
+// isPlaced reports whether the box and its angle are usable numbers.
+func (f *Field) isPlaced() bool {
+	return f.Box.valid() && within(f.Rotate, -maxCoordinate, maxCoordinate)
 }
 
 // point is a point on the page as displayed, from its top left.

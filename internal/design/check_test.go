@@ -1,0 +1,127 @@
+package design
+
+import (
+	"errors"
+	"math"
+	"strings"
+	"testing"
+)
+
+// a4 is a page in landscape.
+var a4 = []Page{{842, 595}}
+
+// Each problem of a layout is reported with its field and code, and a good layout has none.
+func TestLayoutCheck(t *testing.T) {
+	if problems := certificate().Check(a4); len(problems) > 0 {
+		t.Errorf("a good layout has problems: %v", problems)
+	}
+	const head, person, grade, code = 0, 1, 5, 7
+	for _, test := range []struct {
+		name   string
+		change func(l *Layout)
+		want   Problem
+	}{
+		{"two fields with one id", func(l *Layout) { l.Fields[head].ID = "name" }, Problem{"name", CodeFieldInvalid, "id", ""}},
+		{"no id", func(l *Layout) { l.Fields[head].ID = "" }, Problem{"", CodeFieldInvalid, "id", ""}},
+		{"a kind that does not exist", func(l *Layout) { l.Fields[head].Kind = "stamp" }, Problem{"head", CodeFieldInvalid, "kind", ""}},
+		{"a page that does not exist", func(l *Layout) { l.Fields[head].Page = 2 }, Problem{"head", CodeFieldInvalid, "page", ""}},
+		{"page 0", func(l *Layout) { l.Fields[head].Page = 0 }, Problem{"head", CodeFieldInvalid, "page", ""}},
+		{"no width", func(l *Layout) { l.Fields[head].Box[2] = 0 }, Problem{"head", CodeFieldInvalid, "box", ""}},
+		{"not a number", func(l *Layout) { l.Fields[head].Box[0] = math.NaN() }, Problem{"head", CodeFieldInvalid, "box", ""}},
+		{"an infinite angle", func(l *Layout) { l.Fields[head].Rotate = math.Inf(1) }, Problem{"head", CodeFieldInvalid, "box", ""}},
+		{"outside the page", func(l *Layout) { l.Fields[head].Box[0] = 400 }, Problem{"head", CodeFieldInvalid, "box", ""}},
+		{"outside the page when turned", func(l *Layout) { l.Fields[head].Rotate = 60 }, Problem{"head", CodeFieldInvalid, "box", ""}},
+		{"no text", func(l *Layout) { l.Fields[head].Text = " " }, Problem{"head", CodeFieldInvalid, "text", ""}},
+		{"a placeholder that does not exist", func(l *Layout) { l.Fields[head].Text = "For {nmae}" }, Problem{"head", CodePlaceholder, "{nmae}", ""}},
+		{"no font", func(l *Layout) { l.Fields[head].Font = Font{} }, Problem{"head", CodeFieldInvalid, "font", ""}},
+		{"no size", func(l *Layout) { l.Fields[head].Size = 0 }, Problem{"head", CodeFieldInvalid, "size", ""}},
+		{"smallest size above the size", func(l *Layout) { l.Fields[head].MinSize = 31 }, Problem{"head", CodeFieldInvalid, "min_size", ""}},
+		{"too many lines", func(l *Layout) { l.Fields[head].Lines = 21 }, Problem{"head", CodeFieldInvalid, "lines", ""}},
+		{"lines on each other", func(l *Layout) { l.Fields[head].Leading = 0.1 }, Problem{"head", CodeFieldInvalid, "leading", ""}},
+		{"a color by name", func(l *Layout) { l.Fields[head].Color = "red" }, Problem{"head", CodeFieldInvalid, "color", ""}},
+		{"alignment", func(l *Layout) { l.Fields[head].Align = "justify" }, Problem{"head", CodeFieldInvalid, "align", ""}},
+		{"vertical alignment", func(l *Layout) { l.Fields[head].VAlign = "center" }, Problem{"head", CodeFieldInvalid, "valign", ""}},
+		{"case", func(l *Layout) { l.Fields[head].Case = "title" }, Problem{"head", CodeFieldInvalid, "case", ""}},
+		{"language of a field", func(l *Layout) { l.Fields[head].Language = "not a tag" }, Problem{"head", CodeFieldInvalid, "language", ""}},
+		{"language of the layout", func(l *Layout) { l.Language = "!" }, Problem{"", CodeFieldInvalid, "language", ""}},
+		{"format", func(l *Layout) { l.Fields[head].Format = "02.01.2006" }, Problem{"head", CodeFieldInvalid, "format", ""}},
+		{"a picture without an id", func(l *Layout) { l.Fields[head].Kind = Image }, Problem{"head", CodeFieldInvalid, "image", ""}},
+		{"no name", func(l *Layout) { l.Fields[person].Text = "{details}" }, Problem{"", CodeNameMissing, "", ""}},
+		{"no QR code", func(l *Layout) { l.Fields = l.Fields[:code] }, Problem{"", CodeQRMissing, "", ""}},
+		{"a small QR code", func(l *Layout) { l.Fields[code].Box[3] = 56.6 }, Problem{"code", CodeQRTooSmall, "", ""}},
+		{"a turned QR code", func(l *Layout) { l.Fields[code].Rotate = 90 }, Problem{"code", CodeFieldInvalid, "rotate", ""}},
+		{"a covered QR code", func(l *Layout) { l.Fields[grade].Box = Box{600, 440, 110, 20} }, Problem{"code", CodeQRCovered, "grade", ""}},
+		{"a QR code covered by a turned field", func(l *Layout) {
+			l.Fields[grade].Box, l.Fields[grade].Rotate = Box{600, 340, 200, 20}, 90
+		}, Problem{"code", CodeQRCovered, "grade", ""}},
+	} {
+		l := certificate()
+		test.change(l)
+		problems := l.Check(a4)
+		if len(problems) != 1 || problems[0] != test.want {
+			t.Errorf("%s: the problems are %v, want %v", test.name, problems, test.want)
+		}
+	}
+	for name, change := range map[string]func(l *Layout){
+		"20 mm":                          func(l *Layout) { l.Fields[code].Box[2], l.Fields[code].Box[3] = 56.69, 56.69 },
+		"a field beside the QR code":     func(l *Layout) { l.Fields[grade].Box = Box{590, 440, 110, 20} },
+		"a turned field beside the code": func(l *Layout) { l.Fields[grade].Box, l.Fields[grade].Rotate = Box{600, 280, 200, 20}, 45 },
+		"a picture beyond the page":      func(l *Layout) { l.Fields[head].Kind, l.Fields[head].Image, l.Fields[head].Box[0] = Image, "logo", -10 },
+	} {
+		l := certificate()
+		change(l)
+		if problems := l.Check(a4); len(problems) > 0 {
+			t.Errorf("%s: the problems are %v, want none", name, problems)
+		}
+	}
+}
+
+// Problems of a row are reported by field, and the same by Draw.
+func TestRowCheck(t *testing.T) {
+	l := certificate()
+	l.Fields[2].Required = true
+	_, template := publish(t, blank(), l, noPictures)
+	for _, test := range []struct {
+		name   string
+		change func(v *Values)
+		want   Problem
+	}{
+		{"no name", func(v *Values) { v.Name = " \u2068" }, Problem{"name", CodeValueMissing, "{name}", ""}},
+		{"no title", func(v *Values) { v.Title = "" }, Problem{"title", CodeValueMissing, "{title}", ""}},
+		{"no grade", func(v *Values) { v.Columns = nil }, Problem{"grade", CodeValueMissing, "{column:Grade}", ""}},
+		{"another column", func(v *Values) { v.Columns["Hobby"] = "Chess" }, Problem{"", CodeValueUnknown, "Hobby", ""}},
+		{"a hieroglyph", func(v *Values) { v.Name = "𓀀 Anna" }, Problem{"name", CodeMissingCharacters, "𓀀 (U+13000)", "fonts-noto-core"}},
+		{"a long name", func(v *Values) { v.Name = strings.Repeat("Anna ", 100) }, Problem{"name", CodeNoRoom, "", ""}},
+		{"a long word", func(v *Values) { v.Name = strings.Repeat("Anna", 30) }, Problem{"name", CodeNoRoom, "", ""}},
+	} {
+		v := values()
+		test.change(v)
+		problems := template.Check(v)
+		if len(problems) != 1 || problems[0] != test.want {
+			t.Errorf("%s: the problems are %v, want %v", test.name, problems, test.want)
+		}
+		_, err := template.Draw(v)
+		drawn := Problems(nil)
+		if !errors.As(err, &drawn) || drawn.Error() != problems.Error() {
+			t.Errorf("%s: drawing fails with %v, want %v", test.name, err, problems)
+		}
+	}
+	if problems := template.Check(values()); len(problems) > 0 {
+		t.Errorf("a good row has problems: %v", problems)
+	}
+}
+
+// A static text that does not fit cannot be published.
+func TestPublishChecksTexts(t *testing.T) {
+	l := certificate()
+	l.Fields[0].Text = strings.Repeat("Certificate ", 20)
+	l.Fields[3].Text = "☃ {date}"
+	d, err := Prepare(t.Context(), blank())
+	if err != nil {
+		t.Fatal(err)
+	}
+	problems := Problems(nil)
+	if _, err := Publish(d, l, testFonts(t), noPictures); !errors.As(err, &problems) || problems.Error() != "field head: no_room" {
+		t.Errorf("publishing fails with %v", err)
+	}
+}

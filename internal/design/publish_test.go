@@ -1,0 +1,356 @@
+package design
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding"
+	"errors"
+	"fmt"
+	"image"
+	"image/color"
+	"image/jpeg"
+	"image/png"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/certvault/certvault/internal/pdf"
+	"github.com/certvault/certvault/internal/pdf/pdftest"
+)
+
+// pngPicture returns a PNG image in one colour.
+func pngPicture(tb testing.TB, width, height int, c color.Color) []byte {
+	tb.Helper()
+	var out bytes.Buffer
+	if err := png.Encode(&out, plainImage(width, height, c)); err != nil {
+		tb.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+func plainImage(width, height int, c color.Color) image.Image {
+	img := image.NewNRGBA(image.Rect(0, 0, width, height))
+	for y := range height {
+		for x := range width {
+			img.Set(x, y, c)
+		}
+	}
+	return img
+}
+
+// three is a design of three pages, the first of which is turned.
+func three() []byte {
+	page := func(rotate int) string {
+		return fmt.Sprintf("<</Type/Page/Parent 2 0 R/MediaBox[0 0 400 600]/Rotate %d/Contents 6 0 R/Resources<</Font<</CvB0 7 0 R>>>>>>", rotate)
+	}
+	return pdftest.File("/Info 8 0 R",
+		"<</Type/Catalog/Pages 2 0 R>>", "<</Type/Pages/Kids[3 0 R 4 0 R 5 0 R]/Count 3>>", page(90), page(0), page(0),
+		pdftest.Stream("", "BT /CvB0 12 Tf 20 20 Td (Design) Tj ET"), "<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>", "<</Title(Old)/Author(Ann)>>")
+}
+
+// A page without fields stays as it is, and a certificate replaces nothing of a page without variable
+// fields.
+func TestPagesWithoutFields(t *testing.T) {
+	font := Font{Family: "Inter"}
+	l := &Layout{Title: "New", Language: "fr", Fields: []Field{
+		{ID: "n", Kind: Name, Page: 1, Box: Box{50, 50, 400, 40}, Text: "{name}", Font: font, Size: 20},
+		{ID: "s", Kind: Text, Page: 2, Box: Box{50, 50, 300, 40}, Text: "Page two", Font: font, Size: 20},
+		{ID: "q", Kind: QR, Page: 3, Box: Box{50, 50, 80, 80}},
+	}}
+	base, template := publish(t, three(), l, noPictures)
+	file := draw(t, base, template, &Values{Name: "Zoë"})
+	was, is := open(t, three()), open(t, file)
+	for i, want := range []bool{true, true, false} {
+		before, err := was.Page(i)
+		if err != nil {
+			t.Fatal(err)
+		}
+		after, err := is.Page(i)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if changed := len(after.Contents()) != len(before.Contents()); changed != want {
+			t.Errorf("page %d is changed: %v, want %v", i+1, changed, want)
+		}
+	}
+	if len(template.pages) != 1 || template.pages[0].geometry.Rotate != 90 {
+		t.Errorf("a certificate replaces %d pages, want the first", len(template.pages))
+	}
+	got := text(t, file)
+	if !strings.Contains(got, "Zoë") || !strings.Contains(got, "Page two") || strings.Count(got, "Design") != 3 {
+		t.Errorf("the text is\n%s", got)
+	}
+	info := is.Dict(is.Trailer().Get("Info"))
+	catalog, _ := is.Catalog()
+	if is.Text(info.Get("Title")) != "New" || is.Text(info.Get("Author")) != "Ann" || is.Text(catalog.Get("Lang")) != "fr" || catalog.Has("MarkInfo") {
+		t.Errorf("the properties are %v and %v", info, catalog)
+	}
+	page, box := template.QR()
+	if want := [4]float64{0.125, 50.0 / 600, 0.325, 130.0 / 600}; page != 3 || box != want {
+		t.Errorf("QR() = %d, %v, want 3, %v", page, box, want)
+	}
+}
+
+// The digest of an original continues from the state of the base.
+func TestDigest(t *testing.T) {
+	base, template := publish(t, blank(), certificate(), noPictures)
+	file := draw(t, base, template, values())
+	hash := sha256.New()
+	state, ok := hash.(encoding.BinaryUnmarshaler)
+	if !ok || state.UnmarshalBinary(template.State()) != nil {
+		t.Fatal("the state cannot be read")
+	}
+	hash.Write(file[template.Size():])
+	if want := sha256.Sum256(file); !bytes.Equal(hash.Sum(nil), want[:]) || template.SHA256() != sha256.Sum256(base.PDF) {
+		t.Error("the digest is wrong")
+	}
+}
+
+// Pictures are in the base once, in their place, and a logo that the institution does not have is left
+// out.
+func TestPictures(t *testing.T) {
+	id := strings.Repeat("ab", 32)
+	l := certificate()
+	l.Fields = append(
+		l.Fields,
+		Field{ID: "logo", Kind: Image, Page: 1, Box: Box{600, 20, 100, 100}, Image: "logo"},
+		Field{ID: "left", Kind: Signature, Page: 1, Box: Box{300, 400, 100, 50}, Image: id, Label: "Signature of Ada"},
+		Field{ID: "right", Kind: Signature, Page: 1, Box: Box{450, 400, 100, 50}, Image: id, Align: "right"},
+	)
+	picture := pngPicture(t, 2000, 2000, color.NRGBA{255, 0, 0, 255})
+	pictures := func(name string) ([]byte, error) {
+		if name == id {
+			return picture, nil
+		}
+		return nil, ErrNoPicture
+	}
+	base, template := publish(t, blank(), l, pictures)
+	file := draw(t, base, template, values())
+	out, err := tool(t, file, "pdfimages", "-list", "FILE")
+	if lines := strings.Split(strings.TrimSpace(out), "\n"); err != nil || len(lines) != 4 || strings.Fields(lines[2])[10] != strings.Fields(lines[3])[10] {
+		t.Errorf("the images are\n%s, want one object in two places", out)
+	} else if strings.Fields(lines[2])[3] != "209" {
+		t.Errorf("the picture is %s pixels wide, want 209", strings.Fields(lines[2])[3])
+	}
+	k := rendered / 842.0
+	var left, right image.Rectangle
+	for p := range reds(t, file) {
+		r := image.Rectangle{p, p.Add(image.Pt(1, 1))}
+		if p.X < int(425*k) {
+			left = left.Union(r)
+		} else {
+			right = right.Union(r)
+		}
+	}
+	for _, c := range []struct{ got, want image.Rectangle }{
+		{left, image.Rect(int(300*k), int(400*k), int(350*k), int(450*k))}, {right, image.Rect(int(500*k), int(400*k), int(550*k), int(450*k))},
+	} {
+		if !c.got.In(c.want.Inset(-2)) || !c.want.Inset(2).In(c.got) {
+			t.Errorf("a picture is at %v, want %v", c.got, c.want)
+		}
+	}
+	if out, err = tool(t, file, "pdfinfo", "-struct", "FILE"); err != nil || strings.Count(out, "Figure") != 3 {
+		t.Errorf("the structure is %v\n%s", err, out)
+	}
+	l.Fields[len(l.Fields)-1].Image = strings.Repeat("00", 32)
+	d := &Design{PDF: blank(), Pages: a4}
+	problems := Problems(nil)
+	if _, err := Publish(d, l, testFonts(t), pictures); !errors.As(err, &problems) || problems.Error() != "field right: field_invalid image" {
+		t.Errorf("publishing without a picture fails with %v", err)
+	}
+}
+
+// The structure has a figure with an alternative text, the heading and the other texts, in the order of
+// the fields. Arabic texts have ActualText.
+func TestStructure(t *testing.T) {
+	base, template := publish(t, blank(), certificate(), noPictures)
+	v := values()
+	v.Name, v.Title = "محمد (12)", "علم"
+	file := draw(t, base, template, v)
+	doc := open(t, file)
+	catalog, _ := doc.Catalog()
+	tree := doc.Dict(catalog.Get("StructTreeRoot"))
+	document := doc.Dict(doc.Array(tree.Get("K"))[0])
+	var kinds []string
+	var actual string
+	for _, kid := range doc.Array(document.Get("K")) {
+		e := doc.Dict(kid)
+		kinds = append(kinds, string(doc.Name(e.Get("S"))))
+		actual += doc.Text(e.Get("ActualText"))
+	}
+	if want := []string{"Figure", "P", "P", "H1", "P", "P", "P", "P"}; !slices.Equal(kinds, want) {
+		t.Errorf("the structure is %v, want %v", kinds, want)
+	}
+	if actual != v.Name {
+		t.Errorf("ActualText is %q, want %q", actual, v.Name)
+	}
+	if doc.Text(catalog.Get("Lang")) != "en" || doc.Resolve(doc.Dict(catalog.Get("MarkInfo")).Get("Marked")) != pdf.Boolean(true) ||
+		doc.Resolve(doc.Dict(catalog.Get("ViewerPreferences")).Get("DisplayDocTitle")) != pdf.Boolean(true) {
+		t.Errorf("the catalog is %v", catalog)
+	}
+}
+
+// A sample shows the certificate and the mark, has no reference id, and does not begin like an
+// original of its own.
+func TestSample(t *testing.T) {
+	l := certificate()
+	d, err := Prepare(t.Context(), three())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range l.Fields {
+		f := &l.Fields[i]
+		if f.Kind == QR {
+			f.Box = Box{300, 250, 80, 80}
+			continue
+		}
+		f.Box[0], f.Box[2] = f.Box[0]/2, f.Box[2]/2
+		f.Box[1] *= 0.6
+		f.Size = min(f.Size, 12)
+		f.MinSize = min(f.MinSize, 4)
+	}
+	base, template := publishDesign(t, d, l, noPictures)
+	v := values()
+	v.Reference = "NWU-SECRET"
+	file, err := template.Sample(base.PDF, v, "MUSTER")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := text(t, file)
+	if strings.Contains(got, "SECRET") || !strings.Contains(got, "José García Márquez") {
+		t.Errorf("the sample has the text\n%s", got)
+	}
+	if letters := strings.Count(letters(got), "M"); letters < 5 { // one on each page, the name and the reference
+		t.Errorf("the mark is not on each page:\n%s", got)
+	}
+	if out, err := tool(t, file, "qpdf", "--check", "FILE"); err != nil || strings.Contains(out, "WARNING") {
+		t.Errorf("qpdf: %v\n%s", err, out)
+	}
+	if _, err := template.Sample(base.PDF[1:], v, "MUSTER"); err == nil {
+		t.Error("a sample of another file is made")
+	}
+}
+
+// A template does not open with the plan of another one, or with a layout that was not published.
+func TestOpenChecks(t *testing.T) {
+	base, _ := publish(t, blank(), certificate(), noPictures)
+	fonts := testFonts(t)
+	other := certificate()
+	other.Fields[1].ID = "other"
+	for name, open := range map[string]func() (*Template, error){
+		"no plan":        func() (*Template, error) { return Open(base.PDF, nil, certificate(), fonts) },
+		"an empty plan":  func() (*Template, error) { return Open(base.PDF, []byte("{}"), certificate(), fonts) },
+		"another layout": func() (*Template, error) { return Open(base.PDF, base.Plan, other, fonts) },
+		"another base":   func() (*Template, error) { return Open(blank(), base.Plan, certificate(), fonts) },
+		"no base":        func() (*Template, error) { return Open(nil, base.Plan, certificate(), fonts) },
+		"no QR code": func() (*Template, error) {
+			l := certificate()
+			l.Fields = l.Fields[:7]
+			return Open(base.PDF, base.Plan, l, fonts)
+		},
+	} {
+		if _, err := open(); err == nil {
+			t.Errorf("%s: the template opens", name)
+		}
+	}
+}
+
+// A picture becomes a page of its format, upright and whole, as PDF/A-2b.
+func TestFromPicture(t *testing.T) {
+	red := color.NRGBA{255, 0, 0, 255}
+	var photo bytes.Buffer
+	if err := jpeg.Encode(&photo, plainImage(600, 300, red), nil); err != nil {
+		t.Fatal(err)
+	}
+	turned := withExif(photo.Bytes(), 6)
+	for _, test := range []struct {
+		name, format string
+		file         []byte
+		want         Page
+		red          float64 // part of the page
+	}{
+		{"PNG", "a4", pngPicture(t, 3508, 2480, red), Page{841.89, 595.28}, 1},
+		{"portrait", "letter", pngPicture(t, 600, 900, red), Page{612, 792}, 612.0 * 2 / 3 / (612 * 792.0 / 792)},
+		{"JPEG", "16:9", photo.Bytes(), Page{960, 540}, 480.0 / 540},
+		{"turned", "16:9", turned, Page{540, 960}, 480.0 / 540},
+		{"own size", "", pngPicture(t, 400, 300, red), Page{300, 225}, 1},
+		{"gray and transparent", "", pngPicture(t, 400, 300, color.NRGBA{0, 0, 0, 100}), Page{300, 225}, 0},
+	} {
+		d, err := FromPicture(t.Context(), test.file, test.format)
+		if err != nil {
+			t.Errorf("%s: %v", test.name, err)
+			continue
+		}
+		if d.Pages[0] != test.want {
+			t.Errorf("%s: the page is %v, want %v", test.name, d.Pages[0], test.want)
+		}
+		pixels := reds(t, d.PDF)
+		area := rendered * rendered * min(test.want.Width, test.want.Height) / max(test.want.Width, test.want.Height)
+		part := float64(len(pixels)) / area
+		if test.name == "portrait" {
+			test.red = 792 * 2.0 / 3 * 792 / (612 * 792)
+		}
+		if part < test.red-0.02 || part > test.red+0.02 {
+			t.Errorf("%s: %.2f of the page is red, want %.2f", test.name, part, test.red)
+		}
+		if out, err := tool(t, d.PDF, "qpdf", "--check", "FILE"); err != nil || strings.Contains(out, "WARNING") {
+			t.Errorf("%s: qpdf: %v\n%s", test.name, err, out)
+		}
+		again, err := Prepare(t.Context(), d.PDF)
+		if err != nil || !bytes.Equal(again.PDF, d.PDF) {
+			t.Errorf("%s: the design cannot be used again: %v", test.name, err)
+		}
+	}
+	for code, file := range map[string][]byte{
+		"design_picture": []byte("GIF89a"), "design_svg": []byte("<?xml version=\"1.0\"?>\n<svg xmlns=\"http://www.w3.org/2000/svg\"/>"),
+		"design_small": pngPicture(t, 100, 100, red),
+	} {
+		refusal := (*Refusal)(nil)
+		if _, err := FromPicture(t.Context(), file, ""); !errors.As(err, &refusal) || refusal.Code != code {
+			t.Errorf("%s: the error is %v", code, err)
+		}
+	}
+}
+
+// withExif returns a JPEG image with an orientation.
+func withExif(file []byte, orientation byte) []byte {
+	body := "Exif\x00\x00MM\x00\x2A\x00\x00\x00\x08\x00\x01\x01\x12\x00\x03\x00\x00\x00\x01\x00" + string(rune(orientation)) + "\x00\x00\x00\x00\x00\x00"
+	n := len(body) + 2
+	return slices.Concat(file[:2], []byte{0xFF, 0xE1, byte(n >> 8), byte(n)}, []byte(body), file[2:])
+}
+
+// The metadata of a picture, which may name a place, is not in the design.
+func TestPictureWithoutMetadata(t *testing.T) {
+	var photo bytes.Buffer
+	if err := jpeg.Encode(&photo, plainImage(600, 300, color.White), nil); err != nil {
+		t.Fatal(err)
+	}
+	file := withExif(photo.Bytes(), 1)
+	d, err := FromPicture(t.Context(), file, "a4")
+	if err != nil || bytes.Contains(d.PDF, []byte("Exif")) || !bytes.Contains(d.PDF, []byte("DCTDecode")) {
+		t.Errorf("the metadata is in the design: %v", err)
+	}
+}
+
+// A design that claims PDF/A keeps its claim, with the title in both places, and our colours are in
+// the space of its output intent.
+func TestArchival(t *testing.T) {
+	d, err := FromPicture(t.Context(), pngPicture(t, 842, 595, color.NRGBA{255, 250, 240, 255}), "a4")
+	if err != nil {
+		t.Fatal(err)
+	}
+	base, template := publishDesign(t, d, certificate(), noPictures)
+	doc := open(t, draw(t, base, template, values()))
+	catalog, _ := doc.Catalog()
+	packet := readMetadata(doc, catalog)
+	if !strings.Contains(packet, "<pdfaid:part>2</pdfaid:part>") || !strings.Contains(packet, ">Certificate of completion</rdf:li>") || doc.Text(doc.Dict(doc.Trailer().Get("Info")).Get("Title")) != "Certificate of completion" {
+		t.Errorf("the metadata is\n%s", packet)
+	}
+	intent := doc.Dict(doc.Array(catalog.Get("OutputIntents"))[0])
+	if profile := doc.Dict(intent.Get("DestOutputProfile")); doc.Name(intent.Get("S")) != "GTS_PDFA1" || profile.Get("N") != pdf.Integer(3) {
+		t.Errorf("the output intent is %v", intent)
+	}
+	if template.plan.Space {
+		t.Error("colours have a space although the output intent is sRGB")
+	}
+}

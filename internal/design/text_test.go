@@ -1,0 +1,118 @@
+package design
+
+import (
+	"strings"
+	"testing"
+)
+
+// Dates are in the language of the certificate.
+func TestDates(t *testing.T) {
+	for _, test := range [][4]string{
+		{"2026-03-12", "", "en", "12 March 2026"}, {"2026-03-12", "long", "en-GB", "12 March 2026"}, {"2026-03-01", "", "fr", "1er mars 2026"},
+		{"2026-03-12", "month", "es", "marzo de 2026"}, {"2026-03-12", "year", "ja", "2026"}, {"2026-03-12", "", "ja", "2026-03-12"},
+		{"2026-03-12", "month", "ja", "2026-03"}, {"2026-03-12", "iso", "de", "2026-03-12"}, {"2026-03-12", "", "pt-BR", "12 de março de 2026"},
+		{"2026-03-12", "", "zh-Hant", "2026年3月12日"}, {"2026-03-12", "", "ar", "12 مارس 2026"}, {" 2026-03-12", "", "de", "12. März 2026"},
+		{"Spring 2026", "", "en", "Spring 2026"}, {"", "", "en", ""},
+	} {
+		if got := formatDate(test[0], test[1], test[2]); got != test[3] {
+			t.Errorf("formatDate(%q, %q, %q) = %q, want %q", test[0], test[1], test[2], got, test[3])
+		}
+	}
+}
+
+// Values replace placeholders once. They cannot add placeholders or change the direction of the text
+// around them.
+func TestFill(t *testing.T) {
+	v := &Values{
+		Name: " {title} ", Title: "abc\u2069 de", IssueDate: "2026-03-12", Columns: map[string]string{"Grade": "ß"},
+		Signatories: []Signatory{{Name: "Ada", Designation: "Dean"}}, Institution: "Northwind",
+	}
+	for _, test := range []struct {
+		f           Field
+		text, plain string
+	}{
+		{Field{Text: "{name}"}, "{title}", "{title}"},
+		{Field{Text: "for {title}, {name}"}, "for \u2068abc de\u2069, \u2068{title}\u2069", "for abc de, {title}"},
+		{Field{Text: "{column:Grade}", Case: "upper"}, "SS", "SS"},
+		{Field{Text: "i {column: Grade }", Case: "upper", Language: "tr"}, "İ \u2068SS\u2069", "İ SS"},
+		{Field{Text: "Valid until {expiry}"}, "", ""},
+		{Field{Text: "{expiry}{date}", Format: "year"}, "\u20682026\u2069", "2026"},
+		{Field{Text: "{signatory:1}, {designation:1}{signatory:2}"}, "\u2068Ada\u2069, \u2068Dean\u2069", "Ada, Dean"},
+		{Field{Text: "Plain text"}, "Plain text", "Plain text"},
+		{Field{Text: "{institution}{reference}{details}"}, "\u2068Northwind\u2069", "Northwind"},
+	} {
+		got, problems := fill(&test.f, parse(test.f.Text), &Layout{}, v)
+		if got.text != test.text || got.plain != test.plain || len(problems) > 0 {
+			t.Errorf("%q is %q and %q with %v, want %q and %q", test.f.Text, got.text, got.plain, problems, test.text, test.plain)
+		}
+	}
+}
+
+// Two Arabic values with a comma between them run from right to left.
+func TestDirectionOfValues(t *testing.T) {
+	fonts := testFonts(t)
+	f := &Field{ID: "a", Kind: Text, Page: 1, Box: Box{0, 0, 400, 40}, Text: "{name}، {title}", Font: Font{Family: "Inter"}, Size: 20}
+	text, _ := fill(f, parse(f.Text), &Layout{}, &Values{Name: "محمد", Title: "علم"})
+	block, err := set(f, text, fonts)
+	if err != nil || !block.RightToLeft {
+		t.Errorf("the text runs from left to right: %v", err)
+	}
+	text, _ = fill(f, parse("For {name}"), &Layout{}, &Values{Name: "محمد"})
+	if block, err = set(f, text, fonts); err != nil || block.RightToLeft {
+		t.Errorf("a name turns the sentence around: %v", err)
+	}
+}
+
+// The designer shows what is drawn: the same size and lines, and a path.
+func TestShape(t *testing.T) {
+	fonts, l, v := testFonts(t), certificate(), values()
+	shaped := Shape(&l.Fields[1], l, v, fonts)
+	if shaped.Problem != nil || shaped.Lines != 1 || shaped.Size != 44 || shaped.Text != v.Name || !strings.HasPrefix(shaped.Path, "M") {
+		t.Errorf("Shape() = %+v", shaped)
+	}
+	v.Name = strings.Repeat("Ann ", 60)
+	if shaped = Shape(&l.Fields[1], l, v, fonts); shaped.Problem == nil || shaped.Problem.Code != CodeNoRoom || shaped.Path == "" || shaped.Size != 14 {
+		t.Errorf("a text without room is not shown: %v, size %v, path of %d bytes", shaped.Problem, shaped.Size, len(shaped.Path))
+	}
+	v.Name = "𓀀"
+	if shaped = Shape(&l.Fields[1], l, v, fonts); shaped.Problem == nil || shaped.Problem.Code != CodeMissingCharacters || shaped.Path != "" {
+		t.Errorf("Shape() = %+v, want missing characters", shaped)
+	}
+	if shaped = Shape(&l.Fields[7], l, v, fonts); shaped != (Shaped{}) {
+		t.Errorf("the QR code has the text %+v", shaped)
+	}
+	l.Fields[1].Size = -1
+	if shaped = Shape(&l.Fields[1], l, v, fonts); shaped.Problem == nil || shaped.Problem.Detail != "size" {
+		t.Errorf("Shape() = %+v, want an invalid size", shaped)
+	}
+}
+
+// All samples can be drawn with the fonts of the machine, and the worst ones fill their fields.
+func TestSamples(t *testing.T) {
+	_, template := publish(t, blank(), certificate(), noPictures)
+	seen := map[string]bool{}
+	for _, s := range Samples() {
+		if seen[s.Name] {
+			t.Errorf("two samples have the name %s", s.Name)
+		}
+		seen[s.Name] = true
+		problems := template.Check(template.layout.Fill(s.Values))
+		for _, p := range problems {
+			if p.Code != CodeMissingCharacters || p.Package != "fonts-noto-cjk" { // they are not on every machine
+				t.Errorf("%s: %v", s.Name, p)
+			}
+		}
+	}
+	worst := template.Worst()
+	if len(worst) != 3 {
+		t.Fatalf("there are %d worst samples, want 3", len(worst))
+	}
+	for _, v := range worst {
+		if problems := template.Check(v); len(problems) > 0 || v.Name == "" {
+			t.Errorf("%v: %v", v, problems)
+		}
+	}
+	if len(worst[0].Name) < 50 {
+		t.Errorf("the longest name is %q", worst[0].Name)
+	}
+}
