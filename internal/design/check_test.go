@@ -32,7 +32,7 @@ func TestLayoutCheck(t *testing.T) {
 		{"outside the page", func(l *Layout) { l.Fields[head].Box[0] = 400 }, Problem{"head", CodeFieldInvalid, "box", ""}},
 		{"outside the page when turned", func(l *Layout) { l.Fields[head].Rotate = 60 }, Problem{"head", CodeFieldInvalid, "box", ""}},
 		{"no text", func(l *Layout) { l.Fields[head].Text = " " }, Problem{"head", CodeFieldInvalid, "text", ""}},
-		{"a placeholder that does not exist", func(l *Layout) { l.Fields[head].Text = "For {nmae}" }, Problem{"head", CodePlaceholder, "{nmae}", ""}},
+		{"a placeholder that does not exist", func(l *Layout) { l.Fields[head].Text = "For {nome}" }, Problem{"head", CodePlaceholder, "{nome}", ""}},
 		{"no font", func(l *Layout) { l.Fields[head].Font = Font{} }, Problem{"head", CodeFieldInvalid, "font", ""}},
 		{"no size", func(l *Layout) { l.Fields[head].Size = 0 }, Problem{"head", CodeFieldInvalid, "size", ""}},
 		{"smallest size above the size", func(l *Layout) { l.Fields[head].MinSize = 31 }, Problem{"head", CodeFieldInvalid, "min_size", ""}},

@@ -91,7 +91,7 @@ func checkDesign(t *testing.T, file []byte, d *Design) {
 	if got := text(t, certificate); !strings.Contains(got, name) {
 		t.Errorf("readers do not find the name in\n%.2000s", got)
 	}
-	before, _ := tool(t, file, "qpdf", "--check", "FILE")         //nolint:errcheck // only the output matters
+	before, _ := tool(t, file, "qpdf", "--check", "FILE")
 	after, err := tool(t, certificate, "qpdf", "--check", "FILE") // it fails with warnings
 	if !strings.Contains(before, "WARNING") && (err != nil || strings.Contains(after, "WARNING")) {
 		t.Errorf("qpdf: %v\n%s", err, after)

@@ -46,7 +46,8 @@ func FromPicture(ctx context.Context, file []byte, format string) (*Design, erro
 	}
 	d := &Design{PDF: out, Pages: []Page{page}}
 	if found := float64(p.width) * 72 / w; found < lowDetail {
-		d.Warnings = append(d.Warnings, Warning{"low_resolution", fmt.Sprintf("The picture has %.0f pixels per inch and will look blurred in print. Use a picture with at least %d, or a PDF.", found, lowDetail)})
+		d.Warnings = append(d.Warnings, Warning{"low_resolution", fmt.Sprintf(
+			"The picture has %.0f pixels per inch and will look blurred in print. Use a picture with at least %d, or a PDF.", found, lowDetail)})
 	}
 	if len(out) > largeDesign {
 		d.Warnings = append(d.Warnings, Warning{"design_large", fmt.Sprintf("The design has %.1f MB, and so has every download. Reduce the picture.", float64(len(out))/(1<<20))})
@@ -63,7 +64,8 @@ func (p *picture) page(format string) (Page, error) {
 		}
 		page := Page{round(float64(p.width) * 72 / v), round(float64(p.height) * 72 / v)}
 		if min(page.Width, page.Height) < minSide || max(page.Width, page.Height) > maxSide {
-			return page, refuse("design_small", fmt.Sprintf("The picture is %.0f × %.0f mm at its resolution. Choose a paper size for it.", millimetres(page.Width), millimetres(page.Height)))
+			return page, refuse("design_small", fmt.Sprintf("The picture is %.0f × %.0f mm at its resolution. Choose a paper size for it.",
+				millimetres(page.Width), millimetres(page.Height)))
 		}
 		return page, nil
 	}

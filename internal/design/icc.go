@@ -3,6 +3,7 @@ package design
 import (
 	"encoding/binary"
 	"math"
+	"slices"
 )
 
 // sRGB returns an ICC profile of sRGB (IEC 61966-2-1) in the form of ICC.1:2004-10, version 4.2: a
@@ -11,7 +12,7 @@ func sRGB() []byte {
 	text := func(s string) []byte { // multiLocalizedUnicodeType, 10.13
 		const record, header = 12, 16
 		out := append([]byte("mluc\x00\x00\x00\x00"), 0, 0, 0, 1, 0, 0, 0, record, 'e', 'n', 'U', 'S')
-		out = binary.BigEndian.AppendUint32(out, uint32(2*len(s))) //nolint:gosec // a few characters
+		out = binary.BigEndian.AppendUint32(out, uint32(2*len(s)))
 		out = binary.BigEndian.AppendUint32(out, header+record)
 		for i := range len(s) {
 			out = append(out, 0, s[i])
@@ -21,7 +22,7 @@ func sRGB() []byte {
 	fixed := func(kind string, values ...float64) []byte { // XYZType, parametricCurveType
 		out := []byte(kind)
 		for _, v := range values {
-			out = binary.BigEndian.AppendUint32(out, uint32(int32(math.Round(v*65536)))) //nolint:gosec // s15Fixed16Number
+			out = binary.BigEndian.AppendUint32(out, uint32(int32(math.Round(v*65536))))
 		}
 		return out
 	}
@@ -43,21 +44,21 @@ func sRGB() []byte {
 		{"rTRC", curve}, {"gTRC", curve}, {"bTRC", curve},
 	}
 	const headerSize, entrySize = 128, 12
-	table := binary.BigEndian.AppendUint32(nil, uint32(len(tags))) //nolint:gosec // ten tags
+	table := binary.BigEndian.AppendUint32(nil, uint32(len(tags)))
 	var body []byte
 	at := map[string]uint32{} // tags with the same data share it
 	start := headerSize + 4 + entrySize*len(tags)
 	for _, tag := range tags {
 		offset, ok := at[string(tag.data)]
 		if !ok {
-			offset = uint32(start + len(body)) //nolint:gosec // less than a kilobyte
+			offset = uint32(start + len(body))
 			at[string(tag.data)] = offset
 			body = append(body, tag.data...)
 			body = append(body, make([]byte, -len(tag.data)&3)...)
 		}
 		table = append(table, tag.name...)
 		table = binary.BigEndian.AppendUint32(table, offset)
-		table = binary.BigEndian.AppendUint32(table, uint32(len(tag.data))) //nolint:gosec // less than a kilobyte
+		table = binary.BigEndian.AppendUint32(table, uint32(len(tag.data)))
 	}
 	header := make([]byte, headerSize) // 7.2
 	binary.BigEndian.PutUint32(header, uint32(start+len(body)))
@@ -67,5 +68,5 @@ func sRGB() []byte {
 	}
 	copy(header[36:], "acsp")
 	copy(header[68:], fixed("", 0.9642, 1, 0.8249))
-	return append(append(header, table...), body...)
+	return slices.Concat(header, table, body)
 }

@@ -224,7 +224,7 @@ func split(img *image.NRGBA, opaque bool) (colours image.Image, mask *image.Gray
 	for i := 0; i < len(img.Pix); i += 4 {
 		if a := uint32(img.Pix[i+3]); opaque && a < math.MaxUint8 {
 			for k := i; k < i+3; k++ {
-				img.Pix[k] = byte((uint32(img.Pix[k])*a + math.MaxUint8*(math.MaxUint8-a)) / math.MaxUint8) //nolint:gosec // at most 255
+				img.Pix[k] = byte((uint32(img.Pix[k])*a + math.MaxUint8*(math.MaxUint8-a)) / math.MaxUint8)
 			}
 			img.Pix[i+3] = math.MaxUint8
 		}

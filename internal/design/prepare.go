@@ -77,7 +77,7 @@ func Prepare(ctx context.Context, file []byte) (*Design, error) {
 	d.warn(found, doc)
 	d.Fields = suggestions(doc)
 	if found.AcroForm || found.XFA || found.JavaScript || found.Launch || found.OpenAction || found.AdditionalAction ||
-		found.EmbeddedFiles || found.RichMedia || found.ExternalActions || catalog.Has("AcroForm") {
+		found.EmbeddedFiles || found.RichMedia || found.ExternalActions {
 		if d.PDF, err = rewrite(doc); err != nil {
 			return nil, pdfError(err)
 		}
@@ -89,7 +89,8 @@ func Prepare(ctx context.Context, file []byte) (*Design, error) {
 		return nil, err
 	}
 	if len(d.PDF) > largeDesign {
-		d.Warnings = append(d.Warnings, Warning{"design_large", fmt.Sprintf("The design has %.1f MB, and so has every download. Reduce the pictures in it.", float64(len(d.PDF))/(1<<20))})
+		d.Warnings = append(d.Warnings, Warning{"design_large", fmt.Sprintf(
+			"The design has %.1f MB, and so has every download. Reduce the pictures in it.", float64(len(d.PDF))/(1<<20))})
 	}
 	return d, nil
 }
@@ -101,7 +102,8 @@ func refuseType(file []byte) error {
 	case len(file) > maxDesign:
 		return refuse("design_size", fmt.Sprintf("The file has %.1f MB; a design has at most %d MB. Reduce the pictures in it.", float64(len(file))/(1<<20), maxDesign>>20))
 	case bytes.HasPrefix(head, []byte("<svg")), bytes.HasPrefix(head, []byte("<?xml")) && bytes.Contains(head, []byte("<svg")):
-		return refuse("design_svg", "The file is an SVG drawing. Open it in the program that made it, or in a browser, and save or print it as PDF: the PDF keeps its lines and letters sharp.")
+		return refuse("design_svg", "The file is an SVG drawing. Open it in the program that made it, or in a browser, and save or print it as PDF: "+
+			"the PDF keeps its lines and letters sharp.")
 	}
 	return nil
 }

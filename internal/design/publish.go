@@ -59,7 +59,7 @@ type publisher struct {
 	space   pdf.Object // the colour space of our colours; nil for DeviceRGB
 	opaque  bool       // transparency is not allowed
 	drawn   map[string]pdf.Ref
-	sizes   map[string]*picture
+	loaded  map[string]*picture
 
 	problems Problems
 }
@@ -80,7 +80,7 @@ func Publish(d *Design, l *Layout, fonts *typeset.Fonts, pictures Pictures) (*Ba
 	if n := doc.PageCount(); n != len(d.Pages) {
 		return nil, fmt.Errorf("the design has %d pages, want %d", n, len(d.Pages))
 	}
-	p := &publisher{doc: doc, u: doc.Update(), l: l, fonts: fonts, pictures: pictures, drawn: map[string]pdf.Ref{}, sizes: map[string]*picture{}}
+	p := &publisher{doc: doc, u: doc.Update(), l: l, fonts: fonts, pictures: pictures, drawn: map[string]pdf.Ref{}, loaded: map[string]*picture{}}
 	tail, err := p.run()
 	if err != nil {
 		return nil, err
@@ -167,7 +167,8 @@ func (p *publisher) colours(packet string) {
 }
 
 // inContext is punctuation between capitals, digits and small letters.
-const inContext = "NWU-7QF2-0123-AB-CD 0-1-2-3-4-5-6-7-8-9 2026-03-12 A–B 1–2 10:30 9:41 A:B 1/2 A/B 94 % 100% (A) (12) [A] {1} A·B 1·2 A @ 1 +1 1×2 #1 A_1 A&B <1> A→B «A» ‹1› ¿A? ¡A!"
+const inContext = "NWU-7QF2-0123-AB-CD 0-1-2-3-4-5-6-7-8-9 2026-03-12 A–B 1–2 10:30 9:41 A:B 1/2 A/B 94 % 100% " +
+	"(A) (12) [A] {1} A·B 1·2 A @ 1 +1 1×2 #1 A_1 A&B <1> A→B «A» ‹1› ¿A? ¡A!"
 
 // alphabet returns the letters of the script of a language that fonts have besides Latin.
 func alphabet(tag string) string {
@@ -298,25 +299,33 @@ func (p *publisher) text(edit *pageEdit, f *Field, g pdf.Geometry) error {
 // resolution is the resolution in pixels per inch to which larger pictures are reduced.
 const resolution = 300
 
+// load returns a picture, which several fields may show.
+func (p *publisher) load(id string) (*picture, error) {
+	if pic, ok := p.loaded[id]; ok {
+		return pic, nil
+	}
+	data, err := p.pictures(id)
+	if err != nil {
+		return nil, err
+	}
+	pic, err := readPicture(data)
+	if err == nil {
+		p.loaded[id] = pic
+	}
+	return pic, err
+}
+
 // picture draws a picture into its box, as large as fits.
 func (p *publisher) picture(edit *pageEdit, f *Field, g pdf.Geometry) error {
-	pic, ok := p.sizes[f.Image]
-	if !ok {
-		data, err := p.pictures(f.Image)
-		switch {
-		case errors.Is(err, ErrNoPicture) && f.Image == logo:
-			return nil
-		case errors.Is(err, ErrNoPicture):
-			p.problems = append(p.problems, Problem{f.ID, CodeFieldInvalid, "image", ""})
-			return nil
-		case err != nil:
-			return fmt.Errorf("reading the picture of field %s: %w", f.ID, err)
-		}
-		if pic, err = readPicture(data); err != nil {
-			p.problems = append(p.problems, Problem{f.ID, CodeFieldInvalid, "image", ""})
-			return nil
-		}
-		p.sizes[f.Image] = pic
+	pic, err := p.load(f.Image)
+	switch {
+	case errors.Is(err, ErrNoPicture) && f.Image == logo:
+		return nil
+	case errors.Is(err, ErrNoPicture), errors.Is(err, errPicture):
+		p.problems = append(p.problems, Problem{f.ID, CodeFieldInvalid, "image", ""})
+		return nil
+	case err != nil:
+		return fmt.Errorf("reading the picture of field %s: %w", f.ID, err)
 	}
 	scale := min(f.Box[2]/float64(pic.width), f.Box[3]/float64(pic.height))
 	w, h := float64(pic.width)*scale, float64(pic.height)*scale

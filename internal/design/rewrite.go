@@ -218,7 +218,8 @@ func (r *rewriter) leadsNowhere(value pdf.Object) bool {
 		return false
 	}
 	switch r.doc.Name(dict.Get("S")) {
-	case "Launch", "SubmitForm", "ImportData", "ResetForm", "Hide", "GoToR", "GoToE", "Rendition", "Movie", "Sound", "Trans", "GoTo3DView", "RichMediaExecute", "SetOCGState", "Named", "Thread":
+	case "Launch", "SubmitForm", "ImportData", "ResetForm", "Hide", "GoToR", "GoToE", "Rendition", "Movie", "Sound", "Trans", "GoTo3DView", "RichMediaExecute",
+		"SetOCGState", "Named", "Thread":
 		return dict.Has("S") && r.isAction(dict)
 	}
 	return r.doc.RunsScript(dict)

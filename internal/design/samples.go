@@ -21,7 +21,8 @@ func Samples() []Sample {
 	list := []Sample{
 		{"typical", Values{Name: "Amelia Hart", Title: "Project Management Essentials", Details: "Awarded with distinction", Language: "en"}},
 		{"long", Values{
-			Name: "Dr. Maria-Magdalena Konstantinopoulou de Vasconcelos e Albuquerque", Title: "Advanced Methods of Interdisciplinary Environmental Research and Sustainable Development",
+			Name:    "Dr. Maria-Magdalena Konstantinopoulou de Vasconcelos e Albuquerque",
+			Title:   "Advanced Methods of Interdisciplinary Environmental Research and Sustainable Development",
 			Details: "For the successful completion of 240 hours of lectures, laboratory work and supervised practice", Language: "en",
 		}},
 		{"cyrillic", Values{Name: "Анастасія Шевчук", Title: "Основы управления проектами", Details: "С отличием", Language: "ru"}},

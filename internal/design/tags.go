@@ -122,13 +122,13 @@ func (t *tags) page(page *pdf.Page) *pageTags {
 			out.key, out.list = key, slices.Clone(list)
 		}
 	}
-	if n := t.p.marks(page); n < maxMarks && len(out.list) < maxNumbers {
-		for len(out.list) < n {
-			out.list = append(out.list, nil)
-		}
-	} else {
+	n := t.p.marks(page)
+	if n > maxMarks || len(out.list) > maxNumbers {
 		out.off = true
 		return out
+	}
+	for len(out.list) < n {
+		out.list = append(out.list, nil)
 	}
 	t.next = max(t.next, out.key+1)
 	if !t.existing {
@@ -139,7 +139,7 @@ func (t *tags) page(page *pdf.Page) *pageTags {
 	return out
 }
 
-// defaultAlt is the alternative text of a design if nobody wrote one.
+// defaultAlt is the alternative text of a design without one.
 const defaultAlt = "Certificate"
 
 var markForm = regexp.MustCompile(`/MCID\s+(\d{1,9})`)
@@ -155,7 +155,7 @@ func (p *publisher) marks(page *pdf.Page) (n int) {
 		if err != nil {
 			continue
 		}
-		data, _ := io.ReadAll(in) //nolint:errcheck // damaged content ends early, as in viewers
+		data, _ := io.ReadAll(in) // damaged content ends early, as in viewers
 		for _, m := range markForm.FindAllSubmatch(data, -1) {
 			if v, err := strconv.Atoi(string(m[1])); err == nil {
 				n = max(n, v+1)
@@ -284,12 +284,13 @@ func (t *tags) write(catalog *pdf.Dict, all bool) {
 		return
 	}
 	u := t.p.u
-	if !t.existing {
+	switch {
+	case !t.existing:
 		u.Set(t.parent, element("Document").Set("P", t.root).Set("K", t.kids))
 		t.tree.Set("K", pdf.Array{t.parent})
-	} else if t.parent == t.root {
+	case t.parent == t.root:
 		t.tree.Set("K", append(t.p.list(t.tree.Get("K")), t.kids...))
-	} else {
+	default:
 		document := u.Dict(t.parent).Clone()
 		u.Set(t.parent, document.Set("K", append(t.p.list(document.Get("K")), t.kids...)))
 	}
