@@ -354,3 +354,30 @@ func TestArchival(t *testing.T) {
 		t.Error("colours have a space although the output intent is sRGB")
 	}
 }
+
+// If a design claims PDF/A and has no output intent of sRGB, our colours have a profile, which readers
+// accept.
+func TestProfile(t *testing.T) {
+	claim := strings.Replace(packet("Old"), "<pdfaid:part>2", "<pdfaid:part>1", 1)
+	design := pdftest.File("",
+		"<</Type/Catalog/Pages 2 0 R/Metadata 4 0 R>>", "<</Type/Pages/Kids[3 0 R]/Count 1>>", "<</Type/Page/Parent 2 0 R/MediaBox[0 0 842 595]>>",
+		pdftest.Stream("/Type/Metadata/Subtype/XML", claim),
+	)
+	l := certificate()
+	l.Fields[1].Color = "#ff0000"
+	l.Fields = append(l.Fields, Field{ID: "logo", Kind: Image, Page: 1, Box: Box{600, 20, 100, 100}, Image: "logo"})
+	base, template := publish(t, design, l, func(string) ([]byte, error) { return pngPicture(t, 100, 100, color.NRGBA{255, 0, 0, 128}), nil })
+	file := draw(t, base, template, values())
+	if !template.plan.Space || len(reds(t, file)) < 50 {
+		t.Errorf("the name has %d red pixels", len(reds(t, file)))
+	}
+	if bytes.Contains(file, []byte("SMask")) {
+		t.Error("a picture is transparent, which PDF/A-1 does not allow")
+	}
+	if out, err := tool(t, file, "qpdf", "--check", "FILE"); err != nil || strings.Contains(out, "WARNING") {
+		t.Errorf("qpdf: %v\n%s", err, out)
+	}
+	if n := len(sRGB()); n > 1024 {
+		t.Errorf("the profile has %d bytes", n)
+	}
+}
