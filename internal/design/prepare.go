@@ -51,8 +51,8 @@ func pdfError(err error) error {
 }
 
 // Prepare checks an uploaded PDF and returns the design to build on: without JavaScript, forms and
-// attachments. If it has any of these, the file is written anew from what is left, so that nothing of
-// them remains in the certificates. The error is a *Refusal if the file cannot be a design.
+// attachments. If it has any of these, or is damaged, the file is written anew from what is left, so
+// that nothing of them remains in the certificates. The error is a *Refusal if the file cannot be a design.
 func Prepare(ctx context.Context, file []byte) (*Design, error) {
 	if err := refuseType(file); err != nil {
 		return nil, err
@@ -74,9 +74,12 @@ func Prepare(ctx context.Context, file []byte) (*Design, error) {
 		return nil, refuse("design_pages", fmt.Sprintf("The PDF has %d pages; a design has at most %d.", doc.PageCount(), maxPages))
 	}
 	d := &Design{PDF: file}
+	if d.Pages, err = measure(ctx, doc); err != nil {
+		return nil, err
+	}
 	d.warn(found, doc)
 	d.Fields = suggestions(doc)
-	if found.AcroForm || found.XFA || found.JavaScript || found.Launch || found.OpenAction || found.AdditionalAction ||
+	if doc.Repaired() || doc.FaultyPageTree() || found.AcroForm || found.XFA || found.JavaScript || found.Launch || found.OpenAction || found.AdditionalAction ||
 		found.EmbeddedFiles || found.RichMedia || found.ExternalActions {
 		if d.PDF, err = rewrite(doc); err != nil {
 			return nil, pdfError(err)
@@ -84,9 +87,9 @@ func Prepare(ctx context.Context, file []byte) (*Design, error) {
 		if doc, err = pdf.Open(bytes.NewReader(d.PDF), int64(len(d.PDF))); err != nil {
 			return nil, pdfError(err)
 		}
-	}
-	if d.Pages, err = measure(ctx, doc); err != nil {
-		return nil, err
+		if d.Pages, err = measure(ctx, doc); err != nil {
+			return nil, err
+		}
 	}
 	if len(d.PDF) > largeDesign {
 		d.Warnings = append(d.Warnings, Warning{"design_large", fmt.Sprintf(

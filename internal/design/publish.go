@@ -78,7 +78,7 @@ func Publish(d *Design, l *Layout, fonts *typeset.Fonts, pictures Pictures) (*Ba
 		return nil, pdfError(err)
 	}
 	if n := doc.PageCount(); n != len(d.Pages) {
-		return nil, fmt.Errorf("the design has %d pages, want %d", n, len(d.Pages))
+		return nil, refuse("design_damaged", fmt.Sprintf("The PDF is damaged: it has %d pages for some readers and %d for others. Save or export it again.", n, len(d.Pages)))
 	}
 	p := &publisher{doc: doc, u: doc.Update(), l: l, fonts: fonts, pictures: pictures, drawn: map[string]pdf.Ref{}, loaded: map[string]*picture{}}
 	tail, err := p.run()
