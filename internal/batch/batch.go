@@ -1,10 +1,12 @@
 // Package batch manages bulk uploads: staged files, which are uploaded before the entries that
-// refer to them; the entries and their conversion to certificates; and the progress of a batch. It
-// does not manage the content and the states of certificates (see package cert), and it does not
-// depend on HTTP or on how its values are shown.
+// refer to them; the entries and their conversion to certificates; and the progress of a batch. The
+// entries of a batch that is issued from a template have values instead of files. The package does
+// not manage the content and the states of certificates (see package cert), and it does not depend
+// on HTTP or on how its values are shown.
 package batch
 
 import (
+	"context"
 	"log/slog"
 	"sync/atomic"
 	"time"
@@ -33,6 +35,9 @@ type Config struct {
 	Keyring *keyring.Ring
 	Certs   *cert.Service
 	Queue   *job.Queue
+	// Templates returns the templates of batches by the numbers of their versions. It may be nil if
+	// there are no batches from templates.
+	Templates func(ctx context.Context, institutionID int64, versionIDs []int64) (map[int64]TemplateName, error)
 	// Quota is the limit of staged files per institution, in bytes.
 	Quota int64
 	Now   func() time.Time
@@ -41,12 +46,13 @@ type Config struct {
 
 // Service provides the operations on batches.
 type Service struct {
-	db    *db.DB
-	certs *cert.Service
-	queue *job.Queue
-	quota int64
-	now   func() time.Time
-	log   *slog.Logger
+	db        *db.DB
+	certs     *cert.Service
+	queue     *job.Queue
+	templates func(ctx context.Context, institutionID int64, versionIDs []int64) (map[int64]TemplateName, error)
+	quota     int64
+	now       func() time.Time
+	log       *slog.Logger
 
 	batchCursors, entryCursors listing.Cursors
 	// reserved is the memory that all drafts have reserved, in bytes.
@@ -56,7 +62,7 @@ type Service struct {
 // New returns a service and registers its worker with the queue.
 func New(c Config) *Service {
 	s := &Service{
-		db: c.DB, certs: c.Certs, queue: c.Queue, quota: c.Quota, now: c.Now, log: c.Log,
+		db: c.DB, certs: c.Certs, queue: c.Queue, templates: c.Templates, quota: c.Quota, now: c.Now, log: c.Log,
 		batchCursors: listing.NewCursors(c.Keyring, "batches"), entryCursors: listing.NewCursors(c.Keyring, "entries"),
 	}
 	job.Add(c.Queue, &expandWorker{service: s})

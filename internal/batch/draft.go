@@ -1,6 +1,7 @@
 package batch
 
 import (
+	"encoding/json"
 	"maps"
 	"slices"
 	"strings"
@@ -43,6 +44,8 @@ type entry struct {
 	text   cert.Text
 	fileID string
 	wanted *cert.RequestedPlacement
+	// values are the values of a certificate from a template, in JSON.
+	values json.RawMessage
 	// given has the fields that were set or refused. The key "" means that the entry was refused as
 	// a whole.
 	given map[cert.Field]bool
@@ -157,6 +160,18 @@ func (d *Draft) Place(index int, w *cert.RequestedPlacement) error {
 	return err
 }
 
+// Values sets the values that the template of the batch draws in the certificate of an entry, in
+// JSON. It creates the entry if necessary. A batch from a template has values instead of files; the
+// caller checks them. Errors are as for Entry.
+func (d *Draft) Values(index int, values json.RawMessage) error {
+	e, err := d.entry(index)
+	if err != nil {
+		return err
+	}
+	e.values = slices.Clone(values) // the draft must not reference the buffer of the request
+	return d.reserve(len(values))
+}
+
 // Refuse records a problem of a field that has no valid value, or of the entry as a whole. It
 // creates the entry if necessary. Unknown fields are ignored. Errors are as for Entry.
 func (d *Draft) Refuse(index int, p cert.Problem) error {
@@ -187,13 +202,14 @@ func (d *Draft) AddMalformed(name string, code cert.Code) {
 }
 
 // sorted returns the entries in the order of their indexes. It records missing fields as problems.
-func (d *Draft) sorted() []*entry {
+// The entries of a batch from a template have no files.
+func (d *Draft) sorted(template bool) []*entry {
 	list := make([]*entry, 0, len(d.entries))
 	for _, index := range slices.Sorted(maps.Keys(d.entries)) {
 		e := d.entries[index]
 		// The missing fields of an entry that is refused as a whole are not reported.
 		for _, field := range fields {
-			if e.given[field] || e.given[""] {
+			if e.given[field] || e.given[""] || template && field == cert.FieldFile {
 				continue
 			}
 			if _, problem := check(field, ""); problem != nil {

@@ -144,15 +144,20 @@ type open struct {
 func (s *Service) expandTx(ctx context.Context, tx *db.Tx, institution int64) error {
 	var b open
 	u := &b.upload
+	var version sql.NullInt64
+	var base sql.NullString
 	err := tx.QueryRowContext(ctx, `
-		SELECT id, uuid, trigger_context, creator_type, creator_id, creator_name FROM batches
+		SELECT id, uuid, trigger_context, creator_type, creator_id, creator_name, template_version_id, base_key FROM batches
 		WHERE institution_id = $1 AND NOT expanded ORDER BY id LIMIT 1`, institution).
-		Scan(&b.id, &u.BatchID, &u.Context, &u.Creator.Type, &u.Creator.ID, &u.Creator.Name)
+		Scan(&b.id, &u.BatchID, &u.Context, &u.Creator.Type, &u.Creator.ID, &u.Creator.Name, &version, &base)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil // another node finished the batch while this one waited for the lock
 	}
 	if err != nil {
 		return err
+	}
+	if version.Valid {
+		u.Template, u.BaseKey = &cert.TemplateUse{VersionID: version.Int64}, base.String
 	}
 	if u.Institution, err = account.InstitutionByID(ctx, tx, institution); err != nil {
 		return err
@@ -216,13 +221,11 @@ func waitingTx(ctx context.Context, tx *db.Tx, batchID int64) (list []waitingEnt
 // makeTx creates the certificate of an entry, or rejects the entry. If entries of one batch are
 // duplicates, the entry with the lowest index becomes a certificate.
 func (s *Service) makeTx(ctx context.Context, tx *db.Tx, b *open, w waitingEntry) error {
-	text, wanted, err := readInput(w.input)
-	if err != nil {
+	u := b.upload
+	u.File = w.file
+	if err := new(storedInput).read(w.input, &u); err != nil {
 		return err
 	}
-	u := b.upload
-	u.Title, u.FullName, u.Email, u.IssueDate, u.Details, u.File = text.Title, text.FullName, text.Email, text.IssueDate, text.Details, w.file
-	u.Wanted = wanted
 	c, err := s.certs.CreateTx(ctx, tx, u)
 	done := `UPDATE batch_entries SET input = NULL, staged_id = NULL, done_at = $1, `
 	now := db.Micros(s.now())

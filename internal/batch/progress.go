@@ -33,6 +33,11 @@ type Batch struct {
 	UUID   string
 	Name   string
 	Source cert.Source
+	// Context is the trigger context of the batch's certificates.
+	Context cert.TriggerContext
+	// Template is the template of the batch's certificates. It is nil for a bulk upload, and if the
+	// template does not exist anymore.
+	Template *TemplateName
 	// Total is the number of entries. It is the sum of the other numbers.
 	Total, Processing, Approved, Failed, Rejected, Revoked int
 	CreatedAt                                              time.Time
@@ -41,6 +46,7 @@ type Batch struct {
 	CompletedAt *time.Time
 
 	id, institutionID int64
+	versionID         int64 // 0 without a template
 }
 
 // Status returns the state of the batch.
@@ -91,15 +97,16 @@ type (
 	}
 )
 
-const batchColumns = `id, uuid, institution_id, name, source, total, created_at`
+const batchColumns = `id, uuid, institution_id, name, source, trigger_context, template_version_id, total, created_at`
 
 func scanBatch(row interface{ Scan(dest ...any) error }) (*Batch, error) {
 	var b Batch
 	var created int64
-	if err := row.Scan(&b.id, &b.UUID, &b.institutionID, &b.Name, &b.Source, &b.Total, &created); err != nil {
+	var version sql.NullInt64
+	if err := row.Scan(&b.id, &b.UUID, &b.institutionID, &b.Name, &b.Source, &b.Context, &version, &b.Total, &created); err != nil {
 		return nil, err
 	}
-	b.CreatedAt = db.Time(created)
+	b.CreatedAt, b.versionID = db.Time(created), version.Int64
 	return &b, nil
 }
 
@@ -148,7 +155,7 @@ func (s *Service) List(ctx context.Context, institutionID int64, f Filter) (*Lis
 	if err := s.part(of, f.Range, list); err != nil {
 		return nil, err
 	}
-	return list, s.count(ctx, list.Items)
+	return list, s.complete(ctx, list.Items)
 }
 
 // part limits list to one page and sets its cursors. list.Items has one more batch if there is a
@@ -235,7 +242,7 @@ func (s *Service) ByUUIDs(ctx context.Context, institutionID int64, uuids []stri
 	if err != nil {
 		return nil, fmt.Errorf("reading batches: %w", err)
 	}
-	return list, s.count(ctx, list)
+	return list, s.complete(ctx, list)
 }
 
 // Busy returns the UUIDs of those batches of an institution that have unfinished entries. It is
@@ -283,7 +290,15 @@ func (s *Service) ByUUID(ctx context.Context, institutionID int64, uuid string, 
 	if err != nil {
 		return nil, fmt.Errorf("reading a batch: %w", err)
 	}
-	return b, s.count(ctx, []*Batch{b})
+	return b, s.complete(ctx, []*Batch{b})
+}
+
+// complete sets the templates and the progress of batches of an institution.
+func (s *Service) complete(ctx context.Context, list []*Batch) error {
+	if err := s.addTemplates(ctx, list); err != nil {
+		return err
+	}
+	return s.count(ctx, list)
 }
 
 // count counts the entries of batches by status. One statement reads one snapshot, so that an entry

@@ -2,6 +2,7 @@ package batch
 
 import (
 	"context"
+	"database/sql"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -35,8 +36,24 @@ type Submission struct {
 	// Name is the name of the batch. If it is empty, the name has the time of the submission.
 	Name  string
 	Draft *Draft
+	// Template is the template of the certificates. It is nil for a bulk upload of files.
+	Template *Template
 	// Then, which may be nil, runs in the transaction that accepts the batch.
 	Then func(ctx context.Context, tx *db.Tx, b *Batch) error
+}
+
+// Template is the version of a template from which the certificates of a batch are made.
+type Template struct {
+	VersionID int64
+	// BaseKey is the key of the base of the version.
+	BaseKey string
+}
+
+// TemplateName is a version of a template as clients see it.
+type TemplateName struct {
+	ID      string
+	Name    string
+	Version int
 }
 
 // Submit accepts a whole batch or nothing. The error is fault.Invalid with all problems if the
@@ -44,7 +61,7 @@ type Submission struct {
 // each affects only its own entry.
 func (s *Service) Submit(ctx context.Context, u Submission) (*Batch, error) {
 	now := s.now().UTC().Truncate(time.Microsecond)
-	entries := u.Draft.sorted()
+	entries := u.Draft.sorted(u.Template != nil)
 	files, err := s.findFiles(ctx, u.Institution.ID, entries, now)
 	if err != nil {
 		return nil, err
@@ -53,8 +70,14 @@ func (s *Service) Submit(ctx context.Context, u Submission) (*Batch, error) {
 		return nil, err
 	}
 	b := &Batch{
-		UUID: uuid.Must(uuid.NewV7()).String(), Name: "Bulk upload of " + now.Format("2006-01-02 15:04") + " UTC", Source: cert.Vault,
+		UUID: uuid.Must(uuid.NewV7()).String(), Name: "Bulk upload of " + now.Format("2006-01-02 15:04") + " UTC", Source: cert.Vault, Context: u.Context,
 		Total: len(entries), Processing: len(entries), CreatedAt: now, institutionID: u.Institution.ID,
+	}
+	if u.Template != nil {
+		b.Name, b.Source = "Issued on "+now.Format("2006-01-02 15:04")+" UTC", cert.Template
+		if err := s.nameTemplates(ctx, b.institutionID, map[int64][]*Batch{u.Template.VersionID: {b}}); err != nil {
+			return nil, err
+		}
 	}
 	if u.Name != "" {
 		b.Name = u.Name
@@ -117,11 +140,17 @@ func (s *Service) insertTx(ctx context.Context, tx *db.Tx, b *Batch, u *Submissi
 		ON CONFLICT (institution_id) DO UPDATE SET served_at = batch_turns.served_at`, b.institutionID); err != nil {
 		return err
 	}
+	var version sql.NullInt64
+	var base sql.NullString
+	if t := u.Template; t != nil {
+		version, base = sql.NullInt64{Int64: t.VersionID, Valid: true}, sql.NullString{String: t.BaseKey, Valid: true}
+	}
 	return tx.QueryRowContext(ctx, `
-		INSERT INTO batches (uuid, institution_id, name, source, trigger_context, creator_type, creator_id, creator_name, total, created_at)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) RETURNING id`,
+		INSERT INTO batches (uuid, institution_id, name, source, trigger_context, creator_type, creator_id, creator_name, total, created_at,
+			template_version_id, base_key)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) RETURNING id`,
 		b.UUID, b.institutionID, b.Name, string(b.Source), string(u.Context), u.Creator.Type, u.Creator.ID, u.Creator.Name, b.Total,
-		db.Micros(b.CreatedAt)).Scan(&b.id)
+		db.Micros(b.CreatedAt), version, base).Scan(&b.id)
 }
 
 // insertEntriesTx stores entries, up to rowsAtOnce in one statement.
@@ -142,7 +171,11 @@ func insertEntriesTx(ctx context.Context, tx *db.Tx, batchID int64, entries []*e
 			if err != nil {
 				return err
 			}
-			args = append(args, batchID, e.index, string(queued), input, files[e.fileID])
+			var file any
+			if e.fileID != "" {
+				file = files[e.fileID]
+			}
+			args = append(args, batchID, e.index, string(queued), input, file)
 		}
 		if _, err := tx.ExecContext(ctx, query.String(), args...); err != nil {
 			return fmt.Errorf("storing entries: %w", err)
@@ -160,6 +193,8 @@ type storedInput struct {
 	Details   string `json:"details,omitempty"`
 	// Placement is a cert.RequestedPlacement in JSON, or "".
 	Placement string `json:"placement,omitempty"`
+	// Values are the values of a certificate from a template.
+	Values json.RawMessage `json:"values,omitempty"`
 }
 
 // input returns the stored form of an entry. A missing issue date becomes today's date, even if the
@@ -169,7 +204,7 @@ func (e *entry) input(today string) (string, error) {
 	if t.IssueDate == "" {
 		t.IssueDate = today
 	}
-	in := storedInput{Title: t.Title, FullName: t.FullName, Email: t.Email, IssueDate: t.IssueDate, Details: t.Details}
+	in := storedInput{Title: t.Title, FullName: t.FullName, Email: t.Email, IssueDate: t.IssueDate, Details: t.Details, Values: e.values}
 	if e.wanted != nil {
 		placement, err := json.Marshal(e.wanted)
 		if err != nil {
@@ -184,18 +219,22 @@ func (e *entry) input(today string) (string, error) {
 	return string(b), nil
 }
 
-// readInput is the inverse of input.
-func readInput(input string) (t cert.Text, wanted *cert.RequestedPlacement, err error) {
-	var in storedInput
-	if err := json.Unmarshal([]byte(input), &in); err != nil {
-		return t, nil, fmt.Errorf("reading an entry: %w", err)
+// read sets the text, the placement and the values of a certificate from the stored form of an
+// entry.
+func (in *storedInput) read(input string, u *cert.Upload) error {
+	if err := json.Unmarshal([]byte(input), in); err != nil {
+		return fmt.Errorf("reading an entry: %w", err)
 	}
 	if in.Placement != "" {
-		if err := json.Unmarshal([]byte(in.Placement), &wanted); err != nil {
-			return t, nil, fmt.Errorf("reading the placement of an entry: %w", err)
+		if err := json.Unmarshal([]byte(in.Placement), &u.Wanted); err != nil {
+			return fmt.Errorf("reading the placement of an entry: %w", err)
 		}
 	}
-	return cert.Text{Title: in.Title, FullName: in.FullName, Email: in.Email, IssueDate: in.IssueDate, Details: in.Details}, wanted, nil
+	u.Title, u.FullName, u.Email, u.IssueDate, u.Details = in.Title, in.FullName, in.Email, in.IssueDate, in.Details
+	if u.Template != nil {
+		u.Template = &cert.TemplateUse{VersionID: u.Template.VersionID, Values: in.Values}
+	}
+	return nil
 }
 
 // assignFilesTx marks staged files as files of a batch, so that they no longer count toward the

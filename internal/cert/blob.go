@@ -12,12 +12,16 @@ import (
 // archives. Only rows of the package that unpacks archives refer to archives.
 const ArchiveKind = "archive"
 
+// BaseKind is the suffix of the key of the base of a template. All certificates that are made from
+// one version of the template refer to its base.
+const BaseKind = "base"
+
 // blobColumns maps each kind of file to the column of certificates that has the keys of such files.
-var blobColumns = map[string]string{"original": "original_key", "verified": "tail_key", "image": "image_key"}
+var blobColumns = map[string]string{"original": "original_key", BaseKind: "original_key", "verified": "tail_key", "image": "image_key"}
 
 // ReferencedBlobs returns those of the keys to which certificates refer. It also returns keys of an
 // unknown kind, which a later version may have written. It is a deletion.References. Staged files
-// pass their keys on to certificates, so the look-up in the rows of staged files must come first.
+// and batches pass their keys on to certificates, so the look-up in their rows must come first.
 func ReferencedBlobs(ctx context.Context, d *db.DB, keys []string) ([]string, error) {
 	var found []string
 	kinds := map[string][]string{}
@@ -26,6 +30,9 @@ func ReferencedBlobs(ctx context.Context, d *db.DB, keys []string) ([]string, er
 		if _, known := blobColumns[kind]; !known && kind != ArchiveKind {
 			found = append(found, key)
 			continue
+		}
+		if kind == BaseKind {
+			kind = "original" // both are in the same column
 		}
 		kinds[kind] = append(kinds[kind], key)
 	}

@@ -27,8 +27,15 @@ import (
 // Source is the origin of a certificate.
 type Source string
 
-// Vault is the source of certificates whose files the institution approved before the upload.
-const Vault Source = "vault"
+const (
+	// Vault is the source of certificates whose files the institution approved before the upload.
+	Vault Source = "vault"
+	// Template is the source of certificates that are drawn from a template.
+	Template Source = "template"
+)
+
+// Sources are all sources.
+var Sources = []Source{Vault, Template}
 
 // TriggerContext is the cause of a record or of one of its events.
 type TriggerContext string
@@ -42,6 +49,8 @@ const (
 	PanelUpload TriggerContext = "panel_upload"
 	// PanelBulkUpload is an entry of a batch from the panel.
 	PanelBulkUpload TriggerContext = "panel_bulk_upload"
+	// FromTemplate is an entry of a batch that is issued from a template.
+	FromTemplate TriggerContext = "template"
 	// Retrying is the context of the events after a retry.
 	Retrying TriggerContext = "retry"
 )
@@ -83,8 +92,12 @@ type Certificate struct {
 	CustomerID   int64 // 0 until assigned
 	Creator      Actor
 
+	// File is the original. The original of a certificate from a template is drawn and has no size
+	// and no digest until it is approved.
 	File     File
 	Verified *Verified // nil until approved
+	// Template is nil unless the certificate is made from a template.
+	Template *TemplateUse
 
 	Placement     string
 	PlacementPage int
@@ -146,6 +159,9 @@ type Config struct {
 	Verify     Verifier
 	// VerifyURL returns the address in the QR code of a reference id.
 	VerifyURL func(referenceID string) string
+	// Drawer draws the originals of certificates from templates. It may be nil if there are none, and
+	// if the Service processes no certificates.
+	Drawer Drawer
 	// Attempts is the number of attempts at sealing after which a temporary error becomes a failure.
 	Attempts int
 	// BulkWorkers is the number of batch certificates that a process handles concurrently.
@@ -183,6 +199,7 @@ type Service struct {
 	timeStamps  *pades.TimeStampAuthority
 	verify      Verifier
 	verifyURL   func(string) string
+	drawer      Drawer
 	attempts    int
 	jobsPerNode int
 	sheet       func(context.Context, *Certificate) (*seal.Sheet, error)
@@ -205,7 +222,7 @@ type Service struct {
 func New(c Config) *Service {
 	s := &Service{
 		db: c.DB, blobs: c.Blobs, deletions: c.Deletions, queue: c.Queue, hooks: c.Hooks, sealer: c.Sealer, keys: c.Keys, timeStamps: c.TimeStamps,
-		verify: c.Verify, verifyURL: c.VerifyURL, attempts: c.Attempts, jobsPerNode: jobsPerWorker * max(1, c.BulkWorkers),
+		verify: c.Verify, verifyURL: c.VerifyURL, drawer: c.Drawer, attempts: c.Attempts, jobsPerNode: jobsPerWorker * max(1, c.BulkWorkers),
 		sheet: c.Sheet, recipient: c.Recipient, moved: c.StatusChanged, purged: c.Purged, now: c.Now, log: c.Log,
 		sealing: semaphore.NewWeighted(wholeProcess), checking: semaphore.NewWeighted(maxChecks),
 		processors: newProcessors(c.Processors),

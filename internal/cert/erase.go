@@ -139,6 +139,9 @@ func (s *Service) eraseFailedTx(ctx context.Context, tx *db.Tx, c *Certificate) 
 	if c, err = s.removeFailedTx(ctx, tx, c.ID, anyTime); err != nil {
 		return nil, err
 	}
+	if c.Template != nil {
+		return former, nil // the base belongs to the template
+	}
 	return append(former, c.File.Key), nil
 }
 

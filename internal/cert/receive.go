@@ -153,6 +153,11 @@ func ArchiveKey(institutionUUID string) string {
 	return blobKey(institutionUUID, uuid.Must(uuid.NewV7()).String(), ArchiveKind)
 }
 
+// BaseKey returns a new key of the base of an institution's template.
+func BaseKey(institutionUUID string) string {
+	return blobKey(institutionUUID, uuid.Must(uuid.NewV7()).String(), BaseKind)
+}
+
 // blobKey returns the key of a blob: the institution's folder, one of 256 subfolders, and the name.
 // The subfolders limit the number of files in each folder.
 func blobKey(institutionUUID, id, kind string) string {

@@ -43,7 +43,7 @@ func cutoff(now time.Time, days int) int64 { return db.Micros(now.AddDate(0, 0, 
 const (
 	// expiredFailed selects failed certificates that have expired. It excludes the newest record,
 	// because SQLite would reuse its id for the next record, and other servers store the id.
-	expiredFailed = ` FROM certificates WHERE institution_id = $1 AND source = 'vault' AND status = 'failed' AND updated_at < $2
+	expiredFailed = ` FROM certificates WHERE institution_id = $1 AND source IN ('vault', 'template') AND status = 'failed' AND updated_at < $2
 		AND id < (SELECT max(id) FROM certificates)`
 	// expiredRevoked selects revoked certificates with files that have expired.
 	expiredRevoked = ` FROM certificates WHERE institution_id = $1 AND status = 'revoked' AND files_ended_at IS NULL AND revoked_at < $2`
@@ -173,12 +173,14 @@ func (s *Service) deleteFilesTx(ctx context.Context, tx *db.Tx, id, before int64
 // removeFilesTx removes the references to the files from a certificate that was revoked before a
 // time, so that package deletion deletes the files. The digests remain, so that the file is still
 // recognised as revoked. The checks are deleted, because the files no longer exist. The keys remain
-// in former_keys, for an erasure before the files are deleted.
+// in former_keys, for an erasure before the files are deleted. The base of a template is not a file
+// of the certificate, but the values are deleted, since the original could be drawn from them.
 func (s *Service) removeFilesTx(ctx context.Context, tx *db.Tx, id, before int64) (*Certificate, error) {
 	c, err := Scan(tx.QueryRowContext(ctx, `
 		UPDATE certificates SET files_ended_at = $3,
-			former_keys = coalesce(former_keys || ' ', '') || original_key || coalesce(' ' || tail_key, '') || coalesce(' ' || image_key, ''),
-			original_key = '', tail_key = CASE WHEN tail_key IS NULL THEN NULL ELSE '' END, image_key = NULL
+			former_keys = coalesce(former_keys || ' ', '') || CASE WHEN template_version_id IS NULL THEN original_key ELSE '' END
+				|| coalesce(' ' || tail_key, '') || coalesce(' ' || image_key, ''),
+			original_key = '', template_values = NULL, tail_key = CASE WHEN tail_key IS NULL THEN NULL ELSE '' END, image_key = NULL
 		WHERE id = $1 AND status = 'revoked' AND files_ended_at IS NULL AND revoked_at < $2 RETURNING `+Columns, id, before, db.Micros(s.now())))
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, ErrInvalidState

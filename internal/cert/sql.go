@@ -19,13 +19,14 @@ const Columns = `id, uuid, institution_id, reference_id, title, full_name, email
 	status, failure_code, failure_message, batch_id, customer_id, creator_type, creator_id, creator_name,
 	file_name, mime_type, size, sha256, sha256_state, original_key, tail_key, whole, verified_sha256, verified_size, image_key,
 	placement, placement_page, placement_box, notices, job_id, crashes,
-	created_at, updated_at, approved_at, revoked_at, revocation_reason, revocation_note, files_ended_at`
+	created_at, updated_at, approved_at, revoked_at, revocation_reason, revocation_note, files_ended_at,
+	template_version_id, template_values, fields_size`
 
 // Scan reads a certificate from a row of Columns.
 func Scan(row interface{ Scan(dest ...any) error }) (*Certificate, error) {
 	var c Certificate
-	var details, failureCode, failureMessage, batch, tailKey, imageKey, placement, box, reason, note sql.NullString
-	var customer, creatorID, verifiedSize, page, jobID, approved, revoked, filesEnded sql.NullInt64
+	var details, failureCode, failureMessage, batch, tailKey, imageKey, placement, box, reason, note, values sql.NullString
+	var customer, creatorID, verifiedSize, page, jobID, approved, revoked, filesEnded, version, fieldsSize sql.NullInt64
 	var digest, verifiedDigest []byte
 	var whole bool
 	var notices string
@@ -35,7 +36,8 @@ func Scan(row interface{ Scan(dest ...any) error }) (*Certificate, error) {
 		&c.Status, &failureCode, &failureMessage, &batch, &customer, &c.Creator.Type, &creatorID, &c.Creator.Name,
 		&c.File.Name, &c.File.Type, &c.File.Size, &digest, &c.File.State, &c.File.Key, &tailKey, &whole, &verifiedDigest, &verifiedSize, &imageKey,
 		&placement, &page, &box, &notices, &jobID, &c.crashes,
-		&created, &updated, &approved, &revoked, &reason, &note, &filesEnded); err != nil {
+		&created, &updated, &approved, &revoked, &reason, &note, &filesEnded,
+		&version, &values, &fieldsSize); err != nil {
 		return nil, err
 	}
 	copy(c.File.SHA256[:], digest)
@@ -46,6 +48,12 @@ func Scan(row interface{ Scan(dest ...any) error }) (*Certificate, error) {
 	if tailKey.Valid {
 		c.Verified = &Verified{TailKey: tailKey.String, Whole: whole, Size: verifiedSize.Int64}
 		copy(c.Verified.SHA256[:], verifiedDigest)
+	}
+	if version.Valid {
+		c.Template = &TemplateUse{VersionID: version.Int64, FieldsSize: fieldsSize.Int64}
+		if values.Valid {
+			c.Template.Values = json.RawMessage(values.String)
+		}
 	}
 	c.imageKey, c.jobID = imageKey.String, jobID.Int64
 	c.Placement, c.PlacementPage = placement.String, int(page.Int64)

@@ -35,6 +35,11 @@ type Upload struct {
 	// Wanted is the requested position of the stamp, or nil for the institution's policy.
 	Wanted *RequestedPlacement
 
+	// Template and BaseKey, the key of the template's base, replace the file if the certificate is
+	// made from a template. The caller has checked that the certificate can be drawn.
+	Template *TemplateUse
+	BaseKey  string
+
 	// Then runs in the transaction of Upload. It may be nil. CreateTx does not use Then.
 	Then TxFunc
 }
@@ -101,6 +106,9 @@ func (s *Service) validate(u *Upload) (*Certificate, account.Email, error) {
 	kept := (&Text{Title: u.Title, FullName: u.FullName, Email: u.Email, IssueDate: u.IssueDate, Details: u.Details}).check(&bad, now)
 	c.Title, c.FullName, c.Email, c.IssueDate, c.Details = kept.Title, kept.FullName, kept.Email, kept.IssueDate, kept.Details
 	switch {
+	case u.Template != nil:
+		c.Source, c.Template = Template, &TemplateUse{VersionID: u.Template.VersionID, Values: u.Template.Values}
+		c.File = File{Name: fileName(strings.ReplaceAll(c.Title, "/", "-") + ".pdf"), Type: seal.PDF, Key: u.BaseKey}
 	case u.FileProblem != nil:
 		bad = append(bad, *u.FileProblem)
 	case u.File == nil:
@@ -162,21 +170,29 @@ func (s *Service) insertTx(ctx context.Context, tx *db.Tx, c *Certificate, email
 		}
 		jobID = c.jobID
 	}
+	digest, state := c.File.SHA256[:], c.File.State
+	var version sql.NullInt64
+	var values sql.NullString
+	if t := c.Template; t != nil {
+		digest, state = []byte{}, []byte{}
+		version, values = sql.NullInt64{Int64: t.VersionID, Valid: true}, sql.NullString{String: string(t.Values), Valid: t.Values != nil}
+	}
 	// A conflict returns no row. An error of the statement would abort the transaction on
 	// PostgreSQL.
 	column, id := db.NewID(tx, "certificates")
 	err = tx.QueryRowContext(ctx, `
 		INSERT INTO certificates (`+column+`uuid, institution_id, reference_id, reference_folded, title, full_name, email, email_folded, issue_date, details,
 			search_text, source, trigger_context, event_context, status, batch_id, creator_type, creator_id, creator_name,
-			file_name, mime_type, size, sha256, sha256_state, original_key, notices, job_id, created_at, updated_at, customer_id)
-		VALUES (`+id+`$1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $28, $29)
-		ON CONFLICT (institution_id, email_folded, title, issue_date) WHERE source = 'vault' DO NOTHING
+			file_name, mime_type, size, sha256, sha256_state, original_key, notices, job_id, created_at, updated_at, customer_id,
+			template_version_id, template_values)
+		VALUES (`+id+`$1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $28, $29, $30, $31)
+		ON CONFLICT (institution_id, email_folded, title, issue_date) WHERE source IN ('vault', 'template') DO NOTHING
 		RETURNING id`,
 		c.UUID, c.InstitutionID, c.ReferenceID, FoldReference(c.ReferenceID), c.Title, c.FullName, c.Email, email.Folded, c.IssueDate, optional(c.Details),
 		SearchText(c, email), string(c.Source), string(c.TriggerContext), string(c.EventContext), string(c.Status), optional(c.BatchID),
 		c.Creator.Type, c.Creator.ID, c.Creator.Name,
-		c.File.Name, string(c.File.Type), c.File.Size, c.File.SHA256[:], c.File.State, c.File.Key, string(notices), jobID, db.Micros(c.CreatedAt),
-		sql.NullInt64{Int64: c.CustomerID, Valid: c.CustomerID != 0}).Scan(&c.ID)
+		c.File.Name, string(c.File.Type), c.File.Size, digest, state, c.File.Key, string(notices), jobID, db.Micros(c.CreatedAt),
+		sql.NullInt64{Int64: c.CustomerID, Valid: c.CustomerID != 0}, version, values).Scan(&c.ID)
 	if errors.Is(err, sql.ErrNoRows) {
 		return duplicateTx(ctx, tx, c, email)
 	}
@@ -191,7 +207,7 @@ func (s *Service) insertTx(ctx context.Context, tx *db.Tx, c *Certificate, email
 func duplicateTx(ctx context.Context, tx *db.Tx, c *Certificate, email account.Email) error {
 	var existing string
 	if err := tx.QueryRowContext(ctx, `
-		SELECT uuid FROM certificates WHERE institution_id = $1 AND email_folded = $2 AND title = $3 AND issue_date = $4 AND source = 'vault'`,
+		SELECT uuid FROM certificates WHERE institution_id = $1 AND email_folded = $2 AND title = $3 AND issue_date = $4 AND source IN ('vault', 'template')`,
 		c.InstitutionID, email.Folded, c.Title, c.IssueDate).Scan(&existing); err != nil {
 		return fmt.Errorf("reading the existing certificate: %w", err)
 	}

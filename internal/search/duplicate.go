@@ -40,7 +40,7 @@ func (s *Service) existing(ctx context.Context, institutionID int64, keys []Key,
 	}
 	rows, err := s.db.QueryContext(ctx, `WITH wanted (email, title, issued) AS (VALUES `+strings.Join(values, ", ")+`)
 		SELECT c.uuid, c.email_folded, c.title, c.issue_date FROM wanted CROSS JOIN certificates c
-		WHERE c.institution_id = `+q.arg(institutionID)+` AND c.source = 'vault'
+		WHERE c.institution_id = `+q.arg(institutionID)+` AND c.source IN ('vault', 'template')
 		  AND c.email_folded = wanted.email AND c.title = wanted.title AND c.issue_date = wanted.issued`, q.args...)
 	if err != nil {
 		return err
@@ -89,7 +89,7 @@ func (s *Service) Duplicates(ctx context.Context, institutionID int64, t cert.Te
 		args  []any
 	}{
 		{`sha256 = $2 AND status IN ('approved', 'revoked')`, []any{digest[:]}},
-		{`source = 'vault' AND status IN ('processing', 'approved', 'failed', 'revoked') AND name_folded = $2 AND title = $3`,
+		{`source IN ('vault', 'template') AND status IN ('processing', 'approved', 'failed', 'revoked') AND name_folded = $2 AND title = $3`,
 			[]any{cert.FoldText(t.FullName), strings.TrimSpace(t.Title)}},
 	} {
 		list, err := s.query(ctx, `SELECT `+cert.Columns+` FROM certificates WHERE institution_id = $1 AND `+query.where+fmt.Sprintf(` LIMIT %d`, maxSimilar),

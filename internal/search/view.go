@@ -45,9 +45,6 @@ type position struct {
 	ID      int64  `json:"i"`
 }
 
-// allSources are the sources of certificates.
-var allSources = []cert.Source{cert.Vault}
-
 // sortColumns are the columns of the orders. ByStatus has no column, since Filter.StatusOrder sets
 // the order.
 var sortColumns = map[Sort]string{
@@ -56,7 +53,7 @@ var sortColumns = map[Sort]string{
 
 func (v *view) ofSources() []cert.Source {
 	if len(v.Sources) == 0 {
-		return allSources
+		return cert.Sources
 	}
 	return v.Sources
 }
