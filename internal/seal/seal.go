@@ -83,6 +83,19 @@ const (
 	Cover       Mode = "cover"        // result only: a new file that contains the original as an embedded file
 )
 
+// Figure is the form of a stamp.
+type Figure string
+
+// These are the forms of a stamp.
+const (
+	// Usual is the QR code with the address and the reference id.
+	Usual Figure = ""
+	// CodeOnly is the QR code alone, with its quiet zone. It is for designs that have a place for the
+	// code: it fills Placement.Box on Placement.Page, and what is below the box does not matter. If the
+	// code is not readable there, Seal tries no other place and returns a *Refusal.
+	CodeOnly Figure = "code"
+)
+
 // Box is a rectangle x0, y0, x1, y1 in fractions of the page as displayed, from its top left
 // corner.
 type Box [4]float64
@@ -99,7 +112,13 @@ type Layout struct {
 type Placement struct {
 	Mode Mode
 	Page int // from 1; 0 means 1
-	Box  Box // the place for Exact
+	Box  Box // the place for Exact and CodeOnly
+	// Figure is the form of the stamp. For CodeOnly, Mode is ignored.
+	Figure Figure
+	// Trusted reports that a stamp at this place of the same page was proved to be readable, so that a
+	// CodeOnly stamp is not rendered. Nevertheless Seal proves one of a hundred stamps; the reference
+	// id decides which.
+	Trusted bool
 	// EarlierLayouts lists places that worked for earlier certificates of the same institution,
 	// latest first; Auto first tries the first usable place for the size of the page.
 	EarlierLayouts []Layout

@@ -40,7 +40,11 @@ func (s *Sealer) Seal(ctx context.Context, o Original, stamp Stamp) (*Verified, 
 	if o.Type != PDF {
 		return j.image(ctx, o)
 	}
-	v, err := j.run(ctx)
+	run := j.run
+	if stamp.Placement.Figure == CodeOnly {
+		run = j.runCode
+	}
+	v, err := run(ctx)
 	if err != nil || v.Whole {
 		return v, err
 	}
@@ -60,6 +64,10 @@ func (s *Sealer) newJob(o Original, stamp Stamp) (*job, error) {
 	}
 	if o.Type == PDF { // a picture has no text
 		j.recipient = o.Recipient
+	}
+	if stamp.Placement.Figure == CodeOnly {
+		j.figures = []*figure{newCodeFigure(symbol)}
+		return j, nil
 	}
 	if s.fonts == nil {
 		j.stamp.Plain = true

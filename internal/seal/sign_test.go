@@ -21,7 +21,7 @@ import (
 
 // testSignature returns a signature with a new key and a self-signed
 // certificate.
-func testSignature(t *testing.T) *Signature {
+func testSignature(t testing.TB) *Signature {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
