@@ -7,28 +7,42 @@ import (
 	"github.com/certvault/certvault/internal/db"
 )
 
-// ReferencedBlobs returns those of the keys to which staged files refer. It is a
-// deletion.References. The certificate of an entry refers to the same key as the staged file of the
-// entry.
+// ReferencedBlobs returns those of the keys to which staged files, and batches with queued entries,
+// refer. It is a deletion.References. The certificate of an entry refers to the same key as the
+// staged file of the entry, or as its batch.
 func ReferencedBlobs(ctx context.Context, d *db.DB, keys []string) ([]string, error) {
-	condition, arg, err := d.OneOf("original_key", 1, keys)
+	staged, arg, err := d.OneOf("original_key", 1, keys)
 	if err != nil {
 		return nil, err
 	}
-	found, err := db.Column[string](d.QueryContext(ctx, referencedQuery+condition, arg))
+	based, _, err := d.OneOf("base_key", 1, keys)
 	if err != nil {
-		return nil, fmt.Errorf("finding staged files: %w", err)
+		return nil, err
+	}
+	found, err := db.Column[string](d.QueryContext(ctx, referencedQuery(staged, based), arg))
+	if err != nil {
+		return nil, fmt.Errorf("finding staged files and bases: %w", err)
 	}
 	return found, nil
 }
 
-const referencedQuery = `SELECT original_key FROM staged_files WHERE `
+// referencedQuery returns the query of ReferencedBlobs. A batch from a template refers to the base
+// of the template until all its certificates exist and refer to the base themselves.
+func referencedQuery(staged, based string) string {
+	return `SELECT original_key FROM staged_files WHERE ` + staged +
+		` UNION ALL SELECT base_key FROM batches WHERE base_key IS NOT NULL AND NOT expanded AND ` + based
+}
 
-// BlobKeys calls visit for the key of each staged file, once for each key, until visit returns an
-// error.
+// BlobKeys calls visit for the key of each staged file, and of the base of each batch with queued
+// entries, once for each key, until visit returns an error.
 func BlobKeys(ctx context.Context, q db.Queryer, visit func(key string) error) error {
-	if err := db.Ascend(ctx, q, `SELECT DISTINCT original_key FROM staged_files WHERE original_key > $1 ORDER BY 1 LIMIT $2`, visit); err != nil {
-		return fmt.Errorf("listing staged files: %w", err)
+	for _, query := range []string{
+		`SELECT DISTINCT original_key FROM staged_files WHERE original_key > $1 ORDER BY 1 LIMIT $2`,
+		`SELECT DISTINCT base_key FROM batches WHERE base_key > $1 AND base_key IS NOT NULL AND NOT expanded ORDER BY 1 LIMIT $2`,
+	} {
+		if err := db.Ascend(ctx, q, query, visit); err != nil {
+			return fmt.Errorf("listing staged files and bases: %w", err)
+		}
 	}
 	return nil
 }

@@ -25,12 +25,19 @@ func TestReferencedBlobs(t *testing.T) {
 		if err := BlobKeys(t.Context(), d, func(key string) error { walked = append(walked, key); return nil }); err != nil || !slices.Equal(walked, want) {
 			t.Errorf("BlobKeys visited %v, %v, want %v", walked, err, want)
 		}
-		condition, arg, err := d.OneOf("original_key", 1, want)
+		staged, arg, err := d.OneOf("original_key", 1, want)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if plan := dbtest.Plan(t, d, referencedQuery+condition, arg); !strings.Contains(plan, "staged_files_original_key_idx") {
-			t.Errorf("the look-up does not use the index of the keys:\n%s", plan)
+		based, _, err := d.OneOf("base_key", 1, want)
+		if err != nil {
+			t.Fatal(err)
+		}
+		plan := dbtest.Plan(t, d, referencedQuery(staged, based), arg)
+		for _, index := range []string{"staged_files_original_key_idx", "batches_base_key_idx"} {
+			if !strings.Contains(plan, index) {
+				t.Errorf("the look-up does not use the index %s:\n%s", index, plan)
+			}
 		}
 	})
 }

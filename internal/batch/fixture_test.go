@@ -89,7 +89,7 @@ func newVault(tb testing.TB, d *db.DB) *vault {
 		DB: d, Blobs: v.folder, Queue: queue, Hooks: webhook.New(d, ring, v.clock.Now), Sealer: v.sealer, Keys: v.keys,
 		Verify:    certtest.Verify,
 		VerifyURL: func(id string) string { return "https://vault.example/verify/" + id }, Attempts: 8, BulkWorkers: 1, Now: v.clock.Now, Log: log,
-		Purged: PurgedTx,
+		Purged: PurgedTx, Drawer: drawer{pdftest.Page("a design")},
 	})
 	v.deletions = deletion.New(deletion.Config{
 		DB: d, Blobs: v.folder, References: []deletion.References{ReferencedBlobs, cert.ReferencedBlobs}, Now: v.clock.Now, Log: log,

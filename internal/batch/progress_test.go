@@ -26,7 +26,7 @@ func TestProgress(t *testing.T) {
 		check := func(when string, want Batch, status Status, progress int) []Entry {
 			t.Helper()
 			got, entries := v.get(v.inst, b.UUID)
-			want.UUID, want.Name, want.Source, want.Total, want.CreatedAt, want.id, want.institutionID = b.UUID, b.Name, cert.Vault, 60, b.CreatedAt, b.id, v.inst.ID
+			want.UUID, want.Name, want.Source, want.Context, want.Total, want.CreatedAt, want.id, want.institutionID = b.UUID, b.Name, cert.Vault, cert.BulkUpload, 60, b.CreatedAt, b.id, v.inst.ID
 			if (got.CompletedAt == nil) != (status == Processing) {
 				t.Errorf("%s: CompletedAt = %v for the status %s, want a time unless the batch is processing", when, got.CompletedAt, status)
 			}

@@ -1,6 +1,7 @@
 package cert
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding"
@@ -31,7 +32,7 @@ const (
 	// approval.
 	CheckFile = "file"
 	// CheckOriginal checks that the stored original has the size and digest that were stored at the
-	// upload. It exists only for originals that are not a part of the verified PDF, and is not
+	// upload. It exists only for uploaded originals that are not a part of the verified PDF, and is not
 	// public.
 	CheckOriginal = "original"
 	// CheckSignature checks the digital signature of the verified PDF.
@@ -48,8 +49,10 @@ type Check struct {
 
 // reread reads the stored blob of a verified PDF and returns an error if its size or digest is
 // wrong. If the blob is a tail, reread starts from the hash state of the original, so that the cost
-// of sealing depends on the tail and not on the size of the original.
-func (s *Service) reread(ctx context.Context, c *Certificate, v *Verified) (err error) {
+// of sealing depends on the tail and not on the size of the original. The blob of a certificate from
+// a template begins with the fields tail, which is a part of the original: reread compares it with
+// what was drawn.
+func (s *Service) reread(ctx context.Context, in *input, v *Verified) (err error) {
 	o, err := s.blobs.Open(ctx, v.TailKey)
 	if err != nil {
 		return fmt.Errorf("rereading the verified PDF: %w", err)
@@ -57,17 +60,25 @@ func (s *Service) reread(ctx context.Context, c *Certificate, v *Verified) (err 
 	defer func() { err = errors.Join(err, o.Close()) }()
 	hash := sha256.New()
 	size := o.Size()
+	tail := int64(len(in.fields))
+	stored := make([]byte, tail)
+	if n, err := o.ReadAt(stored, 0); err != nil && (!errors.Is(err, io.EOF) || n < len(stored)) {
+		return fmt.Errorf("rereading the fields of the original: %w", err)
+	}
+	if !bytes.Equal(stored, in.fields) {
+		return errors.New("the stored fields of the original differ from those that were drawn")
+	}
 	if !v.Whole {
-		size += c.File.Size
+		size += in.Size - tail
 		state, ok := hash.(encoding.BinaryUnmarshaler)
 		if !ok {
 			return errors.New("the hash cannot restore a state")
 		}
-		if err := state.UnmarshalBinary(c.File.State); err != nil {
+		if err := state.UnmarshalBinary(in.State); err != nil {
 			return fmt.Errorf("restoring the original's hash state: %w", err)
 		}
 	}
-	if _, err := io.Copy(hash, io.NewSectionReader(o, 0, o.Size())); err != nil {
+	if _, err := io.Copy(hash, io.NewSectionReader(o, tail, o.Size()-tail)); err != nil {
 		return fmt.Errorf("rereading the verified PDF: %w", err)
 	}
 	if size != v.Size || [sha256.Size]byte(hash.Sum(nil)) != v.SHA256 {

@@ -1,10 +1,17 @@
 package cert
 
 import (
+	"bytes"
 	"context"
+	"encoding/hex"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"io"
 
+	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/blob"
+	"github.com/certvault/certvault/internal/fault"
 	"github.com/certvault/certvault/internal/seal"
 )
 
@@ -17,6 +24,18 @@ type TemplateUse struct {
 	Values json.RawMessage
 	// FieldsSize is the size of the fields tail in bytes. It is 0 until the certificate is approved.
 	FieldsSize int64
+}
+
+// HasDigest reports whether the size and the digest of the original are known. Those of a certificate
+// from a template are known from its approval on.
+func (c *Certificate) HasDigest() bool { return c.Template == nil || c.Template.FieldsSize > 0 }
+
+// OriginalDigest returns the SHA-256 digest of the original in hexadecimal, or "" if it is not known.
+func (c *Certificate) OriginalDigest() string {
+	if !c.HasDigest() {
+		return ""
+	}
+	return hex.EncodeToString(c.File.SHA256[:])
 }
 
 // Drawer draws the originals of certificates that are made from templates. Drawing is deterministic:
@@ -43,4 +62,54 @@ type Drawn struct {
 	Page    int
 	Box     seal.Box
 	Trusted bool
+}
+
+// whole returns the original.
+func (d *Drawn) whole() io.ReaderAt {
+	return &joined{head: d.Base, tail: bytes.NewReader(d.Fields), split: d.BaseSize}
+}
+
+var errNoDrawer = errors.New("this process cannot draw certificates from templates")
+
+// drawn draws the original of a certificate.
+func (s *Service) drawn(ctx context.Context, c *Certificate) (*Drawn, error) {
+	if s.drawer == nil {
+		return nil, errNoDrawer
+	}
+	d, err := s.drawer.Draw(ctx, c)
+	if errors.Is(err, blob.ErrNotFound) {
+		err = fmt.Errorf("%w: %w", errNoBase, err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("drawing a certificate: %w", err)
+	}
+	return d, nil
+}
+
+// drawnInput returns the input for sealing a certificate from a template.
+func (s *Service) drawnInput(ctx context.Context, c *Certificate, inst *account.Institution) (*input, error) {
+	d, err := s.drawn(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	return &input{
+		Original: seal.Original{Name: c.File.Name, Type: seal.PDF, R: d.whole(), Size: d.Size, SHA256: d.SHA256, State: d.State},
+		stamp: seal.Stamp{
+			ReferenceID: c.ReferenceID, VerifyURL: s.verifyURL(c.ReferenceID), Institution: inst.Name,
+			Placement: seal.Placement{Mode: seal.Exact, Page: d.Page, Box: d.Box, Figure: seal.CodeOnly, Trusted: d.Trusted},
+		},
+		fields: d.Fields,
+	}, nil
+}
+
+// drawOriginal returns the drawn original of a certificate that is not approved.
+func (s *Service) drawOriginal(ctx context.Context, c *Certificate) (*Content, error) {
+	d, err := s.drawn(ctx, c)
+	if refusal, ok := errors.AsType[*seal.Refusal](err); ok {
+		return nil, fault.Wrap(fault.NotFound, refusal.Reason, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &Content{SectionReader: io.NewSectionReader(d.whole(), 0, d.Size)}, nil
 }

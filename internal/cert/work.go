@@ -1,6 +1,7 @@
 package cert
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -112,6 +113,8 @@ func (s *Service) waitForRoom(ctx context.Context, err error) error {
 var (
 	// errNoOriginal is the error for an upload whose file is missing.
 	errNoOriginal = errors.New("the original is missing")
+	// errNoBase is the error for a certificate from a template of which a file is missing.
+	errNoBase = errors.New("a file of the template is missing")
 	// errOtherOriginal is the error for an upload whose file has another size.
 	errOtherOriginal = errors.New("the original has another size than at the upload")
 )
@@ -124,6 +127,8 @@ func failureOf(err error) Failure {
 	switch {
 	case errors.Is(err, errNoOriginal):
 		return Failure{Code: "original_missing", Message: "The uploaded file is missing from the vault's storage. Restore it from a backup, then retry."}
+	case errors.Is(err, errNoBase):
+		return Failure{Code: "template_missing", Message: "A file of the template is missing from the vault's storage. Restore it from a backup, then retry."}
 	case errors.Is(err, errOtherOriginal):
 		return Failure{Code: "original_damaged", Message: "The uploaded file is damaged in the vault's storage. Restore it from a backup, then retry."}
 	case errors.Is(err, context.DeadlineExceeded):
@@ -146,47 +151,33 @@ func (s *Service) process(ctx context.Context, c *Certificate) (err error) {
 	if err != nil {
 		return err
 	}
-	wanted, err := s.requestedPlacement(ctx, c)
+	in, err := s.input(ctx, c, inst)
 	if err != nil {
 		return err
 	}
-	stamp, err := s.stamp(ctx, c, wanted)
-	if err != nil {
-		return err
-	}
+	defer func() { err = errors.Join(err, in.Close()) }()
 	signature, anchors, err := s.signature(ctx, inst.UUID)
 	if err != nil {
 		return err
 	}
-	stamp.Signature = signature
-	o, err := s.blobs.Open(ctx, c.File.Key)
-	if errors.Is(err, blob.ErrNotFound) {
-		return fmt.Errorf("%w: %w", errNoOriginal, err)
-	}
-	if err != nil {
-		return fmt.Errorf("opening the original: %w", err)
-	}
-	defer func() { err = errors.Join(err, o.Close()) }()
-	if o.Size() != c.File.Size {
-		return errOtherOriginal
-	}
+	in.stamp.Signature = signature
 	// Each attempt uses a new name, so that two concurrent attempts do not overwrite each other's
 	// file.
 	key := blobKey(inst.UUID, uuid.Must(uuid.NewV7()).String(), "verified")
-	v, err := s.sealAndStore(ctx, c, o, key, stamp)
+	v, err := s.sealAndStore(ctx, c, in, key)
 	if err != nil {
 		return err
 	}
 	discard := func() error { return s.blobs.Delete(context.WithoutCancel(ctx), key) }
 	verified := Verified{TailKey: key, Whole: v.Whole, SHA256: v.SHA256, Size: v.Size}
-	if err := s.reread(ctx, c, &verified); err != nil {
+	if err := s.reread(ctx, in, &verified); err != nil {
 		return errors.Join(err, discard())
 	}
 	signed, err := s.checkSigned(ctx, c, &verified, anchors)
 	if err != nil {
 		return errors.Join(err, discard())
 	}
-	if err := s.approve(ctx, c, &verified, v, signed); err != nil {
+	if err := s.approve(ctx, c, in, &verified, v, signed); err != nil {
 		if errors.Is(err, ErrInvalidState) {
 			// Another worker finished the certificate in the meantime, or the certificate was revoked.
 			return discard()
@@ -198,30 +189,79 @@ func (s *Service) process(ctx context.Context, c *Certificate) (err error) {
 	return nil
 }
 
+// input is the original and the stamp of one attempt at sealing.
+type input struct {
+	seal.Original
+
+	stamp seal.Stamp
+	// fields is the fields tail of a certificate from a template. It is the end of the original, and
+	// it is stored with the tail of the verified PDF.
+	fields []byte
+	closer io.Closer // may be nil
+}
+
+// Close closes the stored file of the original.
+func (in *input) Close() error {
+	if in.closer == nil {
+		return nil
+	}
+	return in.closer.Close()
+}
+
+// input returns the input for sealing a certificate. The caller must close it.
+func (s *Service) input(ctx context.Context, c *Certificate, inst *account.Institution) (*input, error) {
+	if c.Template != nil {
+		return s.drawnInput(ctx, c, inst)
+	}
+	wanted, err := s.requestedPlacement(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	stamp, err := s.stamp(ctx, c, wanted)
+	if err != nil {
+		return nil, err
+	}
+	o, err := s.blobs.Open(ctx, c.File.Key)
+	if errors.Is(err, blob.ErrNotFound) {
+		return nil, fmt.Errorf("%w: %w", errNoOriginal, err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("opening the original: %w", err)
+	}
+	if o.Size() != c.File.Size {
+		return nil, errors.Join(errOtherOriginal, o.Close())
+	}
+	in := &input{Original: original(&c.File, o), stamp: stamp, closer: o}
+	in.Recipient = c.FullName
+	return in, nil
+}
+
 // sealAndStore seals an original when a processor is free, and stores the result.
-func (s *Service) sealAndStore(ctx context.Context, c *Certificate, o io.ReaderAt, key string, stamp seal.Stamp) (*seal.Verified, error) {
+func (s *Service) sealAndStore(ctx context.Context, c *Certificate, in *input, key string) (*seal.Verified, error) {
 	release, err := s.processors.acquire(ctx, c.BatchID != "")
 	if err != nil {
 		return nil, fmt.Errorf("waiting for a processor: %w", err)
 	}
 	release = sync.OnceFunc(release)
 	defer release()
-	file := original(&c.File, o)
-	file.Recipient = c.FullName
-	v, err := s.sealer.Seal(ctx, file, stamp)
+	v, err := s.sealer.Seal(ctx, in.Original, in.stamp)
 	if err != nil {
 		return nil, fmt.Errorf("sealing the original: %w", err)
+	}
+	if v.Whole && in.fields != nil {
+		return nil, errors.New("the verified PDF of a certificate from a template does not begin with its original")
 	}
 	if !v.Whole {
 		release() // a whole file is in memory until it is stored
 	}
-	if _, err := s.blobs.PutReserved(ctx, key, v.Body); err != nil {
+	body := io.MultiReader(bytes.NewReader(in.fields), v.Body)
+	if _, err := s.blobs.PutReserved(ctx, key, body); err != nil {
 		return nil, fmt.Errorf("storing the verified PDF: %w", err)
 	}
 	return v, nil
 }
 
-func (s *Service) approve(ctx context.Context, c *Certificate, verified *Verified, v *seal.Verified, signed Result) error {
+func (s *Service) approve(ctx context.Context, c *Certificate, in *input, verified *Verified, v *seal.Verified, signed Result) error {
 	box, err := json.Marshal(v.Box)
 	if err != nil {
 		return fmt.Errorf("encoding the position of the stamp: %w", err)
@@ -231,12 +271,17 @@ func (s *Service) approve(ctx context.Context, c *Certificate, verified *Verifie
 		return fmt.Errorf("encoding notices: %w", err)
 	}
 	now := db.Micros(s.now())
+	set := []column{
+		{"tail_key", verified.TailKey}, {"whole", verified.Whole},
+		{"verified_sha256", verified.SHA256[:]}, {"verified_size", verified.Size},
+		{"placement", string(v.Placement)}, {"placement_page", v.Page}, {"placement_box", string(box)},
+		{"notices", string(notices)}, {"approved_at", now},
+	}
+	if c.Template != nil {
+		set = append(set, column{"size", in.Size}, column{"sha256", in.SHA256[:]}, column{"sha256_state", in.State}, column{"fields_size", len(in.fields)})
+	}
 	return s.db.Tx(ctx, func(tx *db.Tx) error {
-		moved, err := s.moveTx(ctx, tx, triggerSealed, c.UUID,
-			column{"tail_key", verified.TailKey}, column{"whole", verified.Whole},
-			column{"verified_sha256", verified.SHA256[:]}, column{"verified_size", verified.Size},
-			column{"placement", string(v.Placement)}, column{"placement_page", v.Page}, column{"placement_box", string(box)},
-			column{"notices", string(notices)}, column{"approved_at", now})
+		moved, err := s.moveTx(ctx, tx, triggerSealed, c.UUID, set...)
 		if err != nil {
 			return err
 		}

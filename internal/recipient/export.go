@@ -264,7 +264,7 @@ func (e *Export) certificate(ctx context.Context, z *zip.Writer, c *cert.Certifi
 	x = &exportedCertificate{
 		UUID: c.UUID, ReferenceID: c.ReferenceID, Institution: institution, CustomerID: c.CustomerID, Title: c.Title, FullName: c.FullName, Email: c.Email,
 		IssueDate: c.IssueDate, Details: c.Details, Status: string(c.Status), ApprovedAt: c.ApprovedAt, RevokedAt: c.RevokedAt,
-		RevocationReason: c.RevocationReason, VerificationURL: s.to("/verify/" + c.ReferenceID), OriginalSHA256: hex.EncodeToString(c.File.SHA256[:]),
+		RevocationReason: c.RevocationReason, VerificationURL: s.to("/verify/" + c.ReferenceID), OriginalSHA256: c.OriginalDigest(),
 		Mails: []exportedMail{}, ShareLinks: []exportedShare{}, Corrections: []exportedCorrection{},
 	}
 	if c.FilesDeletedAt != nil {

@@ -88,6 +88,6 @@ func (s *Service) exported(c *cert.Certificate) []string {
 	}
 	return []string{
 		c.ReferenceID, string(c.Status), c.Title, c.FullName, c.Email, c.IssueDate, c.Details, s.verifyURL(c.ReferenceID), c.UUID, c.BatchID,
-		failure, c.RevocationReason, c.File.Name, fmt.Sprintf("%x", c.File.SHA256), verified, moment(&c.CreatedAt), moment(c.ApprovedAt), moment(c.RevokedAt),
+		failure, c.RevocationReason, c.File.Name, c.OriginalDigest(), verified, moment(&c.CreatedAt), moment(c.ApprovedAt), moment(c.RevokedAt),
 	}
 }

@@ -65,6 +65,10 @@ type Deps struct {
 	Verify cert.Verifier
 	// TimeStamps is optional. Without it, signatures have the time of this process.
 	TimeStamps *pades.TimeStampAuthority
+	// Drawer and Templates are optional. Without them, there are no certificates from templates.
+	// Templates is batch.Config.Templates.
+	Drawer    cert.Drawer
+	Templates func(ctx context.Context, institutionID int64, versionIDs []int64) (map[int64]batch.TemplateName, error)
 	// SealWorkers and BulkWorkers are the numbers of single uploads and of certificates of batches
 	// that are handled concurrently. Processors is the number of files that are sealed concurrently,
 	// or 0 for no limit.
@@ -139,7 +143,7 @@ func Wire(d Deps) (*Services, error) {
 	s.Deletions = Deletions(deletion.Config{DB: d.DB, Blobs: d.Blobs, Keep: d.BlobKeep, Now: d.LeaseNow, Log: d.Log})
 	s.Certs = cert.New(cert.Config{
 		DB: d.DB, Blobs: d.Blobs, Deletions: s.Deletions, Queue: s.Queue, Hooks: s.Hooks, Sealer: d.Sealer, VerifyURL: d.Links.Verify,
-		Keys: d.Keys, TimeStamps: d.TimeStamps, Verify: d.Verify, Attempts: d.Attempts, BulkWorkers: d.BulkWorkers, Processors: d.Processors, Now: d.Now, Log: d.Log,
+		Keys: d.Keys, TimeStamps: d.TimeStamps, Verify: d.Verify, Drawer: d.Drawer, Attempts: d.Attempts, BulkWorkers: d.BulkWorkers, Processors: d.Processors, Now: d.Now, Log: d.Log,
 		Recipient: func(ctx context.Context, tx *db.Tx, institutionID int64, emailFolded string) (int64, error) {
 			return s.Recipients.LookUpTx(ctx, tx, institutionID, emailFolded)
 		},
@@ -151,7 +155,7 @@ func Wire(d Deps) (*Services, error) {
 	})
 	s.Search = search.New(d.DB, d.Keyring, d.Now)
 	s.Tasks = task.New(task.Config{DB: d.DB, Queue: s.Queue, Certs: s.Certs, Search: s.Search, VerifyURL: d.Links.Verify, Now: d.Now, Log: d.Log})
-	s.Batches = batch.New(batch.Config{DB: d.DB, Keyring: d.Keyring, Certs: s.Certs, Queue: s.Queue, Quota: d.StagedQuota, Now: d.Now, Log: d.Log})
+	s.Batches = batch.New(batch.Config{DB: d.DB, Keyring: d.Keyring, Certs: s.Certs, Queue: s.Queue, Templates: d.Templates, Quota: d.StagedQuota, Now: d.Now, Log: d.Log})
 	s.BulkImports = bulkimport.New(bulkimport.Config{
 		DB: d.DB, Certs: s.Certs, Search: s.Search, Tasks: s.Tasks, Batches: s.Batches, Blobs: d.Blobs, Queue: s.Queue, Now: d.Now, Log: d.Log,
 	})

@@ -89,7 +89,7 @@ func (a *API) wire(c *cert.Certificate, inst *account.Institution) (*certificate
 		Source: labelled{Value: string(c.Source), Label: "Vault"}, Status: s, IssueDate: c.IssueDate, Details: optional(c.Details),
 		TriggerContext: string(c.TriggerContext), BatchID: optional(c.BatchID), CustomerID: optional(c.CustomerID),
 		Institution: institution{UUID: inst.UUID, Name: inst.Name, Slug: inst.Slug},
-		File:        file{Name: c.File.Name, MIMEType: string(c.File.Type), Size: c.File.Size, SHA256: hex.EncodeToString(c.File.SHA256[:])},
+		File:        file{Name: c.File.Name, MIMEType: string(c.File.Type), Size: c.File.Size, SHA256: c.OriginalDigest()},
 		Placement:   optional(c.Placement), PlacementPage: optional(c.PlacementPage), PlacementBox: c.PlacementBox,
 		Notices:          append([]seal.Notice{}, c.Notices...),
 		VerificationURL:  a.Links.Verify(c.ReferenceID),

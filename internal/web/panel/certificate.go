@@ -164,8 +164,9 @@ func (c *certificatePage) NotYet(k cert.Check) bool {
 	return k.Name == cert.CheckRecord && c.C.Status == cert.Processing
 }
 
-// Original returns the SHA-256 digest of the original as hexadecimal digits.
-func (c *certificatePage) Original() string { return hex.EncodeToString(c.C.File.SHA256[:]) }
+// Original returns the SHA-256 digest of the original as hexadecimal digits, or "" if it is not known
+// yet.
+func (c *certificatePage) Original() string { return c.C.OriginalDigest() }
 
 // HasFile reports whether the certificate has a verified PDF that was not deleted.
 func (c *certificatePage) HasFile() bool { return c.C.Verified != nil && c.C.FilesDeletedAt == nil }

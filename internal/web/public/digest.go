@@ -151,7 +151,7 @@ func compare(v *verification, sum [sha256.Size]byte) *fileMatch {
 	switch {
 	case v.Status != processing && c.Verified != nil && c.Verified.SHA256 == sum:
 		return &fileMatch{Match: cert.MatchVerified, Count: 1, Data: v}
-	case v.Status != processing && c.File.SHA256 == sum:
+	case v.Status != processing && c.HasDigest() && c.File.SHA256 == sum:
 		return &fileMatch{Match: cert.MatchOriginal, Count: 1, Data: v}
 	}
 	return &fileMatch{Match: different, Data: v}

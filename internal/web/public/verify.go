@@ -244,7 +244,9 @@ func (p *Pages) describe(ctx context.Context, c *cert.Certificate) (*verificatio
 		v.FullName = &c.FullName
 	}
 	v.ApprovedAt, v.RevokedAt = web.Timestamp(c.ApprovedAt), web.Timestamp(c.RevokedAt)
-	v.OriginalSHA256 = hexOf(c.File.SHA256)
+	if c.HasDigest() {
+		v.OriginalSHA256 = hexOf(c.File.SHA256)
+	}
 	if c.Verified != nil {
 		v.VerifiedSHA256 = hexOf(c.Verified.SHA256)
 	}

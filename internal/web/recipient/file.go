@@ -58,7 +58,7 @@ func (p *Pages) send(w http.ResponseWriter, r *http.Request, c *cert.Certificate
 		name, mediaType, tag = c.ReferenceID+".png", seal.PNG, tag+"-image"
 		content, err = p.Certs.OpenImage(r.Context(), c)
 	case "original":
-		name, mediaType, tag = c.ReferenceID+"-original"+path.Ext(c.File.Name), c.File.Type, hex.EncodeToString(c.File.SHA256[:])
+		name, mediaType, tag = c.ReferenceID+"-original"+path.Ext(c.File.Name), c.File.Type, c.OriginalDigest()
 		disposition = "attachment"
 		content, err = p.Certs.OpenOriginal(r.Context(), c)
 	default:
