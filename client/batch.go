@@ -104,7 +104,7 @@ const (
 type Batch struct {
 	ID          string      `json:"id"`
 	Name        string      `json:"name"`
-	Source      string      `json:"source"`
+	Source      string      `json:"source"` // bulk, panel or template
 	Status      BatchStatus `json:"status"`
 	Progress    int         `json:"progress"` // percent
 	Total       int         `json:"total"`
@@ -115,6 +115,15 @@ type Batch struct {
 	Revoked     int         `json:"revoked"`
 	CreatedAt   time.Time   `json:"created_at"`
 	CompletedAt *time.Time  `json:"completed_at"`
+	// Template is nil for a bulk upload.
+	Template *BatchTemplate `json:"template"`
+}
+
+// BatchTemplate is the template from which the certificates of a batch are made.
+type BatchTemplate struct {
+	ID      string `json:"id"`
+	Name    string `json:"name"`
+	Version int    `json:"version"`
 }
 
 // EntryStatus is the status of an entry of a batch.

@@ -17,8 +17,8 @@ type Certificate struct {
 	CertificateTitle   string        `json:"certificate_title"`
 	Name               string        `json:"name"`
 	Email              string        `json:"email"`
-	Status             Label[string] `json:"status"` // pending, processing, generated, failed, revoked
-	Source             Label[string] `json:"source"`
+	Status             Label[string] `json:"status"`     // pending, processing, generated, failed, revoked
+	Source             Label[string] `json:"source"`     // vault or template
 	IssueDate          string        `json:"issue_date"` // YYYY-MM-DD
 	GeneratedAt        *time.Time    `json:"generated_at"`
 	BatchID            *string       `json:"batch_id"`
@@ -67,6 +67,8 @@ type CertificateFilter struct {
 	Search string
 	// Status is pending, processing, generated, failed or revoked.
 	Status string
+	// Source is vault or template.
+	Source string
 	// The dates are YYYY-MM-DD and inclusive.
 	IssueDateFrom, IssueDateTo, GeneratedFrom, GeneratedTo string
 
@@ -81,6 +83,7 @@ func (f CertificateFilter) query() url.Values {
 	q := url.Values{}
 	set(q, "search", f.Search)
 	set(q, "status", f.Status)
+	set(q, "source", f.Source)
 	set(q, "issue_date_from", f.IssueDateFrom)
 	set(q, "issue_date_to", f.IssueDateTo)
 	set(q, "generated_at_from", f.GeneratedFrom)

@@ -79,7 +79,7 @@ func New(tb testing.TB, d *db.DB, changes ...func(*vault.Deps)) *Vault {
 	v.Links = web.NewLinks(BaseURL, v.Keyring, v.Now)
 	deps := vault.Deps{
 		DB: d, Keyring: v.Keyring, Keys: v.Keys, Blobs: v.Blobs, BaseURL: BaseURL, Links: v.Links, NodeID: "test",
-		Sealer: v.Sealer, Verify: certtest.Verify, SealWorkers: 1, BulkWorkers: 2, Attempts: 1, StagedQuota: 1 << 30, BlobKeep: Keep,
+		Sealer: v.Sealer, Verify: certtest.Verify, SealWorkers: 1, BulkWorkers: 2, Attempts: 1, Drawer: Drawer{}, Templates: Templates, StagedQuota: 1 << 30, BlobKeep: Keep,
 		Mail: mail.Config{Sender: v, From: mail.Address{Email: "no-reply@vault.example"}}, PasswordCost: certtest.Cost, Now: v.Now,
 		Log: slog.New(slog.DiscardHandler),
 	}

@@ -27,6 +27,15 @@ type batchRecord struct {
 	Revoked     int     `json:"revoked"`
 	CreatedAt   string  `json:"created_at"`
 	CompletedAt *string `json:"completed_at"`
+	// Template is nil for a bulk upload.
+	Template *batchTemplate `json:"template"`
+}
+
+// batchTemplate is the wire type of the template of a batch.
+type batchTemplate struct {
+	ID      string `json:"id"`
+	Name    string `json:"name"`
+	Version int    `json:"version"`
 }
 
 // batchDetail is a batch with a page of its entries.
@@ -47,12 +56,19 @@ type batchEntry struct {
 	ExistingUUID *string `json:"existing_uuid"`
 }
 
+// batchSources are the sources of batches by the trigger context of their certificates.
+var batchSources = map[cert.TriggerContext]string{cert.BulkUpload: "bulk", cert.PanelBulkUpload: "panel", cert.FromTemplate: "template"}
+
 func wireBatch(b *batch.Batch) batchRecord {
-	return batchRecord{
-		ID: b.UUID, BatchID: b.UUID, Name: b.Name, Source: string(b.Source), Status: string(b.Status()), Progress: b.Progress(), Total: b.Total,
+	record := batchRecord{
+		ID: b.UUID, BatchID: b.UUID, Name: b.Name, Source: batchSources[b.Context], Status: string(b.Status()), Progress: b.Progress(), Total: b.Total,
 		Processing: b.Processing, Approved: b.Approved, Failed: b.Failed, Rejected: b.Rejected, Revoked: b.Revoked,
 		CreatedAt: *web.Timestamp(&b.CreatedAt), CompletedAt: web.Timestamp(b.CompletedAt),
 	}
+	if t := b.Template; t != nil {
+		record.Template = &batchTemplate{ID: t.ID, Name: t.Name, Version: t.Version}
+	}
+	return record
 }
 
 // sourceFor returns the source of the batches that a token may read, or "" for all sources. Without

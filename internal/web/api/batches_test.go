@@ -18,7 +18,7 @@ import (
 func checkBatch(t *testing.T, record map[string]any, id, status string, counts map[string]float64) {
 	t.Helper()
 	names := []string{
-		"id", "batch_id", "name", "source", "status", "progress", "total", "processing", "approved", "failed", "rejected", "revoked", "created_at", "completed_at",
+		"id", "batch_id", "name", "source", "status", "progress", "total", "processing", "approved", "failed", "rejected", "revoked", "created_at", "completed_at", "template",
 	}
 	if _, detail := record["entries"]; detail {
 		names = append(names, "entries")
@@ -27,7 +27,7 @@ func checkBatch(t *testing.T, record map[string]any, id, status string, counts m
 	if got := slices.Sorted(maps.Keys(record)); !slices.Equal(got, names) {
 		t.Errorf("the fields are %v, want %v", got, names)
 	}
-	if record["id"] != id || record["batch_id"] != id || record["source"] != "vault" || record["status"] != status || record["name"] == "" {
+	if record["id"] != id || record["batch_id"] != id || record["source"] != "bulk" || record["status"] != status || record["name"] == "" {
 		t.Errorf("the batch is %v, want id %s and status %s", record, id, status)
 	}
 	sum := 0.0

@@ -80,13 +80,20 @@ var statuses = map[cert.Status]status{
 	cert.Revoked:    {Label: "Revoked", Description: "The institution has taken the certificate back."},
 }
 
+var sourceLabels = map[cert.Source]string{cert.Vault: "Vault", cert.Template: "Template"}
+
+// sourceOf returns the source of a certificate with its label.
+func sourceOf(c *cert.Certificate) labelled {
+	return labelled{Value: string(c.Source), Label: sourceLabels[c.Source]}
+}
+
 // wire converts a certificate to its wire type.
 func (a *API) wire(c *cert.Certificate, inst *account.Institution) (*certificate, error) {
 	s := statuses[c.Status]
 	s.Value = string(c.Status)
 	out := &certificate{
 		ID: c.ID, UUID: c.UUID, ReferenceID: c.ReferenceID, CertificateTitle: c.Title, FullName: c.FullName, ApplicantEmail: c.Email,
-		Source: labelled{Value: string(c.Source), Label: "Vault"}, Status: s, IssueDate: c.IssueDate, Details: optional(c.Details),
+		Source: sourceOf(c), Status: s, IssueDate: c.IssueDate, Details: optional(c.Details),
 		TriggerContext: string(c.TriggerContext), BatchID: optional(c.BatchID), CustomerID: optional(c.CustomerID),
 		Institution: institution{UUID: inst.UUID, Name: inst.Name, Slug: inst.Slug},
 		File:        file{Name: c.File.Name, MIMEType: string(c.File.Type), Size: c.File.Size, SHA256: c.OriginalDigest()},

@@ -132,7 +132,7 @@ func (a *API) wireGeneral(c *call, list []*cert.Certificate) ([]*general, error)
 	for i, item := range list {
 		g := &general{
 			ID: item.UUID, ReferenceID: item.ReferenceID, CertificateTitle: item.Title, Name: item.FullName, Email: item.Email,
-			Status: generalStatusOf(item.Status), Source: labelled{Value: string(item.Source), Label: "Vault"}, IssueDate: item.IssueDate,
+			Status: generalStatusOf(item.Status), Source: sourceOf(item), IssueDate: item.IssueDate,
 			GeneratedAt: web.Timestamp(item.ApprovedAt), BatchID: optional(item.BatchID), CustomerID: optional(item.CustomerID),
 			Creator:    creator{Type: item.Creator.Type, ID: optional(item.Creator.ID), Name: item.Creator.Name},
 			QRCodePath: a.Links.QRCode(item.ReferenceID), BarcodePath: a.Links.Barcode(item.ReferenceID), Signatures: []struct{}{},

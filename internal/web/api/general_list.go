@@ -1,6 +1,7 @@
 package api
 
 import (
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -11,7 +12,8 @@ import (
 	"github.com/certvault/certvault/internal/web"
 )
 
-// generalParameters are the parameters of the list of certificates of every source.
+// generalParameters are the parameters of the list of certificates of every source, except the
+// source.
 var generalParameters = map[string]parameter{
 	"search": func(f *search.Filter, value string) string { f.Search = value; return "" },
 	"status": func(f *search.Filter, value string) string {
@@ -53,15 +55,26 @@ func generalValues() []string {
 	return values
 }
 
-func (a *API) generalList(w http.ResponseWriter, c *call) error {
-	var base search.Filter
-	if !c.token.Has(token.CertificateList) {
-		base.Sources = []cert.Source{cert.Vault}
+// generalSource returns the parameter that selects one of the sources that a token may list.
+func generalSource(sources []cert.Source) parameter {
+	return func(f *search.Filter, value string) string {
+		f.Sources = []cert.Source{cert.Source(value)}
+		return oneOf(sources, cert.Source(value))
 	}
+}
+
+func (a *API) generalList(w http.ResponseWriter, c *call) error {
+	base, sources := search.Filter{}, cert.Sources
+	if !c.token.Has(token.CertificateList) {
+		sources = []cert.Source{cert.Vault}
+		base.Sources = sources
+	}
+	parameters := maps.Clone(generalParameters)
+	parameters["source"] = generalSource(sources)
 	for _, g := range generalStatuses {
 		base.StatusOrder = append(base.StatusOrder, g.of...)
 	}
-	filter, query, err := readFilter(c, generalParameters, base)
+	filter, query, err := readFilter(c, parameters, base)
 	if err != nil {
 		return err
 	}

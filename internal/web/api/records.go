@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/token"
 	"github.com/certvault/certvault/internal/web"
 )
 
@@ -20,8 +21,14 @@ func (a *API) find(c *call) (*cert.Certificate, error) {
 	return a.Certs.ByUUID(c.Context(), c.institution.ID, id)
 }
 
+// findVault returns the certificate in the path for a route of the vault. The routes also retry and
+// revoke certificates of other sources, for tokens that may view such certificates.
+func (a *API) findVault(c *call) (*cert.Certificate, error) {
+	return a.findGeneral(c, token.CertificateView)
+}
+
 func (a *API) view(w http.ResponseWriter, c *call) error {
-	found, err := a.find(c)
+	found, err := a.findVault(c)
 	if err != nil {
 		return err
 	}
@@ -33,7 +40,7 @@ func (a *API) view(w http.ResponseWriter, c *call) error {
 }
 
 func (a *API) download(w http.ResponseWriter, c *call) error {
-	found, err := a.find(c)
+	found, err := a.findGeneral(c, token.CertificateDownload)
 	if err != nil {
 		return err
 	}
@@ -42,7 +49,7 @@ func (a *API) download(w http.ResponseWriter, c *call) error {
 
 func (a *API) retry(w http.ResponseWriter, c *call) error {
 	// For an unknown record the status is 404, even if the request has other errors.
-	found, err := a.find(c)
+	found, err := a.findVault(c)
 	if err != nil {
 		return err
 	}
@@ -59,7 +66,7 @@ func (a *API) retry(w http.ResponseWriter, c *call) error {
 
 func (a *API) revoke(w http.ResponseWriter, c *call) error {
 	// For an unknown record the status is 404, even if the body is invalid.
-	found, err := a.find(c)
+	found, err := a.findVault(c)
 	if err != nil {
 		return err
 	}

@@ -93,6 +93,13 @@ func TestCatalogHasMessagesOfConstants(t *testing.T) {
 	for _, label := range eventLabels {
 		keys = append(keys, label.Key)
 	}
+	for _, label := range sources {
+		keys = append(keys, label)
+	}
+	for _, s := range cert.Sources {
+		keys = append(keys, sourceLabels[s])
+	}
+	keys = append(keys, "certificate.event_issued")
 	for field, name := range fieldKeys {
 		keys = append(keys, "cert_field."+name, "cert_problem.required_"+name)
 		if controlOf[field] == "" {

@@ -51,7 +51,7 @@ var modes = map[seal.Mode]string{
 // sources are the keys of the labels of the sources of certificates.
 var sources = map[cert.TriggerContext]string{
 	cert.SingleUpload: "certificate.source_api", cert.BulkUpload: "certificate.source_api_bulk", cert.PanelUpload: "certificate.source_panel",
-	cert.PanelBulkUpload: "certificate.source_panel_bulk",
+	cert.PanelBulkUpload: "certificate.source_panel_bulk", cert.FromTemplate: "certificate.source_template",
 }
 
 // checkNames are the keys of the labels of the checks.
@@ -203,7 +203,10 @@ var actionLabels = map[audit.Action]string{
 }
 
 // EventLabel returns the label of an entry of the history, which is an event or an action.
-func (*certificatePage) EventLabel(m *cert.HistoryEntry) status {
+func (c *certificatePage) EventLabel(m *cert.HistoryEntry) status {
+	if m.Event == webhook.Created && c.C.Source == cert.Template {
+		return status{Key: "certificate.event_issued"}
+	}
 	if known, ok := eventLabels[m.Event]; ok {
 		return known
 	}

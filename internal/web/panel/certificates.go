@@ -57,7 +57,7 @@ var columns = map[string]struct{ first, again string }{
 type column struct{ Name, Href, Order string }
 
 // selectionFields are the parameters of an address that select certificates and their order.
-var selectionFields = []string{"status", "q", "title", "from", "to", "batch", "email", "failure", "sort"}
+var selectionFields = []string{"status", "q", "title", "from", "to", "batch", "email", "failure", "source", "sort"}
 
 // certificateList is one page of the list of certificates.
 type certificateList struct {
@@ -109,7 +109,7 @@ func (*certificateList) Sorts() any { return sorts }
 
 // Filtered reports whether the list has a filter other than a status.
 func (l *certificateList) Filtered() bool {
-	return slices.ContainsFunc([]string{"q", "title", "from", "to", "batch", "email", "failure"}, func(name string) bool { return l.Query.Get(name) != "" })
+	return slices.ContainsFunc([]string{"q", "title", "from", "to", "batch", "email", "failure", "source"}, func(name string) bool { return l.Query.Get(name) != "" })
 }
 
 // With returns the address of the list with one parameter changed and without the position of the
@@ -144,6 +144,24 @@ func (l *certificateList) Matching() int {
 
 // Statuses returns the statuses, one for each tab.
 func (*certificateList) Statuses() []cert.Status { return cert.Statuses }
+
+// sourceLabels are the keys of the names of sources.
+var sourceLabels = map[cert.Source]string{cert.Vault: "list.source_vault", cert.Template: "list.source_template"}
+
+// sourceChoice is a source that can be chosen as a filter. Label is the key of its name.
+type sourceChoice struct {
+	Value cert.Source
+	Label string
+}
+
+// Sources returns the sources that can be chosen.
+func (*certificateList) Sources() []sourceChoice {
+	list := make([]sourceChoice, len(cert.Sources))
+	for i, s := range cert.Sources {
+		list[i] = sourceChoice{s, sourceLabels[s]}
+	}
+	return list
+}
 
 // First returns the address of the first page, or "" on the first page.
 func (l *certificateList) First() string {
@@ -182,7 +200,7 @@ func (l *certificateList) Fields() [][2]string {
 }
 
 // filterOf parses the filter and the order in a query string or a form. An unknown order means the
-// newest certificate first. The error is fault.Invalid for an unknown status.
+// newest certificate first, and an unknown source all sources. The error is fault.Invalid for an unknown status.
 func filterOf(q url.Values) (search.Filter, error) {
 	f := search.Filter{
 		Search: strings.TrimSpace(q.Get("q")), IssuedFrom: q.Get("from"), IssuedTo: q.Get("to"), BatchID: q.Get("batch"),
@@ -193,6 +211,9 @@ func filterOf(q url.Values) (search.Filter, error) {
 			return f, fault.OfField("status", "panel_error.no_status")
 		}
 		f.Statuses = []cert.Status{s}
+	}
+	if s := cert.Source(q.Get("source")); slices.Contains(cert.Sources, s) {
+		f.Sources = []cert.Source{s}
 	}
 	for _, s := range sorts {
 		if s.Value == q.Get("sort") {

@@ -87,14 +87,15 @@ func (*certificateList) AllColumns() []string { return allColumns }
 // RowChoices returns the numbers of rows that can be chosen.
 func (*certificateList) RowChoices() []int { return rowChoices }
 
-// chip is a filter of the list as the page shows it. Label is the key of its name. Href is the
-// address of the list without the filter.
-type chip struct{ Label, Value, Href string }
+// chip is a filter of the list as the page shows it. Label is the key of its name. Value is its
+// value, or ValueKey the key of the name of the value. Href is the address of the list without the
+// filter.
+type chip struct{ Label, Value, ValueKey, Href string }
 
 // Chips returns the filters of the list, except the status, which the tabs show.
 func (l *certificateList) Chips() []chip {
 	var list []chip
-	for _, name := range []string{"q", "title", "email", "from", "to", "batch", "failure"} {
+	for _, name := range []string{"q", "title", "email", "from", "to", "batch", "failure", "source"} {
 		value := l.Query.Get(name)
 		if value == "" {
 			continue
@@ -102,7 +103,13 @@ func (l *certificateList) Chips() []chip {
 		if name == "batch" && l.BatchName != "" {
 			value = l.BatchName
 		}
-		list = append(list, chip{"list.filter_" + name, value, l.With(name, "")})
+		next := chip{Label: "list.filter_" + name, Value: value, Href: l.With(name, "")}
+		if name == "source" {
+			if next.ValueKey = sourceLabels[cert.Source(value)]; next.ValueKey == "" {
+				continue
+			}
+		}
+		list = append(list, next)
 	}
 	return list
 }

@@ -1,0 +1,77 @@
+package vaulttest
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"strings"
+
+	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/batch"
+	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/cert/certtest"
+	"github.com/certvault/certvault/internal/pdf/pdftest"
+	"github.com/certvault/certvault/internal/seal"
+)
+
+// TemplateVersion is the version of the template of Issue. Its name is Diploma.
+const TemplateVersion = 4
+
+// Base is the base of the template of Issue.
+var Base = pdftest.Page("a design")
+
+// Drawer draws the name and the values of a certificate on Base. It refuses names that begin with
+// "Missing".
+type Drawer struct{}
+
+// Draw draws the original of a certificate.
+func (Drawer) Draw(_ context.Context, c *cert.Certificate) (*cert.Drawn, error) {
+	if strings.HasPrefix(c.FullName, "Missing") {
+		return nil, &seal.Refusal{Code: "missing_characters", Reason: "No font of this template can write the name."}
+	}
+	d, err := certtest.Draw(Base, c.FullName+" "+c.ReferenceID+" "+string(c.Template.Values))
+	if err != nil {
+		return nil, err
+	}
+	return &cert.Drawn{
+		Base: bytes.NewReader(Base), BaseSize: int64(len(Base)), Fields: d.Fields, SHA256: d.SHA256, State: d.State, Size: d.Size,
+		Page: 1, Box: seal.Box{0.7, 0.8, 0.85, 0.9}, Trusted: true,
+	}, nil
+}
+
+// Templates returns the name of TemplateVersion.
+func Templates(_ context.Context, _ int64, versions []int64) (map[int64]batch.TemplateName, error) {
+	names := map[int64]batch.TemplateName{}
+	for _, id := range versions {
+		if id == TemplateVersion {
+			names[id] = batch.TemplateName{ID: "01900000-0000-7000-8000-000000000004", Name: "Diploma", Version: 2}
+		}
+	}
+	return names, nil
+}
+
+// Issue submits a batch from a template with a certificate for each name. Each call stores the base
+// of the template again.
+func (v *Vault) Issue(inst *account.Institution, names ...string) *batch.Batch {
+	v.TB.Helper()
+	key := cert.BaseKey(inst.UUID)
+	_, err := v.Blobs.Put(v.TB.Context(), key, bytes.NewReader(Base))
+	v.ok(err)
+	draft := v.Batches.NewDraft()
+	defer draft.Close()
+	for i, name := range names {
+		for field, value := range map[cert.Field]string{
+			cert.FieldTitle: "BSc Physics", cert.FieldName: name, cert.FieldIssueDate: "2026-06-30",
+			cert.FieldEmail: strings.ReplaceAll(strings.ToLower(name), " ", ".") + "@example.org",
+		} {
+			v.ok(draft.Set(i, field, value))
+		}
+		v.ok(draft.Values(i, json.RawMessage(`{"Grade":"A"}`)))
+	}
+	b, err := v.Batches.Submit(v.TB.Context(), batch.Submission{
+		Institution: inst, Creator: cert.Actor{Type: "token", ID: 7, Name: "Registry"}, Context: cert.FromTemplate, Draft: draft,
+		Template: &batch.Template{VersionID: TemplateVersion, BaseKey: key},
+	})
+	v.ok(err)
+	return b
+}
