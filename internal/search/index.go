@@ -45,7 +45,7 @@ func (s *Service) narrowest(ctx context.Context, v *view) (index, error) {
 		return ranges[0], nil
 	}
 	for _, by := range ranges {
-		alone := &view{InstitutionID: v.InstitutionID, Sources: v.Sources, Statuses: v.Statuses, Sort: ByCreated}
+		alone := &view{InstitutionID: v.InstitutionID, Sources: v.ofSources(), Statuses: v.Statuses, Sort: ByCreated}
 		if by == generatedIndex {
 			alone.GeneratedFrom, alone.GeneratedBefore = v.GeneratedFrom, v.GeneratedBefore
 		} else {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/certvault/certvault/internal/cert"
@@ -35,7 +36,7 @@ type List struct {
 // filter has an order. It returns a fault of kind Invalid for a filter that is not valid, and of
 // kind Unavailable if the list takes too long.
 func (s *Service) List(ctx context.Context, institutionID int64, f Filter) (*List, error) {
-	v, err := s.open(institutionID, f)
+	v, err := s.open(ctx, institutionID, f)
 	if err != nil {
 		return nil, err
 	}
@@ -58,7 +59,7 @@ func (s *Service) List(ctx context.Context, institutionID int64, f Filter) (*Lis
 func (s *Service) Walk(ctx context.Context, institutionID int64, filter Filter, f func(*cert.Certificate) error) error {
 	for next, more := "", true; more; more = next != "" {
 		filter.Range = listing.Range{PerPage: listing.MaxPage, Cursor: &next}
-		v, err := s.open(institutionID, filter)
+		v, err := s.open(ctx, institutionID, filter)
 		if err != nil {
 			return err
 		}
@@ -79,13 +80,45 @@ func (s *Service) Walk(ctx context.Context, institutionID int64, filter Filter, 
 
 // open returns the view of a filter, with the position of its cursor. It returns a fault of kind
 // Invalid for a filter or cursor that is not valid.
-func (s *Service) open(institutionID int64, f Filter) (*view, error) {
-	v, err := f.read(institutionID)
+func (s *Service) open(ctx context.Context, institutionID int64, f Filter) (*view, error) {
+	v, err := s.view(ctx, institutionID, f)
 	if err != nil || !f.HasPosition() {
 		return v, err
 	}
 	v.after, v.back = &position{}, f.IsBackward()
 	return v, s.cursors.Open(v, *f.Cursor, v.after)
+}
+
+// view returns the view of a filter.
+func (s *Service) view(ctx context.Context, institutionID int64, f Filter) (*view, error) {
+	v, err := f.read(institutionID)
+	if err == nil && len(v.Sources) == 0 {
+		v.present, err = s.present(ctx, institutionID)
+	}
+	return v, err
+}
+
+// present returns the sources of which an institution has certificates. Most institutions have one,
+// and then the lists read half as many parts of an index as for two.
+func (s *Service) present(ctx context.Context, institutionID int64) (list []cert.Source, err error) {
+	q := &statement{}
+	id := q.arg(institutionID)
+	columns := make([]string, len(cert.Sources))
+	found := make([]bool, len(cert.Sources))
+	dest := make([]any, len(cert.Sources))
+	for i, source := range cert.Sources {
+		columns[i] = `EXISTS (SELECT 1 FROM certificates WHERE institution_id = ` + id + ` AND source = ` + q.arg(string(source)) + `)`
+		dest[i] = &found[i]
+	}
+	if err := s.db.QueryRowContext(ctx, `SELECT `+strings.Join(columns, ", "), q.args...).Scan(dest...); err != nil {
+		return nil, fmt.Errorf("finding the sources of certificates: %w", err)
+	}
+	for i, source := range cert.Sources {
+		if found[i] {
+			list = append(list, source)
+		}
+	}
+	return list, nil
 }
 
 func (s *Service) list(ctx context.Context, v *view, byCursor bool) (*List, error) {

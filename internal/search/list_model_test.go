@@ -24,6 +24,7 @@ type record struct {
 	id, institution, created, updated, approved, customer int64
 	title, name, email, reference, issued, batch, failure string
 	status                                                cert.Status
+	source                                                cert.Source
 }
 
 func (r *record) String() string { return fmt.Sprintf("%s(%d)", r.title, r.id) }
@@ -62,10 +63,10 @@ func (v *vault) insert(records []*record) {
 				INSERT INTO certificates (id, uuid, institution_id, reference_id, reference_folded, title, full_name, email, email_folded, issue_date,
 					search_text, source, trigger_context, event_context, status, batch_id, customer_id, creator_type, creator_name, file_name, mime_type, size,
 					sha256, sha256_state, original_key, created_at, updated_at, approved_at, failure_code) `+overriding+`
-				VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, 'vault', 'single_upload', 'single_upload', $12, $13, $14, 'token', 'Registry', 'a.pdf',
+				VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $20, 'single_upload', 'single_upload', $12, $13, $14, 'token', 'Registry', 'a.pdf',
 					'application/pdf', 1, $15, $15, $2, $16, $17, $18, $19)`,
 				r.id, uuid.NewString(), r.institution, r.reference, r.reference, r.title, r.name, r.email, email.Folded, r.issued,
-				cert.SearchText(c, email), string(r.status), batch, customer, []byte{1}, r.created, r.updated, approved, failure); err != nil {
+				cert.SearchText(c, email), string(r.status), batch, customer, []byte{1}, r.created, r.updated, approved, failure, string(r.source)); err != nil {
 				return err
 			}
 		}
@@ -92,7 +93,10 @@ func sampleRecords(n int, institutions ...int64) []*record {
 			id: int64(1000 + i*blockIDs/4), institution: institutions[min(r.IntN(4)/3, len(institutions)-1)], created: db.Micros(created),
 			title: fmt.Sprintf("Diploma %d", i), name: people[r.IntN(len(people))], email: fmt.Sprintf("person%d@Example.org", r.IntN(5)),
 			reference: fmt.Sprintf("NWU-%016d", i), issued: created.AddDate(0, 0, -r.IntN(9)).Format(time.DateOnly), batch: batches[r.IntN(4)],
-			customer: int64(r.IntN(4)), status: cert.Statuses[r.IntN(len(cert.Statuses))],
+			customer: int64(r.IntN(4)), status: cert.Statuses[r.IntN(len(cert.Statuses))], source: cert.Vault,
+		}
+		if rec.institution == institutions[0] && i%5 < 2 {
+			rec.source = cert.Template // the other institutions have one source
 		}
 		rec.updated = rec.created
 		// A certificate that was revoked after a failure still has its failure code.
@@ -128,7 +132,7 @@ func (r *record) selected(f *Filter) bool {
 		date := db.Time(at).Format(time.DateOnly)
 		return (from == "" || at != 0 && date >= from) && (to == "" || at != 0 && date <= to)
 	}
-	return (len(f.Statuses) == 0 || slices.Contains(f.Statuses, r.status)) && (f.Email == "" || strings.EqualFold(f.Email, r.email)) &&
+	return (len(f.Sources) == 0 || slices.Contains(f.Sources, r.source)) && (len(f.Statuses) == 0 || slices.Contains(f.Statuses, r.status)) && (f.Email == "" || strings.EqualFold(f.Email, r.email)) &&
 		(f.Search == "" || r.matches(f.Search)) && (f.BatchID == "" || f.BatchID == r.batch) && (f.FailureCode == "" || r.status == cert.Failed && f.FailureCode == r.failure) && (f.CustomerID == 0 || f.CustomerID == r.customer) &&
 		(f.IssuedFrom == "" || r.issued >= f.IssuedFrom) && (f.IssuedTo == "" || r.issued <= f.IssuedTo) && between(r.approved, f.GeneratedFrom, f.GeneratedTo)
 }
@@ -246,7 +250,9 @@ func TestListAgainstModel(t *testing.T) {
 		batch := all[slices.IndexFunc(all, func(r *record) bool { return r.batch != "" })].batch
 		filters := map[string]Filter{
 			"no filter": {},
-			"a status":  {Statuses: []cert.Status{cert.Approved}}, "two statuses": {Statuses: []cert.Status{cert.Revoked, cert.Processing}}, "a status without records": {Statuses: []cert.Status{"pending"}},
+			"a source":  {Sources: []cert.Source{cert.Vault}}, "both sources": {Sources: []cert.Source{cert.Template, cert.Vault}},
+			"a source and a search": {Sources: []cert.Source{cert.Template}, Search: "ada"}, "a source and a range": {Sources: []cert.Source{cert.Vault}, IssuedFrom: "2024-03-02"},
+			"a status": {Statuses: []cert.Status{cert.Approved}}, "two statuses": {Statuses: []cert.Status{cert.Revoked, cert.Processing}}, "a status without records": {Statuses: []cert.Status{"pending"}},
 			"an e-mail": {Email: "PERSON1@example.ORG"}, "an e-mail and a status": {Email: "person2@example.org", Statuses: []cert.Status{cert.Approved}},
 			"a search for all":  {Search: "diploma"},
 			"a search for some": {Search: "ADA O"}, "a search in Arabic": {Search: "الأحمد"}, "a search in Chinese": {Search: "王小明"}, "a short search": {Search: "a"},
@@ -294,7 +300,7 @@ func TestListAgainstModel(t *testing.T) {
 							}
 						}
 						l := v.list(f)
-						exact := name == "no filter" || name == "a status" || name == "two statuses" || len(want) <= v.bounds.count
+						exact := name == "no filter" || name == "a source" || name == "both sources" || name == "a status" || name == "two statuses" || len(want) <= v.bounds.count
 						if exact && (l.Total == nil || *l.Total != len(want)) || !exact && (l.Total != nil || l.AtLeast != v.bounds.count) {
 							t.Errorf("%s: total = %v, at least %d, want %d", where, l.Total, l.AtLeast, len(want))
 						}

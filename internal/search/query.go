@@ -230,18 +230,32 @@ func (v *view) firstPerDay(q *statement) string {
 	if v.Ascending {
 		first, from, all = "min", " <= ", "9223372036854775807"
 	}
-	terms := and([]string{"c.institution_id = " + q.arg(v.InstitutionID), in(q, "c.source", v.ofSources())})
+	institution := "c.institution_id = " + q.arg(v.InstitutionID)
+	terms := institution + " AND " + in(q, "c.source", v.ofSources())
+	// extreme returns a query for the first or last value of a column. With a condition on one source
+	// the database reads one entry of the index, and with a condition on several it would read all.
+	extreme := func(f, column string, conditions ...[]string) string {
+		var list []string
+		for _, source := range v.ofSources() {
+			own := []string{institution, "c.source = " + q.arg(string(source))}
+			list = append(list, `SELECT `+f+`(c.`+column+`) AS value FROM certificates c WHERE `+and(append([][]string{own}, conditions...)...))
+		}
+		if len(list) == 1 {
+			return list[0]
+		}
+		return `SELECT ` + f + `(value) FROM (` + strings.Join(list, ` UNION ALL `) + `) AS extremes`
+	}
 	afterCursor := v.afterCursor(q)
 	later := *v
 	later.IssuedTo = "" // SQLite uses only one upper bound of an index, and c.issue_date < days.issued is this bound
 	want := q.arg(v.offset + v.limit + 1)
 	return `WITH RECURSIVE days (issued) AS (
-			SELECT max(c.issue_date) FROM certificates c WHERE ` + terms + ` AND ` + and(v.issuedTerms(q, "c.issue_date")) + `
+			` + extreme("max", "issue_date", v.issuedTerms(q, "c.issue_date")) + `
 			UNION ALL
-			SELECT (SELECT max(c.issue_date) FROM certificates c WHERE ` + and([]string{terms}, later.issuedTerms(q, "c.issue_date")) + ` AND c.issue_date < days.issued)
+			SELECT (` + extreme("max", "issue_date", later.issuedTerms(q, "c.issue_date"), []string{"c.issue_date < days.issued"}) + `)
 			FROM days WHERE days.issued IS NOT NULL
 		), firsts (issued, at) AS MATERIALIZED (
-			SELECT issued, (SELECT ` + first + `(c.created_at) FROM certificates c WHERE ` + and([]string{terms, "c.issue_date = days.issued"}, afterCursor) + `)
+			SELECT issued, (` + extreme(first, "created_at", []string{"c.issue_date = days.issued"}, afterCursor) + `)
 			FROM days WHERE issued IS NOT NULL
 		), edge (at) AS MATERIALIZED (
 			SELECT coalesce((SELECT at FROM firsts WHERE at IS NOT NULL` + v.order("at") + ` LIMIT 1 OFFSET ` + want + ` - 1), ` + all + `)

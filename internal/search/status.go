@@ -17,7 +17,7 @@ import (
 // counting takes too long.
 func (s *Service) CountByStatus(ctx context.Context, institutionID int64, f Filter) (counts map[cert.Status]int, ok bool, err error) {
 	f.Range, f.Statuses, f.Sort = listing.Range{Page: 1, PerPage: 1}, cert.Statuses, ByCreated
-	v, err := f.read(institutionID)
+	v, err := s.view(ctx, institutionID, f)
 	if err != nil {
 		return nil, false, err
 	}

@@ -29,6 +29,8 @@ type view struct {
 	Ascending       bool          `json:"ascending"`
 	StatusOrder     []cert.Status `json:"status_order"`
 
+	// present are the sources of which the institution has certificates; see Service.present.
+	present       []cert.Source
 	limit, offset int
 	after         *position
 	// back is true if the page ends before the position in the field after, and false if the page
@@ -51,11 +53,16 @@ var sortColumns = map[Sort]string{
 	ByCreated: "created_at", ByUpdated: "updated_at", ByGenerated: "generated_at", ByIssueDate: "issue_date", ByName: "name_folded", ByEmail: "email_folded",
 }
 
+// ofSources returns the sources of the list.
 func (v *view) ofSources() []cert.Source {
-	if len(v.Sources) == 0 {
+	switch {
+	case len(v.Sources) > 0:
+		return v.Sources
+	case len(v.present) > 0:
+		return v.present
+	default:
 		return cert.Sources
 	}
-	return v.Sources
 }
 
 // ofStatuses returns the listed statuses in the order of ByStatus.
