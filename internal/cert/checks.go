@@ -87,6 +87,17 @@ func (s *Service) reread(ctx context.Context, in *input, v *Verified) (err error
 	return nil
 }
 
+// recordApprovalTx stores the results of the checks that precede an approval.
+func recordApprovalTx(ctx context.Context, tx *db.Tx, id int64, signed Result, now int64) error {
+	if _, err := tx.ExecContext(ctx, `
+		INSERT INTO certificate_checks (certificate_id, name, result, checked_at) VALUES ($1, $2, $3, $4), ($1, $5, $6, $4)
+		ON CONFLICT (certificate_id, name) DO UPDATE SET result = excluded.result, checked_at = excluded.checked_at`,
+		id, CheckFile, string(Passed), now, CheckSignature, string(signed)); err != nil {
+		return fmt.Errorf("storing the results of checks: %w", err)
+	}
+	return nil
+}
+
 // recordCheckTx stores the result of a check and its time. It replaces an earlier result.
 func recordCheckTx(ctx context.Context, tx *db.Tx, id int64, k Check, now int64) error {
 	if _, err := tx.ExecContext(ctx, `

@@ -288,10 +288,7 @@ func (s *Service) approve(ctx context.Context, c *Certificate, in *input, verifi
 		if err := storeLayoutTx(ctx, tx, moved.InstitutionID, v.Layout, now); err != nil {
 			return err
 		}
-		return errors.Join(
-			recordCheckTx(ctx, tx, moved.ID, Check{Name: CheckFile, Result: Passed}, now),
-			recordCheckTx(ctx, tx, moved.ID, Check{Name: CheckSignature, Result: signed}, now),
-		)
+		return recordApprovalTx(ctx, tx, moved.ID, signed, now)
 	})
 }
 

@@ -1,0 +1,100 @@
+package vault_test
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/db/dbtest"
+	"github.com/certvault/certvault/internal/job"
+	"github.com/certvault/certvault/internal/pades"
+	"github.com/certvault/certvault/internal/pdfium"
+	"github.com/certvault/certvault/internal/seal"
+	"github.com/certvault/certvault/internal/typeset"
+	"github.com/certvault/certvault/internal/vault"
+	"github.com/certvault/certvault/internal/vaulttest"
+)
+
+// issued is the number of certificates of one batch of BenchmarkIssue.
+const issued = 500
+
+// BenchmarkIssue measures certificates from a template, from the submission of a batch to the last
+// approval, with the sealer, the signatures and the workers of the server. The drawer adds one line
+// of text, so the figures are those of everything except the drawing.
+func BenchmarkIssue(b *testing.B) {
+	run := func(b *testing.B, d *db.DB) {
+		cache, err := os.UserCacheDir()
+		if err != nil {
+			b.Fatal(err)
+		}
+		renderer, err := pdfium.New(b.Context(), pdfium.Options{CacheDir: filepath.Join(cache, "certvault-test", "pdfium")})
+		if err != nil {
+			b.Skip(err)
+		}
+		fonts, err := typeset.New()
+		if err != nil {
+			b.Skip(err)
+		}
+		v := vaulttest.New(b, d, func(deps *vault.Deps) {
+			workers := job.DefaultWorkers()
+			deps.Sealer, deps.Verify, deps.Now = seal.New(renderer, fonts), pades.Verify, time.Now
+			deps.SealWorkers, deps.BulkWorkers, deps.Processors = 3*workers, 2*workers-1, workers
+		})
+		inst := v.Institution("NWU", "Northern & Western University")
+		go func() {
+			for {
+				select {
+				case <-v.Mails:
+				case <-b.Context().Done():
+					return
+				}
+			}
+		}()
+		finish := func(n int) {
+			v.Until("the certificates are approved", func() bool {
+				var approved int
+				err := d.QueryRowContext(b.Context(), `SELECT count(*) FROM certificates WHERE status = 'approved'`).Scan(&approved)
+				return err == nil && approved >= n
+			})
+		}
+		total, serial := 20, 0
+		names := func(n int) (list []string) {
+			for range n {
+				serial++
+				list = append(list, fmt.Sprintf("Person %d", serial))
+			}
+			return list
+		}
+		v.Issue(inst, names(total)...)
+		finish(total)
+		var wall, processor time.Duration
+		for b.Loop() {
+			began, used := time.Now(), processorTime(b)
+			v.Issue(inst, names(issued)...)
+			total += issued
+			finish(total)
+			wall, processor = wall+time.Since(began), processor+processorTime(b)-used
+		}
+		n := float64(total - 20)
+		b.ReportMetric(0, "ns/op")
+		b.ReportMetric(math.Round(n/wall.Seconds()), "certs/s")
+		b.ReportMetric(processor.Seconds()*1000/n, "cpu-ms/cert")
+	}
+	b.Run("sqlite", func(b *testing.B) { run(b, dbtest.SQLite(b)) })
+	b.Run("postgres", func(b *testing.B) { run(b, dbtest.Open(b, "", dbtest.MigratedURL(b))) })
+}
+
+// processorTime returns the processor time of this process.
+func processorTime(b *testing.B) time.Duration {
+	b.Helper()
+	var used syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
+}
