@@ -420,8 +420,8 @@ func (p *publisher) finishPage(edit *pageEdit, shared *pdf.Dict) {
 // page has fields.
 func (p *publisher) catalog(packet string, all bool) {
 	catalog := p.u.Catalog().Clone()
-	if p.l.Language != "" && (!p.tags.existing || !catalog.Has("Lang")) {
-		catalog.Set("Lang", pdf.TextString(p.l.Language))
+	if language := p.tags.language(); language != "" {
+		catalog.Set("Lang", pdf.TextString(language))
 	}
 	p.tags.write(catalog, all)
 	info := p.doc.Dict(p.doc.Trailer().Get("Info")).Clone()

@@ -165,24 +165,28 @@ func TestPictures(t *testing.T) {
 func TestStructure(t *testing.T) {
 	base, template := publish(t, blank(), certificate(), noPictures)
 	v := values()
-	v.Name, v.Title = "محمد (12)", "علم"
+	v.Name, v.Title, v.Language = "محمد (12)", "علم", "ar"
 	file := draw(t, base, template, v)
 	doc := open(t, file)
 	catalog, _ := doc.Catalog()
 	tree := doc.Dict(catalog.Get("StructTreeRoot"))
 	document := doc.Dict(doc.Array(tree.Get("K"))[0])
 	var kinds []string
-	var actual string
+	var actual, languages string
 	for _, kid := range doc.Array(document.Get("K")) {
 		e := doc.Dict(kid)
 		kinds = append(kinds, string(doc.Name(e.Get("S"))))
 		actual += doc.Text(e.Get("ActualText"))
+		languages += doc.Text(e.Get("Lang"))
 	}
 	if want := []string{"Figure", "P", "P", "H1", "P", "P", "P", "P"}; !slices.Equal(kinds, want) {
 		t.Errorf("the structure is %v, want %v", kinds, want)
 	}
-	if actual != v.Name {
-		t.Errorf("ActualText is %q, want %q", actual, v.Name)
+	if actual != v.Name+"12 مارس 2026" {
+		t.Errorf("ActualText is %q", actual)
+	}
+	if languages != strings.Repeat("ar", 5) {
+		t.Errorf("the languages are %q, want Arabic for the five texts with values", languages)
 	}
 	if doc.Text(catalog.Get("Lang")) != "en" || doc.Resolve(doc.Dict(catalog.Get("MarkInfo")).Get("Marked")) != pdf.Boolean(true) ||
 		doc.Resolve(doc.Dict(catalog.Get("ViewerPreferences")).Get("DisplayDocTitle")) != pdf.Boolean(true) {

@@ -211,10 +211,18 @@ func (t *pageTags) field(f *Field, heading bool) (mark int, ref pdf.Ref) {
 		return -1, ref
 	}
 	e := element(t.tag(heading))
-	if f.Language != "" && f.Language != t.p.l.Language {
-		e.Set("Lang", pdf.TextString(f.Language))
+	if own := cmp.Or(f.Language, t.p.l.Language); own != t.language() {
+		e.Set("Lang", pdf.TextString(own))
 	}
 	return t.add(e)
+}
+
+// language returns the language of the document. A tagged design keeps its own.
+func (t *tags) language() string {
+	if own := t.p.doc.Text(t.p.u.Catalog().Get("Lang")); own != "" && (t.existing || t.p.l.Language == "") {
+		return own
+	}
+	return t.p.l.Language
 }
 
 // picture adds the element of a picture.
