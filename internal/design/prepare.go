@@ -127,7 +127,7 @@ func (d *Design) warn(found pdf.Findings, doc *pdf.Document) {
 	add(author != "", "author", fmt.Sprintf("The properties of the PDF name the author “%s”. Every certificate shows this name.", author))
 	catalog, _ := doc.Catalog()
 	claim := pdfaPart.FindStringSubmatch(readMetadata(doc, catalog))
-	add(claim != nil && claim[1] == "1", "archival", "The design claims PDF/A-1, whose rules for fonts the certificates do not follow. Save it as PDF/A-2.")
+	add(len(claim) > 1 && claim[1] == "1", "archival", "The design claims PDF/A-1, whose rules for fonts the certificates do not follow. Save it as PDF/A-2.")
 	add(doc.Repaired() || doc.FaultyPageTree(), "repaired", "The PDF was damaged and has been repaired. Check how it looks.")
 	add(doc.Encrypted(), "encrypted", "The PDF is encrypted without a password. Its restrictions apply to every certificate.")
 }
