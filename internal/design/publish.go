@@ -2,6 +2,7 @@ package design
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -24,7 +25,10 @@ type plan struct {
 	Space   bool                 `json:"space,omitempty"` // colours are in the colour space of the resources
 	Pages   []pagePlan           `json:"pages"`
 	Fields  map[string]fieldPlan `json:"fields"` // by id: the variable fields
-	Fonts   *typeset.Shared      `json:"fonts"`
+	// Document is the object number of the structure element of the document, whose language is that of
+	// the certificate; 0 if the design has tags of its own.
+	Document int             `json:"document,omitempty"`
+	Fonts    *typeset.Shared `json:"fonts"`
 }
 
 // planVersion is the version of the form of plans.
@@ -255,7 +259,7 @@ func (p *publisher) page(index int) (*pageEdit, error) {
 			err = p.picture(edit, f, g)
 		case f.isVariable():
 			edit.variable = true
-			mark, element := edit.tags.field(f, p.heading() == f)
+			mark, element := edit.tags.field(p.heading() == f, f.Language)
 			p.plan.Fields[f.ID] = fieldPlan{mark, element.Number}
 		default:
 			err = p.text(edit, f, g)
@@ -290,7 +294,7 @@ func (p *publisher) text(edit *pageEdit, f *Field, g pdf.Geometry) error {
 		}
 		return fmt.Errorf("field %s: %w", f.ID, err)
 	}
-	mark, _ := edit.tags.field(f, p.heading() == f)
+	mark, _ := edit.tags.field(p.heading() == f, cmp.Or(f.Language, p.l.Language))
 	d := drawing{out: &edit.static, geometry: g, prefix: p.plan.Prefix, space: p.plan.Space}
 	d.text(f, block, p.subsets, edit.tags.tag(p.heading() == f), mark)
 	return nil

@@ -185,8 +185,8 @@ func TestStructure(t *testing.T) {
 	if actual != v.Name+"12 مارس 2026" {
 		t.Errorf("ActualText is %q", actual)
 	}
-	if languages != strings.Repeat("ar", 5) {
-		t.Errorf("the languages are %q, want Arabic for the five texts with values", languages)
+	if document := doc.Text(document.Get("Lang")); languages != "enen" || document != "ar" {
+		t.Errorf("the languages are %q and %q, want English for the design and its text, and Arabic for the others", languages, document)
 	}
 	if doc.Text(catalog.Get("Lang")) != "en" || doc.Resolve(doc.Dict(catalog.Get("MarkInfo")).Get("Marked")) != pdf.Boolean(true) ||
 		doc.Resolve(doc.Dict(catalog.Get("ViewerPreferences")).Get("DisplayDocTitle")) != pdf.Boolean(true) {

@@ -191,10 +191,14 @@ func element(kind string) *pdf.Dict {
 
 // figure returns an element for a picture in a rectangle.
 func (t *pageTags) figure(alt string, box pdf.Rectangle) *pdf.Dict {
-	return element("Figure").Set("Alt", pdf.TextString(alt)).Set("A", pdf.NewDict(
+	e := element("Figure").Set("Alt", pdf.TextString(alt)).Set("A", pdf.NewDict(
 		pdf.Entry{Key: "O", Value: pdf.Name("Layout")},
 		pdf.Entry{Key: "BBox", Value: box.Array()},
 	))
+	if t.p.l.Language != "" {
+		e.Set("Lang", pdf.TextString(t.p.l.Language))
+	}
+	return e
 }
 
 // tag returns the structure type of a text. A tagged design has its own headings.
@@ -205,14 +209,18 @@ func (t *pageTags) tag(heading bool) string {
 	return "P"
 }
 
-// field adds the element of a text, and returns the number of its marked content or -1.
-func (t *pageTags) field(f *Field, heading bool) (mark int, ref pdf.Ref) {
+// field adds the element of a text, and returns the number of its marked content or -1. A text without
+// a language has that of the certificate.
+func (t *pageTags) field(heading bool, language string) (mark int, ref pdf.Ref) {
 	if t.off {
 		return -1, ref
 	}
 	e := element(t.tag(heading))
-	if own := cmp.Or(f.Language, t.p.l.Language); own != t.language() {
-		e.Set("Lang", pdf.TextString(own))
+	if t.existing {
+		language = cmp.Or(language, t.p.l.Language)
+	}
+	if language != "" && (!t.existing || language != t.language()) {
+		e.Set("Lang", pdf.TextString(language))
 	}
 	return t.add(e)
 }
@@ -296,6 +304,7 @@ func (t *tags) write(catalog *pdf.Dict, all bool) {
 	case !t.existing:
 		u.Set(t.parent, element("Document").Set("P", t.root).Set("K", t.kids))
 		t.tree.Set("K", pdf.Array{t.parent})
+		t.p.plan.Document = t.parent.Number
 	case t.parent == t.root:
 		t.tree.Set("K", append(t.p.list(t.tree.Get("K")), t.kids...))
 	default:

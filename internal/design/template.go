@@ -24,7 +24,10 @@ type Template struct {
 	fonts   *typeset.Fonts
 	plan    plan
 	updates *pdf.Snapshot
-	common  commonTexts
+
+	document pdf.Ref   // the structure element of the document; zero if the design has its own
+	root     *pdf.Dict // the same
+	common   commonTexts
 
 	sha256 [32]byte
 	state  []byte
@@ -112,6 +115,12 @@ func (t *Template) read(doc *pdf.Document) error {
 		next.dict = dict
 		index[p.Page] = len(t.pages)
 		t.pages = append(t.pages, next)
+	}
+	if t.plan.Document > 0 {
+		t.document = pdf.Ref{Number: t.plan.Document}
+		if t.root = doc.Dict(t.document); t.root == nil {
+			return fmt.Errorf("%w: no structure", errPlan)
+		}
 	}
 	t.code = -1
 	for i := range t.layout.Fields {
@@ -279,24 +288,6 @@ func (c *commonTexts) store(key commonText, b *typeset.Block) {
 	c.young[key] = b
 }
 
-// element returns the structure element of a field of a certificate, or nil if it is the one of the
-// base. The element has the text if it runs from right to left, because some readers return such text
-// in the order of its glyphs, and the language of the certificate if it has its own.
-func (t *Template) element(f *variable, text ready, v *Values) *pdf.Dict {
-	language := v.Language != "" && v.Language != t.layout.Language && f.Language == ""
-	if f.dict == nil || text.block.Lines() == 0 || !language && !text.block.RightToLeft {
-		return nil
-	}
-	out := f.dict.Clone()
-	if language {
-		out.Set("Lang", pdf.TextString(v.Language))
-	}
-	if text.block.RightToLeft {
-		out.Set("ActualText", pdf.TextString(text.plain))
-	}
-	return out
-}
-
 // Draw returns the fields tail of a certificate: the original is the base followed by it. The same
 // values yield the same bytes. The error is Problems if the certificate cannot be drawn.
 func (t *Template) Draw(v *Values) ([]byte, error) {
@@ -314,9 +305,13 @@ func (t *Template) Draw(v *Values) ([]byte, error) {
 		f := &t.fields[i]
 		d := drawing{out: &contents[f.page], geometry: t.pages[f.page].geometry, prefix: t.plan.Prefix, space: t.plan.Space}
 		d.text(f.Field, text.block, subsets, f.tag, f.mark)
-		if changed := t.element(f, text, v); changed != nil {
-			u.Set(f.ref, changed)
+		if f.dict != nil && text.block.RightToLeft {
+			// Some readers return text from right to left in the order of its glyphs.
+			u.Set(f.ref, f.dict.Clone().Set("ActualText", pdf.TextString(text.plain)))
 		}
+	}
+	if t.root != nil && v.Language != "" && v.Language != t.layout.Language {
+		u.Set(t.document, t.root.Clone().Set("Lang", pdf.TextString(v.Language)))
 	}
 	own := subsets.Objects(u)
 	for i := range t.pages {
