@@ -1,0 +1,57 @@
+package panel
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/db/dbtest"
+	"github.com/certvault/certvault/internal/vaulttest"
+)
+
+// Certificates from templates are in the list and have a page, which names their source. Their
+// original can be downloaded before the approval too.
+func TestCertificatesFromTemplates(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		o := newPanelTest(t, d)
+		o.upload(o.inst, "Ada Obi", "a.pdf")
+		b := o.Issue(&o.inst, "Bo Ek")
+		o.processUntil("the certificates are approved", func() bool {
+			n, err := o.Certs.Waiting(t.Context())
+			got, err2 := o.Batches.ByUUID(t.Context(), o.inst.ID, b.UUID, "")
+			return err == nil && err2 == nil && n == 0 && got.Approved == 1
+		})
+		waiting := o.Issue(&o.inst, "Cy Day")
+		checkPage(t, "all certificates", o.get("issuer", o.pathOf("certificates")), http.StatusOK, "All 2", "Ada Obi", "Bo Ek")
+		w := o.get("issuer", o.pathOf("certificates?source=template"))
+		checkPage(t, "certificates from templates", w, http.StatusOK, "All 1", "Bo Ek", "Source: From a template")
+		if strings.Contains(visibleText(t, w), "Ada Obi") {
+			t.Error("the list of certificates from templates has an uploaded one")
+		}
+		if w := o.get("issuer", o.pathOf("certificates?source=nothing")); w.Code != http.StatusOK || strings.Contains(visibleText(t, w), "Source: ") {
+			t.Errorf("an unknown source: status = %d, want 200 without a filter", w.Code)
+		}
+		entries, err := o.Batches.AllEntries(t.Context(), b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := o.Certs.ByUUID(t.Context(), o.inst.ID, entries[0].UUID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		checkPage(t, "the certificate", o.get("issuer", o.pathOf("certificates/"+c.UUID)), http.StatusOK, "from a template", "Issued from a template, processing started", c.OriginalDigest())
+		if w := o.get("issuer", o.pathOf("certificates/"+c.UUID+"/original")); w.Code != http.StatusOK || w.Body.Len() != int(c.File.Size) || !strings.HasPrefix(w.Body.String(), string(vaulttest.Base)) {
+			t.Errorf("the original: status = %d, %d bytes, want 200 with %d", w.Code, w.Body.Len(), c.File.Size)
+		}
+		export := o.post("issuer", o.pathOf("certificates/csv"), url.Values{"which": {"all"}, "source": {"template"}})
+		if text := export.Body.String(); export.Code != http.StatusOK || !strings.Contains(text, c.OriginalDigest()) || strings.Contains(text, "Ada Obi") {
+			t.Errorf("the export: status = %d, %q, want only the certificate from a template", export.Code, text)
+		}
+		if waiting.Source != "template" {
+			t.Errorf("source = %s, want template", waiting.Source)
+		}
+	})
+}
