@@ -181,7 +181,7 @@ func work(t *testing.T, folder, url, step string, after time.Duration) (killed b
 func TestKilledWhileIssuing(t *testing.T) {
 	t.Parallel()
 	check := func(t *testing.T, url string) {
-		t.Parallel()
+		t.Helper()
 		folder := t.TempDir()
 		v := vaultIn(t, folder, url, func(*vault.Deps) {})
 		inst := v.Institution("NWU", "Northern & Western University")
@@ -250,8 +250,14 @@ func TestKilledWhileIssuing(t *testing.T) {
 			t.Errorf("%d files before and %d after the sweep, want the base and a tail of each certificate", before, n)
 		}
 	}
-	t.Run("sqlite", func(t *testing.T) { check(t, "") })
-	t.Run("postgres", func(t *testing.T) { check(t, dbtest.MigratedURL(t)) })
+	t.Run("sqlite", func(t *testing.T) {
+		t.Parallel()
+		check(t, "")
+	})
+	t.Run("postgres", func(t *testing.T) {
+		t.Parallel()
+		check(t, dbtest.MigratedURL(t))
+	})
 }
 
 // checkDrawn checks that the stored files of a certificate are those of its record, and that its
