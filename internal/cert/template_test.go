@@ -191,7 +191,7 @@ func TestDrawingFails(t *testing.T) {
 		if got := v.read(c, v.OpenVerified); sha256.Sum256(got) != c.Verified.SHA256 {
 			t.Error("the verified PDF after a retry has another digest")
 		}
-		// A missing base is tried again. After the last attempt, the failure tells what to restore.
+		// A missing base is tried again. After the last attempt, the failure says what to restore.
 		drawer.fail = func(*Certificate) error { return blob.ErrNotFound }
 		c = v.issue(base, "two")
 		if err := v.work(t.Context(), c, 1); err == nil || v.get(c.UUID).Status != Processing {
@@ -248,8 +248,8 @@ func TestCorruptedFieldsAreNotApproved(t *testing.T) {
 	}
 }
 
-// Erasing a certificate from a template deletes what is its own, and nothing of the template. What
-// was drawn cannot be drawn again.
+// Erasing a certificate from a template deletes what is its own, and nothing of the template. Its
+// original cannot be drawn again.
 func TestEraseCertificateFromTemplate(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

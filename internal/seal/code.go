@@ -36,8 +36,8 @@ func (j *job) runCode(ctx context.Context) (*Verified, error) {
 // spotChecks is the number of stamps at trusted places of which about one is proved.
 const spotChecks = 100
 
-// isSpotCheck reports whether a stamp at a trusted place is proved. Reference ids are random, and
-// their digests too, so the choice is the same for each attempt and nobody can influence it.
+// isSpotCheck reports whether a stamp at a trusted place is proved. The digest of the random reference
+// id decides, so the choice is the same for each attempt, and no one can influence it.
 func isSpotCheck(referenceID string) bool {
 	sum := sha256.Sum256([]byte(referenceID))
 	return binary.BigEndian.Uint64(sum[:])%spotChecks == 0

@@ -134,7 +134,7 @@ func TestIssuingProcess(t *testing.T) {
 			return &pades.Report{Verdict: pades.Valid}, nil
 		}
 	})
-	// What a server does when it starts after a crash.
+	// A server does the same when it starts after a crash.
 	v.Exec(`DELETE FROM nodes`)
 	ok(t, v.Queue.Rescue(t.Context(), time.Now(), v.Certs.Rescued))
 	ok(t, v.Batches.Sweep(t.Context()))
