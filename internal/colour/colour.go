@@ -57,13 +57,6 @@ func (c Colour) String() string { return fmt.Sprintf("#%02x%02x%02x", c.R, c.G, 
 
 // luminance returns the relative luminance (WCAG 2.2).
 func (c Colour) luminance() float64 {
-	linear := func(v uint8) float64 {
-		s := float64(v) / 255
-		if s <= 0.04045 {
-			return s / 12.92
-		}
-		return math.Pow((s+0.055)/1.055, 2.4)
-	}
 	return 0.2126*linear(c.R) + 0.7152*linear(c.G) + 0.0722*linear(c.B)
 }
 
