@@ -1,0 +1,423 @@
+package builtin
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"strconv"
+
+	"github.com/certvault/certvault/internal/pdf"
+)
+
+// slot is a colour of a design: its index in the palette. The drawing contains slots, never colours,
+// so that another palette recolours it.
+type slot int
+
+// point is a point of a page or a form, in points of 1/72 inch from the top left; y points
+// downwards.
+type point struct{ x, y float64 }
+
+// polar returns the point at an angle and a distance from p. The angle is in turns, clockwise from
+// the right.
+func (p point) polar(turn, distance float64) point {
+	sin, cos := math.Sincos(2 * math.Pi * turn)
+	return point{p.x + distance*cos, p.y + distance*sin}
+}
+
+// towards returns the point at the fraction t of the way from p to q.
+func (p point) towards(q point, t float64) point {
+	return point{p.x + (q.x-p.x)*t, p.y + (q.y-p.y)*t}
+}
+
+// canvas is the content of a page, or of a form, which is drawing that a page repeats.
+type canvas struct {
+	w, h    float64
+	content bytes.Buffer
+	shared  *resources
+}
+
+// resources are what the page and its forms refer to.
+type resources struct {
+	gradients []gradient
+	opacities []float64
+	forms     []*canvas
+	tiles     []tile
+}
+
+// tile is a pattern: drawing that repeats from a point on.
+type tile struct {
+	content *canvas
+	from    point
+}
+
+// gradient is a transition between colours at equal distances along a line.
+type gradient struct {
+	from, to point
+	slots    []slot
+}
+
+func newCanvas(w, h float64) *canvas {
+	c := &canvas{w: w, h: h, shared: &resources{}}
+	c.start()
+	return c
+}
+
+// start sets the state that all drawing expects: the colour space of slots, and round caps and
+// joins.
+func (c *canvas) start() { c.op("/P cs /P CS 1 J 1 j") }
+
+func (c *canvas) op(text string) {
+	c.content.WriteString(text)
+	c.content.WriteByte('\n')
+}
+
+// write appends numbers and an operator. Two decimal places are a 7000th of an inch.
+func (c *canvas) write(operator string, values ...float64) {
+	for _, v := range values {
+		c.content.Write(strconv.AppendFloat(c.content.AvailableBuffer(), math.Round(v*100)/100+0, 'f', -1, 64))
+		c.content.WriteByte(' ')
+	}
+	c.op(operator)
+}
+
+func (c *canvas) save()    { c.op("q") }
+func (c *canvas) restore() { c.op("Q") }
+
+// fill and stroke set colours.
+func (c *canvas) fill(s slot) { c.write("sc", float64(s)) }
+
+func (c *canvas) stroke(s slot, width float64) {
+	c.write("SC", float64(s))
+	c.write("w", width)
+}
+
+// opacity applies to all drawing until restore.
+func (c *canvas) opacity(v float64) {
+	c.op(fmt.Sprintf("/G%d gs", len(c.shared.opacities)))
+	c.shared.opacities = append(c.shared.opacities, v)
+}
+
+// These paint the path.
+func (c *canvas) paint()        { c.op("f") }
+func (c *canvas) paintEvenOdd() { c.op("f*") }
+func (c *canvas) line()         { c.op("S") }
+func (c *canvas) clip()         { c.op("W n") }
+
+// shade fills the path with a gradient. The path remains the clip until restore.
+func (c *canvas) shade(from, to point, slots ...slot) {
+	c.clip()
+	c.op(fmt.Sprintf("/S%d sh", len(c.shared.gradients)))
+	c.shared.gradients = append(c.shared.gradients, gradient{from, to, slots})
+}
+
+// bands fills a rectangle with a gradient of flat bands in the slots from first on: from left to
+// right, or from top to bottom. Renderers draw them ten times faster than a shading of a large area.
+// Each band reaches under the next one, so that no gap is visible between them.
+func (c *canvas) bands(x, y, w, h float64, down bool, first slot, steps int) {
+	for i := range steps {
+		c.fill(first + slot(i))
+		t := float64(i) / float64(steps)
+		step := min(1/float64(steps)+0.01, 1-t)
+		if down {
+			c.rect(x, y+t*h, w, step*h)
+		} else {
+			c.rect(x+t*w, y, step*w, h)
+		}
+		c.paint()
+	}
+}
+
+// form draws something that place repeats.
+func (c *canvas) form(draw func(f *canvas)) int {
+	f := &canvas{w: c.w, h: c.h, shared: c.shared}
+	f.start()
+	draw(f)
+	c.shared.forms = append(c.shared.forms, f)
+	return len(c.shared.forms) - 1
+}
+
+// place draws a form: scaled, turned clockwise, and moved to p.
+func (c *canvas) place(form int, p point, turn, scaleX, scaleY float64) {
+	sin, cos := math.Sincos(2 * math.Pi * turn)
+	c.save()
+	for _, v := range []float64{cos * scaleX, sin * scaleX, -sin * scaleY, cos * scaleY} {
+		c.content.Write(strconv.AppendFloat(c.content.AvailableBuffer(), math.Round(v*1e5)/1e5+0, 'f', -1, 64))
+		c.content.WriteByte(' ')
+	}
+	c.write("cm", p.x, p.y)
+	c.op(fmt.Sprintf("/F%d Do Q", form))
+}
+
+// fillTiles fills the path with drawing of the size w, h that repeats from p on. Renderers draw a
+// tile once, so that fine nets cost little.
+func (c *canvas) fillTiles(p point, w, h float64, draw func(f *canvas)) {
+	f := &canvas{w: w, h: h, shared: c.shared}
+	f.start()
+	draw(f)
+	c.op(fmt.Sprintf("/Pattern cs /T%d scn f /P cs", len(c.shared.tiles)))
+	c.shared.tiles = append(c.shared.tiles, tile{f, p})
+}
+
+// The following methods append to the path.
+
+func (c *canvas) rect(x, y, w, h float64) { c.write("re", x, y, w, h) }
+
+// frame appends two rectangles, which paintEvenOdd fills as a frame of the given width.
+func (c *canvas) frame(inset, width float64) {
+	c.rect(inset, inset, c.w-2*inset, c.h-2*inset)
+	inset += width
+	c.rect(inset, inset, c.w-2*inset, c.h-2*inset)
+}
+
+func (c *canvas) polygon(points ...point) {
+	c.polyline(points...)
+	c.op("h")
+}
+
+func (c *canvas) polyline(points ...point) {
+	for i, p := range points {
+		if i == 0 {
+			c.write("m", p.x, p.y)
+		} else {
+			c.write("l", p.x, p.y)
+		}
+	}
+}
+
+// kappa is the length of the handles of a quarter of a circle.
+const kappa = 0.5523
+
+func (c *canvas) circle(p point, r float64) { c.ellipse(p, r, r) }
+
+func (c *canvas) ellipse(p point, rx, ry float64) {
+	x, y := kappa*rx, kappa*ry
+	c.write("m", p.x+rx, p.y)
+	c.write("c", p.x+rx, p.y+y, p.x+x, p.y+ry, p.x, p.y+ry)
+	c.write("c", p.x-x, p.y+ry, p.x-rx, p.y+y, p.x-rx, p.y)
+	c.write("c", p.x-rx, p.y-y, p.x-x, p.y-ry, p.x, p.y-ry)
+	c.write("c", p.x+x, p.y-ry, p.x+rx, p.y-y, p.x+rx, p.y)
+	c.op("h")
+}
+
+// round is a rectangle with round corners.
+func (c *canvas) round(x, y, w, h, r float64) {
+	k := r * (1 - kappa)
+	c.write("m", x+r, y)
+	c.write("l", x+w-r, y)
+	c.write("c", x+w-k, y, x+w, y+k, x+w, y+r)
+	c.write("l", x+w, y+h-r)
+	c.write("c", x+w, y+h-k, x+w-k, y+h, x+w-r, y+h)
+	c.write("l", x+r, y+h)
+	c.write("c", x+k, y+h, x, y+h-k, x, y+h-r)
+	c.write("l", x, y+r)
+	c.write("c", x, y+k, x+k, y, x+r, y)
+	c.op("h")
+}
+
+// curve is a smooth line through points (Catmull-Rom splines as Bézier curves).
+func (c *canvas) curve(closed bool, points ...point) {
+	n := len(points)
+	at := func(i int) point {
+		if closed {
+			return points[(i+n)%n]
+		}
+		return points[max(0, min(n-1, i))]
+	}
+	c.write("m", points[0].x, points[0].y)
+	last := n - 1
+	if closed {
+		last = n
+	}
+	for i := range last {
+		a, b, d, e := at(i-1), at(i), at(i+1), at(i+2)
+		c.write("c", b.x+(d.x-a.x)/6, b.y+(d.y-a.y)/6, d.x-(e.x-b.x)/6, d.y-(e.y-b.y)/6, d.x, d.y)
+	}
+	if closed {
+		c.op("h")
+	}
+}
+
+// visible draws the parts of a closed curve that are between the origin and w, h.
+func (c *canvas) visible(points []point, w, h float64) {
+	n := len(points)
+	shown := func(i int) bool {
+		p := points[(i+n)%n]
+		return p.x > 0 && p.x < w && p.y > 0 && p.y < h
+	}
+	var run []point
+	flush := func() {
+		if len(run) > 1 {
+			c.curve(false, run...)
+			c.line()
+		}
+		run = nil
+	}
+	start := 0 // outside, so that no part of the curve is divided
+	for start < n && shown(start) {
+		start++
+	}
+	for i := start; i <= start+n; i++ {
+		if shown(i-1) || shown(i) || shown(i+1) {
+			run = append(run, points[i%n])
+		} else {
+			flush()
+		}
+	}
+	flush()
+}
+
+// star is a polygon whose corners are at the radii in turn, from the top.
+func (c *canvas) star(p point, corners int, radii ...float64) {
+	points := make([]point, corners)
+	for i := range points {
+		points[i] = p.polar(float64(i)/float64(corners)-0.25, radii[i%len(radii)])
+	}
+	c.polygon(points...)
+}
+
+// guilloche is a closed line around the origin whose distance is the function of the turn, from 0
+// to 1. It is for the engraved ornaments of security printing: copies of the line, turned by parts
+// of a lobe, make the net.
+func (c *canvas) guilloche(steps int, radius func(turn float64) float64) {
+	points := make([]point, steps)
+	for i := range points {
+		turn := float64(i) / float64(steps)
+		points[i] = point{}.polar(turn, radius(turn))
+	}
+	c.curve(true, points...)
+	c.line()
+}
+
+// rosette draws a guilloche between two radii: a line with lobes, repeated copies times.
+func (c *canvas) rosette(p point, inner, outer float64, lobes, copies int, s slot, width float64) {
+	ring := c.form(func(f *canvas) {
+		f.stroke(s, width)
+		f.guilloche(lobes*6, func(turn float64) float64 {
+			return (inner+outer)/2 + (outer-inner)/2*math.Cos(2*math.Pi*float64(lobes)*turn)
+		})
+	})
+	for i := range copies {
+		c.place(ring, p, float64(i)/float64(copies*lobes), 1, 1)
+	}
+}
+
+// file is a PDF whose colours can be replaced.
+type file struct {
+	pdf    []byte
+	places []place
+}
+
+// place is a position in a file with the colours of slots: three bytes each.
+type place struct {
+	At    int    `json:"at"`
+	Slots []slot `json:"slots"`
+}
+
+// file returns the drawing as a PDF with the colours.
+func (c *canvas) file(colours palette) (*file, error) {
+	var b bytes.Buffer
+	out := &file{}
+	w := pdf.NewWriter(&b)
+	// add writes a stream that consists of colours and is not compressed.
+	add := func(dict *pdf.Dict, slots []slot) pdf.Ref {
+		ref := w.Add(pdf.NewRawStream(dict, colours.bytes(slots)))
+		at := int(w.Written()) - len("\nendstream\nendobj\n") - 3*len(slots)
+		out.places = append(out.places, place{At: at, Slots: slots})
+		return ref
+	}
+	pages, page, catalog, all := w.Reserve(), w.Reserve(), w.Reserve(), w.Reserve()
+
+	every := make([]slot, len(colours))
+	for i := range every {
+		every[i] = slot(i)
+	}
+	// The streams have no filter, so that their bytes are the colours (8.6.6.3 and 7.10.2).
+	space := pdf.Array{pdf.Name("Indexed"), pdf.Name("DeviceRGB"), pdf.Integer(len(colours) - 1), add(nil, every)}
+	shadings, states, forms, patterns := pdf.NewDict(), pdf.NewDict(), pdf.NewDict(), pdf.NewDict()
+	for i, g := range c.shared.gradients {
+		function := add(pdf.NewDict(
+			pdf.Entry{Key: "FunctionType", Value: pdf.Integer(0)},
+			pdf.Entry{Key: "Domain", Value: numbers(0, 1)},
+			pdf.Entry{Key: "Range", Value: numbers(0, 1, 0, 1, 0, 1)},
+			pdf.Entry{Key: "Size", Value: numbers(float64(len(g.slots)))},
+			pdf.Entry{Key: "BitsPerSample", Value: pdf.Integer(8)},
+		), g.slots)
+		shadings.Set(pdf.Name("S"+strconv.Itoa(i)), w.Add(g.object(function)))
+	}
+	for i, v := range c.shared.opacities {
+		states.Set(pdf.Name("G"+strconv.Itoa(i)), pdf.NewDict(pdf.Entry{Key: "ca", Value: pdf.Number(v)}, pdf.Entry{Key: "CA", Value: pdf.Number(v)}))
+	}
+	for i, f := range c.shared.forms {
+		forms.Set(pdf.Name("F"+strconv.Itoa(i)), w.Add(pdf.NewStream(pdf.NewDict(
+			pdf.Entry{Key: "Type", Value: pdf.Name("XObject")},
+			pdf.Entry{Key: "Subtype", Value: pdf.Name("Form")},
+			pdf.Entry{Key: "BBox", Value: numbers(-c.w, -c.h, c.w, c.h)},
+			pdf.Entry{Key: "Resources", Value: all},
+		), f.content.Bytes())))
+	}
+	for i, t := range c.shared.tiles {
+		patterns.Set(pdf.Name("T"+strconv.Itoa(i)), w.Add(pdf.NewStream(pdf.NewDict(
+			pdf.Entry{Key: "Type", Value: pdf.Name("Pattern")},
+			pdf.Entry{Key: "PatternType", Value: pdf.Integer(1)},
+			pdf.Entry{Key: "PaintType", Value: pdf.Integer(1)},
+			pdf.Entry{Key: "TilingType", Value: pdf.Integer(1)},
+			pdf.Entry{Key: "BBox", Value: numbers(0, 0, t.content.w, t.content.h)},
+			pdf.Entry{Key: "XStep", Value: pdf.Number(t.content.w)},
+			pdf.Entry{Key: "YStep", Value: pdf.Number(t.content.h)},
+			pdf.Entry{Key: "Matrix", Value: numbers(1, 0, 0, -1, t.from.x, c.h-t.from.y)},
+			pdf.Entry{Key: "Resources", Value: all},
+		), t.content.content.Bytes())))
+	}
+	w.Set(all, pdf.NewDict(
+		pdf.Entry{Key: "ColorSpace", Value: pdf.NewDict(pdf.Entry{Key: "P", Value: w.Add(space)})},
+		pdf.Entry{Key: "Shading", Value: shadings},
+		pdf.Entry{Key: "ExtGState", Value: states},
+		pdf.Entry{Key: "XObject", Value: forms},
+		pdf.Entry{Key: "Pattern", Value: patterns},
+	))
+	var content bytes.Buffer
+	fmt.Fprintf(&content, "1 0 0 -1 0 %v cm\n", c.h) // y points downwards
+	content.Write(c.content.Bytes())
+	w.Set(page, pdf.NewDict(
+		pdf.Entry{Key: "Type", Value: pdf.Name("Page")},
+		pdf.Entry{Key: "Parent", Value: pages},
+		pdf.Entry{Key: "MediaBox", Value: numbers(0, 0, c.w, c.h)},
+		pdf.Entry{Key: "Resources", Value: all},
+		pdf.Entry{Key: "Contents", Value: w.Add(pdf.NewStream(nil, content.Bytes()))},
+	))
+	w.Set(pages, pdf.NewDict(
+		pdf.Entry{Key: "Type", Value: pdf.Name("Pages")},
+		pdf.Entry{Key: "Kids", Value: pdf.Array{page}},
+		pdf.Entry{Key: "Count", Value: pdf.Integer(1)},
+	))
+	w.Set(catalog, pdf.NewDict(pdf.Entry{Key: "Type", Value: pdf.Name("Catalog")}, pdf.Entry{Key: "Pages", Value: pages}))
+	if err := w.Close(catalog, pdf.Ref{}); err != nil {
+		return nil, fmt.Errorf("writing the PDF: %w", err)
+	}
+	out.pdf = b.Bytes()
+	for _, p := range out.places {
+		if want := colours.bytes(p.Slots); !bytes.Equal(out.pdf[p.At:p.At+len(want)], want) {
+			return nil, fmt.Errorf("the colours of %v are not at %d", p.Slots, p.At)
+		}
+	}
+	return out, nil
+}
+
+// object returns the shading dictionary (8.7.4.5).
+func (g *gradient) object(function pdf.Ref) *pdf.Dict {
+	return pdf.NewDict(
+		pdf.Entry{Key: "ShadingType", Value: pdf.Integer(2)},
+		pdf.Entry{Key: "ColorSpace", Value: pdf.Name("DeviceRGB")},
+		pdf.Entry{Key: "Coords", Value: numbers(g.from.x, g.from.y, g.to.x, g.to.y)},
+		pdf.Entry{Key: "Function", Value: function},
+		pdf.Entry{Key: "Extend", Value: pdf.Array{pdf.Boolean(true), pdf.Boolean(true)}},
+	)
+}
+
+func numbers(values ...float64) pdf.Array {
+	out := make(pdf.Array, len(values))
+	for i, v := range values {
+		out[i] = pdf.Number(math.Round(v*100) / 100)
+	}
+	return out
+}

@@ -1,0 +1,207 @@
+package builtin
+
+import (
+	"math"
+
+	"github.com/certvault/certvault/internal/design"
+)
+
+// The colours of Letterpress: paper and one ink.
+const (
+	letPaper slot = iota
+	letWhite
+	letInk
+	letCount
+)
+
+// letterpress is typographic: one ink on a warm paper, a border of printers' flowers.
+func letterpress() Builtin {
+	return Builtin{
+		Name: "letterpress", Title: "Letterpress",
+		Description: "Typographic: one ink on warm paper, within a border of printers’ flowers.",
+		Accent:      rgb(0x2b2a28),
+		alt:         "A certificate in one ink with a border of printers’ flowers.",
+		heading:     "certificate",
+		colours: func(h hue) palette {
+			p := make(palette, letCount)
+			p[letPaper], p[letWhite] = rgb(0xfdfaf3), rgb(0xffffff)
+			p[letInk] = h.between(0.20, 0.40).On(p[letPaper], 7)
+			return p
+		},
+		draw:   drawLetterpress,
+		fields: letterpressFields,
+	}
+}
+
+// letterpressGrid are the lines of the composition.
+type letterpressGrid struct {
+	axis    float64
+	border  float64 // the middle of the border's flowers
+	unit    float64 // the size of a flower
+	heading float64 // the top of the heading
+	dash    float64 // the dash below the name
+	foot    float64 // the rules of the date and the signature
+	rule    float64
+	side    float64 // the distance of their middle from the axis
+	code    point
+}
+
+func newLetterpressGrid(w, h float64) letterpressGrid {
+	g := letterpressGrid{axis: w / 2, border: 47, unit: 11.5, heading: 0.195 * h, foot: h - 130, rule: 0.238 * w}
+	g.dash = g.heading + 112 + 0.172*h
+	g.code = point{g.axis, h - 146}
+	g.side = 0.5*w - 84 - g.rule/2
+	return g
+}
+
+func drawLetterpress(c *canvas) {
+	g := newLetterpressGrid(c.w, c.h)
+	c.fill(letPaper)
+	c.rect(0, 0, c.w, c.h)
+	c.paint()
+	drawFlowers(c, g)
+
+	// A swelled dash below the heading's lines and one below the name, as printers of old set them.
+	drawDash(c, point{g.axis, g.heading + 92}, 74, 1.5)
+	drawDash(c, point{g.axis, g.dash}, 108, 1)
+
+	c.stroke(letInk, 0.6)
+	for _, side := range []float64{-1, 1} {
+		x := g.axis + side*g.side
+		c.polyline(point{x - g.rule/2, g.foot}, point{x + g.rule/2, g.foot})
+		c.line()
+	}
+	c.fill(letWhite)
+	c.rect(g.code.x-43, g.code.y-43, 86, 86)
+	c.paint()
+	c.stroke(letInk, 1.8)
+	c.rect(g.code.x-46, g.code.y-46, 92, 92)
+	c.line()
+	c.stroke(letInk, 0.4)
+	c.rect(g.code.x-43, g.code.y-43, 86, 86)
+	c.line()
+}
+
+// drawFlowers draws the border: two kinds of flowers in turn, between a Scotch rule outside and a
+// fine rule inside.
+func drawFlowers(c *canvas, g letterpressGrid) {
+	c.stroke(letInk, 1.9)
+	rule := func(inset float64) {
+		c.rect(inset, inset, c.w-2*inset, c.h-2*inset)
+		c.line()
+	}
+	rule(g.border - 14.4)
+	c.stroke(letInk, 0.5)
+	rule(g.border - 11.4)
+	rule(g.border + 11.4)
+
+	// A flower of four slim leaves on the diagonals, with pearls on the axes.
+	leaf := c.form(func(f *canvas) {
+		f.fill(letInk)
+		for i := range 4 {
+			turn := 0.125 + float64(i)/4
+			start, tip := point{}.polar(turn, 1.7), point{}.polar(turn, 9.2)
+			left, right := point{}.polar(turn-0.085, 6.6), point{}.polar(turn+0.085, 6.6)
+			f.write("m", start.x, start.y)
+			f.write("c", left.x, left.y, left.x, left.y, tip.x, tip.y)
+			f.write("c", right.x, right.y, right.x, right.y, start.x, start.y)
+			f.paint()
+			f.circle(point{}.polar(float64(i)/4, 5.2), 0.8)
+			f.paint()
+		}
+	})
+	// A lozenge between two pearls.
+	pearl := c.form(func(f *canvas) {
+		f.fill(letInk)
+		f.star(point{}, 4, 3, 3)
+		f.paint()
+		f.fill(letPaper)
+		f.star(point{}, 4, 1.3)
+		f.paint()
+		f.fill(letInk)
+		for _, s := range []float64{-1, 1} {
+			f.circle(point{0, s * 6.4}, 0.8)
+			f.paint()
+		}
+	})
+	corner := c.form(func(f *canvas) {
+		f.stroke(letInk, 0.6)
+		f.circle(point{}, 7)
+		f.line()
+		f.fill(letInk)
+		f.star(point{}, 16, 5.6, 1.9)
+		f.paint()
+		f.fill(letPaper)
+		f.circle(point{}, 1.1)
+		f.paint()
+	})
+	side := func(start point, length, turn float64) {
+		n := int(math.Round(length/g.unit/2)) * 2 // a pearl is beside each corner
+		step := length / float64(n)
+		for i := 1; i < n; i++ {
+			form := leaf
+			if i%2 == 1 {
+				form = pearl
+			}
+			c.place(form, start.polar(turn, step*float64(i)), turn, 1, 1)
+		}
+	}
+	side(point{g.border, g.border}, c.w-2*g.border, 0)
+	side(point{c.w - g.border, g.border}, c.h-2*g.border, 0.25)
+	side(point{c.w - g.border, c.h - g.border}, c.w-2*g.border, 0.5)
+	side(point{g.border, c.h - g.border}, c.h-2*g.border, 0.75)
+	for _, x := range []float64{g.border, c.w - g.border} {
+		for _, y := range []float64{g.border, c.h - g.border} {
+			c.place(corner, point{x, y}, 0, 1, 1)
+		}
+	}
+}
+
+// drawDash draws a swelled dash: a line that is thick in the middle, with a lozenge.
+func drawDash(c *canvas, p point, half, thick float64) {
+	c.fill(letInk)
+	for _, side := range []float64{-1, 1} {
+		c.write("m", p.x+side*half, p.y-0.2)
+		c.write("c", p.x+side*half*0.6, p.y-0.3, p.x+side*half*0.5, p.y-thick, p.x+side*9, p.y-thick)
+		c.write("l", p.x+side*9, p.y+thick)
+		c.write("c", p.x+side*half*0.5, p.y+thick, p.x+side*half*0.6, p.y+0.3, p.x+side*half, p.y+0.2)
+		c.op("h")
+		c.paint()
+	}
+	c.star(p, 4, 4.2+thick, 4.2+thick)
+	c.paint()
+	c.fill(letPaper)
+	c.star(p, 4, 1.7+thick/2)
+	c.paint()
+}
+
+func letterpressFields(w, h float64, p palette, t words) []design.Field {
+	g := newLetterpressGrid(w, h)
+	ink := p[letInk]
+	wide := w - 2*84
+	italic := style{font: garamondItalic, size: 17, min: 11, color: ink, align: "center"}
+	label := style{font: garamondItalic, size: 10.5, min: 8, color: ink, align: "center"}
+	y := g.heading
+	return []design.Field{
+		logo(centered(g.axis, y-82, 150, 36), "center"),
+		style{font: garamondSemi, size: 12.5, min: 8, color: ink, tracking: 150, align: "center", upper: true, lines: 2, leading: 1.3}.
+			text("institution", design.Text, "Institution", "{institution}", centered(g.axis, y-42, wide, 36)),
+		style{font: playfair, size: 58, min: 26, color: ink, align: "center"}.
+			text("heading", design.Text, "Heading", t["certificate"], centered(g.axis, y+4, wide, 74)),
+		italic.text("introduction", design.Text, "Introduction", t["presented"], centered(g.axis, y+118, wide, 24)),
+		style{font: garamond, size: 40, min: 18, lines: 2, leading: 1.08, color: ink, align: "center"}.
+			name(centered(g.axis, g.dash-102, wide, 88)),
+		italic.text("statement", design.Text, "Statement", t["for"], centered(g.axis, g.dash+18, wide, 24)),
+		style{font: garamondSemi, size: 21, min: 12, lines: 2, leading: 1.2, color: ink, align: "center", valign: "top"}.
+			title(centered(g.axis, g.dash+50, wide, 52)),
+		style{font: garamondItalic, size: 13, min: 9, lines: 2, leading: 1.3, color: ink, align: "center", valign: "top"}.
+			text("details", design.Details, "Details", "{details}", centered(g.axis, g.dash+108, 0.62*w, 36)),
+		style{font: garamond, size: 13, min: 9, color: ink, align: "center", valign: "bottom"}.
+			text("date", design.Date, "Date", "{date}", centered(g.axis-g.side, g.foot-25, g.rule, 20)),
+		label.text("date-label", design.Text, "Label of the date", t["issued"], centered(g.axis-g.side, g.foot+5, g.rule, 15)),
+		label.text("signature-label", design.Text, "Label of the signature", t["signature"], centered(g.axis+g.side, g.foot+5, g.rule, 15)),
+		code(g.code.x-40, g.code.y-40, 80),
+		style{font: garamond, size: 8.5, min: 6, color: ink, tracking: 50, align: "center"}.
+			text("reference", design.Reference, "Reference", "{reference}", centered(g.axis, g.code.y+51, 150, 13)),
+	}
+}
