@@ -2,21 +2,63 @@ package cert
 
 import (
 	"context"
+	"sync/atomic"
+	"time"
 
 	"golang.org/x/sync/semaphore"
+)
+
+// A picture for mail waits while files are sealed, at most for patience. It looks after each pause.
+const (
+	pause    = 100 * time.Millisecond
+	patience = 5 * time.Second
 )
 
 // processors limits the files that the Sealer handles at a time, because each file needs a
 // processor and much memory. If there is more than one place, files of batches never use all
 // places, so that a single upload does not wait for them.
-type processors struct{ all, bulk *semaphore.Weighted }
+type processors struct {
+	all, bulk *semaphore.Weighted
+	// sealing is the number of files that are sealed or wait for a place.
+	sealing *atomic.Int64
+}
 
 // newProcessors returns processors for n files at a time, or without a limit if n is 0.
 func newProcessors(n int) processors {
 	if n == 0 {
 		n = wholeProcess
 	}
-	return processors{all: semaphore.NewWeighted(int64(n)), bulk: semaphore.NewWeighted(int64(max(1, n-1)))}
+	return processors{all: semaphore.NewWeighted(int64(n)), bulk: semaphore.NewWeighted(int64(max(1, n-1))), sealing: &atomic.Int64{}}
+}
+
+// seal waits for a place for a file that is sealed, and returns the function that frees it.
+func (p processors) seal(ctx context.Context, bulk bool) (release func(), err error) {
+	p.sealing.Add(1)
+	free, err := p.acquire(ctx, bulk)
+	if err != nil {
+		p.sealing.Add(-1)
+		return nil, err
+	}
+	return func() {
+		p.sealing.Add(-1)
+		free()
+	}, nil
+}
+
+// draw waits for a place for a picture, which is less urgent than a file, and returns the function
+// that frees it. Drawing takes ten times as long as sealing a certificate from a template, so a batch
+// would wait for the pictures of its own mails.
+func (p processors) draw(ctx context.Context) (release func(), err error) {
+	for waited := time.Duration(0); waited < patience && p.sealing.Load() > 0; waited += pause {
+		timer := time.NewTimer(pause)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return nil, ctx.Err()
+		case <-timer.C:
+		}
+	}
+	return p.acquire(ctx, true)
 }
 
 // acquire waits for a place and returns the function that frees it.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
+	"time"
 )
 
 // TestBatchLeavesAProcessorFree checks that a single upload never waits for the files of batches,
@@ -32,4 +34,39 @@ func TestBatchLeavesAProcessorFree(t *testing.T) {
 	single()
 	acquire(ctx, true, nil)
 	acquire(ctx, false, nil)
+}
+
+// TestPicturesWait checks that a picture waits while a file is sealed, but not forever.
+func TestPicturesWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newProcessors(2)
+		draw := func() time.Duration {
+			t.Helper()
+			began := time.Now()
+			release, err := p.draw(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			release()
+			return time.Since(began)
+		}
+		if waited := draw(); waited != 0 {
+			t.Errorf("without work, a picture waited %s", waited)
+		}
+		release, err := p.seal(t.Context(), true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.AfterFunc(time.Second, release)
+		if waited := draw(); waited < time.Second || waited > time.Second+pause {
+			t.Errorf("a picture waited %s, want until the file was sealed after 1s", waited)
+		}
+		if release, err = p.seal(t.Context(), false); err != nil {
+			t.Fatal(err)
+		}
+		defer release()
+		if waited := draw(); waited != patience {
+			t.Errorf("a picture waited %s, want %s", waited, patience)
+		}
+	})
 }

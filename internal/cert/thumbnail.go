@@ -22,8 +22,7 @@ func (s *Service) Thumbnail(ctx context.Context, c *Certificate, side int) (_ im
 	if !ok {
 		return nil, errNoPreview
 	}
-	// A picture needs a processor and memory like a file that is sealed, and is less urgent.
-	release, err := s.processors.acquire(ctx, true)
+	release, err := s.processors.draw(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("waiting for a processor: %w", err)
 	}

@@ -238,7 +238,7 @@ func (s *Service) input(ctx context.Context, c *Certificate, inst *account.Insti
 
 // sealAndStore seals an original when a processor is free, and stores the result.
 func (s *Service) sealAndStore(ctx context.Context, c *Certificate, in *input, key string) (*seal.Verified, error) {
-	release, err := s.processors.acquire(ctx, c.BatchID != "")
+	release, err := s.processors.seal(ctx, c.BatchID != "")
 	if err != nil {
 		return nil, fmt.Errorf("waiting for a processor: %w", err)
 	}
