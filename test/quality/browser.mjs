@@ -37,7 +37,8 @@ export async function visit(page, one, url) {
   if (one.session) {
     await page.context().addCookies([{ name: "__Host-session", value: one.session, domain: new URL(url).hostname, path: "/", secure: true, httpOnly: true, sameSite: "Lax" }]);
   }
-  if (!one.form) return first(await page.goto(url, { waitUntil: "load" }));
+  // A page that is already open, apart from the fragment, is not loaded again.
+  if (!one.form) return first(await page.goto(url, { waitUntil: "load" }) ?? await page.reload({ waitUntil: "load" }));
   await page.goto(new URL("/signatures", url).href, { waitUntil: "load" });
   const [response] = await Promise.all([
     page.waitForEvent("response", (r) => r.request().isNavigationRequest()),
