@@ -336,7 +336,7 @@ func (a *App) wire() error {
 	a.links = web.NewLinks(a.cfg.BaseURL, a.Keyring, time.Now)
 	d := vault.Deps{
 		DB: a.DB, Keyring: a.Keyring, Keys: a.Keys, Blobs: a.blobs, BaseURL: a.cfg.BaseURL, Links: a.links, Drill: a.drill, NodeID: a.store.node,
-		Sealer: seal.New(a.renderer, a.fonts), Verify: pades.Verify,
+		Sealer: seal.New(a.renderer, a.fonts), Fonts: a.fonts, Verify: pades.Verify,
 		// A worker waits for the disk about as long as it uses a processor.
 		SealWorkers: 3 * job.DefaultWorkers(), BulkWorkers: 2*job.DefaultWorkers() - 1, Processors: job.DefaultWorkers(),
 		Attempts: a.cfg.ProcessAttempts, StagedQuota: batch.StagedQuota, BlobKeep: time.Duration(a.cfg.BlobKeep),

@@ -171,3 +171,11 @@ func (s *Sealer) Picture(ctx context.Context, o Original, page int) ([]byte, err
 	}
 	return s.draw(ctx, r, size, pdfium.Request{Page: max(0, page-1), MaxSide: previewSide, Annotations: true})
 }
+
+// Page renders a page of a PDF as PNG. The first page is page 1, and the longer side has side pixels.
+func (s *Sealer) Page(ctx context.Context, r io.ReaderAt, size int64, page, side int) ([]byte, error) {
+	if s.renderer == nil {
+		return nil, pdfium.ErrUnavailable
+	}
+	return s.draw(ctx, r, size, pdfium.Request{Page: max(0, page-1), MaxSide: side, Annotations: true})
+}

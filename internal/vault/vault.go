@@ -31,7 +31,9 @@ import (
 	"github.com/certvault/certvault/internal/seal"
 	"github.com/certvault/certvault/internal/search"
 	"github.com/certvault/certvault/internal/task"
+	"github.com/certvault/certvault/internal/template"
 	"github.com/certvault/certvault/internal/token"
+	"github.com/certvault/certvault/internal/typeset"
 	"github.com/certvault/certvault/internal/webhook"
 )
 
@@ -65,7 +67,10 @@ type Deps struct {
 	Verify cert.Verifier
 	// TimeStamps is optional. Without it, signatures have the time of this process.
 	TimeStamps *pades.TimeStampAuthority
-	// Drawer and Templates are optional. Without them, there are no certificates from templates.
+	// Fonts are the fonts of templates. Without them, and without a Sealer that is a template.Sealer,
+	// templates cannot be drawn.
+	Fonts *typeset.Fonts
+	// Drawer and Templates are optional. They replace those of the service of templates in tests.
 	// Templates is batch.Config.Templates.
 	Drawer    cert.Drawer
 	Templates func(ctx context.Context, institutionID int64, versionIDs []int64) (map[int64]batch.TemplateName, error)
@@ -111,6 +116,7 @@ type Services struct {
 	Search          *search.Service
 	Tasks           *task.Service
 	Batches         *batch.Service
+	Templates       *template.Service
 	BulkImports     *bulkimport.Service
 	Recipients      *recipient.Service
 	People          *identity.Service
@@ -127,6 +133,7 @@ func Wire(d Deps) (*Services, error) {
 		Accounts: account.New(d.DB, d.Now, account.WithCost(d.PasswordCost)), Tokens: token.New(d.DB, d.Now), IdempotencyKeys: limit.NewKeys(d.DB, d.NodeID, d.LeaseNow),
 		Hooks: webhook.New(d.DB, d.Keyring, d.LeaseNow),
 	}
+	d.useTemplates(s)
 	var err error
 	if s.Languages, err = locale.Load(); err != nil {
 		return nil, fmt.Errorf("reading the languages: %w", err)
@@ -157,6 +164,7 @@ func Wire(d Deps) (*Services, error) {
 	s.Search = search.New(d.DB, d.Keyring, d.Now)
 	s.Tasks = task.New(task.Config{DB: d.DB, Queue: s.Queue, Certs: s.Certs, Search: s.Search, VerifyURL: d.Links.Verify, Now: d.Now, Log: d.Log})
 	s.Batches = batch.New(batch.Config{DB: d.DB, Keyring: d.Keyring, Certs: s.Certs, Queue: s.Queue, Templates: d.Templates, Quota: d.StagedQuota, Now: d.Now, Log: d.Log})
+	s.Templates = templates(d, s)
 	s.BulkImports = bulkimport.New(bulkimport.Config{
 		DB: d.DB, Certs: s.Certs, Search: s.Search, Tasks: s.Tasks, Batches: s.Batches, Blobs: d.Blobs, Queue: s.Queue, Now: d.Now, Log: d.Log,
 	})
@@ -180,12 +188,41 @@ func Wire(d Deps) (*Services, error) {
 	return s, nil
 }
 
+// drawer draws the certificates of templates. The service of templates is created after that of
+// certificates.
+type drawer struct{ services *Services }
+
+func (d drawer) Draw(ctx context.Context, c *cert.Certificate) (*cert.Drawn, error) {
+	return d.services.Templates.Draw(ctx, c)
+}
+
+// useTemplates connects certificates and batches to the service of templates, unless a test replaces
+// it.
+func (d *Deps) useTemplates(s *Services) {
+	if d.Drawer == nil {
+		d.Drawer = drawer{s}
+	}
+	if d.Templates == nil {
+		d.Templates = func(ctx context.Context, institutionID int64, versionIDs []int64) (map[int64]batch.TemplateName, error) {
+			return s.Templates.Names(ctx, institutionID, versionIDs)
+		}
+	}
+}
+
+func templates(d Deps, s *Services) *template.Service {
+	sealer, _ := d.Sealer.(template.Sealer)
+	return template.New(template.Config{
+		DB: d.DB, Blobs: d.Blobs, Sealer: sealer, Fonts: d.Fonts, Batches: s.Batches, Search: s.Search, VerifyURL: d.Links.Verify, Now: d.Now, Log: d.Log,
+	})
+}
+
 // Deletions returns the service that deletes files, with the look-ups of all packages whose rows
 // refer to files.
 func Deletions(c deletion.Config) *deletion.Service {
 	// The look-up of certificates comes last, because the key of a staged file may become the key of
-	// a certificate during the look-ups.
-	c.References = []deletion.References{bulkimport.ReferencedBlobs, batch.ReferencedBlobs, cert.ReferencedBlobs}
+	// a certificate during the look-ups. The key of a base passes from a template to a batch and then
+	// to certificates.
+	c.References = []deletion.References{bulkimport.ReferencedBlobs, template.ReferencedBlobs, batch.ReferencedBlobs, cert.ReferencedBlobs}
 	return deletion.New(c)
 }
 

@@ -1,0 +1,247 @@
+// Package template manages the templates of institutions: their versions, designs, fonts and pictures,
+// and the certificates that are issued from them. It checks each row of a list before anything is
+// stored, and draws the originals for package cert.
+//
+// A version is a draft, published or retired. Each change of a draft increases its revision, so that
+// two people cannot overwrite each other's changes. A published version never changes: changing the
+// template creates the next draft. Publishing draws the base, which all certificates of the version
+// share, and proves that the QR code can be read on it.
+//
+// Package design draws and decides whether a text fits. Package batch stores the rows of a list until
+// they are certificates.
+package template
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"time"
+
+	"golang.org/x/sync/semaphore"
+
+	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/batch"
+	"github.com/certvault/certvault/internal/blob"
+	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/design"
+	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/seal"
+	"github.com/certvault/certvault/internal/search"
+	"github.com/certvault/certvault/internal/typeset"
+)
+
+// State is the state of a version.
+type State string
+
+// These are the states of a version.
+const (
+	// StateDraft versions can be changed, and no certificate is made from them.
+	StateDraft State = "draft"
+	// StatePublished versions are those from which certificates are issued.
+	StatePublished State = "published"
+	// StateRetired versions were published. Their certificates remain as they are.
+	StateRetired State = "retired"
+)
+
+// MaxEntries is the maximum number of entries of Check and Issue.
+const MaxEntries = batch.MaxEntries
+
+// Template is a template of an institution.
+type Template struct {
+	ID            int64
+	UUID          string
+	InstitutionID int64
+	Name          string
+	// Draft and Published are versions of the template. Each is nil if there is none.
+	Draft, Published *Version
+	// Issued is the number of entries of all batches that were issued from the template.
+	Issued     int
+	ArchivedAt *time.Time
+	CreatedAt  time.Time
+	UpdatedAt  time.Time
+}
+
+// Latest returns the draft, or the published version if there is no draft.
+func (t *Template) Latest() *Version {
+	if t.Draft != nil {
+		return t.Draft
+	}
+	return t.Published
+}
+
+// Version is a version of a template.
+type Version struct {
+	ID int64
+	// Number counts the versions of the template, from 1.
+	Number int
+	State  State
+	// Revision counts the changes of the draft. A change names the revision on which it is based.
+	Revision int64
+	// Pages are the sizes of the pages of the design.
+	Pages  []design.Page
+	Layout design.Layout
+	// Warnings are remarks about the design.
+	Warnings []design.Warning
+	// PublishedAt is nil for a draft. PublishedBy is the name of the person who published the version.
+	PublishedAt *time.Time
+	PublishedBy string
+	CreatedAt   time.Time
+	UpdatedAt   time.Time
+
+	templateID    int64
+	institutionID int64
+	designKey     string
+	baseKey       string
+	fonts         []string // digests in hexadecimal
+}
+
+// Sealer makes verified PDFs and pictures of pages. seal.Sealer implements it.
+type Sealer interface {
+	Seal(ctx context.Context, o seal.Original, stamp seal.Stamp) (*seal.Verified, error)
+	// Page renders a page of a PDF as PNG. Pages count from 1, and the longer side has side pixels.
+	Page(ctx context.Context, r io.ReaderAt, size int64, page, side int) ([]byte, error)
+}
+
+// Config has the dependencies of a Service.
+type Config struct {
+	DB     *db.DB
+	Blobs  blob.Store
+	Sealer Sealer
+	// Fonts are the fonts of the vault. If it is nil, templates cannot be drawn.
+	Fonts   *typeset.Fonts
+	Batches *batch.Service
+	Search  *search.Service
+	// VerifyURL returns the address in the QR code of a reference id.
+	VerifyURL func(referenceID string) string
+	Now       func() time.Time
+	Log       *slog.Logger
+}
+
+// Service provides the operations on templates.
+type Service struct {
+	db        *db.DB
+	blobs     blob.Store
+	sealer    Sealer
+	fonts     *typeset.Fonts
+	batches   *batch.Service
+	search    *search.Service
+	verifyURL func(string) string
+	now       func() time.Time
+	log       *slog.Logger
+
+	opened opened
+	// designing limits the designs that are read, published or shown at a time, because each may need
+	// several times its size of memory.
+	designing *semaphore.Weighted
+}
+
+// maxDesigning is the maximum number of designs in memory that are not in the cache.
+const maxDesigning = 2
+
+// New returns a service.
+func New(c Config) *Service {
+	return &Service{
+		db: c.DB, blobs: c.Blobs, sealer: c.Sealer, fonts: c.Fonts, batches: c.Batches, search: c.Search, verifyURL: c.VerifyURL, now: c.Now, log: c.Log,
+		designing: semaphore.NewWeighted(maxDesigning),
+	}
+}
+
+// These are the errors of operations on templates. Their kind is in the name of the fault.
+var (
+	errNotFound     = fault.New(fault.NotFound, "No such template.")
+	errNoFont       = fault.New(fault.NotFound, "No such font.")
+	errNoPicture    = fault.New(fault.NotFound, "No such picture.")
+	errNoPage       = fault.New(fault.NotFound, "No such page.")
+	errRevision     = fault.New(fault.Conflict, "Somebody else has changed the template in the meantime. Reload it to see the changes.")
+	errNoDraft      = fault.New(fault.BadRequest, "The template has no draft.")
+	errUnavailable  = fault.New(fault.Unavailable, "This vault cannot draw certificates.")
+	errNotPublished = fault.New(fault.BadRequest, "The template is not published.")
+	errArchived     = fault.New(fault.BadRequest, "The template is archived.")
+)
+
+// The codes of problems of this package, in addition to those of packages cert and design.
+const (
+	// CodeNotPublished is a template without a published version.
+	CodeNotPublished cert.Code = "template_not_published"
+	// CodeArchived is an archived template.
+	CodeArchived cert.Code = "template_archived"
+	// CodeQRNotReadable is a QR code that cannot be read at its place on the design.
+	CodeQRNotReadable = "qr_not_readable"
+	// CodePictureMissing is an image field whose picture is not stored. Detail is its id.
+	CodePictureMissing = "picture_missing"
+)
+
+// Filter selects templates of a list.
+type Filter struct {
+	// Archived selects archived templates instead of the others.
+	Archived bool
+	// Search selects templates whose name contains the text.
+	Search string
+}
+
+// NewTemplate is the input of Create. It has a Design or the name of a BuiltIn design.
+type NewTemplate struct {
+	Institution *account.Institution
+	Name        string
+	// Design is a PDF, PNG or JPEG.
+	Design io.Reader
+	// BuiltIn is the name of a built-in design, Paper its paper, "a4" or "letter", and Accent its
+	// colour as "#rrggbb", or "" for that of the institution. For a PNG or JPEG, Paper is the format of
+	// the page: "a4", "letter", "16:9", or "" for the size of the picture.
+	BuiltIn, Paper, Accent string
+}
+
+// Draft is the input of Save.
+type Draft struct {
+	// Revision is the revision on which the changes are based: that of the draft, or of the published
+	// version if there is no draft.
+	Revision int64
+	// Name is the name of the template. If it is empty, the name does not change.
+	Name   string
+	Layout design.Layout
+}
+
+// Font is a font that an institution uploaded.
+type Font struct {
+	// ID is the digest of the file in hexadecimal.
+	ID         string
+	FileName   string
+	Size       int64
+	Info       typeset.Info
+	UploadedBy string
+	CreatedAt  time.Time
+
+	key string
+}
+
+// Entry is a row of a list: the texts of one certificate.
+type Entry struct {
+	FullName, Email, Title, IssueDate, Details string
+	// Values are the values of the columns by name.
+	Values map[string]string
+}
+
+// RowProblem is a problem of an entry, or of all entries if Entry is batch.NoEntry. Field is a field of
+// cert.Fields, or the result of ValueField for a column. The codes are those of packages cert, batch and
+// design, and of this package. For CodeNoRoom, Detail is the label or the id of the field of the
+// template.
+type RowProblem = batch.Problem
+
+// ValueField returns the field of problems of a column.
+func ValueField(column string) cert.Field { return cert.Field(valuePrefix + column) }
+
+const valuePrefix = "values."
+
+// Issue is the input of Issue.
+type Issue struct {
+	Institution *account.Institution
+	Creator     cert.Actor
+	// Context is the trigger context of the certificates. The default is cert.FromTemplate.
+	Context cert.TriggerContext
+	// Name is the name of the batch. If it is empty, the batch gets a name with the time.
+	Name    string
+	Entries []Entry
+	// Then, which may be nil, runs in the transaction that accepts the batch.
+	Then func(ctx context.Context, tx *db.Tx, b *batch.Batch) error
+}
