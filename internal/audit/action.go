@@ -25,6 +25,16 @@ const (
 	MailExpired         Action = "certificate.mail-ended"
 	BatchAccepted       Action = "batch.accepted"
 
+	TemplateCreated    Action = "template.created"
+	TemplateImported   Action = "template.imported"
+	TemplateDuplicated Action = "template.duplicated"
+	TemplatePublished  Action = "template.published"
+	TemplateArchived   Action = "template.archived"
+	TemplateUnarchived Action = "template.restored"
+	TemplateDeleted    Action = "template.deleted"
+	FontAdded          Action = "font.added"
+	FontDeleted        Action = "font.deleted"
+
 	TokenCreated Action = "token.created"
 	TokenRotated Action = "token.rotated"
 	TokenRevoked Action = "token.revoked"
@@ -99,6 +109,15 @@ var Actions = []struct {
 	{CertificateErased, "erased the files of a certificate"},
 	{MailExpired, "removed names and addresses of old mail and events"},
 	{BatchAccepted, "uploaded a batch"},
+	{TemplateCreated, "created a template"},
+	{TemplateImported, "imported a template"},
+	{TemplateDuplicated, "duplicated a template"},
+	{TemplatePublished, "published a template"},
+	{TemplateArchived, "archived a template"},
+	{TemplateUnarchived, "restored an archived template"},
+	{TemplateDeleted, "deleted a template"},
+	{FontAdded, "uploaded a font and confirmed that it may be used in documents"},
+	{FontDeleted, "deleted a font"},
 	{TokenCreated, "created an API token"},
 	{TokenRotated, "rotated an API token"},
 	{TokenRevoked, "revoked an API token"},

@@ -3,6 +3,7 @@ package cert
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/deletion"
@@ -11,6 +12,17 @@ import (
 // ArchiveKind is the suffix of the key of an archive of originals. Certificates do not refer to
 // archives. Only rows of the package that unpacks archives refer to archives.
 const ArchiveKind = "archive"
+
+// These are the suffixes of the keys of files of templates to which certificates do not refer: designs,
+// uploaded fonts and pictures.
+const (
+	DesignKind  = "design"
+	FontKind    = "font"
+	PictureKind = "picture"
+)
+
+// otherKinds are the kinds of files to which only rows of other packages refer.
+var otherKinds = []string{ArchiveKind, DesignKind, FontKind, PictureKind}
 
 // BaseKind is the suffix of the key of the base of a template. All certificates that are made from
 // one version of the template refer to its base.
@@ -27,7 +39,10 @@ func ReferencedBlobs(ctx context.Context, d *db.DB, keys []string) ([]string, er
 	kinds := map[string][]string{}
 	for _, key := range keys {
 		kind := deletion.Kind(key)
-		if _, known := blobColumns[kind]; !known && kind != ArchiveKind {
+		if slices.Contains(otherKinds, kind) {
+			continue
+		}
+		if _, known := blobColumns[kind]; !known {
 			found = append(found, key)
 			continue
 		}

@@ -158,6 +158,11 @@ func BaseKey(institutionUUID string) string {
 	return blobKey(institutionUUID, uuid.Must(uuid.NewV7()).String(), BaseKind)
 }
 
+// NewKey returns a new key of a file of an institution, of a kind such as DesignKind.
+func NewKey(institutionUUID, kind string) string {
+	return blobKey(institutionUUID, uuid.Must(uuid.NewV7()).String(), kind)
+}
+
 // blobKey returns the key of a blob: the institution's folder, one of 256 subfolders, and the name.
 // The subfolders limit the number of files in each folder.
 func blobKey(institutionUUID, id, kind string) string {

@@ -32,6 +32,10 @@ func newReference(prefix string) (string, error) {
 	return prefix + "-" + string(random[:]), nil
 }
 
+// WidestReference returns a text that is as long as the reference ids of an institution, and at least as
+// wide as each of them in nearly every font.
+func WidestReference(prefix string) string { return prefix + "-" + strings.Repeat("W", codeLen) }
+
 // FoldReference returns a typed reference id in its canonical form: upper case,
 // without white space, hyphens and invisible characters, with O as 0, and I and L as
 // 1. It returns "" if the text cannot be a reference id.

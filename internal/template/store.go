@@ -98,7 +98,7 @@ func (s *Service) addVersions(ctx context.Context, institutionID int64, list []*
 	if len(list) == 1 {
 		where, args = where+` AND template_id = $2`, append(args, list[0].ID)
 	}
-	versions, err := s.versions(ctx, where, args...)
+	versions, err := versions(ctx, s.db, where, args...)
 	if err != nil {
 		return err
 	}
@@ -147,11 +147,11 @@ func (s *Service) Versions(ctx context.Context, institutionID int64, uuid string
 	if err != nil {
 		return nil, err
 	}
-	return s.versions(ctx, `institution_id = $1 AND template_id = $2`, institutionID, t.ID)
+	return versions(ctx, s.db, `institution_id = $1 AND template_id = $2`, institutionID, t.ID)
 }
 
-func (s *Service) versions(ctx context.Context, where string, args ...any) ([]*Version, error) {
-	rows, err := s.db.QueryContext(ctx, `SELECT `+versionColumns+` FROM template_versions WHERE `+where+` ORDER BY number DESC`, args...)
+func versions(ctx context.Context, q db.Queryer, where string, args ...any) ([]*Version, error) {
+	rows, err := q.QueryContext(ctx, `SELECT `+versionColumns+` FROM template_versions WHERE `+where+` ORDER BY number DESC`, args...)
 	if err != nil {
 		return nil, fmt.Errorf("listing versions: %w", err)
 	}

@@ -242,6 +242,9 @@ type Issue struct {
 	// Name is the name of the batch. If it is empty, the batch gets a name with the time.
 	Name    string
 	Entries []Entry
+	// AllowExisting accepts entries whose certificate exists already. The batch rejects them later, each
+	// by itself.
+	AllowExisting bool
 	// Then, which may be nil, runs in the transaction that accepts the batch.
 	Then func(ctx context.Context, tx *db.Tx, b *batch.Batch) error
 }

@@ -46,6 +46,11 @@ func (*Sealer) Picture(context.Context, seal.Original, int) ([]byte, error) {
 	return []byte(Picture), nil
 }
 
+// Page returns Picture.
+func (*Sealer) Page(context.Context, io.ReaderAt, int64, int, int) ([]byte, error) {
+	return []byte(Picture), nil
+}
+
 // Stamped returns Picture with the requested mode and a box that does not depend on the original. The
 // texts of an extra page follow the picture.
 func (*Sealer) Stamped(ctx context.Context, _ seal.Original, stamp seal.Stamp) (*seal.Stamped, error) {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"strings"
+	"sync"
 
 	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/batch"
@@ -12,6 +13,9 @@ import (
 	"github.com/certvault/certvault/internal/cert/certtest"
 	"github.com/certvault/certvault/internal/pdf/pdftest"
 	"github.com/certvault/certvault/internal/seal"
+	"github.com/certvault/certvault/internal/template"
+	"github.com/certvault/certvault/internal/typeset"
+	"github.com/certvault/certvault/internal/vault"
 )
 
 // TemplateVersion is the version of the template of Issue. Its name is Diploma.
@@ -48,6 +52,28 @@ func Templates(_ context.Context, _ int64, versions []int64) (map[int64]batch.Te
 		}
 	}
 	return names, nil
+}
+
+// fonts are the embedded fonts.
+var fonts = sync.OnceValues(func() (*typeset.Fonts, error) { return typeset.New() })
+
+// DrawTemplates is a change of New: the service of templates draws certificates, instead of Drawer.
+func DrawTemplates(d *vault.Deps) {
+	found, err := fonts()
+	if err != nil {
+		panic(err) // the binary of the test has no fonts: `make fonts`
+	}
+	d.Drawer, d.Templates, d.Fonts = nil, nil, found
+}
+
+// Template publishes a built-in design as a template. The vault is created with DrawTemplates.
+func (v *Vault) Template(inst *account.Institution, name, builtIn string) *template.Template {
+	v.TB.Helper()
+	t, err := v.Services.Templates.Create(v.TB.Context(), template.NewTemplate{Institution: inst, Name: name, BuiltIn: builtIn})
+	v.ok(err)
+	t, err = v.Services.Templates.Publish(v.TB.Context(), inst, t.UUID, t.Draft.Revision)
+	v.ok(err)
+	return t
 }
 
 // Issue submits a batch from a template with a certificate for each name. Each call stores the base

@@ -1,0 +1,234 @@
+package template
+
+import (
+	"bytes"
+	"container/list"
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"encoding"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+
+	"golang.org/x/sync/singleflight"
+
+	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/design"
+	"github.com/certvault/certvault/internal/seal"
+)
+
+// values are the stored values of a certificate that its record does not have otherwise.
+type values struct {
+	// Institution is the name of the institution when the certificate was issued.
+	Institution string            `json:"institution"`
+	Columns     map[string]string `json:"columns,omitempty"`
+}
+
+// Draw draws the original of a certificate. It is cert.Drawer.
+func (s *Service) Draw(ctx context.Context, c *cert.Certificate) (*cert.Drawn, error) {
+	if c.Template == nil {
+		return nil, fmt.Errorf("the certificate %s is not made from a template", c.UUID)
+	}
+	o, err := s.open(ctx, c.InstitutionID, c.Template.VersionID)
+	if err != nil {
+		return nil, err
+	}
+	var stored values
+	if err := json.Unmarshal(c.Template.Values, &stored); err != nil {
+		return nil, fmt.Errorf("reading the values of a certificate: %w", err)
+	}
+	fields, err := o.template.Draw(&design.Values{
+		Name: c.FullName, Title: c.Title, Reference: c.ReferenceID, Details: c.Details, IssueDate: c.IssueDate,
+		Institution: stored.Institution, Columns: stored.Columns,
+	})
+	if problems, ok := errors.AsType[design.Problems](err); ok {
+		return nil, refusal(problems[0], &o.version.Layout)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("drawing a certificate: %w", err)
+	}
+	d := &cert.Drawn{Base: bytes.NewReader(o.base), BaseSize: int64(len(o.base)), Fields: fields, Size: int64(len(o.base) + len(fields)), Trusted: true}
+	var box [4]float64
+	d.Page, box = o.template.QR()
+	d.Box = seal.Box(box)
+	d.SHA256, d.State, err = extend(o.template.State(), fields)
+	return d, err
+}
+
+// extend returns the digest, and the state of the hash, of a base followed by a tail. state is the state
+// after the base.
+func extend(state, tail []byte) (sum [sha256.Size]byte, next []byte, err error) {
+	h := sha256.New()
+	restored, ok := h.(interface {
+		encoding.BinaryUnmarshaler
+		encoding.BinaryMarshaler
+	})
+	if !ok {
+		return sum, nil, errors.New("SHA-256 has no state")
+	}
+	if err := restored.UnmarshalBinary(state); err != nil {
+		return sum, nil, fmt.Errorf("continuing a digest: %w", err)
+	}
+	h.Write(tail)
+	if next, err = restored.MarshalBinary(); err != nil {
+		return sum, nil, fmt.Errorf("storing the state of a digest: %w", err)
+	}
+	h.Sum(sum[:0])
+	return sum, next, nil
+}
+
+// refusal returns the reason why a certificate can never be drawn. Its values were checked before it was
+// issued, so this happens only if the fonts of the machine changed.
+func refusal(p design.Problem, l *design.Layout) error {
+	name := fieldName(l, p.Field)
+	reason := map[string]string{
+		design.CodeMissingCharacters: "No font of this template can write " + p.Detail + ". Upload a font that can, publish the template again and issue a new certificate.",
+		design.CodeNoRoom:            "The text of the field " + name + " does not fit at its smallest size.",
+		design.CodeValueMissing:      "The field " + name + " requires a value for " + p.Detail + ".",
+	}[p.Code]
+	if reason == "" {
+		reason = "The field " + name + " cannot be drawn: " + strings.ReplaceAll(p.Code, "_", " ") + "."
+	}
+	return &seal.Refusal{Code: p.Code, Reason: reason}
+}
+
+// fieldName returns the label of a field in quotation marks, or its id.
+func fieldName(l *design.Layout, id string) string {
+	for i := range l.Fields {
+		if f := &l.Fields[i]; f.ID == id && f.Label != "" {
+			return "“" + f.Label + "”"
+		}
+	}
+	return "“" + id + "”"
+}
+
+// open is a published version that is ready to draw. It can be used by several goroutines.
+type open struct {
+	version  *Version
+	template *design.Template
+	base     []byte
+}
+
+// cost returns the approximate memory in bytes.
+func (o *open) cost() int { return len(o.base) + openCost }
+
+const (
+	// openCost is the approximate memory of an open version without its base.
+	openCost = 1 << 20
+	// maxOpen is the maximum memory of all open versions.
+	maxOpen = 96 << 20
+)
+
+// opened are the versions that were used last, with a limit of memory.
+type opened struct {
+	flight singleflight.Group
+
+	mu    sync.Mutex
+	byID  map[int64]*list.Element
+	order list.List // of *open, the one that was used last at the front
+	size  int
+}
+
+func (o *opened) get(id int64) *open {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	e := o.byID[id]
+	if e == nil {
+		return nil
+	}
+	o.order.MoveToFront(e)
+	found, _ := e.Value.(*open)
+	return found
+}
+
+func (o *opened) put(v *open) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.byID == nil {
+		o.byID = map[int64]*list.Element{}
+	}
+	if o.byID[v.version.ID] != nil {
+		return
+	}
+	o.byID[v.version.ID] = o.order.PushFront(v)
+	o.size += v.cost()
+	for o.size > maxOpen && o.order.Len() > 1 {
+		last, _ := o.order.Remove(o.order.Back()).(*open)
+		delete(o.byID, last.version.ID)
+		o.size -= last.cost()
+	}
+}
+
+// open returns a published or retired version of an institution.
+func (s *Service) open(ctx context.Context, institutionID, versionID int64) (*open, error) {
+	if o := s.opened.get(versionID); o != nil {
+		return o, o.belongsTo(institutionID)
+	}
+	// Several workers draw certificates of one batch at the same time. Reading must not end because one
+	// of them ends.
+	result := s.opened.flight.DoChan(fmt.Sprint(versionID), func() (any, error) {
+		o, err := s.read(context.WithoutCancel(ctx), versionID)
+		if err == nil {
+			s.opened.put(o)
+		}
+		return o, err
+	})
+	select {
+	case <-ctx.Done():
+		return nil, fmt.Errorf("opening a template: %w", ctx.Err())
+	case r := <-result:
+		o, _ := r.Val.(*open)
+		if r.Err != nil {
+			return nil, fmt.Errorf("opening a template: %w", r.Err)
+		}
+		return o, o.belongsTo(institutionID)
+	}
+}
+
+func (o *open) belongsTo(institutionID int64) error {
+	if o.version.institutionID != institutionID {
+		return errNotFound
+	}
+	return nil
+}
+
+// errOtherBase reports a base whose bytes have changed.
+var errOtherBase = errors.New("the stored base of the template has another digest than at its publication")
+
+// read opens a version.
+func (s *Service) read(ctx context.Context, versionID int64) (*open, error) {
+	if err := s.designing.Acquire(ctx, 1); err != nil {
+		return nil, err
+	}
+	defer s.designing.Release(1)
+	found, err := versions(ctx, s.db, `id = $1 AND state IN ('published', 'retired')`, versionID)
+	if err != nil {
+		return nil, err
+	}
+	if len(found) == 0 {
+		return nil, errNotFound
+	}
+	o := &open{version: found[0]}
+	var plan sql.NullString
+	var digest []byte
+	if err := s.db.QueryRowContext(ctx, `SELECT plan, base_sha256 FROM template_versions WHERE id = $1`, versionID).Scan(&plan, &digest); err != nil {
+		return nil, err
+	}
+	fonts, err := s.versionFonts(ctx, o.version)
+	if err != nil {
+		return nil, err
+	}
+	if o.base, err = s.load(ctx, o.version.baseKey); err != nil {
+		return nil, err
+	}
+	if o.template, err = design.Open(o.base, []byte(plan.String), &o.version.Layout, fonts); err != nil {
+		return nil, err
+	}
+	if sum := o.template.SHA256(); !bytes.Equal(sum[:], digest) {
+		return nil, errOtherBase
+	}
+	return o, nil
+}

@@ -1,0 +1,46 @@
+package template
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/certvault/certvault/internal/blob"
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/fault"
+)
+
+// readAll reads at most limit bytes. If there are more, the error is fault.Invalid with the message for
+// the field.
+func readAll(r io.Reader, limit int, field, message string) ([]byte, error) {
+	file, err := io.ReadAll(io.LimitReader(r, int64(limit)+1))
+	if err != nil {
+		return nil, fmt.Errorf("reading a file: %w", err)
+	}
+	if len(file) > limit {
+		return nil, fault.OfField(field, message)
+	}
+	return file, nil
+}
+
+// store stores a file under a new key and then runs use in a transaction, which makes the row that
+// refers to the file. If that fails, the file is deleted, unless the commit may have succeeded.
+func (s *Service) store(ctx context.Context, key string, file []byte, use func(tx *db.Tx) error) error {
+	return blob.Receive(ctx, s.blobs, key, bytes.NewReader(file), func(int64) error { return nil }, func() error { return s.db.Tx(ctx, use) })
+}
+
+// load returns a stored file. The error wraps blob.ErrNotFound if the file is missing.
+func (s *Service) load(ctx context.Context, key string) (_ []byte, err error) {
+	o, err := s.blobs.Open(ctx, key)
+	if err != nil {
+		return nil, fmt.Errorf("opening a file of a template: %w", err)
+	}
+	defer func() { err = errors.Join(err, o.Close()) }()
+	file := make([]byte, o.Size())
+	if _, err := io.ReadFull(io.NewSectionReader(o, 0, o.Size()), file); err != nil {
+		return nil, fmt.Errorf("reading a file of a template: %w", err)
+	}
+	return file, nil
+}

@@ -1,0 +1,314 @@
+package template
+
+import (
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/audit"
+	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/typeset"
+)
+
+const (
+	// maxFonts is the maximum number of fonts of an institution.
+	maxFonts    = 50
+	maxFileName = 255
+)
+
+const fontColumns = `sha256, file_name, size, info, font_key, uploaded_by, created_at`
+
+func scanFont(row scanner) (*Font, error) {
+	f := &Font{}
+	var digest []byte
+	var info string
+	var created int64
+	if err := row.Scan(&digest, &f.FileName, &f.Size, &info, &f.key, &f.UploadedBy, &created); err != nil {
+		return nil, err
+	}
+	f.ID, f.CreatedAt = hex.EncodeToString(digest), db.Time(created)
+	if err := json.Unmarshal([]byte(info), &f.Info); err != nil {
+		return nil, fmt.Errorf("reading a font: %w", err)
+	}
+	return f, nil
+}
+
+// Fonts returns the fonts of an institution, in the order of their families.
+func (s *Service) Fonts(ctx context.Context, institutionID int64) ([]*Font, error) {
+	list, err := s.fontsWhere(ctx, `institution_id = $1 AND deleted_at IS NULL`, institutionID)
+	if err != nil {
+		return nil, err
+	}
+	slices.SortStableFunc(list, func(a, b *Font) int {
+		return strings.Compare(strings.ToLower(a.Info.Family), strings.ToLower(b.Info.Family))
+	})
+	return list, nil
+}
+
+func (s *Service) fontsWhere(ctx context.Context, where string, args ...any) ([]*Font, error) {
+	rows, err := s.db.QueryContext(ctx, `SELECT `+fontColumns+` FROM institution_fonts WHERE `+where+` ORDER BY created_at, sha256`, args...)
+	if err != nil {
+		return nil, fmt.Errorf("listing fonts: %w", err)
+	}
+	list, err := db.Collect(rows, func(rows *sql.Rows) (*Font, error) { return scanFont(rows) })
+	if err != nil {
+		return nil, fmt.Errorf("listing fonts: %w", err)
+	}
+	return list, nil
+}
+
+// with returns the fonts of the vault with uploaded ones.
+func (s *Service) with(list []*Font) (*typeset.Fonts, error) {
+	if s.fonts == nil {
+		return nil, errUnavailable
+	}
+	if len(list) == 0 {
+		return s.fonts, nil
+	}
+	uploaded := make([]typeset.Uploaded, len(list))
+	for i, f := range list {
+		digest, err := hex.DecodeString(f.ID)
+		if err != nil {
+			return nil, fmt.Errorf("reading the digest of a font: %w", err)
+		}
+		uploaded[i] = typeset.Uploaded{
+			SHA256: [sha256.Size]byte(digest), Size: f.Size, Info: f.Info,
+			// The font may be read long after the request, and again after it was removed from memory.
+			Read: func() ([]byte, error) { return s.load(context.Background(), f.key) },
+		}
+	}
+	return s.fonts.With(uploaded...), nil
+}
+
+// institutionFonts returns the fonts that an institution can use now, and their digests.
+func (s *Service) institutionFonts(ctx context.Context, institutionID int64) (*typeset.Fonts, []string, error) {
+	list, err := s.fontsWhere(ctx, `institution_id = $1 AND deleted_at IS NULL`, institutionID)
+	if err != nil {
+		return nil, nil, err
+	}
+	ids := make([]string, len(list))
+	for i, f := range list {
+		ids[i] = f.ID
+	}
+	fonts, err := s.with(list)
+	return fonts, ids, err
+}
+
+// versionFonts returns the fonts of a published version.
+func (s *Service) versionFonts(ctx context.Context, v *Version) (*typeset.Fonts, error) {
+	if len(v.fonts) == 0 {
+		return s.with(nil)
+	}
+	list, err := s.fontsWhere(ctx, `institution_id = $1`, v.institutionID)
+	if err != nil {
+		return nil, err
+	}
+	list = slices.DeleteFunc(list, func(f *Font) bool { return !slices.Contains(v.fonts, f.ID) })
+	if len(list) != len(v.fonts) {
+		return nil, fmt.Errorf("the version %d has %d fonts, of which %d are stored", v.ID, len(v.fonts), len(list))
+	}
+	// The order decides which of two equal faces is used.
+	slices.SortFunc(list, func(a, b *Font) int { return slices.Index(v.fonts, a.ID) - slices.Index(v.fonts, b.ID) })
+	return s.with(list)
+}
+
+// Families returns the families that an institution can use: its own first.
+func (s *Service) Families(ctx context.Context, institutionID int64) ([]typeset.Family, error) {
+	fonts, _, err := s.institutionFonts(ctx, institutionID)
+	if err != nil {
+		return nil, err
+	}
+	return fonts.Families(), nil
+}
+
+// AddFont stores a font file. The person has confirmed that the institution may use the font in
+// documents. If the font is stored already, AddFont returns it. The error is fault.Invalid if the file
+// cannot be used; its cause is then a *typeset.FontError.
+func (s *Service) AddFont(ctx context.Context, inst *account.Institution, fileName string, r io.Reader) (*Font, error) {
+	file, err := readAll(r, typeset.MaxFontSize, "font", fmt.Sprintf("A font has at most %d MB.", typeset.MaxFontSize>>20))
+	if err != nil {
+		return nil, err
+	}
+	info, err := typeset.Inspect(file)
+	if refusal, ok := errors.AsType[*typeset.FontError](err); ok {
+		return nil, &fault.Error{Kind: fault.Invalid, Fields: []fault.Field{{Name: "font", Messages: []string{sentence(refusal.Reason)}}}, Err: refusal}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading a font: %w", err)
+	}
+	digest := sha256.Sum256(file)
+	about, err := json.Marshal(info)
+	if err != nil {
+		return nil, fmt.Errorf("encoding a font: %w", err)
+	}
+	restored, err := s.restoreFont(ctx, inst, digest)
+	if err != nil {
+		return nil, err
+	}
+	if !restored {
+		key := cert.NewKey(inst.UUID, cert.FontKind)
+		if err := s.store(ctx, key, file, func(tx *db.Tx) error {
+			return s.insertFontTx(ctx, tx, inst, fontRow{digest: digest, name: cleanFileName(fileName), size: len(file), info: string(about), family: info.Family, key: key})
+		}); err != nil {
+			return nil, fmt.Errorf("storing a font: %w", err)
+		}
+	}
+	f, err := scanFont(s.db.QueryRowContext(ctx, `SELECT `+fontColumns+` FROM institution_fonts WHERE institution_id = $1 AND sha256 = $2`, inst.ID, digest[:]))
+	if err != nil {
+		return nil, fmt.Errorf("reading a font: %w", err)
+	}
+	return f, nil
+}
+
+// restoreFont reports whether a font is stored already. If it was deleted, it is available again.
+func (s *Service) restoreFont(ctx context.Context, inst *account.Institution, digest [sha256.Size]byte) (stored bool, err error) {
+	err = s.db.Tx(ctx, func(tx *db.Tx) error {
+		var deleted sql.NullInt64
+		var info string
+		err := tx.QueryRowContext(ctx, `SELECT deleted_at, info FROM institution_fonts WHERE institution_id = $1 AND sha256 = $2`, inst.ID, digest[:]).Scan(&deleted, &info)
+		if errors.Is(err, sql.ErrNoRows) {
+			return nil
+		}
+		if stored = true; err != nil || !deleted.Valid {
+			return err
+		}
+		if _, err := tx.ExecContext(ctx, `UPDATE institution_fonts SET deleted_at = NULL WHERE institution_id = $1 AND sha256 = $2`, inst.ID, digest[:]); err != nil {
+			return err
+		}
+		var about typeset.Info
+		if err := json.Unmarshal([]byte(info), &about); err != nil {
+			return fmt.Errorf("reading a font: %w", err)
+		}
+		return s.recordFontTx(ctx, tx, audit.FontAdded, inst.ID, hex.EncodeToString(digest[:]), about.Family)
+	})
+	if err != nil {
+		return false, fmt.Errorf("looking for a font: %w", err)
+	}
+	return stored, nil
+}
+
+// fontRow is a new font.
+type fontRow struct {
+	digest          [sha256.Size]byte
+	name, info, key string
+	family          string
+	size            int
+}
+
+func (s *Service) insertFontTx(ctx context.Context, tx *db.Tx, inst *account.Institution, f fontRow) error {
+	var n int
+	if err := tx.QueryRowContext(ctx, `SELECT count(*) FROM institution_fonts WHERE institution_id = $1 AND deleted_at IS NULL`, inst.ID).Scan(&n); err != nil {
+		return err
+	}
+	if n >= maxFonts {
+		return fault.New(fault.BadRequest, fmt.Sprintf("An institution has at most %d fonts. Delete fonts that are not needed.", maxFonts))
+	}
+	if _, err := tx.ExecContext(ctx, `
+		INSERT INTO institution_fonts (institution_id, sha256, file_name, size, info, font_key, uploaded_by, created_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
+		inst.ID, f.digest[:], f.name, f.size, f.info, f.key, audit.ActorOf(ctx).Name, db.Micros(s.moment())); err != nil {
+		if db.IsUnique(err) {
+			return fault.Wrap(fault.Conflict, "The same font is being uploaded by another request.", err)
+		}
+		return err
+	}
+	return s.recordFontTx(ctx, tx, audit.FontAdded, inst.ID, hex.EncodeToString(f.digest[:]), f.family)
+}
+
+func (s *Service) recordFontTx(ctx context.Context, tx *db.Tx, action audit.Action, institutionID int64, id, family string) error {
+	return audit.RecordTx(ctx, tx, audit.Entry{
+		InstitutionID: institutionID, At: s.moment(), Action: action, Subject: audit.Subject{Type: "font", ID: id, Name: family},
+	})
+}
+
+// DeleteFont deletes a font. Versions that were published with the font keep it. The error is
+// fault.NotFound if there is no such font.
+func (s *Service) DeleteFont(ctx context.Context, inst *account.Institution, id string) error {
+	digest, err := hex.DecodeString(id)
+	if err != nil {
+		return errNoFont
+	}
+	err = s.db.Tx(ctx, func(tx *db.Tx) error {
+		f, err := scanFont(tx.QueryRowContext(ctx, `SELECT `+fontColumns+` FROM institution_fonts WHERE institution_id = $1 AND sha256 = $2 AND deleted_at IS NULL`, inst.ID, digest))
+		if errors.Is(err, sql.ErrNoRows) {
+			return errNoFont
+		}
+		if err != nil {
+			return err
+		}
+		// The version that is published at the same time as the font is deleted keeps the font too:
+		// Publish checks in its transaction that all its fonts are stored.
+		used, err := fontUsedTx(ctx, tx, inst.ID, f.ID)
+		if err != nil {
+			return err
+		}
+		if used {
+			_, err = tx.ExecContext(ctx, `UPDATE institution_fonts SET deleted_at = $1 WHERE institution_id = $2 AND sha256 = $3`, db.Micros(s.moment()), inst.ID, digest)
+		} else {
+			_, err = tx.ExecContext(ctx, `DELETE FROM institution_fonts WHERE institution_id = $1 AND sha256 = $2`, inst.ID, digest)
+		}
+		if err != nil {
+			return err
+		}
+		return s.recordFontTx(ctx, tx, audit.FontDeleted, inst.ID, f.ID, f.Info.Family)
+	})
+	if err != nil {
+		return fmt.Errorf("deleting a font: %w", err)
+	}
+	return nil
+}
+
+// fontUsedTx reports whether a version was published with a font.
+func fontUsedTx(ctx context.Context, tx *db.Tx, institutionID int64, id string) (used bool, err error) {
+	// id is hexadecimal, so it has no character that LIKE treats specially.
+	err = tx.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM template_versions WHERE institution_id = $1 AND fonts LIKE $2)`, institutionID, `%"`+id+`"%`).Scan(&used)
+	return used, err
+}
+
+// checkFontsTx returns fault.Conflict unless all fonts are stored. It locks their rows, so that none of
+// them is deleted before the transaction ends.
+func checkFontsTx(ctx context.Context, tx *db.Tx, institutionID int64, ids []string) error {
+	for _, id := range ids {
+		digest, err := hex.DecodeString(id)
+		if err != nil {
+			return fmt.Errorf("reading the digest of a font: %w", err)
+		}
+		changed, err := tx.ExecContext(ctx, `UPDATE institution_fonts SET size = size WHERE institution_id = $1 AND sha256 = $2`, institutionID, digest)
+		if err != nil {
+			return err
+		}
+		if n, err := changed.RowsAffected(); err != nil || n == 0 {
+			return errors.Join(err, fault.New(fault.Conflict, "A font was deleted in the meantime. Publish the template again."))
+		}
+	}
+	return nil
+}
+
+// sentence returns a text with a capital letter and a period.
+func sentence(text string) string {
+	r, n := utf8.DecodeRuneInString(text)
+	return strings.TrimSuffix(strings.ToUpper(string(r))+text[n:], ".") + "."
+}
+
+// cleanFileName returns the last part of a file name, without controls.
+func cleanFileName(name string) string {
+	name = strings.Map(func(r rune) rune {
+		if isControl(r) || r == utf8.RuneError {
+			return -1
+		}
+		return r
+	}, path.Base(strings.ReplaceAll(strings.ToValidUTF8(name, ""), `\`, "/")))
+	runes := []rune(name)
+	return string(runes[max(0, len(runes)-maxFileName):])
+}

@@ -1,0 +1,302 @@
+package template
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"runtime"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/batch"
+	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/design"
+	"github.com/certvault/certvault/internal/search"
+)
+
+// CodeSameEntry means that an entry would become the same certificate as the entry with the number
+// Limit.
+const CodeSameEntry cert.Code = "same_entry"
+
+// maxValue is the maximum length of a value of a column, in code points.
+const maxValue = 1000
+
+// published returns the published version of a template, ready to draw. The error is fault.NotFound if
+// there is no such template, and fault.Invalid with the code CodeArchived or CodeNotPublished if no
+// certificate can be issued from it.
+func (s *Service) published(ctx context.Context, institutionID int64, uuid string) (*open, error) {
+	t, err := s.ByUUID(ctx, institutionID, uuid)
+	switch {
+	case err != nil:
+		return nil, err
+	case t.ArchivedAt != nil:
+		return nil, errOf(CodeArchived, errArchived)
+	case t.Published == nil:
+		return nil, errOf(CodeNotPublished, errNotPublished)
+	}
+	return s.open(ctx, institutionID, t.Published.ID)
+}
+
+// Check returns the problems of certificates that are to be issued: texts that break a rule or do not
+// fit the template, duplicates of other entries, and certificates that exist already. The problems are
+// in the order of the entries and their fields. The error is as for Issue.
+func (s *Service) Check(ctx context.Context, inst *account.Institution, uuid string, entries []Entry) ([]RowProblem, error) {
+	o, err := s.published(ctx, inst.ID, uuid)
+	if err != nil {
+		return nil, err
+	}
+	return s.check(ctx, inst, o, entries, true)
+}
+
+// check is Check for an open version. If existing is false, certificates that exist already are no
+// problem.
+func (s *Service) check(ctx context.Context, inst *account.Institution, o *open, entries []Entry, existing bool) ([]RowProblem, error) {
+	perEntry := make([][]RowProblem, len(entries))
+	texts := make([]cert.Text, len(entries))
+	today := cert.Today(s.now())
+	reference := cert.WidestReference(inst.Prefix)
+	group, stop := errgroup.WithContext(ctx)
+	group.SetLimit(runtime.GOMAXPROCS(0))
+	for chunk := range slices.Chunk(numbers(len(entries)), checkedAtOnce) {
+		group.Go(func() error {
+			for _, i := range chunk {
+				if err := stop.Err(); err != nil {
+					return err
+				}
+				texts[i], perEntry[i] = o.checkEntry(i, &entries[i], inst, reference, today)
+			}
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return nil, fmt.Errorf("checking a list: %w", err)
+	}
+	if err := s.addDuplicates(ctx, inst.ID, texts, perEntry, existing); err != nil {
+		return nil, err
+	}
+	return slices.Concat(perEntry...), nil
+}
+
+// checkedAtOnce is the number of entries that a goroutine checks before it takes others.
+const checkedAtOnce = 64
+
+func numbers(n int) []int {
+	list := make([]int, n)
+	for i := range list {
+		list[i] = i
+	}
+	return list
+}
+
+// checkEntry returns the texts of an entry as they are stored, and its problems.
+func (o *open) checkEntry(i int, e *Entry, inst *account.Institution, reference, today string) (cert.Text, []RowProblem) {
+	var bad []RowProblem
+	text := o.text(e)
+	for _, f := range cert.Fields {
+		valid, problem := f.Check(*f.Of(&text))
+		if problem != nil {
+			bad = append(bad, RowProblem{Entry: i, Problem: *problem})
+		}
+		*f.Of(&text) = valid
+	}
+	for _, column := range slices.Sorted(maps.Keys(e.Values)) {
+		if problem := checkValue(column, e.Values[column]); problem != nil {
+			bad = append(bad, RowProblem{Entry: i, Problem: *problem})
+		}
+	}
+	if text.IssueDate == "" {
+		text.IssueDate = today
+	}
+	if len(bad) > 0 {
+		return text, bad // the layout of other texts says nothing
+	}
+	v := &design.Values{
+		Name: text.FullName, Title: text.Title, Reference: reference, Details: text.Details, IssueDate: text.IssueDate, Institution: inst.Name, Columns: e.Values,
+	}
+	for _, p := range o.template.Check(v) {
+		problem := o.problem(p, v)
+		if !slices.ContainsFunc(bad, func(have RowProblem) bool { return have.Field == problem.Field && have.Code == problem.Code }) {
+			bad = append(bad, RowProblem{Entry: i, Problem: problem})
+		}
+	}
+	return text, bad
+}
+
+// text returns the texts of an entry. The default title is that of the template.
+func (o *open) text(e *Entry) cert.Text {
+	title := e.Title
+	if strings.TrimSpace(title) == "" {
+		title = o.version.Layout.Title
+	}
+	return cert.Text{Title: title, FullName: e.FullName, Email: e.Email, IssueDate: e.IssueDate, Details: e.Details}
+}
+
+func checkValue(column, value string) *cert.Problem {
+	switch {
+	case !account.CleanText(value) || !account.CleanText(column):
+		return &cert.Problem{Field: ValueField(strings.ToValidUTF8(column, "�")), Code: cert.CodeNotText}
+	case utf8.RuneCountInString(value) > maxValue:
+		return &cert.Problem{Field: ValueField(column), Code: cert.CodeTooLong, Limit: maxValue}
+	}
+	return nil
+}
+
+// problem returns the problem of a value for a problem of the layout.
+func (o *open) problem(p design.Problem, v *design.Values) cert.Problem {
+	out := cert.Problem{Code: cert.Code(p.Code), Detail: p.Detail}
+	switch p.Code {
+	case design.CodeValueUnknown:
+		out.Field = ValueField(p.Detail)
+	case design.CodeValueMissing:
+		for placeholder := range (&design.Field{Text: p.Detail}).Placeholders() {
+			out.Field = fieldOf(placeholder)
+		}
+	default:
+		out.Field = o.responsible(p, v)
+		if p.Code == design.CodeNoRoom {
+			out.Detail = strings.Trim(fieldName(&o.version.Layout, p.Field), "“”")
+		}
+	}
+	return out
+}
+
+// responsible returns the field of the certificate whose value causes a problem of a field of the
+// template: the one with a missing character, or else the longest.
+func (o *open) responsible(p design.Problem, v *design.Values) (found cert.Field) {
+	i := slices.IndexFunc(o.version.Layout.Fields, func(f design.Field) bool { return f.ID == p.Field })
+	if i < 0 {
+		return ""
+	}
+	longest := -1
+	for placeholder := range o.version.Layout.Fields[i].Placeholders() {
+		field := fieldOf(placeholder)
+		value := valueOf(placeholder, v)
+		if field == "" {
+			continue
+		}
+		if p.Code == design.CodeMissingCharacters && hasAny(value, p.Detail) {
+			return field
+		}
+		if n := utf8.RuneCountInString(value); n > longest {
+			found, longest = field, n
+		}
+	}
+	return found
+}
+
+// hasAny reports whether a value has a character that the detail of a problem names, such as
+// "王 (U+738B), 曉 (U+66C9)".
+func hasAny(value, detail string) bool {
+	for part := range strings.SplitSeq(detail, ", ") {
+		if r, _ := utf8.DecodeRuneInString(part); strings.ContainsRune(value, r) {
+			return true
+		}
+	}
+	return false
+}
+
+// fieldOf returns the field of the value of a placeholder, or "" if no entry has the value.
+func fieldOf(p design.Placeholder) cert.Field {
+	if p.Name == "column" {
+		return ValueField(p.Column)
+	}
+	return map[string]cert.Field{"name": cert.FieldName, "title": cert.FieldTitle, "date": cert.FieldIssueDate, "details": cert.FieldDetails}[p.Name]
+}
+
+func valueOf(p design.Placeholder, v *design.Values) string {
+	if p.Name == "column" {
+		return v.Columns[p.Column]
+	}
+	return map[string]string{"name": v.Name, "title": v.Title, "date": v.IssueDate, "details": v.Details}[p.Name]
+}
+
+// addDuplicates adds the problems of entries that would become the same certificate as an earlier entry
+// and, if existing is true, of those whose certificate exists.
+func (s *Service) addDuplicates(ctx context.Context, institutionID int64, texts []cert.Text, perEntry [][]RowProblem, existing bool) error {
+	first := map[search.Key]int{}
+	var keys []search.Key
+	for i := range texts {
+		email, err := account.ParseEmail(texts[i].Email)
+		if err != nil || texts[i].Title == "" {
+			continue // the entry has other problems
+		}
+		key := search.Key{EmailFolded: email.Folded, Title: texts[i].Title, IssueDate: texts[i].IssueDate}
+		if at, ok := first[key]; ok {
+			perEntry[i] = append(perEntry[i], RowProblem{Entry: i, Problem: cert.Problem{Field: cert.FieldEmail, Code: CodeSameEntry, Limit: at}})
+			continue
+		}
+		first[key] = i
+		keys = append(keys, key)
+	}
+	if !existing {
+		return nil
+	}
+	found, err := s.search.Existing(ctx, institutionID, keys)
+	if err != nil {
+		return err
+	}
+	for _, key := range keys {
+		if id, ok := found[key]; ok {
+			i := first[key]
+			perEntry[i] = append(perEntry[i], RowProblem{Entry: i, Problem: cert.Problem{Field: cert.FieldEmail, Code: cert.CodeDuplicate, Detail: id}})
+		}
+	}
+	return nil
+}
+
+// Issue issues certificates from a template, as a batch. It stores all entries or none: the error is
+// fault.Invalid with the cause batch.Problems if an entry has a problem or if there are too many or no
+// entries, and with the cause cert.Problems if the template is archived or not published. It is
+// fault.NotFound if there is no such template.
+func (s *Service) Issue(ctx context.Context, uuid string, i Issue) (*batch.Batch, error) {
+	o, err := s.published(ctx, i.Institution.ID, uuid)
+	if err != nil {
+		return nil, err
+	}
+	if n := len(i.Entries); n > MaxEntries {
+		return nil, batch.Problems{{Entry: batch.NoEntry, Problem: cert.Problem{Code: batch.CodeTooManyEntries, Limit: MaxEntries}}}.Err()
+	}
+	problems, err := s.check(ctx, i.Institution, o, i.Entries, !i.AllowExisting)
+	if err != nil {
+		return nil, err
+	}
+	if err := batch.Problems(problems).Err(); err != nil {
+		return nil, err
+	}
+	draft := s.batches.NewDraft()
+	defer draft.Close()
+	for at := range i.Entries {
+		if err := o.add(draft, at, &i.Entries[at], i.Institution.Name); err != nil {
+			return nil, err
+		}
+	}
+	b, err := s.batches.Submit(ctx, batch.Submission{
+		Institution: i.Institution, Creator: i.Creator, Context: cmp.Or(i.Context, cert.FromTemplate), Name: i.Name, Draft: draft,
+		Template: &batch.Template{VersionID: o.version.ID, BaseKey: o.version.baseKey}, Then: i.Then,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("issuing certificates: %w", err)
+	}
+	return b, nil
+}
+
+// add adds an entry to the draft of a batch.
+func (o *open) add(draft *batch.Draft, at int, e *Entry, institution string) error {
+	text := o.text(e)
+	for _, f := range cert.Fields {
+		if err := draft.Set(at, f, *f.Of(&text)); err != nil {
+			return err
+		}
+	}
+	stored, err := json.Marshal(values{Institution: institution, Columns: e.Values})
+	if err != nil {
+		return fmt.Errorf("encoding the values of a certificate: %w", err)
+	}
+	return draft.Values(at, stored)
+}

@@ -1,0 +1,148 @@
+package template
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/batch"
+	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/design"
+	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/seal"
+)
+
+const (
+	// sampleMark is the text across the pages of a sample.
+	sampleMark = "SAMPLE"
+	// minPicture and maxPicture limit the longer side of a picture in pixels.
+	minPicture, maxPicture = 64, 2400
+)
+
+// Page draws a page of the design of a template, without fields, as PNG: of the draft, or of the
+// published version if there is no draft. Pages count from 1, and side is the longer side in pixels. The
+// error is fault.NotFound if there is no such template or page.
+func (s *Service) Page(ctx context.Context, institutionID int64, uuid string, page, side int) ([]byte, error) {
+	v, err := s.latest(ctx, institutionID, uuid, page)
+	if err != nil {
+		return nil, err
+	}
+	release, err := s.acquire(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	file, err := s.load(ctx, v.designKey)
+	if err != nil {
+		return nil, err
+	}
+	return s.render(ctx, file, page, side)
+}
+
+// latest returns the draft or the published version of a template that has a page.
+func (s *Service) latest(ctx context.Context, institutionID int64, uuid string, page int) (*Version, error) {
+	t, err := s.ByUUID(ctx, institutionID, uuid)
+	if err != nil {
+		return nil, err
+	}
+	v := t.Latest()
+	if page < 1 || page > len(v.Pages) {
+		return nil, errNoPage
+	}
+	return v, nil
+}
+
+// acquire waits until another design may be in memory.
+func (s *Service) acquire(ctx context.Context) (release func(), err error) {
+	if s.sealer == nil {
+		return nil, errUnavailable
+	}
+	if err := s.designing.Acquire(ctx, 1); err != nil {
+		return nil, fmt.Errorf("waiting to draw a template: %w", err)
+	}
+	return func() { s.designing.Release(1) }, nil
+}
+
+// render draws a page of a PDF as PNG.
+func (s *Service) render(ctx context.Context, file []byte, page, side int) ([]byte, error) {
+	picture, err := s.sealer.Page(ctx, bytes.NewReader(file), int64(len(file)), page, min(max(side, minPicture), maxPicture))
+	if refusal, ok := errors.AsType[*seal.Refusal](err); ok {
+		return nil, fault.Wrap(fault.Invalid, refusal.Reason, err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("drawing a page of a template: %w", err)
+	}
+	return picture, nil
+}
+
+// Shape sets the texts of the fields of a layout in the fonts of the institution, in the order of the
+// fields. The result of a field without text is empty.
+func (s *Service) Shape(ctx context.Context, institutionID int64, l *design.Layout, v design.Values) ([]design.Shaped, error) {
+	fonts, _, err := s.institutionFonts(ctx, institutionID)
+	if err != nil {
+		return nil, err
+	}
+	shaped := make([]design.Shaped, len(l.Fields))
+	for i := range l.Fields {
+		if err := ctx.Err(); err != nil {
+			return nil, fmt.Errorf("shaping the fields of a template: %w", err)
+		}
+		shaped[i] = design.Shape(&l.Fields[i], l, &v, fonts)
+	}
+	return shaped, nil
+}
+
+// Picture draws a page of a template with values as PNG: the PDF that a certificate would be, marked as a
+// sample. The layout replaces that of the draft or of the published version if it is not nil. The error
+// is fault.Invalid with the cause design.Problems if the layout or the values cannot be drawn, and
+// fault.NotFound if there is no such template or page.
+func (s *Service) Picture(ctx context.Context, inst *account.Institution, uuid string, l *design.Layout, v design.Values, page, side int) ([]byte, error) {
+	version, err := s.latest(ctx, inst.ID, uuid, page)
+	if err != nil {
+		return nil, err
+	}
+	release, err := s.acquire(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	if l == nil {
+		l = &version.Layout
+	}
+	d, err := s.draw(ctx, inst.ID, version, l)
+	if err != nil {
+		return nil, err
+	}
+	v.Institution = inst.Name
+	file, err := d.template.Sample(d.base.PDF, l.Fill(v), sampleMark)
+	if err != nil {
+		return nil, publishError(err)
+	}
+	return s.render(ctx, file, page, side)
+}
+
+// Preview returns the PDF that a certificate from the published version would be, marked as a sample. It
+// has no reference id, no QR code and no signature. The errors are those of Issue, for one entry. An
+// address is not required, and a certificate that exists is no problem.
+func (s *Service) Preview(ctx context.Context, inst *account.Institution, uuid string, e Entry) ([]byte, error) {
+	o, err := s.published(ctx, inst.ID, uuid)
+	if err != nil {
+		return nil, err
+	}
+	if e.Email == "" {
+		e.Email = "sample@example.org"
+	}
+	text, problems := o.checkEntry(0, &e, inst, cert.WidestReference(inst.Prefix), cert.Today(s.now()))
+	if err := batch.Problems(problems).Err(); err != nil {
+		return nil, err
+	}
+	file, err := o.template.Sample(o.base, &design.Values{
+		Name: text.FullName, Title: text.Title, Details: text.Details, IssueDate: text.IssueDate, Institution: inst.Name, Columns: e.Values,
+	}, sampleMark)
+	if err != nil {
+		return nil, publishError(err)
+	}
+	return file, nil
+}
