@@ -69,7 +69,7 @@ func (d *Drawn) whole() io.ReaderAt {
 	return &joined{head: d.Base, tail: bytes.NewReader(d.Fields), split: d.BaseSize}
 }
 
-var errNoDrawer = errors.New("this process cannot draw certificates from templates")
+var errNoDrawer = errors.New("this process cannot draw the certificates of templates")
 
 // drawn draws the original of a certificate.
 func (s *Service) drawn(ctx context.Context, c *Certificate) (*Drawn, error) {

@@ -12,7 +12,6 @@ import (
 	"github.com/certvault/certvault/internal/audit"
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/db"
-	"github.com/certvault/certvault/internal/fault"
 )
 
 // lockTx returns a template of an institution with its versions. No other transaction can change the
@@ -190,9 +189,4 @@ func (s *Service) DeleteDraft(ctx context.Context, inst *account.Institution, uu
 		return nil, nil //nolint:nilnil // nil means that the template is deleted
 	}
 	return s.ByUUID(ctx, inst.ID, uuid)
-}
-
-// errOf returns a fault for a template from which no certificate can be issued.
-func errOf(code cert.Code, cause *fault.Error) error {
-	return &fault.Error{Kind: fault.Invalid, Message: cause.Message, Err: cert.Problems{{Code: code}}}
 }

@@ -20,25 +20,21 @@ import (
 	"github.com/certvault/certvault/internal/search"
 )
 
-// CodeSameEntry means that an entry would become the same certificate as the entry with the number
-// Limit.
-const CodeSameEntry cert.Code = "same_entry"
-
 // maxValue is the maximum length of a value of a column, in code points.
 const maxValue = 1000
 
 // published returns the published version of a template, ready to draw. The error is fault.NotFound if
-// there is no such template, and fault.Invalid with the code CodeArchived or CodeNotPublished if no
-// certificate can be issued from it.
+// there is no such template, and fault.Invalid with the cause *Unusable if no certificate can be
+// issued from it.
 func (s *Service) published(ctx context.Context, institutionID int64, uuid string) (*open, error) {
 	t, err := s.ByUUID(ctx, institutionID, uuid)
 	switch {
 	case err != nil:
 		return nil, err
 	case t.ArchivedAt != nil:
-		return nil, errOf(CodeArchived, errArchived)
+		return nil, unusable(CodeArchived, "The template is archived, so no more certificates are issued from it.")
 	case t.Published == nil:
-		return nil, errOf(CodeNotPublished, errNotPublished)
+		return nil, unusable(CodeNotPublished, "The template is not published. Publish it first.")
 	}
 	return s.open(ctx, institutionID, t.Published.ID)
 }
@@ -252,7 +248,7 @@ func (s *Service) addDuplicates(ctx context.Context, institutionID int64, texts 
 
 // Issue issues certificates from a template, as a batch. It stores all entries or none: the error is
 // fault.Invalid with the cause batch.Problems if an entry has a problem or if there are too many or no
-// entries, and with the cause cert.Problems if the template is archived or not published. It is
+// entries, and with the cause *Unusable if the template is archived or not published. It is
 // fault.NotFound if there is no such template.
 func (s *Service) Issue(ctx context.Context, uuid string, i Issue) (*batch.Batch, error) {
 	o, err := s.published(ctx, i.Institution.ID, uuid)

@@ -146,3 +146,27 @@ func (s *Service) Preview(ctx context.Context, inst *account.Institution, uuid s
 	}
 	return file, nil
 }
+
+// Thumbnail draws the first page of the published version of a template with typical values, as PNG. The
+// errors are those of Issue.
+func (s *Service) Thumbnail(ctx context.Context, inst *account.Institution, uuid string, side int) ([]byte, error) {
+	o, err := s.published(ctx, inst.ID, uuid)
+	if err != nil {
+		return nil, err
+	}
+	release, err := s.acquire(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	v := design.Samples()[0].Values
+	v.Institution = inst.Name
+	if title := o.version.Layout.Title; title != "" {
+		v.Title = title
+	}
+	file, err := o.template.Sample(o.base, o.version.Layout.Fill(v), sampleMark)
+	if err != nil {
+		return nil, publishError(err)
+	}
+	return s.render(ctx, file, 1, side)
+}

@@ -149,16 +149,28 @@ func New(c Config) *Service {
 
 // These are the errors of operations on templates. Their kind is in the name of the fault.
 var (
-	errNotFound     = fault.New(fault.NotFound, "No such template.")
-	errNoFont       = fault.New(fault.NotFound, "No such font.")
-	errNoPicture    = fault.New(fault.NotFound, "No such picture.")
-	errNoPage       = fault.New(fault.NotFound, "No such page.")
-	errRevision     = fault.New(fault.Conflict, "Somebody else has changed the template in the meantime. Reload it to see the changes.")
-	errNoDraft      = fault.New(fault.BadRequest, "The template has no draft.")
-	errUnavailable  = fault.New(fault.Unavailable, "This vault cannot draw certificates.")
-	errNotPublished = fault.New(fault.BadRequest, "The template is not published.")
-	errArchived     = fault.New(fault.BadRequest, "The template is archived.")
+	errNotFound    = fault.New(fault.NotFound, "No such template.")
+	errNoFont      = fault.New(fault.NotFound, "No such font.")
+	errNoPicture   = fault.New(fault.NotFound, "No such picture.")
+	errNoPage      = fault.New(fault.NotFound, "No such page.")
+	errRevision    = fault.New(fault.Conflict, "Somebody else has changed the template in the meantime. Reload it to see the changes.")
+	errNoDraft     = fault.New(fault.BadRequest, "The template has no draft.")
+	errUnavailable = fault.New(fault.Unavailable, "This vault cannot draw certificates.")
+	errArchived    = fault.New(fault.BadRequest, "The template is archived.")
 )
+
+// Unusable is the cause of a fault of kind Invalid: no certificate can be issued from a template.
+type Unusable struct {
+	// Code is CodeNotPublished or CodeArchived.
+	Code cert.Code
+}
+
+// Error returns the code.
+func (u *Unusable) Error() string { return string(u.Code) }
+
+func unusable(code cert.Code, message string) error {
+	return &fault.Error{Kind: fault.Invalid, Fields: []fault.Field{{Name: "template", Messages: []string{message}}}, Err: &Unusable{code}}
+}
 
 // The codes of problems of this package, in addition to those of packages cert and design.
 const (
@@ -166,10 +178,11 @@ const (
 	CodeNotPublished cert.Code = "template_not_published"
 	// CodeArchived is an archived template.
 	CodeArchived cert.Code = "template_archived"
+	// CodeSameEntry means that an entry would become the same certificate as the entry with the number
+	// Limit.
+	CodeSameEntry cert.Code = "same_entry"
 	// CodeQRNotReadable is a QR code that cannot be read at its place on the design.
 	CodeQRNotReadable = "qr_not_readable"
-	// CodePictureMissing is an image field whose picture is not stored. Detail is its id.
-	CodePictureMissing = "picture_missing"
 )
 
 // Filter selects templates of a list.
@@ -220,6 +233,23 @@ type Entry struct {
 	FullName, Email, Title, IssueDate, Details string
 	// Values are the values of the columns by name.
 	Values map[string]string
+}
+
+// Of returns a pointer to the text of a field, or nil if an entry does not have the field.
+func (e *Entry) Of(f cert.Field) *string {
+	switch f { //nolint:exhaustive // the other fields are those of other operations
+	case cert.FieldTitle:
+		return &e.Title
+	case cert.FieldName:
+		return &e.FullName
+	case cert.FieldEmail:
+		return &e.Email
+	case cert.FieldIssueDate:
+		return &e.IssueDate
+	case cert.FieldDetails:
+		return &e.Details
+	}
+	return nil
 }
 
 // RowProblem is a problem of an entry, or of all entries if Entry is batch.NoEntry. Field is a field of

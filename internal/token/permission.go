@@ -23,6 +23,8 @@ const (
 	VaultRevoke Permission = "certificate-vault:revoke"
 	// TemplateList allows listing certificate templates.
 	TemplateList Permission = "certificate-template:list"
+	// TemplateIssue allows issuing certificates from templates.
+	TemplateIssue Permission = "certificate-template:issue"
 	// BatchList allows listing batches.
 	BatchList Permission = "batch:list"
 	// BatchView allows reading one batch.
@@ -38,7 +40,7 @@ const (
 // All has every permission.
 var All = []Permission{
 	VaultList, VaultView, VaultCreate, VaultDownload, VaultUpdate, VaultRevoke,
-	TemplateList, BatchList, BatchView, CertificateList, CertificateView, CertificateDownload,
+	TemplateList, TemplateIssue, BatchList, BatchView, CertificateList, CertificateView, CertificateDownload,
 }
 
 // Valid reports whether the permission exists.

@@ -9,7 +9,7 @@ type Group struct {
 // Groups lists all permissions in the order of the form.
 var Groups = []Group{
 	{"vault", []Permission{VaultCreate, VaultList, VaultView, VaultDownload, VaultUpdate, VaultRevoke}},
-	{"batches", []Permission{BatchList, BatchView, TemplateList}},
+	{"batches", []Permission{BatchList, BatchView, TemplateList, TemplateIssue}},
 	{"certificates", []Permission{CertificateList, CertificateView, CertificateDownload}},
 }
 
@@ -21,8 +21,8 @@ type Preset struct {
 
 // Presets lists the common sets.
 var Presets = []Preset{
-	// A student system that uploads certificates and reads their status.
-	{"issuing", []Permission{VaultCreate, VaultList, VaultView, VaultDownload, VaultUpdate, BatchList, BatchView, TemplateList}},
+	// A student system that uploads or issues certificates and reads their status.
+	{"issuing", []Permission{VaultCreate, VaultList, VaultView, VaultDownload, VaultUpdate, BatchList, BatchView, TemplateList, TemplateIssue}},
 	// A report or a website that only reads.
 	{"reading", []Permission{
 		VaultList, VaultView, VaultDownload, BatchList, BatchView, TemplateList, CertificateList, CertificateView, CertificateDownload,

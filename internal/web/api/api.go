@@ -19,6 +19,7 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 	"github.com/certvault/certvault/internal/limit"
 	"github.com/certvault/certvault/internal/search"
+	"github.com/certvault/certvault/internal/template"
 	"github.com/certvault/certvault/internal/token"
 	"github.com/certvault/certvault/internal/web"
 	"github.com/certvault/certvault/internal/web/body"
@@ -29,11 +30,13 @@ type API struct {
 	Certs   *cert.Service
 	Search  *search.Service
 	Batches *batch.Service
-	Tokens  *token.Service
-	Links   *web.Links
-	Limit   *limit.Counter
-	Keys    *limit.Keys
-	Log     *slog.Logger
+	// Templates issues certificates.
+	Templates *template.Service
+	Tokens    *token.Service
+	Links     *web.Links
+	Limit     *limit.Counter
+	Keys      *limit.Keys
+	Log       *slog.Logger
 
 	patterns []string
 }
@@ -78,7 +81,11 @@ func (a *API) Handler() http.Handler {
 	route("GET /business/certificates", a.generalList, token.CertificateList, token.VaultList)
 	route("GET /business/certificates/{uuid}", a.generalView, token.CertificateView, token.VaultView)
 	route("GET /business/certificates/{uuid}/download", a.generalDownload, token.CertificateDownload, token.VaultDownload)
-	route("GET /business/certificate-templates", a.templates, token.TemplateList, token.VaultList)
+	route("GET /business/certificate-templates", a.templates, token.TemplateList, token.TemplateIssue, token.VaultList)
+	route("GET /business/certificate-templates/{id}", a.template, token.TemplateList, token.TemplateIssue)
+	route("GET /business/certificate-templates/{id}/preview", a.thumbnail, token.TemplateList, token.TemplateIssue)
+	route("POST /business/certificate-templates/{id}/preview", a.previewTemplate, token.TemplateList, token.TemplateIssue)
+	route("POST /business/certificate-templates/{id}/issue", a.issue, token.TemplateIssue)
 	return a.authenticate(onlyPost(web.Routes(mux, web.WriteJSONError)))
 }
 
@@ -173,10 +180,4 @@ func parseUUID(raw string) (id string, ok bool) {
 	u, err := uuid.Parse(raw)
 	id = u.String()
 	return id, err == nil && len(raw) == len(id)
-}
-
-// templates responds with the list of certificate templates: an empty array, without an object
-// around the array. Clients use this route to test a connection.
-func (a *API) templates(w http.ResponseWriter, _ *call) error {
-	return web.WriteJSON(w, http.StatusOK, []struct{}{})
 }

@@ -68,14 +68,15 @@ func (l *lockedBuffer) String() string {
 	return l.b.String()
 }
 
-func newVault(tb testing.TB, d *db.DB, rate int) *vault {
+func newVault(tb testing.TB, d *db.DB, rate int, changes ...func(*wiring.Deps)) *vault {
 	tb.Helper()
 	v := &vault{tb: tb, log: &lockedBuffer{}}
 	log := slog.New(slog.NewJSONHandler(v.log, nil))
-	v.Vault = vaulttest.New(tb, d, func(d *wiring.Deps) { d.Log, d.StagedQuota, d.BulkWorkers = log, batch.StagedQuota, 1 })
+	v.Vault = vaulttest.New(tb, d, append(changes, func(d *wiring.Deps) { d.Log, d.StagedQuota, d.BulkWorkers = log, batch.StagedQuota, 1 })...)
 	v.Sealer.Notices = []seal.Notice{{Code: "form", Message: "The PDF has form fields."}}
 	v.api = &API{
 		Tokens: v.Tokens, Links: v.Links, Limit: limit.NewCounter(rate, v.Now), Keys: v.IdempotencyKeys, Log: log, Certs: v.Certs, Search: v.Search, Batches: v.Batches,
+		Templates: v.Services.Templates,
 	}
 	mux := http.NewServeMux()
 	mux.Handle("/business/", v.api.Handler())

@@ -10,7 +10,9 @@ import (
 
 	"github.com/certvault/certvault/internal/batch"
 	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/design"
 	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/template"
 	"github.com/certvault/certvault/internal/web"
 )
 
@@ -42,32 +44,41 @@ const (
 	codeBadName cert.Code = "bad_name"
 	// codeBadIndex means that the number of an entry is invalid.
 	codeBadIndex cert.Code = "bad_index"
+	// codeNotValues means that a value must be the object with the values of an entry.
+	codeNotValues cert.Code = "not_values"
 )
 
 // messages maps each code to the message that the API promises. {field} is the label of the field;
 // {limit} and {detail} are the values of the problem.
 var messages = map[cert.Code]string{
-	cert.CodeNotText:         "The {field} field must be text in UTF-8 without NUL characters.",
-	cert.CodeRequired:        "The {field} field is required.",
-	cert.CodeTooLong:         "The {field} field must not be greater than {limit} characters.",
-	cert.CodeNotEmail:        "The {field} field must be a valid email address.",
-	cert.CodeNotDate:         "The {field} field must be a date that exists, as YYYY-MM-DD.",
-	cert.CodeNotFile:         "The {field} field must be a file.",
-	cert.CodeRefusedFile:     "{detail}",
-	cert.CodeDuplicate:       "A vault certificate with this email, title, and issue date already exists",
-	batch.CodeTooManyEntries: "The {field} field must not have more than {limit} entries.",
-	batch.CodeRepeated:       "The {field} field is given more than once.",
-	batch.CodeUnknownFile:    "The selected {field} is invalid: upload the file first; it can be referred to for 24 hours.",
-	codeNotString:            "The {field} field must be text.",
-	codeNotEntry:             "The entry must be an object with its fields.",
-	codeNotArray:             "The {field} field must be an array.",
-	codeBadName:              "The field must be named entries[<n>][<field>].",
-	codeBadIndex:             fmt.Sprintf("The number of an entry must be from 0 to %d, in digits and without leading zeros.", batch.MaxIndex),
+	cert.CodeNotText:             "The {field} field must be text in UTF-8 without NUL characters.",
+	cert.CodeRequired:            "The {field} field is required.",
+	cert.CodeTooLong:             "The {field} field must not be greater than {limit} characters.",
+	cert.CodeNotEmail:            "The {field} field must be a valid email address.",
+	cert.CodeNotDate:             "The {field} field must be a date that exists, as YYYY-MM-DD.",
+	cert.CodeNotFile:             "The {field} field must be a file.",
+	cert.CodeRefusedFile:         "{detail}",
+	cert.CodeDuplicate:           "A vault certificate with this email, title, and issue date already exists",
+	batch.CodeTooManyEntries:     "The {field} field must not have more than {limit} entries.",
+	batch.CodeRepeated:           "The {field} field is given more than once.",
+	batch.CodeUnknownFile:        "The selected {field} is invalid: upload the file first; it can be referred to for 24 hours.",
+	template.CodeSameEntry:       "The entry would become the same certificate as entry {limit}: it has the same email, title, and issue date.",
+	design.CodeMissingCharacters: "No font of this template can write {detail}.",
+	design.CodeNoRoom:            "The {field} field does not fit the template at its smallest size, in the field {detail}.",
+	design.CodeValueMissing:      "The template requires the {field} field.",
+	design.CodeValueUnknown:      "The template has no value named {detail}.",
+	codeNotString:                "The {field} field must be text.",
+	codeNotEntry:                 "The entry must be an object with its fields.",
+	codeNotArray:                 "The {field} field must be an array.",
+	codeNotValues:                "The values field must be an object with texts.",
+	codeBadName:                  "The field must be named entries[<n>][<field>].",
+	codeBadIndex:                 fmt.Sprintf("The number of an entry must be from 0 to %d, in digits and without leading zeros.", batch.MaxIndex),
 }
 
 // problemText returns the message of a problem of a field. name is the name of the field in
 // requests.
 func problemText(name string, p cert.Problem) string {
+	name = strings.TrimPrefix(name, valuesPrefix)
 	return strings.NewReplacer("{field}", strings.ReplaceAll(name, "_", " "), "{limit}", strconv.Itoa(p.Limit), "{detail}", p.Detail).
 		Replace(cmp.Or(messages[p.Code], "The {field} field is invalid."))
 }
@@ -100,7 +111,7 @@ func withMessages(err error) error {
 
 // entryProblemText returns the name of the field and the message of a problem of a bulk upload.
 func entryProblemText(p batch.Problem) (name, text string) {
-	field := names[p.Field]
+	field := issueName(p.Field)
 	if p.Field == cert.FieldFile {
 		field = fileID
 	}
