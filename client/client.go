@@ -11,7 +11,6 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -144,14 +143,6 @@ type Option func(*call)
 // returns the first response, even if another process sends the call.
 func IdempotencyKey(key string) Option {
 	return func(c *call) { c.key = key }
-}
-
-// Templates lists certificate templates as JSON. There are no templates yet; the call is useful to
-// test a connection.
-func (c *Client) Templates(ctx context.Context) ([]json.RawMessage, error) {
-	var list []json.RawMessage
-	err := c.do(ctx, &call{method: http.MethodGet, path: "/business/certificate-templates"}, &list)
-	return list, err
 }
 
 // Ready reports whether the vault can serve requests: the error is nil if it can.

@@ -19,7 +19,7 @@ func (d *driver) driveErrors() {
 	d.Helper()
 	all := d.token(token.All...)
 	fill := func(path string) string {
-		return strings.NewReplacer("{uuid}", uuid.NewString(), "{batch_id}", uuid.NewString()).Replace(path)
+		return strings.NewReplacer("{uuid}", uuid.NewString(), "{batch_id}", uuid.NewString(), "{id}", uuid.NewString()).Replace(path)
 	}
 	want := func(request string, o contract.Operation, got, want int) {
 		d.Helper()
@@ -43,7 +43,7 @@ func (d *driver) driveErrors() {
 		}
 		if path != o.Path {
 			want("with an unknown record", o, d.send(o.Method, path, all, nil, ""), http.StatusNotFound)
-			malformed := strings.NewReplacer("{uuid}", "1", "{batch_id}", "1").Replace(o.Path)
+			malformed := strings.NewReplacer("{uuid}", "1", "{batch_id}", "1", "{id}", "1").Replace(o.Path)
 			want("with a malformed id", o, d.send(o.Method, malformed, all, nil, ""), http.StatusNotFound)
 		}
 		if o.Parameters.GetByInAndName(openapi3.ParameterInQuery, "page") != nil && path == o.Path {

@@ -55,6 +55,7 @@ func (d *driver) drive() {
 	d.driveCertificates()
 	d.driveLists()
 	d.driveBatches()
+	d.driveTemplates()
 	d.drivePublic()
 	d.driveEvents()
 	driven := d.checker.Driven()

@@ -109,15 +109,13 @@ func (o *open) checkEntry(i int, e *Entry, inst *account.Institution, reference,
 	if text.IssueDate == "" {
 		text.IssueDate = today
 	}
-	if len(bad) > 0 {
-		return text, bad // the layout of other texts says nothing
-	}
 	v := &design.Values{
 		Name: text.FullName, Title: text.Title, Reference: reference, Details: text.Details, IssueDate: text.IssueDate, Institution: inst.Name, Columns: e.Values,
 	}
 	for _, p := range o.template.Check(v) {
+		// A text that breaks a rule is empty here. Each field has at most one problem.
 		problem := o.problem(p, v)
-		if !slices.ContainsFunc(bad, func(have RowProblem) bool { return have.Field == problem.Field && have.Code == problem.Code }) {
+		if !slices.ContainsFunc(bad, func(have RowProblem) bool { return have.Field == problem.Field }) {
 			bad = append(bad, RowProblem{Entry: i, Problem: problem})
 		}
 	}

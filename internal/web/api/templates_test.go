@@ -38,7 +38,8 @@ func (v *vault) published(name string) (path string) {
 
 // issued returns an entry in JSON.
 func issued(name, grade string) string {
-	return fmt.Sprintf(`{"full_name": %q, "applicant_email": "%x@example.org", "certificate_title": "BSc Physics", "issue_date": "2026-06-30", "values": {"Grade": %q}}`, name, name, grade)
+	return fmt.Sprintf(`{"full_name": %q, "applicant_email": "%x@example.org", "certificate_title": "BSc Physics", "issue_date": "2026-06-30", "values": {"Grade": %q}}`,
+		name, name[:min(len(name), 12)], grade)
 }
 
 func issuedList(list ...string) string { return `{"entries": [` + strings.Join(list, ", ") + `]}` }
