@@ -17,12 +17,13 @@ import (
 	"github.com/certvault/certvault/internal/config"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/keyring"
+	"github.com/certvault/certvault/internal/template"
 )
 
 // backupConfig returns the configuration of a backup of the storage.
 func (s *Storage) backupConfig(data string, files blob.Store) backup.Config {
 	return backup.Config{
-		DB: s.DB, Keyring: s.Keyring, Data: data, Files: files, Version: Version(), Keys: []backup.Keys{cert.BlobKeys, batch.BlobKeys, bulkimport.BlobKeys},
+		DB: s.DB, Keyring: s.Keyring, Data: data, Files: files, Version: Version(), Keys: []backup.Keys{cert.BlobKeys, batch.BlobKeys, template.BlobKeys, bulkimport.BlobKeys},
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,18 +18,23 @@ import (
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/job"
 	"github.com/certvault/certvault/internal/pades"
+	"github.com/certvault/certvault/internal/template"
 )
 
 // ExamineFiles reads the stored files of all certificates, compares the files with their digests
 // and verifies the signatures. ExamineFiles stores the results, which raises or clears the alarm of
-// each certificate. The first finding is the total, and each further finding is a certificate with
-// a damaged file.
+// each certificate. It also compares the files of templates with their digests. The first finding is
+// the total of the certificates, and each further finding is a certificate or a template with a damaged
+// file.
 func ExamineFiles(ctx context.Context, s config.Storage) (list []Finding) {
 	total := Finding{Name: "stored files"}
+	var templates []Finding
 	count, err := examineFiles(ctx, s, func(c *cert.Certificate, checks []cert.Check) {
 		if problem := problemOf(checks); problem != "" {
 			list = append(list, Finding{Name: "certificate " + c.ReferenceID, Detail: problem})
 		}
+	}, func(damage template.Damage) {
+		templates = append(templates, Finding{Name: damage.What, Detail: damage.Problem})
 	})
 	total.Good = err == nil && len(list) == 0
 	switch {
@@ -39,11 +45,12 @@ func ExamineFiles(ctx context.Context, s config.Storage) (list []Finding) {
 	default:
 		total.Detail = fmt.Sprintf("the files of %d of %d certificates are damaged; restore them from a backup and check again", len(list), count)
 	}
-	return append([]Finding{total}, list...)
+	return slices.Concat([]Finding{total}, list, templates)
 }
 
-// examineFiles calls f with the results for each certificate, and returns the number of certificates.
-func examineFiles(ctx context.Context, s config.Storage, f func(c *cert.Certificate, checks []cert.Check)) (count int, err error) {
+// examineFiles calls f with the results for each certificate, and damaged for each damaged file of a
+// template. It returns the number of certificates.
+func examineFiles(ctx context.Context, s config.Storage, f func(c *cert.Certificate, checks []cert.Check), damaged func(template.Damage)) (count int, err error) {
 	if s.Database == "" {
 		if _, err := os.Stat(filepath.Join(s.Data, db.FileName)); err != nil {
 			return 0, err
@@ -62,6 +69,13 @@ func examineFiles(ctx context.Context, s config.Storage, f func(c *cert.Certific
 		return 0, fmt.Errorf("the schema has version %d, and this program supports version %d", applied, known)
 	}
 	if err := checkInstallation(ctx, s, d); err != nil {
+		return 0, err
+	}
+	blobs, err := blob.NewFolder(filesDir(s))
+	if err != nil {
+		return 0, err
+	}
+	if err := template.CheckFiles(ctx, d, blobs, damaged); err != nil {
 		return 0, err
 	}
 	certs, err := certsOf(s, d)

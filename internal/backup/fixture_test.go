@@ -20,6 +20,7 @@ import (
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/keyring"
+	"github.com/certvault/certvault/internal/template"
 	"github.com/certvault/certvault/internal/vault"
 	"github.com/certvault/certvault/internal/vaulttest"
 )
@@ -54,7 +55,7 @@ func newFixtureIn(t *testing.T, d *db.DB, data string, n int) *fixture {
 	f.ok(os.WriteFile(filepath.Join(data, "files", "certvault.json"), []byte(`{"installation":"`+id+`"}`), 0o600))
 	f.Vault = vaulttest.New(t, d, func(deps *vault.Deps) { deps.Blobs, deps.Keyring = files, ring })
 	f.Blobs = files
-	f.config = backup.Config{DB: d, Keyring: ring, Data: data, Files: files, Keys: []backup.Keys{cert.BlobKeys, batch.BlobKeys, bulkimport.BlobKeys}, Version: "test"}
+	f.config = backup.Config{DB: d, Keyring: ring, Data: data, Files: files, Keys: []backup.Keys{cert.BlobKeys, batch.BlobKeys, template.BlobKeys, bulkimport.BlobKeys}, Version: "test"}
 	f.inst = f.Institution("NWU", "Northwest University")
 	f.issue(n)
 	return f

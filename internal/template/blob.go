@@ -52,12 +52,3 @@ func BlobKeys(ctx context.Context, q db.Queryer, visit func(key string) error) e
 	}
 	return nil
 }
-
-// Base is the base of a version, for checks of the stored files.
-type Base struct {
-	Template string // UUID
-	Number   int
-	Key      string
-	Size     int64
-	SHA256   [32]byte
-}

@@ -54,15 +54,12 @@ func (s *Service) latest(ctx context.Context, institutionID int64, uuid string, 
 	return v, nil
 }
 
-// acquire waits until another design may be in memory.
+// acquire is acquireMemory for an operation that draws.
 func (s *Service) acquire(ctx context.Context) (release func(), err error) {
 	if s.sealer == nil {
 		return nil, errUnavailable
 	}
-	if err := s.designing.Acquire(ctx, 1); err != nil {
-		return nil, fmt.Errorf("waiting to draw a template: %w", err)
-	}
-	return func() { s.designing.Release(1) }, nil
+	return s.acquireMemory(ctx)
 }
 
 // render draws a page of a PDF as PNG.

@@ -1,0 +1,92 @@
+package template
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/certvault/certvault/internal/blob"
+	"github.com/certvault/certvault/internal/db"
+)
+
+// Damage is a stored file of a template that is missing or differs from its digest.
+type Damage struct {
+	// What names the file for an operator, such as "template Diploma, version 2".
+	What string
+	// Problem is the damage, with its effect.
+	Problem string
+}
+
+// storedFile is a file with the digest that it must have. A design has no digest.
+type storedFile struct {
+	what, effect, key string
+	digest            []byte
+}
+
+// fileQueries return the files of templates: a name, a number, the key and the digest.
+var fileQueries = []struct{ what, effect, query string }{
+	{"template %s, version %d", "certificates of this version that are not approved cannot be drawn, and those that are approved are damaged", `
+		SELECT t.name, v.number, v.base_key, v.base_sha256 FROM template_versions v JOIN templates t ON t.id = v.template_id WHERE v.base_key IS NOT NULL ORDER BY v.id`},
+	{"design of the template %s, version %d", "the template cannot be changed", `
+		SELECT t.name, v.number, v.design_key, NULL FROM template_versions v JOIN templates t ON t.id = v.template_id WHERE v.state <> 'retired' ORDER BY v.id`},
+	{"font %s of the institution %d", "certificates with this font cannot be drawn", `
+		SELECT file_name, institution_id, font_key, sha256 FROM institution_fonts ORDER BY institution_id, created_at`},
+	{"picture %s of the institution %d", "templates with this picture cannot be published", `
+		SELECT picture_key, institution_id, picture_key, sha256 FROM template_pictures ORDER BY institution_id, created_at`},
+}
+
+// CheckFiles reads all files of templates and compares them with their digests. It calls f for each file
+// that is missing or damaged.
+func CheckFiles(ctx context.Context, d *db.DB, blobs blob.Store, f func(Damage)) error {
+	for _, q := range fileQueries {
+		rows, err := d.QueryContext(ctx, q.query)
+		if err != nil {
+			return fmt.Errorf("listing the files of templates: %w", err)
+		}
+		list, err := db.Collect(rows, func(rows *sql.Rows) (storedFile, error) {
+			var name string
+			var number int64
+			file := storedFile{effect: q.effect}
+			err := rows.Scan(&name, &number, &file.key, &file.digest)
+			file.what = fmt.Sprintf(q.what, name, number)
+			return file, err
+		})
+		if err != nil {
+			return fmt.Errorf("listing the files of templates: %w", err)
+		}
+		for _, file := range list {
+			problem, err := file.problem(ctx, blobs)
+			if err != nil {
+				return fmt.Errorf("checking the files of templates: %w", err)
+			}
+			if problem != "" {
+				f(Damage{file.what, problem + ": " + file.effect})
+			}
+		}
+	}
+	return nil
+}
+
+// problem reads the file and returns its damage, or "".
+func (f *storedFile) problem(ctx context.Context, blobs blob.Store) (_ string, err error) {
+	o, err := blobs.Open(ctx, f.key)
+	if errors.Is(err, blob.ErrNotFound) {
+		return "the file is missing", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, o.Close()) }()
+	h := sha256.New()
+	if _, err := io.Copy(h, io.NewSectionReader(o, 0, o.Size())); err != nil {
+		return "the file cannot be read", nil //nolint:nilerr // a bad block of the disk is damage
+	}
+	if f.digest != nil && !bytes.Equal(h.Sum(nil), f.digest) {
+		return "the file is damaged", nil
+	}
+	return "", ctx.Err()
+}
