@@ -48,6 +48,7 @@ type commands struct {
 	Verify      verifyCommand      `cmd:"" help:"Check a verified PDF offline. Exit code: 0 valid, 1 not valid, 2 unknown."`
 	Upload      uploadCommand      `cmd:"" help:"Upload one certificate through the API."`
 	Bulk        bulkCommand        `cmd:"" help:"Upload a list of certificates through the API."`
+	Template    templateCommand    `cmd:"" help:"Manage templates, and issue certificates from them."`
 	Erase       eraseCommand       `cmd:"" help:"Delete the files of a revoked certificate, or a failed certificate, immediately."`
 	Blob        blobCommand        `cmd:"" help:"Copy the stored files."`
 	Doctor      doctorCommand      `cmd:"" help:"Check the installation and report problems."`

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"log/slog"
 	"net"
 	"net/http"
@@ -295,7 +294,7 @@ func New(ctx context.Context, cfg *config.Serve, log *slog.Logger, stdout io.Wri
 	if a.renderer, err = pdfium.New(ctx, pdfium.Options{CacheDir: filepath.Join(cfg.Data, "cache")}); err != nil {
 		return nil, fmt.Errorf("preparing the PDF renderer: %w", err)
 	}
-	if a.fonts, err = typeset.New(a.fontFolders()...); err != nil {
+	if a.fonts, err = typeset.New(fontFolders(cfg.Data, cfg.Fonts)...); err != nil {
 		return nil, fmt.Errorf("preparing the fonts: %w", err)
 	}
 	if err := a.wire(); err != nil {
@@ -309,19 +308,6 @@ func New(ctx context.Context, cfg *config.Serve, log *slog.Logger, stdout io.Wri
 
 // systemFonts is the folder in which Linux distributions install fonts.
 const systemFonts = "/usr/share/fonts"
-
-// fontFolders returns the folders to search for fonts.
-func (a *App) fontFolders() []fs.FS {
-	paths := a.cfg.Fonts
-	if len(paths) == 0 {
-		paths = []string{filepath.Join(a.cfg.Data, "fonts"), systemFonts}
-	}
-	var folders []fs.FS
-	for _, path := range paths {
-		folders = append(folders, os.DirFS(path))
-	}
-	return folders
-}
 
 // wire creates the services.
 func (a *App) wire() error {

@@ -1,0 +1,405 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/certvault/certvault/client"
+	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/app"
+	"github.com/certvault/certvault/internal/bulkclient"
+	"github.com/certvault/certvault/internal/config"
+	"github.com/certvault/certvault/internal/design"
+	"github.com/certvault/certvault/internal/design/builtin"
+	"github.com/certvault/certvault/internal/template"
+)
+
+type templateCommand struct {
+	List    templateList    `cmd:"" help:"List the templates of an institution, or the built-in designs."`
+	Import  templateImport  `cmd:"" help:"Create a template from an exported file, a built-in design, or a PDF, PNG or JPEG file."`
+	Publish templatePublish `cmd:"" help:"Publish the draft of a template, so that certificates can be issued from it."`
+	Archive templateArchive `cmd:"" help:"Archive a template, so that no more certificates are issued from it."`
+	Export  templateExport  `cmd:"" help:"Write a template to a file, to import it into another institution or vault."`
+	Issue   templateIssue   `cmd:"" help:"Issue the certificates of a list from a template, through the API."`
+}
+
+// withTemplates opens the templates of an institution and calls f.
+func (c *console) withTemplates(s config.Storage, slug string, fonts []string, f func(t *template.Service, inst *account.Institution) error) error {
+	return c.institution(s, slug, func(base *app.Base, inst *account.Institution) (err error) {
+		t, done, err := base.Templates(c.ctx, s, fonts)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, done(c.ctx)) }()
+		return templateError(f(t, inst))
+	})
+}
+
+// templateError returns an error with the problems of a layout in words.
+func templateError(err error) error {
+	problems, ok := errors.AsType[design.Problems](err)
+	if !ok {
+		return err
+	}
+	lines := make([]string, len(problems))
+	for i, p := range problems {
+		lines[i] = p.String()
+	}
+	return fmt.Errorf("the template cannot be published; change it in the panel:\n  %s", strings.Join(lines, "\n  "))
+}
+
+type templateList struct {
+	config.Storage
+
+	Institution string `help:"Slug of the institution." placeholder:"SLUG" xor:"what" required:""`
+	BuiltIn     bool   `help:"List the built-in designs." name:"built-in" xor:"what" required:""`
+	Archived    bool   `help:"List archived templates instead of the others."`
+}
+
+type templateRow struct {
+	ID          string     `json:"id"`
+	Name        string     `json:"name"`
+	State       string     `json:"state"`
+	Version     int        `json:"version"`
+	Draft       bool       `json:"draft"`
+	Issued      int        `json:"issued"`
+	PublishedAt *time.Time `json:"published_at"`
+	ArchivedAt  *time.Time `json:"archived_at"`
+}
+
+func templateRowOf(t *template.Template) templateRow {
+	r := templateRow{ID: t.UUID, Name: t.Name, State: "draft", Version: t.Latest().Number, Draft: t.Draft != nil, Issued: t.Issued, ArchivedAt: t.ArchivedAt}
+	if t.Published != nil {
+		r.State, r.Version, r.PublishedAt = "published", t.Published.Number, t.Published.PublishedAt
+	}
+	if t.ArchivedAt != nil {
+		r.State = "archived"
+	}
+	return r
+}
+
+// builtInRow is a built-in design.
+type builtInRow struct {
+	Name        string   `json:"name"`
+	Title       string   `json:"title"`
+	Description string   `json:"description"`
+	Landscape   bool     `json:"landscape"`
+	Papers      []string `json:"papers"`
+}
+
+// Run lists templates, newest first.
+func (l *templateList) Run(c *console) error {
+	if l.BuiltIn {
+		return c.printBuiltIn()
+	}
+	return c.withTemplates(l.Storage, l.Institution, nil, func(s *template.Service, inst *account.Institution) error {
+		list, err := s.List(c.ctx, inst.ID, template.Filter{Archived: l.Archived})
+		if err != nil {
+			return err
+		}
+		rows := make([]templateRow, len(list))
+		for i, t := range list {
+			rows[i] = templateRowOf(t)
+		}
+		return c.print(rows, func(w io.Writer) {
+			table := newTable(w, "ID", "NAME", "STATE", "VERSION", "DRAFT", "ISSUED", "PUBLISHED")
+			for i := range rows {
+				r := &rows[i]
+				draft := "-"
+				if r.Draft {
+					draft = "yes"
+				}
+				table.row(r.ID, r.Name, r.State, r.Version, draft, r.Issued, formatTime(r.PublishedAt))
+			}
+			table.flush()
+		})
+	})
+}
+
+func (c *console) printBuiltIn() error {
+	var rows []builtInRow
+	for _, b := range builtin.All() {
+		row := builtInRow{Name: b.Name, Title: b.Title, Description: b.Description, Landscape: b.Landscape}
+		for _, f := range b.Formats {
+			row.Papers = append(row.Papers, f.Paper)
+		}
+		rows = append(rows, row)
+	}
+	return c.print(rows, func(w io.Writer) {
+		table := newTable(w, "NAME", "TITLE", "DESCRIPTION")
+		for _, r := range rows {
+			table.row(r.Name, r.Title, r.Description)
+		}
+		table.flush()
+	})
+}
+
+type templateImport struct {
+	config.Storage
+
+	File        string   `arg:"" help:"File of certvault template export, or a design: PDF, PNG or JPEG." name:"FILE" optional:"" type:"path"`
+	BuiltIn     string   `help:"Name of a built-in design, instead of a file." name:"built-in" placeholder:"NAME"`
+	Institution string   `help:"Slug of the institution." placeholder:"SLUG" required:""`
+	Name        string   `help:"Name of the template. Default: the name in the file, or that of the design." placeholder:"NAME"`
+	Paper       string   `help:"Paper of a built-in design, a4 or letter; for a picture also 16:9. Default: a4, or the size of the picture." placeholder:"a4|letter"`
+	Accent      string   `help:"Color of a built-in design, as #rrggbb. Default: the institution's color." placeholder:"COLOR"`
+	Publish     bool     `help:"Also publish the template."`
+	Fonts       []string `help:"Folders with fonts for further scripts. Default: DATA/fonts and /usr/share/fonts." placeholder:"DIR" type:"path"`
+}
+
+// Run creates a template.
+func (i *templateImport) Run(c *console) error {
+	if (i.File == "") == (i.BuiltIn == "") {
+		return &usageError{errors.New("name either a file or --built-in")}
+	}
+	return c.withTemplates(i.Storage, i.Institution, i.Fonts, func(s *template.Service, inst *account.Institution) error {
+		t, err := i.create(c, s, inst)
+		if err != nil {
+			return err
+		}
+		for _, w := range t.Draft.Warnings {
+			printf(c.stderr, "certvault: %s\n", w.Text)
+		}
+		if i.Publish {
+			published, err := s.Publish(c.ctx, inst, t.UUID, t.Draft.Revision)
+			if err != nil {
+				return fmt.Errorf("the template %s was created as a draft: %w", t.UUID, templateError(err))
+			}
+			t = published
+		}
+		return c.print(templateRowOf(t), func(w io.Writer) {
+			printf(w, "%s\n", t.UUID)
+			printf(c.stderr, "Template %s created as %s.\n", t.Name, map[bool]string{true: "published", false: "a draft"}[t.Published != nil])
+		})
+	})
+}
+
+func (i *templateImport) create(c *console, s *template.Service, inst *account.Institution) (_ *template.Template, err error) {
+	if i.BuiltIn != "" {
+		name := i.Name
+		if b, ok := builtin.Find(i.BuiltIn); ok && name == "" {
+			name = b.Title
+		}
+		if name == "" {
+			name = i.BuiltIn // the error names the built-in designs
+		}
+		return s.Create(c.ctx, template.NewTemplate{Institution: inst, Name: name, BuiltIn: i.BuiltIn, Paper: i.Paper, Accent: i.Accent})
+	}
+	file, err := os.Open(i.File)
+	if err != nil {
+		return nil, &usageError{err}
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	head := make([]byte, 4)
+	if _, err := io.ReadFull(file, head); err != nil && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	if _, err := file.Seek(0, io.SeekStart); err != nil {
+		return nil, err
+	}
+	if string(head) == "PK\x03\x04" {
+		return s.Import(c.ctx, inst, i.Name, file)
+	}
+	name := i.Name
+	if name == "" {
+		name = strings.TrimSuffix(filepath.Base(i.File), filepath.Ext(i.File))
+	}
+	return s.Create(c.ctx, template.NewTemplate{Institution: inst, Name: name, Design: file, Paper: i.Paper})
+}
+
+type templatePublish struct {
+	config.Storage
+
+	ID          string   `arg:"" help:"The template's id in the output of list."`
+	Institution string   `help:"Slug of the institution." placeholder:"SLUG" required:""`
+	Fonts       []string `help:"Folders with fonts for further scripts. Default: DATA/fonts and /usr/share/fonts." placeholder:"DIR" type:"path"`
+}
+
+// Run publishes the draft of a template.
+func (p *templatePublish) Run(c *console) error {
+	return c.withTemplates(p.Storage, p.Institution, p.Fonts, func(s *template.Service, inst *account.Institution) error {
+		t, err := s.ByUUID(c.ctx, inst.ID, p.ID)
+		if err != nil {
+			return err
+		}
+		if t, err = s.Publish(c.ctx, inst, p.ID, t.Latest().Revision); err != nil {
+			return err
+		}
+		return c.print(templateRowOf(t), func(w io.Writer) { printf(w, "Version %d of the template %s published.\n", t.Published.Number, t.Name) })
+	})
+}
+
+type templateArchive struct {
+	config.Storage
+
+	ID          string `arg:"" help:"The template's id in the output of list."`
+	Institution string `help:"Slug of the institution." placeholder:"SLUG" required:""`
+	Undo        bool   `help:"Make an archived template available again."`
+}
+
+// Run archives a template, or undoes that.
+func (a *templateArchive) Run(c *console) error {
+	return c.withTemplates(a.Storage, a.Institution, nil, func(s *template.Service, inst *account.Institution) error {
+		change, done := s.Archive, "archived"
+		if a.Undo {
+			change, done = s.Unarchive, "available again"
+		}
+		if err := change(c.ctx, inst, a.ID); err != nil {
+			return err
+		}
+		t, err := s.ByUUID(c.ctx, inst.ID, a.ID)
+		if err != nil {
+			return err
+		}
+		return c.print(templateRowOf(t), func(w io.Writer) { printf(w, "Template %s is %s.\n", t.Name, done) })
+	})
+}
+
+type templateExport struct {
+	config.Storage
+
+	ID          string `arg:"" help:"The template's id in the output of list."`
+	File        string `arg:"" help:"File to write, such as diploma.cvtemplate. It must not exist." name:"FILE" type:"path"`
+	Institution string `help:"Slug of the institution." placeholder:"SLUG" required:""`
+}
+
+// Run writes a template to a file.
+func (e *templateExport) Run(c *console) error {
+	return c.withTemplates(e.Storage, e.Institution, nil, func(s *template.Service, inst *account.Institution) (err error) {
+		if _, err := s.ByUUID(c.ctx, inst.ID, e.ID); err != nil {
+			return err
+		}
+		file, err := os.OpenFile(e.File, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+		if err != nil {
+			return &usageError{err}
+		}
+		if err := errors.Join(s.Export(c.ctx, inst.ID, e.ID, file), file.Close()); err != nil {
+			return errors.Join(err, os.Remove(e.File))
+		}
+		return c.print(struct {
+			ID   string `json:"id"`
+			File string `json:"file"`
+		}{e.ID, e.File}, func(w io.Writer) { printf(w, "%s\n", e.File) })
+	})
+}
+
+type templateIssue struct {
+	remote
+
+	ID      string `arg:"" help:"The template's id in the output of list."`
+	List    string `arg:"" help:"Excel or CSV file with the columns full_name and email, and a column for each value of the template." name:"LIST" type:"path"`
+	Name    string `help:"Name of the batch." placeholder:"NAME"`
+	Check   bool   `help:"Only check the list, and issue nothing."`
+	Results string `help:"File for the result of each row. Default: LIST.results.csv in the folder of the list." placeholder:"FILE" type:"path"`
+}
+
+// Help returns the details that do not fit into the one-line help.
+func (*templateIssue) Help() string {
+	return `The columns title, issue_date and details are optional. Every row is checked before any certificate is issued: if a row has a problem, nothing is issued, and
+the results name the problem. After an interruption, run the same command again: it continues where it stopped. The token needs the permission
+certificate-template:issue, and batch:view to wait for the certificates.`
+}
+
+// issueResult is the output of the command: the number of rows with each status.
+type issueResult struct {
+	Rows       int    `json:"rows"`
+	Approved   int    `json:"approved"`
+	Failed     int    `json:"failed"`
+	Rejected   int    `json:"rejected"`
+	Revoked    int    `json:"revoked"`
+	Refused    int    `json:"refused"`
+	Unfinished int    `json:"unfinished"`
+	Results    string `json:"results,omitempty"`
+}
+
+// Run issues the certificates of a list. It returns an error if a row has no approved certificate.
+func (t *templateIssue) Run(c *console) error {
+	progress := newBar(c.stderr)
+	vault, err := t.connect(c.stderr, progress.end)
+	if err != nil {
+		return err
+	}
+	found, err := vault.Template(c.ctx, t.ID)
+	if err != nil {
+		return t.userError(err)
+	}
+	entries, err := t.read(c, found.Columns)
+	if err != nil {
+		return &usageError{err}
+	}
+	run := &bulkclient.Issue{Client: vault, TemplateID: t.ID, Name: t.Name, Entries: entries, Report: report(progress)}
+	refused, err := run.Check(c.ctx, t.Check)
+	if err != nil {
+		return t.userError(err)
+	}
+	if t.Check || len(refused) > 0 {
+		return t.finish(c, len(entries.List), refused, nil)
+	}
+	results, err := run.Do(c.ctx)
+	progress.end()
+	if results == nil {
+		return t.userError(err)
+	}
+	return t.finish(c, len(entries.List), results, err)
+}
+
+// finish writes the results and prints their numbers.
+func (t *templateIssue) finish(c *console, rows int, results []*bulkclient.Result, err error) error {
+	counts := bulkclient.Count(results)
+	r := issueResult{
+		Rows: rows, Approved: counts[bulkclient.Approved], Failed: counts[bulkclient.Failed], Rejected: counts[bulkclient.Rejected], Revoked: counts[bulkclient.Revoked],
+		Refused: counts[bulkclient.Refused], Unfinished: counts[bulkclient.Unfinished],
+	}
+	if len(results) > 0 {
+		if r.Results = t.Results; r.Results == "" {
+			r.Results = strings.TrimSuffix(t.List, filepath.Ext(t.List)) + ".results.csv"
+		}
+		if e := bulkclient.WriteResults(r.Results, results); e != nil {
+			return errors.Join(t.userError(err), e)
+		}
+	}
+	if e := c.print(r, func(w io.Writer) { r.print(w, t.Check) }); e != nil {
+		return e
+	}
+	switch {
+	case err != nil:
+		return fmt.Errorf("%w; run the same command again to continue", t.userError(err))
+	case r.Refused > 0:
+		return fmt.Errorf("%d of %d rows have problems, and nothing was issued; see %s", r.Refused, rows, r.Results)
+	case !t.Check && r.Approved != rows:
+		return fmt.Errorf("%d of %d rows have no approved certificate; see %s", rows-r.Approved, rows, r.Results)
+	}
+	return nil
+}
+
+func (r *issueResult) print(w io.Writer, check bool) {
+	if check && r.Refused == 0 {
+		printf(w, "All %d rows can be issued.\n", r.Rows)
+		return
+	}
+	bulk := bulkResult{
+		Rows: r.Rows, Approved: r.Approved, Failed: r.Failed, Rejected: r.Rejected, Revoked: r.Revoked, Refused: r.Refused, Unfinished: r.Unfinished, Results: r.Results,
+	}
+	bulk.print(w)
+}
+
+func (t *templateIssue) read(c *console, columns []client.TemplateColumn) (_ *bulkclient.Entries, err error) {
+	file, err := os.Open(t.List)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	list, err := bulkclient.ReadEntries(c.ctx, file, columns, time.Now())
+	if err != nil {
+		return nil, err
+	}
+	if len(list.Unused) > 0 {
+		printf(c.stderr, "certvault: the following columns are not used: %s\n", strings.Join(list.Unused, ", "))
+	}
+	return list, nil
+}
