@@ -36,7 +36,11 @@ func newRemoteVault(t *testing.T, respond http.HandlerFunc) *remoteVault {
 		if r.Header.Get("Authorization") != "Bearer cvt_secret" {
 			t.Errorf("Authorization = %q, want Bearer cvt_secret", r.Header.Get("Authorization"))
 		}
-		_, _ = io.Copy(io.Discard, r.Body)
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
 		respond(w, r)
 	}))
 	t.Cleanup(server.Close)

@@ -378,8 +378,8 @@ func (t *templateIssue) finish(c *console, rows int, results []*bulkclient.Resul
 }
 
 func (r *issueResult) print(w io.Writer, check bool) {
-	if check && r.Refused == 0 {
-		printf(w, "All %d rows can be issued.\n", r.Rows)
+	if check {
+		printf(w, "%d of %d rows can be issued.\n", r.Rows-r.Refused, r.Rows)
 		return
 	}
 	bulk := bulkResult{
