@@ -112,8 +112,8 @@ func (a *App) handler() (http.Handler, error) {
 		return nil, err
 	}
 	business := &api.API{
-		Certs: a.Certs, Search: a.Search, Batches: a.Batches, Templates: a.Templates, Tokens: a.Tokens, Links: a.links, Limit: limit.NewCounter(a.cfg.RateLimit, time.Now), Keys: a.IdempotencyKeys,
-		Log: a.log,
+		Certs: a.Certs, Search: a.Search, Batches: a.Batches, Templates: a.Templates, Tokens: a.Tokens, Links: a.links,
+		Limit: limit.NewCounter(a.cfg.RateLimit, time.Now), Keys: a.IdempotencyKeys, Log: a.log,
 	}
 	compress, err := web.Compress()
 	if err != nil {

@@ -239,8 +239,9 @@ func (r *Result) set(e *client.BatchEntry) {
 // keyOf returns the idempotency key of a batch.
 func keyOf(templateID, name string, entries []client.IssueEntry) (string, error) {
 	content, err := json.Marshal(struct {
-		Template, Name string
-		Entries        []client.IssueEntry
+		Template string              `json:"template"`
+		Name     string              `json:"name"`
+		Entries  []client.IssueEntry `json:"entries"`
 	}{templateID, name, entries})
 	if err != nil {
 		return "", fmt.Errorf("writing the entries: %w", err)

@@ -169,11 +169,11 @@ func (s *Service) insertDraftTx(ctx context.Context, tx *db.Tx, v *Version, now 
 	if err != nil {
 		return err
 	}
-	pages, err := json.Marshal(v.Pages)
+	pages, err := json.Marshal(convert(v.Pages, func(p design.Page) storedPage { return storedPage(p) }))
 	if err != nil {
 		return fmt.Errorf("encoding pages: %w", err)
 	}
-	warnings, err := json.Marshal(append([]design.Warning{}, v.Warnings...))
+	warnings, err := json.Marshal(convert(v.Warnings, func(w design.Warning) storedWarning { return storedWarning(w) }))
 	if err != nil {
 		return fmt.Errorf("encoding warnings: %w", err)
 	}

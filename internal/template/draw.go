@@ -165,7 +165,7 @@ func (o *opened) put(v *open) {
 // open returns a published or retired version of an institution.
 func (s *Service) open(ctx context.Context, institutionID, versionID int64) (*open, error) {
 	if o := s.opened.get(versionID); o != nil {
-		return o, o.belongsTo(institutionID)
+		return o.of(institutionID)
 	}
 	// Several workers draw certificates of one batch at the same time. Reading must not end because one
 	// of them ends.
@@ -184,15 +184,16 @@ func (s *Service) open(ctx context.Context, institutionID, versionID int64) (*op
 		if r.Err != nil {
 			return nil, fmt.Errorf("opening a template: %w", r.Err)
 		}
-		return o, o.belongsTo(institutionID)
+		return o.of(institutionID)
 	}
 }
 
-func (o *open) belongsTo(institutionID int64) error {
+// of returns o, or fault.NotFound if it belongs to another institution.
+func (o *open) of(institutionID int64) (*open, error) {
 	if o.version.institutionID != institutionID {
-		return errNotFound
+		return nil, errNotFound
 	}
-	return nil
+	return o, nil
 }
 
 // errOtherBase reports a base whose bytes have changed.

@@ -207,7 +207,8 @@ func (s *Service) missingFonts(ctx context.Context, institutionID int64, fonts [
 	}
 	for _, f := range fonts {
 		if !slices.ContainsFunc(own, func(have *Font) bool { return have.ID == f.SHA256 }) {
-			list = append(list, design.Warning{Code: "font_missing", Text: fmt.Sprintf("The template uses the uploaded font %s. Upload its file %s, or choose another font.", f.Family, f.FileName)})
+			text := fmt.Sprintf("The template uses the uploaded font %s. Upload its file %s, or choose another font.", f.Family, f.FileName)
+			list = append(list, design.Warning{Code: "font_missing", Text: text})
 		}
 	}
 	return list, nil

@@ -240,7 +240,8 @@ func (s *Service) DeleteFont(ctx context.Context, inst *account.Institution, id 
 		return errNoFont
 	}
 	err = s.db.Tx(ctx, func(tx *db.Tx) error {
-		f, err := scanFont(tx.QueryRowContext(ctx, `SELECT `+fontColumns+` FROM institution_fonts WHERE institution_id = $1 AND sha256 = $2 AND deleted_at IS NULL`, inst.ID, digest))
+		f, err := scanFont(tx.QueryRowContext(ctx, `
+			SELECT `+fontColumns+` FROM institution_fonts WHERE institution_id = $1 AND sha256 = $2 AND deleted_at IS NULL`, inst.ID, digest))
 		if errors.Is(err, sql.ErrNoRows) {
 			return errNoFont
 		}

@@ -1,37 +1,179 @@
 package template_test
 
 import (
+	"context"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
+	"golang.org/x/text/unicode/norm"
+
+	"github.com/certvault/certvault/internal/blob"
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/db/dbtest"
+	"github.com/certvault/certvault/internal/design"
+	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/pdf/pdftest"
+	"github.com/certvault/certvault/internal/seal"
 	"github.com/certvault/certvault/internal/template"
+	"github.com/certvault/certvault/internal/vault"
+	"github.com/certvault/certvault/internal/vaulttest"
 )
 
-func TestZZ(t *testing.T) {
+// tool runs a program on a file and returns its output. The test is skipped if the program is missing,
+// except in CI.
+func tool(t *testing.T, name string, args ...string) string {
+	t.Helper()
+	path, err := exec.LookPath(name)
+	if err != nil {
+		if os.Getenv("CI") == "true" {
+			t.Fatal(err)
+		}
+		t.Skip(err)
+	}
+	out, err := exec.CommandContext(t.Context(), path, args...).Output() //nolint:gosec // a program of the test
+	if err != nil {
+		t.Fatalf("%s %s: %v\n%s", name, args, err, out)
+	}
+	return string(out)
+}
+
+// Each certificate of a batch has exactly the texts of its row, and nothing of the person who issued it.
+// Its QR code leads to its own verification page, and its signature is valid.
+func TestCertificatesShowTheirRows(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		f := newFixture(t, d, sealed(t))
-		for _, name := range []string{"meridian", "heritage", "aurora", "letterpress", "guild", "token"} {
-			tmpl := f.Template(f.inst, name, name)
-			var entries []template.Entry
-			for i, n := range []string{"Amelia Hart", "محمد بن عبد العزيز", "ज्ञानेश्वर त्रिपाठी"} {
-				entries = append(entries, template.Entry{FullName: n, Email: fmt.Sprintf("%s%d@example.org", name, i), IssueDate: "2026-03-12", Details: "Awarded with distinction"})
+		names := []string{"Amelia Hart", "Žofie Nováková", "Анастасія Шевчук", "Ελένη Παπαδοπούλου", "Nguyễn Thị Ánh", "Maria-Magdalena Konstantinopoulou de Vasconcelos e Albuquerque"}
+		left := func(id, text string, y float64) design.Field {
+			field := textField(id, text, y)
+			field.Required = false
+			return field
+		}
+		tmpl := f.publish(t, "Diploma", layout(
+			left("title", "{title}", 350), left("grade", "Grade: {column:Grade}", 400), left("date", "{date}", 450), left("details", "{details}", 500),
+			left("institution", "{institution}", 550), left("reference", "{reference}", 600),
+		))
+		var entries []template.Entry
+		for i, name := range names {
+			entries = append(entries, template.Entry{
+				FullName: name, Email: fmt.Sprintf("p%d@example.org", i), Title: fmt.Sprintf("Course %d", i), IssueDate: "2026-03-12",
+				Details: fmt.Sprintf("With %d points", 90+i), Values: map[string]string{"Grade": fmt.Sprintf("G%d", i)},
+			})
+		}
+		issuer := cert.Actor{Type: "user", ID: 4711, Name: "Registrar Quimby"}
+		b, err := f.Templates.Issue(t.Context(), tmpl.UUID, template.Issue{Institution: f.inst, Creator: issuer, Entries: entries})
+		ok(t, err)
+		list := f.finish(t, b)
+		for i, c := range list {
+			if c.Status != cert.Approved {
+				t.Fatalf("%s is %s: %v", c.FullName, c.Status, c.Failure)
 			}
-			problems, err := f.Templates.Check(t.Context(), f.inst, tmpl.UUID, entries)
-			ok(t, err)
-			t.Log(name, problems)
-			b, err := f.Templates.Issue(t.Context(), tmpl.UUID, template.Issue{Institution: f.inst, Creator: creator, Entries: entries})
-			ok(t, err)
-			for i, c := range f.finish(t, b) {
-				if c.Status != cert.Approved {
-					t.Fatal(name, c.Status, c.Failure)
-				}
-				ok(t, os.WriteFile(filepath.Join("/tmp/w/h21/look", fmt.Sprintf("t-%s-%d.pdf", name, i)), file(t, c, f.Certs.OpenVerified), 0o600))
+			path := filepath.Join(t.TempDir(), "c.pdf")
+			ok(t, os.WriteFile(path, file(t, c, f.Certs.OpenVerified), 0o600))
+			e := &entries[i]
+			want := strings.Join([]string{"a design", e.FullName, e.Title, "Grade: " + e.Values["Grade"], "12 March 2026", e.Details, f.inst.Name, c.ReferenceID}, "\n")
+			if got := norm.NFC.String(strings.Join(strings.Fields(tool(t, "pdftotext", path, "-")), " ")); got != strings.Join(strings.Fields(norm.NFC.String(want)), " ") {
+				t.Errorf("the text of the certificate is %q, want %q", got, want)
+			}
+			if i > 0 {
+				continue
+			}
+			tool(t, "qpdf", "--check", path)
+			if out := tool(t, "pdfsig", "-nocert", path); !strings.Contains(out, "Signature is Valid") || !strings.Contains(out, "Total document signed") {
+				t.Errorf("pdfsig: %s", out)
+			}
+			picture := strings.TrimSuffix(path, ".pdf")
+			tool(t, "pdftoppm", "-r", "200", "-png", "-singlefile", path, picture)
+			if out := tool(t, "zbarimg", "-q", "--raw", picture+".png"); strings.TrimSpace(out) != f.Links.Verify(c.ReferenceID) {
+				t.Errorf("the QR code contains %q, want %s", out, f.Links.Verify(c.ReferenceID))
 			}
 		}
+		// All certificates of the version share the base.
+		keys := map[string]bool{}
+		for _, c := range list {
+			keys[c.File.Key] = true
+		}
+		if len(keys) != 1 {
+			t.Errorf("the certificates have %d bases, want one", len(keys))
+		}
 	})
+}
+
+// refusing is a sealer on whose pages no QR code can be read.
+type refusing struct {
+	*vaulttest.Sealer
+
+	stamps *[]seal.Stamp
+}
+
+func (r refusing) Seal(_ context.Context, _ seal.Original, stamp seal.Stamp) (*seal.Verified, error) {
+	*r.stamps = append(*r.stamps, stamp)
+	return nil, &seal.Refusal{Code: "code_not_readable", Reason: "The QR code cannot be read at its place on the design."}
+}
+
+// A template whose QR code cannot be read is not published, and leaves no file.
+func TestPublishProvesTheCode(t *testing.T) {
+	t.Parallel()
+	var stamps []seal.Stamp
+	f := newFixture(t, dbtest.SQLite(t), func(d *vault.Deps) { d.Sealer = refusing{&vaulttest.Sealer{}, &stamps} })
+	tmpl := f.upload(t, "Dark", pdftest.Page("a design"))
+	tmpl, err := f.Templates.Save(t.Context(), f.inst, tmpl.UUID, template.Draft{Revision: 1, Layout: layout()})
+	ok(t, err)
+	if _, err = f.Templates.Publish(t.Context(), f.inst, tmpl.UUID, tmpl.Draft.Revision); !fault.Is(err, fault.Invalid) || !hasCode(err, template.CodeQRNotReadable) {
+		t.Errorf("publishing: err = %v, want %s", err, template.CodeQRNotReadable)
+	}
+	if len(stamps) != 1 || stamps[0].Placement.Trusted || stamps[0].Placement.Figure != seal.CodeOnly || stamps[0].Signature != nil {
+		t.Errorf("stamps = %+v, want one at a place that is not trusted, without a signature", stamps)
+	}
+	bases := 0
+	ok(t, f.Blobs.Walk(t.Context(), "", func(i blob.Info) error {
+		if strings.HasSuffix(i.Key, cert.BaseKind) {
+			bases++
+		}
+		return nil
+	}))
+	if tmpl, err = f.Templates.ByUUID(t.Context(), f.inst.ID, tmpl.UUID); err != nil || tmpl.Published != nil || bases != 0 {
+		t.Errorf("template = %+v with %d bases, %v, want a draft", tmpl, bases, err)
+	}
+}
+
+// A sample shows the values and a mark, and has no reference id and no QR code.
+func TestSample(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, dbtest.SQLite(t), sealed(t))
+	tmpl := f.publish(t, "Light", layout())
+	samples, err := f.Templates.Preview(t.Context(), f.inst, tmpl.UUID, template.Entry{FullName: "Amelia Hart"})
+	ok(t, err)
+	path := filepath.Join(t.TempDir(), "sample.pdf")
+	ok(t, os.WriteFile(path, samples, 0o600))
+	tool(t, "qpdf", "--check", path)
+	text := tool(t, "pdftotext", path, "-")
+	// The letters of the mark are apart, because it is not horizontal.
+	if letters := strings.Join(strings.Fields(text), ""); !strings.Contains(letters, "AmeliaHart") || !strings.Contains(letters, "SAMPLE") || strings.Contains(text, "NWU-") {
+		t.Errorf("the text of the sample is %q, want the name and SAMPLE without a reference id", text)
+	}
+	picture := strings.TrimSuffix(path, ".pdf")
+	tool(t, "pdftoppm", "-r", "150", "-png", "-singlefile", path, picture)
+	out, err := exec.CommandContext(t.Context(), "zbarimg", "-q", "--raw", picture+".png").Output()
+	if err == nil || len(out) > 0 {
+		t.Errorf("the sample has the QR code %q, want none", out)
+	}
+	for name, draw := range map[string]func() ([]byte, error){
+		"page": func() ([]byte, error) { return f.Templates.Page(t.Context(), f.inst.ID, tmpl.UUID, 1, 400) },
+		"thumbnail": func() ([]byte, error) {
+			return f.Templates.Picture(t.Context(), f.inst, tmpl.UUID, nil, design.Samples()[0].Values, 1, 400)
+		},
+	} {
+		if png, err := draw(); err != nil || !strings.HasPrefix(string(png), "\x89PNG") {
+			t.Errorf("%s: %v, want a PNG", name, err)
+		}
+	}
+	if _, err := f.Templates.Page(t.Context(), f.inst.ID, tmpl.UUID, 2, 400); err == nil {
+		t.Error("page 2 of 1 was drawn")
+	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/certvault/certvault/internal/batch"
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/design"
 )
 
 const (
@@ -46,12 +47,36 @@ func scanVersion(row scanner) (*Version, error) {
 	}
 	v.baseKey, v.PublishedBy = base.String, by.String
 	v.PublishedAt, v.CreatedAt, v.UpdatedAt = db.OptionalTime(published), db.Time(created), db.Time(updated)
-	for text, to := range map[string]any{pages: &v.Pages, layout: &v.Layout, warnings: &v.Warnings, fonts: &v.fonts} {
-		if err := json.Unmarshal([]byte(text), to); err != nil {
-			return nil, fmt.Errorf("reading a version: %w", err)
-		}
+	var storedPages []storedPage
+	var storedWarnings []storedWarning
+	if err := errors.Join(json.Unmarshal([]byte(pages), &storedPages), json.Unmarshal([]byte(layout), &v.Layout),
+		json.Unmarshal([]byte(warnings), &storedWarnings), json.Unmarshal([]byte(fonts), &v.fonts)); err != nil {
+		return nil, fmt.Errorf("reading a version: %w", err)
 	}
+	v.Pages = convert(storedPages, func(p storedPage) design.Page { return design.Page(p) })
+	v.Warnings = convert(storedWarnings, func(w storedWarning) design.Warning { return design.Warning(w) })
 	return v, nil
+}
+
+// storedPage and storedWarning are the stored forms of a page and a warning.
+type (
+	storedPage struct {
+		Width  float64 `json:"width"`
+		Height float64 `json:"height"`
+	}
+	storedWarning struct {
+		Code string `json:"code"`
+		Text string `json:"text"`
+	}
+)
+
+// convert returns the results of f for all items. The result is not nil.
+func convert[A, B any](list []A, f func(A) B) []B {
+	out := make([]B, len(list))
+	for i, item := range list {
+		out[i] = f(item)
+	}
+	return out
 }
 
 // List returns the templates of an institution, newest first, with their draft and published versions.

@@ -69,9 +69,9 @@ func DrawTemplates(d *vault.Deps) {
 // Template publishes a built-in design as a template. The vault is created with DrawTemplates.
 func (v *Vault) Template(inst *account.Institution, name, builtIn string) *template.Template {
 	v.TB.Helper()
-	t, err := v.Services.Templates.Create(v.TB.Context(), template.NewTemplate{Institution: inst, Name: name, BuiltIn: builtIn})
+	t, err := v.Templates.Create(v.TB.Context(), template.NewTemplate{Institution: inst, Name: name, BuiltIn: builtIn})
 	v.ok(err)
-	t, err = v.Services.Templates.Publish(v.TB.Context(), inst, t.UUID, t.Draft.Revision)
+	t, err = v.Templates.Publish(v.TB.Context(), inst, t.UUID, t.Draft.Revision)
 	v.ok(err)
 	return t
 }

@@ -76,7 +76,7 @@ func newVault(tb testing.TB, d *db.DB, rate int, changes ...func(*wiring.Deps)) 
 	v.Sealer.Notices = []seal.Notice{{Code: "form", Message: "The PDF has form fields."}}
 	v.api = &API{
 		Tokens: v.Tokens, Links: v.Links, Limit: limit.NewCounter(rate, v.Now), Keys: v.IdempotencyKeys, Log: log, Certs: v.Certs, Search: v.Search, Batches: v.Batches,
-		Templates: v.Services.Templates,
+		Templates: v.Templates,
 	}
 	mux := http.NewServeMux()
 	mux.Handle("/business/", v.api.Handler())

@@ -18,17 +18,17 @@ import (
 	"github.com/certvault/certvault/internal/vaulttest"
 )
 
-// published publishes a template with a column and returns the path of its record.
-func (v *vault) published(name string) (path string) {
+// published publishes the template Diploma, which has a column, and returns the path of its record.
+func (v *vault) published() (path string) {
 	v.tb.Helper()
-	t := v.Template(v.inst, name, "meridian")
+	t := v.Template(v.inst, "Diploma", "meridian")
 	l := t.Published.Layout
 	l.Fields = append(slices.Clone(l.Fields), design.Field{
 		ID: "grade", Kind: design.Column, Label: "Grade", Page: 1, Box: design.Box{60, 20, 120, 20}, Text: "{column:Grade}", Font: design.Font{Family: "Inter"}, Size: 10, Required: true,
 	})
-	t, err := v.Services.Templates.Save(v.tb.Context(), v.inst, t.UUID, template.Draft{Revision: t.Published.Revision, Layout: l})
+	t, err := v.Templates.Save(v.tb.Context(), v.inst, t.UUID, template.Draft{Revision: t.Published.Revision, Layout: l})
 	if err == nil {
-		t, err = v.Services.Templates.Publish(v.tb.Context(), v.inst, t.UUID, t.Draft.Revision)
+		t, err = v.Templates.Publish(v.tb.Context(), v.inst, t.UUID, t.Draft.Revision)
 	}
 	if err != nil {
 		v.tb.Fatal(err)
@@ -56,8 +56,8 @@ func (v *vault) issueWith(key, path, body string) *response {
 func TestTemplateRecords(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.SQLite(t), 0, vaulttest.DrawTemplates)
-	path := v.published("Diploma")
-	if _, err := v.Services.Templates.Create(t.Context(), template.NewTemplate{Institution: v.inst, Name: "A draft", BuiltIn: "guild"}); err != nil {
+	path := v.published()
+	if _, err := v.Templates.Create(t.Context(), template.NewTemplate{Institution: v.inst, Name: "A draft", BuiltIn: "guild"}); err != nil {
 		t.Fatal(err)
 	}
 	var list []map[string]any
@@ -80,7 +80,7 @@ func TestTemplateRecords(t *testing.T) {
 	if a := v.get(path + "/preview"); a.Status != http.StatusOK || a.Header.Get("Content-Type") != "image/png" {
 		t.Errorf("the picture: status = %d, type %s", a.Status, a.Header.Get("Content-Type"))
 	}
-	if err := v.Services.Templates.Archive(t.Context(), v.inst, strings.TrimPrefix(path, "/business/certificate-templates/")); err != nil {
+	if err := v.Templates.Archive(t.Context(), v.inst, strings.TrimPrefix(path, "/business/certificate-templates/")); err != nil {
 		t.Fatal(err)
 	}
 	if a := v.get("/business/certificate-templates"); strings.TrimSpace(string(a.Body)) != "[]" {
@@ -105,7 +105,7 @@ func TestIssue(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		v := newVault(t, d, 0, vaulttest.DrawTemplates)
-		path := v.published("Diploma")
+		path := v.published()
 		body := `{"name": "Class of 2026", "notify": true, "entries": [` + issued("Bo Ek", "A") + ", " + issued("محمد العلي", "B+") + `]}`
 		first := v.issueWith("k1", path+"/issue", body)
 		if first.Status != http.StatusAccepted {
@@ -143,7 +143,7 @@ func TestIssue(t *testing.T) {
 func TestIssueRefusesRows(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.SQLite(t), 0, vaulttest.DrawTemplates)
-	path := v.published("Diploma")
+	path := v.published()
 	bad := `{"entries": [` + strings.Join([]string{
 		issued("Bo Ek", "A"),
 		issued("Ada \U00013000 Obi", "A"),
@@ -208,7 +208,7 @@ func TestIssueRefusesRows(t *testing.T) {
 func TestPreview(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.SQLite(t), 0, vaulttest.DrawTemplates)
-	path := v.published("Diploma")
+	path := v.published()
 	a := v.postJSON(path+"/preview", `{"full_name": "Bo Ek", "certificate_title": "BSc Physics", "values": {"Grade": "A"}}`)
 	if a.Status != http.StatusOK || a.Header.Get("Content-Type") != "application/pdf" || !bytes.HasPrefix(a.Body, []byte("%PDF-")) {
 		t.Errorf("status = %d, type %s, %.200s", a.Status, a.Header.Get("Content-Type"), a.Body)
@@ -229,7 +229,7 @@ func TestPreview(t *testing.T) {
 func TestTemplatesOfOtherInstitutions(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.SQLite(t), 0, vaulttest.DrawTemplates)
-	path := v.published("Diploma")
+	path := v.published()
 	v.secret = v.token(v.institution("OTH"), nil, token.All...)
 	unknown := "/business/certificate-templates/" + unknownID
 	for _, op := range []string{"GET ", "GET /preview", "POST /preview", "POST /issue", "POST /issue?dry_run=1"} {
