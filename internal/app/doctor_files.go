@@ -34,7 +34,7 @@ func ExamineFiles(ctx context.Context, s config.Storage) (list []Finding) {
 			list = append(list, Finding{Name: "certificate " + c.ReferenceID, Detail: problem})
 		}
 	}, func(damage template.Damage) {
-		templates = append(templates, Finding{Name: damage.What, Detail: damage.Problem})
+		templates = append(templates, Finding{Name: damage.File, Detail: damage.Problem})
 	})
 	total.Good = err == nil && len(list) == 0
 	switch {

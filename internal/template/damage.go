@@ -15,8 +15,8 @@ import (
 
 // Damage is a stored file of a template that is missing or differs from its digest.
 type Damage struct {
-	// What names the file for an operator, such as "template Diploma, version 2".
-	What string
+	// File is the name of the file for an operator, such as "template Diploma, version 2".
+	File string
 	// Problem is the damage, with its effect.
 	Problem string
 }

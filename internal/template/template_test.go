@@ -346,7 +346,7 @@ func TestIssuedCertificatesNeverChange(t *testing.T) {
 		}
 		ok(t, f.Blobs.Delete(ctx, c.File.Key))
 		ok(t, template.CheckFiles(ctx, d, f.Blobs, func(x template.Damage) { damages = append(damages, x) }))
-		if len(damages) != 1 || damages[0].What != "template Diploma, version 1" {
+		if len(damages) != 1 || damages[0].File != "template Diploma, version 1" {
 			t.Errorf("damaged files without a base: %v, want version 1", damages)
 		}
 	})

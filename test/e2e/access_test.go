@@ -40,7 +40,7 @@ func routes(uuid string) []struct {
 		{"GET", base + "/" + uuid + "/download", []string{"certificate-vault:download"}},
 		{"POST", base + "/" + uuid + "/retry", []string{"certificate-vault:update"}},
 		{"POST", base + "/" + uuid + "/revoke", []string{"certificate-vault:revoke"}},
-		{"GET", "/business/certificate-templates", []string{"certificate-template:list", "certificate-vault:list"}},
+		{"GET", "/business/certificate-templates", []string{"certificate-template:list", "certificate-template:issue", "certificate-vault:list"}},
 	}
 }
 
