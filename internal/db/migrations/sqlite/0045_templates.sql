@@ -41,6 +41,7 @@ CREATE TABLE template_versions (
 ) STRICT;
 CREATE UNIQUE INDEX template_versions_draft_key ON template_versions (template_id) WHERE state = 'draft';
 CREATE UNIQUE INDEX template_versions_published_key ON template_versions (template_id) WHERE state = 'published';
+CREATE INDEX template_versions_institution_id_idx ON template_versions (institution_id);
 CREATE INDEX template_versions_design_key_idx ON template_versions (design_key);
 CREATE INDEX template_versions_base_key_idx ON template_versions (base_key) WHERE base_key IS NOT NULL;
 
