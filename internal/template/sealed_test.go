@@ -35,7 +35,7 @@ func tool(t *testing.T, name string, args ...string) string {
 		}
 		t.Skip(err)
 	}
-	out, err := exec.CommandContext(t.Context(), path, args...).Output() //nolint:gosec // a program of the test
+	out, err := exec.CommandContext(t.Context(), path, args...).Output()
 	if err != nil {
 		t.Fatalf("%s %s: %v\n%s", name, args, err, out)
 	}
