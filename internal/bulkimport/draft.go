@@ -46,6 +46,9 @@ type Draft struct {
 	Mapped bool
 	// Wanted is the placement for all rows; nil means the institution's default.
 	Wanted *cert.RequestedPlacement
+	// Placed reports whether a person has chosen the placement for all rows, also if it is the
+	// default.
+	Placed bool
 	// Total is the number of rows of the list.
 	Total int
 	// Done reports whether all submitted rows are finished. Only List sets it.
@@ -58,7 +61,7 @@ type Draft struct {
 	actor audit.Actor
 }
 
-const draftColumns = `id, uuid, institution_id, creator_id, creator_name, status, list_name, header, notices, mapping, mapped, wanted, total,
+const draftColumns = `id, uuid, institution_id, creator_id, creator_name, status, list_name, header, notices, mapping, mapped, wanted, placed, total,
 	actor, created_at, expires_at, submitted_at`
 
 func scanDraft(row interface{ Scan(dest ...any) error }) (*Draft, error) {
@@ -68,7 +71,7 @@ func scanDraft(row interface{ Scan(dest ...any) error }) (*Draft, error) {
 	var submitted sql.NullInt64
 	var wanted sql.NullString
 	if err := row.Scan(&d.ID, &d.UUID, &d.InstitutionID, &d.Creator.ID, &d.Creator.Name, &d.Status, &d.ListName, &header, &notices, &mapping,
-		&d.Mapped, &wanted, &d.Total, &actor, &created, &expires, &submitted); err != nil {
+		&d.Mapped, &wanted, &d.Placed, &d.Total, &actor, &created, &expires, &submitted); err != nil {
 		return nil, err
 	}
 	d.CreatedAt, d.ExpiresAt, d.SubmittedAt = db.Time(created), db.Time(expires), db.OptionalTime(submitted)

@@ -28,7 +28,7 @@ func (s *Service) PlaceAll(ctx context.Context, d *Draft, w *cert.RequestedPlace
 		return err
 	}
 	return s.update(ctx, d, "setting the placement for all rows", func(tx *db.Tx) error {
-		_, err := tx.ExecContext(ctx, `UPDATE bulk_import_drafts SET wanted = $1 WHERE id = $2`, encoded, d.ID)
+		_, err := tx.ExecContext(ctx, `UPDATE bulk_import_drafts SET wanted = $1, placed = true WHERE id = $2`, encoded, d.ID)
 		return err
 	})
 }

@@ -239,8 +239,8 @@ func (s *Service) Resubmit(ctx context.Context, d *Draft, creator cert.Actor) (*
 // validity of the files.
 func (s *Service) copyTx(ctx context.Context, tx *db.Tx, from, to *Draft, numbers []int, files []int64) error {
 	if _, err := tx.ExecContext(ctx, `
-		UPDATE bulk_import_drafts SET list_name = o.list_name, header = o.header, mapping = o.mapping, mapped = true, wanted = o.wanted, total = $1
-		FROM (SELECT list_name, header, mapping, wanted FROM bulk_import_drafts WHERE id = $2) AS o WHERE bulk_import_drafts.id = $3`,
+		UPDATE bulk_import_drafts SET list_name = o.list_name, header = o.header, mapping = o.mapping, mapped = true, wanted = o.wanted, placed = o.placed, total = $1
+		FROM (SELECT list_name, header, mapping, wanted, placed FROM bulk_import_drafts WHERE id = $2) AS o WHERE bulk_import_drafts.id = $3`,
 		len(numbers), from.ID, to.ID); err != nil {
 		return err
 	}
@@ -250,8 +250,8 @@ func (s *Service) copyTx(ctx context.Context, tx *db.Tx, from, to *Draft, number
 			args = append(args, n)
 		}
 		if _, err := tx.ExecContext(ctx, `
-			INSERT INTO bulk_import_rows (draft_id, number, cells, fixed, skipped, wanted)
-			SELECT $1, number, cells, fixed, false, wanted FROM bulk_import_rows WHERE draft_id = $2 AND number IN (`+db.Placeholders(3, len(some))+`)`, args...); err != nil {
+			INSERT INTO bulk_import_rows (draft_id, number, cells, fixed, skipped, wanted, accepted)
+			SELECT $1, number, cells, fixed, false, wanted, accepted FROM bulk_import_rows WHERE draft_id = $2 AND number IN (`+db.Placeholders(3, len(some))+`)`, args...); err != nil {
 			return err
 		}
 	}

@@ -48,7 +48,7 @@ type Review struct {
 	now time.Time
 }
 
-// Shared is a file that several rows would use, with these rows. One of the rows may have the name
+// Shared is a file that rows of several certificates would use, with these rows. One of the rows may have the name
 // of the file by mistake. The recipient of this row would then receive another person's
 // certificate.
 type Shared struct {
@@ -68,6 +68,8 @@ type Row struct {
 	// Number is the row number in the spreadsheet.
 	Number int
 	Cells  []string
+	// Accepted are the doubts that a person found to be unfounded, each with what the person saw.
+	Accepted map[Doubt]string
 	// Fixed are the texts that replace those of the list.
 	Fixed   map[sheet.Column]string
 	Skipped bool
@@ -94,11 +96,6 @@ type Row struct {
 	email account.Email
 }
 
-// Doubtful reports whether a person must check a valid row, because the row may still be wrong.
-func (r *Row) Doubtful() bool {
-	return !r.Skipped && len(r.Problems) == 0 && (r.Shared != nil || r.SuggestedDomain != "" || r.NameAbsent)
-}
-
 // Person returns the name of the recipient, or else what else identifies the row to a person: the
 // address, the title or the name of the file.
 func (r *Row) Person() string {
@@ -114,27 +111,31 @@ func (r *Row) SuggestedEmail() string {
 	return r.Text.Email[:at+1] + r.SuggestedDomain
 }
 
-// Sharers returns up to n other rows that would use the same file. MoreSharers returns the number
-// of the remaining rows.
-func (r *Row) Sharers(n int) (list []*Row) {
+// first returns the number of the first row that would become the same certificate.
+func (r *Row) first() int { return cmp.Or(r.DuplicateOf, r.Number) }
+
+// sharers returns the rows of other certificates that would use the same file.
+func (r *Row) sharers() (list []*Row) {
 	if r.Shared == nil {
 		return nil
 	}
 	for _, other := range r.Shared.Rows {
-		if other != r && len(list) < n {
+		if other.first() != r.first() {
 			list = append(list, other)
 		}
 	}
 	return list
 }
 
-// MoreSharers returns the number of rows after the first n that Sharers returns.
-func (r *Row) MoreSharers(n int) int {
-	if r.Shared == nil {
-		return 0
-	}
-	return r.Shared.More(n + 1)
+// Sharers returns up to n rows of other certificates that would use the same file. MoreSharers
+// returns the number of the remaining rows.
+func (r *Row) Sharers(n int) []*Row {
+	list := r.sharers()
+	return list[:min(n, len(list))]
 }
+
+// MoreSharers returns the number of rows after the first n that Sharers returns.
+func (r *Row) MoreSharers(n int) int { return max(0, len(r.sharers())-n) }
 
 // Value returns the text of the row in a column, after corrections and defaults.
 func (r *Row) Value(column sheet.Column) string {
@@ -240,11 +241,11 @@ func (v *Review) evaluate(today string) {
 	}
 }
 
-// findShared finds files that several rows would use.
+// findShared finds files that rows of several certificates would use.
 func (v *Review) findShared(uses map[*File]*Shared) {
 	for _, row := range v.Rows {
 		used := uses[row.File]
-		if row.Skipped || used == nil || len(used.Rows) < 2 {
+		if row.Skipped || used == nil || !slices.ContainsFunc(used.Rows, func(other *Row) bool { return other.first() != used.Rows[0].first() }) {
 			continue
 		}
 		row.Shared = used
@@ -354,7 +355,7 @@ func (r *Row) read(m *Mapping, order sheet.Order) {
 
 // rows returns all rows of a draft as they are stored.
 func (s *Service) rows(ctx context.Context, q db.Queryer, d *Draft) (list []*Row, err error) {
-	rows, err := q.QueryContext(ctx, `SELECT number, cells, fixed, skipped, wanted FROM bulk_import_rows WHERE draft_id = $1 ORDER BY number`, d.ID)
+	rows, err := q.QueryContext(ctx, `SELECT number, cells, fixed, skipped, wanted, accepted FROM bulk_import_rows WHERE draft_id = $1 ORDER BY number`, d.ID)
 	if err != nil {
 		return nil, fmt.Errorf("reading rows: %w", err)
 	}
@@ -363,8 +364,8 @@ func (s *Service) rows(ctx context.Context, q db.Queryer, d *Draft) (list []*Row
 	for rows.Next() {
 		r := &Row{}
 		var cells string
-		var fixed, wanted sql.NullString
-		if err := rows.Scan(&r.Number, &cells, &fixed, &r.Skipped, &wanted); err != nil {
+		var fixed, wanted, accepted sql.NullString
+		if err := rows.Scan(&r.Number, &cells, &fixed, &r.Skipped, &wanted, &accepted); err != nil {
 			return nil, fmt.Errorf("reading rows: %w", err)
 		}
 		if err := decode(cells, &r.Cells); err != nil {
@@ -375,6 +376,11 @@ func (s *Service) rows(ctx context.Context, q db.Queryer, d *Draft) (list []*Row
 		}
 		if fixed.Valid {
 			if err := decode(fixed.String, &r.Fixed); err != nil {
+				return nil, err
+			}
+		}
+		if accepted.Valid {
+			if err := decode(accepted.String, &r.Accepted); err != nil {
 				return nil, err
 			}
 		}
@@ -393,11 +399,33 @@ const (
 	ShowValid     Show = "valid"
 	ShowSkipped   Show = "skipped"
 	ShowDuplicate Show = "duplicates"
-	ShowDoubtful  Show = "doubtful"
+	// ShowReady selects the valid rows that nobody must check, and ShowDoubtful the others. ShowOf
+	// selects those with one kind of doubt.
+	ShowReady    Show = "ready"
+	ShowDoubtful Show = "doubtful"
 )
 
-// Of returns the rows that show selects.
+// ShowOf selects the rows with a doubt.
+func ShowOf(kind Doubt) Show { return ShowDoubtful + "-" + Show(kind) }
+
+// Doubt returns the doubt of ShowOf, and whether show selects doubtful rows. The doubt is "" for
+// ShowDoubtful.
+func (s Show) Doubt() (kind Doubt, ok bool) {
+	if s == ShowDoubtful {
+		return "", true
+	}
+	i := slices.IndexFunc(Doubts, func(kind Doubt) bool { return s == ShowOf(kind) })
+	if i < 0 {
+		return "", false
+	}
+	return Doubts[i], true
+}
+
+// Of returns the rows that show selects. Doubtful rows are sorted by their first doubt.
 func (v *Review) Of(show Show) []*Row {
+	if kind, ok := show.Doubt(); ok {
+		return v.doubtful(kind)
+	}
 	return slices.DeleteFunc(slices.Clone(v.Rows), func(r *Row) bool {
 		switch show {
 		case ShowProblems:
@@ -408,8 +436,8 @@ func (v *Review) Of(show Show) []*Row {
 			return !r.Skipped
 		case ShowDuplicate:
 			return r.DuplicateOf == 0
-		case ShowDoubtful:
-			return !r.Doubtful()
+		case ShowReady:
+			return r.Skipped || len(r.Problems) > 0 || r.Doubtful()
 		case ShowAll:
 			return false
 		default:
