@@ -103,6 +103,9 @@ func (a *App) handler() (http.Handler, error) {
 	if a.drill {
 		site.ShowDrill()
 	}
+	if web.IsLocal(a.cfg.BaseURL) {
+		site.ShowTest()
+	}
 	pages := &public.Pages{
 		Site: site, Accounts: a.Accounts, Certs: a.Certs, Links: a.links, Limit: publicLimit, Now: time.Now,
 		Keys: a.Keys,

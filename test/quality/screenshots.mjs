@@ -55,7 +55,7 @@ export async function takePictures(browser, plan, folder) {
     const one = plan.pages.find((p) => p.name === name);
     await visit(page, one, inLanguage(one.url, "en"));
     // The vault of the pictures has no public address and no mail server.
-    await page.evaluate(() => document.querySelectorAll(".test-vault, .no-mail").forEach((banner) => banner.remove()));
+    await page.evaluate(() => document.querySelectorAll(".test-vault, .test-note, .no-mail").forEach((banner) => banner.remove()));
     await page.evaluate(loadImages);
     const picture = await page.screenshot({ path: fileURLToPath(new URL(file, folder)) });
     size += picture.length;

@@ -21,6 +21,8 @@ type Page struct {
 	Indexed bool
 	// Drill reports whether the vault is a drill of a restore.
 	Drill bool
+	// Test reports whether the vault is a test vault: its address works only near its machine.
+	Test bool
 	// Person is the signed-in person, or nil.
 	Person *Person
 	// Notice is the text of the notice about the last action, or "".
@@ -58,7 +60,7 @@ func pair(g *Page, value any) Pair { return Pair{g, value} }
 // else the person's language, or else the language that the browser requests. A surface that
 // exists only in English always uses English.
 func (s *Set) Reader(r *http.Request) *Page {
-	g := &Page{address: r.URL, languages: s.languages, Drill: s.drill}
+	g := &Page{address: r.URL, languages: s.languages, Drill: s.drill, Test: s.test}
 	if s.options.Person != nil {
 		g.Person = s.options.Person(r)
 	}

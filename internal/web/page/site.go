@@ -32,11 +32,17 @@ type Site struct {
 	files   map[string][]byte
 	// drill shows the banner of a drill on every page.
 	drill bool
+	// test shows on every page outside the panel that the vault is a test vault.
+	test bool
 }
 
 // ShowDrill shows on every page that the vault is a drill of a restore. Call it before the first
 // request.
 func (s *Site) ShowDrill() { s.drill = true }
+
+// ShowTest shows on every page outside the panel that the vault is a test vault. Call it before the
+// first request.
+func (s *Site) ShowTest() { s.test = true }
 
 // NewSite loads the shared assets and the assets of the surfaces. The assets of a surface are the
 // files in the folder "assets" of its file system.

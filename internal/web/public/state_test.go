@@ -103,6 +103,20 @@ func TestHiddenName(t *testing.T) {
 	})
 }
 
+// Every public page of a test vault says so, in the language of the page.
+func TestNoteOfATestVault(t *testing.T) {
+	t.Parallel()
+	v := newVault(t, dbtest.SQLite(t))
+	page := "/verify/" + v.upload("BSc Physics", "Ada Obi", "diploma.pdf").ReferenceID
+	if text := textOf(t, v.get(page)); strings.Contains(text, "Test vault") {
+		t.Errorf("a page of a real vault has the note of a test vault: %s", text)
+	}
+	v.pages.Site.ShowTest()
+	v.newHandler()
+	checkPage(t, "a certificate", v.get(page), http.StatusOK, "Test vault. Its certificates are for testing only.")
+	checkPage(t, "the form", v.get("/verify?lang=de"), http.StatusOK, "Testtresor. Seine Zertifikate dienen nur zum Testen.")
+}
+
 func TestUnknownPageSuggestsCorrections(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.SQLite(t))
