@@ -399,7 +399,7 @@ const (
 	ShowValid     Show = "valid"
 	ShowSkipped   Show = "skipped"
 	ShowDuplicate Show = "duplicates"
-	// ShowReady selects the valid rows that nobody must check, and ShowDoubtful the others. ShowOf
+	// ShowReady selects the valid rows that are not doubtful, and ShowDoubtful the others. ShowOf
 	// selects those with one kind of doubt.
 	ShowReady    Show = "ready"
 	ShowDoubtful Show = "doubtful"

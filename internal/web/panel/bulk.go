@@ -238,6 +238,18 @@ func sample(text string) string { return sheet.Excerpt(text, sheet.SampleLength)
 // maxSamples is the maximum number of values in a sample.
 const maxSamples = 3
 
+// Recognized returns the number of columns with a meaning.
+func (c *columnPage) Recognized() int {
+	used := map[int]bool{}
+	for _, at := range c.Meaning.Columns {
+		used[at] = true
+	}
+	return len(used)
+}
+
+// Used returns the number of columns with a meaning or with content.
+func (c *columnPage) Used() int { return c.Recognized() + len(c.UnusedColumns()) }
+
 // Sample returns the beginning of the first different values of a column.
 func (c *columnPage) Sample(at int) string {
 	var list []string

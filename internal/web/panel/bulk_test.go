@@ -160,7 +160,7 @@ func TestSingleUpload(t *testing.T) {
 func (o *panelTest) checkPlacements(t *testing.T, draft string) {
 	t.Helper()
 	w := o.get("issuer", draft+"/placement")
-	checkPage(t, "the placement of all rows", w, http.StatusOK, "as an example", "Bottom right", "Extra page", "Default (free space on the page)", "Use this position")
+	checkPage(t, "the placement of all rows", w, http.StatusOK, "as an example", "Bottom right", "Extra page", "Default (free space on the page)", "Save and continue")
 	if body := w.Body.String(); !strings.Contains(body, ` data-full-name="Ada" data-title="BSc"`) {
 		t.Errorf("the extra page of the example has no texts: %s", body)
 	}
@@ -236,7 +236,7 @@ func TestRemoveFile(t *testing.T) {
 		o.followRedirect(t, "issuer", o.sendFiles(draft+"/files", "files", formFile{"ada.pdf", vaulttest.PDF}, formFile{"other.pdf", vaulttest.PDF}), draft+"/files")
 		w := o.get("issuer", draft+"/files?q=ADA")
 		checkPage(t, "files", w, http.StatusOK, "1 file.", "ada.pdf", "Row 2")
-		checkPage(t, "valid rows", o.get("issuer", draft+"/rows"), http.StatusOK, "Ready 1")
+		checkPage(t, "valid rows", o.get("issuer", draft+"/rows"), http.StatusOK, "To check 1", "Ready 0")
 		_, rest, _ := strings.Cut(w.Body.String(), `name="file" value="`)
 		id, _, _ := strings.Cut(rest, `"`)
 		form := url.Values{"file": {id}, "page": {"1"}, "q": {"ada"}}
@@ -247,7 +247,7 @@ func TestRemoveFile(t *testing.T) {
 		checkPage(t, "the row without its file", o.get("issuer", draft+"/rows?show=problems"), http.StatusOK, "Errors 1", "The file “ada.pdf” was not found.")
 		checkPage(t, "submitting rows with problems", o.post("issuer", draft+"/submit", nil), http.StatusBadRequest, "1 row has errors")
 		o.followRedirect(t, "issuer", o.sendFiles(draft+"/files", "files", formFile{"ada.pdf", vaulttest.PDF}), draft+"/files")
-		checkPage(t, "after adding the file again", o.get("issuer", draft+"/rows"), http.StatusOK, "Ready 1")
+		checkPage(t, "after adding the file again", o.get("issuer", draft+"/rows"), http.StatusOK, "To check 1", "Ready 0")
 	})
 }
 
@@ -264,7 +264,7 @@ func TestDoubtfulRowsAreShown(t *testing.T) {
 		o.followRedirect(t, "issuer", o.sendFiles(draft+"/files", "files", formFile{"ada.pdf", vaulttest.PDF}), draft+"/files")
 		w := o.get("issuer", draft+"/submit")
 		checkPage(t, "the page before the submission", w, http.StatusOK, "1 file is used by several rows", "Row 2 , Ada ; Row 3 , Bea", "1 e-mail address may be misspelled", "bea@gmial.com . Did you mean gmail.com in the e-mail address?", "Issue 2 certificates")
-		if body := w.Body.String(); !strings.Contains(body, `href="`+draft+`/rows/3"`) || !strings.Contains(body, `<section class="note wait"><h2>1 file`) {
+		if body := w.Body.String(); !strings.Contains(body, `href="`+draft+`/rows/3?from=summary"`) || !strings.Contains(body, `<section class="note wait"><h2>1 file`) {
 			t.Error("the page lacks the link to row 3 or the section about the file that several rows use")
 		}
 		checkPage(t, "the list of doubtful rows", o.get("issuer", draft+"/rows?show=doubtful"), http.StatusOK, "To check 2", "The same file is used by Row 3 , Bea", "Did you mean gmail.com")
@@ -311,7 +311,7 @@ func TestBulkUpload(t *testing.T) {
 		o.followRedirect(t, "issuer", o.sendFiles(draft+"/files", "files", formFile{"a.zip", archive.Bytes()}, formFile{"refuse.pdf", vaulttest.PDF}, formFile{"other.pdf", vaulttest.PDF}, formFile{"bad.pdf", nil}), draft+"/files")
 		o.Until("the ZIP is unpacked", func() bool { return !strings.Contains(visibleText(t, o.get("issuer", draft+"/files")), "Unpacking") })
 		checkPage(t, "files", o.get("issuer", draft+"/files?show=refused"), http.StatusOK, "All files 5", "Invalid files 1", "bad.pdf", "Missing files 1", "Row 4 , Cy : missing.pdf", "Files 1 missing")
-		checkPage(t, "rows", o.get("issuer", draft+"/rows?show=problems"), http.StatusOK, "Errors 2", "Ready 2", "This e-mail address has no @", "The file “missing.pdf” was not found.", "2 files are not used by any row.", "Rows 2 errors")
+		checkPage(t, "rows", o.get("issuer", draft+"/rows?show=problems"), http.StatusOK, "Errors 2", "To check 2", "Ready 0", "This e-mail address has no @", "The file “missing.pdf” was not found.", "2 files are not used by any row.", "Rows 2 errors")
 		checkPage(t, "unused files", o.get("issuer", draft+"/files?show=unused"), http.StatusOK, "other.pdf")
 		w = o.get("issuer", draft+"/errors.csv")
 		if rows, err := csv.NewReader(strings.NewReader(strings.TrimPrefix(w.Body.String(), "\uFEFF"))).ReadAll(); err != nil || len(rows) != 3 {

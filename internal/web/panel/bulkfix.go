@@ -11,15 +11,22 @@ import (
 	"github.com/certvault/certvault/internal/sheet"
 )
 
-// changeRows corrects several rows, or skips rows.
+// changeRows corrects several rows, accepts rows to check, makes accepted rows rows to check again, or
+// skips rows.
 func (p *Panel) changeRows(w http.ResponseWriter, r *http.Request, v *Visit) error {
-	if r.PostForm.Get("do") == "fix" {
+	switch r.PostForm.Get("do") {
+	case "fix":
 		return p.fixRows(w, r, v)
+	case "accept":
+		return p.acceptRows(w, r, v)
+	case "reopen":
+		return p.reopenRows(w, r, v)
+	default:
+		return p.skipRows(w, r, v)
 	}
-	return p.skipRows(w, r, v)
 }
 
-// fixRows saves the corrections of a page with several rows, and skips the marked rows.
+// fixRows saves the corrections of a page with several rows, and skips or accepts the marked rows.
 func (p *Panel) fixRows(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	page, err := p.draftPage(r, v, "rows")
 	if err != nil {
@@ -34,11 +41,72 @@ func (p *Panel) fixRows(w http.ResponseWriter, r *http.Request, v *Visit) error 
 	if page, err = p.draftPage(r, v, "rows"); err != nil {
 		return err
 	}
-	to := "bulk/" + page.UUID + "/rows?show=" + url.QueryEscape(r.PostForm.Get("show"))
+	if fine := page.numbered(r.PostForm["fine_row"]); len(fine) > 0 {
+		if _, err := p.BulkImports.CompareNames(r.Context(), page.Review, fine, compareTime); err != nil {
+			return err
+		}
+		if err := p.BulkImports.Accept(r.Context(), page.Review, "", fine); err != nil {
+			return err
+		}
+		if page, err = p.draftPage(r, v, "rows"); err != nil {
+			return err
+		}
+	}
+	l := page.rowsView(r.PostForm)
+	to := strings.TrimPrefix(l.at(l.Page), v.Path("")+"/")
 	if left := len(page.ToCorrect); left > 0 {
 		return p.redirect(w, r, v, to, "rows_saved_left", left)
 	}
 	return p.redirect(w, r, v, to, "rows_saved")
+}
+
+// numbered returns the rows with the numbers in a form.
+func (d *draftPage) numbered(texts []string) (list []*bulkimport.Row) {
+	for _, text := range texts {
+		if n, err := strconv.Atoi(text); err == nil {
+			if row, err := d.Row(n); err == nil {
+				list = append(list, row)
+			}
+		}
+	}
+	return list
+}
+
+// acceptRows accepts all rows to check of the kind that the page shows.
+func (p *Panel) acceptRows(w http.ResponseWriter, r *http.Request, v *Visit) error {
+	page, err := p.draftPage(r, v, "rows")
+	if err != nil {
+		return err
+	}
+	show := bulkimport.Show(r.PostForm.Get("show"))
+	kind, ok := show.Doubt()
+	if !ok {
+		return errForm
+	}
+	if _, err := p.BulkImports.CompareNames(r.Context(), page.Review, page.Rows, compareTime); err != nil {
+		return err
+	}
+	rows := page.Of(show)
+	if err := p.BulkImports.Accept(r.Context(), page.Review, kind, rows); err != nil {
+		return err
+	}
+	to := "bulk/" + page.UUID + "/rows?show=" + string(bulkimport.ShowDoubtful)
+	if len(rows) == 1 {
+		return p.redirect(w, r, v, to, "rows_accepted_one")
+	}
+	return p.redirect(w, r, v, to, "rows_accepted", len(rows))
+}
+
+// reopenRows makes all accepted rows rows to check again.
+func (p *Panel) reopenRows(w http.ResponseWriter, r *http.Request, v *Visit) error {
+	d, err := p.draftOf(r, v)
+	if err != nil {
+		return err
+	}
+	if err := p.BulkImports.Reopen(r.Context(), d); err != nil {
+		return err
+	}
+	return p.redirect(w, r, v, "bulk/"+d.UUID+"/rows?show="+string(bulkimport.ShowDoubtful), "")
 }
 
 // fixesOf returns the corrections and the skipped rows of a form with several rows.
@@ -67,13 +135,16 @@ func fixesOf(form url.Values) (texts map[int]map[sheet.Column]string, skip []int
 }
 
 // skipRows skips all rows with problems, all duplicates of other rows, or all rows whose
-// certificate already exists.
+// certificate already exists. It redirects to the page that contained the form.
 func (p *Panel) skipRows(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	d, err := p.draftOf(r, v)
 	if err != nil {
 		return err
 	}
 	to := "bulk/" + d.UUID + "/submit"
+	if show := r.PostForm.Get("show"); show != "" {
+		to = "bulk/" + d.UUID + "/rows?show=" + url.QueryEscape(show)
+	}
 	if r.PostForm.Get("skip") == "existing" {
 		_, err = p.BulkImports.SkipExisting(r.Context(), d)
 	} else {

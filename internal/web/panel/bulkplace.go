@@ -9,6 +9,7 @@ import (
 	"github.com/certvault/certvault/internal/bulkimport"
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/seal"
 )
 
 // placeView is the form for the placement of all stamps of a bulk upload. It shows a page of one
@@ -49,11 +50,15 @@ func (d *draftPage) rowDefault() string {
 func (d *draftPage) PlaceOf(row *bulkimport.Row) string { return d.placeLabel(row.Wanted) }
 
 // PlaceOfAll returns the label of the placement of all rows without a placement of their own.
-func (d *draftPage) PlaceOfAll() string {
-	if d.Wanted == nil {
-		return d.texts.of("placement_mode.default")
+func (d *dryRunView) PlaceOfAll() string {
+	switch {
+	case d.Wanted != nil:
+		return d.placeLabel(d.Wanted)
+	case d.Default == seal.Auto:
+		return d.texts.of("bulk_summary.position_auto")
+	default:
+		return d.texts.of("bulk_summary.position_default", "position", d.texts.of(modes[d.Default]))
 	}
-	return d.placeLabel(d.Wanted)
 }
 
 func (d *draftPage) placeLabel(w *cert.RequestedPlacement) string {

@@ -1,6 +1,7 @@
 package panel
 
 import (
+	"cmp"
 	"net/http"
 	"net/url"
 	"slices"
@@ -48,19 +49,79 @@ func (l *rowsView) Next() string {
 }
 
 func (l *rowsView) at(page int) string {
-	q := url.Values{"page": {strconv.Itoa(page)}}
+	q := url.Values{}
+	if page > 1 {
+		q.Set("page", strconv.Itoa(page))
+	}
 	if l.Show != "" {
 		q.Set("show", string(l.Show))
 	}
 	if l.Search != "" {
 		q.Set("q", l.Search)
 	}
-	return l.Path("rows") + "?" + q.Encode()
+	return strings.TrimSuffix(l.Path("rows")+"?"+q.Encode(), "?")
 }
 
 // Inline reports whether the page shows fields to correct the rows.
 func (l *rowsView) Inline() bool {
-	return l.Show == bulkimport.ShowProblems || l.Show == bulkimport.ShowDoubtful
+	return l.Show == bulkimport.ShowProblems || l.ToCheckShown()
+}
+
+// ToCheckShown reports whether the page shows rows to check.
+func (l *rowsView) ToCheckShown() bool {
+	_, ok := l.Show.Doubt()
+	return ok
+}
+
+// ToCheck returns the number of rows to check.
+func (d *draftPage) ToCheck() int { return len(d.Of(bulkimport.ShowDoubtful)) }
+
+// doubtKind is a filter of the rows to check. Key is the key of its label.
+type doubtKind struct {
+	Show bulkimport.Show
+	Key  string
+	Rows int
+}
+
+// Kinds returns the filters of the rows to check, except those that select no row.
+func (l *rowsView) Kinds() (list []doubtKind) {
+	list = append(list, doubtKind{bulkimport.ShowDoubtful, "bulk_check.all", l.ToCheck()})
+	for _, kind := range bulkimport.Doubts {
+		show := bulkimport.ShowOf(kind)
+		if n := len(l.Of(show)); n > 0 || show == l.Show {
+			list = append(list, doubtKind{show, "bulk_check." + string(kind), n})
+		}
+	}
+	return list
+}
+
+// Kind returns the kind of doubt that the page shows, or "" if the page shows all kinds.
+func (l *rowsView) Kind() bulkimport.Doubt {
+	kind, _ := l.Show.Doubt()
+	return kind
+}
+
+// Copies returns the number of rows that would become the same certificate as an earlier row.
+func (d *draftPage) Copies() int { return len(d.Of(bulkimport.ShowDuplicate)) }
+
+// Original returns the first row that would become the same certificate as a duplicate, or nil.
+func (d *draftPage) Original(row *bulkimport.Row) *bulkimport.Row {
+	original, err := d.Row(row.DuplicateOf)
+	if err != nil {
+		return nil
+	}
+	return original
+}
+
+// CanAdd reports whether a file can be added for a row, because no file has the name in the row.
+func (*draftPage) CanAdd(row *bulkimport.Row) bool {
+	return row.File == nil && !slices.ContainsFunc(row.Problems, func(p bulkimport.Problem) bool { return p.Code == bulkimport.CodeManyFiles })
+}
+
+// AddTo returns the address to which the file of a row is sent. The response leads back to this page.
+func (l *rowsView) AddTo(row *bulkimport.Row) string {
+	_, query, _ := strings.Cut(l.at(l.Page), "?")
+	return l.draftPage.RowPath(row) + "/file?list=1&" + query
 }
 
 // Select returns the rows that show selects. ShowProblems selects only rows that a person can
@@ -116,6 +177,8 @@ type fixField struct {
 	Suggestion string
 	// Long reports whether the value is too long for a form with several rows.
 	Long bool
+	// CanAdd reports whether the file of the row can be added here.
+	CanAdd bool
 }
 
 // maxInline is the maximum length in bytes of a value in a form with several rows.
@@ -131,8 +194,16 @@ func (l *rowsView) FixFields(row *bulkimport.Row) (list []fixField) {
 				messages = append(messages, l.texts.rowMessage(row, p))
 			}
 		}
-		doubtful := row.Doubtful() && (column == sheet.Email && row.SuggestedDomain != "" || column == sheet.File && (row.Shared != nil || row.NameAbsent) ||
-			column == sheet.Name && row.NameAbsent)
+		var doubtful bool
+		switch column {
+		case sheet.Email:
+			doubtful = row.Has(bulkimport.DoubtAddress)
+		case sheet.Name:
+			doubtful = row.Has(bulkimport.DoubtName)
+		case sheet.File:
+			doubtful = row.Has(bulkimport.DoubtName) || row.Has(bulkimport.DoubtDuplicate) && row.Shared != nil
+		default:
+		}
 		if len(messages) == 0 && !doubtful {
 			continue
 		}
@@ -146,6 +217,7 @@ func (l *rowsView) FixFields(row *bulkimport.Row) (list []fixField) {
 		case column == sheet.Email:
 			f.Suggestion = row.SuggestedEmail()
 		}
+		f.CanAdd = column == sheet.File && l.CanAdd(row)
 		if text, ok := l.form[f.Control]; ok {
 			f.Value = text[0]
 		}
@@ -164,9 +236,16 @@ func shown(text string) string { return sheet.Excerpt(text, maxShown) }
 
 // breaks splits an e-mail address or a path at the positions where a line may break: after each @,
 // / and _.
-func breaks(text string) (parts []string) {
+func breaks(text string) []string { return splitAfter(text, "@/_") }
+
+// addressBreaks splits an e-mail address at the positions where a line may break: after each @ and
+// each dot.
+func addressBreaks(text string) []string { return splitAfter(text, "@.") }
+
+// splitAfter splits a text after each of the characters.
+func splitAfter(text, characters string) (parts []string) {
 	for {
-		at := strings.IndexAny(text, "@/_") + 1
+		at := strings.IndexAny(text, characters) + 1
 		if at == 0 || at == len(text) {
 			return append(parts, text)
 		}
@@ -217,6 +296,7 @@ func (d *draftPage) rowsView(query url.Values) *rowsView {
 		})
 	}
 	l.Found = len(found)
+	l.Page = max(1, min(l.Page, (l.Found+rowsPerPage-1)/rowsPerPage))
 	first := min(len(found), (l.Page-1)*rowsPerPage)
 	l.PageRows = found[first:min(len(found), first+rowsPerPage)]
 	return l
@@ -237,25 +317,78 @@ type rowView struct {
 	At, Selected int
 	// StillInvalid reports whether the row was saved but still has a problem.
 	StillInvalid bool
+	// FromSummary reports whether the person came from the summary, to which the page then leads
+	// back.
+	FromSummary bool
 }
 
 // PathOf returns the address of the page of another row, with the same selection.
 func (l *rowView) PathOf(row *bulkimport.Row) string { return rowPath(l.draftPage, row, l.Show) }
 
-// Back returns the address of the list of the selected rows.
-func (l *rowView) Back() string { return l.Path("rows?show=" + string(l.Show)) }
+// Back returns the address of the list of the selected rows, or of the summary.
+func (l *rowView) Back() string {
+	if l.FromSummary {
+		return l.Path("submit")
+	}
+	return l.Path("rows?show=" + string(l.Show))
+}
+
+// AddTo returns the address to which the file of the row is sent.
+func (l *rowView) AddTo() string { return l.RowPath(l.Row) + "/file?" + l.query().Encode() }
+
+// query returns the query of the page.
+func (l *rowView) query() url.Values {
+	q := url.Values{}
+	if l.Show != bulkimport.ShowProblems {
+		q.Set("show", string(l.Show))
+	}
+	if l.FromSummary {
+		q.Set("from", fromSummary)
+	}
+	return q
+}
+
+// fromSummary is the value of the field "from" on the page of a row that was opened from the summary.
+const fromSummary = "summary"
+
+// Suggestion returns a value of a field that is probably meant, or "".
+func (l *rowView) Suggestion(c sheet.Column) string {
+	switch c {
+	case sheet.Email:
+		if l.Row.Has(bulkimport.DoubtAddress) {
+			return l.Row.SuggestedEmail()
+		}
+	case sheet.File:
+		if l.Row.File == nil && !l.Waiting() {
+			if file := l.SuggestedFiles()[l.Row]; file != nil {
+				return file.Path
+			}
+		}
+	default:
+	}
+	return ""
+}
 
 // find sets the neighbors of the row among the selected rows.
 func (l *rowView) find() {
 	l.Prev, l.Next, l.At = nil, nil, 0
 	selected := l.Select(l.Show)
 	l.Selected = len(selected)
-	for i, row := range selected {
+	// Rows to check are sorted by their doubt, and all others by their number.
+	if at := slices.Index(selected, l.Row); at >= 0 {
+		l.At = at + 1
+		if at > 0 {
+			l.Prev = selected[at-1]
+		}
+		if l.At < len(selected) {
+			l.Next = selected[l.At]
+		}
+		return
+	}
+	for _, row := range selected {
 		switch {
 		case row.Number < l.Row.Number:
 			l.Prev = row
-		case row.Number == l.Row.Number:
-			l.At = i + 1
 		case l.Next == nil:
 			l.Next = row
 		}
@@ -293,14 +426,16 @@ func (p *Panel) rowView(r *http.Request, v *Visit) (*rowView, error) {
 		return nil, err
 	}
 	form := r.URL.Query()
-	if r.Method == http.MethodPost {
+	if r.Method == http.MethodPost && r.PostForm != nil {
 		form = r.PostForm
-	} else if _, err := p.BulkImports.CompareNames(r.Context(), page.Review, []*bulkimport.Row{view.Row}, compareTime); err != nil {
+	}
+	if _, err := p.BulkImports.CompareNames(r.Context(), page.Review, []*bulkimport.Row{view.Row}, compareTime); err != nil {
 		return nil, err
 	}
 	if form.Has("show") {
 		view.Show = bulkimport.Show(form.Get("show"))
 	}
+	view.FromSummary = form.Get("from") == fromSummary
 	view.find()
 	return view, nil
 }
@@ -322,7 +457,7 @@ func (p *Panel) placeRow(r *http.Request, view *rowView) error {
 		return nil
 	}
 	form := formOf(view.Row.Wanted)
-	if r.Method == http.MethodPost {
+	if r.Method == http.MethodPost && r.PostForm != nil {
 		form = r.PostForm
 	}
 	l, err := p.placingOf(r.Context(), view.draftPage, view.Row.File, view.Wanted, form)
@@ -332,7 +467,7 @@ func (p *Panel) placeRow(r *http.Request, view *rowView) error {
 	if err != nil {
 		return err
 	}
-	l.Default, l.ForRow, l.Sample = view.rowDefault(), true, view.Row.Text
+	l.Default, l.ForRow, l.Sample, l.Save = view.rowDefault(), true, view.Row.Text, "bulk_row.position"
 	view.placing = l
 	return nil
 }
@@ -377,11 +512,13 @@ func (p *Panel) fixRow(w http.ResponseWriter, r *http.Request, v *Visit) error {
 		err = p.BulkImports.Skip(r.Context(), view.Draft, number, false)
 	case "place":
 		err = p.place(r, view)
+	case "fine":
+		err = p.BulkImports.Accept(r.Context(), view.Review, "", []*bulkimport.Row{view.Row})
 	default:
 		texts := map[sheet.Column]string{}
 		for _, c := range bulkimport.Fields {
 			if r.PostForm.Has(string(c)) {
-				texts[c] = r.PostForm.Get(string(c))
+				texts[c] = cmp.Or(r.PostForm.Get("use-"+string(c)), r.PostForm.Get(string(c)))
 			}
 		}
 		if err = p.place(r, view); err == nil {
@@ -399,19 +536,31 @@ func (p *Panel) fixRow(w http.ResponseWriter, r *http.Request, v *Visit) error {
 		after.StillInvalid = true
 		return p.drawRow(w, r, after, nil)
 	}
+	if after.At == 0 && view.Next != nil {
+		after.nextFrom(view)
+	}
 	return p.afterRow(w, r, v, after, action)
+}
+
+// nextFrom sets the next row to the one before the change of the row, if this one is still selected. A
+// corrected row is no longer one of the rows to check, so its place among them is lost.
+func (l *rowView) nextFrom(before *rowView) {
+	selected := l.Select(l.Show)
+	if at := slices.IndexFunc(selected, func(row *bulkimport.Row) bool { return row.Number == before.Next.Number }); at >= 0 {
+		l.Next = selected[at]
+	}
 }
 
 // afterRow redirects to the row that follows a finished row.
 func (p *Panel) afterRow(w http.ResponseWriter, r *http.Request, v *Visit, view *rowView, action string) error {
 	number, next := view.Row.Number, view.Next
-	if view.Show != bulkimport.ShowProblems {
+	if view.Show != bulkimport.ShowProblems || view.FromSummary {
 		notice := "row_kept"
 		if action == "place" {
 			notice = "row_placed"
 		}
 		to := view.Back()
-		if next != nil {
+		if next != nil && !view.FromSummary {
 			to = view.PathOf(next)
 		}
 		return p.redirect(w, r, v, strings.TrimPrefix(to, v.Path("")+"/"), notice, number)

@@ -11,16 +11,17 @@ import (
 )
 
 // bulkStep is a step of a bulk upload. Path is "" if the step is not possible yet. State is done,
-// open or wrong. Missing is a text about what is missing, or "".
+// open, check or wrong. Missing is a text about what is missing, or "". Events is the address of the events
+// while the step changes on its own, or "".
 type bulkStep struct {
-	Name, Path, State, Missing string
-	Current                    bool
+	Name, Path, State, Missing, Events string
+	Current                            bool
 }
 
 // Steps returns the steps of a bulk upload with their states.
 func (d *draftPage) Steps() []bulkStep {
 	steps := []bulkStep{d.listStep(), d.columnsStep(), d.filesStep(), d.rowsStep(), {Name: "placement", State: "open"}, {Name: "submit", State: "open"}}
-	if d.Mapped && (d.Wanted != nil || len(d.PlacedRows()) > 0) {
+	if d.Mapped && (d.Placed || d.Wanted != nil || len(d.PlacedRows()) > 0) {
 		steps[4].State = "done"
 	}
 	for i := range steps {
@@ -30,6 +31,9 @@ func (d *draftPage) Steps() []bulkStep {
 		case s.Name == "columns" && d.ListName == "", i > 2 && !d.Mapped:
 		default:
 			s.Path = d.Path(stepPaths[s.Name])
+		}
+		if s.Name == "rows" && s.Path != "" && len(d.ToCorrect) == 0 && d.ToCheck() > 0 {
+			s.Path = d.Path("rows?show=" + string(bulkimport.ShowDoubtful))
 		}
 	}
 	return steps
@@ -61,7 +65,7 @@ func (d *draftPage) columnsStep() bulkStep {
 func (d *draftPage) filesStep() bulkStep {
 	switch {
 	case d.Unpacking():
-		return bulkStep{Name: "files", State: "open", Missing: d.texts.of("bulk_steps.unpacking")}
+		return bulkStep{Name: "files", State: "open", Missing: d.texts.of("bulk_steps.unpacking"), Events: d.Path("events")}
 	case d.NoFiles():
 		return bulkStep{Name: "files", State: "open", Missing: d.texts.of("bulk_steps.none")}
 	case d.Mapped && len(d.Missing) > 0:
@@ -79,6 +83,8 @@ func (d *draftPage) rowsStep() bulkStep {
 		return bulkStep{Name: "rows", State: "wrong", Missing: d.texts.count("bulk_steps.errors", len(d.ToCorrect))}
 	case d.Invalid > 0:
 		return bulkStep{Name: "rows", State: "open"}
+	case d.ToCheck() > 0:
+		return bulkStep{Name: "rows", State: "check", Missing: d.texts.count("bulk_steps.to_check", d.ToCheck())}
 	default:
 		return bulkStep{Name: "rows", State: "done"}
 	}
@@ -114,7 +120,11 @@ func withBulkFuncs(funcs template.FuncMap) template.FuncMap {
 // RowLink returns a link to a row with the recipient's name.
 func (d *draftPage) RowLink(row *bulkimport.Row) template.HTML {
 	label := template.HTMLEscapeString(d.texts.of("bulk.row", "number", row.Number))
-	link := template.HTML(`<a href="` + template.HTMLEscapeString(d.RowPath(row)) + `">` + label + `</a>`) //nolint:gosec // the text is escaped
+	address := d.RowPath(row)
+	if d.Step == "submit" {
+		address += "?from=" + fromSummary
+	}
+	link := template.HTML(`<a href="` + template.HTMLEscapeString(address) + `">` + label + `</a>`) //nolint:gosec // the text is escaped
 	name := row.Person()
 	if name == "" {
 		return link

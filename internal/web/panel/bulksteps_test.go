@@ -63,7 +63,7 @@ func TestRowsAreCorrectedTogether(t *testing.T) {
 			"do": {"fix"}, "show": {"problems"}, "r2-email": {"ada@example.org"}, "r3-full_name": {"Bea"}, "r4-email": {"still invalid"}, "skip_row": {"4"}, "r5-file": {"missing.pdf"}, "use-r5-file": {"Ito, Di.pdf"},
 		}
 		w = o.followRedirect(t, "issuer", o.post("issuer", draft+"/rows", form), draft+"/rows?show=problems")
-		checkPage(t, "after the corrections", w, http.StatusOK, "The corrections were saved. No errors are left.", "Errors 0", "Ready 4", "Skipped 1", "Rows (done)")
+		checkPage(t, "after the corrections", w, http.StatusOK, "The corrections were saved. No errors are left.", "Errors 0", "To check 1", "Ready 3", "Skipped 1", "Rows 1 to check", "1 row should be checked before you continue.", "Check 1 row Continue")
 		w = o.get("issuer", draft+"/rows?show=doubtful")
 		checkPage(t, "rows to check", w, http.StatusOK, "To check 1", "Row 6 Eli", "Use eli@gmail.com")
 		o.followRedirect(t, "issuer", o.post("issuer", draft+"/rows", url.Values{"do": {"fix"}, "show": {"doubtful"}, "r6-email": {"eli@gmial.com"}, "use-r6-email": {"eli@gmail.com"}}), draft+"/rows?show=doubtful")

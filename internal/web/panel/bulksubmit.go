@@ -11,6 +11,7 @@ import (
 	"github.com/certvault/certvault/internal/batch"
 	"github.com/certvault/certvault/internal/bulkimport"
 	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/seal"
 	"github.com/certvault/certvault/internal/sheet"
 )
 
@@ -35,6 +36,8 @@ type dryRunView struct {
 	*draftPage
 
 	Run *bulkimport.DryRun
+	// Default is the mode of the institution's default placement.
+	Default seal.Mode
 }
 
 // Rejected returns the number of valid rows that the submission would reject.
@@ -44,9 +47,23 @@ func (d *dryRunView) Rejected() int { return d.Valid - d.Run.Certificates }
 // submission would create no certificate.
 func (d *dryRunView) Nothing() bool { return d.Invalid == 0 && d.Valid > 0 && d.Run.Certificates == 0 }
 
-// NameAbsent returns the rows whose file does not contain the name of the recipient.
+// NameAbsent returns the rows whose file does not contain the name of the recipient, except accepted
+// rows.
 func (d *dryRunView) NameAbsent() []*bulkimport.Row {
-	return slices.DeleteFunc(d.Of(bulkimport.ShowValid), func(row *bulkimport.Row) bool { return !row.NameAbsent })
+	return slices.DeleteFunc(d.Of(bulkimport.ShowValid), func(row *bulkimport.Row) bool { return !row.Has(bulkimport.DoubtName) })
+}
+
+// Misspelt returns the rows whose mail address is probably misspelt, except accepted rows.
+func (d *dryRunView) Misspelt() []*bulkimport.Row {
+	return slices.DeleteFunc(slices.Clone(d.Run.Misspelt), func(row *bulkimport.Row) bool { return !row.Has(bulkimport.DoubtAddress) })
+}
+
+// SharedOpen returns the files that rows of several certificates would use, except files whose rows
+// are all accepted.
+func (d *dryRunView) SharedOpen() []*bulkimport.Shared {
+	return slices.DeleteFunc(slices.Clone(d.Shared), func(f *bulkimport.Shared) bool {
+		return !slices.ContainsFunc(f.Rows, func(row *bulkimport.Row) bool { return row.Has(bulkimport.DoubtDuplicate) })
+	})
 }
 
 // FirstReady returns the first valid row, or nil.
@@ -86,7 +103,11 @@ func (p *Panel) dryRunView(r *http.Request, v *Visit) (*dryRunView, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &dryRunView{page, run}, nil
+	policy, err := p.Certs.Policy(r.Context(), v.Institution().ID)
+	if err != nil {
+		return nil, err
+	}
+	return &dryRunView{page, run, policy.Placement}, nil
 }
 
 // submit submits the bulk upload. If the submission would create no certificate or is rejected,
@@ -223,14 +244,15 @@ func (p *Panel) progress(w http.ResponseWriter, r *http.Request, v *Visit) error
 	return p.draw(w, r, "bulk_progress.html", view)
 }
 
-// progressEvents streams the progress as server-sent events.
+// progressEvents streams the progress as server-sent events: that of the submitted rows, or before the
+// submission that of the archives.
 func (p *Panel) progressEvents(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	d, err := p.draftOf(r, v)
 	if err != nil {
 		return err
 	}
 	if d.Status == bulkimport.Open {
-		return fault.New(fault.BadRequest, "panel_error.not_submitted")
+		return p.unpackEvents(w, r, v, d)
 	}
 	return p.events(w, r, func(ctx context.Context) (any, bool, error) {
 		now, err := p.BulkImports.Progress(ctx, d)
@@ -245,6 +267,33 @@ func (p *Panel) progressEvents(w http.ResponseWriter, r *http.Request, v *Visit)
 			Finished bool   `json:"finished"`
 			Rest     string `json:"rest"`
 		}{now.Done(), now.Approved, now.Failed, now.Rejected, now.Finished(), p.texts(r).rest(now)}, now.Finished(), nil
+	})
+}
+
+// unpackEvents streams the state of the step of the files until all archives are unpacked.
+func (p *Panel) unpackEvents(w http.ResponseWriter, r *http.Request, v *Visit, d *bulkimport.Draft) error {
+	type state struct {
+		State    string `json:"state"`
+		Text     string `json:"text"`
+		Finished bool   `json:"finished"`
+	}
+	texts := p.texts(r)
+	return p.events(w, r, func(ctx context.Context) (any, bool, error) {
+		archives, err := p.BulkImports.Archives(ctx, d)
+		if err != nil {
+			return nil, false, err
+		}
+		for _, a := range archives {
+			if !a.Done {
+				return state{"open", texts.of("bulk_steps.unpacking_of", "done", a.Place, "total", a.Entries), false}, false, nil
+			}
+		}
+		page, err := p.draftPage(r, v, "files")
+		if err != nil {
+			return nil, false, err
+		}
+		step := page.filesStep()
+		return state{step.State, step.Missing, true}, true, nil
 	})
 }
 

@@ -119,7 +119,10 @@ func TestNoMailServer(t *testing.T) {
 		o.processAll()
 		o.Exec(`UPDATE notices SET status = 'unsent'`)
 		w = o.get("owner", o.pathOf("certificates/"+c.UUID))
-		checkPage(t, "a certificate", w, http.StatusOK, "Not sent: no mail server")
+		checkPage(t, "a certificate", w, http.StatusOK, "Not sent: no mail server", "ada.obi@example.org has received no mail about this certificate.")
+		if strings.Contains(visibleText(t, w), "About the certificate") {
+			t.Error("the activity reads as if the mail was sent")
+		}
 		w = o.followRedirect(t, "owner", o.post("owner", o.pathOf("certificates/"+c.UUID+"/resend"), nil), o.pathOf("certificates/"+c.UUID))
 		checkPage(t, "a mail that is sent again", w, http.StatusOK, "The mail was not sent: no mail server is configured.")
 		if strings.Contains(w.Body.String(), "on its way again") {

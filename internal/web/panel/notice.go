@@ -30,6 +30,7 @@ var notices = map[string]string{ //nolint:gosec // the keys contain no tokens
 	"row_kept":         "bulk_notice.row_kept",
 	"rows_saved":       "bulk_notice.rows_saved",
 	"rows_saved_left":  "bulk_notice.rows_saved_left",
+	"row_file_added":   "bulk_notice.row_file_added", "rows_accepted": "bulk_notice.accepted_many", "rows_accepted_one": "bulk_notice.accepted_one",
 	"corrected_one":    "bulk_notice.corrected_one",
 	"corrected_many":   "bulk_notice.corrected_many",
 	"file_removed":     "bulk_notice.file_removed",

@@ -149,7 +149,7 @@ func (p *Panel) Handler() (http.Handler, error) {
 	if p.view, err = p.Site.Set(page.Options{
 		Templates: templates, Styles: []string{"form.css", "panel.css"}, Modules: []string{"panel.js", "palette.js"},
 		Funcs: withBulkFuncs(template.FuncMap{
-			"host": host, "status": statusOf, "breaks": breaks, "shown": shown, "sample": sample,
+			"host": host, "status": statusOf, "breaks": breaks, "addressBreaks": addressBreaks, "shown": shown, "sample": sample,
 			"testVault": func() bool { return web.IsLocal(p.BaseURL) }, "baseURL": func() string { return p.BaseURL },
 		}),
 		LanguageFuncs: p.languageFuncs, Person: p.person, Frame: p.frame, Notices: notices,

@@ -37,6 +37,9 @@ type placing struct {
 	ForRow bool
 	// Sample has the texts of an extra page, unless the form has other texts in its fields.
 	Sample cert.Text
+	// Save is the key of the label of the button that saves only the placement, or "" if the form has
+	// no such button.
+	Save string
 	// CanShow reports whether the form has a button that shows the chosen placement without a
 	// script.
 	CanShow bool

@@ -104,6 +104,7 @@ func (p *Panel) routes() []route {
 		{pattern: "POST /panel/{institution}/bulk/{draft}/rows", may: account.MayUpload, handler: p.changeRows},
 		{pattern: "GET /panel/{institution}/bulk/{draft}/rows/{row}", may: account.MayUpload, handler: p.row},
 		{pattern: "POST /panel/{institution}/bulk/{draft}/rows/{row}", may: account.MayUpload, handler: p.fixRow},
+		{pattern: "POST /panel/{institution}/bulk/{draft}/rows/{row}/file", may: account.MayUpload, handler: p.addRowFile, limits: uploadLimits},
 		{pattern: "GET /panel/{institution}/bulk/{draft}/errors.csv", may: account.MayUpload, handler: p.errorsCSV},
 		{pattern: "GET /panel/{institution}/bulk/{draft}/submit", may: account.MayUpload, handler: p.dryRun},
 		{pattern: "POST /panel/{institution}/bulk/{draft}/submit", may: account.MayUpload, handler: p.submit},

@@ -280,9 +280,11 @@ func (p *Panel) finishUpload(w http.ResponseWriter, r *http.Request, v *Visit) e
 // certificate is processed.
 type uploadState struct {
 	Status cert.Status `json:"status"`
-	// Title and Text are shown on the page. Done and Finished are for the script of progress bars.
+	// Title and Text are shown on the page. Tone selects the color of Text. Done and Finished are for
+	// the script of progress bars.
 	Title    string `json:"title"`
 	Text     string `json:"text"`
+	Tone     string `json:"tone"`
 	Done     int    `json:"done"`
 	Finished bool   `json:"finished"`
 }
@@ -314,9 +316,12 @@ func (p *Panel) uploadState(r *http.Request, c *cert.Certificate) (*uploadState,
 	if c.Status == cert.Failed && c.Failure != nil {
 		text = texts{l}.domain(c.Failure.Message) + " " + text
 	}
-	s := &uploadState{Status: c.Status, Title: title, Text: text, Finished: c.Status != cert.Processing}
+	s := &uploadState{Status: c.Status, Title: title, Text: text, Tone: string(c.Status), Finished: c.Status != cert.Processing}
 	if s.Finished {
 		s.Done = 1
+	}
+	if c.Status == cert.Approved && p.Outbox != "" {
+		s.Tone = "wait" // the text only says that the recipient was not notified
 	}
 	return s, nil
 }

@@ -25,18 +25,29 @@ func TestPageAfterUpload(t *testing.T) {
 	o.panel.Outbox = "/var/lib/certvault/outbox"
 	checkPage(t, "processing without mail", o.get("issuer", waiting+"/uploaded"), http.StatusOK, "the recipient is not notified")
 	approved := o.pathOf("certificates/" + o.approvedCertificate(o.inst).UUID)
-	checkPage(t, "approved without mail", o.get("issuer", approved+"/uploaded"), http.StatusOK, "was issued", "the recipient was not notified")
-	w := o.get("issuer", approved+"/events")
+	w := o.get("issuer", approved+"/uploaded")
+	checkPage(t, "approved without mail", w, http.StatusOK, "was issued", "the recipient was not notified")
+	if !strings.Contains(w.Body.String(), `<p class="note wait" role="status">No mail server`) {
+		t.Error("the note about the missing mail is not a warning")
+	}
+	w = o.get("issuer", approved+"/events")
 	var state uploadState
 	text, _ := strings.CutPrefix(strings.TrimSpace(w.Body.String()), "data: ")
-	if err := json.Unmarshal([]byte(text), &state); err != nil || w.Header().Get("Content-Type") != "text/event-stream" || !state.Finished || state.Status != "approved" {
+	if err := json.Unmarshal([]byte(text), &state); err != nil || w.Header().Get("Content-Type") != "text/event-stream" || !state.Finished || state.Status != "approved" || state.Tone != "wait" {
 		t.Errorf("the event stream = %q, error %v; want one event of an approved certificate", w.Body, err)
 	}
 	o.panel.Outbox = ""
 	checkPage(t, "approved", o.get("issuer", approved+"/uploaded"), http.StatusOK, "was issued", "is notified by e-mail")
 	o.Exec(`UPDATE certificates SET status = 'revoked', revoked_at = 1, revocation_reason = 'x' WHERE status = 'approved'`)
 	checkPage(t, "revoked", o.get("issuer", approved+"/uploaded"), http.StatusOK, "was revoked")
-	if body := o.get("issuer", approved).Body.String(); strings.Contains(body, "/events") {
+	body := o.get("issuer", approved).Body.String()
+	if !strings.Contains(body, `<a class="button quiet" href="`+approved+`/verified.pdf"`) {
+		t.Error("the download is the main action of a revoked certificate")
+	}
+	if !strings.Contains(body, "person.<wbr>1@<wbr>example.<wbr>org</bdi></dd>") {
+		t.Error("the address has no positions for line breaks after @ and dots")
+	}
+	if strings.Contains(body, "/events") {
 		t.Error("the page of a processed certificate has an event stream")
 	}
 	w = o.get("issuer", waiting)

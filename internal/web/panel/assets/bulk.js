@@ -34,6 +34,14 @@ for (const form of document.querySelectorAll("form[data-bulk-upload]")) {
     if (!list && lists.length) say(text.listRefused, true);
     return list || !lists.length;
   };
+  // The button says what it uploads.
+  const button = form.querySelector("button[data-both]");
+  const upload = button?.textContent;
+  const label = () => {
+    if (button) button.textContent = !files.files.length ? upload : list.files.length ? button.dataset.both : button.dataset.onlyFiles;
+  };
+  form.addEventListener("change", label);
+  window.addEventListener("pageshow", label);
   files.addEventListener("change", () => {
     say("", false);
     if (Array.from(files.files).some(isList)) sort(Array.from(files.files));
@@ -120,7 +128,9 @@ for (const form of document.querySelectorAll("form[data-columns]")) {
   const section = form.querySelector("[data-unused]");
   const { issue_date: date, same_issue_date: same } = form.elements;
   const update = () => {
-    form.querySelector("[data-no-date]").hidden = date.value !== "-1" || same.value.trim() !== "";
+    const dated = date.value !== "-1" || same.value.trim() !== "";
+    form.querySelector("[data-no-date]").hidden = dated;
+    form.querySelector("[data-date-hint]").hidden = !dated;
     if (!section) return;
     const used = new Set(Array.from(form.querySelectorAll("select"), (select) => select.value));
     let n = 0;
@@ -134,6 +144,37 @@ for (const form of document.querySelectorAll("form[data-columns]")) {
   form.addEventListener("input", update);
   // A browser that returns to the page restores the choices.
   window.addEventListener("pageshow", update);
+}
+
+// The step of the files follows the unpacking of an archive.
+for (const step of document.querySelectorAll("[data-unpacking]")) {
+  const source = new EventSource(step.dataset.unpacking);
+  source.addEventListener("message", (event) => {
+    const now = JSON.parse(event.data);
+    step.className = now.state;
+    step.querySelector(".lacks").textContent = now.text;
+    if (now.finished) source.close();
+  });
+}
+
+// The file of a row is added together with the corrections of the other rows.
+for (const form of document.querySelectorAll("form[data-row-file]")) {
+  form.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    const control = form.elements.upload;
+    const problem = control.closest(".field").querySelector(".problem");
+    let message = form.dataset.failed;
+    try {
+      const response = await fetch(form.action, { method: "POST", body: new FormData(form), headers: { "Upload-Script": "1" } });
+      if (response.ok && response.headers.has("Location")) {
+        const fixes = document.getElementById("fixes");
+        fixes.requestSubmit(fixes.querySelector("button[value=fix]"));
+        return;
+      }
+      message = problemOf(await response.text()) || message;
+    } catch { /* the message says that it failed */ }
+    problem.textContent = message;
+  });
 }
 
 // On the page of a row, J and K lead to the next and to the previous row, unless a person types.

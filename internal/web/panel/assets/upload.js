@@ -225,7 +225,7 @@ function follow(area) {
     document.getElementById("step").textContent = now.title;
     document.title = now.title;
     if (note.textContent !== now.text) note.textContent = now.text;
-    note.className = `note ${now.status}`;
+    note.className = `note ${now.tone}`;
     area.dataset.status = now.status;
     if (!now.finished) return;
     source.close();

@@ -1,0 +1,75 @@
+package panel
+
+import (
+	"net/http"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/sheet"
+	"github.com/certvault/certvault/internal/web/body"
+)
+
+// addRowFile adds the file of a row under the name in the row, and redirects to the page that
+// contained the form.
+func (p *Panel) addRowFile(w http.ResponseWriter, r *http.Request, v *Visit) error {
+	view, err := p.rowView(r, v)
+	if err != nil {
+		return err
+	}
+	if err := p.readRowFile(r, view); err != nil {
+		return p.drawRow(w, r, view, err)
+	}
+	to := view.RowPath(view.Row) + "?" + view.query().Encode()
+	if query := r.URL.Query(); query.Get("list") != "" {
+		page, err := p.draftPage(r, v, "rows")
+		if err != nil {
+			return err
+		}
+		l := page.rowsView(query)
+		to = l.at(l.Page)
+	}
+	return p.redirect(w, r, v, strings.TrimSuffix(strings.TrimPrefix(to, v.Path("")+"/"), "?"), "row_file_added", view.Row.Number)
+}
+
+// readRowFile reads the form with the file of a row, and stores the file.
+func (p *Panel) readRowFile(r *http.Request, view *rowView) error {
+	form, err := body.OpenForm(r)
+	if err != nil {
+		return err
+	}
+	for form.Next() {
+		part := form.Part()
+		if part.FormName() != "upload" || part.FileName() == "" {
+			continue
+		}
+		f, err := p.BulkImports.AddFile(r.Context(), view.Visit.Institution(), view.Draft, wantedName(view.Row.FileName, part.FileName()), part)
+		if err != nil || view.Row.FileName != "" {
+			return err
+		}
+		return p.BulkImports.Fix(r.Context(), view.Draft, view.Row.Number, map[sheet.Column]string{sheet.File: f.Path})
+	}
+	if err := form.Err(); err != nil {
+		return err
+	}
+	return fault.OfField("upload", "bulk_add.choose")
+}
+
+// fileEndings are the endings of the files of certificates.
+var fileEndings = []string{".pdf", ".jpg", ".jpeg", ".png"}
+
+// wantedName returns the name in a row, with the ending of the uploaded file, so that the row finds the
+// file under it. If the row has no name, it returns the name of the uploaded file.
+func wantedName(wanted, uploaded string) string {
+	if wanted == "" {
+		return uploaded
+	}
+	if ending := filepath.Ext(wanted); slices.Contains(fileEndings, strings.ToLower(ending)) {
+		if strings.EqualFold(ending, filepath.Ext(uploaded)) {
+			return wanted
+		}
+		wanted = strings.TrimSuffix(wanted, ending)
+	}
+	return wanted + filepath.Ext(uploaded)
+}
