@@ -11,7 +11,7 @@ import (
 )
 
 // bulkStep is a step of a bulk upload. Path is "" if the step is not possible yet. State is done,
-// open, check or wrong. Missing is a text about what is missing, or "". Events is the address of the events
+// open, doubtful or wrong. Missing is a text about what is missing, or "". Events is the address of the events
 // while the step changes on its own, or "".
 type bulkStep struct {
 	Name, Path, State, Missing, Events string
@@ -84,7 +84,7 @@ func (d *draftPage) rowsStep() bulkStep {
 	case d.Invalid > 0:
 		return bulkStep{Name: "rows", State: "open"}
 	case d.ToCheck() > 0:
-		return bulkStep{Name: "rows", State: "check", Missing: d.texts.count("bulk_steps.to_check", d.ToCheck())}
+		return bulkStep{Name: "rows", State: "doubtful", Missing: d.texts.count("bulk_steps.to_check", d.ToCheck())}
 	default:
 		return bulkStep{Name: "rows", State: "done"}
 	}

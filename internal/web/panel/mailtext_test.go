@@ -119,7 +119,7 @@ func TestNoMailServer(t *testing.T) {
 		o.processAll()
 		o.Exec(`UPDATE notices SET status = 'unsent'`)
 		w = o.get("owner", o.pathOf("certificates/"+c.UUID))
-		checkPage(t, "a certificate", w, http.StatusOK, "Not sent: no mail server", "ada.obi@example.org has received no mail about this certificate.")
+		checkPage(t, "a certificate", w, http.StatusOK, "Not sent: no mail server", "The mail to ada.obi@example.org was not sent.")
 		if strings.Contains(visibleText(t, w), "About the certificate") {
 			t.Error("the activity reads as if the mail was sent")
 		}
