@@ -35,6 +35,9 @@ const (
 	MayRetry Permission = "retry"
 	// MayRevoke permits revoking certificates.
 	MayRevoke Permission = "revoke"
+	// MayManageTemplates permits creating, changing, publishing and archiving templates, and
+	// managing fonts.
+	MayManageTemplates Permission = "manage-templates"
 	// MaySeeMembers permits viewing the members and the invitations.
 	MaySeeMembers Permission = "see-members"
 	// MayManageMembers permits inviting, changing and removing members who are not owners.
@@ -71,6 +74,7 @@ var Permissions = []struct {
 	{MayUpload, "Upload certificates, one or many"},
 	{MayRetry, "Retry failed certificates, correct an address, send mail again, close requests for correction"},
 	{MayRevoke, "Revoke certificates"},
+	{MayManageTemplates, "Create, change, publish and archive templates"},
 	{MaySeeMembers, "See members and invitations"},
 	{MayManageMembers, "Invite, change and remove members"},
 	{MayManageOwners, "Create, change and remove owners"},
@@ -84,11 +88,11 @@ var Permissions = []struct {
 // Roles is the only table of roles and their permissions.
 var Roles = []RoleInfo{
 	{Owner, "Owner", "Does everything. There is always at least one.", []Permission{
-		MayView, MayUpload, MayRetry, MayRevoke, MaySeeMembers, MayManageMembers, MayManageOwners,
+		MayView, MayUpload, MayRetry, MayRevoke, MayManageTemplates, MaySeeMembers, MayManageMembers, MayManageOwners,
 		MayManageTokens, MayManageWebhooks, MayReadAudit, MayManageSettings, MayManageKeys,
 	}},
 	{Admin, "Admin", "Runs the vault day by day. Cannot change owners or signing keys.", []Permission{
-		MayView, MayUpload, MayRetry, MayRevoke, MaySeeMembers, MayManageMembers,
+		MayView, MayUpload, MayRetry, MayRevoke, MayManageTemplates, MaySeeMembers, MayManageMembers,
 		MayManageTokens, MayManageWebhooks, MayReadAudit, MayManageSettings,
 	}},
 	{Issuer, "Issuer", "Uploads certificates, fixes failed ones, and revokes.", []Permission{MayView, MayUpload, MayRetry, MayRevoke}},
