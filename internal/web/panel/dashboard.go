@@ -14,6 +14,7 @@ import (
 	"github.com/certvault/certvault/internal/listing"
 	"github.com/certvault/certvault/internal/recipient"
 	"github.com/certvault/certvault/internal/search"
+	"github.com/certvault/certvault/internal/template"
 	"github.com/certvault/certvault/internal/webhook"
 )
 
@@ -185,6 +186,13 @@ func (p *Panel) steps(r *http.Request, v *Visit, d *dashboard) error {
 	}
 	add(account.MayUpload, "upload", "dashboard.step_upload", "dashboard.step_upload_text", d.All > 0)
 	add(account.MayUpload, "bulk", "dashboard.step_bulk", "dashboard.step_bulk_text", d.Many)
+	if v.Can(account.MayManageTemplates) {
+		templates, err := p.Templates.List(r.Context(), v.Institution().ID, template.Filter{})
+		if err != nil {
+			return err
+		}
+		add(account.MayManageTemplates, "templates/new", "dashboard.step_template", "dashboard.step_template_text", len(templates) > 0)
+	}
 	if v.Can(account.MayManageSettings) {
 		profile, err := p.Accounts.PublicProfile(r.Context(), v.Institution().ID)
 		if err != nil {

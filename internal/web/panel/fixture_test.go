@@ -141,7 +141,7 @@ type panelTest struct {
 func newPanelTest(tb testing.TB, d *db.DB) *panelTest {
 	tb.Helper()
 	o := &panelTest{
-		Vault: vaulttest.New(tb, d, func(d *vault.Deps) { d.Attempts = 3 }), tb: tb, log: &bytes.Buffer{},
+		Vault: vaulttest.New(tb, d, drawSamples), tb: tb, log: &bytes.Buffer{},
 		people: &people{persons: map[string]Person{}, members: map[int64][]account.Membership{}, stale: map[int64]bool{}, slow: map[int64]bool{}, ended: map[int64]bool{}},
 	}
 	site, err := page.NewSite(o.Languages, Assets)
@@ -151,7 +151,7 @@ func newPanelTest(tb testing.TB, d *db.DB) *panelTest {
 	o.panel = &Panel{
 		Access: o.access(),
 		Site:   site, Gate: o.people, Members: o.people, Tokens: o.Tokens, Hooks: o.Hooks, Find: finder{}, Limit: limit.NewCounter(0, o.Now),
-		Certs: o.Certs, Search: o.Search, Tasks: o.Tasks, Batches: o.Batches, BulkImports: o.BulkImports, Links: o.Links, Mail: o.Recipients, Keys: o.Keys,
+		Certs: o.Certs, Search: o.Search, Tasks: o.Tasks, Batches: o.Batches, BulkImports: o.BulkImports, Templates: o.Templates, Links: o.Links, Mail: o.Recipients, Keys: o.Keys,
 		RotateKey: func(ctx context.Context, inst *account.Institution) error {
 			return o.Keys.Rotate(ctx, inst.UUID, inst.Name, nil)
 		},
@@ -174,6 +174,14 @@ func newPanelTest(tb testing.TB, d *db.DB) *panelTest {
 func (o *panelTest) institution(prefix, name string) account.Institution {
 	o.tb.Helper()
 	return *certtest.Institution(o.tb, o.DB, nil, prefix, name)
+}
+
+// drawSamples is a change of vaulttest.New: templates can be drawn, and certificates from templates
+// are those of vaulttest.
+func drawSamples(d *vault.Deps) {
+	drawer, templates := d.Drawer, d.Templates
+	vaulttest.DrawTemplates(d)
+	d.Drawer, d.Templates, d.Attempts = drawer, templates, 3
 }
 
 // pathOf returns the address of a page of the test's institution.

@@ -26,6 +26,7 @@ var entries = [][]entry{
 		{"upload", "nav.upload", "upload", account.MayUpload},
 		{"bulk", "nav.bulk", "bulk", account.MayUpload},
 		{"batches", "nav.batches", "batches", account.MayView},
+		{"templates", "nav.templates", "templates", account.MayView},
 	},
 	{
 		{"members", "nav.members", "members", account.MaySeeMembers},
@@ -38,7 +39,7 @@ var entries = [][]entry{
 
 // elsewhere maps the path of an entry to the path of pages that belong to the entry but are not
 // below the entry's path.
-var elsewhere = map[string]string{"webhooks": "deliveries", "certificates": "tasks", "members": "invitations"}
+var elsewhere = map[string]string{"webhooks": "deliveries", "certificates": "tasks", "members": "invitations", "templates": "fonts"}
 
 // operatorEntries are the lines of the installation's navigation.
 var operatorEntries = [][]entry{{

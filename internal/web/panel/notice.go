@@ -52,6 +52,17 @@ var notices = map[string]string{ //nolint:gosec // the keys contain no tokens
 
 	"token_revoked": "tokens.notice_revoked",
 
+	"template_created":       "templates.notice_created",
+	"template_saved":         "templates.notice_saved",
+	"template_published":     "templates.notice_published",
+	"template_duplicated":    "templates.notice_duplicated",
+	"template_archived":      "templates.notice_archived",
+	"template_restored":      "templates.notice_restored",
+	"template_deleted":       "templates.notice_deleted",
+	"template_draft_deleted": "templates.notice_draft_deleted",
+	"font_added":             "fonts.notice_added",
+	"font_deleted":           "fonts.notice_deleted",
+
 	"correction_done": "certificate.notice_correction",
 
 	"mailed_again":  "certificate.notice_mailed",

@@ -6,7 +6,7 @@
 //
 // # How to add a page
 //
-//  1. Add a line to a table of routes (routes.go, access.go, vault.go): method and
+//  1. Add a line to a table of routes (routes.go, access.go, vault.go, templates.go): method and
 //     path, the required permission, the handler. Set "recent" if the page shows or
 //     creates a secret, changes access, or changes where data goes. The route then
 //     requires a recent sign-in.
@@ -49,6 +49,7 @@ import (
 	"github.com/certvault/certvault/internal/recipient"
 	"github.com/certvault/certvault/internal/search"
 	"github.com/certvault/certvault/internal/task"
+	certtemplate "github.com/certvault/certvault/internal/template"
 	"github.com/certvault/certvault/internal/token"
 	"github.com/certvault/certvault/internal/web"
 	"github.com/certvault/certvault/internal/web/page"
@@ -116,6 +117,8 @@ type Panel struct {
 	Tasks       *task.Service
 	Batches     *batch.Service
 	BulkImports *bulkimport.Service
+	// Templates is the service for templates of certificates.
+	Templates *certtemplate.Service
 	// Links creates public addresses.
 	Links *web.Links
 	Find  Finder
@@ -144,12 +147,13 @@ var Prefixes = []string{"/panel", "/operator", "/invitation", "/setup"}
 
 // Handler prepares the table of routes and the pages, and returns the handler for all routes.
 func (p *Panel) Handler() (http.Handler, error) {
-	p.table = slices.Concat(p.routes(), p.accessRoutes(), p.vaultRoutes())
+	p.table = slices.Concat(p.routes(), p.accessRoutes(), p.vaultRoutes(), p.templateRoutes())
 	var err error
 	if p.view, err = p.Site.Set(page.Options{
 		Templates: templates, Styles: []string{"form.css", "panel.css"}, Modules: []string{"panel.js", "palette.js"},
 		Funcs: withBulkFuncs(template.FuncMap{
-			"host": host, "status": statusOf, "breaks": breaks, "addressBreaks": addressBreaks, "shown": shown, "sample": sample,
+			"host": host, "status": statusOf, "breaks": breaks, "addressBreaks": addressBreaks, "shown": shown, "sample": sample, "styleNames": styleNames, "mm": mm, "decimal": decimal,
+			"templateState": stateOfTemplate, "templateKey": templateKey, "sizeOfPage": sizeOfPage,
 			"testVault": func() bool { return web.IsLocal(p.BaseURL) }, "baseURL": func() string { return p.BaseURL },
 		}),
 		LanguageFuncs: p.languageFuncs, Person: p.person, Frame: p.frame, Notices: notices,

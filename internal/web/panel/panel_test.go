@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"os"
 	"regexp"
 	"slices"
 	"strconv"
@@ -16,7 +17,9 @@ import (
 	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/db/dbtest"
+	"github.com/certvault/certvault/internal/pdf/pdftest"
 	"github.com/certvault/certvault/internal/task"
+	certtemplate "github.com/certvault/certvault/internal/template"
 	"github.com/certvault/certvault/internal/token"
 	"github.com/certvault/certvault/internal/vaulttest"
 	"github.com/certvault/certvault/internal/webhook"
@@ -120,6 +123,26 @@ func (s *samples) create(name string) (string, error) {
 			return "", err
 		}
 		return o.requestCorrection(c, "Another spelling, please."), nil
+	case "template":
+		made, err := o.panel.Templates.Create(ctx, certtemplate.NewTemplate{Institution: &s.inst, Name: "Sample", Design: bytes.NewReader(pdftest.Page("a design"))})
+		if err != nil {
+			return "", err
+		}
+		return made.UUID, nil
+	case "picture":
+		return o.panel.Templates.AddPicture(ctx, &s.inst, bytes.NewReader(samplePNG(s.t)))
+	case "font":
+		file := "../../typeset/testdata/SourceSerifVariable-abc.ttf"
+		data, err := os.ReadFile(file)
+		if err != nil {
+			return "", err
+		}
+		// Fonts are identified by their digest, so that of another institution is another file.
+		font, err := o.panel.Templates.AddFont(ctx, &s.inst, "font.ttf", bytes.NewReader(append(data, byte(id))))
+		if err != nil {
+			return "", err
+		}
+		return font.ID, nil
 	case "upload":
 		return o.stageFile(s.inst), nil
 	case "draft":

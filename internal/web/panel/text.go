@@ -26,7 +26,7 @@ func (p *Panel) languageFuncs(l *locale.Language) template.FuncMap {
 	t := texts{l}
 	return template.FuncMap{
 		"ago":  func(at any) (template.HTML, error) { return t.ago(p.Now(), at) },
-		"date": t.date, "number": l.Number, "size": t.size, "upTo": t.upTo, "say": t.domain,
+		"date": t.date, "number": l.Number, "size": t.size, "upTo": t.upTo, "say": t.domain, "warning": t.warning,
 	}
 }
 

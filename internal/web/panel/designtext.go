@@ -1,0 +1,137 @@
+package panel
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/design"
+	"github.com/certvault/certvault/internal/template"
+)
+
+// problemView is a problem of a template in words.
+type problemView struct {
+	Field  string `json:"field,omitempty"`
+	Code   string `json:"code"`
+	Detail string `json:"detail,omitempty"`
+	Text   string `json:"text"`
+	// Title is the name of the field, or "".
+	Title string `json:"-"`
+}
+
+// sampleView is a sample in a list of choices. Person is the name in the sample.
+type sampleView struct {
+	Name     string `json:"name"`
+	Label    string `json:"label"`
+	Person   string `json:"person"`
+	Language string `json:"language,omitempty"`
+}
+
+// missingSample is the sample with a name that no font has, which shows what a problem looks like.
+const (
+	missingSample = "missing"
+	missingName   = "Zoë 𓀀 Smith"
+)
+
+// samples returns the samples with their labels.
+func (t texts) samples() []sampleView {
+	var list []sampleView
+	for _, s := range design.Samples() {
+		list = append(list, sampleView{s.Name, t.of("template_sample." + s.Name), s.Values.Name, s.Values.Language})
+	}
+	return append(list, sampleView{missingSample, t.of("template_sample." + missingSample), missingName, "en"})
+}
+
+// ownValues are values that replace those of a sample.
+type ownValues struct {
+	Name string `json:"name"`
+}
+
+// sampleValues returns the values of a sample for an institution. The typical sample has the
+// language and the title of the template.
+func sampleValues(name string, inst *account.Institution, title string, own *ownValues) design.Values {
+	all := design.Samples()
+	values := all[0].Values
+	typical := true
+	for _, s := range all[1:] {
+		if s.Name == name {
+			values, typical = s.Values, false
+		}
+	}
+	if typical {
+		values.Language = ""
+		values.Title = cmp.Or(title, values.Title)
+	}
+	if name == missingSample {
+		values.Name = missingName
+	}
+	if own != nil && own.Name != "" {
+		values.Name = own.Name
+	}
+	values.Institution = inst.Name
+	if _, rest, ok := strings.Cut(values.Reference, "-"); ok {
+		values.Reference = inst.Prefix + "-" + rest
+	}
+	return values
+}
+
+// fieldTitle returns the name of a field for people: its label, or what it shows.
+func (t texts) fieldTitle(f *design.Field) string {
+	if f.Label != "" {
+		return f.Label
+	}
+	for use := range f.Placeholders() {
+		if f.Kind == design.Column && use.Name == "column" {
+			return use.Column
+		}
+	}
+	if f.Kind == design.Text && f.Text != "" && !strings.HasPrefix(f.Text, "{") {
+		return sample(f.Text)
+	}
+	return t.of("designer.kind_" + string(f.Kind))
+}
+
+// fieldProperties are the properties of fields whose problems have a text of their own.
+var fieldProperties = []string{"page", "box", "rotate", "image", "text", "font", "size", "min_size", "lines", "leading", "color", "tracking", "language", "fields", "title"}
+
+// problemText returns the text of a problem of a template.
+func (t texts) problemText(p design.Problem, l *design.Layout) string {
+	const section = "template_problem."
+	switch p.Code {
+	case design.CodeFieldInvalid:
+		if slices.Contains(fieldProperties, p.Detail) {
+			return t.of(section + "invalid_" + p.Detail)
+		}
+		return t.of(section + "invalid")
+	case design.CodeQRCovered:
+		if i := slices.IndexFunc(l.Fields, func(f design.Field) bool { return f.ID == p.Detail }); i >= 0 {
+			return t.of(section+"qr_covered", "field", t.fieldTitle(&l.Fields[i]))
+		}
+		return t.of(section + "qr_covered_other")
+	case design.CodeMissingCharacters:
+		text := t.of(section+"missing_characters", "characters", p.Detail)
+		if p.Package != "" {
+			text += " " + t.of(section+"install", "package", p.Package)
+		}
+		return text
+	case design.CodePlaceholder, design.CodeValueMissing, design.CodeValueUnknown:
+		return t.of(section+p.Code, "name", p.Detail)
+	case design.CodeNoRoom, design.CodeQRMissing, design.CodeQRTooSmall, design.CodeNameMissing, template.CodeQRNotReadable:
+		return t.of(section + p.Code)
+	default:
+		return t.of(section + "invalid")
+	}
+}
+
+func (t texts) problemViews(problems design.Problems, l *design.Layout) []problemView {
+	list := make([]problemView, 0, len(problems))
+	for _, p := range problems {
+		one := problemView{Field: p.Field, Code: p.Code, Detail: p.Detail, Text: t.problemText(p, l)}
+		if i := slices.IndexFunc(l.Fields, func(f design.Field) bool { return f.ID == p.Field }); i >= 0 {
+			one.Title = t.fieldTitle(&l.Fields[i])
+		}
+		list = append(list, one)
+	}
+	return list
+}
