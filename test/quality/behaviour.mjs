@@ -3,6 +3,7 @@ import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { launch, newPage, visit } from "./browser.mjs";
+import { checkDesigner } from "./designer.mjs";
 
 // checkBehaviour performs actions on the pages, and returns the faults that it finds.
 export async function checkBehaviour(plan) {
@@ -413,9 +414,10 @@ export async function checkBehaviour(plan) {
     await page.keyboard.press("Home");
     assert.match(await readout.textContent(), /: \d+ approved, \d+ failed$/);
   });
+  await checkDesigner(step, plan);
   await browser.close();
   faults.push(...(await checkCamera(base, plan)));
-  console.log("behaviour: files, uploads, camera, copy, notices, colour, selection, palette, chart, keyboard, no JavaScript, Trusted Types");
+  console.log("behaviour: files, uploads, camera, copy, notices, colour, selection, palette, chart, designer, keyboard, no JavaScript, Trusted Types");
   return faults.map((fault) => fault.replaceAll("\n", " "));
 }
 

@@ -268,6 +268,9 @@ func (f *fixture) fill(ctx context.Context) error {
 	if err := f.work(ctx, second, inst.Slug, session, made); err != nil {
 		return err
 	}
+	if err := f.templates(ctx, second, inst.Slug, session); err != nil {
+		return err
+	}
 	f.forms(second, inst.Slug, session, made)
 	if err := f.member(ctx, second, inst.Slug, session); err != nil {
 		return err
