@@ -251,7 +251,8 @@ func (s *Service) copyTx(ctx context.Context, tx *db.Tx, from, to *Draft, number
 		}
 		if _, err := tx.ExecContext(ctx, `
 			INSERT INTO bulk_import_rows (draft_id, number, cells, fixed, skipped, wanted, accepted)
-			SELECT $1, number, cells, fixed, false, wanted, accepted FROM bulk_import_rows WHERE draft_id = $2 AND number IN (`+db.Placeholders(3, len(some))+`)`, args...); err != nil {
+			SELECT $1, number, cells, fixed, false, wanted, accepted FROM bulk_import_rows
+			WHERE draft_id = $2 AND number IN (`+db.Placeholders(3, len(some))+`)`, args...); err != nil {
 			return err
 		}
 	}

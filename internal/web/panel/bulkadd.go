@@ -6,10 +6,43 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/certvault/certvault/internal/bulkimport"
 	"github.com/certvault/certvault/internal/fault"
 	"github.com/certvault/certvault/internal/sheet"
 	"github.com/certvault/certvault/internal/web/body"
 )
+
+// CanAdd reports whether a file can be added for a row, because no file has the name in the row.
+func (*draftPage) CanAdd(row *bulkimport.Row) bool {
+	return row.File == nil && !slices.ContainsFunc(row.Problems, func(p bulkimport.Problem) bool { return p.Code == bulkimport.CodeManyFiles })
+}
+
+// AddTo returns the address to which the file of a row is sent. The response leads back to this page.
+func (l *rowsView) AddTo(row *bulkimport.Row) string {
+	_, query, _ := strings.Cut(l.at(l.Page), "?")
+	return l.draftPage.RowPath(row) + "/file?list=1&" + query
+}
+
+// AddTo returns the address to which the file of the row is sent.
+func (l *rowView) AddTo() string { return l.RowPath(l.Row) + "/file?" + l.query().Encode() }
+
+// Suggestion returns a value of a field that is probably meant, or "".
+func (l *rowView) Suggestion(c sheet.Column) string {
+	switch c {
+	case sheet.Email:
+		if l.Row.Has(bulkimport.DoubtAddress) {
+			return l.Row.SuggestedEmail()
+		}
+	case sheet.File:
+		if l.Row.File == nil && !l.Waiting() {
+			if file := l.SuggestedFiles()[l.Row]; file != nil {
+				return file.Path
+			}
+		}
+	default:
+	}
+	return ""
+}
 
 // addRowFile adds the file of a row under the name in the row, and redirects to the page that
 // contained the form.

@@ -11,8 +11,7 @@ import (
 	"github.com/certvault/certvault/internal/sheet"
 )
 
-// changeRows corrects several rows, accepts rows to check, makes accepted rows rows to check again, or
-// skips rows.
+// changeRows corrects, accepts or skips several rows, or takes the acceptance of rows back.
 func (p *Panel) changeRows(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	switch r.PostForm.Get("do") {
 	case "fix":
@@ -58,55 +57,6 @@ func (p *Panel) fixRows(w http.ResponseWriter, r *http.Request, v *Visit) error 
 		return p.redirect(w, r, v, to, "rows_saved_left", left)
 	}
 	return p.redirect(w, r, v, to, "rows_saved")
-}
-
-// numbered returns the rows with the numbers in a form.
-func (d *draftPage) numbered(texts []string) (list []*bulkimport.Row) {
-	for _, text := range texts {
-		if n, err := strconv.Atoi(text); err == nil {
-			if row, err := d.Row(n); err == nil {
-				list = append(list, row)
-			}
-		}
-	}
-	return list
-}
-
-// acceptRows accepts all rows to check of the kind that the page shows.
-func (p *Panel) acceptRows(w http.ResponseWriter, r *http.Request, v *Visit) error {
-	page, err := p.draftPage(r, v, "rows")
-	if err != nil {
-		return err
-	}
-	show := bulkimport.Show(r.PostForm.Get("show"))
-	kind, ok := show.Doubt()
-	if !ok {
-		return errForm
-	}
-	if _, err := p.BulkImports.CompareNames(r.Context(), page.Review, page.Rows, compareTime); err != nil {
-		return err
-	}
-	rows := page.Of(show)
-	if err := p.BulkImports.Accept(r.Context(), page.Review, kind, rows); err != nil {
-		return err
-	}
-	to := "bulk/" + page.UUID + "/rows?show=" + string(bulkimport.ShowDoubtful)
-	if len(rows) == 1 {
-		return p.redirect(w, r, v, to, "rows_accepted_one")
-	}
-	return p.redirect(w, r, v, to, "rows_accepted", len(rows))
-}
-
-// reopenRows makes all accepted rows rows to check again.
-func (p *Panel) reopenRows(w http.ResponseWriter, r *http.Request, v *Visit) error {
-	d, err := p.draftOf(r, v)
-	if err != nil {
-		return err
-	}
-	if err := p.BulkImports.Reopen(r.Context(), d); err != nil {
-		return err
-	}
-	return p.redirect(w, r, v, "bulk/"+d.UUID+"/rows?show="+string(bulkimport.ShowDoubtful), "")
 }
 
 // fixesOf returns the corrections and the skipped rows of a form with several rows.

@@ -67,63 +67,6 @@ func (l *rowsView) Inline() bool {
 	return l.Show == bulkimport.ShowProblems || l.ToCheckShown()
 }
 
-// ToCheckShown reports whether the page shows rows to check.
-func (l *rowsView) ToCheckShown() bool {
-	_, ok := l.Show.Doubt()
-	return ok
-}
-
-// ToCheck returns the number of rows to check.
-func (d *draftPage) ToCheck() int { return len(d.Of(bulkimport.ShowDoubtful)) }
-
-// doubtKind is a filter of the rows to check. Key is the key of its label.
-type doubtKind struct {
-	Show bulkimport.Show
-	Key  string
-	Rows int
-}
-
-// Kinds returns the filters of the rows to check, except those that select no row.
-func (l *rowsView) Kinds() (list []doubtKind) {
-	list = append(list, doubtKind{bulkimport.ShowDoubtful, "bulk_check.all", l.ToCheck()})
-	for _, kind := range bulkimport.Doubts {
-		show := bulkimport.ShowOf(kind)
-		if n := len(l.Of(show)); n > 0 || show == l.Show {
-			list = append(list, doubtKind{show, "bulk_check." + string(kind), n})
-		}
-	}
-	return list
-}
-
-// Kind returns the kind of doubt that the page shows, or "" if the page shows all kinds.
-func (l *rowsView) Kind() bulkimport.Doubt {
-	kind, _ := l.Show.Doubt()
-	return kind
-}
-
-// Copies returns the number of rows that would become the same certificate as an earlier row.
-func (d *draftPage) Copies() int { return len(d.Of(bulkimport.ShowDuplicate)) }
-
-// Original returns the first row that would become the same certificate as a duplicate, or nil.
-func (d *draftPage) Original(row *bulkimport.Row) *bulkimport.Row {
-	original, err := d.Row(row.DuplicateOf)
-	if err != nil {
-		return nil
-	}
-	return original
-}
-
-// CanAdd reports whether a file can be added for a row, because no file has the name in the row.
-func (*draftPage) CanAdd(row *bulkimport.Row) bool {
-	return row.File == nil && !slices.ContainsFunc(row.Problems, func(p bulkimport.Problem) bool { return p.Code == bulkimport.CodeManyFiles })
-}
-
-// AddTo returns the address to which the file of a row is sent. The response leads back to this page.
-func (l *rowsView) AddTo(row *bulkimport.Row) string {
-	_, query, _ := strings.Cut(l.at(l.Page), "?")
-	return l.draftPage.RowPath(row) + "/file?list=1&" + query
-}
-
 // Select returns the rows that show selects. ShowProblems selects only rows that a person can
 // correct now.
 func (d *draftPage) Select(show bulkimport.Show) []*bulkimport.Row {
@@ -234,25 +177,6 @@ const maxShown = 255
 // shown returns the beginning of a field for a list of rows.
 func shown(text string) string { return sheet.Excerpt(text, maxShown) }
 
-// breaks splits an e-mail address or a path at the positions where a line may break: after each @,
-// / and _.
-func breaks(text string) []string { return splitAfter(text, "@/_") }
-
-// addressBreaks splits an e-mail address at the positions where a line may break: after each @ and
-// each dot.
-func addressBreaks(text string) []string { return splitAfter(text, "@.") }
-
-// splitAfter splits a text after each of the characters.
-func splitAfter(text, characters string) (parts []string) {
-	for {
-		at := strings.IndexAny(text, characters) + 1
-		if at == 0 || at == len(text) {
-			return append(parts, text)
-		}
-		parts, text = append(parts, text[:at]), text[at:]
-	}
-}
-
 // Folder reports whether the path of the row's file is the file name in the row, or is that name in
 // a folder. The page does not show such a path.
 func (*rowsView) Folder(row *bulkimport.Row) bool {
@@ -333,9 +257,6 @@ func (l *rowView) Back() string {
 	return l.Path("rows?show=" + string(l.Show))
 }
 
-// AddTo returns the address to which the file of the row is sent.
-func (l *rowView) AddTo() string { return l.RowPath(l.Row) + "/file?" + l.query().Encode() }
-
 // query returns the query of the page.
 func (l *rowView) query() url.Values {
 	q := url.Values{}
@@ -350,24 +271,6 @@ func (l *rowView) query() url.Values {
 
 // fromSummary is the value of the field "from" on the page of a row that was opened from the summary.
 const fromSummary = "summary"
-
-// Suggestion returns a value of a field that is probably meant, or "".
-func (l *rowView) Suggestion(c sheet.Column) string {
-	switch c {
-	case sheet.Email:
-		if l.Row.Has(bulkimport.DoubtAddress) {
-			return l.Row.SuggestedEmail()
-		}
-	case sheet.File:
-		if l.Row.File == nil && !l.Waiting() {
-			if file := l.SuggestedFiles()[l.Row]; file != nil {
-				return file.Path
-			}
-		}
-	default:
-	}
-	return ""
-}
 
 // find sets the neighbors of the row among the selected rows.
 func (l *rowView) find() {
@@ -540,15 +443,6 @@ func (p *Panel) fixRow(w http.ResponseWriter, r *http.Request, v *Visit) error {
 		after.nextFrom(view)
 	}
 	return p.afterRow(w, r, v, after, action)
-}
-
-// nextFrom sets the next row to the one before the change of the row, if this one is still selected. A
-// corrected row is no longer one of the rows to check, so its place among them is lost.
-func (l *rowView) nextFrom(before *rowView) {
-	selected := l.Select(l.Show)
-	if at := slices.IndexFunc(selected, func(row *bulkimport.Row) bool { return row.Number == before.Next.Number }); at >= 0 {
-		l.Next = selected[at]
-	}
 }
 
 // afterRow redirects to the row that follows a finished row.

@@ -205,3 +205,22 @@ func (p *Panel) render(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	p.view.Render(w, r, translated)
 }
+
+// breaks splits an e-mail address or a path at the positions where a line may break: after each @,
+// / and _.
+func breaks(text string) []string { return splitAfter(text, "@/_") }
+
+// addressBreaks splits an e-mail address at the positions where a line may break: after each @ and
+// each dot.
+func addressBreaks(text string) []string { return splitAfter(text, "@.") }
+
+// splitAfter splits a text after each of the characters.
+func splitAfter(text, characters string) (parts []string) {
+	for {
+		at := strings.IndexAny(text, characters) + 1
+		if at == 0 || at == len(text) {
+			return append(parts, text)
+		}
+		parts, text = append(parts, text[:at]), text[at:]
+	}
+}
