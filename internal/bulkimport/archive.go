@@ -242,6 +242,9 @@ func (s *Service) draftOf(ctx context.Context, id int64) (*Draft, *account.Insti
 	if err != nil {
 		return nil, nil, fmt.Errorf("reading a bulk upload: %w", err)
 	}
+	if err := s.loadTemplate(ctx, d); err != nil {
+		return nil, nil, err
+	}
 	inst, err := account.InstitutionByID(ctx, s.db, d.InstitutionID)
 	return d, inst, err
 }

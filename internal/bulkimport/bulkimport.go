@@ -20,6 +20,7 @@ import (
 	"github.com/certvault/certvault/internal/job"
 	"github.com/certvault/certvault/internal/search"
 	"github.com/certvault/certvault/internal/task"
+	"github.com/certvault/certvault/internal/template"
 )
 
 const (
@@ -53,10 +54,12 @@ type Config struct {
 	Search  *search.Service
 	Tasks   *task.Service
 	Batches *batch.Service
-	Blobs   blob.Store
-	Queue   *job.Queue
-	Now     func() time.Time
-	Log     *slog.Logger
+	// Templates is the service for drafts whose certificates are made from a template.
+	Templates *template.Service
+	Blobs     blob.Store
+	Queue     *job.Queue
+	Now       func() time.Time
+	Log       *slog.Logger
 }
 
 // Service provides the operations on drafts.
@@ -78,12 +81,14 @@ type Service struct {
 	// comparing limits the reviews whose names are compared with files. verdicts has the results.
 	comparing chan struct{}
 	verdicts  verdicts
+	fits      fits
+	templates *template.Service
 }
 
 // New returns a service and registers its workers with the queue.
 func New(c Config) *Service {
 	s := &Service{
-		db: c.DB, certs: c.Certs, search: c.Search, tasks: c.Tasks, batches: c.Batches, blobs: c.Blobs, queue: c.Queue, now: c.Now, log: c.Log,
+		db: c.DB, certs: c.Certs, search: c.Search, tasks: c.Tasks, batches: c.Batches, blobs: c.Blobs, queue: c.Queue, now: c.Now, log: c.Log, templates: c.Templates,
 		partSize: batch.MaxEntries, lists: make(chan struct{}, 1), reviews: make(chan struct{}, 4),
 		comparing: make(chan struct{}, 1),
 	}

@@ -49,6 +49,9 @@ type Draft struct {
 	// Placed reports whether a person has chosen the placement for all rows, also if it is the
 	// default.
 	Placed bool
+	// Template is the template of the certificates, or nil if the rows have files. In the result of
+	// List, it has only the names and the number.
+	Template *Template
 	// Total is the number of rows of the list.
 	Total int
 	// Done reports whether all submitted rows are finished. Only List sets it.
@@ -59,10 +62,12 @@ type Draft struct {
 
 	// actor is the person who submitted the draft, with the remote address.
 	actor audit.Actor
+	// versionID is the version of the template, or 0.
+	versionID int64
 }
 
 const draftColumns = `id, uuid, institution_id, creator_id, creator_name, status, list_name, header, notices, mapping, mapped, wanted, placed, total,
-	actor, created_at, expires_at, submitted_at`
+	actor, created_at, expires_at, submitted_at, coalesce(template_version_id, 0)`
 
 func scanDraft(row interface{ Scan(dest ...any) error }) (*Draft, error) {
 	d := &Draft{Creator: cert.Actor{Type: "user"}}
@@ -71,7 +76,7 @@ func scanDraft(row interface{ Scan(dest ...any) error }) (*Draft, error) {
 	var submitted sql.NullInt64
 	var wanted sql.NullString
 	if err := row.Scan(&d.ID, &d.UUID, &d.InstitutionID, &d.Creator.ID, &d.Creator.Name, &d.Status, &d.ListName, &header, &notices, &mapping,
-		&d.Mapped, &wanted, &d.Placed, &d.Total, &actor, &created, &expires, &submitted); err != nil {
+		&d.Mapped, &wanted, &d.Placed, &d.Total, &actor, &created, &expires, &submitted, &d.versionID); err != nil {
 		return nil, err
 	}
 	d.CreatedAt, d.ExpiresAt, d.SubmittedAt = db.Time(created), db.Time(expires), db.OptionalTime(submitted)
@@ -80,9 +85,13 @@ func scanDraft(row interface{ Scan(dest ...any) error }) (*Draft, error) {
 
 // Create creates a draft of a person.
 func (s *Service) Create(ctx context.Context, inst *account.Institution, creator cert.Actor) (*Draft, error) {
+	return s.create(ctx, inst, creator, 0)
+}
+
+func (s *Service) create(ctx context.Context, inst *account.Institution, creator cert.Actor, versionID int64) (*Draft, error) {
 	var d *Draft
 	err := s.db.Tx(ctx, func(tx *db.Tx) (err error) {
-		d, err = s.createTx(ctx, tx, inst.ID, creator)
+		d, err = s.createTx(ctx, tx, inst.ID, creator, versionID)
 		return err
 	})
 	if err != nil {
@@ -91,7 +100,7 @@ func (s *Service) Create(ctx context.Context, inst *account.Institution, creator
 	return d, nil
 }
 
-func (s *Service) createTx(ctx context.Context, tx *db.Tx, institutionID int64, creator cert.Actor) (*Draft, error) {
+func (s *Service) createTx(ctx context.Context, tx *db.Tx, institutionID int64, creator cert.Actor, versionID int64) (*Draft, error) {
 	now := s.now().UTC().Truncate(time.Microsecond)
 	var n int
 	if err := tx.QueryRowContext(ctx, `
@@ -103,9 +112,10 @@ func (s *Service) createTx(ctx context.Context, tx *db.Tx, institutionID int64, 
 		return nil, fault.New(fault.BadRequest, fmt.Sprintf("You have %d bulk uploads that are not submitted. Submit or discard one of them first.", n))
 	}
 	return scanDraft(tx.QueryRowContext(ctx, `
-		INSERT INTO bulk_import_drafts (uuid, institution_id, creator_id, creator_name, status, created_at, expires_at)
-		VALUES ($1, $2, $3, $4, $5, $6, $7) RETURNING `+draftColumns,
-		uuid.Must(uuid.NewV7()).String(), institutionID, creator.ID, creator.Name, string(Open), db.Micros(now), db.Micros(now.Add(Life))))
+		INSERT INTO bulk_import_drafts (uuid, institution_id, creator_id, creator_name, status, created_at, expires_at, template_version_id)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8) RETURNING `+draftColumns,
+		uuid.Must(uuid.NewV7()).String(), institutionID, creator.ID, creator.Name, string(Open), db.Micros(now), db.Micros(now.Add(Life)),
+		sql.NullInt64{Int64: versionID, Valid: versionID != 0}))
 }
 
 // ByUUID returns a draft of an institution for one of its members. An open draft is visible only to
@@ -122,7 +132,7 @@ func (s *Service) ByUUID(ctx context.Context, institutionID, userID int64, id st
 	if err != nil {
 		return nil, fmt.Errorf("reading a bulk upload: %w", err)
 	}
-	return d, nil
+	return d, s.loadTemplate(ctx, d)
 }
 
 // maxListed is the maximum number of drafts in a list.
@@ -143,7 +153,7 @@ func (s *Service) List(ctx context.Context, institutionID, userID int64) (list [
 	if err := s.setDone(ctx, institutionID, list); err != nil {
 		return nil, err
 	}
-	return list, nil
+	return list, s.nameTemplates(ctx, institutionID, list)
 }
 
 // changeTx locks an open draft until the transaction ends, so that the draft is not submitted

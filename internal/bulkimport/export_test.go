@@ -23,7 +23,7 @@ func (s *Service) SetPartSize(n int) { s.partSize = n }
 
 // LastMapping returns the mapping of an institution's last list with these columns.
 func (s *Service) LastMapping(ctx context.Context, institutionID int64, header []string) (Mapping, error) {
-	return s.lastMapping(ctx, institutionID, header)
+	return s.lastMapping(ctx, &Draft{InstitutionID: institutionID}, header)
 }
 
 // Unpack unpacks an archive, as its job does.

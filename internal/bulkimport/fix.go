@@ -28,7 +28,7 @@ const maxFix = 4096
 // Fix replaces texts of a row. texts has the new texts by column. A text that equals the text in
 // the list is not stored. If the row was skipped, Fix includes the row again.
 func (s *Service) Fix(ctx context.Context, d *Draft, number int, texts map[sheet.Column]string) error {
-	if err := checkFix(0, texts).Err(); err != nil {
+	if err := d.checkFix(0, texts).Err(); err != nil {
 		return err
 	}
 	return s.fix(ctx, d, map[int]map[sheet.Column]string{number: texts}, nil)
@@ -39,7 +39,7 @@ func (s *Service) Fix(ctx context.Context, d *Draft, number int, texts map[sheet
 func (s *Service) FixAll(ctx context.Context, d *Draft, texts map[int]map[sheet.Column]string, skip []int) error {
 	var bad Problems
 	for _, number := range slices.Sorted(maps.Keys(texts)) {
-		bad = append(bad, checkFix(number, texts[number])...)
+		bad = append(bad, d.checkFix(number, texts[number])...)
 	}
 	if err := bad.Err(); err != nil {
 		return err
@@ -48,11 +48,11 @@ func (s *Service) FixAll(ctx context.Context, d *Draft, texts map[int]map[sheet.
 }
 
 // checkFix checks the new texts of a row.
-func checkFix(number int, texts map[sheet.Column]string) (bad Problems) {
+func (d *Draft) checkFix(number int, texts map[sheet.Column]string) (bad Problems) {
 	for _, column := range slices.Sorted(maps.Keys(texts)) {
-		text, field := texts[column], fieldOf[column]
+		text, field := texts[column], fieldFor(column)
 		switch {
-		case !slices.Contains(Fields, column):
+		case !slices.Contains(d.RowFields(), column):
 			bad = bad.with(column, cert.Problem{Code: CodeNoColumn})
 		case !account.CleanText(text):
 			bad = bad.with(column, cert.Problem{Field: field, Code: cert.CodeNotText})
@@ -92,7 +92,7 @@ func (s *Service) fix(ctx context.Context, d *Draft, texts map[int]map[sheet.Col
 
 func (s *Service) fixRowTx(ctx context.Context, tx *db.Tx, review *Review, row *Row, texts map[sheet.Column]string) error {
 	plain := &Row{Number: row.Number, Cells: row.Cells}
-	plain.read(&review.Mapping, review.Order)
+	plain.read(review.Draft, review.Order)
 	fixed := map[sheet.Column]string{}
 	maps.Copy(fixed, row.Fixed)
 	for column, text := range texts {

@@ -167,7 +167,7 @@ func storable(cells []string) []string {
 // SetMapping sets the meanings of the columns as confirmed by a person, and stores them for the
 // next list with the same columns.
 func (s *Service) SetMapping(ctx context.Context, d *Draft, m Mapping) error {
-	if err := m.check(len(d.Header)); err != nil {
+	if err := m.check(d); err != nil {
 		return err
 	}
 	encodedMapping, err := encode(m)
@@ -189,7 +189,7 @@ func (s *Service) SetMapping(ctx context.Context, d *Draft, m Mapping) error {
 		_, err := tx.ExecContext(ctx, `
 			INSERT INTO bulk_import_mappings (institution_id, headers, mapping, used_at) VALUES ($1, $2, $3, $4)
 			ON CONFLICT (institution_id, headers) DO UPDATE SET mapping = excluded.mapping, used_at = excluded.used_at`,
-			d.InstitutionID, headersKey(d.Header), storedText, db.Micros(s.now()))
+			d.InstitutionID, headersKey(d, d.Header), storedText, db.Micros(s.now()))
 		return err
 	})
 }
@@ -201,8 +201,13 @@ func (v *Review) Suggest() Mapping {
 	if v.Mapped || m.Remembered {
 		return m
 	}
-	m.Columns = sheet.Detect(v.Header, v.table(), newFileIndex(v.Files).has, v.now)
+	m.Columns = v.detect()
 	return m
+}
+
+// detect returns the meanings that the names and the content of the columns suggest.
+func (v *Review) detect() map[sheet.Column]int {
+	return detectColumns(v.Draft, v.Header, v.table(), newFileIndex(v.Files).has, v.now)
 }
 
 // table returns the rows as they are in the list.
@@ -239,29 +244,29 @@ func (v *Review) UnusedColumns(m Mapping) (list []UnusedColumn) {
 	return list
 }
 
-func (m *Mapping) check(width int) error {
+func (m *Mapping) check(d *Draft) error {
 	var bad Problems
 	for _, column := range slices.Sorted(maps.Keys(m.Columns)) {
-		if at := m.Columns[column]; !slices.Contains(sheet.Columns, column) || at < 0 || at >= width {
+		if at := m.Columns[column]; !slices.Contains(d.meanings(), column) || at < 0 || at >= len(d.Header) {
 			bad = bad.with(column, cert.Problem{Code: CodeNoColumn})
 		}
 	}
 	missing := func(column sheet.Column) bool { return m.column(column) < 0 }
-	if missing(sheet.Title) && strings.TrimSpace(m.Defaults[sheet.Title]) == "" {
+	if missing(sheet.Title) && strings.TrimSpace(m.Defaults[sheet.Title]) == "" && (d.Template == nil || d.Template.Title == "") {
 		bad = bad.with(sheet.Title, cert.Problem{Code: cert.CodeRequired})
 	}
 	if missing(sheet.Name) && (missing(sheet.GivenName) || missing(sheet.FamilyName)) {
 		bad = bad.with(sheet.Name, cert.Problem{Code: cert.CodeRequired})
 	}
-	for _, column := range []sheet.Column{sheet.Email, sheet.File} {
-		if missing(column) {
+	for _, column := range d.required() {
+		if missing(column) && strings.TrimSpace(m.Defaults[column]) == "" {
 			bad = bad.with(column, cert.Problem{Code: cert.CodeRequired})
 		}
 	}
 	for _, column := range slices.Sorted(maps.Keys(m.Defaults)) {
 		value := strings.TrimSpace(m.Defaults[column])
 		m.Defaults[column] = value
-		if !slices.Contains([]sheet.Column{sheet.Title, sheet.IssueDate, sheet.Details}, column) || utf8.RuneCountInString(value) > maxDefault || !account.CleanText(value) {
+		if !d.canShare(column) || utf8.RuneCountInString(value) > maxDefault || !account.CleanText(value) {
 			bad = bad.with(column, cert.Problem{Code: CodeNoDefault})
 			continue
 		}
@@ -283,7 +288,10 @@ func checkDefault(column sheet.Column, value string, order sheet.Order) *cert.Pr
 	if value == "" {
 		return nil
 	}
-	f := fieldOf[column]
+	f := fieldFor(column)
+	if _, ok := ValueName(column); ok {
+		return nil // the rows are checked with it
+	}
 	if column == sheet.IssueDate {
 		date, ambiguous := sheet.Date(value, order)
 		switch {
@@ -298,21 +306,51 @@ func checkDefault(column sheet.Column, value string, order sheet.Order) *cert.Pr
 	return problem
 }
 
-// headersKey returns a key that is equal for lists with the same columns in any order.
-func headersKey(header []string) []byte {
+// required returns the columns that a list must have, except those of names and titles. A column of a
+// template may have the same value in all rows.
+func (d *Draft) required() []sheet.Column {
+	if d.Template == nil {
+		return []sheet.Column{sheet.Email, sheet.File}
+	}
+	list := []sheet.Column{sheet.Email}
+	for _, c := range d.Template.Columns {
+		if c.Required {
+			list = append(list, ValueColumn(c.Name))
+		}
+	}
+	return list
+}
+
+// canShare reports whether all rows may have the same value in a column.
+func (d *Draft) canShare(column sheet.Column) bool {
+	switch column { //nolint:exhaustive // the others differ between rows
+	case sheet.Title, sheet.IssueDate, sheet.Details:
+		return true
+	}
+	_, ok := ValueName(column)
+	return ok && slices.Contains(d.meanings(), column)
+}
+
+// headersKey returns a key that is equal for lists with the same columns in any order. The lists for a
+// template have their own keys.
+func headersKey(d *Draft, header []string) []byte {
 	folded := make([]string, len(header))
 	for i, name := range header {
 		folded[i] = sheet.Fold(name)
 	}
 	slices.Sort(folded)
-	sum := sha256.Sum256([]byte(strings.Join(slices.Compact(folded), "\x00")))
+	folded = slices.Compact(folded)
+	if d.Template != nil {
+		folded = append(folded, "", d.Template.UUID)
+	}
+	sum := sha256.Sum256([]byte(strings.Join(folded, "\x00")))
 	return sum[:]
 }
 
 // firstMapping returns the mapping of the last list with the columns of a table. If there is no such
 // list, it returns a detected mapping.
 func (s *Service) firstMapping(ctx context.Context, d *Draft, table *sheet.Table) (Mapping, error) {
-	mapping, err := s.lastMapping(ctx, d.InstitutionID, table.Header)
+	mapping, err := s.lastMapping(ctx, d, table.Header)
 	if err != nil || mapping.Remembered {
 		return mapping, err
 	}
@@ -320,16 +358,16 @@ func (s *Service) firstMapping(ctx context.Context, d *Draft, table *sheet.Table
 	if err != nil {
 		return mapping, err
 	}
-	mapping.Columns = sheet.Detect(table.Header, table.Rows, newFileIndex(files).has, s.now())
+	mapping.Columns = detectColumns(d, table.Header, table.Rows, newFileIndex(files).has, s.now())
 	return mapping, nil
 }
 
 // lastMapping returns the mapping of the last list with these columns. If there is no such list, it
 // returns an empty mapping.
-func (s *Service) lastMapping(ctx context.Context, institutionID int64, header []string) (Mapping, error) {
+func (s *Service) lastMapping(ctx context.Context, d *Draft, header []string) (Mapping, error) {
 	detected := Mapping{Columns: map[sheet.Column]int{}, Defaults: map[sheet.Column]string{}}
 	var text string
-	err := s.db.QueryRowContext(ctx, `SELECT mapping FROM bulk_import_mappings WHERE institution_id = $1 AND headers = $2`, institutionID, headersKey(header)).Scan(&text)
+	err := s.db.QueryRowContext(ctx, `SELECT mapping FROM bulk_import_mappings WHERE institution_id = $1 AND headers = $2`, d.InstitutionID, headersKey(d, header)).Scan(&text)
 	if errors.Is(err, sql.ErrNoRows) {
 		return detected, nil
 	}
@@ -342,9 +380,16 @@ func (s *Service) lastMapping(ctx context.Context, institutionID int64, header [
 	}
 	m := Mapping{Columns: map[sheet.Column]int{}, Defaults: stored.Defaults, Dates: stored.Dates, Remembered: true}
 	for column, name := range stored.Columns {
+		if !slices.Contains(d.meanings(), column) {
+			continue // an earlier version of the template had the column
+		}
 		if at := slices.IndexFunc(header, func(h string) bool { return sheet.Fold(h) == name }); at >= 0 {
 			m.Columns[column] = at
 		}
+	}
+	maps.DeleteFunc(m.Defaults, func(column sheet.Column, _ string) bool { return !d.canShare(column) })
+	if d.Template != nil {
+		d.Template.addColumns(m.Columns, header)
 	}
 	return m, nil
 }

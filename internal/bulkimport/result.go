@@ -224,7 +224,7 @@ func (s *Service) Resubmit(ctx context.Context, d *Draft, creator cert.Actor) (*
 	}
 	var again *Draft
 	err = s.db.Tx(ctx, func(tx *db.Tx) (err error) {
-		if again, err = s.createTx(ctx, tx, d.InstitutionID, creator); err != nil {
+		if again, err = s.createTx(ctx, tx, d.InstitutionID, creator, d.versionID); err != nil {
 			return err
 		}
 		return s.copyTx(ctx, tx, d, again, numbers, files)

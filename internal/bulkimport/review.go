@@ -76,7 +76,9 @@ type Row struct {
 	// Wanted is the placement for the row; nil means the one for all rows.
 	Wanted *cert.RequestedPlacement
 
-	Text     cert.Text
+	Text cert.Text
+	// Values are the values of the columns of the template by their names.
+	Values   map[string]string
 	FileName string
 	File     *File
 	Problems Problems
@@ -142,6 +144,9 @@ func (r *Row) Value(column sheet.Column) string {
 	if column == sheet.File {
 		return r.FileName
 	}
+	if name, ok := ValueName(column); ok {
+		return r.Values[name]
+	}
 	if text := fieldOf[column].Of(&r.Text); text != nil {
 		return *text
 	}
@@ -170,6 +175,12 @@ func (s *Service) review(ctx context.Context, q db.Queryer, d *Draft) (*Review, 
 	if v.Order == sheet.Unknown {
 		v.Order = sheet.DetectOrder(v.dates)
 	}
+	for _, row := range v.Rows {
+		row.read(d, v.Order)
+	}
+	if err := s.fit(ctx, v); err != nil {
+		return nil, err
+	}
 	v.evaluate(cert.Today(v.now))
 	return v, nil
 }
@@ -197,9 +208,10 @@ func (v *Review) evaluate(today string) {
 	uses := map[*File]*Shared{}
 	first := map[search.Key]int{}
 	for _, row := range v.Rows {
-		row.read(&v.Mapping, v.Order)
 		var problem *Problem
-		if row.File, problem = index.find(row.FileName); row.File != nil {
+		if v.Template != nil {
+			// The row has no file.
+		} else if row.File, problem = index.find(row.FileName); row.File != nil {
 			named[row.File] = true
 			if reason := row.File.Problem; reason != "" {
 				problem = fileProblem(cert.Problem{Code: cert.CodeRefusedFile, Detail: reason})
@@ -304,9 +316,10 @@ func (r *Row) key(today string) search.Key {
 	return k
 }
 
-// read sets the file name, the text, the suggested domain and the problems of a row, by the rules
-// for certificates.
-func (r *Row) read(m *Mapping, order sheet.Order) {
+// read sets the file name, the text, the values, the suggested domain and the problems of a row, by
+// the rules for certificates.
+func (r *Row) read(d *Draft, order sheet.Order) {
+	m := &d.Mapping
 	text := func(column sheet.Column) string {
 		if fixed, ok := r.Fixed[column]; ok {
 			return fixed
@@ -316,12 +329,21 @@ func (r *Row) read(m *Mapping, order sheet.Order) {
 		}
 		return m.Defaults[column]
 	}
-	r.FileName = strings.TrimSpace(text(sheet.File))
-	for _, column := range Fields {
+	if d.Template == nil {
+		r.FileName = strings.TrimSpace(text(sheet.File))
+	}
+	for _, column := range d.RowFields() {
 		if column == sheet.File {
 			continue
 		}
 		value := text(column)
+		if name, ok := ValueName(column); ok {
+			r.setValue(column, name, value)
+			continue
+		}
+		if column == sheet.Title && d.Template != nil && strings.TrimSpace(value) == "" {
+			value = d.Template.Title
+		}
 		if _, fixed := r.Fixed[column]; column == sheet.Name && value == "" && !fixed {
 			value = strings.TrimSpace(r.cell(m.column(sheet.GivenName)) + " " + r.cell(m.column(sheet.FamilyName)))
 		}
@@ -350,6 +372,20 @@ func (r *Row) read(m *Mapping, order sheet.Order) {
 	if email, err := account.ParseEmail(r.Text.Email); err == nil {
 		r.email = email
 		r.SuggestedDomain = account.SuggestedDomain(email)
+	}
+}
+
+// setValue sets the value of a column of the template.
+func (r *Row) setValue(column sheet.Column, name, value string) {
+	if value = strings.TrimSpace(value); value == "" {
+		return
+	}
+	if r.Values == nil {
+		r.Values = map[string]string{}
+	}
+	r.Values[name] = value
+	if strings.ContainsRune(value, '\uFFFD') {
+		r.Problems = r.Problems.with(column, cert.Problem{Field: fieldFor(column), Code: CodeLostCharacter})
 	}
 }
 

@@ -91,6 +91,12 @@ func (s *Service) readyTx(ctx context.Context, tx *db.Tx, d *Draft) error {
 	if err != nil {
 		return err
 	}
+	if now.versionID != d.versionID {
+		return fault.New(fault.Conflict, "The bulk upload uses another version of the template now. Check the rows again.")
+	}
+	if now.Template = d.Template; now.Template != nil && now.Template.Archived {
+		return errArchived
+	}
 	review, err := s.review(ctx, tx, now)
 	if err != nil {
 		return err
@@ -173,6 +179,38 @@ func (s *Service) part(ctx context.Context, inst *account.Institution, d *Draft,
 	if err := s.db.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM bulk_import_batches WHERE draft_id = $1 AND part = $2)`, d.ID, part).Scan(&exists); err != nil || exists {
 		return err
 	}
+	name := d.ListName
+	if parts > 1 {
+		name = fmt.Sprintf("%s (%d of %d)", name, part, parts)
+	}
+	then := func(ctx context.Context, tx *db.Tx, b *batch.Batch) error {
+		return storePartTx(ctx, tx, d.ID, part, b.UUID, nil)
+	}
+	var err error
+	if d.Template != nil {
+		err = s.issuePart(ctx, inst, d, name, rows, then)
+	} else {
+		err = s.uploadPart(ctx, inst, d, name, rows, then)
+	}
+	refusal, ok := errors.AsType[*fault.Error](err)
+	if !ok || refusal.Kind != fault.Invalid {
+		return err
+	}
+	// The batch was valid when the draft was submitted and is not valid any more: a file was
+	// deleted, or a rule became stricter. Its rows can be submitted again.
+	problem := refusalOf(refusal)
+	if problem == nil {
+		return err
+	}
+	s.log.WarnContext(ctx, "a batch of a bulk upload was refused", slog.String("draft", d.UUID), slog.Int("part", part), slog.Any("problem", problem))
+	return s.db.Tx(ctx, func(tx *db.Tx) error { return storePartTx(ctx, tx, d.ID, part, "", problem) })
+}
+
+// batchFunc runs in the transaction that creates a batch.
+type batchFunc = func(ctx context.Context, tx *db.Tx, b *batch.Batch) error
+
+// uploadPart creates a batch of rows with their files.
+func (s *Service) uploadPart(ctx context.Context, inst *account.Institution, d *Draft, name string, rows []*Row, then batchFunc) error {
 	entries := s.batches.NewDraft()
 	defer entries.Close()
 	for _, row := range rows {
@@ -180,28 +218,10 @@ func (s *Service) part(ctx context.Context, inst *account.Institution, d *Draft,
 			return err
 		}
 	}
-	name := d.ListName
-	if parts > 1 {
-		name = fmt.Sprintf("%s (%d of %d)", name, part, parts)
-	}
 	_, err := s.batches.Submit(ctx, batch.Submission{
-		Institution: inst, Creator: d.Creator, Context: cert.PanelBulkUpload, Name: name, Draft: entries,
-		Then: func(ctx context.Context, tx *db.Tx, b *batch.Batch) error {
-			return storePartTx(ctx, tx, d.ID, part, b.UUID, nil)
-		},
+		Institution: inst, Creator: d.Creator, Context: cert.PanelBulkUpload, Name: name, Draft: entries, Then: then,
 	})
-	refusal, ok := errors.AsType[*fault.Error](err)
-	if !ok || refusal.Kind != fault.Invalid {
-		return err
-	}
-	// The batch was valid when the draft was submitted and is not valid any more: a file was
-	// deleted, or a rule became stricter. Its rows can be submitted again.
-	problems, ok := errors.AsType[batch.Problems](refusal)
-	if !ok {
-		return err
-	}
-	s.log.WarnContext(ctx, "a batch of a bulk upload was refused", slog.String("draft", d.UUID), slog.Int("part", part), slog.Any("problem", problems))
-	return s.db.Tx(ctx, func(tx *db.Tx) error { return storePartTx(ctx, tx, d.ID, part, "", &problems[0].Problem) })
+	return err
 }
 
 // fill adds a row to a draft of a batch. The index of the entry is the number of the row.

@@ -132,6 +132,10 @@ func headerKey(header string) string {
 	}, norm.NFKD.String(header))
 }
 
+// Key returns the letters and digits of the name of a column in lower case and without accents, so
+// that common spellings of a name become equal.
+func Key(name string) string { return headerKey(name) }
+
 // ColumnOf returns the meaning of a column by its header, or "" if the header is unknown. ColumnOf
 // does not recognise the parts of a name.
 func ColumnOf(header string) Column { return meanings[headerKey(header)] }

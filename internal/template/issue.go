@@ -27,6 +27,12 @@ const maxValue = 1000
 // there is no such template, and fault.Invalid with the cause *Unusable if no certificate can be
 // issued from it.
 func (s *Service) published(ctx context.Context, institutionID int64, uuid string) (*open, error) {
+	return s.issuable(ctx, institutionID, uuid, 0)
+}
+
+// issuable is published for a version, which may be retired. If versionID is 0, it is the published
+// version.
+func (s *Service) issuable(ctx context.Context, institutionID int64, uuid string, versionID int64) (*open, error) {
 	t, err := s.ByUUID(ctx, institutionID, uuid)
 	switch {
 	case err != nil:
@@ -36,7 +42,14 @@ func (s *Service) published(ctx context.Context, institutionID int64, uuid strin
 	case t.Published == nil:
 		return nil, unusable(CodeNotPublished, "The template is not published. Publish it first.")
 	}
-	return s.open(ctx, institutionID, t.Published.ID)
+	if versionID == 0 {
+		versionID = t.Published.ID
+	}
+	o, err := s.open(ctx, institutionID, versionID)
+	if err == nil && o.version.templateID != t.ID {
+		return nil, errNotFound
+	}
+	return o, err
 }
 
 // Check returns the problems of certificates that are to be issued: texts that break a rule or do not
@@ -50,9 +63,9 @@ func (s *Service) Check(ctx context.Context, inst *account.Institution, uuid str
 	return s.check(ctx, inst, o, entries, true)
 }
 
-// check is Check for an open version. If existing is false, certificates that exist already are no
-// problem.
-func (s *Service) check(ctx context.Context, inst *account.Institution, o *open, entries []Entry, existing bool) ([]RowProblem, error) {
+// check is Check for an open version. If duplicates is false, duplicates of other entries and of
+// certificates are no problem.
+func (s *Service) check(ctx context.Context, inst *account.Institution, o *open, entries []Entry, duplicates bool) ([]RowProblem, error) {
 	perEntry := make([][]RowProblem, len(entries))
 	texts := make([]cert.Text, len(entries))
 	today := cert.Today(s.now())
@@ -73,8 +86,10 @@ func (s *Service) check(ctx context.Context, inst *account.Institution, o *open,
 	if err := group.Wait(); err != nil {
 		return nil, fmt.Errorf("checking a list: %w", err)
 	}
-	if err := s.addDuplicates(ctx, inst.ID, texts, perEntry, existing); err != nil {
-		return nil, err
+	if duplicates {
+		if err := s.addDuplicates(ctx, inst.ID, texts, perEntry); err != nil {
+			return nil, err
+		}
 	}
 	return slices.Concat(perEntry...), nil
 }
@@ -211,8 +226,8 @@ func valueOf(p design.Placeholder, v *design.Values) string {
 }
 
 // addDuplicates adds the problems of entries that would become the same certificate as an earlier entry
-// and, if existing is true, of those whose certificate exists.
-func (s *Service) addDuplicates(ctx context.Context, institutionID int64, texts []cert.Text, perEntry [][]RowProblem, existing bool) error {
+// and of those whose certificate exists.
+func (s *Service) addDuplicates(ctx context.Context, institutionID int64, texts []cert.Text, perEntry [][]RowProblem) error {
 	first := map[search.Key]int{}
 	var keys []search.Key
 	for i := range texts {
@@ -227,9 +242,6 @@ func (s *Service) addDuplicates(ctx context.Context, institutionID int64, texts 
 		}
 		first[key] = i
 		keys = append(keys, key)
-	}
-	if !existing {
-		return nil
 	}
 	found, err := s.search.Existing(ctx, institutionID, keys)
 	if err != nil {
@@ -249,14 +261,14 @@ func (s *Service) addDuplicates(ctx context.Context, institutionID int64, texts 
 // entries, and with the cause *Unusable if the template is archived or not published. It is
 // fault.NotFound if there is no such template.
 func (s *Service) Issue(ctx context.Context, uuid string, i Issue) (*batch.Batch, error) {
-	o, err := s.published(ctx, i.Institution.ID, uuid)
+	o, err := s.issuable(ctx, i.Institution.ID, uuid, i.VersionID)
 	if err != nil {
 		return nil, err
 	}
 	if n := len(i.Entries); n > MaxEntries {
 		return nil, batch.Problems{{Entry: batch.NoEntry, Problem: cert.Problem{Code: batch.CodeTooManyEntries, Limit: MaxEntries}}}.Err()
 	}
-	problems, err := s.check(ctx, i.Institution, o, i.Entries, !i.AllowExisting)
+	problems, err := s.check(ctx, i.Institution, o, i.Entries, !i.AllowDuplicates)
 	if err != nil {
 		return nil, err
 	}
@@ -266,7 +278,11 @@ func (s *Service) Issue(ctx context.Context, uuid string, i Issue) (*batch.Batch
 	draft := s.batches.NewDraft()
 	defer draft.Close()
 	for at := range i.Entries {
-		if err := o.add(draft, at, &i.Entries[at], i.Institution.Name); err != nil {
+		index := at
+		if i.Indexes != nil {
+			index = i.Indexes[at]
+		}
+		if err := o.add(draft, index, &i.Entries[at], i.Institution.Name); err != nil {
 			return nil, err
 		}
 	}
@@ -288,9 +304,18 @@ func (o *open) add(draft *batch.Draft, at int, e *Entry, institution string) err
 			return err
 		}
 	}
-	stored, err := json.Marshal(values{Institution: institution, Columns: e.Values})
+	stored, err := e.stored(institution)
 	if err != nil {
-		return fmt.Errorf("encoding the values of a certificate: %w", err)
+		return err
 	}
 	return draft.Values(at, stored)
+}
+
+// stored returns the values of a certificate that its record does not have otherwise.
+func (e *Entry) stored(institution string) (json.RawMessage, error) {
+	text, err := json.Marshal(values{Institution: institution, Columns: e.Values})
+	if err != nil {
+		return nil, fmt.Errorf("encoding the values of a certificate: %w", err)
+	}
+	return text, nil
 }

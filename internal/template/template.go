@@ -272,9 +272,14 @@ type Issue struct {
 	// Name is the name of the batch. If it is empty, the batch gets a name with the time.
 	Name    string
 	Entries []Entry
-	// AllowExisting accepts entries whose certificate exists already. The batch rejects them later, each
-	// by itself.
-	AllowExisting bool
+	// Indexes are the indexes of the entries in the batch, or nil if these are their positions.
+	Indexes []int
+	// VersionID is the published or retired version of which the certificates are made, or 0 for the
+	// published one.
+	VersionID int64
+	// AllowDuplicates accepts entries whose certificate exists already, or would be that of another
+	// entry. The batch rejects them later, each by itself.
+	AllowDuplicates bool
 	// Then, which may be nil, runs in the transaction that accepts the batch.
 	Then func(ctx context.Context, tx *db.Tx, b *batch.Batch) error
 }

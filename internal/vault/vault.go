@@ -166,7 +166,7 @@ func Wire(d Deps) (*Services, error) {
 	s.Batches = batch.New(batch.Config{DB: d.DB, Keyring: d.Keyring, Certs: s.Certs, Queue: s.Queue, Templates: d.Templates, Quota: d.StagedQuota, Now: d.Now, Log: d.Log})
 	s.Templates = templates(d, s)
 	s.BulkImports = bulkimport.New(bulkimport.Config{
-		DB: d.DB, Certs: s.Certs, Search: s.Search, Tasks: s.Tasks, Batches: s.Batches, Blobs: d.Blobs, Queue: s.Queue, Now: d.Now, Log: d.Log,
+		DB: d.DB, Certs: s.Certs, Search: s.Search, Tasks: s.Tasks, Batches: s.Batches, Templates: s.Templates, Blobs: d.Blobs, Queue: s.Queue, Now: d.Now, Log: d.Log,
 	})
 	s.Recipients = recipient.New(recipient.Config{
 		DB: d.DB, Certs: s.Certs, Accounts: s.Accounts, Mailer: s.Mailer, Queue: s.Queue, Catalog: s.Languages, To: d.Links.To, Verify: d.Links.Verify, Now: d.Now, Log: d.Log,

@@ -1,0 +1,141 @@
+package template
+
+import (
+	"context"
+	"errors"
+	"maps"
+
+	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/batch"
+	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/design"
+)
+
+// ByVersion returns a published or retired version of an institution, with its template. The error is
+// fault.NotFound if there is no such version.
+func (s *Service) ByVersion(ctx context.Context, institutionID, versionID int64) (*Template, *Version, error) {
+	names, err := s.Names(ctx, institutionID, []int64{versionID})
+	if err != nil {
+		return nil, nil, err
+	}
+	name, ok := names[versionID]
+	if !ok {
+		return nil, nil, errNotFound
+	}
+	t, err := s.ByUUID(ctx, institutionID, name.ID)
+	if err != nil {
+		return nil, nil, err
+	}
+	if t.Published != nil && t.Published.ID == versionID {
+		return t, t.Published, nil
+	}
+	found, err := versions(ctx, s.db, `institution_id = $1 AND id = $2 AND state IN ('published', 'retired')`, institutionID, versionID)
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(found) == 0 {
+		return nil, nil, errNotFound
+	}
+	return t, found[0], nil
+}
+
+// Fit is like Check for a published or retired version, but duplicates are no problem.
+func (s *Service) Fit(ctx context.Context, inst *account.Institution, versionID int64, entries []Entry) ([]RowProblem, error) {
+	o, err := s.open(ctx, inst.ID, versionID)
+	if err != nil {
+		return nil, err
+	}
+	return s.check(ctx, inst, o, entries, false)
+}
+
+// Upload returns the input for a single certificate from the published version, for cert.Upload. The
+// errors are those of Issue for one entry; a duplicate is an error only of cert.Upload.
+func (s *Service) Upload(ctx context.Context, inst *account.Institution, creator cert.Actor, uuid string, e Entry) (cert.Upload, error) {
+	o, err := s.published(ctx, inst.ID, uuid)
+	if err != nil {
+		return cert.Upload{}, err
+	}
+	problems, err := s.check(ctx, inst, o, []Entry{e}, false)
+	if err == nil {
+		err = batch.Problems(problems).Err()
+	}
+	if err != nil {
+		return cert.Upload{}, err
+	}
+	stored, err := e.stored(inst.Name)
+	if err != nil {
+		return cert.Upload{}, err
+	}
+	text := o.text(&e)
+	return cert.Upload{
+		Institution: inst, Creator: creator, Context: cert.FromTemplate,
+		Title: text.Title, FullName: text.FullName, Email: text.Email, IssueDate: text.IssueDate, Details: text.Details,
+		Template: &cert.TemplateUse{VersionID: o.version.ID, Values: stored}, BaseKey: o.version.baseKey,
+	}, nil
+}
+
+// EntryPicture draws a page of the certificate that an entry would become as PNG, marked as a sample.
+// versionID is a published or retired version. Texts that the certificate needs and the entry lacks are
+// those of a typical sample. The error is fault.Invalid with the cause batch.Problems if a text breaks a
+// rule or does not fit, and fault.NotFound if there is no such version or page.
+func (s *Service) EntryPicture(ctx context.Context, inst *account.Institution, versionID int64, e Entry, page, side int) ([]byte, error) {
+	o, err := s.open(ctx, inst.ID, versionID)
+	if err != nil {
+		return nil, err
+	}
+	if page < 1 || page > len(o.version.Pages) {
+		return nil, errNoPage
+	}
+	e = o.fill(e)
+	text, problems := o.checkEntry(0, &e, inst, cert.WidestReference(inst.Prefix), cert.Today(s.now()))
+	if err := batch.Problems(problems).Err(); err != nil {
+		return nil, err
+	}
+	release, err := s.acquire(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	file, err := o.template.Sample(o.base, &design.Values{
+		Name: text.FullName, Title: text.Title, Details: text.Details, IssueDate: text.IssueDate, Institution: inst.Name, Columns: e.Values,
+	}, sampleMark)
+	if problems, ok := errors.AsType[design.Problems](err); ok {
+		return nil, publishError(problems)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return s.render(ctx, file, page, side)
+}
+
+// fill returns an entry with typical texts instead of missing ones that a certificate needs.
+func (o *open) fill(e Entry) Entry {
+	typical := design.Samples()[0].Values
+	set := func(text *string, value string) {
+		if *text == "" {
+			*text = value
+		}
+	}
+	set(&e.FullName, typical.Name)
+	set(&e.Title, o.version.Layout.Title)
+	set(&e.Title, typical.Title)
+	set(&e.Email, "sample@example.org")
+	e.Values = maps.Clone(e.Values)
+	for _, c := range o.version.Layout.Columns() {
+		if c.Required && e.Values[c.Name] == "" {
+			if e.Values == nil {
+				e.Values = map[string]string{}
+			}
+			e.Values[c.Name] = c.Name
+		}
+	}
+	for i := range o.version.Layout.Fields {
+		f := &o.version.Layout.Fields[i]
+		for p := range f.Placeholders() {
+			if f.Required && p.Name == "details" {
+				set(&e.Details, typical.Details)
+			}
+		}
+	}
+	return e
+}
