@@ -3,6 +3,7 @@ package bulkimport
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -232,6 +233,16 @@ func (r *Row) entry() template.Entry {
 	return template.Entry{
 		FullName: r.Text.FullName, Email: r.Text.Email, Title: r.Text.Title, IssueDate: r.Text.IssueDate, Details: r.Text.Details, Values: r.Values,
 	}
+}
+
+// Digest returns a text that changes with the texts of the row.
+func (r *Row) Digest() string {
+	text, err := json.Marshal(r.entry())
+	if err != nil {
+		return ""
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:8])
 }
 
 // fit adds the problems of rows whose texts do not fit the template. Each text has at most one problem.

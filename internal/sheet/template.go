@@ -35,10 +35,64 @@ const (
 	guideSheet = "How to fill it in"
 )
 
+// Example is a column of a list for certificates from a template.
+type Example struct {
+	Header   string
+	Required bool
+	// hint and example explain the column. Those of a column of a template are empty.
+	hint, example string
+	column        Column
+}
+
+// Examples returns the columns that every list for a template may have. If hasTitle is true, the template
+// has a title for rows without one.
+func Examples(hasTitle bool) []Example {
+	var list []Example
+	for _, column := range []Column{Name, Email, Title, IssueDate, Details} {
+		for _, c := range templateColumns {
+			if c.column != column {
+				continue
+			}
+			e := Example{Header: c.header, Required: column == Name || column == Email || column == Title && !hasTitle, hint: c.hint, example: c.example, column: column}
+			if column == Title && hasTitle {
+				e.hint = "The title of the award, as on the certificate. If it is empty, the title of the template is used."
+			}
+			list = append(list, e)
+		}
+	}
+	return list
+}
+
+// columns returns the examples as columns of a template.
+func columnsOf(examples []Example) []templateColumn {
+	list := make([]templateColumn, len(examples))
+	for i, e := range examples {
+		list[i] = templateColumn{e.column, e.Header, e.hint, e.example, 26}
+		if e.hint == "" {
+			list[i].hint = "A text on the certificate. Optional."
+			if e.Required {
+				list[i].hint = "A text on the certificate. Required."
+			}
+		}
+	}
+	return list
+}
+
+// WriteExample writes an empty list with columns as CSV.
+func WriteExample(w io.Writer, examples []Example) error { return writeHeaders(w, columnsOf(examples)) }
+
+// WriteExampleWorkbook writes an empty list with columns as an Excel workbook, with a second sheet that
+// explains them.
+func WriteExampleWorkbook(w io.Writer, examples []Example) error {
+	return writeWorkbook(w, columnsOf(examples))
+}
+
 // WriteTemplate writes the template as CSV.
-func WriteTemplate(w io.Writer) error {
-	headers := make([]string, len(templateColumns))
-	for i, c := range templateColumns {
+func WriteTemplate(w io.Writer) error { return writeHeaders(w, templateColumns) }
+
+func writeHeaders(w io.Writer, columns []templateColumn) error {
+	headers := make([]string, len(columns))
+	for i, c := range columns {
 		headers[i] = c.header
 	}
 	out := NewWriter(w)
@@ -51,10 +105,12 @@ func WriteTemplate(w io.Writer) error {
 // WriteTemplateWorkbook writes the template as an Excel workbook. The explanations are on a second
 // sheet: an example row on the first sheet would become a certificate if the user forgets to delete
 // it.
-func WriteTemplateWorkbook(w io.Writer) (err error) {
+func WriteTemplateWorkbook(w io.Writer) error { return writeWorkbook(w, templateColumns) }
+
+func writeWorkbook(w io.Writer, columns []templateColumn) (err error) {
 	f := excelize.NewFile()
 	defer func() { err = errors.Join(err, f.Close()) }()
-	if err := fillTemplate(f); err != nil {
+	if err := fillTemplate(f, columns); err != nil {
 		return fmt.Errorf("creating a template: %w", err)
 	}
 	if err := f.Write(w); err != nil {
@@ -63,7 +119,7 @@ func WriteTemplateWorkbook(w io.Writer) (err error) {
 	return nil
 }
 
-func fillTemplate(f *excelize.File) error {
+func fillTemplate(f *excelize.File, columns []templateColumn) error {
 	day := "yyyy-mm-dd"
 	bold, err := f.NewStyle(&excelize.Style{Font: &excelize.Font{Bold: true}})
 	if err != nil {
@@ -89,7 +145,7 @@ func fillTemplate(f *excelize.File) error {
 	}
 	guide := [][]any{{"Column", "What belongs there", "Example"}}
 	var headers []any
-	for i, c := range templateColumns {
+	for i, c := range columns {
 		headers = append(headers, c.header)
 		guide = append(guide, []any{c.header, c.hint, c.example})
 		column, err := excelize.ColumnNumberToName(i + 1)

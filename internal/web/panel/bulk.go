@@ -26,10 +26,15 @@ func (p *Panel) bulk(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	if err != nil {
 		return err
 	}
+	templates, err := p.hasTemplate(r, v)
+	if err != nil {
+		return err
+	}
 	return p.draw(w, r, "bulk.html", struct {
-		Visit *Visit
-		List  []*bulkimport.Draft
-	}{v, list})
+		Visit     *Visit
+		List      []*bulkimport.Draft
+		Templates bool
+	}{v, list, templates})
 }
 
 // newBulk creates a bulk upload and redirects to its page.
@@ -75,7 +80,8 @@ func (d *draftPage) Unpacking() bool {
 }
 
 // NoFiles reports whether the bulk upload has no file and no archive is being unpacked.
-func (d *draftPage) NoFiles() bool { return len(d.Files) == 0 && !d.Unpacking() }
+// The rows of a template have no files.
+func (d *draftPage) NoFiles() bool { return d.Template == nil && len(d.Files) == 0 && !d.Unpacking() }
 
 // Waiting reports whether the bulk upload has no file, or an archive is being unpacked. In both
 // cases, a row without its file is not an error yet.
@@ -170,18 +176,18 @@ func (p *Panel) draft(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	if page.Status != bulkimport.Open {
 		return p.redirect(w, r, v, "bulk/"+page.UUID+"/progress", "")
 	}
-	return p.draw(w, r, "bulk_list.html", page)
+	return p.draw(w, r, page.listPage(), page)
 }
 
 // columnField is the form field that assigns a column of the list to one meaning. At is the index
-// of the chosen column, or -1. Same reports whether all rows may share the value Default. Hint is
-// the key of a hint, or "".
+// of the chosen column, or -1. Same reports whether all rows may share the value Default. Hint may be
+// "". Control is the name of the form field.
 type columnField struct {
-	Column      sheet.Column
-	Label, Hint string
-	At          int
-	Default     string
-	Same        bool
+	Column               sheet.Column
+	Control, Label, Hint string
+	At                   int
+	Default              string
+	Same                 bool
 }
 
 // columnLabels are the meanings of columns with the keys of their labels and hints. same reports
@@ -211,12 +217,37 @@ type columnPage struct {
 // Fields returns the form fields with the current choices.
 func (c *columnPage) Fields() []columnField {
 	var list []columnField
-	for _, label := range columnLabels {
-		f := columnField{Column: label.column, Label: label.label, Hint: label.hint, At: -1, Default: c.Meaning.Defaults[label.column], Same: label.same}
-		if at, ok := c.Meaning.Columns[label.column]; ok {
+	add := func(column sheet.Column, label, hint string, same bool) {
+		f := columnField{Column: column, Control: controlOfColumn(column), Label: label, Hint: hint, At: -1, Default: c.Meaning.Defaults[column], Same: same}
+		if at, ok := c.Meaning.Columns[column]; ok {
 			f.At = at
 		}
 		list = append(list, f)
+	}
+	for _, label := range columnLabels {
+		hint := label.hint
+		switch {
+		case c.Template == nil:
+		case label.column == sheet.File:
+			continue
+		case label.column == sheet.Title && c.Template.Title != "":
+			add(label.column, c.texts.of(label.label), c.texts.of("issue_list.hint_title", "title", c.Template.Title), label.same)
+			continue
+		}
+		if hint != "" {
+			hint = c.texts.of(hint)
+		}
+		add(label.column, c.texts.of(label.label), hint, label.same)
+	}
+	if c.Template == nil {
+		return list
+	}
+	for _, use := range c.Template.Columns {
+		hint := c.texts.of("issue_list.hint_optional")
+		if use.Required {
+			hint = c.texts.of("issue_list.hint_required")
+		}
+		add(bulkimport.ValueColumn(use.Name), use.Name, hint, true)
 	}
 	return list
 }
@@ -284,12 +315,12 @@ func (p *Panel) setColumns(w http.ResponseWriter, r *http.Request, v *Visit) err
 		return err
 	}
 	m := bulkimport.Mapping{Columns: map[sheet.Column]int{}, Defaults: map[sheet.Column]string{}, Dates: sheet.Order(r.PostForm.Get("dates"))}
-	for _, label := range columnLabels {
-		if at, err := strconv.Atoi(r.PostForm.Get(string(label.column))); err == nil && at >= 0 {
-			m.Columns[label.column] = at
+	for _, f := range (&columnPage{draftPage: page}).Fields() {
+		if at, err := strconv.Atoi(r.PostForm.Get(f.Control)); err == nil && at >= 0 {
+			m.Columns[f.Column] = at
 		}
-		if text := strings.TrimSpace(r.PostForm.Get("same_" + string(label.column))); text != "" && label.same {
-			m.Defaults[label.column] = text
+		if text := strings.TrimSpace(r.PostForm.Get("same_" + f.Control)); text != "" && f.Same {
+			m.Defaults[f.Column] = text
 		}
 	}
 	if err := p.BulkImports.SetMapping(r.Context(), page.Draft, m); err != nil {

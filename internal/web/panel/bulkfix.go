@@ -79,7 +79,7 @@ func fixesOf(form url.Values) (texts map[int]map[sheet.Column]string, skip []int
 		if texts[n] == nil {
 			texts[n] = map[sheet.Column]string{}
 		}
-		texts[n][sheet.Column(column)] = values[0]
+		texts[n][columnOfControl(column)] = values[0]
 	}
 	return texts, skip
 }

@@ -14,6 +14,9 @@ import (
 // listMessage returns the message for a problem of a text from a list. Dates in a list may have
 // more formats than dates in a form.
 func (t texts) listMessage(p bulkimport.Problem, text string) string {
+	if isTemplateProblem(p.Problem) && p.Code != bulkimport.CodeLostCharacter {
+		return t.templateMessage(p.Problem, text)
+	}
 	switch p.Code {
 	case cert.CodeNotDate:
 		numbers := strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune("-/. ", r) })
@@ -28,7 +31,7 @@ func (t texts) listMessage(p bulkimport.Problem, text string) string {
 	case bulkimport.CodeNoFile:
 		return t.of("bulk_problem.no_file", "name", sheet.Excerpt(p.Detail, maxDetail))
 	case bulkimport.CodeLostCharacter:
-		return t.of("bulk_problem.lost_character", "field", t.of("bulk_field."+string(p.Column)))
+		return t.of("bulk_problem.lost_character", "field", t.columnLabel(p.Column))
 	case bulkimport.CodeSameRow:
 		return t.of("bulk_problem.same_row", "row", p.Limit)
 	case bulkimport.CodeSkipped, bulkimport.CodeNoColumn, bulkimport.CodeNoDefault, bulkimport.CodeNoOrder:
@@ -46,6 +49,8 @@ func (t texts) rowMessage(row *bulkimport.Row, p bulkimport.Problem) string {
 	text := ""
 	if of := p.Field.Of(&row.Text); of != nil {
 		text = *of
+	} else if p.Column != "" {
+		text = row.Value(p.Column)
 	}
 	return t.listMessage(p, text)
 }
@@ -66,13 +71,16 @@ func (t texts) resultMessage(r *bulkimport.Result) string {
 // columnMessage returns the message for a problem of the meaning of a column or of a corrected row,
 // and the control of the form to which the message belongs.
 func (t texts) columnMessage(p bulkimport.Problem, form url.Values) (control, text string) {
-	control = string(p.Column)
+	control = controlOfColumn(p.Column)
 	if p.Row > 0 {
 		control = rowControl(p.Row, p.Column)
 		return control, t.listMessage(p, form.Get(control))
 	}
 	switch p.Code {
 	case cert.CodeRequired:
+		if name, ok := bulkimport.ValueName(p.Column); ok {
+			return control, t.of("issue_list.unmapped", "name", name)
+		}
 		return control, t.of("bulk_problem.unmapped_" + control)
 	case bulkimport.CodeNoOrder:
 		return "dates", t.listMessage(p, "")
@@ -84,4 +92,6 @@ func (t texts) columnMessage(p bulkimport.Problem, form url.Values) (control, te
 }
 
 // rowControl returns the name of the control for a field of a row on a page with several rows.
-func rowControl(number int, column sheet.Column) string { return fmt.Sprintf("r%d-%s", number, column) }
+func rowControl(number int, column sheet.Column) string {
+	return fmt.Sprintf("r%d-%s", number, controlOfColumn(column))
+}

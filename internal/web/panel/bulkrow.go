@@ -130,7 +130,7 @@ const maxInline = 1500
 // FixFields returns the fields of a row that have a problem or must be checked.
 func (l *rowsView) FixFields(row *bulkimport.Row) (list []fixField) {
 	problems := l.Correctable(row)
-	for _, column := range bulkimport.Fields {
+	for _, column := range l.RowFields() {
 		var messages []string
 		for _, p := range problems {
 			if p.Column == column {
@@ -150,7 +150,7 @@ func (l *rowsView) FixFields(row *bulkimport.Row) (list []fixField) {
 		if len(messages) == 0 && !doubtful {
 			continue
 		}
-		f := fixField{Control: rowControl(row.Number, column), Label: "bulk_field." + string(column), Value: row.Value(column), Problem: strings.Join(messages, " ")}
+		f := fixField{Control: rowControl(row.Number, column), Label: l.texts.columnLabel(column), Value: row.Value(column), Problem: strings.Join(messages, " ")}
 		if column == sheet.File && len(l.Unused) > 0 {
 			f.List = "unused"
 		}
@@ -310,10 +310,13 @@ func (l *rowView) ProblemOf(c sheet.Column) string {
 }
 
 // Fields returns the fields of a row.
-func (*rowView) Fields() []sheet.Column { return bulkimport.Fields }
+func (l *rowView) Fields() []sheet.Column { return l.RowFields() }
 
-// Label returns the key of the label of a field.
-func (*rowView) Label(c sheet.Column) string { return "bulk_field." + string(c) }
+// Label returns the label of a field, and Control its control.
+func (l *rowView) Label(c sheet.Column) string { return l.texts.columnLabel(c) }
+
+// Control returns the control of a field.
+func (*rowView) Control(c sheet.Column) string { return controlOfColumn(c) }
 
 func (p *Panel) rowView(r *http.Request, v *Visit) (*rowView, error) {
 	page, err := p.draftPage(r, v, "rows")
@@ -419,9 +422,9 @@ func (p *Panel) fixRow(w http.ResponseWriter, r *http.Request, v *Visit) error {
 		err = p.BulkImports.Accept(r.Context(), view.Review, "", []*bulkimport.Row{view.Row})
 	default:
 		texts := map[sheet.Column]string{}
-		for _, c := range bulkimport.Fields {
-			if r.PostForm.Has(string(c)) {
-				texts[c] = cmp.Or(r.PostForm.Get("use-"+string(c)), r.PostForm.Get(string(c)))
+		for _, c := range view.RowFields() {
+			if control := controlOfColumn(c); r.PostForm.Has(control) {
+				texts[c] = cmp.Or(r.PostForm.Get("use-"+control), r.PostForm.Get(control))
 			}
 		}
 		if err = p.place(r, view); err == nil {

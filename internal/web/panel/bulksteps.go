@@ -20,15 +20,22 @@ type bulkStep struct {
 
 // Steps returns the steps of a bulk upload with their states.
 func (d *draftPage) Steps() []bulkStep {
-	steps := []bulkStep{d.listStep(), d.columnsStep(), d.filesStep(), d.rowsStep(), {Name: "placement", State: "open"}, {Name: "submit", State: "open"}}
-	if d.Mapped && (d.Placed || d.Wanted != nil || len(d.PlacedRows()) > 0) {
-		steps[4].State = "done"
+	steps := []bulkStep{d.listStep(), d.columnsStep()}
+	if d.Template == nil {
+		place := bulkStep{Name: "placement", State: "open"}
+		if d.Mapped && (d.Placed || d.Wanted != nil || len(d.PlacedRows()) > 0) {
+			place.State = "done"
+		}
+		steps = append(steps, d.filesStep(), d.rowsStep(), place)
+	} else {
+		steps = append(steps, d.rowsStep())
 	}
+	steps = append(steps, bulkStep{Name: "submit", State: "open"})
 	for i := range steps {
 		s := &steps[i]
 		s.Current = s.Name == d.Step
 		switch {
-		case s.Name == "columns" && d.ListName == "", i > 2 && !d.Mapped:
+		case s.Name == "columns" && d.ListName == "", i > 1 && s.Name != "files" && !d.Mapped:
 		default:
 			s.Path = d.Path(stepPaths[s.Name])
 		}
@@ -97,7 +104,7 @@ func (d *draftPage) Continue() string {
 			return s.Path
 		}
 	}
-	if d.Mapped && d.Step != "placement" {
+	if d.Mapped && d.Step != "placement" && d.Template == nil {
 		return d.Path("placement")
 	}
 	return d.Path("submit")
@@ -180,6 +187,12 @@ func fileName(g *page.Page, row *bulkimport.Row) string {
 		return texts{g.Language}.of("bulk_files.empty")
 	}
 	return shown(row.FileName)
+}
+
+// OfTemplate returns a link to the template.
+func (d *draftPage) OfTemplate() template.HTML {
+	name := template.HTMLEscapeString(d.texts.of("issue_list.version", "name", d.Template.Name, "n", d.texts.language.Number(d.Template.Number)))
+	return template.HTML(`<a href="` + template.HTMLEscapeString(d.Visit.Path("templates/"+d.Template.UUID)) + `">` + name + `</a>`) //nolint:gosec // the text is escaped
 }
 
 func minus(a, b int) int { return a - b }

@@ -26,6 +26,9 @@ var bulkLimits = &body.Limits{
 	Size: sheet.MaxFile + bulkimport.MaxArchive + 64<<20, Time: time.Hour, Parts: maxBulkFiles + 100, TooLarge: errUploadTooLarge, Broken: errUpload,
 }
 
+// errNoFiles is the error for a file for a bulk upload whose certificates are made from a template.
+var errNoFiles = fault.New(fault.BadRequest, "issue_list.no_files")
+
 // bulkUpload receives a form with a list and files.
 type bulkUpload struct {
 	panel *Panel
@@ -57,6 +60,9 @@ func (p *Panel) uploadBulk(w http.ResponseWriter, r *http.Request, v *Visit, ste
 	d, err := p.draftOf(r, v)
 	if err != nil {
 		return err
+	}
+	if d.Template != nil && step == "files" {
+		return errNoFiles
 	}
 	u := &bulkUpload{panel: p, visit: v, draft: d}
 	if err = u.form(r); err == nil && !u.list && u.files == 0 {
@@ -94,7 +100,7 @@ func (p *Panel) uploadAgain(w http.ResponseWriter, r *http.Request, v *Visit, st
 		return e
 	}
 	if step == "list" {
-		return p.showAgain(w, r, "bulk_list.html", page, err)
+		return p.showAgain(w, r, page.listPage(), page, err)
 	}
 	return p.showAgain(w, r, "bulk_files.html", page.filesView(r), err)
 }
@@ -140,6 +146,9 @@ func (u *bulkUpload) part(r *http.Request, part *body.Part) error {
 		if sheet.IsListName(part.FileName()) {
 			err = u.listAmongFiles(r, part)
 			break
+		}
+		if u.draft.Template != nil {
+			return errNoFiles
 		}
 		if u.files++; u.files > maxBulkFiles {
 			return fault.OfField("files", "bulk_list.too_many")

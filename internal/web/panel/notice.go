@@ -59,6 +59,7 @@ var notices = map[string]string{ //nolint:gosec // the keys contain no tokens
 	"template_archived":      "templates.notice_archived",
 	"template_restored":      "templates.notice_restored",
 	"template_deleted":       "templates.notice_deleted",
+	"template_version":       "issue_list.notice_version",
 	"template_draft_deleted": "templates.notice_draft_deleted",
 	"font_added":             "fonts.notice_added",
 	"font_deleted":           "fonts.notice_deleted",

@@ -105,12 +105,7 @@ func templateKey(t *template.Template) string {
 // sizeOfPage returns the width and height of a picture of the first page whose longer side has side
 // pixels.
 func sizeOfPage(t *template.Template, side int) [2]int {
-	pages := t.Latest().Pages
-	if len(pages) == 0 || pages[0].Width <= 0 || pages[0].Height <= 0 {
-		return [2]int{side, side}
-	}
-	k := float64(side) / max(pages[0].Width, pages[0].Height)
-	return [2]int{int(k*pages[0].Width + 0.5), int(k*pages[0].Height + 0.5)}
+	return sizeOfPages(t.Latest().Pages, side)
 }
 
 // templates shows the templates of the institution.

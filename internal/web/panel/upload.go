@@ -51,6 +51,8 @@ type uploadPage struct {
 	NameWarning string
 	// Mails reports whether the vault has a mail server. Otherwise the recipient is not notified.
 	Mails bool
+	// Templates reports whether certificates can be made from a template.
+	Templates bool
 }
 
 // maxFile is the maximum size of a file in bytes, which the script checks before it sends the file.
@@ -59,6 +61,10 @@ func (*uploadPage) MaxFile() int64 { return cert.MaxFile }
 // uploadPage returns the page without a file.
 func (p *Panel) uploadPage(r *http.Request, v *Visit) (*uploadPage, error) {
 	u := &uploadPage{Visit: v, Fields: url.Values{}, Mails: p.Outbox == ""}
+	var err error
+	if u.Templates, err = p.hasTemplate(r, v); err != nil {
+		return nil, err
+	}
 	id := r.URL.Query().Get("like")
 	if uuid.Validate(id) != nil {
 		return u, nil //nolint:nilerr // an invalid id fills no field

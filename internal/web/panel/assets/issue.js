@@ -1,0 +1,85 @@
+// The form for one certificate from a template: a picture of the certificate with the typed texts, drawn
+// by the vault, and the problems of the texts beside their fields.
+
+const form = document.querySelector("form[data-issue]");
+const canvas = form.querySelector("canvas");
+const sample = form.querySelector(".stage img");
+const says = form.querySelector("[data-says]");
+const issue = document.getElementById("issue");
+const email = document.getElementById("applicant_email");
+const plain = issue.textContent;
+form.querySelector("[data-show]").hidden = true;
+
+// The button names the address to which the certificate is sent.
+const label = () => {
+  const address = email.value.trim();
+  const send = issue.dataset.send && address && email.validity.valid;
+  issue.textContent = send ? issue.dataset.send.replace("{email}", () => address) : plain;
+};
+
+// mark shows the problems of texts beside their controls, and removes those of the last picture.
+const mark = (problems) => {
+  for (const old of form.querySelectorAll("[data-live]")) {
+    const control = document.getElementById(old.dataset.live);
+    control.removeAttribute("aria-invalid");
+    const described = (control.getAttribute("aria-describedby") ?? "").split(" ").filter((id) => id && id !== old.id).join(" ");
+    if (described) control.setAttribute("aria-describedby", described);
+    else control.removeAttribute("aria-describedby");
+    old.remove();
+  }
+  for (const { control: id, text } of problems) {
+    const control = document.getElementById(id);
+    if (!control || document.getElementById(`${id}-problem`)) continue;
+    const problem = Object.assign(document.createElement("p"), { className: "problem", id: `${id}-live`, textContent: text });
+    problem.dataset.live = id;
+    control.after(problem);
+    control.setAttribute("aria-invalid", "true");
+    control.setAttribute("aria-describedby", `${control.getAttribute("aria-describedby") ?? ""} ${problem.id}`.trim());
+  }
+};
+
+let timer = 0;
+let request = null;
+const draw = async () => {
+  request?.abort();
+  const own = request = new AbortController();
+  const body = new URLSearchParams(new FormData(form));
+  // An address that is not complete yet is no problem of the picture.
+  body.delete("applicant_email");
+  try {
+    const response = await fetch(form.dataset.draw, { method: "POST", body, headers: { "Upload-Script": "1" }, signal: own.signal });
+    if (!response.ok) {
+      const answer = response.headers.get("Content-Type")?.startsWith("application/json") ? await response.json() : {};
+      mark(answer.problems ?? []);
+      says.textContent = answer.problems?.length ? form.dataset.problem : answer.message || form.dataset.failed;
+      return;
+    }
+    const picture = await createImageBitmap(await response.blob()); // img-src allows no blob: address
+    if (own.signal.aborted) return;
+    canvas.width = picture.width;
+    canvas.height = picture.height;
+    canvas.getContext("2d").drawImage(picture, 0, 0);
+    canvas.hidden = false;
+    sample.hidden = true;
+    mark([]);
+    says.textContent = "";
+  } catch (error) {
+    if (error.name !== "AbortError") says.textContent = form.dataset.failed;
+  }
+};
+
+form.addEventListener("input", (event) => {
+  // A problem that the vault found before is no longer true while its text changes.
+  const old = document.getElementById(`${event.target.id}-problem`);
+  if (old) {
+    old.remove();
+    event.target.removeAttribute("aria-invalid");
+  }
+  label();
+  clearTimeout(timer);
+  timer = setTimeout(draw, 350);
+});
+addEventListener("pageshow", () => {
+  label();
+  draw();
+});
