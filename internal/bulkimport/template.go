@@ -114,12 +114,14 @@ func (s *Service) CreateForTemplate(ctx context.Context, inst *account.Instituti
 	return d, s.loadTemplate(ctx, d)
 }
 
+var errNoTemplate = fault.New(fault.BadRequest, "The certificates of this bulk upload are not made from a template.")
+
 var errArchived = fault.New(fault.BadRequest, "The template is archived, so no more certificates are issued from it.")
 
 // UsePublished binds an open draft to the published version of its template.
 func (s *Service) UsePublished(ctx context.Context, d *Draft) error {
 	if d.Template == nil {
-		return errNotFound
+		return errNoTemplate
 	}
 	t, err := s.templates.ByUUID(ctx, d.InstitutionID, d.Template.UUID)
 	if err != nil {
@@ -343,11 +345,11 @@ func (f *fits) set(draftID int64, results map[fitKey]fitted) {
 }
 
 // Picture draws a page of the certificate that a row would become, as PNG. The error is fault.Invalid
-// if a text of the row does not fit, and fault.NotFound if the draft has no template or the page does
-// not exist.
+// if a text of the row does not fit, fault.BadRequest if the draft has no template, and fault.NotFound
+// if there is no such page.
 func (s *Service) Picture(ctx context.Context, v *Review, row *Row, page, side int) ([]byte, error) {
 	if v.Template == nil {
-		return nil, errNoFile
+		return nil, errNoTemplate
 	}
 	return s.templates.EntryPicture(ctx, v.Template.inst, v.Template.VersionID, row.entry(), page, side)
 }

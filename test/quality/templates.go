@@ -58,7 +58,7 @@ func (f *fixture) templates(ctx context.Context, v *vault.Vault, slug, session s
 	} {
 		f.show(name, v.URL+path, http.StatusOK, session)
 	}
-	return nil
+	return f.issue(ctx, v, c, published)
 }
 
 // template creates a template from a built-in design, and returns its path.

@@ -232,7 +232,7 @@ func (p *Panel) exampleColumns(r *http.Request, v *Visit) ([]sheet.Example, erro
 		return nil, err
 	}
 	if d.Template == nil {
-		return nil, fault.New(fault.NotFound, "There is no such file.")
+		return nil, fault.New(fault.BadRequest, "The certificates of this bulk upload are not made from a template.")
 	}
 	list := sheet.Examples(d.Template.Title != "")
 	for _, c := range d.Template.Columns {

@@ -179,7 +179,9 @@ func (p *Panel) drawIssue(w http.ResponseWriter, r *http.Request, v *Visit) erro
 	if err != nil {
 		number = 1
 	}
-	picture, err := p.Templates.EntryPicture(r.Context(), v.Institution(), d.T.Published.ID, d.entry(), number, pictureSide)
+	e := d.entry()
+	e.Email = "" // it is not on the certificate
+	picture, err := p.Templates.EntryPicture(r.Context(), v.Institution(), d.T.Published.ID, e, number, pictureSide)
 	if err == nil {
 		return sendPicture(w, r, picture)
 	}
