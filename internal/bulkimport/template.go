@@ -131,7 +131,7 @@ func (s *Service) UsePublished(ctx context.Context, d *Draft) error {
 		return errNotFound
 	}
 	return s.update(ctx, d, "changing the version of a template", func(tx *db.Tx) error {
-		// The new version may need columns that nobody has chosen yet.
+		// The new version may need columns that are not chosen yet.
 		_, err := tx.ExecContext(ctx, `UPDATE bulk_import_drafts SET template_version_id = $1, mapped = false WHERE id = $2`, t.Published.ID, d.ID)
 		return err
 	})

@@ -159,8 +159,12 @@ func (s *Service) addIssued(ctx context.Context, institutionID int64, byID map[i
 	if err != nil {
 		return err
 	}
-	for id, n := range counts {
-		templates[id].Issued += n
+	single, err := cert.SingleOfTemplates(ctx, s.db, institutionID, slices.Sorted(maps.Keys(templates)))
+	if err != nil {
+		return err
+	}
+	for id, t := range templates {
+		t.Issued += counts[id] + single[id]
 	}
 	return nil
 }

@@ -55,7 +55,8 @@ type Template struct {
 	Name          string
 	// Draft and Published are versions of the template. Each is nil if there is none.
 	Draft, Published *Version
-	// Issued is the number of entries of all batches that were issued from the template.
+	// Issued is the number of certificates that were issued from the template, one by one and as entries
+	// of batches.
 	Issued     int
 	ArchivedAt *time.Time
 	CreatedAt  time.Time

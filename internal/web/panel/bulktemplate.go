@@ -30,7 +30,7 @@ func controlOfField(f cert.Field) string {
 // valueOfField returns the name of the column of a template that a field is, and whether it is one.
 func valueOfField(f cert.Field) (name string, ok bool) { return bulkimport.ValueName(sheet.Column(f)) }
 
-// columnControl returns the control for a column of a list.
+// controlOfColumn returns the control for a column of a list.
 func controlOfColumn(c sheet.Column) string {
 	if _, ok := bulkimport.ValueName(c); ok {
 		return controlOfField(cert.Field(c))
@@ -196,6 +196,9 @@ func (d *draftPage) PicturePath(row *bulkimport.Row) string {
 // PictureSize returns the size of the picture of a certificate.
 func (d *draftPage) PictureSize() [2]int { return sizeOfPages(d.Template.Pages, pictureSide) }
 
+// Pictured reports whether the page of the row shows its certificate.
+func (l *rowView) Pictured() bool { return l.Template != nil && len(l.Row.Problems) == 0 }
+
 // rowPicture sends a picture of the certificate that a row would become.
 func (p *Panel) rowPicture(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	d, err := p.draftOf(r, v)
@@ -225,7 +228,7 @@ func (p *Panel) rowPicture(w http.ResponseWriter, r *http.Request, v *Visit) err
 	return sendPicture(w, r, picture)
 }
 
-// example returns the columns of a list for the template of a bulk upload.
+// exampleColumns returns the columns of a list for the template of a bulk upload.
 func (p *Panel) exampleColumns(r *http.Request, v *Visit) ([]sheet.Example, error) {
 	d, err := p.draftOf(r, v)
 	if err != nil {

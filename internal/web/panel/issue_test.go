@@ -85,7 +85,8 @@ func TestIssueOneCertificate(t *testing.T) {
 		if to := w.Header().Get("Location"); w.Code != http.StatusSeeOther || !strings.HasSuffix(to, "/uploaded") {
 			t.Fatalf("status %d, Location %q: %s", w.Code, to, visibleText(t, w))
 		}
-		checkPage(t, "the page after it", o.get("issuer", w.Header().Get("Location")), http.StatusOK, "Issuing the certificate of Zoë Smith")
+		checkPage(t, "the page after it", o.get("issuer", w.Header().Get("Location")), http.StatusOK, "Issuing the certificate of Zoë Smith", "Issue another")
+		checkPage(t, "the number of certificates", o.get("issuer", path), http.StatusOK, "1 certificate issued")
 		// The same form again shows the certificate that exists.
 		checkPage(t, "the same form again", o.post("issuer", path+"/issue", form), http.StatusConflict, "This certificate already exists")
 		if err := o.Templates.Archive(t.Context(), &o.inst, path[strings.LastIndex(path, "/")+1:]); err != nil {

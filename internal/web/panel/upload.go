@@ -15,6 +15,7 @@ import (
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/template"
 	"github.com/certvault/certvault/internal/web/body"
 )
 
@@ -339,6 +340,8 @@ type uploadDonePage struct {
 	State *uploadState
 	// NameWarning is the warning that the file does not contain the name, or "".
 	NameWarning string
+	// Template is the template of the certificate, or nil if it has a file.
+	Template *template.Template
 }
 
 // uploadDone shows the state of a new certificate and the next steps.
@@ -351,7 +354,13 @@ func (p *Panel) uploadDone(w http.ResponseWriter, r *http.Request, v *Visit) err
 	if err != nil {
 		return err
 	}
-	return p.draw(w, r, "upload_done.html", &uploadDonePage{v, c, state, p.nameWarning(r, &c.File, c.FullName)})
+	d := &uploadDonePage{Visit: v, C: c, State: state}
+	if c.Template == nil {
+		d.NameWarning = p.nameWarning(r, &c.File, c.FullName)
+	} else if d.Template, _, err = p.Templates.ByVersion(r.Context(), v.Institution().ID, c.Template.VersionID); err != nil && !fault.Is(err, fault.NotFound) {
+		return err
+	}
+	return p.draw(w, r, "upload_done.html", d)
 }
 
 // certificateEvents streams the state of a certificate until its processing ends.
