@@ -339,11 +339,11 @@ func headersKey(d *Draft, header []string) []byte {
 		folded[i] = sheet.Fold(name)
 	}
 	slices.Sort(folded)
-	folded = slices.Compact(folded)
+	key := strings.Join(slices.Compact(folded), "\x00")
 	if d.Template != nil {
-		folded = append(folded, "", d.Template.UUID)
+		key += "\x00\x00" + d.Template.UUID
 	}
-	sum := sha256.Sum256([]byte(strings.Join(folded, "\x00")))
+	sum := sha256.Sum256([]byte(key))
 	return sum[:]
 }
 

@@ -209,14 +209,15 @@ func (v *Review) evaluate(today string) {
 	first := map[search.Key]int{}
 	for _, row := range v.Rows {
 		var problem *Problem
-		if v.Template != nil {
-			// The row has no file.
-		} else if row.File, problem = index.find(row.FileName); row.File != nil {
+		if v.Template == nil {
+			row.File, problem = index.find(row.FileName)
+		}
+		if row.File != nil {
 			named[row.File] = true
 			if reason := row.File.Problem; reason != "" {
 				problem = fileProblem(cert.Problem{Code: cert.CodeRefusedFile, Detail: reason})
 			}
-		} else if !row.Skipped {
+		} else if v.Template == nil && !row.Skipped {
 			v.Missing = append(v.Missing, row)
 		}
 		if problem != nil {

@@ -239,7 +239,7 @@ func (r *Row) entry() template.Entry {
 
 // Digest returns a text that changes with the texts of the row.
 func (r *Row) Digest() string {
-	text, err := json.Marshal(r.entry())
+	text, err := json.Marshal([]any{r.entry()})
 	if err != nil {
 		return ""
 	}

@@ -26,7 +26,8 @@ func newTemplateFixture(t *testing.T, d *db.DB) (*fixture, *template.Template) {
 	k.Vault = vaulttest.New(t, d, vaulttest.DrawTemplates, func(d *vault.Deps) { d.Sealer, d.Attempts = k.sealer, 3 })
 	k.Service = k.BulkImports
 	k.inst = k.institution("NWU")
-	return k, k.template("Diploma")
+	made := k.template("Diploma")
+	return k, made
 }
 
 func (k *fixture) template(name string) *template.Template {

@@ -15,7 +15,10 @@ import (
 // and lists before and after their columns are confirmed.
 func (f *fixture) issue(ctx context.Context, v *vault.Vault, c *vault.Client, published string) error {
 	var drafts [3]string
-	for i, list := range []string{"", "Name,Mail,Exam\nAda Obi,ada.obi@example.org,1\n", "Name,E-mail\nAda Obi,ada.obi@example.org\nمحمد بن عبد العزيز,mohammed@example.org\nZoë 𓀀 Smith,zoe@example.org\n"} {
+	for i, list := range []string{
+		"", "Name,Mail,Exam\nAda Obi,ada.obi@example.org,1\n",
+		"Name,E-mail\nAda Obi,ada.obi@example.org\nمحمد بن عبد العزيز,mohammed@example.org\nZoë 𓀀 Smith,zoe@example.org\n",
+	} {
 		a, err := c.PostForm(ctx, published+"/list", url.Values{})
 		if err != nil || a.Status != http.StatusSeeOther {
 			return fmt.Errorf("starting a list for a template: %+v: %w", a, err)

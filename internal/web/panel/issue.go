@@ -111,8 +111,8 @@ func sizeOfPages(pages []design.Page, side int) [2]int {
 // entry returns the submitted texts.
 func (d *issuePage) entry() template.Entry {
 	e := template.Entry{
-		FullName: strings.TrimSpace(d.Fields.Get("full_name")), Email: strings.TrimSpace(d.Fields.Get("applicant_email")), Title: strings.TrimSpace(d.Fields.Get("certificate_title")),
-		IssueDate: strings.TrimSpace(d.Fields.Get("issue_date")),
+		FullName: strings.TrimSpace(d.Fields.Get("full_name")), Email: strings.TrimSpace(d.Fields.Get("applicant_email")),
+		Title: strings.TrimSpace(d.Fields.Get("certificate_title")), IssueDate: strings.TrimSpace(d.Fields.Get("issue_date")),
 	}
 	if d.Details {
 		e.Details = strings.TrimSpace(d.Fields.Get("details"))
