@@ -302,6 +302,7 @@ export async function checkBehaviour(plan) {
     await visit(page, setup, setup.url);
     await page.locator("#owner_email").fill("owner@example.org");
     await page.locator("#owner_password").fill("correct horse battery");
+    await page.locator(".setup-mail summary").click();
     const [result] = await Promise.all([page.waitForEvent("popup"), page.locator("[data-test-mail]").click()]);
     await result.getByText("owner@example.org").waitFor();
     assert.ok(!(await result.content()).includes("correct horse"), "the page with the result has the password");

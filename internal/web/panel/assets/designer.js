@@ -814,8 +814,9 @@ function drawProblems() {
   for (const f of onPage()) groups.get(f.id)?.node.classList.toggle("bad", all.some((p) => p.field === f.id));
   const list = at("todo");
   if (!list) return;
-  list.replaceChildren(...all.map((p) => html("li", {}, p.field ? html("button", { type: "button", class: "link", onclick: () => select([p.field], { focus: true }) }, labelled(p)) : labelled(p))));
-  at("todo-part").hidden = !all.length;
+  // A problem with a sample alone does not prevent publishing.
+  list.replaceChildren(...problems.map((p) => html("li", {}, p.field ? html("button", { type: "button", class: "link", onclick: () => select([p.field], { focus: true }) }, labelled(p)) : labelled(p))));
+  at("todo-part").hidden = !problems.length;
 }
 const labelled = (p) => (p.field && find(p.field) ? t("problem_of", { field: titleOf(find(p.field)), problem: p.text }) : p.text);
 function setSample(name, text = "") {
@@ -1061,11 +1062,16 @@ function syncProps(all = false) {
 
 // ---- Zoom and rulers
 const scroll = at("scroll");
+// setZoom keeps the middle of the view where it is.
 function setZoom(z) {
   zoom = clamp(z, .1, 6);
-  const s = size(), sheet = at("sheet");
+  const s = size(), sheet = at("sheet"), view = scroll.getBoundingClientRect(), before = sheet.getBoundingClientRect();
+  const middle = [view.left + view.width / 2, view.top + view.height / 2];
+  const part = [(middle[0] - before.left) / before.width, (middle[1] - before.top) / before.height];
   sheet.style.width = `${s.width * zoom}px`; // CSSOM, which the policy allows
   sheet.style.height = `${s.height * zoom}px`;
+  const after = sheet.getBoundingClientRect();
+  scroll.scrollBy(after.left + part[0] * after.width - middle[0], after.top + part[1] * after.height - middle[1]);
   at("zoom").textContent = new Intl.NumberFormat(document.documentElement.lang, { style: "percent" }).format(zoom * .75);
   drawTop();
   drawRulers();
