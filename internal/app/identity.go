@@ -30,7 +30,8 @@ func (a *App) peoplePages(site *page.Site, publicLimit *limit.Counter, public ht
 	panelPages := &panel.Panel{
 		Access: a.access(signInPages),
 		Site:   site, Gate: gate{signInPages}, Members: a.Accounts, Tokens: a.Tokens, Hooks: a.Hooks, Find: a.Certs,
-		Certs: a.Certs, Search: a.Search, Tasks: a.Tasks, Batches: a.Batches, BulkImports: a.BulkImports, Templates: a.Templates, Links: a.links, Keys: a.Keys, RotateKey: a.rotateKey, Mail: a.Recipients,
+		Certs: a.Certs, Search: a.Search, Tasks: a.Tasks, Batches: a.Batches, BulkImports: a.BulkImports, Templates: a.Templates,
+		Links: a.links, Keys: a.Keys, RotateKey: a.rotateKey, Mail: a.Recipients,
 		Limit: limit.NewCounter(a.cfg.RateLimit, time.Now), BaseURL: a.cfg.BaseURL, Now: time.Now, Log: a.log,
 		Stopping: stopping.Done(),
 	}

@@ -261,6 +261,9 @@ func TestOpenChecks(t *testing.T) {
 
 // A picture becomes a page of its format, upright and whole, as PDF/A-2b.
 func TestFromPicture(t *testing.T) {
+	if testing.Short() {
+		t.Skip("skipping pictures of large designs in short mode")
+	}
 	red := color.NRGBA{255, 0, 0, 255}
 	var photo bytes.Buffer
 	if err := jpeg.Encode(&photo, plainImage(600, 300, red), nil); err != nil {

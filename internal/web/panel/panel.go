@@ -152,7 +152,8 @@ func (p *Panel) Handler() (http.Handler, error) {
 	if p.view, err = p.Site.Set(page.Options{
 		Templates: templates, Styles: []string{"form.css", "panel.css"}, Modules: []string{"panel.js", "palette.js"},
 		Funcs: withBulkFuncs(template.FuncMap{
-			"host": host, "status": statusOf, "breaks": breaks, "addressBreaks": addressBreaks, "shown": shown, "sample": sample, "styleNames": styleNames, "mm": mm, "decimal": decimal,
+			"host": host, "status": statusOf, "breaks": breaks, "addressBreaks": addressBreaks, "shown": shown, "sample": sample,
+			"styleNames": styleNames, "mm": mm, "decimal": decimal,
 			"templateState": stateOfTemplate, "templateKey": templateKey, "sizeOfPage": sizeOfPage,
 			"testVault": func() bool { return web.IsLocal(p.BaseURL) }, "baseURL": func() string { return p.BaseURL },
 		}),
