@@ -72,9 +72,9 @@ func (s *Service) check(ctx context.Context, inst *account.Institution, o *open,
 	reference := cert.WidestReference(inst.Prefix)
 	group, stop := errgroup.WithContext(ctx)
 	group.SetLimit(runtime.GOMAXPROCS(0))
-	for chunk := range slices.Chunk(numbers(len(entries)), checkedAtOnce) {
+	for from := 0; from < len(entries); from += checkedAtOnce {
 		group.Go(func() error {
-			for _, i := range chunk {
+			for i := from; i < min(from+checkedAtOnce, len(entries)); i++ {
 				if err := stop.Err(); err != nil {
 					return err
 				}
@@ -96,14 +96,6 @@ func (s *Service) check(ctx context.Context, inst *account.Institution, o *open,
 
 // checkedAtOnce is the number of entries that a goroutine checks before it takes others.
 const checkedAtOnce = 64
-
-func numbers(n int) []int {
-	list := make([]int, n)
-	for i := range list {
-		list[i] = i
-	}
-	return list
-}
 
 // checkEntry returns the texts of an entry as they are stored, and its problems.
 func (o *open) checkEntry(i int, e *Entry, inst *account.Institution, reference, today string) (cert.Text, []RowProblem) {
