@@ -72,6 +72,18 @@ type templateRow struct {
 	ArchivedAt  *time.Time `json:"archived_at"`
 }
 
+// templateRows returns the rows of templates of an institution.
+func templateRows(c *console, s *template.Service, inst *account.Institution, list ...*template.Template) ([]templateRow, error) {
+	if err := s.CountIssued(c.ctx, inst.ID, list...); err != nil {
+		return nil, err
+	}
+	rows := make([]templateRow, len(list))
+	for i, t := range list {
+		rows[i] = templateRowOf(t)
+	}
+	return rows, nil
+}
+
 func templateRowOf(t *template.Template) templateRow {
 	r := templateRow{ID: t.UUID, Name: t.Name, State: "draft", Version: t.Latest().Number, Draft: t.Draft != nil, Issued: t.Issued, ArchivedAt: t.ArchivedAt}
 	if t.Published != nil {
@@ -102,9 +114,9 @@ func (l *templateList) Run(c *console) error {
 		if err != nil {
 			return err
 		}
-		rows := make([]templateRow, len(list))
-		for i, t := range list {
-			rows[i] = templateRowOf(t)
+		rows, err := templateRows(c, s, inst, list...)
+		if err != nil {
+			return err
 		}
 		return c.print(rows, func(w io.Writer) {
 			table := newTable(w, "ID", "NAME", "STATE", "VERSION", "DRAFT", "ISSUED", "PUBLISHED")
@@ -230,7 +242,11 @@ func (p *templatePublish) Run(c *console) error {
 		if t, err = s.Publish(c.ctx, inst, p.ID, t.Latest().Revision); err != nil {
 			return err
 		}
-		return c.print(templateRowOf(t), func(w io.Writer) { printf(w, "Version %d of the template %s published.\n", t.Published.Number, t.Name) })
+		rows, err := templateRows(c, s, inst, t)
+		if err != nil {
+			return err
+		}
+		return c.print(rows[0], func(w io.Writer) { printf(w, "Version %d of the template %s published.\n", t.Published.Number, t.Name) })
 	})
 }
 
@@ -256,7 +272,11 @@ func (a *templateArchive) Run(c *console) error {
 		if err != nil {
 			return err
 		}
-		return c.print(templateRowOf(t), func(w io.Writer) { printf(w, "Template %s is %s.\n", t.Name, done) })
+		rows, err := templateRows(c, s, inst, t)
+		if err != nil {
+			return err
+		}
+		return c.print(rows[0], func(w io.Writer) { printf(w, "Template %s is %s.\n", t.Name, done) })
 	})
 }
 

@@ -52,6 +52,7 @@ func TestIssueIsAllOrNothing(t *testing.T) {
 		}
 		issued, err := f.Templates.ByUUID(t.Context(), f.inst.ID, tmpl.UUID)
 		ok(t, err)
+		ok(t, f.Templates.CountIssued(t.Context(), f.inst.ID, issued))
 		if issued.Issued != 0 {
 			t.Errorf("%d entries were issued, want none", issued.Issued)
 		}

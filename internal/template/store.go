@@ -110,7 +110,7 @@ func (s *Service) ByUUID(ctx context.Context, institutionID int64, uuid string) 
 	return t, s.addVersions(ctx, institutionID, []*Template{t})
 }
 
-// addVersions sets the versions of templates, and the numbers of their entries.
+// addVersions sets the versions of templates.
 func (s *Service) addVersions(ctx context.Context, institutionID int64, list []*Template) error {
 	if len(list) == 0 {
 		return nil
@@ -136,11 +136,15 @@ func (s *Service) addVersions(ctx context.Context, institutionID int64, list []*
 			t.Published = v
 		}
 	}
-	return s.addIssued(ctx, institutionID, byID)
+	return nil
 }
 
-// addIssued sets the numbers of entries that were issued from templates.
-func (s *Service) addIssued(ctx context.Context, institutionID int64, byID map[int64]*Template) error {
+// CountIssued sets Issued of templates of an institution.
+func (s *Service) CountIssued(ctx context.Context, institutionID int64, list ...*Template) error {
+	byID := map[int64]*Template{}
+	for _, t := range list {
+		byID[t.ID], t.Issued = t, 0
+	}
 	rows, err := s.db.QueryContext(ctx, `SELECT id, template_id FROM template_versions WHERE institution_id = $1 AND state <> 'draft'`, institutionID)
 	if err != nil {
 		return fmt.Errorf("listing versions: %w", err)

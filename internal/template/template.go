@@ -56,7 +56,7 @@ type Template struct {
 	// Draft and Published are versions of the template. Each is nil if there is none.
 	Draft, Published *Version
 	// Issued is the number of certificates that were issued from the template, one by one and as entries
-	// of batches.
+	// of batches. Only Service.CountIssued sets it.
 	Issued     int
 	ArchivedAt *time.Time
 	CreatedAt  time.Time

@@ -116,6 +116,9 @@ func (p *Panel) templates(w http.ResponseWriter, r *http.Request, v *Visit) erro
 	if l.List, err = p.Templates.List(r.Context(), v.Institution().ID, template.Filter{Archived: l.Archived, Search: l.Search}); err != nil {
 		return err
 	}
+	if err := p.Templates.CountIssued(r.Context(), v.Institution().ID, l.List...); err != nil {
+		return err
+	}
 	l.Any = len(l.List) > 0
 	if !l.Any && (l.Archived || l.Search != "") {
 		others, err := p.Templates.List(r.Context(), v.Institution().ID, template.Filter{})
@@ -183,6 +186,9 @@ func (p *Panel) template(w http.ResponseWriter, r *http.Request, v *Visit) error
 func (p *Panel) templatePage(r *http.Request, v *Visit) (*templatePage, error) {
 	t, err := p.templateOf(r, v)
 	if err != nil {
+		return nil, err
+	}
+	if err := p.Templates.CountIssued(r.Context(), v.Institution().ID, t); err != nil {
 		return nil, err
 	}
 	texts, q := p.texts(r), r.URL.Query()
