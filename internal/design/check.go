@@ -50,7 +50,7 @@ func (l *Layout) Check(pages []Page) Problems {
 	for i := range l.Fields {
 		f := &l.Fields[i]
 		if f.ID == "" || len(f.ID) > maxID || ids[f.ID] {
-			out = append(out, Problem{f.ID, CodeFieldInvalid, "id", ""})
+			out = append(out, Problem{f.ID, CodeFieldInvalid, "id"})
 		}
 		ids[f.ID] = true
 		out = append(out, f.check(pages)...)
@@ -74,7 +74,9 @@ func (f *Field) invalid(pages []Page) (out []string) {
 	case f.Kind == QR:
 		fail(f.Rotate != 0, "rotate")
 		return out
-	case f.isPicture():
+	case f.Kind == Signature:
+		fail(f.signatory() == 0, "text")
+	case f.Kind == Image:
 		fail(f.Image != logo && !pictureForm.MatchString(f.Image), "image")
 	case f.isText():
 		fail(strings.TrimSpace(f.Text) == "" || len(f.Text) > maxText, "text")
@@ -99,18 +101,18 @@ func (f *Field) invalid(pages []Page) (out []string) {
 // check returns the problems of a field by itself.
 func (f *Field) check(pages []Page) (out Problems) {
 	for _, property := range f.invalid(pages) {
-		out = append(out, Problem{f.ID, CodeFieldInvalid, property, ""})
+		out = append(out, Problem{f.ID, CodeFieldInvalid, property})
 	}
 	if len(out) > 0 {
 		return out
 	}
 	if page := pages[f.Page-1]; !f.isPicture() && !f.inside(page) {
-		out = append(out, Problem{f.ID, CodeFieldInvalid, "box", ""})
+		out = append(out, Problem{f.ID, CodeFieldInvalid, "box"})
 	}
 	if f.isText() {
 		for _, text := range braces.FindAllString(f.Text, -1) {
 			if placeholder.FindString(text) != text {
-				out = append(out, Problem{f.ID, CodePlaceholder, text, ""})
+				out = append(out, Problem{f.ID, CodePlaceholder, text})
 			}
 		}
 	}
@@ -142,7 +144,27 @@ func (l *Layout) checkQR(pages []Page) (out Problems) {
 	for i := range l.Fields {
 		f := &l.Fields[i]
 		if f != code && f.Page == code.Page && f.isPlaced() && overlap(f.corners(), code.corners()) {
-			out = append(out, Problem{code.ID, CodeQRCovered, f.ID, ""})
+			out = append(out, Problem{code.ID, CodeQRCovered, f.ID})
+		}
+	}
+	return out
+}
+
+// Overlaps returns a warning for each field that overlaps an earlier field of the page other than the QR
+// code. Long texts of such fields may be drawn over each other. A picture may be behind texts on purpose,
+// so this is not a problem.
+func (l *Layout) Overlaps(pages []Page) (out Problems) {
+	for i := range l.Fields[:min(len(l.Fields), maxFields)] {
+		f := &l.Fields[i]
+		if f.Kind == QR || len(f.invalid(pages)) > 0 {
+			continue
+		}
+		for j := range i {
+			other := &l.Fields[j]
+			if other.Kind != QR && other.Page == f.Page && other.isPlaced() && overlap(f.corners(), other.corners()) {
+				out = append(out, Problem{f.ID, CodeFieldsOverlap, other.ID})
+				break
+			}
 		}
 	}
 	return out

@@ -17,12 +17,18 @@ type Design struct {
 	Fields []Field
 }
 
-// Page is the size of a page as displayed, in points.
-type Page struct{ Width, Height float64 }
+// Page is the size of a page as displayed, in points. It is stored as JSON.
+type Page struct {
+	Width  float64 `json:"width"`
+	Height float64 `json:"height"`
+}
 
 // Warning is a remark about a design that can be used. Code is a short stable identifier in
-// snake_case, Text a sentence for the user.
-type Warning struct{ Code, Text string }
+// snake_case, Text a sentence for the user. It is stored as JSON.
+type Warning struct {
+	Code string `json:"code"`
+	Text string `json:"text"`
+}
 
 // Refusal is the reason why a file cannot be a design. Code is a short stable identifier in
 // snake_case, Reason a sentence for the user who uploaded the file.

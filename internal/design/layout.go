@@ -113,8 +113,8 @@ type Values struct {
 // Signatory is a person who signs a certificate.
 type Signatory struct {
 	Name, Designation string
-	// Image is the SHA-256 of the picture of the signature in hexadecimal, or "".
-	Image string
+	// Picture is the picture of the signature, or nil.
+	Picture *SignaturePicture
 }
 
 // These are the codes of problems.
@@ -129,6 +129,8 @@ const (
 	CodeQRTooSmall        = "qr_too_small"       // the QR code is smaller than 20 mm
 	CodeQRCovered         = "qr_covered"         // a field overlaps the QR code; Detail is the id of the field
 	CodeNameMissing       = "name_missing"       // no field has the placeholder {name}
+	CodeFieldsOverlap     = "fields_overlap"     // a warning: two fields overlap; Detail is the id of the other field
+	CodeSignatoryMissing  = "signatory_missing"  // the template has no such signatory; Detail is the index
 )
 
 // Problem is the reason why a layout cannot be published or a certificate cannot be drawn.
@@ -138,8 +140,6 @@ type Problem struct {
 	Code  string `json:"code"`
 	// Detail is explained at the code.
 	Detail string `json:"detail,omitempty"`
-	// Package is the Debian package whose fonts have the missing characters, or "".
-	Package string `json:"package,omitempty"`
 }
 
 // Problems are the problems of a layout or of one certificate. They are an error.

@@ -43,6 +43,31 @@ func parsePlaceholder(s string) Placeholder {
 	return p
 }
 
+// signatureForm is the text of a signature.
+var signatureForm = regexp.MustCompile(`^\{signatory:([1-8])\}$`)
+
+// signatory returns the index of the signatory of a signature, from 1, or 0 if the text is not valid.
+func (f *Field) signatory() int {
+	if m := signatureForm.FindStringSubmatch(f.Text); m != nil {
+		return int(m[1][0] - '0')
+	}
+	return 0
+}
+
+// CheckSignatories returns a problem for each field of the layout that refers to a signatory with an
+// index greater than n, the number of signatories.
+func (l *Layout) CheckSignatories(n int) (out Problems) {
+	for i := range l.Fields {
+		for p := range l.Fields[i].Placeholders() {
+			if p.Signatory > n {
+				out = append(out, Problem{Field: l.Fields[i].ID, Code: CodeSignatoryMissing, Detail: strconv.Itoa(p.Signatory)})
+				break
+			}
+		}
+	}
+	return out
+}
+
 // Columns returns the columns that the fields of the layout use, each once, in the order of the
 // fields. Required reports whether a field that requires its values uses the column.
 func (l *Layout) Columns() (list []ColumnUse) {

@@ -32,9 +32,9 @@ var refusals = []struct {
 	{pdf.ErrTruncated, "design_damaged", "The PDF is cut off: its end is missing. Save or export it again."},
 	{pdf.ErrPassword, "design_password", "The PDF needs a password to be opened. Remove the password and upload it again."},
 	{pdf.ErrEncryption, "design_password", "The PDF is encrypted in a way that is not supported. Save it without encryption."},
-	{pdf.ErrNoPages, "design_damaged", "The PDF has no page."},
+	{pdf.ErrNoPages, "design_damaged", "The PDF has no pages."},
 	{pdf.ErrLimit, "design_complex", "The PDF expands to far more data than any design needs. Simplify it, or save it as a picture."},
-	{pdf.ErrDamaged, "design_damaged", "The PDF is damaged beyond repair. Save or export it again."},
+	{pdf.ErrDamaged, "design_damaged", "The PDF is damaged and cannot be repaired. Save or export it again."},
 }
 
 // errFaulty refuses a page at whose content some viewers stop, before our fields.
@@ -121,7 +121,7 @@ func (d *Design) warn(found pdf.Findings, doc *pdf.Document) {
 	add(found.AcroForm || found.XFA, "form_removed", "The form fields of the PDF were removed. Their places are offered as fields of the template.")
 	add(found.JavaScript || found.Launch || found.OpenAction || found.AdditionalAction || found.ExternalActions, "actions_removed", "Scripts and actions of the PDF were removed.")
 	add(found.EmbeddedFiles, "attachments_removed", "The attachments of the PDF were removed.")
-	add(found.RichMedia, "media_removed", "Video, sound and 3D content of the PDF was removed.")
+	add(found.RichMedia, "media_removed", "Video, sound and 3D content of the PDF were removed.")
 	add(found.Layers, "layers", "The PDF has layers. Every certificate contains them, also those that are hidden.")
 	author := doc.Text(doc.Dict(doc.Trailer().Get("Info")).Get("Author"))
 	add(author != "", "author", fmt.Sprintf("The properties of the PDF name the author “%s”. Every certificate shows this name.", author))

@@ -20,11 +20,13 @@ import (
 
 // plan is what Open needs besides the base: object numbers of the base, and the fonts in it.
 type plan struct {
-	Version int                  `json:"version"`
-	Prefix  string               `json:"prefix"`
-	Space   bool                 `json:"space,omitempty"` // colours are in the colour space of the resources
-	Pages   []pagePlan           `json:"pages"`
-	Fields  map[string]fieldPlan `json:"fields"` // by id: the variable fields
+	Version int    `json:"version"`
+	Prefix  string `json:"prefix"`
+	Space   bool   `json:"space,omitempty"` // colours are in the colour space of the resources
+	// Opaque reports whether the design does not allow transparency.
+	Opaque bool                 `json:"opaque,omitempty"`
+	Pages  []pagePlan           `json:"pages"`
+	Fields map[string]fieldPlan `json:"fields"` // by id: the variable fields
 	// Document is the object number of the structure element of the document, whose language is that of
 	// the certificate; 0 if the design has tags of its own.
 	Document int             `json:"document,omitempty"`
@@ -35,11 +37,13 @@ type plan struct {
 const planVersion = 1
 
 // pagePlan is a page with variable fields: its index, the object number of the content stream that a
-// certificate replaces, and that of the dictionary of fonts, to which it adds its own.
+// certificate replaces, and those of the dictionaries of fonts and of pictures, to which it adds its own.
+// Images is 0 for a page without signatures.
 type pagePlan struct {
 	Page    int `json:"page"`
 	Content int `json:"content"`
 	Fonts   int `json:"fonts"`
+	Images  int `json:"images,omitempty"`
 }
 
 // fieldPlan is a variable field: the number of its marked content, and the object number of its
@@ -63,7 +67,11 @@ type publisher struct {
 	space   pdf.Object // the colour space of our colours; nil for DeviceRGB
 	opaque  bool       // transparency is not allowed
 	drawn   map[string]pdf.Ref
-	loaded  map[string]*picture
+	// loaded is the picture that was read last. Other pictures are not kept, because each may need 100 MB
+	// of memory. bytes and pixels are the sums of the pictures that were read.
+	loaded        *picture
+	loadedID      string
+	bytes, pixels int
 
 	problems Problems
 }
@@ -84,7 +92,7 @@ func Publish(d *Design, l *Layout, fonts *typeset.Fonts, pictures Pictures) (*Ba
 	if n := doc.PageCount(); n != len(d.Pages) {
 		return nil, refuse("design_damaged", fmt.Sprintf("The PDF is damaged: it has %d pages for some readers and %d for others. Save or export it again.", n, len(d.Pages)))
 	}
-	p := &publisher{doc: doc, u: doc.Update(), l: l, fonts: fonts, pictures: pictures, drawn: map[string]pdf.Ref{}, loaded: map[string]*picture{}}
+	p := &publisher{doc: doc, u: doc.Update(), l: l, fonts: fonts, pictures: pictures, drawn: map[string]pdf.Ref{}}
 	tail, err := p.run()
 	if err != nil {
 		return nil, err
@@ -160,6 +168,7 @@ func (p *publisher) colours(packet string) {
 		return
 	}
 	p.opaque = claim[1] == "1"
+	p.plan.Opaque = p.opaque
 	for _, intent := range p.doc.Array(p.u.Catalog().Get("OutputIntents")) {
 		profile := p.doc.Dict(p.doc.Dict(intent).Get("DestOutputProfile"))
 		if n, _ := p.doc.Int(profile.Get("N")); n == 3 {
@@ -230,6 +239,7 @@ type pageEdit struct {
 	static   bytes.Buffer
 	images   *pdf.Dict
 	variable bool
+	signed   bool // has signatures
 	tags     *pageTags
 }
 
@@ -255,6 +265,9 @@ func (p *publisher) page(index int) (*pageEdit, error) {
 		f := &p.l.Fields[i]
 		switch {
 		case f.Page != index+1 || f.Kind == QR:
+		case f.Kind == Signature:
+			edit.variable, edit.signed = true, true
+			p.plan.Fields[f.ID] = fieldPlan{Mark: edit.tags.picture(f)}
 		case f.isPicture():
 			err = p.picture(edit, f, g)
 		case f.isVariable():
@@ -303,20 +316,34 @@ func (p *publisher) text(edit *pageEdit, f *Field, g pdf.Geometry) error {
 // resolution is the resolution in pixels per inch to which larger pictures are reduced.
 const resolution = 300
 
-// load returns a picture, which several fields may show.
+// These are the limits of all pictures of a template.
+const (
+	maxPictureBytes  = 20 << 20
+	maxPicturePixels = 100_000_000
+)
+
+// errPictures refuses a template with more pictures than every certificate should contain.
+var errPictures = refuse("pictures_large", "The pictures of the template have more than 20 MB or 100 megapixels in all. Use fewer or smaller pictures.")
+
+// load returns a picture, which several fields may show one after the other.
 func (p *publisher) load(id string) (*picture, error) {
-	if pic, ok := p.loaded[id]; ok {
-		return pic, nil
+	if id == p.loadedID {
+		return p.loaded, nil
 	}
 	data, err := p.pictures(id)
 	if err != nil {
 		return nil, err
 	}
 	pic, err := readPicture(data)
-	if err == nil {
-		p.loaded[id] = pic
+	if err != nil {
+		return nil, err
 	}
-	return pic, err
+	p.bytes, p.pixels = p.bytes+len(data), p.pixels+pic.width*pic.height
+	if p.bytes > maxPictureBytes || p.pixels > maxPicturePixels {
+		return nil, errPictures
+	}
+	p.loaded, p.loadedID = pic, id
+	return pic, nil
 }
 
 // picture draws a picture into its box, as large as fits.
@@ -325,8 +352,10 @@ func (p *publisher) picture(edit *pageEdit, f *Field, g pdf.Geometry) error {
 	switch {
 	case errors.Is(err, ErrNoPicture) && f.Image == logo:
 		return nil
+	case errors.Is(err, errPictures):
+		return err
 	case errors.Is(err, ErrNoPicture), errors.Is(err, errPicture):
-		p.problems = append(p.problems, Problem{f.ID, CodeFieldInvalid, "image", ""})
+		p.problems = append(p.problems, Problem{f.ID, CodeFieldInvalid, "image"})
 		return nil
 	case err != nil:
 		return fmt.Errorf("reading the picture of field %s: %w", f.ID, err)
@@ -409,7 +438,17 @@ func (p *publisher) finishPage(edit *pageEdit, shared *pdf.Dict) {
 		}
 		resources.Set(key, all)
 	}
-	merge("XObject", edit.images)
+	if edit.signed {
+		all := p.doc.Dict(resources.Get("XObject")).Clone()
+		for name, value := range edit.images.All() {
+			all.Set(name, value)
+		}
+		ref := p.u.Add(all)
+		p.plan.Pages[len(p.plan.Pages)-1].Images = ref.Number
+		resources.Set("XObject", ref)
+	} else {
+		merge("XObject", edit.images)
+	}
 	if p.space != nil {
 		merge("ColorSpace", pdf.NewDict(pdf.Entry{Key: pdf.Name(p.plan.Prefix + "C"), Value: p.space}))
 	}

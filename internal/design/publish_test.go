@@ -11,6 +11,7 @@ import (
 	"image/jpeg"
 	"image/png"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -114,8 +115,8 @@ func TestPictures(t *testing.T) {
 	l.Fields = append(
 		l.Fields,
 		Field{ID: "logo", Kind: Image, Page: 1, Box: Box{600, 20, 100, 100}, Image: "logo"},
-		Field{ID: "left", Kind: Signature, Page: 1, Box: Box{300, 400, 100, 50}, Image: id, Label: "Signature of Ada"},
-		Field{ID: "right", Kind: Signature, Page: 1, Box: Box{450, 400, 100, 50}, Image: id, Align: "right"},
+		Field{ID: "left", Kind: Image, Page: 1, Box: Box{300, 400, 100, 50}, Image: id, Label: "Signature of Ada"},
+		Field{ID: "right", Kind: Image, Page: 1, Box: Box{450, 400, 100, 50}, Image: id, Align: "right"},
 	)
 	picture := pngPicture(t, 2000, 2000, color.NRGBA{255, 0, 0, 255})
 	pictures := func(name string) ([]byte, error) {
@@ -157,6 +158,26 @@ func TestPictures(t *testing.T) {
 	problems := Problems(nil)
 	if _, err := Publish(d, l, testFonts(t), pictures); !errors.As(err, &problems) || problems.Error() != "field right: field_invalid image" {
 		t.Errorf("publishing without a picture fails with %v", err)
+	}
+}
+
+// A template with many large pictures is refused: each certificate would contain them, and each picture
+// needs a hundred times the size of its file of memory.
+func TestTooManyPictures(t *testing.T) {
+	l := certificate()
+	files := map[string][]byte{}
+	for i := range 7 {
+		id := strings.Repeat(strconv.Itoa(i), 64)
+		files[id] = pngPicture(t, 4000, 4000, color.NRGBA{byte(i), 0, 0, 255})
+		l.Fields = append(l.Fields, Field{ID: id[:2], Kind: Image, Page: 1, Box: Box{20, 20, 50, 50}, Image: id})
+	}
+	read := 0
+	_, err := Publish(&Design{PDF: blank(), Pages: a4}, l, testFonts(t), func(id string) ([]byte, error) {
+		read++
+		return files[id], nil
+	})
+	if refusal, ok := errors.AsType[*Refusal](err); !ok || refusal.Code != "pictures_large" || read != len(files) {
+		t.Errorf("112 megapixels: err = %v after %d pictures, want pictures_large after %d", err, read, len(files))
 	}
 }
 

@@ -24,7 +24,18 @@ func (t *Template) Sample(base []byte, v *Values, mark string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	file := slices.Concat(base, fields)
+	return t.marked(slices.Concat(base, fields), mark, true)
+}
+
+// MarkSample returns a certificate of the template with a mark across each page. The certificate is a
+// file that begins with the base and may have its QR code.
+func (t *Template) MarkSample(file []byte, mark string) ([]byte, error) {
+	return t.marked(slices.Clip(file), mark, false)
+}
+
+// marked returns a file with a mark across each page. noCode draws a pale square in the place of the QR
+// code.
+func (t *Template) marked(file []byte, mark string, noCode bool) ([]byte, error) {
 	doc, err := pdf.Open(bytes.NewReader(file), int64(len(file)))
 	if err != nil {
 		return nil, fmt.Errorf("reading a sample: %w", err)
@@ -38,7 +49,7 @@ func (t *Template) Sample(base []byte, v *Values, mark string) ([]byte, error) {
 			return nil, fmt.Errorf("reading a sample: %w", err)
 		}
 		d := drawing{out: &contents[i], geometry: pages[i].Geometry()}
-		if err := t.mark(&d, i, mark, subsets); err != nil {
+		if err := t.mark(&d, i, mark, noCode, subsets); err != nil {
 			return nil, err
 		}
 	}
@@ -74,13 +85,13 @@ const (
 	markLength  = 0.6
 )
 
-// mark draws the mark from the lower left to the upper right of a page, and a pale square in the place
-// of the QR code. Both are artifacts (ISO 32000-2, 14.8.2.2).
-func (t *Template) mark(d *drawing, page int, text string, subsets *typeset.Subsets) error {
+// mark draws the mark from the lower left to the upper right of a page, and, if noCode is true, a pale
+// square in the place of the QR code. Both are artifacts (ISO 32000-2, 14.8.2.2).
+func (t *Template) mark(d *drawing, page int, text string, noCode bool, subsets *typeset.Subsets) error {
 	w, h := d.geometry.Size()
 	code := &t.layout.Fields[t.code]
 	d.out.WriteString("/Artifact BMC\n")
-	if code.Page == page+1 {
+	if noCode && code.Page == page+1 {
 		d.transform(code)
 		d.out.WriteString("0.9 g 0 0 ")
 		d.numbers(code.Box[2], code.Box[3])

@@ -1,7 +1,6 @@
 package design
 
 import (
-	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -45,15 +44,27 @@ func Samples() []Sample {
 	return list
 }
 
+// SampleIn returns the sample of a language, or else the typical one.
+func SampleIn(tag string) Sample {
+	list := Samples()
+	base, _, _ := strings.Cut(tag, "-")
+	if i := slices.IndexFunc(list, func(s Sample) bool { return s.Values.Language == base }); i >= 0 {
+		return list[i]
+	}
+	return list[0]
+}
+
 // Fill returns values with a text for each column of the layout that they lack: the name of the
-// column.
+// column. A column with an empty value stays empty.
 func (l *Layout) Fill(v Values) *Values {
 	v.Columns = maps.Clone(v.Columns)
 	for _, c := range l.Columns() {
 		if v.Columns == nil {
 			v.Columns = map[string]string{}
 		}
-		v.Columns[c.Name] = cmp.Or(v.Columns[c.Name], c.Name)
+		if _, ok := v.Columns[c.Name]; !ok {
+			v.Columns[c.Name] = c.Name
+		}
 	}
 	return &v
 }

@@ -26,7 +26,7 @@ func Shape(f *Field, l *Layout, v *Values, fonts *typeset.Fonts) Shaped {
 		return Shaped{}
 	}
 	if bad := f.invalid(make([]Page, max(0, min(f.Page, maxPages)))); len(bad) > 0 {
-		return Shaped{Problem: &Problem{f.ID, CodeFieldInvalid, bad[0], ""}}
+		return Shaped{Problem: &Problem{f.ID, CodeFieldInvalid, bad[0]}}
 	}
 	text, missing := fill(f, parse(f.Text), l, v)
 	out := Shaped{Text: text.plain}
@@ -38,7 +38,7 @@ func Shape(f *Field, l *Layout, v *Values, fonts *typeset.Fonts) Shaped {
 	if err != nil {
 		problem, ok := f.problem(err)
 		if !ok {
-			problem = Problem{f.ID, CodeFieldInvalid, "font", ""}
+			problem = Problem{f.ID, CodeFieldInvalid, "font"}
 		}
 		out.Problem = &problem
 		if !errors.Is(err, typeset.ErrNoRoom) {

@@ -20,10 +20,12 @@ type Template struct {
 	layout  *Layout
 	columns []ColumnUse
 	fields  []variable
-	pages   []page
-	fonts   *typeset.Fonts
-	plan    plan
-	updates *pdf.Snapshot
+	// signatures are the places of the signatures, in the order of the fields.
+	signatures []signaturePlace
+	pages      []page
+	fonts      *typeset.Fonts
+	plan       plan
+	updates    *pdf.Snapshot
 
 	document pdf.Ref   // the structure element of the document; zero if the design has its own
 	root     *pdf.Dict // the same
@@ -49,11 +51,22 @@ type variable struct {
 	common bool      // many certificates have the same text
 }
 
+// signaturePlace is a field for the picture of a signature.
+type signaturePlace struct {
+	*Field
+
+	signatory int // index in Values.Signatories
+	page      int // index in Template.pages
+	mark      int
+}
+
 // page is a page with variable fields.
 type page struct {
 	geometry       pdf.Geometry
 	content, fonts pdf.Ref
 	dict           *pdf.Dict // the fonts of the base
+	images         pdf.Ref   // zero without signatures
+	pictures       *pdf.Dict // the pictures of the base; nil or empty without signatures
 }
 
 // errPlan reports a base and a plan that do not belong together.
@@ -113,6 +126,7 @@ func (t *Template) read(doc *pdf.Document) error {
 			return fmt.Errorf("%w: page %d", errPlan, p.Page+1)
 		}
 		next.dict = dict
+		next.images, next.pictures = pdf.Ref{Number: p.Images}, doc.Dict(pdf.Ref{Number: p.Images})
 		index[p.Page] = len(t.pages)
 		t.pages = append(t.pages, next)
 	}
@@ -128,13 +142,17 @@ func (t *Template) read(doc *pdf.Document) error {
 		if f.Kind == QR {
 			t.code = i
 		}
-		if !f.isVariable() {
+		if !f.isVariable() && f.Kind != Signature {
 			continue
 		}
 		where, ok := t.plan.Fields[f.ID]
 		at, found := index[f.Page-1]
 		if !ok || !found {
 			return fmt.Errorf("%w: field %s", errPlan, f.ID)
+		}
+		if f.Kind == Signature {
+			t.signatures = append(t.signatures, signaturePlace{Field: f, signatory: f.signatory() - 1, page: at, mark: where.Mark})
+			continue
 		}
 		v := variable{Field: f, pieces: parse(f.Text), page: at, mark: where.Mark, tag: "P", common: true}
 		for _, p := range v.pieces {
@@ -313,6 +331,7 @@ func (t *Template) Draw(v *Values) ([]byte, error) {
 	if t.root != nil && v.Language != "" && v.Language != t.layout.Language {
 		u.Set(t.document, t.root.Clone().Set("Lang", pdf.TextString(v.Language)))
 	}
+	t.drawSignatures(u, v, contents)
 	own := subsets.Objects(u)
 	for i := range t.pages {
 		p := &t.pages[i]

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 	"unicode"
+	"unicode/utf8"
 
 	"golang.org/x/text/cases"
 	"golang.org/x/text/language"
@@ -66,7 +67,7 @@ func fill(f *Field, pieces []piece, l *Layout, v *Values) (filled, Problems) {
 		value := clean(p.placeholder.value(f, v, out.language))
 		if value == "" {
 			if f.Required || p.placeholder.Name == "name" {
-				problems = append(problems, Problem{f.ID, CodeValueMissing, p.source, ""})
+				problems = append(problems, Problem{f.ID, CodeValueMissing, p.source})
 			}
 			continue
 		}
@@ -237,12 +238,23 @@ func (f *Field) problem(err error) (Problem, bool) {
 		for _, r := range missing.Runes[:min(len(missing.Runes), maxNamed)] {
 			names = append(names, fmt.Sprintf("%c (U+%04X)", r, r))
 		}
-		return Problem{f.ID, CodeMissingCharacters, strings.Join(names, ", "), missing.Package()}, true
+		return Problem{f.ID, CodeMissingCharacters, strings.Join(names, ", ")}, true
 	}
 	if errors.Is(err, typeset.ErrNoRoom) {
 		return Problem{Field: f.ID, Code: CodeNoRoom}, true
 	}
 	return Problem{}, false
+}
+
+// MissingCharacters returns the text for a problem of the code CodeMissingCharacters, with the remedy.
+// characters is the detail of the problem.
+func MissingCharacters(characters string) string {
+	text := "No font of this template has the characters " + characters + ". "
+	first, _ := utf8.DecodeRuneInString(characters)
+	if name := typeset.Package(first); name != "" {
+		return text + "Install the package " + name + " on the server, name a folder with such fonts with --fonts DIR, or upload a font that has them."
+	}
+	return text + "Upload a font that has them, or write the text in another way."
 }
 
 // maxNamed is the number of missing characters that a problem names.

@@ -12,7 +12,6 @@ type glyphTable struct {
 // Flags of a composite glyph (OpenType, glyf).
 const (
 	argsAreWords   = 0x0001
-	argsAreOffsets = 0x0002
 	haveScale      = 0x0008
 	moreComponents = 0x0020
 	haveScales     = 0x0040

@@ -8,7 +8,8 @@ import (
 	"github.com/go-text/typesetting/language"
 )
 
-// ErrNoRoom reports that the text does not fit the width at the smallest size that the style allows.
+// ErrNoRoom reports that the text does not fit the width at the smallest size that the style allows, or
+// that a letter has so many marks that they do not fit a line.
 var ErrNoRoom = errors.New("the text does not fit at the smallest size")
 
 // ErrUnavailable reports that the binary was built without fonts.
@@ -76,7 +77,13 @@ func (e *MissingError) Package() string {
 	if len(e.Runes) == 0 {
 		return ""
 	}
-	switch s := language.LookupScript(e.Runes[0]); {
+	return Package(e.Runes[0])
+}
+
+// Package returns the Debian package whose fonts have a character, or "" if the character is of no
+// script.
+func Package(r rune) string {
+	switch s := language.LookupScript(r); {
 	case isHan(s):
 		return "fonts-noto-cjk"
 	case !s.Strong():

@@ -80,6 +80,9 @@ func (f *Fonts) load(e *entry) (*face, error) {
 		e.err = err
 	}
 	loaded, err := e.face, e.err
+	if e.uploaded {
+		e.err = nil // the file may be restored, while this set of fonts is still in use
+	}
 	e.mu.Unlock()
 	if err == nil && e.large {
 		f.cache.remember(e)

@@ -76,6 +76,17 @@ func logical(b *Block) []string {
 	return out
 }
 
+// write draws a block and writes its subsets.
+func write(b *Block) {
+	subsets := NewSubsets("F")
+	b.Draw(&bytes.Buffer{}, subsets, 0, 0)
+	b.SVGPath(0, 0)
+	for _, s := range subsets.list {
+		s.compact()
+		s.toUnicode()
+	}
+}
+
 // FuzzFont reads any bytes as a font and sets a text in it. The result is a block or an error, and
 // the subset can be written.
 func FuzzFont(f *testing.F) {
@@ -98,14 +109,7 @@ func FuzzFont(f *testing.F) {
 		if err != nil {
 			return
 		}
-		var content bytes.Buffer
-		subsets := NewSubsets("F")
-		b.Draw(&content, subsets, 0, 0)
-		b.SVGPath(0, 0)
-		for _, s := range subsets.list {
-			s.compact()
-			s.toUnicode()
-		}
+		write(b)
 	})
 }
 
@@ -133,14 +137,7 @@ func FuzzInspect(f *testing.F) {
 			if err != nil {
 				continue
 			}
-			var content bytes.Buffer
-			subsets := NewSubsets("F")
-			b.Draw(&content, subsets, 0, 0)
-			b.SVGPath(0, 0)
-			for _, s := range subsets.list {
-				s.compact()
-				s.toUnicode()
-			}
+			write(b)
 		}
 	})
 }

@@ -117,20 +117,43 @@ func TestAlign(t *testing.T) {
 	}
 }
 
+// A letter with marks far above or below its line would be drawn over other texts. A letter with very many
+// marks could not be extracted from the PDF.
+func TestStackedMarks(t *testing.T) {
+	f := testFonts(t)
+	for text, fits := range map[string]bool{
+		"Z" + strings.Repeat("\u0301", 4):                   true,
+		"Ọ́̀ Ṻ ẫ":                                           true,
+		"Z" + strings.Repeat("\u0301", 10):                  false,
+		"e" + strings.Repeat("\u0323", 20):                  false,
+		"e" + strings.Repeat("\u0334", 60):                  false,
+		strings.Repeat("Z"+strings.Repeat("\u0301", 4), 30): true,
+		"शुभम् बिस्मिल्लाह ஸ்ரீ శ్రీ స్త్ర్యం བསྒྲུབས": true,
+	} {
+		_, err := f.Layout(text, Style{Size: 10, Lines: 3, Font: Font{Family: "Cormorant Garamond"}}, 3000)
+		if missing := (*MissingError)(nil); errors.As(err, &missing) {
+			continue // a script without an embedded font
+		}
+		if (err == nil) != fits || err != nil && !errors.Is(err, ErrNoRoom) {
+			t.Errorf("%+q: err = %v, want that it fits: %t", text, err, fits)
+		}
+	}
+}
+
 // Controls, overrides and soft hyphens are removed, and text is composed.
 func TestClean(t *testing.T) {
 	f := testFonts(t)
 	for text, want := range map[string]string{
-		"Jose\u0301":              "José",
-		"a\tb\u2028c":             "a b c",
-		"user\u202Egnp.exe\u202C": "usergnp.exe",
-		"a\u00ADb\x00c\uFEFF":     "abc",
-		"Ann\u200BLee":            "AnnLee",
-		"  Anna  ":                "Anna",
-		"a\r\nb":                  "a b",
-		"می\u200cخواهم":           "می\u200cخواهم",
-		"\u2067علي\u2069 Ali":     "علي Ali",
-		"e\u0301\u0301\u0301\u0301\u0301\u0301\u0301\u0301\u0301\u0301\u0301\u0301\u0301\u0301x": "é" + strings.Repeat("\u0301", 13) + "x",
+		"Jose\u0301":                 "José",
+		"a\tb\u2028c":                "a b c",
+		"user\u202Egnp.exe\u202C":    "usergnp.exe",
+		"a\u00ADb\x00c\uFEFF":        "abc",
+		"Ann\u200BLee":               "AnnLee",
+		"  Anna  ":                   "Anna",
+		"a\r\nb":                     "a b",
+		"می\u200cخواهم":              "می\u200cخواهم",
+		"\u2067علي\u2069 Ali":        "علي Ali",
+		"e\u0301\u0301\u0301\u0301x": "é" + strings.Repeat("\u0301", 3) + "x",
 	} {
 		b := layout(t, f, text, Style{Size: 10, Direction: LeftToRight}, 1000)
 		var got []cluster

@@ -229,20 +229,22 @@ func (c *itemCounter) position(kind, format, at int) {
 	}
 }
 
+// rules calls visit for the rules of the sets whose number is at i, in a contextual subtable.
+func (c *itemCounter) rules(at, i int, visit func(rule int)) {
+	c.each(at, i, 0, 2, func(set int) { c.each(set, set, 0, 2, visit) })
+}
+
 // context counts the items of a contextual subtable.
 func (c *itemCounter) context(at, format int) {
 	rule := func(rule int) { c.use(c.at(rule) + 2*c.at(rule+2)) }
-	sets := func(i int) {
-		c.each(at, i, 0, 2, func(set int) { c.each(set, set, 0, 2, rule) })
-	}
 	switch format {
 	case formatGlyphs:
 		c.coverage(c.offset(at, 2))
-		sets(at + 4)
+		c.rules(at, at+4, rule)
 	case formatClasses:
 		c.coverage(c.offset(at, 2))
 		c.classes(c.offset(at, 4))
-		sets(at + 6)
+		c.rules(at, at+6, rule)
 	case formatCoverages:
 		n := c.at(at + 2)
 		for k := 0; k < n && c.use(0); k++ {
@@ -262,19 +264,16 @@ func (c *itemCounter) chain(at, format int) {
 		k := c.at(ahead)
 		c.use(n + m + k + 2*c.at(ahead+2+2*k))
 	}
-	sets := func(i int) {
-		c.each(at, i, 0, 2, func(set int) { c.each(set, set, 0, 2, rule) })
-	}
 	switch format {
 	case formatGlyphs:
 		c.coverage(c.offset(at, 2))
-		sets(at + 4)
+		c.rules(at, at+4, rule)
 	case formatClasses:
 		c.coverage(c.offset(at, 2))
 		for i := 4; i <= 8; i += 2 {
 			c.classes(c.offset(at, i))
 		}
-		sets(at + 10)
+		c.rules(at, at+10, rule)
 	case formatCoverages:
 		i := at + 2
 		for range 3 {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/go-text/typesetting/font"
 	"github.com/go-text/typesetting/font/opentype"
@@ -84,8 +85,28 @@ func (s *shaper) shape(text string, style *Style) (*paragraph, error) {
 	for _, it := range items {
 		p.clusters = s.run(p.clusters, p.text, it, style)
 	}
+	for i := range p.clusters {
+		if p.clusters[i].leavesLine() {
+			return nil, ErrNoRoom
+		}
+	}
 	s.breaks(p)
 	return p, nil
+}
+
+// These are the limits of a cluster. Readers of PDF extract up to 60 characters of a glyph. In the scripts
+// of the world, a cluster has up to 10 characters, and its parts are up to 1.5 ems from the baseline.
+const (
+	maxCluster = 30  // characters
+	maxRise    = 2.0 // ems from the baseline
+)
+
+// leavesLine reports whether a cluster has so many marks that they are drawn far above or below its line,
+// over other texts, or that its text cannot be extracted.
+func (c *cluster) leavesLine() bool {
+	return utf8.RuneCountInString(c.text) > maxCluster || slices.ContainsFunc(c.parts, func(p part) bool {
+		return math.Abs(float64(p.y)) > maxRise*c.face.upem
+	})
 }
 
 // maxText is the maximum length of a text in characters.
@@ -173,12 +194,13 @@ func (s *shaper) faces(text []rune, it item, style *Style) ([]item, []rune, erro
 }
 
 // covering returns the first face that covers a text, or all faces if none does. A font of a folder
-// that cannot be used is treated as absent.
+// that cannot be used is treated as absent. An uploaded font is not, because a text would look different
+// until its file is restored.
 func (s *shaper) covering(text []rune, entries []*entry) (*face, []*face, error) {
 	var all []*face
 	for _, e := range entries {
 		f, err := s.fonts.load(e)
-		if err != nil && !e.optional {
+		if err != nil && (!e.optional || e.uploaded) {
 			return nil, nil, err
 		}
 		if err != nil {

@@ -239,6 +239,9 @@ func area(segments []opentype.Segment) (sum float64) {
 	return sum
 }
 
+// argsAreOffsets is a flag of a component of a composite glyph.
+const argsAreOffsets = 0x0002
+
 // bomb returns a font of which each glyph draws the one before it many times.
 func bomb(t *testing.T, data []byte) []byte {
 	t.Helper()

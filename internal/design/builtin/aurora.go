@@ -37,7 +37,6 @@ func aurora() Builtin {
 		Name: "aurora", Title: "Aurora",
 		Description: "Fresh and upright: veils of colour above, much white below, and a badge.",
 		Accent:      rgb(0x5a2fa8),
-		alt:         "A certificate with veils of colour at the top and a hexagonal badge.",
 		heading:     "achievement",
 		colours: func(h hue) palette {
 			p := make(palette, aurCount)
@@ -164,9 +163,12 @@ func drawHexagon(c *canvas, p point) {
 	hexagon(52.5)
 	c.line()
 	c.rosette(p, 28, 40, 20, 3, aurThread, 0.4)
+	c.save()
+	c.upright(p.x)
 	c.stroke(aurPaper, 4.4)
 	c.polyline(point{p.x - 12.5, p.y + 1}, point{p.x - 3.5, p.y + 10.5}, point{p.x + 13.5, p.y - 10})
 	c.line()
+	c.restore()
 }
 
 func auroraFields(w, h float64, p palette, t words) []design.Field {
@@ -176,26 +178,26 @@ func auroraFields(w, h float64, p palette, t words) []design.Field {
 	label := style{font: inter, size: 9, min: 6.5, color: p[aurSoft]}
 	return []design.Field{
 		style{font: interSemi, size: 13.5, min: 9, color: white, lines: 2, leading: 1.25}.
-			text("institution", design.Text, "Institution", "{institution}", box(g.left, 48, 0.72*wide, 36)),
+			text("institution", design.Text, "{institution}", box(g.left, 48, 0.72*wide, 36)),
 		style{font: playfair, size: 34, min: 20, lines: 2, leading: 1.15, color: white, valign: "top"}.
-			text("heading", design.Text, "Heading", t["achievement"], box(g.left, 0.122*h, 0.86*wide, 84)),
+			text("heading", design.Text, t["achievement"], box(g.left, 0.122*h, 0.86*wide, 84)),
 		logo(box(g.right-140, g.name-26, 140, 48), "right"),
 		style{font: interSemi, size: 9.5, min: 7, color: p[aurLabel], tracking: 170, upper: true}.
-			text("introduction", design.Text, "Introduction", t["awarded"], box(g.left, g.name, wide-160, 14)),
+			text("introduction", design.Text, t["awarded"], box(g.left, g.name, wide-160, 14)),
 		style{font: playfair, size: 44, min: 20, lines: 2, leading: 1.1, color: p[aurInk], valign: "top"}.
 			name(box(g.left, g.name+24, wide, 98)),
 		style{font: inter, size: 12.5, min: 9, color: p[aurSoft]}.
-			text("statement", design.Text, "Statement", t["for"], box(g.left, g.name+128, wide, 18)),
+			text("statement", design.Text, t["for"], box(g.left, g.name+128, wide, 18)),
 		style{font: interSemi, size: 18, min: 11, lines: 2, leading: 1.25, color: p[aurInk], valign: "top"}.
 			title(box(g.left, g.name+152, wide, 48)),
 		style{font: inter, size: 11, min: 8, lines: 3, leading: 1.4, color: p[aurSoft], valign: "top"}.
-			text("details", design.Details, "Details", "{details}", box(g.left, g.name+206, 2*g.rule+26, 48)),
+			text("details", design.Details, "{details}", box(g.left, g.name+206, 2*g.rule+26, 48)),
 		style{font: inter, size: 11.5, min: 8, color: p[aurInk], valign: "bottom"}.
-			text("date", design.Date, "Date", "{date}", box(g.left, g.foot-24, g.rule, 18)),
-		label.text("date-label", design.Text, "Label of the date", t["issued"], box(g.left, g.foot+6, g.rule, 14)),
-		label.text("signature-label", design.Text, "Label of the signature", t["signature"], box(g.left+g.rule+26, g.foot+6, g.rule, 14)),
+			text("date", design.Date, "{date}", box(g.left, g.foot-24, g.rule, 18)),
+		label.text("date-label", design.Text, t["issued"], box(g.left, g.foot+6, g.rule, 14)),
+		label.text("signature-label", design.Text, t["signature"], box(g.left+g.rule+26, g.foot+6, g.rule, 14)),
 		code(g.right-g.tile/2-38, g.foot+22-g.tile/2-38, 76),
 		style{font: inter, size: 7, min: 5, color: p[aurSoft], align: "center"}.
-			text("reference", design.Reference, "Reference", "{reference}", centered(g.right-g.tile/2, g.foot+27, g.tile+8, 11)),
+			text("reference", design.Reference, "{reference}", centered(g.right-g.tile/2, g.foot+27, g.tile+8, 11)),
 	}
 }

@@ -28,20 +28,23 @@ const (
 	Letter = "letter"
 )
 
-// ErrPaper means that a design does not exist in a paper size.
-var ErrPaper = errors.New("the paper is not a4 or letter")
+// ErrPaper means that a design does not exist in a paper size, and ErrLanguage that the vault does not
+// have a language.
+var (
+	ErrPaper    = errors.New("the paper is not a4 or letter")
+	ErrLanguage = errors.New("the vault does not have this language")
+)
 
 // Builtin is a design with its fields.
 type Builtin struct {
 	Name        string // identifies the design
-	Title       string // in English, as are all texts
-	Description string
+	Title       string
+	Description string // in English
 	Landscape   bool
 	// Accent is the colour of the design for an institution without a colour.
 	Accent  colour.Colour
 	Formats []Format
 
-	alt     string
 	heading string // key of the default title
 	colours func(hue) palette
 	draw    func(*canvas)
@@ -78,11 +81,16 @@ func Find(name string) (Builtin, bool) {
 	return Builtin{}, false
 }
 
-// With returns the design and its fields in colours that are derived from the accent. All texts have
-// a contrast of at least 4.5 to the drawing behind them (WCAG 2.2, 1.4.3), whatever the accent. The
-// error is ErrPaper if the paper is unknown.
-func (b *Builtin) With(accent colour.Colour, paper string) ([]byte, design.Layout, error) {
+// With returns the design and its fields in colours that are derived from the accent, with the texts of
+// a language of the vault. For a language that is written from right to left, the design is mirrored. All
+// texts have a contrast of at least 4.5 to the drawing behind them (WCAG 2.2, 1.4.3), whatever the
+// accent. The error is ErrPaper or ErrLanguage if the paper or the language is unknown.
+func (b *Builtin) With(accent colour.Colour, paper, language string) ([]byte, design.Layout, error) {
 	f, err := b.format(paper)
+	if err != nil {
+		return nil, design.Layout{}, err
+	}
+	t, l, err := wordsIn(language)
 	if err != nil {
 		return nil, design.Layout{}, err
 	}
@@ -95,17 +103,32 @@ func (b *Builtin) With(accent colour.Colour, paper string) ([]byte, design.Layou
 	if err != nil {
 		return nil, design.Layout{}, fmt.Errorf("reading a built-in design: %w", err)
 	}
-	colours := b.colours(hueOf(accent))
+	colours, mirrored := b.colours(hueOf(accent)), l.Direction == "rtl"
 	for _, p := range all[name] {
-		copy(data[p.At:], colours.bytes(p.Slots))
+		switch {
+		case len(p.Slots) > 0:
+			copy(data[p.At:], colours.bytes(p.Slots))
+		case mirrored:
+			copy(data[p.At:], matrix(-1, p.Mirror))
+		}
 	}
-	l := design.Layout{
-		Fields:   b.fields(f.Width, f.Height, colours, english),
-		Language: "en",
-		Title:    english[b.heading],
-		Alt:      b.alt,
+	out := design.Layout{
+		Fields:   b.fields(f.Width, f.Height, colours, t),
+		Language: tagOf(l),
+		Title:    t[b.heading],
+		Alt:      t["alt_"+b.Name],
 	}
-	return data, l, nil
+	for i := range out.Fields {
+		one := &out.Fields[i]
+		one.Label = t.label(one.ID)
+		if !hasCase(l.Tag) && one.Case == "upper" && one.ID != "institution" && one.Size < display {
+			one.Size, one.MinSize = round(one.Size*caseless), round(one.MinSize*caseless)
+		}
+		if mirrored {
+			mirror(one, f.Width)
+		}
+	}
+	return data, out, nil
 }
 
 func (b *Builtin) format(paper string) (Format, error) {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"image"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,6 +17,7 @@ import (
 	"github.com/certvault/certvault/internal/colour"
 	"github.com/certvault/certvault/internal/design"
 	"github.com/certvault/certvault/internal/design/builtin"
+	"github.com/certvault/certvault/internal/locale"
 	"github.com/certvault/certvault/internal/pdfium"
 	"github.com/certvault/certvault/internal/typeset"
 )
@@ -80,7 +82,7 @@ func each(t *testing.T, test func(t *testing.T, b *builtin.Builtin, f builtin.Fo
 		for _, f := range b.Formats {
 			t.Run(b.Name+"-"+f.Paper, func(t *testing.T) {
 				t.Parallel()
-				file, l, err := b.With(b.Accent, f.Paper)
+				file, l, err := b.With(b.Accent, f.Paper, "en")
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -137,7 +139,7 @@ func TestFiles(t *testing.T) {
 		skip(t, "qpdf is missing")
 	}
 	each(t, func(t *testing.T, b *builtin.Builtin, f builtin.Format, own []byte, _ *design.Layout) {
-		other, _, err := b.With(colour.Colour{R: 0xf7, G: 0xd4, B: 0x17}, f.Paper)
+		other, _, err := b.With(colour.Colour{R: 0xf7, G: 0xd4, B: 0x17}, f.Paper, "en")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -162,7 +164,10 @@ func TestPaper(t *testing.T) {
 	if !ok {
 		t.Fatal("meridian is missing")
 	}
-	if _, _, err := b.With(b.Accent, "a3"); !errors.Is(err, builtin.ErrPaper) {
+	if _, _, err := b.With(b.Accent, "a3", "en"); !errors.Is(err, builtin.ErrPaper) {
+		t.Error(err)
+	}
+	if _, _, err := b.With(b.Accent, builtin.A4, "xx"); !errors.Is(err, builtin.ErrLanguage) {
 		t.Error(err)
 	}
 	if _, ok := builtin.Find("unknown"); ok {
@@ -211,6 +216,51 @@ func TestLayout(t *testing.T) {
 		}
 		if l.Title == "" || l.Alt == "" {
 			t.Error("no title or no alternative text")
+		}
+	})
+}
+
+// TestLanguages checks that the texts of all languages fit, and that a design is mirrored for Arabic.
+func TestLanguages(t *testing.T) {
+	t.Parallel()
+	catalog, err := locale.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	each(t, func(t *testing.T, b *builtin.Builtin, f builtin.Format, file []byte, english *design.Layout) {
+		for _, l := range catalog.Languages() {
+			own, layout, err := b.With(b.Accent, f.Paper, l.Tag)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if mirrored := !bytes.Equal(own, file); mirrored != (l.Direction == "rtl") || len(own) != len(file) {
+				t.Errorf("%s: mirrored %t", l.Tag, mirrored)
+			}
+			pages := []design.Page{{Width: f.Width, Height: f.Height}}
+			if problems := layout.Check(pages); len(problems) > 0 {
+				t.Errorf("%s: %v", l.Tag, problems)
+			}
+			values := design.Samples()[0].Values
+			values.Title = layout.Title
+			for i := range layout.Fields {
+				field := &layout.Fields[i]
+				if l.Tag != "en" && field.Kind == design.Text && field.ID != "institution" && field.Text == english.Fields[i].Text && field.Text != "Diploma" {
+					t.Errorf("%s: %s is in English", l.Tag, field.ID)
+				}
+				if field.Label == "" || layout.Alt == "" {
+					t.Errorf("%s: %s has no label", l.Tag, field.ID)
+				}
+				shaped := design.Shape(field, &layout, &values, fonts(t))
+				if shaped.Problem != nil && shaped.Problem.Code != design.CodeMissingCharacters {
+					t.Errorf("%s: %s: %v", l.Tag, field.ID, shaped.Problem)
+				}
+				if field.Kind == design.Text && field.ID != "institution" && shaped.Size > 0 && shaped.Size < 0.75*field.Size {
+					t.Errorf("%s: %s shrinks from %v to %v", l.Tag, field.ID, field.Size, shaped.Size)
+				}
+				if at := english.Fields[i].Box; l.Direction == "rtl" && math.Abs(at[0]+at[2]+field.Box[0]-f.Width) > 0.02 {
+					t.Errorf("%s: %s is at %v, in English at %v", l.Tag, field.ID, field.Box, at)
+				}
+			}
 		}
 	})
 }
@@ -290,7 +340,8 @@ func TestContrast(t *testing.T) {
 	for i, accent := range list {
 		for j, b := range builtin.All() {
 			format := b.Formats[(i+j)%2]
-			file, l, err := b.With(accent, format.Paper)
+			// Arabic mirrors the drawing.
+			file, l, err := b.With(accent, format.Paper, []string{"en", "ar"}[i%2])
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -335,7 +386,7 @@ func readable(page *pdfium.Page, box design.Box, text colour.Colour, contrast fl
 func BenchmarkRender(b *testing.B) {
 	r := renderer(b)
 	for _, d := range builtin.All() {
-		file, _, err := d.With(d.Accent, builtin.A4)
+		file, _, err := d.With(d.Accent, builtin.A4, "en")
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -349,7 +400,7 @@ func BenchmarkRender(b *testing.B) {
 
 func ExampleBuiltin_With() {
 	b, _ := builtin.Find("heritage")
-	_, layout, err := b.With(colour.Colour{R: 0x7a, G: 0x12, B: 0x30}, builtin.Letter)
+	_, layout, err := b.With(colour.Colour{R: 0x7a, G: 0x12, B: 0x30}, builtin.Letter, "en")
 	if err != nil {
 		fmt.Println(err)
 		return

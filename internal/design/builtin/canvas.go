@@ -31,9 +31,10 @@ func (p point) towards(q point, t float64) point {
 
 // canvas is the content of a page, or of a form, which is drawing that a page repeats.
 type canvas struct {
-	w, h    float64
-	content bytes.Buffer
-	shared  *resources
+	w, h     float64
+	content  bytes.Buffer
+	uprights []upright
+	shared   *resources
 }
 
 // resources are what the page and its forms refer to.
@@ -307,10 +308,27 @@ type file struct {
 	places []place
 }
 
-// place is a position in a file with the colours of slots: three bytes each.
+// place is a position in a file. It has the colours of slots, three bytes each, or, without slots, a
+// matrix that mirrors what follows at the vertical line at half of Mirror.
 type place struct {
-	At    int    `json:"at"`
-	Slots []slot `json:"slots"`
+	At     int     `json:"at"`
+	Slots  []slot  `json:"slots,omitempty"`
+	Mirror float64 `json:"mirror,omitempty"`
+}
+
+// matrix returns the operator that scales x and then moves it, in as many bytes for all values.
+func matrix(scale int, x float64) string { return fmt.Sprintf("%2d 0 0 1 %7.2f 0 cm\n", scale, x) }
+
+// upright separates the drawing from a part that is not mirrored, such as a tick, which the saved graphics
+// state ends. The part is at the vertical line at x.
+func (c *canvas) upright(x float64) {
+	c.uprights = append(c.uprights, upright{c.content.Len(), x})
+}
+
+// upright is the begin of a part of the content, and its vertical line.
+type upright struct {
+	from int
+	x    float64
 }
 
 // file returns the drawing as a PDF with the colours.
@@ -375,15 +393,28 @@ func (c *canvas) file(colours palette) (*file, error) {
 		pdf.Entry{Key: "XObject", Value: forms},
 		pdf.Entry{Key: "Pattern", Value: patterns},
 	))
-	var content bytes.Buffer
-	fmt.Fprintf(&content, "1 0 0 -1 0 %v cm\n", c.h) // y points downwards
-	content.Write(c.content.Bytes())
+	// The matrices have streams of their own without a filter, so that their bytes can be replaced.
+	turn := func(x float64) pdf.Ref {
+		identity := matrix(1, 0)
+		ref := w.Add(pdf.NewRawStream(nil, []byte(identity)))
+		out.places = append(out.places, place{At: int(w.Written()) - len("\nendstream\nendobj\n") - len(identity), Mirror: round(x)})
+		return ref
+	}
+	parts := pdf.Array{turn(c.w)}
+	content := fmt.Appendf(nil, "1 0 0 -1 0 %v cm\n", c.h) // y points downwards
+	from := 0
+	for _, u := range c.uprights {
+		content = append(content, c.content.Bytes()[from:u.from]...)
+		parts = append(parts, w.Add(pdf.NewStream(nil, content)), turn(2*u.x))
+		content, from = nil, u.from
+	}
+	parts = append(parts, w.Add(pdf.NewStream(nil, append(content, c.content.Bytes()[from:]...))))
 	w.Set(page, pdf.NewDict(
 		pdf.Entry{Key: "Type", Value: pdf.Name("Page")},
 		pdf.Entry{Key: "Parent", Value: pages},
 		pdf.Entry{Key: "MediaBox", Value: numbers(0, 0, c.w, c.h)},
 		pdf.Entry{Key: "Resources", Value: all},
-		pdf.Entry{Key: "Contents", Value: w.Add(pdf.NewStream(nil, content.Bytes()))},
+		pdf.Entry{Key: "Contents", Value: parts},
 	))
 	w.Set(pages, pdf.NewDict(
 		pdf.Entry{Key: "Type", Value: pdf.Name("Pages")},
@@ -396,8 +427,12 @@ func (c *canvas) file(colours palette) (*file, error) {
 	}
 	out.pdf = b.Bytes()
 	for _, p := range out.places {
-		if want := colours.bytes(p.Slots); !bytes.Equal(out.pdf[p.At:p.At+len(want)], want) {
-			return nil, fmt.Errorf("the colours of %v are not at %d", p.Slots, p.At)
+		want := colours.bytes(p.Slots)
+		if len(p.Slots) == 0 {
+			want = []byte(matrix(1, 0))
+		}
+		if !bytes.Equal(out.pdf[p.At:p.At+len(want)], want) {
+			return nil, fmt.Errorf("the bytes of %v are not at %d", p.Slots, p.At)
 		}
 	}
 	return out, nil

@@ -28,9 +28,9 @@ func centered(x, y, w, h float64) design.Box { return box(x-w/2, y, w, h) }
 func round(v float64) float64 { return float64(int(v*100+0.5)) / 100 }
 
 // text returns a field with a text.
-func (s style) text(id string, kind design.Kind, label, text string, at design.Box) design.Field {
+func (s style) text(id string, kind design.Kind, text string, at design.Box) design.Field {
 	f := design.Field{
-		ID: id, Kind: kind, Page: 1, Box: at, Text: text, Label: label,
+		ID: id, Kind: kind, Page: 1, Box: at, Text: text,
 		Font: s.font, Size: s.size, MinSize: s.min, Lines: s.lines, Leading: s.leading,
 		Align: s.align, VAlign: s.valign, Color: s.color.String(), Tracking: s.tracking,
 	}
@@ -45,26 +45,26 @@ func (s style) text(id string, kind design.Kind, label, text string, at design.B
 
 // name returns the field of the recipient's name.
 func (s style) name(at design.Box) design.Field {
-	f := s.text("name", design.Name, "Name", "{name}", at)
+	f := s.text("name", design.Name, "{name}", at)
 	f.Required = true
 	return f
 }
 
 // title returns the field of the title of the certificate, such as a course.
 func (s style) title(at design.Box) design.Field {
-	f := s.text("title", design.Title, "Title", "{title}", at)
+	f := s.text("title", design.Title, "{title}", at)
 	f.Required = true
 	return f
 }
 
 // logo returns the place of the institution's logo.
 func logo(at design.Box, align string) design.Field {
-	return design.Field{ID: "logo", Kind: design.Image, Page: 1, Box: at, Label: "Logo", Image: "logo", Align: align}
+	return design.Field{ID: "logo", Kind: design.Image, Page: 1, Box: at, Image: "logo", Align: align}
 }
 
 // code returns the place of the QR code.
 func code(x, y, side float64) design.Field {
-	return design.Field{ID: "qr", Kind: design.QR, Page: 1, Box: box(x, y, side, side), Label: "QR code"}
+	return design.Field{ID: "qr", Kind: design.QR, Page: 1, Box: box(x, y, side, side)}
 }
 
 // These are the families of the designs.

@@ -30,7 +30,6 @@ func guild() Builtin {
 		Name: "guild", Title: "Guild", Landscape: true,
 		Description: "For trades and skills: a plate with cut corners, a strong bar, a laurel wreath.",
 		Accent:      rgb(0x7a1f2b),
-		alt:         "A certificate in a frame with cut corners, with a bar and a laurel wreath.",
 		heading:     "competence",
 		colours: func(h hue) palette {
 			p := make(palette, guiCount)
@@ -239,22 +238,22 @@ func guildFields(w, h float64, p palette, t words) []design.Field {
 	y := g.name
 	return []design.Field{
 		style{font: jostSemi, size: 12, min: 8, color: p[guiOnBarSoft], tracking: 120, upper: true, lines: 2, leading: 1.25}.
-			text("institution", design.Text, "Institution", "{institution}", box(g.left, g.inset+26, wide, 36)),
+			text("institution", design.Text, "{institution}", box(g.left, g.inset+26, wide, 36)),
 		style{font: cinzel, size: 28, min: 15, color: p[guiOnBar], tracking: 50, upper: true}.
-			text("heading", design.Text, "Heading", t["competence"], box(g.left, g.inset+70, wide, 40)),
+			text("heading", design.Text, t["competence"], box(g.left, g.inset+70, wide, 40)),
 		logo(box(g.right-120, y-6, 120, 46), "right"),
-		italic.text("introduction", design.Text, "Introduction", t["certify"], box(g.left, y+8, wide-140, 24)),
+		italic.text("introduction", design.Text, t["certify"], box(g.left, y+8, wide-140, 24)),
 		style{font: garamondSemi, size: 42, min: 18, lines: 2, leading: 1.05, color: p[guiInk]}.name(box(g.left, y+40, wide, 76)),
-		italic.text("statement", design.Text, "Statement", t["examined"], box(g.left, y+124, wide, 24)),
+		italic.text("statement", design.Text, t["examined"], box(g.left, y+124, wide, 24)),
 		style{font: jostSemi, size: 21, min: 12, lines: 2, leading: 1.18, color: p[guiInk], valign: "top"}.title(box(g.left, y+154, wide, 52)),
 		style{font: jost, size: 11.5, min: 8, lines: 2, leading: 1.35, color: p[guiSoft], valign: "top"}.
-			text("details", design.Details, "Details", "{details}", box(g.left, y+210, wide, 34)),
+			text("details", design.Details, "{details}", box(g.left, y+210, wide, 34)),
 		style{font: jost, size: 13, min: 9, color: p[guiInk], valign: "bottom"}.
-			text("date", design.Date, "Date", "{date}", box(g.left, g.foot-26, g.second-28-g.left, 20)),
-		label.text("date-label", design.Text, "Label of the date", t["issued"], box(g.left, g.foot+6, g.second-28-g.left, 14)),
-		label.text("signature-label", design.Text, "Label of the signature", t["signature"], box(g.second, g.foot+6, g.right-g.second, 14)),
+			text("date", design.Date, "{date}", box(g.left, g.foot-26, g.second-28-g.left, 20)),
+		label.text("date-label", design.Text, t["issued"], box(g.left, g.foot+6, g.second-28-g.left, 14)),
+		label.text("signature-label", design.Text, t["signature"], box(g.second, g.foot+6, g.right-g.second, 14)),
 		code(g.code.x-38, g.code.y-38, 76),
 		style{font: jost, size: 7.5, min: 5, color: p[guiSoft], tracking: 60, align: "center"}.
-			text("reference", design.Reference, "Reference", "{reference}", centered(g.code.x, g.code.y+53, 140, 12)),
+			text("reference", design.Reference, "{reference}", centered(g.code.x, g.code.y+53, 140, 12)),
 	}
 }

@@ -34,7 +34,6 @@ func heritage() Builtin {
 		Name: "heritage", Title: "Heritage", Landscape: true,
 		Description: "Classic: an engraved border on ivory, and a medal with ribbons.",
 		Accent:      rgb(0x1f4a3d),
-		alt:         "A certificate on ivory paper with an engraved border and a golden medal.",
 		heading:     "diploma",
 		colours: func(h hue) palette {
 			p := make(palette, herCount)
@@ -265,23 +264,23 @@ func heritageFields(w, h float64, p palette, t words) []design.Field {
 	return []design.Field{
 		logo(box(g.inset+g.band+26, g.inset+g.band+24, 110, 42), "left"),
 		style{font: cinzel, size: 13, min: 8, color: p[herHeading], tracking: 140, align: "center", upper: true, lines: 2, leading: 1.25}.
-			text("institution", design.Text, "Institution", "{institution}", centered(g.axis, y-106, 0.5*w, 34)),
+			text("institution", design.Text, "{institution}", centered(g.axis, y-106, 0.5*w, 34)),
 		style{font: cinzel, size: 42, min: 22, color: p[herInk], tracking: 60, align: "center", upper: true}.
-			text("heading", design.Text, "Heading", t["diploma"], centered(g.axis, y-68, wide, 56)),
-		italic.text("introduction", design.Text, "Introduction", t["known"], centered(g.axis, y+18, wide, 24)),
+			text("heading", design.Text, t["diploma"], centered(g.axis, y-68, wide, 56)),
+		italic.text("introduction", design.Text, t["known"], centered(g.axis, y+18, wide, 24)),
 		style{font: greatVibes, size: 50, min: 24, lines: 2, leading: 1, color: p[herInk], align: "center"}.
 			name(centered(g.axis, y+44, wide, 74)),
-		italic.text("statement", design.Text, "Statement", t["fulfilled"], centered(g.axis, y+122, wide, 24)),
+		italic.text("statement", design.Text, t["fulfilled"], centered(g.axis, y+122, wide, 24)),
 		style{font: cinzel, size: 20, min: 12, lines: 2, leading: 1.2, color: p[herInk], align: "center"}.
 			title(centered(g.axis, y+150, wide, 50)),
 		style{font: garamond, size: 12, min: 8, lines: 2, leading: 1.25, color: p[herSoft], align: "center", valign: "top"}.
-			text("details", design.Details, "Details", "{details}", centered(g.axis, y+204, 0.48*w, 34)),
+			text("details", design.Details, "{details}", centered(g.axis, y+204, 0.48*w, 34)),
 		style{font: garamond, size: 14, min: 10, color: p[herInk], align: "center", valign: "bottom"}.
-			text("date", design.Date, "Date", "{date}", centered(g.first, g.foot-25, g.rule, 20)),
-		label.text("date-label", design.Text, "Label of the date", t["issued"], centered(g.first, g.foot+5, g.rule, 16)),
-		label.text("signature-label", design.Text, "Label of the signature", t["signature"], centered(g.second, g.foot+5, g.rule, 16)),
+			text("date", design.Date, "{date}", centered(g.first, g.foot-25, g.rule, 20)),
+		label.text("date-label", design.Text, t["issued"], centered(g.first, g.foot+5, g.rule, 16)),
+		label.text("signature-label", design.Text, t["signature"], centered(g.second, g.foot+5, g.rule, 16)),
 		code(g.code.x-41, g.code.y-41, 82),
 		style{font: garamond, size: 8, min: 5.5, color: p[herSoft], tracking: 40, align: "center"}.
-			text("reference", design.Reference, "Reference", "{reference}", centered(g.code.x, g.code.y+55, 126, 13)),
+			text("reference", design.Reference, "{reference}", centered(g.code.x, g.code.y+55, 126, 13)),
 	}
 }

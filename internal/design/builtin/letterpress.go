@@ -20,7 +20,6 @@ func letterpress() Builtin {
 		Name: "letterpress", Title: "Letterpress",
 		Description: "Typographic: one ink on warm paper, within a border of printers’ flowers.",
 		Accent:      rgb(0x2b2a28),
-		alt:         "A certificate in one ink with a border of printers’ flowers.",
 		heading:     "certificate",
 		colours: func(h hue) palette {
 			p := make(palette, letCount)
@@ -185,23 +184,23 @@ func letterpressFields(w, h float64, p palette, t words) []design.Field {
 	return []design.Field{
 		logo(centered(g.axis, y-82, 150, 36), "center"),
 		style{font: garamondSemi, size: 12.5, min: 8, color: ink, tracking: 150, align: "center", upper: true, lines: 2, leading: 1.3}.
-			text("institution", design.Text, "Institution", "{institution}", centered(g.axis, y-42, wide, 36)),
+			text("institution", design.Text, "{institution}", centered(g.axis, y-42, wide, 36)),
 		style{font: playfair, size: 58, min: 26, color: ink, align: "center"}.
-			text("heading", design.Text, "Heading", t["certificate"], centered(g.axis, y+4, wide, 74)),
-		italic.text("introduction", design.Text, "Introduction", t["presented"], centered(g.axis, y+118, wide, 24)),
+			text("heading", design.Text, t["certificate"], centered(g.axis, y+4, wide, 74)),
+		italic.text("introduction", design.Text, t["presented"], centered(g.axis, y+118, wide, 24)),
 		style{font: garamond, size: 40, min: 18, lines: 2, leading: 1.08, color: ink, align: "center"}.
 			name(centered(g.axis, g.dash-102, wide, 88)),
-		italic.text("statement", design.Text, "Statement", t["for"], centered(g.axis, g.dash+18, wide, 24)),
+		italic.text("statement", design.Text, t["for"], centered(g.axis, g.dash+18, wide, 24)),
 		style{font: garamondSemi, size: 21, min: 12, lines: 2, leading: 1.2, color: ink, align: "center", valign: "top"}.
 			title(centered(g.axis, g.dash+50, wide, 52)),
 		style{font: garamondItalic, size: 13, min: 9, lines: 2, leading: 1.3, color: ink, align: "center", valign: "top"}.
-			text("details", design.Details, "Details", "{details}", centered(g.axis, g.dash+108, 0.62*w, 36)),
+			text("details", design.Details, "{details}", centered(g.axis, g.dash+108, 0.62*w, 36)),
 		style{font: garamond, size: 13, min: 9, color: ink, align: "center", valign: "bottom"}.
-			text("date", design.Date, "Date", "{date}", centered(g.axis-g.side, g.foot-25, g.rule, 20)),
-		label.text("date-label", design.Text, "Label of the date", t["issued"], centered(g.axis-g.side, g.foot+5, g.rule, 15)),
-		label.text("signature-label", design.Text, "Label of the signature", t["signature"], centered(g.axis+g.side, g.foot+5, g.rule, 15)),
+			text("date", design.Date, "{date}", centered(g.axis-g.side, g.foot-25, g.rule, 20)),
+		label.text("date-label", design.Text, t["issued"], centered(g.axis-g.side, g.foot+5, g.rule, 15)),
+		label.text("signature-label", design.Text, t["signature"], centered(g.axis+g.side, g.foot+5, g.rule, 15)),
 		code(g.code.x-40, g.code.y-40, 80),
 		style{font: garamond, size: 8.5, min: 6, color: ink, tracking: 50, align: "center"}.
-			text("reference", design.Reference, "Reference", "{reference}", centered(g.axis, g.code.y+51, 150, 13)),
+			text("reference", design.Reference, "{reference}", centered(g.axis, g.code.y+51, 150, 13)),
 	}
 }

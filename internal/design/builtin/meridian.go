@@ -35,7 +35,6 @@ func meridian() Builtin {
 		Name: "meridian", Title: "Meridian", Landscape: true,
 		Description: "Modern and calm: a deep panel with contour lines and a golden edge.",
 		Accent:      rgb(0x1a3f73),
-		alt:         "A certificate with a dark panel on the left, contour lines and a golden edge.",
 		heading:     "completion",
 		colours: func(h hue) palette {
 			p := make(palette, merCount)
@@ -164,22 +163,22 @@ func meridianFields(w, h float64, p palette, t words) []design.Field {
 	label := style{font: jost, size: 9.5, min: 7, color: p[merSoft], tracking: 20}
 	return []design.Field{
 		style{font: jostSemi, size: 13.5, min: 9, color: p[merInk], tracking: 10, lines: 2, leading: 1.15}.
-			text("institution", design.Text, "Institution", "{institution}", box(g.left, 0.094*h, wide-150, 36)),
+			text("institution", design.Text, "{institution}", box(g.left, 0.094*h, wide-150, 36)),
 		logo(box(g.right-132, 0.094*h-6, 132, 48), "right"),
 		style{font: jostSemi, size: 16, min: 10, color: p[merHeading], tracking: 210, upper: true}.
-			text("heading", design.Text, "Heading", t["completion"], box(g.left, g.top-50, wide, 24)),
-		italic.text("introduction", design.Text, "Introduction", t["certify"], box(g.left, g.top+2, wide, 24)),
+			text("heading", design.Text, t["completion"], box(g.left, g.top-50, wide, 24)),
+		italic.text("introduction", design.Text, t["certify"], box(g.left, g.top+2, wide, 24)),
 		style{font: cormorant, size: 50, min: 20, lines: 2, leading: 1, color: p[merInk]}.name(box(g.left, g.top+30, wide, 74)),
-		italic.text("statement", design.Text, "Statement", t["completed"], box(g.left, g.rule+14, wide, 24)),
+		italic.text("statement", design.Text, t["completed"], box(g.left, g.rule+14, wide, 24)),
 		style{font: jostSemi, size: 22, min: 12, lines: 2, leading: 1.15, color: p[merInk], valign: "top"}.title(box(g.left, g.rule+42, wide, 54)),
 		style{font: jost, size: 12, min: 8, lines: 3, leading: 1.3, color: p[merSoft], valign: "top"}.
-			text("details", design.Details, "Details", "{details}", box(g.left, g.rule+102, wide, 48)),
+			text("details", design.Details, "{details}", box(g.left, g.rule+102, wide, 48)),
 		style{font: jost, size: 13, min: 9, color: p[merInk], valign: "bottom"}.
-			text("date", design.Date, "Date", "{date}", box(g.left, g.foot-26, g.second-28-g.left, 20)),
-		label.text("date-label", design.Text, "Label of the date", t["issued"], box(g.left, g.foot+6, g.second-28-g.left, 14)),
-		label.text("signature-label", design.Text, "Label of the signature", t["signature"], box(g.second, g.foot+6, g.right-g.second, 14)),
+			text("date", design.Date, "{date}", box(g.left, g.foot-26, g.second-28-g.left, 20)),
+		label.text("date-label", design.Text, t["issued"], box(g.left, g.foot+6, g.second-28-g.left, 14)),
+		label.text("signature-label", design.Text, t["signature"], box(g.second, g.foot+6, g.right-g.second, 14)),
 		code(g.axis-38, g.tileTop+g.tile/2-38, 76),
 		style{font: jost, size: 7.5, min: 5, color: p[merPale], tracking: 60, align: "center"}.
-			text("reference", design.Reference, "Reference", "{reference}", centered(g.axis, g.tileTop+g.tile+8, 2*g.axis-32, 12)),
+			text("reference", design.Reference, "{reference}", centered(g.axis, g.tileTop+g.tile+8, 2*g.axis-32, 12)),
 	}
 }

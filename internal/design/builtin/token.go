@@ -29,7 +29,6 @@ func token() Builtin {
 		Name: "token", Title: "Token",
 		Description: "A square badge on an upright sheet: a mosaic around the title, for short courses and skills.",
 		Accent:      rgb(0x0b6e72),
-		alt:         "A certificate with a square badge: a mosaic of quarter circles around a white disc.",
 		heading:     "credential",
 		colours: func(h hue) palette {
 			p := make(palette, tokCount)
@@ -181,23 +180,23 @@ func tokenFields(w, h float64, p palette, t words) []design.Field {
 	return []design.Field{
 		logo(centered(g.axis, 0.104*h-52, 150, 38), "center"),
 		style{font: jostSemi, size: 8.5, min: 6, color: p[tokLabel], tracking: 160, align: "center", upper: true}.
-			text("heading", design.Text, "Heading", t["credential"], centered(g.axis, g.disc.y-g.radius+34, 0.8*inside, 14)),
+			text("heading", design.Text, t["credential"], centered(g.axis, g.disc.y-g.radius+34, 0.8*inside, 14)),
 		style{font: jostSemi, size: 20, min: 10, lines: 4, leading: 1.14, color: p[tokInk], align: "center"}.
 			title(centered(g.axis, g.disc.y-0.36*inside, inside, 0.62*inside)),
 		style{font: jost, size: 9.5, min: 6, lines: 2, leading: 1.25, color: p[tokSoft], align: "center"}.
-			text("institution", design.Text, "Institution", "{institution}", centered(g.axis, g.disc.y+0.29*inside, 0.86*inside, 26)),
+			text("institution", design.Text, "{institution}", centered(g.axis, g.disc.y+0.29*inside, 0.86*inside, 26)),
 		style{font: jostSemi, size: 9, min: 7, color: p[tokLabel], tracking: 170, align: "center", upper: true}.
-			text("introduction", design.Text, "Introduction", t["awarded"], centered(g.axis, y, wide, 14)),
+			text("introduction", design.Text, t["awarded"], centered(g.axis, y, wide, 14)),
 		style{font: jostSemi, size: 36, min: 17, lines: 2, leading: 1.1, color: p[tokInk], align: "center"}.
 			name(centered(g.axis, y+20, wide, 80)),
 		style{font: jost, size: 12, min: 8, lines: 3, leading: 1.35, color: p[tokSoft], align: "center", valign: "top"}.
-			text("details", design.Details, "Details", "{details}", centered(g.axis, y+108, 0.86*wide, 50)),
+			text("details", design.Details, "{details}", centered(g.axis, y+108, 0.86*wide, 50)),
 		style{font: jost, size: 12, min: 8, color: p[tokInk], valign: "bottom"}.
-			text("date", design.Date, "Date", "{date}", box(g.left, g.foot-24, g.rule, 18)),
-		label.text("date-label", design.Text, "Label of the date", t["issued"], box(g.left, g.foot+6, g.rule, 14)),
-		label.text("signature-label", design.Text, "Label of the signature", t["signature"], box(g.left+g.rule+26, g.foot+6, g.rule, 14)),
+			text("date", design.Date, "{date}", box(g.left, g.foot-24, g.rule, 18)),
+		label.text("date-label", design.Text, t["issued"], box(g.left, g.foot+6, g.rule, 14)),
+		label.text("signature-label", design.Text, t["signature"], box(g.left+g.rule+26, g.foot+6, g.rule, 14)),
 		code(g.right-g.tile/2-38, g.foot+20-g.tile/2-38, 76),
 		style{font: jost, size: 7.5, min: 5, color: p[tokSoft], tracking: 20, align: "center"}.
-			text("reference", design.Reference, "Reference", "{reference}", centered(g.right-g.tile/2, g.foot+25, g.tile+10, 11)),
+			text("reference", design.Reference, "{reference}", centered(g.right-g.tile/2, g.foot+25, g.tile+10, 11)),
 	}
 }
