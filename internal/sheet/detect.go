@@ -1,6 +1,7 @@
 package sheet
 
 import (
+	"maps"
 	"net/mail"
 	"path"
 	"slices"
@@ -23,9 +24,10 @@ const (
 // Detect returns the index of the column for each recognised meaning. It uses the headers and the
 // values: a column whose header is unknown or misleading is recognised by e-mail addresses, dates,
 // names of files and full names. isFile reports whether a text is the name of an uploaded file; it
-// may be nil. If several columns are equally plausible, Detect returns none of them.
-func Detect(header []string, rows []Row, isFile func(string) bool, now time.Time) map[Column]int {
-	d := newDetector(header, rows, isFile, now)
+// may be nil. taken are the columns with another meaning, which only their headers can give a meaning of
+// this package. If several columns are equally plausible, Detect returns none of them.
+func Detect(header []string, rows []Row, taken []int, isFile func(string) bool, now time.Time) map[Column]int {
+	d := newDetector(header, rows, taken, isFile, now)
 	d.splitNames()
 	d.detectByContent()
 	if _, whole := d.places[Name]; whole {
@@ -38,7 +40,7 @@ func Detect(header []string, rows []Row, isFile func(string) bool, now time.Time
 // DateColumns returns the indexes of the columns that contain dates, except dates of birth and of
 // the end of validity, as far as their headers say so.
 func DateColumns(header []string, rows []Row) []int {
-	d := newDetector(header, rows, nil, time.Time{})
+	d := newDetector(header, rows, nil, nil, time.Time{})
 	var list []int
 	for i := range d.columns {
 		if d.columns[i].share(d.columns[i].dates) >= mostly && !otherDate(header[i]) {
@@ -69,12 +71,13 @@ type detector struct {
 	header  []string
 	rows    []Row
 	columns []profile
+	taken   []int
 	places  map[Column]int
 	now     time.Time
 }
 
-func newDetector(header []string, rows []Row, isFile func(string) bool, now time.Time) *detector {
-	d := &detector{header: header, rows: rows[:min(len(rows), maxExamined)], columns: make([]profile, len(header)), now: now}
+func newDetector(header []string, rows []Row, taken []int, isFile func(string) bool, now time.Time) *detector {
+	d := &detector{header: header, rows: rows[:min(len(rows), maxExamined)], columns: make([]profile, len(header)), taken: taken, now: now}
 	for i := range d.columns {
 		d.columns[i] = d.profile(i, isFile)
 	}
@@ -221,7 +224,7 @@ func (d *detector) addDate() {
 // free returns the columns without a meaning that fit.
 func (d *detector) free(fits func(int, *profile) bool) (list []int) {
 	used := map[int]bool{}
-	for _, at := range d.places {
+	for _, at := range slices.Concat(d.taken, slices.Collect(maps.Values(d.places))) {
 		used[at] = true
 	}
 	for i := range d.columns {

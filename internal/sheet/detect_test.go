@@ -118,7 +118,7 @@ func TestDetect(t *testing.T) {
 		},
 	} {
 		list := table(tc.list)
-		if got := fmt.Sprint(Detect(list.Header, list.Rows, func(text string) bool { return files[text] }, now)); got != tc.want {
+		if got := fmt.Sprint(Detect(list.Header, list.Rows, nil, func(text string) bool { return files[text] }, now)); got != tc.want {
 			t.Errorf("%s: Detect = %s, want %s", name, got, tc.want)
 		}
 	}

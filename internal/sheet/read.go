@@ -99,7 +99,7 @@ func Read(ctx context.Context, r io.Reader) (*Table, error) {
 	case t.Header == nil:
 		return nil, refusal("The list is empty.")
 	case len(t.Rows) == 0:
-		return nil, refusal("The list has a header and no rows below it.")
+		return nil, refusal("The list has a header but no rows below it. Add a row for each certificate.")
 	}
 	return t, nil
 }
@@ -156,7 +156,7 @@ func (t *Table) add(number int, cells []string) error {
 	case last >= MaxColumns:
 		return refusal(fmt.Sprintf("Row %d has more than %d columns.", number, MaxColumns))
 	case t.size > maxText:
-		return refusal(fmt.Sprintf("The texts of the list are more than %d MB. Split it, or leave out the columns that no certificate needs.", maxText>>20))
+		return refusal(fmt.Sprintf("The texts of the list are larger than %d MB. Split it, or leave out the columns that no certificate needs.", maxText>>20))
 	case number > maxNumber:
 		return refusal("The list is too long. Split it.")
 	case t.Header == nil:

@@ -261,7 +261,7 @@ func TestReadRefusesInvalidLists(t *testing.T) {
 		"too many columns":       {[]byte(wide), "more than 100 columns"},
 		"text below the limit":   {[]byte("a\n" + strings.Repeat(strings.Repeat("x", 1<<13)+"\n", 8*511)), ""},
 		"too large":              {bytes.Repeat([]byte("a,b\n"), MaxFile/4+1), "larger than"},
-		"missing quotation mark": {[]byte("a,b\nc,\"d\n"), "from line 2 on"},
+		"missing quotation mark": {[]byte("a,b\nc,\"d\n"), "from line 2 onward"},
 		"picture":                {[]byte("\x89PNG\r\n\x1a\n\x00\x00\x00\x0dIHDR"), "neither a spreadsheet"},
 		"old workbook":           {[]byte{0xD0, 0xCF, 0x11, 0xE0, 0xA1, 0xB1, 0x1A, 0xE1, 0, 0}, ".xls"},
 		"ZIP without a workbook": {zipOf(t, map[string]int{"a.txt": 3}), "workbook"},

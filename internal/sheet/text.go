@@ -129,7 +129,7 @@ func (t *Table) readText(raw []byte) error {
 			return nil
 		}
 		if e, ok := errors.AsType[*csv.ParseError](err); ok {
-			return refusal(fmt.Sprintf("The list cannot be read from line %d on: a quotation mark is missing, or one too many.", e.StartLine))
+			return refusal(fmt.Sprintf("The list cannot be read from line %d onward: a quotation mark is missing, or there is one too many.", e.StartLine))
 		}
 		if err != nil {
 			return fmt.Errorf("reading CSV: %w", err)
