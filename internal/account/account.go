@@ -154,7 +154,7 @@ func (s *Service) createInstitution(ctx context.Context, n NewInstitution, do st
 			return nil, fmt.Errorf("creating the institution: %w", err)
 		}
 	}
-	return nil, fault.OfField("name", "Too many institutions have this name.")
+	return nil, fault.OfField("name", "Too many institutions have this name. Choose another name.")
 }
 
 func (n *NewInstitution) validate(password bool) (Email, error) {

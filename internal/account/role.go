@@ -13,6 +13,8 @@ const (
 	Admin Role = "admin"
 	// Issuer members upload certificates.
 	Issuer Role = "issuer"
+	// Reviewer members review applications for certificates.
+	Reviewer Role = "reviewer"
 	// Signatory members are responsible for issued certificates.
 	Signatory Role = "signatory"
 	// Auditor members read records and the audit log, and change nothing.
@@ -35,9 +37,16 @@ const (
 	MayRetry Permission = "retry"
 	// MayRevoke permits revoking certificates.
 	MayRevoke Permission = "revoke"
+	// MaySign permits being a signatory of templates: approving and declining certificates that wait for
+	// the member's own approval.
+	MaySign Permission = "sign"
 	// MayManageTemplates permits creating, changing, publishing and archiving templates, and
 	// managing fonts.
 	MayManageTemplates Permission = "manage-templates"
+	// MayReview permits reviewing applications: reading them and their attachments, and deciding them.
+	MayReview Permission = "review"
+	// MayManageOffers permits creating and changing offers and their registers.
+	MayManageOffers Permission = "manage-offers"
 	// MaySeeMembers permits viewing the members and the invitations.
 	MaySeeMembers Permission = "see-members"
 	// MayManageMembers permits inviting, changing and removing members who are not owners.
@@ -72,9 +81,12 @@ var Permissions = []struct {
 }{
 	{MayView, "See certificates, batches and their files"},
 	{MayUpload, "Upload certificates, one or many"},
-	{MayRetry, "Retry failed certificates, correct an address, send mail again, close requests for correction"},
+	{MayRetry, "Retry failed certificates, correct an address, send mail again, close correction requests"},
 	{MayRevoke, "Revoke certificates"},
+	{MaySign, "Be a signatory: approve or decline certificates, and have a picture of the signature"},
 	{MayManageTemplates, "Create, change, publish and archive templates"},
+	{MayReview, "Review applications: claim, approve, hold and reject them"},
+	{MayManageOffers, "Create and change offers that people can apply for"},
 	{MaySeeMembers, "See members and invitations"},
 	{MayManageMembers, "Invite, change and remove members"},
 	{MayManageOwners, "Create, change and remove owners"},
@@ -87,18 +99,23 @@ var Permissions = []struct {
 
 // Roles is the only table of roles and their permissions.
 var Roles = []RoleInfo{
-	{Owner, "Owner", "Does everything. There is always at least one.", []Permission{
-		MayView, MayUpload, MayRetry, MayRevoke, MayManageTemplates, MaySeeMembers, MayManageMembers, MayManageOwners,
-		MayManageTokens, MayManageWebhooks, MayReadAudit, MayManageSettings, MayManageKeys,
+	{Owner, "Owner", "Has all permissions. An institution always has at least one owner.", []Permission{
+		MayView, MayUpload, MayRetry, MayRevoke, MaySign, MayManageTemplates, MayReview, MayManageOffers, MaySeeMembers, MayManageMembers,
+		MayManageOwners, MayManageTokens, MayManageWebhooks, MayReadAudit, MayManageSettings, MayManageKeys,
 	}},
-	{Admin, "Admin", "Runs the vault day by day. Cannot change owners or signing keys.", []Permission{
-		MayView, MayUpload, MayRetry, MayRevoke, MayManageTemplates, MaySeeMembers, MayManageMembers,
+	{Admin, "Admin", "Manages the vault from day to day. Cannot change owners or signing keys.", []Permission{
+		MayView, MayUpload, MayRetry, MayRevoke, MaySign, MayManageTemplates, MayReview, MayManageOffers, MaySeeMembers, MayManageMembers,
 		MayManageTokens, MayManageWebhooks, MayReadAudit, MayManageSettings,
 	}},
-	{Issuer, "Issuer", "Uploads certificates, fixes failed ones, and revokes.", []Permission{MayView, MayUpload, MayRetry, MayRevoke}},
-	{Signatory, "Signatory", "Answers for what is issued: sees every certificate and may revoke it.", []Permission{MayView, MayRevoke}},
-	{Auditor, "Auditor", "Sees certificates, members and the audit log, and changes nothing.", []Permission{MayView, MaySeeMembers, MayReadAudit}},
-	{Developer, "Developer", "Connects other programs: API tokens and webhooks. A token can issue, so this is a role of trust.", []Permission{
+	{Issuer, "Issuer", "Uploads certificates, fixes failed ones, revokes certificates, and reviews applications.", []Permission{
+		MayView, MayUpload, MayRetry, MayRevoke, MaySign, MayReview,
+	}},
+	{Reviewer, "Reviewer", "Reviews applications: claims, approves, holds and rejects them.", []Permission{MayView, MayReview}},
+	{Signatory, "Signatory", "Is responsible for what is issued. Sees, approves and can revoke certificates.", []Permission{
+		MayView, MayRevoke, MaySign,
+	}},
+	{Auditor, "Auditor", "Sees certificates, members and the audit log. Cannot change anything.", []Permission{MayView, MaySeeMembers, MayReadAudit}},
+	{Developer, "Developer", "Connects other programs: API tokens and webhooks. A token can issue certificates, so give this role only to people you trust.", []Permission{
 		MayView, MayManageTokens, MayManageWebhooks,
 	}},
 }

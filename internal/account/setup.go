@@ -61,7 +61,7 @@ func (s *Service) Setup(ctx context.Context, secret string, n NewInstitution) (i
 	return inst, ownerID, err
 }
 
-var errSetupLink = fault.New(fault.NotFound, "This set-up link was used already, or is too old. Start the server again for a new one.")
+var errSetupLink = fault.New(fault.NotFound, "This set-up link was already used or has expired. Restart the server to get a new one.")
 
 // SetupLinkWorks reports whether a set-up link's secret is valid.
 func (s *Service) SetupLinkWorks(ctx context.Context, secret string) (bool, error) {

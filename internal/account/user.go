@@ -131,6 +131,10 @@ func LockPasswordTx(ctx context.Context, tx *db.Tx, id int64, hash string) (same
 
 // DeleteUserTx deletes an account and, by ON DELETE CASCADE, all credentials of its user.
 func DeleteUserTx(ctx context.Context, tx *db.Tx, id int64) error {
+	// Certificates may wait for the approval of the user, which no other user may give.
+	if err := db.KeepIDTx(ctx, tx, "users", id); err != nil {
+		return err
+	}
 	_, err := updateUserTx(ctx, tx, `DELETE FROM users WHERE id = $1`, id)
 	return err
 }

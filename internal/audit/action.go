@@ -23,7 +23,10 @@ const (
 	FilesExpired        Action = "certificate.files-ended"
 	CertificateErased   Action = "certificate.erased"
 	MailExpired         Action = "certificate.mail-ended"
+	CertificateSigned   Action = "certificate.signed"
+	CertificateDeclined Action = "certificate.declined"
 	BatchAccepted       Action = "batch.accepted"
+	BatchSigned         Action = "batch.signed"
 
 	TemplateCreated    Action = "template.created"
 	TemplateImported   Action = "template.imported"
@@ -32,8 +35,30 @@ const (
 	TemplateArchived   Action = "template.archived"
 	TemplateUnarchived Action = "template.restored"
 	TemplateDeleted    Action = "template.deleted"
+	SignatoryReplaced  Action = "template.signatory-replaced"
+	SignatureChanged   Action = "template.signature-picture"
 	FontAdded          Action = "font.added"
 	FontDeleted        Action = "font.deleted"
+
+	OfferCreated Action = "offer.created"
+	OfferChanged Action = "offer.changed"
+	OfferOpened  Action = "offer.opened"
+	OfferClosed  Action = "offer.closed"
+	OfferDrafted Action = "offer.drafted"
+	OfferDeleted Action = "offer.deleted"
+	RegisterSet  Action = "offer.register"
+
+	ApplicationSubmitted Action = "application.submitted"
+	ApplicationClaimed   Action = "application.claimed"
+	ApplicationHeld      Action = "application.held"
+	ApplicationAnswered  Action = "application.answered"
+	ApplicationReleased  Action = "application.released"
+	ApplicationApproved  Action = "application.approved"
+	ApplicationRejected  Action = "application.rejected"
+	ApplicationWithdrawn Action = "application.withdrawn"
+	ApplicationExpired   Action = "application.expired"
+	ApplicationNoted     Action = "application.noted"
+	ApplicationPurged    Action = "application.purged"
 
 	TokenCreated Action = "token.created"
 	TokenRotated Action = "token.rotated"
@@ -108,7 +133,10 @@ var Actions = []struct {
 	{FilesExpired, "removed the files of a revoked certificate after their retention period"},
 	{CertificateErased, "erased the files of a certificate"},
 	{MailExpired, "removed names and addresses of old mail and events"},
+	{CertificateSigned, "approved a certificate as a signatory"},
+	{CertificateDeclined, "declined a certificate as a signatory"},
 	{BatchAccepted, "uploaded a batch"},
+	{BatchSigned, "approved certificates of a batch as a signatory"},
 	{TemplateCreated, "created a template"},
 	{TemplateImported, "imported a template"},
 	{TemplateDuplicated, "duplicated a template"},
@@ -116,8 +144,28 @@ var Actions = []struct {
 	{TemplateArchived, "archived a template"},
 	{TemplateUnarchived, "restored an archived template"},
 	{TemplateDeleted, "deleted a template"},
+	{SignatoryReplaced, "named a replacement for a signatory"},
+	{SignatureChanged, "changed the picture of the signature"},
 	{FontAdded, "uploaded a font and confirmed that it may be used in documents"},
 	{FontDeleted, "deleted a font"},
+	{OfferCreated, "created an offer"},
+	{OfferChanged, "changed an offer"},
+	{OfferOpened, "opened an offer for applications"},
+	{OfferClosed, "closed an offer"},
+	{OfferDrafted, "made an offer a draft again"},
+	{OfferDeleted, "deleted an offer"},
+	{RegisterSet, "changed the register of an offer"},
+	{ApplicationSubmitted, "submitted an application"},
+	{ApplicationClaimed, "claimed an application"},
+	{ApplicationHeld, "put an application on hold"},
+	{ApplicationAnswered, "answered a question about an application"},
+	{ApplicationReleased, "ended the hold of an application"},
+	{ApplicationApproved, "approved an application"},
+	{ApplicationRejected, "rejected an application"},
+	{ApplicationWithdrawn, "withdrew an application"},
+	{ApplicationExpired, "ended an application that was not answered in time"},
+	{ApplicationNoted, "changed the note of an application"},
+	{ApplicationPurged, "removed the data of an application after its retention period"},
 	{TokenCreated, "created an API token"},
 	{TokenRotated, "rotated an API token"},
 	{TokenRevoked, "revoked an API token"},
@@ -153,7 +201,7 @@ var Actions = []struct {
 	{KeyCreated, "created a signing key"},
 	{KeyRotated, "rotated the signing key"},
 	{KeyImported, "imported a signing key"},
-	{KeyProgram, "registered a program that signs"},
+	{KeyProgram, "registered a signing program"},
 	{KeyRootRotated, "created a new root key"},
 	{KeyProtected, "protected the signing keys"},
 	{KeySheet, "printed the recovery sheet"},

@@ -36,14 +36,12 @@ type term struct {
 func (t term) condition(q *statement, newest bound, indexed bool) string {
 	switch {
 	case t.part:
-		return t.column + " LIKE " + q.arg("%"+likeEscape.Replace(t.value)+"%") + ` ESCAPE '\'` + newest(q)
+		return t.column + " LIKE " + q.arg("%"+db.EscapeLike(t.value)+"%") + ` ESCAPE '\'` + newest(q)
 	case indexed:
 		return t.column + " = " + q.arg(t.value)
 	}
 	return t.column + " || '' = " + q.arg(t.value)
 }
-
-var likeEscape = strings.NewReplacer(`\`, `\\`, "%", `\%`, "_", `\_`)
 
 // conditions returns the terms of each field of the filter that is set. An entry matches a field if
 // it matches any of the field's terms.

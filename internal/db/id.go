@@ -24,6 +24,19 @@ func NewID(tx *Tx, table string) (column, value string) {
 	return "id, ", "(SELECT next FROM id_floors WHERE name = '" + table + "' AND next > (SELECT coalesce(max(id), 0) FROM " + table + ")), "
 }
 
+// KeepIDTx prevents that a table of publicIDs uses the id of a row again that the transaction deletes.
+// On PostgreSQL an id is never used again.
+func KeepIDTx(ctx context.Context, tx *Tx, table string, id int64) error {
+	if tx.dialect == PostgreSQL {
+		return nil
+	}
+	if _, err := tx.ExecContext(ctx, `
+		INSERT INTO id_floors (name, next) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET next = max(next, excluded.next)`, table, id+1); err != nil {
+		return fmt.Errorf("keeping an id of %s: %w", table, err)
+	}
+	return nil
+}
+
 // AdvanceIDsTx makes the next id of each table with public ids greater by IDGap.
 func AdvanceIDsTx(ctx context.Context, tx *Tx) error {
 	for _, table := range publicIDs {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -72,6 +73,47 @@ func Column[T any](rows *sql.Rows, err error) ([]T, error) {
 		return value, err
 	})
 }
+
+// idsAtOnce is the number of ids in one statement of ByID.
+const idsAtOnce = 500
+
+// ByID returns the values of a query by the id in their row. query returns the statement for a list of
+// placeholders; $1 is the institution and the other placeholders are ids. An id without a row is not in
+// the result.
+func ByID[V any](
+	ctx context.Context, q Queryer, institutionID int64, ids []int64, query func(list string) string, scan func(*sql.Rows) (int64, V, error),
+) (map[int64]V, error) {
+	found := map[int64]V{}
+	for some := range slices.Chunk(ids, idsAtOnce) {
+		args := []any{institutionID}
+		for _, id := range some {
+			args = append(args, id)
+		}
+		rows, err := q.QueryContext(ctx, query(Placeholders(len(args)-len(some)+1, len(some))), args...)
+		if err != nil {
+			return nil, err
+		}
+		if _, err := Collect(rows, func(rows *sql.Rows) (struct{}, error) {
+			id, value, err := scan(rows)
+			found[id] = value
+			return struct{}{}, err
+		}); err != nil {
+			return nil, err
+		}
+	}
+	return found, nil
+}
+
+// ScanCount scans a row of an id and a number, for ByID.
+func ScanCount(rows *sql.Rows) (id int64, n int, err error) {
+	err = rows.Scan(&id, &n)
+	return id, n, err
+}
+
+var likeEscape = strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`)
+
+// EscapeLike escapes the characters of a text that have a meaning in a pattern with ESCAPE '\'.
+func EscapeLike(text string) string { return likeEscape.Replace(text) }
 
 // Collect reads all rows with scan and closes rows.
 func Collect[T any](rows *sql.Rows, scan func(*sql.Rows) (T, error)) (list []T, err error) {

@@ -36,7 +36,7 @@ const (
 )
 
 var errInFlight = &fault.Error{
-	Kind: fault.Conflict, Message: "A request with this Idempotency-Key is still being worked on.", RetryAfter: inFlightRetry,
+	Kind: fault.Conflict, Message: "A request with this Idempotency-Key is still being processed.", RetryAfter: inFlightRetry,
 }
 
 // Keys stores the responses to requests that have an idempotency key.

@@ -35,12 +35,25 @@ const (
 	CertificateView Permission = "certificate:view"
 	// CertificateDownload allows downloading the PDF of a certificate of any source.
 	CertificateDownload Permission = "certificate:download"
+	// OfferList allows listing offers.
+	OfferList Permission = "certificate-offer:list"
+	// OfferView allows reading one offer.
+	OfferView Permission = "certificate-offer:view"
+	// ApplicationList allows listing applications.
+	ApplicationList Permission = "certificate-application:list"
+	// ApplicationView allows reading one application and its files.
+	ApplicationView Permission = "certificate-application:view"
+	// ApplicationCreate allows submitting applications.
+	ApplicationCreate Permission = "certificate-application:create"
+	// ApplicationReview allows the steps of a review: claim, hold, release, approve, reject, withdraw.
+	ApplicationReview Permission = "certificate-application:review"
 )
 
 // All has every permission.
 var All = []Permission{
 	VaultList, VaultView, VaultCreate, VaultDownload, VaultUpdate, VaultRevoke,
 	TemplateList, TemplateIssue, BatchList, BatchView, CertificateList, CertificateView, CertificateDownload,
+	OfferList, OfferView, ApplicationList, ApplicationView, ApplicationCreate, ApplicationReview,
 }
 
 // Valid reports whether the permission exists.

@@ -82,7 +82,7 @@ func (s *Service) Create(ctx context.Context, institutionID int64, name string, 
 		bad.Add("name", fmt.Sprintf("The name must have 1 to %d characters.", maxName))
 	}
 	if len(permissions) == 0 {
-		bad.Add("permissions", "At least one permission is needed.")
+		bad.Add("permissions", "Choose at least one permission.")
 	}
 	for _, p := range permissions {
 		if !p.Valid() {
@@ -90,7 +90,7 @@ func (s *Service) Create(ctx context.Context, institutionID int64, name string, 
 		}
 	}
 	if expires != nil && !expires.After(now) {
-		bad.Add("expires", "The end must be in the future.")
+		bad.Add("expires", "The expiry must be in the future.")
 	}
 	if err := bad.Err(); err != nil {
 		return nil, "", err
