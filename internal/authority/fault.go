@@ -51,7 +51,7 @@ func (f *Fault) Message() string {
 	case CodeProgram:
 		return "The program that holds the institution's signing key failed. Retry when it works again."
 	case CodeExpired:
-		return "The certificate of the institution's signing key has expired or expires within a day, so nothing is signed with it. Make or import another key, then retry."
+		return "The certificate of the institution's signing key has expired or expires within a day, so nothing is signed with it. Create or import another key, then retry."
 	case CodeRefused:
 		return "This key cannot be used to sign documents."
 	}

@@ -21,8 +21,12 @@ const (
 	PictureKind = "picture"
 )
 
+// AttachmentKind is the suffix of the key of an attachment of an application. Only rows of package
+// application refer to attachments.
+const AttachmentKind = "attachment"
+
 // otherKinds are the kinds of files to which only rows of other packages refer.
-var otherKinds = []string{ArchiveKind, DesignKind, FontKind, PictureKind}
+var otherKinds = []string{ArchiveKind, DesignKind, FontKind, PictureKind, AttachmentKind}
 
 // BaseKind is the suffix of the key of the base of a template. All certificates that are made from
 // one version of the template refer to its base.

@@ -32,10 +32,15 @@ const (
 	Vault Source = "vault"
 	// Template is the source of certificates that are drawn from a template.
 	Template Source = "template"
+	// Customer is the source of certificates for which a person applied.
+	Customer Source = "customer"
+	// closed is the source of the records of applications that ended without a certificate. Only
+	// package application shows them, and lists do not find them. Their events have the source Customer.
+	closed Source = "closed"
 )
 
-// Sources are all sources.
-var Sources = []Source{Vault, Template}
+// Sources are the sources of all certificates.
+var Sources = []Source{Vault, Template, Customer}
 
 // TriggerContext is the cause of a record or of one of its events.
 type TriggerContext string
@@ -51,6 +56,8 @@ const (
 	PanelBulkUpload TriggerContext = "panel_bulk_upload"
 	// FromTemplate is an entry of a batch that is issued from a template.
 	FromTemplate TriggerContext = "template"
+	// CustomerSubmission is the application of a person.
+	CustomerSubmission TriggerContext = "customer_submission"
 	// Retrying is the context of the events after a retry.
 	Retrying TriggerContext = "retry"
 )
@@ -93,7 +100,7 @@ type Certificate struct {
 	Creator      Actor
 
 	// File is the original. The original of a certificate from a template is drawn and has no size
-	// and no digest until it is approved.
+	// and no digest until it is approved. An application has no original until a reviewer approves it.
 	File     File
 	Verified *Verified // nil until approved
 	// Template is nil unless the certificate is made from a template.

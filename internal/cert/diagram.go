@@ -9,20 +9,27 @@ import (
 // moveTx uses.
 func Diagram() string {
 	var b strings.Builder
-	b.WriteString("# States of a vault certificate\n\nGenerated from the table in `internal/cert/state.go` by `go generate`; do not edit.\n\n")
+	b.WriteString("# States of a certificate\n\nGenerated from the table in `internal/cert/state.go` by `go generate`; do not edit.\n\n")
 	b.WriteString("```mermaid\nstateDiagram-v2\n")
 	for _, row := range transitions {
 		for _, from := range row.From {
 			fmt.Fprintf(&b, "    %s --> %s: %s\n", node(from), row.To, row.Trigger)
 		}
 	}
-	b.WriteString("    revoked --> [*]\n```\n\n| Trigger | From | To | Event | Job |\n|---|---|---|---|---|\n")
+	for _, final := range []Status{Revoked, Rejected, Withdrawn, Lapsed} {
+		fmt.Fprintf(&b, "    %s --> [*]\n", final)
+	}
+	b.WriteString("```\n\n| Trigger | From | To | Only for | Event | Job |\n|---|---|---|---|---|---|\n")
 	for _, row := range transitions {
 		var from []string
 		for _, f := range row.From {
 			from = append(from, name(f))
 		}
-		fmt.Fprintf(&b, "| %s | %s | %s | `%s` | %s |\n", row.Trigger, strings.Join(from, ", "), row.To, row.Event, jobOf(row))
+		event := "none"
+		if row.Event != "" {
+			event = "`" + string(row.Event) + "`"
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s |\n", row.Trigger, strings.Join(from, ", "), row.To, row.Source, event, jobOf(row))
 	}
 	return b.String()
 }

@@ -24,6 +24,21 @@ func (s *Service) OpenVerified(ctx context.Context, c *Certificate) (*Content, e
 	return s.check(ctx, c, CheckFile, content, err, c.Verified.Size, c.Verified.SHA256)
 }
 
+// OpenAttachment opens an attachment of an application. The error is a fault of kind Damaged if the file
+// is missing or has another size. The caller has checked that the reader may see the attachment.
+func (s *Service) OpenAttachment(ctx context.Context, key string, size int64) (*Content, error) {
+	o, err := s.blobs.Open(ctx, key)
+	if err == nil && o.Size() != size {
+		err = errors.Join(fmt.Errorf("the file has %d bytes, want %d", o.Size(), size), o.Close())
+	} else if err != nil && !errors.Is(err, blob.ErrNotFound) {
+		return nil, fmt.Errorf("opening an attachment: %w", err)
+	}
+	if err != nil {
+		return nil, fault.Wrap(fault.Damaged, "The file is damaged or missing, so it was not sent.", err)
+	}
+	return &Content{SectionReader: io.NewSectionReader(o, 0, size), parts: []blob.Object{o}}, nil
+}
+
 // openVerified opens the verified PDF of a certificate without comparing its size and digest.
 func (s *Service) openVerified(ctx context.Context, c *Certificate) (*Content, error) {
 	if c.Verified == nil {

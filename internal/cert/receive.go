@@ -76,7 +76,16 @@ func (in *Incoming) SHA256() (sum [sha256.Size]byte) {
 // not called. If use returns an error of a kind other than fault.Internal, the file is deleted; see
 // blob.Receive. If the store is full, the error is a fault of kind Unavailable.
 func (s *Service) Receive(ctx context.Context, institutionUUID string, in *Incoming, use func(*File) error) error {
-	f := &File{Name: fileName(in.name), Key: blobKey(institutionUUID, uuid.Must(uuid.NewV7()).String(), "original")}
+	return s.receive(ctx, institutionUUID, "original", in, use)
+}
+
+// ReceiveAttachment is Receive for an attachment of an application. The rules are the same.
+func (s *Service) ReceiveAttachment(ctx context.Context, institutionUUID string, in *Incoming, use func(*File) error) error {
+	return s.receive(ctx, institutionUUID, AttachmentKind, in, use)
+}
+
+func (s *Service) receive(ctx context.Context, institutionUUID, kind string, in *Incoming, use func(*File) error) error {
+	f := &File{Name: fileName(in.name), Key: blobKey(institutionUUID, uuid.Must(uuid.NewV7()).String(), kind)}
 	err := blob.Receive(ctx, s.blobs, f.Key, in, func(size int64) (err error) {
 		f.Size, f.SHA256 = size, in.SHA256()
 		state, ok := in.hash.(encoding.BinaryMarshaler)

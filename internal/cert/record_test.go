@@ -85,7 +85,7 @@ func BenchmarkRecord(b *testing.B) {
 					}
 					began := time.Now()
 					if err := v.d.Tx(b.Context(), func(tx *db.Tx) error {
-						if err := v.insertTx(b.Context(), tx, c, email); err != nil || !recorded {
+						if err := v.insertTx(b.Context(), tx, c, email, triggerUpload); err != nil || !recorded {
 							return err
 						}
 						return recordTx(b.Context(), tx, audit.CertificateUploaded, c, nil)

@@ -36,6 +36,10 @@ func newReference(prefix string) (string, error) {
 // wide as each of them in nearly every font.
 func WidestReference(prefix string) string { return prefix + "-" + strings.Repeat("W", codeLen) }
 
+// SampleReference returns a text that looks like a reference id of an institution and is as long, but is
+// never one: reference ids have no U.
+func SampleReference(prefix string) string { return prefix + "-SAMPLENUMBERONLY" }
+
 // FoldReference returns a typed reference id in its canonical form: upper case,
 // without white space, hyphens and invisible characters, with O as 0, and I and L as
 // 1. It returns "" if the text cannot be a reference id.

@@ -156,6 +156,9 @@ func (s *Service) removeFailedTx(ctx context.Context, tx *db.Tx, id, before int6
 	if err := deleteChecksTx(ctx, tx, c.ID); err != nil {
 		return nil, err
 	}
+	if err := deleteSignaturesTx(ctx, tx, c.ID); err != nil {
+		return nil, err
+	}
 	_, err = tx.ExecContext(ctx, `DELETE FROM certificates WHERE id = $1`, c.ID)
 	return c, err
 }

@@ -2,7 +2,9 @@ package cert
 
 import (
 	"context"
+	"database/sql"
 	"errors"
+	"fmt"
 
 	"github.com/certvault/certvault/internal/audit"
 	"github.com/certvault/certvault/internal/db"
@@ -28,13 +30,28 @@ func (s *Service) Retry(ctx context.Context, institutionID int64, uuid string, t
 	return c, err
 }
 
-// RetryTx restarts the processing of a failed certificate of any institution. It returns
-// ErrInvalidState if the certificate is not failed.
+// RetryTx restarts the processing of a failed certificate of any institution. If a signatory declined
+// the certificate, RetryTx asks all its signatories again. It returns ErrInvalidState if the certificate is
+// not failed.
 func (s *Service) RetryTx(ctx context.Context, tx *db.Tx, uuid string) (*Certificate, error) {
-	c, err := s.moveTx(ctx, tx, triggerRetry, uuid,
+	var declined bool
+	err := tx.QueryRowContext(ctx, `SELECT coalesce(failure_code, '') = $1 FROM certificates WHERE uuid = $2`, CodeDeclined, uuid).Scan(&declined)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return nil, fmt.Errorf("reading the failure of a certificate: %w", err)
+	}
+	by := triggerRetry
+	if declined {
+		by = triggerAskAgain
+	}
+	c, err := s.moveTx(ctx, tx, by, uuid,
 		column{"event_context", string(Retrying)}, column{"failure_code", nil}, column{"failure_message", nil}, column{"crashes", 0})
 	if err != nil {
 		return nil, err
+	}
+	if declined {
+		if err := s.askAgainTx(ctx, tx, c.ID); err != nil {
+			return nil, err
+		}
 	}
 	return c, recordTx(ctx, tx, audit.CertificateRetried, c, nil)
 }

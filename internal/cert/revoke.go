@@ -6,6 +6,7 @@ import (
 
 	"github.com/certvault/certvault/internal/audit"
 	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/fault"
 )
 
 // Revocation has the reason of a revocation, which is public, and a note, which is not public.
@@ -22,8 +23,8 @@ func (r *Revocation) Check(bad *Problems) {
 }
 
 // Revoke revokes a certificate permanently. It returns Invalid with Problems for a bad reason or
-// note. A second revocation does not change the certificate and is not an error. Revoke runs r.Then
-// in both cases.
+// note, and BadRequest for an application without a decision. A second revocation does not change the
+// certificate and is not an error. Revoke runs r.Then in both cases.
 func (s *Service) Revoke(ctx context.Context, institutionID int64, uuid string, r Revocation) (*Certificate, error) {
 	var bad Problems
 	r.Check(&bad)
@@ -36,7 +37,9 @@ func (s *Service) Revoke(ctx context.Context, institutionID int64, uuid string, 
 	var c *Certificate
 	err := s.db.Tx(ctx, func(tx *db.Tx) (err error) {
 		if c, err = s.RevokeTx(ctx, tx, uuid, r); errors.Is(err, ErrInvalidState) {
-			c, err = byUUID(ctx, tx, uuid)
+			if c, err = byUUID(ctx, tx, uuid); err == nil && c.Status != Revoked {
+				err = fault.New(fault.BadRequest, "Invalid operation")
+			}
 		}
 		if err != nil {
 			return err
@@ -47,11 +50,17 @@ func (s *Service) Revoke(ctx context.Context, institutionID int64, uuid string, 
 }
 
 // RevokeTx revokes a certificate of any institution. It returns ErrInvalidState if the certificate is
-// revoked already. It removes the failure of a failed certificate, since the failure suggests a
-// retry, which is no longer possible.
+// revoked already, or is an application without a decision. It removes the failure of a failed
+// certificate, since the failure suggests a retry, which is no longer possible.
 func (s *Service) RevokeTx(ctx context.Context, tx *db.Tx, uuid string, r Revocation) (*Certificate, error) {
-	c, err := s.moveTx(ctx, tx, triggerRevoke, uuid, column{"revoked_at", db.Micros(s.now())},
-		column{"revocation_reason", r.Reason}, column{"revocation_note", optional(r.Note)}, column{"failure_code", nil}, column{"failure_message", nil})
+	set := []column{
+		{"revoked_at", db.Micros(s.now())}, {"revocation_reason", r.Reason}, {"revocation_note", optional(r.Note)},
+		{"failure_code", nil}, {"failure_message", nil},
+	}
+	c, err := s.moveTx(ctx, tx, triggerRevoke, uuid, set...)
+	if errors.Is(err, ErrInvalidState) {
+		c, err = s.moveTx(ctx, tx, triggerCancel, uuid, set...)
+	}
 	if err != nil {
 		return nil, err
 	}

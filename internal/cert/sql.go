@@ -87,7 +87,7 @@ var errNotFound = fault.New(fault.NotFound, "No such certificate.")
 // unknown certificate and for another institution's certificate.
 func (s *Service) ByUUID(ctx context.Context, institutionID int64, uuid string) (*Certificate, error) {
 	return scanRow(s.db.QueryRowContext(ctx,
-		`SELECT `+Columns+` FROM certificates WHERE uuid = $1 AND institution_id = $2`, uuid, institutionID))
+		`SELECT `+Columns+` FROM certificates WHERE uuid = $1 AND institution_id = $2 AND source <> 'closed'`, uuid, institutionID))
 }
 
 // byUUID returns a certificate of any institution, for workers and signed links.
@@ -128,7 +128,7 @@ func (s *Service) ByReference(ctx context.Context, typed string) (*Certificate, 
 	if folded == "" {
 		return nil, errNotFound
 	}
-	return scanRow(s.db.QueryRowContext(ctx, `SELECT `+Columns+` FROM certificates WHERE reference_folded = $1`, folded))
+	return scanRow(s.db.QueryRowContext(ctx, `SELECT `+Columns+` FROM certificates WHERE reference_folded = $1 AND source <> 'closed'`, folded))
 }
 
 func scanRow(row *sql.Row) (*Certificate, error) {

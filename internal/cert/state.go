@@ -12,7 +12,7 @@ import (
 	"github.com/certvault/certvault/internal/webhook"
 )
 
-//go:generate go run ./gen ../../docs/states.md
+//go:generate go run ../application/gen ../../docs/states.md
 
 // Status is the status of a certificate.
 type Status string
@@ -20,6 +20,11 @@ type Status string
 const (
 	// none is the state before the record exists.
 	none Status = ""
+	// Pending is the status of applications that wait for a reviewer, and of certificates that wait for
+	// their signatories.
+	Pending Status = "pending"
+	// InReview is the status of applications that a reviewer has claimed.
+	InReview Status = "in_review"
 	// Processing is the status of certificates that wait for their verified PDF.
 	Processing Status = "processing"
 	// Approved is the status of certificates with a valid verified PDF.
@@ -29,10 +34,20 @@ const (
 	Failed Status = "failed"
 	// Revoked is the status of certificates that the institution revoked. This status is final.
 	Revoked Status = "revoked"
+
+	// Rejected is the final status of applications that a reviewer rejected.
+	Rejected Status = "rejected"
+	// Withdrawn is the final status of applications that the applicant withdrew.
+	Withdrawn Status = "withdrawn"
+	// Lapsed is the final status of applications whose applicant did not answer in time.
+	Lapsed Status = "expired"
 )
 
-// Statuses are all statuses of a vault certificate.
-var Statuses = []Status{Processing, Approved, Failed, Revoked}
+// Statuses are all statuses of a certificate.
+var Statuses = []Status{Pending, InReview, Processing, Approved, Failed, Revoked}
+
+// VaultStatuses are the statuses of a vault certificate.
+var VaultStatuses = []Status{Processing, Approved, Failed, Revoked}
 
 // trigger is the cause of a change of status.
 type trigger string
@@ -48,6 +63,27 @@ const (
 	triggerRetry trigger = "retry"
 	// triggerRevoke is a revocation by the institution.
 	triggerRevoke trigger = "revoke"
+	// triggerCancel is the revocation of a certificate that waits for its signatories.
+	triggerCancel trigger = "cancel"
+	// triggerSubmit is an application, or an issue from a template that has signatories.
+	triggerSubmit trigger = "submit"
+	// triggerClaim is the decision of a reviewer to review an application.
+	triggerClaim trigger = "claim"
+	// triggerAccept is the approval of an application. If its template has signatories, it is the
+	// approval of the last one.
+	triggerAccept trigger = "accept"
+	// triggerAsk is the approval of an application whose template has signatories.
+	triggerAsk trigger = "ask signatories"
+	// triggerSigned is the approval of the last signatory of a certificate that was not applied for.
+	triggerSigned trigger = "signed"
+	// triggerDecline is the refusal of a signatory.
+	triggerDecline trigger = "decline"
+	// triggerAskAgain is a retry of a certificate that a signatory declined.
+	triggerAskAgain trigger = "ask again"
+	// triggerReject, triggerWithdraw and triggerExpire end an application without a certificate.
+	triggerReject   trigger = "reject"
+	triggerWithdraw trigger = "withdraw"
+	triggerExpire   trigger = "expire"
 )
 
 // transition is one row of the state machine.
@@ -55,20 +91,33 @@ type transition struct {
 	Trigger trigger
 	From    []Status
 	To      Status
-	// Event is the webhook event.
+	// Event is the webhook event, or "" for a transition without an event.
 	Event webhook.Name
+	// Source is the only source whose certificates have the transition, or "" for all sources.
+	Source Source
 	// Seals reports whether the transition enqueues the job that makes the verified PDF.
 	Seals bool
 }
 
-// transitions is the state machine of a vault certificate. A status changes only according to a row
-// of this table.
+// transitions is the state machine of a certificate. A status changes only according to a row of this
+// table. Package application has the states of an application until it is approved.
 var transitions = []transition{
 	{Trigger: triggerUpload, From: []Status{none}, To: Processing, Event: webhook.Created, Seals: true},
 	{Trigger: triggerSealed, From: []Status{Processing}, To: Approved, Event: webhook.Approved},
 	{Trigger: triggerError, From: []Status{Processing}, To: Failed, Event: webhook.Failed},
 	{Trigger: triggerRetry, From: []Status{Failed}, To: Processing, Event: webhook.Retried, Seals: true},
 	{Trigger: triggerRevoke, From: []Status{Processing, Approved, Failed}, To: Revoked, Event: webhook.Revoked},
+	{Trigger: triggerCancel, From: []Status{Pending}, To: Revoked, Event: webhook.Revoked, Source: Template},
+	{Trigger: triggerSubmit, From: []Status{none}, To: Pending, Event: webhook.Created},
+	{Trigger: triggerClaim, From: []Status{Pending}, To: InReview, Source: Customer},
+	{Trigger: triggerAccept, From: []Status{Pending, InReview}, To: Processing, Event: webhook.Processing, Source: Customer, Seals: true},
+	{Trigger: triggerAsk, From: []Status{Pending, InReview}, To: Pending, Source: Customer},
+	{Trigger: triggerSigned, From: []Status{Pending}, To: Processing, Source: Template, Seals: true},
+	{Trigger: triggerDecline, From: []Status{Pending}, To: Failed, Event: webhook.Failed},
+	{Trigger: triggerAskAgain, From: []Status{Failed}, To: Pending, Event: webhook.Retried},
+	{Trigger: triggerReject, From: []Status{Pending, InReview}, To: Rejected, Event: webhook.Rejected, Source: Customer},
+	{Trigger: triggerWithdraw, From: []Status{Pending, InReview}, To: Withdrawn, Event: webhook.Updated, Source: Customer},
+	{Trigger: triggerExpire, From: []Status{Pending, InReview}, To: Lapsed, Event: webhook.Updated, Source: Customer},
 }
 
 func transitionOf(t trigger) transition {
@@ -87,8 +136,8 @@ type column struct {
 }
 
 // moveTx changes the status of a certificate in the caller's transaction, if the current status
-// allows it, and creates the event and the job of the transition. No other function changes a
-// status. moveTx returns ErrInvalidState if the current status does not allow the change.
+// allows it, and creates the event and the job of the transition. Only moveAllTx changes a status
+// besides. moveTx returns ErrInvalidState if the current status does not allow the change.
 func (s *Service) moveTx(ctx context.Context, tx *db.Tx, by trigger, uuid string, set ...column) (*Certificate, error) {
 	row := transitionOf(by)
 	set = append([]column{{"status", string(row.To)}, {"updated_at", db.Micros(s.now())}}, set...)
@@ -114,13 +163,23 @@ func (s *Service) moveTx(ctx context.Context, tx *db.Tx, by trigger, uuid string
 		args = append(args, string(from))
 		fmt.Fprintf(&query, "$%d", len(args))
 	}
-	query.WriteString(") RETURNING " + Columns)
+	query.WriteString(")")
+	if row.Source != "" {
+		args = append(args, string(row.Source))
+		fmt.Fprintf(&query, " AND source = $%d", len(args))
+	}
+	query.WriteString(" RETURNING " + Columns)
 	c, err := Scan(tx.QueryRowContext(ctx, query.String(), args...))
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, ErrInvalidState
 	}
 	if err != nil {
 		return nil, fmt.Errorf("changing the status of a certificate by %s: %w", by, err)
+	}
+	if row.To != Pending && slices.Contains(row.From, Pending) {
+		if err := closeSignaturesTx(ctx, tx, c.ID); err != nil {
+			return nil, err
+		}
 	}
 	if err := s.movedTx(ctx, tx, row, c); err != nil {
 		return nil, err
@@ -136,18 +195,65 @@ func (s *Service) moveTx(ctx context.Context, tx *db.Tx, by trigger, uuid string
 	return c, err
 }
 
+// moveAllTx is moveTx for those of many certificates for which a condition holds. The transition must have
+// no event and must seal. moveAllTx does not call Config.StatusChanged, because a certificate that begins
+// to be processed changes nothing elsewhere.
+func (s *Service) moveAllTx(ctx context.Context, tx *db.Tx, by trigger, institutionID int64, uuids []string, condition string) error {
+	row := transitionOf(by)
+	if row.Event != "" || !row.Seals || row.To != Processing || len(row.From) != 1 || row.Source == "" {
+		return fmt.Errorf("the transition %s is not for many certificates", by)
+	}
+	const list = 6
+	among, arg, err := s.db.OneOf("uuid", list, uuids)
+	if err != nil {
+		return err
+	}
+	single, err := db.Column[string](tx.QueryContext(ctx, `
+		UPDATE certificates SET status = $1, updated_at = $2, job_id = NULL
+		WHERE institution_id = $3 AND status = $4 AND source = $5 AND `+among+` AND `+condition+`
+		RETURNING CASE WHEN batch_id IS NULL THEN uuid ELSE '' END`,
+		string(row.To), db.Micros(s.now()), institutionID, string(row.From[0]), string(row.Source), arg))
+	if err != nil {
+		return fmt.Errorf("changing the status of certificates by %s: %w", by, err)
+	}
+	for _, uuid := range single {
+		if uuid == "" {
+			continue // it waits for its turn
+		}
+		if _, err := s.enqueueTx(ctx, tx, uuid, SealQueue); err != nil {
+			return err
+		}
+	}
+	return s.FeedTx(ctx, tx, institutionID)
+}
+
 // movedTx calls Config.StatusChanged and creates the event of a transition.
 func (s *Service) movedTx(ctx context.Context, tx *db.Tx, row transition, c *Certificate) error {
 	if err := s.moved.runTx(ctx, tx, c); err != nil {
 		return err
 	}
+	if row.Event == "" {
+		return nil
+	}
+	return s.EmitTx(ctx, tx, c, row.Event)
+}
+
+// EmitTx creates an event of a certificate.
+func (s *Service) EmitTx(ctx context.Context, tx *db.Tx, c *Certificate, name webhook.Name) error {
+	return s.hooks.EmitTx(ctx, tx, eventOf(c, name))
+}
+
+func eventOf(c *Certificate, name webhook.Name) webhook.Event {
 	e := webhook.Event{
-		Name: row.Event, InstitutionID: c.InstitutionID, CertificateID: c.ID, OccurredAt: c.UpdatedAt, UUID: c.UUID, Title: c.Title,
+		Name: name, InstitutionID: c.InstitutionID, CertificateID: c.ID, OccurredAt: c.UpdatedAt, UUID: c.UUID, Title: c.Title,
 		ApplicantEmail: c.Email, Source: string(c.Source), TriggerContext: string(c.EventContext), ReferenceID: c.ReferenceID,
 		Status: string(c.Status), FullName: c.FullName, IssueDate: c.IssueDate, Reason: c.RevocationReason,
+	}
+	if c.Source == closed {
+		e.Source = string(Customer)
 	}
 	if c.Failure != nil {
 		e.FailureCode, e.FailureMessage = c.Failure.Code, c.Failure.Message
 	}
-	return s.hooks.EmitTx(ctx, tx, e)
+	return e
 }

@@ -2,8 +2,10 @@ package cert
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -42,7 +44,7 @@ func (v *vault) apply(trigger trigger, uuid string) error {
 		return err
 	case triggerError:
 		return v.d.Tx(ctx, func(tx *db.Tx) error { return v.failTx(ctx, tx, uuid, Failure{Code: "code", Message: "message"}) })
-	case triggerSealed, triggerUpload:
+	default:
 	}
 	return v.d.Tx(ctx, func(tx *db.Tx) error {
 		_, err := v.moveTx(ctx, tx, trigger, uuid)
@@ -58,64 +60,128 @@ type move struct {
 	job          string
 }
 
-// moves has the transitions of the specification. It is not derived from the table under test. A
-// trigger that is not listed for a status must change nothing.
-var moves = map[Status]map[trigger]move{
-	Processing: {
+// moves has the transitions of the specification by source. It is not derived from the table under
+// test. A trigger that is not listed for a status must change nothing.
+var moves = map[Source]map[Status]map[trigger]move{
+	Vault: {
+		Pending: {
+			triggerDecline: {to: Failed, event: "certificate_application.failed", eventContext: "single_upload"},
+		},
+		InReview:   {},
+		Processing: processingMoves,
+		Approved:   approvedMoves,
+		Failed:     failedMoves,
+		Revoked:    {},
+	},
+	Template: {
+		Pending: {
+			triggerSigned:  {to: Processing, job: "seal"},
+			triggerDecline: {to: Failed, event: "certificate_application.failed", eventContext: "single_upload"},
+			triggerRevoke:  {to: Revoked, event: "certificate_application.revoked", eventContext: "single_upload"},
+			triggerCancel:  {to: Revoked, event: "certificate_application.revoked", eventContext: "single_upload"},
+		},
+		InReview:   {},
+		Processing: processingMoves,
+		Approved:   approvedMoves,
+		Failed:     failedMoves,
+		Revoked:    {},
+	},
+	Customer: {
+		Pending: withDecisions(map[trigger]move{
+			triggerClaim:   {to: InReview},
+			triggerDecline: {to: Failed, event: "certificate_application.failed", eventContext: "single_upload"},
+		}),
+		InReview:   withDecisions(map[trigger]move{}),
+		Processing: processingMoves,
+		Approved:   approvedMoves,
+		Failed:     failedMoves,
+		Revoked:    {},
+	},
+}
+
+// These are the moves of certificates of every source.
+var (
+	processingMoves = map[trigger]move{
 		triggerSealed: {to: Approved, event: "certificate_application.approved", eventContext: "single_upload"},
 		triggerError:  {to: Failed, event: "certificate_application.failed", eventContext: "single_upload"},
 		triggerRevoke: {to: Revoked, event: "certificate_application.revoked", eventContext: "single_upload"},
-	},
-	Approved: {
+	}
+	approvedMoves = map[trigger]move{
 		triggerRevoke: {to: Revoked, event: "certificate_application.revoked", eventContext: "single_upload"},
-	},
-	Failed: {
-		triggerRetry:  {to: Processing, event: "certificate_application.retried", eventContext: "retry", job: "seal"},
-		triggerRevoke: {to: Revoked, event: "certificate_application.revoked", eventContext: "single_upload"},
-	},
-	Revoked: {},
+	}
+	failedMoves = map[trigger]move{
+		triggerRetry:    {to: Processing, event: "certificate_application.retried", eventContext: "retry", job: "seal"},
+		triggerRevoke:   {to: Revoked, event: "certificate_application.revoked", eventContext: "single_upload"},
+		triggerAskAgain: {to: Pending, event: "certificate_application.retried", eventContext: "single_upload"},
+	}
+)
+
+// withDecisions adds the moves of an application that a reviewer or the applicant can decide.
+func withDecisions(m map[trigger]move) map[trigger]move {
+	m[triggerAccept] = move{to: Processing, event: "certificate_application.processing", eventContext: "single_upload", job: "seal"}
+	m[triggerAsk] = move{to: Pending}
+	m[triggerReject] = move{to: Rejected, event: "certificate_application.rejected", eventContext: "single_upload"}
+	m[triggerWithdraw] = move{to: Withdrawn, event: "certificate_application.updated", eventContext: "single_upload"}
+	m[triggerExpire] = move{to: Lapsed, event: "certificate_application.updated", eventContext: "single_upload"}
+	return m
 }
 
-var triggers = []trigger{triggerUpload, triggerSealed, triggerError, triggerRetry, triggerRevoke}
+var triggers = []trigger{
+	triggerUpload, triggerSealed, triggerError, triggerRetry, triggerRevoke, triggerCancel, triggerSubmit, triggerClaim, triggerAccept, triggerAsk,
+	triggerSigned, triggerDecline, triggerAskAgain, triggerReject, triggerWithdraw, triggerExpire,
+}
 
 func TestEveryStatusWithEveryTrigger(t *testing.T) {
 	t.Parallel()
-	if len(triggers) != len(transitions) || len(moves) != len(Statuses) {
-		t.Fatal("the state machine has a trigger or a status that this test omits")
+	if len(triggers) != len(transitions) || len(moves) != len(Sources) {
+		t.Fatal("the state machine has a trigger or a source that this test omits")
 	}
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		v := newVault(t, d)
-		for _, from := range Statuses {
-			for _, trigger := range triggers {
-				name := string(from) + " " + string(trigger)
-				c := v.upload(titled(name))
-				v.force(c, from)
-				v.clock.Advance(time.Second)
-				before := v.snapshot(c.UUID)
-				err := v.apply(trigger, c.UUID)
-				after := v.snapshot(c.UUID)
-				want, allowed := moves[from][trigger]
-				if !allowed {
-					if !reflect.DeepEqual(before, after) {
-						t.Errorf("%s: the record, events or jobs changed:\n%+v\n%+v", name, before, after)
-					}
-					checkRefusal(t, name, from, trigger, err)
-					continue
+		for _, source := range Sources {
+			from := Statuses
+			if source != Vault {
+				from = []Status{Pending, InReview} // the others are the same for all sources
+			}
+			for _, from := range from {
+				for _, trigger := range triggers {
+					v.tryTrigger(source, from, trigger)
 				}
-				if err != nil {
-					t.Errorf("%s: err = %v, want nil", name, err)
-					continue
-				}
-				v.checkTransition(name, before, after, want)
 			}
 		}
 	})
 }
 
-func checkRefusal(t *testing.T, name string, from Status, trigger trigger, err error) {
+// tryTrigger fails the test unless a trigger has the specified effect on a certificate.
+func (v *vault) tryTrigger(source Source, from Status, trigger trigger) {
+	t := v.tb
+	t.Helper()
+	name := fmt.Sprint(source, from, trigger)
+	c := v.upload(titled(name))
+	v.force(c, from)
+	v.exec(`UPDATE certificates SET source = $1 WHERE uuid = $2`, string(source), c.UUID)
+	v.clock.Advance(time.Second)
+	before := v.snapshot(c.UUID)
+	err := v.apply(trigger, c.UUID)
+	after := v.snapshot(c.UUID)
+	want, allowed := moves[source][from][trigger]
+	switch {
+	case !allowed:
+		if !reflect.DeepEqual(before, after) {
+			t.Errorf("%s: the record, events or jobs changed:\n%+v\n%+v", name, before, after)
+		}
+		checkRefusal(t, name, from, trigger, err)
+	case err != nil:
+		t.Errorf("%s: err = %v, want nil", name, err)
+	default:
+		v.checkTransition(name, before, after, want)
+	}
+}
+
+func checkRefusal(t testing.TB, name string, from Status, trigger trigger, err error) {
 	t.Helper()
 	switch {
-	case trigger == triggerRetry:
+	case trigger == triggerRetry, trigger == triggerRevoke && from != Revoked:
 		if e, ok := errors.AsType[*fault.Error](err); !ok || e.Kind != fault.BadRequest || e.Message != "Invalid operation" {
 			t.Errorf("%s: err = %v, want BadRequest with the message Invalid operation", name, err)
 		}
@@ -135,13 +201,7 @@ func (v *vault) checkTransition(name string, before, after snapshot, want move) 
 	if after.Row.Status != want.to || !after.Row.UpdatedAt.Equal(now) || after.Row.TriggerContext != SingleUpload {
 		t.Errorf("%s: status = %s, updated at %v, context %s, want the new status, now and single_upload", name, after.Row.Status, after.Row.UpdatedAt, after.Row.TriggerContext)
 	}
-	if len(after.Events) != len(before.Events)+1 {
-		t.Fatalf("%s: %d events, want one more than %d", name, len(after.Events), len(before.Events))
-	}
-	wantEvent := event{Name: want.event, UUID: after.Row.UUID, Context: want.eventContext, Status: string(want.to), Occurred: db.Micros(now)}
-	if e := after.Events[len(after.Events)-1]; e != wantEvent {
-		t.Errorf("%s: event = %+v, want %+v", name, e, wantEvent)
-	}
+	v.checkEvent(name, before, after, want)
 	added := after.Jobs[len(before.Jobs):]
 	if want.job == "" {
 		if len(added) != 0 {
@@ -155,6 +215,25 @@ func (v *vault) checkTransition(name string, before, after snapshot, want move) 
 	}
 	if want.job == "seal" && after.Row.jobID != added[0].ID {
 		t.Errorf("%s: job of the row = %d, want %d", name, after.Row.jobID, added[0].ID)
+	}
+}
+
+// checkEvent fails the test unless a transition created its event, if it has one.
+func (v *vault) checkEvent(name string, before, after snapshot, want move) {
+	t := v.tb
+	t.Helper()
+	if want.event == "" {
+		if len(after.Events) != len(before.Events) {
+			t.Errorf("%s: %d events, want %d as before", name, len(after.Events), len(before.Events))
+		}
+		return
+	}
+	if len(after.Events) != len(before.Events)+1 {
+		t.Fatalf("%s: %d events, want one more than %d", name, len(after.Events), len(before.Events))
+	}
+	wantEvent := event{Name: want.event, UUID: after.Row.UUID, Context: want.eventContext, Status: string(want.to), Occurred: after.Row.UpdatedAt.UnixMicro()}
+	if e := after.Events[len(after.Events)-1]; e != wantEvent {
+		t.Errorf("%s: event = %+v, want %+v", name, e, wantEvent)
 	}
 }
 
@@ -192,13 +271,13 @@ func TestRollbackLeavesNoEventAndNoJob(t *testing.T) {
 			t.Fatal(err)
 		}
 		before := v.snapshot(c.UUID)
-		if err := d.Tx(ctx, func(tx *db.Tx) error { return errors.Join(v.insertTx(ctx, tx, c, email), rollback) }); !errors.Is(err, rollback) {
+		if err := d.Tx(ctx, func(tx *db.Tx) error { return errors.Join(v.insertTx(ctx, tx, c, email, triggerUpload), rollback) }); !errors.Is(err, rollback) {
 			t.Fatal(err)
 		}
 		if after := v.snapshot(c.UUID); !reflect.DeepEqual(before, after) {
 			t.Errorf("a rolled back upload changed the database:\n%+v\n%+v", before, after)
 		}
-		for from, list := range moves {
+		for from, list := range moves[Vault] {
 			for trigger := range list {
 				c := v.upload(titled(string(from) + string(trigger)))
 				v.force(c, from)
@@ -313,7 +392,7 @@ func TestDiagramIsUpToDate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if Diagram() != string(want) {
+	if !strings.HasPrefix(string(want), Diagram()) {
 		t.Error("docs/states.md is not up to date; run go generate")
 	}
 }

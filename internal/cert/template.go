@@ -3,6 +3,7 @@ package cert
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -27,8 +28,13 @@ type TemplateUse struct {
 }
 
 // HasDigest reports whether the size and the digest of the original are known. Those of a certificate
-// from a template are known from its approval on.
-func (c *Certificate) HasDigest() bool { return c.Template == nil || c.Template.FieldsSize > 0 }
+// from a template are known from its approval on, those of an application from the decision on.
+func (c *Certificate) HasDigest() bool {
+	if c.Template != nil {
+		return c.Template.FieldsSize > 0
+	}
+	return c.File.Type != ""
+}
 
 // OriginalDigest returns the SHA-256 digest of the original in hexadecimal, or "" if it is not known.
 func (c *Certificate) OriginalDigest() string {
@@ -42,8 +48,8 @@ func (c *Certificate) OriginalDigest() string {
 // until a certificate is approved, each attempt draws its original again.
 type Drawer interface {
 	// Draw draws the original of a certificate. The error is a *seal.Refusal if the certificate can
-	// never be drawn, and wraps blob.ErrNotFound if a file of the template is missing. The base can be
-	// read after Draw.
+	// never be drawn. It wraps blob.ErrNotFound if a file of the template is missing, and
+	// ErrDamagedTemplate if one is damaged. The base can be read after Draw.
 	Draw(ctx context.Context, c *Certificate) (*Drawn, error)
 }
 
@@ -88,6 +94,9 @@ func (s *Service) drawn(ctx context.Context, c *Certificate) (*Drawn, error) {
 
 // drawnInput returns the input for sealing a certificate from a template.
 func (s *Service) drawnInput(ctx context.Context, c *Certificate, inst *account.Institution) (*input, error) {
+	if err := s.checkApproved(ctx, c); err != nil {
+		return nil, err
+	}
 	d, err := s.drawn(ctx, c)
 	if err != nil {
 		return nil, err
@@ -100,6 +109,34 @@ func (s *Service) drawnInput(ctx context.Context, c *Certificate, inst *account.
 		},
 		fields: d.Fields,
 	}, nil
+}
+
+// checkBase compares the stored base of a certificate from a template with the base that was drawn on.
+// The base may have been in memory since before the stored file was lost or damaged.
+func (s *Service) checkBase(ctx context.Context, c *Certificate, in *input) (err error) {
+	if c.Template == nil {
+		return nil
+	}
+	o, err := s.blobs.Open(ctx, c.File.Key)
+	if errors.Is(err, blob.ErrNotFound) {
+		return fmt.Errorf("%w: %w", errNoBase, err)
+	}
+	if err != nil {
+		return fmt.Errorf("opening the base: %w", err)
+	}
+	defer func() { err = errors.Join(err, o.Close()) }()
+	size := in.Size - int64(len(in.fields))
+	stored, drawn := sha256.New(), sha256.New()
+	if _, err := io.Copy(stored, io.NewSectionReader(o, 0, o.Size())); err != nil {
+		return fmt.Errorf("%w: %w", ErrDamagedTemplate, err)
+	}
+	if _, err := io.Copy(drawn, io.NewSectionReader(in.R, 0, size)); err != nil {
+		return fmt.Errorf("reading the base: %w", err)
+	}
+	if !bytes.Equal(stored.Sum(nil), drawn.Sum(nil)) {
+		return fmt.Errorf("%w: the stored base differs from the one that was drawn on", ErrDamagedTemplate)
+	}
+	return nil
 }
 
 // drawOriginal returns the drawn original of a certificate that is not approved.

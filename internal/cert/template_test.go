@@ -21,6 +21,7 @@ import (
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/db/dbtest"
 	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/pades"
 	"github.com/certvault/certvault/internal/pdf/pdftest"
 	"github.com/certvault/certvault/internal/seal"
 )
@@ -204,6 +205,72 @@ func TestDrawingFails(t *testing.T) {
 			t.Errorf("failure = %+v, want template_missing", c.Failure)
 		}
 	})
+}
+
+// The base may be in memory when its stored file is lost or damaged. The certificate is not approved, and
+// the failure says what to restore.
+func TestBaseIsDamagedWhileDrawing(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		damage func(t *testing.T, file string)
+		code   string
+	}{
+		"a changed bit": {func(t *testing.T, file string) { changeFile(t, file, func(b []byte) []byte { b[20] ^= 1; return b }) }, "template_damaged"},
+		"truncated":     {func(t *testing.T, file string) { changeFile(t, file, func(b []byte) []byte { return b[:len(b)/2] }) }, "template_damaged"},
+		"empty":         {func(t *testing.T, file string) { changeFile(t, file, func([]byte) []byte { return nil }) }, "template_damaged"},
+		"missing": {func(t *testing.T, file string) {
+			if err := os.Remove(file); err != nil {
+				t.Fatal(err)
+			}
+		}, "template_missing"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			v, _, base := fromTemplate(t, dbtest.Open(t, t.TempDir(), ""), func(c *Config) { c.Verify = verifyBase(c.Verify) })
+			good, err := os.ReadFile(v.file(base))
+			if err != nil {
+				t.Fatal(err)
+			}
+			c := v.issue(base, "one")
+			test.damage(t, v.file(base))
+			if err := v.work(t.Context(), c, v.attempts); err != nil {
+				t.Fatal(err)
+			}
+			if c = v.get(c.UUID); c.Status != Failed || c.Failure.Code != test.code || !strings.Contains(c.Failure.Message, "doctor --files") {
+				t.Errorf("status = %s, failure = %+v, want %s with the remedy", c.Status, c.Failure, test.code)
+			}
+			if err := os.WriteFile(v.file(base), good, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := v.Retry(t.Context(), v.inst.ID, c.UUID, nil); err != nil {
+				t.Fatal(err)
+			}
+			v.approved(c)
+		})
+	}
+}
+
+// verifyBase also verifies that a file begins with the base, as a signature does.
+func verifyBase(verify Verifier) Verifier {
+	return func(r io.ReaderAt, size int64, o pades.Options) (*pades.Report, error) {
+		base := pdftest.Page("a design")
+		head := make([]byte, len(base))
+		if _, err := r.ReadAt(head, 0); err != nil || !bytes.Equal(head, base) {
+			return &pades.Report{Verdict: pades.Invalid}, nil //nolint:nilerr // the report has the result
+		}
+		return verify(r, size, o)
+	}
+}
+
+func changeFile(t *testing.T, file string, change func([]byte) []byte) {
+	t.Helper()
+	content, err := os.ReadFile(file)
+	if err == nil {
+		err = os.WriteFile(file, change(content), 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 // One rule for duplicates covers uploads and certificates from templates.

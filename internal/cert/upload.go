@@ -39,6 +39,8 @@ type Upload struct {
 	// made from a template. The caller has checked that the certificate can be drawn.
 	Template *TemplateUse
 	BaseKey  string
+	// Signatories must approve the certificate before it is processed.
+	Signatories Signatories
 
 	// Then runs in the transaction of Upload. It may be nil. CreateTx does not use Then.
 	Then TxFunc
@@ -57,7 +59,7 @@ func (f TxFunc) runTx(ctx context.Context, tx *db.Tx, c *Certificate) error {
 }
 
 // Upload creates a certificate in status processing, its event, its job and its entry in the audit
-// log. It returns Invalid with all Problems of the input. A duplicate is also a problem. The
+// log. A certificate with signatories has the status pending, and no job. Upload returns Invalid with all Problems of the input. A duplicate is also a problem. The
 // database detects duplicates, so that only one of several concurrent uploads succeeds.
 func (s *Service) Upload(ctx context.Context, u Upload) (*Certificate, error) {
 	c, email, err := s.validate(&u)
@@ -65,7 +67,7 @@ func (s *Service) Upload(ctx context.Context, u Upload) (*Certificate, error) {
 		return nil, err
 	}
 	err = s.db.Tx(ctx, func(tx *db.Tx) error {
-		if err := s.insertTx(ctx, tx, c, email); err != nil {
+		if err := s.insertUploadTx(ctx, tx, c, email, u.Signatories); err != nil {
 			return err
 		}
 		if err := storePlacementTx(ctx, tx, c.ID, u.Wanted); err != nil {
@@ -90,10 +92,21 @@ func (s *Service) CreateTx(ctx context.Context, tx *db.Tx, u Upload) (*Certifica
 	if err != nil {
 		return nil, err
 	}
-	if err := s.insertTx(ctx, tx, c, email); err != nil {
+	if err := s.insertUploadTx(ctx, tx, c, email, u.Signatories); err != nil {
 		return nil, err
 	}
 	return c, storePlacementTx(ctx, tx, c.ID, u.Wanted)
+}
+
+// insertUploadTx is insertTx for a certificate that may have signatories.
+func (s *Service) insertUploadTx(ctx context.Context, tx *db.Tx, c *Certificate, email account.Email, who Signatories) error {
+	if len(who.Members) == 0 {
+		return s.insertTx(ctx, tx, c, email, triggerUpload)
+	}
+	if err := s.insertTx(ctx, tx, c, email, triggerSubmit); err != nil {
+		return err
+	}
+	return s.insertSignaturesTx(ctx, tx, c, who)
 }
 
 func (s *Service) validate(u *Upload) (*Certificate, account.Email, error) {
@@ -148,11 +161,11 @@ func fileName(name string) string {
 	return name
 }
 
-// insertTx stores a certificate with its event. It also creates the job of a certificate that
-// belongs to no batch. It returns an error of kind Invalid for a duplicate. After this error the
+// insertTx stores a certificate with its event. It also creates the job of a certificate in processing
+// that belongs to no batch. It returns an error of kind Invalid for a duplicate. After this error the
 // caller must roll back unless the certificate belongs to a batch.
-func (s *Service) insertTx(ctx context.Context, tx *db.Tx, c *Certificate, email account.Email) (err error) {
-	row := transitionOf(triggerUpload)
+func (s *Service) insertTx(ctx context.Context, tx *db.Tx, c *Certificate, email account.Email, by trigger) (err error) {
+	row := transitionOf(by)
 	c.Status = row.To
 	notices, err := json.Marshal(append([]seal.Notice{}, c.Notices...))
 	if err != nil {
@@ -164,7 +177,7 @@ func (s *Service) insertTx(ctx context.Context, tx *db.Tx, c *Certificate, email
 		}
 	}
 	var jobID any
-	if c.BatchID == "" {
+	if row.Seals && c.BatchID == "" {
 		if c.jobID, err = s.queue.InsertTx(ctx, tx, sealArgs{UUID: c.UUID}, s.sealOptions(SealQueue)); err != nil {
 			return err
 		}
@@ -173,8 +186,10 @@ func (s *Service) insertTx(ctx context.Context, tx *db.Tx, c *Certificate, email
 	digest, state := c.File.SHA256[:], c.File.State
 	var version sql.NullInt64
 	var values sql.NullString
-	if t := c.Template; t != nil {
+	if !c.HasDigest() {
 		digest, state = []byte{}, []byte{}
+	}
+	if t := c.Template; t != nil {
 		version, values = sql.NullInt64{Int64: t.VersionID, Valid: true}, sql.NullString{String: string(t.Values), Valid: t.Values != nil}
 	}
 	// A conflict returns no row. An error of the statement would abort the transaction on

@@ -115,12 +115,20 @@ var (
 	errNoOriginal = errors.New("the original is missing")
 	// errNoBase is the error for a certificate from a template of which a file is missing.
 	errNoBase = errors.New("a file of the template is missing")
+	// ErrDamagedTemplate is the error for a certificate from a template of which a file is damaged.
+	ErrDamagedTemplate = errors.New("a file of the template is damaged")
 	// errOtherOriginal is the error for an upload whose file has another size.
 	errOtherOriginal = errors.New("the original has another size than at the upload")
 )
 
+// restoreTemplate is what to do about a missing or damaged file of a template.
+const restoreTemplate = "Restore it from a backup, then retry. The command certvault doctor --files names the file."
+
 // failureOf returns the failure that the institution sees for an error other than a refusal.
 func failureOf(err error) Failure {
+	if errors.Is(err, ErrDamagedTemplate) { // also the reason of a signature that is not valid
+		return Failure{Code: "template_damaged", Message: "A file of the template is damaged in the vault's storage. " + restoreTemplate}
+	}
 	if f, ok := signingFailure(err); ok {
 		return f
 	}
@@ -128,15 +136,15 @@ func failureOf(err error) Failure {
 	case errors.Is(err, errNoOriginal):
 		return Failure{Code: "original_missing", Message: "The uploaded file is missing from the vault's storage. Restore it from a backup, then retry."}
 	case errors.Is(err, errNoBase):
-		return Failure{Code: "template_missing", Message: "A file of the template is missing from the vault's storage. Restore it from a backup, then retry."}
+		return Failure{Code: "template_missing", Message: "A file of the template is missing from the vault's storage. " + restoreTemplate}
 	case errors.Is(err, errOtherOriginal):
 		return Failure{Code: "original_damaged", Message: "The uploaded file is damaged in the vault's storage. Restore it from a backup, then retry."}
 	case errors.Is(err, context.DeadlineExceeded):
-		return Failure{Code: "timeout", Message: "Making the verified PDF took too long."}
+		return Failure{Code: "timeout", Message: "Creating the verified PDF took too long. Retry."}
 	default:
 		return Failure{
 			Code:    "processing_error",
-			Message: "The verified PDF could not be made because of a fault in the vault. The vault's log has the details. Retry when the fault is fixed.",
+			Message: "The verified PDF could not be created because of a fault in the vault. The vault's log has the details. Retry when the fault is fixed.",
 		}
 	}
 }
@@ -175,7 +183,7 @@ func (s *Service) process(ctx context.Context, c *Certificate) (err error) {
 	}
 	signed, err := s.checkSigned(ctx, c, &verified, anchors)
 	if err != nil {
-		return errors.Join(err, discard())
+		return errors.Join(err, s.checkBase(ctx, c, in), discard())
 	}
 	if err := s.approve(ctx, c, in, &verified, v, signed); err != nil {
 		if errors.Is(err, ErrInvalidState) {

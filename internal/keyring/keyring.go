@@ -44,6 +44,8 @@ const (
 	BounceAddress Use = "bounce address"
 	// CodeSecret encrypts the secrets of one-time passwords.
 	CodeSecret Use = "one-time password secret"
+	// RegisterDigest is the key of the digests of registers with which applications are compared.
+	RegisterDigest Use = "register digest"
 	// BackupManifest signs the manifests of backups.
 	BackupManifest Use = "backup manifest"
 	// Check identifies a master key without revealing it.

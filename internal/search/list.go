@@ -45,7 +45,7 @@ func (s *Service) List(ctx context.Context, institutionID int64, f Filter) (*Lis
 	l, err := s.list(ctx, v, f.HasCursor())
 	if err != nil && errors.Is(context.Cause(ctx), errSlow) {
 		return nil, &fault.Error{
-			Kind: fault.Unavailable, Message: "The list took too long to make. Narrow it down or try again later.", RetryAfter: listRetry, Err: err,
+			Kind: fault.Unavailable, Message: "The list took too long to load. Narrow it down or try again later.", RetryAfter: listRetry, Err: err,
 		}
 	}
 	if err != nil {

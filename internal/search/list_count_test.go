@@ -94,7 +94,7 @@ func TestCountsAreAlwaysExact(t *testing.T) {
 		if err := v.SweepCounts(ctx); err != nil {
 			t.Fatal(err)
 		}
-		if n := v.countRows(); n != len(cert.Statuses) {
+		if n := v.countRows(); n != len(cert.VaultStatuses) {
 			t.Errorf("the counts of one institution have %d rows after a sweep, want one for each status", n)
 		}
 	})

@@ -252,7 +252,7 @@ func TestListAgainstModel(t *testing.T) {
 			"no filter": {},
 			"a source":  {Sources: []cert.Source{cert.Vault}}, "both sources": {Sources: []cert.Source{cert.Template, cert.Vault}},
 			"a source and a search": {Sources: []cert.Source{cert.Template}, Search: "ada"}, "a source and a range": {Sources: []cert.Source{cert.Vault}, IssuedFrom: "2024-03-02"},
-			"a status": {Statuses: []cert.Status{cert.Approved}}, "two statuses": {Statuses: []cert.Status{cert.Revoked, cert.Processing}}, "a status without records": {Statuses: []cert.Status{"pending"}},
+			"a status": {Statuses: []cert.Status{cert.Approved}}, "two statuses": {Statuses: []cert.Status{cert.Revoked, cert.Processing}}, "a status without records": {Statuses: []cert.Status{cert.Lapsed}},
 			"an e-mail": {Email: "PERSON1@example.ORG"}, "an e-mail and a status": {Email: "person2@example.org", Statuses: []cert.Status{cert.Approved}},
 			"a search for all":  {Search: "diploma"},
 			"a search for some": {Search: "ADA O"}, "a search in Arabic": {Search: "الأحمد"}, "a search in Chinese": {Search: "王小明"}, "a short search": {Search: "a"},
@@ -318,7 +318,7 @@ func TestListByStatusInOtherOrder(t *testing.T) {
 		all := sampleRecords(40, v.inst.ID)
 		v.insert(all)
 		for _, statuses := range [][]cert.Status{nil, {cert.Processing, cert.Approved}} {
-			f := Filter{Sort: ByStatus, Ascending: true, StatusOrder: []cert.Status{cert.Failed, cert.Approved, "pending", cert.Processing, cert.Revoked}, Statuses: statuses, Range: listing.Range{PerPage: 3}}
+			f := Filter{Sort: ByStatus, Ascending: true, StatusOrder: []cert.Status{cert.Failed, cert.Approved, cert.Pending, cert.InReview, cert.Processing, cert.Revoked}, Statuses: statuses, Range: listing.Range{PerPage: 3}}
 			if got, want := v.byCursor(f), model(all, v.inst.ID, &f); !slices.Equal(got, want) {
 				t.Errorf("statuses %v: records = %v, want %v", statuses, got, want)
 			}

@@ -26,7 +26,7 @@ func (s *Service) CountByStatus(ctx context.Context, institutionID int64, f Filt
 	counts = map[cert.Status]int{}
 	total, err := s.byStatuses(ctx, v, counts)
 	if err != nil && errors.Is(context.Cause(ctx), errSlow) {
-		return nil, false, &fault.Error{Kind: fault.Unavailable, Message: "The certificates took too long to count.", RetryAfter: listRetry, Err: err}
+		return nil, false, &fault.Error{Kind: fault.Unavailable, Message: "The certificates took too long to count. Try again in a moment.", RetryAfter: listRetry, Err: err}
 	}
 	if err != nil {
 		return nil, false, fmt.Errorf("counting certificates by status: %w", err)

@@ -6,6 +6,7 @@ import (
 	"unicode"
 
 	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/db"
 )
 
 const (
@@ -44,12 +45,7 @@ func like(column string, q *statement, search string) string {
 	return column + ` LIKE ` + q.arg(pattern(search)) + ` ESCAPE '\'`
 }
 
-func pattern(search string) string { return "%" + escapeLike(matchText(search)) + "%" }
-
-// escapeLike escapes the characters of a text that have a meaning in a pattern.
-func escapeLike(text string) string {
-	return strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`).Replace(text)
-}
+func pattern(search string) string { return "%" + db.EscapeLike(matchText(search)) + "%" }
 
 // Pattern returns the pattern for comparing search_text with the text of a search, by LIKE with the
 // backslash as ESCAPE. It is for lists that are too short to need an index.

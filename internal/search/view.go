@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/db"
 )
 
 // view is a filter in the form that queries use. Its exported fields identify the list. A cursor is
@@ -222,7 +223,7 @@ func (v *view) filters(q *statement) (terms []string) {
 	}
 	if v.Title != "" {
 		// The title is a line of the text of the search, as is the address.
-		terms = append(terms, "c.email_folded <> "+q.arg(v.Title), `c.search_text LIKE `+q.arg("%\n "+escapeLike(v.Title)+"\n%")+` ESCAPE '\'`)
+		terms = append(terms, "c.email_folded <> "+q.arg(v.Title), `c.search_text LIKE `+q.arg("%\n "+db.EscapeLike(v.Title)+"\n%")+` ESCAPE '\'`)
 	}
 	terms = append(terms, v.issuedTerms(q, "c.issue_date")...)
 	return append(terms, v.generatedTerms(q, "c.generated_at")...)

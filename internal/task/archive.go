@@ -47,7 +47,7 @@ type Archive struct {
 }
 
 var errManyFiles = fault.New(fault.Invalid, fmt.Sprintf(
-	"One ZIP can have %d certificates and %d GB. Narrow the list down, for example to one batch or month, and download several ZIPs.", maxArchive, maxArchiveSize>>30))
+	"One ZIP can contain at most %d certificates and %d GB. Narrow the list down, for example to one batch or month, and download several ZIPs.", maxArchive, maxArchiveSize>>30))
 
 // Archive prepares an archive of the verified PDFs of a selection, and records the export in the
 // audit log. It returns a fault of kind Invalid if the selection is not valid, or if the archive
